@@ -306,6 +306,10 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	bool no_return;
 	int depth, outer;
 
+	if (cfg.python && func_id == CT_FUNC_PYTHON_FREE) {
+		python_free(PT_REGS_PARM1(ctx));
+		return 1;
+	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (!spec || spec->level >= CT_LEVEL_OFF || is_inside(pid, func_id))
 		return 1;

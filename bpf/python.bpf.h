@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * --python: the frames of Python code that a call was made from, innermost first: of each its code
- * object and the instruction. They are put behind the record's stack. What they are called is found
- * by user space, once for each code object (model/python.c).
+ * object and the instruction. They are put behind the record's stack. What a code object is called
+ * is sent when it is first seen, while it runs: the process may end at once. It may be freed, and
+ * another may lie there: a probe on the function that frees them all tells (model/python.c).
  *
  * A thread's frames hang on its thread state, which is one of a list in the runtime: the one that
  * has the thread's pthread_self(), or where registers do not tell that, its number in its own PID
@@ -20,16 +21,27 @@ struct {
 	__type(value, struct ct_python);
 } pythons SEC(".maps");
 
-/* A power of two. */
-#define PYTHON_TOLD_LOG 12
+/* How often a code object was freed in each place: ct_python_slot(). */
+__u32 python_freed[1 << CT_PYTHON_PLACES_LOG];
+
+/* Code objects whose names this processor has sent lately, two for four places: numbers with a
+ * lowest bit of 0, or of 1 where they could not be read. */
+#define PYTHON_TOLD_LOG (CT_PYTHON_PLACES_LOG - 2)
+struct python_told {
+	__u64 newer, older;
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1 << PYTHON_TOLD_LOG);
+	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct python_told);
 } python_told SEC(".maps");
 
+/* What could not be read is tried again at one of so many calls. */
+#define PYTHON_TELL_RETRY 256
+/* Frames on top of the one that the interpreter's own stack has. */
+#define PYTHON_PLACE_MAX 64
 /* Thread states and interpreters that are looked at for one thread, before it is given up. */
 #define PYTHON_LOOK_MAX 512
 /* Frames that are no code, besides those that are. */
@@ -71,39 +83,115 @@ static __always_inline __u64 python_top(const struct ct_python *p, __u64 state)
 	return frame;
 }
 
-/* Looks for the thread's state that runs something. Returns 0 when the list was too long. */
-__noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 self)
+/* Where on the thread's stack the innermost frames of a state run; 0: not known. From 3.13 on the
+ * last of them lies there. */
+__noinline __u64 python_place(struct ct_python *p, __u64 state)
 {
+	__u64 frame;
+
+	if (!p)
+		return 0;
+	if (p->thread_place != CT_PYTHON_NONE)
+		return user_word(state + p->thread_place);
+	if (!p->side_by_side)
+		return 0;
+	frame = python_top(p, state);
+	for (int i = 0; i < PYTHON_PLACE_MAX && frame; i++) {
+		__u64 at = frame + p->frame_off;
+
+		if ((user_word(at + p->frame_owner) & 255) >= p->owner_min)
+			return frame;
+		frame = user_word(at + p->frame_back);
+	}
+	return 0;
+}
+
+/* Where the window is: nothing is in that yet. In memory, for the verifier would try all that may
+ * be known after each state. */
+struct python_search {
+	__u64 self, sp;	    /* pthread_self(), stack pointer */
+	__u64 alone;	    /* there is one interpreter: a thread has one state */
+	__u64 state, place; /* the innermost so far, and where it runs */
+	__u64 near, near_place;
+};
+#define PYTHON_SEARCH(t) ((struct python_search *)((t)->out + CT_OUT_SZ - CT_PYTHON_WINDOW_SZ))
+
+/*
+ * A thread that is in several interpreters has a state of each, and runs the innermost: the one
+ * lowest on its stack, which grows down. Up to 3.11 a state has the thread that made it, not the
+ * one that runs it: so another's counts when it lies between there and the stack pointer. Returns
+ * whether the search is over.
+ */
+__noinline int python_consider(struct ct_thread *t, struct ct_python *p, __u64 state)
+{
+	struct python_search *s;
+	__u64 place;
+	bool own;
+
+	if (!t || !p)
+		return true;
+	s = PYTHON_SEARCH(t);
+	own = user_word(state + p->thread_id) == s->self;
+	if ((!own && (s->alone || p->thread_place == CT_PYTHON_NONE)) || !python_top(p, state))
+		return false;
+	if (s->alone) {
+		s->state = state;
+		return true;
+	}
+	place = python_place(p, state);
+	if (own && (!s->state || (place && place < s->place))) {
+		s->state = state;
+		s->place = place;
+	}
+	if (place > s->sp && place < s->near_place) {
+		s->near = state;
+		s->near_place = place;
+	}
+	return false;
+}
+
+/* The state that the thread runs; 0: none. *whole: false when the list was too long. */
+__noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 self, bool alone)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct python_search *s;
 	__u64 interpreter, state;
+	int i;
 
 	if (!t || !p)
 		return 0;
+	s = PYTHON_SEARCH(t);
+	*s = (struct python_search){
+		.self = self, .sp = PT_REGS_SP(regs), .alone = alone, .near_place = ~0ull};
 	interpreter = user_word(p->runtime + p->interpreters);
 	state = user_word(interpreter + p->threads);
 	t->python = 0;
 	t->python_head = state;
-	for (int i = 0; i < PYTHON_LOOK_MAX; i++) {
-		if (!interpreter)
-			return 1;
+	for (i = 0; i < PYTHON_LOOK_MAX && interpreter; i++) {
 		if (!state) {
 			interpreter = user_word(interpreter + p->interpreter_next);
 			state = user_word(interpreter + p->threads);
 			continue;
 		}
-		if (user_word(state + p->thread_id) == self && python_top(p, state)) {
-			t->python = state;
-			return 1;
-		}
+		if (python_consider(t, p, state))
+			break;
 		state = user_word(state + p->thread_next);
 	}
-	return 0;
+	if (s->state && s->place && s->near_place < s->place)
+		s->state = s->near;
+	if (!alone && p->current && p->thread_place == CT_PYTHON_NONE) {
+		state = user_word(p->runtime + p->current);
+		if (state && user_word(state + p->thread_id) == self && python_top(p, state))
+			s->state = state;
+	}
+	t->python = s->state;
+	return s->state || i < PYTHON_LOOK_MAX;
 }
 
 /* States are added in front: with the same one there, none has come since the last search. */
-static __always_inline bool python_is_news(const struct ct_thread *t, const struct ct_python *p)
+static __always_inline bool python_is_news(const struct ct_thread *t, const struct ct_python *p,
+					   __u64 interpreter)
 {
-	__u64 interpreter = user_word(p->runtime + p->interpreters);
-
 	return !t->python_head || t->stats[CT_STAT_ENTRIES] % PYTHON_RETRY == 0 ||
 	       (interpreter && user_word(interpreter + p->threads) != t->python_head);
 }
@@ -113,18 +201,143 @@ static __always_inline bool python_is_news(const struct ct_thread *t, const stru
 static __always_inline __u64 python_frame(struct ct_thread *t, struct ct_python *p,
 					  struct ct_call *c)
 {
-	__u64 self = python_self(), frame;
+	/* The newest interpreter, and behind it the first. */
+	__u64 self = python_self(), frame, ends[2] = {};
+	bool alone;
 
-	if (t->python && user_word(t->python + p->thread_id) == self) {
+	bpf_probe_read_user(ends, sizeof(ends), (void *)(p->runtime + p->interpreters));
+	alone = ends[0] == ends[1];
+	if (alone && t->python && user_word(t->python + p->thread_id) == self) {
 		frame = python_top(p, t->python);
 		if (frame)
 			return frame;
 	}
-	if (!python_is_news(t, p))
+	if (alone && !python_is_news(t, p, ends[0]))
 		return 0;
-	if (!python_search(t, p, self))
+	if (!python_search(t, p, self, alone))
 		c->python |= CT_PYTHON_F_BROKEN;
 	return t->python ? python_top(p, t->python) : 0;
+}
+
+/* Copies as much of a str as there is room for; bytes, and whether that is all of it in *whole. 0:
+ * it is none, or cannot be read. Its text may change meanwhile: that is looked at again. */
+#define PYTHON_HEAD_SZ 40
+static __always_inline __u32 python_copy_str(const struct ct_python *p, __u8 *to, __u32 max,
+					     __u64 addr, bool *whole)
+{
+	__u64 len, size;
+	__u32 state, kind;
+
+	if (bpf_probe_read_user(to, PYTHON_HEAD_SZ, (void *)addr))
+		return 0;
+	len = *(__u64 *)(to + 16);
+	state = *(__u32 *)(to + 32);
+	/* As python_str_read() has it. */
+	state = state >> 2 & 7 ? state >> 2 : state >> 16;
+	kind = state & 7;
+	if (len > CT_PYTHON_TABLE_SZ)
+		len = CT_PYTHON_TABLE_SZ;
+	size = (state >> 4 & 1 ? p->str_ascii : p->str_other) + len * kind;
+	if (size > max) {
+		size = max;
+		*whole = false;
+	}
+	barrier_var(size);
+	if (size > max || bpf_probe_read_user(to, size, (void *)addr))
+		return 0;
+	return size;
+}
+
+static __always_inline __u32 python_copy_bytes(__u8 *to, __u32 max, __u64 addr, bool *whole)
+{
+	__u64 size;
+
+	if (bpf_probe_read_user(to, PYTHON_HEAD_SZ - 8, (void *)addr))
+		return 0;
+	size = *(__u64 *)(to + 16) + PYTHON_HEAD_SZ - 8;
+	if (size > max) {
+		size = max;
+		*whole = false;
+	}
+	barrier_var(size);
+	if (size > max || bpf_probe_read_user(to, size, (void *)addr))
+		return 0;
+	return size;
+}
+
+/* Sends what a code object is called. The thread runs it, so it is alive. Returns 1 when that was
+ * done; the reader is woken where it has to read more from the process, which may not live long. */
+__noinline int python_tell(struct ct_thread *t, struct ct_python *p, __u64 code, __u32 id)
+{
+	struct ct_python_code *rec;
+	void *ring = this_ring();
+	bool whole = true;
+
+	if (!t || !p || !ring)
+		return 0;
+	rec = bpf_ringbuf_reserve(ring, sizeof(*rec), 0);
+	if (!rec)
+		return 0;
+	rec_begin(&rec->rec, CT_REC_PYTHON, sizeof(*rec), t->pid, t->tid);
+	rec->rec.flags = 0;
+	rec->code = code;
+	rec->id = id;
+	rec->first_line = user_word(code + p->code_first_line);
+	rec->reserved = 0;
+	rec->file_at = user_word(code + p->code_file);
+	rec->function_at = user_word(code + p->code_function);
+	rec->table_at = user_word(code + p->code_table);
+	rec->file_sz = rec->function_sz = 0;
+	if (!cfg.hide) {
+		rec->file_sz =
+			python_copy_str(p, rec->file, sizeof(rec->file), rec->file_at, &whole);
+		rec->function_sz = python_copy_str(p, rec->function, sizeof(rec->function),
+						   rec->function_at, &whole);
+	}
+	rec->table_sz = python_copy_bytes(rec->table, sizeof(rec->table), rec->table_at, &whole);
+	if (!rec->table_sz || (!cfg.hide && (!rec->file_sz || !rec->function_sz))) {
+		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	bpf_ringbuf_submit(rec, whole ? wake_flags(sizeof(*rec)) : BPF_RB_FORCE_WAKEUP);
+	return 1;
+}
+
+/* Which code object it is that lies there now; its names are sent unless they have been. */
+static __always_inline __u32 python_id(struct ct_thread *t, struct ct_python *p, __u64 code)
+{
+	__u32 slot = ct_python_slot(t->pid, code, cfg.name_secret), id;
+	struct python_told *told;
+	__u64 key;
+
+	id = ct_python_id(
+		*(volatile __u32 *)&python_freed[slot & ((1 << CT_PYTHON_PLACES_LOG) - 1)]);
+	slot >>= CT_PYTHON_PLACES_LOG - PYTHON_TOLD_LOG;
+	told = bpf_map_lookup_elem(&python_told, &slot);
+	key = ((code + id) * cfg.name_secret[0] + (t->life + t->pid) * cfg.name_secret[1]) & ~1ull;
+	if (!told || told->newer == key || told->older == key)
+		return id;
+	if (told->newer == (key | 1) && t->stats[CT_STAT_ENTRIES] % PYTHON_TELL_RETRY)
+		return id;
+	if (!python_tell(t, p, code, id)) {
+		key |= 1;
+		t->wake = 1;
+	}
+	if (told->newer != key)
+		told->older = told->newer;
+	told->newer = key;
+	return id;
+}
+
+/* The process frees a code object: another may be made in its place. */
+static __always_inline void python_free(__u64 code)
+{
+	__u32 pid = current_id() >> 32, slot;
+
+	if (!bpf_map_lookup_elem(&pythons, &pid))
+		return;
+	slot = ct_python_slot(pid, code, cfg.name_secret);
+	__sync_fetch_and_add(&python_freed[slot & ((1 << CT_PYTHON_PLACES_LOG) - 1)], 1);
 }
 
 #define WINDOW(t)	   ((t)->out + CT_OUT_SZ - CT_PYTHON_WINDOW_SZ)
@@ -178,10 +391,8 @@ __noinline __u64 python_step(struct ct_thread *t, struct ct_python *p, __u64 fra
 	if (from[p->frame_owner & (CT_PYTHON_FRAME_SZ_MAX - 1)] >= p->owner_min)
 		return FRAME_WORD(from, p->frame_back);
 	to = (struct ct_python_frame *)(t->out + at);
-	/* From 3.14 on the last bits say how it is referred to. */
-	to->code = FRAME_WORD(from, p->frame_code) & ~7ull;
-	to->ip = FRAME_WORD(from, p->frame_ip);
-	t->python_key = (t->python_key + to->code + to->ip) * cfg.name_secret[0];
+	*to = ct_python_frame_of(p, FRAME_WORD(from, p->frame_code), FRAME_WORD(from, p->frame_ip));
+	to->id = python_id(t, p, to->code);
 	c->python_cnt++;
 	return FRAME_WORD(from, p->frame_back);
 }
@@ -204,7 +415,6 @@ __noinline int python_read(struct ct_thread *t, __u32 off)
 	c->python = CT_PYTHON_F_KNOWN;
 	if (!p->runtime)
 		return 0;
-	t->python_key = pid;
 	t->python_lo = t->python_hi = 0;
 	frame = python_frame(t, p, c);
 	for (int i = 0; i < CT_PYTHON_MAX + PYTHON_NO_CODE_MAX && frame; i++)
@@ -212,20 +422,6 @@ __noinline int python_read(struct ct_thread *t, __u32 off)
 	if (frame)
 		c->python |= CT_PYTHON_F_CUT;
 	return c->python_cnt;
-}
-
-/* The reader is woken for frames that this processor has not sent lately: what they are called is
- * read from the process, which may not live long. */
-static __always_inline void python_tell(struct ct_thread *t)
-{
-	__u64 key = t->python_key, *told;
-	__u32 i = key >> (64 - PYTHON_TOLD_LOG);
-
-	told = bpf_map_lookup_elem(&python_told, &i);
-	if (!told || *told == key)
-		return;
-	*told = key;
-	t->wake = 1;
 }
 
 /* Bytes of frames. */
@@ -238,7 +434,6 @@ static __always_inline __u32 python_of(struct ct_thread *t, __u32 off)
 	cnt = python_read(t, off);
 	if (!cnt || cnt > CT_PYTHON_MAX)
 		return 0;
-	python_tell(t);
 	return cnt * sizeof(struct ct_python_frame);
 }
 

@@ -166,15 +166,56 @@ struct ct_fn_cost {
 struct ct_python {
 	__u64 runtime; /* address of _PyRuntime; 0: there is no Python that is known */
 	__u32 interpreters, interpreter_next, threads; /* of the runtime, of an interpreter */
-	__u16 thread_next, thread_id, thread_frame;    /* of a thread state */
-	__u16 cframe_frame;			       /* CT_PYTHON_NONE: it has no such thing */
-	__u16 frame_off, frame_sz;		       /* what of a frame is read */
+	__u32 holder; /* of the runtime: the thread state that had the lock last; 0: not asked */
+	__u16 thread_next, thread_id, thread_frame; /* of a thread state */
+	__u16 cframe_frame;			    /* CT_PYTHON_NONE: it has no such thing */
+	__u16 frame_off, frame_sz;		    /* what of a frame is read */
 	__u16 frame_code, frame_back, frame_ip, frame_owner;
 	__u16 owner_min;    /* those of such owners are no code; CT_PYTHON_NONE: all are */
 	__u16 side_by_side; /* 1: frames are, see CT_PYTHON_WINDOW */
+	/* of a thread state: an address on the stack of who runs it; CT_PYTHON_NONE: it has none */
+	__u16 thread_place;
+	__u16 code_file, code_function, code_table, code_first_line; /* of a code object */
+	__u16 code_first; /* its first instruction; 0: frames have an index, not an address */
+	__u16 str_ascii, str_other; /* of a string: its text, and text that is not all ASCII */
+	__u16 pad;
 };
-_Static_assert(sizeof(struct ct_python) == 48, "ct_python is part of the ABI");
+_Static_assert(sizeof(struct ct_python) == 72, "ct_python is part of the ABI");
 #define CT_PYTHON_NONE 0xffff
+
+/* Code objects are freed, and others made in their places: each place has a number, which goes up
+ * when what lies there is freed. Places are many, so they share: one more only means that a name is
+ * sent again. */
+#define CT_PYTHON_PLACES_LOG 14
+
+static inline __u32 ct_python_slot(__u32 pid, __u64 code, const volatile __u64 secret[2])
+{
+	return ((code + pid * secret[1]) * secret[0]) >> (64 - CT_PYTHON_PLACES_LOG);
+}
+
+/* By what number a code object is known: never 0. */
+static inline __u32 ct_python_id(__u32 freed)
+{
+	return freed | 1u << 31;
+}
+
+/* From 3.14 on the last bits of a reference say what kind it is. */
+static inline struct ct_python_frame ct_python_frame_of(const struct ct_python *p, __u64 code,
+							__u64 ip)
+{
+	struct ct_python_frame f = {.code = code & ~7ull};
+
+	if (p->code_first) {
+		ip -= f.code + p->code_first;
+		if (ip >> 32)
+			ip = ~0ull;
+	}
+	f.off = ip;
+	return f;
+}
+
+/* A probe's function: none of CUDA's, but the one by which CPython frees a code object. */
+#define CT_FUNC_PYTHON_FREE CT_MAX_FUNCS
 
 /*
  * --torch. An operator that a thread is in, or was: it is over when another word lies where its
@@ -250,7 +291,6 @@ struct ct_thread {
 	struct ct_frame frames[CT_MAX_DEPTH];
 	/* --python: its thread state, and the first of all states when it was looked for in vain */
 	__u64 python, python_head;
-	__u64 python_key;	    /* of the frames of the record that is put together */
 	__u32 wake, reserved;	    /* 1: the reader is woken for it */
 	__u64 python_lo, python_hi; /* what of the process is in the window */
 	__u8 out[CT_OUT_SZ];

@@ -48,9 +48,12 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 /* Frames of Python code; the outer ones of a deeper stack are cut off. */
 #define CT_PYTHON_MAX 128
 
-/* What its code object and the instruction in it stand for is in the process (model/python.h). */
+/* A frame: its code object's address, which object of those that lie there one after the other, and
+ * the instruction in it. A struct ct_python_code comes before; model/python.h. */
 struct ct_python_frame {
-	__u64 code, ip;
+	__u64 code;
+	__u32 id;  /* 0: not known */
+	__u32 off; /* up to CPython 3.10 an index, then bytes; all ones: outside */
 };
 
 /* Of a call whose Python frames were asked for (ct_call.python). The process is known: it has a
@@ -60,6 +63,23 @@ struct ct_python_frame {
 #define CT_PYTHON_F_CUT 2
 /* One could not be read, and so those behind it. */
 #define CT_PYTHON_F_BROKEN 4
+
+/* What a code object is called, sent when a thread of the process first runs it in a call: as much
+ * of its strings and of its line table as there is room for, as they lie in memory. */
+#define CT_PYTHON_FILE_SZ     576
+#define CT_PYTHON_FUNCTION_SZ 320
+#define CT_PYTHON_TABLE_SZ    1056
+struct ct_python_code {
+	struct ct_rec rec;
+	__u64 code;
+	__u64 file_at, function_at, table_at; /* addresses of the objects */
+	__u32 id;
+	__s32 first_line;
+	__u32 file_sz, function_sz, table_sz; /* bytes that were read; 0: not asked for */
+	__u32 reserved;
+	__u8 file[CT_PYTHON_FILE_SZ], function[CT_PYTHON_FUNCTION_SZ], table[CT_PYTHON_TABLE_SZ];
+};
+_Static_assert(sizeof(struct ct_python_code) == 2032, "ct_python_code is part of the ABI");
 
 /* Bytes that could not be read: cap_len of a pointee is -errno then. 0: not tried. */
 struct ct_call {

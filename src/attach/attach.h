@@ -82,6 +82,12 @@ bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in)
 /* Where the process's Python keeps its frames. Forgotten with its program; children have it, too.
  */
 void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py);
+/* Before that: at off in its file is the function that frees code objects, which tells one from
+ * another in its place. 0 also when it is known; -ENOSPC: too many files, -errno: no probe. */
+#define ATTACH_PYTHON_FILES_MAX 64
+int attach__python_file(struct attach *a, int fd, uint64_t off);
+/* struct python_check (model/python.h); ctx: struct attach **. */
+bool attach__is_code(void *ctx, uint32_t pid, uint64_t code, uint32_t id);
 
 /* --torch: what that libtorch_cpu calls its operators; NULL: it is none. Lives as long as a. */
 const struct torch_lib *attach__torch(const struct attach *a, unsigned lib_id);

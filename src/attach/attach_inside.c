@@ -44,15 +44,6 @@ bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in)
 	return true;
 }
 
-void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
-{
-	uint32_t key = pid;
-
-	if (bpf_map__update_elem(a->skel->maps.pythons, &key, sizeof(key), py, sizeof(*py),
-				 BPF_ANY))
-		warn("process %d: its calls have no Python frames: no room", pid);
-}
-
 int attach_lib__take_off(struct attach *a, struct lib_entry *e)
 {
 	/* Also those that go by themselves: who wants to write waits until none is there. */

@@ -51,6 +51,12 @@ struct lib_key {
 	uid_t uid; /* of who mapped it by that */
 };
 
+/* --python: a file whose function that frees code objects has a probe. It stays, as processes with
+ * another one may come. */
+struct python_file {
+	uint64_t dev, ino, off;
+};
+
 struct attach {
 	struct cudatrace_bpf *skel;
 	struct links links; /* owners are libraries' ids */
@@ -82,6 +88,8 @@ struct attach {
 	struct watch watch;
 	struct torch_file *torch_files; /* --torch: of each libtorch_cpu that was there */
 	unsigned torch_file_cnt;
+	struct python_file python_files[ATTACH_PYTHON_FILES_MAX];
+	unsigned python_file_cnt;
 	bool force;
 	bool inside; /* nearly all calls are seen by libraries in the processes */
 	struct quotas *quotas;

@@ -30,6 +30,8 @@ void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct 
 	bpf_map__set_max_entries(skel->maps.pids, cfg->rows_max[CT_TABLE_PROCESSES]);
 	bpf_map__set_max_entries(skel->maps.inside,
 				 !o->inside ? 1 : o->inside_max ?: cfg->rows_max[CT_TABLE_PROCESSES]);
+	bpf_map__set_max_entries(skel->maps.python_told,
+				 o->python ? 1 << (CT_PYTHON_PLACES_LOG - 2) : 1);
 	bpf_map__set_max_entries(skel->maps.pythons,
 				 o->python ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
 	bpf_map__set_max_entries(skel->maps.operators,

@@ -13,7 +13,8 @@
 /* Of frames nothing is read but what lies from frame_off on. */
 struct version {
 	unsigned minor;
-	uint32_t interpreters, interpreter_next, threads;
+	uint32_t interpreters, interpreter_next, threads, current;
+	uint16_t thread_place;
 	uint16_t thread_next, thread_self, thread_number, thread_frame, cframe_frame;
 	uint16_t frame_off, frame_sz, frame_code, frame_back, frame_ip, frame_owner, owner_min;
 	uint16_t filename, name, qualname, table, first_line, code, ascii;
@@ -21,13 +22,16 @@ struct version {
 
 /* They did not change within a minor version. */
 static const struct version versions[] = {
-	{8, 32, 0, 8, 8, 176, 0, 24, NONE, 24, 88, 8, 0, 80, 0, NONE, 104, 112, 0, 120, 40, 0, 48},
-	{9, 32, 0, 8, 8, 176, 0, 24, NONE, 24, 88, 8, 0, 80, 0, NONE, 104, 112, 0, 120, 40, 0, 48},
-	{10, 32, 0, 8, 8, 176, 0, 24, NONE, 24, 88, 8, 0, 72, 0, NONE, 104, 112, 0, 120, 40, 0, 48},
-	{11, 40, 0, 16,	  8,   152, 160, 56,  8,  0,   72, 32,
-	 48, 56, 0, NONE, 112, 120, 128, 136, 72, 184, 48},
-	{12, 40, 0,  72, 8,   136, 144, 56,  0,	 0,   72, 0,
-	 8,  56, 70, 3,	 112, 120, 128, 136, 68, 192, 40},
+	{8, 32, 0,  8, 1160, NONE, 8,	176, 0,	  24, NONE, 24, 88,
+	 8, 0,	80, 0, NONE, 104,  112, 0,   120, 40, 0,    48},
+	{9, 32, 0,  8, 360,  NONE, 8,	176, 0,	  24, NONE, 24, 88,
+	 8, 0,	80, 0, NONE, 104,  112, 0,   120, 40, 0,    48},
+	{10, 32, 0,  8, 0,    48,  8,	176, 0,	  24, NONE, 24, 88,
+	 8,  0,	 72, 0, NONE, 104, 112, 0,   120, 40, 0,    48},
+	{11, 40, 0,  16, 0,    56,  8,	 152, 160, 56, 8,   0, 72,
+	 32, 48, 56, 0,	 NONE, 112, 120, 128, 136, 72, 184, 48},
+	{12, 40, 0,  72, 0, 56,	 8,   136, 144, 56, 0,	 0, 72,
+	 0,  8,	 56, 70, 3, 112, 120, 128, 136, 68, 192, 40},
 };
 
 /* A thread is known by pthread_self() where registers tell that, else by its number, which is there
@@ -43,7 +47,15 @@ static uint16_t thread_id(uint16_t self, uint16_t number)
 #endif
 }
 
-static void set_code_sz(struct python_layout *l)
+/* Of a string that is not all ASCII, its text. The length in UTF-8 and where that is come before;
+ * before 3.12 a length in wchar_t, too. */
+static unsigned python_str_other(const struct python_layout *l)
+{
+	return l->ascii == 48 ? 72 : 56;
+}
+
+/* What follows from the rest. */
+static void complete(struct python_layout *l)
 {
 	const uint16_t words[] = {l->filename, l->name, l->qualname, l->table, l->first_line};
 
@@ -51,6 +63,13 @@ static void set_code_sz(struct python_layout *l)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (words[i] + 8u > l->code_sz)
 			l->code_sz = words[i] + 8u;
+	l->bpf.code_file = l->filename;
+	l->bpf.code_function = l->qualname ? l->qualname : l->name;
+	l->bpf.code_table = l->table;
+	l->bpf.code_first_line = l->first_line;
+	l->bpf.code_first = l->code;
+	l->bpf.str_ascii = l->ascii;
+	l->bpf.str_other = python_str_other(l);
 }
 
 bool python_layout_of(unsigned minor, struct python_layout *l)
@@ -68,6 +87,8 @@ bool python_layout_of(unsigned minor, struct python_layout *l)
 				.interpreters = v->interpreters,
 				.interpreter_next = v->interpreter_next,
 				.threads = v->threads,
+				.current = v->current,
+				.thread_place = v->thread_place,
 				.thread_next = v->thread_next,
 				.thread_id = thread_id(v->thread_self, v->thread_number),
 				.thread_frame = v->thread_frame,
@@ -89,7 +110,7 @@ bool python_layout_of(unsigned minor, struct python_layout *l)
 		.code = v->code,
 		.ascii = v->ascii,
 	};
-	set_code_sz(l);
+	complete(l);
 	return true;
 }
 
@@ -175,7 +196,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	b->thread_next = word(d, ts + 2);
 	b->thread_frame = word(d, ts + 4);
 	b->thread_id = thread_id(word(d, ts + 5), word(d, ts + 6));
-	b->cframe_frame = NONE;
+	b->cframe_frame = b->thread_place = NONE;
 	b->frame_back = word(d, fr + 1);
 	b->frame_code = word(d, fr + 2);
 	b->frame_ip = word(d, fr + 3);
@@ -197,7 +218,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	l->first_line = word(d, co + 5);
 	l->code = word(d, co + 9);
 	l->ascii = 40;
-	set_code_sz(l);
+	complete(l);
 	if (l->code_sz > PYTHON_CODE_SZ_MAX)
 		return fail(why, why_size, nonsense);
 	return 0;
@@ -266,8 +287,7 @@ bool python_str_read(const struct python_layout *l, const uint8_t *obj, size_t s
 	s->ascii = state >> 4 & 1;
 	if ((s->kind != 1 && s->kind != 2 && s->kind != 4) || !(state >> 3 & 1))
 		return false;
-	/* The length in UTF-8 and where that is follow; before 3.12 a length in wchar_t, too. */
-	s->off = s->ascii ? l->ascii : l->ascii == 48 ? 72 : 56;
+	s->off = s->ascii ? l->ascii : python_str_other(l);
 	return s->len < 1u << 24;
 }
 
@@ -323,12 +343,10 @@ bool python_bytes_len(const uint8_t *obj, size_t size, uint64_t *len)
 	return *len < 1u << 24;
 }
 
-uint64_t python_offset(const struct python_layout *l, uint64_t code, uint64_t ip)
+uint64_t python_offset(const struct python_layout *l, uint32_t off)
 {
 	/* 3.10 counts instructions of two bytes. */
-	if (!l->code)
-		return l->minor < 10 ? (uint32_t)ip : 2ull * (uint32_t)ip;
-	return ip - code - l->code;
+	return l->minor == 10 ? 2ull * off : off;
 }
 
 /* Up to 3.9: pairs of how many bytes of code, and lines, to go on. */

@@ -33,6 +33,7 @@ struct python_layout {
 struct python_place {
 	struct python_layout layout;
 	uint64_t start, end; /* of the interpreter's own code and data */
+	uint64_t free_off;   /* in its file: the function that frees code objects */
 };
 
 /* The layout of version 3.minor, by constants: up to 3.12. false: not known. */
@@ -70,7 +71,7 @@ bool python_bytes_len(const uint8_t *obj, size_t size, uint64_t *len);
  */
 unsigned python_line(const struct python_layout *l, const uint8_t *table, size_t len, int first,
 		     uint64_t off);
-/* Where in its code an instruction is, by what the frame has. */
-uint64_t python_offset(const struct python_layout *l, uint64_t code, uint64_t ip);
+/* Where in its code an instruction is, in bytes, by what ct_python_frame has. */
+uint64_t python_offset(const struct python_layout *l, uint32_t off);
 
 #endif /* DECODE_PYTHON_H */

@@ -21,7 +21,7 @@ struct model *model__new(const struct model_opts *opts)
 	if (!m)
 		return NULL;
 	m->opts = *opts;
-	m->stacks = stacks__new(opts->quotas, opts->hide);
+	m->stacks = stacks__new(opts->quotas, opts->hide, &opts->python_check);
 	m->names = kernel_names__new(opts->quotas);
 	m->ranges = (struct ranges){
 		.fn = opts->fn,
@@ -208,6 +208,28 @@ static void on_name(struct model *m, const void *data, const struct raw *raw)
 			      rec->handle, rec->name, rec->len);
 }
 
+static void on_python(struct model *m, const void *data, const struct raw *raw)
+{
+	const struct ct_python_code *rec = data;
+	struct proc *p = procs__find(&m->procs, rec->rec.pid);
+
+	if (p)
+		proc_stacks__told(p->stacks, rec);
+}
+
+/* A child has its parent's Python, and may be gone when it is looked for. */
+static void fork_python(struct model *m, const struct ct_task *rec)
+{
+	struct proc *parent = procs__find(&m->procs, rec->parent_pid), *p;
+
+	if (!m->opts.python || !parent || !parent->stacks)
+		return;
+	p = procs__get(&m->procs, rec->rec.pid);
+	parent = procs__find(&m->procs, rec->parent_pid);
+	if (p && parent)
+		proc_stacks__fork(m->stacks, &p->stacks, p->pid, parent->stacks, now_ns());
+}
+
 static void on_process(struct model *m, const struct ct_task *rec, const char *op)
 {
 	struct proc *p = procs__find(&m->procs, rec->rec.pid);
@@ -246,6 +268,7 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 static void on_fork(struct model *m, const void *rec, const struct raw *raw)
 {
 	on_process(m, rec, "fork");
+	fork_python(m, rec);
 }
 
 static void on_exec(struct model *m, const void *rec, const struct raw *raw)

@@ -7,6 +7,7 @@
 #define MODEL_MODEL_H
 
 #include "event.h"
+#include "python.h"
 #include "trace.h"
 
 #include "decode/fnset.h"
@@ -31,6 +32,7 @@ struct model_opts {
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */
 	bool python; /* --python */
+	struct python_check python_check;
 	/* --torch: see struct operators */
 	const struct torch_lib *(*torch_lib)(void *ctx, unsigned lib_id);
 	void *torch_ctx;

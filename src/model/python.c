@@ -3,6 +3,7 @@
 
 #include "util/reader.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,16 +19,18 @@
 /* Code objects whose parts are read at once: three each. */
 #define AT_ONCE 64
 
-/* Where its parts are: what it is known by. */
-struct code_ids {
-	uint64_t file, function, table;
-	int32_t first_line;
-	uint32_t pad;
+/* Its parts. */
+enum { FILE_PART, FUNCTION_PART, TABLE_PART, PARTS };
+
+struct code_key {
+	uint64_t addr;
+	uint32_t id, pad;
 };
 
 struct code_row {
-	uint64_t addr;
-	struct code_ids ids;
+	struct code_key key;
+	uint64_t at[PARTS];
+	int32_t first_line;
 	bool is_read;
 	char *function, *file; /* NULL: could not be read, or are hidden */
 	uint8_t *table;
@@ -39,32 +42,50 @@ struct python_codes {
 	uint32_t pid;
 	struct python_place place;
 	enum ct_hide hide;
+	const struct python_check *check;
 	struct code_row *rows;
 	size_t bytes;
 };
 
 struct python_codes *python_codes__new(uint32_t pid, const struct python_place *place,
-				       enum ct_hide hide)
+				       enum ct_hide hide, const struct python_check *check)
 {
 	struct python_codes *c = calloc(1, sizeof(*c));
 
 	if (c)
-		*c = (struct python_codes){.pid = pid, .place = *place, .hide = hide};
+		*c = (struct python_codes){
+			.pid = pid, .place = *place, .hide = hide, .check = check};
 	return c;
+}
+
+/* What was read. */
+static void clear_row(struct python_codes *c, struct code_row *row)
+{
+	c->bytes -= row->table_sz + (row->file ? strlen(row->file) : 0) +
+		    (row->function ? strlen(row->function) : 0);
+	free(row->function);
+	free(row->file);
+	free(row->table);
+	row->function = row->file = NULL;
+	row->table = NULL;
+	row->table_sz = 0;
+	row->is_read = false;
+}
+
+static void drop(struct python_codes *c, struct code_row *row)
+{
+	HASH_DEL(c->rows, row);
+	clear_row(c, row);
+	c->bytes -= sizeof(*row);
+	free(row);
 }
 
 void python_codes__clear(struct python_codes *c)
 {
 	struct code_row *row, *next;
 
-	HASH_ITER (hh, c->rows, row, next) {
-		HASH_DEL(c->rows, row);
-		free(row->function);
-		free(row->file);
-		free(row->table);
-		free(row);
-	}
-	c->bytes = 0;
+	HASH_ITER (hh, c->rows, row, next)
+		drop(c, row);
 }
 
 void python_codes__free(struct python_codes *c)
@@ -85,12 +106,37 @@ bool python_codes__is_interpreter(const struct python_codes *c, uint64_t ip)
 	return ip >= c->place.start && ip < c->place.end;
 }
 
-static struct code_row *find(const struct python_codes *c, uint64_t addr)
+const struct python_place *python_codes__place(const struct python_codes *c)
 {
+	return &c->place;
+}
+
+static struct code_row *find(const struct python_codes *c, uint64_t addr, uint32_t id)
+{
+	struct code_key key = {.addr = addr, .id = id};
 	struct code_row *row;
 
-	HASH_FIND(hh, c->rows, &addr, sizeof(addr), row);
+	HASH_FIND(hh, c->rows, &key, sizeof(key), row);
 	return row;
+}
+
+static struct code_row *add(struct python_codes *c, uint64_t addr, uint32_t id)
+{
+	struct code_row *row = calloc(1, sizeof(*row));
+
+	if (!row)
+		return NULL;
+	row->key = (struct code_key){.addr = addr, .id = id};
+	c->bytes += sizeof(*row);
+	HASH_ADD(hh, c->rows, key, sizeof(row->key), row);
+	return row;
+}
+
+/* What was read from its memory up to now is of this code object. */
+static bool is_there(const struct python_codes *c, const struct code_row *row)
+{
+	return !row->key.id || !c->check || !c->check->is_there ||
+	       c->check->is_there(c->check->ctx, c->pid, row->key.addr, row->key.id);
 }
 
 static uint64_t word_at(const uint8_t *p, size_t off)
@@ -101,13 +147,12 @@ static uint64_t word_at(const uint8_t *p, size_t off)
 	return word;
 }
 
-static void ids_of(const struct python_layout *l, const uint8_t *code, struct code_ids *ids)
+static void take_code(const struct python_layout *l, const uint8_t *code, struct code_row *row)
 {
-	memset(ids, 0, sizeof(*ids));
-	ids->file = word_at(code, l->filename);
-	ids->function = word_at(code, l->qualname ? l->qualname : l->name);
-	ids->table = word_at(code, l->table);
-	memcpy(&ids->first_line, code + l->first_line, sizeof(ids->first_line));
+	row->at[FILE_PART] = word_at(code, l->filename);
+	row->at[FUNCTION_PART] = word_at(code, l->qualname ? l->qualname : l->name);
+	row->at[TABLE_PART] = word_at(code, l->table);
+	memcpy(&row->first_line, code + l->first_line, sizeof(row->first_line));
 }
 
 /* One part of a code object. */
@@ -117,19 +162,21 @@ struct part {
 };
 
 /* Reads one thing that is longer than what is read of all. Returns its bytes, to be freed. */
-static uint8_t *read_long(const struct python_codes *c, uint64_t addr, size_t len)
+static uint8_t *read_long(const struct python_codes *c, const struct code_row *row, uint64_t addr,
+			  size_t len)
 {
 	struct reader_range r = {.addr = addr, .len = len};
 	uint8_t *buf = malloc(len);
 
-	if (buf && !reader__memory(c->pid, &r, 1, buf) && r.got == len)
+	if (buf && !reader__memory(c->pid, &r, 1, buf) && r.got == len && is_there(c, row))
 		return buf;
 	free(buf);
 	return NULL;
 }
 
 /* NULL: it is no string that can be read. */
-static char *text_of(const struct python_codes *c, const struct part *p, size_t max)
+static char *text_of(const struct python_codes *c, const struct code_row *row, const struct part *p,
+		     size_t max)
 {
 	const struct python_layout *l = &c->place.layout;
 	struct python_str str;
@@ -145,7 +192,7 @@ static char *text_of(const struct python_codes *c, const struct part *p, size_t 
 	want = str.len * str.kind;
 	text = p->data + str.off;
 	if (str.off + want > p->range.got) {
-		text = more = read_long(c, p->range.addr + str.off, want);
+		text = more = read_long(c, row, p->range.addr + str.off, want);
 		if (!more)
 			return NULL;
 	}
@@ -165,7 +212,7 @@ static void take_table(const struct python_codes *c, struct code_row *row, const
 	if (!python_bytes_len(p->data, p->range.got, &len) || len > TABLE_SZ_MAX)
 		return;
 	if (PYTHON_BYTES_SZ + len > p->range.got) {
-		row->table = read_long(c, p->range.addr + PYTHON_BYTES_SZ, len);
+		row->table = read_long(c, row, p->range.addr + PYTHON_BYTES_SZ, len);
 	} else {
 		row->table = malloc(len + 1);
 		if (row->table)
@@ -174,10 +221,22 @@ static void take_table(const struct python_codes *c, struct code_row *row, const
 	row->table_sz = row->table ? len : 0;
 }
 
+static void take_parts(struct python_codes *c, struct code_row *row, const struct part p[PARTS])
+{
+	take_table(c, row, &p[TABLE_PART]);
+	row->is_read = c->hide && row->table;
+	if (!c->hide) {
+		row->file = text_of(c, row, &p[FILE_PART], FILE_SZ_MAX);
+		row->function = text_of(c, row, &p[FUNCTION_PART], FUNCTION_SZ_MAX);
+		row->is_read = row->file && row->function;
+	}
+	c->bytes += row->table_sz + (row->file ? strlen(row->file) : 0) +
+		    (row->function ? strlen(row->function) : 0);
+}
+
 /* Up to AT_ONCE. */
 static void read_parts(struct python_codes *c, struct code_row *const *rows, unsigned cnt)
 {
-	enum { FILE_PART, FUNCTION_PART, TABLE_PART, PARTS };
 	static const uint32_t sizes[PARTS] = {PYTHON_STR_SZ + TEXT_SZ, PYTHON_STR_SZ + TEXT_SZ,
 					      PYTHON_BYTES_SZ + TABLE_SZ};
 	static uint8_t buf[AT_ONCE * (2 * (PYTHON_STR_SZ + TEXT_SZ) + PYTHON_BYTES_SZ + TABLE_SZ)];
@@ -185,59 +244,44 @@ static void read_parts(struct python_codes *c, struct code_row *const *rows, uns
 	const uint8_t *data = buf;
 
 	for (unsigned i = 0; i < PARTS * cnt; i++) {
-		const struct code_ids *ids = &rows[i / PARTS]->ids;
-		const uint64_t addrs[PARTS] = {ids->file, ids->function, ids->table};
 		bool wanted = !c->hide || i % PARTS == TABLE_PART;
 
-		ranges[i] =
-			(struct reader_range){addrs[i % PARTS], wanted ? sizes[i % PARTS] : 0, 0};
+		ranges[i] = (struct reader_range){rows[i / PARTS]->at[i % PARTS],
+						  wanted ? sizes[i % PARTS] : 0, 0};
 	}
 	if (reader__memory(c->pid, ranges, PARTS * cnt, buf))
 		return;
 	for (unsigned i = 0; i < cnt; i++) {
-		struct code_row *row = rows[i];
 		struct part p[PARTS];
 
 		for (unsigned k = 0; k < PARTS; k++) {
 			p[k] = (struct part){ranges[PARTS * i + k], data};
 			data += p[k].range.len;
 		}
-		take_table(c, row, &p[TABLE_PART]);
-		row->is_read = c->hide && row->table;
-		if (!c->hide) {
-			row->file = text_of(c, &p[FILE_PART], FILE_SZ_MAX);
-			row->function = text_of(c, &p[FUNCTION_PART], FUNCTION_SZ_MAX);
-			row->is_read = row->file && row->function;
-		}
-		c->bytes += sizeof(*row) + row->table_sz + (row->file ? strlen(row->file) : 0) +
-			    (row->function ? strlen(row->function) : 0);
+		take_parts(c, rows[i], p);
+		if (!is_there(c, rows[i]))
+			clear_row(c, rows[i]);
 	}
 }
 
-static struct code_row *add(struct python_codes *c, uint64_t addr, const uint8_t *code)
-{
-	struct code_row *row = calloc(1, sizeof(*row));
-
-	if (!row)
-		return NULL;
-	row->addr = addr;
-	if (code)
-		ids_of(&c->place.layout, code, &row->ids);
-	HASH_ADD(hh, c->rows, addr, sizeof(row->addr), row);
-	return row;
-}
-
-/* Each once. */
-static unsigned distinct(const struct ct_python_frame *frames, unsigned cnt,
-			 struct reader_range *ranges, uint32_t size)
+/* Those of which nothing is known, each once. What is not known by a number is read each time. */
+static unsigned missing(struct python_codes *c, const struct ct_python_frame *frames, unsigned cnt,
+			struct code_row **rows)
 {
 	unsigned n = 0, k;
 
 	for (unsigned i = 0; i < cnt; i++) {
-		for (k = 0; k < n && ranges[k].addr != frames[i].code; k++)
+		struct code_row *row = find(c, frames[i].code, frames[i].id);
+
+		for (k = 0; k < n && rows[k] != row; k++)
 			;
-		if (k == n)
-			ranges[n++] = (struct reader_range){frames[i].code, size, 0};
+		if (row && (row->key.id || k < n))
+			continue;
+		if (row)
+			drop(c, row);
+		row = add(c, frames[i].code, frames[i].id);
+		if (row)
+			rows[n++] = row;
 	}
 	return n;
 }
@@ -247,46 +291,60 @@ bool python_codes__read(struct python_codes *c, const struct ct_python_frame *fr
 	uint32_t size = c->place.layout.code_sz;
 	static uint8_t buf[CT_PYTHON_MAX * PYTHON_CODE_SZ_MAX];
 	struct reader_range ranges[CT_PYTHON_MAX];
-	struct code_row *fresh[AT_ONCE];
+	struct code_row *rows[CT_PYTHON_MAX], *fresh[AT_ONCE];
 	unsigned n, fresh_cnt = 0;
 
-	n = distinct(frames, cnt < CT_PYTHON_MAX ? cnt : CT_PYTHON_MAX, ranges, size);
-	if (HASH_COUNT(c->rows) + n > PYTHON_CODES_MAX && HASH_COUNT(c->rows))
+	if (cnt > CT_PYTHON_MAX)
+		cnt = CT_PYTHON_MAX;
+	if (HASH_COUNT(c->rows) + cnt > PYTHON_CODES_MAX)
 		return false;
-	/* It has ended: what was known of it stays. */
+	n = missing(c, frames, cnt, rows);
+	for (unsigned i = 0; i < n; i++)
+		ranges[i] = (struct reader_range){rows[i]->key.addr, size, 0};
 	if (!n || reader__memory(c->pid, ranges, n, buf))
 		return true;
 	for (unsigned i = 0; i < n; i++) {
-		const uint8_t *code = ranges[i].got == size ? buf + i * size : NULL;
-		struct code_row *row = find(c, ranges[i].addr);
-		struct code_ids ids;
-
-		if (row) {
-			if (!code)
-				continue;
-			ids_of(&c->place.layout, code, &ids);
-			if (memcmp(&ids, &row->ids, sizeof(ids)))
-				return false;
-			continue;
+		if (ranges[i].got == size) {
+			take_code(&c->place.layout, buf + i * size, rows[i]);
+			fresh[fresh_cnt++] = rows[i];
 		}
-		row = add(c, ranges[i].addr, code);
-		if (row && code)
-			fresh[fresh_cnt++] = row;
 		if (fresh_cnt == AT_ONCE || (fresh_cnt && i == n - 1)) {
 			read_parts(c, fresh, fresh_cnt);
 			fresh_cnt = 0;
 		}
 	}
-	if (fresh_cnt)
-		read_parts(c, fresh, fresh_cnt);
 	return true;
+}
+
+int python_codes__tell(struct python_codes *c, const struct ct_python_code *rec)
+{
+	struct code_row *row = find(c, rec->code, rec->id);
+	const struct part p[PARTS] = {
+		[FILE_PART] = {{rec->file_at, sizeof(rec->file), rec->file_sz}, rec->file},
+		[FUNCTION_PART] = {{rec->function_at, sizeof(rec->function), rec->function_sz},
+				   rec->function},
+		[TABLE_PART] = {{rec->table_at, sizeof(rec->table), rec->table_sz}, rec->table},
+	};
+	bool was_there = row;
+
+	if (row && row->is_read)
+		return 0;
+	if (!row && HASH_COUNT(c->rows) >= PYTHON_CODES_MAX)
+		return -ENOSPC;
+	row = row ?: add(c, rec->code, rec->id);
+	if (!row)
+		return -ENOMEM;
+	clear_row(c, row);
+	row->first_line = rec->first_line;
+	take_parts(c, row, p);
+	return was_there && row->is_read;
 }
 
 bool python_codes__frame(const struct python_codes *c, const struct ct_python_frame *from,
 			 struct stack_frame *to)
 {
 	const struct python_layout *l = &c->place.layout;
-	const struct code_row *row = find(c, from->code);
+	const struct code_row *row = find(c, from->code, from->id);
 
 	*to = (struct stack_frame){.python = 1};
 	if (!row || !row->is_read) {
@@ -296,7 +354,7 @@ bool python_codes__frame(const struct python_codes *c, const struct ct_python_fr
 	to->symbol = row->function;
 	to->module = c->hide ? "[file]" : row->file;
 	if (row->table)
-		to->line = python_line(l, row->table, row->table_sz, row->ids.first_line,
-				       python_offset(l, from->code, from->ip));
+		to->line = python_line(l, row->table, row->table_sz, row->first_line,
+				       python_offset(l, from->off));
 	return true;
 }

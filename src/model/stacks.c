@@ -6,6 +6,7 @@
 #include "trace.h"
 #include "util/quota.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ struct frame_row {
 	UT_hash_handle hh;
 };
 
-/* Names of Python code are looked at again after so long: it may be other code by then. */
+/* Python is looked for again after so long. */
 #define PYTHON_AGAIN_NS 1000000000ull
 
 /* How many addresses there are, these, and words of struct ct_python_frame. */
@@ -29,7 +30,6 @@ struct frame_row {
 struct stack_row {
 	UT_hash_handle hh;
 	uint64_t *key;	    /* behind the frames */
-	uint64_t looked_ns; /* at its Python code */
 	bool unread;	    /* names of that are missing */
 	struct stack stack; /* last: frames follow */
 };
@@ -37,6 +37,7 @@ struct stack_row {
 struct stacks {
 	enum ct_hide hide;
 	struct trace_python python;
+	struct python_check check;
 	struct module_files *files;
 	uint64_t last_id;
 	struct quotas *quotas;
@@ -54,7 +55,7 @@ struct proc_stacks {
 	struct quota_share share;
 };
 
-struct stacks *stacks__new(struct quotas *q, enum ct_hide hide)
+struct stacks *stacks__new(struct quotas *q, enum ct_hide hide, const struct python_check *check)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
 
@@ -62,6 +63,8 @@ struct stacks *stacks__new(struct quotas *q, enum ct_hide hide)
 		return NULL;
 	s->quotas = q;
 	s->hide = hide;
+	if (check)
+		s->check = *check;
 	s->files = module_files__new(q, hide);
 	if (!s->files) {
 		free(s);
@@ -78,7 +81,8 @@ void stacks__free(struct stacks *s)
 	free(s);
 }
 
-static void drop_all(struct proc_stacks *p)
+/* What code objects are called stays. */
+static void drop_stacks(struct proc_stacks *p)
 {
 	struct stack_row *stack, *next_stack;
 	struct frame_row *frame, *next_frame;
@@ -92,6 +96,12 @@ static void drop_all(struct proc_stacks *p)
 		free(frame->symbol);
 		free(frame);
 	}
+	quota__give(p->quota, &p->share, p->share.used - p->python_sz);
+}
+
+static void drop_all(struct proc_stacks *p)
+{
+	drop_stacks(p);
 	if (p->python)
 		python_codes__clear(p->python);
 	p->python_sz = 0;
@@ -101,7 +111,7 @@ static void drop_all(struct proc_stacks *p)
 void proc_stacks__forget(struct proc_stacks *p)
 {
 	if (p)
-		drop_all(p);
+		drop_stacks(p);
 }
 
 void proc_stacks__free(struct proc_stacks *p)
@@ -181,11 +191,18 @@ void proc_stacks__set_python(struct stacks *s, struct proc_stacks **ps, uint32_t
 	if (!p)
 		return;
 	p->python_ns = now;
-	if (!place)
+	if (!place || (p->python && !memcmp(python_codes__place(p->python), place, sizeof(*place))))
 		return;
 	drop_all(p);
 	python_codes__free(p->python);
-	p->python = python_codes__new(pid, place, s->hide);
+	p->python = python_codes__new(pid, place, s->hide, &s->check);
+}
+
+void proc_stacks__fork(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
+		       const struct proc_stacks *parent, uint64_t now)
+{
+	if (parent && parent->python)
+		proc_stacks__set_python(s, ps, pid, python_codes__place(parent->python), now);
 }
 
 void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked)
@@ -212,22 +229,9 @@ static unsigned make_key(const struct stack_source *from, uint64_t *key)
 		key[n++] = from->ips[i];
 	for (unsigned i = 0; i < from->python_cnt; i++) {
 		key[n++] = from->python[i].code;
-		key[n++] = from->python[i].ip;
+		key[n++] = (uint64_t)from->python[i].id << 32 | from->python[i].off;
 	}
 	return n;
-}
-
-/* Whether what is called as it was is that still; if not, all is forgotten. */
-static bool is_current(struct proc_stacks *p, struct stack_row *row,
-		       const struct stack_source *from, uint64_t ns)
-{
-	if (!from->python_cnt || ns < row->looked_ns + PYTHON_AGAIN_NS)
-		return true;
-	row->looked_ns = ns;
-	if (!p->python || python_codes__read(p->python, from->python, from->python_cnt))
-		return true;
-	drop_all(p);
-	return false;
 }
 
 /* Of the addresses those that called into the interpreter, which runs the Python code. */
@@ -272,6 +276,21 @@ static bool take_room(struct proc_stacks *p, size_t size)
 	return true;
 }
 
+void proc_stacks__told(struct proc_stacks *p, const struct ct_python_code *rec)
+{
+	int ret = p && p->python ? python_codes__tell(p->python, rec) : 0;
+
+	if (ret == -ENOSPC) {
+		drop_all(p);
+		ret = python_codes__tell(p->python, rec);
+	}
+	/* They were put together without. */
+	if (ret > 0)
+		drop_stacks(p);
+	if (p && p->python && !take_room(p, 0))
+		drop_all(p);
+}
+
 static void read_python(struct proc_stacks *p, const struct stack_source *from)
 {
 	if (!p->python || !from->python_cnt ||
@@ -298,12 +317,12 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 		return NULL;
 	key_sz = make_key(&from, key) * sizeof(*key);
 	HASH_FIND(hh, p->stacks, key, key_sz, row);
-	if (row && is_current(p, row, &from, ns)) {
+	if (row) {
 		s->python.unread += row->unread;
 		return &row->stack;
 	}
 	if (HASH_COUNT(p->stacks) >= STACKS_MAX || HASH_COUNT(p->frames) >= FRAMES_MAX)
-		drop_all(p);
+		drop_stacks(p);
 	frames_sz = (from.cnt + from.python_cnt) * sizeof(row->stack.frames[0]);
 	size = sizeof(*row) + frames_sz + key_sz;
 	read_python(p, &from);
@@ -317,7 +336,6 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 	if (!row)
 		return NULL;
 	row->key = (uint64_t *)((char *)(row + 1) + frames_sz);
-	row->looked_ns = ns;
 	memcpy(row->key, key, key_sz);
 	if (!fill(p, row, &from, ns)) {
 		free(row);

@@ -19,7 +19,8 @@
 /* Of a trace: files that modules come from, ids. */
 struct stacks;
 struct quotas;
-struct stacks *stacks__new(struct quotas *q, enum ct_hide hide);
+struct python_check; /* NULL: nobody knows */
+struct stacks *stacks__new(struct quotas *q, enum ct_hide hide, const struct python_check *check);
 /* After all processes. */
 void stacks__free(struct stacks *s);
 
@@ -36,6 +37,11 @@ struct python_place;
 bool proc_stacks__wants_python(const struct proc_stacks *p, uint64_t now);
 void proc_stacks__set_python(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 			     const struct python_place *place, uint64_t now);
+/* A process was made by another: it has its Python. */
+void proc_stacks__fork(struct stacks *s, struct proc_stacks **p, uint32_t pid,
+		       const struct proc_stacks *parent, uint64_t now);
+/* What one of its code objects is called. */
+void proc_stacks__told(struct proc_stacks *p, const struct ct_python_code *rec);
 
 /* What became of the frames of a call; is_asked: it was to have them. */
 void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked);

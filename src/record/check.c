@@ -86,6 +86,14 @@ static int check_name(const struct ct_name *n)
 	return n->len && n->name[n->len - 1] ? -EINVAL : 0;
 }
 
+static int check_python(const struct ct_python_code *c)
+{
+	return c->file_sz > sizeof(c->file) || c->function_sz > sizeof(c->function) ||
+			       c->table_sz > sizeof(c->table)
+		       ? -EINVAL
+		       : 0;
+}
+
 int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw)
 {
 	static const size_t min_size[CT_REC_KIND_CNT] = {
@@ -103,5 +111,7 @@ int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw)
 		return check_call(data, rec->size, producer, &raw->call);
 	if (rec->kind == CT_REC_NV)
 		return check_nv(data, producer, &raw->nv);
+	if (rec->kind == CT_REC_PYTHON)
+		return check_python(data);
 	return rec->kind == CT_REC_NAME ? check_name(data) : 0;
 }

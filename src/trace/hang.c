@@ -155,7 +155,7 @@ static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
 
 	/* --python: for its calls, too. */
 	tracer__find_python(t, (pid_t)pid);
-	if (!t->att || python__find((pid_t)pid, &place, unsaid, sizeof(unsaid)))
+	if (!t->att || python__find((pid_t)pid, &place, NULL, unsaid, sizeof(unsaid)))
 		return NULL;
 	model__set_python(t->model, pid, &place);
 	return &place.layout.bpf;

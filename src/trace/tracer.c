@@ -43,11 +43,20 @@ void tracer__find_python(struct tracer *t, pid_t pid)
 	struct python_place place;
 	struct work w;
 	char why[sizeof(t->unknown_python)];
-	int ret;
+	int ret, file = -1;
 
 	if (!t->att || !model__wants_python(t->model, pid) || reader__begin(&w, pid, WORK_SYMBOLS))
 		return;
-	ret = python__find(pid, &place, why, sizeof(why));
+	ret = python__find(pid, &place, &file, why, sizeof(why));
+	if (!ret) {
+		ret = attach__python_file(t->att, file, place.free_off);
+		close(file);
+		if (ret) {
+			snprintf(why, sizeof(why), "it cannot be seen when its code is freed: %s",
+				 strerror(-ret));
+			ret = -EINVAL;
+		}
+	}
 	time_budget__end(&w);
 	t->has_python |= !ret;
 	if (ret == -EINVAL && strcmp(why, t->unknown_python) &&
@@ -172,6 +181,7 @@ static int open_model(struct tracer *t)
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
 		.python = t->o.attach.python,
+		.python_check = {attach__is_code, &t->att},
 		.torch_lib = torch_lib_of,
 		.torch_ctx = t,
 		.gpu_time = t->o.gpu_time,

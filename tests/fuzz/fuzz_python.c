@@ -35,12 +35,12 @@ int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t
 static void read_codes(const struct python_place *place, enum ct_hide hide, size_t size)
 {
 	struct ct_python_frame frames[8];
-	struct python_codes *c = python_codes__new(1, place, hide);
+	struct python_codes *c = python_codes__new(1, place, hide, NULL);
 	struct stack_frame f;
 
 	assert(c);
 	for (unsigned i = 0; i < 8; i++)
-		frames[i] = (struct ct_python_frame){size * i / 8 & ~7ull, size * i / 8 + 2 * i};
+		frames[i] = (struct ct_python_frame){size * i / 8 & ~7ull, i, 2 * i};
 	assert(python_codes__read(c, frames, 8) && python_codes__read(c, frames, 8));
 	for (unsigned i = 0; i < 8; i++) {
 		if (!python_codes__frame(c, &frames[i], &f))

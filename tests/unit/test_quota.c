@@ -371,7 +371,7 @@ static void test_perf_map(void **state)
 
 static void test_stacks(void **state)
 {
-	struct stacks *s = stacks__new(&q, CT_HIDE_NOTHING);
+	struct stacks *s = stacks__new(&q, CT_HIDE_NOTHING, NULL);
 	struct quota *t = &q.of[QUOTA_STACKS];
 	struct proc_stacks *a = NULL, *b = NULL;
 	const struct stack *stack;

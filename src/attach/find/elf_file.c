@@ -18,10 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE	   4095ull
-#define DYN_MAX	   4096
-#define BLOOM_MAX  (1 << 20)
-#define STR_SZ_MAX (16 << 20)
+#define PAGE	    4095ull
+#define DYN_MAX	    4096
+#define BLOOM_MAX   (1 << 20)
+#define STR_SZ_MAX  (16 << 20)
+#define RELA_SZ_MAX (64 << 20)
 
 #ifdef __aarch64__
 #define OUR_MACHINE EM_AARCH64
@@ -186,6 +187,12 @@ static void take_dyn(struct elf_file *f, const Elf64_Dyn *d)
 	case DT_PLTRELSZ:
 		f->jmprel_sz = d->d_un.d_val;
 		break;
+	case DT_RELA:
+		f->rela = d->d_un.d_ptr;
+		break;
+	case DT_RELASZ:
+		f->rela_sz = d->d_un.d_val;
+		break;
 	case DT_SONAME:
 		f->soname_off = d->d_un.d_val;
 		break;
@@ -313,6 +320,39 @@ static int read_tables(struct elf_file *f)
 		return ret;
 	return read_vaddr(f, f->symtab, f->syms, f->sym_cnt * sizeof(*f->syms),
 			  "dynamic symbol table");
+}
+
+#ifdef __aarch64__
+#define RELOC_RELATIVE R_AARCH64_RELATIVE
+#define RELOC_SYMBOL   R_AARCH64_ABS64
+#else
+#define RELOC_RELATIVE R_X86_64_RELATIVE
+#define RELOC_SYMBOL   R_X86_64_64
+#endif
+
+uint64_t elf_file_word(struct elf_file *f, uint64_t vaddr)
+{
+	uint64_t word = 0, cnt = f->rela_sz / sizeof(Elf64_Rela);
+	Elf64_Rela *r = NULL;
+
+	read_vaddr(f, vaddr, &word, sizeof(word), "data");
+	if (f->rela && cnt && f->rela_sz <= RELA_SZ_MAX)
+		r = malloc(f->rela_sz);
+	if (!r || read_vaddr(f, f->rela, r, f->rela_sz, "relocations"))
+		cnt = 0;
+	for (uint64_t i = 0; i < cnt; i++) {
+		uint64_t sym = ELF64_R_SYM(r[i].r_info), what = ELF64_R_TYPE(r[i].r_info);
+
+		if (r[i].r_offset != vaddr)
+			continue;
+		word = r[i].r_addend;
+		if (what == RELOC_SYMBOL && sym < f->sym_cnt)
+			word += f->syms[sym].st_value;
+		else if (what != RELOC_RELATIVE)
+			word = 0;
+	}
+	free(r);
+	return word;
 }
 
 static int open_image(struct elf_file *f)

@@ -18,7 +18,8 @@ struct elf_file {
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph[ELF_PHDR_MAX];
 	/* from the dynamic section: addresses and sizes, 0 when absent */
-	uint64_t strtab, str_sz, symtab, hash, gnu_hash, soname_off, jmprel, jmprel_sz;
+	uint64_t strtab, str_sz, symtab, hash, gnu_hash, soname_off, jmprel, jmprel_sz, rela,
+		rela_sz;
 	char *strings; /* str_sz bytes and a NUL of ours */
 	Elf64_Sym *syms;
 	unsigned sym_cnt;
@@ -41,6 +42,9 @@ int elf_file_read_at(struct elf_file *f, uint64_t off, void *buf, size_t len, co
 /* The segment, with all of flags (PF_X), whose bytes in the file hold [vaddr, vaddr + len). */
 const Elf64_Phdr *elf_file_segment(const struct elf_file *f, uint64_t vaddr, uint64_t len,
 				   uint32_t flags);
+/* The word at an address, as linked, once the file is loaded: an address as linked, too. 0: there
+ * is none, or it is another file's. */
+uint64_t elf_file_word(struct elf_file *f, uint64_t vaddr);
 /* What an address as linked is more where the byte at off of the file is mapped at start. */
 bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t off, uint64_t *bias);
 

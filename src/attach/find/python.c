@@ -138,8 +138,22 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 	return -EINVAL;
 }
 
-int python_file_read(int fd, const char *path, uint64_t start, uint64_t off,
-		     struct python_layout *l, char *why, size_t why_size)
+/* In the file: what frees code objects, PyTypeObject.tp_dealloc of PyCode_Type, which lies at 48 in
+ * all versions. By the file alone: what a process has there may be anything, and a probe is put
+ * into the file. 0: not found. */
+#define TP_DEALLOC 48
+static uint64_t find_free(struct elf_file *f)
+{
+	const Elf64_Sym *type = find_symbol(f, "PyCode_Type");
+	uint64_t at = type ? elf_file_word(f, type->st_value + TP_DEALLOC) : 0;
+	const Elf64_Phdr *p = at ? elf_file_segment(f, at, 1, PF_X) : NULL;
+
+	return p ? at - p->p_vaddr + p->p_offset : 0;
+}
+
+/* Where it is, in a file of which the byte at first->off is mapped at first->start. */
+static int read_file(int fd, const char *path, const struct python_map *first,
+		     struct python_place *place, char *why, size_t why_size)
 {
 	struct elf_file *f = calloc(1, sizeof(*f));
 	const Elf64_Sym *runtime;
@@ -147,20 +161,22 @@ int python_file_read(int fd, const char *path, uint64_t start, uint64_t off,
 	uint64_t bias;
 	int ret = -ENOENT;
 
-	if (!f) {
-		close(fd);
+	if (!f)
 		return -ENOENT;
-	}
 	*f = (struct elf_file){.fd = fd, .program = true, .err = said, .err_size = sizeof(said)};
 	if (!elf_file__read(f)) {
 		runtime = find_symbol(f, "_PyRuntime");
-		if (runtime && elf_file_bias(f, start, off, &bias)) {
-			ret = read_layout(f, runtime, path, l, why, why_size);
-			l->bpf.runtime = bias + runtime->st_value;
+		if (runtime && elf_file_bias(f, first->start, first->off, &bias)) {
+			ret = read_layout(f, runtime, path, &place->layout, why, why_size);
+			place->layout.bpf.runtime = bias + runtime->st_value;
+			place->free_off = find_free(f);
 		}
 	}
+	if (!ret && !place->free_off) {
+		snprintf(why, why_size, "the function that frees its code is not found");
+		ret = -EINVAL;
+	}
 	elf_file__free(f);
-	close(fd);
 	return ret;
 }
 
@@ -194,7 +210,7 @@ static int find_other(const struct candidate *c, unsigned cnt, char *why, size_t
 	return -ENOENT;
 }
 
-int python__find(pid_t pid, struct python_place *place, char *why, size_t why_size)
+int python__find(pid_t pid, struct python_place *place, int *file, char *why, size_t why_size)
 {
 	struct candidate *c = calloc(FILES_MAX, sizeof(*c));
 	unsigned cnt = c ? find_candidates(pid, c) : 0;
@@ -205,10 +221,13 @@ int python__find(pid_t pid, struct python_place *place, char *why, size_t why_si
 		fd = open_candidate(pid, &c[i]);
 		if (fd < 0)
 			continue;
-		ret = python_file_read(fd, c[i].path, c[i].first.start, c[i].first.off,
-				       &place->layout, why, why_size);
+		ret = read_file(fd, c[i].path, &c[i].first, place, why, why_size);
 		place->start = c[i].first.start;
 		place->end = c[i].end;
+		if (!ret && file)
+			*file = fd;
+		else
+			close(fd);
 	}
 	if (ret == -ENOENT)
 		ret = find_other(c, cnt, why, why_size);

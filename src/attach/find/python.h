@@ -11,8 +11,9 @@
 
 #include <sys/types.h>
 
-/* 0; -ENOENT: it has none, or cannot be read; -EINVAL: one whose frames cannot be read, and why. */
-int python__find(pid_t pid, struct python_place *place, char *why, size_t why_size);
+/* 0; -ENOENT: it has none, or cannot be read; -EINVAL: one whose frames cannot be read, and why.
+ * *file (NULL: not wanted): with 0 its file, to be closed. */
+int python__find(pid_t pid, struct python_place *place, int *file, char *why, size_t why_size);
 
 /* A line of /proc/PID/maps with a file that may be a Python, or 0. */
 struct python_map {
@@ -20,10 +21,4 @@ struct python_map {
 	const char *path; /* in line */
 };
 int python_parse_map_line(char *line, const char *program, struct python_map *map);
-/* Of the file: the layout, and the address of _PyRuntime as it is linked; *bias: what is to be
- * added where what is at off in the file is mapped at start. Closes fd. 0, -ENOENT, -EINVAL and
- * why. */
-int python_file_read(int fd, const char *path, uint64_t start, uint64_t off,
-		     struct python_layout *l, char *why, size_t why_size);
-
 #endif /* ATTACH_FIND_PYTHON_H */

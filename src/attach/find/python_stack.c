@@ -35,11 +35,13 @@ static uint64_t top_of(pid_t pid, const struct ct_python *p, uint64_t state)
 	return frame;
 }
 
-/* Of the thread's states the one that runs something. */
+/* Of the thread's states the one that runs something; of several the innermost: the lowest on its
+ * stack where that is known, else of the newest interpreter (bpf/python.bpf.h). */
 static uint64_t find_top(pid_t pid, const struct ct_python *p, uint64_t self)
 {
 	uint64_t interpreter = word_at(pid, p->runtime + p->interpreters), top;
 	uint64_t state = interpreter ? word_at(pid, interpreter + p->threads) : 0;
+	uint64_t best = 0, best_place = UINT64_MAX, place;
 
 	for (int i = 0; i < LOOK_MAX && interpreter; i++) {
 		if (!state) {
@@ -48,11 +50,16 @@ static uint64_t find_top(pid_t pid, const struct ct_python *p, uint64_t self)
 			continue;
 		}
 		top = word_at(pid, state + p->thread_id) == self ? top_of(pid, p, state) : 0;
-		if (top)
-			return top;
+		place = top && p->thread_place != CT_PYTHON_NONE
+				? word_at(pid, state + p->thread_place)
+				: UINT64_MAX - 1;
+		if (top && place < best_place) {
+			best = top;
+			best_place = place;
+		}
 		state = word_at(pid, state + p->thread_next);
 	}
-	return 0;
+	return best;
 }
 
 static uint64_t word_of(const uint8_t *frame, uint16_t off)
@@ -75,12 +82,9 @@ unsigned python_stack__read(pid_t pid, const struct ct_python *p, uint64_t self,
 	for (int i = 0; frame && cnt < CT_PYTHON_MAX && i < CT_PYTHON_MAX + NO_CODE_MAX; i++) {
 		if (!read_at(pid, frame + p->frame_off, buf, p->frame_sz))
 			return 0;
-		/* From 3.14 on the last bits say how it is referred to. */
 		if (buf[p->frame_owner & (CT_PYTHON_FRAME_SZ_MAX - 1)] < p->owner_min)
-			frames[cnt++] = (struct ct_python_frame){
-				.code = word_of(buf, p->frame_code) & ~7ull,
-				.ip = word_of(buf, p->frame_ip),
-			};
+			frames[cnt++] = ct_python_frame_of(p, word_of(buf, p->frame_code),
+							   word_of(buf, p->frame_ip));
 		frame = word_of(buf, p->frame_back);
 	}
 	return cnt;
