@@ -113,6 +113,7 @@ struct python_search {
 	__u64 alone;	    /* there is one interpreter: a thread has one state */
 	__u64 state, place; /* the innermost so far, and where it runs */
 	__u64 near, near_place;
+	__u64 unsure; /* it has several, and where one runs is not known */
 };
 #define PYTHON_SEARCH(t) ((struct python_search *)((t)->out + CT_OUT_SZ - CT_PYTHON_WINDOW_SZ))
 
@@ -139,7 +140,9 @@ __noinline int python_consider(struct ct_thread *t, struct ct_python *p, __u64 s
 		return true;
 	}
 	place = python_place(p, state);
-	if (own && (!s->state || (place && place < s->place))) {
+	if (own && s->state && (!place || !s->place))
+		s->unsure = 1;
+	if (own && (!s->state || place < s->place)) {
 		s->state = state;
 		s->place = place;
 	}
@@ -150,7 +153,7 @@ __noinline int python_consider(struct ct_thread *t, struct ct_python *p, __u64 s
 	return false;
 }
 
-/* The state that the thread runs; 0: none. *whole: false when the list was too long. */
+/* Has the state that the thread runs in t->python; 0: none. Returns 0 when that cannot be known. */
 __noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 self, bool alone)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -179,10 +182,12 @@ __noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 sel
 	}
 	if (s->state && s->place && s->near_place < s->place)
 		s->state = s->near;
-	if (!alone && p->current && p->thread_place == CT_PYTHON_NONE) {
-		state = user_word(p->runtime + p->current);
-		if (state && user_word(state + p->thread_id) == self && python_top(p, state))
-			s->state = state;
+	if (s->unsure) {
+		/* It has given the lock away for this call, if nobody took it since. */
+		state = p->holder ? user_word(p->runtime + p->holder) : 0;
+		if (!state || user_word(state + p->thread_id) != self || !python_top(p, state))
+			return 0;
+		s->state = state;
 	}
 	t->python = s->state;
 	return s->state || i < PYTHON_LOOK_MAX;

@@ -13,7 +13,7 @@
 /* Of frames nothing is read but what lies from frame_off on. */
 struct version {
 	unsigned minor;
-	uint32_t interpreters, interpreter_next, threads, current;
+	uint32_t interpreters, interpreter_next, threads, holder;
 	uint16_t thread_place;
 	uint16_t thread_next, thread_self, thread_number, thread_frame, cframe_frame;
 	uint16_t frame_off, frame_sz, frame_code, frame_back, frame_ip, frame_owner, owner_min;
@@ -22,16 +22,13 @@ struct version {
 
 /* They did not change within a minor version. */
 static const struct version versions[] = {
-	{8, 32, 0,  8, 1160, NONE, 8,	176, 0,	  24, NONE, 24, 88,
-	 8, 0,	80, 0, NONE, 104,  112, 0,   120, 40, 0,    48},
-	{9, 32, 0,  8, 360,  NONE, 8,	176, 0,	  24, NONE, 24, 88,
-	 8, 0,	80, 0, NONE, 104,  112, 0,   120, 40, 0,    48},
-	{10, 32, 0,  8, 0,    48,  8,	176, 0,	  24, NONE, 24, 88,
-	 8,  0,	 72, 0, NONE, 104, 112, 0,   120, 40, 0,    48},
-	{11, 40, 0,  16, 0,    56,  8,	 152, 160, 56, 8,   0, 72,
-	 32, 48, 56, 0,	 NONE, 112, 120, 128, 136, 72, 184, 48},
-	{12, 40, 0,  72, 0, 56,	 8,   136, 144, 56, 0,	 0, 72,
-	 0,  8,	 56, 70, 3, 112, 120, 128, 136, 68, 192, 40},
+	{8, 32, 0, 8, 1160, NONE, 8, 176, 0, 24, NONE, 24, 88, 8, 0, 80, 0, NONE, 104, 112, 0, 120, 40, 0, 48},
+	{9, 32, 0, 8, 360, NONE, 8, 176, 0, 24, NONE, 24, 88, 8, 0, 80, 0, NONE, 104, 112, 0, 120, 40, 0, 48},
+	{10, 32, 0, 8, 0, 48, 8, 176, 0, 24, NONE, 24, 88, 8, 0, 72, 0, NONE, 104, 112, 0, 120, 40, 0, 48},
+	{11, 40, 0, 16,	  0, 56, 8,   152, 160, 56,  8,  0,   72, 32,
+	 48, 56, 0, NONE, 112, 120, 128, 136, 72, 184, 48},
+	{12, 40, 0,  72, 0, 56, 8,   136, 144, 56,  0,	 0,   72, 0,
+	 8,  56, 70, 3,	 112, 120, 128, 136, 68, 192, 40},
 };
 
 /* A thread is known by pthread_self() where registers tell that, else by its number, which is there
@@ -87,7 +84,7 @@ bool python_layout_of(unsigned minor, struct python_layout *l)
 				.interpreters = v->interpreters,
 				.interpreter_next = v->interpreter_next,
 				.threads = v->threads,
-				.current = v->current,
+				.holder = v->holder,
 				.thread_place = v->thread_place,
 				.thread_next = v->thread_next,
 				.thread_id = thread_id(v->thread_self, v->thread_number),

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 60
+"""--python: no function's name is lost by a program that ends at once, and none is another's: not where a code object lies where
+one was that was freed, and not where a thread is in several interpreters."""
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.run import CUDATRACE, TESTS, needs_mechanism, needs_tracing
+from test_python import ENV, HERE, LIB, ONE
+
+SHORT, INSIDE = TESTS + "/stack/python_short.py", TESTS + "/stack/python_inside.py"
+COUNT, FIRST = 500, 1000
+
+
+def trace_of(tmp_path, python, program, *args, options=()):
+    """The trace, the command's status and what it wrote."""
+    needs_tracing()
+    if not python:
+        pytest.skip("this version is not here")
+    trace = tmp_path / "t.jsonl"
+    # Room for everything: what is asked is which names a call has, not whether there is a call on a machine that does other things.
+    ran = subprocess.run([CUDATRACE, "-q", "--python", "--buffer", "64M", "-e", "cuMemAlloc", *options, "--jsonl", str(trace), "--", python, program, LIB, *args],
+                         env=ENV, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    return Trace(trace), ran
+
+
+def frames(trace):
+    """Of each call, by its size: frames, innermost first."""
+    stacks = {(e["pid"], e["id"]): e.get("python", []) for e in trace.ev if e["type"] == "stack"}
+    return {e["args"]["bytesize"]: [(f.get("function"), f.get("file"), f.get("line")) for f in stacks.get((e["pid"], e.get("stack")), [])]
+            for e in trace.ev if e.get("symbol") == "cuMemAlloc_v2"}
+
+
+def all_named(trace, of=COUNT):
+    got = frames(trace)
+    assert len(got) == of and trace.end["python_unread"] == 0 and trace.end["python_broken"] == 0, trace.end
+    wrong = {n: f[:2] for n, f in got.items() if f[1] != (f"f{n}", f"gen{n}.py", 2 + n % 7) or f[0][0] != "call" or f[-1][0] != "<module>"}
+    assert not wrong, (len(wrong), list(wrong.items())[:3])
+
+
+@pytest.mark.parametrize("end", ["exit", "kill"])
+@pytest.mark.parametrize("python", HERE)
+def test_ends_at_once(tmp_path, python, end):
+    """500 functions, and the process is gone behind the last call."""
+    trace, ran = trace_of(tmp_path, python, SHORT, "many", end)
+    assert ran.returncode == (128 + signal.SIGKILL if end == "kill" else 0)
+    all_named(trace)
+
+
+@pytest.mark.parametrize("part", ["by_exec", "by_replace", "by_marshal"])
+@pytest.mark.parametrize("python", HERE)
+def test_freed(tmp_path, python, part):
+    """Code objects that lie where others were have their own names."""
+    all_named(trace_of(tmp_path, python, SHORT, part)[0])
+
+
+def test_child(tmp_path):
+    """One that was forked, and ends at once, too."""
+    all_named(trace_of(tmp_path, ONE, SHORT, "fork", "kill")[0])
+
+
+@pytest.mark.parametrize("mech", ["multi", "perf"])
+def test_mechanism(tmp_path, mech):
+    """It is seen by each that code is freed."""
+    needs_mechanism(mech)
+    all_named(trace_of(tmp_path, ONE, SHORT, "by_replace", options=[f"--mechanism={mech}"])[0])
+
+
+@pytest.mark.parametrize("python", HERE)
+def test_interpreters(tmp_path, python):
+    """Of several interpreters in a thread, the frames are those of the one that calls."""
+    trace, ran = trace_of(tmp_path, python, INSIDE)
+    assert ran.returncode == 0
+    if "none" in ran.stdout:
+        pytest.skip("ctypes or interpreters cannot be used here: " + ran.stdout)
+    want = {1000: "main", 1001: "in_second", 1002: "in_third", 1003: "in_older", 1004: "main"}
+    assert {n: [f[0] for f in got] for n, got in frames(trace).items()} == {n: [f, "<module>"] for n, f in want.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
