@@ -236,6 +236,7 @@ void attach__detach(struct attach *a)
 	}
 	for (unsigned i = 0; i < a->lib_cnt; i++)
 		file_watch__close(&a->libs[i]->watch, &a->watch);
+	attach_python__free(a);
 	cudatrace_bpf__detach(a->skel);
 }
 

@@ -55,6 +55,8 @@ struct lib_key {
  * another one may come. */
 struct python_file {
 	uint64_t dev, ino, off;
+	unsigned owner; /* of its link */
+	struct file_watch watch;
 };
 
 struct attach {
@@ -99,6 +101,9 @@ struct elf_lib;
 /* attach_torch.c: what a libtorch_cpu has, for the programs and for attach__torch(). */
 void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_lib *elf);
 void attach_torch__free(struct attach *a);
+/* attach_python.c: takes its probe off a file that somebody is about to write. */
+void attach_python__follow_writes(struct attach *a);
+void attach_python__free(struct attach *a);
 /* attach_places.c. Takes elf over; functions in left_out (NULL: none) have no places. NULL: no
  * memory. */
 struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,

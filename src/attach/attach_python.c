@@ -19,18 +19,19 @@ void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
 }
 
 /* One probe at the function's first instruction. 0 or -errno. */
-static int put_on(struct attach *a, int fd, uint64_t off)
+static int put_on(struct attach *a, struct python_file *f)
 {
 	static struct links_answer answer;
 	uint64_t cookie = CT_COOKIE(CT_FUNC_PYTHON_FREE, 0, 0) | CT_COOKIE_F_ENTRY;
 	struct links_req req = {
-		.owner = ++a->newest_owner,
+		.owner = f->owner = ++a->newest_owner,
 		.mech = a->mech,
 		.progs = a->progs,
-		.file_fd = fd,
-		.offs = &off,
+		.file_fd = f->watch.fd,
+		.offs = &f->off,
 		.cookies = &cookie,
 		.cnt = 1,
+		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
 	};
 	int ret;
 
@@ -58,12 +59,51 @@ int attach__python_file(struct attach *a, int fd, uint64_t off)
 		return 0;
 	if (a->python_file_cnt == ATTACH_PYTHON_FILES_MAX)
 		return -ENOSPC;
-	ret = put_on(a, fd, off);
-	if (ret)
-		return ret;
 	*f = (struct python_file){.dev = st.st_dev, .ino = st.st_ino, .off = off};
-	a->python_file_cnt++;
-	return 0;
+	ret = file_watch__open(&f->watch, &a->watch, fd);
+	/* As for libraries: who could write unseen could crash all that run it. */
+	if (ret > 0)
+		ret = !a->force && file_watch__is_open_to_others(&f->watch) ? -EPERM : 0;
+	ret = ret ?: put_on(a, f);
+	if (ret)
+		file_watch__close(&f->watch, &a->watch);
+	else
+		a->python_file_cnt++;
+	return ret;
+}
+
+/* Without the probe a name may be another's: none is given. */
+static void forget_all(struct attach *a)
+{
+	uint32_t pid;
+
+	while (!bpf_map__get_next_key(a->skel->maps.pythons, NULL, &pid, sizeof(pid)))
+		if (bpf_map__delete_elem(a->skel->maps.pythons, &pid, sizeof(pid), 0))
+			break;
+}
+
+void attach_python__follow_writes(struct attach *a)
+{
+	for (unsigned i = 0; i < a->python_file_cnt;) {
+		struct python_file *f = &a->python_files[i];
+
+		if (!file_watch__is_written(&f->watch)) {
+			i++;
+			continue;
+		}
+		warn("--python: a Python's file is being written: calls of processes that run have no "
+		     "Python frames any more");
+		forget_all(a);
+		links__close(&a->links, f->owner);
+		file_watch__close(&f->watch, &a->watch);
+		*f = a->python_files[--a->python_file_cnt];
+	}
+}
+
+void attach_python__free(struct attach *a)
+{
+	while (a->python_file_cnt)
+		file_watch__close(&a->python_files[--a->python_file_cnt].watch, &a->watch);
 }
 
 bool attach__is_code(void *ctx, uint32_t pid, uint64_t code, uint32_t id)

@@ -154,6 +154,7 @@ void attach__follow_writes(struct attach *a,
 
 	if (a->watch.fd >= 0)
 		watch__read(&a->watch);
+	attach_python__follow_writes(a);
 	for (unsigned i = 0; i < a->lib_cnt; i++) {
 		struct lib_entry *e = a->libs[i];
 
