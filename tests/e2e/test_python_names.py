@@ -3,6 +3,8 @@
 """--python: no function's name is lost by a program that ends at once, and none is another's: not where a code object lies where
 one was that was freed, and not where a thread is in several interpreters."""
 import os
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,6 +81,45 @@ def test_interpreters(tmp_path, python):
         pytest.skip("ctypes or interpreters cannot be used here: " + ran.stdout)
     want = {1000: "main", 1001: "in_second", 1002: "in_third", 1003: "in_older", 1004: "main"}
     assert {n: [f[0] for f in got] for n, got in frames(trace).items()} == {n: [f, "<module>"] for n, f in want.items()}
+
+
+def test_file_is_written(tmp_path):
+    """Whoever writes to a Python's file gets it without the probe; the program goes on, and says no frames rather than wrong ones."""
+    needs_tracing()
+    if not ONE:
+        pytest.skip("no Python of 3.11 to 3.13 is here")
+    maps = subprocess.run([ONE, "-c", "print(open('/proc/self/maps').read())"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    shared = [line.split(None, 5)[5] for line in maps.splitlines() if "/libpython3." in line]
+    if not shared:
+        pytest.skip("it has no shared library, and a program that runs cannot be written to")
+    lib = tmp_path / os.path.basename(shared[0])
+    shutil.copy(shared[0], lib)
+    trace = tmp_path / "t.jsonl"
+    code = f"""import ctypes, sys
+lib = ctypes.CDLL({LIB!r})
+lib.cuInit(0)
+def step():
+    lib.cuMemAlloc_v2(ctypes.byref(ctypes.c_void_p()), 4096)
+for _ in sys.stdin:
+    step()
+    print("did", flush=True)
+"""
+    env = {**ENV, "LD_LIBRARY_PATH": f"{tmp_path}:{ENV['LD_LIBRARY_PATH']}"}
+    with subprocess.Popen([CUDATRACE, "--python", "-e", "cuMemAlloc", "--jsonl", str(trace), "--", ONE, "-c", code], env=env, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as traced:
+        def step():
+            traced.stdin.write("\n")
+            traced.stdin.flush()
+            assert traced.stdout.readline() == "did\n"
+        step()
+        # It waits for the lease.
+        with open(lib, "r+b"):
+            step()
+        traced.stdin.close()
+        err = traced.stderr.read()
+        assert traced.wait(60) == 0
+    t = Trace(trace)
+    assert "a Python's file is being written" in err and t.end["python_calls"] == 1 and t.end["python_early"] == 1, (err, t.end)
 
 
 if __name__ == "__main__":

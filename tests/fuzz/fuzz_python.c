@@ -32,6 +32,23 @@ int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t
 	return 0;
 }
 
+/* The same memory as a record has it. */
+static void tell(struct python_codes *c, size_t size)
+{
+	struct ct_python_code rec;
+	size_t n = size < sizeof(rec) ? size : sizeof(rec);
+
+	memset(&rec, 0, sizeof(rec));
+	memcpy(&rec, memory.data, n);
+	rec.file_sz %= sizeof(rec.file) + 1;
+	rec.function_sz %= sizeof(rec.function) + 1;
+	rec.table_sz %= sizeof(rec.table) + 1;
+	python_codes__tell(c, &rec);
+	rec.code = 0;
+	rec.id = 0;
+	python_codes__tell(c, &rec);
+}
+
 static void read_codes(const struct python_place *place, enum ct_hide hide, size_t size)
 {
 	struct ct_python_frame frames[8];
@@ -42,6 +59,7 @@ static void read_codes(const struct python_place *place, enum ct_hide hide, size
 	for (unsigned i = 0; i < 8; i++)
 		frames[i] = (struct ct_python_frame){size * i / 8 & ~7ull, i, 2 * i};
 	assert(python_codes__read(c, frames, 8) && python_codes__read(c, frames, 8));
+	tell(c, size);
 	for (unsigned i = 0; i < 8; i++) {
 		if (!python_codes__frame(c, &frames[i], &f))
 			assert(!f.symbol && !f.module);
