@@ -167,9 +167,9 @@ struct ct_python {
 	__u64 runtime; /* address of _PyRuntime; 0: there is no Python that is known */
 	__u32 interpreters, interpreter_next, threads; /* of the runtime, of an interpreter */
 	__u32 holder; /* of the runtime: the thread state that had the lock last; 0: not asked */
-	__u16 thread_next, thread_id, thread_frame;    /* of a thread state */
-	__u16 cframe_frame;			       /* CT_PYTHON_NONE: it has no such thing */
-	__u16 frame_off, frame_sz;		       /* what of a frame is read */
+	__u16 thread_next, thread_id, thread_frame; /* of a thread state */
+	__u16 cframe_frame;			    /* CT_PYTHON_NONE: it has no such thing */
+	__u16 frame_off, frame_sz;		    /* what of a frame is read */
 	__u16 frame_code, frame_back, frame_ip, frame_owner;
 	__u16 owner_min;    /* those of such owners are no code; CT_PYTHON_NONE: all are */
 	__u16 side_by_side; /* 1: frames are, see CT_PYTHON_WINDOW */
