@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What code objects are called: by record, and by memory, which counts only while they are there. */
+/* What code objects are called: by record, and by memory, which counts only while they are there.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
