@@ -28,13 +28,14 @@ static void __attribute__((noreturn)) become(int sock, unsigned period_ms)
 	size_t size = nvml_end - nvml_bytes;
 	char number[16], name[] = "cudatrace-nvml";
 	char *argv[] = {name, number, NULL};
-	sigset_t none;
+	sigset_t all;
 	int fd;
 
 	child_begin(sock, name);
 	snprintf(number, sizeof(number), "%u", period_ms);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* It ends with the tracer, whatever is sent to all of our processes. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)!chdir("/");
 	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd >= 0 && write(fd, nvml_bytes, size) == (ssize_t)size)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "stray.h"
 
 /* libiberty refuses what is longer: it allows itself 2048 parts of a name, two a byte, and as much
  * recursion. That is what bounds the stack. */
@@ -45,15 +46,18 @@ static uint64_t given_up;
 /* Processor time, so that a busy machine changes no name; looked at every CHECK_NS, because timers
  * of processor time have the kernel's tick, which may be 10 ms. The library holds no lock and no
  * heap: it may be left wherever it is. */
-static void on_timer(int sig)
+static void on_timer(int sig, siginfo_t *si, void *ctx)
 {
-	if (own.running && clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns >= NAME_NS)
+	if (si->si_code != SI_TIMER)
+		stray_note(sig);
+	else if (own.running && clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns >= NAME_NS)
 		siglongjmp(own.leave, 1);
 }
 
 static bool make_timer(void)
 {
-	struct sigaction sa = {.sa_handler = on_timer, .sa_flags = SA_RESTART | SA_NODEFER};
+	struct sigaction sa = {.sa_sigaction = on_timer,
+			       .sa_flags = SA_RESTART | SA_NODEFER | SA_SIGINFO};
 	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGVTALRM};
 	sigset_t set;
 

@@ -2,7 +2,6 @@
 #include "inherited.h"
 
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,18 +15,15 @@ static struct {
 } limits[] = {{.which = RLIMIT_NOFILE}, {.which = RLIMIT_MEMLOCK}};
 #define LIMIT_CNT (sizeof(limits) / sizeof(limits[0]))
 
-/* Those that session.c ignores. */
-static struct {
-	int number;
-	struct sigaction at_start;
-} signals[] = {{.number = SIGPIPE}, {.number = SIGXFSZ}};
-#define SIGNAL_CNT (sizeof(signals) / sizeof(signals[0]))
+/* Linux has 64 signals on x86-64 and arm64. */
+#define SIGNAL_CNT 65
+static bool ignored[SIGNAL_CNT];
 static sigset_t blocked;
 
 /*
- * The two signals that glibc keeps for itself (SIGCANCEL, SIGSETXID), and of which sigaction()
- * knows nothing. With the first thread they get handlers, which an exec makes the default of: one
- * that was ignored is not any more. As the kernel has it (struct sigaction of x86-64 and arm64).
+ * As the kernel has it (struct sigaction of x86-64 and arm64). sigaction() refuses the two signals
+ * that glibc keeps for itself (SIGCANCEL, SIGSETXID). With the first thread they get handlers,
+ * which an exec makes the default action: a signal that was ignored is not ignored any more.
  */
 struct kernel_action {
 	void *handler;
@@ -35,24 +31,33 @@ struct kernel_action {
 	void *restorer;
 	uint64_t mask;
 };
-static const int own_signals[] = {32, 33};
-#define OWN_CNT (sizeof(own_signals) / sizeof(own_signals[0]))
-static bool was_ignored[OWN_CNT];
+
+static void set(int signo, void *handler)
+{
+	const struct kernel_action a = {.handler = handler};
+
+	syscall(SYS_rt_sigaction, signo, &a, NULL, sizeof(a.mask));
+}
 
 __attribute__((constructor)) static void note(void)
 {
-	for (unsigned i = 0; i < SIGNAL_CNT; i++)
-		sigaction(signals[i].number, NULL, &signals[i].at_start);
-	sigprocmask(SIG_SETMASK, NULL, &blocked);
-	for (unsigned i = 0; i < OWN_CNT; i++) {
+	for (int signo = 1; signo < SIGNAL_CNT; signo++) {
 		struct kernel_action a = {0};
 
-		was_ignored[i] =
-			!syscall(SYS_rt_sigaction, own_signals[i], NULL, &a, sizeof(a.mask)) &&
-			a.handler == (void *)SIG_IGN;
+		ignored[signo] = !syscall(SYS_rt_sigaction, signo, NULL, &a, sizeof(a.mask)) &&
+				 a.handler == (void *)SIG_IGN;
 	}
+	sigprocmask(SIG_SETMASK, NULL, &blocked);
 	for (unsigned i = 0; i < LIMIT_CNT; i++)
 		limits[i].known = !getrlimit(limits[i].which, &limits[i].at_start);
+	/* The status of a child is lost where SIGCHLD is ignored (waitpid(2)). */
+	if (ignored[SIGCHLD])
+		set(SIGCHLD, SIG_DFL);
+}
+
+bool inherited_ignores(int signo)
+{
+	return signo > 0 && signo < SIGNAL_CNT && ignored[signo];
 }
 
 void inherited_restore(void)
@@ -60,14 +65,14 @@ void inherited_restore(void)
 	for (unsigned i = 0; i < LIMIT_CNT; i++)
 		if (limits[i].known)
 			setrlimit(limits[i].which, &limits[i].at_start);
-	for (unsigned i = 0; i < SIGNAL_CNT; i++)
-		sigaction(signals[i].number, &signals[i].at_start, NULL);
-	for (unsigned i = 0; i < OWN_CNT; i++) {
-		const struct kernel_action ignore = {.handler = (void *)SIG_IGN};
+	/* No handler of ours outlives the exec; what we ignore would. */
+	for (int signo = 1; signo < SIGNAL_CNT; signo++) {
+		struct kernel_action a = {0};
 
-		if (was_ignored[i])
-			syscall(SYS_rt_sigaction, own_signals[i], &ignore, NULL,
-				sizeof(ignore.mask));
+		if (syscall(SYS_rt_sigaction, signo, NULL, &a, sizeof(a.mask)))
+			continue;
+		if (ignored[signo] != (a.handler == (void *)SIG_IGN))
+			set(signo, ignored[signo] ? SIG_IGN : SIG_DFL);
 	}
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "inherited.h"
 #include "log.h"
 #include "out_priv.h"
 #include "safe_open.h"
@@ -79,11 +80,15 @@ static struct out *out__new(int fd, const char *name)
 /* Was SIGINT, SIGTERM or SIGHUP sent, which the caller has blocked? */
 static bool wanted_to_end(void)
 {
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 	sigset_t set;
 
-	return !sigpending(&set) &&
-	       (sigismember(&set, SIGINT) == 1 || sigismember(&set, SIGTERM) == 1 ||
-		sigismember(&set, SIGHUP) == 1);
+	if (sigpending(&set))
+		return false;
+	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (sigismember(&set, ends[i]) == 1 && !inherited_ignores(ends[i]))
+			return true;
+	return false;
 }
 
 /* A lease (fcntl(2): file servers take them) ends at the latest after lease-break-time, 45 s. */

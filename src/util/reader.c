@@ -58,7 +58,11 @@ static void __attribute__((noreturn)) read_for(int sock)
 {
 	static struct reader_request r;
 	struct pollfd p = {.fd = sock, .events = POLLIN};
+	sigset_t alarms;
 
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
 	for (;;) {
 		int fd;
 
@@ -83,15 +87,16 @@ static void __attribute__((noreturn)) read_for(int sock)
 static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
-	sigset_t none;
+	sigset_t all;
 	int pair[2];
 	char byte;
 
 	child_begin(sock, "cudatrace-read");
 	(void)!chdir("/");
-	sigemptyset(&none);
+	/* A service that is stopped signals all of its processes: these end with the tracer. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigaction(SIGALRM, &dfl, NULL);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGCHLD, SIG_IGN);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (sandbox)

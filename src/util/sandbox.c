@@ -131,6 +131,7 @@ static const char *const calls[] = {
 	"pidfd_send_signal",
 	"kill",
 	"tgkill",
+	"rt_sigqueueinfo",
 	/* the command */
 	"wait4",
 	"waitid",
@@ -144,6 +145,7 @@ static const char *const calls[] = {
 	"getpid",
 	"gettid",
 	"getppid",
+	"getpgid",
 	"getuid",
 	"geteuid",
 	"getgid",
@@ -286,6 +288,11 @@ static const char *const opener_calls[] = {
 	"restart_syscall",
 	"exit",
 	"exit_group",
+};
+
+/* signal-witness, of src/trace/witness.c */
+static const char *const witness_calls[] = {
+	"read", "write", "poll", "ppoll", "restart_syscall", "exit", "exit_group",
 };
 
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
@@ -539,18 +546,31 @@ void sandbox__enter_reader(bool makes_readers)
 		filter_reader(makes_readers);
 }
 
-void sandbox__enter_opener(void)
+static void enter(const bool keep[64], const char *const *allowed, size_t cnt)
 {
 	scmp_filter_ctx ctx = seccomp_init(refusal());
-	bool keep[64] = {false};
 	int ret = ctx ? 0 : -ENOMEM;
+
+	drop_caps(keep);
+	for (size_t i = 0; i < cnt && !ret; i++)
+		ret = allow(ctx, allowed[i]);
+	load(ctx, ret);
+}
+
+void sandbox__enter_opener(void)
+{
+	bool keep[64] = {false};
 
 	for (size_t i = 0; i < COUNT(opener_kept); i++)
 		keep[opener_kept[i]] = true;
-	drop_caps(keep);
-	for (size_t i = 0; i < COUNT(opener_calls) && !ret; i++)
-		ret = allow(ctx, opener_calls[i]);
-	load(ctx, ret);
+	enter(keep, opener_calls, COUNT(opener_calls));
+}
+
+void sandbox__enter_witness(void)
+{
+	const bool keep[64] = {false};
+
+	enter(keep, witness_calls, COUNT(witness_calls));
 }
 
 void sandbox__enter(const struct sandbox_needs *needs)

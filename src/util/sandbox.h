@@ -29,5 +29,7 @@ void sandbox__enter_reader(bool makes_readers);
 
 /* cudatrace-open (util/opener.h): it opens files for whoever they belong to. */
 void sandbox__enter_opener(void);
+/* For signal-witness, which only polls, reads and writes. no_new_privs is set already. */
+void sandbox__enter_witness(void);
 
 #endif /* UTIL_SANDBOX_H */

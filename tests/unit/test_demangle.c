@@ -16,6 +16,7 @@
 
 #include "util/clock.h"
 #include "util/demangle.h"
+#include "util/stray.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 /* A name has 3 ms; valgrind, sanitizers and busy machines have their own time. */
@@ -205,12 +206,26 @@ static void test_signals(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* Whoever sends the signal of our timer means somebody else: it is noted, whenever it comes. */
+static void test_stray(void **state)
+{
+	char name[1024];
+
+	twice(name, sizeof(name), 64);
+	free(timed(name, NULL));
+	assert_false(stray_take(SIGVTALRM));
+	kill(getpid(), SIGVTALRM);
+	assert_true(stray_take(SIGVTALRM));
+	assert_false(stray_take(SIGVTALRM));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),	    cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_exponential), cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_share),	    cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_stray),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

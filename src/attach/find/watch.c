@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/stray.h"
+
 static int watch_also(const struct watch *w, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -57,11 +59,13 @@ void watch__close(struct watch *w)
 
 void watch__read(struct watch *w)
 {
+	struct signalfd_siginfo si;
 	char buf[4096];
 
 	/* Which file it was is asked of each: signals, and events of a full queue, get lost. */
-	while (read(w->signal_fd, buf, sizeof(buf)) > 0)
-		;
+	while (read(w->signal_fd, &si, sizeof(si)) > 0)
+		if (si.ssi_code <= 0)
+			stray_note(SIGIO);
 	while (read(w->notify_fd, buf, sizeof(buf)) > 0)
 		;
 }

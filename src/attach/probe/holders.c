@@ -177,13 +177,14 @@ static void __attribute__((noreturn)) judge(const struct waiter *w, const struct
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
 	const struct itimerspec in = {.it_value.tv_nsec = LOOK_MS * 1000000l};
 	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
-	sigset_t none;
+	sigset_t alarms;
 	timer_t timer;
 	char line[256];
 
 	sigaction(SIGALRM, &dfl, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
 	if (timer_create(CLOCK_MONOTONIC, &ev, &timer) || timer_settime(timer, 0, &in, NULL))
 		_exit(1);
 	if (!read_proc(w->pid, w->tid, "syscall", line, sizeof(line)) || !is_of_memory(line))
