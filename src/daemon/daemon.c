@@ -10,7 +10,6 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,18 +181,6 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	notify("WATCHDOG=1");
 }
 
-static void on_signal(evutil_socket_t signo, short what, void *ctx)
-{
-	struct daemon *d = ctx;
-	char why[512];
-
-	d->now = turn__begin(&d->turn);
-	if (signo == SIGHUP)
-		daemon__reload(d, why, sizeof(why));
-	else
-		event_base_loopbreak(d->base);
-}
-
 static int add_sources(struct daemon *d)
 {
 	for (unsigned i = 0; i < d->t.sources.cnt; i++) {
@@ -210,21 +197,12 @@ static int add_sources(struct daemon *d)
 
 static int add_events(struct daemon *d)
 {
-	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* as session.c does */
 	if (attach__watch_fd(d->t.att) >= 0)
 		d->watch_ev = event_new(d->base, attach__watch_fd(d->t.att), EV_READ | EV_PERSIST,
 					on_write, d);
 	d->drain_ev = event_new(d->base, -1, 0, on_records, d);
 	d->tick_ev = event_new(d->base, -1, EV_PERSIST, on_tick, d);
-	for (unsigned i = 0; i < 3; i++) {
-		d->signal_evs[i] = evsignal_new(d->base, signals[i], on_signal, d);
-		if (!d->signal_evs[i] || event_add(d->signal_evs[i], NULL))
-			return -ENOMEM;
-	}
-	if (!d->drain_ev || !d->tick_ev || add_sources(d))
+	if (!d->drain_ev || !d->tick_ev || add_sources(d) || daemon__handle_signals(d))
 		return -ENOMEM;
 	if (d->watch_ev)
 		event_add(d->watch_ev, NULL);
@@ -441,7 +419,7 @@ static void release(struct daemon *d)
 	free_event(d->drain_ev);
 	free_event(d->tick_ev);
 	free_event(d->watch_ev);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < DAEMON_SIGNALS; i++)
 		free_event(d->signal_evs[i]);
 	if (d->base)
 		event_base_free(d->base);
@@ -470,6 +448,7 @@ int daemon_run(const struct daemon_opts *o)
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	/* What one thread takes and another gives back would lie about in each one's own. */
 	mallopt(M_ARENA_MAX, 1);
+	daemon__ignore_signals();
 	log_set_journal(notify_has_journal());
 	d.o = o;
 	d.now = d.started_ns = now_ns();

@@ -32,6 +32,7 @@ struct libs_look {
 	unsigned kept_cnt;
 	bool keep_all;
 };
+#define DAEMON_SIGNALS 4
 
 struct daemon {
 	const struct daemon_opts *o;
@@ -51,7 +52,7 @@ struct daemon {
 	struct ctl *ctl;
 	struct event_base *base;
 	struct event *source_evs[RAW_PRODUCER_MAX];
-	struct event *drain_ev, *tick_ev, *watch_ev, *signal_evs[3];
+	struct event *drain_ev, *tick_ev, *watch_ev, *signal_evs[DAEMON_SIGNALS];
 	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	uint64_t started_ns;	   /* CLOCK_MONOTONIC */
@@ -96,11 +97,18 @@ void daemon__forget_fn(void *d, unsigned func_id);
 /* Which functions' calls are records of all processes: what cannot be learned from counts. */
 void daemon__set_always(struct daemon *d);
 
+/* signals.c */
+/* Those that mean nothing to a daemon do not end it. Before anything is started. */
+void daemon__ignore_signals(void);
+/* 0 or -ENOMEM. */
+int daemon__handle_signals(struct daemon *d);
+
 /* daemon_files.c */
 struct rotate_opts daemon__rotate_opts(struct daemon *d);
 /* The clock may have been set, or the machine has slept: then the file ends, for its header says
  * what the time is. */
 void daemon__follow_clock(struct daemon *d);
+
 /* Who takes frames of lines? */
 bool daemon__wants_frames(const struct config *c);
 /* NULL: none is asked for, or out of memory. */
