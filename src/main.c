@@ -6,6 +6,7 @@
 #include "cli/verbs.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/relay.h"
 #include "util/rights.h"
 
 /* A standard descriptor that is closed would become something of ours, which the trace or a message
@@ -48,6 +49,9 @@ int main(int argc, char **argv)
 		rights_drop();
 	rights_raise();
 	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
+	/* The entry point of a container. */
+	if (o.trace.argv)
+		relay_as_init();
 	if (!clock__open())
 		warn("the time namespace of cudatrace has an offset that cannot be read: times may be "
 		     "off by it");

@@ -99,8 +99,8 @@ ended()
 	return $rc
 }
 is_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.[ZX]' "/proc/$1/status"; }
-# stop PID: ends a trace by hand
-stop() { kill -INT "$1"; ended "$1"; }
+# stop PID: ends a trace by hand. Not by SIGINT, which a shell has its background jobs ignore.
+stop() { kill -TERM "$1"; ended "$1"; }
 
 # A target that takes commands (tests/caller.c): caller NAME sets $NAME to its pid; ask NAME COMMAND prints the answer.
 caller()

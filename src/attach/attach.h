@@ -64,8 +64,9 @@ const int *attach__ring_fds(const struct attach *a, unsigned *cnt, size_t *size)
 
 /* flags: CT_PID_F_*. */
 int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags);
-/* How many of the processes that are traced by id (added, and their children) still run. */
-unsigned attach__live_pids(struct attach *a);
+/* How many of the processes that are traced by id (added, and their children) still run; the first
+ * max of them are in pids. */
+unsigned attach__live_pids(struct attach *a, pid_t *pids, unsigned max);
 
 /* Which life of the process runs (ct_count.h), and its level; 0: it is not followed, or has run no
  * program yet. */

@@ -184,7 +184,7 @@ void attach__totals(struct attach *a, struct ct_totals *sum)
 }
 
 /* Exits are seen by the BPF side; one whose record was lost is found gone here. */
-unsigned attach__live_pids(struct attach *a)
+unsigned attach__live_pids(struct attach *a, pid_t *pids, unsigned max)
 {
 	int fd = bpf_map__fd(a->skel->maps.pids);
 	uint32_t key, next;
@@ -194,7 +194,11 @@ unsigned attach__live_pids(struct attach *a)
 	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
 		first = false;
 		key = next;
-		cnt += !target_has_ended(key);
+		if (target_has_ended(key))
+			continue;
+		if (cnt < max)
+			pids[cnt] = key;
+		cnt++;
 	}
 	return cnt;
 }

@@ -308,6 +308,10 @@ static void check_whole(const struct parse *p)
 		opts__die("--stop-on-load is for -p: %s",
 			  o->trace.argv ? "a command's processes are stopped anyway"
 					: "processes that nobody named are never stopped");
+	if (o->trace.wait_ns != UINT64_MAX && !o->trace.argv)
+		opts__die(
+			"--wait is for the processes that a COMMAND starts: cudatrace --wait=main -- "
+			"COMMAND");
 	if (o->verb == VERB_DIFF && o->files.cnt != 2)
 		opts__die(
 			"diff: give two traces, the old one and the new one, as in cudatrace diff "
@@ -374,6 +378,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->bare = argc == 1;
 	o->trace.follow = true;
 	o->trace.wait = true;
+	o->trace.wait_ns = UINT64_MAX;
 	o->trace.sandbox = true;
 	o->trace.writers = -1;
 	o->format = "ascii";

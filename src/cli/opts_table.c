@@ -169,6 +169,21 @@ static void set_duration(struct opts *o, const struct opt_row *row, const char *
 	check_number(ret, o->trace.duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
 }
 
+static void set_wait(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t *ns = &o->trace.wait_ns;
+
+	if (!strcmp(arg, "all"))
+		*ns = UINT64_MAX;
+	else if (!strcmp(arg, "main"))
+		*ns = 0;
+	else if (opt_read_time(arg, 1000000000, ns))
+		opts__die(
+			"--wait '%s': unknown; give all, main, or how long, as in --wait=30 (seconds) "
+			"or --wait=2m",
+			arg);
+}
+
 static void set_max_events(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	int ret = opt_read_u64(arg, &o->trace.max_events);

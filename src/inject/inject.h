@@ -105,8 +105,8 @@ uint64_t inject__bad_records(const struct inject *in);
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
 /* With a folder: the most memory that it takes here for processes with so many threads in all. */
 uint64_t inject__most(unsigned slots_max);
-/* Processes that are traced and still run. */
-unsigned inject__live(const struct inject *in);
+/* How many processes are traced and still run; the first max of them are in pids. */
+unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max);
 /* With probes: programs that the process ran before that life have ended. Gives calls that were in
  * flight. */
 void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);

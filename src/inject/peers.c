@@ -97,12 +97,17 @@ uint64_t inject__most(unsigned slots_max)
 	return INJECT_OPEN_MAX * peer + slots_max * slot + MADE_OPEN_MAX * sizeof(struct made);
 }
 
-unsigned inject__live(const struct inject *in)
+unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max)
 {
 	unsigned cnt = 0;
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		cnt += in->peers[i]->pidfd >= 0 && !peers__has_ended(in->peers[i]);
+	for (unsigned i = 0; i < in->peer_cnt; i++) {
+		if (in->peers[i]->pidfd < 0 || peers__has_ended(in->peers[i]))
+			continue;
+		if (cnt < max)
+			pids[cnt] = in->peers[i]->pid;
+		cnt++;
+	}
 	return cnt;
 }
 

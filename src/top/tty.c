@@ -2,6 +2,7 @@
 #include "tty.h"
 
 #include "util/log.h"
+#include "util/relay.h"
 #include "util/rights.h"
 
 #include <curses.h>
@@ -47,24 +48,6 @@ struct keeping {
 	char leave[256];
 };
 
-/* Keys that are signals reach the tracer, too; what somebody sends is meant for it. */
-static int await(pid_t tracer)
-{
-	siginfo_t si;
-	sigset_t set;
-	int status;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGINT);
-	while (waitpid(tracer, &status, WNOHANG) != tracer)
-		if (sigwaitinfo(&set, &si) != SIGCHLD && si.si_code <= 0)
-			kill(tracer, si.si_signo);
-	return status;
-}
-
 static void __attribute__((noreturn)) keep(const struct keeping *k)
 {
 	static const int ignored[] = {SIGQUIT, SIGTSTP, SIGTTOU, SIGPIPE};
@@ -75,7 +58,8 @@ static void __attribute__((noreturn)) keep(const struct keeping *k)
 	rights_drop();
 	for (unsigned i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
-	status = await(k->tracer);
+	/* Keys that are signals reach the tracer, too; what somebody sends is meant for it. */
+	status = relay_until_end(k->tracer);
 	while (recv(k->fd, &what, 1, MSG_DONTWAIT) > 0)
 		;
 	if (what == TAKEN) {

@@ -8,10 +8,10 @@
 #include "util/out.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,49 +23,16 @@
 #define FLUSH_NS     500000000ull
 /* Exits of processes come as records; this finds those whose record was lost. */
 #define TARGETS_NS 200000000ull
-/* After Ctrl-C, which the command got too: what it does on its way out is still traced. */
-#define GRACE_NS 2000000000ull
 /* Who had a collector started comes within so long, or never. */
 #define COME_MAX_NS 5000000000ull
+/* Processes that are named in one line. */
+#define LEFT_NAMED 8
 
 void session__stop(struct session *s, const char *reason)
 {
 	if (!s->end.reason)
 		s->end.reason = reason;
 	s->stopping = true;
-}
-
-/* A signal sent by somebody is meant for the command too; Ctrl-C on a terminal has reached it. */
-static void forward(struct session *s, const struct signalfd_siginfo *si)
-{
-	if (s->cmd.pid && !s->cmd.exited && si->ssi_code <= 0)
-		kill(s->cmd.pid, si->ssi_signo);
-}
-
-static const char *signal_reason(unsigned signo)
-{
-	return signo == SIGINT ? "interrupted" : signo == SIGTERM ? "terminated" : "hangup";
-}
-
-static void on_signal(struct session *s)
-{
-	struct signalfd_siginfo si;
-
-	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
-		if (si.ssi_signo == SIGCHLD)
-			continue;
-		out__set_patience(s->quit_fd, GRACE_NS / 1000000);
-		if (s->end.reason) { /* the second: at once */
-			s->stopping = s->hurry = true;
-			continue;
-		}
-		forward(s, &si);
-		s->end.reason = signal_reason(si.ssi_signo);
-		if (s->cmd.pid && !s->cmd.exited)
-			s->deadline_ns = now_ns() + GRACE_NS;
-		else
-			s->stopping = true;
-	}
 }
 
 /* Its first process is there, and may start others; or it is not (a daemon's has left), and who had
@@ -76,9 +43,58 @@ static bool is_collecting(const struct session *s)
 	       (!s->lib_cnt && now_ns() - s->t.info.base_ns < COME_MAX_NS);
 }
 
+static void name_of(pid_t pid, char comm[16])
+{
+	char path[32];
+	int fd, n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, comm, 15);
+		close(fd);
+	}
+	comm[n > 0 ? n : 0] = '\0';
+	comm[strcspn(comm, "\n")] = '\0';
+}
+
+/* They go on, untraced. */
+static void tell_left(const pid_t *pids, unsigned cnt, const char *name)
+{
+	char list[LEFT_NAMED * 64] = "", comm[16];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < cnt && i < LEFT_NAMED; i++) {
+		name_of(pids[i], comm);
+		len += snprintf(list + len, sizeof(list) - len, "%s%s (%d)", len ? ", " : "", comm,
+				pids[i]);
+	}
+	info("%s has exited; %u process%s that it started go%s on untraced: %s%s", name, cnt,
+	     plural_es(cnt), cnt == 1 ? "es" : "", list, cnt > LEFT_NAMED ? ", ..." : "");
+}
+
+/* The command has ended, and these that it started have not: is there more to wait for? */
+static bool waits_for(struct session *s, unsigned live)
+{
+	uint64_t now = now_ns(), wait_ns = s->o->wait_ns;
+	char limit[64] = "";
+
+	if (!s->o->follow || s->end.reason || !wait_ns)
+		return false;
+	if (s->children_ns)
+		return now < s->children_ns;
+	s->children_ns = wait_ns > UINT64_MAX - now ? UINT64_MAX : now + wait_ns;
+	if (s->children_ns != UINT64_MAX)
+		snprintf(limit, sizeof(limit), ", and so does the end of %.4g s", wait_ns / 1e9);
+	info("the command has exited; %u process%s that it started still run%s: Ctrl-C ends the trace%s",
+	     live, plural_es(live), live == 1 ? "s" : "", limit);
+	return true;
+}
+
 /* Have those that we trace by id all ended? */
 static void look_at_targets(struct session *s)
 {
+	pid_t pids[LEFT_NAMED];
 	unsigned live;
 
 	if (s->cmd.pid && !command__ended(&s->cmd))
@@ -87,17 +103,14 @@ static void look_at_targets(struct session *s)
 		return;
 	if (s->o->collect && is_collecting(s))
 		return;
-	live = sources__live(&s->t.sources);
-	if (!live || (s->cmd.pid && (!s->o->follow || s->end.reason))) {
-		session__stop(s, s->cmd.pid ? "command exited" : "traced processes exited");
+	live = sources__live(&s->t.sources, pids, LEFT_NAMED);
+	if (!s->cmd.pid && !live)
+		session__stop(s, "traced processes exited");
+	if (!s->cmd.pid || (live && waits_for(s, live)))
 		return;
-	}
-	if (s->cmd.pid && !s->waiting_children) {
-		s->waiting_children = true;
-		info("the command has exited; %u process%s that it started still run%s: Ctrl-C ends "
-		     "the trace",
-		     live, plural_es(live), live == 1 ? "s" : "");
-	}
+	if (live && s->o->follow)
+		tell_left(pids, live, s->o->argv[0]);
+	session__stop(s, "command exited");
 }
 
 static bool all_sinks_failed(const struct session *s)
@@ -126,6 +139,7 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 
 	if (s->deadline_ns && now >= s->deadline_ns)
 		session__stop(s, "duration");
+	session__tell_signals(s, now);
 	if (s->budget)
 		budget__tick(s->budget, now);
 	if (now - flushed_ns >= FLUSH_NS) {
@@ -163,8 +177,8 @@ static int until(uint64_t due_ns, uint64_t now, int ms)
 
 static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 {
-	int ms = busy || libs__is_waiting(&s->t.libs) || s->waiting_children ? TICK_BUSY_MS
-									     : TICK_IDLE_MS;
+	int ms = busy || libs__is_waiting(&s->t.libs) || s->children_ns ? TICK_BUSY_MS
+									: TICK_IDLE_MS;
 
 	ms = until(s->deadline_ns, now, ms);
 	return until(s->view_ns, now, ms);
@@ -183,7 +197,7 @@ enum {
 void session__loop(struct session *s)
 {
 	struct pollfd fds[FD_SOURCES + RAW_PRODUCER_MAX] = {
-		[FD_SIGNAL] = {.fd = s->signal_fd, .events = POLLIN},
+		[FD_SIGNAL] = {.fd = s->signals.fd, .events = POLLIN},
 		[FD_COMMAND] = {.fd = s->cmd.pid ? s->cmd.pidfd : -1, .events = POLLIN},
 		[FD_WATCH] = {.fd = attach__watch_fd(s->t.att), .events = POLLIN},
 		[FD_VIEW] = {.fd = s->o->view ? s->o->view->fd : -1, .events = POLLIN},
@@ -214,8 +228,7 @@ void session__loop(struct session *s)
 		for (unsigned i = 0; i < out_cnt; i++)
 			if (fds[FD_OUTPUTS + i].revents)
 				sink__tick(s->sinks[i]);
-		if (fds[FD_SIGNAL].revents)
-			on_signal(s);
+		session__take_signals(s);
 		if (fds[FD_WATCH].revents)
 			libs__follow_writes(&s->t.libs);
 		if (fds[FD_COMMAND].revents) {

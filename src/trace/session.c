@@ -23,13 +23,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -289,33 +287,11 @@ static void make_summary(struct session *s)
 {
 	if (s->o->view)
 		return;
-	if (wants_summary(s->o) || (!s->o->quiet && isatty(STDERR_FILENO)))
-		s->summary = summary__new();
-	if (s->summary && !s->o->quiet)
+	/* Not beside a command: it writes to the same terminal. */
+	if (!s->o->argv && !s->o->quiet)
 		s->progress = progress__new(stderr);
-}
-
-/* SIGPIPE: a closed pipe is an error of that output alone. SIGXFSZ: so is a file that may not grow,
- * and memory is a file (src/inject/shm.c). */
-static int block_signals(struct session *s)
-{
-	sigset_t set;
-
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	s->quit_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	out__set_patience(s->quit_fd, -1);
-	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (s->signal_fd >= 0 && s->quit_fd >= 0)
-		return 0;
-	err("cannot listen to signals: %s", strerror(errno));
-	return -EMFILE;
+	if (s->progress || wants_summary(s->o))
+		s->summary = summary__new();
 }
 
 /* The trace belongs to who called sudo, whoever the command runs as. */
@@ -414,7 +390,7 @@ static int start(struct session *s)
 	if (!ret && s->o->max_file)
 		ret = opener__start(s->o->sandbox);
 	if (!ret)
-		ret = block_signals(s);
+		ret = session__open_signals(s);
 	if (ret)
 		return ret;
 	make_summary(s);
@@ -528,8 +504,13 @@ static bool finish(struct session *s)
 	attach__detach(s->t.att);
 	sources__stop(&s->t.sources);
 	attach__go_on_all(s->t.att);
+	/* Without a command those that end us stay, so that no output waits for its reader. */
+	if (s->cmd.pid)
+		session__take_signals(s);
 	if (!s->hurry)
 		tracer__finish(&s->t);
+	if (s->cmd.pid)
+		session__take_signals(s);
 	session__tell_lost(s, now_ns(), true);
 	if (s->o->view)
 		s->o->view->end(s->o->view);
@@ -548,25 +529,6 @@ static bool finish(struct session *s)
 		     "calls: no call has Python frames");
 	session__say_no_call(s);
 	return ok;
-}
-
-/* The trace ended before the command did (--duration, --max-events, no output that can be written,
- * no more to be shown): its status is still ours to pass on. A signal now ends us as any program.
- */
-static void await_command(struct session *s)
-{
-	sigset_t none;
-
-	if (!s->cmd.pid || command__ended(&s->cmd) || s->hurry)
-		return;
-	if (strcmp(s->end.reason, "duration") && strcmp(s->end.reason, "max-events") &&
-	    strcmp(s->end.reason, NO_OUTPUT) && strcmp(s->end.reason, ENOUGH))
-		return;
-	if (!s->o->quiet)
-		info("the trace has ended; waiting for %s, which goes on untraced", s->o->argv[0]);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	command__wait(&s->cmd);
 }
 
 static void release(struct session *s)
@@ -588,10 +550,7 @@ static void release(struct session *s)
 	tracer__close(&s->t);
 	reader__end();
 	opener__end();
-	if (s->signal_fd >= 0)
-		close(s->signal_fd);
-	if (s->quit_fd >= 0)
-		close(s->quit_fd);
+	session__close_signals(s);
 }
 
 int session__run(const struct session_opts *o)
@@ -601,7 +560,7 @@ int session__run(const struct session_opts *o)
 
 	s.own = *o;
 	s.o = &s.own;
-	s.signal_fd = s.quit_fd = -1;
+	s.signals.fd = s.signals.quit_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;
 	if (ret == EXIT_USAGE)
@@ -609,8 +568,10 @@ int session__run(const struct session_opts *o)
 	if (!ret) {
 		session__loop(&s);
 		status = finish(&s) ? 0 : 1;
-		await_command(&s);
-		if (s.cmd.pid && command__ended(&s.cmd) && command__status(&s.cmd))
+		session__await_command(&s);
+		if (s.cmd.pid && !command__ended(&s.cmd))
+			status = 128 + SIGINT;
+		else if (s.cmd.pid && command__status(&s.cmd))
 			status = command__status(&s.cmd);
 	} else if (s.sink_cnt) {
 		/* Another output or the command failed: what is there already is whole. */

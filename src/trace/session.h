@@ -6,6 +6,7 @@
 #include "budget.h"
 #include "command.h"
 #include "session_opts.h"
+#include "witness.h"
 
 #include "attach/guard.h"
 #include "model/losses.h"
@@ -14,11 +15,24 @@
 #include "sink/summary.h"
 #include "tracer.h"
 
+#include <signal.h>
+
 #define SESSION_MAX_SINKS 16
 
 /* A reason to end the trace. */
 #define NO_OUTPUT "no output can be written"
 #define ENOUGH	  "enough was seen"
+
+struct signals {
+	int fd;			/* readable when one of them has come, SIGCHLD too */
+	int quit_fd;		/* readable when a signal to end waits there */
+	sigset_t taken;		/* what fd is for */
+	bool is_leader;		/* of its session */
+	struct witness witness; /* with a command */
+	unsigned interrupt_cnt; /* while the command ran */
+	uint64_t asked_ns;	/* when the first signal to end came; 0: none has */
+	bool told;
+};
 
 struct session {
 	const struct session_opts *o; /* own */
@@ -42,9 +56,9 @@ struct session {
 	struct budget *budget;			 /* --max-overhead */
 	bool stopping;				 /* no more than what is there by now */
 	bool hurry;				 /* a second signal: leave out what takes time */
-	bool waiting_children;
-	int signal_fd;
-	int quit_fd;	      /* readable when a signal to end is waiting in signal_fd */
+	struct signals signals;
+	uint64_t children_ns; /* until when the command's children are waited for; 0: it has not
+				 ended */
 	uint64_t deadline_ns; /* --duration; 0: none */
 	uint64_t view_ns;     /* when the view is to be called next; 0: there is none */
 };
@@ -67,6 +81,17 @@ void session__say_no_call(const struct session *s);
 
 /* loop.c */
 void session__loop(struct session *s);
+
+/* signals.c */
+/* Blocks signals; they are taken from now on. 0 or -errno. */
+int session__open_signals(struct session *s);
+void session__close_signals(struct session *s);
+/* Passes on to the command what has come, and does what it means for the trace. */
+void session__take_signals(struct session *s);
+/* Says what the tracer waits for, a while after a signal. */
+void session__tell_signals(struct session *s, uint64_t now);
+/* The trace has ended: waits for the command, whose status is ours to pass on. */
+void session__await_command(struct session *s);
 
 /* select.c */
 /* -e, --count, --no-return, --stack: 0, or EXIT_USAGE after reporting. */

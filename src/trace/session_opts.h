@@ -50,6 +50,7 @@ struct session_opts {
 	int argc;
 	bool follow;	     /* children too; default true, --no-follow */
 	bool wait;	     /* wait for libcuda to be loaded; default true, --no-wait */
+	uint64_t wait_ns;    /* --wait, after the command's first process; UINT64_MAX: all */
 	const char *libcuda; /* --libcuda PATH */
 	bool stop_on_load;   /* -p: a libcuda that was not known is attached before it is called */
 	bool force;	     /* --force: files that others may write to, too */

@@ -326,13 +326,14 @@ void sources__prepare_child(const struct sources *ss, const char *program)
 	EACH(ss, prepare_child, program);
 }
 
-unsigned sources__live(struct sources *ss)
+unsigned sources__live(struct sources *ss, pid_t *pids, unsigned max)
 {
 	unsigned cnt = 0;
 
 	for (unsigned i = 0; i < ss->cnt; i++)
 		if (ss->of[i]->ops->live)
-			cnt += ss->of[i]->ops->live(ss->of[i]);
+			cnt += ss->of[i]->ops->live(ss->of[i], pids + (cnt < max ? cnt : max),
+						    cnt < max ? max - cnt : 0);
 	return cnt;
 }
 

@@ -111,8 +111,9 @@ struct source_ops {
 	/* In a child that is about to become the command: what it needs to be seen by this source.
 	 */
 	void (*prepare_child)(const struct source *s, const char *program);
-	/* Processes that it follows by their ids and that still run. */
-	unsigned (*live)(struct source *s);
+	/* How many processes that it follows by their ids still run; the first max of them are in
+	 * pids. */
+	unsigned (*live)(struct source *s, pid_t *pids, unsigned max);
 	/* Gives the threads that it sees. */
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
 	/* Gives the processes that have lost something since this was last asked. NULL: what
@@ -180,7 +181,8 @@ uint64_t sources__lost(const struct sources *ss);
 uint64_t sources__bad_records(const struct sources *ss);
 void sources__unfinished(struct sources *ss);
 void sources__prepare_child(const struct sources *ss, const char *program);
-unsigned sources__live(struct sources *ss);
+/* As ops.live, of all sources. */
+unsigned sources__live(struct sources *ss, pid_t *pids, unsigned max);
 void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx);
 void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now);
 /* Of one that can tell. */

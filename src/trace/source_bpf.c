@@ -146,9 +146,9 @@ static void bpf_unfinished_counts(struct source *s, const struct count_reader *r
 		levels__unfinished(((struct source_bpf *)s)->att, source__on_count, &to);
 }
 
-static unsigned bpf_live(struct source *s)
+static unsigned bpf_live(struct source *s, pid_t *pids, unsigned max)
 {
-	return attach__live_pids(((struct source_bpf *)s)->att);
+	return attach__live_pids(((struct source_bpf *)s)->att, pids, max);
 }
 
 struct thread_reading {

@@ -228,12 +228,12 @@ static void inject_prepare_child(const struct source *s, const char *program)
 	inject__set_env(of(s), program);
 }
 
-static unsigned inject_live(struct source *s)
+static unsigned inject_live(struct source *s, pid_t *pids, unsigned max)
 {
 	const struct tracer *t = s->ctx;
 
 	/* They are among those that the BPF side follows. */
-	return t->att ? 0 : inject__live(of(s));
+	return t->att ? 0 : inject__live(of(s), pids, max);
 }
 
 static void inject_each_thread(struct source *s, thread_fn fn, void *ctx)

@@ -67,7 +67,7 @@ echo 4241 >/proc/sys/kernel/ns_last_pid
 "$FAKE/sample" --tokens 1000000 --quiet & server=$!
 [ $server = 4242 ] || { echo "not 4242: $server"; exit 99; }
 "$FAKE/sample" --tokens 1000000 --quiet & other=$!
-bash -c "$1" & command=$!
+env --default-signal=INT bash -c "$1" & command=$!
 # All that is called so, for this namespace has nobody else's.
 trap 'pkill -INT -x cudatrace; kill $server $other' INT
 while :; do

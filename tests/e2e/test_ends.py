@@ -56,35 +56,6 @@ def test_signal_with_a_process(running):
     t.whole("interrupted")
 
 
-@pytest.fixture
-def deaf(running, tmp_path):
-    """A command that does not care: two seconds for it to end, or a second signal."""
-    pid = tmp_path / "deaf.pid"
-    t = Both(running, "--", "sh", "-c", 'trap "" INT; "$@"; echo $$ >"$0"; exec sleep 20', pid, *SAMPLE)
-    until(lambda: pid.exists() and pid.read_text())
-    yield t
-    os.kill(int(pid.read_text()), signal.SIGKILL)
-
-
-def test_twice(deaf):
-    """At once, and the command is left alone."""
-    begun = time.monotonic()
-    deaf.p.send_signal(signal.SIGINT)
-    time.sleep(0.3)
-    # It goes on after the first.
-    assert deaf.p.poll() is None
-    assert deaf.stop() == 0 and time.monotonic() - begun < 1.9
-    assert deaf.trace.end["reason"] == chrome(deaf.chrome)[1]["reason"] == "interrupted"
-
-
-def test_not_heard(deaf):
-    """Two seconds for the command"""
-    begun = time.monotonic()
-    deaf.stop()
-    assert 1.9 < time.monotonic() - begun < 4
-    deaf.whole("interrupted")
-
-
 def test_ctrl_c(tmp_path):
     """On a terminal: the command has it from there, once, and its status is passed on."""
     ints, path = tmp_path / "ints", tmp_path / "a.jsonl"

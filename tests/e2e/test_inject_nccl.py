@@ -12,7 +12,8 @@ import subprocess
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, inside, needs_tracing, passes
+from helpers.live import pending
+from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, inside, needs_tracing, passes, until
 from test_cases import normal
 
 CC = os.environ.get("CC", "gcc").split()
@@ -208,8 +209,11 @@ def test_pointers_are_put_back(tmp_path, place, how, end):
         assert tracer.stdout.readline() == "ready\n"
         fd = os.pidfd_open(pid)
         tracer.send_signal(end)
-        tracer.wait(60)
-        # It goes on without a tracer, and ends by itself.
+        if end == signal.SIGINT:
+            # The second ends the trace.
+            until(lambda: pending(tracer.pid) == 0)
+            tracer.send_signal(end)
+        # It goes on without a tracer, or without a trace, and ends by itself.
         assert select.select([fd], [], [], 20)[0]
         os.close(fd)
     t = Trace(tmp_path / "t") if end == signal.SIGINT else None

@@ -22,6 +22,12 @@ def is_gone(pid):
     return state(pid) in "XZ"
 
 
+def pending(pid):
+    """Signals that the process has not taken, as bits"""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+        return sum(int(line.split()[1], 16) for line in f if line.startswith(("SigPnd:", "ShdPnd:")))
+
+
 def compiled(out, *args):
     """The program of these sources and options; no warnings, for they are no part of ours."""
     subprocess.run([*CC, "-O1", "-w", "-D_GNU_SOURCE", "-o", str(out), *map(str, args), "-ldl", "-lpthread"], check=True)

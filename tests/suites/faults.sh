@@ -108,7 +108,7 @@ stuck_output()
 	check 'a stuck output, --duration: probes come off' until_ok 5 is_clean "$stuck" "$TMP/driver.bin"
 	check 'a stuck output, --duration: the tracer waits' kill -0 $tracer
 	begin=${EPOCHREALTIME/./}
-	kill -INT $tracer
+	kill -TERM $tracer
 	ended $tracer
 	check 'a stuck output, --duration: a signal ends it' test $? = 1 -a $((${EPOCHREALTIME/./} - begin)) -lt 1500000
 	check 'a stuck output, --duration: says what is missing' grep -q 'lines are not written: its reader does not take them' "$TMP/err"
@@ -133,7 +133,7 @@ stuck_output()
 	tracer=$!
 	until_ok 5 grep -q '^SigBlk:.*[1-9a-f]' /proc/$tracer/status
 	sleep 0.5
-	kill -INT $tracer
+	kill -TERM $tracer
 	ended $tracer
 	check 'a FIFO without a reader: a signal ends it' is "$? $(grep -c 'nobody came to read it' "$TMP/err")" '1 1'
 	check 'a FIFO without a reader: no probe stays' until_ok 5 is_clean "$stuck" "$TMP/driver.bin"
@@ -309,7 +309,7 @@ reused_pid()
 		wait $new
 	done
 	wait $new
-	kill -INT $tracer
+	kill -TERM $tracer
 	pkill -P $tracer
 	ended $tracer
 	if [ $new = "$pid" ]; then
@@ -336,7 +336,7 @@ own_pidns()
 	inside=$(pgrep -P $tracer)
 	"${life[@]}" 7 >/dev/null
 	nsenter -t "$inside" -p -m "${life[@]}" 5 >/dev/null
-	kill -INT "$inside"
+	kill -TERM "$inside"
 	ended $tracer
 	check 'in a PID namespace: all of its processes, none of outside' holds "$TMP/ns_all.jsonl" \
 		'len(calls) == 15 and max(c["pid"] for c in calls) < 100 and accounts()'

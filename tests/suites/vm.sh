@@ -209,7 +209,7 @@ in_guest_cut()
 			await "[ -s $how.cut.jsonl ]"
 			echo >&3
 			in_ioctl
-			kill -INT \$t
+			kill -TERM \$t
 			wait \$t
 			kill_drive
 			exec 3>&-

@@ -231,6 +231,12 @@ static void test_times(void **state)
 {
 	assert_int_equal(parse("--duration 100ms").trace.duration_ns, 100000000);
 	assert_int_equal(parse("--duration 5s").trace.duration_ns, 5000000000);
+	assert_true(parse("-- x").trace.wait_ns == UINT64_MAX);
+	assert_true(parse("--wait all -- x").trace.wait_ns == UINT64_MAX);
+	assert_int_equal(parse("--wait=main -- x").trace.wait_ns, 0);
+	assert_int_equal(parse("--wait 0 -- x").trace.wait_ns, 0);
+	assert_int_equal(parse("--wait=1.5 -- x").trace.wait_ns, 1500000000);
+	assert_int_equal(parse("--wait=2m -- x").trace.wait_ns, 120000000000);
 	assert_int_equal(parse("--duration 2m").trace.duration_ns, 120000000000);
 	assert_int_equal(parse("--duration 1.5h").trace.duration_ns, 5400000000000);
 	assert_int_equal(parse("--duration .25").trace.duration_ns, 250000000);
@@ -279,6 +285,11 @@ static const struct {
 	{"-p ''", "a PID is missing"},
 	{"-p", "--pid: PID[,PID...] is missing"},
 	{"--duration 0", "--duration 0: must be above 0"},
+	{"--wait=primary -- x", "--wait 'primary': unknown; give all, main, or how long"},
+	{"--wait= -- x", "--wait '': unknown; give all, main, or how long"},
+	{"--wait -1 -- x", "--wait '-1': unknown; give all, main, or how long"},
+	{"--wait 1x -- x", "--wait '1x': unknown; give all, main, or how long"},
+	{"--wait=main -p 1", "--wait is for the processes that a COMMAND starts"},
 	{"--duration -1", "--duration '-1': not a number above 0"},
 	{"--duration 1x", "not a number above 0"},
 	{"--duration 1e3", "not a number above 0"},

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Signals. All are blocked and read in the main loop. With a command they are for the command, and
+ * the trace goes on until it has ended; without one, those that end programs end the trace.
+ */
+#include "session.h"
+
+#include "util/clock.h"
+#include "util/inherited.h"
+#include "util/log.h"
+#include "util/out.h"
+#include "util/relay.h"
+#include "util/stray.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* An output whose reader is slow has so long once a signal has ended the trace. */
+#define OUTPUT_MS 2000
+/* Signals between looks at records; each may take some milliseconds. */
+#define AT_ONCE 8
+/* Until it is said what the tracer waits for after a signal. */
+#define TELL_NS 1000000000ull
+
+/* Signals that end the trace of what is no command. asks: the command that gets it is asked to end,
+ * so the trace does not outlive it for its children. */
+static const struct {
+	int signo;
+	bool asks;
+	const char *reason;
+} ends[] = {
+	{SIGINT, true, "interrupted"},
+	{SIGTERM, true, "terminated"},
+	{SIGHUP, true, "hangup"},
+	{SIGQUIT, false, "interrupted"},
+};
+#define END_CNT (sizeof(ends) / sizeof(ends[0]))
+
+/* What reading and writing in the background does; SIGSYS: the sandbox raises it. */
+static const int left_alone[] = {SIGTTIN, SIGTTOU, SIGSYS};
+/* The kernel ends a program that has a fault although its signal is blocked. But then
+ * AddressSanitizer has nothing to report, so they are blocked only where they are passed on. */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+/* src/top/screen.c, and curses */
+static const int of_screen[] = {SIGTSTP, SIGWINCH};
+#ifdef __SANITIZE_ADDRESS__
+#define HAS_REPORT true
+#else
+#define HAS_REPORT false
+#endif
+
+static void leave(sigset_t *set, const int *list, unsigned cnt, bool really)
+{
+	for (unsigned i = 0; i < cnt && really; i++)
+		sigdelset(set, list[i]);
+}
+#define LEAVE(set, list, really) leave(set, list, sizeof(list) / sizeof((list)[0]), really)
+
+/* SIGPIPE: a closed pipe is an error of that output alone. SIGXFSZ: so is a file that may not grow,
+ * and memory is a file (src/inject/shm.c). */
+int session__open_signals(struct session *s)
+{
+	struct signals *g = &s->signals;
+	sigset_t quit;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	g->is_leader = getsid(0) == getpid();
+	sigemptyset(&quit);
+	for (unsigned i = 0; i < END_CNT; i++)
+		if (ends[i].asks && !inherited_ignores(ends[i].signo))
+			sigaddset(&quit, ends[i].signo);
+	g->quit_fd = signalfd(-1, &quit, SFD_CLOEXEC | SFD_NONBLOCK);
+	out__set_patience(g->quit_fd, -1);
+	sigfillset(&g->taken);
+	LEAVE(&g->taken, left_alone, true);
+	LEAVE(&g->taken, faults, HAS_REPORT || !s->o->argv || s->o->view);
+	LEAVE(&g->taken, of_screen, s->o->view);
+	sigprocmask(SIG_BLOCK, &g->taken, NULL);
+	if (s->o->argv)
+		witness__start(&g->witness, s->o->argv, s->o->argc, s->o->sandbox);
+	/* src/attach/find/watch.h reads this one, src/util/demangle.c has a handler for the other.
+	 */
+	if (s->probe != PROBE_INJECT)
+		sigdelset(&g->taken, SIGIO);
+	g->fd = signalfd(-1, &g->taken, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (g->fd >= 0 && g->quit_fd >= 0)
+		return 0;
+	err("cannot listen to signals: %s", strerror(errno));
+	return -EMFILE;
+}
+
+void session__close_signals(struct session *s)
+{
+	witness__end(&s->signals.witness);
+	if (s->signals.fd >= 0)
+		close(s->signals.fd);
+	if (s->signals.quit_fd >= 0)
+		close(s->signals.quit_fd);
+}
+
+static bool command_runs(struct session *s)
+{
+	return s->cmd.pid && !command__ended(&s->cmd);
+}
+
+/* timeout(1) sends one to us, and then one to all of the group: that one waits here by now. */
+static void drop_same(const siginfo_t *si)
+{
+	const struct timespec now = {0};
+	siginfo_t other;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, si->si_signo);
+	if (si->si_signo < SIGRTMIN)
+		sigtimedwait(&set, &other, &now);
+}
+
+static void pass_on(struct session *s, const siginfo_t *si)
+{
+	bool has_it = witness__saw(&s->signals.witness, si);
+
+	if (has_it)
+		drop_same(si);
+	/* In another group it has not. */
+	if (has_it && getpgid(s->cmd.pid) == getpgid(0))
+		return;
+	if (relay_is_for_us(si, s->signals.is_leader))
+		relay_signal(s->cmd.pid, si);
+}
+
+/* As any program that the terminal stops with its group. */
+static void stop_too(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+static void end_by(struct session *s, int signo, bool runs)
+{
+	for (unsigned i = 0; i < END_CNT; i++) {
+		if (ends[i].signo != signo || (runs && !ends[i].asks))
+			continue;
+		out__set_patience(s->signals.quit_fd, OUTPUT_MS);
+		if (!runs) {
+			s->hurry = s->stopping; /* the second: at once */
+			s->stopping = true;
+		} else if (signo == SIGINT && ++s->signals.interrupt_cnt > 1) {
+			s->stopping = true;
+		}
+		if (!s->end.reason) {
+			s->end.reason = ends[i].reason;
+			s->signals.asked_ns = now_ns();
+		}
+	}
+}
+
+static void take(struct session *s, const siginfo_t *si)
+{
+	bool runs = command_runs(s);
+
+	/* What the command sends to its parent is meant for another program. */
+	if (si->si_signo == SIGCHLD || (runs && si->si_code <= 0 && si->si_pid == s->cmd.pid))
+		return;
+	if (runs)
+		pass_on(s, si);
+	if (si->si_signo == SIGTSTP)
+		stop_too();
+	else if (!inherited_ignores(si->si_signo))
+		end_by(s, si->si_signo, runs);
+}
+
+void session__take_signals(struct session *s)
+{
+	static const int shared[] = {SIGIO, SIGVTALRM};
+	const struct timespec now = {0};
+	siginfo_t si;
+
+	/* A flood does not keep us from records. */
+	for (int i = 0; i < AT_ONCE && sigtimedwait(&s->signals.taken, &si, &now) > 0; i++)
+		take(s, &si);
+	for (unsigned i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+		if (stray_take(shared[i]) && command_runs(s))
+			kill(s->cmd.pid, shared[i]);
+}
+
+void session__tell_signals(struct session *s, uint64_t now)
+{
+	struct signals *g = &s->signals;
+
+	if (g->told || !g->asked_ns || now - g->asked_ns < TELL_NS || !command_runs(s))
+		return;
+	g->told = true;
+	info("%s: waiting for %s to end: Ctrl-C %sends the trace, not the command", s->end.reason,
+	     s->o->argv[0], g->interrupt_cnt ? "again " : "twice ");
+}
+
+void session__await_command(struct session *s)
+{
+	struct pollfd fd = {.fd = s->signals.fd, .events = POLLIN};
+	bool may_leave = s->signals.interrupt_cnt > 1;
+
+	if (!command_runs(s))
+		return;
+	info("the trace has ended; waiting for %s, which goes on untraced%s", s->o->argv[0],
+	     may_leave ? ": Ctrl-C again leaves it alone" : "");
+	while (command_runs(s) && !(may_leave && s->signals.interrupt_cnt > 2)) {
+		poll(&fd, 1, -1);
+		session__take_signals(s);
+	}
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "witness.h"
+
+#include "util/rights.h"
+#include "util/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Whoever signals one process after the other has come from us to the witness by then. */
+#define NEXT_NS 5000000l
+/* It answers at once, unless it was stopped. */
+#define ANSWER_MS  1000
+#define SIGNAL_CNT 65
+
+struct question {
+	int signo;
+	pid_t sender;
+};
+
+/*
+ * Whoever looks for the command's line (pkill -f train.py) means the command and us, and so the
+ * witness; whoever looks for ours (pkill -f cudatrace) does not mean the witness. So its line is
+ * the command's, which is the end of ours.
+ */
+static void take_command_line(char **argv, int argc)
+{
+	char *begin = program_invocation_name, *from = argv[0];
+	char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
+
+	if (begin >= from || from >= end)
+		return;
+	memmove(begin, from, end - from);
+	memset(begin + (end - from), 0, from - begin);
+}
+
+/* Of each signal: who sent it the last time, and how often that was not asked for. */
+static struct seen {
+	pid_t sender;
+	unsigned cnt;
+} seen[SIGNAL_CNT];
+
+static void note_signals(int fd)
+{
+	struct signalfd_siginfo si;
+
+	while (read(fd, &si, sizeof(si)) == sizeof(si)) {
+		struct seen *e = &seen[si.ssi_signo % SIGNAL_CNT];
+
+		if (e->sender != (pid_t)si.ssi_pid)
+			e->cnt = 0;
+		e->sender = si.ssi_pid;
+		e->cnt++;
+	}
+}
+
+static bool answer(const struct question *q)
+{
+	struct seen *e = &seen[(unsigned)q->signo % SIGNAL_CNT];
+
+	if (!e->cnt || e->sender != q->sender)
+		return false;
+	e->cnt--;
+	return true;
+}
+
+static void __attribute__((noreturn)) serve(int sock, char **argv, int argc, bool sandbox)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct question q;
+	sigset_t all;
+	int signals;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	take_command_line(argv, argc);
+	/* Without "cudatrace", the same for pkill without -f. */
+	prctl(PR_SET_NAME, "signal-witness");
+	rights_drop();
+	for (int fd = 0; null >= 0 && fd < 3; fd++)
+		dup2(null, fd);
+	if (dup2(sock, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0u) || chdir("/"))
+		_exit(1);
+	signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (sandbox)
+		sandbox__enter_witness();
+	for (;;) {
+		struct pollfd fds[] = {{.fd = 3, .events = POLLIN},
+				       {.fd = signals, .events = POLLIN}};
+		bool has_it;
+
+		poll(fds, 2, -1);
+		/* First, so that the answer is about all that was sent before the question. */
+		note_signals(signals);
+		if (!fds[0].revents)
+			continue;
+		if (read(3, &q, sizeof(q)) != sizeof(q))
+			_exit(0);
+		has_it = answer(&q);
+		(void)!write(3, &has_it, sizeof(has_it));
+	}
+}
+
+void witness__start(struct witness *w, char **argv, int argc, bool sandbox)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return;
+	w->pid = fork();
+	if (!w->pid)
+		serve(pair[1], argv, argc, sandbox);
+	close(pair[1]);
+	w->sock = pair[0];
+	if (w->pid > 0)
+		return;
+	w->pid = 0;
+	close(w->sock);
+}
+
+static bool ask(struct witness *w, const siginfo_t *si)
+{
+	const struct question q = {si->si_signo, si->si_pid};
+	struct pollfd fd = {.fd = w->sock, .events = POLLIN};
+	bool has_it = false;
+
+	if (w->pid && send(w->sock, &q, sizeof(q), MSG_NOSIGNAL) == sizeof(q) &&
+	    poll(&fd, 1, ANSWER_MS) > 0 &&
+	    recv(w->sock, &has_it, sizeof(has_it), MSG_DONTWAIT) == sizeof(has_it))
+		return has_it;
+	witness__end(w);
+	return false;
+}
+
+bool witness__saw(struct witness *w, const siginfo_t *si)
+{
+	const struct timespec next = {.tv_nsec = NEXT_NS};
+
+	if (!w->pid)
+		return false;
+	if (ask(w, si))
+		return true;
+	nanosleep(&next, NULL);
+	return ask(w, si);
+}
+
+void witness__end(struct witness *w)
+{
+	if (!w->pid)
+		return;
+	kill(w->pid, SIGKILL);
+	while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(w->sock);
+	w->pid = 0;
+}
