@@ -171,14 +171,17 @@ static int copy_memory(const struct reader_request *r)
 /* The same request by way of the thread that shows the process. */
 static void go_by_thread(struct reader_request *r, pid_t tid)
 {
-	char prefix[32], rest[sizeof(r->path)];
-	size_t len = snprintf(prefix, sizeof(prefix), "/proc/%d/", (int)r->pid);
+	char from[32], to[32];
+	size_t from_len = snprintf(from, sizeof(from), "/proc/%d/", (int)r->pid);
+	size_t to_len = snprintf(to, sizeof(to), "/proc/%d/", (int)tid);
+	size_t len = strlen(r->path);
 
 	r->pid = tid;
-	if (r->range_cnt || r->copy || strncmp(r->path, prefix, len) != 0)
+	if (r->range_cnt || r->copy || strncmp(r->path, from, from_len) != 0 ||
+	    len - from_len + to_len >= sizeof(r->path))
 		return;
-	strcpy(rest, r->path + len);
-	snprintf(r->path, sizeof(r->path), "/proc/%d/%s", (int)tid, rest);
+	memmove(r->path + to_len, r->path + from_len, len - from_len + 1);
+	memcpy(r->path, to, to_len);
 }
 
 int reader_serve(const struct reader_request *asked)
