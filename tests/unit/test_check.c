@@ -53,7 +53,7 @@ static int check_copy(const void *data, size_t size, struct raw_call *raw)
 		for (unsigned i = 0; i < raw->stack_cnt; i++)
 			sum += raw->stack[i];
 		for (unsigned i = 0; i < raw->python_cnt; i++)
-			sum += raw->python[i].code + raw->python[i].ip;
+			sum += raw->python[i].code + raw->python[i].off;
 	}
 	free(copy);
 	return ret;
