@@ -122,7 +122,13 @@ static ssize_t fill(struct lines *l)
 		l->len -= l->pos;
 		l->pos = 0;
 	}
-	n = input__read(l->in, l->buf + l->len, l->cap - l->len, &why);
+	why = l->held;
+	n = why ? -1 : input__read(l->in, l->buf + l->len, l->cap - l->len, &why);
+	if (n < 0 && !l->looked_at) {
+		/* What came before is read first. */
+		l->held = why;
+		return 0;
+	}
 	if (n < 0) {
 		warn("%s: line %" PRIu64 ": %s: what follows is lost", lines__name(l),
 		     l->file->lines + 1, why);
@@ -166,9 +172,9 @@ static bool is_foreign(struct lines *l)
 {
 	char text[PATH_MAX + 256];
 
-	l->looked_at = true;
 	while (l->len < FOREIGN_PEEK && fill(l))
 		;
+	l->looked_at = true;
 	if (!foreign__find(l->path, l->buf, l->len, text, sizeof(text)))
 		return false;
 	err("cannot read %s: %s", lines__name(l), text);

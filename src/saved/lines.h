@@ -33,7 +33,8 @@ struct lines {
 	uint64_t shown; /* progress */
 	unsigned message_cnt, note_cnt;
 	uint64_t unknown_cnt, backwards_cnt;
-	int error; /* the rest of the file is not read */
+	int error;	  /* the rest of the file is not read */
+	const char *held; /* why what follows cannot be read, found while looking ahead; or NULL */
 };
 
 /* Counts into *f, from 0. Says what is wrong: 0 or -errno. l is not open before. */

@@ -32,7 +32,7 @@ static void name_it(uint32_t pid, uint32_t tid, int turn)
 	char comm[16];
 
 	snprintf(comm, sizeof(comm), "%u %u %d", pid, tid, turn);
-	thread__set_comm(proc__thread(&ps, procs__get(&ps, pid), tid), comm);
+	proc__set_comm(procs__get(&ps, pid), proc__thread(&ps, procs__get(&ps, pid), tid), comm);
 }
 
 static void has_name(uint32_t pid, uint32_t tid, int turn)

@@ -352,8 +352,8 @@ static void test_other_order(void **state)
 	assert_int_equal(got.ev[0].start_ns, 5001234567);
 	assert_int_equal(event_duration_ns(got.ev), 1500);
 	assert_int_equal(got.ev[0].mem.bytes[MEM_DEVICE], 5);
-	assert_string_equal(got.fields[0], "\"size\": 5,\"new\": null,\"ptr\": \"0x1\"");
-	assert_string_equal(got.args[0], "\"a\": [1, {\"b\": 2}]");
+	assert_string_equal(got.fields[0], "\"size\":5,\"ptr\":\"0x1\",\"new\":null");
+	assert_string_equal(got.args[0], "\"a\":[1,{\"b\":2}]");
 	assert_int_equal(got.file.bad_lines, 0);
 }
 

@@ -266,7 +266,7 @@ static void test_python(void **state)
 	m[24] = 0x1001;
 	m[26] = 0x2000;
 	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 1);
-	assert_true(f[0].code == 0x1000 && f[0].ip == 0x2000);
+	assert_true(f[0].code == 0x1000 && f[0].off == 0x2000);
 	/* Another thread's, and none's; a frame that is no code; two that call each other. */
 	assert_int_equal(python_stack__read(getpid(), &p, 78, f), 0);
 	assert_int_equal(python_stack__read(getpid(), &p, 0, f), 0);
