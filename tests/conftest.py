@@ -2,10 +2,15 @@
 """Tests, several suites at a time: tests/run.sh says how to use this, tests/runner/ has the parts."""
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 
 import pytest
+
+# A job in the background has it ignored, and so would each tracer that is started here.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(__file__))

@@ -82,7 +82,7 @@ class Traced:
                         f"--probe={probe}", "--kernel", *args, "--jsonl", self.path, "--chrome", self.chrome, "--", *command])
         with open(self.expected, "w", encoding="utf-8") as f:
             f.write(self.ran.out)
-        assert self.ran.status == status and self.ran.err == "", self.ran
+        assert self.ran.status == status and self.ran.silent(), self.ran
         self.t = Trace(self.path)
         self.driver = [e for e in self.t.ev if e["type"] in ("kernel", "scheduler") and e.get("op") != "launch"]
 
