@@ -247,7 +247,7 @@ def test_foreign(tmp_path, name):
     make(tmp_path / name)
 
     def said(ran, status, what):
-        assert ran.status == status and ran.err.count("\n") == 1 and re.search("cannot read .*: it is .*" + what, ran.err), ran
+        assert ran.status == status and ran.rest().count("\n") == 1 and re.search("cannot read .*: it is .*" + what, ran.err), ran
     said(cudatrace("report", tmp_path / name), 1, says)
     said(cudatrace("report", "--map", tmp_path / name), 1, says)
     said(cudatrace("diff", GOLDEN, tmp_path / name), 2, says)

@@ -47,7 +47,11 @@ class Ran:
 
     def silent(self):
         """But for what is missing from the trace, which the end line counts, too."""
-        return not re.sub(r"^cudatrace: warning: the trace is incomplete, missing: .*\n", "", self.err, flags=re.M)
+        return not self.rest()
+
+    def rest(self):
+        """What else it said."""
+        return re.sub(r"^cudatrace: (warning: )?the trace is incomplete, missing: .*\n", "", self.err, flags=re.M)
 
     def __repr__(self):
         return f"status {self.status}, said {self.err[-2000:]!r}"
