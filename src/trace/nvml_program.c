@@ -28,6 +28,8 @@ static void __attribute__((noreturn)) become(int sock, unsigned period_ms)
 	size_t size = nvml_end - nvml_bytes;
 	char number[16], name[] = "cudatrace-nvml";
 	char *argv[] = {name, number, NULL};
+	/* A crash of NVML ends it, by whatever way the signal comes. */
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 	sigset_t all;
 	int fd;
 
@@ -35,6 +37,8 @@ static void __attribute__((noreturn)) become(int sock, unsigned period_ms)
 	snprintf(number, sizeof(number), "%u", period_ms);
 	/* It ends with the tracer, whatever is sent to all of our processes. */
 	sigfillset(&all);
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&all, faults[i]);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)!chdir("/");
 	fd = memfd_create(name, MFD_CLOEXEC);

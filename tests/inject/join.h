@@ -79,6 +79,9 @@ static struct ct_shm *join_as(int fd, enum ct_shm_how how)
 	if (send(fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h) ||
 	    recvmsg(fd, &msg, 0) != sizeof(w) || w.status)
 		return NULL;
+	/* None: it is one more library of a process that has joined. */
+	if (!CMSG_FIRSTHDR(&msg))
+		return NULL;
 	memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fds));
 	m = mmap(NULL, w.shm_sz, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
 	close(fds[0]);
