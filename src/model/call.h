@@ -101,13 +101,13 @@ static inline uint64_t call_bytes(const struct trace_event *ev, enum copy_dir di
 }
 
 /* Memory: 1: it makes some, of that kind; -1: it frees; 0: neither. Resources of other APIs are
- * registered, too: they are none. */
+ * registered, too: they are none; nor is what a graph will make when it runs. */
 static inline int call_makes(const struct trace_event *ev, enum block_kind *kind)
 {
 	const struct op_facts *op = &op_facts[ev->fn->op];
 
-	*kind = op->block;
-	return ev->fn->class == CLASS_MEMORY ? op->makes : 0;
+	*kind = ev->made ? (enum block_kind)(ev->made - 1) : (enum block_kind)op->block;
+	return ev->fn->class == CLASS_MEMORY && !ev->capturing ? op->makes : 0;
 }
 
 #endif /* MODEL_CALL_H */

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "decode/api_values.h"
+#include "event_path.h"
 
 /* A capture has a handful of streams and events. */
 #define ITEMS_MORE 16
@@ -15,17 +17,31 @@ bool capture_is_over(int32_t result)
 	       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
-static struct capture_item *find(const struct capture_set *c, uint64_t handle, bool is_event)
+struct capture_stream capture_stream_of(const struct trace_event *ev)
 {
-	for (unsigned i = 0; i < c->cnt; i++)
-		if (c->items[i].handle == handle && c->items[i].is_event == is_event)
-			return &c->items[i];
+	uint64_t handle = call_stream(ev, ev->stream);
+
+	return (struct capture_stream){handle, handle == CU_STREAM_PER_THREAD ? ev->tid : 0};
+}
+
+static struct capture_item *find(const struct capture_set *c, struct capture_stream key,
+				 bool is_event)
+{
+	for (unsigned i = 0; i < c->cnt; i++) {
+		struct capture_item *item = &c->items[i];
+
+		if (item->handle == key.handle && item->tid == key.tid &&
+		    item->is_event == is_event)
+			return item;
+	}
 	return NULL;
 }
 
-static void add(struct capture_set *c, uint64_t handle, uint64_t origin, bool is_event)
+static void add(struct capture_set *c, const struct capture_item *what)
 {
-	struct capture_item *item = find(c, handle, is_event), *items;
+	struct capture_item *item = find(c, (struct capture_stream){what->handle, what->tid},
+					 what->is_event),
+			    *items;
 
 	if (!item) {
 		/* A program that leaves captures open for ever must not make us grow with it. */
@@ -42,7 +58,7 @@ static void add(struct capture_set *c, uint64_t handle, uint64_t origin, bool is
 		}
 		item = &c->items[c->cnt++];
 	}
-	*item = (struct capture_item){handle, origin, is_event};
+	*item = *what;
 }
 
 static void del(struct capture_set *c, struct capture_item *item)
@@ -50,52 +66,116 @@ static void del(struct capture_set *c, struct capture_item *item)
 	*item = c->items[--c->cnt];
 }
 
-void capture_set__begin(struct capture_set *c, uint64_t stream)
+/* All of it ends with the stream that it began on, and with no other. */
+static void end(struct capture_set *c, struct capture_stream stream)
 {
-	add(c, stream, stream, false);
-}
+	const struct capture_item *on = find(c, stream, false);
+	uint64_t capture = on ? on->capture : 0;
 
-void capture_set__end(struct capture_set *c, uint64_t stream)
-{
+	if (!on || !on->is_origin)
+		return;
 	for (unsigned i = c->cnt; i-- > 0;)
-		if (c->items[i].origin == stream)
+		if (c->items[i].capture == capture)
 			del(c, &c->items[i]);
 }
 
-void capture_set__record(struct capture_set *c, uint64_t event, uint64_t stream)
+static void begin(struct capture_set *c, struct capture_stream stream, uint64_t id)
 {
-	struct capture_item *on = c->cnt ? find(c, stream, false) : NULL, *old;
+	end(c, stream); /* its end was lost */
+	add(c, &(struct capture_item){stream.handle, id, stream.tid, false, true});
+}
 
-	if (on) {
-		add(c, event, on->origin, true);
-		return;
+/* With CU_EVENT_RECORD_EXTERNAL the capture gets a node that records the event, and the event takes
+ * no part in the capture (cuda.h 11.1). */
+static bool is_external(const struct trace_event *ev)
+{
+	uint64_t flags;
+
+	return event_path_u64(ev, "flags", &flags) && (flags & CU_EVENT_RECORD_EXTERNAL);
+}
+
+static void record(struct capture_set *c, const struct capture_item *on,
+		   const struct trace_event *ev)
+{
+	struct capture_item event = {.handle = ev->cu_event, .is_event = true}, *old;
+
+	if (on && !is_external(ev)) {
+		event.capture = on->capture;
+		add(c, &event);
 	}
 	/* Recorded anew outside of any capture. */
-	old = c->cnt ? find(c, event, true) : NULL;
+	old = on ? NULL : find(c, (struct capture_stream){event.handle, 0}, true);
 	if (old)
 		del(c, old);
 }
 
-void capture_set__wait(struct capture_set *c, uint64_t stream, uint64_t event)
+static void wait(struct capture_set *c, const struct trace_event *ev)
 {
-	struct capture_item *item = c->cnt ? find(c, event, true) : NULL;
+	const struct capture_item *event = find(c, (struct capture_stream){ev->cu_event, 0}, true);
+	struct capture_stream stream = capture_stream_of(ev);
 
-	if (item && !find(c, stream, false))
-		add(c, stream, item->origin, false);
+	if (event)
+		add(c, &(struct capture_item){stream.handle, event->capture, stream.tid, false,
+					      false});
 }
 
-bool capture_set__has(const struct capture_set *c, uint64_t stream)
+/* A graph cannot be launched there (driver 580). */
+static bool is_node(const struct trace_event *ev)
 {
-	return c->cnt && find(c, stream, false);
+	switch (ev->fn->op) {
+	case OP_ALLOC_ASYNC:
+	case OP_FREE_ASYNC:
+	case OP_STREAM_MEMOP:
+		return true;
+	}
+	return ev->fn->class == CLASS_LAUNCH || ev->fn->class == CLASS_TRANSFER;
 }
 
-bool capture_set__origin(const struct capture_set *c, uint64_t stream, uint64_t *origin)
+static void on_bound(struct capture_set *c, struct trace_event *ev)
 {
-	const struct capture_item *item = c->cnt ? find(c, stream, false) : NULL;
+	struct capture_stream stream = capture_stream_of(ev);
+	const struct capture_item *on;
 
-	if (item)
-		*origin = item->origin;
-	return item;
+	if (!event_returned(ev))
+		return;
+	if (ev->fn->op == OP_CAPTURE_BEGIN) {
+		if (ev->result)
+			return;
+		begin(c, stream, ev->id);
+		ev->capture = ev->id;
+		return;
+	}
+	on = find(c, stream, false);
+	if (on)
+		ev->capture = on->capture;
+	if (capture_is_over(ev->result))
+		end(c, stream);
+}
+
+void capture_set__event(struct capture_set *c, struct trace_event *ev)
+{
+	bool went_well = !ev->result && event_returned(ev);
+	const struct capture_item *on;
+
+	if (!(ev->has & HAS_STREAM))
+		return;
+	if (ev->fn->op == OP_CAPTURE_BEGIN || ev->fn->op == OP_CAPTURE_END) {
+		on_bound(c, ev);
+		return;
+	}
+	if (!c->cnt)
+		return;
+	on = find(c, capture_stream_of(ev), false);
+	if (ev->fn->op == OP_RECORD && (ev->has & HAS_CU_EVENT) && went_well) {
+		record(c, on, ev);
+	} else if (ev->fn->op == OP_WAIT && (ev->has & HAS_CU_EVENT) && went_well && !on) {
+		wait(c, ev);
+	}
+	on = find(c, capture_stream_of(ev), false);
+	if (!on)
+		return;
+	ev->capture = on->capture;
+	ev->capturing |= is_node(ev);
 }
 
 void capture_set__clear(struct capture_set *c)

@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which streams of a process capture: what is launched on them becomes nodes of a graph and does
- * not run. A capture spreads to a stream that waits for an event recorded on a capturing one.
+ * The captures of a process: what is put on a stream that captures becomes a node of a graph and
+ * does not run. A capture spreads to a stream that waits for an event recorded on a capturing one.
  */
 #ifndef MODEL_CAPTURE_H
 #define MODEL_CAPTURE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "event.h"
 
 #include "util/quota.h"
 
-/* One stream or event that takes part in the capture that began on stream origin. */
+/* What a stream is known by: the default stream of a thread is another one in each thread. */
+struct capture_stream {
+	uint64_t handle;
+	uint32_t tid; /* 0: the handle is enough */
+};
+
+/* One stream or event that takes part in a capture. */
 struct capture_item {
-	uint64_t handle, origin;
-	bool is_event;
+	uint64_t handle;
+	uint64_t capture; /* id of the call that began it */
+	uint32_t tid;	  /* as capture_stream */
+	bool is_event, is_origin;
 };
 
 struct capture_set {
@@ -27,14 +34,11 @@ struct capture_set {
 /* Is the capture over after cuStreamEndCapture with this result? After some errors it is, and no
  * graph comes of it. */
 bool capture_is_over(int32_t result);
-
-void capture_set__begin(struct capture_set *c, uint64_t stream);
-void capture_set__end(struct capture_set *c, uint64_t stream);
-void capture_set__record(struct capture_set *c, uint64_t event, uint64_t stream);
-void capture_set__wait(struct capture_set *c, uint64_t stream, uint64_t event);
-bool capture_set__has(const struct capture_set *c, uint64_t stream);
-/* The stream that the capture began on which this one takes part in; false: it does not capture. */
-bool capture_set__origin(const struct capture_set *c, uint64_t stream, uint64_t *origin);
+/* The stream of a call that has one (HAS_STREAM). */
+struct capture_stream capture_stream_of(const struct trace_event *ev);
+/* A call, live or saved: learns from it, and sets ev->capture and ev->capturing. What a saved call
+ * has as `capturing` stays. */
+void capture_set__event(struct capture_set *c, struct trace_event *ev);
 void capture_set__clear(struct capture_set *c);
 
 #endif /* MODEL_CAPTURE_H */

@@ -195,7 +195,8 @@ struct trace_event {
 	bool unfinished, abandoned;
 	bool entry_only; /* its return was not looked at: no result, no end */
 	bool is_error;	 /* result is a failure; CUDA_ERROR_NOT_READY is none */
-	bool capturing;	 /* a launch or transfer whose stream captures: a graph node, not a run */
+	uint8_t made;	 /* memory: 1 + enum block_kind of what it makes; 0: what its op says */
+	bool capturing;	 /* its stream captures: a graph node, not a run */
 	const uint64_t *words;
 	unsigned word_cnt;
 	unsigned cap_cnt; /* of caps */
@@ -203,6 +204,8 @@ struct trace_event {
 	/* meaning */
 	unsigned has; /* enum event_has */
 	uint64_t stream;
+	uint64_t
+		capture; /* id of the call that began the capture of its stream; 0: none is known */
 	struct launch_info launch;
 	/* EVENT_CALL, in an output that waits for them (sink/held.h); NULL: in no other. */
 	const struct gpu_times *gpu_times;

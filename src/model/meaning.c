@@ -166,41 +166,14 @@ static void learn_names(const struct meaning *m, struct trace_event *ev, struct 
 
 static void apply_streams(const struct meaning *m, struct trace_event *ev, struct proc *p)
 {
-	bool has_event = event_arg(m, ev, m->cu_event, &ev->cu_event);
-
-	if (has_event)
+	if (event_arg(m, ev, m->cu_event, &ev->cu_event))
 		ev->has |= HAS_CU_EVENT;
 	if (event_arg(m, ev, m->stream, &ev->stream))
 		ev->has |= HAS_STREAM;
-	if (!event_returned(ev) || !(ev->has & HAS_STREAM))
-		return;
-	if (m->fn->op == OP_CAPTURE_END && capture_is_over(ev->result))
-		capture_set__end(&p->captures, ev->stream);
-	if (ev->result)
-		return;
-	switch (m->fn->op) {
-	case OP_CAPTURE_BEGIN:
-		capture_set__begin(&p->captures, ev->stream);
-		break;
-	case OP_RECORD:
-		if (has_event)
-			capture_set__record(&p->captures, ev->cu_event, ev->stream);
-		break;
-	case OP_WAIT:
-		if (has_event)
-			capture_set__wait(&p->captures, ev->stream, ev->cu_event);
-		break;
-	}
-}
-
-/* What becomes a node where its stream captures. A graph cannot be launched there (driver 580). */
-static void find_capturing(const struct meaning *m, struct trace_event *ev, const struct proc *p)
-{
-	if (m->fn->class != CLASS_LAUNCH && m->fn->class != CLASS_TRANSFER)
-		return;
-	ev->capturing = (ev->has & HAS_STREAM) && capture_set__has(&p->captures, ev->stream);
-	if (ev->capturing)
-		ev->has &= ~HAS_BANDWIDTH;
+	/* Launches may have their stream in a struct. */
+	if (m->fn->class == CLASS_LAUNCH)
+		meaning_launch(m, ev, p);
+	capture_set__event(&p->captures, ev);
 }
 
 void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc *p)
@@ -215,9 +188,6 @@ void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc
 		ev->has |= HAS_PTR;
 	apply_streams(m, ev, p);
 	switch (m->fn->class) {
-	case CLASS_LAUNCH:
-		meaning_launch(m, ev, p);
-		break;
 	case CLASS_MEMORY:
 		meaning_memory(m, ev, p);
 		break;
@@ -248,5 +218,6 @@ void meaning__apply(const struct meaning *m, struct trace_event *ev, struct proc
 	}
 	if (m->unloads)
 		handles__unloaded(&p->handles);
-	find_capturing(m, ev, p);
+	if (ev->capturing)
+		ev->has &= ~HAS_BANDWIDTH;
 }

@@ -4,45 +4,38 @@
 #include "call.h"
 #include "event_path.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct range {
-	uint64_t addr, last; /* what it covers; handles cover one */
-	uint64_t bytes;
-	uint64_t born_ns; /* when the call that made it returned */
-	uint64_t ctx;	  /* that it goes with; 0: none, or not known */
-	struct range *next;
-	enum mem_kind kind; /* MEM_NONE: of a device, and not this process's own memory */
-};
-
-/* Live ranges do not overlap, so "overlaps" is "equal": a lookup of one byte finds the range that
- * it lies in. */
-static int cmp_range(const void *a, const void *b)
+static void mem_gone(struct ledger *l, struct block *b, uint64_t ns)
 {
-	const struct range *x = a, *y = b;
+	struct mem *m = (struct mem *)l;
 
-	if (x->last < y->addr)
-		return -1;
-	return x->addr > y->last ? 1 : 0;
+	if (block_facts[b->kind].counted != MEM_NONE)
+		m->bytes[block_facts[b->kind].counted] -= b->size;
+	free(b);
+	quota__give(m->ledger.quota, &m->ledger.share, 1);
 }
 
-/* The target's numbers may lead beyond the end of the address space. */
-static uint64_t last_byte(uint64_t addr, uint64_t size)
+/* Freed unseen, or by a thread whose record comes later. */
+static void mem_lost(struct ledger *l, struct block *b, const struct block *by)
 {
-	if (!size)
-		return addr;
-	return size - 1 > UINT64_MAX - addr ? UINT64_MAX : addr + size - 1;
+	struct mem *m = (struct mem *)l;
+
+	if (b->space == SPACE_MAPPED)
+		return;
+	m->superseded_cnt++;
+	if (by->born_ns > m->superseded_ns)
+		m->superseded_ns = by->born_ns;
 }
 
-static void drop(struct mem *m, void **tree, struct range *r)
+static const struct ledger_ops mem_ops = {mem_gone, mem_lost};
+
+static struct ledger *ledger_of(struct mem *m)
 {
-	tdelete(r, tree, cmp_range);
-	if (r->kind != MEM_NONE)
-		m->bytes[r->kind] -= r->bytes;
-	free(r);
-	quota__give(m->quota, &m->share, 1);
+	m->ledger.ops = &mem_ops;
+	m->ledger.ctx.quota = m->ledger.quota;
+	return &m->ledger;
 }
 
 static void add_loose(struct mem *m, enum mem_kind kind, uint64_t bytes)
@@ -66,88 +59,76 @@ static bool drop_loose(struct mem *m, enum mem_kind kind)
 	return true;
 }
 
-static void add(struct mem *m, void **tree, struct range key)
+static struct block *block_new(struct mem *m, const struct block *key)
 {
-	struct range **node, *r;
+	struct block *b =
+		quota__take(m->ledger.quota, &m->ledger.share, 1) ? malloc(sizeof(*b)) : NULL;
 
-	/* An older range in this place was freed: unseen, or by a thread whose record comes later.
-	 */
-	while ((node = tfind(&key, tree, cmp_range))) {
-		drop(m, tree, *node);
-		m->superseded_cnt++;
-		if (key.born_ns > m->superseded_ns)
-			m->superseded_ns = key.born_ns;
-	}
-	r = quota__take(m->quota, &m->share, 1) ? malloc(sizeof(*r)) : NULL;
-	if (!r) {
-		if (key.kind != MEM_NONE)
-			add_loose(m, key.kind, key.bytes);
-		return;
-	}
-	*r = key;
-	r->ctx = m->in_ctx;
-	if (!tsearch(r, tree, cmp_range)) {
-		free(r);
-		quota__give(m->quota, &m->share, 1);
-		return;
-	}
-	if (r->kind != MEM_NONE)
-		m->bytes[r->kind] += r->bytes;
+	if (b)
+		*b = *key;
+	return b;
 }
 
-/* Nobody frees what he was not given yet: a free that began before this range was there is the late
- * record of an older one, which add() has dropped. */
-static bool del(struct mem *m, void **tree, uint64_t addr, uint64_t start_ns, uint64_t *size)
+static void forget(struct mem *m, struct block *b)
 {
-	struct range key = {.addr = addr, .last = addr}, **node = tfind(&key, tree, cmp_range);
+	free(b);
+	quota__give(m->ledger.quota, &m->ledger.share, 1);
+}
 
-	if (!node || (*node)->addr != addr || start_ns < (*node)->born_ns)
+void mem__add(struct mem *m, const struct block *key)
+{
+	enum mem_kind counted = block_facts[key->kind].counted;
+	struct ledger *l = ledger_of(m);
+	struct block *b;
+
+	if (ledger__again(l, key))
+		return;
+	ledger__evict(l, key);
+	b = block_new(m, key);
+	if (b && !ledger__put(l, b)) {
+		forget(m, b);
+		b = NULL;
+	}
+	if (counted == MEM_NONE)
+		return;
+	if (b)
+		m->bytes[counted] += key->size;
+	else
+		add_loose(m, counted, key->size);
+}
+
+bool mem__free(struct mem *m, enum block_space space, uint64_t key, uint64_t start_ns,
+	       struct block *was)
+{
+	struct ledger *l = ledger_of(m);
+	struct block *b = ledger__at(l, space, key);
+
+	/* Nobody frees what he was not given yet: a free that began before this block was there is
+	 * the late record of an older one, which is gone already. */
+	if (!b || start_ns < b->born_ns)
 		return false;
-	*size = (*node)->bytes;
-	drop(m, tree, *node);
+	*was = *b;
+	ledger__release(l, b, start_ns);
 	return true;
 }
 
-void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t end_ns)
+/* Memory of a device that others own, or that is counted by its handle: where it lies is known. */
+static void learn(struct mem *m, uint64_t addr, uint64_t size, uint64_t end_ns)
 {
-	add(m, &m->ranges,
-	    (struct range){.addr = addr,
-			   .last = last_byte(addr, size),
-			   .bytes = size,
-			   .born_ns = end_ns,
-			   .kind = kind});
-}
-
-bool mem__free(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size)
-{
-	return del(m, &m->ranges, addr, start_ns, size);
-}
-
-void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t end_ns)
-{
-	add(m, &m->physical,
-	    (struct range){.addr = handle,
-			   .last = handle,
-			   .bytes = size,
-			   .born_ns = end_ns,
-			   .kind = MEM_DEVICE});
-}
-
-bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size)
-{
-	return del(m, &m->physical, handle, start_ns, size);
+	mem__add(m, &(struct block){.key = addr,
+				    .size = size,
+				    .born_ns = end_ns,
+				    .refs = 1,
+				    .kind = BLOCK_IPC,
+				    .space = SPACE_ADDR});
 }
 
 void mem__learn(struct mem *m, const struct trace_event *ev)
 {
-	/* Calls that return an address of device memory that others own, or that is counted by its
-	 * handle. Without a size only the address itself is known. */
+	/* Without a size only the address itself is known. */
 	static const struct {
 		const char *name, *addr, *size;
 	} sources[] = {
-		{"cuMemMap", "ptr", "size"},
-		{"cuIpcOpenMemHandle", "pdptr", NULL},
-		{"cuMemPoolImportPointer", "ptr_out", NULL},
 		{"cuExternalMemoryGetMappedBuffer", "devPtr", "bufferDesc.size"},
 		{"cuModuleGetGlobal", "dptr", "bytes"},
 		{"cuLibraryGetGlobal", "dptr", "bytes"},
@@ -164,66 +145,29 @@ void mem__learn(struct mem *m, const struct trace_event *ev)
 			continue;
 		if (!event_path_u64(ev, sources[i].addr, &addr) || !addr)
 			return;
-		if (sources[i].size)
-			event_path_u64(ev, sources[i].size, &size);
-		m->in_ctx = 0;
-		mem__alloc(m, MEM_NONE, addr, size, ev->end_ns);
+		event_path_u64(ev, sources[i].size, &size);
+		learn(m, addr, size, ev->end_ns);
 		return;
 	}
 }
 
-/* What cuMemUnmap takes off may have been mapped by several calls. */
-static void unmap(struct mem *m, uint64_t addr, uint64_t size)
-{
-	struct range key = {.addr = addr, .last = last_byte(addr, size)}, **node;
-
-	while ((node = tfind(&key, &m->ranges, cmp_range)) && (*node)->kind == MEM_NONE)
-		drop(m, &m->ranges, *node);
-}
-
 int mem__kind_at(const struct mem *m, uint64_t addr)
 {
-	struct range key = {.addr = addr, .last = addr};
-	struct range *const *node = tfind(&key, (void *const *)&m->ranges, cmp_range);
+	const struct block *b = ledger__around(&m->ledger, addr);
 
-	return node ? (int)(*node)->kind : -1;
+	if (!b)
+		return -1;
+	/* What is mapped and was not seen to be made is a device's. */
+	if (b->space == SPACE_MAPPED)
+		return b->phys ? block_facts[b->phys->kind].counted : MEM_NONE;
+	return block_facts[b->kind].counted;
 }
 
-struct goners {
-	uint64_t ctx;
-	struct range *list;
-};
-
-static void find_goner(const void *node, VISIT which, void *closure)
+static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
 {
-	struct range *r = *(struct range *const *)node;
-	struct goners *g = closure;
-
-	if ((which == preorder || which == leaf) && r->ctx == g->ctx) {
-		r->next = g->list;
-		g->list = r;
-	}
-}
-
-static void drop_all_of(struct mem *m, void **tree, uint64_t ctx)
-{
-	struct goners g = {.ctx = ctx};
-
-	twalk_r(*tree, find_goner, &g);
-	while (g.list) {
-		struct range *r = g.list;
-
-		g.list = r->next;
-		drop(m, tree, r);
-	}
-}
-
-static void context_gone(struct mem *m, uint64_t ctx)
-{
-	drop_all_of(m, &m->ranges, ctx);
-	drop_all_of(m, &m->physical, ctx);
+	ledger__context_gone(&m->ledger, ctx, ns, NULL);
 	/* It was the last: nothing is left to live in. */
-	for (int k = 0; k < MEM_KIND_CNT && HASH_COUNT(m->ctx.by_handle) <= 1; k++) {
+	for (int k = 0; k < MEM_KIND_CNT && HASH_COUNT(m->ledger.ctx.by_handle) <= 1; k++) {
 		m->bytes[k] -= m->loose[k].bytes;
 		m->loose[k].cnt = m->loose[k].bytes = 0;
 	}
@@ -234,111 +178,140 @@ void mem__totals(const struct mem *m, struct mem_totals *out)
 	memcpy(out->bytes, m->bytes, sizeof(out->bytes));
 }
 
-static void clear(void **tree)
-{
-	while (*tree) {
-		struct range *r = *(struct range **)*tree;
-
-		tdelete(r, tree, cmp_range);
-		free(r);
-	}
-}
-
 void mem__clear(struct mem *m)
 {
-	clear(&m->ranges);
-	clear(&m->physical);
+	ledger__clear(ledger_of(m), 0, NULL);
 	memset(m->bytes, 0, sizeof(m->bytes));
 	memset(m->loose, 0, sizeof(m->loose));
 	m->superseded_cnt = m->superseded_ns = 0;
-	contexts__clear(&m->ctx);
-	quota__give(m->quota, &m->share, m->share.used);
 }
 
-static void make(struct mem *m, struct trace_event *ev, const struct block_facts *block)
+static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 {
-	if (!(ev->has & HAS_PTR) || !(ev->has & HAS_SIZE))
+	bool is_counted = block_facts[a->kind].counted != MEM_NONE;
+
+	/* Addresses without memory are of no use here. */
+	if (!a->has_key || a->kind == BLOCK_RESERVED || (is_counted && !a->has_size))
 		return;
-	if (block->space == SPACE_HANDLE) /* the bytes lie elsewhere */
-		mem__create(m, ev->ptr, ev->size, ev->end_ns);
-	else
-		mem__alloc(m, block->counted, ev->ptr, ev->size, ev->end_ns);
-	ev->has_mem = true;
+	mem__add(m, &(struct block){.key = a->key,
+				    .size = a->size,
+				    .born_ns = ev->end_ns,
+				    .ctx = is_counted ? ledger__home(&m->ledger, ev, a) : 0,
+				    .refs = 1,
+				    .kind = a->kind,
+				    .space = a->space});
+	ev->made = a->kind + 1;
+	ev->has_mem = is_counted;
 }
 
-static bool release_loose(struct mem *m, const struct trace_event *ev, enum mem_kind kind)
+static bool release_loose(struct mem *m, const struct trace_event *ev, enum block_kind kind)
 {
+	enum mem_kind counted = block_facts[kind].counted;
+
 	/* cuMemFree(0) does nothing. */
-	if (!ev->ptr)
+	if (!ev->ptr || counted == MEM_NONE)
 		return false;
 	/* The late record of what has been taken away already. */
 	if (m->superseded_cnt && ev->start_ns < m->superseded_ns) {
 		m->superseded_cnt--;
 		return false;
 	}
-	if (kind == MEM_HOST)
+	if (counted == MEM_HOST)
 		return drop_loose(m, MEM_HOST);
 	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);
 }
 
-static void release(struct mem *m, struct trace_event *ev, const struct block_facts *block)
+static void release(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 {
-	uint64_t size;
+	struct block was;
 
-	if (!(ev->has & HAS_PTR))
+	if (!a->has_key)
 		return;
-	if (block->space == SPACE_HANDLE ? !mem__release(m, ev->ptr, ev->start_ns, &size)
-					 : !mem__free(m, ev->ptr, ev->start_ns, &size)) {
-		ev->has_mem = release_loose(m, ev, block->counted);
+	if (!mem__free(m, a->space, a->key, ev->start_ns, &was)) {
+		ev->has_mem = release_loose(m, ev, a->kind);
 		return;
 	}
-	ev->size = size;
+	if (block_facts[was.kind].counted == MEM_NONE)
+		return;
+	ev->size = was.size;
 	ev->has |= HAS_SIZE;
 	ev->has_mem = true;
 }
 
-static void on_context(struct mem *m, struct trace_event *ev, bool lives_in_it)
+static void map(struct mem *m, const struct trace_event *ev, const struct mem_act *a)
 {
-	bool unknown = false, known = m->ctx.by_handle != NULL;
-	uint64_t ctx = 0, gone;
+	uint64_t handle = 0;
+	struct block *b;
 
-	m->ctx.quota = m->quota;
-	gone = contexts__event(&m->ctx, ev, &unknown);
-	if (gone) {
-		context_gone(m, gone);
-		ev->has_mem = true;
+	b = block_new(m, &(struct block){.key = a->key,
+					 .size = a->size,
+					 .born_ns = ev->end_ns,
+					 .refs = 1,
+					 .kind = BLOCK_RESERVED,
+					 .space = SPACE_MAPPED});
+	event_arg_u64(ev, "handle", &handle);
+	if (b && !ledger__map(&m->ledger, b, handle))
+		forget(m, b);
+}
+
+static void act(struct mem *m, struct trace_event *ev, const struct mem_act *a)
+{
+	bool is_range = a->has_key && a->has_size;
+	uint64_t addr = 0;
+
+	switch (a->what) {
+	case MEM_NOTHING:
+		break;
+	case MEM_MAKES:
+		make(m, ev, a);
+		break;
+	case MEM_FREES:
+		release(m, ev, a);
+		break;
+	case MEM_MAPS:
+		if (is_range)
+			map(m, ev, a);
+		break;
+	case MEM_UNMAPS:
+		if (is_range)
+			ledger__unmap(&m->ledger, a->key, a->size, ev->end_ns);
+		ev->has_mem = is_range;
+		break;
+	case MEM_RETAINS:
+		event_arg_u64(ev, "addr", &addr);
+		if (a->has_key)
+			ledger__retain(&m->ledger, a->key, addr);
+		break;
+	case MEM_POOLS:
+		ledger__pool(&m->ledger, ev);
+		break;
 	}
-	if (known && lives_in_it)
-		ctx = contexts__current(&m->ctx, ev->tid) ?: contexts__only(&m->ctx);
-	/* Its ranges live there (0: in none that is known) and go with it. */
-	m->in_ctx = ctx;
 }
 
 void mem__event(struct mem *m, struct trace_event *ev)
 {
-	const struct block_facts *block;
-	enum block_kind kind;
-	uint64_t ipc;
-	int makes;
+	struct ledger *l = ledger_of(m);
+	bool unknown = false;
+	struct mem_act a;
+	uint64_t gone;
 
 	if (ev->result || !event_returned(ev))
 		return;
-	if (ev->fn->op == OP_MAP || ev->fn->op == OP_IMPORT)
-		mem__learn(m, ev);
-	else if (ev->fn->op == OP_UNMAP && (ev->has & HAS_PTR) && (ev->has & HAS_SIZE))
-		unmap(m, ev->ptr, ev->size);
-	else if (ev->fn->op == OP_RELEASE && event_arg_u64(ev, "dptr", &ipc))
-		unmap(m, ipc, 1);
-	makes = call_makes(ev, &kind);
-	block = &block_facts[kind];
-	/* Pools and physical memory belong to the device. */
-	on_context(m, ev, makes <= 0 || block->in_context);
-	if (makes && block->counted == MEM_NONE)
-		makes = 0;
-	if (makes > 0)
-		make(m, ev, block);
-	else if (makes < 0)
-		release(m, ev, block);
+	/* A node of a graph: the memory comes when it runs, at this address. */
+	if (ev->capturing) {
+		if (ev->fn->op == OP_ALLOC_ASYNC && (ev->has & HAS_PTR))
+			learn(m, ev->ptr, ev->has & HAS_SIZE ? ev->size : 0, ev->end_ns);
+		return;
+	}
+	gone = contexts__event(&l->ctx, ev, &unknown);
+	if (gone) {
+		context_gone(m, gone, ev->end_ns);
+		ev->has_mem = true;
+	}
+	if (ev->fn->class == CLASS_MEMORY) {
+		ledger__read(l, ev, &a);
+		act(m, ev, &a);
+	}
 	if (ev->has_mem)
 		mem__totals(m, &ev->mem);
 }

@@ -82,7 +82,7 @@ static void init(struct procs *ps, struct proc *p, uint32_t pid)
 {
 	p->pid = pid;
 	p->handles.names = p->gpu_names.names = ps->names;
-	p->mem.quota = quotas__get(ps->quotas, QUOTA_RANGES);
+	p->mem.ledger.quota = quotas__get(ps->quotas, QUOTA_RANGES);
 	p->captures.quota = quotas__get(ps->quotas, QUOTA_CAPTURES);
 	p->comms.quota = quotas__get(ps->quotas, QUOTA_COMMS);
 }

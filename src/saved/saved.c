@@ -123,16 +123,21 @@ struct saved *saved__beside(struct saved *other)
 	return s;
 }
 
+static void proc_free(struct saved_all *s, struct saved_proc *p)
+{
+	HASH_DEL(s->procs, p);
+	mem__clear(&p->mem);
+	capture_set__clear(&p->captures);
+	room_free(p);
+	s->last_proc = NULL;
+}
+
 void saved_procs_clear(struct saved_all *all)
 {
 	struct saved_proc *p, *next;
 
-	HASH_ITER (hh, all->procs, p, next) {
-		HASH_DEL(all->procs, p);
-		mem__clear(&p->mem);
-		room_free(p);
-	}
-	all->last_proc = NULL;
+	HASH_ITER (hh, all->procs, p, next)
+		proc_free(all, p);
 	devices__free(&all->devices);
 }
 
@@ -211,13 +216,19 @@ static bool take_fields(struct saved *s, const struct parsed *p, const char *lin
 	return true;
 }
 
-static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
+static struct saved_proc *proc_find(struct saved_all *s, uint32_t pid)
 {
 	struct saved_proc *p = s->last_proc;
 
-	if (p && p->pid == pid)
-		return p;
-	HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
+	if (!p || p->pid != pid)
+		HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
+	return p;
+}
+
+static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
+{
+	struct saved_proc *p = proc_find(s, pid);
+
 	if (!p) {
 		if (HASH_COUNT(s->procs) == PROCS_MAX)
 			room_full(ROOM_PROCESSES);
@@ -226,7 +237,8 @@ static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
 		if (!p)
 			return NULL;
 		p->pid = pid;
-		p->mem.quota = room_quota(QUOTA_RANGES);
+		p->mem.ledger.quota = room_quota(QUOTA_RANGES);
+		p->captures.quota = room_quota(QUOTA_CAPTURES);
 		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
 	}
 	return s->last_proc = p;
@@ -234,7 +246,8 @@ static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
 
 static void finish_call(struct saved *s, struct trace_event *ev)
 {
-	struct saved_proc *p;
+	struct saved_proc *p = NULL;
+	bool is_memory;
 
 	ev->kind = EVENT_CALL;
 	if (!ev->lib_id)
@@ -248,10 +261,15 @@ static void finish_call(struct saved *s, struct trace_event *ev)
 	/* Without a name it is the function's, which may be several symbols'. */
 	if (!strcmp(ev->name, ev->fn->name))
 		ev->name = ev->fn->name;
-	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INIT)
+	is_memory = ev->type == TYPE_MEMORY || ev->type == TYPE_CONTEXT || ev->type == TYPE_INIT;
+	if (is_memory || ev->fn->op == OP_CAPTURE_BEGIN)
+		p = proc_get(s->all, ev->pid);
+	else if (ev->has & HAS_STREAM)
+		p = proc_find(s->all, ev->pid);
+	if (!p)
 		return;
-	p = proc_get(s->all, ev->pid);
-	if (p)
+	capture_set__event(&p->captures, ev);
+	if (is_memory)
 		mem__event(&p->mem, ev);
 }
 
@@ -260,13 +278,9 @@ static void finish_process(struct saved_all *s, struct trace_event *ev)
 	struct saved_proc *p;
 
 	ev->kind = EVENT_PROCESS;
-	HASH_FIND(hh, s->procs, &ev->pid, sizeof(ev->pid), p);
-	if (!p)
-		return;
-	HASH_DEL(s->procs, p);
-	mem__clear(&p->mem);
-	room_free(p);
-	s->last_proc = NULL;
+	p = proc_find(s, ev->pid);
+	if (p)
+		proc_free(s, p);
 }
 
 /* Kind of the event by its type; -1 when it is none. */

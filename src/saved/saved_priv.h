@@ -9,6 +9,7 @@
 #include "decode/nv/nv_decode.h"
 #include "model/devices.h"
 #include "model/event_table.h"
+#include "model/capture.h"
 #include "model/mem.h"
 #include "stack_pool.h"
 #include "strings.h"
@@ -22,6 +23,7 @@
 struct saved_proc {
 	uint32_t pid;
 	struct mem mem;
+	struct capture_set captures;
 	UT_hash_handle hh;
 };
 

@@ -13,7 +13,7 @@
 
 /* What a row takes: measured by tests/unit/test_quota.c, where it can be filled there. */
 #define ROW_SZ	      112
-#define PROC_SZ	      512
+#define PROC_SZ	      528
 #define THREAD_SZ     144
 #define CAPTURE_SZ    32
 #define DESCRIPTOR_SZ 192

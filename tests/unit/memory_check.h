@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "factory.h"
+#include "model/capture.h"
 #include "model/event_path.h"
 #include "report/memory/memory_priv.h"
 #include "util/out.h"
@@ -24,6 +25,7 @@ static struct factory f;
 static struct trace_info info;
 static struct report *r;
 static const struct memory *m;
+static struct capture_set captures;
 
 UNUSED static int setup(void **state)
 {
@@ -39,6 +41,7 @@ UNUSED static int setup(void **state)
 UNUSED static int teardown(void **state)
 {
 	report__free(r);
+	capture_set__clear(&captures);
 	return 0;
 }
 
@@ -47,8 +50,11 @@ UNUSED static struct trace_event begin(const char *symbol)
 	return factory_call(&f, symbol, 1000, 2000);
 }
 
+/* What the reader of saved traces fills in. */
 UNUSED static uint64_t send(struct trace_event *ev)
 {
+	if (ev->kind == EVENT_CALL)
+		capture_set__event(&captures, ev);
 	report__event(r, ev);
 	return ev->id;
 }

@@ -13,6 +13,53 @@
 #include "model/mem.h"
 #include "random.h"
 
+/* MEM_NONE: another process's. */
+static const enum block_kind block_of[] = {
+	[MEM_DEVICE] = BLOCK_DEVICE,
+	[MEM_HOST] = BLOCK_HOST,
+	[MEM_MANAGED] = BLOCK_MANAGED,
+	[MEM_NONE] = BLOCK_EXTERNAL,
+};
+
+static void mem__alloc(struct mem *m, enum mem_kind kind, uint64_t addr, uint64_t size, uint64_t ns)
+{
+	mem__add(m, &(struct block){.key = addr,
+				    .size = size,
+				    .born_ns = ns,
+				    .refs = 1,
+				    .kind = block_of[kind]});
+}
+
+static bool mem_freed(struct mem *m, uint64_t addr, uint64_t start_ns, uint64_t *size)
+{
+	struct block was;
+
+	if (!mem__free(m, SPACE_ADDR, addr, start_ns, &was))
+		return false;
+	*size = was.size;
+	return true;
+}
+
+static void mem__create(struct mem *m, uint64_t handle, uint64_t size, uint64_t ns)
+{
+	mem__add(m, &(struct block){.key = handle,
+				    .size = size,
+				    .born_ns = ns,
+				    .refs = 1,
+				    .kind = BLOCK_VMM,
+				    .space = SPACE_HANDLE});
+}
+
+static bool mem__release(struct mem *m, uint64_t handle, uint64_t start_ns, uint64_t *size)
+{
+	struct block was;
+
+	if (!mem__free(m, SPACE_HANDLE, handle, start_ns, &was))
+		return false;
+	*size = was.size;
+	return true;
+}
+
 static void check(const struct mem *m, uint64_t device, uint64_t host, uint64_t managed)
 {
 	struct mem_totals t;
@@ -39,20 +86,20 @@ static void test_alloc_free(void **state)
 	assert_int_equal(mem__kind_at(&m, 0x2001), MEM_HOST);
 	assert_int_equal(mem__kind_at(&m, 0x33ff), MEM_MANAGED);
 	/* Unknown, in the middle of one, twice. */
-	assert_false(mem__free(&m, 0x5000, 1, &size));
-	assert_false(mem__free(&m, 0x1001, 1, &size));
-	assert_false(mem__free(&m, 0, 1, &size));
+	assert_false(mem_freed(&m, 0x5000, 1, &size));
+	assert_false(mem_freed(&m, 0x1001, 1, &size));
+	assert_false(mem_freed(&m, 0, 1, &size));
 	assert_int_equal(size, 77);
 	check(&m, 0x100, 0x200, 0x400);
-	assert_true(mem__free(&m, 0x1000, 1, &size));
+	assert_true(mem_freed(&m, 0x1000, 1, &size));
 	assert_int_equal(size, 0x100);
-	assert_false(mem__free(&m, 0x1000, 1, &size));
+	assert_false(mem_freed(&m, 0x1000, 1, &size));
 	check(&m, 0, 0x200, 0x400);
-	assert_true(mem__free(&m, 0x3000, 1, &size));
-	assert_true(mem__free(&m, 0x2000, 1, &size));
+	assert_true(mem_freed(&m, 0x3000, 1, &size));
+	assert_true(mem_freed(&m, 0x2000, 1, &size));
 	check(&m, 0, 0, 0);
 	mem__clear(&m);
-	assert_null(m.ranges);
+	assert_null(m.ledger.trees[SPACE_ADDR]);
 }
 
 /* Where something new is, something older was freed unseen. */
@@ -67,7 +114,7 @@ static void test_overlap(void **state)
 	mem__alloc(&m, MEM_HOST, 0x1800, 0x10, 0);
 	check(&m, 0, 0x10, 0);
 	assert_int_equal(mem__kind_at(&m, 0x1000), -1);
-	assert_false(mem__free(&m, 0x1000, 1, &size));
+	assert_false(mem_freed(&m, 0x1000, 1, &size));
 	for (uint64_t a = 0x10000; a < 0x20000; a += 0x100)
 		mem__alloc(&m, MEM_MANAGED, a, 0x100, 0);
 	check(&m, 0, 0x10, 0x10000);
@@ -94,7 +141,7 @@ static void test_zero_size(void **state)
 	check(&m, 0, 0, 0);
 	assert_int_equal(mem__kind_at(&m, 0x1000), MEM_DEVICE);
 	assert_int_equal(mem__kind_at(&m, 0x1001), -1);
-	assert_true(mem__free(&m, 0x1000, 1, &size));
+	assert_true(mem_freed(&m, 0x1000, 1, &size));
 	assert_int_equal(size, 0);
 	mem__alloc(&m, MEM_DEVICE, 0, 0, 0);
 	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, 0, 0);
@@ -119,24 +166,24 @@ static void test_wrap(void **state)
 	check(&m, 0, 0x1000, 0);
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX), MEM_HOST);
 	assert_int_equal(mem__kind_at(&m, 3), -1);
-	assert_true(mem__free(&m, UINT64_MAX - 7, 1, &size));
+	assert_true(mem_freed(&m, UINT64_MAX - 7, 1, &size));
 	assert_int_equal(size, 0x1000);
 	mem__alloc(&m, MEM_DEVICE, 1, UINT64_MAX, 0);
 	mem__alloc(&m, MEM_DEVICE, 0x1000, UINT64_MAX, 0);
 	mem__alloc(&m, MEM_DEVICE, UINT64_MAX, UINT64_MAX, 0);
 	mem__alloc(&m, MEM_DEVICE, 0, UINT64_MAX, 0);
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX - 1), MEM_DEVICE);
-	assert_true(mem__free(&m, 0, 1, &size));
+	assert_true(mem_freed(&m, 0, 1, &size));
 	assert_int_equal(size, UINT64_MAX);
 	/* The very last byte lies behind it. */
-	assert_true(mem__free(&m, UINT64_MAX, 1, &size));
+	assert_true(mem_freed(&m, UINT64_MAX, 1, &size));
 	assert_int_equal(size, UINT64_MAX);
 	check(&m, 0, 0, 0);
 	for (uint64_t i = 0; i < 1000; i++)
 		mem__alloc(&m, MEM_DEVICE, UINT64_MAX - i, UINT64_MAX - i * i, 0);
 	mem__clear(&m);
 	check(&m, 0, 0, 0);
-	assert_null(m.ranges);
+	assert_null(m.ledger.trees[SPACE_ADDR]);
 }
 
 static void test_physical(void **state)
@@ -150,7 +197,7 @@ static void test_physical(void **state)
 	check(&m, 0x600000, 0, 0);
 	/* Not an address. */
 	assert_int_equal(mem__kind_at(&m, 0x1000), -1);
-	assert_false(mem__free(&m, 0x1000, 1, &size));
+	assert_false(mem_freed(&m, 0x1000, 1, &size));
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x10, 0);
 	check(&m, 0x600010, 0, 0);
 	assert_true(mem__release(&m, 0x1000, 1, &size));
@@ -167,7 +214,7 @@ static void test_physical(void **state)
 	check(&m, 0x11, 0, 0);
 	mem__clear(&m);
 	check(&m, 0, 0, 0);
-	assert_null(m.physical);
+	assert_null(m.ledger.trees[SPACE_HANDLE]);
 }
 
 /* Thread A frees, thread B is given the address at once, and B's record comes first. */
@@ -179,10 +226,10 @@ static void test_late_free(void **state)
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x100, 10);
 	mem__alloc(&m, MEM_DEVICE, 0x1000, 0x200, 35); /* B, from 25 to 35 */
 	check(&m, 0x200, 0, 0);
-	assert_false(mem__free(&m, 0x1000, 20, &size)); /* A, from 20 to 40 */
+	assert_false(mem_freed(&m, 0x1000, 20, &size)); /* A, from 20 to 40 */
 	check(&m, 0x200, 0, 0);
 	assert_int_equal(size, 7);
-	assert_true(mem__free(&m, 0x1000, 35, &size));
+	assert_true(mem_freed(&m, 0x1000, 35, &size));
 	assert_int_equal(size, 0x200);
 	check(&m, 0, 0, 0);
 	mem__create(&m, 0x50, 0x1000, 10);
@@ -256,11 +303,107 @@ static void test_contexts(void **state)
 	mem__clear(&m);
 }
 
+#define DEVICE	  "\"prop\":{\"location\":{\"type\":\"CU_MEM_LOCATION_TYPE_DEVICE\",\"id\":0}}"
+#define NUMA	  "\"prop\":{\"location\":{\"type\":\"CU_MEM_LOCATION_TYPE_HOST_NUMA\",\"id\":0}}"
+#define HANDLE(h) "\"handle\":\"" h "\""
+
+/* The order of CUDA's samples: create, map, release. */
+static void test_mapped(void **state)
+{
+	struct mem m = {0};
+
+	does(&m, "cuMemCreate", DEVICE, 0x77, 0x4000);
+	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
+	does(&m, "cuMemMap", HANDLE("0x77"), 0x20000, 0x4000);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	check(&m, 0x4000, 0, 0);
+	assert_int_equal(mem__kind_at(&m, 0x23fff), MEM_DEVICE);
+	/* The handle may be another block's now. */
+	does(&m, "cuMemCreate", DEVICE, 0x77, 0x100);
+	does(&m, "cuMemUnmap", "", 0x10000, 0x4000);
+	check(&m, 0x4100, 0, 0);
+	assert_int_equal(does(&m, "cuMemUnmap", "", 0x20000, 0x4000)->bytes[MEM_DEVICE], 0x100);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	check(&m, 0, 0, 0);
+	/* Retained by the mapping: one more release to come. */
+	does(&m, "cuMemCreate", DEVICE, 0x77, 0x4000);
+	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
+	does(&m, "cuMemRetainAllocationHandle", HANDLE("0x77") ",\"addr\":\"0x10000\"", 0, 0);
+	does(&m, "cuMemUnmap", "", 0x10000, 0x4000);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	check(&m, 0x4000, 0, 0);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	check(&m, 0, 0, 0);
+	/* Released, then retained by an address in the middle: the handle is a new one. */
+	does(&m, "cuMemCreate", DEVICE, 0x77, 0x4000);
+	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	does(&m, "cuMemRetainAllocationHandle", HANDLE("0x78") ",\"addr\":\"0x11000\"", 0, 0);
+	does(&m, "cuMemUnmap", "", 0x10000, 0x4000);
+	check(&m, 0x4000, 0, 0);
+	does(&m, "cuMemRelease", "", 0x78, 0);
+	check(&m, 0, 0, 0);
+	/* What only a mapping holds goes with the process, too. */
+	does(&m, "cuMemCreate", DEVICE, 0x77, 0x4000);
+	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	mem__clear(&m);
+	check(&m, 0, 0, 0);
+}
+
+/* Physical memory and pools of the host, and managed pools. */
+static void test_located(void **state)
+{
+#define POOL(h, kind, at)                                                                          \
+	"\"pool\":\"" h "\",\"poolProps\":{\"allocType\":\"CU_MEM_ALLOCATION_TYPE_" kind           \
+	"\",\"location\":{\"type\":\"CU_MEM_LOCATION_TYPE_" at "\",\"id\":0}}"
+	struct mem m = {0};
+
+	does(&m, "cuMemCreate", NUMA, 0x77, 0x4000);
+	check(&m, 0, 0x4000, 0);
+	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
+	assert_int_equal(mem__kind_at(&m, 0x12000), MEM_HOST);
+	does(&m, "cuMemRelease", "", 0x77, 0);
+	does(&m, "cuMemUnmap", "", 0x10000, 0x4000);
+	check(&m, 0, 0, 0);
+	does(&m, "cuMemPoolCreate", POOL("0x1", "PINNED", "HOST"), 0, 0);
+	does(&m, "cuMemPoolCreate", POOL("0x2", "PINNED", "DEVICE"), 0, 0);
+	does(&m, "cuMemPoolCreate", POOL("0x3", "MANAGED", "NONE"), 0, 0);
+	does(&m, "cuMemAllocFromPoolAsync", "\"pool\":\"0x1\"", 0x1000, 0x10);
+	does(&m, "cuMemAllocFromPoolAsync", "\"pool\":\"0x2\"", 0x2000, 0x20);
+	does(&m, "cuMemAllocFromPoolAsync", "\"pool\":\"0x3\"", 0x3000, 0x40);
+	check(&m, 0x20, 0x10, 0x40);
+	/* The memory outlives its pool. */
+	does(&m, "cuMemPoolDestroy", "\"pool\":\"0x1\"", 0, 0);
+	check(&m, 0x20, 0x10, 0x40);
+	does(&m, "cuMemFreeAsync", "", 0x1000, 0);
+	does(&m, "cuMemFreeAsync", "", 0x2000, 0);
+	does(&m, "cuMemFreeAsync", "", 0x3000, 0);
+	check(&m, 0, 0, 0);
+	mem__clear(&m);
+}
+
+/* Opened twice: known until it is closed twice. */
+static void test_opened(void **state)
+{
+	struct mem m = {0};
+
+	for (int i = 0; i < 2; i++)
+		does(&m, "cuIpcOpenMemHandle_v2", "\"pdptr\":\"0x5000\"", 0, 0);
+	does(&m, "cuIpcCloseMemHandle", "\"dptr\":\"0x5000\"", 0, 0);
+	assert_int_equal(mem__kind_at(&m, 0x5000), MEM_NONE);
+	does(&m, "cuIpcCloseMemHandle", "\"dptr\":\"0x5000\"", 0, 0);
+	assert_int_equal(mem__kind_at(&m, 0x5000), -1);
+	assert_int_equal(m.superseded_cnt, 0);
+	check(&m, 0, 0, 0);
+	mem__clear(&m);
+}
+
 /* Threads and contexts without end: no more than fit, and all given back. */
 static void test_many_contexts(void **state)
 {
 	struct quota q = {.table = QUOTA_RANGES, .max = 100, .share = 100};
-	struct mem m = {.quota = &q};
+	struct mem m = {.ledger.quota = &q};
 	char args[64];
 
 	for (unsigned i = 1; i < 5000; i++) {
@@ -356,7 +499,7 @@ static uint64_t sim_next(const struct sim_thread *t)
 
 static void simulate(struct quota *q, unsigned most)
 {
-	struct mem m = {.quota = q};
+	struct mem m = {.ledger.quota = q};
 	struct sim s = {.now = 100, .most = most};
 	bool frees[SIM_THREADS] = {false};
 	unsigned over = 0;
@@ -465,7 +608,7 @@ static void test_random(void **state)
 			break;
 		case 3 ... 5:
 			known = n.owner[addr] == (int)addr;
-			assert_int_equal(mem__free(&m, base + addr, 1, &size), known);
+			assert_int_equal(mem_freed(&m, base + addr, 1, &size), known);
 			if (known) {
 				assert_int_equal(size, n.bytes[addr]);
 				naive_drop(&n, addr);
@@ -499,7 +642,9 @@ int main(void)
 		cmocka_unit_test(test_zero_size),     cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_physical),      cmocka_unit_test(test_late_free),
 		cmocka_unit_test(test_threads),	      cmocka_unit_test(test_contexts),
-		cmocka_unit_test(test_many_contexts), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_many_contexts), cmocka_unit_test(test_mapped),
+		cmocka_unit_test(test_located),	      cmocka_unit_test(test_opened),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

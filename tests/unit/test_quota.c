@@ -524,6 +524,16 @@ static void holds_row_sz(enum quota_table t, size_t before)
 	assert_true(took >= said / 2);
 }
 
+static void capture(struct capture_set *c, uint64_t stream)
+{
+	struct trace_event ev = {.fn = api_fn_by_symbol("cuStreamBeginCapture_v2"),
+				 .id = stream,
+				 .stream = stream,
+				 .has = HAS_STREAM};
+
+	capture_set__event(c, &ev);
+}
+
 static void test_row_sizes(void **state)
 {
 	size_t before = heap();
@@ -562,7 +572,7 @@ static void test_row_sizes(void **state)
 
 	before = heap();
 	for (uint32_t i = 1; i <= 16000; i++)
-		capture_set__begin(&procs__get(&procs, 1 + i % 4)->captures, i);
+		capture(&procs__get(&procs, 1 + i % 4)->captures, i);
 	holds_row_sz(QUOTA_CAPTURES, before);
 	procs__free(&procs);
 	procs = (struct procs){.quotas = &q, .names = names};

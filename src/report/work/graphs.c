@@ -156,7 +156,7 @@ static void on_capture_end(struct graphs *g, const struct trace_event *ev)
 	uint64_t handle;
 
 	if (!ev->is_error || capture_is_over(ev->result))
-		begun = graphs_capture_take(g, ev->pid, ev->stream, &c);
+		begun = graphs_capture_take(g, ev, &c);
 	g->capture_failures += ev->is_error;
 	if (ev->is_error || !event_arg_u64(ev, "phGraph", &handle) || !handle)
 		return;

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-/* Whether the stream captures, after the event that is looked at. */
-bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream);
 /* The call that ended the capture of the graph which this call launches: its id; 0: not known. */
 uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev);
 

@@ -31,41 +31,35 @@ static struct graph_proc *proc_get(struct graphs *g, uint32_t pid)
 	if (!p)
 		return NULL;
 	p->pid = pid;
-	p->set.quota = room_quota(QUOTA_CAPTURES);
 	HASH_ADD(hh, g->procs, pid, sizeof(p->pid), p);
 	return p;
 }
 
-static struct capturing *capturing_of(struct graph_proc *p, uint64_t origin)
+static void forget(struct graphs *g, struct graph_proc *p, struct capturing *c)
 {
-	for (unsigned i = 0; i < p->cnt; i++)
-		if (p->caps[i].origin == origin)
+	*c = p->caps[--p->cnt];
+	g->capturing_cnt--;
+}
+
+/* The capture that the call takes part in; NULL: it is not known. Saved calls have no number of a
+ * capture that began before the trace. */
+static struct capturing *capture_of(struct graph_proc *p, const struct trace_event *ev)
+{
+	for (unsigned i = 0; p && ev->capture && i < p->cnt; i++)
+		if (p->caps[i].id == ev->capture)
 			return &p->caps[i];
 	return NULL;
 }
 
-/* The capture that the stream takes part in; NULL: none. */
-static struct capturing *capture_of(struct graphs *g, uint32_t pid, uint64_t stream)
+bool graphs_capture_take(struct graphs *g, const struct trace_event *ev, struct capturing *to)
 {
-	struct graph_proc *p = g->capturing_cnt ? proc_find(g, pid) : NULL;
-	uint64_t origin;
-
-	if (!p || !capture_set__origin(&p->set, stream, &origin))
-		return NULL;
-	return capturing_of(p, origin);
-}
-
-bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to)
-{
-	struct graph_proc *p = proc_find(g, pid);
-	struct capturing *c = p ? capturing_of(p, stream) : NULL;
+	struct graph_proc *p = proc_find(g, ev->pid);
+	struct capturing *c = capture_of(p, ev);
 
 	if (!c)
 		return false;
 	*to = *c;
-	*c = p->caps[--p->cnt];
-	g->capturing_cnt--;
-	capture_set__end(&p->set, stream);
+	forget(g, p, c);
 	return true;
 }
 
@@ -77,7 +71,6 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid)
 		return;
 	g->capturing_cnt -= p->cnt;
 	room_free(p->caps);
-	capture_set__clear(&p->set);
 	HASH_DEL(g->procs, p);
 	room_free(p);
 }
@@ -85,13 +78,17 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid)
 static void on_begin(struct graphs *g, const struct trace_event *ev)
 {
 	struct graph_proc *p = proc_get(g, ev->pid);
-	struct capturing *c, was;
+	struct capture_stream origin = capture_stream_of(ev);
+	struct capturing *c;
 	uint64_t graph = 0;
 
 	if (!p)
 		return;
 	/* Its end was lost. */
-	graphs_capture_take(g, ev->pid, ev->stream, &was);
+	for (unsigned i = p->cnt; i-- > 0;)
+		if (p->caps[i].origin.handle == origin.handle &&
+		    p->caps[i].origin.tid == origin.tid)
+			forget(g, p, &p->caps[i]);
 	if (p->cnt == CAPTURES_MAX) {
 		room_full(ROOM_CAPTURES);
 		return;
@@ -101,9 +98,8 @@ static void on_begin(struct graphs *g, const struct trace_event *ev)
 		return;
 	p->caps = c;
 	event_arg_u64(ev, "hGraph", &graph); /* cuStreamBeginCaptureToGraph */
-	c[p->cnt++] = (struct capturing){.origin = ev->stream, .graph = graph};
+	c[p->cnt++] = (struct capturing){.id = ev->capture, .origin = origin, .graph = graph};
 	g->capturing_cnt++;
-	capture_set__begin(&p->set, ev->stream);
 }
 
 static void add_transfer(struct nodes *n, const struct trace_event *ev)
@@ -136,32 +132,13 @@ static void add_node(struct nodes *n, const struct trace_event *ev)
 
 void graphs_capture_event(struct graphs *g, const struct trace_event *ev)
 {
-	struct graph_proc *p;
 	struct capturing *c;
 
 	if (ev->fn->op == OP_CAPTURE_BEGIN) {
 		on_begin(g, ev);
 		return;
 	}
-	if (!g->capturing_cnt)
-		return;
-	p = proc_find(g, ev->pid);
-	if (!p || !p->cnt)
-		return;
-	if (ev->fn->op == OP_RECORD && (ev->has & HAS_CU_EVENT)) {
-		capture_set__record(&p->set, ev->cu_event, ev->stream);
-	} else if (ev->fn->op == OP_WAIT && (ev->has & HAS_CU_EVENT)) {
-		capture_set__wait(&p->set, ev->stream, ev->cu_event);
-	} else {
-		c = capture_of(g, ev->pid, ev->stream);
-		if (c)
-			add_node(&c->nodes, ev);
-	}
-}
-
-bool graphs_stream_captures(const struct report *r, uint32_t pid, uint64_t stream)
-{
-	struct graphs *g = r->an[AN_GRAPHS];
-
-	return g && g->capturing_cnt && capture_of(g, pid, stream);
+	c = ev->capturing ? capture_of(proc_find(g, ev->pid), ev) : NULL;
+	if (c)
+		add_node(&c->nodes, ev);
 }

@@ -39,14 +39,14 @@ struct exec {
 
 /* A capture that is going on. */
 struct capturing {
-	uint64_t origin;
+	uint64_t id; /* of the call that began it */
+	struct capture_stream origin;
 	uint64_t graph; /* it adds to; 0: it makes one */
 	struct nodes nodes;
 };
 
 struct graph_proc {
 	uint32_t pid;
-	struct capture_set set;
 	struct capturing *caps;
 	unsigned cnt, cap;
 	UT_hash_handle hh;
@@ -81,8 +81,8 @@ struct graphs {
 /* Counts what a call on a capturing stream adds. */
 void graphs_capture_event(struct graphs *g, const struct trace_event *ev);
 void graphs_capture_forget(struct graphs *g, uint32_t pid);
-/* Takes the one that begins on the stream out, its nodes in *to. false: its begin was not seen. */
-bool graphs_capture_take(struct graphs *g, uint32_t pid, uint64_t stream, struct capturing *to);
+/* Takes out the one that the call ends, its nodes in *to. false: its begin was not seen. */
+bool graphs_capture_take(struct graphs *g, const struct trace_event *ev, struct capturing *to);
 
 void graphs_json(const void *a, struct json *j);
 void graphs_print(const void *a, const struct term *term);

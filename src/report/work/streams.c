@@ -376,7 +376,7 @@ static void streams_event(void *a, const struct trace_event *ev)
 	/* not ready is no error, and not done */
 	if (!call_was_made(ev) || ev->result || !call_is_top(ev))
 		return;
-	if ((ev->has & HAS_STREAM) && graphs_stream_captures(s->r, ev->pid, ev->stream))
+	if (ev->capture || ev->capturing)
 		return;
 	if (call_submits(ev))
 		on_submit(s, ev);
