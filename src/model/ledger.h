@@ -91,8 +91,8 @@ void ledger__retain(struct ledger *l, uint64_t handle, uint64_t addr);
 void ledger__release(struct ledger *l, struct block *b, uint64_t ns);
 /* It goes, but for what is mapped: that goes with its last mapping. */
 void ledger__take(struct ledger *l, struct block *b, uint64_t ns);
-/* A call of MEM_POOLS that went well. */
-void ledger__pool(struct ledger *l, const struct trace_event *ev);
+/* A call of MEM_POOLS that went well; false: there is no room for the pool. */
+bool ledger__pool(struct ledger *l, const struct trace_event *ev);
 /* Blocks of a space in the order of their keys; those of SPACE_ADDR with the mappings. */
 struct block *ledger__list(const struct ledger *l, enum block_space space);
 /* All that lives in the context goes; left() is told before (NULL: nobody). */

@@ -88,23 +88,23 @@ static struct ledger_pool *pool_new(struct ledger *l, uint64_t handle)
 	return pool;
 }
 
-void ledger__pool(struct ledger *l, const struct trace_event *ev)
+bool ledger__pool(struct ledger *l, const struct trace_event *ev)
 {
 	struct ledger_pool *pool;
 	uint64_t handle, dev;
 
 	if (ev->fn->op == OP_TRIM ||
 	    (!event_arg_u64(ev, "pool", &handle) && !event_arg_u64(ev, "pool_out", &handle)))
-		return;
+		return true;
 	pool = pool_find(l, handle);
 	if (ev->fn->op == OP_DESTROY) {
 		if (pool)
 			pool_del(l, pool);
-		return;
+		return true;
 	}
 	pool = pool ?: pool_new(l, handle);
 	if (!pool)
-		return;
+		return false;
 	pool->kind = BLOCK_POOL;
 	if (ev->fn->op == OP_CREATE) {
 		place(ev, "poolProps.location.type", "poolProps.location.id", &pool->kind,
@@ -115,6 +115,7 @@ void ledger__pool(struct ledger *l, const struct trace_event *ev)
 	} else {
 		place(ev, "location.type", "location.id", &pool->kind, &pool->device);
 	}
+	return true;
 }
 
 static bool is_pool(const struct trace_event *ev)

@@ -15,6 +15,7 @@
 #include "factory.h"
 #include "model/capture.h"
 #include "model/event_path.h"
+#include "model/mem.h"
 #include "report/memory/memory_priv.h"
 #include "util/out.h"
 
@@ -26,6 +27,8 @@ static struct trace_info info;
 static struct report *r;
 static const struct memory *m;
 static struct capture_set captures;
+/* The live sums of the same calls; NULL: not kept. */
+static struct mem live_mem, *live;
 
 UNUSED static int setup(void **state)
 {
@@ -42,6 +45,8 @@ UNUSED static int teardown(void **state)
 {
 	report__free(r);
 	capture_set__clear(&captures);
+	mem__clear(&live_mem);
+	live = NULL;
 	return 0;
 }
 
@@ -55,6 +60,9 @@ UNUSED static uint64_t send(struct trace_event *ev)
 {
 	if (ev->kind == EVENT_CALL)
 		capture_set__event(&captures, ev);
+	if (live && ev->kind == EVENT_CALL &&
+	    (ev->type == TYPE_MEMORY || ev->type == TYPE_CONTEXT || ev->type == TYPE_INIT))
+		mem__event(live, ev);
 	report__event(r, ev);
 	return ev->id;
 }

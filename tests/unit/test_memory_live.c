@@ -53,33 +53,35 @@ static void test_vmm(void **state)
 	map(0x10000000 + 2 * MIB, 2 * MIB, 0xa0);
 	/* Released while it is mapped: still there. */
 	release("cuMemRelease", 0xa0);
-	check_kind(BLOCK_VMM, 2, 1, 6 * MIB, 6 * MIB);
+	check_kind(BLOCK_VMM, 1, 1, 2 * MIB, 2 * MIB);
+	check_kind(BLOCK_HOST, 1, 0, 4 * MIB, 4 * MIB);
 	assert_int_equal(m->device_bytes, 2 * MIB);
 	/* A mapping gives a handle back. */
 	ev = begin("cuMemRetainAllocationHandle");
-	call_args(&ev, "'handle':'0xa5','addr':'0x10000000'");
+	call_args(&ev, "'handle':'0xa5','addr':'0x10000010'");
 	unmap(0x10000000, 4 * MIB);
-	check_kind(BLOCK_VMM, 2, 1, 6 * MIB, 6 * MIB);
+	check_kind(BLOCK_VMM, 1, 1, 2 * MIB, 2 * MIB);
 	release("cuMemRelease", 0xa5);
-	check_kind(BLOCK_VMM, 2, 2, 4 * MIB, 6 * MIB);
+	check_kind(BLOCK_VMM, 1, 2, 0, 2 * MIB);
 	map(0x10000000, 4 * MIB, 0xa1);
 	release("cuMemRelease", 0xa1);
-	check_kind(BLOCK_VMM, 2, 3, 4 * MIB, 6 * MIB);
+	check_kind(BLOCK_HOST, 1, 1, 4 * MIB, 4 * MIB);
+	assert_int_equal(memory_host_place(r, 100, 0x10000100), HOST_PINNED);
 	unmap(0x10000000, 4 * MIB);
-	check_kind(BLOCK_VMM, 2, 3, 0, 6 * MIB);
+	check_kind(BLOCK_HOST, 1, 1, 0, 4 * MIB);
 	/* Twice the same, and one that only its mapping holds at the end. */
 	create(0xa0, 2 * MIB, "CU_MEM_LOCATION_TYPE_DEVICE", 1);
 	map(0x10000000, 2 * MIB, 0xa0);
 	create(0xa0, 6 * MIB, "CU_MEM_LOCATION_TYPE_DEVICE", 1);
-	check_kind(BLOCK_VMM, 4, 3, 8 * MIB, 8 * MIB);
+	check_kind(BLOCK_VMM, 3, 2, 8 * MIB, 8 * MIB);
 	release("cuMemRelease", 0xa0);
-	check_kind(BLOCK_VMM, 4, 4, 2 * MIB, 8 * MIB);
+	check_kind(BLOCK_VMM, 3, 3, 2 * MIB, 8 * MIB);
 	process("exit");
 	finish();
 	assert_int_equal(m->leak_cnt, 1);
 	assert_int_equal(m->leak_bytes, 2 * MIB);
 	assert_int_equal(m->leaks[0].device, 1);
-	check_kind(BLOCK_VMM, 4, 4, 2 * MIB, 8 * MIB);
+	check_kind(BLOCK_VMM, 3, 3, 2 * MIB, 8 * MIB);
 	check_json("'devices':[{'device':1,'pid':100,'live_bytes':2097152,'peak_bytes':8388608,");
 }
 
@@ -240,6 +242,261 @@ static void test_random(void **state)
 	assert_int_equal(m->unseen_free_cnt, 0);
 }
 
+static void pool(uint64_t handle, const char *type, int id)
+{
+	struct trace_event ev = begin("cuMemPoolCreate");
+
+	call_args(&ev,
+		  "'pool':'0x%llx','poolProps':{'allocType':'CU_MEM_ALLOCATION_TYPE_%s',"
+		  "'handleTypes':0,'location':{'type':'CU_MEM_LOCATION_TYPE_%s','id':%d}}",
+		  (unsigned long long)handle, *type == 'N' ? "MANAGED" : "PINNED", type, id);
+}
+
+static void from_pool(uint64_t ptr, uint64_t size, uint64_t handle, uint64_t stream)
+{
+	struct trace_event ev = begin("cuMemAllocFromPoolAsync");
+
+	ev.has = HAS_PTR | HAS_SIZE | HAS_STREAM;
+	ev.ptr = ptr;
+	ev.size = size;
+	ev.stream = stream;
+	call_args(&ev, "'dptr':'0x%llx','bytesize':%llu,'pool':'0x%llx'", (unsigned long long)ptr,
+		  (unsigned long long)size, (unsigned long long)handle);
+}
+
+/* Pools of the host are no memory of a GPU, and what is captured is none yet. */
+static void test_pools(void **state)
+{
+	process("exec");
+	context(0xc0, 0);
+	set_current(0xc0);
+	pool(0x901, "DEVICE", 3);
+	pool(0x902, "HOST", 0);
+	pool(0x903, "NONE", 0);
+	from_pool(0x10000, 10, 0x901, 5);
+	from_pool(0x20000, 20, 0x902, 5);
+	from_pool(0x30000, 40, 0x903, 5);
+	on("cuStreamBeginCapture_v2", 5, "");
+	from_pool(0x40000, 80, 0x901, 5);
+	from_pool(0x50000, 160, 0x901, 6);
+	on("cuStreamEndCapture", 5, "'phGraph':'0x99'");
+	finish();
+	check_kind(BLOCK_POOL, 2, 0, 170, 170);
+	check_kind(BLOCK_HOST, 1, 0, 20, 20);
+	check_kind(BLOCK_MANAGED, 1, 0, 40, 40);
+	assert_int_equal(m->device_peak, 170);
+	check_json("'device':3,'pid':100,'live_bytes':170,'peak_bytes':170,");
+}
+
+static void ipc(const char *symbol, const char *args)
+{
+	struct trace_event ev = begin(symbol);
+
+	call_args(&ev, "%s", args);
+}
+
+/* cuIpcOpenMemHandle counts. */
+static void test_opened_twice(void **state)
+{
+	process("exec");
+	for (int i = 0; i < 3; i++)
+		ipc("cuIpcOpenMemHandle_v2", "'pdptr':'0x7f5000000000'");
+	for (int i = 0; i < 3; i++)
+		ipc("cuIpcCloseMemHandle", "'dptr':'0x7f5000000000'");
+	assert_int_equal(m->unmatched_free_cnt, 0);
+	assert_int_equal(m->block_cnt, 0);
+	ipc("cuIpcCloseMemHandle", "'dptr':'0x7f5000000000'");
+	finish();
+	assert_int_equal(m->unseen_free_cnt, 0);
+	assert_int_equal(m->unmatched_free_cnt, 1);
+	check_kind(BLOCK_IPC, 3, 3, 0, 0);
+}
+
+/*
+ * The live sums (summary, Chrome, metrics, top) and the report follow the same calls, which a
+ * driver would let pass: physical memory, mappings, handles, pools, captures, imports, contexts.
+ * Both are compared with a table of what is there.
+ */
+#define SIM_SLOTS 8
+
+struct phys {
+	uint64_t size;
+	int handles, maps; /* size 0: none of it */
+	bool host;
+};
+
+static uint64_t sim_x;
+
+static unsigned pick(unsigned n)
+{
+	sim_x ^= sim_x << 13;
+	sim_x ^= sim_x >> 7;
+	sim_x ^= sim_x << 17;
+	return (sim_x >> 20) % n;
+}
+
+static void sim_vmm(struct phys *phys, int *mapped)
+{
+	unsigned h = pick(SIM_SLOTS), at = pick(SIM_SLOTS);
+	uint64_t addr = 0x10000000 + at * 0x1000000ull;
+	struct phys *p = &phys[h];
+
+	switch (pick(5)) {
+	case 0:
+		if (p->handles || p->maps)
+			return;
+		*p = (struct phys){(1 + pick(4)) * MIB, 1, 0, pick(3) == 0};
+		create(0xa0 + h, p->size,
+		       p->host ? "CU_MEM_LOCATION_TYPE_HOST_NUMA" : "CU_MEM_LOCATION_TYPE_DEVICE",
+		       0);
+		break;
+	case 1:
+		if (!p->handles || mapped[at] >= 0)
+			return;
+		mapped[at] = h;
+		p->maps++;
+		map(addr, p->size, 0xa0 + h);
+		break;
+	case 2:
+		if (!p->handles)
+			return;
+		p->handles--;
+		release("cuMemRelease", 0xa0 + h);
+		break;
+	case 3:
+		if (mapped[at] < 0)
+			return;
+		p = &phys[mapped[at]];
+		p->maps--;
+		mapped[at] = -1;
+		unmap(addr, p->size);
+		break;
+	case 4:
+		if (mapped[at] < 0)
+			return;
+		h = mapped[at];
+		phys[h].handles++;
+		{
+			struct trace_event ev = begin("cuMemRetainAllocationHandle");
+
+			call_args(&ev, "'handle':'0x%x','addr':'0x%llx'", 0xa0 + h,
+				  (unsigned long long)addr + pick(MIB));
+		}
+	}
+}
+
+struct held {
+	uint64_t size;
+	int kind; /* enum mem_kind */
+	bool in_context;
+};
+
+static void sim_alloc(struct held *held, bool captures)
+{
+	static const struct {
+		uint64_t pool;
+		int kind;
+	} pools[] = {{0x901, MEM_DEVICE}, {0x902, MEM_HOST}, {0x903, MEM_MANAGED}};
+	unsigned at = pick(SIM_SLOTS), k = pick(6);
+	uint64_t addr = 0x700000 + at * 0x10000, size = 1 + pick(0x10000);
+	struct held *x = &held[at];
+
+	if (x->size) {
+		release(pick(2) ? "cuMemFree_v2" : "cuMemFreeAsync", addr);
+		x->size = 0;
+		return;
+	}
+	if (k < 3) {
+		from_pool(addr, size, pools[k].pool, 5);
+		if (!captures)
+			*x = (struct held){size, pools[k].kind, false};
+		return;
+	}
+	alloc(k == 3   ? "cuMemAlloc_v2"
+	      : k == 4 ? "cuMemAllocHost_v2"
+		       : "cuMemAllocManaged",
+	      addr, size);
+	*x = (struct held){size, k == 3 ? MEM_DEVICE : k == 4 ? MEM_HOST : MEM_MANAGED, true};
+}
+
+static void sim_context(struct held *held)
+{
+	struct trace_event ev = begin("cuDevicePrimaryCtxReset_v2");
+
+	call_args(&ev, "'dev':0");
+	for (unsigned i = 0; i < SIM_SLOTS; i++)
+		if (held[i].in_context)
+			held[i].size = 0;
+}
+
+static uint64_t report_live(enum mem_kind kind)
+{
+	uint64_t sum = 0;
+
+	for (int k = 0; k < BLOCK_KIND_CNT; k++)
+		if (block_facts[k].counted == kind)
+			sum += m->kinds[k].live;
+	return sum;
+}
+
+static void test_agree(void **state)
+{
+	struct phys phys[SIM_SLOTS] = {0};
+	struct held held[SIM_SLOTS] = {0};
+	int mapped[SIM_SLOTS], opened = 0;
+	uint64_t peak = 0;
+	bool captures = false;
+
+	live = &live_mem;
+	sim_x = 0x9e3779b97f4a7c15ull;
+	memset(mapped, -1, sizeof(mapped));
+	ipc("cuInit", "'Flags':0");
+	context(0xc0, 0);
+	set_current(0xc0);
+	pool(0x901, "DEVICE", 0);
+	pool(0x902, "HOST", 0);
+	pool(0x903, "NONE", 0);
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t want[MEM_KIND_CNT] = {0};
+		unsigned what = pick(100);
+
+		if (what < 50) {
+			sim_vmm(phys, mapped);
+		} else if (what < 90) {
+			sim_alloc(held, captures);
+		} else if (what < 93) {
+			on(captures ? "cuStreamEndCapture" : "cuStreamBeginCapture_v2", 5, "");
+			captures = !captures;
+		} else if (what < 96) {
+			opened++;
+			ipc("cuIpcOpenMemHandle_v2", "'pdptr':'0x7f5000000000'");
+		} else if (what < 99 && opened) {
+			opened--;
+			ipc("cuIpcCloseMemHandle", "'dptr':'0x7f5000000000'");
+		} else if (pick(8) == 0) {
+			sim_context(held);
+			opened = 0;
+		}
+		for (unsigned k = 0; k < SIM_SLOTS; k++) {
+			if (held[k].size)
+				want[held[k].kind] += held[k].size;
+			if (phys[k].handles || phys[k].maps)
+				want[phys[k].host ? MEM_HOST : MEM_DEVICE] += phys[k].size;
+		}
+		if (want[MEM_DEVICE] > peak)
+			peak = want[MEM_DEVICE];
+		for (int k = 0; k < MEM_KIND_CNT; k++) {
+			assert_int_equal(report_live(k), want[k]);
+			assert_int_equal(live_mem.bytes[k], want[k]);
+		}
+		assert_int_equal(m->device_bytes, want[MEM_DEVICE]);
+	}
+	assert_int_equal(m->device_peak, peak);
+	assert_int_equal(m->unseen_free_cnt, 0);
+	assert_true(peak > 8 * MIB);
+	finish();
+}
+
 /* Prints how much processor time an allocation or a free takes. Fails only when it is out of all
  * proportion: machines differ. */
 static void test_cost(void **state)
@@ -277,7 +534,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_vmm),	      TEST(test_devices),   TEST(test_primary_released),
 		TEST(test_processes), TEST(test_over_time), TEST(test_random),
-		TEST(test_cost),
+		TEST(test_cost),      TEST(test_pools),	    TEST(test_opened_twice),
+		TEST(test_agree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,16 +24,16 @@ struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 			return NULL;
 		p->pid = pid;
 		p->life = ++m->lives;
-		p->ctx.quota = room_quota(QUOTA_RANGES);
+		p->ledger.quota = p->ledger.ctx.quota = room_quota(QUOTA_RANGES);
 		HASH_ADD(hh, m->procs, pid, sizeof(p->pid), p);
 	}
 	m->last_proc = p;
 	return p;
 }
 
-struct block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key)
+struct mem_block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key)
 {
-	struct block *b;
+	struct mem_block *b;
 
 	HASH_FIND(hh, p->blocks[space], &key, sizeof(key), b);
 	return b;
@@ -41,27 +41,27 @@ struct block *block_at(const struct mem_proc *p, enum block_space space, uint64_
 
 /* Addresses are looked up from the middle of a block, too. Live ones do not overlap, so "overlaps"
  * is "equal". */
-static bool in_tree(const struct block *b)
+static bool in_tree(const struct mem_block *b)
 {
 	return b->space == SPACE_ADDR || b->space == SPACE_MAPPED;
 }
 
 static int cmp_addr(const void *a, const void *b)
 {
-	const struct block *x = a, *y = b;
+	const struct mem_block *x = a, *y = b;
 
 	if (x->key + (x->size ? x->size - 1 : 0) < y->key)
 		return -1;
 	return x->key > y->key + (y->size ? y->size - 1 : 0) ? 1 : 0;
 }
 
-static bool is_gpu_range(const struct block *b)
+static bool is_gpu_range(const struct mem_block *b)
 {
 	return b->space == SPACE_MAPPED || (b->space == SPACE_ADDR && on_gpu(b->kind));
 }
 
 /* A block becomes part of what is live. */
-static void charge(struct memory *m, struct block *b, uint64_t ns)
+static void charge(struct memory *m, struct mem_block *b, uint64_t ns)
 {
 	struct kind_stat *k = &m->kinds[b->kind];
 
@@ -87,7 +87,7 @@ static void charge(struct memory *m, struct block *b, uint64_t ns)
 	}
 }
 
-static void discharge(struct memory *m, struct block *b, uint64_t ns)
+static void discharge(struct memory *m, struct mem_block *b, uint64_t ns)
 {
 	if (!b->counted)
 		return;
@@ -100,9 +100,9 @@ static void discharge(struct memory *m, struct block *b, uint64_t ns)
 	b->dev->live -= b->size;
 }
 
-static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
+static void put_in(struct memory *m, struct mem_proc *p, struct mem_block *b)
 {
-	struct block **node;
+	struct mem_block **node;
 
 	HASH_ADD(hh, p->blocks[b->space], key, sizeof(b->key), b);
 	m->block_cnt++;
@@ -113,7 +113,7 @@ static void put_in(struct memory *m, struct mem_proc *p, struct block *b)
 		memory__lost(m, p, *node, b->born_ns);
 }
 
-static void take_out(struct memory *m, struct mem_proc *p, struct block *b)
+static void take_out(struct memory *m, struct mem_proc *p, struct mem_block *b)
 {
 	m->block_cnt--;
 	p->block_cnt--;
@@ -123,7 +123,7 @@ static void take_out(struct memory *m, struct mem_proc *p, struct block *b)
 		tdelete(b, &p->tree, cmp_addr);
 }
 
-void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
+void block__drop(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns)
 {
 	take_out(m, p, b);
 	if (b->maps) {
@@ -142,7 +142,7 @@ static void before_free(struct memory *m, struct mem_proc *p, uint64_t ns)
 		memory__snapshot(m, p, ns);
 }
 
-static void count_alloc(struct memory *m, const struct block *b, int sign)
+static void count_alloc(struct memory *m, const struct mem_block *b, int sign)
 {
 	struct kind_stat *k = &m->kinds[b->kind];
 	unsigned below = b->size ? 64 - __builtin_clzll(b->size) : 0;
@@ -162,9 +162,9 @@ static void count_alloc(struct memory *m, const struct block *b, int sign)
 
 /* What lies where b is to be: the inner call of the same allocation, which b replaces; or something
  * that was freed, unseen or by a thread whose record comes later. */
-static void make_room(struct memory *m, struct mem_proc *p, const struct block *b)
+static void make_room(struct memory *m, struct mem_proc *p, const struct mem_block *b)
 {
-	struct block *old = block_at(p, b->space, b->key);
+	struct mem_block *old = block_at(p, b->space, b->key);
 
 	if (old && old->parent_id && old->parent_id == b->id)
 		count_alloc(m, old, -1);
@@ -174,9 +174,9 @@ static void make_room(struct memory *m, struct mem_proc *p, const struct block *
 		block__drop(m, p, old, b->born_ns);
 }
 
-struct block *memory__add(struct memory *m, struct mem_proc *p, const struct block *tmpl)
+struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct mem_block *tmpl)
 {
-	struct block *b;
+	struct mem_block *b;
 
 	/* Whatever is there already is none more. */
 	if (!room_leaves(p->block_cnt, 1, m->block_cnt, BLOCKS_MAX) &&
@@ -200,6 +200,22 @@ struct block *memory__add(struct memory *m, struct mem_proc *p, const struct blo
 	count_alloc(m, b, 1);
 	charge(m, b, b->born_ns);
 	return b;
+}
+
+bool memory__again(struct memory *m, struct mem_proc *p, const struct mem_block *b)
+{
+	struct mem_block *old = block_at(p, b->space, b->key);
+
+	if (!old || old->kind != BLOCK_IPC || b->kind != BLOCK_IPC)
+		return false;
+	/* The outer call of the one that counted. */
+	if (!old->parent_id || old->parent_id != b->id) {
+		old->refs++;
+		m->kinds[BLOCK_IPC].allocs++;
+		m->kinds[BLOCK_IPC].alloc_ns += b->born_ns - b->start_ns;
+	}
+	old->parent_id = b->parent_id;
+	return true;
 }
 
 static struct freed *freed_slot(struct memory *m, const struct mem_proc *p, uint64_t key)
@@ -227,7 +243,7 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 		     const struct trace_event *ev)
 {
 	const struct freed *f = freed_at(m, p, space, key);
-	struct block *b;
+	struct mem_block *b;
 
 	before_free(m, p, ev->start_ns);
 	b = block_at(p, space, key);
@@ -263,27 +279,27 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 void memory__map(struct memory *m, struct mem_proc *p, const struct trace_event *ev, uint64_t addr,
 		 uint64_t size, uint64_t handle)
 {
-	struct block *phys = block_at(p, SPACE_HANDLE, handle), *b;
+	struct mem_block *phys = block_at(p, SPACE_HANDLE, handle), *b;
 
 	memory__unmap(m, p, ev, addr, 1);
 	b = memory__add(m, p,
-			&(struct block){.key = addr,
-					.size = size,
-					.id = ev->id,
-					.start_ns = ev->start_ns,
-					.born_ns = ev->end_ns,
-					.call = ev->name,
-					.kind = BLOCK_VMM,
-					.space = SPACE_MAPPED});
+			&(struct mem_block){.key = addr,
+					    .size = size,
+					    .id = ev->id,
+					    .start_ns = ev->start_ns,
+					    .born_ns = ev->end_ns,
+					    .call = ev->name,
+					    .kind = BLOCK_VMM,
+					    .space = SPACE_MAPPED});
 	if (!b || !phys)
 		return;
 	b->phys = phys;
 	phys->maps++;
 }
 
-void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
+void memory__unmap_block(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns)
 {
-	struct block *phys = b->phys;
+	struct mem_block *phys = b->phys;
 
 	block__drop(m, p, b, ns);
 	if (!phys || --phys->maps || phys->refs)
@@ -296,7 +312,7 @@ void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_even
 		   uint64_t addr, uint64_t size)
 {
 	uint64_t step;
-	struct block *b;
+	struct mem_block *b;
 
 	before_free(m, p, ev->start_ns);
 	/* One call may take off several mappings that follow each other. */
@@ -310,14 +326,14 @@ void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_even
 	}
 }
 
-void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle)
+void memory__revive(struct memory *m, struct mem_proc *p, struct mem_block *phys, uint64_t handle)
 {
 	phys->refs = 1;
 	phys->key = handle;
 	put_in(m, p, phys);
 }
 
-void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns)
+void memory__lost(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns)
 {
 	m->unseen_free_cnt++;
 	if (b->space == SPACE_MAPPED)
@@ -327,9 +343,9 @@ void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_
 }
 
 /* The live block that an address lies in, but does not begin: only asked after an error. */
-static const struct block *block_around(const struct mem_proc *p, uint64_t addr)
+static const struct mem_block *block_around(const struct mem_proc *p, uint64_t addr)
 {
-	const struct block *b;
+	const struct mem_block *b;
 
 	for (b = p->blocks[SPACE_ADDR]; b; b = b->hh.next)
 		if (addr > b->key && addr - b->key < b->size)
@@ -348,8 +364,8 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 		      const struct trace_event *ev)
 {
 	const struct bad_free *last = &m->bad_frees[m->bad_free_list_cnt];
-	struct block *b = block_at(p, space, key);
-	const struct block *around;
+	struct mem_block *b = block_at(p, space, key);
+	const struct mem_block *around;
 	const struct freed *f = freed_at(m, p, space, key);
 	struct bad_free bad = {.what = BAD_UNKNOWN,
 			       .ptr = key,
@@ -359,7 +375,7 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 			       .call = ev->name,
 			       .pid = p->pid,
 			       .error = ev->result,
-			       .sure = p->ctx.from_start ? 0.9 : 0.5};
+			       .sure = p->ledger.ctx.from_start ? 0.9 : 0.5};
 
 	if (b && ev->result == CUDA_ERROR_DEINITIALIZED)
 		b->too_late = true;
@@ -389,20 +405,28 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 		m->bad_frees[m->bad_free_list_cnt++] = bad;
 }
 
+struct mem_block *memory__around(const struct mem_proc *p, uint64_t addr)
+{
+	struct mem_block key = {.key = addr, .size = 1}, **node = tfind(&key, &p->tree, cmp_addr);
+
+	return node ? *node : NULL;
+}
+
 enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t addr)
 {
 	struct memory *m = r->an[AN_MEMORY];
-	struct block key = {.key = addr, .size = 1}, **node;
 	struct mem_proc *p = m ? memory__proc(m, pid) : NULL;
+	const struct mem_block *b;
 
 	if (!p)
 		return HOST_UNKNOWN;
-	node = tfind(&key, &p->tree, cmp_addr);
-	if (node && (*node)->kind == BLOCK_MANAGED)
+	b = memory__around(p, addr);
+	if (!b)
+		return p->ledger.ctx.from_start ? HOST_PAGEABLE : HOST_UNKNOWN;
+	b = b->phys ?: b;
+	if (b->kind == BLOCK_MANAGED)
 		return HOST_MANAGED;
-	if (node && ((*node)->kind == BLOCK_HOST || (*node)->kind == BLOCK_REGISTERED))
+	if (b->kind == BLOCK_HOST || b->kind == BLOCK_REGISTERED)
 		return HOST_PINNED;
-	if (node) /* memory of a device */
-		return HOST_UNKNOWN;
-	return p->ctx.from_start ? HOST_PAGEABLE : HOST_UNKNOWN;
+	return HOST_UNKNOWN; /* memory of a device */
 }

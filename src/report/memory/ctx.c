@@ -7,19 +7,20 @@
 
 uint64_t memory__current(struct mem_proc *p, uint32_t tid)
 {
-	return contexts__current(&p->ctx, tid);
+	return contexts__current(&p->ledger.ctx, tid);
 }
 
 int memory__device_of(const struct mem_proc *p, uint64_t ctx)
 {
-	const struct context *c = ctx ? contexts__find(&p->ctx, ctx) : p->ctx.by_handle;
+	const struct context *c =
+		ctx ? contexts__find(&p->ledger.ctx, ctx) : p->ledger.ctx.by_handle;
 	int device = c ? c->device : -1;
 
 	if (ctx)
 		return device;
 	/* The thread's context was set in a way that is not traced: sure only if all are on one
 	 * device. */
-	if (!p->ctx.from_start)
+	if (!p->ledger.ctx.from_start)
 		return -1;
 	for (; c; c = c->hh.next)
 		if (c->device != device)
@@ -48,7 +49,7 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 
 void memory__context_event(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
-	uint64_t gone = contexts__event(&p->ctx, ev, &m->reset_unknown);
+	uint64_t gone = contexts__event(&p->ledger.ctx, ev, &m->reset_unknown);
 
 	if (gone)
 		memory__context_gone(m, p, gone, ev->end_ns);

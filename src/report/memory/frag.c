@@ -7,14 +7,15 @@
 
 static int by_address(const void *a, const void *b)
 {
-	const struct block *x = *(struct block *const *)a, *y = *(struct block *const *)b;
+	const struct mem_block *x = *(struct mem_block *const *)a,
+			       *y = *(struct mem_block *const *)b;
 
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-static size_t collect(struct mem_proc *p, struct block **list)
+static size_t collect(struct mem_proc *p, struct mem_block **list)
 {
-	struct block *b;
+	struct mem_block *b;
 	size_t n = 0;
 
 	for (b = p->blocks[SPACE_ADDR]; b; b = b->hh.next)
@@ -26,8 +27,8 @@ static size_t collect(struct mem_proc *p, struct block **list)
 }
 
 /* Of two that overlap the older one is gone. Returns how many are left. */
-static size_t drop_overlapped(struct memory *m, struct mem_proc *p, struct block **list, size_t cnt,
-			      uint64_t ns)
+static size_t drop_overlapped(struct memory *m, struct mem_proc *p, struct mem_block **list,
+			      size_t cnt, uint64_t ns)
 {
 	size_t n = 0;
 
@@ -47,7 +48,7 @@ static size_t drop_overlapped(struct memory *m, struct mem_proc *p, struct block
  * of them is no hole. */
 #define REGION_GAP (1ull << 30)
 
-static void measure(struct fragmentation *f, struct block *const *list, size_t cnt)
+static void measure(struct fragmentation *f, struct mem_block *const *list, size_t cnt)
 {
 	f->ranges = cnt;
 	f->regions = 1;
@@ -72,7 +73,7 @@ static void measure(struct fragmentation *f, struct block *const *list, size_t c
 void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns)
 {
 	struct fragmentation f = {.pid = p->pid, .ts_ns = ns};
-	struct block **list = malloc((p->gpu_range_cnt + 1) * sizeof(*list));
+	struct mem_block **list = malloc((p->gpu_range_cnt + 1) * sizeof(*list));
 	size_t cnt;
 
 	if (!list)

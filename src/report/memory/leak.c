@@ -21,7 +21,7 @@ static void list_leak(struct memory *m, const struct leak *l)
 		m->leaks[min] = *l;
 }
 
-static void leak(struct memory *m, const struct mem_proc *p, const struct block *b,
+static void leak(struct memory *m, const struct mem_proc *p, const struct mem_block *b,
 		 enum leak_end end)
 {
 	struct leak l = {.ptr = b->key,
@@ -50,21 +50,15 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct block 
 	list_leak(m, &l);
 }
 
-/* Pools and physical memory belong to the device; what becomes of them is not documented. */
-static bool lives_in_context(const struct block *b)
-{
-	return b->kind != BLOCK_VMM && b->kind != BLOCK_POOL && b->kind != BLOCK_RESERVED;
-}
-
 void memory__context_gone(struct memory *m, struct mem_proc *p, uint64_t ctx, uint64_t ns)
 {
-	struct block *b, *tmp;
+	struct mem_block *b, *tmp;
 
 	if (p->gpu_range_cnt > p->snap_cnt)
 		memory__snapshot(m, p, ns);
 	for (unsigned s = 0; s < SPACE_CNT; s++) {
 		HASH_ITER (hh, p->blocks[s], b, tmp) {
-			if (b->ctx != ctx || !lives_in_context(b))
+			if (b->ctx != ctx)
 				continue;
 			leak(m, p, b, LEAK_CONTEXT);
 			block__drop(m, p, b, ns);
@@ -72,7 +66,7 @@ void memory__context_gone(struct memory *m, struct mem_proc *p, uint64_t ctx, ui
 	}
 }
 
-static void keep(struct memory *m, struct block *b)
+static void keep(struct memory *m, struct mem_block *b)
 {
 	m->kinds[b->kind].kept += b->size;
 	if (b->dev && on_gpu(b->kind))
@@ -81,11 +75,11 @@ static void keep(struct memory *m, struct block *b)
 
 static void clear_blocks(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns)
 {
-	struct block *b, *tmp;
+	struct mem_block *b, *tmp;
 
 	/* First what is mapped: it may be all that holds the memory. */
 	HASH_ITER (hh, p->blocks[SPACE_MAPPED], b, tmp) {
-		struct block *phys = b->phys;
+		struct mem_block *phys = b->phys;
 
 		if (phys && !phys->refs && phys->maps == 1) {
 			leak(m, p, phys, end);
@@ -104,16 +98,10 @@ static void clear_blocks(struct memory *m, struct mem_proc *p, enum leak_end end
 
 void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns)
 {
-	struct pool *pool, *tmp;
-
 	if (p->gpu_range_cnt > p->snap_cnt)
 		memory__snapshot(m, p, ns);
 	clear_blocks(m, p, end, ns);
-	contexts__clear(&p->ctx);
-	HASH_ITER (hh, p->pools, pool, tmp) {
-		HASH_DEL(p->pools, pool);
-		room_free(pool);
-	}
+	ledger__clear(&p->ledger, ns, NULL);
 	p->devs = NULL;
 	p->snap_cnt = 0;
 	p->life = ++m->lives;

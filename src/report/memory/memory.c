@@ -2,155 +2,49 @@
 /* Calls that make and free memory. */
 #include "memory_priv.h"
 
-#include "decode/api_values.h"
 #include "model/call.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/event_path.h"
-
 const char *const leak_end_name[LEAK_END_CNT] = {"exit", "exec", "context"};
 const char *const bad_free_name[] = {"double free", "unknown pointer", "wrong function"};
 
-static bool is(const struct trace_event *ev, const char *name)
-{
-	return !strcmp(ev->name, name);
-}
-
-/* Device of a CUmemLocation; false: it was read, and is no device. */
-static bool location(const struct trace_event *ev, const char *type_path, const char *id_path,
-		     int *device)
-{
-	uint64_t type, id;
-
-	*device = -1;
-	if (!event_path_u64(ev, type_path, &type))
-		return true;
-	if (type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return false;
-	if (event_path_u64(ev, id_path, &id))
-		*device = id;
-	return true;
-}
-
-/* Where the memory of a call lies. NULL: not on a GPU. */
+/* Where what a call makes lies. NULL: not on a GPU. */
 static struct dev_row *dev_of(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
-			      const struct block *b)
+			      const struct mem_act *a)
 {
-	struct pool *pool = NULL;
-	uint64_t handle;
-	int device;
-
-	if (!on_gpu(b->kind) && b->kind != BLOCK_MANAGED)
+	if (!on_gpu(a->kind) && a->kind != BLOCK_MANAGED)
 		return NULL;
-	if (b->kind == BLOCK_VMM) {
-		if (!location(ev, "prop.location.type", "prop.location.id", &device))
-			return NULL;
-		return memory__dev_row(m, p, device);
-	}
-	if (b->kind == BLOCK_POOL && event_arg_u64(ev, "pool", &handle)) {
-		HASH_FIND(hh, p->pools, &handle, sizeof(handle), pool);
-		return memory__dev_row(m, p, pool ? pool->device : -1);
-	}
-	return memory__dev_row(m, p, memory__device_of(p, b->ctx));
+	if (a->is_placed)
+		return memory__dev_row(m, p, a->device);
+	return memory__dev_row(m, p, memory__device_of(p, memory__current(p, ev->tid)));
 }
 
 static void add(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
-		enum block_kind kind, enum block_space space, uint64_t key)
+		const struct mem_act *a)
 {
-	struct block b = {.key = key,
-			  .size = ev->has & HAS_SIZE ? ev->size : 0,
-			  .id = ev->id,
-			  .parent_id = ev->parent_id,
-			  .start_ns = ev->start_ns,
-			  .born_ns = ev->end_ns,
-			  .call = ev->name,
-			  .stack = ev->stack,
-			  .refs = 1,
-			  .kind = kind,
-			  .space = space,
-			  .size_known = ev->has & HAS_SIZE};
+	struct mem_block b = {.key = a->key,
+			      .size = a->size,
+			      .id = ev->id,
+			      .parent_id = ev->parent_id,
+			      .start_ns = ev->start_ns,
+			      .born_ns = ev->end_ns,
+			      .call = ev->name,
+			      .stack = ev->stack,
+			      .ctx = ledger__home(&p->ledger, ev, a),
+			      .dev = dev_of(m, p, ev, a),
+			      .refs = 1,
+			      .kind = a->kind,
+			      .space = a->space,
+			      .size_known = a->has_size};
 
-	/* Not every call has its size as an argument. */
-	if (ev->fn->op == OP_IMPORT && event_path_u64(ev, "memHandleDesc.size", &b.size))
-		b.size_known = true;
-	b.ctx = memory__current(p, ev->tid);
-	b.dev = dev_of(m, p, ev, &b);
 	if (!m->first_ns || ev->start_ns < m->first_ns)
 		m->first_ns = ev->start_ns;
 	if (ev->end_ns > m->last_ns)
 		m->last_ns = ev->end_ns;
-	memory__add(m, p, &b);
-}
-
-/* What a call makes, and the argument that says where (NULL: ev->ptr). Functions whose ops say
- * nothing of memory. */
-static bool imports(const struct trace_event *ev, enum block_kind *kind, enum block_space *space,
-		    const char **arg)
-{
-	*space = SPACE_ADDR;
-	if (ev->fn->op == OP_MAP) {
-		/* Freed with cuMemFree; the bytes are those of the external memory. */
-		*kind = BLOCK_EXTERNAL;
-		*arg = "devPtr";
-		return is(ev, "cuExternalMemoryGetMappedBuffer");
-	}
-	if (ev->fn->op != OP_IMPORT)
-		return false;
-	*kind = BLOCK_IPC;
-	*arg = "pdptr";
-	if (is(ev, "cuIpcOpenMemHandle"))
-		return true;
-	*arg = "ptr_out";
-	if (is(ev, "cuMemPoolImportPointer"))
-		return true;
-	*space = SPACE_HANDLE;
-	*arg = "handle";
-	if (is(ev, "cuMemImportFromShareableHandle"))
-		return true;
-	*kind = BLOCK_EXTERNAL;
-	*arg = "extMem_out";
-	return is(ev, "cuImportExternalMemory");
-}
-
-static bool makes(const struct trace_event *ev, enum block_kind *kind, enum block_space *space,
-		  const char **arg)
-{
-	*arg = NULL;
-	if (call_makes(ev, kind) > 0) {
-		*space = block_facts[*kind].space;
-		return true;
-	}
-	return imports(ev, kind, space, arg);
-}
-
-/* What a call frees. */
-static bool frees(const struct trace_event *ev, enum block_space *space, const char **arg)
-{
-	enum block_kind kind;
-
-	*arg = NULL;
-	if (call_makes(ev, &kind) < 0) {
-		*space = block_facts[kind].space;
-		return true;
-	}
-	if (ev->fn->op == OP_RELEASE) {
-		*space = SPACE_ADDR;
-		*arg = "dptr";
-		return is(ev, "cuIpcCloseMemHandle");
-	}
-	*space = SPACE_HANDLE;
-	*arg = "extMem";
-	return is(ev, "cuDestroyExternalMemory");
-}
-
-static bool key_of(const struct trace_event *ev, const char *arg, uint64_t *key)
-{
-	if (arg)
-		return event_arg_u64(ev, arg, key);
-	*key = ev->ptr;
-	return ev->has & HAS_PTR;
+	if (!memory__again(m, p, &b))
+		memory__add(m, p, &b);
 }
 
 static void on_failed_alloc(struct memory *m, const struct trace_event *ev, enum block_kind kind)
@@ -165,108 +59,73 @@ static void on_failed_alloc(struct memory *m, const struct trace_event *ev, enum
 
 static void on_pool(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
-	struct pool *pool = NULL;
-	uint64_t handle, dev;
-	int device = -1;
-
-	if (ev->fn->op == OP_TRIM) {
-		m->pool_trim_cnt++;
-		return;
-	}
-	if (!event_arg_u64(ev, "pool", &handle) && !event_arg_u64(ev, "pool_out", &handle))
-		return;
-	HASH_FIND(hh, p->pools, &handle, sizeof(handle), pool);
-	if (ev->fn->op == OP_DESTROY) {
-		m->pool_gone_cnt++;
-		if (!pool)
-			return;
-		HASH_DEL(p->pools, pool);
-		room_free(pool);
-		return;
-	}
-	if (ev->fn->op == OP_CREATE) {
-		m->pool_made_cnt++;
-		location(ev, "poolProps.location.type", "poolProps.location.id", &device);
-	} else if (event_arg_u64(ev, "dev", &dev)) {
-		device = dev;
-	} else {
-		location(ev, "location.type", "location.id", &device);
-	}
-	if (!pool) {
-		if (HASH_COUNT(p->pools) == POOLS_MAX)
-			room_full(ROOM_POOLS);
-		else
-			pool = room_new(ROOM_POOLS, sizeof(*pool));
-		if (!pool)
-			return;
-		pool->handle = handle;
-		HASH_ADD(hh, p->pools, handle, sizeof(pool->handle), pool);
-	}
-	pool->device = device;
+	m->pool_trim_cnt += ev->fn->op == OP_TRIM;
+	m->pool_gone_cnt += ev->fn->op == OP_DESTROY;
+	m->pool_made_cnt += ev->fn->op == OP_CREATE;
+	if (!ledger__pool(&p->ledger, ev))
+		room_full(ROOM_POOLS);
 }
 
-static bool is_pool(const struct trace_event *ev)
+static void on_retain(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
+		      uint64_t handle)
 {
-	switch (ev->fn->op) {
-	case OP_CREATE:
-	case OP_DESTROY:
-	case OP_TRIM:
-		return !strncmp(ev->name, "cuMemPool", 9);
-	case OP_LOOKUP:
-		return strstr(ev->name, "MemPool");
+	struct mem_block *b = block_at(p, SPACE_HANDLE, handle);
+	uint64_t addr;
+
+	if (b) {
+		b->refs++;
+	} else if (event_arg_u64(ev, "addr", &addr)) {
+		/* Released before, and held by its mapping. */
+		b = memory__around(p, addr);
+		if (b && b->phys && !b->phys->refs)
+			memory__revive(m, p, b->phys, handle);
 	}
-	return false;
 }
 
-static void on_mapping(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
+static void on_made(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
+		    const struct mem_act *a)
 {
-	uint64_t handle = 0, addr;
-	struct block *b;
+	if (ev->result)
+		on_failed_alloc(m, ev, a->kind);
+	else if (a->has_key)
+		add(m, p, ev, a);
+}
 
-	if (is(ev, "cuMemMap") && (ev->has & HAS_PTR) && (ev->has & HAS_SIZE)) {
-		event_arg_u64(ev, "handle", &handle);
-		memory__map(m, p, ev, ev->ptr, ev->size, handle);
-	} else if (is(ev, "cuMemUnmap") && (ev->has & HAS_PTR) && (ev->has & HAS_SIZE)) {
-		memory__unmap(m, p, ev, ev->ptr, ev->size);
-	} else if (is(ev, "cuMemRetainAllocationHandle") && event_arg_u64(ev, "handle", &handle)) {
-		b = block_at(p, SPACE_HANDLE, handle);
-		if (b) {
-			b->refs++;
-		} else if (event_arg_u64(ev, "addr", &addr)) {
-			/* Released before, and held by its mapping. */
-			b = block_at(p, SPACE_MAPPED, addr);
-			if (b && b->phys && !b->phys->refs)
-				memory__revive(m, p, b->phys, handle);
-		}
-	}
+static void on_free(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
+		    const struct mem_act *a)
+{
+	/* Nothing may be freed, as in C. */
+	if (!a->has_key || !a->key)
+		return;
+	if (ev->result)
+		memory__bad_free(m, p, a->space, a->key, ev);
+	else
+		memory__free_at(m, p, a->space, a->key, ev);
 }
 
 static void on_memory(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
-	enum block_space space;
-	enum block_kind kind;
-	const char *arg;
-	uint64_t key;
+	uint64_t handle = 0;
+	struct mem_act a;
 
-	if (makes(ev, &kind, &space, &arg)) {
-		if (ev->result)
-			on_failed_alloc(m, ev, kind);
-		else if (key_of(ev, arg, &key))
-			add(m, p, ev, kind, space, key);
-	} else if (frees(ev, &space, &arg)) {
-		/* Nothing may be freed, as in C. */
-		if (!key_of(ev, arg, &key) || !key)
-			return;
-		if (ev->result)
-			memory__bad_free(m, p, space, key, ev);
-		else
-			memory__free_at(m, p, space, key, ev);
-	} else if (ev->result) {
+	ledger__read(&p->ledger, ev, &a);
+	if (a.what == MEM_MAKES)
+		on_made(m, p, ev, &a);
+	else if (a.what == MEM_FREES)
+		on_free(m, p, ev, &a);
+	if (ev->result)
 		return;
-	} else if (is_pool(ev)) {
+	if (a.what == MEM_POOLS)
 		on_pool(m, p, ev);
-	} else if (ev->fn->op == OP_MAP || ev->fn->op == OP_UNMAP || ev->fn->op == OP_RETAIN) {
-		on_mapping(m, p, ev);
+	if (a.what == MEM_RETAINS && a.has_key)
+		on_retain(m, p, ev, a.key);
+	if (!a.has_key || !a.has_size)
+		return;
+	if (a.what == MEM_MAPS) {
+		event_arg_u64(ev, "handle", &handle);
+		memory__map(m, p, ev, a.key, a.size, handle);
+	} else if (a.what == MEM_UNMAPS) {
+		memory__unmap(m, p, ev, a.key, a.size);
 	}
 }
 
@@ -283,7 +142,7 @@ static void on_process(struct memory *m, const struct trace_event *ev)
 	}
 	/* The child of a fork has nothing of CUDA; a program that was replaced neither. */
 	memory__proc_gone(m, p, LEAK_EXEC, ev->end_ns);
-	p->ctx.from_start = true;
+	p->ledger.ctx.from_start = true;
 }
 
 static void memory__event(void *a, const struct trace_event *ev)
@@ -293,7 +152,8 @@ static void memory__event(void *a, const struct trace_event *ev)
 
 	if (ev->kind == EVENT_PROCESS)
 		on_process(m, ev);
-	if (ev->kind != EVENT_CALL || !ev->fn || ev->unfinished || ev->abandoned)
+	/* What is captured is a node: its memory comes with the graph's launch. */
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->unfinished || ev->abandoned || ev->capturing)
 		return;
 	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INTEROP &&
 	    ev->type != TYPE_INIT)

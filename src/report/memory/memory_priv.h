@@ -11,19 +11,19 @@
 
 #include "memory.h"
 
-#include "model/contexts.h"
+#include "model/ledger.h"
 #include "util/room.h"
 
 #include <uthash.h>
 
-struct block {
+struct mem_block {
 	uint64_t key, size;
 	uint64_t id, parent_id, start_ns;
 	uint64_t born_ns; /* when the call that made it returned */
 	const char *call;
 	const struct stack *stack;
-	uint64_t ctx;	    /* 0: not known */
-	struct block *phys; /* of a mapping */
+	uint64_t ctx;		/* 0: not known */
+	struct mem_block *phys; /* of a mapping */
 	struct dev_row *dev;
 	uint32_t refs, maps; /* physical memory lives as long as one of them */
 	uint8_t kind, space;
@@ -40,21 +40,14 @@ struct dev_row {
 	struct dev_row *next; /* of the same process */
 };
 
-struct pool {
-	uint64_t handle;
-	int device;
-	UT_hash_handle hh;
-};
-
 struct mem_proc {
 	uint32_t pid;
 	uint32_t life; /* differs when the pid is another process or program */
-	struct block *blocks[SPACE_CNT];
+	struct mem_block *blocks[SPACE_CNT];
 	void *tree;			/* tsearch: blocks with an address, and mappings */
 	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
 	unsigned block_cnt;
-	struct contexts ctx;
-	struct pool *pools;
+	struct ledger ledger; /* of contexts and pools; its blocks are here */
 	struct dev_row *devs;
 	UT_hash_handle hh;
 };
@@ -107,7 +100,6 @@ struct freed {
 #define BAD_FREES_MAX 1000
 #define DEV_ROWS_MAX  1024
 #define BLOCKS_MAX    (1u << 18) /* that live at a time */
-#define POOLS_MAX     4096
 #define SIZE_BITS     64
 
 #define TIME_STEPS   512
@@ -174,16 +166,20 @@ static inline double memory_rate(const struct memory *m)
 
 /* block.c */
 struct mem_proc *memory__proc(struct memory *m, uint32_t pid);
-struct block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key);
+struct mem_block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key);
 /* Puts a block there; what it is to be, but for size and device, is in b. NULL: no memory, or the
  * outer call of one that was seen already. */
-struct block *memory__add(struct memory *m, struct mem_proc *p, const struct block *b);
+struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct mem_block *b);
+/* The same memory of another process, once more: counted. false: it is another block. */
+bool memory__again(struct memory *m, struct mem_proc *p, const struct mem_block *b);
+/* The block or mapping that the address lies in. */
+struct mem_block *memory__around(const struct mem_proc *p, uint64_t addr);
 /* Out of the tables and the sums. */
-void block__drop(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
+void block__drop(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns);
 /* Freed unseen. */
-void memory__lost(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
+void memory__lost(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns);
 /* A mapping; the memory too when that was the last that held it. */
-void memory__unmap_block(struct memory *m, struct mem_proc *p, struct block *b, uint64_t ns);
+void memory__unmap_block(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns);
 /* The program frees the block at key. */
 void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
 		     const struct trace_event *ev);
@@ -192,7 +188,7 @@ void memory__map(struct memory *m, struct mem_proc *p, const struct trace_event 
 void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
 		   uint64_t addr, uint64_t size);
 /* A new handle of physical memory that only a mapping held. */
-void memory__revive(struct memory *m, struct mem_proc *p, struct block *phys, uint64_t handle);
+void memory__revive(struct memory *m, struct mem_proc *p, struct mem_block *phys, uint64_t handle);
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
 		      const struct trace_event *ev);
 
