@@ -119,6 +119,15 @@ __noinline long extra_read(struct ct_thread *t, const struct ct_frame *f, const 
 	return sizeof(word);
 }
 
+/* The kernel puts its own NUL where a string did not fit. */
+static __always_inline bool str_is_cut(__u64 end)
+{
+	char last = 1;
+
+	bpf_probe_read_user(&last, sizeof(last), (void *)end);
+	return last;
+}
+
 /* Reads one pointee to t->out + off; returns its length or -errno. */
 __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			 __u32 off)
@@ -140,6 +149,8 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 		len = CT_CAP_SZ_MAX;
 	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR || cap->kind == CT_CAP_FSTR) {
 		n = bpf_probe_read_user_str(t->out + off, len, (void *)addr);
+		if (n > 1 && n == len && str_is_cut(addr + n - 1))
+			n--;
 	} else {
 		n = bpf_probe_read_user(t->out + off, len, (void *)addr);
 		n = n ? n : len;

@@ -44,7 +44,9 @@ enum ct_cap_kind {
 	CT_CAP_NONE = 0,
 	/* size bytes at args[arg] */
 	CT_CAP_MEM = 1,
-	/* NUL-terminated string at args[arg], at most size bytes with its NUL */
+	/* NUL-terminated string at args[arg], at most size bytes with its NUL. A longer one is cut:
+	 * size - 1 bytes without a NUL, so that one of exactly size - 1 bytes is none of them. The
+	 * same of the other strings. */
 	CT_CAP_STR = 2,
 	/* NUL-terminated string at *(char **)args[arg] */
 	CT_CAP_PSTR = 3,

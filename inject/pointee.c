@@ -91,7 +91,7 @@ static int read_mem(const struct thread *t, const struct call *call, void *to, u
 	return read_trusted(t, call->sp, to, addr, len, trust);
 }
 
-/* Length with the NUL, which it has always; or -EFAULT. */
+/* Length with the NUL, which a string that was cut has not; or -EFAULT. */
 static int read_str(const struct thread *t, const struct call *call, char *to, uint64_t addr,
 		    size_t size, enum trust trust)
 {
@@ -109,7 +109,7 @@ static int read_str(const struct thread *t, const struct call *call, char *to, u
 			return -EFAULT;
 	}
 	if (len == size)
-		len--;
+		return size - 1; /* cut, so without a NUL */
 	to[len] = 0;
 	return len + 1;
 }

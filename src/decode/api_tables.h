@@ -5,7 +5,7 @@
  *
  * ENUM_BEGIN(name) VALUE(name, value)... ENUM_END(name)
  * STRUCT_BEGIN(name, size) FIELD(offset, type, name)... FIELD_ARR(offset, type, name, count)...
- * STRUCT_END(name)
+ * STRUCT_END(name)                              and FIELD_IF, FIELD_ARR_IF: cuda_structs.def
  * TYPE(token, name, size, kind) TYPE_ENUM(token, name, kind, enum)
  * TYPE_ENUM_SZ(token, name, size, kind, enum) TYPE_STRUCT(token, name, struct)
  * FN(symbol, class, op, since, args)             what they are: cuda_types.def, cuda_api.def
@@ -21,6 +21,10 @@
 #define FIELD(off, type, n)
 #define FIELD_ARR(off, type, n, cnt)
 #define STRUCT_END(s)
+#endif
+#ifndef FIELD_IF
+#define FIELD_IF(off, type, n, sel, values)
+#define FIELD_ARR_IF(off, type, n, cnt, sel, values)
 #endif
 #ifndef TYPE
 #define TYPE(t, c, size, kind)
@@ -43,6 +47,8 @@
 #undef STRUCT_BEGIN
 #undef FIELD
 #undef FIELD_ARR
+#undef FIELD_IF
+#undef FIELD_ARR_IF
 #undef STRUCT_END
 #undef TYPE
 #undef TYPE_ENUM

@@ -39,9 +39,11 @@
 						 &struct_##s};
 #include "api_tables.h"
 
-#define STRUCT_BEGIN(s, sz)   static const struct api_field fields_##s[] = {
-#define FIELD(o, t, n)	      {o, 1, &type_##t, #n},
-#define FIELD_ARR(o, t, n, c) {o, c, &type_##t, #n},
+#define STRUCT_BEGIN(s, sz)	       static const struct api_field fields_##s[] = {
+#define FIELD(o, t, n)		       {o, 1, 0, 0, &type_##t, #n},
+#define FIELD_ARR(o, t, n, c)	       {o, c, 0, 0, &type_##t, #n},
+#define FIELD_IF(o, t, n, s, w)	       {o, 1, s, w, &type_##t, #n},
+#define FIELD_ARR_IF(o, t, n, c, s, w) {o, c, s, w, &type_##t, #n},
 #define STRUCT_END(s)                                                                              \
 	}                                                                                          \
 	;                                                                                          \

@@ -69,9 +69,16 @@ struct api_type {
 	const struct api_struct *st;
 };
 
+/* api_field.selector: an argument of the call. */
+#define BY_ARG UINT16_MAX
+
 struct api_field {
 	uint16_t off;
 	uint16_t count; /* array length, 1 for a plain field */
+	/* A member of a union: where the number lies that selects it, in the struct or BY_ARG, and
+	 * a bit for each number that does. 0: always there. */
+	uint16_t selector;
+	uint32_t selected_by;
 	const struct api_type *type;
 	const char *name;
 };

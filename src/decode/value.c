@@ -33,6 +33,15 @@ static int64_t sign_extend(uint64_t x, unsigned size)
 	return (int64_t)(x << shift) >> shift;
 }
 
+/* The sign that C gives a number of an enum: gcc's enums without negative enumerators are unsigned.
+ */
+static bool is_signed(const struct api_type *type)
+{
+	if (!strncmp(type->name, "unsigned", 8))
+		return false;
+	return !strcmp(type->name, "int") || (type->en->value_cnt && type->en->values[0].value < 0);
+}
+
 static void visit_enum(const struct api_type *type, const char *name, uint64_t x, struct visitor *v)
 {
 	int64_t i = sign_extend(x, type->size);
@@ -43,8 +52,10 @@ static void visit_enum(const struct api_type *type, const char *name, uint64_t x
 		s = api_enum_name(type->en, zero_extend(x, type->size));
 	if (s)
 		v->ops->sym(v, name, s);
-	else
+	else if (is_signed(type))
 		v->ops->i64(v, name, i);
+	else
+		v->ops->u64(v, name, zero_extend(x, type->size));
 }
 
 /* Names of single bits, lowest first; what is left as a number. */
@@ -195,6 +206,30 @@ static void visit_field(const struct api_field *f, const uint8_t *p, size_t len,
 		visit_array(f->type, f->name, p, size, f->count, v);
 }
 
+bool api_field_is_there(const struct api_field *f, const uint8_t *p, size_t len, int64_t by_arg)
+{
+	uint64_t x = by_arg;
+
+	if (!f->selected_by)
+		return true;
+	if (f->selector != BY_ARG) {
+		if (f->selector + sizeof(uint32_t) > len)
+			return false;
+		x = load(p + f->selector, sizeof(uint32_t));
+	}
+	return x < 32 && f->selected_by & 1U << x;
+}
+
+static void visit_struct(const struct api_type *type, const char *name, const uint8_t *p,
+			 size_t len, int64_t by_arg, struct visitor *v)
+{
+	v->ops->open(v, name);
+	for (unsigned i = 0; i < type->st->field_cnt; i++)
+		if (api_field_is_there(&type->st->fields[i], p, len, by_arg))
+			visit_field(&type->st->fields[i], p, len, v);
+	v->ops->close(v);
+}
+
 static void visit_value(const struct api_type *type, const char *name, const uint8_t *p, size_t len,
 			struct visitor *v)
 {
@@ -204,10 +239,7 @@ static void visit_value(const struct api_type *type, const char *name, const uin
 	}
 	switch (type->kind) {
 	case KIND_STRUCT:
-		v->ops->open(v, name);
-		for (unsigned i = 0; i < type->st->field_cnt; i++)
-			visit_field(&type->st->fields[i], p, len, v);
-		v->ops->close(v);
+		visit_struct(type, name, p, len, -1, v);
 		return;
 	case KIND_FLOAT:
 		visit_float(type, name, p, v);
@@ -293,10 +325,9 @@ static void visit_str_arg(const struct visit *c, unsigned i)
 		c->v->ops->none(c->v, name);
 		return;
 	}
+	/* One that was cut has no NUL: see enum ct_cap_kind. */
 	n = strnlen((const char *)cap->data, cap->len);
-	/* The kernel ends a string that did not fit with a NUL of its own. */
-	c->v->ops->text(c->v, name, (const char *)cap->data, n,
-			n + 1 >= c->plan->caps[c->plan->cap[i]].size);
+	c->v->ops->text(c->v, name, (const char *)cap->data, n, n == (size_t)cap->len);
 }
 
 static const struct api_type *launch_attr;
@@ -330,6 +361,17 @@ static void visit_launch_config(const struct visit *c, unsigned i, const struct 
 	v->ops->close(v);
 }
 
+/* The number that selects members of a struct's unions: that of the enum before it; -1: none. */
+static int64_t selecting_arg(const struct visit *c, unsigned i)
+{
+	while (i-- > 0)
+		if (c->fn->args[i].dir == DIR_IN && c->fn->args[i].type->kind == KIND_ENUM)
+			return c->plan->word[i] < c->word_cnt
+				       ? (int64_t)zero_extend(c->words[c->plan->word[i]], 4)
+				       : -1;
+	return -1;
+}
+
 /* A pointer whose pointee is printed in its place. */
 static void visit_ptr_arg(const struct visit *c, unsigned i)
 {
@@ -339,6 +381,8 @@ static void visit_ptr_arg(const struct visit *c, unsigned i)
 
 	if (cap && arg->dir == DIR_IN_PTR && api_type_has_attrs(arg->type))
 		visit_launch_config(c, i, cap);
+	else if (cap && arg->type->kind == KIND_STRUCT)
+		visit_struct(arg->type, arg->name, cap->data, cap->len, selecting_arg(c, i), c->v);
 	else if (cap)
 		visit_value(arg->type, arg->name, cap->data, cap->len, c->v);
 	else if (c->plan->cap[i] < 0 && arg->dir == DIR_IN_PTR && word < c->word_cnt &&

@@ -65,6 +65,10 @@ unsigned api_number_shift(const struct api_type *type);
 /* A value of at most 8 bytes. */
 void api_visit_number(const struct api_type *type, const char *name, uint64_t x, struct visitor *v);
 
+/* Is the field part of the struct at p, of which len bytes may be read? Members of unions are,
+ * where they are selected: see api_field. by_arg: the argument that selects, -1: none. */
+bool api_field_is_there(const struct api_field *f, const uint8_t *p, size_t len, int64_t by_arg);
+
 /* What a record has of one ct_cap of the function's spec. */
 struct pointee {
 	const uint8_t *data;

@@ -110,10 +110,13 @@ static int arg_of_path(const struct trace_event *ev, const char *path, size_t le
 	return api_arg_by_name(ev->fn, name);
 }
 
-static const struct api_field *field_of(const struct api_struct *st, const char *name, size_t len)
+/* p: the struct, of which len bytes are known; NULL: text, which has only what is there. */
+static const struct api_field *field_of(const struct api_struct *st, const char *name,
+					size_t name_len, const uint8_t *p, size_t len)
 {
 	for (unsigned i = 0; st && i < st->field_cnt; i++)
-		if (!strncmp(st->fields[i].name, name, len) && !st->fields[i].name[len])
+		if (!strncmp(st->fields[i].name, name, name_len) && !st->fields[i].name[name_len] &&
+		    (!p || api_field_is_there(&st->fields[i], p, len, -1)))
 			return &st->fields[i];
 	return NULL;
 }
@@ -123,12 +126,17 @@ bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *va
 	size_t len = strcspn(path, "."), off = 0;
 	int arg = arg_of_path(ev, path, len);
 	const struct api_type *type;
-	const struct pointee *c;
+	const struct pointee *c = NULL;
 	struct span s = {0};
 
 	if (arg < 0)
 		return false;
 	type = ev->fn->args[arg].type;
+	if (!ev->text && ev->fn->args[arg].dir != DIR_IN) {
+		c = pointee_of(ev, arg);
+		if (!c || c->len < 0)
+			return false;
+	}
 	if (ev->text) {
 		s = (struct span){ev->text->args, ev->text->args + ev->text->args_len};
 		if (!to_key(&s, path, len))
@@ -139,7 +147,8 @@ bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *va
 
 		path++;
 		len = strcspn(path, ".");
-		f = field_of(type->st, path, len);
+		f = field_of(type->st, path, len, c && c->len > (int)off ? c->data + off : NULL,
+			     c ? c->len - off : 0);
 		if (!f || (ev->text && !to_key(&s, path, len)))
 			return false;
 		off += f->off;
@@ -153,7 +162,6 @@ bool event_path_u64(const struct trace_event *ev, const char *path, uint64_t *va
 		return word >= 0 && (unsigned)word < ev->word_cnt &&
 		       raw_number((const uint8_t *)&ev->words[word], sizeof(*ev->words), type, val);
 	}
-	c = pointee_of(ev, arg);
 	return c && c->len > (int)off && raw_number(c->data + off, c->len - off, type, val);
 }
 

@@ -126,8 +126,15 @@ static void put_double(struct visitor *v, const char *name, double x)
 	pb_close(a->q->packet, at);
 }
 
+static void put_string(struct pargs *a, const char *name, const char *s, size_t len);
+
+/* In an array it keeps the place of the values behind it. */
 static void put_none(struct visitor *v, const char *name)
 {
+	struct pargs *a = pargs(v);
+
+	if (!a->untold && a->depth && a->levels[a->depth - 1].is_array)
+		put_string(a, name, "null", 4);
 }
 
 /* With as many digits as in JSON: a saved trace has no more. */
@@ -261,7 +268,7 @@ static void put_open_array(struct visitor *v, const char *name)
 	open_level(pargs(v), name, true);
 }
 
-/* Nothing in it is nothing: an annotation without a value has no meaning. */
+/* Nothing in it is null: an annotation without a value has no meaning. */
 static void put_close(struct visitor *v)
 {
 	struct pargs *a = pargs(v);
@@ -272,10 +279,12 @@ static void put_close(struct visitor *v)
 		return;
 	}
 	l = &a->levels[--a->depth];
-	if (a->q->packet->len == l->empty)
+	if (a->q->packet->len == l->empty) {
 		a->q->packet->len = l->at - 2; /* with its tag and its length */
-	else
+		put_none(v, NULL);
+	} else {
 		pb_close(a->q->packet, l->at);
+	}
 }
 
 static void put_raw(struct visitor *v, const char *text, size_t len)

@@ -77,10 +77,10 @@ def same_args(mine, theirs, name):
 
 
 def plain(x):
-    """Without what is null, which has no annotation."""
+    """Without members that are null, which have no annotation; in arrays they keep their place."""
     if isinstance(x, dict):
         return {k: plain(v) for k, v in x.items() if v not in (None, [], {})}
-    return [plain(v) for v in x if v not in (None, [], {})] if isinstance(x, list) else x
+    return ["null" if v in (None, [], {}) else plain(v) for v in x] if isinstance(x, list) else x
 
 
 def same(perfetto, chrome):
@@ -222,7 +222,7 @@ def test_hostile_texts(tmp_path):
         assert x.args["kernel"] == t.split("\0")[0]
     got = [x.args["args"]["v"] for x in s[len(texts):] if "v" in x.args.get("args", {})]
     assert got[:7] == [1, -1, 2**64 - 1, -2**63, 0.1, 1e300, -0.5] and got[7] == 1e30 and got[8:10] == [True, False]
-    assert got[10:12] == [[[1, [2]]], {"a": {"b": ["0x5"]}}]
+    assert got[10:12] == [[[1, [2]], "null"], {"a": {"b": ["null", "0x5"]}}]
     assert s[-1].args["args"]["0x12"] == s[-1].args["args"][""] == len(values) - 1
     assert p.begins["command"] == ["a\nb", ""] and p.begins["hostname"] == "h\u202e"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ct_bpf.h"
 #include "ct_record.h"
 #include "decode/value.h"
 #include "json_check.h"
@@ -332,12 +333,14 @@ static void test_text(void **state)
 	big[3] = 0;
 	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP(big, 256), 1,
 		   "{\"name\":\"xxx\",\"len\":64,\"dev\":0}");
-	/* 255 characters and the NUL that the kernel puts: there was more. */
+	/* 255 characters: all, or with more behind them. */
 	memset(big, 0, sizeof(big));
 	memset(big, 'x', 255);
+	snprintf(want, sizeof(want), "{\"name\":\"%.255s\",\"len\":64,\"dev\":0}", big);
+	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP(big, 256), 1, want);
 	snprintf(want, sizeof(want), "{\"name\":\"%.255s\",\"name_cut\":true,\"len\":64,\"dev\":0}",
 		 big);
-	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP(big, 256), 1, want);
+	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP(big, 255), 1, want);
 }
 
 static void test_arrays(void **state)
@@ -410,6 +413,86 @@ static void test_launch_config(void **state)
 		   "{\"config\":{\"gridDimX\":4,\"gridDimY\":2,\"gridDimZ\":1,\"blockDimX\":128,"
 		   "\"blockDimY\":1,\"blockDimZ\":1,\"sharedMemBytes\":1024,\"hStream\":null,"
 		   "\"attrs\":null,\"numAttrs\":null}" REST);
+}
+
+#define SOME "\"0xabababababababab\""
+
+/* Members of a union: only the one that the struct's own number selects, in its own type. */
+static void test_unions(void **state)
+{
+	static const struct {
+		uint32_t at, x;
+		const char *symbol, *want; /* behind the array's one element's first member */
+	} rows[] = {
+		{16, 5, "1",
+		 "_WAIT_VALUE_32\",\"address\":" SOME ",\"value\":5,\"flags\":\"0xabababab\"}"},
+		{16, 5, "2",
+		 "_WRITE_VALUE_32\",\"address\":" SOME ",\"value\":5,\"flags\":\"0xabababab\"}"},
+		{4, 3, "3", "_FLUSH_REMOTE_WRITES\",\"flags\":\"0x3\"}"},
+		{20, 1, "4",
+		 "_WAIT_VALUE_64\",\"address\":" SOME
+		 ",\"value\":7175121835,\"flags\":\"0xabababab\"}"},
+		{4, 1, "6", "_BARRIER\",\"flags\":\"CU_STREAM_MEMORY_BARRIER_TYPE_GPU\"}"},
+	};
+	static const struct {
+		uint32_t id, value[4];
+		const char *want;
+	} attrs[] = {
+		{0, {7, 8, 9, 1}, "{}"},
+		{1,
+		 {16, 1, 32, 0},
+		 "{\"value\":{\"base_ptr\":\"0x100000010\",\"num_bytes\":32,\"hitRatio\":0,\"hitProp\":\"CU_ACCESS_PROPERTY_NORMAL\",\"missProp\":\"CU_ACCESS_PROPERTY_NORMAL\"}}"},
+		{2, {1, 8, 9, 1}, "{\"value\":1}"},
+		{3, {2, 8, 9, 1}, "{\"value\":\"CU_SYNC_POLICY_SPIN\"}"},
+		{4, {2, 4, UINT32_MAX, 1}, "{\"value\":[2,4,4294967295]}"},
+		{7,
+		 {0x10, 0, 1, 5},
+		 "{\"value\":{\"event\":\"0x10\",\"flags\":\"CU_EVENT_RECORD_EXTERNAL\",\"triggerAtBlockStart\":5}}"},
+		{8, {-3, 8, 9, 1}, "{\"value\":-3}"},
+		{9, {0x201, 8, 9, 1}, "{\"value\":{\"default_\":1,\"remote\":2}}"},
+		{13, {1, 8, 9, 0}, "{\"value\":{\"deviceUpdatable\":1,\"devNode\":\"0x9\"}}"},
+		{14, {50, 8, 9, 1}, "{\"value\":50}"},
+		{99, {50, 8, 9, 1}, "{}"},
+	};
+	uint32_t op[12], value[16] = {0};
+	char want[512];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		memset(op, 0xab, sizeof(op));
+		op[0] = rows[i].symbol[0] - '0';
+		op[rows[i].at / 4] = rows[i].x;
+		snprintf(want, sizeof(want),
+			 "{\"stream\":\"0x0\",\"count\":1,\"paramArray\":[{\"operation\":"
+			 "\"CU_STREAM_MEM_OP%s],\"flags\":0}",
+			 rows[i].want);
+		check_args(fn("cuStreamBatchMemOp"), WORDS(0, 1, 0x10, 0), &CAP(op, sizeof(op)), 1,
+			   want);
+	}
+	for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
+		const char *name =
+			api_enum_name(api_enum_by_name("CUlaunchAttributeID"), attrs[i].id);
+
+		memcpy(value, attrs[i].value, sizeof(attrs[i].value));
+		snprintf(want, sizeof(want), "{\"hStream\":\"0x1\",\"attr\":%s%s%s,\"value\":%s}",
+			 name ? "\"" : "", name ? name : "99", name ? "\"" : "", attrs[i].want);
+		check_args(fn("cuStreamSetAttribute"), WORDS(1, attrs[i].id, 0x10),
+			   &CAP(value, sizeof(value)), 1, want);
+	}
+}
+
+/* A number of an enum that has no name has the sign of its C type. */
+static void test_enum_signs(void **state)
+{
+	uint8_t edge[8] = {200, 201, 255};
+	uint32_t access[3] = {1, 0, 0xfffffffe};
+
+	check_args(fn("cuGraphAddDependencies_v2"), WORDS(0, 0, 0, 0x10, 1),
+		   (struct pointee[]){CAP(NULL, 0), CAP(NULL, 0), CAP(edge, 8)}, 3,
+		   "{\"hGraph\":\"0x0\",\"from\":null,\"to\":null,\"edgeData\":[{\"from_port\":200,"
+		   "\"to_port\":201,\"type\":255}],\"numDependencies\":1}");
+	check_args(fn("cuMemSetAccess"), WORDS(0, 1, 0x10, 1), &CAP(access, 12), 1,
+		   "{\"ptr\":\"0x0\",\"size\":1,\"desc\":[{\"location\":{\"type\":"
+		   "\"CU_MEM_LOCATION_TYPE_DEVICE\",\"id\":0},\"flags\":4294967294}],\"count\":1}");
 }
 
 static void test_generic(void **state)
@@ -488,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_launch_config), cmocka_unit_test(test_generic),
 		cmocka_unit_test(test_own_row),	      cmocka_unit_test(test_random),
 		cmocka_unit_test(test_spec_hiding),   cmocka_unit_test(test_spec_in_regs),
+		cmocka_unit_test(test_unions),	      cmocka_unit_test(test_enum_signs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
