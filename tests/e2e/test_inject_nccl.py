@@ -44,7 +44,8 @@ def trace(tmp_path, place, program, steps, how="now", way=(), tracer=inside, opt
     ran = tracer("-q", "-e", ALL, *options, "--jsonl", tmp_path / "t", "--", *way, f"{place}/{program}", *steps.split(), env=env)
     assert ran.status == 0 and ran.silent(), ran
     t = Trace(tmp_path / "t")
-    assert t.accounts() and t.end["orphans"] == 0
+    # Without LD_PRELOAD the driver is in cuInit when the library comes.
+    assert t.accounts(missed=["calls"] if way else []) and t.end["orphans"] == 0
     name = {e["lib"]: e["name"] for e in t.ev if e["type"] == "library"}
     assert all(name[e.get("lib", 1)] == ("libnccl" if e["type"] == "collective" else "libcuda") for e in t.calls)
     return t
