@@ -53,7 +53,7 @@ def trace(caller, who, says, *args, before=(), quiet=True, library=LIB, env=()):
 
 @pytest.mark.parametrize("who", ALL)
 @pytest.mark.parametrize("says", ["memfd {lib}\ninit\nalloc 30\n", "memfd {lib}\ninit\nleave\nalloc 30\n", "open {lib}\nmemfd {lib}\ninit\nalloc 30\n",
-                                  "memfd {lib}\nmemfd {lib}\ninit\nchild 30\n"], ids=["plain", "headless", "beside", "child"])
+                                  "memfd {lib}\ninit\nchild 30\n"], ids=["plain", "headless", "beside", "child"])
 def test_in_memory(caller, who, says):
     """memfd_create(): a library without a name, which its process has open for writing."""
     said, t = trace(caller, who, says)
