@@ -452,6 +452,9 @@ long out__make_room(struct out *o, size_t n)
 
 void out__finish(struct out *o)
 {
+	if (o->finished)
+		return;
+	o->finished = true;
 	out__rollback(o);
 	flush(o, patience_ms < 0 ? STUCK_TELL_MS : patience_ms, patience_fd);
 	if (patience_ms < 0 && out__waits(o)) {

@@ -24,10 +24,11 @@ struct out {
 	int fd;
 	bool is_file; /* a regular file: can be cut */
 	bool failed;
-	bool stuck; /* the reader has taken nothing for a while */
-	bool last;  /* the closing lines are made: none is left out */
-	bool held;  /* nothing is written: the buffer grows */
-	int error;  /* errno of the first failure: reported then, and never again */
+	bool finished; /* out__finish() was called: nothing is waited for again */
+	bool stuck;    /* the reader has taken nothing for a while */
+	bool last;     /* the closing lines are made: none is left out */
+	bool held;     /* nothing is written: the buffer grows */
+	int error;     /* errno of the first failure: reported then, and never again */
 	char *name;
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* units that were committed and not written, and never will be */

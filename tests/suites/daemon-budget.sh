@@ -4,6 +4,7 @@
 # time for a user: it answers meanwhile, dumps, reads its configuration and ends; every call of others is counted, and a
 # library that another user loads meanwhile is traced.
 # takes: 70
+# cpus: 2
 # own processes
 set -u
 . tests/lib.sh
@@ -50,8 +51,8 @@ answers()
 	done
 	[ $slow -le 1 ] || { echo "$slow of 8 were late or refused"; return 1; }
 }
-# On a machine that does nothing else it is 0.1 s.
-turns_are_short() { shows 'total("loop_turn_max_seconds") < 1 or print("a turn took", total("loop_turn_max_seconds"))'; }
+# On a machine that does nothing else it is 0.1 s; before there were limits it was 3 to 40 s.
+turns_are_short() { shows 'total("loop_turn_max_seconds") < 2 or print("a turn took", total("loop_turn_max_seconds"))'; }
 counted() { shows 'total("calls_total", command="w-victim", function="cuMemAlloc_v2") == int(made) and total("dropped_total") == 0' made=$made; }
 # A library that the daemon does not know yet is traced.
 newcomer()
