@@ -8,9 +8,11 @@ import tempfile
 
 import pytest
 
-# A job in the background has it ignored, and so would each tracer that is started here.
+# A job in the background has them ignored, and so would each tracer that is started here.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(__file__))
