@@ -371,13 +371,14 @@ static int start(struct daemon *d)
 	ret = open_outputs(d, cpus);
 	if (!ret)
 		ret = daemon__open_otlp(d);
-	time_budget__start();
 	if (!ret && d->o->libcuda)
 		ret = libs__attach_file(&d->t.libs, d->o->libcuda);
 	if (!ret)
 		ret = libs__attach_system(&d->t.libs, true);
 	if (ret)
 		return ret;
+	/* The operator named or installed the libraries so far: they may take longer to read. */
+	time_budget__start();
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){.daemon = true,

@@ -242,8 +242,11 @@ def test_hard(tmp_path, part):
     """What is hard for a thunk, with probes on the same functions."""
     path = tmp_path / "trace"
     ran = cudatrace("-q", "--probe=inject", "-e", "all", "--jsonl", path, "--", O + "/hard/hard", part, env={"LD_LIBRARY_PATH": O + "/hard"})
-    assert ran.status == 0 and ran.err == "", ran
+    # A call in a signal handler that interrupts the library's own code is dropped, counted and reported.
+    warning = r"cudatrace: warning: the trace is incomplete, missing: [\d,]+ CUDA calls?\n"
+    assert ran.status == 0 and re.fullmatch(f"({warning})?", ran.err), ran
     t = Trace(path)
+    assert bool(ran.err) == bool(t.end["drops"]["calls"])
     assert t.accounts(drops=True) and t.end["entries"] == sum(made(ran).values()) == len(t.calls) + t.end["drops"]["calls"]
 
 

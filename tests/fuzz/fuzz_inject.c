@@ -54,7 +54,7 @@ static void begin(void)
 		assert(in.o.fns && !settings__open(&in.settings, &in.o));
 		peer.pid = getpid();
 		peer.turn = UINT32_MAX;
-		assert(!shm__open(&peer.shm, RING_SZ, NULL));
+		assert(!shm__open(&peer.shm, RING_SZ, NULL, NULL));
 		in.peers[0] = &peer;
 		in.peer_cnt = 1;
 	}
