@@ -29,19 +29,22 @@ struct question {
 };
 
 /*
- * Whoever looks for the command's line (pkill -f train.py) means the command and us, and so the
- * witness; whoever looks for ours (pkill -f cudatrace) does not mean the witness. So its line is
- * the command's, which is the end of ours.
+ * A pattern for the command's line (pkill -f train.py) matches the command, our line and so the
+ * witness's; a pattern for ours (pkill -f cudatrace) must not match the witness. So its line is the
+ * command's, which is the end of ours, behind a name by which pidof does not find it.
  */
 static void take_command_line(char **argv, int argc)
 {
+	static const char name[] = "witness";
 	char *begin = program_invocation_name, *from = argv[0];
 	char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
+	char *to = begin + sizeof(name);
 
-	if (begin >= from || from >= end)
+	if (to > from || from >= end)
 		return;
-	memmove(begin, from, end - from);
-	memset(begin + (end - from), 0, from - begin);
+	memcpy(begin, name, sizeof(name));
+	memmove(to, from, end - from);
+	memset(to + (end - from), 0, from - to);
 }
 
 /* Of each signal: who sent it the last time, and how often that was not asked for. */

@@ -239,6 +239,8 @@ def as_timeout(c, sig):
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_ways(program, producer):
     c = Command(program, producer=producer, seconds=0, start_new_session=True)
+    # pidof finds the command alone.
+    assert [p for p in tree(c.p.pid) if pathlib.Path(f"/proc/{p}/cmdline").read_text().split("\0")[0] == program] == [c.command()]
     sent = {}
     for way in (to_group, to_each, to_name, to_tracers_line, to_commands_line, as_timeout):
         for sig in (signal.SIGUSR1, signal.SIGINT if way == to_group else signal.SIGPROF, signal.SIGRTMIN + 1):

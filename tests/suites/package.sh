@@ -34,8 +34,8 @@ check 'the program runs' is "$("$TMP/root/usr/bin/cudatrace" --version | head -1
 make -s O="$O" PREFIX=/usr DESTDIR="$TMP/installed" install >/dev/null 2>&1
 (cd "$TMP/installed" && find . -type f | sort) >"$TMP/in-install"
 check 'it has what make install installs' is "$(comm -13 "$TMP/in-package" "$TMP/in-install")" ''
-check 'and besides: its changelog and copyright' is "$(comm -23 "$TMP/in-package" "$TMP/in-install" | tr '\n' ' ')" \
-	'./usr/share/doc/cudatrace/changelog ./usr/share/doc/cudatrace/copyright '
+check 'and besides: its changelog, copyright and lintian override' is "$(comm -23 "$TMP/in-package" "$TMP/in-install" | tr '\n' ' ')" \
+	'./usr/share/doc/cudatrace/changelog ./usr/share/doc/cudatrace/copyright ./usr/share/lintian/overrides/cudatrace '
 needs_root() { [ "$(id -u)" = 0 ] || { skip "$1" 'needs root'; return 1; }; }
 # By the package manager itself, in a system of its own: nothing is put into this one.
 installed()
