@@ -173,8 +173,8 @@ run   = O='$(abspath $(O))' tests/run.sh
 
 san-unit:
 	$(again) O=$(O)/san SKEL_DIR=$(O) SAN=address,undefined $(UNIT:$(O)/%=$(O)/san/%) $(O)/san/cudatrace
-# What suites build is built before: they run side by side.
-check-build: all static fake-all
+# What suites build is built before: they run side by side. The fuzzers are linked by their own suite, which is long.
+check-build: all static fake-all $(patsubst %.c,$(O)/%.o,$(wildcard tests/fuzz/*.c))
 	$(if $(UNIT),+$(Q)$(MAKE) san-unit)
 
 demo: ## trace a sample program: on the real driver if there is one, else on a stand-in

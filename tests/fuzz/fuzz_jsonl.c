@@ -67,7 +67,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	run->end = *end;
 	run->has_end = true;
 	for (int side = 0; side < 2 && run->diff; side++)
-		diff__end(run->diff, side, end);
+		diff__end(run->diff, side, info, end);
 }
 
 static void write_format(struct run *run, const struct saved_file *file, size_t size)
