@@ -23,6 +23,7 @@
 struct diff_cmd {
 	struct diff *diff;
 	int side;
+	bool has_begun; /* the trace of this side */
 	bool failed;
 };
 
@@ -30,6 +31,7 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 {
 	struct diff_cmd *c = ctx;
 
+	c->has_begun = true;
 	if (diff__begin(c->diff, c->side, info)) {
 		err("out of memory: close other programs");
 		c->failed = true;
@@ -48,7 +50,8 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 {
 	struct diff_cmd *c = ctx;
 
-	diff__end(c->diff, c->side, info, end);
+	if (c->has_begun)
+		diff__end(c->diff, c->side, info, end);
 }
 
 static int write_json(const struct diff *d)
@@ -81,10 +84,16 @@ int cmd_diff(const struct opts *o)
 		goto out;
 	/* What the first one gave must outlive the second. */
 	for (; c.side < 2; c.side++) {
+		c.has_begun = false;
 		readers[c.side] = reader__new(&ops, &c);
 		if (!readers[c.side] ||
 		    reader__files(readers[c.side], &o->files.v[c.side], 1, &file) || c.failed)
 			goto out;
+		if (!c.has_begun) {
+			err("cannot compare %s: its header cannot be read: trace again",
+			    o->files.v[c.side]);
+			goto out;
+		}
 		diff__file(c.diff, c.side, &file);
 	}
 	differ = diff__finish(c.diff);

@@ -27,6 +27,7 @@ struct reader_ops {
 	/* Strings are interned: the same text, the same address. The rest lives until the function
 	 * returns. */
 	void (*event)(void *ctx, const struct trace_event *ev);
+	/* A trace whose header is damaged ends without a begin. */
 	void (*end)(void *ctx, const struct trace_info *info, const struct trace_end *end);
 	/* From time to time: of a file of size bytes (0: not known) so many were taken. */
 	void (*progress)(void *ctx, const char *path, uint64_t pos, uint64_t size);

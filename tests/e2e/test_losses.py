@@ -385,3 +385,12 @@ def test_complete(tmp_path, traced):
     assert lost(json.loads((tmp_path / "live.json").read_text())) == {} and "incomplete" not in ran.err
     summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))
     assert summary["complete"] is True and summary["lost"] == []
+
+
+def test_damaged_header(tmp_path):
+    """A trace with an end line alone: there is nothing to compare, and nothing crashes."""
+    path = tmp_path / "trace"
+    path.write_text('{"ts":0,"type":"hea\n{"ts":9.5,"type":"end","name":"cudatrace","reason":"command exited","events":{"init":3},"calls":3,"wall_ms":9.5}\n')
+    ran = cudatrace("diff", path, path)
+    assert ran.status == 2 and f"cannot compare {path}: its header cannot be read: trace again\n" in ran.err
+    assert cudatrace("report", path).status in (0, 1)

@@ -66,7 +66,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 
 	run->end = *end;
 	run->has_end = true;
-	for (int side = 0; side < 2 && run->diff; side++)
+	for (int side = 0; side < 2 && run->diff && run->report; side++)
 		diff__end(run->diff, side, info, end);
 }
 
