@@ -69,6 +69,7 @@ struct attach {
 	 * level of the caches. */
 	double bare_ns[2], bare_away_ns[CT_COST_LEVELS];
 	double bare_syscall_ns;
+	uint64_t drops[CT_DROP_CNT]; /* of the last attach__totals() */
 	enum mechanism mech;
 	enum nv_probe kernel_probe;
 	struct fnset *fns;

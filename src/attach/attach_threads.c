@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Reads what the BPF side keeps for each thread: calls in flight and counters. */
 #include "attach_priv.h"
+#include "map_rows.h"
 
 #include "ct_nv_bpf.h"
 
@@ -11,23 +12,26 @@
 #include <string.h>
 #include <unistd.h>
 
+struct each {
+	void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx);
+	void *ctx;
+};
+
+static void take_thread(void *ctx, const void *key, const void *val)
+{
+	const struct each *e = ctx;
+
+	/* val is a copy. */
+	e->cb(*(const uint32_t *)key, (struct ct_thread *)val, e->ctx);
+}
+
 void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_thread *t, void *ctx),
 			 void *ctx)
 {
-	struct ct_thread *t = malloc(sizeof(*t));
-	int fd = bpf_map__fd(a->skel->maps.threads);
-	uint32_t key, next;
-	bool first = true;
+	struct each e = {cb, ctx};
 
-	if (!t)
-		return;
-	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
-		first = false;
-		key = next;
-		if (!bpf_map_lookup_elem(fd, &key, t))
-			cb(key, t, ctx);
-	}
-	free(t);
+	map_rows__each(bpf_map__fd(a->skel->maps.threads), sizeof(uint32_t),
+		       sizeof(struct ct_thread), take_thread, &e);
 }
 
 bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt)
@@ -98,30 +102,21 @@ static void send_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 			send_frame(ctx, tid, t, i);
 }
 
-/* System calls that are in the driver, as nv_thread_end() sends them. */
-static void send_driver(struct unfinished *u)
+/* A system call that is in the driver, as nv_thread_end() sends it. */
+static void send_driver(void *ctx, const void *key, const void *val)
 {
-	int fd = bpf_map__fd(u->a->skel->maps.nv_threads);
-	struct ct_nv_thread *st = malloc(sizeof(*st));
-	uint32_t key, next;
-	bool first = true;
+	const struct unfinished *u = ctx;
+	/* val is a copy. */
+	struct ct_nv_thread *st = (struct ct_nv_thread *)val;
+	struct ct_nv *rec = (struct ct_nv *)st->out;
 
-	while (st && !bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
-		struct ct_nv *rec = (struct ct_nv *)st->out;
-
-		first = false;
-		key = next;
-		if (bpf_map_lookup_elem(fd, &key, st) || !st->active || st->off > sizeof(st->out))
-			continue;
-		/* An openat of which nobody knows yet whether it is of a device. */
-		if (rec->dev == CT_NV_NONE)
-			continue;
-		rec->rec.size = st->off;
-		rec->rec.flags = CT_CALL_F_UNFINISHED;
-		rec->end_ns = u->now;
-		u->cb(u->ctx, rec, st->off);
-	}
-	free(st);
+	/* CT_NV_NONE: an openat that may be of another device. */
+	if (!st->active || st->off > sizeof(st->out) || rec->dev == CT_NV_NONE)
+		return;
+	rec->rec.size = st->off;
+	rec->rec.flags = CT_CALL_F_UNFINISHED;
+	rec->end_ns = u->now;
+	u->cb(u->ctx, rec, st->off);
 }
 
 void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec, size_t size),
@@ -130,7 +125,8 @@ void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec,
 	struct unfinished u = {.a = a, .cb = cb, .ctx = ctx, .now = now_ns()};
 
 	attach__each_thread(a, send_thread, &u);
-	send_driver(&u);
+	map_rows__each(bpf_map__fd(a->skel->maps.nv_threads), sizeof(uint32_t),
+		       sizeof(struct ct_nv_thread), send_driver, &u);
 }
 
 static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)
@@ -173,32 +169,55 @@ static void add_misses(struct attach *a, struct ct_totals *sum)
 	}
 }
 
+/* What ended threads left, then the others; until no thread has ended meanwhile, whose numbers
+ * would be in neither. */
+#define TOTALS_TRIES 4
+
 void attach__totals(struct attach *a, struct ct_totals *sum)
 {
+	struct ct_totals ended, after;
 	uint32_t zero = 0;
+	unsigned tries = 0;
 
-	memset(sum, 0, sizeof(*sum));
-	bpf_map__lookup_elem(a->skel->maps.totals, &zero, sizeof(zero), sum, sizeof(*sum), 0);
-	attach__each_thread(a, add_thread, sum);
+	bpf_map__lookup_elem(a->skel->maps.totals, &zero, sizeof(zero), &after, sizeof(after), 0);
+	do {
+		*sum = ended = after;
+		attach__each_thread(a, add_thread, sum);
+		bpf_map__lookup_elem(a->skel->maps.totals, &zero, sizeof(zero), &after,
+				     sizeof(after), 0);
+	} while (memcmp(&ended, &after, sizeof(after)) && ++tries < TOTALS_TRIES);
 	add_misses(a, sum);
+	/* Counters do not fall, even when threads end all the time. */
+	for (int i = 0; i < CT_DROP_CNT; i++) {
+		if (sum->drops[i] < a->drops[i])
+			sum->drops[i] = a->drops[i];
+		a->drops[i] = sum->drops[i];
+	}
+}
+
+struct live {
+	pid_t *pids;
+	unsigned cnt, max;
+};
+
+static void take_live(void *ctx, const void *key, const void *val)
+{
+	struct live *l = ctx;
+	pid_t pid = *(const uint32_t *)key;
+
+	if (target_has_ended(pid))
+		return;
+	if (l->cnt < l->max)
+		l->pids[l->cnt] = pid;
+	l->cnt++;
 }
 
 /* Exits are seen by the BPF side; one whose record was lost is found gone here. */
 unsigned attach__live_pids(struct attach *a, pid_t *pids, unsigned max)
 {
-	int fd = bpf_map__fd(a->skel->maps.pids);
-	uint32_t key, next;
-	unsigned cnt = 0;
-	bool first = true;
+	struct live l = {.pids = pids, .max = max};
 
-	while (!bpf_map_get_next_key(fd, first ? NULL : &key, &next)) {
-		first = false;
-		key = next;
-		if (target_has_ended(key))
-			continue;
-		if (cnt < max)
-			pids[cnt] = key;
-		cnt++;
-	}
-	return cnt;
+	map_rows__each(bpf_map__fd(a->skel->maps.pids), sizeof(uint32_t), sizeof(struct ct_pid),
+		       take_live, &l);
+	return l.cnt;
 }

@@ -2,6 +2,7 @@
 #include "guard.h"
 
 #include "attach_priv.h"
+#include "map_rows.h"
 
 #include "util/log.h"
 
@@ -21,24 +22,21 @@
 #define LOOKS	     25
 #define LOOK_WAIT_NS 20000000
 
+static void let_go_on(void *ctx, const void *key, const void *val)
+{
+	struct ct_pid p = *(const struct ct_pid *)val;
+
+	if (p.flags & CT_PID_F_STOPPED)
+		kill(*(const uint32_t *)key, SIGCONT);
+	if (!(p.flags & CT_PID_F_STOP_ON_LIB))
+		return;
+	p.flags &= ~CT_PID_F_STOP_ON_LIB;
+	bpf_map_update_elem(*(int *)ctx, key, &p, BPF_EXIST);
+}
+
 static void go_on_all(int map_fd)
 {
-	uint32_t key, next;
-	struct ct_pid p;
-	bool first = true;
-
-	while (!bpf_map_get_next_key(map_fd, first ? NULL : &key, &next)) {
-		first = false;
-		key = next;
-		if (bpf_map_lookup_elem(map_fd, &key, &p))
-			continue;
-		if (p.flags & CT_PID_F_STOPPED)
-			kill(key, SIGCONT);
-		if (!(p.flags & CT_PID_F_STOP_ON_LIB))
-			continue;
-		p.flags &= ~CT_PID_F_STOP_ON_LIB;
-		bpf_map_update_elem(map_fd, &key, &p, BPF_EXIST);
-	}
+	map_rows__each(map_fd, sizeof(uint32_t), sizeof(struct ct_pid), let_go_on, &map_fd);
 }
 
 void attach__go_on_all(struct attach *a)

@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "attach_priv.h"
+#include "map_rows.h"
 
 #include "decode/cuda.h"
 #include "decode/value.h"
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ROWS_AT_ONCE 256
 
 _Static_assert(API_CNT <= CT_APIS_MAX, "ct_cfg has room for all families");
 
@@ -148,31 +147,6 @@ void levels__set_default(struct attach *a, enum ct_proc_level level)
 	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
 }
 
-/* Calls fn for each row of a table, which may delete it. In batches: row by row takes two system
- * calls for each. */
-typedef void (*row_fn)(void *ctx, const void *key, const void *val);
-static void each_row(int fd, size_t key_sz, size_t val_sz, row_fn fn, void *ctx)
-{
-	/* Valgrind does not know that the kernel fills them. */
-	char *keys = calloc(ROWS_AT_ONCE, key_sz), *vals = calloc(ROWS_AT_ONCE, val_sz);
-	uint32_t at = 0, next, cnt;
-	bool more = keys && vals, first = true;
-
-	while (more) {
-		cnt = ROWS_AT_ONCE;
-		more = !bpf_map_lookup_batch(fd, first ? NULL : &at, &next, keys, vals, &cnt, NULL);
-		/* At the last ones it says ENOENT. */
-		if (!more && errno != ENOENT)
-			break;
-		for (uint32_t i = 0; i < cnt; i++)
-			fn(ctx, keys + i * key_sz, vals + i * val_sz);
-		first = false;
-		at = next;
-	}
-	free(keys);
-	free(vals);
-}
-
 struct reading {
 	struct attach *a;
 	levels_fn fn;
@@ -199,8 +173,8 @@ void levels__read(struct attach *a, levels_fn fn, void *ctx)
 {
 	struct reading r = {.a = a, .fn = fn, .ctx = ctx};
 
-	each_row(bpf_map__fd(a->skel->maps.counts), sizeof(struct ct_count_key),
-		 sizeof(struct ct_count), read_count, &r);
+	map_rows__each(bpf_map__fd(a->skel->maps.counts), sizeof(struct ct_count_key),
+		       sizeof(struct ct_count), read_count, &r);
 }
 
 /* How many rows a program has, and whose they are. */
@@ -245,7 +219,7 @@ void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void 
 	struct ct_count c;
 
 	if (all)
-		each_row(fd, sizeof(struct ct_count_key), sizeof(c), take_count, &r);
+		map_rows__each(fd, sizeof(struct ct_count_key), sizeof(c), take_count, &r);
 	for (uint32_t id = 0; !all && id < a->spec_cnt && r.rows < share.rows[CT_TABLE_COUNTS];
 	     id++) {
 		struct ct_count_key key = {.life = life, .pid = pid, .func_id = id};
@@ -266,8 +240,8 @@ void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
 {
 	struct reading r = {.a = a, .error_fn = fn, .ctx = ctx};
 
-	each_row(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key), sizeof(uint64_t),
-		 read_error, &r);
+	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),
+		       sizeof(uint64_t), read_error, &r);
 }
 
 static void take_error(void *ctx, const void *key, const void *val)
@@ -288,8 +262,8 @@ void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error
 	/* The whole table is looked at. */
 	if (life && !share_of(a, pid, life).rows[CT_TABLE_ERRORS])
 		return;
-	each_row(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key), sizeof(uint64_t),
-		 take_error, &r);
+	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),
+		       sizeof(uint64_t), take_error, &r);
 }
 
 static void drop_share(void *ctx, const void *key, const void *val)
@@ -309,8 +283,8 @@ void levels__forget_rows(struct attach *a, pid_t pid, ct_life life)
 	if (life)
 		drop_share(&r, &who, NULL);
 	else
-		each_row(bpf_map__fd(a->skel->maps.shares), sizeof(who), sizeof(struct ct_share),
-			 drop_share, &r);
+		map_rows__each(bpf_map__fd(a->skel->maps.shares), sizeof(who),
+			       sizeof(struct ct_share), drop_share, &r);
 }
 
 struct in_flight {
