@@ -35,6 +35,7 @@ int main()
 			cudaOccResult r = {};
 			occupancy_use u = {};
 			double share = -1, want;
+			uint64_t blocks;
 
 			p.computeMajor = d.cc / 10;
 			p.computeMinor = d.cc % 10;
@@ -61,7 +62,9 @@ int main()
 			want = (double)r.activeBlocksPerMultiprocessor * ((u.threads + 31) / 32) /
 			       (threads_max / 32.0);
 			compared++;
-			if (occupancy_share(d.cc, &u, &share) && std::fabs(share - want) < 1e-9)
+			if (occupancy_blocks(d.cc, &u, &blocks))
+				share = occupancy_share(d.cc, u.threads, blocks);
+			if (std::fabs(share - want) < 1e-9)
 				continue;
 			if (!differ++)
 				printf("%d.%d, %d threads, %d registers, %d bytes: %g, not %g; ",

@@ -11,8 +11,8 @@
 
 /* Kept, of one device: half a second at 500,000 a second. */
 #define GPU_KEPT (1u << 18)
-/* Pieces of the time, which grow with the trace. */
-#define GPU_BINS (1u << 15)
+/* Pieces of the time, which grow with the trace: 2 MiB for each part that has them. */
+#define GPU_BINS (1u << 18)
 
 /* What a device was busy with at a moment: any kernel, a copy, a kernel of NCCL, anything but that,
  * anything. */

@@ -192,6 +192,56 @@ static void test_waves_mixed(void **state)
 	check_json("'occupancy':0.5,'streams'");
 }
 
+static void blocks_of(uint32_t threads, uint32_t shared, const char *want)
+{
+	struct trace_event ev;
+
+	capability(9, 0);
+	multiprocessors(132);
+	ask("cuFuncGetAttribute", "'pi':32,'attrib':'CU_FUNC_ATTRIBUTE_NUM_REGS','hfunc':'0x10'");
+	ask("cuFuncGetAttribute",
+	    "'pi':0,'attrib':'CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES','hfunc':'0x10'");
+	ev = launch("k", 1056, 128);
+	ev.launch.func = 0x10;
+	send(&ev);
+	ev = launch("k", 132, threads);
+	ev.launch.func = 0x10;
+	ev.launch.shared_mem_sz = shared;
+	send(&ev);
+	finish();
+	check_json(want);
+	teardown(NULL);
+	setup(NULL);
+}
+
+/* Half a wave each, on two blocks; a whole one on a sixteenth of the warps. No launch has the
+ * largest grid, the largest block and the most shared memory together. */
+static void test_waves_of_blocks(void **state)
+{
+	blocks_of(128, 0, "'registers':32,'occupancy':1,'waves':0.5,'tail_share':0.5,'streams'");
+	blocks_of(1024, 0, "'registers':32,'streams'");
+	blocks_of(128, 200 << 10, "'registers':32,'streams'");
+}
+
+/* Two functions of one name, from two modules. */
+static void test_occupancy_of_two(void **state)
+{
+	struct trace_event ev;
+
+	capability(9, 0);
+	for (int i = 0; i < 2; i++) {
+		ev = launch("k", 10, 256);
+		ev.launch.func = 0x10 + i;
+		send(&ev);
+	}
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':8,'func':'0x10','blockSize':256,'dynamicSMemSize':0");
+	ask("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	    "'numBlocks':2,'func':'0x11','blockSize':256,'dynamicSMemSize':0");
+	finish();
+	check_json("'blocks':20,'streams'");
+}
+
 static void ncu(const char *name, const char *mangled, const char *const *argv, unsigned argc,
 		const char *want)
 {
@@ -252,16 +302,18 @@ static void test_occupancy_mixed(void **state)
 static void shares(unsigned cc, uint64_t threads, uint64_t regs, uint64_t shared, double want)
 {
 	const struct occupancy_use use = {threads, regs, shared};
-	double got = -1;
+	uint64_t blocks;
+	double got;
 
-	assert_true(occupancy_share(cc, &use, &got));
+	assert_true(occupancy_blocks(cc, &use, &blocks));
+	got = occupancy_share(cc, threads, blocks);
 	assert_true(got > want - 1e-9 && got < want + 1e-9);
 }
 
 static void test_limits(void **state)
 {
 	const struct occupancy_use use = {256, 32, 0};
-	double share;
+	uint64_t blocks;
 
 	shares(90, 1024, 32, 0, 1);
 	shares(90, 1024, 33, 0, 0.5);		     /* 1280 registers a warp: 48 warps */
@@ -271,7 +323,7 @@ static void test_limits(void **state)
 	shares(80, 128, 32, 40 * 1024, 4 * 4 / 64.); /* 41 KiB each of 164 */
 	shares(70, 128, 32, 40 * 1024, 2 * 4 / 64.); /* 40 KiB each of 96 */
 	shares(120, 768, 40, 0, 1);
-	assert_false(occupancy_share(65, &use, &share));
+	assert_false(occupancy_blocks(65, &use, &blocks));
 	assert_int_equal(occupancy_max_threads(89), 1536);
 	assert_int_equal(occupancy_max_threads(65), 0);
 }
@@ -286,6 +338,8 @@ int main(void)
 		TEST(test_waves),
 		TEST(test_waves_of_small),
 		TEST(test_waves_mixed),
+		TEST(test_waves_of_blocks),
+		TEST(test_occupancy_of_two),
 		TEST(test_ncu),
 		TEST(test_occupancy_mixed),
 		TEST(test_limits),

@@ -116,6 +116,9 @@ static uint64_t volume(const uint32_t d[3])
 static void note_config(struct kernel *row, const struct launch_info *l, uint64_t blocks,
 			uint64_t threads)
 {
+	row->is_mixed |= row->has_config &&
+			 (threads != row->block_threads || l->shared_mem_sz != row->shared_mem ||
+			  memcmp(row->cluster, l->cluster, sizeof(l->cluster)));
 	if (!row->has_config || blocks < row->grid_blocks_min) {
 		row->grid_blocks_min = blocks;
 		memcpy(row->grid_min, l->grid, sizeof(l->grid));

@@ -19,12 +19,13 @@ struct kernel {
 	uint32_t shared_mem, stream_cnt;
 	uint64_t last_stream, last_func;
 	bool has_config;
+	bool is_mixed; /* its launches differ in threads of a block, shared memory or cluster */
 	/* from the finish on */
 	bool has_registers, has_occupancy, has_waves;
 	uint64_t registers;
 	double occupancy;
 	uint64_t resident; /* with has_occupancy: blocks of it that a multiprocessor holds */
-	/* Of the largest grid: blocks to those that the GPU holds at once; and the part of the
+	/* Of the largest grid, where all launches have one block: blocks to those that the GPU holds at once; and the part of the
 	 * room for blocks, over all waves, that the last one leaves empty. */
 	double waves, tail_share;
 };

@@ -144,26 +144,27 @@ static void say_registers(struct kernel *row, const struct kernel_func *f)
 	row->has_registers = true;
 }
 
+/* The same of the occupancy. A kernel of several blocks has several, and no launch has the largest
+ * of each. */
 static void say_occupancy(struct kernels *k, struct kernel *row, const struct kernel_func *f)
 {
-	unsigned cc = kernels_cc(k), most = occupancy_max_threads(cc);
+	unsigned cc = kernels_cc(k);
 	struct occupancy_use use = {row->block_threads, f->registers,
 				    f->shared_mem + row->shared_mem};
+	uint64_t resident;
 
-	if (!most || !row->has_config || row->cluster[0] > 1 || row->cluster[1] > 1 ||
-	    row->cluster[2] > 1)
+	if (!occupancy_max_threads(cc) || !row->has_config || row->is_mixed ||
+	    row->cluster[0] > 1 || row->cluster[1] > 1 || row->cluster[2] > 1)
 		return;
 	if (f->has_resident && f->resident_threads == row->block_threads &&
-	    f->resident_shared == row->shared_mem) {
-		uint64_t warps = (row->block_threads + 31) / 32 * f->resident;
-
-		row->has_occupancy = warps <= most / 32;
-		row->occupancy = warps / (most / 32.0);
-		row->resident = f->resident;
-	} else if (f->has_registers && f->has_shared && !row->has_occupancy) {
-		row->has_occupancy = occupancy_share(cc, &use, &row->occupancy) &&
-				     occupancy_blocks(cc, &use, &row->resident);
-	}
+	    f->resident_shared == row->shared_mem)
+		resident = f->resident;
+	else if (!f->has_registers || !f->has_shared || !occupancy_blocks(cc, &use, &resident))
+		return;
+	row->is_mixed = row->has_occupancy && row->resident != resident;
+	row->occupancy = occupancy_share(cc, row->block_threads, resident);
+	row->has_occupancy = !row->is_mixed && row->occupancy <= 1;
+	row->resident = resident;
 }
 
 /* Blocks that take equally long run in waves, each as large as the GPU has room for. */

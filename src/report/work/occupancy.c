@@ -71,12 +71,7 @@ bool occupancy_blocks(unsigned cc, const struct occupancy_use *use, uint64_t *re
 	return true;
 }
 
-bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share)
+double occupancy_share(unsigned cc, uint64_t threads, uint64_t blocks)
 {
-	uint64_t blocks;
-
-	if (!occupancy_blocks(cc, use, &blocks))
-		return false;
-	*share = (double)(blocks * (round_up(use->threads, WARP) / WARP)) / limits_of(cc)->warps;
-	return true;
+	return (double)(blocks * (round_up(threads, WARP) / WARP)) / limits_of(cc)->warps;
 }

@@ -17,7 +17,7 @@ struct occupancy_use {
 unsigned occupancy_max_threads(unsigned cc);
 /* Blocks that one multiprocessor holds at once; false when that cannot be told. */
 bool occupancy_blocks(unsigned cc, const struct occupancy_use *use, uint64_t *blocks);
-/* The part (0..1) of the warps that can be resident; false when that cannot be told. */
-bool occupancy_share(unsigned cc, const struct occupancy_use *use, double *share);
+/* The part (0..1) of its warps that so many blocks have. cc is one that is known here. */
+double occupancy_share(unsigned cc, uint64_t threads, uint64_t blocks);
 
 #endif /* REPORT_WORK_OCCUPANCY_H */
