@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BIN_NS 10000
+#define BIN_NS 1000
 
 const uint64_t gpu_gap_below[GPU_GAP_CLASSES] = {10000, 100000, 1000000, 10000000, UINT64_MAX};
 

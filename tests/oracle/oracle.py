@@ -219,6 +219,30 @@ def check_gpu(d, lines, report):
         d.same(f"gpu.kernels.{row['name'][:40]}.total_ns", row["total_ns"], sum(times), 1e-5)
 
 
+def check_gpu_iterations(d, lines, report):
+    """Whether iterations wait for the GPU: it was busy for nine tenths of the time, but for what a piece of time at its ends may be off."""
+    its, said = report["iterations"], report["gpu"].get("iterations")
+    if not said or its["count"] != len(its["list"]):
+        return
+    names = {(x["pid"], x["device"]): x.get("uuid") for x in lines if x["type"] == "gpu_device"}
+    spans, users = collections.defaultdict(list), collections.defaultdict(set)
+    for x in lines:
+        if x["type"] == "gpu":
+            device = names.get((x["pid"], x["device"])) or x["device"]
+            spans[device].append(span(x))
+            users[device].add(x["pid"])
+    mine = [sorted(s) for device, s in spans.items() if its["pid"] in users[device]]
+    shares = []
+    for it in its["list"][its["warmup"]:]:
+        a, b = ns(it["ts"]), ns(it["ts"]) + it["time_ns"]
+        if b > a:
+            shares.append(max((union([(max(x, a), min(y, b)) for x, y in s if y > a and x < b]) / (b - a) for s in mine), default=0))
+    d.law(f"gpu.iterations.gpu_bound {said['gpu_bound']}: the lines have {sorted(shares)}",
+          sum(x >= 0.95 for x in shares) <= said["gpu_bound"] <= sum(x >= 0.85 for x in shares))
+    d.same("gpu.iterations: all are counted", said["gpu_bound"] + said["host_bound"], len(shares))
+    d.law("gpu.iterations.busy_share_median", not shares or abs(said["busy_share_median"] - sorted(shares)[len(shares) // 2]) <= 0.05)
+
+
 def check_gemms(d, lines, calls, report):
     """Operations a second: of products of which an execution is in the trace, over the time of these."""
     by_id = {(c["pid"], c["id"]): c for c in calls}
@@ -300,6 +324,7 @@ def check(lines, report):
     check_waits(d, calls, report)
     if any(x["type"] == "gpu" for x in lines):
         check_gpu(d, lines, report)
+        check_gpu_iterations(d, lines, report)
     laws(d, report)
     return d
 

@@ -101,6 +101,20 @@ static void test_host_bound(void **state)
 	says("launch-bound", "busy for 27");
 }
 
+/* The same, in a trace of a minute: a piece of the GPU's time is longer than an iteration, and says
+ * nothing of one. */
+static void test_too_coarse(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(20);
+		executed("kernel", 1000, 41000);
+		wait_for(50000);
+	}
+	executed("kernel", 60000000000, 1000);
+	finds_no("launch-bound");
+	check_json("'iterations_unknown':'the trace is too long for iterations as short as these");
+}
+
 static void test_gpu_bound(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -544,6 +558,7 @@ int main(void)
 		TEST(test_comm_alone),
 		TEST(test_comm_beside),
 		TEST(test_gpu_bound),
+		TEST(test_too_coarse),
 		TEST(test_host_bound),
 		TEST(test_small_syncs),
 		TEST(test_no_small_syncs),

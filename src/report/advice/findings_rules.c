@@ -80,11 +80,12 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 /* Lost: the time in which a device communicated and did nothing else. */
 static bool comm_alone(const struct findings *f, struct finding *x)
 {
-	bool steps = f->it.count > f->it.warmup;
 	struct gpu_result g;
 	double share;
+	bool steps;
 
 	gpu_result(f->r, &g);
+	steps = g.gpu_bound + g.host_bound;
 	share = steps ? g.iter_alone_median : ratio_of(g.alone_ns, g.span_ns);
 	if (share < ALONE_SHARE)
 		return false;

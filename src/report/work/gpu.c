@@ -188,6 +188,16 @@ static double median_of(double *values, size_t cnt)
 	return cnt ? values[cnt / 2] : 0;
 }
 
+static uint64_t longest_piece(const struct gpu *g)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < g->devices.cnt; i++)
+		if (g->devices.of[i]->busy.bin_ns > ns)
+			ns = g->devices.of[i]->busy.bin_ns;
+	return ns;
+}
+
 static void judge_iterations(struct gpu *g)
 {
 	struct iter_result its;
@@ -195,6 +205,10 @@ static void judge_iterations(struct gpu *g)
 	size_t cnt = 0;
 
 	iter_result(g->r, &its);
+	if (its.count && longest_piece(g) * ITER_PIECES > its.dist[ITS_TIME].median) {
+		g->res.iter_coarse_ns = longest_piece(g);
+		return;
+	}
 	busy = its.count ? calloc(3 * its.count, sizeof(*busy)) : NULL;
 	if (!busy)
 		return;

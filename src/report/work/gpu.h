@@ -7,6 +7,8 @@
 
 /* What the GPU was busy for so much of the time is bound by it. */
 #define GPU_BOUND_SHARE 0.9
+/* A piece at an iteration's end may be in two of them. */
+#define ITER_PIECES 10
 
 struct gpu_result {
 	uint64_t executions; /* 0: there are no times */
@@ -24,6 +26,9 @@ struct gpu_result {
 	 */
 	uint64_t gpu_bound, host_bound;
 	double iter_busy_median, iter_comm_median, iter_alone_median;
+	/* Not 0: none of that is known, for the devices' time is kept in pieces of this length, and
+	 * an iteration has fewer than ITER_PIECES. */
+	uint64_t iter_coarse_ns;
 };
 void gpu_result(const struct report *r, struct gpu_result *res);
 

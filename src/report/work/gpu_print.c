@@ -7,6 +7,8 @@
 
 #include "text/kernel_name.h"
 
+#define WORDS_SZ 512
+
 /* --- JSON --- */
 
 static void put_sum(struct json *j, const struct gpu_sum *s)
@@ -123,10 +125,25 @@ static void put_one(struct json *j, const char *name, const struct gpu_sum *s)
 	json_close(j);
 }
 
+/* Why nothing is known of iterations. */
+static void coarse_words(const struct gpu_result *res, char text[WORDS_SZ])
+{
+	char piece[CELL_SZ];
+
+	human_time(piece, res->iter_coarse_ns);
+	snprintf(
+		text, WORDS_SZ,
+		"the trace is too long for iterations as short as these: the GPU's time is kept in "
+		"pieces of %s, and an iteration has fewer than %d of them; trace for a shorter "
+		"time (--duration)",
+		piece, ITER_PIECES);
+}
+
 void gpu_json(const void *a, struct json *j)
 {
 	const struct gpu *g = a;
 	const struct gpu_result *res = &g->res;
+	char text[WORDS_SZ];
 
 	json_open(j, gpu_ops.name);
 	json_u64(j, "executions", res->executions);
@@ -162,6 +179,10 @@ void gpu_json(const void *a, struct json *j)
 		json_f64(j, "communicating_share_median", res->iter_comm_median);
 		json_f64(j, "alone_share_median", res->iter_alone_median);
 		json_close(j);
+	}
+	if (res->iter_coarse_ns) {
+		coarse_words(res, text);
+		json_str(j, "iterations_unknown", text);
 	}
 	json_close(j);
 }
@@ -320,7 +341,7 @@ static void print_words(const struct gpu *g, const struct term *term)
 {
 	const struct gpu_result *res = &g->res;
 	const struct trace_end *end = g->r->end;
-	char a[CELL_SZ], b[CELL_SZ], text[512];
+	char a[CELL_SZ], b[CELL_SZ], text[WORDS_SZ + 96], why[WORDS_SZ];
 
 	if (g->all.queue_cnt) {
 		human_time(a, res->queue_p50_ns);
@@ -337,6 +358,13 @@ static void print_words(const struct gpu *g, const struct term *term)
 			"Iterations: %s bound by the GPU, %s by the host; the GPU is busy for %.0f %% "
 			"of the median one",
 			a, b, 100 * res->iter_busy_median);
+		print_line(term, text);
+	}
+	if (res->iter_coarse_ns) {
+		coarse_words(res, why);
+		snprintf(text, sizeof(text),
+			 "Iterations: whether the GPU or the host binds them is not known: %s",
+			 why);
 		print_line(term, text);
 	}
 	if (res->iter_comm_median > 0) {

@@ -156,7 +156,7 @@ const sections = {
 		const its = g.iterations;
 		return [
 			figures([['executions', fmt.count(g.executions)], ['from call to start', g.queue ? fmt.ns(g.queue.p50_ns) : '', g.queue ? `99 % below ${fmt.ns(g.queue.p99_ns)}` : ''],
-				['iterations that wait for the GPU', its ? `${fmt.count(its.gpu_bound)} of ${fmt.count(its.gpu_bound + its.host_bound)}` : '', its ? `busy for ${fmt.share(its.busy_share_median)} of the median one` : '']]),
+				['iterations that wait for the GPU', its ? `${fmt.count(its.gpu_bound)} of ${fmt.count(its.gpu_bound + its.host_bound)}` : g.iterations_unknown ? 'not known' : '', its ? `busy for ${fmt.share(its.busy_share_median)} of the median one` : g.iterations_unknown || '']]),
 			table.make([{label: 'GPU', get: sections.gpuName, name: true, title: x => [x.uuid, x.model, x.pci].filter(Boolean).join(', ')}, col.count('executions', 'executions'), col.ns('observed', 'span_ns'), col.ns('computes', 'compute_ns'), col.ns('copies', 'copy_ns'),
 				col.ns('both at once', 'overlap_ns'), ...(g.devices.some(x => x.communicating_ns) ? [col.ns('communicates', 'communicating_ns'), col.ns('does only that', 'alone_ns')] : []), col.ns('idle', 'idle_ns', {bar: x => x.idle_ns / (x.span_ns || 1)}), col.ns('longest pause', 'longest_gap_ns', {minor: true})], g.devices, {label: 'Devices'}),
 			has(g.kernels) ? sub('Kernels by their time', table.make([col.kernel('kernel', 'name'), col.count('executions', 'count'), col.ns('total', 'total_ns', {bar: x => x.total_ns / all}), col.ns('mean', 'mean_ns'),
