@@ -65,6 +65,14 @@ class Thread:
         self.copy = rng.choice([0, 4096, 3 << 20])
         self.products = rng.random() < 0.5
         self.pause = rng.choice([0, 10_000, 1_000_000])
+        self.whole = rng.random() < 0.4  # waits for its context, and so for other threads' streams of that
+
+    def begin(self):
+        """The device's primary context."""
+        for name, args in (("cuDevicePrimaryCtxRetain", {"pctx": hex(0xc000 + self.device), "dev": self.device}),
+                           ("cuCtxSetCurrent", {"ctx": hex(0xc000 + self.device)})):
+            begin, end = self.took(1000, 3000)
+            self.m.call(self, begin, end, "context", "retain" if "dev" in args else "set", name, args=args)
 
     def took(self, low, high):
         begin = self.now + self.m.pick(100, 2000)
@@ -101,10 +109,18 @@ class Thread:
 
     def wait(self):
         begin = self.now + self.m.pick(100, 3000)
+        if self.whole:
+            mine = [end for (pid, device, _), end in self.m.free.items() if (pid, device) == (self.pid, self.device)]
+            self.now = max(begin, *mine) + 5000
+            self.m.call(self, begin, self.now, "sync", "sync", "cuCtxSynchronize", args={})
+            return
         self.now = max(begin + 5000, self.m.free[self.pid, self.device, self.stream] + 5000)
         self.m.call(self, begin, self.now, "sync", "sync", "cuStreamSynchronize", stream=self.stream, args={"hStream": self.stream})
 
     def run(self):
+        """Pauses after each step, so that others can go on."""
+        self.begin()
+        yield
         for _ in range(self.steps):
             if self.copy:
                 self.transfer("HtoD")
@@ -115,6 +131,7 @@ class Thread:
                     self.launch(f"kernel{i % 3}", self.kernel_ns)
             if self.copy:
                 self.transfer("DtoH")
+            yield
             self.wait()
             self.now += self.pause
 
@@ -132,8 +149,12 @@ def trace(seed):
                          "multiprocessors": 132, "clock_khz": 1980000})
         for i in range(rng.randrange(1, 4)):
             threads.append(Thread(m, pid, pid + i, rng.randrange(devices), hex(0x100 * (i + 1)), rng.randrange(5, 40)))
-    for t in threads:
-        t.run()
+    running = [(t, t.run()) for t in threads]
+    while running:
+        # Who is behind goes on: a wait must know what others have submitted by then.
+        at = min(range(len(running)), key=lambda i: running[i][0].now)
+        if next(running[at][1], running) is running:
+            del running[at]
     end = max(t.now for t in threads) + 1_000_000
     if rng.random() < 0.3:
         t = rng.choice(threads)

@@ -272,6 +272,19 @@ def check_idle(d, report):
     d.same("idle.by_cause: the parts add up", sum(x["total_ns"] for x in idle["by_cause"]), idle["total_ns"])
 
 
+def check_idle_is_idle(d, lines, report):
+    """The host's lower bound: in none of its periods a GPU executed anything of that process. Clocks of GPU and host differ a little."""
+    spans = collections.defaultdict(list)
+    for x in lines:
+        if x["type"] == "gpu":
+            spans[x["pid"]].append(span(x))
+    for period in report["idle"]["list"]:
+        a = ns(period["ts"])
+        b = a + period["duration_ns"]
+        busy = union([(max(x, a), min(y, b)) for x, y in spans[period["pid"]] if y > a and x < b])
+        d.law(f"idle.list at {period['ts']}: the GPU executed for {busy} of {b - a} ns", busy <= max(2000, (b - a) // 100))
+
+
 def check_stages(d, report):
     stages, over = report["stages"], report["overview"]
     d.same("stages: the parts add up to the trace", sum(s["wall_ns"] for s in stages["list"]), over["wall_ns"], 1e-3)
@@ -325,6 +338,7 @@ def check(lines, report):
     if any(x["type"] == "gpu" for x in lines):
         check_gpu(d, lines, report)
         check_gpu_iterations(d, lines, report)
+        check_idle_is_idle(d, lines, report)
     laws(d, report)
     return d
 

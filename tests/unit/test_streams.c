@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The report's analysis of streams and events. */
 #include "memory_check.h"
+#include "report/time/idle.h"
 #include "report/work/streams.h"
+
+static void ask(const char *symbol, const char *args)
+{
+	struct trace_event ev = begin(symbol);
+
+	call_args(&ev, "%s", args);
+}
+
+static void idle_is(uint64_t count)
+{
+	struct idle_result d;
+
+	idle_result(r, &d);
+	assert_int_equal(d.count, count);
+}
 
 static void of_event(const char *symbol, uint64_t event, int32_t result)
 {
@@ -155,11 +171,76 @@ static void test_per_thread(void **state)
 	check_json("'default_stream':{'launches':0,");
 }
 
+static void two_contexts(void)
+{
+	ask("cuCtxCreate_v2", "'pctx':'0xa0','dev':0");
+	on("cuStreamCreate", 0x10, "'phStream':'0x10'");
+	ask("cuCtxCreate_v2", "'pctx':'0xa1','dev':1");
+	launch_on(0x11);
+	launch_on(0);
+	ask("cuCtxSetCurrent", "'ctx':'0xa0'");
+	launch_on(0x10);
+	launch_on(0);
+}
+
+/* cuCtxSynchronize waits for the thread's context: the other device may be at work. */
+static void test_context(void **state)
+{
+	two_contexts();
+	ask("cuCtxSynchronize", "");
+	launch_on(0x10); /* 1 deep; 0x11 is busy: not idle */
+	idle_is(0);
+	ask("cuCtxSynchronize", "");
+	ask("cuCtxSynchronize_v2", "'ctx':'0xa1'");
+	launch_on(0x10);
+	idle_is(1);
+	launch_on(0x11);
+	finish();
+	check_json("{'stream':'0x10','pid':100,'default':false,'created_ts':0.003500,'launches':3,"
+		   "'transfers':0,'bytes':0,'syncs':0,'sync_ns':0,'max_depth':1,");
+	check_json("{'stream':'0x11','pid':100,'default':false,'launches':2,'transfers':0,"
+		   "'bytes':0,'syncs':0,'sync_ns':0,'max_depth':1,");
+	check_json("{'stream':'0x0','pid':100,'default':true,'context':'0xa0','launches':1,");
+	check_json("{'stream':'0x0','pid':100,'default':true,'context':'0xa1','launches':1,");
+}
+
+/* Which of them a thread waits for that has set none is not known. */
+static void test_context_unknown(void **state)
+{
+	two_contexts();
+	f.tid++;
+	ask("cuCtxSynchronize", "");
+	ask("cuStreamSynchronize", "'hStream':'0x0'");
+	launch_on(0x10);
+	idle_is(0);
+	finish();
+	check_json("{'stream':'0x10','pid':100,'default':false,'created_ts':0.003500,'launches':2,"
+		   "'transfers':0,'bytes':0,'syncs':0,'sync_ns':0,'max_depth':2,");
+}
+
+/* A process that the trace met later: no context is known, which counts as one. */
+static void test_context_not_seen(void **state)
+{
+	launch_on(0x10);
+	launch_on(0x11);
+	ask("cuCtxSynchronize", "");
+	launch_on(0x10);
+	finish();
+	idle_is(1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_edges_and_depth), TEST(test_events_and_handles),    TEST(test_captured),
-		TEST(test_default_stream),  TEST(test_default_stream_beside), TEST(test_per_thread),
+		TEST(test_edges_and_depth),
+		TEST(test_events_and_handles),
+		TEST(test_captured),
+		TEST(test_default_stream),
+		TEST(test_default_stream_beside),
+		TEST(test_per_thread),
+		TEST(test_context),
+		TEST(test_context_unknown),
+		TEST(test_context_not_seen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,21 @@ uint64_t memory__current(struct mem_proc *p, uint32_t tid)
 	return contexts__current(&p->ledger.ctx, tid);
 }
 
+uint64_t memory_context(const struct report *r, const struct trace_event *ev)
+{
+	struct memory *m = r->an[AN_MEMORY];
+	struct mem_proc *p = m ? memory__proc(m, ev->pid) : NULL;
+	uint64_t ctx;
+
+	if (!p)
+		return CONTEXT_UNKNOWN;
+	/* cuCtxSynchronize_v2, of CUDA 13 */
+	if (ev->fn->class == CLASS_SYNC && event_arg_u64(ev, "ctx", &ctx) && ctx)
+		return ctx;
+	ctx = contexts__current(&p->ledger.ctx, ev->tid) ?: contexts__only(&p->ledger.ctx);
+	return ctx || !p->ledger.ctx.by_handle ? ctx : CONTEXT_UNKNOWN;
+}
+
 int memory__device_of(const struct mem_proc *p, uint64_t ctx)
 {
 	const struct context *c =

@@ -15,6 +15,12 @@ enum host_place {
 };
 enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t addr);
 
+/* The context that a call waits for (cuCtxSynchronize), or submits to. 0: the process has none that
+ * the trace has seen. CONTEXT_UNKNOWN: it may be any of several. */
+#define CONTEXT_UNKNOWN UINT64_MAX
+struct trace_event;
+uint64_t memory_context(const struct report *r, const struct trace_event *ev);
+
 struct memory_result {
 	uint64_t frees;
 	uint64_t device_peak; /* bytes */

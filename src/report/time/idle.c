@@ -5,10 +5,11 @@
  * submits work. The GPU may have been idle before that call returned, and often between two
  * kernels: the sum is a lower bound.
  *
- * A stream is done when a synchronisation of it, of its context, or of an event recorded after its
- * last work has returned, a query of those said so, or a copy to the host that waits has returned.
- * What the stream itself had waited for before (cuStreamWaitEvent) is done then too. A blocking
- * copy to the device proves nothing: it may return when the data is staged.
+ * A stream is done when a synchronisation of it, of its context (cuCtxSynchronize, not of others),
+ * or of an event recorded after its last work has returned, a query of those said so, or a copy to
+ * the host that waits has returned. What the stream itself had waited for before
+ * (cuStreamWaitEvent) is done then too. A blocking copy to the device proves nothing: it may return
+ * when the data is staged.
  */
 #include "idle_priv.h"
 
@@ -17,6 +18,7 @@
 
 #include "model/call.h"
 #include "report/iter/iter.h"
+#include "report/memory/memory.h"
 
 #define STREAMS_MAX    65536
 #define EVENTS_MAX     (1 << 18)
@@ -71,7 +73,15 @@ static uint64_t handle_key(uint32_t pid, uint64_t handle)
 	return pair_key(handle, pid);
 }
 
-/* The stream of a call, as its key: one default stream per thread where the call says so. */
+static bool is_default(const struct trace_event *ev, uint64_t handle)
+{
+	uint64_t meant = call_stream(ev, handle);
+
+	return !meant || meant == CU_STREAM_PER_THREAD;
+}
+
+/* The stream of a call, as its key. Each context has default streams of its own: one, and one for
+ * each thread where the call says so. */
 static struct idle_stream *stream_get(struct idle *d, const struct trace_event *ev, uint64_t handle)
 {
 	struct idle_stream *streams;
@@ -82,6 +92,8 @@ static struct idle_stream *stream_get(struct idle *d, const struct trace_event *
 		key = thread_key(ev->pid, ev->tid) | THREAD_DEFAULT;
 	else
 		key = handle_key(ev->pid, meant);
+	if (is_default(ev, handle))
+		key = pair_key(key, memory_context(d->r, ev));
 	i = keys_get(&d->stream_keys, key, STREAMS_MAX, ROOM_STREAMS);
 	if (i == KEYS_NONE)
 		return NULL;
@@ -232,6 +244,8 @@ static void on_submit(struct idle *d, struct idle_proc *p, const struct trace_ev
 	}
 	s->idle_ns = 0;
 	s->submit_ns = ev->start_ns;
+	if (!s->created)
+		s->ctx = memory_context(d->r, ev);
 	p->busy_cnt += !s->busy;
 	s->busy = true;
 	list_busy(d, p, s);
@@ -256,9 +270,14 @@ static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream 
 	}
 }
 
+/* All streams of its context. */
 static void all_done(struct idle *d, struct idle_proc *p, const struct trace_event *ev)
 {
+	uint64_t ctx = memory_context(d->r, ev);
 	uint32_t next = p->first_busy;
+
+	if (ctx == CONTEXT_UNKNOWN)
+		return;
 
 	p->first_busy = 0;
 	while (next) {
@@ -266,7 +285,8 @@ static void all_done(struct idle *d, struct idle_proc *p, const struct trace_eve
 
 		next = s->next_busy;
 		s->listed = false;
-		stream_done(d, p, s, ev->start_ns, ev);
+		if (s->ctx == ctx)
+			stream_done(d, p, s, ev->start_ns, ev);
 		/* What another thread submitted meanwhile is not done. */
 		if (s->busy)
 			list_busy(d, p, s);
@@ -285,6 +305,8 @@ static void on_done(struct idle *d, struct idle_proc *p, const struct trace_even
 			stream_done(d, p, &d->streams[e->stream - 1], e->record_ns, ev);
 	} else if ((ev->has & HAS_STREAM) || ev->fn->op != OP_SYNC) {
 		s = stream_get(d, ev, ev->has & HAS_STREAM ? ev->stream : 0);
+		if (s && is_default(ev, s->handle) && s->ctx == CONTEXT_UNKNOWN)
+			return;
 		/* a blocking copy is the work that it waits for */
 		if (s)
 			stream_done(d, p, s, ev->start_ns, ev);
@@ -310,6 +332,16 @@ static void on_event_call(struct idle *d, const struct trace_event *ev)
 	} else if (e->stream) {
 		s->waits[s->wait_cnt++ % IDLE_WAITS] = (struct idle_wait){e->stream, e->record_ns};
 	}
+}
+
+static void on_create(struct idle *d, const struct trace_event *ev)
+{
+	struct idle_stream *s = stream_get(d, ev, ev->stream);
+
+	if (!s)
+		return;
+	s->ctx = memory_context(d->r, ev);
+	s->created = s->ctx && s->ctx != CONTEXT_UNKNOWN;
 }
 
 static bool says_done(const struct trace_event *ev)
@@ -341,6 +373,9 @@ static void idle_event(void *a, const struct trace_event *ev)
 	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_CU_EVENT) &&
 		 !ev->is_error)
 		on_event_call(d, ev);
+	else if (ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE &&
+		 (ev->has & HAS_STREAM) && !ev->is_error)
+		on_create(d, ev);
 }
 
 static void idle_finish(void *a)

@@ -35,6 +35,8 @@ struct idle_wait {
 
 struct idle_stream {
 	uint64_t handle, submit_ns, idle_ns;
+	uint64_t ctx; /* memory_context() of the call that made it, or of its last work */
+	bool created; /* in that context */
 	uint32_t pid;
 	bool busy;
 	uint64_t cnt, total_ns, max_ns;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Calls that block: synchronisations and copies between host and device that are not async. For
- * what: the last kernel on the stream (of the process, when all of it is waited for), or the copy
- * itself. And calls that may block, without a claim that they did.
+ * what: the last kernel on the stream, or the copy itself. When a whole context is waited for: the
+ * last kernel that the thread launched in it, or where it launched none, any thread. And calls that
+ * may block, without a claim that they did.
  */
 #include "wait.h"
 
@@ -12,6 +13,7 @@
 #include "model/call.h"
 #include "report/callers.h"
 #include "report/collect.h"
+#include "report/memory/memory.h"
 
 #define THREADS_MAX 65536
 #define STREAMS_MAX 65536
@@ -55,7 +57,7 @@ struct waits {
 	struct wait_for *fors;
 	struct wait_thread *threads;
 	unsigned fn_cap, for_cap, thread_cap, may_cap;
-	struct keys last_keys; /* streams, and processes */
+	struct keys last_keys; /* streams, threads in contexts, and contexts */
 	const char **last;     /* kernel that was launched last */
 	unsigned last_cap;
 	struct callers callers;
@@ -96,17 +98,23 @@ static void waits__free(void *a)
 	free(w);
 }
 
-static uint64_t stream_key(const struct trace_event *ev, bool whole_process)
-{
-	uint64_t key = ev->has & HAS_STREAM ? ev->stream : 0;
+/* Where a kernel may be the last one. */
+enum last_of { OF_STREAM, OF_THREAD, OF_CONTEXT, LAST_CNT };
 
-	return pair_key(whole_process ? UINT64_MAX : key, ev->pid);
+static uint64_t last_key(const struct waits *w, const struct trace_event *ev, enum last_of of)
+{
+	uint64_t stream = call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
+	bool own = !stream || stream == CU_STREAM_PER_THREAD; /* each context has it */
+	uint64_t ctx = of != OF_STREAM || own ? memory_context(w->r, ev) : 0;
+	uint64_t key = of == OF_STREAM ? stream : UINT64_MAX - of;
+	bool threads = of == OF_THREAD || (of == OF_STREAM && stream == CU_STREAM_PER_THREAD);
+
+	return pair_key(pair_key(pair_key(key, ctx), ev->pid), threads ? ev->tid : 0);
 }
 
-static void note_launch(struct waits *w, const struct trace_event *ev, bool whole_process)
+static void note_launch(struct waits *w, const struct trace_event *ev, enum last_of of)
 {
-	uint32_t i =
-		keys_get(&w->last_keys, stream_key(ev, whole_process), STREAMS_MAX, ROOM_STREAMS);
+	uint32_t i = keys_get(&w->last_keys, last_key(w, ev, of), STREAMS_MAX, ROOM_STREAMS);
 	const char **last;
 
 	if (i == KEYS_NONE)
@@ -122,8 +130,11 @@ static void note_launch(struct waits *w, const struct trace_event *ev, bool whol
 
 static const char *last_kernel(struct waits *w, const struct trace_event *ev)
 {
-	uint32_t i = keys__find(&w->last_keys, stream_key(ev, !(ev->has & HAS_STREAM)));
+	enum last_of of = ev->has & HAS_STREAM ? OF_STREAM : OF_THREAD;
+	uint32_t i = keys__find(&w->last_keys, last_key(w, ev, of));
 
+	if (i == KEYS_NONE && of == OF_THREAD)
+		i = keys__find(&w->last_keys, last_key(w, ev, OF_CONTEXT));
 	return i < w->last_keys.cnt && i < w->last_cap ? w->last[i] : NULL;
 }
 
@@ -253,8 +264,8 @@ static void waits_event(void *a, const struct trace_event *ev)
 	if (!call_took_time(ev) || !call_is_top(ev))
 		return;
 	if (call_launches_any(ev)) {
-		note_launch(w, ev, false);
-		note_launch(w, ev, true);
+		for (int of = 0; of < LAST_CNT; of++)
+			note_launch(w, ev, of);
 	} else if (call_blocks(ev)) {
 		on_wait(w, ev);
 	} else if (call_may_block(ev)) {

@@ -12,6 +12,7 @@
 #include "model/call.h"
 #include "model/event_path.h"
 #include "graphs.h"
+#include "report/memory/memory.h"
 #include "streams_priv.h"
 
 #define PROCS_MAX   32768 /* each is a process: twice as many */
@@ -67,12 +68,14 @@ static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 	return &procs[i];
 }
 
-/* The stream of this handle; after its end, another one. */
+/* The stream of this handle; after its end, another one. Each context has default streams of its
+ * own. */
 static struct stream *stream_get(struct streams *s, const struct trace_event *ev, uint64_t handle)
 {
 	uint32_t tid = handle == CU_STREAM_PER_THREAD ? ev->tid : 0;
-	uint32_t i = keys_get(&s->keys, pair_key(pair_key(handle, ev->pid), tid), STREAMS_MAX,
-			      ROOM_STREAMS);
+	uint64_t ctx = !handle || tid ? memory_context(s->r, ev) : 0;
+	uint32_t i = keys_get(&s->keys, pair_key(pair_key(pair_key(handle, ev->pid), tid), ctx),
+			      STREAMS_MAX, ROOM_STREAMS);
 	struct stream_proc *p;
 	struct stream *list;
 	uint32_t *by_key;
@@ -95,7 +98,7 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 		return NULL;
 	}
 	s->list = list;
-	list[s->cnt] = (struct stream){.handle = handle, .pid = ev->pid, .tid = tid};
+	list[s->cnt] = (struct stream){.handle = handle, .pid = ev->pid, .tid = tid, .ctx = ctx};
 	by_key[i] = ++s->cnt;
 	p = proc_get(s, ev->pid);
 	if (p) {
@@ -141,19 +144,6 @@ static void done(struct streams *s, struct stream *x, uint64_t seq)
 	x->wait_cnt = 0;
 }
 
-static void all_done(struct streams *s, uint32_t pid)
-{
-	struct stream_proc *p = proc_get(s, pid);
-
-	while (p && p->first_busy) {
-		struct stream *x = &s->list[p->first_busy - 1];
-
-		x->done = x->submitted;
-		x->busy = false;
-		p->first_busy = x->next_busy;
-	}
-}
-
 static void note_busy(struct streams *s, struct stream *x)
 {
 	struct stream_proc *p = x->busy ? NULL : proc_get(s, x->pid);
@@ -163,6 +153,28 @@ static void note_busy(struct streams *s, struct stream *x)
 	x->busy = true;
 	x->next_busy = p->first_busy;
 	p->first_busy = x - s->list + 1;
+}
+
+/* All streams of its context. */
+static void all_done(struct streams *s, const struct trace_event *ev)
+{
+	struct stream_proc *p = proc_get(s, ev->pid);
+	uint64_t ctx = memory_context(s->r, ev);
+	uint32_t next = p ? p->first_busy : 0;
+
+	if (!next || ctx == CONTEXT_UNKNOWN)
+		return;
+	p->first_busy = 0;
+	while (next) {
+		struct stream *x = &s->list[next - 1];
+
+		next = x->next_busy;
+		x->busy = false;
+		if (x->ctx == ctx)
+			x->done = x->submitted;
+		else
+			note_busy(s, x);
+	}
 }
 
 static void note_order(struct streams *s, const struct stream *x, const struct trace_event *ev)
@@ -205,6 +217,8 @@ static void on_submit(struct streams *s, const struct trace_event *ev)
 		s->default_work++;
 		s->default_launches += is_launch;
 	}
+	if (!x->created || !x->ctx || x->ctx == CONTEXT_UNKNOWN)
+		x->ctx = memory_context(s->r, ev);
 	note_busy(s, x);
 	note_order(s, x, ev);
 	if (call_blocks(ev))
@@ -230,7 +244,7 @@ static void on_done(struct streams *s, const struct trace_event *ev)
 		if (e && e->stream)
 			done(s, &s->list[e->stream - 1], e->seq);
 	} else if (ev->fn->op == OP_SYNC) {
-		all_done(s, ev->pid);
+		all_done(s, ev);
 	}
 }
 
@@ -291,6 +305,7 @@ static void on_create(struct streams *s, const struct trace_event *ev)
 			return;
 	}
 	x->created = true;
+	x->ctx = memory_context(s->r, ev);
 	x->created_ns = ev->start_ns;
 	x->has_flags =
 		event_path_u64(ev, "flags", &x->flags) || event_path_u64(ev, "Flags", &x->flags);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include <stdio.h>
 
+#include "report/memory/memory.h"
 #include "streams_priv.h"
 
 #define LIST_MAX 1000
@@ -23,6 +24,8 @@ static void put_stream(const struct streams *s, struct json *j, const struct str
 	if (x->tid)
 		json_u64(j, "tid", x->tid);
 	json_bool(j, "default", is_default(x));
+	if (is_default(x) && x->ctx && x->ctx != CONTEXT_UNKNOWN)
+		json_hex(j, "context", x->ctx);
 	if (x->created)
 		report_json_ts(s->r, j, "created_ts", x->created_ns);
 	if (x->has_flags)

@@ -15,6 +15,7 @@ struct stream_point {
 
 struct stream {
 	uint64_t handle, created_ns;
+	uint64_t ctx;	   /* memory_context() of the call that made it, or of its last work */
 	uint32_t pid, tid; /* tid: of a per-thread default stream, else 0 */
 	bool created, has_flags, has_priority, gone;
 	uint64_t flags;
