@@ -25,8 +25,9 @@ struct kernel {
 	uint64_t registers;
 	double occupancy;
 	uint64_t resident; /* with has_occupancy: blocks of it that a multiprocessor holds */
-	/* Of the largest grid, where all launches have one block: blocks to those that the GPU holds at once; and the part of the
-	 * room for blocks, over all waves, that the last one leaves empty. */
+	/* Of the largest grid, where all launches have one block: blocks to those that the GPU
+	 * holds at once; and the part of the room for blocks, over all waves, that the last one
+	 * leaves empty. */
 	double waves, tail_share;
 };
 
