@@ -263,9 +263,9 @@ struct ct_shm {
  * A record in a ring begins at a multiple of 8 and lies in one piece. rec.size says how long it is,
  * and is followed by so many bytes that the next begins at a multiple of 8. One of kind
  * CT_REC_NONE, which may be of 8 bytes only (size, kind, flags), fills the end of the ring. Records
- * are CT_REC_THREAD, the first after a thread has got the slot, CT_REC_NAME, CT_REC_CALL,
- * CT_REC_NV, CT_REC_GPU_RUN, CT_REC_DEVICE, and CT_SHM_REC_SHORT. pid, life, lib_id and an open
- * file's name are 0: the tracer knows.
+ * are CT_REC_THREAD, the first after a thread has got the slot and whenever it has another name,
+ * CT_REC_NAME, CT_REC_CALL, CT_REC_NV, CT_REC_GPU_RUN, CT_REC_DEVICE, and CT_SHM_REC_SHORT. pid,
+ * life, lib_id and an open file's name are 0: the tracer knows.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \

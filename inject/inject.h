@@ -86,11 +86,14 @@ struct thread {
 	uint64_t sent_id, sent_head; /* the last call's record, and head before it */
 	struct ct_count *counts;     /* of so many functions; slots.c */
 	uint32_t counts_cnt;
+	uint32_t look_cnt;
+	uint64_t look_ns;			/* when the thread's name is looked at again */
 	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
 	uint64_t stack_lo, stack_hi; /* of the stack that the system gave it; 0: not known */
 	uint64_t random;
 	uint64_t since_ns, cost_then; /* a second begins; what had been spent by then */
 	uint64_t comm;		      /* that comm.c reads; 0: none */
+	char name[16];		      /* as the tracer has it */
 	/* nv.c: where the function is on the stack that has made the slot's nv active, 0: none; the
 	 * last call that a record of a system call names; what came before the system call took */
 	uint64_t nv_sp, nv_call, nv_took;
@@ -338,6 +341,8 @@ static inline uint64_t call_word(const struct call *call, unsigned i)
 /* thread.c: a slot for this thread, which stands at sp, if the process is traced and there is one;
  * NULL. */
 struct thread *thread_begin(uint64_t sp);
+/* Of a thread whose look_ns has come: the tracer is told when it has another name. */
+void thread_look(struct thread *t, uint64_t now);
 /* Finds what it needs of libc. Not later: in a child of fork the loader's lock may be one's who is
  * not there; and other libraries make keys, too. */
 void thread_setup(void);

@@ -336,6 +336,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		}
 	}
 	call->timed_ns = 0;
+	if (unlikely(call->start_ns >= t->look_ns))
+		thread_look(t, call->start_ns);
 	if (unlikely(began))
 		enter_timed(p, t, call, began);
 	busy_clear(t);

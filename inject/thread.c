@@ -146,8 +146,27 @@ static void thread_send(struct thread *t, uint64_t now)
 	rec->rec.kind = CT_REC_THREAD;
 	rec->rec.ts_ns = now;
 	rec->rec.tid = t->tid;
-	sys(SYS_prctl, PR_GET_NAME, rec->comm);
+	memcpy(rec->comm, t->name, sizeof(rec->comm));
 	ring_send(t, rec->rec.size);
+}
+
+/* Threads get names after they have begun: their first calls look at each time, later ones once in
+ * a millisecond, for it is a system call. */
+#define LOOKS_FIRST 64
+#define LOOK_NS	    1000000
+
+cold void thread_look(struct thread *t, uint64_t now)
+{
+	char name[sizeof(t->name)] = {0};
+
+	t->look_ns = now + (t->look_cnt++ < LOOKS_FIRST ? 0 : LOOK_NS);
+	if (is_quiet())
+		return;
+	sys(SYS_prctl, PR_GET_NAME, name);
+	if (t->look_cnt > 1 && !memcmp(name, t->name, sizeof(name)))
+		return;
+	memcpy(t->name, name, sizeof(name));
+	thread_send(t, now);
 }
 
 static struct thread *slot_find(struct process *p, uint32_t tid)
@@ -206,7 +225,7 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	}
 	inject_me.gen = p->alive;
 	inject_me.slot = t->slot;
-	thread_send(t, now);
+	thread_look(t, now);
 	if (unlikely(process_missed)) {
 		t->slot->stats[CT_STAT_ENTRIES]++;
 		t->slot->drops[CT_DROP_CALL]++;

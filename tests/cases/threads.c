@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* threads [THREADS [ROUNDS]]: many threads at once, each with its own sequence. */
+/* threads [THREADS [ROUNDS]]: many threads at once, each with its own sequence. Their names
+ * change: soon after they have begun, and later. */
 #include "case.h"
 
 static handle ctx;
@@ -14,6 +15,13 @@ static void *work(void *arg)
 	pthread_setname_np(pthread_self(), name);
 	case_set_current(ctx);
 	for (int i = 0; i < rounds; i++) {
+		if (i == 1 || i == rounds / 2) {
+			snprintf(name, sizeof(name), "%s-%d", i == 1 ? "early" : "late", number);
+			pthread_setname_np(pthread_self(), name);
+		}
+		/* What looks once in a millisecond (docs/INJECT.md) has seen it then. */
+		if (i == rounds / 2)
+			usleep(5000);
 		dptr p = case_alloc(256 + 16 * number + i);
 		int r = F(cuMemsetD8_v2)(p, number, (size_t)i + 1);
 
