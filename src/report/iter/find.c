@@ -9,11 +9,6 @@
 /* A run of segments is periodic from so many repetitions on. */
 #define REPEATS_MIN 3
 
-static uint32_t work_of(const struct it_seg *s)
-{
-	return s->kernels + s->graphs;
-}
-
 /* Do the k segments before i and those from i on have the same patterns, in this order? */
 static bool repeats(const struct it_thread *t, unsigned i, unsigned k)
 {
@@ -55,7 +50,7 @@ static struct found best_cycle(const struct it_thread *t, unsigned k)
 		if (c == n && ++n == 64)
 			n = 63;
 		for (unsigned s = i - k; s < i + len; s++)
-			works[c] += work_of(&t->segs[s]);
+			works[c] += t->segs[s].work;
 	}
 	for (c = 0; c < n; c++)
 		if (works[c] > best.work)
@@ -114,7 +109,7 @@ static uint64_t add_iter(struct iter *it, const struct it_thread *t, unsigned i,
 		iter->kernels += s->kernels;
 		iter->graphs += s->graphs;
 		iter->loads |= s->loads;
-		work += work_of(s);
+		work += s->work;
 	}
 	it->round_cnt += new_round;
 	iter->round = it->round_cnt - 1;
@@ -153,7 +148,7 @@ static uint64_t work_of_cycle(const struct it_thread *t, unsigned i, unsigned k)
 	uint64_t work = 0;
 
 	for (unsigned n = i; n < i + k; n++)
-		work += work_of(&t->segs[n]);
+		work += t->segs[n].work;
 	return work;
 }
 
@@ -172,7 +167,7 @@ static unsigned in_phase(const struct it_thread *t, unsigned i, unsigned k)
 	unsigned best = i;
 
 	for (unsigned n = i; n < i + k; n++)
-		if (work_of(&t->segs[n]) > work_of(&t->segs[best]))
+		if (t->segs[n].work > t->segs[best].work)
 			best = n;
 	return best;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "report/work/graphs.h"
 
 #define ALIKE	    0.8
 #define THREADS_MAX 65536
@@ -160,7 +161,7 @@ static struct it_seg *seg_room(struct iter *it, struct it_thread *t)
 
 static void cut(struct iter *it, struct it_thread *t)
 {
-	uint32_t work = t->cur.kernels + t->cur.graphs;
+	uint64_t work = t->cur.work;
 	struct it_seg *segs;
 
 	if (t->open && (work || it->r->opts.iter == ITER_MARKER)) {
@@ -216,9 +217,11 @@ static void add(struct iter *it, struct it_thread *t, const struct trace_event *
 		s->loads = true;
 	if (call_launches(ev)) {
 		s->kernels++;
+		s->work++;
 		add_launch(it, t, ev, (uintptr_t)ev->launch.kernel);
 	} else if (call_launches_graph(ev)) {
 		s->graphs++;
+		s->work += graphs_kernels_of(it->r, ev) ?: 1;
 		add_launch(it, t, ev, GRAPH_KEY);
 	} else if (call_blocks(ev)) {
 		s->all.sync_ns += ns;
@@ -356,13 +359,43 @@ static void mark_warmup(struct iter *it, uint64_t *v)
 		it->list[--n].warmup = true;
 }
 
-/* work: launches of all threads that are looked at. */
-static void find(struct iter *it, uint64_t work)
+/* A process's launches, by all its threads; 0: there is no such process. */
+static uint64_t work_of(const struct iter *it, uint32_t pid)
+{
+	uint64_t work = 0;
+
+	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++)
+		work += it->threads[i].pid == pid ? it->threads[i].work : 0;
+	return work;
+}
+
+/* Launches of another thread of the process, which does not wait itself, in what was found: those
+ * of the backward pass have a thread of their own. */
+static uint64_t found_beside(const struct iter *it)
+{
+	const struct it_thread *t = it->longest;
+	uint64_t found = 0;
+	unsigned at = 0;
+
+	if (!t || t->pid != it->res.pid || t->tid == it->res.tid)
+		return 0;
+	for (unsigned i = 0; i < t->longest_cnt; i++) {
+		uint64_t ns = t->longest[i].start_ns;
+
+		while (at < it->cnt && it->list[at].end_ns <= ns)
+			at++;
+		found += at < it->cnt && it->list[at].begin_ns <= ns;
+	}
+	return found;
+}
+
+static void find(struct iter *it)
 {
 	struct iter_result *res = &it->res;
 	uint64_t found = iter_find_segments(it), *v;
 
-	if (it->r->opts.iter == ITER_AUTO && found * 2 < work)
+	found += found_beside(it);
+	if (it->r->opts.iter == ITER_AUTO && (!found || found * 2 < work_of(it, res->pid)))
 		found = iter_find_periods(it, found) ?: found;
 	v = calloc(it->cnt + 1, sizeof(*v));
 	if (!it->cnt || !v)
@@ -373,7 +406,7 @@ static void find(struct iter *it, uint64_t work)
 	res->first_ns = it->list[0].begin_ns;
 	res->last_ns = it->list[it->cnt - 1].end_ns;
 	res->steady_ns = it->list[res->warmup].begin_ns;
-	res->confidence *= ratio_of(found, work) * (1 - 1.0 / it->cnt);
+	res->confidence *= ratio_of(found, work_of(it, res->pid)) * (1 - 1.0 / it->cnt);
 	for (unsigned i = 0; i < ITS_CNT; i++)
 		measure(it, i, v);
 out:
@@ -404,12 +437,9 @@ static void find_of(const struct iter *all, uint32_t pid, struct iter_result *re
 		.thread_cap = all->thread_cap,
 		.only = pid,
 	};
-	uint64_t work = 0;
 
 	it.longest = find_longest(&it, pid);
-	for (unsigned i = 0; i < it.thread_keys.cnt && i < it.thread_cap; i++)
-		work += it.threads[i].pid == pid ? it.threads[i].work : 0;
-	find(&it, work);
+	find(&it);
 	*res = it.res;
 	res->pid = pid;
 	free(it.longest_sample);
@@ -441,14 +471,11 @@ static void find_each(struct iter *it)
 static void iter_finish(void *a)
 {
 	struct iter *it = a;
-	uint64_t work = 0;
 
-	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
+	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++)
 		cut(it, &it->threads[i]);
-		work += it->threads[i].work;
-	}
 	it->longest = find_longest(it, 0);
-	find(it, work);
+	find(it);
 	it->res.why = it->why;
 	find_each(it);
 }

@@ -29,6 +29,7 @@ struct it_seg {
 	uint64_t end_ns;
 	struct it_sums all;    /* since the segment before */
 	struct it_sums before; /* of these, before begin_ns */
+	uint64_t work;	       /* kernels, with those of its graphs */
 	uint32_t kernels, graphs;
 	uint32_t pattern; /* IT_NONE: like none that is kept */
 	bool loads;	  /* modules, since begin_ns */
@@ -66,7 +67,7 @@ struct it_thread {
 	unsigned seg_cnt, seg_cap;
 	struct it_pattern *patterns;
 	unsigned pattern_cnt, pattern_cap, last_pattern;
-	uint64_t work; /* launches in all segments */
+	uint64_t work; /* of all segments */
 };
 
 struct it_iter {

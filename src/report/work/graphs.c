@@ -454,16 +454,29 @@ static void graphs_finish(void *a)
 	qsort(g->list, g->list_cnt, sizeof(*g->list), by_launches);
 }
 
-uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev)
+/* NULL: nothing is known of it. */
+static const struct exec *launched_by(const struct report *r, const struct trace_event *ev)
 {
 	struct graphs *g = r->an[AN_GRAPHS];
-	const struct exec *x;
 	uint64_t handle;
 
 	if (!g || !event_arg_u64(ev, "hGraphExec", &handle))
-		return 0;
-	x = live_get(&g->execs, handle, ev->pid);
+		return NULL;
+	return live_get(&g->execs, handle, ev->pid);
+}
+
+uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev)
+{
+	const struct exec *x = launched_by(r, ev);
+
 	return x ? x->capture_id : 0;
+}
+
+uint64_t graphs_kernels_of(const struct report *r, const struct trace_event *ev)
+{
+	const struct exec *x = launched_by(r, ev);
+
+	return x ? x->nodes.n[NODE_KERNEL] : 0;
 }
 
 const struct analysis_ops graphs_ops = {

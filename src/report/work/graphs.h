@@ -7,5 +7,7 @@
 
 /* The call that ended the capture of the graph which this call launches: its id; 0: not known. */
 uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev);
+/* The kernels that the graph which this call launches has; 0: none is known. */
+uint64_t graphs_kernels_of(const struct report *r, const struct trace_event *ev);
 
 #endif /* REPORT_WORK_GRAPHS_H */
