@@ -205,20 +205,26 @@ static void add_who(const struct rank_comm *c, struct rank_wait *w, bool in)
 	}
 }
 
+static bool is_partial(const struct rank_comm *c)
+{
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		if (c->ranks[i].partial)
+			return true;
+	return false;
+}
+
 /* The first collective that not all have begun, and when the first did; false: there is none. */
 static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 {
 	uint64_t least = UINT64_MAX, most = 0, seq;
 
 	for (unsigned i = 0; i < c->rank_cnt; i++) {
-		if (c->ranks[i].partial)
-			return false;
 		if (c->ranks[i].seq < least)
 			least = c->ranks[i].seq;
 		if (c->ranks[i].seq > most)
 			most = c->ranks[i].seq;
 	}
-	if (c->rank_cnt < 2 || least == most)
+	if (c->rank_cnt < 2 || least == most || is_partial(c))
 		return false;
 	/* Of those that are remembered the oldest: it began no later. */
 	seq = most - least >= AHEAD ? most - AHEAD + 1 : least + 1;
@@ -238,7 +244,10 @@ void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const str
 		bool open = find_open(c, &w);
 
 		if (c->told && (!open || w.seq != c->told_seq)) {
-			struct rank_wait over = {.hash = c->hash, .seq = c->told_seq, .over = true};
+			struct rank_wait over = {.hash = c->hash,
+						 .seq = c->told_seq,
+						 .over = true,
+						 .lost = is_partial(c)};
 
 			c->told = false;
 			fn(ctx, &over);
@@ -259,10 +268,10 @@ void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const str
 void rank_wait_text(const struct rank_wait *w, char *buf, size_t size)
 {
 	if (w->over)
-		snprintf(buf, size,
-			 "collective %" PRIu64 " of communicator 0x%" PRIx64
-			 " goes on: nobody is waited for any more",
-			 w->seq, w->hash);
+		snprintf(buf, size, "collective %" PRIu64 " of communicator 0x%" PRIx64 " %s",
+			 w->seq, w->hash,
+			 w->lost ? "may have begun on all ranks: calls were lost"
+				 : "has begun on all ranks: no rank is missing any more");
 	else
 		snprintf(buf, size,
 			 "collective %" PRIu64 " (%s) of communicator 0x%" PRIx64

@@ -26,7 +26,8 @@ struct rank_who {
 };
 #define RANKS_WHO_MAX 8
 
-/* A collective that some ranks have begun and others have not; over: all have now. */
+/* A collective that some ranks have begun and others have not. over: all have now, or with lost,
+ * that is not known, for calls were lost. */
 struct rank_wait {
 	uint64_t hash, seq;
 	const char *op;
@@ -34,7 +35,7 @@ struct rank_wait {
 	char in[192], missing[192];	    /* "0, 2 (ended)" */
 	struct rank_who who[RANKS_WHO_MAX]; /* those that are missing first */
 	unsigned who_cnt;
-	bool over;
+	bool over, lost;
 };
 
 /* A collective that a rank has begun; seq 0: it has made the communicator. */

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -47,6 +48,17 @@ def test_random_traces(tmp_path):
 def test_many_random_traces(tmp_path):
     found, _ = differences(range(31, 1031), tmp_path)
     assert not found
+
+
+def test_processes_that_make_calls(tmp_path):
+    """A shell and its children are in the trace, and call nothing."""
+    lines = generate.trace(2)
+    callers = {x["pid"] for x in lines if "id" in x}
+    forks = [{"ts": 0.1, "type": "process", "op": "fork", "name": "fork", "pid": 9000 + i, "tid": 9000 + i, "comm": "sh", "parent_pid": 9000} for i in range(130)]
+    path = write(tmp_path / "trace.jsonl", [lines[0], *forks, *lines[1:]])
+    text = subprocess.run([os.environ["CUDATRACE"], "report", path], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True).stdout
+    assert re.search(r"by (\d+) process(?:es)? \(", text.replace("\n", " "))[1] == str(len(callers))
+    assert len(report_of(path)["overview"]["processes"]) > 130
 
 
 def test_the_order_of_lines_with_equal_ends(tmp_path):

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon says so while a rank of NCCL does not come to a collective, and when it goes on.
+# The daemon says so while a rank of NCCL does not come to a collective, and when it has.
 # takes: 25
 set -u
 . tests/lib.sh
@@ -24,7 +24,7 @@ waits='collective 1 (all_reduce) of communicator 0x[0-9a-f]* waits for [0-9.]* s
 check 'a hanging collective is said, with who is in it and who is not' until_ok 15 grep -q "$waits" "$log"
 check 'and where each of them is' until_ok 5 grep -q 'rank 1 of 0x[0-9a-f]* (process [0-9]*): thread [0-9]* waits in .* < case_sleep_ms+0x[0-9a-f]* < be_rank+' "$log"
 check 'while it hangs' kill -0 $ranks
-check 'and that it goes on' until_ok 15 grep -q 'collective 1 of communicator 0x[0-9a-f]* goes on' "$log"
+check 'and that all have begun it' until_ok 15 grep -q 'collective 1 of communicator 0x[0-9a-f]* has begun on all ranks' "$log"
 # Of two ranks, which have made one each by now, or more.
 counted() { get "$url/metrics" >"$TMP/metrics" && grep -q "^cudatrace_collective$1{.*op=\"all_reduce\"} $2\$" "$TMP/metrics"; }
 check 'metrics: collectives by operation' until_ok 10 counted s_total '[2-9]'

@@ -31,6 +31,38 @@ static void test_late_rank(void **state)
 }
 
 /* Less than a millisecond is what any two differ by; what is not the same is not joined. */
+/* The same, and two others in a communicator of their own: which ranks of the job they are is not
+ * known. With one that all four are in, it is. */
+static void late_in_pair(bool job, const char *want)
+{
+	for (uint32_t pid = 100; pid < 104; pid++) {
+		struct trace_event ev = factory_call(&f, "ncclCommInitRank", 0, 1000);
+
+		ev.pid = pid;
+		ev.has = HAS_COMM;
+		ev.coll = (struct collective_info){.hash = job ? 0x7 : 0xd00 + pid / 102,
+						   .rank = job ? 103 - pid : pid % 2,
+						   .nranks = job ? 4 : 2};
+		send(&ev);
+	}
+	for (uint64_t seq = 1; seq <= 4; seq++) {
+		collective(0, seq, seq * 10000000, 1 << 20);
+		collective(1, seq, seq * 10000000 + 4000000, 1 << 20);
+	}
+	finish();
+	says("late-rank", want);
+}
+
+static void test_late_in_a_pair(void **state)
+{
+	late_in_pair(false, "Process 101 was the last to begin 4 of 4 collectives");
+}
+
+static void test_late_in_the_job(void **state)
+{
+	late_in_pair(true, "Rank 2 was the last to begin 4 of 4 collectives");
+}
+
 static void test_no_late_rank(void **state)
 {
 	for (int i = 0; i < 100; i++) {
@@ -104,6 +136,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_late_rank),	      TEST(test_no_late_rank),
+		TEST(test_late_in_a_pair),    TEST(test_late_in_the_job),
 		TEST(test_hanging),	      TEST(test_not_hanging),
 		TEST(test_gap_is_no_hang),    TEST(test_lost_is_no_hang),
 		TEST(test_small_collectives), TEST(test_no_small_collectives),

@@ -76,12 +76,17 @@ static void test_waits(void **state)
 	reduce(1, 2, 200);
 	assert_int_equal(look(201), 1);
 	assert_true(last.over && last.seq == 2);
+	rank_wait_text(&last, text, sizeof(text));
+	assert_string_equal(text, "collective 2 of communicator 0xabc has begun on all ranks: no "
+				  "rank is missing any more");
 	assert_int_equal(look(300), 0);
 }
 
 /* A rank is behind because a call of its was lost: nothing is said of what there was then. */
 static void test_lost(void **state)
 {
+	char text[768];
+
 	for (uint32_t i = 0; i < 3; i++)
 		reduce(i, 1, 0);
 	reduce(0, 2, 1);
@@ -90,6 +95,9 @@ static void test_lost(void **state)
 	ranks__lost(&rs, 0);
 	assert_int_equal(look(11), 1);
 	assert_true(last.over);
+	rank_wait_text(&last, text, sizeof(text));
+	assert_string_equal(text, "collective 2 of communicator 0xabc may have begun on all ranks: "
+				  "calls were lost");
 	assert_int_equal(look(100), 0);
 	/* Nor of it as long as one rank's number is not known. */
 	reduce(0, 3, 100);

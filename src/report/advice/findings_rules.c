@@ -151,21 +151,35 @@ static bool never_returned(const struct findings *f, struct finding *x)
 	return true;
 }
 
+/* A process by its number in the job; false: it has none that is known, and is who it is. */
+static bool who_is(const struct findings *f, uint32_t pid, double *who)
+{
+	uint32_t rank;
+	bool job = communication_rank(f->r, pid, &rank);
+
+	*who = job ? rank : pid;
+	return job;
+}
+
 /* Lost: from its first rank to the end. */
 static bool hanging(const struct findings *f, struct finding *x)
 {
 	struct communication_result c;
+	double who;
+	bool job;
 
 	communication_result(f->r, &c);
 	if (!c.open_seq)
 		return false;
+	job = who_is(f, c.open_pid, &who);
 	x->lost_ns = c.open_ns;
 	x->at_ns = c.open_at_ns;
 	x->v.hanging = (struct hanging){
 		.seq = c.open_seq,
 		.time = c.open_ns,
 		.in = c.open_in_cnt,
-		.rank = c.open_rank,
+		.who = who,
+		.job = job,
 	};
 	return true;
 }
@@ -174,8 +188,11 @@ static bool hanging(const struct findings *f, struct finding *x)
 static bool late_rank(const struct findings *f, struct finding *x)
 {
 	struct communication_result c;
+	double who;
+	bool job;
 
 	communication_result(f->r, &c);
+	job = who_is(f, c.late_pid, &who);
 	if (c.late_ns < 10000000 || c.late_ns * 100 < report_wall_ns(f->r))
 		return false;
 	x->lost_ns = c.late_ns;
@@ -185,7 +202,8 @@ static bool late_rank(const struct findings *f, struct finding *x)
 		.all = c.joined_cnt,
 		.time = c.late_ns,
 		.most = c.late_max_ns,
-		.rank = c.late_rank,
+		.who = who,
+		.job = job,
 	};
 	return true;
 }

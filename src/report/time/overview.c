@@ -126,7 +126,7 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct trace_ev
 		keys_get(&o->thread_keys, thread_key(ev->pid, ev->tid), OV_THREADS_MAX,
 			 ROOM_THREADS);
 		p->thread_cnt += o->thread_keys.cnt > threads;
-		p->call_cnt++;
+		o->caller_cnt += !p->call_cnt++;
 		p->comm = p->comm && ev->pid != ev->tid ? p->comm : ev->comm;
 	}
 	o->abandoned_cnt += ev->abandoned;

@@ -373,13 +373,13 @@ void overview_print(const void *a, const struct term *term)
 	human_count(calls, o->t.call_cnt);
 	human_time(wall, report_wall_ns(o->r));
 	human_count(launches, o->t.launch_cnt + o->t.graph_launch_cnt);
-	human_count(procs, o->proc_keys.cnt);
+	human_count(procs, o->caller_cnt);
 	human_count(threads, o->thread_keys.cnt);
 	term_section(term, "Overview",
 		     "%s CUDA call%s in %s, %s launch%s, by %s process%s (%s thread%s)", calls,
 		     plural(o->t.call_cnt), wall, launches,
 		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
-		     plural_es(o->proc_keys.cnt), threads, plural(o->thread_keys.cnt));
+		     plural_es(o->caller_cnt), threads, plural(o->thread_keys.cnt));
 	print_classes(o, term);
 	print_fns(o, term);
 	print_errors(o, term);

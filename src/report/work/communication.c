@@ -411,7 +411,33 @@ static void find_open(struct communication *x, struct coll_comm *c)
 	res->open_ns = waits;
 	res->open_at_ns = c->open.first_ns;
 	res->open_in_cnt = __builtin_popcountll(c->open.who);
-	res->open_rank = c->ranks[__builtin_ctzll(~c->open.who)].rank;
+	res->open_pid = c->ranks[__builtin_ctzll(~c->open.who)].pid;
+}
+
+static const struct coll_rank *rank_in(const struct coll_comm *c, uint32_t pid)
+{
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		if (c->ranks[i].pid == pid)
+			return &c->ranks[i];
+	return NULL;
+}
+
+static bool all_are_in(const struct communication *x, const struct coll_comm *job)
+{
+	for (unsigned i = 0; i < x->keys.cnt; i++)
+		for (unsigned k = 0; k < x->comms[i]->rank_cnt; k++)
+			if (!rank_in(job, x->comms[i]->ranks[k].pid))
+				return false;
+	return true;
+}
+
+static void find_job(struct communication *x)
+{
+	for (unsigned i = 0; i < x->keys.cnt; i++)
+		if (!x->job || x->comms[i]->nranks > x->job->nranks)
+			x->job = x->comms[i];
+	if (x->job && !all_are_in(x, x->job))
+		x->job = NULL;
 }
 
 static void communication_finish(void *a)
@@ -419,6 +445,7 @@ static void communication_finish(void *a)
 	struct communication *x = a;
 	struct communication_result *res = &x->res;
 
+	find_job(x);
 	for (unsigned n = 0; n < x->keys.cnt; n++) {
 		struct coll_comm *c = x->comms[n];
 		bool joined = c->rank_cnt > 1 && !comm_is_partial(c) && !c->is_apart;
@@ -445,7 +472,7 @@ static void communication_finish(void *a)
 			res->late_ns = k->late_ns;
 			res->late_max_ns = k->late_max_ns;
 			res->late_at_ns = k->late_max_at;
-			res->late_rank = k->rank;
+			res->late_pid = k->pid;
 		}
 	}
 }
@@ -465,19 +492,10 @@ void communication_result(const struct report *r, struct communication_result *r
 bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank)
 {
 	const struct communication *x = r->an[AN_COMMUNICATION];
-	uint32_t most = 0;
+	const struct coll_rank *k = x && x->job ? rank_in(x->job, pid) : NULL;
 
-	for (unsigned i = 0; x && i < x->keys.cnt; i++) {
-		const struct coll_comm *c = x->comms[i];
-
-		for (unsigned k = 0; k < c->rank_cnt && c->nranks > most; k++) {
-			if (c->ranks[k].pid != pid)
-				continue;
-			*rank = c->ranks[k].rank;
-			most = c->nranks;
-		}
-	}
-	return most;
+	*rank = k ? k->rank : 0;
+	return k;
 }
 
 static void communication__free(void *a)

@@ -12,13 +12,14 @@ struct communication_result {
 	unsigned small_threads; /* that make those */
 	/* The rank that came last most of the time, all communicators; joined 0: none is late */
 	uint64_t joined_cnt, late_cnt, late_ns, late_max_ns, late_at_ns;
-	uint32_t late_rank;
+	uint32_t late_pid;
 	/* A collective that a rank has not come to; open_seq 0: there is none */
 	uint64_t open_seq, open_ns, open_at_ns;
-	uint32_t open_in_cnt, open_rank; /* ranks in it; the first that is not */
+	uint32_t open_in_cnt, open_pid; /* ranks in it; the first process that is not */
 };
 
-/* The rank of that process in the communicator of most ranks; false: it is in none. */
+/* The number of that process in the job: its rank in the communicator that all processes are in
+ * which are in any. false: the trace has no such communicator, or the process is in none. */
 bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank);
 void communication_result(const struct report *r, struct communication_result *res);
 

@@ -94,7 +94,8 @@ struct communication {
 	struct keys small_threads;
 	struct coll_comm **comms;
 	unsigned cap;
-	struct coll_join *launches; /* JOINS of them, by the last bits of the key */
+	const struct coll_comm *job; /* from the finish on: all processes are in it; NULL: none */
+	struct coll_join *launches;  /* JOINS of them, by the last bits of the key */
 	struct coll_call *calls;
 	struct communication_result res;
 	uint64_t gpu_cnt, gpu_ns;
