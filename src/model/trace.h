@@ -160,7 +160,8 @@ struct trace_end {
 	uint64_t full[QUOTA_CNT]; /* what found a table of the tracer's full */
 	double probe_cost_ns;	  /* of a recorded call */
 	uint64_t cost_ns;	  /* of all calls together */
-	double cost_share;	  /* of the traced time, of one thread: 0.01 is 1 % */
+	double cost_share; /* of all threads together, as a part of the time of one thread: 0.01 is
+			      1 % */
 	double busiest_share; /* of its busiest second, of the thread whose that was; 0: not known
 			       */
 	uint32_t busiest_tid;

@@ -26,9 +26,14 @@ void summary__free(struct summary *s)
 {
 	struct kernel_stat *k, *next_k;
 	struct proc_stat *p, *next_p;
+	struct wait_thread *t, *next_t;
 
 	if (!s)
 		return;
+	HASH_ITER (hh, s->wait_threads, t, next_t) {
+		HASH_DEL(s->wait_threads, t);
+		free(t);
+	}
 	HASH_ITER (hh, s->kernels, k, next_k) {
 		HASH_DEL(s->kernels, k);
 		free(k);
@@ -209,11 +214,30 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct trace
 		p->inner = counted;
 }
 
+static void note_wait_thread(struct summary *s, const struct trace_event *ev)
+{
+	uint64_t key = (uint64_t)ev->pid << 32 | ev->tid;
+	struct wait_thread *t;
+
+	HASH_FIND(hh, s->wait_threads, &key, sizeof(key), t);
+	if (t || HASH_COUNT(s->wait_threads) == SUMMARY_WAIT_THREADS)
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	t->key = key;
+	HASH_ADD(hh, s->wait_threads, key, sizeof(t->key), t);
+	/* HASH_NONFATAL_OOM */
+	if (!t->hh.tbl)
+		free(t);
+}
+
 static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
 		    uint64_t ns)
 {
 	if (ev->entry_only)
 		return;
+	note_wait_thread(s, ev);
 	s->wait_cnt++;
 	s->wait_ns += ns;
 	st->wait_cnt++;

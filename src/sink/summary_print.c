@@ -246,7 +246,8 @@ static void put_how(char cell[CELL_SZ], const struct fn_stat *st)
 static void print_waits(const struct summary *s, const struct term *term, struct fn_row *rows,
 			size_t cnt, uint64_t wall_ns)
 {
-	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ];
+	unsigned threads = HASH_COUNT(s->wait_threads);
+	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], by[CELL_SZ];
 	struct table_row *r;
 	struct table t;
 	size_t i;
@@ -255,9 +256,15 @@ static void print_waits(const struct summary *s, const struct term *term, struct
 		return;
 	human_count(calls, s->wait_cnt);
 	human_time(time, s->wait_ns);
-	human_share(share, s->wait_ns, wall_ns);
-	term_section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time, calls,
-		     plural(s->wait_cnt), share);
+	human_share(share, s->wait_ns, (double)wall_ns * threads);
+	human_count(by, threads);
+	if (threads > 1)
+		term_section(term, "Waiting for the GPU",
+			     "%s in %s call%s by %s threads, %s of their time", time, calls,
+			     plural(s->wait_cnt), by, share);
+	else
+		term_section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time,
+			     calls, plural(s->wait_cnt), share);
 	table__init(&t, s->has_off_cpu ? "calls|time|mean|off CPU|how|function"
 				       : "calls|time|mean|function");
 	qsort(rows, cnt, sizeof(*rows), fn_row_by_wait);

@@ -75,6 +75,13 @@ struct mem_call {
 	uint64_t bytes;
 };
 
+/* A thread that has waited. */
+#define SUMMARY_WAIT_THREADS 65536
+struct wait_thread {
+	uint64_t key; /* pid, tid */
+	UT_hash_handle hh;
+};
+
 struct proc_stat {
 	uint32_t pid;
 	uint64_t mem[MEM_KIND_CNT];
@@ -183,6 +190,7 @@ struct summary {
 	struct proc_stat *procs;
 	struct proc_stat *cur_proc;
 	uint64_t proc_cnt; /* ever seen */
+	struct wait_thread *wait_threads;
 
 	struct kernel_stat *kernels; /* by name */
 	struct kernel_stat other_kernels;

@@ -13,7 +13,7 @@ void costs_share(char *text, size_t size, const struct trace_end *end)
 
 	human_share(share, end->cost_share, 1);
 	human_share(busiest, end->busiest_share, 1);
-	len = snprintf(text, size, "%s of the traced time", share);
+	len = snprintf(text, size, "%s of a thread's time", share);
 	if (end->busiest_share && len < size)
 		snprintf(text + len, size - len, "; %s of the busiest second, of thread %u",
 			 busiest, end->busiest_tid);

@@ -6,7 +6,7 @@
 #include "model/trace.h"
 #include "term.h"
 
-/* "4.1 % of the traced time; 6.2 % of the busiest second, of thread 7" */
+/* "4.1 % of a thread's time; 6.2 % of the busiest second, of thread 7" */
 void costs_share(char *text, size_t size, const struct trace_end *end);
 /* A table; nothing when the end says nothing. */
 void costs_print(const struct term *term, const struct trace_end *end);

@@ -31,6 +31,18 @@ static void test_late_rank(void **state)
 }
 
 /* Less than a millisecond is what any two differ by; what is not the same is not joined. */
+/* Rank 0 submits 100 collectives ahead of a rank that comes after 50 ms: it was waited for so long,
+ * not for a hundred times that. */
+static void test_late_once(void **state)
+{
+	for (uint64_t seq = 1; seq <= 100; seq++)
+		collective(0, seq, seq * 10000, 1 << 20);
+	for (uint64_t seq = 1; seq <= 100; seq++)
+		collective(1, seq, 50000000 + seq * 10000, 1 << 20);
+	loses("late-rank", 50990000);
+	says("late-rank", "Rank 1 was the last to begin 100 of 100 collectives, by 51.0 ms in all");
+}
+
 /* The same, and two others in a communicator of their own: which ranks of the job they are is not
  * known. With one that all four are in, it is. */
 static void late_in_pair(bool job, const char *want)
@@ -135,11 +147,17 @@ static void test_no_small_collectives(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_late_rank),	      TEST(test_no_late_rank),
-		TEST(test_late_in_a_pair),    TEST(test_late_in_the_job),
-		TEST(test_hanging),	      TEST(test_not_hanging),
-		TEST(test_gap_is_no_hang),    TEST(test_lost_is_no_hang),
-		TEST(test_small_collectives), TEST(test_no_small_collectives),
+		TEST(test_late_rank),
+		TEST(test_no_late_rank),
+		TEST(test_late_once),
+		TEST(test_late_in_a_pair),
+		TEST(test_late_in_the_job),
+		TEST(test_hanging),
+		TEST(test_not_hanging),
+		TEST(test_gap_is_no_hang),
+		TEST(test_lost_is_no_hang),
+		TEST(test_small_collectives),
+		TEST(test_no_small_collectives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

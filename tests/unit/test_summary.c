@@ -46,6 +46,28 @@ static void golden_120(void **state)
 	golden(*state, 120);
 }
 
+/* All of the run's waits once more, of a second thread, and so many more that one thread could not
+ * have made them: the share is of the time of both. */
+static void waits_of_threads(void **state)
+{
+	struct run *r = *state;
+	char *text, share[64];
+	double wall = r->end.end_ns - r->info.base_ns;
+
+	for (int i = 0; i < 10; i++) {
+		struct trace_event ev = factory_sync(&r->f, 0);
+
+		ev.tid++;
+		ev.end_ns = ev.start_ns + wall / 10;
+		put(r, ev);
+	}
+	snprintf(share, sizeof(share), "by 2 threads, %.1f %% of their time",
+		 100 * r->s->wait_ns / (2 * wall));
+	text = print(r, 120, false);
+	assert_non_null(strstr(text, share));
+	free(text);
+}
+
 static void fits_its_width(void **state)
 {
 	static const int widths[] = {72, 80, 99, 100, 120, 200};
@@ -284,6 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_RUN(golden_80),
 		WITH_RUN(golden_120),
+		WITH_RUN(waits_of_threads),
 		WITH_RUN(fits_its_width),
 		WITH_RUN(colours_only_when_asked),
 		WITH_RUN(losses_are_loud),

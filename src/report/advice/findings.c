@@ -37,6 +37,7 @@ static void findings__free(void *a)
 		keys__free(&f->hot[i].threads);
 	}
 	keys__free(&f->query_threads);
+	keys__free(&f->memory_threads);
 	room_share_free(&f->error_rows);
 	keys__free(&f->thread_keys);
 	room_free(f->threads);
@@ -245,6 +246,9 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 		if (c->start_ns < f->it.steady_ns || !iter_round_at(f->r, c->pid, c->start_ns))
 			continue;
 		keys_get(&s->threads, thread_key(c->pid, c->tid), THREADS_MAX, ROOM_THREADS);
+		if (kind == HOT_ALLOC || kind == HOT_FREE)
+			keys_get(&f->memory_threads, thread_key(c->pid, c->tid), THREADS_MAX,
+				 ROOM_THREADS);
 		s->cnt++;
 		s->ns += c->ns;
 		if (c->ns >= most) {

@@ -92,6 +92,7 @@ struct findings {
 	struct iter_result it;
 	uint64_t steady_cnt; /* iterations after the warm-up */
 	struct hot_sum hot[HOT_CNT];
+	struct keys memory_threads; /* of HOT_ALLOC or HOT_FREE */
 	struct finding *list;
 	unsigned list_cnt;
 };

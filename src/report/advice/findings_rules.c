@@ -288,7 +288,7 @@ static bool hot_alloc(const struct findings *f, struct finding *x)
 	if (!f->steady_cnt || a->cnt + r->cnt < 4 || (a->cnt + r->cnt) * 2 < f->steady_cnt)
 		return false;
 	x->lost_ns = a->ns + r->ns;
-	over(x, a->threads.cnt > r->threads.cnt ? a->threads.cnt : r->threads.cnt, "thread");
+	over(x, f->memory_threads.cnt, "thread");
 	x->at_ns = a->at_ns ? a->at_ns : r->at_ns;
 	x->v.hot_alloc = (struct hot_alloc){a->cnt, r->cnt, a->ns + r->ns};
 	return true;

@@ -381,7 +381,10 @@ static void idle_event(void *a, const struct trace_event *ev)
 static void idle_finish(void *a)
 {
 	struct idle *d = a;
+	struct iter_result its;
+	uint64_t left;
 
+	iter_result(d->r, &its);
 	for (unsigned i = 0; i < d->proc_keys.cnt && i < d->proc_cap; i++)
 		d->res.span_ns += d->procs[i].last_ns - d->procs[i].first_ns;
 	for (unsigned i = 0; i < d->stream_keys.cnt && i < d->stream_cap; i++) {
@@ -396,8 +399,10 @@ static void idle_finish(void *a)
 	for (unsigned i = 0; i < d->place_cnt; i++) {
 		if (!iter_round_at(d->r, d->places[i].pid, d->places[i].begin_ns))
 			continue;
+		/* It may last longer than they do. */
+		left = its.last_ns - d->places[i].begin_ns;
 		d->res.in_iter_cnt++;
-		d->res.in_iter_ns += d->places[i].dur_ns;
+		d->res.in_iter_ns += d->places[i].dur_ns < left ? d->places[i].dur_ns : left;
 	}
 }
 

@@ -127,7 +127,7 @@ static uint64_t seen_until(struct communication *x, const struct coll_comm *c, u
 static void settle(struct communication *x, struct coll_comm *c, struct coll_slot *s)
 {
 	struct coll_rank *last = &c->ranks[s->last_rank];
-	uint64_t late = s->last_ns - s->first_ns, missing = all_ranks(c) & ~s->who;
+	uint64_t late = s->last_ns - s->first_ns, missing = all_ranks(c) & ~s->who, from;
 
 	if (!s->seq || c->rank_cnt < 2 || missing & not_seen_yet(c, s->seq))
 		return;
@@ -143,7 +143,9 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 			return;
 		c->late_cnt++;
 		last->late_cnt++;
-		last->late_ns += late;
+		from = s->first_ns > last->late_until ? s->first_ns : last->late_until;
+		last->late_ns += s->last_ns > from ? s->last_ns - from : 0;
+		last->late_until = s->last_ns;
 		if (late > last->late_max_ns) {
 			last->late_max_ns = late;
 			last->late_max_at = s->last_ns;
@@ -440,6 +442,21 @@ static void find_job(struct communication *x)
 		x->job = NULL;
 }
 
+/* In their order: lateness follows the clock. */
+static void settle_rest(struct communication *x, struct coll_comm *c)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; c->slots && i < SLOTS; i++)
+		most = c->slots[i].seq > most ? c->slots[i].seq : most;
+	for (uint64_t seq = most < SLOTS ? 1 : most - SLOTS + 1; most && seq <= most; seq++) {
+		struct coll_slot *s = &c->slots[seq % SLOTS];
+
+		if (!c->open.seq || s->seq < c->open.seq)
+			settle(x, c, s);
+	}
+}
+
 static void communication_finish(void *a)
 {
 	struct communication *x = a;
@@ -452,9 +469,7 @@ static void communication_finish(void *a)
 
 		if (joined)
 			find_open(x, c);
-		for (unsigned i = 0; c->slots && i < SLOTS; i++)
-			if (!c->open.seq || c->slots[i].seq < c->open.seq)
-				settle(x, c, &c->slots[i]);
+		settle_rest(x, c);
 		/* What is not the same collective is neither joined nor late. */
 		if (!joined) {
 			c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;

@@ -46,7 +46,10 @@ struct coll_rank {
 	bool unknown;	     /* the last had no number that is the same in all ranks */
 	bool lost;	     /* calls of its trace were lost */
 	uint64_t last_cnt;   /* came last, with or without being late */
-	uint64_t late_cnt, late_ns, late_max_ns, late_max_at;
+	/* late_ns: the time in which another rank was in a collective that this one was last to
+	 * begin; of collectives that are submitted ahead, several at once. Known until late_until.
+	 */
+	uint64_t late_cnt, late_ns, late_max_ns, late_max_at, late_until;
 };
 
 struct coll_slot {
