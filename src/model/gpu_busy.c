@@ -2,6 +2,7 @@
 #include "gpu_busy.h"
 
 #include "event.h"
+#include "util/law.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +156,13 @@ void gpu_busy__add_of(struct gpu_busy *b, uint64_t start, uint64_t end, enum gpu
 
 void gpu_busy__finish(struct gpu_busy *b)
 {
+	uint64_t idle = 0;
+
 	settle_first(b, b->cnt);
+	for (unsigned i = 0; i < GPU_GAP_CLASSES; i++)
+		idle += b->gaps[i].ns;
+	law(b->parts[GPU_ANY].total + idle == b->parts[GPU_ANY].end - b->first);
+	law(b->parts[GPU_ELSE].total <= b->parts[GPU_ANY].total);
 }
 
 uint64_t gpu_busy__overlap(const struct gpu_busy *b)

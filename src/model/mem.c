@@ -3,16 +3,23 @@
 
 #include "call.h"
 #include "event_path.h"
+#include "util/law.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static void less(struct mem *m, enum mem_kind kind, uint64_t bytes)
+{
+	law(m->bytes[kind] >= bytes);
+	m->bytes[kind] -= bytes;
+}
 
 static void mem_gone(struct ledger *l, struct block *b, uint64_t ns)
 {
 	struct mem *m = (struct mem *)l;
 
 	if (block_facts[b->kind].counted != MEM_NONE)
-		m->bytes[block_facts[b->kind].counted] -= b->size;
+		less(m, block_facts[b->kind].counted, b->size);
 	free(b);
 	quota__give(m->ledger.quota, &m->ledger.share, 1);
 }
@@ -55,7 +62,7 @@ static bool drop_loose(struct mem *m, enum mem_kind kind)
 	if (!m->loose[kind].cnt)
 		bytes = m->loose[kind].bytes;
 	m->loose[kind].bytes -= bytes;
-	m->bytes[kind] -= bytes;
+	less(m, kind, bytes);
 	return true;
 }
 
@@ -168,7 +175,7 @@ static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
 	ledger__context_gone(&m->ledger, ctx, ns, NULL);
 	/* It was the last: nothing is left to live in. */
 	for (int k = 0; k < MEM_KIND_CNT && HASH_COUNT(m->ledger.ctx.by_handle) <= 1; k++) {
-		m->bytes[k] -= m->loose[k].bytes;
+		less(m, k, m->loose[k].bytes);
 		m->loose[k].cnt = m->loose[k].bytes = 0;
 	}
 }

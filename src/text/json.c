@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "json.h"
 
+#include "util/law.h"
+
 #include <string.h>
 
 /* `,"name":` of names that are the same text as long as they are at the same address, and of rows
@@ -171,8 +173,20 @@ void json_micro(struct json *j, const char *name, uint64_t x)
 	done(j, fmt_micro(key(j, name, FMT_MAX), x));
 }
 
+/* A part of a whole, by its name. Those that may be above 1: NVIDIA's peaks are for one clock, and
+ * what tracing costs all threads is compared with the time of one. */
+__attribute__((unused)) static bool is_share(const char *name)
+{
+	size_t len = strlen(name);
+
+	return (!strcmp(name, "share") || (len > 6 && !strcmp(name + len - 6, "_share"))) &&
+	       strcmp(name, "peak_share") && strcmp(name, "cost_share") &&
+	       strcmp(name, "busiest_share");
+}
+
 void json_f64(struct json *j, const char *name, double x)
 {
+	law(!name || !is_share(name) || (x >= 0 && x <= 1));
 	done(j, key(j, name, 0));
 	out_f64(j->o, x);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "decode/api_values.h"
+#include "util/law.h"
 
 struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 {
@@ -92,10 +93,12 @@ static void discharge(struct memory *m, struct mem_block *b, uint64_t ns)
 	if (!b->counted)
 		return;
 	mem_time__advance(&m->time, m, ns);
+	law(m->kinds[b->kind].live >= b->size);
 	m->kinds[b->kind].live -= b->size;
 	b->counted = false;
 	if (!on_gpu(b->kind) || !b->dev)
 		return;
+	law(m->device_bytes >= b->size && b->dev->live >= b->size);
 	m->device_bytes -= b->size;
 	b->dev->live -= b->size;
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "util/law.h"
 #include "report/iter/iter.h"
 #include "report/memory/memory.h"
 
@@ -382,11 +383,15 @@ static void idle_finish(void *a)
 {
 	struct idle *d = a;
 	struct iter_result its;
-	uint64_t left;
+	uint64_t left, causes_ns = 0;
 
 	iter_result(d->r, &its);
+	for (unsigned i = 0; i < IDLE_CAUSE_CNT; i++)
+		causes_ns += d->res.cause_ns[i];
+	law(causes_ns == d->res.total_ns);
 	for (unsigned i = 0; i < d->proc_keys.cnt && i < d->proc_cap; i++)
 		d->res.span_ns += d->procs[i].last_ns - d->procs[i].first_ns;
+	law(d->res.total_ns <= d->res.span_ns);
 	for (unsigned i = 0; i < d->stream_keys.cnt && i < d->stream_cap; i++) {
 		const struct idle_stream *s = &d->streams[i];
 

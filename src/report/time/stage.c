@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "util/law.h"
 #include "report/iter/iter.h"
 
 #define LOADED 0.99
@@ -453,7 +454,7 @@ static int fn_by_time(const void *a, const void *b)
 
 void stages_end(struct stages *s, const struct iter_result *iter)
 {
-	uint64_t loaded_ns, tail_ns = s->cursor_ns;
+	uint64_t loaded_ns, tail_ns = s->cursor_ns, parts_ns = 0, stages_ns = 0;
 
 	for (unsigned i = 0; i < s->tail.cnt; i++)
 		if (s->tail.rows[i].first_ns < tail_ns)
@@ -471,6 +472,11 @@ void stages_end(struct stages *s, const struct iter_result *iter)
 	for (unsigned i = 0; i < s->cell_cnt; i++)
 		give(s, &s->cells[i], phase_of(s, i, loaded_ns, iter));
 	give(s, &s->tail, s->has_call ? PHASE_END : PHASE_BEFORE);
+	for (unsigned i = 0; i < PART_CNT; i++)
+		parts_ns += s->res.all.ns[i];
+	for (unsigned i = 0; i < STAGE_CNT; i++)
+		stages_ns += s->res.stages[i].wall_ns;
+	law(parts_ns == stages_ns && parts_ns <= report_wall_ns(s->r));
 	if (s->load_cnt)
 		qsort(s->load, s->load_cnt, sizeof(*s->load), fn_by_time);
 }
