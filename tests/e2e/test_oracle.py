@@ -61,6 +61,19 @@ def test_processes_that_make_calls(tmp_path):
     assert len(report_of(path)["overview"]["processes"]) > 130
 
 
+def test_iterations_of_ranks_agree(tmp_path):
+    """The same loop in two processes; one loads a module in its first iteration, which is its warm-up."""
+    m = generate.Machine(random.Random(3))
+    for pid in (1000, 2000):
+        t = generate.Thread(m, pid, pid, 0, "0x100", 20)
+        t.launches, t.copy, t.products, t.whole = 5, 0, False, False
+        for i, _ in enumerate(t.run()):
+            if i == 0 and pid == 2000:
+                m.call(t, *t.took(2000, 3000), "module", "load", "cuModuleLoadData", args={})
+    report = report_of(write(tmp_path / "trace.jsonl", generate.in_order(m, t.now, 3)))
+    assert {x["pid"]: (x["iterations"], x["warmup"]) for x in report["compared"]} == {1000: (20, 0), 2000: (20, 1)}
+
+
 def test_the_order_of_lines_with_equal_ends(tmp_path):
     """Lines that end at the same moment may come in any order, and a thread's lines may be in the file of another."""
     rng = random.Random(5)

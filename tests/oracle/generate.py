@@ -161,6 +161,11 @@ def trace(seed):
         m.ids += 1
         m.put(end, {"ts": ms(t.now + 100), "type": "sync", "op": "sync", "name": "cuCtxSynchronize", "symbol": "cuCtxSynchronize", "pid": t.pid, "tid": t.tid,
                     "comm": "sim", "id": m.ids, "unfinished": True, "elapsed_us": us(end - t.now - 100), "args": {}})
+    return in_order(m, end, seed)
+
+
+def in_order(m, end, seed):
+    """The lines of a machine between header and end."""
     lines = [line for _, _, line in sorted(m.lines, key=lambda x: x[:2])]
     kinds = collections.Counter(x["type"] for x in lines)
     calls = [x for x in lines if "id" in x]

@@ -104,7 +104,8 @@ static void compare_json(const void *a, struct json *j)
 			json_u64(j, "rank", rank);
 		json_u64(j, "launches", row->launches);
 		iter_of_process(c->r, row->pid, &it);
-		json_u64(j, "iterations", it.count - it.warmup);
+		json_u64(j, "iterations", it.count);
+		json_u64(j, "warmup", it.warmup);
 		if (it.count) {
 			json_u64(j, "iteration_ns", it.dist[ITS_TIME].median);
 			json_u64(j, "iteration_launches",
@@ -184,7 +185,7 @@ static void compare_print(const void *a, const struct term *term)
 		human_count(cells->cell[0], row->launches);
 		iter_of_process(c->r, row->pid, &it);
 		if (it.count) {
-			human_count(cells->cell[1], it.count - it.warmup);
+			human_count(cells->cell[1], it.count);
 			human_time(cells->cell[2], it.dist[ITS_TIME].median);
 			human_time(cells->cell[3], it.dist[ITS_SYNC].median);
 		}
