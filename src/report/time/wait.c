@@ -369,10 +369,14 @@ static void put_fns(const struct waits *w, struct json *j, const char *name, boo
 	free(list);
 }
 
-/* The time of all threads that wait: what a sum of their waits is a part of. */
-static double threads_ns(const struct waits *w)
+/* The part of the time of the threads that wait, of those that have a row. */
+static double waits_share(const struct waits *w)
 {
-	return (double)report_wall_ns(w->r) * w->thread_keys.cnt;
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < w->thread_keys.cnt; i++)
+		ns += w->threads[i].total_ns;
+	return ratio_of(ns, (double)report_wall_ns(w->r) * w->thread_keys.cnt);
 }
 
 static void waits_json(const void *a, struct json *j)
@@ -384,7 +388,7 @@ static void waits_json(const void *a, struct json *j)
 	json_u64(j, "total_ns", w->total_ns);
 	if (w->unfinished_cnt)
 		json_u64(j, "unfinished", w->unfinished_cnt);
-	json_f64(j, "share", ratio_of(w->total_ns, threads_ns(w)));
+	json_f64(j, "share", waits_share(w));
 	if (w->has_off_cpu)
 		json_u64(j, "off_cpu_ns", w->off_cpu_ns);
 	put_fns(w, j, "functions", false);
@@ -467,7 +471,7 @@ static void waits_print(const void *a, const struct term *term)
 		return;
 	human_time(total, w->total_ns);
 	human_count(count, w->cnt);
-	human_share(share, w->total_ns, threads_ns(w));
+	human_share(share, waits_share(w), 1);
 	human_count(threads, w->thread_keys.cnt);
 	term_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of %s", total,
 		     count, plural(w->cnt), threads, plural(w->thread_keys.cnt), share,
