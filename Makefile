@@ -215,6 +215,7 @@ fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 
 tables: all $(O)/unit/test_metrics ## write the tables of docs/ that the program knows
 	$(Q)tools/doc-tables.py $(O)/cudatrace
+	$(Q)tools/doc-samples.py $(O)/cudatrace
 	$(Q)UPDATE_GOLDEN=1 $(O)/unit/test_metrics >/dev/null
 
 format: ## clang-format all C files

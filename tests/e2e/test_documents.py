@@ -164,3 +164,45 @@ def test_the_sum_is_the_programs():
     text = (TOP / "docs/LIMITS.md").read_text(encoding="utf-8")
     *rows, total = re.findall(r"^\| ([\d.]+) \|", text.split("## The sum")[1], re.M)
     assert rows == parts and total == f"{int(sum(map(float, rows)))}" and f"takes {total} MiB" in text
+
+
+def literals():
+    """What the program may print: its string literals, adjacent ones joined, with ... for what a format inserts."""
+    for path in [*TOP.glob("src/**/*.[ch]"), *TOP.glob("src/**/*.def"), *TOP.glob("inject/*.[ch]")]:
+        text = re.sub(r'"\s*(?:PRI\w+\s*)?"', "", path.read_text(encoding="utf-8"))
+        yield from (m.replace('\\"', '"') for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text))
+
+
+def not_printed(page):
+    """Quoted messages of a troubleshooting page that are in no string of the program."""
+    quoted = [m for row in re.findall(r"^\| `([^`]+)` \|", page, re.M) for m in row.split(" ... ")]
+    known = "\n".join(literals())
+    return [m for m in quoted if m not in known], len(quoted)
+
+
+def test_messages_are_the_programs():
+    wrong, cnt = not_printed((TOP / "docs/TROUBLESHOOTING.md").read_text(encoding="utf-8"))
+    assert wrong == [] and cnt > 50
+
+
+def test_a_message_that_is_not_there_is_found():
+    assert not_printed("| `no such message of ours` | x |\n") == (["no such message of ours"], 1)
+
+
+def test_samples_are_what_is_printed():
+    ran = Ran([TOP / "tools/doc-samples.py", "--check", CUDATRACE])
+    assert ran.status == 0, ran.out + ran.err
+
+
+def test_a_sample_that_differs_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- output: cudatrace report train.jsonl.zst | sed -n '/^Memory/p' -->\n\n```text\nMemories\n```\n")
+    assert Ran([TOP / "tools/doc-samples.py", "--check", CUDATRACE, page]).status == 1
+    assert Ran([TOP / "tools/doc-samples.py", CUDATRACE, page]).status == 0
+    assert "```text\nMemory\n```" in page.read_text()
+
+
+def test_every_alert_has_a_runbook():
+    alerts = re.findall(r"- alert: (\w+)", (TOP / "dist/prometheus/alerts.yaml").read_text(encoding="utf-8"))
+    runbook = re.findall(r"^## (\w+)$", (TOP / "docs/RUNBOOK.md").read_text(encoding="utf-8"), re.M)
+    assert alerts and alerts == runbook
