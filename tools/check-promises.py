@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Is there a test for every promise of the documents?
 
-    tools/check-promises.py [FILE...]    docs/PROMISES.md, docs/RELIABILITY.md and docs/CONTEXT_SWITCHES.md
+    tools/check-promises.py [FILE...]    docs/PROMISES.md, RELIABILITY.md, CONTEXT_SWITCHES.md and SECURITY.md
 
 Rows of tables whose last column is called "held by" name tests there, in backticks:
 
@@ -76,6 +76,6 @@ def check(path):
         yield f"{path}: no table says what holds its promises"
 
 
-found = [w for path in sys.argv[1:] or ["docs/PROMISES.md", "docs/RELIABILITY.md", "docs/CONTEXT_SWITCHES.md"] for w in check(path)]
+found = [w for path in sys.argv[1:] or ["docs/PROMISES.md", "docs/RELIABILITY.md", "docs/CONTEXT_SWITCHES.md", "docs/SECURITY.md"] for w in check(path)]
 print("\n".join(found), end="\n" if found else "")
 sys.exit(1 if found else 0)
