@@ -206,3 +206,28 @@ def test_every_alert_has_a_runbook():
     alerts = re.findall(r"- alert: (\w+)", (TOP / "dist/prometheus/alerts.yaml").read_text(encoding="utf-8"))
     runbook = re.findall(r"^## (\w+)$", (TOP / "docs/RUNBOOK.md").read_text(encoding="utf-8"), re.M)
     assert alerts and alerts == runbook
+
+
+IN_PAGES, IN_ALERTS = "`|^    ", ": |then "
+
+
+def unknown_verbs(text, before=IN_PAGES):
+    """What is written as a subcommand of cudatrace, or of cudatrace ctl, and is none."""
+    verbs = set(re.findall(r"^VERB\(\w+, (\w+),", (TOP / "src/cli/verbs.def").read_text(encoding="utf-8"), re.M)) - {"trace"}
+    asked = set(re.findall(r'strcmp\(verb, "(\w+)"\)', (TOP / "src/daemon/daemon_ctl.c").read_text(encoding="utf-8")))
+    assert {"report", "ctl"} <= verbs and {"burst", "dump"} <= asked
+    for verb, rest in re.findall(f"(?:{before})(?:sudo )?cudatrace ([a-z]+)(?: ([a-z]+)\\b)?", text, re.M):
+        if verb not in verbs or (verb == "ctl" and rest and rest not in asked):
+            yield f"cudatrace {verb} {rest}".strip()
+
+
+def test_verbs_are_there():
+    """In pages, and in what alerts tell people to type"""
+    assert [f"{p.name}: {verb}" for p in PAGES for verb in unknown_verbs(p.read_text(encoding="utf-8"))] == []
+    assert list(unknown_verbs((TOP / "dist/prometheus/alerts.yaml").read_text(encoding="utf-8"), IN_ALERTS)) == []
+
+
+def test_a_verb_that_is_not_there_is_found():
+    assert list(unknown_verbs("    sudo cudatrace memory 1\n`cudatrace trace --count`, `cudatrace ctl burst`")) == ["cudatrace memory", "cudatrace trace"]
+    alert = "What allocates: cudatrace ctl bursts, then cudatrace report FILE; before: cudatrace report memory"
+    assert list(unknown_verbs(alert, IN_ALERTS)) == ["cudatrace ctl bursts"]
