@@ -1075,6 +1075,7 @@ def read_def(path):
     """Top-level macro calls of a .def file: [(macro, [argument])]"""
     with open(path) as f:
         text = re.sub(r"/\*.*?\*/", " ", f.read(), flags=re.S)
+    text = re.sub(r"^#(.*\\\n)*.*$", "", text, flags=re.M)
     calls, pos = [], 0
     while True:
         m = re.compile(r"\s*(\w+)\(").match(text, pos)

@@ -125,6 +125,8 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 	"$(find_pytest || echo python3)" -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
 	"$(find_pytest || echo python3)" -c 'import jsonschema' 2>/dev/null ||
 		wanted+=('python3-jsonschema:holds traces against their schema')
+	"$(find_pytest || echo python3)" -c 'import pycparser' 2>/dev/null ||
+		wanted+=('python3-pycparser:reads the headers of CUDA for the test of arguments')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have tmux || wanted+=('tmux:is the terminal that cudatrace top is tested on')
 	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||

@@ -5,6 +5,7 @@
  */
 #include "value.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -297,6 +298,14 @@ static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 	return true;
 }
 
+/* The record had no room left for argument i: CT_OUT_SZ_MAX. */
+static bool is_cut(const struct visit *c, unsigned i)
+{
+	int cap = c->plan->cap[i];
+
+	return cap >= 0 && (unsigned)cap < c->cap_cnt && c->caps[cap].len == -ENOSPC;
+}
+
 static void visit_arr_arg(const struct visit *c, unsigned i)
 {
 	const struct api_arg *arg = &c->fn->args[i];
@@ -309,6 +318,8 @@ static void visit_arr_arg(const struct visit *c, unsigned i)
 		cnt = cap->len / arg->type->size;
 	if (cap)
 		visit_array(arg->type, arg->name, cap->data, cap->len, cnt, c->v);
+	else if (is_cut(c, i) && !(has_cnt && !cnt) && word < c->word_cnt && c->words[word])
+		visit_array(arg->type, arg->name, NULL, 0, 1, c->v);
 	else if (has_cnt && !cnt && arg->dir == DIR_IN_ARR && word < c->word_cnt && c->words[word])
 		visit_array(arg->type, arg->name, NULL, 0, 0, c->v);
 	else
@@ -321,6 +332,10 @@ static void visit_str_arg(const struct visit *c, unsigned i)
 	const struct pointee *cap = arg_pointee(c, i);
 	size_t n;
 
+	if (is_cut(c, i)) {
+		c->v->ops->text(c->v, name, "", 0, true);
+		return;
+	}
 	if (!cap) {
 		c->v->ops->none(c->v, name);
 		return;
@@ -389,6 +404,8 @@ static void visit_ptr_arg(const struct visit *c, unsigned i)
 		 c->words[word])
 		/* Nothing that is worth copying: where it is says more than nothing. */
 		c->v->ops->hex(c->v, arg->name, c->words[word]);
+	else if (is_cut(c, i) && word < c->word_cnt && c->words[word])
+		c->v->ops->sym(c->v, arg->name, "...");
 	else
 		c->v->ops->none(c->v, arg->name);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -312,6 +313,10 @@ static void test_out(void **state)
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(NULL, -14), 1, "{\"dptr\":null,\"bytesize\":64}");
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(&ptr, 7), 1, "{\"dptr\":null,\"bytesize\":64}");
 	check_args(f, WORDS(0x7ffc0000, 64), NULL, 0, "{\"dptr\":null,\"bytesize\":64}");
+	/* No room in the record. */
+	check_args(f, WORDS(0x7ffc0000, 64), &CAP(NULL, -ENOSPC), 1,
+		   "{\"dptr\":\"...\",\"bytesize\":64}");
+	check_args(f, WORDS(0, 64), &CAP(NULL, -ENOSPC), 1, "{\"dptr\":null,\"bytesize\":64}");
 	check_args(fn("cuDeviceGetUuid"), WORDS(0x7ffc0000, 0), &CAP(uuid, 16), 1,
 		   "{\"uuid\":\"0102ff00000000000000000000000000\",\"dev\":0}");
 }
@@ -359,6 +364,11 @@ static void test_arrays(void **state)
 	check_args(f, WORDS(0x7ffc0000, 1, 0x1), &CAP(fs, 24), 1,
 		   "{\"functions\":[\"0x10\"],\"numFunctions\":1,\"mod\":\"0x1\"}");
 	check_args(f, WORDS(0x7ffc0000, 3, 0x1), &CAP(NULL, 0), 1,
+		   "{\"functions\":null,\"numFunctions\":3,\"mod\":\"0x1\"}");
+	/* The record had no room for it: it was given, and it was cut. */
+	check_args(f, WORDS(0x7ffc0000, 3, 0x1), &CAP(NULL, -ENOSPC), 1,
+		   "{\"functions\":[\"...\"],\"numFunctions\":3,\"mod\":\"0x1\"}");
+	check_args(f, WORDS(0, 3, 0x1), &CAP(NULL, -ENOSPC), 1,
 		   "{\"functions\":null,\"numFunctions\":3,\"mod\":\"0x1\"}");
 	f = fn("cuLinkCreate_v2");
 	check_args(f, WORDS(0, 0x10, 0x10, 0x10), NULL, 0,
