@@ -11,7 +11,7 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.run import CUDATRACE, TESTS, Ran, needs_tracing
 
-pytest.importorskip("pycparser", reason="no pycparser")
+pytest.importorskip("pycparser", reason="python3-pycparser is not installed")
 sys.path.insert(0, TESTS + "/oracle")
 import arguments  # noqa: E402
 
@@ -20,7 +20,7 @@ FAMILY = {"cuda.h": "all", "nccl.h": "nccl", "cublas_v2.h": "cublas", "cudnn.h":
 NOT_YET = {
     # More than 24 arguments.
     "cudnnBatchNormalizationBackwardEx", "cudnnNormalizationBackward",
-    # It returns a struct through a hidden first argument.
+    # It returns a struct: its arguments are left out.
     "cudaCreateChannelDesc",
 }
 made = {}

@@ -216,6 +216,16 @@ def test_module_that_cannot_be_read(tree):
     assert rc != 0 and "nothing_of_that_name" in out and sums(out)[1] > 0
 
 
+def test_module_that_is_skipped(tree):
+    """It is counted and named, also when nothing else runs."""
+    tree.module("some", 'import pytest\npytest.importorskip("nothing_of_that_name", reason="not installed")\n')
+    out = tree.run()[1]
+    assert "some: the suite # not installed" in out and sums(out) == (0, 0, 1)
+    tree.suite("other", "echo ok other")
+    rc, out = tree.run()
+    assert rc == 0 and sums(out) == (1, 0, 1)
+
+
 def test_names(tree):
     for name in ("one", "other", "more-ones"):
         tree.suite(name, "echo ok one")
