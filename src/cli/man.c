@@ -295,9 +295,9 @@ static void put_options(FILE *f)
 	      "for long names.\n",
 	      f);
 	for (enum opt_group g = 0; g < GROUP_CNT; g++) {
-		fprintf(f, ".SS %s\n", opt_group_name(g));
+		fprintf(f, ".SS %s\n", opt_group_row(g)->title);
 		for (unsigned i = 0; i < cnt; i++) {
-			if (rows[i].group == g && !rows[i].hidden)
+			if (rows[i].group == g && rows[i].show != HIDDEN)
 				put_row(f, &rows[i]);
 		}
 	}

@@ -544,10 +544,12 @@ texts()
 	cp "$TMP/out" "$TMP/help"
 	ct '-?'
 	check '-?' cmp "$TMP/out" "$TMP/help"
+	ct --help=all
+	cp "$TMP/out" "$TMP/help"
 	grep -o '^ .*--[a-z-]*' "$TMP/help" | grep -o -- '--[a-z-]*$' | sort -u >"$TMP/options"
 	for o in jsonl chrome perfetto summary quiet trace all duration max-events min-duration libcuda buffer-size user no-follow \
 		no-wait mechanism pid verbose version help; do
-		check "--help: --$o" grep -qx -- "--$o" "$TMP/options"
+		check "--help=all: --$o" grep -qx -- "--$o" "$TMP/options"
 	done
 
 	ct --man
@@ -571,7 +573,7 @@ texts()
 		command -v $shell >/dev/null || { skip "--completion=$shell: is read" "$shell is not installed"; continue; }
 		check "--completion=$shell: is read" $shell -n "$TMP/completion.$shell"
 	done
-	check '--completion=bash: completes' is "$(completed)" '--json --jsonl / cuMemAllocHost cuMemAllocHost_v2 / session / --trace'
+	check '--completion=bash: completes' is "$(completed)" '--json --jsonl / cuMemAllocHost cuMemAllocHost_v2 / session / --trace / burst dump level reload status / report / layers / tests/lib.sh'
 }
 completed()
 {
@@ -585,7 +587,9 @@ completed()
 			printf "%s\n" "${COMPREPLY[@]}" | sort | xargs
 		}
 		echo "$(try cudatrace --jso) / $(try cudatrace -e cuMemAllocHo) / $(try cudatrace --mechanism = se) / $(
-			try cudatrace list -- | tr " " "\n" | grep -x -e --trace)"' bash "$TMP/completion.bash"
+			try cudatrace list -- | tr " " "\n" | grep -x -e --trace) / $(
+			try cudatrace ctl "" | tr " " "\n" | grep -xE "status|level|burst|dump|reload" | xargs) / $(
+			try cudatrace help rep) / $(try cudatrace help lay) / $(try cudatrace report x.jsonl tests/lib)"' bash "$TMP/completion.bash"
 }
 mkdir "$TMP/path"
 ln -s "$(realpath "$CUDATRACE")" "$TMP/path/cudatrace"
@@ -608,10 +612,18 @@ statuses
 checking
 
 for verb in list check report diff daemon ctl; do
-	check "--help: names $verb" grep -q "^       cudatrace $verb " <("$CUDATRACE" --help)
+	check "--help=all: names $verb" grep -q "^       cudatrace $verb " <("$CUDATRACE" --help=all)
 done
 
 same_output 'help' help -- --help
+same_output 'help of everything' help all -- --help=all
+same_output 'help of a topic' help layers -- --help=layers
+same_output 'help of an option' help --torch -- help torch
+bad 'help: unknown topic' 2 'one of: which .*target.*ctl' help no-such-topic
+bad 'no target' 2 'add a command, -p PID, or -a' --duration 1 -e launch
+bad 'every process and one' 2 'leave out -p' -a -p 1
+ct help which --json
+check 'help which --json' jq -e 'length > 15 and all(.[]; (.command | startswith("cudatrace ")) and .question and .cost and .needs_root and .works_with_p)' "$TMP/out"
 same_output 'help of a verb' help report -- report --help
 same_output 'report --json' report --json tests/golden/h200-triton.jsonl -- report --format=json tests/golden/h200-triton.jsonl
 ct trace -q --no-summary --jsonl "$X" -- sh -c 'exit 5'
