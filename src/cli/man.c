@@ -9,7 +9,7 @@
 #include "version.h"
 
 /* When the prose was last changed. */
-#define MAN_DATE "2026-11-22"
+#define MAN_DATE "2026-11-28"
 
 static const char sets[] =
 	".SH WHAT TO TRACE\n"
@@ -29,7 +29,7 @@ static const char sets[] =
 	"everything but the class\n"
 	".B query\n"
 	"is traced: lookups that change nothing, which some programs make by the hundred thousand.\n"
-	"What was left out is said in the trace and in the summary. The classes:\n";
+	"The trace and the summary name what was left out. The classes:\n";
 
 static const char examples[] =
 	".SH EXAMPLES\n"
@@ -61,7 +61,7 @@ static const char examples[] =
 	".PP\n"
 	".RS 4\n"
 	".EX\n"
-	"sudo cudatrace \\-\\-all \\-\\-min\\-duration 1000\n"
+	"sudo cudatrace \\-a \\-\\-all \\-\\-min\\-duration 1000\n"
 	".EE\n"
 	".RE\n"
 	".PP\n"
