@@ -49,8 +49,8 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 		e->held[id / 8] |= 1 << id % 8;
 	}
 	if (left_out)
-		warn("%s: %u functions that it exports and cudatrace does not know are not traced: "
-		     "too many",
+		warn("%s: %u exported functions that cudatrace does not know are not traced: "
+		     "there are too many",
 		     e->lib.path, left_out);
 }
 

@@ -77,7 +77,7 @@ void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_
 	files[a->torch_file_cnt++] = (struct torch_file){e->lib.id, elf->torch};
 	told = tell_sites(a, e->lib.id, elf->torch);
 	if (told < elf->torch->operator_cnt)
-		info("%s: of %u operators the end is found by the stack pointer alone", e->lib.path,
+		info("%s: the end of %u operators is found by the stack pointer alone", e->lib.path,
 		     elf->torch->operator_cnt - told);
 	dbg("%s: %u operators, %u with their place on the stack, %u classes of nodes", e->lib.path,
 	    elf->torch->operator_cnt, told, elf->torch->node_cnt);

@@ -409,7 +409,8 @@ static int list_other(const struct opts *o)
 	struct out *out;
 
 	if (o->trace.select.cnt || o->trace.detail) {
-		err("--%s, and --trace and --detail choose CUDA functions: leave one out",
+		err("--%s does not list CUDA functions, which --trace and --detail select: leave "
+		    "one out",
 		    o->schema ? "schema says what lines are" : "ioctls lists the driver's tables");
 		return EXIT_USAGE;
 	}

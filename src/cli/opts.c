@@ -177,7 +177,7 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 		else
 			i++;
 	}
-	opts__die("cannot make sense of the command line; see cudatrace --help");
+	opts__die("cannot parse the command line; see cudatrace --help");
 }
 
 /* getopt takes the next word whatever it is: `--jsonl --chrome x` would make a file "--chrome". */
@@ -313,8 +313,8 @@ static void check_whole(const struct parse *p)
 	}
 	if (o->trace.pid_cnt && o->trace.argv &&
 	    !o->trace.argv[0][strspn(o->trace.argv[0], "0123456789")])
-		opts__die("-p takes several ids with commas between: -p %d,%s", o->trace.pids[0],
-			  o->trace.argv[0]);
+		opts__die("-p: several process ids need commas between them: -p %d,%s",
+			  o->trace.pids[0], o->trace.argv[0]);
 	if (o->trace.pid_cnt && o->trace.argv)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
@@ -323,13 +323,11 @@ static void check_whole(const struct parse *p)
 		opts__die("--system is every process; leave it out, or leave out %s",
 			  o->trace.pid_cnt ? "-p" : "the command");
 	if (o->trace.stop_on_load && !o->trace.pid_cnt)
-		opts__die("--stop-on-load is for -p: %s",
+		opts__die("--stop-on-load needs -p: %s",
 			  o->trace.argv ? "a command's processes are stopped anyway"
 					: "processes that nobody named are never stopped");
 	if (o->trace.wait_ns != UINT64_MAX && !o->trace.argv)
-		opts__die(
-			"--wait is for the processes that a COMMAND starts: cudatrace --wait=main -- "
-			"COMMAND");
+		opts__die("--wait needs a COMMAND: cudatrace --wait=main -- COMMAND");
 	if (o->verb == VERB_DIFF && o->files.cnt != 2)
 		opts__die(
 			"diff: give two traces, the old one and the new one, as in cudatrace diff "
@@ -340,13 +338,14 @@ static void check_whole(const struct parse *p)
 			"report trace.jsonl, or - for stdin");
 	if (o->verb == VERB_REPORT && o->trace.json && strcmp(o->format, "ascii") &&
 	    strcmp(o->format, "json"))
-		opts__die("--json is --format=json, and there is --format=%s; leave one out",
-			  o->format);
+		opts__die(
+			"--json means --format=json, which contradicts --format=%s; leave one out",
+			o->format);
 	if (o->verb == VERB_REPORT)
 		pieces_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)
 		opts__die(
-			"ctl: what is to be done? Give status, level, burst, dump or reload, as in "
+			"ctl: a command is missing; give status, level, burst, dump or reload, as in "
 			"cudatrace ctl status");
 	check_outputs(o);
 }

@@ -37,13 +37,13 @@ static void add_pid(struct opts *o, const char *text)
 		opts__die("--pid %s: too large for a process id; the highest is %d", text,
 			  PID_LIMIT);
 	if (!pid)
-		opts__die("--pid 0: no process has this id; leave -p out to trace every process");
+		opts__die("--pid 0: no process has this id; use -a instead to trace every process");
 	for (unsigned i = 0; i < o->trace.pid_cnt; i++) {
 		if (o->trace.pids[i] == (pid_t)pid)
 			return;
 	}
 	if (o->trace.pid_cnt == SESSION_MAX_PIDS)
-		opts__die("--pid: more than %d processes; leave -p out to trace every process",
+		opts__die("--pid: more than %d processes; use -a instead to trace every process",
 			  SESSION_MAX_PIDS);
 	o->trace.pids[o->trace.pid_cnt++] = (pid_t)pid;
 }
@@ -204,8 +204,8 @@ static void set_max_overhead(struct opts *o, const struct opt_row *row, const ch
 
 	if (ret || o->trace.max_overhead <= 0 || o->trace.max_overhead > 1)
 		opts__die(
-			"--max-overhead '%s': not a share of a thread's time; give percent above 0, "
-			"at most 100, as in --%s 2",
+			"--max-overhead '%s': not a percentage; give a number above 0, at most 100, "
+			"as in --%s 2",
 			arg, row->name);
 }
 

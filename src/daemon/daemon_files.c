@@ -44,7 +44,7 @@ void daemon__follow_clock(struct daemon *d)
 
 	if (!d->file_epoch_ns || llabs(by) < CLOCK_STEP_NS)
 		return;
-	info("the clock goes by %+.3f s more: another trace file begins", by / 1e9);
+	info("the clock was set by %+.3f s: a new trace file begins", by / 1e9);
 	lines__let_go(d->lines);
 	d->file_epoch_ns = 0;
 	rotate__finish_file(d->rotate, d->now);

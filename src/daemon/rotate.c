@@ -58,9 +58,8 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 	const char *why = strerror(error);
 
 	if (!r->s.error || strcmp(r->s.error, why))
-		warn("%s %s: %s: nothing is written there for now; trying again every "
-		     "10 s",
-		     what, r->o.dir, why);
+		warn("cannot %s %s: %s: its lines are dropped; trying again every 10 s", what,
+		     r->o.dir, why);
 	r->s.error = why;
 	r->retry_ns = now_ns + RETRY_NS;
 }
@@ -68,7 +67,7 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 static void move(struct rotate *r, int from, const char *old, int to, const char *new)
 {
 	if (renameat(from, old, to, new))
-		warn("cannot rename %s in %s: %s: it is left there under that name", old, r->o.dir,
+		warn("cannot rename %s in %s: %s: the file keeps that name", old, r->o.dir,
 		     strerror(errno));
 }
 
@@ -315,7 +314,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 		return false;
 	}
 	if (r->s.error)
-		info("%s: written to again", r->o.dir);
+		info("%s: lines are written again", r->o.dir);
 	r->s.error = NULL;
 	return true;
 }
@@ -445,7 +444,7 @@ static void command_ended(struct rotate *r, int status, uint64_t now_ns)
 	if (r->backoff_ns > BACKOFF_MAX)
 		r->backoff_ns = BACKOFF_MAX;
 	r->cmd_retry_ns = now_ns + r->backoff_ns;
-	warn("files.on_rotate did not take %s (%s %d): tried again in %llu s", r->cmd_file,
+	warn("files.on_rotate failed for %s (%s %d): the next try is in %llu s", r->cmd_file,
 	     WIFSIGNALED(status) ? "signal" : "exit status",
 	     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
 	     (unsigned long long)(r->backoff_ns / SEC_NS));

@@ -180,8 +180,8 @@ static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *
 	can_read = thread_stacks__read(t->att, (pid_t)who->pid, find_python(t, who->pid), s, cnt);
 	if (!can_read && !t->said_stacks && target_exists(who->pid)) {
 		t->said_stacks = true;
-		warn("stacks of waiting ranks cannot be read: that takes CAP_SYS_PTRACE, or to be their "
-		     "user");
+		warn("cannot read the stacks of waiting ranks: run cudatrace as their user, or "
+		     "with CAP_SYS_PTRACE");
 	}
 	quotas__with_stacks(&t->quotas);
 	for (unsigned i = 0; i < cnt; i++)

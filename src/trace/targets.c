@@ -87,9 +87,9 @@ int targets__check(pid_t *pids, unsigned *cnt)
 void targets__say_refused(pid_t pid, int ret)
 {
 	if (ret == -EACCES || ret == -EPERM)
-		err("cannot look into process %d: %s", pid, caps__why_refused());
+		err("cannot inspect process %d: %s", pid, caps__why_refused());
 	else
-		err("cannot look into process %d: %s: try again, or start it as a command: cudatrace "
-		    "-- COMMAND",
+		err("cannot inspect process %d: %s: try again, or start it as a command: "
+		    "cudatrace -- COMMAND",
 		    pid, strerror(-ret));
 }

@@ -143,8 +143,9 @@ static int raise_limits(bool bpf)
 	need += open_files(&nofile);
 	if (nofile.rlim_max >= need)
 		return 0;
-	err("the hard limit of open files (RLIMIT_NOFILE, ulimit -Hn) is %llu, and a trace takes %u or "
-	    "more: raise it, as root by ulimit -n, LimitNOFILE= of systemd, --ulimit nofile= of docker",
+	err("the hard limit of open files (RLIMIT_NOFILE, ulimit -Hn) is %llu, but a "
+	    "trace needs at least %u: raise it as root by ulimit -n, LimitNOFILE= of "
+	    "systemd, or --ulimit nofile= of docker",
 	    (unsigned long long)nofile.rlim_max, need);
 	return -EMFILE;
 }
@@ -489,7 +490,8 @@ void tracer__exited(struct tracer *t, const struct trace_event *ev)
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
 	t->said_sigill = true;
-	warn("process %u (%s) was ended by SIGILL, which %s does to programs that call CUDA on another "
-	     "stack in the middle of a call: try --no-return FUNCTIONS, or Linux 6.13",
+	warn("process %u (%s) was ended by SIGILL, which %s causes in programs that call "
+	     "CUDA on another stack in the middle of a call: use --no-return FUNCTIONS, "
+	     "or Linux 6.13",
 	     ev->pid, ev->comm, mechanism_name(attach__mechanism(t->att)));
 }

@@ -458,12 +458,12 @@ void out__finish(struct out *o)
 	out__rollback(o);
 	flush(o, patience_ms < 0 ? STUCK_TELL_MS : patience_ms, patience_fd);
 	if (patience_ms < 0 && out__waits(o)) {
-		info("waiting for the reader of %s: Ctrl-C ends it", o->name);
+		info("waiting for the reader of %s: Ctrl-C stops waiting", o->name);
 		flush(o, -1, patience_fd);
 	}
 	if (out__waits(o)) {
 		o->lost += count_units(o, 0, o->mark, NULL);
-		err("%s: %llu lines are not written: its reader does not take them", o->name,
+		err("%s: %llu lines were not written: its reader does not read them", o->name,
 		    (unsigned long long)o->lost);
 	}
 	if (o->stale)

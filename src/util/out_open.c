@@ -154,7 +154,7 @@ struct out *out__open(const char *path)
 
 void out__no_next(struct out *o, const char *name, int e)
 {
-	err("cannot write %s: %s: %s: the trace up to there is kept", name, strerror(e),
+	err("cannot write %s: %s: %s: the trace written so far is kept", name, strerror(e),
 	    open_hint(e));
 	o->failed = true;
 	o->error = e;

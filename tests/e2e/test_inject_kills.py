@@ -42,7 +42,7 @@ def text(path):
 
 def complaints(folder):
     """But for what a busy machine makes it say."""
-    return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"takes for ever: left out", line)]
+    return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"cannot read \S+ of process \d+: left out", line)]
 
 
 def moment(folder, i):

@@ -142,7 +142,7 @@ def test_refused(running, who):
 
 def test_two_words():
     ran = cudatrace("-p", "41", "42")
-    assert ran.status == 2 and "-p takes several ids with commas between: -p 41,42" in ran.err, ran
+    assert ran.status == 2 and "-p: several process ids need commas between them: -p 41,42" in ran.err, ran
 
 
 def test_not_let_in(running):

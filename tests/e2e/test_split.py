@@ -251,7 +251,7 @@ def test_packed_moved_missing(tmp_path, traced):
         f.writelines(json.dumps(e) + "\n" for e in old)
     for _ in "other", "none":
         ran = cudatrace("report", "--format=json", "-o", tmp_path / "out", first)
-        assert ran.status == 0 and f"goes on in {last}, which is not there or of another trace" in ran.err, ran
+        assert ran.status == 0 and f"continues in {last}, which does not exist or belongs to another trace" in ran.err, ran
         assert without_files(tmp_path / "out")[0]["overview"]["complete"] is False
         if last.exists():
             last.unlink()

@@ -157,7 +157,7 @@ commands()
 		'end["reason"] == "could not start" and not calls and not proc'
 	bad 'a command for no machine' 1 'neither a program .* nor a script' "${to_x[@]}" -- "$TMP/elf"
 	bad 'an empty file as command' 1 'neither a program .* nor a script' "${to_x[@]}" -- "$TMP/empty"
-	bad 'a script without #!' 1 'says by #! what runs it' "${to_x[@]}" -- "$TMP/script"
+	bad 'a script without #!' 1 'a script with a #! line' "${to_x[@]}" -- "$TMP/script"
 	bad 'unknown user' 1 'give its number' --user no-such-user "${to_x[@]}" -- true
 	chmod 700 "$TMP/folder"
 	printf '#!/bin/sh\n' >"$TMP/folder/run"
@@ -279,7 +279,7 @@ not_root()
 	mkdir -m 777 "$TMP/mine"
 	ct -q -e launch --jsonl "$TMP/mine/x" -- sh -c 'exit 3'
 	check 'CAP_BPF and CAP_PERFMON are enough' is "$rc $(cat "$TMP/err")" '3 '
-	bad 'a user who may not become another' 1 'run it as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
+	bad 'a user who may not become another' 1 'run cudatrace as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
 }
 
 # Which way auto takes, here.
@@ -368,7 +368,7 @@ kernels()
 	LD_LIBRARY_PATH=$FAKE ct --kernel "${to_x[@]}" -- "$FAKE/sample" --quiet
 	check 'no way of seeing the driver: CUDA calls are traced' holds "$X" 'calls and "kernel_probe" not in head and accounts()'
 	check 'no way of seeing the driver: says so' is "$rc $(cat "$TMP/err")" \
-		'0 cudatrace: warning: --kernel: the driver cannot be seen here (Invalid argument): only CUDA calls are traced'
+		'0 cudatrace: warning: --kernel: cannot probe the driver here (Invalid argument): only CUDA calls are traced'
 	bad 'no way of seeing the driver: that was asked for' 1 '--kernel-probe=tracepoint does not work here: Invalid argument' --kernel \
 		--kernel-probe=tracepoint "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $session $multi ")

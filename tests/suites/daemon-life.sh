@@ -57,7 +57,7 @@ life()
 	# Another user: by the socket's mode, and should that be wider, by who he is.
 	check 'ctl: the socket is root'\''s' is "$(stat -c '%U %a' "$sock")" 'root 600'
 	chmod 755 "$TMP"
-	check 'ctl: another user does not get in' fails_with 'is for root and members' \
+	check 'ctl: another user does not get in' fails_with 'only root and members of ctl.group may use' \
 		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
 	chmod 666 "$sock"
 	check 'ctl: another user is refused' fails_with 'only root and members of ctl.group' \
@@ -78,7 +78,7 @@ life()
 	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
 	ctl reload >/dev/null
 	check 'reload: what takes a restart is told, there and back' is "$(grep -o '[^ ]* has changed: .*' "$log" | sort | uniq -c | tr -s ' \n' ' ,')" \
-		' 2 trace.gpu_wait_size has changed: that takes a restart, 2 trace.inject_folder has changed: that takes a restart,'
+		' 2 trace.gpu_wait_size has changed: restart the daemon to apply it, 2 trace.inject_folder has changed: restart the daemon to apply it,'
 	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
 	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
 	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \

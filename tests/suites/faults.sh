@@ -111,7 +111,7 @@ stuck_output()
 	kill -TERM $tracer
 	ended $tracer
 	check 'a stuck output, --duration: a signal ends it' test $? = 1 -a $((${EPOCHREALTIME/./} - begin)) -lt 1500000
-	check 'a stuck output, --duration: says what is missing' grep -q 'lines are not written: its reader does not take them' "$TMP/err"
+	check 'a stuck output, --duration: says what is missing' grep -q 'lines were not written: its reader does not read them' "$TMP/err"
 	touch "$TMP/go"
 	ended $reader
 

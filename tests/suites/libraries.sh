@@ -167,7 +167,7 @@ held()
 	sleep 100 >>"$LIB" &
 	writer=$!
 	caller idle && tracer held -e "$ALL" --libcuda "$LIB" -p "$idle" || { fail 'open for writing' 'no tracer'; return; }
-	check 'open for writing: said' grep -q 'w/driver.bin is open for writing: it will be traced once it is closed' "$TMP/held.err"
+	check 'open for writing: said' grep -q 'w/driver.bin is open for writing: it is traced as soon as the writer closes it' "$TMP/held.err"
 	check 'open for writing: a program that loads it runs' is "$(ask idle open "$LIB")$(ask idle init)$(ask idle alloc 5)" 105
 	check 'open for writing: no probe' is "$(probed "$idle" "$LIB")" none
 	kill $writer

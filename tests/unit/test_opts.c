@@ -289,7 +289,7 @@ static const struct {
 	{"--wait= -- x", "--wait '': unknown; give all, main, or how long"},
 	{"--wait -1 -- x", "--wait '-1': unknown; give all, main, or how long"},
 	{"--wait 1x -- x", "--wait '1x': unknown; give all, main, or how long"},
-	{"--wait=main -p 1", "--wait is for the processes that a COMMAND starts"},
+	{"--wait=main -p 1", "--wait needs a COMMAND"},
 	{"--duration -1", "--duration '-1': not a number above 0"},
 	{"--duration 1x", "not a number above 0"},
 	{"--duration 1e3", "not a number above 0"},
