@@ -5,6 +5,7 @@
 #include "attach/find/elf.h"
 
 #include "util/log.h"
+#include "util/plural.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -137,9 +138,9 @@ static void say_late(struct attach *a, const struct lib_entry *e)
 			" of process %d, which waits for something itself (a FUSE server that does "
 			"not answer?)",
 			(int)holder);
-	warn("%s: cannot attach %u probes while the kernel waits for the memory lock%s: "
+	warn("%s: cannot attach %u probe%s while the kernel waits for the memory lock%s: "
 	     "its calls are not traced until then; end the process that holds the lock",
-	     e->lib.path, e->places->cnt, who);
+	     e->lib.path, e->places->cnt, plural(e->places->cnt), who);
 }
 
 int attach_places(struct attach *a, struct lib_entry *e, int fd)

@@ -207,7 +207,7 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	bufferevent_setwatermark(c->be, EV_READ, 0, LINE_MAX_SZ);
 	event_add(c->timer, &timeout);
 	if (!known || (cred.uid && !in_group(ctl, fd, cred.gid)))
-		refuse(c, "only root and members of ctl.group may ask");
+		refuse(c, "only root and members of ctl.group may use this socket");
 	else
 		bufferevent_enable(c->be, EV_READ);
 }

@@ -81,7 +81,7 @@ static void end(void *ctx, struct out *o)
 	d->file_end.lines_lost = files.dropped - d->file_dropped;
 	if (d->file_end.lines_lost)
 		d->file_end.write_error =
-			files.error ?: "there was no room, or no disk, for a while";
+			files.error ?: "the quota or the disk was full for a while";
 	d->file_dropped = files.dropped;
 	lines__end(d->lines, &d->file_end, o);
 	/* What is lost from here on is the next file's, also before it begins. */

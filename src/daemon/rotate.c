@@ -58,8 +58,7 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 	const char *why = strerror(error);
 
 	if (!r->s.error || strcmp(r->s.error, why))
-		warn("cannot %s %s: %s: its lines are dropped; trying again every 10 s", what,
-		     r->o.dir, why);
+		warn("%s %s: %s: lines are dropped; trying again every 10 s", what, r->o.dir, why);
 	r->s.error = why;
 	r->retry_ns = now_ns + RETRY_NS;
 }
@@ -223,12 +222,12 @@ static int open_dirs(struct rotate *r)
 
 static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
 {
-	set_error(r,
-		  error == EPERM
-			  ? "files.on_rotate: others can write to, or to what is above of it, "
-			    "the folder"
-			  : "cannot write to",
-		  error, now_ns);
+	set_error(
+		r,
+		error == EPERM
+			? "files.on_rotate: other users can write to the directory, or to one above it,"
+			: "cannot write to",
+		error, now_ns);
 }
 
 void rotate__next_stamp(struct rotate *r, char text[ROTATE_STAMP_SZ])
@@ -297,7 +296,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 	}
 	ret = create(r, part, sizeof(part));
 	if (ret < 0) {
-		set_error(r, "cannot make a file in", -ret, now_ns);
+		set_error(r, "cannot create a file in", -ret, now_ns);
 		return false;
 	}
 	r->z = zfile__new(ret, r->o.compress);
@@ -350,7 +349,7 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 /* With its folder. */
 static void file_is_gone(struct rotate *r, uint64_t now_ns)
 {
-	set_error(r, "the file that was being written is gone with", ENOENT, now_ns);
+	set_error(r, "the open file was removed with", ENOENT, now_ns);
 	r->retry_ns = now_ns;
 	r->s.dropped += r->file_lines;
 	zfile__close(r->z);

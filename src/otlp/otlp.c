@@ -21,6 +21,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/plural.h"
 
 /* Spans of a request, and how long the first of them waits for others at most. */
 #define BATCH	 512
@@ -78,9 +79,9 @@ static void say_dropped(struct otlp *o)
 
 	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
 		return;
-	warn("%llu spans were dropped: the collector at %s is unreachable, slow, or "
-	     "refuses them",
-	     (unsigned long long)(o->stats.dropped - o->said_dropped), o->endpoint);
+	warn("%llu %s dropped: the collector at %s is unreachable, slow, or refuses spans",
+	     (unsigned long long)(o->stats.dropped - o->said_dropped),
+	     noun(o->stats.dropped - o->said_dropped, "span was", "spans were"), o->endpoint);
 	o->said_ns = now;
 	o->said_dropped = o->stats.dropped;
 }

@@ -189,8 +189,10 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 
 	if (l->file->lines == 1 && *line == '[') {
 		l->file->bad_lines++;
-		lines__complain(l, "this is a JSON array, such as a Chrome trace: report reads "
-				   "what cudatrace --jsonl writes");
+		lines__complain(
+			l,
+			"this is a JSON array, such as a Chrome trace: give a file that cudatrace "
+			"--jsonl wrote");
 		l->error = -EINVAL;
 		return;
 	}

@@ -40,7 +40,7 @@ static const char *run_hint(int why)
 	case EACCES:
 		return "it is not executable: chmod +x it if it is a program";
 	case EISDIR:
-		return "it is a folder: name a program in it";
+		return "it is a directory: name a program in it";
 	case ENOENT:
 	case ENOTDIR:
 		return "there is no such file: check the path";

@@ -344,7 +344,7 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 	else if (lib->hooked_cnt < lib->wanted_cnt) {
 		snprintf(note, sizeof(note), "%u of %u functions %s",
 			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt,
-			 l->both ? "are seen by uprobes" : "cannot be seen from inside");
+			 l->both ? "are traced by uprobes" : "cannot be traced in-process");
 		ev.library.note = note;
 	}
 	if (l->both && !both__inside(l->both, lib))
@@ -384,7 +384,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 	tell(lib);
 	info("%s is traced now", lib->path);
 	libs_event(l, "attach", NULL, lib,
-		   "late: the kernel waited for a lock; calls made before were not seen");
+		   "late: the kernel waited for a lock; earlier calls were not traced");
 }
 
 bool libs__tick(struct libs *l, uint64_t now, bool drained)

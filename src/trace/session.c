@@ -338,7 +338,7 @@ static int choose_probe(struct session *s)
 		if (missing)
 			info("tracing in-process (--probe=inject): %s", missing);
 		else if (o->argv && (o->python.cnt || o->torch) && caps__missing_privilege())
-			info("%s seen by root alone; without, a command is traced from inside",
+			info("%s recorded only as root; without root a command is traced in-process",
 			     layers(o));
 	}
 	if (o->gpu_time && !o->argv && !o->collect) {
@@ -354,8 +354,8 @@ static int choose_probe(struct session *s)
 		return EXIT_USAGE;
 	}
 	if (o->sched || o->kernel_probe != NV_PROBE_AUTO) {
-		err("%s from within a process: use --probe=uprobe, as root",
-		    o->sched ? "--sched is not seen" : "--kernel-probe is not for what is seen");
+		err("%s in-process: use --probe=uprobe, as root",
+		    o->sched ? "--sched does not work" : "--kernel-probe does not work");
 		return EXIT_USAGE;
 	}
 	/* Together with what the library does not reach, if that can be had. Not --kernel: system
@@ -363,7 +363,7 @@ static int choose_probe(struct session *s)
 	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
 	if ((o->python.cnt || o->torch) && s->probe == PROBE_INJECT) {
-		err("%s not seen from within a process%s: use --probe=uprobe, as root", layers(o),
+		err("%s not recorded in-process%s: use --probe=uprobe, as root", layers(o),
 		    o->kernel ? " with --kernel" : "");
 		return EXIT_USAGE;
 	}

@@ -52,7 +52,7 @@ void tracer__find_python(struct tracer *t, pid_t pid)
 		ret = attach__python_file(t->att, file, place.free_off);
 		close(file);
 		if (ret) {
-			snprintf(why, sizeof(why), "it cannot be seen when its code is freed: %s",
+			snprintf(why, sizeof(why), "cannot trace when its code is freed: %s",
 				 strerror(-ret));
 			ret = -EINVAL;
 		}
@@ -437,9 +437,8 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 		dbg("--gpu-time: %s", why);
 	else if (t->gpu_warned_cnt++ < GPU_WARNINGS_MAX)
 		warn("--gpu-time: %s: everything else is traced%s", why,
-		     t->gpu_warned_cnt < GPU_WARNINGS_MAX
-			     ? ""
-			     : "; of further processes it is not said");
+		     t->gpu_warned_cnt < GPU_WARNINGS_MAX ? ""
+							  : "; further processes are not reported");
 	t->o.fn(t->o.ctx, &ev);
 }
 

@@ -12,6 +12,7 @@
 
 #include "log.h"
 #include "out_priv.h"
+#include "util/plural.h"
 
 /* More than closing units take. */
 #define BOUNDARY_GAP (64 << 10)
@@ -33,7 +34,7 @@ static const char *write_hint(int e)
 	case EFBIG:
 		return "the trace up to here is kept; raise the file size limit (ulimit -f)";
 	case EPIPE:
-		return "its reader is gone, nothing more is written";
+		return "its reader has exited: the rest is not written";
 	default:
 		return "nothing more is written; check the device, or choose another file";
 	}
@@ -463,8 +464,8 @@ void out__finish(struct out *o)
 	}
 	if (out__waits(o)) {
 		o->lost += count_units(o, 0, o->mark, NULL);
-		err("%s: %llu lines were not written: its reader does not read them", o->name,
-		    (unsigned long long)o->lost);
+		err("%s: %llu %s not written: its reader does not read", o->name,
+		    (unsigned long long)o->lost, noun(o->lost, "line was", "lines were"));
 	}
 	if (o->stale)
 		drop_stale(o);

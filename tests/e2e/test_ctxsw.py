@@ -255,7 +255,7 @@ def test_reasons(tmp_path, reason):
 
 
 FAILS = {"client": "NV_ERR_NO_MEMORY", "device": "it cannot be used", "subdevice": "it cannot be used", "memory": "no memory for the log", "buffer": "no memory for the log",
-         "map": "no memory for the log", "times": "clock cannot be read", "id_info": "it cannot be used", "gpu_info": "cannot be told whether MIG is on",
+         "map": "no memory for the log", "times": "clock cannot be read", "id_info": "it cannot be used", "gpu_info": "cannot find out whether MIG is enabled",
          "enable": "cannot be switched on", "bind": "the log is refused"}
 
 

@@ -227,7 +227,7 @@ def test_seen_by_root_alone(place, option, what):
     ran = user(place, "-q", option, "--", "true")
     assert ran.status == 1 and PRIVILEGE in ran.err, ran
     ran = user(place, option, "--", "true")
-    assert f"cudatrace: {what} seen by root alone; without, a command is traced from inside\n" in ran.err and PRIVILEGE in ran.err, ran
+    assert f"cudatrace: {what} recorded only as root; without root a command is traced in-process\n" in ran.err and PRIVILEGE in ran.err, ran
 
 
 def test_profilers(place):

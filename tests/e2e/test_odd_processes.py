@@ -118,7 +118,7 @@ def zombie(running):
 
 
 REFUSED = {
-    "a kernel's": (lambda running: 2, "process {} is a thread of the kernel"),
+    "a kernel's": (lambda running: 2, "process {} is a kernel thread"),
     "a zombie": (zombie, r"process {} has ended and waits for its parent \(a zombie\)"),
     "none": (lambda running: 4194303, "there is no process {}: it has ended"),
     "another's number": (lambda running: "$$", "process {} is this cudatrace: name the process that calls CUDA"),

@@ -52,7 +52,7 @@ usage()
 {
 	local o v
 	for o in duration max-events min-duration pid buffer-size; do
-		bad "--$o 0" 2 'above 0|leave -p out|smallest is 64K' --$o 0 -- true
+		bad "--$o 0" 2 'above 0|use -a instead|smallest is 64K' --$o 0 -- true
 		for v in -1 -99 x '' ' 1' +1 0x10 1e3 nan inf 1,,2 '1 2' 99999999999999999999999; do
 			# -p takes blanks.
 			[[ $o = pid && $v = *' '* ]] && continue
@@ -162,7 +162,7 @@ commands()
 	chmod 700 "$TMP/folder"
 	printf '#!/bin/sh\n' >"$TMP/folder/run"
 	chmod +x "$TMP/folder/run"
-	bad 'a command that its user may not run' 1 'check who may' --user 65534 "${to_x[@]}" -- "$TMP/folder/run"
+	bad 'a command that its user may not run' 1 'check that its user may' --user 65534 "${to_x[@]}" -- "$TMP/folder/run"
 	AS=(env "PATH=/nowhere:$TMP")
 	ct "${to_x[@]}" -- script
 	AS=()
@@ -222,8 +222,8 @@ outputs()
 	local f
 	mkdir -p "$TMP/dir" "$TMP/ro"
 	for f in jsonl chrome perfetto; do
-		bad "--$f in a folder that does not exist" 1 'create the folder' -q -e launch --$f "$TMP/none/x" -- true
-		bad "--$f below a file" 1 'create the folder|another file' -q -e launch --$f "$TMP/plain/x" -- true
+		bad "--$f in a folder that does not exist" 1 'create the directory' -q -e launch --$f "$TMP/none/x" -- true
+		bad "--$f below a file" 1 'create the directory|another file' -q -e launch --$f "$TMP/plain/x" -- true
 		bad "--$f is a folder" 1 'name a file in it' -q -e launch --$f "$TMP/dir" -- true
 		bad "--$f on a full device" 1 'free some space' -q -e launch --$f /dev/full -- sh -c 'echo runs'
 		AS=(unshare -m sh -c 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"' sh "$TMP/ro")

@@ -81,7 +81,7 @@ life()
 		' 2 trace.gpu_wait_size has changed: restart the daemon to apply it, 2 trace.inject_folder has changed: restart the daemon to apply it,'
 	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
 	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
-	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \
+	check 'ctl: who is no root names no folder' fails_with 'only root may choose a directory' \
 		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl dump "$TMP/x.zst" --set ctl.socket="$sock"
 	check 'notify: RELOADING=1' grep -q RELOADING=1 "$TMP/notified"
 

@@ -142,7 +142,7 @@ void findings_print(const void *a, const struct term *term)
 
 	if (!f->list_cnt)
 		return;
-	term_section(term, "Findings", "what costs most time first; losses may overlap");
+	term_section(term, "Findings", "largest loss first; losses may overlap");
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 
