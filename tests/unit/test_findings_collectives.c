@@ -25,7 +25,7 @@ static void test_late_rank(void **state)
 	}
 	loses("late-rank", 16000000);
 	says("late-rank",
-	     "Rank 1 was the last to begin 4 of 4 collectives, by 16.0 ms in all and 4.00 ms");
+	     "Rank 1 was the last to begin 4 of 4 collectives, by 16.0 ms in total and 4.00 ms");
 	assert_null(found("hanging-collective"));
 	assert_null(found("small-collectives"));
 }

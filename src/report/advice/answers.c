@@ -251,8 +251,8 @@ static void answer_idle(const struct report *r, struct answer *a)
 		number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
 		number(a, "gpu_span_ns", g.span_ns);
 		say(a,
-		    "Measured on the GPU: %s of %s, %.1f %%; the longest period was %s. The host alone "
-		    "knows: ",
+		    "Measured on the GPU: %s of %s, %.1f %%; the longest period was %s. Lower bound "
+		    "from host events: ",
 		    time_of(&c, g.span_ns - g.busy_ns), time_of(&c, g.span_ns),
 		    100 * ratio_of(g.span_ns - g.busy_ns, g.span_ns),
 		    time_of(&c, g.longest_gap_ns));
@@ -376,11 +376,11 @@ static void say_switches(const struct report *r, struct answer *a)
 	if (res && res->cnt)
 		return;
 	if (!r->info->gpu_ctxsw)
-		say(a, " No ioctl tells when the GPU switches contexts; --gpu-ctxsw shows it.");
+		say(a, " No ioctl shows when the GPU switches contexts; --gpu-ctxsw records it.");
 	else if (!strcmp(r->info->gpu_ctxsw, "on"))
-		say(a, " No context switch was seen: no other process wanted a GPU.");
+		say(a, " No context switch was recorded: no other process used a GPU.");
 	else
-		say(a, " Context switches cannot be seen: %s.", r->info->gpu_ctxsw);
+		say(a, " Context switches were not recorded: %s.", r->info->gpu_ctxsw);
 }
 
 static void answer_sched(const struct report *r, struct answer *a)
@@ -394,7 +394,7 @@ static void answer_sched(const struct report *r, struct answer *a)
 	number(a, "events", d.sched_total);
 	number(a, "xids", d.xid_cnt);
 	if (!d.traced) {
-		say(a, "Not traced: --kernel shows what the driver is asked.");
+		say(a, "Not traced: --kernel records requests to the driver.");
 		say_switches(r, a);
 		return;
 	}
@@ -479,7 +479,7 @@ static void answers_print(const void *p, const struct term *term)
 {
 	const struct answers *a = p;
 
-	term_section(term, "Answers", "in words");
+	term_section(term, "Answers", "seven questions");
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
 		fprintf(term->f, "  %s\n", a->list[i].question);
 		term_para(term, "  %s%s", a->list[i].text,
