@@ -202,7 +202,7 @@ def test_alone(tmp_path):
     t = Traced(tmp_path, [gpu([])])
     assert t.slices == [] and t.head["gpu_ctxsw"] == "on"
     assert "Context switches: none: who is alone" in t.ran.err
-    assert "no other process wanted a GPU" in " ".join(cudatrace("report", t.path).out.split())
+    assert "no other process used a GPU" in " ".join(cudatrace("report", t.path).out.split())
 
 
 def test_missing(tmp_path):

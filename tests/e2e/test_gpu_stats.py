@@ -173,7 +173,7 @@ def test_crash(tmp_path, when):
                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": f"crash={when}"})
     assert ran.status == 0 and Trace(path).accounts() and Trace(path).calls
     if when == "nvmlInit_v2":
-        assert "cudatrace-nvml was ended by signal 11: no more samples" in ran.err
+        assert "cudatrace-nvml was ended by signal 11: there are no more samples" in ran.err
 
 
 def test_hang(tmp_path):
