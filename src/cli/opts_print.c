@@ -134,9 +134,10 @@ static void print_verbs(FILE *f)
 void opts__print_help(enum verb verb, FILE *f)
 {
 	print_usages(f, verb, verb == VERB_TRACE);
+	for (enum verb v = VERB_TRACE + 1; verb == VERB_TRACE && v < VERB_CNT; v++)
+		print_usages(f, v, true);
 	if (verb == VERB_TRACE)
-		for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
-			print_usages(f, v, true);
+		fputs("       cudatrace help [TOPIC]\n", f);
 	fprintf(f, "\n%s", verb_row(verb)->help);
 	if (verb == VERB_TRACE)
 		print_verbs(f);

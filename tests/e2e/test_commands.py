@@ -3,16 +3,19 @@
 """Commands that cudatrace itself, its man page, its help and its alerts tell people to type: each has a verb, options of that verb,
 subcommands of ctl, and files where files belong. The examples of the man page run in test_documents.py."""
 import glob
+import json
+import os
 import pathlib
 import re
 
 import pytest
-from helpers.run import CUDATRACE, TESTS, Ran
+from helpers.run import CUDATRACE, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing
 
 TOP = pathlib.Path(TESTS).parent
 VERBS = ("trace", "top", "list", "check", "report", "diff", "daemon", "ctl", "help")
-# What may follow the name in a sentence about the program.
-PROSE = set("""anew and end at before beside by can cannot could did does ends failed has have in is itself knows left makes may measures needs on only
+# Before what is to be typed; and what may follow the name in a sentence about the program all the same.
+TYPED = re.compile(r"(?:^|[:;,`]|\b(?:run|use|try|see|then|as in|type|or|with|sudo)) *$")
+PROSE = set("""again and end at before beside by can cannot could did does ends failed has have in is itself knows left makes may measures needs on only
     outside prints ran reads records runs shows started starts stopped takes that to traces tracer uses waits was which with without writes wrote""".split())
 LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*")*')
 
@@ -46,7 +49,7 @@ def complaints(text, known):
         if not re.fullmatch(r"[a-z]+", verb):
             continue
         if verb not in VERBS:
-            if verb not in PROSE:
+            if verb not in PROSE and re.search(TYPED, text[:m.start()]):
                 yield f"no command, no known prose: {m[0]}"
             continue
         for o in rest[:rest.index("--")] if "--" in rest else rest:
@@ -77,6 +80,22 @@ def test_messages(known):
 @pytest.mark.parametrize("args", (["--help"], ["help", "all"], ["help", "which"], *([verb, "--help"] for verb in VERBS[1:-1])), ids=" ".join)
 def test_help(args, known):
     assert list(complaints(Ran([CUDATRACE, *args]).out, known)) == []
+
+
+def chosen():
+    return json.loads(Ran([CUDATRACE, "--json", "help", "which"]).out) if CUDATRACE else []
+
+
+@pytest.mark.parametrize("row", [r for r in chosen() if r["command"].endswith("-- COMMAND")], ids=lambda r: r["command"])
+def test_which(row, tmp_path):
+    """Whether it needs root, and works with -p, is as `help which` says."""
+    needs_tracing()
+    options = row["command"].removeprefix("cudatrace").removesuffix("-- COMMAND").split()
+    more = ["-q", "--cupti", O + "/cupti/libcupti.so.13"] if "--gpu-time" in options else ["-q"]
+    ran = Ran([*INSIDE, CUDATRACE, *more, *options, "--jsonl", tmp_path / "a.jsonl", "--", "true"])
+    assert (ran.status != 0) == (row["needs_root"] == "yes"), ran
+    ran = cudatrace(*more, *options, "--jsonl", tmp_path / "b.jsonl", "--duration=0.2", "-p", os.getpid())
+    assert ran.status == (0 if row["works_with_p"] == "yes" else 2), ran
 
 
 def test_man(known):
