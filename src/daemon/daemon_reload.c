@@ -128,8 +128,8 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 	if (c && c->trace.hide != was->trace.hide) {
 		/* Not the rest of it either: who hides something means it at once. */
 		snprintf(errors.text, sizeof(errors.text),
-			 "trace.hide has changed: that takes a restart; nothing else is taken "
-			 "over until then");
+			 "trace.hide has changed: restart the daemon to apply it; until then no "
+			 "other change is applied");
 		config__free(c);
 		c = NULL;
 	}

@@ -134,7 +134,7 @@ static ssize_t fill(struct lines *l)
 		return 0;
 	}
 	if (n < 0) {
-		warn("%s: line %" PRIu64 ": %s: what follows is lost", lines__name(l),
+		warn("%s: line %" PRIu64 ": %s: the rest of the file is lost", lines__name(l),
 		     l->file->lines + 1, why);
 		l->error = -EIO;
 		return 0;

@@ -42,10 +42,10 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 }
 
 /* Without a process that has connected it is not known whether one called CUDA. */
-#define UNSEEN                                                                                         \
-	"no process has loaded cudatrace's library with libcuda: calls are not seen of programs that " \
-	"are started with an empty environment (env -i), are set-user-ID, or statically linked; "      \
-	"sudo cudatrace --probe=uprobe sees theirs"
+#define UNSEEN                                                                                       \
+	"no process has loaded libcuda together with the library of cudatrace: programs that are "   \
+	"started with an empty environment (env -i), are set-user-ID, or statically linked are not " \
+	"traced in-process; use sudo cudatrace --probe=uprobe -- COMMAND"
 
 const char *session__unseen(const struct session *s)
 {

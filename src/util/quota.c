@@ -133,8 +133,8 @@ void quota__full(struct quota *q)
 {
 	if (!q || q->full_cnt++)
 		return;
-	warn("too many %s (%" PRIu64 " in all, %" PRIu64
-	     " of one): %s; this is counted and not said again",
+	warn("too many %s (limit %" PRIu64 ", %" PRIu64
+	     " of one owner): %s; further ones are only counted",
 	     tables[q->table].what, q->max, q->share, tables[q->table].beyond);
 }
 

@@ -15,8 +15,8 @@ TOP = pathlib.Path(TESTS).parent
 VERBS = ("trace", "top", "list", "check", "report", "diff", "daemon", "ctl", "help")
 # Before what is to be typed; and what may follow the name in a sentence about the program all the same.
 TYPED = re.compile(r"(?:^|[:;,`]|\b(?:run|use|try|see|then|as in|type|or|with|sudo)) *$")
-PROSE = set("""again and end at before beside by can cannot could did does ends failed has have in is itself knows left makes may measures needs on only
-    outside prints ran reads records runs shows started starts stopped takes that to traces tracer uses waits was which with without writes wrote""".split())
+PROSE = set("""again and as end at before beside by can cannot could did does ends failed has have in is itself knows left makes may measures needs on only
+    outside prints ran reads records runs shows started starts stopped supports takes that to traces tracer uses waits was which with without writes wrote""".split())
 LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*")*')
 
 

@@ -120,7 +120,7 @@ with_daemon_ending()
 	check "$label: its lock is held" until_ok 2 holds_lock
 	sleep 1
 	ends $daemon "$label"
-	check "$label: said what stays, and until when" grep -q "the probes stay, .* until process $target releases .* cudatrace-links, process $links," "$log"
+	check "$label: said what stays, and until when" grep -q "the probes stay attached, .* until process $target releases .* cudatrace-links, process $links," "$log"
 	check "$label: cudatrace-links does not wait in the kernel" never_d "$links"
 	check "$label: nor does whoever makes a process" timeout 2 true
 	abort

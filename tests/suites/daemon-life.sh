@@ -25,7 +25,7 @@ config()
 	check 'config: what a terminal would obey is not shown' eval '! "$CUDATRACE" daemon --check-config --set "$(printf "level=\302\233\342\200\256x")" 2>&1 | grep -q -e "$(printf "\302\233")" -e "$(printf "\342\200\256")"'
 	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
 	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
-	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
+	check 'ctl: nothing to do' fails_with 'give status, level' "$CUDATRACE" ctl
 	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
 }
 config
@@ -46,7 +46,7 @@ life()
 	check 'notify: WATCHDOG=1' until_ok 3 grep -q WATCHDOG=1 "$TMP/notified"
 
 	first=$daemon
-	check 'a second daemon is refused' fails_with 'another cudatrace daemon runs' \
+	check 'a second daemon is refused' fails_with 'another cudatrace daemon listens' \
 		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$sock" --set metrics.listen=
 	check 'a port that is taken' fails_with 'cannot listen on' \
 		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set metrics.listen="${url#http://}"

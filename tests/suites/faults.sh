@@ -241,7 +241,7 @@ other_stacks()
 		"$CUDATRACE" -q --mechanism=$mech -e 'cu*Callback,cuDriverGetVersion' --libcuda "$TMP/driver.bin" --jsonl "$TMP/else.jsonl" -- \
 			sh -c '"$@"; "$@"; true' sh "$TMP/elsewhere" "$TMP/driver.bin" up-mapped >"$TMP/else.out" 2>"$TMP/else.err"
 		check "other stacks: $mech ends the program: said once, with the way out" is \
-			"$(grep -c 'ended by SIGILL, which .* try --no-return' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
+			"$(grep -c 'ended by SIGILL, which .* use --no-return' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
 		OPT=(--no-return 'cu*Callback')
 		elsewhere 'with --no-return' $mech 272 0 "${all[@]}"
 		OPT=()

@@ -200,7 +200,7 @@ no_lease()
 
 	chmod 775 "$LIB"
 	"$TMP/no_lease" -q --jsonl "$TMP/open.jsonl" --libcuda "$LIB" -- "$CASES/dlopen_late" "$LIB" 0 >/dev/null 2>"$TMP/open.err"
-	check 'without leases: a file that its group may write to is refused' is "$? $(grep -c 'chmod go-w, or --force' "$TMP/open.err")" '1 1'
+	check 'without leases: a file that its group may write to is refused' is "$? $(grep -c 'chmod go-w, or add --force' "$TMP/open.err")" '1 1'
 	"$TMP/no_lease" -q --force --jsonl "$TMP/open.jsonl" --libcuda "$LIB" -- "$CASES/dlopen_late" "$LIB" 0 >/dev/null 2>"$TMP/open.err"
 	check 'without leases: --force' holds "$TMP/open.jsonl" 'len(calls) >= 5 and accounts()'
 	"$CUDATRACE" -q --jsonl "$TMP/open.jsonl" --libcuda "$LIB" -- "$CASES/dlopen_late" "$LIB" 0 >/dev/null 2>"$TMP/open.err"

@@ -111,7 +111,7 @@ check 'away: it is in the log, once' test "$(grep -c 'does not accept spans: ' "
 dropped=$(value otlp_dropped_total)
 collector away
 check 'away: then it takes them' until_ok 15 eval '[ "$(value otlp_queued)" = 0 ]'
-check 'away: and metrics' until_ok 15 grep -q 'takes metrics again' "$TMP/away.log"
+check 'away: and metrics' until_ok 15 grep -q 'accepts metrics again' "$TMP/away.log"
 end 'away: ends soon'
 kill $collector
 check 'away: form, packed' got away 'problems() == [] and all(r["headers"]["Content-Encoding"] == "gzip" for r in requests)'
@@ -129,7 +129,7 @@ for answer in '429 Retry-After: 3' '503 Retry-After: 3' '502'; do
 	run_sample
 	until_ok 15 grep -q traces "$TMP/$code.got"
 	echo 200 >"$TMP/mode"
-	check "$code: it is asked again" until_ok 15 eval '[ "$(value otlp_queued)" = 0 ] && grep -q "takes spans again" "$TMP/$code.log"'
+	check "$code: it is asked again" until_ok 15 eval '[ "$(value otlp_queued)" = 0 ] && grep -q "accepts spans again" "$TMP/$code.log"'
 	end "$code: ends soon"
 	kill $collector
 	check "$code: each span once, none is dropped" got "$code" "len({s['spanId'] for s in spans}) == len(spans) == total('cudatrace.calls', process_executable_name='sample83') and total('cudatrace.otlp_dropped') == 0"
