@@ -158,7 +158,8 @@ static void test_comm_alone(void **state)
 	}
 	finish();
 	assert_non_null(found("communication-alone"));
-	says("communication-alone", "ran for 200 µs in total, 100 µs of that while the GPU computed nothing");
+	says("communication-alone",
+	     "ran for 200 µs in total, 100 µs of that while the GPU computed nothing");
 }
 
 /* All of it beside other work. */
