@@ -228,7 +228,7 @@ IN_PAGES, IN_ALERTS = "`|^    ", ": |then "
 
 def unknown_verbs(text, before=IN_PAGES):
     """What is written as a subcommand of cudatrace, or of cudatrace ctl, and is none."""
-    verbs = set(re.findall(r"^VERB\(\w+, (\w+),", (TOP / "src/cli/verbs.def").read_text(encoding="utf-8"), re.M)) - {"trace"}
+    verbs = set(re.findall(r"^VERB\(\w+, (\w+),", (TOP / "src/cli/verbs.def").read_text(encoding="utf-8"), re.M)) - {"trace"} | {"help"}
     asked = set(re.findall(r'strcmp\(verb, "(\w+)"\)', (TOP / "src/daemon/daemon_ctl.c").read_text(encoding="utf-8")))
     assert {"report", "ctl"} <= verbs and {"burst", "dump"} <= asked
     for verb, rest in re.findall(f"(?:{before})(?:sudo )?cudatrace ([a-z]+)(?: ([a-z]+)\\b)?", text, re.M):

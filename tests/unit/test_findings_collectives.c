@@ -40,7 +40,8 @@ static void test_late_once(void **state)
 	for (uint64_t seq = 1; seq <= 100; seq++)
 		collective(1, seq, 50000000 + seq * 10000, 1 << 20);
 	loses("late-rank", 50990000);
-	says("late-rank", "Rank 1 was the last to begin 100 of 100 collectives, by 51.0 ms in total");
+	says("late-rank",
+	     "Rank 1 was the last to begin 100 of 100 collectives, by 51.0 ms in total");
 }
 
 /* The same, and two others in a communicator of their own: which ranks of the job they are is not
