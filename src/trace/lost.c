@@ -43,7 +43,7 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 
 /* Without a process that has connected it is not known whether one called CUDA. */
 #define UNSEEN                                                                                       \
-	"no process has loaded libcuda together with the library of cudatrace: programs that are "   \
+	"no process has loaded libcuda and the in-process library: programs that are "               \
 	"started with an empty environment (env -i), are set-user-ID, or statically linked are not " \
 	"traced in-process; use sudo cudatrace --probe=uprobe -- COMMAND"
 

@@ -129,7 +129,7 @@ EMPTY = {"env -i": ["env", "-i"], "unset": ["env", "-u", "LD_PRELOAD", "-u", "CU
 def test_library_was_not_loaded(caller, how):
     """That is no reason to say that there was no call."""
     said, t = trace(caller, "user", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how], quiet=False)
-    assert "made no CUDA driver call that is traced: no process has loaded libcuda together with the library" in said and "env -i" in said, said
+    assert "made no CUDA driver call that is traced: no process has loaded libcuda and the in-process library" in said and "env -i" in said, said
     assert "never loaded libcuda" not in said and "env -i" in t.end["unseen"]
     assert trace(caller, "user", "open {lib}\ninit\n", before=EMPTY[how])[0] == ""
     # Root sees them.
