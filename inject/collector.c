@@ -197,8 +197,8 @@ int collector_start(const char *name)
 		err = -ENOENT;
 	sys(SYS_munmap, mem, size);
 	if (err == -ENOENT && is_first(name))
-		tell("not traced: there is no cudatrace beside the library, in /usr/local/bin or in "
-		     "/usr/bin; put it there, or start the program by `cudatrace -- PROGRAM`",
+		tell("not traced: cudatrace is not in the directory of the library, in "
+		     "/usr/local/bin or in /usr/bin: install it there, or run cudatrace -- PROGRAM",
 		     0);
 	return err;
 }

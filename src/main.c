@@ -37,8 +37,8 @@ int main(int argc, char **argv)
 
 	plug_standard_fds();
 	if (is_setuid()) {
-		err("this file is setuid or setgid, which gives away more than tracing: chmod ug-s, and "
-		    "use sudo or setcap (docs/SECURITY.md)");
+		err("this program is setuid or setgid, which allows its users more than tracing: "
+		    "run chmod ug-s, and use sudo or setcap (docs/SECURITY.md)");
 		return EXIT_FAILURE;
 	}
 	rights_lower();
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	if (o.trace.argv)
 		relay_as_init();
 	if (!clock__open())
-		warn("the time namespace of cudatrace has an offset that cannot be read: times may be "
-		     "off by it");
+		warn("cannot read the offset of the time namespace of cudatrace: times may be "
+		     "wrong by that offset");
 	return verb->run(&o);
 }

@@ -5,8 +5,8 @@
 # $O, $CUDATRACE and $TMP are tests/run.sh's.
 
 FAKE=$O/fake FAKE535=$O/fake535 CASES=$O/cases
-# Everything but cuFakeLocked, which the kernel refuses to probe: to find out which one it is costs more than
-# a second. -e knows no exports that have no row in the table, but globs match them (and this one
+# Everything but cuFakeLocked, which the kernel refuses to probe in $O/fakelocked: to find out which one it is
+# costs more than a second. -e knows no exports that have no row in the table, but globs match them (and this one
 # cuProfilerInitialize and cuFuncIsLoaded, for it must match a row).
 ALL='all,!cu[FP]*[LI]*[de]'
 

@@ -32,7 +32,7 @@ if lib=$(real_libcuda); then
 else
 	lib=
 	run_env=("LD_LIBRARY_PATH=$(realpath "$O/fake")")
-	say 'demo: no NVIDIA driver here: the sample runs on the stand-in libcuda.so.1 (it computes nothing, and one of its functions, cuFakeLocked, cannot be probed, so that tests see what is said of that)'
+	say 'demo: no NVIDIA driver here: the sample runs on the stand-in libcuda.so.1 (it computes nothing)'
 fi
 
 as_root=()

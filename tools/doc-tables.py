@@ -3,6 +3,7 @@
 """Tables of the documents that the program itself knows.
 
     tools/doc-tables.py [--check] PROGRAM      docs/FIELDS.md, from PROGRAM list --schema
+                                               docs/CHOOSE.md, from PROGRAM help which --json
 
 Writes them where they are not up to date; with --check it says so instead, exit status 1. `make tables` runs it, and the
 test suite json_schema does with --check."""
@@ -84,12 +85,28 @@ All lines but the header and the end have these, besides `type` and `op`.
     return "\n".join(parts)
 
 
+def choose(program):
+    ran = subprocess.run([program, "help", "which", "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    return NOTICE + """# Which option do I need?
+
+Find your question, and run the command beside it. `cudatrace help which` prints the same table.
+
+| question | command | cost | needs root | works with `-p` |
+|---|---|---|---|---|
+""" + "".join(f"| {cell(c['question'])} | `{c['command']}` | {cell(c['cost'])} | {c['needs_root']} | {c['works_with_p']} |\n" for c in json.loads(ran.stdout)) + """
+- **Cost** is the time that tracing adds to the traced program ([measured](measured/README.md)). Without root a call costs less than 0.1 µs.
+- `-p PID` always needs root. Without root, cudatrace traces a command in-process ([INJECT](INJECT.md)).
+- A trace is written to `traces/trace_TIME.jsonl`, or to the files that options name. `cudatrace report FILE` analyses it ([REPORT](REPORT.md)).
+- Options can be combined. Their costs add up.
+"""
+
+
 def main(args):
     is_check = args[:1] == ["--check"]
     if len(args) != 1 + is_check:
         sys.exit(__doc__)
     bad = 0
-    for name, text in {"FIELDS.md": fields(args[-1])}.items():
+    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1])}.items():
         path = os.path.join(DOCS, name)
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else None
         if old == text:

@@ -56,8 +56,8 @@ struct attach *attach__open(const struct attach_opts *o)
 	a->watch = (struct watch){-1, -1, -1};
 	a->rings_fd = -1;
 	if (watch__open(&a->watch))
-		warn("files that are written to while they are probed will not be noticed: %s: "
-		     "raise the limits of open files and of inotify",
+		warn("cannot watch probed files for writes: %s: raise the limits of open files "
+		     "and of inotify",
 		     strerror(errno));
 	if (start_links(a, o) || rings__begin(a, o->ring_sz) || attach__load(a, o) ||
 	    levels__fill(a)) {
@@ -112,12 +112,12 @@ static void tell_comm_place(struct attach *a, const struct lib_entry *e, const s
 	if (e->lib.api->id != API_NCCL)
 		return;
 	if (!elf->comm.off)
-		info("%s: where its communicators have their ranks cannot be told: collectives of "
-		     "different processes are not joined",
+		info("%s: cannot find the ranks in its communicators: collectives of different "
+		     "processes are not joined",
 		     e->lib.path);
 	else if (bpf_map__update_elem(a->skel->maps.comm_places, &id, sizeof(id), &elf->comm,
 				      sizeof(elf->comm), BPF_ANY))
-		info("%s: too many of its kind: its communicators are not looked at", e->lib.path);
+		info("%s: too many NCCL libraries: its communicators are not read", e->lib.path);
 	else
 		dbg("%s: NCCL %u, hash of communicators at 0x%x, counts at 0x%x", e->lib.path,
 		    elf->comm.version, elf->comm.off, elf->comm.counts_off);
@@ -214,13 +214,13 @@ static void say_lingering(const struct attach *a)
 	pid_t holder = a->mech == MECH_PERF ? 0 : links__holder(&a->links);
 
 	if (holder)
-		warn("the probes stay, doing nothing, until process %d releases its memory lock "
-		     "(it waits for something itself): cudatrace-links, process %d, takes them off "
-		     "then, and ends",
+		warn("the probes stay attached, without effect, until process %d releases its "
+		     "memory lock (it is blocked itself): cudatrace-links, process %d, then "
+		     "removes them and exits",
 		     (int)holder, (int)a->links.pid);
 	else
-		info("the probes, which see nothing any more, are taken off by cudatrace-links, "
-		     "process %d, which ends then",
+		info("cudatrace-links, process %d, removes the probes, which have no effect any "
+		     "more, and then exits",
 		     (int)a->links.pid);
 }
 

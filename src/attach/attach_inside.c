@@ -217,6 +217,6 @@ void attach__widen(struct attach *a, unsigned lib_id)
 	if (ret)
 		warn("%s: its probes %s: calls of processes that have just loaded it may be missing",
 		     e->lib.path,
-		     ret == -EINPROGRESS ? "come late, for the kernel waits" : strerror(-ret));
+		     ret == -EINPROGRESS ? "are late because the kernel waits" : strerror(-ret));
 	attach_lib__tell(a, &e->lib.key, e->lib.id);
 }

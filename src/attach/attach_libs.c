@@ -6,6 +6,7 @@
 
 #include "util/log.h"
 #include "util/reader.h"
+#include "util/plural.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -49,9 +50,10 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 		e->held[id / 8] |= 1 << id % 8;
 	}
 	if (left_out)
-		warn("%s: %u functions that it exports and cudatrace does not know are not traced: "
-		     "too many",
-		     e->lib.path, left_out);
+		warn("%s: %u exported %s not traced: the table of functions is full", e->lib.path,
+		     left_out,
+		     noun(left_out, "function that cudatrace does not know is",
+			  "functions that cudatrace does not know are"));
 }
 
 void attach_lib__give_ids(struct attach *a, struct lib_entry *e)

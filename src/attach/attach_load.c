@@ -40,10 +40,11 @@ void attach__load_error(int ret)
 	if (missing)
 		err("cannot load the BPF programs: %s", missing);
 	else if (denied && caps__can_trace())
-		err("the kernel refuses the BPF programs: run it with -v and report what it says");
+		err("the kernel refuses the BPF programs: run the command again with -v and "
+		    "report the output");
 	else
-		err("cannot load the BPF programs: %s: run `cudatrace check` to see what this kernel "
-		    "lacks",
+		err("cannot load the BPF programs: %s: run cudatrace check to see what this "
+		    "kernel lacks",
 		    strerror(-ret));
 }
 
@@ -201,11 +202,12 @@ static int load_from(struct attach *a, const struct attach_opts *o, bool proven,
 static void say_load_error(const struct attach_opts *o, int first, int kernel)
 {
 	if (kernel && o->kernel_probe != NV_PROBE_AUTO)
-		err("--kernel-probe=%s does not work here: %s: leave it out, or see `cudatrace check`",
+		err("--kernel-probe=%s does not work here: %s: leave the option out, or run "
+		    "cudatrace check",
 		    nv_probe_name(o->kernel_probe), strerror(-kernel));
 	else if (o->mech != MECH_AUTO && first != -EPERM && first != -EACCES)
-		err("--mechanism: %s does not work here: %s: leave the option out for the best that "
-		    "does",
+		err("--mechanism: %s does not work here: %s: leave the option out to use the "
+		    "best that does",
 		    mechanism_name(o->mech), strerror(-first));
 	else
 		attach__load_error(first);

@@ -5,6 +5,7 @@
 #include "attach/find/elf.h"
 
 #include "util/log.h"
+#include "util/plural.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 
 	e->lib.attach_ns = answer->took_ns;
 	if (ret < 0)
-		err("cannot attach to %s: %s: run `cudatrace check`", e->lib.path, strerror(-ret));
+		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
 	else
 		e->lib.attached_cnt = ret;
 	ret = ret < 0 ? ret : note_refused(&e->lib, e->places, answer->refused);
@@ -137,9 +138,9 @@ static void say_late(struct attach *a, const struct lib_entry *e)
 			" of process %d, which waits for something itself (a FUSE server that does "
 			"not answer?)",
 			(int)holder);
-	warn("%s: %u probes cannot be put into it as long as the kernel waits for the memory "
-	     "lock%s: its calls are not seen until then; end what it waits for",
-	     e->lib.path, e->places->cnt, who);
+	warn("%s: cannot attach %u probe%s while the kernel waits for the memory lock%s: "
+	     "its calls are not traced until then; end the process that holds the lock",
+	     e->lib.path, e->places->cnt, plural(e->places->cnt), who);
 }
 
 int attach_places(struct attach *a, struct lib_entry *e, int fd)

@@ -15,7 +15,8 @@ void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
 
 	if (bpf_map__update_elem(a->skel->maps.pythons, &key, sizeof(key), py, sizeof(*py),
 				 BPF_ANY))
-		warn("process %d: its calls have no Python frames: no room", pid);
+		warn("process %d: its calls have no Python frames: the table of processes is full",
+		     pid);
 }
 
 /* One probe at the function's first instruction. 0 or -errno. */
@@ -91,8 +92,8 @@ void attach_python__follow_writes(struct attach *a)
 			i++;
 			continue;
 		}
-		warn("--python: a Python's file is being written: calls of processes that run have no "
-		     "Python frames any more");
+		warn("--python: a file of CPython is being written: calls of running processes "
+		     "have no Python frames from now on");
 		forget_all(a);
 		links__close(&a->links, f->owner);
 		file_watch__close(&f->watch, &a->watch);

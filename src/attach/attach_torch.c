@@ -6,6 +6,7 @@
 
 #include "decode/torch.h"
 #include "util/log.h"
+#include "util/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +38,15 @@ static void say_missing(const struct lib_entry *e, const struct elf_lib *elf)
 	static const struct {
 		const char *file, *name, *lost;
 	} parts[] = {
-		{"libtorch_cpu", "getStepCallbacksUnlessEmpty", "its operators are not seen"},
-		{"libtorch_cpu", "evaluate_function", "its backward nodes are not seen"},
+		{"libtorch_cpu", "getStepCallbacksUnlessEmpty", "its operators are not traced"},
+		{"libtorch_cpu", "evaluate_function", "its backward nodes are not traced"},
 		{"libtorch_cpu", "get_and_increment",
 		 "operators have no sequence numbers, so nodes cannot be joined with them"},
 		{"libtorch_python", "THPVariable_Wrap",
-		 "operators last until something else is seen in their thread"},
-		{"libc10", "reportMemoryUsageToProfiler", "its allocator is not seen"},
+		 "an operator lasts until the next event of its thread"},
+		{"libc10", "reportMemoryUsageToProfiler", "its allocator is not traced"},
 		{"libc10", "reportOutOfMemoryToProfiler",
-		 "it is not seen when its allocator has no memory"},
+		 "out-of-memory errors of its allocator are not traced"},
 	};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -77,8 +78,9 @@ void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_
 	files[a->torch_file_cnt++] = (struct torch_file){e->lib.id, elf->torch};
 	told = tell_sites(a, e->lib.id, elf->torch);
 	if (told < elf->torch->operator_cnt)
-		info("%s: of %u operators the end is found by the stack pointer alone", e->lib.path,
-		     elf->torch->operator_cnt - told);
+		info("%s: the end of %u operator%s is found by the stack pointer alone",
+		     e->lib.path, elf->torch->operator_cnt - told,
+		     plural(elf->torch->operator_cnt - told));
 	dbg("%s: %u operators, %u with their place on the stack, %u classes of nodes", e->lib.path,
 	    elf->torch->operator_cnt, told, elf->torch->node_cnt);
 	elf->torch = NULL;

@@ -28,8 +28,9 @@ static int refuse(const struct attach *a, const struct lib_entry *e)
 {
 	if (a->force || !file_watch__is_open_to_others(&e->watch))
 		return 0;
-	err("%s: not traced: its group or everybody may write to it, and its file system (or a "
-	    "missing CAP_LEASE) does not let us know beforehand: chmod go-w, or --force",
+	err("%s: not traced: its group or all users may write to it, and its file system "
+	    "(or a missing CAP_LEASE) gives no warning of a write: run chmod go-w, or "
+	    "add --force",
 	    e->lib.path);
 	return -EPERM;
 }
@@ -51,7 +52,8 @@ static uint64_t how_long(struct lib_entry *e, uint64_t now)
 static void take_off(struct attach *a, struct lib_entry *e)
 {
 	if (!e->off && e->writes < WRITES_FREE)
-		warn("%s is being written: it will be traced once that is done", e->lib.path);
+		warn("%s is being written: it is traced as soon as the writer closes it",
+		     e->lib.path);
 	/* First: who maps it from now on is to be looked at. */
 	attach_lib__forget_keys(a, e);
 	/* The kernel may wait for somebody. */
@@ -114,7 +116,7 @@ int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd)
 		    : file_watch__open(&e->watch, &a->watch, fd);
 	if (ret == -ETXTBSY) {
 		if (!again)
-			warn("%s is open for writing: it will be traced once it is closed",
+			warn("%s is open for writing: it is traced as soon as the writer closes it",
 			     e->lib.path);
 		set_off(a, e, true);
 		return ret;

@@ -156,7 +156,7 @@ static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const st
 	if (how == NV_PROBE_TRACEPOINT)
 		return;
 	if (!uvm_btf_read(cfg->uvm_off)) {
-		info("--kernel: page faults and migrations of managed memory cannot be seen: "
+		info("--kernel: page faults and migrations of managed memory are not traced: "
 		     "nvidia-uvm is not loaded or has no type information (BTF)");
 		return;
 	}
@@ -329,9 +329,9 @@ void nv__say(enum nv_probe want, enum nv_probe got, int error)
 	if (!nv_devs__loaded())
 		nv_devs__say_none();
 	else if (got == NV_PROBE_AUTO)
-		warn("--kernel: the driver cannot be seen here (%s): only CUDA calls are traced",
+		warn("--kernel: cannot probe the driver here (%s): only CUDA calls are traced",
 		     strerror(-error));
 	else if (got != how[0])
-		warn("--kernel: %s does not work here (%s): the driver is seen by %s",
+		warn("--kernel: %s does not work here (%s): the driver is probed by %s",
 		     nv_probe_name(how[0]), strerror(-error), nv_probe_name(got));
 }

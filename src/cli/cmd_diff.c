@@ -105,7 +105,7 @@ int cmd_diff(const struct opts *o)
 		term.f = stdout;
 		diff__print(c.diff, &term, o->top);
 		if (fflush(stdout)) {
-			err("cannot write standard output: %s", strerror(errno));
+			err("cannot write to stdout: %s", strerror(errno));
 			goto out;
 		}
 	}

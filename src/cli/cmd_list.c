@@ -20,6 +20,7 @@
 #include "list.h"
 #include "util/log.h"
 #include "util/plain.h"
+#include "util/plural.h"
 
 #define LIST_COLUMNS 100
 #define ARGS_INDENT  4
@@ -315,8 +316,8 @@ static void print_counts(const struct list *l)
 
 	for (unsigned i = 0; i < l->id_cnt; i++)
 		on_cnt += list_is_default(fnset__fn(l->set, l->ids[i]));
-	snprintf(text, sizeof(text), "\n%u functions, %u of them traced by default.\n", l->id_cnt,
-		 on_cnt);
+	snprintf(text, sizeof(text), "\n%u function%s, %u of them traced by default.\n", l->id_cnt,
+		 plural(l->id_cnt), on_cnt);
 	out_str(l->out, text);
 	print_details(l);
 	for (int a = 0; a < API_CNT; a++)
@@ -409,7 +410,8 @@ static int list_other(const struct opts *o)
 	struct out *out;
 
 	if (o->trace.select.cnt || o->trace.detail) {
-		err("--%s, and --trace and --detail choose CUDA functions: leave one out",
+		err("--%s does not list CUDA functions, which --trace and --detail select: leave "
+		    "one out",
 		    o->schema ? "schema says what lines are" : "ioctls lists the driver's tables");
 		return EXIT_USAGE;
 	}

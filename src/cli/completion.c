@@ -27,7 +27,7 @@ static void put_value_options(FILE *f, const char *sep)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!opt_needs_value(&rows[i]) || rows[i].hidden)
+		if (!opt_needs_value(&rows[i]) || rows[i].show == HIDDEN)
 			continue;
 		if (rows[i].letter)
 			fprintf(f, "%s-%c%s--%s", between, rows[i].letter, sep, rows[i].name);
@@ -35,6 +35,17 @@ static void put_value_options(FILE *f, const char *sep)
 			fprintf(f, "%s--%s", between, rows[i].name);
 		between = sep;
 	}
+}
+
+/* What `cudatrace help` takes, blanks between. */
+static void print_topics(FILE *f)
+{
+	fputs("which all", f);
+	for (enum opt_group g = 0; g < GROUP_CNT; g++)
+		if (!verb_by_name(opt_group_row(g)->topic))
+			fprintf(f, " %s", opt_group_row(g)->topic);
+	fputs(" ", f);
+	verbs__print(f, " ", " ");
 }
 
 /* bash */
@@ -47,7 +58,7 @@ static void bash_words(FILE *f, enum verb verb)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (rows[i].hidden || !(rows[i].verbs >> verb & 1))
+		if (rows[i].show == HIDDEN || !(rows[i].verbs >> verb & 1))
 			continue;
 		fputs(between, f);
 		if (rows[i].letter)
@@ -72,7 +83,7 @@ static void bash_values(FILE *f)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!opt_needs_value(&rows[i]) || rows[i].hidden)
+		if (!opt_needs_value(&rows[i]) || rows[i].show == HIDDEN)
 			continue;
 		fputs("\t", f);
 		if (rows[i].letter)
@@ -111,14 +122,14 @@ static void print_bash(FILE *f)
 	      "\t\t",
 	      f);
 	verbs__print(f, "|", "|");
-	fputs(") verb=${COMP_WORDS[i]} ;;\n"
+	fputs("|help) verb=${COMP_WORDS[i]} ;;\n"
 	      "\t\t--) ((i++)); break ;;\n"
 	      "\t\t=) ((i++)) ;;\n\t\t",
 	      f);
 	put_value_options(f, "|");
 	fputs(") [[ ${COMP_WORDS[i+1]} == = ]] || ((i++)) ;;\n"
 	      "\t\t-*) ;;\n"
-	      "\t\t*) break ;;\n"
+	      "\t\t*) [[ $verb != @(trace|top) ]] || break ;;\n"
 	      "\t\tesac\n"
 	      "\tdone\n"
 	      "\tif ((i < COMP_CWORD)) || [[ ${COMP_WORDS[i-1]} == -- ]]; then\n"
@@ -138,16 +149,24 @@ static void print_bash(FILE *f)
 	bash_words(f, VERB_TRACE);
 	fputs(" ", f);
 	verbs__print(f, " ", " ");
-	fputs("' -- \"$cur\")\n"
+	fputs(" help' -- \"$cur\")\n"
 	      "\t\t[[ $cur == -* || -z $cur ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY "
 	      "< <(compgen -c -- \"$cur\") ;;\n",
 	      f);
 	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++) {
 		fprintf(f, "\t%s) mapfile -t COMPREPLY < <(compgen -W '", verb_row(v)->name);
 		bash_words(f, v);
-		fputs("' -- \"$cur\") ;;\n", f);
+		verb__print_words(f, v);
+		fputs("' -- \"$cur\")", f);
+		if (verb_row(v)->flags & VERB_WORDS)
+			fputs("\n\t\t[[ $cur == -* ]] || { compopt -o filenames; mapfile -t -O "
+			      "${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$cur\"); }",
+			      f);
+		fputs(" ;;\n", f);
 	}
-	fputs("\tesac\n}\n\ncomplete -F _cudatrace cudatrace\n", f);
+	fputs("\thelp) mapfile -t COMPREPLY < <(compgen -W '", f);
+	print_topics(f);
+	fputs("' -- \"$cur\") ;;\n\tesac\n}\n\ncomplete -F _cudatrace cudatrace\n", f);
 }
 
 /* zsh */
@@ -190,9 +209,20 @@ static void zsh_rows(FILE *f, enum verb verb)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!rows[i].hidden && rows[i].verbs >> verb & 1)
+		if (rows[i].show != HIDDEN && rows[i].verbs >> verb & 1)
 			zsh_row(f, &rows[i]);
 	}
+}
+
+/* Subcommands, if it has some, and files. */
+static void zsh_words(FILE *f, enum verb v)
+{
+	if (verb__has_words(v)) {
+		fputs(" '1:subcommand:(", f);
+		verb__print_words(f, v);
+		fputs(")'", f);
+	}
+	fputs(" '*:file:_files'", f);
 }
 
 static void print_zsh(FILE *f)
@@ -211,9 +241,16 @@ static void print_zsh(FILE *f)
 		fprintf(f, "\t%s) options=(\n", verb_row(v)->name);
 		zsh_rows(f, v);
 		fputs("\t\t)\n\t\t(( CURRENT > 2 )) && { shift words; (( CURRENT-- )); "
-		      "_arguments -s $options; return } ;;\n",
+		      "_arguments -s $options",
 		      f);
+		if (verb_row(v)->flags & VERB_WORDS)
+			zsh_words(f, v);
+		fputs("; return } ;;\n", f);
 	}
+	fputs("\thelp) (( CURRENT > 2 )) && { shift words; (( CURRENT-- )); _arguments '1:topic:(",
+	      f);
+	print_topics(f);
+	fputs(")'; return } ;;\n", f);
 	fputs("\tesac\n\toptions=(\n", f);
 	zsh_rows(f, VERB_TRACE);
 	fputs("\t)\n"
@@ -221,7 +258,7 @@ static void print_zsh(FILE *f)
 	      "\t\t'(-)1: : _alternative \"verbs:verb:(",
 	      f);
 	verbs__print(f, " ", " ");
-	fputs(")\" "
+	fputs(" help)\" "
 	      "\"commands:command:_command_names -e\"' \\\n"
 	      "\t\t'*::arguments:_normal'\n"
 	      "}\n\n_cudatrace \"$@\"\n",
@@ -279,7 +316,7 @@ static void print_fish(FILE *f)
 	      "\t\t\tcase ",
 	      f);
 	verbs__print(f, " ", " ");
-	fputs("\n"
+	fputs(" help\n"
 	      "\t\t\t\tset verb $word\n"
 	      "\t\t\tcase --\n"
 	      "\t\t\t\techo command\n"
@@ -314,6 +351,11 @@ static void print_fish(FILE *f)
 			fprintf(f, " %s", verb_row(v)->name);
 	fputs("' -f\ncomplete -c cudatrace -n '__cudatrace_at trace' -f -a '", f);
 	verbs__print(f, " ", " ");
+	fputs(" help'\n", f);
+	fputs("complete -c cudatrace -n '__cudatrace_at ctl' -a '", f);
+	verb__print_words(f, VERB_CTL);
+	fputs("'\ncomplete -c cudatrace -n '__cudatrace_at help' -f -a '", f);
+	print_topics(f);
 	fputs("'\n"
 	      "complete -c cudatrace -n '__cudatrace_at trace command' -x "
 	      "-a '(__fish_complete_subcommand ",
@@ -322,7 +364,7 @@ static void print_fish(FILE *f)
 	fputs(")'\n", f);
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (!rows[i].hidden)
+		if (rows[i].show != HIDDEN)
 			fish_row(f, &rows[i]);
 	}
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- *	You     user 1000, without CAP_BPF and CAP_PERFMON: programs are traced from inside
+ *	You     user 1000, not root: can only trace programs that you start, in-process
  *	Kernel  6.12.95, x86_64: has uprobes, which need root
  *	GPU     NVIDIA driver 580.159.04 (open kernel modules): nvidia0 nvidiactl nvidia-uvm
- *	Start   cudatrace -- COMMAND (sudo cudatrace -p PID: one that runs)
+ *	Start   cudatrace -- COMMAND; with sudo also -p PID (a running program) and -a (all)
  *	More    cudatrace check: what is missing, and how to get it; cudatrace --help
  */
 #include "here.h"
@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #include "attach/allow/caps.h"
+#include "verbs.h"
+
+#define say(...) fprintf(stderr, __VA_ARGS__)
 
 /* What is in the way of uprobes, first of all; NULL: nothing. */
 static const struct cap *first_missing(bool privileges)
@@ -30,30 +33,29 @@ static const struct cap *first_missing(bool privileges)
 
 static void print_user(const char *missing)
 {
+	say("You     ");
 	if (!missing)
-		printf("You     %s, which is enough to trace any program\n",
-		       geteuid() ? "a user with the privileges of this file or shell" : "root");
+		say("%s: can trace any program\n",
+		    geteuid() ? "a user with the privileges of this file or shell" : "root");
 	else if (caps__in_user_namespace())
-		printf("You     root of a user namespace or less: only programs that you start are "
-		       "traced\n");
+		say("root of a user namespace or less: can only trace programs that you start\n");
 	else if (first_missing(true))
-		printf("You     user %u, not root: programs that you start are traced, from "
-		       "inside\n",
-		       geteuid());
+		say("user %u, not root: can only trace programs that you start, in-process\n",
+		    geteuid());
 	else
-		printf("You     user %u: this kernel asks for CAP_SYS_ADMIN, too\n", geteuid());
+		say("user %u: this kernel also requires CAP_SYS_ADMIN\n", geteuid());
 }
 
 static void print_kernel(const char *missing, const struct cap *lacks)
 {
-	printf("Kernel  %s: ", caps__get(CAP_KERNEL)->detail);
+	say("Kernel  %s: ", caps__get(CAP_KERNEL)->detail);
 	if (lacks)
-		printf("no uprobes: %s: %s\n", lacks->what,
-		       lacks->detail[0] ? lacks->detail : "missing");
+		say("no uprobes: %s: %s\n", lacks->what,
+		    lacks->detail[0] ? lacks->detail : "missing");
 	else if (missing)
-		printf("has uprobes, which need root\n");
+		say("has uprobes, which need root\n");
 	else
-		printf("calls are seen by %s\n", mechanism_name(caps__best_mechanism()));
+		say("calls are traced by %s\n", mechanism_name(caps__best_mechanism()));
 }
 
 static void print_gpu(void)
@@ -61,34 +63,23 @@ static void print_gpu(void)
 	const struct cap *driver = caps__get(CAP_NV_DRIVER), *devices = caps__get(CAP_NV_DEVICES);
 
 	if (devices->state != CAP_YES && driver->state != CAP_YES)
-		printf("GPU     none: the NVIDIA driver is not loaded\n");
+		say("GPU     none: the NVIDIA driver is not loaded\n");
 	else if (devices->state != CAP_YES)
-		printf("GPU     NVIDIA driver %s, but no device in /dev: %s\n", driver->detail,
-		       devices->fix);
+		say("GPU     NVIDIA driver %s, but no device in /dev: %s\n", driver->detail,
+		    devices->fix);
 	else if (driver->state != CAP_YES)
-		printf("GPU     %s, of a driver whose version cannot be read here\n",
-		       devices->detail);
+		say("GPU     %s, but the version of its driver cannot be read\n", devices->detail);
 	else
-		printf("GPU     NVIDIA driver %s: %s\n", driver->detail, devices->detail);
-}
-
-static bool has_gpu(void)
-{
-	return caps__get(CAP_NV_DEVICES)->state == CAP_YES;
+		say("GPU     NVIDIA driver %s: %s\n", driver->detail, devices->detail);
 }
 
 static void print_start(void)
 {
-	if (has_gpu())
-		printf("Start   cudatrace -- COMMAND (with sudo also -p PID, for one that runs)\n");
+	if (caps__get(CAP_NV_DEVICES)->state == CAP_YES)
+		say("Start   cudatrace -- COMMAND; with sudo also -p PID (a running program) and -a "
+		    "(all)\n");
 	else
-		printf("Start   make demo, in the source tree: a sample program on a stand-in for "
-		       "the driver\n");
-}
-
-bool here__can_trace(void)
-{
-	return has_gpu() && !caps__missing_privilege() && !first_missing(false);
+		say("Start   make demo, in the source tree: a sample program on a mock driver\n");
 }
 
 int here__print(void)
@@ -96,10 +87,14 @@ int here__print(void)
 	const char *missing = caps__missing_privilege();
 	const struct cap *lacks = first_missing(false);
 
+	say("Usage:\n");
+	for (enum verb v = 0; v < VERB_CNT; v++)
+		verb__print_first(stderr, v);
+	say("\n");
 	print_user(missing);
 	print_kernel(missing, lacks);
 	print_gpu();
 	print_start();
-	printf("More    cudatrace check: what is missing, and how to get it; cudatrace --help\n");
-	return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	say("More    cudatrace check: what is missing, and how to get it; cudatrace --help\n");
+	return EXIT_FAILURE;
 }

@@ -9,7 +9,7 @@
 #include "version.h"
 
 /* When the prose was last changed. */
-#define MAN_DATE "2026-11-22"
+#define MAN_DATE "2026-11-28"
 
 static const char sets[] =
 	".SH WHAT TO TRACE\n"
@@ -29,7 +29,7 @@ static const char sets[] =
 	"everything but the class\n"
 	".B query\n"
 	"is traced: lookups that change nothing, which some programs make by the hundred thousand.\n"
-	"What was left out is said in the trace and in the summary. The classes:\n";
+	"The trace and the summary name what was left out. The classes:\n";
 
 static const char examples[] =
 	".SH EXAMPLES\n"
@@ -61,11 +61,11 @@ static const char examples[] =
 	".PP\n"
 	".RS 4\n"
 	".EX\n"
-	"sudo cudatrace \\-\\-all \\-\\-min\\-duration 1000\n"
+	"sudo cudatrace \\-a \\-\\-all \\-\\-min\\-duration 1000\n"
 	".EE\n"
 	".RE\n"
 	".PP\n"
-	"What a program asks of the kernel driver, below the calls that ask it, in Perfetto:\n"
+	"System calls into the kernel driver, below the CUDA calls that make them, in Perfetto:\n"
 	".PP\n"
 	".RS 4\n"
 	".EX\n"
@@ -73,7 +73,7 @@ static const char examples[] =
 	".EE\n"
 	".RE\n"
 	".PP\n"
-	"Whether waits spin or sleep:\n"
+	"Find out whether waits spin or sleep:\n"
 	".PP\n"
 	".RS 4\n"
 	".EX\n"
@@ -143,7 +143,7 @@ static const char rest[] =
 	"all went well\n"
 	".TP\n"
 	".B 1\n"
-	"cudatrace failed; a line on stderr says why\n"
+	"cudatrace failed; a line on stderr gives the reason\n"
 	".TP\n"
 	".B 2\n"
 	"the command line is wrong\n"
@@ -152,22 +152,24 @@ static const char rest[] =
 	"traces at the least cost. Root, or a user with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. An\n"
 	"NVIDIA driver, since that is where libcuda comes from. A 64-bit x86 or Arm machine.\n"
 	".B cudatrace check\n"
-	"says what is there and what is missing.\n"
+	"shows what is there and what is missing.\n"
 	".SH LIMITS\n"
-	"It sees calls, not the GPU: a launch\\(aqs duration is the time that the program spent in the\n"
-	"call, and the kernel runs later. How long it ran is measured with\n"
+	"A trace contains calls: the duration of a launch is the time that the program spent in the\n"
+	"call, and the kernel runs later. The run times of kernels are recorded with\n"
 	".BR \\-\\-gpu\\-time .\n"
 	".PP\n"
-	"What makes no call into libcuda is not seen: kernels inside a graph (the graph\\(aqs launch is\n"
-	"seen, and the capture that built it), launches made by kernels, loads and stores to mapped\n"
-	"memory. Neither are other ways to the GPU: Vulkan, OpenGL, video encoders, calls through\n"
+	"Work without a call into libcuda is not traced: kernels inside a graph (the launch of the graph\n"
+	"is traced, and the capture that built it), launches made by kernels, loads and stores to mapped\n"
+	"memory. Other ways to the GPU are not traced either: Vulkan, OpenGL, video encoders, calls through\n"
 	"the undocumented tables of libcuda (cuGetExportTable); nor 32-bit programs.\n"
 	".PP\n"
 	"With\n"
 	".B \\-\\-kernel\n"
-	"system calls into the driver are seen too, but a launch makes none: it is a store to a page of\n"
-	"the GPU. What the GPU\\(aqs scheduler decides is not to be seen from the kernel. By tracepoint,\n"
-	"polls, closes at the end of a process and faults of managed memory are not seen. Controls that\n"
+	"system calls into the driver are traced too, but a launch makes none: it is a store to a page of\n"
+	"the GPU. What the GPU\\(aqs scheduler decides is recorded with\n"
+	".BR \\-\\-gpu\\-ctxsw .\n"
+	"By tracepoint,\n"
+	"polls, closes at the end of a process and faults of managed memory are not traced. Controls that\n"
 	"the driver hands to the GPU\\(aqs firmware under unpublished numbers stay numbers, and drivers\n"
 	"newer than 595 are decoded as 595.\n"
 	".PP\n"
@@ -177,8 +179,8 @@ static const char rest[] =
 	".B \\-\\-buffer\\-size\n"
 	"or a smaller\n"
 	".B \\-\\-trace\n"
-	"helps. Tracing costs the program about a microsecond or two a call; the summary says how much\n"
-	"it was.\n"
+	"helps. Tracing costs the program about one or two microseconds per call; the summary reports the\n"
+	"overhead.\n"
 	".SH FILES\n"
 	".TP\n"
 	".I traces/trace_TIME.jsonl\n"
@@ -295,9 +297,9 @@ static void put_options(FILE *f)
 	      "for long names.\n",
 	      f);
 	for (enum opt_group g = 0; g < GROUP_CNT; g++) {
-		fprintf(f, ".SS %s\n", opt_group_name(g));
+		fprintf(f, ".SS %s\n", opt_group_row(g)->title);
 		for (unsigned i = 0; i < cnt; i++) {
-			if (rows[i].group == g && !rows[i].hidden)
+			if (rows[i].group == g && rows[i].show != HIDDEN)
 				put_row(f, &rows[i]);
 		}
 	}
@@ -319,7 +321,7 @@ void opts__print_man(FILE *f)
 	      f);
 	fprintf(f, ".TH CUDATRACE 1 \"%s\" \"cudatrace %s\" \"User Commands\"\n", MAN_DATE,
 		CUDATRACE_VERSION);
-	fputs(".SH NAME\ncudatrace \\- show what CUDA programs ask of the GPU\n", f);
+	fputs(".SH NAME\ncudatrace \\- trace the CUDA driver calls of programs\n", f);
 	put_verbs(f);
 	put_options(f);
 	fputs(sets, f);

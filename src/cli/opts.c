@@ -86,14 +86,14 @@ static void __attribute__((noreturn)) die_unknown(const char *name, size_t len)
 	for (unsigned i = 0; i < cnt; i++) {
 		unsigned dist = str_distance(name, len, rows[i].name, strlen(rows[i].name));
 
-		if (!rows[i].hidden && dist < best_dist) {
+		if (rows[i].show != HIDDEN && dist < best_dist) {
 			best_dist = dist;
 			best = &rows[i];
 		}
 	}
 	if (best)
 		opts__die("unknown option --%.*s; did you mean --%s?", (int)len, name, best->name);
-	opts__die("unknown option --%.*s; cudatrace --help shows them all", (int)len, name);
+	opts__die("unknown option --%.*s; cudatrace --help=all prints them all", (int)len, name);
 }
 
 static void __attribute__((noreturn)) die_ambiguous(const char *name, size_t len)
@@ -151,11 +151,11 @@ static int check_letters(const char *word, bool is_last)
 					  meant->name);
 		}
 		if (!row)
-			opts__die("unknown option -%c; cudatrace --help shows them all", *c);
-		if (row->arg && !c[1] && is_last)
+			opts__die("unknown option -%c; cudatrace --help=all prints them all", *c);
+		if (opt_needs_value(row) && !c[1] && is_last)
 			die_no_value(row);
 		if (row->arg)
-			return c[1] ? 1 : 2;
+			return c[1] || !opt_needs_value(row) ? 1 : 2;
 	}
 	return 1;
 }
@@ -177,7 +177,7 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 		else
 			i++;
 	}
-	opts__die("cannot make sense of the command line; see cudatrace --help");
+	opts__die("cannot parse the command line; see cudatrace --help");
 }
 
 /* getopt takes the next word whatever it is: `--jsonl --chrome x` would make a file "--chrome". */
@@ -188,15 +188,30 @@ static void check_value(const struct opt_row *row, const char *arg)
 			  arg);
 }
 
+/* `cudatrace help [TOPIC] [--json]` */
+static void __attribute__((noreturn)) help(struct parse *p, char **words, int cnt)
+{
+	const char *topic = NULL;
+
+	for (int i = 0; i < cnt; i++) {
+		if (!strcmp(words[i], "--json"))
+			p->o->trace.json = true;
+		else if (topic)
+			opts__die("help: only one topic can be printed; leave out '%s'", words[i]);
+		else
+			topic = words[i];
+	}
+	if (topic)
+		opts__help_topic(topic, p->o->trace.json);
+	opts__print_short(stdout);
+	exit(0);
+}
+
 /* A verb; or what other programs have as one. To run a program of such a name: -- NAME. */
 static bool take_first_word(struct parse *p, struct argp_state *state, const char *word)
 {
-	const char *next = state->next < state->argc ? state->argv[state->next] : "";
-
-	if (!strcmp(word, "help")) {
-		opts__print_help(verb_by_name(next), stdout);
-		exit(0);
-	}
+	if (!strcmp(word, "help"))
+		help(p, state->argv + state->next, state->argc - state->next);
 	p->o->verb = verb_by_name(word);
 	/* The verb that needs no name. */
 	if (!p->o->verb && !p->has_trace_word)
@@ -298,20 +313,21 @@ static void check_whole(const struct parse *p)
 	}
 	if (o->trace.pid_cnt && o->trace.argv &&
 	    !o->trace.argv[0][strspn(o->trace.argv[0], "0123456789")])
-		opts__die("-p takes several ids with commas between: -p %d,%s", o->trace.pids[0],
-			  o->trace.argv[0]);
+		opts__die("-p: several process ids need commas between them: -p %d,%s",
+			  o->trace.pids[0], o->trace.argv[0]);
 	if (o->trace.pid_cnt && o->trace.argv)
 		opts__die("both -p and a command ('%s'); trace running processes or start one, not "
 			  "both",
 			  o->trace.argv[0]);
+	if (o->system && (o->trace.pid_cnt || o->trace.argv))
+		opts__die("--system is every process; leave it out, or leave out %s",
+			  o->trace.pid_cnt ? "-p" : "the command");
 	if (o->trace.stop_on_load && !o->trace.pid_cnt)
-		opts__die("--stop-on-load is for -p: %s",
+		opts__die("--stop-on-load needs -p: %s",
 			  o->trace.argv ? "a command's processes are stopped anyway"
 					: "processes that nobody named are never stopped");
 	if (o->trace.wait_ns != UINT64_MAX && !o->trace.argv)
-		opts__die(
-			"--wait is for the processes that a COMMAND starts: cudatrace --wait=main -- "
-			"COMMAND");
+		opts__die("--wait needs a COMMAND: cudatrace --wait=main -- COMMAND");
 	if (o->verb == VERB_DIFF && o->files.cnt != 2)
 		opts__die(
 			"diff: give two traces, the old one and the new one, as in cudatrace diff "
@@ -322,13 +338,14 @@ static void check_whole(const struct parse *p)
 			"report trace.jsonl, or - for stdin");
 	if (o->verb == VERB_REPORT && o->trace.json && strcmp(o->format, "ascii") &&
 	    strcmp(o->format, "json"))
-		opts__die("--json is --format=json, and there is --format=%s; leave one out",
-			  o->format);
+		opts__die(
+			"--json means --format=json, which contradicts --format=%s; leave one out",
+			o->format);
 	if (o->verb == VERB_REPORT)
 		pieces_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)
 		opts__die(
-			"ctl: what is to be done? Give status, level, burst, dump or reload, as in "
+			"ctl: a command is missing; give status, level, burst, dump or reload, as in "
 			"cudatrace ctl status");
 	check_outputs(o);
 }
@@ -358,7 +375,7 @@ static const struct argp_option *argp_table(void)
 		table[n].name = rows[i].name;
 		table[n].key = row_key(&rows[i], i);
 		table[n].arg = rows[i].arg;
-		table[n].flags = rows[i].hidden ? OPTION_HIDDEN : 0;
+		table[n].flags = rows[i].show == HIDDEN ? OPTION_HIDDEN : 0;
 		if (rows[i].arg && !opt_needs_value(&rows[i]))
 			table[n].flags |= OPTION_ARG_OPTIONAL;
 		table[n++].doc = rows[i].help;

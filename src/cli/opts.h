@@ -34,7 +34,8 @@ enum verb {
 
 struct opts {
 	enum verb verb;
-	bool bare;		   /* nothing was given */
+	bool bare;		   /* no argument was given */
+	bool system;		   /* --system: every process */
 	struct session_opts trace; /* and what other verbs have in common with it */
 	bool all_layers;	   /* --all-layers: what it stands for is in trace, too */
 	int verbose;

@@ -9,30 +9,22 @@
 #define HELP_COLUMNS	 80
 #define HELP_TEXT_COLUMN 27
 
-static const char after[] =
-	"\n"
-	"SET is a list of function names (cuLaunchKernel), globs (cuMem*) and classes\n"
-	"(launch, memory, transfer, ...; cudatrace list shows which), all or none:\n"
-	"  -e launch,transfer    only these two classes\n"
-	"  -e '!event,query'     all but these\n"
-	"Without it, all but the chatty queries are traced.\n"
-	"\n"
-	"Exit status: the command's own, or 128 + the signal that ended it; else 0 when\n"
-	"all went well, 1 when cudatrace failed, 2 when the command line is wrong.\n";
-
 static void pad(FILE *f, size_t col)
 {
 	fprintf(f, "%*s", (int)col, "");
 }
 
-/* Words up to the last column, further lines indented to the column of the first. */
-static void print_wrapped(FILE *f, const char *text, size_t indent)
+void opts__print_wrapped(FILE *f, const char *text, size_t text_len, size_t indent)
 {
+	const char *end = text + text_len;
 	size_t col = indent;
 	bool is_first = true;
 
-	while (*text) {
+	while (text < end) {
 		size_t len = strcspn(text, " ");
+
+		if (len > (size_t)(end - text))
+			len = (size_t)(end - text);
 
 		if (!is_first && col + 1 + len >= HELP_COLUMNS) {
 			fputc('\n', f);
@@ -61,8 +53,9 @@ static const char *help_of(const struct opt_row *row, enum verb verb)
 		       : row->help + len + 2;
 }
 
-static void print_row(FILE *f, const struct opt_row *row, enum verb verb)
+void opts__print_row(FILE *f, const struct opt_row *row, enum verb verb, bool brief)
 {
+	const char *help = help_of(row, verb);
 	char left[64];
 	int len;
 
@@ -79,10 +72,10 @@ static void print_row(FILE *f, const struct opt_row *row, enum verb verb)
 		len = 0;
 	}
 	pad(f, HELP_TEXT_COLUMN - (size_t)len);
-	print_wrapped(f, help_of(row, verb), HELP_TEXT_COLUMN);
+	opts__print_wrapped(f, help, brief ? strcspn(help, ":;") : strlen(help), HELP_TEXT_COLUMN);
 }
 
-static void print_group(FILE *f, enum opt_group group, enum verb verb)
+void opts__print_group(FILE *f, enum opt_group group, enum verb verb)
 {
 	const struct opt_row *rows;
 	bool has_head = false;
@@ -93,12 +86,12 @@ static void print_group(FILE *f, enum opt_group group, enum verb verb)
 		/* The general help shows the options of all verbs. */
 		bool is_for = verb == VERB_TRACE || rows[i].verbs >> verb & 1;
 
-		if (rows[i].hidden || rows[i].group != group || !is_for)
+		if (rows[i].show == HIDDEN || rows[i].group != group || !is_for)
 			continue;
 		if (!has_head)
-			fprintf(f, "\n%s:\n", opt_group_name(group));
+			fprintf(f, "\n%s:\n", opt_group_row(group)->title);
 		has_head = true;
-		print_row(f, &rows[i], verb);
+		opts__print_row(f, &rows[i], verb, false);
 	}
 }
 
@@ -117,7 +110,7 @@ static void print_usages(FILE *f, enum verb v, bool in_general)
 		snprintf(form, sizeof(form), "cudatrace %s%s%s", v ? verb->name : "", v ? " " : "",
 			 verb->usages[i].args);
 		if (verb->usages[i].note)
-			fprintf(f, "%-44s%s\n", form, verb->usages[i].note);
+			fprintf(f, "%-42s%s\n", form, verb->usages[i].note);
 		else
 			fprintf(f, "%s\n", form);
 	}
@@ -135,22 +128,33 @@ static void print_verbs(FILE *f)
 	verbs__print(mem, ", ", " or ");
 	fputc('.', mem);
 	fclose(mem);
-	print_wrapped(f, text, 0);
+	opts__print_wrapped(f, text, strlen(text), 0);
 }
 
 void opts__print_help(enum verb verb, FILE *f)
 {
 	print_usages(f, verb, verb == VERB_TRACE);
+	for (enum verb v = VERB_TRACE + 1; verb == VERB_TRACE && v < VERB_CNT; v++)
+		print_usages(f, v, true);
 	if (verb == VERB_TRACE)
-		for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++)
-			print_usages(f, v, true);
+		fputs("       cudatrace help [TOPIC]\n", f);
 	fprintf(f, "\n%s", verb_row(verb)->help);
 	if (verb == VERB_TRACE)
 		print_verbs(f);
 	for (enum opt_group g = 0; g < GROUP_CNT; g++)
-		print_group(f, g, verb);
+		opts__print_group(f, g, verb);
 	if (verb == VERB_TRACE)
-		fputs(after, f);
+		fprintf(f, "\n%s\n%s", opt_group_row(GROUP_FUNCTIONS)->text,
+			opt_group_row(GROUP_OTHER)->text);
+}
+
+void opts__print_topics(FILE *f)
+{
+	fputs("which (which option do I need?), all, ", f);
+	for (enum opt_group g = 0; g < GROUP_CNT; g++)
+		if (!verb_by_name(opt_group_row(g)->topic))
+			fprintf(f, "%s, ", opt_group_row(g)->topic);
+	verbs__print(f, ", ", ", ");
 }
 
 void opts__print_version(FILE *f)

@@ -11,16 +11,20 @@
 #include "verbs.h"
 
 enum opt_group {
-	GROUP_TARGET,
-	GROUP_OUTPUT,
-	GROUP_TRACE,
-	GROUP_LIMITS,
-	GROUP_TOP,
-	GROUP_REPORT,
-	GROUP_DAEMON,
-	GROUP_TUNING,
-	GROUP_OTHER,
+#define GROUP(id, topic, title, text) GROUP_##id,
+#include "groups.def"
+#undef GROUP
 	GROUP_CNT
+};
+
+struct opt_group_row {
+	const char *topic, *title, *text; /* groups.def */
+};
+
+enum opt_show {
+	SHOWN,
+	FIRST, /* in the short help, too */
+	HIDDEN /* for packaging and completion scripts */
 };
 
 /* What the verbs of a row have a bit of each. */
@@ -40,7 +44,7 @@ enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WO
 struct opt_row {
 	const char *name;  /* long, without -- */
 	char letter;	   /* short, or 0 */
-	bool hidden;	   /* for packaging and completion scripts */
+	uint8_t show;	   /* enum opt_show */
 	uint8_t group;	   /* enum opt_group */
 	unsigned verbs;	   /* FOR_* */
 	uint8_t complete;  /* enum opt_complete */
@@ -59,7 +63,9 @@ static inline bool opt_needs_value(const struct opt_row *row)
 }
 
 const struct opt_row *opt_rows(unsigned *cnt);
-const char *opt_group_name(enum opt_group g);
+const struct opt_group_row *opt_group_row(enum opt_group g);
+/* The row of that name, as long as it is; NULL: there is none. */
+const struct opt_row *opt_row_by_name(const char *name);
 
 /* One line to stderr, then exit with EXIT_USAGE. */
 void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -67,10 +73,22 @@ void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noretu
 /* opts_table.c */
 void strv_add(struct strv *v, const char *s);
 
-/* opts_print.c, man.c */
+/* opts_print.c, man.c. The text of an option up to the first ; or : alone, if brief. */
+void opts__print_row(FILE *f, const struct opt_row *row, enum verb verb, bool brief);
+/* Words up to the last column; further lines begin at column indent. */
+void opts__print_wrapped(FILE *f, const char *text, size_t text_len, size_t indent);
+void opts__print_group(FILE *f, enum opt_group group, enum verb verb);
+/* VERB_TRACE: of all verbs. */
 void opts__print_help(enum verb verb, FILE *f);
+/* "target, output, ... or which": the words of `cudatrace help`. */
+void opts__print_topics(FILE *f);
 void opts__print_version(FILE *f);
 void opts__print_man(FILE *f);
 void opts__print_completion(const char *shell, FILE *f);
+
+/* help.c: help that fits a screen; of a topic, a verb or an option. */
+void opts__print_short(FILE *f);
+/* Prints and ends the program; with a usage error for a word that is none of these. */
+void opts__help_topic(const char *word, bool json) __attribute__((noreturn));
 
 #endif /* CLI_OPTS_PRIV_H */

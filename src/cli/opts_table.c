@@ -37,13 +37,13 @@ static void add_pid(struct opts *o, const char *text)
 		opts__die("--pid %s: too large for a process id; the highest is %d", text,
 			  PID_LIMIT);
 	if (!pid)
-		opts__die("--pid 0: no process has this id; leave -p out to trace every process");
+		opts__die("--pid 0: no process has this id; use -a instead to trace every process");
 	for (unsigned i = 0; i < o->trace.pid_cnt; i++) {
 		if (o->trace.pids[i] == (pid_t)pid)
 			return;
 	}
 	if (o->trace.pid_cnt == SESSION_MAX_PIDS)
-		opts__die("--pid: more than %d processes; leave -p out to trace every process",
+		opts__die("--pid: more than %d processes; use -a instead to trace every process",
 			  SESSION_MAX_PIDS);
 	o->trace.pids[o->trace.pid_cnt++] = (pid_t)pid;
 }
@@ -204,8 +204,8 @@ static void set_max_overhead(struct opts *o, const struct opt_row *row, const ch
 
 	if (ret || o->trace.max_overhead <= 0 || o->trace.max_overhead > 1)
 		opts__die(
-			"--max-overhead '%s': not a share of a thread's time; give percent above 0, "
-			"at most 100, as in --%s 2",
+			"--max-overhead '%s': not a percentage; give a number above 0, at most 100, "
+			"as in --%s 2",
 			arg, row->name);
 }
 
@@ -355,7 +355,12 @@ static void set_version(struct opts *o, const struct opt_row *row, const char *a
 
 static void set_help(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	opts__print_help(o->verb, stdout);
+	if (arg)
+		opts__help_topic(arg, o->trace.json);
+	if (o->verb)
+		opts__print_help(o->verb, stdout);
+	else
+		opts__print_short(stdout);
 	exit(0);
 }
 
@@ -504,19 +509,21 @@ const struct opt_row *opt_rows(unsigned *cnt)
 	return rows;
 }
 
-const char *opt_group_name(enum opt_group g)
+const struct opt_row *opt_row_by_name(const char *name)
 {
-	static const char *const names[GROUP_CNT] = {
-		[GROUP_TARGET] = "Target",
-		[GROUP_OUTPUT] = "Output",
-		[GROUP_TRACE] = "What to trace",
-		[GROUP_LIMITS] = "Limits",
-		[GROUP_TOP] = "Top",
-		[GROUP_REPORT] = "Report",
-		[GROUP_DAEMON] = "Daemon",
-		[GROUP_TUNING] = "Tuning",
-		[GROUP_OTHER] = "Other",
-	};
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!strcmp(rows[i].name, name))
+			return &rows[i];
+	return NULL;
+}
 
-	return names[g];
+const struct opt_group_row *opt_group_row(enum opt_group g)
+{
+#define GROUP(id, topic, title, text) [GROUP_##id] = {#topic, title, text},
+	static const struct opt_group_row groups[GROUP_CNT] = {
+#include "groups.def"
+	};
+#undef GROUP
+
+	return &groups[g];
 }

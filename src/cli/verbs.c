@@ -35,3 +35,35 @@ void verbs__print(FILE *f, const char *sep, const char *last_sep)
 			: v + 1 < VERB_CNT ? last_sep
 					   : "");
 }
+
+void verb__print_first(FILE *f, enum verb v)
+{
+	char form[64];
+
+	for (int i = 0; i < VERB_USAGES && rows[v].usages[i].args; i++) {
+		if (!rows[v].usages[i].first)
+			continue;
+		snprintf(form, sizeof(form), "cudatrace %s%s%s", v ? rows[v].name : "",
+			 v && *rows[v].usages[i].args ? " " : "", rows[v].usages[i].args);
+		fprintf(f, "  %-42s  %s\n", form, rows[v].usages[i].note);
+	}
+}
+
+bool verb__has_words(enum verb v)
+{
+	return rows[v].usages[0].args[0] >= 'a' && rows[v].usages[0].args[0] <= 'z';
+}
+
+void verb__print_words(FILE *f, enum verb v)
+{
+	const char *last = "";
+
+	for (int i = 0; i < VERB_USAGES && rows[v].usages[i].args; i++) {
+		const char *word = rows[v].usages[i].args;
+		size_t len = strspn(word, "abcdefghijklmnopqrstuvwxyz");
+
+		if (len && strncmp(word, last, len))
+			fprintf(f, " %.*s", (int)len, word);
+		last = word;
+	}
+}

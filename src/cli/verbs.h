@@ -20,6 +20,7 @@ struct verb_row {
 	const char *brief;
 	struct {
 		const char *args, *note;
+		bool first; /* in the short help, too; with a note */
 	} usages[VERB_USAGES];
 	const char *help, *man;
 };
@@ -29,5 +30,10 @@ const struct verb_row *verb_row(enum verb v);
 enum verb verb_by_name(const char *name);
 /* "list, check or report": the names that a command of ours must not have. */
 void verbs__print(FILE *f, const char *sep, const char *last_sep);
+/* Its forms that are in the short help. */
+void verb__print_first(FILE *f, enum verb v);
+bool verb__has_words(enum verb v);
+/* " status level ...": the subcommands, each after a blank; nothing for a verb without. */
+void verb__print_words(FILE *f, enum verb v);
 
 #endif /* CLI_VERBS_H */

@@ -56,10 +56,11 @@ static void read_match(struct reader *r, struct rule *rule, yaml_node_t *map)
 		while (name && i < PATTERN_CNT && strcmp(patterns[i].name, name))
 			i++;
 		if (!name || i == PATTERN_CNT)
-			config_wrong(&r->at,
-				     "rules: match knows no '%s'; it knows user, command, cgroup, "
-				     "container, pod and namespace",
-				     name ?: "?");
+			config_wrong(
+				&r->at,
+				"rules: match has no key '%s'; use user, command, cgroup, container, pod or "
+				"namespace",
+				name ?: "?");
 		else if (!text || !*text)
 			config_wrong(&r->at, "rules: match.%s must be a pattern, as in \"*vllm*\"",
 				     name);

@@ -207,7 +207,7 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	bufferevent_setwatermark(c->be, EV_READ, 0, LINE_MAX_SZ);
 	event_add(c->timer, &timeout);
 	if (!known || (cred.uid && !in_group(ctl, fd, cred.gid)))
-		refuse(c, "only root and members of ctl.group may ask");
+		refuse(c, "only root and members of ctl.group may use this socket");
 	else
 		bufferevent_enable(c->be, EV_READ);
 }
@@ -241,12 +241,13 @@ static bool lock(struct ctl *c)
 	snprintf(name, sizeof(name), "%s.lock", c->path);
 	c->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (c->lock_fd < 0) {
-		err("ctl.socket: cannot make %s: %s: choose another path", name, strerror(errno));
+		err("ctl.socket: cannot create %s: %s: choose another path", name, strerror(errno));
 		return false;
 	}
 	if (!flock(c->lock_fd, LOCK_EX | LOCK_NB))
 		return true;
-	err("another cudatrace daemon runs with the socket %s: end it, or choose another ctl.socket",
+	err("another cudatrace daemon listens on %s: stop it, or choose another "
+	    "ctl.socket",
 	    c->path);
 	return false;
 }
@@ -278,7 +279,7 @@ int ctl__set_group(struct ctl *c, const char *group)
 	const struct group *gr = *group ? getgrnam(group) : NULL;
 
 	if (*group && !gr) {
-		err("ctl.group: there is no group %s: make it, or name another", group);
+		err("ctl.group: there is no group %s: create it, or choose another", group);
 		return -ENOENT;
 	}
 	c->has_group = gr != NULL;
@@ -351,7 +352,7 @@ static int connect_to(const char *path)
 		    "ctl.socket=PATH",
 		    path);
 	else if (errno == EACCES)
-		err("%s is for root and members of ctl.group: use sudo", path);
+		err("only root and members of ctl.group may use %s: use sudo", path);
 	else
 		err("cannot talk to the daemon on %s: %s", path, strerror(errno));
 	if (fd >= 0)
@@ -372,7 +373,7 @@ char *ctl_ask(const char *path, int argc, const char *const *argv)
 		len += snprintf(request + len, len < sizeof(request) ? sizeof(request) - len : 0,
 				"%s%c", argv[i], i + 1 < argc ? '\t' : '\n');
 	if (len >= sizeof(request)) {
-		err("cannot ask the daemon: the request is longer than %d bytes", LINE_MAX_SZ);
+		err("cannot send the request: it is longer than %d bytes: shorten it", LINE_MAX_SZ);
 		close(fd);
 		return NULL;
 	}
@@ -387,7 +388,7 @@ char *ctl_ask(const char *path, int argc, const char *const *argv)
 	} while (n > 0);
 	close(fd);
 	if (!text || !len) {
-		err("the daemon gave no answer: see its log");
+		err("the daemon did not answer: see its log");
 		free(text);
 		return NULL;
 	}

@@ -313,7 +313,7 @@ static void look_at_memory(struct daemon *d, unsigned cpus)
 	most = memory__most(d->cfg, &d->t.quotas, cpus, NULL, NULL);
 	if (most > MEMORY_UNIT)
 		warn("with this configuration the daemon may take up to %" PRIu64
-		     " MiB: give it as much (MemoryMax=, 544M in the unit that comes with it)",
+		     " MiB: raise its memory limit to that (MemoryMax=, 544M in the unit that comes with it)",
 		     most >> 20);
 }
 

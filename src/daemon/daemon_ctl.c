@@ -325,7 +325,9 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 		return;
 	}
 	if (name && strchr(name, '/') && (!root || *name != '/')) {
-		fail(j, "only root may name a folder: give a plain name, the file goes to %s",
+		fail(j,
+		     "only root may choose a directory: give a plain file name, the file is "
+		     "written to %s",
 		     d->cfg->files.directory);
 		return;
 	}

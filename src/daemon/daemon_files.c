@@ -44,7 +44,7 @@ void daemon__follow_clock(struct daemon *d)
 
 	if (!d->file_epoch_ns || llabs(by) < CLOCK_STEP_NS)
 		return;
-	info("the clock goes by %+.3f s more: another trace file begins", by / 1e9);
+	info("the clock was set by %+.3f s: a new trace file begins", by / 1e9);
 	lines__let_go(d->lines);
 	d->file_epoch_ns = 0;
 	rotate__finish_file(d->rotate, d->now);
@@ -81,7 +81,7 @@ static void end(void *ctx, struct out *o)
 	d->file_end.lines_lost = files.dropped - d->file_dropped;
 	if (d->file_end.lines_lost)
 		d->file_end.write_error =
-			files.error ?: "there was no room, or no disk, for a while";
+			files.error ?: "the quota or the disk was full for a while";
 	d->file_dropped = files.dropped;
 	lines__end(d->lines, &d->file_end, o);
 	/* What is lost from here on is the next file's, also before it begins. */

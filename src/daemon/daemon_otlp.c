@@ -76,7 +76,8 @@ void daemon__set_markers(struct daemon *d)
 		any |= d->markers[id];
 	}
 	if (!any)
-		warn("otlp.iterations: no function is called '%s'; cudatrace list shows them all",
+		warn("otlp.iterations: there is no function '%s'; cudatrace list prints all of "
+		     "them",
 		     glob);
 }
 

@@ -63,7 +63,7 @@ static bool takes_restart(const struct daemon *d, const char *key)
 static void on_changed(void *ctx, const char *key)
 {
 	if (takes_restart(ctx, key))
-		warn("%s has changed: that takes a restart", key);
+		warn("%s has changed: restart the daemon to apply it", key);
 }
 
 static void reload_http(struct daemon *d, const struct config *was)
@@ -128,15 +128,15 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 	if (c && c->trace.hide != was->trace.hide) {
 		/* Not the rest of it either: who hides something means it at once. */
 		snprintf(errors.text, sizeof(errors.text),
-			 "trace.hide has changed: that takes a restart; nothing else is taken "
-			 "over until then");
+			 "trace.hide has changed: restart the daemon to apply it; until then no "
+			 "other change is applied");
 		config__free(c);
 		c = NULL;
 	}
 	if (!c) {
 		d->reload_failures++;
 		snprintf(why, size, "%.*s", (int)strcspn(errors.text, "\n"), errors.text);
-		err("the configuration is not changed: %s", why);
+		err("cannot apply the new configuration, the old one stays in effect: %s", why);
 	} else {
 		d->cfg = c;
 		apply(d, was);

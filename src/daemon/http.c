@@ -359,7 +359,8 @@ struct http *http__new(struct event_base *base, const char *listen, const struct
 	h->base = base;
 	h->ops = *ops;
 	if (!split(listen, host, &port)) {
-		err("metrics.listen: '%s' is no address with a port; write it as 127.0.0.1:9464",
+		err("metrics.listen: '%s' is not an address with a port; write it as "
+		    "127.0.0.1:9464",
 		    listen);
 		goto fail;
 	}

@@ -58,9 +58,7 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 	const char *why = strerror(error);
 
 	if (!r->s.error || strcmp(r->s.error, why))
-		warn("%s %s: %s: nothing is written there for now; trying again every "
-		     "10 s",
-		     what, r->o.dir, why);
+		warn("%s %s: %s: lines are dropped; trying again every 10 s", what, r->o.dir, why);
 	r->s.error = why;
 	r->retry_ns = now_ns + RETRY_NS;
 }
@@ -68,7 +66,7 @@ static void set_error(struct rotate *r, const char *what, int error, uint64_t no
 static void move(struct rotate *r, int from, const char *old, int to, const char *new)
 {
 	if (renameat(from, old, to, new))
-		warn("cannot rename %s in %s: %s: it is left there under that name", old, r->o.dir,
+		warn("cannot rename %s in %s: %s: the file keeps that name", old, r->o.dir,
 		     strerror(errno));
 }
 
@@ -224,12 +222,12 @@ static int open_dirs(struct rotate *r)
 
 static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
 {
-	set_error(r,
-		  error == EPERM
-			  ? "files.on_rotate: others can write to, or to what is above of it, "
-			    "the folder"
-			  : "cannot write to",
-		  error, now_ns);
+	set_error(
+		r,
+		error == EPERM
+			? "files.on_rotate: other users can write to the directory, or to one above it,"
+			: "cannot write to",
+		error, now_ns);
 }
 
 void rotate__next_stamp(struct rotate *r, char text[ROTATE_STAMP_SZ])
@@ -298,7 +296,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 	}
 	ret = create(r, part, sizeof(part));
 	if (ret < 0) {
-		set_error(r, "cannot make a file in", -ret, now_ns);
+		set_error(r, "cannot create a file in", -ret, now_ns);
 		return false;
 	}
 	r->z = zfile__new(ret, r->o.compress);
@@ -315,7 +313,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 		return false;
 	}
 	if (r->s.error)
-		info("%s: written to again", r->o.dir);
+		info("%s: lines are written again", r->o.dir);
 	r->s.error = NULL;
 	return true;
 }
@@ -351,7 +349,7 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 /* With its folder. */
 static void file_is_gone(struct rotate *r, uint64_t now_ns)
 {
-	set_error(r, "the file that was being written is gone with", ENOENT, now_ns);
+	set_error(r, "the open file was removed with", ENOENT, now_ns);
 	r->retry_ns = now_ns;
 	r->s.dropped += r->file_lines;
 	zfile__close(r->z);
@@ -445,7 +443,7 @@ static void command_ended(struct rotate *r, int status, uint64_t now_ns)
 	if (r->backoff_ns > BACKOFF_MAX)
 		r->backoff_ns = BACKOFF_MAX;
 	r->cmd_retry_ns = now_ns + r->backoff_ns;
-	warn("files.on_rotate did not take %s (%s %d): tried again in %llu s", r->cmd_file,
+	warn("files.on_rotate failed for %s (%s %d): the next try is in %llu s", r->cmd_file,
 	     WIFSIGNALED(status) ? "signal" : "exit status",
 	     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
 	     (unsigned long long)(r->backoff_ns / SEC_NS));

@@ -194,10 +194,10 @@ static int check_mig(const struct gpu_log *l, const struct nv_abi *abi, char *wh
 	struct gpu_info info = {.cnt = 1, .list = {{.index = INFO_SMC_MODE}}};
 
 	if (size < (int)sizeof(info) - (int)sizeof(info.list) + 8 || size > (int)sizeof(info))
-		return refused(why, "it cannot be told whether MIG is on");
+		return refused(why, "cannot find out whether MIG is enabled");
 	ret = rm__control(l->rm, l->subdevice, CMD_GPU_INFO, &info, size);
 	if (ret)
-		return failed(why, abi, "it cannot be told whether MIG is on", ret);
+		return failed(why, abi, "cannot find out whether MIG is enabled", ret);
 	if (info.list[0].data == SMC_UNSUPPORTED || info.list[0].data == SMC_DISABLED)
 		return 0;
 	return refused(why, "it is split by MIG, whose instances switch by themselves");
@@ -351,7 +351,7 @@ static int check_version(struct ctxsw *c, bool force, char *why)
 	int ret = rm__version(&c->rm, text);
 
 	if (ret)
-		return failed(why, &c->abi, "the driver does not tell its version", ret);
+		return failed(why, &c->abi, "the driver does not report its version", ret);
 	if (!nv_version_parse(text, &v)) {
 		snprintf(why, CTXSW_WHY_SZ, "the driver's version is not understood");
 		return -ENOTSUP;
@@ -369,8 +369,8 @@ static int check_version(struct ctxsw *c, bool force, char *why)
 		return 0;
 	}
 	snprintf(why, CTXSW_WHY_SZ,
-		 "its calls are known of drivers %d to %d, and this is %u.%u: what has changed "
-		 "could crash the kernel; --gpu-ctxsw=force tries",
+		 "cudatrace supports drivers %d to %d for this, and this is %u.%u: a changed "
+		 "call could crash the kernel; --gpu-ctxsw=force tries it anyway",
 		 KNOWN_FIRST, KNOWN_LAST, v.major, v.minor);
 	return -ENOTSUP;
 }
@@ -387,7 +387,7 @@ static int open_client(struct ctxsw *c, const struct ctxsw_opts *o, char *why)
 	if (ret)
 		return ret;
 	ret = rm__make_client(&c->rm);
-	return ret ? failed(why, &c->abi, "the driver makes no client", ret) : 0;
+	return ret ? failed(why, &c->abi, "the driver refuses to create a client", ret) : 0;
 }
 
 static int open_logs(struct ctxsw *c, char *why)

@@ -395,8 +395,8 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
 	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->said_no_nv) {
 		in->said_no_nv = true;
-		warn("--kernel: process %d: %s does not call libc as it is known to: its system calls are "
-		     "not seen",
+		warn("--kernel: process %d: %s calls libc in an unknown way: its system calls are "
+		     "not traced",
 		     c->pid, to.path);
 	}
 	c->peer->hooked = true;

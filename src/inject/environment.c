@@ -43,7 +43,7 @@ static void set_injection(const struct inject *in, const char *program)
 	const char *chain = getenv(inject_env);
 
 	if (is_profiler(program)) {
-		info("%s is loaded by the driver itself: the library of cudatrace is only preloaded",
+		info("the driver loads %s itself: the library of cudatrace is only preloaded",
 		     program);
 		return;
 	}

@@ -241,8 +241,8 @@ static void look_at(struct inject *in, struct peer *p, uint64_t now, bool *whole
 		*whole = false;
 	if (m->broken_cnt >= SHM_BROKEN_MAX && !in->said_broken) {
 		in->said_broken = true;
-		warn("process %d: what it writes for us makes no sense: its calls are not read; this is counted "
-		     "and not said again",
+		warn("process %d: its records are invalid: its calls are not read; further such "
+		     "processes are only counted",
 		     p->pid);
 	}
 }

@@ -139,8 +139,8 @@ char *library__put(enum library_id id, const char *folder)
 		snprintf(path, sizeof(path), "%s/%s", folder, l->name);
 		put_at = make_folder(folder) ? put(l, path) : NULL;
 		if (!put_at)
-			err("cannot put %s into %s: it must be a folder of yours, below folders that nobody "
-			    "else may write to, on a file system without noexec",
+			err("cannot copy %s to %s: choose a directory that you own, below directories "
+			    "that no other user may write to, on a file system without noexec",
 			    l->name, folder);
 		return put_at;
 	}
@@ -159,9 +159,9 @@ char *library__put(enum library_id id, const char *folder)
 		if (put_at)
 			return put_at;
 	}
-	err("cannot put %s anywhere that programs could load it from: %s, %s or %s must be a "
-	    "folder of yours, below folders that nobody else may write to (a /tmp with the sticky "
-	    "bit), on a file system without noexec",
+	err("cannot copy %s to a directory that programs can load it from: make %s, %s "
+	    "or %s a directory that you own, below directories that no other user may "
+	    "write to (/tmp needs the sticky bit), on a file system without noexec",
 	    l->name, folders[0], folders[1], folders[2]);
 	return NULL;
 }

@@ -143,8 +143,8 @@ static bool connect_peer(struct inject *in, struct peer *p, const struct ct_shm_
 		p->life = start * (1000000000ull / sysconf(_SC_CLK_TCK));
 	p->shm.mem->level = level;
 	if (!clock_offset_of(p->pid, &offset))
-		warn("process %d: the offset of its time namespace cannot be read: times of its calls "
-		     "may be off by it",
+		warn("process %d: cannot read the offset of its time namespace: times of its "
+		     "calls may be wrong by that offset",
 		     p->pid);
 	p->shm.mem->clock_offset_ns = offset;
 	/* Its parent may have had another, and has marked what was off. */
@@ -208,8 +208,8 @@ struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_h
 	if (p->shm.owner)
 		err = shm__open(&p->shm, in->o.ring_sz, &in->slot_room, p->shm.owner);
 	if (err)
-		warn("process %d is not traced from inside: cannot make its rings: %s%s", c->pid,
-		     strerror(-err),
+		warn("process %d is not traced in-process: cannot create its ring buffers: %s%s",
+		     c->pid, strerror(-err),
 		     err == -EFBIG ? " (raise the limit of file sizes: ulimit -f)" : "");
 	if (err || !connect_peer(in, p, hello)) {
 		in->refused_cnt += !peers__has_ended(p);

@@ -70,8 +70,8 @@ static uint64_t allowed(const struct inject *in, const struct peer *p)
 static void let_go(struct inject *in, struct peer *p, uint64_t bytes, uint64_t now)
 {
 	if (!in->said_memory)
-		warn("process %d is not seen from inside any more: its rings take %llu MiB "
-		     "(docs/LIMITS.md); this is counted and not said again",
+		warn("process %d is no longer traced in-process: its ring buffers take %llu MiB "
+		     "(docs/LIMITS.md); further such processes are only counted",
 		     p->pid, (unsigned long long)(bytes / MIB));
 	in->said_memory = true;
 	in->refused_cnt++;

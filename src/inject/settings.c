@@ -128,7 +128,7 @@ void settings__fill(struct settings *s)
 		if (tell_name(s, id, fn->symbol))
 			s->wanted_cnt += fn->api == API_CUDA;
 		else
-			warn("%s is not traced: too many functions", fn->symbol);
+			warn("%s is not traced: it exports too many functions", fn->symbol);
 	}
 	__atomic_store_n(&s->set->fn_cnt, s->fn_cnt, __ATOMIC_RELEASE);
 }

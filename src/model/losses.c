@@ -87,7 +87,7 @@ static struct loss_row row_at(const struct losses *l, unsigned i)
 		row = (struct loss_row){"left_out.",
 					room_name(t),
 					room_text(t),
-					"the report had no room for more (docs/LIMITS.md)",
+					"the report reached its limit (docs/LIMITS.md)",
 					"trace or report a shorter part",
 					l->of_report ? room_left_out(t) : 0};
 	}

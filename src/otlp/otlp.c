@@ -21,6 +21,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/plural.h"
 
 /* Spans of a request, and how long the first of them waits for others at most. */
 #define BATCH	 512
@@ -78,8 +79,9 @@ static void say_dropped(struct otlp *o)
 
 	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
 		return;
-	warn("spans that were dropped: %llu; the collector at %s is away, slow, or refuses them",
-	     (unsigned long long)(o->stats.dropped - o->said_dropped), o->endpoint);
+	warn("%llu %s dropped: the collector at %s is unreachable, slow, or refuses spans",
+	     (unsigned long long)(o->stats.dropped - o->said_dropped),
+	     noun(o->stats.dropped - o->said_dropped, "span was", "spans were"), o->endpoint);
 	o->said_ns = now;
 	o->said_dropped = o->stats.dropped;
 }
@@ -103,7 +105,7 @@ static void failed(struct channel *c, const struct otlp_answer *a)
 
 	o->stats.failed++;
 	if (!c->failures++)
-		warn("the collector at %s does not take %s: %s%s", o->endpoint, c->what, a->why,
+		warn("the collector at %s does not accept %s: %s%s", o->endpoint, c->what, a->why,
 		     a->retry ? "; they are tried again" : "");
 	if (a->retry && !o->finishing) {
 		arm(c->retry_ev, delay_ns(c, a->retry_after_ns));
@@ -128,7 +130,7 @@ static void on_answer(void *ctx, const struct otlp_answer *a)
 		failed(c, a);
 	} else {
 		if (c->failures)
-			info("the collector at %s takes %s again", o->endpoint, c->what);
+			info("the collector at %s accepts %s again", o->endpoint, c->what);
 		c->failures = 0;
 		o->stats.sent += c->cnt - refused;
 		if (c == &o->spans)

@@ -406,15 +406,14 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 
 	diff_losses_print(d->report, term);
 	if (what_is_hidden(d))
-		term_para(term, "Hidden: %s: what is known from them is not compared.",
+		term_para(term, "Hidden: %s: values that depend on them are not compared.",
 			  what_is_hidden(d));
 	if (d->has_gpu[0] != d->has_gpu[1])
 		term_para(term,
 			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
 			  d->has_gpu[0] ? "before" : "after");
 	if (!d->differ_cnt && *mark) {
-		term_para(term, "Not known: nothing differs in what both traces have, but not all "
-				"of it is there.");
+		term_para(term, "Not known: no recorded value differs, but a trace is incomplete.");
 		return;
 	}
 	if (!d->differ_cnt) {

@@ -66,7 +66,7 @@ static int write_html(const struct report *r, struct out *o, const struct term *
 	ret = html__write(o, text->buf, text->len, r->html);
 	out__close(text);
 	if (ret)
-		err("cannot make the HTML page: %s", strerror(-ret));
+		err("cannot write the HTML report: %s", strerror(-ret));
 	return ret;
 }
 

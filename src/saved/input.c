@@ -47,7 +47,7 @@ static int fill(struct input *in, const char **why)
 		n = read(in->fd, in->raw + in->len, RAW_SZ - in->len);
 	while (n < 0 && errno == EINTR);
 	if (n < 0) {
-		*why = errno == EISDIR ? "it is a folder: name a file in it" : strerror(errno);
+		*why = errno == EISDIR ? "it is a directory: name a file in it" : strerror(errno);
 		return -1;
 	}
 	in->eof = !n;

@@ -12,6 +12,7 @@
 #include "input.h"
 #include "parse.h"
 #include "util/log.h"
+#include "util/plural.h"
 
 #define BUF_SZ	       (1u << 20)
 #define PROGRESS_BYTES (16u << 20)
@@ -77,12 +78,15 @@ void lines__note(struct lines *l, const char *text)
 void lines__sum_up(const struct lines *l)
 {
 	if (l->message_cnt > MESSAGES_MAX)
-		warn("%s: %u more lines like these", lines__name(l), l->message_cnt - MESSAGES_MAX);
+		warn("%s: %u more such %s", lines__name(l), l->message_cnt - MESSAGES_MAX,
+		     noun(l->message_cnt - MESSAGES_MAX, "line", "lines"));
 	if (l->note_cnt > MESSAGES_MAX)
-		info("%s: %u more traces like these", lines__name(l), l->note_cnt - MESSAGES_MAX);
+		info("%s: %u more such %s", lines__name(l), l->note_cnt - MESSAGES_MAX,
+		     noun(l->note_cnt - MESSAGES_MAX, "trace", "traces"));
 	if (l->unknown_cnt > 1)
-		warn("%s: %" PRIu64 " events are of types that this cudatrace does not know: they "
-		     "are left out",
+		warn("%s: %" PRIu64
+		     " events have types that this version of cudatrace does not know: "
+		     "they are left out",
 		     lines__name(l), l->unknown_cnt);
 	if (l->backwards_cnt > 1)
 		warn("%s: the time goes back in %" PRIu64 " lines", lines__name(l),
@@ -130,7 +134,7 @@ static ssize_t fill(struct lines *l)
 		return 0;
 	}
 	if (n < 0) {
-		warn("%s: line %" PRIu64 ": %s: what follows is lost", lines__name(l),
+		warn("%s: line %" PRIu64 ": %s: the rest of the file is lost", lines__name(l),
 		     l->file->lines + 1, why);
 		l->error = -EIO;
 		return 0;

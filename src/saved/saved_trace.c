@@ -413,7 +413,7 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why)
 	const struct member *name = parsed_find(p, "name");
 	unsigned piece;
 
-	*why = "it is the header of something else: report reads what cudatrace --jsonl writes";
+	*why = "it is not a header of a trace: give a file that cudatrace --jsonl wrote";
 	if (!name || name->len != strlen("cudatrace") || memcmp(name->text, "cudatrace", name->len))
 		return -EINVAL;
 	if (schema > TRACE_SCHEMA) {

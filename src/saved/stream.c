@@ -189,8 +189,10 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 
 	if (l->file->lines == 1 && *line == '[') {
 		l->file->bad_lines++;
-		lines__complain(l, "this is a JSON array, such as a Chrome trace: report reads "
-				   "what cudatrace --jsonl writes");
+		lines__complain(
+			l,
+			"this is a JSON array, such as a Chrome trace: give a file that cudatrace "
+			"--jsonl wrote");
 		l->error = -EINVAL;
 		return;
 	}
@@ -257,8 +259,8 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 
 static void say_missing(const char *before, const char *name)
 {
-	warn("%s: the trace goes on in %s, which is not there or of another trace: what follows is "
-	     "missing",
+	warn("%s: the trace continues in %s, which does not exist or belongs to another "
+	     "trace: the rest is missing",
 	     before, name);
 }
 
@@ -282,12 +284,11 @@ static void end_file(struct stream *st)
 	if (l->error == -EPROTO || l->error == -ESTALE)
 		read = false;
 	else if (!f->lines && !l->error)
-		err("%s is empty: was the trace written to another file?", lines__name(l));
+		err("%s is empty: give the file that the trace was written to", lines__name(l));
 	else if (f->lines && !read)
-		err("%s: nothing in it is a trace: report reads what cudatrace --jsonl writes",
-		    lines__name(l));
+		err("%s is not a trace: give a file that cudatrace --jsonl wrote", lines__name(l));
 	else if (st->in_trace && !f->cut_line)
-		info("%s: the trace has no end line: it was cut off, or is being written still",
+		info("%s: the trace has no end line: it was cut off, or is still being written",
 		     lines__name(l));
 	st->any |= read && (!l->error || l->error == -EIO);
 	if (f == &st->more && l->error != -ESTALE) {

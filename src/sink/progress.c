@@ -97,7 +97,7 @@ void progress__update(struct progress *p, uint64_t now_ns, const struct summary_
 		return;
 	ns = p->drawn_ns ? now_ns - p->drawn_ns : 0;
 	human_count(cell, t->event_cnt);
-	snprintf(parts[0], sizeof(parts[0]), "%s events", cell);
+	snprintf(parts[0], sizeof(parts[0]), "%s event%s", cell, plural(t->event_cnt));
 	if (drop_cnt) {
 		human_count(cell, drop_cnt);
 		snprintf(parts[1], sizeof(parts[1]), "%s LOST", cell);

@@ -41,7 +41,7 @@ static int live_open(struct sink *s, const struct trace_info *info)
 	l->report = l->strings && l->stacks ? report__new(&opts, info) : NULL;
 	if (l->report)
 		return 0;
-	err("cannot make a report: out of memory: close other programs");
+	err("cannot write a report: out of memory: close other programs");
 	return -ENOMEM;
 }
 

@@ -31,9 +31,10 @@ void summary_print_gpu(const struct summary *s, const struct term *term,
 	human_count(records, g->records);
 	term_section(
 		term, "GPU",
-		"%s of %s launches have a GPU time, right to %llu ns; of %s records %llu were dropped, %llu "
-		"have no times, %llu came too late, %llu have no call",
-		timed, all, (unsigned long long)g->clock_error_ns, records,
+		"%s of %s launch%s with a GPU time, accurate to %llu ns; of %s record%s: %llu dropped, %llu "
+		"without times, %llu too late, %llu without a call",
+		timed, all, plural_es(g->launches_timed + g->launches_untimed),
+		(unsigned long long)g->clock_error_ns, records, plural(g->records),
 		(unsigned long long)g->dropped, (unsigned long long)g->untimed,
 		(unsigned long long)g->lost, (unsigned long long)g->no_call);
 	table__init(&t, "executions|span|compute|copy|both|idle|share|device");

@@ -148,8 +148,9 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	human_count(kinds, s->launch_unnamed_cnt ? cnt - 1 : cnt);
 	human_count(streams, s->stream_cnt);
 	human_time(time, s->launch_ns);
-	term_section(term, "Kernels", "%s launch%s of %s kernels on %s stream%s, %s of host time",
-		     launches, plural_es(s->launch_cnt), kinds, streams, plural(s->stream_cnt),
+	term_section(term, "Kernels", "%s launch%s of %s kernel%s on %s stream%s, %s of host time",
+		     launches, plural_es(s->launch_cnt), kinds,
+		     plural(s->launch_unnamed_cnt ? cnt - 1 : cnt), streams, plural(s->stream_cnt),
 		     time);
 	table__init(&t, s->run_gpus.cnt && s->launch_node_cnt
 				? "launches|captured|time|mean|GPU time|GPU mean|kernel"
@@ -405,11 +406,12 @@ static void print_cost(const struct summary *s, const struct term *term,
 	human_time(cost, end->cost_ns);
 	costs_share(share, sizeof(share), end);
 	if (end->stats[CT_STAT_COUNTED])
-		term_section(term, "Cost of tracing", "%s calls × %s + %s counted × %s = %s, %s",
-			     calls, each, counted, count_each, cost, share);
+		term_section(term, "Cost of tracing", "%s call%s × %s + %s counted × %s = %s, %s",
+			     calls, plural(entries - end->stats[CT_STAT_COUNTED]), each, counted,
+			     count_each, cost, share);
 	else
-		term_section(term, "Cost of tracing", "%s calls × %s = %s, %s", calls, each, cost,
-			     share);
+		term_section(term, "Cost of tracing", "%s call%s × %s = %s, %s", calls,
+			     plural(entries), each, cost, share);
 	costs_print(term, end);
 }
 

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "util/plural.h"
+
 #define CELL_SZ 24
 
 /* "12,345" */
@@ -17,16 +19,5 @@ void human_time(char cell[CELL_SZ], double ns);
 void human_share(char cell[CELL_SZ], double part, double whole);
 /* bytes in ns: "12.3 GB/s" (1e9), as bandwidths are given; nothing when ns is 0 */
 void human_rate(char cell[CELL_SZ], double bytes, double ns);
-
-/* Behind a noun: "call" + plural(n), "launch" + plural_es(n). */
-static inline const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static inline const char *plural_es(uint64_t n)
-{
-	return n == 1 ? "" : "es";
-}
 
 #endif /* TEXT_NUMBERS_H */

@@ -61,7 +61,7 @@ int screen__open(struct screen *s, struct tty *t)
 	s->tty = t;
 	s->curses = newterm(NULL, t->out, t->in);
 	if (!s->curses) {
-		err("cannot draw on this terminal: cudatrace top --once prints a table");
+		err("cannot draw on this terminal: use cudatrace top --once, which prints a table");
 		return -ENOTTY;
 	}
 	cbreak();

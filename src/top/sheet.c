@@ -252,7 +252,8 @@ bool sheet_lost(const struct top_rows *r, char *text, size_t size)
 	char unlisted[128] = "";
 
 	if (r->unlisted)
-		snprintf(unlisted, sizeof(unlisted), "; NO ROOM for %llu processes or functions",
+		snprintf(unlisted, sizeof(unlisted),
+			 "; TABLE FULL: %llu processes or functions missing",
 			 (unsigned long long)r->unlisted);
 	snprintf(text, size, "%s%s%s%s%s",
 		 *r->lost_what ? "LOST since the start: " : "nothing was lost", r->lost_what,

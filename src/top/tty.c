@@ -165,8 +165,8 @@ int tty__open(struct tty *t)
 
 	*t = (struct tty){.kept = {-1, -1, -1}, .keeper_fd = -1};
 	if (setupterm(NULL, STDOUT_FILENO, &why) != OK) {
-		err("the terminal '%s' (TERM) is not known here, so no screen can be drawn on it: "
-		    "cudatrace top --once prints a table",
+		err("cannot draw on the terminal '%s' (TERM), which is unknown here: use "
+		    "cudatrace top --once, which prints a table",
 		    getenv("TERM") ?: "");
 		return -ENOTTY;
 	}
@@ -180,7 +180,8 @@ int tty__open(struct tty *t)
 	ret = ret ?: open_files(t);
 	if (ret) {
 		tty__close(t);
-		err("cannot take the terminal: %s: cudatrace top --once prints a table",
+		err("cannot set up the terminal: %s: use cudatrace top --once, which prints a "
+		    "table",
 		    strerror(-ret));
 	}
 	return ret;

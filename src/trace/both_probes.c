@@ -163,7 +163,7 @@ void both_say(struct both *b, struct user *u, const char *why)
 	u->said = true;
 	if (b->opt_in)
 		return;
-	info("process %d (%s): %s: its calls are seen by uprobes", u->pid, u->comm, why);
+	info("process %d (%s): %s: its calls are traced by uprobes", u->pid, u->comm, why);
 	attach__uprobes_alone(b->att, u->lib_id);
 }
 
@@ -199,7 +199,7 @@ bool both__inside(struct both *b, const struct inject_lib *lib)
 	struct file *f;
 
 	if (!u || !attach__set_inside(b->att, lib->pid, &lib->inside)) {
-		warn("process %d: its calls are seen by uprobes: there are too many processes",
+		warn("process %d: its calls are traced by uprobes: there are too many processes",
 		     lib->pid);
 		need(b, lib->id, u);
 		return false;

@@ -224,8 +224,9 @@ static void spend_less(struct budget *b, uint64_t now_ns)
 
 		if (id < 0) {
 			if (!b->said)
-				warn("--max-overhead: tracing takes %.1f %% of the busiest thread's time, "
-				     "and less is not to be had: leave functions out with -e",
+				warn("--max-overhead: the target is missed: tracing takes %.1f %% of the time of "
+				     "the busiest thread, and counting cannot be reduced further: exclude "
+				     "functions with -e",
 				     b->share * 100);
 			b->said = true;
 			return;

@@ -40,7 +40,7 @@ static const char *run_hint(int why)
 	case EACCES:
 		return "it is not executable: chmod +x it if it is a program";
 	case EISDIR:
-		return "it is a folder: name a program in it";
+		return "it is a directory: name a program in it";
 	case ENOENT:
 	case ENOTDIR:
 		return "there is no such file: check the path";
@@ -365,18 +365,19 @@ int command__go(struct command *c, const char *name, bool to_stderr)
 	waitpid(c->pid, &c->wstatus, 0);
 	c->exited = true;
 	if (why == ENOEXEC)
-		err("cannot run %s: it is neither a program for this machine nor a script that "
-		    "says by #! what runs it",
+		err("cannot run %s: it is neither a program for this machine nor a script with a "
+		    "#! line: add one, or run the interpreter",
 		    name);
 	else if (why == ENOENT)
 		err("cannot run %s: the interpreter that it names (#!, or an ELF file's loader) "
 		    "does not exist: install it, or change the name",
 		    name);
 	else if (why == EPERM)
-		err("cannot run %s: cudatrace may not become its user: run it as root", name);
+		err("cannot run %s: cudatrace may not change to that user: run cudatrace as root",
+		    name);
 	else if (why == EACCES)
-		err("cannot run %s: its user may not: check who may read and execute it and the "
-		    "folders above",
+		err("cannot run %s: permission denied: check that its user may read and execute "
+		    "it and the directories above",
 		    name);
 	else
 		err("cannot run %s: %s", name, strerror(why));

@@ -58,7 +58,8 @@ static int check_mechanism(enum mechanism mech)
 
 	if (has)
 		return 0;
-	err("--mechanism: this kernel has no %s: leave the option out for the best that it has",
+	err("--mechanism: this kernel has no %s: leave the option out to use the best "
+	    "that it has",
 	    mechanism_name(mech));
 	return -ENOTSUP;
 }
@@ -85,8 +86,8 @@ int facts__check_caps(enum mechanism mech)
 	}
 	if (!first)
 		return check_mechanism(mech);
-	err("cannot trace without: %s: %s%s%s; or trace a command from inside, without them: cudatrace "
-	    "--probe=inject -- COMMAND",
+	err("cannot trace without: %s: %s%s%s; or trace a command in-process, which "
+	    "needs none of them: cudatrace --probe=inject -- COMMAND",
 	    names, first->detail, first->detail[0] ? ": " : "", first->fix);
 	return -EPERM;
 }

@@ -12,6 +12,7 @@
 #include "text/stack.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/plural.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -25,7 +26,7 @@
 /* Frames, and of a name that much, for people: the stack's line has all. */
 #define FRAMES_SAID    16
 #define FRAME_NAME_MAX 80
-#define UNTOLD	       "(callers cannot be told)"
+#define UNTOLD	       "(callers unknown)"
 
 /* The calls that a process is in; one that has begun a moment ago is none it hangs in. */
 struct calls_of {
@@ -180,8 +181,8 @@ static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *
 	can_read = thread_stacks__read(t->att, (pid_t)who->pid, find_python(t, who->pid), s, cnt);
 	if (!can_read && !t->said_stacks && target_exists(who->pid)) {
 		t->said_stacks = true;
-		warn("stacks of waiting ranks cannot be read: that takes CAP_SYS_PTRACE, or to be their "
-		     "user");
+		warn("cannot read the stacks of waiting ranks: run cudatrace as their user, or "
+		     "with CAP_SYS_PTRACE");
 	}
 	quotas__with_stacks(&t->quotas);
 	for (unsigned i = 0; i < cnt; i++)
@@ -203,7 +204,8 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 		if (!c.cnt)
 			say(&c, "in no call that takes a second or more");
 		else if (c.cnt > THREADS_MAX)
-			say(&c, ", and %u more threads are in such calls", c.cnt - THREADS_MAX);
+			say(&c, ", and %u more %s in such calls", c.cnt - THREADS_MAX,
+			    noun(c.cnt - THREADS_MAX, "thread is", "threads are"));
 		add_state(&c);
 		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
 			 w->who[i].rank, w->hash, c.pid, c.text);

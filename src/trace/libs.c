@@ -184,8 +184,8 @@ static void say_refused(uint32_t pid, const char *comm)
 	static bool said;
 
 	if (!said)
-		warn("cannot look into process %u (%.16s), whose CUDA calls are not traced: %s",
-		     pid, comm, caps__why_refused());
+		warn("cannot inspect process %u (%.16s), its CUDA calls are not traced: %s", pid,
+		     comm, caps__why_refused());
 	said = true;
 }
 
@@ -344,7 +344,7 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 	else if (lib->hooked_cnt < lib->wanted_cnt) {
 		snprintf(note, sizeof(note), "%u of %u functions %s",
 			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt,
-			 l->both ? "are seen by uprobes" : "cannot be seen from inside");
+			 l->both ? "are traced by uprobes" : "cannot be traced in-process");
 		ev.library.note = note;
 	}
 	if (l->both && !both__inside(l->both, lib))
@@ -382,9 +382,9 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 	struct libs *l = ctx;
 
 	tell(lib);
-	info("%s has its probes now", lib->path);
+	info("%s is traced now", lib->path);
 	libs_event(l, "attach", NULL, lib,
-		   "late: the kernel waited for a lock; calls made before were not seen");
+		   "late: the kernel waited for a lock; earlier calls were not traced");
 }
 
 bool libs__tick(struct libs *l, uint64_t now, bool drained)
@@ -403,7 +403,7 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 	libs_look_at_later(l, now);
 	if (attach__late(l->att, on_late, l))
 		return true;
-	err("somebody has ended cudatrace-links, and with it all probes: start cudatrace anew");
+	err("cudatrace-links was ended, and all probes with it: start cudatrace again");
 	return false;
 }
 

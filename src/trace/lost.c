@@ -42,16 +42,16 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 }
 
 /* Without a process that has connected it is not known whether one called CUDA. */
-#define UNSEEN                                                                                         \
-	"no process has loaded cudatrace's library with libcuda: calls are not seen of programs that " \
-	"are started with an empty environment (env -i), are set-user-ID, or statically linked; "      \
-	"sudo cudatrace --probe=uprobe sees theirs"
+#define UNSEEN                                                                                       \
+	"no process has loaded libcuda and the in-process library: programs that are "               \
+	"started with an empty environment (env -i), are set-user-ID, or statically linked are not " \
+	"traced in-process; use sudo cudatrace --probe=uprobe -- COMMAND"
 
 const char *session__unseen(const struct session *s)
 {
 	if (s->missed_cnt)
-		return "a library of a process could not be traced: the library lines whose op is "
-		       "missed say why";
+		return "a library of a process could not be traced: library lines with op missed "
+		       "give the reason";
 	return s->probe == PROBE_INJECT && s->cmd.pid && !s->lib_cnt ? UNSEEN : NULL;
 }
 

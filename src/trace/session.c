@@ -215,7 +215,7 @@ static int open_default_sink(struct session *s)
 	struct tm tm;
 
 	if (!safe_mkdir("traces", &why)) {
-		err("cannot make the folder traces: %s: choose a file with --jsonl",
+		err("cannot create the directory traces: %s: choose a file with --jsonl",
 		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
 		return -EACCES;
 	}
@@ -336,26 +336,26 @@ static int choose_probe(struct session *s)
 		missing = can_inject ? caps__refused() : NULL;
 		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
 		if (missing)
-			info("tracing in the process (--probe=inject): %s", missing);
+			info("tracing in-process (--probe=inject): %s", missing);
 		else if (o->argv && (o->python.cnt || o->torch) && caps__missing_privilege())
-			info("%s seen by root alone; without, a command is traced from inside",
+			info("%s recorded only as root; without root a command is traced in-process",
 			     layers(o));
 	}
 	if (o->gpu_time && !o->argv && !o->collect) {
-		err("--gpu-time needs a library in the program from its start: cudatrace --gpu-time -- "
-		    "COMMAND");
+		err("--gpu-time needs a library that the program loads at its start: give a "
+		    "command: cudatrace --gpu-time -- COMMAND");
 		return EXIT_USAGE;
 	}
 	if (s->probe != PROBE_INJECT)
 		return 0;
 	if (!o->argv && !o->collect) {
-		err("--probe=inject starts the program that it traces: cudatrace --probe=inject -- "
-		    "COMMAND; running ones are traced by --probe=uprobe, as root");
+		err("--probe=inject must start the program that it traces: cudatrace "
+		    "--probe=inject -- COMMAND; for a running program use --probe=uprobe, as root");
 		return EXIT_USAGE;
 	}
 	if (o->sched || o->kernel_probe != NV_PROBE_AUTO) {
-		err("%s from within a process: use --probe=uprobe, as root",
-		    o->sched ? "--sched is not seen" : "--kernel-probe is not for what is seen");
+		err("%s in-process: use --probe=uprobe, as root",
+		    o->sched ? "--sched does not work" : "--kernel-probe does not work");
 		return EXIT_USAGE;
 	}
 	/* Together with what the library does not reach, if that can be had. Not --kernel: system
@@ -363,7 +363,7 @@ static int choose_probe(struct session *s)
 	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
 	if ((o->python.cnt || o->torch) && s->probe == PROBE_INJECT) {
-		err("%s not seen from within a process%s: use --probe=uprobe, as root", layers(o),
+		err("%s not recorded in-process%s: use --probe=uprobe, as root", layers(o),
 		    o->kernel ? " with --kernel" : "");
 		return EXIT_USAGE;
 	}
@@ -408,7 +408,7 @@ static int start(struct session *s)
 	opener__seal();
 	to_stderr = s->cmd.pid && shares_stdout(s);
 	if (to_stderr)
-		info("standard output has the trace: what %s prints there goes to standard error",
+		info("the trace is written to stdout: the output of %s goes to stderr",
 		     s->o->argv[0]);
 	if (s->o->duration_ns)
 		s->deadline_ns = now_ns() + s->o->duration_ns;

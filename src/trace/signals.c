@@ -90,7 +90,7 @@ int session__open_signals(struct session *s)
 	g->fd = signalfd(-1, &g->taken, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (g->fd >= 0 && g->quit_fd >= 0)
 		return 0;
-	err("cannot listen to signals: %s", strerror(errno));
+	err("cannot set up signal handling: %s", strerror(errno));
 	return -EMFILE;
 }
 

@@ -126,7 +126,7 @@ static int make_timer(void)
 
 	if (fd >= 0 && !timerfd_settime(fd, 0, &every, NULL))
 		return fd;
-	err("there is no timer: raise the limit of open files (ulimit -n)");
+	err("cannot create a timer: raise the limit of open files (ulimit -n)");
 	return -1;
 }
 
@@ -153,8 +153,8 @@ static int ctxsw_source_open(struct source *s, struct tracer *t)
 		return -EMFILE;
 	c->has_names = is_init_pidns();
 	if (!c->has_names)
-		warn("--gpu-ctxsw: process ids of context switches are the host's, and here are "
-		     "others (hostPID: true)");
+		warn("--gpu-ctxsw: process ids of context switches are those of the host, not of "
+		     "this container: set hostPID: true");
 	snprintf(t->gpu_ctxsw, sizeof(t->gpu_ctxsw), "on");
 	return 0;
 }

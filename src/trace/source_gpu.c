@@ -46,7 +46,7 @@ static void say_missing(struct source_gpu *g, const struct ct_gpu *rec)
 	if (rec->gpu != CT_GPU_NONE)
 		snprintf(gpu, sizeof(gpu), "GPU %u: ", rec->gpu);
 	plain_text(text, strlen(text));
-	warn("--gpu-stats: %s%s: what it would tell is left out", gpu, text);
+	warn("--gpu-stats: %s%s: these samples are missing", gpu, text);
 }
 
 /* When it ends by itself it has said why, unless it could not be started or crashed. */
@@ -58,7 +58,8 @@ static void look_whether_ended(struct source_gpu *g)
 	if (!nvml_program__has_ended(g->program, &status))
 		return;
 	if (WIFSIGNALED(status))
-		warn("--gpu-stats: cudatrace-nvml was ended by signal %d: no more samples",
+		warn("--gpu-stats: cudatrace-nvml was ended by signal %d: there are no more "
+		     "samples",
 		     WTERMSIG(status));
 	else if (WEXITSTATUS(status) == 127 || (!g->saw_any && !g->warned_cnt))
 		warn("--gpu-stats: cudatrace-nvml cannot run here (it needs the machine's glibc): "
@@ -122,7 +123,8 @@ static int gpu_open(struct source *s, struct tracer *t)
 	if (!t->o.attach.filter_pids)
 		sources__set_proc(&t->sources, t->nvml.pid, CT_PROC_OFF);
 	if (!await_first(g))
-		warn("--gpu-stats: NVML has not answered in %d s: samples come when it does",
+		warn("--gpu-stats: NVML has not answered for %d s: samples are missing until it "
+		     "does",
 		     PATIENCE_MS / 1000);
 	return 0;
 }

@@ -36,8 +36,8 @@ static const struct refusal {
 	 "ps -e"},
 	{is_ourselves, -EINVAL, "process %d is this cudatrace: name the process that calls CUDA"},
 	{task_is_kernel, -EINVAL,
-	 "process %d is a thread of the kernel, which makes no CUDA calls: name the program that "
-	 "does (pgrep NAME)"},
+	 "process %d is a kernel thread, which makes no CUDA calls: give the PID of "
+	 "the program (pgrep NAME)"},
 	{target_has_ended, -ESRCH,
 	 "process %d has ended and waits for its parent (a zombie): nothing of it can be traced"},
 	{is_32bit, -EINVAL,
@@ -87,9 +87,9 @@ int targets__check(pid_t *pids, unsigned *cnt)
 void targets__say_refused(pid_t pid, int ret)
 {
 	if (ret == -EACCES || ret == -EPERM)
-		err("cannot look into process %d: %s", pid, caps__why_refused());
+		err("cannot inspect process %d: %s", pid, caps__why_refused());
 	else
-		err("cannot look into process %d: %s: try again, or start it as a command: cudatrace "
-		    "-- COMMAND",
+		err("cannot inspect process %d: %s: try again, or start it as a command: "
+		    "cudatrace -- COMMAND",
 		    pid, strerror(-ret));
 }

@@ -52,7 +52,7 @@ void tracer__find_python(struct tracer *t, pid_t pid)
 		ret = attach__python_file(t->att, file, place.free_off);
 		close(file);
 		if (ret) {
-			snprintf(why, sizeof(why), "it cannot be seen when its code is freed: %s",
+			snprintf(why, sizeof(why), "cannot trace when its code is freed: %s",
 				 strerror(-ret));
 			ret = -EINVAL;
 		}
@@ -143,8 +143,9 @@ static int raise_limits(bool bpf)
 	need += open_files(&nofile);
 	if (nofile.rlim_max >= need)
 		return 0;
-	err("the hard limit of open files (RLIMIT_NOFILE, ulimit -Hn) is %llu, and a trace takes %u or "
-	    "more: raise it, as root by ulimit -n, LimitNOFILE= of systemd, --ulimit nofile= of docker",
+	err("the hard limit of open files (RLIMIT_NOFILE, ulimit -Hn) is %llu, but a "
+	    "trace needs at least %u: raise it as root by ulimit -n, LimitNOFILE= of "
+	    "systemd, or --ulimit nofile= of docker",
 	    (unsigned long long)nofile.rlim_max, need);
 	return -EMFILE;
 }
@@ -436,9 +437,8 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 		dbg("--gpu-time: %s", why);
 	else if (t->gpu_warned_cnt++ < GPU_WARNINGS_MAX)
 		warn("--gpu-time: %s: everything else is traced%s", why,
-		     t->gpu_warned_cnt < GPU_WARNINGS_MAX
-			     ? ""
-			     : "; of further processes it is not said");
+		     t->gpu_warned_cnt < GPU_WARNINGS_MAX ? ""
+							  : "; further processes are not reported");
 	t->o.fn(t->o.ctx, &ev);
 }
 
@@ -489,7 +489,8 @@ void tracer__exited(struct tracer *t, const struct trace_event *ev)
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
 	t->said_sigill = true;
-	warn("process %u (%s) was ended by SIGILL, which %s does to programs that call CUDA on another "
-	     "stack in the middle of a call: try --no-return FUNCTIONS, or Linux 6.13",
+	warn("process %u (%s) was ended by SIGILL, which %s causes in programs that call "
+	     "CUDA on another stack in the middle of a call: use --no-return FUNCTIONS, "
+	     "or Linux 6.13",
 	     ev->pid, ev->comm, mechanism_name(attach__mechanism(t->att)));
 }

@@ -87,7 +87,7 @@ static bool start_timer(void)
 	if (make_timer() && set_timer(CHECK_NS))
 		return true;
 	if (!told)
-		warn("cannot set a timer: mangled names stay as they are");
+		warn("cannot set a timer: mangled names are not demangled");
 	told = true;
 	return false;
 }

@@ -12,6 +12,7 @@
 
 #include "log.h"
 #include "out_priv.h"
+#include "util/plural.h"
 
 /* More than closing units take. */
 #define BOUNDARY_GAP (64 << 10)
@@ -33,7 +34,7 @@ static const char *write_hint(int e)
 	case EFBIG:
 		return "the trace up to here is kept; raise the file size limit (ulimit -f)";
 	case EPIPE:
-		return "its reader is gone, nothing more is written";
+		return "its reader has exited: the rest is not written";
 	default:
 		return "nothing more is written; check the device, or choose another file";
 	}
@@ -458,13 +459,13 @@ void out__finish(struct out *o)
 	out__rollback(o);
 	flush(o, patience_ms < 0 ? STUCK_TELL_MS : patience_ms, patience_fd);
 	if (patience_ms < 0 && out__waits(o)) {
-		info("waiting for the reader of %s: Ctrl-C ends it", o->name);
+		info("waiting for the reader of %s: Ctrl-C stops waiting", o->name);
 		flush(o, -1, patience_fd);
 	}
 	if (out__waits(o)) {
 		o->lost += count_units(o, 0, o->mark, NULL);
-		err("%s: %llu lines are not written: its reader does not take them", o->name,
-		    (unsigned long long)o->lost);
+		err("%s: %llu %s not written: its reader does not read", o->name,
+		    (unsigned long long)o->lost, noun(o->lost, "line was", "lines were"));
 	}
 	if (o->stale)
 		drop_stale(o);

@@ -29,14 +29,14 @@ static const char *open_hint(int e)
 	switch (e) {
 	case ENOENT:
 	case ENOTDIR:
-		return "create the folder, or choose another file";
+		return "create the directory, or choose another file";
 	case EISDIR:
-		return "it is a folder: name a file in it";
+		return "it is a directory: name a file in it";
 	case EACCES:
 	case EPERM:
-		return "check who may write there, or choose another file";
+		return "check the permissions, or choose another file";
 	case EINTR:
-		return "nobody came to read it";
+		return "no process opened it for reading";
 	case EROFS:
 		return "the file system is read-only: choose another file";
 	case ENOSPC:
@@ -45,7 +45,7 @@ static const char *open_hint(int e)
 	case EBADF:
 		return "standard output is closed: name a file";
 	case EPIPE:
-		return "cudatrace-open, which opens it, has ended: start cudatrace anew";
+		return "cudatrace-open, which opens it, has ended: start cudatrace again";
 	default:
 		return "choose another file";
 	}
@@ -154,7 +154,7 @@ struct out *out__open(const char *path)
 
 void out__no_next(struct out *o, const char *name, int e)
 {
-	err("cannot write %s: %s: %s: the trace up to there is kept", name, strerror(e),
+	err("cannot write %s: %s: %s: the trace written so far is kept", name, strerror(e),
 	    open_hint(e));
 	o->failed = true;
 	o->error = e;

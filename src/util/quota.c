@@ -29,10 +29,11 @@ static const struct {
 	unsigned row_sz;
 	enum { OF_ALL, OF_STACKS, OF_DRIVER, OF_ASKED } of;
 } tables[QUOTA_CNT] = {
-	[QUOTA_PROCESSES] = {"processes", "processes", "what is known of the oldest is forgotten",
-			     65536, 65536, PROC_SZ, OF_ALL},
-	[QUOTA_THREADS] = {"threads", "names of threads", "the oldest is forgotten, and read anew",
-			   65536, 16384, THREAD_SZ, OF_ALL},
+	[QUOTA_PROCESSES] = {"processes", "processes", "the oldest entry is evicted", 65536, 65536,
+			     PROC_SZ, OF_ALL},
+	[QUOTA_THREADS] = {"threads", "names of threads",
+			   "the oldest entry is evicted, and read again when needed", 65536, 16384,
+			   THREAD_SZ, OF_ALL},
 	[QUOTA_NAMES] = {"kernel_names", "names of kernels",
 			 "lookups have mangled names, launches only handles", 32 * MIB, 16 * MIB, 1,
 			 OF_ALL},
@@ -42,15 +43,15 @@ static const struct {
 			  "bytes are counted, directions and sizes of frees are not known", 262144,
 			  131072, ROW_SZ, OF_ALL},
 	[QUOTA_CAPTURES] = {"captures", "streams and events of graph captures",
-			    "what others capture looks as if it ran", 131072, 4096, CAPTURE_SZ,
-			    OF_ALL},
+			    "captured work of further ones looks as if it ran", 131072, 4096,
+			    CAPTURE_SZ, OF_ALL},
 	[QUOTA_COMMS] = {"communicators", "communicators of NCCL",
 			 "collectives on further ones have neither rank nor number", 16384, 4096,
 			 THREAD_SZ, OF_ALL},
 	[QUOTA_DESCRIPTORS] = {"descriptors", "descriptors of cuDNN",
-			       "what plans compute that are made of further ones is not known",
-			       65536, 32768, DESCRIPTOR_SZ, OF_ASKED},
-	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined anew, or left out", 128 * MIB,
+			       "plans made of further ones have no meaning", 65536, 32768,
+			       DESCRIPTOR_SZ, OF_ASKED},
+	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined again, or left out", 128 * MIB,
 			  32 * MIB, STACK_SZ, OF_STACKS},
 	[QUOTA_PERF_MAPS] = {"perf_maps", "names of generated code", "further code has no names",
 			     128 * MIB, 32 * MIB, 1, OF_STACKS},
@@ -58,13 +59,15 @@ static const struct {
 			 64 * MIB, 16 * MIB, 2, OF_STACKS},
 	[QUOTA_SYMBOLS] = {"module_symbols", "symbols of modules",
 			   "further modules have no symbols", 256 * MIB, 64 * MIB, 1, OF_STACKS},
-	[QUOTA_LIBRARIES] = {"libraries", "libcuda files", "calls into further files are not seen",
-			     128, 32, LIBRARY_SZ, OF_ALL},
+	[QUOTA_LIBRARIES] = {"libraries", "libcuda files",
+			     "calls into further files are not traced", 128, 32, LIBRARY_SZ,
+			     OF_ALL},
 	[QUOTA_LIB_KEYS] = {"library_keys", "second device numbers of libcuda files",
-			    "the user's oldest is forgotten, and told again", 1024, 32, ROW_SZ,
-			    OF_ALL},
+			    "the oldest entry of the user is evicted, and reported again", 1024, 32,
+			    ROW_SZ, OF_ALL},
 	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
-			     "calls of further ones are not seen", 2048, 256, FUNCTION_SZ, OF_ALL},
+			     "calls of further ones are not traced", 2048, 256, FUNCTION_SZ,
+			     OF_ALL},
 	[QUOTA_LABELS] = {"process_labels", "processes that use CUDA",
 			  "calls of further ones are counted as (others)", 65536, 65536,
 			  QUOTA_LABELS_SZ, OF_ALL},
@@ -130,8 +133,8 @@ void quota__full(struct quota *q)
 {
 	if (!q || q->full_cnt++)
 		return;
-	warn("too many %s (%" PRIu64 " in all, %" PRIu64
-	     " of one): %s; this is counted and not said again",
+	warn("too many %s (limit %" PRIu64 ", %" PRIu64
+	     " of one owner): %s; further ones are only counted",
 	     tables[q->table].what, q->max, q->share, tables[q->table].beyond);
 }
 

@@ -189,7 +189,8 @@ static void forget_ended(void)
 
 static int no_reader(void)
 {
-	warn("cudatrace-read has ended: nothing more is read of processes; start cudatrace anew");
+	warn("cudatrace-read was ended: files of processes cannot be read any more: start "
+	     "cudatrace again");
 	close_fd(&reader.maker_fd);
 	reader.fd = -1;
 	return -EBUSY;
@@ -293,7 +294,7 @@ static int lose(pid_t pid, const char *what)
 	struct user *u = get_user(uid, now_ns());
 
 	if (!reader.stats.lost++)
-		warn("reading %s of process %d takes for ever: left out; what it maps or has "
+		warn("cannot read %s of process %d: left out: a file system that it maps or has "
 		     "mounted does not answer",
 		     what, (int)pid);
 	u->lost++;

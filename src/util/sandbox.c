@@ -588,14 +588,14 @@ void sandbox__enter(const struct sandbox_needs *needs)
 	/* The socket, when a reload changes ctl.group. Owners are pinned above. */
 	keep[CAP_CHOWN] = needs->daemon;
 	if (!drop_caps(keep))
-		warn("cannot give up capabilities: %s: tracing goes on with all of them",
+		warn("cannot drop capabilities: %s: tracing continues with all of them",
 		     strerror(errno));
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
-		warn("cannot give up new privileges: %s", strerror(errno));
+		warn("cannot set no_new_privs: %s: tracing continues without it", strerror(errno));
 		return;
 	}
 	ret = filter_calls(needs);
 	if (ret)
-		warn("cannot filter our own system calls: %s: tracing goes on without",
+		warn("cannot install the seccomp filter: %s: tracing continues without it",
 		     strerror(-ret));
 }

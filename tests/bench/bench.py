@@ -33,7 +33,7 @@ GAP_S = 0.005  # for readers to catch up before the next turn
 PROBES_S = 3  # as root, a program with the library in it has probes, too, until a second after its first call (docs/INJECT.md)
 
 FAKE535 = os.path.join(rig.O, "fake535", "libcuda.so.1")
-# Everything but cuFakeLocked, which the kernel refuses to probe; no row of the table, no name for -e.
+# Everything but cuFakeLocked; no row of the table, no name for -e.
 ALL = "all,!cu[FP]*[LI]*[de]"
 
 class Turn:

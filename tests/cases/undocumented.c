@@ -16,7 +16,7 @@ int main(void)
 		expect("cuFakeUndocumented", r, "'type':'other'");
 		must("cuFakeUndocumented", r, i % 7);
 	}
-	/* Cannot be probed: called, but in no trace. */
+	/* Left out by the tests, or cannot be probed: called, but in no trace. */
 	must("cuFakeLocked", F(cuFakeLocked)(), 0);
 	return 0;
 }

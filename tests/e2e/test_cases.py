@@ -208,7 +208,7 @@ def test_refused(tmp_path):
     """An entry point that the kernel refuses is named, and nothing else is missed for it."""
     needs_tracing()
     folder = str(tmp_path / "locked")
-    ran = trace_case(folder, "auto", "undocumented", "fake", "all")
+    ran = trace_case(folder, "auto", "undocumented", "fakelocked", "all")
     assert re.fullmatch(r".*cannot probe the first instruction of cuFakeLocked in .*its calls are not traced.*\n", ran.err), ran
     passes("cases/expect.py", "--counts", folder + "/counts", folder + "/trace.jsonl", folder + "/expected")
     assert Trace(folder + "/trace.jsonl").accounts()

@@ -313,7 +313,7 @@ def test_no_counts(ranks, run, tmp_path):
     assert {(e["rank"], e["nranks"], e["seq_partial"]) for e in made} == {(0, 2, True), (1, 2, True)} and len(made) == 13
     comm, = report(tracer.path)["communication"]["communicators"]
     assert comm["partial"] and comm["joined"] == 0 and sorted(r["rank"] for r in comm["ranks"]) == [0, 1]
-    assert "it was there before the trace" in report(tracer.path, "ascii")
+    assert "the communicator is older than the trace" in report(tracer.path, "ascii")
 
 
 def apart(run, ranks, *what):
@@ -385,7 +385,7 @@ def test_two_traces(ranks, tmp_path, run):
     assert wall["other"]["first_ts"] - mine["first_ts"] == pytest.approx((bases[1] - bases[0]) / 1e6, abs=100)
     assert sorted(t["clock"] for t in said["traces"]) == ["first", "wall"]
     text = " ".join(cudatrace("report", paths[0], there).out.split())
-    assert "as right as the wall clocks agree" in text and "in traces that are not on one clock" in text
+    assert "as right as the wall clocks agree" in text and "in traces that do not share a clock" in text
     # A day later it has nothing to do with it.
     later = another_boot(paths[1], tmp_path / "later.jsonl", 86400)
     first, second = of_both(later, paths[0])["traces"]

@@ -202,7 +202,7 @@ def test_alone(tmp_path):
     t = Traced(tmp_path, [gpu([])])
     assert t.slices == [] and t.head["gpu_ctxsw"] == "on"
     assert "Context switches: none: who is alone" in t.ran.err
-    assert "no other process wanted a GPU" in " ".join(cudatrace("report", t.path).out.split())
+    assert "no other process used a GPU" in " ".join(cudatrace("report", t.path).out.split())
 
 
 def test_missing(tmp_path):
@@ -255,7 +255,7 @@ def test_reasons(tmp_path, reason):
 
 
 FAILS = {"client": "NV_ERR_NO_MEMORY", "device": "it cannot be used", "subdevice": "it cannot be used", "memory": "no memory for the log", "buffer": "no memory for the log",
-         "map": "no memory for the log", "times": "clock cannot be read", "id_info": "it cannot be used", "gpu_info": "cannot be told whether MIG is on",
+         "map": "no memory for the log", "times": "clock cannot be read", "id_info": "it cannot be used", "gpu_info": "cannot find out whether MIG is enabled",
          "enable": "cannot be switched on", "bind": "the log is refused"}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 30
-"""What README and docs tell people to type: each command of README.md and docs/USE.md runs as it is written, in a world where
+"""What README and docs tell people to type: each command of README.md, docs/USE.md and the man page runs as it is written, in a world where
 `python train.py` is the sample program and process 4242 one that uses CUDA; in all pages cudatrace has the options that commands
 name, and make the targets."""
 import contextlib
@@ -38,6 +38,12 @@ def blocks(page):
         fenced ^= line.lstrip().startswith("```")
         if line.startswith("    ") and not fenced:
             yield re.sub(r"\s+# .*", "", line[4:]).strip()
+
+
+def examples():
+    """Of the man page"""
+    man = Ran([CUDATRACE, "--man"]).out.split(".SH EXAMPLES")[1].split("\n.SH ")[0]
+    return [c.replace("\\-", "-") for block in re.findall(r"\.EX\n(.*?)\n\.EE", man, re.S) for c in block.split("\n")]
 
 
 def commands(page):
@@ -96,7 +102,8 @@ def goes_on(command):
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=[] if p.name == "README.md" else pytest.mark.long)
                                      for p in (TOP / "README.md", TOP / "docs/USE.md") for c in commands(p)
-                                     if p.name == "README.md" or c not in commands(TOP / "README.md")])
+                                     if p.name == "README.md" or c not in commands(TOP / "README.md")]
+                         + [pytest.param(c, marks=pytest.mark.long) for c in examples()])
 def test_runs(world, command):
     if command in NOT_HERE:
         pytest.skip(NOT_HERE[command])
@@ -131,6 +138,14 @@ def test_options_are_there():
             ours = re.match(r"(?:sudo )?cudatrace (.*?)(?: -- .*)?$", line)
             wrong += [f"{page.name}: {o}: {line}" for o in re.findall(r"(?<!\S)--[a-z][a-z-]*", ours[1] if ours else "") if o not in known]
     assert wrong == []
+
+
+def test_commands_have_a_target():
+    """A trace names what it traces, or an output."""
+    names = r"(-p|-a|--pid|--system|--user|--jsonl|--chrome|--perfetto|--report|--summary|--help|--version|--man|--completion)\b"
+    traces = [c for page in PAGES for c in commands(page) if re.match(r"(sudo )?cudatrace -", c)] \
+        + [line for page in PAGES for line in blocks(page) if re.fullmatch(r"(sudo )?cudatrace", line)]
+    assert len(traces) > 20 and [t for t in traces if " -- " not in t and not re.search(r"(?<= )" + names, t)] == []
 
 
 def test_targets_are_there():
@@ -213,7 +228,7 @@ IN_PAGES, IN_ALERTS = "`|^    ", ": |then "
 
 def unknown_verbs(text, before=IN_PAGES):
     """What is written as a subcommand of cudatrace, or of cudatrace ctl, and is none."""
-    verbs = set(re.findall(r"^VERB\(\w+, (\w+),", (TOP / "src/cli/verbs.def").read_text(encoding="utf-8"), re.M)) - {"trace"}
+    verbs = set(re.findall(r"^VERB\(\w+, (\w+),", (TOP / "src/cli/verbs.def").read_text(encoding="utf-8"), re.M)) - {"trace"} | {"help"}
     asked = set(re.findall(r'strcmp\(verb, "(\w+)"\)', (TOP / "src/daemon/daemon_ctl.c").read_text(encoding="utf-8")))
     assert {"report", "ctl"} <= verbs and {"burst", "dump"} <= asked
     for verb, rest in re.findall(f"(?:{before})(?:sudo )?cudatrace ([a-z]+)(?: ([a-z]+)\\b)?", text, re.M):

@@ -101,7 +101,7 @@ def test_closed_pipe(tmp_path, end, status):
     (line,), got, err = head(1, "-q", "-e", DEFAULT, "--jsonl", "-", "--chrome", tmp_path / "a.json", "--",
                              "sh", "-c", f'"$@" >/dev/null; sleep 0.7; {end}', "sh", *SAMPLE)
     assert json.loads(line)["type"] == "header" and got == status
-    assert re.fullmatch("cudatrace: cannot write standard output: Broken pipe: its reader is gone.*\n", err)
+    assert re.fullmatch("cudatrace: cannot write standard output: Broken pipe: its reader has exited.*\n", err)
     calls, last = chrome(tmp_path / "a.json")
     assert len(calls) > 100 and last["not_written"] == 0 and last["reason"] == "command exited"
 

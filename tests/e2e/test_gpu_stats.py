@@ -134,7 +134,7 @@ def test_no_gpu(tmp_path, says, why):
     """One line, and the trace is the same without it."""
     t = Sampled(tmp_path, says, op="missing", wanted=1)
     assert [m["why"] for m in t.of["missing"]] == [why] and len(t.lines) == 1
-    assert t.ran.err == f"cudatrace: warning: --gpu-stats: {why}: what it would tell is left out\n"
+    assert t.ran.err == f"cudatrace: warning: --gpu-stats: {why}: these samples are missing\n"
 
 
 def test_no_nvml(tmp_path):
@@ -173,7 +173,7 @@ def test_crash(tmp_path, when):
                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": f"crash={when}"})
     assert ran.status == 0 and Trace(path).accounts() and Trace(path).calls
     if when == "nvmlInit_v2":
-        assert "cudatrace-nvml was ended by signal 11: no more samples" in ran.err
+        assert "cudatrace-nvml was ended by signal 11: there are no more samples" in ran.err
 
 
 def test_hang(tmp_path):
@@ -182,7 +182,7 @@ def test_hang(tmp_path):
     ran = inside("-q", "--jsonl", path, "--gpu-stats", "--", f"{FAKE}/sample", "--tokens", "1", "--quiet",
                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": "hang=nvmlInit_v2"})
     assert ran.status == 0 and Trace(path).accounts()
-    assert "NVML has not answered in 5 s: samples come when it does" in ran.err
+    assert "NVML has not answered for 5 s: samples are missing until it does" in ran.err
 
 
 def helpers_of(pid):

@@ -219,8 +219,8 @@ def test_what_is_missing_is_counted(tmp_path, word):
     launches = [e for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing") and not e["result"]]
     assert r.end("launches_timed") + r.end("launches_untimed") == len(launches)
     said = re.sub(r"\s+", " ", r.ran.err)
-    assert f"GPU: {r.end('launches_timed'):,} of {len(launches):,} launches have a GPU time" in said
-    for what, words in (("dropped", "were dropped"), ("untimed", "have no times"), ("no_call", "have no call")):
+    assert f"GPU: {r.end('launches_timed'):,} of {len(launches):,} launches with a GPU time" in said
+    for what, words in (("dropped", "dropped"), ("untimed", "without times"), ("no_call", "without a call")):
         assert f"{r.end(what)} {words}" in said
 
 

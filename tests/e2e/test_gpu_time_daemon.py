@@ -184,7 +184,7 @@ def test_daemon_says_it_so_often(for_all):  # noqa: F811
         opted_in(d, for_all / "counts", SAMPLE, "--quiet", "--tokens", "1", "--layers", "1", FAKE_CUPTI="taken")
     d.stop()
     said = [line for line in d.log.read_text().splitlines() if "--gpu-time: process" in line]
-    assert len(said) == 16 and said[-1].endswith("of further processes it is not said"), said
+    assert len(said) == 16 and said[-1].endswith("further processes are not reported"), said
 
 
 @pytest.mark.parametrize("value", ["trace.gpu_time=yes", "trace.inject_folder=here"])

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 3
-"""cudatrace without an argument: on a terminal it says what can be done here, else it does what it always did."""
+"""cudatrace without an argument prints the usage and what this machine allows, and traces nothing, like strace and perf."""
 import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
-from helpers.run import CUDATRACE, FAKE, Ran, cudatrace, needs_tracing
+from helpers.run import CUDATRACE, FAKE, Ran, cudatrace, needs_tracing, until
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -31,7 +32,10 @@ def on_terminal(*args, before=(), cwd=None):
 
 def five(*args, **how):
     status, lines = on_terminal(*args, **how)
-    assert status == 0 and [x[:8] for x in lines] == ["You     ", "Kernel  ", "GPU     ", "Start   ", "More    "], lines
+    assert status == 1 and lines[0] == "Usage:" and lines[1].startswith("  cudatrace [OPTIONS] -- COMMAND"), lines
+    assert max(map(len, lines[:lines.index("")])) <= 80 and len(lines) <= 24
+    lines = lines[lines.index("") + 1:]
+    assert [x[:8] for x in lines] == ["You     ", "Kernel  ", "GPU     ", "Start   ", "More    "], lines
     assert max(map(len, lines)) <= 100 and "cudatrace check" in lines[4]
     return [x[8:] for x in lines]
 
@@ -42,20 +46,18 @@ def has_gpu():
 
 def test_root():
     needs_tracing()
-    if has_gpu():
-        pytest.skip("every process would be traced")
     you, kernel, gpu, start, _ = five()
-    assert you.startswith("root, which is enough") and kernel.startswith(os.uname().release)
+    assert you == "root: can trace any program" and kernel.startswith(os.uname().release)
     best = re.search(r"possible, with (\S+);", cudatrace("check").out)[1]
-    assert kernel.endswith(f"calls are seen by {best}")
-    assert gpu == "none: the NVIDIA driver is not loaded" and start.startswith("make demo")
+    assert kernel.endswith(f"calls are traced by {best}")
+    assert has_gpu() or gpu == "none: the NVIDIA driver is not loaded" and start.startswith("make demo")
 
 
 def test_user():
     if os.geteuid() == 0 and (not shutil.which("setpriv") or Ran([*NOBODY, "test", "-x", CUDATRACE]).status):
         pytest.skip("nobody may not run it here")
     you, kernel, gpu, start, _ = five(before=NOBODY if os.geteuid() == 0 else [])
-    assert re.fullmatch(r"user \d+, not root: programs that you start are traced, from inside", you)
+    assert re.fullmatch(r"user \d+, not root: can only trace programs that you start, in-process", you)
     assert kernel.endswith("has uprobes, which need root") or "no uprobes: " in kernel
     assert gpu and start
 
@@ -73,30 +75,48 @@ def test_gpu():
         pytest.skip("no driver can be feigned here")
     _, _, gpu, start, _ = five(before=with_driver("setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"))
     assert gpu == "NVIDIA driver 580.159.04 (open kernel modules): nvidia0 nvidiactl"
-    assert start == "cudatrace -- COMMAND (with sudo also -p PID, for one that runs)"
+    assert start == "cudatrace -- COMMAND; with sudo also -p PID (a running program) and -a (all)"
 
 
-def test_all(tmp_path):
-    """Rights and a GPU: every process is traced."""
+def test_rights_and_gpu(tmp_path):
+    """Nothing is traced that nobody asked for."""
     needs_tracing()
     if Ran(with_driver("true")).status:
         pytest.skip("no driver can be feigned here")
-    # Until the signal: it would go on for ever.
-    status, lines = on_terminal(before=with_driver("timeout", "--preserve-status", "-s", "INT", "5"), cwd=tmp_path)
-    assert status == 0 and not any(x.startswith("You ") for x in lines), lines
-    assert '"type":"end"' in next(tmp_path.glob("traces/*.jsonl")).read_text(encoding="utf-8")
+    five(before=with_driver(), cwd=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
-def test_no_terminal():
-    """As ever: without the privileges an error, with them a trace of every process."""
-    if os.geteuid():
-        before = []
-    elif shutil.which("setpriv"):
-        before = ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"]
-    else:
-        pytest.skip("needs setpriv")
+@pytest.mark.parametrize("before", ([], ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"]))
+def test_no_terminal(before):
+    """The same, on stderr."""
+    if before and (os.geteuid() or not shutil.which("setpriv")):
+        pytest.skip("needs root and setpriv")
     ran = Ran([*before, CUDATRACE])
-    assert ran.status == 1 and not ran.out and "CAP_BPF" in ran.err, ran
+    assert ran.status == 1 and not ran.out and ran.err.startswith("Usage:\n") and "More    cudatrace check" in ran.err, ran
+
+
+@pytest.mark.parametrize("args", (["-q"], ["--kernel"], ["-e", "launch"], ["--duration=1"], ["trace"]))
+def test_no_target(args, tmp_path):
+    ran = cudatrace(*args, cwd=tmp_path)
+    assert (ran.status, ran.out) == (2, "") and "no target: add a command, -p PID, or -a for every process" in ran.err, ran
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("args", (["-a"], ["--system"], ["--kernel", "--chrome", "out.json"], ["--jsonl", "out.jsonl"]))
+def test_every_process(args, tmp_path):
+    """What is asked for: a program that starts later is in the trace. An output is enough."""
+    needs_tracing()
+    if "--kernel" not in args:
+        args = [*args, f"--libcuda={FAKE}/libcuda.so.1"]
+    with subprocess.Popen([CUDATRACE, "-q", "-e", "cuInit", *args], cwd=tmp_path) as p:
+        def is_traced():
+            Ran([FAKE + "/sample", "--tokens", "1", "--quiet"], env={"LD_LIBRARY_PATH": FAKE})
+            return any('"cuInit"' in f.read_text(encoding="utf-8") for f in tmp_path.rglob("*.json*")) or p.poll() is not None
+        until(is_traced, 60)
+        p.send_signal(signal.SIGINT)
+        assert p.wait(60) == 0
+    assert any('"cuInit"' in f.read_text(encoding="utf-8") for f in tmp_path.rglob("*.json*"))
 
 
 def test_with_an_option(tmp_path):

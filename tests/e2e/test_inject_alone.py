@@ -222,7 +222,7 @@ def test_without_cudatrace(alone, tmp_path):
     library = shutil.copy(LIBRARY, tmp_path / "lib")
     status, out, err = Waiting(alone, {}).finish()
     env = preloaded(tmp_path / "trace", LD_PRELOAD=library)
-    line = r"cudatrace: not traced: there is no cudatrace beside the library, .*; put it there, or start .*\n"
+    line = r"cudatrace: not traced: cudatrace is not in the directory of the library, .*: install it there, or run .*\n"
     traced = Waiting(alone, env).finish()
     assert traced[:2] == (status, out) and re.fullmatch(re.escape(err) + line, traced[2])
     two = Ran(["sh", "-c", f"{SAMPLE} --tokens 1 --quiet && {SAMPLE} --tokens 1 --quiet; exit $?"], env=env)

@@ -209,7 +209,7 @@ def test_not_reached(tmp_path):
         lines = [line for line in ran.err.splitlines() if "uprobes" in line]
         assert ran.status == 0
         assert [re.sub("process [0-9]+", "process N", line) for line in lines] == \
-            ([f"cudatrace: process N (launch): {said}: its calls are seen by uprobes"] if said else [])
+            ([f"cudatrace: process N (launch): {said}: its calls are traced by uprobes"] if said else [])
         assert Trace(path).accounts()
 
 

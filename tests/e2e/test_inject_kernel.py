@@ -300,7 +300,7 @@ def test_driver_not_loaded(place):
 
 def test_ways_of_the_kernel_are_refused(place):
     ran = Ran([*AS, place + "/cudatrace", "--probe=inject", "--kernel", "--kernel-probe=kprobe", "--", "true"])
-    assert ran.status == 2 and "--kernel-probe is not for what is seen from within a process" in ran.err, ran
+    assert ran.status == 2 and "--kernel-probe does not work in-process" in ran.err, ran
 
 
 def test_real_drivers(place):

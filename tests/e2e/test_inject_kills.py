@@ -41,9 +41,8 @@ def text(path):
 
 
 def complaints(folder):
-    """But for what a busy machine makes it say, and what uprobes say of the stand-in: they are wanted where a program is killed
-    before it has told what its library sees."""
-    return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"takes for ever: left out|first instruction of cuFakeLocked", line)]
+    """But for what a busy machine makes it say."""
+    return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"cannot read \S+ of process \d+: left out", line)]
 
 
 def moment(folder, i):

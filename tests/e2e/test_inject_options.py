@@ -217,12 +217,12 @@ def test_exports_that_no_table_knows(tmp_path):
 
 
 @pytest.mark.parametrize("args,said", [
-    (["-p", "1"], "--probe=inject starts the program that it traces: cudatrace --probe=inject -- COMMAND"),
-    ([], "--probe=inject starts the program that it traces: cudatrace --probe=inject -- COMMAND"),
-    (["--kernel", "--kernel-probe=fentry", "--", "true"], "--kernel-probe is not for what is seen from within a process: use --probe=uprobe, as root"),
-    (["--sched", "--", "true"], "--sched is not seen from within a process: use --probe=uprobe, as root"),
-    (["--torch", "--kernel", "--", "true"], "--torch is not seen from within a process with --kernel: use --probe=uprobe, as root"),
-    (["--all-layers", "--kernel", "--", "true"], "--python and --torch (--all-layers) are not seen from within a process with --kernel: use"),
+    (["-p", "1"], "--probe=inject must start the program that it traces: cudatrace --probe=inject -- COMMAND"),
+    ([], "--probe=inject must start the program that it traces: cudatrace --probe=inject -- COMMAND"),
+    (["--kernel", "--kernel-probe=fentry", "--", "true"], "--kernel-probe does not work in-process: use --probe=uprobe, as root"),
+    (["--sched", "--", "true"], "--sched does not work in-process: use --probe=uprobe, as root"),
+    (["--torch", "--kernel", "--", "true"], "--torch is not recorded in-process with --kernel: use --probe=uprobe, as root"),
+    (["--all-layers", "--kernel", "--", "true"], "--python and --torch (--all-layers) are not recorded in-process with --kernel: use"),
     (["-p", "1", "--", "true"], "both -p and a command"),
     (["--probe=nosuch", "--", "true"], "--probe 'nosuch': unknown; choose one of: auto uprobe inject"),
 ])

@@ -14,7 +14,7 @@ from helpers.run import ALL, CASES, CUDATRACE, FAKE, O, Ran, passes, until
 UID = 400000000 + os.getpid()
 OWN = f"/tmp/cudatrace-{UID}", f"/var/tmp/cudatrace-{UID}"
 PRIVILEGE = "cannot trace without: privilege CAP_BPF, privilege CAP_PERFMON"
-SAID = "cudatrace: tracing in the process (--probe=inject): uprobes need root\n"
+SAID = "cudatrace: tracing in-process (--probe=inject): uprobes need root\n"
 
 
 @pytest.fixture(scope="module")
@@ -153,9 +153,9 @@ def test_a_folder_that_is_not_ours(place, what):
         shutil.rmtree(OWN[1])
         os.mkdir(OWN[1])
         ran = user(place, "-q", "--probe=inject", "--jsonl", place + "/out/none", "--", *ASK)
-        assert ran.status == 1 and "cannot put libcudatrace-inject.so anywhere that programs could load it from" in ran.err and ran.out == "", ran
+        assert ran.status == 1 and "cannot copy libcudatrace-inject.so to a directory that programs can load it from" in ran.err and ran.out == "", ran
         # Where they may be; not in /, which may be the user's in a container.
-        assert f": /run/user/{UID}/cudatrace, {OWN[0]} or {OWN[1]} must be" in ran.err, ran
+        assert f": make /run/user/{UID}/cudatrace, {OWN[0]} or {OWN[1]} a directory" in ran.err, ran
     finally:
         if os.path.islink(OWN[0]) or os.path.isfile(OWN[0]):
             os.unlink(OWN[0])
@@ -227,7 +227,7 @@ def test_seen_by_root_alone(place, option, what):
     ran = user(place, "-q", option, "--", "true")
     assert ran.status == 1 and PRIVILEGE in ran.err, ran
     ran = user(place, option, "--", "true")
-    assert f"cudatrace: {what} seen by root alone; without, a command is traced from inside\n" in ran.err and PRIVILEGE in ran.err, ran
+    assert f"cudatrace: {what} recorded only as root; without root a command is traced in-process\n" in ran.err and PRIVILEGE in ran.err, ran
 
 
 def test_profilers(place):
@@ -259,4 +259,4 @@ def test_folders_of_others(place, bad):
     if len(bad) == 1:
         assert ran.status == 0 and ran.out.startswith(f"/var/tmp/cudatrace-{UID}/"), ran
     else:
-        assert ran.status == 1 and "folders that nobody else may write to" in ran.err, ran
+        assert ran.status == 1 and "directories that no other user may write to" in ran.err, ran

@@ -118,7 +118,7 @@ def zombie(running):
 
 
 REFUSED = {
-    "a kernel's": (lambda running: 2, "process {} is a thread of the kernel"),
+    "a kernel's": (lambda running: 2, "process {} is a kernel thread"),
     "a zombie": (zombie, r"process {} has ended and waits for its parent \(a zombie\)"),
     "none": (lambda running: 4194303, "there is no process {}: it has ended"),
     "another's number": (lambda running: "$$", "process {} is this cudatrace: name the process that calls CUDA"),
@@ -142,7 +142,7 @@ def test_refused(running, who):
 
 def test_two_words():
     ran = cudatrace("-p", "41", "42")
-    assert ran.status == 2 and "-p takes several ids with commas between: -p 41,42" in ran.err, ran
+    assert ran.status == 2 and "-p: several process ids need commas between them: -p 41,42" in ran.err, ran
 
 
 def test_not_let_in(running):

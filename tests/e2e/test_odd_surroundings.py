@@ -52,7 +52,7 @@ def test_limit_is_named(tmp_path):
     """With how much is needed, by each that traces."""
     for args in (["--", "true"], ["-p", str(os.getpid())], ["--duration", "1"], ["top", "--tables", "1"], ["daemon", "--config", "/dev/null"]):
         ran = with_files(33, CUDATRACE, *args, *(["--jsonl", str(tmp_path / "t")] if args[0].startswith("-") and args[0] != "--" else []))
-        found = re.search(r"hard limit of open files \(RLIMIT_NOFILE, ulimit -Hn\) is 33, and a trace takes (\d+) or more", ran.err)
+        found = re.search(r"hard limit of open files \(RLIMIT_NOFILE, ulimit -Hn\) is 33, but a trace needs at least (\d+): raise it", ran.err)
         assert ran.status == 1 and found and int(found[1]) > 33, (args, ran)
 
 
@@ -73,7 +73,7 @@ def test_seccomp(tmp_path, calls, error):
     """Root of a container that may not have uprobes: a command is traced from inside, as a user's is."""
     path = tmp_path / "t"
     ran = refused(calls, error, "--no-summary", "-e", "launch", "--jsonl", path, "--", *SAMPLE)
-    assert ran.status == 0 and "tracing in the process (--probe=inject): a seccomp filter refuses" in ran.err, ran
+    assert ran.status == 0 and "tracing in-process (--probe=inject): a seccomp filter refuses" in ran.err, ran
     t = Trace(path)
     assert t.accounts() and t.head["mechanism"] == "inject" and t.sym["cuLaunchKernel"] > 20
     # What cannot be traced so is refused, with the way that works.

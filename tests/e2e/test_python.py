@@ -146,7 +146,7 @@ def test_from_inside(calls):
 
 def test_refused():
     ran = cudatrace("--python", "--probe=inject", "--kernel", "--", "true")
-    assert ran.status == 2 and "--python is not seen from within a process" in ran.err
+    assert ran.status == 2 and "--python is not recorded in-process" in ran.err
 
 
 def test_of_a_set(calls):

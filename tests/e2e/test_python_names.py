@@ -119,7 +119,7 @@ for _ in sys.stdin:
         err = traced.stderr.read()
         assert traced.wait(60) == 0
     t = Trace(trace)
-    assert "a Python's file is being written" in err and t.end["python_calls"] == 1 and t.end["python_early"] == 1, (err, t.end)
+    assert "a file of CPython is being written" in err and t.end["python_calls"] == 1 and t.end["python_early"] == 1, (err, t.end)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ BAD = {
     "no end": (0, "has no end line", lambda: b"".join(LINES[:50])),
     "breaks off": (0, f"t.jsonl:{WHOLE[:20000].count(10) + 1}: the file breaks off in this line", lambda: WHOLE[:20000]),
     "a line is cut": (0, ":30: this is no line of JSON", lambda: cut(30)),
-    "many lines are cut": (0, ": 65 more lines like these", lambda: cut(30, 99)),
+    "many lines are cut": (0, ": 65 more such lines", lambda: cut(30, 99)),
     "unknown types": (0, ":30: a type of event that this cudatrace does not know", lambda: in_30(b'"type":"[a-z]*"', b'"type":"from the future"')),
     "times go back": (0, ":[0-9]*: the time goes back by .* s here", lambda: LINES[0] + b"".join(reversed(LINES[1:]))),
     "a NUL": (0, ":30: .*a byte 0", lambda: in_30(b'"type"', b'"ty\0pe"')),
@@ -272,7 +272,7 @@ def test_not_foreign(tmp_path):
 
 def test_bad_paths(tmp_path):
     judged(1, "cannot read .*nowhere: there is no such file", tmp_path / "nowhere")
-    judged(1, "it is a folder", tmp_path)
+    judged(1, "it is a directory", tmp_path)
     judged(0, "nowhere: there is no such file", GOLDEN, tmp_path / "nowhere")
     path = shutil.copy(GOLDEN, tmp_path)
     judged(1, "is the trace itself", "-o", path, path)

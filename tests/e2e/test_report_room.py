@@ -119,7 +119,7 @@ def test_pools(tmp_path):
     path.write_text("\n".join(lines) + '\n{"ts":6000,"type":"end","name":"cudatrace","reason":"x"}\n')
     assert json.loads(cudatrace("report", "-q", "--format=json", path).out)["left_out"] == {"pools": 904}
     text = cudatrace("report", "-q", path).out
-    assert re.search(r"^INCOMPLETE(.*\n)+?  904 memory pools: the report had no room", text, re.M)
+    assert re.search(r"^INCOMPLETE(.*\n)+?  904 memory pools: the report reached its limit", text, re.M)
     # Fewer: nothing is left out.
     path.write_text("\n".join(lines[:4000]) + "\n")
     assert "left_out" not in json.loads(cudatrace("report", "-q", "--format=json", path).out)

@@ -257,4 +257,4 @@ def test_no_screen(tmp_path):
     """A terminal that is not known."""
     needs_tracing()
     ran = Ran(["script", "-qec", f"TERM=no-such {CUDATRACE} top -p 1", "/dev/null"])
-    assert ran.status == 1 and "the terminal 'no-such' (TERM) is not known here" in ran.out, ran
+    assert ran.status == 1 and "cannot draw on the terminal 'no-such' (TERM), which is unknown here" in ran.out, ran

@@ -7,6 +7,7 @@
 #   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp, and a call through a pointer)
 #   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, je at +10, and a jump through a pointer)
 #   $(O)/fakeplain/libcuda.so.1  entry points without such pointers
+#   $(O)/fakelocked/libcuda.so.1  entry points as in fake/, but that of cuFakeLocked cannot be probed
 #   $(O)/fake*/libnccl.so.2    a stand-in for NCCL that calls them
 #   $(O)/cupti/libcupti.so.13  a stand-in for CUPTI, which the stand-in driver tells what it does
 #   $(O)/fakenvml*/libnvidia-ml.so.1  a stand-in for NVML; an old one; a library that is none
@@ -24,7 +25,7 @@ FAKE_SRCS  := $(wildcard tests/fake/libcuda*.c)
 FAKE_ASM   := $(wildcard tests/fake/*.S)
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
 CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c))
-FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fakeplain/libcuda.so.1 $(O)/fake/libnccl.so.2 \
+FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fakeplain/libcuda.so.1 $(O)/fakelocked/libcuda.so.1 $(O)/fake/libnccl.so.2 \
   $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2
 
 # Each row of apis.def brings its family's tables. Here, because this file works alone.
@@ -53,6 +54,10 @@ $(O)/fakeplain/obj/%.o: %.S
 	@mkdir -p $(@D)
 	$(Q)$(CC) -g -DFAKE_PLAIN -Isrc -Itests/fake -MMD -MP -c -o $@ $<
 
+$(O)/fakelocked/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(Q)$(CC) -g -DFAKE_LOCKED -Isrc -Itests/fake -MMD -MP -c -o $@ $<
+
 FAKE_LINK = $(Q)$(CC) -shared -g -o $@ -Wl,-soname,libcuda.so.1 -Wl,--build-id \
 	-Wl,--version-script=tests/fake/libcuda.map -Wl,-z,defs -Wl,-z,noexecstack \
 	$(filter %.o,$^) -lpthread -ldl && ln -sf libcuda.so.1 $(@D)/libcuda.so
@@ -64,6 +69,9 @@ $(O)/fake535/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.o) tes
 	$(FAKE_LINK)
 
 $(O)/fakeplain/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.o) tests/fake/libcuda.map
+	$(FAKE_LINK)
+
+$(O)/fakelocked/libcuda.so.1: $(FAKE_OBJS) $(FAKE_ASM:%.S=$(O)/fakelocked/obj/%.o) tests/fake/libcuda.map
 	$(FAKE_LINK)
 
 $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2: $(wildcard tests/fake/libnccl*.c) tests/fake/libnccl.h tests/fake/nccl_functions.def src/decode/api/nccl.def
@@ -95,7 +103,7 @@ $(O)/hard/hard: tests/inject/hard.c
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Wno-unused-parameter -o $@ $< -ldl -lpthread
 
 fake-clean:
-	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/cupti $(O)/fakenvml $(O)/fakenvml-old $(O)/fakenvml-none $(O)/hard $(O)/cases
+	rm -rf $(O)/fake $(O)/fake535 $(O)/fakeplain $(O)/fakelocked $(O)/cupti $(O)/fakenvml $(O)/fakenvml-old $(O)/fakenvml-none $(O)/hard $(O)/cases
 
--include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.d)
+-include $(FAKE_OBJS:.o=.d) $(FAKE_ASM:%.S=$(O)/fake/obj/%.d) $(FAKE_ASM:%.S=$(O)/fake535/obj/%.d) $(FAKE_ASM:%.S=$(O)/fakeplain/obj/%.d) $(FAKE_ASM:%.S=$(O)/fakelocked/obj/%.d)
 -include $(O)/fake/sample.d $(CASE_BINS:=.d)

@@ -139,8 +139,11 @@ fake_entry_\sym:
 	.set	fake_id, fake_id + 1
 	.endm
 
-	/* An instruction with a lock prefix is one that the kernel refuses to probe. */
 	.macro ENTRY_LOCKED sym
+#ifndef FAKE_LOCKED
+	ENTRY	\sym
+#else
+	/* The kernel refuses to probe an instruction with a lock prefix. */
 	.globl	\sym
 	.hidden	fake_entry_\sym
 	.type	\sym, @function
@@ -153,6 +156,7 @@ fake_entry_\sym:
 	.cfi_endproc
 	.size	\sym, . - \sym
 	.set	fake_id, fake_id + 1
+#endif
 	.endm
 #define POINTER .quad
 

@@ -95,14 +95,14 @@ with_daemon_held()
 	check "$label: its lock is held" until_ok 10 holds_lock
 	echo 'level: metrics' >"$TMP/held.yaml"
 	start held --libcuda "$TMP/hlib/libcuda.so.1" || { unhang; return; }
-	check "$label: said what is held, and by whom" grep -q "hlib/libcuda.so.1: .* probes cannot be put .* of process $target" "$log"
+	check "$label: said what is held, and by whom" grep -q "hlib/libcuda.so.1: cannot attach .* probes .* of process $target" "$log"
 	check "$label: it does not wait" never_d $daemon
 	check "$label: it answers" until_ok 2 get "$url/healthz"
 	sample victim --tokens 2 --layers 1
 	check "$label: another process, with another library, is seen" until_ok 5 shows 'total("calls_total", command="victim") > 50'
 	abort
-	check "$label: tried again, when it can be" until_ok 5 grep -q 'hlib/libcuda.so.1 has its probes now' "$log"
-	check "$label: said once" is "$(grep -c 'probes cannot be put' "$log")" 1
+	check "$label: tried again, when it can be" until_ok 5 grep -q 'hlib/libcuda.so.1 is traced now' "$log"
+	check "$label: said once" is "$(grep -c 'cannot attach [0-9]* probes' "$log")" 1
 	ends $daemon "$label"
 	unhang
 }
@@ -120,7 +120,7 @@ with_daemon_ending()
 	check "$label: its lock is held" until_ok 2 holds_lock
 	sleep 1
 	ends $daemon "$label"
-	check "$label: said what stays, and until when" grep -q "the probes stay, .* until process $target releases .* cudatrace-links, process $links," "$log"
+	check "$label: said what stays, and until when" grep -q "the probes stay attached, .* until process $target releases .* cudatrace-links, process $links," "$log"
 	check "$label: cudatrace-links does not wait in the kernel" never_d "$links"
 	check "$label: nor does whoever makes a process" timeout 2 true
 	abort

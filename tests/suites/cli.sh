@@ -52,7 +52,7 @@ usage()
 {
 	local o v
 	for o in duration max-events min-duration pid buffer-size; do
-		bad "--$o 0" 2 'above 0|leave -p out|smallest is 64K' --$o 0 -- true
+		bad "--$o 0" 2 'above 0|use -a instead|smallest is 64K' --$o 0 -- true
 		for v in -1 -99 x '' ' 1' +1 0x10 1e3 nan inf 1,,2 '1 2' 99999999999999999999999; do
 			# -p takes blanks.
 			[[ $o = pid && $v = *' '* ]] && continue
@@ -157,12 +157,12 @@ commands()
 		'end["reason"] == "could not start" and not calls and not proc'
 	bad 'a command for no machine' 1 'neither a program .* nor a script' "${to_x[@]}" -- "$TMP/elf"
 	bad 'an empty file as command' 1 'neither a program .* nor a script' "${to_x[@]}" -- "$TMP/empty"
-	bad 'a script without #!' 1 'says by #! what runs it' "${to_x[@]}" -- "$TMP/script"
+	bad 'a script without #!' 1 'a script with a #! line' "${to_x[@]}" -- "$TMP/script"
 	bad 'unknown user' 1 'give its number' --user no-such-user "${to_x[@]}" -- true
 	chmod 700 "$TMP/folder"
 	printf '#!/bin/sh\n' >"$TMP/folder/run"
 	chmod +x "$TMP/folder/run"
-	bad 'a command that its user may not run' 1 'check who may' --user 65534 "${to_x[@]}" -- "$TMP/folder/run"
+	bad 'a command that its user may not run' 1 'check that its user may' --user 65534 "${to_x[@]}" -- "$TMP/folder/run"
 	AS=(env "PATH=/nowhere:$TMP")
 	ct "${to_x[@]}" -- script
 	AS=()
@@ -222,8 +222,8 @@ outputs()
 	local f
 	mkdir -p "$TMP/dir" "$TMP/ro"
 	for f in jsonl chrome perfetto; do
-		bad "--$f in a folder that does not exist" 1 'create the folder' -q -e launch --$f "$TMP/none/x" -- true
-		bad "--$f below a file" 1 'create the folder|another file' -q -e launch --$f "$TMP/plain/x" -- true
+		bad "--$f in a folder that does not exist" 1 'create the directory' -q -e launch --$f "$TMP/none/x" -- true
+		bad "--$f below a file" 1 'create the directory|another file' -q -e launch --$f "$TMP/plain/x" -- true
 		bad "--$f is a folder" 1 'name a file in it' -q -e launch --$f "$TMP/dir" -- true
 		bad "--$f on a full device" 1 'free some space' -q -e launch --$f /dev/full -- sh -c 'echo runs'
 		AS=(unshare -m sh -c 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"' sh "$TMP/ro")
@@ -279,7 +279,7 @@ not_root()
 	mkdir -m 777 "$TMP/mine"
 	ct -q -e launch --jsonl "$TMP/mine/x" -- sh -c 'exit 3'
 	check 'CAP_BPF and CAP_PERFMON are enough' is "$rc $(cat "$TMP/err")" '3 '
-	bad 'a user who may not become another' 1 'run it as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
+	bad 'a user who may not become another' 1 'run cudatrace as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
 }
 
 # Which way auto takes, here.
@@ -368,7 +368,7 @@ kernels()
 	LD_LIBRARY_PATH=$FAKE ct --kernel "${to_x[@]}" -- "$FAKE/sample" --quiet
 	check 'no way of seeing the driver: CUDA calls are traced' holds "$X" 'calls and "kernel_probe" not in head and accounts()'
 	check 'no way of seeing the driver: says so' is "$rc $(cat "$TMP/err")" \
-		'0 cudatrace: warning: --kernel: the driver cannot be seen here (Invalid argument): only CUDA calls are traced'
+		'0 cudatrace: warning: --kernel: cannot probe the driver here (Invalid argument): only CUDA calls are traced'
 	bad 'no way of seeing the driver: that was asked for' 1 '--kernel-probe=tracepoint does not work here: Invalid argument' --kernel \
 		--kernel-probe=tracepoint "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= $session $multi ")
@@ -544,10 +544,12 @@ texts()
 	cp "$TMP/out" "$TMP/help"
 	ct '-?'
 	check '-?' cmp "$TMP/out" "$TMP/help"
+	ct --help=all
+	cp "$TMP/out" "$TMP/help"
 	grep -o '^ .*--[a-z-]*' "$TMP/help" | grep -o -- '--[a-z-]*$' | sort -u >"$TMP/options"
 	for o in jsonl chrome perfetto summary quiet trace all duration max-events min-duration libcuda buffer-size user no-follow \
 		no-wait mechanism pid verbose version help; do
-		check "--help: --$o" grep -qx -- "--$o" "$TMP/options"
+		check "--help=all: --$o" grep -qx -- "--$o" "$TMP/options"
 	done
 
 	ct --man
@@ -571,7 +573,7 @@ texts()
 		command -v $shell >/dev/null || { skip "--completion=$shell: is read" "$shell is not installed"; continue; }
 		check "--completion=$shell: is read" $shell -n "$TMP/completion.$shell"
 	done
-	check '--completion=bash: completes' is "$(completed)" '--json --jsonl / cuMemAllocHost cuMemAllocHost_v2 / session / --trace'
+	check '--completion=bash: completes' is "$(completed)" '--json --jsonl / cuMemAllocHost cuMemAllocHost_v2 / session / --trace / burst dump level reload status / report / layers / tests/lib.sh'
 }
 completed()
 {
@@ -585,7 +587,9 @@ completed()
 			printf "%s\n" "${COMPREPLY[@]}" | sort | xargs
 		}
 		echo "$(try cudatrace --jso) / $(try cudatrace -e cuMemAllocHo) / $(try cudatrace --mechanism = se) / $(
-			try cudatrace list -- | tr " " "\n" | grep -x -e --trace)"' bash "$TMP/completion.bash"
+			try cudatrace list -- | tr " " "\n" | grep -x -e --trace) / $(
+			try cudatrace ctl "" | tr " " "\n" | grep -xE "status|level|burst|dump|reload" | xargs) / $(
+			try cudatrace help rep) / $(try cudatrace help lay) / $(try cudatrace report x.jsonl tests/lib)"' bash "$TMP/completion.bash"
 }
 mkdir "$TMP/path"
 ln -s "$(realpath "$CUDATRACE")" "$TMP/path/cudatrace"
@@ -608,10 +612,18 @@ statuses
 checking
 
 for verb in list check report diff daemon ctl; do
-	check "--help: names $verb" grep -q "^       cudatrace $verb " <("$CUDATRACE" --help)
+	check "--help=all: names $verb" grep -q "^       cudatrace $verb " <("$CUDATRACE" --help=all)
 done
 
 same_output 'help' help -- --help
+same_output 'help of everything' help all -- --help=all
+same_output 'help of a topic' help layers -- --help=layers
+same_output 'help of an option' help --torch -- help torch
+bad 'help: unknown topic' 2 'one of: which .*target.*ctl' help no-such-topic
+bad 'no target' 2 'add a command, -p PID, or -a' --duration 1 -e launch
+bad 'every process and one' 2 'leave out -p' -a -p 1
+ct help which --json
+check 'help which --json' jq -e 'length > 15 and all(.[]; (.command | startswith("cudatrace ")) and .question and .cost and .needs_root and .works_with_p)' "$TMP/out"
 same_output 'help of a verb' help report -- report --help
 same_output 'report --json' report --json tests/golden/h200-triton.jsonl -- report --format=json tests/golden/h200-triton.jsonl
 ct trace -q --no-summary --jsonl "$X" -- sh -c 'exit 5'

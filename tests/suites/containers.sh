@@ -183,6 +183,6 @@ check 'processes that ended are gone' until_ok 5 eval '[ "$(ctl status | jq "[.p
 kill -TERM $daemon
 wait $daemon
 # But of what other suites may have mounted or loaded, or what of theirs waits, at the same time.
-check 'nothing else was said' same "$(grep -v -e 'cuFakeLocked' -e 'tracing by' -e 'flight recorder' -e 'configuration read' -e '(FUSE)' -e 'warning: collective ' -e 'warning: rank ' -e '/libnccl' -e 'is open for writing' -e 'not an ELF file' "$TMP/log")" ''
+check 'nothing else was said' same "$(grep -v -e 'tracing by' -e 'flight recorder' -e 'configuration read' -e '(FUSE)' -e 'warning: collective ' -e 'warning: rank ' -e '/libnccl' -e 'is open for writing' -e 'not an ELF file' "$TMP/log")" ''
 zstd -dcq "$files"/trace-*.zst >"$TMP/lines"
 check 'files: each event has its container'\''s labels, and none is missing' python3 tests/containers.py lines "$TMP/lines" "$TMP/traced"

@@ -121,7 +121,7 @@ full()
 	rm -f "$files"/*
 	sleep 10
 	ask filler alloc 10 >/dev/null
-	check 'full disk: written to again' until_ok 3 eval 'grep -q "written to again" "$log" && compgen -G "$files/trace-*.part"'
+	check 'full disk: written to again' until_ok 3 eval 'grep -q "lines are written again" "$log" && compgen -G "$files/trace-*.part"'
 	quit filler
 	finish
 	check 'full disk: ends well' is $? 0

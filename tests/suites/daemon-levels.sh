@@ -278,7 +278,7 @@ unread()
 	worker read && until_ok 5 eval 'reading=$(pgrep -P "$(pgrep -P $daemon -x cudatrace-read)")' || { fail unread 'nobody reads for the daemon'; return; }
 	kill -STOP "$reading"
 	worker unread
-	check 'a command line that cannot be read: the process has a level all the same' has "$(cat "$log")" "reading cmdline of process $unread takes for ever"
+	check 'a command line that cannot be read: the process has a level all the same' has "$(cat "$log")" "cannot read cmdline of process $unread: left out"
 	is_read() { [ "$(ctl status | jq -r ".processes[] | select(.pid == $unread) | .level")" = metrics ]; }
 	check 'a command line that could not be read is read later' until_ok 10 is_read
 	ask unread alloc 10 >/dev/null

@@ -25,7 +25,7 @@ config()
 	check 'config: what a terminal would obey is not shown' eval '! "$CUDATRACE" daemon --check-config --set "$(printf "level=\302\233\342\200\256x")" 2>&1 | grep -q -e "$(printf "\302\233")" -e "$(printf "\342\200\256")"'
 	check 'config: a wrong function' fails_with 'trace.functions: ' "$CUDATRACE" daemon --check-config --set trace.functions=nosuch
 	check 'config: --set without =' fails_with 'not KEY=VALUE' "$CUDATRACE" daemon --set level
-	check 'ctl: nothing to do' fails_with 'Give status, level' "$CUDATRACE" ctl
+	check 'ctl: nothing to do' fails_with 'give status, level' "$CUDATRACE" ctl
 	check 'ctl: no daemon' fails_with 'no cudatrace daemon listens' "$CUDATRACE" ctl status --set ctl.socket="$TMP/none.sock"
 }
 config
@@ -46,7 +46,7 @@ life()
 	check 'notify: WATCHDOG=1' until_ok 3 grep -q WATCHDOG=1 "$TMP/notified"
 
 	first=$daemon
-	check 'a second daemon is refused' fails_with 'another cudatrace daemon runs' \
+	check 'a second daemon is refused' fails_with 'another cudatrace daemon listens' \
 		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$sock" --set metrics.listen=
 	check 'a port that is taken' fails_with 'cannot listen on' \
 		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set metrics.listen="${url#http://}"
@@ -57,7 +57,7 @@ life()
 	# Another user: by the socket's mode, and should that be wider, by who he is.
 	check 'ctl: the socket is root'\''s' is "$(stat -c '%U %a' "$sock")" 'root 600'
 	chmod 755 "$TMP"
-	check 'ctl: another user does not get in' fails_with 'is for root and members' \
+	check 'ctl: another user does not get in' fails_with 'only root and members of ctl.group may use' \
 		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
 	chmod 666 "$sock"
 	check 'ctl: another user is refused' fails_with 'only root and members of ctl.group' \
@@ -78,10 +78,10 @@ life()
 	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
 	ctl reload >/dev/null
 	check 'reload: what takes a restart is told, there and back' is "$(grep -o '[^ ]* has changed: .*' "$log" | sort | uniq -c | tr -s ' \n' ' ,')" \
-		' 2 trace.gpu_wait_size has changed: that takes a restart, 2 trace.inject_folder has changed: that takes a restart,'
+		' 2 trace.gpu_wait_size has changed: restart the daemon to apply it, 2 trace.inject_folder has changed: restart the daemon to apply it,'
 	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
 	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
-	check 'ctl: who is no root names no folder' fails_with 'only root may name a folder' \
+	check 'ctl: who is no root names no folder' fails_with 'only root may choose a directory' \
 		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl dump "$TMP/x.zst" --set ctl.socket="$sock"
 	check 'notify: RELOADING=1' grep -q RELOADING=1 "$TMP/notified"
 

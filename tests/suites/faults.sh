@@ -111,7 +111,7 @@ stuck_output()
 	kill -TERM $tracer
 	ended $tracer
 	check 'a stuck output, --duration: a signal ends it' test $? = 1 -a $((${EPOCHREALTIME/./} - begin)) -lt 1500000
-	check 'a stuck output, --duration: says what is missing' grep -q 'lines are not written: its reader does not take them' "$TMP/err"
+	check 'a stuck output, --duration: says what is missing' grep -q 'lines were not written: its reader does not read' "$TMP/err"
 	touch "$TMP/go"
 	ended $reader
 
@@ -135,7 +135,7 @@ stuck_output()
 	sleep 0.5
 	kill -TERM $tracer
 	ended $tracer
-	check 'a FIFO without a reader: a signal ends it' is "$? $(grep -c 'nobody came to read it' "$TMP/err")" '1 1'
+	check 'a FIFO without a reader: a signal ends it' is "$? $(grep -c 'no process opened it for reading' "$TMP/err")" '1 1'
 	check 'a FIFO without a reader: no probe stays' until_ok 5 is_clean "$stuck" "$TMP/driver.bin"
 	quit stuck
 }
@@ -241,7 +241,7 @@ other_stacks()
 		"$CUDATRACE" -q --mechanism=$mech -e 'cu*Callback,cuDriverGetVersion' --libcuda "$TMP/driver.bin" --jsonl "$TMP/else.jsonl" -- \
 			sh -c '"$@"; "$@"; true' sh "$TMP/elsewhere" "$TMP/driver.bin" up-mapped >"$TMP/else.out" 2>"$TMP/else.err"
 		check "other stacks: $mech ends the program: said once, with the way out" is \
-			"$(grep -c 'ended by SIGILL, which .* try --no-return' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
+			"$(grep -c 'ended by SIGILL, which .* use --no-return' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
 		OPT=(--no-return 'cu*Callback')
 		elsewhere 'with --no-return' $mech 272 0 "${all[@]}"
 		OPT=()

@@ -68,7 +68,7 @@ check 'process substitution' is_header "$TMP/piped"
 ln -s loop2 "$dir/loop1"
 ln -s loop1 "$dir/loop2"
 check 'links in a circle' say_no 'Too many levels of symbolic links' "$dir/loop1"
-check 'a folder' say_no 'it is a folder' "$dir/"
+check 'a folder' say_no 'it is a directory' "$dir/"
 
 # Swapped while it is opened: whatever happens, the victim keeps its content.
 ( for _ in $(seq 20000); do as_nobody ln -sfn "$dir/victim" "$dir/swap"; as_nobody rm -f "$dir/swap"; done ) 2>/dev/null &

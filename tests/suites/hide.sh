@@ -310,7 +310,7 @@ reload()
 	rules trace >"$TMP/reload.yaml"
 	start reload || return
 	{ rules off; printf 'trace:\n  hide: arguments\n'; } >"$TMP/reload.yaml"
-	check 'reload: trace.hide takes a restart' fails_with 'trace.hide has changed: that takes a restart' ctl reload
+	check 'reload: trace.hide takes a restart' fails_with 'trace.hide has changed: restart the daemon to apply it' ctl reload
 	check 'reload: and nothing is changed' is "$(ctl status | jq -r '.hidden, .reloads, .reload_failures' | xargs)" 'null 0 1'
 	finish
 	check 'configuration: a wrong word' fails_with "trace.hide: 'args' is not understood; write one of none, strings, arguments" \

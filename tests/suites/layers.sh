@@ -14,6 +14,21 @@ else
 	echo "not ok layers # $(grep -c . <<<"$out") includes against the table"
 fi
 
+# It can fail: an include, a call of libbpf, a file of a process, each where it must not be.
+mkdir -p "$TMP/tree/tools" "$TMP/tree/docs" "$TMP/tree/src/record" "$TMP/tree/src/util" "$TMP/tree/bpf"
+cp tools/check-layers.sh "$TMP/tree/tools/"
+cp docs/ARCHITECTURE.md "$TMP/tree/docs/"
+printf '#include "util/x.h"\nvoid f(void) { bpf_object__open("x"); }\n' >"$TMP/tree/src/record/bad.c"
+printf '#include "record/x.h"\nint f(int pid) { snprintf(p, 9, "/proc/%%d/maps", pid); }\n' >"$TMP/tree/src/util/bad.c"
+touch "$TMP/tree/src/util/x.h" "$TMP/tree/src/record/x.h"
+out=$("$TMP/tree/tools/check-layers.sh" 2>&1)
+if [ "$(grep -oE '^src/(record/bad.c:2: record/ may use libbpf|util/bad.c:1: util/ may not use record|util/bad.c:[12]: a target can)' <<<"$out" | wc -l)" = 3 ]; then
+	echo 'ok layers: what is wrong is found'
+else
+	printf '%s\n' "$out"
+	echo 'not ok layers: what is wrong is found # it is not'
+fi
+
 if out=$(tools/check-promises.py 2>&1); then
 	echo 'ok promises'
 else

@@ -167,7 +167,7 @@ held()
 	sleep 100 >>"$LIB" &
 	writer=$!
 	caller idle && tracer held -e "$ALL" --libcuda "$LIB" -p "$idle" || { fail 'open for writing' 'no tracer'; return; }
-	check 'open for writing: said' grep -q 'w/driver.bin is open for writing: it will be traced once it is closed' "$TMP/held.err"
+	check 'open for writing: said' grep -q 'w/driver.bin is open for writing: it is traced as soon as the writer closes it' "$TMP/held.err"
 	check 'open for writing: a program that loads it runs' is "$(ask idle open "$LIB")$(ask idle init)$(ask idle alloc 5)" 105
 	check 'open for writing: no probe' is "$(probed "$idle" "$LIB")" none
 	kill $writer
@@ -200,7 +200,7 @@ no_lease()
 
 	chmod 775 "$LIB"
 	"$TMP/no_lease" -q --jsonl "$TMP/open.jsonl" --libcuda "$LIB" -- "$CASES/dlopen_late" "$LIB" 0 >/dev/null 2>"$TMP/open.err"
-	check 'without leases: a file that its group may write to is refused' is "$? $(grep -c 'chmod go-w, or --force' "$TMP/open.err")" '1 1'
+	check 'without leases: a file that its group may write to is refused' is "$? $(grep -c 'chmod go-w, or add --force' "$TMP/open.err")" '1 1'
 	"$TMP/no_lease" -q --force --jsonl "$TMP/open.jsonl" --libcuda "$LIB" -- "$CASES/dlopen_late" "$LIB" 0 >/dev/null 2>"$TMP/open.err"
 	check 'without leases: --force' holds "$TMP/open.jsonl" 'len(calls) >= 5 and accounts()'
 	"$CUDATRACE" -q --jsonl "$TMP/open.jsonl" --libcuda "$LIB" -- "$CASES/dlopen_late" "$LIB" 0 >/dev/null 2>"$TMP/open.err"

@@ -48,7 +48,7 @@ hangs()
 	ask prey alloc 10 >/dev/null
 	kill -STOP "$links"
 	ask late open "$other" >/dev/null
-	check 'hangs: said, once' until_ok 10 grep -q "$other: [0-9]* probes cannot be put into it" "$TMP/hangs.err"
+	check 'hangs: said, once' until_ok 10 grep -q "$other: cannot attach [0-9]* probes" "$TMP/hangs.err"
 	ask prey alloc 5 >/dev/null
 	start=${EPOCHREALTIME/./}
 	stop $tracer
@@ -77,7 +77,7 @@ killed()
 	ask prey alloc 10 >/dev/null
 	kill -9 "$(links_of $tracer)"
 	ended $tracer
-	check 'killed: said' grep -q 'has ended cudatrace-links' "$TMP/killed.err"
+	check 'killed: said' grep -q 'cudatrace-links was ended' "$TMP/killed.err"
 	check 'killed: the trace is whole' holds "$TMP/killed.jsonl" 'end["reason"] == "probes gone" and sym["cuMemAlloc_v2"] == 10 and accounts()'
 	check 'killed: code as in the file' until_ok 10 is_clean "$prey"
 	quit prey
@@ -139,7 +139,7 @@ slow()
 	ask late init >/dev/null
 	ask late alloc 10 >/dev/null
 	stop $tracer
-	check 'perf: four seconds without a sign are waited for' is "$(grep -c 'cannot be put' "$TMP/slow.err")" 0
+	check 'perf: four seconds without a sign are waited for' is "$(grep -c 'cannot attach [0-9]* probes' "$TMP/slow.err")" 0
 	check 'perf: and then all is seen' holds "$TMP/slow.jsonl" 'sym == {"cuMemAlloc_v2": 10} and accounts()'
 	quit late
 }

@@ -182,9 +182,9 @@ lent()
 	ended $daemon
 	check 'lent: daemon: ends' same $? 0
 	chmod u+s "$bin"
-	check 'a setuid file: refused' fails_with 'this file is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
+	check 'a setuid file: refused' fails_with 'this program is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
 	chmod u-s,g+s "$bin"
-	check 'a setgid file: refused' fails_with 'this file is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
+	check 'a setgid file: refused' fails_with 'this program is setuid' as_nobody "$bin" report "$dir/user/a.jsonl"
 	chmod g-s "$bin"
 }
 fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; [[ $out == *"$want"* ]] || { echo "$out"; return 1; }; }

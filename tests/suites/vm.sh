@@ -323,7 +323,7 @@ in_guest_lesser()
 here_lesser()
 {
 	local says=
-	[ "$(best_way "$K")" = fentry ] || says='cudatrace: warning: --kernel: kprobe.multi does not work here (No such file or directory): the driver is seen by fentry'
+	[ "$(best_way "$K")" = fentry ] || says='cudatrace: warning: --kernel: kprobe.multi does not work here (No such file or directory): the driver is probed by fentry'
 	check "$K: no addresses: the next best way" holds "$R/next.jsonl" 'head["kernel_probe"] == "fentry"'
 	check "$K: no addresses: says so" is "$(cat "$R/next.err")" "$says"
 	check "$K: no addresses: the trace is what was done" tests/vm/compare.py probe "$R/next.exp" "$R/next.jsonl"

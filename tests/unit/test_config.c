@@ -134,8 +134,8 @@ static void what_is_wrong(void **state)
 	bad("rules: {}\n", "c.yaml:1: rules: must be a list, each with match and level\n");
 	bad("rules:\n- level: off\n", "c.yaml:2: rules: this one lacks its match\n");
 	bad("rules:\n- match: {image: x}\n  level: off\n",
-	    "c.yaml:2: rules: match knows no 'image'; it knows user, command, cgroup, container, pod "
-	    "and namespace\n");
+	    "c.yaml:2: rules: match has no key 'image'; use user, command, cgroup, container, pod "
+	    "or namespace\n");
 	bad("rules:\n- match: {pod: x}\n  levle: off\n",
 	    "c.yaml:3: rules: there is no key 'levle'; a rule has match and level\n"
 	    "c.yaml:2: rules: this one lacks its level\n");

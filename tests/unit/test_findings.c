@@ -158,7 +158,8 @@ static void test_comm_alone(void **state)
 	}
 	finish();
 	assert_non_null(found("communication-alone"));
-	says("communication-alone", "ran for 200 µs in all, 100 µs of that with nothing beside");
+	says("communication-alone",
+	     "ran for 200 µs in total, 100 µs of that while the GPU computed nothing");
 }
 
 /* All of it beside other work. */
@@ -380,8 +381,8 @@ static void test_errors(void **state)
 	launches(1);
 	loses("ignored-errors", 0);
 	says("ignored-errors",
-	     "2 calls failed and the program went on. The first is cuMemAlloc with "
-	     "error 2.");
+	     "2 calls failed and the program continued. The first is cuMemAlloc, which returned "
+	     "CUDA_ERROR_OUT_OF_MEMORY.");
 }
 
 static void test_errors_at_the_end(void **state)
@@ -455,13 +456,13 @@ static void test_dropped(void **state)
 
 	end.drops[0] = 7;
 	report__finish(r, &end, NULL, 0);
-	says("dropped-events", "1 kind of things is missing");
+	says("dropped-events", "1 kind of data is missing");
 }
 
 static void test_cut_off(void **state)
 {
 	report__finish(r, NULL, NULL, 0);
-	says("dropped-events", "1 kind of things is missing");
+	says("dropped-events", "1 kind of data is missing");
 }
 
 static void test_not_dropped(void **state)

@@ -25,7 +25,7 @@ static void test_late_rank(void **state)
 	}
 	loses("late-rank", 16000000);
 	says("late-rank",
-	     "Rank 1 was the last to begin 4 of 4 collectives, by 16.0 ms in all and 4.00 ms");
+	     "Rank 1 was the last to begin 4 of 4 collectives, by 16.0 ms in total and 4.00 ms");
 	assert_null(found("hanging-collective"));
 	assert_null(found("small-collectives"));
 }
@@ -40,7 +40,8 @@ static void test_late_once(void **state)
 	for (uint64_t seq = 1; seq <= 100; seq++)
 		collective(1, seq, 50000000 + seq * 10000, 1 << 20);
 	loses("late-rank", 50990000);
-	says("late-rank", "Rank 1 was the last to begin 100 of 100 collectives, by 51.0 ms in all");
+	says("late-rank",
+	     "Rank 1 was the last to begin 100 of 100 collectives, by 51.0 ms in total");
 }
 
 /* The same, and two others in a communicator of their own: which ranks of the job they are is not

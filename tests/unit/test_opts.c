@@ -289,7 +289,7 @@ static const struct {
 	{"--wait= -- x", "--wait '': unknown; give all, main, or how long"},
 	{"--wait -1 -- x", "--wait '-1': unknown; give all, main, or how long"},
 	{"--wait 1x -- x", "--wait '1x': unknown; give all, main, or how long"},
-	{"--wait=main -p 1", "--wait is for the processes that a COMMAND starts"},
+	{"--wait=main -p 1", "--wait needs a COMMAND"},
 	{"--duration -1", "--duration '-1': not a number above 0"},
 	{"--duration 1x", "not a number above 0"},
 	{"--duration 1e3", "not a number above 0"},
@@ -336,7 +336,13 @@ static const struct {
 	{"--kernels", "did you mean --kernel"},
 	{"--kernel-probe=usb", "choose one of: auto kprobe.multi fentry kprobe tracepoint"},
 	{"-duration 3", "did you mean --duration?"},
-	{"--xyzzyxyzzy", "cudatrace --help"},
+	{"--xyzzyxyzzy", "cudatrace --help=all"},
+	{"help nothing-like-it",
+	 "unknown topic 'nothing-like-it'; give an option or one of: which"},
+	{"help report diff", "help: only one topic can be printed; leave out 'diff'"},
+	{"help report --json", "only help which can be printed as JSON"},
+	{"-a -- x", "--system is every process; leave it out, or leave out the command"},
+	{"-a -p 1", "--system is every process; leave it out, or leave out -p"},
 	{"-Z", "unknown option -Z"},
 	{"-qZ", "unknown option -Z"},
 	{"--m 3", "could be any of: --max-file, --max-events, --min-duration, --map, --marker, "
@@ -391,14 +397,19 @@ static unsigned count_entries(const char *text, const struct opt_row *row)
 {
 	char long_form[64], both_forms[64];
 	unsigned cnt = 0;
+	size_t indent;
 
 	snprintf(long_form, sizeof(long_form), "--%s", row->name);
 	snprintf(both_forms, sizeof(both_forms), "-%c, --%s", row->letter, row->name);
 	for (const char *line = text; line; line = strchr(line, '\n')) {
 		const char *want = row->letter ? both_forms : long_form;
 
-		line += strspn(line, "\n ");
-		if (!strncmp(line, want, strlen(want)) && strchr(" [\n", line[strlen(want)]))
+		line += strspn(line, "\n");
+		indent = strspn(line, " ");
+		line += indent;
+		/* Text is further to the right. */
+		if (indent <= 6 && !strncmp(line, want, strlen(want)) &&
+		    strchr(" [\n", line[strlen(want)]))
 			cnt++;
 	}
 	return cnt;
@@ -411,22 +422,119 @@ static void test_help(void **state)
 	unsigned cnt;
 
 	rows = opt_rows(&cnt);
-	assert_int_equal(run("--help", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_int_equal(run("--help=all", STDOUT_FILENO, text, sizeof(text)), 0);
 	for (unsigned i = 0; i < cnt; i++) {
-		if (count_entries(text, &rows[i]) != !rows[i].hidden)
+		if (count_entries(text, &rows[i]) != (rows[i].show != HIDDEN))
 			fail_msg("--%s: %u times in --help", rows[i].name,
 				 count_entries(text, &rows[i]));
 	}
 	for (enum opt_group g = 0; g < GROUP_CNT; g++)
-		assert_non_null(strstr(text, opt_group_name(g)));
+		assert_non_null(strstr(text, opt_group_row(g)->title));
 	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
 		if (strcspn(line, "\n") > 80)
 			fail_msg("wider than 80 columns: %.*s", (int)strcspn(line, "\n"), line);
 	}
-	assert_int_equal(run("-h", STDOUT_FILENO, text, sizeof(text)), 0);
 	assert_int_equal(run("-?", STDOUT_FILENO, text, sizeof(text)), 0);
 	assert_int_equal(run("-V", STDOUT_FILENO, text, sizeof(text)), 0);
 	assert_int_equal(strncmp(text, "cudatrace ", 10), 0);
+}
+
+/* It fits a screen: five forms of a command, twelve options, where the rest is. */
+static void test_short_help(void **state)
+{
+	static const char *const same[] = {"help", "-h", "trace --help"};
+	static char text[65536], other[65536];
+	const struct opt_row *rows;
+	unsigned cnt, lines = 0, forms = 0, first = 0;
+
+	assert_int_equal(run("--help", STDOUT_FILENO, text, sizeof(text)), 0);
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1, lines++) {
+		assert_true(strcspn(line, "\n") <= 80);
+		forms += !strncmp(line, "  cudatrace ", 12);
+	}
+	assert_true(lines <= 24);
+	assert_int_equal(forms, 5);
+	rows = opt_rows(&cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		first += rows[i].show == FIRST;
+		assert_int_equal(count_entries(text, &rows[i]), rows[i].show == FIRST);
+	}
+	assert_int_equal(first, 12);
+	for (enum opt_group g = 0; g < GROUP_CNT; g++)
+		assert_non_null(strstr(text, opt_group_row(g)->topic));
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		assert_int_equal(run(same[i], STDOUT_FILENO, other, sizeof(other)), 0);
+		assert_string_equal(text, other);
+	}
+}
+
+/* Each topic has the options of its group, and each option is one. */
+static void test_topics(void **state)
+{
+	static char text[65536], other[65536];
+	const struct opt_row *rows;
+	unsigned cnt;
+	char line[64];
+
+	rows = opt_rows(&cnt);
+	for (enum opt_group g = 0; g < GROUP_CNT; g++) {
+		const char *topic = opt_group_row(g)->topic;
+
+		snprintf(line, sizeof(line), "help %s", topic);
+		assert_int_equal(run(line, STDOUT_FILENO, text, sizeof(text)), 0);
+		for (unsigned i = 0; i < cnt; i++)
+			if (rows[i].group == g &&
+			    count_entries(text, &rows[i]) != (rows[i].show != HIDDEN))
+				fail_msg("--%s is not in help %s", rows[i].name, topic);
+		for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
+			assert_true(strcspn(at, "\n") <= 80);
+	}
+	for (unsigned i = 0; i < cnt; i++) {
+		/* `help --json` is about the short help. */
+		snprintf(line, sizeof(line), "help %s%s", strcmp(rows[i].name, "json") ? "--" : "",
+			 rows[i].name);
+		assert_int_equal(run(line, STDOUT_FILENO, text, sizeof(text)), 0);
+		assert_int_equal(count_entries(text, &rows[i]), 1);
+	}
+	assert_int_equal(run("help all", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_int_equal(run("--help=all", STDOUT_FILENO, other, sizeof(other)), 0);
+	assert_string_equal(text, other);
+	assert_int_equal(run("help --report", STDOUT_FILENO, text, sizeof(text)), 0);
+	assert_int_equal(run("help report", STDOUT_FILENO, other, sizeof(other)), 0);
+	assert_string_not_equal(text, other);
+}
+
+/* The options of each command of `help which` are there, and its columns fit. */
+static void test_which(void **state)
+{
+	static const struct {
+		const char *question, *command, *root, *attach, *cost;
+	} rows[] = {
+#define CHOOSE(...) {__VA_ARGS__},
+#include "cli/choose.def"
+#undef CHOOSE
+	};
+	static char text[65536];
+	char line[128];
+
+	assert_int_equal(run("help which", STDOUT_FILENO, text, sizeof(text)), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *command = rows[i].command + strlen("cudatrace ");
+
+		assert_non_null(strstr(text, rows[i].question));
+		assert_non_null(strstr(text, rows[i].command));
+		assert_true(strlen(rows[i].question) <= 80 && strlen(rows[i].command) <= 44);
+		assert_true(strlen(rows[i].cost) <= 25);
+		assert_true(!strcmp(rows[i].root, "yes") || !strcmp(rows[i].root, "no"));
+		assert_null(strpbrk(rows[i].question, "\"\\"));
+		snprintf(line, sizeof(line), "%s", command);
+		/* PID stands for a number. */
+		for (char *pid; (pid = strstr(line, "PID"));)
+			memcpy(pid, "001", 3);
+		if (run(line, STDERR_FILENO, text, sizeof(text)) != 99)
+			fail_msg("%s: %s", rows[i].command, text);
+		assert_int_equal(run("help which", STDOUT_FILENO, text, sizeof(text)), 0);
+	}
 }
 
 static void test_verb_help(void **state)
@@ -464,7 +572,7 @@ static void test_man(void **state)
 	assert_int_equal(run("--man", STDOUT_FILENO, text, sizeof(text)), 0);
 	for (unsigned i = 0; i < cnt; i++) {
 		roff_name(rows[i].name, want);
-		if (!rows[i].hidden && !strstr(text, want))
+		if (rows[i].show != HIDDEN && !strstr(text, want))
 			fail_msg("--%s is not in the man page", rows[i].name);
 	}
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
@@ -490,7 +598,7 @@ static void test_completion(void **state)
 			char want[64];
 
 			snprintf(want, sizeof(want), s == 2 ? "-l %s" : "--%s", rows[i].name);
-			if (!rows[i].hidden && !strstr(text, want))
+			if (rows[i].show != HIDDEN && !strstr(text, want))
 				fail_msg("%s is not in the script for %s", want, shells[s]);
 		}
 	}
@@ -521,12 +629,17 @@ static void test_each_verb(void **state)
 	} offers[] = {
 		{"bash", "\ttrace) mapfile"}, {"bash", "\ttop|"}, /* which words are verbs */
 		{"zsh", "verbs:verb:("},      {"fish", "__cudatrace_at trace' -f -a"},
-		{"fish", "case top "},
+		{"fish", "case top "},	      {"bash", "\thelp) mapfile"},
+		{"zsh", "1:topic:("},	      {"fish", "__cudatrace_at help' -f -a"},
 	};
+	static const char *const subcommands[] = {"status", "level", "burst", "dump", "reload"};
+	static const char *const ctl[][2] = {{"bash", "\tctl) mapfile"},
+					     {"zsh", "subcommand:("},
+					     {"fish", "__cudatrace_at ctl' -a"}};
 	static char help[65536], man[131072], text[65536];
 	char want[128];
 
-	assert_int_equal(run("--help", STDOUT_FILENO, help, sizeof(help)), 0);
+	assert_int_equal(run("--help=all", STDOUT_FILENO, help, sizeof(help)), 0);
 	assert_int_equal(run("--man", STDOUT_FILENO, man, sizeof(man)), 0);
 	for (enum verb v = VERB_TRACE + 1; v < VERB_CNT; v++) {
 		const char *name = verb_row(v)->name;
@@ -555,6 +668,13 @@ static void test_each_verb(void **state)
 			if (!part_has(text, offers[i].mark, "\n", verb_row(v)->name))
 				fail_msg("%s is not behind '%s' for %s", verb_row(v)->name,
 					 offers[i].mark, offers[i].shell);
+	}
+	for (size_t i = 0; i < sizeof(ctl) / sizeof(ctl[0]); i++) {
+		snprintf(want, sizeof(want), "--completion=%s", ctl[i][0]);
+		assert_int_equal(run(want, STDOUT_FILENO, text, sizeof(text)), 0);
+		for (size_t k = 0; k < sizeof(subcommands) / sizeof(subcommands[0]); k++)
+			if (!part_has(text, ctl[i][1], "\n", subcommands[k]))
+				fail_msg("%s: ctl offers no %s", ctl[i][0], subcommands[k]);
 	}
 }
 
@@ -594,8 +714,10 @@ int main(void)
 		cmocka_unit_test(test_sizes),	   cmocka_unit_test(test_outputs),
 		cmocka_unit_test(test_wrong),	   cmocka_unit_test(test_most_pids),
 		cmocka_unit_test(test_help),	   cmocka_unit_test(test_verb_help),
-		cmocka_unit_test(test_man),	   cmocka_unit_test(test_completion),
-		cmocka_unit_test(test_table),	   cmocka_unit_test(test_each_verb),
+		cmocka_unit_test(test_short_help), cmocka_unit_test(test_topics),
+		cmocka_unit_test(test_which),	   cmocka_unit_test(test_man),
+		cmocka_unit_test(test_completion), cmocka_unit_test(test_table),
+		cmocka_unit_test(test_each_verb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"uprobe",
 			"uprobes",
-			"Nothing can be traced: calls into libcuda are not seen.",
+			"Nothing can be traced: calls into libcuda cannot be probed.",
 			"use a kernel with CONFIG_UPROBES and CONFIG_UPROBE_EVENTS",
 			CAP_NEEDED,
 			.probe = cap_probe_uprobe,
@@ -96,7 +96,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"tp_process",
 			"trace points of process life",
-			"Nothing can be traced: children and ends of processes are not seen.",
+			"Nothing can be traced: new and ending processes are not reported.",
 			"use a kernel with CONFIG_TRACEPOINTS",
 			CAP_NEEDED,
 			.probe = cap_probe_tp_process,
@@ -157,7 +157,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"initial_pid_namespace",
 			"all processes of the machine",
-			"Only processes of this container are seen, and containers in it.",
+			"Only processes of this container, and of containers in it, can be traced.",
 			"run it in the host's PID namespace (docker run --pid=host)",
 			CAP_BETTER,
 			.probe = cap_probe_pidns,
@@ -176,7 +176,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"fentry",
 			"fentry",
-			"--kernel sees the NVIDIA driver by kprobes or at all system calls only.",
+			"--kernel can only use kprobes, or a tracepoint of all system calls.",
 			"use a kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, and "
 			"kernel.ftrace_enabled=1",
 			CAP_INFO,
@@ -186,7 +186,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"kprobe",
 			"kprobes",
-			"--kernel sees the NVIDIA driver by fentry or at all system calls only.",
+			"--kernel can only use fentry, or a tracepoint of all system calls.",
 			"use a kernel with CONFIG_KPROBES, and kernel.ftrace_enabled=1",
 			CAP_INFO,
 			.probe = cap_probe_kprobe,
@@ -346,8 +346,7 @@ const char *caps__refused(void)
 		return "uprobes need root";
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (!caps__has(calls[i]) && !caps__has(CAP_SECCOMP))
-			return "a seccomp filter refuses what uprobes need (bpf(), "
-			       "perf_event_open())";
+			return "a seccomp filter refuses bpf() or perf_event_open(), which uprobes need";
 	return NULL;
 }
 

@@ -87,7 +87,7 @@ enum cap_state cap_try_read_kernel(struct cap *c)
 	int fd;
 
 	if (!caps__has(CAP_BPF_LOAD)) {
-		cap_say(c, "none, or not to be read");
+		cap_say(c, "none, or cannot be read");
 		return CAP_YES;
 	}
 	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ct_probe", "GPL", insns,
@@ -97,7 +97,7 @@ enum cap_state cap_try_read_kernel(struct cap *c)
 		return CAP_NO;
 	}
 	close(fd);
-	cap_say(c, "none, or not to be read");
+	cap_say(c, "none, or cannot be read");
 	return CAP_YES;
 }
 

@@ -134,7 +134,7 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 		snprintf(why, why_size, "Python 3.%d is not supported (CPython 3.8 to 3.14 is)",
 			 minor);
 	else
-		snprintf(why, why_size, "which version of Python it has cannot be told");
+		snprintf(why, why_size, "its version of Python cannot be found");
 	return -EINVAL;
 }
 

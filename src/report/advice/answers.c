@@ -130,12 +130,14 @@ static void answer_load(const struct report *r, struct answer *a)
 		       "iteration (or the trace began later).");
 		return;
 	}
-	say(a, "%s calls, %s in them, in %s: %s allocated, %s copied to the device.",
-	    count_of(&c, load->call_cnt), time_of(&c, load->call_ns), time_of(&c, load->wall_ns),
-	    bytes_of(&c, load->alloc_bytes), bytes_of(&c, load->htod_bytes));
+	say(a, "%s call%s, %s in them, in %s: %s allocated, %s copied to the device.",
+	    count_of(&c, load->call_cnt), plural(load->call_cnt), time_of(&c, load->call_ns),
+	    time_of(&c, load->wall_ns), bytes_of(&c, load->alloc_bytes),
+	    bytes_of(&c, load->htod_bytes));
 	if (init->call_cnt)
-		say(a, " Before that, %s calls initialised CUDA in %s.",
-		    count_of(&c, init->call_cnt), time_of(&c, init->call_ns));
+		say(a, " Before that, %s call%s initialised CUDA in %s.",
+		    count_of(&c, init->call_cnt), plural(init->call_cnt),
+		    time_of(&c, init->call_ns));
 }
 
 static void answer_iter(const struct report *r, struct answer *a)
@@ -163,15 +165,16 @@ static void answer_iter(const struct report *r, struct answer *a)
 		    it.why ? it.why : "nothing was looked at");
 		return;
 	}
-	say(a, "%s kernel launches", count_of(&c, kernels->median));
+	say(a, "%s kernel launch%s", count_of(&c, kernels->median), plural_es(kernels->median));
 	if (graphs->median)
-		say(a, " and %s graph launches", count_of(&c, graphs->median));
+		say(a, " and %s graph launch%s", count_of(&c, graphs->median),
+		    plural_es(graphs->median));
 	say(a,
-	    " per iteration (median; %s to %s), %s CUDA calls, %s: %s iterations in %s "
+	    " per iteration (median; %s to %s), %s CUDA call%s, %s: %s iteration%s in %s "
 	    "round%s, %s of them warm-up.",
 	    count_of(&c, kernels->min), count_of(&c, kernels->max), count_of(&c, calls->median),
-	    time_of(&c, time->median), count_of(&c, it.count), count_of(&c, it.rounds),
-	    plural(it.rounds), count_of(&c, it.warmup));
+	    plural(calls->median), time_of(&c, time->median), count_of(&c, it.count),
+	    plural(it.count), count_of(&c, it.rounds), plural(it.rounds), count_of(&c, it.warmup));
 	say(a, " Confidence %.2f.", it.confidence);
 }
 
@@ -248,8 +251,8 @@ static void answer_idle(const struct report *r, struct answer *a)
 		number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
 		number(a, "gpu_span_ns", g.span_ns);
 		say(a,
-		    "Measured on the GPU: %s of %s, %.1f %%; the longest period was %s. The host alone "
-		    "knows: ",
+		    "Measured on the GPU: %s of %s, %.1f %%; the longest period was %s. Lower bound "
+		    "from host events: ",
 		    time_of(&c, g.span_ns - g.busy_ns), time_of(&c, g.span_ns),
 		    100 * ratio_of(g.span_ns - g.busy_ns, g.span_ns),
 		    time_of(&c, g.longest_gap_ns));
@@ -265,14 +268,14 @@ static void answer_idle(const struct report *r, struct answer *a)
 		say(a, "No idle time can be proven for the whole process: there was no moment at "
 		       "which all submitted work was known to be done and more came later.");
 		if (d.stream_cnt)
-			say(a, " Stream 0x%llx alone was idle at least %s in %s periods.",
+			say(a, " Stream 0x%llx alone was idle at least %s in %s period%s.",
 			    (unsigned long long)d.stream, time_of(&c, d.stream_ns),
-			    count_of(&c, d.stream_cnt));
+			    count_of(&c, d.stream_cnt), plural(d.stream_cnt));
 		return;
 	}
-	say(a, "At least %s in %s periods, %.1f %% of the %s between the first work and the last",
-	    time_of(&c, d.total_ns), count_of(&c, d.count), 100 * ratio_of(d.total_ns, d.span_ns),
-	    time_of(&c, d.span_ns));
+	say(a, "At least %s in %s period%s, %.1f %% of the %s between the first work and the last",
+	    time_of(&c, d.total_ns), count_of(&c, d.count), plural(d.count),
+	    100 * ratio_of(d.total_ns, d.span_ns), time_of(&c, d.span_ns));
 	say(a, "; %s of it within iterations. Meanwhile: ", time_of(&c, d.in_iter_ns));
 	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
 		if (d.cause_ns[i])
@@ -294,7 +297,8 @@ static void answer_wait(const struct report *r, struct answer *a)
 	if (!w.count)
 		say(a, "No blocking call was made.");
 	else
-		say(a, "%s in %s blocking calls: ", time_of(&c, w.total_ns), count_of(&c, w.count));
+		say(a, "%s in %s blocking call%s: ", time_of(&c, w.total_ns), count_of(&c, w.count),
+		    plural(w.count));
 	for (unsigned i = 0; i < w.fn_cnt && i < 4; i++)
 		say(a, "%s%s %s in %s", i ? ", " : "", w.fns[i].name,
 		    time_of(&c, w.fns[i].total_ns), count_of(&c, w.fns[i].cnt));
@@ -321,9 +325,9 @@ static void answer_ioctls(const struct report *r, struct answer *a)
 		say(a, "Not traced: --kernel shows the ioctls.");
 		return;
 	}
-	say(a, "%s ioctls of %u kinds in %s, %s of them outside of CUDA calls",
-	    count_of(&c, d.ioctl_cnt), d.command_cnt, time_of(&c, d.total_ns),
-	    count_of(&c, d.outside_cnt));
+	say(a, "%s ioctl%s of %u kind%s in %s, %s of them outside of CUDA calls",
+	    count_of(&c, d.ioctl_cnt), plural(d.ioctl_cnt), d.command_cnt, plural(d.command_cnt),
+	    time_of(&c, d.total_ns), count_of(&c, d.outside_cnt));
 	for (unsigned i = 0; i < d.call_cnt; i++)
 		say(a, "%s%s %s", i ? ", " : "; from ", d.calls[i].name,
 		    count_of(&c, d.calls[i].cnt));
@@ -340,8 +344,8 @@ static void say_resident(struct answer *a, const struct resident_gpu *g)
 	struct cells c = {0};
 	char name[64];
 
-	say(a, " GPU %u switched contexts %s times in %s", g->minor, count_of(&c, g->switch_cnt),
-	    time_of(&c, span));
+	say(a, " GPU %u switched contexts %s time%s in %s", g->minor, count_of(&c, g->switch_cnt),
+	    plural(g->switch_cnt), time_of(&c, span));
 	if (span)
 		say(a, " (%.1f/s), %.1f %% of the time went into that", g->switch_cnt * 1e9 / span,
 		    100 * ratio_of(g->between_ns, span));
@@ -372,11 +376,11 @@ static void say_switches(const struct report *r, struct answer *a)
 	if (res && res->cnt)
 		return;
 	if (!r->info->gpu_ctxsw)
-		say(a, " No ioctl tells when the GPU switches contexts; --gpu-ctxsw shows it.");
+		say(a, " No ioctl shows when the GPU switches contexts; --gpu-ctxsw records it.");
 	else if (!strcmp(r->info->gpu_ctxsw, "on"))
-		say(a, " No context switch was seen: no other process wanted a GPU.");
+		say(a, " No context switch was recorded: no other process used a GPU.");
 	else
-		say(a, " Context switches cannot be seen: %s.", r->info->gpu_ctxsw);
+		say(a, " Context switches were not recorded: %s.", r->info->gpu_ctxsw);
 }
 
 static void answer_sched(const struct report *r, struct answer *a)
@@ -390,11 +394,12 @@ static void answer_sched(const struct report *r, struct answer *a)
 	number(a, "events", d.sched_total);
 	number(a, "xids", d.xid_cnt);
 	if (!d.traced) {
-		say(a, "Not traced: --kernel shows what the driver is asked.");
+		say(a, "Not traced: --kernel records requests to the driver.");
 		say_switches(r, a);
 		return;
 	}
-	say(a, "%s times, as far as the kernel can know", count_of(&c, d.sched_total));
+	say(a, "%s time%s, as far as the kernel can know", count_of(&c, d.sched_total),
+	    plural(d.sched_total));
 	for (unsigned i = 0; i < d.sched_cnt; i++)
 		say(a, "%s%s %s", i ? ", " : ": ", d.sched[i].name, count_of(&c, d.sched[i].cnt));
 	if (d.sched_total) {
@@ -474,7 +479,7 @@ static void answers_print(const void *p, const struct term *term)
 {
 	const struct answers *a = p;
 
-	term_section(term, "Answers", "in words");
+	term_section(term, "Answers", "seven questions");
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
 		fprintf(term->f, "  %s\n", a->list[i].question);
 		term_para(term, "  %s%s", a->list[i].text,

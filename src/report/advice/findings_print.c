@@ -46,6 +46,10 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 		return false;
 	number = x->v.all[v - x->rule->values];
 	finding_value(v->kind, number, cell);
+	/* The name of a result, where it is one. */
+	if (name + len == end && v->kind == VALUE_CODE && !strncmp(name, "result", len) && x->fn &&
+	    fn_result_name(x->fn, (int32_t)number))
+		return snprintf(text, size, "%s", fn_result_name(x->fn, (int32_t)number)) > 0;
 	if (name + len == end)
 		return snprintf(text, size, "%s", cell) >= 0;
 	that = memchr(this, '|', end - this);
@@ -142,7 +146,7 @@ void findings_print(const void *a, const struct term *term)
 
 	if (!f->list_cnt)
 		return;
-	term_section(term, "Findings", "what costs most time first; losses may overlap");
+	term_section(term, "Findings", "largest loss first; losses may overlap");
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 

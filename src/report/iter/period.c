@@ -6,6 +6,7 @@
  * ends: so the distance of a whole step predicts better.
  */
 #include "iter_priv.h"
+#include "util/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,8 +150,9 @@ uint64_t iter_find_periods(struct iter *it, uint64_t better_than)
 		it->longest_sample[it->sample_cnt++] = s[start + i].kernel;
 	it->sample = it->longest_sample;
 	snprintf(it->why, sizeof(it->why),
-		 "thread %u launches the same %u kernels again and again without waiting for the "
+		 "thread %u launches the same %u kernel%s again and again without waiting for the "
 		 "GPU in between%s; only launches are counted in calls and times",
-		 it->res.tid, p, n == IT_STEPS_MAX ? " (seen in the first 262,144 launches)" : "");
+		 it->res.tid, p, plural(p),
+		 n == IT_STEPS_MAX ? " (seen in the first 262,144 launches)" : "");
 	return (uint64_t)cnt * p;
 }

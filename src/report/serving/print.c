@@ -234,7 +234,8 @@ void serving_print(const void *a, const struct term *term)
 	print_others(s, term);
 	if (s->lost_steps | s->lost_calls | s->lost_blocks | s->lost_pauses)
 		term_para(term,
-			  "There was no room for %" PRIu64 " more steps, %" PRIu64
-			  " calls of other threads, %" PRIu64 " blocks and %" PRIu64 " pauses.",
+			  "Left out, beyond the limits: steps %" PRIu64
+			  ", calls of other threads %" PRIu64 ", blocks %" PRIu64
+			  ", pauses %" PRIu64 ".",
 			  s->lost_steps, s->lost_calls, s->lost_blocks, s->lost_pauses);
 }

@@ -10,6 +10,7 @@
 
 #include "model/call.h"
 #include "report/collect.h"
+#include "util/plural.h"
 
 #define STEPS	      512
 #define FIRST_STEP_NS 1000
@@ -214,7 +215,8 @@ static void timeline_print(const void *a, const struct term *term)
 	}
 	for (unsigned i = 0; i < t->thread_cnt && t->thread_cnt > 1; i++) {
 		if (shown++ == THREADS_SHOWN) {
-			term_para(term, "and %u threads more", t->thread_cnt - THREADS_SHOWN);
+			term_para(term, "and %u more thread%s", t->thread_cnt - THREADS_SHOWN,
+				  plural(t->thread_cnt - THREADS_SHOWN));
 			break;
 		}
 		fprintf(term->f, "  thread %-8u |", t->threads[i].tid);

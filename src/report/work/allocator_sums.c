@@ -3,6 +3,7 @@
 #include "util/room.h"
 
 #include "report/report.h"
+#include "util/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,12 +157,13 @@ void allocator_sums__print(struct allocator_sums *s, const struct term *term)
 	table__print(&t, term);
 	for (unsigned i = 0; i < s->row_cnt; i++)
 		if (s->rows[i].ooms)
-			term_para(term, "%s of process %u: %llu times there was no memory",
+			term_para(term, "%s of process %u: out of memory %llu time%s",
 				  s->rows[i].device, s->rows[i].pid,
-				  (unsigned long long)s->rows[i].ooms);
+				  (unsigned long long)s->rows[i].ooms, plural(s->rows[i].ooms));
 	if (s->left_out)
-		term_para(term, "%llu allocations of further devices are left out",
-			  (unsigned long long)s->left_out);
+		term_para(term, "%llu %s left out: too many devices",
+			  (unsigned long long)s->left_out,
+			  noun(s->left_out, "allocation is", "allocations are"));
 }
 
 void allocator_sums__json(struct allocator_sums *s, struct json *j, const char *name)

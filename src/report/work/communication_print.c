@@ -196,17 +196,18 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 	else
 		snprintf(title, sizeof(title), "Communication, communicator not known");
 	if (c->rank_cnt < 2)
-		term_section(term, title, "%u ranks; this trace has one of them", c->nranks);
+		term_section(term, title, "%u rank%s; this trace has one of them", c->nranks,
+			     plural(c->nranks));
 	else if (c->is_apart)
 		term_section(term, title,
-			     "%u ranks, %u of them here, in traces that are not on one clock: who "
-			     "comes late is not known",
+			     "%u ranks, %u of them here, in traces that do not share a clock: late "
+			     "ranks are not known",
 			     c->nranks, c->rank_cnt);
 	else if (comm_is_partial(c))
 		term_section(
 			term, title,
-			"%u ranks, %u of them here; it was there before the trace, or calls were lost: which "
-			"collectives are the same in all ranks is not known",
+			"%u ranks, %u of them here; the communicator is older than the trace, or calls were "
+			"lost: collectives of the ranks cannot be matched",
 			c->nranks, c->rank_cnt);
 	else
 		term_section(term, title, "%u ranks, %u of them here; %s collective%s joined",

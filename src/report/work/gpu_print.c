@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "text/kernel_name.h"
+#include "util/plural.h"
 
 #define WORDS_SZ 512
 
@@ -328,7 +329,8 @@ static void print_kernels(const struct gpu *g, const struct term *term)
 		return;
 	table__print(&tab, term);
 	if (g->sorted_cnt > rows)
-		fprintf(term->f, "  and %u more kernels\n", g->sorted_cnt - rows);
+		fprintf(term->f, "  and %u more kernel%s\n", g->sorted_cnt - rows,
+			plural(g->sorted_cnt - rows));
 }
 
 static void print_line(const struct term *term, const char *text)
@@ -382,7 +384,7 @@ static void print_words(const struct gpu *g, const struct term *term)
 	snprintf(
 		text, sizeof(text),
 		"Without a time: %s of %s launches; %llu records dropped by CUPTI, %llu without times, %llu "
-		"not read in time, %llu without their call; times are right to %llu ns",
+		"not read in time, %llu without their call; times are accurate to %llu ns",
 		a, b, (unsigned long long)end->gpu.dropped, (unsigned long long)end->gpu.untimed,
 		(unsigned long long)end->gpu.lost, (unsigned long long)end->gpu.no_call,
 		(unsigned long long)end->gpu.clock_error_ns);

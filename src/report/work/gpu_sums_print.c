@@ -126,8 +126,8 @@ static void print_notes(const struct gpu_sums *g, const struct term *term)
 		putc('\n', term->f);
 	}
 	if (g->left_out_cnt)
-		term_para(term, "%" PRIu64 " samples of more devices and processes are left out",
-			  g->left_out_cnt);
+		term_para(term, "%" PRIu64 " %s left out: too many devices or processes",
+			  g->left_out_cnt, noun(g->left_out_cnt, "sample is", "samples are"));
 }
 
 void gpu_sums__print(const struct gpu_sums *g, const struct term *term)
@@ -167,6 +167,7 @@ struct value_row {
 static const struct value_row rows[CT_GPU_VALUE_CNT] = {
 #define VALUE(ID, id, form, unit, text) [CT_GPU_##ID] = {#id, form},
 #include "ct_gpu.def"
+#include "util/plural.h"
 };
 
 /* Of values near the end of 64 bits, too, which a saved trace may have. */

@@ -176,8 +176,8 @@ static void print_ncu(const struct kernels *k, const struct term *term)
 
 	if (!x || !ncu_command(k->r->info, x->name, x->mangled, x->cnt, ncu))
 		return;
-	term_para(term, "What the first does on the GPU (caches, bank conflicts, stalls), Nsight "
-			"Compute sees:");
+	term_para(term, "To see caches, bank conflicts and stalls of the first kernel, run Nsight "
+			"Compute:");
 	print_command(ncu, term);
 }
 

@@ -4,6 +4,7 @@
 #include "model/call.h"
 #include "report/collect.h"
 #include "report/report.h"
+#include "util/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -322,9 +323,9 @@ void range_sums__print(struct range_sums *s, const struct term *term, const stru
 	if (t.row_cnt)
 		table__print(&t, term);
 	if (s->left_out)
-		term_para(term, "%llu %s of more names, and calls in them, are left out",
-			  (unsigned long long)s->left_out,
-			  s->of_operators ? "operators" : "ranges");
+		term_para(term, "%llu %s%s, with the calls in them, left out: too many names",
+			  (unsigned long long)s->left_out, s->of_operators ? "operator" : "range",
+			  plural(s->left_out));
 	if (end && s->of_operators)
 		print_torch_notes(&end->torch, term);
 	else if (end)

@@ -153,8 +153,8 @@ void streams_print(const void *a, const struct term *term)
 	human_count(unused, s->cnt - used_cnt);
 	human_share(share, s->default_launches, s->launches);
 	term_section(term, "Streams",
-		     "%s used, %s created for nothing; %s of launches on the legacy default stream",
-		     used, unused, s->launches ? share : "none");
+		     "%s used, %s unused; %s of launches on the legacy default stream", used,
+		     unused, s->launches ? share : "none");
 	print_list(s, term);
 	print_edges(s, term);
 	if (s->switches)
