@@ -16,7 +16,7 @@
  * stack pointers say nothing. The kernel's own list of calls that are to return goes by them all
  * the same: it forgets a call when another begins above it, or when one returns that lies above it,
  * and kills the process when the forgotten one returns (SIGILL; all kernels up to 6.18). So the
- * return of a call on another stack is not asked for: see is_elsewhere().
+ * return of a call on another stack is not asked for: see on_other_stack().
  */
 #ifndef CT_CALL_BPF_H
 #define CT_CALL_BPF_H
@@ -74,7 +74,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 }
 
 /* The frame at depth is of a call that will not return any more. Always 0. */
-__noinline int call_give_up(struct ct_thread *t, __u32 depth, __u64 now, __u16 flags)
+__noinline int call_drop_frame(struct ct_thread *t, __u32 depth, __u64 now, __u16 flags)
 {
 	struct ct_frame *f;
 	struct ct_spec *spec;
@@ -100,21 +100,22 @@ __noinline int call_give_up(struct ct_thread *t, __u32 depth, __u64 now, __u16 f
 	return 0;
 }
 
-/* call_settle(): instead of a depth. */
-#define CALL_SEEN      -1 /* through another attachment: not to be counted again */
-#define CALL_MOVED     -3 /* the same, but this attachment will be there when it returns */
-#define CALL_ELSEWHERE -2 /* on another stack: its return must be left alone */
+/* call_unwind_stale(): instead of a depth. */
+#define CALL_DUP	 -1 /* through another attachment: not to be counted again */
+#define CALL_TAKEN_OVER	 -3 /* the same, but this attachment will be there when it returns */
+#define CALL_OTHER_STACK -2 /* on another stack: its return must be left alone */
 
 /*
  * Makes room for a call with this stack pointer: gives up frames of calls that were left without
  * returning. Returns the depth of the new frame, or CALL_*. stacks: look for other stacks.
  */
-__noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id, bool stacks)
+__noinline int call_unwind_stale(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
+				 bool stacks)
 {
 	__u64 now = 0, trampoline = return_trampoline();
 
 	if (!t)
-		return CALL_SEEN;
+		return CALL_DUP;
 
 	for (int i = 0; i < CT_MAX_DEPTH; i++) {
 		__u32 depth = t->depth;
@@ -129,21 +130,21 @@ __noinline int call_settle(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 l
 		if (same && top->lib_id != lib_id) {
 			if (CT_IS_NEWER(lib_id, top->lib_id)) {
 				top->lib_id = lib_id;
-				return CALL_MOVED;
+				return CALL_TAKEN_OVER;
 			}
 			t->stats[CT_STAT_DUPLICATES] += CT_LIB_ID(top->lib_id ^ lib_id) != 0;
-			return CALL_SEEN;
+			return CALL_DUP;
 		}
-		elsewhere = stacks && is_elsewhere(sp, top->sp, top->flags & CT_FRAME_F_DEEP);
-		if (!same && (elsewhere || top->sp >= sp) && !call_was_left(top->sp, trampoline)) {
+		elsewhere = stacks && on_other_stack(sp, top->sp, top->flags & CT_FRAME_F_DEEP);
+		if (!same && (elsewhere || top->sp >= sp) && !frame_is_stale(top->sp, trampoline)) {
 			if (elsewhere)
-				return CALL_ELSEWHERE;
+				return CALL_OTHER_STACK;
 			break;
 		}
 		if (!now)
 			now = bpf_ktime_get_ns();
 		t->depth = depth - 1;
-		call_give_up(t, depth - 1, now, CT_CALL_F_ABANDONED);
+		call_drop_frame(t, depth - 1, now, CT_CALL_F_ABANDONED);
 	}
 	return t->depth;
 }
@@ -280,7 +281,7 @@ static __always_inline __u32 entry_kind(__u64 cookie, bool may_refuse, bool coun
 }
 
 static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
-				       const struct timing *timing, __u64 cookie, bool may_refuse,
+				       const struct timer *timing, __u64 cookie, bool may_refuse,
 				       bool counted)
 {
 	__u32 ns = timing->ns ? timing_end(timing, bpf_ktime_get_ns()) : 0;
@@ -296,14 +297,14 @@ static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
  */
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool may_refuse)
 {
-	struct timing timing = timing_begin(&this_cpu()->left);
+	struct timer timing = timing_begin(&this_cpu()->left);
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u64 id = current_id(), sp = PT_REGS_SP(ctx);
 	__u32 pid = id >> 32, tid = id, level;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
-	bool no_return;
+	bool is_entry_only;
 	int depth, outer;
 
 	if (cfg.python && func_id == CT_FUNC_PYTHON_FREE) {
@@ -311,9 +312,9 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		return 1;
 	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);
-	if (!spec || spec->level >= CT_LEVEL_OFF || is_inside(pid, func_id))
+	if (!spec || spec->level >= CT_LEVEL_OFF || is_inproc(pid, func_id))
 		return 1;
-	inside_begins(pid, tid, func_id);
+	inproc_begins(pid, tid, func_id);
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
 		t = thread_admit(spec, pid, tid);
@@ -332,17 +333,17 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 					     timing.found_ns));
 		return 1;
 	}
-	no_return = spec->flags & CT_SPEC_F_NO_RETURN;
+	is_entry_only = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = outer = t->depth;
 	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
-	if (depth && (!no_return || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
-		outer = call_settle(t, sp, func_id, lib_id, may_refuse);
-		if (outer == CALL_SEEN)
+	if (depth && (!is_entry_only || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
+		outer = call_unwind_stale(t, sp, func_id, lib_id, may_refuse);
+		if (outer == CALL_DUP)
 			return 1;
-		if (outer == CALL_MOVED)
+		if (outer == CALL_TAKEN_OVER)
 			return 0;
-		if (outer == CALL_ELSEWHERE) {
-			no_return = true;
+		if (outer == CALL_OTHER_STACK) {
+			is_entry_only = true;
 			outer = 0;
 		}
 		depth = t->depth;
@@ -352,15 +353,15 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		return 1;
 	}
 	f = &t->frames[depth & (CT_MAX_DEPTH - 1)];
-	if (no_return && !entry_is_new(t, f, sp, func_id, lib_id))
+	if (is_entry_only && !entry_is_new(t, f, sp, func_id, lib_id))
 		return 1;
 	t->stats[CT_STAT_ENTRIES]++;
 	f->sp = sp;
 	f->func_id = func_id;
 	f->lib_id = lib_id;
-	if (no_return && spec->flags & CT_SPEC_F_UNLOADS)
+	if (is_entry_only && spec->flags & CT_SPEC_F_UNLOADS)
 		names_forget(t->pid);
-	if (no_return && level == CT_LEVEL_COUNT) {
+	if (is_entry_only && level == CT_LEVEL_COUNT) {
 		call_count_entry(t, f, func_id);
 		entry_cost(t, func_id, &timing, cookie, may_refuse, true);
 		return 1;
@@ -376,7 +377,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		f->flags |= CT_FRAME_F_COUNTED;
 	else
 		call_number(t, f);
-	/* None: arguments are hidden, or there are none. */
+	/* None: arguments are redacted, or there are none. */
 	if (spec->word_cnt && !(spec->flags & CT_SPEC_F_TORCH) &&
 	    (level != CT_LEVEL_COUNT || spec->bytes_word))
 		read_words(ctx, f, spec);
@@ -384,7 +385,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->ioctl_ns = 0;
 	f->off_cpu_ns = t->off_cpu_ns;
 	f->operator_id = torch_enter(ctx, t, f, spec, sp);
-	if (no_return) {
+	if (is_entry_only) {
 		call_send_entry(ctx, t, f, outer, spec);
 		entry_cost(t, func_id, &timing, cookie, may_refuse, false);
 		return 1;
@@ -393,7 +394,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->timed_ns = 0;
 	f->start_ns = bpf_ktime_get_ns();
 	if (level != CT_LEVEL_COUNT)
-		inside_tell(t, f, false);
+		inproc_tell(t, f, false);
 	if (timing.ns) {
 		f->timed_ns = timing_end(&timing, f->start_ns);
 		f->found_ns = timing.found_ns;
@@ -424,7 +425,7 @@ __noinline int call_find(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib
 		return -1;
 	for (int j = CT_MAX_DEPTH - 1; j > 0; j--)
 		if (j > i && j < depth)
-			call_give_up(t, j, now, CT_CALL_F_ABANDONED);
+			call_drop_frame(t, j, now, CT_CALL_F_ABANDONED);
 	return i;
 }
 
@@ -452,7 +453,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	if (i < 0) {
 		/* What was made in a call that is known began later: it found no room for a frame.
 		 * With libraries in the processes it may have been seen by another attachment. */
-		if (!cfg.inside && !(spec->flags & CT_SPEC_F_NO_RETURN) &&
+		if (!cfg.inproc && !(spec->flags & CT_SPEC_F_NO_RETURN) &&
 		    spec->level != CT_LEVEL_OFF && t->proc_level != CT_PROC_OFF &&
 		    (!depth || sp > t->frames[0].sp))
 			t->stats[CT_STAT_ORPHANS]++;
@@ -487,7 +488,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
 		t->stats[CT_STAT_FILTERED]++;
-		inside_tell(t, f, true);
+		inproc_tell(t, f, true);
 		return;
 	}
 	ok = ct_result_is_ok(spec, result);
@@ -506,7 +507,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 }
 
 static __always_inline void return_cost(struct ct_thread *t, const struct ct_frame *f,
-					const struct timing *timing, __u64 cookie)
+					const struct timer *timing, __u64 cookie)
 {
 	__u32 ns = timing_end(timing, bpf_ktime_get_ns());
 
@@ -520,7 +521,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx) - RETURN_SP_OFF;
 	__u32 func_id = CT_COOKIE_FUNC(cookie), lib_id = CT_COOKIE_LIB(cookie);
 	__u32 tid = current_id();
-	struct timing timing;
+	struct timer timing;
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
@@ -541,7 +542,7 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 		outer->ioctl_ns += f->ioctl_ns;
 	}
 	if (f->timed_ns)
-		timing = (struct timing){.ns = now, .switches = task_switches()};
+		timing = (struct timer){.ns = now, .switches = task_switches()};
 	call_end(ctx, t, f, spec, now);
 	if (f->timed_ns)
 		return_cost(t, f, &timing, cookie);
@@ -568,7 +569,7 @@ static __always_inline void thread_end(__u32 tid)
 			 * refuses that. */
 			barrier_var(i);
 			if (i < t->depth)
-				call_give_up(t, i, now, CT_CALL_F_UNFINISHED);
+				call_drop_frame(t, i, now, CT_CALL_F_UNFINISHED);
 		}
 		t->depth = 0;
 	}
@@ -580,7 +581,7 @@ static __always_inline void thread_end(__u32 tid)
 	pid = t->pid;
 	uid = t->uid;
 	if (!bpf_map_delete_elem(&threads, &tid))
-		thread_room_give(pid, uid, CT_TABLE_THREADS);
+		thread_uncharge(pid, uid, CT_TABLE_THREADS);
 }
 
 #endif /* CT_CALL_BPF_H */

@@ -16,7 +16,7 @@ struct {
 } fn_costs SEC(".maps");
 
 /* A timing that began; ns 0: this call is not timed. */
-struct timing {
+struct timer {
 	__u64 ns, switches;
 	__u32 found_ns;
 };
@@ -30,9 +30,9 @@ static __always_inline __u64 task_switches(void)
 }
 
 /* By chance: every Nth call would be the same one each time in a program that repeats itself. */
-static __always_inline struct timing timing_begin(__u32 *left)
+static __always_inline struct timer timing_begin(__u32 *left)
 {
-	struct timing t = {};
+	struct timer t = {};
 
 	if (--*left)
 		return t;
@@ -43,7 +43,7 @@ static __always_inline struct timing timing_begin(__u32 *left)
 }
 
 /* How long it took; 0: it was not timed, or is not to be trusted. */
-static __always_inline __u32 timing_end(const struct timing *t, __u64 now)
+static __always_inline __u32 timing_end(const struct timer *t, __u64 now)
 {
 	__u64 took = now - t->ns;
 
@@ -98,7 +98,7 @@ __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 foun
  * --kernel, --sched and --torch: a program that leaves no call was timed, and stands for those that
  * were not. outside: what the kernel adds.
  */
-static __always_inline void cost_of_no_call(const struct timing *timing, __u32 tid, __u32 outside)
+static __always_inline void cost_of_no_call(const struct timer *timing, __u32 tid, __u32 outside)
 {
 	__u32 ns = timing->ns ? timing_end(timing, bpf_ktime_get_ns()) : 0;
 	struct ct_thread *t = ns ? bpf_map_lookup_elem(&threads, &tid) : NULL;

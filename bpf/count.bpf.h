@@ -20,56 +20,56 @@ static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 }
 
 /* Takes a row for a program: when there is something new to count, not at each call. */
-__noinline int row_take(__u64 life, __u32 pid, __u32 table)
+__noinline int row_take(__u64 generation, __u32 pid, __u32 table)
 {
 	__u32 least = table == CT_TABLE_COUNTS ? CT_SHARE_COUNTS : CT_SHARE_ERRORS;
-	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_owner who = {.generation = generation, .pid = pid};
 	struct ct_share *s = share_get(&who);
 
 	if (!s || table > CT_TABLE_ERRORS)
 		return 1;
 	if (s->rows[table] >= least && rows_used[table] >= cfg.rows_max[table] / 2)
 		return 1;
-	if (room_take(table, s->uid, 1))
+	if (memlimit_charge(table, s->uid, 1))
 		return 1;
 	__sync_fetch_and_add(&s->rows[table], 1);
 	return 0;
 }
 
 /* It was not needed: another thread was faster, or there was no memory. */
-__noinline int row_give_back(__u64 life, __u32 pid, __u32 table)
+__noinline int row_give_back(__u64 generation, __u32 pid, __u32 table)
 {
-	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_owner who = {.generation = generation, .pid = pid};
 	struct ct_share *s = bpf_map_lookup_elem(&shares, &who);
 
 	if (!s || table > CT_TABLE_ERRORS)
 		return 0;
 	__sync_fetch_and_sub(&s->rows[table], 1);
-	return room_give(table, s->uid);
+	return memlimit_uncharge(table, s->uid);
 }
 
 /* A thread's own row is for speed alone: no function of another program lacks one for it. */
-__noinline int own_row_take(__u64 life, __u32 pid)
+__noinline int own_row_take(__u64 generation, __u32 pid)
 {
-	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_owner who = {.generation = generation, .pid = pid};
 	struct ct_share *s = share_get(&who);
 
 	if (!s || rows_used[CT_TABLE_COUNTS] >= cfg.rows_max[CT_TABLE_COUNTS] / CT_OWN_ROWS_PART ||
-	    room_take(CT_TABLE_COUNTS, s->uid, 1))
+	    memlimit_charge(CT_TABLE_COUNTS, s->uid, 1))
 		return 1;
 	__sync_fetch_and_add(&s->own_rows, 1);
 	return 0;
 }
 
-static __always_inline void own_row_give_back(__u64 life, __u32 pid)
+static __always_inline void own_row_give_back(__u64 generation, __u32 pid)
 {
-	struct ct_owner who = {.life = life, .pid = pid};
+	struct ct_owner who = {.generation = generation, .pid = pid};
 	struct ct_share *s = bpf_map_lookup_elem(&shares, &who);
 
 	if (!s)
 		return;
 	__sync_fetch_and_sub(&s->own_rows, 1);
-	room_give(CT_TABLE_COUNTS, s->uid);
+	memlimit_uncharge(CT_TABLE_COUNTS, s->uid);
 }
 
 static __always_inline struct ct_count *row_get(const struct ct_count_key *key)
@@ -80,21 +80,21 @@ static __always_inline struct ct_count *row_get(const struct ct_count_key *key)
 	if (c)
 		return c;
 	zero = bpf_map_lookup_elem(&zero_count, &none);
-	if (!zero || (key->thread ? own_row_take(key->life, key->pid)
-				  : row_take(key->life, key->pid, CT_TABLE_COUNTS)))
+	if (!zero || (key->thread ? own_row_take(key->generation, key->pid)
+				  : row_take(key->generation, key->pid, CT_TABLE_COUNTS)))
 		return NULL;
 	if (bpf_map_update_elem(&counts, key, zero, BPF_NOEXIST)) {
 		if (key->thread)
-			own_row_give_back(key->life, key->pid);
+			own_row_give_back(key->generation, key->pid);
 		else
-			row_give_back(key->life, key->pid, CT_TABLE_COUNTS);
+			row_give_back(key->generation, key->pid, CT_TABLE_COUNTS);
 	}
 	return bpf_map_lookup_elem(&counts, key);
 }
 
 static __always_inline struct ct_count *count_get(struct ct_thread *t, __u32 func_id)
 {
-	struct ct_count_key key = {.life = t->life};
+	struct ct_count_key key = {.generation = t->generation};
 	struct ct_count *c;
 
 	/* pid, func_id and thread at once: the kernel compares words of 8 bytes, and waits for
@@ -132,15 +132,15 @@ __noinline int count_error(struct ct_thread *t, __u32 func_id, __s32 result)
 
 	if (!t)
 		return 0;
-	key.life = t->life;
+	key.generation = t->generation;
 	key.pid = t->pid;
 	key.result = is_result(key.func_id, result) ? result : CT_RESULT_OTHER;
 	n = bpf_map_lookup_elem(&errors, &key);
 	if (!n) {
-		if (row_take(key.life, key.pid, CT_TABLE_ERRORS))
+		if (row_take(key.generation, key.pid, CT_TABLE_ERRORS))
 			return 1;
 		if (bpf_map_update_elem(&errors, &key, &zero, BPF_NOEXIST))
-			row_give_back(key.life, key.pid, CT_TABLE_ERRORS);
+			row_give_back(key.generation, key.pid, CT_TABLE_ERRORS);
 		n = bpf_map_lookup_elem(&errors, &key);
 		if (!n)
 			return 1;

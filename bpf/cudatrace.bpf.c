@@ -2,11 +2,11 @@
 /*
  * The BPF side: which programs there are and where they hang. What they do is in
  *   ids.bpf.h    who a task is
- *   room.bpf.h   how much of the tables is whose
+ *   memlimit.bpf.h   how much of the tables is whose
  *   thread.bpf.h the state of a thread
  *   call.bpf.h   entry and return of CUDA functions
- *   inside.bpf.h what libraries in the processes see
- *   place.bpf.h  where a call is on the stack, and on which stack
+ *   inproc.bpf.h what libraries in the processes see
+ *   stack_class.bpf.h  where a call is on the stack, and on which stack
  *   pointee.bpf.h the memory that their arguments point to
  *   name.bpf.h   kernel names, through their handles
  *   stack.bpf.h  --stack: who made the call
@@ -32,15 +32,15 @@
 #include "ct_nv_bpf.h"
 #include "maps.bpf.h"
 #include "ids.bpf.h"
-#include "room.bpf.h"
+#include "memlimit.bpf.h"
 #include "name.bpf.h"
 #include "count.bpf.h"
 #include "cost.bpf.h"
 #include "pointee.bpf.h"
 #include "stack.bpf.h"
 #include "python.bpf.h"
-#include "place.bpf.h"
-#include "inside.bpf.h"
+#include "stack_class.bpf.h"
+#include "inproc.bpf.h"
 #include "thread.bpf.h"
 #include "torch.bpf.h"
 #include "call.bpf.h"
@@ -122,7 +122,7 @@ int ct_mmap(void *ctx)
 SEC("?kprobe")
 int ct_nv_kprobe(struct pt_regs *ctx)
 {
-	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+	struct timer timing = timing_begin(&this_cpu()->kernel_left);
 
 	nv_count_lost_return();
 	nv_probe_enter(bpf_get_attach_cookie(ctx), PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
@@ -134,7 +134,7 @@ int ct_nv_kprobe(struct pt_regs *ctx)
 SEC("?kretprobe")
 int ct_nv_kretprobe(struct pt_regs *ctx)
 {
-	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+	struct timer timing = timing_begin(&this_cpu()->kernel_left);
 	__u8 op = bpf_get_attach_cookie(ctx);
 	__s64 ret = PT_REGS_RC(ctx);
 
@@ -150,7 +150,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 	SEC("?fentry/" #func)                                                                      \
 	int ct_nv_in_##func(__u64 *ctx)                                                            \
 	{                                                                                          \
-		struct timing timing = timing_begin(&this_cpu()->kernel_left);                     \
+		struct timer timing = timing_begin(&this_cpu()->kernel_left);                      \
                                                                                                    \
 		nv_probe_enter(op, ctx[0], ctx[1], arg_cnt > 2 ? ctx[2] : 0);                      \
 		cost_of_no_call(&timing, current_id(), 0);                                         \
@@ -159,7 +159,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 	SEC("?fexit/" #func)                                                                       \
 	int ct_nv_out_##func(__u64 *ctx)                                                           \
 	{                                                                                          \
-		struct timing timing = timing_begin(&this_cpu()->kernel_left);                     \
+		struct timer timing = timing_begin(&this_cpu()->kernel_left);                      \
                                                                                                    \
 		nv_probe_exit(op, (__s64)(op == CT_NV_MMAP || op == CT_NV_OPEN ||                  \
 							  op == CT_NV_CLOSE || op == CT_NV_IOCTL   \
@@ -188,7 +188,7 @@ int ct_uvm_fentry(__u64 *ctx)
 SEC("?raw_tp/sys_enter")
 int ct_nv_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+	struct timer timing = timing_begin(&this_cpu()->kernel_left);
 
 	nv_sys_enter((struct pt_regs *)ctx->args[0], ctx->args[1]);
 	cost_of_no_call(&timing, current_id(), cost_cfg.syscall_ns);
@@ -198,7 +198,7 @@ int ct_nv_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 SEC("?raw_tp/sys_exit")
 int ct_nv_sys_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+	struct timer timing = timing_begin(&this_cpu()->kernel_left);
 
 	nv_sys_exit((struct pt_regs *)ctx->args[0], ctx->args[1]);
 	cost_of_no_call(&timing, current_id(), cost_cfg.syscall_ns);
@@ -216,7 +216,7 @@ int ct_sched_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *prev = (struct task_struct *)ctx->args[1];
 	struct task_struct *next = (struct task_struct *)ctx->args[2];
-	struct timing timing = timing_begin(&this_cpu()->kernel_left);
+	struct timer timing = timing_begin(&this_cpu()->kernel_left);
 
 	sched_switch(prev, next);
 	/* Who comes waits for it. */

@@ -15,7 +15,7 @@ volatile __u32 level_gen = 1;
 /* enum ct_proc_level of processes without a level of their own. */
 volatile __u32 default_level = CT_PROC_TRACE;
 
-/* Rows in use of the tables, and of those the users': see room.bpf.h. */
+/* Rows in use of the tables, and of those the users': see memlimit.bpf.h. */
 __u32 rows_used[CT_TABLE_CNT];
 __u32 rows_of_user[CT_TABLE_CNT][CT_USERS];
 
@@ -78,16 +78,16 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
-	__type(value, struct ct_inside);
-} inside SEC(".maps");
+	__type(value, struct ct_inproc);
+} inproc SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
-	__type(value, struct ct_held);
-} held SEC(".maps");
+	__type(value, struct ct_usage);
+} usage SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -100,10 +100,10 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, CT_COMM_PLACES);
+	__uint(max_entries, CT_COMM_LAYOUTS);
 	__type(key, __u32); /* lib_id */
-	__type(value, struct ct_comm_place);
-} comm_places SEC(".maps");
+	__type(value, struct ct_comm_layout);
+} comm_layouts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -162,8 +162,8 @@ static __always_inline void total_drop(enum ct_drop kind)
 		__sync_fetch_and_add(&t->drops[kind], 1);
 }
 
-/* See ct_life. */
-static __always_inline __u64 task_life(struct task_struct *task)
+/* See ct_generation. */
+static __always_inline __u64 task_generation(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, group_leader, start_boottime) +
 	       BPF_CORE_READ(task, group_leader, self_exec_id);

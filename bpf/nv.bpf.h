@@ -77,22 +77,22 @@ static __always_inline struct ct_nv_thread *nv_thread(__u32 pid, __u32 tid)
 {
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid), *zero;
 	__u32 key = 0, uid = current_uid();
-	int room;
+	int charged;
 
 	if (st)
 		return st;
 	zero = bpf_map_lookup_elem(&nv_zero, &key);
 	if (!zero)
 		return NULL;
-	room = thread_room_take(pid, CT_TABLE_DRIVER);
-	if (room) {
-		total_drop(room == ROOM_NOT_HIS ? CT_DROP_NV_SHARE : CT_DROP_NV);
+	charged = thread_charge(pid, CT_TABLE_DRIVER);
+	if (charged) {
+		total_drop(charged == OVER_SHARE ? CT_DROP_NV_SHARE : CT_DROP_NV);
 		return NULL;
 	}
 	bpf_map_update_elem(&nv_threads, &tid, zero, BPF_NOEXIST);
 	st = bpf_map_lookup_elem(&nv_threads, &tid);
 	if (!st) {
-		thread_room_give(pid, uid, CT_TABLE_DRIVER);
+		thread_uncharge(pid, uid, CT_TABLE_DRIVER);
 		total_drop(CT_DROP_NV);
 		return NULL;
 	}
@@ -140,7 +140,7 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	st->active = 1;
 	rec->cmd = w->cmd;
 	rec->fd = -1;
-	if (cfg.hide != CT_HIDE_ARGS) {
+	if (cfg.redact != CT_REDACT_ARGS) {
 		rec->file = (__u64)w->file;
 		rec->arg = w->arg;
 		rec->ret = w->ret;
@@ -157,7 +157,7 @@ static __always_inline int nv_enter(const struct nv_what *w)
 		rec->call_id = f->call_id;
 		rec->func_id = f->func_id;
 	}
-	if (w->op == CT_NV_IOCTL && cfg.hide != CT_HIDE_ARGS)
+	if (w->op == CT_NV_IOCTL && cfg.redact != CT_REDACT_ARGS)
 		nv_ioctl_enter(st, rec);
 	rec_begin(&rec->rec, CT_REC_NV, 0, pid, tid);
 	return 0;
@@ -190,8 +190,8 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 	rec = (struct ct_nv *)st->out;
 	rec->end_ns = bpf_ktime_get_ns();
 	if (set_ret)
-		rec->ret = nv_result(cfg.hide, rec->op, ret);
-	if (rec->op == CT_NV_IOCTL && cfg.hide != CT_HIDE_ARGS)
+		rec->ret = nv_result(cfg.redact, rec->op, ret);
+	if (rec->op == CT_NV_IOCTL && cfg.redact != CT_REDACT_ARGS)
 		nv_ioctl_exit(st, rec);
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (t && t->depth && t->depth <= CT_MAX_DEPTH && rec->call_id && rec->op == CT_NV_IOCTL) {
@@ -219,7 +219,7 @@ static __always_inline void nv_thread_end(__u32 tid)
 		nv_send(st, CT_CALL_F_UNFINISHED);
 	}
 	if (!bpf_map_delete_elem(&nv_threads, &tid))
-		thread_room_give(pid, uid, CT_TABLE_DRIVER);
+		thread_uncharge(pid, uid, CT_TABLE_DRIVER);
 }
 
 /* --- probes on the driver's entry points --- */
@@ -285,7 +285,7 @@ static __always_inline int nv_xid(void *ctx)
 	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_dev_off);
 	bpf_probe_read_kernel_str(rec.device, sizeof(rec.device), ctx + (loc & 0xffff));
 	/* It may name a process and have addresses. */
-	if (cfg.hide == CT_HIDE_NOTHING) {
+	if (cfg.redact == CT_REDACT_NOTHING) {
 		bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_msg_off);
 		bpf_probe_read_kernel_str(rec.msg, sizeof(rec.msg), ctx + (loc & 0xffff));
 	}

@@ -105,7 +105,7 @@ static __always_inline void nv_opened(struct ct_nv_thread *st, struct pt_regs *r
 	}
 	rec->dev = nv_dev_of(file, &minor);
 	rec->minor = minor;
-	if (cfg.hide != CT_HIDE_ARGS) {
+	if (cfg.redact != CT_REDACT_ARGS) {
 		rec->file = (__u64)file;
 		rec->fd = ret;
 	}

@@ -59,13 +59,13 @@ __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const s
 {
 	struct ct_comm c = {0};
 	__u64 counts[CT_COMM_COUNTS];
-	struct ct_comm_place *place;
+	struct ct_comm_layout *place;
 	__u32 lib;
 
 	if (!t || !f || !cap || off >= CT_OUT_SZ_MAX)
 		return -28;
 	lib = CT_LIB_ID(f->lib_id);
-	place = bpf_map_lookup_elem(&comm_places, &lib);
+	place = bpf_map_lookup_elem(&comm_layouts, &lib);
 	if (!place)
 		return -2;
 	c.handle = f->words[cap->arg & (CT_MAX_WORDS - 1)];

@@ -11,7 +11,7 @@ static __always_inline void send_task(__u16 kind, struct task_struct *task, __u3
 	rec_begin(&rec.rec, kind, sizeof(rec), pid, tid);
 	rec.parent_pid = parent_pid;
 	rec.exit_code = exit_code;
-	rec.life = task_life(task);
+	rec.generation = task_generation(task);
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), comm);
 	/* The last process to exit ends the trace: the reader should not sleep over it. */
 	if (!rec_send(&rec, sizeof(rec), kind == CT_REC_EXIT))
@@ -36,7 +36,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 		return 0;
 	copy = *p;
 	copy.flags &= ~CT_PID_F_STOPPED;
-	copy.life = task_life(child);
+	copy.generation = task_generation(child);
 	p = bpf_map_lookup_elem(&pids, &pid);
 	if (p) { /* its last owner's end was not seen */
 		copy.uid = p->uid;
@@ -46,7 +46,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 			total_drop(CT_DROP_PROCESSES);
 		return 0;
 	}
-	inside_fork(ppid, pid);
+	inproc_fork(ppid, pid);
 	python_fork(ppid, pid);
 	send_task(CT_REC_FORK, child, pid, pid, ppid, 0, child->comm);
 	return 0;
@@ -63,8 +63,8 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 	if (!p)
 		return 0;
 	p->level = CT_PROC_DEFAULT;
-	p->life = task_life(task);
-	inside_end(pid);
+	p->generation = task_generation(task);
+	inproc_end(pid);
 	python_end(pid);
 	names_forget(pid);
 	if (!cfg.pidns)
@@ -84,8 +84,8 @@ static __always_inline int proc_exit(struct task_struct *task)
 	nv_thread_end(tid);
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;
-	bpf_map_delete_elem(&held, &pid);
-	inside_end(pid);
+	bpf_map_delete_elem(&usage, &pid);
+	inproc_end(pid);
 	python_end(pid);
 	p = bpf_map_lookup_elem(&pids, &pid);
 	/* Of threads that exit at the same time none sees another one live. */

@@ -85,7 +85,7 @@ static __always_inline __u64 python_top(const struct ct_python *p, __u64 state)
 
 /* Where on the thread's stack the innermost frames of a state run; 0: not known. From 3.13 on the
  * last of them lies there. */
-__noinline __u64 python_place(struct ct_python *p, __u64 state)
+__noinline __u64 python_location(struct ct_python *p, __u64 state)
 {
 	__u64 frame;
 
@@ -139,7 +139,7 @@ __noinline int python_consider(struct ct_thread *t, struct ct_python *p, __u64 s
 		s->state = state;
 		return true;
 	}
-	place = python_place(p, state);
+	place = python_location(p, state);
 	if (own && s->state && (!place || !s->place))
 		s->unsure = 1;
 	if (own && (!s->state || place < s->place)) {
@@ -293,14 +293,14 @@ __noinline int python_tell(struct ct_thread *t, struct ct_python *p, __u64 code,
 	rec->function_at = user_word(code + p->code_function);
 	rec->table_at = user_word(code + p->code_table);
 	rec->file_sz = rec->function_sz = 0;
-	if (!cfg.hide) {
+	if (!cfg.redact) {
 		rec->file_sz =
 			python_copy_str(p, rec->file, sizeof(rec->file), rec->file_at, &whole);
 		rec->function_sz = python_copy_str(p, rec->function, sizeof(rec->function),
 						   rec->function_at, &whole);
 	}
 	rec->table_sz = python_copy_bytes(rec->table, sizeof(rec->table), rec->table_at, &whole);
-	if (!rec->table_sz || (!cfg.hide && (!rec->file_sz || !rec->function_sz))) {
+	if (!rec->table_sz || (!cfg.redact && (!rec->file_sz || !rec->function_sz))) {
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
@@ -319,7 +319,8 @@ static __always_inline __u32 python_id(struct ct_thread *t, struct ct_python *p,
 		*(volatile __u32 *)&python_freed[slot & ((1 << CT_PYTHON_PLACES_LOG) - 1)]);
 	slot >>= CT_PYTHON_PLACES_LOG - PYTHON_TOLD_LOG;
 	told = bpf_map_lookup_elem(&python_told, &slot);
-	key = ((code + id) * cfg.name_secret[0] + (t->life + t->pid) * cfg.name_secret[1]) & ~1ull;
+	key = ((code + id) * cfg.name_secret[0] + (t->generation + t->pid) * cfg.name_secret[1]) &
+	      ~1ull;
 	if (!told || told->newer == key || told->older == key)
 		return id;
 	if (told->newer == (key | 1) && t->stats[CT_STAT_ENTRIES] % PYTHON_TELL_RETRY)

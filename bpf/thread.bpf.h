@@ -10,26 +10,26 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 	struct ct_task rec = {};
 
 	rec_begin(&rec.rec, CT_REC_THREAD, sizeof(rec), pid, tid);
-	rec.life = task_life(bpf_get_current_task_btf());
+	rec.generation = task_generation(bpf_get_current_task_btf());
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	if (!rec_send(&rec, sizeof(rec), cfg.wake_on_thread))
 		total_drop(CT_DROP_TASK);
 }
 
 /* Its row may have been made by its first call, or by whoever has told its level. */
-static __always_inline void life_known(__u32 pid, __u64 life)
+static __always_inline void generation_known(__u32 pid, __u64 generation)
 {
 	struct ct_pid *p = bpf_map_lookup_elem(&pids, &pid);
 
-	if (p && !p->life)
-		p->life = life;
+	if (p && !p->generation)
+		p->generation = generation;
 }
 
 static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 {
 	__u32 key = 0, uid = current_uid();
 	struct ct_thread *zero, *t;
-	int room;
+	int charged;
 
 	zero = bpf_map_lookup_elem(&zero_thread, &key);
 	if (!zero)
@@ -43,15 +43,15 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 			return NULL;
 		}
 	}
-	room = thread_room_take(pid, CT_TABLE_THREADS);
-	if (room) {
-		total_drop(room == ROOM_NOT_HIS ? CT_DROP_THREADS_SHARE : CT_DROP_THREADS);
+	charged = thread_charge(pid, CT_TABLE_THREADS);
+	if (charged) {
+		total_drop(charged == OVER_SHARE ? CT_DROP_THREADS_SHARE : CT_DROP_THREADS);
 		return NULL;
 	}
 	bpf_map_update_elem(&threads, &tid, zero, BPF_NOEXIST);
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t) {
-		thread_room_give(pid, uid, CT_TABLE_THREADS);
+		thread_uncharge(pid, uid, CT_TABLE_THREADS);
 		total_drop(CT_DROP_THREADS);
 		return NULL;
 	}
@@ -60,8 +60,8 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 	t->uid = uid;
 	t->cost.mean_16 = 16ull * cost_cfg.first_ns;
 	t->cost.since_ns = bpf_ktime_get_ns();
-	t->life = task_life(bpf_get_current_task_btf());
-	life_known(pid, t->life);
+	t->generation = task_generation(bpf_get_current_task_btf());
+	generation_known(pid, t->generation);
 	send_thread(pid, tid);
 	return t;
 }

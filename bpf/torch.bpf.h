@@ -289,8 +289,8 @@ __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 i
 	barrier_var(i);
 	f = &t->frames[i & (CT_MAX_DEPTH - 1)];
 	if (f->words[0]) {
-		/* Nothing of an argument is read where arguments are hidden. */
-		if (cfg.hide != CT_HIDE_ARGS)
+		/* Nothing of an argument is read where arguments are redacted. */
+		if (cfg.redact != CT_REDACT_ARGS)
 			bpf_probe_read_user(node, sizeof(node), (void *)f->words[0]);
 		key.distance = node[0] ? node[0] - ip : 0;
 	} else {

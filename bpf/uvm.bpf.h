@@ -22,7 +22,7 @@ static __always_inline __u64 uvm_u64(const void *data, int field)
 /* uvm_perf_event_notify(events, id, data): called for each, whether or not anybody listens. */
 static __always_inline int nv_uvm(__u32 event, const void *data)
 {
-	bool hidden = cfg.hide == CT_HIDE_ARGS;
+	bool redacted = cfg.redact == CT_REDACT_ARGS;
 	struct ct_uvm rec = {};
 	__u64 id = current_id();
 
@@ -30,7 +30,7 @@ static __always_inline int nv_uvm(__u32 event, const void *data)
 		rec.op = CT_UVM_MIGRATION;
 		rec.dst = uvm_u32(data, CT_UVM_MIG_DST);
 		rec.src = uvm_u32(data, CT_UVM_MIG_SRC);
-		if (!hidden) {
+		if (!redacted) {
 			rec.address = uvm_u64(data, CT_UVM_MIG_ADDRESS);
 			rec.bytes = uvm_u64(data, CT_UVM_MIG_BYTES);
 		}
@@ -38,12 +38,12 @@ static __always_inline int nv_uvm(__u32 event, const void *data)
 	} else if (event == cfg.uvm_fault_id) {
 		rec.op = CT_UVM_FAULT;
 		rec.dst = uvm_u32(data, CT_UVM_FAULT_PROC);
-		if (rec.dst && !hidden) { /* a GPU's */
+		if (rec.dst && !redacted) { /* a GPU's */
 			const void *entry = (const void *)uvm_u64(data, CT_UVM_FAULT_ENTRY);
 
 			rec.address = uvm_u64(entry, CT_UVM_ENTRY_ADDRESS);
 		} else if (!rec.dst) {
-			if (!hidden)
+			if (!redacted)
 				rec.address = uvm_u64(data, CT_UVM_FAULT_CPU_VA);
 			rec.is_write = uvm_u32(data, CT_UVM_FAULT_CPU_WRITE) & 0xff;
 		}

@@ -277,7 +277,7 @@ struct ct_thread {
 	__u32 pid, tid;
 	__u32 depth;	       /* frames in use */
 	__u32 uid;	       /* whose row it is */
-	__u64 life;	       /* ct_count.h */
+	__u64 generation;      /* ct_count.h */
 	__u64 next_id, end_id; /* call ids are taken from a shared counter in blocks */
 	__u64 off_cpu_ns;      /* --sched: so far */
 	__u64 off_since_ns;    /* not 0: not running since then */
@@ -329,22 +329,22 @@ struct ct_pid {
 	__u32 level; /* enum ct_proc_level */
 	__u32 uid;   /* whose row it is */
 	__u32 pad;
-	__u64 life; /* ct_count.h; 0: nothing was seen of it yet */
+	__u64 generation; /* ct_count.h; 0: nothing was seen of it yet */
 };
 /* Of which processes may that be? */
-enum ct_inside_of {
-	CT_INSIDE_NONE = 0,
-	CT_INSIDE_ALL = 1,  /* of all: what is not known to be so is about to be */
-	CT_INSIDE_SOME = 2, /* of those that ask for it: the rest makes no difference to them */
+enum ct_inproc_of {
+	CT_INPROC_NONE = 0,
+	CT_INPROC_ALL = 1,  /* of all: what is not known to be so is about to be */
+	CT_INPROC_SOME = 2, /* of those that ask for it: the rest makes no difference to them */
 };
 /* Value of the `inside` map, keyed by process id: a library in the process (ct_shm.h) records some
  * of its calls. */
-struct ct_inside {
+struct ct_inproc {
 	__u64 alive;  /* address of a word in the process: not 0 when it does */
 	__u32 forked; /* what its parent had: it records the first call itself, whatever the word is
 		       */
 	__u32 pad;
-	__u64 is_inside[CT_MAX_FUNCS / 64]; /* calls of which functions */
+	__u64 is_inproc[CT_MAX_FUNCS / 64]; /* calls of which functions */
 };
 /* Stop it when it maps a library that is not in `known_libs`. Children inherit it. */
 #define CT_PID_F_STOP_ON_LIB 1
@@ -359,15 +359,15 @@ struct ct_lib_key {
 };
 _Static_assert(sizeof(struct ct_lib_key) == 16, "ct_lib_key is part of the ABI");
 
-/* Value of the `comm_places` map, keyed by library id: where in this libnccl's communicators hash
+/* Value of the `comm_layouts` map, keyed by library id: where in this libnccl's communicators hash
  * and ranks are, and how often which collective was made. */
-struct ct_comm_place {
+struct ct_comm_layout {
 	__u32 off; /* of the hash */
 	__u32 version;
 	__u32 counts_off; /* of CT_COMM_COUNTS numbers of 64 bits; 0: not known */
 	__u32 reserved;
 };
-#define CT_COMM_PLACES 256
+#define CT_COMM_LAYOUTS 256
 
 /* Names that libraries' files begin with, of all families, with the NUL. */
 #define CT_STEMS_MAX 20
@@ -386,7 +386,7 @@ struct ct_cfg {
 	__u32 filter_uid; /* 1: only processes of the user uid */
 	__u32 uid;
 	__u64 min_duration_ns;
-	__u32 hide;	      /* enum ct_hide */
+	__u32 redact;	      /* enum ct_redact */
 	__u64 name_secret[2]; /* by which told names are known; odd, random */
 	__u64 user_secret;    /* ct_user_slot(); odd, random */
 	__u32 wake_on_thread; /* --stack: the reader looks at a process while it still lives */
@@ -398,8 +398,8 @@ struct ct_cfg {
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 	__u32 python;	   /* --python */
 	__u32 torch;	   /* --torch */
-	__u32 inside;	   /* enum ct_inside_of: libraries in processes record calls, too */
-	__u32 begins_func; /* CT_INSIDE_SOME: who calls it begins to use the driver (ct_enter) */
+	__u32 inproc;	   /* enum ct_inproc_of: libraries in processes record calls, too */
+	__u32 begins_func; /* CT_INPROC_SOME: who calls it begins to use the driver (ct_enter) */
 	__u32 fair;	   /* 1: programs of all users are traced, and share the tables */
 	__u32 rows_max[CT_TABLE_CNT];		     /* sizes of the tables; 0: not filled */
 	__u64 results[CT_APIS_MAX][CT_RESULT_WORDS]; /* a bit for each result with a name */

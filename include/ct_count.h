@@ -75,7 +75,7 @@ static inline __u64 ct_hist_floor(__u32 i)
  * began, in nanoseconds since boot, and how often it and its ancestors ran a program. Of the same
  * id the later one is larger, and larger by one after an exec. What is counted of a new program
  * must not be taken for the last one's, whose end is read later. */
-typedef __u64 ct_life;
+typedef __u64 ct_generation;
 
 /* Threads of a process that count the same function wait for each other's cache line: from so many
  * times on that another thread was there in between, a thread counts in rows of its own. */
@@ -85,7 +85,7 @@ typedef __u64 ct_life;
 
 /* Key of the `counts` map. */
 struct ct_count_key {
-	ct_life life;
+	ct_generation generation;
 	__u32 pid;
 	__u16 func_id;
 	__u16 thread; /* 0: row of all threads; n: of those whose number is n - 1 modulo CT_SPREAD
@@ -109,7 +109,7 @@ _Static_assert(48 + sizeof(struct ct_count_key) + sizeof(struct ct_count) + 8 <=
 
 /* Key of the `errors` map; its values are numbers of counted calls. */
 struct ct_error_key {
-	ct_life life;
+	ct_generation generation;
 	__u32 pid;
 	__u32 func_id;
 	__s32 result; /* or CT_RESULT_OTHER */
@@ -145,7 +145,7 @@ enum ct_table {
 
 /* Key of the `shares` map: a program that has rows of the first two. */
 struct ct_owner {
-	ct_life life;
+	ct_generation generation;
 	__u32 pid;
 	__u32 zero;
 };
@@ -158,7 +158,7 @@ struct ct_share {
 };
 
 /* Value of the `held` map, keyed by process id: rows of CT_TABLE_THREADS and CT_TABLE_DRIVER. */
-struct ct_held {
+struct ct_usage {
 	__u32 rows[2];
 };
 

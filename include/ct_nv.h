@@ -128,7 +128,7 @@ struct ct_ctxsw {
 	__u64 end_ns;
 	__u64 missed;  /* records of the driver's log that are missing right before */
 	__u32 minor;   /* N of /dev/nvidiaN */
-	__u32 context; /* number of a channel; 0: hidden */
+	__u32 context; /* number of a channel; 0: redacted */
 	char gpu[16];  /* PCI address */
 	char comm[16]; /* of the process; empty: not known */
 };

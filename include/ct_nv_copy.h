@@ -183,11 +183,11 @@ NV_INLINE void nv_ioctl_exit(struct ct_nv_thread *st, struct ct_nv *rec)
 }
 
 /* A descriptor and an address are no results, but for what they say: it went well. */
-NV_INLINE __s64 nv_result(__u32 hide, __u8 op, __s64 ret)
+NV_INLINE __s64 nv_result(__u32 redact, __u8 op, __s64 ret)
 {
 	int failed = ret < 0 && ret >= -CT_MAX_ERRNO;
 
-	if (hide == CT_HIDE_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
+	if (redact == CT_REDACT_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
 		return 0;
 	return ret;
 }

@@ -115,12 +115,12 @@ _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
 /* What begins a communicator of NCCL 2.21 and later (ncclComm.startMagic). */
 #define CT_COMM_MAGIC 0x0280028002800280ull
 
-/* NCCL counts what it launched by function (attach/find/comm_place.h): broadcast, reduce,
+/* NCCL counts what it launched by function (attach/find/comm_layout.h): broadcast, reduce,
  * all-gather, reduce-scatter, all-reduce. */
 #define CT_COMM_COUNTS 5
 
 /* The pointee CT_CAP_COMM: what lies in a communicator, from hash to nvml_device in this order,
- * where struct ct_comm_place says. */
+ * where struct ct_comm_layout says. */
 struct ct_comm {
 	__u64 handle, magic;
 	__u64 hash; /* the same in all of its ranks */
@@ -136,7 +136,7 @@ struct ct_task {
 	__u32 parent_pid; /* CT_REC_FORK: who made it (rec.pid is the child) */
 	__s32 exit_code;  /* CT_REC_EXIT: as in wait status */
 	char comm[16];
-	__u64 life; /* ct_count.h; of the new program for CT_REC_EXEC */
+	__u64 generation; /* ct_count.h; of the new program for CT_REC_EXEC */
 };
 _Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
 
@@ -245,7 +245,7 @@ enum ct_drop {
 	CT_DROP_CTXSW = 11,
 	/* Of processes that trace themselves for a daemon: calls that their library, or what is in
 	 * its place, reports as lost. Whatever it says, the others are exact. */
-	CT_DROP_INSIDE = 12,
+	CT_DROP_INPROC = 12,
 	/* Ring full: the begin of a call, or its end, that calls of the library may be made in.
 	 * Those have no parent then; the call itself is another record. */
 	CT_DROP_BEGIN = 13,

@@ -138,7 +138,7 @@ struct ct_shm_set {
 	__u32 fn_cnt;	    /* ids below it have a name, or are free */
 	__u32 others_level; /* enum ct_proc_level: of processes without a level, not 0 */
 	__u32 ended;   /* 1: nothing is wanted any more; the library puts back what it changed */
-	__u32 hide;    /* enum ct_hide */
+	__u32 redact;  /* enum ct_redact */
 	__u64 beat_ns; /* the tracer is alive: at least once a second */
 	__u64 min_duration_ns;
 	/* When a level of a function or of a process was set last, a process was added, or ended
@@ -253,7 +253,7 @@ struct ct_shm {
 	__s64 clock_offset_ns;		     /* the tracer's: of the process's time namespace */
 	__u64 ring_off, ring_sz, counts_off; /* from the slot's beginning; ring_sz a power of two */
 	/* The tracer's, when it has been told of a libnccl. */
-	struct ct_comm_place comm_place;
+	struct ct_comm_layout comm_layout;
 	/* The library's: calls that found no slot. */
 	__u64 no_slot_cnt;
 	struct ct_shm_gpu gpu;

@@ -34,10 +34,10 @@
 
 /* What is not even read, so that it can be in no output: ct_cfg.hide, and specs that ask for less.
  */
-enum ct_hide {
-	CT_HIDE_NOTHING = 0,
-	CT_HIDE_STRINGS = 1, /* of the program: names of kernels and files, sources, options */
-	CT_HIDE_ARGS = 2,    /* strings, and all arguments of calls and of system calls */
+enum ct_redact {
+	CT_REDACT_NOTHING = 0,
+	CT_REDACT_STRINGS = 1, /* of the program: names of kernels and files, sources, options */
+	CT_REDACT_ARGS = 2,    /* strings, and all arguments of calls and of system calls */
 };
 
 enum ct_cap_kind {

@@ -64,7 +64,7 @@ bool collector_is_name(const char *name)
 	return !strncmp(name, NAME_BEGIN, strlen(NAME_BEGIN));
 }
 
-struct starting {
+struct start_args {
 	char paths[5][PATH_MAX];
 	char collect[128];
 	char *argv[7];
@@ -77,7 +77,7 @@ static bool find_self(const struct object *o, void *arg)
 {
 	static const char *const behind[] = {"cudatrace", "../../bin/cudatrace",
 					     "../bin/cudatrace"};
-	struct starting *s = arg;
+	struct start_args *s = arg;
 	const char *slash;
 
 	if (!object_has(o, inject_thunks, false, false))
@@ -105,7 +105,7 @@ static bool is_ours(const char *var)
 /* The one that stays. It runs in our memory until it has become another program. */
 static int run(void *arg)
 {
-	struct starting *s = arg;
+	struct start_args *s = arg;
 	int null;
 
 	sys(SYS_setsid);
@@ -129,12 +129,12 @@ static int make(void *arg)
 	char *stack = (char *)arg - STACK_SZ;
 
 	if (sys_clone_vfork(run, stack, arg) < 0)
-		((struct starting *)arg)->failed = true;
+		((struct start_args *)arg)->failed = true;
 	sys(SYS_exit, 0);
 	return 0;
 }
 
-static void fill(struct starting *s, const char *name)
+static void fill(struct start_args *s, const char *name)
 {
 	const char *out = env_get(CT_ENV_OUT), *kernel = env_get(CT_ENV_KERNEL);
 	size_t len = 10, n = 0;
@@ -174,15 +174,15 @@ static bool is_first(const char *name)
 
 int collector_start(const char *name)
 {
-	size_t size = 2 * STACK_SZ + sizeof(struct starting);
+	size_t size = 2 * STACK_SZ + sizeof(struct start_args);
 	uint64_t all = ~0ull, old;
-	struct starting *s;
+	struct start_args *s;
 	int pid, err = 0;
 	char *mem = sys_map(size, 0);
 
 	if (!mem)
 		return -ENOMEM;
-	s = (struct starting *)(mem + 2 * STACK_SZ);
+	s = (struct start_args *)(mem + 2 * STACK_SZ);
 	fill(s, name);
 	/* No handler of the program's may run in the processes that share its memory. */
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);

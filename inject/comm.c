@@ -136,7 +136,7 @@ static cold unsigned copy_safe(const struct words *w)
 int comm_read(struct thread *t, const struct call *call, const struct ct_cap *cap, bool ok,
 	      struct ct_comm *c)
 {
-	const struct ct_comm_place place = inject_process->shm->comm_place;
+	const struct ct_comm_layout place = inject_process->shm->comm_layout;
 	const size_t len = offsetof(struct ct_comm, version) - offsetof(struct ct_comm, hash);
 	uint64_t counts[CT_COMM_COUNTS], at = call_word(call, cap->arg);
 	struct words w;

@@ -179,14 +179,14 @@ void libc_setup(void)
 	inject_libc.page_size = inject_libc.auxv ? inject_libc.auxv(AT_PAGESZ) : 4096;
 }
 
-struct each {
+struct each_ctx {
 	bool (*fn)(const struct object *o, void *arg);
 	void *arg;
 };
 
 static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct each *e = arg;
+	struct each_ctx *e = arg;
 	struct object o;
 
 	if (size < offsetof(struct dl_phdr_info, dlpi_phnum) + sizeof(info->dlpi_phnum))
@@ -197,7 +197,7 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
 {
-	struct each e = {fn, arg};
+	struct each_ctx e = {fn, arg};
 
 	return inject_libc.objects && inject_libc.objects(on_object, &e);
 }
@@ -314,14 +314,14 @@ const ElfW(Sym) * object_symbol(const struct object *o, const char *name)
 	return o->hash ? by_hash(o, name) : NULL;
 }
 
-struct wanted {
+struct symbol_query {
 	const char *name;
 	void *p;
 };
 
 static bool has(const struct object *o, void *arg)
 {
-	struct wanted *w = arg;
+	struct symbol_query *w = arg;
 	const ElfW(Sym) *s = object_symbol(o, w->name);
 
 	if (s)
@@ -337,7 +337,7 @@ static bool libc_part_has(const struct object *o, void *arg)
 
 void *libc_symbol(const char *name)
 {
-	struct wanted w = {name, NULL};
+	struct symbol_query w = {name, NULL};
 
 	if (libc.dyn && !has(&libc, &w))
 		objects_each(libc_part_has, &w);
@@ -346,7 +346,7 @@ void *libc_symbol(const char *name)
 
 void *global_symbol(const char *name)
 {
-	struct wanted w = {name, NULL};
+	struct symbol_query w = {name, NULL};
 
 	objects_each(has, &w);
 	return w.p;

@@ -43,7 +43,7 @@
 #define VERSION_MIN 18
 #define VERSION_BAD 22
 
-struct asked {
+struct gpu_query {
 	uint64_t ns;
 	uint32_t correlation, tid;
 };
@@ -54,7 +54,7 @@ static struct {
 	struct cupti cupti;
 	void *subscriber;
 	int pid;
-	struct asked *calls;
+	struct gpu_query *calls;
 	uint8_t *bufs[BUFS_MAX];
 	size_t valid[BUFS_MAX];
 	uint64_t free, full; /* a bit each */
@@ -106,7 +106,7 @@ static uint64_t call_now(const struct thread *t)
 static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_call *c)
 {
 	const struct thread *t = this_thread();
-	struct asked *a;
+	struct gpu_query *a;
 
 	if (c->site != CUPTI_API_ENTER)
 		return;
@@ -122,7 +122,7 @@ static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_ca
 /* The call of that number, if it has not made room for another. */
 static bool call_of(uint32_t correlation, uint64_t *ns, uint32_t *tid)
 {
-	const struct asked *a = &gpu.calls[correlation & ((1u << CALLS_LOG) - 1)];
+	const struct gpu_query *a = &gpu.calls[correlation & ((1u << CALLS_LOG) - 1)];
 
 	if (__atomic_load_n(&a->correlation, __ATOMIC_ACQUIRE) != correlation)
 		return false;
@@ -285,13 +285,13 @@ static uint64_t send_name(struct thread *t, const char *name)
 /* Once for each that something ran on; numbers are small. Before what ran on it. */
 static void send_device(struct thread *t, uint32_t device)
 {
-	uint32_t hide = inject_process->set->hide;
+	uint32_t redact = inject_process->set->redact;
 	struct ct_device d;
 
-	if (device >= 64 || gpu.devices >> device & 1 || hide == CT_HIDE_ARGS)
+	if (device >= 64 || gpu.devices >> device & 1 || redact == CT_REDACT_ARGS)
 		return;
 	gpu.devices |= 1ull << device;
-	device_ask(&d, device, hide == CT_HIDE_NOTHING);
+	device_ask(&d, device, redact == CT_REDACT_NOTHING);
 	d.rec.tid = t->tid;
 	/* It is sent with the next one. */
 	if (!send(t, &d.rec))
@@ -300,7 +300,7 @@ static void send_device(struct thread *t, uint32_t device)
 
 static void on_record(struct thread *t, const struct cupti_record *r)
 {
-	uint32_t hide = inject_process->set->hide;
+	uint32_t redact = inject_process->set->redact;
 	struct ct_gpu_run g = {
 		.rec = {.size = sizeof(g), .kind = CT_REC_GPU_RUN},
 		.correlation = r->correlation,
@@ -325,9 +325,9 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 		g.rec.tid = tid;
 		g.call_ns = call_ns;
 	}
-	if (hide != CT_HIDE_ARGS)
+	if (redact != CT_REDACT_ARGS)
 		g.bytes = r->bytes;
-	if (hide == CT_HIDE_NOTHING && r->name)
+	if (redact == CT_REDACT_NOTHING && r->name)
 		g.name_id = send_name(t, r->name);
 	send(t, &g.rec);
 }
@@ -389,7 +389,7 @@ static const int kinds[] = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND
 			    CUPTI_ACTIVITY_KIND_MEMSET};
 #define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
 
-static void let_go(void)
+static void release(void)
 {
 	for (unsigned i = 0; i < KIND_CNT; i++)
 		gpu.cupti.ActivityDisable(kinds[i]);
@@ -441,7 +441,7 @@ static void *work(void *arg)
 		take(t);
 		__atomic_store_n(&told()->given, 1, __ATOMIC_RELEASE);
 	}
-	let_go();
+	release();
 	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -524,7 +524,7 @@ static enum ct_cupti_state enable(uint32_t mode)
 
 static bool memory(void)
 {
-	gpu.calls = sys_map(sizeof(struct asked) << CALLS_LOG, MAP_POPULATE);
+	gpu.calls = sys_map(sizeof(struct gpu_query) << CALLS_LOG, MAP_POPULATE);
 	if (!gpu.calls)
 		return false;
 	for (unsigned i = 0; i < BUFS_BEGIN; i++) {
@@ -560,7 +560,7 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 			return state;
 		state = failed("pthread_create", err);
 	}
-	let_go();
+	release();
 	return state;
 }
 

@@ -183,10 +183,10 @@ static void **slot_find(const struct object *lib, const struct func *f)
 }
 
 /* Before anything leads to its thunk. */
-static void hook_set(uint32_t i, uint32_t func_id, void *real, void *past)
+static void hook_set(uint32_t i, uint32_t func_id, void *real, void *bypass)
 {
 	inject_hooks[i].func_id = func_id;
-	inject_hooks[i].past = past;
+	inject_hooks[i].bypass = bypass;
 	inject_hooks[i].real = real;
 }
 
@@ -276,14 +276,14 @@ void *hook_answer(void *p)
 }
 
 /* past: a way past its probe; NULL: it has none. */
-static void hook_pointer(uint32_t hook, uint32_t id, void *past, struct hooked_cnt *cnt)
+static void hook_pointer(uint32_t hook, uint32_t id, void *bypass, struct hooked_cnt *cnt)
 {
 	void *entry = funcs[hook].entry;
 	uint32_t i = table_at(entry);
 
 	inject_is_hooked[id / 64] |= 1ull << (id % 64);
 	cnt->pointers++;
-	hook_set(hook, id, entry, past ? past : entry);
+	hook_set(hook, id, entry, bypass ? bypass : entry);
 	if (table[i].entry)
 		return;
 	table[i].hook = hook;
@@ -377,7 +377,7 @@ bool hook_named(const struct ct_shm_set *set, const struct object *lib, const ch
 		struct hooked_cnt *cnt)
 {
 	struct func f = {0};
-	void *past;
+	void *bypass;
 
 	if (!pin(lib))
 		return false;
@@ -387,11 +387,11 @@ bool hook_named(const struct ct_shm_set *set, const struct object *lib, const ch
 		if (!name || strncmp(name, prefix, strlen(prefix)) || !find(lib, name, &f) ||
 		    id >= more)
 			continue;
-		past = set->probed ? skip_new(lib, f.entry) : NULL;
-		if (set->probed && !past)
+		bypass = set->probed ? bypass_new(lib, f.entry) : NULL;
+		if (set->probed && !bypass)
 			continue;
 		funcs[id] = f;
-		hook_pointer(id, id, past, cnt);
+		hook_pointer(id, id, bypass, cnt);
 	}
 	return cnt->pointers;
 }

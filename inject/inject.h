@@ -152,7 +152,7 @@ static inline bool is_quiet(void)
 }
 /* Of this thread: its slot; of which process.alive; calls until a slot is looked for again. And
  * what a call is going to write, to be fetched at once: nothing else is done by these pointers. */
-struct me {
+struct tls {
 	struct thread *t;
 	uint32_t gen, wait;
 	const struct ct_shm_slot *slot;
@@ -160,7 +160,7 @@ struct me {
 	const struct ct_frame *frame; /* the next call's, if it comes soon */
 	struct process *process;
 } __attribute__((aligned(64)));
-extern __thread struct me inject_me;
+extern __thread struct tls inject_me;
 /* What a function's calls are good for, beside being traced. */
 enum hook_role {
 	HOOK_NONE,
@@ -168,16 +168,16 @@ enum hook_role {
 	HOOK_FREES,   /* a communicator of NCCL's, its first argument: comm.c */
 };
 struct hook {
-	void *real; /* what the thunk calls. NULL: the function is not hooked */
-	void *past; /* the same, past its probe if it has one (skip_new()), for calls that are
-		     * recorded here, or off */
+	void *real;   /* what the thunk calls. NULL: the function is not hooked */
+	void *bypass; /* the same, past its probe if it has one (bypass_new()), for calls that are
+		       * recorded here, or off */
 	/* The settings' changed_ns at which its calls are off: while that is so, thunk.S goes past,
 	 * and nothing else is done. 0: not so. */
 	uint64_t off_ns;
 	uint32_t role; /* enum hook_role */
 	uint32_t func_id;
 } __attribute__((aligned(32)));
-_Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, past) == 8 &&
+_Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, bypass) == 8 &&
 		       offsetof(struct hook, off_ns) == 16,
 	       "see thunk.S");
 /* A function of the first libcuda, and of other libraries, has the one of its id. Those of a second
@@ -198,12 +198,12 @@ extern char inject_thunks[];
 void *inject_enter(struct call *call);
 void inject_exit(struct call *call, uint64_t result);
 uint64_t inject_now(void);
-bool inject_elsewhere(const struct thread *t, uint64_t sp, uint64_t outer_sp);
+bool inject_on_other_stack(const struct thread *t, uint64_t sp, uint64_t outer_sp);
 /* Is somebody who stands there called from a signal handler that came into what has set the mark?
  * Not so if that was left by a longjmp. */
 static inline bool is_within(const struct thread *t, uint64_t sp, uint64_t mark)
 {
-	return mark && (sp < mark || inject_elsewhere(t, sp, mark));
+	return mark && (sp < mark || inject_on_other_stack(t, sp, mark));
 }
 /* Where a function stands. */
 #define PLACE ((uintptr_t)__builtin_frame_address(0))
@@ -375,11 +375,11 @@ void comm_free_end(uint64_t comm);
 int comm_read(struct thread *t, const struct call *call, const struct ct_cap *cap, bool ok,
 	      struct ct_comm *c);
 
-/* skip.c */
-#define SKIP_MAX 64
-#define SKIP_SZ	 8
+/* bypass.c */
+#define BYPASS_MAX 64
+#define BYPASS_SZ  8
 /* A way to call a function of that object without its probe; NULL: there is none. */
-void *skip_new(const struct object *o, const void *entry);
+void *bypass_new(const struct object *o, const void *entry);
 
 /* process.c */
 /* From the environment, when the library is loaded. False: the process is not to be traced. */

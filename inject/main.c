@@ -17,17 +17,17 @@
 #define OWN_NAME "libcudatrace-inject"
 
 /* thunk.S */
-struct real {
+struct real_fns {
 	void *(*dlsym)(void *handle, const char *name);
 	void *prctl, *syscall;
 };
-extern struct real inject_real;
+extern struct real_fns inject_real;
 
 static bool wanted;
 static const char *chain;
 
 /* What programs would call without this library, for thunk.S; NULL: not looked for yet. */
-struct real inject_real;
+struct real_fns inject_real;
 
 void inject_find_real(void);
 void inject_find_real(void)
@@ -112,14 +112,14 @@ void *inject_dlsym(void *handle, const char *name)
 	return answer;
 }
 
-struct loaded {
+struct load_ctx {
 	struct object lib; /* libcuda behind us, dyn NULL: none */
 	bool own, nccl;
 };
 
 static bool is_behind(const struct object *o, void *arg)
 {
-	struct loaded *l = arg;
+	struct load_ctx *l = arg;
 
 	l->own |= object_has(o, inject_thunks, false, false);
 	l->nccl |= l->own && nccl_is_lib(o);
@@ -147,7 +147,7 @@ static void leave_to_profiler(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	struct loaded l = {0};
+	struct load_ctx l = {0};
 
 	libc_setup();
 	/* Another libc than glibc: no program of it has NVIDIA's driver. */

@@ -85,7 +85,7 @@ static int dev_of(const struct process *p, int fd, uint16_t *minor)
 
 /* --- records --- */
 
-struct what {
+struct syscall_args {
 	uint64_t arg;
 	uint32_t cmd;
 	int fd;
@@ -120,12 +120,12 @@ cold void nv_unfinished(struct thread *t, uint64_t now)
 	send(t, CT_CALL_F_UNFINISHED);
 }
 
-static void fill(const struct process *p, struct thread *t, const struct what *w, int dev,
+static void fill(const struct process *p, struct thread *t, const struct syscall_args *w, int dev,
 		 uint16_t minor)
 {
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
-	bool hidden = p->set->hide == CT_HIDE_ARGS;
+	bool redacted = p->set->redact == CT_REDACT_ARGS;
 	uint32_t depth = ct_shm_depth(s);
 
 	memset(rec, 0, sizeof(*rec));
@@ -133,8 +133,8 @@ static void fill(const struct process *p, struct thread *t, const struct what *w
 	rec->rec.kind = CT_REC_NV;
 	rec->rec.tid = t->tid;
 	rec->cmd = w->cmd;
-	rec->fd = hidden ? -1 : w->fd;
-	rec->arg = hidden ? 0 : w->arg;
+	rec->fd = redacted ? -1 : w->fd;
+	rec->arg = redacted ? 0 : w->arg;
 	rec->minor = minor;
 	rec->dev = dev;
 	rec->op = w->op;
@@ -145,12 +145,12 @@ static void fill(const struct process *p, struct thread *t, const struct what *w
 		rec->func_id = s->frames[depth - 1].func_id;
 	}
 	t->nv_call = rec->call_id;
-	if (w->op == CT_NV_IOCTL && !hidden)
+	if (w->op == CT_NV_IOCTL && !redacted)
 		nv_ioctl_enter(&s->nv, rec);
 }
 
 /* Keeps errno. NULL: there will be no record. */
-static struct thread *enter(const struct what *w, int dev, uint16_t minor, uint64_t sp,
+static struct thread *enter(const struct syscall_args *w, int dev, uint16_t minor, uint64_t sp,
 			    uint64_t began)
 {
 	struct process *p = inject_process;
@@ -189,7 +189,7 @@ static bool is_wanted(const struct process *p)
 	return p->alive && !p->set->ended && !is_quiet();
 }
 
-static struct thread *enter_file(const struct what *w, uint64_t sp)
+static struct thread *enter_file(const struct syscall_args *w, uint64_t sp)
 {
 	const struct process *p = inject_process;
 	uint64_t began;
@@ -205,7 +205,7 @@ static struct thread *enter_file(const struct what *w, uint64_t sp)
 
 static struct thread *enter_open(const char *path, uint64_t sp)
 {
-	const struct what w = {.op = CT_NV_OPEN, .fd = -1};
+	const struct syscall_args w = {.op = CT_NV_OPEN, .fd = -1};
 	char begin[sizeof(CT_NV_PATH)] = "";
 	struct thread *t;
 	uint64_t began;
@@ -225,13 +225,13 @@ static void leave(struct thread *t, int64_t ret)
 	struct process *p = inject_process;
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
-	bool hidden = p->set->hide == CT_HIDE_ARGS;
+	bool redacted = p->set->redact == CT_REDACT_ARGS;
 	uint32_t depth = ct_shm_depth(s);
 	uint64_t ended, done;
 
 	rec->end_ns = thread_now(p, t);
-	rec->ret = nv_result(p->set->hide, rec->op, ret);
-	if (rec->op == CT_NV_IOCTL && !hidden)
+	rec->ret = nv_result(p->set->redact, rec->op, ret);
+	if (rec->op == CT_NV_IOCTL && !redacted)
 		nv_ioctl_exit(&s->nv, rec);
 	if (rec->op == CT_NV_IOCTL && rec->call_id && depth && depth <= CT_MAX_DEPTH) {
 		s->frames[depth - 1].ioctl_cnt++;
@@ -247,7 +247,7 @@ static void leave(struct thread *t, int64_t ret)
 static bool is_opened(const struct process *p, struct ct_nv *rec, int fd)
 {
 	rec->dev = fd < 0 ? CT_NV_OTHER : dev_of(p, fd, &rec->minor);
-	if (fd >= 0 && p->set->hide != CT_HIDE_ARGS)
+	if (fd >= 0 && p->set->redact != CT_REDACT_ARGS)
 		rec->fd = fd;
 	return rec->dev;
 }
@@ -285,7 +285,7 @@ enum { IOCTL, CLOSE, MMAP, MMAP64, OPEN, OPEN64, OPENAT, OPENAT64 };
 
 static int on_ioctl(int fd, unsigned long cmd, void *arg)
 {
-	const struct what w = {(uintptr_t)arg, cmd, fd, CT_NV_IOCTL};
+	const struct syscall_args w = {(uintptr_t)arg, cmd, fd, CT_NV_IOCTL};
 	struct thread *t = enter_file(&w, PLACE);
 	int ret = REAL(IOCTL, int (*)(int, unsigned long, ...))(fd, cmd, arg);
 
@@ -295,7 +295,7 @@ static int on_ioctl(int fd, unsigned long cmd, void *arg)
 
 static int on_close(int fd)
 {
-	const struct what w = {.fd = fd, .op = CT_NV_CLOSE};
+	const struct syscall_args w = {.fd = fd, .op = CT_NV_CLOSE};
 	struct thread *t = enter_file(&w, PLACE);
 	int ret = REAL(CLOSE, int (*)(int))(fd);
 
@@ -306,7 +306,7 @@ static int on_close(int fd)
 #define ON_MMAP(name, NAME)                                                                        \
 	static void *on_##name(void *addr, size_t len, int prot, int flags, int fd, off_t off)     \
 	{                                                                                          \
-		const struct what w = {.arg = len, .fd = fd, .op = CT_NV_MMAP};                    \
+		const struct syscall_args w = {.arg = len, .fd = fd, .op = CT_NV_MMAP};            \
 		struct thread *t = enter_file(&w, PLACE);                                          \
 		void *p = REAL(NAME, void *(*)(void *, size_t, int, int, int, off_t))(             \
 			addr, len, prot, flags, fd, off);                                          \

@@ -55,20 +55,20 @@ static bool is_safe(const struct thread *t, uint64_t sp, uint64_t addr, size_t l
 }
 
 /* How far a plain load may be trusted. */
-enum trust {
+enum read_trust {
 	TRUST_NOTHING,
 	TRUST_USED, /* a call that went well has just read there, or written */
 };
 
 static bool is_direct(const struct thread *t, uint64_t sp, uint64_t addr, size_t len,
-		      enum trust trust)
+		      enum read_trust trust)
 {
 	return (trust == TRUST_USED && addr / PAGE == (addr + len - 1) / PAGE) ||
 	       is_safe(t, sp, addr, len);
 }
 
 static int read_trusted(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len,
-			enum trust trust)
+			enum read_trust trust)
 {
 	if (!len)
 		return 0;
@@ -86,14 +86,14 @@ int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, si
 
 /* 0 or -EFAULT */
 static int read_mem(const struct thread *t, const struct call *call, void *to, uint64_t addr,
-		    size_t len, enum trust trust)
+		    size_t len, enum read_trust trust)
 {
 	return read_trusted(t, call->sp, to, addr, len, trust);
 }
 
 /* Length with the NUL, which a string that was cut has not; or -EFAULT. */
 static int read_str(const struct thread *t, const struct call *call, char *to, uint64_t addr,
-		    size_t size, enum trust trust)
+		    size_t size, enum read_trust trust)
 {
 	size_t n = size, len;
 
@@ -116,7 +116,7 @@ static int read_str(const struct thread *t, const struct call *call, char *to, u
 
 /* Where a pointee is, as cap_locate() of bpf/pointee.bpf.h. */
 static int locate(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		  enum trust trust, uint64_t *addr, uint32_t *len)
+		  enum read_trust trust, uint64_t *addr, uint32_t *len)
 {
 	uint64_t p = call_word(call, cap->arg), counter;
 	uint32_t count = 1;
@@ -164,7 +164,7 @@ struct launch_extra {
 
 /* As extra_read() of bpf/pointee.bpf.h. */
 static int read_extra(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		      enum trust trust, uint32_t *to)
+		      enum read_trust trust, uint32_t *to)
 {
 	struct launch_extra e;
 	uint64_t size, at = call_word(call, cap->arg);
@@ -180,7 +180,7 @@ static int read_extra(const struct thread *t, const struct call *call, const str
 
 /* Reads one pointee; its length, or -errno. */
 static int pointee(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		   enum trust trust, uint8_t *to)
+		   enum read_trust trust, uint8_t *to)
 {
 	uint64_t addr;
 	uint32_t len;
@@ -202,7 +202,7 @@ hot uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call
 {
 	for (; i < CT_MAX_CAPS && i < spec->cap_cnt; i++) {
 		const struct ct_cap *cap = &spec->caps[i];
-		enum trust trust = TRUST_NOTHING;
+		enum read_trust trust = TRUST_NOTHING;
 		int n;
 
 		if (cap->flags & CT_CAP_F_ON_SUCCESS) {

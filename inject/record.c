@@ -8,7 +8,7 @@
  */
 #include "record.h"
 
-__thread struct me inject_me;
+__thread struct tls inject_me;
 struct hook inject_hooks[CT_MAX_FUNCS];
 
 /* --- records --- */
@@ -319,10 +319,10 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
 	call->depth = ct_shm_depth(s);
-	if (call->depth && likely(is_inside(t, call->depth, call->sp))) {
+	if (call->depth && likely(is_inproc(t, call->depth, call->sp))) {
 		outer = call->depth;
 	} else if (unlikely(call->depth)) {
-		outer = calls_settle(p, t, call->sp);
+		outer = calls_unwind_stale(p, t, call->sp);
 		call->depth = ct_shm_depth(s);
 	}
 	if (unlikely(call->depth >= CT_MAX_DEPTH)) {
@@ -408,7 +408,7 @@ hot void *inject_enter(struct call *call)
 			process_end();
 		} else {
 			enter(p, t, call);
-			return hook->past;
+			return hook->bypass;
 		}
 	}
 	return hook->real;
@@ -431,7 +431,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	bool forgets = true, sent = true;
 
 	if (unlikely(ct_shm_depth(s) > call->depth + 1))
-		calls_give_up(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
+		calls_drop_frames(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
 	if (unlikely(f->ioctl_cnt && call->depth))
 		ioctls_add(f - 1, f);
 	if (f->flags & CT_FRAME_F_COUNTED) {

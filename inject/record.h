@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Frames and records of calls: what record.c and left.c share, most of it on every call's way. */
+/* Frames and records of calls: what record.c and stale_frames.c share, most of it on every call's
+ * way. */
 #ifndef INJECT_RECORD_H
 #define INJECT_RECORD_H
 
@@ -12,7 +13,7 @@ static inline bool is_own_stack(const struct thread *t, uint64_t sp)
 	return sp - t->stack_lo < t->stack_hi - t->stack_lo;
 }
 
-/* Calls that are no farther from each other are on one stack (bpf/place.bpf.h). */
+/* Calls that are no farther from each other are on one stack (bpf/stack_class.bpf.h). */
 #define SAME_STACK_SZ (12 << 10)
 
 /* What the call's thunk has on the stack, and its return address: a function that was called after
@@ -33,7 +34,7 @@ static inline bool is_there(const struct thread *t, uint32_t depth)
 }
 
 /* Is a call that has this stack pointer certainly made in that of the innermost frame? */
-static inline bool is_inside(const struct thread *t, uint32_t depth, uint64_t sp)
+static inline bool is_inproc(const struct thread *t, uint32_t depth, uint64_t sp)
 {
 	uint64_t outer_sp;
 
@@ -158,12 +159,12 @@ static inline void depth_set(struct ct_shm_slot *s, uint32_t depth)
 			 __ATOMIC_RELEASE);
 }
 
-/* left.c: calls that will not return any more. */
-#define ELSEWHERE -1
+/* stale_frames.c: calls that will not return any more. */
+#define OTHER_STACK -1
 /* Depth of the frame that a call with this stack pointer is in, and 1; or ELSEWHERE. Gives up
  * frames of calls that were left without returning. */
-cold int calls_settle(struct process *p, struct thread *t, uint64_t sp);
+cold int calls_unwind_stale(struct process *p, struct thread *t, uint64_t sp);
 /* Gives up all frames above depth. */
-void calls_give_up(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags);
+void calls_drop_frames(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags);
 
 #endif /* INJECT_RECORD_H */

@@ -254,7 +254,7 @@ cold struct thread *thread_begin(uint64_t sp)
 		p = inject_process;
 	}
 	if (inject_me.gen != p->alive)
-		inject_me = (struct me){.gen = p->alive, .process = p};
+		inject_me = (struct tls){.gen = p->alive, .process = p};
 	t = inject_me.t;
 	if (t)
 		goto out;

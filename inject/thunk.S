@@ -11,7 +11,7 @@
  */
 #define PR_SET_SECCOMP 22
 #define HOOK_LOG       5 /* struct hook */
-#define HOOK_PAST      8
+#define HOOK_BYPASS      8
 #define HOOK_OFF_NS    16
 #define SET_CHANGED_NS 40 /* struct ct_shm_set */
 
@@ -60,7 +60,7 @@ cudatrace_thunk:
 	mov	SET_CHANGED_NS(%r10), %r10
 	cmp	HOOK_OFF_NS(%r11), %r10
 	jne	1f
-	jmp	*HOOK_PAST(%r11)
+	jmp	*HOOK_BYPASS(%r11)
 1:	lea	inject_hooks(%rip), %r10
 	sub	%r10, %r11
 	shr	$HOOK_LOG, %r11d
@@ -128,13 +128,13 @@ cudatrace_thunk:
 	.size	cudatrace_thunk, . - cudatrace_thunk
 	.text
 
-	/* skip.c: instructions that functions begin with, and a jump to what follows them there. */
+	/* bypass.c: instructions that functions begin with, and a jump to what follows them there. */
 	.bss
 	.p2align 3
 	.globl	inject_skip_to
 	.hidden	inject_skip_to
 	.type	inject_skip_to, @object
-	.size	inject_skip_to, 64 * 8	/* SKIP_MAX */
+	.size	inject_skip_to, 64 * 8	/* BYPASS_MAX */
 inject_skip_to:
 	.zero	64 * 8
 	.text
@@ -294,7 +294,7 @@ cudatrace_thunk:
 	ldr	x11, [x10, #HOOK_OFF_NS]
 	cmp	x9, x11
 	b.ne	1f
-	ldr	x16, [x10, #HOOK_PAST]
+	ldr	x16, [x10, #HOOK_BYPASS]
 	br	x16
 1:	stp	x29, x30, [sp, #-16]!
 	.cfi_def_cfa_offset 16

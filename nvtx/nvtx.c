@@ -178,13 +178,13 @@ static const char *narrow(char to[NARROW_SZ], const wchar_t *text)
 	return to;
 }
 
-struct narrowed {
+struct narrow_event {
 	struct attributes a;
 	char text[NARROW_SZ];
 };
 
 /* The same event with narrow text. */
-static const struct attributes *narrow_event(struct narrowed *to, const struct attributes *a)
+static const struct attributes *narrow_event(struct narrow_event *to, const struct attributes *a)
 {
 	if (!a || a->message_type != MESSAGE_WIDE)
 		return a;
@@ -197,13 +197,13 @@ static const struct attributes *narrow_event(struct narrowed *to, const struct a
 
 #define EVENT(name)                                                                                \
 	{                                                                                          \
-		struct narrowed n;                                                                 \
+		struct narrow_event n;                                                             \
                                                                                                    \
 		return CALL(name)(narrow_event(&n, a));                                            \
 	}
 #define DOMAIN_EVENT(name)                                                                         \
 	{                                                                                          \
-		struct narrowed n;                                                                 \
+		struct narrow_event n;                                                             \
                                                                                                    \
 		return CALL(name)(domain, narrow_event(&n, a));                                    \
 	}

@@ -7,7 +7,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/relay.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 /* A standard descriptor that is closed would become something of ours, which the trace or a message
  * is then written into. In its place one that takes nothing; to programs that we start it is closed
@@ -41,13 +41,13 @@ int main(int argc, char **argv)
 		    "run chmod ug-s, and use sudo or setcap (docs/SECURITY.md)");
 		return EXIT_FAILURE;
 	}
-	rights_lower();
+	privs_lower();
 	opts__parse(&o, argc, argv);
 	verb = verb_row(o.verb);
 	/* Privileges that our file lends are for tracing. */
 	if (!(verb->flags & VERB_RIGHTS) || o.check_config)
-		rights_drop();
-	rights_raise();
+		privs_drop();
+	privs_raise();
 	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
 	/* The entry point of a container. */
 	if (o.trace.argv)

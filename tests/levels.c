@@ -54,11 +54,11 @@ static enum ct_proc_level proc_level(const char *name)
 static struct fn_level fn_level(const char *name, unsigned one_of)
 {
 	static const char *const names[] = {"trace", "sample", "count", "off"};
-	struct fn_level l = {.level = CT_LEVEL_COUNT, .one_of = one_of, .no_return = true};
+	struct fn_level l = {.level = CT_LEVEL_COUNT, .one_of = one_of, .entry_only = true};
 
 	if (!strcmp(name, "entries"))
 		return l;
-	l.no_return = false;
+	l.entry_only = false;
 	for (int i = 0; i < 4; i++) {
 		l.level = i;
 		if (!strcmp(name, names[i]))

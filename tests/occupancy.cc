@@ -10,7 +10,7 @@
 #include <random>
 
 extern "C" {
-#include "report/work/occupancy.h"
+#include "report/kernels/occupancy.h"
 }
 
 // Shared memory of a multiprocessor in KiB: CUDA C++ Programming Guide 13.0, as in occupancy.c.

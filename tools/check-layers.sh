@@ -88,15 +88,15 @@ layer == "record" && match($0, /(bpf_object|bpf_program|bpf_link|bpf_map__)[a-z_
 	printf "%s:%d: record/ may use libbpf for the ring only, not %s)\n", FILENAME, FNR, substr($0, RSTART, RLENGTH)
 	bad = 1
 }
-# What waits for a target is read by util/reader*.c alone, and attach/probe/holders.c, in a process that ends itself.
-FILENAME !~ /^src\/(util\/reader|attach\/probe\/holders)/ && (/process_vm_readv/ || /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root)["\/]/ && /open\(/) {
+# What waits for a target is read by util/reader*.c alone, and attach/probe/mmap_lock.c, in a process that ends itself.
+FILENAME !~ /^src\/(util\/reader|attach\/probe\/mmap_lock)/ && (/process_vm_readv/ || /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root)["\/]/ && /open\(/) {
 	printf "%s:%d: a target can make this wait for ever; use util/reader.h\n", FILENAME, FNR
 	bad = 1
 }
 # Paths are often made a line before: whoever names them must know the reader.
 FNR == 1 { file_reads = 0 }
 /util\/reader\.h"/ { file_reads = 1 }
-FILENAME !~ /^src\/(util\/reader|attach\/probe\/holders)/ && !file_reads && /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root|exe)/ {
+FILENAME !~ /^src\/(util\/reader|attach\/probe\/mmap_lock)/ && !file_reads && /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root|exe)/ {
 	printf "%s:%d: a target can make this wait for ever; use util/reader.h\n", FILENAME, FNR
 	bad = 1
 }

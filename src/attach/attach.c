@@ -47,13 +47,13 @@ struct attach *attach__open(const struct attach_opts *o)
 	libbpf_set_print(libbpf_print);
 	a->fns = o->fns;
 	a->only_pid = o->only_pid;
-	a->hide = o->hide;
+	a->redact = o->redact;
 	a->quotas = o->quotas;
 	a->force = o->force;
-	a->inside = o->inside == CT_INSIDE_ALL;
+	a->inproc = o->inproc == CT_INPROC_ALL;
 	if (a->quotas)
 		a->quotas->of[QUOTA_FUNCTIONS].max = ATTACH_STUB_FUNC - fnset__cnt(a->fns);
-	a->watch = (struct watch){-1, -1, -1};
+	a->watch = (struct watch_fds){-1, -1, -1};
 	a->rings_fd = -1;
 	if (watch__open(&a->watch))
 		warn("cannot watch probed files for writes: %s: raise the limits of open files "
@@ -96,7 +96,7 @@ static void set_flags(struct ct_pid *p, uint32_t flags)
 
 int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
 {
-	int ret = room__set_process(a, pid, set_flags, flags);
+	int ret = memlimit__set_process(a, pid, set_flags, flags);
 
 	if (ret)
 		err("cannot trace process %d: %s", pid, strerror(-ret));
@@ -105,7 +105,7 @@ int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
 
 /* Of a libnccl: what collectives say of their communicator without it is no more than its address.
  */
-static void tell_comm_place(struct attach *a, const struct lib_entry *e, const struct elf_lib *elf)
+static void send_comm_layout(struct attach *a, const struct lib_entry *e, const struct elf_lib *elf)
 {
 	uint32_t id = e->lib.id;
 
@@ -115,7 +115,7 @@ static void tell_comm_place(struct attach *a, const struct lib_entry *e, const s
 		info("%s: cannot find the ranks in its communicators: collectives of different "
 		     "processes are not joined",
 		     e->lib.path);
-	else if (bpf_map__update_elem(a->skel->maps.comm_places, &id, sizeof(id), &elf->comm,
+	else if (bpf_map__update_elem(a->skel->maps.comm_layouts, &id, sizeof(id), &elf->comm,
 				      sizeof(elf->comm), BPF_ANY))
 		info("%s: too many NCCL libraries: its communicators are not read", e->lib.path);
 	else
@@ -148,13 +148,13 @@ int attach_lib__put_on(struct attach *a, struct lib_entry *e)
 		ret = 0;
 	} else {
 		attach_lib__take_ids(a, e, elf);
-		tell_comm_place(a, e, elf);
+		send_comm_layout(a, e, elf);
 		attach_torch__take(a, e, elf);
 		e->owner = ++a->newest_owner;
-		e->places = places__new(a, elf, &e->lib, e->owner, NULL);
-		ret = e->places ? levels__fill(a) : -ENOMEM;
-		if (e->places)
-			return ret ?: attach_places(a, e, fd);
+		e->sites = probe_sites__new(a, elf, &e->lib, e->owner, NULL);
+		ret = e->sites ? levels__fill(a) : -ENOMEM;
+		if (e->sites)
+			return ret ?: attach_sites(a, e, fd);
 	}
 	elf_lib__free(elf);
 	return ret;

@@ -27,16 +27,16 @@ struct attach_opts {
 	uid_t uid;
 	bool kernel; /* --kernel */
 	bool sched;  /* --sched */
-	enum ct_inside_of
-		inside; /* libraries in processes record calls, too: attach__set_inside() */
+	enum ct_inproc_of
+		inproc; /* libraries in processes record calls, too: attach__set_inproc() */
 	bool stacks;	/* functions marked FNSET_STACK have stacks */
 	bool python;	/* those marked FNSET_PYTHON have Python frames: attach__set_python() */
 	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
-	enum ct_hide hide;
+	enum ct_redact redact;
 	uint32_t counts_max;   /* a process and a function that are counted: rows; 0: 65536 */
 	uint32_t errors_max;   /* with an error code; 0: codes of counted calls are not kept */
-	uint32_t inside_max;   /* processes in which libraries do; 0: as tasks_max */
+	uint32_t inproc_max;   /* processes in which libraries do; 0: as tasks_max */
 	uint32_t tasks_max;    /* processes, threads, and threads in the driver; 0: 65536 */
 	struct quotas *quotas; /* of libraries and their functions; NULL: no bounds */
 	bool force;   /* also files that others may write to where we would hear of it too late */
@@ -70,13 +70,14 @@ unsigned attach__live_pids(struct attach *a, pid_t *pids, unsigned max);
 
 /* Which life of the process runs (ct_count.h), and its level; 0: it is not followed, or has run no
  * program yet. */
-void attach__process(struct attach *a, pid_t pid, ct_life *life, enum ct_proc_level *level);
+void attach__process(struct attach *a, pid_t pid, ct_generation *generation,
+		     enum ct_proc_level *level);
 /* What a library in the process records no program here does, as long as the word at the process's
  * address alive is not 0, or until another program runs there. in NULL: nothing any more. false:
  * there is no room. */
-bool attach__set_inside(struct attach *a, pid_t pid, const struct ct_inside *in);
+bool attach__set_inproc(struct attach *a, pid_t pid, const struct ct_inproc *in);
 /* A process that calls it begins to use the driver: it works before all others, and takes long.
- * Where libraries are in some of the processes (CT_INSIDE_SOME), its beginning is told: ct_enter.
+ * Where libraries are in some of the processes (CT_INPROC_SOME), its beginning is told: ct_enter.
  */
 #define ATTACH_BEGINS "cuInit"
 
@@ -145,12 +146,13 @@ const struct attach_lib *attach__lib_at(const struct attach *a, unsigned i);
  * (CT_PID_F_STOP_ON_LIB). prepare: nothing but that. false: not with this mechanism, or it cannot
  * be done now.
  */
-bool attach__narrow(struct attach *a, unsigned lib_id, const uint64_t *inside, bool prepare);
-bool attach__is_narrow(const struct attach *a, unsigned lib_id);
+bool attach__detach_covered(struct attach *a, unsigned lib_id, const uint64_t *inproc,
+			    bool prepare);
+bool attach__covered_off(const struct attach *a, unsigned lib_id);
 /* There is a process of which all calls are seen by probes: says which are not. */
 void attach__uprobes_alone(struct attach *a, unsigned lib_id);
 /* Puts them on again. */
-void attach__widen(struct attach *a, unsigned lib_id);
+void attach__reattach(struct attach *a, unsigned lib_id);
 
 /* Files that are written to in place: what lies at the places of our probes will be something else.
  */

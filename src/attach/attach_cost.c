@@ -376,9 +376,9 @@ static int attach_stubs(struct attach *a, const struct links_req *req)
 	return ret < 0 ? ret : -EOPNOTSUPP;
 }
 
-int stubs__attach(struct attach *a, bool no_return)
+int stubs__attach(struct attach *a, bool entry_only)
 {
-	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0, 0) | (no_return ? CT_COOKIE_F_ENTRY : 0);
+	uint64_t cookie = CT_COOKIE(ATTACH_STUB_FUNC, 0, 0) | (entry_only ? CT_COOKIE_F_ENTRY : 0);
 	uint64_t cookies[] = {cookie, cookie};
 	struct links_req req = {
 		.owner = STUB_OWNER,
@@ -388,7 +388,7 @@ int stubs__attach(struct attach *a, bool no_return)
 		.cookies = cookies,
 		.cnt = 2,
 		.group_cnt =
-			{[LINKS_RETURN] = no_return ? 0 : 2, [LINKS_ENTRY] = no_return ? 2 : 0},
+			{[LINKS_RETURN] = entry_only ? 0 : 2, [LINKS_ENTRY] = entry_only ? 2 : 0},
 		/* Who runs our executable is not to find a breakpoint in it: valgrind takes what
 		 * lies there for the program's. */
 		.pid = getpid(),
@@ -520,7 +520,8 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 		return;
 	}
 	measure_pairs(a, bare, cost, &cfg, &w);
-	/* What a call costs whose return is left alone for its stack's sake: bpf/place.bpf.h. */
+	/* What a call costs whose return is left alone for its stack's sake: bpf/stack_class.bpf.h.
+	 */
 	if (a->mech == MECH_SESSION) {
 		measure_entries(a, bare, cost, cfg.base_ns);
 	} else if (entries) {

@@ -35,7 +35,7 @@ static int take_id(struct attach *a, const char *symbol, struct quota_share *sha
 void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf)
 {
 	struct quota_share share = {0};
-	unsigned left_out = 0;
+	unsigned excluded = 0;
 
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
 		int id = fnset__find(a->fns, elf->syms[i].name);
@@ -43,16 +43,16 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 		if (id >= 0 && !fnset__is_generic(a->fns, id))
 			continue;
 		id = take_id(a, elf->syms[i].name, &share);
-		left_out += id < 0;
+		excluded += id < 0;
 		if (id < 0 || e->held[id / 8] & 1 << id % 8)
 			continue;
 		fnset__hold(a->fns, id);
 		e->held[id / 8] |= 1 << id % 8;
 	}
-	if (left_out)
+	if (excluded)
 		warn("%s: %u exported %s not traced: the table of functions is full", e->lib.path,
-		     left_out,
-		     noun(left_out, "function that cudatrace does not know is",
+		     excluded,
+		     noun(excluded, "function that cudatrace does not know is",
 			  "functions that cudatrace does not know are"));
 }
 
@@ -148,8 +148,8 @@ void attach_lib__free(struct attach *a, struct lib_entry *e)
 		free(e->lib.refused[j]);
 	free(e->lib.refused);
 	free(e->lib.path);
-	if (e->places)
-		places__free(e->places);
+	if (e->sites)
+		probe_sites__free(e->sites);
 	free(e);
 }
 
@@ -231,7 +231,7 @@ static void drop_lib(struct attach *a, unsigned i)
 	/* While its probes are there its inode's number is not given to another file. */
 	attach_lib__forget_keys(a, e);
 	attach_lib__take_off_soon(a, e);
-	bpf_map__delete_elem(a->skel->maps.comm_places, &e->lib.id, sizeof(e->lib.id), 0);
+	bpf_map__delete_elem(a->skel->maps.comm_layouts, &e->lib.id, sizeof(e->lib.id), 0);
 	dbg("%s: nobody uses it any more: taken off", e->lib.path);
 	attach_lib__give_ids(a, e);
 	attach_lib__free(a, e);
@@ -247,7 +247,7 @@ unsigned attach__drop_idle(struct attach *a,
 	for (unsigned i = a->lib_cnt; i-- > 0 && before - a->lib_cnt < DROPS_MAX;) {
 		struct attach_lib *lib = &a->libs[i]->lib;
 
-		if (is_used(ctx, lib) || a->libs[i]->places)
+		if (is_used(ctx, lib) || a->libs[i]->sites)
 			lib->idle = false;
 		else if (lib->idle)
 			drop_lib(a, i);

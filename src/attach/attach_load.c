@@ -93,8 +93,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,
 		.min_duration_ns = o->min_duration_ns,
-		.hide = o->hide,
-		.inside = o->inside,
+		.redact = o->redact,
+		.inproc = o->inproc,
 		.begins_func = fnset__find(o->fns, ATTACH_BEGINS),
 	};
 	uint64_t start_ns = now_ns();
@@ -110,7 +110,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		return -errno;
 	choose_programs(a);
 	levels__prepare(&cfg, o->fns);
-	room__prepare(a->skel, &cfg, o);
+	memlimit__prepare(a->skel, &cfg, o);
 	nv__prepare(a->skel, &cfg, o, how);
 	a->skel->rodata->cfg = cfg;
 	ret = bpf_map__reuse_fd(a->skel->maps.rings, a->rings_fd);
@@ -126,7 +126,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 	if (!ret)
 		ret = rings__end(a);
 	if (!ret && how != NV_PROBE_AUTO)
-		ret = nv__fill_plans(a->skel, o->abi, o->hide);
+		ret = nv__fill_plans(a->skel, o->abi, o->redact);
 	if (how == NV_PROBE_TRACEPOINT)
 		a->bare_syscall_ns = syscall__time();
 	if (!ret)

@@ -16,7 +16,7 @@
 #include "cudatrace.skel.h"
 
 /* What of a library is to be probed: parallel arrays. */
-struct places {
+struct probe_sites {
 	uint64_t *offs, *cookies;
 	const char **names;
 	unsigned cnt, group_cnt[LINKS_GROUP_CNT];
@@ -27,13 +27,13 @@ struct places {
 
 struct lib_entry {
 	struct attach_lib lib;
-	struct places *places; /* until the kernel has said what came of them */
+	struct probe_sites *sites; /* until the kernel has said what came of them */
 	struct layer_file file;
 	struct file_watch watch;
 	unsigned owner;			  /* of its links */
-	unsigned rest_owner;		  /* not 0: of those that stay: attach__narrow() */
+	unsigned rest_owner;		  /* not 0: of those that stay: attach__detach_covered() */
 	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
-	bool narrow;			  /* there are no others */
+	bool covered_off;		  /* there are no others */
 	bool said_refused;
 	bool off;     /* somebody writes to it: no probes, attached anew from due_ns on */
 	bool late;    /* we were told afterwards */
@@ -74,7 +74,7 @@ struct attach {
 	enum nv_probe kernel_probe;
 	struct fnset *fns;
 	pid_t only_pid;
-	enum ct_hide hide;
+	enum ct_redact redact;
 	unsigned spec_cnt; /* functions whose spec the kernel has */
 	int *ring_fds;	   /* one for each processor */
 	unsigned ring_cnt;
@@ -88,13 +88,13 @@ struct attach {
 	unsigned newest_owner;
 	struct lib_key *keys; /* oldest first */
 	unsigned key_cnt;
-	struct watch watch;
+	struct watch_fds watch;
 	struct torch_file *torch_files; /* --torch: of each libtorch_cpu that was there */
 	unsigned torch_file_cnt;
 	struct python_file python_files[ATTACH_PYTHON_FILES_MAX];
 	unsigned python_file_cnt;
 	bool force;
-	bool inside; /* nearly all calls are seen by libraries in the processes */
+	bool inproc; /* nearly all calls are seen by libraries in the processes */
 	struct quotas *quotas;
 };
 
@@ -105,13 +105,13 @@ void attach_torch__free(struct attach *a);
 /* attach_python.c: takes its probe off a file that somebody is about to write. */
 void attach_python__follow_writes(struct attach *a);
 void attach_python__free(struct attach *a);
-/* attach_places.c. Takes elf over; functions in left_out (NULL: none) have no places. NULL: no
+/* attach_sites.c. Takes elf over; functions in excluded (NULL: none) have no places. NULL: no
  * memory. */
-struct places *places__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,
-			   unsigned turn, const uint64_t *left_out);
-void places__free(struct places *p);
+struct probe_sites *probe_sites__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,
+				     unsigned turn, const uint64_t *excluded);
+void probe_sites__free(struct probe_sites *p);
 /* The places of e; 0, or -errno after reporting. -EINPROGRESS: attach__late() will say. */
-int attach_places(struct attach *a, struct lib_entry *e, int fd);
+int attach_sites(struct attach *a, struct lib_entry *e, int fd);
 
 /* attach_load.c. Both say what is wrong. */
 int attach__load(struct attach *a, const struct attach_opts *o);
@@ -128,15 +128,15 @@ void rings__close(struct attach *a);
 
 /* levels.c: which results have a name, and which files are looked for. Before loading. */
 void levels__prepare(struct ct_cfg *cfg, const struct fnset *fns);
-/* room.c: sizes of the tables that programs fill. Before loading. */
-void room__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
+/* memlimit.c: sizes of the tables that programs fill. Before loading. */
+void memlimit__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o);
 /* A row that was its user's has gone. */
-void room__give(struct attach *a, enum ct_table table, uid_t uid);
+void memlimit__uncharge(struct attach *a, enum ct_table table, uid_t uid);
 /* The process's row is made if need be, and set. -ENOSPC: there is no room, or none for its user.
  */
-int room__set_process(struct attach *a, uint32_t pid, void (*set)(struct ct_pid *p, uint32_t value),
-		      uint32_t value);
-void room__drop_process(struct attach *a, uint32_t pid);
+int memlimit__set_process(struct attach *a, uint32_t pid,
+			  void (*set)(struct ct_pid *p, uint32_t value), uint32_t value);
+void memlimit__drop_process(struct attach *a, uint32_t pid);
 /* attach_libs.c. NULL: none, no room. */
 struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key);
 struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
@@ -150,18 +150,18 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
 int attach_lib__put_on(struct attach *a, struct lib_entry *e);
 /* attach_written.c: the same, when nobody writes to it; fd: the first time, else -1. */
 int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
-/* attach_inside.c: its links go, all of them; what links__close() says, or soon. */
+/* attach_inproc.c: its links go, all of them; what links__close() says, or soon. */
 int attach_lib__take_off(struct attach *a, struct lib_entry *e);
 void attach_lib__take_off_soon(struct attach *a, struct lib_entry *e);
-/* Once: which functions without a probe nobody else sees. inside: as in struct ct_inside; NULL:
+/* Once: which functions without a probe nobody else sees. inside: as in struct ct_inproc; NULL:
  * they see none. */
-void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inside);
+void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc);
 /* Its probes have gone: who wants to write may. */
 void attach_lib__closed(struct attach *a, struct lib_entry *e);
 
 /* attach_cost.c: probes on functions of our own: proof that the mechanism works. 0 also when the
  * functions are not found. */
-int stubs__attach(struct attach *a, bool no_return);
+int stubs__attach(struct attach *a, bool entry_only);
 /* What a system call takes, in nanoseconds, for attach.bare_syscall_ns before its tracepoints are
  * on. */
 double syscall__time(void);

@@ -56,7 +56,7 @@ bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt)
 	return ran;
 }
 
-struct unfinished {
+struct unfinished_ctx {
 	struct attach *a;
 	void (*cb)(void *ctx, const void *rec, size_t size);
 	void *ctx;
@@ -65,7 +65,8 @@ struct unfinished {
 
 /* The same record as the BPF side makes for a thread that ends in a call (call_give_up()), with the
  * words that it was told to read and no others. */
-static void send_frame(struct unfinished *u, uint32_t tid, const struct ct_thread *t, unsigned i)
+static void send_frame(struct unfinished_ctx *u, uint32_t tid, const struct ct_thread *t,
+		       unsigned i)
 {
 	const struct ct_frame *f = &t->frames[i];
 	struct ct_call c = {0};
@@ -105,7 +106,7 @@ static void send_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 /* A system call that is in the driver, as nv_thread_end() sends it. */
 static void send_driver(void *ctx, const void *key, const void *val)
 {
-	const struct unfinished *u = ctx;
+	const struct unfinished_ctx *u = ctx;
 	/* val is a copy. */
 	struct ct_nv_thread *st = (struct ct_nv_thread *)val;
 	struct ct_nv *rec = (struct ct_nv *)st->out;
@@ -122,7 +123,7 @@ static void send_driver(void *ctx, const void *key, const void *val)
 void attach__unfinished(struct attach *a, void (*cb)(void *ctx, const void *rec, size_t size),
 			void *ctx)
 {
-	struct unfinished u = {.a = a, .cb = cb, .ctx = ctx, .now = now_ns()};
+	struct unfinished_ctx u = {.a = a, .cb = cb, .ctx = ctx, .now = now_ns()};
 
 	attach__each_thread(a, send_thread, &u);
 	map_rows__each(bpf_map__fd(a->skel->maps.nv_threads), sizeof(uint32_t),

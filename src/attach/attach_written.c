@@ -58,9 +58,9 @@ static void take_off(struct attach *a, struct lib_entry *e)
 	attach_lib__forget_keys(a, e);
 	/* The kernel may wait for somebody. */
 	e->closing = attach_lib__take_off(a, e) == -EINPROGRESS;
-	if (e->places)
-		places__free(e->places);
-	e->places = NULL;
+	if (e->sites)
+		probe_sites__free(e->sites);
+	e->sites = NULL;
 	e->lib.attached_cnt = e->lib.wanted_cnt = 0;
 	e->due_ns = now_ns() + how_long(e, now_ns());
 	e->late = e->watch.notify >= 0;
@@ -68,13 +68,13 @@ static void take_off(struct attach *a, struct lib_entry *e)
 	layer_file__read(&e->watch.seen, e->watch.fd);
 	set_off(a, e, true);
 	if (!e->closing)
-		file_watch__let_go(&e->watch, &a->watch);
+		file_watch__release(&e->watch, &a->watch);
 }
 
 void attach_lib__closed(struct attach *a, struct lib_entry *e)
 {
 	e->closing = false;
-	file_watch__let_go(&e->watch, &a->watch);
+	file_watch__release(&e->watch, &a->watch);
 }
 
 /* Nobody says when he who writes is done: when it has not changed for a second. */

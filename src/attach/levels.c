@@ -60,7 +60,7 @@ int levels__refill(struct attach *a, unsigned func_id)
 {
 	struct ct_spec spec;
 
-	fnset__spec(a->fns, func_id, a->hide, &spec);
+	fnset__spec(a->fns, func_id, a->redact, &spec);
 	return set_spec(a, func_id, &spec);
 }
 
@@ -105,7 +105,7 @@ int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 	spec.sample_below = l->one_of > 1 ? UINT32_MAX / l->one_of : UINT32_MAX;
 	spec.flags &= ~CT_SPEC_F_NO_RETURN;
 	/* Where no return program is attached, none can be switched on. */
-	if (l->no_return || fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))
+	if (l->entry_only || fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))
 		spec.flags |= CT_SPEC_F_NO_RETURN;
 	return set_spec(a, func_id, &spec);
 }
@@ -130,7 +130,7 @@ static void set_level(struct ct_pid *p, uint32_t level)
 
 int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
 {
-	int ret = room__set_process(a, pid, set_level, level);
+	int ret = memlimit__set_process(a, pid, set_level, level);
 
 	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
 	return ret;
@@ -138,7 +138,7 @@ int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
 
 void levels__forget_proc(struct attach *a, pid_t pid)
 {
-	room__drop_process(a, pid);
+	memlimit__drop_process(a, pid);
 }
 
 void levels__set_default(struct attach *a, enum ct_proc_level level)
@@ -147,40 +147,41 @@ void levels__set_default(struct attach *a, enum ct_proc_level level)
 	__atomic_add_fetch(&a->skel->data->level_gen, 1, __ATOMIC_RELEASE);
 }
 
-struct reading {
+struct read_ctx {
 	struct attach *a;
 	levels_fn fn;
 	levels_error_fn error_fn;
 	void *ctx;
-	pid_t pid;    /* only of this process; 0: of all */
-	ct_life life; /* and of this program; 0: of all */
+	pid_t pid;		  /* only of this process; 0: of all */
+	ct_generation generation; /* and of this program; 0: of all */
 	uint32_t rows;
 };
 
-static bool is_wanted(const struct reading *r, uint32_t pid, ct_life life)
+static bool is_wanted(const struct read_ctx *r, uint32_t pid, ct_generation generation)
 {
-	return (!r->pid || pid == (uint32_t)r->pid) && (!r->life || life == r->life);
+	return (!r->pid || pid == (uint32_t)r->pid) &&
+	       (!r->generation || generation == r->generation);
 }
 
 static void read_count(void *ctx, const void *key, const void *val)
 {
-	struct reading *r = ctx;
+	struct read_ctx *r = ctx;
 
 	r->fn(r->ctx, key, val);
 }
 
 void levels__read(struct attach *a, levels_fn fn, void *ctx)
 {
-	struct reading r = {.a = a, .fn = fn, .ctx = ctx};
+	struct read_ctx r = {.a = a, .fn = fn, .ctx = ctx};
 
 	map_rows__each(bpf_map__fd(a->skel->maps.counts), sizeof(struct ct_count_key),
 		       sizeof(struct ct_count), read_count, &r);
 }
 
 /* How many rows a program has, and whose they are. */
-static struct ct_share share_of(struct attach *a, pid_t pid, ct_life life)
+static struct ct_share share_of(struct attach *a, pid_t pid, ct_generation generation)
 {
-	const struct ct_owner who = {.life = life, .pid = pid};
+	const struct ct_owner who = {.generation = generation, .pid = pid};
 	struct ct_share s = {0};
 
 	bpf_map_lookup_elem(bpf_map__fd(a->skel->maps.shares), &who, &s);
@@ -189,32 +190,32 @@ static struct ct_share share_of(struct attach *a, pid_t pid, ct_life life)
 
 /* A row that was read last makes room. */
 static void drop_row(struct attach *a, enum ct_table table, const void *key, pid_t pid,
-		     ct_life life)
+		     ct_generation generation)
 {
 	int fd =
 		bpf_map__fd(table == CT_TABLE_COUNTS ? a->skel->maps.counts : a->skel->maps.errors);
 
 	if (!bpf_map_delete_elem(fd, key))
-		room__give(a, table, share_of(a, pid, life).uid);
+		memlimit__uncharge(a, table, share_of(a, pid, generation).uid);
 }
 
 static void take_count(void *ctx, const void *key, const void *val)
 {
 	const struct ct_count_key *k = key;
-	struct reading *r = ctx;
+	struct read_ctx *r = ctx;
 
-	if (!is_wanted(r, k->pid, k->life))
+	if (!is_wanted(r, k->pid, k->generation))
 		return;
 	r->fn(r->ctx, k, val);
-	drop_row(r->a, CT_TABLE_COUNTS, k, k->pid, k->life);
+	drop_row(r->a, CT_TABLE_COUNTS, k, k->pid, k->generation);
 	r->rows++;
 }
 
-void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx)
+void levels__take(struct attach *a, pid_t pid, ct_generation generation, levels_fn fn, void *ctx)
 {
-	struct reading r = {.a = a, .fn = fn, .ctx = ctx, .pid = pid, .life = life};
-	struct ct_share share = life ? share_of(a, pid, life) : (struct ct_share){0};
-	bool all = !life || share.own_rows;
+	struct read_ctx r = {.a = a, .fn = fn, .ctx = ctx, .pid = pid, .generation = generation};
+	struct ct_share share = generation ? share_of(a, pid, generation) : (struct ct_share){0};
+	bool all = !generation || share.own_rows;
 	int fd = bpf_map__fd(a->skel->maps.counts);
 	struct ct_count c;
 
@@ -222,7 +223,7 @@ void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void 
 		map_rows__each(fd, sizeof(struct ct_count_key), sizeof(c), take_count, &r);
 	for (uint32_t id = 0; !all && id < a->spec_cnt && r.rows < share.rows[CT_TABLE_COUNTS];
 	     id++) {
-		struct ct_count_key key = {.life = life, .pid = pid, .func_id = id};
+		struct ct_count_key key = {.generation = generation, .pid = pid, .func_id = id};
 
 		if (!bpf_map_lookup_elem(fd, &key, &c))
 			take_count(&r, &key, &c);
@@ -231,14 +232,14 @@ void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void 
 
 static void read_error(void *ctx, const void *key, const void *val)
 {
-	struct reading *r = ctx;
+	struct read_ctx *r = ctx;
 
 	r->error_fn(r->ctx, key, *(const uint64_t *)val);
 }
 
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
 {
-	struct reading r = {.a = a, .error_fn = fn, .ctx = ctx};
+	struct read_ctx r = {.a = a, .error_fn = fn, .ctx = ctx};
 
 	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),
 		       sizeof(uint64_t), read_error, &r);
@@ -247,20 +248,22 @@ void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx)
 static void take_error(void *ctx, const void *key, const void *val)
 {
 	const struct ct_error_key *k = key;
-	struct reading *r = ctx;
+	struct read_ctx *r = ctx;
 
-	if (!is_wanted(r, k->pid, k->life))
+	if (!is_wanted(r, k->pid, k->generation))
 		return;
 	read_error(r, key, val);
-	drop_row(r->a, CT_TABLE_ERRORS, k, k->pid, k->life);
+	drop_row(r->a, CT_TABLE_ERRORS, k, k->pid, k->generation);
 }
 
-void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx)
+void levels__take_errors(struct attach *a, pid_t pid, ct_generation generation, levels_error_fn fn,
+			 void *ctx)
 {
-	struct reading r = {.a = a, .error_fn = fn, .ctx = ctx, .pid = pid, .life = life};
+	struct read_ctx r = {
+		.a = a, .error_fn = fn, .ctx = ctx, .pid = pid, .generation = generation};
 
 	/* The whole table is looked at. */
-	if (life && !share_of(a, pid, life).rows[CT_TABLE_ERRORS])
+	if (generation && !share_of(a, pid, generation).rows[CT_TABLE_ERRORS])
 		return;
 	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),
 		       sizeof(uint64_t), take_error, &r);
@@ -269,18 +272,18 @@ void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error
 static void drop_share(void *ctx, const void *key, const void *val)
 {
 	const struct ct_owner *who = key;
-	struct reading *r = ctx;
+	struct read_ctx *r = ctx;
 
-	if (is_wanted(r, who->pid, who->life))
+	if (is_wanted(r, who->pid, who->generation))
 		bpf_map_delete_elem(bpf_map__fd(r->a->skel->maps.shares), who);
 }
 
-void levels__forget_rows(struct attach *a, pid_t pid, ct_life life)
+void levels__forget_rows(struct attach *a, pid_t pid, ct_generation generation)
 {
-	const struct ct_owner who = {.life = life, .pid = pid};
-	struct reading r = {.a = a, .pid = pid};
+	const struct ct_owner who = {.generation = generation, .pid = pid};
+	struct read_ctx r = {.a = a, .pid = pid};
 
-	if (life)
+	if (generation)
 		drop_share(&r, &who, NULL);
 	else
 		map_rows__each(bpf_map__fd(a->skel->maps.shares), sizeof(who),
@@ -298,7 +301,7 @@ static void send_counted(uint32_t tid, struct ct_thread *t, void *ctx)
 	struct in_flight *f = ctx;
 
 	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++) {
-		const struct ct_count_key key = {t->life, t->pid, t->frames[i].func_id, 0};
+		const struct ct_count_key key = {t->generation, t->pid, t->frames[i].func_id, 0};
 
 		if (t->frames[i].flags & CT_FRAME_F_COUNTED)
 			f->fn(f->ctx, &key, &one);

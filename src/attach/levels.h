@@ -11,7 +11,7 @@
 struct fn_level {
 	enum ct_level level;
 	uint32_t one_of; /* CT_LEVEL_SAMPLE: one of so many calls is a record */
-	bool no_return;	 /* only entries are seen: cheaper, no durations, no results */
+	bool entry_only; /* only entries are seen: cheaper, no durations, no results */
 };
 
 /* 0, or -errno: -ENOENT when no function has this id. The change is seen by the next call. */
@@ -43,13 +43,14 @@ typedef void (*levels_fn)(void *ctx, const struct ct_count_key *key, const struc
 void levels__read(struct attach *a, levels_fn fn, void *ctx);
 /* The same of one process, whose program has ended, and makes room for others. life 0: of all that
  * had this process id. */
-void levels__take(struct attach *a, pid_t pid, ct_life life, levels_fn fn, void *ctx);
+void levels__take(struct attach *a, pid_t pid, ct_generation generation, levels_fn fn, void *ctx);
 /* Gets how many of them failed with one code. Those of a process that has ended: take. */
 typedef void (*levels_error_fn)(void *ctx, const struct ct_error_key *key, uint64_t cnt);
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
-void levels__take_errors(struct attach *a, pid_t pid, ct_life life, levels_error_fn fn, void *ctx);
+void levels__take_errors(struct attach *a, pid_t pid, ct_generation generation, levels_error_fn fn,
+			 void *ctx);
 /* A program whose counts and errors were taken: it holds no room any more. life 0: as above. */
-void levels__forget_rows(struct attach *a, pid_t pid, ct_life life);
+void levels__forget_rows(struct attach *a, pid_t pid, ct_generation generation);
 /* A thread as its producer sees it in this moment. */
 struct seen_thread {
 	uint32_t pid, tid;

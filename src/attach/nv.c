@@ -198,12 +198,12 @@ void nv__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct at
 	bpf_program__set_autoload(skel->progs.ct_irq_entry, o->sched);
 }
 
-int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide)
+int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_redact redact)
 {
 	struct ct_nv_row rows[CT_NV_PLANS_MAX];
 	struct ct_nv_params params[CT_NV_PARAMS_MAX];
-	unsigned cnt = nv_plan_rows(abi, hide, rows, CT_NV_PLANS_MAX),
-		 param_cnt = nv_plan_param_rows(abi, hide, params, CT_NV_PARAMS_MAX);
+	unsigned cnt = nv_plan_rows(abi, redact, rows, CT_NV_PLANS_MAX),
+		 param_cnt = nv_plan_param_rows(abi, redact, params, CT_NV_PARAMS_MAX);
 	int ret = 0;
 
 	for (unsigned i = 0; i < cnt && i < CT_NV_PLANS_MAX && !ret; i++)

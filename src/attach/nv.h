@@ -14,7 +14,7 @@
 void nv__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		 enum nv_probe how);
 /* After load, before anything is attached. Reports its own errors. */
-int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_hide hide);
+int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_redact redact);
 /* Returns how many entry points are probed, or -errno. */
 int nv__attach(struct cudatrace_bpf *skel, enum nv_probe how);
 /* What to try for AUTO, best first; returns how many. */

@@ -114,7 +114,7 @@ static int open_picture(struct report_cmd *c, unsigned i, const struct trace_inf
 	}
 	c->pictures[i] = sink__open(pictures[i].id, path, info);
 	if (c->pictures[i] && c->o->trace.max_file &&
-	    sink__split(c->pictures[i], path, c->o->trace.max_file, info)) {
+	    sink__segment(c->pictures[i], path, c->o->trace.max_file, info)) {
 		sink__close(c->pictures[i], NULL);
 		c->pictures[i] = NULL;
 	}
@@ -245,9 +245,9 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	sum.bad_record_cnt += c->end.bad_record_cnt;
 	sum.lines_lost += c->end.lines_lost;
 	sum.cost_ns += c->end.cost_ns;
-	if (c->end.busiest_share > sum.busiest_share) {
-		sum.busiest_share = c->end.busiest_share;
-		sum.busiest_tid = c->end.busiest_tid;
+	if (c->end.max_thread_overhead > sum.max_thread_overhead) {
+		sum.max_thread_overhead = c->end.max_thread_overhead;
+		sum.max_overhead_tid = c->end.max_overhead_tid;
 	}
 	/* Whose the cost is, is said of one trace. */
 	if (c->end_cnt > 1)

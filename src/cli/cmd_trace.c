@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "cmd.h"
 
-#include "here.h"
+#include "quickstart.h"
 #include "trace/session.h"
 #include "util/log.h"
 
@@ -18,7 +18,7 @@ static bool has_target(const struct opts *o)
 int cmd_trace(const struct opts *o)
 {
 	if (o->bare)
-		return here__print();
+		return quickstart__print();
 	if (!has_target(o)) {
 		err("no target: add a command, -p PID, or -a for every process");
 		return EXIT_USAGE;

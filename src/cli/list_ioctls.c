@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "trace/facts.h"
+#include "trace/hostinfo.h"
 #include "list.h"
 #include "text/numbers.h"
 
@@ -381,11 +381,11 @@ void list_ioctls(struct out *out, bool json)
 {
 	struct ioctls l = {.out = out};
 	struct nv_version v;
-	struct facts facts;
+	struct hostinfo hostinfo;
 
 	find_ends(&l);
-	facts__read(&facts);
-	memcpy(l.driver, facts.driver, sizeof(l.driver));
+	hostinfo__read(&hostinfo);
+	memcpy(l.driver, hostinfo.driver, sizeof(l.driver));
 	nv_abi_init(&l.abi, nv_version_parse(l.driver, &v) ? &v : NULL);
 	if (json) {
 		ioctls_print_json(&l);

@@ -69,16 +69,16 @@ static void put_call_ops(struct names *n)
 
 		/* Several ops may share a name. */
 		for (unsigned i = 0; i < op && is_new; i++)
-			is_new = strcmp(op_facts[i].name, op_facts[op].name) != 0;
+			is_new = strcmp(op_desc[i].name, op_desc[op].name) != 0;
 		if (is_new)
-			put_name(n, op_facts[op].name);
+			put_name(n, op_desc[op].name);
 	}
 }
 
 /* What a line is of: a kind of events; or header or end, with kind NULL. */
 struct line {
 	const char *name, *text;
-	const struct event_kind_facts *kind;
+	const struct event_kind_desc *kind;
 	const struct event_rows *rows;
 };
 
@@ -185,7 +185,7 @@ void list_schema(struct out *out)
 
 	lines[cnt++] = (struct line){"header", "the first line of a trace", NULL, &header_rows};
 	for (unsigned k = 0; k < EVENT_KIND_CNT; k++) {
-		const struct event_kind_facts *kind = &event_kinds[k];
+		const struct event_kind_desc *kind = &event_kinds[k];
 
 		lines[cnt++] = (struct line){kind->name, kind->text, kind, &kind->rows};
 	}

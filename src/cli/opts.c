@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "util/log.h"
-#include "util/piece.h"
+#include "util/segment.h"
 #include "util/strdist.h"
 
 /* argp keys of options without a letter. */
@@ -342,7 +342,7 @@ static void check_whole(const struct parse *p)
 			"--json means --format=json, which contradicts --format=%s; leave one out",
 			o->format);
 	if (o->verb == VERB_REPORT)
-		pieces_sort(o->files.v, o->files.cnt);
+		segments_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)
 		opts__die(
 			"ctl: a command is missing; give status, level, burst, dump or reload, as in "
@@ -397,7 +397,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->trace.wait = true;
 	o->trace.wait_ns = UINT64_MAX;
 	o->trace.sandbox = true;
-	o->trace.writers = -1;
+	o->trace.format_threads = -1;
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	o->top_opts.interval_ns = OPTS_INTERVAL_DEFAULT;

@@ -3,7 +3,7 @@
 #include "opts_priv.h"
 
 #include "model/gpu.h"
-#include "sink/crew.h"
+#include "sink/delivery/workers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -115,10 +115,10 @@ static void set_count(struct opts *o, const struct opt_row *row, const char *arg
 	strv_add(&o->trace.count, arg);
 }
 
-static void set_no_return(struct opts *o, const struct opt_row *row, const char *arg)
+static void set_entry_only(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	need_set(row, arg, "--no-return launch");
-	strv_add(&o->trace.no_return, arg);
+	need_set(row, arg, "--entry-only launch");
+	strv_add(&o->trace.entry_only, arg);
 }
 
 static void set_stack(struct opts *o, const struct opt_row *row, const char *arg)
@@ -247,14 +247,14 @@ static void set_max_file(struct opts *o, const struct opt_row *row, const char *
 		opts__die("--max-file %s: too small; the smallest is 1M", arg);
 }
 
-static void set_writers(struct opts *o, const struct opt_row *row, const char *arg)
+static void set_format_threads(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	uint64_t cnt;
 
-	if (opt_read_u64(arg, &cnt) || cnt > CREW_THREADS_MAX)
-		opts__die("--writers '%s': not a number of threads; give 0 to %d", arg,
-			  CREW_THREADS_MAX);
-	o->trace.writers = cnt;
+	if (opt_read_u64(arg, &cnt) || cnt > WORKERS_THREADS_MAX)
+		opts__die("--format-threads '%s': not a number of threads; give 0 to %d", arg,
+			  WORKERS_THREADS_MAX);
+	o->trace.format_threads = cnt;
 }
 
 static void set_mechanism(struct opts *o, const struct opt_row *row, const char *arg)
@@ -333,13 +333,13 @@ static void set_gpu_ctxsw(struct opts *o, const struct opt_row *row, const char 
 
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	if (o->trace.hide == CT_HIDE_NOTHING)
-		o->trace.hide = CT_HIDE_STRINGS;
+	if (o->trace.redact == CT_REDACT_NOTHING)
+		o->trace.redact = CT_REDACT_STRINGS;
 }
 
 static void set_no_args(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	o->trace.hide = CT_HIDE_ARGS;
+	o->trace.redact = CT_REDACT_ARGS;
 }
 
 static void set_verbose(struct opts *o, const struct opt_row *row, const char *arg)

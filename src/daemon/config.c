@@ -12,7 +12,7 @@
 #include "model/gpu.h"
 #include "otlp/otlp.h"
 #include "rotate.h"
-#include "sink/crew.h"
+#include "sink/delivery/workers.h"
 #include "trace/tracer.h"
 #include "util/strdist.h"
 #include "text/units.h"
@@ -33,32 +33,32 @@ static const struct key keys[] = {
 	KEY("sample.cooldown", KEY_TIME, sample.cooldown_ns, "1m"),
 	KEY("sample.on.error", KEY_BOOL, sample.on.error, "true"),
 	KEY("sample.on.xid", KEY_BOOL, sample.on.xid, "true"),
-	KEY("sample.on.sync_longer", KEY_TIME, sample.on.sync_longer_ns, "0"),
+	KEY("sample.on.sync_above", KEY_TIME, sample.on.sync_above_ns, "0"),
 	KEY("sample.on.memory_above", KEY_SIZE, sample.on.memory_above, "0"),
 	KEY("trace.functions", KEY_TEXT, trace.functions, ""),
 	KEY("trace.detail", KEY_DETAIL, trace.detail, ""),
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
 	KEY("trace.gpu_ctxsw", KEY_BOOL, trace.gpu_ctxsw, "false"),
 	KEY("trace.gpu_time", KEY_GPU_TIME, trace.gpu_time, "off"),
-	NUM("trace.gpu_wait_size", KEY_SIZE, trace.gpu_wait_size, "6M", 1 << 20, false),
+	NUM("trace.gpu_pending_size", KEY_SIZE, trace.gpu_pending_size, "6M", 1 << 20, false),
 	KEY("trace.inject", KEY_BOOL, trace.inject, "false"),
 	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
 	KEY("trace.cupti", KEY_TEXT, trace.cupti, ""),
-	KEY("trace.hide", KEY_HIDE, trace.hide, "none"),
+	KEY("trace.redact", KEY_REDACT, trace.redact, "none"),
 	NUM("trace.buffer_size", KEY_SIZE, trace.buffer_size, "8M", 64 << 10, false),
 	KEY("files.directory", KEY_TEXT, files.directory, "/var/lib/cudatrace"),
 	NUM("files.rotate_size", KEY_SIZE, files.rotate_size, "256M", 64 << 10, false),
 	NUM("files.rotate_age", KEY_TIME, files.rotate_age_ns, "1h", 1000000000, true),
 	NUM("files.total_size", KEY_SIZE, files.total_size, "4G", 1 << 20, false),
 	KEY("files.compress", KEY_COMPRESS, files.compress, "zstd"),
-	KEY("files.writers", KEY_WRITERS, files.writers, "auto"),
+	KEY("files.format_threads", KEY_FORMAT_THREADS, files.format_threads, "auto"),
 	KEY("files.on_rotate", KEY_TEXT, files.on_rotate, ""),
 	NUM("recorder.seconds", KEY_TIME, recorder.keep_ns, "30s", 1000000000, true),
 	KEY("recorder.after", KEY_TIME, recorder.after_ns, "1s"),
 	NUM("recorder.memory", KEY_SIZE, recorder.memory, "32M", 1 << 20, false),
 	KEY("recorder.on.error", KEY_BOOL, recorder.on.error, "true"),
 	KEY("recorder.on.xid", KEY_BOOL, recorder.on.xid, "true"),
-	KEY("recorder.on.sync_longer", KEY_TIME, recorder.on.sync_longer_ns, "0"),
+	KEY("recorder.on.sync_above", KEY_TIME, recorder.on.sync_above_ns, "0"),
 	KEY("recorder.on.memory_above", KEY_SIZE, recorder.on.memory_above, "0"),
 	KEY("metrics.listen", KEY_TEXT, metrics.listen, "127.0.0.1:9464"),
 	KEY("metrics.memory", KEY_BOOL, metrics.memory, "true"),
@@ -146,16 +146,16 @@ int config_read_level(const char *text, enum proc_level *x)
 	return 0;
 }
 
-static const char *const hide_names[] = {
-	[CT_HIDE_NOTHING] = "none",
-	[CT_HIDE_STRINGS] = "strings",
-	[CT_HIDE_ARGS] = "arguments",
+static const char *const redact_names[] = {
+	[CT_REDACT_NOTHING] = "none",
+	[CT_REDACT_STRINGS] = "strings",
+	[CT_REDACT_ARGS] = "arguments",
 };
 
-static int read_hide(const char *text, enum ct_hide *x)
+static int read_redact(const char *text, enum ct_redact *x)
 {
-	for (unsigned i = 0; i < sizeof(hide_names) / sizeof(hide_names[0]); i++) {
-		if (!strcmp(text, hide_names[i])) {
+	for (unsigned i = 0; i < sizeof(redact_names) / sizeof(redact_names[0]); i++) {
+		if (!strcmp(text, redact_names[i])) {
 			*x = i;
 			return 0;
 		}
@@ -183,17 +183,17 @@ static int read_gpu_time(const char *text, enum ct_gpu_time *x)
 	return 0;
 }
 
-_Static_assert(CREW_THREADS_MAX == 15, "how_to has it");
+_Static_assert(WORKERS_THREADS_MAX == 15, "how_to has it");
 
 static int read_writers(const char *text, int *x)
 {
 	uint64_t cnt;
 
 	if (!strcmp(text, "auto")) {
-		*x = CONFIG_WRITERS_AUTO;
+		*x = CONFIG_FORMAT_THREADS_AUTO;
 		return 0;
 	}
-	if (opt_read_u64(text, &cnt) || cnt > CREW_THREADS_MAX)
+	if (opt_read_u64(text, &cnt) || cnt > WORKERS_THREADS_MAX)
 		return -EINVAL;
 	*x = cnt;
 	return 0;
@@ -208,10 +208,10 @@ static const char *const how_to[] = {
 	[KEY_COUNT] = "a number",
 	[KEY_LEVEL] = "one of off, metrics, trace, sampled",
 	[KEY_COMPRESS] = "one of none, gzip, zstd",
-	[KEY_HIDE] = "one of none, strings, arguments",
+	[KEY_REDACT] = "one of none, strings, arguments",
 	[KEY_DETAIL] = "one of low, normal, high, all",
 	[KEY_GPU_TIME] = "one of off, graphs, nodes",
-	[KEY_WRITERS] = "auto, or a number of threads from 0 to 15",
+	[KEY_FORMAT_THREADS] = "auto, or a number of threads from 0 to 15",
 };
 
 const char *config_how_to(enum key_type type)
@@ -239,13 +239,13 @@ static int read_value(const struct key *k, void *to, const char *text, uint64_t 
 		return config_read_level(text, to);
 	case KEY_COMPRESS:
 		return read_compress(text, to);
-	case KEY_HIDE:
-		return read_hide(text, to);
+	case KEY_REDACT:
+		return read_redact(text, to);
 	case KEY_DETAIL:
 		return read_detail(text, to);
 	case KEY_GPU_TIME:
 		return read_gpu_time(text, to);
-	case KEY_WRITERS:
+	case KEY_FORMAT_THREADS:
 		return read_writers(text, to);
 	}
 	return -EINVAL;
@@ -381,17 +381,18 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		check_dump_fits(c, &at);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
-	if (config__has_door(c) && (c->trace.inject_folder[0] != '/' ||
-				    strlen(c->trace.inject_folder) > INJECT_FOLDER_MAX))
+	if (config__has_listener(c) && (c->trace.inject_folder[0] != '/' ||
+					strlen(c->trace.inject_folder) > INJECT_FOLDER_MAX))
 		config_wrong(&at,
 			     "trace.inject_folder: '%s' must be a path from / of at most %d bytes: "
 			     "programs load the library from there",
 			     c->trace.inject_folder, INJECT_FOLDER_MAX);
-	if (c->trace.hide == CT_HIDE_ARGS &&
+	if (c->trace.redact == CT_REDACT_ARGS &&
 	    (c->sample.on.memory_above || c->recorder.on.memory_above))
-		config_wrong(&at,
-			     "memory_above needs sizes, and trace.hide: arguments hides them; set "
-			     "one of the two to 0 or none");
+		config_wrong(
+			&at,
+			"memory_above needs sizes, and trace.redact: arguments hides them; set "
+			"one of the two to 0 or none");
 	if (c->sample.every_ns && c->sample.every_ns < c->sample.trace_ns)
 		config_wrong(&at, "sample.every must be longer than sample.trace");
 	return errors->cnt == before;
@@ -455,8 +456,8 @@ void config__print(const struct config *c,
 		case KEY_COMPRESS:
 			line(ctx, keys[i].path, compression_name(*(const enum compression *)p));
 			break;
-		case KEY_HIDE:
-			line(ctx, keys[i].path, hide_names[*(const enum ct_hide *)p]);
+		case KEY_REDACT:
+			line(ctx, keys[i].path, redact_names[*(const enum ct_redact *)p]);
 			break;
 		case KEY_DETAIL:
 			line(ctx, keys[i].path, detail_name(*(const enum api_detail *)p) ?: "");
@@ -465,10 +466,10 @@ void config__print(const struct config *c,
 			line(ctx, keys[i].path,
 			     gpu_time_name(*(const enum ct_gpu_time *)p) ?: "off");
 			break;
-		case KEY_WRITERS:
+		case KEY_FORMAT_THREADS:
 			snprintf(buf, sizeof(buf), "%d", *(const int *)p);
 			line(ctx, keys[i].path,
-			     *(const int *)p == CONFIG_WRITERS_AUTO ? "auto" : buf);
+			     *(const int *)p == CONFIG_FORMAT_THREADS_AUTO ? "auto" : buf);
 			break;
 		}
 	}

@@ -17,8 +17,8 @@
 /* When something happens to a process. */
 struct trigger {
 	bool error, xid;
-	uint64_t sync_longer_ns; /* 0: no */
-	uint64_t memory_above;	 /* live device memory in bytes; 0: no */
+	uint64_t sync_above_ns; /* 0: no */
+	uint64_t memory_above;	/* live device memory in bytes; 0: no */
 };
 
 /* Patterns are globs (fnmatch); NULL: anything. */
@@ -30,7 +30,7 @@ struct rule {
 	unsigned line;
 };
 
-#define CONFIG_WRITERS_AUTO (-1)
+#define CONFIG_FORMAT_THREADS_AUTO (-1)
 
 struct config {
 	enum proc_level level;
@@ -46,14 +46,15 @@ struct config {
 		bool kernel, gpu_ctxsw, inject;
 		enum ct_gpu_time gpu_time;
 		char *inject_folder, *cupti; /* cupti "": it is looked for */
-		enum ct_hide hide;
-		uint64_t buffer_size, gpu_wait_size;
+		enum ct_redact redact;
+		uint64_t buffer_size, gpu_pending_size;
 	} trace;
 	struct {
 		char *directory, *on_rotate;
 		uint64_t rotate_size, rotate_age_ns, total_size;
 		enum compression compress;
-		int writers; /* threads; CONFIG_WRITERS_AUTO: by the number of processors */
+		int format_threads; /* threads; CONFIG_FORMAT_THREADS_AUTO: by the number of
+				       processors */
 	} files;
 	struct {
 		uint64_t keep_ns, after_ns, memory;
@@ -85,7 +86,7 @@ struct config_errors {
 };
 
 /* Do programs load our library, from a folder of ours? */
-static inline bool config__has_door(const struct config *c)
+static inline bool config__has_listener(const struct config *c)
 {
 	return c->trace.inject || c->trace.gpu_time;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "util/rights.h"
+#include "util/privs.h"
 
 #define FILE_SZ_MAX (1 << 20)
 
@@ -208,7 +208,7 @@ bool config__read_file(struct config *c, const char *path, struct config_errors 
 	size_t len;
 	FILE *f;
 
-	rights_lower();
+	privs_lower();
 	f = fopen(path, "re");
 	if (!f || !text) {
 		config_wrong(&at, "cannot be read: %s; name another with --config",
@@ -225,7 +225,7 @@ bool config__read_file(struct config *c, const char *path, struct config_errors 
 out:
 	if (f)
 		fclose(f);
-	rights_raise();
+	privs_raise();
 	free(text);
 	return ok;
 }

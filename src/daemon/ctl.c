@@ -17,10 +17,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "door.h"
+#include "listener.h"
 #include "util/log.h"
 #include "util/out.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 #define LINE_MAX_SZ 4096
 /* For a request, and again for its answer to be read. */
@@ -37,7 +37,7 @@ struct client;
 struct ctl {
 	struct ctl_ops ops;
 	struct event_base *base;
-	struct door *door;
+	struct listener *listener;
 	char *path;
 	int lock_fd;
 	bool has_group, bound;
@@ -307,8 +307,8 @@ struct ctl *ctl__new(struct event_base *base, const char *path, const char *grou
 	fd = listen_on(c);
 	if (fd < 0)
 		goto fail;
-	c->door = door__new(base, fd, on_connection, c);
-	if (c->door && !ctl__set_group(c, group))
+	c->listener = listener__new(base, fd, on_connection, c);
+	if (c->listener && !ctl__set_group(c, group))
 		return c;
 fail:
 	ctl__free(c);
@@ -319,13 +319,13 @@ void ctl__free(struct ctl *c)
 {
 	if (!c)
 		return;
-	door__free(c->door);
+	listener__free(c->listener);
 	while (c->clients)
 		client__free(c->all[0]);
-	rights_lower();
+	privs_lower();
 	if (c->bound)
 		unlink(c->path);
-	rights_raise();
+	privs_raise();
 	if (c->lock_fd >= 0)
 		close(c->lock_fd);
 	free(c->path);

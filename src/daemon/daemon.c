@@ -2,7 +2,7 @@
 /*
  * The daemon, from start to end: configuration, lock and socket, metrics, BPF side, libraries,
  * loop, detach, what the sources still have. What happens comes from one event_base, in one thread;
- * others only put lines together and write them (lines.h).
+ * others only put lines together and write them (formatter.h).
  */
 #include "daemon_priv.h"
 
@@ -20,7 +20,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/reader.h"
-#include "util/rights.h"
+#include "util/privs.h"
 #include "util/sandbox.h"
 #include "util/time_budget.h"
 
@@ -68,7 +68,7 @@ static void dump_for_cause(struct daemon *d)
 	struct recorder_stats r = {0};
 	char *path;
 
-	lines__let_go(d->lines);
+	lines__release(d->formatter);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
@@ -84,9 +84,9 @@ static void after_turn(struct daemon *d)
 	if (dprocs__clock(&d->procs, d->now)) {
 		/* A burst is a file by itself, unless others are traced all the time. */
 		tracer__drain_for(&d->t, DRAIN_MAX_NS);
-		lines__mark(d->lines, d->now);
+		formatter__mark(d->formatter, d->now);
 	}
-	lines__tick(d->lines, d->now);
+	formatter__tick(d->formatter, d->now);
 	if (d->dump_why && d->now >= d->dump_ns)
 		dump_for_cause(d);
 }
@@ -167,7 +167,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 		daemon__read_counts(d);
 		dprocs__sweep(&d->procs, on_gone, d);
 		/* What was freed lies between what stays. */
-		if (model__tidy(d->t.model))
+		if (model__compact(d->t.model))
 			malloc_trim(0);
 	}
 	look_for_losses(d);
@@ -175,7 +175,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);
-	lines__settle(d->lines);
+	formatter__wait_idle(d->formatter);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
 	notify("WATCHDOG=1");
@@ -236,9 +236,9 @@ static int open_doors(struct daemon *d)
 {
 	int ret;
 
-	rights_lower();
+	privs_lower();
 	ret = listen_to_all(d);
-	rights_raise();
+	privs_raise();
 	return ret;
 }
 
@@ -270,11 +270,11 @@ static int open_tracer(struct daemon *d)
 				.mech = d->o->mechanism,
 				.ring_sz = d->cfg->trace.buffer_size,
 				.follow = true,
-				.counts_max = counts - memory_inside(d->cfg, counts),
+				.counts_max = counts - memory_inproc(d->cfg, counts),
 				.errors_max = counts / 4,
-				.tasks_max = tasks - memory_inside(d->cfg, tasks),
+				.tasks_max = tasks - memory_inproc(d->cfg, tasks),
 				.kernel = d->cfg->trace.kernel,
-				.hide = d->cfg->trace.hide,
+				.redact = d->cfg->trace.redact,
 				.force = d->o->force,
 				.sandbox = d->o->sandbox,
 			},
@@ -284,8 +284,8 @@ static int open_tracer(struct daemon *d)
 		 * there for that alone. */
 		.gpu_time = d->cfg->trace.gpu_time,
 		.inject_folder = d->cfg->trace.inject_folder,
-		.inject_slots_max = tasks / MEMORY_INSIDE_PARTS,
-		.inject_counts_max = counts / MEMORY_INSIDE_PARTS,
+		.inject_slots_max = tasks / MEMORY_INPROC_PARTS,
+		.inject_counts_max = counts / MEMORY_INPROC_PARTS,
 		.cupti = *d->cfg->trace.cupti ? d->cfg->trace.cupti : NULL,
 		.gpu_ctxsw = d->cfg->trace.gpu_ctxsw ? GPU_CTXSW_ON : GPU_CTXSW_OFF,
 		.gpu_stats_ms = d->cfg->gpu_stats.interval_ns / 1000000,
@@ -322,9 +322,9 @@ static int open_outputs(struct daemon *d, unsigned cpus)
 	const struct config *c = d->cfg;
 	struct rotate_opts ro = daemon__rotate_opts(d);
 
-	d->lines = lines__new(&(struct lines_opts){
+	d->formatter = formatter__new(&(struct formatter_opts){
 		.info = &d->t.info,
-		.wait = c->trace.gpu_time ? c->trace.gpu_wait_size : 0,
+		.wait = c->trace.gpu_time ? c->trace.gpu_pending_size : 0,
 		.threads = memory__writers(c, cpus),
 		.frames = daemon__wants_frames(c),
 		.file = daemon__file,
@@ -333,7 +333,7 @@ static int open_outputs(struct daemon *d, unsigned cpus)
 	});
 	d->rotate = rotate__new(&ro);
 	d->recorder = daemon__new_recorder(c);
-	return d->lines && d->rotate && (d->recorder || !c->recorder.keep_ns) ? 0 : -ENOMEM;
+	return d->formatter && d->rotate && (d->recorder || !c->recorder.keep_ns) ? 0 : -ENOMEM;
 }
 
 /* 0 or -errno after reporting. */
@@ -382,7 +382,7 @@ static int start(struct daemon *d)
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){.daemon = true,
-						       .inject = config__has_door(d->cfg),
+						       .inject = config__has_listener(d->cfg),
 						       .gpu_log = d->cfg->trace.gpu_ctxsw});
 	return ret;
 }
@@ -425,12 +425,12 @@ static void release(struct daemon *d)
 	if (d->base)
 		event_base_free(d->base);
 	if (d->rotate) {
-		lines__let_go(d->lines);
+		lines__release(d->formatter);
 		rotate__free(d->rotate, now_ns());
 	}
 	runner__free(d->runner);
 	recorder__free(d->recorder);
-	lines__free(d->lines);
+	formatter__free(d->formatter);
 	dprocs__free(&d->procs);
 	metrics__free(d->metrics);
 	tracer__close(&d->t);

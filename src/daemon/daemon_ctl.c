@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "folder.h"
+#include "spool.h"
 #include "rules.h"
 #include "text/losses_text.h"
 #include "text/units.h"
@@ -63,8 +63,9 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	put_command(j, p->command, root);
 	json_u64(j, "uid", p->uid);
 	json_sym(j, "level", proc_level_name(p->level));
-	if (d->t.both)
-		json_sym(j, "seen", both__is_inside(d->t.both, p->pid) ? "inside" : "uprobes");
+	if (d->t.arbiter)
+		json_sym(j, "seen",
+			 arbiter__is_inproc(d->t.arbiter, p->pid) ? "inproc" : "uprobes");
 	if (p->by_ctl)
 		json_sym(j, "level_from", "ctl");
 	else if (p->rule)
@@ -81,7 +82,7 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	json_str(j, "pod_uid", p->labels.pod_uid);
 	json_str(j, "runtime", p->labels.runtime);
 	json_str(j, "cgroup", p->labels.cgroup);
-	if (d->t.o.attach.hide != CT_HIDE_ARGS) {
+	if (d->t.o.attach.redact != CT_REDACT_ARGS) {
 		json_u64(j, "device_bytes", p->mem.bytes[MEM_DEVICE]);
 		json_u64(j, "host_bytes", p->mem.bytes[MEM_HOST]);
 		json_u64(j, "managed_bytes", p->mem.bytes[MEM_MANAGED]);
@@ -100,8 +101,9 @@ static void put_libs(struct json *j, const struct daemon *d)
 		json_open(j, NULL);
 		json_str(j, "path", lib->path);
 		json_u64(j, "functions", lib->attached_cnt);
-		if (d->t.both)
-			json_sym(j, "probes", attach__is_narrow(d->t.att, lib->id) ? "few" : "all");
+		if (d->t.arbiter)
+			json_sym(j, "probes",
+				 attach__covered_off(d->t.att, lib->id) ? "few" : "all");
 		json_u64(j, "uid", lib->uid);
 		json_close(j);
 	}
@@ -130,7 +132,7 @@ static void status(struct daemon *d, bool root, struct json *j)
 	struct metrics_files f;
 
 	daemon__read_counts(d);
-	lines__settle(d->lines);
+	formatter__wait_idle(d->formatter);
 	rotate__stats(d->rotate, &f);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);
@@ -138,8 +140,8 @@ static void status(struct daemon *d, bool root, struct json *j)
 	json_str(j, "version", CUDATRACE_VERSION);
 	json_str(j, "mechanism", mechanism_name(attach__mechanism(d->t.att)));
 	json_sym(j, "level", proc_level_name(d->cfg->level));
-	if (d->t.info.hidden)
-		json_sym(j, "hidden", d->t.info.hidden);
+	if (d->t.info.redacted)
+		json_sym(j, "redacted", d->t.info.redacted);
 	put_libs(j, d);
 	json_open_array(j, "processes");
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
@@ -331,9 +333,9 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 		     d->cfg->files.directory);
 		return;
 	}
-	if (name && *name != '/' && folder_dump_name_len(name) < 0) {
+	if (name && *name != '/' && spool_dump_name_len(name) < 0) {
 		fail(j, "a dump's name has letters, digits, ., _ and -, %d at most",
-		     FOLDER_DUMP_NAME_MAX);
+		     SPOOL_DUMP_NAME_MAX);
 		return;
 	}
 	tracer__drain_for(&d->t, DRAIN_MAX_NS);

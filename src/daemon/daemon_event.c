@@ -10,7 +10,7 @@ void daemon__set_always(struct daemon *d)
 {
 	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++) {
 		bool always =
-			dprocs__is_always(&d->procs, d->t.o.attach.hide, fnset__fn(d->t.fns, id));
+			dprocs__is_always(&d->procs, d->t.o.attach.redact, fnset__fn(d->t.fns, id));
 
 		if (always != d->always[id] && !sources__set_always(&d->t.sources, id, always))
 			d->always[id] = always;
@@ -67,7 +67,7 @@ static bool file_line(struct daemon *d, const struct line *l, uint64_t now_ns, b
 	return true;
 }
 
-bool daemon__file(void *ctx, const struct lines_text *t, size_t *at, bool is_caller)
+bool daemon__file(void *ctx, const struct formatter_text *t, size_t *at, bool is_caller)
 {
 	struct daemon *d = ctx;
 	size_t was = *at;
@@ -78,7 +78,7 @@ bool daemon__file(void *ctx, const struct lines_text *t, size_t *at, bool is_cal
 		line__count_all(t->sums, &d->file_end);
 		return true;
 	}
-	for (; lines_text__next(t, at, &l); was = *at) {
+	for (; formatter_text__next(t, at, &l); was = *at) {
 		bool taken = l.len ? file_line(d, &l, t->now_ns, is_caller) : is_caller;
 
 		if (!taken) {
@@ -92,7 +92,7 @@ bool daemon__file(void *ctx, const struct lines_text *t, size_t *at, bool is_cal
 	return true;
 }
 
-void daemon__record(void *ctx, const struct lines_text *t)
+void daemon__record(void *ctx, const struct formatter_text *t)
 {
 	struct recorder *r = ((struct daemon *)ctx)->recorder;
 	struct line l;
@@ -102,7 +102,7 @@ void daemon__record(void *ctx, const struct lines_text *t)
 		recorder__frame(r, t->frame, t->frame_len, t->lines, t->now_ns);
 		return;
 	}
-	while (r && lines_text__next(t, &at, &l))
+	while (r && formatter_text__next(t, &at, &l))
 		if (l.len)
 			recorder__line(r, l.text, l.len, t->now_ns);
 }
@@ -115,7 +115,7 @@ static bool is_wanted(const struct trigger *on, enum cause why, uint64_t amount)
 	case CAUSE_XID:
 		return on->xid;
 	case CAUSE_SYNC:
-		return on->sync_longer_ns && amount >= on->sync_longer_ns;
+		return on->sync_above_ns && amount >= on->sync_above_ns;
 	case CAUSE_MEMORY:
 		return on->memory_above && amount >= on->memory_above;
 	}
@@ -137,7 +137,7 @@ static void burst(struct daemon *d, struct dproc *p, enum cause why, uint64_t am
 /* Not at once: what caused it, and what comes of it, must be in it. */
 static void want_dump(struct daemon *d, enum cause why, uint64_t amount)
 {
-	static const char *const names[] = {"error", "xid", "sync_longer", "memory_above"};
+	static const char *const names[] = {"error", "xid", "sync_above", "memory_above"};
 	const struct config *c = d->cfg;
 
 	if (!d->recorder || !is_wanted(&c->recorder.on, why, amount))
@@ -194,21 +194,21 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 
 	/* Its library does not know the level; and that may have been another. */
 	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF)) {
-		lines__executed(d->lines, ev);
+		formatter__executed(d->formatter, ev);
 		return;
 	}
 	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
 	if (wants_line(d, p, ev)) {
-		lines__event(d->lines, ev, p ? p->suffix : NULL, d->now);
+		formatter__event(d->formatter, ev, p ? p->suffix : NULL, d->now);
 		if (ev->kind == EVENT_CALL)
 			daemon__span(d, p, ev);
 	} else if (ev->kind == EVENT_GPU) {
-		lines__executed(d->lines, ev);
+		formatter__executed(d->formatter, ev);
 	}
 	if (ev->kind == EVENT_XID)
 		daemon__caused(d, NULL, CAUSE_XID, 0);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit") && (!p || p->pid != ev->pid))
-		dprocs__take_unknown(&d->procs, ev->pid, ev->life);
+		dprocs__take_unknown(&d->procs, ev->pid, ev->generation);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
 		tracer__exited(&d->t, ev);
 	if (!p)
@@ -219,9 +219,9 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 		return;
 	otlp_iters__forget(d->iters, p->pid);
 	if (!strcmp(ev->op, "exec"))
-		dprocs__exec(&d->procs, p, ev->life);
+		dprocs__exec(&d->procs, p, ev->generation);
 	else if (!strcmp(ev->op, "exit"))
-		dprocs__remove(&d->procs, p, ev->life);
+		dprocs__remove(&d->procs, p, ev->generation);
 }
 
 void daemon__use(void *ctx, uint32_t pid, const char comm[16])

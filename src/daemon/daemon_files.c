@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "folder.h"
+#include "spool.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 /* A header that is wrong by more is followed by another. */
 #define CLOCK_STEP_NS 100000000
@@ -23,7 +23,7 @@ static void put_header(struct daemon *d, struct out *o)
 {
 	tracer__fill_libs(&d->t);
 	d->t.info.wall_ns = d->t.info.base_ns + daemon__epoch(d);
-	lines__header(d->lines, o);
+	formatter__header(d->formatter, o);
 }
 
 static void header(void *ctx, struct out *o)
@@ -32,9 +32,9 @@ static void header(void *ctx, struct out *o)
 
 	memset(&d->file_end, 0, sizeof(d->file_end));
 	/* Dumps have none. */
-	d->t.info.piece = d->files_begun++;
+	d->t.info.segment = d->files_begun++;
 	put_header(d, o);
-	d->t.info.piece = 0;
+	d->t.info.segment = 0;
 	d->file_epoch_ns = d->epoch_ns;
 }
 
@@ -45,7 +45,7 @@ void daemon__follow_clock(struct daemon *d)
 	if (!d->file_epoch_ns || llabs(by) < CLOCK_STEP_NS)
 		return;
 	info("the clock was set by %+.3f s: a new trace file begins", by / 1e9);
-	lines__let_go(d->lines);
+	lines__release(d->formatter);
 	d->file_epoch_ns = 0;
 	rotate__finish_file(d->rotate, d->now);
 }
@@ -60,10 +60,10 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 		end->drops[i] = sum->drops[i] - d->file_drops[i];
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = d->t.quotas.of[i].full_cnt - d->file_full[i];
-	end->gpu.late = lines__late(d->lines) - d->file_late;
+	end->gpu.late = formatter__late(d->formatter) - d->file_late;
 	end->end_ns = now_ns();
 	end->reason = reason;
-	end->left_out = d->t.left_out;
+	end->not_traced = d->t.not_traced;
 	end->probe_cost_ns = sum->stats[CT_STAT_ENTRIES]
 				     ? (double)sum->cost_ns / sum->stats[CT_STAT_ENTRIES]
 				     : d->t.cost.record;
@@ -83,12 +83,12 @@ static void end(void *ctx, struct out *o)
 		d->file_end.write_error =
 			files.error ?: "the quota or the disk was full for a while";
 	d->file_dropped = files.dropped;
-	lines__end(d->lines, &d->file_end, o);
+	formatter__end(d->formatter, &d->file_end, o);
 	/* What is lost from here on is the next file's, also before it begins. */
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		d->file_full[i] = d->t.quotas.of[i].full_cnt;
-	d->file_late = lines__late(d->lines);
+	d->file_late = formatter__late(d->formatter);
 }
 
 struct rotate_opts daemon__rotate_opts(struct daemon *d)
@@ -118,8 +118,8 @@ static char *dump_path(struct daemon *d, const char *name)
 	if (name && strchr(name, '/'))
 		return strdup(name);
 	rotate__next_stamp(d->rotate, stamp);
-	if (asprintf(&path, "%s/" FOLDER_DUMP "%s%s%.*s.jsonl.zst", d->cfg->files.directory, stamp,
-		     name ? "-" : "", name ? folder_dump_name_len(name) : 0, name ?: "") < 0)
+	if (asprintf(&path, "%s/" SPOOL_DUMP "%s%s%.*s.jsonl.zst", d->cfg->files.directory, stamp,
+		     name ? "-" : "", name ? spool_dump_name_len(name) : 0, name ?: "") < 0)
 		return NULL;
 	return path;
 }
@@ -147,7 +147,7 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	snprintf(reason, sizeof(reason), "dump: %s", why);
 	put_header(d, first);
 	fill_end(d, &dump_end, reason, &sum);
-	lines__end(d->lines, &dump_end, last);
+	formatter__end(d->formatter, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
 	out__close(first);
 	out__close(last);
@@ -168,17 +168,17 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	char *to;
 
 	*path = NULL;
-	lines__let_go(d->lines);
+	lines__release(d->formatter);
 	/* One that root names goes where root says, and is not ours to remove. Which name is the
 	 * next is known when the folder was looked at. */
 	ret = name && strchr(name, '/') ? 0 : make_room(d);
 	to = dump_path(d, name);
 	if (!to)
 		return -ENOMEM;
-	rights_lower();
+	privs_lower();
 	if (!ret)
 		fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	rights_raise();
+	privs_raise();
 	if (!ret)
 		ret = fd < 0 ? -errno : write_dump(d, fd, why);
 	if (fd >= 0 && close(fd) && !ret)

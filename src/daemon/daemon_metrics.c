@@ -68,14 +68,14 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 
 	*self = (struct metrics_self){
 		.version = CUDATRACE_VERSION,
-		.driver_version = d->t.facts.driver,
-		.hostname = d->t.facts.uts.nodename,
+		.driver_version = d->t.hostinfo.driver,
+		.hostname = d->t.hostinfo.uts.nodename,
 		.now_ns = now_ns(),
 		.gpu_time = d->cfg->trace.gpu_time,
 		.inject = d->cfg->trace.inject,
-		.inside = d->t.both ? both__inside_cnt(d->t.both) : 0,
+		.inproc = d->t.arbiter ? arbiter__inproc_cnt(d->t.arbiter) : 0,
 		.dcgm = d->cfg->gpu_stats.interval_ns && d->cfg->gpu_stats.dcgm,
-		.hide = d->t.o.attach.hide,
+		.redact = d->t.o.attach.redact,
 		.cpu_seconds = cpu_seconds(),
 		.start_time = ((int64_t)d->started_ns + daemon__epoch(d)) / 1e9,
 		.rss_bytes = resident_bytes(),
@@ -90,7 +90,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	time_budget__stats(&self->work);
 	self->longest_turn = turn__longest(&d->turn);
 	self->reads_lost = reads.lost;
-	self->reads_refused = reads.refused;
+	self->reads_denied = reads.refused;
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	sources__totals(&d->t.sources, &sum);
 	sources__fill_end(&d->t.sources, &end);
@@ -107,7 +107,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	}
 	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
 		self->processes[p->level]++;
-	lines__settle(d->lines);
+	formatter__wait_idle(d->formatter);
 	rotate__stats(d->rotate, &self->files);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);

@@ -15,7 +15,7 @@
 #include "version.h"
 
 /* For the last requests, when it ends. */
-#define PATIENCE_NS 1000000000ull
+#define TIMEOUT_NS 1000000000ull
 /* Clocks that differ by more have been set. */
 #define EPOCH_STEP_NS 1000000
 
@@ -86,7 +86,7 @@ static void call_span(struct daemon *d, const struct dproc *p, const struct trac
 {
 	struct otlp_span s = otlp_span_of_call(ev, &p->labels, p->comm, epoch);
 
-	s.hidden = d->t.info.hidden;
+	s.redacted = d->t.info.redacted;
 	evutil_secure_rng_get_bytes(&s.ids, sizeof(s.ids));
 	if (in) {
 		memcpy(s.ids.trace, in->trace, sizeof(in->trace));
@@ -110,7 +110,7 @@ void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_ev
 	if (!dproc_is_traced(p) || !is_marker(d, ev))
 		return;
 	s = (struct otlp_span){
-		.labels = &p->labels, .command = p->comm, .hidden = d->t.info.hidden};
+		.labels = &p->labels, .command = p->comm, .redacted = d->t.info.redacted};
 	if (otlp_iters__mark(d->iters, ev, p->changes, &s, daemon__epoch(d)))
 		otlp__span(d->otlp, &s);
 }
@@ -118,7 +118,7 @@ void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_ev
 void daemon__finish_otlp(struct daemon *d)
 {
 	const struct timeval tick = {.tv_usec = 20000};
-	uint64_t end = now_ns() + PATIENCE_NS;
+	uint64_t end = now_ns() + TIMEOUT_NS;
 
 	if (!d->otlp)
 		return;

@@ -7,7 +7,7 @@
 #include "ctl.h"
 #include "daemon.h"
 #include "http.h"
-#include "lines.h"
+#include "formatter.h"
 #include "metrics/metrics.h"
 #include "otlp/otlp.h"
 #include "otlp/iter.h"
@@ -40,7 +40,7 @@ struct daemon {
 	struct tracer t;
 	struct dprocs procs;
 	struct metrics *metrics;
-	struct lines *lines;
+	struct formatter *formatter;
 	struct rotate *rotate;
 	struct runner *runner;	    /* NULL: no command to run */
 	struct recorder *recorder;  /* NULL: none */
@@ -87,9 +87,9 @@ enum ct_proc_level daemon__default_level(const struct daemon *d);
 
 /* daemon_event.c */
 void daemon__event(void *d, const struct trace_event *ev);
-/* As struct lines_opts wants them. */
-bool daemon__file(void *d, const struct lines_text *t, size_t *at, bool is_caller);
-void daemon__record(void *d, const struct lines_text *t);
+/* As struct formatter_opts wants them. */
+bool daemon__file(void *d, const struct formatter_text *t, size_t *at, bool is_caller);
+void daemon__record(void *d, const struct formatter_text *t);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
 /* A function that no library has any more: its id is given to another. */

@@ -50,7 +50,7 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
 static bool takes_restart(const struct daemon *d, const char *key)
 {
 	static const char *const made_once[] = {"trace.", "metrics.max_", "gpu_stats.interval",
-						"otlp.",  "ctl.socket",	  "files.writers"};
+						"otlp.",  "ctl.socket",	  "files.format_threads"};
 
 	if (!strcmp(key, "otlp.slow_call") || !strcmp(key, "otlp.iterations"))
 		return false;
@@ -104,8 +104,8 @@ static void apply(struct daemon *d, struct config *was)
 	sources__set_default(&d->t.sources, daemon__default_level(d));
 	dprocs__reload(&d->procs);
 	runner__reload(d->runner);
-	lines__settle(d->lines);
-	lines__set_frames(d->lines, daemon__wants_frames(d->cfg));
+	formatter__wait_idle(d->formatter);
+	formatter__set_frames(d->formatter, daemon__wants_frames(d->cfg));
 	ro = daemon__rotate_opts(d);
 	rotate__reload(d->rotate, &ro, d->now);
 	reload_http(d, was);
@@ -125,10 +125,10 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 		 (unsigned long long)now_ns() / 1000);
 	notify(state);
 	c = daemon_config(d->o, &errors);
-	if (c && c->trace.hide != was->trace.hide) {
+	if (c && c->trace.redact != was->trace.redact) {
 		/* Not the rest of it either: who hides something means it at once. */
 		snprintf(errors.text, sizeof(errors.text),
-			 "trace.hide has changed: restart the daemon to apply it; until then no "
+			 "trace.redact has changed: restart the daemon to apply it; until then no "
 			 "other change is applied");
 		config__free(c);
 		c = NULL;

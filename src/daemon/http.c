@@ -2,7 +2,7 @@
 /*
  * Whoever reaches the port may be hostile, and what he can take is stated here: so many
  * connections, each with one request of so many bytes and so many seconds from its first byte to
- * its last. Answers are shared (pages.h). No turn of the loop takes longer than these few
+ * its last. Answers are shared (response_cache.h). No turn of the loop takes longer than these few
  * connections do: the ring comes next.
  *
  * libevent's evhttp has none of these limits: it reads on while answers wait, and its time-outs
@@ -22,8 +22,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "door.h"
-#include "pages.h"
+#include "listener.h"
+#include "response_cache.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
@@ -46,7 +46,7 @@ struct client {
 	uint64_t from, end_ns;
 	bool waits;		    /* an answer does */
 	size_t len, head_len, sent; /* sent: of head and text */
-	struct page *page;	    /* whose text it is, or NULL */
+	struct response *response;  /* whose text it is, or NULL */
 	const char *text;
 	size_t text_len;
 	char in[REQUEST_MAX], head[512];
@@ -57,10 +57,10 @@ _Static_assert(sizeof(struct client) + 512 <= HTTP_CLIENT_SZ, "see memory.c");
 struct http {
 	struct event_base *base;
 	struct http_ops ops;
-	struct door *door;
+	struct listener *listener;
 	struct client *clients[CLIENTS_MAX]; /* the oldest first */
 	unsigned client_cnt, answer_cnt;
-	struct pages *pages;
+	struct response_cache *responses;
 	uint64_t closed;
 };
 
@@ -76,24 +76,24 @@ static void client__free(struct client *c)
 	if (c->ev)
 		event_free(c->ev);
 	close(c->fd);
-	if (c->page)
-		pages__put(h->pages, c->page);
+	if (c->response)
+		response_cache__put(h->responses, c->response);
 	free(c);
 }
 
-static void make_page(void *ctx, struct out *o)
+static void make_response(void *ctx, struct out *o)
 {
 	const struct http *h = ctx;
 
 	h->ops.metrics(h->ops.ctx, o);
 }
 
-static void let_go(void *ctx, const struct page *p)
+static void release(void *ctx, const struct response *p)
 {
 	struct http *h = ctx;
 
 	for (unsigned i = h->client_cnt; i--;) {
-		if (h->clients[i]->page != p)
+		if (h->clients[i]->response != p)
 			continue;
 		h->closed++;
 		client__free(h->clients[i]);
@@ -195,10 +195,10 @@ static bool answer_metrics(struct client *c, bool with_text)
 {
 	const struct out *text;
 
-	c->page = pages__get(c->http->pages);
-	if (!c->page)
+	c->response = response_cache__get(c->http->responses);
+	if (!c->response)
 		return answer_text(c, "500 Internal Server Error", "out of memory\n", with_text);
-	text = page_text(c->page);
+	text = response_text(c->response);
 	return answer(c, "200 OK", "text/plain; version=0.0.4; charset=utf-8", text->buf, text->len,
 		      with_text);
 }
@@ -349,7 +349,7 @@ static int listen_on(const char *host, const char *port, const char **why)
 struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops)
 {
 	struct http *h = calloc(1, sizeof(*h));
-	const struct pages_ops po = {make_page, let_go, h};
+	const struct response_cache_ops po = {make_response, release, h};
 	const char *port, *why;
 	char host[128];
 	int fd;
@@ -369,9 +369,9 @@ struct http *http__new(struct event_base *base, const char *listen, const struct
 		err("metrics.listen: cannot listen on %s: %s", listen, why);
 		goto fail;
 	}
-	h->pages = pages__new(base, &po);
-	h->door = door__new(base, fd, on_connection, h);
-	if (h->pages && h->door)
+	h->responses = response_cache__new(base, &po);
+	h->listener = listener__new(base, fd, on_connection, h);
+	if (h->responses && h->listener)
 		return h;
 fail:
 	http__free(h);
@@ -389,7 +389,7 @@ void http__free(struct http *h)
 		return;
 	while (h->client_cnt)
 		client__free(h->clients[0]);
-	pages__free(h->pages);
-	door__free(h->door);
+	response_cache__free(h->responses);
+	listener__free(h->listener);
 	free(h);
 }

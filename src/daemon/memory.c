@@ -5,10 +5,10 @@
 #include "http.h"
 #include "inject/inject.h"
 #include "otlp/queue.h"
-#include "pages.h"
-#include "lines.h"
+#include "response_cache.h"
+#include "formatter.h"
 #include "procs.h"
-#include "sink/crew.h"
+#include "sink/delivery/workers.h"
 
 #include "ct_shm.h"
 
@@ -22,7 +22,7 @@
 #define DRIVER_KERNEL_SZ (4096 + 64)
 #define SMALL_KERNEL_SZ	 128
 /* Of a process whose calls are seen inside: its row in the kernel, and codes of errors. */
-#define INSIDE_SZ (1024 + CT_SHM_ERRORS * SMALL_KERNEL_SZ)
+#define INPROC_SZ (1024 + CT_SHM_ERRORS * SMALL_KERNEL_SZ)
 /* Of processes that use CUDA: each has a context on a GPU, of 300 MB and more. */
 #define LABELS_MAX 2048
 /* Of a task: threads that have ended without a word. */
@@ -63,9 +63,9 @@ unsigned memory__writers(const struct config *c, unsigned cpus)
 	/* What waits for the GPU waits as lines, which one thread makes. */
 	if (c->trace.gpu_time)
 		return 0;
-	if (c->files.writers == CONFIG_WRITERS_AUTO)
-		return crew__size(cpus);
-	return c->files.writers;
+	if (c->files.format_threads == CONFIG_FORMAT_THREADS_AUTO)
+		return workers__size(cpus);
+	return c->files.format_threads;
 }
 
 struct sum {
@@ -86,8 +86,8 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 {
 	uint64_t counts = memory_rows(c->metrics.max_counts), errors = counts / 4;
 	uint64_t tasks = memory_rows(c->metrics.max_tasks), lines = c->metrics.max_series * LINE_SZ;
-	uint64_t kernel_counts = counts - memory_inside(c, counts);
-	uint64_t kernel_tasks = tasks - memory_inside(c, tasks);
+	uint64_t kernel_counts = counts - memory_inproc(c, counts);
+	uint64_t kernel_tasks = tasks - memory_inproc(c, tasks);
 	struct sum s = {.part = part, .ctx = ctx};
 
 	add(&s, "counts and errors, in the kernel",
@@ -103,19 +103,19 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	add(&s, "flight recorder", c->recorder.keep_ns ? c->recorder.memory + MIB : 0);
 	add(&s, "series", c->metrics.max_series * SERIES_SZ);
 	/* The texts that are kept, or the largest, which is half as large again while it grows. */
-	add(&s, "port", HTTP_CLIENTS_SZ + more(PAGES_SZ, 2 * lines));
+	add(&s, "port", HTTP_CLIENTS_SZ + more(RESPONSES_SZ, 2 * lines));
 	/* What is under way counts as waiting. A text may be half as large again, and is copied. */
 	if (*c->otlp.endpoint)
 		add(&s, "collector",
 		    c->otlp.queue * OTLP_SPAN_SZ + 2 * MIB + 2 * c->metrics.max_series * POINT_SZ);
 	add(&s, "processes with the library",
-	    config__has_door(c) ? inject__most(tasks / MEMORY_INSIDE_PARTS) +
-					  (c->trace.inject ? INJECT_OPEN_MAX * INSIDE_SZ : 0)
-				: 0);
+	    config__has_listener(c) ? inject__most(tasks / MEMORY_INPROC_PARTS) +
+					      (c->trace.inject ? INJECT_OPEN_MAX * INPROC_SZ : 0)
+				    : 0);
 	/* And the table of their calls. */
 	add(&s, "lines that wait for the GPU",
-	    c->trace.gpu_time ? c->trace.gpu_wait_size + MIB : 0);
-	add(&s, "lines on their way to files", lines__most(memory__writers(c, cpus)));
+	    c->trace.gpu_time ? c->trace.gpu_pending_size + MIB : 0);
+	add(&s, "lines on their way to files", formatter__most(memory__writers(c, cpus)));
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

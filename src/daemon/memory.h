@@ -20,10 +20,10 @@ static inline uint32_t memory_rows(uint64_t wanted)
 }
 
 /* Of counts and tasks that may be known: for threads that libraries in the processes see. */
-#define MEMORY_INSIDE_PARTS 4
-static inline uint32_t memory_inside(const struct config *c, uint32_t rows)
+#define MEMORY_INPROC_PARTS 4
+static inline uint32_t memory_inproc(const struct config *c, uint32_t rows)
 {
-	return c->trace.inject ? rows / MEMORY_INSIDE_PARTS : 0;
+	return c->trace.inject ? rows / MEMORY_INPROC_PARTS : 0;
 }
 
 /* Bounds of the tracer's tables that follow from the configuration. */

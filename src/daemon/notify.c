@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "util/rights.h"
+#include "util/privs.h"
 
 void notify(const char *state)
 {
@@ -28,10 +28,10 @@ void notify(const char *state)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	rights_lower();
+	privs_lower();
 	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
 		      offsetof(struct sockaddr_un, sun_path) + len);
-	rights_raise();
+	privs_raise();
 	close(fd);
 }
 

@@ -98,15 +98,15 @@ static void make_suffix(struct dproc *p)
 /* Levels */
 
 /* Allocations, for live memory; what kernels are called, for bursts that come later. */
-bool dprocs__is_always(const struct dprocs *ps, enum ct_hide hide, const struct api_fn *fn)
+bool dprocs__is_always(const struct dprocs *ps, enum ct_redact redact, const struct api_fn *fn)
 {
 	struct ct_spec spec;
 
 	/* Nothing could be learned from them. */
-	if (hide == CT_HIDE_ARGS)
+	if (redact == CT_REDACT_ARGS)
 		return false;
 	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
-		return !hide;
+		return !redact;
 	if (!ps->cfg->metrics.memory)
 		return false;
 	/* What memory lives in, and goes with. Which thread has which context is not asked: those
@@ -299,12 +299,12 @@ void dproc__set_memory(struct dproc *p, const struct mem_totals *now)
 	p->mem = *now;
 }
 
-void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life)
+void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 {
 	static const struct mem_totals none;
 
-	dproc__take_counts(ps, p, life - 1);
-	p->life = life;
+	dproc__take_counts(ps, p, generation - 1);
+	p->generation = generation;
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
 	/* The kernel side has forgotten it with the old program. */
@@ -325,11 +325,11 @@ static void free_proc(struct dprocs *ps, struct dproc *p)
 	free(p);
 }
 
-void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life)
+void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation)
 {
 	static const struct mem_totals none;
 
-	dproc__take_counts(ps, p, life);
+	dproc__take_counts(ps, p, generation);
 	dproc__set_memory(p, &none);
 	/* It may have been told its level while it ended, and its number will be another's. */
 	if (!target_exists(p->pid))

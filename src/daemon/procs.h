@@ -11,12 +11,12 @@
 #include "trace/source.h"
 #include "util/quota.h"
 
-struct counted;
+struct count_row;
 struct counted_error;
 
 struct dproc {
 	uint32_t pid;
-	ct_life life; /* whose counts are in it; 0: nothing was counted yet */
+	ct_generation generation; /* whose counts are in it; 0: nothing was counted yet */
 	uid_t uid;
 	uid_t owner; /* whose share it takes */
 	char comm[17];
@@ -35,7 +35,7 @@ struct dproc {
 	uint64_t bursts;
 	struct metrics_target *target;
 	struct mem_totals mem;
-	struct counted *counts;
+	struct count_row *counts;
 	struct counted_error *errors;
 	unsigned libs_look; /* the last that has looked at it (daemon_libs.c) */
 	char *suffix; /* ,"container":"..." and so on, as it stands in its lines; NULL: nothing, or
@@ -76,7 +76,7 @@ struct dprocs {
 };
 
 /* Are a function's calls records at level metrics, too? What they teach cannot be counted. */
-bool dprocs__is_always(const struct dprocs *ps, enum ct_hide hide, const struct api_fn *fn);
+bool dprocs__is_always(const struct dprocs *ps, enum ct_redact redact, const struct api_fn *fn);
 /* Makes it when it is new: reads its labels, finds its level. comm: for when it is gone already.
  * NULL: there is no room, or none for its user. */
 struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm);
@@ -91,11 +91,11 @@ static inline bool dproc_is_traced(const struct dproc *p)
 	return p->kernel_level == CT_PROC_TRACE;
 }
 /* It runs another program: another name, maybe another level; its memory is gone. */
-void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_life life);
+void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation);
 /* It has ended: what was counted goes to its target. life 0: not known. */
-void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_life life);
+void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation);
 /* One that there was no room for has ended: what was counted is nobody's. */
-void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life);
+void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_generation generation);
 /* Those whose end was not seen; gone gets each. Looks again at what could not be read. */
 void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
 /* The configuration has changed. */

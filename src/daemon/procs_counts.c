@@ -16,7 +16,7 @@ _Static_assert(CT_MAX_FUNCS <= UINT16_MAX && CT_SPREAD <= UINT8_MAX, "the number
 
 /* A struct ct_count as it was read last, without the buckets that are 0 below and above: there are
  * as many of these as processes times functions. */
-struct counted {
+struct count_row {
 	struct count_of key;
 	uint16_t first, cnt; /* buckets */
 	uint64_t sums[SUM_CNT];
@@ -25,7 +25,7 @@ struct counted {
 };
 
 #define HIST_SZ_MAX (CT_HIST_CNT * sizeof(uint64_t))
-_Static_assert(sizeof(struct counted) + HIST_SZ_MAX + 2 * 24 + QUOTA_HASH_SZ <= DPROC_COUNT_SZ,
+_Static_assert(sizeof(struct count_row) + HIST_SZ_MAX + 2 * 24 + QUOTA_HASH_SZ <= DPROC_COUNT_SZ,
 	       "what malloc() and uthash add is in it");
 
 struct counted_error {
@@ -40,7 +40,7 @@ struct counted_error {
 void dproc__forget_counts(struct dproc *p)
 {
 	struct counted_error *e, *e2;
-	struct counted *c, *c2;
+	struct count_row *c, *c2;
 
 	HASH_ITER (hh, p->counts, c, c2) {
 		HASH_DEL(p->counts, c);
@@ -54,21 +54,21 @@ void dproc__forget_counts(struct dproc *p)
 }
 
 /* life 0: it is not told apart from others of this process. */
-static bool is_counted(const struct dproc *p, ct_life life)
+static bool is_counted(const struct dproc *p, ct_generation generation)
 {
-	return p && (!life || p->life == life);
+	return p && (!generation || p->generation == generation);
 }
 
 /* Whose numbers are read. One that is not known by its life yet is the one that is counted. Those
  * of the next program with this id are left for when the last one's end has been read. NULL: not
  * now. */
-static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_life life)
+static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_generation generation)
 {
 	struct dproc *p = dprocs__get(ps, pid, NULL);
 
-	if (p && !p->life)
-		p->life = life;
-	return is_counted(p, life) ? p : NULL;
+	if (p && !p->generation)
+		p->generation = generation;
+	return is_counted(p, generation) ? p : NULL;
 }
 
 static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error_key *k,
@@ -85,7 +85,7 @@ static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error
 static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
-	struct dproc *p = counted_proc(ps, k->pid, k->life);
+	struct dproc *p = counted_proc(ps, k->pid, k->generation);
 	struct counted_error *e, key;
 
 	memset(&key, 0, sizeof(key));
@@ -113,7 +113,7 @@ static void on_old_error(void *ctx, unsigned source, const struct ct_error_key *
 	struct dprocs *ps = ctx;
 	struct dproc *p = dprocs__find(ps, k->pid);
 
-	if (is_counted(p, k->life))
+	if (is_counted(p, k->generation))
 		on_error(ps, source, k, cnt);
 	else if (p)
 		add_errors(ps, p, k, cnt);
@@ -141,7 +141,7 @@ static void subtract(struct ct_count *delta, const struct ct_count *now, const s
 		d[i] = a[i] - b[i];
 }
 
-static void recall(const struct counted *c, struct ct_count *was)
+static void recall(const struct count_row *c, struct ct_count *was)
 {
 	memset(was, 0, sizeof(*was));
 	memcpy(was, c->sums, sizeof(c->sums));
@@ -150,7 +150,7 @@ static void recall(const struct counted *c, struct ct_count *was)
 }
 
 /* false: out of memory, nothing is changed. */
-static bool keep(struct counted *c, const struct ct_count *now)
+static bool keep(struct count_row *c, const struct ct_count *now)
 {
 	unsigned first = 0, end = CT_HIST_CNT;
 	uint64_t *hist = c->hist;
@@ -205,9 +205,9 @@ static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
 {
 	const struct count_of of = {key->func_id, source, key->thread};
 	struct dprocs *ps = ctx;
-	struct dproc *p = counted_proc(ps, key->pid, key->life);
+	struct dproc *p = counted_proc(ps, key->pid, key->generation);
 	struct ct_count delta, was;
-	struct counted *c;
+	struct count_row *c;
 
 	if (!p)
 		return;
@@ -234,7 +234,7 @@ static void on_old_count(void *ctx, unsigned source, const struct ct_count_key *
 	struct dprocs *ps = ctx;
 	struct dproc *p = dprocs__find(ps, key->pid);
 
-	if (is_counted(p, key->life))
+	if (is_counted(p, key->generation))
 		on_count(ps, source, key, c);
 	else if (p)
 		add_counts(ps, p, key->func_id, c);
@@ -254,12 +254,12 @@ void dprocs__read_errors(struct dprocs *ps)
 	sources__read_counts(ps->sources, &r);
 }
 
-void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_life life)
+void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_generation generation)
 {
 	const struct count_reader r = {on_old_count, on_old_error, ps};
 
-	sources__take_counts(ps->sources, p->pid, life, &r);
-	if (!life || !p->life || p->life == life)
+	sources__take_counts(ps->sources, p->pid, generation, &r);
+	if (!generation || !p->generation || p->generation == generation)
 		dproc__forget_counts(p);
 }
 
@@ -287,7 +287,7 @@ static void left_count(void *ctx, unsigned source, const struct ct_count_key *k,
 {
 	struct dprocs *ps = ctx;
 
-	if (is_counted(dprocs__find(ps, k->pid), k->life))
+	if (is_counted(dprocs__find(ps, k->pid), k->generation))
 		on_count(ps, source, k, c);
 	else
 		others_count(ps, source, k, c);
@@ -297,7 +297,7 @@ static void left_error(void *ctx, unsigned source, const struct ct_error_key *k,
 {
 	struct dprocs *ps = ctx;
 
-	if (is_counted(dprocs__find(ps, k->pid), k->life))
+	if (is_counted(dprocs__find(ps, k->pid), k->generation))
 		on_error(ps, source, k, cnt);
 	else
 		others_error(ps, source, k, cnt);
@@ -310,9 +310,9 @@ void dprocs__take_left(struct dprocs *ps)
 	sources__take_left_counts(ps->sources, &r);
 }
 
-void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_life life)
+void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_generation generation)
 {
 	const struct count_reader r = {others_count, others_error, ps};
 
-	sources__take_counts(ps->sources, pid, life, &r);
+	sources__take_counts(ps->sources, pid, generation, &r);
 }

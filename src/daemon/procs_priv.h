@@ -6,7 +6,7 @@
 #include "procs.h"
 
 /* What a program has counted that has ended; 0: all that is there of this process id. */
-void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_life life);
+void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_generation generation);
 /* What was read of it so far. */
 void dproc__forget_counts(struct dproc *p);
 

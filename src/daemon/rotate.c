@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "folder.h"
+#include "spool.h"
 #include "runner.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 #include "util/own_folder.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 #define RETRY_NS    (10 * SEC_NS)
 #define BACKOFF_MAX (300 * SEC_NS)
@@ -26,8 +26,8 @@
 /* Frames of lines that hardly shrink are longer. */
 #define FRAME_MAX   (64 << 10)
 #define STAMP_SZ    17 /* 20260101T000000Z */
-#define PREFIX	    FOLDER_TRACE
-#define PART	    FOLDER_PART
+#define PREFIX	    SPOOL_TRACE
+#define PART	    SPOOL_PART
 #define PENDING_DIR ROTATE_PENDING
 
 struct rotate {
@@ -36,14 +36,14 @@ struct rotate {
 	int dir_fd, pending_fd; /* -1: not there now */
 	struct zfile *z;
 	struct out *scratch;
-	char name[FOLDER_NAME_SZ]; /* of the open file, without .part */
-	char stamp[STAMP_SZ];	   /* of the newest file */
+	char name[SPOOL_NAME_SZ]; /* of the open file, without .part */
+	char stamp[STAMP_SZ];	  /* of the newest file */
 	unsigned seq;
 	uint64_t file_lines, opened_ns, flushed_ns, retry_ns;
 	uint64_t closed_bytes; /* of finished files */
 	/* the command */
 	bool cmd_runs;
-	char cmd_file[FOLDER_NAME_SZ];
+	char cmd_file[SPOOL_NAME_SZ];
 	uint64_t cmd_retry_ns, backoff_ns;
 };
 
@@ -74,10 +74,10 @@ static void move(struct rotate *r, int from, const char *old, int to, const char
  * What waits for the command is never removed. */
 static bool make_room(struct rotate *r, uint64_t new_bytes)
 {
-	uint64_t pending = has_command(r) ? folder__look(r->pending_fd).bytes : 0;
+	uint64_t pending = has_command(r) ? spool__scan(r->pending_fd).bytes : 0;
 
 	for (;;) {
-		struct folder done = folder__look(r->dir_fd);
+		struct spool done = spool__scan(r->dir_fd);
 
 		r->s.disk_bytes = done.bytes + pending + new_bytes;
 		r->closed_bytes = done.bytes + pending;
@@ -106,7 +106,7 @@ static void adopt_parts(struct rotate *r)
 {
 	int fd = openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	char name[FOLDER_NAME_SZ];
+	char name[SPOOL_NAME_SZ];
 	struct dirent *de;
 
 	if (!dir) {
@@ -117,8 +117,8 @@ static void adopt_parts(struct rotate *r)
 	while ((de = readdir(dir))) {
 		size_t len = strlen(de->d_name);
 
-		if (!folder_is_trace(de->d_name) || !folder_is_part(de->d_name) ||
-		    len >= FOLDER_NAME_SZ)
+		if (!spool_is_trace(de->d_name) || !spool_is_part(de->d_name) ||
+		    len >= SPOOL_NAME_SZ)
 			continue;
 		memcpy(name, de->d_name, len - strlen(PART));
 		name[len - strlen(PART)] = '\0';
@@ -131,11 +131,11 @@ static void adopt_parts(struct rotate *r)
 static void adopt_pending(struct rotate *r)
 {
 	int fd = openat(r->dir_fd, PENDING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct folder f;
+	struct spool f;
 
 	if (fd < 0)
 		return;
-	for (f = folder__look(fd); f.oldest[0]; f = folder__look(fd))
+	for (f = spool__scan(fd); f.oldest[0]; f = spool__scan(fd))
 		if (renameat(fd, f.oldest, r->dir_fd, f.oldest))
 			break;
 	close(fd);
@@ -144,8 +144,8 @@ static void adopt_pending(struct rotate *r)
 /* Names go up, whatever the clock does: the first one is the oldest file. */
 static void go_on_after(struct rotate *r, int dir_fd)
 {
-	struct folder f = folder__look(dir_fd);
-	const char *newest = folder_stamp(f.newest);
+	struct spool f = spool__scan(dir_fd);
+	const char *newest = spool_stamp(f.newest);
 	char stamp[STAMP_SZ];
 	unsigned seq;
 
@@ -204,9 +204,9 @@ static int open_dirs(struct rotate *r)
 	if (dir_is_there(r) && (!has_command(r) || r->pending_fd >= 0))
 		return 0;
 	close_dirs(r);
-	rights_lower();
+	privs_lower();
 	ret = find_dirs(r);
-	rights_raise();
+	privs_raise();
 	if (ret) {
 		close_dirs(r);
 		return ret;
@@ -273,7 +273,7 @@ static int put_text(struct rotate *r, void (*text)(void *, struct out *))
 
 static void drop_file(struct rotate *r)
 {
-	char part[FOLDER_NAME_SZ + 8];
+	char part[SPOOL_NAME_SZ + 8];
 
 	zfile__close(r->z);
 	r->z = NULL;
@@ -283,7 +283,7 @@ static void drop_file(struct rotate *r)
 
 static bool open_file(struct rotate *r, uint64_t now_ns)
 {
-	char part[FOLDER_NAME_SZ + 8];
+	char part[SPOOL_NAME_SZ + 8];
 	int ret = open_dirs(r);
 
 	if (ret) {
@@ -320,7 +320,7 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 
 void rotate__finish_file(struct rotate *r, uint64_t now_ns)
 {
-	char part[FOLDER_NAME_SZ + 8];
+	char part[SPOOL_NAME_SZ + 8];
 	int ret;
 
 	if (!r->z)
@@ -421,7 +421,7 @@ bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_n
 
 static void start_command(struct rotate *r)
 {
-	strcpy(r->cmd_file, folder__look(r->pending_fd).oldest);
+	strcpy(r->cmd_file, spool__scan(r->pending_fd).oldest);
 	if (!r->cmd_file[0])
 		return;
 	/* That it could not be started is found out below. */

@@ -14,7 +14,7 @@
 
 #include "util/inherited.h"
 #include "util/log.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 #define NAME_SZ 128
 /* What is said to it: a name, or this. */
@@ -64,7 +64,7 @@ static void serve(int fd, runner_read_fn fn, void *ctx)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "cudatrace-run");
-	rights_drop();
+	privs_drop();
 	fn(ctx, &what);
 	while ((n = recv(fd, text, NAME_SZ, 0)) > 0) {
 		text[n] = '\0';

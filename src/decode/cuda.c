@@ -377,7 +377,7 @@ int api_class_by_name(const char *name, size_t len)
 
 const char *api_op_name(enum api_op op)
 {
-	return op_facts[op].name;
+	return op_desc[op].name;
 }
 
 bool api_fn_is_query(const struct api_fn *fn)

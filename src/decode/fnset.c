@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fnset_near.h"
+#include "fnset_suggest.h"
 #include "value.h"
 
 enum item_kind { ITEM_ALL, ITEM_API, ITEM_CLASS, ITEM_NAME, ITEM_GLOB };
@@ -360,7 +360,7 @@ static int parse_item(const struct fnset *set, struct item *it, const char *s, s
 	if (it->kind == ITEM_GLOB)
 		snprintf(err, err_size, "no function matches \"%s\": see cudatrace list", it->text);
 	else
-		fnset_near(it->text, err, err_size);
+		fnset_suggest(it->text, err, err_size);
 	return -EINVAL;
 }
 
@@ -459,9 +459,9 @@ void fnset__add(struct fnset *set, enum api_id api)
 	apply(set);
 }
 
-void fnset__spec(const struct fnset *set, unsigned id, enum ct_hide hide, struct ct_spec *spec)
+void fnset__spec(const struct fnset *set, unsigned id, enum ct_redact redact, struct ct_spec *spec)
 {
-	api_fn_spec_hiding(fnset__fn(set, id), hide, spec);
+	api_fn_spec_redacting(fnset__fn(set, id), redact, spec);
 	if (fnset__is_marked(set, FNSET_COUNT, id))
 		spec->level = CT_LEVEL_COUNT;
 	if (fnset__is_marked(set, FNSET_NO_RETURN, id))

@@ -63,7 +63,7 @@ bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id
 /* Text for the header, such as "query (159 functions)"; "" when none is wanted and marked. */
 void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
 /* What a producer is to copy of its calls, and how much is kept of them at first. */
-void fnset__spec(const struct fnset *set, unsigned id, enum ct_hide hide, struct ct_spec *spec);
+void fnset__spec(const struct fnset *set, unsigned id, enum ct_redact redact, struct ct_spec *spec);
 bool fnset__wanted(const struct fnset *set, unsigned id);
 /* Whether it would be with that level, all else as it is. */
 bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned id);
@@ -71,7 +71,7 @@ bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned 
  */
 bool fnset__wants_api(const struct fnset *set, const struct api *api);
 /* Text for the header and the summary: what is left out, such as "query (61 functions)". */
-void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *left_out,
-		     size_t left_out_size);
+void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *not_traced,
+		     size_t not_traced_size);
 
 #endif /* DECODE_FNSET_H */

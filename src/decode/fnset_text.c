@@ -47,15 +47,15 @@ static void count(const struct fnset *set, int class, unsigned *wanted, unsigned
 	}
 }
 
-void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *left_out,
-		     size_t left_out_size)
+void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *not_traced,
+		     size_t not_traced_size)
 {
-	struct text in = {traced, traced_size, 0}, out = {left_out, left_out_size, 0};
+	struct text in = {traced, traced_size, 0}, out = {not_traced, not_traced_size, 0};
 	unsigned wanted, all, left = 0;
 
-	if (!traced_size || !left_out_size)
+	if (!traced_size || !not_traced_size)
 		return;
-	traced[0] = left_out[0] = 0;
+	traced[0] = not_traced[0] = 0;
 	for (int c = 0; c < CLASS_CNT; c++) {
 		count(set, c, &wanted, &all);
 		left += all - wanted;

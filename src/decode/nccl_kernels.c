@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-struct way {
+struct algo_proto {
 	const char *algorithm, *protocol;
 };
 
@@ -13,14 +13,14 @@ struct way {
 	}
 #define VERSIONS(first, last)
 #define RUN(op, ways, times)
-#define WAYS(id, ...) static const struct way ways_##id[] = {__VA_ARGS__};
+#define WAYS(id, ...) static const struct algo_proto ways_##id[] = {__VA_ARGS__};
 #include "nccl_kernels.def"
 #undef WAYS
 #undef VERSIONS
 #undef RUN
 
 struct run {
-	const struct way *ways; /* NULL: versions first to last begin here */
+	const struct algo_proto *ways; /* NULL: versions first to last begin here */
 	uint32_t cnt, times;
 	uint32_t op, first, last;
 };
@@ -29,7 +29,10 @@ static const struct run runs[] = {
 #define WAYS(id, ...)
 #define VERSIONS(from, to) {.first = from, .last = to},
 #define RUN(id, w, n)                                                                              \
-	{.ways = ways_##w, .cnt = sizeof(ways_##w) / sizeof(struct way), .times = n, .op = OP_##id},
+	{.ways = ways_##w,                                                                         \
+	 .cnt = sizeof(ways_##w) / sizeof(struct algo_proto),                                      \
+	 .times = n,                                                                               \
+	 .op = OP_##id},
 #include "nccl_kernels.def"
 };
 

@@ -20,7 +20,7 @@ enum {
 #define FREES(kind) -1, BLOCK_##kind
 #define NOTHING	    0, 0
 
-const struct op_facts op_facts[OP_CNT] = {
+const struct op_desc op_desc[OP_CNT] = {
 #define OP(id, name, does, dir, memory) {name, does, COPY_##dir, memory},
 #include "cuda_ops.def"
 #undef OP
@@ -28,7 +28,7 @@ const struct op_facts op_facts[OP_CNT] = {
 
 enum { LIVES_IN_DEVICE, LIVES_IN_CONTEXT };
 
-const struct block_facts block_facts[BLOCK_KIND_CNT] = {
+const struct block_desc block_desc[BLOCK_KIND_CNT] = {
 #define BLOCK(id, name, counted, space, home) {name, MEM_##counted, SPACE_##space, LIVES_IN_##home},
 #include "blocks.def"
 #undef BLOCK

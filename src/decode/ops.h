@@ -60,26 +60,26 @@ enum block_space {
 	SPACE_CNT
 };
 
-struct block_facts {
+struct block_desc {
 	const char *name;
 	uint8_t counted; /* enum mem_kind */
 	uint8_t space;	 /* enum block_space */
 	bool in_context; /* goes with it */
 };
-extern const struct block_facts block_facts[BLOCK_KIND_CNT];
+extern const struct block_desc block_desc[BLOCK_KIND_CNT];
 
-struct op_facts {
+struct op_desc {
 	const char *name;
 	uint16_t does; /* enum op_does */
 	uint8_t dir;   /* enum copy_dir; COPY_NONE: its arguments say */
 	int8_t makes;  /* memory: 1; frees: -1; neither: 0 */
 	uint8_t block; /* enum block_kind of that */
 };
-extern const struct op_facts op_facts[OP_CNT];
+extern const struct op_desc op_desc[OP_CNT];
 
 static inline bool op_does(enum api_op op, unsigned what)
 {
-	return op_facts[op].does & what;
+	return op_desc[op].does & what;
 }
 
 #endif /* DECODE_OPS_H */

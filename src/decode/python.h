@@ -30,7 +30,7 @@ struct python_layout {
 };
 
 /* A process's Python: with the runtime's address in layout.bpf. */
-struct python_place {
+struct python_location {
 	struct python_layout layout;
 	uint64_t start, end; /* of the interpreter's own code and data */
 	uint64_t free_off;   /* in its file: the function that frees code objects */

@@ -390,17 +390,17 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
 }
 
-void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_spec *spec)
+void api_fn_spec_redacting(const struct api_fn *fn, enum ct_redact redact, struct ct_spec *spec)
 {
 	api_fn_spec(fn, spec);
-	if (hide == CT_HIDE_ARGS) {
+	if (redact == CT_REDACT_ARGS) {
 		/* An operator's words say which it is: they are no arguments. */
 		spec->word_cnt = spec->flags & TELLS_OPERATOR ? spec->word_cnt : 0;
 		spec->cap_cnt = spec->bytes_word = 0;
 	}
-	if (hide != CT_HIDE_NOTHING)
+	if (redact != CT_REDACT_NOTHING)
 		spec->handle_word = 0;
-	for (unsigned i = 0; hide == CT_HIDE_STRINGS && i < spec->cap_cnt; i++) {
+	for (unsigned i = 0; redact == CT_REDACT_STRINGS && i < spec->cap_cnt; i++) {
 		if (spec->caps[i].kind == CT_CAP_STR || spec->caps[i].kind == CT_CAP_PSTR ||
 		    spec->caps[i].kind == CT_CAP_FSTR)
 			spec->caps[i].size = 0;
@@ -414,9 +414,11 @@ void api_named_results(__u64 bits[CT_APIS_MAX][CT_RESULT_WORDS])
 			bits[a][i / 64] |= (__u64) !!api_result_name(api_at(a), i) << i % 64;
 }
 
-const char *api_hide_name(enum ct_hide hide)
+const char *api_redact_name(enum ct_redact redact)
 {
-	return hide == CT_HIDE_ARGS ? "arguments" : hide == CT_HIDE_STRINGS ? "strings" : NULL;
+	return redact == CT_REDACT_ARGS	     ? "arguments"
+	       : redact == CT_REDACT_STRINGS ? "strings"
+					     : NULL;
 }
 
 int api_arg_cap(const struct api_fn *fn, unsigned arg)

@@ -80,13 +80,14 @@ struct pointee {
  * attribute array behind a struct (CUlaunchConfig) adds a pointee right after the struct's.
  * One value prints the same way everywhere, so api_visit_args() relies on the same order. */
 void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec);
-/* The same without what is hidden: the one place that says what that is. A pointee keeps its place.
+/* The same without what is redacted: the one place that says what that is. A pointee keeps its
+ * place.
  */
-void api_fn_spec_hiding(const struct api_fn *fn, enum ct_hide hide, struct ct_spec *spec);
+void api_fn_spec_redacting(const struct api_fn *fn, enum ct_redact redact, struct ct_spec *spec);
 /* A bit for each result of each family that has a name. */
 void api_named_results(__u64 bits[CT_APIS_MAX][CT_RESULT_WORDS]);
-/* "strings", "arguments", as headers have it; NULL: nothing is hidden. */
-const char *api_hide_name(enum ct_hide hide);
+/* "strings", "arguments", as headers have it; NULL: nothing is redacted. */
+const char *api_redact_name(enum ct_redact redact);
 
 /* Calls v for each argument, by name. caps has cap_cnt entries as api_fn_spec() orders them. */
 void api_visit_args(const struct api_fn *fn, const uint64_t *words, unsigned word_cnt,

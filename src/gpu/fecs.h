@@ -22,7 +22,7 @@
 struct fecs_slice {
 	uint64_t start, end; /* the GPU's clock, ns */
 	uint32_t pid;	     /* initial namespace */
-	uint32_t context;    /* number of a channel, unique in the driver; 0: hidden */
+	uint32_t context;    /* number of a channel, unique in the driver; 0: redacted */
 	uint64_t missed;     /* records that are missing before it, since the last slice */
 	bool before;	     /* it began before the log: start is when that began */
 };

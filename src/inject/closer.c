@@ -5,7 +5,7 @@
  */
 #include "inject_priv.h"
 
-#include "util/rights.h"
+#include "util/privs.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +16,7 @@ struct closer {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	int fds[PEERS_MAX];
+	int fds[CLIENTS_MAX];
 	unsigned cnt;
 	bool ready, stop;
 };
@@ -25,7 +25,7 @@ static void *thread_main(void *arg)
 {
 	struct closer *c = arg;
 
-	rights_drop_thread();
+	privs_drop_thread();
 	pthread_mutex_lock(&c->lock);
 	c->ready = true;
 	pthread_cond_broadcast(&c->wake);
@@ -80,7 +80,7 @@ void closer__close(struct closer *c, int fd)
 		return;
 	if (c) {
 		pthread_mutex_lock(&c->lock);
-		given = c->cnt < PEERS_MAX;
+		given = c->cnt < CLIENTS_MAX;
 		if (given)
 			c->fds[c->cnt++] = fd;
 		pthread_cond_signal(&c->wake);

@@ -31,7 +31,7 @@ static void add(struct ct_count *sum, const struct ct_count *c)
 }
 
 /* May this count be read? The process says which there are, and each takes room. */
-static bool is_let_in(struct inject *in, struct peer *p, unsigned slot, unsigned id)
+static bool is_let_in(struct inject *in, struct client *p, unsigned slot, unsigned id)
 {
 	struct shm_slot *s = &p->shm.slots[slot];
 	uint64_t bit = 1ull << id % 64;
@@ -44,7 +44,7 @@ static bool is_let_in(struct inject *in, struct peer *p, unsigned slot, unsigned
 		return false;
 	if (s->counted[id / 64] & bit)
 		return true;
-	if (!shm_room_take(&in->count_room, p->count_cnt, p->shm.owner->counts))
+	if (!shm_charge(&in->count_room, p->count_cnt, p->shm.owner->counts))
 		return false;
 	p->count_cnt++;
 	p->shm.owner->counts++;
@@ -95,7 +95,7 @@ static int by_id(const void *a, const void *b)
 
 /* The functions that a thread has counted: those for which there is room become rows. refused: how
  * many of the others were added up. */
-static void add_counted(struct inject *in, struct peer *p, unsigned slot, uint64_t age,
+static void add_counted(struct inject *in, struct client *p, unsigned slot, uint64_t age,
 			struct rows *rows, unsigned *refused)
 {
 	for (unsigned k = 0; k * 64 < in->settings.fn_cnt; k++) {
@@ -131,7 +131,7 @@ static void add_in_flight(const struct shm *m, unsigned slot, unsigned fn_cnt, s
 }
 
 /* unfinished: nothing but the calls in flight. */
-static void read_functions(struct inject *in, struct peer *p, const struct counts *to,
+static void read_functions(struct inject *in, struct client *p, const struct counts *to,
 			   bool unfinished)
 {
 	uint64_t uncounted = p->uncounted, age = shm__age(&p->shm, now_ns());
@@ -150,7 +150,7 @@ static void read_functions(struct inject *in, struct peer *p, const struct count
 		qsort(rows.of, rows.cnt, sizeof(*rows.of), by_id);
 	for (unsigned i = 0; i < rows.cnt;) {
 		const struct ct_count_key key = {
-			.life = p->life, .pid = p->pid, .func_id = rows.of[i].id};
+			.generation = p->generation, .pid = p->pid, .func_id = rows.of[i].id};
 		struct ct_count sum = {0}, c;
 
 		for (; i < rows.cnt && rows.of[i].id == key.func_id; i++) {
@@ -177,7 +177,7 @@ struct error_sum {
 	uint64_t cnt;
 };
 
-static void add_error(struct peer *p, struct error_sum *sums, const struct ct_shm_error *e)
+static void add_error(struct client *p, struct error_sum *sums, const struct ct_shm_error *e)
 {
 	struct error_sum *s = sums, *end = sums + CT_SHM_ERRORS;
 
@@ -192,7 +192,7 @@ static void add_error(struct peer *p, struct error_sum *sums, const struct ct_sh
 	s->cnt += e->cnt;
 }
 
-static void read_errors(const struct inject *in, struct peer *p, const struct counts *to)
+static void read_errors(const struct inject *in, struct client *p, const struct counts *to)
 {
 	struct error_sum sums[CT_SHM_ERRORS] = {0};
 	uint64_t uncounted = p->errors_uncounted;
@@ -215,7 +215,7 @@ static void read_errors(const struct inject *in, struct peer *p, const struct co
 	if (p->errors_uncounted < uncounted)
 		p->errors_uncounted = uncounted;
 	for (unsigned k = 0; k < CT_SHM_ERRORS && sums[k].cnt; k++) {
-		const struct ct_error_key key = {.life = p->life,
+		const struct ct_error_key key = {.generation = p->generation,
 						 .pid = p->pid,
 						 .func_id = sums[k].func_id,
 						 .result = sums[k].result};
@@ -224,7 +224,7 @@ static void read_errors(const struct inject *in, struct peer *p, const struct co
 	}
 }
 
-static void read_peer(struct inject *in, struct peer *p, const struct counts *to)
+static void read_peer(struct inject *in, struct client *p, const struct counts *to)
 {
 	if (p->counts_taken)
 		return;
@@ -238,20 +238,21 @@ void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_
 {
 	const struct counts to = {fn, error_fn, ctx};
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		read_peer(in, in->peers[i], &to);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		read_peer(in, in->clients[i], &to);
 }
 
-void inject__take_counts(struct inject *in, pid_t pid, ct_life life, levels_fn fn,
+void inject__take_counts(struct inject *in, pid_t pid, ct_generation generation, levels_fn fn,
 			 levels_error_fn error_fn, void *ctx)
 {
 	const struct counts to = {fn, error_fn, ctx};
 
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		struct client *p = in->clients[i];
 
 		/* One that runs goes on counting. */
-		if (p->pid != pid || (life && p->life && p->life != life) || p->pidfd >= 0)
+		if (p->pid != pid || (generation && p->generation && p->generation != generation) ||
+		    p->pidfd >= 0)
 			continue;
 		read_peer(in, p, &to);
 		p->counts_taken = true;
@@ -263,10 +264,10 @@ void inject__take_left_counts(struct inject *in, levels_fn fn, levels_error_fn e
 	const struct counts to = {fn, error_fn, ctx};
 	uint64_t now = now_ns();
 
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		struct client *p = in->clients[i];
 
-		if (p->pidfd >= 0 || now - p->ended_ns < PEERS_LEFT_NS)
+		if (p->pidfd >= 0 || now - p->ended_ns < CLIENTS_LEFT_NS)
 			continue;
 		read_peer(in, p, &to);
 		p->counts_taken = true;
@@ -277,7 +278,7 @@ void inject__unfinished_counts(struct inject *in, levels_fn fn, void *ctx)
 {
 	const struct counts to = {.fn = fn, .ctx = ctx};
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		if (in->peers[i]->pidfd >= 0)
-			read_functions(in, in->peers[i], &to, true);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		if (in->clients[i]->pidfd >= 0)
+			read_functions(in, in->clients[i], &to, true);
 }

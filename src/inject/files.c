@@ -38,8 +38,8 @@ static void drop_unused(struct inject *in)
 	for (unsigned i = in->file_cnt; i-- > 0;) {
 		bool used = false;
 
-		for (unsigned k = 0; k < in->peer_cnt; k++)
-			used |= in->peers[k]->lib_id == in->files[i].id;
+		for (unsigned k = 0; k < in->client_cnt; k++)
+			used |= in->clients[k]->lib_id == in->files[i].id;
 		if (used)
 			continue;
 		free(in->files[i].path);
@@ -72,7 +72,7 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 	l->id = ++in->file_cnt;
 	l->key = t->key;
 	l->api = t->api;
-	l->comm_place = elf->comm;
+	l->comm_layout = elf->comm;
 	memcpy(l->build_id, elf->build_id, sizeof(l->build_id));
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
 		int id = fnset__id(in->o.fns, elf->syms[i].name);

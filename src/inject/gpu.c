@@ -5,7 +5,7 @@
 /* At the end of a trace each process has a moment for what CUPTI still holds. */
 #define GIVE_MAX_NS 1500000000ull
 
-void gpu__look(struct inject *in, struct peer *p)
+void gpu__look(struct inject *in, struct client *p)
 {
 	struct ct_shm_gpu copy;
 	char comm[sizeof(p->comm) + 1] = {0};
@@ -22,10 +22,10 @@ void gpu__look(struct inject *in, struct peer *p)
 
 static bool all_have_given(const struct inject *in)
 {
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		const struct ct_shm_gpu *gpu = &in->peers[i]->shm.mem->gpu;
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		const struct ct_shm_gpu *gpu = &in->clients[i]->shm.mem->gpu;
 
-		if (in->peers[i]->pidfd >= 0 && !peers__has_ended(in->peers[i]) &&
+		if (in->clients[i]->pidfd >= 0 && !clients__has_ended(in->clients[i]) &&
 		    __atomic_load_n(&gpu->state, __ATOMIC_RELAXED) == CT_CUPTI_ON &&
 		    !__atomic_load_n(&gpu->given, __ATOMIC_ACQUIRE))
 			return false;
@@ -44,7 +44,8 @@ bool gpu__expects_more(const struct inject *in, uint64_t now)
 	return in->o.gpu_time && !all_have_given(in) && now - in->stopped_ns < GIVE_MAX_NS;
 }
 
-uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p, uint32_t inner))
+uint32_t gpu__tid(struct client *p, uint32_t inner,
+		  uint32_t (*own)(struct client *p, uint32_t inner))
 {
 	uint32_t *known = p->gpu_tids[inner % GPU_TIDS];
 

@@ -58,7 +58,7 @@ static int open_all(struct inject *in)
 	if (in->epoll_fd < 0 || in->timer_fd < 0 ||
 	    epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, in->timer_fd, &ev))
 		return -errno;
-	return door__open(in);
+	return listener__open(in);
 }
 
 struct inject *inject__open(const struct inject_opts *o)
@@ -75,7 +75,7 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->next_ns = NONE;
 	in->slot_room.max = o->slots_max;
 	in->count_room.max = o->counts_max;
-	places__open(in);
+	shares__open(in);
 	in->closer = o->folder ? closer__new() : NULL;
 	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
@@ -91,8 +91,8 @@ void inject__free(struct inject *in)
 {
 	if (!in)
 		return;
-	door__close(in);
-	peers__free(in);
+	listener__close(in);
+	clients__free(in);
 	closer__free(in->closer);
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		free(in->files[i].path);
@@ -144,8 +144,8 @@ static void look_outside(struct inject *in, uint64_t now)
 		is_news |= ev[i].data.u32 != THE_TIMER;
 	/* accept() makes a socket before it finds that nobody is there. */
 	if (is_news)
-		door__look(in);
-	peers__look(in, now);
+		listener__poll(in);
+	clients__look(in, now);
 	quiet__look(in, now);
 }
 
@@ -155,13 +155,13 @@ bool inject__is_over(struct inject *in)
 
 	if (in->over || gpu__expects_more(in, now))
 		return in->over;
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		shm__end(&in->peers[i]->shm, now);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		shm__end(&in->clients[i]->shm, now);
 	return in->over = true;
 }
 
 /* Such as are sent by now. */
-static bool has_records(const struct peer *p, uint64_t now)
+static bool has_records(const struct client *p, uint64_t now)
 {
 	for (unsigned k = 0; k < p->shm.slot_cnt; k++)
 		if (p->shm.slots[k].size && p->shm.slots[k].key <= now)
@@ -176,8 +176,8 @@ static void give_turns(struct inject *in, uint64_t now)
 
 	for (unsigned i = 0; i < in->owner_cnt; i++)
 		in->owners[i]->with_records = 0;
-	for (unsigned i = 0; i < in->peer_cnt && in->o.folder; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt && in->o.folder; i++) {
+		struct client *p = in->clients[i];
 
 		if (!has_records(p, now))
 			continue;
@@ -185,8 +185,8 @@ static void give_turns(struct inject *in, uint64_t now)
 			return;
 		users += !p->shm.owner->with_records++;
 	}
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		struct client *p = in->clients[i];
 		unsigned cnt = p->shm.owner->with_records, turn = TURN;
 
 		if (users)
@@ -196,7 +196,7 @@ static void give_turns(struct inject *in, uint64_t now)
 }
 
 /* A record is being made; may it be waited for? */
-static bool is_waited_for(struct peer *p)
+static bool is_waited_for(struct client *p)
 {
 	uint64_t now = now_ns(), less = (now - p->waited_at_ns) / WAITED_FORGETS;
 
@@ -208,7 +208,7 @@ static bool is_waited_for(struct peer *p)
 	return p->waited_ns + (now - p->wait_ns) < WAITED_MAX_NS;
 }
 
-static void is_whole(struct peer *p)
+static void is_whole(struct client *p)
 {
 	if (p->wait_ns)
 		p->waited_ns += now_ns() - p->wait_ns;
@@ -217,8 +217,8 @@ static void is_whole(struct peer *p)
 	p->wait_ns = 0;
 }
 
-static void look_at(struct inject *in, struct peer *p, uint64_t now, bool *whole, uint64_t *filled,
-		    uint64_t *next)
+static void look_at(struct inject *in, struct client *p, uint64_t now, bool *whole,
+		    uint64_t *filled, uint64_t *next)
 {
 	struct shm *m = &p->shm;
 	bool of_it = true;
@@ -252,7 +252,7 @@ static unsigned look_ms(const struct inject *in, uint64_t filled, uint64_t now)
 {
 	uint64_t slow_ms = SLOW_MS * in->o.ring_sz / CT_SHM_RING_SZ;
 
-	if (!in->peer_cnt && !in->conn_cnt)
+	if (!in->client_cnt && !in->conn_cnt)
 		return IDLE_MS;
 	/* Once it is FAST_MS, what comes in one of them is a tenth of what would come in SLOW_MS.
 	 */
@@ -272,10 +272,10 @@ bool inject__look(struct inject *in, uint64_t now)
 	/* Who goes on writing is not waited for. */
 	if (in->stopped)
 		inject__is_over(in);
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		look_at(in, in->peers[i], now, &whole, &filled, &next);
-	if (in->made_at < in->made_cnt && in->made[in->made_at].key < next)
-		next = in->made[in->made_at].key;
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		look_at(in, in->clients[i], now, &whole, &filled, &next);
+	if (in->synth_at < in->synth_cnt && in->synth[in->synth_at].key < next)
+		next = in->synth[in->synth_at].key;
 	in->next_ns = next;
 	if (next != NONE)
 		in->record_ns = now;
@@ -289,18 +289,18 @@ uint64_t inject__next_ns(const struct inject *in)
 	return in->next_ns;
 }
 
-struct oldest {
-	struct peer *peer; /* NULL: one that we have made */
+struct merge_head {
+	struct client *client; /* NULL: one that we have made */
 	unsigned slot;
 	uint64_t key, others; /* and the key of the next oldest of another slot */
 };
 
-static struct oldest find_oldest(const struct inject *in)
+static struct merge_head find_oldest(const struct inject *in)
 {
-	struct oldest o = {.key = NONE, .others = NONE};
+	struct merge_head o = {.key = NONE, .others = NONE};
 
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		struct client *p = in->clients[i];
 
 		for (unsigned k = 0; p->turn && k < p->shm.slot_cnt; k++) {
 			const struct shm_slot *s = &p->shm.slots[k];
@@ -309,7 +309,7 @@ static struct oldest find_oldest(const struct inject *in)
 				continue;
 			if (s->key < o.key) {
 				o.others = o.key;
-				o.peer = p;
+				o.client = p;
 				o.slot = k;
 				o.key = s->key;
 			} else if (s->key < o.others) {
@@ -318,17 +318,17 @@ static struct oldest find_oldest(const struct inject *in)
 		}
 	}
 	/* Ours come last: they say what became of the others. */
-	if (in->made_at < in->made_cnt && in->made[in->made_at].key < o.key) {
+	if (in->synth_at < in->synth_cnt && in->synth[in->synth_at].key < o.key) {
 		o.others = o.key;
-		o.peer = NULL;
-		o.key = in->made[in->made_at].key;
-	} else if (in->made_at < in->made_cnt && in->made[in->made_at].key < o.others) {
-		o.others = in->made[in->made_at].key;
+		o.client = NULL;
+		o.key = in->synth[in->synth_at].key;
+	} else if (in->synth_at < in->synth_cnt && in->synth[in->synth_at].key < o.others) {
+		o.others = in->synth[in->synth_at].key;
 	}
 	return o;
 }
 
-static void give(struct inject *in, const struct oldest *o)
+static void give(struct inject *in, const struct merge_head *o)
 {
 	union {
 		struct ct_rec rec;
@@ -337,16 +337,16 @@ static void give(struct inject *in, const struct oldest *o)
 	} buf;
 	size_t size;
 
-	if (!o->peer) {
-		const struct made *m = &in->made[in->made_at++];
+	if (!o->client) {
+		const struct synth_record *m = &in->synth[in->synth_at++];
 
 		in->o.fn(in->o.ctx, &m->rec, m->size);
 		return;
 	}
-	o->peer->turn -= o->peer->turn && in->o.folder;
-	size = shm__take(&o->peer->shm, o->slot, &buf);
-	if (!peers__own(in, o->peer, o->slot, &buf, size))
-		o->peer->shm.bad_cnt++;
+	o->client->turn -= o->client->turn && in->o.folder;
+	size = shm__take(&o->client->shm, o->slot, &buf);
+	if (!clients__own(in, o->client, o->slot, &buf, size))
+		o->client->shm.bad_cnt++;
 	else if (!gpu__is_late(in, &buf.rec))
 		in->o.fn(in->o.ctx, &buf, size);
 }
@@ -357,7 +357,7 @@ size_t inject__take(struct inject *in, size_t max, uint64_t until)
 	size_t cnt = 0;
 
 	while (cnt < max) {
-		struct oldest o = find_oldest(in);
+		struct merge_head o = find_oldest(in);
 
 		in->next_ns = o.key;
 		if (o.key > until || o.key == NONE)
@@ -365,15 +365,16 @@ size_t inject__take(struct inject *in, size_t max, uint64_t until)
 		do {
 			give(in, &o);
 			cnt++;
-		} while (cnt < max && o.peer && o.peer->turn && o.peer->shm.slots[o.slot].size &&
-			 o.peer->shm.slots[o.slot].key <= until &&
-			 o.peer->shm.slots[o.slot].key < o.others);
+		} while (cnt < max && o.client && o.client->turn &&
+			 o.client->shm.slots[o.slot].size &&
+			 o.client->shm.slots[o.slot].key <= until &&
+			 o.client->shm.slots[o.slot].key < o.others);
 	}
 	if (cnt == max)
 		in->next_ns = find_oldest(in).key;
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		for (unsigned k = 0; k < in->peers[i]->shm.slot_cnt; k++)
-			shm__tell(&in->peers[i]->shm, k);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		for (unsigned k = 0; k < in->clients[i]->shm.slot_cnt; k++)
+			shm__tell(&in->clients[i]->shm, k);
 	return cnt;
 }
 
@@ -381,9 +382,9 @@ bool inject__was_full(struct inject *in)
 {
 	bool was = false;
 
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		was |= in->peers[i]->shm.was_full;
-		in->peers[i]->shm.was_full = false;
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		was |= in->clients[i]->shm.was_full;
+		in->clients[i]->shm.was_full = false;
 	}
 	return was;
 }
@@ -394,9 +395,9 @@ void inject__totals(struct inject *in, struct ct_totals *sum)
 
 	*sum = in->gone;
 	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		shm__read_totals(&in->peers[i]->shm, now, now + LEFT_OUT_NS);
-		peers__add_totals(in, in->peers[i], sum);
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		shm__read_totals(&in->clients[i]->shm, now, now + LEFT_OUT_NS);
+		clients__add_totals(in, in->clients[i], sum);
 	}
 }
 
@@ -404,8 +405,8 @@ uint64_t inject__bad_records(const struct inject *in)
 {
 	uint64_t cnt = in->gone_bad_cnt;
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		cnt += in->peers[i]->shm.bad_cnt;
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		cnt += in->clients[i]->shm.bad_cnt;
 	return cnt;
 }
 
@@ -414,20 +415,20 @@ void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum)
 	uint64_t now = now_ns();
 
 	*sum = in->gone_gpu;
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		gpu__read_totals(in->peers[i], now);
-		gpu__add_totals(in->peers[i], sum);
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		gpu__read_totals(in->clients[i], now);
+		gpu__add_totals(in->clients[i], sum);
 	}
 }
 
-void inject__losers(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx)
+void inject__drop_owners(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx)
 {
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		struct client *p = in->clients[i];
 		struct ct_totals sum = {0};
 		uint64_t drops;
 
-		peers__add_totals(in, p, &sum);
+		clients__add_totals(in, p, &sum);
 		drops = drops_sum(sum.drops);
 		if (drops > p->drops)
 			fn(ctx, p->pid);
@@ -438,10 +439,10 @@ void inject__losers(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void
 /* A thread that has begun a record ends it; after that it sees that nothing is wanted any more. */
 static bool is_busy(const struct inject *in)
 {
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		for (unsigned k = 0; in->peers[i]->pidfd >= 0 && k < in->peers[i]->shm.slot_cnt;
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		for (unsigned k = 0; in->clients[i]->pidfd >= 0 && k < in->clients[i]->shm.slot_cnt;
 		     k++)
-			if (__atomic_load_n(&shm__slot(&in->peers[i]->shm, k)->busy,
+			if (__atomic_load_n(&shm__slot(&in->clients[i]->shm, k)->busy,
 					    __ATOMIC_ACQUIRE))
 				return true;
 	return false;
@@ -453,7 +454,7 @@ void inject__stop(struct inject *in)
 	uint64_t begin = now_ns();
 
 	/* What a program has said that ended at once. */
-	door__look(in);
+	listener__poll(in);
 	in->stopped = true;
 	in->stopped_ns = begin;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);
@@ -465,27 +466,27 @@ void inject__stop(struct inject *in)
 	while (is_busy(in) && now_ns() - begin < STOP_MAX_NS);
 	inject__is_over(in);
 	/* Nobody is told anything any more, but who ended is still to be told of. */
-	door__close(in);
+	listener__close(in);
 }
 
-static void give_made(struct inject *in)
+static void give_synth(struct inject *in)
 {
-	while (in->made_at < in->made_cnt) {
-		const struct made *m = &in->made[in->made_at++];
+	while (in->synth_at < in->synth_cnt) {
+		const struct synth_record *m = &in->synth[in->synth_at++];
 
 		in->o.fn(in->o.ctx, &m->rec, m->size);
 	}
 }
 
 /* Of one that has had its turn: before its end is told of. */
-static void give_rest(struct inject *in, struct peer *p)
+static void give_rest(struct inject *in, struct client *p)
 {
 	struct work w;
 
 	if (time_budget__begin(&w, p->uid, WORK_RINGS))
 		return;
 	for (unsigned n = 0; n < REST_MAX && time_budget__has_time(); n++) {
-		struct oldest o = {.peer = p, .key = NONE};
+		struct merge_head o = {.client = p, .key = NONE};
 
 		for (unsigned k = 0; k < p->shm.slot_cnt; k++) {
 			if (!p->shm.slots[k].size || p->shm.slots[k].key >= o.key)
@@ -500,26 +501,27 @@ static void give_rest(struct inject *in, struct peer *p)
 	time_budget__end(&w);
 }
 
-void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now)
+void inject__left(struct inject *in, pid_t pid, ct_generation generation, uint64_t now)
 {
-	peers__left(in, pid, life, now);
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		if (in->peers[i]->pid == pid && in->peers[i]->pidfd < 0 && !in->peers[i]->turn)
-			give_rest(in, in->peers[i]);
-	give_made(in);
+	clients__left(in, pid, generation, now);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		if (in->clients[i]->pid == pid && in->clients[i]->pidfd < 0 &&
+		    !in->clients[i]->turn)
+			give_rest(in, in->clients[i]);
+	give_synth(in);
 }
 
 void inject__unfinished(struct inject *in)
 {
 	uint64_t now = now_ns();
 
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		if (in->peers[i]->pidfd >= 0)
-			peers__give_up(in, in->peers[i], now);
-	give_made(in);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		if (in->clients[i]->pidfd >= 0)
+			clients__give_up(in, in->clients[i], now);
+	give_synth(in);
 }
 
-static void give_thread(const struct peer *p, unsigned slot, thread_fn fn, void *ctx)
+static void give_thread(const struct client *p, unsigned slot, thread_fn fn, void *ctx)
 {
 	const struct ct_shm_slot *s = shm__slot(&p->shm, slot);
 	const uint64_t age = shm__age(&p->shm, now_ns());
@@ -538,7 +540,7 @@ static void give_thread(const struct peer *p, unsigned slot, thread_fn fn, void 
 
 void inject__each_thread(struct inject *in, thread_fn fn, void *ctx)
 {
-	for (unsigned i = 0; i < in->peer_cnt; i++)
-		for (unsigned k = 0; k < in->peers[i]->shm.slot_cnt; k++)
-			give_thread(in->peers[i], k, fn, ctx);
+	for (unsigned i = 0; i < in->client_cnt; i++)
+		for (unsigned k = 0; k < in->clients[i]->shm.slot_cnt; k++)
+			give_thread(in->clients[i], k, fn, ctx);
 }

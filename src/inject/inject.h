@@ -41,8 +41,8 @@ struct inject_lib {
 	unsigned hooked_cnt; /* functions that were got hold of, */
 	unsigned wanted_cnt; /* and those that are to be */
 	uint64_t since_ns;
-	ct_life life;
-	struct ct_inside inside; /* for the BPF side */
+	ct_generation generation;
+	struct ct_inproc inproc; /* for the BPF side */
 };
 
 /* Where functions have probes, too: the BPF side says what happens to processes, and knows the
@@ -51,14 +51,14 @@ struct inject_probes {
 	/* lib_id of a process's library; 0: it has none. */
 	unsigned (*lib_id)(void *ctx, const struct target_lib *t);
 	/* Which life of it runs, and its level. */
-	void (*process)(void *ctx, pid_t pid, ct_life *life, enum ct_proc_level *level);
+	void (*process)(void *ctx, pid_t pid, ct_generation *generation, enum ct_proc_level *level);
 	/* It has connected, and then gone away. */
 	void (*on_lost)(void *ctx, pid_t pid);
 };
 
 struct inject_opts {
 	struct fnset *fns; /* symbols that no row has are added to it */
-	enum ct_hide hide;
+	enum ct_redact redact;
 	const struct nv_abi *kernel; /* --kernel: the driver's version; NULL: not so */
 	uint64_t min_duration_ns;
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
@@ -109,16 +109,16 @@ uint64_t inject__most(unsigned slots_max);
 unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max);
 /* With probes: programs that the process ran before that life have ended. Gives calls that were in
  * flight. */
-void inject__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
+void inject__left(struct inject *in, pid_t pid, ct_generation generation, uint64_t now);
 /* Calls of a thread that had begun by that time and not returned. */
-struct inject_around {
+struct inject_enclosing {
 	unsigned cnt, of_api[API_CNT];
 	uint64_t id, start_ns; /* of the innermost; its id without a producer's number */
 };
-void inject__around(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
-		    struct inject_around *out);
+void inject__enclosing(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
+		       struct inject_enclosing *out);
 /* Gives the processes that have lost something since this was last asked. */
-void inject__losers(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx);
+void inject__drop_owners(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx);
 /* No calls from here on: those in flight stay unfinished. */
 void inject__stop(struct inject *in);
 /* After it: does nothing come any more? What was sent may still have to be taken. */
@@ -132,7 +132,7 @@ int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level);
 void inject__set_default(struct inject *in, enum ct_proc_level level);
 void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);
 /* pid, life: of that program alone; life 0: of all that had this process id. */
-void inject__take_counts(struct inject *in, pid_t pid, ct_life life, levels_fn fn,
+void inject__take_counts(struct inject *in, pid_t pid, ct_generation generation, levels_fn fn,
 			 levels_error_fn error_fn, void *ctx);
 /* Of programs that ended some time ago, and of which nobody has taken them. */
 void inject__take_left_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);

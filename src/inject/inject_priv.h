@@ -7,18 +7,18 @@
 #include "ct_shm.h"
 
 /* Processes at a time; those that have ended count until what they counted was taken. */
-#define PEERS_MAX 1024
+#define CLIENTS_MAX 1024
 /* Of these, programs of one process, one after the other. */
-#define PEERS_OF_ONE_MAX 32
+#define CLIENTS_OF_ONE_MAX 32
 /* With a folder: a program that ended so long ago leaves nothing that is worth waiting for. */
-#define PEERS_LEFT_NS 3000000000ull
-/* Connections that are not through; more wait at the door. Of these, one process's. */
+#define CLIENTS_LEFT_NS 3000000000ull
+/* Connections that are not through; more wait in the backlog. Of these, one process's. */
 #define CONNS_MAX	 256
 #define CONNS_OF_ONE_MAX 8
 /* Records that the tracer makes, and that wait to be given; more are dropped. */
-#define MADE_MAX 16384
+#define SYNTH_MAX 16384
 /* The same with a folder. */
-#define MADE_OPEN_MAX 2048
+#define SYNTH_OPEN_MAX 2048
 /* Threads whose numbers are remembered. */
 #define GPU_TIDS 64
 /* Library files. */
@@ -30,7 +30,7 @@ struct settings {
 	size_t size;
 	struct ct_shm_set *set;
 	const struct fnset *fns;
-	enum ct_hide hide;
+	enum ct_redact redact;
 	bool only_gpu;	   /* no function is told of */
 	bool only_table;   /* none that no table knows */
 	unsigned fn_cnt;   /* of those that were told of */
@@ -81,17 +81,17 @@ struct shm_slot {
 /* What the processes of one user have. */
 struct owner {
 	uid_t uid;
-	unsigned peers, slots, counts;
+	unsigned clients, slots, counts;
 	unsigned with_records; /* processes that have records; give_turns() */
 	uint64_t bytes;	       /* of rings, as they were when they were looked at last */
 };
 
 /* How much all processes together may have. One user has at most half; one process no more
  * than it leaves over, of all and of its user's half. max 0: no limit. */
-struct shm_room {
+struct shm_memlimit {
 	unsigned max, used;
 };
-static inline bool shm_room_take(struct shm_room *r, unsigned mine, unsigned of_user)
+static inline bool shm_charge(struct shm_memlimit *r, unsigned mine, unsigned of_user)
 {
 	unsigned half = (r->max + 1) / 2;
 
@@ -118,19 +118,19 @@ struct shm {
 	uint64_t ring_sz, stride;
 	struct ct_shm *mem;
 	struct shm_slot *slots;
-	struct shm_room *room; /* of slots */
-	struct owner *owner;   /* NULL: no shares */
-	unsigned slot_cnt;     /* that were ever used */
-	bool left_out;	       /* there are more, for which there is no room */
-	uint64_t bad_cnt;      /* of records and rings */
-	unsigned broken_cnt;   /* of rings; SHM_BROKEN_MAX */
+	struct shm_memlimit *room; /* of slots */
+	struct owner *owner;	   /* NULL: no shares */
+	unsigned slot_cnt;	   /* that were ever used */
+	bool rejected;		   /* there are more, for which there is no room */
+	uint64_t bad_cnt;	   /* of records and rings */
+	unsigned broken_cnt;	   /* of rings; SHM_BROKEN_MAX */
 	uint64_t opened_ns, ended_ns;
 	struct ct_totals totals;   /* what it reports, as far as it is possible */
 	__u64 no_slot, left_calls; /* calls of threads without a slot, and of those left out */
 	bool was_full;
 	bool ended; /* what is written from now on is nobody's */
 };
-int shm__open(struct shm *m, uint64_t ring_sz, struct shm_room *room, struct owner *owner);
+int shm__open(struct shm *m, uint64_t ring_sz, struct shm_memlimit *room, struct owner *owner);
 /* Leaves fd open: the caller closes it. */
 void shm__close(struct shm *m);
 static inline uint64_t slot_off(const struct shm *m, unsigned i)
@@ -196,7 +196,7 @@ void closer__close(struct closer *c, int fd);
 /* Waits for its end. */
 void closer__free(struct closer *c);
 
-/* --- peers.c --- */
+/* --- clients.c --- */
 
 struct conn {
 	int fd;
@@ -208,19 +208,19 @@ struct conn {
 	bool waits; /* its hello has come and is answered later */
 	bool refused;
 	struct ct_shm_hello hello;
-	bool told;	   /* to record calls */
-	bool again;	   /* the process has connected before */
-	bool more;	   /* of a library besides the one that it has named first */
-	struct peer *peer; /* NULL: it has not said hello, or was refused */
-	unsigned lib_id;   /* of the file that it has spoken of */
+	bool told;	       /* to record calls */
+	bool again;	       /* the process has connected before */
+	bool more;	       /* of a library besides the one that it has named first */
+	struct client *client; /* NULL: it has not said hello, or was refused */
+	unsigned lib_id;       /* of the file that it has spoken of */
 };
 
-struct peer {
+struct client {
 	pid_t pid;
 	uint32_t inner_pid;
 	bool other_ns; /* its thread ids are not ours: */
 	int ns_fd;     /* its PID namespace; -1: not asked for yet, -2: the kernel cannot tell */
-	ct_life life;
+	ct_generation generation;
 	uint32_t lib_id, nccl_id;
 	uid_t uid;
 	int pidfd; /* -1: it has ended, or runs another program by now */
@@ -245,7 +245,7 @@ struct peer {
 };
 
 /* A record that the tracer makes, and when. */
-struct made {
+struct synth_record {
 	uint64_t key;
 	size_t size;
 	union {
@@ -264,8 +264,8 @@ struct lib_file {
 	char build_id[41];
 	const struct api *api;
 	unsigned wanted_cnt;
-	char ifuncs[256];		 /* as in struct attach_lib */
-	struct ct_comm_place comm_place; /* of libnccl */
+	char ifuncs[256];		   /* as in struct attach_lib */
+	struct ct_comm_layout comm_layout; /* of libnccl */
 };
 
 /* When a process may say hello again. */
@@ -284,19 +284,19 @@ struct inject {
 	struct conn conns[CONNS_MAX];
 	unsigned conn_cnt;
 	struct hello_time hellos[HELLOS];
-	struct peer *peers[PEERS_MAX];
-	unsigned peer_cnt;
-	struct owner *owners[PEERS_MAX];
+	struct client *clients[CLIENTS_MAX];
+	unsigned client_cnt;
+	struct owner *owners[CLIENTS_MAX];
 	unsigned owner_cnt;
-	unsigned memory_round; /* places__look() */
+	unsigned memory_round; /* shares__look() */
 	uint64_t user_bytes_max;
 	struct closer *closer;
 	struct lib_file files[FILES_MAX];
 	unsigned file_cnt;
-	struct made *made; /* in order */
-	unsigned made_at, made_cnt, made_room;
+	struct synth_record *synth; /* in order */
+	unsigned synth_at, synth_cnt, synth_room;
 	/* Where processes are everybody's. */
-	struct shm_room slot_room, count_room;
+	struct shm_memlimit slot_room, count_room;
 	struct ct_totals gone; /* of processes that are no more */
 	uint64_t gone_bad_cnt;
 	struct ct_shm_gpu gone_gpu;
@@ -311,51 +311,51 @@ struct inject {
 	bool is_open; /* who comes is let in */
 };
 
-/* door.c */
-int door__open(struct inject *in);
+/* listener.c */
+int listener__open(struct inject *in);
 /* Takes what has come in. */
-void door__look(struct inject *in);
+void listener__poll(struct inject *in);
 /* The peer has ended: what it has said is there, and may be no more once it is gone. */
-void door__hear(struct inject *in, const struct peer *p);
+void listener__recv(struct inject *in, const struct client *p);
 /* The peer is about to be freed. */
-void door__forget(struct inject *in, const struct peer *p);
-void door__close(struct inject *in);
+void listener__forget(struct inject *in, const struct client *p);
+void listener__close(struct inject *in);
 
-/* peers.c */
+/* clients.c */
 /* A process has connected: what it gets, or NULL, which is counted. Takes the connection's pidfd.
  */
-struct peer *peers__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello);
+struct client *clients__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello);
 /* The one of a process that still runs; NULL. */
-struct peer *peers__living(struct inject *in, pid_t pid);
+struct client *clients__living(struct inject *in, pid_t pid);
 /* Is it gone? */
-bool peers__has_ended(const struct peer *p);
+bool clients__has_ended(const struct client *p);
 /* It has ended, or is to be treated so: calls in flight are given up. */
-void peers__leave(struct inject *in, struct peer *p, uint64_t now);
+void clients__leave(struct inject *in, struct client *p, uint64_t now);
 /* Who connected may join. */
-bool peers__may_join(const struct inject *in, const struct conn *c);
+bool clients__may_join(const struct inject *in, const struct conn *c);
 /* As inject__left(). */
-void peers__left(struct inject *in, pid_t pid, ct_life life, uint64_t now);
+void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint64_t now);
 /* Looks who has ended. */
-void peers__look(struct inject *in, uint64_t now);
+void clients__look(struct inject *in, uint64_t now);
 /* Puts records of its calls in flight in line. */
-void peers__give_up(struct inject *in, struct peer *p, uint64_t now);
-void peers__free(struct inject *in);
-void peers__add_totals(const struct inject *in, const struct peer *p, struct ct_totals *sum);
+void clients__give_up(struct inject *in, struct client *p, uint64_t now);
+void clients__free(struct inject *in);
+void clients__add_totals(const struct inject *in, const struct client *p, struct ct_totals *sum);
 /* Gives a record its numbers: whose it is, ids of the trace. false: it makes no sense. */
-bool peers__own(struct inject *in, struct peer *p, unsigned slot, void *rec, size_t size);
+bool clients__own(struct inject *in, struct client *p, unsigned slot, void *rec, size_t size);
 /* A call's number in the trace by that which the process gave it; 0: it makes no sense. */
-uint64_t peers__trace_id(struct inject *in, struct shm_slot *s, uint64_t id);
-void made__push(struct inject *in, const struct made *m);
+uint64_t clients__trace_id(struct inject *in, struct shm_slot *s, uint64_t id);
+void synth__push(struct inject *in, const struct synth_record *m);
 
-/* places.c: who has how much of what is for all. */
+/* shares.c: who has how much of what is for all. */
 struct owner *owner__get(struct inject *in, uid_t uid);
 /* A process of that user is gone. */
 void owner__put(struct inject *in, struct owner *o);
 /* Before the sandbox: asks how much memory there is. */
-void places__open(struct inject *in);
-bool places__has_room(const struct inject *in, uid_t uid, pid_t pid);
+void shares__open(struct inject *in);
+bool shares__has_room(const struct inject *in, uid_t uid, pid_t pid);
 /* Rings that take too much memory are the process's own from then on. */
-void places__look(struct inject *in, uint64_t now);
+void shares__look(struct inject *in, uint64_t now);
 
 /* tids.c */
 /* A task's number in the namespace that it is in, from its status file; 0: it is gone. */
@@ -364,7 +364,7 @@ uint32_t innermost_id(const char *path);
  * thread has it, or there is no time. For Linux before 6.11. */
 uint32_t tid_search(pid_t pid, uint32_t inner);
 /* A process may send any number: one that is another process's thread is not its own. */
-uint32_t own_tid(struct peer *p, uint32_t inner);
+uint32_t own_tid(struct client *p, uint32_t inner);
 /* quiet.c: filters that a process has for its system calls (seccomp). */
 unsigned quiet__filters(pid_t pid);
 /* Tells processes that have got one since they connected. Once a second. */
@@ -372,15 +372,16 @@ void quiet__look(struct inject *in, uint64_t now);
 
 /* gpu.c */
 /* Has it been said what became of --gpu-time in this process? */
-void gpu__look(struct inject *in, struct peer *p);
-void gpu__read_totals(struct peer *p, uint64_t now);
-void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum);
+void gpu__look(struct inject *in, struct client *p);
+void gpu__read_totals(struct client *p, uint64_t now);
+void gpu__add_totals(const struct client *p, struct ct_shm_gpu *sum);
 /* Was it asked for when the trace had ended? */
 bool gpu__is_late(const struct inject *in, const struct ct_rec *rec);
 /* The trace has ended: for a moment processes still give what they have. */
 bool gpu__expects_more(const struct inject *in, uint64_t now);
 /* The thread of a call, by the number that the process has for it. */
-uint32_t gpu__tid(struct peer *p, uint32_t inner, uint32_t (*own)(struct peer *p, uint32_t inner));
+uint32_t gpu__tid(struct client *p, uint32_t inner,
+		  uint32_t (*own)(struct client *p, uint32_t inner));
 
 /* files.c */
 /* The library file of that family that the process has at that path; functions of the driver that

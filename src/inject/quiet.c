@@ -31,8 +31,8 @@ void quiet__look(struct inject *in, uint64_t now)
 	if (now - in->quiet_ns < LOOK_NS)
 		return;
 	in->quiet_ns = now;
-	for (unsigned i = 0; i < in->peer_cnt; i++) {
-		struct peer *p = in->peers[i];
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		struct client *p = in->clients[i];
 
 		if (p->pidfd >= 0 && p->shm.mem && !p->shm.mem->quiet &&
 		    quiet__filters(p->pid) > p->filters)

@@ -18,19 +18,19 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-static void fill_nv(struct ct_shm_nv *nv, const struct nv_abi *abi, enum ct_hide hide)
+static void fill_nv(struct ct_shm_nv *nv, const struct nv_abi *abi, enum ct_redact redact)
 {
 	nv->wanted = 1;
 	nv_devs__read(&nv->devs);
-	nv->plan_cnt = nv_plan_rows(abi, hide, nv->plans, CT_NV_PLANS_MAX);
-	nv->params_cnt = nv_plan_param_rows(abi, hide, nv->params, CT_NV_PARAMS_MAX);
+	nv->plan_cnt = nv_plan_rows(abi, redact, nv->plans, CT_NV_PLANS_MAX);
+	nv->params_cnt = nv_plan_param_rows(abi, redact, nv->params, CT_NV_PARAMS_MAX);
 }
 
 int settings__open(struct settings *s, const struct inject_opts *o)
 {
 	s->size = (sizeof(*s->set) + 4095) & ~4095ul;
 	s->fns = o->fns;
-	s->hide = o->hide;
+	s->redact = o->redact;
 	s->fd = memfd_create("cudatrace-settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (s->fd < 0 || ftruncate(s->fd, s->size))
 		return -errno;
@@ -46,7 +46,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->magic = CT_SHM_MAGIC;
 	s->set->version = CT_SHM_VERSION;
 	s->set->others_level = CT_PROC_TRACE;
-	s->set->hide = o->hide;
+	s->set->redact = o->redact;
 	s->set->probed = o->probes && !o->only_gpu;
 	s->set->gpu_time = o->gpu_time;
 	if (o->cupti)
@@ -60,7 +60,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	settings__changed(s);
 	s->names_sz = 1;
 	if (o->kernel)
-		fill_nv(&s->set->nv, o->kernel, o->hide);
+		fill_nv(&s->set->nv, o->kernel, o->redact);
 	api_named_results(s->set->results);
 	settings__fill(s);
 	return 0;
@@ -80,7 +80,7 @@ static bool tell_name(struct settings *s, unsigned id, const char *symbol)
 }
 
 /* By the library in the process. It has no pointer that all calls of NCCL go through: those that it
- * does not see probes do, where there are any (inject/skip.c). Of NCCL only what the tables have:
+ * does not see probes do, where there are any (inject/bypass.c). Of NCCL only what the tables have:
  * what else it has may take more of the stack than a thunk passes on. */
 static bool is_reached(const struct api_fn *fn)
 {
@@ -122,7 +122,7 @@ void settings__fill(struct settings *s)
 			continue;
 		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;
-		fnset__spec(s->fns, id, s->hide, &s->set->specs[id].of);
+		fnset__spec(s->fns, id, s->redact, &s->set->specs[id].of);
 		set_extra_apart(&s->set->specs[id].of);
 		set_out(&s->set->specs[id].of);
 		if (tell_name(s, id, fn->symbol))
@@ -164,7 +164,7 @@ int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level
 	if (!spec)
 		return in->o.probes ? 0 : -ENOENT;
 	flags = spec->flags & ~CT_SPEC_F_NO_RETURN;
-	if (l->no_return || fnset__is_marked(in->o.fns, FNSET_NO_RETURN, func_id))
+	if (l->entry_only || fnset__is_marked(in->o.fns, FNSET_NO_RETURN, func_id))
 		flags |= CT_SPEC_F_NO_RETURN;
 	spec->sample_below = l->one_of > 1 ? UINT32_MAX / l->one_of : UINT32_MAX;
 	__atomic_store_n(&spec->flags, flags, __ATOMIC_RELAXED);

@@ -15,7 +15,7 @@
 #define SLOTS_MIN 8
 _Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all that is looked at is in one page");
 
-int shm__open(struct shm *m, uint64_t ring_sz, struct shm_room *room, struct owner *owner)
+int shm__open(struct shm *m, uint64_t ring_sz, struct shm_memlimit *room, struct owner *owner)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -113,13 +113,13 @@ static bool add_slot(struct shm *m)
 
 void shm__find_slots(struct shm *m)
 {
-	while (!m->ended && !m->left_out && m->slot_cnt < CT_SHM_SLOTS && is_used(m, m->slot_cnt)) {
-		m->left_out = m->room &&
-			      !shm_room_take(m->room, m->slot_cnt, m->owner ? m->owner->slots : 0);
-		if (m->left_out)
+	while (!m->ended && !m->rejected && m->slot_cnt < CT_SHM_SLOTS && is_used(m, m->slot_cnt)) {
+		m->rejected = m->room &&
+			      !shm_charge(m->room, m->slot_cnt, m->owner ? m->owner->slots : 0);
+		if (m->rejected)
 			return;
 		if (!add_slot(m)) {
-			m->left_out = true;
+			m->rejected = true;
 			if (m->room)
 				m->room->used--;
 		} else if (m->owner) {

@@ -67,7 +67,7 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 }
 
 /* The kernel tells; -ENOTTY: it does not yet. 0: there is no such thread. */
-static int ask_kernel(struct peer *p, uint32_t inner)
+static int ask_kernel(struct client *p, uint32_t inner)
 {
 	int tid;
 
@@ -83,7 +83,7 @@ static int ask_kernel(struct peer *p, uint32_t inner)
 	return is_thread_of(p->pid, tid) ? tid : 0;
 }
 
-static uint32_t find_tid(struct peer *p, uint32_t inner)
+static uint32_t find_tid(struct client *p, uint32_t inner)
 {
 	int tid = ask_kernel(p, inner);
 	struct work w;
@@ -95,7 +95,7 @@ static uint32_t find_tid(struct peer *p, uint32_t inner)
 	return tid > 0 ? (uint32_t)tid : (uint32_t)p->pid;
 }
 
-uint32_t own_tid(struct peer *p, uint32_t inner)
+uint32_t own_tid(struct client *p, uint32_t inner)
 {
 	char path[32];
 

@@ -2,7 +2,7 @@
 /*
  * Numbers that a process reports of itself. It may report any: nothing becomes less, and nothing
  * more than what its threads can have done since it connected. What it reports as lost has a name
- * of its own (CT_DROP_INSIDE) where the processes are those of all users.
+ * of its own (CT_DROP_INPROC) where the processes are those of all users.
  */
 #include "inject_priv.h"
 
@@ -55,7 +55,7 @@ static uint64_t entries_of(const struct ct_shm_slot *s, uint64_t max)
 }
 
 /* Calls of threads for which there was no room: none of what they left is read. */
-static void read_left_out(struct shm *m, uint64_t max, uint64_t until_ns)
+static void read_rejected(struct shm *m, uint64_t max, uint64_t until_ns)
 {
 	struct ct_shm_slot s;
 	size_t size = offsetof(struct ct_shm_slot, drops);
@@ -79,8 +79,8 @@ void shm__read_totals(struct shm *m, uint64_t now, uint64_t until_ns)
 	if (!m->mem)
 		return;
 	grow(&m->no_slot, m->mem->no_slot_cnt, of_all(max));
-	if (m->left_out)
-		read_left_out(m, max, until_ns);
+	if (m->rejected)
+		read_rejected(m, max, until_ns);
 	for (unsigned i = 0; i < m->slot_cnt; i++) {
 		const struct ct_shm_slot *s = shm__slot(m, i);
 		uint64_t busiest = s->busiest;
@@ -116,7 +116,7 @@ void count_limit(struct ct_count *c, uint64_t age_ns)
 		c->hist[i] = less(c->hist[i], max);
 }
 
-void gpu__read_totals(struct peer *p, uint64_t now)
+void gpu__read_totals(struct client *p, uint64_t now)
 {
 	uint64_t age = shm__age(&p->shm, now), max = of_all(total_possible(age));
 	struct ct_shm_gpu of;
@@ -131,7 +131,7 @@ void gpu__read_totals(struct peer *p, uint64_t now)
 	grow(&p->gpu.clock_error_ns, of.clock_error_ns, age);
 }
 
-void gpu__add_totals(const struct peer *p, struct ct_shm_gpu *sum)
+void gpu__add_totals(const struct client *p, struct ct_shm_gpu *sum)
 {
 	sum->records += p->gpu.records;
 	sum->dropped += p->gpu.dropped;

@@ -8,7 +8,7 @@
 /* Three of the longest interval. */
 #define FRESH_NS 180000000000ull
 
-static uint64_t id_of(struct maybe x)
+static uint64_t id_of(struct opt_u64 x)
 {
 	return x.known ? x.v : UINT64_MAX;
 }

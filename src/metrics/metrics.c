@@ -22,7 +22,7 @@ static bool take_some(struct metrics *m, struct metrics_target *t, unsigned n)
 {
 	if (m->series + n > m->max_series ||
 	    (t->series + n > SERIES_SHARE && m->series + n > m->max_series / 2)) {
-		m->left_out++;
+		m->rejected++;
 		return false;
 	}
 	m->series += n;
@@ -383,7 +383,7 @@ static void on_ctxsw(struct metrics *m, struct metrics_target *t, const struct t
 		strcpy(g->bus, bus);
 		HASH_ADD_STR(t->resident_on, bus, g);
 	}
-	g->cnt += !ev->ctxsw.began_before;
+	g->cnt += !ev->ctxsw.truncated_start;
 	g->total_ns += event_duration_ns(ev);
 }
 
@@ -414,7 +414,7 @@ static void on_xid(struct metrics *m, const struct trace_event *ev)
 	while (i < m->xid_cnt && (m->xids[i].number != ev->xid.xid || strcmp(m->xids[i].gpu, gpu)))
 		i++;
 	if (i == METRICS_XIDS) {
-		m->left_out++;
+		m->rejected++;
 		return;
 	}
 	if (i == m->xid_cnt) {
@@ -507,7 +507,7 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct a
 		     const struct ct_count *delta)
 {
 	struct fn_metrics *f = fn_of(m, t, fn);
-	const struct op_facts *op = &op_facts[fn->op];
+	const struct op_desc *op = &op_desc[fn->op];
 	struct hist *h = duration_of(m, t, fn);
 	uint64_t calls = 0;
 
@@ -558,9 +558,9 @@ uint64_t metrics__copied(const struct metrics_target *t)
 	return sum;
 }
 
-uint64_t metrics__left_out(const struct metrics *m)
+uint64_t metrics__rejected(const struct metrics *m)
 {
-	return m->left_out;
+	return m->rejected;
 }
 
 static void forget_fn(struct metrics *m, struct metrics_target *t, const struct api_fn *fn)

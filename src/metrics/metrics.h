@@ -41,11 +41,11 @@ struct metrics_self {
 	const char *version, *driver_version, *hostname;
 	uint64_t now_ns;
 	bool gpu_time, inject;
-	uint64_t inside; /* processes (trace.inject) */
+	uint64_t inproc; /* processes (trace.inject) */
 	/* of executions on GPUs (trace.gpu_time), by metrics_gpu_lost[] */
 	uint64_t gpu_lost[METRICS_GPU_LOST], gpu_discarded_bytes;
 	bool dcgm;			/* what DCGM has, under its names */
-	enum ct_hide hide;		/* what has no metrics: sizes are not read */
+	enum ct_redact redact;		/* what has no metrics: sizes are not read */
 	double cpu_seconds, start_time; /* of the daemon; since the epoch */
 	double cost_seconds;		/* of calls: what they took longer for being traced */
 	uint64_t rss_bytes, fds;
@@ -59,7 +59,7 @@ struct metrics_self {
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
-	uint64_t reads_lost, reads_refused; /* util/reader.h */
+	uint64_t reads_lost, reads_denied; /* util/reader.h */
 	struct time_budget_stats work;
 	double longest_turn; /* seconds */
 	unsigned gpu_cnt;
@@ -103,7 +103,7 @@ void metrics__each_fn(const struct metrics_target *t,
 uint64_t metrics__launches(const struct metrics_target *t);
 uint64_t metrics__copied(const struct metrics_target *t);
 /* Times that there was no room for a series. */
-uint64_t metrics__left_out(const struct metrics *m);
+uint64_t metrics__rejected(const struct metrics *m);
 /* The function will be no more: its series go. */
 void metrics__forget_fn(struct metrics *m, const struct api_fn *fn);
 /* Live memory of a process, before and now: the target's is the sum of its processes'. */

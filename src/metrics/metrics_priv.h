@@ -106,7 +106,7 @@ struct metrics {
 	struct metrics_target *targets;
 	struct metrics_target others;
 	char others_name[16];
-	uint64_t series, max_series, left_out, ended;
+	uint64_t series, max_series, rejected, ended;
 	struct {
 		uint32_t number;
 		char gpu[32]; /* where on the bus */

@@ -138,15 +138,15 @@ static void gpu_discarded_points(POINTS)
 		PUT({0}, .number = s->gpu_discarded_bytes);
 }
 
-static void inside_points(POINTS)
+static void inproc_points(POINTS)
 {
 	if (s->inject)
-		PUT({0}, .number = s->inside);
+		PUT({0}, .number = s->inproc);
 }
 
 static void build_points(POINTS)
 {
-	PUT({s->version, s->driver_version, api_hide_name(s->hide)}, .number = 1);
+	PUT({s->version, s->driver_version, api_redact_name(s->redact)}, .number = 1);
 }
 
 static void drops_points(POINTS)
@@ -155,7 +155,7 @@ static void drops_points(POINTS)
 		PUT({drop_name(i)}, .number = s->drops[i]);
 }
 
-static void tables_full_points(POINTS)
+static void limits_hit_points(POINTS)
 {
 	for (int i = 0; i < QUOTA_CNT; i++)
 		PUT({quota_name(i)}, .number = s->full[i]);
@@ -311,7 +311,7 @@ bool metric_is_shown(const struct metric *metric, const struct metrics_self *s)
 {
 	if (metric->as_is)
 		return s->dcgm;
-	return metric->of != METRIC_ARGS || s->hide != CT_HIDE_ARGS;
+	return metric->of != METRIC_ARGS || s->redact != CT_REDACT_ARGS;
 }
 
 void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct metrics_target *t),

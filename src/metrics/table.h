@@ -38,7 +38,7 @@ void metric_full_name(const struct metric *metric, char *buf, size_t size);
 /* Has it decimals? */
 bool metric_is_real(const struct metric *metric);
 bool metric_is_seconds(const struct metric *metric);
-/* Not what trace.hide hides. */
+/* Not what trace.redact hides. */
 bool metric_is_shown(const struct metric *metric, const struct metrics_self *s);
 /* Every target, then what was put together. */
 void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct metrics_target *t),

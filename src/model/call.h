@@ -104,7 +104,7 @@ static inline uint64_t call_bytes(const struct trace_event *ev, enum copy_dir di
  * registered, too: they are none; nor is what a graph will make when it runs. */
 static inline int call_makes(const struct trace_event *ev, enum block_kind *kind)
 {
-	const struct op_facts *op = &op_facts[ev->fn->op];
+	const struct op_desc *op = &op_desc[ev->fn->op];
 
 	*kind = ev->made ? (enum block_kind)(ev->made - 1) : (enum block_kind)op->block;
 	return ev->fn->class == CLASS_MEMORY && !ev->capturing ? op->makes : 0;

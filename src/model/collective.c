@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "collective.h"
 
-#include "meaning_priv.h"
+#include "annotate_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static int arg_of_type(const struct api_fn *fn, const char *type)
 }
 
 /* In a collective the one size is how many elements. */
-void collective__init(struct meaning *m)
+void collective__init(struct annotations *m)
 {
 	const struct api_fn *fn = m->fn;
 	bool is_one = op_does(fn->op, DOES_COLLECTIVE | DOES_PEER);
@@ -127,7 +127,7 @@ static void show_comm(struct trace_event *ev, const struct comm *c)
 }
 
 /* Those of a process that makes all ranks itself: their order is that of the ranks. */
-static void made_all(const struct meaning *m, const struct trace_event *ev, struct proc *p)
+static void made_all(const struct annotations *m, const struct trace_event *ev, struct proc *p)
 {
 	const struct pointee *cap = &ev->caps[m->cap[m->comm]];
 	uint32_t cnt = cap->len > 0 ? cap->len / 8 : 0;
@@ -145,7 +145,7 @@ static void made_all(const struct meaning *m, const struct trace_event *ev, stru
 }
 
 /* In a group the handle is written at the group's end only. */
-static void made(const struct meaning *m, struct trace_event *ev, struct proc *p, bool in_group)
+static void made(const struct annotations *m, struct trace_event *ev, struct proc *p, bool in_group)
 {
 	int cap = m->comm < 0 ? -1 : m->cap[m->comm];
 	uint64_t handle = 0, rank, nranks;
@@ -182,7 +182,7 @@ static void made(const struct meaning *m, struct trace_event *ev, struct proc *p
 	show_comm(ev, c);
 }
 
-static void show_data(const struct meaning *m, struct trace_event *ev)
+static void show_data(const struct annotations *m, struct trace_event *ev)
 {
 	struct collective_info *x = &ev->coll;
 	uint64_t v;
@@ -219,7 +219,7 @@ static struct nccl_thread *nccl_thread(struct thread *t)
 
 /* What was launched in this call. A number that is for another collective is none of this version.
  */
-static void show_kernel(const struct meaning *m, struct trace_event *ev, const struct thread *t,
+static void show_kernel(const struct annotations *m, struct trace_event *ev, const struct thread *t,
 			uint32_t version)
 {
 	const struct nccl_thread *n = t->nccl;
@@ -250,7 +250,8 @@ static uint64_t counted(const struct trace_event *ev, const struct thread *t,
 }
 
 /* A collective, or what goes to one rank. */
-static void used(const struct meaning *m, struct trace_event *ev, struct proc *p, struct thread *t)
+static void used(const struct annotations *m, struct trace_event *ev, struct proc *p,
+		 struct thread *t)
 {
 	struct comm *c = NULL;
 	struct ct_comm mem = {0};
@@ -284,8 +285,8 @@ static void used(const struct meaning *m, struct trace_event *ev, struct proc *p
 	t->nccl->version = c ? c->version : 0;
 }
 
-bool collective__in_flight(const struct meaning *m, struct proc *p, const __u64 words[CT_MAX_WORDS],
-			   struct rank_begun *b)
+bool collective__in_flight(const struct annotations *m, struct proc *p,
+			   const __u64 words[CT_MAX_WORDS], struct rank_begun *b)
 {
 	const struct comm *c;
 
@@ -316,7 +317,7 @@ static void begin_group(struct trace_event *ev, struct thread *t)
 	ev->coll.group = n->id;
 }
 
-static void end_group(const struct meaning *m, struct trace_event *ev, struct thread *t)
+static void end_group(const struct annotations *m, struct trace_event *ev, struct thread *t)
 {
 	if (!t->nccl || !t->nccl->depth || ev->api_depth)
 		return;
@@ -328,7 +329,8 @@ static void end_group(const struct meaning *m, struct trace_event *ev, struct th
 	show_kernel(m, ev, t, t->nccl->version);
 }
 
-void collective__launched(const struct meaning *m, const struct trace_event *ev, struct thread *t)
+void collective__launched(const struct annotations *m, const struct trace_event *ev,
+			  struct thread *t)
 {
 	int arg = api_arg_by_name(m->fn, "extra"), cap = arg < 0 ? -1 : m->cap[arg];
 	struct nccl_thread *n;
@@ -346,7 +348,7 @@ void collective__launched(const struct meaning *m, const struct trace_event *ev,
 	n->func = nccl_func_of(batch);
 }
 
-void collective__apply(const struct meaning *m, struct trace_event *ev, struct proc *p,
+void collective__apply(const struct annotations *m, struct trace_event *ev, struct proc *p,
 		       struct thread *t)
 {
 	uint64_t handle;

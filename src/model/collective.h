@@ -4,20 +4,21 @@
 #ifndef MODEL_COLLECTIVE_H
 #define MODEL_COLLECTIVE_H
 
-#include "meaning.h"
+#include "annotate.h"
 #include "ranks.h"
 
-void collective__init(struct meaning *m);
-void collective__apply(const struct meaning *m, struct trace_event *ev, struct proc *p,
+void collective__init(struct annotations *m);
+void collective__apply(const struct annotations *m, struct trace_event *ev, struct proc *p,
 		       struct thread *t);
 
 /* A call that has not returned: which collective it is. false: it is none, or of a communicator of
  * which too little is known. */
-bool collective__in_flight(const struct meaning *m, struct proc *p, const __u64 words[CT_MAX_WORDS],
-			   struct rank_begun *b);
+bool collective__in_flight(const struct annotations *m, struct proc *p,
+			   const __u64 words[CT_MAX_WORDS], struct rank_begun *b);
 
 /* A kernel, maybe of NCCL: what it runs is its caller's algorithm. */
-void collective__launched(const struct meaning *m, const struct trace_event *ev, struct thread *t);
+void collective__launched(const struct annotations *m, const struct trace_event *ev,
+			  struct thread *t);
 
 /* "float32" and its size in bytes; NULL, 0: not known. */
 const char *nccl_type_name(uint64_t type, unsigned *size);

@@ -298,9 +298,9 @@ const struct device *devices__take_new(struct devices *ds)
 	return NULL;
 }
 
-static struct maybe number_of(uint32_t n)
+static struct opt_u64 number_of(uint32_t n)
 {
-	return (struct maybe){n, n != 0};
+	return (struct opt_u64){n, n != 0};
 }
 
 void device_event(struct trace_event *ev, const struct device *d, uint64_t ns)

@@ -72,8 +72,8 @@ struct device_says {
 void devices__learn(struct devices *ds, uint32_t pid, uint64_t number,
 		    const struct device_says *says);
 /* devices_call.c: from a call of class device. */
-struct meaning;
-void devices__call(struct devices *ds, const struct meaning *m, const struct trace_event *ev);
+struct annotations;
+void devices__call(struct devices *ds, const struct annotations *m, const struct trace_event *ev);
 /* From what the library in the process was told. */
 struct ct_device;
 void devices__told(struct devices *ds, const struct ct_device *rec);

@@ -2,11 +2,11 @@
 /* What a program asks the driver of a device, and is told. */
 #include "devices.h"
 
-#include "meaning_priv.h"
+#include "annotate_priv.h"
 
 #include <string.h>
 
-static void take_bytes(const struct meaning *m, const struct trace_event *ev, const char *arg,
+static void take_bytes(const struct annotations *m, const struct trace_event *ev, const char *arg,
 		       struct pointee *to)
 {
 	int i = api_arg_by_name(m->fn, arg), cap = i >= 0 ? m->cap[i] : -1;
@@ -15,7 +15,7 @@ static void take_bytes(const struct meaning *m, const struct trace_event *ev, co
 		*to = ev->caps[cap];
 }
 
-void devices__call(struct devices *ds, const struct meaning *m, const struct trace_event *ev)
+void devices__call(struct devices *ds, const struct annotations *m, const struct trace_event *ev)
 {
 	struct device_says says = {0};
 	uint64_t dev;

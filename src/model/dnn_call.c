@@ -2,14 +2,14 @@
 /* Calls of cuDNN: what its descriptors are, and what a plan or a convolution computes. */
 #include "dnn_call.h"
 
-#include "meaning_priv.h"
+#include "annotate_priv.h"
 
 #include <string.h>
 
 #define ELEMENTS_MAX (CT_CAP_SZ_MAX / 8)
 
 /* What has been read of an array argument, to buf of so many bytes; how many elements of size. */
-static unsigned array_of(const struct meaning *m, const struct trace_event *ev, const char *arg,
+static unsigned array_of(const struct annotations *m, const struct trace_event *ev, const char *arg,
 			 unsigned size, void *buf, unsigned buf_sz)
 {
 	int i = api_arg_by_name(m->fn, arg), cap = i >= 0 ? m->cap[i] : -1;
@@ -25,7 +25,7 @@ static unsigned array_of(const struct meaning *m, const struct trace_event *ev, 
 }
 
 /* Of an element that has 4 bytes, the others are not its. */
-static void attribute(const struct meaning *m, const struct trace_event *ev, struct dnn *ds)
+static void attribute(const struct annotations *m, const struct trace_event *ev, struct dnn *ds)
 {
 	uint64_t buf[ELEMENTS_MAX], handle, attr, type;
 	struct dnn_elements e = {.v = buf};
@@ -49,7 +49,7 @@ static void attribute(const struct meaning *m, const struct trace_event *ev, str
 }
 
 /* The older interface: dimensions have 32 bits, and are arguments or an array. */
-static unsigned classic_dims(const struct meaning *m, const struct trace_event *ev, bool filter,
+static unsigned classic_dims(const struct annotations *m, const struct trace_event *ev, bool filter,
 			     uint64_t dims[DNN_DIMS])
 {
 	const char *const names[] = {filter ? "k" : "n", "c", "h", "w"};
@@ -71,7 +71,7 @@ static unsigned classic_dims(const struct meaning *m, const struct trace_event *
 	return cnt;
 }
 
-static void classic(const struct meaning *m, const struct trace_event *ev, struct dnn *ds)
+static void classic(const struct annotations *m, const struct trace_event *ev, struct dnn *ds)
 {
 	uint64_t dims[DNN_DIMS], handle, type, format;
 	bool filter = event_arg_by_name(m, ev, "filterDesc", &handle);
@@ -95,7 +95,7 @@ static void classic(const struct meaning *m, const struct trace_event *ev, struc
 	d->tensor.vectors = event_arg_by_name(m, ev, "format", &format) && format > 1;
 }
 
-static void learn(const struct meaning *m, const struct trace_event *ev, struct dnn *ds)
+static void learn(const struct annotations *m, const struct trace_event *ev, struct dnn *ds)
 {
 	bool is_set = m->fn->op == OP_DESCRIBE || m->fn->op == OP_DESCRIBED;
 	uint64_t handle, type;
@@ -117,7 +117,7 @@ static void learn(const struct meaning *m, const struct trace_event *ev, struct 
 	}
 }
 
-static const struct dnn_desc *of_arg(const struct meaning *m, const struct trace_event *ev,
+static const struct dnn_desc *of_arg(const struct annotations *m, const struct trace_event *ev,
 				     const struct dnn *ds, const char *arg, uint32_t type)
 {
 	uint64_t handle;
@@ -127,7 +127,7 @@ static const struct dnn_desc *of_arg(const struct meaning *m, const struct trace
 	return d && d->type == type ? d : NULL;
 }
 
-static bool plan(const struct meaning *m, struct trace_event *ev, const struct dnn *ds,
+static bool plan(const struct annotations *m, struct trace_event *ev, const struct dnn *ds,
 		 struct gemm_info *g)
 {
 	const struct dnn_desc *d = of_arg(m, ev, ds, "executionPlan", DNN_PLAN);
@@ -140,8 +140,8 @@ static bool plan(const struct meaning *m, struct trace_event *ev, const struct d
 	return !pack || !pack->overridden;
 }
 
-static bool convolution(const struct meaning *m, const struct trace_event *ev, const struct dnn *ds,
-			struct gemm_info *g)
+static bool convolution(const struct annotations *m, const struct trace_event *ev,
+			const struct dnn *ds, struct gemm_info *g)
 {
 	static const struct {
 		enum api_op op;
@@ -180,7 +180,7 @@ static bool has_product(const struct dnn *ds, uint64_t id)
 	return false;
 }
 
-void dnn__call(struct quotas *quotas, const struct meaning *m, struct trace_event *ev,
+void dnn__call(struct quotas *quotas, const struct annotations *m, struct trace_event *ev,
 	       struct proc *p)
 {
 	struct gemm_info g = {0};

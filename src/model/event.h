@@ -151,7 +151,7 @@ struct event_text {
 };
 
 /* Of a value that may not be known. */
-struct maybe {
+struct opt_u64 {
 	uint64_t v;
 	bool known;
 };
@@ -207,10 +207,11 @@ struct trace_event {
 	uint64_t
 		capture; /* id of the call that began the capture of its stream; 0: none is known */
 	struct launch_info launch;
-	/* EVENT_CALL, in an output that waits for them (sink/held.h); NULL: in no other. */
+	/* EVENT_CALL, in an output that waits for them (sink/delivery/pending.h); NULL: in no
+	 * other. */
 	const struct gpu_times *gpu_times;
 
-	/* From here on many calls have nothing: sink/items.c copies what they have. */
+	/* From here on many calls have nothing: sink/delivery/items.c copies what they have. */
 	uint64_t size;
 	uint64_t ptr;
 	uint64_t cu_event; /* CUevent handle */
@@ -222,7 +223,7 @@ struct trace_event {
 	const struct stack *stack;
 
 	/* EVENT_CALL: the NVTX range that it was made in; 0: none. text NULL: it has none, or is
-	 * hidden. */
+	 * redacted. */
 	uint64_t range_id;
 	const char *range_text;
 	/* EVENT_CALL, EVENT_ALLOCATOR: PyTorch's operator that it was made in; 0: none. NULL: its
@@ -250,8 +251,8 @@ struct trace_event {
 	const struct event_text *text; /* read from a file; NULL: live */
 	unsigned trace, clock;	       /* number and clock of its trace_info; live: 0 */
 
-	/* Calls have nothing behind those of their caps that are there: sink/items.c copies no
-	 * more.
+	/* Calls have nothing behind those of their caps that are there: sink/delivery/items.c
+	 * copies no more.
 	 */
 	struct pointee caps[CT_MAX_CAPS];
 
@@ -261,7 +262,8 @@ struct trace_event {
 	bool has_comm16; /* comm has THREAD_COMM_SZ bytes and a NUL, whatever is in them */
 	bool plain;	 /* it has nothing from coll on; false: it may have nothing */
 
-	uint64_t life; /* EVENT_PROCESS: which of those that had this process id: ct_life */
+	uint64_t generation; /* EVENT_PROCESS: which of those that had this process id:
+				ct_generation */
 
 	/* By kind. EVENT_UVM: processors are 0 for the CPU, GPUs from 1; address and bytes are ptr
 	 * and size (HAS_PTR, HAS_SIZE). EVENT_TRACER: level: name is the function; lost: where, and

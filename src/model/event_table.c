@@ -52,7 +52,7 @@ enum {
 
 #define CALL_TYPES	   -1
 #define OWN_TYPE(ID, name) TYPE_##ID
-const struct event_kind_facts event_kinds[EVENT_KIND_CNT] = {
+const struct event_kind_desc event_kinds[EVENT_KIND_CNT] = {
 #define EVENT(ID, id, type_, flags_, ops_, text_)                                                  \
 	[EVENT_##ID] = {                                                                           \
 		.name = #id,                                                                       \
@@ -73,7 +73,7 @@ const struct event_rows line_rows = {event_fields, event_fields + FIRST_call};
 		.unit = unit_,                                                                     \
 		.text = text_,                                                                     \
 		.form = FORM_##form_,                                                              \
-		.where = BY_HAND,                                                                  \
+		.where = CUSTOM,                                                                   \
 		.always = ALWAYS_##when,                                                           \
 	},
 static const struct event_field header_fields[] = {

@@ -14,8 +14,8 @@ extern const char *const form_schemas[FORM_CNT]; /* JSON Schema of the value */
 
 enum field_where {
 	IN_BODY, /* event_visit_fields() shows it */
-	IN_HEAD, /* JSONL writes it before the body */
-	BY_HAND
+	COMMON,	 /* JSONL writes it before the body */
+	CUSTOM
 };
 
 /* A row: F_line_ts, ..., F_call_symbol, ... */
@@ -46,7 +46,7 @@ enum kind_flag {
 	IS_GLOBAL = 1 << 1, /* it concerns all processes */
 };
 
-struct event_kind_facts {
+struct event_kind_desc {
 	const char *name; /* as in events.def */
 	const char *ops;  /* blanks between; "": anything */
 	const char *text;
@@ -54,7 +54,7 @@ struct event_kind_facts {
 	unsigned flags;
 	struct event_rows rows;
 };
-extern const struct event_kind_facts event_kinds[EVENT_KIND_CNT];
+extern const struct event_kind_desc event_kinds[EVENT_KIND_CNT];
 /* Those that every event has, of no kind. */
 extern const struct event_rows line_rows;
 /* Header and end: name, form, unit, text and always are what they have. */

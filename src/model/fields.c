@@ -64,17 +64,17 @@ static void visit_text_null(struct visitor *v, const char *name, const char *s)
 		v->ops->none(v, name);
 }
 
-static void visit_maybe_u64(struct visitor *v, const char *name, struct maybe x)
+static void visit_opt_u64(struct visitor *v, const char *name, struct opt_u64 x)
 {
 	v->ops->u64(v, name, x.v);
 }
 
-static void visit_maybe_milli(struct visitor *v, const char *name, struct maybe x)
+static void visit_opt_milli(struct visitor *v, const char *name, struct opt_u64 x)
 {
 	v->ops->f64(v, name, x.v / 1e3);
 }
 
-static void visit_maybe_hex(struct visitor *v, const char *name, struct maybe x)
+static void visit_opt_hex(struct visitor *v, const char *name, struct opt_u64 x)
 {
 	v->ops->hex(v, name, x.v);
 }
@@ -161,8 +161,8 @@ static bool is_fault(const struct trace_event *ev)
 #define SHOW_IN_BODY(form, name, value, when)                                                      \
 	if (WHEN_##when)                                                                           \
 		visit_##form(v, #name, value);
-#define SHOW_IN_HEAD(form, name, value, when)
-#define SHOW_BY_HAND(form, name, value, when)
+#define SHOW_COMMON(form, name, value, when)
+#define SHOW_CUSTOM(form, name, value, when)
 
 void event_visit_fields(const struct trace_event *ev, struct visitor *v)
 {

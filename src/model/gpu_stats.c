@@ -47,15 +47,15 @@ static const char *text_of(char *to, const char *from, size_t size)
 	return *to ? to : NULL;
 }
 
-static struct maybe number(uint32_t x)
+static struct opt_u64 number(uint32_t x)
 {
-	return (struct maybe){x, x != CT_GPU_NONE};
+	return (struct opt_u64){x, x != CT_GPU_NONE};
 }
 
 static void take_values(const struct ct_gpu *rec, struct event_gpu_stats *g)
 {
 #define VALUE(ID, id, form, unit, text)                                                            \
-	g->id = (struct maybe){rec->values[CT_GPU_##ID], rec->known >> CT_GPU_##ID & 1};
+	g->id = (struct opt_u64){rec->values[CT_GPU_##ID], rec->known >> CT_GPU_##ID & 1};
 #include "ct_gpu.def"
 }
 

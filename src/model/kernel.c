@@ -16,7 +16,7 @@
 /* Few kernels are launched again and again: handles that were asked for last, of any process.
  * Those, too, that are not known: then e is NULL. */
 #define RECENT_LOG 6
-struct recent {
+struct recent_handle {
 	const struct handles *of;
 	uint64_t value;
 	struct handle *e;
@@ -24,7 +24,7 @@ struct recent {
 
 struct kernel_names {
 	struct kernel_name *by_text;
-	struct recent recent[1 << RECENT_LOG];
+	struct recent_handle recent[1 << RECENT_LOG];
 	struct kernel_name *loose;
 	struct quotas *quotas;
 	uint64_t last_id;
@@ -72,7 +72,7 @@ void kernel_names__free(struct kernel_names *n)
 	free(n);
 }
 
-static void loosen(struct kernel_names *n, struct kernel_name *name)
+static void unlink_recent(struct kernel_names *n, struct kernel_name *name)
 {
 	if (name->loose)
 		return;
@@ -157,7 +157,7 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 	add_demangled(h, name, &s);
 	name->id = n->last_id += 2;
 	HASH_ADD_KEYPTR(hh, n->by_text, name->mangled, len, name);
-	loosen(n, name);
+	unlink_recent(n, name);
 	return name;
 }
 
@@ -172,7 +172,7 @@ static bool is_name(const char *s, int len)
 	return true;
 }
 
-static struct recent *recent_of(struct handles *h, uint64_t value)
+static struct recent_handle *recent_of(struct handles *h, uint64_t value)
 {
 	return &h->names->recent[value * 0x9e3779b97f4a7c15 >> (64 - RECENT_LOG)];
 }
@@ -193,7 +193,7 @@ static struct handle *add(struct handles *h, uint64_t value)
 	}
 	e->value = value;
 	HASH_ADD(hh, h->by_value, value, sizeof(e->value), e);
-	*recent_of(h, value) = (struct recent){h, value, e};
+	*recent_of(h, value) = (struct recent_handle){h, value, e};
 	return e;
 }
 
@@ -211,17 +211,17 @@ static void set_name(struct handles *h, const struct kernel_name **place,
 	if (was) {
 		h->names_share.used -= was->size;
 		if (!--was->refs)
-			loosen(h->names, was);
+			unlink_recent(h->names, was);
 	}
 	*place = now;
 }
 
 static void drop(struct handles *h, struct handle *e)
 {
-	struct recent *recent = recent_of(h, e->value);
+	struct recent_handle *recent = recent_of(h, e->value);
 
 	if (recent->e == e)
-		*recent = (struct recent){0};
+		*recent = (struct recent_handle){0};
 	set_name(h, &e->name, NULL);
 	set_name(h, &e->read, NULL);
 	HASH_DEL(h->by_value, e);
@@ -313,12 +313,12 @@ void handles__derive(struct handles *h, uint64_t value, const struct handle *fro
 
 const struct handle *handles__get(struct handles *h, uint64_t value)
 {
-	struct recent *recent = recent_of(h, value);
+	struct recent_handle *recent = recent_of(h, value);
 	struct handle *e = recent->e;
 
 	if (recent->of != h || recent->value != value) {
 		HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
-		*recent = (struct recent){h, value, e};
+		*recent = (struct recent_handle){h, value, e};
 	}
 	/* What was guessed before the first contradiction is no longer believed. */
 	return e && e->name && !(e->guessed && h->checked_bad) ? e : NULL;

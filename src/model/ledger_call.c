@@ -184,13 +184,13 @@ static void read_place(const struct ledger *l, const struct trace_event *ev, str
 
 void ledger__read(const struct ledger *l, const struct trace_event *ev, struct mem_act *a)
 {
-	const struct op_facts *op = &op_facts[ev->fn->op];
+	const struct op_desc *op = &op_desc[ev->fn->op];
 
 	*a = (struct mem_act){.kind = op->block, .device = -1};
 	if (ev->fn->class == CLASS_MEMORY && op->makes) {
 		a->what = op->makes > 0 ? MEM_MAKES : MEM_FREES;
-		a->space = block_facts[a->kind].space;
-		a->in_context = block_facts[a->kind].in_context;
+		a->space = block_desc[a->kind].space;
+		a->in_context = block_desc[a->kind].in_context;
 		a->key = ev->ptr;
 		a->has_key = ev->has & HAS_PTR;
 		a->size = ev->has & HAS_SIZE ? ev->size : 0;
@@ -200,7 +200,7 @@ void ledger__read(const struct ledger *l, const struct trace_event *ev, struct m
 		return;
 	}
 	if (read_other(ev, a)) {
-		a->in_context = block_facts[a->kind].in_context;
+		a->in_context = block_desc[a->kind].in_context;
 		return;
 	}
 	if (is_pool(ev))

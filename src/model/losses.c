@@ -14,8 +14,8 @@ void losses__event(struct losses *l, const struct trace_event *ev)
 {
 	if (ev->kind != EVENT_LIBRARY)
 		return;
-	l->cnt[LOSS_MISSED] += !strcmp(ev->op, "missed");
-	l->cnt[LOSS_DETACHED] += !strcmp(ev->op, "detach");
+	l->cnt[LOSS_LIBRARY_FAILED] += !strcmp(ev->op, "failed");
+	l->cnt[LOSS_DETACHED] += !strcmp(ev->op, "detached");
 }
 
 /* No number of a damaged file makes another one small. */
@@ -75,28 +75,28 @@ static struct loss_row row_at(const struct losses *l, unsigned i)
 	} else if (i - LOSS_CNT < QUOTA_CNT) {
 		enum quota_table t = i - LOSS_CNT;
 
-		row = (struct loss_row){"tables_full.",
+		row = (struct loss_row){"limits_hit.",
 					quota_name(t),
 					quota_text(t),
 					"a table of the tracer was full (docs/LIMITS.md)",
 					"trace fewer processes, or a shorter part",
 					l->full[t]};
 	} else {
-		enum room_table t = i - LOSS_CNT - QUOTA_CNT;
+		enum memlimit_table t = i - LOSS_CNT - QUOTA_CNT;
 
-		row = (struct loss_row){"left_out.",
-					room_name(t),
-					room_text(t),
+		row = (struct loss_row){"rejected.",
+					memlimit_name(t),
+					memlimit_text(t),
 					"the report reached its limit (docs/LIMITS.md)",
 					"trace or report a shorter part",
-					l->of_report ? room_left_out(t) : 0};
+					l->of_report ? memlimit_rejected(t) : 0};
 	}
 	return row;
 }
 
 bool losses__next(const struct losses *l, unsigned *i, struct loss_row *row)
 {
-	while (*i < LOSS_CNT + QUOTA_CNT + ROOM_CNT) {
+	while (*i < LOSS_CNT + QUOTA_CNT + MEMLIMIT_CNT) {
 		unsigned at = (*i)++;
 
 		*row = row_at(l, at);

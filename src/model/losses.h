@@ -9,7 +9,7 @@
 
 #include "model/event.h"
 #include "model/trace.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 enum loss {
 #define LOSS(ID, ...) LOSS_##ID,
@@ -25,7 +25,7 @@ struct losses {
 	uint64_t cnt[LOSS_CNT];
 	uint64_t full[QUOTA_CNT];
 	const char *write_error; /* of LOSS_LINES, which may be 0 then; NULL: none */
-	bool of_report;		 /* what reports of this process had no room for (room.h), too */
+	bool of_report; /* what reports of this process had no room for (memlimit.h), too */
 	uint64_t chosen[CHOSEN_CNT];
 };
 

@@ -18,8 +18,8 @@ static void mem_gone(struct ledger *l, struct block *b, uint64_t ns)
 {
 	struct mem *m = (struct mem *)l;
 
-	if (block_facts[b->kind].counted != MEM_NONE)
-		less(m, block_facts[b->kind].counted, b->size);
+	if (block_desc[b->kind].counted != MEM_NONE)
+		less(m, block_desc[b->kind].counted, b->size);
 	free(b);
 	quota__give(m->ledger.quota, &m->ledger.share, 1);
 }
@@ -84,7 +84,7 @@ static void forget(struct mem *m, struct block *b)
 
 void mem__add(struct mem *m, const struct block *key)
 {
-	enum mem_kind counted = block_facts[key->kind].counted;
+	enum mem_kind counted = block_desc[key->kind].counted;
 	struct ledger *l = ledger_of(m);
 	struct block *b;
 
@@ -166,8 +166,8 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 		return -1;
 	/* What is mapped and was not seen to be made is a device's. */
 	if (b->space == SPACE_MAPPED)
-		return b->phys ? block_facts[b->phys->kind].counted : MEM_NONE;
-	return block_facts[b->kind].counted;
+		return b->phys ? block_desc[b->phys->kind].counted : MEM_NONE;
+	return block_desc[b->kind].counted;
 }
 
 static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
@@ -195,7 +195,7 @@ void mem__clear(struct mem *m)
 
 static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 {
-	bool is_counted = block_facts[a->kind].counted != MEM_NONE;
+	bool is_counted = block_desc[a->kind].counted != MEM_NONE;
 
 	/* Addresses without memory are of no use here. */
 	if (!a->has_key || a->kind == BLOCK_RESERVED || (is_counted && !a->has_size))
@@ -213,7 +213,7 @@ static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 
 static bool release_loose(struct mem *m, const struct trace_event *ev, enum block_kind kind)
 {
-	enum mem_kind counted = block_facts[kind].counted;
+	enum mem_kind counted = block_desc[kind].counted;
 
 	/* cuMemFree(0) does nothing. */
 	if (!ev->ptr || counted == MEM_NONE)
@@ -238,7 +238,7 @@ static void release(struct mem *m, struct trace_event *ev, const struct mem_act 
 		ev->has_mem = release_loose(m, ev, a->kind);
 		return;
 	}
-	if (block_facts[was.kind].counted == MEM_NONE)
+	if (block_desc[was.kind].counted == MEM_NONE)
 		return;
 	ev->size = was.size;
 	ev->has |= HAS_SIZE;

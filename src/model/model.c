@@ -21,14 +21,14 @@ struct model *model__new(const struct model_opts *opts)
 	if (!m)
 		return NULL;
 	m->opts = *opts;
-	m->stacks = stacks__new(opts->quotas, opts->hide, &opts->python_check);
+	m->stacks = stacks__new(opts->quotas, opts->redact, &opts->python_check);
 	m->names = kernel_names__new(opts->quotas);
 	m->ranges = (struct ranges){
 		.fn = opts->fn,
 		.ctx = opts->ctx,
 		.quotas = opts->quotas,
 		.min_duration_ns = opts->min_duration_ns,
-		.no_texts = opts->hide != CT_HIDE_NOTHING,
+		.no_texts = opts->redact != CT_REDACT_NOTHING,
 	};
 	m->operators = (struct operators){
 		.fn = opts->fn,
@@ -78,9 +78,9 @@ void model__forget_fn(struct model *m, unsigned func_id)
 	m->meanings[func_id].fn = NULL;
 }
 
-unsigned model__tidy(struct model *m)
+unsigned model__compact(struct model *m)
 {
-	return procs__tidy(&m->procs);
+	return procs__compact(&m->procs);
 }
 
 uint64_t model__filtered(const struct model *m)
@@ -118,7 +118,7 @@ void model__objects(const struct model *m, struct trace_end *end)
 {
 	struct nv_objects_stats stats;
 
-	end->has_objects = m->opts.kernel && m->opts.hide != CT_HIDE_ARGS;
+	end->has_objects = m->opts.kernel && m->opts.redact != CT_REDACT_ARGS;
 	if (!end->has_objects)
 		return;
 	nv_objects__stats(m->driver.objects, &stats);
@@ -138,7 +138,7 @@ bool model__wants_python(struct model *m, uint32_t pid)
 	return m->opts.python && (!p || proc_stacks__wants_python(p->stacks, now_ns()));
 }
 
-void model__set_python(struct model *m, uint32_t pid, const struct python_place *py)
+void model__set_python(struct model *m, uint32_t pid, const struct python_location *py)
 {
 	struct proc *p = procs__get(&m->procs, pid);
 
@@ -237,7 +237,7 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 	struct trace_event ev = event_of(EVENT_PROCESS, &rec->rec, op);
 
 	ev.comm = comm;
-	ev.life = rec->life;
+	ev.generation = rec->generation;
 	ev.process.parent_pid = rec->parent_pid;
 	if (WIFSIGNALED(rec->exit_code))
 		ev.process.signal = WTERMSIG(rec->exit_code);
@@ -331,7 +331,7 @@ static void on_uvm(struct model *m, const void *data, const struct raw *raw)
 					 : rec->cause == UVM_CAUSE_EVICTION ? "eviction"
 									    : "migration");
 
-	if (m->opts.hide != CT_HIDE_ARGS)
+	if (m->opts.redact != CT_REDACT_ARGS)
 		ev.has = fault ? HAS_PTR : HAS_PTR | HAS_SIZE;
 	ev.ptr = rec->address;
 	ev.size = rec->bytes;
@@ -368,9 +368,9 @@ static void on_ctxsw(struct model *m, const void *data, const struct raw *raw)
 	ev.ctxsw.gpu = gpu;
 	ev.ctxsw.context = rec->context;
 	if (!rec->rec.pid)
-		ev.ctxsw.whose = rec->rec.flags & CT_CTXSW_F_KERNEL ? "kernel" : "other user";
-	ev.ctxsw.began_before = rec->rec.flags & CT_CTXSW_F_BEFORE;
-	ev.ctxsw.missed = rec->missed;
+		ev.ctxsw.owner = rec->rec.flags & CT_CTXSW_F_KERNEL ? "kernel" : "other user";
+	ev.ctxsw.truncated_start = rec->rec.flags & CT_CTXSW_F_BEFORE;
+	ev.ctxsw.lost_before = rec->missed;
 	m->opts.fn(m->opts.ctx, &ev);
 }
 
@@ -398,7 +398,7 @@ static void on_device(struct model *m, const void *data, const struct raw *raw)
 	model__give_devices(m, raw->rec->ts_ns);
 }
 
-/* Who maps what is trace/libs.c's, what is made in what trace/both.c's. */
+/* Who maps what is trace/libs.c's, what is made in what trace/arbiter.c's. */
 static void on_lib(struct model *m, const void *rec, const struct raw *raw)
 {
 }

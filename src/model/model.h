@@ -27,7 +27,7 @@ struct model_opts {
 	uint32_t stub_func_id;
 	/* The processes live here: names of threads may be read. */
 	bool live;
-	enum ct_hide hide; /* what records do not hold */
+	enum ct_redact redact; /* what records do not hold */
 	/* --kernel, --sched; abi: the running driver's version. */
 	bool kernel, sched;
 	bool stacks; /* --stack: look at new processes at once */
@@ -54,7 +54,7 @@ void model__forget(struct model *m, uint32_t pid);
 void model__forget_fn(struct model *m, unsigned func_id);
 /* To be called now and then: what was known of processes that have ended goes. Returns of how many.
  */
-unsigned model__tidy(struct model *m);
+unsigned model__compact(struct model *m);
 struct rank_wait;
 /* Calls of that process were lost; 0: of which is not known. The numbers of its collectives are of
  * no use then, except those of communicators that are made later. */
@@ -89,8 +89,8 @@ void model__gpu(const struct model *m, struct trace_end *end);
 /* --python: is there to be looked for a Python in the process? Its frames' names are found by what
  * is set; NULL: it has none that is known. */
 bool model__wants_python(struct model *m, uint32_t pid);
-struct python_place;
-void model__set_python(struct model *m, uint32_t pid, const struct python_place *py);
+struct python_location;
+void model__set_python(struct model *m, uint32_t pid, const struct python_location *py);
 void model__python(const struct model *m, struct trace_end *end);
 void model__nvtx(const struct model *m, struct trace_end *end);
 void model__torch(const struct model *m, struct trace_end *end);

@@ -10,7 +10,7 @@
 #include "util/words.h"
 
 /* NULL: no such function. */
-static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
+static const struct annotations *get_annotations(struct model *m, uint32_t func_id)
 {
 	const struct api_fn *fn;
 
@@ -20,7 +20,7 @@ static const struct meaning *get_meaning(struct model *m, uint32_t func_id)
 		fn = fnset__fn(m->opts.fns, func_id);
 		if (!fn)
 			return NULL;
-		meaning__init(&m->meanings[func_id], fn);
+		annotate__init(&m->meanings[func_id], fn);
 	}
 	return &m->meanings[func_id];
 }
@@ -35,7 +35,8 @@ static inline void clear_call(struct trace_event *ev)
 	words_clear(ev, base);
 }
 
-static void fill_call(struct trace_event *ev, const struct raw_call *raw, const struct meaning *m)
+static void fill_call(struct trace_event *ev, const struct raw_call *raw,
+		      const struct annotations *m)
 {
 	const struct ct_call *c = raw->call;
 	const struct api_fn *fn = m->fn;
@@ -129,11 +130,11 @@ static void add_range(const struct thread *t, struct trace_event *ev)
 void model__in_flight(struct model *m, uint32_t pid, uint32_t tid, uint32_t func_id,
 		      const __u64 words[CT_MAX_WORDS], uint64_t start_ns)
 {
-	const struct meaning *meaning = get_meaning(m, func_id);
+	const struct annotations *annotations = get_annotations(m, func_id);
 	struct proc *p = procs__find(&m->procs, pid);
 	struct rank_begun b;
 
-	if (!meaning || !p || !collective__in_flight(meaning, p, words, &b))
+	if (!annotations || !p || !collective__in_flight(annotations, p, words, &b))
 		return;
 	b.tid = tid;
 	b.ns = start_ns;
@@ -142,15 +143,15 @@ void model__in_flight(struct model *m, uint32_t pid, uint32_t tid, uint32_t func
 
 void model__call(struct model *m, const struct raw_call *raw)
 {
-	const struct meaning *meaning;
+	const struct annotations *annotations;
 	struct trace_event *ev = &m->call;
 	struct thread *t;
 	struct proc *p;
 
 	if (raw->call->func_id == m->opts.stub_func_id)
 		return;
-	meaning = get_meaning(m, raw->call->func_id);
-	if (!meaning) {
+	annotations = get_annotations(m, raw->call->func_id);
+	if (!annotations) {
 		m->bad_cnt++;
 		return;
 	}
@@ -159,36 +160,36 @@ void model__call(struct model *m, const struct raw_call *raw)
 	if (!t)
 		return;
 	clear_call(ev);
-	fill_call(ev, raw, meaning);
+	fill_call(ev, raw, annotations);
 	ev->comm = proc__comm(p, t);
 	ev->has_comm16 = ev->comm;
 	ev->kernel_id = ev->kernel_mangled_id = 0;
 	if (t->operators.cnt | raw->operator_id)
 		operators__enter(&m->operators, raw, p, t, ev);
-	if (meaning->fn->api == API_TORCH) {
-		operators__call(&m->operators, meaning, raw, ev, p, t);
+	if (annotations->fn->api == API_TORCH) {
+		operators__call(&m->operators, annotations, raw, ev, p, t);
 		return;
 	}
-	if (meaning->fn->api == API_NVTX) {
-		ranges__call(&m->ranges, meaning, ev, p, t, raw->call->result);
+	if (annotations->fn->api == API_NVTX) {
+		ranges__call(&m->ranges, annotations, ev, p, t, raw->call->result);
 		return;
 	}
 	if (t->range)
 		add_range(t, ev);
 	ev->has |= (m->opts.kernel ? HAS_IOCTLS : 0) | (m->opts.sched ? HAS_OFF_CPU : 0);
-	meaning__apply(meaning, ev, p);
-	if (meaning->fn->class == CLASS_DNN)
-		dnn__call(m->procs.quotas, meaning, ev, p);
-	if (meaning->fn->class == CLASS_DEVICE)
-		devices__call(&m->devices, meaning, ev);
+	annotate__apply(annotations, ev, p);
+	if (annotations->fn->class == CLASS_DNN)
+		dnn__call(m->procs.quotas, annotations, ev, p);
+	if (annotations->fn->class == CLASS_DEVICE)
+		devices__call(&m->devices, annotations, ev);
 	else if (m->devices.new_cnt)
 		model__give_devices(m, ev->start_ns);
-	if (meaning->fn->class == CLASS_COLLECTIVE) {
-		collective__apply(meaning, ev, p, t);
+	if (annotations->fn->class == CLASS_COLLECTIVE) {
+		collective__apply(annotations, ev, p, t);
 		if (m->opts.live)
 			ranks__event(&m->ranks, ev);
-	} else if (meaning->fn->class == CLASS_LAUNCH && ev->depth) {
-		collective__launched(meaning, ev, t);
+	} else if (annotations->fn->class == CLASS_LAUNCH && ev->depth) {
+		collective__launched(annotations, ev, t);
 	}
 	/* How long one takes that has not returned is not known. */
 	if (!ev->entry_only && !ev->unfinished && event_duration_ns(ev) < m->opts.min_duration_ns) {

@@ -94,7 +94,7 @@ void model__gpu_run(struct model *m, const struct ct_gpu_run *g)
 		give_alone(m, g);
 }
 
-struct given {
+struct give_ctx {
 	struct model *m;
 	struct proc *p;
 	struct thread *t;
@@ -105,7 +105,7 @@ struct given {
 /* In the call that has come. */
 static bool give_in_call(const struct ct_gpu_run *g, void *arg)
 {
-	const struct given *to = arg;
+	const struct give_ctx *to = arg;
 	bool later;
 
 	if (g->rec.pid != to->ev->pid || g->rec.tid != to->ev->tid ||
@@ -117,7 +117,7 @@ static bool give_in_call(const struct ct_gpu_run *g, void *arg)
 
 static bool give_of_process(const struct ct_gpu_run *g, void *arg)
 {
-	const struct given *to = arg;
+	const struct give_ctx *to = arg;
 
 	if (g->rec.pid != to->pid)
 		return false;
@@ -128,7 +128,7 @@ static bool give_of_process(const struct ct_gpu_run *g, void *arg)
 void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 		     const struct trace_event *ev, bool is_line)
 {
-	struct given to = {.m = m, .p = p, .t = t, .ev = ev};
+	struct give_ctx to = {.m = m, .p = p, .t = t, .ev = ev};
 
 	if (!gpu_is_wanted(ev))
 		return;
@@ -143,7 +143,7 @@ void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 
 void model__gpu_end(struct model *m, uint32_t pid)
 {
-	struct given to = {.m = m, .pid = pid};
+	struct give_ctx to = {.m = m, .pid = pid};
 
 	gpu_join__take(&m->procs.gpu, give_of_process, &to);
 }

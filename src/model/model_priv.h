@@ -5,7 +5,7 @@
 #include "devices.h"
 #include "driver.h"
 #include "event_table.h"
-#include "meaning.h"
+#include "annotate.h"
 #include "model.h"
 #include "ranks.h"
 
@@ -19,7 +19,7 @@ struct model {
 	struct operators operators;
 	struct ranks ranks;
 	struct devices devices;
-	struct meaning meanings[CT_MAX_FUNCS];
+	struct annotations meanings[CT_MAX_FUNCS];
 	/* The last. Nothing of it is used again, but most of it is empty, and stays so. */
 	struct trace_event call;
 	uint64_t bad_cnt;

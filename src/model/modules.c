@@ -52,7 +52,7 @@ struct file {
 };
 
 struct module_files {
-	enum ct_hide hide;
+	enum ct_redact redact;
 	struct file *by_id;
 	struct quotas *quotas;
 };
@@ -86,12 +86,12 @@ struct modules {
 	unsigned used_cnt, used_cap;
 };
 
-struct module_files *module_files__new(struct quotas *q, enum ct_hide hide)
+struct module_files *module_files__new(struct quotas *q, enum ct_redact redact)
 {
 	struct module_files *f = calloc(1, sizeof(*f));
 
 	if (f)
-		*f = (struct module_files){.quotas = q, .hide = hide};
+		*f = (struct module_files){.quotas = q, .redact = redact};
 	return f;
 }
 
@@ -198,7 +198,7 @@ static const char *name_of(struct modules *m, char *path)
 	static const char *const own[] = {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]", "[heap]"};
 
 	if (is_file(path)) {
-		if (m->files->hide)
+		if (m->files->redact)
 			return hidden_path;
 		clean_path(path);
 		return keep_path(m, path);
@@ -365,7 +365,7 @@ static int open_map(const struct modules *m, const struct map *map, struct stat 
 	snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, m->pid, map->start,
 		 map->end);
 	fd = open_as(m, path, 0, st);
-	if (fd >= 0 || m->files->hide)
+	if (fd >= 0 || m->files->redact)
 		return fd;
 	snprintf(path, sizeof(path), "/proc/%u/root%s", m->pid, map->path);
 	fd = open_as(m, path, map->ino, st);
@@ -423,7 +423,7 @@ static struct file *read_file(struct modules *m, const struct file_id *id, int f
 		return NULL;
 	}
 	file->id = *id;
-	file->symbols = f->hide ? symbols__read_nameless(fd) : symbols__read(fd);
+	file->symbols = f->redact ? symbols__read_nameless(fd) : symbols__read(fd);
 	if (!file->symbols) {
 		free(file);
 		return NULL;
@@ -516,7 +516,7 @@ void modules__resolve(struct modules *m, struct stack_frame *frame, bool is_retu
 			put_symbol(m, symbol, name, frame->offset - start);
 		return;
 	}
-	made = map->is_file || m->files->hide ? NULL : perf_map__find(m->perf, call, &start);
+	made = map->is_file || m->files->redact ? NULL : perf_map__find(m->perf, call, &start);
 	if (made)
 		put_symbol(m, symbol, made, frame->ip - start);
 }

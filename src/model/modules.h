@@ -8,9 +8,9 @@
 /* Files, each once however many processes map it. */
 struct module_files;
 struct quotas;
-/* hide: paths of files, their functions' names, and perf maps are not read but for CT_HIDE_NOTHING;
- * build ids and places in a file are. */
-struct module_files *module_files__new(struct quotas *q, enum ct_hide hide);
+/* hide: paths of files, their functions' names, and perf maps are not read but for
+ * CT_REDACT_NOTHING; build ids and places in a file are. */
+struct module_files *module_files__new(struct quotas *q, enum ct_redact redact);
 void module_files__free(struct module_files *f);
 
 /* One process's mappings. */

@@ -26,7 +26,7 @@ static const char *const drop_names[CT_DROP_CNT] = {
 	[CT_DROP_NV_SHARE] = "driver_share",
 	[CT_DROP_PROCESSES] = "processes",
 	[CT_DROP_CTXSW] = "ctxsw",
-	[CT_DROP_INSIDE] = "inside",
+	[CT_DROP_INPROC] = "inproc",
 	[CT_DROP_BEGIN] = "begins",
 };
 

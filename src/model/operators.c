@@ -2,7 +2,7 @@
 #include "operators.h"
 
 #include "event_table.h"
-#include "meaning_priv.h"
+#include "annotate_priv.h"
 #include "proc.h"
 
 #include "ct_bpf.h"
@@ -51,7 +51,7 @@ static void give(struct operators *o, const struct proc *p, const struct thread 
 			{
 				.id = x->id,
 				.parent = x->parent,
-				.at_least_us = x->last_ns - x->start_ns,
+				.min_duration_us = x->last_ns - x->start_ns,
 				.seq = {x->seq, x->has_seq},
 			},
 	};
@@ -212,7 +212,7 @@ static void allocator(struct operators *o, const struct trace_event *call, const
 		.has = oom ? HAS_SIZE : HAS_SIZE | HAS_PTR,
 	};
 
-	/* Arguments are hidden. */
+	/* Arguments are redacted. */
 	if (cnt < (oom ? 4u : 5u))
 		return;
 	if (!oom) {
@@ -233,7 +233,7 @@ static void allocator(struct operators *o, const struct trace_event *call, const
 	o->fn(o->ctx, &ev);
 }
 
-void operators__call(struct operators *o, const struct meaning *m, const struct raw_call *raw,
+void operators__call(struct operators *o, const struct annotations *m, const struct raw_call *raw,
 		     const struct trace_event *ev, const struct proc *p, struct thread *t)
 {
 	o->cnt.calls++;

@@ -10,7 +10,7 @@
 #include "event.h"
 #include "trace.h"
 
-struct meaning;
+struct annotations;
 struct proc;
 struct raw_call;
 struct thread;
@@ -39,7 +39,7 @@ struct operators {
 void operators__enter(struct operators *o, const struct raw_call *raw, const struct proc *p,
 		      struct thread *t, struct trace_event *ev);
 /* One of the family's, after that. */
-void operators__call(struct operators *o, const struct meaning *m, const struct raw_call *raw,
+void operators__call(struct operators *o, const struct annotations *m, const struct raw_call *raw,
 		     const struct trace_event *ev, const struct proc *p, struct thread *t);
 /* They will not be seen to end: the process has, or the trace. */
 void operators__unfinished(struct operators *o, struct proc *p);

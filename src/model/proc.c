@@ -25,7 +25,7 @@ static unsigned next_look(unsigned cnt)
 }
 
 /* Each time that there are twice as many as were left. */
-static bool is_time_to_look(const struct procs *ps, unsigned cnt, struct look *l)
+static bool is_time_to_look(const struct procs *ps, unsigned cnt, struct sweep *l)
 {
 	if (!l->at)
 		l->at = LOOK_MIN;
@@ -211,7 +211,7 @@ static void free_threads(struct procs *ps, struct proc *p)
 
 	HASH_ITER (hh, p->threads, t, tmp)
 		drop_thread(ps, p, t);
-	p->threads_look = (struct look){0};
+	p->threads_look = (struct sweep){0};
 }
 
 void procs__renew(struct procs *ps, struct proc *p)
@@ -247,7 +247,7 @@ void procs__end(struct procs *ps, struct proc *p)
 	p->ended = true;
 }
 
-unsigned procs__tidy(struct procs *ps)
+unsigned procs__compact(struct procs *ps)
 {
 	unsigned cnt = 0;
 

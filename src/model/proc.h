@@ -17,7 +17,7 @@
 
 /* Rows of what is gone go when a later record than the look that found it gone has come: its own
  * last ones were on their way until then. */
-struct look {
+struct sweep {
 	unsigned at; /* with so many rows it is time for the next */
 	uint64_t ns; /* when the last was */
 };
@@ -38,7 +38,7 @@ struct proc {
 	uint32_t pid;
 	char comm[THREAD_COMM_SZ + 1]; /* of its main thread; "": not known */
 	bool ended, tidied, was_gone;
-	struct look threads_look;
+	struct sweep threads_look;
 	struct thread *threads; /* by tid */
 	struct quota_share threads_share;
 	struct handles handles;	  /* kernel names */
@@ -69,7 +69,7 @@ struct procs {
 	struct recent_thread recent_threads[PROCS_RECENT];
 	struct proc *ended[PROCS_ENDED];
 	unsigned ended_next;
-	struct look look;
+	struct sweep look;
 	bool live;
 	uint64_t record_ns; /* time of the record at hand */
 	struct quotas *quotas;
@@ -97,7 +97,7 @@ void procs__renew(struct procs *ps, struct proc *p);
 /* It has ended: what is known of it goes when others have, or when its id is another's. */
 void procs__end(struct procs *ps, struct proc *p);
 /* Those that had ended when this was called before go; how many. */
-unsigned procs__tidy(struct procs *ps);
+unsigned procs__compact(struct procs *ps);
 void procs__remove(struct procs *ps, struct proc *p);
 void procs__free(struct procs *ps);
 

@@ -32,7 +32,7 @@ struct code_row {
 	uint64_t at[PARTS];
 	int32_t first_line;
 	bool is_read;
-	char *function, *file; /* NULL: could not be read, or are hidden */
+	char *function, *file; /* NULL: could not be read, or are redacted */
 	uint8_t *table;
 	size_t table_sz;
 	UT_hash_handle hh;
@@ -40,21 +40,21 @@ struct code_row {
 
 struct python_codes {
 	uint32_t pid;
-	struct python_place place;
-	enum ct_hide hide;
+	struct python_location place;
+	enum ct_redact redact;
 	const struct python_check *check;
 	struct code_row *rows;
 	size_t bytes;
 };
 
-struct python_codes *python_codes__new(uint32_t pid, const struct python_place *place,
-				       enum ct_hide hide, const struct python_check *check)
+struct python_codes *python_codes__new(uint32_t pid, const struct python_location *place,
+				       enum ct_redact redact, const struct python_check *check)
 {
 	struct python_codes *c = calloc(1, sizeof(*c));
 
 	if (c)
 		*c = (struct python_codes){
-			.pid = pid, .place = *place, .hide = hide, .check = check};
+			.pid = pid, .place = *place, .redact = redact, .check = check};
 	return c;
 }
 
@@ -106,7 +106,7 @@ bool python_codes__is_interpreter(const struct python_codes *c, uint64_t ip)
 	return ip >= c->place.start && ip < c->place.end;
 }
 
-const struct python_place *python_codes__place(const struct python_codes *c)
+const struct python_location *python_codes__place(const struct python_codes *c)
 {
 	return &c->place;
 }
@@ -224,8 +224,8 @@ static void take_table(const struct python_codes *c, struct code_row *row, const
 static void take_parts(struct python_codes *c, struct code_row *row, const struct part p[PARTS])
 {
 	take_table(c, row, &p[TABLE_PART]);
-	row->is_read = c->hide && row->table;
-	if (!c->hide) {
+	row->is_read = c->redact && row->table;
+	if (!c->redact) {
 		row->file = text_of(c, row, &p[FILE_PART], FILE_SZ_MAX);
 		row->function = text_of(c, row, &p[FUNCTION_PART], FUNCTION_SZ_MAX);
 		row->is_read = row->file && row->function;
@@ -244,7 +244,7 @@ static void read_parts(struct python_codes *c, struct code_row *const *rows, uns
 	const uint8_t *data = buf;
 
 	for (unsigned i = 0; i < PARTS * cnt; i++) {
-		bool wanted = !c->hide || i % PARTS == TABLE_PART;
+		bool wanted = !c->redact || i % PARTS == TABLE_PART;
 
 		ranges[i] = (struct reader_range){rows[i / PARTS]->at[i % PARTS],
 						  wanted ? sizes[i % PARTS] : 0, 0};
@@ -352,7 +352,7 @@ bool python_codes__frame(const struct python_codes *c, const struct ct_python_fr
 		return false;
 	}
 	to->symbol = row->function;
-	to->module = c->hide ? "[file]" : row->file;
+	to->module = c->redact ? "[file]" : row->file;
 	if (row->table)
 		to->line = python_line(l, row->table, row->table_sz, row->first_line,
 				       python_offset(l, from->off));

@@ -23,8 +23,8 @@ struct python_check {
 	void *ctx;
 };
 /* check stays the caller's. NULL: no memory. */
-struct python_codes *python_codes__new(uint32_t pid, const struct python_place *place,
-				       enum ct_hide hide, const struct python_check *check);
+struct python_codes *python_codes__new(uint32_t pid, const struct python_location *place,
+				       enum ct_redact redact, const struct python_check *check);
 void python_codes__free(struct python_codes *c);
 /* Forgets all. */
 void python_codes__clear(struct python_codes *c);
@@ -32,7 +32,7 @@ void python_codes__clear(struct python_codes *c);
 size_t python_codes__size(const struct python_codes *c);
 /* An address in the interpreter itself? */
 bool python_codes__is_interpreter(const struct python_codes *c, uint64_t ip);
-const struct python_place *python_codes__place(const struct python_codes *c);
+const struct python_location *python_codes__place(const struct python_codes *c);
 /* Takes what a code object is called. 1: it could not be read before, and can now; 0; -ENOSPC:
  * there are too many, -ENOMEM. */
 int python_codes__tell(struct python_codes *c, const struct ct_python_code *rec);

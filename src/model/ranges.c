@@ -2,7 +2,7 @@
 #include "ranges.h"
 
 #include "event_table.h"
-#include "meaning_priv.h"
+#include "annotate_priv.h"
 #include "proc.h"
 
 #include <inttypes.h>
@@ -176,7 +176,7 @@ static void name_set(struct ranges *r, struct proc_ranges *p, struct name_key ke
 
 /* --- what a call says --- */
 
-static uint64_t arg_of(const struct meaning *m, const struct trace_event *ev, const char *name)
+static uint64_t arg_of(const struct annotations *m, const struct trace_event *ev, const char *name)
 {
 	uint64_t val;
 
@@ -218,7 +218,7 @@ static void take_payload(struct range *to, const struct attributes *a, const str
 }
 
 /* Text and all else of the event that begins. */
-static void take_event(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+static void take_event(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		       struct proc *p, struct range *to)
 {
 	int arg = api_arg_by_name(m->fn, "eventAttrib");
@@ -370,7 +370,7 @@ static uint32_t free_lane(const struct proc_ranges *p)
 	return lane;
 }
 
-static void begin(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+static void begin(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		  struct proc *p, struct thread *t, uint64_t number)
 {
 	bool is_started = m->fn->op == OP_START;
@@ -444,7 +444,7 @@ static void end(struct ranges *r, struct proc *p, struct thread *t, struct range
 }
 
 /* The newest that was pushed in the domain. */
-static void pop(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+static void pop(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		struct proc *p, struct thread *t)
 {
 	uint32_t domain = arg_of(m, ev, "domain");
@@ -459,7 +459,7 @@ static void pop(struct ranges *r, const struct meaning *m, const struct trace_ev
 }
 
 /* In whatever thread: the newest of that number. Where nobody gives numbers all are 0. */
-static void stop(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+static void stop(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		 struct proc *p)
 {
 	uint32_t number = arg_of(m, ev, "id");
@@ -475,7 +475,7 @@ static void stop(struct ranges *r, const struct meaning *m, const struct trace_e
 	r->cnt.unbalanced++;
 }
 
-static void mark(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+static void mark(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		 struct proc *p, struct thread *t)
 {
 	const struct range *outer = t->range;
@@ -494,7 +494,7 @@ static void mark(struct ranges *r, const struct meaning *m, const struct trace_e
 }
 
 /* Strings, domains and categories get names; the text's argument is the only string. */
-static void name(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+static void name(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		 struct proc *p, uint32_t returned)
 {
 	struct name_key key = {NAME_STRING, 0, returned};
@@ -512,7 +512,7 @@ static void name(struct ranges *r, const struct meaning *m, const struct trace_e
 		name_set(r, p->ranges, key, text_of_cap(r, p, ev, m->cap[text]));
 }
 
-void ranges__call(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+void ranges__call(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		  struct proc *p, struct thread *t, uint32_t returned)
 {
 	r->cnt.calls++;

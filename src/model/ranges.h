@@ -12,7 +12,7 @@
 
 #include "util/quota.h"
 
-struct meaning;
+struct annotations;
 struct proc;
 struct range_name;
 struct range_text;
@@ -47,13 +47,13 @@ struct ranges {
 	void *ctx;
 	struct quotas *quotas;
 	uint64_t min_duration_ns;
-	bool no_texts; /* they are hidden */
+	bool no_texts; /* they are redacted */
 	uint64_t last_id, last_ns;
 	struct trace_nvtx cnt;
 };
 
 /* A call of NVTX. returned: what it did, as far as it is known. */
-void ranges__call(struct ranges *r, const struct meaning *m, const struct trace_event *ev,
+void ranges__call(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		  struct proc *p, struct thread *t, uint32_t returned);
 /* The innermost that the thread was in at that time; NULL: none. */
 const struct range *thread_range_at(const struct thread *t, uint64_t ns);

@@ -35,7 +35,7 @@ struct stack_row {
 };
 
 struct stacks {
-	enum ct_hide hide;
+	enum ct_redact redact;
 	struct trace_python python;
 	struct python_check check;
 	struct module_files *files;
@@ -55,17 +55,18 @@ struct proc_stacks {
 	struct quota_share share;
 };
 
-struct stacks *stacks__new(struct quotas *q, enum ct_hide hide, const struct python_check *check)
+struct stacks *stacks__new(struct quotas *q, enum ct_redact redact,
+			   const struct python_check *check)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->quotas = q;
-	s->hide = hide;
+	s->redact = redact;
 	if (check)
 		s->check = *check;
-	s->files = module_files__new(q, hide);
+	s->files = module_files__new(q, redact);
 	if (!s->files) {
 		free(s);
 		return NULL;
@@ -184,7 +185,7 @@ bool proc_stacks__wants_python(const struct proc_stacks *p, uint64_t now)
 }
 
 void proc_stacks__set_python(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
-			     const struct python_place *place, uint64_t now)
+			     const struct python_location *place, uint64_t now)
 {
 	struct proc_stacks *p = make(s, ps, pid);
 
@@ -195,7 +196,7 @@ void proc_stacks__set_python(struct stacks *s, struct proc_stacks **ps, uint32_t
 		return;
 	drop_all(p);
 	python_codes__free(p->python);
-	p->python = python_codes__new(pid, place, s->hide, &s->check);
+	p->python = python_codes__new(pid, place, s->redact, &s->check);
 }
 
 void proc_stacks__fork(struct stacks *s, struct proc_stacks **ps, uint32_t pid,

@@ -20,7 +20,8 @@
 struct stacks;
 struct quotas;
 struct python_check; /* NULL: nobody knows */
-struct stacks *stacks__new(struct quotas *q, enum ct_hide hide, const struct python_check *check);
+struct stacks *stacks__new(struct quotas *q, enum ct_redact redact,
+			   const struct python_check *check);
 /* After all processes. */
 void stacks__free(struct stacks *s);
 
@@ -33,10 +34,10 @@ void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid);
 void proc_stacks__forget(struct proc_stacks *p);
 /* --python: is there to be looked for a Python in it, at this time? What was found; NULL: nothing
  * that is known. */
-struct python_place;
+struct python_location;
 bool proc_stacks__wants_python(const struct proc_stacks *p, uint64_t now);
 void proc_stacks__set_python(struct stacks *s, struct proc_stacks **p, uint32_t pid,
-			     const struct python_place *place, uint64_t now);
+			     const struct python_location *place, uint64_t now);
 /* A process was made by another: it has its Python. */
 void proc_stacks__fork(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 		       const struct proc_stacks *parent, uint64_t now);

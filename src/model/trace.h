@@ -13,7 +13,7 @@
 struct api_fn;
 
 /* Version of the JSONL form (docs/SCHEMA.md): raised when a reader must know of a change. */
-#define TRACE_SCHEMA 1
+#define TRACE_SCHEMA 2
 
 struct trace_lib {
 	const char *path;
@@ -27,12 +27,12 @@ struct trace_lib {
 #define TRACE_PID_STEP 10000000
 
 /* How the time of a saved trace became that of the first one that is read with it. */
-enum trace_place {
+enum trace_alignment {
 	TRACE_FIRST,
 	TRACE_SAME_CLOCK, /* of the same boot: CLOCK_MONOTONIC is the same to the nanosecond */
 	TRACE_BY_WALL,	  /* of another machine or boot: as well as their wall clocks agree */
 	TRACE_BEHIND,	  /* it has nothing to do with it: right behind what came before */
-	TRACE_PLACE_CNT
+	TRACE_ALIGN_CNT
 };
 
 struct trace_info {
@@ -46,28 +46,28 @@ struct trace_info {
 	int cuda_version;	      /* 1000 * major + 10 * minor; 0 when unknown */
 	const struct trace_lib *libs; /* attached before the first event; later ones are events */
 	unsigned lib_cnt;
-	const char *traced, *left_out;	 /* fnset__describe() */
-	const char *counted, *no_return; /* fnset__describe_mark(); "": none */
-	const char *stacks;		 /* the same, of --stack */
-	const char *python;		 /* and of --python */
-	const char *mechanism;		 /* "uprobe.session", "uprobe.multi", "uprobe" */
-	const char *kernel_probe;	 /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
-	const char *gpu_time;		 /* --gpu-time: "graphs", "nodes"; else NULL */
-	const char *gpu_ctxsw;		 /* --gpu-ctxsw: "on", or why not; else NULL */
-	const char *hidden;		 /* "strings", "arguments": not read; NULL: nothing */
-	const char *const *degraded;	 /* missing capabilities: what is lost */
+	const char *traced, *not_traced;  /* fnset__describe() */
+	const char *counted, *entry_only; /* fnset__describe_mark(); "": none */
+	const char *stacks;		  /* the same, of --stack */
+	const char *python;		  /* and of --python */
+	const char *mechanism;		  /* "uprobe.session", "uprobe.multi", "uprobe" */
+	const char *kernel_probe;	  /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
+	const char *gpu_time;		  /* --gpu-time: "graphs", "nodes"; else NULL */
+	const char *gpu_ctxsw;		  /* --gpu-ctxsw: "on", or why not; else NULL */
+	const char *redacted;		  /* "strings", "arguments": not read; NULL: nothing */
+	const char *const *degraded;	  /* missing capabilities: what is lost */
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* one traced call costs its thread this much, measured at start */
 	uint64_t base_ns;     /* CLOCK_MONOTONIC of ts 0 */
 	uint64_t wall_ns;    /* CLOCK_REALTIME at the same moment, since the epoch, as the clock was
 				set when the header was written */
 	const char *boot_id; /* of the kernel that ran; NULL or "": not known */
-	unsigned piece;	     /* of a trace in several files: how many come before this one, */
-	uint64_t piece_ns;   /* and when the one before ended */
+	unsigned segment;    /* of a trace in several files: how many come before this one, */
+	uint64_t segment_ns; /* and when the one before ended */
 	/* Of several that are read as one. */
 	unsigned number; /* from 0, in the order in which they begin */
 	unsigned clock;	 /* times of those that have the same may be compared */
-	enum trace_place place;
+	enum trace_alignment place;
 	uint32_t pid_add; /* to its process and thread ids */
 };
 
@@ -162,14 +162,15 @@ struct trace_end {
 	uint64_t cost_ns;	  /* of all calls together */
 	double cost_share; /* of all threads together, as a part of the time of one thread: 0.01 is
 			      1 % */
-	double busiest_share; /* of its busiest second, of the thread whose that was; 0: not known
-			       */
-	uint32_t busiest_tid;
+	double max_thread_overhead; /* of its busiest second, of the thread whose that was; 0: not
+				     * known
+				     */
+	uint32_t max_overhead_tid;
 	struct trace_fn_cost dear[TRACE_DEAR_MAX]; /* what costs most, most first */
 	unsigned dear_cnt;
-	uint64_t low_saves_ns; /* of cost_ns: what --detail=low would save */
-	const char *unseen;    /* why calls may be missing that nobody counted; or NULL */
-	const char *left_out;
+	uint64_t detail_low_saving_ns; /* of cost_ns: what --detail=low would save */
+	const char *unseen;	       /* why calls may be missing that nobody counted; or NULL */
+	const char *not_traced;
 	double count_cost_ns;		  /* cost of a counted call */
 	const struct trace_count *counts; /* most calls first */
 	unsigned count_cnt;

@@ -15,7 +15,7 @@
 
 #include "otlp.h"
 #include "util/log.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 /* Of a request, from looking up the name to the answer's last byte: evhttp's own begins again with
  * each. */
@@ -197,9 +197,9 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 
 	if (!h->headers_file[0])
 		return;
-	rights_lower();
+	privs_lower();
 	f = fopen(h->headers_file, "re");
-	rights_raise();
+	privs_raise();
 	if (!f) {
 		if (!h->said_headers)
 			warn("otlp.headers_file: cannot read %s: %s", h->headers_file,

@@ -127,7 +127,7 @@ bool otlp_iters__mark(struct otlp_iters *its, const struct trace_event *ev, uint
 			.ids = it->ids,
 			.labels = s->labels,
 			.command = s->command,
-			.hidden = s->hidden,
+			.redacted = s->redacted,
 			.pid = ev->pid,
 			.tid = ev->tid,
 			.name = "iteration",

@@ -114,7 +114,7 @@ void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host
 	put_name(o, "k8s.container.name", l->container_name);
 	put_name(o, "process.executable.name", s->command);
 	put_attr_u64(o, "process.pid", s->pid);
-	otlp_put_attr(o, "cudatrace.hidden", s->hidden);
+	otlp_put_attr(o, "cudatrace.redacted", s->redacted);
 	out_lit(o, "]},\"scopeSpans\":[{");
 	otlp_put_scope(o, version);
 	out_lit(o, ",\"spans\":[");

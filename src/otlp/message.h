@@ -18,7 +18,7 @@ struct otlp_span {
 	const uint8_t *parent;	     /* 8 bytes; NULL: none */
 	const struct labels *labels; /* of its process */
 	const char *command;	     /* of its process; any bytes */
-	const char *hidden;	     /* api_hide_name() */
+	const char *redacted;	     /* api_redact_name() */
 	uint32_t pid, tid;
 	const char *name, *function; /* of an iteration: that ended it */
 	uint64_t start_ns, end_ns;   /* since the epoch */

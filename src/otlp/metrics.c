@@ -116,7 +116,7 @@ static void put_metrics(struct enc *e, const struct metrics_target *t)
 	const struct metric *table = metrics_table(&cnt);
 
 	otlp_put_attr(e->o, "host.name", e->host);
-	otlp_put_attr(e->o, "cudatrace.hidden", api_hide_name(e->self->hide));
+	otlp_put_attr(e->o, "cudatrace.redacted", api_redact_name(e->self->redact));
 	out_lit(e->o, "]},\"scopeMetrics\":[{");
 	otlp_put_scope(e->o, e->self->version);
 	out_lit(e->o, ",\"metrics\":[");

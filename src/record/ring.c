@@ -197,9 +197,9 @@ static inline void fetch(struct ring_part *p, const uint8_t *at)
 	p->fetched = pos;
 }
 
-enum look { LOOK_EMPTY, LOOK_BUSY, LOOK_RECORD };
+enum peek { LOOK_EMPTY, LOOK_BUSY, LOOK_RECORD };
 
-static enum look look(const struct ring *r, struct ring_part *p)
+static enum peek look(const struct ring *r, struct ring_part *p)
 {
 	while (p->pos < p->head) {
 		const uint8_t *at = p->data + (p->pos & (r->part_sz - 1));
@@ -285,7 +285,7 @@ bool ring__look(struct ring *r)
 	r->leaf_cnt = 0;
 	for (unsigned i = 0; i < r->cnt; i++) {
 		struct ring_part *p = &r->parts[i];
-		enum look found;
+		enum peek found;
 
 		p->head = __atomic_load_n(p->producer, __ATOMIC_ACQUIRE);
 		if (p->head - p->told + RECORD_SZ_MAX > r->part_sz)
@@ -312,7 +312,7 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 
 	while (first.key != NONE && first.key <= until && cnt < max) {
 		struct ring_part *p = r->leaves[first.leaf];
-		enum look found;
+		enum peek found;
 
 		r->fn(r->ctx, p->rec, p->size);
 		cnt++;

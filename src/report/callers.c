@@ -12,7 +12,7 @@
 void callers__free(struct callers *c)
 {
 	keys__free(&c->keys);
-	room_free(c->rows);
+	memlimit_free(c->rows);
 }
 
 void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns)
@@ -23,8 +23,9 @@ void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns)
 	if (!ev->stack)
 		return;
 	i = keys_get(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), CALLERS_MAX,
-		     ROOM_CALLERS);
-	rows = i == KEYS_NONE ? NULL : grow(c->rows, &c->cap, i + 1, sizeof(*rows), ROOM_CALLERS);
+		     MEMLIMIT_CALLERS);
+	rows = i == KEYS_NONE ? NULL
+			      : grow(c->rows, &c->cap, i + 1, sizeof(*rows), MEMLIMIT_CALLERS);
 	if (!rows) {
 		keys__undo(&c->keys, i);
 		return;

@@ -9,7 +9,7 @@
 
 #define GROW_TWICE 1024
 
-void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_table t)
+void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum memlimit_table t)
 {
 	unsigned n = *cap ? *cap : 8;
 	void *p;
@@ -19,7 +19,7 @@ void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_tab
 	/* Little by little: who needs one row more pays for what comes with it. */
 	while (n < need)
 		n += n < GROW_TWICE ? n : n / 8;
-	p = room_resize(t, array, n * size);
+	p = memlimit_resize(t, array, n * size);
 	if (!p)
 		return NULL;
 	memset((char *)p + *cap * size, 0, (n - *cap) * size);
@@ -36,7 +36,7 @@ static uint32_t slot_of(const struct keys *k, uint64_t key)
 	return i;
 }
 
-static bool make_room(struct keys *k, enum room_table t)
+static bool make_room(struct keys *k, enum memlimit_table t)
 {
 	uint32_t n = k->slot_cnt ? k->slot_cnt * 2 : 16;
 	uint32_t *slots;
@@ -47,7 +47,7 @@ static bool make_room(struct keys *k, enum room_table t)
 	k->keys = keys;
 	if ((k->cnt + 1) * 2 <= k->slot_cnt)
 		return true;
-	slots = room_resize(t, k->slots, n * sizeof(*slots));
+	slots = memlimit_resize(t, k->slots, n * sizeof(*slots));
 	if (!slots)
 		return false;
 	memset(slots, 0, n * sizeof(*slots));
@@ -63,15 +63,15 @@ uint32_t keys__find(struct keys *k, uint64_t key)
 	return k->cnt ? k->slots[slot_of(k, key)] - 1 : KEYS_NONE;
 }
 
-uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum room_table t)
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
 {
 	uint32_t n = keys__find(k, key);
 
 	if (n == KEYS_NONE) {
-		if (!room_take(&k->rows, 1, max, t))
+		if (!memlimit_charge(&k->rows, 1, max, t))
 			return KEYS_NONE;
 		if (!make_room(k, t)) {
-			room_give(&k->rows, NULL, 1);
+			memlimit_uncharge(&k->rows, NULL, 1);
 			return KEYS_NONE;
 		}
 		n = k->cnt++;
@@ -89,16 +89,16 @@ void keys__undo(struct keys *k, uint32_t n)
 		return;
 	/* No search goes on behind the latest one's slot. */
 	k->slots[slot_of(k, k->keys[n])] = 0;
-	room_give(&k->rows, NULL, 1);
+	memlimit_uncharge(&k->rows, NULL, 1);
 	k->cnt--;
 	k->last = 0;
 }
 
 void keys__free(struct keys *k)
 {
-	room_free(k->keys);
-	room_free(k->slots);
-	room_share_free(&k->rows);
+	memlimit_free(k->keys);
+	memlimit_free(k->slots);
+	memlimit_share_free(&k->rows);
 }
 
 static uint64_t rank_of(uint64_t cnt, double part)
@@ -108,24 +108,24 @@ static uint64_t rank_of(uint64_t cnt, double part)
 	return rank ? rank : 1;
 }
 
-uint64_t spread_percentile(const struct spread *h, uint64_t cnt, double part, uint64_t max)
+uint64_t loghist_percentile(const struct loghist *h, uint64_t cnt, double part, uint64_t max)
 {
 	uint64_t rank = rank_of(cnt, part), seen = 0, middle;
 	unsigned i, e;
 
-	for (i = 0; i < SPREAD_BUCKETS; i++) {
+	for (i = 0; i < LOGHIST_BUCKETS; i++) {
 		seen += h->n[i];
 		if (seen >= rank)
 			break;
 	}
 	if (rank == cnt)
 		return max;
-	if (i < SPREAD_SUB)
+	if (i < LOGHIST_SUB)
 		return i < max ? i : max;
-	if (i >= SPREAD_BUCKETS)
+	if (i >= LOGHIST_BUCKETS)
 		return max;
-	e = i / SPREAD_SUB - 1;
-	middle = (uint64_t)(SPREAD_SUB + i % SPREAD_SUB) << e;
+	e = i / LOGHIST_SUB - 1;
+	middle = (uint64_t)(LOGHIST_SUB + i % LOGHIST_SUB) << e;
 	middle += e ? 1ull << (e - 1) : 0;
 	return middle < max ? middle : max;
 }

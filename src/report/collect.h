@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util/room.h"
+#include "util/memlimit.h"
 
 struct term;
 
 /* Room for need elements of size bytes; new ones are zero. NULL when there is none: the old array
- * is as it was. It is given back by room_free(). */
-void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum room_table t);
+ * is as it was. It is given back by memlimit_free(). */
+void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum memlimit_table t);
 
 /* Keys (pointers, thread ids) by the order in which they came. All zero is an empty one. */
 #define KEYS_NONE UINT32_MAX
@@ -22,18 +22,18 @@ struct keys {
 	uint32_t *slots; /* number + 1; 0: free */
 	uint32_t cnt, slot_cnt, key_cap;
 	uint32_t last; /* the number that was asked for last */
-	struct room_share rows;
+	struct memlimit_share rows;
 };
 uint32_t keys__find(struct keys *k, uint64_t key);
 /* Number of the key, a new one when it is new; KEYS_NONE, which is counted, when whose turn it is
- * (room.h) has max, or there is no room. */
-uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum room_table t);
+ * (memlimit.h) has max, or there is no room. */
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t);
 /* Number n has found no room elsewhere: the key goes again if it is the latest one, so that each
  * key that is there has what belongs to it. Nothing when n is KEYS_NONE. */
 void keys__undo(struct keys *k, uint32_t n);
 void keys__free(struct keys *k);
 
-static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max, enum room_table t)
+static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
 {
 	if (k->cnt && k->keys[k->last] == key)
 		return k->last;
@@ -52,25 +52,25 @@ static inline uint64_t pair_key(uint64_t a, uint64_t b)
 }
 
 /* Durations in 16 steps per power of two: a percentile is off by at most 1/32 of itself. */
-#define SPREAD_SUB     16
-#define SPREAD_BUCKETS (61 * SPREAD_SUB)
-struct spread {
-	uint64_t n[SPREAD_BUCKETS];
+#define LOGHIST_SUB	16
+#define LOGHIST_BUCKETS (61 * LOGHIST_SUB)
+struct loghist {
+	uint64_t n[LOGHIST_BUCKETS];
 };
 
-static inline void spread_add(struct spread *h, uint64_t v)
+static inline void loghist_add(struct loghist *h, uint64_t v)
 {
-	unsigned e = v < SPREAD_SUB ? 0 : 59 - (unsigned)__builtin_clzll(v);
+	unsigned e = v < LOGHIST_SUB ? 0 : 59 - (unsigned)__builtin_clzll(v);
 
-	h->n[v < SPREAD_SUB ? v : e * SPREAD_SUB + (v >> e)]++;
+	h->n[v < LOGHIST_SUB ? v : e * LOGHIST_SUB + (v >> e)]++;
 }
 
 /* The smallest value that at least this part (0..1) of cnt values does not exceed, and no more than
  * max. */
-uint64_t spread_percentile(const struct spread *h, uint64_t cnt, double part, uint64_t max);
+uint64_t loghist_percentile(const struct loghist *h, uint64_t cnt, double part, uint64_t max);
 /* The smallest first. */
 void sort_values(uint64_t *v, size_t cnt);
-/* spread_percentile(), exact, of sorted values. */
+/* loghist_percentile(), exact, of sorted values. */
 uint64_t sorted_percentile(const uint64_t *v, size_t cnt, double part);
 
 static inline double ratio_of(double part, double whole)

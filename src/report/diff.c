@@ -17,26 +17,26 @@
 #include "model/call.h"
 #include "collect.h"
 #include "diff_losses.h"
-#include "left_out.h"
+#include "rejected.h"
 #include "saved/reader.h"
 #include "text/losses_text.h"
-#include "report/work/driver_calls.h"
-#include "report/work/gpu.h"
+#include "report/layers/driver_calls.h"
+#include "report/gpu/gpu.h"
 #include "report/time/idle.h"
 #include "report/iter/iter.h"
 #include "report/memory/memory.h"
 #include "report/time/stage.h"
 #include "report/time/wait.h"
 
-enum thing_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THING_KIND_CNT };
+enum diff_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THING_KIND_CNT };
 
 struct value {
 	uint64_t cnt, ns;
 };
 
-struct thing {
+struct diff_row {
 	const char *name;
-	enum thing_kind kind;
+	enum diff_kind kind;
 	bool is_bytes, has_time, has_cnt;
 	struct value v[2];
 	UT_hash_handle hh;
@@ -47,12 +47,12 @@ struct diff {
 	struct trace_info info[2];
 	struct report *report[2];
 	/* By name's address, which is its text. executions: of GPUs (--gpu-time) */
-	struct thing *functions, *kernels, *executions;
+	struct diff_row *functions, *kernels, *executions;
 	struct value calls[2], launches[2], errors[2], copied[2][COPY_DIR_PEER + 1];
 	uint64_t lost[2];
 	struct saved_file files[2]; /* diff__file() */
 	bool has_gpu[2];
-	struct thing **things; /* all, ordered */
+	struct diff_row **things; /* all, ordered */
 	unsigned cnt, differ_cnt;
 };
 
@@ -74,19 +74,19 @@ int diff__begin(struct diff *d, int side, const struct trace_info *info)
 	return d->report[side] ? 0 : -1;
 }
 
-static void count(struct thing **table, enum thing_kind kind, int side, const char *name,
+static void count(struct diff_row **table, enum diff_kind kind, int side, const char *name,
 		  uint64_t ns)
 {
-	struct thing *t;
+	struct diff_row *t;
 
 	HASH_FIND(hh, *table, name, strlen(name), t);
 	if (!t) {
 		size_t size = strlen(name) + 1;
 
-		t = room_new(ROOM_COMPARED, sizeof(*t) + size);
+		t = memlimit_new(MEMLIMIT_COMPARED, sizeof(*t) + size);
 		if (!t)
 			return;
-		*t = (struct thing){
+		*t = (struct diff_row){
 			.name = (char *)(t + 1), .kind = kind, .has_time = true, .has_cnt = true};
 		memcpy(t + 1, name, size);
 		HASH_ADD_KEYPTR(hh, *table, t->name, strlen(t->name), t);
@@ -141,17 +141,17 @@ static void add(struct diff *d, const char *name, bool is_bytes, bool has_cnt, b
 		struct value a, struct value b)
 {
 	size_t size = strlen(name) + 1;
-	struct thing *t = calloc(1, sizeof(*t) + size);
+	struct diff_row *t = calloc(1, sizeof(*t) + size);
 
 	if (!t)
 		return;
 	memcpy(t + 1, name, size);
-	*t = (struct thing){.name = (char *)(t + 1),
-			    .kind = THING_WHOLE,
-			    .is_bytes = is_bytes,
-			    .has_cnt = has_cnt,
-			    .has_time = has_time,
-			    .v = {a, b}};
+	*t = (struct diff_row){.name = (char *)(t + 1),
+			       .kind = THING_WHOLE,
+			       .is_bytes = is_bytes,
+			       .has_cnt = has_cnt,
+			       .has_time = has_time,
+			       .v = {a, b}};
 	d->things[d->cnt++] = t;
 }
 
@@ -170,7 +170,7 @@ static void add_whole(struct diff *d)
 	struct stage_result stage[2];
 	struct driver_result drv[2];
 	struct gpu_result gpu[2];
-	bool hidden = d->report[0]->args_hidden || d->report[1]->args_hidden;
+	bool redacted = d->report[0]->args_redacted || d->report[1]->args_redacted;
 	struct value load[2], blocked[2], drivers[2];
 	char name[32];
 
@@ -191,7 +191,7 @@ static void add_whole(struct diff *d)
 	add(d, "CUDA calls", false, true, true, SIDES(d->calls));
 	add(d, "kernel launches", false, true, true, SIDES(d->launches));
 	add(d, "failed calls", false, true, false, SIDES(d->errors));
-	if (!hidden) {
+	if (!redacted) {
 		add(d, "iterations", false, true, false, COUNT(it[0].count), COUNT(it[1].count));
 		add(d, "launches per iteration (median)", false, true, false,
 		    COUNT(it[0].dist[ITS_KERNELS].median), COUNT(it[1].dist[ITS_KERNELS].median));
@@ -200,7 +200,7 @@ static void add_whole(struct diff *d)
 		add(d, "calls while loading", false, true, true, SIDES(load));
 	}
 	add(d, "blocking calls", false, true, true, SIDES(blocked));
-	if (!hidden) {
+	if (!redacted) {
 		add(d, "GPU idle", false, false, true, TIME(idle[0].total_ns),
 		    TIME(idle[1].total_ns));
 		add(d, "GPU memory, peak", true, true, false, COUNT(mem[0].device_peak),
@@ -208,7 +208,7 @@ static void add_whole(struct diff *d)
 		add(d, "memory never freed", true, true, false, COUNT(mem[0].leak_bytes),
 		    COUNT(mem[1].leak_bytes));
 	}
-	for (int dir = COPY_NONE + 1; !hidden && dir <= COPY_DIR_PEER; dir++) {
+	for (int dir = COPY_NONE + 1; !redacted && dir <= COPY_DIR_PEER; dir++) {
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
 		add(d, name, true, true, true, d->copied[0][dir], d->copied[1][dir]);
 	}
@@ -236,30 +236,30 @@ static void add_whole(struct diff *d)
 	add(d, "lost records", false, true, false, COUNT(d->lost[0]), COUNT(d->lost[1]));
 }
 
-static double ratio(const struct thing *t)
+static double ratio(const struct diff_row *t)
 {
 	return t->v[0].ns ? (double)t->v[1].ns / t->v[0].ns : INFINITY;
 }
 
 /* By more than noise. */
-static bool time_differs(const struct thing *t)
+static bool time_differs(const struct diff_row *t)
 {
 	if (!t->has_time || t->v[0].ns == t->v[1].ns)
 		return false;
 	return ratio(t) > 1 + DIFF_NOISE || ratio(t) < 1 / (1 + DIFF_NOISE);
 }
 
-static bool differs(const struct thing *t)
+static bool differs(const struct diff_row *t)
 {
 	return (t->has_cnt && t->v[0].cnt != t->v[1].cnt) || time_differs(t);
 }
 
-static double moved_ns(const struct thing *t)
+static double moved_ns(const struct diff_row *t)
 {
 	return t->has_time ? fabs((double)t->v[1].ns - (double)t->v[0].ns) : 0;
 }
 
-static double cnt_share(const struct thing *t)
+static double cnt_share(const struct diff_row *t)
 {
 	uint64_t most = t->v[0].cnt > t->v[1].cnt ? t->v[0].cnt : t->v[1].cnt;
 
@@ -269,7 +269,7 @@ static double cnt_share(const struct thing *t)
 /* The whole in its own order; functions and kernels by what they moved. */
 static int by_change(const void *a, const void *b)
 {
-	const struct thing *x = *(struct thing *const *)a, *y = *(struct thing *const *)b;
+	const struct diff_row *x = *(struct diff_row *const *)a, *y = *(struct diff_row *const *)b;
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
@@ -282,9 +282,9 @@ static int by_change(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void take_all(struct diff *d, struct thing **table)
+static void take_all(struct diff *d, struct diff_row **table)
 {
-	struct thing *t, *next;
+	struct diff_row *t, *next;
 
 	HASH_ITER (hh, *table, t, next) {
 		HASH_DEL(*table, t);
@@ -293,11 +293,11 @@ static void take_all(struct diff *d, struct thing **table)
 }
 
 /* In either; NULL: nothing. */
-static const char *what_is_hidden(const struct diff *d)
+static const char *what_is_redacted(const struct diff *d)
 {
-	if (d->report[0]->args_hidden || d->report[1]->args_hidden)
+	if (d->report[0]->args_redacted || d->report[1]->args_redacted)
 		return "arguments";
-	return d->info[0].hidden ?: d->info[1].hidden;
+	return d->info[0].redacted ?: d->info[1].redacted;
 }
 
 void diff__file(struct diff *d, int side, const struct saved_file *file)
@@ -316,18 +316,18 @@ unsigned diff__finish(struct diff *d)
 		/* That is of both. */
 		d->report[i]->lost.of_report = false;
 	}
-	d->things = calloc(max, sizeof(struct thing *));
+	d->things = calloc(max, sizeof(struct diff_row *));
 	if (!d->things) {
-		room_full(ROOM_COMPARED);
+		memlimit_reject(MEMLIMIT_COMPARED);
 		return 0;
 	}
 	add_whole(d);
 	whole = d->cnt;
 	take_all(d, &d->functions);
 	/* One that has no names has lost none. */
-	if (!what_is_hidden(d))
+	if (!what_is_redacted(d))
 		take_all(d, &d->kernels);
-	if (!what_is_hidden(d) && d->has_gpu[0] && d->has_gpu[1])
+	if (!what_is_redacted(d) && d->has_gpu[0] && d->has_gpu[1])
 		take_all(d, &d->executions);
 	qsort(d->things + whole, d->cnt - whole, sizeof(*d->things), by_change);
 	for (unsigned i = 0; i < d->cnt; i++)
@@ -346,7 +346,7 @@ static const char *verdict_of(const struct diff *d)
 	return d->differ_cnt ? "different" : diff__is_incomplete(d) ? "unknown" : "same";
 }
 
-static void put_cells(const struct thing *t, struct table_row *row)
+static void put_cells(const struct diff_row *t, struct table_row *row)
 {
 	for (int i = 0; i < 2 && t->has_cnt; i++) {
 		if (t->is_bytes)
@@ -360,14 +360,14 @@ static void put_cells(const struct thing *t, struct table_row *row)
 		snprintf(row->cell[4], CELL_SZ, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
 }
 
-static const char *verdict(const struct thing *t)
+static const char *verdict(const struct diff_row *t)
 {
 	if (t->kind == THING_WHOLE || !t->has_cnt)
 		return "";
 	return !t->v[0].cnt ? "new: " : !t->v[1].cnt ? "gone: " : "";
 }
 
-static void print_kind(const struct diff *d, const struct term *term, enum thing_kind kind,
+static void print_kind(const struct diff *d, const struct term *term, enum diff_kind kind,
 		       const char *heads, unsigned top)
 {
 	char names[TABLE_ROWS][600];
@@ -376,7 +376,7 @@ static void print_kind(const struct diff *d, const struct term *term, enum thing
 
 	table__init(&t, heads);
 	for (unsigned i = 0; i < d->cnt; i++) {
-		const struct thing *x = d->things[i];
+		const struct diff_row *x = d->things[i];
 		struct table_row *row;
 
 		if (x->kind != kind || !differs(x))
@@ -405,9 +405,9 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	const char *mark = diff__is_incomplete(d) ? LOSSES_MARK : "";
 
 	diff_losses_print(d->report, term);
-	if (what_is_hidden(d))
+	if (what_is_redacted(d))
 		term_para(term, "Hidden: %s: values that depend on them are not compared.",
-			  what_is_hidden(d));
+			  what_is_redacted(d));
 	if (d->has_gpu[0] != d->has_gpu[1])
 		term_para(term,
 			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
@@ -443,15 +443,15 @@ void diff__json(const struct diff *d, struct json *j)
 	json_sym(j, "verdict", verdict_of(d));
 	json_u64(j, "changed", d->differ_cnt);
 	json_f64(j, "noise", DIFF_NOISE);
-	if (what_is_hidden(d))
-		json_str(j, "hidden", what_is_hidden(d));
-	left_out_json(j);
+	if (what_is_redacted(d))
+		json_str(j, "redacted", what_is_redacted(d));
+	rejected_json(j);
 	for (int k = 0; k < THING_KIND_CNT; k++) {
 		json_open_array(j, kinds[k]);
 		for (unsigned i = 0; i < d->cnt; i++) {
-			const struct thing *t = d->things[i];
+			const struct diff_row *t = d->things[i];
 
-			if (t->kind != (enum thing_kind)k)
+			if (t->kind != (enum diff_kind)k)
 				continue;
 			json_open(j, NULL);
 			json_str(j, "name", t->name);
@@ -473,17 +473,17 @@ void diff__json(const struct diff *d, struct json *j)
 	json_close(j);
 }
 
-static void free_thing(struct thing *t)
+static void free_thing(struct diff_row *t)
 {
 	if (t->kind == THING_WHOLE)
 		free(t);
 	else
-		room_free(t);
+		memlimit_free(t);
 }
 
 void diff__free(struct diff *d)
 {
-	struct thing *t, *next;
+	struct diff_row *t, *next;
 
 	if (!d)
 		return;

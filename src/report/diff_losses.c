@@ -4,18 +4,19 @@
 #include "text/losses_text.h"
 
 /* What reports have no room for is of both. */
-static const struct losses room_lost = {.of_report = true};
+static const struct losses memlimit_lost = {.of_report = true};
 
 bool diff_losses_any(struct report *const r[2])
 {
-	return report_is_incomplete(r[0]) || report_is_incomplete(r[1]) || losses__any(&room_lost);
+	return report_is_incomplete(r[0]) || report_is_incomplete(r[1]) ||
+	       losses__any(&memlimit_lost);
 }
 
 void diff_losses_print(struct report *const r[2], const struct term *term)
 {
 	losses_print(&r[0]->lost, term, "something is missing in the trace before");
 	losses_print(&r[1]->lost, term, "something is missing in the trace after");
-	losses_print(&room_lost, term, "something is missing in this comparison");
+	losses_print(&memlimit_lost, term, "something is missing in this comparison");
 }
 
 void diff_losses_json(struct report *const r[2], struct json *j)
@@ -24,6 +25,6 @@ void diff_losses_json(struct report *const r[2], struct json *j)
 	json_open_array(j, "lost");
 	losses_json_rows(&r[0]->lost, j, "before");
 	losses_json_rows(&r[1]->lost, j, "after");
-	losses_json_rows(&room_lost, j, NULL);
+	losses_json_rows(&memlimit_lost, j, NULL);
 	json_close_array(j);
 }

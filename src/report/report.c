@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "collect.h"
-#include "left_out.h"
+#include "rejected.h"
 #include "report/page/html.h"
 #include "saved/reader.h"
 #include "text/losses_text.h"
@@ -45,7 +45,7 @@ void report_json_wall_time(struct json *j, uint64_t wall_ns)
 
 static bool is_silent(const struct report *r, unsigned id)
 {
-	return r->args_hidden && analyses[id]->of_args;
+	return r->args_redacted && analyses[id]->of_args;
 }
 
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info)
@@ -95,7 +95,7 @@ void report__event(struct report *r, const struct trace_event *ev)
 void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt)
 {
-	room_nobody();
+	memlimit_no_owner();
 	r->end = end;
 	r->files = files;
 	r->file_cnt = file_cnt;
@@ -147,7 +147,7 @@ void report__json(const struct report *r, struct json *j)
 	losses_json(&r->lost, j);
 	put_files(r, j);
 	report_traces_json(r, j);
-	left_out_json(j);
+	rejected_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && is_silent(r, i))
 			json_null(j, analyses[i]->name);
@@ -157,15 +157,15 @@ void report__json(const struct report *r, struct json *j)
 	json_close(j);
 }
 
-static void print_hidden(const struct report *r, const struct term *term)
+static void print_redacted(const struct report *r, const struct term *term)
 {
-	const char *what = r->args_hidden ? "arguments" : r->info->hidden;
+	const char *what = r->args_redacted ? "arguments" : r->info->redacted;
 
 	if (!what)
 		return;
 	term_section(term, "Hidden", "%s", what);
 	term_para(term, "%s",
-		  r->args_hidden
+		  r->args_redacted
 			  ? "Arguments were not read (--no-args): nothing is known of "
 			    "iterations, stages, idle times, kernels, graphs, streams, memory "
 			    "and bytes, and there are no findings."
@@ -181,7 +181,7 @@ void report__print(const struct report *r, const struct term *term)
 
 	losses_print(&r->lost, term, "something is missing in this report");
 	losses_print_chosen(&r->lost, term);
-	print_hidden(r, term);
+	print_redacted(r, term);
 	report_traces_print(r, term);
 	if (r->opts.map) {
 		analyses[AN_MAP]->print(r->an[AN_MAP], term);
@@ -207,6 +207,6 @@ void report__free(struct report *r)
 			analyses[i]->free(r->an[i]);
 	}
 	html_events__free(r->html);
-	room_free(r->traces);
+	memlimit_free(r->traces);
 	free(r);
 }

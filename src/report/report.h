@@ -99,13 +99,13 @@ struct report {
 	struct report_trace *traces; /* in the order of their numbers, from info's on */
 	unsigned trace_cnt, trace_cap;
 	unsigned ended_cnt; /* report__ended() */
-	struct losses lost; /* with what room.h counts from the finish on */
+	struct losses lost; /* with what memlimit.h counts from the finish on */
 	bool is_over;	    /* there are no more events */
 	const struct saved_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
 	struct html_events *html;
-	bool args_hidden;
+	bool args_redacted;
 };
 
 /* info must live as long as the report. NULL when there is no memory. */

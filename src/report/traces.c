@@ -18,14 +18,14 @@ void report__also(struct report *r, const char *path, const struct trace_info *i
 {
 	struct report_trace *t = trace_of(r, info->number), *grown = NULL;
 
-	r->args_hidden |= info->hidden && !strcmp(info->hidden, "arguments");
+	r->args_redacted |= info->redacted && !strcmp(info->redacted, "arguments");
 	if (!t) {
 		if (info->number != r->info->number + r->trace_cnt ||
 		    r->trace_cnt == REPORT_TRACES_MAX)
-			room_full(ROOM_TRACES);
+			memlimit_reject(MEMLIMIT_TRACES);
 		else
 			grown = grow(r->traces, &r->trace_cap, r->trace_cnt + 1, sizeof(*grown),
-				     ROOM_TRACES);
+				     MEMLIMIT_TRACES);
 		if (!grown)
 			return;
 		r->traces = grown;
@@ -67,7 +67,7 @@ uint64_t report_until(const struct report *r, unsigned trace)
 	return r->is_over ? r->last_ns : UINT64_MAX;
 }
 
-static const char *place_name(enum trace_place place)
+static const char *place_name(enum trace_alignment place)
 {
 	static const char *const names[] = {
 		[TRACE_FIRST] = "first",
@@ -107,7 +107,7 @@ void report_traces_json(const struct report *r, struct json *j)
 			json_u64(j, "same_as", same_as(r, t));
 		report_json_ts(r, j, "first_ts", t->info->base_ns);
 		report_json_ts(r, j, "last_ts", t->last_ns);
-		json_u64(j, "pids_raised", t->info->pid_add);
+		json_u64(j, "pid_offset", t->info->pid_add);
 		json_close(j);
 	}
 	json_close_array(j);
@@ -115,7 +115,7 @@ void report_traces_json(const struct report *r, struct json *j)
 
 void report_traces_print(const struct report *r, const struct term *term)
 {
-	unsigned placed[TRACE_PLACE_CNT] = {0};
+	unsigned placed[TRACE_ALIGN_CNT] = {0};
 	struct table t;
 
 	if (r->trace_cnt < 2)

@@ -16,12 +16,12 @@
 /* 8 MiB: what zstd asks for up to -19. */
 #define WINDOW_LOG_MANY 23
 
-enum packing { PLAIN, GZIP, ZSTD };
+enum compression { PLAIN, GZIP, ZSTD };
 
 struct input {
 	int fd;
 	uint64_t pos, size;
-	enum packing packing;
+	enum compression packing;
 	bool eof;    /* of the file */
 	bool inside; /* of a gzip member or a zstd frame: the end may not come now */
 	z_stream gz;

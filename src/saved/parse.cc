@@ -404,7 +404,7 @@ static bool is_ascii(const char *s, size_t len)
 	return !(bits & 0x8080808080808080ull);
 }
 
-int parser__line(struct parser *p, const char *text, size_t len, struct parsed *out)
+int parser__line(struct parser *p, const char *text, size_t len, struct json_value *out)
 {
 	const unsigned flags = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseInsituFlag;
 	rapidjson::ParseResult res;
@@ -454,7 +454,7 @@ int parser__line(struct parser *p, const char *text, size_t len, struct parsed *
 	return -EINVAL;
 }
 
-int parser__slice(struct parser *p, const struct member *m, struct parsed *out)
+int parser__slice(struct parser *p, const struct member *m, struct json_value *out)
 {
 	bool object = m->val == VAL_OBJECT;
 	size_t n = m->len + 2;

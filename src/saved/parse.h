@@ -34,7 +34,7 @@ struct member {
 	const char *text;
 };
 
-struct parsed {
+struct json_value {
 	bool is_object; /* else an array */
 	struct member *m;
 	unsigned cnt;
@@ -54,9 +54,9 @@ struct parser *parser__new(void);
 void parser__free(struct parser *p);
 /* text[len] is 0. The result is valid until the next line; its strings are slices of text, or, with
  * escapes in them, of the parser. 0 or -EINVAL. */
-int parser__line(struct parser *p, const char *text, size_t len, struct parsed *out);
+int parser__line(struct parser *p, const char *text, size_t len, struct json_value *out);
 /* A slice that a parser gave, as a value of its own: nested objects and arrays. Needs no NUL. */
-int parser__slice(struct parser *p, const struct member *m, struct parsed *out);
+int parser__slice(struct parser *p, const struct member *m, struct json_value *out);
 
 #ifdef __cplusplus
 }

@@ -69,7 +69,7 @@ static bool goes_on(const struct stream_file *last, const struct stream_file *f)
 {
 	const struct trace_info *a = &last->head, *b = &f->head;
 
-	return b->piece > a->piece && b->base_ns == a->base_ns &&
+	return b->segment > a->segment && b->base_ns == a->base_ns &&
 	       !strcmp(a->boot_id ?: "", b->boot_id ?: "");
 }
 
@@ -78,7 +78,7 @@ static void add_file(struct reader *r, struct stream_file *f)
 {
 	struct stream *st = r->streams;
 
-	for (; f->head.piece && st < r->streams + r->stream_cnt; st++) {
+	for (; f->head.segment && st < r->streams + r->stream_cnt; st++) {
 		struct stream_file *last = st->files;
 
 		while (last->next)

@@ -42,7 +42,7 @@ struct reader;
 struct reader *reader__new(const struct reader_ops *ops, void *ctx);
 void reader__free(struct reader *r);
 /*
- * Reads files, "-" is stdin, and those in which their traces go on (util/piece.h); counts into
+ * Reads files, "-" is stdin, and those in which their traces go on (util/segment.h); counts into
  * files, and says what is wrong with them. Traces of the same time, each in a file of its own, are
  * read side by side, at most READER_SIDES of them: events and ends in the order of time, as far as
  * the clock that they share or wall clocks say it; other traces one after the other. Returns 0

@@ -8,7 +8,7 @@
 
 #include "model/call.h"
 #include "saved_value.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 #define PROCS_MAX 65536
 
@@ -45,7 +45,7 @@ static void learn_row(struct saved *s, enum event_kind kind, const struct event_
 static void learn_rows(struct saved *s)
 {
 	for (int k = 0; k < EVENT_KIND_CNT; k++) {
-		const struct event_kind_facts *kind = &event_kinds[k];
+		const struct event_kind_desc *kind = &event_kinds[k];
 
 		/* What this version does not know is shown, too. */
 		memset(s->is_body[k], true, sizeof(s->is_body[k]));
@@ -67,7 +67,7 @@ static void all_drop(struct saved_all *all)
 	saved_procs_clear(all);
 	fnset__free(all->fns[0]);
 	fnset__free(all->fns[1]);
-	room_share_free(&all->fn_rows);
+	memlimit_share_free(&all->fn_rows);
 	strings__free(all->symbols);
 	strings__free(all->types);
 	strings__free(all->strings);
@@ -128,7 +128,7 @@ static void proc_free(struct saved_all *s, struct saved_proc *p)
 	HASH_DEL(s->procs, p);
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
-	room_free(p);
+	memlimit_free(p);
 	s->last_proc = NULL;
 }
 
@@ -160,7 +160,8 @@ static const struct api_fn *known_fn(struct saved_all *s, const char *symbol)
 	unsigned known;
 
 	api_fns(&known);
-	if (id < 0 && !room_take(&s->fn_rows, 1, CT_MAX_FUNCS - 1 - known, ROOM_FUNCTIONS))
+	if (id < 0 &&
+	    !memlimit_charge(&s->fn_rows, 1, CT_MAX_FUNCS - 1 - known, MEMLIMIT_FUNCTIONS))
 		return NULL;
 	for (int i = 0; i < 2; i++) {
 		id = fnset__id(s->fns[i], symbol);
@@ -183,7 +184,7 @@ const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 }
 
 /* A line of cudatrace: its first members, and no blank behind a colon. */
-static bool begins_as_ours(const struct saved *s, const struct parsed *p, const char *line)
+static bool begins_as_ours(const struct saved *s, const struct json_value *p, const char *line)
 {
 	return p->cnt > 3 && s->head_of[p->m[0].key] == HEAD_TS &&
 	       s->head_of[p->m[1].key] == HEAD_TYPE && s->head_of[p->m[2].key] == HEAD_OP &&
@@ -192,7 +193,7 @@ static bool begins_as_ours(const struct saved *s, const struct parsed *p, const 
 
 /* The members that are no part of the head, in the order in which cudatrace writes them: as they
  * stand there, unless someone has changed it. */
-static bool take_fields(struct saved *s, const struct parsed *p, const char *line,
+static bool take_fields(struct saved *s, const struct json_value *p, const char *line,
 			const struct trace_event *ev)
 {
 	const bool *is_body = s->is_body[ev->kind];
@@ -231,14 +232,14 @@ static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
 
 	if (!p) {
 		if (HASH_COUNT(s->procs) == PROCS_MAX)
-			room_full(ROOM_PROCESSES);
+			memlimit_reject(MEMLIMIT_PROCESSES);
 		else
-			p = room_new(ROOM_PROCESSES, sizeof(*p));
+			p = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*p));
 		if (!p)
 			return NULL;
 		p->pid = pid;
-		p->mem.ledger.quota = room_quota(QUOTA_RANGES);
-		p->captures.quota = room_quota(QUOTA_CAPTURES);
+		p->mem.ledger.quota = memlimit_quota(QUOTA_RANGES);
+		p->captures.quota = memlimit_quota(QUOTA_CAPTURES);
 		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
 	}
 	return s->last_proc = p;
@@ -294,7 +295,7 @@ static int kind_of(const struct saved *s, const struct trace_event *ev,
 	return ev->type == TYPE_KERNEL && head[HEAD_DEVICE] ? EVENT_DRIVER : -1;
 }
 
-static int read_event(struct saved *s, const struct parsed *p, const char *line,
+static int read_event(struct saved *s, const struct json_value *p, const char *line,
 		      const struct member *const *head, struct trace_event *ev, const char **why)
 {
 	uint64_t duration;
@@ -355,11 +356,11 @@ static int read_event(struct saved *s, const struct parsed *p, const char *line,
 
 void saved__owner(const struct saved *s, const struct trace_event *ev)
 {
-	room_owner(s->all, ev ? ev->pid : ROOM_TRACE);
+	memlimit_set_owner(s->all, ev ? ev->pid : MEMLIMIT_TRACE);
 }
 
-int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
-		const char **why)
+int saved__line(struct saved *s, const struct json_value *p, const char *line,
+		struct trace_event *ev, const char **why)
 {
 	const struct member *head[HEAD_CNT] = {NULL};
 	const struct string *type;
@@ -373,14 +374,14 @@ int saved__line(struct saved *s, const struct parsed *p, const char *line, struc
 	    head[HEAD_TYPE]->val != VAL_STRING)
 		return -EINVAL;
 	s->pid = head[HEAD_PID] ? member_u64(head[HEAD_PID]) + s->pid_add : 0;
-	room_owner(s->all, s->pid);
+	memlimit_set_owner(s->all, s->pid);
 	type = strings__get(s->all->types, head[HEAD_TYPE]->text, head[HEAD_TYPE]->len);
 	if (!type->tag && !strcmp(type->text, "header")) {
-		room_owner(s->all, ROOM_TRACE);
+		memlimit_set_owner(s->all, MEMLIMIT_TRACE);
 		return saved_header(s, p, why);
 	}
 	if (!type->tag && !strcmp(type->text, "end")) {
-		room_owner(s->all, ROOM_TRACE);
+		memlimit_set_owner(s->all, MEMLIMIT_TRACE);
 		return saved_end(s, p);
 	}
 	if (!type->tag)

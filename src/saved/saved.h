@@ -13,7 +13,7 @@ enum saved_line {
 	SAVED_HEADER,
 	SAVED_MORE, /* the header of the next file of the trace at hand, which is split */
 	SAVED_END,
-	SAVED_SPLIT,   /* the end of a file that another follows */
+	SAVED_SEGMENT, /* the end of a file that another follows */
 	SAVED_STACK,   /* a stack that events behind it have: no event of its own */
 	SAVED_UNKNOWN, /* a type that this program does not know: of a newer cudatrace */
 };
@@ -27,16 +27,16 @@ void saved__free(struct saved *s);
 
 /*
  * line is what p was made from. Returns enum saved_line, or -EINVAL when it is no line of a trace,
- * -EPROTO when it is the header of a newer schema; *why says what is wrong then. An event's
+ * -EPROTO when it is the header of another schema; *why says what is wrong then. An event's
  * strings live as long as s and the same text has the same address; its text and what drv points
  * to live until the next line.
  */
-int saved__line(struct saved *s, const struct parsed *p, const char *line, struct trace_event *ev,
-		const char **why);
+int saved__line(struct saved *s, const struct json_value *p, const char *line,
+		struct trace_event *ev, const char **why);
 /* Is that the header of a file that follows the trace at hand? *piece: how many come before it. */
-bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece);
+bool saved__continues(struct saved *s, const struct json_value *p, unsigned *segment);
 /* Of the trace at hand so many files come before the one that was read last. */
-unsigned saved__piece(const struct saved *s);
+unsigned saved__segment(const struct saved *s);
 /* So many files of the trace are missing right before the header that was read last. */
 unsigned saved__skipped(const struct saved *s);
 /* So many lines, stacks too, are in the file by the end that was read last; 0: it does not say. */
@@ -57,9 +57,9 @@ uint64_t saved__when(const struct saved *s, const struct trace_info *info);
 /* The same of two, before there is a first. */
 bool saved__earlier(const struct trace_info *a, const struct trace_info *b);
 /* What saved__when() needs of a header; false: it is none. */
-bool saved__peek(struct saved *s, const struct parsed *p, struct trace_info *info);
+bool saved__peek(struct saved *s, const struct json_value *p, struct trace_info *info);
 /* Whose it is what is kept while this event is looked at, or, NULL, what is said of a trace:
- * util/room.h. */
+ * util/memlimit.h. */
 void saved__owner(const struct saved *s, const struct trace_event *ev);
 /* Of the trace at hand; they live as long as s. NULL before a header, and before an end. */
 const struct trace_info *saved__info(const struct saved *s);

@@ -100,12 +100,12 @@ static inline void take(struct saved *s, struct trace_event *ev, const struct ev
 	case FORM_by_handle:
 		*(bool *)at = true;
 		break;
-	case FORM_maybe_u64:
-	case FORM_maybe_hex:
-		*(struct maybe *)at = (struct maybe){member_u64(m), true};
+	case FORM_opt_u64:
+	case FORM_opt_hex:
+		*(struct opt_u64 *)at = (struct opt_u64){member_u64(m), true};
 		break;
-	case FORM_maybe_milli:
-		*(struct maybe *)at = (struct maybe){member_fixed(m, 3, NULL), true};
+	case FORM_opt_milli:
+		*(struct opt_u64 *)at = (struct opt_u64){member_fixed(m, 3, NULL), true};
 		break;
 	case FORM_pid:
 		*(uint32_t *)at = member_u64(m) + s->pid_add;
@@ -134,7 +134,7 @@ static inline void take(struct saved *s, struct trace_event *ev, const struct ev
 }
 
 void saved_take(struct saved *s, struct trace_event *ev, enum event_kind kind,
-		const struct parsed *p)
+		const struct json_value *p)
 {
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)
 		if (s->take_of[kind][m->key])

@@ -78,8 +78,8 @@ static void put_comma(struct out *o, size_t from)
 }
 
 /* Sorted; base: what their places count from. Those of the body, or all. */
-static void put_members(struct saved *s, unsigned depth, const struct parsed *p, const char *base,
-			const struct order *order, bool body)
+static void put_members(struct saved *s, unsigned depth, const struct json_value *p,
+			const char *base, const struct order *order, bool body)
 {
 	struct place *places = calloc(p->cnt + 1, sizeof(*places));
 	size_t begin = s->ordered->len;
@@ -106,8 +106,8 @@ static void put_members(struct saved *s, unsigned depth, const struct parsed *p,
 	free(places);
 }
 
-static void put_elements(struct saved *s, unsigned depth, const struct parsed *p, const char *base,
-			 const struct api_type *type)
+static void put_elements(struct saved *s, unsigned depth, const struct json_value *p,
+			 const char *base, const struct api_type *type)
 {
 	size_t begin = s->ordered->len;
 
@@ -128,7 +128,7 @@ static void put_value(struct saved *s, unsigned depth, const struct member *m, c
 {
 	const struct order order = {.st = type && type->kind == KIND_STRUCT ? type->st : NULL};
 	bool is_array = m->val == VAL_ARRAY;
-	struct parsed in;
+	struct json_value in;
 
 	if ((!is_array && m->val != VAL_OBJECT) || depth == DEPTH_MAX ||
 	    parser__slice(s->deep[depth], m, &in)) {
@@ -155,13 +155,13 @@ static bool has_parsers(struct saved *s)
 	return s->ordered;
 }
 
-bool saved_put_in_order(struct saved *s, const struct parsed *p, const char *line,
+bool saved_put_in_order(struct saved *s, const struct json_value *p, const char *line,
 			const struct trace_event *ev)
 {
 	const struct order fields = {.s = s, .kind = ev->kind}, args = {.fn = ev->fn};
 	const struct member *m = parsed_find(p, "args");
 	size_t fields_len;
-	struct parsed in;
+	struct json_value in;
 
 	if (!has_parsers(s))
 		return false;

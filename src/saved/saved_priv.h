@@ -13,7 +13,7 @@
 #include "model/mem.h"
 #include "stack_pool.h"
 #include "strings.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 #include <uthash.h>
 
@@ -33,7 +33,7 @@ struct saved_trace {
 	struct trace_end end;
 	bool is_placed, has_end;
 	uint64_t clock_base_ns; /* as its header has it */
-	unsigned piece;		/* of the file at hand */
+	unsigned segment;	/* of the file at hand */
 	struct trace_end split; /* what the ends of files before the last one say */
 	void *lists[8];		/* that info and end point to */
 	unsigned list_cnt;
@@ -55,7 +55,7 @@ struct saved_all {
 	struct strings *strings;
 	struct strings *types, *symbols; /* with tags */
 	struct fnset *fns[2];
-	struct room_share fn_rows; /* in both, of functions that the table has not */
+	struct memlimit_share fn_rows; /* in both, of functions that the table has not */
 	struct saved_proc *procs, *last_proc;
 	struct devices devices;
 
@@ -103,21 +103,21 @@ struct saved {
 };
 
 /* NULL when there is none of that name. */
-const struct member *parsed_find(const struct parsed *p, const char *name);
+const struct member *parsed_find(const struct json_value *p, const char *name);
 
 /* A row for every symbol, whatever it is: the table may be another cudatrace's. */
 const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len);
 void saved_procs_clear(struct saved_all *all);
 /* saved_stack.c */
 /* A line of type stack: SAVED_STACK or -EINVAL. */
-int saved_stack(struct saved *s, const struct parsed *p, const char **why);
+int saved_stack(struct saved *s, const struct json_value *p, const char **why);
 /* NULL when it is not known. */
 const struct stack *saved_stack_of(const struct saved *s, uint64_t id);
 void saved_stack_ids_clear(struct saved *s);
 void saved_stacks_free(struct saved *s);
 /* saved_trace.c */
-int saved_header(struct saved *s, const struct parsed *p, const char **why);
-int saved_end(struct saved *s, const struct parsed *p);
+int saved_header(struct saved *s, const struct json_value *p, const char **why);
+int saved_end(struct saved *s, const struct json_value *p);
 void saved_traces_free(struct saved *s);
 
 #endif /* SAVED_SAVED_PRIV_H */

@@ -18,7 +18,7 @@ void saved_stacks_free(struct saved *s)
 	parser__free(s->list);
 }
 
-static void read_frame(struct saved *s, const struct parsed *p, struct stack_frame *f)
+static void read_frame(struct saved *s, const struct json_value *p, struct stack_frame *f)
 {
 	const struct member *m;
 
@@ -33,7 +33,7 @@ static void read_frame(struct saved *s, const struct parsed *p, struct stack_fra
 		*(f->module ? &f->offset : &f->ip) = member_u64(m);
 }
 
-static void read_python(struct saved *s, const struct parsed *p, struct stack_frame *f)
+static void read_python(struct saved *s, const struct json_value *p, struct stack_frame *f)
 {
 	const struct member *m;
 
@@ -50,23 +50,23 @@ static void read_python(struct saved *s, const struct parsed *p, struct stack_fr
 }
 
 /* Those of one list. */
-static void read_frames(struct saved *s, const struct parsed *all, struct stack *st, unsigned max,
-			void (*read)(struct saved *s, const struct parsed *p,
-				     struct stack_frame *f))
+static void
+read_frames(struct saved *s, const struct json_value *all, struct stack *st, unsigned max,
+	    void (*read)(struct saved *s, const struct json_value *p, struct stack_frame *f))
 {
-	struct parsed one;
+	struct json_value one;
 
 	for (unsigned i = 0; i < all->cnt && st->frame_cnt < max; i++)
 		if (all->m[i].val == VAL_OBJECT && !parser__slice(s->inner, &all->m[i], &one))
 			read(s, &one, &st->frames[st->frame_cnt++]);
 }
 
-int saved_stack(struct saved *s, const struct parsed *p, const char **why)
+int saved_stack(struct saved *s, const struct json_value *p, const char **why)
 {
 	const struct member *id = parsed_find(p, "id"), *frames = parsed_find(p, "frames");
 	const struct member *python = parsed_find(p, "python");
 	struct stack *st;
-	struct parsed all;
+	struct json_value all;
 	unsigned max;
 
 	*why = "a stack without frames: was it changed?";

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "util/room.h"
+#include "util/memlimit.h"
 
 /* Of traces that do not say in which boot they were made: clocks of one agree this well, for the
  * wall clock may have been set by little steps. */
 #define SAME_BOOT_NS 5000000000ll
 
-const struct member *parsed_find(const struct parsed *p, const char *name)
+const struct member *parsed_find(const struct json_value *p, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -26,14 +26,14 @@ const struct member *parsed_find(const struct parsed *p, const char *name)
 	return NULL;
 }
 
-static const char *str_of(struct saved *s, const struct parsed *p, const char *name)
+static const char *str_of(struct saved *s, const struct json_value *p, const char *name)
 {
 	const struct member *m = parsed_find(p, name);
 
 	return m ? member_str(s, m) : NULL;
 }
 
-static const char *str_or(struct saved *s, const struct parsed *p, const char *name,
+static const char *str_or(struct saved *s, const struct json_value *p, const char *name,
 			  const char *none)
 {
 	const char *text = str_of(s, p, name);
@@ -43,14 +43,14 @@ static const char *str_or(struct saved *s, const struct parsed *p, const char *n
 
 /* What the rows of trace.def say, as code: one for each form. */
 
-static const char *read_text(struct saved *s, const struct parsed *p, const char *name)
+static const char *read_text(struct saved *s, const struct json_value *p, const char *name)
 {
 	return str_or(s, p, name, "");
 }
 #define read_text_or_null read_text
 #define read_sym	  str_of
 
-static uint64_t u64_of(const struct parsed *p, const char *name)
+static uint64_t u64_of(const struct json_value *p, const char *name)
 {
 	const struct member *m = parsed_find(p, name);
 
@@ -58,14 +58,14 @@ static uint64_t u64_of(const struct parsed *p, const char *name)
 }
 #define read_u64(s, p, name) u64_of(p, name)
 
-static double read_f64(struct saved *s, const struct parsed *p, const char *name)
+static double read_f64(struct saved *s, const struct json_value *p, const char *name)
 {
 	const struct member *m = parsed_find(p, name);
 
 	return m ? member_f64(m) : 0;
 }
 
-static uint64_t fixed_of(const struct parsed *p, const char *name, unsigned decimals)
+static uint64_t fixed_of(const struct json_value *p, const char *name, unsigned decimals)
 {
 	const struct member *m = parsed_find(p, name);
 
@@ -74,7 +74,7 @@ static uint64_t fixed_of(const struct parsed *p, const char *name, unsigned deci
 #define read_ms(s, p, name) fixed_of(p, name, 6)
 
 /* "2026-01-01T00:00:00.123456789Z"; 0 when it is no such time. */
-static uint64_t read_wall_time(struct saved *s, const struct parsed *p, const char *name)
+static uint64_t read_wall_time(struct saved *s, const struct json_value *p, const char *name)
 {
 	struct tm tm = {0};
 	char frac[10] = "000000000";
@@ -90,7 +90,7 @@ static uint64_t read_wall_time(struct saved *s, const struct parsed *p, const ch
 }
 
 /* "13.0" is 13000. */
-static int read_cuda_version(struct saved *s, const struct parsed *p, const char *name)
+static int read_cuda_version(struct saved *s, const struct json_value *p, const char *name)
 {
 	const char *text = str_of(s, p, name);
 	int major, minor;
@@ -107,25 +107,25 @@ static void *list_new(struct saved_trace *t, unsigned cnt, size_t size)
 
 	/* A trace has one header and one end; a file may be made to have more. */
 	if (t->list_cnt < sizeof(t->lists) / sizeof(t->lists[0]))
-		list = room_new(ROOM_TRACES, (cnt + 1ull) * size);
+		list = memlimit_new(MEMLIMIT_TRACES, (cnt + 1ull) * size);
 	if (list)
 		t->lists[t->list_cnt++] = list;
 	return list;
 }
 
 /* What stands in the array called name; NULL: there is none. */
-static const struct parsed *array_of(struct saved *s, const struct parsed *p, const char *name,
-				     struct parsed *in)
+static const struct json_value *array_of(struct saved *s, const struct json_value *p,
+					 const char *name, struct json_value *in)
 {
 	const struct member *m = parsed_find(p, name);
 
 	return m && m->val == VAL_ARRAY && !parser__slice(s->inner, m, in) ? in : NULL;
 }
 
-static const char *const *read_texts(struct saved *s, const struct parsed *p, const char *name,
+static const char *const *read_texts(struct saved *s, const struct json_value *p, const char *name,
 				     unsigned *cnt)
 {
-	struct parsed in;
+	struct json_value in;
 	const char **list;
 
 	if (!array_of(s, p, name, &in))
@@ -142,9 +142,9 @@ static const char *const *read_texts(struct saved *s, const struct parsed *p, co
 	return list;
 }
 
-static void read_pids(struct saved *s, const struct parsed *p, struct trace_info *info)
+static void read_pids(struct saved *s, const struct json_value *p, struct trace_info *info)
 {
-	struct parsed in;
+	struct json_value in;
 	uint32_t *pids;
 
 	if (!array_of(s, p, "pids", &in))
@@ -158,11 +158,11 @@ static void read_pids(struct saved *s, const struct parsed *p, struct trace_info
 }
 
 /* Members of the lists' elements are read after them all: there is one inner parser. */
-static void read_libs(struct saved *s, const struct parsed *p, struct trace_info *info)
+static void read_libs(struct saved *s, const struct json_value *p, struct trace_info *info)
 {
 	struct parser *outer = parser__new();
 	const struct member *m = parsed_find(p, "libraries");
-	struct parsed all, one;
+	struct json_value all, one;
 	struct trace_lib *libs;
 
 	if (!outer || !m || m->val != VAL_ARRAY || parser__slice(outer, m, &all))
@@ -183,7 +183,7 @@ out:
 	parser__free(outer);
 }
 
-static void read_info(struct saved *s, const struct parsed *p, struct trace_info *info)
+static void read_info(struct saved *s, const struct json_value *p, struct trace_info *info)
 {
 	*info = (struct trace_info){0};
 #define HEADER(form, name, place, when, unit, text) info->place = read_##form(s, p, #name);
@@ -315,7 +315,7 @@ void saved__place(struct saved *s, bool beside)
 /* false: there is no room for one more. What comes is taken for more of the one before. */
 static bool trace_add(struct saved *s)
 {
-	struct saved_trace *t = room_new(ROOM_TRACES, sizeof(*t));
+	struct saved_trace *t = memlimit_new(MEMLIMIT_TRACES, sizeof(*t));
 
 	s->note[0] = 0;
 	if (!t)
@@ -330,9 +330,9 @@ static void keep_header(struct saved *s)
 {
 	struct saved_trace *t = s->cur;
 
-	s->skipped = t->info.piece;
+	s->skipped = t->info.segment;
 	t->clock_base_ns = t->info.base_ns;
-	t->piece = t->info.piece;
+	t->segment = t->info.segment;
 	if (t->info.base_ns > SAVED_NS_MAX)
 		t->info.base_ns = SAVED_NS_MAX;
 }
@@ -340,7 +340,7 @@ static void keep_header(struct saved *s)
 int saved__begin(struct saved *s)
 {
 	struct member nothing;
-	struct parsed none = {.m = &nothing};
+	struct json_value none = {.m = &nothing};
 
 	if (!trace_add(s))
 		return s->cur ? 0 : -ENOMEM;
@@ -349,7 +349,7 @@ int saved__begin(struct saved *s)
 	return 0;
 }
 
-bool saved__peek(struct saved *s, const struct parsed *p, struct trace_info *info)
+bool saved__peek(struct saved *s, const struct json_value *p, struct trace_info *info)
 {
 	const struct member *type = parsed_find(p, "type");
 
@@ -357,21 +357,21 @@ bool saved__peek(struct saved *s, const struct parsed *p, struct trace_info *inf
 	if (!p->is_object || !type || type->len != strlen("header") ||
 	    memcmp(type->text, "header", type->len) != 0)
 		return false;
-	room_owner(s->all, ROOM_TRACE);
+	memlimit_set_owner(s->all, MEMLIMIT_TRACE);
 	info->base_ns = u64_of(p, "clock_base_ns");
 	info->wall_ns = read_wall_time(s, p, "wall_time");
 	info->boot_id = str_of(s, p, "boot_id");
 	info->hostname = str_or(s, p, "host", "");
-	info->piece = u64_of(p, "piece");
+	info->segment = u64_of(p, "segment");
 	return true;
 }
 
-bool saved__continues(struct saved *s, const struct parsed *p, unsigned *piece)
+bool saved__continues(struct saved *s, const struct json_value *p, unsigned *segment)
 {
 	const char *boot_id = str_or(s, p, "boot_id", "");
 
-	*piece = u64_of(p, "piece");
-	return s->cur && *piece > s->cur->piece &&
+	*segment = u64_of(p, "segment");
+	return s->cur && *segment > s->cur->segment &&
 	       u64_of(p, "clock_base_ns") == s->cur->clock_base_ns &&
 	       !strcmp(boot_id, s->cur->info.boot_id ?: "");
 }
@@ -386,15 +386,15 @@ uint64_t saved__end_lines(const struct saved *s)
 	return s->end_lines;
 }
 
-unsigned saved__piece(const struct saved *s)
+unsigned saved__segment(const struct saved *s)
 {
-	return s->cur ? s->cur->piece : 0;
+	return s->cur ? s->cur->segment : 0;
 }
 
 /* Clock, ids and stacks are those of the trace at hand. */
-static int go_on(struct saved *s, unsigned piece)
+static int go_on(struct saved *s, unsigned segment)
 {
-	unsigned missing = piece - s->cur->piece - 1;
+	unsigned missing = segment - s->cur->segment - 1;
 
 	s->note[0] = 0;
 	s->skipped = missing;
@@ -402,30 +402,32 @@ static int go_on(struct saved *s, unsigned piece)
 		snprintf(s->note, sizeof(s->note),
 			 "%u file%s of this trace before this one %s missing", missing,
 			 missing == 1 ? "" : "s", missing == 1 ? "is" : "are");
-	s->cur->piece = piece;
+	s->cur->segment = segment;
 	return SAVED_MORE;
 }
 
-int saved_header(struct saved *s, const struct parsed *p, const char **why)
+int saved_header(struct saved *s, const struct json_value *p, const char **why)
 {
 	static char text[160];
 	uint64_t schema = u64_of(p, "schema");
 	const struct member *name = parsed_find(p, "name");
-	unsigned piece;
+	unsigned segment;
 
 	*why = "it is not a header of a trace: give a file that cudatrace --jsonl wrote";
 	if (!name || name->len != strlen("cudatrace") || memcmp(name->text, "cudatrace", name->len))
 		return -EINVAL;
-	if (schema > TRACE_SCHEMA) {
+	if (schema != TRACE_SCHEMA) {
 		snprintf(text, sizeof(text),
-			 "the trace has schema %" PRIu64 ", this cudatrace reads up to %d: get a "
-			 "newer cudatrace",
-			 schema, TRACE_SCHEMA);
+			 "the trace has schema %" PRIu64 ", this cudatrace reads %d: %s", schema,
+			 TRACE_SCHEMA,
+			 schema > TRACE_SCHEMA
+				 ? "get a newer cudatrace"
+				 : "record it again, or use the cudatrace that wrote it");
 		*why = text;
 		return -EPROTO;
 	}
-	if (saved__continues(s, p, &piece))
-		return go_on(s, piece);
+	if (saved__continues(s, p, &segment))
+		return go_on(s, segment);
 	*why = "out of memory: close other programs";
 	if (!trace_add(s))
 		return s->cur ? SAVED_HEADER : -EINVAL;
@@ -434,8 +436,8 @@ int saved_header(struct saved *s, const struct parsed *p, const char **why)
 	return SAVED_HEADER;
 }
 
-static const struct parsed *object_of(struct saved *s, const struct parsed *p, const char *name,
-				      struct parsed *in)
+static const struct json_value *object_of(struct saved *s, const struct json_value *p,
+					  const char *name, struct json_value *in)
 {
 	const struct member *m = parsed_find(p, name);
 
@@ -443,12 +445,12 @@ static const struct parsed *object_of(struct saved *s, const struct parsed *p, c
 }
 
 /* Calls that are no lines, by function. */
-static void read_counted(struct saved *s, const struct parsed *p, struct trace_end *end)
+static void read_counted(struct saved *s, const struct json_value *p, struct trace_end *end)
 {
 	struct parser *outer = parser__new();
 	const struct member *m = parsed_find(p, "counted");
 	struct trace_count *counts, *c;
-	struct parsed all, one;
+	struct json_value all, one;
 
 	if (!outer || !m || m->val != VAL_OBJECT || parser__slice(outer, m, &all))
 		goto out;
@@ -505,10 +507,10 @@ static void add_own(struct trace_end *sum, const struct trace_end *end)
 	sum->write_error = sum->write_error ?: end->write_error;
 }
 
-int saved_end(struct saved *s, const struct parsed *p)
+int saved_end(struct saved *s, const struct json_value *p)
 {
 	struct trace_end *end;
-	struct parsed in;
+	struct json_value in;
 
 	if (!s->cur && saved__begin(s))
 		return -EINVAL;
@@ -527,7 +529,7 @@ int saved_end(struct saved *s, const struct parsed *p)
 		for (unsigned i = 0; i < in.cnt; i++)
 			add_cost(end, saved_fn(s, in.m[i].name, in.m[i].name_len),
 				 member_fixed(&in.m[i], 6, NULL));
-	if (object_of(s, p, "tables_full", &in))
+	if (object_of(s, p, "limits_hit", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
 			end->full[i] = u64_of(&in, quota_name(i));
 	read_counted(s, p, end);
@@ -550,7 +552,7 @@ int saved_end(struct saved *s, const struct parsed *p)
 	end->goes_on = !strcmp(end->reason, TRACE_GOES_ON);
 	if (end->goes_on) {
 		add_own(&s->cur->split, end);
-		return SAVED_SPLIT;
+		return SAVED_SEGMENT;
 	}
 	add_own(end, &s->cur->split);
 	s->cur->has_end = true;
@@ -564,8 +566,8 @@ void saved_traces_free(struct saved *s)
 	for (t = s->traces; t; t = next) {
 		next = t->next;
 		for (unsigned i = 0; i < t->list_cnt; i++)
-			room_free(t->lists[i]);
-		room_free(t);
+			memlimit_free(t->lists[i]);
+		memlimit_free(t);
 	}
 }
 

@@ -280,7 +280,7 @@ static void take_driver(struct saved *s, const struct member *m, struct trace_ev
 	}
 }
 
-void saved_driver(struct saved *s, const struct parsed *p, struct trace_event *ev)
+void saved_driver(struct saved *s, const struct json_value *p, struct trace_event *ev)
 {
 	struct driver_info *d = &s->drv;
 

@@ -23,15 +23,15 @@ const char *member_op(struct saved *s, const struct member *m);
 /* saved_field.c: is anything taken of a member; puts a line's members where their rows say. */
 bool saved_takes(const struct event_field *f);
 void saved_take(struct saved *s, struct trace_event *ev, enum event_kind kind,
-		const struct parsed *p);
+		const struct json_value *p);
 
 /* saved_order.c: makes s->text of fields and arguments in the order in which cudatrace writes them,
  * of an event whose fn is known. false: no memory. */
-bool saved_put_in_order(struct saved *s, const struct parsed *p, const char *line,
+bool saved_put_in_order(struct saved *s, const struct json_value *p, const char *line,
 			const struct trace_event *ev);
 void saved_order_free(struct saved *s);
 
 /* EVENT_DRIVER and EVENT_SCHED: fills s->drv and what it points to. */
-void saved_driver(struct saved *s, const struct parsed *p, struct trace_event *ev);
+void saved_driver(struct saved *s, const struct json_value *p, struct trace_event *ev);
 
 #endif /* SAVED_SAVED_VALUE_H */

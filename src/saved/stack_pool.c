@@ -6,16 +6,16 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "util/room.h"
+#include "util/memlimit.h"
 
 #define BYTES_MAX (64ull << 20)
 
-struct pooled {
+struct pool_row {
 	UT_hash_handle hh; /* by frames */
 	struct stack stack;
 };
 
-struct pooled_id {
+struct pool_id {
 	uint64_t id;
 	const struct stack *stack;
 	UT_hash_handle hh;
@@ -24,13 +24,13 @@ struct pooled_id {
 /* Of all pools that were made beside each other. */
 struct content {
 	unsigned pools;
-	struct pooled *stacks; /* all that there were */
-	struct room_share bytes;
+	struct pool_row *stacks; /* all that there were */
+	struct memlimit_share bytes;
 };
 
 struct stack_pool {
 	struct content *all;
-	struct pooled_id *ids; /* those of the trace at hand */
+	struct pool_id *ids; /* those of the trace at hand */
 };
 
 /* They are keys: no padding. */
@@ -64,18 +64,18 @@ struct stack_pool *stack_pool__beside(struct stack_pool *p)
 
 void stack_pool__forget_ids(struct stack_pool *p)
 {
-	struct pooled_id *id, *next;
+	struct pool_id *id, *next;
 
 	HASH_ITER (hh, p->ids, id, next) {
 		HASH_DEL(p->ids, id);
-		room_give(&p->all->bytes, id, sizeof(*id));
-		room_free(id);
+		memlimit_uncharge(&p->all->bytes, id, sizeof(*id));
+		memlimit_free(id);
 	}
 }
 
 void stack_pool__free(struct stack_pool *p)
 {
-	struct pooled *st, *next;
+	struct pool_row *st, *next;
 	struct content *all;
 
 	if (!p)
@@ -87,37 +87,37 @@ void stack_pool__free(struct stack_pool *p)
 		return;
 	HASH_ITER (hh, all->stacks, st, next) {
 		HASH_DEL(all->stacks, st);
-		room_free(st);
+		memlimit_free(st);
 	}
-	room_share_free(&all->bytes);
+	memlimit_share_free(&all->bytes);
 	free(all);
 }
 
 struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
 {
-	size_t size = sizeof(struct pooled) + frame_cnt * sizeof(struct stack_frame);
-	struct pooled *st;
+	size_t size = sizeof(struct pool_row) + frame_cnt * sizeof(struct stack_frame);
+	struct pool_row *st;
 
-	if (!room_has(&p->all->bytes, size, BYTES_MAX)) {
-		room_full(ROOM_STACKS);
+	if (!memlimit_has(&p->all->bytes, size, BYTES_MAX)) {
+		memlimit_reject(MEMLIMIT_STACKS);
 		return NULL;
 	}
-	st = room_new(ROOM_STACKS, size);
+	st = memlimit_new(MEMLIMIT_STACKS, size);
 	return st ? &st->stack : NULL;
 }
 
-static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
+static struct pool_id *id_get(struct stack_pool *p, uint64_t number)
 {
-	struct pooled_id *id;
+	struct pool_id *id;
 
 	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	if (id)
 		return id;
-	if (!room_take(&p->all->bytes, sizeof(*id), BYTES_MAX, ROOM_STACKS))
+	if (!memlimit_charge(&p->all->bytes, sizeof(*id), BYTES_MAX, MEMLIMIT_STACKS))
 		return NULL;
-	id = room_new(ROOM_STACKS, sizeof(*id));
+	id = memlimit_new(MEMLIMIT_STACKS, sizeof(*id));
 	if (!id) {
-		room_give(&p->all->bytes, NULL, sizeof(*id));
+		memlimit_uncharge(&p->all->bytes, NULL, sizeof(*id));
 		return NULL;
 	}
 	id->id = number;
@@ -127,19 +127,20 @@ static struct pooled_id *id_get(struct stack_pool *p, uint64_t number)
 
 const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 {
-	struct pooled *st = (struct pooled *)((char *)stack - offsetof(struct pooled, stack));
+	struct pool_row *st = (struct pool_row *)((char *)stack - offsetof(struct pool_row, stack));
 	uint64_t number = stack->id;
 	size_t key_sz = stack->frame_cnt * sizeof(stack->frames[0]);
-	struct pooled *known;
-	struct pooled_id *id;
+	struct pool_row *known;
+	struct pool_id *id;
 
 	HASH_FIND(hh, p->all->stacks, stack->frames, key_sz, known);
 	if (known) {
-		room_free(st);
+		memlimit_free(st);
 		st = known;
 	} else {
-		if (!room_take(&p->all->bytes, sizeof(*st) + key_sz, BYTES_MAX, ROOM_STACKS)) {
-			room_free(st);
+		if (!memlimit_charge(&p->all->bytes, sizeof(*st) + key_sz, BYTES_MAX,
+				     MEMLIMIT_STACKS)) {
+			memlimit_free(st);
 			return NULL;
 		}
 		HASH_ADD_KEYPTR(hh, p->all->stacks, stack->frames, key_sz, st);
@@ -152,7 +153,7 @@ const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 
 const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t number)
 {
-	struct pooled_id *id;
+	struct pool_id *id;
 
 	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	return id ? id->stack : NULL;

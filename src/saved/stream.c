@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "util/log.h"
-#include "util/piece.h"
+#include "util/segment.h"
 
 /* So many bad lines and no good one: it is no trace. */
 #define GIVE_UP 1000
@@ -24,7 +24,7 @@ static bool is_stdin(const char *path)
 int stream__peek(struct lines_all *all, struct saved *s, struct parser *parser,
 		 struct stream_file *f)
 {
-	struct parsed p;
+	struct json_value p;
 	struct stat st;
 	bool whole;
 	size_t len;
@@ -52,7 +52,7 @@ static bool is_blank(const char *line, size_t len)
 	return !len || strspn(line, " \t\r") == len;
 }
 
-static void bad_line(struct stream *st, size_t len, const struct parsed *p, bool whole)
+static void bad_line(struct stream *st, size_t len, const struct json_value *p, bool whole)
 {
 	struct saved_file *f = st->lines.file;
 
@@ -182,8 +182,8 @@ static void on_unknown(struct stream *st)
 static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 {
 	struct lines *l = &st->lines;
-	struct parsed p;
-	unsigned piece;
+	struct json_value p;
+	unsigned segment;
 	const char *why;
 	int kind;
 
@@ -200,7 +200,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		bad_line(st, len, &p, whole);
 		return;
 	}
-	if (st->must_go_on && !saved__continues(st->saved, &p, &piece)) {
+	if (st->must_go_on && !saved__continues(st->saved, &p, &segment)) {
 		l->error = -ESTALE;
 		return;
 	}
@@ -236,7 +236,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		st->in_trace = false;
 		st->at = STREAM_END;
 		break;
-	case SAVED_SPLIT:
+	case SAVED_SEGMENT:
 		check_lines(st);
 		lose_first(st, TRACE_GOES_ON);
 		st->has_end = st->goes_on = true;
@@ -311,11 +311,11 @@ static void forget_file(struct stream *st)
 static bool open_more(struct stream *st)
 {
 	const struct stream_file *next = st->files;
-	unsigned piece = saved__piece(st->saved);
+	unsigned segment = saved__segment(st->saved);
 	char name[PATH_MAX];
 
-	if (!st->goes_on || (next && next->head.piece == piece + 1) ||
-	    piece_after(name, sizeof(name), st->path, piece))
+	if (!st->goes_on || (next && next->head.segment == segment + 1) ||
+	    segment_after(name, sizeof(name), st->path, segment))
 		return false;
 	if (access(name, F_OK) || lines__open(&st->lines, st->all, name, &st->more)) {
 		say_missing(st->path, name);

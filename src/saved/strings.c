@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/room.h"
+#include "util/memlimit.h"
 
 #define FIRST_SLOTS 1024
 
 struct strings {
 	struct string **slots;
 	size_t slot_cnt, cnt;
-	struct room_share bytes;
+	struct memlimit_share bytes;
 	struct string *full;
 };
 
@@ -48,7 +48,7 @@ static uint32_t hash_of(const char *s, size_t len)
 
 static struct string *string__new(const char *s, size_t len, uint32_t hash)
 {
-	struct string *str = room_new(ROOM_TEXTS, sizeof(*str) + len + 1);
+	struct string *str = memlimit_new(MEMLIMIT_TEXTS, sizeof(*str) + len + 1);
 
 	if (!str)
 		return NULL;
@@ -65,9 +65,9 @@ struct strings *strings__new(void)
 
 	if (!t)
 		return NULL;
-	room_nobody();
+	memlimit_no_owner();
 	t->slot_cnt = FIRST_SLOTS;
-	t->slots = room_new(ROOM_TEXTS, t->slot_cnt * sizeof(*t->slots));
+	t->slots = memlimit_new(MEMLIMIT_TEXTS, t->slot_cnt * sizeof(*t->slots));
 	t->full = string__new(full, strlen(full), 0);
 	if (!t->slots || !t->full) {
 		strings__free(t);
@@ -81,10 +81,10 @@ void strings__free(struct strings *t)
 	if (!t)
 		return;
 	for (size_t i = 0; t->slots && i < t->slot_cnt; i++)
-		room_free(t->slots[i]);
-	room_free(t->slots);
-	room_free(t->full);
-	room_share_free(&t->bytes);
+		memlimit_free(t->slots[i]);
+	memlimit_free(t->slots);
+	memlimit_free(t->full);
+	memlimit_share_free(&t->bytes);
 	free(t);
 }
 
@@ -92,10 +92,10 @@ void strings__free(struct strings *t)
 static void grow(struct strings *t)
 {
 	size_t n = 2 * t->slot_cnt;
-	uint32_t was = room_as(NULL);
-	struct string **slots = room_new(ROOM_TEXTS, n * sizeof(*slots));
+	uint32_t was = memlimit_push_owner(NULL);
+	struct string **slots = memlimit_new(MEMLIMIT_TEXTS, n * sizeof(*slots));
 
-	room_back(was);
+	memlimit_pop_owner(was);
 	if (!slots)
 		return;
 	for (size_t i = 0; i < t->slot_cnt; i++) {
@@ -108,7 +108,7 @@ static void grow(struct strings *t)
 			k = (k + 1) & (n - 1);
 		slots[k] = t->slots[i];
 	}
-	room_free(t->slots);
+	memlimit_free(t->slots);
 	t->slots = slots;
 	t->slot_cnt = n;
 }
@@ -134,14 +134,14 @@ struct string *strings__get(struct strings *t, const char *s, size_t len)
 	}
 	/* Some slots stay empty whatever happens, or searches would be long. */
 	if (t->cnt >= t->slot_cnt / 8 * 7) {
-		room_full(ROOM_TEXTS);
+		memlimit_reject(MEMLIMIT_TEXTS);
 		return t->full;
 	}
-	if (!room_take(&t->bytes, bytes_of(len), STRINGS_MAX, ROOM_TEXTS))
+	if (!memlimit_charge(&t->bytes, bytes_of(len), STRINGS_MAX, MEMLIMIT_TEXTS))
 		return t->full;
 	str = string__new(s, len, hash);
 	if (!str) {
-		room_give(&t->bytes, NULL, bytes_of(len));
+		memlimit_uncharge(&t->bytes, NULL, bytes_of(len));
 		return t->full;
 	}
 	t->slots[i] = str;

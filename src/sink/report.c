@@ -13,11 +13,11 @@
 #include "saved/strings.h"
 #include "util/log.h"
 #include "util/out.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 #define NAME_SLOTS 1024
 
-struct live {
+struct live_report {
 	struct sink s;
 	struct report *report;
 	struct strings *strings;
@@ -30,7 +30,7 @@ struct live {
 
 static int live_open(struct sink *s, const struct trace_info *info)
 {
-	struct live *l = (struct live *)s;
+	struct live_report *l = (struct live_report *)s;
 	struct report_opts opts = {
 		.top = REPORT_TOP_DEFAULT,
 		.html = !strcmp(report_format_by_path(s->out->name)->name, "html"),
@@ -45,12 +45,12 @@ static int live_open(struct sink *s, const struct trace_info *info)
 	return -ENOMEM;
 }
 
-static const char *intern(struct live *l, const char *s)
+static const char *intern(struct live_report *l, const char *s)
 {
 	return s ? strings__text(l->strings, s, strlen(s)) : NULL;
 }
 
-static const char *intern_name(struct live *l, const char *name)
+static const char *intern_name(struct live_report *l, const char *name)
 {
 	unsigned i = ((uintptr_t)name >> 4) % NAME_SLOTS;
 
@@ -62,7 +62,7 @@ static const char *intern_name(struct live *l, const char *name)
 }
 
 /* As a saved trace has it: a place in a module, or an address in none. */
-static const struct stack *intern_stack(struct live *l, const struct stack *stack)
+static const struct stack *intern_stack(struct live_report *l, const struct stack *stack)
 {
 	const struct stack *known = stack_pool__get(l->stacks, stack->id);
 	struct stack *copy;
@@ -90,7 +90,7 @@ static const struct stack *intern_stack(struct live *l, const struct stack *stac
 }
 
 /* The texts that its kind has. */
-static void intern_fields(struct live *l, struct trace_event *ev)
+static void intern_fields(struct live_report *l, struct trace_event *ev)
 {
 	const struct event_rows *rows = &event_kinds[ev->kind].rows;
 
@@ -105,14 +105,14 @@ static void intern_fields(struct live *l, struct trace_event *ev)
 /* What an event points to belongs to the model, and is gone or changed after it. */
 static void live_event(struct sink *s, const struct trace_event *ev)
 {
-	struct live *l = (struct live *)s;
+	struct live_report *l = (struct live_report *)s;
 	struct driver_info drv;
 	struct trace_event copy = *ev;
 
 	/* A definition is no event of its own: the first call that has the stack brings it. */
 	if (ev->kind == EVENT_STACK)
 		return;
-	room_owner(l, ev->pid);
+	memlimit_set_owner(l, ev->pid);
 	copy.comm = intern(l, ev->comm);
 	copy.stack = ev->stack ? intern_stack(l, ev->stack) : NULL;
 	if (ev->kind == EVENT_CALL) {
@@ -136,7 +136,7 @@ static void live_event(struct sink *s, const struct trace_event *ev)
 
 static void live_end(struct sink *s, const struct trace_end *end)
 {
-	struct live *l = (struct live *)s;
+	struct live_report *l = (struct live_report *)s;
 	struct term term = term_of_fd(s->out->fd);
 
 	report__finish(l->report, end, NULL, 0);
@@ -151,7 +151,7 @@ static void live_end(struct sink *s, const struct trace_end *end)
 
 static void live_close(struct sink *s)
 {
-	struct live *l = (struct live *)s;
+	struct live_report *l = (struct live_report *)s;
 
 	report__free(l->report);
 	stack_pool__free(l->stacks);
@@ -159,7 +159,7 @@ static void live_close(struct sink *s)
 }
 
 const struct sink_ops report_sink_ops = {
-	.size = sizeof(struct live),
+	.size = sizeof(struct live_report),
 	.open = live_open,
 	.event = live_event,
 	.end = live_end,

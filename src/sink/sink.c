@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "crew.h"
-#include "split.h"
+#include "sink/delivery/workers.h"
+#include "sink/delivery/segments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +63,8 @@ struct sink *sink__copy(const struct sink *s)
 	if (!n)
 		return NULL;
 	memcpy(n, s, s->ops->size);
-	n->crew = NULL;
-	n->split = NULL;
+	n->workers = NULL;
+	n->segments = NULL;
 	n->out = out__memory();
 	n->ops->cloned(n);
 	return n;
@@ -78,10 +78,10 @@ void sink_put(struct sink *n, const char *text, size_t len)
 		out_bytes(n->out, text, len);
 }
 
-void sink_worded(struct sink *n, unsigned thread)
+void sink_formatted(struct sink *n, unsigned thread)
 {
-	if (n->ops->worded)
-		n->ops->worded(n, thread);
+	if (n->ops->formatted)
+		n->ops->formatted(n, thread);
 }
 
 void sink__free_copy(struct sink *n)
@@ -94,18 +94,18 @@ void sink__free_copy(struct sink *n)
 	free(n);
 }
 
-void sink__hire(struct sink *s, unsigned threads, bool wait)
+void sink__start_workers(struct sink *s, unsigned threads, bool wait)
 {
-	if (!s->out->is_file || s->split)
+	if (!s->out->is_file || s->segments)
 		threads = 0;
-	if ((!threads && !wait) || !s->ops->cloned || s->crew)
+	if ((!threads && !wait) || !s->ops->cloned || s->workers)
 		return;
-	if (s->split) {
-		s->waits = split__wait(s);
+	if (s->segments) {
+		s->waits = segments__wait(s);
 		return;
 	}
-	s->crew = crew__new(s, threads, wait);
-	s->waits = s->crew && wait;
+	s->workers = workers__new(s, threads, wait);
+	s->waits = s->workers && wait;
 }
 
 void sink__event(struct sink *s, const struct trace_event *ev)
@@ -113,35 +113,35 @@ void sink__event(struct sink *s, const struct trace_event *ev)
 	s->event_cnt++;
 	if (sink__failed(s))
 		s->lost_cnt++;
-	else if (s->crew)
-		crew__event(s->crew, ev, s->more);
-	else if (s->split)
-		split__event(s, ev);
+	else if (s->workers)
+		workers__event(s->workers, ev, s->more);
+	else if (s->segments)
+		segments__event(s, ev);
 	else
 		s->ops->event(s, ev);
 }
 
 void sink__flush(struct sink *s)
 {
-	if (s->crew)
-		crew__wait(s->crew);
-	else if (s->split)
-		split__let_go(s);
+	if (s->workers)
+		workers__wait(s->workers);
+	else if (s->segments)
+		split__release(s);
 	out__flush(s->out);
 }
 
 void sink__tick(struct sink *s)
 {
-	if (s->crew)
-		crew__tick(s->crew);
-	else if (s->split)
-		split__tick(s);
+	if (s->workers)
+		workers__tick(s->workers);
+	else if (s->segments)
+		segments__tick(s);
 	out__flush(s->out);
 }
 
 bool sink__failed(const struct sink *s)
 {
-	return s->crew ? crew__failed(s->crew) : s->out->failed;
+	return s->workers ? workers__failed(s->workers) : s->out->failed;
 }
 
 int sink__close(struct sink *s, const struct trace_end *end)
@@ -157,16 +157,16 @@ int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_e
 
 	if (!s)
 		return 0;
-	crew__free(s->crew);
-	s->crew = NULL;
-	if (s->split)
-		split__let_go(s);
+	workers__free(s->workers);
+	s->workers = NULL;
+	if (s->segments)
+		split__release(s);
 	s->out->last = true;
-	if (end && s->split)
-		split__end(s, end);
+	if (end && s->segments)
+		segments__end(s, end);
 	else if (end)
 		s->ops->end(s, end);
-	split__free(s->split);
+	segments__free(s->segments);
 	if (s->ops->close)
 		s->ops->close(s);
 	out__finish(s->out);

@@ -10,8 +10,8 @@
 #include "model/trace.h"
 
 struct sink;
-struct crew;
-struct split;
+struct workers;
+struct segments;
 
 enum sink_id {
 #define SINK(id, name, help) SINK_##id,
@@ -32,8 +32,9 @@ struct sink_ops {
 	/* Puts what event made in a copy that packs. NULL: that is the same. */
 	void (*put)(struct sink *s, const char *text, size_t len);
 	/* The copy has put events into its out, which are written next; then come others. thread: a
-	 * number of the one that does it, from 0; of the caller CREW_CALLER (crew.h). Or NULL. */
-	void (*worded)(struct sink *s, unsigned thread);
+	 * number of the one that does it, from 0; of the caller WORKERS_CALLER (workers.h). Or
+	 * NULL. */
+	void (*formatted)(struct sink *s, unsigned thread);
 	/* Frees what cloned made. Or NULL. */
 	void (*uncloned)(struct sink *s);
 	/* After the last event, and that of each file that another follows (end->goes_on): write
@@ -51,11 +52,11 @@ struct sink_ops {
 
 struct sink {
 	const struct sink_ops *ops;
-	struct out *out;     /* where it writes; owned */
-	struct crew *crew;   /* NULL: the caller writes */
-	struct split *split; /* NULL: it stays one file */
-	const char *more;    /* JSONL: members that follow those of the next event; NULL: none */
-	bool packs;	     /* a copy whose text another puts */
+	struct out *out;	   /* where it writes; owned */
+	struct workers *workers;   /* NULL: the caller writes */
+	struct segments *segments; /* NULL: it stays one file */
+	const char *more; /* JSONL: members that follow those of the next event; NULL: none */
+	bool packs;	  /* a copy whose text another puts */
 	uint64_t base_ns;
 	uint64_t event_cnt; /* given to it */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
@@ -69,14 +70,14 @@ struct sink *sink__open(enum sink_id id, const char *path, const struct trace_in
 /* Writes into memory, s->out: the caller takes what is there. For ops of the caller's own, too. */
 struct sink *sink__memory_for(const struct sink_ops *ops, const struct trace_info *info);
 struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
-/* No file of it is larger than max: what comes goes to others, named after path (util/piece.h),
+/* No file of it is larger than max: what comes goes to others, named after path (util/segment.h),
  * each a trace by itself. Where it is no file, or one that is only whole, nothing happens. info
  * must live as long as s. Before any event; reports its own errors: 0 or -errno. */
-int sink__split(struct sink *s, const char *path, uint64_t max, const struct trace_info *info);
+int sink__segment(struct sink *s, const char *path, uint64_t max, const struct trace_info *info);
 /* From now on that many threads put its lines together, where it is a file that is not split and
  * its ops allow that. Else, or when there can be none, the caller goes on doing so. wait
  * (--gpu-time): and lines wait a second for what GPUs execute, where its ops allow that. */
-void sink__hire(struct sink *s, unsigned threads, bool wait);
+void sink__start_workers(struct sink *s, unsigned threads, bool wait);
 void sink__event(struct sink *s, const struct trace_event *ev);
 /* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. */
 void sink__flush(struct sink *s);
@@ -87,7 +88,7 @@ struct sink *sink__copy(const struct sink *s);
 /* Of a copy: a text that another's event has put. */
 void sink_put(struct sink *n, const char *text, size_t len);
 /* And all of them are there. */
-void sink_worded(struct sink *n, unsigned thread);
+void sink_formatted(struct sink *n, unsigned thread);
 /* NULL is fine. */
 void sink__free_copy(struct sink *n);
 /* true: nothing can be written any more */

@@ -181,7 +181,7 @@ __attribute__((unused)) static bool is_share(const char *name)
 
 	return (!strcmp(name, "share") || (len > 6 && !strcmp(name + len - 6, "_share"))) &&
 	       strcmp(name, "peak_share") && strcmp(name, "cost_share") &&
-	       strcmp(name, "busiest_share");
+	       strcmp(name, "max_thread_overhead");
 }
 
 void json_f64(struct json *j, const char *name, double x)

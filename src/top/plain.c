@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "plain.h"
 
-#include "sheet.h"
+#include "view.h"
 #include "text/json.h"
 #include "text/term.h"
 #include "util/out.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void put_cell(FILE *f, const struct sheet_col *col, const char *text)
+static void put_cell(FILE *f, const struct view_col *col, const char *text)
 {
 	int pad = col->width - term_columns(text, strlen(text));
 
@@ -21,19 +21,19 @@ static void put_cell(FILE *f, const struct sheet_col *col, const char *text)
 	fprintf(f, "%*s  ", pad > 0 && col->is_text ? pad : 0, "");
 }
 
-static void print_text(const struct top_rows *r, const struct sheet *s, FILE *f)
+static void print_text(const struct top_stats *r, const struct view *s, FILE *f)
 {
 	char text[1024];
 
-	sheet_sums(r, text, sizeof(text));
+	view_sums(r, text, sizeof(text));
 	fprintf(f, "%s\n", text);
-	sheet_lost(r, text, sizeof(text));
+	view_lost(r, text, sizeof(text));
 	fprintf(f, "%s\n", text);
 	for (unsigned c = 0; c < s->col_cnt; c++)
 		put_cell(f, &s->cols[c], s->cols[c].head);
 	fprintf(f, "%s\n", s->name_head);
 	for (unsigned i = 0; i < s->cnt; i++) {
-		const struct sheet_line *l = &s->lines[i];
+		const struct view_line *l = &s->lines[i];
 
 		for (unsigned c = 0; c < s->col_cnt; c++)
 			put_cell(f, &s->cols[c], l->cell[c]);
@@ -89,10 +89,10 @@ static void put_row(struct json *j, const struct top_row *row)
 	json_close(j);
 }
 
-static void print_json(const struct top_rows *r, const struct sheet *s, struct out *o)
+static void print_json(const struct top_stats *r, const struct view *s, struct out *o)
 {
 	uint64_t device_bytes;
-	const struct top_sums sums = rows__sums(r, &device_bytes);
+	const struct top_sums sums = stats__sums(r, &device_bytes);
 	struct json j;
 
 	json__init(&j, o);
@@ -105,7 +105,7 @@ static void print_json(const struct top_rows *r, const struct sheet *s, struct o
 	json_u64(&j, "lost", r->lost);
 	json_str(&j, "lost_what", r->lost_what);
 	json_u64(&j, "unlisted", r->unlisted);
-	json_str(&j, "left_out", r->session->t.left_out);
+	json_str(&j, "not_traced", r->session->t.not_traced);
 	json_open_array(&j, "processes");
 	for (unsigned i = 0; i < s->cnt; i++)
 		put_row(&j, s->lines[i].key);
@@ -114,13 +114,13 @@ static void print_json(const struct top_rows *r, const struct sheet *s, struct o
 	out_bytes(o, "\n", 1);
 }
 
-int top_print(const struct top_rows *r, bool json)
+int top_print(const struct top_stats *r, bool json)
 {
-	struct sheet s = {0};
+	struct view s = {0};
 	struct out *o;
 	int ret = 0;
 
-	if (!sheet__of_procs(&s, r, procs_order))
+	if (!view__of_procs(&s, r, procs_order))
 		ret = -ENOMEM;
 	if (json) {
 		o = out__memory();
@@ -132,7 +132,7 @@ int top_print(const struct top_rows *r, bool json)
 	} else {
 		print_text(r, &s, stdout);
 	}
-	sheet__free(&s);
+	view__free(&s);
 	if (fflush(stdout) || ferror(stdout))
 		ret = -EIO;
 	return ret;

@@ -3,9 +3,9 @@
 #ifndef TOP_PLAIN_H
 #define TOP_PLAIN_H
 
-#include "rows.h"
+#include "stats.h"
 
 /* 0, or -errno when it cannot be written. */
-int top_print(const struct top_rows *r, bool json);
+int top_print(const struct top_stats *r, bool json);
 
 #endif /* TOP_PLAIN_H */

@@ -87,7 +87,7 @@ void screen__close(struct screen *s)
 		delscreen(s->curses);
 	}
 	s->curses = NULL;
-	sheet__free(&s->sheet);
+	view__free(&s->view);
 }
 
 /* Text of ours, in at most width columns. */
@@ -150,20 +150,20 @@ static int room_of(const struct screen *s)
 }
 
 /* Which columns there is room for, as bits. */
-static unsigned fitting(const struct sheet *sheet)
+static unsigned fitting(const struct view *view)
 {
-	unsigned shown = (1u << sheet->col_cnt) - 1;
+	unsigned shown = (1u << view->col_cnt) - 1;
 
 	for (;;) {
 		int width = NAME_MIN, spare = -1;
 
-		for (unsigned c = 0; c < sheet->col_cnt; c++) {
-			const struct sheet_col *col = &sheet->cols[c];
+		for (unsigned c = 0; c < view->col_cnt; c++) {
+			const struct view_col *col = &view->cols[c];
 
 			if (!(shown >> c & 1))
 				continue;
 			width += col->width + 1;
-			if (col->spare && (spare < 0 || col->spare > sheet->cols[spare].spare))
+			if (col->spare && (spare < 0 || col->spare > view->cols[spare].spare))
 				spare = c;
 		}
 		if (width <= COLS || spare < 0)
@@ -172,12 +172,12 @@ static unsigned fitting(const struct sheet *sheet)
 	}
 }
 
-static struct sheet_order *order_of(struct screen *s)
+static struct view_order *order_of(struct screen *s)
 {
 	return &s->order[s->dived != NULL];
 }
 
-static const struct top_row *row_of(const struct top_rows *r, const void *target)
+static const struct top_row *row_of(const struct top_stats *r, const void *target)
 {
 	struct top_row *row = NULL;
 
@@ -188,14 +188,14 @@ static const struct top_row *row_of(const struct top_rows *r, const void *target
 
 static void draw_heads(struct screen *s, unsigned shown)
 {
-	const struct sheet *sheet = &s->sheet;
+	const struct view *view = &s->view;
 	unsigned by = order_of(s)->col;
 	int x = 0, y = s->above;
 
 	attrset(A_REVERSE);
 	mvhline(y, 0, ' ', COLS);
-	for (unsigned c = 0; c < sheet->col_cnt; c++) {
-		const struct sheet_col *col = &sheet->cols[c];
+	for (unsigned c = 0; c < view->col_cnt; c++) {
+		const struct view_col *col = &view->cols[c];
 		int pad = col->is_text ? 0 : col->width - (int)strlen(col->head);
 
 		if (!(shown >> c & 1))
@@ -204,12 +204,12 @@ static void draw_heads(struct screen *s, unsigned shown)
 		put(s, y, x + pad, COLS - x - pad, col->head);
 		x += col->width + 1;
 	}
-	attrset(by == sheet->col_cnt ? A_REVERSE | A_BOLD | A_UNDERLINE : A_REVERSE);
-	put(s, y, x, COLS - x, sheet->name_head);
+	attrset(by == view->col_cnt ? A_REVERSE | A_BOLD | A_UNDERLINE : A_REVERSE);
+	put(s, y, x, COLS - x, view->name_head);
 	attrset(A_NORMAL);
 }
 
-static void draw_row(struct screen *s, int y, const struct sheet_line *l, unsigned shown)
+static void draw_row(struct screen *s, int y, const struct view_line *l, unsigned shown)
 {
 	int x = 0;
 
@@ -218,8 +218,8 @@ static void draw_row(struct screen *s, int y, const struct sheet_line *l, unsign
 		: l->failed && s->has_red ? (attr_t)COLOR_PAIR(RED)
 					  : A_NORMAL);
 	mvhline(y, 0, ' ', COLS);
-	for (unsigned c = 0; c < s->sheet.col_cnt; c++) {
-		const struct sheet_col *col = &s->sheet.cols[c];
+	for (unsigned c = 0; c < s->view.col_cnt; c++) {
+		const struct view_col *col = &s->view.cols[c];
 		int pad = col->width - (int)term_columns(l->cell[c], strlen(l->cell[c]));
 
 		if (!(shown >> c & 1))
@@ -237,22 +237,22 @@ static void draw_row(struct screen *s, int y, const struct sheet_line *l, unsign
 /* The marked line stays marked wherever it goes, and on the screen. */
 static void follow_picked(struct screen *s, unsigned room)
 {
-	unsigned cnt = s->sheet.cnt, at = 0;
+	unsigned cnt = s->view.cnt, at = 0;
 
-	while (at < cnt && s->sheet.lines[at].key != s->picked)
+	while (at < cnt && s->view.lines[at].key != s->picked)
 		at++;
 	if (at < cnt)
 		s->at = at;
 	else if (s->at >= cnt)
 		s->at = cnt ? cnt - 1 : 0;
-	s->picked = cnt ? s->sheet.lines[s->at].key : NULL;
+	s->picked = cnt ? s->view.lines[s->at].key : NULL;
 	if (s->first > s->at)
 		s->first = s->at;
 	if (room && s->at >= s->first + room)
 		s->first = s->at - room + 1;
 }
 
-static void draw_title(struct screen *s, const struct top_rows *r, const struct top_row *row)
+static void draw_title(struct screen *s, const struct top_stats *r, const struct top_row *row)
 {
 	char text[2048], cell[CELL_SZ];
 	long waiting = tty__waiting(s->tty);
@@ -267,9 +267,9 @@ static void draw_title(struct screen *s, const struct top_rows *r, const struct 
 		put(s, 0, 23, COLS - 23, text);
 		put_name(0, 23 + strlen(text), COLS - 23 - strlen(text), row->command ?: "");
 	}
-	sheet_sums(r, text, sizeof(text));
+	view_sums(r, text, sizeof(text));
 	s->above = put_words(s, 1, text);
-	lost = sheet_lost(r, text, sizeof(text));
+	lost = view_lost(r, text, sizeof(text));
 	if (waiting) {
 		size_t n = strlen(text);
 
@@ -289,29 +289,29 @@ static void draw_help(struct screen *s)
 	for (unsigned i = 0; i < sizeof(keys_text) / sizeof(keys_text[0]); i++)
 		put_line(s, y++, keys_text[i]);
 	y++;
-	for (unsigned c = 0; c < s->sheet.col_cnt; c++) {
-		snprintf(text, sizeof(text), "%u %-10s  %s", c + 1, s->sheet.cols[c].head,
-			 s->sheet.cols[c].help);
+	for (unsigned c = 0; c < s->view.col_cnt; c++) {
+		snprintf(text, sizeof(text), "%u %-10s  %s", c + 1, s->view.cols[c].head,
+			 s->view.cols[c].help);
 		put_line(s, y++, text);
 	}
 }
 
 static void draw_foot(struct screen *s)
 {
-	const struct sheet_order *o = order_of(s);
+	const struct view_order *o = order_of(s);
 	char text[256];
 
 	snprintf(text, sizeof(text),
 		 "q quit  Enter functions  Esc back  < > sort: %s%s  r reverse  "
 		 "Space pause  ? help",
-		 o->col < s->sheet.col_cnt ? s->sheet.cols[o->col].head : s->sheet.name_head,
+		 o->col < s->view.col_cnt ? s->view.cols[o->col].head : s->view.name_head,
 		 o->reversed ? " reversed" : "");
 	attrset(A_DIM);
 	put_line(s, LINES - 1, text);
 	attrset(A_NORMAL);
 }
 
-void screen__draw(struct screen *s, const struct top_rows *r)
+void screen__draw(struct screen *s, const struct top_stats *r)
 {
 	const struct top_row *row = row_of(r, s->dived);
 	unsigned shown;
@@ -320,10 +320,10 @@ void screen__draw(struct screen *s, const struct top_rows *r)
 	if (!row)
 		s->dived = NULL;
 	if (row)
-		sheet__of_fns(&s->sheet, r, row, *order_of(s));
+		view__of_fns(&s->view, r, row, *order_of(s));
 	else
-		sheet__of_procs(&s->sheet, r, *order_of(s));
-	shown = fitting(&s->sheet);
+		view__of_procs(&s->view, r, *order_of(s));
+	shown = fitting(&s->view);
 	erase();
 	draw_title(s, r, row);
 	follow_picked(s, room_of(s));
@@ -331,8 +331,8 @@ void screen__draw(struct screen *s, const struct top_rows *r)
 		draw_help(s);
 	} else {
 		draw_heads(s, shown);
-		for (int i = 0; i < room_of(s) && s->first + i < s->sheet.cnt; i++)
-			draw_row(s, s->above + 1 + i, &s->sheet.lines[s->first + i], shown);
+		for (int i = 0; i < room_of(s) && s->first + i < s->view.cnt; i++)
+			draw_row(s, s->above + 1 + i, &s->view.lines[s->first + i], shown);
 	}
 	draw_foot(s);
 	refresh();
@@ -340,16 +340,16 @@ void screen__draw(struct screen *s, const struct top_rows *r)
 
 static void pick(struct screen *s, long to)
 {
-	long last = (long)s->sheet.cnt - 1;
+	long last = (long)s->view.cnt - 1;
 
 	s->at = to > last ? (last > 0 ? last : 0) : to < 0 ? 0 : to;
-	s->picked = s->sheet.cnt ? s->sheet.lines[s->at].key : NULL;
+	s->picked = s->view.cnt ? s->view.lines[s->at].key : NULL;
 }
 
 static void sort_by(struct screen *s, long col)
 {
-	if (col >= 0 && col <= (long)s->sheet.col_cnt)
-		*order_of(s) = (struct sheet_order){.col = col};
+	if (col >= 0 && col <= (long)s->view.col_cnt)
+		*order_of(s) = (struct view_order){.col = col};
 }
 
 static void dive(struct screen *s)
@@ -363,7 +363,7 @@ static void dive(struct screen *s)
 	s->at = s->first = 0;
 }
 
-static void back(struct screen *s, const struct top_rows *r)
+static void back(struct screen *s, const struct top_stats *r)
 {
 	if (s->in_help) {
 		s->in_help = false;
@@ -376,7 +376,7 @@ static void back(struct screen *s, const struct top_rows *r)
 }
 
 /* false: quit. */
-static bool on_key(struct screen *s, const struct top_rows *r, int key)
+static bool on_key(struct screen *s, const struct top_stats *r, int key)
 {
 	int page = room_of(s);
 
@@ -408,7 +408,7 @@ static bool on_key(struct screen *s, const struct top_rows *r, int key)
 		pick(s, 0);
 		break;
 	case KEY_END:
-		pick(s, s->sheet.cnt);
+		pick(s, s->view.cnt);
 		break;
 	case '\r':
 	case '\n':
@@ -431,13 +431,13 @@ static bool on_key(struct screen *s, const struct top_rows *r, int key)
 		order_of(s)->reversed = !order_of(s)->reversed;
 		break;
 	default:
-		if (key >= '1' && key <= '9' && key - '1' < (int)s->sheet.col_cnt)
+		if (key >= '1' && key <= '9' && key - '1' < (int)s->view.col_cnt)
 			sort_by(s, key - '1');
 	}
 	return true;
 }
 
-bool screen__keys(struct screen *s, const struct top_rows *r)
+bool screen__keys(struct screen *s, const struct top_stats *r)
 {
 	int key;
 

@@ -3,7 +3,7 @@
 #ifndef TOP_SCREEN_H
 #define TOP_SCREEN_H
 
-#include "sheet.h"
+#include "view.h"
 #include "tty.h"
 
 struct screen {
@@ -13,18 +13,18 @@ struct screen {
 	bool paused, in_help;
 	const void
 		*dived; /* the target of a process whose functions are shown; NULL: all processes */
-	const void *picked;	     /* key of the line that is marked */
-	unsigned at, first;	     /* its place, and of the first line that is shown */
-	int above;		     /* lines above the table */
-	struct sheet_order order[2]; /* of processes; of functions */
-	struct sheet sheet;	     /* as it was drawn */
+	const void *picked;	    /* key of the line that is marked */
+	unsigned at, first;	    /* its place, and of the first line that is shown */
+	int above;		    /* lines above the table */
+	struct view_order order[2]; /* of processes; of functions */
+	struct view view;	    /* as it was drawn */
 };
 
 /* 0, or -errno after reporting. */
 int screen__open(struct screen *s, struct tty *t);
 void screen__close(struct screen *s);
 /* Takes the keys that were pressed. false: it is to be left. */
-bool screen__keys(struct screen *s, const struct top_rows *r);
-void screen__draw(struct screen *s, const struct top_rows *r);
+bool screen__keys(struct screen *s, const struct top_stats *r);
+void screen__draw(struct screen *s, const struct top_stats *r);
 
 #endif /* TOP_SCREEN_H */

@@ -2,7 +2,7 @@
 #include "top.h"
 
 #include "plain.h"
-#include "rows.h"
+#include "stats.h"
 #include "screen.h"
 #include "util/clock.h"
 
@@ -13,7 +13,7 @@ struct top {
 	struct session_view view;
 	const struct top_opts *o;
 	struct session *session;
-	struct top_rows rows;
+	struct top_stats rows;
 	bool is_screen;
 	struct tty tty;
 	struct screen screen;
@@ -27,23 +27,23 @@ static int on_open(struct session_view *v, struct session *s)
 	int ret;
 
 	t->session = s;
-	ret = rows__open(&t->rows, s);
+	ret = stats__open(&t->rows, s);
 	return ret || !t->is_screen ? ret : screen__open(&t->screen, &t->tty);
 }
 
 static void on_event(struct session_view *v, const struct trace_event *ev)
 {
-	rows__event(&((struct top *)v)->rows, ev);
+	stats__event(&((struct top *)v)->rows, ev);
 }
 
 static void on_use(struct session_view *v, uint32_t pid, const char comm[16])
 {
-	rows__use(&((struct top *)v)->rows, pid, comm);
+	stats__use(&((struct top *)v)->rows, pid, comm);
 }
 
 static void on_reuse(struct session_view *v, unsigned func_id)
 {
-	rows__forget_fn(&((struct top *)v)->rows, func_id);
+	stats__forget_fn(&((struct top *)v)->rows, func_id);
 }
 
 /* What processes that run did before is in no interval; a command does nothing before. */
@@ -52,11 +52,11 @@ static void begin(struct top *t, uint64_t now)
 	const struct session_opts *o = t->session->o;
 
 	for (unsigned i = 0; i < o->pid_cnt; i++)
-		rows__expect(&t->rows, o->pids[i]);
+		stats__expect(&t->rows, o->pids[i]);
 	if (o->argv)
 		t->rows.to_ns = t->session->t.info.base_ns;
 	else
-		rows__read(&t->rows, now);
+		stats__read(&t->rows, now);
 	t->due_ns = t->rows.to_ns + t->o->interval_ns;
 	if (t->is_screen)
 		screen__draw(&t->screen, &t->rows);
@@ -64,7 +64,7 @@ static void begin(struct top *t, uint64_t now)
 
 static void print(struct top *t, uint64_t now)
 {
-	rows__read(&t->rows, now);
+	stats__read(&t->rows, now);
 	if (top_print(&t->rows, t->o->json))
 		session__stop(t->session, NO_OUTPUT);
 	else if (!--t->tables)
@@ -88,7 +88,7 @@ static uint64_t on_tick(struct session_view *v, uint64_t now)
 	if (!t->is_screen) {
 		print(t, now);
 	} else if (!t->screen.paused) {
-		rows__read(&t->rows, now);
+		stats__read(&t->rows, now);
 		screen__draw(&t->screen, &t->rows);
 	}
 	return t->due_ns;
@@ -125,7 +125,7 @@ int top_run(const struct session_opts *trace, const struct top_opts *o)
 		t.view.fd = fileno(t.tty.in);
 	so.view = &t.view;
 	status = session__run(&so);
-	rows__close(&t.rows);
+	stats__close(&t.rows);
 	if (t.is_screen) {
 		screen__close(&t.screen);
 		tty__close(&t.tty);

@@ -3,7 +3,7 @@
 
 #include "util/log.h"
 #include "util/relay.h"
-#include "util/rights.h"
+#include "util/privs.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -41,21 +41,21 @@ static long put_out(int file, long from)
 	return from;
 }
 
-struct keeping {
+struct keeper {
 	pid_t tracer;
 	int fd, behind;
 	struct termios modes;
 	char leave[256];
 };
 
-static void __attribute__((noreturn)) keep(const struct keeping *k)
+static void __attribute__((noreturn)) keep(const struct keeper *k)
 {
 	static const int ignored[] = {SIGQUIT, SIGTSTP, SIGTTOU, SIGPIPE};
 	char what = BACK;
 	int status;
 
 	prctl(PR_SET_NAME, "cudatrace-tty");
-	rights_drop();
+	privs_drop();
 	for (unsigned i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
 	/* Keys that are signals reach the tracer, too; what somebody sends is meant for it. */
@@ -98,7 +98,7 @@ static void how_to_leave(char *text, size_t size)
 /* Returns in the child. */
 static int start_keeper(struct tty *t)
 {
-	struct keeping k = {.behind = fileno(t->behind)};
+	struct keeper k = {.behind = fileno(t->behind)};
 	sigset_t old, all;
 	int fds[2];
 

@@ -3,7 +3,7 @@
 
 #include "decode/value.h"
 #include "util/log.h"
-#include "spent.h"
+#include "thread_overhead.h"
 #include "tracer.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static const struct fn_level levels[STEP_CNT] = {
 	[STEP_SAMPLE_10] = {.level = CT_LEVEL_SAMPLE, .one_of = 10},
 	[STEP_SAMPLE_100] = {.level = CT_LEVEL_SAMPLE, .one_of = 100},
 	[STEP_COUNT] = {.level = CT_LEVEL_COUNT, .one_of = 1},
-	[STEP_ENTRIES] = {.level = CT_LEVEL_COUNT, .one_of = 1, .no_return = true},
+	[STEP_ENTRIES] = {.level = CT_LEVEL_COUNT, .one_of = 1, .entry_only = true},
 };
 
 static const char *const step_names[STEP_CNT] = {"trace", "sample 1/10", "sample 1/100", "count",
@@ -43,7 +43,7 @@ struct fn_use {
 struct budget {
 	struct budget_opts o;
 	struct fn_use fns[CT_MAX_FUNCS];
-	struct spent spent;
+	struct thread_overhead overhead;
 	uint64_t last_ns, took_ns; /* the last period's end and length */
 	double share;		   /* of the busiest thread, in the last period */
 	double spent_ns;	   /* by all threads in that */
@@ -58,10 +58,10 @@ struct budget *budget__new(const struct budget_opts *o)
 		return NULL;
 	b->o = *o;
 	for (unsigned id = 0; id < CT_MAX_FUNCS; id++) {
-		bool no_return = fnset__is_marked(o->fns, FNSET_NO_RETURN, id);
+		bool entry_only = fnset__is_marked(o->fns, FNSET_NO_RETURN, id);
 
 		if (fnset__is_marked(o->fns, FNSET_COUNT, id))
-			b->fns[id].step = no_return ? STEP_ENTRIES : STEP_COUNT;
+			b->fns[id].step = entry_only ? STEP_ENTRIES : STEP_COUNT;
 		b->fns[id].first_step = b->fns[id].step;
 		b->fns[id].hold_ns = HOLD_NS;
 	}
@@ -72,7 +72,7 @@ void budget__free(struct budget *b)
 {
 	if (!b)
 		return;
-	spent__clear(&b->spent);
+	thread_overhead__clear(&b->overhead);
 	free(b);
 }
 
@@ -132,7 +132,7 @@ static void look(struct budget *b)
 	struct look l = {.b = b};
 
 	b->spent_ns = 0;
-	spent__look(&b->spent, b->o.sources, look_at_thread, &l);
+	thread_overhead__update(&b->overhead, b->o.sources, look_at_thread, &l);
 	b->share = (double)l.busiest_ns / b->took_ns;
 	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++)
 		b->fns[id].counted = 0;

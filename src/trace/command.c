@@ -5,7 +5,7 @@
 
 #include "util/inherited.h"
 #include "util/log.h"
-#include "util/rights.h"
+#include "util/privs.h"
 #include "util/safe_open.h"
 
 #include <errno.h>
@@ -133,9 +133,9 @@ int command__check(char **argv)
 {
 	int ret;
 
-	rights_lower();
+	privs_lower();
 	ret = check_command(argv);
-	rights_raise();
+	privs_raise();
 	return ret;
 }
 
@@ -305,7 +305,7 @@ static void run_child(char **argv, const struct command_user *u, const struct so
 		close(STDOUT_FILENO);
 	ret = become(u);
 	/* Else it would be found where its user may not look. */
-	rights_lower();
+	privs_lower();
 	if (!ret)
 		ret = exec_command(argv);
 	ret = -ret;

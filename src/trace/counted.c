@@ -46,12 +46,12 @@ static void add_count(void *ctx, unsigned source, const struct ct_count_key *key
 		sum->max_ns = c->max_ns;
 }
 
-void session__count_exit(struct session *s, pid_t pid, uint64_t life)
+void session__count_exit(struct session *s, pid_t pid, uint64_t generation)
 {
 	const struct count_reader r = {.count = add_count, .ctx = s};
 
 	if (s->o->count.cnt || s->o->max_overhead)
-		sources__take_counts(&s->t.sources, pid, life, &r);
+		sources__take_counts(&s->t.sources, pid, generation, &r);
 }
 
 static int by_calls(const void *a, const void *b)
@@ -105,7 +105,7 @@ static struct ct_fn_cost find_dear(struct session *s)
 
 	for (unsigned id = 0; id < fnset__cnt(s->t.fns); id++) {
 		/* Nearly all calls are the library's, which does not say whose its cost is. */
-		attach__fn_cost(s->t.both ? NULL : s->t.att, id, &c);
+		attach__fn_cost(s->t.arbiter ? NULL : s->t.att, id, &c);
 		for (int k = 0; k < 2; k++) {
 			sum.ns[k] += c.ns[k];
 			sum.timed[k] += c.timed[k];
@@ -123,7 +123,7 @@ static struct ct_fn_cost find_dear(struct session *s)
 	for (unsigned i = 0; i < end->dear_cnt; i++)
 		end->dear[i].ns = (double)end->dear[i].ns / all * end->cost_ns;
 	if (low > all * DEAR_SHARE)
-		end->low_saves_ns = (double)low / all * end->cost_ns;
+		end->detail_low_saving_ns = (double)low / all * end->cost_ns;
 	return sum;
 }
 

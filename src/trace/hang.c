@@ -151,7 +151,7 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 /* NULL: it runs none that is known. */
 static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
 {
-	static struct python_place place;
+	static struct python_location place;
 	char unsaid[128];
 
 	/* --python: for its calls, too. */

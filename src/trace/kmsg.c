@@ -106,7 +106,7 @@ static int kmsg_open(struct source *s, struct tracer *t)
 			 ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC)
 			 : -1;
 
-	kmsg__use(s, fd, !t->o.attach.hide);
+	kmsg__use(s, fd, !t->o.attach.redact);
 	if (fd < 0)
 		return SOURCE_UNUSED;
 	lseek(fd, 0, SEEK_END);

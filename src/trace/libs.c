@@ -60,8 +60,8 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 	}
 	if (rec && !lib)
 		dbg("process %u (%s): %.64s is missed: %s", ev.pid, comm, rec->name, note);
-	if (rec && lib && l->both)
-		both__maps(l->both, ev.pid, comm, lib);
+	if (rec && lib && l->arbiter)
+		arbiter__maps(l->arbiter, ev.pid, comm, lib);
 	l->fn(l->ctx, &ev);
 }
 
@@ -81,7 +81,7 @@ static bool is_hanging(int ret)
 }
 
 const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib *t,
-					 struct found *f)
+					 struct lib_state *f)
 {
 	unsigned before = attach__newest_lib(l->att);
 	const struct attach_lib *lib = NULL;
@@ -141,7 +141,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 {
 	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
 	const struct attach_lib *lib, *known = NULL;
-	struct found f = {0};
+	struct lib_state f = {0};
 	bool found = false;
 
 	for (unsigned i = 0; i < list->cnt; i++) {
@@ -156,7 +156,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 		}
 		found = true;
 		attach__know(l->att, &key, lib->id, rec->rec.pid);
-		libs_event(l, "attach", rec, lib,
+		libs_event(l, "attached", rec, lib,
 			   rec->rec.flags & CT_LIB_F_STOPPED
 				   ? NULL
 				   : "calls made before duration_us had passed were not seen");
@@ -164,7 +164,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	*hangs |= f.hangs;
 	/* A process may have several: the one that is new is meant, if there is one. */
 	if (!found && (f.too_many || f.busy)) {
-		libs_event(l, "missed", rec, NULL, f.busy ? "it is being written to" : TOO_MANY);
+		libs_event(l, "failed", rec, NULL, f.busy ? "it is being written to" : TOO_MANY);
 		if (f.too_many)
 			refused_libs__add(&l->refused, &key, rec->uid, now_ns());
 		return true;
@@ -174,7 +174,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	if (found || f.gone || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
-	libs_event(l, "map", rec, known, NULL);
+	libs_event(l, "mapped", rec, known, NULL);
 	return true;
 }
 
@@ -189,10 +189,10 @@ static void say_refused(uint32_t pid, const char *comm)
 	said = true;
 }
 
-enum looked { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
+enum scan_result { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
 
 /* hangs: what it lies on, or its process, does not answer. */
-static enum looked look_at_file(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
+static enum scan_result look_at_file(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
 {
 	bool found = false;
 
@@ -205,14 +205,14 @@ static enum looked look_at_file(struct libs *l, const struct ct_lib_map *rec, bo
 		*hangs |= is_hanging(ret);
 		if (ret == -ESRCH) {
 			target_libs__clear(&list);
-			libs_event(l, "missed", rec, NULL,
+			libs_event(l, "failed", rec, NULL,
 				   "the process ended before it could be traced");
 			return LOOK_DONE;
 		}
 		if (ret == -EACCES || ret == -EPERM) {
 			target_libs__clear(&list);
 			say_refused(rec->rec.pid, rec->comm);
-			libs_event(l, "missed", rec, NULL, REFUSED);
+			libs_event(l, "failed", rec, NULL, REFUSED);
 			return LOOK_DONE;
 		}
 		found = attach_found(l, rec, &list, hangs);
@@ -221,21 +221,21 @@ static enum looked look_at_file(struct libs *l, const struct ct_lib_map *rec, bo
 	return found ? LOOK_DONE : LOOK_AGAIN;
 }
 
-static enum looked attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
+static enum scan_result attach_mapped(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
 {
 	struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
 	const struct attach_lib *lib = attach__lib_by_key(l->att, &key);
-	enum looked ret;
+	enum scan_result ret;
 	struct work w;
 
 	if (lib) {
 		l->written |= attach__is_written(l->att, lib);
 		if (!lib->ignored)
-			libs_event(l, "map", rec, lib, NULL);
+			libs_event(l, "mapped", rec, lib, NULL);
 		return LOOK_DONE;
 	}
 	if (refused_libs__has(&l->refused, &key, now_ns())) {
-		libs_event(l, "missed", rec, NULL, TOO_MANY);
+		libs_event(l, "failed", rec, NULL, TOO_MANY);
 		return LOOK_DONE;
 	}
 	if (time_budget__begin(&w, rec->uid, WORK_LIBRARIES))
@@ -248,7 +248,7 @@ static enum looked attach_mapped(struct libs *l, const struct ct_lib_map *rec, b
 static void give_up(struct libs *l, const struct ct_lib_map *rec, bool hangs)
 {
 	if (hangs)
-		libs_event(l, "missed", rec, NULL, HANGS);
+		libs_event(l, "failed", rec, NULL, HANGS);
 	else
 		dbg("process %u closed %.64s before it was mapped", rec->rec.pid, rec->name);
 }
@@ -267,7 +267,7 @@ static void put_off(struct libs *l, const struct ct_lib_map *rec)
 	for (unsigned i = 0; i < l->pending_cnt; i++)
 		mine += l->pending[i].rec.uid == rec->uid;
 	if (mine >= PENDING_SHARE || l->pending_cnt >= LIBS_MAX_PENDING) {
-		libs_event(l, "missed", rec, NULL, "too many libraries at once");
+		libs_event(l, "failed", rec, NULL, "too many libraries at once");
 		return;
 	}
 	l->pending[l->pending_cnt++] = (struct pending_lib){.rec = *rec};
@@ -275,13 +275,13 @@ static void put_off(struct libs *l, const struct ct_lib_map *rec)
 
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 {
-	enum looked looked;
+	enum scan_result looked;
 	bool hangs;
 
 	if (rec->rec.flags & CT_LIB_F_COMPAT) {
 		warn("process %u (%.16s) is a 32-bit program: its CUDA calls cannot be traced",
 		     rec->rec.pid, rec->comm);
-		libs_event(l, "missed", rec, NULL, "32-bit program");
+		libs_event(l, "failed", rec, NULL, "32-bit program");
 		return;
 	}
 	looked = attach_mapped(l, rec, &hangs);
@@ -300,7 +300,7 @@ static bool look_again(struct libs *l, struct pending_lib *p, uint64_t now)
 	bool hangs;
 
 	if (now > p->rec.rec.ts_ns + WAIT_MAX_NS) {
-		libs_event(l, "missed", &p->rec, NULL,
+		libs_event(l, "failed", &p->rec, NULL,
 			   "its user's processes have taken too much of the tracer's time");
 		return true;
 	}
@@ -328,7 +328,7 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 	struct trace_event ev = {
 		.kind = EVENT_LIBRARY,
 		.type = TYPE_LIBRARY,
-		.op = "attach",
+		.op = "attached",
 		.name = api_lib_name(lib->api),
 		.comm = lib->comm,
 		.pid = lib->pid,
@@ -344,10 +344,10 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 	else if (lib->hooked_cnt < lib->wanted_cnt) {
 		snprintf(note, sizeof(note), "%u of %u functions %s",
 			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt,
-			 l->both ? "are traced by uprobes" : "cannot be traced in-process");
+			 l->arbiter ? "are traced by uprobes" : "cannot be traced in-process");
 		ev.library.note = note;
 	}
-	if (l->both && !both__inside(l->both, lib))
+	if (l->arbiter && !arbiter__inproc(l->arbiter, lib))
 		return false;
 	l->fn(l->ctx, &ev);
 	return true;
@@ -358,7 +358,7 @@ void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why)
 	struct trace_event ev = {
 		.kind = EVENT_LIBRARY,
 		.type = TYPE_LIBRARY,
-		.op = "missed",
+		.op = "failed",
 		.name = api_lib_name(lib->api),
 		.comm = lib->comm,
 		.pid = lib->pid,
@@ -383,7 +383,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 
 	tell(lib);
 	info("%s is traced now", lib->path);
-	libs_event(l, "attach", NULL, lib,
+	libs_event(l, "attached", NULL, lib,
 		   "late: the kernel waited for a lock; earlier calls were not traced");
 }
 
@@ -391,8 +391,8 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 {
 	unsigned left = 0;
 
-	if (l->both)
-		both__tick(l->both, now, drained);
+	if (l->arbiter)
+		arbiter__tick(l->arbiter, now, drained);
 	/* The oldest first. */
 	for (unsigned i = 0; i < l->pending_cnt; i++) {
 		if (look_again(l, &l->pending[i], now))
@@ -411,7 +411,7 @@ static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 {
 	if (on)
 		tell(lib);
-	libs_event(ctx, on ? "attach" : "detach", NULL, lib,
+	libs_event(ctx, on ? "attached" : "detached", NULL, lib,
 		   on ? "its contents are new" : "it is being written to");
 }
 

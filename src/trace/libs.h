@@ -11,7 +11,7 @@
 #ifndef TRACE_LIBS_H
 #define TRACE_LIBS_H
 
-#include "both.h"
+#include "arbiter.h"
 #include "refused_libs.h"
 
 #include "attach/attach.h"
@@ -28,7 +28,7 @@ struct pending_lib {
 
 struct libs {
 	struct attach *att;
-	struct both *both; /* or NULL */
+	struct arbiter *arbiter; /* or NULL */
 	const struct fnset *fns;
 	model_event_fn fn; /* gets library events */
 	void *ctx;

@@ -8,7 +8,7 @@
 #include "attach/find/target.h"
 
 /* What came of looking at files. */
-struct found {
+struct lib_state {
 	bool gone;     /* there is no such file at that path any more */
 	bool too_many; /* it is left out */
 	bool busy;     /* somebody writes to it */
@@ -21,7 +21,7 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		const struct attach_lib *lib, const char *note);
 /* NULL: it is not traced; f says why, and keeps what it has. */
 const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib *t,
-					 struct found *f);
+					 struct lib_state *f);
 /* Processes that there was no time for when the daemon began. */
 void libs_look_at_later(struct libs *l, uint64_t now);
 

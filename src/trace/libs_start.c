@@ -29,7 +29,7 @@ static unsigned attach_from(struct libs *l, const struct target_libs *list, unsi
 	for (unsigned i = from; i < list->cnt; i++) {
 		const struct target_lib *t = &list->libs[i];
 		const struct attach_lib *lib;
-		struct found f = {0};
+		struct lib_state f = {0};
 
 		if (t->api->id != API_CUDA && !(mapped && t->pid))
 			continue;
@@ -113,7 +113,7 @@ static bool attach_process(struct libs *l, pid_t pid, struct target_libs *list, 
 	return true;
 }
 
-struct running {
+struct scan_ctx {
 	struct libs *l;
 	struct target_libs *list;
 	unsigned cnt;
@@ -123,7 +123,7 @@ struct running {
  */
 static bool look_at_running(void *ctx, pid_t pid)
 {
-	struct running *r = ctx;
+	struct scan_ctx *r = ctx;
 	struct libs *l = r->l;
 	pid_t *later;
 
@@ -167,7 +167,7 @@ void libs_look_at_later(struct libs *l, uint64_t now)
 int libs__attach_system(struct libs *l, bool running)
 {
 	struct target_libs list = {0};
-	struct running r = {.l = l, .list = &list};
+	struct scan_ctx r = {.l = l, .list = &list};
 	unsigned cnt;
 
 	if (running)

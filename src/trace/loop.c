@@ -128,7 +128,7 @@ static void show_progress(struct session *s, uint64_t now)
 	if (!s->progress)
 		return;
 	summary__totals(s->summary, &t);
-	t.no_bytes = s->o->hide == CT_HIDE_ARGS;
+	t.no_bytes = s->o->redact == CT_REDACT_ARGS;
 	progress__update(s->progress, now, &t, sources__lost(&s->t.sources));
 }
 

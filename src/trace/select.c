@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 /* An expression that is not understood: by which option, and what is wrong. */
-struct wrong {
+struct bad_expr {
 	const char *option;
 	char why[512];
 };
 
 static int mark_functions(struct session *s, const struct strv *sets, enum fnset_mark mark,
-			  const char *option, struct wrong *wrong)
+			  const char *option, struct bad_expr *wrong)
 {
 	int ret = 0;
 
@@ -27,7 +27,7 @@ static int mark_functions(struct session *s, const struct strv *sets, enum fnset
 	return ret;
 }
 
-static int choose(struct session *s, struct wrong *wrong)
+static int choose(struct session *s, struct bad_expr *wrong)
 {
 	int ret = 0;
 
@@ -35,7 +35,7 @@ static int choose(struct session *s, struct wrong *wrong)
 	for (unsigned i = 0; i < s->o->select.cnt && !ret; i++)
 		ret = fnset__select(s->t.fns, s->o->select.v[i], wrong->why, sizeof(wrong->why));
 	ret = ret ?: mark_functions(s, &s->o->count, FNSET_COUNT, "--count", wrong);
-	ret = ret ?: mark_functions(s, &s->o->no_return, FNSET_NO_RETURN, "--no-return", wrong);
+	ret = ret ?: mark_functions(s, &s->o->entry_only, FNSET_NO_RETURN, "--entry-only", wrong);
 	ret = ret ?: mark_functions(s, &s->o->stack, FNSET_STACK, "--stack", wrong);
 	return ret ?: mark_functions(s, &s->o->python, FNSET_PYTHON, "--python", wrong);
 }
@@ -83,7 +83,7 @@ static void learn(struct session *s)
 
 int session__select(struct session *s)
 {
-	struct wrong wrong;
+	struct bad_expr wrong;
 
 	fnset__set_detail(s->t.fns, s->o->detail);
 	if (s->o->nvtx)

@@ -10,7 +10,7 @@
 
 #include "attach/allow/caps.h"
 #include "inject/library.h"
-#include "sink/crew.h"
+#include "sink/delivery/workers.h"
 #include "text/losses_text.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -37,7 +37,7 @@ void session__event(void *session, const struct trace_event *ev)
 	struct session *s = session;
 
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit")) {
-		session__count_exit(s, ev->pid, ev->life);
+		session__count_exit(s, ev->pid, ev->generation);
 		tracer__exited(&s->t, ev);
 	}
 	if (s->o->view)
@@ -47,7 +47,7 @@ void session__event(void *session, const struct trace_event *ev)
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
 	s->lib_cnt += ev->kind == EVENT_LIBRARY;
-	s->missed_cnt += ev->kind == EVENT_LIBRARY && !strcmp(ev->op, "missed");
+	s->missed_cnt += ev->kind == EVENT_LIBRARY && !strcmp(ev->op, "failed");
 	/* The header of the next file names it. */
 	if (s->o->max_file && ev->kind == EVENT_LIBRARY)
 		tracer__fill_libs(&s->t);
@@ -110,7 +110,7 @@ static int open_attach(struct session *s)
 				.sched = o->sched,
 				.stacks = o->stack.cnt,
 				.python = o->python.cnt,
-				.hide = o->hide,
+				.redact = o->redact,
 				.force = o->force,
 				.sandbox = o->sandbox,
 				.kernel_probe = o->kernel_probe,
@@ -118,7 +118,7 @@ static int open_attach(struct session *s)
 				 */
 				.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
 			},
-		.measure_entries = o->no_return.cnt || o->max_overhead,
+		.measure_entries = o->entry_only.cnt || o->max_overhead,
 		.wait = o->wait,
 		.gpu_ctxsw = o->gpu_ctxsw,
 		.gpu_stats_ms = o->gpu_stats_ms,
@@ -198,12 +198,13 @@ static int open_sink(struct session *s, enum sink_id kind, const char *path)
 	if (!sink)
 		return -EIO;
 	s->sinks[s->sink_cnt++] = sink;
-	if (s->o->max_file && sink__split(sink, path, s->o->max_file, &s->t.info))
+	if (s->o->max_file && sink__segment(sink, path, s->o->max_file, &s->t.info))
 		return -EIO;
-	sink__hire(sink,
-		   s->o->writers >= 0 ? (unsigned)s->o->writers
-				      : crew__size(sysconf(_SC_NPROCESSORS_ONLN)),
-		   s->o->gpu_time);
+	sink__start_workers(sink,
+			    s->o->format_threads >= 0
+				    ? (unsigned)s->o->format_threads
+				    : workers__size(sysconf(_SC_NPROCESSORS_ONLN)),
+			    s->o->gpu_time);
 	return 0;
 }
 
@@ -405,7 +406,7 @@ static int start(struct session *s)
 	ret = open_sinks(s);
 	if (ret)
 		return ret;
-	opener__seal();
+	opener__close_names();
 	to_stderr = s->cmd.pid && shares_stdout(s);
 	if (to_stderr)
 		info("the trace is written to stdout: the output of %s goes to stderr",
@@ -432,7 +433,7 @@ static void fill_end(struct session *s)
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
 	/* Shorter than a second. */
 	if (wall && wall < 1000000000)
-		end->busiest_share *= 1e9 / wall;
+		end->max_thread_overhead *= 1e9 / wall;
 }
 
 static void print_summary(struct session *s)

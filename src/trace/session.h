@@ -10,9 +10,9 @@
 
 #include "attach/guard.h"
 #include "model/losses.h"
-#include "sink/progress.h"
+#include "sink/summary/progress.h"
 #include "sink/sink.h"
-#include "sink/summary.h"
+#include "sink/summary/summary.h"
 #include "tracer.h"
 
 #include <signal.h>
@@ -94,14 +94,14 @@ void session__tell_signals(struct session *s, uint64_t now);
 void session__await_command(struct session *s);
 
 /* select.c */
-/* -e, --count, --no-return, --stack: 0, or EXIT_USAGE after reporting. */
+/* -e, --count, --entry-only, --stack: 0, or EXIT_USAGE after reporting. */
 int session__select(struct session *s);
 
 /* counted.c */
 /* --max-overhead; the cost of a call is measured already. 0 or -ENOMEM. */
 int session__open_budget(struct session *s);
 /* A process has ended: takes its counts. */
-void session__count_exit(struct session *s, pid_t pid, uint64_t life);
+void session__count_exit(struct session *s, pid_t pid, uint64_t generation);
 /* All counts, and what tracing has cost; totals are in s->end already. */
 void session__count_end(struct session *s);
 

@@ -62,25 +62,25 @@ struct session_opts {
 	bool quiet;
 	bool json; /* the summary */
 	/* what to trace */
-	struct strv select;	      /* each -e, in order */
-	enum api_detail detail;	      /* the last of --detail and --all */
-	struct strv count, no_return; /* sets, in order: the last counts */
-	struct strv stack, python;    /* --stack, --python: the same */
-	double max_overhead;	      /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
-	bool kernel;		      /* --kernel: system calls into the NVIDIA driver too */
-	bool nvtx;		      /* --nvtx: ranges and marks */
-	bool torch;		      /* --torch: operators, nodes and the allocator of PyTorch */
-	enum gpu_ctxsw gpu_ctxsw;     /* --gpu-ctxsw */
-	bool sched;		      /* --sched: off-CPU time, GPU interrupts */
-	enum ct_gpu_time gpu_time;    /* --gpu-time */
-	const char *cupti;	      /* --cupti PATH */
-	unsigned gpu_stats_ms;	      /* --gpu-stats: between samples; 0: none */
-	uint64_t duration_ns;	      /* 0: none */
-	uint64_t max_events;	      /* 0: none */
+	struct strv select;	       /* each -e, in order */
+	enum api_detail detail;	       /* the last of --detail and --all */
+	struct strv count, entry_only; /* sets, in order: the last counts */
+	struct strv stack, python;     /* --stack, --python: the same */
+	double max_overhead;	   /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
+	bool kernel;		   /* --kernel: system calls into the NVIDIA driver too */
+	bool nvtx;		   /* --nvtx: ranges and marks */
+	bool torch;		   /* --torch: operators, nodes and the allocator of PyTorch */
+	enum gpu_ctxsw gpu_ctxsw;  /* --gpu-ctxsw */
+	bool sched;		   /* --sched: off-CPU time, GPU interrupts */
+	enum ct_gpu_time gpu_time; /* --gpu-time */
+	const char *cupti;	   /* --cupti PATH */
+	unsigned gpu_stats_ms;	   /* --gpu-stats: between samples; 0: none */
+	uint64_t duration_ns;	   /* 0: none */
+	uint64_t max_events;	   /* 0: none */
 	uint64_t min_duration_ns;
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
-	int writers;	    /* threads; -1: by the number of processors */
+	int format_threads; /* threads; -1: by the number of processors */
 	enum probe probe;
 	/* --collect: what was started by the library in a program, without us: listen by this name,
 	 * as long as the process that chose it and those who come are there. NULL: not so. */
@@ -88,7 +88,7 @@ struct session_opts {
 	pid_t collect_for;
 	enum mechanism mechanism;
 	enum nv_probe kernel_probe;
-	enum ct_hide hide;	   /* --no-strings, --no-args */
+	enum ct_redact redact;	   /* --no-strings, --no-args */
 	bool sandbox;		   /* give up what is not needed; default true, --no-sandbox */
 	struct session_view *view; /* or NULL */
 };

@@ -75,7 +75,7 @@ int session__open_signals(struct session *s)
 		if (ends[i].asks && !inherited_ignores(ends[i].signo))
 			sigaddset(&quit, ends[i].signo);
 	g->quit_fd = signalfd(-1, &quit, SFD_CLOEXEC | SFD_NONBLOCK);
-	out__set_patience(g->quit_fd, -1);
+	out__set_write_timeout(g->quit_fd, -1);
 	sigfillset(&g->taken);
 	LEAVE(&g->taken, left_alone, true);
 	LEAVE(&g->taken, faults, HAS_REPORT || !s->o->argv || s->o->view);
@@ -151,7 +151,7 @@ static void end_by(struct session *s, int signo, bool runs)
 	for (unsigned i = 0; i < END_CNT; i++) {
 		if (ends[i].signo != signo || (runs && !ends[i].asks))
 			continue;
-		out__set_patience(s->signals.quit_fd, OUTPUT_MS);
+		out__set_write_timeout(s->signals.quit_fd, OUTPUT_MS);
 		if (!runs) {
 			s->hurry = s->stopping; /* the second: at once */
 			s->stopping = true;

@@ -15,7 +15,7 @@
 #define DRAIN_PIECE 1024
 
 /* A process of whose threads' doings some were lost. */
-struct source_loser {
+struct source_drop_owner {
 	uint32_t pid;
 	uint64_t told, lost;
 	UT_hash_handle hh;
@@ -81,55 +81,56 @@ uint64_t source__newly_lost(struct source *s)
 	return cnt - before;
 }
 
-static void add_loser(void *ctx, const struct seen_thread *t)
+static void add_drop_owner(void *ctx, const struct seen_thread *t)
 {
 	struct source *s = ctx;
-	struct source_loser *l;
+	struct source_drop_owner *l;
 
 	if (!t->lost)
 		return;
-	HASH_FIND(hh, s->losers, &t->pid, sizeof(t->pid), l);
+	HASH_FIND(hh, s->drop_owners, &t->pid, sizeof(t->pid), l);
 	if (!l) {
 		l = calloc(1, sizeof(*l));
 		if (!l)
 			return;
 		l->pid = t->pid;
-		HASH_ADD(hh, s->losers, pid, sizeof(l->pid), l);
+		HASH_ADD(hh, s->drop_owners, pid, sizeof(l->pid), l);
 	}
 	l->lost += t->lost;
 }
 
-static void forget_losers(struct source *s)
+static void forget_drop_owners(struct source *s)
 {
-	struct source_loser *l, *next;
+	struct source_drop_owner *l, *next;
 
-	HASH_ITER (hh, s->losers, l, next) {
-		HASH_DEL(s->losers, l);
+	HASH_ITER (hh, s->drop_owners, l, next) {
+		HASH_DEL(s->drop_owners, l);
 		free(l);
 	}
 }
 
-bool source__losers(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid), void *ctx)
+bool source__drop_owners(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid),
+			 void *ctx)
 {
-	struct source_loser *l, *next;
+	struct source_drop_owner *l, *next;
 	uint64_t sum = 0;
 
-	if (s->ops->losers) {
-		s->ops->losers(s, fn, ctx);
+	if (s->ops->drop_owners) {
+		s->ops->drop_owners(s, fn, ctx);
 		return true;
 	}
 	if (s->ops->each_thread)
-		s->ops->each_thread(s, add_loser, s);
-	for (l = s->losers; l; l = l->hh.next)
+		s->ops->each_thread(s, add_drop_owner, s);
+	for (l = s->drop_owners; l; l = l->hh.next)
 		sum += l->lost > l->told ? l->lost - l->told : 0;
-	HASH_ITER (hh, s->losers, l, next) {
+	HASH_ITER (hh, s->drop_owners, l, next) {
 		if (sum == cnt && l->lost > l->told)
 			fn(ctx, l->pid);
 		l->told = l->lost;
 		l->lost = 0;
 		if (l->told)
 			continue;
-		HASH_DEL(s->losers, l);
+		HASH_DEL(s->drop_owners, l);
 		free(l);
 	}
 	return sum == cnt;
@@ -139,7 +140,7 @@ static void close_one(struct source *s)
 {
 	if (s->ops->close)
 		s->ops->close(s);
-	forget_losers(s);
+	forget_drop_owners(s);
 	free(s);
 }
 
@@ -342,16 +343,16 @@ void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx)
 	EACH(ss, each_thread, fn, ctx);
 }
 
-void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now)
+void sources__left(struct sources *ss, pid_t pid, ct_generation generation, uint64_t now)
 {
-	EACH(ss, left, pid, life, now);
+	EACH(ss, left, pid, generation, now);
 }
 
-void sources__around(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
-		     struct inject_around *out)
+void sources__enclosing(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
+			struct inject_enclosing *out)
 {
-	*out = (struct inject_around){0};
-	EACH(ss, around, pid, tid, at_ns, out);
+	*out = (struct inject_enclosing){0};
+	EACH(ss, enclosing, pid, tid, at_ns, out);
 }
 
 void sources__stop(struct sources *ss)
@@ -403,9 +404,10 @@ void sources__read_counts(struct sources *ss, const struct count_reader *r)
 	EACH(ss, read_counts, r);
 }
 
-void sources__take_counts(struct sources *ss, pid_t pid, ct_life life, const struct count_reader *r)
+void sources__take_counts(struct sources *ss, pid_t pid, ct_generation generation,
+			  const struct count_reader *r)
 {
-	EACH(ss, take_counts, pid, life, r);
+	EACH(ss, take_counts, pid, generation, r);
 }
 
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r)

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 struct source;
-struct source_loser;
+struct source_drop_owner;
 struct trace_end;
 struct tracer;
 
@@ -101,7 +101,7 @@ struct source_ops {
 	void (*read_counts)(struct source *s, const struct count_reader *r);
 	/* The same of one process, whose program has ended, and makes room for others. life 0: of
 	 * all that had this process id. */
-	void (*take_counts)(struct source *s, pid_t pid, ct_life life,
+	void (*take_counts)(struct source *s, pid_t pid, ct_generation generation,
 			    const struct count_reader *r);
 	/* The same of programs that ended some time ago and whose counts nobody has taken, for the
 	 * records of their ends were lost. */
@@ -118,13 +118,13 @@ struct source_ops {
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
 	/* Gives the processes that have lost something since this was last asked. NULL: what
 	 * each_thread() gives says who they are. */
-	void (*losers)(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx);
+	void (*drop_owners)(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx);
 	/* Another source says that what a process ran before that life has ended: gives calls in
 	 * flight. */
-	void (*left)(struct source *s, pid_t pid, ct_life life, uint64_t now);
+	void (*left)(struct source *s, pid_t pid, ct_generation generation, uint64_t now);
 	/* Its calls in which a thread was at that time, or adds none; with the source's number. */
-	void (*around)(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
-		       struct inject_around *out);
+	void (*enclosing)(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
+			  struct inject_enclosing *out);
 	/* No calls from here on; what was sent is still to be taken. */
 	void (*stop)(struct source *s);
 	/* After it: does nothing come any more? Or NULL: nothing does. */
@@ -139,7 +139,7 @@ struct source {
 	uint64_t next_ns;
 	uint64_t bad_cnt; /* records that raw_check() refused */
 	uint64_t lost_told;
-	struct source_loser *losers;
+	struct source_drop_owner *drop_owners;
 	source_fn fn;
 	void *ctx;
 };
@@ -164,7 +164,8 @@ uint64_t source__newly_lost(struct source *s);
  * has is not known, and none was given. A thread's own count says whose it is while the thread is
  * there; what a thread had lost that has ended, or for which there was no room, is nobody's.
  */
-bool source__losers(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid), void *ctx);
+bool source__drop_owners(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid),
+			 void *ctx);
 
 /* Opens a source as that number and adds it; fn gets its records. 0, also when it is unused, or
  * -errno. */
@@ -184,10 +185,10 @@ void sources__prepare_child(const struct sources *ss, const char *program);
 /* As ops.live, of all sources. */
 unsigned sources__live(struct sources *ss, pid_t *pids, unsigned max);
 void sources__each_thread(struct sources *ss, thread_fn fn, void *ctx);
-void sources__left(struct sources *ss, pid_t pid, ct_life life, uint64_t now);
+void sources__left(struct sources *ss, pid_t pid, ct_generation generation, uint64_t now);
 /* Of one that can tell. */
-void sources__around(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
-		     struct inject_around *out);
+void sources__enclosing(struct sources *ss, pid_t pid, uint32_t tid, uint64_t at_ns,
+			struct inject_enclosing *out);
 void sources__stop(struct sources *ss);
 bool sources__are_over(struct sources *ss);
 /* Levels are told to all, and counts asked of all. 0, or what the first that could not said. */
@@ -196,7 +197,7 @@ int sources__set_always(struct sources *ss, unsigned func_id, bool always);
 int sources__set_proc(struct sources *ss, pid_t pid, enum ct_proc_level level);
 void sources__set_default(struct sources *ss, enum ct_proc_level level);
 void sources__read_counts(struct sources *ss, const struct count_reader *r);
-void sources__take_counts(struct sources *ss, pid_t pid, ct_life life,
+void sources__take_counts(struct sources *ss, pid_t pid, ct_generation generation,
 			  const struct count_reader *r);
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r);
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);

@@ -126,16 +126,17 @@ static void bpf_read_counts(struct source *s, const struct count_reader *r)
 		levels__read_errors(att, source__on_error, &to);
 }
 
-static void bpf_take_counts(struct source *s, pid_t pid, ct_life life, const struct count_reader *r)
+static void bpf_take_counts(struct source *s, pid_t pid, ct_generation generation,
+			    const struct count_reader *r)
 {
 	struct attach *att = ((struct source_bpf *)s)->att;
 	struct source_reading to = {r, s->number};
 
 	if (r->count)
-		levels__take(att, pid, life, source__on_count, &to);
+		levels__take(att, pid, generation, source__on_count, &to);
 	if (r->error)
-		levels__take_errors(att, pid, life, source__on_error, &to);
-	levels__forget_rows(att, pid, life);
+		levels__take_errors(att, pid, generation, source__on_error, &to);
+	levels__forget_rows(att, pid, generation);
 }
 
 static void bpf_unfinished_counts(struct source *s, const struct count_reader *r)

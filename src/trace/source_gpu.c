@@ -19,8 +19,8 @@
 
 /* For the first answer, so that a trace begins with what there is: drivers that nothing keeps awake
  * take seconds. */
-#define PATIENCE_MS 5000
-#define STEP_MS	    50
+#define TIMEOUT_MS 5000
+#define STEP_MS	   50
 /* Between looks whether it is there. */
 #define ALIVE_NS 500000000ull
 /* Lines for people; the trace has all. */
@@ -99,7 +99,7 @@ static bool await_first(struct source_gpu *g)
 {
 	struct pollfd p = {.fd = g->program->socks[0], .events = POLLIN};
 
-	for (int ms = 0; ms < PATIENCE_MS && g->program->pid; ms += STEP_MS) {
+	for (int ms = 0; ms < TIMEOUT_MS && g->program->pid; ms += STEP_MS) {
 		if (poll(&p, 1, STEP_MS) > 0)
 			return true;
 		look_whether_ended(g);
@@ -125,7 +125,7 @@ static int gpu_open(struct source *s, struct tracer *t)
 	if (!await_first(g))
 		warn("--gpu-stats: NVML has not answered for %d s: samples are missing until it "
 		     "does",
-		     PATIENCE_MS / 1000);
+		     TIMEOUT_MS / 1000);
 	return 0;
 }
 

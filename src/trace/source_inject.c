@@ -52,19 +52,19 @@ static unsigned lib_id_of(void *ctx, const struct target_lib *t)
 	return lib ? lib->id : 0;
 }
 
-static void process_of(void *ctx, pid_t pid, ct_life *life, enum ct_proc_level *level)
+static void process_of(void *ctx, pid_t pid, ct_generation *generation, enum ct_proc_level *level)
 {
 	const struct tracer *t = ((struct source *)ctx)->ctx;
 
-	attach__process(t->att, pid, life, level);
+	attach__process(t->att, pid, generation, level);
 }
 
 static void on_lost(void *ctx, pid_t pid)
 {
 	const struct tracer *t = ((struct source *)ctx)->ctx;
 
-	if (t->both)
-		both__lost(t->both, pid);
+	if (t->arbiter)
+		arbiter__lost(t->arbiter, pid);
 }
 
 static void on_gpu(void *ctx, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu)
@@ -81,7 +81,7 @@ static int inject_open(struct source *s, struct tracer *t)
 	bool only_gpu = t->o.probe == PROBE_UPROBE;
 	struct inject_opts o = {
 		.fns = t->fns,
-		.hide = t->o.attach.hide,
+		.redact = t->o.attach.redact,
 		/* The kernel sees system calls of all processes, where it is there. */
 		.kernel = !t->att && tracer__sees_driver(t) ? &t->abi : NULL,
 		.min_duration_ns = t->o.attach.min_duration_ns,
@@ -94,7 +94,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.fn = on_record,
 		.on_lib = on_lib,
 		.on_missed = on_missed,
-		.probes = t->both || only_gpu ? &probes : NULL,
+		.probes = t->arbiter || only_gpu ? &probes : NULL,
 		.gpu_time = t->o.gpu_time,
 		.only_gpu = only_gpu,
 		.cupti = t->o.cupti,
@@ -193,12 +193,12 @@ static void inject_read_counts(struct source *s, const struct count_reader *r)
 			    r->error ? source__on_error : NULL, &to);
 }
 
-static void inject_take_counts(struct source *s, pid_t pid, ct_life life,
+static void inject_take_counts(struct source *s, pid_t pid, ct_generation generation,
 			       const struct count_reader *r)
 {
 	struct source_reading to = {r, s->number};
 
-	inject__take_counts(of(s), pid, life, r->count ? source__on_count : NULL,
+	inject__take_counts(of(s), pid, generation, r->count ? source__on_count : NULL,
 			    r->error ? source__on_error : NULL, &to);
 }
 
@@ -210,9 +210,9 @@ static void inject_take_left_counts(struct source *s, const struct count_reader 
 				 r->error ? source__on_error : NULL, &to);
 }
 
-static void inject_losers(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx)
+static void inject_drop_owners(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx)
 {
-	inject__losers(of(s), fn, ctx);
+	inject__drop_owners(of(s), fn, ctx);
 }
 
 static void inject_unfinished_counts(struct source *s, const struct count_reader *r)
@@ -241,15 +241,15 @@ static void inject_each_thread(struct source *s, thread_fn fn, void *ctx)
 	inject__each_thread(of(s), fn, ctx);
 }
 
-static void inject_left(struct source *s, pid_t pid, ct_life life, uint64_t now)
+static void inject_left(struct source *s, pid_t pid, ct_generation generation, uint64_t now)
 {
-	inject__left(of(s), pid, life, now);
+	inject__left(of(s), pid, generation, now);
 }
 
-static void inject_around(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
-			  struct inject_around *out)
+static void inject_enclosing(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
+			     struct inject_enclosing *out)
 {
-	inject__around(of(s), pid, tid, at_ns, out);
+	inject__enclosing(of(s), pid, tid, at_ns, out);
 	if (out->id)
 		out->id |= (uint64_t)s->number << RAW_ID_BITS;
 }
@@ -289,13 +289,13 @@ const struct source_ops inject_source_ops = {
 	.read_counts = inject_read_counts,
 	.take_counts = inject_take_counts,
 	.take_left_counts = inject_take_left_counts,
-	.losers = inject_losers,
+	.drop_owners = inject_drop_owners,
 	.unfinished_counts = inject_unfinished_counts,
 	.prepare_child = inject_prepare_child,
 	.live = inject_live,
 	.each_thread = inject_each_thread,
 	.left = inject_left,
-	.around = inject_around,
+	.enclosing = inject_enclosing,
 	.stop = inject_stop,
 	.is_over = inject_is_over,
 	.close = inject_close,

@@ -61,7 +61,7 @@ static void look_again(struct unwinder *u, struct thread_stack *s, const struct 
 		       const struct ct_regs *behind, bool has_fp)
 {
 	const struct unwind_at at = place(behind, has_fp);
-	static struct unwound again;
+	static struct call_chain again;
 
 	s->runs = before->runs || behind->runs || before->ip != behind->ip ||
 		  before->sp != behind->sp || before->fp != behind->fp;
@@ -69,7 +69,7 @@ static void look_again(struct unwinder *u, struct thread_stack *s, const struct 
 		return;
 	s->python_cnt = 0;
 	if (!behind->seen || !unwinder__follow(u, &at, &again))
-		again = (struct unwound){0};
+		again = (struct call_chain){0};
 	unwound_common(&s->at, &again);
 }
 

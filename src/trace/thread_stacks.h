@@ -9,8 +9,8 @@ struct attach;
 
 struct thread_stack {
 	uint32_t tid;
-	bool runs;	   /* it moves: at has the frames that it did not leave */
-	struct unwound at; /* cnt 0: nothing is certain */
+	bool runs;	      /* it moves: at has the frames that it did not leave */
+	struct call_chain at; /* cnt 0: nothing is certain */
 	unsigned python_cnt;
 	struct ct_python_frame python[CT_PYTHON_MAX]; /* innermost first; of one that waits */
 };

@@ -40,7 +40,7 @@ static const struct source_ops *const sources[SOURCE_CNT] = {
 
 void tracer__find_python(struct tracer *t, pid_t pid)
 {
-	struct python_place place;
+	struct python_location place;
 	struct work w;
 	char why[sizeof(t->unknown_python)];
 	int ret, file = -1;
@@ -86,8 +86,8 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 
 	/* First: what it was in the middle of. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
-		sources__left(&t->sources, rec->pid, both__left(rec), rec->ts_ns);
-	both__record(t->both, raw, placed);
+		sources__left(&t->sources, rec->pid, arbiter__left(rec), rec->ts_ns);
+	arbiter__record(t->arbiter, raw, placed);
 }
 
 static void on_record(void *ctx, const struct raw *raw)
@@ -97,7 +97,7 @@ static void on_record(void *ctx, const struct raw *raw)
 	struct ct_call placed;
 	struct raw seen;
 
-	if (t->both) {
+	if (t->arbiter) {
 		seen = *raw;
 		on_both(t, &seen, &placed);
 		raw = &seen;
@@ -156,10 +156,10 @@ static void read_driver(struct tracer *t)
 	struct nv_version v;
 	const char *caveat;
 
-	facts__read(&t->facts);
-	nv_abi_init(&t->abi, nv_version_parse(t->facts.driver, &v) ? &v : NULL);
+	hostinfo__read(&t->hostinfo);
+	nv_abi_init(&t->abi, nv_version_parse(t->hostinfo.driver, &v) ? &v : NULL);
 	caveat = nv_abi_caveat(&t->abi);
-	if (t->o.attach.kernel && t->facts.driver[0] && caveat)
+	if (t->o.attach.kernel && t->hostinfo.driver[0] && caveat)
 		warn("--kernel: %s", caveat);
 }
 
@@ -186,7 +186,7 @@ static int open_model(struct tracer *t)
 		.torch_lib = torch_lib_of,
 		.torch_ctx = t,
 		.gpu_time = t->o.gpu_time,
-		.hide = t->o.attach.hide,
+		.redact = t->o.attach.redact,
 		.abi = &t->abi,
 		.quotas = &t->quotas,
 		.min_duration_ns = t->o.attach.min_duration_ns,
@@ -207,9 +207,9 @@ static int open_attach(struct tracer *t)
 
 static int open_both(struct tracer *t)
 {
-	t->both = both__new(t->att, &t->sources, t->fns, t->o.inject_folder);
-	t->libs.both = t->both;
-	return t->both ? 0 : -ENOMEM;
+	t->arbiter = arbiter__new(t->att, &t->sources, t->fns, t->o.inject_folder);
+	t->libs.arbiter = t->arbiter;
+	return t->arbiter ? 0 : -ENOMEM;
 }
 
 static int open_sources(struct tracer *t)
@@ -219,7 +219,7 @@ static int open_sources(struct tracer *t)
 	for (unsigned i = 0; i < SOURCE_CNT && !ret; i++)
 		ret = sources__open(&t->sources, sources[i], i, t, on_record, t);
 	/* Nearly all calls are the library's. */
-	if (t->o.attach.inside == CT_INSIDE_ALL)
+	if (t->o.attach.inproc == CT_INPROC_ALL)
 		t->cost = (struct attach_cost){0};
 	t->info.probe_cost_ns = t->cost.record;
 	return ret;
@@ -243,9 +243,9 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 		nvml_program__start(&t->nvml, o->gpu_stats_ms);
 	t->o.attach.fns = t->fns;
 	if (o->probe == PROBE_BOTH)
-		t->o.attach.inside = o->inject_folder ? CT_INSIDE_SOME : CT_INSIDE_ALL;
+		t->o.attach.inproc = o->inject_folder ? CT_INPROC_SOME : CT_INPROC_ALL;
 	/* And children, until they have said so themselves. */
-	t->o.attach.inside_max = o->inject_folder ? 2 * INJECT_OPEN_MAX : 0;
+	t->o.attach.inproc_max = o->inject_folder ? 2 * INJECT_OPEN_MAX : 0;
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
 	quotas__init(&t->quotas, o->attach.stacks || o->attach.python, o->attach.kernel);
@@ -264,7 +264,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	read_driver(t);
 	ret = ret ?: open_model(t);
 	if (!ret && o->probe != PROBE_INJECT)
-		ret = facts__check_caps(o->attach.mech);
+		ret = hostinfo__check_caps(o->attach.mech);
 	if (!ret && o->probe != PROBE_INJECT)
 		ret = open_attach(t);
 	if (!ret && o->probe == PROBE_BOTH)
@@ -311,15 +311,15 @@ static void describe_selection(struct tracer *t)
 {
 	struct trace_info *info = &t->info;
 
-	fnset__describe(t->fns, t->traced, sizeof(t->traced), t->left_out, sizeof(t->left_out));
+	fnset__describe(t->fns, t->traced, sizeof(t->traced), t->not_traced, sizeof(t->not_traced));
 	fnset__describe_mark(t->fns, FNSET_COUNT, t->counted, sizeof(t->counted));
-	fnset__describe_mark(t->fns, FNSET_NO_RETURN, t->no_return, sizeof(t->no_return));
+	fnset__describe_mark(t->fns, FNSET_NO_RETURN, t->entry_only, sizeof(t->entry_only));
 	fnset__describe_mark(t->fns, FNSET_STACK, t->stacks, sizeof(t->stacks));
 	fnset__describe_mark(t->fns, FNSET_PYTHON, t->python, sizeof(t->python));
 	info->traced = t->traced;
-	info->left_out = t->left_out;
+	info->not_traced = t->not_traced;
 	info->counted = t->counted;
-	info->no_return = t->no_return;
+	info->entry_only = t->entry_only;
 	info->stacks = t->stacks;
 	info->python = t->python;
 }
@@ -330,15 +330,15 @@ void tracer__fill_info(struct tracer *t)
 
 	describe_selection(t);
 	info->version = CUDATRACE_VERSION;
-	info->hostname = t->facts.uts.nodename;
-	info->kernel = t->facts.uts.release;
-	info->machine = t->facts.uts.machine;
-	info->driver_version = t->facts.driver;
-	info->cuda_version = t->facts.cuda_version;
-	info->mechanism = t->att && t->o.attach.inside != CT_INSIDE_ALL
+	info->hostname = t->hostinfo.uts.nodename;
+	info->kernel = t->hostinfo.uts.release;
+	info->machine = t->hostinfo.uts.machine;
+	info->driver_version = t->hostinfo.driver;
+	info->cuda_version = t->hostinfo.cuda_version;
+	info->mechanism = t->att && t->o.attach.inproc != CT_INPROC_ALL
 				  ? mechanism_name(attach__mechanism(t->att))
 				  : "inject";
-	info->hidden = api_hide_name(t->o.attach.hide);
+	info->redacted = api_redact_name(t->o.attach.redact);
 	info->kernel_probe = kernel_probe(t);
 	info->gpu_time = gpu_time_name(t->o.gpu_time);
 	info->gpu_ctxsw = t->gpu_ctxsw[0] ? t->gpu_ctxsw : NULL;
@@ -347,7 +347,7 @@ void tracer__fill_info(struct tracer *t)
 		t->att ? caps__degraded(t->degraded, sizeof(t->degraded) / sizeof(t->degraded[0]))
 		       : 0;
 	tracer__fill_libs(t);
-	info->boot_id = t->facts.boot_id;
+	info->boot_id = t->hostinfo.boot_id;
 	info->base_ns = now_ns();
 	info->wall_ns = info->base_ns + epoch_ns();
 }
@@ -373,7 +373,7 @@ static void lost_of(struct tracer *t, uint32_t pid)
 		model__handles_lost(t->model, pid);
 }
 
-static void on_loser(void *ctx, uint32_t pid)
+static void on_drop_owner(void *ctx, uint32_t pid)
 {
 	lost_of(ctx, pid);
 }
@@ -382,7 +382,7 @@ uint64_t tracer__look_for_losses(struct tracer *t, struct source *s)
 {
 	uint64_t cnt = source__newly_lost(s);
 
-	if (cnt && !source__losers(s, cnt, on_loser, t))
+	if (cnt && !source__drop_owners(s, cnt, on_drop_owner, t))
 		lost_of(t, 0);
 	return cnt;
 }
@@ -426,7 +426,7 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	char what[400], why[512];
 
 	/* As the program says them. */
-	if (t->o.attach.hide) {
+	if (t->o.attach.redact) {
 		strcpy(told.path, told.path[0] ? "[file]" : "");
 		told.who[0] = 0;
 	}
@@ -450,8 +450,8 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	memcpy(end->drops, sum.drops, sizeof(end->drops));
 	memcpy(end->stats, sum.stats, sizeof(end->stats));
 	end->cost_ns = sum.cost_ns;
-	end->busiest_share = (sum.busiest >> 32) / 1e6;
-	end->busiest_tid = (uint32_t)sum.busiest;
+	end->max_thread_overhead = (sum.busiest >> 32) / 1e6;
+	end->max_overhead_tid = (uint32_t)sum.busiest;
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
 	end->bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
 	model__objects(t->model, end);
@@ -464,7 +464,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	sources__fill_end(&t->sources, end);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;
-	end->left_out = t->left_out;
+	end->not_traced = t->not_traced;
 }
 
 void tracer__close(struct tracer *t)
@@ -472,7 +472,7 @@ void tracer__close(struct tracer *t)
 	sources__close(&t->sources);
 	nvml_program__end(&t->nvml);
 	attach__free(t->att);
-	both__free(t->both);
+	arbiter__free(t->arbiter);
 	model__free(t->model);
 	fnset__free(t->fns);
 	free(t->info_libs);
@@ -481,7 +481,7 @@ void tracer__close(struct tracer *t)
 
 /*
  * The kernel keeps the calls that are to return by their places on the stack, and without sessions
- * nobody can keep it from looking at a return: bpf/place.bpf.h.
+ * nobody can keep it from looking at a return: bpf/stack_class.bpf.h.
  */
 void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {
@@ -490,7 +490,7 @@ void tracer__exited(struct tracer *t, const struct trace_event *ev)
 		return;
 	t->said_sigill = true;
 	warn("process %u (%s) was ended by SIGILL, which %s causes in programs that call "
-	     "CUDA on another stack in the middle of a call: use --no-return FUNCTIONS, "
+	     "CUDA on another stack in the middle of a call: use --entry-only FUNCTIONS, "
 	     "or Linux 6.13",
 	     ev->pid, ev->comm, mechanism_name(attach__mechanism(t->att)));
 }

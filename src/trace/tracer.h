@@ -6,8 +6,8 @@
 #ifndef TRACE_TRACER_H
 #define TRACE_TRACER_H
 
-#include "both.h"
-#include "facts.h"
+#include "arbiter.h"
+#include "hostinfo.h"
 #include "libs.h"
 #include "nvml_program.h"
 #include "source.h"
@@ -65,15 +65,15 @@ struct tracer {
 	struct sources sources;
 	struct model *model;
 	struct libs libs;
-	struct both *both; /* PROBE_BOTH */
-	struct facts facts;
+	struct arbiter *arbiter; /* PROBE_BOTH */
+	struct hostinfo hostinfo;
 	struct nv_abi abi;	  /* the driver's version */
 	struct nvml_program nvml; /* gpu_stats_ms */
 	struct attach_cost cost;
 	struct trace_info info;
 	struct trace_lib *info_libs;
 	const char *degraded[32];
-	char traced[512], left_out[512], counted[512], no_return[512], stacks[512], python[512];
+	char traced[512], not_traced[512], counted[512], entry_only[512], stacks[512], python[512];
 	bool has_python;	  /* one was found whose frames can be read */
 	char unknown_python[128]; /* what was said last of one that is not known */
 	unsigned unknown_python_cnt;

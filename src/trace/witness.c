@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "witness.h"
 
-#include "util/rights.h"
+#include "util/privs.h"
 #include "util/sandbox.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static void take_command_line(char **argv, int argc)
 }
 
 /* Of each signal: who sent it the last time, and how often that was not asked for. */
-static struct seen {
+static struct signal_stat {
 	pid_t sender;
 	unsigned cnt;
 } seen[SIGNAL_CNT];
@@ -58,7 +58,7 @@ static void note_signals(int fd)
 	struct signalfd_siginfo si;
 
 	while (read(fd, &si, sizeof(si)) == sizeof(si)) {
-		struct seen *e = &seen[si.ssi_signo % SIGNAL_CNT];
+		struct signal_stat *e = &seen[si.ssi_signo % SIGNAL_CNT];
 
 		if (e->sender != (pid_t)si.ssi_pid)
 			e->cnt = 0;
@@ -69,7 +69,7 @@ static void note_signals(int fd)
 
 static bool answer(const struct question *q)
 {
-	struct seen *e = &seen[(unsigned)q->signo % SIGNAL_CNT];
+	struct signal_stat *e = &seen[(unsigned)q->signo % SIGNAL_CNT];
 
 	if (!e->cnt || e->sender != q->sender)
 		return false;
@@ -89,7 +89,7 @@ static void __attribute__((noreturn)) serve(int sock, char **argv, int argc, boo
 	take_command_line(argv, argc);
 	/* Without "cudatrace", the same for pkill without -f. */
 	prctl(PR_SET_NAME, "signal-witness");
-	rights_drop();
+	privs_drop();
 	for (int fd = 0; null >= 0 && fd < 3; fd++)
 		dup2(null, fd);
 	if (dup2(sock, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0u) || chdir("/"))

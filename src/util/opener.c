@@ -4,7 +4,7 @@
 #include "child.h"
 #include "log.h"
 #include "pass_fd.h"
-#include "piece.h"
+#include "segment.h"
 #include "safe_open.h"
 #include "sandbox.h"
 
@@ -33,7 +33,7 @@ static struct {
 	int sock; /* -1: there is no such process */
 	struct {
 		char path[PATH_MAX];
-		unsigned pieces;
+		unsigned segments;
 	} of[OUTPUTS_MAX];
 	unsigned cnt;
 	char name[PATH_MAX]; /* of the last file that was asked for */
@@ -46,7 +46,7 @@ static int add(const char *path)
 	if (strlen(path) >= sizeof(opener.of[0].path))
 		return -ENAMETOOLONG;
 	strcpy(opener.of[opener.cnt].path, path);
-	opener.of[opener.cnt].pieces = 0;
+	opener.of[opener.cnt].segments = 0;
 	return opener.cnt++;
 }
 
@@ -54,8 +54,8 @@ static int next_name(unsigned output)
 {
 	if (output >= opener.cnt)
 		return -EINVAL;
-	return piece_path(opener.name, sizeof(opener.name), opener.of[output].path,
-			  ++opener.of[output].pieces);
+	return segment_path(opener.name, sizeof(opener.name), opener.of[output].path,
+			    ++opener.of[output].segments);
 }
 
 /* What lies in the way is not ours to write to: a FIFO, a device, a file of somebody else. */
@@ -153,7 +153,7 @@ int opener__add(const char *path)
 	return ret;
 }
 
-void opener__seal(void)
+void opener__close_names(void)
 {
 	static const struct request r = {.what = SEAL};
 

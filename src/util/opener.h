@@ -17,7 +17,7 @@ int opener__start(bool sandbox);
 /* An output by the path of its first file: its number, or -errno after reporting. */
 int opener__add(const char *path);
 /* No names from now on. */
-void opener__seal(void);
+void opener__close_names(void);
 /* Opens the next file of an output: empty, for writing, a regular one. Its descriptor, or -errno;
  * *name is its name until the next call. */
 int opener__next(unsigned output, const char **name);

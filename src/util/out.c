@@ -23,7 +23,7 @@
 /* After that it is said what is waited for. */
 #define STUCK_TELL_MS 2000
 
-static int patience_fd = -1, patience_ms = -1;
+static int write_timeout_fd = -1, write_timeout_ms = -1;
 
 static const char *write_hint(int e)
 {
@@ -316,10 +316,10 @@ const char *out__why(const struct out *o)
 	return o->error ? strerror(o->error) : o->lost ? "the reader was too slow" : NULL;
 }
 
-void out__set_patience(int signal_fd, int ms)
+void out__set_write_timeout(int signal_fd, int ms)
 {
-	patience_fd = signal_fd;
-	patience_ms = ms;
+	write_timeout_fd = signal_fd;
+	write_timeout_ms = ms;
 }
 
 void out__rollback(struct out *o)
@@ -457,10 +457,10 @@ void out__finish(struct out *o)
 		return;
 	o->finished = true;
 	out__rollback(o);
-	flush(o, patience_ms < 0 ? STUCK_TELL_MS : patience_ms, patience_fd);
-	if (patience_ms < 0 && out__waits(o)) {
+	flush(o, write_timeout_ms < 0 ? STUCK_TELL_MS : write_timeout_ms, write_timeout_fd);
+	if (write_timeout_ms < 0 && out__waits(o)) {
 		info("waiting for the reader of %s: Ctrl-C stops waiting", o->name);
-		flush(o, -1, patience_fd);
+		flush(o, -1, write_timeout_fd);
 	}
 	if (out__waits(o)) {
 		o->lost += count_units(o, 0, o->mark, NULL);

@@ -76,7 +76,7 @@ const char *out__why(const struct out *o);
 
 /* How long out__close() waits for a reader that takes nothing: ms, -1 without end, and not after
  * signal_fd (or -1) can be read. For all outputs. */
-void out__set_patience(int signal_fd, int ms);
+void out__set_write_timeout(int signal_fd, int ms);
 /* Nothing more will be put: flushes, and waits for the reader. o->lost is final then. */
 void out__finish(struct out *o);
 /* Finishes, closes, frees. -errno when anything was not written. */

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 500
+#define TIMEOUT_MS 500
 /* It ends by itself then, if it can. */
 #define ALARM_S	     2
 #define LOST_MAX     64
@@ -213,7 +213,7 @@ static int get_reader(void)
 	if (!waited && write(reader.maker_fd, "", 1) != 1)
 		return no_reader();
 	reader.asked = true;
-	if (!await(reader.maker_fd, waited ? 1 : 2 * PATIENCE_MS))
+	if (!await(reader.maker_fd, waited ? 1 : 2 * TIMEOUT_MS))
 		return -EBUSY;
 	reader.asked = false;
 	if (!pass_fd__take(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0)
@@ -318,7 +318,7 @@ static int ask_reader(const struct reader_request *r)
 		if (ret)
 			return ret;
 		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
-			if (!await(reader.fd, PATIENCE_MS))
+			if (!await(reader.fd, TIMEOUT_MS))
 				return lose(r->pid, r->range_cnt ? "memory" : r->path);
 			if (pass_fd__take(reader.fd, S_IFREG, &fd))
 				return fd;

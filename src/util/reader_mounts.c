@@ -40,7 +40,7 @@ static bool parse_mount(char *line, struct mount_line *m)
 }
 
 /* Who answers for reads of it. */
-enum trust {
+enum mount_trust {
 	TRUST_NOBODY,
 	TRUST_MOUNTER, /* so it depends on who has mounted it */
 	TRUST_ALWAYS,
@@ -48,7 +48,7 @@ enum trust {
 
 struct row {
 	unsigned id, major, minor;
-	enum trust trust;
+	enum mount_trust trust;
 };
 
 /* Of one namespace, as a process with that root sees it. Its file keeps both from being another's.
@@ -66,7 +66,7 @@ static unsigned oldest;
 /* Of a procfs there are files whose content is about who reads them: us.
  * FUSE: user_id= says whose server it is, in numbers of its user namespace. An overlay asks the
  * file systems below it with the rights of who has mounted it, whoever reads. */
-static enum trust trust_of(const struct mount_line *m)
+static enum mount_trust trust_of(const struct mount_line *m)
 {
 	const char *user = strstr(m->options, "user_id=");
 	bool fuse = !strncmp(m->type, "fuse", 4);

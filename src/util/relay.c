@@ -2,7 +2,7 @@
 #include "relay.h"
 
 #include "log.h"
-#include "rights.h"
+#include "privs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -58,7 +58,7 @@ void relay_as_init(void)
 	sigprocmask(SIG_SETMASK, &all, &old);
 	pid = fork();
 	if (pid > 0) {
-		rights_drop();
+		privs_drop();
 		prctl(PR_SET_NAME, "cudatrace-init");
 		status = relay_until_end(pid);
 		_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "safe_open.h"
 
-#include "rights.h"
+#include "privs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +40,9 @@ struct rights {
 	int group_cnt;
 };
 
-static bool take_rights(struct rights *r)
+static bool take_privs(struct rights *r)
 {
-	rights_lower();
+	privs_lower();
 	if (!owner.is_set)
 		return true;
 	r->group_cnt = getgroups(1024, r->groups);
@@ -53,11 +53,11 @@ static bool take_rights(struct rights *r)
 	return (uid_t)setfsuid(-1) == owner.uid;
 }
 
-static void give_rights_back(const struct rights *r)
+static void give_privs_back(const struct rights *r)
 {
 	int keep = errno;
 
-	rights_raise();
+	privs_raise();
 	if (!owner.is_set)
 		return;
 	setfsuid(geteuid());
@@ -267,8 +267,8 @@ int safe_open(const char *path, enum safe_open_why *why)
 	*why = SAFE_OPEN_ERRNO;
 	if (fd >= 0)
 		return fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (!take_rights(&r)) {
-		give_rights_back(&r);
+	if (!take_privs(&r)) {
+		give_privs_back(&r);
 		return -1;
 	}
 	fd = -1;
@@ -276,7 +276,7 @@ int safe_open(const char *path, enum safe_open_why *why)
 		fd = open_last(&w, part);
 	if (w.dir >= 0)
 		close(w.dir);
-	give_rights_back(&r);
+	give_privs_back(&r);
 	*why = fd < 0 ? w.why : SAFE_OPEN_OK;
 	return fd;
 }
@@ -290,7 +290,7 @@ bool safe_mkdir(const char *path, enum safe_open_why *why)
 	bool ok = false;
 
 	*why = SAFE_OPEN_ERRNO;
-	if (take_rights(&r) && !walk(&w, path, part)) {
+	if (take_privs(&r) && !walk(&w, path, part)) {
 		w.why = SAFE_OPEN_ERRNO;
 		if (!mkdirat(w.dir, part, 0700))
 			ok = true;
@@ -299,7 +299,7 @@ bool safe_mkdir(const char *path, enum safe_open_why *why)
 	}
 	if (w.dir >= 0)
 		close(w.dir);
-	give_rights_back(&r);
+	give_privs_back(&r);
 	*why = ok ? SAFE_OPEN_OK : w.why;
 	return ok;
 }

@@ -198,7 +198,7 @@ static const char *const daemon_calls[] = {
 	"renameat2",
 	"unlink",
 	"unlinkat",
-	/* util/rights.h */
+	/* util/privs.h */
 	"capget",
 	"capset",
 };
@@ -253,7 +253,7 @@ static const char *const reader_calls[] = {
 static const char *const maker_calls[] = {"socketpair", "seccomp"};
 
 /* Of the process that attaches: it looks at others in a process of its own
- * (attach/probe/holders.h). */
+ * (attach/probe/mmap_lock.h). */
 static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
 
 /* cudatrace-open */
@@ -267,7 +267,7 @@ static const char *const opener_calls[] = {
 	"fstat",
 	"newfstatat",
 	"readlinkat",
-	/* as whom: util/safe_open.h, util/rights.h */
+	/* as whom: util/safe_open.h, util/privs.h */
 	"geteuid",
 	"getegid",
 	"getgroups",

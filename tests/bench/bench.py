@@ -243,9 +243,9 @@ def bench_levels():
                   cudatrace_turn(f"counted, {name}", m, base=f"empty pair, {name}", functions=functions,
                                  options=["--count", named]),
                   cudatrace_turn(f"recorded at entry, {name}", m, base=f"empty entry, {name}",
-                                 functions=functions, options=["--no-return", named]),
+                                 functions=functions, options=["--entry-only", named]),
                   cudatrace_turn(f"counted at entry, {name}", m, base=f"empty entry, {name}",
-                                 functions=functions, options=["--count", named, "--no-return", named])]
+                                 functions=functions, options=["--count", named, "--entry-only", named])]
     turns = take_turns(turns, ROUNDS // 2)
     table = {}
     say("Calls that are counted, or seen at their entry only: ns added, and times empty probes there")

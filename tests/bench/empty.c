@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 					.offs = offs + i,
 					.cookies = cookies + i,
 					.cnt = 1,
-					.no_return = entry};
+					.entry_only = entry};
 		bool refused;
 
 		if (probes__attach(&probes[i], mech, &progs, &req, &refused) != 1)

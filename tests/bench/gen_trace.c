@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 		.driver_version = "580.0",
 		.cuda_version = 13000,
 		.traced = "everything",
-		.left_out = "nothing",
+		.not_traced = "nothing",
 		.mechanism = "uprobe.multi",
 		.base_ns = BASE_NS,
 		.wall_ns = 1767225600000000000,
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 	}
 	g.max = strtoull(argv[1], NULL, 10);
 	g.end.reason = "command exited";
-	g.end.left_out = "nothing";
+	g.end.not_traced = "nothing";
 	g.sink = sink__open(SINK_JSONL, argc > 2 ? argv[2] : "-", &info);
 	if (!g.sink)
 		return 1;

@@ -130,7 +130,7 @@ def show(name, cnt, r):
         return f"{r[of] / r['seconds'] / 1e7:.0f} % of a core, {r[of] / r['lines']:.0f} ns a line"
 
     print(f"{cnt:3} threads, {name}: {r['lines_per_s']:,.0f} lines/s of {r['calls_per_s']:,.0f} calls/s. Reader {part('reader')}; "
-          f"crew: wording {part('words')}, writing {part('writes')}"
+          f"workers: wording {part('words')}, writing {part('writes')}"
           + (f"; {r['missing']} calls are in no account" if r["missing"] else ""), flush=True)
 
 

@@ -22,7 +22,7 @@ TURNS = 15
 CALLS = 2000
 BATCHES = 20  # the median of which is what a call took
 WARM_CALLS = 50  # load.c
-WAYS = {"recorded": [], "counted": ["--count=all"], "entry-only": ["--no-return=all"]}
+WAYS = {"recorded": [], "counted": ["--count=all"], "entry-only": ["--entry-only=all"]}
 NO_POINTEE = ["cuLaunchKernel", "cuStreamSynchronize"]
 FUNCTIONS = {"recorded": rig.FUNCTIONS, "counted": NO_POINTEE, "entry-only": NO_POINTEE}
 MECHANISMS = "session multi perf"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a recorded call costs the thread that reads the rings, from there to the batch that a crew
- * gets, and what it costs the crew: launches of eight threads, each on a processor with a ring of
- * its own, JSON lines to nowhere. The reader has a processor for itself, so that a batch goes from
- * one to another. What the kernel's part would cost is left out: the rings are in memory and are
- * filled before the clock starts.
+ * What a recorded call costs the thread that reads the rings, from there to the batch that a worker
+ * pool gets, and what it costs the worker pool: launches of eight threads, each on a processor with
+ * a ring of its own, JSON lines to nowhere. The reader has a processor for itself, so that a batch
+ * goes from one to another. What the kernel's part would cost is left out: the rings are in memory
+ * and are filled before the clock starts.
  *
  *   reader [CREW [CALLS]]     CREW threads (3); CALLS (2 million) without a kernel's name, and with
  */
@@ -23,12 +23,12 @@
 #include "trace/source.h"
 #include "util/out.h"
 
-#define RINGS	8
-#define RING_SZ (1u << 20)
-#define SLICE	2000
-#define CREW_US 2000
-#define BASE_NS 1000000000000ULL
-#define PID	41234
+#define RINGS	   8
+#define RING_SZ	   (1u << 20)
+#define SLICE	   2000
+#define WORKERS_US 2000
+#define BASE_NS	   1000000000000ULL
+#define PID	   41234
 /* A kernel's handle. */
 #define NAMED 0x55d0c1a2b3f0
 
@@ -159,7 +159,7 @@ static void on_raw(void *model, const struct raw *raw)
 	model__record(model, raw);
 }
 
-static struct sink *open_sink(unsigned crew)
+static struct sink *open_sink(unsigned workers)
 {
 	static const struct trace_info info = {.version = "bench",
 					       .base_ns = BASE_NS,
@@ -168,14 +168,14 @@ static struct sink *open_sink(unsigned crew)
 					       .machine = "m",
 					       .driver_version = "",
 					       .traced = "",
-					       .left_out = "",
+					       .not_traced = "",
 					       .mechanism = "none"};
 	struct sink *s = sink__open(SINK_JSONL, "/dev/null", &info);
 
 	if (!s)
 		exit(1);
-	s->out->is_file = true; /* as for a crew it must be */
-	sink__hire(s, crew, false);
+	s->out->is_file = true; /* as for a worker pool it must be */
+	sink__start_workers(s, workers, false);
 	return s;
 }
 
@@ -197,7 +197,7 @@ static struct ring *open_rings(struct source *src)
 	return r;
 }
 
-static struct session *open_session(unsigned crew)
+static struct session *open_session(unsigned workers)
 {
 	static const struct session_opts none;
 	struct session *s = calloc(1, sizeof(*s));
@@ -205,12 +205,12 @@ static struct session *open_session(unsigned crew)
 	if (!s)
 		exit(1);
 	s->o = &none;
-	s->sinks[s->sink_cnt++] = open_sink(crew);
+	s->sinks[s->sink_cnt++] = open_sink(workers);
 	return s;
 }
 
 /* This thread on the first processor that we may use, the others on the rest. */
-static void part_from_crew(void)
+static void part_from_workers(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *task;
@@ -233,9 +233,9 @@ static void part_from_crew(void)
 	closedir(tasks);
 }
 
-/* In slices that the crew has room for, and gets time for: else the reader helps it. What wording
- * and writing take is the rest. */
-static void measure(struct session *s, struct ring *ring, unsigned crew, int func_id,
+/* In slices that the worker pool has room for, and gets time for: else the reader helps it. What
+ * wording and writing take is the rest. */
+static void measure(struct session *s, struct ring *ring, unsigned workers, int func_id,
 		    uint64_t handle, uint64_t wanted)
 {
 	double all = now(CLOCK_PROCESS_CPUTIME_ID), filling = 0, reader = 0, began;
@@ -253,13 +253,13 @@ static void measure(struct session *s, struct ring *ring, unsigned crew, int fun
 			began = now(CLOCK_THREAD_CPUTIME_ID);
 			taken = ring__take(ring, SLICE, UINT64_MAX);
 			reader += now(CLOCK_THREAD_CPUTIME_ID) - began;
-			usleep(CREW_US);
+			usleep(WORKERS_US);
 		} while (taken == SLICE);
 	}
 	sink__flush(s->sinks[0]);
 	all = now(CLOCK_PROCESS_CPUTIME_ID) - all;
-	printf("reader: %.0f ns a call, its crew of %u: %.0f ns; %.0f bytes a line\n",
-	       reader / cnt * 1e9, crew, (all - filling - reader) / cnt * 1e9,
+	printf("reader: %.0f ns a call, its worker pool of %u: %.0f ns; %.0f bytes a line\n",
+	       reader / cnt * 1e9, workers, (all - filling - reader) / cnt * 1e9,
 	       (double)s->sinks[0]->out->written / s->end.call_cnt);
 	if (s->end.call_cnt != cnt)
 		exit(1);
@@ -268,10 +268,10 @@ static void measure(struct session *s, struct ring *ring, unsigned crew, int fun
 
 int main(int argc, char **argv)
 {
-	unsigned crew = argc > 1 ? strtoul(argv[1], NULL, 0) : 3;
+	unsigned workers = argc > 1 ? strtoul(argv[1], NULL, 0) : 3;
 	uint64_t wanted = argc > 2 ? strtoull(argv[2], NULL, 0) : 2000000;
 	struct fnset *fns = fnset__new();
-	struct session *s = open_session(crew);
+	struct session *s = open_session(workers);
 	struct model_opts mo = {.fns = fns, .fn = session__event, .ctx = s, .stub_func_id = -1};
 	struct source src = {.fn = on_raw, .ctx = model__new(&mo)};
 	struct ring *ring = open_rings(&src);
@@ -281,9 +281,10 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < RINGS; i++)
 		put_thread(i);
 	put_name(NAMED);
-	part_from_crew();
+	part_from_workers();
 	for (int named = 0; named < 2; named++)
-		measure(s, ring, crew, fnset__id(fns, "cuLaunchKernel"), named ? NAMED : 1, wanted);
+		measure(s, ring, workers, fnset__id(fns, "cuLaunchKernel"), named ? NAMED : 1,
+			wanted);
 	sink__close(s->sinks[0], NULL);
 	ring__free(ring);
 	model__free(src.ctx);

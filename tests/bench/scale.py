@@ -137,9 +137,9 @@ def bench_writer():
 
 
 def bench_reader():
-    """The tracer's own part of a recorded call, from the ring to the batch, and the crew's: so many cores write so many lines.
+    """The tracer's own part of a recorded call, from the ring to the batch, and the workers's: so many cores write so many lines.
     OLD=PROGRAM: in turn with bench/reader of another build."""
-    pattern = r"reader: (\d+) ns a call, its crew of \d+: (\d+) ns; (\d+) bytes a line"
+    pattern = r"reader: (\d+) ns a call, its worker pool of \d+: (\d+) ns; (\d+) bytes a line"
     programs = {"": os.path.join(OUT, "reader")} | ({"OLD, ": os.environ["OLD"]} if os.environ.get("OLD") else {})
     runs = {name: [] for name in programs}
     for _ in range(3 if QUICK else 9):
@@ -149,15 +149,15 @@ def bench_reader():
             if r.returncode or len(found) != 2:
                 raise CannotRun("reader fails")
             runs[name].append([[int(x) for x in f] for f in found])
-    say("A recorded call in the tracer: CPU time of the thread that reads the rings, and of a crew of three; median, and least")
+    say("A recorded call in the tracer: CPU time of the thread that reads the rings, and of a worker pool of three; median, and least")
     for i, what in enumerate(("without the kernel's name", "with its name, demangled and mangled")):
         for name, of in runs.items():
             row = {"bytes": of[0][i][2]}
-            for k, who in enumerate(("reader", "crew")):
+            for k, who in enumerate(("reader", "workers")):
                 row[who] = {"median_ns": statistics.median(r[i][k] for r in of), "least_ns": min(r[i][k] for r in of)}
             results.setdefault("reader", {})[name + what] = row
-            say(f"  {name}{what}: {row['reader']['median_ns']:.0f} ns ({row['reader']['least_ns']}), {row['crew']['median_ns']:.0f} ns "
-                f"({row['crew']['least_ns']}) for a line of {row['bytes']} bytes")
+            say(f"  {name}{what}: {row['reader']['median_ns']:.0f} ns ({row['reader']['least_ns']}), {row['workers']['median_ns']:.0f} ns "
+                f"({row['workers']['least_ns']}) for a line of {row['bytes']} bytes")
     say()
 
 

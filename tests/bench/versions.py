@@ -16,7 +16,7 @@ import time
 
 CALLS = 400000
 FEW = 1000  # what starting and ending take, so that the calls' share of the tracer's time is known
-WAYS = {"recorded call, ns": [], "counted call, ns": ["--count=all"], "entry-only call, ns": ["--no-return=all"]}
+WAYS = {"recorded call, ns": [], "counted call, ns": ["--count=all"], "entry-only call, ns": ["--entry-only=all"]}
 LOADS = "import ctypes; ctypes.CDLL('libcuda.so.1')"
 
 

@@ -4,7 +4,8 @@
  * format: launches with eleven arguments, and a copy and an allocation for every fifty of them.
  * Into memory, or into FILE to see what a disk makes of it.
  *
- *   writer [jsonl|chrome|perfetto [EVENTS [FILE [THREADS]]]]     THREADS besides, as --writers
+ *   writer [jsonl|chrome|perfetto [EVENTS [FILE [THREADS]]]]     THREADS besides, as
+ * --format-threads
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,7 +152,7 @@ int main(int argc, char **argv)
 				  .machine = "m",
 				  .driver_version = "",
 				  .traced = "",
-				  .left_out = "",
+				  .not_traced = "",
 				  .mechanism = "none"};
 	struct sink *s = calloc(1, ops->size);
 	double wall, cpu;
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
 	s->out = argc > 3 ? out__open(argv[3]) : out__memory();
 	if (!s->out || s->ops->open(s, &info))
 		return 1;
-	sink__hire(s, argc > 4 ? strtoul(argv[4], NULL, 0) : 0, false);
+	sink__start_workers(s, argc > 4 ? strtoul(argv[4], NULL, 0) : 0, false);
 	wall = now(CLOCK_MONOTONIC);
 	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	bytes = write_events(s, evs, cnt);

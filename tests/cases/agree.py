@@ -96,12 +96,12 @@ def six(ms):
 
 
 same("cost", end=six(end["cost_ms"]), report=six(overview["cost_ns"] / 1e6), summary=six(summary["cost_ms"]))
-same("busiest share", end=end.get("busiest_share"), report=overview.get("busiest_share"), summary=summary["busiest_share"] or None)
-same("busiest thread", end=end.get("busiest_tid"), report=overview.get("busiest_tid"))
+same("busiest share", end=end.get("max_thread_overhead"), report=overview.get("max_thread_overhead"), summary=summary["max_thread_overhead"] or None)
+same("busiest thread", end=end.get("max_overhead_tid"), report=overview.get("max_overhead_tid"))
 same("what costs most", end=[[k, six(v)] for k, v in end.get("costs", {}).items()],
      report=[[c["symbol"], six(c["ns"] / 1e6)] for c in overview["costs"]], summary=[[c["symbol"], six(c["ms"])] for c in summary["costs"]])
-same("what --detail=low would save", end=six(end.get("low_saves_ms", 0)),
-     report=six(overview.get("low_saves_ns", 0) / 1e6), summary=six(summary["low_saves_ms"]))
+same("what --detail=low would save", end=six(end.get("detail_low_saving_ms", 0)),
+     report=six(overview.get("detail_low_saving_ns", 0) / 1e6), summary=six(summary["detail_low_saving_ms"]))
 same("unfinished", end=end["unfinished"], report=overview["unfinished"], summary=summary["unfinished"])
 ioctls = [e for e in ev if e.get("op") == "ioctl"]
 same("ioctls", lines=len(ioctls), report=report["driver"]["ioctls"], chrome=sum(e["ph"] == "X" and "cmd" in e["args"] for e in chrome))

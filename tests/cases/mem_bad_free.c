@@ -30,9 +30,9 @@ int main(void)
 	case_free(b);
 	case_report("{'memory':{'bad_free_count':5,'bad_frees':["
 		    "{'what':'double free','ptr':" HEX ",'call':'cuMemFree','pid':%d,"
-		    "'error':'CUDA_ERROR_INVALID_VALUE','sure':1},"
-		    "{'what':'unknown pointer','ptr':'0x7000','sure':0.9,'inside':null},"
-		    "{'what':'unknown pointer','ptr':" HEX ",'inside':" HEX ",'sure':1},"
+		    "'error':'CUDA_ERROR_INVALID_VALUE','confidence':1},"
+		    "{'what':'unknown pointer','ptr':'0x7000','confidence':0.9,'inside':null},"
+		    "{'what':'unknown pointer','ptr':" HEX ",'inside':" HEX ",'confidence':1},"
 		    "{'what':'wrong function','ptr':" HEX "},"
 		    "{'what':'unknown pointer','ptr':" HEX
 		    ",'error':'CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED'}],"

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 					       .kernel = "k",
 					       .machine = "m",
 					       .traced = "",
-					       .left_out = "",
+					       .not_traced = "",
 					       .mechanism = "uprobe"};
 	static const struct reader_ops ops = {.event = on_read};
 	struct ct_throttle rec = {
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 		.hot = 1,
 		.board = "0000:18:00.0\"\n",
 	};
-	struct trace_end end = {.reason = "done", .left_out = ""};
+	struct trace_end end = {.reason = "done", .not_traced = ""};
 	struct model_opts opts = {
 		.fn = on_event, .ctx = &end, .fns = fnset__new(), .stub_func_id = CT_MAX_FUNCS - 1};
 	struct model *m = model__new(&opts);

@@ -99,7 +99,7 @@ def test_joined(traced):
     comms = {c["nranks"]: c for c in said["communicators"]}
     assert len(said["communicators"]) == 3 and not any(c["partial"] for c in said["communicators"])
     assert comms[4]["joined"] == 5 and comms[2]["joined"] == 2
-    assert [c["different"] + c["incomplete"] + c["ranks_left_out"] for c in said["communicators"]] == [0, 0, 0]
+    assert [c["different"] + c["incomplete"] + c["ranks_rejected"] for c in said["communicators"]] == [0, 0, 0]
     op = comms[4]["operations"][0]
     assert (op["op"], op["count"], op["bytes"], op["sizes"]) == ("all_reduce", 20, 20 * 4096, [{"below": 16384, "count": 20}])
     assert sorted(r["collectives"] for r in comms[4]["ranks"]) == [5] * 4
@@ -364,8 +364,8 @@ def test_two_traces(ranks, tmp_path, run):
     assert sum(max(v) - min(v) for v in starts.values()) == pytest.approx(late["late_ns"], abs=10)
     first, second = said["traces"]
     assert [t["path"] for t in (first, second)] == [paths[i] for i in sorted((0, 1), key=bases.__getitem__)]
-    assert (first["clock"], first["first_ts"], first["pids_raised"]) == ("first", 0, 0)
-    assert (second["clock"], second["same_as"], second["pids_raised"]) == ("same", 0, 10_000_000)
+    assert (first["clock"], first["first_ts"], first["pid_offset"]) == ("first", 0, 0)
+    assert (second["clock"], second["same_as"], second["pid_offset"]) == ("same", 0, 10_000_000)
     assert second["first_ts"] * 1e6 == pytest.approx(max(bases) - min(bases), abs=1)
     assert sorted(r["pid"] % 10_000_000 for r in said["compared"]) == pids
     text = " ".join(cudatrace("report", *paths).out.split())
@@ -428,7 +428,7 @@ def test_hang_of_two_traces(ranks, tmp_path, run):
     assert comm["open"]["seq"] == 4 and comm["open"]["missing"] == [1]
 
 
-def test_hidden(traced):
+def test_redacted(traced):
     """--no-args: nothing of it is read, and nothing is said of it."""
     path = traced(2, 2, before=("--no-args",))
     calls = [e for e in Trace(path).calls if e["type"] == "collective"]

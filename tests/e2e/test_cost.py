@@ -19,8 +19,8 @@ KINDS = {
     "recorded": ([], [*PLAIN, 1, 0, 0]),
     "single-stepped": ([], [*STEPPED, 1, 0, 0]),
     "counted": (["--count=all"], [*PLAIN, 1, 0, 0]),
-    "entries": (["--no-return=all"], [*PLAIN, 1, 0, 0]),
-    "counted entries": (["--no-return=all", "--count=all"], [*PLAIN, 1, 0, 0]),
+    "entries": (["--entry-only=all"], [*PLAIN, 1, 0, 0]),
+    "counted entries": (["--entry-only=all", "--count=all"], [*PLAIN, 1, 0, 0]),
     "stacks": (["--stack"], [*PLAIN, 1, 16, 0]),
     "threads": ([], [*PLAIN, 4, 0, 0]),
 }

@@ -103,9 +103,9 @@ def test_slices(turns):
     t = turns
     assert t.head["gpu_ctxsw"] == "on" and t.end["drops"]["ctxsw"] == 0 and t.lost == []
     first, *middle, last = t.slices
-    assert [(s["pid"], s["context"], s.get("whose"), s["duration_us"]) for s in middle] == [
+    assert [(s["pid"], s["context"], s.get("owner"), s["duration_us"]) for s in middle] == [
         (os.getpid(), 9, None, 2000), (INIT, 7, None, 2000), (0, 3, "kernel", 1000), (0, 0, "other user", 50)]
-    assert (first["pid"], first["context"], "began_before" in first) == (INIT, 7, False) and first["duration_us"] > 1000
+    assert (first["pid"], first["context"], "truncated_start" in first) == (INIT, 7, False) and first["duration_us"] > 1000
     assert (last["pid"], last["unfinished"], "duration_us" in last) == (INIT, True, False) and last["elapsed_us"] > 0
     with open("/proc/self/comm", encoding="utf-8") as f:
         assert t.slices[1]["comm"] == f.read().rstrip("\n")
@@ -137,10 +137,10 @@ def test_report(turns):
     r = json.loads(cudatrace("report", "--format=json", turns.path).out)
     [g] = r["context_switches"]["gpus"]
     assert r["context_switches"]["log"] == "on"
-    assert (g["minor"], g["gpu"], g["switches"], g["empty_ns"], g["missed"]) == (0, "0000:3b:00.0", 6, pytest.approx(2e6, abs=1000), 0)
+    assert (g["minor"], g["gpu"], g["switches"], g["empty_ns"], g["lost_before"]) == (0, "0000:3b:00.0", 6, pytest.approx(2e6, abs=1000), 0)
     assert g["between_ns"] == pytest.approx(350e3, abs=4000)
     assert sum(p["resident_ns"] for p in g["processes"]) + g["between_ns"] + g["empty_ns"] == g["span_ns"]
-    by = {p["pid"] or p["whose"]: p for p in g["processes"]}
+    by = {p["pid"] or p["owner"]: p for p in g["processes"]}
     assert (by[os.getpid()]["slices"], by[os.getpid()]["resident_ns"]) == (1, 2000000)
     assert (by["kernel"]["resident_ns"], by["other user"]["resident_ns"], by[INIT]["slices"]) == (1000000, 50000, 3)
     [answer] = [a for a in r["answers"] if a["id"] == "scheduler"]
@@ -186,7 +186,7 @@ def test_began_before(tmp_path):
     needs_stand_in()
     t = Traced(tmp_path, [gpu([{"tag": END, "pid": INIT, "context": 4, "us": 600e3}])], command=["sleep", "0.8"])
     [s] = t.slices
-    assert s["began_before"] is True and s["duration_us"] == pytest.approx(600e3, rel=0.05)
+    assert s["truncated_start"] is True and s["duration_us"] == pytest.approx(600e3, rel=0.05)
 
 
 def test_long_slice(tmp_path):
@@ -211,7 +211,7 @@ def test_missing(tmp_path):
     batch = [*run_of(INIT, 7, 10, 20, 30, 40), *run_of(INIT, 7, 50, 60)]
     batch[3]["skip"] = 4
     t = Traced(tmp_path, [gpu(run_of(INIT, 7, 0), batch)])
-    assert [s.get("missed") for s in t.slices] == [None, None, 4]
+    assert [s.get("lost_before") for s in t.slices] == [None, None, 4]
     assert t.end["drops"]["ctxsw"] == 4 and [e["events"] for e in t.lost] == [4]
     assert "4 records of the driver's log missing" in t.ran.err and "  4 records of context switches" in t.ran.err
     # A larger buffer does not help.
@@ -226,7 +226,7 @@ def test_full(tmp_path):
     t = Traced(tmp_path, [gpu(run_of(INIT, 7, 0), run_of(INIT, 7, *times), run_of(INIT, 7, 70000, 70005))])
     dropped = 12000 - 8191
     assert t.end["drops"]["ctxsw"] == dropped
-    assert t.slices[-1]["missed"] == dropped
+    assert t.slices[-1]["lost_before"] == dropped
     assert len(t.slices) == 1 + 8191 // 2 + 1 and len({s["ts"] for s in t.slices}) == len(t.slices)
 
 

@@ -88,7 +88,7 @@ def test_plans(tmp_path, program):
     assert all(e["args"]["arrayOfElements"].startswith("0x") for e in t.calls if e["name"] == "cudnnBackendSetAttribute")
 
 
-def test_hidden(tmp_path, program):
+def test_redacted(tmp_path, program):
     _, t = traced(tmp_path, program, "-e", "cudnn", "--no-args")
     assert len(done(t)) > 20 and not any("m" in e or "flops" in e for e in t.calls)
     assert {e["op"] for e in done(t) if e["name"] == "cudnnBackendExecute"} == {"execute"}

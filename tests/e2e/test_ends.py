@@ -215,7 +215,7 @@ def test_a_process_ends_while_it_is_looked_into(running, tmp_path):
     first.p.stdin.flush()
     assert first.p.wait(60) == -signal.SIGKILL
     second = running.caller("second").ready(lib)
-    until(lambda: any('"op":"attach"' in line and str(lib) in line for line in open(t.path, encoding="utf-8")))
+    until(lambda: any('"op":"attached"' in line and str(lib) in line for line in open(t.path, encoding="utf-8")))
     assert second.tell("alloc 10") == 10
     t.stop()
     # Of all processes: others make calls, too.

@@ -82,7 +82,7 @@ class Traced:
             assert (call["name"], call["pid"], call["tid"]) == (e["call"], e["pid"], e["tid"])
             # The two clocks and their rounding.
             assert e["queue_us"] == pytest.approx((e["ts"] - call["ts"]) * 1000, abs=2, rel=1e-4) or e["ts"] <= call["ts"]
-        assert self.in_calls() == self.end("late") == 0
+        assert self.in_calls() == self.end("unmatched") == 0
         return True
 
     def in_calls(self):
@@ -135,19 +135,19 @@ assert not cu.cuMemsetD8_v2(p, 2, 4096)
 
 
 @pytest.mark.parametrize("word", ["late", "drop,untimed"])
-@pytest.mark.parametrize("how", ["--writers=0", "--writers=2", "--max-file=10M"])
+@pytest.mark.parametrize("how", ["--format-threads=0", "--format-threads=2", "--max-file=10M"])
 def test_lines_wait_for_a_while(tmp_path, word, how):
     """What comes later is in the gpu line alone, which is counted; of what never comes nothing is."""
     r = Traced(tmp_path, how, command=(sys.executable, "-c", TWO, tmp_path / "t.jsonl"), FAKE_CUPTI=word)
     first, second = [e for e in r.t.calls if e["name"] == "cuMemsetD8"]
-    assert r.in_calls() == r.end("late") == (1 if word == "late" else 0)
+    assert r.in_calls() == r.end("unmatched") == (1 if word == "late" else 0)
     assert ("gpu_start" in first) == (word != "late") and "gpu_start" in second
     assert [e["call_id"] for e in r.gpu] == [first["id"], second["id"]]
 
 
 def test_lines_of_calls_that_the_gpu_never_does(tmp_path):
     r = Traced(tmp_path, FAKE_CUPTI="drop")
-    assert r.in_calls() == r.end("late") == 0
+    assert r.in_calls() == r.end("unmatched") == 0
     assert r.end("launches_untimed") == sum(e.get("result") == 0 and "gpu_start" not in e and "capturing" not in e
                                             for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")))
 
@@ -162,14 +162,14 @@ def test_lines_keep_their_order(tmp_path):
     assert all(b > a - 1e-3 for a, b in zip(ends, ends[1:]))
     piped = Ran([*INSIDE, CUDATRACE, "-q", "--gpu-time", "--probe=inject", "--jsonl", "/dev/stderr", "--", SAMPLE, "--quiet", "--tokens", "3"], **options("inject"))
     lines = [json.loads(line) for line in piped.err.splitlines() if line.startswith("{")]
-    assert lines[-1]["gpu_late"] == 0 and sum("gpu_start" in e for e in lines) == sum(e["type"] == "gpu" for e in lines) > 100
+    assert lines[-1]["gpu_unmatched"] == 0 and sum("gpu_start" in e for e in lines) == sum(e["type"] == "gpu" for e in lines) > 100
 
 
 def test_files_of_a_size(tmp_path):
     """A line is in the file that it finds when it has waited; what comes too late is counted in the last one."""
     r = Traced(tmp_path, "--max-file", "1M", command=(SAMPLE, "--quiet", "--tokens", "40"))
-    assert len(r.t.ends) > 2 and r.gpu and r.in_calls() == r.end("late") == 0
-    assert all("gpu_late" not in e for e in r.t.ends[:-1])
+    assert len(r.t.ends) > 2 and r.gpu and r.in_calls() == r.end("unmatched") == 0
+    assert all("gpu_unmatched" not in e for e in r.t.ends[:-1])
 
 
 def test_threads(tmp_path):
@@ -231,14 +231,14 @@ def test_calls_that_are_left_out(tmp_path):
 
 
 def test_entries_only(tmp_path):
-    r = Traced(tmp_path, "--no-return", "launch")
+    r = Traced(tmp_path, "--entry-only", "launch")
     assert r.whole()
 
 
 @pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
-def test_hidden(tmp_path, option):
+def test_redacted(tmp_path, option):
     r = Traced(tmp_path, option, "--chrome", tmp_path / "t.json", "--perfetto", tmp_path / "t.pftrace")
-    assert r.in_calls() == r.end("late") == 0
+    assert r.in_calls() == r.end("unmatched") == 0
     assert len(r.gpu) == sum(r.made.values()) and not any("kernel" in e for e in r.gpu)
     assert option == "--no-strings" or not any("size" in e or "bandwidth_gbps" in e for e in r.gpu)
     # The UUID is no text of the program, but it is an argument.

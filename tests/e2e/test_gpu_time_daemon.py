@@ -46,7 +46,7 @@ def test_daemon(for_all):  # noqa: F811
     calls = {e["id"]: e for e in t.calls}
     assert all(calls[e["call_id"]]["name"] == e["call"] for e in gpu)
     # Some, where others leave the daemon no processor for longer than lines wait.
-    assert in_calls(t.ev) == t.end["gpu_late"] < 0.1 * len(gpu)
+    assert in_calls(t.ev) == t.end["gpu_unmatched"] < 0.1 * len(gpu)
 
 
 class Own:
@@ -81,7 +81,7 @@ def files(d):
 def sums(found):
     """All lines, what those of calls lack, and how many of that the files say."""
     lines = [e for t in found for e in t.ev]
-    return lines, in_calls(lines), sum(t.end["gpu_late"] for t in found)
+    return lines, in_calls(lines), sum(t.end["gpu_unmatched"] for t in found)
 
 
 def test_daemon_rotates(for_all):  # noqa: F811
@@ -108,7 +108,7 @@ def test_daemon_rotates(for_all):  # noqa: F811
 @pytest.mark.parametrize("how", ["late", "full"])
 def test_daemon_has_no_time_in_time(for_all, how):  # noqa: F811
     """CUPTI gives it at the end, or more lines come than there is room for: they are written without it, and counted."""
-    o = Own(for_all, "--set", "files.rotate_size=1M", trace="gpu_time: graphs, gpu_wait_size: 1M")
+    o = Own(for_all, "--set", "files.rotate_size=1M", trace="gpu_time: graphs, gpu_pending_size: 1M")
     o.ran(400, **({"FAKE_CUPTI": "late"} if how == "late" else {}))
     o.d.stop()
     found = files(o.d)
@@ -119,7 +119,7 @@ def test_daemon_has_no_time_in_time(for_all, how):  # noqa: F811
 def test_daemon_burst_is_a_file(for_all):  # noqa: F811
     """Its lines wait, and the end of the file with them."""
     # What the program makes in a second is more than fits otherwise.
-    o = Own(for_all, level="metrics", trace="gpu_time: graphs, gpu_wait_size: 256M")
+    o = Own(for_all, level="metrics", trace="gpu_time: graphs, gpu_pending_size: 256M")
     with subprocess.Popen([o.sample, "--quiet", "--tokens", "1000000"], stdout=subprocess.DEVNULL,
                           env={**os.environ, "LD_LIBRARY_PATH": o.path, **library(o.d.folder)}) as p:
         try:

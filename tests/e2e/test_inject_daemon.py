@@ -112,16 +112,16 @@ def test_files_account(for_all, lib):  # noqa: F811
     ends = [json.loads(f.read_bytes().splitlines()[-1]) for f in d.files.iterdir() if f.name.startswith("trace-")]
     made = sum(own_counts(for_all / "counts").values())
     assert {e["type"] for e in ends} == {"end"} and len(ends) > 5
-    assert sum(e["drops"]["inside"] for e in ends) > 1000
+    assert sum(e["drops"]["inproc"] for e in ends) > 1000
     by = collections.Counter((e["pid"], e["comm"]) for f in d.files.iterdir() for e in map(json.loads, f.read_bytes().splitlines()) if "symbol" in e)
-    assert sum(e["calls"] + e["drops"]["calls"] + e["drops"]["inside"] for e in ends) == made, (by, [(e["calls"], e["drops"]) for e in ends])
+    assert sum(e["calls"] + e["drops"]["calls"] + e["drops"]["inproc"] for e in ends) == made, (by, [(e["calls"], e["drops"]) for e in ends])
 
 
 def test_arguments(for_all, lib):  # noqa: F811
     """A call has its arguments on the stack, too, whether it is seen or not."""
     d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="trace", libcuda=lib)
     c = Caller(d, lib, "w-stacked")
-    assert d.process(c.pid)["seen"] == "inside"
+    assert d.process(c.pid)["seen"] == "inproc"
     for level in ("off", "trace", "metrics") * 3:
         d.ctl("level", c.pid, level)
         for _ in range(10):
@@ -137,14 +137,14 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     for c in callers:
         c.send("threads", 3, 3000)
     assert [int(c.p.stdout.readline()) for c in callers] == [9000] * 6
-    assert [d.process(c.pid)["seen"] for c in callers] == ["uprobes", "inside"] * 3
-    assert d.metric("cudatrace_processes_inside") == 3
+    assert [d.process(c.pid)["seen"] for c in callers] == ["uprobes", "inproc"] * 3
+    assert d.metric("cudatrace_processes_inproc") == 3
     once = {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 4}
     made = 6 * (2 * 9000 + sum(once.values()))
     # On a busy machine rings are full for a while, and are read later: what was lost is counted.
     until(lambda: sum(sum(d.calls(f"w-{kind}").values()) for kind in ("inside", "outside")) + sum(d.lost().values()) >= made)
     seen, lost = {kind: d.calls(f"w-{kind}") for kind in ("inside", "outside")}, d.lost()
-    assert sum(sum(calls.values()) for calls in seen.values()) + sum(lost.values()) == made and lost.keys() <= {"calls", "inside"}, (seen, lost)
+    assert sum(sum(calls.values()) for calls in seen.values()) + sum(lost.values()) == made and lost.keys() <= {"calls", "inproc"}, (seen, lost)
     for calls in seen.values():
         assert all(calls[name] <= 3 * n for name, n in {**once, "cuMemAlloc_v2": 9000, "cuMemFree_v2": 9000}.items()), seen
     for c in callers:
@@ -154,7 +154,7 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     for kind in "inside", "outside":
         until(lambda kind=kind: d.calls(f"w-{kind}")["cuMemAlloc_v2"] == seen[kind]["cuMemAlloc_v2"] + 3 * 20)
         assert d.metric("cudatrace_errors_total", command=f"w-{kind}", function="cuMemFree_v2") == 30
-    until(lambda: not d.metric("cudatrace_processes_inside"))
+    until(lambda: not d.metric("cudatrace_processes_inproc"))
     assert d.lost() == lost
     d.stop()
 
@@ -216,11 +216,11 @@ def test_recorder(for_all, lib):  # noqa: F811
     d.stop()
 
 
-def test_hidden(for_all, lib):  # noqa: F811
-    d = Daemon(for_all, "--set", "trace.hide=arguments", trace=INJECT, own=True, libcuda=lib)
-    c = Caller(d, lib, "w-hidden")
+def test_redacted(for_all, lib):  # noqa: F811
+    d = Daemon(for_all, "--set", "trace.redact=arguments", trace=INJECT, own=True, libcuda=lib)
+    c = Caller(d, lib, "w-redacted")
     assert c.ask("alloc", 30) == 30
-    until(lambda: d.calls("w-hidden")["cuMemFree_v2"] == 30)
+    until(lambda: d.calls("w-redacted")["cuMemFree_v2"] == 30)
     c.end()
     d.stop()
     calls = [e for e in d.lines() if e.get("pid") == c.pid and e.get("symbol") == "cuMemAlloc_v2"]
@@ -303,7 +303,7 @@ def test_probes_stay_for_who_was_there(for_all, lib):  # noqa: F811
     d.stop()
     d.start()
     new = Caller(d, lib, "w-new")
-    assert new.ask("alloc", 10) == 10 and d.process(new.pid)["seen"] == "inside"
+    assert new.ask("alloc", 10) == 10 and d.process(new.pid)["seen"] == "inproc"
     # Longer than it takes until probes go that nobody needs.
     time.sleep(13)
     assert old.ask("alloc", 100) == 100
@@ -318,7 +318,7 @@ def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
     """The program goes on. The next daemon sees the rest of its calls by uprobes, and new programs from inside."""
     d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     c = Caller(d, lib, "w-old")
-    assert d.process(c.pid)["seen"] == "inside"
+    assert d.process(c.pid)["seen"] == "inproc"
     getattr(d, how)()
     assert c.ask("alloc", 100) == 100
     d.start()
@@ -328,7 +328,7 @@ def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
     new = Caller(d, lib, "w-new")
     assert new.ask("alloc", 100) == 100 and c.ask("alloc", 100) == 100
     assert d.calls("w-new")["cuMemAlloc_v2"] == 100 and d.calls("w-old")["cuMemAlloc_v2"] == 400
-    assert [d.process(x.pid)["seen"] for x in (c, new)] == ["uprobes", "inside"]
+    assert [d.process(x.pid)["seen"] for x in (c, new)] == ["uprobes", "inproc"]
     # The library in the old one has noticed, and is out of the way: without its probes nobody sees it.
     c.end()
     new.end()
@@ -341,7 +341,7 @@ def test_program_is_killed(for_all, lib):  # noqa: F811
     assert c.ask("alloc", 100) == 100
     c.p.kill()
     c.p.wait()
-    until(lambda: not d.metric("cudatrace_processes_inside"))
+    until(lambda: not d.metric("cudatrace_processes_inproc"))
     assert d.calls("w-killed")["cuMemAlloc_v2"] == 100
     d.stop()
     assert sum(e.get("symbol") == "cuMemFree_v2" and e["pid"] == c.pid for e in d.lines()) == 100

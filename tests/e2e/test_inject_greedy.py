@@ -48,7 +48,7 @@ class Case:
         assert self.ask(p, "open", self.lib) == 1
         until(lambda: self.d.process(p.pid))
         assert self.ask(p, "init") == 0
-        assert self.d.process(p.pid)["seen"] == "inside"
+        assert self.d.process(p.pid)["seen"] == "inproc"
         return p
 
     @staticmethod
@@ -189,17 +189,17 @@ def test_memory(case):
 
 def test_numbers(case):
     """A process that reports any number changes its own only: those of what others lost stay exact, and what it may report has a limit."""
-    before = {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inside"}
+    before = {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inproc"}
     begin, most = time.monotonic(), 0
     for number in 2**64 - 256, 2**63, 1 << 40:
         p = case.greedy("numbers", number, seconds=2)
         assert p.stdout.readline() == "ready\n"
         while p.poll() is None:
-            now = case.d.lost(("inside",)).get("inside", 0)
+            now = case.d.lost(("inproc",)).get("inproc", 0)
             assert now >= most
             most = now
             time.sleep(0.05)
-    assert {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inside"} == before
+    assert {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inproc"} == before
     # A processor makes a call in 10 ns at best; there are some 14 kinds of loss, of which each may be reported.
     assert 0 < most < (time.monotonic() - begin) * 1e8 * os.cpu_count() * 20
     others = [v for n, of, v in case.d.series() if of.get("command") == "(others)"]

@@ -114,7 +114,7 @@ def test_all_commands(place, nv, how):
 
 
 HIDDEN = {"all": [], "no strings": ["--no-strings"], "no arguments": ["--no-args"]}
-SAME = HIDDEN | {"one function": ["-e", "cuInit"], "no function": ["-e", "all,!cu*"], "counted": ["--count=cuFakeC*"], "entries": ["--no-return=cuFakeC*"],
+SAME = HIDDEN | {"one function": ["-e", "cuInit"], "no function": ["-e", "all,!cu*"], "counted": ["--count=cuFakeC*"], "entries": ["--entry-only=cuFakeC*"],
                  "filtered": ["--min-duration=15ms"]}
 
 
@@ -133,7 +133,7 @@ def test_same_as_by_tracepoints(place, nv, what):
 
 
 def test_hidden_is_not_there(place, nv):
-    r = Traced(place, "hidden", ["-e", ALL, "--no-args"], [place + "/lazy/program", nv, "single"])
+    r = Traced(place, "redacted", ["-e", ALL, "--no-args"], [place + "/lazy/program", nv, "single"])
     assert {e["op"] for e in r.driver} == {"ioctl", "mmap", "close"}
     for e in r.driver:
         assert not set(e) & {"fd", "ptr", "size", "client", "object", "params_size", "control", "version", "target_fd"} and not e.get("status"), e

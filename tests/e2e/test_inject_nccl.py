@@ -191,7 +191,7 @@ def test_not_wanted(tmp_path, place):
 
 
 @pytest.mark.parametrize("hide", ["--no-args", "--no-strings"])
-def test_hidden(tmp_path, place, hide):
+def test_redacted(tmp_path, place, hide):
     """Nothing of a communicator, nor of a launch's arguments, is read; of strings there are none."""
     env = {"LD_LIBRARY_PATH": f"{FAKE}:{place}/now"}
     assert inside("-q", hide, "-e", ALL, "--jsonl", tmp_path / "t", "--", place + "/program", *"driver init load run".split(), env=env).status == 0

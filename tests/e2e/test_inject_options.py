@@ -80,7 +80,7 @@ def test_count_what_is_left(tmp_path):
 
 
 def test_no_return(tmp_path):
-    t = Traced(tmp_path, "--no-return", "launch")
+    t = Traced(tmp_path, "--entry-only", "launch")
     assert t.trace.accounts()
     launches = [c for c in t.calls if c["symbol"] == "cuLaunchKernel"]
     assert len(launches) == t.made["cuLaunchKernel"]
@@ -89,7 +89,7 @@ def test_no_return(tmp_path):
 
 
 def test_count_no_return(tmp_path):
-    t = Traced(tmp_path, "-e", "init", "--count=launch", "--no-return=launch", command=[CASES + "/many", "cuLaunchKernel", "20000", "2"])
+    t = Traced(tmp_path, "-e", "init", "--count=launch", "--entry-only=launch", command=[CASES + "/many", "cuLaunchKernel", "20000", "2"])
     c = t.end["counted"]["cuLaunchKernel"]
     assert c["calls"] == c["entry_only"] == t.made["cuLaunchKernel"] >= 40000 and "total_us" not in c and t.trace.accounts()
 
@@ -129,14 +129,14 @@ def test_min_duration_unfinished(tmp_path, probe):
 
 def test_no_args(tmp_path):
     t = Traced(tmp_path, "--no-args")
-    assert t.trace.accounts() and t.trace.head["hidden"] == "arguments"
+    assert t.trace.accounts() and t.trace.head["redacted"] == "arguments"
     assert not [c for c in t.calls if c["args"] or "size" in c or "ptr" in c or "grid" in c]
     passes("golden/schema_check.py", t.path)
 
 
 def test_no_strings(tmp_path):
     t = Traced(tmp_path, "--no-strings")
-    assert t.trace.accounts() and t.trace.head["hidden"] == "strings"
+    assert t.trace.accounts() and t.trace.head["redacted"] == "strings"
     with open(t.path, encoding="utf-8") as f:
         text = f.read()
     assert "matmul" not in text and '"grid"' in text

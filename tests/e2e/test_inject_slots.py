@@ -39,7 +39,7 @@ def built(arch):
                 pytest.skip(f"{program} is not installed")
     path, top = f"{os.environ['TMP']}/slots-{arch}", os.path.dirname(TESTS)
     subprocess.run([*cc, "-D_GNU_SOURCE=", "-I", top + "/include", "-O1", "-o", path, f"{TESTS}/inject/slots.c",
-                    *(f"{top}/inject/{f}" for f in ("hook.c", "maps.c", "pointer.c", "skip.c", "elf.c", "thunk.S")), "-ldl"], check=True)
+                    *(f"{top}/inject/{f}" for f in ("hook.c", "maps.c", "pointer.c", "bypass.c", "elf.c", "thunk.S")), "-ldl"], check=True)
     return [*runs, path]
 
 

@@ -56,10 +56,10 @@ LINES = {
     "gpu": head("gpu", "kernel", duration_us=1.5, device=0, context=1, gpu_stream=7, correlation=3),
     "gpu_device": head("gpu_device", "device", device=0, uuid="GPU-fa4ec0d1-0001-0203-0405-060708090a00", capability=90),
     "range": head("range", "push", duration_us=1.5, id=1, level=0),
-    "torch_op": {**head("operator", "forward"), "name": "aten::addmm", "duration_us": 9.5, "at_least_us": 8.5, "id": 1, "seq": 4},
+    "torch_op": {**head("operator", "forward"), "name": "aten::addmm", "duration_us": 9.5, "min_duration_us": 8.5, "id": 1, "seq": 4},
     "allocator": head("allocator", "alloc", size=512, ptr="0x10", device="cuda:0", allocated=512, reserved=2097152),
     "process": head("process", "exit", exit_code=0),
-    "library": head("library", "missed", path=None, build_id=None, note="n"),
+    "library": head("library", "failed", path=None, build_id=None, note="n"),
     "gpu_stats": head("gpu_stats", "sample", gpu=0, util=50, power_w=1.5, clock_reasons="0x4"),
     "tracer": head("tracer", "lost", events=3, why="w"),
     "stack_line": head("stack", "stack", id=1, frames=[{"ip": "0x1"}]),
@@ -139,7 +139,7 @@ def test_refuses_in_header_and_end(which):
     assert wrong(line) == ""
     for name in SCHEMA["$defs"][line["type"]]["required"]:
         assert wrong({k: v for k, v in line.items() if k != name}) != "", name
-    assert wrong({**line, "left_out": 1}) != ""
+    assert wrong({**line, "not_traced": 1}) != ""
 
 
 def test_tables_are_up_to_date():

@@ -15,7 +15,7 @@ from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE
 from helpers.page import Page
 from helpers.run import CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
 
-HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "version": "0.1.0", "boot_id": "b", "clock_base_ns": 1000, "hidden": None}
+HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0.1.0", "boot_id": "b", "clock_base_ns": 1000, "redacted": None}
 DROPS = ("calls", "tasks", "libraries", "threads", "threads_share", "processes", "depth", "driver", "driver_share", "counts", "errors", "ctxsw")
 LAYERS = {"gpu_records": ("gpu_dropped", "gpu_lost", "gpu_untimed", "gpu_discarded", "gpu_launches_untimed"),
           "python_calls": ("python_early", "python_cut", "python_broken", "python_unread"),
@@ -32,7 +32,7 @@ def call(i):
 def piece(n, calls=10, more=False, **end):
     """The lines of file n of a trace."""
     lines = [call(i) for i in range(n * calls, (n + 1) * calls)]
-    return [{**HEAD, **({"piece": n} if n else {})}, *lines,
+    return [{**HEAD, **({"segment": n} if n else {})}, *lines,
             {"ts": 1000 * (n + 1), "type": "end", "name": "cudatrace", "reason": "max-file" if more else "command exited", "events": {"memory": calls},
              "calls": calls, "entries": calls, "drops": dict.fromkeys(DROPS, 0), "bad_records": 0, **end}]
 
@@ -103,7 +103,7 @@ def diff(old, new, old_lost, new_lost, status):
 
 
 ENDS = {**{f"drops.{d}": ({"drops": {d: 5}}, {d: 5}) for d in DROPS},
-        **{f"tables_full.{t}": ({"tables_full": {t: 6}}, {f"tables_full.{t}": 6}) for t in TABLES},
+        **{f"limits_hit.{t}": ({"limits_hit": {t: 6}}, {f"limits_hit.{t}": 6}) for t in TABLES},
         **{m: ({on: 9, m: 4}, {m: 4}) for on, members in LAYERS.items() for m in members},
         "bad_records": ({"bad_records": 3}, {"bad_records": 3}),
         "objects_refused": ({"objects_refused": 2, "objects_unknown": 1}, {"objects_refused": 2}),
@@ -124,7 +124,7 @@ def test_end_line(tmp_path, kind):
     diff(whole, path, {}, want, 1 if different else 3)
 
 
-MISSED = {"ts": 3, "type": "library", "op": "missed", "name": "libcuda", "pid": 7, "tid": 7, "comm": "x", "path": "/x/libcuda.so.1", "note": "32-bit program"}
+MISSED = {"ts": 3, "type": "library", "op": "failed", "name": "libcuda", "pid": 7, "tid": 7, "comm": "x", "path": "/x/libcuda.so.1", "note": "32-bit program"}
 TOLD = {"ts": 3, "type": "tracer", "op": "lost", "name": "ring", "pid": 1, "tid": 1, "comm": "cudatrace", "events": 44, "why": "the ring was full"}
 NEWER = {"ts": 3, "type": "of-tomorrow", "op": "x", "name": "x", "pid": 7, "tid": 7, "comm": "x"}
 
@@ -149,9 +149,9 @@ FILES = {
     "NULs in the middle": ([with_line("\0\0\0\n", events={"memory": 11})], {"bad_lines": 1}),
     "lines taken out": ([[*piece(0)[:3], *piece(0)[6:]]], {"missing_lines": 3}),
     "lines of a newer version": ([with_line(NEWER)], {"unknown_lines": 1}),
-    "a library that was missed": ([with_line(MISSED)], {"missed": 1}),
-    "a library that was written to": ([with_line({**MISSED, "op": "detach", "pid": 0})], {"detached": 1}),
-    "a library that was attached": ([with_line({**MISSED, "op": "attach"})], {}),
+    "a library that was missed": ([with_line(MISSED)], {"failed_libraries": 1}),
+    "a library that was written to": ([with_line({**MISSED, "op": "detached", "pid": 0})], {"detached": 1}),
+    "a library that was attached": ([with_line({**MISSED, "op": "attached"})], {}),
     "lost lines, and an end": ([with_line(TOLD, drops={"calls": 44})], {"calls": 44}),
     "lost lines without an end": ([with_line(TOLD)[:-1]], {"end": 1, "events": 44}),
     "no first file": ([None, *P[1:]], {"first_files": 1}),
@@ -334,7 +334,7 @@ def test_slow_reader(tmp_path, running, traced):
     assert end["lines_lost"] == want["lines"] > 1000
     got = lost(json.loads(report(path)))
     # Findings look at 65,536 calls that free.
-    assert {k: v for k, v in got.items() if k != "left_out.calls"} == dict(want)
+    assert {k: v for k, v in got.items() if k != "rejected.calls"} == dict(want)
     assert report(path, form="ascii").startswith("\nINCOMPLETE: ")
 
 

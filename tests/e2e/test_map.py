@@ -40,7 +40,7 @@ class Map:
                 assert n.get(k, 0) >= sum(b.get(k, 0) for b in n["below"]), (n["name"], k)
             if n["kind"] == "kernel":
                 assert not n["below"]
-        if self.map["left_out"] == 0:
+        if self.map["rejected"] == 0:
             assert self.nodes[0]["calls"] == self.report["overview"]["calls"]
             assert self.nodes[0]["launches"] == self.report["overview"]["launches"] + self.report["overview"]["graph_launches"]
 
@@ -99,7 +99,7 @@ def test_layers(made):
     assert not m.named("Module._call_impl") and not m.named("_call_impl")
     assert m.path(m.named("cublasSgemm")[0])[:6] == ["inference", "iterations", "generate", "Model.forward", "Block.forward", "Attention.forward"]
     assert {b["kind"] for n in m.named("cublasSgemm") for b in n["below"]} == {"kernel"}
-    assert m.one("iterations")["iterations"] == want["tokens"] and m.map["left_out"] == m.map["early"] == m.map["unknown_executions"] == 0
+    assert m.one("iterations")["iterations"] == want["tokens"] and m.map["rejected"] == m.map["early"] == m.map["unknown_executions"] == 0
     # what iterates is one, however often it is called
     assert "number" not in m.one("Model.forward") and m.one("Model.forward")["passes"] == want["tokens"]
     assert "number" not in m.one("generate", "cuStreamSynchronize")
@@ -255,18 +255,18 @@ def test_losses(made, tmp_path):
     assert "  1 end of a trace: the trace was cut off" in cudatrace("report", "-q", "--map", write(tmp_path / "cut.jsonl", lines[:len(lines) // 2])).out
 
 
-def test_hidden(made, tmp_path):
+def test_redacted(made, tmp_path):
     """--no-strings: frames have no functions, kernels no names."""
     path, want = made(tokens=6)
     lines = lines_of(path)
-    lines[0]["hidden"] = "strings"
+    lines[0]["redacted"] = "strings"
     for e in lines:
         for f in e.get("python", []):
             del f["function"]
             f["file"] = "[file]"
         if e["type"] in ("kernel", "gpu"):
             del e["kernel"]
-    m = Map(write(tmp_path / "hidden.jsonl", lines))
+    m = Map(write(tmp_path / "redacted.jsonl", lines))
     assert not m.map["functions"] and m.map["unnamed_frames"] > 0 and m.nodes[0]["launches"] == want["launches"]
 
 
@@ -294,7 +294,7 @@ def test_deep(tmp_path):
     """Recursion without end: the outer functions are kept, and what is cut is counted; a function in itself has its time once."""
     path = tmp_path / "deep.jsonl"
     frames = [{"function": f"f{i % 2}", "file": "a.py", "line": 3} for i in range(128)]
-    write(path, [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 1},
+    write(path, [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 2},
                  {"ts": 1, "type": "stack", "op": "stack", "name": "stack", "pid": 1, "tid": 1, "comm": "c", "id": 1, "frames": [], "python": frames},
                  *({"ts": i, "type": "kernel", "op": "launch", "name": "cuLaunchKernel", "symbol": "cuLaunchKernel", "pid": 1, "tid": 1, "comm": "c", "id": i,
                     "duration_us": 5.0, "result": 0, "stack": 1, "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "shared_mem": 0, "args": {}} for i in range(2, 10))])
@@ -311,7 +311,7 @@ def test_hostile(tmp_path, seed):
     few = rng.choice([3, 50, 100000])
     at = lambda: {"ts": rng.choice([rng.uniform(0, 100), 0, 1e8]), "pid": rng.randint(1, 2), "tid": rng.randint(1, 3), "comm": rng.choice(["a", "b"])}  # noqa: E731
     number = lambda: rng.randint(0, few)  # noqa: E731
-    lines = [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 1}]
+    lines = [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 2}]
     for i in range(1, 20):
         lines.append({**at(), "type": "stack", "op": "stack", "name": "stack", "id": i, "frames": [],
                       "python": [{"function": f"f{rng.randint(0, 3)}", "file": "a.py", "line": rng.randint(0, 3)} for _ in range(rng.randint(1, 90))]})

@@ -221,7 +221,7 @@ def test_a_tool_that_is_not_there(tmp_path, built):
     assert Traced(tmp_path, [built + "/ranges"], NVTX_INJECTION64_PATH="/nowhere/tool.so").plain()
 
 
-def test_hidden(tmp_path, built):
+def test_redacted(tmp_path, built):
     """--no-strings: no text of the program; --no-args: nor numbers."""
     for option in ("--no-strings", "--no-args"):
         for probe in HOW:
@@ -241,7 +241,7 @@ def test_not_asked_for(tmp_path, built):
     ran = Ran([*INSIDE, CUDATRACE, "-q", "--all", "--probe=inject", "--jsonl", str(path), "--", "sh", "-c", f'echo "$NVTX_INJECTION64_PATH"; {built}/ranges plain'], env=ENV)
     assert ran.status == 0 and ran.out == "\n"
     t = Trace(path)
-    assert not [e for e in t.ev if e["type"] == "range" or "range_id" in e] and "nvtx_calls" not in t.end and "nvtx" not in t.head["left_out"]
+    assert not [e for e in t.ev if e["type"] == "range" or "range_id" in e] and "nvtx_calls" not in t.end and "nvtx" not in t.head["not_traced"]
     r = Traced(tmp_path, [built + "/ranges", "plain"], "-e", "nvtx")
     assert len(r.ranges) == 4 and not r.t.calls
 

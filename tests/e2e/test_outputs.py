@@ -59,7 +59,7 @@ def test_files(tmp_path):
     assert all({"ts", "type", "op", "name", "pid", "tid", "comm"} <= set(e) for e in t.ev[1:-1])
     assert all({"symbol", "id", "args", "duration_us", "result"} <= set(c) for c in calls)
     assert head["command"][1:] == ["--tokens", "3", "--layers", "2", "--counts"] and head["libraries"][0]["build_id"]
-    assert head["left_out"] and head["traced"] and head["clock_base_ns"] and head["wall_time"][-1] == "Z"
+    assert head["not_traced"] and head["traced"] and head["clock_base_ns"] and head["wall_time"][-1] == "Z"
     assert said_counts(ran.out) == own(calls)
     # The trace lasts as long as the program.
     assert 0 <= end["wall_ms"] - max(e["ts"] for e in t.proc) < 60 and end["ts"] == end["wall_ms"]
@@ -191,7 +191,7 @@ def test_left_out_is_said(jsonl):
     """In header, end and summary"""
     ran = ct("--summary", "-e", "!query,!event,!cu[FP]*[LI]*[de]", "--jsonl", jsonl, "--", *SAMPLE)
     t = Trace(jsonl)
-    assert "event" in t.head["left_out"] and "query" in t.head["left_out"] and "event" not in t.head["traced"] and t.end["left_out"] == t.head["left_out"]
+    assert "event" in t.head["not_traced"] and "query" in t.head["not_traced"] and "event" not in t.head["traced"] and t.end["not_traced"] == t.head["not_traced"]
     assert re.search("^Left out: .*event", ran.err, re.M)
 
 
@@ -199,7 +199,7 @@ def test_without_selection(jsonl):
     """No queries, and no warning: the mock driver looks like one that users have."""
     ran = ct("-q", "--jsonl", jsonl, "--", *SAMPLE)
     t = Trace(jsonl)
-    assert t.calls and not [c for c in t.calls if c["op"] == "query"] and re.match(r"query \(\d+ functions\)", t.head["left_out"])
+    assert t.calls and not [c for c in t.calls if c["op"] == "query"] and re.match(r"query \(\d+ functions\)", t.head["not_traced"])
     assert ran.silent(), ran
     # --detail=normal is the same.
     assert traced(jsonl, "--detail=normal").sym == t.sym
@@ -207,7 +207,7 @@ def test_without_selection(jsonl):
 
 def test_all(jsonl):
     t = traced(jsonl, "--all")
-    assert t.sym["cuCtxGetDevice"] > 10 and t.head["left_out"] in ("", "nothing", "none")
+    assert t.sym["cuCtxGetDevice"] > 10 and t.head["not_traced"] in ("", "nothing", "none")
     t = traced(jsonl, "--all", "-e", "!launch,cuCtxGetCurrent")
     assert t.sym["cuMemAlloc_v2"] and t.sym["cuCtxGetDevice"] and not t.sym["cuLaunchKernel"] and not t.sym["cuCtxGetCurrent"]
 
@@ -218,7 +218,7 @@ def test_detail_low(jsonl):
     ran = ct("-q", "--detail=low", "--jsonl", jsonl, "--", *SAMPLE, "--counts")
     t = Trace(jsonl)
     assert {k: n for k, n in said_counts(ran.out).items() if k in low} == own(t.calls) and len(t.sym) > 15 and t.accounts()
-    assert not {c["op"] for c in t.calls} & {"query", "set", "record", "wait"} and "event (" in t.head["left_out"]
+    assert not {c["op"] for c in t.calls} & {"query", "set", "record", "wait"} and "event (" in t.head["not_traced"]
     assert t.sym["cuLaunchKernel"] > 10 and all(c["kernel"] for c in t.calls if c["symbol"].startswith("cuLaunchKernel"))
     assert cudatrace("report", jsonl).status == 0
     sym = traced(jsonl, "--detail=low", "-e", "cuEventRecord,cuCtxGetDevice").sym
@@ -234,7 +234,7 @@ def test_what_low_would_save(jsonl):
     """Events, streams, waits of streams: none costs much alone."""
     ct("-q", "--summary", "--jsonl", jsonl, "--", *SAMPLE, "--tokens", 300)
     end = Trace(jsonl).end
-    assert max(end["costs"].values()) < end["cost_ms"] and 0.05 < end["low_saves_ms"] / end["cost_ms"] < 0.9
+    assert max(end["costs"].values()) < end["cost_ms"] and 0.05 < end["detail_low_saving_ms"] / end["cost_ms"] < 0.9
 
 
 # --- limits ---

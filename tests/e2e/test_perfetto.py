@@ -191,7 +191,7 @@ def test_size(tmp_path):
         assert len(p.slices) > 30000 and size <= 60
 
 
-HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "clock_base_ns": 10**9, "host": "h\u202e", "command": ["a\nb", ""]}
+HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "clock_base_ns": 10**9, "host": "h\u202e", "command": ["a\nb", ""]}
 CALL = {"type": "kernel", "op": "launch", "name": "cuLaunchKernel", "symbol": "cuLaunchKernel", "pid": 7, "tid": 8, "comm": "c", "duration_us": 1.5, "result": 0,
         "stream": "0x10", "grid": [1, 2, 3], "block": [4, 5, 6], "shared_mem": 7, "args": {}}
 END = {"ts": 10**6, "type": "end", "name": "cudatrace", "reason": "duration", "calls": 3, "drops": {"ringbuf": 2}}

@@ -134,7 +134,7 @@ def test_mechanism(calls, mech):
     needs_mechanism(mech)
     t, want = calls(ONE, "--python", f"--mechanism={mech}")
     same(t, want, mech)
-    t, want = calls(ONE, "--python", f"--mechanism={mech}", "--no-return", "all")
+    t, want = calls(ONE, "--python", f"--mechanism={mech}", "--entry-only", "all")
     same(t, want, mech)
 
 
@@ -166,7 +166,7 @@ def test_with_native_stacks(calls):
 
 
 @pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
-def test_hidden(calls, option):
+def test_redacted(calls, option):
     t, want = calls(ONE, "--python", option)
     assert [[f[2] for f in g] for g in frames(t)] == [[f[2] for f in w] for w in want]
     assert "forward" not in json.dumps(t.ev)

@@ -140,7 +140,8 @@ BAD = {
     "noise": (1, ":1: .*left out", lambda: os.urandom(3000000)),
     "JSON of others": (1, ':1: it has no "ts" and "type"', lambda: b'{"name":"x"}\n'),
     "a Chrome trace": (1, ":1: this is a JSON array, such as a Chrome trace", lambda: b'[{"name":"x","ph":"X"}]\n'),
-    "a newer schema": (1, "line 1: the trace has schema 2, .*get a newer cudatrace", lambda: WHOLE.replace(b'"schema":1', b'"schema":2', 1)),
+    "a newer schema": (1, "line 1: the trace has schema 3, .*get a newer cudatrace", lambda: WHOLE.replace(b'"schema":2', b'"schema":3', 1)),
+    "an older schema": (1, "line 1: the trace has schema 1, this cudatrace reads 2: record it again", lambda: WHOLE.replace(b'"schema":2', b'"schema":1', 1)),
     "no header": (0, ":1: there is no header", lambda: b"".join(LINES[1:])),
     "no end": (0, "has no end line", lambda: b"".join(LINES[:50])),
     "breaks off": (0, f"t.jsonl:{WHOLE[:20000].count(10) + 1}: the file breaks off in this line", lambda: WHOLE[:20000]),
@@ -317,14 +318,14 @@ def test_sample(tmp_path):
     # What tracing cost: the text has what the end line says of it.
     end, text = Trace(t.jsonl).end, cudatrace("report", "-q", t.jsonl).out
     section = text[text.index("\nCost of tracing: "):].split("\n\n")[0]
-    assert f'of the busiest second, of thread {end["busiest_tid"]}' in " ".join(section.split())
+    assert f'of the busiest second, of thread {end["max_overhead_tid"]}' in " ".join(section.split())
     names = [line.split()[-1] for line in section.splitlines() if line.endswith(tuple(end["costs"]) + ("--detail=low",))]
     assert [n for n in names if n != "--detail=low"] == list(end["costs"])
-    assert ("--detail=low" in names) == (end.get("low_saves_ms", 0) > max(end["costs"].values()))
+    assert ("--detail=low" in names) == (end.get("detail_low_saving_ms", 0) > max(end["costs"].values()))
 
 
 def test_counted(tmp_path):
-    Both(tmp_path, "--count", "query,event", "--no-return", "context", "--", FAKE + "/sample").parity()
+    Both(tmp_path, "--count", "query,event", "--entry-only", "context", "--", FAKE + "/sample").parity()
 
 
 def test_filtered(tmp_path):

@@ -80,7 +80,7 @@ def test_costs(tmp_path):
     costs = {"cuInit": 1.5, "cuMemAlloc_v2": 7.25, "cuMemFree_v2": 1.5, "cuLaunchKernel": 3}
     seen = set()
     for order in list(costs), sorted(costs), sorted(costs, reverse=True):
-        end = {**json.loads(lines[-1]), "costs": {k: costs[k] for k in order}, "low_saves_ms": 5}
+        end = {**json.loads(lines[-1]), "costs": {k: costs[k] for k in order}, "detail_low_saving_ms": 5}
         (tmp_path / "t.jsonl").write_text("\n".join([*lines[:-1], json.dumps(end)]) + "\n", encoding="utf-8")
         seen.add(re.sub(r"t\.jsonl[^\n]*", "", cudatrace("report", "-q", tmp_path / "t.jsonl").out))
     text = seen.pop()

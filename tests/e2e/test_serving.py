@@ -188,7 +188,7 @@ def test_no_products(tmp_path, libraries):
     assert "trace with --detail=normal -e cublas" in s.text("--serving") and "Serving" not in s.text()
 
 
-def test_hidden(tmp_path, libraries):
+def test_redacted(tmp_path, libraries):
     s = Served(tmp_path, libraries, options=[*CUBLAS, "--no-args"])
     assert s.report("--serving")["serving"] is None and "Serving:" not in s.text("--serving")
     s = Served(tmp_path, libraries, options=[*CUBLAS, "--no-strings", "--python"])

@@ -84,7 +84,7 @@ def test_mechanism(built, traced, mech):
     needs_mechanism(mech)
     t = traced(f"--mechanism={mech}", "-e", FEW, "--stack", "--", built.fp, LIB, built.plugin)
     assert stacks(t) == EXPECTED and t.accounts() and t.end["events"]["stack"] == 5 and t.head["stacks"]
-    t = traced(f"--mechanism={mech}", "-e", FEW, "--stack", "--no-return", "all", "--", built.fp, LIB, built.plugin)
+    t = traced(f"--mechanism={mech}", "-e", FEW, "--stack", "--entry-only", "all", "--", built.fp, LIB, built.plugin)
     assert stacks(t) == EXPECTED
 
 

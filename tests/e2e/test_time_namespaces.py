@@ -53,7 +53,7 @@ def test_trace(tmp_path, how, tracer, program):
     assert 0 <= t.end["wall_ms"] < most
     assert 0 <= t.head["clock_base_ns"] - clock < most * 1e6
     # In the order of what happened: the process, its library, its calls.
-    assert t.calls[0]["ts"] > next(e["ts"] for e in t.lib if e["op"] in ("attach", "map")) - 1000
+    assert t.calls[0]["ts"] > next(e["ts"] for e in t.lib if e["op"] in ("attached", "mapped")) - 1000
 
 
 def test_children(tmp_path):

@@ -45,7 +45,7 @@ def test_exact(probe, tmp_path):
     # It frees all that it allocates, and copies what it has loaded.
     assert p["device_bytes"] == 0 and p["copied_bytes"] > 90 << 20 and p["wait_ms"] > 0
     assert p["ended"] and not p["ran_before"] and p["command"] == " ".join(SAMPLE)
-    assert (t["lost"], t["unlisted"], t["lost_what"]) == (0, 0, "") and t["cost_ms"] > 0 and t["left_out"].startswith("query")
+    assert (t["lost"], t["unlisted"], t["lost_what"]) == (0, 0, "") and t["cost_ms"] > 0 and t["not_traced"].startswith("query")
 
 
 def test_text():

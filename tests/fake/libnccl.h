@@ -46,7 +46,7 @@ enum {
 
 #define KERNEL "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
-/* As NCCL's own: a number first, and far behind it who it is (attach/find/comm_place.h). */
+/* As NCCL's own: a number first, and far behind it who it is (attach/find/comm_layout.h). */
 struct comm {
 	uint64_t magic;
 	uint64_t buffer;
@@ -76,7 +76,7 @@ void comm_done(void);
 bool group_takes(const struct comm_job *job);
 
 /* These begin by keeping a register, as most of the real one's do, and the others with endbr64:
- * inject/skip.c. */
+ * inject/bypass.c. */
 #ifdef __CET__
 #define PUSHES __attribute__((nocf_check))
 #else

@@ -67,7 +67,7 @@ static unsigned counted_as(unsigned func)
 	}
 }
 
-/* By an instruction as NCCL has it (attach/find/comm_place.h). */
+/* By an instruction as NCCL has it (attach/find/comm_layout.h). */
 static void count_one(struct comm *c, uint64_t i)
 {
 #ifdef __x86_64__

@@ -11,7 +11,7 @@
 #include "../unit/json_check.h"
 #include "daemon/ctl.c" /* its clients come by a door; here they are let in */
 #include "daemon/daemon_priv.h"
-#include "daemon/folder.h"
+#include "daemon/spool.h"
 #include "sockets.h"
 
 /* The command line of the one process: only root may see it. */
@@ -41,11 +41,11 @@ const char *mechanism_name(enum mechanism m)
 {
 	return "fuzz";
 }
-bool attach__is_narrow(const struct attach *a, unsigned lib_id)
+bool attach__covered_off(const struct attach *a, unsigned lib_id)
 {
 	return false;
 }
-bool both__is_inside(const struct both *b, pid_t pid)
+bool arbiter__is_inproc(const struct arbiter *b, pid_t pid)
 {
 	return false;
 }
@@ -68,7 +68,7 @@ bool daemon__reload(struct daemon *daemon, char *why, size_t size)
 int daemon__dump(struct daemon *daemon, const char *name, const char *why, char **path)
 {
 	assert(!name || *name == '/' || !strchr(name, '/'));
-	assert(!name || *name == '/' || folder_dump_name_len(name) > 0);
+	assert(!name || *name == '/' || spool_dump_name_len(name) > 0);
 	*path = strdup(name ?: "made");
 	return 0;
 }
@@ -82,7 +82,7 @@ static void open_daemon(void)
 	d.base = event_base_new();
 	d.rotate = rotate__new(&(struct rotate_opts){.dir = "/nonexistent/fuzz", .total = 1});
 	d.recorder = recorder__new(1, 1 << 20);
-	d.lines = lines__new(&(struct lines_opts){.info = &d.t.info});
+	d.lines = formatter__new(&(struct formatter_opts){.info = &d.t.info});
 	d.procs = (struct dprocs){
 		.cfg = d.cfg,
 		.root = "",

@@ -33,15 +33,15 @@ static bool healthy(void *ctx)
 static void open_http(void)
 {
 	static const struct http_ops ops = {metrics, healthy, NULL};
-	struct pages_ops po = {make_page, let_go, NULL};
+	struct response_cache_ops po = {make_response, release, NULL};
 
 	h = calloc(1, sizeof(*h));
 	assert(h);
 	po.ctx = h;
 	h->base = event_base_new();
 	h->ops = ops;
-	h->pages = pages__new(h->base, &po);
-	assert(h->base && h->pages);
+	h->responses = response_cache__new(h->base, &po);
+	assert(h->base && h->responses);
 	for (int i = 0; i < STAY_MAX; i++)
 		stay[i] = -1;
 }
@@ -52,7 +52,7 @@ static void turn(void)
 	assert(h->client_cnt <= CLIENTS_MAX && h->answer_cnt <= ANSWERS_MAX);
 }
 
-static int come_in(uint8_t from)
+static int accept_conn(uint8_t from)
 {
 	struct sockaddr_storage a = {.ss_family = from & 1 ? AF_INET : AF_INET6};
 	int fd = sock_new();
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		open_http();
 	large = how & 1;
 	well = how & 2;
-	fd = come_in(how >> 4);
+	fd = accept_conn(how >> 4);
 	first = first < in.left ? first : in.left;
 	sock_put(fd, in.p, first);
 	turn();

@@ -19,7 +19,7 @@
 #define WRITTEN_SZ (sizeof(struct ct_shm_slot) + 1024)
 
 static struct inject in;
-static struct peer peer;
+static struct client client;
 
 static void on_record(void *ctx, const void *rec, size_t size)
 {
@@ -52,28 +52,28 @@ static void begin(void)
 		in.o.fn = on_record;
 		in.settings.fd = in.epoll_fd = in.timer_fd = in.listen_fd = -1;
 		assert(in.o.fns && !settings__open(&in.settings, &in.o));
-		peer.pid = getpid();
-		peer.turn = UINT32_MAX;
-		assert(!shm__open(&peer.shm, RING_SZ, NULL, NULL));
-		in.peers[0] = &peer;
-		in.peer_cnt = 1;
+		client.pid = getpid();
+		client.turn = UINT32_MAX;
+		assert(!shm__open(&client.shm, RING_SZ, NULL, NULL));
+		in.clients[0] = &client;
+		in.client_cnt = 1;
 	}
-	peer.pidfd = -1;
-	peer.shm.slot_cnt = SLOTS;
-	peer.shm.bad_cnt = 0;
-	peer.shm.ended = false;
-	in.made_at = in.made_cnt = 0;
+	client.pidfd = -1;
+	client.shm.slot_cnt = SLOTS;
+	client.shm.bad_cnt = 0;
+	client.shm.ended = false;
+	in.synth_at = in.synth_cnt = 0;
 	for (unsigned i = 0; i < SLOTS; i++) {
-		memset(shm__slot(&peer.shm, i), 0, RING_OFF + 1024);
-		free(peer.shm.slots[i].blocks);
-		memset(&peer.shm.slots[i], 0, sizeof(peer.shm.slots[i]));
+		memset(shm__slot(&client.shm, i), 0, RING_OFF + 1024);
+		free(client.shm.slots[i].blocks);
+		memset(&client.shm.slots[i], 0, sizeof(client.shm.slots[i]));
 	}
 }
 
 /* Somewhere in a slot's own part, in its ring, or at the ring's end. */
 static void scribble(struct input *from)
 {
-	uint8_t *slot = (uint8_t *)shm__slot(&peer.shm, take8(from) % SLOTS);
+	uint8_t *slot = (uint8_t *)shm__slot(&client.shm, take8(from) % SLOTS);
 	size_t off = take16(from) % WRITTEN_SZ, size = take8(from);
 
 	if (off >= sizeof(struct ct_shm_slot))
@@ -85,7 +85,7 @@ static void scribble(struct input *from)
 static void write_record(struct input *from)
 {
 	unsigned i = take8(from) % SLOTS;
-	struct ct_shm_slot *slot = shm__slot(&peer.shm, i);
+	struct ct_shm_slot *slot = shm__slot(&client.shm, i);
 	uint8_t *ring = (uint8_t *)slot + RING_OFF;
 	uint32_t size = 24 + take8(from);
 	uint64_t off = slot->head & (RING_SZ - 1);
@@ -117,10 +117,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 2:
 			for (unsigned i = 0; i < SLOTS; i++)
-				shm__look(&peer.shm, i, now);
+				shm__look(&client.shm, i, now);
 			/* From here on nothing that is written is there. */
 			if (now == 255)
-				shm__end(&peer.shm, now);
+				shm__end(&client.shm, now);
 			break;
 		default:
 			inject__take(&in, take8(&from) % 32, UINT64_MAX - 1);
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	inject__totals(&in, &sum);
 	inject__read_counts(&in, on_count, on_error, NULL);
-	peers__give_up(&in, &peer, 1);
+	clients__give_up(&in, &client, 1);
 	inject__unfinished(&in);
 	return 0;
 }

@@ -49,10 +49,10 @@ static void tell(struct python_codes *c, size_t size)
 	python_codes__tell(c, &rec);
 }
 
-static void read_codes(const struct python_place *place, enum ct_hide hide, size_t size)
+static void read_codes(const struct python_location *place, enum ct_redact redact, size_t size)
 {
 	struct ct_python_frame frames[8];
-	struct python_codes *c = python_codes__new(1, place, hide, NULL);
+	struct python_codes *c = python_codes__new(1, place, redact, NULL);
 	struct stack_frame f;
 
 	assert(c);
@@ -64,7 +64,7 @@ static void read_codes(const struct python_place *place, enum ct_hide hide, size
 		if (!python_codes__frame(c, &frames[i], &f))
 			assert(!f.symbol && !f.module);
 		else
-			assert(hide ? !f.symbol : strlen(f.symbol) <= FUNCTION_SZ_MAX);
+			assert(redact ? !f.symbol : strlen(f.symbol) <= FUNCTION_SZ_MAX);
 	}
 	assert(python_codes__size(c) < 64u << 20);
 	python_codes__free(c);
@@ -72,7 +72,7 @@ static void read_codes(const struct python_place *place, enum ct_hide hide, size
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct python_place place = {0};
+	struct python_location place = {0};
 	char why[128];
 
 	memory.data = data;
@@ -80,11 +80,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	if (python_layout_of(8 + data[0] % 5, &place.layout))
-		read_codes(&place, data[0] & 128 ? CT_HIDE_STRINGS : CT_HIDE_NOTHING, size);
+		read_codes(&place, data[0] & 128 ? CT_REDACT_STRINGS : CT_REDACT_NOTHING, size);
 	if (!python_layout_read(data, size, &place.layout, why, sizeof(why))) {
 		assert(place.layout.bpf.frame_sz < CT_PYTHON_FRAME_SZ_MAX &&
 		       place.layout.code_sz <= PYTHON_CODE_SZ_MAX);
-		read_codes(&place, CT_HIDE_NOTHING, size);
+		read_codes(&place, CT_REDACT_NOTHING, size);
 	}
 	return 0;
 }

@@ -15,7 +15,7 @@
 #include "record/check.h"
 #include "model/model.h"
 #include "sink/sink.h"
-#include "sink/summary.h"
+#include "sink/summary/summary.h"
 #include "util/out.h"
 
 #define RECORDS_MAX 64

@@ -73,7 +73,7 @@ static void on_event(const struct trace_event *ev)
 /* As saved/stream.c does; line has PARSE_SLACK behind it. */
 static void on_line(const char *line, size_t len)
 {
-	struct parsed p;
+	struct json_value p;
 	struct trace_event ev;
 	const char *why;
 	int kind;

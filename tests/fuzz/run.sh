@@ -102,7 +102,7 @@ make_dicts()
 		sed 's/^"//; s/"$//; s/\\"/"/g' "$dir/jsonl.dict"
 		printf '"type":"%s",\n' header end stack process library scheduler xid interrupt uvm tracer kernel memory transfer sync graph module
 		grep -ohE '"[a-z_]+"' src/saved/saved*.c | sort -u
-		printf '%s\n' 18446744073709551615 -1 1e308 0.000001 '{"type":"header","name":"cudatrace","schema":1}' HtoD DtoD '[1,1,1]' null true
+		printf '%s\n' 18446744073709551615 -1 1e308 0.000001 '{"type":"header","name":"cudatrace","schema":2}' HtoD DtoD '[1,1,1]' null true
 	} | words saved
 	printf '%s\n' status level burst dump reload trace metrics sampled off default $'\t' 7 10s 1e9 -1 4294967303 'py*' '[' mine.zst .jsonl / . | words ctl
 	printf '%s\n' 'GET ' 'HEAD ' 'POST ' /metrics /healthz / '?' ' HTTP/1.1' ' HTTP/1.0' $'\r' 'Host: ' http:// // | words http

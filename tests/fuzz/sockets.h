@@ -51,7 +51,7 @@ static bool sock_is_free(const struct sock *s)
 	return !s->open && s->hung_up;
 }
 
-static void sock_let_go(void)
+static void sock_release(void)
 {
 	while (sock_end && sock_is_free(&socks[sock_end - 1]))
 		sock_end--;
@@ -94,7 +94,7 @@ static void sock_hang_up(int fd)
 
 	assert(!s->hung_up);
 	s->hung_up = true;
-	sock_let_go();
+	sock_release();
 }
 
 /* What was sent since the last time: SOCK_KEPT bytes of it at most. */
@@ -199,7 +199,7 @@ int close(int fd)
 		return syscall(SYS_close, fd);
 	assert(s->open);
 	s->open = false;
-	sock_let_go();
+	sock_release();
 	return 0;
 }
 

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-SCHEMA = 1
+SCHEMA = 2
 MAX_SHOWN = 20
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs/SCHEMA.md')
@@ -144,13 +144,13 @@ HEADER = {
     'schema': (some, True), 'version': (word, True), 'command': (array(text), False),
     'pids': (array(some), False), 'host': (text, True), 'kernel': (text, True), 'machine': (text, True),
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
-    'libraries': (array(is_object), True), 'traced': (text, True), 'left_out': (text, True),
+    'libraries': (array(is_object), True), 'traced': (text, True), 'not_traced': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe', 'inject'}), True),
-    'gpu_ctxsw': (word, False), 'counted': (word, False), 'no_return': (word, False), 'hidden': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False), 'python': (word, False),
+    'gpu_ctxsw': (word, False), 'counted': (word, False), 'entry_only': (word, False), 'redacted': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False), 'python': (word, False),
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint', 'inject'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
-    'boot_id': (matches(re.compile(r'[0-9a-f-]{36}\Z')), False), 'piece': (some, False),
+    'boot_id': (matches(re.compile(r'[0-9a-f-]{36}\Z')), False), 'segment': (some, False),
 }
 LIBRARY_OF_HEADER = {
     'path': (word, True), 'build_id': (matches(BUILD_ID), True), 'id': (some, True), 'functions': (count, True),
@@ -218,8 +218,8 @@ FRAME = {
 PYTHON_FRAME = {'function': (word, False), 'file': (text, False), 'line': (some, False), 'code': (hexa, False)}
 CTXSW = dict(EVENT, **{
     'op': (one_of({'slice'}), True), 'duration_us': (positive(micro), False), 'elapsed_us': (positive(micro), False), 'unfinished': (is_true, False),
-    'minor': (count, True), 'gpu': (word, True), 'context': (count, True), 'whose': (one_of({'kernel', 'other user'}), False),
-    'began_before': (is_true, False), 'missed': (some, False),
+    'minor': (count, True), 'gpu': (word, True), 'context': (count, True), 'owner': (one_of({'kernel', 'other user'}), False),
+    'truncated_start': (is_true, False), 'lost_before': (some, False),
 })
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
 GPU_DEVICE = dict(EVENT, **{
@@ -233,10 +233,10 @@ END = {
     'unfinished': (count, True), 'abandoned': (count, True), 'filtered': (count, True), 'orphans': (count, True),
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
-    'cost_share': (lambda v: num(v) and v >= 0, True), 'busiest_share': (lambda v: num(v) and v >= 0, False),
-    'busiest_tid': (count, False), 'costs': (is_object, False), 'low_saves_ms': (positive(milli), False), 'unseen': (text, False), 'left_out': (text, True), 'write_error': (word, False),
+    'cost_share': (lambda v: num(v) and v >= 0, True), 'max_thread_overhead': (lambda v: num(v) and v >= 0, False),
+    'max_overhead_tid': (count, False), 'costs': (is_object, False), 'detail_low_saving_ms': (positive(milli), False), 'unseen': (text, False), 'not_traced': (text, True), 'write_error': (word, False),
     'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
-    'tables_full': (is_object, False), **{f'python_{k}': (count, False) for k in ('calls', 'early', 'cut', 'broken', 'unread')},
+    'limits_hit': (is_object, False), **{f'python_{k}': (count, False) for k in ('calls', 'early', 'cut', 'broken', 'unread')},
 }
 
 COUNTED = {
@@ -452,9 +452,9 @@ class Trace:
             return
         need(events == dict(self.types), f'events {events}, but lines {dict(self.types)}')
         need(e['calls'] == self.calls, f'calls {e["calls"].text}, but {self.calls} lines')
-        together(e, 'busiest_share', 'busiest_tid')
+        together(e, 'max_thread_overhead', 'max_overhead_tid')
         need(sum(e.get('costs', {}).values()) <= e['cost_ms'] + 1e-5, f'costs {e.get("costs")} of {e["cost_ms"].text} ms')
-        need(e.get('low_saves_ms', 0) <= e['cost_ms'] + 1e-5, f'--detail=low would save {e.get("low_saves_ms")} of {e["cost_ms"].text} ms')
+        need(e.get('detail_low_saving_ms', 0) <= e['cost_ms'] + 1e-5, f'--detail=low would save {e.get("detail_low_saving_ms")} of {e["cost_ms"].text} ms')
         need(all(milli(v) for v in e.get('costs', {}).values()), f'costs {e.get("costs")}')
         for symbol, c in e.get('counted', {}).items():
             members(c, COUNTED, f'counted {symbol}')

@@ -94,7 +94,7 @@ def check(path, workers, as_root):
         return False
     first, last = slices[0][0], slices[-1][1]
     span = last - first
-    gaps = [b[0] - a[1] for a, b in zip(slices, slices[1:]) if not b[2].get("missed")]
+    gaps = [b[0] - a[1] for a, b in zip(slices, slices[1:]) if not b[2].get("lost_before")]
     overlaps = sum(g < -1e-6 for g in gaps)
     print(f"{name}: {len(slices)} slices in {span:.3f} s; mean {statistics.mean(e - b for b, e, _ in slices) * 1e3:.3f} ms, between two "
           f"{statistics.mean(gaps) * 1e6:.1f} us ({100 * sum(gaps) / span:.2f} % of the time); {overlaps} overlap; missing "

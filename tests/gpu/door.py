@@ -92,7 +92,7 @@ def times(detail):
     for g in (outside, *insides):
         g.ready()
     seen = {p["pid"]: p["seen"] for p in ctl("status")["processes"]}
-    assert [seen[g.p.pid] for g in (outside, *insides)] == ["uprobes"] + ["inside"] * 3, seen
+    assert [seen[g.p.pid] for g in (outside, *insides)] == ["uprobes"] + ["inproc"] * 3, seen
     took = {"by uprobes": take_turns([outside], 15), "inside, others beside": take_turns(insides, 15)}
     outside.end()
     end = time.monotonic() + 40

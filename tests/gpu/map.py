@@ -77,7 +77,7 @@ def sums(report, trace):
         print("  NOT OK", {k: (v, under[k]) for k, v in inside.items() if under[k] != v})
     busy = sum(d["busy_ns"] for d in report["gpu"]["devices"]) if report.get("gpu") else 0
     print(f"  GPU busy {root.get('gpu_busy_ns', 0) / 1e6:.3f} ms, the report's own {busy / 1e6:.3f} ms; {gpu['n'] - gpu['known']} executions have no call")
-    print("  not told:", {k: report["map"][k] for k in ("cut_frames", "unnamed_frames", "early", "unknown_executions", "left_out")})
+    print("  not told:", {k: report["map"][k] for k in ("cut_frames", "unnamed_frames", "early", "unknown_executions", "rejected")})
 
 
 def in_region(trace, region, tid, path):

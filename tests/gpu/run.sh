@@ -81,7 +81,7 @@ one() {
 	traced) pre=("${ct_q[@]}" --) ;;
 	all) pre=("${ct_q[@]}" --all --) ;;
 	all-count) pre=("${ct_q[@]}" --all --count query --) ;;
-	no-return) pre=("${ct_q[@]}" --no-return launch --) ;;
+	entry-only) pre=("${ct_q[@]}" --entry-only launch --) ;;
 	count-launch) pre=("${ct_q[@]}" --count launch --) ;;
 	budget) pre=("${ct_q[@]}" --all --max-overhead 5 --) ;;
 	stack) pre=("${ct_q[@]}" --stack --) ;;
@@ -105,7 +105,7 @@ if want time; then
 	title "5 milliseconds per token, each in its own process, in turn"
 	for round in 1 2 3; do
 		echo "round $round"
-		for how in ${HOWS:-untraced traced attach kernel no-return all-count all profiler-cuda profiler-all}; do
+		for how in ${HOWS:-untraced traced attach kernel entry-only all-count all profiler-cuda profiler-all}; do
 			one $how
 		done
 	done

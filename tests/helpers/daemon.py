@@ -59,7 +59,7 @@ class Daemon:
     def calls(self, command):
         return {of["function"]: v for n, of, v in self.series() if n == "cudatrace_calls_total" and of["command"] == command}
 
-    def lost(self, whose=("calls", "threads", "depth", "counts", "errors", "inside")):
+    def lost(self, whose=("calls", "threads", "depth", "counts", "errors", "inproc")):
         """What others do to a machine (daemon-floods) loses the rest: tasks, libraries and shares of threads are of all processes."""
         return {of["what"]: v for n, of, v in self.series() if n == "cudatrace_dropped_total" and v and of["what"] in whose}
 

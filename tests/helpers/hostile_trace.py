@@ -9,7 +9,7 @@ import sys
 
 LENGTH = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2].isdigit() else 100
 
-HEADER = ('{"ts":0,"type":"header","name":"cudatrace","schema":1,"clock_base_ns":%d,"boot_id":"x","command":[%s],'
+HEADER = ('{"ts":0,"type":"header","name":"cudatrace","schema":2,"clock_base_ns":%d,"boot_id":"x","command":[%s],'
           '"libraries":[{"path":"/l%d","id":1,"functions":3}]}\n')
 END = ('{"ts":%d,"type":"end","name":"cudatrace","reason":"r%d","counted":{%s}}\n')
 HEAD = '"pid":%d,"tid":%d,"comm":"c%d","id":%d,"duration_us":%s,"result":0,'

@@ -47,7 +47,7 @@ class Trace:
         ev, calls, head, end = self.ev, self.calls, self.head, self.end
         same("first line", head["type"], "header")
         same("last line", end["type"], "end")
-        same("schema", head["schema"], 1)
+        same("schema", head["schema"], 2)
         types = collections.Counter(e["type"] for e in ev[1:-1])
         same("events", {k: v for k, v in end["events"].items() if v}, dict(types))
         same("calls", end["calls"], len(calls))

@@ -6,8 +6,8 @@ for f in glob.glob(sys.argv[1] + "/*.jsonl*"):
     ev += [json.loads(l) for l in subprocess.run(["zstd", "-dcqf", f], capture_output=True).stdout.decode().splitlines()]
 its = [e for e in ev if e.get("pid") == int(sys.argv[2])]
 n = sum(e.get("symbol") == "cuMemAlloc_v2" for e in its)
-said = [e["op"] for e in ev if e["type"] == "library" and e["op"] in ("detach", "attach")]
+said = [e["op"] for e in ev if e["type"] == "library" and e["op"] in ("detached", "attached")]
 # By us, or because somebody mapped it meanwhile: if that is who is not traced, the program's own line says which file it is.
-again = said[said.index("detach"):].count("attach") if "detach" in said else -1
-mapped = any(e["type"] == "library" and e["op"] == "map" for e in its)
+again = said[said.index("detached"):].count("attached") if "detached" in said else -1
+mapped = any(e["type"] == "library" and e["op"] == "mapped" for e in its)
 sys.exit(not (n == 4 and (again == 1 or again == 0 and mapped)) and f"{n} {said} {mapped}")

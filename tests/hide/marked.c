@@ -2,8 +2,8 @@
 /*
  * marked LIBCUDA [DEVICES]: calls and system calls with marks (marks.h) in all that they take and
  * give. DEVICES: where tests/nvfuse/server.c serves; $MARKED_LIBRARY is library.c, for no command
- * line is hidden. Says "waiting" and waits for a line; then, from within the last call, which does
- * not return, libcuda says "stuck". SIGUSR1 ends it.
+ * line is redacted. Says "waiting" and waits for a line; then, from within the last call, which
+ * does not return, libcuda says "stuck". SIGUSR1 ends it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What marked.c and its libcuda hand about, and what no output may have when it is hidden: find.py
- * reads these lines. A number has nine decimal digits at least, so that no time has it by chance.
+ * What marked.c and its libcuda hand about, and what no output may have when it is redacted:
+ * find.py reads these lines. A number has nine decimal digits at least, so that no time has it by
+ * chance.
  */
 #ifndef MARKS_H
 #define MARKS_H
@@ -49,7 +50,7 @@ NUMBER(UVM_LENGTH, 0x5ec2e7000)
 NUMBER(MAP_SIZE, 0x5ec2e000) /* of mmap */
 NUMBER(DESCRIPTOR, 973)	     /* as "fd":973 */
 
-/* What no output has, hidden or not. */
+/* What no output has, redacted or not. */
 NEVER(COPIED, "HIDEMARK_copied_to_the_gpu")
 NEVER(PARAMETER, "HIDEMARK_argument_of_a_kernel")
 NEVER(ENVIRONMENT, "HIDEMARK_environment")

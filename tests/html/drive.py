@@ -194,7 +194,7 @@ def costs(p):
     """What tracing cost, and what would have made it cheaper, where the trace says so."""
     text = p.js("return document.getElementById('trace').textContent").replace("\xa0", " ")
     rows = p.js("return [...document.querySelectorAll('#trace tbody tr')].map(r => r.textContent)")
-    said = p.js("return cudatrace.report.overview.busiest_tid")
+    said = p.js("return cudatrace.report.overview.max_overhead_tid")
     check("cost of tracing: the busiest second", ("5.2 % of the busiest second, of thread 4711" in text) == (said == 4711), text[:600])
     names = [name for row in rows for name in ("--detail=low", "cuLaunchKernel", "cuEventRecord") if row.startswith(name)]
     check("cost of tracing: what is dearest first", names == (["--detail=low", "cuLaunchKernel", "cuEventRecord"] if said else []), rows[:4])

@@ -14,7 +14,7 @@
 
 struct hook inject_hooks[CT_MAX_FUNCS];
 uint32_t inject_sandboxed;
-__thread struct me inject_me;
+__thread struct tls inject_me;
 char inject_thunks[CT_MAX_FUNCS * THUNK_SZ];
 static struct process process;
 struct process *inject_process = &process;
@@ -50,7 +50,7 @@ static void must(bool ok, const char *what)
 }
 
 #define SIZE 8192
-static struct ct_shm shm = {.comm_place = {.off = 4096, .version = 22809, .counts_off = 4200}};
+static struct ct_shm shm = {.comm_layout = {.off = 4096, .version = 22809, .counts_off = 4200}};
 
 /* False: its memory is gone, which ends this program if it is read directly. */
 static bool reads(void *comm, bool ok)

@@ -77,7 +77,7 @@ class Maker:
 
     def end_operators(self):
         for o in self.operators:
-            self.event(o.pop("at"), "operator", "forward", o.pop("name"), duration_us=10.0, at_least_us=5.0, **o)
+            self.event(o.pop("at"), "operator", "forward", o.pop("name"), duration_us=10.0, min_duration_us=5.0, **o)
         self.operators, self.open = [], []
 
     def forward(self, layer, *kernels):
@@ -98,7 +98,7 @@ class Maker:
                 self.kernel(k, 4, layer, operator_id=op, operator="aten::of_" + name[6:], **thread)
                 self.layers[layer].update(host_ns=4000, backward=1)
             for id, what, called, more in ((op, "forward", "aten::of_" + name[6:], {"parent": node}), (node, "backward", name[6:].title() + "Backward0", {"seq": number})):
-                self.event(at, "operator", what, called, duration_us=(self.now - at) / 1000, at_least_us=1.0, id=id, **more, **thread)
+                self.event(at, "operator", what, called, duration_us=(self.now - at) / 1000, min_duration_us=1.0, id=id, **more, **thread)
         self.tape.clear()
 
     # what layers.py asks for

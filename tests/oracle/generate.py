@@ -170,7 +170,7 @@ def in_order(m, end, seed):
     kinds = collections.Counter(x["type"] for x in lines)
     calls = [x for x in lines if "id" in x]
     unfinished = sum(1 for x in calls if x.get("unfinished"))
-    head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 1, "version": "0", "command": ["sim", str(seed)], "host": "sim", "kernel": "6.1", "machine": "x86_64",
+    head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0", "command": ["sim", str(seed)], "host": "sim", "kernel": "6.1", "machine": "x86_64",
             "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 1000000000,
             "wall_time": "2026-01-01T00:00:00.000000000Z"}
     tail = {"ts": ms(end), "type": "end", "name": "cudatrace", "reason": "command exited", "events": dict(kinds), "calls": len(calls) - unfinished, "entries": len(calls),

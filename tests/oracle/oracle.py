@@ -313,7 +313,7 @@ def laws(d, node, path="report"):
                 laws(d, value, where)
             elif isinstance(value, (int, float)) and not isinstance(value, bool) and not path.endswith(".events"):
                 name = key.rsplit(".", 1)[-1]
-                if (name == "share" or name.endswith("_share") or name in ("confidence", "sure", "occupancy")) and name not in MAY_EXCEED:
+                if (name == "share" or name.endswith("_share") or name in ("confidence", "confidence", "occupancy")) and name not in MAY_EXCEED:
                     d.law(f"{where} is {value}: not within 0 and 1", 0 <= value <= 1)
                 elif name.endswith(("_ns", "count", "bytes", "calls")):
                     d.law(f"{where} is {value}: negative", value >= 0)
@@ -326,7 +326,7 @@ def check(lines, report):
     d = Differences()
     lines = [x for x in lines if x and "type" in x]
     calls = [x for x in lines if x["type"] in CALLS and "id" in x]
-    if report["overview"].get("hidden") != "arguments":
+    if report["overview"].get("redacted") != "arguments":
         check_kernels(d, calls, report)
         check_transfers(d, calls, report)
         check_stages(d, report)

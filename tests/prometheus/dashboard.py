@@ -114,7 +114,7 @@ def names(doc):
 
 def losses(doc):
     shown = " ".join(e for _, e in exprs())
-    lost = [m for m in table_of(doc) if re.search("_(dropped|full|lost|refused|left_out|left_mangled|self_cost_seconds)_total$", m)]
+    lost = [m for m in table_of(doc) if re.search("_(dropped|full|lost|denied|rejected|refused|not_demangled|self_cost_seconds)_total$", m)]
     assert len(lost) >= 8, lost
     return [f"{m} is not in the dashboard" for m in lost if m not in shown]
 

@@ -113,9 +113,9 @@ unknown()
 	local -x LD_LIBRARY_PATH=$FAKE
 	ct "${to_x[@]}" -e cuFakeUndocumented -- "$CASES/undocumented"
 	check '-e: a function that only the library has' holds "$X" 'sym == {"cuFakeUndocumented": 11} and accounts()'
-	ct "${to_x[@]}" -e 'cuFakeUnd*' --no-return cuFakeUndocumented --libcuda "$FAKE/libcuda.so.1" -- "$CASES/undocumented"
-	check '-e, --no-return: a glob of such' holds "$X" \
-		'sym == {"cuFakeUndocumented": 11} and head["no_return"] == "other (1 function)" and accounts()'
+	ct "${to_x[@]}" -e 'cuFakeUnd*' --entry-only cuFakeUndocumented --libcuda "$FAKE/libcuda.so.1" -- "$CASES/undocumented"
+	check '-e, --entry-only: a glob of such' holds "$X" \
+		'sym == {"cuFakeUndocumented": 11} and head["entry_only"] == "other (1 function)" and accounts()'
 	rm "$X"
 }
 

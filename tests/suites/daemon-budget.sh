@@ -105,7 +105,7 @@ quit victim
 kill -TERM "$daemon"
 check 'it ends when told to' until_ok 5 is_gone "$daemon"
 ended "$daemon"
-check 'what was refused is told' shows_now 'any(e["type"] == "library" and e["op"] == "missed" for e in lines)'
+check 'what was refused is told' shows_now 'any(e["type"] == "library" and e["op"] == "failed" for e in lines)'
 kill -9 "${attackers[@]}" 2>/dev/null
 
 # traced NAME OPTIONS LIBRARY: --duration is heard of, whatever the command maps

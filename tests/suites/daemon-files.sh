@@ -26,7 +26,7 @@ rotation()
 		writers=2
 		[ "$how" = gzip ] && writers=0
 		rules trace >"$TMP/rot-$how.yaml"
-		start "rot-$how" --set files.rotate_size=64K --set files.total_size=1M --set files.compress=$how --set files.writers=$writers --set trace.buffer_size=32M --set recorder.seconds=0s || return
+		start "rot-$how" --set files.rotate_size=64K --set files.total_size=1M --set files.compress=$how --set files.format_threads=$writers --set trace.buffer_size=32M --set recorder.seconds=0s || return
 		worker "rot$how" || return
 		: >"$TMP/more"
 		(while [ -e "$TMP/more" ]; do ask "rot$how" alloc 3000 >/dev/null; done) &
@@ -94,7 +94,7 @@ on_rotate()
 	check 'on_rotate: takes it' until_ok 12 eval 'compgen -G "$files/trace-*.zst" && ! compgen -G "$files/pending/*"'
 	check 'on_rotate: got it whole' eval 'for f in "$files"/trace-*.zst; do cmp "$f" "$copies/${f##*/}" || exit 1; done'
 	# What was traced meanwhile may be a file of its own, and is counted when the command is known to have ended.
-	check 'on_rotate: counted' until_ok 5 eval 'shows "total(\"files_taken_total\") == int(n) >= 1 <= total(\"files_take_failures_total\") and total(\"files_removed_total\") == 0" \
+	check 'on_rotate: counted' until_ok 5 eval 'shows "total(\"files_handled_total\") == int(n) >= 1 <= total(\"files_take_failures_total\") and total(\"files_removed_total\") == 0" \
 		n="$(ls "$copies" | wc -l)"'
 	quit sent
 	finish
@@ -106,7 +106,7 @@ full()
 	mkdir "$TMP/full.files"
 	mount -t tmpfs -o size=300k none "$TMP/full.files" 2>/dev/null || { skip 'full disk' 'no tmpfs can be mounted'; return; }
 	rules trace >"$TMP/full.yaml"
-	start full --set files.compress=none --set files.writers=2 --set trace.buffer_size=32M --set sample.cooldown=1s --set recorder.on.error=true || { umount "$TMP/full.files"; return; }
+	start full --set files.compress=none --set files.format_threads=2 --set trace.buffer_size=32M --set sample.cooldown=1s --set recorder.on.error=true || { umount "$TMP/full.files"; return; }
 	worker filler || { umount "$TMP/full.files"; return; }
 	ask filler alloc 3000 >/dev/null
 	check 'full disk: writing stops, and says so' until_ok 5 eval 'grep -q "No space left on device" "$log" && ctl status | jq -e ".files.error"'

@@ -172,7 +172,7 @@ done
 for what in counts errors threads_share; do
 	check "$what: was full, and said so" until_shows shows "total('dropped_total', what='$what') > 0"
 done
-check 'series: were used up, and said so' until_shows shows 'total("series_left_out_total") > 0'
+check 'series: were used up, and said so' until_shows shows 'total("series_rejected_total") > 0'
 check 'spans: the queue was full, and said so' until_shows shows 'total("otlp_dropped_total") > 0 and total("otlp_queued") > 1000'
 # Nobody may have more than he leaves over: the last part stays free; and what others of this machine let the rings lose.
 check 'most of the tables is in use' until_shows shows 'total("table_used", table="kernel_handles") > 100000 and total("table_used", table="memory_ranges") > 100000

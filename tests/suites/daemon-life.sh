@@ -73,12 +73,12 @@ life()
 	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
 	kill -HUP $first
 	check 'reload: a good one' until_ok 3 shows 'total("config_reloads_total") == 1'
-	{ rules trace; printf 'ctl: {group: nogroup}\ntrace: {inject_folder: /tmp/elsewhere, gpu_wait_size: 9M}\notlp: {slow_call: 7ms}\n'; } >"$TMP/life.yaml"
+	{ rules trace; printf 'ctl: {group: nogroup}\ntrace: {inject_folder: /tmp/elsewhere, gpu_pending_size: 9M}\notlp: {slow_call: 7ms}\n'; } >"$TMP/life.yaml"
 	ctl reload >/dev/null
 	{ rules trace; printf 'ctl: {group: nogroup}\n'; } >"$TMP/life.yaml"
 	ctl reload >/dev/null
 	check 'reload: what takes a restart is told, there and back' is "$(grep -o '[^ ]* has changed: .*' "$log" | sort | uniq -c | tr -s ' \n' ' ,')" \
-		' 2 trace.gpu_wait_size has changed: restart the daemon to apply it, 2 trace.inject_folder has changed: restart the daemon to apply it,'
+		' 2 trace.gpu_pending_size has changed: restart the daemon to apply it, 2 trace.inject_folder has changed: restart the daemon to apply it,'
 	check 'reload: the socket is the group'\''s' is "$(stat -c '%G %a' "$sock")" 'nogroup 660'
 	check 'ctl: a member of the group' setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
 	check 'ctl: who is no root names no folder' fails_with 'only root may choose a directory' \
@@ -236,13 +236,13 @@ members()
 causes()
 {
 	rules trace >"$TMP/why.yaml"
-	start why --set recorder.on.error=false --set recorder.on.sync_longer=200ms --set recorder.on.memory_above=100M --set sample.cooldown=1s || return
+	start why --set recorder.on.error=false --set recorder.on.sync_above=200ms --set recorder.on.memory_above=100M --set sample.cooldown=1s || return
 	cp "$FAKE/sample" "$TMP/slow"
 	sample slow --tokens 1 --layers 1
 	sleep 0.5
 	check 'recorder: nothing happened, no dump' eval '! compgen -G "$files/dump-*"'
 	FAKE_KERNEL_US=300000 sample slow --tokens 1 --layers 1
-	check 'recorder: a long synchronization' until_ok 3 dumped_for sync_longer
+	check 'recorder: a long synchronization' until_ok 3 dumped_for sync_above
 	# Each long one is a cause: the last dump may be of the last moment.
 	sleep 2
 	cp "$FAKE/sample" "$TMP/large"

@@ -122,7 +122,7 @@ echo "# slowest answer $slowest us"
 check '5,000 names that take for ever: the daemon answers within 5 s' below "$slowest" 30000000
 check '5,000 names that take for ever: all lookups are counted, or said to be dropped' is "$(looked_up)" 5003
 check '5,000 names that take for ever: those without time are counted' \
-	below 1000 "$(awk '$1 == "cudatrace_names_left_mangled_total" { print $2 }' "$TMP/metrics")"
+	below 1000 "$(awk '$1 == "cudatrace_names_not_demangled_total" { print $2 }' "$TMP/metrics")"
 
 kill -TERM $daemon
 check 'the daemon ends' until_ok 5 is_gone $daemon

@@ -241,9 +241,9 @@ other_stacks()
 		"$CUDATRACE" -q --mechanism=$mech -e 'cu*Callback,cuDriverGetVersion' --libcuda "$TMP/driver.bin" --jsonl "$TMP/else.jsonl" -- \
 			sh -c '"$@"; "$@"; true' sh "$TMP/elsewhere" "$TMP/driver.bin" up-mapped >"$TMP/else.out" 2>"$TMP/else.err"
 		check "other stacks: $mech ends the program: said once, with the way out" is \
-			"$(grep -c 'ended by SIGILL, which .* use --no-return' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
-		OPT=(--no-return 'cu*Callback')
-		elsewhere 'with --no-return' $mech 272 0 "${all[@]}"
+			"$(grep -c 'ended by SIGILL, which .* use --entry-only' "$TMP/else.err") $(jq -s '[.[] | select(.op == "exit" and .signal == 4)] | length' "$TMP/else.jsonl")" '1 2'
+		OPT=(--entry-only 'cu*Callback')
+		elsewhere 'with --entry-only' $mech 272 0 "${all[@]}"
 		OPT=()
 	done
 	has_mechanism session || return
@@ -261,9 +261,9 @@ other_stacks()
 exceptions()
 {
 	make_target throw.cc || { skip 'C++ exceptions' 'needs g++'; return; }
-	"$CUDATRACE" -q -e "$ALL" --no-return "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/throw.jsonl" -- "$TMP/throw" "$TMP/driver.bin" 20 >"$TMP/throw.out"
-	check 'C++ exceptions, --no-return: caught as ever' is "$? $(cat "$TMP/throw.out")" '0 20'
-	check 'C++ exceptions, --no-return: the calls' holds "$TMP/throw.jsonl" 'sym == {"cuFakeCallback": 20, "cuDriverGetVersion": 20} and accounts()'
+	"$CUDATRACE" -q -e "$ALL" --entry-only "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/throw.jsonl" -- "$TMP/throw" "$TMP/driver.bin" 20 >"$TMP/throw.out"
+	check 'C++ exceptions, --entry-only: caught as ever' is "$? $(cat "$TMP/throw.out")" '0 20'
+	check 'C++ exceptions, --entry-only: the calls' holds "$TMP/throw.jsonl" 'sym == {"cuFakeCallback": 20, "cuDriverGetVersion": 20} and accounts()'
 }
 
 short_lived()

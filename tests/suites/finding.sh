@@ -61,7 +61,7 @@ dlopened()
 	trace dlopen -e "$ALL" -- "$CASES/dlopen_late" "$dir/libcuda.so.987.65" 100
 	whole 'dlopen at an odd path' dlopen
 	check 'dlopen at an odd path: library event' holds "$TMP/dlopen.jsonl" \
-		'[(l["op"], l["path"], l["lib"]) for l in lib] == [("attach", path, 1)] and not lib[0].get("note")' \
+		'[(l["op"], l["path"], l["lib"]) for l in lib] == [("attached", path, 1)] and not lib[0].get("note")' \
 		path="$dir/libcuda.so.987.65"
 	check 'dlopen at an odd path: before any call' holds "$TMP/dlopen.jsonl" \
 		'lib[0]["ts"] < min(c["ts"] for c in calls) and lib[0]["pid"] == calls[0]["pid"]'
@@ -72,7 +72,7 @@ dlopened()
 	ln "$dir/libcuda.so.987.65" "$TMP/libcuda.so.2"
 	trace twice -e "$ALL" -- sh -c '"$1" "$2" 20; "$1" "$3" 20' sh "$CASES/dlopen_late" "$dir/libcuda.so.987.65" "$TMP/libcuda.so.2"
 	whole 'one file, two names' twice
-	check 'one file, two names: attached once' holds "$TMP/twice.jsonl" '[l["op"] for l in lib] == ["attach", "map"]'
+	check 'one file, two names: attached once' holds "$TMP/twice.jsonl" '[l["op"] for l in lib] == ["attached", "mapped"]'
 
 	# With another name only the user knows what it is.
 	cp "$FAKE/libcuda.so.1" "$TMP/mydriver.bin"
@@ -150,7 +150,7 @@ containers()
 	whole 'mount namespace, a command' mnt
 	check 'mount namespace: not outside' test ! -e "$where/libcuda.so.1"
 	check 'mount namespace, a command: library' holds "$TMP/mnt.jsonl" \
-		'[(l["op"], l["path"]) for l in lib] == [("attach", path)] and len(lib[0]["build_id"]) == 40' path="$where/libcuda.so.1"
+		'[(l["op"], l["path"]) for l in lib] == [("attached", path)] and len(lib[0]["build_id"]) == 40' path="$where/libcuda.so.1"
 
 	# Outside stands another file at the same path.
 	cp "$FAKE535/libcuda.so.1" "$where/"
@@ -233,7 +233,7 @@ several()
 	check 'whole system: a process begun later' holds "$TMP/two.jsonl" \
 		'collections.Counter(c["symbol"] for c in calls if c["pid"] == int(p)) == {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 1, "cuMemAlloc_v2": 5, "cuMemFree_v2": 5}' p=$late
 	check 'whole system: a file found later' holds "$TMP/two.jsonl" \
-		'[(l["op"], l["path"]) for l in lib if l["pid"] == int(p)] == [("attach", path)] and len([c for c in calls if c["pid"] == int(p)]) == 15' \
+		'[(l["op"], l["path"]) for l in lib if l["pid"] == int(p)] == [("attached", path)] and len([c for c in calls if c["pid"] == int(p)]) == 15' \
 		p=$unknown path="$TMP/later/libcuda.so.1"
 	check 'whole system: says from when on' holds "$TMP/two.jsonl" '"not seen" in [l["note"] for l in lib if l["pid"] == int(p)][0]' p=$unknown
 
@@ -308,7 +308,7 @@ stub()
 	# Loaded before the driver, as a wrong LD_LIBRARY_PATH does.
 	trace stub -e "$ALL" -- sh -c '"$1" "$2" 20 >/dev/null 2>&1; "$1" "$3" 20' sh "$CASES/dlopen_late" "$file" "$TMP/c/libcuda.so.1"
 	check "$label, loaded: nothing of it traced" as_expected stub
-	check "$label, loaded: not attached" holds "$TMP/stub.jsonl" '[l["path"] for l in lib if l["op"] == "attach"] == [path] and accounts()' path="$TMP/c/libcuda.so.1"
+	check "$label, loaded: not attached" holds "$TMP/stub.jsonl" '[l["path"] for l in lib if l["op"] == "attached"] == [path] and accounts()' path="$TMP/c/libcuda.so.1"
 }
 
 # Without a compiler for it: a program of six instructions, and one that maps a file named libcuda.so.1.
@@ -363,7 +363,7 @@ bits32()
 	ended $pid
 	trace map32 -e "$ALL" -- sh -c '"$1"; "$2" "$3" 20' sh "$TMP/map32" "$CASES/dlopen_late" "$TMP/c/libcuda.so.1"
 	check '32-bit, a command: warned' grep -q '32-bit program' "$TMP/map32.err"
-	check '32-bit, a command: library event' holds "$TMP/map32.jsonl" '(lib[0]["op"], lib[0]["note"]) == ("missed", "32-bit program")'
+	check '32-bit, a command: library event' holds "$TMP/map32.jsonl" '(lib[0]["op"], lib[0]["note"]) == ("failed", "32-bit program")'
 	check '32-bit, a command: the rest is traced' as_expected map32
 	trace exit32 -e "$ALL" -- "$TMP/map32"
 	check '32-bit, a command: its exit status' is $status 7

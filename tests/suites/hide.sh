@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# --no-args, --no-strings and trace.hide: a program whose strings, sizes, handles and addresses are marks
-# (tests/hide/marks.h) is traced into every output there is. Nothing hidden: the marks are found. Else: none.
+# --no-args, --no-strings and trace.redact: a program whose strings, sizes, handles and addresses are marks
+# (tests/hide/marks.h) is traced into every output there is. Nothing redacted: the marks are found. Else: none.
 # takes: 60
 # longer
 set -u
@@ -100,10 +100,10 @@ all_outputs()
 outputs()
 {
 	all_outputs shown
-	check 'nothing hidden: every mark is in the trace' every "$TMP/shown.jsonl"
-	check 'nothing hidden: what is never read is in no output' none never "${outputs[@]}"
+	check 'nothing redacted: every mark is in the trace' every "$TMP/shown.jsonl"
+	check 'nothing redacted: what is never read is in no output' none never "${outputs[@]}"
 	unset 'outputs[-1]' # two traces that are the same have no difference
-	check 'nothing hidden: some are in each output' some "${outputs[@]}"
+	check 'nothing redacted: some are in each output' some "${outputs[@]}"
 	shown=$(call_cnt shown)
 
 	all_outputs strings --no-strings
@@ -118,7 +118,7 @@ outputs()
 	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/arguments.jsonl"
 	check '--no-args: stacks have places' holds "$TMP/arguments.jsonl" \
 		'[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("module") == "[file]" and len(f["build_id"]) == 40]'
-	check '--no-args: the report does not say that there was nothing' is "$(jq -c '[.overview.hidden, .memory, .transfers, .kernels, .iterations, .findings]' "$TMP/arguments.all.json")" \
+	check '--no-args: the report does not say that there was nothing' is "$(jq -c '[.overview.redacted, .memory, .transfers, .kernels, .iterations, .findings]' "$TMP/arguments.all.json")" \
 		'["arguments",null,null,null,null,null]'
 	check '--no-args: nor does its text' is "$(grep -hcE '^Hidden: arguments|^(Memory|Transfers|Kernels|Streams|Iterations|Stages|GPU idle|Findings)|\b0 B\b' "$TMP/arguments.live.txt" "$TMP/arguments.all.txt" | xargs)" '1 1'
 	check '--no-args: nor the summary' is "$(grep -cE '^Hidden: arguments|^Kernels|allocated|bandwidth|\b0 B\b' "$TMP/arguments.err")" 1
@@ -162,7 +162,7 @@ begin_copies()
 	END
 	cc -o "$TMP/copy" "$TMP/copy.c" "$FAKE/libcuda.so.1"
 	begin_copy shown
-	begin_copy hidden --no-args
+	begin_copy redacted --no-args
 }
 # What it says of itself, and what the arguments are called, in these files
 copied() { gzip -cdf "$TMP/copy-$1".{jsonl,jsonl.gz,chrome.json,pftrace,html,txt,json,err} | grep -aowFf <(tr ' ' '\n' <"$TMP/copy-$1.said"; printf '%s\n' dstDevice srcHost ByteCount) | sort -u; }
@@ -171,12 +171,12 @@ in_flight()
 	local f
 	ended "${copies[@]}"
 	check 'a copy that lasts, --no-args: the program ends as ever' is $? 0
-	check 'a copy that lasts, nothing hidden: its arguments are there' is "$(copied shown | grep -cxE 'dstDevice|srcHost|ByteCount|123456789')" 4
-	check 'a copy that lasts, --no-args: dstDevice, srcHost, ByteCount are in no output' is "$(copied hidden)" ''
-	check 'a copy that lasts, --no-args: the call is there, unfinished' holds "$TMP/copy-hidden.jsonl" \
+	check 'a copy that lasts, nothing redacted: its arguments are there' is "$(copied shown | grep -cxE 'dstDevice|srcHost|ByteCount|123456789')" 4
+	check 'a copy that lasts, --no-args: dstDevice, srcHost, ByteCount are in no output' is "$(copied redacted)" ''
+	check 'a copy that lasts, --no-args: the call is there, unfinished' holds "$TMP/copy-redacted.jsonl" \
 		'[(c["args"], "size" in c) for c in calls if c["symbol"] == "cuMemcpyHtoD_v2" and c.get("unfinished")] == [({}, False)] and end["reason"] == "duration" and accounts()'
 	for f in chrome.json pftrace; do
-		check "a copy that lasts, --no-args: in $f too" grep -qa 'cuMemcpyHtoD' "$TMP/copy-hidden.$f"
+		check "a copy that lasts, --no-args: in $f too" grep -qa 'cuMemcpyHtoD' "$TMP/copy-redacted.$f"
 	done
 }
 
@@ -186,7 +186,7 @@ variants()
 	local mech opts
 	for mech in session multi perf; do
 		has_mechanism $mech || continue
-		for opts in '' '--no-return all' '--min-duration 1000 --count memory'; do
+		for opts in '' '--entry-only all' '--min-duration 1000 --count memory'; do
 			# Of all but the best mechanism in make check-all.
 			[ "$LONG" = "$([ $mech = session ] || [ -z "$opts" ]; echo $?)" ] || continue
 			# shellcheck disable=SC2086 # words
@@ -198,8 +198,8 @@ variants()
 		check "--no-strings --mechanism=$mech: no string" none texts "$TMP/s-$mech.jsonl" "$TMP/s-$mech.err"
 	done
 	[ "$LONG" = 0 ] || return
-	traced "shown-entries" --no-return all
-	check 'nothing hidden, --no-return all: marks are there' some "$TMP/shown-entries.jsonl"
+	traced "shown-entries" --entry-only all
+	check 'nothing redacted, --entry-only all: marks are there' some "$TMP/shown-entries.jsonl"
 }
 
 # inside NAME OPTION...: a trace from within the process, of its calls; it ends in its last one
@@ -226,15 +226,15 @@ in_the_process()
 	local NV=''
 	inside in
 	check 'in the process: status' is $? 0
-	check 'in the process, nothing hidden: every mark of calls is there' every "$TMP/in.jsonl"
-	check 'in the process, nothing hidden: what is never read is in no output' none never "${inside[@]}"
-	check 'in the process, nothing hidden: some are in each output' some "${inside[@]:0:4}"
+	check 'in the process, nothing redacted: every mark of calls is there' every "$TMP/in.jsonl"
+	check 'in the process, nothing redacted: what is never read is in no output' none never "${inside[@]}"
+	check 'in the process, nothing redacted: some are in each output' some "${inside[@]:0:4}"
 	shown=$(call_cnt in)
 	check 'in the process: the one that does not return, the one that was left' is "$shown" '[98,1,1]'
 	inside in-strings --no-strings
 	check 'in the process, --no-strings: no string in any output' none texts "${inside[@]}"
 	check 'in the process, --no-strings: numbers are there, and as many calls' is "$(some "$TMP/in-strings.jsonl")$(call_cnt in-strings)" "$shown"
-	for opts in '' '--no-return all' '--min-duration 1000 --count memory'; do
+	for opts in '' '--entry-only all' '--min-duration 1000 --count memory'; do
 		# shellcheck disable=SC2086 # words
 		inside in-args --no-args $opts
 		check "in the process, --no-args $opts: no mark in any output" none all "${inside[@]}"
@@ -266,7 +266,7 @@ daemon_outputs()
 	echo 200 >"$TMP/mode"
 	python3 tests/otlp/receiver.py "$port" "$TMP/mode" "$TMP/$name.got" &
 	collector=$!
-	start "$name" -vv --set trace.hide="$hide" --set trace.kernel=true --set trace.functions=all --set otlp.endpoint="http://127.0.0.1:$port" --set otlp.slow_call=0.001us \
+	start "$name" -vv --set trace.redact="$hide" --set trace.kernel=true --set trace.functions=all --set otlp.endpoint="http://127.0.0.1:$port" --set otlp.slow_call=0.001us \
 		--set otlp.iterations=cuStreamSynchronize --set otlp.interval=1s || return
 	begin "$name"
 	until_ok 10 knows "$pid"
@@ -292,31 +292,31 @@ daemon()
 
 	daemon_outputs strings-d strings
 	check 'daemon, strings: no string in any output' none texts "${outputs[@]}"
-	check 'daemon, strings: files and dumps say so' is "$(zstd -dcq "$files"/* "$TMP/strings-d.dump.zst" | jq -r 'select(.type == "header").hidden' | sort -u)" strings
+	check 'daemon, strings: files and dumps say so' is "$(zstd -dcq "$files"/* "$TMP/strings-d.dump.zst" | jq -r 'select(.type == "header").redacted' | sort -u)" strings
 
 	daemon_outputs arguments-d arguments
 	check 'daemon, arguments: no mark in any output' none all "${outputs[@]}"
 	check 'daemon, arguments: the call in flight is there' grep -q '"unfinished":true' <(zstd -dcq "$files"/*)
-	check 'daemon, arguments: files and dumps say so' is "$(zstd -dcq "$files"/* "$TMP/arguments-d.dump.zst" | jq -r 'select(.type == "header").hidden' | sort -u)" arguments
-	check 'daemon, arguments: no sums of what is hidden' is "$(grep -cE '^cudatrace_(transfer|memory)_' "$TMP/arguments-d.metrics")" 0
+	check 'daemon, arguments: files and dumps say so' is "$(zstd -dcq "$files"/* "$TMP/arguments-d.dump.zst" | jq -r 'select(.type == "header").redacted' | sort -u)" arguments
+	check 'daemon, arguments: no sums of what is redacted' is "$(grep -cE '^cudatrace_(transfer|memory)_' "$TMP/arguments-d.metrics")" 0
 	check 'daemon, arguments: calls are counted' grep -q '^cudatrace_launches_total{.*command="marked"} 21$' "$TMP/arguments-d.metrics"
-	check 'daemon, arguments: status says so' is "$(jq -r '.hidden, (.processes[0] | has("device_bytes"))' "$TMP/arguments-d.status" | xargs)" 'arguments false'
+	check 'daemon, arguments: status says so' is "$(jq -r '.redacted, (.processes[0] | has("device_bytes"))' "$TMP/arguments-d.status" | xargs)" 'arguments false'
 	check 'daemon, arguments: spans and metrics say so' python3 tests/helpers/hidden_attribute.py "$TMP/arguments-d.got"
 }
 
-# A change of what is hidden is not half done.
+# A change of what is redacted is not half done.
 reload()
 {
 	rules trace >"$TMP/reload.yaml"
 	start reload || return
-	{ rules off; printf 'trace:\n  hide: arguments\n'; } >"$TMP/reload.yaml"
-	check 'reload: trace.hide takes a restart' fails_with 'trace.hide has changed: restart the daemon to apply it' ctl reload
-	check 'reload: and nothing is changed' is "$(ctl status | jq -r '.hidden, .reloads, .reload_failures' | xargs)" 'null 0 1'
+	{ rules off; printf 'trace:\n  redact: arguments\n'; } >"$TMP/reload.yaml"
+	check 'reload: trace.redact takes a restart' fails_with 'trace.redact has changed: restart the daemon to apply it' ctl reload
+	check 'reload: and nothing is changed' is "$(ctl status | jq -r '.redacted, .reloads, .reload_failures' | xargs)" 'null 0 1'
 	finish
-	check 'configuration: a wrong word' fails_with "trace.hide: 'args' is not understood; write one of none, strings, arguments" \
-		"$CUDATRACE" daemon --check-config --set trace.hide=args
+	check 'configuration: a wrong word' fails_with "trace.redact: 'args' is not understood; write one of none, strings, arguments" \
+		"$CUDATRACE" daemon --check-config --set trace.redact=args
 	check 'configuration: a limit that needs sizes' fails_with 'memory_above needs sizes' \
-		"$CUDATRACE" daemon --check-config --set trace.hide=arguments --set recorder.on.memory_above=1G
+		"$CUDATRACE" daemon --check-config --set trace.redact=arguments --set recorder.on.memory_above=1G
 }
 
 if [ "$LONG" = 1 ]; then

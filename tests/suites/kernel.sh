@@ -214,7 +214,7 @@ off_cpu()
 # Other suites write Xids of other GPUs.
 xid()
 {
-	local from hide=() hidden
+	local from hide=() redacted
 	from="cudatrace test $$"
 	if ! (echo "$from" >/dev/kmsg) 2>/dev/null; then
 		skip 'Xid from the kernel log' 'it cannot be written here'
@@ -222,8 +222,8 @@ xid()
 	fi
 	echo "NVRM: Xid (PCI:0000:ff:00): 1, before, $from" >/dev/kmsg
 	waiting idle
-	for hidden in strings args; do
-		by_name "xid-$hidden" --kernel --no-$hidden -p "$idle" || { fail 'Xid: starts' 'see above'; return; }
+	for redacted in strings args; do
+		by_name "xid-$redacted" --kernel --no-$redacted -p "$idle" || { fail 'Xid: starts' 'see above'; return; }
 		hide+=("$tracer")
 	done
 	by_name xid --kernel -p "$idle" || { fail 'Xid: starts' 'see above'; return; }
@@ -245,10 +245,10 @@ xid()
 		 and x[0]["message"] == "pid=1234, name=python, GPU has fallen off the bus. " + mark
 		 and "PCI bus" in x[0]["meaning"] and accounts())' mark="$from"
 	ended "${hide[@]}"
-	for hidden in strings args; do
-		check "Xid from the kernel log: --no-$hidden: its number and place, not its text" holds "$TMP/xid-$hidden.jsonl" \
+	for redacted in strings args; do
+		check "Xid from the kernel log: --no-$redacted: its number and place, not its text" holds "$TMP/xid-$redacted.jsonl" \
 			'([79, 31] == [e["xid"] for e in ev if e["type"] == "xid" and e["gpu"] in ("PCI:0000:6c:00", "PCI:0000:6d:00")][-2:] and
-			not [e for e in ev if e["type"] == "xid" and "message" in e] and mark not in open(file).read())' mark="$from" file="$TMP/xid-$hidden.jsonl"
+			not [e for e in ev if e["type"] == "xid" and "message" in e] and mark not in open(file).read())' mark="$from" file="$TMP/xid-$redacted.jsonl"
 	done
 	check 'Xid from the kernel log: on the clock of the trace' holds "$TMP/xid.jsonl" \
 		'all(0 < e["ts"] < end["ts"] for e in ev if e["type"] == "xid" and mark in e["message"])' mark="$from"

@@ -57,6 +57,20 @@ else
 	echo 'not ok names: what is missing is found # it is not, or what is there is not'
 fi
 
+if out=$(tools/check-words.py 2>&1); then
+	echo 'ok words'
+else
+	printf '%s\n' "$out"
+	echo "not ok words # $(grep -c . <<<"$out") that docs/GLOSSARY.md lists as not used"
+fi
+# Each row can fail, in code and in a sentence, and alone.
+sed -n '/^## Not used/,$s/^| `\([^`]*\)` .*/x \1, y/p' docs/GLOSSARY.md >"$TMP/bad.md"
+if [ "$(tools/check-words.py "$TMP/bad.md" | grep -c "$TMP/bad.md:[0-9]*: write ")" = "$(grep -c . "$TMP/bad.md")" ] && [ -s "$TMP/bad.md" ]; then
+	echo 'ok words: what is not used is found'
+else
+	echo 'not ok words: what is not used is found # it is not'
+fi
+
 CC=${CC:-gcc}
 shopt -s globstar nullglob
 for h in include/*.h src/**/*.h; do

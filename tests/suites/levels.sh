@@ -54,18 +54,18 @@ mechanism()
 	check "$mech: two threads: all are counted" holds "$TMP/many.jsonl" \
 		'(end["counted"]["cuLaunchKernel"]["calls"] == int([l.split()[1] for l in open(counts) if l.startswith("cuLaunchKernel ")][0]) >= 40000
 		and sym["cuLaunchKernel"] == 0 and accounts())' counts="$TMP/many.counts"
-	traced entries "$mech" -e "$few" --count cuLaunchKernel --no-return cuLaunchKernel -- "$CASES/many" cuLaunchKernel 20000 2
+	traced entries "$mech" -e "$few" --count cuLaunchKernel --entry-only cuLaunchKernel -- "$CASES/many" cuLaunchKernel 20000 2
 	check "$mech: two threads: all entries are counted" holds "$TMP/entries.jsonl" \
 		'(lambda c, own: c["calls"] == c["entry_only"] == own >= 40000 and "total_us" not in c and end["orphans"] == 0 and accounts())(
 		end["counted"]["cuLaunchKernel"], int([l.split()[1] for l in open(counts) if l.startswith("cuLaunchKernel ")][0]))' \
 		counts="$TMP/entries.counts"
 
 	# Entries alone are records too.
-	traced noret "$mech" -e "$few" --no-return launch -- "$CASES/launch"
-	check "$mech: --no-return launch: launches without end or result" holds "$TMP/noret.jsonl" \
+	traced noret "$mech" -e "$few" --entry-only launch -- "$CASES/launch"
+	check "$mech: --entry-only launch: launches without end or result" holds "$TMP/noret.jsonl" \
 		'(lambda l: l and all(c["entry_only"] and "duration_us" not in c and "result" not in c and "grid" in c for c in l))(
 		[c for c in calls if c["symbol"] == "cuLaunchKernel"]) and end["orphans"] == 0 and accounts()'
-	check "$mech: --no-return launch: others have both" holds "$TMP/noret.jsonl" \
+	check "$mech: --entry-only launch: others have both" holds "$TMP/noret.jsonl" \
 		'all("result" in c and "entry_only" not in c for c in calls if c["symbol"] != "cuLaunchKernel")'
 
 	# Counted calls that never return, and records made inside of counted calls.
@@ -219,7 +219,7 @@ children
 daemon
 budget
 check 'all traces: schema' schema
-for bad in --count=nosuch --no-return=nosuch --count= --max-overhead=0 --max-overhead=101 --max-overhead=x; do
+for bad in --count=nosuch --entry-only=nosuch --count= --max-overhead=0 --max-overhead=101 --max-overhead=x; do
 	"$CUDATRACE" $bad --duration 0.1 >/dev/null 2>"$TMP/bad.err"
 	check "$bad: refused" is "$?" 2
 done

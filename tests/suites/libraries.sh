@@ -21,7 +21,7 @@ one_caller()
 }
 # grown FILE PATTERN N: in N lines of it
 grown() { [ "$(grep -c "$2" "$1")" = "$3" ]; }
-attached_anew() { until_ok 20 grown "$TMP/$1.jsonl" '"op":"attach".*its contents are new' "$2"; }
+attached_anew() { until_ok 20 grown "$TMP/$1.jsonl" '"op":"attached".*its contents are new' "$2"; }
 
 # late N COMMAND...: N programs that wait for $TMP/go, then load a libcuda and call it at once; {} in COMMAND is the
 # number of each. Their pids: $late. What they say that they called: $TMP/late.N.
@@ -140,7 +140,7 @@ overwritten()
 		quit idle
 		ended $tracer
 		check "overwritten, $mech: the calls of the new contents are in the trace" holds "$TMP/over.jsonl" \
-			'sym["cuMemAlloc_v2"] == 5 and {c.get("lib", 1) for c in calls} == {[e["lib"] for e in lib if e["op"] == "attach"][-1]} and [e["op"] for e in lib if not e["pid"]] == ["detach", "attach"] * 3 and accounts()'
+			'sym["cuMemAlloc_v2"] == 5 and {c.get("lib", 1) for c in calls} == {[e["lib"] for e in lib if e["op"] == "attached"][-1]} and [e["op"] for e in lib if not e["pid"]] == ["detached", "attached"] * 3 and accounts()'
 		check "overwritten, $mech: schema" python3 tests/golden/schema_check.py "$TMP/over.jsonl"
 	done
 }
@@ -156,7 +156,7 @@ overwritten_by_command()
 		"$FAKE535/libcuda.so.1" "$LIB" "$CASES/dlopen_late" "$FAKE/libcuda.so.1" >"$TMP/own.out" 2>"$TMP/own.err"
 	check 'overwritten by the command: its status' is "$?" 0
 	check 'overwritten by the command: what it calls is in the trace, or is said to be missed' holds "$TMP/own.jsonl" \
-		'len({c["pid"] for c in calls} | {e["pid"] for e in lib if e["op"] == "missed"}) == 6 and len({c["pid"] for c in calls}) >= 1 and accounts()'
+		'len({c["pid"] for c in calls} | {e["pid"] for e in lib if e["op"] == "failed"}) == 6 and len({c["pid"] for c in calls}) >= 1 and accounts()'
 }
 
 # Open for writing when the trace begins
@@ -217,7 +217,7 @@ again_and_again()
 	ticks=$(awk '{print $14 + $15}' /proc/$tracer/stat)
 	check "opened for writing for 3 s: the tracer's time ($ticks ticks)" test "$ticks" -lt 150
 	check 'opened for writing for 3 s: attached a few times' holds <(cat "$TMP/often.jsonl" && echo '{"type":"end"}') \
-		'3 <= sum(e["op"] == "attach" for e in lib) <= 8'
+		'3 <= sum(e["op"] == "attached" for e in lib) <= 8'
 	quit idle
 	ended $tracer
 }
@@ -249,7 +249,7 @@ silent()
 		{ fail 'a library that cannot be read' 'no tracer'; return; }
 	kill -STOP "$maker" "$reader"
 	ask quiet open "$TMP/silent/libcuda.so.1" >/dev/null
-	check 'a library that cannot be read: the trace says that it is missing' until_ok 20 grep -q '"op":"missed".*did not answer' "$TMP/silent.jsonl"
+	check 'a library that cannot be read: the trace says that it is missing' until_ok 20 grep -q '"op":"failed".*did not answer' "$TMP/silent.jsonl"
 	quit quiet
 	kill -KILL "$maker" "$reader"
 	ended $tracer

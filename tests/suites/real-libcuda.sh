@@ -183,7 +183,7 @@ while read -r version lib; do
 	"$CUDATRACE" -q --all --jsonl "$TMP/t.jsonl" -- "$TMP/real" "$lib" >"$TMP/t.out" 2>"$TMP/t.err"
 	compare "$label, found when loaded" $?
 	# Up to 470 in two steps, for segments aligned to 2 MB: see bpf/proc.bpf.h.
-	check "$label, found when loaded: library event" holds "$TMP/t.jsonl" '[(l["op"], l["path"]) for l in lib] == [("attach", path)]' path="$file"
+	check "$label, found when loaded: library event" holds "$TMP/t.jsonl" '[(l["op"], l["path"]) for l in lib] == [("attached", path)]' path="$file"
 
 	if has_mechanism multi; then
 		"$CUDATRACE" -q --all --mechanism=multi --jsonl "$TMP/t.jsonl" -- "$TMP/real" "$lib" 5 >"$TMP/t.out" 2>"$TMP/t.err"

@@ -82,7 +82,7 @@ sandboxed()
 	check 'sandbox: probes of single perf events: CAP_SYS_ADMIN is for cudatrace-links' same "$(field CapEff)" $few
 	check 'sandbox: cudatrace-links, perf events: capabilities, no_new_privs, seccomp' links_have 000001c000280004
 	end_sandbox
-	sandbox --writers 2
+	sandbox --format-threads 2
 	check 'sandbox: threads that write: filtered, and without any capability' same \
 		"$(awk -v t=$tracer 'FNR == 1 { n++ } /^Pid:/ { p = $2 } /^(CapEff|CapPrm|NoNewPrivs|Seccomp):/ && p != t { print $2 }
 			END { print n }' /proc/$tracer/task/*/status | xargs)" '0000000000000000 0000000000000000 1 2 0000000000000000 0000000000000000 1 2 3'
@@ -347,11 +347,11 @@ secrecy()
 	check '--no-strings: as many calls' same "$(grep -c '"symbol"' "$TMP/b.jsonl")" "$n"
 	check '--no-strings: no names of kernels, no files' same "$(tail -n +2 "$TMP/b.jsonl" | grep -cE '"kernel(_mangled)?":"[^0]|"(name|fname)":"[a-z_/]*(add|mul|\.cubin|\.ptx)')" 0
 	check '--no-strings: numbers are there' grep -q '"size":[1-9]' <("$CUDATRACE" -q --no-strings --jsonl - -- "$FAKE/sample" --tokens 1 --layers 1 --quiet)
-	check '--no-strings: the header says so' grep -q '"hidden":"strings"' <(head -n 1 "$TMP/b.jsonl")
+	check '--no-strings: the header says so' grep -q '"redacted":"strings"' <(head -n 1 "$TMP/b.jsonl")
 	ct --all --no-args --jsonl "$TMP/b.jsonl" -- "$CASES/modules"
 	check '--no-args: as many calls' same "$(grep -c '"symbol"' "$TMP/b.jsonl")" "$n"
 	check '--no-args: no arguments and no meaning' same "$(grep '"symbol"' "$TMP/b.jsonl" | grep -vcE '"result":[0-9]+(,"error":"[A-Z_]+")?,"args":\{\}\}$')" 0
-	check '--no-args: the header says so' grep -q '"hidden":"arguments"' <(head -n 1 "$TMP/b.jsonl")
+	check '--no-args: the header says so' grep -q '"redacted":"arguments"' <(head -n 1 "$TMP/b.jsonl")
 	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/b.jsonl"
 }
 

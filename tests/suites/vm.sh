@@ -269,12 +269,12 @@ in_guest_uvm()
 		done
 	done
 	echo 'driver_unload; driver_load new'
-	echo "cudatrace -q --kernel --no-args -e cuInit --jsonl hidden.jsonl -- drive -d 580 -n 0 -u >hidden.exp"
+	echo "cudatrace -q --kernel --no-args -e cuInit --jsonl redacted.jsonl -- drive -d 580 -n 0 -u >redacted.exp"
 }
 here_uvm()
 {
 	local d how
-	check "$K: managed memory, --no-args: as many events, without address and size" holds "$R/hidden.jsonl" \
+	check "$K: managed memory, --no-args: as many events, without address and size" holds "$R/redacted.jsonl" \
 		'(lambda kinds: kinds(ev) == kinds(map(json.loads, open(shown))) and len(kinds(ev)) >= 2 and not [e for e in ev if e["type"] == "uvm" and {"ptr", "size"} & e.keys()])(
 		lambda events: collections.Counter((e["op"], e.get("processor"), e.get("cause"), e.get("from")) for e in events if e["type"] == "uvm"))' \
 		shown="$R/$(best_way "$K")580.jsonl"

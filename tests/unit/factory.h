@@ -159,7 +159,7 @@ static inline struct trace_info factory_info(void)
 				   .libs = libs,
 				   .lib_cnt = 1,
 				   .traced = "all but query",
-				   .left_out = "query (61 functions)",
+				   .not_traced = "query (61 functions)",
 				   .mechanism = "uprobe.multi",
 				   .probe_cost_ns = 1350,
 				   .base_ns = FACTORY_BASE_NS,
@@ -174,7 +174,7 @@ static inline struct trace_end factory_end(const struct factory *f, uint64_t cal
 				.call_cnt = call_cnt,
 				.probe_cost_ns = 1350,
 				.cost_ns = call_cnt * 1350,
-				.left_out = "query (61 functions)"};
+				.not_traced = "query (61 functions)"};
 
 	end.stats[CT_STAT_ENTRIES] = call_cnt;
 	if (f->now_ns > FACTORY_BASE_NS)

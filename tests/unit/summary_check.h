@@ -14,8 +14,8 @@
 
 #include "decode/nv/nv_decode.h"
 #include "factory.h"
-#include "sink/summary.h"
-#include "sink/summary_priv.h"
+#include "sink/summary/summary.h"
+#include "sink/summary/summary_priv.h"
 #include "util/out.h"
 
 #define UNUSED __attribute__((unused))

@@ -157,7 +157,7 @@ static void rename_all(unsigned i)
 	CALL(&r, "cuLaunchKernel", {"f", i % 2 ? 0x10 : 0x20});
 }
 
-/* A crew's copies of names are those that a sink without one sees. */
+/* A worker pool's copies of names are those that a sink without one sees. */
 static void test_names(void **state)
 {
 	static const struct trace_info info = {.version = "1"};
@@ -174,8 +174,8 @@ static void test_names(void **state)
 		sinks[i] = sink__open(SINK_JSONL, paths[i], &info);
 		assert_non_null(sinks[i]);
 	}
-	sink__hire(sinks[1], 2, false);
-	assert_non_null(sinks[1]->crew);
+	sink__start_workers(sinks[1], 2, false);
+	assert_non_null(sinks[1]->workers);
 	r.peek = to_sinks;
 	for (unsigned i = 0; i < 20000; i++)
 		rename_all(i);

@@ -13,8 +13,8 @@
 #include "decode/nv/nv_decode.h"
 #include "factory.h"
 #include "json_check.h"
-#include "sink/chrome_flow.h"
-#include "sink/chrome_proc.h"
+#include "sink/format/chrome_flow.h"
+#include "sink/format/chrome_proc.h"
 #include "sink/sink.h"
 #include "util/out.h"
 

@@ -76,7 +76,7 @@ static void check_all(const struct config *c)
 	assert_string_equal(c->rules[1].user, "inference");
 	assert_int_equal(c->rules[1].level, LEVEL_SAMPLED);
 	assert_int_equal(c->sample.every_ns, 0);
-	assert_int_equal(c->sample.on.sync_longer_ns, 500000000);
+	assert_int_equal(c->sample.on.sync_above_ns, 500000000);
 	assert_int_equal(c->sample.on.memory_above, 60ull << 30);
 	assert_false(c->sample.on.xid);
 	assert_string_equal(c->files.on_rotate, "cp \"$1\" /srv");
@@ -96,7 +96,7 @@ static void everything(void **state)
 	     "    level: sampled\n"
 	     "sample:\n"
 	     "  every: 0\n"
-	     "  on: {xid: false, sync_longer: 500ms, memory_above: 60G}\n"
+	     "  on: {xid: false, sync_above: 500ms, memory_above: 60G}\n"
 	     "files: {on_rotate: cp \"$1\" /srv}\n"
 	     "trace: {detail: low}\n"
 	     "metrics: {listen: \"\"}\n",
@@ -146,13 +146,13 @@ static void what_is_wrong(void **state)
 	    "by http://, which passes on by TLS\n");
 	bad("files: {rotate_size: 3G}\n",
 	    "c.yaml: files.rotate_size must be at most half of files.total_size\n");
-	bad("trace: {hide: all}\n",
-	    "c.yaml:1: trace.hide: 'all' is not understood; write one of none, strings, "
+	bad("trace: {redact: all}\n",
+	    "c.yaml:1: trace.redact: 'all' is not understood; write one of none, strings, "
 	    "arguments\n");
 	bad("trace: {detail: quiet}\n",
 	    "c.yaml:1: trace.detail: 'quiet' is not understood; write one of low, normal, high, all\n");
-	bad("trace: {hide: arguments}\nsample: {on: {memory_above: 1G}}\n",
-	    "c.yaml: memory_above needs sizes, and trace.hide: arguments hides them; set one of the "
+	bad("trace: {redact: arguments}\nsample: {on: {memory_above: 1G}}\n",
+	    "c.yaml: memory_above needs sizes, and trace.redact: arguments hides them; set one of the "
 	    "two to 0 or none\n");
 	bad("files: {total_size: 32M, rotate_size: 4M}\n",
 	    "c.yaml: recorder.memory (32M) and a file (files.rotate_size, 4M, and 192 KiB) do not fit into "

@@ -297,14 +297,14 @@ static int count_fns(unsigned does, enum api_class class)
 }
 
 /* What a row of cuda_ops.def says fits its functions' names and classes. */
-static void test_op_facts(void **state)
+static void test_op_desc(void **state)
 {
 	unsigned cnt;
 	const struct api_fn *fns = api_fns(&cnt);
 
 	for (unsigned i = 0; i < cnt; i++) {
 		const struct api_fn *fn = &fns[i];
-		const struct op_facts *op = &op_facts[fn->op];
+		const struct op_desc *op = &op_desc[fn->op];
 		bool launches = op->does & (DOES_LAUNCH | DOES_LAUNCH_GRAPH);
 
 		assert_string_equal(op->name, api_op_name(fn->op));
@@ -334,14 +334,14 @@ static void test_op_facts(void **state)
 
 static void test_blocks(void **state)
 {
-	assert_int_equal(op_facts[OP_ALLOC_ASYNC].block, BLOCK_POOL);
-	assert_int_equal(block_facts[BLOCK_POOL].counted, MEM_DEVICE);
-	assert_false(block_facts[BLOCK_POOL].in_context);
-	assert_int_equal(block_facts[BLOCK_VMM].space, SPACE_HANDLE);
-	assert_int_equal(block_facts[BLOCK_REGISTERED].counted, MEM_HOST);
-	assert_int_equal(block_facts[BLOCK_RESERVED].counted, MEM_NONE);
+	assert_int_equal(op_desc[OP_ALLOC_ASYNC].block, BLOCK_POOL);
+	assert_int_equal(block_desc[BLOCK_POOL].counted, MEM_DEVICE);
+	assert_false(block_desc[BLOCK_POOL].in_context);
+	assert_int_equal(block_desc[BLOCK_VMM].space, SPACE_HANDLE);
+	assert_int_equal(block_desc[BLOCK_REGISTERED].counted, MEM_HOST);
+	assert_int_equal(block_desc[BLOCK_RESERVED].counted, MEM_NONE);
 	for (int k = 0; k < MEM_KIND_CNT; k++)
-		assert_string_equal(mem_kind_name(k), block_facts[k].name);
+		assert_string_equal(mem_kind_name(k), block_desc[k].name);
 	assert_null(copy_dir_name(COPY_NONE));
 	assert_string_equal(copy_dir_name(COPY_DIR_PEER), "peer");
 }
@@ -560,7 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_ops),
-		cmocka_unit_test(test_op_facts),    cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_op_desc),	    cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_known_rows),  cmocka_unit_test(test_queries),
 		cmocka_unit_test(test_public_name), cmocka_unit_test(test_lookups),
 		cmocka_unit_test(test_exports),

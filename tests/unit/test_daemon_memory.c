@@ -85,7 +85,7 @@ static void test_gpu_time(void **state)
 
 	c->trace.gpu_time = CT_GPU_TIME_GRAPHS;
 	assert_true(most(c, 64) <= MEMORY_UNIT);
-	c->trace.gpu_wait_size = 64 << 20;
+	c->trace.gpu_pending_size = 64 << 20;
 	assert_true(most(c, 64) > MEMORY_UNIT);
 	config__free(c);
 }

@@ -12,7 +12,7 @@
 #include "factory.h"
 #include "model/devices.h"
 #include "model/gpu_busy.h"
-#include "model/meaning.h"
+#include "model/annotate.h"
 
 static struct devices ds;
 
@@ -28,9 +28,9 @@ static void call(uint32_t pid, const char *symbol, uint64_t word1, const void *o
 	struct factory f = factory(pid);
 	struct trace_event ev = factory_call(&f, symbol, 0, 100);
 	static uint64_t words[CT_MAX_WORDS];
-	struct meaning m;
+	struct annotations m;
 
-	meaning__init(&m, ev.fn);
+	annotate__init(&m, ev.fn);
 	words[0] = 0x7ffc0000;
 	words[1] = word1;
 	words[2] = 0;
@@ -172,7 +172,7 @@ static void test_label(void **state)
 	device_label(label, devices__find(&ds, 1, 0), 0);
 	assert_string_equal(label, "GPU 0 10fca55d");
 	nvml.gpu_stats.uuid = UUID_A;
-	nvml.gpu_stats.gpu = (struct maybe){5, true};
+	nvml.gpu_stats.gpu = (struct opt_u64){5, true};
 	devices__event(&ds, &nvml);
 	device_label(label, devices__find(&ds, 1, 0), 0);
 	assert_string_equal(label, "GPU 5 10fca55d");

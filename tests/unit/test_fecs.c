@@ -82,7 +82,7 @@ static void in_turns(void **state)
 }
 
 /* Who ends first had the GPU when the log began; the clocks may differ a little. */
-static void began_before(void **state)
+static void truncated_start(void **state)
 {
 	assert_true(put(END, 7, 1500));
 	check(7, 1000, 1500, 0);
@@ -228,7 +228,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(in_turns, begin),
-		cmocka_unit_test_setup(began_before, begin),
+		cmocka_unit_test_setup(truncated_start, begin),
 		cmocka_unit_test_setup(still_there, begin),
 		cmocka_unit_test_setup(other_ends, begin),
 		cmocka_unit_test_setup(of_another_process, begin),

@@ -506,9 +506,9 @@ static void test_templates(void **state)
 				x.v.all[v] = one;
 			assert_true(finding_fill(&x, rule->text, text, sizeof(text)));
 			assert_null(strpbrk(text, "{|}"));
-			assert_true(
-				finding_fill(&x, rule->how_sure, x.how_sure, sizeof(x.how_sure)));
-			assert_null(strpbrk(x.how_sure, "{|}"));
+			assert_true(finding_fill(&x, rule->confidence_reason, x.confidence_reason,
+						 sizeof(x.confidence_reason)));
+			assert_null(strpbrk(x.confidence_reason, "{|}"));
 			assert_true(finding_fill(&x, rule->advice, x.advice, sizeof(x.advice)));
 			assert_null(strpbrk(x.advice, "{|}"));
 		}

@@ -61,14 +61,14 @@ static void test_default(void **state)
 static void test_asked(void **state)
 {
 	const struct api *nvtx = api_at(API_NVTX);
-	char traced[512], left_out[512];
+	char traced[512], not_traced[512];
 
 	assert_true(nvtx->is_asked);
 	assert_false(fnset__wants_api(set, nvtx));
 	select_ok("all,query");
 	assert_false(fnset__wants_api(set, nvtx));
-	fnset__describe(set, traced, sizeof(traced), left_out, sizeof(left_out));
-	assert_string_equal(left_out, "nothing");
+	fnset__describe(set, traced, sizeof(traced), not_traced, sizeof(not_traced));
+	assert_string_equal(not_traced, "nothing");
 	select_ok("*,cu*,n*");
 	assert_true(wanted("cuLaunchKernel"));
 	assert_false(wanted("nvtxMarkA"));

@@ -78,7 +78,7 @@ static void test_kinds(void **state)
 }
 
 /* As many as there is room for: the first go, and count as without a time. */
-static void test_room(void **state)
+static void test_memlimit(void **state)
 {
 	const uint64_t cnt = 300000;
 	struct factory f = factory(7);
@@ -254,7 +254,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_find, clear),
 		cmocka_unit_test_teardown(test_kinds, clear),
-		cmocka_unit_test_teardown(test_room, clear),
+		cmocka_unit_test_teardown(test_memlimit, clear),
 		cmocka_unit_test_teardown(test_wait, clear),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_communicating),

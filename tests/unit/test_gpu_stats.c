@@ -11,7 +11,7 @@
 
 #include "model/gpu_stats.h"
 #include "record/check.h"
-#include "report/work/gpu_sums.h"
+#include "report/gpu/gpu_sums.h"
 #include "util/out.h"
 
 static struct ct_gpu record(enum ct_gpu_op op)
@@ -105,8 +105,8 @@ static void any(void **state)
 	gpu_sums__json(sums, &j, "gpu_stats");
 	json_close(&j);
 	out_char(o, 0);
-	assert_non_null(strstr(o->buf, "\"left_out\":"));
-	assert_null(strstr(o->buf, "\"left_out\":0"));
+	assert_non_null(strstr(o->buf, "\"rejected\":"));
+	assert_null(strstr(o->buf, "\"rejected\":0"));
 	out__close(o);
 	gpu_sums__free(sums);
 }

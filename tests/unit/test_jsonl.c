@@ -342,7 +342,7 @@ static void test_header(void **state)
 				  .libs = &lib,
 				  .lib_cnt = 1,
 				  .traced = "init",
-				  .left_out = "query (61 functions)",
+				  .not_traced = "query (61 functions)",
 				  .mechanism = "uprobe.multi",
 				  .degraded = degraded,
 				  .degraded_cnt = 1,
@@ -359,12 +359,12 @@ static void test_header(void **state)
 	"\"host\":\"node\",\"kernel\":\"6.1.0\",\"machine\":\"x86_64\","                           \
 	"\"driver_version\":\"580.159.04\",\"cuda_version\":\"13.0\",\"libraries\":[{\"path\":"    \
 	"\"/lib/libcuda.so.1\",\"build_id\":\"abcd\",\"id\":1,\"functions\":682}],\"traced\":"     \
-	"\"init\",\"left_out\":\"query (61 functions)\",\"mechanism\":\"uprobe.multi\","           \
+	"\"init\",\"not_traced\":\"query (61 functions)\",\"mechanism\":\"uprobe.multi\","         \
 	"\"degraded\":[\"no ring buffer\"],\"probe_cost_ns\":1350.5,\"clock\":"                    \
 	"\"CLOCK_MONOTONIC\",\"clock_base_ns\":123456789,\"wall_time\":"                           \
 	"\"2026-01-01T00:00:00.123456789Z\"}\n"
 	assert_string_equal(s, "{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\","
-			       "\"schema\":1,\"version\":\"1.2.3\",\"command\":[\"python3\","
+			       "\"schema\":2,\"version\":\"1.2.3\",\"command\":[\"python3\","
 			       "\"a \\\"b\\\".py\",\"\xef\xbf\xbd\"]," AFTER);
 	free(s);
 	info.argv = NULL;
@@ -374,7 +374,7 @@ static void test_header(void **state)
 	sink__close(sink, NULL);
 	s = slurp();
 	assert_string_equal(s, "{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\","
-			       "\"schema\":1,\"version\":\"1.2.3\",\"pids\":[10,20]," AFTER);
+			       "\"schema\":2,\"version\":\"1.2.3\",\"pids\":[10,20]," AFTER);
 	free(s);
 	/* System-wide, and nothing is known. */
 	begin(&plain);
@@ -411,15 +411,15 @@ static void test_end(void **state)
 				.probe_cost_ns = 1350,
 				.cost_ns = 28350,
 				.cost_share = 0.0000142,
-				.busiest_share = 0.125,
-				.busiest_tid = 4711,
+				.max_thread_overhead = 0.125,
+				.max_overhead_tid = 4711,
 				.dear = {{counts[1].fn, 20000}, {counts[0].fn, 8000}},
 				.dear_cnt = 2,
-				.low_saves_ns = 9000,
+				.detail_low_saving_ns = 9000,
 				.count_cost_ns = 620,
 				.counts = counts,
 				.count_cnt = 2,
-				.left_out = "nothing"};
+				.not_traced = "nothing"};
 	char *s;
 
 	begin(&plain);
@@ -431,14 +431,14 @@ static void test_end(void **state)
 		"\"command exited\",\"events\":{\"init\":1,\"kernel\":20},\"calls\":21,\"entries\":"
 		"41,\"drops\":"
 		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5,\"driver\":6,"
-		"\"counts\":12,\"errors\":13,\"threads_share\":0,\"driver_share\":0,\"processes\":0,\"ctxsw\":0,\"inside\":0,\"begins\":0},"
+		"\"counts\":12,\"errors\":13,\"threads_share\":0,\"driver_share\":0,\"processes\":0,\"ctxsw\":0,\"inproc\":0,\"begins\":0},"
 		"\"unfinished\":6,\"abandoned\":7,\"filtered\":8,\"orphans\":9,\"duplicates\":10,"
 		"\"bad_records\":11,\"counted\":{\"cuInit\":{\"calls\":5,\"errors\":1,\"total_us\":7.500,"
 		"\"max_us\":4.000,\"unfinished\":2},\"cuLaunchKernel\":{\"calls\":9,\"entry_only\":9,"
 		"\"abandoned\":1}},\"wall_ms\":2000.000001,\"probe_cost_ns\":1350,\"count_cost_ns\":620,"
-		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"busiest_share\":0.125,"
-		"\"busiest_tid\":4711,\"costs\":{\"cuLaunchKernel\":0.020000,\"cuInit\":0.008000},"
-		"\"low_saves_ms\":0.009000,\"left_out\":\"nothing\"}\n");
+		"\"cost_ms\":0.028350,\"cost_share\":1.42e-05,\"max_thread_overhead\":0.125,"
+		"\"max_overhead_tid\":4711,\"costs\":{\"cuLaunchKernel\":0.020000,\"cuInit\":0.008000},"
+		"\"detail_low_saving_ms\":0.009000,\"not_traced\":\"nothing\"}\n");
 	free(s);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The report's analysis of launches, and occupancy. */
 #include "memory_check.h"
-#include "report/work/ncu.h"
-#include "report/work/occupancy.h"
+#include "report/kernels/ncu.h"
+#include "report/kernels/occupancy.h"
 
 static struct trace_event launch(const char *kernel, uint32_t grid, uint32_t block)
 {

@@ -212,8 +212,8 @@ static void log_says(int fd, const char *text)
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* The driver's text may name a process: with anything hidden it is in no record. */
-static void hidden(void **state)
+/* The driver's text may name a process: with anything redacted it is in no record. */
+static void redacted(void **state)
 {
 	int fds[2];
 
@@ -291,7 +291,7 @@ int main(void)
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(long_parts),
 		cmocka_unit_test(any_bytes),
-		cmocka_unit_test(hidden),
+		cmocka_unit_test(redacted),
 		cmocka_unit_test(one_after_the_other),
 		cmocka_unit_test(overwritten),
 	};

@@ -17,11 +17,11 @@
 #include "text/losses_text.h"
 
 #define HEADER                                                                                     \
-	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,"                       \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                       \
 	"\"clock_base_ns\":1000}\n"
 #define PIECE(n)                                                                                   \
-	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,"                       \
-	"\"clock_base_ns\":1000,\"piece\":" n "}\n"
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                       \
+	"\"clock_base_ns\":1000,\"segment\":" n "}\n"
 #define CALL                                                                                       \
 	"{\"ts\":1,\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","               \
 	"\"symbol\":\"cuCtxSynchronize\",\"pid\":1,\"tid\":1,\"comm\":\"x\",\"id\":7,"             \
@@ -140,19 +140,19 @@ static void test_each_counter(void **state)
 		end.full[i] = 4;
 		lost = (struct losses){0};
 		losses__end(&lost, &end);
-		snprintf(want, sizeof(want), "tables_full.%s 4", quota_name(i));
+		snprintf(want, sizeof(want), "limits_hit.%s 4", quota_name(i));
 		assert_string_equal(list(&lost), want);
 	}
-	for (int i = 0; i < ROOM_CNT; i++) {
-		room_set(ROOM_SZ);
-		room_full(i);
+	for (int i = 0; i < MEMLIMIT_CNT; i++) {
+		memlimit_set(MEMLIMIT_SZ);
+		memlimit_reject(i);
 		lost = (struct losses){0};
 		assert_false(losses__any(&lost));
 		lost.of_report = true;
-		snprintf(want, sizeof(want), "left_out.%s 1", room_name(i));
+		snprintf(want, sizeof(want), "rejected.%s 1", memlimit_name(i));
 		assert_string_equal(list(&lost), want);
 	}
-	room_set(ROOM_SZ);
+	memlimit_set(MEMLIMIT_SZ);
 }
 
 static void test_chosen(void **state)

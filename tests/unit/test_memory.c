@@ -36,17 +36,17 @@ static void test_bound(void **state)
 	for (uint64_t i = 1; i <= BLOCKS_MAX + 10; i++)
 		alloc("cuMemAlloc_v2", i << 12, 4096);
 	assert_int_equal(m->block_cnt, BLOCKS_MAX);
-	assert_int_equal(m->left_out_cnt, 10);
+	assert_int_equal(m->rejected_cnt, 10);
 	check_kind(BLOCK_DEVICE, BLOCKS_MAX, 0, BLOCKS_MAX * 4096ull, BLOCKS_MAX * 4096ull);
 	/* What goes makes room. */
 	release("cuMemFree_v2", 1 << 12);
 	alloc("cuMemAlloc_v2", 1 << 12, 4096);
 	alloc("cuMemAlloc_v2", 1 << 12, 4096);
-	assert_int_equal(m->left_out_cnt, 10);
+	assert_int_equal(m->rejected_cnt, 10);
 	process("exit");
 	assert_int_equal(m->block_cnt, 0);
 	finish();
-	check_json("'left_out':10");
+	check_json("'rejected':10");
 }
 
 /* It may free it yet. */
@@ -134,14 +134,14 @@ static void test_bad_frees(void **state)
 	finish();
 	assert_int_equal(m->bad_free_cnt, 4);
 	assert_int_equal(m->bad_frees[0].what, BAD_DOUBLE);
-	assert_true(m->bad_frees[0].sure == 1);
+	assert_true(m->bad_frees[0].confidence == 1);
 	assert_int_equal(m->bad_frees[1].what, BAD_UNKNOWN);
-	assert_true(m->bad_frees[1].sure == 0.9);
+	assert_true(m->bad_frees[1].confidence == 0.9);
 	assert_int_equal(m->bad_frees[2].inside, 0x20000);
 	assert_int_equal(m->bad_frees[3].what, BAD_FUNCTION);
 	check_kind(BLOCK_DEVICE, 2, 1, 4096, 8192);
 	check_json("{'what':'double free','ptr':'0x10000',");
-	check_json("'error':'CUDA_ERROR_INVALID_VALUE','sure':1}");
+	check_json("'error':'CUDA_ERROR_INVALID_VALUE','confidence':1}");
 }
 
 /* What was allocated before the trace may be freed in it. */
@@ -153,7 +153,7 @@ static void test_late_attach(void **state)
 	finish();
 	assert_int_equal(m->unmatched_free_cnt, 1);
 	assert_int_equal(m->bad_free_cnt, 2);
-	assert_true(m->bad_frees[0].sure == 0.5);
+	assert_true(m->bad_frees[0].confidence == 0.5);
 	assert_int_equal(m->bad_frees[1].what, BAD_DOUBLE);
 	check_kind(BLOCK_DEVICE, 0, 0, 0, 0);
 }

@@ -385,13 +385,13 @@ static void sim_vmm(struct phys *phys, int *mapped)
 	}
 }
 
-struct held {
+struct pending_call {
 	uint64_t size;
 	int kind; /* enum mem_kind */
 	bool in_context;
 };
 
-static void sim_alloc(struct held *held, bool captures)
+static void sim_alloc(struct pending_call *held, bool captures)
 {
 	static const struct {
 		uint64_t pool;
@@ -399,7 +399,7 @@ static void sim_alloc(struct held *held, bool captures)
 	} pools[] = {{0x901, MEM_DEVICE}, {0x902, MEM_HOST}, {0x903, MEM_MANAGED}};
 	unsigned at = pick(SIM_SLOTS), k = pick(6);
 	uint64_t addr = 0x700000 + at * 0x10000, size = 1 + pick(0x10000);
-	struct held *x = &held[at];
+	struct pending_call *x = &held[at];
 
 	if (x->size) {
 		release(pick(2) ? "cuMemFree_v2" : "cuMemFreeAsync", addr);
@@ -409,17 +409,21 @@ static void sim_alloc(struct held *held, bool captures)
 	if (k < 3) {
 		from_pool(addr, size, pools[k].pool, 5);
 		if (!captures)
-			*x = (struct held){size, pools[k].kind, false};
+			*x = (struct pending_call){size, pools[k].kind, false};
 		return;
 	}
 	alloc(k == 3   ? "cuMemAlloc_v2"
 	      : k == 4 ? "cuMemAllocHost_v2"
 		       : "cuMemAllocManaged",
 	      addr, size);
-	*x = (struct held){size, k == 3 ? MEM_DEVICE : k == 4 ? MEM_HOST : MEM_MANAGED, true};
+	*x = (struct pending_call){size,
+				   k == 3   ? MEM_DEVICE
+				   : k == 4 ? MEM_HOST
+					    : MEM_MANAGED,
+				   true};
 }
 
-static void sim_context(struct held *held)
+static void sim_context(struct pending_call *held)
 {
 	struct trace_event ev = begin("cuDevicePrimaryCtxReset_v2");
 
@@ -434,7 +438,7 @@ static uint64_t report_live(enum mem_kind kind)
 	uint64_t sum = 0;
 
 	for (int k = 0; k < BLOCK_KIND_CNT; k++)
-		if (block_facts[k].counted == kind)
+		if (block_desc[k].counted == kind)
 			sum += m->kinds[k].live;
 	return sum;
 }
@@ -442,7 +446,7 @@ static uint64_t report_live(enum mem_kind kind)
 static void test_agree(void **state)
 {
 	struct phys phys[SIM_SLOTS] = {0};
-	struct held held[SIM_SLOTS] = {0};
+	struct pending_call held[SIM_SLOTS] = {0};
 	int mapped[SIM_SLOTS], opened = 0;
 	uint64_t peak = 0;
 	bool captures = false;

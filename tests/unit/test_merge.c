@@ -21,13 +21,13 @@
 
 /* base: ms of CLOCK_MONOTONIC. wall: second and ms of an hour. */
 #define HEADER(boot, base, wall)                                                                   \
-	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,\"host\":\"h\","        \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,\"host\":\"h\","        \
 	"\"clock_base_ns\":" #base "000000,\"wall_time\":\"2026-01-01T00:00:" wall                 \
 	"000000Z\",\"boot_id\":\"" boot "\"}\n"
 #define PIECE(boot, base, wall, n)                                                                 \
-	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,\"host\":\"h\","        \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,\"host\":\"h\","        \
 	"\"clock_base_ns\":" #base "000000,\"wall_time\":\"2026-01-01T00:00:" wall                 \
-	"000000Z\",\"boot_id\":\"" boot "\",\"piece\":" #n "}\n"
+	"000000Z\",\"boot_id\":\"" boot "\",\"segment\":" #n "}\n"
 #define CALL(ts, id)                                                                               \
 	"{\"ts\":" #ts ",\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","         \
 	"\"symbol\":\"cuCtxSynchronize\",\"pid\":7,\"tid\":8,\"comm\":\"x\",\"id\":" #id           \

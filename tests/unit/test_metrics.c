@@ -103,7 +103,7 @@ static void by_function(void **state)
 	assert_int_equal(sum.errors, 2);
 	assert_int_equal(metrics__copied(t), 164);
 	assert_int_equal(metrics__launches(t), 0);
-	assert_int_equal(metrics__left_out(m), 0);
+	assert_int_equal(metrics__rejected(m), 0);
 	metrics__free(m);
 }
 

@@ -21,7 +21,7 @@ static void many_xids(void **state)
 		metrics__event(m, NULL, &ev);
 	has(m, "cudatrace_xids_total{gpu=\"0000:01:00\",xid=\"63\"} 1");
 	lacks(m, "xid=\"64\"");
-	has(m, "cudatrace_series_left_out_total 36");
+	has(m, "cudatrace_series_rejected_total 36");
 	metrics__free(m);
 }
 
@@ -49,22 +49,22 @@ static void gpus(void **state)
 
 	ev.gpu_stats.pci = "0:3b";
 	ev.gpu_stats.model = "H100";
-	ev.gpu_stats.minor = (struct maybe){2, true};
+	ev.gpu_stats.minor = (struct opt_u64){2, true};
 	metrics__event(m, NULL, &ev);
 	lacks(m, "DCGM_FI_DEV_GPU_UTIL{");
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 2; i++) {
 			ev = gpu_event("process", 1000);
-			ev.gpu_stats.memory_used = (struct maybe){1 << 20, true};
-			ev.gpu_stats.sm_util = (struct maybe){20000, true};
+			ev.gpu_stats.memory_used = (struct opt_u64){1 << 20, true};
+			ev.gpu_stats.sm_util = (struct opt_u64){20000, true};
 			metrics__event(m, t, &ev);
 		}
 		ev = gpu_event("sample", 1000 + round * 2000000000ull);
-		ev.gpu_stats.util = (struct maybe){57000, true};
-		ev.gpu_stats.memory_used = (struct maybe){3 << 19, true};
-		ev.gpu_stats.tensor_active = (struct maybe){12500, true};
+		ev.gpu_stats.util = (struct opt_u64){57000, true};
+		ev.gpu_stats.memory_used = (struct opt_u64){3 << 19, true};
+		ev.gpu_stats.tensor_active = (struct opt_u64){12500, true};
 		ev.gpu_stats.throttle = "sw_power_cap";
-		ev.gpu_stats.cost_us = (struct maybe){250000000, true};
+		ev.gpu_stats.cost_us = (struct opt_u64){250000000, true};
 		metrics__event(m, NULL, &ev);
 	}
 #define HAS(name, value)                                                                           \

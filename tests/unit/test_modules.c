@@ -41,7 +41,7 @@ static void *load(void *ctx)
 
 static void names_what_comes_meanwhile(void **state)
 {
-	struct module_files *files = module_files__new(NULL, CT_HIDE_NOTHING);
+	struct module_files *files = module_files__new(NULL, CT_REDACT_NOTHING);
 	struct loader l = {.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
 	struct modules *m = modules__new(files, getpid());
 	unsigned missed = 0;
@@ -85,7 +85,7 @@ static bool is_found(struct modules *m, uint64_t ip, uint64_t ns)
  * them; but not after any number of these. */
 static void names_what_comes_after_nonsense(void **state)
 {
-	struct module_files *files = module_files__new(NULL, CT_HIDE_NOTHING);
+	struct module_files *files = module_files__new(NULL, CT_REDACT_NOTHING);
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct modules *m = modules__new(files, getpid());
 	char *at = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

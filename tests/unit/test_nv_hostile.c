@@ -134,7 +134,7 @@ static void plan(void **state)
 		unsigned n;
 
 		set_driver(drivers[d]);
-		n = nv_plan_rows(&abi, CT_HIDE_NOTHING, rows, CT_NV_PLANS_MAX);
+		n = nv_plan_rows(&abi, CT_REDACT_NOTHING, rows, CT_NV_PLANS_MAX);
 		assert_in_range(n, 60, CT_NV_PLANS_MAX);
 		for (unsigned i = 0; i < n; i++) {
 			const char *params = NULL;
@@ -151,10 +151,10 @@ static void plan(void **state)
 					 rows[i].key.dev == CT_NV_CTL && rows[i].key.nr == 0xd3);
 			check_row(&rows[i], params ? nv_struct_by_name(&abi, params, NULL) : NULL);
 		}
-		assert_int_equal(nv_plan_rows(&abi, CT_HIDE_NOTHING, NULL, 0), n);
+		assert_int_equal(nv_plan_rows(&abi, CT_REDACT_NOTHING, NULL, 0), n);
 		/* Those with text. */
-		assert_int_equal(nv_plan_rows(&abi, CT_HIDE_STRINGS, NULL, 0), n - 2);
-		assert_int_equal(nv_plan_rows(&abi, CT_HIDE_ARGS, NULL, 0), 0);
+		assert_int_equal(nv_plan_rows(&abi, CT_REDACT_STRINGS, NULL, 0), n - 2);
+		assert_int_equal(nv_plan_rows(&abi, CT_REDACT_ARGS, NULL, 0), 0);
 	}
 }
 
@@ -164,15 +164,15 @@ static void params_plan(void **state)
 	unsigned n, seen = 0;
 
 	set_driver("580.159.04");
-	n = nv_plan_param_rows(&abi, CT_HIDE_NOTHING, rows, CT_NV_PARAMS_MAX);
+	n = nv_plan_param_rows(&abi, CT_REDACT_NOTHING, rows, CT_NV_PARAMS_MAX);
 	assert_in_range(n, 15, CT_NV_PARAMS_MAX);
 	for (unsigned i = 0; i < n; i++) {
 		assert_in_range(rows[i].len, 1, 64);
 		seen += rows[i].control == 0xa06c0103 && rows[i].len == 8;
 	}
 	assert_int_equal(seen, 1);
-	assert_int_equal(nv_plan_param_rows(&abi, CT_HIDE_STRINGS, NULL, 0), n);
-	assert_int_equal(nv_plan_param_rows(&abi, CT_HIDE_ARGS, NULL, 0), 0);
+	assert_int_equal(nv_plan_param_rows(&abi, CT_REDACT_STRINGS, NULL, 0), n);
+	assert_int_equal(nv_plan_param_rows(&abi, CT_REDACT_ARGS, NULL, 0), 0);
 }
 
 int main(void)

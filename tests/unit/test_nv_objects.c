@@ -24,7 +24,7 @@ static struct nv_objects_stats stats_of(const struct nv_objects *t)
 	return s;
 }
 
-static void life(void **state)
+static void generation(void **state)
 {
 	struct nv_objects *t = nv_objects__new(16);
 	const struct nv_object *o;
@@ -270,7 +270,7 @@ static void deep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(share),	cmocka_unit_test(life),
+		cmocka_unit_test(share),	cmocka_unit_test(generation),
 		cmocka_unit_test(dup_and_late), cmocka_unit_test(again_and_odd),
 		cmocka_unit_test(full),		cmocka_unit_test(closed_file),
 		cmocka_unit_test(applied),	cmocka_unit_test(abuse),

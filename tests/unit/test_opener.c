@@ -66,7 +66,7 @@ static void check_files(void)
 	snprintf(other, sizeof(other), "%s/b.pftrace", folder);
 	assert_int_equal(opener__add(path), 0);
 	assert_int_equal(opener__add(other), 1);
-	opener__seal();
+	opener__close_names();
 	check_next(0, "out.1.jsonl");
 	check_next(1, "b.1.pftrace");
 	check_next(0, "out.2.jsonl");
@@ -143,7 +143,7 @@ static void test_sealed(void **state)
 
 	assert_int_equal(opener__start(true), 0);
 	assert_int_equal(opener__add(path), 0);
-	opener__seal();
+	opener__close_names();
 	check_next(0, "out.1.jsonl");
 	snprintf(other, sizeof(other), "%s/late", folder);
 	opener__add(other);

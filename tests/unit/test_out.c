@@ -344,10 +344,10 @@ static void test_impatient(void **state)
 		put_line(o, n);
 	out__flush(o);
 	assert_true(out__waits(o));
-	out__set_patience(-1, 200);
+	out__set_write_timeout(-1, 200);
 	close(STDERR_FILENO);
 	assert_int_equal(out__close(o), -ENOBUFS);
-	out__set_patience(-1, -1);
+	out__set_write_timeout(-1, -1);
 	dup2(err, STDERR_FILENO);
 	close(err);
 	close(saved);

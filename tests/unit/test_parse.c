@@ -11,7 +11,7 @@
 #include "saved/parse.h"
 
 /* In a block of exactly the size that the parser may read, so that ASan sees what lies behind. */
-static int parse(struct parser *p, const char *line, struct parsed *out, char **block)
+static int parse(struct parser *p, const char *line, struct json_value *out, char **block)
 {
 	size_t len = strlen(line);
 	int ret;
@@ -53,7 +53,7 @@ static void test_strings(void **state)
 	static const char *const known[] = {"ts", "comm",	    NULL, NULL,
 					    "op", "kernel_mangled", NULL, NULL};
 	struct parser *p = parser__new();
-	struct parsed out;
+	struct json_value out;
 	char *block;
 
 	assert_int_equal(parse(p, line, &out, &block), 0);
@@ -77,7 +77,7 @@ static void test_strings(void **state)
 static void test_utf8(void **state)
 {
 	struct parser *p = parser__new();
-	struct parsed out;
+	struct json_value out;
 	char *block;
 
 	assert_int_equal(parse(p, "{\"\xc3\xa4\":\"\xe2\x82\xac\\t\xc3\xa4\",\"b\":\"\xc3\xa4\"}",
@@ -111,7 +111,7 @@ static void test_wrong(void **state)
 		"{\"a\":tru}",
 	};
 	struct parser *p = parser__new();
-	struct parsed out;
+	struct json_value out;
 	char *block;
 
 	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -126,7 +126,7 @@ static void test_wrong(void **state)
 static void test_empty(void **state)
 {
 	struct parser *p = parser__new();
-	struct parsed out;
+	struct json_value out;
 	char *block;
 
 	assert_int_equal(parse(p, "{}", &out, &block), 0);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "report/work/peak.h"
+#include "report/kernels/peak.h"
 
 static double tflops_of(uint32_t capability, uint32_t sm_cnt, uint32_t mhz, const char *model,
 			enum peak_type type, bool half)

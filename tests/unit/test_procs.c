@@ -18,7 +18,7 @@
 struct made {
 	struct source s;
 	struct {
-		ct_life life;
+		ct_generation generation;
 		uint32_t pid, func_id;
 		uint64_t calls, errors;
 	} rows[ROWS];
@@ -33,9 +33,10 @@ static struct dprocs ps;
 
 static void give(struct made *m, unsigned i, const struct count_reader *r)
 {
-	const struct ct_count_key key = {m->rows[i].life, m->rows[i].pid, m->rows[i].func_id, 0};
-	const struct ct_error_key error = {m->rows[i].life, m->rows[i].pid, m->rows[i].func_id, 2,
-					   0};
+	const struct ct_count_key key = {m->rows[i].generation, m->rows[i].pid, m->rows[i].func_id,
+					 0};
+	const struct ct_error_key error = {m->rows[i].generation, m->rows[i].pid,
+					   m->rows[i].func_id, 2, 0};
 	struct ct_count c = {.errors = m->rows[i].errors};
 
 	c.hist[0] = m->rows[i].calls;
@@ -53,13 +54,14 @@ static void made_read(struct source *s, const struct count_reader *r)
 		give(m, i, r);
 }
 
-static void made_take(struct source *s, pid_t pid, ct_life life, const struct count_reader *r)
+static void made_take(struct source *s, pid_t pid, ct_generation generation,
+		      const struct count_reader *r)
 {
 	struct made *m = (void *)s;
 
 	assert_int_equal(pid, getpid());
 	for (unsigned i = 0; i < m->cnt; i++) {
-		if (life && m->rows[i].life && m->rows[i].life != life)
+		if (generation && m->rows[i].generation && m->rows[i].generation != generation)
 			continue;
 		give(m, i, r);
 		m->rows[i--] = m->rows[--m->cnt];
@@ -187,16 +189,16 @@ static void lives(void **state)
 	struct dproc *p;
 
 	put(&made[0], 0, "cuInit", 10, 0);
-	made[0].rows[0].life = 71;
+	made[0].rows[0].generation = 71;
 	put(&made[1], 0, "cuInit", 5, 1);
 	read_all();
 	assert_int_equal(calls("cuInit"), 15);
 	p = dprocs__find(&ps, getpid());
 	assert_non_null(p);
-	assert_int_equal(p->life, 71);
+	assert_int_equal(p->generation, 71);
 	/* The next program's are left until the end of the last one has been read. */
 	put(&made[0], 1, "cuInit", 100, 0);
-	made[0].rows[1].life = 72;
+	made[0].rows[1].generation = 72;
 	put(&made[0], 0, "cuInit", 12, 0);
 	put(&made[1], 0, "cuInit", 6, 2);
 	read_all();

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sink/progress.h"
+#include "sink/summary/progress.h"
 #include "text/table.h"
 
 static void numbers(void **state)

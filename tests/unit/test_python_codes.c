@@ -25,7 +25,7 @@ static struct bytes {
 	uint8_t data[3000];
 } table;
 static uint64_t code[32];
-static struct python_place place;
+static struct python_location place;
 static bool there;
 
 static bool is_there(void *ctx, uint32_t pid, uint64_t addr, uint32_t id)
@@ -92,7 +92,7 @@ static const struct ct_python_frame frame = {(uintptr_t)code, 7, 4};
 
 static struct python_codes *make(void)
 {
-	struct python_codes *c = python_codes__new(getpid(), &place, CT_HIDE_NOTHING, &check);
+	struct python_codes *c = python_codes__new(getpid(), &place, CT_REDACT_NOTHING, &check);
 
 	assert_non_null(c);
 	return c;

@@ -313,28 +313,28 @@ static void test_lost_ends(void **state)
 }
 
 /* The end of a process is not the last that is read of it; but its turn comes. */
-static void test_tidy(void **state)
+static void test_compact(void **state)
 {
 	struct proc *p = procs__get(&procs, 1);
 
 	assert_non_null(look_up(p, 1, "kernel"));
 	procs__get(&procs, 2);
-	assert_int_equal(procs__tidy(&procs), 0);
+	assert_int_equal(procs__compact(&procs), 0);
 	procs__end(&procs, p);
-	assert_int_equal(procs__tidy(&procs), 0);
+	assert_int_equal(procs__compact(&procs), 0);
 	assert_ptr_equal(procs__get(&procs, 1), p);
 	assert_non_null(handles__get(&p->handles, 1));
-	assert_int_equal(procs__tidy(&procs), 1);
+	assert_int_equal(procs__compact(&procs), 1);
 	assert_null(procs__find(&procs, 1));
 	assert_int_equal(q.of[QUOTA_NAMES].used, 0);
 	assert_non_null(procs__find(&procs, 2));
 	/* Its number is another's meanwhile. */
 	p = procs__get(&procs, 3);
 	procs__end(&procs, p);
-	assert_int_equal(procs__tidy(&procs), 0);
+	assert_int_equal(procs__compact(&procs), 0);
 	procs__renew(&procs, p);
-	assert_int_equal(procs__tidy(&procs), 0);
-	assert_int_equal(procs__tidy(&procs), 0);
+	assert_int_equal(procs__compact(&procs), 0);
+	assert_int_equal(procs__compact(&procs), 0);
 	assert_ptr_equal(procs__find(&procs, 3), p);
 }
 
@@ -371,7 +371,7 @@ static void test_perf_map(void **state)
 
 static void test_stacks(void **state)
 {
-	struct stacks *s = stacks__new(&q, CT_HIDE_NOTHING, NULL);
+	struct stacks *s = stacks__new(&q, CT_REDACT_NOTHING, NULL);
 	struct quota *t = &q.of[QUOTA_STACKS];
 	struct proc_stacks *a = NULL, *b = NULL;
 	const struct stack *stack;
@@ -403,7 +403,7 @@ static void test_stacks(void **state)
 static void test_modules(void **state)
 {
 	struct quota *paths = &q.of[QUOTA_PATHS], *symbols = &q.of[QUOTA_SYMBOLS];
-	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct module_files *files = module_files__new(&q, CT_REDACT_NOTHING);
 	struct stack_frame own = {.ip = (uintptr_t)test_stacks + 1}, frame;
 	struct modules *m = modules__new(files, getpid()), *less;
 	char *symbol = NULL;
@@ -455,7 +455,7 @@ static bool has_name(struct modules *m, const void *function)
 /* What the files of this process take that the function is in. */
 static uint64_t size_of(const void *function)
 {
-	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct module_files *files = module_files__new(&q, CT_REDACT_NOTHING);
 	struct modules *m = modules__new(files, getpid());
 	uint64_t size;
 
@@ -472,7 +472,7 @@ static void test_symbols_share(void **state)
 {
 	const void *in_libc = dlsym(RTLD_DEFAULT, "getppid"),
 		   *in_cmocka = dlsym(RTLD_DEFAULT, "_assert_true");
-	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct module_files *files = module_files__new(&q, CT_REDACT_NOTHING);
 	struct modules *first = modules__new(files, getpid()),
 		       *second = modules__new(files, getpid()),
 		       *third = modules__new(files, getpid());
@@ -617,7 +617,7 @@ static void test_row_sizes(void **state)
 /* A program may have as many mappings as it likes. */
 static void test_mappings(void **state)
 {
-	struct module_files *files = module_files__new(&q, CT_HIDE_NOTHING);
+	struct module_files *files = module_files__new(&q, CT_REDACT_NOTHING);
 	struct quota *t = &q.of[QUOTA_PATHS];
 	size_t page = sysconf(_SC_PAGESIZE);
 	char *at = mmap(NULL, 4096 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -655,7 +655,7 @@ int main(void)
 		TEST(test_short_threads),
 		TEST(test_processes),
 		TEST(test_lost_ends),
-		TEST(test_tidy),
+		TEST(test_compact),
 		TEST(test_modules),
 		TEST(test_symbols_share),
 		TEST(test_row_sizes),

@@ -18,19 +18,19 @@
 #include "util/log.h"
 
 #define HEADER                                                                                     \
-	"{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,"                \
+	"{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                \
 	"\"version\":\"1.2\",\"command\":[\"a\",\"b \\\"c\\\"\"],\"host\":\"h\",\"kernel\":\"6\"," \
 	"\"machine\":\"x86_64\",\"driver_version\":null,\"cuda_version\":\"12.4\",\"libraries\":"  \
 	"[{\"path\":\"/l\",\"build_id\":\"ab\",\"id\":1,\"functions\":7},{\"path\":\"/m\"}],"      \
-	"\"traced\":\"t\",\"left_out\":\"l\",\"mechanism\":\"m\",\"degraded\":[\"d\"],"            \
+	"\"traced\":\"t\",\"not_traced\":\"l\",\"mechanism\":\"m\",\"degraded\":[\"d\"],"          \
 	"\"probe_cost_ns\":12.5,\"clock\":\"CLOCK_MONOTONIC\",\"clock_base_ns\":5000000000,"       \
 	"\"wall_time\":\"2026-01-01T00:00:00.123456789Z\"}\n"
 #define END                                                                                        \
 	"{\"ts\":9.5,\"type\":\"end\",\"name\":\"cudatrace\",\"reason\":\"r\",\"events\":"         \
 	"{\"memory\":2,\"from the future\":1},\"calls\":2,\"drops\":{\"calls\":3,\"driver\":4},"   \
 	"\"unfinished\":5,\"bad_records\":6,\"wall_ms\":9.5,\"cost_ms\":0.000025,"                 \
-	"\"busiest_share\":0.5,\"busiest_tid\":7,"                                                 \
-	"\"costs\":{\"cuInit\":0.000020},\"low_saves_ms\":0.000021}\n"
+	"\"max_thread_overhead\":0.5,\"max_overhead_tid\":7,"                                      \
+	"\"costs\":{\"cuInit\":0.000020},\"detail_low_saving_ms\":0.000021}\n"
 #define CALL(rest)                                                                                 \
 	"{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","           \
 	"\"symbol\":\"cuMemAlloc_v2\",\"pid\":10,\"tid\":11,\"comm\":\"py\",\"id\":7," rest "}\n"
@@ -136,11 +136,11 @@ static void test_header(void **state)
 	assert_int_equal(got.end.stats[CT_STAT_UNFINISHED], 5);
 	assert_int_equal(got.end.bad_record_cnt, 6);
 	assert_int_equal(got.end.cost_ns, 25);
-	assert_true(got.end.busiest_share == 0.5);
-	assert_int_equal(got.end.busiest_tid, 7);
+	assert_true(got.end.max_thread_overhead == 0.5);
+	assert_int_equal(got.end.max_overhead_tid, 7);
 	assert_int_equal(got.end.dear_cnt, 1);
 	assert_int_equal(got.end.dear[0].ns, 20);
-	assert_int_equal(got.end.low_saves_ns, 21);
+	assert_int_equal(got.end.detail_low_saving_ns, 21);
 }
 
 static void test_call(void **state)
@@ -341,7 +341,7 @@ static void test_driver(void **state)
 /* Members in another order, of another program, with blanks: still the same event. */
 static void test_other_order(void **state)
 {
-	read_text("{\"schema\": 1, \"name\": \"cudatrace\", \"type\": \"header\", \"ts\": 0, "
+	read_text("{\"schema\": 2, \"name\": \"cudatrace\", \"type\": \"header\", \"ts\": 0, "
 		  "\"clock_base_ns\": 5e9}\r\n"
 		  " {\"args\": {\"a\": [1, {\"b\": 2}]}, \"size\": 5, \"pid\": 1, \"new\": null, "
 		  "\"symbol\": \"cuMemAlloc_v2\", \"ptr\": \"0x1\", \"tid\": 1, \"id\": 3, "
@@ -407,7 +407,7 @@ static void test_bad(void **state)
 	assert_int_not_equal(got.ret, 0);
 	read_path("/");
 	assert_int_not_equal(got.ret, 0);
-	read_text("{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2}\n" ALLOC(
+	read_text("{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":3}\n" ALLOC(
 		"0x1", "1"));
 	assert_int_not_equal(got.ret, 0);
 	assert_int_equal(got.cnt, 0);

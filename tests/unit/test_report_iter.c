@@ -330,24 +330,24 @@ static void nothing(void **state)
 
 static void histogram(void **state)
 {
-	struct spread *h = calloc(1, sizeof(*h));
+	struct loghist *h = calloc(1, sizeof(*h));
 	uint64_t v[1000], got;
 
 	for (unsigned i = 0; i < 1000; i++) {
 		v[i] = 100 + (uint64_t)i * i;
-		spread_add(h, v[i]);
+		loghist_add(h, v[i]);
 	}
 	for (double p = 0.01; p < 1; p += 0.01) {
 		uint64_t exact = sorted_percentile(v, 1000, p);
 
-		got = spread_percentile(h, 1000, p, v[999]);
+		got = loghist_percentile(h, 1000, p, v[999]);
 		assert_true(got <= exact + exact / 32 + 1 && exact <= got + got / 32 + 1);
 	}
-	assert_int_equal(spread_percentile(h, 1000, 1, v[999]), v[999]);
-	spread_add(h, 0);
-	spread_add(h, UINT64_MAX);
+	assert_int_equal(loghist_percentile(h, 1000, 1, v[999]), v[999]);
+	loghist_add(h, 0);
+	loghist_add(h, UINT64_MAX);
 	assert_int_equal(h->n[0], 1);
-	assert_int_equal(h->n[SPREAD_BUCKETS - 1], 1);
+	assert_int_equal(h->n[LOGHIST_BUCKETS - 1], 1);
 	free(h);
 }
 
@@ -357,10 +357,10 @@ static void keys(void **state)
 
 	assert_int_equal(keys__find(&k, 7), KEYS_NONE);
 	for (uint64_t i = 0; i < 5000; i++)
-		assert_int_equal(keys_get(&k, i * i, 5000, ROOM_THREADS), i);
+		assert_int_equal(keys_get(&k, i * i, 5000, MEMLIMIT_THREADS), i);
 	for (uint64_t i = 0; i < 5000; i++)
-		assert_int_equal(keys_get(&k, i * i, 5000, ROOM_THREADS), i);
-	assert_int_equal(keys_get(&k, 3, 5000, ROOM_THREADS), KEYS_NONE);
+		assert_int_equal(keys_get(&k, i * i, 5000, MEMLIMIT_THREADS), i);
+	assert_int_equal(keys_get(&k, 3, 5000, MEMLIMIT_THREADS), KEYS_NONE);
 	assert_int_equal(keys__find(&k, 3), KEYS_NONE);
 	/* The latest one goes, and no other. */
 	keys__undo(&k, KEYS_NONE);
@@ -370,7 +370,7 @@ static void keys(void **state)
 	assert_int_equal(keys__find(&k, 4999 * 4999), KEYS_NONE);
 	for (uint64_t i = 0; i < 4999; i++)
 		assert_int_equal(keys__find(&k, i * i), i);
-	assert_int_equal(keys_get(&k, 3, 5000, ROOM_THREADS), 4999);
+	assert_int_equal(keys_get(&k, 3, 5000, MEMLIMIT_THREADS), 4999);
 	keys__free(&k);
 }
 

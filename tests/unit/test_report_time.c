@@ -14,7 +14,7 @@
 #include "factory.h"
 #include "json_check.h"
 #include "report/advice/findings_priv.h"
-#include "report/work/driver_priv.h"
+#include "report/layers/driver_priv.h"
 #include "report/time/idle_priv.h"
 #include "report/iter/iter.h"
 #include "report/time/overview_priv.h"

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/folder.h"
+#include "daemon/spool.h"
 #include "daemon/rotate.h"
 #include "daemon/runner.h"
 #include "util/log.h"
@@ -454,22 +454,22 @@ static void names_of_dumps(void **state)
 {
 	char name[80];
 
-	assert_int_equal(folder_dump_name_len("mine"), 4);
-	assert_int_equal(folder_dump_name_len("mine.zst"), 4);
-	assert_int_equal(folder_dump_name_len("mine.jsonl.zst"), 4);
-	assert_int_equal(folder_dump_name_len("a.b_c-9.jsonl"), 7);
-	assert_int_equal(folder_dump_name_len(""), -1);
-	assert_int_equal(folder_dump_name_len("a/b"), -1);
-	assert_int_equal(folder_dump_name_len("a b"), -1);
-	assert_int_equal(folder_dump_name_len("\xc2\x9b"), -1);
+	assert_int_equal(spool_dump_name_len("mine"), 4);
+	assert_int_equal(spool_dump_name_len("mine.zst"), 4);
+	assert_int_equal(spool_dump_name_len("mine.jsonl.zst"), 4);
+	assert_int_equal(spool_dump_name_len("a.b_c-9.jsonl"), 7);
+	assert_int_equal(spool_dump_name_len(""), -1);
+	assert_int_equal(spool_dump_name_len("a/b"), -1);
+	assert_int_equal(spool_dump_name_len("a b"), -1);
+	assert_int_equal(spool_dump_name_len("\xc2\x9b"), -1);
 	memset(name, 'x', sizeof(name));
-	name[FOLDER_DUMP_NAME_MAX] = '\0';
-	assert_int_equal(folder_dump_name_len(name), FOLDER_DUMP_NAME_MAX);
-	name[FOLDER_DUMP_NAME_MAX] = 'x';
-	name[FOLDER_DUMP_NAME_MAX + 1] = '\0';
-	assert_int_equal(folder_dump_name_len(name), -1);
+	name[SPOOL_DUMP_NAME_MAX] = '\0';
+	assert_int_equal(spool_dump_name_len(name), SPOOL_DUMP_NAME_MAX);
+	name[SPOOL_DUMP_NAME_MAX] = 'x';
+	name[SPOOL_DUMP_NAME_MAX + 1] = '\0';
+	assert_int_equal(spool_dump_name_len(name), -1);
 	/* It counts, and is as old as it says. */
-	assert_string_equal(folder_stamp("dump-20260101T000000Z-000001-mine.jsonl.zst"),
+	assert_string_equal(spool_stamp("dump-20260101T000000Z-000001-mine.jsonl.zst"),
 			    "20260101T000000Z-000001-mine.jsonl.zst");
 }
 

@@ -14,7 +14,7 @@
 #include "report/callers.h"
 #include "saved/reader.h"
 
-#define HEADER "{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1}\n"
+#define HEADER "{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2}\n"
 #define STACK(id, frames)                                                                          \
 	"{\"ts\":1,\"type\":\"stack\",\"op\":\"stack\",\"name\":\"stack\",\"pid\":1,\"tid\":1,"    \
 	"\"comm\":\"x\",\"id\":" #id ",\"frames\":" frames "}\n"

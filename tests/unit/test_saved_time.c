@@ -15,7 +15,7 @@
 #include "saved/reader.h"
 
 #define HEADER(base)                                                                               \
-	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":1,"                       \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                       \
 	"\"clock_base_ns\":" base "}\n"
 #define CALL(ts, duration)                                                                         \
 	"{\"ts\":" ts ",\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","          \

@@ -27,7 +27,7 @@ static void test_steps(void **state)
 	t = serving_main(serving());
 	assert_true(res->found);
 	assert_int_equal(serving()->axis, AXIS_N);
-	assert_true(serving()->axis_sure > 0.9);
+	assert_true(serving()->axis_confidence > 0.9);
 	assert_int_equal(res->prefill.cnt, 2);
 	assert_int_equal(res->prefill.tokens, 232);
 	assert_int_equal(res->prefill.max_ns, STEP_NS + 91000);

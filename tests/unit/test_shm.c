@@ -245,12 +245,12 @@ static void test_ids(void **state)
 
 	assert_non_null(in);
 	m->slot_cnt = 1;
-	first = peers__trace_id(in, &m->slots[0], 1);
+	first = clients__trace_id(in, &m->slots[0], 1);
 	assert_int_not_equal(first, 0);
-	assert_int_equal(peers__trace_id(in, &m->slots[0], 2), first + 1);
-	assert_int_equal(peers__trace_id(in, &m->slots[0], 1 << ID_BLOCK_LOG), 0);
+	assert_int_equal(clients__trace_id(in, &m->slots[0], 2), first + 1);
+	assert_int_equal(clients__trace_id(in, &m->slots[0], 1 << ID_BLOCK_LOG), 0);
 	m->slots[0].taken_cnt = 60000;
-	assert_int_not_equal(peers__trace_id(in, &m->slots[0], 1 << ID_BLOCK_LOG), 0);
+	assert_int_not_equal(clients__trace_id(in, &m->slots[0], 1 << ID_BLOCK_LOG), 0);
 	free(in);
 }
 
@@ -370,21 +370,21 @@ static void test_numbers(void **state)
 /* A user gets half, a process what it leaves over. */
 static void test_shares(void **state)
 {
-	struct shm_room room = {.max = 9, .used = 0};
+	struct shm_memlimit room = {.max = 9, .used = 0};
 	unsigned a = 0, b = 0;
 
-	while (shm_room_take(&room, 0, a))
+	while (shm_charge(&room, 0, a))
 		a++;
-	while (shm_room_take(&room, 0, b))
+	while (shm_charge(&room, 0, b))
 		b++;
 	assert_int_equal(a, 5);
 	assert_int_equal(b, 4);
 	room.used = 0;
-	for (a = 0; shm_room_take(&room, a, a);)
+	for (a = 0; shm_charge(&room, a, a);)
 		a++;
 	assert_int_equal(a, 3);
 	/* Another one of that user finds some. */
-	assert_true(shm_room_take(&room, 0, a));
+	assert_true(shm_charge(&room, 0, a));
 }
 
 int main(void)

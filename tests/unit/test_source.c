@@ -166,11 +166,11 @@ static void made_read_counts(struct source *s, const struct count_reader *r)
 		r->error(r->ctx, s->number, &error, 1);
 }
 
-static void made_take_counts(struct source *s, pid_t pid, ct_life life,
+static void made_take_counts(struct source *s, pid_t pid, ct_generation generation,
 			     const struct count_reader *r)
 {
 	assert_int_equal(pid, 3);
-	assert_int_equal(life, 9);
+	assert_int_equal(generation, 9);
 	made_read_counts(s, r);
 	((struct made *)s)->counted = 0;
 }
@@ -407,23 +407,23 @@ static void loss(void **state)
 	assert_int_equal(sources__lost(&ss), 7);
 }
 
-static uint32_t losers[4];
-static unsigned loser_cnt;
+static uint32_t drop_owners[4];
+static unsigned drop_owner_cnt;
 
-static void on_loser(void *ctx, uint32_t pid)
+static void on_drop_owner(void *ctx, uint32_t pid)
 {
 	assert_ptr_equal(ctx, &ss);
-	losers[loser_cnt++] = pid;
+	drop_owners[drop_owner_cnt++] = pid;
 }
 
 /* all: is it known whose they all were? */
 static void lose(struct made *m, unsigned cnt, bool all, unsigned who)
 {
 	m->lost += cnt;
-	loser_cnt = 0;
+	drop_owner_cnt = 0;
 	assert_int_equal(source__newly_lost(&m->s), cnt);
-	assert_int_equal(source__losers(&m->s, cnt, on_loser, &ss), all);
-	assert_int_equal(loser_cnt, who);
+	assert_int_equal(source__drop_owners(&m->s, cnt, on_drop_owner, &ss), all);
+	assert_int_equal(drop_owner_cnt, who);
 }
 
 static void tells_losers(void **state)
@@ -434,10 +434,10 @@ static void tells_losers(void **state)
 	m->threads[1] = (struct seen_thread){.pid = 10, .tid = 11, .lost = 1};
 	m->threads[2] = (struct seen_thread){.pid = 20, .tid = 20};
 	lose(m, 4, true, 1);
-	assert_int_equal(losers[0], 10);
+	assert_int_equal(drop_owners[0], 10);
 	m->threads[2].lost = 5;
 	lose(m, 5, true, 1);
-	assert_int_equal(losers[0], 20);
+	assert_int_equal(drop_owners[0], 20);
 	m->threads[0].lost++;
 	m->threads[2].lost++;
 	lose(m, 2, true, 2);
@@ -450,7 +450,7 @@ static void tells_losers(void **state)
 	m->threads[1].lost = 0;
 	m->threads[2].lost += 2;
 	lose(m, 2, true, 1);
-	assert_int_equal(losers[0], 20);
+	assert_int_equal(drop_owners[0], 20);
 	/* One has lost and ended, another has lost. */
 	m->threads[2].lost = 0;
 	m->threads[0].lost++;

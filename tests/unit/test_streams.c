@@ -2,7 +2,7 @@
 /* The report's analysis of streams and events. */
 #include "memory_check.h"
 #include "report/time/idle.h"
-#include "report/work/streams.h"
+#include "report/gpu/streams.h"
 
 static void ask(const char *symbol, const char *args)
 {

@@ -75,8 +75,9 @@ static void fits_its_width(void **state)
 	size_t i;
 	char *text;
 
-	r->end.left_out = "query (61 functions), and a list that somebody gave with -e that is so "
-			  "long that no terminal that I know of would show it on a single line";
+	r->end.not_traced =
+		"query (61 functions), and a list that somebody gave with -e that is so "
+		"long that no terminal that I know of would show it on a single line";
 	for (i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
 		text = print(r, widths[i], false);
 		assert_true(widest(text) <= widths[i]);
@@ -126,12 +127,12 @@ static void advice_names_what_saves_most(void **state)
 	r->end.cost_ns = 100000000;
 	r->end.dear[0] = (struct trace_fn_cost){api_fn_by_symbol("cuEventRecord"), 40000000};
 	r->end.dear_cnt = 1;
-	r->end.low_saves_ns = 40000000;
+	r->end.detail_low_saving_ns = 40000000;
 	text = print(r, 80, false);
 	assert_non_null(strstr(text, "saved by -e '!NAME'\n"));
 	assert_null(strstr(text, "--detail"));
 	free(text);
-	r->end.low_saves_ns = 70000000;
+	r->end.detail_low_saving_ns = 70000000;
 	text = print(r, 80, false);
 	assert_non_null(strstr(text, "saved by --detail=low, or by -e '!NAME'\n"));
 	assert_non_null(strstr(text, "70.0 ms  70.0 %  --detail=low\n"));

@@ -89,7 +89,7 @@ static pid_t only_child(pid_t pid)
 }
 
 /* That of nobody, again and again, has an end; it uses the time up. */
-static void flood(struct peer *p)
+static void flood(struct client *p)
 {
 	struct work w;
 
@@ -103,10 +103,10 @@ static void flood(struct peer *p)
 	assert_int_not_equal(time_budget__begin(&w, p->uid, WORK_TASKS), 0);
 }
 
-static void look_at(int depth, void (*then)(struct peer *p))
+static void look_at(int depth, void (*then)(struct client *p))
 {
 	pid_t helper = start(depth), pid = helper;
-	struct peer p = {.other_ns = true, .ns_fd = -1};
+	struct client p = {.other_ns = true, .ns_fd = -1};
 	uint32_t tid;
 
 	if (!pid) {

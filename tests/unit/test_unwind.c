@@ -21,7 +21,7 @@
 /* As short as they look. */
 #define PLAIN __attribute__((noinline, no_sanitize_address, no_sanitize_undefined))
 
-static struct unwound out;
+static struct call_chain out;
 static bool has_fp = true, could_read;
 static struct ct_ret patch;
 
@@ -192,7 +192,7 @@ static void *runs(void *arg)
 	return arg;
 }
 
-static bool has(const struct unwound *u, const void *fn)
+static bool has(const struct call_chain *u, const void *fn)
 {
 	for (unsigned i = 0; i < u->cnt; i++)
 		if (is_in(u->ips[i], fn))
@@ -285,9 +285,9 @@ static void test_python(void **state)
 	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
 }
 
-static struct unwound made(bool whole, unsigned cnt, const uint64_t *ips, const uint64_t *ends)
+static struct call_chain made(bool whole, unsigned cnt, const uint64_t *ips, const uint64_t *ends)
 {
-	struct unwound u = {.cnt = cnt, .inside = true, .whole = whole};
+	struct call_chain u = {.cnt = cnt, .inside = true, .whole = whole};
 
 	memcpy(u.ips, ips, cnt * sizeof(*ips));
 	memcpy(u.ends, ends, cnt * sizeof(*ends));
@@ -298,12 +298,13 @@ static struct unwound made(bool whole, unsigned cnt, const uint64_t *ips, const 
 static void test_common(void **state)
 {
 	/* main, then loop: from there it calls two functions in turn. */
-	struct unwound first =
+	struct call_chain first =
 		made(true, 4, (uint64_t[]){50, 40, 20, 10}, (uint64_t[]){100, 200, 300, 0});
-	struct unwound second = made(true, 3, (uint64_t[]){45, 20, 10}, (uint64_t[]){200, 300, 0});
-	struct unwound cut = made(false, 3, (uint64_t[]){45, 20, 10}, (uint64_t[]){200, 300, 0});
-	struct unwound other = made(true, 2, (uint64_t[]){7, 8}, (uint64_t[]){150, 160});
-	struct unwound a = first;
+	struct call_chain second =
+		made(true, 3, (uint64_t[]){45, 20, 10}, (uint64_t[]){200, 300, 0});
+	struct call_chain cut = made(false, 3, (uint64_t[]){45, 20, 10}, (uint64_t[]){200, 300, 0});
+	struct call_chain other = made(true, 2, (uint64_t[]){7, 8}, (uint64_t[]){150, 160});
+	struct call_chain a = first;
 
 	unwound_common(&a, &second);
 	assert_int_equal(a.cnt, 3);

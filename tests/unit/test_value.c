@@ -120,7 +120,7 @@ static void test_spec_handles(void **state)
 	}
 }
 
-/* Of every function of the table: nothing is asked for that could tell what is hidden. */
+/* Of every function of the table: nothing is asked for that could tell what is redacted. */
 static void test_spec_hiding(void **state)
 {
 	const struct api_fn *rows;
@@ -130,15 +130,15 @@ static void test_spec_hiding(void **state)
 	rows = api_fns(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
 		api_fn_spec(&rows[i], &all);
-		api_fn_spec_hiding(&rows[i], CT_HIDE_NOTHING, &s);
+		api_fn_spec_redacting(&rows[i], CT_REDACT_NOTHING, &s);
 		assert_memory_equal(&s, &all, sizeof(s));
-		api_fn_spec_hiding(&rows[i], CT_HIDE_ARGS, &s);
+		api_fn_spec_redacting(&rows[i], CT_REDACT_ARGS, &s);
 		/* What operator of PyTorch it is, is no argument. */
 		if (!(s.flags & (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE)))
 			assert_int_equal(s.word_cnt, 0);
 		assert_int_equal(s.cap_cnt + s.bytes_word + s.handle_word, 0);
 		assert_int_equal(s.flags, all.flags);
-		api_fn_spec_hiding(&rows[i], CT_HIDE_STRINGS, &s);
+		api_fn_spec_redacting(&rows[i], CT_REDACT_STRINGS, &s);
 		assert_int_equal(s.word_cnt, all.word_cnt);
 		assert_int_equal(s.cap_cnt, all.cap_cnt);
 		assert_int_equal(s.handle_word, 0);

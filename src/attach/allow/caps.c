@@ -117,7 +117,7 @@ static struct cap caps[CAP_CNT] = {
 			"uprobe.session (Linux 6.13)",
 			"A traced call costs more: entry and return are two probes that do not "
 			"know each other. A program that calls CUDA on another, higher stack in "
-			"the middle of a call (coroutines) is ended by SIGILL, but by --no-return.",
+			"the middle of a call (coroutines) is ended by SIGILL, but by --entry-only.",
 			"run Linux 6.13 or later",
 			CAP_BETTER,
 			.probe = cap_probe_session,
@@ -242,7 +242,7 @@ static struct cap caps[CAP_CNT] = {
 			"shadow_stack",
 			"return probes and shadow stacks (Linux 6.11)",
 			"A program that has a shadow stack is killed when a traced call returns.",
-			"run Linux 6.11 or later, or trace with --no-return=all",
+			"run Linux 6.11 or later, or trace with --entry-only=all",
 			CAP_INFO,
 			.probe = cap_probe_shstk,
 		},

@@ -2,7 +2,7 @@
 /* Which functions a libcuda has, and where to probe them. */
 #include "elf.h"
 #include "code.h"
-#include "comm_place.h"
+#include "comm_layout.h"
 #include "elf_file.h"
 #include "torch.h"
 
@@ -283,7 +283,7 @@ struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t e
 	ret = look_at_code(f, lib);
 	ret = ret ?: read_notes(f, lib);
 	if (!ret && api->id == API_NCCL)
-		comm_place__find(f, lib, &lib->comm);
+		comm_layout__find(f, lib, &lib->comm);
 	if (!ret && api->id == API_TORCH)
 		lib->torch = torch_lib__find(f, lib);
 	lib->strings = f->strings;

@@ -35,10 +35,10 @@ struct elf_lib {
 	char build_id[41]; /* hexadecimal; "" when there is none */
 	char soname[64];
 	bool is_stub; /* NVIDIA's link-time stub (CUDA toolkit's lib64/stubs): nothing runs in it */
-	uint16_t machine;	   /* EM_X86_64, EM_AARCH64 */
-	struct ct_comm_place comm; /* libnccl: comm_place__find(); off 0: not known */
-	struct torch_lib *torch;   /* libtorch_cpu; NULL: it is none */
-	char *strings;		   /* owner of the names */
+	uint16_t machine;	    /* EM_X86_64, EM_AARCH64 */
+	struct ct_comm_layout comm; /* libnccl: comm_layout__find(); off 0: not known */
+	struct torch_lib *torch;    /* libtorch_cpu; NULL: it is none */
+	char *strings;		    /* owner of the names */
 };
 
 /*

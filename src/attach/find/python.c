@@ -153,7 +153,7 @@ static uint64_t find_free(struct elf_file *f)
 
 /* Where it is, in a file of which the byte at first->off is mapped at first->start. */
 static int read_file(int fd, const char *path, const struct python_map *first,
-		     struct python_place *place, char *why, size_t why_size)
+		     struct python_location *place, char *why, size_t why_size)
 {
 	struct elf_file *f = calloc(1, sizeof(*f));
 	const Elf64_Sym *runtime;
@@ -210,7 +210,7 @@ static int find_other(const struct candidate *c, unsigned cnt, char *why, size_t
 	return -ENOENT;
 }
 
-int python__find(pid_t pid, struct python_place *place, int *file, char *why, size_t why_size)
+int python__find(pid_t pid, struct python_location *place, int *file, char *why, size_t why_size)
 {
 	struct candidate *c = calloc(FILES_MAX, sizeof(*c));
 	unsigned cnt = c ? find_candidates(pid, c) : 0;

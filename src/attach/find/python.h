@@ -13,7 +13,7 @@
 
 /* 0; -ENOENT: it has none, or cannot be read; -EINVAL: one whose frames cannot be read, and why.
  * *file (NULL: not wanted): with 0 its file, to be closed. */
-int python__find(pid_t pid, struct python_place *place, int *file, char *why, size_t why_size);
+int python__find(pid_t pid, struct python_location *place, int *file, char *why, size_t why_size);
 
 /* A line of /proc/PID/maps with a file that may be a Python, or 0. */
 struct python_map {

@@ -10,7 +10,7 @@
 #include "target.h"
 #include "util/log.h"
 #include "util/reader.h"
-#include "util/rights.h"
+#include "util/privs.h"
 #include "util/task.h"
 
 #include <ctype.h>
@@ -531,9 +531,9 @@ int target_libs__add_file(struct target_libs *list, const char *path)
 {
 	int ret;
 
-	rights_lower();
+	privs_lower();
 	ret = target_libs__add_path(list, api_at(API_CUDA), path);
-	rights_raise();
+	privs_raise();
 	if (ret == -EINVAL)
 		err("cannot use %s: not a regular file; give the path of a libcuda.so.1", path);
 	else if (ret)
@@ -546,10 +546,10 @@ static int open_by_name(const char *path)
 	struct stat st;
 	int fd;
 
-	rights_lower();
+	privs_lower();
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	fd = fd < 0 ? -errno : fd;
-	rights_raise();
+	privs_raise();
 	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
 		return fd;
 	close(fd);

@@ -81,7 +81,7 @@ static char *read_cache(size_t *size)
 	return buf;
 }
 
-struct cached {
+struct cache_ctx {
 	struct target_libs *list;
 	int ret;
 };
@@ -89,7 +89,7 @@ struct cached {
 static bool on_cached(void *ctx, const char *name, const char *path)
 {
 	const struct api *api = api_of_file(name);
-	struct cached *c = ctx;
+	struct cache_ctx *c = ctx;
 
 	if (api)
 		c->ret = add_candidate(c->list, api, path);
@@ -98,7 +98,7 @@ static bool on_cached(void *ctx, const char *name, const char *path)
 
 static int add_cache(struct target_libs *list)
 {
-	struct cached c = {.list = list};
+	struct cache_ctx c = {.list = list};
 	size_t size = 0;
 	char *buf = read_cache(&size);
 

@@ -28,7 +28,7 @@
 #define SYMS_AT_ONCE 1024
 
 /* What is read for one library. */
-struct look {
+struct torch_scan {
 	struct elf_file *f;
 	struct cfi cfi;
 	bool has_cfi;
@@ -37,7 +37,7 @@ struct look {
 	char why[64];
 };
 
-static bool read_vaddr(struct look *l, uint64_t vaddr, void *buf, size_t len)
+static bool read_vaddr(struct torch_scan *l, uint64_t vaddr, void *buf, size_t len)
 {
 	const Elf64_Phdr *p = elf_file_segment(l->f, vaddr, len, 0);
 
@@ -68,7 +68,7 @@ uint64_t code_called(const uint8_t *code, size_t len, size_t i, uint64_t addr)
 /* --- the stub by which the library calls its own export --- */
 
 /* The word that the dynamic linker fills with the symbol's address; 0: none. */
-static uint64_t find_slot(struct look *l, unsigned sym)
+static uint64_t find_slot(struct torch_scan *l, unsigned sym)
 {
 	const struct elf_file *f = l->f;
 	Elf64_Rela rela[512];
@@ -101,7 +101,7 @@ static uint64_t find_jump(const uint8_t *code, size_t len, uint64_t addr, uint64
 	return 0;
 }
 
-static uint64_t find_plt(struct look *l, unsigned sym)
+static uint64_t find_plt(struct torch_scan *l, unsigned sym)
 {
 	uint64_t slot = find_slot(l, sym), found = 0;
 	const struct elf_file *f = l->f;
@@ -128,7 +128,7 @@ static uint64_t find_plt(struct look *l, unsigned sym)
 }
 
 /* Stubs begin with endbr64 (4 bytes), and may have a bnd. */
-static bool is_begin(const struct look *l, uint64_t addr)
+static bool is_begin(const struct torch_scan *l, uint64_t addr)
 {
 	return addr && (addr == l->begins || (l->plt && l->plt - addr <= 5));
 }
@@ -136,7 +136,7 @@ static bool is_begin(const struct look *l, uint64_t addr)
 /* --- names --- */
 
 /* "aten::addmm": a string of letters and the like with two colons in it. */
-static bool read_name(struct look *l, uint64_t vaddr, char name[NAME_SZ])
+static bool read_name(struct torch_scan *l, uint64_t vaddr, char name[NAME_SZ])
 {
 	size_t len = NAME_SZ - 1;
 	const char *colons;
@@ -163,7 +163,7 @@ static bool is_of_symbol(const char *name, const char *in_symbol)
 }
 
 /* lea name(%rip), %rdx: the third argument of c10::Dispatcher::findSchemaOrThrow(). */
-static bool name_in(struct look *l, const uint8_t *code, size_t len, uint64_t addr,
+static bool name_in(struct torch_scan *l, const uint8_t *code, size_t len, uint64_t addr,
 		    const char *in_symbol, char name[NAME_SZ])
 {
 	for (size_t i = 0; i + 7 <= len; i++)
@@ -175,7 +175,7 @@ static bool name_in(struct look *l, const uint8_t *code, size_t len, uint64_t ad
 }
 
 /* In what the operator calls to look its schema up, or in itself. */
-static bool find_name(struct look *l, const uint8_t *code, size_t len, uint64_t addr,
+static bool find_name(struct torch_scan *l, const uint8_t *code, size_t len, uint64_t addr,
 		      const char *in_symbol, char name[NAME_SZ])
 {
 	uint8_t called[LOOKUP_SZ];
@@ -225,8 +225,8 @@ unsigned code_arg_words(const uint8_t *code, size_t len)
 	return (cnt + 1) & ~1u;
 }
 
-static void add_operator(struct look *l, struct torch_lib *to, const Elf64_Sym *s, uint64_t ip,
-			 const char *guess)
+static void add_operator(struct torch_scan *l, struct torch_lib *to, const Elf64_Sym *s,
+			 uint64_t ip, const char *guess)
 {
 	size_t len = s->st_size < CODE_MAX ? s->st_size : CODE_MAX, i = 0;
 	struct torch_operator *op = &to->operators[to->operator_cnt];
@@ -282,7 +282,7 @@ static uint64_t probed(const struct elf_file *f, const struct elf_lib *lib, cons
 	return 0;
 }
 
-static void collect(struct look *l, struct torch_lib *to, uint64_t op_ip, uint64_t node_ip)
+static void collect(struct torch_scan *l, struct torch_lib *to, uint64_t op_ip, uint64_t node_ip)
 {
 	const struct elf_file *f = l->f;
 	char name[NAME_SZ];
@@ -309,7 +309,7 @@ struct torch_lib *torch_lib__find(struct elf_file *f, const struct elf_lib *lib)
 	uint64_t op_ip = probed(f, lib, BEGINS, &op_sym);
 	uint64_t node_ip = probed(f, lib, RUNS_NODE, &node_sym);
 	struct torch_lib *to = calloc(1, sizeof(*to));
-	struct look *l = calloc(1, sizeof(*l));
+	struct torch_scan *l = calloc(1, sizeof(*l));
 	char *err = f->err;
 	size_t err_size = f->err_size;
 

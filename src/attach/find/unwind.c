@@ -162,7 +162,7 @@ static bool read_words(struct unwinder *u, const struct unwind_at *at, uint64_t 
 }
 
 /* To the caller's frame. false: who that is cannot be told, or there is none: out->whole. */
-static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struct unwound *out)
+static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struct call_chain *out)
 {
 	/* The call before a return address: that may be the first byte of the next function. */
 	uint64_t ip = at->ip - !innermost, end, fp = at->fp;
@@ -196,11 +196,11 @@ static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struc
 	return at->ip && place_of(u, at->ip - 1);
 }
 
-bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct unwound *out)
+bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct call_chain *out)
 {
 	struct unwind_at now = *at;
 
-	*out = (struct unwound){.inside = true};
+	*out = (struct call_chain){.inside = true};
 	u->unread = false;
 	do
 		out->ips[out->cnt++] = now.ip;
@@ -208,7 +208,7 @@ bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct unw
 	return out->cnt > 1 || !u->unread;
 }
 
-void unwound_common(struct unwound *first, const struct unwound *second)
+void unwound_common(struct call_chain *first, const struct call_chain *second)
 {
 	unsigned i = first->cnt, j = second->cnt, from = j;
 

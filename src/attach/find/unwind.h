@@ -28,7 +28,7 @@ struct unwind_at {
 	unsigned ret_cnt;
 };
 
-struct unwound {
+struct call_chain {
 	unsigned cnt;
 	uint64_t ips[CT_STACK_MAX];  /* return addresses, innermost first */
 	bool inside;		     /* the first is where the thread is instead */
@@ -36,11 +36,11 @@ struct unwound {
 	bool whole;		     /* it is followed to the thread's first function */
 };
 /* It ends before the first frame that is not certain. false: the stack cannot be read. */
-bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct unwound *out);
+bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct call_chain *out);
 
 /* Of two that were taken of a thread that runs, one behind the other, the frames that it was in all
  * the time: those that are the same from the outermost on, and the last one's place in it. None if
  * one of them is not whole. */
-void unwound_common(struct unwound *first, const struct unwound *second);
+void unwound_common(struct call_chain *first, const struct call_chain *second);
 
 #endif /* ATTACH_FIND_UNWIND_H */

@@ -17,14 +17,14 @@
 
 #include "util/stray.h"
 
-static int watch_also(const struct watch *w, int fd)
+static int watch_also(const struct watch_fds *w, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	return fd < 0 || epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-int watch__open(struct watch *w)
+int watch__open(struct watch_fds *w)
 {
 	sigset_t set;
 	int ret;
@@ -50,14 +50,14 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-void watch__close(struct watch *w)
+void watch__close(struct watch_fds *w)
 {
 	close_fd(&w->fd);
 	close_fd(&w->signal_fd);
 	close_fd(&w->notify_fd);
 }
 
-void watch__read(struct watch *w)
+void watch__read(struct watch_fds *w)
 {
 	struct signalfd_siginfo si;
 	char buf[4096];
@@ -70,7 +70,7 @@ void watch__read(struct watch *w)
 		;
 }
 
-int file_watch__open(struct file_watch *f, const struct watch *w, int fd)
+int file_watch__open(struct file_watch *f, const struct watch_fds *w, int fd)
 {
 	f->notify = -1;
 	f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -85,7 +85,7 @@ static bool has_no_name(int fd)
 	return !fstat(fd, &st) && !st.st_nlink;
 }
 
-int file_watch__hold(struct file_watch *f, const struct watch *w)
+int file_watch__hold(struct file_watch *f, const struct watch_fds *w)
 {
 	char path[64];
 
@@ -98,7 +98,7 @@ int file_watch__hold(struct file_watch *f, const struct watch *w)
 	return layer_file__read(&f->seen, f->fd) ?: 1;
 }
 
-void file_watch__let_go(struct file_watch *f, const struct watch *w)
+void file_watch__release(struct file_watch *f, const struct watch_fds *w)
 {
 	if (f->notify >= 0)
 		inotify_rm_watch(w->notify_fd, f->notify);
@@ -126,10 +126,10 @@ bool file_watch__is_open_to_others(const struct file_watch *f)
 	return fstat(f->fd, &st) || (st.st_nlink && st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-void file_watch__close(struct file_watch *f, const struct watch *w)
+void file_watch__close(struct file_watch *f, const struct watch_fds *w)
 {
 	if (f->fd < 0)
 		return;
-	file_watch__let_go(f, w);
+	file_watch__release(f, w);
 	close_fd(&f->fd);
 }

@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-struct watch {
+struct watch_fds {
 	int fd; /* readable: something happened to one of the files; -1: none */
 	int signal_fd, notify_fd;
 };
@@ -27,22 +27,22 @@ struct file_watch {
 };
 
 /* SIGIO is blocked from here on. 0 or -errno. */
-int watch__open(struct watch *w);
-void watch__close(struct watch *w);
+int watch__open(struct watch_fds *w);
+void watch__close(struct watch_fds *w);
 /* Takes in what made w->fd readable. */
-void watch__read(struct watch *w);
+void watch__read(struct watch_fds *w);
 
 /* A descriptor of its own for fd's file. -ETXTBSY: somebody has it open for writing. Whatever it
  * returns, f is to be closed. */
-int file_watch__open(struct file_watch *f, const struct watch *w, int fd);
+int file_watch__open(struct file_watch *f, const struct watch_fds *w, int fd);
 /* 0: by a lease. -ETXTBSY: not now, try again. 1: its file system has none. */
-int file_watch__hold(struct file_watch *f, const struct watch *w);
+int file_watch__hold(struct file_watch *f, const struct watch_fds *w);
 /* Lets those write who wait for it. */
-void file_watch__let_go(struct file_watch *f, const struct watch *w);
+void file_watch__release(struct file_watch *f, const struct watch_fds *w);
 /* Somebody waits to write, or has written. */
 bool file_watch__is_written(const struct file_watch *f);
 /* Others than its owner and root may. */
 bool file_watch__is_open_to_others(const struct file_watch *f);
-void file_watch__close(struct file_watch *f, const struct watch *w);
+void file_watch__close(struct file_watch *f, const struct watch_fds *w);
 
 #endif /* ATTACH_FIND_WATCH_H */

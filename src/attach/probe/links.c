@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 /* Without a sign of life. A process may stand stopped as long. */
-#define PATIENCE_MS 1000
+#define TIMEOUT_MS 1000
 /* The same for perf events, which wait for each other (event_mutex): where other tracers close
  * theirs on a machine that is busy, one takes seconds. */
-#define PATIENCE_PERF_MS 15000
+#define TIMEOUT_PERF_MS 15000
 /* For all to be taken off, in all. The prompt is to be back after two seconds; other mechanisms
  * take a tenth of one, but where many tracers come and go at the same time. */
 #define CLOSE_PERF_MS 1500
@@ -93,7 +93,7 @@ static bool moves(struct links *l)
 	bool hangs;
 
 	l->self.pid = l->self.tid = l->pid;
-	hangs = waiter__is_still(&l->self);
+	hangs = mmap_waiter__is_still(&l->self);
 	/* Waiting for who holds the lock it looks now and then. */
 	return !hangs && !l->shared->holder;
 }
@@ -102,14 +102,14 @@ static bool moves(struct links *l)
 static bool await(struct links *l, unsigned ms)
 {
 	uint64_t start = now_ms(), moved = start, now;
-	unsigned patience;
+	unsigned timeout;
 
 	while (!has_answer(l, LOOK_MS)) {
 		now = now_ms();
 		if (moves(l))
 			moved = now;
-		patience = l->perf && !l->shared->holder ? PATIENCE_PERF_MS : PATIENCE_MS;
-		if (now - moved >= patience || now - start >= ms)
+		timeout = l->perf && !l->shared->holder ? TIMEOUT_PERF_MS : TIMEOUT_MS;
+		if (now - moved >= timeout || now - start >= ms)
 			return false;
 	}
 	return true;
@@ -160,8 +160,8 @@ static int ask_attach(struct links *l, const struct links_req *r)
 	m->cnt = r->cnt;
 	memcpy(m->group_cnt, r->group_cnt, sizeof(m->group_cnt));
 	for (unsigned i = 0; i < r->cnt; i++) {
-		m->places[i].off = r->offs[i];
-		m->places[i].cookie = r->cookies[i];
+		m->sites[i].off = r->offs[i];
+		m->sites[i].cookie = r->cookies[i];
 	}
 	ret = ask(l, m, fds, session ? 2 : 3);
 	free(m);
@@ -238,7 +238,7 @@ bool links__is_gone(const struct links *l)
 
 pid_t links__holder(const struct links *l)
 {
-	return l->shared->holder ?: waiters__suspect(l->pid);
+	return l->shared->holder ?: mmap_waiters__suspect(l->pid);
 }
 
 int links__close(struct links *l, unsigned owner)

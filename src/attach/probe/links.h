@@ -6,7 +6,7 @@
  * waits a second; what takes longer goes on by itself, and its answer is had later. There is one
  * such process and not a second in its place: all probes of the machine wait for the same lock
  * (dup_mmap_sem), so another would wait behind the first. And so does every fork(): it looks first
- * whether the kernel would have to wait (holders.h), and then does something else meanwhile.
+ * whether the kernel would have to wait (mmap_lock.h), and then does something else meanwhile.
  *
  * It holds the links. When the tracer is gone, however it ended, it closes them and ends; so
  * nothing stays behind, but it may take longer than the tracer. It lets go of whatever else it got.
@@ -14,7 +14,7 @@
 #ifndef ATTACH_PROBE_LINKS_H
 #define ATTACH_PROBE_LINKS_H
 
-#include "holders.h"
+#include "mmap_lock.h"
 #include "mechanism.h"
 #include "probes.h"
 

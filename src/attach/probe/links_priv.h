@@ -22,9 +22,9 @@ struct links_message {
 	unsigned cnt, group_cnt[LINKS_GROUP_CNT];
 	struct {
 		uint64_t off, cookie;
-	} places[CT_MAX_FUNCS];
+	} sites[CT_MAX_FUNCS];
 };
-#define LINKS_MESSAGE_SZ(cnt) offsetof(struct links_message, places[cnt])
+#define LINKS_MESSAGE_SZ(cnt) offsetof(struct links_message, sites[cnt])
 
 union links_room {
 	struct cmsghdr head;

@@ -3,7 +3,7 @@
  * wherever a link is made or closed. */
 #include "links_priv.h"
 
-#include "holders.h"
+#include "mmap_lock.h"
 
 #include "util/child.h"
 #include "util/clock.h"
@@ -64,14 +64,14 @@ static struct {
 	struct job *jobs; /* oldest first */
 	bool closing_all, gone, sandboxed;
 	uint64_t yielded_ns;
-	pid_t holder;		/* who was in the way this time; 0: nobody */
-	struct waiters waiters; /* at looked_ns */
+	pid_t holder;			  /* who was in the way this time; 0: nobody */
+	struct mmap_waiters mmap_waiters; /* at looked_ns */
 	uint64_t looked_ns;
 } self;
 
 static void look(void)
 {
-	waiters__look(&self.waiters);
+	mmap_waiters__look(&self.mmap_waiters);
 	self.looked_ns = now_ns();
 }
 
@@ -86,13 +86,13 @@ static bool is_held(int file_fd)
 	since = now_ns() - self.looked_ns;
 	if (since < LOOK_WAIT_NS)
 		wait.tv_nsec = LOOK_WAIT_NS - since;
-	if (self.waiters.cnt)
+	if (self.mmap_waiters.cnt)
 		nanosleep(&wait, NULL);
-	waiters__look_again(&self.waiters);
-	for (unsigned i = 0; i < self.waiters.cnt; i++) {
-		if (!waiter__holds(&self.waiters.v[i], file_fd))
+	mmap_waiters__look_again(&self.mmap_waiters);
+	for (unsigned i = 0; i < self.mmap_waiters.cnt; i++) {
+		if (!mmap_waiter__holds(&self.mmap_waiters.v[i], file_fd))
 			continue;
-		self.holder = self.waiters.v[i].pid;
+		self.holder = self.mmap_waiters.v[i].pid;
 		return true;
 	}
 	return false;
@@ -168,7 +168,7 @@ static int attach_group(struct owner *o, enum links_group g, const struct probe_
 
 	if (is_suspect && req->cnt <= ALONE_MAX)
 		req->cnt = 1;
-	req->no_return = g == LINKS_ENTRY || g == LINKS_ENTRY_SUSPECT;
+	req->entry_only = g == LINKS_ENTRY || g == LINKS_ENTRY_SUSPECT;
 	for (; left; left -= req->cnt) {
 		int ret = probes__attach(&o->probes, o->mech, progs, req, refused);
 
@@ -197,8 +197,8 @@ static int attach(struct owner *o, const struct job *j, struct links_answer *a)
 	unsigned at = 0, sum = 0;
 
 	for (unsigned i = 0; i < m->cnt; i++) {
-		offs[i] = m->places[i].off;
-		cookies[i] = m->places[i].cookie;
+		offs[i] = m->sites[i].off;
+		cookies[i] = m->sites[i].cookie;
 	}
 	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->file_fd);
@@ -329,7 +329,7 @@ static void take_fds(struct msghdr *msg, struct job *j)
 	memcpy(j->fds, CMSG_DATA(head), j->fd_cnt * sizeof(int));
 }
 
-static void give_up_rights(enum mechanism mech)
+static void give_up_privs(enum mechanism mech)
 {
 	if (!self.sandboxed)
 		sandbox__enter(&(struct sandbox_needs){
@@ -414,7 +414,7 @@ static void take(void)
 		return;
 	}
 	if (j->m.op == LINKS_SETTLE)
-		give_up_rights(j->m.mech);
+		give_up_privs(j->m.mech);
 	else if (j->m.op == LINKS_CLOSE_ALL)
 		close_all();
 	else
@@ -423,7 +423,7 @@ static void take(void)
 }
 
 /* How long to wait for a message before working. */
-static int patience(bool moves)
+static int timeout(bool moves)
 {
 	const struct owner *o;
 
@@ -447,7 +447,7 @@ static void loop(void)
 	while (!self.closing_all || self.owners) {
 		struct pollfd p = {.fd = self.gone ? -1 : self.sock, .events = POLLIN};
 
-		if (poll(&p, 1, patience(moves)) > 0) {
+		if (poll(&p, 1, timeout(moves)) > 0) {
 			take();
 			moves = true;
 			continue;

@@ -81,7 +81,7 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 {
 	int fd, ret_fd, ret;
 
-	if (mech == MECH_SESSION || req->no_return) {
+	if (mech == MECH_SESSION || req->entry_only) {
 		fd = link_create(mech == MECH_SESSION ? progs->session : progs->entry, mech, req,
 				 0);
 		return fd < 0 ? fd : add_fd(p, fd);
@@ -168,12 +168,12 @@ static int add_perf(struct probes *p, int prog_fd, const struct probe_req *req, 
 static int attach_perf(struct probes *p, const struct probe_progs *progs,
 		       const struct probe_req *req)
 {
-	int ret = req->no_return ? 0 : add_perf(p, progs->ret, req, true);
+	int ret = req->entry_only ? 0 : add_perf(p, progs->ret, req, true);
 
 	if (ret)
 		return ret;
 	ret = add_perf(p, progs->entry, req, false);
-	if (ret && !req->no_return)
+	if (ret && !req->entry_only)
 		probes__detach_one(p), probes__detach_one(p);
 	return ret;
 }

@@ -24,8 +24,8 @@ struct probe_req {
 	const char *path;
 	const uint64_t *offs, *cookies;
 	unsigned cnt;
-	pid_t pid;	/* only in this process; 0: in all */
-	bool no_return; /* only the entry program (a session's asks for no return by itself) */
+	pid_t pid;	 /* only in this process; 0: in all */
+	bool entry_only; /* only the entry program (a session's asks for no return by itself) */
 };
 
 /* What is attached: descriptors; probes__detach() takes it off. */

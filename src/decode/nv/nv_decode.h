@@ -134,9 +134,9 @@ static inline bool nv_has(const struct nv_ioctl *io, enum nv_role role)
 /* What to copy of which ioctl, and of which RM controls the parameters too, so that who copies
  * needs to know no command. Both return how many rows there are, and write at most cap of them
  * (CT_NV_PLANS_MAX, CT_NV_PARAMS_MAX are enough). */
-unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_row *out,
+unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_redact redact, struct ct_nv_row *out,
 		      unsigned cap);
-unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_params *out,
-			    unsigned cap);
+unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_redact redact,
+			    struct ct_nv_params *out, unsigned cap);
 
 #endif /* DECODE_NV_NV_DECODE_H */

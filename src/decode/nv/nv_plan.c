@@ -120,7 +120,7 @@ static unsigned put(struct ct_nv_row *out, unsigned cap, unsigned n, const struc
 	return n + 1;
 }
 
-unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_row *out,
+unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_redact redact, struct ct_nv_row *out,
 		      unsigned cap)
 {
 	const struct nv_escape *esc;
@@ -129,11 +129,11 @@ unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_
 	unsigned esc_cnt, uvm_cnt, n = 0;
 
 	/* What an ioctl is about, and which control it is, stands in its argument. */
-	if (hide == CT_HIDE_ARGS)
+	if (redact == CT_REDACT_ARGS)
 		return 0;
 	esc = nv_escapes(&esc_cnt);
 	for (unsigned i = 0; i < esc_cnt; i++)
-		if (!(hide == CT_HIDE_STRINGS && has_text(esc[i].nr)) &&
+		if (!(redact == CT_REDACT_STRINGS && has_text(esc[i].nr)) &&
 		    escape_row(abi, &esc[i], &row))
 			n = put(out, cap, n, &row);
 	uvm = nv_uvms(&uvm_cnt);
@@ -145,13 +145,13 @@ unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_
 	return put(out, cap, n, &row);
 }
 
-unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_hide hide, struct ct_nv_params *out,
-			    unsigned cap)
+unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_redact redact,
+			    struct ct_nv_params *out, unsigned cap)
 {
 	unsigned cnt, n = 0;
 	const struct nv_sched *s = nv_scheds(&cnt);
 
-	for (unsigned i = 0; i < cnt && hide != CT_HIDE_ARGS; i++) {
+	for (unsigned i = 0; i < cnt && redact != CT_REDACT_ARGS; i++) {
 		enum nv_fit fit;
 		uint32_t size = layout_size(abi, s[i].params);
 

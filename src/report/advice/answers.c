@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "report/collect.h"
-#include "report/work/driver_calls.h"
-#include "report/work/gpu.h"
-#include "report/work/switches.h"
+#include "report/layers/driver_calls.h"
+#include "report/gpu/gpu.h"
+#include "report/gpu/switches.h"
 #include "report/time/idle.h"
 #include "report/iter/iter.h"
 #include "report/time/overview.h"
@@ -440,8 +440,8 @@ static void answers_finish(void *p)
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
 		a->list[i].id = questions[i].id;
 		a->list[i].question = questions[i].question;
-		if (a->r->args_hidden && questions[i].of_args)
-			say(&a->list[i], "Not known: arguments are hidden (--no-args).");
+		if (a->r->args_redacted && questions[i].of_args)
+			say(&a->list[i], "Not known: arguments are redacted (--no-args).");
 		else
 			questions[i].fill(a->r, &a->list[i]);
 	}

@@ -32,15 +32,15 @@ static void findings__free(void *a)
 	struct findings *f = a;
 
 	for (int i = 0; i < HOT_CNT; i++) {
-		room_free(f->calls[i]);
-		room_share_free(&f->call_rows[i]);
+		memlimit_free(f->calls[i]);
+		memlimit_share_free(&f->call_rows[i]);
 		keys__free(&f->hot[i].threads);
 	}
 	keys__free(&f->query_threads);
 	keys__free(&f->memory_threads);
-	room_share_free(&f->error_rows);
+	memlimit_share_free(&f->error_rows);
 	keys__free(&f->thread_keys);
-	room_free(f->threads);
+	memlimit_free(f->threads);
 	free(f->list);
 	free(f);
 }
@@ -50,15 +50,16 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 	struct hot_call *calls;
 
 	/* They are missing when there are iterations: findings_finish() counts them. */
-	if (!room_has(&f->call_rows[kind], 1, HOT_MAX)) {
+	if (!memlimit_has(&f->call_rows[kind], 1, HOT_MAX)) {
 		f->unkept_cnt++;
 		return;
 	}
-	if (!room_take(&f->call_rows[kind], 1, HOT_MAX, ROOM_CALLS))
+	if (!memlimit_charge(&f->call_rows[kind], 1, HOT_MAX, MEMLIMIT_CALLS))
 		return;
-	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls), ROOM_CALLS);
+	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls),
+		     MEMLIMIT_CALLS);
 	if (!calls) {
-		room_give(&f->call_rows[kind], NULL, 1);
+		memlimit_uncharge(&f->call_rows[kind], NULL, 1);
 		return;
 	}
 	f->calls[kind] = calls;
@@ -72,7 +73,7 @@ static enum hot_kind hot_memory(const struct trace_event *ev)
 	enum block_kind kind;
 	int makes = call_makes(ev, &kind);
 
-	if (block_facts[kind].counted == MEM_NONE || kind == BLOCK_POOL || kind == BLOCK_REGISTERED)
+	if (block_desc[kind].counted == MEM_NONE || kind == BLOCK_POOL || kind == BLOCK_REGISTERED)
 		return HOT_CNT;
 	return makes > 0 ? HOT_ALLOC : makes < 0 ? HOT_FREE : HOT_CNT;
 }
@@ -94,7 +95,7 @@ static void keep_hot(struct findings *f, const struct trace_event *ev)
 	case OP_QUERY:
 		f->query_cnt++;
 		keys_get(&f->query_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
-			 ROOM_THREADS);
+			 MEMLIMIT_THREADS);
 		f->query_ns += event_duration_ns(ev);
 		keep(f, HOT_QUERY, ev);
 		break;
@@ -106,13 +107,13 @@ static void keep_hot(struct findings *f, const struct trace_event *ev)
 
 static struct find_thread *thread_of(struct findings *f, const struct trace_event *ev)
 {
-	uint32_t i =
-		keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
+	uint32_t i = keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			      MEMLIMIT_THREADS);
 	struct find_thread *t;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	t = grow(f->threads, &f->thread_cap, i + 1, sizeof(*t), ROOM_THREADS);
+	t = grow(f->threads, &f->thread_cap, i + 1, sizeof(*t), MEMLIMIT_THREADS);
 	if (!t) {
 		keys__undo(&f->thread_keys, i);
 		return NULL;
@@ -190,7 +191,7 @@ static void on_error(struct findings *f, const struct trace_event *ev)
 	}
 	e = &f->errors[i];
 	if (i == f->error_cnt) {
-		if (!room_take(&f->error_rows, 1, ERRORS_MAX, ROOM_ERRORS))
+		if (!memlimit_charge(&f->error_rows, 1, ERRORS_MAX, MEMLIMIT_ERRORS))
 			return;
 		f->error_cnt++;
 		*e = (struct find_error){ev->fn, ev->result, ev->pid, 0, ev->start_ns, false};
@@ -245,10 +246,10 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 
 		if (c->start_ns < f->it.steady_ns || !iter_round_at(f->r, c->pid, c->start_ns))
 			continue;
-		keys_get(&s->threads, thread_key(c->pid, c->tid), THREADS_MAX, ROOM_THREADS);
+		keys_get(&s->threads, thread_key(c->pid, c->tid), THREADS_MAX, MEMLIMIT_THREADS);
 		if (kind == HOT_ALLOC || kind == HOT_FREE)
 			keys_get(&f->memory_threads, thread_key(c->pid, c->tid), THREADS_MAX,
-				 ROOM_THREADS);
+				 MEMLIMIT_THREADS);
 		s->cnt++;
 		s->ns += c->ns;
 		if (c->ns >= most) {
@@ -320,20 +321,21 @@ static void findings_finish(void *a)
 	for (int i = 0; f->steady_cnt && i < HOT_CNT; i++)
 		sum_hot(f, i);
 	if (f->steady_cnt)
-		room_full_times(ROOM_CALLS, f->unkept_cnt);
+		memlimit_reject_cnt(MEMLIMIT_CALLS, f->unkept_cnt);
 	f->list = calloc(FINDING_CNT, sizeof(*f->list));
 	for (unsigned i = 0; f->list && i < FINDING_CNT; i++) {
 		const struct rule *rule = &finding_rules[i];
 		struct finding *x = &f->list[f->list_cnt];
 
-		*x = (struct finding){.rule = rule, .sure = rule->sure};
+		*x = (struct finding){.rule = rule, .confidence = rule->confidence};
 		if (!rule->applies(f, x))
 			continue;
 		/* Each of them has the whole time of the trace. */
 		if (x->clocks > 1)
 			x->lost_ns /= x->clocks;
 		finding_fill(x, rule->text, x->text, sizeof(x->text));
-		finding_fill(x, rule->how_sure, x->how_sure, sizeof(x->how_sure));
+		finding_fill(x, rule->confidence_reason, x->confidence_reason,
+			     sizeof(x->confidence_reason));
 		finding_fill(x, rule->advice, x->advice, sizeof(x->advice));
 		f->list_cnt++;
 	}

@@ -119,8 +119,8 @@ static void put(const struct findings *f, struct json *j, const struct finding *
 		json_u64(j, "count", x->clocks);
 		json_close(j);
 	}
-	json_f64(j, "sure", x->sure);
-	json_str(j, "how_sure", x->how_sure);
+	json_f64(j, "confidence", x->confidence);
+	json_str(j, "confidence_reason", x->confidence_reason);
 	json_bool(j, "incomplete", report_is_incomplete(f->r));
 	put_evidence(j, x);
 	if (x->at_ns)
@@ -160,7 +160,7 @@ void findings_print(const void *a, const struct term *term)
 				  x->rule->title, lost, share, mark);
 		else
 			term_para(term, "%u. %s%s", i + 1, x->rule->title, mark);
-		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->advice, 100 * x->sure,
-			  x->how_sure);
+		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->advice,
+			  100 * x->confidence, x->confidence_reason);
 	}
 }

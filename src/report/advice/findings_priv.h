@@ -18,7 +18,7 @@
 union finding_values {
 	double all[VALUES_MAX];
 #define VALUE(kind, name, what) double name;
-#define FINDING(rule, id, title, values, text, advice, sure, how_sure)                             \
+#define FINDING(rule, id, title, values, text, advice, confidence, confidence_reason)              \
 	struct rule {                                                                              \
 		values                                                                             \
 	} rule;
@@ -35,10 +35,10 @@ struct finding {
 	/* Of a rule whose loss is a sum over threads or devices: how many, and what. */
 	unsigned clocks;
 	const char *clock;
-	double sure;
+	double confidence;
 	const struct api_fn *fn; /* that it is about, or NULL */
 	union finding_values v;
-	char text[512], advice[384], how_sure[256];
+	char text[512], advice[384], confidence_reason[256];
 };
 
 /* Calls that matter when they are made in the iterations after the warm-up; which those are is
@@ -75,7 +75,7 @@ struct findings {
 	struct report *r;
 	struct hot_call *calls[HOT_CNT];
 	unsigned cnt[HOT_CNT], cap[HOT_CNT];
-	struct room_share call_rows[HOT_CNT], error_rows;
+	struct memlimit_share call_rows[HOT_CNT], error_rows;
 	uint64_t unkept_cnt; /* calls that found no place */
 	uint64_t query_cnt, query_ns;
 	struct keys query_threads;
@@ -85,7 +85,7 @@ struct findings {
 	unsigned thread_cap;
 	uint64_t wait_cnt, small_wait_cnt, small_wait_ns, bubble_ns, small_wait_at;
 	uint64_t row_cnt, row_ns, row_at; /* small copies right after another */
-	struct find_error errors[ROOM_ALL(ERRORS_MAX)];
+	struct find_error errors[MEMLIMIT_ALL(ERRORS_MAX)];
 	unsigned error_cnt, pending;
 	uint64_t deinit_cnt;
 	/* from the finish on */
@@ -118,8 +118,8 @@ struct rule {
 	/* true: it applies. x is zeros, but for rule and sure. */
 	bool (*applies)(const struct findings *f, struct finding *x);
 	const struct finding_value *values; /* to VALUE_END */
-	const char *text, *advice, *how_sure;
-	double sure;
+	const char *text, *advice, *confidence_reason;
+	double confidence;
 };
 
 enum {

@@ -11,10 +11,10 @@
 #include "report/memory/memory.h"
 #include "report/time/overview.h"
 #include "report/time/wait.h"
-#include "report/work/communication.h"
-#include "report/work/gpu.h"
-#include "report/work/streams.h"
-#include "report/work/transfers.h"
+#include "report/layers/communication.h"
+#include "report/gpu/gpu.h"
+#include "report/gpu/streams.h"
+#include "report/gpu/transfers.h"
 
 /* What PCIe 4.0 x16 moves from and to pinned memory, in bytes per nanosecond. */
 #define PINNED_GBPS 25.0
@@ -129,7 +129,7 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 		.waits = d[ITS_SYNC].total != 0,
 	};
 	if (!d[ITS_SYNC].total)
-		x->sure = 0.4;
+		x->confidence = 0.4;
 	return true;
 }
 
@@ -444,9 +444,15 @@ static bool dropped(const struct findings *f, struct finding *x)
 
 const struct rule finding_rules[FINDING_CNT] = {
 #define VALUE(kind, name, what) {VALUE_##kind, #name, what},
-#define FINDING(rule, id, title, values, text, advice, sure, how_sure)                             \
-	{id,   title,  rule,	 (const struct finding_value[]){values{VALUE_END, NULL, NULL}},    \
-	 text, advice, how_sure, sure},
+#define FINDING(rule, id, title, values, text, advice, confidence, confidence_reason)              \
+	{id,                                                                                       \
+	 title,                                                                                    \
+	 rule,                                                                                     \
+	 (const struct finding_value[]){values{VALUE_END, NULL, NULL}},                            \
+	 text,                                                                                     \
+	 advice,                                                                                   \
+	 confidence_reason,                                                                        \
+	 confidence},
 #include "findings.def"
 #undef FINDING
 #undef VALUE

@@ -37,7 +37,7 @@ bool decode_host(const struct findings *f, struct finding *x)
 	x->lost_ns = all - gpu;
 	x->at_ns = s.first_ns;
 	if (!s.has_gpu_times)
-		x->sure = 0.5;
+		x->confidence = 0.5;
 	x->v.decode_host = (struct decode_host){
 		.n = s.decode.cnt,
 		.each = ratio_of(all, s.decode.cnt),
@@ -80,7 +80,7 @@ bool cache_small(const struct findings *f, struct finding *x)
 		return false;
 	x->at_ns = s.first_ns;
 	if (s.failed_alloc_cnt)
-		x->sure = 0.7;
+		x->confidence = 0.7;
 	x->v.cache_small = (struct cache_small){
 		.n = s.refill_cnt,
 		.all = s.admit_cnt,

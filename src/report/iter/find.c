@@ -25,7 +25,7 @@ static uint64_t cycle_key(const struct it_thread *t, unsigned i, unsigned k)
 	return key;
 }
 
-struct found {
+struct repeat {
 	const struct it_thread *t;
 	unsigned k;
 	uint64_t key;
@@ -33,9 +33,9 @@ struct found {
 };
 
 /* The cycle of k segments that most launches are in. */
-static struct found best_cycle(const struct it_thread *t, unsigned k)
+static struct repeat best_cycle(const struct it_thread *t, unsigned k)
 {
-	struct found best = {t, k, 0, 0};
+	struct repeat best = {t, k, 0, 0};
 	uint64_t works[64] = {0}, all[64];
 	unsigned n = 0, c;
 
@@ -54,14 +54,14 @@ static struct found best_cycle(const struct it_thread *t, unsigned k)
 	}
 	for (c = 0; c < n; c++)
 		if (works[c] > best.work)
-			best = (struct found){t, k, all[c], works[c]};
+			best = (struct repeat){t, k, all[c], works[c]};
 	return best;
 }
 
 /* One segment an iteration unless more explain clearly more. */
-static struct found best_of_thread(const struct it_thread *t)
+static struct repeat best_of_thread(const struct it_thread *t)
 {
-	struct found best = {.t = t}, f;
+	struct repeat best = {.t = t}, f;
 
 	for (unsigned k = 1; k <= IT_PERIOD_MAX && k * REPEATS_MIN <= t->seg_cnt; k++) {
 		f = best_cycle(t, k);
@@ -128,7 +128,7 @@ static bool long_gap(const struct iter *it, const struct it_seg *s, uint64_t usu
 	return s->begin_ns > end && s->begin_ns - end > 20 * usual && s->begin_ns - end > 10000000;
 }
 
-static uint64_t usual_time(const struct found *f)
+static uint64_t usual_time(const struct repeat *f)
 {
 	uint64_t sum = 0, n = 0;
 
@@ -172,12 +172,12 @@ static unsigned in_phase(const struct it_thread *t, unsigned i, unsigned k)
 	return best;
 }
 
-static uint64_t add_runs(struct iter *it, const struct found *f)
+static uint64_t add_runs(struct iter *it, const struct repeat *f)
 {
 	const struct it_thread *t = f->t;
 	uint64_t usual, work = 0;
 	unsigned k = f->k, done = 0, len, s;
-	struct found by_pattern = *f;
+	struct repeat by_pattern = *f;
 
 	/* cycle_key() of one segment is its pattern in another form */
 	if (k == 1)
@@ -248,7 +248,7 @@ static uint64_t add_all(struct iter *it, const struct it_thread *t)
 	return work;
 }
 
-static void say_auto(struct iter *it, const struct found *f, uint64_t work)
+static void say_auto(struct iter *it, const struct repeat *f, uint64_t work)
 {
 	int n;
 
@@ -269,7 +269,7 @@ uint64_t iter_find_segments(struct iter *it)
 {
 	bool is_auto = it->r->opts.iter == ITER_AUTO;
 	const struct it_pattern *sample;
-	struct found best = {0}, f;
+	struct repeat best = {0}, f;
 	uint64_t work;
 
 	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
@@ -277,7 +277,7 @@ uint64_t iter_find_segments(struct iter *it)
 
 		if (it->only && t->pid != it->only)
 			continue;
-		f = is_auto ? best_of_thread(t) : (struct found){t, 1, 0, t->work + t->seg_cnt};
+		f = is_auto ? best_of_thread(t) : (struct repeat){t, 1, 0, t->work + t->seg_cnt};
 		if (f.work > best.work)
 			best = f;
 	}

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "model/call.h"
-#include "report/work/graphs.h"
+#include "report/kernels/graphs.h"
 
 #define ALIKE	    0.8
 #define THREADS_MAX 65536
@@ -35,16 +35,16 @@ static void iter__free(void *a)
 		struct it_thread *t = &it->threads[i];
 
 		for (unsigned p = 0; p < t->pattern_cnt; p++)
-			room_free(t->patterns[p].kernels);
-		room_free(t->patterns);
-		room_free(t->steps);
-		room_free(t->longest);
-		room_free(t->segs);
+			memlimit_free(t->patterns[p].kernels);
+		memlimit_free(t->patterns);
+		memlimit_free(t->steps);
+		memlimit_free(t->longest);
+		memlimit_free(t->segs);
 	}
-	room_free(it->threads);
+	memlimit_free(it->threads);
 	free(it->longest_sample);
-	room_free(it->list);
-	room_share_free(&it->seg_rows);
+	memlimit_free(it->list);
+	memlimit_share_free(&it->seg_rows);
 	keys__free(&it->thread_keys);
 	keys__free(&it->kernel_keys);
 	free(it);
@@ -61,13 +61,13 @@ const char *iter_kernel_name(const struct iter *it, uint32_t kernel)
 
 static struct it_thread *thread_get(struct iter *it, const struct trace_event *ev)
 {
-	uint32_t i =
-		keys_get(&it->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
+	uint32_t i = keys_get(&it->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			      MEMLIMIT_THREADS);
 	struct it_thread *threads;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	threads = grow(it->threads, &it->thread_cap, i + 1, sizeof(*threads), ROOM_THREADS);
+	threads = grow(it->threads, &it->thread_cap, i + 1, sizeof(*threads), MEMLIMIT_THREADS);
 	if (!threads) {
 		keys__undo(&it->thread_keys, i);
 		return NULL;
@@ -93,8 +93,8 @@ static double likeness(const struct it_sketch *a, const struct it_sketch *b)
 
 static void keep_sample(struct it_pattern *p, const struct it_thread *t)
 {
-	uint32_t *kernels =
-		room_resize(ROOM_SEGMENTS, p->kernels, (t->step_cnt + 1) * sizeof(*kernels));
+	uint32_t *kernels = memlimit_resize(MEMLIMIT_SEGMENTS, p->kernels,
+					    (t->step_cnt + 1) * sizeof(*kernels));
 
 	if (!kernels)
 		return;
@@ -115,9 +115,9 @@ static uint32_t pattern_of(struct it_thread *t)
 			if (likeness(&t->patterns[i].sketch, &t->sketch) >= ALIKE)
 				break;
 	if (i == t->pattern_cnt) {
-		p = i < IT_PATTERNS
-			    ? grow(t->patterns, &t->pattern_cap, i + 1, sizeof(*p), ROOM_SEGMENTS)
-			    : NULL;
+		p = i < IT_PATTERNS ? grow(t->patterns, &t->pattern_cap, i + 1, sizeof(*p),
+					   MEMLIMIT_SEGMENTS)
+				    : NULL;
 		if (!p)
 			return IT_NONE;
 		t->patterns = p;
@@ -151,11 +151,11 @@ static struct it_seg *seg_room(struct iter *it, struct it_thread *t)
 {
 	struct it_seg *segs;
 
-	if (!room_take(&it->seg_rows, 1, IT_SEGS_MAX, ROOM_SEGMENTS))
+	if (!memlimit_charge(&it->seg_rows, 1, IT_SEGS_MAX, MEMLIMIT_SEGMENTS))
 		return NULL;
-	segs = grow(t->segs, &t->seg_cap, t->seg_cnt + 1, sizeof(*segs), ROOM_SEGMENTS);
+	segs = grow(t->segs, &t->seg_cap, t->seg_cnt + 1, sizeof(*segs), MEMLIMIT_SEGMENTS);
 	if (!segs)
-		room_give(&it->seg_rows, NULL, 1);
+		memlimit_uncharge(&it->seg_rows, NULL, 1);
 	return segs;
 }
 
@@ -185,14 +185,14 @@ static void cut(struct iter *it, struct it_thread *t)
 static void add_launch(struct iter *it, struct it_thread *t, const struct trace_event *ev,
 		       uint64_t key)
 {
-	uint32_t kernel = keys_get(&it->kernel_keys, key, KERNELS_MAX, ROOM_KERNELS);
+	uint32_t kernel = keys_get(&it->kernel_keys, key, KERNELS_MAX, MEMLIMIT_KERNELS);
 	struct it_step *steps;
 
 	t->cur.all.launch_ns += event_duration_ns(ev);
 	t->sketch.n[kernel % IT_DIMS]++;
 	t->sketch.total++;
 	steps = t->step_cnt < IT_STEPS_MAX ? grow(t->steps, &t->step_cap, t->step_cnt + 1,
-						  sizeof(*steps), ROOM_SEGMENTS)
+						  sizeof(*steps), MEMLIMIT_SEGMENTS)
 					   : NULL;
 	if (!steps)
 		return;
@@ -277,7 +277,8 @@ static void iter_event(void *a, const struct trace_event *ev)
 
 struct it_iter *iter_add(struct iter *it)
 {
-	struct it_iter *list = grow(it->list, &it->cap, it->cnt + 1, sizeof(*list), ROOM_SEGMENTS);
+	struct it_iter *list =
+		grow(it->list, &it->cap, it->cnt + 1, sizeof(*list), MEMLIMIT_SEGMENTS);
 
 	if (!list)
 		return NULL;
@@ -443,7 +444,7 @@ static void find_of(const struct iter *all, uint32_t pid, struct iter_result *re
 	*res = it.res;
 	res->pid = pid;
 	free(it.longest_sample);
-	room_free(it.list);
+	memlimit_free(it.list);
 }
 
 static bool is_listed(const struct iter *it, uint32_t pid)

@@ -82,7 +82,7 @@ struct iter {
 	struct keys thread_keys, kernel_keys;
 	struct it_thread *threads;
 	unsigned thread_cap;
-	struct room_share seg_rows;
+	struct memlimit_share seg_rows;
 	uint64_t lost_segs;		 /* beyond IT_SEGS_MAX */
 	const struct it_thread *longest; /* the thread whose longest segment has most; NULL: none */
 	/* what was found */

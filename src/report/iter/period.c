@@ -48,7 +48,7 @@ static unsigned distances(const struct it_step *s, unsigned n, uint32_t *out)
 		key = 1;
 		for (unsigned g = 0; g < GRAM; g++)
 			key = key * 0x9e3779b97f4a7c15ull + s[i + g].kernel;
-		at = keys_get(&grams, key, KEYS_NONE, ROOM_SEGMENTS);
+		at = keys_get(&grams, key, KEYS_NONE, MEMLIMIT_SEGMENTS);
 		if (at == KEYS_NONE)
 			break;
 		if (last[at])

@@ -111,10 +111,10 @@ static bool sum_families(struct work *w)
 
 		if (!is_numbered(&m->nodes[i]))
 			continue;
-		f = keys_get(&w->family_keys, family_key(&m->nodes[i]), KEYS_NONE, ROOM_MAP);
+		f = keys_get(&w->family_keys, family_key(&m->nodes[i]), KEYS_NONE, MEMLIMIT_MAP);
 		list = f == KEYS_NONE ? NULL
 				      : grow(w->families, &w->family_cap, 3 * (f + 1),
-					     sizeof(*list), ROOM_MAP);
+					     sizeof(*list), MEMLIMIT_MAP);
 		if (!list)
 			return false;
 		w->families = list;
@@ -153,9 +153,9 @@ static uint32_t final_of(struct map *m, uint32_t parent, enum map_kind kind, con
 
 	if (parent == MAP_NONE)
 		return MAP_NONE;
-	i = keys_get(&m->final_keys, key, KEYS_NONE, ROOM_MAP);
+	i = keys_get(&m->final_keys, key, KEYS_NONE, MEMLIMIT_MAP);
 	list = i == KEYS_NONE ? NULL
-			      : grow(m->finals, &m->final_cap, i + 1, sizeof(*list), ROOM_MAP);
+			      : grow(m->finals, &m->final_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
 	if (!list) {
 		keys__undo(&m->final_keys, i);
 		return MAP_NONE;
@@ -177,7 +177,7 @@ static uint32_t class_of(struct work *w, uint32_t at, uint32_t pid, struct class
 {
 	struct map *m = w->m;
 
-	if (m->r->args_hidden)
+	if (m->r->args_redacted)
 		return at;
 	at = final_of(m, at, MAP_STAGE, stage_name(c.stage), NULL, 0);
 	/* The first iteration may begin with the first call. */
@@ -199,12 +199,13 @@ static uint32_t make_final(struct work *w, uint32_t node, struct class c, unsign
 
 	if (!node || depth > 8 * MAP_DEPTH)
 		return 0;
-	i = keys_get(&w->made, (uint64_t)node << 16 | c.stage << 8 | c.its, KEYS_NONE, ROOM_MAP);
+	i = keys_get(&w->made, (uint64_t)node << 16 | c.stage << 8 | c.its, KEYS_NONE,
+		     MEMLIMIT_MAP);
 	if (i == KEYS_NONE)
 		return MAP_NONE;
 	if (i < cnt)
 		return w->finals[i];
-	list = grow(w->finals, &w->final_cap, i + 1, sizeof(*list), ROOM_MAP);
+	list = grow(w->finals, &w->final_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
 	if (!list) {
 		keys__undo(&w->made, i);
 		return MAP_NONE;
@@ -240,7 +241,7 @@ static void add_parts(struct work *w, uint32_t node)
 		uint32_t at = make_final(w, node, w->of[p->slice], 0);
 
 		if (at == MAP_NONE) {
-			m->left_out++;
+			m->rejected++;
 			continue;
 		}
 		map_sums_add(&m->finals[at].sums, &p->sums);
@@ -326,9 +327,10 @@ static bool level_passes(struct map *m, struct order *list)
 
 			if (!f->is_numbered)
 				continue;
-			n = keys_get(&keys, key, KEYS_NONE, ROOM_MAP);
-			grown = n == KEYS_NONE ? NULL
-					       : grow(most, &cap, n + 1, sizeof(*most), ROOM_MAP);
+			n = keys_get(&keys, key, KEYS_NONE, MEMLIMIT_MAP);
+			grown = n == KEYS_NONE
+					? NULL
+					: grow(most, &cap, n + 1, sizeof(*most), MEMLIMIT_MAP);
 			ok = grown;
 			if (!ok)
 				break;
@@ -340,7 +342,7 @@ static bool level_passes(struct map *m, struct order *list)
 		}
 	}
 	keys__free(&keys);
-	room_free(most);
+	memlimit_free(most);
 	return ok;
 }
 
@@ -373,11 +375,11 @@ static struct map_function *function_of(struct map *m, const struct map_final *f
 {
 	struct map_function *list;
 	uint32_t i = keys_get(&m->function_keys, pair_key((uintptr_t)f->name, (uintptr_t)f->file),
-			      KEYS_NONE, ROOM_MAP);
+			      KEYS_NONE, MEMLIMIT_MAP);
 
 	list = i == KEYS_NONE
 		       ? NULL
-		       : grow(m->functions, &m->function_cap, i + 1, sizeof(*list), ROOM_MAP);
+		       : grow(m->functions, &m->function_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
 	if (!list) {
 		keys__undo(&m->function_keys, i);
 		return NULL;
@@ -459,7 +461,7 @@ void map_finish_tree(struct map *m)
 	classify(w);
 	if (!w->threads || !sum_families(w) ||
 	    final_of(m, 0, MAP_ROOT, "all", NULL, 0) == MAP_NONE) {
-		m->left_out++;
+		m->rejected++;
 		goto out;
 	}
 	count_threads(w);
@@ -467,14 +469,14 @@ void map_finish_tree(struct map *m)
 		add_parts(w, i);
 	sum_up(m);
 	if (!sort_children(m))
-		m->left_out++;
+		m->rejected++;
 	sum_functions(m);
 out:
 	if (w) {
 		keys__free(&w->made);
 		keys__free(&w->family_keys);
-		room_free(w->finals);
-		room_free(w->families);
+		memlimit_free(w->finals);
+		memlimit_free(w->families);
 		free(w->launches);
 		free(w->passes);
 		free(w->threads);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/work/gpu.h"
+#include "report/gpu/gpu.h"
 
 static const char *const kinds[MAP_KIND_CNT] = {
 	[MAP_ROOT] = "all",	     [MAP_PROCESS] = "process",
@@ -156,6 +156,6 @@ void map_json(const void *a, struct json *j)
 	json_u64(j, "unnamed_frames", m->unnamed_frames);
 	json_u64(j, "early", m->early);
 	json_u64(j, "unknown_executions", m->unknown_gpu);
-	json_u64(j, "left_out", m->left_out);
+	json_u64(j, "rejected", m->rejected);
 	json_close(j);
 }

@@ -3,8 +3,8 @@
  * The pipeline map. A call's place is: process, thread, ranges of NVTX, functions of Python,
  * operators, calls of libraries that it was made in, itself or its kernel. Lines come when what
  * they tell of is over: what a call was made in comes after it. So each thread's calls are held, in
- * their order, until all of that is known. What lasts longer than MAP_HELD calls is not waited for:
- * a range gets a node without a name, which it brings at its end; calls in a call lose that.
+ * their order, until all of that is known. What lasts longer than MAP_PENDING calls is not waited
+ * for: a range gets a node without a name, which it brings at its end; calls in a call lose that.
  */
 #include "map_priv.h"
 
@@ -12,9 +12,9 @@
 
 #include "model/call.h"
 
-#define THREADS_MAX  65536
-#define CUT_LAUNCHES 256 /* a slice where nobody waits */
-#define HELD_FIRST   16
+#define THREADS_MAX   65536
+#define CUT_LAUNCHES  256 /* a slice where nobody waits */
+#define PENDING_FIRST 16
 
 /* The GPU's time that no execution before had, and how long it had had nothing to do. */
 static void add_busy(void *ctx, struct gpu_owner of, uint64_t idle_ns, uint64_t busy_ns)
@@ -54,8 +54,8 @@ static void map__free(void *a)
 	struct map *m = a;
 
 	for (uint32_t i = 0; i < m->thread_keys.cnt && i < m->thread_cap; i++) {
-		room_free(m->threads[i].held);
-		room_free(m->threads[i].python);
+		memlimit_free(m->threads[i].pending);
+		memlimit_free(m->threads[i].python);
 	}
 	map_tree_free(m);
 	gpu_devices__free(&m->devices);
@@ -66,12 +66,12 @@ static void map__free(void *a)
 	keys__free(&m->long_keys);
 	keys__free(&m->final_keys);
 	keys__free(&m->function_keys);
-	room_free(m->paths);
-	room_free(m->families);
-	room_free(m->noise);
-	room_free(m->threads);
-	room_free(m->finals);
-	room_free(m->functions);
+	memlimit_free(m->paths);
+	memlimit_free(m->families);
+	memlimit_free(m->noise);
+	memlimit_free(m->threads);
+	memlimit_free(m->finals);
+	memlimit_free(m->functions);
 	free(m->scopes);
 	free(m->op_scopes);
 	free(m->forwards);
@@ -81,13 +81,13 @@ static void map__free(void *a)
 
 static uint32_t thread_of(struct map *m, const struct trace_event *ev)
 {
-	uint32_t i =
-		keys_get(&m->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
+	uint32_t i = keys_get(&m->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			      MEMLIMIT_THREADS);
 	struct map_thread *list;
 
 	if (i == KEYS_NONE)
 		return MAP_NONE;
-	list = grow(m->threads, &m->thread_cap, i + 1, sizeof(*list), ROOM_THREADS);
+	list = grow(m->threads, &m->thread_cap, i + 1, sizeof(*list), MEMLIMIT_THREADS);
 	if (!list) {
 		keys__undo(&m->thread_keys, i);
 		return MAP_NONE;
@@ -103,7 +103,7 @@ static uint32_t thread_of(struct map *m, const struct trace_event *ev)
 }
 
 /* Nodes of a path; new_cnt of its functions began a pass with this call. */
-static uint32_t path_node(struct map *m, uint32_t node, const struct map_held *h)
+static uint32_t path_node(struct map *m, uint32_t node, const struct map_pending *h)
 {
 	uint32_t at[MAP_DEPTH], cnt = 0;
 	struct map_sums *sums;
@@ -123,32 +123,32 @@ static uint32_t path_node(struct map *m, uint32_t node, const struct map_held *h
 
 /* --- calls that are held --- */
 
-static struct map_held *held_at(struct map_thread *t, uint64_t number)
+static struct map_pending *pending_at(struct map_thread *t, uint64_t number)
 {
-	return &t->held[number % t->cap];
+	return &t->pending[number % t->cap];
 }
 
-static struct map_held *call_around(struct map_thread *t, const struct map_held *h)
+static struct map_pending *call_around(struct map_thread *t, const struct map_pending *h)
 {
-	return h->up ? held_at(t, h->up) : NULL;
+	return h->up ? pending_at(t, h->up) : NULL;
 }
 
 /* A call that is in none ended the others' chances: what they were made in would have come. */
 static bool is_ready(struct map *m, struct map_thread *t, uint64_t number)
 {
-	const struct map_held *h = held_at(t, number);
+	const struct map_pending *h = pending_at(t, number);
 
 	while (h->parent && number > t->outer) {
 		if (!h->up)
 			return false;
 		number = h->up;
-		h = held_at(t, number);
+		h = pending_at(t, number);
 	}
 	return map_scopes_known(m, h);
 }
 
 static uint32_t place_of_calls(struct map *m, struct map_thread *t, uint32_t node,
-			       const struct map_held *h)
+			       const struct map_pending *h)
 {
 	const char *names[MAP_DEPTH];
 	unsigned cnt = 0;
@@ -161,7 +161,8 @@ static uint32_t place_of_calls(struct map *m, struct map_thread *t, uint32_t nod
 }
 
 /* Time between this call and the one before, where both were made; not of calls in calls. */
-static void add_gap(struct map *m, struct map_thread *t, const struct map_held *h, uint32_t parent)
+static void add_gap(struct map *m, struct map_thread *t, const struct map_pending *h,
+		    uint32_t parent)
 {
 	struct map_sums *sums;
 	uint64_t gap;
@@ -182,7 +183,7 @@ static void add_gap(struct map *m, struct map_thread *t, const struct map_held *
 		t->last_end = h->end_ns;
 }
 
-static void add_execution(struct map *m, uint32_t node, uint32_t slice, const struct map_held *h)
+static void add_execution(struct map *m, uint32_t node, uint32_t slice, const struct map_pending *h)
 {
 	struct map_sums *sums;
 
@@ -191,7 +192,7 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 		node = map_node_of(m, node, MAP_KERNEL, h->name, NULL, 0);
 	sums = map_sums_of(m, node, slice);
 	if (!sums) {
-		m->left_out++;
+		m->rejected++;
 		return;
 	}
 	sums->gpu_cnt++;
@@ -202,9 +203,9 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 				 (struct gpu_owner){node, slice});
 }
 
-static void give_place(struct map *m, struct map_thread *t, const struct map_held *h)
+static void give_place(struct map *m, struct map_thread *t, const struct map_pending *h)
 {
-	struct map_place *place = &m->places[h->key % MAP_CALLS];
+	struct map_position *place = &m->places[h->key % MAP_CALLS];
 	const struct map_forward *of;
 	struct map_sums *sums;
 	uint32_t parent, node;
@@ -230,7 +231,7 @@ static void give_place(struct map *m, struct map_thread *t, const struct map_hel
 	}
 	sums = map_sums_of(m, node, h->slice);
 	if (!sums) {
-		m->left_out++;
+		m->rejected++;
 		return;
 	}
 	sums->calls++;
@@ -250,7 +251,7 @@ static void give_place(struct map *m, struct map_thread *t, const struct map_hel
 static void settle(struct map *m, struct map_thread *t, unsigned at_least)
 {
 	while (t->first < t->next) {
-		struct map_held *h = held_at(t, t->first);
+		struct map_pending *h = pending_at(t, t->first);
 
 		if (!at_least && !is_ready(m, t, t->first))
 			return;
@@ -263,12 +264,12 @@ static void settle(struct map *m, struct map_thread *t, unsigned at_least)
 
 /* Calls since this one has begun were made in it. Whose parent is another one, whose line is
  * missing, was too. */
-static void take_inner(struct map_thread *t, struct map_held *outer, uint64_t number)
+static void take_inner(struct map_thread *t, struct map_pending *outer, uint64_t number)
 {
 	int64_t i = number - 1;
 
 	while (i >= (int64_t)t->first) {
-		struct map_held *h = held_at(t, i);
+		struct map_pending *h = pending_at(t, i);
 
 		if (!h->is_gpu) {
 			if (!h->parent || h->start_ns < outer->start_ns)
@@ -289,35 +290,35 @@ static void take_inner(struct map_thread *t, struct map_held *outer, uint64_t nu
 
 /* Room for one more; what is ready or has waited for longest goes, and before it what it waits for
  * in another thread. */
-static struct map_held *hold(struct map *m, uint32_t thread)
+static struct map_pending *hold(struct map *m, uint32_t thread)
 {
 	struct map_thread *t = &m->threads[thread];
-	unsigned cap = t->cap ? 2 * t->cap : HELD_FIRST;
-	struct map_held *list;
+	unsigned cap = t->cap ? 2 * t->cap : PENDING_FIRST;
+	struct map_pending *list;
 	uint32_t ahead;
 
-	if (t->next - t->first == t->cap && t->cap < MAP_HELD) {
-		list = room_new(ROOM_MAP, cap * sizeof(*list));
+	if (t->next - t->first == t->cap && t->cap < MAP_PENDING) {
+		list = memlimit_new(MEMLIMIT_MAP, cap * sizeof(*list));
 		for (uint64_t i = t->first; list && i < t->next; i++)
-			list[i % cap] = *held_at(t, i);
+			list[i % cap] = *pending_at(t, i);
 		if (list) {
-			room_free(t->held);
-			t->held = list;
+			memlimit_free(t->pending);
+			t->pending = list;
 			t->cap = cap;
 		}
 	}
 	if (t->cap && t->next - t->first == t->cap) {
-		ahead = map_forward_ahead(m, held_at(t, t->first));
+		ahead = map_forward_ahead(m, pending_at(t, t->first));
 		if (ahead != MAP_NONE)
-			settle(m, &m->threads[ahead], MAP_HELD);
+			settle(m, &m->threads[ahead], MAP_PENDING);
 		settle(m, t, t->cap / 4);
 	}
 	if (!t->cap) {
-		m->left_out++;
+		m->rejected++;
 		return NULL;
 	}
-	list = held_at(t, t->next);
-	*list = (struct map_held){0};
+	list = pending_at(t, t->next);
+	*list = (struct map_pending){0};
 	return list;
 }
 
@@ -341,15 +342,15 @@ static void on_call(struct map *m, const struct trace_event *ev)
 {
 	uint32_t thread = thread_of(m, ev), new_cnt;
 	struct map_thread *t;
-	struct map_held *h;
+	struct map_pending *h;
 
 	h = thread == MAP_NONE ? NULL : hold(m, thread);
 	if (!h) {
-		m->left_out += thread == MAP_NONE;
+		m->rejected += thread == MAP_NONE;
 		return;
 	}
 	t = &m->threads[thread];
-	*h = (struct map_held){
+	*h = (struct map_pending){
 		.key = map_key(ev->pid, ev->id),
 		.parent = map_key(ev->pid, ev->parent_id),
 		.range = map_key(ev->pid, ev->range_id),
@@ -377,7 +378,7 @@ static void on_call(struct map *m, const struct trace_event *ev)
 	h->new_cnt = new_cnt;
 	if (t->python && call_blocks(ev))
 		t->python->waits++;
-	m->places[h->key % MAP_CALLS] = (struct map_place){h->key, MAP_NONE, thread, h->slice};
+	m->places[h->key % MAP_CALLS] = (struct map_position){h->key, MAP_NONE, thread, h->slice};
 	map_operator_calls(m, h->op);
 	take_inner(t, h, t->next);
 	t->next++;
@@ -388,20 +389,20 @@ static void on_call(struct map *m, const struct trace_event *ev)
 static void on_gpu(struct map *m, const struct trace_event *ev)
 {
 	uint64_t key = map_key(ev->pid, ev->gpu.call_id);
-	struct map_place *place = &m->places[key % MAP_CALLS];
-	struct map_held execution =
-				{
-					.is_gpu = true,
-					.key = key,
-					.kind = ev->op[0] == 'k' ? MAP_KERNEL : MAP_CALL,
-					.name = ev->gpu.kernel,
-					.start_ns = ev->start_ns,
-					.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns
-									    : ev->start_ns,
-					.device = gpu_devices__get(&m->devices, ev),
-					.is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
-				},
-			*h;
+	struct map_position *place = &m->places[key % MAP_CALLS];
+	struct map_pending execution =
+				   {
+					   .is_gpu = true,
+					   .key = key,
+					   .kind = ev->op[0] == 'k' ? MAP_KERNEL : MAP_CALL,
+					   .name = ev->gpu.kernel,
+					   .start_ns = ev->start_ns,
+					   .end_ns = ev->end_ns > ev->start_ns ? ev->end_ns
+									       : ev->start_ns,
+					   .device = gpu_devices__get(&m->devices, ev),
+					   .is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
+				   },
+			   *h;
 
 	m->has_gpu = true;
 	if (!key || place->key != key) {
@@ -483,7 +484,7 @@ static void map_finish(void *a)
 	struct map *m = a;
 
 	for (uint32_t i = 0; i < m->thread_keys.cnt && i < m->thread_cap; i++)
-		settle(m, &m->threads[i], MAP_HELD);
+		settle(m, &m->threads[i], MAP_PENDING);
 	gpu_devices__finish(&m->devices);
 	map_finish_tree(m);
 }

@@ -21,8 +21,8 @@
 /* Passes of a function with a number; all further ones are one. */
 #define MAP_PASSES 128
 /* Calls of a thread that wait until it is known what they were made in. */
-#define MAP_HELD 4096
-#define MAP_NONE UINT32_MAX
+#define MAP_PENDING 4096
+#define MAP_NONE    UINT32_MAX
 
 enum map_kind {
 	MAP_ROOT,
@@ -94,7 +94,7 @@ struct map_python {
 };
 
 /* A call, or what a GPU executed of one, that is to get its place. */
-struct map_held {
+struct map_pending {
 	uint64_t key;	    /* of the call; an execution: of the call that asked for it */
 	uint64_t parent;    /* the same, of the call that it was made in; 0: none */
 	uint64_t range, op; /* keys; 0: none */
@@ -112,7 +112,7 @@ struct map_held {
 };
 
 struct map_thread {
-	struct map_held *held; /* a ring of cap */
+	struct map_pending *pending; /* a ring of cap */
 	unsigned cap;
 	uint64_t first, next; /* numbers of the first that is held, and of the next; from 1 */
 	uint64_t outer;	      /* of the latest call that was made in no other */
@@ -139,7 +139,7 @@ struct map_forward {
 	uint64_t seq;
 	uint32_t node;	 /* MAP_NONE: its calls have no place yet, or never get one */
 	uint32_t thread; /* MAP_NONE: several threads have operators with this number */
-	bool is_held, is_used;
+	bool is_pending, is_used;
 };
 
 /* Ranges that were open for so long that calls in them got their places: by key. */
@@ -147,7 +147,7 @@ struct map_forward {
 
 /* Where calls are in the tree, by the last bits of their keys. */
 #define MAP_CALLS (1u << 18)
-struct map_place {
+struct map_position {
 	uint64_t key;
 	uint32_t node;	 /* MAP_NONE: it is held */
 	uint32_t thread; /* by which */
@@ -179,7 +179,7 @@ struct map {
 	struct keys node_keys, path_keys, family_keys, thread_keys, noise_keys;
 	struct map_node *nodes;
 	unsigned node_cap;
-	struct room_share part_rows;
+	struct memlimit_share part_rows;
 	struct map_path *paths;
 	unsigned path_cap;
 	struct map_family *families;
@@ -194,13 +194,13 @@ struct map {
 	struct map_forward *forwards;
 	struct keys long_keys;
 	uint32_t long_nodes[MAP_LONG];
-	struct map_place *places; /* MAP_CALLS */
+	struct map_position *places; /* MAP_CALLS */
 	struct gpu_devices devices;
 	struct map_slice slices[MAP_SLICES];
 	unsigned slice_cnt, shift;
 	uint64_t cut_cnt, launches_since;
 	/* What could not be told. */
-	uint64_t left_out, cut_frames, unnamed_frames, early, unknown_gpu;
+	uint64_t rejected, cut_frames, unnamed_frames, early, unknown_gpu;
 	/* In the end. */
 	struct keys final_keys;
 	struct map_final *finals;
@@ -236,17 +236,17 @@ static inline uint64_t map_key(uint32_t pid, uint64_t id)
 	return id ? pair_key(id, pid) ?: 1 : 0;
 }
 /* Is all known that a call is in? Of the backward pass: and where its forward operator is. */
-bool map_scopes_known(struct map *m, const struct map_held *h);
+bool map_scopes_known(struct map *m, const struct map_pending *h);
 /* The thread that this waits for because a forward operator's calls have no place yet; or MAP_NONE.
  */
-uint32_t map_forward_ahead(struct map *m, const struct map_held *h);
+uint32_t map_forward_ahead(struct map *m, const struct map_pending *h);
 /* The forward operator that a call is in the backward pass of; NULL: none that has a node. */
-const struct map_forward *map_forward_of(struct map *m, const struct map_held *h);
+const struct map_forward *map_forward_of(struct map *m, const struct map_pending *h);
 /* The node below root of a range; text: its name, if it has not ended yet. */
 uint32_t map_range_node(struct map *m, uint32_t root, uint64_t key, const char *text);
 /* The node of a call's operators, below node: all, or from the backward pass of one on. */
 uint32_t map_operator_node(struct map *m, const struct map_thread *t, uint32_t node,
-			   const struct map_forward *of, const struct map_held *h);
+			   const struct map_forward *of, const struct map_pending *h);
 /* Calls are made in an operator. */
 void map_operator_calls(struct map *m, uint64_t op);
 void map_operator_ended(struct map *m, const struct trace_event *ev, uint32_t thread);

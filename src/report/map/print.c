@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "report/page/stacks.h"
-#include "report/work/gpu.h"
+#include "report/gpu/gpu.h"
 #include "text/kernel_name.h"
 #include "text/table.h"
 
@@ -65,7 +65,7 @@ static void mean_of(char cell[CELL_SZ], uint64_t n, uint64_t per)
 /* In the order of their columns. */
 enum { COL_CALLS, COL_LAUNCHES, COL_TIME, COL_HOST, COL_GPU, COL_BOUND };
 
-struct printing {
+struct print_ctx {
 	const struct map *m;
 	const struct term *term;
 	const bool *shown; /* NULL: all but what is beyond the top */
@@ -91,7 +91,7 @@ static void put_cells(const struct map_final *f, char cell[COLS][CELL_SZ])
 			 100 * (gpu_bound ? 1 - idle : idle));
 }
 
-static void put_row(const struct printing *p, char cell[COLS][CELL_SZ], const char *name,
+static void put_row(const struct print_ctx *p, char cell[COLS][CELL_SZ], const char *name,
 		    unsigned depth)
 {
 	int indent = p->indent * depth, used = 2;
@@ -133,7 +133,7 @@ static int row_name(const struct map_final *f, char *buf, size_t size)
 	return snprintf(buf, size, "%.*s", (int)(len < 250 ? len : 250), s);
 }
 
-static void print_node(const struct printing *p, uint32_t node, unsigned depth)
+static void print_node(const struct print_ctx *p, uint32_t node, unsigned depth)
 {
 	const struct map *m = p->m;
 	const struct map_final *f = &m->finals[node];
@@ -254,7 +254,7 @@ static void print_notes(const struct map *m, const struct term *term)
 	note(term, m->unnamed_frames, "frames of Python code have no names, and are left out");
 	note(term, m->early, "calls and ranges were placed before all was known that they were in");
 	note(term, m->unknown_gpu, "executions belong to no call that is known: they lack");
-	note(term, m->left_out, "calls or executions found no room: they lack");
+	note(term, m->rejected, "calls or executions found no room: they lack");
 }
 
 void map_print(const void *a, const struct term *term)
@@ -262,7 +262,7 @@ void map_print(const void *a, const struct term *term)
 	const struct map *m = a;
 	char heads[COLS][CELL_SZ] = {"calls", "launches", "time", "in calls", "GPU", "bound by"};
 	bool wide = term->width >= 100;
-	struct printing p = {
+	struct print_ctx p = {
 		.m = m,
 		.term = term,
 		.top = m->r->opts.top,

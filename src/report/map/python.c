@@ -82,9 +82,9 @@ static bool is_noise(struct map *m, const struct stack_frame *f)
 	bool *list;
 
 	i = keys_get(&m->noise_keys, pair_key((uintptr_t)f->symbol, (uintptr_t)f->module),
-		     MAP_NODES, ROOM_MAP);
+		     MAP_NODES, MEMLIMIT_MAP);
 	list = i == KEYS_NONE ? NULL
-			      : grow(m->noise, &m->noise_cap, i + 1, sizeof(*list), ROOM_MAP);
+			      : grow(m->noise, &m->noise_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
 	if (!list) {
 		keys__undo(&m->noise_keys, i);
 		return map_is_noise(f);
@@ -101,12 +101,12 @@ static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const 
 	uint64_t key =
 		pair_key(pair_key(pair_key((uintptr_t)name, (uintptr_t)file), parent), number);
 	struct map_path *paths;
-	uint32_t i = keys_get(&m->path_keys, key, MAP_NODES, ROOM_MAP);
+	uint32_t i = keys_get(&m->path_keys, key, MAP_NODES, MEMLIMIT_MAP);
 
 	if (i == KEYS_NONE)
 		return 0;
 	/* The first is no path. */
-	paths = grow(m->paths, &m->path_cap, i + 2, sizeof(*paths), ROOM_MAP);
+	paths = grow(m->paths, &m->path_cap, i + 2, sizeof(*paths), MEMLIMIT_MAP);
 	if (!paths) {
 		keys__undo(&m->path_keys, i);
 		return 0;
@@ -125,9 +125,10 @@ static uint32_t next_number(struct map *m, uint32_t thread, const struct map_fra
 	uint32_t i;
 
 	key = pair_key(key, caller ? caller->path : 0);
-	i = keys_get(&m->family_keys, key, MAP_NODES, ROOM_MAP);
-	list = i == KEYS_NONE ? NULL
-			      : grow(m->families, &m->family_cap, i + 1, sizeof(*list), ROOM_MAP);
+	i = keys_get(&m->family_keys, key, MAP_NODES, MEMLIMIT_MAP);
+	list = i == KEYS_NONE
+		       ? NULL
+		       : grow(m->families, &m->family_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
 	if (!list) {
 		keys__undo(&m->family_keys, i);
 		return MAP_PASSES + 1;
@@ -200,7 +201,7 @@ uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, 
 	if (p && p->stack == stack && p->cnt)
 		return p->frames[p->cnt - 1].path;
 	if (!p) {
-		p = room_new(ROOM_MAP, sizeof(*p));
+		p = memlimit_new(MEMLIMIT_MAP, sizeof(*p));
 		if (!p)
 			return 0;
 		m->threads[thread].python = p;

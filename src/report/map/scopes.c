@@ -48,7 +48,7 @@ static uint32_t long_node(struct map *m, uint32_t root, uint64_t key, const char
 		return root;
 	}
 	node = map_node_of(m, root, MAP_RANGE, NULL, (const char *)(uintptr_t)key, 0);
-	i = node == MAP_NONE ? KEYS_NONE : keys__add(&m->long_keys, key, MAP_LONG, ROOM_MAP);
+	i = node == MAP_NONE ? KEYS_NONE : keys__add(&m->long_keys, key, MAP_LONG, MEMLIMIT_MAP);
 	if (i == KEYS_NONE)
 		return root;
 	m->nodes[node].name = text;
@@ -92,33 +92,33 @@ static struct map_forward *forward_of(struct map *m, const struct map_scope *s)
 }
 
 /* Of the innermost node around an operator whose forward operator's calls wait, or have a place. */
-static struct map_forward *forward_around(struct map *m, uint64_t op, bool is_held)
+static struct map_forward *forward_around(struct map *m, uint64_t op, bool is_pending)
 {
 	struct map_scope *s = scope_of(m->op_scopes, op);
 
 	for (unsigned i = 0; s && i < MAP_DEPTH; i++) {
 		struct map_forward *f = forward_of(m, s);
 
-		if (f && (is_held ? f->is_held : f->node != MAP_NONE))
+		if (f && (is_pending ? f->is_pending : f->node != MAP_NONE))
 			return f;
 		s = scope_of(m->op_scopes, s->parent);
 	}
 	return NULL;
 }
 
-const struct map_forward *map_forward_of(struct map *m, const struct map_held *h)
+const struct map_forward *map_forward_of(struct map *m, const struct map_pending *h)
 {
 	return forward_around(m, h->op, false);
 }
 
-uint32_t map_forward_ahead(struct map *m, const struct map_held *h)
+uint32_t map_forward_ahead(struct map *m, const struct map_pending *h)
 {
 	const struct map_forward *f = forward_around(m, h->op, true);
 
 	return f ? f->thread : MAP_NONE;
 }
 
-bool map_scopes_known(struct map *m, const struct map_held *h)
+bool map_scopes_known(struct map *m, const struct map_pending *h)
 {
 	return is_known(m, m->scopes, h->range) && is_known(m, m->op_scopes, h->op) &&
 	       map_forward_ahead(m, h) == MAP_NONE;
@@ -133,13 +133,13 @@ static void note_forward(struct map *m, const struct map_thread *t, const struct
 	if (!s->seq || s->is_backward || f->seq != s->seq || f->thread == MAP_NONE ||
 	    &m->threads[f->thread] != t)
 		return;
-	f->is_held = false;
+	f->is_pending = false;
 	if (has_path || !t->python || f->node == MAP_NONE)
 		f->node = node;
 }
 
 uint32_t map_operator_node(struct map *m, const struct map_thread *t, uint32_t node,
-			   const struct map_forward *of, const struct map_held *h)
+			   const struct map_forward *of, const struct map_pending *h)
 {
 	struct map_scope in[MAP_DEPTH];
 	uint64_t key = h->op;
@@ -184,7 +184,7 @@ static void begin_forward(struct map *m, uint64_t seq, uint32_t thread)
 	*f = (struct map_forward){.seq = seq,
 				  .node = MAP_NONE,
 				  .thread = is_others ? MAP_NONE : thread,
-				  .is_held = !is_others};
+				  .is_pending = !is_others};
 }
 
 void map_operator_ended(struct map *m, const struct trace_event *ev, uint32_t thread)

@@ -50,10 +50,10 @@ uint32_t map_node_of(struct map *m, uint32_t parent, enum map_kind kind, const c
 
 	if (parent == MAP_NONE)
 		return MAP_NONE;
-	i = keys_get(&m->node_keys, key, MAP_NODES, ROOM_MAP);
+	i = keys_get(&m->node_keys, key, MAP_NODES, MEMLIMIT_MAP);
 	if (i == KEYS_NONE)
 		return MAP_NONE;
-	nodes = grow(m->nodes, &m->node_cap, i + 1, sizeof(*nodes), ROOM_MAP);
+	nodes = grow(m->nodes, &m->node_cap, i + 1, sizeof(*nodes), MEMLIMIT_MAP);
 	if (!nodes) {
 		keys__undo(&m->node_keys, i);
 		return MAP_NONE;
@@ -83,8 +83,8 @@ uint32_t map_common(const struct map *m, uint32_t a, uint32_t b)
 
 static void part_free(struct map *m, struct map_part *p)
 {
-	room_give(&m->part_rows, p, 1);
-	room_free(p);
+	memlimit_uncharge(&m->part_rows, p, 1);
+	memlimit_free(p);
 }
 
 static void join_parts(struct map *m, struct map_node *n)
@@ -166,11 +166,11 @@ struct map_sums *map_sums_of(struct map *m, uint32_t node, uint32_t slice)
 	if (*at && (*at)->slice == slice)
 		return &(*at)->sums;
 	/* Slices grow as long as it helps. */
-	if (!room_take(&m->part_rows, 1, 2 * MAP_SUMS, ROOM_MAP))
+	if (!memlimit_charge(&m->part_rows, 1, 2 * MAP_SUMS, MEMLIMIT_MAP))
 		return NULL;
-	p = room_new(ROOM_MAP, sizeof(*p));
+	p = memlimit_new(MEMLIMIT_MAP, sizeof(*p));
 	if (!p) {
-		room_give(&m->part_rows, NULL, 1);
+		memlimit_uncharge(&m->part_rows, NULL, 1);
 		return NULL;
 	}
 	p->slice = slice;
@@ -189,7 +189,7 @@ void map_tree_free(struct map *m)
 			part_free(m, p);
 		}
 	}
-	room_share_free(&m->part_rows);
-	room_free(m->nodes);
+	memlimit_share_free(&m->part_rows);
+	memlimit_free(m->nodes);
 	keys__free(&m->node_keys);
 }

@@ -18,14 +18,14 @@ struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 	HASH_FIND(hh, m->procs, &pid, sizeof(pid), p);
 	if (!p) {
 		if (HASH_COUNT(m->procs) == PROCS_MAX)
-			room_full(ROOM_PROCESSES);
+			memlimit_reject(MEMLIMIT_PROCESSES);
 		else
-			p = room_new(ROOM_PROCESSES, sizeof(*p));
+			p = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*p));
 		if (!p)
 			return NULL;
 		p->pid = pid;
-		p->life = ++m->lives;
-		p->ledger.quota = p->ledger.ctx.quota = room_quota(QUOTA_RANGES);
+		p->generation = ++m->lives;
+		p->ledger.quota = p->ledger.ctx.quota = memlimit_quota(QUOTA_RANGES);
 		HASH_ADD(hh, m->procs, pid, sizeof(p->pid), p);
 	}
 	m->last_proc = p;
@@ -135,7 +135,7 @@ void block__drop(struct memory *m, struct mem_proc *p, struct mem_block *b, uint
 		return;
 	}
 	discharge(m, b, ns);
-	room_free(b);
+	memlimit_free(b);
 }
 
 /* Before it gets less: now a process may have more ranges than ever. */
@@ -182,13 +182,13 @@ struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct
 	struct mem_block *b;
 
 	/* Whatever is there already is none more. */
-	if (!room_leaves(p->block_cnt, 1, m->block_cnt, BLOCKS_MAX) &&
+	if (!memlimit_leaves(p->block_cnt, 1, m->block_cnt, BLOCKS_MAX) &&
 	    !block_at(p, tmpl->space, tmpl->key)) {
-		m->left_out_cnt++;
-		room_full(ROOM_ALLOCATIONS);
+		m->rejected_cnt++;
+		memlimit_reject(MEMLIMIT_ALLOCATIONS);
 		return NULL;
 	}
-	b = room_new(ROOM_ALLOCATIONS, sizeof(*b));
+	b = memlimit_new(MEMLIMIT_ALLOCATIONS, sizeof(*b));
 	if (!b)
 		return NULL;
 	*b = *tmpl;
@@ -221,19 +221,19 @@ bool memory__again(struct memory *m, struct mem_proc *p, const struct mem_block 
 	return true;
 }
 
-static struct freed *freed_slot(struct memory *m, const struct mem_proc *p, uint64_t key)
+static struct free_record *freed_slot(struct memory *m, const struct mem_proc *p, uint64_t key)
 {
-	uint64_t h = (key ^ (uint64_t)p->life << 48) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = (key ^ (uint64_t)p->generation << 48) * 0x9e3779b97f4a7c15ull;
 
 	return &m->freed[h >> (64 - FREED_BITS)];
 }
 
-static const struct freed *freed_at(struct memory *m, const struct mem_proc *p,
-				    enum block_space space, uint64_t key)
+static const struct free_record *freed_at(struct memory *m, const struct mem_proc *p,
+					  enum block_space space, uint64_t key)
 {
-	const struct freed *f = freed_slot(m, p, key);
+	const struct free_record *f = freed_slot(m, p, key);
 
-	return f->life == p->life && f->key == key && f->space == space ? f : NULL;
+	return f->generation == p->generation && f->key == key && f->space == space ? f : NULL;
 }
 
 static void count_free(struct memory *m, enum block_kind kind, const struct trace_event *ev)
@@ -245,7 +245,7 @@ static void count_free(struct memory *m, enum block_kind kind, const struct trac
 void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
 		     const struct trace_event *ev)
 {
-	const struct freed *f = freed_at(m, p, space, key);
+	const struct free_record *f = freed_at(m, p, space, key);
 	struct mem_block *b;
 
 	before_free(m, p, ev->start_ns);
@@ -261,12 +261,12 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 		count_free(m, b ? b->kind : f->kind, ev);
 		return;
 	}
-	*freed_slot(m, p, key) = (struct freed){.key = key,
-						.start_ns = ev->start_ns,
-						.parent_id = ev->parent_id,
-						.life = p->life,
-						.space = space,
-						.kind = b ? b->kind : BLOCK_DEVICE};
+	*freed_slot(m, p, key) = (struct free_record){.key = key,
+						      .start_ns = ev->start_ns,
+						      .parent_id = ev->parent_id,
+						      .generation = p->generation,
+						      .space = space,
+						      .kind = b ? b->kind : BLOCK_DEVICE};
 	if (!b) {
 		m->unmatched_free_cnt++;
 		return;
@@ -308,7 +308,7 @@ void memory__unmap_block(struct memory *m, struct mem_proc *p, struct mem_block 
 	if (!phys || --phys->maps || phys->refs)
 		return;
 	discharge(m, phys, ns);
-	room_free(phys);
+	memlimit_free(phys);
 }
 
 void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
@@ -369,7 +369,7 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 	const struct bad_free *last = &m->bad_frees[m->bad_free_list_cnt];
 	struct mem_block *b = block_at(p, space, key);
 	const struct mem_block *around;
-	const struct freed *f = freed_at(m, p, space, key);
+	const struct free_record *f = freed_at(m, p, space, key);
 	struct bad_free bad = {.what = BAD_UNKNOWN,
 			       .ptr = key,
 			       .start_ns = ev->start_ns,
@@ -378,13 +378,13 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 			       .call = ev->name,
 			       .pid = p->pid,
 			       .error = ev->result,
-			       .sure = p->ledger.ctx.from_start ? 0.9 : 0.5};
+			       .confidence = p->ledger.ctx.from_start ? 0.9 : 0.5};
 
 	if (b && ev->result == CUDA_ERROR_DEINITIALIZED)
 		b->too_late = true;
 	if (!blames_pointer(ev->result))
 		return;
-	if (!room_has(&m->bad_free_rows, 1, BAD_FREES_MAX)) {
+	if (!memlimit_has(&m->bad_free_rows, 1, BAD_FREES_MAX)) {
 		m->bad_free_cnt++;
 		return;
 	}
@@ -394,17 +394,17 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 	around = space == SPACE_ADDR ? block_around(p, key) : NULL;
 	if (b) {
 		bad.what = BAD_FUNCTION;
-		bad.sure = 0.9;
+		bad.confidence = 0.9;
 	} else if (f) {
 		bad.what = BAD_DOUBLE;
 		bad.freed_ns = f->start_ns;
-		bad.sure = 1;
+		bad.confidence = 1;
 	} else if (around) {
 		bad.inside = around->key;
-		bad.sure = 1;
+		bad.confidence = 1;
 	}
 	m->bad_free_cnt++;
-	if (room_take(&m->bad_free_rows, 1, BAD_FREES_MAX, ROOM_ALLOCATIONS))
+	if (memlimit_charge(&m->bad_free_rows, 1, BAD_FREES_MAX, MEMLIMIT_ALLOCATIONS))
 		m->bad_frees[m->bad_free_list_cnt++] = bad;
 }
 

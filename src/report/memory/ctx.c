@@ -50,11 +50,11 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 	for (d = p->devs; d; d = d->next)
 		if (d->device == device)
 			return d;
-	if (!room_take(&m->dev_row_rows, 1, DEV_ROWS_MAX, ROOM_DEVICES))
+	if (!memlimit_charge(&m->dev_row_rows, 1, DEV_ROWS_MAX, MEMLIMIT_DEVICES))
 		return &m->other_dev;
-	d = room_new(ROOM_DEVICES, sizeof(*d));
+	d = memlimit_new(MEMLIMIT_DEVICES, sizeof(*d));
 	if (!d) {
-		room_give(&m->dev_row_rows, NULL, 1);
+		memlimit_uncharge(&m->dev_row_rows, NULL, 1);
 		return &m->other_dev;
 	}
 	*d = (struct dev_row){.device = device, .pid = p->pid, .next = p->devs};

@@ -20,7 +20,7 @@ static void put_kinds(const struct memory *m, struct json *j)
 		if (!k->allocs && !k->frees)
 			continue;
 		json_open(j, NULL);
-		json_sym(j, "kind", block_facts[i].name);
+		json_sym(j, "kind", block_desc[i].name);
 		json_u64(j, "allocs", k->allocs);
 		json_u64(j, "frees", k->frees);
 		json_u64(j, "alloc_bytes", k->alloc_bytes);
@@ -80,7 +80,7 @@ static void put_leak(const struct memory *m, struct json *j, const struct leak *
 		json_u64(j, "size", l->size);
 	else
 		json_null(j, "size");
-	json_sym(j, "kind", block_facts[l->kind].name);
+	json_sym(j, "kind", block_desc[l->kind].name);
 	report_json_ts(m->r, j, "ts", l->start_ns);
 	json_u64(j, "id", l->id);
 	json_str(j, "call", l->call);
@@ -134,7 +134,7 @@ static void put_bad_frees(const struct memory *m, struct json *j)
 		error = api_result_name(api_at(API_CUDA), b->error);
 		if (error)
 			json_sym(j, "error", error);
-		json_f64(j, "sure", b->sure);
+		json_f64(j, "confidence", b->confidence);
 		json_close(j);
 	}
 	json_close_array(j);
@@ -143,8 +143,8 @@ static void put_bad_frees(const struct memory *m, struct json *j)
 	json_u64(j, "unseen_frees", m->unseen_free_cnt);
 	json_u64(j, "late_frees", m->late_free_cnt);
 	json_u64(j, "too_late_frees", m->too_late_cnt);
-	if (m->left_out_cnt)
-		json_u64(j, "left_out", m->left_out_cnt);
+	if (m->rejected_cnt)
+		json_u64(j, "rejected", m->rejected_cnt);
 }
 
 static void put_fragmentation(const struct memory *m, struct json *j)
@@ -175,7 +175,7 @@ static void put_over_time(const struct memory *m, struct json *j)
 	for (unsigned k = 0; k < BLOCK_KIND_CNT; k++) {
 		if (!m->kinds[k].allocs)
 			continue;
-		json_open_array(j, block_facts[k].name);
+		json_open_array(j, block_desc[k].name);
 		for (unsigned i = 0; i <= t->last; i++)
 			json_u64(j, NULL, t->max[k][i]);
 		json_close_array(j);

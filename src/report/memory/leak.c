@@ -104,7 +104,7 @@ void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, 
 	ledger__clear(&p->ledger, ns, NULL);
 	p->devs = NULL;
 	p->snap_cnt = 0;
-	p->life = ++m->lives;
+	p->generation = ++m->lives;
 }
 
 void memory__proc_free(struct memory *m, struct mem_proc *p)
@@ -112,7 +112,7 @@ void memory__proc_free(struct memory *m, struct mem_proc *p)
 	HASH_DEL(m->procs, p);
 	if (m->last_proc == p)
 		m->last_proc = NULL;
-	room_free(p);
+	memlimit_free(p);
 }
 
 void memory_result(const struct report *r, struct memory_result *res)

@@ -63,7 +63,7 @@ static void on_pool(struct memory *m, struct mem_proc *p, const struct trace_eve
 	m->pool_gone_cnt += ev->fn->op == OP_DESTROY;
 	m->pool_made_cnt += ev->fn->op == OP_CREATE;
 	if (!ledger__pool(&p->ledger, ev))
-		room_full(ROOM_POOLS);
+		memlimit_reject(MEMLIMIT_POOLS);
 }
 
 static void on_retain(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
@@ -211,9 +211,9 @@ static void memory__free(void *a)
 		memory__proc_free(m, p);
 	}
 	for (unsigned i = 0; i < m->dev_row_cnt; i++)
-		room_free(m->dev_rows[i]);
-	room_share_free(&m->dev_row_rows);
-	room_share_free(&m->bad_free_rows);
+		memlimit_free(m->dev_rows[i]);
+	memlimit_share_free(&m->dev_row_rows);
+	memlimit_share_free(&m->bad_free_rows);
 	free(m);
 }
 

@@ -12,7 +12,7 @@
 #include "memory.h"
 
 #include "model/ledger.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 #include <uthash.h>
 
@@ -42,7 +42,7 @@ struct dev_row {
 
 struct mem_proc {
 	uint32_t pid;
-	uint32_t life; /* differs when the pid is another process or program */
+	uint32_t generation; /* differs when the pid is another process or program */
 	struct mem_block *blocks[SPACE_CNT];
 	void *tree;			/* tsearch: blocks with an address, and mappings */
 	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
@@ -82,15 +82,15 @@ struct bad_free {
 	const char *call;
 	uint32_t pid;
 	int32_t error;
-	double sure;
+	double confidence;
 };
 
 /* Remembers the latest frees: a table in which a new one overwrites an old one. */
 #define FREED_BITS 14
 
-struct freed {
+struct free_record {
 	uint64_t key, start_ns, parent_id;
-	uint32_t life;
+	uint32_t generation;
 	uint8_t space, kind;
 };
 
@@ -133,21 +133,21 @@ struct memory {
 	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
 	uint64_t too_late_cnt;	     /* frees after the driver's end, which frees all: no leaks */
 	unsigned block_cnt;
-	uint64_t left_out_cnt; /* allocations beyond BLOCKS_MAX: in none of the other numbers */
+	uint64_t rejected_cnt; /* allocations beyond BLOCKS_MAX: in none of the other numbers */
 	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
 	bool reset_unknown; /* a context was released and it is not known whether it went */
 
-	struct dev_row *dev_rows[ROOM_ALL(DEV_ROWS_MAX)];
+	struct dev_row *dev_rows[MEMLIMIT_ALL(DEV_ROWS_MAX)];
 	unsigned dev_row_cnt;
-	struct room_share dev_row_rows, bad_free_rows;
+	struct memlimit_share dev_row_rows, bad_free_rows;
 	struct dev_row other_dev; /* when there is no room for more */
 	struct leak leaks[LEAKS_MAX];
 	unsigned leak_list_cnt;
 	uint64_t leak_cnt, leak_bytes;
-	struct bad_free bad_frees[ROOM_ALL(BAD_FREES_MAX)];
+	struct bad_free bad_frees[MEMLIMIT_ALL(BAD_FREES_MAX)];
 	unsigned bad_free_list_cnt;
 	uint64_t bad_free_cnt;
-	struct freed freed[1 << FREED_BITS];
+	struct free_record freed[1 << FREED_BITS];
 	struct fragmentation frag;
 	struct mem_time time;
 };

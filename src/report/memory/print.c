@@ -17,7 +17,7 @@ static void print_kinds(const struct memory *m, const struct term *term)
 
 		if (!k->allocs && !k->frees)
 			continue;
-		r = table__row(&t, block_facts[i].name);
+		r = table__row(&t, block_desc[i].name);
 		human_count(r->cell[0], k->allocs);
 		human_count(r->cell[1], k->frees);
 		human_bytes(r->cell[2], k->alloc_bytes);
@@ -150,7 +150,7 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 	if (m->bad_free_cnt) {
 		human_count(cnt, m->bad_free_cnt);
 		term_para(term, "Bad frees: %s that CUDA refused", cnt);
-		table__init(&t, "at ms|id|sure|bad free");
+		table__init(&t, "at ms|id|confidence|bad free");
 		for (unsigned i = 0;
 		     i < m->bad_free_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
 			const struct bad_free *b = &m->bad_frees[i];
@@ -161,7 +161,7 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 				 b->pid);
 			snprintf(r->cell[0], CELL_SZ, "%.3f", ms(m, b->start_ns));
 			human_count(r->cell[1], b->id);
-			human_share(r->cell[2], b->sure, 1);
+			human_share(r->cell[2], b->confidence, 1);
 			r->red = true;
 		}
 		table__print(&t, term);
@@ -182,17 +182,17 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 			  "memory: the trace began later than its process");
 }
 
-static void print_left_out(const struct memory *m, const struct term *term)
+static void print_rejected(const struct memory *m, const struct term *term)
 {
 	char cnt[CELL_SZ];
 
-	if (!m->left_out_cnt)
+	if (!m->rejected_cnt)
 		return;
-	human_count(cnt, m->left_out_cnt);
+	human_count(cnt, m->rejected_cnt);
 	term_para(term,
 		  "%s allocation%s not looked at: beyond the first %u that lived at a time. They "
 		  "are in no number here, and their frees have no allocation",
-		  cnt, m->left_out_cnt == 1 ? " was" : "s were", BLOCKS_MAX);
+		  cnt, m->rejected_cnt == 1 ? " was" : "s were", BLOCKS_MAX);
 }
 
 void memory__print(const void *a, const struct term *term)
@@ -211,5 +211,5 @@ void memory__print(const void *a, const struct term *term)
 	print_peak(m, term);
 	print_leaks(m, term);
 	print_bad_frees(m, term);
-	print_left_out(m, term);
+	print_rejected(m, term);
 }

@@ -12,7 +12,7 @@
 #include "decode/nv/nv_decode.h"
 #include "model/gpu.h"
 #include "model/ranges.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 struct html_events *html_events__new(uint64_t base_ns, size_t max)
 {
@@ -27,15 +27,15 @@ struct html_events *html_events__new(uint64_t base_ns, size_t max)
 }
 
 /* NULL: no room. */
-static void *row_new(struct room_share *rows, uint64_t max, size_t size)
+static void *row_new(struct memlimit_share *rows, uint64_t max, size_t size)
 {
 	void *row;
 
-	if (!room_take(rows, 1, max, ROOM_PAGE))
+	if (!memlimit_charge(rows, 1, max, MEMLIMIT_PAGE))
 		return NULL;
-	row = room_new(ROOM_PAGE, size);
+	row = memlimit_new(MEMLIMIT_PAGE, size);
 	if (!row)
-		room_give(rows, NULL, 1);
+		memlimit_uncharge(rows, NULL, 1);
 	return row;
 }
 
@@ -84,10 +84,10 @@ static struct lane *find_lane(struct html_events *h, const struct trace_event *e
 	return l;
 }
 
-static struct what *find_what(struct html_events *h, const struct trace_event *ev)
+static struct detail_row *find_what(struct html_events *h, const struct trace_event *ev)
 {
-	struct what_key key = {0};
-	struct what *w;
+	struct detail_row_key key = {0};
+	struct detail_row *w;
 
 	key.name = ev->name;
 	key.kernel = ev->kind == EVENT_GPU		   ? ev->gpu.kernel
@@ -190,10 +190,10 @@ static struct cell *cells_new(const struct html_events *h, const struct lane *l)
 	uint32_t was;
 
 	if (l == &h->others)
-		return room_new(ROOM_PAGE, size);
-	was = room_as(l);
-	cells = room_new(ROOM_PAGE, size);
-	room_back(was);
+		return memlimit_new(MEMLIMIT_PAGE, size);
+	was = memlimit_push_owner(l);
+	cells = memlimit_new(MEMLIMIT_PAGE, size);
+	memlimit_pop_owner(was);
 	return cells;
 }
 
@@ -238,7 +238,7 @@ static int make_room(struct html_events *h)
 	size_t bins[8 * 64] = {0}, sum = 0, kept = 0;
 	uint8_t *types = malloc(h->what_cnt);
 	unsigned bin = 0;
-	struct what *w, *next;
+	struct detail_row *w, *next;
 
 	if (!types)
 		return -ENOMEM;
@@ -272,9 +272,9 @@ static int reserve(struct html_events *h)
 		return make_room(h);
 	cap = cap < h->max ? cap : h->max;
 	/* All share them: they are nobody's. */
-	was = room_as(NULL);
-	evs = room_resize(ROOM_PAGE, h->evs, cap * sizeof(*evs));
-	room_back(was);
+	was = memlimit_push_owner(NULL);
+	evs = memlimit_resize(MEMLIMIT_PAGE, h->evs, cap * sizeof(*evs));
+	memlimit_pop_owner(was);
 	if (!evs && h->cap) {
 		h->max = h->cap;
 		return make_room(h);
@@ -324,7 +324,7 @@ void html_events__event(struct html_events *h, const struct trace_event *ev)
 {
 	const uint64_t dur_max = ((uint64_t)1 << 44) - 1;
 	struct lane *l = find_lane(h, ev);
-	struct what *w = find_what(h, ev);
+	struct detail_row *w = find_what(h, ev);
 	uint64_t dur = event_duration_ns(ev);
 	struct hev e;
 
@@ -355,7 +355,7 @@ void html_events__event(struct html_events *h, const struct trace_event *ev)
 
 void html_events__free(struct html_events *h)
 {
-	struct what *w, *wnext;
+	struct detail_row *w, *wnext;
 	struct detail *d, *dnext;
 	struct refusal *r, *rnext;
 
@@ -363,27 +363,27 @@ void html_events__free(struct html_events *h)
 		return;
 	HASH_CLEAR(hh, h->lanes);
 	for (unsigned i = 0; i < h->lane_cnt; i++) {
-		room_free(h->lane_at[i]->cells);
+		memlimit_free(h->lane_at[i]->cells);
 		if (h->lane_at[i] != &h->others)
-			room_free(h->lane_at[i]);
+			memlimit_free(h->lane_at[i]);
 	}
 	HASH_ITER (hh, h->whats, w, wnext) {
 		HASH_DEL(h->whats, w);
-		room_free(w);
+		memlimit_free(w);
 	}
 	HASH_ITER (hh, h->details, d, dnext) {
 		HASH_DEL(h->details, d);
-		room_free(d);
+		memlimit_free(d);
 	}
 	HASH_ITER (hh, h->refusals, r, rnext) {
 		HASH_DEL(h->refusals, r);
-		room_free(r);
+		memlimit_free(r);
 	}
 	callers__free(&h->callers);
-	room_share_free(&h->lane_rows);
-	room_share_free(&h->what_rows);
-	room_share_free(&h->detail_rows);
-	room_share_free(&h->refusal_rows);
-	room_free(h->evs);
+	memlimit_share_free(&h->lane_rows);
+	memlimit_share_free(&h->what_rows);
+	memlimit_share_free(&h->detail_rows);
+	memlimit_share_free(&h->refusal_rows);
+	memlimit_free(h->evs);
 	free(h);
 }

@@ -30,7 +30,8 @@ struct hev {
 	uint32_t what;
 };
 _Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
-_Static_assert(ROOM_ALL(LANES) < 1 << 16 && ROOM_ALL(DETAILS) < 1 << 20, "their numbers fit");
+_Static_assert(MEMLIMIT_ALL(LANES) < 1 << 16 && MEMLIMIT_ALL(DETAILS) < 1 << 20,
+	       "their numbers fit");
 
 struct cell {
 	uint32_t cnt;
@@ -50,8 +51,8 @@ struct lane {
 	UT_hash_handle hh;
 };
 
-struct what {
-	struct what_key {
+struct detail_row {
+	struct detail_row_key {
 		const char *name, *kernel;
 		uint32_t type, kind;
 	} key;
@@ -98,10 +99,10 @@ struct html_events {
 	uint64_t base_ns;
 	struct hev *evs;
 	size_t cnt, cap, max;
-	struct lane *lanes, *lane_at[ROOM_ALL(LANES) + 1];
+	struct lane *lanes, *lane_at[MEMLIMIT_ALL(LANES) + 1];
 	struct lane others; /* of threads that have none of their own */
-	struct room_share lane_rows, what_rows, detail_rows, refusal_rows;
-	struct what *whats;
+	struct memlimit_share lane_rows, what_rows, detail_rows, refusal_rows;
+	struct detail_row *whats;
 	struct detail *details;
 	struct refusal *refusals;
 	struct callers callers;

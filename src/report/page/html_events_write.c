@@ -101,7 +101,7 @@ static void put_lanes(struct html_events *h, struct json *j)
 
 static void put_whats(const struct html_events *h, struct json *j)
 {
-	struct what *w, *next;
+	struct detail_row *w, *next;
 
 	json_open_array(j, "whats"); /* in the order of their numbers: uthash keeps it */
 	HASH_ITER (hh, h->whats, w, next) {

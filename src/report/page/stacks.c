@@ -14,7 +14,7 @@
 
 #include "model/call.h"
 #include "report/time/stage.h"
-#include "util/room.h"
+#include "util/memlimit.h"
 
 /* Beyond the first two, slices get longer; the others are of one process, for what differs within a
  * slice, too. Names are those of kernels, as often as they are said. */
@@ -48,7 +48,7 @@ struct name {
 
 struct stacks {
 	const struct report *r;
-	struct room_share rows, names_sz;
+	struct memlimit_share rows, names_sz;
 	struct sum *sums;
 	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
 	uint64_t step_ns;
@@ -77,15 +77,15 @@ static struct sum *sum_new(struct stacks *s, const struct sum_key *key)
 {
 	struct sum *sum = NULL;
 
-	if (!room_take(&s->rows, 1, ROWS_MAX, ROOM_FLAME))
+	if (!memlimit_charge(&s->rows, 1, ROWS_MAX, MEMLIMIT_FLAME))
 		return NULL;
-	if (room_take(&s->names_sz, name_sz(key), NAMES_SZ, ROOM_FLAME)) {
-		sum = room_new(ROOM_FLAME, sizeof(*sum));
+	if (memlimit_charge(&s->names_sz, name_sz(key), NAMES_SZ, MEMLIMIT_FLAME)) {
+		sum = memlimit_new(MEMLIMIT_FLAME, sizeof(*sum));
 		if (!sum)
-			room_give(&s->names_sz, NULL, name_sz(key));
+			memlimit_uncharge(&s->names_sz, NULL, name_sz(key));
 	}
 	if (!sum) {
-		room_give(&s->rows, NULL, 1);
+		memlimit_uncharge(&s->rows, NULL, 1);
 		return NULL;
 	}
 	sum->key = *key;
@@ -94,9 +94,9 @@ static struct sum *sum_new(struct stacks *s, const struct sum_key *key)
 
 static void sum_free(struct stacks *s, struct sum *sum)
 {
-	room_give(&s->rows, sum, 1);
-	room_give(&s->names_sz, sum, name_sz(&sum->key));
-	room_free(sum);
+	memlimit_uncharge(&s->rows, sum, 1);
+	memlimit_uncharge(&s->names_sz, sum, name_sz(&sum->key));
+	memlimit_free(sum);
 }
 
 /* NULL: no room. */
@@ -192,9 +192,9 @@ static enum stage stage_at(const struct stage_result *res, uint64_t ns, const st
 		return at;
 	if (fn->class == CLASS_SYNC)
 		return STAGE_SYNC;
-	if (op_facts[fn->op].dir == COPY_DIR_HTOD)
+	if (op_desc[fn->op].dir == COPY_DIR_HTOD)
 		return STAGE_INPUT;
-	return op_facts[fn->op].dir == COPY_DIR_DTOH ? STAGE_OUTPUT : at;
+	return op_desc[fn->op].dir == COPY_DIR_DTOH ? STAGE_OUTPUT : at;
 }
 
 static const char *process_name(struct stacks *s, uint32_t pid)
@@ -308,8 +308,8 @@ static void stacks_free(void *a)
 		HASH_DEL(s->sums, sum);
 		sum_free(s, sum);
 	}
-	room_share_free(&s->rows);
-	room_share_free(&s->names_sz);
+	memlimit_share_free(&s->rows);
+	memlimit_share_free(&s->names_sz);
 	HASH_ITER (hh, s->names, name, next_name) {
 		HASH_DEL(s->names, name);
 		free(name);

@@ -17,11 +17,11 @@ static uint32_t block_of(struct serving *s, const struct trace_event *ev, bool m
 
 	if (!make)
 		return keys__find(&s->block_keys, key);
-	i = serving_key(&s->block_keys, key, SERVING_BLOCKS_MAX, ROOM_ALLOCATIONS);
+	i = serving_key(&s->block_keys, key, SERVING_BLOCKS_MAX, MEMLIMIT_ALLOCATIONS);
 	s->lost_blocks += i == KEYS_NONE;
 	list = i == KEYS_NONE
 		       ? NULL
-		       : grow(s->blocks, &s->block_cap, i + 1, sizeof(*list), ROOM_ALLOCATIONS);
+		       : grow(s->blocks, &s->block_cap, i + 1, sizeof(*list), MEMLIMIT_ALLOCATIONS);
 	if (!list) {
 		keys__undo(&s->block_keys, i);
 		return KEYS_NONE;

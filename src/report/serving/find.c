@@ -123,7 +123,7 @@ static bool join_range(struct serving *s, struct serving_thread *t, unsigned fro
 
 	for (unsigned i = from; i < to; i++)
 		all += may_join(t, &s->threads[i]) ? s->threads[i].cnt : 0;
-	steps = all > n ? room_new(ROOM_SEGMENTS, all * sizeof(*steps)) : NULL;
+	steps = all > n ? memlimit_new(MEMLIMIT_SEGMENTS, all * sizeof(*steps)) : NULL;
 	if (!steps)
 		return all == n;
 	memcpy(steps, t->steps, n * sizeof(*steps));
@@ -137,10 +137,10 @@ static bool join_range(struct serving *s, struct serving_thread *t, unsigned fro
 	}
 	qsort(steps, all, sizeof(*steps), by_begin);
 	if (overlaps(steps, all) * 20 > all) {
-		room_free(steps);
+		memlimit_free(steps);
 		return false;
 	}
-	room_free(t->steps);
+	memlimit_free(t->steps);
 	t->steps = steps;
 	t->cap = t->cnt = all;
 	for (unsigned i = from; i < to; i++)
@@ -175,12 +175,12 @@ static void find_axis(struct serving *s, const struct serving_thread *t)
 {
 	for (int a = 0; a < AXIS_CNT; a++) {
 		/* One that never changes may be any number of the model's. */
-		double sure = ratio_of(t->same[a], t->pairs) * (t->changed[a] ? 1 : 0.6);
+		double confidence = ratio_of(t->same[a], t->pairs) * (t->changed[a] ? 1 : 0.6);
 
-		if (sure <= s->axis_sure)
+		if (confidence <= s->axis_confidence)
 			continue;
 		s->axis = a;
-		s->axis_sure = sure;
+		s->axis_confidence = confidence;
 	}
 }
 
@@ -253,7 +253,7 @@ static bool by_marks(struct serving *s, struct serving_thread *t)
 	for (unsigned i = 0; i < t->cnt; i++)
 		t->steps[i].phase = t->steps[i].mark;
 	s->phase_by = "ranges";
-	s->phase_sure = ratio_of(cnt, t->cnt);
+	s->phase_confidence = ratio_of(cnt, t->cnt);
 	return true;
 }
 
@@ -307,7 +307,9 @@ static bool by_rows(struct serving *s, struct serving_thread *t)
 	s->phase_by = "logits";
 	/* A part of a prompt may replay as many graphs as decoding, where these are for parts of
 	 * the model. */
-	s->phase_sure = s->axis_sure * (!s->old_graphs ? 0.95 : s->old_graphs == 1 ? 0.8 : 0.6);
+	s->phase_confidence = s->axis_confidence * (!s->old_graphs	 ? 0.95
+						    : s->old_graphs == 1 ? 0.8
+									 : 0.6);
 	return true;
 }
 
@@ -321,7 +323,7 @@ static bool grew(const struct serving_thread *t, unsigned i)
 	       x->tokens > before->tokens;
 }
 
-struct grown {
+struct growth {
 	uint32_t tokens;
 	bool grew, drops;
 };
@@ -329,7 +331,7 @@ struct grown {
 /* Marks the steps that may be part of a prompt, if they come after another: what follows has half
  * as many tokens or less. After one with as many as any step has, which is the most that the engine
  * takes in one, the next parts may come first. */
-static void find_drops(const struct serving_thread *t, struct grown *v)
+static void find_drops(const struct serving_thread *t, struct growth *v)
 {
 	uint32_t most = 0;
 
@@ -345,7 +347,7 @@ static void find_drops(const struct serving_thread *t, struct grown *v)
 
 static int by_tokens(const void *a, const void *b)
 {
-	const struct grown *x = a, *y = b;
+	const struct growth *x = a, *y = b;
 
 	return (x->tokens > y->tokens) - (x->tokens < y->tokens);
 }
@@ -353,7 +355,7 @@ static int by_tokens(const void *a, const void *b)
 /* The number of tokens that best tells steps which grew from the others. */
 static void find_threshold(struct serving *s, const struct serving_thread *t)
 {
-	struct grown *v = calloc(t->cnt + 1, sizeof(*v));
+	struct growth *v = calloc(t->cnt + 1, sizeof(*v));
 	uint64_t all = 0, cnt = 0, above, best_missed = 0;
 	double best = -1, score;
 	bool prompt = false, more;
@@ -367,7 +369,7 @@ static void find_threshold(struct serving *s, const struct serving_thread *t)
 		prompt = more || !i || (prompt && v[i].drops);
 		if (prompt && !more)
 			continue;
-		v[cnt++] = (struct grown){.tokens = t->steps[i].tokens, .grew = more};
+		v[cnt++] = (struct growth){.tokens = t->steps[i].tokens, .grew = more};
 		all += more;
 	}
 	if (cnt)
@@ -386,7 +388,8 @@ static void find_threshold(struct serving *s, const struct serving_thread *t)
 		s->threshold = v[i].tokens;
 		best_missed = (all - above) + (cnt - all) - (i + 1 - (all - above));
 	}
-	s->phase_sure = all ? 0.9 * s->axis_sure * (1 - ratio_of(best_missed, cnt)) : 0.5;
+	s->phase_confidence =
+		all ? 0.9 * s->axis_confidence * (1 - ratio_of(best_missed, cnt)) : 0.5;
 	free(v);
 }
 
@@ -459,7 +462,7 @@ static void say_why(struct serving *s, const struct serving_thread *t)
 			s->why + n, sizeof(s->why) - n,
 			"%s of the products is the number of tokens (confidence %.0f %%): it is the "
 			"same in %.0f %% of products that follow each other, and %s",
-			s->axis == AXIS_N ? "n" : "m", 100 * s->axis_sure,
+			s->axis == AXIS_N ? "n" : "m", 100 * s->axis_confidence,
 			100 * ratio_of(t->same[s->axis], t->pairs),
 			t->changed[s->axis] ? "changes from step to step" : "never changes");
 }
@@ -483,7 +486,8 @@ void serving_find(struct serving *s)
 		return;
 	}
 	find_axis(s, t);
-	varies = t->pairs >= SERVING_STEPS_MIN && t->changed[s->axis] && s->axis_sure >= AXIS_SURE;
+	varies = t->pairs >= SERVING_STEPS_MIN && t->changed[s->axis] &&
+		 s->axis_confidence >= AXIS_SURE;
 	s->res.found = varies || known;
 	say_why(s, t);
 	if (!s->res.found && !s->r->opts.serving) {

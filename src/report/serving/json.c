@@ -153,11 +153,11 @@ static void put_requests(const struct serving *s, struct json *j)
 }
 
 /* What found no room. */
-static void put_left_out(const struct serving *s, struct json *j)
+static void put_rejected(const struct serving *s, struct json *j)
 {
 	if (!(s->lost_steps | s->lost_calls | s->lost_blocks | s->lost_pauses))
 		return;
-	json_open(j, "left_out");
+	json_open(j, "rejected");
 	json_u64(j, "steps", s->lost_steps);
 	json_u64(j, "calls_of_threads", s->lost_calls);
 	json_u64(j, "blocks", s->lost_blocks);
@@ -190,15 +190,15 @@ void serving_json(const void *a, struct json *j)
 	report_json_ts(s->r, j, "first_ts", s->res.first_ns);
 	report_json_ts(s->r, j, "last_ts", s->res.last_ns);
 	json_u64(j, "steps", t->cnt);
-	put_left_out(s, j);
+	put_rejected(s, j);
 	json_u64(j, "products", t->product_cnt);
 	if (t->product_cnt) {
 		json_sym(j, "tokens_are", s->axis == AXIS_N ? "n" : "m");
-		json_f64(j, "tokens_confidence", s->axis_sure);
+		json_f64(j, "tokens_confidence", s->axis_confidence);
 	}
 	if (s->phase_by) {
 		json_sym(j, "phases_by", s->phase_by);
-		json_f64(j, "phases_confidence", s->phase_sure);
+		json_f64(j, "phases_confidence", s->phase_confidence);
 		if (s->old_graphs)
 			json_u64(j, "old_graphs", s->old_graphs);
 	}

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "model/call.h"
-#include "report/work/graphs.h"
+#include "report/kernels/graphs.h"
 
 static uint32_t clamp(uint64_t v)
 {
@@ -30,12 +30,12 @@ static struct step *step_room(struct serving *s, struct serving_thread *t)
 
 	if (!t->product_cnt && t->cnt >= SERVING_PIECES_MAX)
 		return NULL;
-	if (!room_has(&s->step_rows, 1, SERVING_STEPS_MAX) ||
-	    !room_take(&s->step_rows, 1, SERVING_STEPS_MAX, ROOM_SEGMENTS))
+	if (!memlimit_has(&s->step_rows, 1, SERVING_STEPS_MAX) ||
+	    !memlimit_charge(&s->step_rows, 1, SERVING_STEPS_MAX, MEMLIMIT_SEGMENTS))
 		return NULL;
-	steps = grow(t->steps, &t->cap, t->cnt + 1, sizeof(*steps), ROOM_SEGMENTS);
+	steps = grow(t->steps, &t->cap, t->cnt + 1, sizeof(*steps), MEMLIMIT_SEGMENTS);
 	if (!steps) {
-		room_give(&s->step_rows, NULL, 1);
+		memlimit_uncharge(&s->step_rows, NULL, 1);
 		return NULL;
 	}
 	t->steps = steps;
@@ -94,11 +94,11 @@ static void flush(struct serving *s, struct serving_thread *t, const struct pass
 	note_size(t, &p->products);
 }
 
-static void flush_held(struct serving *s, struct serving_thread *t)
+static void flush_pending(struct serving *s, struct serving_thread *t)
 {
-	if (t->has_held)
-		flush(s, t, &t->held);
-	t->has_held = false;
+	if (t->has_pending)
+		flush(s, t, &t->pending);
+	t->has_pending = false;
 }
 
 /* b comes after a. */
@@ -119,45 +119,46 @@ void serving_end_piece(struct serving *s, struct serving_thread *t)
 	struct pass *p = &t->cur;
 
 	if (p->graphs) {
-		flush_held(s, t);
+		flush_pending(s, t);
 		flush(s, t, p);
-	} else if (!p->products.cnt && t->has_held) {
-		append(&t->held, p);
+	} else if (!p->products.cnt && t->has_pending) {
+		append(&t->pending, p);
 	} else if (!p->products.cnt) {
 		/* Where no product is traced it may be a step for all that is known. */
 		if (!t->product_cnt)
 			flush(s, t, p);
 	} else if (p->products.last == t->tail) {
-		flush_held(s, t);
+		flush_pending(s, t);
 		flush(s, t, p);
 		t->tail = p->products.last;
 	} else {
-		flush_held(s, t);
-		t->held = *p;
-		t->has_held = true;
+		flush_pending(s, t);
+		t->pending = *p;
+		t->has_pending = true;
 		/* Of a program that was attached to late, it may be the end of one. */
-		t->held_is_cut = !t->cnt && t->is_late;
+		t->pending_is_cut = !t->cnt && t->is_late;
 	}
 	*p = (struct pass){0};
 }
 
 /* Products begin after a wait: of another pass, or of the one that waited? */
-static void begin_products(struct serving *s, struct serving_thread *t, const struct weights *w,
+static void begin_products(struct serving *s, struct serving_thread *t, const struct weight_set *w,
 			   uint64_t n)
 {
-	struct pass *h = &t->held, p;
+	struct pass *h = &t->pending, p;
 
-	if (!t->has_held)
+	if (!t->has_pending)
 		return;
 	if (w->id == h->products.first) {
 		t->tail = h->products.last;
-	} else if (!t->held_is_cut && (w->id == t->tail || h->products.vote[AXIS_N].value == n)) {
+	} else if (!t->pending_is_cut &&
+		   (w->id == t->tail || h->products.vote[AXIS_N].value == n)) {
 		p = *h;
 		append(&p, &t->cur);
 		t->cur = p;
-		t->has_held = false;
+		t->has_pending = false;
 	}
-	flush_held(s, t);
+	flush_pending(s, t);
 }
 
 /* The product of this call uses the first weights again. */
@@ -173,12 +174,12 @@ static void split(struct serving *s, struct serving_thread *t, const struct trac
 	if (t->cur.end_ns > ev->start_ns)
 		t->cur.end_ns = ev->start_ns;
 	t->tail = t->cur.products.last;
-	flush_held(s, t);
+	flush_pending(s, t);
 	flush(s, t, &t->cur);
 	t->cur = next;
 }
 
-static void add_product(struct products *p, const struct weights *w, const uint64_t v[AXIS_CNT])
+static void add_product(struct products *p, const struct weight_set *w, const uint64_t v[AXIS_CNT])
 {
 	if (!p->cnt++)
 		p->first = w->id;
@@ -199,7 +200,7 @@ static double type_size(const char *type)
 }
 
 /* The weights are A where n is the tokens, and B where m is. */
-static bool weights_of(const struct trace_event *ev, bool by_rows, struct weights *w)
+static bool weights_of(const struct trace_event *ev, bool by_rows, struct weight_set *w)
 {
 	const struct gemm_info *g = &ev->gemm;
 	const char *type = by_rows ? g->b_type : g->a_type;
@@ -210,12 +211,12 @@ static bool weights_of(const struct trace_event *ev, bool by_rows, struct weight
 	return event_arg_u64(ev, by_rows ? "B" : "A", &w->id) && w->id;
 }
 
-static void note_weights(struct serving *s, struct serving_thread *t, const struct weights *w)
+static void note_weights(struct serving *s, struct serving_thread *t, const struct weight_set *w)
 {
 	uint32_t cnt = s->weight_keys.cnt, i;
 
 	i = serving_key(&s->weight_keys, pair_key(w->id, t->pid), SERVING_WEIGHTS_MAX,
-			ROOM_ALLOCATIONS);
+			MEMLIMIT_ALLOCATIONS);
 	if (i == KEYS_NONE || i < cnt)
 		return;
 	t->weight_cnt++;
@@ -224,7 +225,7 @@ static void note_weights(struct serving *s, struct serving_thread *t, const stru
 }
 
 /* This product begins a pass although nothing was waited for. */
-static bool begins_anew(const struct products *p, const struct weights *w)
+static bool begins_anew(const struct products *p, const struct weight_set *w)
 {
 	return p->cnt > 1 && w->id == p->first;
 }
@@ -241,7 +242,7 @@ static void compare(struct serving_thread *t, const struct products *p, const ui
 void serving_product(struct serving *s, struct serving_thread *t, const struct trace_event *ev)
 {
 	const uint64_t v[AXIS_CNT] = {ev->gemm.n, ev->gemm.m};
-	struct weights w;
+	struct weight_set w;
 	struct products *p;
 
 	/* Attention's come in batches; what is no sum is no layer (angles of positions). */
@@ -276,10 +277,10 @@ void serving_capture_end(struct serving *s, struct serving_thread *t, const stru
 
 	if (t->capture.cnt && !ev->is_error) {
 		i = keys_get(&s->capture_keys, pair_key(ev->id, ev->pid), SERVING_CAPTURES_MAX,
-			     ROOM_GRAPHS);
+			     MEMLIMIT_GRAPHS);
 		list = i == KEYS_NONE ? NULL
 				      : grow(s->captures, &s->capture_cap, i + 1, sizeof(*list),
-					     ROOM_GRAPHS);
+					     MEMLIMIT_GRAPHS);
 		if (list) {
 			s->captures = list;
 			list[i].p = t->capture;
@@ -304,7 +305,7 @@ void serving_graph(struct serving *s, struct serving_thread *t, const struct tra
 	/* One after another, without a wait: the same again, or the layers again. */
 	if ((p->graphs && handle == p->first_graph) ||
 	    (p->products.cnt && c && c->cnt * 2 >= t->pass_cnt)) {
-		flush_held(s, t);
+		flush_pending(s, t);
 		flush(s, t, p);
 		*p = (struct pass){0};
 	}
@@ -320,7 +321,7 @@ void serving_graph(struct serving *s, struct serving_thread *t, const struct tra
 
 void serving_end_thread(struct serving *s, struct serving_thread *t)
 {
-	flush_held(s, t);
+	flush_pending(s, t);
 	if (t->cur.products.cnt || t->cur.graphs)
 		flush(s, t, &t->cur);
 }

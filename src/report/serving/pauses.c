@@ -73,11 +73,11 @@ void serving_pause(struct serving *s, struct serving_thread *t, const struct tra
 	}
 	key = pair_key(pair_key(pair_key((uintptr_t)x.in, (uintptr_t)x.from), (uintptr_t)x.to),
 		       x.thread + 1);
-	i = serving_key(&s->pause_keys, key, SERVING_PAUSES_MAX, ROOM_FUNCTIONS);
+	i = serving_key(&s->pause_keys, key, SERVING_PAUSES_MAX, MEMLIMIT_FUNCTIONS);
 	s->lost_pauses += i == KEYS_NONE;
 	list = i == KEYS_NONE
 		       ? NULL
-		       : grow(s->pauses, &s->pause_cap, i + 1, sizeof(*list), ROOM_FUNCTIONS);
+		       : grow(s->pauses, &s->pause_cap, i + 1, sizeof(*list), MEMLIMIT_FUNCTIONS);
 	if (!list) {
 		keys__undo(&s->pause_keys, i);
 		return;

@@ -77,7 +77,7 @@ static void print_phases(const struct serving *s, const struct term *term)
 	for (unsigned i = 0; s->phase_by && i < sizeof(how) / sizeof(how[0]); i++)
 		if (s->phase_by == how[i])
 			term_para(term, "Prefill or decode: %s (confidence %.0f %%).", text[i],
-				  100 * s->phase_sure);
+				  100 * s->phase_confidence);
 	if (s->old_graphs)
 		term_para(term,
 			  "Graphs were captured before the trace: a step that replays %" PRIu32

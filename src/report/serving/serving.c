@@ -28,12 +28,12 @@ static void serving__free(void *a)
 	struct serving *s = a;
 
 	for (unsigned i = 0; i < s->thread_keys.cnt && i < s->thread_cap; i++)
-		room_free(s->threads[i].steps);
-	room_free(s->threads);
-	room_free(s->captures);
-	room_free(s->blocks);
-	room_free(s->pauses);
-	room_share_free(&s->step_rows);
+		memlimit_free(s->threads[i].steps);
+	memlimit_free(s->threads);
+	memlimit_free(s->captures);
+	memlimit_free(s->blocks);
+	memlimit_free(s->pauses);
+	memlimit_share_free(&s->step_rows);
 	keys__free(&s->thread_keys);
 	keys__free(&s->capture_keys);
 	keys__free(&s->weight_keys);
@@ -44,11 +44,11 @@ static void serving__free(void *a)
 }
 
 /* More than so many matter only where there is serving: who needs them counts what is left out. */
-uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum room_table t)
+uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
 {
 	uint32_t i = keys__find(k, key);
 
-	if (i != KEYS_NONE || k->cnt >= max || !room_has(&k->rows, 1, max))
+	if (i != KEYS_NONE || k->cnt >= max || !memlimit_has(&k->rows, 1, max))
 		return i;
 	return keys_get(k, key, max, t);
 }
@@ -56,14 +56,14 @@ uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum room_table
 static struct serving_thread *thread_get(struct serving *s, const struct trace_event *ev)
 {
 	uint32_t i = serving_key(&s->thread_keys, thread_key(ev->pid, ev->tid), SERVING_THREADS_MAX,
-				 ROOM_THREADS);
+				 MEMLIMIT_THREADS);
 	struct serving_thread *threads;
 
 	if (i == KEYS_NONE) {
 		s->lost_calls++;
 		return NULL;
 	}
-	threads = grow(s->threads, &s->thread_cap, i + 1, sizeof(*threads), ROOM_THREADS);
+	threads = grow(s->threads, &s->thread_cap, i + 1, sizeof(*threads), MEMLIMIT_THREADS);
 	if (!threads) {
 		keys__undo(&s->thread_keys, i);
 		return NULL;
@@ -102,7 +102,8 @@ static uint8_t mark_of(struct serving_thread *t, const struct trace_event *ev)
 static bool is_new(struct serving *s, const void *what)
 {
 	uint32_t cnt = s->seen_keys.cnt;
-	uint32_t i = serving_key(&s->seen_keys, (uintptr_t)what, SERVING_SEEN_MAX, ROOM_KERNELS);
+	uint32_t i =
+		serving_key(&s->seen_keys, (uintptr_t)what, SERVING_SEEN_MAX, MEMLIMIT_KERNELS);
 
 	return i != KEYS_NONE && i >= cnt;
 }
@@ -151,7 +152,7 @@ static void on_call(struct serving *s, const struct trace_event *ev)
 		return;
 	p = &t->cur;
 	look_for_engine(s, ev);
-	if ((t->ended_ns || t->has_held) && !p->launches && !p->products.cnt)
+	if ((t->ended_ns || t->has_pending) && !p->launches && !p->products.cnt)
 		serving_pause(s, t, ev);
 	if (ev->capturing)
 		t->captured_ns = ev->start_ns;
@@ -214,8 +215,8 @@ static void on_gpu(struct serving *s, const struct trace_event *ev)
 		x->gpu_ns += ns;
 	else if (t->cur.begin_ns && at >= t->cur.begin_ns)
 		t->cur.gpu_ns += ns;
-	else if (t->has_held && at >= t->held.begin_ns)
-		t->held.gpu_ns += ns;
+	else if (t->has_pending && at >= t->pending.begin_ns)
+		t->pending.gpu_ns += ns;
 }
 
 static void on_range(struct serving *s, const struct trace_event *ev)

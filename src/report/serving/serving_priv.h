@@ -32,7 +32,7 @@ struct vote {
 };
 
 /* Of a product: where they are. */
-struct weights {
+struct weight_set {
 	uint64_t id, bytes;
 };
 
@@ -75,8 +75,8 @@ struct step {
 struct serving_thread {
 	uint32_t pid, tid;
 	const char *comm;
-	struct pass cur, held; /* held: it may go on after its wait */
-	bool has_held, held_is_cut;
+	struct pass cur, pending; /* held: it may go on after its wait */
+	bool has_pending, pending_is_cut;
 	bool is_joined;	   /* its steps are the main thread's */
 	bool is_late;	   /* weights were there before the trace */
 	uint64_t tail;	   /* weights that a pass ends with */
@@ -134,7 +134,7 @@ struct serving {
 	struct memory_piece *blocks;
 	struct pause *pauses;
 	unsigned thread_cap, capture_cap, block_cap, pause_cap;
-	struct room_share step_rows;
+	struct memlimit_share step_rows;
 	uint64_t lost_steps, lost_calls, lost_blocks, lost_pauses; /* for which there was no room */
 	bool engines[ENGINE_CNT];
 	uint64_t request_cnt, request_ns; /* ranges that are called so */
@@ -142,7 +142,7 @@ struct serving {
 	/* from the finish on */
 	uint32_t main; /* thread; KEYS_NONE: none makes steps */
 	enum serving_axis axis;
-	double axis_sure, phase_sure;
+	double axis_confidence, phase_confidence;
 	const char *phase_by;
 	uint64_t threshold;  /* phases by size: more tokens are prefill */
 	uint32_t old_graphs; /* that a step of decoding replays; 0: their capture was seen */
@@ -170,7 +170,7 @@ static inline void vote_add(struct vote *v, uint64_t value)
 }
 
 /* As keys_get(), but what finds no place is not counted. */
-uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum room_table t);
+uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t);
 
 /* passes.c */
 /* A product of matrices that ran, or became part of a graph. */

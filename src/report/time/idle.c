@@ -44,22 +44,22 @@ static void idle__free(void *a)
 	keys__free(&d->proc_keys);
 	keys__free(&d->stream_keys);
 	keys__free(&d->event_keys);
-	room_free(d->procs);
-	room_free(d->streams);
-	room_free(d->events);
-	room_free(d->places);
-	room_share_free(&d->place_rows);
+	memlimit_free(d->procs);
+	memlimit_free(d->streams);
+	memlimit_free(d->events);
+	memlimit_free(d->places);
+	memlimit_share_free(&d->place_rows);
 	free(d);
 }
 
 static struct idle_proc *proc_get(struct idle *d, uint32_t pid)
 {
-	uint32_t i = keys_get(&d->proc_keys, pid, PROCS_MAX, ROOM_PROCESSES);
+	uint32_t i = keys_get(&d->proc_keys, pid, PROCS_MAX, MEMLIMIT_PROCESSES);
 	struct idle_proc *procs;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(d->procs, &d->proc_cap, i + 1, sizeof(*procs), ROOM_PROCESSES);
+	procs = grow(d->procs, &d->proc_cap, i + 1, sizeof(*procs), MEMLIMIT_PROCESSES);
 	if (!procs) {
 		keys__undo(&d->proc_keys, i);
 		return NULL;
@@ -95,10 +95,10 @@ static struct idle_stream *stream_get(struct idle *d, const struct trace_event *
 		key = handle_key(ev->pid, meant);
 	if (is_default(ev, handle))
 		key = pair_key(key, memory_context(d->r, ev));
-	i = keys_get(&d->stream_keys, key, STREAMS_MAX, ROOM_STREAMS);
+	i = keys_get(&d->stream_keys, key, STREAMS_MAX, MEMLIMIT_STREAMS);
 	if (i == KEYS_NONE)
 		return NULL;
-	streams = grow(d->streams, &d->stream_cap, i + 1, sizeof(*streams), ROOM_STREAMS);
+	streams = grow(d->streams, &d->stream_cap, i + 1, sizeof(*streams), MEMLIMIT_STREAMS);
 	if (!streams) {
 		keys__undo(&d->stream_keys, i);
 		return NULL;
@@ -112,12 +112,12 @@ static struct idle_stream *stream_get(struct idle *d, const struct trace_event *
 static struct idle_event *event_get(struct idle *d, const struct trace_event *ev)
 {
 	uint32_t i = keys_get(&d->event_keys, handle_key(ev->pid, ev->cu_event), EVENTS_MAX,
-			      ROOM_EVENTS);
+			      MEMLIMIT_EVENTS);
 	struct idle_event *events;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	events = grow(d->events, &d->event_cap, i + 1, sizeof(*events), ROOM_EVENTS);
+	events = grow(d->events, &d->event_cap, i + 1, sizeof(*events), MEMLIMIT_EVENTS);
 	if (events)
 		d->events = events;
 	return events ? &events[i] : NULL;
@@ -204,11 +204,11 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	}
 	period.cpu = p->cpu;
 	keep_longest(d, &period);
-	if (!room_take(&d->place_rows, 1, IDLE_PERIODS, ROOM_IDLE))
+	if (!memlimit_charge(&d->place_rows, 1, IDLE_PERIODS, MEMLIMIT_IDLE))
 		return;
-	places = grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places), ROOM_IDLE);
+	places = grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places), MEMLIMIT_IDLE);
 	if (!places) {
-		room_give(&d->place_rows, NULL, 1);
+		memlimit_uncharge(&d->place_rows, NULL, 1);
 		return;
 	}
 	d->places = places;

@@ -76,7 +76,7 @@ struct idle {
 	unsigned proc_cap, stream_cap, event_cap;
 	struct idle_place *places;
 	unsigned place_cnt, place_cap;
-	struct room_share place_rows;
+	struct memlimit_share place_rows;
 	struct idle_period list[IDLE_LIST]; /* longest first */
 	unsigned list_cnt, list_max;
 	uint64_t cause_cnt[IDLE_CAUSE_CNT];

@@ -21,24 +21,24 @@ static void overview__free(void *a)
 	struct overview *o = a;
 
 	for (unsigned i = 0; i < o->fn_keys.cnt && i < o->fn_cap; i++)
-		room_free(o->fns[i].spread);
+		memlimit_free(o->fns[i].loghist);
 	keys__free(&o->fn_keys);
 	keys__free(&o->proc_keys);
 	keys__free(&o->thread_keys);
-	room_free(o->fns);
-	room_free(o->procs);
-	room_share_free(&o->error_rows);
+	memlimit_free(o->fns);
+	memlimit_free(o->procs);
+	memlimit_share_free(&o->error_rows);
 	free(o);
 }
 
 static struct ov_fn *fn_get(struct overview *o, const struct api_fn *fn)
 {
-	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE, ROOM_FUNCTIONS);
+	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE, MEMLIMIT_FUNCTIONS);
 	struct ov_fn *fns;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	fns = grow(o->fns, &o->fn_cap, i + 1, sizeof(*fns), ROOM_FUNCTIONS);
+	fns = grow(o->fns, &o->fn_cap, i + 1, sizeof(*fns), MEMLIMIT_FUNCTIONS);
 	if (!fns) {
 		keys__undo(&o->fn_keys, i);
 		return NULL;
@@ -46,19 +46,19 @@ static struct ov_fn *fn_get(struct overview *o, const struct api_fn *fn)
 	o->fns = fns;
 	if (!fns[i].fn) {
 		fns[i].fn = fn;
-		fns[i].spread = room_new(ROOM_FUNCTIONS, sizeof(*fns[i].spread));
+		fns[i].loghist = memlimit_new(MEMLIMIT_FUNCTIONS, sizeof(*fns[i].loghist));
 	}
 	return &fns[i];
 }
 
 static struct ov_proc *proc_get(struct overview *o, const struct trace_event *ev)
 {
-	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX, ROOM_PROCESSES);
+	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX, MEMLIMIT_PROCESSES);
 	struct ov_proc *procs;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(o->procs, &o->proc_cap, i + 1, sizeof(*procs), ROOM_PROCESSES);
+	procs = grow(o->procs, &o->proc_cap, i + 1, sizeof(*procs), MEMLIMIT_PROCESSES);
 	if (!procs) {
 		keys__undo(&o->proc_keys, i);
 		return NULL;
@@ -80,7 +80,7 @@ static void on_error(struct overview *o, const struct trace_event *ev)
 	       (o->errors[i].code != ev->result || o->errors[i].first->api != ev->fn->api))
 		i++;
 	if (i == o->error_kinds) {
-		if (!room_take(&o->error_rows, 1, OV_ERRORS_MAX, ROOM_ERRORS))
+		if (!memlimit_charge(&o->error_rows, 1, OV_ERRORS_MAX, MEMLIMIT_ERRORS))
 			return;
 		o->error_kinds++;
 		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn};
@@ -98,8 +98,8 @@ static void on_times(struct overview *o, struct ov_fn *f, const struct trace_eve
 		f->total_ns += ns;
 		f->max_ns = ns > f->max_ns ? ns : f->max_ns;
 		f->error_cnt += ev->is_error;
-		if (f->spread)
-			spread_add(f->spread, ns);
+		if (f->loghist)
+			loghist_add(f->loghist, ns);
 	}
 	if (!call_is_outer(ev))
 		return;
@@ -124,7 +124,7 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct trace_ev
 	o->t.class_cnt[ev->fn->class]++;
 	if (p) {
 		keys_get(&o->thread_keys, thread_key(ev->pid, ev->tid), OV_THREADS_MAX,
-			 ROOM_THREADS);
+			 MEMLIMIT_THREADS);
 		p->thread_cnt += o->thread_keys.cnt > threads;
 		o->caller_cnt += !p->call_cnt++;
 		p->comm = p->comm && ev->pid != ev->tid ? p->comm : ev->comm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The overview as JSON and as text. */
 #include "overview_priv.h"
-#include "text/costs.h"
+#include "text/overhead.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct fn_row {
 	const char *name;
 	struct ov_fn f; /* its spread is the row's own */
-	struct spread spread;
+	struct loghist loghist;
 };
 
 static int row_by_name(const void *a, const void *b)
@@ -38,8 +38,8 @@ static void row_add(struct fn_row *row, const struct ov_fn *f)
 	row->f.total_ns += f->total_ns;
 	row->f.error_cnt += f->error_cnt;
 	row->f.max_ns = f->max_ns > row->f.max_ns ? f->max_ns : row->f.max_ns;
-	for (unsigned i = 0; f->spread && i < SPREAD_BUCKETS; i++)
-		row->spread.n[i] += f->spread->n[i];
+	for (unsigned i = 0; f->loghist && i < LOGHIST_BUCKETS; i++)
+		row->loghist.n[i] += f->loghist->n[i];
 }
 
 /* Functions by public name (cuMemAlloc and cuMemAlloc_v2 are one), most time first. */
@@ -89,7 +89,7 @@ static void put_info(struct json *j, const struct trace_info *info)
 	if (info->kernel_probe)
 		json_str(j, "kernel_probe", info->kernel_probe);
 	report_json_wall_time(j, info->wall_ns);
-	json_str(j, "left_out", info->left_out);
+	json_str(j, "not_traced", info->not_traced);
 	json_open_array(j, "degraded");
 	for (unsigned i = 0; i < info->degraded_cnt; i++)
 		json_str(j, NULL, info->degraded[i]);
@@ -103,9 +103,9 @@ static uint64_t dropped(const struct trace_end *end)
 
 static void put_costs(const struct trace_end *end, struct json *j)
 {
-	if (end->busiest_share) {
-		json_f64(j, "busiest_share", end->busiest_share);
-		json_u64(j, "busiest_tid", end->busiest_tid);
+	if (end->max_thread_overhead) {
+		json_f64(j, "max_thread_overhead", end->max_thread_overhead);
+		json_u64(j, "max_overhead_tid", end->max_overhead_tid);
 	}
 	json_open_array(j, "costs");
 	for (unsigned i = 0; i < end->dear_cnt; i++) {
@@ -115,8 +115,8 @@ static void put_costs(const struct trace_end *end, struct json *j)
 		json_close(j);
 	}
 	json_close_array(j);
-	if (end->low_saves_ns)
-		json_u64(j, "low_saves_ns", end->low_saves_ns);
+	if (end->detail_low_saving_ns)
+		json_u64(j, "detail_low_saving_ns", end->detail_low_saving_ns);
 }
 
 static void put_end(const struct report *r, struct json *j)
@@ -239,11 +239,11 @@ static void put_fns(const struct overview *o, struct json *j)
 		json_u64(j, "total_ns", f->total_ns);
 		json_u64(j, "mean_ns", ratio_of(f->total_ns, f->timed_cnt) + 0.5);
 		json_u64(j, "p50_ns",
-			 spread_percentile(&rows[i].spread, f->timed_cnt, 0.5, f->max_ns));
+			 loghist_percentile(&rows[i].loghist, f->timed_cnt, 0.5, f->max_ns));
 		json_u64(j, "p95_ns",
-			 spread_percentile(&rows[i].spread, f->timed_cnt, 0.95, f->max_ns));
+			 loghist_percentile(&rows[i].loghist, f->timed_cnt, 0.95, f->max_ns));
 		json_u64(j, "p99_ns",
-			 spread_percentile(&rows[i].spread, f->timed_cnt, 0.99, f->max_ns));
+			 loghist_percentile(&rows[i].loghist, f->timed_cnt, 0.99, f->max_ns));
 		json_u64(j, "max_ns", f->max_ns);
 		json_u64(j, "errors", f->error_cnt);
 		json_close(j);
@@ -258,8 +258,8 @@ void overview_json(const void *a, struct json *j)
 
 	json_open(j, "overview");
 	put_info(j, o->r->info);
-	if (o->r->args_hidden || o->r->info->hidden)
-		json_str(j, "hidden", o->r->args_hidden ? "arguments" : o->r->info->hidden);
+	if (o->r->args_redacted || o->r->info->redacted)
+		json_str(j, "redacted", o->r->args_redacted ? "arguments" : o->r->info->redacted);
 	put_end(o->r, j);
 	json_open(j, "events");
 	for (unsigned i = 0; i < TYPE_CNT; i++)
@@ -318,15 +318,15 @@ static void print_fns(const struct overview *o, const struct term *term)
 	table__init(&t, "calls|time|p50|p95|p99|max|function");
 	for (unsigned i = 0; i < cnt && i < top; i++) {
 		const struct ov_fn *f = &rows[i].f;
-		const struct spread *h = &rows[i].spread;
+		const struct loghist *h = &rows[i].loghist;
 
 		row = table__row(&t, rows[i].name);
 		row->red = f->error_cnt;
 		human_count(row->cell[0], f->cnt);
 		human_time(row->cell[1], f->total_ns);
-		human_time(row->cell[2], spread_percentile(h, f->timed_cnt, 0.5, f->max_ns));
-		human_time(row->cell[3], spread_percentile(h, f->timed_cnt, 0.95, f->max_ns));
-		human_time(row->cell[4], spread_percentile(h, f->timed_cnt, 0.99, f->max_ns));
+		human_time(row->cell[2], loghist_percentile(h, f->timed_cnt, 0.5, f->max_ns));
+		human_time(row->cell[3], loghist_percentile(h, f->timed_cnt, 0.95, f->max_ns));
+		human_time(row->cell[4], loghist_percentile(h, f->timed_cnt, 0.99, f->max_ns));
 		human_time(row->cell[5], f->max_ns);
 	}
 	putc('\n', term->f);
@@ -360,9 +360,9 @@ static void print_cost(const struct trace_end *end, const struct term *term)
 	if (!end || !end->cost_ns)
 		return;
 	human_time(cost, end->cost_ns);
-	costs_share(share, sizeof(share), end);
+	overhead_share(share, sizeof(share), end);
 	term_section(term, "Cost of tracing", "%s, %s", cost, share);
-	costs_print(term, end);
+	overhead_print(term, end);
 }
 
 void overview_print(const void *a, const struct term *term)

@@ -13,7 +13,7 @@
 struct ov_fn {
 	const struct api_fn *fn;
 	uint64_t cnt, timed_cnt, total_ns, max_ns, error_cnt;
-	struct spread *spread; /* of timed_cnt calls; NULL: no memory */
+	struct loghist *loghist; /* of timed_cnt calls; NULL: no memory */
 };
 
 struct ov_proc {
@@ -41,8 +41,8 @@ struct overview {
 	struct ov_fn *fns;
 	struct ov_proc *procs;
 	unsigned fn_cap, proc_cap;
-	struct ov_error errors[ROOM_ALL(OV_ERRORS_MAX)];
-	struct room_share error_rows;
+	struct ov_error errors[MEMLIMIT_ALL(OV_ERRORS_MAX)];
+	struct memlimit_share error_rows;
 	unsigned error_kinds;
 	uint64_t class_max_ns[CLASS_CNT], class_timed[CLASS_CNT];
 };

@@ -57,10 +57,10 @@ void stages_begin(struct stages *s, struct report *r)
 void stages_clear(struct stages *s)
 {
 	for (unsigned i = 0; i < STAGE_CELLS; i++)
-		room_free(s->cells[i].rows);
-	room_free(s->tail.rows);
-	room_free(s->gaps);
-	room_free(s->load);
+		memlimit_free(s->cells[i].rows);
+	memlimit_free(s->tail.rows);
+	memlimit_free(s->gaps);
+	memlimit_free(s->load);
 }
 
 static struct stage_row *row_get(struct stage_cell *c, const struct api_fn *fn, enum copy_dir dir)
@@ -70,7 +70,7 @@ static struct stage_row *row_get(struct stage_cell *c, const struct api_fn *fn, 
 	for (unsigned i = 0; i < c->cnt; i++)
 		if (c->rows[i].fn == fn && c->rows[i].dir == dir)
 			return &c->rows[i];
-	rows = grow(c->rows, &c->cap, c->cnt + 1, sizeof(*rows), ROOM_FUNCTIONS);
+	rows = grow(c->rows, &c->cap, c->cnt + 1, sizeof(*rows), MEMLIMIT_FUNCTIONS);
 	if (!rows)
 		return NULL;
 	c->rows = rows;
@@ -142,7 +142,7 @@ static void gap_add(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 
 	if (s->gap_cnt == STAGE_GAPS)
 		merge_gaps(s);
-	gaps = grow(s->gaps, &s->gap_cap, s->gap_cnt + 1, sizeof(*gaps), ROOM_FUNCTIONS);
+	gaps = grow(s->gaps, &s->gap_cap, s->gap_cnt + 1, sizeof(*gaps), MEMLIMIT_FUNCTIONS);
 	if (!gaps)
 		return;
 	s->gaps = gaps;
@@ -224,7 +224,7 @@ static uint64_t bytes_of(const struct trace_event *ev)
 {
 	enum block_kind kind;
 	bool made = call_makes(ev, &kind) > 0 && kind != BLOCK_ARRAY;
-	enum mem_kind counted = block_facts[kind].counted;
+	enum mem_kind counted = block_desc[kind].counted;
 
 	if (ev->type != TYPE_TRANSFER &&
 	    !(made && (counted == MEM_DEVICE || counted == MEM_MANAGED)))
@@ -388,7 +388,7 @@ static void add_load_fn(struct stages *s, const struct stage_row *row)
 	while (i < s->load_cnt && strcmp(s->load[i].name, row->fn->name))
 		i++;
 	if (i == s->load_cnt) {
-		fns = grow(s->load, &s->load_cap, i + 1, sizeof(*fns), ROOM_FUNCTIONS);
+		fns = grow(s->load, &s->load_cap, i + 1, sizeof(*fns), MEMLIMIT_FUNCTIONS);
 		if (!fns)
 			return;
 		s->load = fns;

@@ -34,7 +34,7 @@ static void each_free(struct stages *s)
 {
 	if (s)
 		stages_clear(s);
-	room_free(s);
+	memlimit_free(s);
 }
 
 static void stage__free(void *analysis)
@@ -56,9 +56,9 @@ static bool copy_cell(struct stage_cell *to, const struct stage_cell *from)
 	to->cap = 0;
 	if (!from->cnt)
 		return true;
-	was = room_as(from->rows);
-	to->rows = grow(NULL, &to->cap, from->cnt, sizeof(*to->rows), ROOM_FUNCTIONS);
-	room_back(was);
+	was = memlimit_push_owner(from->rows);
+	to->rows = grow(NULL, &to->cap, from->cnt, sizeof(*to->rows), MEMLIMIT_FUNCTIONS);
+	memlimit_pop_owner(was);
 	if (to->rows)
 		memcpy(to->rows, from->rows, from->cnt * sizeof(*to->rows));
 	else
@@ -69,7 +69,7 @@ static bool copy_cell(struct stage_cell *to, const struct stage_cell *from)
 /* All that there is so far is of the first process. */
 static struct stages *copy_whole(const struct stages *whole)
 {
-	struct stages *s = room_new(ROOM_PROCESSES, sizeof(*s));
+	struct stages *s = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*s));
 	bool is_whole = s;
 
 	if (!s)
@@ -78,7 +78,7 @@ static struct stages *copy_whole(const struct stages *whole)
 	s->gaps = NULL;
 	s->gap_cap = 0;
 	if (s->gap_cnt) {
-		s->gaps = grow(NULL, &s->gap_cap, s->gap_cnt, sizeof(*s->gaps), ROOM_FUNCTIONS);
+		s->gaps = grow(NULL, &s->gap_cap, s->gap_cnt, sizeof(*s->gaps), MEMLIMIT_FUNCTIONS);
 		is_whole = s->gaps;
 	}
 	if (s->gaps)
@@ -109,7 +109,7 @@ static struct stages *each_get(struct stage_analysis *a, uint32_t pid)
 			return a->each[i];
 	if (a->cnt == STAGE_PROCS)
 		return NULL;
-	s = room_new(ROOM_PROCESSES, sizeof(*s));
+	s = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*s));
 	if (s)
 		stages_begin(s, a->whole.r);
 	add_each(a, s, pid);

@@ -30,7 +30,7 @@ struct timeline {
 	struct row *threads;
 	struct keys keys;
 	unsigned thread_cnt, thread_cap;
-	uint64_t threads_left_out;
+	uint64_t threads_rejected;
 };
 
 static void *timeline_new(struct report *r)
@@ -80,17 +80,17 @@ static struct row *row_of(struct timeline *t, const struct trace_event *ev)
 {
 	uint64_t key = thread_key(ev->pid, ev->tid);
 	/* More than these are no row of the picture, which it says itself. */
-	uint32_t n = room_has(&t->keys.rows, 1, THREADS_MAX)
-			     ? keys_get(&t->keys, key, THREADS_MAX, ROOM_THREADS)
+	uint32_t n = memlimit_has(&t->keys.rows, 1, THREADS_MAX)
+			     ? keys_get(&t->keys, key, THREADS_MAX, MEMLIMIT_THREADS)
 			     : keys__find(&t->keys, key);
 	struct row *grown;
 
 	if (n == KEYS_NONE) {
-		t->threads_left_out++;
+		t->threads_rejected++;
 		return NULL;
 	}
 	if (n >= t->thread_cnt) {
-		grown = grow(t->threads, &t->thread_cap, n + 1, sizeof(*grown), ROOM_THREADS);
+		grown = grow(t->threads, &t->thread_cap, n + 1, sizeof(*grown), MEMLIMIT_THREADS);
 		if (!grown) {
 			keys__undo(&t->keys, n);
 			return NULL;
@@ -229,7 +229,7 @@ static void timeline_free(void *a)
 	struct timeline *t = a;
 
 	keys__free(&t->keys);
-	room_free(t->threads);
+	memlimit_free(t->threads);
 	free(t);
 }
 

@@ -23,7 +23,7 @@
 struct wait_fn {
 	const struct api_fn *fn;
 	uint64_t cnt, total_ns, max_ns, off_cpu_ns;
-	struct spread *spread;
+	struct loghist *loghist;
 };
 
 struct wait_for {
@@ -81,20 +81,20 @@ static void waits__free(void *a)
 	struct waits *w = a;
 
 	for (unsigned i = 0; i < w->fn_keys.cnt && i < w->fn_cap; i++)
-		room_free(w->fns[i].spread);
+		memlimit_free(w->fns[i].loghist);
 	for (unsigned i = 0; i < w->may_keys.cnt && i < w->may_cap; i++)
-		room_free(w->may[i].spread);
+		memlimit_free(w->may[i].loghist);
 	keys__free(&w->fn_keys);
 	keys__free(&w->for_keys);
 	keys__free(&w->thread_keys);
 	keys__free(&w->may_keys);
 	keys__free(&w->last_keys);
 	callers__free(&w->callers);
-	room_free(w->fns);
-	room_free(w->may);
-	room_free(w->fors);
-	room_free(w->threads);
-	room_free(w->last);
+	memlimit_free(w->fns);
+	memlimit_free(w->may);
+	memlimit_free(w->fors);
+	memlimit_free(w->threads);
+	memlimit_free(w->last);
 	free(w);
 }
 
@@ -114,12 +114,12 @@ static uint64_t last_key(const struct waits *w, const struct trace_event *ev, en
 
 static void note_launch(struct waits *w, const struct trace_event *ev, enum last_of of)
 {
-	uint32_t i = keys_get(&w->last_keys, last_key(w, ev, of), STREAMS_MAX, ROOM_STREAMS);
+	uint32_t i = keys_get(&w->last_keys, last_key(w, ev, of), STREAMS_MAX, MEMLIMIT_STREAMS);
 	const char **last;
 
 	if (i == KEYS_NONE)
 		return;
-	last = grow(w->last, &w->last_cap, i + 1, sizeof(*last), ROOM_STREAMS);
+	last = grow(w->last, &w->last_cap, i + 1, sizeof(*last), MEMLIMIT_STREAMS);
 	if (!last) {
 		keys__undo(&w->last_keys, i);
 		return;
@@ -141,12 +141,12 @@ static const char *last_kernel(struct waits *w, const struct trace_event *ev)
 static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what, uint64_t ns)
 {
 	uint64_t key = pair_key((uintptr_t)(kernel ? kernel : what), fn);
-	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX, ROOM_WAITS);
+	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX, MEMLIMIT_WAITS);
 	struct wait_for *fors;
 
 	if (i == KEYS_NONE)
 		return;
-	fors = grow(w->fors, &w->for_cap, i + 1, sizeof(*fors), ROOM_WAITS);
+	fors = grow(w->fors, &w->for_cap, i + 1, sizeof(*fors), MEMLIMIT_WAITS);
 	if (!fors) {
 		keys__undo(&w->for_keys, i);
 		return;
@@ -163,9 +163,9 @@ static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char
 static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 		       const struct trace_event *ev, uint64_t ns)
 {
-	uint32_t i = keys_get(keys, (uintptr_t)ev->fn, 4096, ROOM_FUNCTIONS);
+	uint32_t i = keys_get(keys, (uintptr_t)ev->fn, 4096, MEMLIMIT_FUNCTIONS);
 	struct wait_fn *f =
-		i == KEYS_NONE ? NULL : grow(*fns, cap, i + 1, sizeof(*f), ROOM_FUNCTIONS);
+		i == KEYS_NONE ? NULL : grow(*fns, cap, i + 1, sizeof(*f), MEMLIMIT_FUNCTIONS);
 
 	if (!f) {
 		keys__undo(keys, i);
@@ -175,26 +175,26 @@ static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 	f += i;
 	if (!f->fn) {
 		f->fn = ev->fn;
-		f->spread = room_new(ROOM_FUNCTIONS, sizeof(*f->spread));
+		f->loghist = memlimit_new(MEMLIMIT_FUNCTIONS, sizeof(*f->loghist));
 	}
 	f->cnt++;
 	f->total_ns += ns;
 	f->max_ns = ns > f->max_ns ? ns : f->max_ns;
 	f->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
-	if (f->spread)
-		spread_add(f->spread, ns);
+	if (f->loghist)
+		loghist_add(f->loghist, ns);
 	return i;
 }
 
 static void add_thread(struct waits *w, const struct trace_event *ev, uint64_t ns)
 {
-	uint32_t i =
-		keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX, ROOM_THREADS);
+	uint32_t i = keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			      MEMLIMIT_THREADS);
 	struct wait_thread *threads;
 
 	if (i == KEYS_NONE)
 		return;
-	threads = grow(w->threads, &w->thread_cap, i + 1, sizeof(*threads), ROOM_THREADS);
+	threads = grow(w->threads, &w->thread_cap, i + 1, sizeof(*threads), MEMLIMIT_THREADS);
 	if (!threads) {
 		keys__undo(&w->thread_keys, i);
 		return;
@@ -333,7 +333,7 @@ static void put_fn(const struct waits *w, struct json *j, const struct wait_fn *
 	json_u64(j, "total_ns", f->total_ns);
 	json_u64(j, "mean_ns", ratio_of(f->total_ns, f->cnt) + 0.5);
 	json_u64(j, "p95_ns",
-		 f->spread ? spread_percentile(f->spread, f->cnt, 0.95, f->max_ns) : 0);
+		 f->loghist ? loghist_percentile(f->loghist, f->cnt, 0.95, f->max_ns) : 0);
 	json_u64(j, "max_ns", f->max_ns);
 	if (w->has_off_cpu)
 		json_u64(j, "off_cpu_ns", f->off_cpu_ns);
@@ -438,9 +438,9 @@ static void print_fns(const struct waits *w, const struct term *term, bool is_ma
 		human_count(row->cell[0], list[i]->cnt);
 		human_time(row->cell[1], list[i]->total_ns);
 		human_time(row->cell[2], ratio_of(list[i]->total_ns, list[i]->cnt));
-		if (list[i]->spread)
-			human_time(row->cell[3], spread_percentile(list[i]->spread, list[i]->cnt,
-								   0.95, list[i]->max_ns));
+		if (list[i]->loghist)
+			human_time(row->cell[3], loghist_percentile(list[i]->loghist, list[i]->cnt,
+								    0.95, list[i]->max_ns));
 		human_time(row->cell[4], list[i]->max_ns);
 	}
 	if (t.row_cnt)

@@ -25,8 +25,8 @@ const app = {
 			note(`${fmt.count(wall)} of ${fmt.count(traces.length)} traces are of other machines or boots: their times are as right as the wall clocks agree, which nothing here can check. Ranks of different clocks are not compared.`);
 		if (none)
 			note(`${fmt.count(none)} of ${fmt.count(traces.length)} traces are not of that time, or it is not known when: they are shown right behind what came before.`);
-		if (o.hidden)
-			note(o.hidden === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, collectives, memory, bytes, findings) is not here.' : `Hidden: ${o.hidden}.`);
+		if (o.redacted)
+			note(o.redacted === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, collectives, memory, bytes, findings) is not here.' : `Hidden: ${o.redacted}.`);
 		if (o.unfinished)
 			note(`${fmt.count(o.unfinished)} calls had not returned at the end.`);
 		for (const d of o.degraded || [])
@@ -89,7 +89,7 @@ const app = {
 				el('div', {class: 'finding'},
 					el('h3', {}, f.title + app.mark(f)), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice),
 					has(f.evidence) ? el('dl', {class: 'evidence'}, f.evidence.map(e => el('div', {}, el('dt', {}, e.what), el('dd', {}, e.value)))) : null,
-					el('p', {class: 'muted small'}, f.sure !== undefined ? `Confidence: ${Math.round(100 * f.sure)}${NBSP}%` : '', f.how_sure ? ` – ${f.how_sure}` : '',
+					el('p', {class: 'muted small'}, f.confidence !== undefined ? `Confidence: ${Math.round(100 * f.confidence)}${NBSP}%` : '', f.confidence_reason ? ` – ${f.confidence_reason}` : '',
 						typeof f.ts === 'number' ? ['  ', el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, f.ts)}, 'Show on the timeline')] : null)));
 		}));
 	},

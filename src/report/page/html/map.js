@@ -200,7 +200,7 @@ const map = {
 		if (!data || !has(data.nodes) || data.nodes.length < 2)
 			return null;
 		const m = map.make(data.nodes, (r.overview || {}).functions), gpu = data.nodes[0].gpu_ns > 0;
-		const lacks = [[data.left_out, 'calls or executions found no room'], [data.unknown_executions, 'executions belong to no call that is known'], [data.cut_frames, 'calls were made in more functions than the map is deep'],
+		const lacks = [[data.rejected, 'calls or executions found no room'], [data.unknown_executions, 'executions belong to no call that is known'], [data.cut_frames, 'calls were made in more functions than the map is deep'],
 			[data.unnamed_frames, 'frames have no names']].filter(([n]) => n).map(([n, what]) => `${fmt.count(n)} ${what}.`);
 		map.shown = m;
 		return [el('p', {class: 'muted'}, 'What the calls were made in, down to kernels. A click makes a part as wide as the picture, Escape goes back.', lacks.length ? ' ' + lacks.join(' ') : null), m.box,

@@ -372,10 +372,10 @@ const sections = {
 		const gpus = r.context_switches && r.context_switches.gpus;
 		if (!has(gpus))
 			return null;
-		const name = p => p.whose ? `(${p.whose})` : `${clean(p.comm) || '?'} (${p.pid})`;
+		const name = p => p.owner ? `(${p.owner})` : `${clean(p.comm) || '?'} (${p.pid})`;
 		return gpus.map(g => sub(`GPU ${g.minor} · ${clean(g.gpu)}`,
 			figures([['switches', fmt.count(g.switches)], ['observed', fmt.ns(g.span_ns)], ['between contexts', fmt.ns(g.between_ns), fmt.share(g.between_ns / (g.span_ns || 1))],
-				['nobody had it', g.empty_ns ? fmt.ns(g.empty_ns) : ''], ['records missing', g.missed ? fmt.count(g.missed) : '']]),
+				['nobody had it', g.empty_ns ? fmt.ns(g.empty_ns) : ''], ['records missing', g.lost_before ? fmt.count(g.lost_before) : '']]),
 			table.make([{label: 'process', get: name, name: true}, col.ns('time', 'resident_ns', {bar: x => x.share}), col.count('share', 'share', {show: fmt.share}), col.count('slices', 'slices'),
 				col.ns('mean', 'resident_ns', {get: x => x.slices ? x.resident_ns / x.slices : null, minor: true}), col.ns('longest', 'max_ns')],
 			g.processes, {label: `Processes on GPU ${g.minor}`, sort: 1})));
@@ -399,9 +399,9 @@ const sections = {
 	trace(r) {
 		const o = r.overview || {};
 		const rows = [['command', has(o.command) ? o.command.join(' ') : ''], ['host', o.host], ['kernel', o.kernel && o.kernel + (o.machine ? ' · ' + o.machine : '')], ['driver', o.driver_version], ['CUDA', o.cuda_version],
-			['began', o.wall_time], ['ended', o.end_reason], ['probes', o.mechanism], ['driver probes', o.kernel_probe], ['left out', o.left_out],
-			['cost of tracing', o.cost_ns !== undefined ? `${fmt.ns(o.cost_ns)} (${fmt.share(o.cost_share)})${o.busiest_share ? `; ${fmt.share(o.busiest_share)} of the busiest second, of thread ${o.busiest_tid}` : ''}` : ''], ['cudatrace', o.version]];
-		const most = has(o.costs) ? o.costs[0].ns : 0, costs = o.low_saves_ns > most ? [{symbol: '--detail=low', ns: o.low_saves_ns}] : [];
+			['began', o.wall_time], ['ended', o.end_reason], ['probes', o.mechanism], ['driver probes', o.kernel_probe], ['left out', o.not_traced],
+			['cost of tracing', o.cost_ns !== undefined ? `${fmt.ns(o.cost_ns)} (${fmt.share(o.cost_share)})${o.max_thread_overhead ? `; ${fmt.share(o.max_thread_overhead)} of the busiest second, of thread ${o.max_overhead_tid}` : ''}` : ''], ['cudatrace', o.version]];
+		const most = has(o.costs) ? o.costs[0].ns : 0, costs = o.detail_low_saving_ns > most ? [{symbol: '--detail=low', ns: o.detail_low_saving_ns}] : [];
 		return [
 			el('dl', {class: 'facts'}, rows.filter(x => x[1]).map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)])),
 			has(costs.concat(o.costs || [])) ? sub('What would be saved by leaving it out', table.make([col.text('function', 'symbol', {name: true}), col.ns('cost', 'ns'),
@@ -409,7 +409,7 @@ const sections = {
 			has(o.processes) ? sub('Processes', table.make([col.count('pid', 'pid', {show: String}), col.text('name', 'comm'), col.count('calls', 'calls'), col.count('threads', 'threads'), col.ts('first call', 'first_ts', {minor: true}), col.ts('last call', 'last_ts', {minor: true}),
 				{label: 'exit', get: x => x.signal ? 'signal ' + x.signal : x.exit_code}], o.processes, {label: 'Processes', sort: 2})) : null,
 			has(r.traces) ? sub('Traces', table.make([col.count('trace', 'number', {show: String}), col.text('file', 'path', {name: true}), col.text('host', 'host'), col.ts('from', 'first_ts'), col.ts('to', 'last_ts'), {label: 'clock', get: x => x.same_as === undefined ? x.clock : `same as trace ${x.same_as}`},
-				col.count('process ids raised by', 'pids_raised')], r.traces.map((x, i) => ({...x, number: i})), {label: 'Traces'})) : null,
+				col.count('process ids raised by', 'pid_offset')], r.traces.map((x, i) => ({...x, number: i})), {label: 'Traces'})) : null,
 			has(r.files) ? sub('Files', table.make([col.text('file', 'path', {name: true}), col.bytes('size', 'bytes'), col.count('lines', 'lines'), col.count('events', 'events'), col.count('bad lines', 'bad_lines')], r.files, {label: 'Files'})) : null,
 		];
 	},

@@ -68,7 +68,7 @@ const serving = {
 			el('p', {}, s.found ? null : 'This does not look like serving. ', s.why + '.',
 				s.phases_by ? el('span', {class: 'muted'}, ` Prefill or decode: ${serving.how[s.phases_by] || s.phases_by} (confidence ${fmt.share(s.phases_confidence)}).`) : null,
 				s.old_graphs ? el('span', {class: 'muted'}, ` Graphs were captured before the trace: a step that replays ${fmt.count(s.old_graphs)}, as most do, is taken for decoding.`) : null),
-			figures([['steps', fmt.count(s.steps), s.left_out && s.left_out.steps ? `${fmt.count(s.left_out.steps)} left out` : ''], ['tokens made, a second', made ? fmt.num(made) : '', made ? `${s.tokens_made_at_most ? 'at most, ' : ''}${fmt.count(s.tokens_made)} in all` : ''],
+			figures([['steps', fmt.count(s.steps), s.rejected && s.rejected.steps ? `${fmt.count(s.rejected.steps)} left out` : ''], ['tokens made, a second', made ? fmt.num(made) : '', made ? `${s.tokens_made_at_most ? 'at most, ' : ''}${fmt.count(s.tokens_made)} in all` : ''],
 				['sequences in a step', s.batch ? fmt.count(s.batch.median) : '', s.batch ? `${fmt.count(s.batch.min)} to ${fmt.count(s.batch.max)}` : ''],
 				['requests', s.requests.at_least ? fmt.count(s.requests.at_least) : '', 'at least'], ['ranges called request', s.requests.ranges ? fmt.count(s.requests.ranges) : '']]),
 			serving.steps(s), s.setup ? el('p', {class: 'muted'}, 'Set-up: steps in which code was loaded or a graph captured. The plot is without them.') : null, serving.plot(s, tl), serving.graphs(s), serving.between(s, tl), serving.memory(s.memory),

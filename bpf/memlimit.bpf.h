@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How much of a table is whose (enum ct_table). Asked when a row is made or goes, not at each call.
+ * All but the small ones are no static functions, with numbers for arguments: verified once each,
+ * not at every place they are called from.
+ */
+#ifndef CT_MEMLIMIT_BPF_H
+#define CT_MEMLIMIT_BPF_H
+
+static __always_inline __u32 current_uid(void)
+{
+	return bpf_get_current_uid_gid();
+}
+
+static __always_inline __u32 user_slot(__u32 uid)
+{
+	return ct_user_slot(uid, cfg.user_secret) & (CT_USERS - 1);
+}
+
+static __always_inline __u32 rows_left(__u32 table)
+{
+	__u32 used, max;
+
+	/* The register that is compared must be the one that is used: see read_words(). */
+	barrier_var(table);
+	if (table >= CT_TABLE_CNT)
+		return 0;
+	used = rows_used[table];
+	max = cfg.rows_max[table];
+	return used < max ? max - used : 0;
+}
+
+#define CHARGED	   0
+#define TABLE_FULL 1 /* no rows are left */
+#define OVER_SHARE 2 /* the user has all that he may have */
+
+/* parts: a user may have one of so many parts of what he leaves over. */
+__noinline int memlimit_charge(__u32 table, __u32 uid, __u32 parts)
+{
+	__u32 i = user_slot(uid), left = rows_left(table);
+
+	barrier_var(table);
+	if (table >= CT_TABLE_CNT)
+		return TABLE_FULL;
+	if (!left)
+		return TABLE_FULL;
+	if (cfg.fair && (rows_of_user[table][i] + 1) * parts > left)
+		return OVER_SHARE;
+	__sync_fetch_and_add(&rows_of_user[table][i], 1);
+	__sync_fetch_and_add(&rows_used[table], 1);
+	return CHARGED;
+}
+
+__noinline int memlimit_uncharge(__u32 table, __u32 uid)
+{
+	__u32 i = user_slot(uid);
+
+	barrier_var(table);
+	if (table >= CT_TABLE_CNT)
+		return 0;
+	__sync_fetch_and_sub(&rows_of_user[table][i], 1);
+	__sync_fetch_and_sub(&rows_used[table], 1);
+	return 0;
+}
+
+static __always_inline struct ct_usage *usage_get(__u32 pid)
+{
+	struct ct_usage *h = bpf_map_lookup_elem(&usage, &pid), zero = {};
+
+	if (h)
+		return h;
+	bpf_map_update_elem(&usage, &pid, &zero, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&usage, &pid);
+}
+
+/* Of a process, and so of its user: of CT_TABLE_THREADS or CT_TABLE_DRIVER. */
+__noinline int thread_charge(__u32 pid, __u32 table)
+{
+	__u32 i = table - CT_TABLE_THREADS, uid = current_uid();
+	__u32 left = rows_left(table), max;
+	struct ct_usage *h;
+	int ret;
+
+	barrier_var(i);
+	if (i > 1)
+		return TABLE_FULL;
+	max = cfg.rows_max[CT_TABLE_THREADS + i];
+	/* First: who has no row of the table needs none here. */
+	ret = memlimit_charge(table, uid, 1);
+	if (ret)
+		return ret;
+	h = usage_get(pid);
+	if (h && h->rows[i] < max / CT_SHARE_PARTS && h->rows[i] < left) {
+		__sync_fetch_and_add(&h->rows[i], 1);
+		return CHARGED;
+	}
+	memlimit_uncharge(table, uid);
+	return h ? OVER_SHARE : TABLE_FULL;
+}
+
+/* Its row in `held` goes with the last one. That another thread takes one at this very moment and
+ * is not counted does not matter: its user has it. */
+__noinline int thread_uncharge(__u32 pid, __u32 uid, __u32 table)
+{
+	struct ct_usage *h = bpf_map_lookup_elem(&usage, &pid);
+	__u32 i = table - CT_TABLE_THREADS;
+
+	barrier_var(i);
+	if (h && i <= 1 && h->rows[i] && __sync_fetch_and_sub(&h->rows[i], 1) == 1 && !h->rows[0] &&
+	    !h->rows[1])
+		bpf_map_delete_elem(&usage, &pid);
+	return memlimit_uncharge(table, uid);
+}
+
+/* A row for a process that has none. parts: as above. */
+static __always_inline int process_add(__u32 pid, struct ct_pid *p, __u32 parts)
+{
+	int ret;
+
+	p->uid = current_uid();
+	ret = memlimit_charge(CT_TABLE_PROCESSES, p->uid, parts);
+	if (ret || !bpf_map_update_elem(&pids, &pid, p, BPF_NOEXIST))
+		return ret;
+	memlimit_uncharge(CT_TABLE_PROCESSES, p->uid);
+	/* Another thread was faster, or there was no memory. */
+	return bpf_map_lookup_elem(&pids, &pid) ? CHARGED : TABLE_FULL;
+}
+
+/* false: somebody else has, at the same time. */
+static __always_inline bool process_drop(__u32 pid, __u32 uid)
+{
+	if (bpf_map_delete_elem(&pids, &pid))
+		return false;
+	memlimit_uncharge(CT_TABLE_PROCESSES, uid);
+	return true;
+}
+
+#endif /* CT_MEMLIMIT_BPF_H */

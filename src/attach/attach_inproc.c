@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Libraries in the processes that record calls, too (bpf/inproc.bpf.h): a probe costs a trap
+ * whoever records the call, so those that no process needs go, as long as that is so.
+ */
+#include "attach_priv.h"
+
+#include "attach/find/elf.h"
+
+#include "util/log.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+void attach__process(struct attach *a, pid_t pid, ct_generation *generation,
+		     enum ct_proc_level *level)
+{
+	uint32_t key = pid;
+	struct ct_pid p;
+
+	if (bpf_map__lookup_elem(a->skel->maps.pids, &key, sizeof(key), &p, sizeof(p), 0))
+		p = (struct ct_pid){0};
+	*generation = p.generation;
+	*level = p.level;
+}
+
+bool attach__set_inproc(struct attach *a, pid_t pid, const struct ct_inproc *in)
+{
+	uint32_t key = pid;
+	struct ct_inproc was, now;
+
+	if (in) {
+		now = *in;
+		/* Threads of a forked child wait in their first calls until it has connected, and
+		 * then record them: probes see none of its calls before that either. */
+		if (!bpf_map__lookup_elem(a->skel->maps.inproc, &key, sizeof(key), &was,
+					  sizeof(was), 0))
+			now.forked |= was.forked;
+		return !bpf_map__update_elem(a->skel->maps.inproc, &key, sizeof(key), &now,
+					     sizeof(now), BPF_ANY);
+	}
+	bpf_map__delete_elem(a->skel->maps.inproc, &key, sizeof(key), 0);
+	return true;
+}
+
+int attach_lib__take_off(struct attach *a, struct lib_entry *e)
+{
+	/* Also those that go by themselves: who wants to write waits until none is there. */
+	int ret = links__close(&a->links, e->owner), rest = 0;
+
+	if (e->rest_owner)
+		rest = links__close(&a->links, e->rest_owner);
+	/* An answer that comes late is known by this. */
+	if (rest == -EINPROGRESS)
+		e->owner = e->rest_owner;
+	e->covered_off = false;
+	e->rest_owner = 0;
+	return rest ? rest : ret;
+}
+
+void attach_lib__take_off_soon(struct attach *a, struct lib_entry *e)
+{
+	if (e->rest_owner)
+		links__close_soon(&a->links, e->rest_owner);
+	if (!e->covered_off)
+		links__close_soon(&a->links, e->owner);
+}
+
+/* More probes in a file that had some, under a number of their own: those of a number that go, and
+ * those that come, may be there at the same time. What the kernel refuses has been said. 0, also
+ * where nothing is left to probe, -EINPROGRESS, or -errno. */
+static int put_on(struct attach *a, struct lib_entry *e, unsigned owner, const uint64_t *excluded)
+{
+	struct attach_lib scratch = e->lib;
+	static struct links_answer answer;
+	struct links_req req;
+	struct elf_lib *elf;
+	struct probe_sites *p;
+	char why[256];
+	int ret = 0;
+
+	elf = elf_lib__read(e->watch.fd, e->lib.api, why, sizeof(why));
+	p = elf ? probe_sites__new(a, elf, &scratch, owner, excluded) : NULL;
+	if (!p) {
+		elf_lib__free(elf);
+		return -ENOEXEC;
+	}
+	req = (struct links_req){
+		.owner = owner,
+		.mech = a->mech,
+		.progs = a->progs,
+		.file_fd = e->watch.fd,
+		.offs = p->offs,
+		.cookies = p->cookies,
+		.cnt = p->cnt,
+	};
+	memcpy(req.group_cnt, p->group_cnt, sizeof(req.group_cnt));
+	if (p->cnt)
+		ret = links__attach(&a->links, &req, &answer);
+	if (!ret && p->cnt && answer.ret < 0)
+		ret = answer.ret;
+	probe_sites__free(p);
+	return ret;
+}
+
+static struct lib_entry *by_id(const struct attach *a, unsigned lib_id)
+{
+	for (unsigned i = 0; i < a->lib_cnt; i++)
+		if (a->libs[i]->lib.id == lib_id)
+			return a->libs[i];
+	return NULL;
+}
+
+bool attach__has_lib(const struct attach *a, unsigned lib_id)
+{
+	return by_id(a, lib_id);
+}
+
+void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
+{
+	for (unsigned i = 0; i < e->lib.refused_cnt && !e->said_refused; i++) {
+		int id = fnset__find(a->fns, e->lib.refused[i]);
+
+		if (inproc && id >= 0 && inproc[id / 64] >> id % 64 & 1)
+			continue;
+		warn("the kernel cannot probe the first instruction of %s in %s: its calls are not "
+		     "traced",
+		     e->lib.refused[i], e->lib.path);
+	}
+	e->said_refused = true;
+}
+
+bool attach__covered_off(const struct attach *a, unsigned lib_id)
+{
+	const struct lib_entry *e = by_id(a, lib_id);
+
+	return e && e->covered_off;
+}
+
+void attach__uprobes_alone(struct attach *a, unsigned lib_id)
+{
+	struct lib_entry *e = by_id(a, lib_id);
+
+	if (e)
+		attach_lib__say_refused(a, e, NULL);
+}
+
+/* Those that are left keep their probes from now on. */
+static bool hold_rest(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
+{
+	unsigned owner = ++a->newest_owner;
+
+	if (put_on(a, e, owner, inproc))
+		return false;
+	attach_lib__say_refused(a, e, inproc);
+	e->rest_owner = owner;
+	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
+		e->rest[i] = ~inproc[i];
+	return true;
+}
+
+struct flight {
+	uint32_t of_cookie;
+	bool any;
+};
+
+static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
+{
+	struct flight *f = ctx;
+
+	for (unsigned i = 0; i < t->depth && i < CT_MAX_DEPTH; i++)
+		f->any |= t->frames[i].lib_id == f->of_cookie;
+}
+
+/* Who took these probes off now would not see calls return. */
+static bool is_in_flight(struct attach *a, const struct lib_entry *e)
+{
+	struct flight f = {.of_cookie = CT_COOKIE_LIB(CT_COOKIE(0, e->lib.id, e->owner))};
+
+	attach__each_thread(a, look_at_thread, &f);
+	return f.any;
+}
+
+bool attach__detach_covered(struct attach *a, unsigned lib_id, const uint64_t *inproc, bool prepare)
+{
+	struct lib_entry *e = by_id(a, lib_id);
+
+	/* Perf events, two for each function, are taken off in a minute. */
+	if (!e || e->off || e->sites || e->covered_off || a->detached || a->mech == MECH_PERF)
+		return false;
+	if (prepare) {
+		attach_lib__forget_keys(a, e);
+		return true;
+	}
+	if ((!e->rest_owner && !hold_rest(a, e, inproc)) || is_in_flight(a, e))
+		return false;
+	e->covered_off = true;
+	links__close_soon(&a->links, e->owner);
+	dbg("%s: probes on what libraries in the processes see are taken off", e->lib.path);
+	return true;
+}
+
+void attach__reattach(struct attach *a, unsigned lib_id)
+{
+	struct lib_entry *e = by_id(a, lib_id);
+	int ret = 0;
+
+	if (!e || e->off || a->detached)
+		return;
+	if (e->covered_off) {
+		e->owner = ++a->newest_owner;
+		ret = put_on(a, e, e->owner, e->rest);
+		e->covered_off = false;
+		dbg("%s: its functions have probes again", e->lib.path);
+	}
+	if (ret)
+		warn("%s: its probes %s: calls of processes that have just loaded it may be missing",
+		     e->lib.path,
+		     ret == -EINPROGRESS ? "are late because the kernel waits" : strerror(-ret));
+	attach_lib__tell(a, &e->lib.key, e->lib.id);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where in a library probes are put, and what came of it, which may be known only later. */
+#include "attach_priv.h"
+
+#include "attach/find/elf.h"
+
+#include "util/log.h"
+#include "util/plural.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void probe_sites__free(struct probe_sites *p)
+{
+	free(p->offs);
+	free(p->cookies);
+	free(p->names);
+	free(p->bad);
+	elf_lib__free(p->elf);
+	free(p);
+}
+
+static void add(struct probe_sites *p, struct attach *a, struct attach_lib *lib, unsigned turn,
+		const uint64_t *excluded, enum links_group g)
+{
+	bool entry_only = g == LINKS_ENTRY || g == LINKS_ENTRY_SUSPECT;
+	bool suspect = g == LINKS_RETURN_SUSPECT || g == LINKS_ENTRY_SUSPECT;
+	const struct elf_lib *elf = p->elf;
+	unsigned before = p->cnt;
+
+	for (unsigned i = 0; i < elf->sym_cnt; i++) {
+		int id = fnset__find(a->fns, elf->syms[i].name);
+
+		if (id < 0 || id == ATTACH_STUB_FUNC || !fnset__wanted(a->fns, id) ||
+		    fnset__is_marked(a->fns, FNSET_NO_RETURN, id) != entry_only)
+			continue;
+		if (excluded && excluded[id / 64] >> id % 64 & 1)
+			continue;
+		if (elf->syms[i].suspect != suspect)
+			continue;
+		if (elf->syms[i].bad_insn) {
+			/* One among 500 made attaching take 0.95 s: see attach_range(). */
+			p->bad[p->bad_cnt++] = elf->syms[i].name;
+			continue;
+		}
+		p->offs[p->cnt] = elf->syms[i].off;
+		p->cookies[p->cnt] = CT_COOKIE(id, lib->id, turn) |
+				     (elf->syms[i].stepped ? CT_COOKIE_F_STEPPED : 0) |
+				     (entry_only ? CT_COOKIE_F_ENTRY : 0);
+		p->names[p->cnt] = elf->syms[i].name;
+		p->cnt++;
+		lib->shifted_cnt += elf->syms[i].shift != 0;
+	}
+	p->group_cnt[g] = p->cnt - before;
+}
+
+struct probe_sites *probe_sites__new(struct attach *a, struct elf_lib *elf, struct attach_lib *lib,
+				     unsigned turn, const uint64_t *excluded)
+{
+	struct probe_sites *p = calloc(1, sizeof(*p));
+	unsigned n = elf->sym_cnt;
+
+	if (!p)
+		return NULL;
+	p->offs = calloc(n, sizeof(*p->offs));
+	p->cookies = calloc(n, sizeof(*p->cookies));
+	p->names = calloc(n, sizeof(*p->names));
+	p->bad = calloc(n, sizeof(*p->bad));
+	if (!p->offs || !p->cookies || !p->names || !p->bad) {
+		probe_sites__free(p);
+		return NULL;
+	}
+	p->elf = elf;
+	for (enum links_group g = 0; g < LINKS_GROUP_CNT; g++)
+		add(p, a, lib, turn, excluded, g);
+	lib->wanted_cnt = p->cnt + p->bad_cnt;
+	return p;
+}
+
+static int add_refused(struct attach_lib *lib, const char *name)
+{
+	lib->refused[lib->refused_cnt] = strdup(name);
+	if (!lib->refused[lib->refused_cnt])
+		return -ENOMEM;
+	lib->refused_cnt++;
+	return 0;
+}
+
+static int note_refused(struct attach_lib *lib, const struct probe_sites *p, const bool *refused)
+{
+	int ret = 0;
+
+	lib->refused = calloc(p->cnt + p->bad_cnt + 1, sizeof(*lib->refused));
+	if (!lib->refused)
+		return -ENOMEM;
+	for (unsigned i = 0; i < p->bad_cnt && !ret; i++)
+		ret = add_refused(lib, p->bad[i]);
+	for (unsigned i = 0; i < p->cnt && !ret; i++)
+		if (refused[i])
+			ret = add_refused(lib, p->names[i]);
+	return ret;
+}
+
+/* What the kernel said. */
+static int done(struct attach *a, struct lib_entry *e, const struct links_answer *answer)
+{
+	int ret = answer->ret;
+
+	e->lib.attach_ns = answer->took_ns;
+	if (ret < 0)
+		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
+	else
+		e->lib.attached_cnt = ret;
+	ret = ret < 0 ? ret : note_refused(&e->lib, e->sites, answer->refused);
+	if (!ret && !a->inproc)
+		attach_lib__say_refused(a, e, NULL);
+	probe_sites__free(e->sites);
+	e->sites = NULL;
+	return ret;
+}
+
+/* Once: who makes one library hang makes all. */
+static void say_late(struct attach *a, const struct lib_entry *e)
+{
+	char who[160] = "";
+	pid_t holder;
+
+	if (a->said_late) {
+		dbg("%s: %u probes wait, too", e->lib.path, e->sites->cnt);
+		return;
+	}
+	a->said_late = true;
+	holder = links__holder(&a->links);
+	if (holder)
+		snprintf(
+			who, sizeof(who),
+			" of process %d, which waits for something itself (a FUSE server that does "
+			"not answer?)",
+			(int)holder);
+	warn("%s: cannot attach %u probe%s while the kernel waits for the memory lock%s: "
+	     "its calls are not traced until then; end the process that holds the lock",
+	     e->lib.path, e->sites->cnt, plural(e->sites->cnt), who);
+}
+
+int attach_sites(struct attach *a, struct lib_entry *e, int fd)
+{
+	const struct probe_sites *p = e->sites;
+	struct links_req req = {
+		.owner = e->owner,
+		.mech = a->mech,
+		.progs = a->progs,
+		.file_fd = fd,
+		.offs = p->offs,
+		.cookies = p->cookies,
+		.cnt = p->cnt,
+		/* To uprobe.multi of kernels before 6.10 it is a thread. The program asks for the
+		 * process anyway. */
+		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
+	};
+	static struct links_answer answer;
+	int ret;
+
+	memcpy(req.group_cnt, p->group_cnt, sizeof(req.group_cnt));
+	/* A library that was mapped just before the end: nobody is there any more who attaches. */
+	if (a->detached)
+		return -EINPROGRESS;
+	ret = links__attach(&a->links, &req, &answer);
+	if (ret == -EINPROGRESS) {
+		say_late(a, e);
+		return ret;
+	}
+	if (ret)
+		answer = (struct links_answer){.ret = ret};
+	return done(a, e, &answer);
+}
+
+bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx)
+{
+	static struct links_answer answer;
+
+	if (!a)
+		return true;
+	while (links__next(&a->links, &answer)) {
+		struct lib_entry *e = NULL;
+
+		for (unsigned i = 0; i < a->lib_cnt && !e; i++)
+			if (a->libs[i]->owner == answer.owner)
+				e = a->libs[i];
+		if (e && e->closing)
+			attach_lib__closed(a, e);
+		if (!e || !e->sites)
+			continue;
+		e->ret = done(a, e, &answer);
+		if (!e->ret)
+			fn(ctx, &e->lib);
+	}
+	a->said_late &= a->links.late_cnt != 0;
+	return !links__is_gone(&a->links);
+}
+
+bool attach__is_late(const struct attach *a)
+{
+	return a && a->links.late_cnt;
+}

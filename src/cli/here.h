@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace without any argument: the usage, what this machine allows, and what to type first. */
-#ifndef CLI_HERE_H
-#define CLI_HERE_H
-
-/* To stderr. Returns the exit status: 1, as of strace and perf. */
-int here__print(void);
-
-#endif /* CLI_HERE_H */

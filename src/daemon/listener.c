@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "listener.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Connections in a turn of the loop. */
+#define BATCH 8
+
+struct listener {
+	struct event *ev, *resume_ev;
+	listener_fn fn;
+	void *ctx;
+	int fd;
+};
+
+static void on_connection(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct timeval later = {.tv_sec = 1};
+	struct sockaddr_storage from;
+	struct listener *d = ctx;
+
+	for (int i = 0; i < BATCH; i++) {
+		socklen_t len = sizeof(from);
+		int conn =
+			accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (conn >= 0) {
+			d->fn(d->ctx, conn, &from);
+			continue;
+		}
+		/* No descriptor, no memory: it would be asked again and again. */
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			event_del(d->ev);
+			event_add(d->resume_ev, &later);
+		}
+		return;
+	}
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct listener *d = ctx;
+
+	event_add(d->ev, NULL);
+}
+
+struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn, void *ctx)
+{
+	struct listener *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		close(listening_fd);
+		return NULL;
+	}
+	*d = (struct listener){.fn = fn, .ctx = ctx, .fd = listening_fd};
+	d->ev = event_new(base, d->fd, EV_READ | EV_PERSIST, on_connection, d);
+	d->resume_ev = event_new(base, -1, 0, on_resume, d);
+	if (d->ev && d->resume_ev && !event_add(d->ev, NULL))
+		return d;
+	listener__free(d);
+	return NULL;
+}
+
+void listener__free(struct listener *d)
+{
+	if (!d)
+		return;
+	if (d->ev)
+		event_free(d->ev);
+	if (d->resume_ev)
+		event_free(d->resume_ev);
+	close(d->fd);
+	free(d);
+}

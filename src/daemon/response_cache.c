@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "response_cache.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/clock.h"
+#include "util/out.h"
+
+/* At a time: who reads slowly keeps his. */
+#define RESPONSES_MAX 4
+/* Making them takes at most one SHAREth of the time, but for so much at once. */
+#define SHARE	 10
+#define BURST_NS (SEC_NS / 2)
+
+struct response {
+	struct out *text;
+	uint64_t made_ns;
+	unsigned users; /* who reads it, and 1 for the newest until it is RESPONSE_S old */
+};
+
+struct response_cache {
+	struct response_cache_ops ops;
+	struct event *forget_ev;
+	struct response *all[RESPONSES_MAX]; /* the newest last */
+	unsigned cnt;
+	bool newest_kept;
+	uint64_t spent_ns, paid_ns; /* for making them; as of */
+};
+
+static struct response *newest(const struct response_cache *ps)
+{
+	return ps->cnt ? ps->all[ps->cnt - 1] : NULL;
+}
+
+const struct out *response_text(const struct response *p)
+{
+	return p->text;
+}
+
+void response_cache__put(struct response_cache *ps, struct response *p)
+{
+	unsigned i = 0;
+
+	if (--p->users)
+		return;
+	while (ps->all[i] != p)
+		i++;
+	memmove(&ps->all[i], &ps->all[i + 1], (--ps->cnt - i) * sizeof(p));
+	out__close(p->text);
+	free(p);
+}
+
+static void forget(struct response_cache *ps)
+{
+	if (ps->newest_kept)
+		response_cache__put(ps, newest(ps));
+	ps->newest_kept = false;
+}
+
+static void on_forget(evutil_socket_t fd, short what, void *ctx)
+{
+	forget(ctx);
+}
+
+static size_t held(const struct response_cache *ps)
+{
+	size_t sz = 0;
+
+	for (unsigned i = 0; i < ps->cnt; i++)
+		sz += ps->all[i]->text->cap;
+	return sz;
+}
+
+/* Room for one that is as large as the newest. */
+static bool has_room(const struct response_cache *ps)
+{
+	return ps->cnt < RESPONSES_MAX &&
+	       (!ps->cnt || held(ps) + newest(ps)->text->cap <= RESPONSES_SZ);
+}
+
+static bool may_make(struct response_cache *ps, uint64_t now)
+{
+	uint64_t paid = (now - ps->paid_ns) / SHARE;
+
+	ps->paid_ns = now;
+	ps->spent_ns -= paid < ps->spent_ns ? paid : ps->spent_ns;
+	return ps->spent_ns < BURST_NS;
+}
+
+static void make(struct response_cache *ps)
+{
+	const struct timeval tv = {.tv_sec = RESPONSE_S};
+	struct response *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->text = out__memory();
+	if (!p || !p->text) {
+		free(p);
+		return;
+	}
+	p->made_ns = now_ns();
+	p->users = 1;
+	ps->ops.make(ps->ops.ctx, p->text);
+	out__fit(p->text);
+	ps->spent_ns += now_ns() - p->made_ns;
+	ps->all[ps->cnt++] = p;
+	ps->newest_kept = true;
+	event_add(ps->forget_ev, &tv);
+}
+
+struct response *response_cache__get(struct response_cache *ps)
+{
+	uint64_t now = now_ns();
+	bool old = !ps->cnt || now - newest(ps)->made_ns > RESPONSE_S * SEC_NS;
+
+	if (may_make(ps, now) || old) {
+		forget(ps);
+		while (old && !has_room(ps))
+			ps->ops.release(ps->ops.ctx, ps->all[0]);
+		if (has_room(ps))
+			make(ps);
+	}
+	if (ps->cnt)
+		newest(ps)->users++;
+	return newest(ps);
+}
+
+struct response_cache *response_cache__new(struct event_base *base,
+					   const struct response_cache_ops *ops)
+{
+	struct response_cache *ps = calloc(1, sizeof(*ps));
+
+	if (!ps)
+		return NULL;
+	ps->ops = *ops;
+	ps->forget_ev = event_new(base, -1, 0, on_forget, ps);
+	if (ps->forget_ev)
+		return ps;
+	free(ps);
+	return NULL;
+}
+
+void response_cache__free(struct response_cache *ps)
+{
+	if (!ps)
+		return;
+	forget(ps);
+	event_free(ps->forget_ev);
+	free(ps);
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The socket: who comes is asked who it is, is given its memory, and says what it has got hold of.
+ */
+#include "inject_priv.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/time_budget.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Who says nothing for so long has gone astray. */
+#define CONN_MAX_NS 10000000000ull
+/* Who is not through by then may be sent away for others of the same user. */
+#define CONN_LONG_NS 100000000ull
+/* A process may say hello that often, after so many at once: it has a libcuda and a libnccl, and
+ * may become another program. */
+#define HELLO_NS      100000000ull
+#define HELLO_AT_ONCE 4
+/* So many wait for us; others' connect() waits for a place. */
+#define WAITING_MAX 1024
+
+#ifndef SO_PEERPIDFD /* Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
+
+/* "@name": abstract, so that it is found in any mount namespace, and leaves nothing behind. */
+static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
+{
+	size_t len = strlen(in->socket_name);
+
+	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(sa->sun_path, in->socket_name, len);
+	if (in->o.folder)
+		len++;
+	else
+		sa->sun_path[0] = 0;
+	return offsetof(struct sockaddr_un, sun_path) + len;
+}
+
+/* While there is no room, who comes waits. */
+static int open_or_shut(struct inject *in)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	bool wanted = in->conn_cnt < CONNS_MAX && !in->stopped;
+
+	if (wanted == in->is_open)
+		return 0;
+	in->is_open = wanted;
+	return epoll_ctl(in->epoll_fd, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, in->listen_fd, &ev)
+		       ? -errno
+		       : 0;
+}
+
+int listener__open(struct inject *in)
+{
+	struct sockaddr_un sa;
+	uint64_t secret;
+	socklen_t len;
+
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return -EIO;
+	/* Nobody who is not told the name finds it by guessing, or has it already. */
+	if (in->o.folder)
+		snprintf(in->socket_name, sizeof(in->socket_name), "%s/" CT_SHM_SOCKET,
+			 in->o.folder);
+	else if (in->o.name)
+		snprintf(in->socket_name, sizeof(in->socket_name), "%s", in->o.name);
+	else
+		snprintf(in->socket_name, sizeof(in->socket_name), "@cudatrace-%d-%016llx",
+			 getpid(), (unsigned long long)secret);
+	len = address(in, &sa);
+	in->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* The one before has ended without taking it away. */
+	if (in->o.folder)
+		unlink(in->socket_name);
+	if (in->listen_fd < 0 || bind(in->listen_fd, (void *)&sa, len) ||
+	    (in->o.folder && chmod(in->socket_name, 0666)) || listen(in->listen_fd, WAITING_MAX))
+		return -errno;
+	return open_or_shut(in);
+}
+
+static void drop(struct inject *in, unsigned i)
+{
+	const struct conn *c = &in->conns[i];
+
+	/* Others have only asked whether we are there. */
+	if (in->o.probes && c->greeted && !c->over && (!c->client || !c->client->hooked))
+		in->o.probes->on_lost(in->o.ctx, c->pid);
+	close(c->fd);
+	if (c->pidfd >= 0)
+		close(c->pidfd);
+	in->conns[i] = in->conns[--in->conn_cnt];
+}
+
+void listener__forget(struct inject *in, const struct client *p)
+{
+	for (unsigned i = 0; i < in->conn_cnt; i++) {
+		if (in->conns[i].client != p)
+			continue;
+		in->conns[i].client = NULL;
+		in->conns[i].over = true;
+	}
+}
+
+/* Of who has connected, not of whoever has its number now. */
+static int pidfd_of(int fd, pid_t pid)
+{
+	socklen_t len = sizeof(int);
+	int pidfd;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
+		return pidfd;
+	return errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static unsigned conns_of(const struct inject *in, pid_t pid)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < in->conn_cnt; i++)
+		cnt += in->conns[i].pid == pid;
+	return cnt;
+}
+
+/* Nobody has more than half of the places, where they are for everybody: others' programs would
+ * wait for theirs in cuInit(). */
+static bool has_place(struct inject *in, uid_t uid)
+{
+	unsigned cnt = 0, oldest = 0;
+
+	for (unsigned i = 0; in->o.folder && i < in->conn_cnt; i++) {
+		if (in->conns[i].uid != uid)
+			continue;
+		if (!cnt++ || in->conns[i].since_ns < in->conns[oldest].since_ns)
+			oldest = i;
+	}
+	if (cnt < CONNS_MAX / 2)
+		return true;
+	if (now_ns() - in->conns[oldest].since_ns < CONN_LONG_NS)
+		return false;
+	drop(in, oldest);
+	return true;
+}
+
+/* false: it is not let in. */
+static bool admit(struct inject *in, int fd)
+{
+	/* What has not been read yet is looked at with the timer. */
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	struct conn c = {.fd = fd, .since_ns = now_ns()};
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
+		return false;
+	if (!in->o.folder && who.uid != in->o.uid) {
+		/* Not by the library, then: also not the child of one whom it sees. */
+		if (in->o.probes && !clients__living(in, who.pid))
+			in->o.probes->on_lost(in->o.ctx, who.pid);
+		return false;
+	}
+	if (conns_of(in, who.pid) >= CONNS_OF_ONE_MAX || !has_place(in, who.uid))
+		return false;
+	c.pid = who.pid;
+	c.uid = who.uid;
+	c.pidfd = pidfd_of(fd, who.pid);
+	if (c.pidfd < 0)
+		return false;
+	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		close(c.pidfd);
+		return false;
+	}
+	in->conns[in->conn_cnt++] = c;
+	return true;
+}
+
+static void accept_conn(struct inject *in)
+{
+	/* No more at a time than there is room for: others are to be heard meanwhile. */
+	for (unsigned i = 0; i < CONNS_MAX && in->conn_cnt < CONNS_MAX; i++) {
+		int fd = accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		if (admit(in, fd))
+			continue;
+		in->refused_cnt++;
+		close(fd);
+	}
+}
+
+/* mem: its memory, if it is given any. */
+static void answer(struct inject *in, struct conn *c, int status, const struct shm *mem)
+{
+	struct ct_shm_welcome w = {
+		.magic = CT_SHM_MAGIC,
+		.version = CT_SHM_VERSION,
+		.status = status,
+		.again = c->again,
+	};
+	int fds[2] = {in->settings.fd, mem ? mem->fd : -1};
+	union {
+		struct cmsghdr head;
+		char buf[CMSG_SPACE(sizeof(fds))];
+	} control = {0};
+	struct iovec iov = {&w, sizeof(w)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (mem) {
+		w.set_sz = in->settings.size;
+		w.shm_sz = mem->size;
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(fds));
+		memcpy(CMSG_DATA(&control.head), fds, sizeof(fds));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	(void)!sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Its library cannot be found, or not be read. With probes they see the calls. */
+static void say_missed(struct inject *in, enum api_id api, const struct conn *c,
+		       const struct ct_shm_hello *h, int why)
+{
+	struct inject_lib lib = {.api = api_at(api), .path = h->lib_path, .pid = c->pid};
+
+	if (!why || in->o.probes)
+		return;
+	in->refused_cnt++;
+	lib.since_ns = c->since_ns;
+	memcpy(lib.comm, h->comm, sizeof(h->comm));
+	in->o.on_missed(in->o.ctx, &lib, why);
+}
+
+/* By its file's name. */
+static enum api_id api_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strncmp(slash ? slash + 1 : path, "libcuda.so", 10) ? API_NCCL : API_CUDA;
+}
+
+/* A process that has a libnccl, too, or another libcuda. */
+static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello *h)
+{
+	struct client *p = clients__living(in, c->pid);
+	const struct lib_file *lib;
+	int why;
+
+	if (!p) {
+		answer(in, c, -EPROTO, NULL);
+		return false;
+	}
+	lib = files__of(in, api_of(h->lib_path), c->pid, h->lib_path, &why);
+	say_missed(in, api_of(h->lib_path), c, h, why);
+	if (lib) {
+		c->client = p;
+		c->lib_id = lib->id;
+		c->more = true;
+	}
+	if (lib && lib->api->id == API_NCCL) {
+		p->nccl_id = lib->id;
+		p->shm.mem->comm_layout = lib->comm_layout;
+	}
+	answer(in, c, lib ? 0 : -ENOEXEC, NULL);
+	return lib;
+}
+
+/* The program that the process runs by now, and what it has mapped, is looked at for each: not more
+ * often than it has reason to say hello, and not for longer than its user may. */
+static bool is_due(struct inject *in, struct conn *c)
+{
+	struct hello_time *t = &in->hellos[c->pid % HELLOS];
+	uint64_t now = now_ns();
+
+	if (t->pid != c->pid)
+		*t = (struct hello_time){.pid = c->pid};
+	if (t->next_ns > now + HELLO_AT_ONCE * HELLO_NS ||
+	    (c->refused && !time_budget__may(c->uid)))
+		return false;
+	t->next_ns = (t->next_ns > now ? t->next_ns : now) + HELLO_NS;
+	return true;
+}
+
+static const struct lib_file *join(struct inject *in, struct conn *c)
+{
+	const struct lib_file *lib;
+	int why;
+
+	c->again = clients__living(in, c->pid);
+	lib = files__of(in, API_CUDA, c->pid, c->hello.lib_path, &why);
+	say_missed(in, API_CUDA, c, &c->hello, why);
+	c->client = lib ? clients__add(in, c, &c->hello) : NULL;
+	if (c->client)
+		c->lib_id = c->client->lib_id = lib->id;
+	return lib;
+}
+
+/* false: it has nothing more to say. */
+static bool on_hello(struct inject *in, struct conn *c)
+{
+	bool more = c->hello.how == CT_SHM_MORE, stays = false;
+	const struct lib_file *lib;
+	struct work w;
+
+	if (!more && !clients__may_join(in, c)) {
+		in->refused_cnt++;
+		answer(in, c, -ENOSPC, NULL);
+		return false;
+	}
+	c->waits = !is_due(in, c);
+	if (c->waits)
+		return true;
+	if (time_budget__begin(&w, c->uid, WORK_HELLOS)) {
+		c->waits = c->refused = true;
+		return true;
+	}
+	if (more) {
+		stays = on_more(in, c, &c->hello);
+	} else {
+		lib = join(in, c);
+		answer(in, c,
+		       !lib	    ? -ENOEXEC
+		       : !c->client ? -ENOSPC
+				    : 0,
+		       c->client ? &c->client->shm : NULL);
+		stays = c->client;
+	}
+	time_budget__end(&w);
+	return stays;
+}
+
+static bool is_hello(struct ct_shm_hello *h, ssize_t size)
+{
+	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || h->version != CT_SHM_VERSION)
+		return false;
+	h->lib_path[sizeof(h->lib_path) - 1] = 0;
+	return true;
+}
+
+static bool has_gone(const struct conn *c)
+{
+	char byte;
+
+	return !recv(c->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+}
+
+/* false: it has gone. Whether it has heard us it says by closing: one that had no patience leaves
+ * this unread. */
+static bool say_go(const struct conn *c)
+{
+	const struct ct_shm_go go = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
+
+	return send(c->fd, &go, sizeof(go), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(go);
+}
+
+/* false: it has nothing more to say. */
+static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hooked *h,
+		      ssize_t size)
+{
+	const struct lib_file *lib = files__by_id(in, c->lib_id);
+	struct inject_lib to = {.pid = c->pid};
+
+	/* pidfd: it has connected once more since. */
+	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->client->pidfd < 0 || c->told ||
+	    !lib)
+		return false;
+	/* Of NCCL's calls the two need not tell each other: inject/bypass.c. */
+	if (in->o.probes && lib->api->id != API_CUDA)
+		return false;
+	to.id = lib->id;
+	to.api = lib->api;
+	to.path = lib->path;
+	to.build_id = lib->build_id;
+	to.ifuncs = lib->ifuncs;
+	to.hooked_cnt = h->slot_cnt + h->pointer_cnt;
+	to.wanted_cnt = lib->wanted_cnt;
+	to.since_ns = c->since_ns;
+	to.generation = c->client->generation;
+	to.inproc.alive = h->alive;
+	memcpy(to.inproc.is_inproc, h->is_hooked, sizeof(to.inproc.is_inproc));
+	memcpy(to.comm, c->client->comm, sizeof(c->client->comm));
+	dbg("process %d: %u functions of %s by their dispatch pointers, %u by pointers that are asked "
+	    "for, of %u; %u pointers to libc's",
+	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
+	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->said_no_nv) {
+		in->said_no_nv = true;
+		warn("--kernel: process %d: %s calls libc in an unknown way: its system calls are "
+		     "not traced",
+		     c->pid, to.path);
+	}
+	c->client->hooked = true;
+	if (in->o.only_gpu || !in->o.on_lib(in->o.ctx, &to) || !in->o.probes || c->more)
+		return false;
+	c->told = say_go(c);
+	c->client->hooked = !c->told;
+	if (!c->told)
+		in->o.probes->on_lost(in->o.ctx, c->pid);
+	return c->told;
+}
+
+static void has_received(const struct conn *c)
+{
+	if (c->told && c->client)
+		c->client->hooked = true;
+}
+
+/* false: it is done. */
+static bool on_message(struct inject *in, struct conn *c)
+{
+	union {
+		struct ct_shm_hello hello;
+		struct ct_shm_hooked hooked;
+	} msg;
+	ssize_t size;
+
+	if (c->waits)
+		return !has_gone(c) && on_hello(in, c);
+	size = recv(c->fd, &msg, sizeof(msg), MSG_DONTWAIT);
+	if (size < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (!size) {
+		has_received(c);
+		return false;
+	}
+	c->greeted = true;
+	if (!c->client && !is_hello(&msg.hello, size)) {
+		answer(in, c, -EPROTO, NULL);
+		return false;
+	}
+	if (!c->client) {
+		c->hello = msg.hello;
+		return on_hello(in, c);
+	}
+	return on_hooked(in, c, &msg.hooked, size);
+}
+
+void listener__recv(struct inject *in, const struct client *p)
+{
+	for (unsigned i = in->conn_cnt; i-- > 0;)
+		if (in->conns[i].client == p && !on_message(in, &in->conns[i]))
+			drop(in, i);
+}
+
+void listener__poll(struct inject *in)
+{
+	uint64_t now;
+
+	accept_conn(in);
+	now = now_ns();
+	for (unsigned i = in->conn_cnt; i-- > 0;) {
+		struct conn *c = &in->conns[i];
+		bool late = now - c->since_ns > CONN_MAX_NS;
+
+		if (!c->over && on_message(in, c) && !late)
+			continue;
+		/* It has gone on; a child has the socket, too. */
+		if (late)
+			has_received(c);
+		drop(in, i);
+	}
+	open_or_shut(in);
+}
+
+void listener__close(struct inject *in)
+{
+	while (in->conn_cnt)
+		drop(in, in->conn_cnt - 1);
+	if (in->listen_fd < 0)
+		return;
+	close(in->listen_fd);
+	in->listen_fd = -1;
+	if (in->o.folder)
+		unlink(in->socket_name);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * --gpu-time: how long kernels, copies and graphs ran, how busy each device was, what it computed
+ * while it copied, and whether the iterations waited for it or it for them.
+ */
+#include "gpu_priv.h"
+#include "util/memlimit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/iter/iter.h"
+
+#define KERNELS_MAX (1 << 16)
+
+static void *gpu__new(struct report *r)
+{
+	struct gpu *g = calloc(1, sizeof(*g));
+
+	if (g)
+		g->r = r;
+	return g;
+}
+
+static void gpu__free(void *a)
+{
+	struct gpu *g = a;
+
+	gpu_devices__free(&g->devices);
+	keys__free(&g->keys);
+	memlimit_free(g->kernels);
+	free(g->sorted);
+	free(g);
+}
+
+static struct gpu_sum *kernel_of(struct gpu *g, const char *name)
+{
+	uint32_t i = keys_get(&g->keys, (uintptr_t)name, KERNELS_MAX, MEMLIMIT_KERNELS);
+	struct gpu_sum *list;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	list = grow(g->kernels, &g->cap, i + 1, sizeof(*list), MEMLIMIT_KERNELS);
+	if (!list) {
+		keys__undo(&g->keys, i);
+		return NULL;
+	}
+	g->kernels = list;
+	list[i].name = name;
+	return &list[i];
+}
+
+static void add(struct gpu_sum *s, const struct trace_event *ev)
+{
+	uint64_t ns = event_duration_ns(ev);
+
+	if (!s->cnt || ns < s->min)
+		s->min = ns;
+	if (ns > s->max)
+		s->max = ns;
+	s->cnt++;
+	s->ns += ns;
+	s->bytes += ev->has & HAS_SIZE ? ev->size : 0;
+	s->of_graph |= ev->gpu.graph_node;
+	if (!ev->gpu.call || ev->gpu.graph_node)
+		return;
+	s->queue_cnt++;
+	s->queue_ns += ev->gpu.queue_us;
+	if (ev->gpu.queue_us > s->queue_max)
+		s->queue_max = ev->gpu.queue_us;
+}
+
+static void gpu_event_seen(void *a, const struct trace_event *ev)
+{
+	struct gpu *g = a;
+	struct gpu_sum *s;
+
+	if (ev->kind != EVENT_GPU)
+		return;
+	if (!gpu_devices__event(&g->devices, ev)) {
+		g->lost_cnt++;
+		memlimit_reject(MEMLIMIT_DEVICES);
+		return;
+	}
+	add(&g->all, ev);
+	/* A node waits for those before it, too. */
+	if (ev->gpu.call && !ev->gpu.graph_node)
+		loghist_add(&g->queue, ev->gpu.queue_us);
+	switch (ev->op[0]) {
+	case 'k':
+		s = kernel_of(g, ev->gpu.kernel);
+		break;
+	case 'c':
+		s = &g->copies[ev->has & HAS_DIR ? ev->dir : COPY_NONE];
+		break;
+	case 'm':
+		s = &g->memset;
+		break;
+	default:
+		s = &g->graphs;
+	}
+	if (s)
+		add(s, ev);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct gpu_sum *x = *(const struct gpu_sum *const *)a;
+	const struct gpu_sum *y = *(const struct gpu_sum *const *)b;
+
+	return x->ns > y->ns ? -1 : x->ns < y->ns;
+}
+
+static void sort_kernels(struct gpu *g)
+{
+	g->sorted = malloc((g->keys.cnt + 1) * sizeof(*g->sorted));
+	for (unsigned i = 0; g->sorted && i < g->keys.cnt; i++)
+		g->sorted[g->sorted_cnt++] = &g->kernels[i];
+	qsort(g->sorted, g->sorted_cnt, sizeof(*g->sorted), by_time);
+}
+
+static void sum_devices(struct gpu *g)
+{
+	struct gpu_result *res = &g->res;
+
+	gpu_devices__finish(&g->devices);
+	for (unsigned i = 0; i < g->devices.cnt; i++) {
+		struct gpu_device *d = g->devices.of[i];
+		struct gpu_busy *b = &d->busy;
+
+		res->span_ns += b->last - b->first;
+		res->busy_ns += b->parts[GPU_ANY].total;
+		res->compute_ns += b->parts[GPU_COMPUTE].total;
+		res->copy_ns += b->parts[GPU_COPYING].total;
+		res->overlap_ns += gpu_busy__overlap(b);
+		res->shared |= d->is_shared;
+		if (!d->is_shared) {
+			res->comm_ns += b->parts[GPU_COMMUNICATING].total;
+			res->alone_ns += gpu_busy__alone(b);
+		}
+		if (!i || b->first < res->first_ns)
+			res->first_ns = b->first;
+		if (b->longest_gap <= res->longest_gap_ns)
+			continue;
+		res->longest_gap_ns = b->longest_gap;
+		res->longest_gap_at_ns = b->longest_gap_at;
+	}
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double share_of(const struct gpu_busy *b, enum gpu_part part, const struct iter_span *it)
+{
+	double share = ratio_of(gpu_busy__between(b, part, it->begin_ns, it->end_ns),
+				it->end_ns - it->begin_ns);
+
+	return share < 1 ? share : 1;
+}
+
+/* The device that was busiest in it: a program's others may be idle for good reasons. Not another
+ * process's. */
+static const struct gpu_device *device_of(const struct gpu *g, uint32_t pid,
+					  const struct iter_span *it)
+{
+	const struct gpu_device *best = NULL;
+	double most = -1, share;
+
+	for (unsigned i = 0; i < g->devices.cnt; i++) {
+		const struct gpu_device *d = g->devices.of[i];
+
+		share = share_of(&d->busy, GPU_ANY, it);
+		if ((!gpu_device__is_of(d, pid) && !d->is_shared) || share <= most)
+			continue;
+		most = share;
+		best = d;
+	}
+	return best;
+}
+
+static double median_of(double *values, size_t cnt)
+{
+	qsort(values, cnt, sizeof(*values), by_value);
+	return cnt ? values[cnt / 2] : 0;
+}
+
+static uint64_t longest_piece(const struct gpu *g)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < g->devices.cnt; i++)
+		if (g->devices.of[i]->busy.bin_ns > ns)
+			ns = g->devices.of[i]->busy.bin_ns;
+	return ns;
+}
+
+static void judge_iterations(struct gpu *g)
+{
+	struct iter_result its;
+	double *busy, *comm, *alone;
+	size_t cnt = 0;
+
+	iter_result(g->r, &its);
+	if (its.count && longest_piece(g) * ITER_PIECES > its.dist[ITS_TIME].median) {
+		g->res.iter_coarse_ns = longest_piece(g);
+		return;
+	}
+	busy = its.count ? calloc(3 * its.count, sizeof(*busy)) : NULL;
+	if (!busy)
+		return;
+	comm = busy + its.count;
+	alone = comm + its.count;
+	for (uint64_t i = 0; i < its.count; i++) {
+		struct iter_span it = iter_at(g->r, i);
+		const struct gpu_device *d;
+
+		d = it.warmup || it.end_ns <= it.begin_ns ? NULL : device_of(g, its.pid, &it);
+		if (!d)
+			continue;
+		busy[cnt] = share_of(&d->busy, GPU_ANY, &it);
+		if (!d->is_shared) {
+			comm[cnt] = share_of(&d->busy, GPU_COMMUNICATING, &it);
+			alone[cnt] = busy[cnt] - share_of(&d->busy, GPU_ELSE, &it);
+		}
+		g->res.gpu_bound += busy[cnt] >= GPU_BOUND_SHARE;
+		g->res.host_bound += busy[cnt] < GPU_BOUND_SHARE;
+		cnt++;
+	}
+	g->res.iter_busy_median = median_of(busy, cnt);
+	g->res.iter_comm_median = median_of(comm, cnt);
+	g->res.iter_alone_median = median_of(alone, cnt);
+	free(busy);
+}
+
+static void gpu__finish(void *a)
+{
+	struct gpu *g = a;
+
+	g->res.executions = g->all.cnt;
+	g->res.device_cnt = g->devices.cnt;
+	if (!g->all.cnt)
+		return;
+	sort_kernels(g);
+	sum_devices(g);
+	g->res.queue_p50_ns =
+		loghist_percentile(&g->queue, g->all.queue_cnt, 0.5, g->all.queue_max);
+	g->res.queue_p99_ns =
+		loghist_percentile(&g->queue, g->all.queue_cnt, 0.99, g->all.queue_max);
+	judge_iterations(g);
+}
+
+void gpu_result(const struct report *r, struct gpu_result *res)
+{
+	const struct gpu *g = r->an[AN_GPU];
+
+	*res = g ? g->res : (struct gpu_result){0};
+}
+
+bool gpu_of_process(const struct report *r, uint32_t pid, struct gpu_of_process *res)
+{
+	const struct gpu *g = r->an[AN_GPU];
+	bool found = false;
+
+	*res = (struct gpu_of_process){0};
+	for (unsigned i = 0; g && i < g->devices.cnt; i++) {
+		const struct gpu_device *d = g->devices.of[i];
+
+		if (!gpu_device__is_alone(d) || !gpu_device__is_of(d, pid))
+			continue;
+		found = true;
+		res->busy_ns += d->busy.parts[GPU_ANY].total;
+		res->idle_ns += gpu_device__idle(d);
+		res->comm_ns += d->busy.parts[GPU_COMMUNICATING].total;
+		res->alone_ns += gpu_busy__alone(&d->busy);
+	}
+	return found;
+}
+
+const struct analysis_ops gpu_ops = {
+	.name = "gpu",
+	.new = gpu__new,
+	.event = gpu_event_seen,
+	.finish = gpu__finish,
+	.json = gpu_json,
+	.print = gpu_print,
+	.free = gpu__free,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "residency.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/json.h"
+#include "text/table.h"
+
+/* Between two contexts. A switch takes a tenth of that. */
+#define SWITCH_MAX_NS 1000000
+
+static struct resident_gpu *gpu_of(struct residency *r, const struct trace_event *ev)
+{
+	struct resident_gpu *g;
+
+	for (unsigned i = 0; i < r->cnt; i++)
+		if (r->gpus[i]->minor == ev->ctxsw.minor && r->gpus[i]->trace == ev->trace)
+			return r->gpus[i];
+	g = r->cnt < RESIDENCY_GPUS ? calloc(1, sizeof(*g)) : NULL;
+	if (!g)
+		return NULL;
+	g->minor = ev->ctxsw.minor;
+	g->trace = ev->trace;
+	snprintf(g->gpu, sizeof(g->gpu), "%s", ev->ctxsw.gpu ?: "");
+	g->first_ns = g->last_ns = ev->start_ns;
+	g->procs[RESIDENCY_PROCS].owner = "others";
+	return r->gpus[r->cnt++] = g;
+}
+
+static struct resident *proc_of(struct resident_gpu *g, const struct trace_event *ev)
+{
+	const char *owner = ev->ctxsw.owner;
+	struct resident *p;
+	unsigned i = 0;
+
+	/* Texts of a saved trace are the reader's. */
+	if (owner)
+		owner = strcmp(owner, "kernel") ? "other user" : "kernel";
+	while (i < g->proc_cnt && (g->procs[i].pid != ev->pid || g->procs[i].owner != owner))
+		i++;
+	if (i == RESIDENCY_PROCS)
+		return &g->procs[i];
+	p = &g->procs[i];
+	if (i == g->proc_cnt) {
+		g->proc_cnt++;
+		p->pid = ev->pid;
+		p->owner = owner;
+	}
+	if (ev->comm && ev->comm[0])
+		snprintf(p->comm, sizeof(p->comm), "%s", ev->comm);
+	return p;
+}
+
+static void add_gap(struct resident_gpu *g, const struct trace_event *ev)
+{
+	uint64_t gap = ev->start_ns > g->last_ns ? ev->start_ns - g->last_ns : 0;
+
+	if (ev->ctxsw.lost_before || ev->ctxsw.truncated_start)
+		return;
+	if (gap < SWITCH_MAX_NS)
+		g->between_ns += gap;
+	else
+		g->empty_ns += gap;
+}
+
+void residency__event(struct residency *r, const struct trace_event *ev)
+{
+	struct resident_gpu *g = gpu_of(r, ev);
+	uint64_t ns = event_duration_ns(ev);
+	struct resident *p;
+
+	if (!g)
+		return;
+	add_gap(g, ev);
+	g->switch_cnt += !ev->ctxsw.truncated_start;
+	g->lost_before += ev->ctxsw.lost_before;
+	if (ev->end_ns > g->last_ns)
+		g->last_ns = ev->end_ns;
+	p = proc_of(g, ev);
+	p->ns += ns;
+	p->cnt++;
+	if (ns > p->max_ns)
+		p->max_ns = ns;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct resident *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int by_minor(const void *a, const void *b)
+{
+	const struct resident_gpu *x = *(struct resident_gpu *const *)a;
+	const struct resident_gpu *y = *(struct resident_gpu *const *)b;
+
+	if (x->minor != y->minor)
+		return x->minor < y->minor ? -1 : 1;
+	return (x->trace > y->trace) - (x->trace < y->trace);
+}
+
+void residency__sort(struct residency *r)
+{
+	if (r->cnt)
+		qsort(r->gpus, r->cnt, sizeof(r->gpus[0]), by_minor);
+	for (unsigned i = 0; i < r->cnt; i++)
+		qsort(r->gpus[i]->procs, r->gpus[i]->proc_cnt, sizeof(struct resident), by_time);
+}
+
+void residency__free(struct residency *r)
+{
+	while (r->cnt)
+		free(r->gpus[--r->cnt]);
+}
+
+void resident_name(const struct resident *p, char *buf, size_t size)
+{
+	if (p->owner)
+		snprintf(buf, size, "(%s)", p->owner);
+	else
+		snprintf(buf, size, "%s (%u)", p->comm[0] ? p->comm : "?", p->pid);
+}
+
+/* With those that found no place. */
+static unsigned row_cnt(const struct resident_gpu *g)
+{
+	return g->procs[RESIDENCY_PROCS].cnt ? RESIDENCY_PROCS + 1 : g->proc_cnt;
+}
+
+static void put_proc(struct json *j, const struct resident_gpu *g, const struct resident *p)
+{
+	uint64_t span = resident_span_ns(g);
+
+	json_open(j, NULL);
+	json_u64(j, "pid", p->pid);
+	if (p->owner)
+		json_str(j, "owner", p->owner);
+	else
+		json_str(j, "comm", p->comm);
+	json_u64(j, "resident_ns", p->ns);
+	json_f64(j, "share", span ? (double)p->ns / span : 0);
+	json_u64(j, "slices", p->cnt);
+	json_u64(j, "max_ns", p->max_ns);
+	json_close(j);
+}
+
+void residency__json(const struct residency *r, struct json *j, const struct trace_info *info)
+{
+	json_open(j, "context_switches");
+	if (info->gpu_ctxsw)
+		json_str(j, "log", info->gpu_ctxsw);
+	json_open_array(j, "gpus");
+	for (unsigned i = 0; i < r->cnt; i++) {
+		const struct resident_gpu *g = r->gpus[i];
+
+		json_open(j, NULL);
+		json_u64(j, "minor", g->minor);
+		json_str(j, "gpu", g->gpu);
+		if (g->trace)
+			json_u64(j, "trace", g->trace);
+		json_u64(j, "switches", g->switch_cnt);
+		json_u64(j, "span_ns", resident_span_ns(g));
+		json_u64(j, "between_ns", g->between_ns);
+		json_u64(j, "empty_ns", g->empty_ns);
+		json_u64(j, "lost_before", g->lost_before);
+		json_open_array(j, "processes");
+		for (unsigned k = 0; k < row_cnt(g); k++)
+			put_proc(j, g, &g->procs[k]);
+		json_close_array(j);
+		json_close(j);
+	}
+	json_close_array(j);
+	json_close(j);
+}
+
+static void print_gpu(const struct resident_gpu *g, const struct term *term)
+{
+	char switches[CELL_SZ], span[CELL_SZ], share[CELL_SZ], each[CELL_SZ], empty[CELL_SZ];
+	char title[48], names[TABLE_ROWS][64], missed[CELL_SZ];
+	unsigned cnt = row_cnt(g);
+	struct table t;
+
+	if (g->trace)
+		snprintf(title, sizeof(title), "Context switches of GPU %u, trace %u", g->minor,
+			 g->trace);
+	else
+		snprintf(title, sizeof(title), "Context switches of GPU %u", g->minor);
+	human_count(switches, g->switch_cnt);
+	human_time(span, resident_span_ns(g));
+	human_share(share, g->between_ns, resident_span_ns(g));
+	human_time(each, g->switch_cnt ? (double)g->between_ns / g->switch_cnt : 0);
+	human_time(empty, g->empty_ns);
+	term_section(term, title, "%s in %s; %s between two contexts, %s each%s%s", switches, span,
+		     share[0] ? share : "nothing", each, g->empty_ns ? "; nobody had it for " : "",
+		     g->empty_ns ? empty : "");
+	table__init(&t, "share|time|slices|mean|longest|process");
+	for (unsigned i = 0; i < cnt && i < TABLE_ROWS; i++) {
+		const struct resident *p = &g->procs[i];
+		struct table_row *row;
+
+		resident_name(p, names[i], sizeof(names[i]));
+		row = table__row(&t, names[i]);
+		human_share(row->cell[0], p->ns, resident_span_ns(g));
+		human_time(row->cell[1], p->ns);
+		human_count(row->cell[2], p->cnt);
+		human_time(row->cell[3], p->cnt ? (double)p->ns / p->cnt : 0);
+		human_time(row->cell[4], p->max_ns);
+	}
+	table__print(&t, term);
+	human_count(missed, g->lost_before);
+	if (g->lost_before)
+		fprintf(term->f,
+			"  %s record%s of the driver's log missing: who had it then is not known\n",
+			missed, plural(g->lost_before));
+}
+
+void residency__print(const struct residency *r, const struct term *term,
+		      const struct trace_info *info)
+{
+	bool on = info->gpu_ctxsw && !strcmp(info->gpu_ctxsw, "on");
+
+	for (unsigned i = 0; i < r->cnt; i++)
+		print_gpu(r->gpus[i], term);
+	if (r->cnt || !info->gpu_ctxsw)
+		return;
+	if (on)
+		term_section(term, "Context switches",
+			     "none: who is alone on a GPU keeps it without any");
+	else
+		term_section(term, "Context switches", "not seen: %s", info->gpu_ctxsw);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Streams and events; for other analyses. */
+#ifndef REPORT_GPU_STREAMS_H
+#define REPORT_GPU_STREAMS_H
+
+#include "report/report.h"
+
+struct streams_result {
+	uint64_t default_work, work; /* submitted to the legacy default stream, and in all */
+	uint64_t switches;	     /* between it and streams that wait for it */
+	uint64_t first_switch_ns;
+};
+/* Zeroes when the analysis did not run. */
+void streams_result(const struct report *r, struct streams_result *res);
+
+#endif /* REPORT_GPU_STREAMS_H */

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Copies, memsets and prefetches: how much, how fast, from what kind of host memory. */
+#include "transfers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/collect.h"
+#include "model/event_path.h"
+#include "report/memory/memory.h"
+
+#define DIR_CNT	    (COPY_DIR_PEER + 1)
+#define SMALL	    65536
+#define LARGEST_MAX 100
+#define THREADS_MAX 65536
+#define BATCH_MAX   128 /* as many as a record holds */
+
+/* What of one direction, or of memsets or prefetches. */
+struct sum {
+	uint64_t cnt, bytes, ns;
+	uint64_t async_cnt, sync_cnt;
+	uint64_t place[HOST_PLACE_CNT]; /* copies with a side on the host */
+	uint64_t sized_cnt, small_cnt;
+	uint64_t done_bytes, done_ns; /* of calls that returned when the copy was done */
+	double max_gbps;
+	struct {
+		uint64_t cnt, bytes;
+	} sizes[65];
+};
+
+struct large_transfer {
+	uint64_t start_ns, id, size, ns;
+	enum copy_dir dir;
+	enum host_place place;
+	bool has_host;
+	double gbps;
+};
+
+struct transfers {
+	const struct report *r;
+	struct sum dirs[DIR_CNT], memset, prefetch;
+	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
+	struct keys pageable_threads;
+	uint64_t batch_cnt, batch_copies;
+	struct large_transfer largest[LARGEST_MAX]; /* first the largest */
+	unsigned large_cnt, large_max;
+};
+
+/* The side of a copy that is on the host: first the source's name, then the destination's. */
+static const struct {
+	uint8_t op;
+	const char *side[2];
+} sides[] = {
+	{OP_COPY, {"src", "dst"}},
+	{OP_COPY_HTOD, {"srcHost", NULL}},
+	{OP_COPY_HTOA, {"srcHost", NULL}},
+	{OP_COPY_DTOH, {NULL, "dstHost"}},
+	{OP_COPY_ATOH, {NULL, "dstHost"}},
+	{OP_COPY_2D, {"pCopy.srcHost", "pCopy.dstHost"}},
+	{OP_COPY_3D, {"pCopy.srcHost", "pCopy.dstHost"}},
+	{OP_COPY_BATCH, {"srcs", "dsts"}},
+};
+
+static enum host_place place_of_side(const struct transfers *t, const struct trace_event *ev,
+				     const char *name)
+{
+	enum host_place place, all = HOST_PLACE_CNT;
+	uint64_t addr[BATCH_MAX];
+	unsigned cnt = 0;
+
+	if (!name)
+		return HOST_UNKNOWN;
+	if (ev->fn->op == OP_COPY_BATCH)
+		cnt = event_array_u64(ev, name, addr, BATCH_MAX);
+	else if (strchr(name, '.'))
+		cnt = event_path_u64(ev, name, addr);
+	else
+		cnt = event_arg_u64(ev, name, addr);
+	for (unsigned i = 0; i < cnt; i++) {
+		place = memory_host_place(t->r, ev->pid, addr[i]);
+		if (all != HOST_PLACE_CNT && all != place)
+			return HOST_UNKNOWN;
+		all = place;
+	}
+	return all == HOST_PLACE_CNT ? HOST_UNKNOWN : all;
+}
+
+/* Between two places on the host the slower one counts. */
+static enum host_place place_of(const struct transfers *t, const struct trace_event *ev)
+{
+	enum host_place src = HOST_PLACE_CNT, dst = HOST_PLACE_CNT;
+	unsigned i;
+
+	for (i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
+		if (sides[i].op == ev->fn->op)
+			break;
+	if (i == sizeof(sides) / sizeof(sides[0]))
+		return HOST_UNKNOWN;
+	if (ev->dir != COPY_DIR_DTOH)
+		src = place_of_side(t, ev, sides[i].side[0]);
+	if (ev->dir != COPY_DIR_HTOD)
+		dst = place_of_side(t, ev, sides[i].side[1]);
+	return src < dst ? src : dst;
+}
+
+/* How long the copy itself took; false: that is not known. The host saw it from the call's start to
+ * its return, where that was when the copy was done. Whoever measures on the GPU puts it here. */
+static bool copy_ns(const struct trace_event *ev, uint64_t *ns)
+{
+	*ns = event_duration_ns(ev);
+	return ev->has & HAS_BANDWIDTH;
+}
+
+static void count(struct sum *s, const struct trace_event *ev)
+{
+	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
+	unsigned below = size ? 64 - __builtin_clzll(size) : 0;
+	uint64_t ns;
+
+	s->cnt++;
+	s->bytes += size;
+	s->ns += event_duration_ns(ev);
+	if (ev->fn->is_async)
+		s->async_cnt++;
+	else
+		s->sync_cnt++;
+	if (!(ev->has & HAS_SIZE))
+		return;
+	s->sized_cnt++;
+	s->small_cnt += size < SMALL;
+	s->sizes[below].cnt++;
+	s->sizes[below].bytes += size;
+	if (!copy_ns(ev, &ns))
+		return;
+	s->done_bytes += size;
+	s->done_ns += ns;
+	if (ev->bandwidth_gbps > s->max_gbps)
+		s->max_gbps = ev->bandwidth_gbps;
+}
+
+static void list_large(struct transfers *t, const struct large_transfer *l)
+{
+	unsigned i = t->large_cnt;
+
+	if (!t->large_max || (i == t->large_max && t->largest[i - 1].size >= l->size))
+		return;
+	if (i == t->large_max)
+		i--;
+	else
+		t->large_cnt++;
+	for (; i && t->largest[i - 1].size < l->size; i--)
+		t->largest[i] = t->largest[i - 1];
+	t->largest[i] = *l;
+}
+
+static void on_copy(struct transfers *t, const struct trace_event *ev)
+{
+	struct large_transfer l = {.start_ns = ev->start_ns,
+				   .id = ev->id,
+				   .size = ev->size,
+				   .ns = event_duration_ns(ev),
+				   .dir = ev->has & HAS_DIR ? ev->dir : COPY_NONE,
+				   .gbps = ev->has & HAS_BANDWIDTH ? ev->bandwidth_gbps : 0};
+	struct sum *s = &t->dirs[l.dir];
+	uint64_t copies;
+
+	count(s, ev);
+	if (ev->fn->op == OP_COPY_BATCH) {
+		t->batch_cnt++;
+		if (event_arg_u64(ev, "count", &copies) || event_arg_u64(ev, "numOps", &copies))
+			t->batch_copies += copies;
+	}
+	l.has_host = l.dir == COPY_DIR_HTOD || l.dir == COPY_DIR_DTOH || l.dir == COPY_DIR_HTOH;
+	if (l.has_host) {
+		l.place = place_of(t, ev);
+		s->place[l.place]++;
+	}
+	if (l.has_host && l.place == HOST_PAGEABLE) {
+		t->pageable_cnt++;
+		t->pageable_bytes += ev->has & HAS_SIZE ? ev->size : 0;
+		t->pageable_ns += l.ns;
+		keys_get(&t->pageable_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
+			 MEMLIMIT_THREADS);
+	}
+	if (ev->has & HAS_SIZE)
+		list_large(t, &l);
+}
+
+static void transfers__event(void *a, const struct trace_event *ev)
+{
+	struct transfers *t = a;
+
+	if (ev->kind != EVENT_CALL || ev->type != TYPE_TRANSFER || !ev->fn || ev->result ||
+	    ev->unfinished || ev->abandoned || ev->capturing)
+		return;
+	if (ev->fn->op == OP_MEMSET)
+		count(&t->memset, ev);
+	else if (ev->fn->op == OP_PREFETCH)
+		count(&t->prefetch, ev);
+	else if (ev->fn->op != OP_DECOMPRESS)
+		on_copy(t, ev);
+}
+
+static const char *dir_name(unsigned dir)
+{
+	return dir == COPY_NONE ? "unknown" : copy_dir_name(dir);
+}
+
+static void put_sum(struct json *j, const struct sum *s)
+{
+	json_u64(j, "count", s->cnt);
+	json_u64(j, "bytes", s->bytes);
+	json_u64(j, "total_ns", s->ns);
+	json_u64(j, "async", s->async_cnt);
+	json_u64(j, "sync", s->sync_cnt);
+}
+
+static void put_dir(struct json *j, unsigned dir, const struct sum *s)
+{
+	json_open(j, NULL);
+	json_sym(j, "direction", dir_name(dir));
+	put_sum(j, s);
+	json_u64(j, "pinned", s->place[HOST_PINNED]);
+	json_u64(j, "pageable", s->place[HOST_PAGEABLE]);
+	json_u64(j, "managed", s->place[HOST_MANAGED]);
+	json_u64(j, "unknown", s->place[HOST_UNKNOWN]);
+	json_f64(j, "mean_size", s->sized_cnt ? (double)s->bytes / s->sized_cnt : 0);
+	json_u64(j, "small", s->small_cnt);
+	if (s->done_ns) {
+		json_f64(j, "gbps", (double)s->done_bytes / s->done_ns);
+		json_f64(j, "max_gbps", s->max_gbps);
+	}
+	json_close(j);
+}
+
+static void put_sizes(struct json *j, unsigned dir, const struct sum *s)
+{
+	for (unsigned i = 0; i < 64; i++) {
+		if (!s->sizes[i].cnt)
+			continue;
+		json_open(j, NULL);
+		json_sym(j, "direction", dir_name(dir));
+		json_u64(j, "below", 1ull << i);
+		json_u64(j, "count", s->sizes[i].cnt);
+		json_u64(j, "bytes", s->sizes[i].bytes);
+		json_close(j);
+	}
+}
+
+static void put_large(const struct transfers *t, struct json *j, const struct large_transfer *l)
+{
+	json_open(j, NULL);
+	report_json_ts(t->r, j, "ts", l->start_ns);
+	json_u64(j, "id", l->id);
+	json_sym(j, "direction", dir_name(l->dir));
+	json_u64(j, "size", l->size);
+	json_u64(j, "duration_ns", l->ns);
+	if (l->has_host && l->place != HOST_UNKNOWN)
+		json_bool(j, "pinned", l->place != HOST_PAGEABLE);
+	if (l->gbps)
+		json_f64(j, "gbps", l->gbps);
+	json_close(j);
+}
+
+static void transfers__json(const void *a, struct json *j)
+{
+	const struct transfers *t = a;
+
+	json_open(j, transfers_ops.name);
+	json_open_array(j, "directions");
+	for (unsigned i = 0; i < DIR_CNT; i++)
+		if (t->dirs[i].cnt)
+			put_dir(j, i, &t->dirs[i]);
+	json_close_array(j);
+	json_open(j, "memset");
+	put_sum(j, &t->memset);
+	json_close(j);
+	json_open(j, "prefetch");
+	put_sum(j, &t->prefetch);
+	json_close(j);
+	json_open_array(j, "sizes");
+	for (unsigned i = 0; i < DIR_CNT; i++)
+		put_sizes(j, i, &t->dirs[i]);
+	json_close_array(j);
+	json_open(j, "pageable");
+	json_u64(j, "count", t->pageable_cnt);
+	json_u64(j, "bytes", t->pageable_bytes);
+	json_u64(j, "total_ns", t->pageable_ns);
+	json_close(j);
+	json_open(j, "batches");
+	json_u64(j, "calls", t->batch_cnt);
+	json_u64(j, "copies", t->batch_copies);
+	json_close(j);
+	json_open_array(j, "largest");
+	for (unsigned i = 0; i < t->large_cnt; i++)
+		put_large(t, j, &t->largest[i]);
+	json_close_array(j);
+	json_close(j);
+}
+
+static void print_row(struct table *tab, const char *name, const struct sum *s)
+{
+	struct table_row *r;
+
+	if (!s->cnt)
+		return;
+	r = table__row(tab, name);
+	human_count(r->cell[0], s->cnt);
+	human_bytes(r->cell[1], s->bytes);
+	human_time(r->cell[2], s->ns);
+	human_count(r->cell[3], s->async_cnt);
+	human_count(r->cell[4], s->small_cnt);
+	if (s->place[HOST_PINNED] || s->place[HOST_PAGEABLE])
+		human_count(r->cell[5], s->place[HOST_PAGEABLE]);
+	human_rate(r->cell[6], s->done_bytes, s->done_ns);
+}
+
+static bool has_bandwidth(const struct transfers *t)
+{
+	uint64_t ns = t->memset.done_ns + t->prefetch.done_ns;
+
+	for (unsigned i = 0; i < DIR_CNT; i++)
+		ns += t->dirs[i].done_ns;
+	return ns;
+}
+
+static void transfers__print(const void *a, const struct term *term)
+{
+	char cnt[CELL_SZ], bytes[CELL_SZ], rate[CELL_SZ], text[256];
+	const struct transfers *t = a;
+	struct table tab;
+
+	table__init(&tab, "calls|bytes|time|async|< 64 KiB|pageable|bandwidth|transfer");
+	for (unsigned i = 0; i < DIR_CNT; i++)
+		print_row(&tab, dir_name((i + 1) % DIR_CNT), &t->dirs[(i + 1) % DIR_CNT]);
+	print_row(&tab, "memset", &t->memset);
+	print_row(&tab, "prefetch", &t->prefetch);
+	if (!tab.row_cnt)
+		return;
+	putc('\n', term->f);
+	term_bold(term, "Transfers\n");
+	table__print(&tab, term);
+	if (has_bandwidth(t))
+		term_para(term, "Bandwidth: of those that were done when the call returned, by the "
+				"host's time in it.");
+	if (!t->pageable_cnt)
+		return;
+	human_count(cnt, t->pageable_cnt);
+	human_bytes(bytes, t->pageable_bytes);
+	human_rate(rate, t->pageable_bytes, t->pageable_ns);
+	snprintf(text, sizeof(text),
+		 "Pageable host memory: %s cop%s of %s in all, %s while in the call", cnt,
+		 t->pageable_cnt == 1 ? "y" : "ies", bytes, rate);
+	fputs("  ", term->f);
+	term_text(term, text, 2);
+}
+
+static void *transfers__new(struct report *r)
+{
+	struct transfers *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->r = r;
+	t->large_max = r->opts.top < LARGEST_MAX ? r->opts.top : LARGEST_MAX;
+	return t;
+}
+
+void transfers_result(const struct report *r, struct transfers_result *res)
+{
+	const struct transfers *t = r->an[AN_TRANSFERS];
+
+	*res = (struct transfers_result){0};
+	if (t)
+		*res = (struct transfers_result){t->pageable_cnt, t->pageable_bytes, t->pageable_ns,
+						 t->pageable_threads.cnt};
+}
+
+static void transfers__free(void *a)
+{
+	struct transfers *t = a;
+
+	keys__free(&t->pageable_threads);
+	free(t);
+}
+
+const struct analysis_ops transfers_ops = {
+	.name = "transfers",
+	.new = transfers__new,
+	.event = transfers__event,
+	.json = transfers__json,
+	.print = transfers__print,
+	.free = transfers__free,
+	.of_args = true,
+};

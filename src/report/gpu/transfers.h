@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Copies, memsets and prefetches; for other analyses. */
+#ifndef REPORT_GPU_TRANSFERS_H
+#define REPORT_GPU_TRANSFERS_H
+
+#include "report/report.h"
+
+struct transfers_result {
+	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
+	unsigned pageable_threads;
+};
+/* Zeroes when the analysis did not run. */
+void transfers_result(const struct report *r, struct transfers_result *res);
+
+#endif /* REPORT_GPU_TRANSFERS_H */

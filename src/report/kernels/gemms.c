@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Products of matrices and what is one in other words, by function, op, size and types: operations,
+ * host time, and with --gpu-time what the GPU took for them and how much of its peak that is. An
+ * execution's call is a launch, which was made in the product's call, or in one that was: the
+ * numbers of calls lead there.
+ */
+#include "report/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/call.h"
+#include "peak.h"
+#include "report/collect.h"
+
+#define ROWS_MAX (1u << 14)
+/* Calls that are in others, or products: the last of them, by the last bits of their ids. */
+#define CALLS_MAX (1u << 16)
+#define NONE	  UINT32_MAX
+#define IN_MAX	  8
+/* Executions that came before the call that they were launched in had returned. */
+#define EARLY_MAX 512
+
+struct gemm_row {
+	const char *name, *op;
+	struct gemm_info g; /* of one */
+	uint64_t cnt, call_ns, gpu_cnt, gpu_ns, timed_flops;
+	/* What its executions ran on, and with which units; differs: not all with the same. */
+	struct device device;
+	enum peak_type type;
+	bool differs;
+};
+
+struct gemm_call {
+	uint64_t key, parent;
+	uint32_t row; /* NONE: no product */
+	bool timed;   /* its operations are in its row's timed_flops */
+};
+
+/* An execution that waits for the call with that key. */
+struct gemm_early {
+	uint64_t key;
+	struct trace_event ev;
+	struct device device;
+};
+
+struct gemms {
+	struct report *r;
+	struct gemm_early *early; /* the oldest first */
+	unsigned early_cnt;
+	struct keys keys;
+	struct gemm_row *rows;
+	unsigned cap;
+	struct gemm_call *calls;
+	uint64_t flops, cnt;
+	uint64_t unknown_cnt; /* of plans of cuDNN, of which it is not known what they compute */
+};
+
+static void *gemms__new(struct report *r)
+{
+	struct gemms *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->r = r;
+	return a;
+}
+
+static void gemms__free(void *a)
+{
+	struct gemms *s = a;
+
+	keys__free(&s->keys);
+	memlimit_free(s->rows);
+	free(s->early);
+	free(s->calls);
+	free(s);
+}
+
+static uint64_t text_key(uint64_t key, const char *s)
+{
+	for (; s && *s; s++)
+		key = pair_key(key, (uint8_t)*s);
+	return pair_key(key, 1);
+}
+
+static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
+{
+	const struct gemm_info *g = &ev->gemm;
+	uint64_t key = text_key(text_key(0, ev->name), ev->op);
+	struct gemm_row *rows;
+	uint32_t i;
+
+	key = pair_key(pair_key(pair_key(pair_key(key, g->m), g->n), g->k), g->batch);
+	key = text_key(text_key(text_key(key, g->a_type), g->b_type), g->c_type);
+	/* Plans of cuDNN may have more products than the one whose sizes these are. */
+	key = pair_key(text_key(key, g->compute_type), g->flops);
+	i = keys_get(&s->keys, key, ROWS_MAX, MEMLIMIT_KERNELS);
+	if (i == KEYS_NONE)
+		return NONE;
+	rows = grow(s->rows, &s->cap, i + 1, sizeof(*rows), MEMLIMIT_KERNELS);
+	if (!rows) {
+		keys__undo(&s->keys, i);
+		return NONE;
+	}
+	s->rows = rows;
+	rows[i].name = ev->name;
+	rows[i].op = ev->op;
+	rows[i].g = *g;
+	return i;
+}
+
+static uint64_t call_key(const struct trace_event *ev, uint64_t id)
+{
+	return pair_key(id, ev->pid);
+}
+
+static void remember(struct gemms *s, const struct trace_event *ev, uint32_t row)
+{
+	uint64_t key = call_key(ev, ev->id);
+
+	if (!s->calls)
+		s->calls = calloc(CALLS_MAX, sizeof(*s->calls));
+	if (s->calls)
+		s->calls[key % CALLS_MAX] = (struct gemm_call){
+			key, ev->parent_id ? call_key(ev, ev->parent_id) : 0, row, false};
+}
+
+static void on_early(struct gemms *s, uint64_t key);
+
+static void on_call(struct gemms *s, const struct trace_event *ev)
+{
+	struct gemm_row *row;
+	uint32_t i = NONE;
+
+	if ((ev->has & HAS_GEMM) && ev->gemm.flops && call_was_made(ev) && !ev->is_error) {
+		i = row_of(s, ev);
+		s->flops += ev->gemm.flops;
+		s->cnt++;
+	}
+	if (i != NONE) {
+		row = &s->rows[i];
+		row->cnt++;
+		row->call_ns += event_duration_ns(ev);
+	}
+	if (i != NONE || ev->parent_id || s->early_cnt)
+		remember(s, ev, i);
+	if (s->early_cnt)
+		on_early(s, call_key(ev, ev->id));
+	s->unknown_cnt += ev->fn->op == OP_EXECUTE && call_was_made(ev) && !ev->is_error &&
+			  !strcmp(ev->op, api_op_name(OP_EXECUTE));
+}
+
+static bool is_alike(const struct device *a, const struct device *b)
+{
+	return a->capability == b->capability && a->sm_cnt == b->sm_cnt &&
+	       a->clock_khz == b->clock_khz && !strcmp(a->model, b->model);
+}
+
+static void add_execution(struct gemm_row *row, const struct trace_event *ev)
+{
+	enum peak_type type = peak_type_of(&row->g, ev->gpu.kernel);
+
+	if (type && row->type && type != row->type)
+		row->differs = true;
+	if (type)
+		row->type = type;
+	if (!row->gpu_cnt && ev->device)
+		row->device = *ev->device;
+	else if (!ev->device || !is_alike(&row->device, ev->device))
+		row->differs = true;
+	row->gpu_cnt++;
+	row->gpu_ns += event_duration_ns(ev);
+}
+
+static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key)
+{
+	struct gemm_early *e;
+
+	if (!s->early)
+		s->early = calloc(EARLY_MAX, sizeof(*s->early));
+	if (!s->early)
+		return;
+	if (s->early_cnt == EARLY_MAX)
+		memmove(s->early, s->early + 1, --s->early_cnt * sizeof(*e));
+	e = &s->early[s->early_cnt++];
+	e->key = key;
+	e->ev = *ev;
+	if (ev->device)
+		e->device = *ev->device;
+}
+
+/* The execution belongs to the call with that key, or to the product that this was made in. */
+static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
+{
+	for (unsigned n = 0; key && n < IN_MAX; n++) {
+		struct gemm_call *c = s->calls ? &s->calls[key % CALLS_MAX] : NULL;
+		struct gemm_row *row;
+
+		/* Not in another call; or it has not returned yet. */
+		if (!c || c->key != key) {
+			if (n)
+				wait_for(s, ev, key);
+			return;
+		}
+		if (c->row == NONE) {
+			key = c->parent;
+			continue;
+		}
+		row = &s->rows[c->row];
+		add_execution(row, ev);
+		/* A product may be more than one kernel, and others may run in between. */
+		if (!c->timed)
+			row->timed_flops += row->g.flops;
+		c->timed = true;
+		return;
+	}
+}
+
+/* The call with that key has returned. */
+static void on_early(struct gemms *s, uint64_t key)
+{
+	for (unsigned i = 0; i < s->early_cnt;) {
+		struct gemm_early e = s->early[i];
+
+		if (e.key != key) {
+			i++;
+			continue;
+		}
+		memmove(s->early + i, s->early + i + 1, (--s->early_cnt - i) * sizeof(e));
+		if (e.ev.device)
+			e.ev.device = &e.device;
+		on_gpu(s, &e.ev, key);
+	}
+}
+
+static void gemms_event(void *a, const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_CALL && ev->fn)
+		on_call(a, ev);
+	else if (ev->kind == EVENT_GPU && ev->gpu.call_id)
+		on_gpu(a, ev, call_key(ev, ev->gpu.call_id));
+}
+
+static int by_flops(const void *a, const void *b)
+{
+	const struct gemm_row *x = a, *y = b;
+	double fx = (double)x->cnt * x->g.flops, fy = (double)y->cnt * y->g.flops;
+
+	return fx > fy ? -1 : fx < fy;
+}
+
+static void gemms_finish(void *a)
+{
+	struct gemms *s = a;
+
+	if (s->keys.cnt)
+		qsort(s->rows, s->keys.cnt, sizeof(*s->rows), by_flops);
+}
+
+/* 10^12 a second; 0: not known. */
+static double tflops(const struct gemm_row *row)
+{
+	return row->gpu_ns ? row->timed_flops / (row->gpu_ns * 1e3) : 0;
+}
+
+/* Impossible is what is above all that the GPU can do: then something of it is not as it is taken
+ * for. */
+#define POSSIBLE 1.02
+static struct peak peak(const struct gemm_row *row)
+{
+	bool half = row->g.compute_type ? !strcmp(row->g.compute_type, "CUBLAS_COMPUTE_16F") : true;
+	struct peak p = {0};
+
+	if (row->gpu_ns && row->type && !row->differs)
+		p = peak_of(&row->device, row->type, half);
+	return tflops(row) <= POSSIBLE * p.most ? p : (struct peak){0};
+}
+
+static void put_peak(struct json *j, const struct gemm_row *row)
+{
+	const struct peak p = peak(row);
+
+	if (!p.tflops)
+		return;
+	json_sym(j, "peak_type", peak_type_name(row->type));
+	json_f64(j, "peak_tflops", p.tflops);
+	json_f64(j, "peak_clock_mhz", p.clock_khz / 1e3);
+	json_f64(j, "peak_share", tflops(row) / p.tflops);
+}
+
+static void gemms_json(const void *a, struct json *j)
+{
+	const struct gemms *s = a;
+
+	if (!s->cnt && !s->unknown_cnt)
+		return;
+	json_open(j, "gemms");
+	json_u64(j, "count", s->cnt);
+	json_u64(j, "flops", s->flops);
+	if (s->unknown_cnt)
+		json_u64(j, "unknown_plans", s->unknown_cnt);
+	json_open_array(j, "list");
+	for (unsigned i = 0; i < s->keys.cnt; i++) {
+		const struct gemm_row *row = &s->rows[i];
+
+		json_open(j, NULL);
+		json_str(j, "name", row->name);
+		json_str(j, "op", row->op);
+		json_u64(j, "m", row->g.m);
+		json_u64(j, "n", row->g.n);
+		json_u64(j, "k", row->g.k);
+		json_u64(j, "batch", row->g.batch);
+		json_str(j, "a_type", row->g.a_type);
+		json_str(j, "b_type", row->g.b_type);
+		json_str(j, "c_type", row->g.c_type);
+		json_str(j, "compute_type", row->g.compute_type);
+		json_u64(j, "count", row->cnt);
+		json_f64(j, "flops", (double)row->cnt * row->g.flops);
+		json_u64(j, "call_ns", row->call_ns);
+		json_u64(j, "gpu_executions", row->gpu_cnt);
+		json_u64(j, "gpu_ns", row->gpu_ns);
+		if (row->gpu_ns)
+			json_f64(j, "tflops", tflops(row));
+		put_peak(j, row);
+		json_close(j);
+	}
+	json_close_array(j);
+	json_close(j);
+}
+
+static void count_flops(char cell[CELL_SZ], double flops)
+{
+	static const char *const units[] = {"", " k", " M", " G", " T", " P"};
+	unsigned i = 0;
+
+	for (; flops >= 1000 && i < 5; i++)
+		flops /= 1000;
+	snprintf(cell, CELL_SZ, "%.3g%s", flops, units[i]);
+}
+
+/* What the shares are of: each once. */
+#define PEAKS_SHOWN 4
+static void print_peaks(const struct gemms *s, unsigned rows, const struct term *term)
+{
+	const struct gemm_row *shown[PEAKS_SHOWN];
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < rows && cnt < PEAKS_SHOWN; i++) {
+		const struct gemm_row *row = &s->rows[i];
+		const struct peak p = peak(row);
+		char text[256];
+		bool is_new = p.tflops > 0;
+
+		for (unsigned k = 0; k < cnt; k++)
+			is_new &= peak(shown[k]).tflops != p.tflops || shown[k]->type != row->type;
+		if (!is_new)
+			continue;
+		shown[cnt++] = row;
+		snprintf(text, sizeof(text),
+			 "Peak of %s: %.4g TFLOP/s, dense: %u multiprocessors at %u MHz%s%s",
+			 peak_type_name(row->type), p.tflops, row->device.sm_cnt,
+			 p.clock_khz / 1000, *row->device.model ? ", " : "", row->device.model);
+		fputs("  ", term->f);
+		term_text(term, text, 2);
+	}
+}
+
+/* Without what all of them begin with; of cuDNN what is done says more, in its own short words. */
+static const char *short_name(const struct gemm_row *row)
+{
+	static const struct {
+		const char *op, *is;
+	} ops[] = {
+		{"convolution_forward", "conv"},	  {"convolution_backward_data", "dgrad"},
+		{"convolution_backward_filter", "wgrad"}, {"attention_forward", "attention"},
+		{"attention_backward", "attn bwd"},
+	};
+
+	if (strncmp(row->name, "cudnn", 5) != 0)
+		return strncmp(row->name, "cublas", 6) ? row->name : row->name + 6;
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(row->op, ops[i].op))
+			return ops[i].is;
+	return row->op;
+}
+
+static void print_unknown(const struct gemms *s, const struct term *term)
+{
+	char text[256];
+
+	if (!s->unknown_cnt)
+		return;
+	snprintf(text, sizeof(text),
+		 "%" PRIu64
+		 " executions of plans of cuDNN are not among them: these plans were made "
+		 "before the trace or from JSON, or calls were lost",
+		 s->unknown_cnt);
+	fputs("  ", term->f);
+	term_text(term, text, 2);
+}
+
+static void gemms_print(const void *a, const struct term *term)
+{
+	const struct gemms *s = a;
+	unsigned top = report_rows(term, s->r->opts.top);
+	char names[TABLE_ROWS][160], all[CELL_SZ];
+	struct table t;
+
+	if (!s->cnt && !s->unknown_cnt)
+		return;
+	count_flops(all, s->flops);
+	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt, all);
+	table__init(&t, "times|FLOP|in calls|GPU time|TFLOP/s|of peak|m n k");
+	for (unsigned i = 0; i < s->keys.cnt && i < top && i < TABLE_ROWS; i++) {
+		const struct gemm_row *x = &s->rows[i];
+		struct table_row *row;
+		int len = snprintf(names[i], sizeof(names[i]), "%" PRIu64 " %" PRIu64 " %" PRIu64,
+				   x->g.m, x->g.n, x->g.k);
+
+		if (x->g.batch > 1)
+			len += snprintf(names[i] + len, sizeof(names[i]) - len, " x %" PRIu64,
+					x->g.batch);
+		snprintf(names[i] + len, sizeof(names[i]) - len, " %s %s",
+			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x));
+		row = table__row(&t, names[i]);
+		human_count(row->cell[0], x->cnt);
+		count_flops(row->cell[1], (double)x->cnt * x->g.flops);
+		human_time(row->cell[2], x->call_ns);
+		if (x->gpu_ns) {
+			human_time(row->cell[3], x->gpu_ns);
+			snprintf(row->cell[4], CELL_SZ, "%.3g", tflops(x));
+			if (peak(x).tflops)
+				human_share(row->cell[5], tflops(x), peak(x).tflops);
+		}
+	}
+	if (s->cnt)
+		table__print(&t, term);
+	print_peaks(s, t.row_cnt, term);
+	print_unknown(s, term);
+}
+
+const struct analysis_ops gemms_ops = {
+	.name = "gemms",
+	.new = gemms__new,
+	.event = gemms_event,
+	.finish = gemms_finish,
+	.json = gemms_json,
+	.print = gemms_print,
+	.free = gemms__free,
+	.of_args = true,
+};

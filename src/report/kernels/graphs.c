@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * CUDA graphs: how they came to be (captured, built node by node, cloned), what is in them, and how
+ * often their executable forms were launched. What a graph runs is known when all of its nodes
+ * were seen to be added; nodes of child graphs count as nodes of the graph around them, besides
+ * the node that stands for the child.
+ */
+#include "graphs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/api_values.h"
+#include "model/call.h"
+#include "model/capture.h"
+#include "model/event_path.h"
+#include "graphs_priv.h"
+
+#define LIVE_MAX (1 << 20)
+
+/* NULL: none */
+static void *live_get(struct live_set *l, uint64_t handle, uint32_t pid)
+{
+	uint32_t i = keys__find(&l->keys, pair_key(handle, pid));
+
+	return i < l->keys.cnt && i < l->cap ? l->items[i] : NULL;
+}
+
+/* false: there is no memory. Whatever had the handle is forgotten. */
+static bool live_set(struct live_set *l, uint64_t handle, uint32_t pid, void *item)
+{
+	uint32_t i = keys_get(&l->keys, pair_key(handle, pid), LIVE_MAX, MEMLIMIT_GRAPHS);
+	void **items = i == KEYS_NONE
+			       ? NULL
+			       : grow(l->items, &l->cap, i + 1, sizeof(*items), MEMLIMIT_GRAPHS);
+
+	if (!items)
+		return false;
+	l->items = items;
+	memlimit_free(items[i]);
+	items[i] = item;
+	return true;
+}
+
+static void live_free(struct live_set *l)
+{
+	for (unsigned i = 0; i < l->keys.cnt && i < l->cap; i++)
+		memlimit_free(l->items[i]);
+	memlimit_free(l->items);
+	keys__free(&l->keys);
+}
+
+static void nodes_add(struct nodes *to, const struct nodes *from)
+{
+	for (int i = 0; i < NODE_KIND_CNT; i++)
+		to->n[i] += from->n[i];
+	to->unknown |= from->unknown;
+}
+
+static void add_nodes_of(struct nodes *to, const struct graph *from)
+{
+	nodes_add(to, &from->nodes);
+	to->unknown |= !from->seen;
+}
+
+static void *graphs__new(struct report *r)
+{
+	struct graphs *g = calloc(1, sizeof(*g));
+
+	if (g)
+		g->r = r;
+	return g;
+}
+
+static void graphs__free(void *a)
+{
+	struct graphs *g = a;
+
+	while (g->procs)
+		graphs_capture_forget(g, g->procs->pid);
+	live_free(&g->graphs);
+	live_free(&g->execs);
+	keys__free(&g->node_keys);
+	memlimit_free(g->nodes);
+	free(g);
+}
+
+/* A new graph in the place of whatever had its handle. */
+static struct graph *graph_new(struct graphs *g, uint64_t handle, uint32_t pid, enum graph_how how)
+{
+	struct graph *x = memlimit_new(MEMLIMIT_GRAPHS, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	*x = (struct graph){.handle = handle, .pid = pid, .how = how, .seen = how != GRAPH_UNKNOWN};
+	if (live_set(&g->graphs, handle, pid, x))
+		return x;
+	memlimit_free(x);
+	return NULL;
+}
+
+/* That a call names; one that was not seen to be made is made up, with nodes that are not known. */
+static struct graph *graph_of(struct graphs *g, const struct trace_event *ev, const char *arg)
+{
+	struct graph *x;
+	uint64_t handle;
+
+	if (!event_arg_u64(ev, arg, &handle))
+		return NULL;
+	x = live_get(&g->graphs, handle, ev->pid);
+	return x ? x : graph_new(g, handle, ev->pid, GRAPH_UNKNOWN);
+}
+
+static struct exec *exec_of(struct graphs *g, const struct trace_event *ev)
+{
+	uint64_t handle;
+	struct exec *x;
+
+	if (!event_arg_u64(ev, "hGraphExec", &handle))
+		return NULL;
+	x = live_get(&g->execs, handle, ev->pid);
+	if (x)
+		return x;
+	x = memlimit_new(MEMLIMIT_GRAPHS, sizeof(*x));
+	if (!x)
+		return NULL;
+	*x = (struct exec){.handle = handle, .pid = ev->pid, .first_ns = ev->start_ns};
+	x->nodes.unknown = true;
+	if (live_set(&g->execs, handle, ev->pid, x))
+		return x;
+	memlimit_free(x);
+	return NULL;
+}
+
+/* One that is gone goes into the list; should that be full, the least launched of it makes room. */
+static void keep(struct graphs *g, const struct exec *x)
+{
+	struct exec *least = g->list;
+
+	if (g->list_cnt < GRAPHS_LIST) {
+		g->list[g->list_cnt++] = *x;
+		return;
+	}
+	g->rejected++;
+	for (unsigned i = 1; i < g->list_cnt; i++)
+		if (g->list[i].launches < least->launches)
+			least = &g->list[i];
+	if (least->launches < x->launches)
+		*least = *x;
+}
+
+static void on_capture_end(struct graphs *g, const struct trace_event *ev)
+{
+	struct open_capture c = {0};
+	bool begun = true;
+	struct graph *x;
+	uint64_t handle;
+
+	if (!ev->is_error || capture_is_over(ev->result))
+		begun = graphs_capture_take(g, ev, &c);
+	g->capture_failures += ev->is_error;
+	if (ev->is_error || !event_arg_u64(ev, "phGraph", &handle) || !handle)
+		return;
+	g->captures++;
+	x = live_get(&g->graphs, handle, ev->pid);
+	if (!x)
+		x = graph_new(g, handle, ev->pid, GRAPH_CAPTURED);
+	if (!x)
+		return;
+	/* When nodes were added by hand while it captured, its handle was known before it was. */
+	x->seen |= begun && !c.graph;
+	x->how = GRAPH_CAPTURED;
+	x->capture_id = ev->id;
+	nodes_add(&x->nodes, &c.nodes);
+	x->nodes.unknown |= !begun;
+}
+
+/* cuGraphAdd...Node: what the name says; cuGraphAddNode: its type. */
+static int kind_of(const struct trace_event *ev, bool *unknown)
+{
+	uint64_t type;
+
+	if (!strncmp(ev->name, "cuGraphAddKernel", 16))
+		return NODE_KERNEL;
+	if (!strncmp(ev->name, "cuGraphAddMemcpy", 16))
+		return NODE_MEMCPY;
+	if (!strncmp(ev->name, "cuGraphAddMemset", 16))
+		return NODE_MEMSET;
+	if (strcmp(ev->name, "cuGraphAddNode"))
+		return NODE_OTHER;
+	if (!event_path_u64(ev, "nodeParams.type", &type)) {
+		*unknown = true;
+		return NODE_OTHER;
+	}
+	/* Their graphs are in what the union holds, which is not read. */
+	*unknown = type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+	return type == CU_GRAPH_NODE_TYPE_KERNEL   ? NODE_KERNEL
+	       : type == CU_GRAPH_NODE_TYPE_MEMCPY ? NODE_MEMCPY
+	       : type == CU_GRAPH_NODE_TYPE_MEMSET ? NODE_MEMSET
+						   : NODE_OTHER;
+}
+
+static void on_add(struct graphs *g, const struct trace_event *ev)
+{
+	uint64_t node, child;
+	bool unknown = false;
+	struct graph_node *nodes;
+	struct graph *x, *y;
+	int kind;
+	uint32_t i;
+
+	if (!event_arg_u64(ev, "phGraphNode", &node))
+		return; /* a dependency */
+	x = graph_of(g, ev, "hGraph");
+	if (!x)
+		return;
+	kind = kind_of(ev, &unknown);
+	x->nodes.n[kind]++;
+	x->nodes.unknown |= unknown;
+	if (event_arg_u64(ev, "childGraph", &child)) {
+		y = graph_of(g, ev, "childGraph");
+		if (y)
+			add_nodes_of(&x->nodes, y);
+	}
+	i = keys_get(&g->node_keys, pair_key(node, ev->pid), LIVE_MAX, MEMLIMIT_GRAPHS);
+	nodes = i == KEYS_NONE
+			? NULL
+			: grow(g->nodes, &g->node_cap, i + 1, sizeof(*nodes), MEMLIMIT_GRAPHS);
+	if (!nodes) {
+		keys__undo(&g->node_keys, i);
+		return;
+	}
+	g->nodes = nodes;
+	nodes[i] = (struct graph_node){x->handle, kind};
+}
+
+/* Which graph had a node that was captured is not known: from now on none is sure. */
+static void on_destroy_node(struct graphs *g, const struct trace_event *ev, uint64_t node)
+{
+	uint32_t i = keys__find(&g->node_keys, pair_key(node, ev->pid));
+	struct graph_node *n = i < g->node_keys.cnt && i < g->node_cap ? &g->nodes[i] : NULL;
+	struct graph *x = n && n->graph ? live_get(&g->graphs, n->graph, ev->pid) : NULL;
+
+	if (x && x->nodes.n[n->kind]) {
+		x->nodes.n[n->kind]--;
+		n->graph = 0;
+		return;
+	}
+	for (i = 0; i < g->graphs.keys.cnt && i < g->graphs.cap; i++) {
+		x = g->graphs.items[i];
+		if (x && x->pid == ev->pid)
+			x->nodes.unknown = true;
+	}
+}
+
+static void on_destroy(struct graphs *g, const struct trace_event *ev)
+{
+	uint64_t handle;
+	struct exec *x;
+
+	if (event_arg_u64(ev, "hGraphExec", &handle)) {
+		x = live_get(&g->execs, handle, ev->pid);
+		if (!x)
+			return;
+		x->destroyed = true;
+		keep(g, x);
+		live_set(&g->execs, handle, ev->pid, NULL);
+	} else if (event_arg_u64(ev, "hGraph", &handle)) {
+		live_set(&g->graphs, handle, ev->pid, NULL);
+	} else if (event_arg_u64(ev, "hNode", &handle)) {
+		on_destroy_node(g, ev, handle);
+	}
+}
+
+static void on_create(struct graphs *g, const struct trace_event *ev)
+{
+	struct nodes nodes = {0};
+	const struct graph *from;
+	uint64_t handle, capture_id;
+	struct graph *x;
+
+	if (event_arg_u64(ev, "phGraph", &handle)) {
+		g->built++;
+		graph_new(g, handle, ev->pid, GRAPH_BUILT);
+	} else if (event_arg_u64(ev, "phGraphClone", &handle)) {
+		g->clones++;
+		from = graph_of(g, ev, "originalGraph");
+		if (!from)
+			return;
+		add_nodes_of(&nodes, from);
+		capture_id = from->capture_id;
+		x = graph_new(g, handle, ev->pid, GRAPH_CLONED);
+		if (x) {
+			x->nodes = nodes;
+			x->capture_id = capture_id;
+		}
+	}
+}
+
+static void on_instantiate(struct graphs *g, const struct trace_event *ev)
+{
+	const struct graph *from = graph_of(g, ev, "hGraph");
+	struct exec *x, *old;
+	uint64_t handle;
+
+	g->instantiations++;
+	if (!from || !event_arg_u64(ev, "phGraphExec", &handle))
+		return;
+	old = live_get(&g->execs, handle, ev->pid);
+	if (old) /* its end was lost */
+		keep(g, old);
+	x = memlimit_new(MEMLIMIT_GRAPHS, sizeof(*x));
+	if (!x)
+		return;
+	*x = (struct exec){.handle = handle,
+			   .graph = from->handle,
+			   .pid = ev->pid,
+			   .how = from->how,
+			   .instantiate_ns = event_duration_ns(ev),
+			   .capture_id = from->capture_id,
+			   .first_ns = ev->start_ns};
+	add_nodes_of(&x->nodes, from);
+	if (!live_set(&g->execs, handle, ev->pid, x))
+		memlimit_free(x);
+}
+
+static void on_launch(struct graphs *g, const struct trace_event *ev)
+{
+	struct exec *x;
+
+	x = exec_of(g, ev);
+	g->launches++;
+	g->launch_ns += event_duration_ns(ev);
+	g->kernels_unknown |= !x || x->nodes.unknown;
+	if (!x)
+		return;
+	g->kernels_run += x->nodes.n[NODE_KERNEL];
+	x->launches++;
+	x->launch_ns += event_duration_ns(ev);
+}
+
+static void on_update(struct graphs *g, const struct trace_event *ev)
+{
+	struct exec *x = exec_of(g, ev);
+
+	if (!x)
+		return; /* dependencies of a capture, or of a graph */
+	x->updates++;
+	g->updates++;
+}
+
+/* cuGraphNodeSetEnabled: how many of its kernels run then is not followed. */
+static void on_set(struct graphs *g, const struct trace_event *ev)
+{
+	struct exec *x;
+	uint64_t enabled;
+
+	if (!event_arg_u64(ev, "isEnabled", &enabled))
+		return;
+	x = exec_of(g, ev);
+	if (x)
+		x->nodes.unknown = true;
+}
+
+static void on_graph_call(struct graphs *g, const struct trace_event *ev)
+{
+	if (ev->fn->op == OP_CAPTURE_END) {
+		on_capture_end(g, ev);
+		return;
+	}
+	if (ev->is_error) {
+		g->capture_failures += ev->fn->op == OP_CAPTURE_BEGIN;
+		return;
+	}
+	switch (ev->fn->op) {
+	case OP_CREATE:
+		on_create(g, ev);
+		break;
+	case OP_ADD:
+		on_add(g, ev);
+		break;
+	case OP_DESTROY:
+		on_destroy(g, ev);
+		break;
+	case OP_INSTANTIATE:
+		on_instantiate(g, ev);
+		break;
+	case OP_GRAPH_LAUNCH:
+		on_launch(g, ev);
+		break;
+	case OP_UPDATE:
+		on_update(g, ev);
+		break;
+	case OP_SET:
+		on_set(g, ev);
+		break;
+	}
+}
+
+/* The process is gone, or has become another program. */
+static void on_process(struct graphs *g, const struct trace_event *ev)
+{
+	if (!strcmp(ev->name, "fork"))
+		return;
+	graphs_capture_forget(g, ev->pid);
+	for (unsigned i = 0; i < g->execs.keys.cnt && i < g->execs.cap; i++) {
+		struct exec *x = g->execs.items[i];
+
+		if (!x || x->pid != ev->pid)
+			continue;
+		keep(g, x);
+		memlimit_free(x);
+		g->execs.items[i] = NULL;
+	}
+	for (unsigned i = 0; i < g->graphs.keys.cnt && i < g->graphs.cap; i++) {
+		struct graph *x = g->graphs.items[i];
+
+		if (!x || x->pid != ev->pid)
+			continue;
+		memlimit_free(x);
+		g->graphs.items[i] = NULL;
+	}
+}
+
+static void graphs_event(void *a, const struct trace_event *ev)
+{
+	struct graphs *g = a;
+
+	if (ev->kind == EVENT_PROCESS)
+		on_process(g, ev);
+	if (!call_was_made(ev))
+		return;
+	if (ev->fn->class == CLASS_GRAPH)
+		on_graph_call(g, ev);
+	if ((g->capturing_cnt || ev->fn->op == OP_CAPTURE_BEGIN) && !ev->is_error &&
+	    (ev->has & HAS_STREAM))
+		graphs_capture_event(g, ev);
+}
+
+static int by_launches(const void *a, const void *b)
+{
+	const struct exec *x = a, *y = b;
+
+	if (x->launches != y->launches)
+		return x->launches < y->launches ? 1 : -1;
+	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+}
+
+static void graphs_finish(void *a)
+{
+	struct graphs *g = a;
+
+	for (unsigned i = 0; i < g->execs.keys.cnt && i < g->execs.cap; i++)
+		if (g->execs.items[i])
+			keep(g, g->execs.items[i]);
+	qsort(g->list, g->list_cnt, sizeof(*g->list), by_launches);
+}
+
+/* NULL: nothing is known of it. */
+static const struct exec *launched_by(const struct report *r, const struct trace_event *ev)
+{
+	struct graphs *g = r->an[AN_GRAPHS];
+	uint64_t handle;
+
+	if (!g || !event_arg_u64(ev, "hGraphExec", &handle))
+		return NULL;
+	return live_get(&g->execs, handle, ev->pid);
+}
+
+uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev)
+{
+	const struct exec *x = launched_by(r, ev);
+
+	return x ? x->capture_id : 0;
+}
+
+uint64_t graphs_kernels_of(const struct report *r, const struct trace_event *ev)
+{
+	const struct exec *x = launched_by(r, ev);
+
+	return x ? x->nodes.n[NODE_KERNEL] : 0;
+}
+
+const struct analysis_ops graphs_ops = {
+	.name = "graphs",
+	.new = graphs__new,
+	.event = graphs_event,
+	.finish = graphs_finish,
+	.json = graphs_json,
+	.print = graphs_print,
+	.free = graphs__free,
+	.of_args = true,
+};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef REPORT_KERNELS_KERNELS_PRIV_H
+#define REPORT_KERNELS_KERNELS_PRIV_H
+
+#include "report/collect.h"
+#include "report/report.h"
+
+#define KERNELS_MAX 65536
+
+/* One kernel: all of its name, or, when it has none, of its handle in a process. */
+struct kernel {
+	const char *name;    /* NULL: not known */
+	const char *mangled; /* of one of its launches; NULL: not known */
+	uint64_t func;
+	uint64_t cnt, node_cnt, error_cnt;
+	uint64_t total_ns, max_ns, threads, blocks;
+	uint32_t grid_min[3], grid_max[3], block[3], block_min[3], cluster[3];
+	uint64_t grid_blocks_min, grid_blocks_max, block_threads, block_threads_min;
+	uint32_t shared_mem, stream_cnt;
+	uint64_t last_stream, last_func;
+	bool has_config;
+	bool is_mixed; /* its launches differ in threads of a block, shared memory or cluster */
+	/* from the finish on */
+	bool has_registers, has_occupancy, has_waves;
+	uint64_t registers;
+	double occupancy;
+	uint64_t resident; /* with has_occupancy: blocks of it that a multiprocessor holds */
+	/* Of the largest grid, where all launches have one block: blocks to those that the GPU
+	 * holds at once; and the part of the room for blocks, over all waves, that the last one
+	 * leaves empty. */
+	double waves, tail_share;
+};
+
+/* What a program asked of a function, by handle and process. */
+struct kernel_func {
+	const char *name;
+	uint32_t kernel; /* row + 1; 0: not launched */
+	bool has_registers, has_shared, has_resident;
+	uint64_t registers, shared_mem;
+	/* cuOccupancyMaxActiveBlocksPerMultiprocessor said so: blocks, for threads and dynamic
+	 * memory */
+	uint64_t resident, resident_threads, resident_shared;
+};
+
+struct kernels {
+	struct report *r;
+	uint64_t cnt, node_cnt, unnamed_cnt, total_ns, threads, blocks;
+	struct keys keys, stream_keys, func_keys;
+	struct kernel *list;
+	struct kernel_func *funcs;
+	unsigned cap, func_cap;
+	uint64_t cc_major, cc_minor;
+	uint64_t sm_cnt;
+	bool has_major, has_minor, mixed; /* mixed: devices of more than one capability */
+	bool has_sms, mixed_sms;	  /* the same of how many multiprocessors they have */
+	struct kernel **sorted;		  /* from the finish on: most time first */
+};
+
+/* Attributes and occupancy that the program asked for. */
+void kernels_query(struct kernels *k, const struct trace_event *ev);
+/* What they say of the kernels that were launched. */
+void kernels_occupancy(struct kernels *k);
+struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid);
+/* Compute capability as major * 10 + minor; 0: not known. */
+unsigned kernels_cc(const struct kernels *k);
+
+void kernels_json(const void *a, struct json *j);
+void kernels_print(const void *a, const struct term *term);
+
+#endif /* REPORT_KERNELS_KERNELS_PRIV_H */

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "communication_priv.h"
+#include "util/memlimit.h"
+
+#include "model/call.h"
+#include "model/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *communication__new(struct report *r)
+{
+	struct communication *x = calloc(1, sizeof(*x));
+
+	if (x)
+		x->r = r;
+	return x;
+}
+
+static struct coll_comm *comm_of(struct communication *x, const struct trace_event *ev)
+{
+	uint64_t hash = ev->has & HAS_COMM ? ev->coll.hash : 0;
+	uint32_t i = keys_get(&x->keys, hash, COMMS_MAX, MEMLIMIT_COMMUNICATORS);
+	struct coll_comm **comms;
+
+	if (i == KEYS_NONE)
+		return NULL;
+	comms = grow(x->comms, &x->cap, i + 1, sizeof(*comms), MEMLIMIT_COMMUNICATORS);
+	if (comms)
+		x->comms = comms;
+	if (comms && !comms[i]) {
+		comms[i] = memlimit_new(MEMLIMIT_COMMUNICATORS, sizeof(**comms));
+		if (comms[i])
+			comms[i]->hash = hash;
+	}
+	if (!comms || !comms[i]) {
+		keys__undo(&x->keys, i);
+		return NULL;
+	}
+	if (ev->coll.nranks)
+		comms[i]->nranks = ev->coll.nranks;
+	return comms[i];
+}
+
+/* NULL: too many. A rank is one process's: those of two programs that were traced one after the
+ * other have other hashes. */
+static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *ev)
+{
+	struct coll_rank *k = c->ranks;
+
+	if (!c->hash || !ev->coll.nranks)
+		return NULL;
+	for (; k < c->ranks + c->rank_cnt; k++)
+		if (k->rank == ev->coll.rank && k->pid == ev->pid)
+			goto out;
+	/* The same process, traced twice. */
+	if (k->rank == ev->coll.rank && k->trace != ev->trace)
+		return NULL;
+	if (c->rank_cnt == RANKS_MAX) {
+		c->ranks_rejected++;
+		memlimit_reject(MEMLIMIT_COMMUNICATORS);
+		return NULL;
+	}
+	c->rank_cnt++;
+	k->rank = ev->coll.rank;
+	k->pid = ev->pid;
+	k->clock = ev->clock;
+	c->is_apart |= k->clock != c->ranks->clock;
+out:
+	k->trace = ev->trace;
+	return k;
+}
+
+static struct coll_op *op_of(struct coll_comm *c, uint8_t op)
+{
+	struct coll_op *o = c->ops;
+
+	while (o < c->ops + c->op_cnt && o->op != op)
+		o++;
+	if (o == c->ops + OPS_MAX)
+		return NULL;
+	c->op_cnt += o == c->ops + c->op_cnt;
+	o->op = op;
+	return o;
+}
+
+bool comm_is_partial(const struct coll_comm *c)
+{
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		if (c->ranks[i].unknown || c->ranks[i].lost)
+			return true;
+	return false;
+}
+
+/* Those whose first collective that was seen is a later one. */
+static uint64_t not_seen_yet(const struct coll_comm *c, uint64_t seq)
+{
+	uint64_t who = 0;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		who |= (uint64_t)(c->ranks[i].first > seq) << i;
+	return who;
+}
+
+static uint64_t all_ranks(const struct coll_comm *c)
+{
+	return c->rank_cnt < 64 ? (1ull << c->rank_cnt) - 1 : UINT64_MAX;
+}
+
+/* Until when what these ranks do, a bit for each, is known: until their traces end, or for good
+ * when their processes have ended. */
+static uint64_t seen_until(struct communication *x, const struct coll_comm *c, uint64_t who)
+{
+	uint64_t until = x->r->is_over ? x->r->last_ns : UINT64_MAX;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++) {
+		const struct coll_rank *k = &c->ranks[i];
+		uint64_t ns = report_until(x->r, k->trace);
+
+		if (who >> i & 1 && ns < until && keys__find(&x->gone, k->pid) == KEYS_NONE)
+			until = ns;
+	}
+	return until;
+}
+
+/* All that will come has come. */
+static void settle(struct communication *x, struct coll_comm *c, struct coll_slot *s)
+{
+	struct coll_rank *last = &c->ranks[s->last_rank];
+	uint64_t late = s->last_ns - s->first_ns, missing = all_ranks(c) & ~s->who, from;
+
+	if (!s->seq || c->rank_cnt < 2 || missing & not_seen_yet(c, s->seq))
+		return;
+	if (s->differs) {
+		c->differ_cnt++;
+	} else if (missing) {
+		/* It may have come when its trace had ended. */
+		c->missed_cnt += seen_until(x, c, missing) >= s->last_ns;
+	} else {
+		c->joined_cnt++;
+		last->last_cnt++;
+		if (late < LATE_NS)
+			return;
+		c->late_cnt++;
+		last->late_cnt++;
+		from = s->first_ns > last->late_until ? s->first_ns : last->late_until;
+		last->late_ns += s->last_ns > from ? s->last_ns - from : 0;
+		last->late_until = s->last_ns;
+		if (late > last->late_max_ns) {
+			last->late_max_ns = late;
+			last->late_max_at = s->last_ns;
+		}
+	}
+}
+
+static void arrive(struct communication *x, struct coll_comm *c, struct coll_rank *k,
+		   const struct trace_event *ev)
+{
+	unsigned i = k - c->ranks;
+	struct coll_slot *s;
+
+	if (!c->slots)
+		c->slots = memlimit_new(MEMLIMIT_COMMUNICATORS, SLOTS * sizeof(*c->slots));
+	if (!c->slots || ev->coll.seq < k->seq)
+		return;
+	if (!k->seq)
+		k->first = ev->coll.seq;
+	k->seq = ev->coll.seq;
+	s = &c->slots[ev->coll.seq % SLOTS];
+	if (s->seq > ev->coll.seq) {
+		c->missed_cnt++;
+		return;
+	}
+	if (s->seq != ev->coll.seq) {
+		settle(x, c, s);
+		*s = (struct coll_slot){
+			.seq = ev->coll.seq,
+			.first_ns = ev->start_ns,
+			.last_ns = ev->start_ns,
+			.op = ev->fn->op,
+			.bytes = ev->coll.bytes,
+			.last_rank = i,
+		};
+	}
+	s->differs |= s->op != ev->fn->op || s->bytes != ev->coll.bytes;
+	s->who |= 1ull << i;
+	if (ev->start_ns < s->first_ns)
+		s->first_ns = ev->start_ns;
+	if (ev->start_ns > s->last_ns) {
+		s->last_ns = ev->start_ns;
+		s->last_rank = i;
+	}
+}
+
+static void note_small(struct communication *x, const struct trace_event *ev)
+{
+	if (ev->coll.group || !(ev->has & HAS_BYTES) || ev->coll.bytes >= SMALL_SZ)
+		return;
+	keys_get(&x->small_threads, thread_key(ev->pid, ev->tid), THREADS_MAX, MEMLIMIT_THREADS);
+	x->res.small_threads = x->small_threads.cnt;
+	x->res.small_ns += event_duration_ns(ev);
+	if (!x->res.small_cnt++)
+		x->res.small_at_ns = ev->start_ns;
+}
+
+/* Of a call of the event's process: several traces may have the same ids. 0: none. */
+static uint64_t key_of(const struct trace_event *ev, uint64_t id)
+{
+	return id ? pair_key(id, ev->pid) : 0;
+}
+
+static struct coll_call *call_at(struct communication *x, uint64_t key)
+{
+	return &x->calls[key & (JOINS - 1)];
+}
+
+/* Its launches have come before it, their times on the GPU come later. */
+static void await_gpu(struct communication *x, const struct trace_event *ev, struct coll_comm *c,
+		      unsigned op)
+{
+	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
+	struct coll_call *group;
+
+	if (!group_key) {
+		*call_at(x, key) = (struct coll_call){
+			.key = key, .comm = c, .op = op, .bytes = ev->coll.bytes};
+		return;
+	}
+	/* The end of the group takes it over. */
+	group = call_at(x, group_key);
+	if (group->key != group_key)
+		*group = (struct coll_call){.key = group_key, .comm = c, .op = op};
+	if (group->comm != c || group->op != op)
+		group->comm = NULL;
+	group->bytes += ev->coll.bytes;
+}
+
+static void on_call(struct communication *x, const struct trace_event *ev)
+{
+	struct coll_comm *c = comm_of(x, ev);
+	struct coll_op *o = c ? op_of(c, ev->fn->op) : NULL;
+	struct coll_rank *k = c ? rank_of(c, ev) : NULL;
+	unsigned i = 0;
+
+	if (!o)
+		return;
+	x->res.call_cnt++;
+	o->cnt++;
+	o->grouped_cnt += ev->coll.group != 0;
+	o->error_cnt += ev->is_error;
+	o->unfinished_cnt += ev->unfinished;
+	o->host_ns += event_duration_ns(ev);
+	if (event_duration_ns(ev) > o->host_max_ns)
+		o->host_max_ns = event_duration_ns(ev);
+	if (ev->is_error)
+		return;
+	while (i + 1 < SIZES && ev->coll.bytes >= size_below(i))
+		i++;
+	o->sizes[i] += (ev->has & HAS_BYTES) != 0;
+	o->bytes += ev->coll.bytes;
+	note_small(x, ev);
+	await_gpu(x, ev, c, o - c->ops);
+	if (!k || !ev->coll.seq)
+		return;
+	k->unknown = ev->coll.seq_partial;
+	if (!k->unknown)
+		arrive(x, c, k, ev);
+}
+
+static bool has_room(struct communication *x)
+{
+	if (!x->calls)
+		x->calls = memlimit_new(MEMLIMIT_COMMUNICATORS, JOINS * sizeof(*x->calls));
+	if (!x->launches)
+		x->launches = memlimit_new(MEMLIMIT_COMMUNICATORS, JOINS * sizeof(*x->launches));
+	return x->calls && x->launches;
+}
+
+static void on_group_end(struct communication *x, const struct trace_event *ev)
+{
+	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
+	struct coll_call *group = call_at(x, group_key);
+
+	if (!ev->coll.grouped || group->key != group_key)
+		return;
+	*call_at(x, key) = (struct coll_call){
+		.key = key, .comm = group->comm, .op = group->op, .bytes = group->bytes};
+}
+
+/* A launch in a call of NCCL. Its parent is not there yet: it returns later. */
+static void on_launch(struct communication *x, const struct trace_event *ev)
+{
+	uint64_t key = key_of(ev, ev->id);
+
+	if (ev->parent_id && ev->depth && !ev->api_depth && x->launches)
+		x->launches[key & (JOINS - 1)] = (struct coll_join){key, key_of(ev, ev->parent_id)};
+}
+
+static void on_gpu(struct communication *x, const struct trace_event *ev)
+{
+	const struct coll_join *launch;
+	struct coll_call *call;
+	struct coll_op *o;
+	uint64_t key = key_of(ev, ev->gpu.call_id), outer;
+
+	if (!key || !x->launches)
+		return;
+	launch = &x->launches[key & (JOINS - 1)];
+	if (launch->key != key)
+		return;
+	outer = launch->parent;
+	call = call_at(x, launch->parent);
+	if (call->key == launch->parent && call->outer)
+		call = call_at(x, outer = call->outer);
+	if (call->key != outer)
+		return;
+	x->gpu_cnt++;
+	x->gpu_ns += event_duration_ns(ev);
+	if (!call->comm)
+		return;
+	o = &call->comm->ops[call->op];
+	o->gpu_ns += event_duration_ns(ev);
+	o->gpu_cnt += !call->timed;
+	o->gpu_bytes += call->timed ? 0 : call->bytes;
+	call->timed = true;
+}
+
+/* A collective may have been among it: the numbers are no other rank's. */
+static void on_lost(struct communication *x, const struct trace_event *ev)
+{
+	for (unsigned i = 0; i < x->keys.cnt; i++)
+		for (unsigned k = 0; x->comms[i] && k < x->comms[i]->rank_cnt; k++)
+			x->comms[i]->ranks[k].lost |= x->comms[i]->ranks[k].trace == ev->trace;
+}
+
+static void communication_event(void *a, const struct trace_event *ev)
+{
+	struct communication *x = a;
+
+	if (ev->kind == EVENT_GPU) {
+		on_gpu(x, ev);
+		return;
+	}
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+		keys_get(&x->gone, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
+	if (ev->kind == EVENT_TRACER && !strcmp(ev->op, "lost"))
+		on_lost(x, ev);
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
+		return;
+	if (call_does(ev, DOES_LAUNCH)) {
+		on_launch(x, ev);
+		return;
+	}
+	if (ev->type != TYPE_COLLECTIVE || !has_room(x))
+		return;
+	/* ncclBroadcast() in ncclBcast() launches, and the outer one is what is counted. */
+	if (!call_is_outer(ev)) {
+		uint64_t key = key_of(ev, ev->id);
+
+		*call_at(x, key) =
+			(struct coll_call){.key = key, .outer = key_of(ev, ev->parent_id)};
+		return;
+	}
+	if (call_does(ev, DOES_COLLECTIVE | DOES_PEER)) {
+		on_call(x, ev);
+	} else if (ev->fn->op == OP_GROUP_END) {
+		on_group_end(x, ev);
+	} else if (ev->fn->op == OP_INIT && ev->has & HAS_COMM) {
+		/* From now on it is one that may come late. */
+		struct coll_comm *c = comm_of(x, ev);
+
+		if (c)
+			rank_of(c, ev);
+	}
+}
+
+/* Who has come to it: whoever is further has, though his line may have been left out or lost. */
+static uint64_t who_came(const struct coll_comm *c, const struct coll_slot *s)
+{
+	uint64_t who = s->who;
+
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		who |= (uint64_t)(c->ranks[i].seq > s->seq) << i;
+	return who;
+}
+
+/* The first collective that some have come to and some have not. */
+static void find_open(struct communication *x, struct coll_comm *c)
+{
+	uint64_t all = all_ranks(c);
+	struct communication_result *res = &x->res;
+	uint64_t until, waits;
+
+	for (unsigned i = 0; c->slots && i < SLOTS; i++) {
+		const struct coll_slot *s = &c->slots[i];
+
+		if (s->seq && who_came(c, s) != all && (!c->open.seq || s->seq < c->open.seq))
+			c->open = *s;
+	}
+	if (!c->open.seq)
+		return;
+	c->open.who = who_came(c, &c->open);
+	until = seen_until(x, c, all);
+	waits = until > c->open.first_ns ? until - c->open.first_ns : 0;
+	c->open_ns = waits;
+	if (waits < OPEN_NS) {
+		c->open.seq = 0;
+		return;
+	}
+	if (waits <= res->open_ns)
+		return;
+	res->open_seq = c->open.seq;
+	res->open_ns = waits;
+	res->open_at_ns = c->open.first_ns;
+	res->open_in_cnt = __builtin_popcountll(c->open.who);
+	res->open_pid = c->ranks[__builtin_ctzll(~c->open.who)].pid;
+}
+
+static const struct coll_rank *rank_in(const struct coll_comm *c, uint32_t pid)
+{
+	for (unsigned i = 0; i < c->rank_cnt; i++)
+		if (c->ranks[i].pid == pid)
+			return &c->ranks[i];
+	return NULL;
+}
+
+static bool all_are_in(const struct communication *x, const struct coll_comm *job)
+{
+	for (unsigned i = 0; i < x->keys.cnt; i++)
+		for (unsigned k = 0; k < x->comms[i]->rank_cnt; k++)
+			if (!rank_in(job, x->comms[i]->ranks[k].pid))
+				return false;
+	return true;
+}
+
+static void find_job(struct communication *x)
+{
+	for (unsigned i = 0; i < x->keys.cnt; i++)
+		if (!x->job || x->comms[i]->nranks > x->job->nranks)
+			x->job = x->comms[i];
+	if (x->job && !all_are_in(x, x->job))
+		x->job = NULL;
+}
+
+/* In their order: lateness follows the clock. */
+static void settle_rest(struct communication *x, struct coll_comm *c)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; c->slots && i < SLOTS; i++)
+		most = c->slots[i].seq > most ? c->slots[i].seq : most;
+	for (uint64_t seq = most < SLOTS ? 1 : most - SLOTS + 1; most && seq <= most; seq++) {
+		struct coll_slot *s = &c->slots[seq % SLOTS];
+
+		if (!c->open.seq || s->seq < c->open.seq)
+			settle(x, c, s);
+	}
+}
+
+static void communication_finish(void *a)
+{
+	struct communication *x = a;
+	struct communication_result *res = &x->res;
+
+	find_job(x);
+	for (unsigned n = 0; n < x->keys.cnt; n++) {
+		struct coll_comm *c = x->comms[n];
+		bool joined = c->rank_cnt > 1 && !comm_is_partial(c) && !c->is_apart;
+
+		if (joined)
+			find_open(x, c);
+		settle_rest(x, c);
+		/* What is not the same collective is neither joined nor late. */
+		if (!joined) {
+			c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;
+			for (unsigned i = 0; i < c->rank_cnt; i++)
+				c->ranks[i].late_cnt = c->ranks[i].late_ns =
+					c->ranks[i].late_max_ns = c->ranks[i].last_cnt = 0;
+		}
+		for (unsigned i = 0; i < c->rank_cnt; i++) {
+			const struct coll_rank *k = &c->ranks[i];
+
+			if (k->late_ns <= res->late_ns)
+				continue;
+			res->joined_cnt = c->joined_cnt;
+			res->late_cnt = k->late_cnt;
+			res->late_ns = k->late_ns;
+			res->late_max_ns = k->late_max_ns;
+			res->late_at_ns = k->late_max_at;
+			res->late_pid = k->pid;
+		}
+	}
+}
+
+double coll_busbw(const struct coll_comm *c, const struct coll_op *o)
+{
+	return ratio_of(o->gpu_bytes * nccl_bus_factor(o->op, c->nranks), o->gpu_ns);
+}
+
+void communication_result(const struct report *r, struct communication_result *res)
+{
+	const struct communication *x = r->an[AN_COMMUNICATION];
+
+	*res = x ? x->res : (struct communication_result){0};
+}
+
+bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank)
+{
+	const struct communication *x = r->an[AN_COMMUNICATION];
+	const struct coll_rank *k = x && x->job ? rank_in(x->job, pid) : NULL;
+
+	*rank = k ? k->rank : 0;
+	return k;
+}
+
+static void communication__free(void *a)
+{
+	struct communication *x = a;
+
+	for (unsigned i = 0; i < x->keys.cnt; i++) {
+		memlimit_free(x->comms[i]->slots);
+		memlimit_free(x->comms[i]);
+	}
+	keys__free(&x->keys);
+	keys__free(&x->gone);
+	keys__free(&x->small_threads);
+	memlimit_free(x->comms);
+	memlimit_free(x->calls);
+	memlimit_free(x->launches);
+	free(x);
+}
+
+const struct analysis_ops communication_ops = {
+	.name = "communication",
+	.new = communication__new,
+	.event = communication_event,
+	.finish = communication_finish,
+	.json = communication_json,
+	.print = communication_print,
+	.free = communication__free,
+	.of_args = true,
+};

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "range_sums.h"
+
+#include "model/call.h"
+#include "report/collect.h"
+#include "report/report.h"
+#include "util/plural.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Names; ranges that are open at a time; ranges that have ended and whose calls the GPU may still
+ * execute, by the last bits of their ids. */
+#define ROWS_MAX (1u << 14)
+#define OPEN_MAX (1u << 16)
+#define PAST_MAX (1u << 14)
+/* Ranges that are in each other: what a hostile trace says may go round in circles. */
+#define DEPTH_MAX 256
+
+struct sum {
+	uint64_t calls, call_ns, launches, bytes; /* the driver's; of transfers */
+	uint64_t gpu_cnt, gpu_ns;
+};
+
+struct row {
+	struct sum sum;
+	uint64_t cnt, ns, max_ns, unfinished, marks;
+	const char *domain, *text; /* in key; NULL: none */
+	UT_hash_handle hh;
+	size_t len;
+	char key[]; /* "domain\0text\0" */
+};
+
+/* What was done in a range whose own line is yet to come. */
+struct open {
+	uint64_t key;
+	struct sum sum;
+	UT_hash_handle hh;
+};
+
+struct past {
+	uint64_t key, parent;
+	struct row *row;
+};
+
+struct range_sums {
+	bool of_operators; /* of PyTorch */
+	struct row *rows;
+	struct open *open;
+	struct past *past; /* PAST_MAX */
+	uint64_t rejected;
+};
+
+struct range_sums *range_sums__new(bool of_operators)
+{
+	struct range_sums *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->of_operators = of_operators;
+	if (s)
+		s->past = calloc(PAST_MAX, sizeof(*s->past));
+	if (s && !s->past) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void range_sums__free(struct range_sums *s)
+{
+	struct row *r, *next_r;
+	struct open *o, *next_o;
+
+	if (!s)
+		return;
+	HASH_ITER (hh, s->rows, r, next_r) {
+		HASH_DEL(s->rows, r);
+		free(r);
+	}
+	HASH_ITER (hh, s->open, o, next_o) {
+		HASH_DEL(s->open, o);
+		free(o);
+	}
+	free(s->past);
+	free(s);
+}
+
+/* Traces that are read together have other process ids. */
+static uint64_t key_of(const struct trace_event *ev, uint64_t id)
+{
+	return pair_key(id, ev->pid);
+}
+
+static void add(struct sum *to, const struct sum *x)
+{
+	to->calls += x->calls;
+	to->call_ns += x->call_ns;
+	to->launches += x->launches;
+	to->bytes += x->bytes;
+	to->gpu_cnt += x->gpu_cnt;
+	to->gpu_ns += x->gpu_ns;
+}
+
+/* NULL: there are too many. */
+static struct row *row_of(struct range_sums *s, const char *domain, const char *text)
+{
+	size_t domain_len = domain ? strlen(domain) : 0, text_len = text ? strlen(text) : 0;
+	size_t len = domain_len + text_len + 2 + 1;
+	struct row *r, *made = malloc(sizeof(*r) + len);
+	char *key;
+
+	if (!made)
+		return NULL;
+	memset(made, 0, sizeof(*made));
+	key = made->key;
+	memcpy(key, domain ?: "", domain_len + 1);
+	memcpy(key + domain_len + 1, text ?: "", text_len + 1);
+	key[len - 1] = !text;
+	HASH_FIND(hh, s->rows, key, len, r);
+	if (r || HASH_COUNT(s->rows) >= ROWS_MAX) {
+		free(made);
+		return r;
+	}
+	made->len = len;
+	made->domain = domain ? key : NULL;
+	made->text = text ? key + domain_len + 1 : NULL;
+	HASH_ADD(hh, s->rows, key, len, made);
+	return made;
+}
+
+/* Where what is done in the range of that id is added; NULL: nowhere. */
+static struct sum *open_of(struct range_sums *s, uint64_t key)
+{
+	struct open *o;
+
+	HASH_FIND(hh, s->open, &key, sizeof(key), o);
+	if (!o && HASH_COUNT(s->open) < OPEN_MAX)
+		o = calloc(1, sizeof(*o));
+	else if (o)
+		return &o->sum;
+	if (!o) {
+		s->rejected++;
+		memlimit_reject(MEMLIMIT_RANGES);
+		return NULL;
+	}
+	o->key = key;
+	HASH_ADD(hh, s->open, key, sizeof(o->key), o);
+	return &o->sum;
+}
+
+static struct past *past_of(struct range_sums *s, uint64_t key)
+{
+	struct past *p = &s->past[key % PAST_MAX];
+
+	return p->row && p->key == key ? p : NULL;
+}
+
+/* Its range may have ended: then it is of that and of those around it. */
+static void add_to(struct range_sums *s, uint64_t key, const struct sum *x)
+{
+	struct past *p = past_of(s, key);
+	struct sum *open;
+
+	for (unsigned i = 0; p && i < DEPTH_MAX; i++) {
+		add(&p->row->sum, x);
+		key = p->parent;
+		if (!key)
+			return;
+		p = past_of(s, key);
+	}
+	open = open_of(s, key);
+	if (open)
+		add(open, x);
+}
+
+static void on_range(struct range_sums *s, const struct trace_event *ev)
+{
+	const bool op = s->of_operators;
+	uint64_t key = key_of(ev, op ? ev->torch_op.id : ev->range.id);
+	uint64_t parent = op ? ev->torch_op.parent : ev->range.parent, ns = event_duration_ns(ev);
+	struct row *r = op ? row_of(s, ev->op[0] == 'b' ? ev->op : NULL, ev->name)
+			   : row_of(s, ev->range.domain, ev->range.text);
+	struct sum sum = {0};
+	struct open *o;
+
+	HASH_FIND(hh, s->open, &key, sizeof(key), o);
+	if (o) {
+		sum = o->sum;
+		HASH_DEL(s->open, o);
+		free(o);
+	}
+	if (!r) {
+		s->rejected++;
+		memlimit_reject(MEMLIMIT_RANGES);
+		return;
+	}
+	if (!strcmp(ev->op, "mark")) {
+		r->marks++;
+		return;
+	}
+	r->cnt++;
+	r->ns += ns;
+	r->max_ns = ns > r->max_ns ? ns : r->max_ns;
+	r->unfinished += ev->unfinished;
+	s->past[key % PAST_MAX] = (struct past){key, parent ? key_of(ev, parent) : 0, r};
+	add_to(s, key, &sum);
+}
+
+static void on_call(struct range_sums *s, const struct trace_event *ev)
+{
+	struct sum sum = {
+		.calls = 1,
+		.call_ns = event_duration_ns(ev),
+		.launches = call_launches_any(ev),
+		.bytes = (ev->has & HAS_SIZE) && ev->type == TYPE_TRANSFER && call_ran(ev)
+				 ? ev->size
+				 : 0,
+	};
+
+	if (call_was_made(ev) && call_is_top(ev))
+		add_to(s, key_of(ev, s->of_operators ? ev->operator_id : ev->range_id), &sum);
+}
+
+void range_sums__event(struct range_sums *s, const struct trace_event *ev)
+{
+	const bool op = s->of_operators;
+
+	if (ev->kind == (op ? EVENT_OPERATOR : EVENT_RANGE))
+		on_range(s, ev);
+	else if (ev->kind == EVENT_CALL && (op ? ev->operator_id : ev->range_id) && ev->fn)
+		on_call(s, ev);
+	else if (ev->kind == EVENT_GPU && (op ? ev->gpu.operator_id : ev->gpu.range_id))
+		add_to(s, key_of(ev, op ? ev->gpu.operator_id : ev->gpu.range_id),
+		       &(struct sum){.gpu_cnt = 1, .gpu_ns = event_duration_ns(ev)});
+}
+
+/* --- what is shown --- */
+
+static int by_time(struct row *a, struct row *b)
+{
+	return a->ns > b->ns ? -1 : a->ns < b->ns;
+}
+
+/* What makes the numbers wrong, or names missing. */
+static void print_notes(const struct trace_nvtx *n, const struct term *term)
+{
+	if (n->unfinished)
+		term_para(term, "%llu had not ended", (unsigned long long)n->unfinished);
+	if (n->unbalanced)
+		term_para(term, "%llu ended whose beginning was not seen",
+			  (unsigned long long)n->unbalanced);
+	if (n->unnamed)
+		term_para(term, "%llu have no text that could be read",
+			  (unsigned long long)n->unnamed);
+	if (n->too_many)
+		term_para(term,
+			  "%llu are left out, for too many were open, or their names too long",
+			  (unsigned long long)n->too_many);
+}
+
+static void print_torch_notes(const struct trace_torch *n, const struct term *term)
+{
+	if (n->unfinished)
+		term_para(term, "%llu after which nothing was seen in their thread",
+			  (unsigned long long)n->unfinished);
+	if (n->unnamed)
+		term_para(term, "%llu have no name that is known", (unsigned long long)n->unnamed);
+	if (n->too_many)
+		term_para(term, "%llu are left out, for they were in too many others",
+			  (unsigned long long)n->too_many);
+}
+
+void range_sums__print(struct range_sums *s, const struct term *term, const struct trace_end *end,
+		       unsigned top)
+{
+	uint64_t marks = 0, cnt = 0, gpu_cnt = 0;
+	char names[TABLE_ROWS][256], columns[128];
+	struct table t;
+
+	if (!s || !s->rows)
+		return;
+	HASH_SORT(s->rows, by_time);
+	for (const struct row *r = s->rows; r; r = r->hh.next) {
+		cnt += r->cnt;
+		marks += r->marks;
+		gpu_cnt += r->sum.gpu_cnt;
+	}
+	if (s->of_operators)
+		term_section(term, "PyTorch operators",
+			     "%llu, nodes of the backward pass among them; with what was done in "
+			     "those that they call; a time ends with what came next",
+			     (unsigned long long)cnt);
+	else
+		term_section(term, "NVTX ranges",
+			     "%llu, and %llu mark%s; with what was done in ranges that are in them",
+			     (unsigned long long)cnt, (unsigned long long)marks, plural(marks));
+	snprintf(columns, sizeof(columns), "times|time|longest|calls|in calls|launches|bytes|%s%s",
+		 gpu_cnt ? "GPU time|" : "", s->of_operators ? "operator" : "range");
+	table__init(&t, columns);
+	for (const struct row *r = s->rows; r && t.row_cnt < top && t.row_cnt < TABLE_ROWS;
+	     r = r->hh.next) {
+		char *name = names[t.row_cnt];
+		struct table_row *row;
+
+		if (!r->cnt)
+			continue;
+		snprintf(name, sizeof(names[0]), "%s%s%s", r->domain ?: "", r->domain ? ": " : "",
+			 r->text ?: "(no name)");
+		row = table__row(&t, name);
+		human_count(row->cell[0], r->cnt);
+		human_time(row->cell[1], r->ns);
+		human_time(row->cell[2], r->max_ns);
+		human_count(row->cell[3], r->sum.calls);
+		human_time(row->cell[4], r->sum.call_ns);
+		human_count(row->cell[5], r->sum.launches);
+		human_bytes(row->cell[6], r->sum.bytes);
+		if (gpu_cnt)
+			human_time(row->cell[7], r->sum.gpu_ns);
+	}
+	if (t.row_cnt)
+		table__print(&t, term);
+	if (s->rejected)
+		term_para(term, "%llu %s%s, with the calls in them, left out: too many names",
+			  (unsigned long long)s->rejected, s->of_operators ? "operator" : "range",
+			  plural(s->rejected));
+	if (end && s->of_operators)
+		print_torch_notes(&end->torch, term);
+	else if (end)
+		print_notes(&end->nvtx, term);
+}
+
+void range_sums__json(struct range_sums *s, struct json *j, const char *name)
+{
+	if (!s || !s->rows)
+		return;
+	HASH_SORT(s->rows, by_time);
+	json_open(j, name);
+	json_open_array(j, "list");
+	for (const struct row *r = s->rows; r; r = r->hh.next) {
+		json_open(j, NULL);
+		json_str(j, s->of_operators ? "name" : "text", r->text);
+		if (r->domain)
+			json_str(j, s->of_operators ? "op" : "domain", r->domain);
+		json_u64(j, "count", r->cnt);
+		json_u64(j, "total_ns", r->ns);
+		json_u64(j, "max_ns", r->max_ns);
+		json_u64(j, "calls", r->sum.calls);
+		json_u64(j, "call_ns", r->sum.call_ns);
+		json_u64(j, "launches", r->sum.launches);
+		json_u64(j, "bytes", r->sum.bytes);
+		json_u64(j, "gpu_executions", r->sum.gpu_cnt);
+		json_u64(j, "gpu_ns", r->sum.gpu_ns);
+		if (r->unfinished)
+			json_u64(j, "unfinished", r->unfinished);
+		if (r->marks)
+			json_u64(j, "marks", r->marks);
+		json_close(j);
+	}
+	json_close_array(j);
+	json_u64(j, "rejected", s->rejected);
+	json_close(j);
+}
+
+/* --- the analysis --- */
+
+struct ranges_an {
+	struct report *r;
+	struct range_sums *sums;
+};
+
+static void *an_new(struct report *r, bool of_operators)
+{
+	struct ranges_an *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->r = r;
+	a->sums = range_sums__new(of_operators);
+	if (!a->sums) {
+		free(a);
+		return NULL;
+	}
+	return a;
+}
+
+static void *ranges_new(struct report *r)
+{
+	return an_new(r, false);
+}
+
+static void *operators_new(struct report *r)
+{
+	return an_new(r, true);
+}
+
+static void analysis_event(void *a, const struct trace_event *ev)
+{
+	range_sums__event(((struct ranges_an *)a)->sums, ev);
+}
+
+static void analysis_json(const void *a, struct json *j)
+{
+	const struct ranges_an *x = a;
+
+	range_sums__json(x->sums, j, x->sums->of_operators ? "operators" : "ranges");
+}
+
+static void analysis_print(const void *a, const struct term *term)
+{
+	const struct ranges_an *x = a;
+
+	range_sums__print(x->sums, term, x->r->end, report_rows(term, x->r->opts.top));
+}
+
+static void analysis_free(void *a)
+{
+	range_sums__free(((struct ranges_an *)a)->sums);
+	free(a);
+}
+
+const struct analysis_ops ranges_ops = {
+	.name = "ranges",
+	.new = ranges_new,
+	.event = analysis_event,
+	.json = analysis_json,
+	.print = analysis_print,
+	.free = analysis_free,
+};
+
+const struct analysis_ops operators_ops = {
+	.name = "operators",
+	.new = operators_new,
+	.event = analysis_event,
+	.json = analysis_json,
+	.print = analysis_print,
+	.free = analysis_free,
+};

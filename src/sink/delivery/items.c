@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "items.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/out.h"
+#include "util/words.h"
+
+/* Of a call's event most is empty, and what is handed over has to come from another processor's
+ * cache: from BASE_SZ on only the parts come that hold something. The last overlaps that before it.
+ */
+#define BASE_SZ	 offsetof(struct trace_event, size)
+#define REST_OFF offsetof(struct trace_event, coll)
+#define CALL_SZ	 offsetof(struct trace_event, caps)
+#define SOME_SZ	 (REST_OFF - BASE_SZ)
+#define PART_SZ	 96
+#define PART_CNT (1 + (CALL_SZ - REST_OFF + PART_SZ - 1) / PART_SZ)
+
+/* What follows it: a line as it is; or an event, as far as calls have one, and copies of what it
+ * points to. */
+struct item {
+	uint32_t size : 24; /* with what follows */
+	uint32_t parts : 8; /* that come: a bit for each */
+	uint32_t is_line : 1;
+	uint32_t n : 31; /* its length; of an event: where in buf what follows is; 0: nothing */
+};
+/* The first part, which points to something, too. */
+#define SOME_BIT 1u
+_Static_assert(ITEMS_SZ < 1 << 24 && PART_CNT <= 8, "bits of struct item");
+_Static_assert(offsetof(struct trace_event, gpu_times) < BASE_SZ, "what is pointed to is in it");
+_Static_assert(CALL_SZ >= REST_OFF + PART_SZ, "parts of an event");
+
+static inline size_t part_off(unsigned i)
+{
+	return !i ? BASE_SZ : i + 1 < PART_CNT ? REST_OFF + (i - 1) * PART_SZ : CALL_SZ - PART_SZ;
+}
+
+static inline size_t part_sz(unsigned i)
+{
+	return i ? PART_SZ : SOME_SZ;
+}
+
+/* The last that was taken out. */
+struct unpacked_event {
+	struct trace_event ev;
+	unsigned parts; /* that hold something */
+};
+
+/* What they point to stays where it is. */
+static void unpack(struct unpacked_event *u, const struct item *it)
+{
+	const char *p = (const char *)(it + 1) + BASE_SZ;
+	struct trace_event *ev = &u->ev;
+	/* Of the event before. */
+	unsigned old = u->parts & ~it->parts;
+
+	words_copy(ev, it + 1, BASE_SZ);
+	for (unsigned i = 0; old >> i; i++)
+		if (old >> i & 1)
+			memset((char *)ev + part_off(i), 0, part_sz(i));
+	for (unsigned i = 0; it->parts >> i; i++) {
+		if (!(it->parts >> i & 1))
+			continue;
+		memcpy((char *)ev + part_off(i), p, part_sz(i));
+		p += part_sz(i);
+	}
+	u->parts = it->parts;
+	for (unsigned i = 0; i < ev->cap_cnt; i++, p += sizeof(*ev->caps))
+		memcpy(&ev->caps[i], p, sizeof(*ev->caps));
+}
+
+#define AHEAD_SZ 2048
+
+/* Another processor had these lines last, and until they are ours nothing that is written later
+ * leaves this one: they are asked for early, some events ahead. (On x86 gcc's prefetch for writing
+ * is one for reading.) */
+static inline void fetch_for_writing(const char *p, size_t size)
+{
+	for (const char *end = p + size; p < end; p += CACHE_LINE_SZ)
+#ifdef __x86_64__
+		__asm__ volatile("prefetchw %0" : : "m"(*p));
+#else
+		__builtin_prefetch(p, 1);
+#endif
+}
+
+/* With so many bytes behind it; it uses so many again. NULL: there is no room. */
+static inline struct item *new_item(struct items *is, size_t extra, size_t again)
+{
+	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
+	struct item *it = (struct item *)(is->buf + is->len);
+
+	if (size + again > is->room - is->len - is->again)
+		return NULL;
+	fetch_for_writing((const char *)it + AHEAD_SZ, size);
+	it->size = size;
+	is->len += size;
+	is->again += again;
+	is->cnt++;
+	return it;
+}
+
+static struct item_name *name_of(struct item_names *names, uint64_t key)
+{
+	return &names->of[key * 0x9e3779b97f4a7c15 >> (64 - ITEM_NAMES_LOG)];
+}
+
+/* A string that an event points to. */
+struct text {
+	const char *s;
+	const char *copy; /* in this batch; NULL: not yet */
+	size_t size;	  /* that it takes there */
+	size_t again;	  /* what it would take if it were not there */
+	uint64_t key;
+};
+
+static inline struct text look_up(struct item_names *names, const char *s, uint64_t id)
+{
+	uint64_t key = id ? id : (uintptr_t)s;
+	const struct item_name *n = name_of(names, key);
+
+	if (!s)
+		return (struct text){0};
+	if (n->key == key && (id || !strcmp(n->copy, s)))
+		return (struct text){s, n->copy, 0, n->len, key};
+	return (struct text){s, NULL, strlen(s) + 1, 0, key};
+}
+
+/* No pointer is that: a copy that is found has all THREAD_COMM_SZ bytes. */
+#define COMM_KEY (1ull << 63)
+
+static inline struct text look_up_comm(struct item_names *names, const struct trace_event *ev)
+{
+	uint64_t key = (uintptr_t)ev->comm | COMM_KEY;
+	const struct item_name *n = name_of(names, key);
+
+	if (!ev->has_comm16)
+		return look_up(names, ev->comm, 0);
+	if (n->key == key && !memcmp(n->copy, ev->comm, THREAD_COMM_SZ))
+		return (struct text){ev->comm, n->copy, 0, n->len, key};
+	return (struct text){ev->comm, NULL, THREAD_COMM_SZ + 1, 0, key};
+}
+
+static inline const char *put_name(struct item_names *names, const struct text *t, char **p)
+{
+	char *at = *p;
+
+	if (!t->size)
+		return t->copy;
+	memcpy(at, t->s, t->size);
+	*name_of(names, t->key) = (struct item_name){t->key, at, t->size};
+	*p += t->size;
+	return at;
+}
+
+/* Which parts of it hold something; what they take is added to *size. */
+static inline unsigned parts_of(const struct trace_event *ev, size_t *size)
+{
+	const char *p = (const char *)ev;
+	unsigned parts = words_empty(p + BASE_SZ, SOME_SZ) ? 0 : SOME_BIT;
+
+	*size += parts ? SOME_SZ : 0;
+	if (ev->plain || words_empty(p + REST_OFF, CALL_SZ - REST_OFF))
+		return parts;
+	for (unsigned i = 1; i < PART_CNT; i++) {
+		if (words_empty(p + part_off(i), PART_SZ))
+			continue;
+		parts |= 1u << i;
+		*size += PART_SZ;
+	}
+	return parts;
+}
+
+/* Base, parts, caps. Returns the end. */
+static inline char *pack(struct item *it, const struct trace_event *ev, unsigned parts)
+{
+	char *p = (char *)(it + 1);
+
+	words_copy(p, ev, BASE_SZ);
+	p += BASE_SZ;
+	it->parts = parts;
+	for (unsigned i = 0; parts >> i; i++) {
+		if (!(parts >> i & 1))
+			continue;
+		memcpy(p, (const char *)ev + part_off(i), part_sz(i));
+		p += part_sz(i);
+	}
+	for (unsigned i = 0; i < ev->cap_cnt; i++, p += sizeof(*ev->caps))
+		memcpy(p, &ev->caps[i], sizeof(*ev->caps));
+	return p;
+}
+
+/* What of it is there already of what the first part points to. */
+struct reused {
+	size_t stack;
+	struct text range, operator;
+};
+
+/* Bytes of what is not, and of what is. */
+static size_t look_behind(struct reused *b, struct item_names *names, const struct trace_event *ev,
+			  size_t *again)
+{
+	b->stack = ev->stack ? sizeof(*ev->stack) : 0;
+	b->range = look_up(names, ev->range_text, 0);
+	b->operator= look_up(names, ev->operator, 0);
+	*again += b->range.again + b->operator.again;
+	return b->stack + b->range.size + b->operator.size;
+}
+
+static void put_behind(struct item *it, const struct reused *b, struct item_names *names,
+		       const struct trace_event *ev, char **p)
+{
+	/* Its first part follows the base, as it does in an event. */
+	struct trace_event *to = (struct trace_event *)(it + 1);
+
+	/* Its id. */
+	to->stack = b->stack ? memcpy(*p, ev->stack, b->stack) : NULL;
+	*p += b->stack;
+	to->range_text = put_name(names, &b->range, p);
+	to->operator= put_name(names, &b->operator, p);
+}
+
+static inline size_t pointees_sz(const struct trace_event *ev)
+{
+	size_t size = 0;
+
+	for (unsigned i = 0; i < ev->cap_cnt; i++)
+		size += ev->caps[i].len > 0 ? (ev->caps[i].len + 7) & ~7 : 0;
+	return size;
+}
+
+static inline char *put_pointees(struct pointee *caps, const struct trace_event *ev, char *p)
+{
+	for (unsigned i = 0; i < ev->cap_cnt; i++) {
+		if (ev->caps[i].len <= 0)
+			continue;
+		caps[i].data = memcpy(p, ev->caps[i].data, ev->caps[i].len);
+		p += (ev->caps[i].len + 7) & ~7;
+	}
+	return p;
+}
+
+bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
+		     const char *more, struct pending_calls *pending)
+{
+	struct text comm = look_up_comm(names, ev),
+		    kernel = look_up(names, ev->launch.kernel, ev->kernel_id),
+		    mangled = look_up(names, ev->launch.kernel_mangled, ev->kernel_mangled_id),
+		    follows = look_up(names, more, 0);
+	size_t words = ev->word_cnt * sizeof(*ev->words),
+	       size = BASE_SZ + ev->cap_cnt * sizeof(*ev->caps) + words + comm.size + kernel.size +
+		      mangled.size + follows.size + (pending ? sizeof(struct pending_call) : 0) +
+		      pointees_sz(ev),
+	       again = comm.again + kernel.again + mangled.again + follows.again;
+	unsigned parts = parts_of(ev, &size);
+	struct trace_event *to;
+	struct reused b;
+	struct item *it;
+	char *p;
+
+	if (parts & SOME_BIT)
+		size += look_behind(&b, names, ev, &again);
+	it = new_item(is, size, again);
+	if (!it)
+		return false;
+	it->is_line = 0;
+	p = pack(it, ev, parts);
+	/* Only as far as BASE_SZ. */
+	to = (struct trace_event *)(it + 1);
+	to->words = words ? memcpy(p, ev->words, words) : NULL;
+	p = put_pointees((struct pointee *)p - ev->cap_cnt, ev, p + words);
+	if (pending) {
+		pending__add(pending, (struct pending_call *)p, ev->id);
+		to->gpu_times = &((struct pending_call *)p)->times;
+		p += sizeof(struct pending_call);
+	}
+	if (parts & SOME_BIT)
+		put_behind(it, &b, names, ev, &p);
+	to->comm = put_name(names, &comm, &p);
+	to->launch.kernel = put_name(names, &kernel, &p);
+	to->launch.kernel_mangled = put_name(names, &mangled, &p);
+	more = put_name(names, &follows, &p);
+	it->n = more ? more - is->buf : 0;
+	return true;
+}
+
+bool items__put_line(struct items *is, const char *s, size_t len)
+{
+	struct item *it = new_item(is, len, 0);
+
+	if (!it)
+		return false;
+	it->is_line = 1;
+	it->n = len;
+	memcpy(it + 1, s, len);
+	return true;
+}
+
+void items__release(const struct items *is, struct pending_calls *pending)
+{
+	const struct trace_event *ev;
+	const struct item *it;
+
+	for (size_t at = 0; at < is->len; at += it->size) {
+		it = (const struct item *)(is->buf + at);
+		ev = (const struct trace_event *)(it + 1);
+		if (!it->is_line && ev->gpu_times)
+			pending__release(pending, ev->gpu_times);
+	}
+}
+
+void items__format(const struct items *is, struct sink *s)
+{
+	struct unpacked_event u = {.parts = 0};
+	struct out *o = s->out;
+	const struct item *it;
+	size_t was;
+
+	for (size_t at = 0; at < is->len; at += it->size) {
+		it = (const struct item *)(is->buf + at);
+		if (it->is_line) {
+			sink_put(s, (const char *)(it + 1), it->n);
+			continue;
+		}
+		unpack(&u, it);
+		s->more = it->n ? is->buf + it->n : NULL;
+		was = o->len;
+		s->ops->event(s, &u.ev);
+		fetch_for_writing(o->buf + o->len + AHEAD_SZ, o->len - was);
+	}
+}
+
+bool items__get_room(struct items *is)
+{
+	if (is->buf)
+		return false;
+	is->buf = malloc(ITEMS_SZ);
+	is->room = is->buf ? ITEMS_SZ : 0;
+	return is->buf;
+}
+
+void items__clear(struct items *is)
+{
+	is->len = is->again = is->cnt = 0;
+}
+
+void items__free(struct items *is)
+{
+	free(is->buf);
+	is->buf = NULL;
+	is->room = 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "gpu_counters.h"
+
+#include "ct_gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Devices, and MIG devices: more have no counters. */
+#define DEVICES_MAX 256
+#define NAME_SZ	    64
+
+/* What is drawn; of NULL nothing is. Processes have what is said to be theirs. */
+static const struct row {
+	const char *of_device, *of_process, *unit;
+} rows[CT_GPU_VALUE_CNT] = {
+	[CT_GPU_UTIL] = {"busy", NULL, "%"},
+	[CT_GPU_MEMORY_UTIL] = {"memory busy", NULL, "%"},
+	[CT_GPU_MEMORY_USED] = {"memory used", "memory used", "bytes"},
+	[CT_GPU_SM_CLOCK] = {"SM clock", NULL, "MHz"},
+	[CT_GPU_MEMORY_CLOCK] = {"memory clock", NULL, "MHz"},
+	[CT_GPU_POWER] = {"power", NULL, "W"},
+	[CT_GPU_TEMPERATURE] = {"temperature", NULL, "degrees C"},
+	[CT_GPU_PCIE_TX] = {"PCIe sent", NULL, "bytes/s"},
+	[CT_GPU_PCIE_RX] = {"PCIe received", NULL, "bytes/s"},
+	[CT_GPU_NVLINK_TX] = {"NVLink sent", NULL, "bytes/s"},
+	[CT_GPU_NVLINK_RX] = {"NVLink received", NULL, "bytes/s"},
+	[CT_GPU_SM_ACTIVE] = {"SMs active", NULL, "%"},
+	[CT_GPU_SM_OCCUPANCY] = {"SM occupancy", NULL, "%"},
+	[CT_GPU_TENSOR_ACTIVE] = {"tensor cores active", NULL, "%"},
+	[CT_GPU_DRAM_ACTIVE] = {"DRAM active", NULL, "%"},
+	[CT_GPU_SM_UTIL] = {NULL, "busy", "%"},
+};
+
+struct device {
+	uint64_t gpu, gpu_instance, compute_instance;
+	struct chrome_counter counters[CT_GPU_VALUE_CNT + 1];
+	char names[CT_GPU_VALUE_CNT + 1][NAME_SZ];
+};
+#define THROTTLE CT_GPU_VALUE_CNT
+
+struct gpu_counters {
+	struct device *devices[DEVICES_MAX];
+	unsigned device_cnt;
+};
+
+struct gpu_counters *gpu_counters__new(void)
+{
+	return calloc(1, sizeof(struct gpu_counters));
+}
+
+void gpu_counters__free(struct gpu_counters *g)
+{
+	while (g && g->device_cnt)
+		free(g->devices[--g->device_cnt]);
+	free(g);
+}
+
+#define opt_u64	  false
+#define opt_hex	  false
+#define opt_milli true
+static const bool is_milli[CT_GPU_VALUE_CNT + 1] = {
+#define VALUE(ID, id, form, unit, text) [CT_GPU_##ID] = form,
+#include "ct_gpu.def"
+};
+
+static void make_counter(struct device *d, unsigned i, const char *what, const char *unit)
+{
+	char part[48] = "";
+
+	/* As nvidia-smi lists them. */
+	if (d->gpu_instance != UINT64_MAX)
+		snprintf(part, sizeof(part), " MIG %u/%u", (unsigned)d->gpu_instance,
+			 (unsigned)d->compute_instance);
+	snprintf(d->names[i], NAME_SZ, "GPU %u%s %s", (unsigned)d->gpu, part, what);
+	d->counters[i] = (struct chrome_counter){d->names[i], "gpu", unit, is_milli[i]};
+}
+
+static struct device *new_device(struct gpu_counters *g)
+{
+	struct device *d = g->device_cnt < DEVICES_MAX ? calloc(1, sizeof(*d)) : NULL;
+
+	if (d)
+		g->devices[g->device_cnt++] = d;
+	return d;
+}
+
+static struct device *device_of(struct gpu_counters *g, const struct event_gpu_stats *x)
+{
+	uint64_t gi = x->gpu_instance.known ? x->gpu_instance.v : UINT64_MAX;
+	uint64_t ci = x->compute_instance.known ? x->compute_instance.v : UINT64_MAX;
+	struct device *d;
+
+	for (unsigned i = 0; i < g->device_cnt; i++) {
+		d = g->devices[i];
+		if (d->gpu == x->gpu.v && d->gpu_instance == gi && d->compute_instance == ci)
+			return d;
+	}
+	d = new_device(g);
+	if (!d)
+		return NULL;
+	d->gpu = x->gpu.v;
+	d->gpu_instance = gi;
+	d->compute_instance = ci;
+	for (unsigned i = 0; i < CT_GPU_VALUE_CNT; i++)
+		if (rows[i].unit)
+			make_counter(d, i, rows[i].of_device ?: rows[i].of_process, rows[i].unit);
+	make_counter(d, THROTTLE, "kept slow", "yes");
+	return d;
+}
+
+void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, chrome_counter_fn fn,
+			 void *ctx)
+{
+	const struct event_gpu_stats *x = &ev->gpu_stats;
+	bool of_process = !strcmp(ev->op, "process");
+	struct device *d;
+
+	if (!x->gpu.known || (!of_process && strcmp(ev->op, "sample")))
+		return;
+	d = device_of(g, x);
+	if (!d)
+		return;
+#define VALUE(ID, id, form, unit_, text)                                                           \
+	if (x->id.known &&                                                                         \
+	    (of_process ? rows[CT_GPU_##ID].of_process : rows[CT_GPU_##ID].of_device))             \
+		fn(ctx, ev->pid, &d->counters[CT_GPU_##ID], ev->start_ns, x->id.v);
+#include "ct_gpu.def"
+	if (!of_process && x->clock_reasons.known)
+		fn(ctx, ev->pid, &d->counters[THROTTLE], ev->start_ns, x->throttle != NULL);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One line on a terminal that says that the trace runs: events and launches a second, live device
+ * memory, losses. Made only when stderr is a terminal and nobody asked for quiet.
+ */
+#ifndef SINK_SUMMARY_PROGRESS_H
+#define SINK_SUMMARY_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "summary.h"
+
+struct progress;
+
+/* NULL when f is no terminal (or there is no memory); every function here takes that NULL. */
+struct progress *progress__new(FILE *f);
+/* For tests: a file of this many columns that need be no terminal. */
+struct progress *progress__new_width(FILE *f, int width);
+/* Clears the line. */
+void progress__free(struct progress *p);
+/* May be called as often as one likes: draws at most four times a second. now_ns is any clock that
+ * does not go back. */
+void progress__update(struct progress *p, uint64_t now_ns, const struct summary_totals *t,
+		      uint64_t drop_cnt);
+/* Before anything else is written to the terminal; the next update draws again. */
+void progress__clear(struct progress *p);
+
+#endif /* SINK_SUMMARY_PROGRESS_H */

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "summary_priv.h"
+
+#include "model/call.h"
+#include "model/ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned hash_bits(uint64_t x, unsigned bits)
+{
+	return (x * 0x9e3779b97f4a7c15ull) >> (64 - bits);
+}
+
+struct summary *summary__new(void)
+{
+	/* Most of it is tables that stay untouched, and so cost no memory. */
+	struct summary *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->other_kernels.name = s->driver.other_cmds.name = "(others)";
+	return s;
+}
+
+void summary__free(struct summary *s)
+{
+	struct kernel_stat *k, *next_k;
+	struct proc_stat *p, *next_p;
+	struct wait_thread *t, *next_t;
+
+	if (!s)
+		return;
+	HASH_ITER (hh, s->wait_threads, t, next_t) {
+		HASH_DEL(s->wait_threads, t);
+		free(t);
+	}
+	HASH_ITER (hh, s->kernels, k, next_k) {
+		HASH_DEL(s->kernels, k);
+		free(k);
+	}
+	HASH_ITER (hh, s->procs, p, next_p) {
+		HASH_DEL(s->procs, p);
+		free(p);
+	}
+	summary_driver_free(s);
+	gpu_devices__free(&s->run_gpus);
+	residency__free(&s->residency);
+	gpu_sums__free(s->gpus);
+	range_sums__free(s->ranges);
+	range_sums__free(s->operators);
+	allocator_sums__free(s->allocator);
+	free(s);
+}
+
+static struct fn_stat *fn_stat(struct summary *s, const struct api_fn *fn)
+{
+	unsigned i = hash_bits((uintptr_t)fn, SUMMARY_FN_BITS);
+
+	for (; s->fns[i].fn; i = (i + 1) % SUMMARY_FN_SLOTS)
+		if (s->fns[i].fn == fn)
+			return &s->fns[i];
+	/* CT_MAX_FUNCS is half of the table: only a bug in the caller comes this far. */
+	if (s->fn_cnt >= SUMMARY_FN_SLOTS * 3 / 4)
+		return &s->other_fns;
+	s->fn_cnt++;
+	s->fns[i].fn = fn;
+	return &s->fns[i];
+}
+
+static struct kernel_stat *kernel_by_name(struct summary *s, const char *name)
+{
+	size_t len = strnlen(name, SUMMARY_NAME_MAX);
+	struct kernel_stat *k;
+	unsigned before;
+
+	HASH_FIND(hh, s->kernels, name, len, k);
+	if (k)
+		return k;
+	before = HASH_COUNT(s->kernels);
+	if (before >= SUMMARY_KERNELS_MAX)
+		return &s->other_kernels;
+	k = calloc(1, sizeof(*k) + len + 1);
+	if (!k)
+		return &s->other_kernels;
+	memcpy(k + 1, name, len);
+	k->name = (const char *)(k + 1);
+	HASH_ADD_KEYPTR(hh, s->kernels, k->name, len, k);
+	if (HASH_COUNT(s->kernels) == before) {
+		free(k);
+		return &s->other_kernels;
+	}
+	return k;
+}
+
+/* A name stays where it is while a process has it; afterwards another may lie there: the address is
+ * only a shortcut. */
+static struct kernel_stat *kernel_stat(struct summary *s, const char *name)
+{
+	unsigned i = hash_bits((uintptr_t)name, SUMMARY_KERNEL_BITS);
+	struct kernel_stat *k;
+
+	while (s->kernel_slots[i].ptr && s->kernel_slots[i].ptr != name)
+		i = (i + 1) % SUMMARY_KERNEL_SLOTS;
+	k = s->kernel_slots[i].kernel;
+	if (k && !strncmp(k->name, name, SUMMARY_NAME_MAX))
+		return k;
+	k = kernel_by_name(s, name);
+	if (s->kernel_slots[i].ptr) {
+		s->kernel_slots[i].kernel = k;
+		return k;
+	}
+	if (s->kernel_ptr_cnt < SUMMARY_KERNEL_SLOTS / 2) {
+		s->kernel_ptr_cnt++;
+		s->kernel_slots[i] = (struct kernel_slot){name, k};
+	}
+	return k;
+}
+
+static void count_stream(struct summary *s, const struct trace_event *ev)
+{
+	unsigned i = hash_bits(ev->stream ^ (uint64_t)ev->pid << 40, 12) % SUMMARY_STREAMS_MAX;
+	struct stream_id *id = &s->streams[i];
+
+	for (; id->used; id = &s->streams[i = (i + 1) % SUMMARY_STREAMS_MAX])
+		if (id->handle == ev->stream && id->pid == ev->pid)
+			return;
+	if (s->stream_cnt >= SUMMARY_STREAMS_MAX / 2)
+		return;
+	s->stream_cnt++;
+	*id = (struct stream_id){ev->stream, ev->pid, true};
+}
+
+static void on_launch(struct summary *s, const struct trace_event *ev, uint64_t ns)
+{
+	struct kernel_stat *k;
+
+	if (ev->is_error)
+		return;
+	if (ev->launch.kernel) {
+		k = kernel_stat(s, ev->launch.kernel);
+	} else {
+		s->launch_unnamed_cnt++;
+		k = kernel_stat(s, "(name unknown)");
+	}
+	if (ev->capturing) {
+		s->launch_node_cnt++;
+		k->node_cnt++;
+		return;
+	}
+	s->launch_cnt++;
+	s->launch_ns += ns;
+	k->cnt++;
+	k->untimed_cnt += ev->entry_only;
+	k->total_ns += ns;
+	if (ns > k->max_ns)
+		k->max_ns = ns;
+	if (ev->has & HAS_STREAM)
+		count_stream(s, ev);
+}
+
+static void mem_set(struct summary *s, struct proc_stat *p, enum mem_kind kind, uint64_t bytes)
+{
+	struct mem_stat *m = &s->mem[kind];
+
+	m->live += bytes - p->mem[kind];
+	if (m->live > m->peak)
+		m->peak = m->live;
+	p->mem[kind] = bytes;
+}
+
+/* times -1: takes it back. */
+static void mem_count(struct summary *s, const struct mem_call *c, int times)
+{
+	struct mem_stat *m = &s->mem[c->kind];
+
+	if (c->sign < 0) {
+		m->free_cnt += times;
+		return;
+	}
+	m->alloc_cnt += times;
+	m->alloc_bytes += times * c->bytes;
+}
+
+static void on_memory(struct summary *s, struct proc_stat *p, const struct trace_event *ev)
+{
+	const uint64_t *now = ev->mem.bytes;
+	struct mem_call counted;
+	enum block_kind block;
+	enum mem_kind kind;
+	int sign = call_makes(ev, &block), i;
+
+	kind = block_desc[block].counted;
+	if (kind == MEM_NONE)
+		sign = 0;
+
+	if (ev->is_error || ev->entry_only)
+		return;
+	if (ev->has_mem) {
+		/* cuMemFree takes managed memory too: what changed says which it was */
+		for (i = 0; i < MEM_KIND_CNT; i++)
+			if (now[i] != p->mem[i])
+				kind = i;
+		for (i = 0; i < MEM_KIND_CNT; i++)
+			mem_set(s, p, i, now[i]);
+	}
+	if (!sign)
+		return;
+	/* A function of the driver that calls another one: once. */
+	if (p->inner.parent_id && p->inner.parent_id == ev->id)
+		mem_count(s, &p->inner, -1);
+	counted = (struct mem_call){ev->parent_id, kind, sign, ev->has & HAS_SIZE ? ev->size : 0};
+	mem_count(s, &counted, 1);
+	if (ev->parent_id)
+		p->inner = counted;
+}
+
+static void note_wait_thread(struct summary *s, const struct trace_event *ev)
+{
+	uint64_t key = (uint64_t)ev->pid << 32 | ev->tid;
+	struct wait_thread *t;
+
+	HASH_FIND(hh, s->wait_threads, &key, sizeof(key), t);
+	if (t || HASH_COUNT(s->wait_threads) == SUMMARY_WAIT_THREADS)
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	t->key = key;
+	HASH_ADD(hh, s->wait_threads, key, sizeof(t->key), t);
+	/* HASH_NONFATAL_OOM */
+	if (!t->hh.tbl)
+		free(t);
+}
+
+static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
+		    uint64_t ns)
+{
+	if (ev->entry_only)
+		return;
+	note_wait_thread(s, ev);
+	s->wait_cnt++;
+	s->wait_ns += ns;
+	st->wait_cnt++;
+	st->wait_ns += ns;
+	if (!(ev->has & HAS_OFF_CPU))
+		return;
+	s->has_off_cpu = true;
+	st->off_cpu_ns += ev->off_cpu_ns < ns ? ev->off_cpu_ns : ns;
+}
+
+static void on_transfer(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
+			uint64_t ns)
+{
+	struct transfer_stat *t = &s->transfers[ev->dir];
+	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
+
+	if (ev->is_error || ev->capturing)
+		return;
+	if (ev->fn->op == OP_MEMSET)
+		t = &s->transfers[TRANSFER_MEMSET];
+	else if (ev->fn->op == OP_PREFETCH)
+		t = &s->transfers[TRANSFER_PREFETCH];
+	t->cnt++;
+	t->bytes += size;
+	t->total_ns += ns;
+	if (ev->fn->is_async || ev->entry_only)
+		return;
+	t->sync_cnt++;
+	t->sync_bytes += size;
+	t->sync_ns += ns;
+	/* Copies within the device and memsets return before they are done, named async or not. */
+	if (call_blocks(ev))
+		on_wait(s, st, ev, ns);
+}
+
+static void on_error(struct summary *s, struct fn_stat *st, const struct trace_event *ev)
+{
+	struct error_stat *e = s->errors;
+
+	s->error_cnt++;
+	st->error_cnt++;
+	for (; e < s->errors + s->error_kinds; e++) {
+		if (e->code == ev->result && e->first->api == ev->fn->api) {
+			e->cnt++;
+			return;
+		}
+	}
+	if (s->error_kinds == SUMMARY_ERRORS_MAX) {
+		s->other_error_cnt++;
+		return;
+	}
+	s->error_kinds++;
+	*e = (struct error_stat){ev->result, 1, ev->fn};
+}
+
+/* NULL when there are too many. */
+static struct proc_stat *proc_get(struct summary *s, uint32_t pid)
+{
+	struct proc_stat *p = s->cur_proc;
+	unsigned before = HASH_COUNT(s->procs);
+
+	if (p && p->pid == pid)
+		return p;
+	HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
+	if (!p && before < SUMMARY_PROCS_MAX) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return NULL;
+		p->pid = pid;
+		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
+		if (HASH_COUNT(s->procs) == before) {
+			free(p);
+			return NULL;
+		}
+		s->proc_cnt++;
+	}
+	s->cur_proc = p;
+	return p;
+}
+
+/* A process that ended, or runs another program, gives back all it had. */
+static void on_process(struct summary *s, const struct trace_event *ev)
+{
+	bool is_exit = !strcmp(ev->name, "exit");
+	struct proc_stat *p;
+	int i;
+
+	if (!is_exit && strcmp(ev->name, "exec"))
+		return;
+	HASH_FIND(hh, s->procs, &ev->pid, sizeof(ev->pid), p);
+	if (!p)
+		return;
+	for (i = 0; i < MEM_KIND_CNT; i++) {
+		s->mem[i].kept += p->mem[i];
+		mem_set(s, p, i, 0);
+	}
+	if (!is_exit)
+		return;
+	if (s->cur_proc == p)
+		s->cur_proc = NULL;
+	HASH_DEL(s->procs, p);
+	free(p);
+}
+
+/* A time that was cut off says nothing of the function: it is in no total. */
+static void on_unfinished(struct summary *s, const struct trace_event *ev, uint64_t ns)
+{
+	if (ev->abandoned) {
+		s->abandoned_cnt++;
+		return;
+	}
+	s->unfinished_cnt++;
+	if (ns < s->longest_unfinished_ns && s->longest_unfinished)
+		return;
+	s->longest_unfinished_ns = ns;
+	s->longest_unfinished = ev->fn->name;
+}
+
+static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *st,
+		       const struct trace_event *ev, uint64_t ns)
+{
+	if (call_does(ev, DOES_LAUNCH)) {
+		on_launch(s, ev, ns);
+		return;
+	}
+	switch (ev->fn->op) {
+	case OP_GRAPH_LAUNCH:
+		s->graph_launch_cnt += !ev->is_error;
+		s->graph_launch_ns += ev->is_error ? 0 : ns;
+		return;
+	case OP_INSTANTIATE:
+		s->instantiate_cnt += !ev->is_error;
+		return;
+	case OP_SYNC:
+		on_wait(s, st, ev, ns);
+		return;
+	default:
+		break;
+	}
+	if (ev->type == TYPE_TRANSFER)
+		on_transfer(s, st, ev, ns);
+	else if (p && (ev->type == TYPE_MEMORY || ev->has_mem))
+		on_memory(s, p, ev);
+}
+
+static void on_call(struct summary *s, const struct trace_event *ev)
+{
+	uint64_t ns = event_duration_ns(ev);
+	struct proc_stat *p = proc_get(s, ev->pid);
+	struct fn_stat *st = fn_stat(s, ev->fn);
+	struct class_stat *c = &s->classes[ev->fn->class];
+
+	s->call_cnt++;
+	st->cnt++;
+	c->cnt++;
+	if (ev->has & HAS_IOCTLS) {
+		st->ioctl_cnt += ev->ioctl_cnt;
+		st->ioctl_ns += ev->ioctl_ns;
+	}
+	if (ev->entry_only) {
+		st->untimed_cnt++;
+		on_meaning(s, p, st, ev, 0);
+		return;
+	}
+	if (ev->unfinished || ev->abandoned) {
+		on_unfinished(s, ev, ns);
+		return;
+	}
+	st->total_ns += ns;
+	if (ns > st->max_ns)
+		st->max_ns = ns;
+	if (call_is_outer(ev))
+		c->total_ns += ns;
+	if (call_is_top(ev)) {
+		c->top_ns += ns;
+		s->call_ns += ns;
+	}
+	if (ev->is_error)
+		on_error(s, st, ev);
+	on_meaning(s, p, st, ev, ns);
+}
+
+static void on_gpu_stats(struct summary *s, const struct trace_event *ev)
+{
+	if (!s->gpus)
+		s->gpus = gpu_sums__new();
+	if (s->gpus)
+		gpu_sums__event(s->gpus, ev);
+}
+
+static bool is_of_ranges(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_RANGE || (ev->kind == EVENT_CALL && ev->range_id) ||
+	       (ev->kind == EVENT_GPU && ev->gpu.range_id);
+}
+
+static void on_range(struct range_sums **sums, bool of_operators, const struct trace_event *ev)
+{
+	if (!*sums)
+		*sums = range_sums__new(of_operators);
+	if (*sums)
+		range_sums__event(*sums, ev);
+}
+
+static bool is_of_operators(const struct trace_event *ev)
+{
+	return ev->kind == EVENT_OPERATOR || (ev->kind == EVENT_CALL && ev->operator_id) ||
+	       (ev->kind == EVENT_GPU && ev->gpu.operator_id);
+}
+
+static void on_allocator(struct summary *s, const struct trace_event *ev)
+{
+	if (!s->allocator)
+		s->allocator = allocator_sums__new();
+	if (s->allocator)
+		allocator_sums__event(s->allocator, ev);
+}
+
+void summary__event(struct summary *s, const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_TRACER || ev->kind == EVENT_STACK)
+		return;
+	losses__event(&s->lost, ev);
+	s->event_cnt++;
+	if (is_of_ranges(ev))
+		on_range(&s->ranges, false, ev);
+	if (is_of_operators(ev))
+		on_range(&s->operators, true, ev);
+	if (ev->kind == EVENT_ALLOCATOR || (ev->has_mem && ev->kind == EVENT_CALL))
+		on_allocator(s, ev);
+	if (ev->kind == EVENT_CALL && ev->fn)
+		on_call(s, ev);
+	else if (ev->kind == EVENT_PROCESS)
+		on_process(s, ev);
+	else if (ev->kind == EVENT_GPU)
+		summary_gpu_event(s, ev, ev->gpu.kernel ? kernel_stat(s, ev->gpu.kernel) : NULL);
+	else if (ev->kind == EVENT_CTXSW)
+		residency__event(&s->residency, ev);
+	else if (ev->kind == EVENT_GPU_STATS)
+		on_gpu_stats(s, ev);
+	else if (!event_is_range(ev) && ev->kind != EVENT_ALLOCATOR)
+		summary_driver_event(s, ev);
+}
+
+void summary__totals(const struct summary *s, struct summary_totals *t)
+{
+	*t = (struct summary_totals){
+		.event_cnt = s->event_cnt,
+		.call_cnt = s->call_cnt,
+		.launch_cnt = s->launch_cnt,
+		.graph_launch_cnt = s->graph_launch_cnt,
+		.error_cnt = s->error_cnt,
+		.device_bytes = s->mem[MEM_DEVICE].live,
+		.device_peak = s->mem[MEM_DEVICE].peak,
+	};
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What summary.c counts and summary_print.c and summary_json.c show. */
+#ifndef SINK_SUMMARY_SUMMARY_PRIV_H
+#define SINK_SUMMARY_SUMMARY_PRIV_H
+
+#include "summary.h"
+
+#include "model/gpu_busy.h"
+#include "model/losses.h"
+
+#include "report/gpu/residency.h"
+#include "report/gpu/gpu_sums.h"
+#include "report/layers/allocator_sums.h"
+#include "report/layers/range_sums.h"
+
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define SUMMARY_FN_BITS	     12
+#define SUMMARY_FN_SLOTS     (1 << SUMMARY_FN_BITS)
+#define SUMMARY_KERNEL_BITS  17
+#define SUMMARY_KERNEL_SLOTS (1 << SUMMARY_KERNEL_BITS)
+#define SUMMARY_KERNELS_MAX  65536
+#define SUMMARY_NAME_MAX     1024
+#define SUMMARY_PROCS_MAX    65536
+#define SUMMARY_STREAMS_MAX  4096
+#define SUMMARY_ERRORS_MAX   64
+#define SUMMARY_CMDS_MAX     4096
+#define SUMMARY_SLOWEST	     5
+#define SUMMARY_OPS_MAX	     64
+#define SUMMARY_XIDS_MAX     32
+
+struct fn_stat {
+	const struct api_fn *fn; /* NULL: free */
+	uint64_t cnt, total_ns, max_ns, error_cnt;
+	uint64_t untimed_cnt;	      /* of cnt, seen at their entry only */
+	uint64_t wait_cnt, wait_ns;   /* as a call that waits for the GPU */
+	uint64_t off_cpu_ns;	      /* --sched: of wait_ns, its thread was not running */
+	uint64_t ioctl_cnt, ioctl_ns; /* --kernel: ioctls of the driver, in all calls */
+};
+
+struct kernel_stat {
+	uint64_t cnt, total_ns, max_ns; /* direct launches */
+	uint64_t node_cnt;		/* launches into a graph */
+	uint64_t untimed_cnt;		/* of cnt, seen at their entry only */
+	uint64_t gpu_cnt, gpu_ns;	/* --gpu-time: executions, nodes of graphs too */
+	const char *name;		/* cut to SUMMARY_NAME_MAX */
+	UT_hash_handle hh;
+};
+
+struct kernel_slot {
+	const char *ptr; /* NULL: free */
+	struct kernel_stat *kernel;
+};
+
+struct class_stat {
+	uint64_t cnt;
+	uint64_t total_ns; /* of calls that are in no other of their family */
+	uint64_t top_ns;   /* of these those of the driver: shares add up to the whole */
+};
+
+struct mem_stat {
+	uint64_t alloc_cnt, free_cnt, alloc_bytes;
+	uint64_t live, peak;
+	uint64_t kept; /* what processes had when they ended */
+};
+
+/* What a call changed in the counts of its kind of memory. */
+struct mem_call {
+	uint64_t parent_id; /* 0: of the program itself */
+	enum mem_kind kind;
+	int sign; /* 1: made, -1: gave back */
+	uint64_t bytes;
+};
+
+/* A thread that has waited. */
+#define SUMMARY_WAIT_THREADS 65536
+struct wait_thread {
+	uint64_t key; /* pid, tid */
+	UT_hash_handle hh;
+};
+
+struct proc_stat {
+	uint32_t pid;
+	uint64_t mem[MEM_KIND_CNT];
+	struct mem_call inner; /* the last that another call made */
+	UT_hash_handle hh;
+};
+
+/* The copies, and what else moves bytes, in a row of its own each. */
+enum transfer_kind {
+	TRANSFER_UNKNOWN = COPY_NONE,
+	TRANSFER_MEMSET = COPY_DIR_PEER + 1,
+	TRANSFER_PREFETCH,
+	TRANSFER_KIND_CNT
+};
+
+struct transfer_stat {
+	uint64_t cnt, bytes, total_ns;
+	uint64_t sync_cnt, sync_bytes, sync_ns; /* of those, the caller waited */
+};
+
+struct error_stat {
+	int32_t code;
+	uint64_t cnt;
+	const struct api_fn *first; /* function that met it first */
+};
+
+/* A command of the driver: names of unknown ones are made up per event, so they are copied. */
+struct cmd_stat {
+	uint64_t cnt, total_ns, max_ns, error_cnt;
+	const char *name;
+	const char *first_error; /* status or errno; NULL: without a name */
+	UT_hash_handle hh;
+};
+
+struct slow_ioctl {
+	uint64_t ns;
+	char name[64];
+	const char *class; /* NULL: not known */
+	const char *call;  /* NULL: outside of any */
+};
+
+struct op_stat {
+	const char *op;
+	uint64_t cnt, bytes;
+};
+
+struct xid_stat {
+	uint32_t number;
+	uint64_t cnt;
+	char gpu[32], message[160]; /* of the first */
+};
+
+enum driver_op { DRV_IOCTL, DRV_OPEN, DRV_MMAP, DRV_CLOSE, DRV_POLL, DRV_OP_CNT };
+
+/* --kernel and --sched: all but the calls. */
+struct driver_stat {
+	uint64_t op_cnt[DRV_OP_CNT], op_errors[DRV_OP_CNT];
+	uint64_t ioctl_ns, unfinished_cnt;
+	uint64_t outside_cnt, outside_ns; /* ioctls in no CUDA call */
+	uint64_t irq_cnt, xid_cnt;
+	struct cmd_stat *cmds; /* by name */
+	struct cmd_stat other_cmds;
+	struct slow_ioctl slowest[SUMMARY_SLOWEST]; /* slowest first */
+	unsigned slow_cnt;
+	struct op_stat sched[SUMMARY_OPS_MAX], uvm[SUMMARY_OPS_MAX];
+	unsigned sched_kinds, uvm_kinds;
+	struct xid_stat xids[SUMMARY_XIDS_MAX]; /* more kinds: in xid_cnt only */
+	unsigned xid_kinds;
+};
+
+struct stream_id {
+	uint64_t handle;
+	uint32_t pid;
+	bool used;
+};
+
+struct summary {
+	struct losses lost; /* by events */
+	uint64_t event_cnt, call_cnt;
+	uint64_t call_ns; /* as class_stat.top_ns */
+	uint64_t error_cnt, other_error_cnt;
+	uint64_t unfinished_cnt, abandoned_cnt;
+	uint64_t longest_unfinished_ns;
+	const char *longest_unfinished;
+
+	uint64_t launch_cnt, launch_ns, launch_node_cnt, launch_unnamed_cnt;
+	uint64_t graph_launch_cnt, graph_launch_ns, instantiate_cnt;
+	unsigned stream_cnt;
+	uint64_t wait_cnt, wait_ns;
+
+	bool has_off_cpu;	     /* --sched */
+	struct gpu_devices run_gpus; /* --gpu-time */
+	struct driver_stat driver;
+	struct residency residency;   /* --gpu-ctxsw */
+	struct gpu_sums *gpus;	      /* --gpu-stats; NULL: none */
+	struct range_sums *ranges;    /* --nvtx; NULL: none */
+	struct range_sums *operators; /* --torch; NULL: none */
+	struct allocator_sums *allocator;
+
+	struct class_stat classes[CLASS_CNT];
+	struct mem_stat mem[MEM_KIND_CNT];
+	struct transfer_stat transfers[TRANSFER_KIND_CNT];
+	struct error_stat errors[SUMMARY_ERRORS_MAX];
+	unsigned error_kinds;
+
+	struct proc_stat *procs;
+	struct proc_stat *cur_proc;
+	uint64_t proc_cnt; /* ever seen */
+	struct wait_thread *wait_threads;
+
+	struct kernel_stat *kernels; /* by name */
+	struct kernel_stat other_kernels;
+	unsigned kernel_ptr_cnt;
+	unsigned fn_cnt;
+	struct fn_stat other_fns;
+
+	struct fn_stat fns[SUMMARY_FN_SLOTS];
+	struct stream_id streams[SUMMARY_STREAMS_MAX];
+	struct kernel_slot kernel_slots[SUMMARY_KERNEL_SLOTS];
+};
+
+/* summary_gpu.c: --gpu-time. k: of the event's kernel, or NULL. */
+void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k);
+struct term;
+struct json;
+void summary_print_gpu(const struct summary *s, const struct term *term,
+		       const struct trace_end *end);
+void summary_gpu_json(struct json *j, const struct summary *s, const struct trace_end *end);
+
+extern const char *const mem_shown_name[MEM_KIND_CNT];
+const char *transfer_kind_name(unsigned kind);
+
+/* A function as one calls it: all its exported versions together. */
+struct fn_row {
+	const char *name;
+	struct fn_stat st;
+};
+
+int fn_row_by_time(const void *a, const void *b);
+int fn_row_by_count(const void *a, const void *b);
+int fn_row_by_wait(const void *a, const void *b);
+int fn_row_by_driver(const void *a, const void *b);
+
+/* All functions that were called, in no order; to be freed. NULL, *cnt 0: no memory or none. */
+struct fn_row *summary_fns(const struct summary *s, size_t *cnt);
+/* Pointers to all kernels, most launched first; to be freed. */
+const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt);
+
+/* Events of the driver. */
+void summary_driver_event(struct summary *s, const struct trace_event *ev);
+void summary_driver_free(struct summary *s);
+/* Pointers to all commands, most time first; to be freed. */
+const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);
+
+struct term;
+struct json;
+
+/* --no-args: what is known from arguments is not said to be nothing. */
+static inline bool summary_redacts_args(const struct trace_info *info)
+{
+	return info->redacted && !strcmp(info->redacted, "arguments");
+}
+
+/* How many rows of a long table are shown. */
+/* All that is missing. */
+struct losses summary_losses(const struct summary *s, const struct trace_end *end);
+int summary_top(const struct term *term);
+
+/* summary_counted.c: calls that were no records, and levels that were changed. */
+void summary_print_counted(const struct term *term, const struct trace_end *end);
+void summary_json_counted(struct json *j, const struct trace_end *end);
+
+/* What --kernel and --sched add; is_traced: --kernel was given. rows are sorted anew. */
+void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
+			  size_t cnt, const struct trace_info *info, const struct trace_end *end);
+void summary_json_driver(const struct summary *s, struct json *j, const struct trace_end *end,
+			 bool is_traced);
+
+#endif /* SINK_SUMMARY_SUMMARY_PRIV_H */

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which processes need probes in which files, and when they come and go. */
+#include "arbiter_priv.h"
+
+#include "attach/find/target.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/reader.h"
+#include "util/time_budget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So long nobody has needed them before probes are taken off: programs come in groups. Where nobody
+ * is stopped, calls of the next program may be missed while they are put on again. */
+#define IDLE_NS	       1000000000ull
+#define IDLE_OPT_IN_NS 10000000000ull
+/* Where the processes are everybody's: how often it is looked who is gone, and what is kept. */
+#define LOOK_NS 1000000000ull
+/* What records are not read for meanwhile. */
+#define LOOK_MAX_NS 20000000ull
+#define SWEEP_NS    10000000000ull
+#define USERS_MAX   16384
+
+/* What works before cuInit(), and that: calls of a process that maps the file while other functions
+ * have no probes. cuInit() takes longer than putting those on again. */
+static const char *const always_probed[] = {
+	ATTACH_BEGINS,	  "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2",
+	"cuGetErrorName", "cuGetErrorString",	"cuGetExportTable",
+};
+
+void arbiter_find_always_probed(struct arbiter *b)
+{
+	int begins;
+
+	for (unsigned i = 0; i < sizeof(always_probed) / sizeof(always_probed[0]); i++) {
+		int id = fnset__find(b->fns, always_probed[i]);
+
+		if (id >= 0)
+			b->always_probed[id / 64] |= 1ull << id % 64;
+	}
+	begins = fnset__find(b->fns, ATTACH_BEGINS);
+	b->sees_begin = begins >= 0 && fnset__wanted(b->fns, begins);
+}
+
+static struct user *users_of(const struct arbiter *b, pid_t pid)
+{
+	struct user *u;
+
+	HASH_FIND_INT(b->users, &pid, u);
+	return u;
+}
+
+struct user *arbiter_user(const struct arbiter *b, pid_t pid, unsigned lib_id)
+{
+	struct user *u = users_of(b, pid);
+
+	while (u && u->lib_id != lib_id)
+		u = u->next;
+	return u;
+}
+
+static void drop_user(struct arbiter *b, struct user *u)
+{
+	struct user *first = users_of(b, u->pid), *next = u->next;
+
+	if (first == u) {
+		HASH_DEL(b->users, u);
+		if (next)
+			HASH_ADD_INT(b->users, pid, next);
+	} else {
+		while (first->next != u)
+			first = first->next;
+		first->next = next;
+	}
+	b->user_cnt--;
+	free(u);
+}
+
+static struct file *find_file(const struct arbiter *b, unsigned lib_id)
+{
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		if (b->files[i].lib_id == lib_id)
+			return &b->files[i];
+	return NULL;
+}
+
+static void need_file(struct arbiter *b, struct file *f)
+{
+	if (f->armed)
+		attach__reattach(b->att, f->lib_id);
+	f->armed = f->covered_off = false;
+	f->idle_ns = f->scan_pos = 0;
+}
+
+/* u: who needs it; NULL: there was no room for him. */
+static void need(struct arbiter *b, unsigned lib_id, struct user *u)
+{
+	struct file *f = find_file(b, lib_id);
+
+	if (u)
+		u->began = true;
+	if (f)
+		need_file(b, f);
+}
+
+static struct user *add_user(struct arbiter *b, pid_t pid, unsigned lib_id, const char *comm)
+{
+	struct user *u = arbiter_user(b, pid, lib_id), *first;
+
+	if (u)
+		return u;
+	u = b->user_cnt < USERS_MAX ? calloc(1, sizeof(*u)) : NULL;
+	if (!u) {
+		b->crowded = true;
+		return NULL;
+	}
+	u->pid = pid;
+	u->lib_id = lib_id;
+	strncpy(u->comm, comm, sizeof(u->comm) - 1);
+	first = users_of(b, pid);
+	if (first) {
+		u->next = first->next;
+		first->next = u;
+	} else {
+		HASH_ADD_INT(b->users, pid, u);
+	}
+	b->user_cnt++;
+	return u;
+}
+
+void arbiter__maps(struct arbiter *b, pid_t pid, const char *comm, const struct attach_lib *lib)
+{
+	struct user *u;
+
+	if (lib->api->id != API_CUDA)
+		return;
+	u = add_user(b, pid, lib->id, comm);
+	/* What its library has said may be here before the record of the mapping. Monitors map the
+	 * file again and again and only ask for its version (nvidia-smi): see arbiter_begins(). */
+	if (!u || (!u->inproc && !b->sees_begin))
+		need(b, lib->id, u);
+}
+
+/* Also of a process that is not known: its mapping has been lost. */
+void arbiter_begins(struct arbiter *b, pid_t pid)
+{
+	struct user *u = users_of(b, pid);
+
+	for (unsigned i = 0; !u && i < b->file_cnt; i++)
+		need_file(b, &b->files[i]);
+	for (; u; u = u->next)
+		if (!u->inproc)
+			need(b, u->lib_id, u);
+}
+
+/* Once for each process. */
+void arbiter_announce(struct arbiter *b, struct user *u, const char *why)
+{
+	if (u->said)
+		return;
+	u->said = true;
+	if (b->opt_in)
+		return;
+	info("process %d (%s): %s: its calls are traced by uprobes", u->pid, u->comm, why);
+	attach__uprobes_alone(b->att, u->lib_id);
+}
+
+static struct file *add_file(struct arbiter *b, const struct inject_lib *lib)
+{
+	struct file *files = realloc(b->files, (b->file_cnt + 1) * sizeof(*files)), *f;
+
+	if (!files)
+		return NULL;
+	b->files = files;
+	f = &files[b->file_cnt];
+	*f = (struct file){.lib_id = lib->id, .path = strdup(lib->path)};
+	if (!f->path)
+		return NULL;
+	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
+		f->is_inproc[i] = lib->inproc.is_inproc[i] & ~b->always_probed[i];
+	b->file_cnt++;
+	return f;
+}
+
+/* Has the process's library got hold of all that has no probes? */
+static bool has_all(const struct file *f, const struct ct_inproc *in)
+{
+	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
+		if (f->is_inproc[i] & ~in->is_inproc[i])
+			return false;
+	return true;
+}
+
+bool arbiter__inproc(struct arbiter *b, const struct inject_lib *lib)
+{
+	struct user *u = add_user(b, lib->pid, lib->id, lib->comm);
+	struct file *f;
+
+	if (!u || !attach__set_inproc(b->att, lib->pid, &lib->inproc)) {
+		warn("process %d: its calls are traced by uprobes: there are too many processes",
+		     lib->pid);
+		need(b, lib->id, u);
+		return false;
+	}
+	u->generation = lib->generation;
+	if (!lib->hooked_cnt) {
+		arbiter_announce(b, u, "its libcuda is of a kind that is not known");
+		need(b, u->lib_id, u);
+		return true;
+	}
+	f = find_file(b, lib->id);
+	if (!f)
+		f = add_file(b, lib);
+	u->inproc = f && has_all(f, &lib->inproc);
+	if (!u->inproc)
+		need(b, u->lib_id, u);
+	return true;
+}
+
+void arbiter__lost(struct arbiter *b, pid_t pid)
+{
+	attach__set_inproc(b->att, pid, NULL);
+	for (struct user *u = users_of(b, pid); u; u = u->next) {
+		u->inproc = false;
+		need(b, u->lib_id, u);
+	}
+}
+
+void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
+{
+	for (const struct user *from = users_of(b, rec->parent_pid); from; from = from->next) {
+		struct user *u = add_user(b, rec->rec.pid, from->lib_id, from->comm);
+
+		/* It may have said so itself by now. */
+		if (!u || u->inproc)
+			continue;
+		u->inproc = from->inproc;
+		u->began = from->began;
+		u->generation = rec->generation;
+		u->said = from->said;
+	}
+}
+
+/* Those of the programs that were before that life. */
+void arbiter_left(struct arbiter *b, pid_t pid, ct_generation generation)
+{
+	for (struct user *u = users_of(b, pid), *next; u; u = next) {
+		next = u->next;
+		/* It may have said so itself before its record came, and lives go up. */
+		if (u->generation >= generation)
+			continue;
+		if (!u->inproc && u->called)
+			arbiter_announce(b, u, "the library did not get into it");
+		drop_user(b, u);
+	}
+}
+
+static bool is_needed(const struct arbiter *b, unsigned lib_id)
+{
+	for (const struct user *of = b->users; of; of = of->hh.next)
+		for (const struct user *u = of; u; u = u->next)
+			if (u->lib_id == lib_id && u->began && !u->inproc)
+				return true;
+	return b->crowded;
+}
+
+static void drop_files(struct arbiter *b)
+{
+	for (unsigned i = b->file_cnt; i-- > 0;) {
+		if (attach__has_lib(b->att, b->files[i].lib_id))
+			continue;
+		free(b->files[i].path);
+		b->files[i] = b->files[--b->file_cnt];
+	}
+}
+
+/* Of who has made no call no end is told. */
+static void sweep(struct arbiter *b)
+{
+	struct user *u, *next;
+
+	HASH_ITER (hh, b->users, u, next) {
+		pid_t pid = u->pid;
+
+		while (!target_exists(pid) && (u = users_of(b, pid)))
+			drop_user(b, u);
+	}
+	b->crowded = b->user_cnt > USERS_MAX / 2;
+	drop_files(b);
+}
+
+struct look {
+	struct arbiter *b;
+	struct file *f;
+	uint64_t until_ns;
+	bool found; /* the process maps the file */
+};
+
+static int look_at_line(void *ctx, const struct map_line *m)
+{
+	struct look *l = ctx;
+	const struct attach_lib *lib = attach__lib_by_key(l->b->att, &m->key);
+
+	l->found = lib && lib->id == l->f->lib_id;
+	return l->found;
+}
+
+static bool look_at_process(void *ctx, pid_t pid)
+{
+	struct look *l = ctx;
+	struct user *u;
+	int ret;
+
+	/* Of a user that has not begun we shall hear. */
+	if (pid <= l->f->scan_pos || arbiter_user(l->b, pid, l->f->lib_id))
+		return true;
+	if (now_ns() > l->until_ns || !time_budget__may(reader__user(pid)))
+		return false;
+	l->found = false;
+	ret = target_each_mapped(pid, look_at_line, l);
+	u = l->found ? add_user(l->b, pid, l->f->lib_id, "") : NULL;
+	if (u)
+		u->began = true;
+	/* What it maps is not known: the next time. Unless it maps so much that it never will be.
+	 */
+	if (ret == -ETIMEDOUT || ret == -EBUSY)
+		return false;
+	l->f->scan_pos = pid;
+	return true;
+}
+
+/* Where processes are everybody's: does one need probes that was there before us, or whose record
+ * was lost? /proc has them in the order of their numbers. false: not all have been looked at yet.
+ */
+static bool look_at_others(struct arbiter *b, struct file *f)
+{
+	struct look l = {.b = b, .f = f, .until_ns = now_ns() + LOOK_MAX_NS};
+
+	if (!target_each(look_at_process, &l))
+		return false;
+	f->scan_pos = 0;
+	return true;
+}
+
+static void look_at_file(struct arbiter *b, struct file *f, uint64_t now, bool drained)
+{
+	if (is_needed(b, f->lib_id)) {
+		need_file(b, f);
+	} else if (f->covered_off) {
+		return;
+	} else if (!f->idle_ns) {
+		f->idle_ns = now;
+	} else if (now - f->idle_ns < (b->opt_in ? IDLE_OPT_IN_NS : IDLE_NS)) {
+		return;
+	} else if (!f->armed) {
+		f->armed = attach__detach_covered(b->att, f->lib_id, f->is_inproc, true);
+	} else if (!drained || (b->opt_in && !look_at_others(b, f))) {
+		return;
+	} else if (is_needed(b, f->lib_id)) {
+		need_file(b, f);
+	} else {
+		/* Who has mapped it before we forgot it has been told of. */
+		f->covered_off = attach__detach_covered(b->att, f->lib_id, f->is_inproc, false);
+	}
+}
+
+/* One may have been that a process begins: until all have been looked at, somebody may. */
+static void look_at_losses(struct arbiter *b)
+{
+	struct ct_totals sum;
+
+	attach__totals(b->att, &sum);
+	if (sum.drops[CT_DROP_TASK] == b->lost_cnt)
+		return;
+	b->lost_cnt = sum.drops[CT_DROP_TASK];
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		need_file(b, &b->files[i]);
+}
+
+void arbiter__tick(struct arbiter *b, uint64_t now, bool drained)
+{
+	if (b->opt_in && now - b->looked_ns < LOOK_NS)
+		return;
+	b->looked_ns = now;
+	if (b->opt_in)
+		look_at_losses(b);
+	if (b->opt_in && now - b->swept_ns >= SWEEP_NS) {
+		b->swept_ns = now;
+		sweep(b);
+	}
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		look_at_file(b, &b->files[i], now, drained);
+}
+
+void arbiter_drop_all(struct arbiter *b)
+{
+	while (b->users)
+		drop_user(b, b->users);
+	for (unsigned i = 0; i < b->file_cnt; i++)
+		free(b->files[i].path);
+	free(b->files);
+}
+
+unsigned arbiter__inproc_cnt(const struct arbiter *b)
+{
+	unsigned cnt = 0;
+
+	for (const struct user *u = b->users; u; u = u->hh.next)
+		cnt += arbiter__is_inproc(b, u->pid);
+	return cnt;
+}
+
+bool arbiter__is_inproc(const struct arbiter *b, pid_t pid)
+{
+	const struct user *u = users_of(b, pid);
+
+	while (u && !u->inproc)
+		u = u->next;
+	return u;
+}

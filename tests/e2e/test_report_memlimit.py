@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+# traces nothing
+"""What a report keeps has a bound, in all and by table, and it says what found no place: traces that are made to be a burden
+(tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/LIMITS.md says. A process that fills every table
+leaves room for one that comes after it (tests/helpers/first_process.py)."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers.live import kilobytes
+from helpers.page import Page
+from helpers.run import CUDATRACE, TESTS, Ran, cudatrace
+
+LIMIT_KB = 1000000
+FIRST = [sys.executable, TESTS + "/helpers/first_process.py"]
+
+
+def rejected(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f).get("rejected", {})
+
+
+def hostile(*args):
+    return [sys.executable, TESTS + "/helpers/hostile_trace.py", *map(str, args)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form,rounds,name_length,tables", [
+    ("json", 150000, 200, {"texts", "traces", "processes", "threads", "kernels", "streams", "events", "graphs", "devices", "driver_commands", "flame"}),
+    ("html", 30000, 9000, None)])
+def test_burden(tmp_path, form, rounds, name_length, tables):
+    """The report of it is whole, takes less than LIMIT_KB, and says of each table what found no place."""
+    out = tmp_path / "burden"
+    with subprocess.Popen(hostile(rounds, name_length), stdout=subprocess.PIPE) as made:
+        status, kb = kilobytes(CUDATRACE, "report", "-q", f"--format={form}", "-o", out, "-", stdin=made.stdout)
+    print(f"{form}, {rounds} rounds, names of {name_length}: {kb} kB, {out.stat().st_size} bytes")
+    assert status == 0 and kb < LIMIT_KB
+    if tables:
+        assert tables <= rejected(out).keys()
+
+
+def test_side_by_side(tmp_path):
+    """Forty traces of the same time, whose lines are as long and wide as they may be: they do not all have room at once. What is left
+    out is counted, and no event is lost elsewhere."""
+    path, out = tmp_path / "wide.jsonl", tmp_path / "wide.json"
+    members = ",".join(f'"a{i}":"\\u0041{"x" * 180}"' for i in range(64000))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('{"ts":0,"type":"header","name":"cudatrace","schema":2,"clock_base_ns":1000,"boot_id":"x","host":"h"}\n')
+        for more in (members, '"a":1'):
+            f.write('{"ts":1,"type":"sync","op":"sync","name":"cuCtxSynchronize","symbol":"cuCtxSynchronize","pid":1,"tid":1,"comm":"c","id":7,'
+                    f'"duration_us":1,"result":0,"args":{{}},{more}}}\n')
+        f.write('{"ts":2,"type":"end","name":"cudatrace","reason":"done"}\n')
+    status, kb = kilobytes(CUDATRACE, "report", "-q", "--format=json", "-o", out, *[path] * 40)
+    said = json.loads(out.read_text())
+    print(f"{kb} kB")
+    assert status == 0 and kb < LIMIT_KB
+    assert [t["clock"] for t in said["traces"]].count("none") == 8 and len(said["traces"]) == 40
+    assert all(f["events"] + f["bad_lines"] == 2 and f["events"] for f in said["files"])
+    assert said["overview"]["calls"] == sum(f["events"] for f in said["files"])
+
+
+def test_burden_diff(tmp_path):
+    """Its functions and kernels are compared."""
+    path = tmp_path / "a.jsonl"
+    with open(path, "wb") as f:
+        subprocess.run(hostile(5000, 100), stdout=f, check=True)
+    ran = cudatrace("diff", "--json", path, path)
+    found = json.loads(ran.out)
+    # What found no place may differ.
+    assert ran.status == 3 and "devices" in found["rejected"] and found["changed"] == 0
+
+
+@pytest.fixture(scope="module")
+def first():
+    """Two traces: of process 2 behind process 1, and of it alone."""
+    folder = os.environ["TMP"]
+    with open(folder + "/both.jsonl", "wb") as f:
+        subprocess.run([*FIRST, "70000"], stdout=f, check=True)
+    with open(folder + "/both.jsonl", encoding="utf-8") as both, open(folder + "/alone.jsonl", "w", encoding="utf-8") as alone:
+        alone.writelines(line for line in both if '"pid":1,' not in line)
+    yield folder
+    os.unlink(folder + "/both.jsonl")
+
+
+TABLES = {"texts", "stacks", "functions", "threads", "segments", "kernels", "kernel_handles", "streams", "edges", "events", "graphs", "captures", "allocations",
+          "pools", "devices", "waits", "calls", "driver_commands", "flame", "errors"}
+
+
+@pytest.mark.parametrize("form,rows", [pytest.param("json", "--same", marks=pytest.mark.long), ("html", "--page")])
+def test_behind(first, tmp_path, form, rows):
+    """What process 2 has in a report of its own, rows, lanes and events, it has behind process 1, too; what that lost is counted."""
+    for name in "alone", "both":
+        ran = cudatrace("report", "-q", "--top", 1000, f"--format={form}", "-o", tmp_path / name, f"{first}/{name}.jsonl", timeout=300)
+        assert ran.status == 0, ran
+    ran = Ran([*FIRST, rows, str(tmp_path / "alone"), str(tmp_path / "both")], timeout=300)
+    assert ran.status == 0, ran.out
+    lost = Page(tmp_path / "both").report["rejected"] if form == "html" else rejected(tmp_path / "both")
+    assert TABLES <= lost.keys()
+
+
+@pytest.mark.long
+def test_behind_diff(first):
+    """Finds its kernels the same."""
+    ran = cudatrace("diff", "--json", first + "/both.jsonl", first + "/alone.jsonl", timeout=300)
+    assert '"name":"small_first","changed":false,"count_before":50,"count_after":50' in ran.out
+
+
+def test_pools(tmp_path):
+    """A program that makes more pools than are kept of one: 4,096."""
+    path = tmp_path / "pools.jsonl"
+    lines = ['{"ts":0,"type":"header","name":"cudatrace","schema":2}']
+    for i in range(1, 5001):
+        lines.append('{"ts":%d,"type":"memory","op":"create","name":"cuMemPoolCreate","symbol":"cuMemPoolCreate","pid":1,"tid":1,"comm":"x","id":%d,'
+                     '"duration_us":1,"result":0,"args":{"pool":"0x%x","poolProps":{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":0}}}}' % (i, i, i << 12))
+    path.write_text("\n".join(lines) + '\n{"ts":6000,"type":"end","name":"cudatrace","reason":"x"}\n')
+    assert json.loads(cudatrace("report", "-q", "--format=json", path).out)["rejected"] == {"pools": 904}
+    text = cudatrace("report", "-q", path).out
+    assert re.search(r"^INCOMPLETE(.*\n)+?  904 memory pools: the report reached its limit", text, re.M)
+    # Fewer: nothing is left out.
+    path.write_text("\n".join(lines[:4000]) + "\n")
+    assert "rejected" not in json.loads(cudatrace("report", "-q", "--format=json", path).out)
+    assert "memory pools: the report" not in cudatrace("report", "-q", path).out
