@@ -82,7 +82,7 @@ static void open_daemon(void)
 	d.base = event_base_new();
 	d.rotate = rotate__new(&(struct rotate_opts){.dir = "/nonexistent/fuzz", .total = 1});
 	d.recorder = recorder__new(1, 1 << 20);
-	d.lines = formatter__new(&(struct formatter_opts){.info = &d.t.info});
+	d.formatter = formatter__new(&(struct formatter_opts){.info = &d.t.info});
 	d.procs = (struct dprocs){
 		.cfg = d.cfg,
 		.root = "",
@@ -91,7 +91,7 @@ static void open_daemon(void)
 	};
 	p = calloc(1, sizeof(*p));
 	c = calloc(1, sizeof(*c));
-	assert(d.cfg && d.base && d.rotate && d.recorder && d.lines && d.procs.metrics && p && c);
+	assert(d.cfg && d.base && d.rotate && d.recorder && d.formatter && d.procs.metrics && p && c);
 	*p = (struct dproc){.pid = 7, .comm = "python3", .command = strdup("/bin/py " SECRET)};
 	HASH_ADD(hh, d.procs.by_pid, pid, sizeof(p->pid), p);
 	*c = (struct ctl){
