@@ -108,6 +108,35 @@ static uint64_t rank_of(uint64_t cnt, double part)
 	return rank ? rank : 1;
 }
 
+static unsigned char *recent_place(void *rows, size_t row_sz, uint64_t key)
+{
+	return (unsigned char *)rows + key % (RECENT_MAX / RECENT_WAYS) * RECENT_WAYS * row_sz;
+}
+
+void *recent_find(void *rows, size_t row_sz, uint64_t key)
+{
+	unsigned char *row = recent_place(rows, row_sz, key);
+
+	for (unsigned i = 0; key && i < RECENT_WAYS; i++, row += row_sz)
+		if (!memcmp(row, &key, sizeof(key)))
+			return row;
+	return NULL;
+}
+
+void *recent_get(void *rows, size_t row_sz, uint64_t key)
+{
+	unsigned char *place = recent_place(rows, row_sz, key);
+	void *row = recent_find(rows, row_sz, key);
+
+	if (row)
+		return row;
+	/* The latest is the first. */
+	memmove(place + row_sz, place, (RECENT_WAYS - 1) * row_sz);
+	memset(place, 0, row_sz);
+	memcpy(place, &key, sizeof(key));
+	return place;
+}
+
 uint64_t loghist_percentile(const struct loghist *h, uint64_t cnt, double part, uint64_t max)
 {
 	uint64_t rank = rank_of(cnt, part), seen = 0, middle;

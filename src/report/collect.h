@@ -51,6 +51,16 @@ static inline uint64_t pair_key(uint64_t a, uint64_t b)
 	return a * 0x9e3779b97f4a7c15ull + b;
 }
 
+/* The latest rows by key. Rows begin with their key, a uint64_t; 0: none. A place has room for
+ * RECENT_WAYS keys: so many processes whose calls have numbers that follow each other keep their
+ * last RECENT_MAX / RECENT_WAYS. */
+#define RECENT_WAYS 8u
+#define RECENT_MAX  (1u << 18)
+/* NULL: it is not there, or not any more. */
+void *recent_find(void *rows, size_t row_sz, uint64_t key);
+/* The row with that key. A new one is zeroed but for its key, and its place's oldest row goes. */
+void *recent_get(void *rows, size_t row_sz, uint64_t key);
+
 /* Durations in 16 steps per power of two: a percentile is off by at most 1/32 of itself. */
 #define LOGHIST_SUB	16
 #define LOGHIST_BUCKETS (61 * LOGHIST_SUB)

@@ -16,10 +16,8 @@
 #include "report/collect.h"
 
 #define ROWS_MAX (1u << 14)
-/* Calls that are in others, or products: the last of them, by the last bits of their ids. */
-#define CALLS_MAX (1u << 16)
-#define NONE	  UINT32_MAX
-#define IN_MAX	  8
+#define NONE	 UINT32_MAX
+#define IN_MAX	 8
 /* Executions that came before the call that they were launched in had returned. */
 #define EARLY_MAX 512
 
@@ -53,7 +51,7 @@ struct gemms {
 	struct keys keys;
 	struct gemm_row *rows;
 	unsigned cap;
-	struct gemm_call *calls;
+	struct gemm_call *calls; /* that are in others, or products: the latest */
 	uint64_t flops, cnt;
 	uint64_t unknown_cnt; /* of plans of cuDNN, of which it is not known what they compute */
 };
@@ -119,12 +117,14 @@ static uint64_t call_key(const struct trace_event *ev, uint64_t id)
 static void remember(struct gemms *s, const struct trace_event *ev, uint32_t row)
 {
 	uint64_t key = call_key(ev, ev->id);
+	struct gemm_call *c;
 
 	if (!s->calls)
-		s->calls = calloc(CALLS_MAX, sizeof(*s->calls));
-	if (s->calls)
-		s->calls[key % CALLS_MAX] = (struct gemm_call){
-			key, ev->parent_id ? call_key(ev, ev->parent_id) : 0, row, false};
+		s->calls = calloc(RECENT_MAX, sizeof(*s->calls));
+	if (!s->calls || !key)
+		return;
+	c = recent_get(s->calls, sizeof(*c), key);
+	*c = (struct gemm_call){key, ev->parent_id ? call_key(ev, ev->parent_id) : 0, row, false};
 }
 
 static void on_early(struct gemms *s, uint64_t key);
@@ -195,11 +195,11 @@ static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key
 static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 {
 	for (unsigned n = 0; key && n < IN_MAX; n++) {
-		struct gemm_call *c = s->calls ? &s->calls[key % CALLS_MAX] : NULL;
+		struct gemm_call *c = s->calls ? recent_find(s->calls, sizeof(*c), key) : NULL;
 		struct gemm_row *row;
 
 		/* Not in another call; or it has not returned yet. */
-		if (!c || c->key != key) {
+		if (!c) {
 			if (n)
 				wait_for(s, ev, key);
 			return;

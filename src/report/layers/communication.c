@@ -211,7 +211,14 @@ static uint64_t key_of(const struct trace_event *ev, uint64_t id)
 
 static struct coll_call *call_at(struct communication *x, uint64_t key)
 {
-	return &x->calls[key & (JOINS - 1)];
+	return recent_find(x->calls, sizeof(*x->calls), key);
+}
+
+static void call_put(struct communication *x, const struct coll_call *call)
+{
+	struct coll_call *row = recent_get(x->calls, sizeof(*row), call->key);
+
+	*row = *call;
 }
 
 /* Its launches have come before it, their times on the GPU come later. */
@@ -222,14 +229,16 @@ static void await_gpu(struct communication *x, const struct trace_event *ev, str
 	struct coll_call *group;
 
 	if (!group_key) {
-		*call_at(x, key) = (struct coll_call){
-			.key = key, .comm = c, .op = op, .bytes = ev->coll.bytes};
+		call_put(x, &(struct coll_call){
+				    .key = key, .comm = c, .op = op, .bytes = ev->coll.bytes});
 		return;
 	}
 	/* The end of the group takes it over. */
 	group = call_at(x, group_key);
-	if (group->key != group_key)
+	if (!group) {
+		group = recent_get(x->calls, sizeof(*group), group_key);
 		*group = (struct coll_call){.key = group_key, .comm = c, .op = op};
+	}
 	if (group->comm != c || group->op != op)
 		group->comm = NULL;
 	group->bytes += ev->coll.bytes;
@@ -270,9 +279,10 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 static bool has_room(struct communication *x)
 {
 	if (!x->calls)
-		x->calls = memlimit_new(MEMLIMIT_COMMUNICATORS, JOINS * sizeof(*x->calls));
+		x->calls = memlimit_new(MEMLIMIT_COMMUNICATORS, RECENT_MAX * sizeof(*x->calls));
 	if (!x->launches)
-		x->launches = memlimit_new(MEMLIMIT_COMMUNICATORS, JOINS * sizeof(*x->launches));
+		x->launches =
+			memlimit_new(MEMLIMIT_COMMUNICATORS, RECENT_MAX * sizeof(*x->launches));
 	return x->calls && x->launches;
 }
 
@@ -281,19 +291,26 @@ static void on_group_end(struct communication *x, const struct trace_event *ev)
 	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
 	struct coll_call *group = call_at(x, group_key);
 
-	if (!ev->coll.grouped || group->key != group_key)
+	struct coll_call call;
+
+	if (!ev->coll.grouped || !group)
 		return;
-	*call_at(x, key) = (struct coll_call){
-		.key = key, .comm = group->comm, .op = group->op, .bytes = group->bytes};
+	/* What is added may move others. */
+	call = *group;
+	call.key = key;
+	call_put(x, &call);
 }
 
 /* A launch in a call of NCCL. Its parent is not there yet: it returns later. */
 static void on_launch(struct communication *x, const struct trace_event *ev)
 {
 	uint64_t key = key_of(ev, ev->id);
+	struct coll_join *join;
 
-	if (ev->parent_id && ev->depth && !ev->api_depth && x->launches)
-		x->launches[key & (JOINS - 1)] = (struct coll_join){key, key_of(ev, ev->parent_id)};
+	if (!ev->parent_id || !ev->depth || ev->api_depth || !x->launches)
+		return;
+	join = recent_get(x->launches, sizeof(*join), key);
+	join->parent = key_of(ev, ev->parent_id);
 }
 
 static void on_gpu(struct communication *x, const struct trace_event *ev)
@@ -301,18 +318,15 @@ static void on_gpu(struct communication *x, const struct trace_event *ev)
 	const struct coll_join *launch;
 	struct coll_call *call;
 	struct coll_op *o;
-	uint64_t key = key_of(ev, ev->gpu.call_id), outer;
+	uint64_t key = key_of(ev, ev->gpu.call_id);
 
 	if (!key || !x->launches)
 		return;
-	launch = &x->launches[key & (JOINS - 1)];
-	if (launch->key != key)
-		return;
-	outer = launch->parent;
-	call = call_at(x, launch->parent);
-	if (call->key == launch->parent && call->outer)
-		call = call_at(x, outer = call->outer);
-	if (call->key != outer)
+	launch = recent_find(x->launches, sizeof(*launch), key);
+	call = launch ? call_at(x, launch->parent) : NULL;
+	if (call && call->outer)
+		call = call_at(x, call->outer);
+	if (!call)
 		return;
 	x->gpu_cnt++;
 	x->gpu_ns += event_duration_ns(ev);
@@ -357,8 +371,7 @@ static void communication_event(void *a, const struct trace_event *ev)
 	if (!call_is_outer(ev)) {
 		uint64_t key = key_of(ev, ev->id);
 
-		*call_at(x, key) =
-			(struct coll_call){.key = key, .outer = key_of(ev, ev->parent_id)};
+		call_put(x, &(struct coll_call){.key = key, .outer = key_of(ev, ev->parent_id)});
 		return;
 	}
 	if (call_does(ev, DOES_COLLECTIVE | DOES_PEER)) {

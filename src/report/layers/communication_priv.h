@@ -77,7 +77,6 @@ struct coll_comm {
 
 /* Where the GPU's time of a launch belongs: by process and id of the launch, and of the call that
  * it was made in. */
-#define JOINS (1u << 16)
 struct coll_join {
 	uint64_t key, parent;
 };
@@ -98,7 +97,7 @@ struct communication {
 	struct coll_comm **comms;
 	unsigned cap;
 	const struct coll_comm *job; /* from the finish on: all processes are in it; NULL: none */
-	struct coll_join *launches;  /* JOINS of them, by the last bits of the key */
+	struct coll_join *launches;  /* the latest (recent_find()), as calls */
 	struct coll_call *calls;
 	struct communication_result res;
 	uint64_t gpu_cnt, gpu_ns;

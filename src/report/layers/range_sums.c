@@ -12,11 +12,9 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Names; ranges that are open at a time; ranges that have ended and whose calls the GPU may still
- * execute, by the last bits of their ids. */
+/* Names; ranges that are open at a time. */
 #define ROWS_MAX (1u << 14)
 #define OPEN_MAX (1u << 16)
-#define PAST_MAX (1u << 14)
 /* Ranges that are in each other: what a hostile trace says may go round in circles. */
 #define DEPTH_MAX 256
 
@@ -50,7 +48,7 @@ struct range_sums {
 	bool of_operators; /* of PyTorch */
 	struct row *rows;
 	struct open *open;
-	struct past *past; /* PAST_MAX */
+	struct past *past; /* the latest (recent_find()) */
 	uint64_t rejected;
 };
 
@@ -61,7 +59,7 @@ struct range_sums *range_sums__new(bool of_operators)
 	if (s)
 		s->of_operators = of_operators;
 	if (s)
-		s->past = calloc(PAST_MAX, sizeof(*s->past));
+		s->past = calloc(RECENT_MAX, sizeof(*s->past));
 	if (s && !s->past) {
 		free(s);
 		return NULL;
@@ -153,9 +151,7 @@ static struct sum *open_of(struct range_sums *s, uint64_t key)
 
 static struct past *past_of(struct range_sums *s, uint64_t key)
 {
-	struct past *p = &s->past[key % PAST_MAX];
-
-	return p->row && p->key == key ? p : NULL;
+	return recent_find(s->past, sizeof(*s->past), key);
 }
 
 /* Its range may have ended: then it is of that and of those around it. */
@@ -184,6 +180,7 @@ static void on_range(struct range_sums *s, const struct trace_event *ev)
 	struct row *r = op ? row_of(s, ev->op[0] == 'b' ? ev->op : NULL, ev->name)
 			   : row_of(s, ev->range.domain, ev->range.text);
 	struct sum sum = {0};
+	struct past *past;
 	struct open *o;
 
 	HASH_FIND(hh, s->open, &key, sizeof(key), o);
@@ -205,7 +202,8 @@ static void on_range(struct range_sums *s, const struct trace_event *ev)
 	r->ns += ns;
 	r->max_ns = ns > r->max_ns ? ns : r->max_ns;
 	r->unfinished += ev->unfinished;
-	s->past[key % PAST_MAX] = (struct past){key, parent ? key_of(ev, parent) : 0, r};
+	past = recent_get(s->past, sizeof(*past), key);
+	*past = (struct past){key, parent ? key_of(ev, parent) : 0, r};
 	add_to(s, key, &sum);
 }
 
