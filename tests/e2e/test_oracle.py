@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
 """Reports of random traces (tests/oracle/generate.py) against an independent reader of the same lines (tests/oracle/oracle.py)."""
+import glob
 import json
 import os
 import random
@@ -12,8 +13,10 @@ import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS, "oracle"))
+import derived  # noqa: E402
 import generate  # noqa: E402
 import oracle  # noqa: E402
+import simulate  # noqa: E402
 
 
 def report_of(*files):
@@ -87,3 +90,30 @@ def test_the_order_of_lines_with_equal_ends(tmp_path):
             report["overview"]["processes"].sort(key=lambda x: x["pid"])
         for section in ("overview", "waits", "stages", "transfers", "kernels"):
             assert one[section] == other[section], section
+
+
+def numbers(node):
+    if isinstance(node, (dict, list)):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from numbers(value)
+    elif getattr(node, "path", None):
+        yield node.path.removeprefix("report.")
+
+
+def test_every_number_is_compared_or_listed(tmp_path):
+    """A number that the report gains is recomputed, or derived.NOT_RECOMPUTED says why not."""
+    there, compared = set(), set()
+    traces = [(path, oracle.read(path)) for path in [f"{TESTS}/corpus/{x}.jsonl.zst" for x in ("graph-loop", "convolutions", "out-of-memory", "copies-beside", "ranks-2")] +
+              glob.glob(f"{TESTS}/golden/*.jsonl")]
+    for seed in range(1, 11):
+        for lines in (generate.trace(seed), simulate.trace(simulate.plan(seed))):
+            traces.append((write(tmp_path / f"{len(traces)}.jsonl", lines), lines))
+    for path, lines in traces:
+        report = report_of(path)
+        there |= set(numbers(oracle.located(report)))
+        compared |= {x.removeprefix("report.") for x in oracle.check(lines, report).paths if x}
+    listed = {x for x in there for pattern in derived.NOT_RECOMPUTED if re.fullmatch(pattern, x)}
+    assert not there - compared - listed
+    assert len(compared & there) > 250
+    unused = [x for x in derived.NOT_RECOMPUTED if not any(re.fullmatch(x, y) for y in there)]
+    assert set(unused) <= {x for x in derived.NOT_RECOMPUTED if x.startswith(("gpu_stats", "serving"))}

@@ -5,13 +5,18 @@ usage: oracle.py TRACE.jsonl[.zst] REPORT.json    prints each difference; exit s
 
 It shares no code with the report, and prefers the simple way (all of a trace in memory, sorted lists) to the fast one.
 check(lines, report) returns a list of differences. What it covers: overview (classes, functions), waits, transfers, kernels,
-stages (parts of the whole), executions on the GPU (unions by device, gaps), collectives, leaks, and laws that hold in every report
-(laws()): shares lie within 0 and 1, parts add up to the whole, nothing is negative.
+stages (parts of the whole), executions on the GPU (unions by device, gaps), and laws that hold in every report (laws()): shares lie within
+0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory; derived.py has the
+list of what is not recomputed.
 """
 import collections
 import json
 import subprocess
 import sys
+
+import derived
+import ledger
+import sections
 
 # Lines of these types are calls of the CUDA driver; calls of libraries have types of their own.
 DRIVER = {"init", "device", "context", "module", "memory", "transfer", "kernel", "graph", "stream", "event", "sync", "texture", "interop",
@@ -70,14 +75,40 @@ def common(x, y):
     return union(x) + union(y) - union(x + y)
 
 
+class Int(int):
+    path = None
+
+
+class Float(float):
+    path = None
+
+
+def located(node, path="report"):
+    """The report, with numbers that know where they are; of all members of an array the path is the same."""
+    if isinstance(node, dict):
+        return {key: located(value, f"{path}.{key}") for key, value in node.items()}
+    if isinstance(node, list):
+        return [located(value, path + "[]") for value in node]
+    if isinstance(node, bool) or not isinstance(node, (int, float)):
+        return node
+    value = (Int if isinstance(node, int) else Float)(node)
+    value.path = path
+    return value
+
+
 class Differences(list):
     def __init__(self):
         super().__init__()
-        self.compared = 0
+        self.compared, self.paths = 0, set()
+
+    def compares(self, got):
+        """A number of the report is compared, though in a sum with others."""
+        self.paths.add(getattr(got, "path", None))
 
     def same(self, what, got, want, slack=0):
         """slack: a part of `want`, or (with absolute numbers below 1000) nothing."""
         self.compared += 1
+        self.compares(got)
         if got is None or abs(got - want) > slack * abs(want):
             self.append(f"{what}: the report has {got}, the lines have {want}")
 
@@ -322,8 +353,11 @@ def laws(d, node, path="report"):
             laws(d, value, f"{path}[{i}]")
 
 
+TOOLS = sections.Tools(DRIVER=DRIVER, CALLS=CALLS, span=span, ns=ns, returned=returned, timed=timed, blocks=blocks, outermost=outermost)
+
+
 def check(lines, report):
-    d = Differences()
+    d, report = Differences(), located(report)
     lines = [x for x in lines if x and "type" in x]
     calls = [x for x in lines if x["type"] in CALLS and "id" in x]
     if report["overview"].get("redacted") != "arguments":
@@ -333,6 +367,21 @@ def check(lines, report):
         check_idle(d, report)
         check_gemms(d, lines, calls, report)
         check_outside(d, calls, report)
+        sections.transfers(TOOLS, d, calls, report)
+        sections.kernels(TOOLS, d, calls, report)
+        sections.graphs(TOOLS, d, calls, report)
+        sections.streams(TOOLS, d, calls, report)
+        sections.communication(TOOLS, d, calls, report)
+        sections.ratio(TOOLS, d, calls, report)
+        sections.stages(d, report)
+        ledger.check(TOOLS, d, lines, report)
+    sections.overview(TOOLS, d, lines, calls, report)
+    sections.waits(TOOLS, d, calls, report)
+    sections.longest(TOOLS, d, calls, report)
+    sections.layers(TOOLS, d, lines, calls, report)
+    sections.timeline(TOOLS, d, calls, report)
+    sections.gpu_rows(TOOLS, d, lines, report)
+    derived.check(TOOLS, d, lines, calls, report)
     check_overview(d, calls, report)
     check_waits(d, calls, report)
     if any(x["type"] == "gpu" for x in lines):
