@@ -117,3 +117,29 @@ def test_every_number_is_compared_or_listed(tmp_path):
     assert len(compared & there) > 250
     unused = [x for x in derived.NOT_RECOMPUTED if not any(re.fullmatch(x, y) for y in there)]
     assert set(unused) <= {x for x in derived.NOT_RECOMPUTED if x.startswith(("gpu_stats", "serving"))}
+
+
+def parts_of(lines, count):
+    """As --max-file divides a trace: each part has a header and an end, and the last end has the sums that are of the whole trace."""
+    size, body, calls = len(lines) // count + 1, lines[1:-1], lambda x: "id" in x and x["type"] in oracle.CALLS
+    for i in range(count):
+        mine = body[i * size:(i + 1) * size]
+        entries, unfinished = sum(map(calls, mine)), sum("unfinished" in x for x in mine)
+        events = {kind: sum(x["type"] == kind for x in mine) for kind in {x["type"] for x in mine}}
+        end = {**lines[-1], "events": events, "calls": entries - unfinished, "entries": entries, "unfinished": unfinished}
+        if i < count - 1:
+            last = max([oracle.span(x)[1] for x in mine if calls(x)] or [0]) / 1e6
+            end.update(reason="max-file", ts=last, wall_ms=last)
+        yield [{**lines[0], **({"segment": i} if i else {})}, *mine, end]
+
+
+def test_one_file_parts_and_sorted_members(tmp_path):
+    """The same report of one file, of its parts in any order, and of lines whose members are sorted."""
+    for seed in range(1, 6):
+        for name, lines in (("generated", generate.trace(seed)), ("simulated", simulate.trace(simulate.plan(seed)))):
+            one = report_of(write(tmp_path / "one.jsonl", lines))
+            parts = [write(tmp_path / ("trace.jsonl", "trace.1.jsonl", "trace.2.jsonl")[i], x) for i, x in enumerate(parts_of(lines, 3))]
+            members = write(tmp_path / "members.jsonl", [dict(sorted(x.items())) for x in lines])
+            for files in ([members], parts, parts[::-1]):
+                other = report_of(*files)
+                assert [k for k in one if k != "files" and one[k] != other[k]] == [], (name, seed, files)
