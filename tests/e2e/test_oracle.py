@@ -77,6 +77,30 @@ def test_iterations_of_ranks_agree(tmp_path):
     assert {x["pid"]: (x["iterations"], x["warmup"]) for x in report["compared"]} == {1000: (20, 0), 2000: (20, 1)}
 
 
+def small_trace(*calls):
+    """Of calls (thread, begin and end in ns), in the order given."""
+    body = [{"ts": a / 1e6, "type": "transfer", "op": "copy", "name": "cuMemcpyHtoD", "symbol": "cuMemcpyHtoD", "pid": 7, "tid": tid, "comm": "sim", "id": i + 1,
+             "duration_us": (b - a) / 1e3, "result": 0, "size": 4096, "direction": "HtoD", "args": {}} for i, (tid, a, b) in enumerate(calls)]
+    head, *_, tail = generate.trace(1)
+    end = max(b for _, _, b in calls) / 1e6
+    return [head, *body, {**tail, "ts": end, "wall_ms": end, "events": {"transfer": len(body)}, "calls": len(body), "entries": len(body), "unfinished": 0}]
+
+
+def test_a_call_that_began_first_returns_later(tmp_path):
+    """The picture begins with the call that began first, not with the line that comes first; steps are halved and moved as calls come."""
+    slow, fast = (7, 1_000_500, 3_000_000), (8, 2_900_100, 2_950_000)
+    for calls in ([fast, slow], [fast, slow, (8, 900_000_000, 900_000_100)], [(7, 5_000_000, 5_000_100), (8, 1_000_000, 5_000_200), (9, 1, 5_000_300)]):
+        lines = small_trace(*calls)
+        report = report_of(write(tmp_path / "trace.jsonl", lines))
+        assert oracle.check(lines, report) == []
+        t = report["timeline"]
+        for tid in {x[0] for x in calls}:
+            mine, row = [(a, b) for x, a, b in calls if x == tid], next(r for r in t["rows"] if r["tid"] == tid)
+            for i, busy in enumerate(row["busy"]):
+                begin = t["first_ts"] * 1e6 + i * t["step_ns"]
+                assert abs(busy * t["step_ns"] - sum(max(0, min(b, begin + t["step_ns"]) - max(a, begin)) for a, b in mine)) < 1, (tid, i)
+
+
 def test_the_order_of_lines_with_equal_ends(tmp_path):
     """Lines that end at the same moment may come in any order, and a thread's lines may be in the file of another."""
     rng = random.Random(5)

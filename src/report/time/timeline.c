@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A bounded number of steps, counted from the first call: they become twice as long when the trace
- * outgrows them. Only outermost calls count, so that a thread is never busier than the clock.
+ * A bounded number of steps, from that of the first call on: they become twice as long when the
+ * calls outgrow them. Steps are counted from the start of the trace, so that they are the same in
+ * whatever order calls come: the first call to begin may return late. Only outermost calls count,
+ * so that a thread is never busier than the clock.
  */
 #include "report/report.h"
 
@@ -25,7 +27,8 @@ struct row {
 
 struct timeline {
 	const struct report *r;
-	uint64_t first_ns, last_ns, step_ns; /* first_ns 0: no call yet */
+	uint64_t first_ns, last_ns; /* from the start of the trace; last_ns 0: no call yet */
+	uint64_t step_ns;	    /* ns[0] of a row is the step that has first_ns */
 	struct row classes[CLASS_CNT];
 	struct row *threads;
 	struct keys keys;
@@ -44,36 +47,67 @@ static void *timeline_new(struct report *r)
 	return t;
 }
 
-static void halve(struct row *row)
+/* odd: the first step is the second of a pair. */
+static void halve(struct row *row, unsigned odd)
 {
-	for (unsigned i = 0; i < STEPS / 2; i++)
-		row->ns[i] = row->ns[2 * i] + row->ns[2 * i + 1];
-	memset(row->ns + STEPS / 2, 0, sizeof(row->ns) / 2);
+	for (unsigned i = 0; i < STEPS; i++) {
+		uint64_t ns = row->ns[i];
+
+		row->ns[i] = 0;
+		row->ns[(i + odd) / 2] += ns;
+	}
 }
 
-static void make_room(struct timeline *t, uint64_t end_ns)
+static void shift(struct row *row, unsigned steps)
 {
-	while (end_ns - t->first_ns >= t->step_ns * STEPS) {
-		for (int i = 0; i < CLASS_CNT; i++)
-			halve(&t->classes[i]);
-		for (unsigned i = 0; i < t->thread_cnt; i++)
-			halve(&t->threads[i]);
+	memmove(row->ns + steps, row->ns, (STEPS - steps) * sizeof(*row->ns));
+	memset(row->ns, 0, steps * sizeof(*row->ns));
+}
+
+static void change_rows(struct timeline *t, void (*change)(struct row *, unsigned), unsigned by)
+{
+	for (int i = 0; i < CLASS_CNT; i++)
+		change(&t->classes[i], by);
+	for (unsigned i = 0; i < t->thread_cnt; i++)
+		change(&t->threads[i], by);
+}
+
+static void make_room(struct timeline *t, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t first, last;
+
+	if (!t->last_ns)
+		t->first_ns = from_ns;
+	first = from_ns < t->first_ns ? from_ns : t->first_ns;
+	last = to_ns > t->last_ns ? to_ns : t->last_ns;
+	while (last / t->step_ns - first / t->step_ns >= STEPS) {
+		change_rows(t, halve, t->first_ns / t->step_ns % 2);
 		t->step_ns *= 2;
 	}
+	if (first < t->first_ns)
+		change_rows(t, shift, t->first_ns / t->step_ns - first / t->step_ns);
+	t->first_ns = first;
+	t->last_ns = last;
 }
 
 static void add(const struct timeline *t, struct row *row, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t at = from_ns - t->first_ns, end = to_ns - t->first_ns;
+	uint64_t at = from_ns, first_step = t->first_ns / t->step_ns;
 
-	row->total_ns += end - at;
-	while (at < end) {
+	row->total_ns += to_ns - from_ns;
+	while (at < to_ns) {
 		uint64_t step = at / t->step_ns, stop = (step + 1) * t->step_ns;
 
-		stop = stop < end ? stop : end;
-		row->ns[step] += stop - at;
+		stop = stop < to_ns ? stop : to_ns;
+		row->ns[step - first_step] += stop - at;
 		at = stop;
 	}
+}
+
+/* From the start of the trace. */
+static uint64_t since_start(const struct timeline *t, uint64_t ns)
+{
+	return ns > t->r->base_ns ? ns - t->r->base_ns : 0;
 }
 
 static struct row *row_of(struct timeline *t, const struct trace_event *ev)
@@ -108,28 +142,24 @@ static void timeline_event(void *a, const struct trace_event *ev)
 {
 	struct timeline *t = a;
 	struct row *thread;
-	uint64_t from = ev->start_ns;
+	uint64_t from, to;
 
 	if (ev->kind != EVENT_CALL || !ev->fn || !call_is_top(ev) || !event_duration_ns(ev))
 		return;
-	/* Calls come when they return: one of another thread may have begun before the first. */
-	if (!t->first_ns)
-		t->first_ns = from;
-	from = from < t->first_ns ? t->first_ns : from;
-	if (ev->end_ns <= from)
+	from = since_start(t, ev->start_ns);
+	to = since_start(t, ev->end_ns);
+	if (to <= from)
 		return;
-	make_room(t, ev->end_ns);
-	if (ev->end_ns > t->last_ns)
-		t->last_ns = ev->end_ns;
-	add(t, &t->classes[ev->fn->class], from, ev->end_ns);
+	make_room(t, from, to);
+	add(t, &t->classes[ev->fn->class], from, to);
 	thread = row_of(t, ev);
 	if (thread)
-		add(t, thread, from, ev->end_ns);
+		add(t, thread, from, to);
 }
 
 static unsigned steps_of(const struct timeline *t)
 {
-	return t->last_ns ? (t->last_ns - t->first_ns) / t->step_ns + 1 : 0;
+	return t->last_ns ? t->last_ns / t->step_ns - t->first_ns / t->step_ns + 1 : 0;
 }
 
 static void put_shares(const struct timeline *t, struct json *j, const char *name,
@@ -146,8 +176,8 @@ static void timeline_json(const void *a, struct json *j)
 	const struct timeline *t = a;
 
 	json_open(j, "timeline");
-	if (t->first_ns)
-		report_json_ts(t->r, j, "first_ts", t->first_ns);
+	if (t->last_ns)
+		json_micro(j, "first_ts", t->first_ns / t->step_ns * t->step_ns);
 	json_u64(j, "step_ns", t->step_ns);
 	json_u64(j, "steps", steps_of(t));
 	json_open(j, "classes");
@@ -174,10 +204,11 @@ static void put_bar(const struct timeline *t, const struct term *term, const str
 {
 	static const char glyphs[] = " .:-=+*#@";
 	uint64_t span = t->last_ns - t->first_ns;
+	double begin = (double)(t->first_ns % t->step_ns) / t->step_ns;
 
 	for (unsigned c = 0; c < columns; c++) {
-		double from = (double)span * c / columns / t->step_ns;
-		double to = (double)span * (c + 1) / columns / t->step_ns, ns = 0;
+		double from = begin + (double)span * c / columns / t->step_ns;
+		double to = begin + (double)span * (c + 1) / columns / t->step_ns, ns = 0;
 
 		for (unsigned i = from; i < STEPS && i < to; i++) {
 			double lo = i > from ? i : from, hi = i + 1 < to ? i + 1 : to;
@@ -200,7 +231,7 @@ static void timeline_print(const void *a, const struct term *term)
 	if (!t->last_ns)
 		return;
 	human_time(span, t->last_ns - t->first_ns);
-	human_time(begin, t->first_ns > t->r->base_ns ? t->first_ns - t->r->base_ns : 0);
+	human_time(begin, t->first_ns);
 	term_section(term, "Timeline",
 		     "%s from the first call (%s after the start of the trace) to the end of the "
 		     "last",
