@@ -93,6 +93,24 @@ static void add_file(struct reader *r, struct stream_file *f)
 	st->files = f;
 }
 
+static int by_piece(const void *x, const void *y)
+{
+	const struct stream_file *a = x, *b = y;
+
+	if (a->head.segment != b->head.segment)
+		return a->head.segment < b->head.segment ? -1 : 1;
+	return (a->f > b->f) - (a->f < b->f);
+}
+
+/* The headers decide which file continues which, whatever their names and their order. */
+static void add_files(struct reader *r, unsigned cnt)
+{
+	qsort(r->files, cnt, sizeof(*r->files), by_piece);
+	for (unsigned i = 0; i < cnt; i++)
+		if (!r->files[i].is_unread)
+			add_file(r, &r->files[i]);
+}
+
 /* A side for it to be read on; false: there is none. */
 static bool take_side(struct reader *r, struct stream *st)
 {
@@ -289,11 +307,11 @@ int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 		f->f = &files[i];
 		f->head.hostname = "";
 		*f->f = (struct saved_file){.path = paths[i]};
-		if (cnt == 1 || !stream__peek(&r->all, r->saved[0], r->parsers[0], f))
-			add_file(r, f);
-		else
-			f->f->lost.cnt[LOSS_UNREAD]++;
+		f->is_unread = cnt > 1 && stream__peek(&r->all, r->saved[0], r->parsers[0], f) != 0;
+		f->f->lost.cnt[LOSS_UNREAD] += f->is_unread;
 	}
+	if (!r->error)
+		add_files(r, cnt);
 	read_all(r);
 	for (unsigned i = 0; i < r->stream_cnt; i++) {
 		any |= r->streams[i].any;

@@ -23,6 +23,7 @@ struct stream_file {
 	const char *path;
 	struct saved_file *f;
 	struct trace_info head; /* as far as saved__peek() reads it */
+	bool is_unread;		/* it cannot be opened or read */
 	struct lines lines;	/* is open: of a pipe, which cannot be opened twice */
 	struct stream_file *next;
 };

@@ -164,6 +164,8 @@ def test_one_file_parts_and_sorted_members(tmp_path):
             one = report_of(write(tmp_path / "one.jsonl", lines))
             parts = [write(tmp_path / ("trace.jsonl", "trace.1.jsonl", "trace.2.jsonl")[i], x) for i, x in enumerate(parts_of(lines, 3))]
             members = write(tmp_path / "members.jsonl", [dict(sorted(x.items())) for x in lines])
-            for files in ([members], parts, parts[::-1]):
+            # Names without numbers that cudatrace gives: the headers have them too.
+            named = [write(tmp_path / f"part{2 - i}.jsonl", x) for i, x in enumerate(parts_of(lines, 3))]
+            for files in ([members], parts, parts[::-1], named, named[::-1], [named[1], named[0], named[2]]):
                 other = report_of(*files)
                 assert [k for k in one if k != "files" and one[k] != other[k]] == [], (name, seed, files)
