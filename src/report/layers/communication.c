@@ -186,7 +186,9 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 	s->who |= 1ull << i;
 	if (ev->start_ns < s->first_ns)
 		s->first_ns = ev->start_ns;
-	if (ev->start_ns > s->last_ns) {
+	/* Of ranks that begin at the same moment, one is the last whatever line comes first. */
+	if (ev->start_ns > s->last_ns ||
+	    (ev->start_ns == s->last_ns && k->rank > c->ranks[s->last_rank].rank)) {
 		s->last_ns = ev->start_ns;
 		s->last_rank = i;
 	}
@@ -201,47 +203,6 @@ static void note_small(struct communication *x, const struct trace_event *ev)
 	x->res.small_ns += event_duration_ns(ev);
 	if (!x->res.small_cnt++)
 		x->res.small_at_ns = ev->start_ns;
-}
-
-/* Of a call of the event's process: several traces may have the same ids. 0: none. */
-static uint64_t key_of(const struct trace_event *ev, uint64_t id)
-{
-	return id ? pair_key(id, ev->pid) : 0;
-}
-
-static struct coll_call *call_at(struct communication *x, uint64_t key)
-{
-	return recent_find(x->calls, sizeof(*x->calls), key);
-}
-
-static void call_put(struct communication *x, const struct coll_call *call)
-{
-	struct coll_call *row = recent_get(x->calls, sizeof(*row), call->key);
-
-	*row = *call;
-}
-
-/* Its launches have come before it, their times on the GPU come later. */
-static void await_gpu(struct communication *x, const struct trace_event *ev, struct coll_comm *c,
-		      unsigned op)
-{
-	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
-	struct coll_call *group;
-
-	if (!group_key) {
-		call_put(x, &(struct coll_call){
-				    .key = key, .comm = c, .op = op, .bytes = ev->coll.bytes});
-		return;
-	}
-	/* The end of the group takes it over. */
-	group = call_at(x, group_key);
-	if (!group) {
-		group = recent_get(x->calls, sizeof(*group), group_key);
-		*group = (struct coll_call){.key = group_key, .comm = c, .op = op};
-	}
-	if (group->comm != c || group->op != op)
-		group->comm = NULL;
-	group->bytes += ev->coll.bytes;
 }
 
 static void on_call(struct communication *x, const struct trace_event *ev)
@@ -268,75 +229,12 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 	o->sizes[i] += (ev->has & HAS_BYTES) != 0;
 	o->bytes += ev->coll.bytes;
 	note_small(x, ev);
-	await_gpu(x, ev, c, o - c->ops);
+	comm_gpu_await(x, ev, c, o - c->ops);
 	if (!k || !ev->coll.seq)
 		return;
 	k->unknown = ev->coll.seq_partial;
 	if (!k->unknown)
 		arrive(x, c, k, ev);
-}
-
-static bool has_room(struct communication *x)
-{
-	if (!x->calls)
-		x->calls = memlimit_new(MEMLIMIT_COMMUNICATORS, RECENT_MAX * sizeof(*x->calls));
-	if (!x->launches)
-		x->launches =
-			memlimit_new(MEMLIMIT_COMMUNICATORS, RECENT_MAX * sizeof(*x->launches));
-	return x->calls && x->launches;
-}
-
-static void on_group_end(struct communication *x, const struct trace_event *ev)
-{
-	uint64_t key = key_of(ev, ev->id), group_key = key_of(ev, ev->coll.group);
-	struct coll_call *group = call_at(x, group_key);
-
-	struct coll_call call;
-
-	if (!ev->coll.grouped || !group)
-		return;
-	/* What is added may move others. */
-	call = *group;
-	call.key = key;
-	call_put(x, &call);
-}
-
-/* A launch in a call of NCCL. Its parent is not there yet: it returns later. */
-static void on_launch(struct communication *x, const struct trace_event *ev)
-{
-	uint64_t key = key_of(ev, ev->id);
-	struct coll_join *join;
-
-	if (!ev->parent_id || !ev->depth || ev->api_depth || !x->launches)
-		return;
-	join = recent_get(x->launches, sizeof(*join), key);
-	join->parent = key_of(ev, ev->parent_id);
-}
-
-static void on_gpu(struct communication *x, const struct trace_event *ev)
-{
-	const struct coll_join *launch;
-	struct coll_call *call;
-	struct coll_op *o;
-	uint64_t key = key_of(ev, ev->gpu.call_id);
-
-	if (!key || !x->launches)
-		return;
-	launch = recent_find(x->launches, sizeof(*launch), key);
-	call = launch ? call_at(x, launch->parent) : NULL;
-	if (call && call->outer)
-		call = call_at(x, call->outer);
-	if (!call)
-		return;
-	x->gpu_cnt++;
-	x->gpu_ns += event_duration_ns(ev);
-	if (!call->comm)
-		return;
-	o = &call->comm->ops[call->op];
-	o->gpu_ns += event_duration_ns(ev);
-	o->gpu_cnt += !call->timed;
-	o->gpu_bytes += call->timed ? 0 : call->bytes;
-	call->timed = true;
 }
 
 /* A collective may have been among it: the numbers are no other rank's. */
@@ -352,7 +250,7 @@ static void communication_event(void *a, const struct trace_event *ev)
 	struct communication *x = a;
 
 	if (ev->kind == EVENT_GPU) {
-		on_gpu(x, ev);
+		comm_gpu_add(x, ev);
 		return;
 	}
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
@@ -362,22 +260,20 @@ static void communication_event(void *a, const struct trace_event *ev)
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
 		return;
 	if (call_does(ev, DOES_LAUNCH)) {
-		on_launch(x, ev);
+		comm_gpu_launch(x, ev);
 		return;
 	}
-	if (ev->type != TYPE_COLLECTIVE || !has_room(x))
+	if (ev->type != TYPE_COLLECTIVE || !comm_gpu_has_room(x))
 		return;
 	/* ncclBroadcast() in ncclBcast() launches, and the outer one is what is counted. */
 	if (!call_is_outer(ev)) {
-		uint64_t key = key_of(ev, ev->id);
-
-		call_put(x, &(struct coll_call){.key = key, .outer = key_of(ev, ev->parent_id)});
+		comm_gpu_inner(x, ev);
 		return;
 	}
 	if (call_does(ev, DOES_COLLECTIVE | DOES_PEER)) {
 		on_call(x, ev);
 	} else if (ev->fn->op == OP_GROUP_END) {
-		on_group_end(x, ev);
+		comm_gpu_group_end(x, ev);
 	} else if (ev->fn->op == OP_INIT && ev->has & HAS_COMM) {
 		/* From now on it is one that may come late. */
 		struct coll_comm *c = comm_of(x, ev);

@@ -103,6 +103,20 @@ struct communication {
 	uint64_t gpu_cnt, gpu_ns;
 };
 
+/* communication_gpu.c */
+/* false: no memory for what follows. */
+bool comm_gpu_has_room(struct communication *x);
+/* A call of operation op of c. Its launches have come before it, their times on the GPU come later.
+ */
+void comm_gpu_await(struct communication *x, const struct trace_event *ev, struct coll_comm *c,
+		    unsigned op);
+void comm_gpu_group_end(struct communication *x, const struct trace_event *ev);
+/* A call of NCCL in another one. */
+void comm_gpu_inner(struct communication *x, const struct trace_event *ev);
+/* A launch, in a call of NCCL or not. Its parent is not there yet: it returns later. */
+void comm_gpu_launch(struct communication *x, const struct trace_event *ev);
+void comm_gpu_add(struct communication *x, const struct trace_event *ev);
+
 /* Has one of its ranks numbers that are no other's? */
 bool comm_is_partial(const struct coll_comm *c);
 double coll_busbw(const struct coll_comm *c, const struct coll_op *o);
