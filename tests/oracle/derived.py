@@ -31,7 +31,7 @@ NOT_RECOMPUTED = {
     r"memory\.(fragmentation\.\w+|over_time\..*|rate|peak_ts|late_frees|too_late_frees|unseen_frees)": "suite report_memory",
     r"memory\.(kinds\[\]\.(alloc_ns|free_ns|peak_ts)|devices\[\]\.(live_bytes|peak_ts)|leaks\[\]\.ts)": "suite report_memory",
     r"communication\.communicators\[\]\.(different|incomplete|nranks|ranks_rejected)": "suite collectives",
-    r"communication\.communicators\[\]\.(ranks\[\]\.last|operations\[\]\.(busbw_gbps|gpu_bytes|gpu_count|gpu_ns))": "suite collectives",
+    r"communication\.communicators\[\]\.(operations\[\]\.(busbw_gbps|gpu_bytes|gpu_count|gpu_ns))": "suite collectives",
     r"gemms\.list\[\]\.(m|n|k|batch|peak_\w+)": "names of rows; suite blas",
     r"gpu\.(rejected|devices\[\]\.(capability|clock_khz|late|multiprocessors|processes)|queue\.p\d\d_ns)": "copied from gpu_device lines; suite gpu_time",
     r"kernels\.(multiprocessors|unnamed)|kernels\.list\[\]\.(block\[\]|block_min\[\]|cluster\[\]|occupancy|shared_mem|tail_share|waves)": "suite report_work, tests/occupancy.cc",

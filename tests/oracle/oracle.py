@@ -353,7 +353,8 @@ def laws(d, node, path="report"):
             laws(d, value, f"{path}[{i}]")
 
 
-TOOLS = sections.Tools(DRIVER=DRIVER, CALLS=CALLS, span=span, ns=ns, returned=returned, timed=timed, blocks=blocks, outermost=outermost)
+TOOLS = sections.Tools(DRIVER=DRIVER, CALLS=CALLS, span=span, ns=ns, returned=returned, timed=timed, blocks=blocks, outermost=outermost,
+                       union=union)
 
 
 def check(lines, report):

@@ -7,8 +7,10 @@
 
 #include "report/iter/iter.h"
 
-/* Calls that end at the same moment may come in any order. */
-#define TIES_MAX 32
+/* Calls that end at the same moment may come in any order, and those of several processors or
+ * processes a few lines late: 3 in what is recorded of four ranks. They wait until so many more
+ * have come. */
+#define WINDOW 64
 
 struct stage_analysis {
 	struct stages whole; /* first: what others are given */
@@ -17,8 +19,9 @@ struct stage_analysis {
 	unsigned cnt;
 	uint32_t first_pid, last_pid;
 	struct stages *last; /* of last_pid; NULL: it has none */
-	struct trace_event ties[TIES_MAX];
-	unsigned tie_cnt;
+	struct trace_event window[WINDOW];
+	uint8_t order[WINDOW]; /* places in it, by their turn */
+	unsigned window_cnt;
 };
 
 static void *stage__new(struct report *r)
@@ -133,32 +136,39 @@ static void add(struct stage_analysis *a, const struct trace_event *ev)
 }
 
 /* A moment belongs to the call that ends first; of two that end at once, to the shorter one. */
-static int by_start(const void *x, const void *y)
+static bool is_before(const struct trace_event *a, const struct trace_event *b)
 {
-	const struct trace_event *a = x, *b = y;
-
+	if (a->end_ns != b->end_ns)
+		return a->end_ns < b->end_ns;
 	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? 1 : -1;
-	return (a->id > b->id) - (a->id < b->id);
+		return a->start_ns > b->start_ns;
+	return a->id != b->id ? a->id < b->id : a->pid < b->pid;
 }
 
-static void add_ties(struct stage_analysis *a)
+/* The first of the window; returns its place, which is free. */
+static uint8_t take_first(struct stage_analysis *a)
 {
-	qsort(a->ties, a->tie_cnt, sizeof(*a->ties), by_start);
-	for (unsigned i = 0; i < a->tie_cnt; i++)
-		add(a, &a->ties[i]);
-	a->tie_cnt = 0;
+	uint8_t place = a->order[0];
+
+	add(a, &a->window[place]);
+	memmove(a->order, a->order + 1, --a->window_cnt);
+	return place;
 }
 
 static void stage_event(void *analysis, const struct trace_event *ev)
 {
 	struct stage_analysis *a = analysis;
+	uint8_t place = a->window_cnt;
+	unsigned i;
 
 	if (ev->kind != EVENT_CALL || !ev->fn)
 		return;
-	if (a->tie_cnt == TIES_MAX || (a->tie_cnt && ev->end_ns != a->ties[0].end_ns))
-		add_ties(a);
-	a->ties[a->tie_cnt++] = *ev;
+	if (a->window_cnt == WINDOW)
+		place = take_first(a);
+	a->window[place] = *ev;
+	for (i = a->window_cnt++; i && is_before(ev, &a->window[a->order[i - 1]]); i--)
+		a->order[i] = a->order[i - 1];
+	a->order[i] = place;
 }
 
 static void stage_finish(void *analysis)
@@ -166,8 +176,8 @@ static void stage_finish(void *analysis)
 	struct stage_analysis *a = analysis;
 	struct iter_result iter;
 
-	if (a->tie_cnt)
-		add_ties(a);
+	while (a->window_cnt)
+		take_first(a);
 	iter_result(a->whole.r, &iter);
 	stages_end(&a->whole, &iter);
 	for (unsigned i = 0; i < a->cnt; i++) {
