@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/event.h"
 #include "util/memlimit.h"
 
 struct term;
@@ -49,6 +50,18 @@ static inline uint64_t thread_key(uint32_t pid, uint32_t tid)
 static inline uint64_t pair_key(uint64_t a, uint64_t b)
 {
 	return a * 0x9e3779b97f4a7c15ull + b;
+}
+
+/* The order of lists of the longest or largest calls. Of two that are equal the one that began
+ * first comes first, whichever returned first. */
+static inline bool call_precedes(const struct trace_event *ev, uint64_t value, uint64_t other_value,
+				 uint64_t other_start_ns, uint64_t other_id)
+{
+	if (value != other_value)
+		return value > other_value;
+	if (ev->start_ns != other_start_ns)
+		return ev->start_ns < other_start_ns;
+	return ev->id < other_id;
 }
 
 /* The latest rows by key. Rows begin with their key, a uint64_t; 0: none. A place has room for

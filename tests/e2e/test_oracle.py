@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
 """Reports of random traces (tests/oracle/generate.py) against an independent reader of the same lines (tests/oracle/oracle.py)."""
+import collections
 import glob
 import json
 import os
@@ -112,8 +113,49 @@ def test_the_order_of_lines_with_equal_ends(tmp_path):
         one, other = (report_of(write(tmp_path / f"{name}.jsonl", x)) for name, x in (("one", lines), ("other", shuffled)))
         for report in (one, other):
             report["overview"]["processes"].sort(key=lambda x: x["pid"])
-        for section in ("overview", "waits", "stages", "transfers", "kernels"):
+        for section in ("overview", "waits", "stages", "transfers", "kernels", "longest"):
             assert one[section] == other[section], section
+
+
+def by_thread(lines, order):
+    """Lines in another order, in which those of each thread have theirs; calls before what GPUs did, as they come."""
+    mine = collections.defaultdict(list)
+    for x in lines:
+        mine[x["type"] == "gpu", x["tid"]].append(x)
+    return [mine[x["type"] == "gpu", x["tid"]].pop(0) for x in sorted(lines, key=order)]
+
+
+def in_any_order(node):
+    """Rows of the report as a set: they come in the order in which they were found."""
+    if isinstance(node, dict):
+        return {key: in_any_order(value) for key, value in node.items()}
+    return sorted(map(in_any_order, node), key=lambda x: json.dumps(x, sort_keys=True)) if isinstance(node, list) else node
+
+
+def test_equal_workers(tmp_path):
+    """Workers in step make the same calls at the same moments. What is chosen of them is the same in whatever order their lines come."""
+    for seed in (2, 3, 6, 7, 8, 9, 12):
+        rng, lines = random.Random(seed), simulate.trace(simulate.plan(seed))
+        reports = []
+        for n in (0, 1):
+            body = by_thread(lines[1:-1], lambda x: (x["type"] == "gpu", oracle.span(x)[1], n * rng.random()))
+            reports.append(in_any_order(report_of(write(tmp_path / f"{n}.jsonl", [lines[0], *body, lines[-1]]))))
+        for section in ("overview", "iterations", "stages", "transfers", "kernels", "waits", "longest", "timeline", "streams", "communication", "memory", "gpu", "graphs"):
+            assert reports[0][section] == reports[1][section], (seed, section)
+
+
+def test_lines_that_are_late(tmp_path):
+    """Those of several processors and processes come a few lines late; stages do not depend on it."""
+    moved = 0
+    for seed in range(1, 9):
+        rng, lines = random.Random(seed), generate.trace(seed)
+        body = by_thread(lines[1:-1], lambda x: (x["type"] == "gpu", oracle.span(x)[1] + (0 if x["type"] == "gpu" else 15_000 * rng.random())))
+        moved += body != lines[1:-1]
+        late = [lines[0], *body, lines[-1]]
+        one, other = (report_of(write(tmp_path / "trace.jsonl", x)) for x in (lines, late))
+        for section in ("stages", "longest"):
+            assert one[section] == other[section], (seed, section)
+    assert moved > 4
 
 
 def numbers(node):

@@ -139,17 +139,23 @@ static void count(struct sum *s, const struct trace_event *ev)
 		s->max_gbps = ev->bandwidth_gbps;
 }
 
-static void list_large(struct transfers *t, const struct large_transfer *l)
+static bool precedes(const struct trace_event *ev, const struct large_transfer *row)
+{
+	return call_precedes(ev, ev->size, row->size, row->start_ns, row->id);
+}
+
+static void list_large(struct transfers *t, const struct trace_event *ev,
+		       const struct large_transfer *l)
 {
 	unsigned i = t->large_cnt;
 
-	if (!t->large_max || (i == t->large_max && t->largest[i - 1].size >= l->size))
+	if (!t->large_max || (i == t->large_max && !precedes(ev, &t->largest[i - 1])))
 		return;
 	if (i == t->large_max)
 		i--;
 	else
 		t->large_cnt++;
-	for (; i && t->largest[i - 1].size < l->size; i--)
+	for (; i && precedes(ev, &t->largest[i - 1]); i--)
 		t->largest[i] = t->largest[i - 1];
 	t->largest[i] = *l;
 }
@@ -184,7 +190,7 @@ static void on_copy(struct transfers *t, const struct trace_event *ev)
 			 MEMLIMIT_THREADS);
 	}
 	if (ev->has & HAS_SIZE)
-		list_large(t, &l);
+		list_large(t, ev, &l);
 }
 
 static void transfers__event(void *a, const struct trace_event *ev)

@@ -278,7 +278,7 @@ uint64_t iter_find_segments(struct iter *it)
 		if (it->only && t->pid != it->only)
 			continue;
 		f = is_auto ? best_of_thread(t) : (struct repeat){t, 1, 0, t->work + t->seg_cnt};
-		if (f.work > best.work)
+		if (iter_has_more(t, f.work, best.t, best.work))
 			best = f;
 	}
 	if (!best.work) {

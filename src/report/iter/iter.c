@@ -422,7 +422,8 @@ static const struct it_thread *find_longest(const struct iter *it, uint32_t pid)
 	for (unsigned i = 0; i < it->thread_keys.cnt && i < it->thread_cap; i++) {
 		const struct it_thread *t = &it->threads[i];
 
-		if ((!pid || t->pid == pid) && t->longest_cnt > (most ? most->longest_cnt : 0))
+		if ((!pid || t->pid == pid) &&
+		    iter_has_more(t, t->longest_cnt, most, most ? most->longest_cnt : 0))
 			most = t;
 	}
 	return most;

@@ -110,4 +110,13 @@ uint64_t iter_value(const struct it_iter *i, enum iter_stat stat);
 void iter_json(const void *a, struct json *j);
 void iter_print(const void *a, const struct term *term);
 
+/* Has thread t more than what was the most so far? Of equal threads the lowest has, because which
+ * of them comes first in the trace is chance. */
+static inline bool iter_has_more(const struct it_thread *t, uint64_t n,
+				 const struct it_thread *most, uint64_t most_n)
+{
+	return n > most_n || (n && n == most_n && most &&
+			      thread_key(t->pid, t->tid) < thread_key(most->pid, most->tid));
+}
+
 #endif /* REPORT_ITER_ITER_PRIV_H */

@@ -84,7 +84,8 @@ void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns)
 	qsort(list, cnt, sizeof(*list), by_address);
 	cnt = drop_overlapped(m, p, list, cnt, ns);
 	p->snap_cnt = cnt;
-	if (cnt > m->frag.ranges) {
+	if (cnt > m->frag.ranges ||
+	    (cnt && cnt == m->frag.ranges && ns == m->frag.ts_ns && p->pid < m->frag.pid)) {
 		measure(&f, list, cnt);
 		m->frag = f;
 	}

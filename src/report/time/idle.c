@@ -157,17 +157,25 @@ static void count_cpu(struct idle_proc *p, const struct trace_event *ev)
 	cpu->ns[i] += ev->end_ns - begin;
 }
 
+/* Of two that are as long the one that began first, whichever ended first in the trace. */
+static bool precedes(const struct idle_period *a, const struct idle_period *b)
+{
+	if (a->dur_ns != b->dur_ns)
+		return a->dur_ns > b->dur_ns;
+	return a->begin_ns != b->begin_ns ? a->begin_ns < b->begin_ns : a->pid < b->pid;
+}
+
 static void keep_longest(struct idle *d, const struct idle_period *period)
 {
 	unsigned i = d->list_cnt;
 
-	if (!d->list_max || (i == d->list_max && period->dur_ns <= d->list[i - 1].dur_ns))
+	if (!d->list_max || (i == d->list_max && !precedes(period, &d->list[i - 1])))
 		return;
 	if (i < d->list_max)
 		d->list_cnt++;
 	else
 		i--;
-	for (; i && d->list[i - 1].dur_ns < period->dur_ns; i--)
+	for (; i && precedes(period, &d->list[i - 1]); i--)
 		d->list[i] = d->list[i - 1];
 	d->list[i] = *period;
 }

@@ -34,20 +34,25 @@ static void *longest__new(struct report *r)
 	return l;
 }
 
+static bool precedes(const struct trace_event *ev, const struct longest_row *row)
+{
+	return call_precedes(ev, event_duration_ns(ev), row->ns, row->start_ns, row->id);
+}
+
 static void longest_event(void *a, const struct trace_event *ev)
 {
 	struct longest *l = a;
 	uint64_t ns = event_duration_ns(ev);
 	unsigned i = l->cnt;
 
-	if (!l->max || (i == l->max && ns <= l->rows[i - 1].ns) || !call_took_time(ev) ||
+	if (!l->max || (i == l->max && !precedes(ev, &l->rows[i - 1])) || !call_took_time(ev) ||
 	    !call_is_outer(ev))
 		return;
 	if (i < l->max)
 		l->cnt++;
 	else
 		i--;
-	for (; i && l->rows[i - 1].ns < ns; i--)
+	for (; i && precedes(ev, &l->rows[i - 1]); i--)
 		l->rows[i] = l->rows[i - 1];
 	l->rows[i] = (struct longest_row){ev->start_ns,	     ns,      ev->id,  ev->fn->name,
 					  ev->launch.kernel, ev->pid, ev->tid, ev->type,

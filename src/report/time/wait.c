@@ -40,7 +40,7 @@ struct wait_thread {
 };
 
 struct wait_long {
-	uint64_t start_ns, ns;
+	uint64_t start_ns, ns, id;
 	const char *name, *kernel;
 	uint32_t pid, tid;
 };
@@ -207,20 +207,26 @@ static void add_thread(struct waits *w, const struct trace_event *ev, uint64_t n
 	threads[i].total_ns += ns;
 }
 
+static bool precedes(const struct trace_event *ev, const struct wait_long *row)
+{
+	return call_precedes(ev, event_duration_ns(ev), row->ns, row->start_ns, row->id);
+}
+
 static void keep_long(struct waits *w, const struct trace_event *ev, uint64_t ns,
 		      const char *kernel)
 {
 	unsigned i = w->list_cnt;
 
-	if (!w->list_max || (i == w->list_max && ns <= w->list[i - 1].ns))
+	if (!w->list_max || (i == w->list_max && !precedes(ev, &w->list[i - 1])))
 		return;
 	if (i < w->list_max)
 		w->list_cnt++;
 	else
 		i--;
-	for (; i && w->list[i - 1].ns < ns; i--)
+	for (; i && precedes(ev, &w->list[i - 1]); i--)
 		w->list[i] = w->list[i - 1];
-	w->list[i] = (struct wait_long){ev->start_ns, ns, ev->fn->name, kernel, ev->pid, ev->tid};
+	w->list[i] = (struct wait_long){ev->start_ns, ns,      ev->id, ev->fn->name,
+					kernel,	      ev->pid, ev->tid};
 }
 
 static void on_wait(struct waits *w, const struct trace_event *ev)
