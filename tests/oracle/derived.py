@@ -11,7 +11,7 @@ from sections import SLACK, took
 NOT_RECOMPUTED = {
     r"report|files\[\]\..*|lost\[\]\.count|rejected\.\w+": "what was read, not what it means; suites report and losses",
     r"answers\[\]\.numbers\.\w+": "copies of other members, in the words of suite report-answers",
-    r"findings\[\]\.(evidence\[\]\.number|lost_ns|mean_of\.count|share|sure|ts)": "rules: suite finding",
+    r"findings\[\]\.(evidence\[\]\.number|lost_ns|mean_of\.count|share|confidence|ts)": "rules: suite finding",
     r"serving\..*": "suite serving",
     r"map\..*": "suite map",
     r"gpu_stats\..*": "suite gpu_stats",
