@@ -91,7 +91,8 @@ static void open_daemon(void)
 	};
 	p = calloc(1, sizeof(*p));
 	c = calloc(1, sizeof(*c));
-	assert(d.cfg && d.base && d.rotate && d.recorder && d.formatter && d.procs.metrics && p && c);
+	assert(d.cfg && d.base && d.rotate && d.recorder && d.formatter && d.procs.metrics && p &&
+	       c);
 	*p = (struct dproc){.pid = 7, .comm = "python3", .command = strdup("/bin/py " SECRET)};
 	HASH_ADD(hh, d.procs.by_pid, pid, sizeof(p->pid), p);
 	*c = (struct ctl){

@@ -25,7 +25,7 @@ class Maker:
         self.calls = self.launches = 0
         self.gpu_free, self.executed, self.ran = 0, [], []
         self.layers = collections.defaultdict(collections.Counter)
-        self.line(0, type="header", name="cudatrace", schema=1, version="0", command=["python3", "layers.py"], clock="CLOCK_MONOTONIC", clock_base_ns=10**12, wall_time="2026-11-21T07:07:06.732225269Z")
+        self.line(0, type="header", name="cudatrace", schema=2, version="0", command=["python3", "layers.py"], clock="CLOCK_MONOTONIC", clock_base_ns=10**12, wall_time="2026-11-21T07:07:06.732225269Z")
 
     def line(self, ns, **fields):
         print(json.dumps({"ts": ns / 1e6, **fields}, separators=(",", ":")), file=self.out)
