@@ -50,7 +50,7 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 const char *session__unseen(const struct session *s)
 {
 	if (s->missed_cnt)
-		return "a library of a process could not be traced: library lines with op missed "
+		return "a library of a process could not be traced: library lines with op failed "
 		       "give the reason";
 	return s->probe == PROBE_INJECT && s->cmd.pid && !s->lib_cnt ? UNSEEN : NULL;
 }

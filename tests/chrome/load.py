@@ -186,7 +186,7 @@ PAGE = """<!DOCTYPE html>
 <html><head><title>cudatrace</title>
 <script src="webcomponents.min.js"></script>
 <link rel="import" href="trace_viewer_full.html">
-<style>html, body { margin: 0; width: 100%; height: 100%; overflow: redacted }
+<style>html, body { margin: 0; width: 100%; height: 100%; overflow: hidden }
 #view { width: 100%; height: 100% }</style>
 <script>
 window.addEventListener('WebComponentsReady', () => {

@@ -22,7 +22,7 @@ LIBS = {"TORCH_CPU": "libtorch_cpu.so", "C10": "libc10.so", "TORCH_PYTHON": "lib
 def build(folder, *flags):
     os.makedirs(folder, exist_ok=True)
     for macro, name in LIBS.items():
-        subprocess.run([*CXX, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=redacted", "-fno-omit-frame-pointer", f"-D{macro}", *flags,
+        subprocess.run([*CXX, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-omit-frame-pointer", f"-D{macro}", *flags,
                         f"-Wl,-soname,{name}", "-Wl,--build-id", "-o", f"{folder}/{name}", SOURCES + "torch.cc"], check=True)
     subprocess.run([*CXX, "-std=c++17", "-O2", "-o", folder + "/program", SOURCES + "program.cc", *(f"{folder}/{name}" for name in LIBS.values()),
                     "-ldl", "-lpthread", "-Wl,-rpath," + folder], check=True)
