@@ -281,7 +281,7 @@ loaded_at_once()
 }
 
 # The trace is written every half second.
-attached_later() { grep -q "\"type\":\"library\",\"op\":\"attach\".*\"path\":\"$2\"" "$TMP/$1.jsonl"; }
+attached_later() { grep -q "\"type\":\"library\",\"op\":\"attached\".*\"path\":\"$2\"" "$TMP/$1.jsonl"; }
 
 # A byte a function, as it were: 680 functions that return 34, like NVIDIA's stub for linking.
 stubs()
