@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Formats that are outputs of a trace too. */
@@ -48,24 +47,24 @@ static bool wants(const struct opts *o, const char *format)
 	return !strcmp(o->format, format) || !strcmp(o->format, "all");
 }
 
-/* The trace's name without .jsonl, .gz and the like, and with another ending. */
+/* The trace's name without .jsonl, .gz and the like, and with an ending that only reports have:
+ * no trace, no configuration and no model is called so. */
 static char *name_after(const char *trace, const char *suffix)
 {
-	static const char *const endings[] = {".gz", ".zst", ".jsonl", ".json"};
-	size_t len = strlen(trace);
+	static const char *const endings[] = {".gz", ".zst", ".jsonl", ".json", ".report"};
+	size_t len;
 	char *name;
 
-	if (!strcmp(trace, "-")) {
-		trace = "report";
-		len = strlen(trace);
-	}
+	if (!strcmp(trace, "-"))
+		trace = "stdin";
+	len = strlen(trace);
 	for (unsigned i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
 		size_t n = strlen(endings[i]);
 
 		if (len > n && !memcmp(trace + len - n, endings[i], n))
 			len -= n;
 	}
-	if (asprintf(&name, "%.*s%s", (int)len, trace, suffix) < 0)
+	if (asprintf(&name, "%.*s.report%s", (int)len, trace, suffix) < 0)
 		return NULL;
 	return name;
 }
@@ -82,22 +81,6 @@ static char *path_for(const struct opts *o, const char *suffix, bool for_files)
 	return strdup("-");
 }
 
-/* An output that is one of the traces would destroy it. */
-static bool is_input(const struct opts *o, const char *path)
-{
-	struct stat out, in;
-
-	if (!strcmp(path, "-") || stat(path, &out) || !S_ISREG(out.st_mode))
-		return false;
-	for (unsigned i = 0; i < o->files.cnt; i++) {
-		if (stat(o->files.v[i], &in) || in.st_ino != out.st_ino || in.st_dev != out.st_dev)
-			continue;
-		err("%s is the trace itself: give the report another file with -o", path);
-		return true;
-	}
-	return false;
-}
-
 static void say_written(const char *path)
 {
 	if (strcmp(path, "-"))
@@ -108,10 +91,8 @@ static int open_picture(struct report_cmd *c, unsigned i, const struct trace_inf
 {
 	char *path = path_for(c->o, pictures[i].suffix, pictures[i].for_files);
 
-	if (!path || is_input(c->o, path)) {
-		free(path);
-		return -EINVAL;
-	}
+	if (!path)
+		return -ENOMEM;
 	c->pictures[i] = sink__open(pictures[i].id, path, info);
 	if (c->pictures[i] && c->o->trace.max_file &&
 	    sink__segment(c->pictures[i], path, c->o->trace.max_file, info)) {
@@ -292,10 +273,8 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 	struct out *out;
 	int ret;
 
-	if (!path || is_input(c->o, path)) {
-		free(path);
-		return -EINVAL;
-	}
+	if (!path)
+		return -ENOMEM;
 	out = out__open(path);
 	if (!out) {
 		free(path);

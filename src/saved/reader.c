@@ -4,11 +4,16 @@
 #include "reader.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "stream.h"
 #include "util/log.h"
+#include "util/segment.h"
+#include "util/safe_open.h"
 
 struct reader {
 	struct lines_all all;
@@ -287,6 +292,25 @@ static void read_all(struct reader *r)
 	}
 }
 
+/* No output may be written to a file that is read, or to one in which its trace goes on. */
+static void keep_input(const char *path)
+{
+	bool is_stdin = !strcmp(path, "-");
+	char next[2][PATH_MAX];
+	struct stat st;
+
+	if (is_stdin ? fstat(STDIN_FILENO, &st) : stat(path, &st))
+		return;
+	for (unsigned n = segment_number(path);; n++) {
+		if (S_ISREG(st.st_mode))
+			safe_open_keep(st.st_dev, st.st_ino);
+		if (is_stdin || segment_after(next[n % 2], PATH_MAX, path, n) ||
+		    stat(next[n % 2], &st))
+			return;
+		path = next[n % 2];
+	}
+}
+
 int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 		  struct saved_file *files)
 {
@@ -300,6 +324,8 @@ int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 	r->streams = calloc(cnt, sizeof(*r->streams));
 	if (!r->files || !r->streams)
 		r->error = -ENOMEM;
+	for (unsigned i = 0; i < cnt; i++)
+		keep_input(paths[i]);
 	for (unsigned i = 0; !r->error && i < cnt; i++) {
 		struct stream_file *f = &r->files[i];
 

@@ -51,7 +51,7 @@ static const char *open_hint(int e)
 	}
 }
 
-static const char *foreign_hint(enum safe_open_why why)
+static const char *refusal_hint(enum safe_open_why why)
 {
 	switch (why) {
 	case SAFE_OPEN_FOREIGN_FILE:
@@ -61,6 +61,8 @@ static const char *foreign_hint(enum safe_open_why why)
 	case SAFE_OPEN_FOREIGN_LINK:
 		return "a symbolic link on the way belongs to another user: name the file without "
 		       "it";
+	case SAFE_OPEN_INPUT:
+		return "it is one of the traces that are read: choose another file";
 	default:
 		return NULL;
 	}
@@ -139,8 +141,14 @@ struct out *out__open(const char *path)
 	} else {
 		fd = open_path(path, &why);
 	}
-	if (fd < 0 && foreign_hint(why)) {
-		err("cannot write %s: %s", name, foreign_hint(why));
+	/* A descriptor that is ours to write to has passed no check. */
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && safe_open_is_kept(&st)) {
+		close(fd);
+		fd = -1;
+		why = SAFE_OPEN_INPUT;
+	}
+	if (fd < 0 && refusal_hint(why)) {
+		err("cannot write %s: %s", name, refusal_hint(why));
 		return NULL;
 	}
 	if (fd < 0) {

@@ -34,6 +34,32 @@ void safe_open_owner(uid_t uid, gid_t gid, const gid_t *groups, int group_cnt)
 	memcpy(owner.groups, groups, owner.group_cnt * sizeof(*groups));
 }
 
+/* Files that are read. */
+static struct {
+	dev_t dev;
+	ino_t ino;
+} * kept;
+static unsigned kept_cnt;
+
+void safe_open_keep(dev_t dev, ino_t ino)
+{
+	void *grown = reallocarray(kept, kept_cnt + 1, sizeof(*kept));
+
+	if (!grown)
+		return;
+	kept = grown;
+	kept[kept_cnt].dev = dev;
+	kept[kept_cnt++].ino = ino;
+}
+
+bool safe_open_is_kept(const struct stat *st)
+{
+	for (unsigned i = 0; i < kept_cnt; i++)
+		if (kept[i].ino == st->st_ino && kept[i].dev == st->st_dev)
+			return true;
+	return false;
+}
+
 /* The rights with which the kernel looks at files, for as long as this opens one. */
 struct rights {
 	gid_t groups[1024];
@@ -180,6 +206,8 @@ static int check_there(struct walk *w, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
 		return 0;
+	if (safe_open_is_kept(st))
+		return fail(w, SAFE_OPEN_INPUT);
 	if (!is_ours(st->st_uid))
 		return fail(w, SAFE_OPEN_FOREIGN_FILE);
 	/* Anybody may have given a file of ours this name, where fs.protected_hardlinks is 0. */

@@ -8,6 +8,7 @@
 #define UTIL_SAFE_OPEN_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* For whom files are written: they are opened with his rights and belong to him. */
@@ -20,7 +21,13 @@ enum safe_open_why {
 	SAFE_OPEN_FOREIGN_LINK,	  /* a symbolic link of somebody else is on the path */
 	SAFE_OPEN_HARD_LINK,	  /* exists and has other names */
 	SAFE_OPEN_FOREIGN_FOLDER, /* a folder to be made is there and belongs to somebody else */
+	SAFE_OPEN_INPUT,	  /* safe_open_keep() */
 };
+
+/* This file, a regular one, is read: no output may be written to it, whatever its name. */
+void safe_open_keep(dev_t dev, ino_t ino);
+/* Is it one? */
+bool safe_open_is_kept(const struct stat *st);
 
 /*
  * A new file (mode 0600), or an old one, which is emptied. Devices may be anybody's. A standard

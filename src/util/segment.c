@@ -66,6 +66,11 @@ int segment_path(char *buf, size_t size, const char *path, unsigned n)
 	return put(buf, size, path, end, n, path + end);
 }
 
+unsigned segment_number(const char *path)
+{
+	return parts_of(path).number;
+}
+
 int segment_after(char *buf, size_t size, const char *path, unsigned n)
 {
 	struct parts p = parts_of(path);

@@ -10,6 +10,8 @@
 
 /* The name of piece n (from 1), where path is the first one's. -ENAMETOOLONG or 0. */
 int segment_path(char *buf, size_t size, const char *path, unsigned n);
+/* Its number by its name; 0: the first, or none. */
+unsigned segment_number(const char *path);
 /* The name of the piece behind path, which is piece n, whatever was left of its name. */
 int segment_after(char *buf, size_t size, const char *path, unsigned n);
 /* Those that may be of one output stand in the order of their numbers, where the first of them

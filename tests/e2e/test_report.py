@@ -276,9 +276,51 @@ def test_bad_paths(tmp_path):
     judged(1, "it is a directory", tmp_path)
     judged(0, "nowhere: there is no such file", GOLDEN, tmp_path / "nowhere")
     path = shutil.copy(GOLDEN, tmp_path)
-    judged(1, "is the trace itself", "-o", path, path)
+    judged(1, "one of the traces that are read", "-o", path, path)
     # It is left alone.
     assert filecmp.cmp(path, GOLDEN, shallow=False)
+
+
+def test_all_formats_beside_others(tmp_path):
+    """--format=all gives its files names of their own: no file of the user is overwritten, with -o and without."""
+    trace = shutil.copy(GOLDEN, tmp_path / "model.jsonl")
+    ours = {f"model.report{x}" for x in (".txt", ".json", ".html", ".folded", ".svg", ".chrome.json", ".pftrace")}
+    theirs = {f"model{x}" for x in ("", ".txt", ".json", ".html", ".folded", ".svg", ".chrome.json", ".pftrace", ".1.jsonl")}
+    for name in theirs:
+        (tmp_path / name).write_text("theirs\n")
+    before = {name: (tmp_path / name).read_text() for name in (*theirs, "model.jsonl")}
+    for options in ((), ("-o", tmp_path / "model"), ("-o", tmp_path / "model.json"), ("-o", tmp_path / "model.report.json")):
+        ran = cudatrace("report", "--format=all", *options, trace)
+        assert ran.status == 0 and {p.name for p in tmp_path.iterdir()} == ours | before.keys(), ran
+        assert {name: (tmp_path / name).read_text() for name in before} == before
+        for name in ours:
+            assert (tmp_path / name).stat().st_size
+            (tmp_path / name).unlink()
+
+
+def kept(ran, name=""):
+    """Refused, for it would overwrite an input."""
+    assert ran.status == 1 and f"{name}it is one of the traces that are read" in " ".join(ran.err.split()), ran
+
+
+@pytest.mark.parametrize("form", ["ascii", "json", "html", "chrome", "perfetto", "svg"])
+def test_inputs_are_kept(tmp_path, form):
+    """No format is written to a trace that is read, whatever its name is there; nor to a file in which it goes on."""
+    first, second, other = (tmp_path / f"t{x}" for x in (".jsonl", ".1.jsonl", ".report.html"))
+    # As --max-file leaves them.
+    more, end = (json.dumps({**json.loads(LINES[0]), "segment": 1}).encode() + b"\n"), {"ts": 1, "type": "end", "name": "cudatrace", "reason": "max-file"}
+    first.write_bytes(b"".join(LINES[:30]) + json.dumps(end).encode() + b"\n")
+    second.write_bytes(more + b"".join(LINES[30:]))
+    shutil.copy(GOLDEN, other)
+    os.symlink("t.jsonl", tmp_path / "link")
+    before = [p.read_bytes() for p in (first, second, other)]
+    for output in (first, tmp_path / "link", f"{tmp_path}/../{tmp_path.name}/t.jsonl", second):
+        kept(cudatrace("report", f"--format={form}", "-o", output, first))
+    kept(cudatrace("report", f"--format={form}", "-o", first, other, first))
+    kept(cudatrace("report", "--format=all", first, other), "t.report.html: ")
+    for line in ('"$0" report --format=$2 -o "$1" - <"$1"', '"$0" report --format=$2 "$1" >>"$1"'):
+        kept(Ran(["sh", "-c", line, CUDATRACE, first, form]))
+    assert [p.read_bytes() for p in (first, second, other)] == before
 
 
 def test_a_long_line(tmp_path):
