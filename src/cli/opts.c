@@ -15,6 +15,7 @@
 
 #include "util/log.h"
 #include "util/segment.h"
+#include "util/same_file.h"
 #include "util/strdist.h"
 
 /* argp keys of options without a letter. */
@@ -281,12 +282,18 @@ static void check_outputs(const struct opts *o)
 	     list++) {
 		for (unsigned i = 0; i < list->cnt; i++) {
 			for (unsigned k = 0; k < cnt; k++) {
-				if (strcmp(names[k], list->v[i]))
-					continue;
-				if (!strcmp(names[k], "-"))
+				bool same = !strcmp(names[k], list->v[i]);
+
+				if (same && !strcmp(names[k], "-"))
 					opts__die("two outputs to stdout; only one may be -, give "
 						  "the other a file");
-				opts__die("two outputs to '%s'; give each its own file", names[k]);
+				if (same)
+					opts__die("two outputs to '%s'; give each its own file",
+						  names[k]);
+				if (same_file(names[k], list->v[i]))
+					opts__die("'%s' and '%s' are one file; give each output "
+						  "its own",
+						  names[k], list->v[i]);
 			}
 			if (cnt == sizeof(names) / sizeof(names[0]))
 				opts__die("more than %u outputs; give fewer", cnt);

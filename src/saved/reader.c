@@ -292,23 +292,34 @@ static void read_all(struct reader *r)
 	}
 }
 
-/* No output may be written to a file that is read, or to one in which its trace goes on. */
-static void keep_input(const char *path)
+/* No output may be written to this file, which is piece n of a trace, nor to those behind it. */
+static void keep_segments(const char *path, unsigned n)
 {
-	bool is_stdin = !strcmp(path, "-");
 	char next[2][PATH_MAX];
 	struct stat st;
 
-	if (is_stdin ? fstat(STDIN_FILENO, &st) : stat(path, &st))
-		return;
-	for (unsigned n = segment_number(path);; n++) {
+	while (!stat(path, &st)) {
 		if (S_ISREG(st.st_mode))
 			safe_open_keep(st.st_dev, st.st_ino);
-		if (is_stdin || segment_after(next[n % 2], PATH_MAX, path, n) ||
-		    stat(next[n % 2], &st))
+		if (segment_after(next[n % 2], PATH_MAX, path, n))
 			return;
-		path = next[n % 2];
+		path = next[n++ % 2];
 	}
+}
+
+/* Which piece a file is, its header says later: what its name may mean counts. */
+static void keep_input(const char *path)
+{
+	struct stat st;
+
+	if (!strcmp(path, "-")) {
+		if (!fstat(STDIN_FILENO, &st) && S_ISREG(st.st_mode))
+			safe_open_keep(st.st_dev, st.st_ino);
+		return;
+	}
+	keep_segments(path, 0);
+	if (segment_number(path))
+		keep_segments(path, segment_number(path));
 }
 
 int reader__files(struct reader *r, const char *const *paths, unsigned cnt,

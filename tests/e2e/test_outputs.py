@@ -16,7 +16,7 @@ import tempfile
 import pytest
 from helpers.jsonl import Trace
 from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE, chrome, ct, schema
-from helpers.run import ALL, CUDATRACE, FAKE, TESTS, cudatrace, needs_tracing, until
+from helpers.run import ALL, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
 
 TOP = os.path.dirname(TESTS)
 
@@ -67,6 +67,48 @@ def test_files(tmp_path):
     assert len(theirs) == last["calls"] == len(calls) and last["not_written"] == 0
     for a, b in zip(files[:3], files[3:]):
         assert filecmp.cmp(a, b, shallow=False)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_one_file_by_two_names(tmp_path, there):
+    """Two outputs into one file are refused, however it is spelled, and before it is overwritten."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "away").symlink_to("d")
+    for link, to in (("link", "x"), ("second", "link"), ("far", tmp_path / "x"), ("d/up", "../x")):
+        (tmp_path / link).symlink_to(to)
+    names = ["./x", ".//x", "d/../x", "away/../x", tmp_path / "x", "link", "second", "far", "d/up", "away/up", "/proc/self/cwd/x"]
+    if there:
+        (tmp_path / "x").write_text("old\n")
+        os.link(tmp_path / "x", tmp_path / "hard")
+        names.append("hard")
+    for name in names:
+        for a, b in (("x", name), (name, "x")):
+            for kind in ("chrome", "jsonl", "perfetto", "report"):
+                ran = ct("--jsonl", a, f"--{kind}", b, "--", "true", cwd=tmp_path)
+                assert ran.status == 2 and f"'{a}' and '{b}' are one file" in ran.err, (a, b, ran)
+    assert (tmp_path / "x").exists() == there and (not there or (tmp_path / "x").read_text() == "old\n")
+    # By a descriptor, too.
+    for line in ('"$0" --jsonl - --chrome /dev/stdout -- true >x', '"$0" --jsonl - --chrome x -- true >>x', '"$0" --jsonl /dev/fd/7 --chrome /dev/fd/8 -- true 7>x 8>>x'):
+        ran = ct_line(line, tmp_path)
+        assert ran.status == 2 and "are one file" in ran.err, (line, ran)
+
+
+def ct_line(line, folder):
+    return Ran(["sh", "-c", line, CUDATRACE], cwd=folder)
+
+
+def test_names_that_differ(tmp_path):
+    """Files of other folders, devices, pipes and terminals may be named twice."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    for line in ("--jsonl x --chrome d/x", "--jsonl y --chrome Y", "--jsonl /dev/null --chrome /dev//null", "--jsonl - --chrome /dev/stdout",
+                 "--jsonl /dev/stderr --chrome /dev/fd/2"):
+        ran = ct_line(f'"$0" -q {line} -- true | cat', tmp_path)
+        assert "one file" not in ran.err and "two outputs" not in ran.err, (line, ran)
+    assert all((tmp_path / f).stat().st_size for f in ("x", "d/x", "y", "Y"))
+    # What cannot be opened is said as ever.
+    assert "Too many levels of symbolic links" in ct("--jsonl", "loop", "--chrome", "x", "--", "true", cwd=tmp_path).err
+    assert "create the folder" in ct("--jsonl", "no/x", "--chrome", "no/y", "--", "true", cwd=tmp_path).err
 
 
 def test_for_its_owner_alone(tmp_path, jsonl):
