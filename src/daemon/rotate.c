@@ -318,6 +318,21 @@ static bool open_file(struct rotate *r, uint64_t now_ns)
 	return true;
 }
 
+static bool file_is_there(const struct rotate *r)
+{
+	return dir_is_there(r) && zfile__is_there(r->z);
+}
+
+/* With its folder, or alone. */
+static void file_is_gone(struct rotate *r, uint64_t now_ns)
+{
+	set_error(r, "the open file was removed or cut in", ENOENT, now_ns);
+	r->retry_ns = now_ns;
+	r->s.dropped += r->file_lines;
+	zfile__close(r->z);
+	r->z = NULL;
+}
+
 void rotate__finish_file(struct rotate *r, uint64_t now_ns)
 {
 	char part[SPOOL_NAME_SZ + 8];
@@ -325,6 +340,10 @@ void rotate__finish_file(struct rotate *r, uint64_t now_ns)
 
 	if (!r->z)
 		return;
+	if (!zfile__is_there(r->z)) {
+		file_is_gone(r, now_ns);
+		return;
+	}
 	if (!r->file_lines) {
 		drop_file(r);
 		return;
@@ -344,16 +363,6 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 {
 	set_error(r, "cannot write to", error, now_ns);
 	rotate__finish_file(r, now_ns);
-}
-
-/* With its folder. */
-static void file_is_gone(struct rotate *r, uint64_t now_ns)
-{
-	set_error(r, "the open file was removed with", ENOENT, now_ns);
-	r->retry_ns = now_ns;
-	r->s.dropped += r->file_lines;
-	zfile__close(r->z);
-	r->z = NULL;
 }
 
 /* Not with the line that makes it so: until then that is not counted for its end. */
@@ -478,7 +487,7 @@ void rotate__tick(struct rotate *r, uint64_t now_ns)
 		return;
 	r->flushed_ns = now_ns;
 	ret = zfile__flush(r->z);
-	if (!dir_is_there(r))
+	if (!file_is_there(r))
 		file_is_gone(r, now_ns);
 	else if (ret)
 		write_failed(r, -ret, now_ns);
@@ -492,7 +501,7 @@ int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
 	int ret;
 
 	/* Else nobody would notice any more: the folder is made again here. */
-	if (r->z && !dir_is_there(r))
+	if (r->z && !file_is_there(r))
 		file_is_gone(r, now_ns);
 	ret = open_dirs(r);
 	if (ret)

@@ -178,6 +178,9 @@ struct trace_end {
 	/* Why an output could not take everything, or NULL; lines that are missing in it then. */
 	const char *write_error;
 	uint64_t lines_lost;
+	/* Outputs that others deleted, moved or truncated. No end line has them: where one could
+	 * be, it is gone with the file. */
+	uint64_t output_gone_cnt;
 };
 
 const char *drop_name(enum ct_drop d);

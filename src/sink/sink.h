@@ -95,7 +95,8 @@ void sink__free_copy(struct sink *n);
 bool sink__failed(const struct sink *s);
 /* end may be NULL when the trace failed to start. */
 int sink__close(struct sink *s, const struct trace_end *end);
-/* The same; what the output lost is added to sum->lines_lost and sum->write_error. */
+/* The same; what the output lost is added to sum->lines_lost and sum->write_error, or to
+ * sum->output_gone_cnt. */
 int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_end *sum);
 
 #endif /* SINK_SINK_H */

@@ -477,6 +477,7 @@ static bool close_sinks(struct session *s)
 	s->sink_cnt = 0;
 	s->end.write_error = sum.write_error;
 	s->end.lines_lost = sum.lines_lost;
+	s->end.output_gone_cnt = sum.output_gone_cnt;
 	return ok;
 }
 
@@ -485,7 +486,7 @@ static void say_lost(struct session *s)
 {
 	char text[512];
 
-	s->end.lines_lost = 0;
+	s->end.lines_lost = s->end.output_gone_cnt = 0;
 	s->end.write_error = NULL;
 	losses__end(&s->lost, &s->end);
 	if (losses_line(&s->lost, text, sizeof(text)))

@@ -249,6 +249,7 @@ static void flush(struct out *o, int ms, int signal_fd)
 
 	if (!o->mark || o->fd < 0 || o->held)
 		return;
+	out__check(o, false);
 	if (o->failed) {
 		o->lost += count_units(o, 0, o->mark, NULL);
 		forget(o, o->mark);
@@ -273,6 +274,7 @@ static void flush(struct out *o, int ms, int signal_fd)
 		o->written += done;
 		if (o->stale)
 			drop_stale(o);
+		out_note_end(o);
 	}
 	forget(o, o->mark);
 }
@@ -313,7 +315,10 @@ void out__write_all_of(struct out *o, struct out *from)
 
 const char *out__why(const struct out *o)
 {
-	return o->error ? strerror(o->error) : o->lost ? "the reader was too slow" : NULL;
+	return o->gone
+		       ?: o->error ? strerror(o->error)
+		  : o->lost	   ? "the reader was too slow"
+				   : NULL;
 }
 
 void out__set_write_timeout(int signal_fd, int ms)
@@ -416,7 +421,7 @@ long out__make_room(struct out *o, size_t n)
 
 	if (!o->failed)
 		return 0;
-	if (!o->is_file)
+	if (!o->is_file || o->gone)
 		return -ESPIPE;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", o->fd);
 	fd = open(self, O_RDONLY | O_CLOEXEC);
@@ -443,6 +448,7 @@ long out__make_room(struct out *o, size_t n)
 	}
 	if (lseek(o->fd, cut, SEEK_SET) < 0)
 		return -errno;
+	out_note_end(o);
 	o->written -= st.st_size - cut;
 	o->boundary[1] = o->boundary[0];
 	o->lost += lines;
@@ -469,6 +475,7 @@ void out__finish(struct out *o)
 	}
 	if (o->stale)
 		drop_stale(o);
+	out__check(o, true);
 }
 
 int out__close(struct out *o)

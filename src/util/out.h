@@ -28,8 +28,13 @@ struct out {
 	bool stuck;    /* the reader has taken nothing for a while */
 	bool last;     /* the closing lines are made: none is left out */
 	bool held;     /* nothing is written: the buffer grows */
+	bool named;    /* a file that was opened by its name */
+	bool had_link; /* it had a name when it was opened */
+	bool has_size; /* and its size says what was written */
 	int error;     /* errno of the first failure: reported then, and never again */
 	char *name;
+	const char *gone; /* what another program did to the file, or NULL; then it failed, too */
+	uint64_t end;	  /* where in the file the last write ended: it is no shorter */
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* units that were committed and not written, and never will be */
 	/* The file ends in so many bytes, whole lines, that are cut after the next flush. */
@@ -71,6 +76,9 @@ static inline bool out__waits(const struct out *o)
 	return !o->is_file && o->fd >= 0 && o->mark && !o->failed;
 }
 
+/* Fails when another program has deleted or truncated the file, and says so; at_end: also when it
+ * has moved or replaced it. Each write and out__finish() do that, too. */
+void out__check(struct out *o, bool at_end);
 /* Why something is not written; NULL: everything was. */
 const char *out__why(const struct out *o);
 

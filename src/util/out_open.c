@@ -156,7 +156,7 @@ struct out *out__open(const char *path)
 		return NULL;
 	}
 	o = out__new(fd, name);
-	o->is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
+	out_opened(o, !is_stdout && safe_open_fd(path) < 0);
 	return o;
 }
 
@@ -176,6 +176,7 @@ void out__next(struct out *o, int fd, const char *name)
 	o->fd = fd;
 	free(o->name);
 	o->name = out_must(strdup(name));
+	out_opened(o, true);
 	o->written = o->begun = o->boundary[0] = o->boundary[1] = 0;
 }
 

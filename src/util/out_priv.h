@@ -9,5 +9,9 @@
 void *out_must(void *p);
 /* Nothing more is written: says why, once. */
 void out_fail(struct out *o, int e);
+/* o->fd is a file, or something else, that is new to o. named: o->name leads to it. */
+void out_opened(struct out *o, bool named);
+/* What is written ends here, for now. */
+void out_note_end(struct out *o);
 
 #endif /* UTIL_OUT_PRIV_H */

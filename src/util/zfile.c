@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -46,8 +47,19 @@ const char *compression_suffix(enum compression c)
 	return kinds[c].suffix;
 }
 
+bool zfile__is_there(const struct zfile *z)
+{
+	struct stat st;
+
+	return z->error != -ESTALE &&
+	       (fstat(z->fd, &st) || (st.st_nlink && (uint64_t)st.st_size >= z->size));
+}
+
 static int put(struct zfile *z, const char *p, size_t len)
 {
+	/* What follows would lie behind a hole. */
+	if (len && !z->error && !zfile__is_there(z))
+		z->error = -ESTALE;
 	while (len && !z->error) {
 		ssize_t n = write(z->fd, p, len);
 

@@ -4,6 +4,7 @@
 #ifndef UTIL_ZFILE_H
 #define UTIL_ZFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,8 @@ int zfile__frame(struct zfile *z, const void *data, size_t len);
 int zfile__flush(struct zfile *z);
 /* Bytes that the file has or will have, as far as the compressor has given them out. */
 uint64_t zfile__size(const struct zfile *z);
+/* false: another program has deleted or truncated it. Writing fails then, too (-ESTALE). */
+bool zfile__is_there(const struct zfile *z);
 /* Ends the compressed stream, waits for the disk, closes, frees. The first error there was. */
 int zfile__close(struct zfile *z);
 

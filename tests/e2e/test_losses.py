@@ -364,6 +364,61 @@ def test_killed(tmp_path, running, traced):
     assert "end" in lost(json.loads(report(t.path)))
 
 
+GONE = {"rm": "rm F", "rm-again": "rm F; touch F", "truncate": ": >F", "shorten": "truncate -s 100 F", "grow": "echo x >>F", "rewrite": "seq 99999 >F",
+        "move": "mv F G", "replace": "touch G; mv G F"}
+
+
+def gone(ran, cnt):
+    """What cudatrace says of outputs that were taken from it. Its summary is printed first."""
+    assert ran.status == 1, ran
+    assert ran.err.count("by another program while it was written") == cnt, ran
+    summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))
+    assert not summary["complete"] and lost(summary) == {"outputs_gone": cnt}
+
+
+# A report is written at the end: it is empty until then.
+@pytest.mark.parametrize("kind,how", [*(("jsonl", how) for how in GONE), ("chrome", "rm"), ("chrome", "truncate"), ("perfetto", "move"), ("perfetto", "grow"),
+                                      ("report", "rm"), ("report", "rewrite"), ("report", "move")])
+def test_output_gone(tmp_path, traced, kind, how):
+    """Others take an output away while it is written, or damage it; another output is whole."""
+    wait = "" if kind == "report" else "until [ $(stat -c %s F) -gt 1000 ]; do sleep 0.05; done; "
+    line = f"{CASES}/many cuMemFree_v2 100 1; {wait}{GONE[how]}; {CASES}/many cuMemFree_v2 100 1"
+    ran = cudatrace("-e", "cuMemFree_v2", "--summary", "--json", f"--{kind}", "F", "--jsonl", "whole.jsonl", "--", "sh", "-c", line, env=ENV, cwd=tmp_path)
+    gone(ran, 1)
+    assert lost(json.loads(report(tmp_path / "whole.jsonl"))) == {}
+    assert sum("symbol" in e for e in in_file(tmp_path / "whole.jsonl")[2]) == 200
+
+
+def test_two_tracers(tmp_path, traced):
+    """They write to one file: neither calls it complete."""
+    line = f'{CASES}/many cuMemFree_v2 100 1; until [ $(stat -c %s F) -gt 1000 ]; do sleep 0.05; done; {CUDATRACE} -q --jsonl F -- {CASES}/many cuMemFree_v2 9 1'
+    gone(cudatrace("-e", "cuMemFree_v2", "--summary", "--json", "--jsonl", "F", "--", "sh", "-c", line, env=ENV, cwd=tmp_path), 1)
+
+
+def test_finished_file_taken(tmp_path, traced):
+    """A file of --max-file that is finished may be taken away, but not one that is being written."""
+    command = f"{FAKE}/sample --tokens 100 --layers 4 --quiet; until [ -s F.1 ]; do sleep 0.05; done; rm %s; {FAKE}/sample --tokens 300 --layers 4 --quiet"
+    args = ("-e", DEFAULT, "--summary", "--json", "--max-file", "1M", "--jsonl", "F", "--", "sh", "-c")
+    ran = cudatrace(*args, command % "F", env=ENV, cwd=tmp_path)
+    assert ran.status == 0 and "by another program" not in ran.err, ran
+    assert not (tmp_path / "F").exists() and (tmp_path / "F.2").exists()
+    gone(cudatrace(*args, command % "$(ls -t F* | head -1)", env=ENV, cwd=tmp_path), 1)
+
+
+def test_not_gone(tmp_path, traced):
+    """What others may do: append to a file that is stdout, look at it, link it, change its rights; a file without a name; its folder is renamed."""
+    many = f"{CASES}/many cuMemFree_v2 100 1 >&2"
+    do = "ln whole.jsonl other; chmod 644 whole.jsonl; touch whole.jsonl; cat whole.jsonl >copy; sync whole.jsonl; echo also >>out"
+    line = f'"$0" -e cuMemFree_v2 --summary --json --jsonl whole.jsonl --chrome /dev/fd/7 --jsonl - -- sh -c "{many}; sleep 1; {do}; {many}" 7<>nameless >>out'
+    (tmp_path / "nameless").touch()
+    (tmp_path / "out").write_text("before\n")
+    ran = Ran(["sh", "-c", f"exec 7<>nameless; rm nameless; {line.replace('7<>nameless', '')}", CUDATRACE], env=ENV, cwd=tmp_path)
+    assert ran.status == 0 and "by another program" not in ran.err, ran
+    (tmp_path / "d").mkdir()
+    ran = cudatrace("-e", "cuMemFree_v2", "--jsonl", "whole.jsonl", "--", "sh", "-c", f"{many}; mv ../d ../e; {many}", env=ENV, cwd=tmp_path / "d")
+    assert ran.status == 0 and "by another program" not in ran.err, ran
+
+
 @pytest.mark.parametrize("hide", ["first", "middle", "last"])
 def test_max_file(tmp_path, traced, hide):
     """One file of a trace in several is taken away."""

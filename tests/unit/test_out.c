@@ -487,6 +487,42 @@ static void test_appended_stdout(void **state)
 	free(s);
 }
 
+/* What another program did to the file after some lines, and whether that is noticed by the next
+ * write, or at the end alone. */
+static void check_gone(const char *what, bool by_write)
+{
+	struct out *o = out__open(path("gone"));
+	char cmd[256];
+
+	put_line(o, 0);
+	out__flush(o);
+	put_line(o, 1);
+	out__flush(o);
+	assert_false(o->failed);
+	snprintf(cmd, sizeof(cmd), "cd %s; %s", dir, what);
+	assert_int_equal(system(cmd), 0);
+	put_line(o, 2);
+	out__flush(o);
+	assert_int_equal(o->failed, by_write);
+	assert_int_equal(out__make_room(o, 10) < 0, by_write);
+	out__finish(o);
+	assert_true(o->failed && o->gone && out__why(o) == o->gone);
+	assert_int_equal(out__close(o), -ESTALE);
+}
+
+static void test_gone(void **state)
+{
+	check_gone("rm gone", true);
+	check_gone("rm gone; echo >gone", true);
+	check_gone(": >gone", true);
+	check_gone("truncate -s 71 gone", true);
+	check_gone("echo x >>gone", true);
+	check_gone("seq 999 >gone", true);
+	check_gone("touch x; mv x gone", true);
+	check_gone("mv gone away", false);
+	check_gone("mv gone away; touch gone", false);
+}
+
 static int setup(void **state)
 {
 	strcpy(dir, "/tmp/cudatrace-out.XXXXXX");
@@ -517,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_room_keeps_first),
 		cmocka_unit_test(test_appended_stdout),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -383,6 +383,37 @@ static void folder_goes_away(void **state)
 	assert_int_equal(sh("cat %s/*.jsonl | grep -c .", dir), 3);
 }
 
+/* Another program deletes or truncates the file that is being written: its lines are dropped ones,
+ * and those that come are in another. */
+static void test_file_gone(void **state)
+{
+	static const char *const how[] = {"rm %s/*.part", "truncate -s 0 %s/*.part",
+					  "truncate -s 10 %s/*.part"};
+
+	for (int i = 0; i < 12; i++) {
+		struct rotate_opts o = opts();
+		uint64_t now = SEC;
+		struct rotate *r;
+
+		o.compress = i / 3 % 2 ? COMPRESS_ZSTD : COMPRESS_NONE;
+		r = rotate__new(&o);
+		give(r, 100);
+		rotate__tick(r, now += 20 * SEC);
+		sh(how[i % 3], dir);
+		give(r, 10);
+		if (i < 6)
+			rotate__tick(r, now += 20 * SEC);
+		else
+			rotate__finish_file(r, now);
+		assert_int_equal(stats(r).dropped, 110);
+		sh("rm -f %s/*.part", dir);
+		rotate__line(r, LINE, strlen(LINE), now += 20 * SEC);
+		rotate__free(r, now);
+		assert_int_equal(sh("ls %s | wc -l", dir), 1);
+		sh("rm -rf %s", dir);
+	}
+}
+
 static void what_a_dead_daemon_left(void **state)
 {
 	struct rotate_opts o = opts();
@@ -508,6 +539,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(runner_runs_one_command, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_needs_own_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(folder_goes_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_dead_daemon_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(clock_goes_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(room_for_another, setup, teardown),

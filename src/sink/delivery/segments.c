@@ -173,6 +173,7 @@ static void end_file(struct sink *s)
 	end.not_traced = sp->info->not_traced;
 	s->ops->end(s, &end);
 	out__flush(s->out);
+	out__check(s->out, true);
 	sp->told.stats[CT_STAT_ENTRIES] += end.stats[CT_STAT_ENTRIES];
 	sp->told.stats[CT_STAT_UNFINISHED] += end.stats[CT_STAT_UNFINISHED];
 	sp->told.stats[CT_STAT_ABANDONED] += end.stats[CT_STAT_ABANDONED];
