@@ -32,7 +32,7 @@ struct lines {
 	bool line_whole, again, looked_at;
 	uint64_t shown; /* progress */
 	unsigned message_cnt, note_cnt;
-	uint64_t unknown_cnt, backwards_cnt;
+	uint64_t unknown_cnt, backwards_cnt, doubled_cnt;
 	int error;	  /* the rest of the file is not read */
 	const char *held; /* why what follows cannot be read, found while looking ahead; or NULL */
 };

@@ -78,6 +78,19 @@ static bool goes_on(const struct stream_file *last, const struct stream_file *f)
 	       !strcmp(a->boot_id ?: "", b->boot_id ?: "");
 }
 
+/* Is it a copy of a file before it, packed or not? Read again, everything would count twice. */
+static bool is_copy(const struct reader *r, const struct stream_file *f)
+{
+	for (const struct stream_file *other = r->files; other < f && f->print; other++) {
+		if (other->print != f->print)
+			continue;
+		warn("%s is left out: it begins as %s does, so it is the same file of a trace",
+		     f->path, other->path);
+		return true;
+	}
+	return false;
+}
+
 /* To the stream that it is more of, or one of its own. */
 static void add_file(struct reader *r, struct stream_file *f)
 {
@@ -112,7 +125,7 @@ static void add_files(struct reader *r, unsigned cnt)
 {
 	qsort(r->files, cnt, sizeof(*r->files), by_piece);
 	for (unsigned i = 0; i < cnt; i++)
-		if (!r->files[i].is_unread)
+		if (!r->files[i].is_left_out)
 			add_file(r, &r->files[i]);
 }
 
@@ -344,8 +357,13 @@ int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 		f->f = &files[i];
 		f->head.hostname = "";
 		*f->f = (struct saved_file){.path = paths[i]};
-		f->is_unread = cnt > 1 && stream__peek(&r->all, r->saved[0], r->parsers[0], f) != 0;
-		f->f->lost.cnt[LOSS_UNREAD] += f->is_unread;
+		f->is_left_out = true;
+		if (cnt > 1 && stream__peek(&r->all, r->saved[0], r->parsers[0], f))
+			f->f->lost.cnt[LOSS_UNREAD]++;
+		else if (is_copy(r, f))
+			f->f->lost.cnt[LOSS_COPIES]++;
+		else
+			f->is_left_out = false;
 	}
 	if (!r->error)
 		add_files(r, cnt);

@@ -69,6 +69,7 @@ static void all_drop(struct saved_all *all)
 	fnset__free(all->fns[1]);
 	memlimit_share_free(&all->fn_rows);
 	strings__free(all->symbols);
+	call_ids__free(all->call_ids);
 	strings__free(all->types);
 	strings__free(all->strings);
 	free(all);
@@ -84,9 +85,11 @@ static struct saved_all *all_new(void)
 	all->strings = strings__new();
 	all->types = strings__new();
 	all->symbols = strings__new();
+	all->call_ids = call_ids__new();
 	all->fns[0] = fnset__new();
 	all->fns[1] = fnset__new();
-	if (!all->strings || !all->types || !all->symbols || !all->fns[0] || !all->fns[1]) {
+	if (!all->call_ids || !all->strings || !all->types || !all->symbols || !all->fns[0] ||
+	    !all->fns[1]) {
 		all_drop(all);
 		return NULL;
 	}

@@ -41,6 +41,10 @@ unsigned saved__segment(const struct saved *s);
 unsigned saved__skipped(const struct saved *s);
 /* So many lines, stacks too, are in the file by the end that was read last; 0: it does not say. */
 uint64_t saved__end_lines(const struct saved *s);
+/* And no others; false: they may be more. */
+bool saved__end_is_exact(const struct saved *s);
+/* Was the call given before, by another line of the same run of a tracer, in any file? */
+bool saved__is_again(struct saved *s, const struct trace_event *ev);
 /* For a trace without a header: times count from 0. */
 int saved__begin(struct saved *s);
 /*

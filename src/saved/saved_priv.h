@@ -11,6 +11,7 @@
 #include "model/event_table.h"
 #include "model/capture.h"
 #include "model/mem.h"
+#include "call_ids.h"
 #include "stack_pool.h"
 #include "strings.h"
 #include "util/memlimit.h"
@@ -33,6 +34,7 @@ struct saved_trace {
 	struct trace_end end;
 	bool is_placed, has_end;
 	uint64_t clock_base_ns; /* as its header has it */
+	uint64_t run;		/* of the tracer: traces that have the same are of one */
 	unsigned segment;	/* of the file at hand */
 	struct trace_end split; /* what the ends of files before the last one say */
 	void *lists[8];		/* that info and end point to */
@@ -58,6 +60,7 @@ struct saved_all {
 	struct memlimit_share fn_rows; /* in both, of functions that the table has not */
 	struct saved_proc *procs, *last_proc;
 	struct devices devices;
+	struct call_ids *call_ids;
 
 	unsigned trace_cnt;
 	uint64_t first_ns, last_ns; /* where the first trace begins; the latest time so far */
@@ -87,6 +90,7 @@ struct saved {
 	char note[256];
 	unsigned skipped;   /* files that are missing before the header that was read last */
 	uint64_t end_lines; /* that are in its file by the end that was read last */
+	bool end_is_exact;  /* and no others */
 
 	struct stack_pool *stacks;
 	struct parser *list; /* frames, while inner reads one of them */

@@ -326,12 +326,25 @@ static bool trace_add(struct saved *s)
 	return true;
 }
 
+/* Older traces do not say in which boot they were made: each is a run of its own. */
+static uint64_t run_of(const struct saved_trace *t)
+{
+	uint64_t run = t->info.base_ns * 0x9e3779b97f4a7c15;
+
+	if (!t->info.boot_id || !*t->info.boot_id)
+		return (uintptr_t)t;
+	for (const char *c = t->info.boot_id; *c; c++)
+		run = (run ^ (uint8_t)*c) * 0x100000001b3;
+	return run;
+}
+
 static void keep_header(struct saved *s)
 {
 	struct saved_trace *t = s->cur;
 
 	s->skipped = t->info.segment;
 	t->clock_base_ns = t->info.base_ns;
+	t->run = run_of(t);
 	t->segment = t->info.segment;
 	if (t->info.base_ns > SAVED_NS_MAX)
 		t->info.base_ns = SAVED_NS_MAX;
@@ -384,6 +397,17 @@ unsigned saved__skipped(const struct saved *s)
 uint64_t saved__end_lines(const struct saved *s)
 {
 	return s->end_lines;
+}
+
+bool saved__end_is_exact(const struct saved *s)
+{
+	return s->end_is_exact;
+}
+
+bool saved__is_again(struct saved *s, const struct trace_event *ev)
+{
+	return ev->kind == EVENT_CALL && ev->id &&
+	       call_ids__again(s->all->call_ids, s->cur->run, ev->id);
 }
 
 unsigned saved__segment(const struct saved *s)
@@ -534,6 +558,7 @@ int saved_end(struct saved *s, const struct json_value *p)
 			end->full[i] = u64_of(&in, quota_name(i));
 	read_counted(s, p, end);
 	s->end_lines = 0;
+	s->end_is_exact = false;
 	if (object_of(s, p, "events", &in)) {
 		for (int i = 0; i < TYPE_CNT; i++)
 			end->type_cnt[i] = u64_of(&in, event_type_name(i));
@@ -541,6 +566,7 @@ int saved_end(struct saved *s, const struct json_value *p)
 			end->event_cnt += member_u64(&in.m[i]);
 		if (end->event_cnt > end->lines_lost)
 			s->end_lines = end->event_cnt - end->lines_lost;
+		s->end_is_exact = !end->write_error;
 		end->level_cnt = end->type_cnt[TYPE_TRACER];
 		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}

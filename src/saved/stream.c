@@ -21,16 +21,36 @@ static bool is_stdin(const char *path)
 	return !strcmp(path, "-");
 }
 
+static uint64_t hash(uint64_t h, const char *s, size_t len)
+{
+	while (len--)
+		h = (h ^ (uint8_t)*s++) * 0x100000001b3;
+	return h;
+}
+
+/* Files of which the header and the first event are the same are copies. Of a daemon's dumps the
+ * header alone is the same. */
+static uint64_t print_of(struct lines *l, uint64_t header)
+{
+	bool whole;
+	size_t len;
+	const char *line = lines__next(l, &len, &whole);
+
+	return line && whole ? hash(header, line, len) : 0;
+}
+
 int stream__peek(struct lines_all *all, struct saved *s, struct parser *parser,
 		 struct stream_file *f)
 {
 	struct json_value p;
 	struct stat st;
-	bool whole;
+	bool whole, is_trace;
+	uint64_t print;
 	size_t len;
 	char *line;
 
 	f->head = (struct trace_info){.hostname = ""};
+	f->print = 0;
 	if (lines__open(&f->lines, all, f->path, f->f))
 		return -ENOENT;
 	line = lines__next(&f->lines, &len, &whole);
@@ -38,11 +58,13 @@ int stream__peek(struct lines_all *all, struct saved *s, struct parser *parser,
 		lines__close(&f->lines);
 		return f->lines.error;
 	}
-	if (line && !parser__line(parser, line, len, &p))
-		saved__peek(s, &p, &f->head);
-	if (!is_stdin(f->path) && !stat(f->path, &st) && S_ISREG(st.st_mode))
+	print = line ? hash(1, line, len) : 0;
+	is_trace = line && !parser__line(parser, line, len, &p) && saved__peek(s, &p, &f->head);
+	if (!is_stdin(f->path) && !stat(f->path, &st) && S_ISREG(st.st_mode)) {
+		if (is_trace)
+			f->print = print_of(&f->lines, print);
 		lines__close(&f->lines);
-	else if (line)
+	} else if (line)
 		lines__again(&f->lines);
 	return 0;
 }
@@ -58,6 +80,7 @@ static void bad_line(struct stream *st, size_t len, const struct json_value *p, 
 
 	f->bad_lines++;
 	st->line_cnt++;
+	st->strange_cnt++;
 	if (!whole && f->events) {
 		f->cut_line = f->lines;
 		lines__complain(&st->lines,
@@ -84,14 +107,23 @@ static void lose_told(struct stream *st)
 	st->told_lost = 0;
 }
 
-/* The end of a file counts its lines. Those that could not be read are counted elsewhere. */
+static void forget_lines(struct stream *st)
+{
+	st->line_cnt = st->strange_cnt = st->again_cnt = 0;
+}
+
+/* The end of a file counts its lines. Those that could not be read, and calls that were there
+ * before, are counted elsewhere; a call that was there before may be in another file. */
 static void check_lines(struct stream *st)
 {
 	uint64_t lines = saved__end_lines(st->saved);
+	uint64_t sane = st->line_cnt - st->again_cnt - st->strange_cnt;
 
 	if (lines > st->line_cnt)
 		lose(st, LOSS_MISSING_LINES, lines - st->line_cnt);
-	st->line_cnt = 0;
+	if (sane > lines && saved__end_is_exact(st->saved))
+		lose(st, LOSS_SURPLUS_LINES, sane - lines);
+	forget_lines(st);
 }
 
 /* Files of the daemon go when they are old. */
@@ -110,7 +142,7 @@ static void in_trace(struct stream *st)
 	lose(st, LOSS_NO_END, st->in_trace);
 	if (st->in_trace)
 		lose_first(st, "");
-	st->line_cnt = 0;
+	forget_lines(st);
 	st->in_trace = true;
 	st->has_end = st->goes_on = false;
 }
@@ -142,6 +174,12 @@ static void on_event(struct stream *st)
 	uint64_t end_ns = st->ev.end_ns;
 
 	st->lines.file->events++;
+	if (saved__is_again(st->saved, &st->ev)) {
+		st->again_cnt++;
+		lose(st, LOSS_DOUBLED_CALLS, 1);
+		if (!st->lines.doubled_cnt++)
+			lines__complain(&st->lines, "this call was read before: it counts twice");
+	}
 	if (st->ev.kind == EVENT_TRACER && !strcmp(st->ev.op, "lost"))
 		st->told_lost += st->ev.tracer.events;
 	if (end_ns + BACKWARDS_NS < st->last_ns && !st->ev.unfinished && !st->lines.backwards_cnt++)
@@ -253,6 +291,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	default:
 		l->file->bad_lines++;
 		st->line_cnt++;
+		st->strange_cnt++;
 		lines__complain(l, "%s", why);
 	}
 }

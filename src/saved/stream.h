@@ -23,7 +23,8 @@ struct stream_file {
 	const char *path;
 	struct saved_file *f;
 	struct trace_info head; /* as far as saved__peek() reads it */
-	bool is_unread;		/* it cannot be opened or read */
+	bool is_left_out;	/* it cannot be read, or is a copy of another */
+	uint64_t print;		/* of its first two lines; 0: they are not known */
 	struct lines lines;	/* is open: of a pipe, which cannot be opened twice */
 	struct stream_file *next;
 };
@@ -45,6 +46,7 @@ struct stream {
 	uint64_t last_ns;
 	bool has_end, in_trace;
 	uint64_t line_cnt; /* since the header: what the end counts, and what it cannot */
+	uint64_t strange_cnt, again_cnt; /* of those: no events, and calls that were there before */
 	unsigned skipped; /* files before the first, while no end says whether rotation removed them
 			   */
 	uint64_t told_lost; /* by `lost` lines, while no end has counted it */

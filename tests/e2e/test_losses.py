@@ -364,6 +364,70 @@ def test_killed(tmp_path, running, traced):
     assert "end" in lost(json.loads(report(t.path)))
 
 
+def end_of(calls, **more):
+    return {**piece(0)[-1], "events": {"memory": calls}, "calls": calls, **more}
+
+
+def test_doubled(tmp_path):
+    """Lines that are there twice, next to each other or not, also where as many others are missing; all views say so."""
+    calls, end = [call(i) for i in range(5000)], end_of(5000)
+    for i, (lines, want) in enumerate({
+            "at once": ([*calls[:70], calls[69], *calls[70:]], {"doubled_calls": 1}),
+            "far away": ([*calls, calls[1]], {"doubled_calls": 1}),
+            "for another": ([*calls[:-1], calls[9]], {"doubled_calls": 1}),
+            "a block": ([*calls[:-20], *calls[100:120]], {"doubled_calls": 20}),
+            "others": ([*calls, {**calls[9], "id": 7777}], {"surplus_lines": 1}),
+            "in another order": (calls[::-1], {})}.values()):
+        views(tmp_path, put(tmp_path, [HEAD, *lines, end], name=f"d{i}"), want)
+
+
+def copies(folder):
+    """A trace, and the names of what is a copy of it."""
+    (folder / "a.jsonl").write_text(text(piece(0)))
+    (folder / "b.jsonl").write_text(text(piece(0)))
+    # One that breaks off is a copy, too.
+    (folder / "cut.jsonl").write_text(text(piece(0)[:-4]))
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(text(piece(0)).encode()))
+    (folder / "link.jsonl").symlink_to("a.jsonl")
+    return [folder / name for name in ("a.jsonl", "b.jsonl", "cut.jsonl", "a.jsonl.gz", "link.jsonl")]
+
+
+def test_copies(tmp_path):
+    """A file that is given twice, packed or not, by any name, counts once; and the report says so."""
+    first, *others = copies(tmp_path)
+    for other in (first, *others):
+        ran = cudatrace("report", "--format=json", first, other)
+        said = json.loads(ran.out)
+        assert f"{other} is left out" in ran.err and said["overview"]["calls"] == 10 and lost(said) == {"copies": 1}, ran
+    said = json.loads(report(first, *others))
+    assert said["overview"]["calls"] == 10 and lost(said) == {"copies": 4} and not said["complete"]
+    # Each file of a trace in several.
+    paths = put(tmp_path, piece(0, more=True), piece(1, more=True), piece(2), name="p")
+    packed = [p.with_suffix(".jsonl.gz") for p in paths]
+    for p, q in zip(paths, packed):
+        q.write_bytes(gzip.compress(p.read_bytes()))
+    said = json.loads(report(*paths, *packed))
+    assert said["overview"]["calls"] == 30 and lost(said) == {"copies": 3}
+    assert lost(json.loads(report(packed[0], paths[1], packed[2]))) == {}
+    # In a pipe its calls are known by their ids.
+    ran = Ran(["sh", "-c", '"$0" report -q --format=json "$1" - <"$2"', CUDATRACE, first, others[0]])
+    assert lost(json.loads(ran.out)) == {"doubled_calls": 10}, ran
+    ran = Ran(["sh", "-c", 'cat "$1" "$1" | "$0" report -q --format=json -', CUDATRACE, first])
+    assert lost(json.loads(ran.out)) == {"doubled_calls": 10}, ran
+
+
+def test_no_copies(tmp_path):
+    """Of other runs, ranks and machines; dumps of one daemon that do not overlap; a trace that is compared with itself."""
+    def lines(name, head, first=0):
+        return put(tmp_path, [{**HEAD, **head}, *(call(i) for i in range(first, first + 10)), end_of(10)], name=name)[0]
+    paths = [lines("a", {}), lines("b", {"clock_base_ns": 1001}), lines("c", {"boot_id": "c"}), lines("dump", {}, first=50), lines("old", {"boot_id": None})]
+    said = json.loads(report(*paths))
+    assert lost(said) == {} and said["overview"]["calls"] == 50
+    assert cudatrace("diff", paths[0], paths[0]).status == 0
+    # Dumps that do overlap.
+    assert lost(json.loads(report(paths[0], lines("late", {}, first=7)))) == {"doubled_calls": 3}
+
+
 GONE = {"rm": "rm F", "rm-again": "rm F; touch F", "truncate": ": >F", "shorten": "truncate -s 100 F", "grow": "echo x >>F", "rewrite": "seq 99999 >F",
         "move": "mv F G", "replace": "touch G; mv G F"}
 

@@ -91,7 +91,10 @@ def test_several(tmp_path, plain):
     """Several traces in one file are behind one another, in several files beside one another: then each has its own times."""
     path = tmp_path / "twice.jsonl"
     path.write_bytes(WHOLE + WHOLE)
-    behind, beside = (sorted(e["ts"] for e in json.loads(report("chrome", *paths)) if e.get("cat") == "kernel") for paths in ([path], [GOLDEN, GOLDEN]))
+    # Of another process, as it were: a copy is left out.
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(WHOLE.replace(b'"type":"header"', b'"type":"header","other":1', 1))
+    behind, beside = (sorted(e["ts"] for e in json.loads(report("chrome", *paths)) if e.get("cat") == "kernel") for paths in ([path], [GOLDEN, other]))
     once = sorted(e["ts"] for e in json.loads(plain) if e.get("cat") == "kernel")
     assert beside == sorted(once + once) and once
     assert behind[:len(once)] == once and behind[len(once)] > once[-1] and len(behind) == len(beside)

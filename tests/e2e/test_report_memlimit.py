@@ -4,6 +4,7 @@
 """What a report keeps has a bound, in all and by table, and it says what found no place: traces that are made to be a burden
 (tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/LIMITS.md says. A process that fills every table
 leaves room for one that comes after it (tests/helpers/first_process.py)."""
+import gzip
 import json
 import os
 import re
@@ -46,15 +47,15 @@ def test_burden(tmp_path, form, rounds, name_length, tables):
 def test_side_by_side(tmp_path):
     """Forty traces of the same time, whose lines are as long and wide as they may be: they do not all have room at once. What is left
     out is counted, and no event is lost elsewhere."""
-    path, out = tmp_path / "wide.jsonl", tmp_path / "wide.json"
+    paths, out = [tmp_path / f"{i}.gz" for i in range(40)], tmp_path / "wide.json"
     members = ",".join(f'"a{i}":"\\u0041{"x" * 180}"' for i in range(64000))
-    with open(path, "w", encoding="utf-8") as f:
-        f.write('{"ts":0,"type":"header","name":"cudatrace","schema":2,"clock_base_ns":1000,"boot_id":"x","host":"h"}\n')
-        for more in (members, '"a":1'):
-            f.write('{"ts":1,"type":"sync","op":"sync","name":"cuCtxSynchronize","symbol":"cuCtxSynchronize","pid":1,"tid":1,"comm":"c","id":7,'
-                    f'"duration_us":1,"result":0,"args":{{}},{more}}}\n')
-        f.write('{"ts":2,"type":"end","name":"cudatrace","reason":"done"}\n')
-    status, kb = kilobytes(CUDATRACE, "report", "-q", "--format=json", "-o", out, *[path] * 40)
+    lines = "".join('{"ts":1,"type":"sync","op":"sync","name":"cuCtxSynchronize","symbol":"cuCtxSynchronize","pid":1,"tid":1,"comm":"c",'
+                    f'"id":{i},"duration_us":1,"result":0,"args":{{}},{more}}}\n' for i, more in enumerate((members, '"a":1')))
+    lines = gzip.compress((lines + '{"ts":2,"type":"end","name":"cudatrace","reason":"done"}\n').encode(), 1)
+    for i, path in enumerate(paths):
+        head = f'{{"ts":0,"type":"header","name":"cudatrace","schema":2,"clock_base_ns":{1000 + i},"boot_id":"x","host":"h"}}\n'
+        path.write_bytes(gzip.compress(head.encode()) + lines)
+    status, kb = kilobytes(CUDATRACE, "report", "-q", "--format=json", "-o", out, *paths)
     said = json.loads(out.read_text())
     print(f"{kb} kB")
     assert status == 0 and kb < LIMIT_KB

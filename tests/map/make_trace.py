@@ -23,11 +23,13 @@ class Maker:
         self.operators, self.open, self.tape, self.numbers = [], [], [], 0
         self.now, self.id, self.stacks = 1_000_000, 0, {}
         self.calls = self.launches = 0
+        self.lines = collections.Counter()
         self.gpu_free, self.executed, self.ran = 0, [], []
         self.layers = collections.defaultdict(collections.Counter)
         self.line(0, type="header", name="cudatrace", schema=2, version="0", command=["python3", "layers.py"], clock="CLOCK_MONOTONIC", clock_base_ns=10**12, wall_time="2026-11-21T07:07:06.732225269Z")
 
     def line(self, ns, **fields):
+        self.lines[fields["type"]] += fields["type"] != "header"
         print(json.dumps({"ts": ns / 1e6, **fields}, separators=(",", ":")), file=self.out)
 
     def event(self, ns, kind, op, name, tid=PID, comm="python3", **fields):
@@ -162,7 +164,7 @@ class Maker:
         self.end_operators()
         if self.ranges:
             self.event(500_000, "range", "push", "push", duration_us=self.now / 1000 - 500, id=self.outer, level=0, text="everything")
-        self.line(self.now, type="end", name="cudatrace", reason="command exited", events={}, calls=self.calls, drops={})
+        self.line(self.now, type="end", name="cudatrace", reason="command exited", events={k: n for k, n in self.lines.items() if n}, calls=self.calls, drops={})
 
 
 def busy(ran):

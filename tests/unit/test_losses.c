@@ -22,9 +22,13 @@
 #define PIECE(n)                                                                                   \
 	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                       \
 	"\"clock_base_ns\":1000,\"segment\":" n "}\n"
-#define CALL                                                                                       \
+#define TEXT_OF(x) #x
+#define TEXT(x)	   TEXT_OF(x)
+/* Each of another id */
+#define CALL CALL_ID(TEXT(__COUNTER__))
+#define CALL_ID(id)                                                                                \
 	"{\"ts\":1,\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","               \
-	"\"symbol\":\"cuCtxSynchronize\",\"pid\":1,\"tid\":1,\"comm\":\"x\",\"id\":7,"             \
+	"\"symbol\":\"cuCtxSynchronize\",\"pid\":1,\"tid\":1,\"comm\":\"x\",\"id\":" id ","        \
 	"\"duration_us\":1,\"result\":0,\"args\":{}}\n"
 #define TOLD(n)                                                                                    \
 	"{\"ts\":1,\"type\":\"tracer\",\"op\":\"lost\",\"name\":\"ring\",\"pid\":1,\"tid\":1,"     \
@@ -106,6 +110,41 @@ static void test_files(void **state)
 	      "lines 2");
 	lacks(HEADER CALL END(",\"write_error\":\"x\",\"lines_lost\":2,\"events\":{\"sync\":4}"),
 	      "lines 2, missing_lines 1");
+}
+
+#define COUNTED(n) END(",\"events\":{\"sync\":" n "}")
+#define BOOT(base)                                                                                 \
+	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                       \
+	"\"boot_id\":\"b\",\"clock_base_ns\":" base "}\n"
+
+/* Lines that are there twice, also where others are missing. */
+static void test_doubled(void **state)
+{
+#define A CALL_ID("3073")
+#define B CALL_ID("18446744073709551615")
+#define C CALL_ID("4096")
+	lacks(HEADER A B C COUNTED("3"), "");
+	lacks(HEADER A A B C COUNTED("3"), "doubled_calls 1");
+	lacks(HEADER A B C A B C COUNTED("3"), "doubled_calls 3");
+	/* As many others are missing. */
+	lacks(HEADER A A B COUNTED("3"), "doubled_calls 1");
+	lacks(HEADER A B C B COUNTED("4"), "doubled_calls 1");
+	lacks(HEADER A B A COUNTED("5"), "missing_lines 2, doubled_calls 1");
+	/* No calls, or calls that have no ids. */
+	lacks(HEADER A TOLD("1") TOLD("1") END(",\"events\":{\"sync\":1,\"tracer\":1}"),
+	      "surplus_lines 1");
+	lacks(HEADER A COUNTED("0"), "surplus_lines 1");
+	lacks(HEADER A B END(",\"events\":{}"), "surplus_lines 2");
+	lacks(HEADER CALL_ID("0") CALL_ID("0") COUNTED("2"), "");
+	/* What cannot be read is one thing only. */
+	lacks(HEADER A "x\n" COUNTED("1"), "bad_lines 1");
+	lacks(HEADER A A END(), "doubled_calls 1");
+	/* Each file of a trace has an end. */
+	lacks(HEADER A B SPLIT PIECE("1") C A COUNTED("2"), "doubled_calls 1");
+	/* Others have other ids, unless they are of the same run. */
+	lacks(HEADER A COUNTED("1") HEADER A COUNTED("1"), "");
+	lacks(BOOT("1000") A COUNTED("1") BOOT("1001") A COUNTED("1"), "");
+	lacks(BOOT("1000") A COUNTED("1") BOOT("1000") A COUNTED("1"), "doubled_calls 1");
 }
 
 /* A file that ends anywhere. */
@@ -224,10 +263,10 @@ static void test_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),	     cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_each_counter), cmocka_unit_test(test_chosen),
-		cmocka_unit_test(test_sums),	     cmocka_unit_test(test_rotated),
-		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_files),	cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_doubled), cmocka_unit_test(test_each_counter),
+		cmocka_unit_test(test_chosen),	cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_rotated), cmocka_unit_test(test_text),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
