@@ -148,7 +148,8 @@ struct trace_end {
 	uint64_t call_cnt; /* EVENT_CALL among them */
 	uint64_t drops[CT_DROP_CNT];
 	uint64_t stats[CT_STAT_CNT];
-	uint64_t bad_record_cnt; /* raw records that made no sense */
+	uint64_t bad_record_cnt;   /* raw records that made no sense */
+	uint64_t unknown_drop_cnt; /* of a saved trace: drops that this program does not know */
 	/* --kernel: objects of the driver that found the table of handles full, and commands about
 	 * objects whose allocation was not seen */
 	bool has_objects;

@@ -531,6 +531,23 @@ static void add_own(struct trace_end *sum, const struct trace_end *end)
 	sum->write_error = sum->write_error ?: end->write_error;
 }
 
+/* Drops that this program does not know, and what is no count. */
+static uint64_t unknown_drops(const struct json_value *in)
+{
+	uint64_t sum = 0;
+
+	for (const struct member *m = in->m; m < in->m + in->cnt; m++) {
+		bool is_count = m->val == VAL_NUMBER && *m->text != '-', is_known = false;
+
+		for (int i = 0; i < CT_DROP_CNT; i++)
+			is_known |= m->name_len == strlen(drop_name(i)) &&
+				    !memcmp(m->name, drop_name(i), m->name_len);
+		if (!is_count || !is_known)
+			sum += is_count ? member_u64(m) : 1;
+	}
+	return sum;
+}
+
 int saved_end(struct saved *s, const struct json_value *p)
 {
 	struct trace_end *end;
@@ -570,9 +587,11 @@ int saved_end(struct saved *s, const struct json_value *p)
 		end->level_cnt = end->type_cnt[TYPE_TRACER];
 		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}
-	if (object_of(s, p, "drops", &in))
+	if (object_of(s, p, "drops", &in)) {
 		for (int i = 0; i < CT_DROP_CNT; i++)
 			end->drops[i] = u64_of(&in, drop_name(i));
+		end->unknown_drop_cnt = unknown_drops(&in);
+	}
 	if (end->end_ns > s->all->last_ns)
 		s->all->last_ns = end->end_ns;
 	end->goes_on = !strcmp(end->reason, TRACE_GOES_ON);

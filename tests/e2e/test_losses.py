@@ -381,6 +381,13 @@ def test_doubled(tmp_path):
         views(tmp_path, put(tmp_path, [HEAD, *lines, end], name=f"d{i}"), want)
 
 
+@pytest.mark.parametrize("drops,want", [({"newthing": 5, "other": 2}, 7), ({"calls": "7"}, 1), ({"calls": [3], "tasks": None}, 2), ({"calls": -5}, 1), ({"calls": 0}, 0)])
+def test_unknown_drops(tmp_path, drops, want):
+    """Counts of a newer cudatrace, and what is no count."""
+    got = lost(json.loads(report(*put(tmp_path, piece(0, drops=drops)))))
+    assert got.get("unknown_drops", 0) == want and bool(got) == bool(want)
+
+
 def copies(folder):
     """A trace, and the names of what is a copy of it."""
     (folder / "a.jsonl").write_text(text(piece(0)))

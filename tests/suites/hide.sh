@@ -118,9 +118,9 @@ outputs()
 	check '--no-args: the schema holds' tests/golden/schema_check.py "$TMP/arguments.jsonl"
 	check '--no-args: stacks have places' holds "$TMP/arguments.jsonl" \
 		'[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("module") == "[file]" and len(f["build_id"]) == 40]'
-	check '--no-args: the report does not say that there was nothing' is "$(jq -c '[.overview.redacted, .memory, .transfers, .kernels, .iterations, .findings]' "$TMP/arguments.all.json")" \
+	check '--no-args: the report does not say that there was nothing' is "$(jq -c '[.overview.redacted, .memory, .transfers, .kernels, .iterations, .findings]' "$TMP/arguments.all.report.json")" \
 		'["arguments",null,null,null,null,null]'
-	check '--no-args: nor does its text' is "$(grep -hcE '^Hidden: arguments|^(Memory|Transfers|Kernels|Streams|Iterations|Stages|GPU idle|Findings)|\b0 B\b' "$TMP/arguments.live.txt" "$TMP/arguments.all.txt" | xargs)" '1 1'
+	check '--no-args: nor does its text' is "$(grep -hcE '^Hidden: arguments|^(Memory|Transfers|Kernels|Streams|Iterations|Stages|GPU idle|Findings)|\b0 B\b' "$TMP/arguments.live.txt" "$TMP/arguments.all.report.txt" | xargs)" '1 1'
 	check '--no-args: nor the summary' is "$(grep -cE '^Hidden: arguments|^Kernels|allocated|bandwidth|\b0 B\b' "$TMP/arguments.err")" 1
 	[ -z "$NV" ] || check '--no-args: system calls have names, times and the call' holds "$TMP/arguments.jsonl" \
 		'sorted(e["name"] for e in ev if "device" in e and "symbol" not in e) == sorted(["NV_ESC_CHECK_VERSION_STR", "NV_ESC_RM_CONTROL", "NV_ESC_IOCTL_XFER_CMD",
