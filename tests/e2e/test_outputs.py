@@ -108,7 +108,7 @@ def test_names_that_differ(tmp_path):
     assert all((tmp_path / f).stat().st_size for f in ("x", "d/x", "y", "Y"))
     # What cannot be opened is said as ever.
     assert "Too many levels of symbolic links" in ct("--jsonl", "loop", "--chrome", "x", "--", "true", cwd=tmp_path).err
-    assert "create the folder" in ct("--jsonl", "no/x", "--chrome", "no/y", "--", "true", cwd=tmp_path).err
+    assert "create the directory" in ct("--jsonl", "no/x", "--chrome", "no/y", "--", "true", cwd=tmp_path).err
 
 
 def test_for_its_owner_alone(tmp_path, jsonl):
