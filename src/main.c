@@ -9,9 +9,9 @@
 #include "util/relay.h"
 #include "util/privs.h"
 
-/* A standard descriptor that is closed would become something of ours, which the trace or a message
- * is then written into. In its place one that takes nothing; to programs that we start it is closed
- * as it was. */
+/* A closed standard descriptor would be reused for a file of ours, into which the trace or a
+ * message would then be written. Opens one that accepts nothing in its place. It stays closed for
+ * programs that we start. */
 static void plug_standard_fds(void)
 {
 	int fd;
@@ -23,8 +23,7 @@ static void plug_standard_fds(void)
 		close(fd);
 }
 
-/* What the kernel gives to who runs such a file is his in all that we do: the command would be
- * root's. */
+/* The setuid bit would give its users root's rights in all we do: the command would run as root. */
 static bool is_setuid(void)
 {
 	return getuid() != geteuid() || getgid() != getegid();
@@ -44,7 +43,7 @@ int main(int argc, char **argv)
 	privs_lower();
 	opts__parse(&o, argc, argv);
 	verb = verb_row(o.verb);
-	/* Privileges that our file lends are for tracing. */
+	/* File capabilities of this program are for tracing only. */
 	if (!(verb->flags & VERB_RIGHTS) || o.check_config)
 		privs_drop();
 	privs_raise();

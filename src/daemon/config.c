@@ -183,7 +183,7 @@ static int read_gpu_time(const char *text, enum ct_gpu_time *x)
 	return 0;
 }
 
-_Static_assert(WORKERS_THREADS_MAX == 15, "how_to has it");
+_Static_assert(WORKERS_THREADS_MAX == 15, "update how_to");
 
 static int read_writers(const char *text, int *x)
 {
@@ -199,7 +199,7 @@ static int read_writers(const char *text, int *x)
 	return 0;
 }
 
-/* How a value of the type is written. */
+/* How to write a value of each type. */
 static const char *const how_to[] = {
 	[KEY_BOOL] = "true or false",
 	[KEY_TEXT] = "a text",
@@ -227,7 +227,7 @@ static int read_value(const struct key *k, void *to, const char *text, uint64_t 
 	case KEY_TEXT:
 		return config_set_text(to, text) ? 0 : -ENOMEM;
 	case KEY_TIME:
-		/* Seconds without a unit would be a guess. */
+		/* A number without a unit is ambiguous. */
 		if (strcmp(text, "0") && !text[strspn(text, "0123456789.")])
 			return -EINVAL;
 		return opt_read_time(text, 1000000000, num);
@@ -342,7 +342,7 @@ bool config__set(struct config *c, const char *assignment, struct config_errors 
 	return errors->cnt == before;
 }
 
-/* A dump takes up to recorder.memory, beside the file that is being written. */
+/* A dump needs up to recorder.memory, in addition to the file that is being written. */
 static void check_dump_fits(const struct config *c, struct place *at)
 {
 	uint64_t file = rotate_file_room(c->files.rotate_size, c->files.compress);
@@ -371,7 +371,7 @@ bool config__check(const struct config *c, const char *name, struct config_error
 			     l);
 	if (*e && otlp_endpoint_problem(e))
 		config_wrong(&at, "otlp.endpoint: '%s': %s", e, otlp_endpoint_problem(e));
-	/* Who asks by ctl may not be allowed to look. */
+	/* The user of ctl may not have permission to read it. */
 	if (*c->otlp.headers_file && access(c->otlp.headers_file, F_OK) && errno != EACCES)
 		config_wrong(&at, "otlp.headers_file: %s cannot be read: %s", c->otlp.headers_file,
 			     strerror(errno));

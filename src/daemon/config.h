@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The daemon's configuration: docs/DAEMON.md. Read from YAML by libyaml; each value has one row in
- * config.c, which --set uses too. */
+ * config.c, which --set also uses. */
 #ifndef DAEMON_CONFIG_H
 #define DAEMON_CONFIG_H
 
@@ -14,18 +14,18 @@
 #include "metrics/level.h"
 #include "util/zfile.h"
 
-/* When something happens to a process. */
+/* Conditions of a process that trigger a burst or a dump. */
 struct trigger {
 	bool error, xid;
-	uint64_t sync_above_ns; /* 0: no */
-	uint64_t memory_above;	/* live device memory in bytes; 0: no */
+	uint64_t sync_above_ns; /* 0: none */
+	uint64_t memory_above;	/* live device memory in bytes; 0: none */
 };
 
 /* Patterns are globs (fnmatch); NULL: anything. */
 struct rule {
 	char *user, *command, *cgroup, *container, *pod, *namespace;
-	bool name_only; /* command matches no whole command lines */
-	bool by_ctl;	/* not of the file */
+	bool name_only; /* command is not matched with whole command lines */
+	bool by_ctl;	/* set by ctl, not by the file */
 	enum proc_level level;
 	unsigned line;
 };
@@ -45,7 +45,7 @@ struct config {
 		enum api_detail detail;
 		bool kernel, gpu_ctxsw, inject;
 		enum ct_gpu_time gpu_time;
-		char *inject_folder, *cupti; /* cupti "": it is looked for */
+		char *inject_folder, *cupti; /* cupti "": search for it */
 		enum ct_redact redact;
 		uint64_t buffer_size, gpu_pending_size;
 	} trace;
@@ -53,8 +53,8 @@ struct config {
 		char *directory, *on_rotate;
 		uint64_t rotate_size, rotate_age_ns, total_size;
 		enum compression compress;
-		int format_threads; /* threads; CONFIG_FORMAT_THREADS_AUTO: by the number of
-				       processors */
+		int format_threads; /* threads; CONFIG_FORMAT_THREADS_AUTO: chosen from the number
+				     * of processors */
 	} files;
 	struct {
 		uint64_t keep_ns, after_ns, memory;
@@ -79,32 +79,32 @@ struct config {
 	} ctl;
 };
 
-/* What was wrong: lines "FILE:LINE: KEY: what; how to do it right", one after the other. */
+/* Errors: lines "FILE:LINE: KEY: what is wrong; how to write it". */
 struct config_errors {
 	char text[4096];
 	unsigned cnt;
 };
 
-/* Do programs load our library, from a folder of ours? */
+/* Whether programs load our library from a folder of ours. */
 static inline bool config__has_listener(const struct config *c)
 {
 	return c->trace.inject || c->trace.gpu_time;
 }
-/* Defaults. NULL: out of memory. */
+/* Returns the defaults. NULL: out of memory. */
 struct config *config__new(void);
 void config__free(struct config *c);
-/* Adds what the file says. false: something is wrong (errors); c is partly filled then. */
+/* Adds the file's values. false: something is wrong (errors); c is partly filled then. */
 bool config__read_file(struct config *c, const char *path, struct config_errors *errors);
 bool config__read_text(struct config *c, const char *name, const char *text, size_t len,
 		       struct config_errors *errors);
-/* KEY=VALUE of --set. */
+/* Sets KEY=VALUE of --set. */
 bool config__set(struct config *c, const char *assignment, struct config_errors *errors);
-/* What only all values together can say; to be called last. */
+/* Checks values against each other; to be called last. */
 bool config__check(const struct config *c, const char *name, struct config_errors *errors);
-/* The keys whose values differ; rules are none. */
+/* Reports keys with different values; rules are not compared. */
 void config__compare(const struct config *a, const struct config *b,
 		     void (*differs)(void *ctx, const char *key), void *ctx);
-/* The keys of the file, one a line with its value: what is in force. */
+/* Prints each key of the file with its value in effect. */
 void config__print(const struct config *c,
 		   void (*line)(void *ctx, const char *key, const char *val), void *ctx);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The configuration as a file: YAML, by libyaml. */
+/* Reads the configuration file: YAML, by libyaml. */
 #include "config_priv.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void read_match(struct reader *r, struct rule *rule, yaml_node_t *map)
 {
 	if (map->type != YAML_MAPPING_NODE) {
 		config_wrong(&r->at,
-			     "rules: match must hold patterns, as in {command: \"*vllm*\"}");
+			     "rules: match must have patterns, as in {command: \"*vllm*\"}");
 		return;
 	}
 	for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
@@ -103,7 +103,7 @@ static void read_rule(struct reader *r, struct rule *rule, yaml_node_t *map)
 	}
 	r->at.line = rule->line;
 	if (!has_match || !has_level)
-		config_wrong(&r->at, "rules: this one lacks its %s", has_match ? "level" : "match");
+		config_wrong(&r->at, "rules: this rule has no %s", has_match ? "level" : "match");
 }
 
 void config_free_rules(struct config *c)
@@ -138,7 +138,7 @@ static void read_rules(struct reader *r, yaml_node_t *list)
 			  yaml_document_get_node(&r->doc, list->data.sequence.items.start[i]));
 }
 
-/* The keys of a group. Its depth is that of the table: a group in a value is refused. */
+/* Reads the keys of a group. The table limits the depth: a group as a value is rejected. */
 static void read_group(struct reader *r, yaml_node_t *map, const char *prefix)
 {
 	char path[128];
@@ -164,8 +164,7 @@ static void read_group(struct reader *r, yaml_node_t *map, const char *prefix)
 		else if (v->type == YAML_MAPPING_NODE)
 			read_group(r, v, path);
 		else if (!scalar(v) || *scalar(v))
-			config_wrong(&r->at, "%s: must hold keys of its own, indented below it",
-				     path);
+			config_wrong(&r->at, "%s: must have keys, indented below it", path);
 	}
 }
 
@@ -193,13 +192,13 @@ bool config__read_text(struct config *c, const char *name, const char *text, siz
 	if (root && root->type == YAML_MAPPING_NODE)
 		read_group(&r, root, "");
 	else if (root && !(scalar(root) && !*scalar(root)))
-		config_wrong(&r.at, "must hold keys, as in \"level: metrics\"");
+		config_wrong(&r.at, "must have keys, as in \"level: metrics\"");
 	yaml_document_delete(&r.doc);
 	yaml_parser_delete(&parser);
 	return errors->cnt == before;
 }
 
-/* What is wrong with it is told to who names it: he must be one who may read it. */
+/* Errors quote the file to the user who named it, so read it with that user's rights. */
 bool config__read_file(struct config *c, const char *path, struct config_errors *errors)
 {
 	struct place at = {.file = path, .errors = errors};
@@ -219,7 +218,7 @@ bool config__read_file(struct config *c, const char *path, struct config_errors 
 	if (ferror(f))
 		config_wrong(&at, "cannot be read: %s", strerror(errno));
 	else if (len > FILE_SZ_MAX)
-		config_wrong(&at, "larger than 1 MiB: this is no configuration");
+		config_wrong(&at, "larger than 1 MiB: this is not a configuration");
 	else
 		ok = config__read_text(c, path, text, len, errors);
 out:

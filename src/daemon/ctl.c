@@ -23,12 +23,12 @@
 #include "util/privs.h"
 
 #define LINE_MAX_SZ 4096
-/* For a request, and again for its answer to be read. */
+/* Timeout for a request, and again for reading its answer. */
 #define TIMEOUT_S 10
-/* Members of the group take half of them together, so that root always gets in. */
+/* All members of the group share half of the connections, so that root can always connect. */
 #define MAX_CLIENTS 32
 #define MAX_MEMBERS (MAX_CLIENTS / 2)
-/* Answers that wait to be read, of all; then no more are made. */
+/* Limit of all unread answers; when it is reached no more are made. */
 #define ANSWERS_SZ (8 << 20)
 #define MAX_GROUPS 256
 
@@ -77,7 +77,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *ctx)
 	client__free(ctx);
 }
 
-/* The answer goes out, then the connection ends. */
+/* Sends the answer, then closes the connection. */
 static void answer(struct client *c, const char *text, size_t len)
 {
 	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
@@ -113,7 +113,7 @@ static void on_read(struct bufferevent *be, void *ctx)
 		return;
 	}
 	if (c->ctl->waiting > ANSWERS_SZ) {
-		refuse(c, "others do not read their answers: try again in 10 seconds");
+		refuse(c, "other clients do not read their answers: try again in 10 seconds");
 		free(line);
 		return;
 	}
@@ -163,7 +163,7 @@ static bool has_place(const struct ctl *ctl, bool root)
 	return ctl->clients < MAX_CLIENTS && (root || ctl->members < MAX_MEMBERS);
 }
 
-/* NULL: no memory. Takes fd. */
+/* NULL: out of memory. Takes fd. */
 static struct client *client__new(struct ctl *ctl, int fd, bool root)
 {
 	struct client *c = calloc(1, sizeof(*c));
@@ -261,7 +261,7 @@ static int listen_on(struct ctl *c)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	unlink(c->path);
-	/* Nobody may connect before its mode says who. */
+	/* The mode is set last, so that no other user can connect before. */
 	if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
 	    listen(fd, 8)) {
 		err("ctl.socket: cannot listen on %s: %s: choose another path", c->path,
@@ -332,7 +332,7 @@ void ctl__free(struct ctl *c)
 	free(c);
 }
 
-/* The other end */
+/* Client */
 
 static int connect_to(const char *path)
 {
@@ -354,7 +354,7 @@ static int connect_to(const char *path)
 	else if (errno == EACCES)
 		err("only root and members of ctl.group may use %s: use sudo", path);
 	else
-		err("cannot talk to the daemon on %s: %s", path, strerror(errno));
+		err("cannot connect to the daemon on %s: %s", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -377,7 +377,7 @@ char *ctl_ask(const char *path, int argc, const char *const *argv)
 		close(fd);
 		return NULL;
 	}
-	/* Who is refused may have been before this: the answer says so. */
+	/* The daemon may have refused the connection already: then the answer has the reason. */
 	(void)!send(fd, request, len, MSG_NOSIGNAL);
 	len = 0;
 	do {
@@ -388,7 +388,7 @@ char *ctl_ask(const char *path, int argc, const char *const *argv)
 	} while (n > 0);
 	close(fd);
 	if (!text || !len) {
-		err("the daemon did not answer: see its log");
+		err("the daemon did not reply: see its log");
 		free(text);
 		return NULL;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The Unix socket that `cudatrace ctl` talks to. A request is one line, its words between tabs; the
- * answer is one line of JSON, an object, with "error" in it when nothing was done.
+ * The Unix socket of `cudatrace ctl`. A request is one line of words separated by tabs. The answer
+ * is one line of JSON, an object, with "error" in it when nothing was done.
  *
- * A daemon holds a lock on a file beside the socket: the socket of one that died is replaced, that
- * of one that lives is not.
+ * A daemon holds a lock on a file beside the socket: the socket of an ended daemon is replaced,
+ * that of a running one is not.
  */
 #ifndef DAEMON_CTL_H
 #define DAEMON_CTL_H
@@ -18,7 +18,7 @@ struct out;
 #define CTL_MAX_WORDS 8
 
 struct ctl_ops {
-	/* root: the user who asks is root, not only a member of the group. */
+	/* root: the client is root, not only a member of the group. */
 	void (*command)(void *ctx, int argc, char **argv, bool root, struct out *answer);
 	void *ctx;
 };
@@ -26,11 +26,11 @@ struct ctl_ops {
 /* Reports its own errors. group: "" for none. NULL on error. */
 struct ctl *ctl__new(struct event_base *base, const char *path, const char *group,
 		     const struct ctl_ops *ops);
-/* Who may ask from now on; -errno when there is no such group. */
+/* Changes the group whose members may connect; -errno when it does not exist. */
 int ctl__set_group(struct ctl *c, const char *group);
 void ctl__free(struct ctl *c);
 
-/* The other end: asks the daemon and gives its answer, to be freed. Reports its own errors. NULL
+/* The client: sends a request and returns the answer, to be freed. Reports its own errors. NULL
  * when there is no answer. */
 char *ctl_ask(const char *path, int argc, const char *const *argv);
 

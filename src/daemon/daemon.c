@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The daemon, from start to end: configuration, lock and socket, metrics, BPF side, libraries,
- * loop, detach, what the sources still have. What happens comes from one event_base, in one thread;
- * others only put lines together and write them (formatter.h).
+ * The daemon from start to end: configuration, lock and socket, metrics, BPF side, libraries, loop,
+ * detach, drain the sources. One event_base drives all work in one thread; other threads only
+ * format and write lines (formatter.h).
  */
 #include "daemon_priv.h"
 
@@ -24,18 +24,18 @@
 #include "util/sandbox.h"
 #include "util/time_budget.h"
 
-/* Between looks at signals and sockets. */
+/* Records between checks of signals and sockets. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
+/* The kernel side wakes the daemon by amount; this drains the rest, more slowly while idle. */
 #define DRAIN_BUSY_MS 50
-/* While there is work for processes that a turn had no time for. */
+/* While work for processes is left over from a turn. */
 #define DRAIN_SOON_MS 10
 #define DRAIN_IDLE_MS 1000
 #define SWEEP_NS      10000000000ull
 #define LIBS_NS	      60000000000ull
 
-/* Of a process in the moment until its level is known: the most that it may turn out to be, for
- * what was not kept cannot be had later. */
+/* Level of a process until its own is known: the highest that it may get, because calls that were
+ * not recorded are lost. */
 enum ct_proc_level daemon__default_level(const struct daemon *d)
 {
 	const struct config *c = d->cfg;
@@ -44,7 +44,7 @@ enum ct_proc_level daemon__default_level(const struct daemon *d)
 	for (unsigned i = 0; i < c->rule_cnt; i++) {
 		enum ct_proc_level level = dproc_kernel_level(c->rules[i].level);
 
-		/* The enumeration begins with what sees most. */
+		/* Lower values record more. */
 		if (level < most)
 			most = level;
 	}
@@ -73,16 +73,16 @@ static void dump_for_cause(struct daemon *d)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
 		daemon__dump(d, NULL, d->dump_why, &path), free(path);
-	/* Also when it failed: not for every error again. */
+	/* Also after a failure, so that not every error retries. */
 	d->dumped_ns = d->now;
 	d->dump_why = NULL;
 }
 
-/* What is due when records were read, or by the clock. */
+/* Work that is due after records were read, or by the clock. */
 static void after_turn(struct daemon *d)
 {
 	if (dprocs__clock(&d->procs, d->now)) {
-		/* A burst is a file by itself, unless others are traced all the time. */
+		/* A burst is its own file, unless other processes are traced all the time. */
 		tracer__drain_for(&d->t, DRAIN_MAX_NS);
 		formatter__mark(d->formatter, d->now);
 	}
@@ -91,7 +91,7 @@ static void after_turn(struct daemon *d)
 		dump_for_cause(d);
 }
 
-/* What is in the header of files may be another now. */
+/* The header of files may have changed. */
 static void follow_writes(struct daemon *d)
 {
 	libs__follow_writes(&d->t.libs);
@@ -107,7 +107,7 @@ static void on_write(evutil_socket_t fd, short what, void *ctx)
 	arm(d->drain_ev, DRAIN_BUSY_MS);
 }
 
-/* Milliseconds until records are looked for; cnt have just come. */
+/* Milliseconds until records are read again; cnt have just been read. */
 static unsigned until_next(const struct daemon *d, size_t cnt)
 {
 	if (cnt == DRAIN_BATCH)
@@ -145,7 +145,7 @@ static void on_gone(void *ctx, uint32_t pid)
 	otlp_iters__forget(d->iters, pid);
 }
 
-/* To add up the counters of all threads takes time: only when there may be something. */
+/* Adding up the counters of all threads takes time, so this runs only when there may be a loss. */
 static void look_for_losses(struct daemon *d)
 {
 	struct sources *ss = &d->t.sources;
@@ -166,7 +166,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 		d->sweep_ns = d->now;
 		daemon__read_counts(d);
 		dprocs__sweep(&d->procs, on_gone, d);
-		/* What was freed lies between what stays. */
+		/* Freed memory lies between memory in use. */
 		if (model__compact(d->t.model))
 			malloc_trim(0);
 	}
@@ -231,7 +231,7 @@ static int listen_to_all(struct daemon *d)
 	return 0;
 }
 
-/* Before anything is loaded: what another process may hold. */
+/* Opens listeners before anything is loaded: another process may use their addresses. */
 static int open_doors(struct daemon *d)
 {
 	int ret;
@@ -242,7 +242,7 @@ static int open_doors(struct daemon *d)
 	return ret;
 }
 
-/* In the process that runs files.on_rotate. */
+/* Runs in the process that starts files.on_rotate. */
 static void what_to_run(void *ctx, struct runner_what *what)
 {
 	struct config_errors errors = {0};
@@ -280,8 +280,8 @@ static int open_tracer(struct daemon *d)
 			},
 		.wait = true,
 		.xids = true,
-		/* Without trace.inject calls are seen by probes, of all processes: the library is
-		 * there for that alone. */
+		/* Without trace.inject, uprobes see the calls of all processes: the library only
+		 * serves this. */
 		.gpu_time = d->cfg->trace.gpu_time,
 		.inject_folder = d->cfg->trace.inject_folder,
 		.inject_slots_max = tasks / MEMORY_INPROC_PARTS,
@@ -377,7 +377,7 @@ static int start(struct daemon *d)
 		ret = libs__attach_system(&d->t.libs, true);
 	if (ret)
 		return ret;
-	/* The operator named or installed the libraries so far: they may take longer to read. */
+	/* The operator named or installed the libraries so far, so reading them may take longer. */
 	time_budget__start();
 	ret = add_events(d);
 	if (!ret && d->o->sandbox)
@@ -387,7 +387,7 @@ static int start(struct daemon *d)
 	return ret;
 }
 
-/* What the sources still have is written; calls in flight are said to be so. */
+/* Writes the remaining records of the sources; calls in flight are marked as unfinished. */
 static void finish(struct daemon *d)
 {
 	d->stopping = true;
@@ -444,10 +444,10 @@ int daemon_run(const struct daemon_opts *o)
 	static struct daemon d;
 	int ret;
 
-	/* A scrape's text goes back to the system after it: it would leave holes among what stays.
-	 */
+	/* Returns a scrape's text to the system when it is freed; it would fragment the heap. */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
-	/* What one thread takes and another gives back would lie about in each one's own. */
+	/* One arena: memory that one thread allocates and another frees would pile up in each
+	 * arena. */
 	mallopt(M_ARENA_MAX, 1);
 	daemon__ignore_signals();
 	log_set_journal(notify_has_journal());
@@ -460,7 +460,7 @@ int daemon_run(const struct daemon_opts *o)
 			err("%s", line);
 		return 1;
 	}
-	/* Before anything is opened that a lost one would keep. */
+	/* Before anything is opened that the reader process would inherit. */
 	ret = reader__start(o->sandbox);
 	if (ret)
 		err("cannot start cudatrace-read: %s", strerror(-ret));

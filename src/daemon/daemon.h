@@ -15,14 +15,14 @@ struct daemon_opts {
 	const char *const *sets;
 	unsigned set_cnt;
 	enum mechanism mechanism;
-	const char *libcuda; /* NULL: found by itself */
+	const char *libcuda; /* NULL: search for it */
 	bool force;	     /* attach_opts */
 	bool sandbox;
 };
 
-/* The configuration that the options make; what is wrong is in errors. NULL then. */
+/* Returns the configuration made from the options. NULL: errors has the reasons. */
 struct config *daemon_config(const struct daemon_opts *o, struct config_errors *errors);
-/* Runs until a signal ends it. Exit status. */
+/* Runs until a signal ends it. Returns the exit status. */
 int daemon_run(const struct daemon_opts *o);
 
 #endif /* DAEMON_DAEMON_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What can be asked of a running daemon: status, level, burst, dump, reload. */
+/* Commands to a running daemon: status, level, burst, dump, reload. */
 #include "daemon_priv.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static void fail(struct json *j, const char *fmt, ...)
 	json_str(j, "error", text);
 }
 
-/* A number above 0 that is the whole word. */
+/* Reads a word that is a number above 0. */
 static bool read_pid(const char *word, uint32_t *pid)
 {
 	char *end;
@@ -38,14 +38,14 @@ static bool read_pid(const char *word, uint32_t *pid)
 	return end > word && !*end && n > 0 && n <= INT32_MAX;
 }
 
-/* Command lines hold passwords: members of the group see the program's name alone. */
+/* Command lines may hold passwords: members of the group see only the program's name. */
 static void put_command(struct json *j, const char *command, bool root)
 {
 	char name[256];
 	const char *slash;
 
 	if (root || !command) {
-		/* Each byte may become six, of each process. */
+		/* Each byte of each process's command may become six. */
 		snprintf(name, sizeof(name), "%s", command ?: "");
 		json_str(j, "command", command ? name : NULL);
 		return;
@@ -110,7 +110,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 	json_close_array(j);
 }
 
-/* Since the start of the daemon. */
+/* Losses since the daemon started. */
 static void put_losses(struct daemon *d, const struct metrics_files *f, struct json *j)
 {
 	struct trace_end end = {.lines_lost = f->dropped, .write_error = f->error};
@@ -165,7 +165,7 @@ static void status(struct daemon *d, bool root, struct json *j)
 	json_u64(j, "reload_failures", d->reload_failures);
 }
 
-/* hint: what else could have been meant. */
+/* hint: another possible meaning of the command. */
 static struct dproc *find_pid(struct daemon *d, uint32_t pid, const char *hint, struct json *j)
 {
 	struct dproc *p;
@@ -179,11 +179,11 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, const char *hint, 
 	return p;
 }
 
-/* Patterns at a time, and of those the members': each process is compared with all of them. */
+/* Limit of patterns, and of those set by members: each process is compared with all of them. */
 #define PATTERNS_MAX	 256
 #define PATTERNS_MEMBERS (PATTERNS_MAX / 2)
 
-/* The same pattern again. */
+/* Removes an earlier rule with the same pattern. */
 static void drop_rule(struct config *c, const char *pattern, bool name_only)
 {
 	for (unsigned i = 0; i < c->rule_cnt; i++) {
@@ -208,7 +208,7 @@ static bool has_room(const struct config *c, bool name_only)
 	return all < PATTERNS_MAX && (!name_only || members < PATTERNS_MEMBERS);
 }
 
-/* For processes to come too, until the configuration is read again. */
+/* Applies to later processes too, until the configuration is read again. */
 static bool add_rule(struct config *c, const char *pattern, bool name_only, enum proc_level level)
 {
 	struct rule *grown = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*grown));
@@ -227,22 +227,23 @@ static bool add_rule(struct config *c, const char *pattern, bool name_only, enum
 	return true;
 }
 
-/* Members of the group ask for names alone: a glob that may match whole command lines would tell
- * them what is in these. */
+/* Patterns of the group's members match names only: matching whole command lines would reveal their
+ * contents. */
 static void level_of_pattern(struct daemon *d, const char *pattern, bool root, int level,
 			     struct json *j)
 {
 	uint64_t cnt = 0;
 
 	if (level < 0) {
-		fail(j, "default is for a process id; cudatrace ctl reload forgets patterns");
+		fail(j,
+		     "default works with a process id only; cudatrace ctl reload removes patterns");
 		return;
 	}
 	drop_rule(d->cfg, pattern, !root);
 	if (!has_room(d->cfg, !root)) {
 		fail(j,
-		     "there are %u patterns already: cudatrace ctl reload forgets them, and rules "
-		     "in the configuration have no bound",
+		     "there are %u patterns already: cudatrace ctl reload removes them, and rules "
+		     "in the configuration have no limit",
 		     root ? PATTERNS_MAX : PATTERNS_MEMBERS);
 		return;
 	}
@@ -287,7 +288,7 @@ static void burst(struct daemon *d, int argc, char **argv, struct json *j)
 	uint32_t pid = 0;
 	int at = 1;
 
-	/* One number: a process, if there is one of that number; a time has a unit or a point. */
+	/* A single number is a process, if one has that id; a time has a unit or a point. */
 	if (at < argc && read_pid(argv[at], &pid))
 		at++;
 	if (at < argc && (opt_read_time(argv[at++], 1000000000, &ns) || !ns || at < argc)) {
@@ -334,12 +335,12 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 		return;
 	}
 	if (name && *name != '/' && spool_dump_name_len(name) < 0) {
-		fail(j, "a dump's name has letters, digits, ., _ and -, %d at most",
+		fail(j, "a dump's name may have letters, digits, ., _ and -, at most %d",
 		     SPOOL_DUMP_NAME_MAX);
 		return;
 	}
 	tracer__drain_for(&d->t, DRAIN_MAX_NS);
-	ret = daemon__dump(d, name, "asked for", &path);
+	ret = daemon__dump(d, name, "requested", &path);
 	if (ret)
 		fail(j, "cannot write it: %s", strerror(-ret));
 	else
@@ -377,7 +378,7 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	else if (!strcmp(verb, "reload"))
 		reload(d, &j);
 	else
-		fail(&j, "there is no %s; there are status, level, burst, dump and reload", verb);
+		fail(&j, "there is no command %s; use status, level, burst, dump or reload", verb);
 	json_close(&j);
 	out_char(answer, '\n');
 }

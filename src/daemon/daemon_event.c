@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What becomes of an event: counts, lines, and what it causes. */
+/* What the daemon does with an event: counts, lines, and triggers. */
 #include "daemon_priv.h"
 
 #include "model/event_table.h"
@@ -33,8 +33,9 @@ static bool is_any_traced(const struct daemon *d)
 	return false;
 }
 
-/* Of a process that is not traced some calls are records: those of some functions, and those that
- * began before its level was known. Others are of calls that began while it was traced. */
+/* A process that is not traced sends some calls as records that get no line: calls of some
+ * functions, and calls that began before its level was known. Its other calls began while it was
+ * traced, and get a line. */
 static bool wants_line(const struct daemon *d, const struct dproc *p, const struct trace_event *ev)
 {
 	int id;
@@ -53,7 +54,7 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 	return id >= 0 && !d->always[id];
 }
 
-/* true: it has been written or dropped. */
+/* true: the line was written or dropped. */
 static bool file_line(struct daemon *d, const struct line *l, uint64_t now_ns, bool is_caller)
 {
 	bool written = false;
@@ -85,7 +86,7 @@ bool daemon__file(void *ctx, const struct formatter_text *t, size_t *at, bool is
 			*at = was;
 			return false;
 		}
-		/* A burst has ended. */
+		/* An empty line is a mark: a burst has ended. */
 		if (!l.len)
 			rotate__finish_file(d->rotate, t->now_ns);
 	}
@@ -134,7 +135,7 @@ static void burst(struct daemon *d, struct dproc *p, enum cause why, uint64_t am
 	dprocs__burst(&d->procs, p, d->now, c->sample.trace_ns);
 }
 
-/* Not at once: what caused it, and what comes of it, must be in it. */
+/* The dump waits, so that it contains the cause and its effects. */
 static void want_dump(struct daemon *d, enum cause why, uint64_t amount)
 {
 	static const char *const names[] = {"error", "xid", "sync_above", "memory_above"};
@@ -150,7 +151,7 @@ static void want_dump(struct daemon *d, enum cause why, uint64_t amount)
 	d->dump_ns = d->now + c->recorder.after_ns;
 }
 
-/* p is NULL for what is of no process. Only what is traced has lines to dump. */
+/* p is NULL for events without a process. Only traced processes have lines to dump. */
 void daemon__caused(void *ctx, struct dproc *p, enum cause why, uint64_t amount)
 {
 	struct daemon *d = ctx;
@@ -171,7 +172,7 @@ static void on_memory(struct daemon *d, struct dproc *p, const struct mem_totals
 	uint64_t after = now->bytes[MEM_DEVICE] + now->bytes[MEM_MANAGED];
 
 	dproc__set_memory(p, now);
-	/* When it goes above, not all the time that it is. */
+	/* Only when the limit is crossed, not while memory stays above it. */
 	if (after > before &&
 	    (before < d->cfg->sample.on.memory_above || before < d->cfg->recorder.on.memory_above))
 		daemon__caused(d, p, CAUSE_MEMORY, after);
@@ -192,7 +193,7 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	struct daemon *d = ctx;
 	struct dproc *p = dprocs__of(&d->procs, ev);
 
-	/* Its library does not know the level; and that may have been another. */
+	/* The library has no level, and the level may have changed since. */
 	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF)) {
 		formatter__executed(d->formatter, ev);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The files that the daemon writes: what they begin and end with, and dumps. */
+/* Files that the daemon writes: their header and end lines, and dumps. */
 #include "daemon_priv.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "util/out.h"
 #include "util/privs.h"
 
-/* A header that is wrong by more is followed by another. */
+/* A header whose time is off by more is followed by a new one. */
 #define CLOCK_STEP_NS 100000000
 
 static void put_header(struct daemon *d, struct out *o)
@@ -31,7 +31,7 @@ static void header(void *ctx, struct out *o)
 	struct daemon *d = ctx;
 
 	memset(&d->file_end, 0, sizeof(d->file_end));
-	/* Dumps have none. */
+	/* Dumps have no number. */
 	d->t.info.segment = d->files_begun++;
 	put_header(d, o);
 	d->t.info.segment = 0;
@@ -50,8 +50,8 @@ void daemon__follow_clock(struct daemon *d)
 	rotate__finish_file(d->rotate, d->now);
 }
 
-/* Entries, returns and their like are of all processes and since the start: none of a file's. What
- * was lost is that since the file before has ended. sum: all that was lost. */
+/* Totals such as entries and returns count all processes since the start, so files omit them.
+ * Losses are those since the end of the previous file. sum: all losses. */
 static void fill_end(struct daemon *d, struct trace_end *end, const char *reason,
 		     struct ct_totals *sum)
 {
@@ -84,7 +84,7 @@ static void end(void *ctx, struct out *o)
 			files.error ?: "the quota or the disk was full for a while";
 	d->file_dropped = files.dropped;
 	formatter__end(d->formatter, &d->file_end, o);
-	/* What is lost from here on is the next file's, also before it begins. */
+	/* Later losses count for the next file, even before it begins. */
 	memcpy(d->file_drops, sum.drops, sizeof(d->file_drops));
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		d->file_full[i] = d->t.quotas.of[i].full_cnt;
@@ -109,8 +109,8 @@ struct rotate_opts daemon__rotate_opts(struct daemon *d)
 	};
 }
 
-/* NULL: no memory. A plain name becomes part of one that counts for files.total_size, and that says
- * when it was written. */
+/* NULL: no memory. A plain name becomes part of a file name that has the time and counts for
+ * files.total_size. */
 static char *dump_path(struct daemon *d, const char *name)
 {
 	char stamp[ROTATE_STAMP_SZ], *path;
@@ -169,8 +169,8 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 
 	*path = NULL;
 	lines__release(d->formatter);
-	/* One that root names goes where root says, and is not ours to remove. Which name is the
-	 * next is known when the folder was looked at. */
+	/* A path that root gives is used as it is, and never removed by us. The next name is known
+	 * only after the folder was scanned. */
 	ret = name && strchr(name, '/') ? 0 : make_room(d);
 	to = dump_path(d, name);
 	if (!to)

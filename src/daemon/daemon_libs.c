@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Libraries that nobody uses any more. */
+/* Detaches libraries that no process uses any more. */
 #include "daemon_priv.h"
 
 #include "util/clock.h"
@@ -13,9 +13,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* A node has one, or a few. */
+/* A typical node has only a few. */
 #define LIBS_MANY 16
-/* A look takes as many turns as its users have time for; then what is left is not known. */
+/* A look takes as many turns as the users' time budgets need, up to this limit. Then the remaining
+ * processes count as unknown. */
 #define LOOK_MAX_NS (30 * SEC_NS)
 
 static bool is_on_disk(const struct attach_lib *lib)
@@ -43,8 +44,7 @@ static bool is_mapped(const struct libs_look *l, const struct ct_lib_key *key)
 	return false;
 }
 
-/* A process may map one file any number of times, and any number of files: only what is attached
- * is kept. */
+/* A process may map many files, and each many times: only attached ones are stored. */
 static int take_line(void *ctx, const struct map_line *m)
 {
 	struct daemon *d = ctx;
@@ -66,7 +66,7 @@ static int take_line(void *ctx, const struct map_line *m)
 	return 0;
 }
 
-/* What it maps is not known: nothing of its user's goes. */
+/* Its mappings are unknown: keep all libraries of its user. */
 static void keep_user(struct libs_look *l, uid_t uid)
 {
 	for (unsigned i = 0; i < l->kept_cnt; i++)
@@ -86,7 +86,7 @@ static bool is_used(void *ctx, const struct attach_lib *lib)
 	for (unsigned i = 0; i < l->kept_cnt; i++)
 		if (l->kept[i] == lib->uid)
 			return true;
-	/* What is on the disk and nobody uses is too much, too. */
+	/* With too many libraries, unused ones on the disk are dropped, too. */
 	return l->keep_all || is_mapped(l, &lib->key) ||
 	       (d->t.quotas.of[QUOTA_LIBRARIES].used <= LIBS_MANY && is_on_disk(lib));
 }
@@ -96,16 +96,16 @@ void daemon__drop_libs(struct daemon *d)
 	struct libs_look *l = &d->libs_look;
 
 	d->libs_ns = d->now;
-	/* By perf events that would hold up everything for a minute. */
+	/* Detaching perf events would block everything for a minute. */
 	if (l->on || attach__mechanism(d->t.att) == MECH_PERF || !attach__lib_cnt(d->t.att))
 		return;
-	/* Who has mapped one by now is known then. */
+	/* Read records first, so that all mappings so far are known. */
 	tracer__drain_for(&d->t, DRAIN_TURN_NS);
 	*l = (struct libs_look){.on = true, .number = l->number + 1, .began_ns = d->now};
 	daemon__look_at_libs(d);
 }
 
-/* Returns whether some wait for time. */
+/* Returns whether some processes wait for time. */
 static bool look_at_processes(struct daemon *d, bool is_last)
 {
 	struct libs_look *l = &d->libs_look;
@@ -138,7 +138,7 @@ void daemon__look_at_libs(struct daemon *d)
 	if (look_at_processes(d, false) && d->now < l->began_ns + LOOK_MAX_NS)
 		return;
 	look_at_processes(d, true);
-	/* What is in the header of files goes with them. */
+	/* The header of files lists libraries. */
 	if (attach__drop_idle(d->t.att, is_used, d))
 		tracer__fill_libs(&d->t);
 	free(l->used);

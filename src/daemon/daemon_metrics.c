@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the daemon says of itself, and when counts are read. */
+/* Metrics of the daemon itself, and when counts are read. */
 #include "daemon_priv.h"
 
 #include "util/reader.h"
@@ -27,7 +27,7 @@ static uint64_t resident_bytes(void)
 	return (uint64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
-/* Without . and .. and the one that looks. */
+/* Excludes ., .. and the descriptor that reads the folder. */
 static uint64_t open_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -49,7 +49,7 @@ static double cpu_seconds(void)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Records first: what they say came before what is counted now. */
+/* Records first: they precede the counts read now. */
 void daemon__read_counts(struct daemon *d)
 {
 	d->now = now_ns();

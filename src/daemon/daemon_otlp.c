@@ -14,9 +14,9 @@
 #include "util/log.h"
 #include "version.h"
 
-/* For the last requests, when it ends. */
+/* Timeout of the last requests at the end. */
 #define TIMEOUT_NS 1000000000ull
-/* Clocks that differ by more have been set. */
+/* A larger difference means that the clock was set. */
 #define EPOCH_STEP_NS 1000000
 
 static const struct metrics *metrics_now(void *ctx, struct metrics_self *self)
@@ -49,7 +49,7 @@ int daemon__open_otlp(struct daemon *d)
 	return d->otlp && d->iters ? 0 : -ENOMEM;
 }
 
-/* Two readings differ a little, and spans that touch must go on touching. */
+/* Two readings differ a little, and adjacent spans must stay adjacent. */
 int64_t daemon__epoch(struct daemon *d)
 {
 	int64_t off = epoch_ns();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_event.c (what becomes of
- * an event), daemon_ctl.c (what can be asked of it), daemon_reload.c. */
+/* Shared by the parts of the daemon: daemon.c (start, loop, end), daemon_event.c (events),
+ * daemon_ctl.c (commands), daemon_reload.c. */
 #ifndef DAEMON_DAEMON_PRIV_H
 #define DAEMON_DAEMON_PRIV_H
 
@@ -21,14 +21,15 @@
 
 #define LIBS_KEPT_MAX 64
 
-/* A look at what all processes map (daemon_libs.c). */
+/* A scan of the mappings of all processes (daemon_libs.c). */
 struct libs_look {
 	bool on;
 	unsigned number;
 	uint64_t began_ns;
-	struct ct_lib_key *used; /* of libraries that are attached */
+	struct ct_lib_key *used; /* attached libraries in use */
 	unsigned used_cnt;
-	uid_t kept[LIBS_KEPT_MAX]; /* whose libraries stay, for their processes could not be read */
+	uid_t kept[LIBS_KEPT_MAX]; /* users whose libraries stay, because a process of theirs could
+				    * not be read */
 	unsigned kept_cnt;
 	bool keep_all;
 };
@@ -46,39 +47,41 @@ struct daemon {
 	struct recorder *recorder;  /* NULL: none */
 	struct http *http;	    /* NULL: none */
 	struct otlp *otlp;	    /* NULL: none */
-	struct otlp_iters *iters;   /* as otlp */
-	int64_t epoch_ns;	    /* what to add to CLOCK_MONOTONIC */
+	struct otlp_iters *iters;   /* set together with otlp */
+	int64_t epoch_ns;	    /* offset to add to CLOCK_MONOTONIC */
 	bool markers[CT_MAX_FUNCS]; /* their calls end an iteration */
 	struct ctl *ctl;
 	struct event_base *base;
 	struct event *source_evs[RAW_PRODUCER_MAX];
 	struct event *drain_ev, *tick_ev, *watch_ev, *signal_evs[DAEMON_SIGNALS];
-	bool always[CT_MAX_FUNCS]; /* records also of processes at level metrics */
+	bool always[CT_MAX_FUNCS]; /* recorded also for processes at level metrics */
 	uint64_t now;		   /* CLOCK_MONOTONIC of this turn of the loop */
 	uint64_t started_ns;	   /* CLOCK_MONOTONIC */
 	struct turn turn;
-	/* When the counts were read, whether a scrape asked or not, and who has gone was found. */
+	/* When the counts were last read, with or without a scrape, and ended processes were
+	 * found. */
 	uint64_t sweep_ns;
-	uint64_t libs_ns; /* when libraries were looked at */
+	uint64_t libs_ns; /* last scan of libraries */
 	struct libs_look libs_look;
 	uint64_t reloads, reload_failures;
-	/* Of the open file: what its end line says. */
+	/* Values for the end line of the open file. */
 	struct trace_end file_end;
 	int64_t file_epoch_ns;
 	unsigned files_begun;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
-	uint64_t file_late;    /* that ends have told */
-	uint64_t file_dropped; /* lines, by ends of files */
+	uint64_t file_late;    /* already in end lines */
+	uint64_t file_dropped; /* dropped lines, in end lines */
 	/* Flight recorder */
-	const char *dump_why; /* to be done at dump_ns; NULL: not */
+	const char *dump_why; /* the dump is due at dump_ns; NULL: none */
 	uint64_t dump_ns, dumped_ns, dumps;
 	bool stopping;
-	bool failed; /* it cannot go on */
+	bool failed; /* the daemon cannot continue */
 };
 
-/* Who writes without end is not read without end: between looks, and when the daemon ends. */
+/* Limits for draining, because processes may write without end: between scans, and at the end of
+ * the daemon. */
 #define DRAIN_MAX_NS  100000000ull
-#define DRAIN_TURN_NS 40000000ull /* where a turn would be long otherwise */
+#define DRAIN_TURN_NS 40000000ull /* where a turn would be long already */
 #define DRAIN_END_NS  1000000000ull
 
 /* daemon.c */
@@ -87,34 +90,35 @@ enum ct_proc_level daemon__default_level(const struct daemon *d);
 
 /* daemon_event.c */
 void daemon__event(void *d, const struct trace_event *ev);
-/* As struct formatter_opts wants them. */
+/* Callbacks of struct formatter_opts. */
 bool daemon__file(void *d, const struct formatter_text *t, size_t *at, bool is_caller);
 void daemon__record(void *d, const struct formatter_text *t);
 void daemon__caused(void *d, struct dproc *p, enum cause why, uint64_t ns);
 void daemon__use(void *d, uint32_t pid, const char comm[16]);
-/* A function that no library has any more: its id is given to another. */
+/* A function that no library has any more: its id is reused. */
 void daemon__forget_fn(void *d, unsigned func_id);
-/* Which functions' calls are records of all processes: what cannot be learned from counts. */
+/* Selects the functions whose calls are recorded for all processes, because counts lack their
+ * information. */
 void daemon__set_always(struct daemon *d);
 
 /* signals.c */
-/* Those that mean nothing to a daemon do not end it. Before anything is started. */
+/* Keeps signals that have no meaning for a daemon from ending it. Called before anything is
+ * started. */
 void daemon__ignore_signals(void);
 /* 0 or -ENOMEM. */
 int daemon__handle_signals(struct daemon *d);
 
 /* daemon_files.c */
 struct rotate_opts daemon__rotate_opts(struct daemon *d);
-/* The clock may have been set, or the machine has slept: then the file ends, for its header says
- * what the time is. */
+/* Ends the file if the clock was set or the machine has slept, because the header has the time. */
 void daemon__follow_clock(struct daemon *d);
 
-/* Who takes frames of lines? */
+/* Whether a consumer wants frames of lines. */
 bool daemon__wants_frames(const struct config *c);
-/* NULL: none is asked for, or out of memory. */
+/* NULL: not configured, or out of memory. */
 struct recorder *daemon__new_recorder(const struct config *c);
-/* Writes the flight recorder to a file. name: NULL for one made of the time; *path is where it
- * went, to be freed. 0 or -errno after reporting. */
+/* Writes the flight recorder to a file. name: NULL to make one from the time; *path is the file, to
+ * be freed. 0 or -errno after reporting. */
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path);
 
 /* daemon_ctl.c */
@@ -126,26 +130,26 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self);
 void daemon__print_metrics(void *d, struct out *o);
 
 /* daemon_libs.c */
-/* Containers come and go with files of their own. What nobody has mapped at two looks, and is not
- * on the machine's disk by the path that it was found at, is taken off; when there are many, what
- * is on the disk too. */
+/* Containers bring their own copies of libraries. A library is detached when no process mapped it
+ * in two scans, and its path is not on the machine's disk. When there are many, those on the disk
+ * are detached too. */
 void daemon__drop_libs(struct daemon *d);
-/* Goes on with that; to be called in turns. */
+/* Continues the scan; to be called in turns. */
 void daemon__look_at_libs(struct daemon *d);
 
 /* daemon_otlp.c */
-/* What to add to CLOCK_MONOTONIC, the same until the clock is set. */
+/* Offset to add to CLOCK_MONOTONIC, constant until the clock is set. */
 int64_t daemon__epoch(struct daemon *d);
 /* 0 or -errno after reporting. */
 int daemon__open_otlp(struct daemon *d);
 void daemon__set_markers(struct daemon *d);
-/* A span of the call, if it is slow or failed; of the iteration, if one ends with it. */
+/* Makes a span of the call if it is slow or failed, and one of the iteration that it ends. */
 void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
-/* Sends what there is; not for long. */
+/* Sends what is queued, for a limited time. */
 void daemon__finish_otlp(struct daemon *d);
 
 /* daemon_reload.c */
-/* false: something is wrong, which it reports; nothing has changed then. why: first line of it. */
+/* false: an error, which it reports; nothing has changed then. why: first line of the error. */
 bool daemon__reload(struct daemon *d, char *why, size_t size);
 
 #endif /* DAEMON_DAEMON_PRIV_H */

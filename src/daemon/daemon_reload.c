@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The configuration: read at the start, and again while running. */
+/* Reads the configuration: at the start, and again while running. */
 #include "daemon_priv.h"
 
 #include <stdio.h>
@@ -45,8 +45,8 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
 	return NULL;
 }
 
-/* Of what is made once, at the start. The process that runs files.on_rotate is made before we give
- * up making any. */
+/* Whether the key configures something created once, at the start. The process that runs
+ * files.on_rotate starts before the sandbox forbids it. */
 static bool takes_restart(const struct daemon *d, const char *key)
 {
 	static const char *const made_once[] = {"trace.", "metrics.max_", "gpu_stats.interval",
@@ -76,7 +76,7 @@ static void reload_http(struct daemon *d, const struct config *was)
 	if (*d->cfg->metrics.listen) {
 		http = http__new(d->base, d->cfg->metrics.listen, &ops);
 		if (!http)
-			return; /* the old one goes on */
+			return; /* the old one stays in effect */
 	}
 	http__free(d->http);
 	d->http = http;
@@ -126,7 +126,7 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 	notify(state);
 	c = daemon_config(d->o, &errors);
 	if (c && c->trace.redact != was->trace.redact) {
-		/* Not the rest of it either: who hides something means it at once. */
+		/* No other change is applied either: redaction must apply at once. */
 		snprintf(errors.text, sizeof(errors.text),
 			 "trace.redact has changed: restart the daemon to apply it; until then no "
 			 "other change is applied");

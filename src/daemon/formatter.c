@@ -9,42 +9,41 @@
 #include "util/out.h"
 #include "util/zframe.h"
 
-/* Threads are waited for so often while there is always more to do; what reads files flushes them
- * more seldom. */
+/* Interval of waiting for threads under constant load; consumers of files flush less often. */
 #define TICK_NS 100000000ull
-/* Of the lines in a frame. Less does not shrink by itself as it does with what was before it; more
- * is seldom. */
+/* Size of the lines in a frame. Smaller texts compress badly without the preceding ones; larger
+ * ones are rare. */
 #define TEXT_MIN   (64 << 10)
 #define TEXT_MAX   (512 << 10)
 #define FRAME_ROOM ZFRAME_ROOM(TEXT_MAX)
-/* Of the smallest lines that fill a batch. */
+/* Enough for the smallest lines that fill a batch. */
 #define PLACES_SZ (128 << 10)
 
 struct place {
-	struct line line; /* without its text, which is */
-	size_t at;	  /* there, in out */
+	struct line line; /* without its text */
+	size_t at;	  /* position of the text in out */
 };
 
-/* Lines of a batch, or one, and their frame. */
+/* Lines of a batch, or one line, and their frame. */
 struct format_sink {
 	struct jsonl l;
 	const struct formatter *of;
-	struct out *places;    /* a struct place for each */
-	struct trace_end sums; /* of those in a frame */
+	struct out *places;    /* one struct place per line */
+	struct trace_end sums; /* sums of the lines in a frame */
 	bool has_mark;
-	bool done; /* what comes is another's */
+	bool done; /* finished: the next event belongs to another batch */
 	char *frame;
 	size_t frame_len; /* 0: none */
 };
 
 struct formatter {
-	struct sink *formatter; /* the caller's */
-	struct sink *waited;	/* a copy: one that has */
+	struct sink *formatter; /* used by the calling thread */
+	struct sink *waited;	/* copy of one that was waited for */
 	struct formatter_opts o;
-	/* Each thread has its own, which stays in its processor's cache. */
+	/* One per thread, so that it stays in its processor's cache. */
 	struct zframe *zframes[WORKERS_CALLER + 1];
-	struct workers *workers;       /* NULL: the caller does all */
-	struct pending_lines *pending; /* NULL: none waits */
+	struct workers *workers;       /* NULL: the caller formats all */
+	struct pending_lines *pending; /* NULL: lines do not wait */
 	uint64_t now_ns, ticked_ns;
 	uint64_t late_cnt;
 };
@@ -79,7 +78,7 @@ static void add(struct format_sink *w, const struct line *l, size_t at)
 	w->has_mark |= !l->len;
 }
 
-/* A text that is packed begins with its struct line. */
+/* A packed text begins with its struct line. */
 static void format_event(struct sink *s, const struct trace_event *ev)
 {
 	struct line l = line_of(ev);
@@ -148,7 +147,7 @@ static void format_formatted(struct sink *s, unsigned thread)
 	const struct out *o = s->out;
 
 	w->done = true;
-	/* A mark stands between two files. */
+	/* A mark separates two files, so its batch is no frame. */
 	if (!w->of->o.frames || !z || !w->frame || w->has_mark || o->len < TEXT_MIN ||
 	    o->len > TEXT_MAX)
 		return;
@@ -215,7 +214,7 @@ static bool write_records(void *ctx, const struct workers_text *t, size_t *at, b
 	return true;
 }
 
-/* Its text is gone. */
+/* Drops the formatted text. */
 static void clear(struct sink *formatter)
 {
 	((struct format_sink *)formatter)->done = true;
@@ -307,7 +306,7 @@ void formatter__event(struct formatter *l, const struct trace_event *ev, const c
 	l->formatter->more = more;
 	sink__event(l->formatter, ev);
 	text = text_of(l->formatter, now_ns);
-	/* Its times belong at gpu_at. */
+	/* The GPU's times go to gpu_at. */
 	if (l->pending && formatter_text__next(&text, &at, &line) &&
 	    pending_lines__add(l->pending, &line, line_waits_for(ev), l->formatter->gpu_at, now_ns))
 		clear(l->formatter);
@@ -367,7 +366,7 @@ uint64_t formatter__late(const struct formatter *l)
 	return l->late_cnt;
 }
 
-/* In a sink of its own: a line that was just made is still to be written. */
+/* Uses a separate sink, because a line in the caller's may still be unwritten. */
 static void put(const struct formatter *l, const struct trace_end *end, struct out *o)
 {
 	struct sink *s = sink__memory(SINK_JSONL, l->o.info);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Events as lines of JSON with the labels of their processes: formatted, and compressed, once for
- * files and flight recorder, by threads where there are some. With trace.gpu_time they wait for the
- * times of the GPU before, and the caller does all. And the lines that a file begins and ends with.
- */
+/* Formats events as JSON lines with the labels of their processes. Lines are formatted and
+ * compressed once for files and flight recorder, by worker threads if configured. With
+ * trace.gpu_time lines first wait for the GPU's times, and the caller formats all. Also makes the
+ * first and last lines of a file. */
 #ifndef DAEMON_FORMATTER_H
 #define DAEMON_FORMATTER_H
 
@@ -16,54 +16,55 @@ struct out;
 
 struct format_sink;
 
-/* Some lines, in their order. */
+/* Some lines, in order. */
 struct formatter_text {
 	const struct format_sink *formatter;
-	uint64_t now_ns;   /* when the last was given */
-	const char *frame; /* all of them (util/zframe.h); NULL: there is none */
+	uint64_t now_ns;   /* time of the last one */
+	const char *frame; /* all lines compressed (util/zframe.h); NULL: none */
 	size_t frame_len, len;
 	uint64_t lines;
-	const struct trace_end *sums; /* of a frame's, by line__count() */
+	const struct trace_end *sums; /* sums over a frame, by line__count() */
 };
 
-/* The one with number *at, which goes on to the next; false: there is none. One of no length is a
- * mark. */
+/* Returns line number *at and advances *at; false: there is none. A line of length 0 is a mark. */
 bool formatter_text__next(const struct formatter_text *t, size_t *at, struct line *l);
 
 struct formatter_opts {
-	const struct trace_info *info; /* must live as long, its clock must not change */
-	size_t wait;		       /* bytes of lines that wait; 0: none does */
-	unsigned threads;	       /* besides the caller */
-	bool frames;		       /* are wanted where there are many lines */
-	/* Each gets all texts in their order, in any thread, and takes what there is from *at on.
-	 * false: what is left is only for the caller's thread (is_caller), which does it next. */
+	const struct trace_info *info; /* must live as long as the formatter; its clock must not
+					* change */
+	size_t wait;		       /* bytes of pending lines; 0: lines do not wait */
+	unsigned threads;	       /* in addition to the caller */
+	bool frames;		       /* make frames where there are many lines */
+	/* Gets all texts in order, in any thread, and consumes them from *at on. false: the rest
+	 * must be consumed in the caller's thread (is_caller), which is called next. */
 	bool (*file)(void *ctx, const struct formatter_text *t, size_t *at, bool is_caller);
 	void (*record)(void *ctx, const struct formatter_text *t);
 	void *ctx;
 };
 
-/* Before privileges are given up (sink/delivery/workers.h). NULL: out of memory, no threads. */
+/* Call this before privileges are dropped (sink/delivery/workers.h). NULL: out of memory or no
+ * threads. */
 struct formatter *formatter__new(const struct formatter_opts *o);
-/* What waits is gone. */
+/* Drops pending lines. */
 void formatter__free(struct formatter *l);
-/* What so many threads take at most for lines. */
+/* The maximum memory that this number of threads uses for lines. */
 uint64_t formatter__most(unsigned threads);
-/* more: members that stand at the end; NULL: none. */
+/* more: members appended to the line; NULL: none. */
 void formatter__event(struct formatter *l, const struct trace_event *ev, const char *more,
 		      uint64_t now_ns);
-/* What a GPU executed; it has no line itself, but its call may have one. */
+/* Takes a GPU execution; it has no line itself, but its call may have one. */
 void formatter__executed(struct formatter *l, const struct trace_event *ev);
-/* A mark, behind the lines that there are. */
+/* Puts a mark after the lines so far. */
 void formatter__mark(struct formatter *l, uint64_t now_ns);
-/* Those that have waited long enough go. */
+/* Writes lines that have waited long enough. */
 void formatter__tick(struct formatter *l, uint64_t now_ns);
-/* Until the next event neither file nor record is called: what they use is the caller's. */
+/* Until the next event neither file nor record is called, so the caller may use their data. */
 void formatter__wait_idle(struct formatter *l);
-/* The same, and all that waits has gone. */
+/* The same, after all pending lines were written. */
 void lines__release(struct formatter *l);
-/* Of formatter_opts, when it has settled. */
+/* Changes formatter_opts.frames while the formatter is idle. */
 void formatter__set_frames(struct formatter *l, bool frames);
-/* Executions that have a line, and came when that of their call had gone: ever. */
+/* Total number of executions whose call's line had been written before they came. */
 uint64_t formatter__late(const struct formatter *l);
 void formatter__header(const struct formatter *l, struct out *o);
 void formatter__end(const struct formatter *l, const struct trace_end *end, struct out *o);

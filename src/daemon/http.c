@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whoever reaches the port may be hostile, and what he can take is stated here: so many
- * connections, each with one request of so many bytes and so many seconds from its first byte to
- * its last. Answers are shared (response_cache.h). No turn of the loop takes longer than these few
- * connections do: the ring comes next.
+ * Clients of the port may be hostile, so their use is limited: the number of connections, each with
+ * one request of limited size and limited time from its first byte to its last. Answers are shared
+ * (response_cache.h). A turn of the loop takes no longer than these few connections: the ring comes
+ * next.
  *
- * libevent's evhttp has none of these limits: it reads on while answers wait, and its time-outs
- * begin again with each byte.
+ * libevent's evhttp has none of these limits: it reads on while answers wait, and its timeouts
+ * restart with each byte.
  */
 #include "http.h"
 
@@ -28,14 +28,14 @@
 #include "util/log.h"
 #include "util/out.h"
 
-/* Connections, and those whose answer waits to be read. */
+/* Limits of connections, and of connections with an unread answer. */
 #define CLIENTS_MAX HTTP_CLIENTS
 #define ANSWERS_MAX 16
 #define BACKLOG	    1024
 #define REQUEST_MAX 8192
-/* Of a connection, with its answer. Prometheus waits for 10 s. */
+/* Time limit of a connection, with its answer. Prometheus waits for 10 s. */
 #define TIME_NS (10 * SEC_NS)
-/* What the kernel may hold for a connection. */
+/* Socket buffers that the kernel may use for a connection. */
 #define RECEIVE_SZ 16384
 #define SEND_SZ	   65536
 
@@ -44,9 +44,9 @@ struct client {
 	struct event *ev; /* reading, then writing */
 	int fd;
 	uint64_t from, end_ns;
-	bool waits;		    /* an answer does */
-	size_t len, head_len, sent; /* sent: of head and text */
-	struct response *response;  /* whose text it is, or NULL */
+	bool waits;		    /* the answer waits to be read */
+	size_t len, head_len, sent; /* sent: of head and text together */
+	struct response *response;  /* owner of text, or NULL */
 	const char *text;
 	size_t text_len;
 	char in[REQUEST_MAX], head[512];
@@ -58,7 +58,7 @@ struct http {
 	struct event_base *base;
 	struct http_ops ops;
 	struct listener *listener;
-	struct client *clients[CLIENTS_MAX]; /* the oldest first */
+	struct client *clients[CLIENTS_MAX]; /* oldest first */
 	unsigned client_cnt, answer_cnt;
 	struct response_cache *responses;
 	uint64_t closed;
@@ -105,8 +105,8 @@ static uint8_t hash(uint64_t from)
 	return from * 0x9e3779b97f4a7c15 >> 56;
 }
 
-/* Closes the oldest connection whose answer waits, or that has not asked yet, of the address that
- * has the most of them. */
+/* Closes the oldest connection in the same state (answer waiting, or request incomplete) of the
+ * address with the most such connections. */
 static void make_place(struct http *h, bool waits)
 {
 	unsigned cnt[256] = {0}, most = 0;
@@ -126,7 +126,7 @@ static void make_place(struct http *h, bool waits)
 	client__free(out);
 }
 
-/* What is left of its time. */
+/* Waits for the rest of its time. */
 static bool wait_for(struct client *c)
 {
 	uint64_t now = now_ns(), left = now < c->end_ns ? c->end_ns - now : 0;
@@ -135,7 +135,7 @@ static bool wait_for(struct client *c)
 	return left && !event_add(c->ev, &tv);
 }
 
-/* false: it is over. */
+/* false: the connection is finished. */
 static bool send_more(struct client *c)
 {
 	size_t of_head = c->sent < c->head_len ? c->head_len - c->sent : 0;
@@ -159,7 +159,7 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx)
 		client__free(c);
 }
 
-/* false: it is over. */
+/* false: the connection is finished. */
 static bool answer(struct client *c, const char *status, const char *type, const char *text,
 		   size_t len, bool with_text)
 {
@@ -210,9 +210,9 @@ static bool answer_request(struct client *c, char *line)
 	bool get = path && !strcmp(method, "GET");
 
 	if (!line || strncmp(line, "HTTP/1.", 7) || *path != '/')
-		return answer_text(c, "400 Bad Request", "that is no request\n", true);
+		return answer_text(c, "400 Bad Request", "this is not a valid request\n", true);
 	if (!get && strcmp(method, "HEAD"))
-		return answer_text(c, "405 Method Not Allowed", "there are GET and HEAD\n", true);
+		return answer_text(c, "405 Method Not Allowed", "use GET or HEAD\n", true);
 	*strchrnul(path, '?') = '\0';
 	if (!strcmp(path, "/metrics"))
 		return answer_metrics(c, get);
@@ -222,10 +222,10 @@ static bool answer_request(struct client *c, char *line)
 			       : answer_text(c, "503 Service Unavailable", "not tracing\n", get);
 	if (!strcmp(path, "/"))
 		return answer_text(c, "200 OK", "cudatrace: /metrics /healthz\n", get);
-	return answer_text(c, "404 Not Found", "there are /metrics and /healthz\n", get);
+	return answer_text(c, "404 Not Found", "use /metrics or /healthz\n", get);
 }
 
-/* What comes after the first request is never read: each connection has one answer. */
+/* Data after the first request is never read: each connection gets one answer. */
 static bool read_more(struct client *c)
 {
 	ssize_t n = recv(c->fd, c->in + c->len, sizeof(c->in) - c->len, MSG_DONTWAIT);
@@ -245,7 +245,7 @@ static bool read_more(struct client *c)
 	}
 	if (c->len == sizeof(c->in))
 		return answer_text(c, "431 Request Header Fields Too Large",
-				   "that is too long for a request\n", true);
+				   "the request is too long\n", true);
 	return wait_for(c);
 }
 
@@ -257,7 +257,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 		client__free(c);
 }
 
-/* Who shares one bound: an address; of IPv6 the network, of this machine all. */
+/* Key of clients that share one limit: an address; for IPv6 the network; for this machine all. */
 static uint64_t client_from(const struct sockaddr_storage *a)
 {
 	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
@@ -295,7 +295,7 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 		client__free(c);
 }
 
-/* Splits ADDRESS:PORT; false when it is none. */
+/* Splits ADDRESS:PORT; false when it is invalid. */
 static bool split(const char *text, char host[128], const char **port)
 {
 	const char *colon = strrchr(text, ':');
@@ -317,7 +317,7 @@ static bool split(const char *text, char host[128], const char **port)
 	return !errno && *end == '\0' && end > colon + 1 && num >= 0 && num <= 65535;
 }
 
-/* The socket, or -1 and why. */
+/* Returns the socket, or -1 and the reason. */
 static int listen_on(const char *host, const char *port, const char **why)
 {
 	const struct evutil_addrinfo hints = {.ai_flags = EVUTIL_AI_PASSIVE,
@@ -326,17 +326,17 @@ static int listen_on(const char *host, const char *port, const char **why)
 	struct evutil_addrinfo *ai = NULL;
 	int fd;
 
-	*why = "it is no address of this machine";
+	*why = "it is not an address of this machine";
 	if (evutil_getaddrinfo(*host ? host : NULL, port, &hints, &ai) || !ai)
 		return -1;
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	/* Connections have the buffers' sizes from here. */
+	/* Accepted connections inherit the buffer sizes. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) ||
 	    bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, BACKLOG)) {
-		*why = errno == EADDRINUSE ? "Address already in use: something else does; choose "
-					     "another port, or end it"
+		*why = errno == EADDRINUSE ? "Address already in use: choose "
+					     "another port, or stop the program that listens there"
 					   : strerror(errno);
 		if (fd >= 0)
 			close(fd);

@@ -10,7 +10,7 @@ struct event_base;
 struct http;
 struct out;
 
-/* Connections at a time, and what each takes in the daemon. */
+/* Limit of connections, and the daemon's memory for each. */
 #define HTTP_CLIENTS	256
 #define HTTP_CLIENT_SZ	(10 << 10)
 #define HTTP_CLIENTS_SZ (HTTP_CLIENTS * HTTP_CLIENT_SZ)
@@ -22,10 +22,10 @@ struct http_ops {
 	void *ctx;
 };
 
-/* listen: ADDRESS:PORT, with [] around an IPv6 address; an empty address is all. Reports its own
- * errors (what to do). NULL on error. */
+/* listen: ADDRESS:PORT, with [] around an IPv6 address; an empty address means all. Reports its own
+ * errors, with advice. NULL on error. */
 struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops);
-/* Connections that were closed before their time because others came. */
+/* Connections that were closed early to make room for others. */
 uint64_t http__closed(const struct http *h);
 void http__free(struct http *h);
 

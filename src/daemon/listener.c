@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Connections in a turn of the loop. */
+/* Connections accepted in one turn of the loop. */
 #define BATCH 8
 
 struct listener {
@@ -32,7 +32,7 @@ static void on_connection(evutil_socket_t fd, short what, void *ctx)
 			d->fn(d->ctx, conn, &from);
 			continue;
 		}
-		/* No descriptor, no memory: it would be asked again and again. */
+		/* Without descriptors or memory, accept() would be retried again and again. */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			event_del(d->ev);
 			event_add(d->resume_ev, &later);

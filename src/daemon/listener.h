@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A socket that listens, in the daemon's loop: a few connections in each turn, however many wait.
- * (libevent's evconnlistener takes them as long as there are any.) */
+/* A listening socket in the daemon's loop: accepts a few connections in each turn, however many
+ * wait. (libevent's evconnlistener accepts them as long as there are any.) */
 #ifndef DAEMON_LISTENER_H
 #define DAEMON_LISTENER_H
 
@@ -8,10 +8,10 @@ struct listener;
 struct event_base;
 struct sockaddr_storage;
 
-/* fd: of a connection, whose owner fn is; it does not block. */
+/* fd: a non-blocking connection, which fn owns. */
 typedef void (*listener_fn)(void *ctx, int fd, const struct sockaddr_storage *from);
 
-/* Takes listening_fd, in any case. NULL: out of memory. */
+/* Takes listening_fd, even on failure. NULL: out of memory. */
 struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn,
 			       void *ctx);
 void listener__free(struct listener *d);

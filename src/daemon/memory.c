@@ -15,26 +15,26 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-/* What a row takes in the kernel (6.18, by the charge of a memory cgroup: docs/measured/daemon.md)
- * with its place in the table. What malloc() there gives is the next power of two. */
+/* Kernel memory of a row with its place in the table (6.18, by the charge of a memory cgroup:
+ * docs/measured/daemon.md). The kernel's allocator rounds up to the next power of two. */
 #define COUNT_KERNEL_SZ	 (1024 + 48)
 #define THREAD_KERNEL_SZ (8192 + 96)
 #define DRIVER_KERNEL_SZ (4096 + 64)
 #define SMALL_KERNEL_SZ	 128
-/* Of a process whose calls are seen inside: its row in the kernel, and codes of errors. */
+/* For a process traced in-process: its row in the kernel, and error codes. */
 #define INPROC_SZ (1024 + CT_SHM_ERRORS * SMALL_KERNEL_SZ)
-/* Of processes that use CUDA: each has a context on a GPU, of 300 MB and more. */
+/* Limit of processes with labels: each uses CUDA, with a context of 300 MB and more on a GPU. */
 #define LABELS_MAX 2048
-/* Of a task: threads that have ended without a word. */
+/* Per task: threads that ended without a record. */
 #define THREAD_NAMES 4
-/* A line of /metrics with the longest labels, and a data point for the collector. */
+/* A line of /metrics with the longest labels, and a data point of OTLP. */
 #define LINE_SZ	  800
 #define POINT_SZ  512
 #define SERIES_SZ 128
-/* Programs and libraries, BPF programs and their fixed tables (9 MiB of the kernel's), compressors,
- * connections' buffers, helper processes: measured 12 MiB, and what malloc() leaves between. */
+/* Programs and libraries, BPF programs and their fixed tables (9 MiB in the kernel), compressors,
+ * connections' buffers, helper processes: measured 12 MiB, plus fragmentation of malloc(). */
 #define REST_SZ (24 * MIB)
-/* Answers that wait (8 MiB), the one that is made, and its text. */
+/* Unread answers (8 MiB), the one being made, and its text. */
 #define CTL_SZ (8 * MIB + 2 * LABELS_MAX * 3 * KIB)
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -60,7 +60,7 @@ void memory__bound(const struct config *c, struct quotas *q)
 
 unsigned memory__writers(const struct config *c, unsigned cpus)
 {
-	/* What waits for the GPU waits as lines, which one thread makes. */
+	/* With GPU times, lines wait as text, which one thread formats. */
 	if (c->trace.gpu_time)
 		return 0;
 	if (c->files.format_threads == CONFIG_FORMAT_THREADS_AUTO)
@@ -102,9 +102,9 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	add(&s, "tables of processes and libraries", quotas__most(q));
 	add(&s, "flight recorder", c->recorder.keep_ns ? c->recorder.memory + MIB : 0);
 	add(&s, "series", c->metrics.max_series * SERIES_SZ);
-	/* The texts that are kept, or the largest, which is half as large again while it grows. */
+	/* The cached texts, or the largest, which needs half as much again while it grows. */
 	add(&s, "port", HTTP_CLIENTS_SZ + more(RESPONSES_SZ, 2 * lines));
-	/* What is under way counts as waiting. A text may be half as large again, and is copied. */
+	/* Requests in flight count as queued. A text may need half as much again, and is copied. */
 	if (*c->otlp.endpoint)
 		add(&s, "collector",
 		    c->otlp.queue * OTLP_SPAN_SZ + 2 * MIB + 2 * c->metrics.max_series * POINT_SZ);
@@ -112,8 +112,8 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	    config__has_listener(c) ? inject__most(tasks / MEMORY_INPROC_PARTS) +
 					      (c->trace.inject ? INJECT_OPEN_MAX * INPROC_SZ : 0)
 				    : 0);
-	/* And the table of their calls. */
-	add(&s, "lines that wait for the GPU",
+	/* The limit, plus the table of their calls. */
+	add(&s, "lines pending for GPU times",
 	    c->trace.gpu_time ? c->trace.gpu_pending_size + MIB : 0);
 	add(&s, "lines on their way to files", formatter__most(memory__writers(c, cpus)));
 	add(&s, "control", CTL_SZ);

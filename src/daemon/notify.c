@@ -22,7 +22,7 @@ void notify(const char *state)
 	if (!len || len >= sizeof(a.sun_path))
 		return;
 	memcpy(a.sun_path, path, len);
-	/* In the abstract name space, which begins with a NUL. */
+	/* An abstract socket's name begins with a NUL. */
 	if (path[0] == '@')
 		a.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -14,19 +14,19 @@
 #include "util/log.h"
 #include "util/reader.h"
 
-/* Long enough for the command lines that rules look at. */
+/* Long enough for the command lines that rules match. */
 #define COMMAND_SZ 4096
-/* A process for which there was no room is not looked at again for so long. */
+/* A process that was rejected by a limit is not tried again for this long. */
 #define REFUSED_NS 1000000000ull
 
-/* With its command line and what its lines end with, of which each byte may have become six. */
+/* Includes its command line and its lines' suffix, of which each byte may become six. */
 #define SUFFIX_SZ (6 * (2 * LABEL_NAME_SZ + 64) + 64)
 
 _Static_assert(sizeof(struct dproc) + COMMAND_SZ + SUFFIX_SZ + 3 * 24 + QUOTA_HASH_SZ <=
 		       QUOTA_LABELS_SZ,
-	       "what malloc() and uthash add is in it");
+	       "includes the overhead of malloc() and uthash");
 
-/* Who it is */
+/* Identity */
 
 static size_t read_file(uint32_t pid, const char *name, char *buf, size_t size)
 {
@@ -53,7 +53,7 @@ static void read_names(struct dproc *p, const char *comm)
 
 	n = read_file(p->pid, "comm", buf, sizeof(buf));
 	if (n)
-		/* A name may have line ends; the last one is not its. */
+		/* A name may contain newlines; only the last one does not belong to it. */
 		snprintf(p->comm, sizeof(p->comm), "%.*s", (int)n - 1, buf);
 	else if (comm)
 		snprintf(p->comm, sizeof(p->comm), "%.16s", comm);
@@ -78,7 +78,7 @@ static void add_text(struct json *j, const char *name, const char *text)
 		json_str(j, name, text);
 }
 
-/* What each of its lines ends with. */
+/* Makes the suffix of each of its lines. */
 static void make_suffix(struct dproc *p)
 {
 	struct out *o = out__memory();
@@ -97,20 +97,20 @@ static void make_suffix(struct dproc *p)
 
 /* Levels */
 
-/* Allocations, for live memory; what kernels are called, for bursts that come later. */
+/* Records allocations, for live memory, and kernel names, for later bursts. */
 bool dprocs__is_always(const struct dprocs *ps, enum ct_redact redact, const struct api_fn *fn)
 {
 	struct ct_spec spec;
 
-	/* Nothing could be learned from them. */
+	/* These calls have no arguments to learn from. */
 	if (redact == CT_REDACT_ARGS)
 		return false;
 	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
 		return !redact;
 	if (!ps->cfg->metrics.memory)
 		return false;
-	/* What memory lives in, and goes with. Which thread has which context is not asked: those
-	 * calls are many, and few programs have two. */
+	/* Contexts own memory, and free it. Calls that set a thread's context are not recorded:
+	 * they are many, and few programs have two contexts. */
 	if (fn->class == CLASS_INIT || fn->class == CLASS_CONTEXT)
 		return fn->op == OP_INIT || fn->op == OP_CREATE || fn->op == OP_RETAIN ||
 		       fn->op == OP_RELEASE || fn->op == OP_DESTROY;
@@ -195,7 +195,7 @@ struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid)
 	return p;
 }
 
-/* The same, for each event. */
+/* The same lookup for each event, with a cache. */
 static struct dproc *find(struct dprocs *ps, uint32_t pid)
 {
 	struct dproc **recent = &ps->recent[pid % DPROCS_RECENT];
@@ -230,7 +230,8 @@ static void identify(struct dprocs *ps, struct dproc *p, const char *comm)
 	dbg("process %u (%s): level %s", p->pid, p->comm, proc_level_name(p->level));
 }
 
-/* On a busy machine nothing may have come in time; its user's other processes may have hung. */
+/* Reads the names again. On a busy machine they may not arrive in time, or other processes of the
+ * user hang. */
 static void read_again(struct dprocs *ps, struct dproc *p)
 {
 	read_names(p, p->comm);
@@ -246,7 +247,7 @@ static struct drefused *refusal(struct dprocs *ps, uint32_t pid)
 	return &ps->refused[pid % DPROCS_REFUSED];
 }
 
-/* Each of its calls may ask. */
+/* Checked for each of its calls. */
 static bool was_refused(struct dprocs *ps, uint32_t pid)
 {
 	const struct drefused *r = refusal(ps, pid);
@@ -280,12 +281,12 @@ struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm)
 	return p;
 }
 
-/* A child's first event is its fork, which is its parent's. */
+/* A child's first event is its fork, which also belongs to its parent. */
 struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_LIBRARY && !ev->pid)
 		return NULL;
-	/* What a GPU executed is told of when the process may be gone. */
+	/* Executions on a GPU are reported when the process may have ended. */
 	if (event_is(ev, NO_THREAD) || ev->kind == EVENT_GPU)
 		return find(ps, ev->pid);
 	if (ev->kind == EVENT_PROCESS)
@@ -307,7 +308,7 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 	p->generation = generation;
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
-	/* The kernel side has forgotten it with the old program. */
+	/* The kernel side dropped the level with the old program. */
 	p->kernel_level = CT_PROC_DEFAULT;
 	identify(ps, p, NULL);
 }
@@ -331,7 +332,7 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation
 
 	dproc__take_counts(ps, p, generation);
 	dproc__set_memory(p, &none);
-	/* It may have been told its level while it ended, and its number will be another's. */
+	/* The level may have been set while the process ended, and its pid will be reused. */
 	if (!target_exists(p->pid))
 		sources__set_proc(ps->sources, p->pid, CT_PROC_DEFAULT);
 	free_proc(ps, p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The processes that use CUDA: who they are, their levels, and what was counted of each so far. */
+/* Processes that use CUDA: their identity, levels and counts so far. */
 #ifndef DAEMON_PROCS_H
 #define DAEMON_PROCS_H
 
@@ -16,34 +16,33 @@ struct counted_error;
 
 struct dproc {
 	uint32_t pid;
-	ct_generation generation; /* whose counts are in it; 0: nothing was counted yet */
+	ct_generation generation; /* program whose counts it has; 0: nothing was counted yet */
 	uid_t uid;
-	uid_t owner; /* whose share it takes */
+	uid_t owner; /* user whose share it uses */
 	char comm[17];
 	char *command; /* command line, blanks between the words */
-	bool unread;   /* the command line is not known: its name stands for it */
+	bool unread;   /* the command line is unknown: its name replaces it */
 	struct labels labels;
 	enum proc_level level;
-	bool by_ctl;   /* the level was set by hand, and stays */
-	unsigned rule; /* line of the rule that it has it from; 0: none */
+	bool by_ctl;   /* the level was set by ctl, and stays */
+	unsigned rule; /* line of the rule that set its level; 0: none */
 	enum ct_proc_level kernel_level;
 	uint64_t known_ns;	  /* when kernel_level was first set for this program */
-	uint64_t changes;	  /* of kernel_level */
-	uint64_t burst_until_ns;  /* sampled: traced until then; 0: no */
-	uint64_t burst_next_ns;	  /* sampled: by the timer */
-	uint64_t burst_caused_ns; /* when something last caused one; 0: never */
+	uint64_t changes;	  /* number of changes of kernel_level */
+	uint64_t burst_until_ns;  /* sampled: traced until then; 0: not traced */
+	uint64_t burst_next_ns;	  /* sampled: next burst of the timer */
+	uint64_t burst_caused_ns; /* time of the last trigger of a burst; 0: never */
 	uint64_t bursts;
 	struct metrics_target *target;
 	struct mem_totals mem;
 	struct count_row *counts;
 	struct counted_error *errors;
-	unsigned libs_look; /* the last that has looked at it (daemon_libs.c) */
-	char *suffix; /* ,"container":"..." and so on, as it stands in its lines; NULL: nothing, or
-			 no memory */
+	unsigned libs_look; /* number of the last library scan that read it (daemon_libs.c) */
+	char *suffix; /* ,"container":"..." and so on, as in its lines; NULL: none, or no memory */
 	UT_hash_handle hh;
 };
 
-/* What happened that something may be done about. */
+/* Events that can trigger a burst or a dump. */
 enum cause { CAUSE_ERROR, CAUSE_XID, CAUSE_SYNC, CAUSE_MEMORY };
 
 #define DPROCS_REFUSED 256
@@ -53,67 +52,70 @@ struct drefused {
 	uint64_t ns;
 };
 
-/* What a count takes at most that was read from a source. */
+/* Maximum memory of a count that was read from a source. */
 #define DPROC_COUNT_SZ 1120
 
 struct dprocs {
 	struct dproc *by_pid;
-	struct dproc *recent[DPROCS_RECENT]; /* asked for last, by pid */
+	struct dproc *recent[DPROCS_RECENT]; /* most recently used, by pid */
 	struct quota *quota;
 	struct quota_owners users;
-	struct drefused refused[DPROCS_REFUSED]; /* newest of those that there was no room for */
-	struct sources *sources;		 /* count, and are told the levels */
+	struct drefused refused[DPROCS_REFUSED]; /* newest processes rejected by a limit */
+	struct sources *sources;		 /* they count, and receive the levels */
 	struct fnset *fns;
 	struct metrics *metrics;
 	const struct config *cfg;
-	const char *root; /* where the machine's files are: see labels.h */
-	bool by_process;  /* each is a target by itself, not its container and command */
-	uint64_t made;	  /* so far */
+	const char *root; /* root of the machine's files: see labels.h */
+	bool by_process;  /* each process is its own target, not grouped by container and command */
+	uint64_t made;	  /* created so far */
 	uint64_t bursts;
-	/* Seen in counts, of a process at level metrics: ns is the length of a synchronisation. */
+	/* A trigger seen in counts of a process at level metrics: ns is the duration of a
+	 * synchronisation. */
 	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t ns);
 	void *ctx;
 };
 
-/* Are a function's calls records at level metrics, too? What they teach cannot be counted. */
+/* Whether a function's calls are recorded at level metrics, too, because counting would lose their
+ * information. */
 bool dprocs__is_always(const struct dprocs *ps, enum ct_redact redact, const struct api_fn *fn);
-/* Makes it when it is new: reads its labels, finds its level. comm: for when it is gone already.
- * NULL: there is no room, or none for its user. */
+/* Creates it when it is new: reads its labels, finds its level. comm: used if it has ended already.
+ * NULL: a limit was reached, or its user's share. */
 struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm);
 struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid);
-/* Who an event is about; NULL: nobody, or nobody for whom there is room. */
+/* The process of an event; NULL: it has none, or was rejected by a limit. */
 struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev);
-/* What a level means outside of bursts. */
+/* The kernel's level for a level, outside of bursts. */
 enum ct_proc_level dproc_kernel_level(enum proc_level level);
-/* Is every call of it a record now? */
+/* Whether each of its calls is recorded now. */
 static inline bool dproc_is_traced(const struct dproc *p)
 {
 	return p->kernel_level == CT_PROC_TRACE;
 }
-/* It runs another program: another name, maybe another level; its memory is gone. */
+/* It runs another program: name and level may change; its memory is freed. */
 void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation);
-/* It has ended: what was counted goes to its target. life 0: not known. */
+/* It has ended: its counts are added to its target. generation 0: not known. */
 void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation);
-/* One that there was no room for has ended: what was counted is nobody's. */
+/* A rejected process has ended: its counts belong to no target. */
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_generation generation);
-/* Those whose end was not seen; gone gets each. Looks again at what could not be read. */
+/* Removes processes whose end was not seen; gone gets each. Reads again what could not be read
+ * before. */
 void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
-/* The configuration has changed. */
+/* Applies a changed configuration. */
 void dprocs__reload(struct dprocs *ps);
-/* By hand; level < 0: what the rules say. */
+/* Set by ctl; level < 0: apply the rules. */
 void dprocs__set_level(struct dprocs *ps, struct dproc *p, int level);
-/* A burst of ns from now on. */
+/* Starts a burst of ns. */
 void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t ns);
-/* Bursts that begin or end by the clock; true when the last one has ended with this. */
+/* Begins and ends bursts by the clock; true when this ended the last one. */
 bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
 bool dprocs__any_burst(const struct dprocs *ps);
-/* Reads what the sources have counted. */
+/* Reads the counts of the sources. */
 void dprocs__read_counts(struct dprocs *ps);
-/* Takes the counts of programs whose end no record told, after some seconds: those of processes
- * that are not known go to the others. */
+/* Takes the counts of programs whose exit record was lost, after some seconds. Those of unknown
+ * processes are added to the others. */
 void dprocs__take_left(struct dprocs *ps);
 void dprocs__read_errors(struct dprocs *ps);
-/* Live memory has changed. */
+/* Sets changed live memory. */
 void dproc__set_memory(struct dproc *p, const struct mem_totals *now);
 void dprocs__free(struct dprocs *ps);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the sources have counted of the processes. */
+/* Counts of the processes, read from the sources. */
 #include "procs_priv.h"
 
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 
 #define SUM_CNT (offsetof(struct ct_count, hist) / sizeof(uint64_t))
 
-/* Each source counts for itself, and threads that meet. */
+/* Each source counts separately, as do threads with the same hash. */
 struct count_of {
 	uint16_t func_id;
 	uint8_t source, thread; /* thread: ct_count_key */
 };
 _Static_assert(CT_MAX_FUNCS <= UINT16_MAX && CT_SPREAD <= UINT8_MAX, "the numbers fit");
 
-/* A struct ct_count as it was read last, without the buckets that are 0 below and above: there are
- * as many of these as processes times functions. */
+/* A struct ct_count as last read, without the buckets that are 0 below and above: there are as many
+ * of these as processes times functions. */
 struct count_row {
 	struct count_of key;
 	uint16_t first, cnt; /* buckets */
@@ -26,7 +26,7 @@ struct count_row {
 
 #define HIST_SZ_MAX (CT_HIST_CNT * sizeof(uint64_t))
 _Static_assert(sizeof(struct count_row) + HIST_SZ_MAX + 2 * 24 + QUOTA_HASH_SZ <= DPROC_COUNT_SZ,
-	       "what malloc() and uthash add is in it");
+	       "includes the overhead of malloc() and uthash");
 
 struct counted_error {
 	struct {
@@ -53,15 +53,15 @@ void dproc__forget_counts(struct dproc *p)
 	}
 }
 
-/* life 0: it is not told apart from others of this process. */
+/* generation 0: not distinguished from other programs of this process. */
 static bool is_counted(const struct dproc *p, ct_generation generation)
 {
 	return p && (!generation || p->generation == generation);
 }
 
-/* Whose numbers are read. One that is not known by its life yet is the one that is counted. Those
- * of the next program with this id are left for when the last one's end has been read. NULL: not
- * now. */
+/* Returns the process to which the counts belong. A process whose generation is unknown yet is the
+ * one that is counted. Counts of its next program wait until the end of the last one has been read.
+ * NULL: not now. */
 static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_generation generation)
 {
 	struct dproc *p = dprocs__get(ps, pid, NULL);
@@ -107,7 +107,7 @@ static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, u
 	e->was = cnt;
 }
 
-/* Of a life that nothing was read of before. */
+/* Errors of a generation that was not read before. */
 static void on_old_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
 {
 	struct dprocs *ps = ctx;
@@ -119,7 +119,7 @@ static void on_old_error(void *ctx, unsigned source, const struct ct_error_key *
 		add_errors(ps, p, k, cnt);
 }
 
-/* All but who was last only grow. A process may say otherwise of its own. */
+/* All but the last thread only grow. A process may report other values of its own. */
 _Static_assert(!offsetof(struct ct_count, last_tid), "see below");
 static bool has_shrunk(const struct ct_count *now, const struct ct_count *was)
 {
@@ -131,7 +131,7 @@ static bool has_shrunk(const struct ct_count *now, const struct ct_count *was)
 	return false;
 }
 
-/* All its members but the longest and who was last are sums. */
+/* All members but the maximum and the last thread are sums. */
 static void subtract(struct ct_count *delta, const struct ct_count *now, const struct ct_count *was)
 {
 	const uint64_t *a = (const uint64_t *)now, *b = (const uint64_t *)was;
@@ -172,8 +172,8 @@ static bool keep(struct count_row *c, const struct ct_count *now)
 	return true;
 }
 
-/* A single long one shows only in its bucket of the histogram: at least its floor. The last one
- * has no end, but the longest of all so far is known. */
+/* A single long call shows only in its histogram bucket: it took at least the bucket's floor. The
+ * last bucket has no upper end, but the longest call so far is known. */
 static void look_for_sync(struct dprocs *ps, struct dproc *p, const struct ct_count *delta)
 {
 	for (unsigned i = CT_HIST_CNT; i-- > 0;) {
@@ -223,7 +223,7 @@ static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
 	if (!memcmp(&was, now, sizeof(*now)) || has_shrunk(now, &was) || !keep(c, now))
 		return;
 	subtract(&delta, now, &was);
-	/* When none of these was the longest it says nothing of them. */
+	/* If none of these was the longest, the maximum does not apply to them. */
 	delta.max_ns = now->max_ns > was.max_ns ? now->max_ns : 0;
 	add_counts(ps, p, key->func_id, &delta);
 }

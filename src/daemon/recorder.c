@@ -8,8 +8,8 @@
 
 #include "util/zframe.h"
 
-/* Lines before compression. Large enough for good compression, small enough that what is dropped at
- * once is little: 700 calls. */
+/* Lines before compression. Large enough for good compression, small enough that a drop loses
+ * little: 700 calls. */
 #define CHUNK_SZ   (256 << 10)
 #define FRAME_ROOM ZFRAME_ROOM(CHUNK_SZ)
 
@@ -27,7 +27,7 @@ struct recorder {
 	struct chunk *oldest, **end;
 	size_t len;
 	uint64_t lines, first_ns, last_ns;
-	char open[CHUNK_SZ]; /* lines that are not compressed yet */
+	char open[CHUNK_SZ]; /* lines that are not yet compressed */
 	char scratch[FRAME_ROOM];
 };
 

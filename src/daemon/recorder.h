@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Flight recorder: the last seconds of a trace, in memory, for when something happens. Lines are
- * kept in chunks that are compressed when they are full; a dump is these chunks one after the
- * other, which is a zstd file as it is.
+ * Flight recorder: keeps the last seconds of a trace in memory, to be dumped when something
+ * happens. Lines are stored in chunks that are compressed when they are full. A dump is a sequence
+ * of these chunks, which is a valid zstd file.
  */
 #ifndef DAEMON_RECORDER_H
 #define DAEMON_RECORDER_H
@@ -14,21 +14,21 @@ struct recorder;
 
 struct recorder_stats {
 	uint64_t lines;	    /* held now */
-	uint64_t bytes;	    /* memory that they take */
-	uint64_t oldest_ns; /* when the oldest was added; 0: none */
-	uint64_t cut;	    /* lines that went before their time, for lack of memory */
+	uint64_t bytes;	    /* memory of them */
+	uint64_t oldest_ns; /* time of the oldest; 0: none */
+	uint64_t cut;	    /* lines dropped early because memory was full */
 };
 
-/* memory: bytes at most. NULL: out of memory. */
+/* memory: maximum bytes. NULL: out of memory. */
 struct recorder *recorder__new(uint64_t keep_ns, uint64_t memory);
-/* One line with its newline. now_ns: CLOCK_MONOTONIC, never going back. */
+/* Adds one line with its newline. now_ns: CLOCK_MONOTONIC, never going back. */
 void recorder__line(struct recorder *r, const char *line, size_t len, uint64_t now_ns);
-/* So many lines as a frame (util/zframe.h). The same. */
+/* Adds lines as a frame (util/zframe.h); otherwise the same. */
 void recorder__frame(struct recorder *r, const char *frame, size_t len, uint64_t lines,
 		     uint64_t now_ns);
 void recorder__stats(const struct recorder *r, struct recorder_stats *s);
-/* Writes first (a header line), what is held, and last, to fd. 0 or -errno. Nothing is forgotten.
- */
+/* Writes first (a header line), the stored lines, and last, to fd. 0 or -errno. The lines stay
+ * stored. */
 int recorder__dump(struct recorder *r, int fd, const char *first, size_t first_len,
 		   const char *last, size_t last_len);
 void recorder__free(struct recorder *r);

@@ -9,25 +9,25 @@
 #include "util/clock.h"
 #include "util/out.h"
 
-/* At a time: who reads slowly keeps his. */
+/* Number of cached texts: a slow client keeps its own. */
 #define RESPONSES_MAX 4
-/* Making them takes at most one SHAREth of the time, but for so much at once. */
+/* Making texts takes at most one SHAREth of the time, except for this burst. */
 #define SHARE	 10
 #define BURST_NS (SEC_NS / 2)
 
 struct response {
 	struct out *text;
 	uint64_t made_ns;
-	unsigned users; /* who reads it, and 1 for the newest until it is RESPONSE_S old */
+	unsigned users; /* its readers, plus 1 for the newest until it is RESPONSE_S old */
 };
 
 struct response_cache {
 	struct response_cache_ops ops;
 	struct event *forget_ev;
-	struct response *all[RESPONSES_MAX]; /* the newest last */
+	struct response *all[RESPONSES_MAX]; /* newest last */
 	unsigned cnt;
 	bool newest_kept;
-	uint64_t spent_ns, paid_ns; /* for making them; as of */
+	uint64_t spent_ns, paid_ns; /* time spent on making them; updated at */
 };
 
 static struct response *newest(const struct response_cache *ps)
@@ -74,7 +74,7 @@ static size_t held(const struct response_cache *ps)
 	return sz;
 }
 
-/* Room for one that is as large as the newest. */
+/* Whether another text as large as the newest fits. */
 static bool has_room(const struct response_cache *ps)
 {
 	return ps->cnt < RESPONSES_MAX &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The text of /metrics, made once for all who ask at a time. There are few of them at once, and
- * making them takes a bounded share of the processor, whoever asks how often. */
+/* The text of /metrics, made once for all simultaneous clients. Few texts exist at once, and making
+ * them takes a limited share of the processor, however many requests arrive. */
 #ifndef DAEMON_RESPONSE_CACHE_H
 #define DAEMON_RESPONSE_CACHE_H
 
@@ -13,22 +13,23 @@ struct response_cache;
 
 struct response_cache_ops {
 	void (*make)(void *ctx, struct out *o);
-	/* Whoever still reads this page is to put it back now: he has had RESPONSE_S at least. */
+	/* Readers of this text must put it back now: they had RESPONSE_S at least. */
 	void (*release)(void *ctx, const struct response *p);
 	void *ctx;
 };
 
-/* Of all together: when a new one would make them more, who reads the oldest is cut off. */
+/* Limit of all texts together: when a new one would exceed it, readers of the oldest are
+ * disconnected. */
 #define RESPONSES_SZ (32u << 20)
-/* Seconds. A page that is older is not given out, and one that nobody reads goes. */
+/* Seconds. An older text is not handed out, and freed once it has no readers. */
 #define RESPONSE_S 1
 
 struct response_cache *response_cache__new(struct event_base *base,
 					   const struct response_cache_ops *ops);
-/* After all pages were put back. */
+/* To be called after all texts were put back. */
 void response_cache__free(struct response_cache *ps);
-/* What is true now, unless too many ask for too much: then as of RESPONSE_S ago at most. To be put
- * back. NULL: no memory. */
+/* Returns the current text. Under too many requests, it is at most RESPONSE_S old. To be put back.
+ * NULL: no memory. */
 struct response *response_cache__get(struct response_cache *ps);
 void response_cache__put(struct response_cache *ps, struct response *p);
 const struct out *response_text(const struct response *p);

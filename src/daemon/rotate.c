@@ -23,7 +23,7 @@
 #define RETRY_NS    (10 * SEC_NS)
 #define BACKOFF_MAX (300 * SEC_NS)
 #define FLUSH_NS    SEC_NS
-/* Frames of lines that hardly shrink are longer. */
+/* Frames of lines that hardly compress are larger. */
 #define FRAME_MAX   (64 << 10)
 #define STAMP_SZ    17 /* 20260101T000000Z */
 #define PREFIX	    SPOOL_TRACE
@@ -33,11 +33,11 @@
 struct rotate {
 	struct rotate_opts o;
 	struct metrics_files s;
-	int dir_fd, pending_fd; /* -1: not there now */
+	int dir_fd, pending_fd; /* -1: not open now */
 	struct zfile *z;
 	struct out *scratch;
-	char name[SPOOL_NAME_SZ]; /* of the open file, without .part */
-	char stamp[STAMP_SZ];	  /* of the newest file */
+	char name[SPOOL_NAME_SZ]; /* name of the open file, without .part */
+	char stamp[STAMP_SZ];	  /* stamp of the newest file */
 	unsigned seq;
 	uint64_t file_lines, opened_ns, flushed_ns, retry_ns;
 	uint64_t closed_bytes; /* of finished files */
@@ -52,7 +52,7 @@ static bool has_command(const struct rotate *r)
 	return r->o.runner && r->o.on_rotate && *r->o.on_rotate;
 }
 
-/* Said once for each new reason. */
+/* Reported once for each new reason. */
 static void set_error(struct rotate *r, const char *what, int error, uint64_t now_ns)
 {
 	const char *why = strerror(error);
@@ -71,7 +71,7 @@ static void move(struct rotate *r, int from, const char *old, int to, const char
 }
 
 /* Removes the oldest files until new_bytes more fit; none when all of them would not be enough.
- * What waits for the command is never removed. */
+ * Files that wait for the command are never removed. */
 static bool make_room(struct rotate *r, uint64_t new_bytes)
 {
 	uint64_t pending = has_command(r) ? spool__scan(r->pending_fd).bytes : 0;
@@ -90,7 +90,7 @@ static bool make_room(struct rotate *r, uint64_t new_bytes)
 	}
 }
 
-/* What was in the compressor when it had grown to size comes on top, or a frame. */
+/* A file exceeds size by what was in the compressor when it reached it, or by a frame. */
 uint64_t rotate_file_room(uint64_t size, enum compression how)
 {
 	return size + (how == COMPRESS_NONE ? 32 << 10 : 192 << 10);
@@ -101,7 +101,7 @@ static uint64_t file_room(const struct rotate *r)
 	return rotate_file_room(r->o.size, r->o.compress);
 }
 
-/* Files that an earlier daemon was writing: whole lines up to its last flush. */
+/* Adopts files that an earlier daemon was writing: complete lines up to its last flush. */
 static void adopt_parts(struct rotate *r)
 {
 	int fd = openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -127,7 +127,7 @@ static void adopt_parts(struct rotate *r)
 	closedir(dir);
 }
 
-/* There was a command, and is none now. */
+/* A command was configured, and is not any more. */
 static void adopt_pending(struct rotate *r)
 {
 	int fd = openat(r->dir_fd, PENDING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -141,7 +141,7 @@ static void adopt_pending(struct rotate *r)
 	close(fd);
 }
 
-/* Names go up, whatever the clock does: the first one is the oldest file. */
+/* Names increase whatever the clock does: the first one is the oldest file. */
 static void go_on_after(struct rotate *r, int dir_fd)
 {
 	struct spool f = spool__scan(dir_fd);
@@ -165,7 +165,7 @@ static void close_dirs(struct rotate *r)
 	r->dir_fd = r->pending_fd = -1;
 }
 
-/* Not when it was removed, or replaced by another. */
+/* false if the folder was removed or replaced. */
 static bool dir_is_there(const struct rotate *r)
 {
 	struct stat now, ours;
@@ -189,7 +189,7 @@ static int find_dirs(struct rotate *r)
 				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (r->pending_fd < 0)
 			return -errno;
-		/* The command gets a path. */
+		/* The command gets a path, so no other user may change the folder. */
 		if (!folder__is_ours(r->pending_fd))
 			return -EPERM;
 	}
@@ -259,7 +259,7 @@ static int create(struct rotate *r, char *part, size_t part_sz)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Writes what header or end puts into an out. */
+/* Writes the lines that header or end puts into an out. */
 static int put_text(struct rotate *r, void (*text)(void *, struct out *))
 {
 	int ret;
@@ -365,7 +365,8 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 	rotate__finish_file(r, now_ns);
 }
 
-/* Not with the line that makes it so: until then that is not counted for its end. */
+/* Does not run with the line that fills the file, because that line is counted for its end only
+ * later. */
 static void finish_full(struct rotate *r, uint64_t now_ns)
 {
 	if (r->z && zfile__size(r->z) >= r->o.size)
@@ -433,7 +434,7 @@ static void start_command(struct rotate *r)
 	strcpy(r->cmd_file, spool__scan(r->pending_fd).oldest);
 	if (!r->cmd_file[0])
 		return;
-	/* That it could not be started is found out below. */
+	/* A failed start is detected below. */
 	runner__start(r->o.runner, r->cmd_file);
 	r->cmd_runs = true;
 }
@@ -500,7 +501,7 @@ int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
 {
 	int ret;
 
-	/* Else nobody would notice any more: the folder is made again here. */
+	/* Otherwise the loss would go unnoticed: the folder is created again here. */
 	if (r->z && !file_is_there(r))
 		file_is_gone(r, now_ns);
 	ret = open_dirs(r);

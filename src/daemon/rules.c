@@ -11,7 +11,7 @@ static bool is_like(const char *pattern, const char *text)
 	return !fnmatch(pattern, text, 0);
 }
 
-/* One of two names of the same thing. */
+/* Matches either of two names of the same thing. */
 static bool either(const char *pattern, const char *a, const char *b)
 {
 	return !pattern || (*a && is_like(pattern, a)) || (*b && is_like(pattern, b));

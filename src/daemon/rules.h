@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which level a process gets: the first rule of the configuration that matches it. */
+/* Finds a process's level: the first rule of the configuration that matches it. */
 #ifndef DAEMON_RULES_H
 #define DAEMON_RULES_H
 
@@ -15,10 +15,10 @@ struct rule_subject {
 	const struct labels *labels;
 };
 
-/* NULL: none matches, the default level counts. */
+/* NULL: none matches, the default level applies. */
 const struct rule *rules__find(const struct config *c, const struct rule_subject *s);
-/* A pattern of `command`: for the name, the command line (not with name_only), its first word, that
- * word's last part. */
+/* Matches a pattern of `command` with the name, the command line (not with name_only), its first
+ * word, or that word's last part. */
 bool rule_command_matches(const char *pattern, bool name_only, const char *comm,
 			  const char *command);
 

@@ -17,14 +17,14 @@
 #include "util/privs.h"
 
 #define NAME_SZ 128
-/* What is said to it: a name, or this. */
+/* A message to the runner: a file name, or this. */
 #define RELOAD "/"
 
 struct runner {
-	int fd; /* -1: it is gone */
+	int fd; /* -1: it has ended */
 };
 
-/* The shell, with nothing of ours. */
+/* Runs the shell, without descriptors or privileges of ours. */
 static void exec_command(const struct runner_what *what, const char *file)
 {
 	int null = open("/dev/null", O_RDONLY);
@@ -52,7 +52,8 @@ static int run(const struct runner_what *what, const char *file)
 	return status;
 }
 
-/* Until the daemon is gone, however it ends. Signals to all of us are for the command. */
+/* Runs until the daemon has ended, in whatever way. Signals to the whole group are for the
+ * command. */
 static void serve(int fd, runner_read_fn fn, void *ctx)
 {
 	struct runner_what what = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A process of its own that starts the command of files.on_rotate: the daemon itself may start
- * nothing (util/sandbox.h). It reads the configuration itself and is told no more than which file
- * it is about, so that who takes over the daemon cannot have it run anything else.
+ * A separate process that starts the command of files.on_rotate, because the daemon itself may
+ * start no process (util/sandbox.h). It reads the configuration itself and receives only a file's
+ * name. So an attacker who controls the daemon cannot make it run anything else.
  */
 #ifndef DAEMON_RUNNER_H
 #define DAEMON_RUNNER_H
@@ -13,22 +13,22 @@ struct runner;
 
 struct runner_what {
 	char *command; /* for the shell, "$1" is the file; "" or NULL: none */
-	char *folder;  /* the file's */
+	char *folder;  /* folder of the file */
 };
 
-/* In that process, at the start and after each reload; what was there is to be freed, and stays as
- * it is when the configuration cannot be read. */
+/* Runs in that process, at the start and after each reload. It frees the old values, and keeps them
+ * when the configuration cannot be read. */
 typedef void (*runner_read_fn)(void *ctx, struct runner_what *what);
 
-/* Before the daemon opens anything. NULL after reporting. */
+/* Call this before the daemon opens anything. NULL after reporting. */
 struct runner *runner__new(runner_read_fn fn, void *ctx);
-/* file: a name in the folder. One at a time. false: there is nobody who could. */
+/* file: a name in the folder. One at a time. false: the process does not exist. */
 bool runner__start(struct runner *r, const char *file);
-/* Has the command ended? status: as of waitpid(). */
+/* Whether the command has ended. status: as of waitpid(). */
 bool runner__ended(struct runner *r, int *status);
-/* The configuration is another now. */
+/* Tells the process to read the configuration again. */
 void runner__reload(struct runner *r);
-/* A command that runs is left to end by itself. */
+/* A running command is left to end by itself. */
 void runner__free(struct runner *r);
 
 #endif /* DAEMON_RUNNER_H */

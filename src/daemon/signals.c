@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Signals of the daemon: those that end it, SIGHUP, and the others. */
+/* Signals of the daemon: those that end it, SIGHUP, and the rest. */
 #include "daemon_priv.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 static const int handled[DAEMON_SIGNALS] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
 
-/* These keep their default action: it is none or a stop, or it reports a fault. systemd's watchdog
- * sends SIGABRT. SIGIO: src/attach/find/watch.h. */
+/* These keep their default action: none, stop, or reporting a fault. systemd's watchdog sends
+ * SIGABRT. SIGIO: src/attach/find/watch.h. */
 static const int left_alone[] = {
 	SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,  SIGWINCH, SIGKILL,
 	SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT, SIGIO,
@@ -46,8 +46,8 @@ void daemon__ignore_signals(void)
 			signal(signo, SIG_IGN);
 }
 
-/* A shell without job control has what it starts in the background ignore SIGINT and SIGQUIT.
- * SIGHUP under nohup still reads the configuration. */
+/* A shell without job control makes background programs ignore SIGINT and SIGQUIT. SIGHUP under
+ * nohup still reads the configuration. */
 int daemon__handle_signals(struct daemon *d)
 {
 	for (unsigned i = 0; i < DAEMON_SIGNALS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Turns of the event loop: each may work 20 ms on behalf of users (util/time_budget.h), and the
- * longest is told. What a user can make long is seen here, whatever else the machine does.
+ * longest is reported. It shows delays that users cause, whatever else the machine does.
  */
 #ifndef DAEMON_TURN_H
 #define DAEMON_TURN_H
@@ -10,18 +10,18 @@
 
 struct event_base;
 
-/* Begins as zeros. */
+/* Initialised with zeros. */
 struct turn {
-	uint64_t begin_ns;	/* 0: none goes on */
-	uint64_t longest_ns[2]; /* of this minute and of the last */
+	uint64_t begin_ns;	/* 0: no turn is running */
+	uint64_t longest_ns[2]; /* longest turn of this minute and of the last */
 	uint64_t minute;
 };
 
-/* The first callback of a turn begins it; for the others it does nothing. Returns the time. */
+/* The first callback of a turn begins it; for the others this does nothing. Returns the time. */
 uint64_t turn__begin(struct turn *t);
 /* Runs the loop until event_base_loopbreak(). */
 void turn__loop(struct turn *t, struct event_base *base);
-/* The longest of the last one to two minutes, in seconds. */
+/* The longest turn of the last one to two minutes, in seconds. */
 double turn__longest(const struct turn *t);
 
 #endif /* DAEMON_TURN_H */

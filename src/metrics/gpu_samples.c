@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Three of the longest interval. */
+/* Three times the longest interval. */
 #define FRESH_NS 180000000000ull
 
 static uint64_t id_of(struct opt_u64 x)
@@ -50,7 +50,7 @@ static void on_sample(struct gpu_sample *g, const struct trace_event *ev)
 	g->values[CT_GPU_##ID] = x->id.v;                                                          \
 	g->known |= (uint64_t)x->id.known << CT_GPU_##ID;
 #include "ct_gpu.def"
-	/* A sample stands for the time since the one before. */
+	/* A sample represents the time since the previous one. */
 	if (x->throttle && g->last_ns && ev->start_ns > g->last_ns)
 		g->throttled_ns += ev->start_ns - g->last_ns;
 	g->last_ns = ev->start_ns;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shapes of cgroup paths, by what makes them:
- *	/docker/ID                                        Docker, cgroupfs driver
- *	/system.slice/docker-ID.scope                     Docker, systemd driver
- *	/kubepods/burstable/podUID/ID                     kubelet (k3s too), cgroupfs driver
- *	/kubepods.slice/.../kubepods-burstable-podU_I_D.slice/cri-containerd-ID.scope
- *	.../crio-ID.scope                                 CRI-O
- *	/machine.slice/libpod-ID.scope[/container]        Podman
- *	/lxc.payload.NAME, /lxc/NAME                      LXC
- * Kubernetes in Docker (kind, k3d) puts one inside of the other: the last one counts.
+ * Shapes of cgroup paths, and what creates them:
+ *         /docker/ID                                        Docker, cgroupfs driver
+ *         /system.slice/docker-ID.scope                     Docker, systemd driver
+ *         /kubepods/burstable/podUID/ID                     kubelet (k3s too), cgroupfs driver
+ *         /kubepods.slice/.../kubepods-burstable-podU_I_D.slice/cri-containerd-ID.scope
+ *         .../crio-ID.scope                                 CRI-O
+ *         /machine.slice/libpod-ID.scope[/container]        Podman
+ *         /lxc.payload.NAME, /lxc/NAME                      LXC
+ * Kubernetes in Docker (kind, k3d) nests them: the last one counts.
  */
 #include "labels.h"
 
@@ -23,7 +23,7 @@
 #include "util/reader.h"
 
 #define ID_LEN 64 /* a container id: SHA-256 in hexadecimal */
-/* What is looked at of an environment: a process can make it as large as its memory. */
+/* Maximum bytes read of an environment: a process can make it as large as its memory. */
 #define ENVIRON_SZ (128 << 10)
 
 /* A scope of systemd: PREFIX-ID.scope. */
@@ -111,7 +111,7 @@ static bool scope(struct labels *l, const char *part, size_t len)
 	return false;
 }
 
-/* A bare id says by the part before it who made it. */
+/* The part before a bare id identifies its runtime. */
 static bool bare_id(struct labels *l, const char *part, size_t len, const char *before,
 		    size_t before_len)
 {
@@ -140,8 +140,8 @@ static bool lxc(struct labels *l, const char *part, size_t len, const char *befo
 	return false;
 }
 
-/* Below it users make cgroups and name them as they like (Delegate= of user@.service): no kubelet
- * of the machine has its pods there. */
+/* Below such a cgroup, users create and name cgroups freely (Delegate= of user@.service), and the
+ * machine's kubelet puts no pods there. */
 static bool is_users(const char *part, size_t len)
 {
 	return len == strlen("user.slice") && starts(part, len, "user.slice");
@@ -171,8 +171,8 @@ bool labels__from_cgroup(struct labels *l, const char *path)
 	return found && l->container[0];
 }
 
-/* The first line that tells of a container counts. Else that of v2; the root says nothing where
- * another is known. */
+/* The first line with a container counts, else the one of v2; the root is used only if nothing else
+ * is known. */
 void labels__from_file(struct labels *l, FILE *f)
 {
 	char line[1024];
@@ -260,7 +260,7 @@ static bool search_folder(struct labels *l, const char *root, const char *path,
 	return found;
 }
 
-/* The first line of a small file in the container, when it is a name. */
+/* Reads the first line of a small file in the container, if it is a valid name. */
 static void read_name(char *to, size_t size, pid_t pid, const char *path)
 {
 	char text[256], inside[128];
@@ -274,7 +274,7 @@ static void read_name(char *to, size_t size, pid_t pid, const char *path)
 	put_name(to, size, text, strcspn(text, "\n"));
 }
 
-/* What the program was started with: the names that the downward API is usually given. */
+/* Reads the names usually given to the downward API from the program's initial environment. */
 static void read_environ(struct labels *l, pid_t pid)
 {
 	const struct {

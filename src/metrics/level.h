@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How much is asked of a process. */
+/* How much is recorded of a process. */
 #ifndef METRICS_LEVEL_H
 #define METRICS_LEVEL_H
 

@@ -14,10 +14,10 @@
 #include "metrics_priv.h"
 #include "util/plain.h"
 
-/* What a target may have at any rate; it gets more only while half of all are free. */
+/* Series guaranteed to a target; it gets more only while half of all are free. */
 #define SERIES_SHARE 512
 
-/* So many series more. Past the limit new ones are left out, and counted. */
+/* Takes n more series. Past the limit new ones are rejected and counted. */
 static bool take_some(struct metrics *m, struct metrics_target *t, unsigned n)
 {
 	if (m->series + n > m->max_series ||
@@ -105,7 +105,7 @@ void metrics__free(struct metrics *m)
 	free(m);
 }
 
-/* Which of the labels name a target. In a pod the container's id changes at each restart, its name
+/* The labels that identify a target. In a pod the container's id changes at each restart, its name
  * does not. */
 static struct target_key key_of(const struct labels *l, const char *comm)
 {
@@ -117,8 +117,8 @@ static struct target_key key_of(const struct labels *l, const char *comm)
 	};
 }
 
-/* The texts one after the other, each with its NUL: the key of the table. They come from programs:
- * what the table holds is valid in all outputs, and two names never become one. */
+/* Packs the texts, each with its NUL, as the key of the table. They come from programs and are made
+ * valid for all outputs; two names never become one. */
 static char *pack(struct target_key *k, size_t *len)
 {
 	const char **parts[] = {&k->namespace, &k->pod, &k->container, &k->command};
@@ -140,7 +140,7 @@ static char *pack(struct target_key *k, size_t *len)
 	return text;
 }
 
-/* The target that has had no process for the longest time makes room: pods come and go. */
+/* Drops the target that has had no process for the longest time: pods come and go. */
 static bool drop_ended(struct metrics *m)
 {
 	struct metrics_target *t, *next, *oldest = NULL;
@@ -159,7 +159,7 @@ static bool drop_ended(struct metrics *m)
 	return true;
 }
 
-/* text: what key points to; the target's from now on. */
+/* text: what key points to; owned by the target from now on. */
 static struct metrics_target *make_target(struct metrics *m, struct target_key key, char *text,
 					  size_t len)
 {
@@ -178,7 +178,7 @@ static struct metrics_target *make_target(struct metrics *m, struct target_key k
 	return t;
 }
 
-/* A program may be called as the sum of the others is. */
+/* A program may have the same name as the sum of the others. */
 static bool is_others(const struct metrics *m, const struct target_key *k)
 {
 	return !strcmp(k->command, m->others.key.command) && !*k->namespace && !*k->pod &&
@@ -221,7 +221,7 @@ static struct fn_metrics **recent_fn(struct metrics_target *t, const struct api_
 	return &t->recent[(uint32_t)((uintptr_t)fn >> 3) * 2654435761u >> (32 - FNS_RECENT_LOG)];
 }
 
-/* Finds or makes it; NULL when there is no room. */
+/* Finds or creates it; NULL when the limit is reached. */
 static struct fn_metrics *fn_of(struct metrics *m, struct metrics_target *t,
 				const struct api_fn *fn)
 {
@@ -253,8 +253,8 @@ static struct hist *duration_of(struct metrics *m, struct metrics_target *t,
 	return *h;
 }
 
-/* The classic histogram has a bucket for each factor of four: every one of its limits is a limit of
- * the fine one too, so nothing is estimated. */
+/* The classic histogram has a bucket for each factor of four. Each of its limits is also a limit of
+ * the fine histogram, so nothing is estimated. */
 static unsigned bucket_of(uint64_t ns)
 {
 	unsigned i = ns < BUCKET_NS(0) ? 0 : (63 - __builtin_clzll(ns) - 10) / 2 + 1;
@@ -300,7 +300,7 @@ static void add_call(struct metrics_fn *f, const struct trace_event *ev, uint64_
 		f->max_ns = ns;
 }
 
-/* Of a group the end has the time that its calls take, which only note what is to be done. */
+/* The end of a group has the time that its calls take; the calls only record what is to be done. */
 static void add_collectives(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 			    uint64_t cnt, uint64_t ns, uint64_t bytes)
 {
@@ -311,7 +311,7 @@ static void add_collectives(struct metrics *m, struct metrics_target *t, const s
 		return;
 	HASH_FIND(hh, t->colls, &like.op, sizeof(like.op), x);
 	if (!x) {
-		/* As many as it has lines. */
+		/* One per line of the metric. */
 		if (!cnt || !take_some(m, t, 3) || !(x = calloc(1, sizeof(*x))))
 			return;
 		x->op = like.op;
@@ -341,7 +341,7 @@ static void on_call(struct metrics *m, struct metrics_target *t, const struct tr
 		add_error(m, t, ev->fn, ev->result, 1);
 		return;
 	}
-	/* ncclBcast() is ncclBroadcast() in itself. */
+	/* ncclBcast() contains ncclBroadcast(). */
 	if (!ev->api_depth && event_returned(ev))
 		add_collectives(m, t, ev->fn, 1, ns, ev->has & HAS_BYTES ? ev->coll.bytes : 0);
 	t->nodes += ev->capturing && call_does(ev, DOES_LAUNCH);
@@ -424,7 +424,7 @@ static void on_xid(struct metrics *m, const struct trace_event *ev)
 	m->xids[i].cnt++;
 }
 
-/* Processes come before the sample that they are of. */
+/* Process values come before the sample to which they belong. */
 static void on_gpu_process(struct metrics *m, struct metrics_target *t, unsigned gpu,
 			   const struct event_gpu_stats *x)
 {
@@ -521,10 +521,10 @@ void metrics__counts(struct metrics *m, struct metrics_target *t, const struct a
 	if (f)
 		add_count(&f->sums, calls, delta);
 	calls += delta->entered + delta->unfinished + delta->abandoned;
-	/* Of a counted copy there is only its function. */
+	/* A counted copy has only its function. */
 	if (op->does & DOES_COPY)
 		t->bytes[op->dir] += delta->bytes;
-	/* A failed launch ran nothing. */
+	/* A failed launch executed nothing. */
 	calls -= delta->errors < calls ? delta->errors : calls;
 	add_collectives(m, t, fn, calls, delta->total_ns, 0);
 	if (op->does & DOES_LAUNCH)

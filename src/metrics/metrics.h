@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the daemon counts, and how it is shown to Prometheus. Counts belong to a *target*: the
- * processes of one container, or those of one command outside of containers; a process id is no
- * label, so restarts make no new series. Counters of a target go on when its processes end.
+ * What the daemon counts, and its output for Prometheus. Counts belong to a *target*: the processes
+ * of one container, or those of one command outside containers. A process id is no label, so
+ * restarts make no new series. Counters of a target go on when its processes end.
  */
 #ifndef METRICS_METRICS_H
 #define METRICS_METRICS_H
@@ -22,95 +22,95 @@ struct metrics;
 struct metrics_target;
 struct out;
 
-/* Of the folder of rotating files. */
+/* For the folder of rotating files. */
 struct metrics_files {
 	uint64_t lines, bytes;	/* written, before compression */
-	uint64_t dropped;	/* lines that found no room or no disk */
-	uint64_t files;		/* finished */
-	uint64_t removed;	/* to stay within total */
-	uint64_t taken, failed; /* by the command: files, attempts that failed */
-	uint64_t disk_bytes;	/* of all files, at the last look */
-	const char *error;	/* why nothing is written now, or NULL */
+	uint64_t dropped;	/* lines dropped by limits or disk errors */
+	uint64_t files;		/* finished files */
+	uint64_t removed;	/* removed to stay within total */
+	uint64_t taken, failed; /* by the command: files handled, failed attempts */
+	uint64_t disk_bytes;	/* size of all files, at the last look */
+	const char *error;	/* why nothing is written now; NULL: no error */
 };
 
 #define METRICS_GPU_LOST 3
 extern const char *const metrics_gpu_lost[METRICS_GPU_LOST];
 
-/* What belongs to no target. */
+/* Metrics that belong to no target. */
 struct metrics_self {
 	const char *version, *driver_version, *hostname;
 	uint64_t now_ns;
 	bool gpu_time, inject;
 	uint64_t inproc; /* processes (trace.inject) */
-	/* of executions on GPUs (trace.gpu_time), by metrics_gpu_lost[] */
+	/* Lost GPU executions (trace.gpu_time), by metrics_gpu_lost[]. */
 	uint64_t gpu_lost[METRICS_GPU_LOST], gpu_discarded_bytes;
-	bool dcgm;			/* what DCGM has, under its names */
-	enum ct_redact redact;		/* what has no metrics: sizes are not read */
-	double cpu_seconds, start_time; /* of the daemon; since the epoch */
-	double cost_seconds;		/* of calls: what they took longer for being traced */
+	bool dcgm;			/* print DCGM's metrics under its names */
+	enum ct_redact redact;		/* metrics of redacted values are omitted */
+	double cpu_seconds, start_time; /* of the daemon; start since the epoch */
+	double cost_seconds;		/* overhead of all calls */
 	uint64_t rss_bytes, fds;
 	uint64_t drops[CT_DROP_CNT];
-	uint64_t full[QUOTA_CNT], used[QUOTA_CNT]; /* tables: did not fit; in use */
+	uint64_t full[QUOTA_CNT], used[QUOTA_CNT]; /* tables: rejected entries; size */
 	uint64_t processes[4];			   /* traced now, by enum proc_level */
 	uint64_t bursts;
-	uint64_t names_given_up; /* util/demangle.h */
+	uint64_t names_given_up; /* see util/demangle.h */
 	struct metrics_files files;
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
-	uint64_t reads_lost, reads_denied; /* util/reader.h */
+	uint64_t reads_lost, reads_denied; /* see util/reader.h */
 	struct time_budget_stats work;
 	double longest_turn; /* seconds */
 	unsigned gpu_cnt;
 	struct gpu gpus[GPUS_MAX];
 };
 
-/* Calls of one function. */
+/* Sums of one function. */
 struct metrics_fn {
 	uint64_t calls;
-	uint64_t timed, total_ns, max_ns; /* of those that were seen to return */
+	uint64_t timed, total_ns, max_ns; /* of calls that returned */
 	uint64_t errors;
 };
 
-/* Of a result: its label. What has no name is one, however many there are. */
+/* The label of a result. All results without a name share one. */
 const char *metrics_error_name(const struct api_fn *fn, int32_t code);
 
-/* max_series: when that many are in use, targets without processes go, oldest first, and when there
- * are none new ones are put together as "(others)". NULL: out of memory. */
+/* max_series: when that many are in use, targets without processes are dropped, oldest first. When
+ * there are none, new targets are combined as "(others)". NULL: out of memory. */
 struct metrics *metrics__new(uint64_t max_series);
 void metrics__free(struct metrics *m);
 
-/* The target that a process belongs to; there are as many processes in it as it was asked for less
- * those that were put back. Never NULL. */
+/* The target of a process. Its process count grows with each call, and shrinks with each
+ * metrics__put(). Never NULL. */
 struct metrics_target *metrics__get(struct metrics *m, const struct labels *l, const char *comm);
-/* The one for what is of no target. */
+/* The target of events without one. */
 struct metrics_target *metrics__others(struct metrics *m);
 void metrics__put(struct metrics *m, struct metrics_target *t);
 
 /* An event of a traced process. */
 void metrics__event(struct metrics *m, struct metrics_target *t, const struct trace_event *ev);
-/* Counted calls of one function, since the last time; and those that failed, by code. */
+/* Adds counted calls of one function since the last time, and failed calls by code. */
 void metrics__errors(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     int32_t result, uint64_t cnt);
 void metrics__counts(struct metrics *m, struct metrics_target *t, const struct api_fn *fn,
 		     const struct ct_count *delta);
-/* What one target has so far, by function; and what the arguments say. */
+/* Reads a target's sums so far: by function, and those derived from arguments. */
 void metrics__each_fn(const struct metrics_target *t,
 		      void (*fn)(void *ctx, const struct api_fn *api_fn,
 				 const struct metrics_fn *f),
 		      void *ctx);
 uint64_t metrics__launches(const struct metrics_target *t);
 uint64_t metrics__copied(const struct metrics_target *t);
-/* Times that there was no room for a series. */
+/* Series rejected because of the limit. */
 uint64_t metrics__rejected(const struct metrics *m);
-/* The function will be no more: its series go. */
+/* The function is being removed: drops its series. */
 void metrics__forget_fn(struct metrics *m, const struct api_fn *fn);
-/* Live memory of a process, before and now: the target's is the sum of its processes'. */
+/* Live memory of a process, before and now: the target's is the sum over its processes. */
 void metrics__memory(struct metrics_target *t, const struct mem_totals *before,
 		     const struct mem_totals *now);
 
-/* Text format 0.0.4 of Prometheus. */
+/* Prints Prometheus' text format 0.0.4. */
 void metrics__print(const struct metrics *m, const struct metrics_self *self, struct out *o);
 
 #endif /* METRICS_METRICS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What metrics.c counts and prometheus.c shows. */
+/* Counters of metrics.c, shown by prometheus.c. */
 #ifndef METRICS_METRICS_PRIV_H
 #define METRICS_METRICS_PRIV_H
 
@@ -13,17 +13,17 @@
 #define BUCKET_NS(i) (1ull << (10 + 2 * (i)))
 
 #define METRICS_XIDS 64
-/* Launches, nodes, graph launches, bytes, live and peak memory, processes, and so many histograms:
- * those of the usual classes. A further one is as many series as it has lines. */
+/* Series of launches, nodes, graph launches, bytes, live and peak memory, processes, and the
+ * histograms of the usual classes. Each further histogram counts as many series as it has lines. */
 #define SERIES_OF_A_TARGET 150
 #define HISTS_OF_A_TARGET  8
 #define SERIES_OF_A_HIST   (BUCKET_CNT + 3)
 
-/* Functions of a target that are found without a search. */
+/* Size of the cache of a target's recent functions. */
 #define FNS_RECENT_LOG 5
 
 struct hist {
-	uint64_t cnt[BUCKET_CNT + 1]; /* not cumulated; the last is beyond all limits */
+	uint64_t cnt[BUCKET_CNT + 1]; /* not cumulative; the last is above all limits */
 	uint64_t sum_ns;
 };
 
@@ -50,28 +50,28 @@ struct cmd_metrics {
 	UT_hash_handle hh;
 };
 
-/* --gpu-ctxsw: how often, and for how long, contexts had a GPU. */
+/* --gpu-ctxsw: how often contexts had a GPU, and the total time. */
 struct gpu_metrics {
 	char bus[32];
 	uint64_t cnt, total_ns;
 	UT_hash_handle hh;
 };
 
-/* Calls of NCCL that move data, or launch what does. */
+/* NCCL calls that move data, or launch such calls. */
 struct coll_metrics {
 	enum api_op op;
 	uint64_t cnt, bytes, total_ns;
 	UT_hash_handle hh;
 };
 
-/* What a device of the process executed, by operation. */
+/* Executions of a process's device, by operation. */
 struct run_metrics {
 	struct {
 		uint32_t device;
 		char op[12];
 	} key;
 	uint64_t cnt, total_ns;
-	uint64_t collective_ns; /* of that, kernels of NCCL */
+	uint64_t collective_ns; /* part in NCCL kernels */
 	UT_hash_handle hh;
 };
 
@@ -83,10 +83,10 @@ struct metrics_target {
 	struct target_key key; /* points into text */
 	char *text;
 	uint64_t processes;
-	uint64_t series; /* besides SERIES_OF_A_TARGET */
-	uint64_t ended;	 /* which one it was to lose its last process */
+	uint64_t series; /* in addition to SERIES_OF_A_TARGET */
+	uint64_t ended;	 /* sequence number of the loss of its last process */
 	struct fn_metrics *fns;
-	struct fn_metrics *recent[1 << FNS_RECENT_LOG]; /* counted last, by function */
+	struct fn_metrics *recent[1 << FNS_RECENT_LOG]; /* last used, by function */
 	struct error_metrics *errors;
 	struct cmd_metrics *cmds;
 	struct gpu_metrics *resident_on;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Prometheus' text format, version 0.0.4: one family after the other, each with its HELP and TYPE,
- * the samples of all targets in it.
+ * Prometheus' text format, version 0.0.4: families in sequence, each with HELP, TYPE, and the
+ * samples of all targets.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "util/out.h"
 #include "util/plain.h"
 
-/* The family that is being written. */
+/* The family being written. */
 struct family {
 	struct out *o;
 	const struct metrics *m;
 	const struct metrics_self *self;
 	const struct metric *metric;
-	const struct metrics_target *t; /* NULL: of none */
+	const struct metrics_target *t; /* NULL: no target */
 	char name[64];
 };
 
@@ -42,8 +42,8 @@ static void put_head(const struct family *f)
 }
 
 /* A label's value is UTF-8, with \\, \" and \n escaped (Prometheus text format 0.0.4). Targets'
- * names are as plain_name() spells them; U+FFFD is for what the driver or the host calls something.
- */
+ * names have the form of plain_name(); U+FFFD replaces invalid bytes in names of the driver or the
+ * host. */
 static void put_label(struct out *o, const char *name, const char *value, char *before)
 {
 	size_t left = value ? strlen(value) : 0;
@@ -98,7 +98,7 @@ static void value_u64(const struct family *f, uint64_t x)
 	out_char(f->o, '\n');
 }
 
-/* The daemon's own are whole: nine digits of a time since 1970 are seconds. */
+/* The daemon's own values are not rounded: a time since 1970 has nine digits of seconds. */
 static void value_f64(const struct family *f, double x)
 {
 	char buf[40];

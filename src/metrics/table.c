@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the rows of metrics.def are, and where points with labels come from. */
+/* The rows of metrics.def as data, and the functions that make points with labels. */
 #include "table.h"
 
 #include <stdio.h>
@@ -9,13 +9,13 @@
 #include "metrics_priv.h"
 #include "model/trace.h"
 
-/* The arguments of all that a row names. */
+/* The parameters of all functions that a row names. */
 #define POINTS                                                                                     \
 	const struct metrics *m, const struct metrics_self *s, const struct metrics_target *t,     \
 		metric_point_fn put, void *ctx
 #define PUT(...) put(ctx, &(struct metric_point){__VA_ARGS__})
 
-/* As in traces: libcuda's functions have none, so that their series stay what they were. */
+/* As in traces: libcuda's functions have an empty label, so that their series stay unchanged. */
 static const char *api_label(enum api_id api)
 {
 	return api == API_CUDA ? NULL : api_at(api)->name;
@@ -68,7 +68,7 @@ static void memory_peaks_points(POINTS)
 		PUT({mem_kind_name(i)}, .number = t->peak[i]);
 }
 
-/* Of two metrics: how many, and how long. */
+/* For two metrics: count and time. */
 static void ioctls_points(POINTS)
 {
 	const struct cmd_metrics *c, *next;
@@ -77,7 +77,7 @@ static void ioctls_points(POINTS)
 		PUT({c->name}, .number = c->cnt, .seconds = c->total_ns / 1e9);
 }
 
-/* Of two metrics. */
+/* For two metrics. */
 static void residents_points(POINTS)
 {
 	const struct gpu_metrics *g, *next;
@@ -109,7 +109,7 @@ static void communication_points(POINTS)
 	}
 }
 
-/* Of two metrics. */
+/* For two metrics. */
 static void collectives_points(POINTS)
 {
 	const struct coll_metrics *x, *next;
@@ -195,7 +195,7 @@ static void gpus_points(POINTS)
 		PUT({g->bus, g->uuid, g->model, g->minor}, .number = 1);
 }
 
-/* As dcgm-exporter has them, so that its series and ours join. */
+/* The labels of dcgm-exporter, so that its series and ours can be joined. */
 #define GPU_LABELS_OF(g, s)                                                                        \
 	{                                                                                          \
 		(g)->gpu, (g)->uuid, (g)->pci, (g)->device, (g)->model,                            \

@@ -17,27 +17,27 @@
 #include "util/log.h"
 #include "util/privs.h"
 
-/* Of a request, from looking up the name to the answer's last byte: evhttp's own begins again with
- * each. */
+/* Timeout of a request, from the name lookup to the answer's last byte. evhttp's own timeout
+ * restarts with each byte. */
 #define TIMEOUT_S	  10
 #define ANSWER_MAX	  65536
 #define PORT		  4318
 #define RETRY_AFTER_MAX_S 3600
 #define HEADER_MAX	  16384
-/* "100 Continue", which nobody asked for. */
+/* Limit of unsolicited "100 Continue" answers. */
 #define CONTINUE_MAX 8
 
 struct otlp_http {
 	struct event_base *base;
 	struct evdns_base *dns;
 	struct evhttp_connection *conn;
-	struct event *timer;	     /* of the request under way */
-	char *address, *host, *path; /* host: as the header of that name has it */
+	struct event *timer;	     /* of the current request */
+	char *address, *host, *path; /* host: value of the Host header */
 	int port;
 	char *version, *headers_file;
 	bool gzip, said_headers;
-	unsigned continues; /* answers 100 to the request under way */
-	const char *why;    /* what evhttp says of the request under way */
+	unsigned continues; /* answers 100 to the current request */
+	const char *why;    /* evhttp's error for the current request */
 	void (*fn)(void *ctx, const struct otlp_answer *a);
 	void *ctx;
 	char text[128];
@@ -49,17 +49,17 @@ const char *otlp_endpoint_problem(const char *endpoint)
 	const char *why = NULL;
 
 	if (!strncmp(endpoint, "https://", 8))
-		return "https is not spoken here; name a collector on this node by http://, which "
-		       "passes on by TLS";
+		return "https is not supported; name a collector on this node by http://, which "
+		       "forwards by TLS";
 	uri = evhttp_uri_parse(endpoint);
 	if (!uri || strncmp(endpoint, "http://", 7) || !evhttp_uri_get_host(uri) ||
 	    !*evhttp_uri_get_host(uri))
 		why = "write it as http://127.0.0.1:4318";
 	else if (evhttp_uri_get_userinfo(uri))
-		why = "everybody can see a password here; put \"Authorization: ...\" into "
+		why = "a password here is visible to everybody; put \"Authorization: ...\" into "
 		      "otlp.headers_file";
 	else if (evhttp_uri_get_query(uri) || evhttp_uri_get_fragment(uri))
-		why = "it ends with its path: /v1/traces and /v1/metrics are added to it";
+		why = "it must end with its path: /v1/traces and /v1/metrics are added to it";
 	if (uri)
 		evhttp_uri_free(uri);
 	return why;
@@ -87,7 +87,7 @@ out:
 	return ok;
 }
 
-/* RFC 9110: seconds or a date. */
+/* Parses RFC 9110's form: seconds or a date. */
 static uint64_t read_retry_after(const char *text)
 {
 	char *end;
@@ -107,8 +107,8 @@ static uint64_t read_retry_after(const char *text)
 	return (s > RETRY_AFTER_MAX_S ? RETRY_AFTER_MAX_S : s) * 1000000000ull;
 }
 
-/* {"partialSuccess":{"rejectedSpans":"3"}}; the number may be no string. The rest says nothing that
- * we need. */
+/* {"partialSuccess":{"rejectedSpans":"3"}}; the number may also be unquoted. The rest is not
+ * needed. */
 static uint64_t read_rejected(struct evhttp_request *req)
 {
 	struct evbuffer *in = evhttp_request_get_input_buffer(req);
@@ -129,17 +129,17 @@ static void on_error(enum evhttp_request_error code, void *ctx)
 {
 	struct otlp_http *h = ctx;
 
-	h->why = code == EVREQ_HTTP_TIMEOUT ? "it did not answer in time"
+	h->why = code == EVREQ_HTTP_TIMEOUT ? "it did not reply in time"
 		 : code == EVREQ_HTTP_EOF   ? "there is no connection, or it was closed"
-					    : "its answer is no HTTP";
+					    : "its reply is not HTTP";
 }
 
 static void on_timeout(evutil_socket_t fd, short what, void *ctx)
 {
-	const struct otlp_answer a = {.retry = true, .why = "it did not answer in time"};
+	const struct otlp_answer a = {.retry = true, .why = "it did not reply in time"};
 	struct otlp_http *h = ctx;
 
-	/* With the request: on_done() does not come. */
+	/* Frees the request as well: on_done() is not called. */
 	evhttp_connection_free(h->conn);
 	h->conn = NULL;
 	h->fn(h->ctx, &a);
@@ -172,9 +172,9 @@ static void on_done(struct evhttp_request *req, void *ctx)
 		if (a.retry)
 			a.retry_after_ns =
 				read_retry_after(evhttp_find_header(headers, "Retry-After"));
-		snprintf(h->text, sizeof(h->text), "it answers %d%s", code,
-			 code == 401 || code == 403 ? " (otlp.headers_file has the token)"
-			 : code == 404		    ? " (otlp.endpoint is without /v1/...)"
+		snprintf(h->text, sizeof(h->text), "it returned status %d%s", code,
+			 code == 401 || code == 403 ? " (check the token in otlp.headers_file)"
+			 : code == 404		    ? " (write otlp.endpoint without /v1/...)"
 						    : "");
 		a.why = h->text;
 	}
@@ -188,7 +188,8 @@ static void say_headers(struct otlp_http *h, unsigned line, const char *why)
 	h->said_headers = true;
 }
 
-/* Read each time: tokens are changed while we run. What it holds goes to no log. */
+/* Reads the file for each request, because tokens change while we run. Its contents are never
+ * logged. */
 static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 {
 	char line[HEADER_MAX];
@@ -222,7 +223,7 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 		colon += strspn(colon, " \t");
 		evhttp_remove_header(headers, line);
 		if (evhttp_add_header(headers, line, colon))
-			say_headers(h, number, "that is no header");
+			say_headers(h, number, "this is not a header");
 	}
 	fclose(f);
 }
@@ -256,7 +257,7 @@ static bool connect_to(struct otlp_http *h)
 	h->conn = evhttp_connection_base_new(h->base, h->dns, h->address, h->port);
 	if (!h->conn)
 		return false;
-	/* Else it reads on while there is more, as with one "100 Continue" after the other. */
+	/* Otherwise it reads on while data arrives, as with repeated "100 Continue" answers. */
 	bufferevent_setwatermark(evhttp_connection_get_bufferevent(h->conn), EV_READ, 0,
 				 2 * ANSWER_MAX);
 	evhttp_connection_set_max_body_size(h->conn, ANSWER_MAX);

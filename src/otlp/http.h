@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One address of a collector: a POST at a time, by libevent's evhttp, and what its answer means. */
+/* One address of a collector: one POST at a time, by libevent's evhttp, and the meaning of its
+ * answer. */
 #ifndef OTLP_HTTP_H
 #define OTLP_HTTP_H
 
@@ -12,7 +13,7 @@ struct evdns_base;
 struct otlp_http;
 
 struct otlp_http_opts {
-	const char *endpoint, *path; /* of the endpoint's own path and this one is made */
+	const char *endpoint, *path; /* the URL is the endpoint's own path plus this one */
 	const char *version;
 	const char *headers_file;
 	bool gzip;
@@ -20,18 +21,18 @@ struct otlp_http_opts {
 
 struct otlp_answer {
 	bool ok;
-	bool retry;		 /* it may take the same later */
-	uint64_t retry_after_ns; /* it asked for that much time */
-	uint64_t rejected;	 /* taken, but for so many */
+	bool retry;		 /* the collector may accept the same later */
+	uint64_t retry_after_ns; /* minimum delay that it requested */
+	uint64_t rejected;	 /* items rejected from an accepted request */
 	const char *why;
 };
 
-/* NULL: out of memory, or a wrong endpoint. */
+/* NULL: out of memory, or an invalid endpoint. */
 struct otlp_http *otlp_http__new(struct event_base *base, struct evdns_base *dns,
 				 const struct otlp_http_opts *opts);
-/* A request under way gets no answer. */
+/* A request in progress gets no answer. */
 void otlp_http__free(struct otlp_http *h);
-/* fn comes from the loop, never from in here; false: it does not come. */
+/* fn is called from the loop, never from this function; false: it is not called. */
 bool otlp_http__post(struct otlp_http *h, const char *body, size_t len,
 		     void (*fn)(void *ctx, const struct otlp_answer *a), void *ctx);
 

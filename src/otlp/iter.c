@@ -80,7 +80,7 @@ const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct tra
 	return &it->ids;
 }
 
-/* Threads that end leave theirs behind. */
+/* Drops iterations of ended threads first, by age. */
 static bool drop_oldest(struct otlp_iters *its, uint32_t pid)
 {
 	struct iter *it = its->by_thread;
@@ -92,7 +92,7 @@ static bool drop_oldest(struct otlp_iters *its, uint32_t pid)
 	return it;
 }
 
-/* The first call of a marker. */
+/* Begins at a thread's first call of a marker. */
 static struct iter *begin(struct otlp_iters *its, const struct trace_event *ev, uint64_t changes)
 {
 	struct iter *it = calloc(1, sizeof(*it));

@@ -63,7 +63,7 @@ void otlp_put_attr(struct out *o, const char *key, const char *value)
 	out_lit(o, "}}");
 }
 
-/* A target's name, spelled as in metrics, so that both are of one service. */
+/* A target's name, spelled as in metrics, so that both belong to one service. */
 static void put_name(struct out *o, const char *key, const char *name)
 {
 	char text[PLAIN_NAME_MAX(TEXT_MAX)];

@@ -14,10 +14,10 @@ struct enc {
 	const char *host;
 	uint64_t start_ns, now_ns;
 	uint64_t points;
-	const struct metric *metric; /* that is being written */
+	const struct metric *metric; /* being written */
 };
 
-/* A point up to its value. */
+/* Puts a point up to its value. */
 static void put_head(struct enc *e, const struct metric_point *p)
 {
 	e->points++;
@@ -77,7 +77,7 @@ static void put_point(void *ctx, const struct metric_point *p)
 	out_char(e->o, '}');
 }
 
-/* One without points is taken back. */
+/* A metric without points is removed again. */
 static void put_metric(struct enc *e, const struct metrics_target *t)
 {
 	static const char *const heads[] = {
@@ -109,7 +109,7 @@ static void open_resource(struct enc *e)
 	out_lit(e->o, "{\"resource\":{\"attributes\":[");
 }
 
-/* The rest of the resource, and its metrics: the target's, or without one the node's. */
+/* Puts the rest of the resource, and the metrics: the target's, or without a target the node's. */
 static void put_metrics(struct enc *e, const struct metrics_target *t)
 {
 	unsigned cnt;
@@ -138,7 +138,7 @@ static void put_target(void *ctx, const struct metrics_target *t)
 	otlp_put_attr(e->o, "service.name", k->container[0] ? k->container : k->command);
 	otlp_put_attr(e->o, "k8s.namespace.name", k->namespace);
 	otlp_put_attr(e->o, "k8s.pod.name", k->pod);
-	/* Outside of pods the container's name is not known: it is its id. */
+	/* Outside pods the container's name is unknown, so its id is used. */
 	otlp_put_attr(e->o, k->pod[0] ? "k8s.container.name" : "container.id", k->container);
 	otlp_put_attr(e->o, "process.executable.name", k->command);
 	put_metrics(e, t);

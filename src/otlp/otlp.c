@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Two channels, spans and metrics, each with a connection of its own and at most one request. A
- * request that failed keeps its body, so that a collector that took it all the same gets the same
- * ids again.
+ * Two channels, spans and metrics, each with its own connection and at most one request. A failed
+ * request keeps its body: if the collector did accept it, it gets the same ids again.
  */
 #include "otlp.h"
 
@@ -23,13 +22,13 @@
 #include "util/out.h"
 #include "util/plural.h"
 
-/* Spans of a request, and how long the first of them waits for others at most. */
+/* Spans of a request, and how long the first span waits for more. */
 #define BATCH	 512
 #define BATCH_NS (5 * SEC_NS)
-/* After a failure; doubles with each. */
+/* Delay after a failure; doubles with each. */
 #define RETRY_NS     SEC_NS
 #define RETRY_MAX_NS (60 * SEC_NS)
-/* Between two lines of the log about spans that were dropped. */
+/* Minimum time between log lines about dropped spans. */
 #define SAY_NS (60 * SEC_NS)
 
 struct channel {
@@ -38,8 +37,8 @@ struct channel {
 	struct otlp_http *http;
 	struct out *body;  /* NULL: nothing to send */
 	uint64_t cnt;	   /* spans or data points in it */
-	bool busy;	   /* a request is under way */
-	unsigned failures; /* in a row */
+	bool busy;	   /* a request is in progress */
+	unsigned failures; /* consecutive failures */
 	void *retry_ev;
 };
 
@@ -52,7 +51,7 @@ struct otlp {
 	struct channel spans, metrics;
 	struct otlp_queue queue;
 	void *batch_ev, *interval_ev;
-	bool finishing, last_metrics; /* the latter: still to be sent */
+	bool finishing, last_metrics; /* last_metrics: not sent yet */
 	uint64_t said_ns, said_dropped;
 	struct otlp_stats stats;
 };
@@ -72,21 +71,22 @@ static void done(struct channel *c)
 	c->cnt = 0;
 }
 
-/* Not for each: those since the last time. */
+/* Reports spans dropped since the last line, not each of them. */
 static void say_dropped(struct otlp *o)
 {
 	uint64_t now = now_ns();
 
 	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
 		return;
-	warn("%llu %s dropped: the collector at %s is unreachable, slow, or refuses spans",
+	warn("%llu %s dropped: the collector at %s is unreachable, slow, or rejects spans",
 	     (unsigned long long)(o->stats.dropped - o->said_dropped),
 	     noun(o->stats.dropped - o->said_dropped, "span was", "spans were"), o->endpoint);
 	o->said_ns = now;
 	o->said_dropped = o->stats.dropped;
 }
 
-/* Not earlier than the collector asked for, and never all nodes at once. */
+/* At least the delay that the collector requested, and randomised so that nodes do not retry all at
+ * once. */
 static uint64_t delay_ns(const struct channel *c, uint64_t asked_ns)
 {
 	unsigned shift = c->failures > 6 ? 6 : c->failures - 1;
@@ -106,7 +106,7 @@ static void failed(struct channel *c, const struct otlp_answer *a)
 	o->stats.failed++;
 	if (!c->failures++)
 		warn("the collector at %s does not accept %s: %s%s", o->endpoint, c->what, a->why,
-		     a->retry ? "; they are tried again" : "");
+		     a->retry ? "; retrying" : "");
 	if (a->retry && !o->finishing) {
 		arm(c->retry_ev, delay_ns(c, a->retry_after_ns));
 		return;
@@ -137,7 +137,7 @@ static void on_answer(void *ctx, const struct otlp_answer *a)
 			o->stats.dropped += refused;
 		done(c);
 	}
-	/* The refused ones are gone; others are tried when it is time, not at once. */
+	/* Rejected spans are dropped; the rest is sent when its retry is due. */
 	if (c == &o->spans && !c->body && (!c->failures || !a->retry))
 		fill_spans(o);
 	if (c == &o->metrics && o->last_metrics && a->ok)
@@ -165,7 +165,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 
 /* Spans */
 
-/* Those of one process together. */
+/* Puts the spans of one process together. */
 static void put_group(struct out *body, struct otlp_item **items, unsigned from, unsigned cnt)
 {
 	const struct otlp_item *head = items[from];
@@ -254,7 +254,7 @@ static void send_metrics(struct otlp *o)
 	if (!c->body)
 		return;
 	c->cnt = otlp_put_metrics(c->body, m, &self, o->host, clock_ns(CLOCK_REALTIME));
-	/* After a failure the retry's time counts, with the newest numbers. */
+	/* After a failure, the retry's timer sends the newest numbers. */
 	if (!event_pending(c->retry_ev, EV_TIMEOUT, NULL))
 		send_body(c);
 }
@@ -301,7 +301,7 @@ struct otlp *otlp__new(struct event_base *base, const char *endpoint, const stru
 	otlp_queue__init(&o->queue, opts->queue);
 	o->endpoint = strdup(endpoint);
 	gethostname(o->host, sizeof(o->host) - 1);
-	/* Without name servers there are still addresses and /etc/hosts. */
+	/* Without name servers, addresses and /etc/hosts still work. */
 	o->dns = evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS |
 					      EVDNS_BASE_DISABLE_WHEN_INACTIVE)
 			 ?: evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);

@@ -7,7 +7,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* A process that has spans here. */
+/* A process with queued spans. */
 struct otlp_sender {
 	uint32_t pid;
 	struct otlp_item *first, *last;
@@ -25,7 +25,7 @@ void otlp_queue__init(struct otlp_queue *q, uint64_t max_cnt)
 	*q = (struct otlp_queue){.max_cnt = max_cnt, .max_bytes = max_cnt * OTLP_SPAN_SZ};
 }
 
-/* The oldest of a process. */
+/* Removes the oldest span of a process. */
 static struct otlp_item *take(struct otlp_queue *q, struct otlp_sender *s)
 {
 	struct otlp_item *it = s->first;
@@ -75,7 +75,7 @@ static struct otlp_sender *sender(struct otlp_queue *q, uint32_t pid)
 	return s;
 }
 
-/* Of those that have as much, who came first. */
+/* Among equals, the one that came first. */
 static struct otlp_sender *largest(struct otlp_queue *q)
 {
 	struct otlp_sender *most = q->by_pid;

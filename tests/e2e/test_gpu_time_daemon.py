@@ -149,7 +149,7 @@ def test_daemon_dumps_what_waits(for_all):  # noqa: F811
     text = subprocess.run(["zstd", "-dc", dump], stdout=subprocess.PIPE, check=True).stdout
     o.d.stop()
     lines = [json.loads(line) for line in text.splitlines()]
-    assert lines[-1]["reason"] == "dump: asked for" and sum("symbol" in e for e in lines) > 200
+    assert lines[-1]["reason"] == "dump: requested" and sum("symbol" in e for e in lines) > 200
 
 
 def test_daemon_is_killed_and_comes_back(for_all):  # noqa: F811

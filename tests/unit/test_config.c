@@ -126,24 +126,24 @@ static void what_is_wrong(void **state)
 	    "c.yaml:1: files.compress: 'lz4' is not understood; write one "
 	    "of none, gzip, zstd\n");
 	bad("metrics:\n  listen: [1]\n", "c.yaml:2: metrics.listen: must be a text\n");
-	bad("sample: 5\n", "c.yaml:1: sample: must hold keys of its own, indented below it\n");
+	bad("sample: 5\n", "c.yaml:1: sample: must have keys, indented below it\n");
 	bad("a: b: c\n",
 	    "c.yaml:1: not YAML: mapping values are not allowed in this context; look at "
 	    "the indentation and quotes there\n");
-	bad("- 1\n", "c.yaml: must hold keys, as in \"level: metrics\"\n");
+	bad("- 1\n", "c.yaml: must have keys, as in \"level: metrics\"\n");
 	bad("rules: {}\n", "c.yaml:1: rules: must be a list, each with match and level\n");
-	bad("rules:\n- level: off\n", "c.yaml:2: rules: this one lacks its match\n");
+	bad("rules:\n- level: off\n", "c.yaml:2: rules: this rule has no match\n");
 	bad("rules:\n- match: {image: x}\n  level: off\n",
 	    "c.yaml:2: rules: match has no key 'image'; use user, command, cgroup, container, pod "
 	    "or namespace\n");
 	bad("rules:\n- match: {pod: x}\n  levle: off\n",
 	    "c.yaml:3: rules: there is no key 'levle'; a rule has match and level\n"
-	    "c.yaml:2: rules: this one lacks its level\n");
+	    "c.yaml:2: rules: this rule has no level\n");
 	bad("metrics: {listen: localhost}\n",
 	    "c.yaml: metrics.listen: 'localhost' has no port; write it as 127.0.0.1:9464\n");
 	bad("otlp: {endpoint: \"https://x\"}\n",
-	    "c.yaml: otlp.endpoint: 'https://x': https is not spoken here; name a collector on this node "
-	    "by http://, which passes on by TLS\n");
+	    "c.yaml: otlp.endpoint: 'https://x': https is not supported; name a collector on this node "
+	    "by http://, which forwards by TLS\n");
 	bad("files: {rotate_size: 3G}\n",
 	    "c.yaml: files.rotate_size must be at most half of files.total_size\n");
 	bad("trace: {redact: all}\n",
