@@ -3,7 +3,8 @@
 
 #include <errno.h>
 
-/* 0, no call, is the same of all. Without a branch: some calls are in others, as by chance. */
+/* Id 0, no call, is the same for all producers. Written without a branch, because nesting of calls
+ * is unpredictable. */
 static inline uint64_t id_of(unsigned producer, uint64_t id)
 {
 	return id | ((uint64_t)producer << RAW_ID_BITS & -(uint64_t) !!id);
@@ -82,7 +83,7 @@ static int check_name(const struct ct_name *n)
 {
 	if (n->len > CT_NAME_SZ_MAX || n->len > n->rec.size - sizeof(*n))
 		return -EINVAL;
-	/* A string, whatever is in it. */
+	/* A terminated string, with any contents. */
 	return n->len && n->name[n->len - 1] ? -EINVAL : 0;
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Raw records, distrusted once: whatever comes behind this may rely on the sizes in them.
- */
+/* Validation of raw records: later code may rely on the sizes in them. */
 #ifndef RECORD_CHECK_H
 #define RECORD_CHECK_H
 
@@ -12,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ids of calls are unique among those of one producer, and have so many bits. Its number is above,
- * so that no two producers' ids are the same; all of it fits into the 53 bits of a number in JSON.
- */
+/* Ids of calls are unique within one producer, and have this many bits. The producer's number is
+ * above them, so that ids of different producers differ. Together they fit into the 53 bits of a
+ * number in JSON. */
 #define RAW_ID_BITS	 48
 #define RAW_PRODUCER_MAX 32
 
-/* A struct ct_call whose pointees have been found. */
+/* A struct ct_call with its located pointees. */
 struct raw_call {
 	const struct ct_call *call;
 	/* call->call_id, call->parent_id, call->operator_id, with the producer's number */
@@ -35,7 +33,7 @@ struct raw_call {
 	unsigned python_cnt;
 };
 
-/* A struct ct_nv whose blocks have been found. */
+/* A struct ct_nv with its located blocks. */
 struct raw_nv {
 	const struct ct_nv *nv;
 	uint64_t call_id; /* nv->call_id, with the producer's number */
@@ -46,7 +44,7 @@ struct raw_nv {
 	} blocks[CT_NV_MAX_BLOCKS];
 };
 
-/* A record whose sizes and numbers are right. */
+/* A record with valid sizes and numbers. */
 struct raw {
 	const struct ct_rec *rec; /* kind: enum ct_rec_kind, never CT_REC_NONE */
 	union {
@@ -55,8 +53,8 @@ struct raw {
 	};
 };
 
-/* Is it a record as producers make them? producer: number of its producer. 0 and *raw, or -EINVAL.
- */
+/* Checks that a record is as producers make it. producer: number of its producer. Returns 0 and
+ * *raw, or -EINVAL. */
 int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw);
 
 #endif /* RECORD_CHECK_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * libbpf's reader hands out one ring after the other; records are wanted by time, so the rings are
- * read here. Their layout is the kernel's promise to user space (kernel/bpf/ringbuf.c, since 5.8):
- * a page with the consumer's position, a page with the producer's, the data twice; each record
- * behind a header of 8 bytes whose first 4 are its length and two flags.
+ * Reads the rings itself, because libbpf's reader empties one ring after the other and records are
+ * needed in order of time. Their layout is part of the kernel's user API (kernel/bpf/ringbuf.c,
+ * since 5.8): a page with the consumer's position, a page with the producer's, the data twice. Each
+ * record follows a header of 8 bytes whose first 4 are its length and two flags.
  */
 #include "ring_priv.h"
 
@@ -23,29 +23,29 @@
 
 #define HEADER_SZ     8
 #define CACHE_LINE_SZ 64
-/* Two records of calls without pointees and stack, and the next one's header. */
+/* Room for two records of calls without pointees and stack, and the next one's header. */
 #define AHEAD_SZ 512
 /* No record is longer than a page. */
 #define RECORD_SZ_MAX 4096
 /* A record is incomplete while a program copies it, for less than a microsecond, unless that
- * program was preempted. Then the others do not wait for ever. */
+ * program was preempted. Other rings wait at most this long. */
 #define BUSY_MAX_NS 10000000ull
 
 #define NONE UINT64_MAX
 
-/* In the tree: a part's record. */
+/* A tree entry: a ring's oldest record. */
 struct entry {
-	uint64_t key;  /* NONE: it has no more */
-	unsigned leaf; /* EMPTY: nobody has come here */
+	uint64_t key;  /* NONE: no more records */
+	unsigned leaf; /* EMPTY: not set yet */
 };
 #define EMPTY UINT_MAX
 
 struct ring {
 	struct ring_part *parts;
 	unsigned cnt;
-	/* Those that had a record when the rings were looked at are the leaves of a tree of losers
-	 * (Knuth, 5.4.1): first is the oldest record, and losers[1] was beaten by it last. Whose
-	 * is next is as good as by chance, so the way up has no branch that depends on it. */
+	/* Rings that had a record at the last look are the leaves of a tree of losers (Knuth,
+	 * 5.4.1). first is the oldest record; losers[1] lost to it last. The order of rings is
+	 * practically random, so the way up has no branch that depends on it. */
 	struct ring_part **leaves;
 	struct entry first, *losers;
 	unsigned leaf_cnt;
@@ -90,7 +90,7 @@ void ring__add(struct ring *r, unsigned long *consumer, const unsigned long *pro
 static int map_part(struct ring *r, int fd)
 {
 	size_t page = sysconf(_SC_PAGESIZE), size = page + 2 * r->part_sz;
-	/* Else it is readable as soon as one record waits. */
+	/* Edge-triggered; otherwise it is readable as soon as one record waits. */
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	uint8_t *producer;
 	void *consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -104,7 +104,8 @@ static int map_part(struct ring *r, int fd)
 		munmap(consumer, page);
 		return ret;
 	}
-	/* The command's process needs none of this, and copying the tables takes milliseconds. */
+	/* The command's process does not need these mappings, and copying the page tables takes
+	 * milliseconds. */
 	madvise(producer, size, MADV_DONTFORK);
 	ring__add(r, consumer, (void *)producer, producer + page);
 	return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
@@ -137,7 +138,7 @@ void ring__free(struct ring *r)
 
 	if (!r)
 		return;
-	/* Else they are a test's. */
+	/* Tests map their own parts. */
 	for (unsigned i = 0; i < r->cnt && r->epoll_fd >= 0; i++) {
 		munmap(r->parts[i].consumer, page);
 		munmap((void *)r->parts[i].producer, page + 2 * r->part_sz);
@@ -170,8 +171,8 @@ bool ring__was_full(struct ring *r)
 	return was;
 }
 
-/* When it was sent. What is not long enough to say is somebody else's to refuse (record/check.h).
- */
+/* The time at which it was sent. Records too short to have one are rejected later
+ * (record/check.h). */
 static uint64_t sent_ns(const void *data, size_t size)
 {
 	const struct ct_rec *rec = data;
@@ -185,8 +186,8 @@ static uint64_t sent_ns(const void *data, size_t size)
 	return rec->ts_ns;
 }
 
-/* Another processor has written what follows: when it is its turn it is here. Not what is beyond
- * what was found, for there that processor writes. */
+/* Prefetches data written by another processor, up to the position found. Beyond it that processor
+ * is still writing. */
 static inline void fetch(struct ring_part *p, const uint8_t *at)
 {
 	unsigned long pos = p->fetched > p->pos ? p->fetched : p->pos;
@@ -221,8 +222,8 @@ static enum peek look(const struct ring *r, struct ring_part *p)
 	return LOOK_EMPTY;
 }
 
-/* The older of the two goes on; the other stays at *b. They are exchanged by bits, or not: of
- * conditions gcc would make a branch. */
+/* Returns the older of the two; the other stays at *b. Swaps by bit operations, because gcc would
+ * compile conditions to branches. */
 static inline struct entry play(struct entry a, struct entry *b)
 {
 	uint64_t lost = -(uint64_t)(b->key < a.key), key = (a.key ^ b->key) & lost;
@@ -233,7 +234,7 @@ static inline struct entry play(struct entry a, struct entry *b)
 	return (struct entry){a.key ^ key, a.leaf ^ leaf};
 }
 
-/* e is its leaf's record, which was not there before. Returns who is first now. */
+/* e is the next record of its leaf. Returns the new first entry. */
 static inline struct entry replay(const struct ring *r, struct entry e)
 {
 	for (unsigned k = (r->leaf_cnt + e.leaf) / 2; k; k /= 2)
@@ -241,7 +242,7 @@ static inline struct entry replay(const struct ring *r, struct entry e)
 	return e;
 }
 
-/* At each place who comes first waits for the other. */
+/* At each node, the first to arrive waits for the other. */
 static void play_all(struct ring *r)
 {
 	for (unsigned k = 1; k < r->leaf_cnt; k++)
@@ -257,8 +258,8 @@ static void play_all(struct ring *r)
 	}
 }
 
-/* Gives the room back. Not for each record: the programs look at that position for each of theirs.
- */
+/* Frees the space. Not for each record, because the programs read that position for each of
+ * theirs. */
 static void tell(struct ring_part *p)
 {
 	if (p->told == p->pos)
@@ -267,8 +268,8 @@ static void tell(struct ring_part *p)
 	p->told = p->pos;
 }
 
-/* Must the others wait for this incomplete record? What made those behind it may have caused some
- * of theirs. */
+/* Whether other rings must wait for this incomplete record: later records in its ring may have
+ * caused some of theirs. */
 static bool holds_up(struct ring_part *p)
 {
 	uint64_t now = now_ns();
@@ -328,7 +329,7 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 	r->first = first;
 	for (unsigned i = 0; i < r->cnt; i++)
 		tell(&r->parts[i]);
-	/* They may have filled up meanwhile. */
+	/* They may have been filled again meanwhile. */
 	if (cnt == max)
 		r->was_full = true;
 	return cnt;
@@ -345,7 +346,7 @@ size_t ring__drain(struct ring *r, size_t max)
 		next = ring__next_ns(r);
 		if (next == UINT64_MAX && whole)
 			break;
-		/* Whatever the clocks of the processors say, each look takes something. */
+		/* Each look takes something, even if the processors' clocks differ. */
 		if (whole)
 			cnt += ring__take(r, max - cnt, next > now ? next : now);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A report of a trace while it is made: written at the end, in the form that its file's name asks
- * for (report_format_by_path()). */
+/* A report of a trace made while tracing: written at the end, in the form of its file's name
+ * (report_format_by_path()). */
 #include "model/event_table.h"
 #include "sink.h"
 
@@ -22,7 +22,7 @@ struct live_report {
 	struct report *report;
 	struct strings *strings;
 	struct stack_pool *stacks;
-	/* Names of kernels stay where they are while a process has them. */
+	/* A kernel's name keeps its address while a process has it. */
 	struct {
 		const char *from, *to;
 	} names[NAME_SLOTS];
@@ -61,7 +61,7 @@ static const char *intern_name(struct live_report *l, const char *name)
 	return name ? l->names[i].to : NULL;
 }
 
-/* As a saved trace has it: a place in a module, or an address in none. */
+/* As in a saved trace: a location in a module, or an address without one. */
 static const struct stack *intern_stack(struct live_report *l, const struct stack *stack)
 {
 	const struct stack *known = stack_pool__get(l->stacks, stack->id);
@@ -89,7 +89,7 @@ static const struct stack *intern_stack(struct live_report *l, const struct stac
 	return stack_pool__put(l->stacks, copy);
 }
 
-/* The texts that its kind has. */
+/* Copies the texts of its kind. */
 static void intern_fields(struct live_report *l, struct trace_event *ev)
 {
 	const struct event_rows *rows = &event_kinds[ev->kind].rows;
@@ -102,14 +102,14 @@ static void intern_fields(struct live_report *l, struct trace_event *ev)
 	}
 }
 
-/* What an event points to belongs to the model, and is gone or changed after it. */
+/* An event points to data of the model, which later changes or is freed. */
 static void live_event(struct sink *s, const struct trace_event *ev)
 {
 	struct live_report *l = (struct live_report *)s;
 	struct driver_info drv;
 	struct trace_event copy = *ev;
 
-	/* A definition is no event of its own: the first call that has the stack brings it. */
+	/* A definition is no event of its own: the stack comes with the first call that has it. */
 	if (ev->kind == EVENT_STACK)
 		return;
 	memlimit_set_owner(l, ev->pid);

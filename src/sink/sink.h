@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Outputs. A sink is one file with a struct sink_ops and one row in sinks.def. It sees model
+ * Outputs. A sink is one file with a struct sink_ops and one row in sinks.def. It receives model
  * events, never raw records, and prints their values through a visitor.
  */
 #ifndef SINK_SINK_H
@@ -22,80 +22,82 @@ enum sink_id {
 
 struct sink_ops {
 	size_t size;	     /* of the sink's own struct, which begins with struct sink */
-	bool defines_stacks; /* by EVENT_STACK, once; else each event shows its own */
-	/* Before the first event. */
+	bool defines_stacks; /* writes each stack once, by EVENT_STACK; else each event has its own
+			      */
+	/* Called before the first event. */
 	int (*open)(struct sink *s, const struct trace_info *info);
 	void (*event)(struct sink *s, const struct trace_event *ev);
-	/* s is a copy, to write events into an out of its own, which others do at the same time.
-	 * NULL: its events depend on those before. */
+	/* s is a copy that writes events to its own out, concurrently with other copies. NULL:
+	 * events depend on earlier ones. */
 	void (*cloned)(struct sink *s);
-	/* Puts what event made in a copy that packs. NULL: that is the same. */
+	/* Writes the text that event made in a copy that packs. NULL: the same as copying it. */
 	void (*put)(struct sink *s, const char *text, size_t len);
-	/* The copy has put events into its out, which are written next; then come others. thread: a
-	 * number of the one that does it, from 0; of the caller WORKERS_CALLER (workers.h). Or
+	/* The copy's out is complete and will be written next; then other events follow. thread:
+	 * number of the formatting thread, from 0; the caller's is WORKERS_CALLER (workers.h). Or
 	 * NULL. */
 	void (*formatted)(struct sink *s, unsigned thread);
-	/* Frees what cloned made. Or NULL. */
+	/* Frees the data of cloned(). Or NULL. */
 	void (*uncloned)(struct sink *s);
-	/* After the last event, and that of each file that another follows (end->goes_on): write
-	 * the closing parts. May be called again when what it wrote was taken back. */
+	/* Writes the closing parts after the last event, also that of a file that another one
+	 * follows (end->goes_on). May be called again after its output was taken back. */
 	void (*end)(struct sink *s, const struct trace_end *end);
-	/* The file goes on in another, which is empty: as open, and what was said once is to be
-	 * said again. NULL: it cannot be split. */
+	/* Continues in another, empty file, as open() does: text written once per file is written
+	 * again. NULL: it cannot be split. */
 	int (*next_file)(struct sink *s, const struct trace_info *info);
-	/* The last event once more, as the first of another file: what event wrote was taken back.
-	 */
+	/* Writes the last event again, as the first of another file: the output of event() was
+	 * taken back. */
 	void (*again)(struct sink *s, const struct trace_event *ev);
-	/* Frees what open made; end may not have been called. */
+	/* Frees the data of open(); end() may not have been called. */
 	void (*close)(struct sink *s);
 };
 
 struct sink {
 	const struct sink_ops *ops;
-	struct out *out;	   /* where it writes; owned */
+	struct out *out;	   /* output; owned */
 	struct workers *workers;   /* NULL: the caller writes */
-	struct segments *segments; /* NULL: it stays one file */
+	struct segments *segments; /* NULL: it is not split */
 	const char *more; /* JSONL: members that follow those of the next event; NULL: none */
-	bool packs;	  /* a copy whose text another puts */
+	bool packs;	  /* a copy whose text another copy writes */
 	uint64_t base_ns;
-	uint64_t event_cnt; /* given to it */
+	uint64_t event_cnt; /* events received */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
-	bool waits;	    /* lines of calls wait for what GPUs execute for them */
-	uint64_t late_cnt;  /* executions that came when such a line was written */
-	size_t gpu_at;	    /* JSONL, of the last call: where in out its gpu_times belong */
+	bool waits;	    /* calls' lines wait for their GPU executions */
+	uint64_t late_cnt;  /* executions that came after their call's line was written */
+	size_t gpu_at;	    /* JSONL: position in out for the last call's gpu_times */
 };
 
-/* Opens path ("-": stdout) and that sink on it. Reports its own errors. */
+/* Opens that sink with path as its output ("-": stdout). Reports its own errors. */
 struct sink *sink__open(enum sink_id id, const char *path, const struct trace_info *info);
-/* Writes into memory, s->out: the caller takes what is there. For ops of the caller's own, too. */
+/* Writes to memory, s->out: the caller consumes the text. Also for the caller's own ops. */
 struct sink *sink__memory_for(const struct sink_ops *ops, const struct trace_info *info);
 struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
-/* No file of it is larger than max: what comes goes to others, named after path (util/segment.h),
- * each a trace by itself. Where it is no file, or one that is only whole, nothing happens. info
- * must live as long as s. Before any event; reports its own errors: 0 or -errno. */
+/* Splits the output into files of at most max bytes, named after path (util/segment.h), each a
+ * valid trace. Does nothing for outputs that are no file or cannot be split. info must live as long
+ * as s. To be called before any event; reports its own errors: 0 or -errno. */
 int sink__segment(struct sink *s, const char *path, uint64_t max, const struct trace_info *info);
-/* From now on that many threads put its lines together, where it is a file that is not split and
- * its ops allow that. Else, or when there can be none, the caller goes on doing so. wait
- * (--gpu-time): and lines wait a second for what GPUs execute, where its ops allow that. */
+/* Formats lines in this number of threads from now on, if the output is an unsplit file and its ops
+ * allow it. Otherwise, or without threads, the caller formats them. wait (--gpu-time): lines also
+ * wait a second for their GPU executions, if its ops allow it. */
 void sink__start_workers(struct sink *s, unsigned threads, bool wait);
 void sink__event(struct sink *s, const struct trace_event *ev);
-/* Writes what is buffered; s->out and s->lost_cnt are exact until the next event. */
+/* Writes buffered text; s->out and s->lost_cnt are exact until the next event. */
 void sink__flush(struct sink *s);
-/* The same without what waits. Called by a timer, so that files can be followed. */
+/* The same except for pending lines. Called by a timer, so that files can be followed. */
 void sink__tick(struct sink *s);
-/* Puts lines together by itself, for ops that have `cloned`: in memory, n->out. NULL: no memory. */
+/* A copy that formats events separately, for ops with `cloned`: to memory, n->out. NULL: no
+ * memory. */
 struct sink *sink__copy(const struct sink *s);
-/* Of a copy: a text that another's event has put. */
+/* For a copy: puts a text that another copy's event() has made. */
 void sink_put(struct sink *n, const char *text, size_t len);
-/* And all of them are there. */
+/* For a copy: all texts have been put. */
 void sink_formatted(struct sink *n, unsigned thread);
-/* NULL is fine. */
+/* n may be NULL. */
 void sink__free_copy(struct sink *n);
-/* true: nothing can be written any more */
+/* true: the output accepts no more data */
 bool sink__failed(const struct sink *s);
 /* end may be NULL when the trace failed to start. */
 int sink__close(struct sink *s, const struct trace_end *end);
-/* The same; what the output lost is added to sum->lines_lost and sum->write_error, or to
+/* The same; the output's losses are added to sum->lines_lost and sum->write_error, or to
  * sum->output_gone_cnt. */
 int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_end *sum);
 

@@ -17,29 +17,29 @@
 #define NCURSES_NOMACROS
 #include <curses.h>
 
-/* A name has as many columns at least; then columns of numbers are left out. */
+/* Minimum width of the name column; columns of numbers are dropped to keep it. */
 #define NAME_MIN 16
 #define KEY_ESC	 27
 #define RED	 1
 
 static const char *const keys_text[] = {
-	"q              quit; a command that was started goes on",
+	"q              quit; a command that was started continues",
 	"Up Down k j    mark a line; Page Up, Page Down, Home, End",
 	"Enter          the functions of the marked process",
 	"Esc Backspace  back to all processes",
-	"< >            sort by the column before or after; 1 to 9: by that one",
-	"r              the other way round",
-	"Space          pause: nothing is read until it is pressed again",
+	"< >            sort by the previous or next column; 1 to 9: by that column",
+	"r              reverse the order",
+	"Space          pause the display until it is pressed again",
 	"? h            this help",
 };
 
-/* A signal that is caught is no longer when another program runs, one that is ignored is. */
+/* A handler is reset when another program runs, an ignored signal is not. */
 static void on_stop(int sig)
 {
 }
 
-/* To come back from a stop system calls are needed that the sandbox refuses; and a command that is
- * stopped with us could not be seen to be. */
+/* Continuing after a stop needs system calls that the sandbox forbids; and we could not notice that
+ * the command stopped with us. */
 static void ignore_stops(const struct tty *t)
 {
 	struct termios modes;
@@ -81,7 +81,7 @@ int screen__open(struct screen *s, struct tty *t)
 void screen__close(struct screen *s)
 {
 	if (s->curses) {
-		/* Of whom the terminal is no more, it is put back all the same. */
+		/* The terminal may no longer be ours, but has to be restored all the same. */
 		signal(SIGTTOU, SIG_IGN);
 		endwin();
 		delscreen(s->curses);
@@ -90,7 +90,7 @@ void screen__close(struct screen *s)
 	view__free(&s->view);
 }
 
-/* Text of ours, in at most width columns. */
+/* Draws our own text, in at most width columns. */
 static void put(const struct screen *s, int y, int x, int width, const char *text)
 {
 	if (width <= 0 || move(y, x) == ERR)
@@ -100,13 +100,13 @@ static void put(const struct screen *s, int y, int x, int width, const char *tex
 
 		if (n > 1 && s->is_utf8)
 			addnstr(text, n);
-		else /* the one that numbers have is µ */
+		else /* the only such character in numbers is µ */
 			addch(n == 1 ? *text : n ? 'u' : '?');
 		text += n ?: 1;
 	}
 }
 
-/* A name of others. */
+/* Draws a name from another program. */
 static void put_name(int y, int x, int width, const char *name)
 {
 	if (width <= 0 || move(y, x) == ERR)
@@ -120,7 +120,7 @@ static void put_line(const struct screen *s, int y, const char *text)
 	put(s, y, 0, COLS, text);
 }
 
-/* Words, in as many lines as they take. Returns the next. */
+/* Draws words in as many lines as needed. Returns the next line. */
 static int put_words(const struct screen *s, int y, const char *text)
 {
 	int x = 0;
@@ -141,7 +141,7 @@ static int put_words(const struct screen *s, int y, const char *text)
 	return y + 1;
 }
 
-/* Lines that the table has. */
+/* Number of lines available for the table. */
 static int room_of(const struct screen *s)
 {
 	int room = LINES - s->above - 2;
@@ -149,7 +149,7 @@ static int room_of(const struct screen *s)
 	return room > 0 ? room : 0;
 }
 
-/* Which columns there is room for, as bits. */
+/* The columns that fit, as bits. */
 static unsigned fitting(const struct view *view)
 {
 	unsigned shown = (1u << view->col_cnt) - 1;
@@ -226,7 +226,7 @@ static void draw_row(struct screen *s, int y, const struct view_line *l, unsigne
 			continue;
 		if (col->is_text)
 			put_name(y, x, col->width, l->cell[c]);
-		else /* wider than its column, it takes the gap before it */
+		else /* wider than its column: use the gap before it */
 			put(s, y, x + (pad < -1 ? -1 : pad), col->width + 1, l->cell[c]);
 		x += col->width + 1;
 	}
@@ -234,7 +234,7 @@ static void draw_row(struct screen *s, int y, const struct view_line *l, unsigne
 	attrset(A_NORMAL);
 }
 
-/* The marked line stays marked wherever it goes, and on the screen. */
+/* The selected line stays selected when it moves, and stays on the screen. */
 static void follow_picked(struct screen *s, unsigned room)
 {
 	unsigned cnt = s->view.cnt, at = 0;
@@ -274,7 +274,8 @@ static void draw_title(struct screen *s, const struct top_stats *r, const struct
 		size_t n = strlen(text);
 
 		human_bytes(cell, waiting);
-		snprintf(text + n, sizeof(text) - n, "; %s of output come when you quit", cell);
+		snprintf(text + n, sizeof(text) - n, "; %s of output will be printed at exit",
+			 cell);
 	}
 	attrset(lost ? A_BOLD | (s->has_red ? COLOR_PAIR(RED) : 0) : A_NORMAL);
 	s->above = put_words(s, s->above, text);
@@ -316,7 +317,7 @@ void screen__draw(struct screen *s, const struct top_stats *r)
 	const struct top_row *row = row_of(r, s->dived);
 	unsigned shown;
 
-	/* It has ended, and was shown so. */
+	/* It has ended, and was already shown as ended. */
 	if (!row)
 		s->dived = NULL;
 	if (row)

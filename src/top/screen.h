@@ -12,18 +12,19 @@ struct screen {
 	bool is_utf8, has_red;
 	bool paused, in_help;
 	const void
-		*dived; /* the target of a process whose functions are shown; NULL: all processes */
-	const void *picked;	    /* key of the line that is marked */
-	unsigned at, first;	    /* its place, and of the first line that is shown */
+		*dived; /* target of the process whose functions are shown; NULL: all processes */
+	const void *picked;	    /* key of the selected line */
+	unsigned at, first;	    /* line number of the selection, and of the first visible line
+				     */
 	int above;		    /* lines above the table */
-	struct view_order order[2]; /* of processes; of functions */
-	struct view view;	    /* as it was drawn */
+	struct view_order order[2]; /* order of processes; of functions */
+	struct view view;	    /* as last drawn */
 };
 
 /* 0, or -errno after reporting. */
 int screen__open(struct screen *s, struct tty *t);
 void screen__close(struct screen *s);
-/* Takes the keys that were pressed. false: it is to be left. */
+/* Handles pressed keys. false: quit. */
 bool screen__keys(struct screen *s, const struct top_stats *r);
 void screen__draw(struct screen *s, const struct top_stats *r);
 

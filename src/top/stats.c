@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Processes, and series of their functions, that are told apart. */
+/* Limits of processes, and of series of their functions. */
 #define PROCS_MAX  4096
 #define SERIES_MAX 400000
 
@@ -75,9 +75,9 @@ void stats__close(struct top_stats *r)
 	config__free(r->cfg);
 }
 
-/* Who it is */
+/* Identity */
 
-/* NSS would have to be asked before the sandbox. */
+/* NSS would be needed before the sandbox starts. */
 static void user_name(uid_t uid, char *name, size_t size)
 {
 	FILE *f = fopen("/etc/passwd", "re");
@@ -142,7 +142,7 @@ struct top_row *stats__find(const struct top_stats *r, uint32_t pid)
 	return row;
 }
 
-/* What it has done */
+/* Counts */
 
 struct take_ctx {
 	struct top_row *row;
@@ -167,7 +167,7 @@ static struct top_fn *get_fn(struct top_row *row, const struct api_fn *fn, unsig
 	return &grown[row->fn_cnt++];
 }
 
-/* Of a counted copy whose size is in no argument nothing is added to what was copied. */
+/* A counted copy without a size argument adds nothing to the copied bytes. */
 static bool is_unsized(const struct api_fn *fn)
 {
 	struct ct_spec spec;
@@ -204,12 +204,12 @@ static void take_numbers(struct top_row *row)
 	};
 	metrics__each_fn(row->target, take_fn, &t);
 	row->now.wait_ns += row->in_flight_ns;
-	/* A call that returned between the two looks is in both, once. */
+	/* A call that returned between the two readings is counted once. */
 	if (row->now.wait_ns < waited)
 		row->now.wait_ns = waited;
 }
 
-/* What happens */
+/* Events */
 
 static void on_end(struct top_stats *r, struct dproc *p, const struct trace_event *ev)
 {
@@ -319,7 +319,7 @@ static void read_totals(struct top_stats *r)
 	r->unlisted = t->quotas.of[QUOTA_LABELS].full_cnt + metrics__rejected(r->metrics);
 }
 
-/* Series go when there is no room for more. */
+/* Counters vanish when series are dropped to make room. */
 static uint64_t less(uint64_t now, uint64_t was)
 {
 	return now > was ? now - was : 0;
@@ -377,7 +377,7 @@ void stats__read(struct top_stats *r, uint64_t now)
 	struct top_row *row;
 
 	begin(r, now);
-	/* Records first: what they say came before what is counted now. */
+	/* Records first: they precede the counts read now. */
 	tracer__drain(&r->session->t);
 	thread_overhead__update(&r->overhead, &r->session->t.sources, on_thread, r);
 	dprocs__read_counts(&r->procs);

@@ -18,7 +18,7 @@ struct top {
 	struct tty tty;
 	struct screen screen;
 	uint64_t due_ns; /* 0: nothing was read yet */
-	uint64_t tables; /* that are still to be printed */
+	uint64_t tables; /* tables still to be printed */
 };
 
 static int on_open(struct session_view *v, struct session *s)
@@ -46,7 +46,7 @@ static void on_reuse(struct session_view *v, unsigned func_id)
 	stats__forget_fn(&((struct top *)v)->rows, func_id);
 }
 
-/* What processes that run did before is in no interval; a command does nothing before. */
+/* Earlier work of running processes belongs to no interval; a command has none. */
 static void begin(struct top *t, uint64_t now)
 {
 	const struct session_opts *o = t->session->o;
@@ -81,7 +81,7 @@ static uint64_t on_tick(struct session_view *v, uint64_t now)
 		session__stop(t->session, ENOUGH);
 	if (now < t->due_ns)
 		return t->due_ns;
-	/* Not all that were missed, where nobody had time for them. */
+	/* Skip missed intervals if the tracer was late. */
 	t->due_ns += t->o->interval_ns;
 	if (t->due_ns <= now)
 		t->due_ns = now + t->o->interval_ns;
@@ -94,7 +94,7 @@ static uint64_t on_tick(struct session_view *v, uint64_t now)
 	return t->due_ns;
 }
 
-/* What was traced has ended before the interval has: that is still told. */
+/* Everything ended before the interval: prints the last one. */
 static void on_end(struct session_view *v)
 {
 	struct top *t = (struct top *)v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cudatrace top: who uses CUDA now, and how much. A view of a tracing session (session_opts.h) that
- * counts calls instead of recording them: on a terminal it is drawn anew each interval, else it is
- * a table of text, or JSON, after each.
+ * cudatrace top: which processes use CUDA now, and how much. A view of a tracing session
+ * (session_opts.h) that counts calls instead of recording them. On a terminal it is redrawn each
+ * interval; otherwise it prints a table of text, or JSON, after each.
  */
 #ifndef TOP_TOP_H
 #define TOP_TOP_H
@@ -11,7 +11,7 @@
 
 struct top_opts {
 	uint64_t interval_ns;
-	uint64_t tables; /* so many as text; 0: on a terminal a screen, else one table */
+	uint64_t tables; /* number of text tables; 0: on a terminal a screen, else one table */
 	bool json;
 };
 

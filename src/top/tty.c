@@ -20,11 +20,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* What the keeper is told: the terminal is ours, or no longer. */
+/* Messages to the keeper: the terminal is in use by us, or given back. */
 #define TAKEN 't'
 #define BACK  'b'
 
-/* Gives out what the file has from an offset on; returns where it ends. */
+/* Prints the file from an offset on; returns the new offset. */
 static long put_out(int file, long from)
 {
 	char buf[4096];
@@ -58,7 +58,8 @@ static void __attribute__((noreturn)) keep(const struct keeper *k)
 	privs_drop();
 	for (unsigned i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
-	/* Keys that are signals reach the tracer, too; what somebody sends is meant for it. */
+	/* Signals of keys also reach the tracer directly; signals sent by kill(2) are passed on to
+	 * it. */
 	status = relay_until_end(k->tracer);
 	while (recv(k->fd, &what, 1, MSG_DONTWAIT) > 0)
 		;
@@ -78,7 +79,7 @@ static void __attribute__((noreturn)) keep(const struct keeper *k)
 	_exit(WEXITSTATUS(status));
 }
 
-/* What gets the screen back as it was. */
+/* The control sequences that restore the screen. */
 static void how_to_leave(char *text, size_t size)
 {
 	static const char *const names[] = {"rmcup", "sgr0", "cnorm", "rmkx"};
@@ -131,7 +132,7 @@ static FILE *other(int fd, const char *mode)
 	return f;
 }
 
-/* Standard descriptors that are a terminal become fd. */
+/* Redirects a standard descriptor to fd if it is a terminal. */
 static void hide(struct tty *t, int std, int fd)
 {
 	if (!isatty(std))

@@ -42,7 +42,7 @@ static const struct view_col fn_cols[FN_CNT] = {
 	[FN_ALL] = {"ALL", 11, false, 2, "calls since tracing began"},
 };
 
-_Static_assert((int)PROC_CNT <= VIEW_COLS && (int)FN_CNT <= VIEW_COLS, "SHEET_COLS has to grow");
+_Static_assert((int)PROC_CNT <= VIEW_COLS && (int)FN_CNT <= VIEW_COLS, "VIEW_COLS has to grow");
 
 const struct view_order procs_order = {.col = PROC_CALLS};
 const struct view_order fns_order = {.col = FN_CALLS};
@@ -87,7 +87,7 @@ static struct view_line *add_line(struct view *s, const char *name, const void *
 {
 	struct view_line *grown = s->lines, *l;
 
-	/* Each power of two is when it is full. */
+	/* At each power of two the array is full. */
 	if (!(s->cnt & (s->cnt - 1))) {
 		grown = reallocarray(grown, s->cnt ? 2 * s->cnt : 1, sizeof(*grown));
 		if (!grown)
@@ -161,7 +161,7 @@ static int compare(const void *a, const void *b, void *ctx)
 		c = (x->value[col] < y->value[col]) - (x->value[col] > y->value[col]);
 	if (by->order.reversed)
 		c = -c;
-	/* The same order each time. */
+	/* A stable order. */
 	return c ?: strcmp(x->name, y->name) ?: (x->value[0] > y->value[0]) - (x->value[0] < y->value[0]);
 }
 
@@ -257,6 +257,6 @@ bool view_lost(const struct top_stats *r, char *text, size_t size)
 			 (unsigned long long)r->unlisted);
 	snprintf(text, size, "%s%s%s%s%s",
 		 *r->lost_what ? "LOST since the start: " : "nothing was lost", r->lost_what,
-		 unlisted, *not_traced ? "; left out: " : "", not_traced);
+		 unlisted, *not_traced ? "; not traced: " : "", not_traced);
 	return *r->lost_what || r->unlisted;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls of one producer in those of the other. */
+/* Calls of one producer made within calls of the other. */
 #include "arbiter_priv.h"
 #include "source.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the processes are everybody's: calls that are kept. */
+/* Limits on stored calls where processes belong to several users. */
 #define CALLS_MAX    1024
 #define CALLS_OF_ONE 128
 
@@ -37,7 +37,7 @@ void arbiter__free(struct arbiter *b)
 	free(b);
 }
 
-/* Room for one more of size bytes; false: there is none. */
+/* Makes room for one more element of size bytes; false: no memory. */
 static bool grow(void **array, unsigned cnt, unsigned *room, size_t size)
 {
 	unsigned more = *room ? 2 * *room : 16;
@@ -72,7 +72,8 @@ static void drop_call(struct arbiter *b, unsigned i)
 	memmove(&b->calls[i], &b->calls[i + 1], (--b->call_cnt - i) * sizeof(b->calls[0]));
 }
 
-/* Whose ends were lost, or of processes that want to fill it: places are not told by them. */
+/* Drops calls whose end was lost, and calls of processes over their limit, so that they are no
+ * parents. */
 static void make_room(struct arbiter *b, pid_t pid)
 {
 	unsigned mine = 0;
@@ -125,7 +126,7 @@ static struct ct_call *copy(struct raw *raw, struct ct_call *room)
 	return room;
 }
 
-/* A call that the library has seen is made in those that uprobes have open. */
+/* Sets the parent of a call that the library recorded: the innermost open call of uprobes. */
 static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
@@ -153,7 +154,7 @@ static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room
 		raw->call.parent_id = in->id;
 }
 
-/* And the other way round: in those that the library has open. */
+/* Sets the parent of a call that uprobes recorded: the innermost open call of the library. */
 static void place_own(const struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
@@ -173,7 +174,7 @@ static void place_own(const struct arbiter *b, struct raw *raw, struct ct_call *
 		raw->call.parent_id = outer.id;
 }
 
-/* The driver loads the library in cuInit() if nobody has before. */
+/* The driver loads the library in cuInit(), unless it is loaded already. */
 static void on_own_call(struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
@@ -187,7 +188,7 @@ static void on_own_call(struct arbiter *b, struct raw *raw, struct ct_call *room
 		return;
 	u->called = true;
 	if (fn && !strcmp(fn->symbol, ATTACH_BEGINS))
-		arbiter_announce(b, u, "the library did not get into it");
+		arbiter_announce(b, u, "the in-process library was not loaded");
 }
 
 void arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which processes need probes in which files, and when they come and go. */
+/* Which processes need probes in which files, and when probes are attached and detached. */
 #include "arbiter_priv.h"
 
 #include "attach/find/target.h"
@@ -12,19 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So long nobody has needed them before probes are taken off: programs come in groups. Where nobody
- * is stopped, calls of the next program may be missed while they are put on again. */
+/* Probes are detached after this idle time, because programs run in groups. Where no process is
+ * stopped, calls of the next program may be missed while probes are attached again. */
 #define IDLE_NS	       1000000000ull
 #define IDLE_OPT_IN_NS 10000000000ull
-/* Where the processes are everybody's: how often it is looked who is gone, and what is kept. */
+/* Where processes belong to several users: interval between looks. */
 #define LOOK_NS 1000000000ull
-/* What records are not read for meanwhile. */
+/* Time limit of one look, during which no records are read; interval between sweeps for ended
+ * processes; limit of stored processes. */
 #define LOOK_MAX_NS 20000000ull
 #define SWEEP_NS    10000000000ull
 #define USERS_MAX   16384
 
-/* What works before cuInit(), and that: calls of a process that maps the file while other functions
- * have no probes. cuInit() takes longer than putting those on again. */
+/* Functions that work before cuInit(), and cuInit() itself. A process may call them when it maps
+ * the file while other functions have no probes. cuInit() takes longer than attaching those
+ * again. */
 static const char *const always_probed[] = {
 	ATTACH_BEGINS,	  "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2",
 	"cuGetErrorName", "cuGetErrorString",	"cuGetExportTable",
@@ -94,7 +96,7 @@ static void need_file(struct arbiter *b, struct file *f)
 	f->idle_ns = f->scan_pos = 0;
 }
 
-/* u: who needs it; NULL: there was no room for him. */
+/* u: the process that needs it; NULL: it could not be stored. */
 static void need(struct arbiter *b, unsigned lib_id, struct user *u)
 {
 	struct file *f = find_file(b, lib_id);
@@ -137,13 +139,13 @@ void arbiter__maps(struct arbiter *b, pid_t pid, const char *comm, const struct 
 	if (lib->api->id != API_CUDA)
 		return;
 	u = add_user(b, pid, lib->id, comm);
-	/* What its library has said may be here before the record of the mapping. Monitors map the
-	 * file again and again and only ask for its version (nvidia-smi): see arbiter_begins(). */
+	/* The library's message may arrive before the record of the mapping. Monitors (nvidia-smi)
+	 * map the file repeatedly and only query its version: see arbiter_begins(). */
 	if (!u || (!u->inproc && !b->sees_begin))
 		need(b, lib->id, u);
 }
 
-/* Also of a process that is not known: its mapping has been lost. */
+/* The process may be unknown, when the record of its mapping was lost. */
 void arbiter_begins(struct arbiter *b, pid_t pid)
 {
 	struct user *u = users_of(b, pid);
@@ -155,7 +157,6 @@ void arbiter_begins(struct arbiter *b, pid_t pid)
 			need(b, u->lib_id, u);
 }
 
-/* Once for each process. */
 void arbiter_announce(struct arbiter *b, struct user *u, const char *why)
 {
 	if (u->said)
@@ -184,7 +185,7 @@ static struct file *add_file(struct arbiter *b, const struct inject_lib *lib)
 	return f;
 }
 
-/* Has the process's library got hold of all that has no probes? */
+/* Whether the process's library has hooked all functions that have no probes. */
 static bool has_all(const struct file *f, const struct ct_inproc *in)
 {
 	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
@@ -199,14 +200,13 @@ bool arbiter__inproc(struct arbiter *b, const struct inject_lib *lib)
 	struct file *f;
 
 	if (!u || !attach__set_inproc(b->att, lib->pid, &lib->inproc)) {
-		warn("process %d: its calls are traced by uprobes: there are too many processes",
-		     lib->pid);
+		warn("process %d: its calls are traced by uprobes: too many processes", lib->pid);
 		need(b, lib->id, u);
 		return false;
 	}
 	u->generation = lib->generation;
 	if (!lib->hooked_cnt) {
-		arbiter_announce(b, u, "its libcuda is of a kind that is not known");
+		arbiter_announce(b, u, "its libcuda has an unknown layout");
 		need(b, u->lib_id, u);
 		return true;
 	}
@@ -233,7 +233,7 @@ void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
 	for (const struct user *from = users_of(b, rec->parent_pid); from; from = from->next) {
 		struct user *u = add_user(b, rec->rec.pid, from->lib_id, from->comm);
 
-		/* It may have said so itself by now. */
+		/* Its library may have reported already. */
 		if (!u || u->inproc)
 			continue;
 		u->inproc = from->inproc;
@@ -243,16 +243,17 @@ void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
 	}
 }
 
-/* Those of the programs that were before that life. */
+/* Drops programs of the process with a lower generation. */
 void arbiter_left(struct arbiter *b, pid_t pid, ct_generation generation)
 {
 	for (struct user *u = users_of(b, pid), *next; u; u = next) {
 		next = u->next;
-		/* It may have said so itself before its record came, and lives go up. */
+		/* Its library may have reported before this record arrived; generations only
+		 * grow. */
 		if (u->generation >= generation)
 			continue;
 		if (!u->inproc && u->called)
-			arbiter_announce(b, u, "the library did not get into it");
+			arbiter_announce(b, u, "the in-process library was not loaded");
 		drop_user(b, u);
 	}
 }
@@ -276,7 +277,7 @@ static void drop_files(struct arbiter *b)
 	}
 }
 
-/* Of who has made no call no end is told. */
+/* A process that made no call sends no exit record. */
 static void sweep(struct arbiter *b)
 {
 	struct user *u, *next;
@@ -313,7 +314,7 @@ static bool look_at_process(void *ctx, pid_t pid)
 	struct user *u;
 	int ret;
 
-	/* Of a user that has not begun we shall hear. */
+	/* A user that has not begun sends a record when it does. */
 	if (pid <= l->f->scan_pos || arbiter_user(l->b, pid, l->f->lib_id))
 		return true;
 	if (now_ns() > l->until_ns || !time_budget__may(reader__user(pid)))
@@ -323,17 +324,17 @@ static bool look_at_process(void *ctx, pid_t pid)
 	u = l->found ? add_user(l->b, pid, l->f->lib_id, "") : NULL;
 	if (u)
 		u->began = true;
-	/* What it maps is not known: the next time. Unless it maps so much that it never will be.
-	 */
+	/* The mappings could not be read: try again next time, unless there are too many to ever
+	 * read. */
 	if (ret == -ETIMEDOUT || ret == -EBUSY)
 		return false;
 	l->f->scan_pos = pid;
 	return true;
 }
 
-/* Where processes are everybody's: does one need probes that was there before us, or whose record
- * was lost? /proc has them in the order of their numbers. false: not all have been looked at yet.
- */
+/* Where processes belong to several users: looks for processes that need probes and started before
+ * us, or whose record was lost. /proc lists them in pid order. false: some are still to be looked
+ * at. */
 static bool look_at_others(struct arbiter *b, struct file *f)
 {
 	struct look l = {.b = b, .f = f, .until_ns = now_ns() + LOOK_MAX_NS};
@@ -361,12 +362,13 @@ static void look_at_file(struct arbiter *b, struct file *f, uint64_t now, bool d
 	} else if (is_needed(b, f->lib_id)) {
 		need_file(b, f);
 	} else {
-		/* Who has mapped it before we forgot it has been told of. */
+		/* Records have reported all mappings until now. */
 		f->covered_off = attach__detach_covered(b->att, f->lib_id, f->is_inproc, false);
 	}
 }
 
-/* One may have been that a process begins: until all have been looked at, somebody may. */
+/* A lost record may have been a process that begins to use the driver. Assume so until all
+ * processes have been looked at. */
 static void look_at_losses(struct arbiter *b)
 {
 	struct ct_totals sum;

@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How often spending is looked at. */
+/* Interval between looks at the overhead. */
 #define PERIOD_NS 250000000ull
-/* A function goes back up when what it then costs leaves this much of the budget... */
+/* A function goes back up when its cost there leaves this much of the budget... */
 #define ROOM 0.7
 /* ...and it has been down this long; each fall doubles it. */
 #define HOLD_NS	    1000000000ull
 #define HOLD_NS_MAX 32000000000ull
 
-/* From dear to cheap. */
+/* From expensive to cheap. */
 enum step { STEP_TRACE, STEP_SAMPLE_10, STEP_SAMPLE_100, STEP_COUNT, STEP_ENTRIES, STEP_CNT };
 
 static const struct fn_level levels[STEP_CNT] = {
@@ -33,11 +33,11 @@ static const char *const step_names[STEP_CNT] = {"trace", "sample 1/10", "sample
 						 "count entries"};
 
 struct fn_use {
-	uint64_t recorded;	      /* by events, so far */
-	uint64_t counted;	      /* by the kernel side, so far */
-	uint64_t was, rate;	      /* calls before, and in the last period */
-	uint64_t changed_ns, hold_ns; /* when its level was changed; how long it stays down */
-	uint8_t step, first_step;     /* first: what the command line says */
+	uint64_t recorded;	      /* records so far */
+	uint64_t counted;	      /* calls counted by the producers so far */
+	uint64_t was, rate;	      /* calls before this period, and in it */
+	uint64_t changed_ns, hold_ns; /* time of the last level change; how long it stays down */
+	uint8_t step, first_step;     /* first: set by the command line */
 };
 
 struct budget {
@@ -45,9 +45,9 @@ struct budget {
 	struct fn_use fns[CT_MAX_FUNCS];
 	struct thread_overhead overhead;
 	uint64_t last_ns, took_ns; /* the last period's end and length */
-	double share;		   /* of the busiest thread, in the last period */
-	double spent_ns;	   /* by all threads in that */
-	bool said;		   /* that it cannot be kept */
+	double share;		   /* overhead of the busiest thread, in the last period */
+	double spent_ns;	   /* by all threads in that period */
+	bool said;		   /* that the limit cannot be kept */
 };
 
 struct budget *budget__new(const struct budget_opts *o)
@@ -84,7 +84,7 @@ void budget__call(struct budget *b, const struct trace_event *ev)
 		b->fns[id].recorded++;
 }
 
-/* What a call costs at a step. */
+/* Cost of a call at a step. */
 static double cost_at(const struct budget *b, enum step step)
 {
 	const struct attach_cost *c = &b->o.cost;
@@ -141,7 +141,7 @@ static void look(struct budget *b)
 		struct fn_use *f = &b->fns[id];
 		uint64_t calls = f->recorded + f->counted;
 
-		/* Fewer than before: counts of processes that have ended. */
+		/* Counts shrink when processes have ended. */
 		f->rate = calls > f->was ? calls - f->was : 0;
 		f->was = calls;
 	}
@@ -171,8 +171,8 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 	b->o.fn(b->o.ctx, &ev);
 }
 
-/* What of b->spent_ns a function would save at a step, or cost more. What was measured may say that
- * a step saves nothing, by chance: it is worth a try. */
+/* Change of b->spent_ns if the function moved to a step, negative for a saving. A step down that by
+ * chance measured no saving counts as a small one, so that it is tried. */
 static double change(const struct budget *b, const struct fn_use *f, enum step to)
 {
 	double each = cost_at(b, to) - cost_at(b, f->step);
@@ -180,7 +180,7 @@ static double change(const struct budget *b, const struct fn_use *f, enum step t
 	return f->rate * (to > f->step && each > -1 ? -1 : each);
 }
 
-/* Without its records the model would know kernels by no name, or memory for free that is not. */
+/* Without these records the model would miss kernel names, or report freed memory as allocated. */
 static bool is_needed(const struct budget *b, unsigned id)
 {
 	struct ct_spec spec;
@@ -189,7 +189,7 @@ static bool is_needed(const struct budget *b, unsigned id)
 	return spec.flags & CT_SPEC_F_KEEP;
 }
 
-/* Two steps down there are: counted, and counted at the entry. */
+/* There are two steps down: counted, and counted at the entry only. */
 static enum step below(const struct fn_use *f)
 {
 	return f->step < STEP_COUNT ? STEP_COUNT : STEP_ENTRIES;
@@ -204,7 +204,7 @@ static int most_saved(const struct budget *b)
 		const struct fn_use *f = &b->fns[id];
 		double saved = -change(b, f, below(f));
 
-		/* Counting all of them comes first: it loses less. */
+		/* Counting all functions comes first, because it loses less. */
 		if (f->step == STEP_COUNT)
 			saved /= 1000;
 		if (saved <= most || f->step == STEP_ENTRIES || is_needed(b, id))
@@ -224,7 +224,7 @@ static void spend_less(struct budget *b, uint64_t now_ns)
 
 		if (id < 0) {
 			if (!b->said)
-				warn("--max-overhead: the target is missed: tracing takes %.1f %% of the time of "
+				warn("--max-overhead: the limit is exceeded: tracing takes %.1f %% of the time of "
 				     "the busiest thread, and counting cannot be reduced further: exclude "
 				     "functions with -e",
 				     b->share * 100);
@@ -236,7 +236,7 @@ static void spend_less(struct budget *b, uint64_t now_ns)
 	}
 }
 
-/* One function, one step: what it does to the whole is seen in the next period. */
+/* Lowers one function by one step; the next period shows the effect. */
 static void spend_more(struct budget *b, uint64_t now_ns)
 {
 	for (unsigned id = 0; id < fnset__cnt(b->o.fns); id++) {
@@ -246,7 +246,7 @@ static void spend_more(struct budget *b, uint64_t now_ns)
 		if (f->step == f->first_step || now_ns - f->changed_ns < f->hold_ns)
 			continue;
 		for (enum step to = f->first_step; to < f->step; to++) {
-			/* A period without a call says nothing of a share. */
+			/* A period without a call has no share to compare. */
 			room = b->spent_ns ? 1 + change(b, f, to) / b->spent_ns : 1;
 			if (b->share * room > b->o.max_share * ROOM)
 				continue;

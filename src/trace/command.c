@@ -49,7 +49,7 @@ static const char *run_hint(int why)
 	}
 }
 
-/* The next place of PATH where name may lie; false: there are no more. */
+/* Writes the next candidate path of name in PATH to full; false: there are no more. */
 static bool next_place(const char **path, const char *name, char *full, size_t size)
 {
 	int len;
@@ -69,7 +69,7 @@ static const char *search_path(void)
 	return path ? path : "/usr/bin:/bin";
 }
 
-/* What was typed is for a shell, and no program is called so; else NULL. */
+/* A hint if the words are meant for a shell and no program has that name; else NULL. */
 static const char *shell_hint(const char *name)
 {
 	if (strcspn(name, "=") < strcspn(name, "/ "))
@@ -81,15 +81,15 @@ static const char *shell_hint(const char *name)
 
 static const char *not_found_hint(const char *name)
 {
-	/* What other tracers and profilers are told by a word. */
+	/* Subcommands of other tracers and profilers. */
 	static const struct {
 		const char *word, *hint;
 	} habits[] = {
-		{"record", "tracing needs no word: cudatrace -- COMMAND"},
-		{"profile", "tracing needs no word: cudatrace -- COMMAND"},
-		{"run", "tracing needs no word: cudatrace -- COMMAND"},
-		{"start", "tracing needs no word: cudatrace -- COMMAND"},
-		{"launch", "tracing needs no word: cudatrace -- COMMAND"},
+		{"record", "tracing needs no subcommand: cudatrace -- COMMAND"},
+		{"profile", "tracing needs no subcommand: cudatrace -- COMMAND"},
+		{"run", "tracing needs no subcommand: cudatrace -- COMMAND"},
+		{"start", "tracing needs no subcommand: cudatrace -- COMMAND"},
+		{"launch", "tracing needs no subcommand: cudatrace -- COMMAND"},
 		{"attach", "to trace a running process: cudatrace -p PID"},
 		{"stats", "to read a trace: cudatrace report FILE"},
 		{"analyze", "to read a trace: cudatrace report FILE"},
@@ -139,7 +139,8 @@ int command__check(char **argv)
 	return ret;
 }
 
-/* Without NSS, so that a static binary does the same as any other: /etc/passwd and numbers. */
+/* Reads /etc/passwd and accepts numbers. It does not use NSS, so a static binary behaves like any
+ * other. */
 static int find_passwd(struct command_user *u, const char *name, uid_t uid)
 {
 	FILE *f = fopen("/etc/passwd", "re");
@@ -206,7 +207,7 @@ void command_user__free(struct command_user *u)
 
 #define GROUPS_MAX 1024
 
-/* The user's groups from /etc/group. Returns how many. */
+/* Reads the user's groups from /etc/group. Returns their number. */
 static int find_groups(const struct command_user *u, gid_t groups[GROUPS_MAX])
 {
 	FILE *f = fopen("/etc/group", "re");
@@ -248,7 +249,7 @@ static int become(const struct command_user *u)
 	if (setgroups(find_groups(u, groups), groups) || setresgid(u->gid, u->gid, u->gid) ||
 	    setresuid(u->uid, u->uid, u->uid))
 		return -errno;
-	/* A number without a name has no home: root's is not his. */
+	/* A numeric user without a name has no home; root's must not be used. */
 	snprintf(number, sizeof(number), "%u", u->uid);
 	setenv("USER", u->name ?: number, 1);
 	setenv("LOGNAME", u->name ?: number, 1);
@@ -256,7 +257,7 @@ static int become(const struct command_user *u)
 	return 0;
 }
 
-/* execvp() would have a file that is no program run by sh, whatever it is. Returns -errno. */
+/* Unlike execvp(), does not run a file that is no program by sh. Returns -errno. */
 static int exec_command(char **argv)
 {
 	const char *path = search_path();
@@ -277,7 +278,7 @@ static int exec_command(char **argv)
 	return ret;
 }
 
-/* Another tool's is loaded by ours. */
+/* If another tool's NVTX library is set, ours loads it. */
 static void set_nvtx(const char *library)
 {
 	static const char env[] = "NVTX_INJECTION64_PATH";
@@ -298,13 +299,14 @@ static void run_child(char **argv, const struct command_user *u, const struct so
 	sources__prepare_child(ss, argv[0]);
 	if (nvtx)
 		set_nvtx(nvtx);
-	/* A byte: go; and where its output goes. End of file without one: the tracer gave up. */
+	/* One byte releases the command, and selects its standard output. End of file: the tracer
+	 * gave up. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
 	if (byte && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		close(STDOUT_FILENO);
 	ret = become(u);
-	/* Else it would be found where its user may not look. */
+	/* Before the search, so that it does not enter directories that the user may not read. */
 	privs_lower();
 	if (!ret)
 		ret = exec_command(argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The command that cudatrace starts: made at once, let go when everything is attached. */
+/* The command that cudatrace starts: forked first, released when all probes are attached. */
 #ifndef TRACE_COMMAND_H
 #define TRACE_COMMAND_H
 
@@ -11,14 +11,14 @@
 
 struct command {
 	pid_t pid;  /* 0: none */
-	int go_fd;  /* closing it lets the command run */
-	int err_fd; /* errno of a failed exec comes from here */
+	int go_fd;  /* written to release the command */
+	int err_fd; /* carries the errno of a failed exec */
 	int pidfd;
 	bool exited;
 	int wstatus;
 };
 
-/* Who the command runs as: --user, else who called sudo, else ourselves. */
+/* The user of the command: --user, else the user of sudo, else ourselves. */
 struct command_user {
 	bool change;
 	uid_t uid;
@@ -26,29 +26,29 @@ struct command_user {
 	char *name, *home;
 };
 
-/* Reports its own errors: unknown user, no right to become it. */
+/* Reports its own errors: unknown user, no permission to change to it. */
 int command_user__find(struct command_user *u, const char *name);
-/* Files are written with the rights of who called sudo from now on, and belong to him. 0, or -errno
- * after reporting. */
+/* From now on files are written with the rights of the user who called sudo, and belong to that
+ * user. 0, or -errno after reporting. */
 int command_user__owns_files(void);
 void command_user__free(struct command_user *u);
 
-/* Says what is wrong with a command before anything is set up for it. */
+/* Reports an error in the command before anything is set up for it. */
 int command__check(char **argv);
-/* Forks; the child waits, and is prepared to be seen by the sources. nvtx: what it is to load when
- * it uses NVTX; NULL: nothing. Reports its own errors. */
+/* Forks; the child waits, prepared so that the sources can see it. nvtx: the library that it loads
+ * when it uses NVTX; NULL: none. Reports its own errors. */
 int command__fork(struct command *c, char **argv, const struct command_user *u,
 		  const struct sources *ss, const char *nvtx);
-/* Lets it exec. to_stderr: its standard output goes to its standard error, to nowhere when that is
- * closed. Reports a failed exec; the child is gone then. */
+/* Lets the child exec. to_stderr: its standard output goes to its standard error, or to /dev/null
+ * when that is closed. Reports a failed exec; the child has ended then. */
 int command__go(struct command *c, const char *name, bool to_stderr);
-/* Has it ended? Collects its status. */
+/* Whether it has ended. Collects its status. */
 bool command__ended(struct command *c);
 /* Waits for its end. */
 void command__wait(struct command *c);
-/* Ends a child that was never let go. */
+/* Ends a child that was never released. */
 void command__cancel(struct command *c);
-/* Exit status to pass on: its own, or 128 + signal. */
+/* Exit status of the command, or 128 + signal. */
 int command__status(const struct command *c);
 
 #endif /* TRACE_COMMAND_H */

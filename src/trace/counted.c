@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls that were counted and not recorded: their sums, and what all of it has cost. */
+/* Calls that were counted and not recorded: their sums, and the overhead of all calls. */
 #include "session.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* In the process, about, in a loop on the stand-in driver (docs/measured/calls.md). What is spent
- * is measured there; this says what a step down is worth. */
+/* Approximate costs in process, from a loop on the fake driver (docs/measured/calls.md). The
+ * overhead itself is measured there; these estimate what a step down saves. */
 static const struct attach_cost inject_cost = {
 	.record = 45, .count = 40, .entry_record = 40, .entry_count = 15};
 
@@ -64,7 +64,7 @@ static int by_calls(const void *a, const void *b)
 	return (x->fn < y->fn) - (x->fn > y->fn);
 }
 
-/* Those that were counted to the front. */
+/* Moves functions that were counted to the front. */
 static void list_counts(struct session *s)
 {
 	unsigned n = 0;
@@ -77,9 +77,9 @@ static void list_counts(struct session *s)
 	s->end.count_cnt = n;
 }
 
-/* Fewer timed calls say little of whose the cost is. */
+/* With fewer timed calls the cost cannot be assigned to functions. */
 #define TIMED_MIN 16
-/* Functions with less of the cost are not worth leaving out. */
+/* Functions below this share of the cost are not suggested for exclusion. */
 #define DEAR_SHARE 0.05
 
 static void add_dear(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
@@ -96,7 +96,7 @@ static void add_dear(struct trace_end *end, const struct api_fn *fn, uint64_t ns
 	end->dear[at] = (struct trace_fn_cost){fn, ns};
 }
 
-/* Whose the cost is, by the calls that were timed. Returns the sum of those that were counted. */
+/* Finds the most expensive functions, from the timed calls. Returns the sum over all functions. */
 static struct ct_fn_cost find_dear(struct session *s)
 {
 	struct trace_end *end = &s->end;
@@ -104,7 +104,8 @@ static struct ct_fn_cost find_dear(struct session *s)
 	uint64_t all, low = 0;
 
 	for (unsigned id = 0; id < fnset__cnt(s->t.fns); id++) {
-		/* Nearly all calls are the library's, which does not say whose its cost is. */
+		/* With an arbiter, the library makes nearly all calls and does not measure them by
+		 * function. */
 		attach__fn_cost(s->t.arbiter ? NULL : s->t.att, id, &c);
 		for (int k = 0; k < 2; k++) {
 			sum.ns[k] += c.ns[k];
@@ -140,8 +141,8 @@ void session__count_end(struct session *s)
 	sources__unfinished_counts(&s->t.sources, &r);
 	list_counts(s);
 	timed = find_dear(s);
-	/* Means of what was timed, or as measured at the start; the sum is exact in how many calls
-	 * there were. */
+	/* Costs per call: means of the timed calls, or as measured at the start. The total is exact
+	 * for the number of calls. */
 	end->probe_cost_ns = s->t.cost.record;
 	end->count_cost_ns =
 		timed.timed[1] ? (double)timed.ns[1] / timed.timed[1] : s->t.cost.count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* While it happens: a collective that a rank of this machine does not come to, and what each rank
- * does meanwhile. */
+/* Hang detection: a collective that a rank of this machine does not reach, and what each rank does
+ * meanwhile. */
 #include "thread_stacks.h"
 #include "tracer.h"
 
@@ -21,21 +21,21 @@
 
 #define RANKS_LOOK_NS 1000000000ull
 
-/* Threads of one rank that are named. */
+/* Number of threads of one rank that are named. */
 #define THREADS_MAX 3
-/* Frames, and of a name that much, for people: the stack's line has all. */
+/* Frames, and length of a name, in messages; the stack's line has all. */
 #define FRAMES_SAID    16
 #define FRAME_NAME_MAX 80
 #define UNTOLD	       "(callers unknown)"
 
-/* The calls that a process is in; one that has begun a moment ago is none it hangs in. */
+/* Calls in flight of a process. A call that began just now is not what it hangs in. */
 struct calls_of {
 	const struct tracer *t;
 	uint32_t pid;
 	uint64_t now;
 	unsigned cnt;
 	uint32_t tids[THREADS_MAX];
-	char text[512]; /* of THREADS_MAX calls and a state: names have CT_NAME_SZ_MAX at most */
+	char text[512]; /* fits THREADS_MAX calls and a state; names are CT_NAME_SZ_MAX at most */
 	size_t len;
 };
 
@@ -69,8 +69,8 @@ static void add_call(void *ctx, const struct seen_thread *seen)
 	    ns / 1e9);
 }
 
-/* What the main thread does: where in the kernel it sleeps (proc(5), wchan: for whoever may trace
- * the process), else its state. */
+/* Adds the kernel function in which the main thread sleeps (proc(5), wchan: readable with
+ * permission to trace the process), else its state. */
 static void add_state(struct calls_of *c)
 {
 	char path[40], asleep_in[64] = "";
@@ -133,7 +133,7 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 	len = snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): thread %u %s in ",
 		       who->rank, hash, who->pid, s->tid, s->runs ? "runs" : "waits");
 	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++) {
-		/* Python's frames are not found by way of the others, which may end too soon. */
+		/* Python's frames do not depend on the other frames, which may end too soon. */
 		bool is_gap = i == s->at.cnt && !s->at.whole;
 
 		len += snprintf(why + len, sizeof(why) - len, "%s%s%.*s", i ? " < " : "",
@@ -148,13 +148,13 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 	tell(t, why, stack, true);
 }
 
-/* NULL: it runs none that is known. */
+/* NULL: it runs no known Python. */
 static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
 {
 	static struct python_location place;
 	char unsaid[128];
 
-	/* --python: for its calls, too. */
+	/* --python: calls need it, too. */
 	tracer__find_python(t, (pid_t)pid);
 	if (!t->att || python__find((pid_t)pid, &place, NULL, unsaid, sizeof(unsaid)))
 		return NULL;
@@ -162,8 +162,7 @@ static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
 	return &place.layout.bpf;
 }
 
-/* Of the threads that are in long calls; else of who made the last collective, and of the main
- * thread. */
+/* Reports threads in long calls; else the thread of the last collective and the main thread. */
 static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *who,
 			const struct calls_of *c)
 {
@@ -214,7 +213,7 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 	}
 }
 
-/* One that has begun just now may have returned meanwhile, and its record have been counted. */
+/* A call that began just now may have returned meanwhile, and its record have been counted. */
 static void look_at_calls(void *ctx, const struct seen_thread *seen)
 {
 	struct tracer *t = ctx;

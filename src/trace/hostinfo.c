@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From the table of driver branches in NVIDIA's CUDA compatibility documentation. */
+/* Source: table of driver branches in NVIDIA's CUDA compatibility documentation. */
 static const struct {
 	int branch, cuda;
 } branches[] = {
@@ -19,7 +19,8 @@ static const struct {
 	{560, 12060}, {565, 12070}, {570, 12080}, {575, 12090}, {580, 13000},
 };
 
-/* CUDA version that a driver's branch brings, from its version ("580.159.04"); 0 when unknown. */
+/* Returns the CUDA version of a driver's branch, from its version ("580.159.04"); 0 when
+ * unknown. */
 static int cuda_version_of(const char *driver)
 {
 	int branch = atoi(driver);
@@ -49,7 +50,7 @@ void hostinfo__read(struct hostinfo *f)
 	f->cuda_version = cuda_version_of(f->driver);
 }
 
-/* Forced by --mechanism. */
+/* Checks the choice of --mechanism. */
 static int check_mechanism(enum mechanism mech)
 {
 	bool has = mech == MECH_SESSION ? caps__has(CAP_UPROBE_SESSION)
@@ -75,7 +76,7 @@ int hostinfo__check_caps(enum mechanism mech)
 	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		const struct cap *cap;
 
-		/* Found out by trying, which says nothing without the others. */
+		/* These are found by trying, which works only with the others. */
 		if (first && ids[i] >= CAP_BPF_LOAD)
 			break;
 		cap = caps__get(ids[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the header of a trace says of the machine. */
+/* Facts about the machine for the header of a trace. */
 #ifndef TRACE_HOSTINFO_H
 #define TRACE_HOSTINFO_H
 
@@ -15,8 +15,8 @@ struct hostinfo {
 };
 
 void hostinfo__read(struct hostinfo *f);
-/* Names all that this user and this kernel lack, before the kernel says no without a reason. mech
- * is that of --mechanism. */
+/* Reports all capabilities that this user and this kernel lack, before the kernel refuses without a
+ * reason. mech is that of --mechanism. */
 int hostinfo__check_caps(enum mechanism mech);
 
 #endif /* TRACE_HOSTINFO_H */

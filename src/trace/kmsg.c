@@ -14,7 +14,7 @@
 /* The kernel's longest record, CONSOLE_EXT_LOG_MAX. */
 #define RECORD_SZ 8192
 
-/* The number behind "): " as the driver writes it: digits that fit. NULL: something else. */
+/* The number after "): " as the driver writes it, with digits that fit. NULL: anything else. */
 static const char *parse_number(const char *p, uint32_t *number)
 {
 	unsigned long v;
@@ -30,7 +30,7 @@ static const char *parse_number(const char *p, uint32_t *number)
 	return end;
 }
 
-/* Anybody who may write to the log can write what looks like an Xid, and the rest of it. */
+/* Any user who may write to the log can write a text like an Xid. */
 bool kmsg_parse_xid(const char *record, struct ct_xid *x)
 {
 	const char *text = strchr(record, ';'), *p, *end, *line_end;
@@ -39,7 +39,7 @@ bool kmsg_parse_xid(const char *record, struct ct_xid *x)
 	memset(x, 0, sizeof(*x));
 	if (!text || sscanf(record, "%*u,%*u,%" SCNu64, &us) != 1)
 		return false;
-	/* Further lines of a record are what device it is about, not its text. */
+	/* Further lines of a record name its device. */
 	line_end = text + strcspn(text, "\n");
 	p = strstr(text, "NVRM: Xid (");
 	if (!p || p > line_end)
@@ -64,18 +64,18 @@ struct source_kmsg {
 	bool messages;
 	uint64_t looked_ns;
 	uint64_t gap_cnt, told_cnt; /* records were overwritten before they were read */
-	struct ct_xid xid;	    /* the next, unless there is none */
+	struct ct_xid xid;	    /* the next record, unless there is none */
 };
 
-/* The log's clock is not adjusted as ours is, and goes seconds wrong in weeks: an Xid is given the
- * time at which it is read, which is right after it was written. */
+/* The log's clock is not adjusted as ours is, and drifts by seconds in weeks. An Xid gets the time
+ * at which it is read, right after it was written. */
 static void read_next(struct source_kmsg *k)
 {
 	char record[RECORD_SZ];
 	ssize_t n;
 
 	k->s.next_ns = SOURCE_NONE;
-	/* EPIPE: a gap; the next read goes on behind it. */
+	/* EPIPE: records were overwritten; the next read continues after the gap. */
 	while ((n = read(k->fd, record, sizeof(record) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
 		if (n < 0) {
 			k->gap_cnt++;
@@ -149,7 +149,7 @@ static bool kmsg_was_full(struct source *s)
 	return was;
 }
 
-/* How many of those that are missing were Xids nobody knows: a gap is one. */
+/* The number of Xids among missing records is unknown: a gap counts as one. */
 static void kmsg_totals(struct source *s, struct ct_totals *sum)
 {
 	sum->drops[CT_DROP_NV] = ((struct source_kmsg *)s)->gap_cnt;

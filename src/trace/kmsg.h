@@ -9,12 +9,12 @@
 
 extern const struct source_ops kmsg_source_ops;
 
-/* Makes an opened log a source's, or what a test has in its place; without messages their text is
- * in no record. */
+/* Uses an opened log, or a test's substitute, as the source's input. messages: whether records
+ * carry the text. */
 void kmsg__use(struct source *s, int fd, bool messages);
 
-/* One record of /dev/kmsg ("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, ..."); strings end
- * with a NUL, the time is the log's own, since boot. */
+/* Parses one record of /dev/kmsg ("6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, ..."). Strings
+ * end with a NUL; the time is the log's own, since boot. */
 bool kmsg_parse_xid(const char *record, struct ct_xid *x);
 
 #endif /* TRACE_KMSG_H */

@@ -15,16 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a mapping is looked at again, and how long. */
+/* Interval and time limit of retries for a mapping. */
 #define AGAIN_NS     50000000ull
 #define AGAIN_MAX_NS SEC_NS
-/* How long one waits for time (util/time_budget.h). */
+/* A mapping waits this long for its user's time budget (util/time_budget.h). */
 #define WAIT_MAX_NS (60 * SEC_NS)
-/* That one user has waiting. */
+/* Limit of one user's pending mappings. */
 #define PENDING_SHARE 128
 
-#define HANGS	 "its file, or its process, did not answer"
-#define REFUSED	 "its process may not be looked into"
+#define HANGS	 "its file, or its process, did not respond"
+#define REFUSED	 "its process may not be inspected"
 #define TOO_MANY "too many libraries"
 
 void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
@@ -59,13 +59,13 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		ev.tid = rec->rec.tid;
 	}
 	if (rec && !lib)
-		dbg("process %u (%s): %.64s is missed: %s", ev.pid, comm, rec->name, note);
+		dbg("process %u (%s): %.64s is not traced: %s", ev.pid, comm, rec->name, note);
 	if (rec && lib && l->arbiter)
 		arbiter__maps(l->arbiter, ev.pid, comm, lib);
 	l->fn(l->ctx, &ev);
 }
 
-/* One line for people: what was attached and what it took. */
+/* Logs one line: what was attached, and the time taken. */
 static void tell(const struct attach_lib *lib)
 {
 	if (lib->ignored)
@@ -90,7 +90,7 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 
 	if (!fnset__wants_api(l->fns, t->api))
 		return NULL;
-	/* Else it is within the work for the one that maps it. */
+	/* Otherwise the caller has begun the work already, for the user of the process. */
 	if (time_budget__begin(&w, 0, WORK_LIBRARIES))
 		return NULL;
 	ret = attach__lib(l->att, t, &lib);
@@ -118,9 +118,8 @@ static bool has_file(const struct target_libs *list, const struct ct_lib_map *re
 	return false;
 }
 
-/* The file that the process is about to map or maps, and no other: a process may have any number of
- * them. In this order: one that it has closed by now is mapped, and would be in neither the other
- * way round. */
+/* Finds the file that the process maps or is about to map, among any number of others. The order
+ * matters: a file that is closed in between is mapped by then. */
 static int find_file(struct target_libs *list, const struct ct_lib_map *rec)
 {
 	const struct ct_lib_key key = {rec->ino, rec->dev_major, rec->dev_minor};
@@ -135,7 +134,7 @@ static int find_file(struct target_libs *list, const struct ct_lib_map *rec)
 	return ret && !task_living(rec->rec.pid) ? -ESRCH : ret;
 }
 
-/* Attaches what is new of the process's libraries. false: one of them is nowhere at this moment. */
+/* Attaches new libraries of the process. false: one of them was not found at this moment. */
 static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 			 const struct target_libs *list, bool *hangs)
 {
@@ -162,7 +161,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 				   : "calls made before duration_us had passed were not seen");
 	}
 	*hangs |= f.hangs;
-	/* A process may have several: the one that is new is meant, if there is one. */
+	/* A process may have several: the new one is preferred. */
 	if (!found && (f.too_many || f.busy)) {
 		libs_event(l, "failed", rec, NULL, f.busy ? "it is being written to" : TOO_MANY);
 		if (f.too_many)
@@ -178,7 +177,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	return true;
 }
 
-/* Once for people; the trace has each. */
+/* Warns once; the trace has each. */
 static void say_refused(uint32_t pid, const char *comm)
 {
 	static bool said;
@@ -191,13 +190,13 @@ static void say_refused(uint32_t pid, const char *comm)
 
 enum scan_result { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
 
-/* hangs: what it lies on, or its process, does not answer. */
+/* hangs: its filesystem or its process does not respond. */
 static enum scan_result look_at_file(struct libs *l, const struct ct_lib_map *rec, bool *hangs)
 {
 	bool found = false;
 
 	*hangs = false;
-	/* What it has closed between our looking and our opening is mapped by now. */
+	/* A file that was closed between the look and the open is mapped by now. */
 	for (int i = 0; i < 2 && !found; i++) {
 		struct target_libs list = {0};
 		int ret = find_file(&list, rec);
@@ -259,7 +258,7 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 		attach__go_on(l->att, rec->rec.pid);
 }
 
-/* It is looked at again by libs__tick(). */
+/* libs__tick() tries again. */
 static void put_off(struct libs *l, const struct ct_lib_map *rec)
 {
 	unsigned mine = 0;
@@ -294,7 +293,7 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 	go_on(l, rec);
 }
 
-/* Returns whether it is over. */
+/* Returns whether the entry is finished. */
 static bool look_again(struct libs *l, struct pending_lib *p, uint64_t now)
 {
 	bool hangs;
@@ -393,7 +392,7 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 
 	if (l->arbiter)
 		arbiter__tick(l->arbiter, now, drained);
-	/* The oldest first. */
+	/* Oldest first. */
 	for (unsigned i = 0; i < l->pending_cnt; i++) {
 		if (look_again(l, &l->pending[i], now))
 			continue;
@@ -403,7 +402,7 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 	libs_look_at_later(l, now);
 	if (attach__late(l->att, on_late, l))
 		return true;
-	err("cudatrace-links was ended, and all probes with it: start cudatrace again");
+	err("cudatrace-links has ended, and all probes with it: start cudatrace again");
 	return false;
 }
 
@@ -412,7 +411,7 @@ static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 	if (on)
 		tell(lib);
 	libs_event(ctx, on ? "attached" : "detached", NULL, lib,
-		   on ? "its contents are new" : "it is being written to");
+		   on ? "its contents have changed" : "it is being written to");
 }
 
 void libs__follow_writes(struct libs *l)

@@ -4,9 +4,9 @@
  *
  * Before anything runs: the files that a program would load from here, and those that processes map
  * already. A process that maps another file later is found by an event. If it belongs to the
- * command that we started, it was stopped in that very mmap call and goes on when we have attached,
- * so that no call is missed. Others are never stopped: what they call before we are there is not
- * seen, and the library event says from when on it is.
+ * command that we started, it is stopped in that mmap call until the file is attached, so that no
+ * call is missed. Other processes are never stopped: calls made before the file is attached are not
+ * seen, and the library event reports the time from which they are.
  */
 #ifndef TRACE_LIBS_H
 #define TRACE_LIBS_H
@@ -18,11 +18,10 @@
 #include "inject/inject.h"
 #include "model/model.h"
 
-/* A library mapping that could not be looked at yet, or that there was no time for. */
+/* A library mapping that could not be inspected yet, or for which there was no time. */
 struct pending_lib {
 	struct ct_lib_map rec;
-	uint64_t next_ns,
-		end_ns; /* when it is looked at again, and no more; 0: not looked at yet */
+	uint64_t next_ns, end_ns; /* next retry, and end of retries; 0: not tried yet */
 };
 #define LIBS_MAX_PENDING 512
 
@@ -30,38 +29,39 @@ struct libs {
 	struct attach *att;
 	struct arbiter *arbiter; /* or NULL */
 	const struct fnset *fns;
-	model_event_fn fn; /* gets library events */
+	model_event_fn fn; /* receives library events */
 	void *ctx;
-	bool written; /* one that is known has changed: libs__follow_writes() */
-	bool wait;    /* nothing to attach to yet is fine */
+	bool written; /* a known file has changed: libs__follow_writes() */
+	bool wait;    /* no error if there is nothing to attach to yet */
 	struct pending_lib pending[LIBS_MAX_PENDING];
 	unsigned pending_cnt;
 	struct refused_libs refused;
-	/* Processes that ran before us and have not been looked at (libs_start.c). */
+	/* Processes that started before us and are still to be inspected (libs_start.c). */
 	pid_t *later;
 	unsigned later_cnt;
 	uint64_t later_end_ns;
 };
 #define LIBS_MAX_LATER 65536
 
-/* What is there at the start; they report their own errors. Negative when nothing can be traced. */
+/* Attach what exists at the start; they report their own errors. Negative when nothing can be
+ * traced. */
 int libs__attach_file(struct libs *l, const char *path);
 int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt);
-/* Files that a program would load; running: also those that processes map. */
+/* Attaches files that a program would load; running: also those that processes map. */
 int libs__attach_system(struct libs *l, bool running);
-/* A library that a process has is traced in the process itself from now on. false: it is not. */
+/* The library of a process is traced in-process from now on. false: it is not. */
 bool libs__on_inject(struct libs *l, const struct inject_lib *lib);
-/* It cannot be traced there. why: as on_missed of struct inject_opts. */
+/* It cannot be traced in-process. why: as on_missed of struct inject_opts. */
 void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
-/* To be called by the clock (drained: all that had been sent was taken), the more often while it is
- * true that libs__is_waiting(). Tries again where the mapping could not be looked at, and hears of
- * libraries that took long. false, after reporting: there are no probes any more. */
+/* To be called by the clock, more often while libs__is_waiting(). drained: all records sent so far
+ * have been read. Retries mappings that could not be inspected, and reports libraries that took
+ * long. false, after reporting: there are no probes any more. */
 bool libs__tick(struct libs *l, uint64_t now, bool drained);
 
-/* Files that are written to in place. To be called when attach__watch_fd() is readable, and while
- * libs__is_waiting(). */
+/* Follows files that are written in place. To be called when attach__watch_fd() is readable, and
+ * while libs__is_waiting(). */
 void libs__follow_writes(struct libs *l);
 bool libs__is_waiting(const struct libs *l);
 

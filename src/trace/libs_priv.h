@@ -7,22 +7,22 @@
 
 #include "attach/find/target.h"
 
-/* What came of looking at files. */
+/* Result of inspecting files. */
 struct lib_state {
 	bool gone;     /* there is no such file at that path any more */
-	bool too_many; /* it is left out */
-	bool busy;     /* somebody writes to it */
-	bool late;     /* libs__tick() will say more */
-	bool hangs;    /* what it lies on, or its process, does not answer */
+	bool too_many; /* a limit rejected it */
+	bool busy;     /* it is open for writing */
+	bool late;     /* libs__tick() reports the result */
+	bool hangs;    /* its filesystem or its process does not respond */
 };
 
 /* A library event about a mapping, or a file (lib), or both. */
 void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		const struct attach_lib *lib, const char *note);
-/* NULL: it is not traced; f says why, and keeps what it has. */
+/* NULL: it is not traced; f has the reason, added to earlier ones. */
 const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib *t,
 					 struct lib_state *f);
-/* Processes that there was no time for when the daemon began. */
+/* Inspects processes for which there was no time when the daemon started. */
 void libs_look_at_later(struct libs *l, uint64_t now);
 
 #endif /* TRACE_LIBS_PRIV_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The library files that are there before anything is traced. */
+/* Library files that exist before anything is traced. */
 #include "libs_priv.h"
 #include "targets.h"
 
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long processes wait that there was no time for. */
+/* Time limit for processes whose inspection was postponed. */
 #define LATER_MAX_NS (300 * SEC_NS)
 
 /*
- * Returns how many real drivers were attached, or will be: without one there is nothing to trace
- * yet. Of files that nobody maps yet only libcuda's are attached to: what uses another family
- * brings a copy of its own as a rule, and has it attached to when it is loaded.
+ * Returns the number of real drivers that were or will be attached: without one there is nothing to
+ * trace yet. Of files that no process maps, only libcuda is attached. Programs usually bring their
+ * own copy of other libraries, which is attached when it is loaded.
  */
 static unsigned attach_from(struct libs *l, const struct target_libs *list, unsigned from,
 			    bool mapped)
@@ -45,7 +45,7 @@ static unsigned attach_list(struct libs *l, const struct target_libs *list, bool
 	return attach_from(l, list, 0, mapped);
 }
 
-/* Looks at one process of -p. Negative: it cannot be traced. */
+/* Inspects one process of -p. Negative: it cannot be traced. */
 static int attach_pid(struct libs *l, pid_t pid)
 {
 	struct target_libs list = {0};
@@ -72,7 +72,7 @@ static int attach_pid(struct libs *l, pid_t pid)
 		err("process %d has not loaded libcuda: leave out --no-wait to wait for it", pid);
 		return -ENOENT;
 	}
-	/* Its first calls come sooner than we could attach to what it maps. */
+	/* Its first calls come before a mapped file could be attached. */
 	target_libs__add_loadable(&list, pid);
 	attach_list(l, &list, false);
 	target_libs__clear(&list);
@@ -89,7 +89,7 @@ int libs__attach_pids(struct libs *l, const pid_t *pids, unsigned cnt)
 	return ret;
 }
 
-/* Also one that is known and ignored. */
+/* Includes drivers that are known and ignored. */
 static bool has_driver(const struct libs *l)
 {
 	for (unsigned i = 0; i < attach__lib_cnt(l->att); i++)
@@ -98,7 +98,7 @@ static bool has_driver(const struct libs *l)
 	return false;
 }
 
-/* What is new of the process's libraries. false: there is no time for it now. */
+/* Attaches new libraries of the process. false: there is no time for it now. */
 static bool attach_process(struct libs *l, pid_t pid, struct target_libs *list, unsigned *cnt)
 {
 	unsigned before = list->cnt;
@@ -119,8 +119,7 @@ struct scan_ctx {
 	unsigned cnt;
 };
 
-/* A user may have made any number of processes that take long to look at before the daemon began.
- */
+/* A user may have started many processes that are slow to inspect before the daemon started. */
 static bool look_at_running(void *ctx, pid_t pid)
 {
 	struct scan_ctx *r = ctx;
@@ -160,7 +159,7 @@ void libs_look_at_later(struct libs *l, uint64_t now)
 
 		if (lib->id > before && !lib->ignored)
 			libs_event(l, "attach", NULL, lib,
-				   "late: its user's processes take long to look at");
+				   "late: its user's processes are slow to inspect");
 	}
 }
 

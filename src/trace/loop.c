@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The main loop: records, signals, timers, the end of what is traced. */
+/* The main loop: records, signals, timers, and the end of the trace. */
 #include "session.h"
 
 #include "text/numbers.h"
@@ -15,17 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Between looks at signals and timers. */
+/* Records between checks of signals and timers. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes us by amount; this drains the rest. Slower while nothing comes. */
+/* The kernel side wakes the tracer by amount; the tick drains the rest, more slowly while idle. */
 #define TICK_BUSY_MS 50
 #define TICK_IDLE_MS 1000
 #define FLUSH_NS     500000000ull
-/* Exits of processes come as records; this finds those whose record was lost. */
+/* Exits of processes come as records; this check finds those whose record was lost. */
 #define TARGETS_NS 200000000ull
-/* Who had a collector started comes within so long, or never. */
+/* The process that started the collector connects within this time, or never. */
 #define COME_MAX_NS 5000000000ull
-/* Processes that are named in one line. */
+/* Number of processes named in one line. */
 #define LEFT_NAMED 8
 
 void session__stop(struct session *s, const char *reason)
@@ -35,8 +35,8 @@ void session__stop(struct session *s, const char *reason)
 	s->stopping = true;
 }
 
-/* Its first process is there, and may start others; or it is not (a daemon's has left), and who had
- * us started has not come yet. */
+/* The first process still exists and may start others. Or it does not (a daemon's has exited), and
+ * the process that started us has not connected yet. */
 static bool is_collecting(const struct session *s)
 {
 	return !kill(s->o->collect_for, 0) ||
@@ -58,7 +58,7 @@ static void name_of(pid_t pid, char comm[16])
 	comm[strcspn(comm, "\n")] = '\0';
 }
 
-/* They go on, untraced. */
+/* Reports processes that continue untraced. */
 static void tell_left(const pid_t *pids, unsigned cnt, const char *name)
 {
 	char list[LEFT_NAMED * 64] = "", comm[16];
@@ -69,11 +69,12 @@ static void tell_left(const pid_t *pids, unsigned cnt, const char *name)
 		len += snprintf(list + len, sizeof(list) - len, "%s%s (%d)", len ? ", " : "", comm,
 				pids[i]);
 	}
-	info("%s has exited; %u process%s that it started go%s on untraced: %s%s", name, cnt,
-	     plural_es(cnt), cnt == 1 ? "es" : "", list, cnt > LEFT_NAMED ? ", ..." : "");
+	info("%s has exited; %u process%s that it started continue%s untraced: %s%s", name, cnt,
+	     plural_es(cnt), cnt == 1 ? "s" : "", list, cnt > LEFT_NAMED ? ", ..." : "");
 }
 
-/* The command has ended, and these that it started have not: is there more to wait for? */
+/* The command has ended, but processes that it started have not. Returns whether to wait for
+ * them. */
 static bool waits_for(struct session *s, unsigned live)
 {
 	uint64_t now = now_ns(), wait_ns = s->o->wait_ns;
@@ -85,13 +86,13 @@ static bool waits_for(struct session *s, unsigned live)
 		return now < s->children_ns;
 	s->children_ns = wait_ns > UINT64_MAX - now ? UINT64_MAX : now + wait_ns;
 	if (s->children_ns != UINT64_MAX)
-		snprintf(limit, sizeof(limit), ", and so does the end of %.4g s", wait_ns / 1e9);
+		snprintf(limit, sizeof(limit), ", as does a timeout of %.4g s", wait_ns / 1e9);
 	info("the command has exited; %u process%s that it started still run%s: Ctrl-C ends the trace%s",
 	     live, plural_es(live), live == 1 ? "s" : "", limit);
 	return true;
 }
 
-/* Have those that we trace by id all ended? */
+/* Ends the trace when all processes traced by id have ended. */
 static void look_at_targets(struct session *s)
 {
 	pid_t pids[LEFT_NAMED];
@@ -132,7 +133,7 @@ static void show_progress(struct session *s, uint64_t now)
 	progress__update(s->progress, now, &t, sources__lost(&s->t.sources));
 }
 
-/* What is due by the clock. */
+/* Periodic work. */
 static void on_tick(struct session *s, uint64_t now, bool drained)
 {
 	static uint64_t flushed_ns, looked_ns, shown_ns;
@@ -167,7 +168,7 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 		libs__follow_writes(&s->t.libs);
 }
 
-/* No longer than to that time, when there is one. */
+/* The timeout, shortened to the due time if there is one. */
 static int until(uint64_t due_ns, uint64_t now, int ms)
 {
 	uint64_t left = due_ns > now ? (due_ns - now) / 1000000 + 1 : 0;
@@ -184,7 +185,7 @@ static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 	return until(s->view_ns, now, ms);
 }
 
-/* What is polled; outputs are those whose readers are slow. */
+/* Polled descriptors; outputs are those with slow readers. */
 enum {
 	FD_SIGNAL,
 	FD_COMMAND,

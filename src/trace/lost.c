@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is lost is said where it is missing, not at the end alone. */
+/* Losses are reported in the trace where they occur, not only at the end. */
 #include "session.h"
 
 #include "util/log.h"
@@ -24,8 +24,8 @@ static void tell_drops(struct session *s, uint64_t now, struct source *source)
 
 void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 {
-	/* To add up the counters of all threads takes time: only when there may be something. What
-	 * was dropped while a source was being emptied is found later. */
+	/* Adding up the counters of all threads takes time, so this runs only when there may be a
+	 * loss. Drops while a source was being drained are found later. */
 	for (unsigned i = 0; i < s->t.sources.cnt; i++)
 		if (source__was_full(s->t.sources.of[i]) || at_end)
 			tell_drops(s, now, s->t.sources.of[i]);
@@ -33,7 +33,7 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 		struct out *o = s->sinks[i]->out;
 		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_told[i];
 
-		/* While it is stuck, this would be lost too. A file is never slow. */
+		/* While the output is stuck, this line would be lost too. Files are never slow. */
 		if (!cnt || o->stuck || o->failed)
 			continue;
 		s->lost_told[i] = o->lost;
@@ -41,7 +41,7 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 	}
 }
 
-/* Without a process that has connected it is not known whether one called CUDA. */
+/* If no process has connected, it is unknown whether one called CUDA. */
 #define UNSEEN                                                                                       \
 	"no process has loaded libcuda and the in-process library: programs that are "               \
 	"started with an empty environment (env -i), are set-user-ID, or statically linked are not " \

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Some hundred samples of a device with some processes. */
+/* Room for some hundred samples of a device with some processes. */
 #define ROOM_SZ (1 << 20)
 
-/* The Makefile knows that this depends on it. */
+/* The Makefile has this dependency. */
 __asm__(".pushsection .rodata\n"
 	".balign 8\n"
 	"nvml_bytes: .incbin \"" NVML_PROGRAM "\"\n"
@@ -28,14 +28,14 @@ static void __attribute__((noreturn)) become(int sock, unsigned period_ms)
 	size_t size = nvml_end - nvml_bytes;
 	char number[16], name[] = "cudatrace-nvml";
 	char *argv[] = {name, number, NULL};
-	/* A crash of NVML ends it, by whatever way the signal comes. */
+	/* A crash of NVML ends this process, whichever way the signal comes. */
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 	sigset_t all;
 	int fd;
 
 	child_begin(sock, name);
 	snprintf(number, sizeof(number), "%u", period_ms);
-	/* It ends with the tracer, whatever is sent to all of our processes. */
+	/* It ends with the tracer, so signals to the whole group are blocked. */
 	sigfillset(&all);
 	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		sigdelset(&all, faults[i]);
@@ -80,8 +80,8 @@ void nvml_program__end(struct nvml_program *p)
 	for (int i = 0; i < 2 && p->has_socks; i++)
 		close(p->socks[i]);
 	p->has_socks = false;
-	/* One that hangs does not see that. In the driver it cannot be waited for: it is init's in
-	 * a moment. */
+	/* A hanging process does not notice that. It may hang in the driver, so do not wait for it:
+	 * init will reap it. */
 	if (p->pid > 0) {
 		kill(p->pid, SIGKILL);
 		waitpid(p->pid, NULL, WNOHANG);

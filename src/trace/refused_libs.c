@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* There may be room then. */
+/* Memory may be free again after this time. */
 #define REFUSED_NS (30 * SEC_NS)
 #define SHARE	   (REFUSED_LIBS_MAX / 8)
 

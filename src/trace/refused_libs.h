@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Library files that there was no room for: they are not looked at again for a while. */
+/* Library files that were rejected because a limit was reached: they are not tried again for a
+ * while. */
 #ifndef TRACE_REFUSED_LIBS_H
 #define TRACE_REFUSED_LIBS_H
 
@@ -20,8 +21,8 @@ struct refused_libs {
 	} libs[REFUSED_LIBS_MAX];
 };
 
-/* A user's oldest goes for a new one when he has an eighth of the places; when all are in use
- * nothing is remembered. */
+/* Replaces a user's oldest entry once the user has an eighth of them. When all entries are in use
+ * nothing is stored. */
 void refused_libs__add(struct refused_libs *r, const struct ct_lib_key *key, uid_t uid,
 		       uint64_t now);
 bool refused_libs__has(const struct refused_libs *r, const struct ct_lib_key *key, uint64_t now);

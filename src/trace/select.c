@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is traced, what is counted, what is seen at its entry only, what has stacks
- * and Python frames. */
+/* Which functions are traced, counted, probed at their entry only, or have stacks and Python
+ * frames. */
 #include "session.h"
 
 #include "attach/find/elf.h"
@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-/* An expression that is not understood: by which option, and what is wrong. */
+/* An invalid expression: its option, and the error. */
 struct bad_expr {
 	const char *option;
 	char why[512];
@@ -59,7 +59,7 @@ static void learn_lib(struct session *s, const struct target_lib *t)
 	elf_lib__free(elf);
 }
 
-/* What the libraries that will be attached export and the table does not have. */
+/* Adds functions that the libraries to be attached export and the table lacks. */
 static void learn(struct session *s)
 {
 	const struct session_opts *o = s->o;
@@ -92,7 +92,7 @@ int session__select(struct session *s)
 		fnset__add(s->t.fns, API_TORCH);
 	if (!choose(s, &wrong))
 		return 0;
-	/* It may name what only this machine's libraries have. */
+	/* It may name functions that only this machine's libraries have. */
 	learn(s);
 	if (!choose(s, &wrong))
 		return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tracing, from start to end:
- *   what is wanted (-e), BPF side loaded, cost measured, command forked but waiting, libraries
- *   attached, outputs opened with their header, command let go, loop, detach, what the
- *   sources still have, calls in flight, end lines, summary.
+ * A trace from start to end:
+ *   parse the selection (-e), load the BPF side, measure the cost, fork the command (it waits),
+ *   attach libraries, open outputs and write their header, release the command, loop, detach, drain
+ *   the sources, write calls in flight, end lines, summary.
  */
 #include "session.h"
 #include "targets.h"
@@ -48,11 +48,11 @@ void session__event(void *session, const struct trace_event *ev)
 		return;
 	s->lib_cnt += ev->kind == EVENT_LIBRARY;
 	s->missed_cnt += ev->kind == EVENT_LIBRARY && !strcmp(ev->op, "failed");
-	/* The header of the next file names it. */
+	/* The next file's header names the library. */
 	if (s->o->max_file && ev->kind == EVENT_LIBRARY)
 		tracer__fill_libs(&s->t);
 	losses__event(&s->lost, ev);
-	s->end.event_cnt += ev->kind != EVENT_STACK; /* it is no happening */
+	s->end.event_cnt += ev->kind != EVENT_STACK; /* a stack is not an event by itself */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
 	s->end.level_cnt += ev->kind == EVENT_TRACER && ev->tracer.from;
@@ -64,13 +64,14 @@ void session__event(void *session, const struct trace_event *ev)
 		summary__event(s->summary, ev);
 	/* A stack may come before any event. */
 	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
-		/* Also when the command has ended meanwhile: what it did later is left out. */
+		/* Also when the command has ended meanwhile: later events are not written. */
 		s->end.reason = "max-events";
 		s->stopping = true;
 	}
 }
 
-/* Events that were given to the outputs have names that are another function's from here on. */
+/* From here on the name belongs to another function, so outputs must format pending events
+ * first. */
 static void on_reuse(void *session, unsigned func_id)
 {
 	struct session *s = session;
@@ -114,8 +115,7 @@ static int open_attach(struct session *s)
 				.force = o->force,
 				.sandbox = o->sandbox,
 				.kernel_probe = o->kernel_probe,
-				/* Children would need probes of their own before their first call.
-				 */
+				/* Children would need their own probes before their first call. */
 				.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,
 			},
 		.measure_entries = o->entry_only.cnt || o->max_overhead,
@@ -223,7 +223,7 @@ static int open_default_sink(struct session *s)
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &tm);
 	snprintf(path, sizeof(path), "traces/trace_%s.jsonl", stamp);
-	/* Another one, begun in the same second. */
+	/* Another trace started in the same second. */
 	if (!access(path, F_OK))
 		snprintf(path, sizeof(path), "traces/trace_%s_%d.jsonl", stamp, getpid());
 	info("writing %s", path);
@@ -231,8 +231,8 @@ static int open_default_sink(struct session *s)
 }
 
 /*
- * Two programs that trace themselves at the same time may name the same file, as the default does:
- * the second writes to one with its process id in the name. The file stays locked until we end.
+ * Two programs that trace themselves at the same time may use the same file, as the default does.
+ * The second one appends its process id to the name. The file stays locked until we end.
  */
 static const char *collect_path(const struct session_opts *o, const char *path)
 {
@@ -263,7 +263,7 @@ static int open_sinks(struct session *s)
 	return ret;
 }
 
-/* Would what the command prints be between the lines of an output? A terminal shows both anyway. */
+/* Whether the command's output would be mixed into an output. A terminal shows both anyway. */
 static bool shares_stdout(const struct session *s)
 {
 	struct stat out, st;
@@ -288,14 +288,14 @@ static void make_summary(struct session *s)
 {
 	if (s->o->view)
 		return;
-	/* Not beside a command: it writes to the same terminal. */
+	/* No progress line beside a command: it writes to the same terminal. */
 	if (!s->o->argv && !s->o->quiet)
 		s->progress = progress__new(stderr);
 	if (s->progress || wants_summary(s->o))
 		s->summary = summary__new();
 }
 
-/* The trace belongs to who called sudo, whoever the command runs as. */
+/* The trace belongs to the user who called sudo, whatever the command's user. */
 static int find_users(struct session *s)
 {
 	int ret = command_user__owns_files();
@@ -303,7 +303,7 @@ static int find_users(struct session *s)
 	return ret ? ret : command_user__find(&s->user, s->o->user);
 }
 
-/* Before anything is opened that a lost one would keep. */
+/* Starts the reader process before anything is opened that it would inherit. */
 static int start_reader(bool sandbox)
 {
 	int ret = reader__start(sandbox);
@@ -315,7 +315,7 @@ static int start_reader(bool sandbox)
 	return ret;
 }
 
-/* What of these only the kernel's probes see. */
+/* The layers of these options that only uprobes can see. */
 static const char *layers(const struct session_opts *o)
 {
 	return !o->torch	? "--python is"
@@ -323,7 +323,8 @@ static const char *layers(const struct session_opts *o)
 				: "--python and --torch (--all-layers) are";
 }
 
-/* Where calls are seen: by the kernel, if it lets us; else in the process, if we start it. */
+/* Chooses where calls are recorded: by the kernel if it permits, else in-process if we start the
+ * program. */
 static int choose_probe(struct session *s)
 {
 	const struct session_opts *o = s->o;
@@ -359,8 +360,8 @@ static int choose_probe(struct session *s)
 		    o->sched ? "--sched does not work" : "--kernel-probe does not work");
 		return EXIT_USAGE;
 	}
-	/* Together with what the library does not reach, if that can be had. Not --kernel: system
-	 * calls that the library sees are to be in calls that it sees. */
+	/* Adds uprobes for what the library does not reach, if possible. Not with --kernel: system
+	 * calls that the library records must be within calls that it records. */
 	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
 	if ((o->python.cnt || o->torch) && s->probe == PROBE_INJECT) {
@@ -431,7 +432,7 @@ static void fill_end(struct session *s)
 	end->unseen = session__unseen(s);
 	wall = end->end_ns - s->t.info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
-	/* Shorter than a second. */
+	/* The trace is shorter than a second. */
 	if (wall && wall < 1000000000)
 		end->max_thread_overhead *= 1e9 / wall;
 }
@@ -457,14 +458,14 @@ static void print_summary(struct session *s)
 	out__close(out);
 }
 
-/* Returns whether every output is whole. */
+/* Returns whether every output is complete. */
 static bool close_sinks(struct session *s)
 {
 	struct trace_end sum = {0};
 	bool ok = true;
 
 	fill_end(s);
-	/* Files first: the others may wait for their readers. */
+	/* Files first: other outputs may wait for their readers. */
 	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
 		struct sink **sink = &s->sinks[i % s->sink_cnt];
 
@@ -481,7 +482,7 @@ static bool close_sinks(struct session *s)
 	return ok;
 }
 
-/* There is no summary that does. Outputs have said what they could not take. */
+/* Without a summary nothing else reports losses. Outputs have already reported their own. */
 static void say_lost(struct session *s)
 {
 	char text[512];
@@ -500,13 +501,14 @@ static bool finish(struct session *s)
 
 	progress__free(s->progress);
 	s->progress = NULL;
-	/* Before what may take its time; and who was stopped in that moment. */
+	/* Continue stopped processes before slow steps, and again those stopped in between. */
 	attach__go_on_all(s->t.att);
 	model__calls_end(s->t.model, stop_ns);
 	attach__detach(s->t.att);
 	sources__stop(&s->t.sources);
 	attach__go_on_all(s->t.att);
-	/* Without a command those that end us stay, so that no output waits for its reader. */
+	/* Without a command, signals that end the trace stay pending, so no output waits for its
+	 * reader. */
 	if (s->cmd.pid)
 		session__take_signals(s);
 	if (!s->hurry)
@@ -516,7 +518,7 @@ static bool finish(struct session *s)
 	session__tell_lost(s, now_ns(), true);
 	if (s->o->view)
 		s->o->view->end(s->o->view);
-	/* Detaching takes its time, and calls are seen until it is done. */
+	/* Detaching takes time, and calls are recorded until it is done. */
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
 	ok = close_sinks(s);
@@ -524,7 +526,7 @@ static bool finish(struct session *s)
 		print_summary(s);
 	else
 		say_lost(s);
-	/* --all-layers (with torch) takes what there is. */
+	/* --all-layers (with torch) records what exists. */
 	if (s->o->python.cnt && !s->o->torch && s->end.stats[CT_STAT_ENTRIES] && !s->t.has_python &&
 	    !s->t.unknown_python_cnt)
 		warn("--python: no CPython (3.8 to 3.14) was found in the processes that made "
@@ -539,7 +541,7 @@ static void release(struct session *s)
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
 	command__cancel(&s->cmd);
-	/* A process of -p may have been stopped by now although we could not start. */
+	/* A process of -p may be stopped already although the start failed. */
 	if (s->guard.pid && s->t.att) {
 		attach__detach(s->t.att);
 		attach__go_on_all(s->t.att);
@@ -576,7 +578,7 @@ int session__run(const struct session_opts *o)
 		else if (s.cmd.pid && command__status(&s.cmd))
 			status = command__status(&s.cmd);
 	} else if (s.sink_cnt) {
-		/* Another output or the command failed: what is there already is whole. */
+		/* Another output or the command failed: close the outputs that exist. */
 		session__stop(&s, "could not start");
 		s.end.end_ns = now_ns();
 		close_sinks(&s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One run of cudatrace that traces: what its parts share. */
+/* State of one tracing run of cudatrace, shared by its parts. */
 #ifndef TRACE_SESSION_H
 #define TRACE_SESSION_H
 
@@ -19,34 +19,35 @@
 
 #define SESSION_MAX_SINKS 16
 
-/* A reason to end the trace. */
+/* Reasons to end the trace. */
 #define NO_OUTPUT "no output can be written"
-#define ENOUGH	  "enough was seen"
+#define ENOUGH	  "finished"
 
 struct signals {
-	int fd;			/* readable when one of them has come, SIGCHLD too */
-	int quit_fd;		/* readable when a signal to end waits there */
-	sigset_t taken;		/* what fd is for */
-	bool is_leader;		/* of its session */
+	int fd;			/* readable when one of them arrives, SIGCHLD too */
+	int quit_fd;		/* readable when a signal to end is pending */
+	sigset_t taken;		/* signals that fd receives */
+	bool is_leader;		/* whether we lead our session */
 	struct witness witness; /* with a command */
 	unsigned interrupt_cnt; /* while the command ran */
-	uint64_t asked_ns;	/* when the first signal to end came; 0: none has */
+	uint64_t asked_ns;	/* time of the first signal to end; 0: none */
 	bool told;
 };
 
 struct session {
-	const struct session_opts *o; /* own */
-	struct session_opts own;      /* as asked, but -p names processes and no threads */
+	const struct session_opts *o; /* points to own */
+	struct session_opts own;      /* copy of the options; thread ids of -p are replaced by
+				       * processes */
 	struct tracer t;
 	enum probe probe;    /* not PROBE_AUTO */
-	unsigned lib_cnt;    /* libraries that were heard of */
-	unsigned missed_cnt; /* of these, those that could not be traced */
+	unsigned lib_cnt;    /* libraries reported */
+	unsigned missed_cnt; /* of these, libraries that could not be traced */
 	struct sink *sinks[SESSION_MAX_SINKS];
 	unsigned sink_cnt;
 	struct summary *summary;
 	struct progress *progress;
 	struct command cmd;
-	char *nvtx; /* the library that it is to load; NULL: none */
+	char *nvtx; /* NVTX library that the command loads; NULL: none */
 	struct guard guard;
 	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
@@ -54,16 +55,15 @@ struct session {
 	struct losses lost;
 	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
 	struct budget *budget;			 /* --max-overhead */
-	bool stopping;				 /* no more than what is there by now */
-	bool hurry;				 /* a second signal: leave out what takes time */
+	bool stopping;				 /* read only what exists already */
+	bool hurry;				 /* second signal: skip slow steps */
 	struct signals signals;
-	uint64_t children_ns; /* until when the command's children are waited for; 0: it has not
-				 ended */
+	uint64_t children_ns; /* end of the wait for the command's children; 0: it has not ended */
 	uint64_t deadline_ns; /* --duration; 0: none */
-	uint64_t view_ns;     /* when the view is to be called next; 0: there is none */
+	uint64_t view_ns;     /* time of the view's next call; 0: no view */
 };
 
-/* Traces as asked; returns the exit status. */
+/* Traces with these options; returns the exit status. */
 int session__run(const struct session_opts *o);
 
 /* Ends the trace; reason goes into its end line. The first reason stays. */
@@ -72,11 +72,11 @@ void session__stop(struct session *s, const char *reason);
 void session__event(void *session, const struct trace_event *ev);
 
 /* lost.c */
-/* Says in the trace what was lost since the last time. */
+/* Reports in the trace what was lost since the last call. */
 void session__tell_lost(struct session *s, uint64_t now, bool at_end);
-/* Why calls of the command may be missing that nobody counted; NULL: there are none. Static. */
+/* Why calls of the command may be missing without being counted; NULL: none are. Static. */
 const char *session__unseen(const struct session *s);
-/* Says so, when the command has made no call that is known. */
+/* Warns when the command has made no traced call. */
 void session__say_no_call(const struct session *s);
 
 /* loop.c */
@@ -86,11 +86,11 @@ void session__loop(struct session *s);
 /* Blocks signals; they are taken from now on. 0 or -errno. */
 int session__open_signals(struct session *s);
 void session__close_signals(struct session *s);
-/* Passes on to the command what has come, and does what it means for the trace. */
+/* Passes received signals on to the command, and applies them to the trace. */
 void session__take_signals(struct session *s);
-/* Says what the tracer waits for, a while after a signal. */
+/* Reports what the tracer waits for, some time after a signal. */
 void session__tell_signals(struct session *s, uint64_t now);
-/* The trace has ended: waits for the command, whose status is ours to pass on. */
+/* After the trace has ended: waits for the command, whose status we return. */
 void session__await_command(struct session *s);
 
 /* select.c */
@@ -100,9 +100,9 @@ int session__select(struct session *s);
 /* counted.c */
 /* --max-overhead; the cost of a call is measured already. 0 or -ENOMEM. */
 int session__open_budget(struct session *s);
-/* A process has ended: takes its counts. */
+/* Takes the counts of a process that has ended. */
 void session__count_exit(struct session *s, pid_t pid, uint64_t generation);
-/* All counts, and what tracing has cost; totals are in s->end already. */
+/* Takes all counts and the tracing overhead; totals are in s->end already. */
 void session__count_end(struct session *s);
 
 #endif /* TRACE_SESSION_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is asked of a trace. */
+/* Options of a trace. */
 #ifndef TRACE_SESSION_OPTS_H
 #define TRACE_SESSION_OPTS_H
 
@@ -27,17 +27,17 @@ struct strv {
 struct session;
 struct trace_event;
 
-/* What is shown while a trace runs, instead of outputs and a summary. */
+/* A view shown while a trace runs, instead of outputs and a summary. */
 struct session_view {
-	/* The tracer is open, nothing is attached. 0 or -errno after reporting. */
+	/* Called when the tracer is open and nothing is attached. 0 or -errno after reporting. */
 	int (*open)(struct session_view *v, struct session *s);
 	void (*event)(struct session_view *v, const struct trace_event *ev);
 	/* As in struct tracer_opts. */
 	void (*use)(struct session_view *v, uint32_t pid, const char comm[16]);
 	void (*reuse)(struct session_view *v, unsigned func_id);
-	/* Called often: does what is due, and returns when it wants to be called at the latest. */
+	/* Called often: does the work that is due, and returns the latest time of the next call. */
 	uint64_t (*tick)(struct session_view *v, uint64_t now);
-	/* The trace has ended, and all events were given. */
+	/* Called when the trace has ended, after all events. */
 	void (*end)(struct session_view *v);
 	int fd; /* tick() is called when it is readable; -1: none */
 };
@@ -48,25 +48,27 @@ struct session_opts {
 	unsigned pid_cnt;
 	char **argv; /* command, NULL-terminated; NULL when none */
 	int argc;
-	bool follow;	     /* children too; default true, --no-follow */
+	bool follow;	     /* trace children too; default true, --no-follow */
 	bool wait;	     /* wait for libcuda to be loaded; default true, --no-wait */
-	uint64_t wait_ns;    /* --wait, after the command's first process; UINT64_MAX: all */
+	uint64_t wait_ns;    /* --wait, after the end of the command's first process; UINT64_MAX: no
+			      * limit */
 	const char *libcuda; /* --libcuda PATH */
-	bool stop_on_load;   /* -p: a libcuda that was not known is attached before it is called */
-	bool force;	     /* --force: files that others may write to, too */
+	bool stop_on_load;   /* -p: stop processes that map a new libcuda until it is attached */
+	bool force;	     /* --force: also files that others may write to */
 	const char *user;    /* --user NAME or number */
 	/* outputs */
 	struct strv outputs[SINK_CNT]; /* of each sink: FILE or "-" */
-	uint64_t max_file;	       /* bytes of one file; 0: any */
+	uint64_t max_file;	       /* bytes of one file; 0: no limit */
 	enum tristate summary;	       /* unset: when stderr is a terminal */
 	bool quiet;
-	bool json; /* the summary */
+	bool json; /* format of the summary */
 	/* what to trace */
 	struct strv select;	       /* each -e, in order */
 	enum api_detail detail;	       /* the last of --detail and --all */
-	struct strv count, entry_only; /* sets, in order: the last counts */
-	struct strv stack, python;     /* --stack, --python: the same */
-	double max_overhead;	   /* share of the busiest thread's time, 0.01 is 1 %; 0: none */
+	struct strv count, entry_only; /* sets, in order: the last one applies */
+	struct strv stack, python;     /* --stack, --python: same form */
+	double max_overhead;	   /* share of the busiest thread's time, 0.01 is 1 %; 0: no limit
+				    */
 	bool kernel;		   /* --kernel: system calls into the NVIDIA driver too */
 	bool nvtx;		   /* --nvtx: ranges and marks */
 	bool torch;		   /* --torch: operators, nodes and the allocator of PyTorch */
@@ -74,22 +76,23 @@ struct session_opts {
 	bool sched;		   /* --sched: off-CPU time, GPU interrupts */
 	enum ct_gpu_time gpu_time; /* --gpu-time */
 	const char *cupti;	   /* --cupti PATH */
-	unsigned gpu_stats_ms;	   /* --gpu-stats: between samples; 0: none */
+	unsigned gpu_stats_ms;	   /* --gpu-stats: interval of samples; 0: none */
 	uint64_t duration_ns;	   /* 0: none */
 	uint64_t max_events;	   /* 0: none */
 	uint64_t min_duration_ns;
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
-	int format_threads; /* threads; -1: by the number of processors */
+	int format_threads; /* threads; -1: chosen from the number of processors */
 	enum probe probe;
-	/* --collect: what was started by the library in a program, without us: listen by this name,
-	 * as long as the process that chose it and those who come are there. NULL: not so. */
+	/* --collect: the library in a program started us. Listen by this name while the process
+	 * that chose it, and those that connect, exist. NULL: not in this mode. */
 	const char *collect;
 	pid_t collect_for;
 	enum mechanism mechanism;
 	enum nv_probe kernel_probe;
 	enum ct_redact redact;	   /* --no-strings, --no-args */
-	bool sandbox;		   /* give up what is not needed; default true, --no-sandbox */
+	bool sandbox;		   /* drop privileges that are not needed; default true, --no-
+				    * sandbox */
 	struct session_view *view; /* or NULL */
 };
 

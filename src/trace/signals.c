@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Signals. All are blocked and read in the main loop. With a command they are for the command, and
- * the trace goes on until it has ended; without one, those that end programs end the trace.
+ * Signals. All are blocked and read in the main loop. With a command, signals are for the command,
+ * and the trace goes on until it has ended. Without one, signals that end programs end the trace.
  */
 #include "session.h"
 
@@ -19,15 +19,15 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* An output whose reader is slow has so long once a signal has ended the trace. */
+/* Write timeout of outputs with slow readers once a signal has ended the trace. */
 #define OUTPUT_MS 2000
-/* Signals between looks at records; each may take some milliseconds. */
+/* Signals handled between reads of records; each may take some milliseconds. */
 #define AT_ONCE 8
-/* Until it is said what the tracer waits for after a signal. */
+/* Delay until the tracer reports what it waits for after a signal. */
 #define TELL_NS 1000000000ull
 
-/* Signals that end the trace of what is no command. asks: the command that gets it is asked to end,
- * so the trace does not outlive it for its children. */
+/* Signals that end a trace without a command. asks: the signal asks the command to end too, so the
+ * trace does not wait for its children. */
 static const struct {
 	int signo;
 	bool asks;
@@ -40,12 +40,12 @@ static const struct {
 };
 #define END_CNT (sizeof(ends) / sizeof(ends[0]))
 
-/* What reading and writing in the background does; SIGSYS: the sandbox raises it. */
+/* Reading and writing in the background raises these; the sandbox raises SIGSYS. */
 static const int left_alone[] = {SIGTTIN, SIGTTOU, SIGSYS};
-/* The kernel ends a program that has a fault although its signal is blocked. But then
- * AddressSanitizer has nothing to report, so they are blocked only where they are passed on. */
+/* The kernel ends a program at a fault even if the signal is blocked. But AddressSanitizer then
+ * reports nothing, so these are blocked only where they are passed on. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-/* src/top/screen.c, and curses */
+/* Handled by src/top/screen.c and curses. */
 static const int of_screen[] = {SIGTSTP, SIGWINCH};
 #ifdef __SANITIZE_ADDRESS__
 #define HAS_REPORT true
@@ -60,8 +60,8 @@ static void leave(sigset_t *set, const int *list, unsigned cnt, bool really)
 }
 #define LEAVE(set, list, really) leave(set, list, sizeof(list) / sizeof((list)[0]), really)
 
-/* SIGPIPE: a closed pipe is an error of that output alone. SIGXFSZ: so is a file that may not grow,
- * and memory is a file (src/inject/shm.c). */
+/* SIGPIPE: a closed pipe is an error of that output alone. SIGXFSZ: so is a file over its size
+ * limit, and memory is a file (src/inject/shm.c). */
 int session__open_signals(struct session *s)
 {
 	struct signals *g = &s->signals;
@@ -83,8 +83,7 @@ int session__open_signals(struct session *s)
 	sigprocmask(SIG_BLOCK, &g->taken, NULL);
 	if (s->o->argv)
 		witness__start(&g->witness, s->o->argv, s->o->argc, s->o->sandbox);
-	/* src/attach/find/watch.h reads this one, src/util/demangle.c has a handler for the other.
-	 */
+	/* src/attach/find/watch.h reads SIGIO; src/util/demangle.c handles SIGVTALRM. */
 	if (s->probe != PROBE_INJECT)
 		sigdelset(&g->taken, SIGIO);
 	g->fd = signalfd(-1, &g->taken, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -108,7 +107,7 @@ static bool command_runs(struct session *s)
 	return s->cmd.pid && !command__ended(&s->cmd);
 }
 
-/* timeout(1) sends one to us, and then one to all of the group: that one waits here by now. */
+/* timeout(1) sends one signal to us, then one to the whole group: the second is pending by now. */
 static void drop_same(const siginfo_t *si)
 {
 	const struct timespec now = {0};
@@ -127,14 +126,14 @@ static void pass_on(struct session *s, const siginfo_t *si)
 
 	if (has_it)
 		drop_same(si);
-	/* In another group it has not. */
+	/* A command in another group has not received it. */
 	if (has_it && getpgid(s->cmd.pid) == getpgid(0))
 		return;
 	if (relay_is_for_us(si, s->signals.is_leader))
 		relay_signal(s->cmd.pid, si);
 }
 
-/* As any program that the terminal stops with its group. */
+/* Stops like any program that the terminal stops with its group. */
 static void stop_too(void)
 {
 	sigset_t set;
@@ -153,7 +152,7 @@ static void end_by(struct session *s, int signo, bool runs)
 			continue;
 		out__set_write_timeout(s->signals.quit_fd, OUTPUT_MS);
 		if (!runs) {
-			s->hurry = s->stopping; /* the second: at once */
+			s->hurry = s->stopping; /* second signal: end at once */
 			s->stopping = true;
 		} else if (signo == SIGINT && ++s->signals.interrupt_cnt > 1) {
 			s->stopping = true;
@@ -169,7 +168,7 @@ static void take(struct session *s, const siginfo_t *si)
 {
 	bool runs = command_runs(s);
 
-	/* What the command sends to its parent is meant for another program. */
+	/* Signals that the command sends to its parent are not for the command. */
 	if (si->si_signo == SIGCHLD || (runs && si->si_code <= 0 && si->si_pid == s->cmd.pid))
 		return;
 	if (runs)
@@ -186,7 +185,7 @@ void session__take_signals(struct session *s)
 	const struct timespec now = {0};
 	siginfo_t si;
 
-	/* A flood does not keep us from records. */
+	/* The limit keeps a flood of signals from blocking records. */
 	for (int i = 0; i < AT_ONCE && sigtimedwait(&s->signals.taken, &si, &now) > 0; i++)
 		take(s, &si);
 	for (unsigned i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
@@ -212,8 +211,8 @@ void session__await_command(struct session *s)
 
 	if (!command_runs(s))
 		return;
-	info("the trace has ended; waiting for %s, which goes on untraced%s", s->o->argv[0],
-	     may_leave ? ": Ctrl-C again leaves it alone" : "");
+	info("the trace has ended; waiting for %s, which continues untraced%s", s->o->argv[0],
+	     may_leave ? ": Ctrl-C again stops waiting" : "");
 	while (command_runs(s) && !(may_leave && s->signals.interrupt_cnt > 2)) {
 		poll(&fd, 1, -1);
 		session__take_signals(s);

@@ -9,12 +9,12 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Some records are much work: so long are they taken at once, and so many between looks at the
- * clock. */
+/* Limits of one drain, because some records are expensive: its time, and records between clock
+ * reads. */
 #define DRAIN_NS    20000000ull
 #define DRAIN_PIECE 1024
 
-/* A process of whose threads' doings some were lost. */
+/* A process with threads that lost records. */
 struct source_drop_owner {
 	uint32_t pid;
 	uint64_t told, lost;
@@ -74,7 +74,7 @@ uint64_t source__newly_lost(struct source *s)
 {
 	uint64_t before = s->lost_told, cnt = source__lost(s);
 
-	/* What a thread had lost that ends in this moment may be seen nowhere. */
+	/* Losses of a thread that is ending at this moment may appear in no counter. */
 	if (cnt <= before)
 		return 0;
 	s->lost_told = cnt;
@@ -172,8 +172,8 @@ void sources__close(struct sources *ss)
 		close_one(ss->of[--ss->cnt]);
 }
 
-/* NULL: none has a record. *until becomes the time of the oldest record of the others, if that is
- * before it. */
+/* NULL: no source has a record. *until is lowered to the time of the oldest record of the
+ * others. */
 static struct source *oldest(const struct sources *ss, uint64_t *until)
 {
 	struct source *first = NULL;
@@ -196,7 +196,7 @@ static struct source *oldest(const struct sources *ss, uint64_t *until)
 	return first;
 }
 
-/* Looks until all that was sent before now is whole: each source sees to it that this ends. */
+/* Looks until all records sent before now are complete; each source ensures that this ends. */
 static void look(const struct sources *ss, uint64_t now)
 {
 	bool whole;
@@ -209,7 +209,7 @@ static void look(const struct sources *ss, uint64_t now)
 	} while (!whole);
 }
 
-/* What was sent until now; until then the other sources were looked at, too. */
+/* Takes records sent until now; all other sources were looked at for that time, too. */
 static size_t take(const struct sources *ss, size_t max, uint64_t now)
 {
 	size_t cnt = 0;
@@ -221,7 +221,7 @@ static size_t take(const struct sources *ss, size_t max, uint64_t now)
 		if (!s || s->next_ns > now)
 			break;
 		cnt += s->ops->take(s, max - cnt, until);
-		/* The next one is not whole yet, and the others' may follow from it. */
+		/* The next record is incomplete, and the others' records may follow from it. */
 		if (s->next_ns <= until)
 			break;
 	}
@@ -244,8 +244,9 @@ size_t sources__drain(struct sources *ss, size_t max)
 		first = oldest(ss, &until);
 		if (!first)
 			break;
-		/* Sent since the clock was read: what caused it may have come where we had looked
-		 * already. Whatever the clocks of the processors say, it is taken the next time. */
+		/* It was sent after the clock was read, and its cause may be in a source already
+		 * looked at, so look again. It is taken the next time, even if the processors'
+		 * clocks differ. */
 		if (first->next_ns > now && first->next_ns != ahead_ns) {
 			ahead_ns = first->next_ns;
 			continue;
@@ -302,13 +303,13 @@ uint64_t sources__bad_records(const struct sources *ss)
 	return cnt;
 }
 
-/* Calls a function of all sources that have it, one after the other. */
+/* Calls a function of all sources that have it, in order. */
 #define EACH(ss, op, ...)                                                                          \
 	for (unsigned i = 0; i < (ss)->cnt; i++)                                                   \
 		if ((ss)->of[i]->ops->op)                                                          \
 	(ss)->of[i]->ops->op((ss)->of[i], ##__VA_ARGS__)
 
-/* The same, and keeps in ret what the first said that was not 0. */
+/* The same; ret becomes the first result that is not 0. */
 #define EACH_RET(ret, ss, op, ...)                                                                 \
 	for (unsigned i = 0; i < (ss)->cnt; i++) {                                                 \
 		struct source *s = (ss)->of[i];                                                    \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the BPF programs send, through their rings. */
+/* Records that the BPF programs send through their rings. */
 #include "source.h"
 #include "tracer.h"
 
@@ -11,7 +11,7 @@ struct source_bpf {
 	struct source s;
 	struct attach *att;
 	struct ring *ring;
-	bool measuring; /* records are those of our own stub */
+	bool measuring; /* records come from our own stub */
 };
 
 static void on_record(void *ctx, const void *rec, size_t size)
@@ -37,7 +37,7 @@ static int bpf_open(struct source *s, struct tracer *t)
 	if (!b->ring)
 		return -ENOMEM;
 	b->measuring = true;
-	/* PyTorch's functions are probed at their entry alone. */
+	/* PyTorch's functions are probed at their entry only. */
 	attach__measure_cost(b->att,
 			     t->o.measure_entries || fnset__wants_api(t->fns, api_at(API_TORCH)),
 			     &t->cost);
@@ -190,7 +190,7 @@ static void bpf_close(struct source *s)
 const struct source_ops bpf_source_ops = {
 	.size = sizeof(struct source_bpf),
 	.name = "ring",
-	.why = "more came than was read; a larger --buffer-size or fewer functions (-e) help",
+	.why = "records arrived faster than they were read; use a larger --buffer-size or fewer functions (-e)",
 	.open = bpf_open,
 	.fd = bpf_fd,
 	.woken = bpf_woken,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-ctxsw: from when to when which process had a GPU, as the driver logs it. */
+/* --gpu-ctxsw: when each process had a GPU, from the driver's log. */
 #include "source.h"
 #include "tracer.h"
 
@@ -16,7 +16,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* The driver collects what the GPUs have logged every 33 ms. */
+/* The driver collects the GPUs' logs every 33 ms. */
 #define LOOK_NS 30000000ull
 /* Inode of the initial pid namespace, on every Linux. */
 #define PIDNS_INIT_INO 0xeffffffcu
@@ -33,13 +33,14 @@ struct source_ctxsw {
 	struct ctxsw log;
 	int fd; /* -1: none */
 	uint64_t looked_ns;
-	uint64_t told_cnt;	  /* of those that are missing */
-	bool has_names;		  /* process ids are ours, too */
-	struct name names[NAMES]; /* what processes were called last */
-	struct ct_ctxsw next;	  /* unless there is none */
+	uint64_t told_cnt;	  /* of missing records */
+	bool has_names;		  /* process ids are valid in our namespace */
+	struct name names[NAMES]; /* last known names of processes */
+	struct ct_ctxsw next;	  /* the next record, unless there is none */
 };
 
-/* Of processes that nothing else may be known of; who has ended keeps the name that it had. */
+/* Reads the name of a process that may be otherwise unknown; a process that has ended keeps its
+ * last name. */
 static const char *name_of(struct source_ctxsw *c, uint32_t pid)
 {
 	struct name *n = &c->names[pid % NAMES];
@@ -93,8 +94,8 @@ static void make_record(struct source_ctxsw *c, const struct gpu_log *l,
 		memcpy(c->next.comm, name_of(c, pid), sizeof(c->next.comm));
 }
 
-/* As of the kernel log: the time at which it was read is when it was sent. The log began before the
- * trace did. */
+/* As in the kernel log, the time of reading is the time of sending. The log began before the
+ * trace. */
 static void read_next(struct source_ctxsw *c)
 {
 	const struct tracer *t = c->s.ctx;
@@ -130,7 +131,7 @@ static int make_timer(void)
 	return -1;
 }
 
-/* A trace without them is better than none. The header says why. */
+/* A trace without them is better than none. The header has the reason. */
 static int ctxsw_source_open(struct source *s, struct tracer *t)
 {
 	const struct ctxsw_opts o = {
@@ -153,7 +154,7 @@ static int ctxsw_source_open(struct source *s, struct tracer *t)
 		return -EMFILE;
 	c->has_names = is_init_pidns();
 	if (!c->has_names)
-		warn("--gpu-ctxsw: process ids of context switches are those of the host, not of "
+		warn("--gpu-ctxsw: context switches have process ids of the host, not of "
 		     "this container: set hostPID: true");
 	snprintf(t->gpu_ctxsw, sizeof(t->gpu_ctxsw), "on");
 	return 0;
@@ -214,7 +215,7 @@ static void ctxsw_source_totals(struct source *s, struct ct_totals *sum)
 	sum->drops[CT_DROP_CTXSW] = missed((struct source_ctxsw *)s);
 }
 
-/* Who is on a GPU now, when all that was logged is read. */
+/* Gives the processes on a GPU now, after the whole log has been read. */
 static void ctxsw_source_unfinished(struct source *s)
 {
 	struct source_ctxsw *c = (void *)s;

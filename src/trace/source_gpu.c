@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What NVML says of the GPUs (--gpu-stats), by a process of its own: the library may hang or crash,
- * and a static program cannot load it. What it cannot tell is one line, and the trace goes on.
+ * NVML's values of the GPUs (--gpu-stats), read by a separate process: the library may hang or
+ * crash, and a static program cannot load it. Values that are not available are reported once, and
+ * the trace goes on.
  */
 #include "source.h"
 #include "tracer.h"
@@ -17,20 +18,20 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* For the first answer, so that a trace begins with what there is: drivers that nothing keeps awake
- * take seconds. */
+/* Timeout for the first values, so that the trace begins with them. Drivers without persistence
+ * take seconds to start. */
 #define TIMEOUT_MS 5000
 #define STEP_MS	   50
-/* Between looks whether it is there. */
+/* Interval between checks that the process runs. */
 #define ALIVE_NS 500000000ull
-/* Lines for people; the trace has all. */
+/* Limit of warnings; the trace has all. */
 #define WARNINGS_MAX 8
 
 struct source_gpu {
 	struct source s;
 	struct nvml_program *program;
 	uint64_t looked_ns, alive_ns;
-	struct ct_gpu rec; /* the next, unless there is none */
+	struct ct_gpu rec; /* the next record, unless there is none */
 	unsigned lost_cnt, told_cnt;
 	unsigned warned_cnt;
 	bool saw_any;
@@ -49,7 +50,7 @@ static void say_missing(struct source_gpu *g, const struct ct_gpu *rec)
 	warn("--gpu-stats: %s%s: these samples are missing", gpu, text);
 }
 
-/* When it ends by itself it has said why, unless it could not be started or crashed. */
+/* A process that ended by itself has reported the reason, unless it failed to start or crashed. */
 static void look_whether_ended(struct source_gpu *g)
 {
 	int status = 0;
@@ -68,7 +69,7 @@ static void look_whether_ended(struct source_gpu *g)
 		warn("--gpu-stats: cudatrace-nvml has ended: no more samples");
 }
 
-/* A record is given the place of the time at which it is read; it says itself when it was made. */
+/* A record is ordered by the time at which it is read; its own time is in it. */
 static void read_next(struct source_gpu *g)
 {
 	ssize_t n;
@@ -77,7 +78,7 @@ static void read_next(struct source_gpu *g)
 	while ((n = recv(g->program->socks[0], &g->rec, sizeof(g->rec), MSG_DONTWAIT)) < 0 &&
 	       errno == EINTR)
 		;
-	/* Nothing: is it there still? */
+	/* Nothing was read: check that the process still runs. */
 	if (n < 0 && g->program->pid && g->looked_ns - g->alive_ns > ALIVE_NS)
 		look_whether_ended(g);
 	if (n < 0)
@@ -94,7 +95,7 @@ static void read_next(struct source_gpu *g)
 	g->s.next_ns = g->looked_ns;
 }
 
-/* With what it has to tell first, or its end. */
+/* Waits for its first message, or its end. */
 static bool await_first(struct source_gpu *g)
 {
 	struct pollfd p = {.fd = g->program->socks[0], .events = POLLIN};
@@ -119,11 +120,11 @@ static int gpu_open(struct source *s, struct tracer *t)
 		     strerror(-t->nvml.error));
 		return SOURCE_UNUSED;
 	}
-	/* Its own system calls are no part of a trace of all processes. */
+	/* Its own system calls do not belong in a trace of all processes. */
 	if (!t->o.attach.filter_pids)
 		sources__set_proc(&t->sources, t->nvml.pid, CT_PROC_OFF);
 	if (!await_first(g))
-		warn("--gpu-stats: NVML has not answered for %d s: samples are missing until it "
+		warn("--gpu-stats: NVML has not responded for %d s: samples are missing until it "
 		     "does",
 		     TIMEOUT_MS / 1000);
 	return 0;
@@ -173,7 +174,7 @@ static void gpu_totals(struct source *s, struct ct_totals *sum)
 const struct source_ops gpu_source_ops = {
 	.size = sizeof(struct source_gpu),
 	.name = "NVML",
-	.why = "its records came faster than they were read",
+	.why = "records arrived faster than they were read",
 	.open = gpu_open,
 	.fd = gpu_fd,
 	.look = gpu_look,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the library in traced processes sends, through memory that it shares with us. */
+/* Records that the library in traced processes sends through shared memory. */
 #include "source.h"
 #include "tracer.h"
 
@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-/* A thread's ring is so much of --buffer-size: of 8 MB, at 80 bytes a call, it is enough for 10 ms
- * of a call each 0.8 us. */
+/* A thread's ring is this part of --buffer-size. With 8 MB and 80 bytes a call, it holds 10 ms of
+ * calls of 0.8 us each. */
 #define RING_PARTS  8
 #define RING_SZ_MIN (64 << 10)
 
@@ -82,7 +82,7 @@ static int inject_open(struct source *s, struct tracer *t)
 	struct inject_opts o = {
 		.fns = t->fns,
 		.redact = t->o.attach.redact,
-		/* The kernel sees system calls of all processes, where it is there. */
+		/* The kernel side, where it is loaded, sees system calls of all processes. */
 		.kernel = !t->att && tracer__sees_driver(t) ? &t->abi : NULL,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
@@ -232,7 +232,7 @@ static unsigned inject_live(struct source *s, pid_t *pids, unsigned max)
 {
 	const struct tracer *t = s->ctx;
 
-	/* They are among those that the BPF side follows. */
+	/* The BPF side follows the same processes. */
 	return t->att ? 0 : inject__live(of(s), pids, max);
 }
 
@@ -272,7 +272,7 @@ static void inject_close(struct source *s)
 const struct source_ops inject_source_ops = {
 	.size = sizeof(struct source_inject),
 	.name = "process",
-	.why = "more came than was read; a larger --buffer-size or fewer functions (-e) help",
+	.why = "records arrived faster than they were read; use a larger --buffer-size or fewer functions (-e)",
 	.open = inject_open,
 	.fd = inject_fd,
 	.look = inject_look,

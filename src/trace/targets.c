@@ -25,23 +25,23 @@ static bool is_32bit(pid_t pid)
 	return target_is_64bit(pid) == 0;
 }
 
-/* In this order. */
+/* Checked in this order. */
 static const struct refusal {
 	bool (*applies)(pid_t pid);
 	int ret;
-	const char *text; /* with %d for the id */
+	const char *text; /* %d: the process id */
 } refusals[] = {
 	{is_missing, -ESRCH,
-	 "there is no process %d: it has ended, or has another number outside of its container: see "
+	 "there is no process %d: it has ended, or has another number outside its container: see "
 	 "ps -e"},
 	{is_ourselves, -EINVAL, "process %d is this cudatrace: name the process that calls CUDA"},
 	{task_is_kernel, -EINVAL,
 	 "process %d is a kernel thread, which makes no CUDA calls: give the PID of "
 	 "the program (pgrep NAME)"},
 	{target_has_ended, -ESRCH,
-	 "process %d has ended and waits for its parent (a zombie): nothing of it can be traced"},
+	 "process %d has ended and waits for its parent (a zombie): it cannot be traced"},
 	{is_32bit, -EINVAL,
-	 "process %d is a 32-bit program: NVIDIA's 64-bit driver API is all that can be traced"},
+	 "process %d is a 32-bit program: only NVIDIA's 64-bit driver API can be traced"},
 };
 
 static int check_one(pid_t pid)

@@ -7,7 +7,7 @@
 
 struct overhead_thread {
 	uint32_t tid;
-	uint64_t spent_ns; /* so far */
+	uint64_t spent_ns; /* total so far */
 	bool seen;
 	UT_hash_handle hh;
 };
@@ -32,7 +32,7 @@ static void look_at_thread(void *ctx, const struct seen_thread *t)
 		u->tid = t->tid;
 		HASH_ADD(hh, l->s->by_tid, tid, sizeof(u->tid), u);
 	}
-	/* Less than before: another thread with the same number. */
+	/* The value shrank: another thread has the same number. */
 	since = t->spent_ns >= u->spent_ns ? t->spent_ns - u->spent_ns : t->spent_ns;
 	u->spent_ns = t->spent_ns;
 	u->seen = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each thread has spent on being traced since it was looked at last. */
+/* Tracing overhead of each thread since the last look. */
 #ifndef TRACE_THREAD_OVERHEAD_H
 #define TRACE_THREAD_OVERHEAD_H
 
@@ -10,7 +10,7 @@ struct thread_overhead {
 	struct overhead_thread *by_tid;
 };
 
-/* since_ns: of a thread that is new, all that it has spent. */
+/* since_ns: for a new thread, its total overhead. */
 typedef void (*thread_overhead_fn)(void *ctx, const struct seen_thread *t, uint64_t since_ns);
 void thread_overhead__update(struct thread_overhead *s, struct sources *sources,
 			     thread_overhead_fn fn, void *ctx);

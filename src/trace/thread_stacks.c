@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-/* Where one is that waits: proc_pid_syscall(5), for whoever may trace it. "running" has no numbers.
- */
+/* Reads where a waiting thread is, from proc_pid_syscall(5), which needs permission to trace it. A
+ * running thread shows "running", without numbers. */
 static void read_syscall(struct ct_regs *r)
 {
 	char name[32], text[256];
@@ -22,7 +22,7 @@ static void read_syscall(struct ct_regs *r)
 	if (n <= 0)
 		return;
 	text[n] = 0;
-	/* In a page fault it is -1, and has no arguments. */
+	/* In a page fault the number is -1, without arguments. */
 	if (sscanf(text, "%*d %*x %*x %*x %*x %*x %*x %llx %llx", &sp, &ip) != 2 &&
 	    sscanf(text, "-1 %llx %llx", &sp, &ip) != 2)
 		return;
@@ -56,7 +56,7 @@ static struct unwind_at place(const struct ct_regs *r, bool has_fp)
 	};
 }
 
-/* What it did before and behind the first look at its stack says whether that is of one moment. */
+/* Compares states before and after the stack was read, to decide whether it is from one moment. */
 static void look_again(struct unwinder *u, struct thread_stack *s, const struct ct_regs *before,
 		       const struct ct_regs *behind, bool has_fp)
 {

@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Lines for people; the trace has all. */
+/* Limit of warnings; the trace has all. */
 #define GPU_WARNINGS_MAX 16
-/* Between looks at whether there is more. */
+/* Records between checks for more. */
 #define DRAIN_BATCH 16384
 
 #define SOURCE(ID, name) extern const struct source_ops name##_source_ops;
@@ -35,7 +35,7 @@ static const struct source_ops *const sources[SOURCE_CNT] = {
 #undef SOURCE
 };
 
-/* Different Pythons of a trace that are not known and said. */
+/* Number of unknown Pythons that are reported. */
 #define UNKNOWN_PYTHON_MAX 4
 
 void tracer__find_python(struct tracer *t, pid_t pid)
@@ -73,7 +73,7 @@ void tracer__find_python(struct tracer *t, pid_t pid)
 
 static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 {
-	/* It may stand still until its library is attached. */
+	/* The process may be stopped until its library is attached. */
 	tracer__find_python(t, rec->rec.pid);
 	if (t->o.on_use)
 		t->o.on_use(t->o.ctx, rec->rec.pid, rec->comm);
@@ -84,7 +84,7 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 {
 	const struct ct_rec *rec = raw->rec;
 
-	/* First: what it was in the middle of. */
+	/* First end what the process was doing. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
 		sources__left(&t->sources, rec->pid, arbiter__left(rec), rec->ts_ns);
 	arbiter__record(t->arbiter, raw, placed);
@@ -112,8 +112,8 @@ static void on_record(void *ctx, const struct raw *raw)
 		tracer__find_python(t, rec->pid);
 }
 
-/* What a small trace opens besides what is open already (Linux 6.18, 2 processors): by the library
- * alone, and with BPF programs, which also have a ring for each processor. */
+/* Files that a small trace opens in addition to those open already (Linux 6.18, 2 processors): with
+ * the library only, and with BPF programs, which also have one ring per processor. */
 #define FILES_INJECT 8
 #define FILES_BPF    62
 
@@ -129,7 +129,7 @@ static unsigned open_files(const struct rlimit *max)
 	return cnt;
 }
 
-/* Before 5.11 BPF memory counted as locked; one perf event each needs many descriptors. */
+/* Before 5.11 BPF memory counted as locked; one perf event per probe needs many descriptors. */
 static int raise_limits(bool bpf)
 {
 	unsigned need = bpf ? FILES_BPF + (unsigned)sysconf(_SC_NPROCESSORS_CONF) : FILES_INJECT;
@@ -150,7 +150,7 @@ static int raise_limits(bool bpf)
 	return -EMFILE;
 }
 
-/* The driver's version chooses the layouts of its ioctls. */
+/* The driver's version selects the layouts of its ioctls. */
 static void read_driver(struct tracer *t)
 {
 	struct nv_version v;
@@ -218,7 +218,7 @@ static int open_sources(struct tracer *t)
 
 	for (unsigned i = 0; i < SOURCE_CNT && !ret; i++)
 		ret = sources__open(&t->sources, sources[i], i, t, on_record, t);
-	/* Nearly all calls are the library's. */
+	/* The library records nearly all calls. */
 	if (t->o.attach.inproc == CT_INPROC_ALL)
 		t->cost = (struct attach_cost){0};
 	t->info.probe_cost_ns = t->cost.record;
@@ -244,7 +244,7 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 	t->o.attach.fns = t->fns;
 	if (o->probe == PROBE_BOTH)
 		t->o.attach.inproc = o->inject_folder ? CT_INPROC_SOME : CT_INPROC_ALL;
-	/* And children, until they have said so themselves. */
+	/* Children count too, until their library reports to us. */
 	t->o.attach.inproc_max = o->inject_folder ? 2 * INJECT_OPEN_MAX : 0;
 	t->o.attach.abi = &t->abi;
 	t->o.attach.quotas = &t->quotas;
@@ -425,7 +425,7 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	struct ct_shm_gpu told = *gpu;
 	char what[400], why[512];
 
-	/* As the program says them. */
+	/* Redacted texts, as in the program's records. */
 	if (t->o.attach.redact) {
 		strcpy(told.path, told.path[0] ? "[file]" : "");
 		told.who[0] = 0;
@@ -480,8 +480,8 @@ void tracer__close(struct tracer *t)
 }
 
 /*
- * The kernel keeps the calls that are to return by their places on the stack, and without sessions
- * nobody can keep it from looking at a return: bpf/stack_class.bpf.h.
+ * The kernel finds pending returns by their position on the stack, and without sessions a return
+ * cannot be skipped: bpf/stack_class.bpf.h.
  */
 void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The BPF side, the sources, the model and the library files as one thing that gives events: what a
- * single trace and the daemon have in common.
+ * The BPF side, the sources, the model and the library files combined into one producer of events,
+ * for a single trace and for the daemon.
  */
 #ifndef TRACE_TRACER_H
 #define TRACE_TRACER_H
@@ -19,96 +19,97 @@
 
 #include "ct_shm.h"
 
-/* Where calls are seen. */
+/* Where calls are recorded. */
 enum probe {
 	PROBE_AUTO = 0,
 	PROBE_UPROBE, /* by the kernel: attach/ */
 	PROBE_INJECT, /* by a library in the process: inject/ */
-	PROBE_BOTH,   /* so, and by the kernel what that does not reach */
+	PROBE_BOTH,   /* in-process, and by the kernel what that does not reach */
 };
 
 enum gpu_ctxsw { GPU_CTXSW_OFF = 0, GPU_CTXSW_ON, GPU_CTXSW_FORCE };
-/* Between samples of --gpu-stats. The driver's own figures are of a sixth of a second to a second.
- */
+/* Interval of --gpu-stats samples. The driver averages its own values over a sixth of a second to a
+ * second. */
 #define GPU_STATS_MS	 1000
 #define GPU_STATS_MIN_MS 50
 #define GPU_STATS_MAX_MS 60000
 
 struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
-	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: processes of this user, */
-	const char *inject_name;   /* who find us by this name; NULL: the tracer chooses it */
-	const char *inject_folder; /* as inject_opts has it; or NULL */
+	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: user whose processes connect */
+	const char *inject_name;   /* name by which they find us; NULL: chosen by the tracer */
+	const char *inject_folder; /* as in inject_opts; or NULL */
 	unsigned inject_slots_max, inject_counts_max;
-	struct attach_opts attach; /* fns and abi are the tracer's */
+	struct attach_opts attach; /* except fns and abi, which are the tracer's */
 	enum ct_gpu_time gpu_time;
 	const char *cupti;	  /* path, or NULL */
-	bool measure_entries;	  /* also what calls cost of which only the entry is seen */
+	bool measure_entries;	  /* also the cost of calls seen at their entry only */
 	bool wait;		  /* for libcuda to be loaded */
-	bool xids;		  /* from the kernel log if need be, without --kernel, too */
+	bool xids;		  /* from the kernel log if needed, also without --kernel */
 	enum gpu_ctxsw gpu_ctxsw; /* context switches of GPUs */
-	unsigned gpu_stats_ms;	  /* NVML is asked each so many; 0: it is not */
+	unsigned gpu_stats_ms;	  /* interval of NVML samples; 0: none */
 	model_event_fn fn;
 	void *ctx;
-	/* A thread makes its first call, or a process maps a libcuda: before its events. Or NULL.
-	 */
+	/* Called before the events of a thread's first call, or of a process that maps a libcuda.
+	 * Or NULL. */
 	void (*on_use)(void *ctx, uint32_t pid, const char comm[16]);
-	/* A function's id becomes another's. Or NULL. */
+	/* A function's id is reused for another. Or NULL. */
 	void (*on_reuse)(void *ctx, unsigned func_id);
 };
 
 struct tracer {
 	struct tracer_opts o;
 	struct fnset *fns;
-	struct quotas quotas; /* of what processes fill */
+	struct quotas quotas; /* limits of what processes fill */
 	struct attach *att;
 	struct sources sources;
 	struct model *model;
 	struct libs libs;
 	struct arbiter *arbiter; /* PROBE_BOTH */
 	struct hostinfo hostinfo;
-	struct nv_abi abi;	  /* the driver's version */
-	struct nvml_program nvml; /* gpu_stats_ms */
+	struct nv_abi abi;	  /* of the driver's version */
+	struct nvml_program nvml; /* used if gpu_stats_ms is set */
 	struct attach_cost cost;
 	struct trace_info info;
 	struct trace_lib *info_libs;
 	const char *degraded[32];
 	char traced[512], not_traced[512], counted[512], entry_only[512], stacks[512], python[512];
-	bool has_python;	  /* one was found whose frames can be read */
-	char unknown_python[128]; /* what was said last of one that is not known */
+	bool has_python;	  /* a Python with readable frames was found */
+	char unknown_python[128]; /* last message about an unknown one */
 	unsigned unknown_python_cnt;
-	bool said_stacks;	  /* that those of ranks cannot be read */
-	char gpu_ctxsw[256];	  /* as in info; "": not asked for */
-	uint64_t ranks_looked_ns; /* when calls in flight were last looked at */
-	unsigned gpu_warned_cnt;  /* processes that have no GPU times */
+	bool said_stacks;	  /* reported that ranks' stacks cannot be read */
+	char gpu_ctxsw[256];	  /* as in info; "": not requested */
+	uint64_t ranks_looked_ns; /* last look at calls in flight */
+	unsigned gpu_warned_cnt;  /* processes reported without GPU times */
 	bool said_sigill;
 };
 
-/* t->fns is there already, chosen from. Reports its own errors. 0 or -errno. */
+/* t->fns is set and selected already. Reports its own errors. 0 or -errno. */
 int tracer__open(struct tracer *t, const struct tracer_opts *o);
-/* Are system calls into the driver seen, by whomever? */
+/* Whether any producer records system calls into the driver. */
 bool tracer__sees_driver(const struct tracer *t);
-/* --python: looks for a Python in the process, if that was not done. */
+/* --python: looks for a Python in the process, once. */
 void tracer__find_python(struct tracer *t, pid_t pid);
-/* What a header says, with ts 0 now; the command or the processes are the caller's. */
+/* Fills the header's facts, with ts 0 now; the caller adds the command or the processes. */
 void tracer__fill_info(struct tracer *t);
-/* The files that are attached by now go to info. */
+/* Adds the files attached so far to info. */
 void tracer__fill_libs(struct tracer *t);
 /* Takes everything that the sources have. */
 void tracer__drain(struct tracer *t);
-/* The same, but of who goes on writing no more than can be taken in a moment. */
+/* The same for at most max_ns, because processes may go on writing. */
 void tracer__drain_for(struct tracer *t, uint64_t max_ns);
-/* The same after sources__stop(), and calls in flight. */
+/* The same after sources__stop(), plus calls in flight. */
 void tracer__finish(struct tracer *t);
-/* How much a source has lost since this was last asked: the model gets to know it. */
+/* Returns the source's losses since the last call, and passes them to the model. */
 uint64_t tracer__look_for_losses(struct tracer *t, struct source *s);
-/* A process has ended: says it once when the way of attaching may have ended it. */
+/* A process has ended: warns once if the way of attaching may have ended it. */
 void tracer__exited(struct tracer *t, const struct trace_event *ev);
-/* --gpu-time: what became of it in a process. */
+/* --gpu-time: reports its state in a process. */
 struct ct_shm_gpu;
 void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
-/* What the tracer says of itself; op and name are constants. */
-/* Says so, now and in the trace, when ranks wait for one that does not come (model/ranks.h). */
+/* Events about the tracer itself; op and name are constants. */
+/* Reports, in a message and in the trace, when ranks wait for one that does not arrive
+ * (model/ranks.h). */
 void tracer__look_at_ranks(struct tracer *t, uint64_t now);
 struct trace_event tracer_event(const char *op, const char *name, uint64_t now);
 /* Counters of the end line. */

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whoever signals one process after the other has come from us to the witness by then. */
+/* A sender that signals processes one after another has reached the witness by then. */
 #define NEXT_NS 5000000l
-/* It answers at once, unless it was stopped. */
+/* The witness responds at once, unless it is stopped. */
 #define ANSWER_MS  1000
 #define SIGNAL_CNT 65
 
@@ -29,9 +29,9 @@ struct question {
 };
 
 /*
- * A pattern for the command's line (pkill -f train.py) matches the command, our line and so the
- * witness's; a pattern for ours (pkill -f cudatrace) must not match the witness. So its line is the
- * command's, which is the end of ours, behind a name by which pidof does not find it.
+ * A pattern for the command's line (pkill -f train.py) matches the command, our line and so must
+ * match the witness's; a pattern for ours (pkill -f cudatrace) must not. So the witness's line is
+ * the command's, which is the end of ours, after a name that pidof does not find.
  */
 static void take_command_line(char **argv, int argc)
 {
@@ -47,7 +47,7 @@ static void take_command_line(char **argv, int argc)
 	memset(to + (end - from), 0, from - to);
 }
 
-/* Of each signal: who sent it the last time, and how often that was not asked for. */
+/* For each signal: its last sender, and how many have not been queried yet. */
 static struct signal_stat {
 	pid_t sender;
 	unsigned cnt;
@@ -87,7 +87,7 @@ static void __attribute__((noreturn)) serve(int sock, char **argv, int argc, boo
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	take_command_line(argv, argc);
-	/* Without "cudatrace", the same for pkill without -f. */
+	/* The name lacks "cudatrace", so that pkill without -f does not find it either. */
 	prctl(PR_SET_NAME, "signal-witness");
 	privs_drop();
 	for (int fd = 0; null >= 0 && fd < 3; fd++)
@@ -104,7 +104,7 @@ static void __attribute__((noreturn)) serve(int sock, char **argv, int argc, boo
 		bool has_it;
 
 		poll(fds, 2, -1);
-		/* First, so that the answer is about all that was sent before the question. */
+		/* First, so that the reply covers all signals sent before the request. */
 		note_signals(signals);
 		if (!fds[0].revents)
 			continue;

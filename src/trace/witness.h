@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A process beside the tracer that receives what is sent to the whole process group, or to each
- * process of a service or of a Slurm step. The command has received that as well, so it is not
- * passed on. No siginfo tells this: a signal by kill(2) looks the same either way.
+ * A process beside the tracer that receives signals sent to the whole process group, or to each
+ * process of a service or of a Slurm step. The command has received those as well, so they are not
+ * passed on. siginfo cannot tell this: a signal by kill(2) looks the same either way.
  */
 #ifndef TRACE_WITNESS_H
 #define TRACE_WITNESS_H
@@ -16,11 +16,11 @@ struct witness {
 	int sock;
 };
 
-/* argv: of the command, as it stands in our own arguments. Tracing works without a witness, so this
- * reports nothing. */
+/* argv: the command, within our own arguments. Tracing works without a witness, so errors are not
+ * reported. */
 void witness__start(struct witness *w, char **argv, int argc, bool sandbox);
-/* Was the signal, which we have just received, sent to the witness by the same process, too? Each
- * counts once. Waits for milliseconds. */
+/* Whether the same process also sent the signal, which we have just received, to the witness. Each
+ * signal counts once. Waits some milliseconds. */
 bool witness__saw(struct witness *w, const siginfo_t *si);
 void witness__end(struct witness *w);
 

@@ -182,7 +182,7 @@ def test_hang(tmp_path):
     ran = inside("-q", "--jsonl", path, "--gpu-stats", "--", f"{FAKE}/sample", "--tokens", "1", "--quiet",
                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": "hang=nvmlInit_v2"})
     assert ran.status == 0 and Trace(path).accounts()
-    assert "NVML has not answered for 5 s: samples are missing until it does" in ran.err
+    assert "NVML has not responded for 5 s: samples are missing until it does" in ran.err
 
 
 def helpers_of(pid):
@@ -262,7 +262,7 @@ def test_chrome(outputs):
     of = [s for s in t.of["sample"] if s["gpu"] == 0]
     assert counters[0, "GPU 0 busy"] == [{"%": 50}] * len(of)
     assert counters[0, "GPU 0 memory used"] == [{"bytes": s["memory_used"]} for s in of]
-    assert counters[0, "GPU 1 power"][0] == {"W": 345.678} and counters[0, "GPU 0 kept slow"][0] == {"yes": 1}
+    assert counters[0, "GPU 1 power"][0] == {"W": 345.678} and counters[0, "GPU 0 throttled"][0] == {"yes": 1}
     assert counters[0, "GPU 0 SMs active"] == [{"%": 2.5}] * (len(of) - 1)
     assert {n for p, n in counters if p == 1} == {"GPU 0 memory used", "GPU 0 busy"}
     instants = [e["args"]["op"] for e in events if e.get("cat") == "gpu_stats"]

@@ -297,7 +297,7 @@ def test_pictures(tmp_path):
     assert {names[e["tid"]] for e in slices} == {row_of(r, e) for e in r.gpu}
     arrows = collections.defaultdict(dict)
     for e in chrome:
-        if e["name"] == "asked for":
+        if e["name"] == "enqueued":
             arrows[e["id"]][e["ph"]] = e
     assert len(arrows) == len(r.gpu)
     begins = {(e["tid"], e["ts"]) for e in chrome if e["ph"] == "X" and e["cat"] != "gpu"}

@@ -203,8 +203,8 @@ def test_begins_that_are_lost(tmp_path, both):
 def test_not_reached(tmp_path):
     """Of a kind that is not known, and not entered at all: a line each, once."""
     path = tmp_path / "trace"
-    for driver, way, said in (("fakeplain", "preloaded", "its libcuda is of a kind that is not known"),
-                              ("fake", "not at all", "the library did not get into it"), ("fake", "preloaded", None)):
+    for driver, way, said in (("fakeplain", "preloaded", "its libcuda has an unknown layout"),
+                              ("fake", "not at all", "the in-process library was not loaded"), ("fake", "preloaded", None)):
         ran = cudatrace("--no-summary", "--probe=inject", "--jsonl", path, "--", *WAYS[way], CASES + "/launch", env={"LD_LIBRARY_PATH": f"{O}/{driver}"})
         lines = [line for line in ran.err.splitlines() if "uprobes" in line]
         assert ran.status == 0

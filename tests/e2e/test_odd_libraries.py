@@ -118,7 +118,7 @@ def test_not_let_in(caller, who, before, quiet):
     said, t = trace(caller, who, SHUT, before=before, quiet=quiet)
     assert re.search(r"cannot inspect process \d+ \(caller\), its CUDA calls are not traced: .*CAP_SYS_PTRACE.*run it with sudo", said), said
     assert "never loaded" not in said and not t.calls
-    assert [(e["op"], e["note"]) for e in t.lib] == [("failed", "its process may not be looked into")] and "failed" in t.end["unseen"]
+    assert [(e["op"], e["note"]) for e in t.lib] == [("failed", "its process may not be inspected")] and "failed" in t.end["unseen"]
     assert who != "user" or t.end["drops"]["processes"] == 1
 
 

@@ -234,7 +234,7 @@ def test_left_out_is_said(jsonl):
     ran = ct("--summary", "-e", "!query,!event,!cu[FP]*[LI]*[de]", "--jsonl", jsonl, "--", *SAMPLE)
     t = Trace(jsonl)
     assert "event" in t.head["not_traced"] and "query" in t.head["not_traced"] and "event" not in t.head["traced"] and t.end["not_traced"] == t.head["not_traced"]
-    assert re.search("^Left out: .*event", ran.err, re.M)
+    assert re.search("^Not traced: .*event", ran.err, re.M)
 
 
 def test_without_selection(jsonl):

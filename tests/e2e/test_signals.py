@@ -418,7 +418,7 @@ def test_wait(program, producer, wait, more):
         return
     assert c.status() == 3
     said = c.err.read_text()
-    assert re.search(r"sh has exited; 1 process that it started goes on untraced: takes_signals \(\d+\)\n", said), said
+    assert re.search(r"sh has exited; 1 process that it started continues untraced: takes_signals \(\d+\)\n", said), said
     assert Trace(c.path).end["reason"] == "command exited" and Trace(c.path).accounts()
     os.kill(int(c.lines[0].split()[1]), signal.SIGTERM)
     until(lambda: c.lines[-1].startswith("checkpoint"))

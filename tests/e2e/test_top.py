@@ -52,7 +52,7 @@ def test_text():
     needs_tracing()
     sums, lost, head, row, end, *rest = [line for line in table(CUDATRACE, "top", "--once").split("\n") if not line.startswith("loaded")]
     assert re.fullmatch(r"[\d.]+ s: 1 process, [\d,]+ calls, [\d,]+ launches, [\d.]+ MiB copied, 0 B held, 1 error, tracing took [\d.]+ % of a processor", sums)
-    assert lost.startswith("nothing was lost; left out: query (")
+    assert lost.startswith("nothing was lost; not traced: query (")
     assert head.split() == "PID USER CALLS/S LAUNCH/S COPIED/S MEMORY WAIT ERR/S TRACING COMMAND".split()
     assert re.match(r" *\d+  \w+ +[\d,]+ ", row) and row.endswith(" ".join(SAMPLE) + " (ended)")
     assert end == "" and rest == [""]
@@ -228,7 +228,7 @@ def test_screen_of_a_command(screen):
     screen.start("FAKE_KERNEL_US=2000", *top("--probe=uprobe", "--", "sh", "-c", "'echo from the command; read x; echo read $?; exec "
                                              f"{FAKE}/sample --tokens 100000 --quiet'"))
     text = screen.until(rf"^ *\d+ root +[1-9][\d,]* +[1-9][\d,]* .* {FAKE}/sample")
-    assert "from the command" not in text and "B of output come when you quit" in text
+    assert "from the command" not in text and "B of output will be printed at exit" in text
     screen.run("set-buffer", "x")
     pid = re.search(r"^ *(\d+) root", text, re.M)[1]
     os.kill(int(pid), signal.SIGTERM)

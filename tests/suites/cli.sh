@@ -134,7 +134,7 @@ libraries()
 
 commands()
 {
-	bad 'a verb of others: record' 1 'tracing needs no word: cudatrace -- COMMAND' "${to_x[@]}" record x
+	bad 'a verb of others: record' 1 'tracing needs no subcommand: cudatrace -- COMMAND' "${to_x[@]}" record x
 	bad 'a verb of others: attach' 1 'cudatrace -p PID' "${to_x[@]}" attach 1
 	bad 'a command in quotes' 1 'leave the quotes out, or .*sh -c' "${to_x[@]}" -- 'no-such-program x.py'
 	bad 'a variable before the command' 1 'cudatrace -- env NAME=VALUE' "${to_x[@]}" -- NAME=1 true

@@ -181,7 +181,7 @@ full_table()
 		 == ["NV01_DEVICE_0"] * 3 + [None] * 3 + ["NV01_DEVICE_0"] and accounts())'
 	check 'full table: counted' holds "$TMP/objects.jsonl" '(end["objects_refused"], end["objects_unknown"]) == (65, 3)'
 	check 'full table: the summary says so' is \
-		"$(grep -cxE '  3 ioctls on objects whose allocation was not seen: no class|  65 objects not remembered: the table of handles was full' "$TMP/objects.err")" 2
+		"$(grep -cxE '  3 ioctls on objects whose allocation was not seen: no class|  65 objects not stored: the table of handles was full' "$TMP/objects.err")" 2
 }
 
 # Who waits off the CPU and who spins. drive says what the thread's CPU clock makes of it.

@@ -21,7 +21,7 @@ one_caller()
 }
 # grown FILE PATTERN N: in N lines of it
 grown() { [ "$(grep -c "$2" "$1")" = "$3" ]; }
-attached_anew() { until_ok 20 grown "$TMP/$1.jsonl" '"op":"attached".*its contents are new' "$2"; }
+attached_anew() { until_ok 20 grown "$TMP/$1.jsonl" '"op":"attached".*its contents have changed' "$2"; }
 
 # late N COMMAND...: N programs that wait for $TMP/go, then load a libcuda and call it at once; {} in COMMAND is the
 # number of each. Their pids: $late. What they say that they called: $TMP/late.N.
@@ -249,7 +249,7 @@ silent()
 		{ fail 'a library that cannot be read' 'no tracer'; return; }
 	kill -STOP "$maker" "$reader"
 	ask quiet open "$TMP/silent/libcuda.so.1" >/dev/null
-	check 'a library that cannot be read: the trace says that it is missing' until_ok 20 grep -q '"op":"failed".*did not answer' "$TMP/silent.jsonl"
+	check 'a library that cannot be read: the trace says that it is missing' until_ok 20 grep -q '"op":"failed".*did not respond' "$TMP/silent.jsonl"
 	quit quiet
 	kill -KILL "$maker" "$reader"
 	ended $tracer

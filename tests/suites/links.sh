@@ -77,7 +77,7 @@ killed()
 	ask prey alloc 10 >/dev/null
 	kill -9 "$(links_of $tracer)"
 	ended $tracer
-	check 'killed: said' grep -q 'cudatrace-links was ended' "$TMP/killed.err"
+	check 'killed: said' grep -q 'cudatrace-links has ended' "$TMP/killed.err"
 	check 'killed: the trace is whole' holds "$TMP/killed.jsonl" 'end["reason"] == "probes gone" and sym["cuMemAlloc_v2"] == 10 and accounts()'
 	check 'killed: code as in the file' until_ok 10 is_clean "$prey"
 	quit prey

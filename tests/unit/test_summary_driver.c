@@ -126,7 +126,7 @@ static void driver_text(void **state)
 		"Into the NVIDIA driver: 40 ioctls of 3 kinds in 210 ms; 2 opens; 1 mmap; 1 close\n",
 		"     20   210 ms  10.5 ms  20.0 ms       1  NV_ESC_RM_ALLOC\n",
 		"      2      23   210 ms      11.5         105 ms  cuInit\n",
-		"             20  20.0 µs                           (in no CUDA call)\n",
+		"             20  20.0 µs                           (outside CUDA calls)\n",
 		"  20.0 ms  NV_ESC_RM_ALLOC HOPPER_CHANNEL_GPFIFO_A in cuInit\n",
 		"NV_ESC_RM_ALLOC, first NV_ERR_NOT_SUPPORTED\n",
 		"GPU scheduler: 2 token, 1 timeslice\n",
@@ -154,7 +154,7 @@ static void driver_text(void **state)
 	text = print(r, 80, false);
 	assert_non_null(strstr(text,
 			       "  1 ioctl on objects whose allocation was not seen: no class\n"
-			       "  2,000 objects not remembered: the table of handles was full\n"));
+			       "  2,000 objects not stored: the table of handles was full\n"));
 	free(text);
 	text = print(r, 80, true);
 	assert_non_null(strstr(text, "\033[1;31m\nXID: "));

@@ -7,9 +7,8 @@
 #include "util/out.h"
 #include "util/words.h"
 
-/* Of a call's event most is empty, and what is handed over has to come from another processor's
- * cache: from BASE_SZ on only the parts come that hold something. The last overlaps that before it.
- */
+/* Most of a call's event is empty, and a batch is read from another processor's cache. So only
+ * parts with content are copied from BASE_SZ on. The last part overlaps the one before. */
 #define BASE_SZ	 offsetof(struct trace_event, size)
 #define REST_OFF offsetof(struct trace_event, coll)
 #define CALL_SZ	 offsetof(struct trace_event, caps)
@@ -17,18 +16,19 @@
 #define PART_SZ	 96
 #define PART_CNT (1 + (CALL_SZ - REST_OFF + PART_SZ - 1) / PART_SZ)
 
-/* What follows it: a line as it is; or an event, as far as calls have one, and copies of what it
+/* Followed by a line; or by an event, up to the end of a call's members, and copies of what it
  * points to. */
 struct item {
-	uint32_t size : 24; /* with what follows */
-	uint32_t parts : 8; /* that come: a bit for each */
+	uint32_t size : 24; /* includes what follows */
+	uint32_t parts : 8; /* copied parts: a bit for each */
 	uint32_t is_line : 1;
-	uint32_t n : 31; /* its length; of an event: where in buf what follows is; 0: nothing */
+	uint32_t n : 31; /* length of a line; for an event: position in buf of its copies; 0: none
+			  */
 };
-/* The first part, which points to something, too. */
+/* The first part, which contains pointers too. */
 #define SOME_BIT 1u
 _Static_assert(ITEMS_SZ < 1 << 24 && PART_CNT <= 8, "bits of struct item");
-_Static_assert(offsetof(struct trace_event, gpu_times) < BASE_SZ, "what is pointed to is in it");
+_Static_assert(offsetof(struct trace_event, gpu_times) < BASE_SZ, "the base has the pointers");
 _Static_assert(CALL_SZ >= REST_OFF + PART_SZ, "parts of an event");
 
 static inline size_t part_off(unsigned i)
@@ -41,18 +41,18 @@ static inline size_t part_sz(unsigned i)
 	return i ? PART_SZ : SOME_SZ;
 }
 
-/* The last that was taken out. */
+/* The event that was unpacked last. */
 struct unpacked_event {
 	struct trace_event ev;
-	unsigned parts; /* that hold something */
+	unsigned parts; /* with content */
 };
 
-/* What they point to stays where it is. */
+/* Data that they point to is not copied. */
 static void unpack(struct unpacked_event *u, const struct item *it)
 {
 	const char *p = (const char *)(it + 1) + BASE_SZ;
 	struct trace_event *ev = &u->ev;
-	/* Of the event before. */
+	/* Parts of the event before. */
 	unsigned old = u->parts & ~it->parts;
 
 	words_copy(ev, it + 1, BASE_SZ);
@@ -72,9 +72,9 @@ static void unpack(struct unpacked_event *u, const struct item *it)
 
 #define AHEAD_SZ 2048
 
-/* Another processor had these lines last, and until they are ours nothing that is written later
- * leaves this one: they are asked for early, some events ahead. (On x86 gcc's prefetch for writing
- * is one for reading.) */
+/* Another processor used these cache lines last, and until they arrive no later write of this
+ * processor completes. So they are prefetched, some events ahead. (On x86 gcc's prefetch for
+ * writing is one for reading.) */
 static inline void fetch_for_writing(const char *p, size_t size)
 {
 	for (const char *end = p + size; p < end; p += CACHE_LINE_SZ)
@@ -85,7 +85,7 @@ static inline void fetch_for_writing(const char *p, size_t size)
 #endif
 }
 
-/* With so many bytes behind it; it uses so many again. NULL: there is no room. */
+/* Appends an item followed by extra bytes; again is added to the repeated bytes. NULL: no room. */
 static inline struct item *new_item(struct items *is, size_t extra, size_t again)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
@@ -109,9 +109,9 @@ static struct item_name *name_of(struct item_names *names, uint64_t key)
 /* A string that an event points to. */
 struct text {
 	const char *s;
-	const char *copy; /* in this batch; NULL: not yet */
-	size_t size;	  /* that it takes there */
-	size_t again;	  /* what it would take if it were not there */
+	const char *copy; /* copy in this batch; NULL: not yet */
+	size_t size;	  /* its size there */
+	size_t again;	  /* its size if it were copied again */
 	uint64_t key;
 };
 
@@ -127,7 +127,7 @@ static inline struct text look_up(struct item_names *names, const char *s, uint6
 	return (struct text){s, NULL, strlen(s) + 1, 0, key};
 }
 
-/* No pointer is that: a copy that is found has all THREAD_COMM_SZ bytes. */
+/* Pointers never have this bit. A copy that is found has all THREAD_COMM_SZ bytes. */
 #define COMM_KEY (1ull << 63)
 
 static inline struct text look_up_comm(struct item_names *names, const struct trace_event *ev)
@@ -154,7 +154,7 @@ static inline const char *put_name(struct item_names *names, const struct text *
 	return at;
 }
 
-/* Which parts of it hold something; what they take is added to *size. */
+/* Returns which parts have content; adds their size to *size. */
 static inline unsigned parts_of(const struct trace_event *ev, size_t *size)
 {
 	const char *p = (const char *)ev;
@@ -172,7 +172,7 @@ static inline unsigned parts_of(const struct trace_event *ev, size_t *size)
 	return parts;
 }
 
-/* Base, parts, caps. Returns the end. */
+/* Copies base, parts, caps. Returns the end. */
 static inline char *pack(struct item *it, const struct trace_event *ev, unsigned parts)
 {
 	char *p = (char *)(it + 1);
@@ -191,13 +191,13 @@ static inline char *pack(struct item *it, const struct trace_event *ev, unsigned
 	return p;
 }
 
-/* What of it is there already of what the first part points to. */
+/* What the first part points to that is in the batch already. */
 struct reused {
 	size_t stack;
 	struct text range, operator;
 };
 
-/* Bytes of what is not, and of what is. */
+/* Returns the bytes to copy, and adds the repeated ones to *again. */
 static size_t look_behind(struct reused *b, struct item_names *names, const struct trace_event *ev,
 			  size_t *again)
 {
@@ -211,10 +211,9 @@ static size_t look_behind(struct reused *b, struct item_names *names, const stru
 static void put_behind(struct item *it, const struct reused *b, struct item_names *names,
 		       const struct trace_event *ev, char **p)
 {
-	/* Its first part follows the base, as it does in an event. */
+	/* The first part follows the base, as in an event. */
 	struct trace_event *to = (struct trace_event *)(it + 1);
 
-	/* Its id. */
 	to->stack = b->stack ? memcpy(*p, ev->stack, b->stack) : NULL;
 	*p += b->stack;
 	to->range_text = put_name(names, &b->range, p);
@@ -266,7 +265,7 @@ bool items__put_call(struct items *is, struct item_names *names, const struct tr
 		return false;
 	it->is_line = 0;
 	p = pack(it, ev, parts);
-	/* Only as far as BASE_SZ. */
+	/* Valid only up to BASE_SZ. */
 	to = (struct trace_event *)(it + 1);
 	to->words = words ? memcpy(p, ev->words, words) : NULL;
 	p = put_pointees((struct pointee *)p - ev->cap_cnt, ev, p + words);

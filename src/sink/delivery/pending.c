@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-/* As many chains as there are calls in half of what is held. */
+/* As many chains as half of the pending memory holds calls. */
 #define CHAINS_LOG 16
-/* Ids are made in the traced process: it may choose those of one chain. */
+/* The traced process makes the ids: it may choose them so that all fall into one chain. */
 #define LOOK_MAX 64
 
-/* Each begins with its oldest, which goes first. */
+/* Begins with its oldest call, which is removed first. */
 struct chain {
 	struct pending_call *first, *last;
 };

@@ -8,7 +8,7 @@
 #include "model/gpu.h"
 #include "util/out.h"
 
-/* Some hundred lines. */
+/* Holds some hundred lines. */
 #define CHUNK_SZ (256 << 10)
 
 struct row {
@@ -16,12 +16,12 @@ struct row {
 	struct line line;
 	uint64_t added_ns;
 	size_t size;
-	size_t gpu_at; /* 0: it does not wait */
+	size_t gpu_at; /* 0: not waiting */
 	char text[];
 };
 
 struct chunk {
-	struct chunk *next; /* younger */
+	struct chunk *next; /* next younger one */
 	size_t at, len, size;
 	_Alignas(struct row) char rows[];
 };
@@ -31,7 +31,7 @@ struct pending_lines {
 	struct chunk *first, *last;
 	size_t size, max;
 	uint64_t base_ns;
-	struct out *whole; /* a line with its times */
+	struct out *whole; /* the line with its times */
 	pending_lines_fn fn;
 	void *ctx;
 };

@@ -14,20 +14,20 @@
 #include "util/out.h"
 #include "util/safe_open.h"
 
-/* What the end of a file takes that another follows: its counters at their longest. */
+/* Maximum size of the end of a file that another one follows, with counters at their longest. */
 #define CLOSING_SZ 4096
-/* The buffer is written before it has to grow. */
+/* The buffer is written before it grows beyond this. */
 #define FLUSH_SZ (512 << 10)
 
 struct segments {
 	uint64_t max;
-	unsigned output; /* for the opener */
+	unsigned output; /* number for the opener */
 	const struct trace_info *info;
-	struct segments_pending *wait; /* NULL: no line waits */
-	unsigned segments;	       /* that are ended */
-	struct trace_end here;	       /* what is in the file at hand */
-	struct trace_end told;	       /* by the ends of those before */
-	/* Stacks that the file at hand defines: a bit for each id. */
+	struct segments_pending *wait; /* NULL: lines do not wait */
+	unsigned segments;	       /* finished files */
+	struct trace_end here;	       /* sums of the current file */
+	struct trace_end told;	       /* sums in the ends of earlier files */
+	/* Stacks that the current file defines: a bit for each id. */
 	uint8_t *stacks;
 	size_t stacks_sz;
 };
@@ -82,7 +82,7 @@ static void set_defined(struct segments *sp, uint64_t id)
 
 	if (id / 8 >= sp->stacks_sz) {
 		grown = realloc(sp->stacks, size);
-		/* It is defined twice then. */
+		/* The stack is then defined twice. */
 		if (!grown)
 			return;
 		memset(grown + sp->stacks_sz, 0, size - sp->stacks_sz);
@@ -108,10 +108,10 @@ struct trace_event stack_definition(const struct trace_event *ev)
 	};
 }
 
-/* What is put into the file at hand: an event, or the line of one. */
+/* An item for the current file: an event, or its line. */
 struct segment_item {
 	const struct trace_event *ev; /* NULL: a line */
-	struct line line;	      /* else without its text */
+	struct line line;	      /* for an event without its text */
 	const struct line *stack;
 };
 
@@ -134,7 +134,8 @@ static void put_stack(struct sink *s, const struct segment_item *n,
 	event(s, &stack);
 }
 
-/* It, and before it the stack when only a file before has it: true then. */
+/* Writes the item. If only an earlier file defines its stack, defines it first, and returns
+ * true. */
 static bool put(struct sink *s, const struct segment_item *n,
 		void (*event)(struct sink *s, const struct trace_event *ev))
 {
@@ -150,7 +151,7 @@ static bool put(struct sink *s, const struct segment_item *n,
 	return lacks;
 }
 
-/* Is there no room for so many bytes any more? */
+/* Whether no room is left for this number of bytes. */
 static bool is_full(const struct sink *s, size_t room)
 {
 	return s->out->written + s->out->len + room > s->segments->max;
@@ -161,8 +162,8 @@ static void take_back(struct out *o, size_t at)
 	o->len = o->mark = at;
 }
 
-/* The end of a file that another follows: of what is in it. What the tracer has to say, of costs
- * and drops, is for the last one. */
+/* Ends a file that another one follows, with that file's sums. The tracer's costs and drops belong
+ * to the last file. */
 static void end_file(struct sink *s)
 {
 	struct segments *sp = s->segments;
@@ -193,7 +194,7 @@ static void begin_file(struct sink *s)
 	s->ops->next_file(s, &info);
 }
 
-/* false: there is none, which was said; nothing more is written. */
+/* false: no next file could be opened, which was reported; nothing more is written. */
 static bool next_file(struct sink *s)
 {
 	struct out *o = s->out;
@@ -226,7 +227,7 @@ static void put_next(struct sink *s, const struct segment_item *n)
 
 	if (o->len >= FLUSH_SZ)
 		out__flush(o);
-	/* What is put into it then is counted where it is thrown away: not here, too. */
+	/* Discarded output is counted where it is discarded, so not here. */
 	if (o->failed) {
 		s->lost_cnt++;
 		return;
@@ -234,7 +235,7 @@ static void put_next(struct sink *s, const struct segment_item *n)
 	at = o->len;
 	o->held = true;
 	with_stack = put(s, n, s->ops->event);
-	/* An event that is alone in its file stays there, however large it is. */
+	/* An event that is alone in its file stays there, whatever its size. */
 	if (is_full(s, CLOSING_SZ) && sp->here.event_cnt) {
 		take_back(o, at);
 		if (next_file(s)) {
@@ -322,7 +323,7 @@ void segments__end(struct sink *s, const struct trace_end *end)
 	}
 	o->held = false;
 	out__flush(o);
-	/* It takes the place of the last lines. */
+	/* The end replaces the last lines. */
 	if (o->failed)
 		s->ops->end(s, &last);
 }

@@ -13,10 +13,10 @@
 #include "util/clock.h"
 #include "util/out.h"
 
-/* Definitions of stacks, for a trace whose calls have a new one each. */
+/* Limit of stored definitions, for a trace in which each call has a new stack. */
 #define STACKS_SZ_MAX (16 << 20)
 
-/* The definition of a stack that lines which wait have. */
+/* The definition of a stack that pending lines refer to. */
 struct stack_def {
 	uint64_t id;
 	uint64_t line_cnt;
@@ -27,7 +27,7 @@ struct stack_def {
 
 struct segments_pending {
 	struct sink *s;
-	struct sink *own; /* puts lines together, in memory */
+	struct sink *own; /* formats lines, in memory */
 	struct pending_lines *lines;
 	struct stack_def *stacks;
 	size_t stacks_sz;
@@ -48,7 +48,7 @@ static void drop(struct segments_pending *w, struct stack_def *k)
 	free(k);
 }
 
-/* A line that has waited. */
+/* Writes a line that has waited. */
 static void put(void *ctx, const struct line *l)
 {
 	struct segments_pending *w = ctx;
@@ -80,7 +80,7 @@ struct segments_pending *segments_pending__new(struct sink *s)
 	return NULL;
 }
 
-/* Its text is in own->out until the next. */
+/* Formats an event; the text is valid in own->out until the next one. */
 static void word(struct segments_pending *w, const struct trace_event *ev)
 {
 	w->own->out->len = w->own->out->mark = 0;
@@ -122,7 +122,7 @@ static bool add(struct segments_pending *w, const struct trace_event *ev)
 		k = find(w, ev->stack->id) ?: new_kept(w, ev);
 		if (!k)
 			return false;
-		/* Before lines go to make room. */
+		/* Count the line first, because lines may be released to make room. */
 		k->line_cnt++;
 	}
 	word(w, ev);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Batches of events go round: the caller fills one, any thread words it, and whichever thread finds
- * the oldest unwritten batch formatted writes it: the caller, too, when it would have to wait.
- * Where there are several writers, each goes through the batches by itself. All of that under one
- * lock, which is taken three times a batch. Waking takes microseconds: the caller wakes a thread
- * only for what those that are awake will not take next, and who leaves work wakes another. With
- * --gpu-time a batch that is full waits before anybody may word it; its calls are the caller's
+ * Batches of events circulate: the caller fills one, and any thread formats it. Any thread that
+ * finds the oldest unwritten batch formatted writes it, also the caller if it would have to wait.
+ * With several writers, each goes through the batches separately. One lock protects all of this; it
+ * is taken three times per batch. Waking takes microseconds: the caller wakes a thread only for
+ * work that awake threads will not take next, and a thread that leaves work wakes another. With
+ * --gpu-time a full batch waits before it may be formatted; its calls belong to the caller
  * meanwhile.
  */
 #include "workers.h"
@@ -24,11 +24,11 @@
 #include "util/out.h"
 #include "util/privs.h"
 
-/* One is filled, one is written, and two for each thread. */
+/* One batch is filled, one is written, and two for each thread. */
 #define BATCHES_EACH 2
-/* Of those that wait (--gpu-time). */
+/* Limit of waiting batches (--gpu-time). */
 #define PENDING_MAX (PENDING_SZ_MAX / ITEMS_SZ)
-/* A batch that is not full waits, too, when it is so old. */
+/* Age at which a batch that is not full is submitted, too. */
 #define PART_NS 250000000ull
 
 struct batch {
@@ -39,31 +39,33 @@ struct batch {
 
 struct writer {
 	struct workers_writer w;
-	uint64_t written; /* of filled */
-	size_t at;	  /* of the next one's text */
+	uint64_t written; /* number of written batches */
+	size_t at;	  /* position in the next one's text */
 	bool writing;
-	bool wants_main_thread; /* for the caller */
+	bool wants_main_thread; /* must run in the caller's thread */
 };
 
 struct workers {
 	struct sink *s;
-	struct sink *own; /* the caller's: words what is not copied */
+	struct sink *own; /* used by the caller: formats events that are not copied */
 	pthread_t threads[WORKERS_THREADS_MAX];
 	unsigned thread_cnt, ready_cnt, batch_cnt, formatter_cnt;
 	struct batch *batches;
 	struct batch *filling;
 	struct writer writers[WORKERS_WRITERS_MAX];
 	unsigned writer_cnt;
-	struct sink **formatter; /* of a batch its number modulo formatter_cnt: write into memory */
-	struct pending_calls *pending; /* NULL: nothing waits */
-	uint64_t filled;	       /* batches, ever; a batch is its number modulo batch_cnt */
-	uint64_t filled_ns;	       /* when the last was */
+	struct sink **formatter; /* of a batch: its number modulo formatter_cnt; writes to memory */
+	struct pending_calls *pending; /* NULL: calls do not wait */
+	uint64_t filled;	       /* batches so far; a batch's index is its number modulo
+					* batch_cnt */
+	uint64_t filled_ns;	       /* time of the last */
 	uint64_t given_ns;
-	struct item_names names; /* in filling */
+	struct item_names names; /* of the batch being filled */
 	pthread_mutex_t lock;
 	pthread_cond_t work, room;
-	uint64_t ready, taken, written; /* of filled; written by all */
-	int awake; /* threads that will look for work; not who writes, which may take its time */
+	uint64_t ready, taken, written; /* numbers of batches; written by all writers */
+	int awake; /* threads that will look for work; not threads that write, which may take long
+		    */
 	bool stop;
 	bool failed; /* read without the lock */
 	uint64_t lost_cnt;
@@ -86,7 +88,7 @@ uint64_t workers__most(unsigned threads)
 	return threads ? (uint64_t)workers__copies(threads) * (ITEMS_SZ + ITEMS_TEXT_SZ) : 0;
 }
 
-/* Into s->out. */
+/* Writes to s->out. */
 static bool write_out(void *ctx, const struct workers_text *t, size_t *at, bool is_caller)
 {
 	struct workers *c = ctx;
@@ -100,7 +102,7 @@ static bool write_out(void *ctx, const struct workers_text *t, size_t *at, bool 
 	return true;
 }
 
-/* With the lock, as what follows. */
+/* The following functions need the lock. */
 static bool can_write(const struct workers *c, const struct writer *w, bool is_caller)
 {
 	return !w->writing && w->written < c->taken && (is_caller || !w->wants_main_thread) &&
@@ -120,7 +122,7 @@ static struct writer *can_any_write(struct workers *c, bool is_caller)
 	return NULL;
 }
 
-/* For a thread. */
+/* Work for a thread other than the caller. */
 static bool has_work(struct workers *c)
 {
 	return can_any_write(c, false) || can_take(c);
@@ -132,7 +134,7 @@ static void wake_next(struct workers *c)
 		pthread_cond_signal(&c->work);
 }
 
-/* Those that all have written are empty. */
+/* Empties batches that all writers have written. */
 static void take_back(struct workers *c)
 {
 	uint64_t all = c->taken;
@@ -148,13 +150,13 @@ static void take_back(struct workers *c)
 		o->len = o->mark = 0;
 		b->formatted = false;
 		items__clear(&b->items);
-		/* There is one for each 256 KiB that wait: seldom many. */
+		/* Each 256 KiB of pending calls need a batch, but that many are rarely used. */
 		if (c->pending)
 			items__free(&b->items);
 	}
 }
 
-/* The oldest batch that it has not written. */
+/* Writes the oldest batch that the writer has not written. */
 static void write_batch(struct workers *c, struct writer *w, bool is_caller)
 {
 	const struct batch *b = &c->batches[w->written % c->batch_cnt];
@@ -179,7 +181,7 @@ static void write_batch(struct workers *c, struct writer *w, bool is_caller)
 	pthread_cond_signal(&c->room);
 }
 
-/* Writes a batch, or words one; false: there is nothing to do. */
+/* Writes or formats a batch; false: there is nothing to do. */
 static bool do_something(struct workers *c, unsigned thread)
 {
 	bool is_caller = thread == WORKERS_CALLER;
@@ -230,7 +232,7 @@ static int start_threads(struct workers *c, unsigned cnt)
 	sigset_t all, old;
 	int ret = 0;
 
-	/* Signals are for the caller. */
+	/* The caller receives the signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (c->thread_cnt < cnt && !ret) {
@@ -238,7 +240,8 @@ static int start_threads(struct workers *c, unsigned cnt)
 		c->thread_cnt += !ret;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	/* A filter of system calls, which comes next, would not let them give up anything. */
+	/* Wait until the threads have dropped their privileges: the syscall filter that comes next
+	 * would forbid it. */
 	pthread_mutex_lock(&c->lock);
 	while (c->ready_cnt < c->thread_cnt)
 		pthread_cond_wait(&c->room, &c->lock);
@@ -307,7 +310,7 @@ struct workers *workers__new_for(struct sink *s, unsigned threads,
 	return new_workers(s, threads, false, writers, cnt);
 }
 
-/* For those that ask for the caller. With the lock. */
+/* Serves writers that need the caller's thread. Needs the lock. */
 static void answer(struct workers *c)
 {
 	for (unsigned i = 0; i < c->writer_cnt; i++)
@@ -316,7 +319,7 @@ static void answer(struct workers *c)
 	wake_next(c);
 }
 
-/* Batches up to that number are the others' from now on. */
+/* Gives batches up to that number to the threads. */
 static void make_ready(struct workers *c, uint64_t number)
 {
 	for (uint64_t i = c->ready; c->pending && i < number; i++)
@@ -326,7 +329,7 @@ static void make_ready(struct workers *c, uint64_t number)
 	if ((int64_t)(c->ready - c->taken) > c->awake)
 		pthread_cond_signal(&c->work);
 	answer(c);
-	/* Without room there is nothing better to do than the others' work. */
+	/* Without a free batch, help the threads. */
 	while (c->filled - c->written == c->batch_cnt) {
 		if (!do_something(c, WORKERS_CALLER))
 			pthread_cond_wait(&c->room, &c->lock);
@@ -334,7 +337,7 @@ static void make_ready(struct workers *c, uint64_t number)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The first that waits for the GPU. */
+/* Returns the number of the first batch that waits for the GPU. */
 static uint64_t first_waiting(const struct workers *c, uint64_t now)
 {
 	uint64_t i = c->ready;
@@ -359,7 +362,7 @@ static void submit(struct workers *c)
 	memset(&c->names, 0, sizeof(c->names));
 }
 
-/* Room for what the batch has none for, in another; false: nor has an empty one. */
+/* Continues in another batch; false: the event does not fit into an empty one either. */
 static bool more_room(struct workers *c)
 {
 	if (!c->filling->items.len)
@@ -386,10 +389,10 @@ static bool put_call(struct workers *c, const struct trace_event *ev, const char
 	return true;
 }
 
-/* Longer than a batch. */
+/* Writes a line that is longer than a batch. */
 static void write_now(struct workers *c, const char *line, size_t len)
 {
-	/* The same each time, for it keeps that much memory. */
+	/* Always the same sink, because it keeps that much memory. */
 	struct sink *formatter = c->formatter[0];
 	const struct workers_text text = {formatter, 1, c->given_ns};
 
@@ -421,7 +424,7 @@ void workers__event(struct workers *c, const struct trace_event *ev, const char 
 		return;
 	c->own->more = more;
 	c->own->ops->event(c->own, ev);
-	/* A stack of long names: whoever chose them shall not choose our memory. */
+	/* A stack with long names: the traced process must not determine our memory use. */
 	if (is_call || !put_text(c, o->buf, o->len))
 		write_now(c, o->buf, o->len);
 	o->len = o->mark = 0;
@@ -432,7 +435,7 @@ void workers__put(struct workers *c, const void *text, size_t len)
 	put_text(c, text, len);
 }
 
-/* Until what is ready is written. */
+/* Waits until all ready batches are written. */
 static void write_ready(struct workers *c)
 {
 	pthread_mutex_lock(&c->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Threads that put events into words, and write these, while the one that gives them goes on. What
- * an event points to is copied; the lines come in the order of the events. For sinks whose ops say
- * `cloned`. Copies may wait for what GPUs executed for their calls (--gpu-time), in all outputs of
- * these, and then without threads, too.
+ * A worker pool that formats events and writes them while the calling thread continues. Data that
+ * an event points to is copied; lines come in the order of the events. For sinks whose ops have
+ * `cloned`. Copies may wait for their calls' GPU executions (--gpu-time), in all such outputs, also
+ * without threads.
  */
 #ifndef SINK_DELIVERY_WORKERS_H
 #define SINK_DELIVERY_WORKERS_H
@@ -12,17 +12,17 @@
 
 struct workers;
 
-/* What some events were formatted as. */
+/* The formatted text of some events. */
 struct workers_text {
-	struct sink *formatter; /* a copy, with all in its out */
-	uint64_t cnt;		/* events */
-	uint64_t now_ns;	/* when the last was given: workers__clock() */
+	struct sink *formatter; /* a copy, with the text in its out */
+	uint64_t cnt;		/* number of events */
+	uint64_t now_ns;	/* time of the last event: workers__clock() */
 };
 
-/* Gets all texts in their order, in any thread, one at a time. */
+/* Gets all texts in order, in any thread, one at a time. */
 struct workers_writer {
-	/* Takes what there is from *at on, and moves that. false: what is left is for the thread
-	 * that gives events, to which this happens next (is_caller). */
+	/* Consumes the text from *at on, and advances that. false: the rest is for the thread that
+	 * gives events, which calls this next (is_caller). */
 	bool (*write)(void *ctx, const struct workers_text *t, size_t *at, bool is_caller);
 	void *ctx;
 };
@@ -30,32 +30,31 @@ struct workers_writer {
 #define WORKERS_THREADS_MAX 15
 #define WORKERS_CALLER	    WORKERS_THREADS_MAX
 
-/* What a worker pool of so many threads takes at most, and how many copies of its sink it has. */
+/* The maximum memory of a worker pool of this size, and the number of its copies of the sink. */
 uint64_t workers__most(unsigned threads);
 unsigned workers__copies(unsigned threads);
-/* How many are worth it on a machine with so many processors: none where they would take one away
- * from what is traced. */
+/* Useful number of threads for this number of processors: 0 where they would take one away from the
+ * traced program. */
 unsigned workers__size(unsigned cpus);
-/* Before privileges are given up: each gives up its own, all of them. From now on s->out, which
- * they write to, is theirs, but between workers__wait() and the next event. NULL: no memory, no
- * threads. */
+/* Call this before privileges are dropped: each thread drops its own. From now on s->out belongs to
+ * the threads, except between workers__wait() and the next event. NULL: no memory or no threads. */
 struct workers *workers__new(struct sink *s, unsigned threads, bool wait);
-/* The same, but these get the text. */
+/* The same, but these writers get the text. */
 struct workers *workers__new_for(struct sink *s, unsigned threads,
 				 const struct workers_writer *writers, unsigned cnt);
-/* The time of what comes next. */
+/* Sets the time of the following events. */
 void workers__clock(struct workers *c, uint64_t now_ns);
-/* May wait for room. more: as in a sink. */
+/* May wait for a free batch. more: as in a sink. */
 void workers__event(struct workers *c, const struct trace_event *ev, const char *more);
-/* A text as it is, less than ITEMS_SZ / 2. */
+/* Puts a text unchanged, smaller than ITEMS_SZ / 2. */
 void workers__put(struct workers *c, const void *text, size_t len);
-/* Until all that was given is written. */
+/* Waits until everything is written. */
 void workers__wait(struct workers *c);
-/* Until all that need not wait for the GPU is there. */
+/* Writes everything that need not wait for the GPU. */
 void workers__tick(struct workers *c);
-/* s->out->failed, as far as is known. */
+/* s->out->failed, as last known. */
 bool workers__failed(const struct workers *c);
-/* Waits, too. NULL is fine. */
+/* Waits, too. c may be NULL. */
 void workers__free(struct workers *c);
 
 #endif /* SINK_DELIVERY_WORKERS_H */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More have no counters. */
+/* Further devices have no counters. */
 #define DEVICES_MAX 64
 #define DEVICE_SZ   32
 

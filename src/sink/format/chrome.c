@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Trace Event Format for chrome://tracing and Perfetto: a JSON array, one event a line, each
- * but the last ended by a comma. Both viewers load an array that has no end, so a file that was
- * cut off, or is being written still, is as good as a finished one. More: docs/CHROME.md.
+ * Trace Event Format for chrome://tracing and Perfetto: a JSON array, one event a line, each but
+ * the last followed by a comma. Both viewers load an array without an end, so a file that was cut
+ * off or is still being written is valid. More: docs/CHROME.md.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -18,14 +18,14 @@
 #include "util/log.h"
 #include "util/out.h"
 
-/* Enough for the closing line, also when a full disk makes us cut others for it. */
+/* Enough for the closing line, also when it replaces others on a full disk. */
 #define CLOSING_SZ 2048
 
 struct chrome {
 	struct sink sink;
 	struct track_state tracks;
 	uint64_t arrow_cnt;
-	uint64_t gpu_rows; /* that have a name in this file */
+	uint64_t gpu_rows; /* named in this file */
 };
 
 static const char *const type_cname[TYPE_CNT] = {
@@ -34,8 +34,8 @@ static const char *const type_cname[TYPE_CNT] = {
 #undef CLASS
 };
 
-/* Nanoseconds of the monotonic clock as microseconds of the trace. A call may have begun before
- * the trace did. */
+/* Writes nanoseconds of the monotonic clock as microseconds of the trace. A call may have begun
+ * before the trace. */
 static void put_ts(struct chrome *c, uint64_t ns)
 {
 	struct out *o = c->sink.out;
@@ -87,7 +87,7 @@ static void next_line(struct chrome *c)
 	out__commit(c->sink.out);
 }
 
-/* Names of processes and threads, and their order on the screen. */
+/* Names of processes and threads, and their display order. */
 static void put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t tid,
 		     const char *name, int index)
 {
@@ -182,8 +182,8 @@ static void put_arrow_end(struct chrome *c, const char *name, const char *ph, ui
 	put_ids(c, pid, tid);
 }
 
-/* Both ends on one line, when the waiting call is known: an arrow is never half. They lie at the
- * very start of their calls, where no nested call can be taken for them. */
+/* Both ends are written on one line, when the waiting call is known, so no arrow lacks an end. They
+ * lie at the very start of their calls, where no nested call can be mistaken for them. */
 static void put_arrow(struct chrome *c, const char *name, const struct flow_launch *from,
 		      const struct trace_event *to)
 {
@@ -218,7 +218,7 @@ static void put_call_args(struct chrome *c, const struct trace_event *ev)
 	json_close(&j);
 }
 
-/* In the colour of the call that asks for such. */
+/* The colour of the call that enqueues such work. */
 static const char *cname_of_gpu(const struct trace_event *ev)
 {
 	switch (ev->op[0]) {
@@ -231,8 +231,8 @@ static const char *cname_of_gpu(const struct trace_event *ev)
 	}
 }
 
-/* A complete event ("X") even when the call never returned: viewers draw a begin without an end
- * to the end of the trace, over everything that the thread did afterwards. */
+/* A complete event ("X") even when the call never returned: viewers draw a begin without an end to
+ * the end of the trace, over everything that the thread did afterwards. */
 static void put_call(struct chrome *c, const struct trace_event *ev)
 {
 	struct out *o = c->sink.out;
@@ -264,8 +264,8 @@ static void put_call(struct chrome *c, const struct trace_event *ev)
 	next_line(c);
 }
 
-/* Events without a duration. An error of the GPU concerns all processes, and so does what the
- * tracer does: a line across all tracks. */
+/* Events without a duration. A GPU error concerns all processes, and so do the tracer's events: a
+ * line across all tracks. */
 static void put_instant(struct chrome *c, const struct trace_event *ev)
 {
 	bool is_global = event_is(ev, IS_GLOBAL) || !ev->pid;
@@ -319,7 +319,7 @@ static int begin_file(struct sink *s, const struct trace_info *info)
 	out_lit(s->out, "[\n");
 	out__commit(s->out);
 	put_header(c, info);
-	/* A file that cannot be written is known before the start. */
+	/* Detect an output that cannot be written before the start. */
 	out__flush(s->out);
 	return s->out->failed ? -s->out->error : 0;
 }
@@ -350,11 +350,11 @@ static void put_event(struct chrome *c, const struct trace_event *ev,
 		put_call(c, ev);
 	else if (timeline_is_instant(ev))
 		put_instant(c, ev);
-	/* After the call: both viewers look for an arrow's end in what they have read. */
+	/* After the call: both viewers look for an arrow's end among events already read. */
 	for (unsigned i = 0; i < c->tracks.arrow_cnt; i++)
 		put_arrow(c, "waited for", &c->tracks.arrows[i], ev);
 	if (place->has_call)
-		put_arrow(c, "asked for", &place->call, ev);
+		put_arrow(c, "enqueued", &place->call, ev);
 	put_counters(c);
 }
 
@@ -391,7 +391,7 @@ static void put_closing(struct chrome *c, const struct trace_end *end)
 	out__commit(c->sink.out);
 }
 
-/* Loud, and where the eye is: a line across all tracks. */
+/* A prominent line across all tracks. */
 static void put_drops(struct chrome *c, const struct trace_end *end)
 {
 	char name[TIMELINE_NAME_SZ];
@@ -406,7 +406,7 @@ static void put_drops(struct chrome *c, const struct trace_end *end)
 	next_line(c);
 }
 
-/* On a full disk the closing lines take the place of the last ones. */
+/* On a full disk the closing lines replace the last ones. */
 static void chrome_end(struct sink *s, const struct trace_end *end)
 {
 	struct chrome *c = (struct chrome *)s;

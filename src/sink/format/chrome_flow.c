@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * State per process: streams with their last launches, events with the launch that was the last
- * on their stream when they were recorded. Tables are bounded, for a process and for all of them;
- * a process's oldest entry makes room, and the price is an arrow that is not drawn.
+ * State per process: streams with their last launches, and events with the last launch on their
+ * stream when they were recorded. Tables are limited, per process and in total. A process's oldest
+ * entry is replaced, at the price of an arrow that is not drawn.
  */
 #include "chrome_flow.h"
 
@@ -18,7 +18,7 @@
 #define MAX_PROCS   4096
 #define MAX_STREAMS 1024
 #define MAX_EVENTS  8192
-/* Of all processes; none has more than it leaves over, but one at any rate. */
+/* Limits of all processes; a process may fill what the others leave free, but has at least one. */
 #define ALL_STREAMS 65536
 #define ALL_EVENTS  262144
 
@@ -29,8 +29,8 @@ struct stream_key {
 
 struct flow_stream {
 	struct stream_key key;
-	/* Newest first. The one before is kept for a launch that another thread makes while
-	 * this one waits already. */
+	/* Newest first. The earlier one is kept for a launch that another thread makes while this
+	 * one already waits. */
 	struct flow_launch last[2];
 	uint64_t waited_seq; /* launches up to this one were waited for */
 	UT_hash_handle hh;
@@ -52,7 +52,7 @@ struct flow_proc {
 
 struct flows {
 	struct flow_proc *procs;
-	struct flow_proc *cur; /* of the event before */
+	struct flow_proc *cur; /* process of the last event */
 	uint64_t seq;
 	unsigned stream_cnt, event_cnt; /* of all processes */
 	uint64_t forgotten;
@@ -159,7 +159,7 @@ static struct flow_stream *stream_find(struct flow_proc *p, const struct stream_
 	return s;
 }
 
-/* Must one go before the process, which has so many, gets another? */
+/* Whether an entry must be dropped before the process, which has `mine`, gets another. */
 static bool is_full(unsigned mine, unsigned max, unsigned all, unsigned all_max)
 {
 	return mine && (mine >= max || all >= all_max || mine > all_max - all);
@@ -227,7 +227,7 @@ static void on_launch(struct flows *f, const struct trace_event *ev)
 	struct flow_stream *s;
 	struct flow_proc *p;
 
-	/* A launch on a capturing stream runs nothing. */
+	/* A launch on a capturing stream executes nothing. */
 	if (!(ev->has & HAS_STREAM) || ev->capturing)
 		return;
 	p = proc_get(f, ev->pid);
@@ -308,7 +308,7 @@ static void on_sync(struct flows *f, const struct trace_event *ev, flow_fn fn, v
 	}
 }
 
-/* Handles are used again: what they meant must not outlive them. */
+/* Handles are reused: forget the old meaning. */
 static void on_destroy(struct flows *f, const struct trace_event *ev)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
@@ -340,7 +340,7 @@ static void on_process(struct flows *f, const struct trace_event *ev)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
 
-	/* fork, exec, exit: a process id starts from nothing. */
+	/* fork, exec, exit: drop the state of the process id. */
 	if (p)
 		proc_drop(f, p);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which launch did a synchronisation wait for? The arrows of the Chrome trace and of
- * Perfetto's.
+ * Which launch a synchronisation waited for: the arrows of the Chrome trace and of Perfetto's.
  *
- * What the host can know: the last launch on the stream before the call. Not followed: waits
- * between streams (cuStreamWaitEvent), the legacy default stream's waits for all others, and
- * contexts (cuCtxSynchronize is taken to wait for every stream of the process).
+ * The host only knows the last launch on the stream before the call. Not followed: waits between
+ * streams (cuStreamWaitEvent), the legacy default stream's waits for all others, and contexts
+ * (cuCtxSynchronize is taken to wait for every stream of the process).
  */
 #ifndef SINK_FORMAT_CHROME_FLOW_H
 #define SINK_FORMAT_CHROME_FLOW_H
@@ -29,9 +28,9 @@ void flows__free(struct flows *f);
 /* Calls fn for each launch that ev waited for, at most once for a launch and a stream. */
 void flows__event(struct flows *f, const struct trace_event *ev, flow_fn fn, void *ctx);
 
-/* How many launches there were. */
+/* Number of launches so far. */
 uint64_t flows__seq(const struct flows *f);
-/* Streams, events and processes that made room for others: arrows may be missing. */
+/* Streams, events and processes that were dropped to make room: arrows may be missing. */
 uint64_t flows__forgotten(const struct flows *f);
 
 #endif /* SINK_FORMAT_CHROME_FLOW_H */

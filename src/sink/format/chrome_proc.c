@@ -9,11 +9,11 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Bounds. What is pushed out is named again when it comes back. */
+/* Limits. Dropped entries are named again when they return. */
 #define MAX_PROCS   16384
 #define MAX_THREADS 65536
 
-#define COMM_SZ 64 /* threads have 16, rows of GPUs more */
+#define COMM_SZ 64 /* threads have 16, GPU rows need more */
 
 static const struct chrome_counter mem_counter[MEM_KIND_CNT] = {
 	[MEM_DEVICE] = {"device memory", "memory", "bytes", false},
@@ -29,7 +29,7 @@ struct thread_key {
 
 struct thread {
 	struct thread_key key;
-	unsigned file; /* in which it was named */
+	unsigned file; /* file in which it was named */
 	char comm[COMM_SZ];
 	UT_hash_handle hh;
 };
@@ -37,29 +37,29 @@ struct thread {
 struct proc {
 	uint32_t pid;
 	unsigned index;
-	unsigned file;	    /* in which it was named */
-	bool named_by_main; /* else by whichever thread came first */
+	unsigned file;	    /* file in which it was named */
+	bool named_by_main; /* otherwise by any thread */
 	char comm[COMM_SZ];
 
 	uint64_t mem[MEM_KIND_CNT]; /* newest values */
 	uint64_t shown[MEM_KIND_CNT];
-	bool seen[MEM_KIND_CNT]; /* written once: a counter that stays 0 is not drawn */
+	bool seen[MEM_KIND_CNT]; /* a value was written: a counter that stays 0 is not drawn */
 	bool pending;
-	uint64_t mem_ns;   /* when mem became so */
-	uint64_t shown_ns; /* of the last value written; 0: none */
+	uint64_t mem_ns;   /* time of the last change of mem */
+	uint64_t shown_ns; /* time of the last written value; 0: none */
 
-	uint64_t rate_ns;   /* since when ioctls are counted */
-	unsigned ioctl_cnt; /* 0: they are not */
+	uint64_t rate_ns;   /* start of the current ioctl count */
+	unsigned ioctl_cnt; /* 0: not counting */
 	UT_hash_handle hh;
 };
 
 struct chrome_procs {
 	struct proc *procs;
 	struct thread *threads;
-	struct proc *cur_proc; /* of the event before */
+	struct proc *cur_proc; /* process of the last event */
 	struct thread *cur_thread;
-	unsigned proc_cnt; /* ever seen */
-	unsigned file;	   /* how many are ended */
+	unsigned proc_cnt; /* processes so far */
+	unsigned file;	   /* finished files */
 	uint64_t forgotten;
 };
 
@@ -225,7 +225,7 @@ bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
 	t = thread_find(ps, ev->pid, ev->tid);
 	if (t && t->file == ps->file && !strncmp(t->comm, ev->comm, COMM_SZ - 1))
 		return false;
-	/* Rows of pictures: no thread has so high a number. */
+	/* Ranges have row numbers that no thread id reaches. */
 	if (ev->tid < RANGE_ROW_TID)
 		name_process(ps, ev, n);
 	if (!t)
@@ -253,7 +253,7 @@ static void counters_write(struct proc *p, uint64_t ts_ns, chrome_counter_fn fn,
 	p->pending = false;
 }
 
-/* A value that waited: its gap ended before now. */
+/* Writes a delayed value whose gap has ended. */
 static void counters_late(struct proc *p, chrome_counter_fn fn, void *ctx)
 {
 	uint64_t due = p->shown_ns + CHROME_COUNTER_GAP_NS;
@@ -270,7 +270,7 @@ static void rate_write(struct proc *p, chrome_counter_fn fn, void *ctx)
 	p->ioctl_cnt = 0;
 }
 
-/* No more for now: the counter falls to 0. */
+/* No more ioctls for now: the counter falls to 0. */
 static void rate_end(struct proc *p, chrome_counter_fn fn, void *ctx)
 {
 	if (!p->ioctl_cnt)
@@ -279,7 +279,7 @@ static void rate_end(struct proc *p, chrome_counter_fn fn, void *ctx)
 	fn(ctx, p->pid, &rate_counter, p->rate_ns, 0);
 }
 
-/* Threads may be out of order by some microseconds: such an ioctl counts as one of now. */
+/* Threads may be out of order by some microseconds: a late ioctl counts as one of now. */
 static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_counter_fn fn,
 			void *ctx)
 {
@@ -287,7 +287,7 @@ static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_cou
 		rate_end(p, fn, ctx);
 	else if (p->ioctl_cnt && ev->end_ns >= p->rate_ns + CHROME_RATE_GAP_NS)
 		rate_write(p, fn, ctx);
-	/* A time that is over is not counted in again: values stay that far apart. */
+	/* Do not count in a period that is over: values keep that distance. */
 	if (!p->ioctl_cnt && ev->end_ns >= p->rate_ns + CHROME_RATE_GAP_NS)
 		p->rate_ns = ev->end_ns;
 	p->ioctl_cnt++;
@@ -302,7 +302,7 @@ static void threads_forget(struct chrome_procs *ps, uint32_t pid)
 			thread_drop(ps, t);
 }
 
-/* The driver takes back what a program had when it ends or makes room for another. */
+/* The driver frees a program's memory when it ends or is replaced by another. */
 static void process_ends(struct chrome_procs *ps, struct proc *p, const struct trace_event *ev,
 			 chrome_counter_fn fn, void *ctx)
 {

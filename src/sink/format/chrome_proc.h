@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the Chrome trace, or Perfetto's, has said already of processes and threads: their names,
- * their memory. */
+/* Names and counters of processes and threads that a Chrome or Perfetto trace already contains. */
 #ifndef SINK_FORMAT_CHROME_PROC_H
 #define SINK_FORMAT_CHROME_PROC_H
 
@@ -13,7 +12,7 @@
 
 struct chrome_procs;
 
-/* What an event makes news of. Names are NULL when nothing changed. */
+/* New names and indices of an event. Names are NULL when unchanged. */
 struct chrome_names {
 	const char *process, *thread;
 	bool new_process;
@@ -30,19 +29,19 @@ typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const struct chrome_c
 
 struct chrome_procs *chrome_procs__new(void);
 void chrome_procs__free(struct chrome_procs *ps);
-/* Processes and threads that made room for others, and are named anew. */
+/* Processes and threads that were dropped to make room, and are named again. */
 uint64_t chrome_procs__forgotten(const struct chrome_procs *ps);
-/* false: nothing new. The names live until the next call. */
+/* false: no change. The names live until the next call. */
 bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,
 			 struct chrome_names *n);
-/* Nothing was said yet: another file begins. */
+/* Another file begins: names must be written again. */
 void chrome_procs__name_anew(struct chrome_procs *ps);
-/* Calls fn for the counters that are due. A value of memory that has to wait is written at the end
- * of its gap, unless a newer one took its place. A rate is written at the start of the time that it
- * was counted in, when that time is over. */
+/* Calls fn for the counters that are due. A delayed memory value is written at the end of its gap,
+ * unless a newer one replaced it. A rate is written when its period is over, with the time of the
+ * period's start. */
 void chrome_procs__counters(struct chrome_procs *ps, const struct trace_event *ev,
 			    chrome_counter_fn fn, void *ctx);
-/* The values that still wait, at the end of the trace. */
+/* Calls fn for values still delayed at the end of the trace. */
 void chrome_procs__flush(struct chrome_procs *ps, chrome_counter_fn fn, void *ctx);
 
 #endif /* SINK_FORMAT_CHROME_PROC_H */

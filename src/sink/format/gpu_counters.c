@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Devices, and MIG devices: more have no counters. */
+/* Limit of devices and MIG devices; further ones have no counters. */
 #define DEVICES_MAX 256
 #define NAME_SZ	    64
 
-/* What is drawn; of NULL nothing is. Processes have what is said to be theirs. */
+/* Drawn values; NULL: not drawn. A process has the values reported for it. */
 static const struct row {
 	const char *of_device, *of_process, *unit;
 } rows[CT_GPU_VALUE_CNT] = {
@@ -69,7 +69,7 @@ static void make_counter(struct device *d, unsigned i, const char *what, const c
 {
 	char part[48] = "";
 
-	/* As nvidia-smi lists them. */
+	/* The form of nvidia-smi. */
 	if (d->gpu_instance != UINT64_MAX)
 		snprintf(part, sizeof(part), " MIG %u/%u", (unsigned)d->gpu_instance,
 			 (unsigned)d->compute_instance);
@@ -106,7 +106,7 @@ static struct device *device_of(struct gpu_counters *g, const struct event_gpu_s
 	for (unsigned i = 0; i < CT_GPU_VALUE_CNT; i++)
 		if (rows[i].unit)
 			make_counter(d, i, rows[i].of_device ?: rows[i].of_process, rows[i].unit);
-	make_counter(d, THROTTLE, "kept slow", "yes");
+	make_counter(d, THROTTLE, "throttled", "yes");
 	return d;
 }
 

@@ -13,7 +13,7 @@
 struct slot {
 	uint64_t hash; /* 0: free */
 	uint64_t number;
-	uint32_t at, len; /* in the bytes of all */
+	uint32_t at, len; /* position in the bytes of all */
 };
 
 struct intern {
@@ -54,7 +54,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)x ^ (uint64_t)(x >> 64);
 }
 
-/* Sixteen bytes a step. Who fills the table with keys of one hash makes his own trace slow. */
+/* Hashes sixteen bytes a step. A program that fills the table with colliding keys only slows its
+ * own trace. */
 static uint64_t hash_of(unsigned kind, const char *key, size_t len)
 {
 	const uint64_t odd1 = 0x9e3779b97f4a7c15ULL, odd2 = 0xc2b2ae3d27d4eb4fULL;

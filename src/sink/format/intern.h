@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers for byte strings that come again and again: from 1 for each kind, in the order in which
- * they were first seen. Bounded; who finds it full empties it. */
+/* Numbers for repeated byte strings: from 1 for each kind, in the order of first use. The table is
+ * limited; its user empties it when it is full. */
 #ifndef SINK_FORMAT_INTERN_H
 #define SINK_FORMAT_INTERN_H
 
@@ -15,11 +15,11 @@ struct intern;
 /* NULL when there is no memory. */
 struct intern *intern__new(void);
 void intern__free(struct intern *t);
-/* kind: below INTERN_KINDS. *is_new: it was not there. */
+/* kind: below INTERN_KINDS. *is_new: it was added. */
 uint64_t intern__get(struct intern *t, unsigned kind, const void *key, size_t len, bool *is_new);
-/* Is there no room left for a few hundred more? */
+/* Whether there is no room for a few hundred more. */
 bool intern__full(const struct intern *t);
-/* Numbers begin at 1 again, or go on. */
+/* again: numbers begin at 1 again, otherwise they continue. */
 void intern__empty(struct intern *t, bool again);
 
 #endif /* SINK_FORMAT_INTERN_H */

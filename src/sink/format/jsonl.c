@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The canonical form of a trace: one JSON object a line (docs/SCHEMA.md). Written by the hundred
- * thousand a second: the part that every event has is put together at a pointer, without asking for
- * room in between.
+ * The canonical form of a trace: one JSON object a line (docs/SCHEMA.md). It is written up to
+ * hundreds of thousands of times a second. So the common part of events is formatted through a
+ * pointer, without checking for room in between.
  */
 #include "jsonl_priv.h"
 
@@ -13,8 +13,8 @@
 
 #include "text/stack.h"
 
-/* Room that the closing line needs: every counter at its longest, and texts of ours; and a counted
- * function's part of it. */
+/* Room for the closing line, with every counter at its longest and our texts; and for one counted
+ * function in it. */
 #define END_ROOM   8192
 #define COUNT_ROOM 512
 
@@ -25,7 +25,7 @@ static void line_end(struct jsonl *l)
 	l->j.comma = false;
 }
 
-/* What the rows of trace.def say, as code: one for each form. */
+/* Code for the rows of trace.def: one macro for each form. */
 
 #define line_u64  json_u64
 #define line_f64  json_f64
@@ -64,7 +64,7 @@ static void line_wall_time(struct json *j, const char *name, uint64_t wall_ns)
 	json_sym(j, name, text);
 }
 
-/* Those that have code of their own: of the header. */
+/* Members of the header with their own code. */
 
 static void header_zero(struct json *j, const char *name, const struct trace_info *info)
 {
@@ -150,8 +150,8 @@ static int jsonl_open(struct sink *s, const struct trace_info *info)
 #include "model/trace.def"
 	json_close(j);
 	line_end(l);
-	/* A follower sees it at once, and a file that cannot be written is known before the start.
-	 */
+	/* Readers that follow the file see the header at once, and an output that cannot be written
+	 * is detected before the start. */
 	out__flush(s->out);
 	return s->out->failed ? -s->out->error : 0;
 }
@@ -170,7 +170,7 @@ char *jsonl_heads(char *p, const struct trace_event *ev)
 	return p;
 }
 
-/* A process, a library, something of the driver. */
+/* Formats a process, a library, or a driver event. */
 static void put_other(struct jsonl *l, const struct trace_event *ev)
 {
 	struct out *o = l->s.out;
@@ -205,7 +205,7 @@ static void jsonl_event(struct sink *s, const struct trace_event *ev)
 	l->j.comma = false;
 }
 
-/* Members of the end that have code of their own. */
+/* Members of the end with their own code. */
 
 static uint64_t length_ns(const struct jsonl *l, const struct trace_end *end)
 {

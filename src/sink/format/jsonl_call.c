@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The line of a call. Nearly all lines are calls, by the million a second, so its members are put
- * at a pointer that has room for all that have a bound; the others ask for theirs.
+ * The line of a call. Nearly all lines are calls, up to millions a second. So members of limited
+ * size are formatted through a pointer with room for all; the others reserve their own.
  */
 #include "jsonl_priv.h"
 
 #include "decode/value.h"
 
-/* Names of functions that the table does not have come from the target's library: any bytes. */
+/* Names of functions missing in the table come from the target's library: any bytes. */
 static inline char *put_call_names(char *p, const struct trace_event *ev)
 {
 	if (!ev->fn->known) {
@@ -33,7 +33,7 @@ static char *put_fn(char *p, const struct trace_event *ev)
 	return LIT(p, "\"");
 }
 
-/* What calls of a function have in common, and those of a thread, is put together once. */
+/* Caches of the text that calls of a function, or of a thread, have in common. */
 #define SAID_CNT 64
 /* Literals, type and family of a function. */
 #define FN_ROOM	 128
@@ -56,8 +56,8 @@ struct task_text {
 static _Thread_local struct fn_text said_fns[SAID_CNT];
 static _Thread_local struct task_text said_tasks[SAID_CNT];
 
-/* NULL: it is to be put together each time. Rows of the table stay what they are; other functions,
- * and names that were read from a file, do not. */
+/* NULL: not cacheable. Rows of the table are constant; other functions, and names read from a file,
+ * are not. */
 static const struct fn_text *said_of_fn(const struct trace_event *ev)
 {
 	const struct api_fn *fn = ev->fn;
@@ -92,7 +92,7 @@ static const struct task_text *said_of_task(const struct trace_event *ev)
 	return s;
 }
 
-/* What the rows of events.def say of the body, as code: one for each form that calls have. */
+/* Code for the body's rows of events.def: one macro for each form that calls have. */
 
 #define body_u32       fmt_u64
 #define body_u64       fmt_u64
@@ -133,7 +133,7 @@ static inline char *body_direction(char *p, enum copy_dir dir)
 	return LIT(p, "\"");
 }
 
-/* Room for each member but for names and texts, which ask for their own. */
+/* Room for each member except names and texts, which reserve their own. */
 #define VALUE_ROOM 96
 enum {
 	ROWS_ROOM = 0
@@ -156,7 +156,7 @@ static char *text_with_room(struct jsonl *l, char *p, const char *s)
 	return fmt_json_str(more_room(l, p, FMT_JSON_STR_MAX(n)), s, n);
 }
 #define body_text(p, s) text_with_room(l, p, s)
-/* Of our tables. */
+/* These come from our tables. */
 #define body_sym body_text
 
 #define PUT_IN_BODY(form, name, value, when)                                                       \
@@ -175,7 +175,7 @@ static inline char *put_rows(struct jsonl *l, char *p, const struct trace_event 
 	return p;
 }
 
-/* Rows by hand: when they began is as ts, which no other output has. */
+/* Written by hand, because gpu_start has the form of ts, which no other output has. */
 char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t)
 {
 	p = LIT(p, ",\"gpu_start\":");

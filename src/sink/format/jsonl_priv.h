@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What jsonl.c and jsonl_call.c share: the members before the body, at a pointer. */
+/* Shared by jsonl.c and jsonl_call.c: the members before the body, written through a pointer. */
 #ifndef SINK_FORMAT_JSONL_PRIV_H
 #define SINK_FORMAT_JSONL_PRIV_H
 
@@ -16,15 +16,15 @@ struct jsonl {
 
 extern const struct sink_ops jsonl_sink_ops;
 
-/* Of a call whose line waited. p has that room. */
+/* Times of a call whose line waited. p has that room. */
 #define GPU_TIMES_ROOM 256
 char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t);
-/* All of a call's line but its end. */
+/* Formats a call's line except for its end. */
 void jsonl_call(struct jsonl *l, const struct trace_event *ev);
-/* Of any event, what rows of events.def have before the body. */
+/* Formats the members that rows of events.def put before the body, for any event. */
 char *jsonl_heads(char *p, const struct trace_event *ev);
 
-/* Members at a pointer that has room for them. */
+/* Write members through a pointer that has room for them. */
 #define LIT(p, s) ((char *)memcpy(p, s, sizeof(s) - 1) + sizeof(s) - 1)
 
 static inline char *put_name(char *p, const char *s)
@@ -34,7 +34,7 @@ static inline char *put_name(char *p, const char *s)
 	return p;
 }
 
-/* Everything of fixed length in the common part, generously. */
+/* Generous room for the fixed-length members of the common part. */
 #define COMMON_ROOM 512
 
 static inline size_t text_room(const char *s)
@@ -47,7 +47,7 @@ static inline char *put_text(char *p, const char *s)
 	return s ? fmt_json_str(p, s, strlen(s)) : LIT(p, "null");
 }
 
-/* A call may have begun before the trace did. */
+/* A call may have begun before the trace. */
 static inline char *put_ts(char *p, uint64_t ns, uint64_t base_ns)
 {
 	if (ns >= base_ns)
@@ -81,7 +81,7 @@ static inline char *put_task(char *p, const struct trace_event *ev)
 	return put_text(p, ev->comm);
 }
 
-/* What the rows of events.def say of the members before the body, as code: one for each form. */
+/* Code for the rows of events.def before the body: one macro for each form. */
 
 #define head_u32       fmt_u64
 #define head_u64       fmt_u64

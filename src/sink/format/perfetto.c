@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Perfetto's own format: packets of protocol buffers with track events. It shows what the Chrome
- * trace shows, in a sixth of the bytes. More: docs/PERFETTO.md.
+ * Perfetto's own format: protocol buffer packets with track events. It shows the same as the Chrome
+ * trace in a sixth of the bytes. More: docs/PERFETTO.md.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "util/log.h"
 #include "util/pb.h"
 
-/* Enough for the closing packets, also when a full disk makes us cut others for them. */
+/* Enough for the closing packets, also when they replace others on a full disk. */
 #define CLOSING_SZ 4096
 
 struct perfetto {
@@ -27,15 +27,15 @@ struct perfetto {
 	struct track_state tracks;
 	struct out *scratch;
 	uint64_t arrow_cnt;
-	/* What a launch is called, by the number of its kernel's whole name: number of an event's
-	 * name, 0: not known. */
+	/* Names of launches, by the number of the kernel's full name: number of an event's name, 0:
+	 * not known. */
 	uint32_t *short_names;
-	unsigned cleared; /* of q, when they were known */
+	unsigned cleared; /* q's count of clears when they were valid */
 };
 
 enum track_kind { TRACK_OF_PROCESS, TRACK_OF_THREAD, TRACK_OF_COUNTER, TRACK_OF_ROW };
 
-/* A packet that describes a track from ns on: to be filled and closed. */
+/* Opens a packet that describes a track from ns on; the caller fills and closes it. */
 static struct out *open_track(struct perfetto *p, uint64_t uuid, uint64_t ns)
 {
 	pseq__open(&p->q, PACKET_TRACK_DESCRIPTOR, ns);
@@ -49,7 +49,7 @@ static void close_track(struct perfetto *p)
 	pseq__commit(&p->q);
 }
 
-/* name: NULL when it is not news. */
+/* name: NULL when unchanged. */
 static uint64_t process_track(struct perfetto *p, uint32_t pid, const char *name, uint64_t ns)
 {
 	bool is_new;
@@ -93,7 +93,7 @@ static uint64_t thread_track(struct perfetto *p, uint32_t pid, uint32_t tid, con
 	return uuid;
 }
 
-/* A track of a process with a name of ours, or, with pid 0, of none. */
+/* A track with a name of ours in a process, or outside of any with pid 0. */
 static uint64_t named_track(struct perfetto *p, enum track_kind kind, uint32_t pid,
 			    const char *name, const char *unit, uint64_t ns)
 {
@@ -138,7 +138,7 @@ static void put_name(struct perfetto *p, const char *name, size_t len, const cha
 	put_name_iid(p, pseq__text(&p->q, INTERNED_EVENT_NAMES, name, len), category);
 }
 
-/* The name of a slice. A kernel's is not made anew for each launch. */
+/* The name of a slice. A kernel's is cached for its launches. */
 static uint64_t name_iid(struct perfetto *p, const struct trace_event *ev, uint64_t kernel)
 {
 	char buf[TIMELINE_NAME_SZ];
@@ -207,9 +207,9 @@ static void put_arrow_end(struct perfetto *p, const char *name, char phase, uint
 	pseq__close(&p->q);
 }
 
-/* The launch was written long ago, so that it cannot have the arrow's number: an arrow's ends are
- * events of their own, which belong to the slices that are open then. The newer flow_ids would cost
- * ten bytes of each launch, waited for or not. */
+/* The launch was written long ago, so it cannot have the arrow's number. So an arrow's ends are
+ * separate events, which belong to the slices that are open then. The newer flow_ids would cost ten
+ * bytes of each launch, with or without an arrow. */
 static void put_arrow(struct perfetto *p, const char *name, const struct flow_launch *from,
 		      const struct trace_event *to)
 {
@@ -224,7 +224,7 @@ static uint64_t slice_track(struct perfetto *p, const struct trace_event *ev)
 {
 	char row[TIMELINE_NAME_SZ];
 
-	/* Rows of a process are above its threads. */
+	/* A process's rows are above its threads. */
 	if (event_is_range(ev))
 		return named_track(p, TRACK_OF_ROW, ev->pid, ev->comm, NULL, ev->start_ns);
 	if (ev->kind != EVENT_CTXSW)
@@ -233,8 +233,8 @@ static uint64_t slice_track(struct perfetto *p, const struct trace_event *ev)
 	return named_track(p, TRACK_OF_ROW, 0, row, NULL, ev->start_ns);
 }
 
-/* Two packets, which make one unit. The viewer sorts them by their times, and those of equal times
- * as they stand here: what was called is written before who called it. */
+/* Two packets, which make one unit. The viewer sorts them by time, and equal times by their order
+ * here: an inner call is written before the outer one. */
 static void put_call(struct perfetto *p, const struct trace_event *ev)
 {
 	uint64_t track = slice_track(p, ev), kernel = 0;
@@ -253,7 +253,7 @@ static void put_call(struct perfetto *p, const struct trace_event *ev)
 	pseq__commit(&p->q);
 }
 
-/* Where an event without a duration is shown. Those of GPUs have rows of theirs. */
+/* The track of an event without a duration. GPU events have their own rows. */
 static uint64_t instant_track(struct perfetto *p, const struct trace_event *ev)
 {
 	char name[96];
@@ -302,7 +302,7 @@ static void put_instant(struct perfetto *p, const struct trace_event *ev)
 	pseq__commit(&p->q);
 }
 
-/* Of the whole trace: what it has to say follows, then end_global(). */
+/* For the whole trace: the caller adds values, then calls end_global(). */
 static void open_global(struct perfetto *p, struct pargs *args, const char *name, uint64_t ns)
 {
 	uint64_t track = named_track(p, TRACK_OF_ROW, 0, "cudatrace", NULL, ns);
@@ -327,7 +327,7 @@ static int begin_file(struct sink *s, const struct trace_info *info)
 	open_global(p, &args, "trace begins", info->segment ? info->segment_ns : info->base_ns);
 	timeline_begin(info, &args.v);
 	close_global(p);
-	/* A file that cannot be written is known before the start. */
+	/* Detect an output that cannot be written before the start. */
 	out__flush(s->out);
 	return s->out->failed ? -s->out->error : 0;
 }
@@ -364,7 +364,7 @@ static void put_event(struct perfetto *p, const struct trace_event *ev,
 	for (unsigned i = 0; i < p->tracks.arrow_cnt; i++)
 		put_arrow(p, "waited for", &p->tracks.arrows[i], ev);
 	if (place->has_call)
-		put_arrow(p, "asked for", &place->call, ev);
+		put_arrow(p, "enqueued", &place->call, ev);
 	put_counters(p);
 }
 
@@ -405,7 +405,7 @@ static void put_closing(struct perfetto *p, const struct trace_end *end)
 	close_global(p);
 }
 
-/* On a full disk the closing packets take the place of the last ones. */
+/* On a full disk the closing packets replace the last ones. */
 static void perfetto_end(struct sink *s, const struct trace_end *end)
 {
 	struct perfetto *p = (struct perfetto *)s;

@@ -15,7 +15,7 @@ static struct pargs *pargs(struct visitor *v)
 	return (struct pargs *)v;
 }
 
-/* An annotation with its name; 0: it cannot be had. */
+/* Opens an annotation with its name; 0: no memory. */
 static size_t begin(struct pargs *a, const char *name)
 {
 	struct out *o = a->q->packet;
@@ -37,7 +37,8 @@ static bool has_config(const struct trace_event *ev)
 	return ev->has & HAS_LAUNCH && ev->launch.has_config;
 }
 
-/* What "launch" says of one. By the first letter: this is asked for each value of each call. */
+/* Whether "launch" contains the member. Tests the first letter first, because this runs for each
+ * value of each call. */
 static bool is_of_launch(const char *name)
 {
 	switch (name[0]) {
@@ -56,7 +57,7 @@ static bool is_of_launch(const char *name)
 	}
 }
 
-/* Is that said elsewhere? The name as in the module is too long to be had twice. */
+/* Whether the value is written elsewhere. The mangled name is too long to be written twice. */
 static bool is_told(const struct pargs *a, const char *name)
 {
 	if (a->untold)
@@ -75,7 +76,7 @@ static bool ends_in(const char *name, const char *end)
 	return len >= n && !strcmp(name + len - n, end);
 }
 
-/* An argument that a field has told: one for each field. */
+/* Whether an argument repeats a field: one argument for each field. */
 static bool repeats(struct pargs *a, enum event_has field, bool same)
 {
 	if (!same || !(a->call->has & field) || a->told & field)
@@ -116,7 +117,7 @@ static void put_i64(struct visitor *v, const char *name, int64_t x)
 	pb_close(a->q->packet, at);
 }
 
-/* Behind json_visit_number(). */
+/* Called by json_visit_number(). */
 static void put_double(struct visitor *v, const char *name, double x)
 {
 	struct pargs *a = pargs(v);
@@ -128,7 +129,7 @@ static void put_double(struct visitor *v, const char *name, double x)
 
 static void put_string(struct pargs *a, const char *name, const char *s, size_t len);
 
-/* In an array it keeps the place of the values behind it. */
+/* In an array it keeps the position of later values. */
 static void put_none(struct visitor *v, const char *name)
 {
 	struct pargs *a = pargs(v);
@@ -137,7 +138,7 @@ static void put_none(struct visitor *v, const char *name)
 		put_string(a, name, "null", 4);
 }
 
-/* With as many digits as in JSON: a saved trace has no more. */
+/* As many digits as in JSON, because a saved trace has no more. */
 static void put_f64(struct visitor *v, const char *name, double x)
 {
 	static const struct visitor_ops number_ops = {
@@ -203,7 +204,7 @@ static void put_bool(struct visitor *v, const char *name, bool x)
 	pb_close(a->q->packet, at);
 }
 
-/* As json.c does: what was cut has a member NAME_cut beside it. */
+/* As in json.c: a cut text has a member NAME_cut beside it. */
 static void put_text(struct visitor *v, const char *name, const char *s, size_t len, bool cut)
 {
 	struct pargs *a = pargs(v);
@@ -213,7 +214,7 @@ static void put_text(struct visitor *v, const char *name, const char *s, size_t 
 
 	if (is_told(a, name))
 		return;
-	/* In a saved trace it could not be told from a number. */
+	/* In a saved trace it could not be distinguished from a number. */
 	if (json_is_hex(s, len, &x))
 		put_hex(v, name, x);
 	else
@@ -247,7 +248,7 @@ static void open_level(struct pargs *a, const char *name, bool is_array)
 {
 	size_t at;
 
-	/* Values of ours are not that deep. */
+	/* Our own values are never that deep. */
 	if (is_told(a, name) || a->depth == PARGS_DEPTH) {
 		a->untold++;
 		return;
@@ -268,7 +269,7 @@ static void put_open_array(struct visitor *v, const char *name)
 	open_level(pargs(v), name, true);
 }
 
-/* Nothing in it is null: an annotation without a value has no meaning. */
+/* An empty object is null: an annotation without a value has no meaning. */
 static void put_close(struct visitor *v)
 {
 	struct pargs *a = pargs(v);
@@ -280,7 +281,7 @@ static void put_close(struct visitor *v)
 	}
 	l = &a->levels[--a->depth];
 	if (a->q->packet->len == l->empty) {
-		a->q->packet->len = l->at - 2; /* with its tag and its length */
+		a->q->packet->len = l->at - 2; /* including its tag and its length */
 		put_none(v, NULL);
 	} else {
 		pb_close(a->q->packet, l->at);
@@ -333,8 +334,8 @@ static char *put_dim(char *p, const uint32_t dim[3])
 	return p;
 }
 
-/* cuLaunchKernel<<<(1024,1,1), (128,1,1), 0>>>, as in a CUDA program: few of a program's launches
- * differ in it, so that a number is most of what it takes. */
+/* cuLaunchKernel<<<(1024,1,1), (128,1,1), 0>>>, as in a CUDA program: a program has few different
+ * configurations, so a launch usually needs just the number of the text. */
 static void put_launch(struct pargs *a, const struct trace_event *ev)
 {
 	const struct launch_info *l = &ev->launch;
@@ -358,7 +359,7 @@ static void put_launch(struct pargs *a, const struct trace_event *ev)
 	put_string(a, "launch", buf, p - buf);
 }
 
-/* Outermost first, as flame graphs have them. */
+/* Outermost first, as in flame graphs. */
 static void put_stack(struct pargs *a, const struct stack *s)
 {
 	struct out *o = a->scratch;

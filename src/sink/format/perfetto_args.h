@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Named values as debug annotations of a track event. A visitor. */
+/* Named values as debug annotations of a track event, written by a visitor. */
 #ifndef SINK_FORMAT_PERFETTO_ARGS_H
 #define SINK_FORMAT_PERFETTO_ARGS_H
 
@@ -11,23 +11,23 @@
 struct pargs {
 	struct visitor v;
 	struct pseq *q;
-	struct out *scratch;		/* texts of saved events */
-	const struct trace_event *call; /* NULL: values of something else */
+	struct out *scratch;		/* for texts of saved events */
+	const struct trace_event *call; /* NULL: values of another object */
 	uint64_t kernel;
 	unsigned told;	/* enum event_has: fields that an argument has repeated */
-	bool is_launch; /* whose configuration is known: "launch" says it */
+	bool is_launch; /* its configuration is known: "launch" contains it */
 	bool in_args;
-	unsigned untold; /* how deep in what is left out */
+	unsigned untold; /* depth within omitted values */
 	unsigned depth;
 	struct pargs_level {
-		size_t at, empty; /* where its message begins, and how long it is with nothing */
+		size_t at, empty; /* start of its message, and the message's length when empty */
 		bool is_array;
 	} levels[PARGS_DEPTH];
 };
 
 void pargs__init(struct pargs *a, struct pseq *q, struct out *scratch);
-/* What a call or a system call means, how it ended, its stack and its arguments, each thing once.
- * kernel: number of its kernel's name among the texts of annotations; 0: it has none. */
+/* Writes a call's or system call's meaning, its result, its stack and its arguments, each once.
+ * kernel: number of its kernel's name among the texts of annotations; 0: none. */
 void pargs__call(struct pargs *a, const struct trace_event *ev, uint64_t kernel);
 
 #endif /* SINK_FORMAT_PERFETTO_ARGS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers of the fields of Perfetto's trace format that we write: protos/perfetto/trace of its
- * sources. A number never changes its meaning there. */
+/* Field numbers of Perfetto's trace format that we write: protos/perfetto/trace of its sources. A
+ * number never changes its meaning there. */
 #ifndef SINK_FORMAT_PERFETTO_FIELDS_H
 #define SINK_FORMAT_PERFETTO_FIELDS_H
 
@@ -29,7 +29,7 @@ enum {
 	CLOCK_IS_INCREMENTAL = 3,
 	BUILTIN_CLOCK_REALTIME = 1,
 	BUILTIN_CLOCK_MONOTONIC = 3,
-	OUR_CLOCK = 64, /* the first of those that a sequence defines itself */
+	OUR_CLOCK = 64, /* first clock id that a sequence defines itself */
 
 	TRACK_UUID = 1,
 	TRACK_NAME = 2,

@@ -10,8 +10,8 @@
 #define SEQUENCE_ID	 1
 #define TAG(field, wire) ((field) << 3 | (wire))
 
-/* Reads the head of a packet; its whole length, 0 when too few bytes are there. *body is where its
- * fields begin. */
+/* Parses the head of a packet. Returns its total length, 0 when too few bytes are there. *body is
+ * the start of its fields. */
 static size_t packet_len(const char *p, size_t n, size_t *body)
 {
 	uint64_t len = 0;
@@ -27,8 +27,8 @@ static size_t packet_len(const char *p, size_t n, size_t *body)
 	return 0;
 }
 
-/* The first of two packets is told by its first field, which in all others is the sequence: half of
- * a slice would lie over all that its thread did later. */
+/* The first of two packets is recognised by its first field, which in all others is the sequence.
+ * Half a slice would cover everything that its thread did later. */
 static size_t unit_len(const char *p, size_t n)
 {
 	size_t body, first = packet_len(p, n, &body), second;
@@ -73,7 +73,8 @@ static void put_time(struct pseq *q, uint64_t ns)
 		q->last_ns = ns;
 		return;
 	}
-	/* Clocks do not go backwards: a call is written when it ends, after what was in it. */
+	/* An incremental clock cannot go backwards: a call is written when it ends, after inner
+	 * calls. */
 	pb_u64(o, PACKET_TIMESTAMP, ns);
 	pb_u64(o, PACKET_TIMESTAMP_CLOCK_ID, BUILTIN_CLOCK_MONOTONIC);
 }
@@ -89,7 +90,7 @@ static void put_clock(struct out *o, unsigned id, uint64_t ns)
 	pb_close(o, at);
 }
 
-/* Nothing said before counts. */
+/* Clears the incremental state. */
 static void put_state(struct pseq *q, uint64_t wall_ns)
 {
 	struct out *o = q->packet;
@@ -154,7 +155,7 @@ uint64_t pseq__track(struct pseq *q, unsigned kind, const void *key, size_t len,
 {
 	char whole[128];
 
-	/* One kind in the table: numbers are unique over all. */
+	/* One table for all kinds: numbers are unique over all. */
 	whole[0] = (char)kind;
 	if (len > sizeof(whole) - 1)
 		len = sizeof(whole) - 1;

@@ -163,7 +163,7 @@ void timeline_drops(const struct trace_end *end, bool zeros, struct visitor *v)
 
 bool timeline_lost(const struct trace_end *end, char buf[TIMELINE_NAME_SZ])
 {
-	/* Lines: of a saved trace, which this one is made from. */
+	/* lines_lost: of the saved trace from which this one is made. */
 	uint64_t lost = end->lines_lost;
 
 	for (unsigned i = 0; i < CT_DROP_CNT; i++)

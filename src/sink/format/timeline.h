@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the two pictures of a trace, Chrome's and Perfetto's, say in the same words. */
+/* Names and texts shared by the two timelines, Chrome's and Perfetto's. */
 #ifndef SINK_FORMAT_TIMELINE_H
 #define SINK_FORMAT_TIMELINE_H
 
@@ -13,44 +13,43 @@
 
 #define TIMELINE_NAME_SZ 96
 
-/* Is it shown without a duration? Samples of GPUs are counters. */
+/* Whether it is shown without a duration. Samples of GPUs are counters. */
 bool timeline_is_instant(const struct trace_event *ev);
-/* What a slice or an instant is called: a launch has its kernel's name. In buf, or where the event
- * has it. */
+/* The name of a slice or an instant: a launch has its kernel's name. In buf, or in the event. */
 const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len);
-/* The kernel that it is called after; NULL: none. */
+/* The kernel that gives it its name; NULL: none. */
 static inline const char *timeline_kernel(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_GPU  ? ev->gpu.kernel
 	       : ev->has & HAS_LAUNCH ? ev->launch.kernel
 				      : NULL;
 }
-/* What a GPU executed is drawn below the threads of its process: a row for each stream. NVTX's
- * ranges are drawn above them. */
+/* GPU executions are drawn below the threads of their process: a row for each stream. NVTX's ranges
+ * are drawn above them. */
 struct timeline_place {
 	struct trace_event ev;
 	char row[GPU_ROW_NAME_SZ > RANGE_ROW_NAME_SZ ? GPU_ROW_NAME_SZ : RANGE_ROW_NAME_SZ];
 	bool has_call;
-	struct flow_launch call; /* that asked for it */
+	struct flow_launch call; /* call that enqueued it */
 };
 /* The event as it is drawn: ev, or &to->ev. */
 const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to);
-/* Does it take time: a slice, or is it an instant? */
+/* Whether it has a duration: a slice and not an instant. */
 static inline bool timeline_is_slice(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU ||
 	       ev->kind == EVENT_CTXSW || ev->kind == EVENT_OPERATOR ||
 	       (ev->kind == EVENT_RANGE && strcmp(ev->op, "mark") != 0);
 }
-/* EVENT_CTXSW: the row that is a GPU's. */
+/* EVENT_CTXSW: the name of a GPU's row. */
 void timeline_gpu_row(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ]);
-/* How a call ended: "unfinished", "result", "error". ok: also a result that says nothing. */
+/* How a call ended: "unfinished", "result", "error". ok: also success results. */
 void timeline_result(const struct trace_event *ev, struct visitor *v, bool ok);
 /* Members of "trace begins" and of "trace ends". */
 void timeline_begin(const struct trace_info *info, struct visitor *v);
 void timeline_end(const struct trace_end *end, uint64_t not_written, uint64_t forgotten,
 		  struct visitor *v);
-/* "N EVENTS WERE LOST", and where; false: none were. */
+/* "N EVENTS WERE LOST" in buf; false: none were. */
 bool timeline_lost(const struct trace_end *end, char buf[TIMELINE_NAME_SZ]);
 void timeline_drops(const struct trace_end *end, bool zeros, struct visitor *v);
 

@@ -26,7 +26,7 @@ void track_state__free(struct track_state *b)
 	free(b->counters);
 }
 
-/* Room for one more of an array; NULL: it is left out. */
+/* Grows an array by one element if needed; NULL: no memory, the element is omitted. */
 static void *more(void *array, unsigned cnt, unsigned *cap, size_t size)
 {
 	unsigned wanted = *cap ? 2 * *cap : 16;
@@ -72,7 +72,7 @@ static void set_name(char name[TRACK_NAME_SZ], const char *from)
 	strncpy(name, from ?: "", TRACK_NAME_SZ - 1);
 }
 
-/* Others come from whichever thread was there, and say nothing of its name. */
+/* Other events come from an unrelated thread, so its name does not apply. */
 static bool has_names(const struct trace_event *ev)
 {
 	return ev->pid && !event_is(ev, NO_THREAD);
@@ -111,7 +111,7 @@ void track_state__next_file(struct track_state *b)
 	chrome_procs__name_anew(b->procs);
 }
 
-/* Who has exited is not known any more, and has to be named once more. */
+/* A process that has exited is already dropped, and its names have to be written again. */
 void track_state__again(struct track_state *b, const struct trace_event *ev)
 {
 	bool has_exited = ev->kind == EVENT_PROCESS && !strcmp(ev->name, "exit");

@@ -12,7 +12,7 @@
 
 struct progress {
 	FILE *f;
-	int width; /* 0: ask the terminal, it may change */
+	int width; /* 0: query the terminal, because it may change */
 	bool shown;
 	uint64_t drawn_ns; /* 0: never */
 	uint64_t event_cnt, launch_cnt;
@@ -69,7 +69,8 @@ static void per_second(char cell[CELL_SZ], uint64_t now, uint64_t before, uint64
 	human_count(cell, (now - before) * 1e9 / ns + 0.5);
 }
 
-/* A line that wraps cannot be drawn over: what does not fit is left out, least important last. */
+/* A line that wraps cannot be drawn over, so parts that do not fit are omitted, the least important
+ * first. */
 static void put_parts(struct progress *p, char parts[][64], int cnt)
 {
 	int col = 0, len, i, width = term_width(p) - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One line on a terminal that says that the trace runs: events and launches a second, live device
- * memory, losses. Made only when stderr is a terminal and nobody asked for quiet.
+ * A progress line on a terminal while the trace runs: events and launches per second, live device
+ * memory, losses. Made only when stderr is a terminal, without --quiet.
  */
 #ifndef SINK_SUMMARY_PROGRESS_H
 #define SINK_SUMMARY_PROGRESS_H
@@ -14,17 +14,17 @@
 
 struct progress;
 
-/* NULL when f is no terminal (or there is no memory); every function here takes that NULL. */
+/* NULL when f is no terminal, or without memory; every function here accepts NULL. */
 struct progress *progress__new(FILE *f);
-/* For tests: a file of this many columns that need be no terminal. */
+/* For tests: a file with this many columns, which need not be a terminal. */
 struct progress *progress__new_width(FILE *f, int width);
 /* Clears the line. */
 void progress__free(struct progress *p);
-/* May be called as often as one likes: draws at most four times a second. now_ns is any clock that
- * does not go back. */
+/* May be called at any rate: draws at most four times a second. now_ns is any clock that does not
+ * go back. */
 void progress__update(struct progress *p, uint64_t now_ns, const struct summary_totals *t,
 		      uint64_t drop_cnt);
-/* Before anything else is written to the terminal; the next update draws again. */
+/* To be called before other output to the terminal; the next update draws again. */
 void progress__clear(struct progress *p);
 
 #endif /* SINK_SUMMARY_PROGRESS_H */

@@ -14,7 +14,7 @@ static unsigned hash_bits(uint64_t x, unsigned bits)
 
 struct summary *summary__new(void)
 {
-	/* Most of it is tables that stay untouched, and so cost no memory. */
+	/* Most of it is tables that stay untouched, and so use no memory. */
 	struct summary *s = calloc(1, sizeof(*s));
 
 	if (s)
@@ -59,7 +59,7 @@ static struct fn_stat *fn_stat(struct summary *s, const struct api_fn *fn)
 	for (; s->fns[i].fn; i = (i + 1) % SUMMARY_FN_SLOTS)
 		if (s->fns[i].fn == fn)
 			return &s->fns[i];
-	/* CT_MAX_FUNCS is half of the table: only a bug in the caller comes this far. */
+	/* CT_MAX_FUNCS is half of the table: only a bug in the caller gets here. */
 	if (s->fn_cnt >= SUMMARY_FN_SLOTS * 3 / 4)
 		return &s->other_fns;
 	s->fn_cnt++;
@@ -92,8 +92,8 @@ static struct kernel_stat *kernel_by_name(struct summary *s, const char *name)
 	return k;
 }
 
-/* A name stays where it is while a process has it; afterwards another may lie there: the address is
- * only a shortcut. */
+/* A name keeps its address while a process has it; later the address may be reused, so it is only a
+ * shortcut. */
 static struct kernel_stat *kernel_stat(struct summary *s, const char *name)
 {
 	unsigned i = hash_bits((uintptr_t)name, SUMMARY_KERNEL_BITS);
@@ -168,7 +168,7 @@ static void mem_set(struct summary *s, struct proc_stat *p, enum mem_kind kind, 
 	p->mem[kind] = bytes;
 }
 
-/* times -1: takes it back. */
+/* times -1: undoes the count. */
 static void mem_count(struct summary *s, const struct mem_call *c, int times)
 {
 	struct mem_stat *m = &s->mem[c->kind];
@@ -196,7 +196,7 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct trace
 	if (ev->is_error || ev->entry_only)
 		return;
 	if (ev->has_mem) {
-		/* cuMemFree takes managed memory too: what changed says which it was */
+		/* cuMemFree frees managed memory too: the changed total shows which it was. */
 		for (i = 0; i < MEM_KIND_CNT; i++)
 			if (now[i] != p->mem[i])
 				kind = i;
@@ -205,7 +205,7 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct trace
 	}
 	if (!sign)
 		return;
-	/* A function of the driver that calls another one: once. */
+	/* When a driver function calls another one, count only the outer call. */
 	if (p->inner.parent_id && p->inner.parent_id == ev->id)
 		mem_count(s, &p->inner, -1);
 	counted = (struct mem_call){ev->parent_id, kind, sign, ev->has & HAS_SIZE ? ev->size : 0};
@@ -318,7 +318,7 @@ static struct proc_stat *proc_get(struct summary *s, uint32_t pid)
 	return p;
 }
 
-/* A process that ended, or runs another program, gives back all it had. */
+/* A process that ended, or runs another program, frees all its memory. */
 static void on_process(struct summary *s, const struct trace_event *ev)
 {
 	bool is_exit = !strcmp(ev->name, "exit");
@@ -342,7 +342,7 @@ static void on_process(struct summary *s, const struct trace_event *ev)
 	free(p);
 }
 
-/* A time that was cut off says nothing of the function: it is in no total. */
+/* A truncated time does not describe the function: it is in no total. */
 static void on_unfinished(struct summary *s, const struct trace_event *ev, uint64_t ns)
 {
 	if (ev->abandoned) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What happened, at the end of a trace, in the manner of strace -c: counted as events pass, in
- * memory that does not grow with the trace.
+ * The summary at the end of a trace, similar to strace -c: counted as events pass, in memory that
+ * does not grow with the trace.
  */
 #ifndef SINK_SUMMARY_SUMMARY_H
 #define SINK_SUMMARY_SUMMARY_H
@@ -17,8 +17,8 @@ struct summary;
 /* Running totals, for a progress line. */
 struct summary_totals {
 	uint64_t event_cnt, call_cnt, launch_cnt, graph_launch_cnt, error_cnt;
-	uint64_t device_bytes, device_peak; /* live, of all processes */
-	bool no_bytes;			    /* sizes are redacted: not known */
+	uint64_t device_bytes, device_peak; /* live memory, of all processes */
+	bool no_bytes;			    /* sizes are redacted */
 };
 
 /* NULL when there is no memory. */
@@ -28,10 +28,10 @@ void summary__free(struct summary *s);
 void summary__event(struct summary *s, const struct trace_event *ev);
 void summary__totals(const struct summary *s, struct summary_totals *t);
 
-/* For people: lines of at most width columns. What is missing comes first. */
+/* Prints text: lines of at most width columns. Losses come first. */
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color);
-/* For machines: one JSON object on one line, everything and uncut but for long tables. */
+/* Writes one JSON object on one line: complete, except for long tables. */
 void summary__json(struct summary *s, struct out *out, const struct trace_info *info,
 		   const struct trace_end *end);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The summary's part on calls that were counted and not recorded. */
+/* The summary's part about calls that were counted and not recorded. */
 #include "summary_priv.h"
 
 #include "text/json.h"
@@ -27,17 +27,16 @@ void summary_print_counted(const struct term *term, const struct trace_end *end)
 
 	if (end->level_cnt) {
 		human_count(levels, end->level_cnt);
-		term_section(
-			term, "Kept cheap",
-			"what is recorded of a function was changed %s time%s (--max-overhead)",
-			levels, plural(end->level_cnt));
+		term_section(term, "Level changes",
+			     "%s change%s of how a function is recorded (--max-overhead)", levels,
+			     plural(end->level_cnt));
 	}
 	if (!end->count_cnt)
 		return;
 	human_count(calls, end->stats[CT_STAT_COUNTED]);
 	human_count(fns, end->count_cnt);
-	term_section(term, "Counted only", "%s call%s of %s function%s, in no table above", calls,
-		     plural(end->stats[CT_STAT_COUNTED]), fns, plural(end->count_cnt));
+	term_section(term, "Counted only", "%s call%s of %s function%s, not in the tables above",
+		     calls, plural(end->stats[CT_STAT_COUNTED]), fns, plural(end->count_cnt));
 	table__init(&t, "calls|time|mean|max|errors|function");
 	for (unsigned i = 0; i < end->count_cnt && (int)i < summary_top(term); i++)
 		print_row(&t, &end->counts[i]);

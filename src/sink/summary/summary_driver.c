@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --kernel and --sched: what reached the driver, counted. */
+/* --kernel and --sched: counts of driver events. */
 #include "summary_priv.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static struct cmd_stat *cmd_stat(struct driver_stat *d, const char *name)
 	return c;
 }
 
-/* Constant text: the status's name, or that of what ioctl() returned. */
+/* Constant text: the status's name, or that of ioctl()'s error. */
 static const char *error_name(const struct driver_info *drv)
 {
 	if (drv->ret < 0)
@@ -122,7 +122,7 @@ static void count_op(struct op_stat *ops, unsigned *kinds, const char *op, uint6
 	while (i < *kinds && strcmp(ops[i].op, op))
 		i++;
 	if (i == *kinds) {
-		/* Words from our own tables: there are fewer. */
+		/* Names come from our own tables, which have fewer. */
 		if (i == SUMMARY_OPS_MAX)
 			return;
 		++*kinds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What --kernel and --sched add to the summary, as text and as JSON. */
+/* The summary's parts for --kernel and --sched, as text and as JSON. */
 #include "summary_priv.h"
 
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void put_call_row(struct table *t, const char *name, uint64_t calls, uint
 	human_time(r->cell[4], (double)ns / calls);
 }
 
-/* What a call asked of the driver, and calls within it. */
+/* Driver requests of calls, including calls within them. */
 static void print_calls(const struct driver_stat *d, const struct term *term, struct fn_row *rows,
 			size_t cnt)
 {
@@ -118,7 +118,7 @@ static void print_calls(const struct driver_stat *d, const struct term *term, st
 		put_call_row(&t, rows[i].name, rows[i].st.cnt, rows[i].st.ioctl_cnt,
 			     rows[i].st.ioctl_ns);
 	if (d->outside_cnt)
-		put_call_row(&t, "(in no CUDA call)", 0, d->outside_cnt, d->outside_ns);
+		put_call_row(&t, "(outside CUDA calls)", 0, d->outside_cnt, d->outside_ns);
 	if (!t.row_cnt)
 		return;
 	putc('\n', term->f);
@@ -178,7 +178,7 @@ static void print_objects(const struct term *term, const struct trace_end *end)
 			"  %s ioctl%s on objects whose allocation was not seen: no class\n",
 			unknown, plural(end->object_unknown_cnt));
 	if (end->object_refused_cnt)
-		fprintf(term->f, "  %s object%s not remembered: the table of handles was full\n",
+		fprintf(term->f, "  %s object%s not stored: the table of handles was full\n",
 			refused, plural(end->object_refused_cnt));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-time in the summary: how busy the devices were, and what has no time. */
+/* --gpu-time in the summary: utilisation of devices, and work without times. */
 #include "summary_priv.h"
 
 #include <stdio.h>

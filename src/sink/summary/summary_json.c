@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The summary for machines. Times are in milliseconds, as in the trace itself. */
+/* The summary as JSON. Times are in milliseconds, as in the trace itself. */
 #include "summary_priv.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "text/json.h"
 #include "text/losses_text.h"
 
-/* Longer tables are cut: what is left out is in the totals. */
+/* Longer tables are cut: the totals include the rest. */
 #define JSON_ROWS_MAX 1000
 
 static void put_ms(struct json *j, const char *name, uint64_t ns)
@@ -186,7 +186,7 @@ static void put_end(struct json *j, const struct trace_end *end)
 	json_str(j, "not_traced", end->not_traced);
 }
 
-/* Known from arguments. */
+/* Values derived from arguments. */
 static void put_redacted(struct json *j)
 {
 	json_null(j, "launches");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The summary as text. Every section is left out when it has nothing to say. */
+/* The summary as text. Empty sections are omitted. */
 #include "summary_priv.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "text/losses_text.h"
 #include "text/table.h"
 
-/* From here on there is room for more columns and longer lists. */
+/* From this width on there is room for more columns and longer lists. */
 #define WIDE 100
 
 #define TOP_NARROW 8
@@ -46,7 +46,7 @@ static void print_head(const struct summary *s, const struct term *term,
 		     plural(s->call_cnt), time, procs, plural_es(s->proc_cnt), rate);
 }
 
-/* A GPU that reports an error may have computed nonsense since. */
+/* After a GPU error, results may be wrong. */
 static void print_xids(const struct summary *s, const struct term *term)
 {
 	const struct driver_stat *d = &s->driver;
@@ -106,7 +106,7 @@ static void print_classes(const struct summary *s, const struct term *term)
 		r = table__row(&t, api_class_name(order[i]));
 		human_count(r->cell[0], c->cnt);
 		human_time(r->cell[1], c->total_ns);
-		/* What NCCL calls of the driver is in the rows of the driver. */
+		/* Driver calls made by NCCL are in the driver's rows. */
 		if (c->top_ns || !c->total_ns)
 			human_share(r->cell[2], c->top_ns, s->call_ns);
 	}
@@ -144,7 +144,7 @@ static void print_kernels(const struct summary *s, const struct term *term)
 	if (!cnt)
 		goto out;
 	human_count(launches, s->launch_cnt);
-	/* launches without a name are a row, and no kernel */
+	/* Launches without a name form a row, but are no kernel. */
 	human_count(kinds, s->launch_unnamed_cnt ? cnt - 1 : cnt);
 	human_count(streams, s->stream_cnt);
 	human_time(time, s->launch_ns);
@@ -220,7 +220,7 @@ static void print_transfers(const struct summary *s, const struct term *term)
 		human_count(r->cell[0], x->cnt);
 		human_bytes(r->cell[1], x->bytes);
 		human_time(r->cell[2], x->total_ns);
-		/* A memset or a copy within the device is done after the call has returned. */
+		/* A memset or a copy within the device completes after the call has returned. */
 		if (!x->sync_cnt || (i != COPY_DIR_HTOD && i != COPY_DIR_DTOH))
 			continue;
 		human_count(r->cell[3], x->sync_cnt);
@@ -232,7 +232,7 @@ static void print_transfers(const struct summary *s, const struct term *term)
 	table__print(&t, term);
 }
 
-/* A wait that spins keeps its CPU, one that sleeps gives it away at once. */
+/* A spinning wait keeps its CPU; a sleeping one yields it at once. */
 static void put_how(char cell[CELL_SZ], const struct fn_stat *st)
 {
 	const char *how = "both";
@@ -395,7 +395,7 @@ static void print_cost(const struct summary *s, const struct term *term,
 	uint64_t entries;
 
 	if (not_traced && *not_traced)
-		term_section(term, "Left out", "%s; --all traces everything", not_traced);
+		term_section(term, "Not traced", "%s; --all traces everything", not_traced);
 	if (!end->cost_ns)
 		return;
 	entries = end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt;
@@ -434,7 +434,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	if (info->redacted)
 		term_section(&term, "Hidden", "%s%s", info->redacted,
 			     summary_redacts_args(info)
-				     ? ": nothing is known of kernels, graphs, memory and bytes"
+				     ? ": kernels, graphs, memory and bytes are not shown"
 				     : ": kernels have no names");
 	if (!summary_redacts_args(info)) {
 		print_kernels(s, &term);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What summary.c counts and summary_print.c and summary_json.c show. */
+/* Counters of summary.c, shown by summary_print.c and summary_json.c. */
 #ifndef SINK_SUMMARY_SUMMARY_PRIV_H
 #define SINK_SUMMARY_SUMMARY_PRIV_H
 
@@ -35,17 +35,17 @@
 struct fn_stat {
 	const struct api_fn *fn; /* NULL: free */
 	uint64_t cnt, total_ns, max_ns, error_cnt;
-	uint64_t untimed_cnt;	      /* of cnt, seen at their entry only */
-	uint64_t wait_cnt, wait_ns;   /* as a call that waits for the GPU */
-	uint64_t off_cpu_ns;	      /* --sched: of wait_ns, its thread was not running */
+	uint64_t untimed_cnt;	      /* of cnt, probed at their entry only */
+	uint64_t wait_cnt, wait_ns;   /* of calls that wait for the GPU */
+	uint64_t off_cpu_ns;	      /* --sched: part of wait_ns in which the thread did not run */
 	uint64_t ioctl_cnt, ioctl_ns; /* --kernel: ioctls of the driver, in all calls */
 };
 
 struct kernel_stat {
 	uint64_t cnt, total_ns, max_ns; /* direct launches */
 	uint64_t node_cnt;		/* launches into a graph */
-	uint64_t untimed_cnt;		/* of cnt, seen at their entry only */
-	uint64_t gpu_cnt, gpu_ns;	/* --gpu-time: executions, nodes of graphs too */
+	uint64_t untimed_cnt;		/* of cnt, probed at their entry only */
+	uint64_t gpu_cnt, gpu_ns;	/* --gpu-time: executions, including nodes of graphs */
 	const char *name;		/* cut to SUMMARY_NAME_MAX */
 	UT_hash_handle hh;
 };
@@ -57,21 +57,21 @@ struct kernel_slot {
 
 struct class_stat {
 	uint64_t cnt;
-	uint64_t total_ns; /* of calls that are in no other of their family */
-	uint64_t top_ns;   /* of these those of the driver: shares add up to the whole */
+	uint64_t total_ns; /* of calls outside other calls of their family */
+	uint64_t top_ns;   /* part outside driver calls: shares add up to the whole */
 };
 
 struct mem_stat {
 	uint64_t alloc_cnt, free_cnt, alloc_bytes;
 	uint64_t live, peak;
-	uint64_t kept; /* what processes had when they ended */
+	uint64_t kept; /* live when processes ended */
 };
 
 /* What a call changed in the counts of its kind of memory. */
 struct mem_call {
-	uint64_t parent_id; /* 0: of the program itself */
+	uint64_t parent_id; /* 0: called by the program itself */
 	enum mem_kind kind;
-	int sign; /* 1: made, -1: gave back */
+	int sign; /* 1: allocation, -1: free */
 	uint64_t bytes;
 };
 
@@ -85,11 +85,11 @@ struct wait_thread {
 struct proc_stat {
 	uint32_t pid;
 	uint64_t mem[MEM_KIND_CNT];
-	struct mem_call inner; /* the last that another call made */
+	struct mem_call inner; /* the last one made within another call */
 	UT_hash_handle hh;
 };
 
-/* The copies, and what else moves bytes, in a row of its own each. */
+/* The copies, and other operations that move bytes, each in its own row. */
 enum transfer_kind {
 	TRANSFER_UNKNOWN = COPY_NONE,
 	TRANSFER_MEMSET = COPY_DIR_PEER + 1,
@@ -99,20 +99,20 @@ enum transfer_kind {
 
 struct transfer_stat {
 	uint64_t cnt, bytes, total_ns;
-	uint64_t sync_cnt, sync_bytes, sync_ns; /* of those, the caller waited */
+	uint64_t sync_cnt, sync_bytes, sync_ns; /* part for which the caller waited */
 };
 
 struct error_stat {
 	int32_t code;
 	uint64_t cnt;
-	const struct api_fn *first; /* function that met it first */
+	const struct api_fn *first; /* first function that returned it */
 };
 
-/* A command of the driver: names of unknown ones are made up per event, so they are copied. */
+/* A command of the driver: names of unknown ones are made per event, so they are copied. */
 struct cmd_stat {
 	uint64_t cnt, total_ns, max_ns, error_cnt;
 	const char *name;
-	const char *first_error; /* status or errno; NULL: without a name */
+	const char *first_error; /* status or errno; NULL: no name */
 	UT_hash_handle hh;
 };
 
@@ -120,7 +120,7 @@ struct slow_ioctl {
 	uint64_t ns;
 	char name[64];
 	const char *class; /* NULL: not known */
-	const char *call;  /* NULL: outside of any */
+	const char *call;  /* NULL: outside calls */
 };
 
 struct op_stat {
@@ -131,16 +131,16 @@ struct op_stat {
 struct xid_stat {
 	uint32_t number;
 	uint64_t cnt;
-	char gpu[32], message[160]; /* of the first */
+	char gpu[32], message[160]; /* of the first Xid */
 };
 
 enum driver_op { DRV_IOCTL, DRV_OPEN, DRV_MMAP, DRV_CLOSE, DRV_POLL, DRV_OP_CNT };
 
-/* --kernel and --sched: all but the calls. */
+/* --kernel and --sched: everything except calls. */
 struct driver_stat {
 	uint64_t op_cnt[DRV_OP_CNT], op_errors[DRV_OP_CNT];
 	uint64_t ioctl_ns, unfinished_cnt;
-	uint64_t outside_cnt, outside_ns; /* ioctls in no CUDA call */
+	uint64_t outside_cnt, outside_ns; /* ioctls outside CUDA calls */
 	uint64_t irq_cnt, xid_cnt;
 	struct cmd_stat *cmds; /* by name */
 	struct cmd_stat other_cmds;
@@ -159,7 +159,7 @@ struct stream_id {
 };
 
 struct summary {
-	struct losses lost; /* by events */
+	struct losses lost; /* losses, from events */
 	uint64_t event_cnt, call_cnt;
 	uint64_t call_ns; /* as class_stat.top_ns */
 	uint64_t error_cnt, other_error_cnt;
@@ -189,7 +189,7 @@ struct summary {
 
 	struct proc_stat *procs;
 	struct proc_stat *cur_proc;
-	uint64_t proc_cnt; /* ever seen */
+	uint64_t proc_cnt; /* processes so far */
 	struct wait_thread *wait_threads;
 
 	struct kernel_stat *kernels; /* by name */
@@ -214,7 +214,7 @@ void summary_gpu_json(struct json *j, const struct summary *s, const struct trac
 extern const char *const mem_shown_name[MEM_KIND_CNT];
 const char *transfer_kind_name(unsigned kind);
 
-/* A function as one calls it: all its exported versions together. */
+/* A function by its public name: all its exported versions together. */
 struct fn_row {
 	const char *name;
 	struct fn_stat st;
@@ -225,12 +225,12 @@ int fn_row_by_count(const void *a, const void *b);
 int fn_row_by_wait(const void *a, const void *b);
 int fn_row_by_driver(const void *a, const void *b);
 
-/* All functions that were called, in no order; to be freed. NULL, *cnt 0: no memory or none. */
+/* All called functions, unordered; to be freed. NULL, *cnt 0: no memory or none. */
 struct fn_row *summary_fns(const struct summary *s, size_t *cnt);
 /* Pointers to all kernels, most launched first; to be freed. */
 const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt);
 
-/* Events of the driver. */
+/* Counts driver events. */
 void summary_driver_event(struct summary *s, const struct trace_event *ev);
 void summary_driver_free(struct summary *s);
 /* Pointers to all commands, most time first; to be freed. */
@@ -239,22 +239,22 @@ const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);
 struct term;
 struct json;
 
-/* --no-args: what is known from arguments is not said to be nothing. */
+/* --no-args: values derived from arguments are omitted, not shown as 0. */
 static inline bool summary_redacts_args(const struct trace_info *info)
 {
 	return info->redacted && !strcmp(info->redacted, "arguments");
 }
 
-/* How many rows of a long table are shown. */
-/* All that is missing. */
+/* All losses. */
 struct losses summary_losses(const struct summary *s, const struct trace_end *end);
+/* The number of rows shown of a long table. */
 int summary_top(const struct term *term);
 
-/* summary_counted.c: calls that were no records, and levels that were changed. */
+/* summary_counted.c: calls that were counted only, and level changes. */
 void summary_print_counted(const struct term *term, const struct trace_end *end);
 void summary_json_counted(struct json *j, const struct trace_end *end);
 
-/* What --kernel and --sched add; is_traced: --kernel was given. rows are sorted anew. */
+/* The parts for --kernel and --sched; is_traced: --kernel was given. rows are sorted again. */
 void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
 			  size_t cnt, const struct trace_info *info, const struct trace_end *end);
 void summary_json_driver(const struct summary *s, struct json *j, const struct trace_end *end,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The counters of a summary as sorted rows, for whoever shows them. */
+/* The counters of a summary as sorted rows, for the printers. */
 #include "summary_priv.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ const char *transfer_kind_name(unsigned kind)
 	return copy_dir_name(kind);
 }
 
-/* Larger first; names settle a tie, so that the same trace gives the same text. */
+/* Larger first; equal values are ordered by name, so that the same trace gives the same text. */
 #define BY(field)                                                                                  \
 	const struct fn_row *x = a, *y = b;                                                        \
                                                                                                    \
@@ -115,7 +115,7 @@ const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt)
 	if (!list)
 		return NULL;
 	HASH_ITER (hh, s->kernels, k, next)
-		/* Others only ran in graphs that were made before the trace. */
+		/* The others ran only in graphs that were made before the trace. */
 		if (k->cnt || k->node_cnt)
 			list[n++] = k;
 	if (s->other_kernels.cnt || s->other_kernels.node_cnt)
