@@ -38,7 +38,7 @@ struct format_sink {
 
 struct formatter {
 	struct sink *formatter; /* used by the calling thread */
-	struct sink *waited;	/* copy of one that was waited for */
+	struct sink *waited;	/* a copy, for lines that have waited */
 	struct formatter_opts o;
 	/* One per thread, so that it stays in its processor's cache. */
 	struct zframe *zframes[WORKERS_CALLER + 1];

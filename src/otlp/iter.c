@@ -80,7 +80,7 @@ const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct tra
 	return &it->ids;
 }
 
-/* Drops iterations of ended threads first, by age. */
+/* Drops the process's oldest iteration. Threads that end leave theirs behind. */
 static bool drop_oldest(struct otlp_iters *its, uint32_t pid)
 {
 	struct iter *it = its->by_thread;

@@ -126,7 +126,7 @@ static struct ct_call *copy(struct raw *raw, struct ct_call *room)
 	return room;
 }
 
-/* Sets the parent of a call that the library recorded: the innermost open call of uprobes. */
+/* Sets depth and parent of a call that the library recorded, from the open calls of uprobes. */
 static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
@@ -154,7 +154,7 @@ static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room
 		raw->call.parent_id = in->id;
 }
 
-/* Sets the parent of a call that uprobes recorded: the innermost open call of the library. */
+/* Sets depth and parent of a call that uprobes recorded, from the open calls of the library. */
 static void place_own(const struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;

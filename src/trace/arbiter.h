@@ -11,7 +11,7 @@
  * they are attached again. Where processes belong to several users, none is stopped: the probes are
  * attached again when a process without the library begins to use the driver.
  *
- * Calls of one producer that are made within calls of the other get their parent here.
+ * Calls of one producer that are made within calls of the other get their depth and parent here.
  */
 #ifndef TRACE_ARBITER_H
 #define TRACE_ARBITER_H
@@ -41,7 +41,7 @@ void arbiter__lost(struct arbiter *b, pid_t pid);
 /* Whether its library records its calls, and the number of such processes. */
 bool arbiter__is_inproc(const struct arbiter *b, pid_t pid);
 unsigned arbiter__inproc_cnt(const struct arbiter *b);
-/* Takes each record, in order. Corrects a call's parent: raw->call.call is room then. */
+/* Takes each record, in order. Corrects a call's depth and parent: raw->call.call is room then. */
 void arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room);
 /* Called by the clock. drained: all records sent so far have been read. */
 void arbiter__tick(struct arbiter *b, uint64_t now, bool drained);

@@ -12,7 +12,7 @@
 
 /* Interval between looks at the overhead. */
 #define PERIOD_NS 250000000ull
-/* A function goes back up when its cost there leaves this much of the budget... */
+/* A function goes back up if the total then stays below this part of the budget... */
 #define ROOM 0.7
 /* ...and it has been down this long; each fall doubles it. */
 #define HOLD_NS	    1000000000ull

@@ -25,7 +25,7 @@ struct pseq {
 	struct intern *tracks;
 	unsigned cleared; /* how often the state was cleared */
 	uint64_t last_ns;
-	uint64_t lost; /* lost_cnt of out when the state was cleared */
+	uint64_t lost; /* out->lost when the state was cleared */
 	size_t event;  /* start of the packet's track event */
 };
 
@@ -38,8 +38,7 @@ void pseq__begin(struct pseq *q, uint64_t base_ns, uint64_t wall_ns);
  * interned. */
 void pseq__ready(struct pseq *q);
 
-/* Returns the number of a text of that field of InternedData. Its characters must be valid
- * UTF-8. */
+/* Returns the number of a text of that field of InternedData, written as valid UTF-8. */
 uint64_t pseq__text(struct pseq *q, unsigned field, const char *s, size_t len);
 /* Returns a track's unique number. *is_new: the caller must describe it. */
 uint64_t pseq__track(struct pseq *q, unsigned kind, const void *key, size_t len, bool *is_new);
