@@ -161,7 +161,7 @@ bool labels__from_cgroup(struct labels *l, const char *path)
 			break;
 		users |= is_users(part, len);
 		if (!users && pod_uid(l, part, len))
-			l->container[0] = l->runtime[0] = '\0'; /* that was the node's own */
+			l->container[0] = l->runtime[0] = '\0'; /* it was the node's own */
 		else
 			found |= scope(l, part, len) || bare_id(l, part, len, before, before_len) ||
 				 lxc(l, part, len, before, before_len);

@@ -96,7 +96,7 @@ static void how_to_leave(char *text, size_t size)
 	}
 }
 
-/* Returns in the child. */
+/* Returns only in the child. */
 static int start_keeper(struct tty *t)
 {
 	struct keeper k = {.behind = fileno(t->behind)};

@@ -94,7 +94,7 @@ void tracer__find_python(struct tracer *t, pid_t pid);
 void tracer__fill_info(struct tracer *t);
 /* Adds the files attached so far to info. */
 void tracer__fill_libs(struct tracer *t);
-/* Takes everything that the sources have. */
+/* Drains all sources. */
 void tracer__drain(struct tracer *t);
 /* The same for at most max_ns, because processes may go on writing. */
 void tracer__drain_for(struct tracer *t, uint64_t max_ns);
