@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CUDA calls: one entry and one return program for every function. A probe's cookie says which
- * function (and which library file) it is; the spec in the `specs` map says what to copy.
+ * CUDA calls: one entry and one return program for all functions. A probe's cookie identifies the
+ * function and the library file; the spec in the `specs` map defines what to copy.
  *
- * A call is identified by the stack pointer at its entry point. That needs no help from the kernel
- * (session cookies), works the same for all three ways of attaching, and heals itself: a frame
- * below the stack pointer of a newer call belongs to a call that was left by longjmp, by an
- * exception or by thread cancellation, and is given up. Equal stack pointers mean one of
- *  - the same call, seen through two attachments (one file, two names for its inode): drop it;
- *  - a tail call, one export jumping to another: nest it;
- *  - another call from the same place after longjmp: give up the old frame. Its return address
- * tells it from a tail call: the kernel has replaced that of a call that is yet to return.
+ * A call is identified by the stack pointer at its entry point. This needs no help from the kernel
+ * (session cookies), works the same for all three ways of attaching, and is self-correcting. A
+ * frame below the stack pointer of a newer call belongs to an abandoned call (longjmp, an
+ * exception, thread cancellation) and is dropped. Equal stack pointers mean one of:
+ * - the same call, seen through two attachments (one file with two names for its inode): drop it;
+ * - a tail call, one export jumping to another: nest it;
+ * - another call from the same place after longjmp: drop the old frame. The return address tells it
+ * from a tail call, because the kernel replaces that of a call that has yet to return.
  *
- * A thread may be on another stack in the middle of a call (coroutines, signal handlers), and then
- * stack pointers say nothing. The kernel's own list of calls that are to return goes by them all
- * the same: it forgets a call when another begins above it, or when one returns that lies above it,
- * and kills the process when the forgotten one returns (SIGILL; all kernels up to 6.18). So the
- * return of a call on another stack is not asked for: see on_other_stack().
+ * A thread may be on another stack in the middle of a call (coroutines, signal handlers). Then
+ * stack pointers cannot be compared. The kernel's own list of pending returns still compares them.
+ * It drops a call when another begins above it, or when a call above it returns. It kills the
+ * process (SIGILL; all kernels up to 6.18) when the dropped call returns. So the return of a call
+ * on another stack is not probed: see on_other_stack().
  */
 #ifndef CT_CALL_BPF_H
 #define CT_CALL_BPF_H
 
-/* Registers and stack as the ABI has them at an entry point, and where the stack pointer is when
- * the return probe fires: x86-64's `ret` has popped the return address by then. */
+/* Registers and stack by the ABI at an entry point, and the stack pointer when the return probe
+ * fires: x86-64's `ret` has popped the return address by then. */
 #if defined(__TARGET_ARCH_x86)
 #define REG_WORDS      CT_REG_WORDS_X86
 #define STACK_ARGS_OFF 8
@@ -35,7 +35,7 @@
 #error "no calling convention for this architecture"
 #endif
 
-/* Puts the record's fixed part and words together from a frame; returns its size so far. */
+/* Assembles the record's fixed part and words from a frame. Returns its size so far. */
 static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_frame *f, __u32 depth,
 					const struct ct_spec *spec, __u64 now, __u16 flags)
 {
@@ -73,7 +73,7 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 	return CT_CALL_FIXED_SZ + word_cnt * 8;
 }
 
-/* The frame at depth is of a call that will not return any more. Always 0. */
+/* Drops the frame at depth, whose call will not return. Always returns 0. */
 __noinline int call_drop_frame(struct ct_thread *t, __u32 depth, __u64 now, __u16 flags)
 {
 	struct ct_frame *f;
@@ -100,14 +100,14 @@ __noinline int call_drop_frame(struct ct_thread *t, __u32 depth, __u64 now, __u1
 	return 0;
 }
 
-/* call_unwind_stale(): instead of a depth. */
-#define CALL_DUP	 -1 /* through another attachment: not to be counted again */
-#define CALL_TAKEN_OVER	 -3 /* the same, but this attachment will be there when it returns */
-#define CALL_OTHER_STACK -2 /* on another stack: its return must be left alone */
+/* Results of call_unwind_stale() that are not a depth. */
+#define CALL_DUP	 -1 /* seen through another attachment: do not count again */
+#define CALL_TAKEN_OVER	 -3 /* the same, but this attachment will exist when it returns */
+#define CALL_OTHER_STACK -2 /* on another stack: do not probe its return */
 
 /*
- * Makes room for a call with this stack pointer: gives up frames of calls that were left without
- * returning. Returns the depth of the new frame, or CALL_*. stacks: look for other stacks.
+ * Drops frames of abandoned calls to make room for a call with this stack pointer. Returns the
+ * depth of the new frame, or CALL_*. stacks: check for other stacks.
  */
 __noinline int call_unwind_stale(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
 				 bool stacks)
@@ -126,7 +126,7 @@ __noinline int call_unwind_stale(struct ct_thread *t, __u64 sp, __u32 func_id, _
 			break;
 		top = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
 		same = top->sp == sp && top->func_id == func_id;
-		/* First: this call's return address is still its own. */
+		/* On the first sight, this call's return address is still its own. */
 		if (same && top->lib_id != lib_id) {
 			if (CT_IS_NEWER(lib_id, top->lib_id)) {
 				top->lib_id = lib_id;
@@ -166,15 +166,15 @@ static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f,
 #endif
 	if (word_cnt <= REG_WORDS)
 		return;
-	/* The register that is compared must be the one that is used: older verifiers (6.1, 6.12)
-	 * do not carry a bound from one to the other. */
+	/* Compare the same register that is used: older verifiers (6.1, 6.12) do not propagate a
+	 * bound from one to the other. */
 	size = (word_cnt - REG_WORDS) * 8;
 	barrier_var(size);
 	if (size <= (CT_MAX_WORDS - REG_WORDS) * 8)
 		bpf_probe_read_user(
 			&f->words[REG_WORDS], size,
 			(void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF + spec->word_skip * 8));
-	/* Those before what is left out lie where the first of these were put. */
+	/* The words before the skipped ones are at the start of the copied words. */
 	size = spec->skip_at * 8;
 	if (!size)
 		return;
@@ -184,7 +184,7 @@ static __always_inline void read_words(struct pt_regs *ctx, struct ct_frame *f,
 				    (void *)(PT_REGS_SP(ctx) + STACK_ARGS_OFF));
 }
 
-/* Is this process traced? Asked once for each thread: the answer is the thread's state. */
+/* Checks once per thread whether its process is traced, and creates the thread's state if so. */
 static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec, __u32 pid,
 						      __u32 tid)
 {
@@ -202,8 +202,8 @@ static __always_inline struct ct_thread *thread_admit(const struct ct_spec *spec
 }
 
 /*
- * A call whose return is not looked at has no frame to tell it by, should it be seen through a
- * second attachment: the place above the last frame remembers the newest of them.
+ * An entry-only call has no frame to recognise a second attachment by. The slot above the last
+ * frame holds the newest such call.
  */
 static __always_inline bool entry_is_new(struct ct_thread *t, const struct ct_frame *f, __u64 sp,
 					 __u32 func_id, __u32 lib_id)
@@ -235,7 +235,7 @@ static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_threa
 	f->start_ns = bpf_ktime_get_ns();
 	name_of_call(t, f, spec, false);
 	size = call_begin(t, f, depth, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
-	/* As of a call that failed: what it is to write is not there yet. */
+	/* Captured as for a failed call: output memory is not written yet. */
 	size = call_capture(t, f, spec, false, size);
 	if (spec->flags & CT_SPEC_F_STACK)
 		size += stack_of_entry(ctx, t, size);
@@ -253,13 +253,14 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 	f->call_id = t->next_id++;
 }
 
-/* The call is made in the one above: in which, how deep, and how deep among its own family. */
+/* Sets the call's parent, its depth, and its depth within its family. */
 static __always_inline void call_nest(struct ct_thread *t, struct ct_frame *f, int outer)
 {
 	struct ct_frame *in;
 	__u32 i = outer - 1;
 
-	/* Else the mask goes, for the compiler knows the bound, and 6.1 loses that on the stack. */
+	/* Without this, the compiler drops the mask because it has the bound, and 6.1 loses the
+	 * bound on the stack. */
 	barrier_var(i);
 	in = &t->frames[i & (CT_MAX_DEPTH - 1)];
 	f->call_id = in->call_id;
@@ -291,9 +292,8 @@ static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
 }
 
 /*
- * Entry point of a traced function. Returns 1 when the return is of no interest. may_refuse: that
- * answer keeps the kernel from touching the return address; where it does not, nothing is gained by
- * not looking at the return.
+ * Entry point of a traced function. Returns 1 when the return need not be probed. may_refuse: 1
+ * keeps the kernel from replacing the return address; otherwise, skipping the return gains nothing.
  */
 static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool may_refuse)
 {
@@ -335,7 +335,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	}
 	is_entry_only = spec->flags & CT_SPEC_F_NO_RETURN;
 	depth = outer = t->depth;
-	/* Nothing hangs on the depth of a call that leaves no frame and no record. */
+	/* The depth does not matter for a call without frame and record. */
 	if (depth && (!is_entry_only || level != CT_LEVEL_COUNT || depth >= CT_MAX_DEPTH)) {
 		outer = call_unwind_stale(t, sp, func_id, lib_id, may_refuse);
 		if (outer == CALL_DUP)
@@ -377,7 +377,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		f->flags |= CT_FRAME_F_COUNTED;
 	else
 		call_number(t, f);
-	/* None: arguments are redacted, or there are none. */
+	/* No words if arguments are redacted or the function has none. */
 	if (spec->word_cnt && !(spec->flags & CT_SPEC_F_TORCH) &&
 	    (level != CT_LEVEL_COUNT || spec->bytes_word))
 		read_words(ctx, f, spec);
@@ -408,7 +408,7 @@ static __always_inline bool frame_is(const struct ct_frame *f, __u64 sp, __u32 f
 	return f->sp == sp && f->func_id == func_id && f->lib_id == lib_id;
 }
 
-/* Finds the frame of a call below the top one and gives up those above it. Returns its depth; -1:
+/* Finds the frame of a call below the top one and drops those above it. Returns its depth, or -1 if
  * there is none. */
 __noinline int call_find(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id, __u64 now)
 {
@@ -429,8 +429,9 @@ __noinline int call_find(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib
 	return i;
 }
 
-/* Finds the frame that returns now and gives up those above it. NULL: began before we came, or is
- * not expected (its entry left no frame, but two of the mechanisms see the return all the same). */
+/* Finds the frame of the returning call and drops those above it. Returns NULL if the call began
+ * before attaching, or is not expected (its entry left no frame, but two of the mechanisms see the
+ * return anyway). */
 static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp, __u32 func_id,
 						   __u32 lib_id, __u64 now,
 						   const struct ct_spec *spec)
@@ -439,9 +440,9 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	struct ct_frame *f;
 	int i;
 
-	/* Nearly always. */
+	/* The usual case. */
 	if (top < CT_MAX_DEPTH) {
-		/* Else 6.1 sees the bound in one register and the index in another. */
+		/* Without this, 6.1 sees the bound in one register and the index in another. */
 		barrier_var(top);
 		f = &t->frames[top & (CT_MAX_DEPTH - 1)];
 		if (frame_is(f, sp, func_id, lib_id)) {
@@ -451,8 +452,8 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	}
 	i = call_find(t, sp, func_id, lib_id, now);
 	if (i < 0) {
-		/* What was made in a call that is known began later: it found no room for a frame.
-		 * With libraries in the processes it may have been seen by another attachment. */
+		/* A call within a known call began after attaching, so it found no room for a
+		 * frame. With in-process libraries, another attachment may have seen it. */
 		if (!cfg.inproc && !(spec->flags & CT_SPEC_F_NO_RETURN) &&
 		    spec->level != CT_LEVEL_OFF && t->proc_level != CT_PROC_OFF &&
 		    (!depth || sp > t->frames[0].sp))
@@ -463,7 +464,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	return &t->frames[i & (CT_MAX_DEPTH - 1)];
 }
 
-/* A call has returned: f is its frame, and not its thread's any more. */
+/* Ends a call that has returned. f is its frame, no longer part of the thread. */
 static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, struct ct_frame *f,
 				     const struct ct_spec *spec, __u64 now)
 {
@@ -501,7 +502,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	if (spec->flags & CT_SPEC_F_PYTHON)
 		size += python_of(t, size);
 	thread_send(t, size);
-	/* Not before: names that are told from here on must come behind this record. */
+	/* Only now: names sent from here on must follow this record. */
 	if (spec->flags & CT_SPEC_F_UNLOADS)
 		names_forget(t->pid);
 }
@@ -565,8 +566,8 @@ static __always_inline void thread_end(__u32 tid)
 		for (int n = 1; n <= CT_MAX_DEPTH; n++) {
 			__u32 i = CT_MAX_DEPTH - n;
 
-			/* Else the compiler counts from 0 down to a negative offset, and 7.3
-			 * refuses that. */
+			/* Without this, the compiler counts from 0 down to a negative offset, which
+			 * 7.3 rejects. */
 			barrier_var(i);
 			if (i < t->depth)
 				call_drop_frame(t, i, now, CT_CALL_F_UNFINISHED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What tracing costs, as the programs see it themselves: of one call in CT_COST_ONE_OF they take
- * the time. That holds what no loop at the start can know: cold caches, waits for a ring, stacks.
+ * Tracing overhead, as measured by the programs: randomly chosen calls (CT_COST_SKIP) are timed.
+ * This includes what a calibration loop cannot measure: cold caches, waits for a ring, stacks.
  */
 #ifndef CT_COST_BPF_H
 #define CT_COST_BPF_H
@@ -15,13 +15,13 @@ struct {
 	__type(value, struct ct_fn_cost);
 } fn_costs SEC(".maps");
 
-/* A timing that began; ns 0: this call is not timed. */
+/* A started timing; ns 0: this call is not timed. */
 struct timer {
 	__u64 ns, switches;
 	__u32 found_ns;
 };
 
-/* What other threads did meanwhile is no cost. */
+/* Time used by other threads meanwhile is not overhead. */
 static __always_inline __u64 task_switches(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -29,7 +29,7 @@ static __always_inline __u64 task_switches(void)
 	return task->nvcsw + task->nivcsw;
 }
 
-/* By chance: every Nth call would be the same one each time in a program that repeats itself. */
+/* Random: every Nth call would be the same one each time in a program that repeats itself. */
 static __always_inline struct timer timing_begin(__u32 *left)
 {
 	struct timer t = {};
@@ -42,7 +42,7 @@ static __always_inline struct timer timing_begin(__u32 *left)
 	return t;
 }
 
-/* How long it took; 0: it was not timed, or is not to be trusted. */
+/* Returns the duration; 0: not timed, or not reliable. */
 static __always_inline __u32 timing_end(const struct timer *t, __u64 now)
 {
 	__u64 took = now - t->ns;
@@ -72,10 +72,10 @@ static __always_inline void cost_of_thread(struct ct_thread *t, __u32 ns, __u64 
 	c->ns_then = c->ns;
 }
 
-/* What is counted, and no record: with the kind. */
+/* Added to the kind: counted without a record. */
 #define COST_COUNTED CT_COST_KINDS
 
-/* A call was timed: ns is what the programs took. Always 0. */
+/* Adds a timed call: ns is the time of the programs. Always returns 0. */
 __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 found_ns, __u32 kind)
 {
 	bool counted = kind & COST_COUNTED;
@@ -95,8 +95,8 @@ __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 foun
 }
 
 /*
- * --kernel, --sched and --torch: a program that leaves no call was timed, and stands for those that
- * were not. outside: what the kernel adds.
+ * --kernel, --sched and --torch: adds a timed program run without a call, which stands for the
+ * untimed ones. outside: what the kernel adds.
  */
 static __always_inline void cost_of_no_call(const struct timer *timing, __u32 tid, __u32 outside)
 {
@@ -113,13 +113,13 @@ static __always_inline __u32 cost_kind(__u64 cookie, bool entry, bool counted)
 	       (cookie & CT_COOKIE_F_STEPPED ? CT_COST_STEPPED : 0);
 }
 
-/* The thread ends. */
+/* Adds a thread that ends. */
 static __always_inline void cost_sum(struct ct_totals *sum, const struct ct_thread *t)
 {
 	__u64 busiest = ct_cost_busiest(t, t->tid, bpf_ktime_get_ns()), max = sum->busiest;
 
 	__sync_fetch_and_add(&sum->cost_ns, ct_cost_ns(t));
-	/* Others may be faster; four times in a row they hardly are. */
+	/* Another thread may win the race; four times in a row is unlikely. */
 	for (int n = 0; n < 4 && busiest > max; n++) {
 		__u64 was = __sync_val_compare_and_swap(&sum->busiest, max, busiest);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Calls that are counted and not recorded, and who decides which: the function's level (`specs`)
- * and the process's (`pids`).
+ * Calls that are counted and not recorded. The function's level (`specs`) and the process's level
+ * (`pids`) decide which.
  */
 #ifndef CT_COUNT_BPF_H
 #define CT_COUNT_BPF_H
 
-/* Not static: verified once each, not at every place they are called from. They return 1 when there
- * is no room in the table. */
+/* Not static: verified once each, not at every call site. They return 1 when the table has no room.
+ */
 
 static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 {
@@ -19,7 +19,7 @@ static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 	return bpf_map_lookup_elem(&shares, who);
 }
 
-/* Takes a row for a program: when there is something new to count, not at each call. */
+/* Charges a row to a program. Called when there is something new to count, not at each call. */
 __noinline int row_take(__u64 generation, __u32 pid, __u32 table)
 {
 	__u32 least = table == CT_TABLE_COUNTS ? CT_SHARE_COUNTS : CT_SHARE_ERRORS;
@@ -36,7 +36,7 @@ __noinline int row_take(__u64 generation, __u32 pid, __u32 table)
 	return 0;
 }
 
-/* It was not needed: another thread was faster, or there was no memory. */
+/* Returns an unused row: another thread was faster, or there was no memory. */
 __noinline int row_give_back(__u64 generation, __u32 pid, __u32 table)
 {
 	struct ct_owner who = {.generation = generation, .pid = pid};
@@ -48,7 +48,7 @@ __noinline int row_give_back(__u64 generation, __u32 pid, __u32 table)
 	return memlimit_uncharge(table, s->uid);
 }
 
-/* A thread's own row is for speed alone: no function of another program lacks one for it. */
+/* A thread's own row only improves speed. It must not take the last rows from other programs. */
 __noinline int own_row_take(__u64 generation, __u32 pid)
 {
 	struct ct_owner who = {.generation = generation, .pid = pid};
@@ -97,8 +97,8 @@ static __always_inline struct ct_count *count_get(struct ct_thread *t, __u32 fun
 	struct ct_count_key key = {.generation = t->generation};
 	struct ct_count *c;
 
-	/* pid, func_id and thread at once: the kernel compares words of 8 bytes, and waits for
-	 * parts that were written one by one. */
+	/* Write pid, func_id and thread at once: the kernel compares 8-byte words, and would stall
+	 * on parts written one by one. */
 	*(__u64 *)&key.pid = t->pid | (__u64)func_id << 32 | (__u64)t->own_rows << 48;
 	c = row_get(&key);
 	if (!c && key.thread) {
@@ -124,7 +124,7 @@ static __always_inline bool is_result(__u32 func_id, __s32 result)
 		       1;
 }
 
-/* For a failed call. */
+/* Counts the error code of a failed call. */
 __noinline int count_error(struct ct_thread *t, __u32 func_id, __s32 result)
 {
 	struct ct_error_key key = {.func_id = func_id};
@@ -149,8 +149,8 @@ __noinline int count_error(struct ct_thread *t, __u32 func_id, __s32 result)
 	return 0;
 }
 
-/* This and the next are for what is done at each call, and inline: returning from a program's
- * function costs 10 ns where the kernel guards returns (Safe RET). */
+/* This function and the next run at each call and are inline. Returning from a BPF function costs
+ * 10 ns where the kernel guards returns (Safe RET). */
 static __always_inline int count_returned(struct ct_thread *t, __u32 func_id, __u64 ns, bool failed,
 					  __u64 bytes)
 {
@@ -167,7 +167,7 @@ static __always_inline int count_returned(struct ct_thread *t, __u32 func_id, __
 	else if (bytes)
 		__sync_fetch_and_add(&c->bytes, bytes);
 	max = c->max_ns;
-	/* Others may be faster; four times in a row they hardly are. */
+	/* Another thread may win the race; four times in a row is unlikely. */
 	for (int n = 0; n < 4 && ns > max; n++) {
 		__u64 was = __sync_val_compare_and_swap(&c->max_ns, max, ns);
 
@@ -175,7 +175,7 @@ static __always_inline int count_returned(struct ct_thread *t, __u32 func_id, __
 			break;
 		max = was;
 	}
-	/* Last: its branches are verified with all that follows. */
+	/* Last, because its branches are verified with all the code that follows. */
 	i = ct_hist_index(ns);
 	if (i < CT_HIST_CNT)
 		__sync_fetch_and_add(&c->hist[i], 1);
@@ -211,13 +211,13 @@ __noinline int count_given_up(struct ct_thread *t, __u32 func_id, __u32 flags)
 
 static __always_inline void thread_set_level(struct ct_thread *t)
 {
-	/* Before the lookup: what changes after it raises this once more. */
+	/* Before the lookup: a later change increments it again. */
 	__u32 gen = level_gen, pid = t->pid;
 	struct ct_pid *p = bpf_map_lookup_elem(&pids, &pid);
 
 	t->proc_level = p && p->level != CT_PROC_DEFAULT ? p->level : default_level;
 	t->level_gen = gen;
-	/* What it unloads meanwhile is not seen. */
+	/* Unloads during this time are not seen. */
 	if (t->proc_level == CT_PROC_OFF)
 		names_forget(pid);
 }
@@ -231,7 +231,8 @@ static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spe
 	if (t->proc_level == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT &&
 	    !(spec->flags & CT_SPEC_F_ALWAYS))
 		return CT_LEVEL_COUNT;
-	/* By chance: every Nth would be the same one each time in a program that repeats itself. */
+	/* Random: every Nth call would be the same one each time in a program that repeats itself.
+	 */
 	if (spec->level == CT_LEVEL_SAMPLE)
 		return bpf_get_prandom_u32() < spec->sample_below ? CT_LEVEL_TRACE : CT_LEVEL_COUNT;
 	return spec->level;

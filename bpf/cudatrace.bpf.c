@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The BPF side: which programs there are and where they hang. What they do is in
- *   ids.bpf.h    who a task is
- *   memlimit.bpf.h   how much of the tables is whose
- *   thread.bpf.h the state of a thread
- *   call.bpf.h   entry and return of CUDA functions
- *   inproc.bpf.h what libraries in the processes see
- *   stack_class.bpf.h  where a call is on the stack, and on which stack
- *   pointee.bpf.h the memory that their arguments point to
- *   name.bpf.h   kernel names, through their handles
- *   stack.bpf.h  --stack: who made the call
- *   python.bpf.h --python: which Python code made the call
- *   count.bpf.h  calls that are counted, levels of functions and processes
- *   cost.bpf.h   what all that costs who makes the calls
- *   proc.bpf.h   processes that come and go, libraries that are mapped
- *   nv.bpf.h     --kernel: system calls into the NVIDIA driver, by probes on it
- *   nv_sys.bpf.h the same by the tracepoints of all system calls
- *   uvm.bpf.h    page faults and migrations of managed memory
- *   sched.bpf.h  --sched: off-CPU time of calls, GPU interrupts
- *   regs.bpf.h   where threads are that wait
- * Only some are loaded: one of ct_session or the pair ct_entry and ct_return; for --kernel one of
- * the kprobe pair, the fentry and fexit programs, or the pair on all system calls.
+ * The BPF side: the programs and where they attach. What they do is in
+ *   ids.bpf.h          ids of tasks
+ *   memlimit.bpf.h     limits of table rows per owner
+ *   thread.bpf.h       the state of a thread
+ *   call.bpf.h         entry and return of CUDA functions
+ *   inproc.bpf.h       calls that in-process libraries record
+ *   stack_class.bpf.h  a call's position on the stack, and on which stack
+ *   pointee.bpf.h      the memory that arguments point to
+ *   name.bpf.h         kernel names, through their handles
+ *   stack.bpf.h        --stack: callers of a call
+ *   python.bpf.h       --python: Python frames of a call
+ *   torch.bpf.h        --torch: PyTorch operators that enclose a call
+ *   count.bpf.h        counted calls, levels of functions and processes
+ *   cost.bpf.h         tracing overhead
+ *   proc.bpf.h         start and end of processes, mapped libraries
+ *   nv.bpf.h           --kernel: system calls into the NVIDIA driver, by probes on it
+ *   nv_sys.bpf.h       the same by the tracepoints of all system calls
+ *   uvm.bpf.h          page faults and migrations of managed memory
+ *   sched.bpf.h        --sched: off-CPU time of calls, GPU interrupts
+ *   regs.bpf.h         registers of waiting threads
+ * Only some are loaded: either ct_session, or the pair ct_entry and ct_return; for --kernel the
+ * kprobe pair, the fentry and fexit programs, or the pair on all system calls.
  */
 #include "vmlinux.h"
 
@@ -53,13 +54,14 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Kernel 6.13 to 6.19, and from 7.0 on. Weak: other mechanisms are used where it is missing. */
+/* The first exists in kernels 6.13 to 6.19, the second from 7.0 on. Weak: without them, other
+ * mechanisms are used. */
 extern bool bpf_session_is_return(void) __ksym __weak;
 extern bool bpf_session_is_return___ctx(void *ctx) __ksym __weak;
 
 /* uprobe.session (kernel 6.13): one link for entry and return. libbpf before 1.6 has no section
- * name for it; src/attach/attach.c sets the attach type. Returning 1 from entry leaves the return
- * probe out. */
+ * name for it; src/attach/attach.c sets the attach type. Returning 1 from the entry skips the
+ * return probe. */
 SEC("?uprobe")
 int ct_session(struct pt_regs *ctx)
 {
@@ -110,8 +112,8 @@ int ct_rename(struct bpf_raw_tracepoint_args *ctx)
 	return proc_rename((struct task_struct *)ctx->args[0], (const char *)ctx->args[1]);
 }
 
-/* Fires when mmap looks for a free place, which the dynamic linker asks for once for each library:
- * that finds libraries being loaded without a probe on every system call. Since kernel 5.8. */
+/* Fires when mmap searches for free address space, which the dynamic linker requests once per
+ * library. So loaded libraries are found without a probe on every system call. Since kernel 5.8. */
 SEC("?raw_tp/vm_unmapped_area")
 int ct_mmap(void *ctx)
 {
@@ -138,14 +140,15 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 	__u8 op = bpf_get_attach_cookie(ctx);
 	__s64 ret = PT_REGS_RC(ctx);
 
-	/* Only ioctl returns a long; the upper half of the others' register is not theirs. */
+	/* Only ioctl returns a long; of other results, the upper half of the register is undefined.
+	 */
 	nv_probe_exit(op, op == CT_NV_IOCTL ? ret : (int)ret);
 	cost_of_no_call(&timing, current_id(), 0);
 	return 0;
 }
 
-/* By fentry and fexit, where the module has BTF: one program each, because the function that a
- * program is for is part of its type. */
+/* By fentry and fexit, where the module has BTF. One program per function, because the target
+ * function is part of the program's type. */
 #define NV_FENTRY(func, op, arg_cnt)                                                               \
 	SEC("?fentry/" #func)                                                                      \
 	int ct_nv_in_##func(__u64 *ctx)                                                            \
@@ -171,7 +174,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 #include "ct_nv_funcs.def"
 #undef NV_FENTRY
 
-/* The kernel's own threads run most of these: no process filter. */
+/* Most of these run in kernel threads: no process filter. */
 SEC("?kprobe")
 int ct_uvm_kprobe(struct pt_regs *ctx)
 {
@@ -219,7 +222,7 @@ int ct_sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	struct timer timing = timing_begin(&this_cpu()->kernel_left);
 
 	sched_switch(prev, next);
-	/* Who comes waits for it. */
+	/* The next thread waits for this. */
 	if (timing.ns)
 		cost_of_no_call(&timing, task_tid(next), 0);
 	return 0;
@@ -231,8 +234,8 @@ int ct_irq_entry(struct bpf_raw_tracepoint_args *ctx)
 	return irq_entry(ctx->args[0], (struct irqaction *)ctx->args[1]);
 }
 
-/* Run by whoever reads from its link (attach__thread_regs()); all threads of the tracer's PID
- * namespace. */
+/* Runs when the tracer reads from its link (attach__thread_regs()), for all threads of the tracer's
+ * PID namespace. */
 SEC("?iter/task")
 int ct_regs(struct bpf_iter__task *ctx)
 {

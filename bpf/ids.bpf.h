@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who a task is: ids as the tracer's own PID namespace numbers them, which are those that /proc
- * shows it. Tasks of namespaces inside of it have one; all others have 0. */
+/* Ids of a task as the tracer's own PID namespace numbers them, so that they match its /proc. Tasks
+ * of nested namespaces have such an id; all others have 0. */
 #ifndef CT_IDS_BPF_H
 #define CT_IDS_BPF_H
 
-/* Namespaces in namespaces that are looked at; the kernel allows 32. */
+/* Maximum nesting of namespaces that is searched; the kernel allows 32. */
 #define PIDNS_LEVELS 8
 
 static __always_inline __u32 pid_number(struct pid *pid)
@@ -12,7 +12,7 @@ static __always_inline __u32 pid_number(struct pid *pid)
 	const void *numbers = (const void *)pid + bpf_core_field_offset(struct pid, numbers);
 	__u32 depth = BPF_CORE_READ(pid, level);
 
-	/* 0 is the first namespace of the machine, which is not ours. */
+	/* Level 0 is the initial namespace of the machine, which is not ours. */
 	for (__u32 i = 1; i < PIDNS_LEVELS && i <= depth; i++) {
 		const struct upid *in = numbers + i * bpf_core_type_size(struct upid);
 

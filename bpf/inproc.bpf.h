@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * With a library in the processes (inject/): which calls it records, so that no program here does.
+ * In-process libraries (inject/): which calls they record, so that the programs here do not.
  *
- * A word of the process says from when on it does: both sides look at the same word, the library
- * when the driver's dispatch pointer has led the call to it, the program here some nanoseconds
- * before, at the entry point.
+ * A word in the process is set while its library records. Both sides read the same word: the
+ * program here at the entry point, and the library some nanoseconds later, when the driver's
+ * dispatch pointer has led the call to it.
  */
 #ifndef CT_INPROC_BPF_H
 #define CT_INPROC_BPF_H
@@ -20,7 +20,7 @@ static __always_inline bool is_inproc(__u32 pid, __u32 func_id)
 	barrier_var(i);
 	if (!in || i >= CT_MAX_FUNCS / 64 || !(in->is_inproc[i] >> (func_id % 64) & 1))
 		return false;
-	/* A page that is swapped out was in use. */
+	/* A page that is swapped out was in use, so a failed read counts as alive. */
 	if (!in->forked)
 		bpf_probe_read_user(&alive, sizeof(alive), (void *)in->alive);
 	return alive;
@@ -33,7 +33,8 @@ static __always_inline void inproc_fork(__u32 ppid, __u32 pid)
 
 	if (!cfg.inproc)
 		return;
-	/* Of one before that had this number: what was said of it came when it had ended. */
+	/* An entry under this id belongs to an earlier process: it was added after that process
+	 * ended. */
 	bpf_map_delete_elem(&inproc, &pid);
 	in = bpf_map_lookup_elem(&inproc, &ppid);
 	if (!in || bpf_map_update_elem(&inproc, &pid, in, BPF_ANY))
@@ -49,7 +50,8 @@ static __always_inline void inproc_end(__u32 pid)
 		bpf_map_delete_elem(&inproc, &pid);
 }
 
-/* Calls that the library sees until it returns are made in this one. */
+/* Sends the begin or the end of this call: calls that the library records in between are made in
+ * it. */
 static __always_inline void inproc_tell(const struct ct_thread *t, const struct ct_frame *f,
 					bool ended)
 {
@@ -69,7 +71,8 @@ static __always_inline void inproc_tell(const struct ct_thread *t, const struct 
 		total_drop(CT_DROP_BEGIN);
 }
 
-/* No library sees this call: if it is the driver's first, others will need their probes. */
+/* No library sees this call. If it is the process's first driver call, its later calls need probes.
+ */
 static __always_inline void inproc_begins(__u32 pid, __u32 tid, __u32 func_id)
 {
 	struct ct_enter rec = {};

@@ -10,22 +10,23 @@ struct ct_cpu cpus[CT_CPUS];
 /* Next call id that no thread has taken. 0 is "no call". */
 __u64 next_id = 1;
 
-/* Goes up when a process's level has changed: threads look theirs up again. */
+/* Incremented when a process's level has changed: threads then look their level up again. */
 volatile __u32 level_gen = 1;
 /* enum ct_proc_level of processes without a level of their own. */
 volatile __u32 default_level = CT_PROC_TRACE;
 
-/* Rows in use of the tables, and of those the users': see memlimit.bpf.h. */
+/* Rows in use, per table and per user: see memlimit.bpf.h. */
 __u32 rows_used[CT_TABLE_CNT];
 __u32 rows_of_user[CT_TABLE_CNT][CT_USERS];
 
 struct ring_map {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 16); /* made by user space, as large as it wants them */
+	__uint(max_entries,
+	       1 << 16); /* placeholder: user space creates the rings and sets their size */
 };
 
-/* One for each processor: a ring is a lock, and programs on 28 processors that wait for one make
- * calls of 11 us out of those of 1 us. */
+/* One ring per processor. A ring has a lock: on 28 processors, programs waiting for one lock turn
+ * calls of 1 us into calls of 11 us. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1); /* set before load */
@@ -42,15 +43,15 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	/* A thread's state is 5 KB, for which the kernel takes 8: only for threads that call CUDA.
-	 */
+	/* A thread's state is 5 KB, for which the kernel allocates 8: only for threads that call
+	 * CUDA. */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
 	__type(value, struct ct_thread);
 } threads SEC(".maps");
 
-/* Too large for the BPF stack: what a new thread's state begins with. */
+/* Initial state of a new thread: too large for the BPF stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -113,7 +114,7 @@ struct {
 	__type(value, struct ct_count);
 } counts SEC(".maps");
 
-/* Failures are few: their codes need no place in struct ct_count. */
+/* Failures are rare, so struct ct_count has no space for their codes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -138,7 +139,7 @@ struct {
 	__type(value, struct ct_count);
 } zero_count SEC(".maps");
 
-/* bpf_strncmp() came with 5.17. */
+/* bpf_strncmp() exists only since 5.17. */
 static __always_inline bool starts_with(const char *s, const char *want, int len)
 {
 	for (int i = 0; i < len; i++)
@@ -175,9 +176,10 @@ static __always_inline struct ct_cpu *this_cpu(void)
 }
 
 /*
- * Waking the reader costs 2.5 us, so it is woken by amount; its timer sees to the rest. By what was
- * sent, not by what waits: asking the ring costs more than this. Who is preempted in between takes
- * back what others have added: that puts the next mark off once.
+ * Flags that wake the reader once per amount of data, because waking costs 2.5 us; the reader's
+ * timer covers the rest. The amount sent is used, not the amount pending: querying the ring costs
+ * more. A program preempted in between overwrites what others have added, which delays the next
+ * wakeup once.
  */
 static __always_inline __u64 wake_flags(__u32 size)
 {
@@ -193,13 +195,13 @@ static __always_inline void *this_ring(void)
 {
 	__u32 i = bpf_get_smp_processor_id();
 
-	/* Processors that came later share. */
+	/* Processors added later share rings. */
 	if (i >= cfg.ring_cnt)
 		i = cfg.ring_cnt ? i % cfg.ring_cnt : 0;
 	return bpf_map_lookup_elem(&rings, &i);
 }
 
-/* What every record begins with, but for its flags. size 0: it is known when it is sent. */
+/* Fills in the common start of a record, except its flags. size 0: set when it is sent. */
 static __always_inline void rec_begin_at(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
 					 __u32 tid, __u64 ts_ns)
 {
@@ -210,7 +212,7 @@ static __always_inline void rec_begin_at(struct ct_rec *rec, __u16 kind, __u32 s
 	rec->tid = tid;
 }
 
-/* Of what happens now: see rec_send(). */
+/* The same, with the present time: see rec_send(). */
 static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
 				      __u32 tid)
 {
@@ -218,9 +220,9 @@ static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size
 }
 
 /*
- * Sends a record. at_once: the reader is woken for it. False: there was no room. The reader takes
- * the records of all rings by their time (src/record/ring.h): ask for it in the same run of a
- * program.
+ * Sends a record. at_once: wake the reader for it. Returns false if there was no room. The reader
+ * merges the records of all rings by time (src/record/ring.h): take the time in the same program
+ * run.
  */
 static __always_inline bool rec_send(void *rec, __u32 size, bool at_once)
 {

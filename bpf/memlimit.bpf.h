@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How much of a table is whose (enum ct_table). Asked when a row is made or goes, not at each call.
- * All but the small ones are no static functions, with numbers for arguments: verified once each,
- * not at every place they are called from.
+ * Limits of table rows per owner (enum ct_table). They are checked when a row is created or
+ * deleted, not at each call. Larger functions are not static and take numbers: verified once each,
+ * not at every call site.
  */
 #ifndef CT_MEMLIMIT_BPF_H
 #define CT_MEMLIMIT_BPF_H
@@ -21,7 +21,7 @@ static __always_inline __u32 rows_left(__u32 table)
 {
 	__u32 used, max;
 
-	/* The register that is compared must be the one that is used: see read_words(). */
+	/* Compare the same register that is used: see read_words(). */
 	barrier_var(table);
 	if (table >= CT_TABLE_CNT)
 		return 0;
@@ -31,10 +31,10 @@ static __always_inline __u32 rows_left(__u32 table)
 }
 
 #define CHARGED	   0
-#define TABLE_FULL 1 /* no rows are left */
-#define OVER_SHARE 2 /* the user has all that he may have */
+#define TABLE_FULL 1 /* no rows left */
+#define OVER_SHARE 2 /* the user has reached its share */
 
-/* parts: a user may have one of so many parts of what he leaves over. */
+/* Charges a row to a user. The user may have at most 1/parts of the rows that it leaves free. */
 __noinline int memlimit_charge(__u32 table, __u32 uid, __u32 parts)
 {
 	__u32 i = user_slot(uid), left = rows_left(table);
@@ -73,7 +73,7 @@ static __always_inline struct ct_usage *usage_get(__u32 pid)
 	return bpf_map_lookup_elem(&usage, &pid);
 }
 
-/* Of a process, and so of its user: of CT_TABLE_THREADS or CT_TABLE_DRIVER. */
+/* Charges a row of CT_TABLE_THREADS or CT_TABLE_DRIVER to a process, and so to its user. */
 __noinline int thread_charge(__u32 pid, __u32 table)
 {
 	__u32 i = table - CT_TABLE_THREADS, uid = current_uid();
@@ -85,7 +85,7 @@ __noinline int thread_charge(__u32 pid, __u32 table)
 	if (i > 1)
 		return TABLE_FULL;
 	max = cfg.rows_max[CT_TABLE_THREADS + i];
-	/* First: who has no row of the table needs none here. */
+	/* First: a process without a row of the table needs none here. */
 	ret = memlimit_charge(table, uid, 1);
 	if (ret)
 		return ret;
@@ -98,8 +98,8 @@ __noinline int thread_charge(__u32 pid, __u32 table)
 	return h ? OVER_SHARE : TABLE_FULL;
 }
 
-/* Its row in `held` goes with the last one. That another thread takes one at this very moment and
- * is not counted does not matter: its user has it. */
+/* Its row in `usage` is deleted with the last one. If another thread takes a row at this moment,
+ * that row is not counted here, but its user is still charged. */
 __noinline int thread_uncharge(__u32 pid, __u32 uid, __u32 table)
 {
 	struct ct_usage *h = bpf_map_lookup_elem(&usage, &pid);
@@ -112,7 +112,7 @@ __noinline int thread_uncharge(__u32 pid, __u32 uid, __u32 table)
 	return memlimit_uncharge(table, uid);
 }
 
-/* A row for a process that has none. parts: as above. */
+/* Adds a row for a process that has none. parts: as above. */
 static __always_inline int process_add(__u32 pid, struct ct_pid *p, __u32 parts)
 {
 	int ret;
@@ -126,7 +126,7 @@ static __always_inline int process_add(__u32 pid, struct ct_pid *p, __u32 parts)
 	return bpf_map_lookup_elem(&pids, &pid) ? CHARGED : TABLE_FULL;
 }
 
-/* false: somebody else has, at the same time. */
+/* Returns false if another thread has deleted it at the same time. */
 static __always_inline bool process_drop(__u32 pid, __u32 uid)
 {
 	if (bpf_map_delete_elem(&pids, &pid))

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What kernels are called: the name that a handle leads to, read in the thread that has just used
- * it. A read here does not fault a page in, so that no memory of a program can hold anybody up. A
- * page that is not there (swapped out, never touched) is no name this time.
+ * Kernel names: the name that a handle leads to, read in the thread that has just used the handle.
+ * A read here does not fault pages in, so no program's memory can block it. If a page is not
+ * present (swapped out, never touched), this call yields no name.
  *
- * A name is sent once, more or less: each CPU remembers whose handles it has sent, in a table
- * where a newcomer takes the place of whoever is there. That costs no lock and no line that others
- * write; being pushed out, or running on another CPU, only means that the name is sent again.
+ * A name is usually sent once. Each CPU caches the handles it has sent in a table where a new entry
+ * replaces the old one in its slot. This needs no lock and no shared cache line. After eviction, or
+ * on another CPU, the name is only sent again.
  */
 #ifndef CT_NAME_BPF_H
 #define CT_NAME_BPF_H
 
-/* Programs launch some hundred kernels. A power of two. */
+/* Programs launch a few hundred kernels. A power of two. */
 #define NAMED_LOG 11
 
 struct {
@@ -21,13 +21,13 @@ struct {
 	__type(value, __u64);
 } named SEC(".maps");
 
-/* A handle that led to no name is followed again at one of so many calls. */
+/* A handle that led to no name is retried once in this many calls. */
 #define NAME_RETRY 256
 
-/* Goes up when a process's handles may lead to other names. By process id; those that share a
- * place send names again for each other. */
+/* Incremented when a process's handles may lead to other names. Indexed by a hash of the process
+ * id; processes that share a slot resend each other's names. */
 #define NAME_GENS 1024
-#define LINE_U32S 16 /* a cache line each */
+#define LINE_U32S 16 /* one cache line each */
 __u32 name_gens[NAME_GENS * LINE_U32S];
 
 static __always_inline volatile __u32 *name_gen(__u32 pid)
@@ -40,8 +40,9 @@ static __always_inline void names_forget(__u32 pid)
 	__sync_fetch_and_add(name_gen(pid), 1);
 }
 
-/* Whose handle it is in one number, which is written at once: a thread may be preempted here.
- * Secret factors, or a program could choose handles that look like another's. */
+/* Combines process and handle in one number, which is written at once because a thread may be
+ * preempted here. The factors are secret: otherwise a program could choose handles that collide
+ * with another's. */
 static __always_inline __u64 name_key(__u32 pid, __u64 handle)
 {
 	__u64 owner = (__u64)pid << 32 | *name_gen(pid);
@@ -49,8 +50,8 @@ static __always_inline __u64 name_key(__u32 pid, __u64 handle)
 	return handle * cfg.name_secret[0] + owner * cfg.name_secret[1];
 }
 
-/* Puts the record together in t->out and sends it; without a name only when asked to. Returns 1
- * when a name went out. */
+/* Assembles the record in t->out and sends it. Without a name, it is sent only if `anyway` is set.
+ * Returns 1 when a name was sent. */
 static __noinline int name_send(struct ct_thread *t, __u64 handle, bool anyway)
 {
 	struct ct_name *rec = (struct ct_name *)t->out;
@@ -73,11 +74,11 @@ static __noinline int name_send(struct ct_thread *t, __u64 handle, bool anyway)
 	rec->handle = handle;
 	rec->len = len;
 	rec->reserved = 0;
-	/* The ring is full: it goes with a later call. */
+	/* If the ring is full, a later call sends it. */
 	return rec_send(rec, size, false) && len;
 }
 
-/* Says what a handle leads to, unless this CPU has said so. */
+/* Sends the name of a handle unless this CPU has already sent it. */
 static __always_inline void name_tell(struct ct_thread *t, __u64 handle)
 {
 	__u64 key = name_key(t->pid, handle), *told;
@@ -86,14 +87,14 @@ static __always_inline void name_tell(struct ct_thread *t, __u64 handle)
 	told = bpf_map_lookup_elem(&named, &i);
 	if (!handle || !told || *told == key)
 		return;
-	/* A read that fails costs more than the rest of the call: tried again now and then. */
+	/* A failing read costs more than the rest of the call: retry only now and then. */
 	if (*told == key + 1 && t->stats[CT_STAT_ENTRIES] % NAME_RETRY)
 		return;
 	*told = name_send(t, handle, false) ? key : key + 1;
 }
 
-/* Of a call that is about to be sent, before its record is begun. A lookup's handle is always
- * told: by it the model knows whether names can be read so at all. */
+/* Sends the name for a call that is about to be sent, before its record is begun. The handle of a
+ * lookup is always sent: it shows the model whether names can be read this way at all. */
 static __always_inline void name_of_call(struct ct_thread *t, const struct ct_frame *f,
 					 const struct ct_spec *spec, bool ok)
 {

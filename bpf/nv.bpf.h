@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --kernel: system calls that reach the NVIDIA driver. Two ways in give the same records: probes on
+ * --kernel: system calls that reach the NVIDIA driver. Two ways produce the same records: probes on
  * the driver's own entry points (kprobe or fentry; here), and the tracepoints of all system calls
  * (nv_sys.bpf.h).
  *
- * What is copied of an ioctl (ct_nv_copy.h) is a plan from user space (nv_plans); the commands are
- * not known here.
+ * A plan from user space (nv_plans) defines what is copied of an ioctl (ct_nv_copy.h). The commands
+ * are not listed here.
  */
 #ifndef CT_NV_BPF_H
 #define CT_NV_BPF_H
@@ -17,7 +17,7 @@ struct {
 	__type(value, struct ct_nv_plan);
 } nv_plans SEC(".maps");
 
-/* RM controls whose parameters are worth copying: how many bytes. */
+/* RM controls whose parameters are copied: number of bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, CT_NV_PARAMS_MAX);
@@ -112,8 +112,8 @@ struct nv_what {
 	bool is_release;
 };
 
-/* A system call reaches the driver, or opens one of its devices (file is NULL then, for the system
- * call tracepoints: the device is known at exit). */
+/* A system call reaches the driver or opens one of its devices. With the system call tracepoints,
+ * file is NULL for an open: the device is found at exit. */
 static __always_inline int nv_enter(const struct nv_what *w)
 {
 	__u64 id = current_id();
@@ -177,7 +177,7 @@ static __always_inline void nv_send(struct ct_nv_thread *st, __u16 flags)
 		total_drop(CT_DROP_NV);
 }
 
-/* set_ret: ret is what it returned; not so for the void of a release. */
+/* set_ret: ret is the returned value. A release returns void. */
 static __always_inline int nv_exit(__s64 ret, bool set_ret)
 {
 	__u32 tid = current_id();
@@ -225,8 +225,8 @@ static __always_inline void nv_thread_end(__u32 tid)
 /* --- probes on the driver's entry points --- */
 
 /* A system call that enters the driver has left it before. If its return was not seen, the kernel
- * had no return probe left: for a function it has 2 for each CPU, 10 at least (kprobe); before 6.14
- * as many for each function, but shared by all of them (kprobe.multi). */
+ * had no return probe left. A function has 2 per CPU, at least 10 (kprobe). kprobe.multi before
+ * 6.14 has as many per function, but shared by all of them. */
 static __always_inline void nv_count_lost_return(void)
 {
 	__u32 tid = current_id();
@@ -266,14 +266,14 @@ static __always_inline int nv_probe_enter(__u8 op, __u64 a, __u64 b, __u64 c)
 	return nv_enter(&w);
 }
 
-/* mmap's record keeps the address when the driver agreed. */
+/* mmap's record keeps the address when the driver succeeded. */
 static __always_inline int nv_probe_exit(__u8 op, __s64 ret)
 {
 	return nv_exit(ret, op != CT_NV_MMAP || ret < 0);
 }
 
-/* The driver's own trace point (575 and later). Where its fields lie is read from its format file;
- * the strings' places are in the record (__data_loc: offset in the low half). */
+/* The driver's own tracepoint (575 and later). The offsets of its fields come from its format file.
+ * The record holds the positions of the strings (__data_loc: offset in the low half). */
 static __always_inline int nv_xid(void *ctx)
 {
 	struct ct_xid rec = {};
@@ -284,7 +284,7 @@ static __always_inline int nv_xid(void *ctx)
 	bpf_probe_read_kernel(&rec.code, sizeof(rec.code), ctx + cfg.xid_code_off);
 	bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_dev_off);
 	bpf_probe_read_kernel_str(rec.device, sizeof(rec.device), ctx + (loc & 0xffff));
-	/* It may name a process and have addresses. */
+	/* The message may name a process and contain addresses. */
 	if (cfg.redact == CT_REDACT_NOTHING) {
 		bpf_probe_read_kernel(&loc, sizeof(loc), ctx + cfg.xid_msg_off);
 		bpf_probe_read_kernel_str(rec.msg, sizeof(rec.msg), ctx + (loc & 0xffff));

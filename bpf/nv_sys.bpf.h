@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --kernel by the tracepoints of all system calls, where the driver's entry points cannot be
- * probed: a file is recognised by its device number. The records are those of nv.bpf.h.
+ * --kernel by the tracepoints of all system calls, for systems where the driver's entry points
+ * cannot be probed. A file is recognised by its device number. The records are those of nv.bpf.h.
  */
 #ifndef CT_NV_SYS_BPF_H
 #define CT_NV_SYS_BPF_H
@@ -32,8 +32,8 @@ static __always_inline struct file *fd_file(int fd)
 	return file;
 }
 
-/* Does this close the file? Not so while there are copies of the descriptor, in other processes
- * too, or mappings. */
+/* Returns whether this close releases the file. Copies of the descriptor, also in other processes,
+ * and mappings keep it open. */
 static __always_inline bool is_last_reference(const struct file *file)
 {
 	const struct file___ref *ref = (const void *)file;
@@ -44,7 +44,7 @@ static __always_inline bool is_last_reference(const struct file *file)
 	return BPF_CORE_READ(count, f_count.counter) <= 1;
 }
 
-/* 1 or 0, negative: the path is not in memory. */
+/* Returns 1 or 0; negative: the path is not in memory. */
 static __always_inline int is_nv_path(const char *user)
 {
 	char path[sizeof(CT_NV_PATH)] = {};
@@ -75,7 +75,7 @@ static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)
 		w.fd = (int)PT_REGS_PARM1_CORE_SYSCALL(regs);
 		break;
 	case NR_OPENAT:
-		/* One that is not in memory yet is looked at again when openat returns. */
+		/* A path that is not in memory yet is checked again when openat returns. */
 		if (!is_nv_path((const char *)PT_REGS_PARM2_CORE_SYSCALL(regs)))
 			return 0;
 		w.op = CT_NV_OPEN;
@@ -90,14 +90,14 @@ static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)
 	return nv_enter(&w);
 }
 
-/* openat has returned: now there is a file to look at. Forgets the call when it is no device. */
+/* openat has returned, so the file exists: forget the call unless it is a device. */
 static __always_inline void nv_opened(struct ct_nv_thread *st, struct pt_regs *regs, long ret)
 {
 	struct ct_nv *rec = (struct ct_nv *)st->out;
 	struct file *file = ret >= 0 ? fd_file(ret) : NULL;
 	__u16 minor = 0;
 
-	if (!file) { /* failed: which device is not known */
+	if (!file) { /* failed: the device is unknown */
 		rec->dev = CT_NV_OTHER;
 		if (is_nv_path((const char *)PT_REGS_PARM2_CORE_SYSCALL(regs)) <= 0)
 			st->active = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The memory that a call's arguments point to, as its spec asks for it. */
+/* Memory that a call's arguments point to, read as the spec requests. */
 #ifndef CT_POINTEE_BPF_H
 #define CT_POINTEE_BPF_H
 
-/* Where a pointee is: address and length of what to read. Negative: cannot be told. */
+/* Finds address and length of a pointee. Negative: unknown. */
 static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *words, __u64 *addr,
 				       __u32 *len)
 {
@@ -52,8 +52,7 @@ static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *wo
 	return p ? 0 : -14;
 }
 
-/* A communicator's own words to t->out + off, from where they are in this version of its library.
- */
+/* Copies a communicator's fields to t->out + off, from the offsets of this library version. */
 __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			  __u32 off)
 {
@@ -93,7 +92,7 @@ struct launch_extra {
 	__u64 is_buffer, buffer, is_size, size;
 };
 
-/* From a kernel's arguments to t->out + off, as CT_CAP_EXTRA says. */
+/* Copies part of a kernel's arguments to t->out + off: see CT_CAP_EXTRA. */
 __noinline long extra_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			   __u32 off)
 {
@@ -119,7 +118,7 @@ __noinline long extra_read(struct ct_thread *t, const struct ct_frame *f, const 
 	return sizeof(word);
 }
 
-/* The kernel puts its own NUL where a string did not fit. */
+/* The kernel writes its own NUL where a string did not fit. */
 static __always_inline bool str_is_cut(__u64 end)
 {
 	char last = 1;
@@ -128,7 +127,7 @@ static __always_inline bool str_is_cut(__u64 end)
 	return last;
 }
 
-/* Reads one pointee to t->out + off; returns its length or -errno. */
+/* Reads one pointee to t->out + off. Returns its length or -errno. */
 __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			 __u32 off)
 {
@@ -157,12 +156,12 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 	}
 	if (n < 0 || n > CT_CAP_SZ_MAX)
 		return n;
-	/* Up to where the next pointee begins: else a call before would show there. */
+	/* Clear up to the next pointee: bytes of an earlier call would show there. */
 	__builtin_memset(t->out + off + n, 0, 7);
 	return n;
 }
 
-/* Reads pointee i, if it is to be read; returns the record's size. */
+/* Reads pointee i if requested. Returns the record's size. */
 static __always_inline __u32 capture_one(struct ct_thread *t, const struct ct_frame *f,
 					 const struct ct_spec *spec, bool ok, __u32 off, int i)
 {
@@ -175,7 +174,7 @@ static __always_inline __u32 capture_one(struct ct_thread *t, const struct ct_fr
 	return n > 0 && n <= CT_CAP_SZ_MAX ? off + ((n + 7) & ~7u) : off;
 }
 
-/* All but the first. */
+/* Reads all pointees but the first. */
 __noinline __u32 capture_more(struct ct_thread *t, const struct ct_frame *f,
 			      const struct ct_spec *spec, bool ok, __u32 off)
 {
@@ -186,7 +185,7 @@ __noinline __u32 capture_more(struct ct_thread *t, const struct ct_frame *f,
 	return off;
 }
 
-/* Reads what the spec asks for behind the words; returns the record's size. */
+/* Reads the spec's pointees behind the words. Returns the record's size. */
 static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
 					  const struct ct_spec *spec, bool ok, __u32 off)
 {
@@ -196,7 +195,8 @@ static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_f
 		return off;
 	((struct ct_call *)t->out)->cap_cnt = cnt;
 	off = capture_one(t, f, spec, ok, off, 0);
-	/* Few have more: a function for all would cost those that have one (count_returned()). */
+	/* Few calls have more: one function for all would slow down calls with one
+	 * (count_returned()). */
 	return cnt > 1 ? capture_more(t, f, spec, ok, off) : off;
 }
 

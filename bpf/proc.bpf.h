@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Processes: who is traced, who appears and leaves, who maps a library. */
+/* Processes: which are traced, which start and end, which map a library. */
 #ifndef CT_PROC_BPF_H
 #define CT_PROC_BPF_H
 
@@ -13,19 +13,19 @@ static __always_inline void send_task(__u16 kind, struct task_struct *task, __u3
 	rec.exit_code = exit_code;
 	rec.generation = task_generation(task);
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), comm);
-	/* The last process to exit ends the trace: the reader should not sleep over it. */
+	/* The last process to exit ends the trace: wake the reader. */
 	if (!rec_send(&rec, sizeof(rec), kind == CT_REC_EXIT))
 		total_drop(CT_DROP_TASK);
 }
 
-/* Of what a user may have of the processes, children that have made no call take one of so many
- * parts. */
+/* Children without calls may take at most 1/FORK_PARTS of the processes that their user may have.
+ */
 #define FORK_PARTS 4
 
 static __always_inline int proc_fork(struct task_struct *parent, struct task_struct *child)
 {
 	__u32 ppid = task_pid(parent), pid = task_pid(child);
-	/* One that makes no calls has a row for its level's sake alone. */
+	/* A process without calls has a row only for its level. */
 	__u32 parts = cfg.filter_mode == CT_FILTER_ALL ? FORK_PARTS : 1;
 	struct ct_pid *p, copy;
 
@@ -38,7 +38,7 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 	copy.flags &= ~CT_PID_F_STOPPED;
 	copy.generation = task_generation(child);
 	p = bpf_map_lookup_elem(&pids, &pid);
-	if (p) { /* its last owner's end was not seen */
+	if (p) { /* the end of the id's previous owner was not seen */
 		copy.uid = p->uid;
 		bpf_map_update_elem(&pids, &pid, &copy, BPF_EXIST);
 	} else if (process_add(pid, &copy, parts)) {
@@ -52,9 +52,9 @@ static __always_inline int proc_fork(struct task_struct *parent, struct task_str
 	return 0;
 }
 
-/* Threads of the old program but the caller are gone; the caller takes the leader's id. What it
- * had before is told as the machine numbers it: in a PID namespace that thread is not found. Its
- * level was the old program's. */
+/* The old program's threads have ended, except the caller, which takes the leader's id. The
+ * caller's old id is sent as the machine numbers it: in a PID namespace that thread cannot be
+ * found. The level belonged to the old program. */
 static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 {
 	__u32 pid = task_pid(task);
@@ -88,7 +88,7 @@ static __always_inline int proc_exit(struct task_struct *task)
 	inproc_end(pid);
 	python_end(pid);
 	p = bpf_map_lookup_elem(&pids, &pid);
-	/* Of threads that exit at the same time none sees another one live. */
+	/* When the last threads exit at the same time, none sees another one alive. */
 	if (!p || !process_drop(pid, p->uid))
 		return 0;
 	names_forget(pid);
@@ -107,8 +107,8 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 
 #define MAP_ANONYMOUS 0x20
 #define SIGSTOP	      19
-/* The alignment alone: libcudart 13 has 3 MB. arm64's linkers align all libraries to the largest
- * page, 64 KiB. Room for a thread's stack or for a heap is told by its flags. */
+/* Only the alignment matters: libcudart 13 has 3 MB. arm64's linkers align all libraries to the
+ * largest page, 64 KiB. The flags exclude mappings for thread stacks and heaps. */
 #if defined(__TARGET_ARCH_x86)
 #define RESERVE_SZ_MIN (2 << 20)
 #else
@@ -116,10 +116,10 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 #endif
 #define MAP_NORESERVE 0x4000
 #define MAP_STACK     0x20000
-/* What an mmap call is about. */
+/* Arguments of an mmap call. */
 struct mmap_call {
 	int fd;	      /* -1: no file */
-	bool reserve; /* room for something, without access */
+	bool reserve; /* reserves address space, without access */
 	bool compat;  /* 32-bit call */
 };
 
@@ -146,7 +146,7 @@ static __always_inline struct mmap_call mmap_call(struct task_struct *task)
 #else
 	__u64 r[5];
 
-	/* Not all of them: 6.1 refuses a program for so much on the stack. */
+	/* Read single registers: 6.1 rejects a program with all of them on the stack. */
 	if (BPF_CORE_READ(regs, syscallno) != 222 || BPF_CORE_READ_INTO(&r, regs, regs))
 		return c;
 	len = r[1], prot = r[2], flags = r[3], fd = r[4];
@@ -167,7 +167,7 @@ static __always_inline bool has_stem(const char *name, const volatile char *stem
 	return true;
 }
 
-/* "memfd:" stands before the name that memfd_create() was given. */
+/* The kernel puts "memfd:" before the name given to memfd_create(). */
 #define MEMFD_LEN 6
 static __always_inline bool is_in_memory(const char *name)
 {
@@ -175,9 +175,9 @@ static __always_inline bool is_in_memory(const char *name)
 	       name[4] == 'd' && name[5] == ':';
 }
 
-/* The file behind a descriptor (slot: its place in the table) if it is named libcuda.so* or the
- * like: its name goes to rec. Else 0. Not static, with no kernel pointers for arguments: then it is
- * verified once, not for each turn of the loop below, which took 390000 steps. */
+/* Returns the file behind a descriptor (slot: its place in the table) if its name is libcuda.so* or
+ * similar, else 0. The name goes to rec. Not static, without kernel pointers as arguments: verified
+ * once, not per iteration of the loop below, which took 390000 steps. */
 __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 {
 	const unsigned char *name;
@@ -195,13 +195,12 @@ __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 	return 0;
 }
 
-/* A loader has few files open; a program that loads libraries late may have more. In two loops: the
- * verifier goes through 16 and 32 turns instead of 512. */
+/* A loader has few files open; a program that loads libraries late may have more. Two loops: the
+ * verifier walks 16 and 32 iterations instead of 512. */
 #define FDS_AT_ONCE   32
 #define FDS_LOOKED_AT (16 * FDS_AT_ONCE)
 
-/* The same, of cnt descriptors, but no more than FDS_AT_ONCE; adds to rec->fd how many it has
- * looked at. */
+/* The same for cnt descriptors, at most FDS_AT_ONCE. Adds the number examined to rec->fd. */
 __noinline __u64 open_libraries(__u64 slots, __u32 cnt, struct ct_lib_map *rec)
 {
 	__u64 file = 0;
@@ -214,10 +213,10 @@ __noinline __u64 open_libraries(__u64 slots, __u32 cnt, struct ct_lib_map *rec)
 }
 
 /*
- * The library that the current mmap call maps or is about to. glibc maps a library whose
- * segments are aligned to more than a page (2 MB: drivers up to 470; arm64: all) in two steps: it
- * reserves room without a file, then maps the file there with MAP_FIXED, which searches for no
- * place and so does not get here. The file is open in the first step already.
+ * Returns the library that the current mmap call maps or is about to map. glibc maps a library in
+ * two steps if its segments are aligned to more than a page (2 MB: drivers up to 470; arm64: all).
+ * First it reserves address space without a file. Then it maps the file there with MAP_FIXED, which
+ * does not search for space and so does not get here. The file is already open in the first step.
  */
 static __always_inline struct file *
 mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_lib_map *rec)
@@ -233,15 +232,15 @@ mmap_library(struct task_struct *task, const struct mmap_call *call, struct ct_l
 	for (__u32 fd = 0; fd < FDS_LOOKED_AT && fd < cnt; fd += FDS_AT_ONCE) {
 		__u64 file = open_libraries((__u64)(fds + fd), cnt - fd, rec);
 
-		/* It was -1, so it is that of the last one that was looked at. */
+		/* rec->fd started at -1, so it is now the last descriptor examined. */
 		if (file)
 			return (struct file *)file;
 	}
 	return NULL;
 }
 
-/* What is called from a file that is new there is to be named while it is there: the reader looks
- * at the mappings when the thread's next call comes. */
+/* Calls from a newly mapped file must be symbolised while it is mapped. The reader reads the
+ * mappings when the thread's next call arrives. */
 static __always_inline void wake_on_file(const struct mmap_call *call, __u32 tid)
 {
 	struct ct_thread *t;
@@ -280,10 +279,10 @@ static __always_inline int proc_mmap(void)
 	key.dev_major = dev >> 20;
 	key.dev_minor = dev & 0xfffff;
 	known = bpf_map_lookup_elem(&known_libs, &key);
-	/* Room for a heap, for all we know. */
+	/* Probably space for a heap. */
 	if (call.reserve && known)
 		return 0;
-	/* Before the process is stopped: without a record nobody would let it go on. */
+	/* Before stopping the process: without a record nothing would continue it. */
 	ring = this_ring();
 	out = ring ? bpf_ringbuf_reserve(ring, sizeof(*out), 0) : NULL;
 	if (!out) {
@@ -292,7 +291,8 @@ static __always_inline int proc_mmap(void)
 	}
 	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat &&
 	    (!known || !python_is_known(pid))) {
-		/* First: should the tracer die now, its guard must know (src/attach/guard.h). */
+		/* First, because the tracer's guard needs it if the tracer dies now
+		 * (src/attach/guard.h). */
 		p->flags |= CT_PID_F_STOPPED;
 		if (!bpf_send_signal(SIGSTOP))
 			rec.rec.flags |= CT_LIB_F_STOPPED;
@@ -306,7 +306,7 @@ static __always_inline int proc_mmap(void)
 	rec.uid = (__u32)bpf_get_current_uid_gid();
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	__builtin_memcpy(out, &rec, sizeof(rec));
-	/* Always wakes: a process may stand still until user space has attached. */
+	/* Always wake: the process may be stopped until user space has attached. */
 	bpf_ringbuf_submit(out, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

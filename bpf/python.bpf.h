@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --python: the frames of Python code that a call was made from, innermost first: of each its code
- * object and the instruction. They are put behind the record's stack. What a code object is called
- * is sent when it is first seen, while it runs: the process may end at once. It may be freed, and
- * another may lie there: a probe on the function that frees them all tells (model/python.c).
+ * --python: the frames of Python code that made a call, innermost first: the code object and the
+ * instruction of each. They follow the record's stack. The names of a code object are sent when it
+ * is first seen, while it runs, because the process may end at once. A code object may be freed and
+ * another allocated there: a probe on CPython's free function detects this (model/python.c).
  *
- * A thread's frames hang on its thread state, which is one of a list in the runtime: the one that
- * has the thread's pthread_self(), or where registers do not tell that, its number in its own PID
- * namespace. Nothing here is believed: a list may be a ring, so all loops end by count; and a read
- * fetches no page, so what is swapped out or made up ends them, too.
+ * A thread's frames start at its thread state, in a list of the runtime. The state is found by the
+ * thread's pthread_self(), or, where registers do not contain that, by its number in its own PID
+ * namespace. All data is validated. A list may be circular, so every loop has a maximum count. A
+ * read faults no page in, so swapped-out or invalid addresses end the loops, too.
  */
 #ifndef CT_PYTHON_BPF_H
 #define CT_PYTHON_BPF_H
@@ -21,11 +21,11 @@ struct {
 	__type(value, struct ct_python);
 } pythons SEC(".maps");
 
-/* How often a code object was freed in each place: ct_python_slot(). */
+/* Number of freed code objects per hash slot: ct_python_slot(). */
 __u32 python_freed[1 << CT_PYTHON_PLACES_LOG];
 
-/* Code objects whose names this processor has sent lately, two for four places: numbers with a
- * lowest bit of 0, or of 1 where they could not be read. */
+/* Code objects whose names this processor has sent lately, two per four slots. The lowest bit is 1
+ * where the names could not be read, else 0. */
 #define PYTHON_TOLD_LOG (CT_PYTHON_PLACES_LOG - 2)
 struct python_told {
 	__u64 newer, older;
@@ -38,18 +38,19 @@ struct {
 	__type(value, struct python_told);
 } python_told SEC(".maps");
 
-/* What could not be read is tried again at one of so many calls. */
+/* Names that could not be read are retried once in this many calls. */
 #define PYTHON_TELL_RETRY 256
-/* Frames on top of the one that the interpreter's own stack has. */
+/* Maximum frames above the one on the interpreter's own stack. */
 #define PYTHON_PLACE_MAX 64
-/* Thread states and interpreters that are looked at for one thread, before it is given up. */
+/* Maximum thread states and interpreters examined for one thread. */
 #define PYTHON_LOOK_MAX 512
-/* Frames that are no code, besides those that are. */
+/* Maximum frames that are not code, besides those that are. */
 #define PYTHON_NO_CODE_MAX 64
-/* A thread without a state is looked for again when one was added, and at one of so many calls. */
+/* A thread without a state is searched again when a state was added, and once in this many calls.
+ */
 #define PYTHON_RETRY 64
 
-/* Not static, with numbers for arguments: verified once, and what it returns is any number. */
+/* Not static, with numbers as arguments: verified once, and its result may be any number. */
 __noinline __u64 user_word(__u64 addr)
 {
 	__u64 word = 0;
@@ -58,7 +59,7 @@ __noinline __u64 user_word(__u64 addr)
 	return word;
 }
 
-/* What thread states know this thread by. */
+/* Returns the id of this thread that thread states contain. */
 static __always_inline __u64 python_self(void)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -73,7 +74,7 @@ static __always_inline __u64 python_self(void)
 #endif
 }
 
-/* The innermost frame of a thread state; 0: it runs no Python. */
+/* Returns the innermost frame of a thread state; 0: it runs no Python. */
 static __always_inline __u64 python_top(const struct ct_python *p, __u64 state)
 {
 	__u64 frame = user_word(state + p->thread_frame);
@@ -83,8 +84,8 @@ static __always_inline __u64 python_top(const struct ct_python *p, __u64 state)
 	return frame;
 }
 
-/* Where on the thread's stack the innermost frames of a state run; 0: not known. From 3.13 on the
- * last of them lies there. */
+/* Returns the stack address where the innermost frames of a state run; 0: unknown. From 3.13 on,
+ * the last of them is there. */
 __noinline __u64 python_location(struct ct_python *p, __u64 state)
 {
 	__u64 frame;
@@ -106,22 +107,22 @@ __noinline __u64 python_location(struct ct_python *p, __u64 state)
 	return 0;
 }
 
-/* Where the window is: nothing is in that yet. In memory, for the verifier would try all that may
- * be known after each state. */
+/* State of a search, stored where the window will be, which is still empty. In memory, because the
+ * verifier would otherwise explore all values after each state. */
 struct python_search {
 	__u64 self, sp;	    /* pthread_self(), stack pointer */
 	__u64 alone;	    /* there is one interpreter: a thread has one state */
-	__u64 state, place; /* the innermost so far, and where it runs */
+	__u64 state, place; /* the innermost so far, and its stack address */
 	__u64 near, near_place;
-	__u64 unsure; /* it has several, and where one runs is not known */
+	__u64 unsure; /* the thread has several states, and the position of one is unknown */
 };
 #define PYTHON_SEARCH(t) ((struct python_search *)((t)->out + CT_OUT_SZ - CT_PYTHON_WINDOW_SZ))
 
 /*
- * A thread that is in several interpreters has a state of each, and runs the innermost: the one
- * lowest on its stack, which grows down. Up to 3.11 a state has the thread that made it, not the
- * one that runs it: so another's counts when it lies between there and the stack pointer. Returns
- * whether the search is over.
+ * A thread in several interpreters has a state in each and runs the innermost: the one lowest on
+ * its stack, which grows down. Up to 3.11 a state holds the thread that created it, not the one
+ * that runs it. So another thread's state counts if it lies between there and the stack pointer.
+ * Returns whether the search is over.
  */
 __noinline int python_consider(struct ct_thread *t, struct ct_python *p, __u64 state)
 {
@@ -153,7 +154,8 @@ __noinline int python_consider(struct ct_thread *t, struct ct_python *p, __u64 s
 	return false;
 }
 
-/* Has the state that the thread runs in t->python; 0: none. Returns 0 when that cannot be known. */
+/* Stores the state that the thread runs in t->python; 0: none. Returns 0 if it cannot be
+ * determined. */
 __noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 self, bool alone)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
@@ -183,7 +185,7 @@ __noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 sel
 	if (s->state && s->place && s->near_place < s->place)
 		s->state = s->near;
 	if (s->unsure) {
-		/* It has given the lock away for this call, if nobody took it since. */
+		/* The thread released the lock for this call, and no other has taken it since. */
 		state = p->holder ? user_word(p->runtime + p->holder) : 0;
 		if (!state || user_word(state + p->thread_id) != self || !python_top(p, state))
 			return 0;
@@ -193,7 +195,7 @@ __noinline int python_search(struct ct_thread *t, struct ct_python *p, __u64 sel
 	return s->state || i < PYTHON_LOOK_MAX;
 }
 
-/* States are added in front: with the same one there, none has come since the last search. */
+/* States are added in front: an unchanged head means that none was added since the last search. */
 static __always_inline bool python_is_news(const struct ct_thread *t, const struct ct_python *p,
 					   __u64 interpreter)
 {
@@ -201,8 +203,8 @@ static __always_inline bool python_is_news(const struct ct_thread *t, const stru
 	       (interpreter && user_word(interpreter + p->threads) != t->python_head);
 }
 
-/* The frame that the thread runs; 0: none. The state of last time is looked at first: one that was
- * freed runs nothing, or is another thread's. */
+/* Returns the frame that the thread runs; 0: none. The previous state is checked first: if it was
+ * freed, it runs nothing or belongs to another thread. */
 static __always_inline __u64 python_frame(struct ct_thread *t, struct ct_python *p,
 					  struct ct_call *c)
 {
@@ -224,8 +226,9 @@ static __always_inline __u64 python_frame(struct ct_thread *t, struct ct_python 
 	return t->python ? python_top(p, t->python) : 0;
 }
 
-/* Copies as much of a str as there is room for; bytes, and whether that is all of it in *whole. 0:
- * it is none, or cannot be read. Its text may change meanwhile: that is looked at again. */
+/* Copies as much of a str as fits. Returns the number of bytes; 0: not a str, or unreadable.
+ * *whole: all of it was copied. The text may change during the copy, so the object is checked
+ * again. */
 #define PYTHON_HEAD_SZ 40
 static __always_inline __u32 python_copy_str(const struct ct_python *p, __u8 *to, __u32 max,
 					     __u64 addr, bool *whole)
@@ -237,7 +240,7 @@ static __always_inline __u32 python_copy_str(const struct ct_python *p, __u8 *to
 		return 0;
 	len = *(__u64 *)(to + 16);
 	state = *(__u32 *)(to + 32);
-	/* As python_str_read() has it. */
+	/* As in python_str_read(). */
 	state = state >> 2 & 7 ? state >> 2 : state >> 16;
 	kind = state & 7;
 	if (len > CT_PYTHON_TABLE_SZ)
@@ -270,8 +273,8 @@ static __always_inline __u32 python_copy_bytes(__u8 *to, __u32 max, __u64 addr, 
 	return size;
 }
 
-/* Sends what a code object is called. The thread runs it, so it is alive. Returns 1 when that was
- * done; the reader is woken where it has to read more from the process, which may not live long. */
+/* Sends the names of a code object, which is alive because the thread runs it. Returns 1 on
+ * success. Wakes the reader if it has to read more from the process, which may end soon. */
 __noinline int python_tell(struct ct_thread *t, struct ct_python *p, __u64 code, __u32 id)
 {
 	struct ct_python_code *rec;
@@ -308,7 +311,7 @@ __noinline int python_tell(struct ct_thread *t, struct ct_python *p, __u64 code,
 	return 1;
 }
 
-/* Which code object it is that lies there now; its names are sent unless they have been. */
+/* Returns the id of the code object now at this address. Sends its names unless they were sent. */
 static __always_inline __u32 python_id(struct ct_thread *t, struct ct_python *p, __u64 code)
 {
 	__u32 slot = ct_python_slot(t->pid, code, cfg.name_secret), id;
@@ -335,7 +338,7 @@ static __always_inline __u32 python_id(struct ct_thread *t, struct ct_python *p,
 	return id;
 }
 
-/* The process frees a code object: another may be made in its place. */
+/* The process frees a code object: another may be allocated in its place. */
 static __always_inline void python_free(__u64 code)
 {
 	__u32 pid = current_id() >> 32, slot;
@@ -349,14 +352,14 @@ static __always_inline void python_free(__u64 code)
 #define WINDOW(t)	   ((t)->out + CT_OUT_SZ - CT_PYTHON_WINDOW_SZ)
 #define FRAME_WORD(f, off) (*(__u64 *)((f) + ((off) & (CT_PYTHON_FRAME_SZ_MAX - 8))))
 
-/* Has the wanted part of a frame, from lo on, in the window. 0: it cannot be read. */
+/* Reads the needed part of a frame, from lo on, into the window. Returns 0 if it cannot be read. */
 static __always_inline int python_fill(struct ct_thread *t, const struct ct_python *p, __u64 lo)
 {
 	__u64 hi = lo + (p->frame_sz & (CT_PYTHON_FRAME_SZ_MAX - 1)), page = lo & ~4095ull, len;
 
 	if (lo >= t->python_lo && hi <= t->python_hi)
 		return 1;
-	/* Not from another page: that may not be there. */
+	/* Stay on the same page: another may not be present. */
 	if (p->side_by_side)
 		lo = hi - page > CT_PYTHON_WINDOW ? hi - CT_PYTHON_WINDOW : page;
 	len = hi - lo;
@@ -368,8 +371,9 @@ static __always_inline int python_fill(struct ct_thread *t, const struct ct_pyth
 	return 1;
 }
 
-/* Adds a frame to the record's; they begin at out + off. Returns the one that it was called from, 0
- * after the last. Their number is in the record, for the verifier would try all that it may be. */
+/* Adds a frame to the record; frames begin at out + off. Returns its caller's frame, or 0 after the
+ * last. The number of frames is kept in the record, because the verifier would otherwise explore
+ * all its values. */
 __noinline __u64 python_step(struct ct_thread *t, struct ct_python *p, __u64 frame, __u32 off)
 {
 	struct ct_python_frame *to;
@@ -403,7 +407,7 @@ __noinline __u64 python_step(struct ct_thread *t, struct ct_python *p, __u64 fra
 	return FRAME_WORD(from, p->frame_back);
 }
 
-/* Reads the frames to out + off; how many. */
+/* Reads the frames to out + off. Returns their number. */
 __noinline int python_read(struct ct_thread *t, __u32 off)
 {
 	struct ct_python *p;
@@ -430,7 +434,7 @@ __noinline int python_read(struct ct_thread *t, __u32 off)
 	return c->python_cnt;
 }
 
-/* Bytes of frames. */
+/* Returns the bytes of frames. */
 static __always_inline __u32 python_of(struct ct_thread *t, __u32 off)
 {
 	__u32 cnt;
@@ -456,7 +460,7 @@ static __always_inline void python_fork(__u32 ppid, __u32 pid)
 		bpf_map_update_elem(&pythons, &pid, p, BPF_ANY);
 }
 
-/* Or not wanted. */
+/* Also true if Python is not traced. */
 static __always_inline bool python_is_known(__u32 pid)
 {
 	return !cfg.python || bpf_map_lookup_elem(&pythons, &pid);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where threads are in their programs: what user space needs to follow their stacks. Nobody is
- * stopped. */
+/* Registers of threads, from which user space unwinds their stacks. No thread is stopped. */
 #ifndef CT_REGS_BPF_H
 #define CT_REGS_BPF_H
 

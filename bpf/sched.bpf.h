@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --sched: how long the thread of a CUDA call was not running, and GPU interrupts. */
+/* --sched: off-CPU time of a CUDA call's thread, and GPU interrupts. */
 #ifndef CT_SCHED_BPF_H
 #define CT_SCHED_BPF_H
 

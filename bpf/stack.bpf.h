@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --stack: return addresses of a call, from its own on, as the kernel finds them by following frame
- * pointers. They are put behind the record's pointees.
+ * --stack: return addresses of a call, starting with its own, as the kernel finds them by frame
+ * pointers. They follow the record's pointees.
  */
 #ifndef CT_STACK_BPF_H
 #define CT_STACK_BPF_H
 
-/* Bytes of addresses from the first on, which is the instruction pointer; 0: none. */
+/* Returns the bytes of addresses; the first is the instruction pointer. 0: none. */
 static __noinline long stack_read(void *ctx, struct ct_thread *t, __u32 off)
 {
 	if (off > CT_OUT_STACK_OFF_MAX)
@@ -30,10 +30,10 @@ static __always_inline __u32 stack_of_return(void *ctx, struct ct_thread *t, __u
 }
 
 /*
- * At the entry the caller's frame pointer is in its register still: following it misses the return
- * address that lies on top of the stack. It is put in the place of the first, which is the function
- * that is entered. Newer kernels have it too, if the function begins with what they know: then it
- * is there twice.
+ * At the entry, the frame pointer register is still the caller's, so unwinding misses the return
+ * address on top of the stack. It replaces the first address, which is the entered function. Newer
+ * kernels find it, too, if they recognise the function's first instructions: then it is there
+ * twice.
  */
 static __always_inline __u32 stack_of_entry(struct pt_regs *ctx, struct ct_thread *t, __u32 off)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where a call is on the stack, and on which: was it left without returning, may it return? */
+/* Position of a call on the stack, and on which stack: was the call abandoned, can it still return?
+ */
 #ifndef CT_STACK_CLASS_BPF_H
 #define CT_STACK_CLASS_BPF_H
 
 /*
- * Where the kernel makes a probed call return to, to get there first; 0: not known. A call that may
- * still return has this in the place of its return address.
+ * Returns the address to which the kernel redirects the return of a probed call; 0: unknown. A call
+ * that may still return has this in place of its return address.
  */
 static __always_inline __u64 return_trampoline(void)
 {
@@ -14,13 +15,13 @@ static __always_inline __u64 return_trampoline(void)
 
 	return mm ? mm->uprobes_state.xol_area->vaddr : 0;
 #else
-	return 0; /* the return address is in a register first, and then nobody knows where */
+	return 0; /* the return address starts in a register, and its later place is unknown */
 #endif
 }
 
-/* Not static, with numbers for arguments: verified once each, not for every frame of a thread. */
+/* Not static, with numbers as arguments: verified once each, not for every frame of a thread. */
 
-/* Was the call left without returning, and its place on the stack used again? */
+/* Returns whether the call was abandoned and its place on the stack reused. */
 __noinline int frame_is_stale(__u64 sp, __u64 trampoline)
 {
 	__u64 ret = 0;
@@ -29,10 +30,10 @@ __noinline int frame_is_stale(__u64 sp, __u64 trampoline)
 	       ret != trampoline;
 }
 
-/* Calls that are no farther from each other are on one stack: smaller ones than 16 KiB, the least
- * that a POSIX thread may have, do not lie side by side. */
+/* Calls at most this far apart are on one stack: stacks smaller than 16 KiB, the POSIX minimum for
+ * threads, are not adjacent. */
 #define SAME_STACK_SZ (12 << 10)
-/* Where nobody can have gone to another. */
+/* The limit where the thread cannot have switched stacks. */
 #define DEEP_STACK_SZ (1 << 20)
 
 static __always_inline bool is_on_sigaltstack(__u64 sp)
@@ -43,9 +44,9 @@ static __always_inline bool is_on_sigaltstack(__u64 sp)
 }
 
 /*
- * Does a call begin on another stack than that of a call which the thread is in? One that lies far
- * off on the same stack is taken for such. A signal handler is through before what it interrupts
- * goes on: its stack may well lie below. deep: CT_SPEC_F_DEEP of the outer one.
+ * Returns whether a call begins on another stack than an enclosing call. A distant call on the same
+ * stack is treated as one on another. A signal handler ends before the interrupted code continues,
+ * so its stack may lie below. deep: CT_SPEC_F_DEEP of the outer call.
  */
 __noinline int on_other_stack(__u64 sp, __u64 outer_sp, bool deep)
 {

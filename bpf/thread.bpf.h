@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The state of a thread that makes calls: made with its first one, and ended by thread_end() of
- * call.bpf.h, for its calls end with it. */
+/* The state of a thread that makes calls. Its first call creates it. thread_end() in call.bpf.h
+ * deletes it and ends its calls. */
 #ifndef CT_THREAD_BPF_H
 #define CT_THREAD_BPF_H
 
-/* Says what a thread is called. */
+/* Sends a thread's name. */
 static __always_inline void send_thread(__u32 pid, __u32 tid)
 {
 	struct ct_task rec = {};
@@ -16,7 +16,7 @@ static __always_inline void send_thread(__u32 pid, __u32 tid)
 		total_drop(CT_DROP_TASK);
 }
 
-/* Its row may have been made by its first call, or by whoever has told its level. */
+/* The row may come from the process's first call, or from user space with its level. */
 static __always_inline void generation_known(__u32 pid, __u64 generation)
 {
 	struct ct_pid *p = bpf_map_lookup_elem(&pids, &pid);
@@ -34,7 +34,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 	zero = bpf_map_lookup_elem(&zero_thread, &key);
 	if (!zero)
 		return NULL;
-	/* First: without its row nobody would see it end. */
+	/* First: without its row the end of the process would be missed. */
 	if (cfg.filter_mode == CT_FILTER_ALL && !bpf_map_lookup_elem(&pids, &pid)) {
 		struct ct_pid p = {};
 
@@ -66,7 +66,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 	return t;
 }
 
-/* Sends what is in t->out. The record's size is bounded for the verifier here. */
+/* Sends the contents of t->out. The record's size is bounded for the verifier here. */
 static __always_inline void thread_send(struct ct_thread *t, __u32 size)
 {
 	struct ct_call *c = (struct ct_call *)t->out;

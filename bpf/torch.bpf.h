@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --torch: which of PyTorch's operators a thread is in. Each operator calls one function when it
- * begins (at::getStepCallbacksUnlessEmpty), each node of autograd is run by one
- * (Engine::evaluate_function): their entries are seen, and nothing of their ends, for C++
- * exceptions pass through them, which a probe on the return breaks.
+ * --torch: PyTorch operators that a thread is in. Each operator calls one function when it begins
+ * (at::getStepCallbacksUnlessEmpty). One function runs each node of autograd
+ * (Engine::evaluate_function). Only their entries are probed: C++ exceptions pass through them,
+ * which a return probe breaks.
  *
- * So the end is looked for when something else begins in the thread. An operator's own return
- * address stays where it is as long as the operator runs. When it has ended, the next call from
- * where it was called puts another there, or begins above; what was called from farther out writes
- * over it, too, but where it has a variable in that place that it does not use: then a dead
- * operator is taken for one that still runs, until one of its words changes, or one of those
- * around it is over.
+ * So the end is detected when another operator begins in the thread. An operator's return address
+ * stays in place while the operator runs. After its end, the next call from the same place
+ * overwrites it or begins above it. Calls from farther out overwrite it, too, unless they have an
+ * unused variable there. In that case the ended operator counts as running until one of its words
+ * changes or an enclosing one has ended.
  *
- * Where the return address of an operator is, seen from what it calls when it begins, is a fact of
- * the library file (attach/find/torch.c). Of operators that it does not know (custom ones, called
- * by other libraries) the stack pointer alone is known.
+ * The position of an operator's return address, relative to the frame of the function it calls when
+ * it begins, is a property of the library file (attach/find/torch.c). For unknown operators (custom
+ * ones, called by other libraries), only the stack pointer is available.
  */
 #ifndef CT_TORCH_BPF_H
 #define CT_TORCH_BPF_H
@@ -27,7 +26,7 @@ struct {
 	__type(value, struct ct_operators);
 } operators SEC(".maps");
 
-/* Too large for the BPF stack: what a thread's begins with. */
+/* Initial value for a thread: too large for the BPF stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -43,18 +42,18 @@ struct {
 	__type(value, struct ct_site);
 } torch_sites SEC(".maps");
 
-/* at::RecordScope::FUNCTION: others are no operators. */
+/* at::RecordScope::FUNCTION: other scopes are not operators. */
 #define TORCH_SCOPE_FUNCTION 0
-/* What of a Node is read: its vtable first, and its sequence number. */
+/* Words that are read of a Node: its vtable comes first; its sequence number is included. */
 #define TORCH_NODE_WORDS 4
 #define TORCH_NODE_SEQ	 3
 
-/* Nothing that is called lies lower. */
+/* Lowest address of code that can be called. */
 #define TORCH_CODE_MIN 0x10000ull
-/* Libraries that call each other are no farther apart: one calls by 32 bits, through a stub at
- * most. */
+/* Maximum distance of libraries that call each other: calls reach 32 bits, at most through a stub.
+ */
 #define TORCH_NEAR (8ull << 30)
-/* A function that calls is not larger: between its beginning and a return address in it. */
+/* Maximum size of a calling function: from its start to a return address in it. */
 #define TORCH_FUNCTION_MAX 0x10000
 
 static __always_inline __u64 code_rel32(__u64 at, __u64 code)
@@ -62,7 +61,8 @@ static __always_inline __u64 code_rel32(__u64 at, __u64 code)
 	return at + (__s64)(__s32)(code & 0xffffffff);
 }
 
-/* Where a stub of the procedure linkage table leads to; at itself, when it is none. */
+/* Returns the target of a stub of the procedure linkage table, or `at` itself if it is not a stub.
+ */
 __noinline __u64 stub_target(__u64 at)
 {
 	__u64 code = user_word(at);
@@ -81,8 +81,8 @@ __noinline __u64 stub_target(__u64 at)
 	return (code & 0xffff) == 0x25ff ? user_word(code_rel32(at + 6, code >> 16)) : at;
 }
 
-/* What the instruction in front of a return address calls, through a stub or not; 0: it is no call.
- */
+/* Returns the target of the call in front of a return address, through a stub or not; 0: not a
+ * call. */
 __noinline __u64 callee_of(__u64 ret)
 {
 	__u64 code = user_word(ret - 5);
@@ -91,9 +91,9 @@ __noinline __u64 callee_of(__u64 ret)
 }
 
 /*
- * Is word the return address of a call of the function that the address in it lies in? What it
- * calls is kept: operators come from the same places again and again, and to read code takes longer
- * than all the rest. Where other code is put in its place a caller is not known.
+ * Returns whether word is the return address of a call to the function that contains `in`. The call
+ * target is cached: operators come from the same places repeatedly, and reading code takes longer
+ * than all the rest. If code is replaced, a caller may be missed.
  */
 __noinline int is_caller(struct ct_operators *o, __u64 word, __u64 in)
 {
@@ -116,7 +116,7 @@ __noinline int is_caller(struct ct_operators *o, __u64 word, __u64 in)
 	return to && (__u32)in - to - 1 < TORCH_FUNCTION_MAX;
 }
 
-/* Reads what lies from a return address on; nothing lies above the end of a stack. */
+/* Reads the words from a return address on; nothing lies above the end of a stack. */
 static __always_inline void operator_read(struct ct_operators *o, __u64 place)
 {
 	struct ct_operator_words *w = &o->words;
@@ -127,8 +127,8 @@ static __always_inline void operator_read(struct ct_operators *o, __u64 place)
 	w->at[0] = user_word(place);
 }
 
-/* Fills in who called the operator whose words were read, and first what is above its arguments:
- * there others that its caller calls have their return addresses. */
+/* Finds the callers of the operator whose words were read. First stores the word above its
+ * arguments: other calls by the same caller put their return addresses there. */
 __noinline int operator_callers(struct ct_operators *o, struct ct_operator *x, __u32 arg_words)
 {
 	__u32 cnt = 0;
@@ -148,7 +148,7 @@ __noinline int operator_callers(struct ct_operators *o, struct ct_operator *x, _
 	}
 	for (__u32 i = 1; i <= CT_OPERATOR_ABOVE; i++) {
 		word = o->words.at[i];
-		/* Most are no addresses of code. */
+		/* Most words are not code addresses. */
 		if (word < TORCH_CODE_MIN || word - in + TORCH_NEAR > 2 * TORCH_NEAR ||
 		    !is_caller(o, word, in))
 			continue;
@@ -161,7 +161,7 @@ __noinline int operator_callers(struct ct_operators *o, struct ct_operator *x, _
 	return cnt;
 }
 
-/* Are the return addresses still where they were? */
+/* Returns whether the return addresses are still in place. */
 __noinline int operator_runs(struct ct_operators *o, struct ct_operator *x)
 {
 	__u64 now;
@@ -179,7 +179,7 @@ __noinline int operator_runs(struct ct_operators *o, struct ct_operator *x)
 		if (at > CT_OPERATOR_ABOVE) {
 			now = user_word(x->place + 8 * at);
 		} else {
-			/* Else the mask goes, as in call_nest(). */
+			/* Without this, the compiler drops the mask, as in call_nest(). */
 			barrier_var(at);
 			now = o->words.at[at & (2 * CT_OPERATOR_ABOVE - 1)];
 		}
@@ -189,7 +189,7 @@ __noinline int operator_runs(struct ct_operators *o, struct ct_operator *x)
 	return 1;
 }
 
-/* Those that are over go; how many are left. */
+/* Removes operators that have ended. Returns how many are left. */
 __noinline int operators_settle(struct ct_operators *o, __u64 sp)
 {
 	if (!o)
@@ -205,7 +205,7 @@ __noinline int operators_settle(struct ct_operators *o, __u64 sp)
 			break;
 		o->depth = depth - 1;
 	}
-	/* One that is over has taken all with it that were called in it. The innermost is not. */
+	/* An ended operator ends all operators within it. The innermost is not checked here. */
 	for (__u32 i = 0; i < CT_OPERATORS_MAX && i + 1 < o->depth; i++) {
 		const struct ct_operator *x = &o->at[i];
 
@@ -215,7 +215,7 @@ __noinline int operators_settle(struct ct_operators *o, __u64 sp)
 	return o->depth;
 }
 
-/* The innermost of so many; 0: none. */
+/* Returns the innermost of `depth` operators; 0: none. */
 static __always_inline __u64 operator_at(struct ct_operators *o, __u32 depth)
 {
 	__u32 i = depth - 1;
@@ -224,8 +224,8 @@ static __always_inline __u64 operator_at(struct ct_operators *o, __u32 depth)
 	return depth && depth <= CT_OPERATORS_MAX ? o->at[i & (CT_OPERATORS_MAX - 1)].id : 0;
 }
 
-/* The innermost that runs when something begins with this stack pointer; 0: none. settled: those
- * that are over have gone. */
+/* Returns the innermost operator that runs when a call begins with this stack pointer; 0: none.
+ * settled: ended operators are already removed. */
 __noinline __u64 operator_in(__u32 tid, __u64 sp, bool settled)
 {
 	struct ct_operators *o = bpf_map_lookup_elem(&operators, &tid);
@@ -235,7 +235,7 @@ __noinline __u64 operator_in(__u32 tid, __u64 sp, bool settled)
 	return operator_at(o, settled ? o->depth : operators_settle(o, sp));
 }
 
-/* Is one over, of those that were there? */
+/* Returns whether one of the thread's operators has ended. */
 static __always_inline bool operator_ended(__u32 tid, __u64 sp)
 {
 	struct ct_operators *o = bpf_map_lookup_elem(&operators, &tid);
@@ -244,7 +244,7 @@ static __always_inline bool operator_ended(__u32 tid, __u64 sp)
 	return depth && operators_settle(o, sp) != depth;
 }
 
-/* Is there anything to be recorded of the call? */
+/* Returns whether the call needs a record. */
 static __always_inline bool torch_is_news(struct pt_regs *ctx, __u32 tid, __u32 flags, __u64 sp)
 {
 	if (flags & CT_SPEC_F_OPERATOR)
@@ -267,10 +267,10 @@ static __always_inline struct ct_operators *operators_of(__u32 tid)
 }
 
 /*
- * The operator whose frame is the thread's next one begins. Its words become, for the model: the
- * distance of its return address from the instruction under the probe, of a node that of its
- * vtable; and a node's sequence number. words[0] is the Node, or 0. Returns in which operator it
- * is.
+ * Begins the operator whose frame is the thread's next one. Its words are replaced for the model.
+ * The first becomes the distance of its return address from the probed instruction; for a node,
+ * that of its vtable. The second is a node's sequence number. words[0] was the Node, or 0. Returns
+ * the enclosing operator.
  */
 __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 ip, __u32 lib_id)
 {
@@ -289,7 +289,7 @@ __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 i
 	barrier_var(i);
 	f = &t->frames[i & (CT_MAX_DEPTH - 1)];
 	if (f->words[0]) {
-		/* Nothing of an argument is read where arguments are redacted. */
+		/* Arguments are not read when redacted. */
 		if (cfg.redact != CT_REDACT_ARGS)
 			bpf_probe_read_user(node, sizeof(node), (void *)f->words[0]);
 		key.distance = node[0] ? node[0] - ip : 0;
@@ -326,7 +326,7 @@ __noinline __u64 operator_begin(struct ct_thread *t, __u64 sp, __u64 fp, __u64 i
 	return in;
 }
 
-/* In which operator the call at f is. */
+/* Returns the operator that encloses the call at f. */
 static __always_inline __u64 torch_enter(struct pt_regs *ctx, struct ct_thread *t,
 					 struct ct_frame *f, const struct ct_spec *spec, __u64 sp)
 {

@@ -19,7 +19,7 @@ static __always_inline __u64 uvm_u64(const void *data, int field)
 	return x;
 }
 
-/* uvm_perf_event_notify(events, id, data): called for each, whether or not anybody listens. */
+/* uvm_perf_event_notify(events, id, data): called for each event, even without listeners. */
 static __always_inline int nv_uvm(__u32 event, const void *data)
 {
 	bool redacted = cfg.redact == CT_REDACT_ARGS;

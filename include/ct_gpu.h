@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of what NVIDIA's management library says of GPUs: made by nvml/, a program of its own. */
+/* Records of GPU values from NVIDIA's management library (NVML). A separate program, nvml/, makes
+ * them. */
 #ifndef CT_GPU_H
 #define CT_GPU_H
 
@@ -13,15 +14,15 @@ enum ct_gpu_value {
 _Static_assert(CT_GPU_VALUE_CNT <= 64, "known is a word");
 
 enum ct_gpu_op {
-	CT_GPU_DEVICE = 1, /* what it is: comes once, first */
+	CT_GPU_DEVICE = 1, /* description: sent once, first */
 	CT_GPU_SAMPLE,
-	CT_GPU_PROCESS, /* rec.pid: on that device at the time of the sample before */
-	CT_GPU_MISSING, /* name: what cannot be had, and why */
+	CT_GPU_PROCESS, /* rec.pid used that device at the time of the previous sample */
+	CT_GPU_MISSING, /* name: what is unavailable, and why */
 };
 
-/* gpu_instance, compute_instance: the whole device. */
+/* For gpu_instance, compute_instance: the whole device. */
 #define CT_GPU_WHOLE (~0u)
-/* No device in particular. */
+/* No particular device. */
 #define CT_GPU_NONE (~0u)
 
 #define CT_GPU_NAME_SZ 192
@@ -33,11 +34,11 @@ struct ct_gpu {
 	__u32 op;  /* enum ct_gpu_op */
 	__u32 gpu; /* NVML's index, or CT_GPU_NONE */
 	__u32 gpu_instance, compute_instance;
-	__u32 minor;	/* DEVICE: /dev/nvidiaN; CT_GPU_NONE: not known */
-	__u32 lost_cnt; /* records that found no room, in all so far */
-	__u64 known;	/* bits: values that are there */
+	__u32 minor;	/* DEVICE: /dev/nvidiaN; CT_GPU_NONE: unknown */
+	__u32 lost_cnt; /* total records dropped so far for lack of room */
+	__u64 known;	/* one bit per value that is present */
 	__u64 values[CT_GPU_VALUE_CNT];
-	char name[CT_GPU_NAME_SZ]; /* DEVICE: the model's; PROCESS: its command */
+	char name[CT_GPU_NAME_SZ]; /* DEVICE: the model; PROCESS: its command */
 	char uuid[CT_GPU_UUID_SZ];
 	char pci[CT_GPU_PCI_SZ]; /* DEVICE */
 };

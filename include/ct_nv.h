@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The seam for records (ct_record.h) of the NVIDIA driver: its system calls, errors, interrupts,
- * page faults and migrations.
+ * Interface for records (ct_record.h) of the NVIDIA driver: system calls, errors, interrupts, page
+ * faults and migrations.
  */
 #ifndef CT_NV_H
 #define CT_NV_H
@@ -19,18 +19,18 @@ enum ct_nv_dev {
 	CT_NV_DEV_CNT
 };
 
-/* How their major numbers are known, but for CT_NV_MAJOR's. */
+/* How devices other than those of CT_NV_MAJOR are recognised. */
 struct ct_nv_devs {
 	__u32 uvm_major;       /* dynamic: from /proc/devices */
 	__u32 other_majors[4]; /* nvidia-caps and the like; 0: none */
-	__u32 by_name;	       /* for tests without devices: a file's name decides */
+	__u32 by_name;	       /* for tests without devices: recognise files by name */
 };
-/* Of its devices' files. */
+/* Major number of NVIDIA's device files. */
 #define CT_NV_MAJOR 195
-/* Where they are: what their paths begin with. */
+/* Prefix of their paths. */
 #define CT_NV_PATH "/dev/nvidia"
 
-/* The device whose commands this one takes: there are three sets of them. */
+/* The device whose set of commands `dev` uses: there are three sets. */
 static inline __u32 ct_nv_commands_of(__u32 dev)
 {
 	if (dev == CT_NV_GPU)
@@ -38,7 +38,7 @@ static inline __u32 ct_nv_commands_of(__u32 dev)
 	return dev == CT_NV_UVM_TOOLS ? CT_NV_UVM : dev;
 }
 
-/* Of a result that may be an address, too: from -CT_MAX_ERRNO on it is -errno. */
+/* For a result that may be an address: values from -CT_MAX_ERRNO to -1 are -errno. */
 #define CT_MAX_ERRNO 4095
 
 enum ct_nv_op {
@@ -52,7 +52,7 @@ enum ct_nv_op {
 /* Blocks of bytes behind a record. */
 enum ct_nv_block {
 	CT_NV_ENTRY = 0,       /* the argument, before the driver ran */
-	CT_NV_EXIT = 1,	       /* and after */
+	CT_NV_EXIT = 1,	       /* the same, after */
 	CT_NV_INNER_ENTRY = 2, /* IOCTL_XFER_CMD: what its pointer points to */
 	CT_NV_INNER_EXIT = 3,
 	CT_NV_PARAMS = 4, /* RM_CONTROL: first bytes of its parameters, after */
@@ -64,26 +64,26 @@ enum ct_nv_block {
 struct ct_nv_data {
 	__u8 block; /* enum ct_nv_block */
 	__u8 reserved;
-	__u16 off; /* where in the block */
-	__s16 len; /* bytes that follow, padded to 8; negative: -errno, none follow */
+	__u16 off; /* offset in the block */
+	__s16 len; /* bytes that follow, padded to 8; negative: -errno, and none follow */
 	__u16 reserved2;
 };
 
 struct ct_nv {
 	struct ct_rec rec; /* flags: CT_CALL_F_UNFINISHED */
 	__u64 end_ns;
-	__u64 call_id; /* the CUDA call that the thread was in, or 0 */
-	__u64 file;    /* names the open file */
+	__u64 call_id; /* the enclosing CUDA call, or 0 */
+	__u64 file;    /* identifies the open file */
 	__u64 arg;     /* ioctl: the argument; mmap: bytes */
-	__s64 ret;     /* what the system call or the driver's function returned; mmap: address */
+	__s64 ret;     /* result of the system call or of the driver's function; mmap: address */
 	__u32 func_id; /* of the CUDA call */
 	__u32 cmd;     /* ioctl: low 32 bits */
-	__s32 fd;      /* -1: not known (kprobe, fentry) */
+	__s32 fd;      /* -1: unknown (kprobe, fentry) */
 	__u16 minor;
 	__u8 dev; /* enum ct_nv_dev */
 	__u8 op;  /* enum ct_nv_op */
 	__u8 block_cnt;
-	__u8 is_release; /* close: of the last descriptor, the file is gone with it */
+	__u8 is_release; /* close of the last descriptor: the file is released */
 	__u8 reserved[6];
 	struct ct_nv_data blocks[CT_NV_MAX_BLOCKS];
 };
@@ -98,7 +98,7 @@ struct ct_xid {
 };
 
 struct ct_irq {
-	struct ct_rec rec; /* pid and tid: who was interrupted */
+	struct ct_rec rec; /* pid and tid: the interrupted thread */
 	__u32 irq;
 	__u32 cpu;
 	char name[16];
@@ -117,20 +117,21 @@ struct ct_uvm {
 	__u32 reserved;
 };
 
-/* It had the GPU still when the trace ended; it had it when the log began; it is the kernel's. */
+/* UNFINISHED: the GPU was still in use when the trace ended. BEFORE: already in use when the log
+ * began. KERNEL: used by the kernel. */
 #define CT_CTXSW_F_UNFINISHED 1
 #define CT_CTXSW_F_BEFORE     2
 #define CT_CTXSW_F_KERNEL     4
 
-/* --gpu-ctxsw: a process had a GPU's graphics and compute engine. */
+/* --gpu-ctxsw: a process used a GPU's graphics and compute engine. */
 struct ct_ctxsw {
-	struct ct_rec rec; /* pid 0: the kernel, or another user's */
+	struct ct_rec rec; /* pid 0: the kernel, or another user's process */
 	__u64 end_ns;
-	__u64 missed;  /* records of the driver's log that are missing right before */
+	__u64 missed;  /* records of the driver's log missing right before this one */
 	__u32 minor;   /* N of /dev/nvidiaN */
-	__u32 context; /* number of a channel; 0: redacted */
+	__u32 context; /* channel number; 0: redacted */
 	char gpu[16];  /* PCI address */
-	char comm[16]; /* of the process; empty: not known */
+	char comm[16]; /* of the process; empty: unknown */
 };
 
 #endif /* CT_NV_H */

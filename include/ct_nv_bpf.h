@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The seam for --kernel between who makes records and who tells him what is wanted. Which bytes of
- * an ioctl are copied is data (`nv_plans`, `nv_params` maps; struct ct_shm_nv), made by
- * src/decode/nv/nv_plan.c from the driver's version: neither the BPF side nor the library knows a
- * command. How they are copied is ct_nv_copy.h's; records are in ct_nv.h.
+ * Interface for --kernel between the producers of records and the tracer that configures them.
+ * Which bytes of an ioctl are copied is data: the maps `nv_plans` and `nv_params`, and struct
+ * ct_shm_nv. src/decode/nv/nv_plan.c makes it from the driver's version; the BPF side and the
+ * library contain no commands. ct_nv_copy.h does the copying; records are in ct_nv.h.
  */
 #ifndef INCLUDE_CT_NV_BPF_H
 #define INCLUDE_CT_NV_BPF_H
 
 #include "ct_nv.h"
 
-/* Room for a record with its blocks. A power of two: the verifier needs a mask. */
+/* Size of a record with its blocks. A power of two: the verifier needs a mask. */
 #define CT_NV_OUT_SZ_MAX 2048
 
 /* A system call into the driver in flight; value of the `nv_threads` map, keyed by thread id, or
@@ -18,21 +18,22 @@
 struct ct_nv_thread {
 	__u32 active;
 	__u32 off;  /* end of the record so far */
-	__u32 nr;   /* what the plan is for: the inner number of an XFER */
+	__u32 nr;   /* number to find the plan by: of an XFER the inner one */
 	__u32 size; /* _IOC_SIZE, or that of the XFER */
-	__u64 addr; /* of the argument, or what the XFER points to */
+	__u64 addr; /* address of the argument, or of the inner argument of an XFER */
 	__u32 xfer;
-	__u32 pid, uid; /* whose row it is; not in a slot */
+	__u32 pid, uid; /* owner of the row; unused in a slot */
 	__u32 reserved;
 	__u8 out[CT_NV_OUT_SZ_MAX + CT_NV_SPAN_SZ_MAX];
 };
 
 struct ct_nv_span {
-	__u16 off, len; /* len 0: nothing; at most CT_NV_SPAN_SZ_MAX */
+	__u16 off, len; /* len 0: unused; at most CT_NV_SPAN_SZ_MAX */
 };
 #define CT_NV_SPANS 2
 
-/* Value of the `nv_plans` map: what to copy of one command. A number that has none: nothing. */
+/* Value of the `nv_plans` map: what to copy for one command. Nothing is copied for a command
+ * without a plan. */
 struct ct_nv_plan {
 	struct ct_nv_span entry[CT_NV_SPANS], exit[CT_NV_SPANS];
 	__u32 flags;
@@ -44,12 +45,11 @@ struct ct_nv_plan {
 
 /* Key of `nv_plans`. */
 struct ct_nv_key {
-	__u32 nr;  /* _IOC_NR; of CT_NV_UVM the whole request */
+	__u32 nr;  /* _IOC_NR; for CT_NV_UVM the whole request */
 	__u32 dev; /* ct_nv_commands_of() */
 };
 
-/* A command, and a RM control of which the first bytes of its parameters are copied, too, at exit.
- */
+/* A command, and an RM control whose first parameter bytes are copied at exit, too. */
 struct ct_nv_row {
 	struct ct_nv_key key;
 	struct ct_nv_plan plan;
@@ -61,7 +61,7 @@ struct ct_nv_params {
 #define CT_NV_PLANS_MAX	 256
 #define CT_NV_PARAMS_MAX 64
 
-/* Where the fields of uvm_perf_event_data_t lie in this driver, from its module's BTF:
+/* Offsets of the fields of uvm_perf_event_data_t in this driver, from its module's BTF:
  * ct_cfg.uvm_off[]. */
 enum ct_uvm_field {
 	CT_UVM_MIG_DST,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What of a system call into the NVIDIA driver becomes its record: which device a file is, and
- * which bytes of an ioctl are copied, by its plan. The same for the BPF side (bpf/nv.bpf.h) and for
- * the library in the process (inject/nv.c). Who includes it has how memory of the program is read,
- * and where the plans are.
+ * Makes the record of a system call into the NVIDIA driver: classifies the device and copies the
+ * bytes of an ioctl according to its plan. Shared by the BPF side (bpf/nv.bpf.h) and the in-process
+ * library (inject/nv.c). The including file defines how to read the program's memory and where the
+ * plans are.
  */
 #ifndef CT_NV_COPY_H
 #define CT_NV_COPY_H
@@ -11,16 +11,16 @@
 #include "ct_nv_bpf.h"
 #include "ct_spec.h"
 
-#ifdef __bpf__ /* has these as macros */
+#ifdef __bpf__ /* the BPF side defines these as macros */
 #define NV_INLINE   static __always_inline
 #define NV_NOINLINE static __noinline
 #else
 #include <stddef.h>
 #define NV_INLINE   static inline
 #define NV_NOINLINE static inline
-/* 0 or -errno, and then nothing is at to. */
+/* Returns 0, or -errno without writing to `to`. */
 long nv_read(void *to, __u32 len, __u64 addr);
-/* NULL: there is none. */
+/* Returns NULL if there is none. */
 const struct ct_nv_plan *nv_plan_at(const struct ct_nv_key *key);
 const __u32 *nv_params_at(const __u32 *control);
 #endif
@@ -36,7 +36,7 @@ NV_INLINE int nv_begins(const char *s, const char *want, int len)
 }
 #define NV_BEGINS(s, want) nv_begins(s, want, sizeof(want) - 1)
 
-/* Tests have no device nodes: a regular file called nvidiactl will do. */
+/* Tests have no device nodes: a regular file named nvidiactl is enough. */
 NV_INLINE int nv_dev_by_name(const char name[16], __u16 *minor)
 {
 	*minor = 0;
@@ -55,7 +55,7 @@ NV_INLINE int nv_dev_by_number(const volatile struct ct_nv_devs *devs, __u32 maj
 {
 	if (major == CT_NV_MAJOR)
 		return minor == 255 ? CT_NV_CTL : minor == 254 ? CT_NV_MODESET : CT_NV_GPU;
-	/* Without a number of its own it is no device of this driver's. */
+	/* Major 0: the driver has no number, so this is not its device. */
 	if (major && major == devs->uvm_major)
 		return minor ? CT_NV_UVM_TOOLS : CT_NV_UVM;
 	for (int i = 0; i < 4; i++)
@@ -92,7 +92,7 @@ NV_NOINLINE int nv_copy(struct ct_nv_thread *st, __u32 block, __u64 addr,
 	d->len = ret ? ret : len;
 	if (!ret)
 		st->off = at + ((len + 7) & ~7u);
-	/* In the process somebody may end or leave it here. */
+	/* In the process, a signal may end the thread or jump out here. */
 	__asm__ volatile("" ::: "memory");
 	rec->block_cnt = i + 1;
 	return 0;
@@ -115,7 +115,7 @@ NV_INLINE const struct ct_nv_plan *nv_plan(const struct ct_nv *rec, __u32 nr)
 	return nv_plan_at(&key);
 }
 
-/* IOCTL_XFER_CMD: the argument says number, size and place of the real one. */
+/* IOCTL_XFER_CMD: the argument holds number, size and address of the real one. */
 NV_INLINE const struct ct_nv_plan *nv_unwrap(struct ct_nv_thread *st, struct ct_nv *rec)
 {
 	struct {
@@ -141,8 +141,7 @@ NV_INLINE void nv_ioctl_enter(struct ct_nv_thread *st, struct ct_nv *rec)
 	st->xfer = 0;
 	st->addr = rec->arg;
 	st->size = (rec->cmd >> 16) & 0x3fff;
-	/* The driver looks at the number only, not at the type. UVM's requests are plain numbers.
-	 */
+	/* The driver checks only the number, not the type. UVM's requests are plain numbers. */
 	st->nr = ct_nv_commands_of(rec->dev) == CT_NV_UVM ? rec->cmd : rec->cmd & 0xff;
 	plan = nv_plan(rec, st->nr);
 	if (plan && plan->flags & CT_NV_PLAN_XFER)
@@ -151,7 +150,7 @@ NV_INLINE void nv_ioctl_enter(struct ct_nv_thread *st, struct ct_nv *rec)
 		nv_copy_spans(st, plan, 0);
 }
 
-/* RM_CONTROL: the first bytes of its parameters, for some commands. */
+/* RM_CONTROL: copies the first bytes of its parameters, for some commands. */
 NV_INLINE void nv_control_params(struct ct_nv_thread *st)
 {
 	struct {
@@ -182,7 +181,7 @@ NV_INLINE void nv_ioctl_exit(struct ct_nv_thread *st, struct ct_nv *rec)
 		nv_control_params(st);
 }
 
-/* A descriptor and an address are no results, but for what they say: it went well. */
+/* A descriptor or an address counts as an argument: when redacted, only success remains (0). */
 NV_INLINE __s64 nv_result(__u32 redact, __u8 op, __s64 ret)
 {
 	int failed = ret < 0 && ret >= -CT_MAX_ERRNO;
