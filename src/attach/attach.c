@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The skeleton's life, its maps, and the library files that are attached. */
+/* Lifetime of the skeleton, its maps, and the attached library files. */
 #include "attach_priv.h"
 
 #include "attach/find/elf.h"
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* libbpf explains a failed load at length: that is for -v, the one line that counts is ours. */
+/* libbpf explains a failed load at length: show that with -v only. Our own message is one line. */
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	if (log_level() >= LOG_DEBUG && level != LIBBPF_DEBUG)
@@ -24,7 +24,7 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-/* Before there is much that is copied. */
+/* Call early: fork is cheaper while little memory is in use. */
 static int start_links(struct attach *a, const struct attach_opts *o)
 {
 	int ret = links__start(&a->links, o->sandbox);
@@ -103,8 +103,8 @@ int attach__add_pid(struct attach *a, pid_t pid, uint32_t flags)
 	return ret;
 }
 
-/* Of a libnccl: what collectives say of their communicator without it is no more than its address.
- */
+/* Sends the layout of a libnccl's communicators. Without it, collectives have only the
+ * communicator's address. */
 static void send_comm_layout(struct attach *a, const struct lib_entry *e, const struct elf_lib *elf)
 {
 	uint32_t id = e->lib.id;
@@ -165,8 +165,8 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	int fd = target_lib__open(t), ret = fd < 0 ? fd : 0;
 	struct layer_file file = {0};
 
-	/* The process closed it meanwhile, and may map it: not to be remembered as a failure. Nor
-	 * that something hangs at the moment. */
+	/* The process has closed it meanwhile, and may still map it; or something hangs at the
+	 * moment. Neither is remembered as a failure. */
 	if (ret == -ENOENT || ret == -ETIMEDOUT || ret == -EBUSY)
 		return ret;
 	layer_file__read(&file, fd);
@@ -180,7 +180,7 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	}
 	if (fd >= 0)
 		close(fd);
-	/* Also when it failed: a process that maps it must not be stopped for it. */
+	/* Also after a failure: a process that maps it must not be stopped for it. */
 	if (*e && !(*e)->off)
 		attach_lib__tell(a, &t->key, (*e)->lib.id);
 	return *e ? 0 : -ENOSPC;
@@ -199,12 +199,12 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 	return e->ret;
 }
 
-/* Programs that run at this moment come to their end. */
+/* Waits until running BPF programs have ended. */
 static void await_programs(void)
 {
 	const struct timespec wait = {.tv_nsec = 20000000};
 
-	/* They are readers of RCU, and this waits for all of them. */
+	/* They are RCU readers, and this waits for all of them. */
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
 		nanosleep(&wait, NULL);
 }

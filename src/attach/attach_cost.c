@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Measures what one traced call costs on this machine, on functions of our own. */
+/* Measures the overhead of one traced call on this machine, with functions of our own. */
 #include "attach_priv.h"
 
 #include "levels.h"
@@ -21,14 +21,14 @@
 
 #define ROUNDS 5
 #define CALLS  100
-/* Each takes 10 us. */
+/* Each call takes 10 us. */
 #define CALLS_STEPPED 15
-/* In the work of a program; and when that takes half a millisecond. */
+/* Calls between the work of a program; and when that work takes half a millisecond. */
 #define AWAY_CALLS	60
 #define AWAY_CALLS_COLD 10
-/* So many times the second level of the caches is touched to empty it. With twice as much or less
- * part of the kernel's code is still there, and what calls of programs that compute in between cost
- * is told too low (GPT-2 on a processor with 2 MB: 0.66 of it). */
+/* The second cache level is emptied by touching this many times its size. With twice as much, or
+ * less, part of the kernel's code stays cached. The overhead of programs that compute between calls
+ * is then underestimated (GPT-2 on a processor with 2 MB: 0.66 of it). */
 #define COLD_TIMES  4
 #define COLD_SZ_MIN (4u << 20)
 #define COLD_SZ_MAX (16u << 20)
@@ -38,8 +38,8 @@
 #endif
 
 /*
- * Two functions that do the same: one begins as driver 580's entry points do, with an instruction
- * that the kernel emulates, the other with one that it single-steps.
+ * Two equivalent functions. One begins as driver 580's entry points do, with an instruction that
+ * the kernel emulates; the other with one that it single-steps.
  */
 #if defined(__x86_64__)
 #define FIRST "push %rbp\n mov %rsp, %rbp\n pop %rbp\n"
@@ -63,12 +63,12 @@ extern stub_fn cudatrace_stub, cudatrace_stub_stepped;
 extern const char cudatrace_stubs_end[];
 
 /*
- * What a program does between its calls, in little: a first level of instructions, line by line,
- * not in their order, for that is what processors expect. A traced call pushes lines of the
- * program's out, and it is the program that waits for them then.
+ * Models a program's work between calls: a first-level cache of instructions, line by line, out of
+ * order to defeat prefetching. A traced call evicts lines of the program, which then waits for
+ * them.
  */
 #define WORK_LINES	 512
-#define WORK_STEP	 181 /* odd: comes to each */
+#define WORK_STEP	 181 /* odd: visits every line */
 #define STR(x)		 #x
 #define SET(name, value) ".set " #name ", " STR(value) "\n"
 #define WORK_SETS	 SET(lines, WORK_LINES) SET(step, WORK_STEP) SET(next, WORK_STEP)
@@ -88,14 +88,14 @@ __asm__(WORK_SETS ".text\n"
 		  ".size cudatrace_work, .-cudatrace_work\n");
 extern void cudatrace_work(void);
 
-/* Where they are called and probed; fd -1: not known yet. */
+/* Where the stubs are called and probed; fd -1: unknown. */
 static struct {
 	int fd;
 	stub_fn *plain, *stepped;
 	uint64_t offs[2];
 } stubs = {.fd = -1};
 
-/* Where in our own executable an address is; 0 when that cannot be found. */
+/* Returns the file offset of an address in our executable, or 0 if not found. */
 static uint64_t file_offset(uintptr_t addr)
 {
 	uint64_t start, end, off, found = 0;
@@ -113,9 +113,9 @@ static uint64_t file_offset(uintptr_t addr)
 }
 
 /*
- * A copy of the stubs in a file that this process alone has. The kernel keeps one list of probes
- * for a place of a file, and goes through all of it for each process: in our executable every
- * tracer that starts meanwhile would be part of what a call costs.
+ * Copies the stubs to a file that only this process has. The kernel keeps one list of probes per
+ * file offset, and walks all of it for each process. In our executable, other tracers that start
+ * meanwhile would add to the overhead.
  */
 static bool copy_stubs(void)
 {
@@ -125,7 +125,7 @@ static bool copy_stubs(void)
 	int fd = memfd_create("cudatrace-stubs", MFD_CLOEXEC | MFD_EXEC);
 	void *mem = MAP_FAILED;
 
-	/* Kernels before 6.3 do not know MFD_EXEC, and need none. */
+	/* Kernels before 6.3 do not support MFD_EXEC, and do not need it. */
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create("cudatrace-stubs", MFD_CLOEXEC);
 	if (fd >= 0 && write(fd, start, size) == (ssize_t)size)
@@ -142,7 +142,7 @@ static bool copy_stubs(void)
 	return true;
 }
 
-/* Where no file of memory may be run, the stubs are probed in our executable. */
+/* If memory files may not be executed, the stubs in our executable are probed. */
 static bool place_stubs(void)
 {
 	if (stubs.fd >= 0 || copy_stubs())
@@ -151,7 +151,7 @@ static bool place_stubs(void)
 	stubs.stepped = cudatrace_stub_stepped;
 	stubs.offs[0] = file_offset((uintptr_t)cudatrace_stub);
 	stubs.offs[1] = file_offset((uintptr_t)cudatrace_stub_stepped);
-	/* It need not be readable. */
+	/* O_PATH: it need not be readable. */
 	if (stubs.offs[0] && stubs.offs[1])
 		stubs.fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	return stubs.fd >= 0;
@@ -170,12 +170,13 @@ static double median(double *rounds)
 	return rounds[ROUNDS / 2];
 }
 
-/* By way of the pointer, always: valgrind has translated what is there when the probe comes. */
+/* Always calls through the pointer: valgrind has already translated the code when the probe is
+ * inserted. */
 static double time_stub(stub_fn *fn)
 {
 	unsigned calls = fn == stubs.plain ? CALLS : CALLS_STEPPED;
-	stub_fn *volatile stub = fn; /* a parameter's is lost where the function is inlined */
-	/* Of this thread alone: what others do meanwhile is no part of it. */
+	stub_fn *volatile stub = fn; /* volatile, for inlining */
+	/* CPU time of this thread only, to exclude other threads. */
 	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	for (unsigned i = 0; i < calls; i++)
@@ -183,13 +184,13 @@ static double time_stub(stub_fn *fn)
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
-/* What a program does between its calls, in little. */
+/* Models a program's work between calls. */
 struct work {
-	volatile char *memory; /* NULL: there is none */
-	size_t size;	       /* of what is touched to empty the second level */
+	volatile char *memory; /* NULL: none */
+	size_t size;	       /* bytes touched to empty the second level */
 };
 
-/* In small pages: their translations are to go, too. */
+/* Uses small pages, to evict their translations, too. */
 static struct work work_begin(void)
 {
 	long level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -227,7 +228,7 @@ static void fill_first(const struct work *w)
 		w->memory[i * WORK_STEP % WORK_LINES * 64]++;
 }
 
-/* Work, or a call and then work: of that alone the caches have something, from the level on. */
+/* Runs work, or a call and then work. Times only what the caches hold from this level on. */
 static double work_once(const struct work *w, int level, stub_fn *stub)
 {
 	struct timespec start, end;
@@ -236,7 +237,7 @@ static double work_once(const struct work *w, int level, stub_fn *stub)
 		empty_second(w);
 	fill_first(w);
 	fill_first(w);
-	/* The clock is to be in them. */
+	/* Bring the clock's code into the caches. */
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	if (stub)
@@ -246,7 +247,7 @@ static double work_once(const struct work *w, int level, stub_fn *stub)
 	return (end.tv_sec - start.tv_sec) * 1e9 + end.tv_nsec - start.tv_nsec;
 }
 
-/* A mean, for that is what is asked for, of all but those that were disturbed. */
+/* Returns the mean without the slowest fifth, which may have been disturbed. */
 static double mean_of_most(double *each, unsigned cnt)
 {
 	double sum = 0;
@@ -258,7 +259,7 @@ static double mean_of_most(double *each, unsigned cnt)
 	return sum / cnt;
 }
 
-/* How much longer such a program takes with a call. */
+/* Returns the overhead of a call in such a program. */
 static double time_away(const struct work *w, int level)
 {
 	stub_fn *volatile stub = stubs.plain; /* as in time_stub() */
@@ -286,7 +287,8 @@ double syscall__time(void)
 	return median(rounds);
 }
 
-/* The programs time a call after so many that they do not, half of them by chance; 0: each. */
+/* Sets how many calls the programs skip per timed one (half of that on average); 0: each call is
+ * timed. */
 static void time_every(struct attach *a, uint32_t skip)
 {
 	a->skel->bss->cost_cfg.skip_mask = skip ? skip - 1 : 0;
@@ -298,7 +300,7 @@ static void time_every(struct attach *a, uint32_t skip)
 	}
 }
 
-/* What the programs take of a call, as they say; found: ct_cost_cfg.found_ns, or NULL. */
+/* Returns the programs' own time for a call. found: ct_cost_cfg.found_ns, or NULL. */
 static double time_programs(struct attach *a, stub_fn *stub, const struct work *w, int level,
 			    double *found)
 {
@@ -320,8 +322,8 @@ static double time_programs(struct attach *a, stub_fn *stub, const struct work *
 	return timed ? (double)ns / timed : 0;
 }
 
-/* What a call costs, and of that what its programs cannot see. Medians: a round may be disturbed.
- */
+/* Returns the overhead of a call, and in *base the part that the programs cannot measure. Medians,
+ * because a round may be disturbed. */
 static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t level, double bare,
 			uint32_t *base)
 {
@@ -345,7 +347,7 @@ static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t 
 	return left > 0 ? left : 0;
 }
 
-/* Before there are probes. */
+/* Call before any probes exist. */
 static void time_bare(struct attach *a)
 {
 	struct work w = work_begin();
@@ -357,10 +359,10 @@ static void time_bare(struct attach *a)
 	work_end(&w);
 }
 
-/* No library's. */
+/* Not a library's owner id. */
 #define STUB_OWNER 0
 
-/* -EINPROGRESS, too: the probes will be taken off again. */
+/* Also for -EINPROGRESS: the probes will be detached. */
 static int attach_stubs(struct attach *a, const struct links_req *req)
 {
 	static struct links_answer answer;
@@ -372,7 +374,7 @@ static int attach_stubs(struct attach *a, const struct links_req *req)
 	if (a->has_stubs)
 		return 0;
 	links__close(&a->links, STUB_OWNER);
-	/* Nothing is wrong with the instructions. */
+	/* The instructions are valid, so the mechanism failed. */
 	return ret < 0 ? ret : -EOPNOTSUPP;
 }
 
@@ -389,8 +391,8 @@ int stubs__attach(struct attach *a, bool entry_only)
 		.cnt = 2,
 		.group_cnt =
 			{[LINKS_RETURN] = entry_only ? 0 : 2, [LINKS_ENTRY] = entry_only ? 2 : 0},
-		/* Who runs our executable is not to find a breakpoint in it: valgrind takes what
-		 * lies there for the program's. */
+		/* Only in this process: other processes that run our executable must not find a
+		 * breakpoint in it. valgrind takes it for the program's code. */
 		.pid = getpid(),
 	};
 
@@ -423,8 +425,8 @@ void attach__fn_cost(struct attach *a, uint32_t func_id, struct ct_fn_cost *sum)
 	free(each);
 }
 
-/* ct_cost_cfg.away_ns, and what it goes by: each level takes more than the one before, or is not
- * known. */
+/* Measures ct_cost_cfg.away_ns and its reference times. Each level takes longer than the previous
+ * one, or is unknown. */
 static void measure_away(struct attach *a, const struct work *w, struct ct_cost_cfg *cfg)
 {
 	double warm, found, outside, more = 0, ns = 0;
@@ -442,7 +444,7 @@ static void measure_away(struct attach *a, const struct work *w, struct ct_cost_
 	}
 }
 
-/* Those of an entry alone are not always measured. */
+/* Estimates entry-only overhead if it was not measured. */
 static void complete(struct ct_cost_cfg *cfg)
 {
 	uint32_t *base = cfg->base_ns;
@@ -451,7 +453,7 @@ static void complete(struct ct_cost_cfg *cfg)
 		base[CT_COST_ENTRY] = base[CT_COST_PAIR];
 		base[CT_COST_ENTRY + CT_COST_STEPPED] = base[CT_COST_STEPPED];
 	}
-	/* It was disturbed too much to be measured, but is no less. */
+	/* It was too disturbed to measure, but cannot be less. */
 	for (int i = CT_COST_PAIR; i <= CT_COST_ENTRY; i++)
 		if (base[CT_COST_STEPPED + i] < base[i])
 			base[CT_COST_STEPPED + i] = base[i];
@@ -483,7 +485,7 @@ static void measure_entries(struct attach *a, const double *bare, struct attach_
 		  base + CT_COST_ENTRY + CT_COST_STEPPED);
 }
 
-/* By what the programs say of our own thread, which the stubs have made known to them. */
+/* Uses the programs' times for our own thread, which the stubs have registered. */
 static void measure_syscalls(struct attach *a, uint32_t tid, struct ct_cost_cfg *cfg)
 {
 	int fd = bpf_map__fd(a->skel->maps.threads);
@@ -498,7 +500,7 @@ static void measure_syscalls(struct attach *a, uint32_t tid, struct ct_cost_cfg 
 		syscall__time();
 		time_every(a, UINT32_MAX);
 		if (!bpf_map_lookup_elem(fd, &tid, &t[1])) {
-			/* Besides those calls, its clocks' and ours. */
+			/* Subtract the clock's calls, theirs and ours. */
 			programs = (double)(t[1].cost.ns - t[0].cost.ns) / (ROUNDS * CALLS);
 			cfg->syscall_ns = outside > programs ? (outside - programs) / 2 : 0;
 		}
@@ -520,19 +522,20 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 		return;
 	}
 	measure_pairs(a, bare, cost, &cfg, &w);
-	/* What a call costs whose return is left alone for its stack's sake: bpf/stack_class.bpf.h.
+	/* Measures calls whose return is not probed because of their stack: bpf/stack_class.bpf.h.
 	 */
 	if (a->mech == MECH_SESSION) {
 		measure_entries(a, bare, cost, cfg.base_ns);
 	} else if (entries) {
-		/* Programs of their own; a session's asks for no return by itself. */
+		/* Entry-only probes need programs of their own; a session program skips the return
+		 * by itself. */
 		if (!links__close(&a->links, STUB_OWNER) && !stubs__attach(a, true) && a->has_stubs)
 			measure_entries(a, bare, cost, cfg.base_ns);
 	}
 	measure_syscalls(a, tid, &cfg);
 	links__close_soon(&a->links, STUB_OWNER);
 	work_end(&w);
-	/* Our own calls are no part of the trace's accounts. */
+	/* Exclude our own calls from the trace's counters. */
 	bpf_map_delete_elem(bpf_map__fd(a->skel->maps.threads), &tid);
 	levels__take(a, getpid(), 0, forget, NULL);
 	complete(&cfg);

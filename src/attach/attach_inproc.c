@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Libraries in the processes that record calls, too (bpf/inproc.bpf.h): a probe costs a trap
- * whoever records the call, so those that no process needs go, as long as that is so.
+ * In-process libraries that record calls, too (bpf/inproc.bpf.h). A probe costs a trap even if the
+ * library records the call. So probes that no process needs are detached for that time.
  */
 #include "attach_priv.h"
 
@@ -34,7 +34,7 @@ bool attach__set_inproc(struct attach *a, pid_t pid, const struct ct_inproc *in)
 	if (in) {
 		now = *in;
 		/* Threads of a forked child wait in their first calls until it has connected, and
-		 * then record them: probes see none of its calls before that either. */
+		 * then record them. So probes record none of its calls before that either. */
 		if (!bpf_map__lookup_elem(a->skel->maps.inproc, &key, sizeof(key), &was,
 					  sizeof(was), 0))
 			now.forked |= was.forked;
@@ -47,12 +47,12 @@ bool attach__set_inproc(struct attach *a, pid_t pid, const struct ct_inproc *in)
 
 int attach_lib__take_off(struct attach *a, struct lib_entry *e)
 {
-	/* Also those that go by themselves: who wants to write waits until none is there. */
+	/* Also close links that are already closing: a writer waits until none is left. */
 	int ret = links__close(&a->links, e->owner), rest = 0;
 
 	if (e->rest_owner)
 		rest = links__close(&a->links, e->rest_owner);
-	/* An answer that comes late is known by this. */
+	/* A late answer is recognised by this owner. */
 	if (rest == -EINPROGRESS)
 		e->owner = e->rest_owner;
 	e->covered_off = false;
@@ -68,9 +68,9 @@ void attach_lib__take_off_soon(struct attach *a, struct lib_entry *e)
 		links__close_soon(&a->links, e->owner);
 }
 
-/* More probes in a file that had some, under a number of their own: those of a number that go, and
- * those that come, may be there at the same time. What the kernel refuses has been said. 0, also
- * where nothing is left to probe, -EINPROGRESS, or -errno. */
+/* Attaches more probes in a file that has some, under an owner of their own: old and new probes may
+ * coexist. Sites that the kernel refuses were reported before. Returns 0, also if nothing is left
+ * to probe; -EINPROGRESS; or -errno. */
 static int put_on(struct attach *a, struct lib_entry *e, unsigned owner, const uint64_t *excluded)
 {
 	struct attach_lib scratch = e->lib;
@@ -147,7 +147,7 @@ void attach__uprobes_alone(struct attach *a, unsigned lib_id)
 		attach_lib__say_refused(a, e, NULL);
 }
 
-/* Those that are left keep their probes from now on. */
+/* The remaining functions keep their probes from now on. */
 static bool hold_rest(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
 {
 	unsigned owner = ++a->newest_owner;
@@ -174,7 +174,7 @@ static void look_at_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 		f->any |= t->frames[i].lib_id == f->of_cookie;
 }
 
-/* Who took these probes off now would not see calls return. */
+/* Returns whether a call is in flight: detaching now would miss its return. */
 static bool is_in_flight(struct attach *a, const struct lib_entry *e)
 {
 	struct flight f = {.of_cookie = CT_COOKIE_LIB(CT_COOKIE(0, e->lib.id, e->owner))};
@@ -187,7 +187,7 @@ bool attach__detach_covered(struct attach *a, unsigned lib_id, const uint64_t *i
 {
 	struct lib_entry *e = by_id(a, lib_id);
 
-	/* Perf events, two for each function, are taken off in a minute. */
+	/* Perf events, two for each function, take a minute to detach. */
 	if (!e || e->off || e->sites || e->covered_off || a->detached || a->mech == MECH_PERF)
 		return false;
 	if (prepare) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The list of library files: how many there may be, whose they are, and when they go. */
+/* The list of library files: its limits, their owners, and when they are dropped. */
 #include "attach_priv.h"
 
 #include "attach/find/elf.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An id for a symbol that the table has not; -ENOSPC. Ids are few: what one file may take of them
- * is bounded. */
+/* Returns an id for a symbol that is not in the table, or -ENOSPC. Ids are scarce, so the number
+ * per file is limited. */
 static int take_id(struct attach *a, const char *symbol, struct quota_share *share)
 {
 	struct quota *q = quotas__get(a->quotas, QUOTA_FUNCTIONS);
@@ -81,7 +81,7 @@ static uid_t owner_of(const struct target_lib *t)
 	return t->pid ? reader__user(t->pid) : 0;
 }
 
-/* Each costs kernel memory, a descriptor, and 10 ms. */
+/* Each library costs kernel memory, a descriptor, and 10 ms. */
 static bool take_lib(struct attach *a, const struct target_lib *t)
 {
 	struct quota *q = quotas__get(a->quotas, QUOTA_LIBRARIES);
@@ -164,14 +164,14 @@ static void drop_key(struct attach *a, unsigned i)
 {
 	struct lib_key *k = &a->keys[i];
 
-	/* It may be the first of another library by now. */
+	/* It may be the main key of another library by now. */
 	if (!attach_lib__find(a, &k->key))
 		bpf_map__delete_elem(a->skel->maps.known_libs, &k->key, sizeof(k->key), 0);
 	quota__give(quotas__get(a->quotas, QUOTA_LIB_KEYS), NULL, 1);
 	memmove(k, k + 1, (--a->key_cnt - i) * sizeof(*k));
 }
 
-/* The user's oldest goes for a new one; false: he has none. */
+/* Drops the user's oldest key for a new one. Returns false if there is none. */
 static bool take_key(struct attach *a, uid_t uid)
 {
 	struct quota *q = quotas__get(a->quotas, QUOTA_LIB_KEYS);
@@ -221,14 +221,14 @@ void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e)
 			drop_key(a, k);
 }
 
-/* At a look: on kernel 6.18 each takes 0.1 s or two, and what comes meanwhile waits. */
+/* Maximum per check: on kernel 6.18 each takes 0.1 s to 0.2 s, and events wait meanwhile. */
 #define DROPS_MAX 8
 
 static void drop_lib(struct attach *a, unsigned i)
 {
 	struct lib_entry *e = a->libs[i];
 
-	/* While its probes are there its inode's number is not given to another file. */
+	/* While its probes exist, its inode number is not reused for another file. */
 	attach_lib__forget_keys(a, e);
 	attach_lib__take_off_soon(a, e);
 	bpf_map__delete_elem(a->skel->maps.comm_layouts, &e->lib.id, sizeof(e->lib.id), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which programs are loaded, and by which mechanism: the best that works. */
+/* Selects the programs to load, and the best mechanism that works. */
 #include "attach_priv.h"
 
 #include "attach/allow/caps.h"
@@ -28,7 +28,7 @@ static void choose_programs(struct attach *a)
 		bpf_program__set_expected_attach_type(used[i], probes_attach_type(a->mech));
 	}
 	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
-	/* For stacks of ranks that wait. */
+	/* Needed for stacks of waiting ranks. */
 	bpf_program__set_autoload(s->progs.ct_regs, fnset__wants_api(a->fns, api_at(API_NCCL)));
 }
 
@@ -48,7 +48,7 @@ void attach__load_error(int ret)
 		    strerror(-ret));
 }
 
-/* Wake the reader eight times per ring, but not for less than 16 KiB. */
+/* Wakes the reader eight times per ring, but at most once per 16 KiB. */
 static uint32_t wake_shift(uint64_t ring_sz)
 {
 	uint32_t shift = 14;
@@ -58,7 +58,7 @@ static uint32_t wake_shift(uint64_t ring_sz)
 	return shift;
 }
 
-/* For tests/bench/start.py. The number is there since Linux 5.16. */
+/* For tests/bench/start.py. The number of verified instructions exists since Linux 5.16. */
 static void say_loaded(const struct attach *a, uint64_t ns)
 {
 	struct bpf_program *p;
@@ -76,7 +76,7 @@ static void say_loaded(const struct attach *a, uint64_t ns)
 	}
 }
 
-/* One try with one way of seeing the driver; quiet, so that the next can be tried. */
+/* Tries one mechanism for the driver. Reports nothing, so that the next can be tried. */
 static int load_with(struct attach *a, const struct attach_opts *o, enum nv_probe how)
 {
 	struct ct_cfg cfg = {
@@ -147,8 +147,8 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 	return 0;
 }
 
-/* Ways of seeing the driver, best first; with AUTO also none at all. *first: why the best failed.
- */
+/* Tries the mechanisms for the driver, best first; with AUTO also none. *first: why the best one
+ * failed. */
 static int load_kernel(struct attach *a, const struct attach_opts *o, int *first)
 {
 	enum nv_probe how[NV_PROBE_CNT];
@@ -164,12 +164,12 @@ static int load_kernel(struct attach *a, const struct attach_opts *o, int *first
 	return ret;
 }
 
-/* Programs that load are no proof: probes on functions of our own are. */
+/* Loading proves nothing: probes on functions of our own do. */
 static int prove(struct attach *a)
 {
 	int ret = stubs__attach(a, false);
 
-	/* Who holds the lock that it waits for proves nothing either way. */
+	/* Waiting for a lock holder proves nothing either way. */
 	if (!ret || ret == -EINPROGRESS)
 		return 0;
 	dbg("%s: cannot attach: %s", mechanism_name(a->mech), strerror(-ret));
@@ -178,8 +178,8 @@ static int prove(struct attach *a)
 	return ret;
 }
 
-/* The best mechanism, or, where it was not asked for, the next that works. *first: why the best
- * does not. */
+/* Tries the best mechanism, and the others if AUTO was requested. *first: why the best one failed.
+ */
 static int load_from(struct attach *a, const struct attach_opts *o, bool proven, int *first,
 		     int *first_kernel)
 {
@@ -218,7 +218,7 @@ int attach__load(struct attach *a, const struct attach_opts *o)
 	enum mechanism best = o->mech == MECH_AUTO ? caps__best_mechanism() : o->mech;
 	int first = 0, first_kernel = 0, ret = load_from(a, o, true, &first, &first_kernel);
 
-	/* On some file systems our own functions cannot be probed: that says nothing of others. */
+	/* On some file systems our own functions cannot be probed, while others can. */
 	if (ret && o->mech == MECH_AUTO)
 		ret = load_from(a, o, false, &first, &first_kernel);
 	if (ret)

@@ -19,7 +19,7 @@ void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
 		     pid);
 }
 
-/* One probe at the function's first instruction. 0 or -errno. */
+/* Attaches one probe at the function's first instruction. Returns 0 or -errno. */
 static int put_on(struct attach *a, struct python_file *f)
 {
 	static struct links_answer answer;
@@ -38,7 +38,7 @@ static int put_on(struct attach *a, struct python_file *f)
 
 	req.group_cnt[LINKS_ENTRY] = 1;
 	ret = links__attach(&a->links, &req, &answer);
-	/* The kernel waits: for the probes of CUDA's libraries, too. */
+	/* The kernel is waiting, also for the probes of CUDA's libraries. */
 	if (ret == -EINPROGRESS)
 		return 0;
 	if (!ret && answer.ret < 1)
@@ -62,7 +62,8 @@ int attach__python_file(struct attach *a, int fd, uint64_t off)
 		return -ENOSPC;
 	*f = (struct python_file){.dev = st.st_dev, .ino = st.st_ino, .off = off};
 	ret = file_watch__open(&f->watch, &a->watch, fd);
-	/* As for libraries: who could write unseen could crash all that run it. */
+	/* As for libraries: a user who can write unnoticed could crash all processes that run it.
+	 */
 	if (ret > 0)
 		ret = !a->force && file_watch__is_open_to_others(&f->watch) ? -EPERM : 0;
 	ret = ret ?: put_on(a, f);
@@ -73,7 +74,7 @@ int attach__python_file(struct attach *a, int fd, uint64_t off)
 	return ret;
 }
 
-/* Without the probe a name may be another's: none is given. */
+/* Without the probe a name may belong to another object, so none is shown. */
 static void forget_all(struct attach *a)
 {
 	uint32_t pid;

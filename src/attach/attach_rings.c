@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ring buffers: one for each processor, so that programs on two of them never wait for each
- * other. */
+/* The ring buffers: one per processor, so that programs on two processors never contend. */
 #include "attach_priv.h"
 
 #include "util/log.h"
@@ -11,11 +10,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A processor's calls of 10 ms at least, unless less was asked for: for so long a reader may get no
- * processor. */
+/* At least 10 ms of one processor's calls, unless less was requested: a reader may have to wait
+ * that long for a processor. */
 #define RING_SZ_MIN (1u << 20)
-/* Unless there are so many processors that those would take more than this, which is more than was
- * asked for. */
+/* With many processors, all rings together are limited to this, which is more than was requested.
+ */
 #define RINGS_SZ_MAX  (64ull << 20)
 #define RING_SZ_LEAST (64u << 10)
 
@@ -43,8 +42,8 @@ static int make_rings(struct attach *a)
 	return 0;
 }
 
-/* In one call where the kernel has it (5.13): at each it waits until no program can see what was
- * there before, 10 ms, and there are as many as processors. */
+/* Uses one call where the kernel has it (5.13). Each call waits 10 ms until no program can see the
+ * previous value, and there is one ring per processor. */
 static int fill_table(const struct attach *a)
 {
 	uint32_t cnt = a->ring_cnt, *ids = calloc(cnt, sizeof(*ids));
@@ -71,7 +70,7 @@ static void *make_and_fill(void *arg)
 	return NULL;
 }
 
-/* The table, with a ring to show what will be in it: of any size. */
+/* Creates the map of rings, with a template ring of any size. */
 static int make_table(struct attach *a)
 {
 	int ring = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, RING_SZ_LEAST, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where in a library probes are put, and what came of it, which may be known only later. */
+/* Probe sites of a library, and the result of attaching, which may arrive later. */
 #include "attach_priv.h"
 
 #include "attach/find/elf.h"
@@ -40,7 +40,8 @@ static void add(struct probe_sites *p, struct attach *a, struct attach_lib *lib,
 		if (elf->syms[i].suspect != suspect)
 			continue;
 		if (elf->syms[i].bad_insn) {
-			/* One among 500 made attaching take 0.95 s: see attach_range(). */
+			/* Skip it: one such site among 500 made attaching take 0.95 s, see
+			 * attach_range(). */
 			p->bad[p->bad_cnt++] = elf->syms[i].name;
 			continue;
 		}
@@ -102,7 +103,7 @@ static int note_refused(struct attach_lib *lib, const struct probe_sites *p, con
 	return ret;
 }
 
-/* What the kernel said. */
+/* Stores the kernel's result. */
 static int done(struct attach *a, struct lib_entry *e, const struct links_answer *answer)
 {
 	int ret = answer->ret;
@@ -120,7 +121,7 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 	return ret;
 }
 
-/* Once: who makes one library hang makes all. */
+/* Warns once: a process that blocks one library blocks all. */
 static void say_late(struct attach *a, const struct lib_entry *e)
 {
 	char who[160] = "";
@@ -154,7 +155,7 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 		.offs = p->offs,
 		.cookies = p->cookies,
 		.cnt = p->cnt,
-		/* To uprobe.multi of kernels before 6.10 it is a thread. The program asks for the
+		/* To uprobe.multi before kernel 6.10, pid is a thread. The program checks the
 		 * process anyway. */
 		.pid = a->mech == MECH_MULTI ? 0 : a->only_pid,
 	};
@@ -162,7 +163,7 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 	int ret;
 
 	memcpy(req.group_cnt, p->group_cnt, sizeof(req.group_cnt));
-	/* A library that was mapped just before the end: nobody is there any more who attaches. */
+	/* A library mapped just before the end: the attaching process is gone. */
 	if (a->detached)
 		return -EINPROGRESS;
 	ret = links__attach(&a->links, &req, &answer);

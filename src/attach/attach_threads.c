@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reads what the BPF side keeps for each thread: calls in flight and counters. */
+/* Reads the BPF side's state of each thread: calls in flight and counters. */
 #include "attach_priv.h"
 #include "map_rows.h"
 
@@ -46,7 +46,7 @@ bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt)
 		return false;
 	for (unsigned i = 0; i < cnt; i++)
 		bpf_map_update_elem(map, &regs[i].tid, &regs[i], BPF_ANY);
-	/* The program writes nothing: the first read is the whole run. */
+	/* The program writes nothing: the first read runs it completely. */
 	ran = !read(fd, &none, sizeof(none));
 	close(fd);
 	for (unsigned i = 0; i < cnt; i++) {
@@ -63,8 +63,8 @@ struct unfinished_ctx {
 	uint64_t now;
 };
 
-/* The same record as the BPF side makes for a thread that ends in a call (call_give_up()), with the
- * words that it was told to read and no others. */
+/* Makes the same record as the BPF side for a thread that ends in a call (call_drop_frame()), with
+ * only the words that the spec requests. */
 static void send_frame(struct unfinished_ctx *u, uint32_t tid, const struct ct_thread *t,
 		       unsigned i)
 {
@@ -103,7 +103,7 @@ static void send_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 			send_frame(ctx, tid, t, i);
 }
 
-/* A system call that is in the driver, as nv_thread_end() sends it. */
+/* Makes a record of a system call in the driver, as nv_thread_end() does. */
 static void send_driver(void *ctx, const void *key, const void *val)
 {
 	const struct unfinished_ctx *u = ctx;
@@ -148,8 +148,8 @@ static void add_thread(uint32_t tid, struct ct_thread *t, void *ctx)
 		sum->stats[CT_STAT_COUNTED] += t->frames[i].flags & CT_FRAME_F_COUNTED;
 }
 
-/* The kernel leaves a program out when one of its kind runs on the same processor already, which a
- * preemptible kernel lets happen: losses that no program can count. */
+/* Adds runs that the kernel skipped, which no program can count. A preemptible kernel skips a
+ * program when one of its kind is interrupted on the same processor. */
 static void add_misses(struct attach *a, struct ct_totals *sum)
 {
 	struct bpf_program *prog;
@@ -170,8 +170,8 @@ static void add_misses(struct attach *a, struct ct_totals *sum)
 	}
 }
 
-/* What ended threads left, then the others; until no thread has ended meanwhile, whose numbers
- * would be in neither. */
+/* Adds the counters of ended threads, then those of the others. Repeats if a thread has ended
+ * meanwhile, whose counters would be in neither. */
 #define TOTALS_TRIES 4
 
 void attach__totals(struct attach *a, struct ct_totals *sum)
@@ -188,7 +188,7 @@ void attach__totals(struct attach *a, struct ct_totals *sum)
 				     sizeof(after), 0);
 	} while (memcmp(&ended, &after, sizeof(after)) && ++tries < TOTALS_TRIES);
 	add_misses(a, sum);
-	/* Counters do not fall, even when threads end all the time. */
+	/* Counters never decrease, even when threads end all the time. */
 	for (int i = 0; i < CT_DROP_CNT; i++) {
 		if (sum->drops[i] < a->drops[i])
 			sum->drops[i] = a->drops[i];
@@ -213,7 +213,7 @@ static void take_live(void *ctx, const void *key, const void *val)
 	l->cnt++;
 }
 
-/* Exits are seen by the BPF side; one whose record was lost is found gone here. */
+/* The BPF side reports exits; if a record was dropped, the process is found gone here. */
 unsigned attach__live_pids(struct attach *a, pid_t *pids, unsigned max)
 {
 	struct live l = {.pids = pids, .max = max};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --torch: what is known of each libtorch_cpu. */
+/* --torch: data of each libtorch_cpu. */
 #include "attach_priv.h"
 
 #include "attach/find/elf.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What its operators are called is asked for as long as there are records of it: it stays. */
+/* Operator names are needed as long as there are records of the library, so it stays. */
 struct torch_file {
 	unsigned lib_id;
 	struct torch_lib *lib;

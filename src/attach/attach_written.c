@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Library files that are written to in place: see watch.h. */
+/* Library files that are written in place: see watch.h. */
 #include "attach_priv.h"
 
 #include "util/clock.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who opens a file for writing again and again, without end, must not have us attach all the time:
- * from the fourth time on we wait, twice as long each, up to a minute. */
+/* Limits attaching when a file is opened for writing again and again. From the fourth time on we
+ * wait, twice as long each time, up to a minute. */
 #define WRITES_FREE 3
 #define WAIT_MAX_NS (64 * SEC_NS)
 #define CALM_NS	    (600 * SEC_NS)
@@ -22,8 +22,8 @@ static void set_off(struct attach *a, struct lib_entry *e, bool off)
 	e->off = off;
 }
 
-/* Where we hear of writes only afterwards, others must not be able to write at all: they could
- * crash every program that loads it, just because it is traced. */
+/* Where writes are noticed only afterwards, other users must not be able to write at all. They
+ * could crash every program that loads the file, only because it is traced. */
 static int refuse(const struct attach *a, const struct lib_entry *e)
 {
 	if (a->force || !file_watch__is_open_to_others(&e->watch))
@@ -54,9 +54,9 @@ static void take_off(struct attach *a, struct lib_entry *e)
 	if (!e->off && e->writes < WRITES_FREE)
 		warn("%s is being written: it is traced as soon as the writer closes it",
 		     e->lib.path);
-	/* First: who maps it from now on is to be looked at. */
+	/* First: processes that map it from now on must be checked. */
 	attach_lib__forget_keys(a, e);
-	/* The kernel may wait for somebody. */
+	/* The kernel may be waiting for another process. */
 	e->closing = attach_lib__take_off(a, e) == -EINPROGRESS;
 	if (e->sites)
 		probe_sites__free(e->sites);
@@ -77,7 +77,8 @@ void attach_lib__closed(struct attach *a, struct lib_entry *e)
 	file_watch__release(&e->watch, &a->watch);
 }
 
-/* Nobody says when he who writes is done: when it has not changed for a second. */
+/* The end of writing is not signalled. Writing counts as over when the file has not changed for a
+ * second. */
 static bool still_changes(struct lib_entry *e)
 {
 	struct layer_file now;
@@ -168,7 +169,7 @@ void attach__follow_writes(struct attach *a,
 	for (unsigned i = 0; i < a->lib_cnt && a->off_cnt; i++) {
 		struct lib_entry *e = a->libs[i];
 
-		/* Each time that its user writes to it. */
+		/* Each attempt to reattach is charged to the file's user. */
 		if (!e->off || !time_budget__may(e->lib.uid) ||
 		    time_budget__begin(&w, e->lib.uid, WORK_LIBRARIES))
 			continue;

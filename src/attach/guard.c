@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The kernel takes the programs of a killed tracer off a moment after its descriptors are closed:
- * until then one that runs may still stop somebody. */
+/* The kernel detaches a killed tracer's programs a moment after closing its descriptors. Until then
+ * a running program may still stop a process. */
 #define LOOKS	     25
 #define LOOK_WAIT_NS 20000000
 
@@ -52,14 +52,14 @@ void attach__go_on(struct attach *a, pid_t pid)
 	struct ct_pid p;
 
 	kill(pid, SIGCONT);
-	/* Or the guard would end a stop that is none of ours. */
+	/* Otherwise the guard would end a stop that is not ours. */
 	if (bpf_map_lookup_elem(fd, &key, &p))
 		return;
 	p.flags &= ~CT_PID_F_STOPPED;
 	bpf_map_update_elem(fd, &key, &p, BPF_EXIST);
 }
 
-/* With nothing of the tracer's but the two descriptors: every other would keep probes alive. */
+/* Keeps only two of the tracer's descriptors: any other would keep probes alive. */
 static void guard_run(int dead_fd, int map_fd)
 {
 	struct timespec wait = {.tv_nsec = LOOK_WAIT_NS};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Processes that stand stopped until their libcuda is attached (CT_PID_F_STOP_ON_LIB) must go on
- * when nobody is left who could tell them to. A small process of ours waits for the tracer's end,
- * however it comes, SIGKILL too.
+ * Processes that are stopped until their libcuda is attached (CT_PID_F_STOP_ON_LIB) must continue
+ * if the tracer dies. A small process of ours waits for the tracer's end, including by SIGKILL, and
+ * continues them.
  */
 #ifndef ATTACH_GUARD_H
 #define ATTACH_GUARD_H
@@ -14,13 +14,13 @@ struct guard {
 	int alive; /* the tracer's end of a pipe: the kernel closes it when the tracer dies */
 };
 
-/* Before the first process may be stopped. 0, or -errno after reporting. */
+/* Call before any process may be stopped. Returns 0, or -errno after reporting. */
 int guard__start(struct guard *g, const struct attach *a);
 void guard__end(struct guard *g);
 
-/* A process that was stopped for attaching goes on. */
+/* Continues a process that was stopped for attaching. */
 void attach__go_on(struct attach *a, pid_t pid);
-/* All of them do, and none is stopped from now on. */
+/* Continues all of them; from now on, none is stopped. */
 void attach__go_on_all(struct attach *a);
 
 #endif /* ATTACH_GUARD_H */

@@ -16,7 +16,7 @@
 
 _Static_assert(API_CNT <= CT_APIS_MAX, "ct_cfg has room for all families");
 
-/* Names of the libraries of a family, each once. Returns how many there are by then. */
+/* Adds the library names of a family, each once. Returns the total so far. */
 static unsigned add_stems(struct ct_cfg *cfg, const struct api *api, unsigned cnt)
 {
 	const char *file;
@@ -104,7 +104,7 @@ int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 	spec.level = l->level;
 	spec.sample_below = l->one_of > 1 ? UINT32_MAX / l->one_of : UINT32_MAX;
 	spec.flags &= ~CT_SPEC_F_NO_RETURN;
-	/* Where no return program is attached, none can be switched on. */
+	/* Without a return program, returns cannot be enabled later. */
 	if (l->entry_only || fnset__is_marked(a->fns, FNSET_NO_RETURN, func_id))
 		spec.flags |= CT_SPEC_F_NO_RETURN;
 	return set_spec(a, func_id, &spec);
@@ -152,8 +152,8 @@ struct read_ctx {
 	levels_fn fn;
 	levels_error_fn error_fn;
 	void *ctx;
-	pid_t pid;		  /* only of this process; 0: of all */
-	ct_generation generation; /* and of this program; 0: of all */
+	pid_t pid;		  /* only this process; 0: all */
+	ct_generation generation; /* and only this program; 0: all */
 	uint32_t rows;
 };
 
@@ -178,7 +178,7 @@ void levels__read(struct attach *a, levels_fn fn, void *ctx)
 		       sizeof(struct ct_count), read_count, &r);
 }
 
-/* How many rows a program has, and whose they are. */
+/* Returns the number of a program's rows, and their user. */
 static struct ct_share share_of(struct attach *a, pid_t pid, ct_generation generation)
 {
 	const struct ct_owner who = {.generation = generation, .pid = pid};
@@ -188,7 +188,7 @@ static struct ct_share share_of(struct attach *a, pid_t pid, ct_generation gener
 	return s;
 }
 
-/* A row that was read last makes room. */
+/* Deletes a row after its last read. */
 static void drop_row(struct attach *a, enum ct_table table, const void *key, pid_t pid,
 		     ct_generation generation)
 {
@@ -262,7 +262,7 @@ void levels__take_errors(struct attach *a, pid_t pid, ct_generation generation, 
 	struct read_ctx r = {
 		.a = a, .error_fn = fn, .ctx = ctx, .pid = pid, .generation = generation};
 
-	/* The whole table is looked at. */
+	/* Scans the whole table, so avoid it for programs without rows. */
 	if (generation && !share_of(a, pid, generation).rows[CT_TABLE_ERRORS])
 		return;
 	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),

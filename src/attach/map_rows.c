@@ -15,7 +15,7 @@ void map_rows__each(int fd, size_t key_sz, size_t val_sz,
 {
 	size_t max = BATCH_SZ / val_sz;
 	char *keys = NULL, *vals = NULL;
-	/* The kernel's own number of a bucket. */
+	/* The kernel's own bucket number. */
 	uint32_t at = 0, next;
 	bool more = true, first = true;
 
@@ -23,14 +23,14 @@ void map_rows__each(int fd, size_t key_sz, size_t val_sz,
 	while (more) {
 		uint32_t cnt = max;
 
-		/* Valgrind does not know that the kernel fills them. */
+		/* Valgrind does not see that the kernel fills them. */
 		keys = keys ?: calloc(max, key_sz);
 		vals = vals ?: calloc(max, val_sz);
 		if (!keys || !vals)
 			break;
 		more = !bpf_map_lookup_batch(fd, first ? NULL : &at, &next, keys, vals, &cnt, NULL);
 		if (!more && errno == ENOSPC) {
-			/* A bucket has more rows. */
+			/* A bucket has more rows than fit. */
 			free(keys);
 			free(vals);
 			keys = vals = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How much of the BPF side's tables is whose: what bpf/memlimit.bpf.h does, for rows that are made
- * and dropped from here. */
+/* Limits of the BPF side's tables per owner: as bpf/memlimit.bpf.h, for rows added and deleted from
+ * user space. */
 #include "attach_priv.h"
 
 #include "util/reader.h"
 
 #include <errno.h>
 
-/* Rows by default; of processes and threads: see docs/LIMITS.md. */
+/* Default rows; for processes and threads see docs/LIMITS.md. */
 #define COUNTS_MAX 65536
 #define TASKS_MAX  65536
 
@@ -18,7 +18,7 @@ void memlimit__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const str
 	cfg->rows_max[CT_TABLE_THREADS] = o->tasks_max ?: TASKS_MAX;
 	cfg->rows_max[CT_TABLE_DRIVER] = o->tasks_max ?: TASKS_MAX;
 	cfg->rows_max[CT_TABLE_PROCESSES] = o->tasks_max ?: TASKS_MAX;
-	/* Where the programs are one user's there is nobody to leave anything to. */
+	/* Fairness is needed only if processes of several users are traced. */
 	cfg->fair = !o->filter_pids && !o->filter_uid;
 	cfg->user_secret |= 1;
 	bpf_map__set_max_entries(skel->maps.counts, cfg->rows_max[CT_TABLE_COUNTS]);
@@ -45,7 +45,7 @@ static uint32_t *of_user(struct attach *a, enum ct_table table, uid_t uid)
 			->rows_of_user[table][ct_user_slot(uid, a->skel->rodata->cfg.user_secret)];
 }
 
-/* memlimit_charge() there, with all of what he leaves over. */
+/* As memlimit_charge() there: up to all the rows that the user leaves free. */
 static bool take(struct attach *a, enum ct_table table, uid_t uid)
 {
 	uint32_t used = a->skel->bss->rows_used[table];
@@ -83,7 +83,7 @@ int memlimit__set_process(struct attach *a, uint32_t pid,
 {
 	int ret = -EEXIST;
 
-	/* It may come or go meanwhile. */
+	/* Retry: the row may appear or vanish meanwhile. */
 	for (int i = 0; i < 4 && (ret == -EEXIST || ret == -ENOENT); i++) {
 		struct ct_pid p = {0};
 

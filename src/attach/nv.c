@@ -16,12 +16,12 @@
 
 #define UVM_NOTIFY "uvm_perf_event_notify"
 
-/* is_here: this driver has it; set anew by each try. */
+/* is_here: this driver has it; set again by each attempt. */
 static struct {
 	const char *name;
 	enum ct_nv_op op;
 	bool is_here;
-	uint64_t addr; /* 0: not known */
+	uint64_t addr; /* 0: unknown */
 } funcs[] = {
 #define NV_FENTRY(func, operation, arg_cnt) {#func, operation, false, 0},
 #include "ct_nv_funcs.def"
@@ -38,7 +38,7 @@ unsigned nv__candidates(enum nv_probe want, enum nv_probe out[NV_PROBE_CNT])
 	return 1;
 }
 
-/* A function of the outer layer (to branch 535) calls that of the inner one: one of them counts. */
+/* Hides one of two: an outer function (up to branch 535) calls the inner one. */
 static void hide_inner(void)
 {
 	static const char outer[] = "nvidia_frontend_";
@@ -67,7 +67,8 @@ static void find_symbol(const char *name, uint64_t addr)
 	}
 }
 
-/* "ffffffffc0a81230 t nvidia_open\t[nvidia]"; addresses are 0 for who may not see them. */
+/* Parses "ffffffffc0a81230 t nvidia_open\t[nvidia]". Addresses are 0 for users who may not see
+ * them. */
 static void find_symbols(void)
 {
 	FILE *f = fopen("/proc/kallsyms", "re");
@@ -101,7 +102,7 @@ static void load_fentry(struct cudatrace_bpf *skel)
 	}
 }
 
-/* libbpf refuses the whole object when one fentry program's function is in no BTF. */
+/* libbpf rejects the whole object if one fentry program's function is in no BTF. */
 static void find_in_btf(void)
 {
 	static const char *const modules[] = {"nvidia", "nvidia_uvm", "nvidia_modeset"};
@@ -121,7 +122,7 @@ static void find_in_btf(void)
 	hide_inner();
 }
 
-/* "field:u32 error_code; offset:12; size:4; signed:0;" */
+/* Parses "field:u32 error_code; offset:12; size:4; signed:0;". */
 static bool read_field(const char *line, const char *name, __u32 *off)
 {
 	const char *p = strstr(line, name), *at = strstr(line, "offset:");
@@ -129,7 +130,7 @@ static bool read_field(const char *line, const char *name, __u32 *off)
 	return p && at && p[strlen(name)] == ';' && sscanf(at, "offset:%u", off) == 1;
 }
 
-/* Has this driver a trace point for Xids, with the fields that we know? */
+/* Returns whether the driver has a tracepoint for Xids with the expected fields. */
 static bool find_xid(struct ct_cfg *cfg)
 {
 	FILE *f = fopen("/sys/kernel/tracing/events/nvidia/nvidia_dev_xid/format", "re");
@@ -146,7 +147,8 @@ static bool find_xid(struct ct_cfg *cfg)
 	return found == 3;
 }
 
-/* Faults and migrations: a probe on a function of nvidia-uvm, so not by system calls. */
+/* Faults and migrations need a probe on a function of nvidia-uvm, so system calls are not enough.
+ */
 static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct nv_abi *abi,
 			enum nv_probe how)
 {
@@ -235,8 +237,8 @@ static struct bpf_link *kprobe_multi(struct bpf_program *prog, const unsigned lo
 	return bpf_program__attach_kprobe_multi_opts(prog, NULL, &opts);
 }
 
-/* By address: until 6.2 names are looked for in the kernel proper only. The links are the
- * skeleton's. */
+/* By address: until 6.2, names are searched only in the kernel itself, not in modules. The skeleton
+ * owns the links. */
 static int attach_kprobe_multi(struct cudatrace_bpf *skel)
 {
 	unsigned long addrs[FUNC_CNT], uvm = uvm_notify_addr;
@@ -251,7 +253,7 @@ static int attach_kprobe_multi(struct cudatrace_bpf *skel)
 	}
 	if (!cnt)
 		return -ENOENT;
-	/* Return probes first: an entry without its return would count as lost. */
+	/* Return probes first: an entry without its return would count as dropped. */
 	skel->links.ct_nv_kretprobe =
 		kprobe_multi(skel->progs.ct_nv_kretprobe, addrs, cookies, cnt, true);
 	if (!skel->links.ct_nv_kretprobe)
@@ -297,7 +299,7 @@ static int attach_kprobes(struct cudatrace_bpf *skel)
 	return cnt ? cnt : last;
 }
 
-/* The programs that were loaded hang by now: the skeleton attaches them. */
+/* The skeleton has attached the loaded programs: count them. */
 static int count_fentries(struct cudatrace_bpf *skel)
 {
 	int cnt = 0;

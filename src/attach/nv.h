@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --kernel: how system calls into the NVIDIA driver are seen. Private to attach/. */
+/* --kernel: tracing of system calls into the NVIDIA driver. Private to attach/. */
 #ifndef ATTACH_NV_H
 #define ATTACH_NV_H
 
@@ -9,17 +9,17 @@
 
 #include "cudatrace.skel.h"
 
-/* Before load: which programs, and what the BPF side must know of device numbers. how: AUTO for
- * none. */
+/* Call before load: selects the programs and sets the device numbers for the BPF side. how: AUTO
+ * for none. */
 void nv__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct attach_opts *o,
 		 enum nv_probe how);
-/* After load, before anything is attached. Reports its own errors. */
+/* Call after load, before attaching. Reports its own errors. */
 int nv__fill_plans(struct cudatrace_bpf *skel, const struct nv_abi *abi, enum ct_redact redact);
-/* Returns how many entry points are probed, or -errno. */
+/* Returns the number of probed entry points, or -errno. */
 int nv__attach(struct cudatrace_bpf *skel, enum nv_probe how);
-/* What to try for AUTO, best first; returns how many. */
+/* Lists what to try for AUTO, best first. Returns the number. */
 unsigned nv__candidates(enum nv_probe want, enum nv_probe out[NV_PROBE_CNT]);
-/* Warns where it is not the best that was wanted. error: why that failed. */
+/* Warns if `got` is not the best mechanism wanted. error: why that one failed. */
 void nv__say(enum nv_probe want, enum nv_probe got, int error);
 
 #endif /* ATTACH_NV_H */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* For tests without devices: files called nvidiactl, nvidia0, nvidia-uvm are taken for them. */
+/* For tests without devices: files named nvidiactl, nvidia0, nvidia-uvm stand for them. */
 #define TEST_ENV "CUDATRACE_TEST_NV_BY_NAME"
 
 bool nv_devs__by_name(void)
@@ -21,7 +21,7 @@ bool nv_devs__loaded(void)
 	return nv_devs__by_name() || !access("/sys/module/nvidia", F_OK);
 }
 
-/* Major numbers that the kernel gives out when the modules are loaded. */
+/* Reads the major numbers that the kernel assigned when the modules were loaded. */
 void nv_devs__read(struct ct_nv_devs *devs)
 {
 	FILE *f = fopen("/proc/devices", "re");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --kernel: the devices of the NVIDIA driver on this machine, whoever sees what reaches them. */
+/* --kernel: the NVIDIA driver's devices on this machine, for BPF and for the in-process library. */
 #ifndef ATTACH_NV_DEVS_H
 #define ATTACH_NV_DEVS_H
 
@@ -8,9 +8,9 @@
 #include "ct_nv.h"
 
 void nv_devs__read(struct ct_nv_devs *devs);
-/* A test plays them. */
+/* Returns whether a test simulates them. */
 bool nv_devs__by_name(void);
-/* The driver's modules are there, or a test plays them. */
+/* Returns whether the driver's modules are loaded, or simulated by a test. */
 bool nv_devs__loaded(void);
 void nv_devs__say_none(void);
 

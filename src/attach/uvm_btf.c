@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The type behind typedefs and qualifiers. */
+/* Returns the type behind typedefs and qualifiers. */
 static const struct btf_type *resolve(const struct btf *btf, __u32 id)
 {
 	const struct btf_type *t = btf__type_by_id(btf, id);
@@ -17,8 +17,8 @@ static const struct btf_type *resolve(const struct btf *btf, __u32 id)
 	return t;
 }
 
-/* Byte offset of "migration.bytes" in a struct or union; members without a name are looked into.
- * -1: there is none. */
+/* Returns the byte offset of "migration.bytes" in a struct or union, or -1. Searches unnamed
+ * members, too. */
 static int field_off(const struct btf *btf, const struct btf_type *t, const char *path)
 {
 	size_t len = strcspn(path, ".");

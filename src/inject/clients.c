@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who is traced, from its connection to its end, and whose a record is. */
+/* Traced processes from connection to end, and the owner of each record. */
 #include "inject_priv.h"
 
 #include "util/clock.h"
@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Who waits for a child may take a moment to do so: only then is it known how it ended. */
+/* A parent may take a moment to wait for its child: only then is the exit status known. */
 #define REAP_MAX_NS 200000000ull
-/* The BPF side's record of an end comes by then, or was lost. */
+/* The BPF side's exit record arrives within this time, or was dropped. */
 #define TOLD_MAX_NS 2000000000ull
-/* A block of ids is for so many calls at least, most of which have a record. */
+/* A block of ids stands for at least this many calls, most of which have a record. */
 #define BLOCK_CALLS_MIN 256
 
 void synth__push(struct inject *in, const struct synth_record *m)
@@ -85,8 +85,8 @@ bool clients__has_ended(const struct client *p)
 	return poll(&fd, 1, 0) > 0;
 }
 
-/* Pages are those that we write to, or look at: the first of each slot, of one more for each
- * process, and what all of it begins with. */
+/* Resident pages are those that we read or write: the first of each slot, one more per process, and
+ * the header. */
 uint64_t inject__most(unsigned slots_max)
 {
 	const uint64_t page = 4096;
@@ -123,8 +123,8 @@ void clients__leave(struct inject *in, struct client *p, uint64_t now)
 
 static bool connect_client(struct inject *in, struct client *p, const struct ct_shm_hello *hello)
 {
-	/* Who has ended is looked at again with the timer, until it is known how: its parent may
-	 * leave it for long. */
+	/* An ended process is checked again by the timer until its exit status is known: its parent
+	 * may wait late. */
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	unsigned long long start;
 	struct client *before = clients__living(in, p->pid), *parent;
@@ -134,7 +134,7 @@ static bool connect_client(struct inject *in, struct client *p, const struct ct_
 	int64_t offset;
 	pid_t ppid;
 
-	/* Not of another process that has the number since. */
+	/* Reject another process that has reused the id. */
 	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) ||
 	    !target_stat(p->pid, &ppid, &start) || clients__has_ended(p))
 		return false;
@@ -148,7 +148,8 @@ static bool connect_client(struct inject *in, struct client *p, const struct ct_
 		     "calls may be wrong by that offset",
 		     p->pid);
 	p->shm.mem->clock_offset_ns = offset;
-	/* Its parent may have had another, and has marked what was off. */
+	/* Its parent may have had another level, and the child inherits the marks of functions that
+	 * were off. */
 	settings__changed(&in->settings);
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
@@ -157,7 +158,8 @@ static bool connect_client(struct inject *in, struct client *p, const struct ct_
 	p->inner_pid = hello->pid;
 	parent = clients__living(in, ppid);
 	if (in->o.probes) {
-		/* Of another program its record, which comes, is what ends the one before. */
+		/* If the process ran another program, the exec record that follows ends the
+		 * previous one. */
 		if (before && before->generation == p->generation)
 			clients__leave(in, before, now);
 	} else if (before) {
@@ -234,7 +236,7 @@ uint64_t clients__trace_id(struct inject *in, struct shm_slot *s, uint64_t id)
 {
 	uint64_t block = id >> ID_BLOCK_LOG;
 
-	/* Dense: no block is left out. */
+	/* Ids are dense: blocks follow each other. */
 	if (block < s->first_block || block > s->first_block + s->block_cnt ||
 	    block * BLOCK_CALLS_MIN > s->taken_cnt)
 		return 0;
@@ -269,12 +271,12 @@ static bool own_call(struct inject *in, struct client *p, struct shm_slot *s, st
 	if (!is_function(in, c->func_id))
 		return false;
 	c->lib_id = in->settings.set->specs[c->func_id].of.api == API_NCCL ? p->nccl_id : p->lib_id;
-	/* One that began many calls ago is not known any more. */
+	/* A parent that began many calls ago is not found any more. */
 	c->parent_id = c->parent_id ? clients__trace_id(in, s, c->parent_id) : 0;
 	return own_id(in, s, &c->call_id);
 }
 
-/* An open file is named by its process and descriptor. */
+/* An open file is identified by its process and descriptor. */
 static bool own_nv(struct inject *in, const struct client *p, struct shm_slot *s, struct ct_nv *nv)
 {
 	nv->file = nv->fd < 0 ? 0 : (uint64_t)p->pid << 32 | ((uint32_t)nv->fd + 1);
@@ -326,13 +328,13 @@ static void give_up_nv(struct inject *in, struct client *p, unsigned slot, uint6
 		synth__push(in, &m);
 }
 
-/* Of one thread. */
+/* Ends the calls in flight of one thread. */
 static void give_up_calls(struct inject *in, struct client *p, unsigned slot, uint64_t now)
 {
 	unsigned depth = shm__depth(&p->shm, slot);
 	uint64_t last;
 
-	/* Which of them were recorded already its ring says, which may be long. */
+	/* The ring shows which of them were recorded already, but reading it may take long. */
 	if (depth && !shm__last_call(&p->shm, slot, &last)) {
 		p->not_given += depth;
 		return;
@@ -374,8 +376,8 @@ void clients__give_up(struct inject *in, struct client *p, uint64_t now)
 		time_budget__end(&w);
 }
 
-/* PIDFD_GET_INFO and the first version of its struct pidfd_info; PIDFD_INFO_EXIT came with Linux
- * 6.15. It knows once somebody has waited for the process. */
+/* PIDFD_GET_INFO and the first version of its struct pidfd_info; PIDFD_INFO_EXIT exists since Linux
+ * 6.15. It is available once the process has been waited for. */
 struct exit_info {
 	uint64_t mask, cgroup;
 	uint32_t ids[11];
@@ -384,7 +386,7 @@ struct exit_info {
 #define GET_INFO  _IOWR(0xff, 11, struct exit_info)
 #define INFO_EXIT (1 << 3)
 
-/* As wait() has it. -EAGAIN: not known yet. */
+/* Gets the exit code as from wait(). -EAGAIN: not known yet. */
 static int exit_code(const struct client *p, int *code)
 {
 	struct exit_info info = {.mask = INFO_EXIT};
@@ -404,7 +406,7 @@ static int exit_code(const struct client *p, int *code)
 	return 0;
 }
 
-/* Of functions that there are: nobody takes others. */
+/* Only functions that exist: counts of others are never taken. */
 static bool has_counts(const struct inject *in, const struct client *p)
 {
 	unsigned whole = in->settings.fn_cnt / 64, rest = in->settings.fn_cnt % 64;
@@ -421,7 +423,7 @@ static bool has_counts(const struct inject *in, const struct client *p)
 	return false;
 }
 
-/* Of one that has ended: nothing comes any more. */
+/* For an ended process: returns whether all its records are read. */
 static bool is_read(const struct client *p)
 {
 	for (unsigned i = 0; i < p->shm.slot_cnt; i++)
@@ -474,7 +476,8 @@ void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint6
 	for (unsigned i = 0; i < in->client_cnt; i++) {
 		struct client *p = in->clients[i];
 
-		/* They go up; one that was told of late may have been followed by another. */
+		/* Generations increase. A process reported late may have been followed by another.
+		 */
 		if (p->pid == pid && p->pidfd >= 0 && p->generation < generation)
 			clients__leave(in, p, now);
 	}
@@ -490,7 +493,7 @@ void clients__look(struct inject *in, uint64_t now)
 		int code = 0;
 		bool late;
 
-		/* Nothing of it was seen by a probe until then. */
+		/* No probe had seen the process until then. */
 		if (p->pidfd >= 0 && !p->generation && in->o.probes)
 			in->o.probes->process(in->o.ctx, p->pid, &p->generation, &level);
 		if (p->pidfd >= 0 && clients__has_ended(p)) {
@@ -502,8 +505,8 @@ void clients__look(struct inject *in, uint64_t now)
 			clients__leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);
 		}
-		/* What was counted is somebody's to take: for some seconds, with a folder. What a
-		 * program has left behind by then goes with it. */
+		/* Counts wait to be taken; with a folder only for some seconds. After that they are
+		 * dropped with everything else the program left. */
 		late = in->o.folder && now - p->ended_ns > CLIENTS_LEFT_NS;
 		if (p->pidfd < 0 && (late || is_read(p)) && (p->counts_taken || !has_counts(in, p)))
 			forget(in, i, now);

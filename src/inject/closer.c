@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Closes rings of processes that have gone away. The last close of a memory file frees its pages,
- * which takes a second for some gigabytes: a thread of its own does it.
+ * which takes a second for some gigabytes. So a thread does it.
  */
 #include "inject_priv.h"
 
@@ -55,7 +55,7 @@ struct closer *closer__new(void)
 		return NULL;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->wake, NULL);
-	/* Signals are for the caller. */
+	/* Signals are handled by the caller's thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&c->thread, NULL, thread_main, c);
@@ -64,7 +64,7 @@ struct closer *closer__new(void)
 		free(c);
 		return NULL;
 	}
-	/* The filter of system calls, which comes next, would not let it give up anything. */
+	/* The system call filter, installed next, would not let the thread drop its privileges. */
 	pthread_mutex_lock(&c->lock);
 	while (!c->ready)
 		pthread_cond_wait(&c->wake, &c->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls that were counted: each thread has sums of its own, which are added up here. */
+/* Counted calls: each thread has its own sums, which are added up here. */
 #include "inject_priv.h"
 
 #include "util/clock.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one process: calls in further counts that find no room are not even counted. */
+/* Per process: beyond this, calls in rejected counts are not even counted. */
 #define REFUSED_MAX 256
 
 struct counts {
@@ -30,7 +30,8 @@ static void add(struct ct_count *sum, const struct ct_count *c)
 		sum->hist[i] += c->hist[i];
 }
 
-/* May this count be read? The process says which there are, and each takes room. */
+/* Returns whether this count may be read. The process decides which counts exist, and each uses
+ * memory. */
 static bool is_let_in(struct inject *in, struct client *p, unsigned slot, unsigned id)
 {
 	struct shm_slot *s = &p->shm.slots[slot];
@@ -93,8 +94,8 @@ static int by_id(const void *a, const void *b)
 	return x->id != y->id ? x->id - y->id : x->slot - y->slot;
 }
 
-/* The functions that a thread has counted: those for which there is room become rows. refused: how
- * many of the others were added up. */
+/* Adds rows for the functions that a thread has counted, as far as the limit allows. refused:
+ * number of rejected ones that were added up. */
 static void add_counted(struct inject *in, struct client *p, unsigned slot, uint64_t age,
 			struct rows *rows, unsigned *refused)
 {
@@ -130,7 +131,7 @@ static void add_in_flight(const struct shm *m, unsigned slot, unsigned fn_cnt, s
 	}
 }
 
-/* unfinished: nothing but the calls in flight. */
+/* unfinished: only the calls in flight. */
 static void read_functions(struct inject *in, struct client *p, const struct counts *to,
 			   bool unfinished)
 {
@@ -165,12 +166,12 @@ static void read_functions(struct inject *in, struct client *p, const struct cou
 		to->fn(to->ctx, &key, &sum);
 	}
 	free(rows.of);
-	/* Those for which there is room by now stay lost. */
+	/* Counts accepted only now stay dropped for the time before. */
 	if (p->uncounted < uncounted)
 		p->uncounted = uncounted;
 }
 
-/* One's with a code, of all threads. */
+/* Failures of one function with one code, over all threads. */
 struct error_sum {
 	uint32_t func_id;
 	int32_t result;
@@ -250,7 +251,7 @@ void inject__take_counts(struct inject *in, pid_t pid, ct_generation generation,
 	for (unsigned i = 0; i < in->client_cnt; i++) {
 		struct client *p = in->clients[i];
 
-		/* One that runs goes on counting. */
+		/* A running program continues to count. */
 		if (p->pid != pid || (generation && p->generation && p->generation != generation) ||
 		    p->pidfd >= 0)
 			continue;

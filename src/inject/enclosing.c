@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* In which calls of the library was a thread at some time, not long ago? Their records are in the
- * ring still, for a call's is sent at its end; or they have not returned. */
+/* Finds the library's calls that enclosed a recent moment in a thread. Their records are still in
+ * the ring, because a call's record is sent at its end; or they have not returned. */
 #include "inject_priv.h"
 
 #include "util/time_budget.h"
 
-/* Records that are looked at for one call. */
+/* Maximum records searched for one call. */
 #define RECORDS_MAX 4096
 
 struct search {
@@ -20,7 +20,7 @@ static void note(struct search *s, uint64_t id, unsigned api, uint64_t start_ns)
 {
 	struct inject_enclosing *out = s->out;
 
-	/* Its record is there, and it is about to be taken off. */
+	/* Already found in the ring: its frame is about to be removed. */
 	for (unsigned i = 0; i < out->cnt; i++)
 		if (s->ids[i] == id)
 			return;
@@ -43,7 +43,7 @@ static void look_at_frames(struct search *s, const struct shm *m, unsigned slot)
 		shm_copy(&f, &shm__slot(m, slot)->frames[i], sizeof(f));
 		if (f.start_ns > s->at_ns || f.flags & CT_FRAME_F_COUNTED)
 			continue;
-		/* On another stack: it is in none of those before. */
+		/* On another stack: the earlier calls do not enclose it. */
 		if (!f.depth)
 			*s->out = (struct inject_enclosing){0};
 		note(s, f.call_id, f.api, f.start_ns);
@@ -75,7 +75,7 @@ void inject__enclosing(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_n
 
 			if (p->shm.slots[k].tid != tid)
 				continue;
-			/* In this order: a record is there before its frame has gone. */
+			/* In this order: a record is written before its frame is removed. */
 			look_at_frames(&s, &p->shm, k);
 			if (!time_budget__begin(&w, p->uid, WORK_RINGS)) {
 				shm__each_call(&p->shm, k, RECORDS_MAX, on_record, &s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is in the environment of a program that is to load the library. */
+/* Environment of a program that is to load the library. */
 #include "inject_priv.h"
 
 #include "util/log.h"
@@ -11,7 +11,7 @@
 
 static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
 
-/* What was there stays, behind ours if first, else before it. */
+/* Keeps the previous value: behind ours if first, else before it. */
 static void set_list(const char *name, const char *ours, char between, bool first)
 {
 	const char *was = getenv(name);
@@ -26,7 +26,7 @@ static void set_list(const char *name, const char *ours, char between, bool firs
 	}
 }
 
-/* NVIDIA's profilers, which refuse to start when another tool is to be loaded by the driver. */
+/* NVIDIA's profilers refuse to start if the driver loads another tool. */
 static bool is_profiler(const char *program)
 {
 	static const char *const names[] = {"ncu", "nsys", "nv-nsight-cu-cli", "nvprof"};
@@ -47,7 +47,7 @@ static void set_injection(const struct inject *in, const char *program)
 		     program);
 		return;
 	}
-	/* Another tool's, which wants to be loaded, too. */
+	/* Another tool that also has to be loaded. */
 	if (chain && *chain && !strstr(chain, "libcudatrace-inject"))
 		setenv(CT_ENV_CHAIN, chain, 1);
 	setenv(inject_env, in->library, 1);
@@ -61,8 +61,8 @@ void inject__set_env(const struct inject *in, const char *program)
 	snprintf(cnt, sizeof(cnt), "%u", quiet__filters(getpid()));
 	setenv(CT_ENV_FILTERS, cnt, 1);
 	set_injection(in, program);
-	/* gcc's asks to be the first library there is, and ends the program; it need not be, for
-	 * ours calls nothing that it replaces. clang's does not look. */
+	/* gcc's ASan ends the program if it is not the first library. It need not be, because ours
+	 * calls nothing that it replaces. clang's does not check. */
 	set_list("ASAN_OPTIONS", "verify_asan_link_order=0", ':', false);
 	set_list(preload_env, in->library, ':', true);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Library files that processes have: what they export, so that each function has an id. */
+/* Library files of processes: their exports, so that each function has an id. */
 #include "inject_priv.h"
 
 #include "attach/find/elf.h"
@@ -19,7 +19,7 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	char why[256];
 
 	if (fd < 0) {
-		/* Killed before it has made a call, or it maps the file no more. */
+		/* The process was killed before its first call, or no longer maps the file. */
 		if (fd == -ENOENT && (!task_living(t->pid) || strstr(t->open_path, "/map_files/")))
 			return NULL;
 		warn("cannot read %s: %s", t->path, strerror(-fd));
@@ -32,7 +32,7 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	return elf;
 }
 
-/* Containers come and go with files of their own: one that no process has makes room. */
+/* Containers come and go with files of their own: drops a file that no process uses. */
 static void drop_unused(struct inject *in)
 {
 	for (unsigned i = in->file_cnt; i-- > 0;) {
@@ -55,7 +55,7 @@ static struct lib_file *add(struct inject *in, const struct target_lib *t)
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		if (!memcmp(&in->files[i].key, &t->key, sizeof(t->key)))
 			return &in->files[i];
-	/* Else the numbers are given here. */
+	/* Only with probes: without them, ids are assigned here, and must stay unique. */
 	if (in->file_cnt == FILES_MAX && in->o.probes)
 		drop_unused(in);
 	if (in->file_cnt == FILES_MAX)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-time: what processes say of it. They may say anything. */
+/* --gpu-time: state and counters that processes report. They are untrusted. */
 #include "inject_priv.h"
 
-/* At the end of a trace each process has a moment for what CUPTI still holds. */
+/* At the end of a trace, each process may send what CUPTI still has for this long. */
 #define GIVE_MAX_NS 1500000000ull
 
 void gpu__look(struct inject *in, struct client *p)

@@ -16,34 +16,35 @@
 #include <unistd.h>
 
 #define NONE UINT64_MAX
-/* Nobody wakes us when a ring fills: how often they are looked at while one would be full soon,
- * while there are any, and otherwise. Nor does anybody who was idle say that he begins: GPT-2 fills
- * half a ring of 1 MiB in SLOW_MS, and a smaller one in less, which is how long is waited while the
- * last record is not AWAKE_NS old. */
+/* Poll intervals of the rings, because a full ring does not wake us: FAST_MS if one would be full
+ * soon, SLOW_MS with any clients, IDLE_MS otherwise. An idle process does not signal that it
+ * starts. GPT-2 fills half of a 1 MiB ring in SLOW_MS. So with smaller rings the interval is
+ * shorter until the last record is AWAKE_NS old. */
 #define FAST_MS	 1
 #define SLOW_MS	 10
 #define IDLE_MS	 500
 #define AWAKE_NS 1000000000ull
 #define BEAT_NS	 500000000ull
-/* Records of all processes in one round, where they are everybody's: each user has the same part,
- * and each process of it, but so many at least. Who writes faster than we read loses its own. */
+/* Records read from all processes per round, if all users may connect. Each user gets an equal
+ * part, divided by its processes, but at least TURN_MIN each. A process that writes faster than
+ * this loses its own records. */
 #define TURN	 8192
 #define TURN_MIN 16
-/* Of one that has ended. */
+/* Maximum records of a process that has ended. */
 #define REST_MAX 65536
-/* What a process is waited for, all in all: less as time passes. A thread is at a record for less
- * than a microsecond, unless it has lost its processor. */
+/* Maximum total wait for a process; time reduces it. A thread writes a record in less than a
+ * microsecond, unless it is preempted. */
 #define WAITED_MAX_NS  20000000ull
-#define WAITED_FORGETS 20 /* of that time, one part */
-/* Threads that were left out are counted for so long, of all processes. */
+#define WAITED_FORGETS 20 /* one part of the elapsed time */
+/* Maximum time for counting rejected threads, over all processes. */
 #define LEFT_OUT_NS 2000000ull
-/* inject__stop(): what is being written is waited for. */
+/* inject__stop(): maximum wait for records being written. */
 #define STOP_MAX_NS 20000000ull
 
-/* Of a ring. */
+/* Parts of a ring. */
 #define FAST_PARTS 32
 
-/* In the events of epoll_fd; the others' have nothing. */
+/* Event data of the timer in epoll_fd; the others have none. */
 #define THE_TIMER 1
 
 static int open_all(struct inject *in)
@@ -128,7 +129,7 @@ static void beat(struct inject *in, uint64_t now)
 		__atomic_store_n(&set->beat_ns, now, __ATOMIC_RELAXED);
 }
 
-/* What is waiting in descriptors. */
+/* Handles events on descriptors. */
 static void look_outside(struct inject *in, uint64_t now)
 {
 	struct epoll_event ev[8];
@@ -142,7 +143,7 @@ static void look_outside(struct inject *in, uint64_t now)
 	beat(in, now);
 	for (int i = 0; i < cnt; i++)
 		is_news |= ev[i].data.u32 != THE_TIMER;
-	/* accept() makes a socket before it finds that nobody is there. */
+	/* accept() creates a socket before it finds the queue empty. */
 	if (is_news)
 		listener__poll(in);
 	clients__look(in, now);
@@ -160,7 +161,7 @@ bool inject__is_over(struct inject *in)
 	return in->over = true;
 }
 
-/* Such as are sent by now. */
+/* Only records sent by now. */
 static bool has_records(const struct client *p, uint64_t now)
 {
 	for (unsigned k = 0; k < p->shm.slot_cnt; k++)
@@ -169,7 +170,7 @@ static bool has_records(const struct client *p, uint64_t now)
 	return false;
 }
 
-/* A round ends when nobody has both a turn and records. */
+/* A round ends when no process with turns left has records. */
 static void give_turns(struct inject *in, uint64_t now)
 {
 	unsigned users = 0;
@@ -195,7 +196,7 @@ static void give_turns(struct inject *in, uint64_t now)
 	}
 }
 
-/* A record is being made; may it be waited for? */
+/* A record is being made: returns whether the process may still be waited for. */
 static bool is_waited_for(struct client *p)
 {
 	uint64_t now = now_ns(), less = (now - p->waited_at_ns) / WAITED_FORGETS;
@@ -247,15 +248,14 @@ static void look_at(struct inject *in, struct client *p, uint64_t now, bool *who
 	}
 }
 
-/* filled: the most of a ring that is not free, in parts of FAST_PARTS. */
+/* filled: used part of the fullest ring, in units of 1/FAST_PARTS. */
 static unsigned look_ms(const struct inject *in, uint64_t filled, uint64_t now)
 {
 	uint64_t slow_ms = SLOW_MS * in->o.ring_sz / CT_SHM_RING_SZ;
 
 	if (!in->client_cnt && !in->conn_cnt)
 		return IDLE_MS;
-	/* Once it is FAST_MS, what comes in one of them is a tenth of what would come in SLOW_MS.
-	 */
+	/* At FAST_MS intervals, the arrivals are a tenth of those in SLOW_MS. */
 	if (filled >= (in->timer_ms == FAST_MS ? 1 : FAST_PARTS / 4))
 		return FAST_MS;
 	if (slow_ms >= SLOW_MS || now - in->record_ns >= AWAKE_NS)
@@ -269,7 +269,7 @@ bool inject__look(struct inject *in, uint64_t now)
 	uint64_t filled = 0, next = NONE;
 
 	look_outside(in, now);
-	/* Who goes on writing is not waited for. */
+	/* Do not wait for processes that continue to write. */
 	if (in->stopped)
 		inject__is_over(in);
 	for (unsigned i = 0; i < in->client_cnt; i++)
@@ -290,9 +290,9 @@ uint64_t inject__next_ns(const struct inject *in)
 }
 
 struct merge_head {
-	struct client *client; /* NULL: one that we have made */
+	struct client *client; /* NULL: a record of our own */
 	unsigned slot;
-	uint64_t key, others; /* and the key of the next oldest of another slot */
+	uint64_t key, others; /* and the key of the next oldest record in another slot */
 };
 
 static struct merge_head find_oldest(const struct inject *in)
@@ -317,7 +317,7 @@ static struct merge_head find_oldest(const struct inject *in)
 			}
 		}
 	}
-	/* Ours come last: they say what became of the others. */
+	/* Our own records come last, because they report the end of others. */
 	if (in->synth_at < in->synth_cnt && in->synth[in->synth_at].key < o.key) {
 		o.others = o.key;
 		o.client = NULL;
@@ -351,7 +351,7 @@ static void give(struct inject *in, const struct merge_head *o)
 		in->o.fn(in->o.ctx, &buf, size);
 }
 
-/* A thread's records come in one piece as a rule: one look at all others for each piece. */
+/* A thread's records usually arrive in runs: check the other slots once per run. */
 size_t inject__take(struct inject *in, size_t max, uint64_t until)
 {
 	size_t cnt = 0;
@@ -436,7 +436,7 @@ void inject__drop_owners(struct inject *in, void (*fn)(void *ctx, uint32_t pid),
 	}
 }
 
-/* A thread that has begun a record ends it; after that it sees that nothing is wanted any more. */
+/* A thread that has begun a record completes it. Then it sees that tracing has ended. */
 static bool is_busy(const struct inject *in)
 {
 	for (unsigned i = 0; i < in->client_cnt; i++)
@@ -453,19 +453,18 @@ void inject__stop(struct inject *in)
 	const struct timespec ms = {0, 1000000};
 	uint64_t begin = now_ns();
 
-	/* What a program has said that ended at once. */
+	/* Receive the messages of programs that ended at once. */
 	listener__poll(in);
 	in->stopped = true;
 	in->stopped_ns = begin;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);
 	settings__changed(&in->settings);
-	/* Once at least: what a processor has not written yet when it looks at it, it has by then.
-	 */
+	/* At least once: stores that a processor had not published yet are visible afterwards. */
 	do
 		nanosleep(&ms, NULL);
 	while (is_busy(in) && now_ns() - begin < STOP_MAX_NS);
 	inject__is_over(in);
-	/* Nobody is told anything any more, but who ended is still to be told of. */
+	/* No more messages are sent, but ended processes are still reported. */
 	listener__close(in);
 }
 
@@ -478,7 +477,7 @@ static void give_synth(struct inject *in)
 	}
 }
 
-/* Of one that has had its turn: before its end is told of. */
+/* Reads the rest of a process that has used its turns, before its end is reported. */
 static void give_rest(struct inject *in, struct client *p)
 {
 	struct work w;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The tracer's side of the library in traced processes (inject/, include/ct_shm.h): listens for
- * them, gives each its memory, and reads what they write. No privilege is needed for it, and the
- * processes are believed nothing: each is who the kernel says, and has room of its own.
+ * The tracer's side of the in-process library (inject/, include/ct_shm.h): accepts connections,
+ * provides memory to each process, and reads what it writes. It needs no privilege. It trusts no
+ * process: the kernel identifies each one, and each has a limit of its own.
  */
 #ifndef INJECT_INJECT_H
 #define INJECT_INJECT_H
@@ -19,18 +19,18 @@
 
 struct inject;
 
-/* Of a name in the abstract namespace of sockets. */
+/* Maximum length of a name in the abstract socket namespace. */
 #define INJECT_NAME_MAX 100
-/* Of the folder: a socket in it must have a name of at most 107 bytes. */
+/* Maximum length of the folder's path: a socket in it must have a path of at most 107 bytes. */
 #define INJECT_FOLDER_MAX 96
 
-/* With a folder: processes at a time. */
+/* Maximum processes at a time with a folder. */
 #define INJECT_OPEN_MAX 512
 
-/* Gets a record; it is valid during the call only, and its sizes are not checked yet. */
+/* Receives a record. It is valid during the call only; its sizes are not checked yet. */
 typedef void (*inject_fn)(void *ctx, const void *rec, size_t size);
 
-/* A library of a process is traced from now on. */
+/* A library of a process that is traced from now on. */
 struct inject_lib {
 	unsigned id; /* lib_id of records */
 	const struct api *api;
@@ -38,106 +38,106 @@ struct inject_lib {
 	pid_t pid;
 	char comm[17];
 	const char *ifuncs;  /* as in struct attach_lib */
-	unsigned hooked_cnt; /* functions that were got hold of, */
-	unsigned wanted_cnt; /* and those that are to be */
+	unsigned hooked_cnt; /* functions that are hooked, */
+	unsigned wanted_cnt; /* and those that should be */
 	uint64_t since_ns;
 	ct_generation generation;
 	struct ct_inproc inproc; /* for the BPF side */
 };
 
-/* Where functions have probes, too: the BPF side says what happens to processes, and knows the
- * libraries. */
+/* For use with probes: the BPF side follows processes and identifies the libraries. */
 struct inject_probes {
-	/* lib_id of a process's library; 0: it has none. */
+	/* Returns lib_id of a process's library; 0: it has none. */
 	unsigned (*lib_id)(void *ctx, const struct target_lib *t);
-	/* Which life of it runs, and its level. */
+	/* Returns the process's present generation and its level. */
 	void (*process)(void *ctx, pid_t pid, ct_generation *generation, enum ct_proc_level *level);
-	/* It has connected, and then gone away. */
+	/* The process has connected, and then gone away. */
 	void (*on_lost)(void *ctx, pid_t pid);
 };
 
 struct inject_opts {
-	struct fnset *fns; /* symbols that no row has are added to it */
+	struct fnset *fns; /* unknown symbols are added to it */
 	enum ct_redact redact;
-	const struct nv_abi *kernel; /* --kernel: the driver's version; NULL: not so */
+	const struct nv_abi *kernel; /* --kernel: the driver's version; NULL: off */
 	uint64_t min_duration_ns;
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
-	const char *name; /* "@NAME" that they find us by; NULL: one that nobody can guess */
-	uid_t uid;	  /* processes of no other user */
-	/* Not NULL: the library and a socket beside it are put there, name and uid mean nothing:
-	 * whoever loads that library, of any user, finds us. */
+	const char *name; /* "@NAME" that processes connect to; NULL: a random one */
+	uid_t uid;	  /* only processes of this user */
+	/* Not NULL: the library and its socket are put into this folder, and name and uid are
+	 * ignored. Processes of any user that load this library connect. */
 	const char *folder;
-	/* For all together then: threads, and functions that threads count. */
+	/* Limits over all processes then: threads, and counted functions of threads. */
 	unsigned slots_max, counts_max;
 	inject_fn fn;
-	/* false: it is not to record calls, for probes do. */
+	/* Returns false if the library must not record calls, because probes do. */
 	bool (*on_lib)(void *ctx, const struct inject_lib *lib);
-	/* Not NULL without probes: the library of a process is not traced. why: -EACCES: the
-	 * process may not be looked into; another -errno. */
+	/* The library of a process is not traced. Required without probes. why: -EACCES: access to
+	 * the process is denied; or another -errno. */
 	void (*on_missed)(void *ctx, const struct inject_lib *lib, int why);
-	const struct inject_probes *probes; /* NULL: functions have none */
-	/* --gpu-time. only_gpu: functions have probes, and nothing else is wanted of the library;
+	const struct inject_probes *probes; /* NULL: functions have no probes */
+	/* --gpu-time. only_gpu: functions have probes, and the library supplies GPU times only;
 	 * cupti: path, or NULL */
 	enum ct_gpu_time gpu_time;
 	bool only_gpu;
 	const char *cupti;
-	/* What became of it in a process, once it is known. */
+	/* Receives the state of CUPTI in a process, once it is known. */
 	void (*on_gpu)(void *ctx, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
 	void *ctx;
 };
 
-/* NULL after reporting why. */
+/* Returns NULL after reporting the error. */
 struct inject *inject__open(const struct inject_opts *o);
-/* Puts into the environment what makes a program that is started from here load the library, in
- * this process: for a child that is about to become that program, found by that name. */
+/* Sets the environment of this process so that a program started from it loads the library. For a
+ * child about to exec `program`. */
 void inject__set_env(const struct inject *in, const char *program);
-/* Readable when it is to be looked at. */
+/* Returns a descriptor that is readable when inject__look() should be called. */
 int inject__fd(const struct inject *in);
-/* As source_ops has them (trace/source.h). */
+/* As in source_ops (trace/source.h). */
 bool inject__look(struct inject *in, uint64_t now);
 uint64_t inject__next_ns(const struct inject *in);
 size_t inject__take(struct inject *in, size_t max, uint64_t until);
 bool inject__was_full(struct inject *in);
 void inject__totals(struct inject *in, struct ct_totals *sum);
-/* Times that the memory of a process made no sense. */
+/* Returns how often the memory of a process was invalid. */
 uint64_t inject__bad_records(const struct inject *in);
-/* --gpu-time: adds up what all processes say of it. */
+/* --gpu-time: adds up the counters of all processes. */
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
-/* With a folder: the most memory that it takes here for processes with so many threads in all. */
+/* With a folder: returns the maximum memory here for processes with slots_max threads in all. */
 uint64_t inject__most(unsigned slots_max);
-/* How many processes are traced and still run; the first max of them are in pids. */
+/* Returns how many traced processes still run; the first max of them are in pids. */
 unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max);
-/* With probes: programs that the process ran before that life have ended. Gives calls that were in
- * flight. */
+/* With probes: programs that the process ran before this generation have ended. Emits records of
+ * calls in flight. */
 void inject__left(struct inject *in, pid_t pid, ct_generation generation, uint64_t now);
-/* Calls of a thread that had begun by that time and not returned. */
+/* Calls of a thread that had begun by a given time and not returned. */
 struct inject_enclosing {
 	unsigned cnt, of_api[API_CNT];
 	uint64_t id, start_ns; /* of the innermost; its id without a producer's number */
 };
 void inject__enclosing(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_ns,
 		       struct inject_enclosing *out);
-/* Gives the processes that have lost something since this was last asked. */
+/* Reports each process that has dropped something since the previous call. */
 void inject__drop_owners(struct inject *in, void (*fn)(void *ctx, uint32_t pid), void *ctx);
-/* No calls from here on: those in flight stay unfinished. */
+/* No calls are recorded from here on: those in flight stay unfinished. */
 void inject__stop(struct inject *in);
-/* After it: does nothing come any more? What was sent may still have to be taken. */
+/* After inject__stop(): returns whether nothing more will arrive. Records already sent may still be
+ * pending. */
 bool inject__is_over(struct inject *in);
-/* After it: makes a record of each call in flight. */
+/* After inject__stop(): makes a record of each call in flight. */
 void inject__unfinished(struct inject *in);
-/* attach/levels.h has the same of the BPF side. */
+/* attach/levels.h has the same functions for the BPF side. */
 int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l);
 int inject__set_always(struct inject *in, unsigned func_id, bool always);
 int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level);
 void inject__set_default(struct inject *in, enum ct_proc_level level);
 void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);
-/* pid, life: of that program alone; life 0: of all that had this process id. */
+/* pid, generation: of that program only; generation 0: of all programs with this process id. */
 void inject__take_counts(struct inject *in, pid_t pid, ct_generation generation, levels_fn fn,
 			 levels_error_fn error_fn, void *ctx);
-/* Of programs that ended some time ago, and of which nobody has taken them. */
+/* Counts of programs that ended some time ago and were not taken yet. */
 void inject__take_left_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);
 void inject__unfinished_counts(struct inject *in, levels_fn fn, void *ctx);
-/* Gives each thread that has a ring. */
+/* Calls fn for each thread that has a ring. */
 void inject__each_thread(struct inject *in, thread_fn fn, void *ctx);
 void inject__free(struct inject *in);
 

@@ -6,22 +6,22 @@
 
 #include "ct_shm.h"
 
-/* Processes at a time; those that have ended count until what they counted was taken. */
+/* Maximum processes at a time. Ended processes are included until their counts are taken. */
 #define CLIENTS_MAX 1024
-/* Of these, programs of one process, one after the other. */
+/* Maximum successive programs of one process among these. */
 #define CLIENTS_OF_ONE_MAX 32
-/* With a folder: a program that ended so long ago leaves nothing that is worth waiting for. */
+/* With a folder: a program that ended this long ago leaves nothing worth waiting for. */
 #define CLIENTS_LEFT_NS 3000000000ull
-/* Connections that are not through; more wait in the backlog. Of these, one process's. */
+/* Maximum unfinished connections, in all and of one process; more wait in the backlog. */
 #define CONNS_MAX	 256
 #define CONNS_OF_ONE_MAX 8
-/* Records that the tracer makes, and that wait to be given; more are dropped. */
+/* Maximum pending records made by the tracer; more are dropped. */
 #define SYNTH_MAX 16384
 /* The same with a folder. */
 #define SYNTH_OPEN_MAX 2048
-/* Threads whose numbers are remembered. */
+/* Threads whose numbers are cached. */
 #define GPU_TIDS 64
-/* Library files. */
+/* Maximum library files. */
 #define FILES_MAX 64
 
 /* --- settings.c: what all processes are told --- */
@@ -31,63 +31,63 @@ struct settings {
 	struct ct_shm_set *set;
 	const struct fnset *fns;
 	enum ct_redact redact;
-	bool only_gpu;	   /* no function is told of */
-	bool only_table;   /* none that no table knows */
-	unsigned fn_cnt;   /* of those that were told of */
-	unsigned names_sz; /* of set->names, in use */
+	bool only_gpu;	   /* publish no functions */
+	bool only_table;   /* publish only functions in the table */
+	unsigned fn_cnt;   /* functions published so far */
+	unsigned names_sz; /* bytes used of set->names */
 	unsigned wanted_cnt;
 };
 int settings__open(struct settings *s, const struct inject_opts *o);
-/* Adds functions that the set has got since. */
+/* Adds functions that are new in the set. */
 void settings__fill(struct settings *s);
-/* Stores another changed_ns: see ct_shm.h. */
+/* Stores a new changed_ns: see ct_shm.h. */
 void settings__changed(struct settings *s);
 void settings__close(struct settings *s);
 
 /* --- shm.c: the memory of one process, of which it may write anything at any time --- */
 
-/* Ids of calls are given by the process, dense and from 1 in each slot; those of the trace are
- * taken in blocks of so many. */
+/* The process numbers calls from 1 in each slot, without gaps. Ids of the trace are taken in blocks
+ * of 2^ID_BLOCK_LOG. */
 #define ID_BLOCK_LOG 16
 
-/* What is looked at is this copy: the process may change its own meanwhile. */
+/* Read only this copy: the process may change its own meanwhile. */
 static inline void shm_copy(void *to, const void *from, size_t size)
 {
 	__builtin_memcpy(to, from, size);
 	__asm__ volatile("" ::: "memory");
 }
 
-/* The newest of them are known, of calls that may still be asked for. */
+/* Only the newest blocks are kept, for calls that may still be looked up. */
 #define ID_BLOCKS_MAX 64
 
-/* What the tracer itself knows of a slot. */
+/* The tracer's own state of a slot. */
 struct shm_slot {
 	uint64_t pos;	     /* read so far */
-	uint64_t told;	     /* as the process was told */
-	uint64_t head;	     /* at the last look */
+	uint64_t told;	     /* tail that the process has received */
+	uint64_t head;	     /* at the last poll */
 	uint64_t key;	     /* when the next record was sent */
-	uint32_t size;	     /* of it; 0: there is none */
-	uint32_t inner_tid;  /* who wrote last, as the process sees it, */
-	uint32_t tid;	     /* and as we do */
-	uint64_t clear_ns;   /* all that was begun before then is found */
-	uint64_t busy_since; /* not 0: a record is being made since then */
+	uint32_t size;	     /* of the next record; 0: there is none */
+	uint32_t inner_tid;  /* last writer, as the process numbers it, */
+	uint32_t tid;	     /* and as the tracer does */
+	uint64_t clear_ns;   /* all records begun before then have been found */
+	uint64_t busy_since; /* not 0: since when a record is being made */
 	uint64_t taken_cnt;  /* records */
-	uint64_t last_id;    /* of the call that was read last, as the process numbers them */
-	uint32_t *blocks;    /* id blocks of the trace by those of the slot, from the first on */
+	uint64_t last_id;    /* of the last call read, as the process numbers it */
+	uint32_t *blocks;    /* id blocks of the trace, in the order of the slot's blocks */
 	uint32_t first_block, block_cnt;
 	uint64_t *counted; /* functions whose counts are read; NULL: none yet */
 };
 
-/* What the processes of one user have. */
+/* Totals of one user's processes. */
 struct owner {
 	uid_t uid;
 	unsigned clients, slots, counts;
-	unsigned with_records; /* processes that have records; give_turns() */
-	uint64_t bytes;	       /* of rings, as they were when they were looked at last */
+	unsigned with_records; /* processes with pending records; give_turns() */
+	uint64_t bytes;	       /* in rings, at the last check */
 };
 
-/* How much all processes together may have. One user has at most half; one process no more
- * than it leaves over, of all and of its user's half. max 0: no limit. */
+/* Limit for all processes together. One user may have at most half. One process gets at most as
+ * much as it leaves free, of the total and of its user's half. max 0: no limit. */
 struct shm_memlimit {
 	unsigned max, used;
 };
@@ -108,8 +108,8 @@ static inline bool shm_charge(struct shm_memlimit *r, unsigned mine, unsigned of
 #define SLOT_SZ	  PAGES(sizeof(struct ct_shm_slot))
 #define SLOTS_OFF PAGES(sizeof(struct ct_shm))
 
-/* A ring made no sense so often: nothing of this process's rings is read any more. A library that
- * works has none. */
+/* After this many invalid rings, the process's rings are not read any more. A correct library
+ * causes none. */
 #define SHM_BROKEN_MAX 16
 
 struct shm {
@@ -118,82 +118,82 @@ struct shm {
 	uint64_t ring_sz, stride;
 	struct ct_shm *mem;
 	struct shm_slot *slots;
-	struct shm_memlimit *room; /* of slots */
-	struct owner *owner;	   /* NULL: no shares */
-	unsigned slot_cnt;	   /* that were ever used */
-	bool rejected;		   /* there are more, for which there is no room */
-	uint64_t bad_cnt;	   /* of records and rings */
-	unsigned broken_cnt;	   /* of rings; SHM_BROKEN_MAX */
+	struct shm_memlimit *room; /* limit of slots */
+	struct owner *owner;	   /* NULL: no per-user limits */
+	unsigned slot_cnt;	   /* slots that were ever used */
+	bool rejected;		   /* more slots exist, but exceed the limit */
+	uint64_t bad_cnt;	   /* invalid records and rings */
+	unsigned broken_cnt;	   /* invalid rings; SHM_BROKEN_MAX */
 	uint64_t opened_ns, ended_ns;
-	struct ct_totals totals;   /* what it reports, as far as it is possible */
-	__u64 no_slot, left_calls; /* calls of threads without a slot, and of those left out */
+	struct ct_totals totals;   /* reported values, limited to what is possible */
+	__u64 no_slot, left_calls; /* calls of threads without a slot, and of rejected slots */
 	bool was_full;
-	bool ended; /* what is written from now on is nobody's */
+	bool ended; /* what is written from now on is ignored */
 };
 int shm__open(struct shm *m, uint64_t ring_sz, struct shm_memlimit *room, struct owner *owner);
-/* Leaves fd open: the caller closes it. */
+/* Does not close fd: the caller does. */
 void shm__close(struct shm *m);
 static inline uint64_t slot_off(const struct shm *m, unsigned i)
 {
 	return SLOTS_OFF + i * m->stride;
 }
-/* Bytes of memory that its pages take. */
+/* Returns the bytes of memory in its allocated pages. */
 uint64_t shm__allocated(const struct shm *m);
-/* In this mapping only pages of slots are looked at, up to nv. Whoever looks at any other that is
- * not there has it made, and pays for it: those are read. */
+/* This mapping is used only for pages of slots, up to nv. Touching any other absent page would
+ * allocate it at the tracer's expense: those are read with pread(). */
 struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i);
 void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_count *c);
-/* Which slots anybody had. */
+/* Finds the slots that were ever used. */
 void shm__find_slots(struct shm *m);
-/* Finds the next record of a slot. false: one is being made that may have been begun before now. */
+/* Finds the next record of a slot. Returns false if a record is being made that may have begun
+ * before now. */
 bool shm__look(struct shm *m, unsigned i, uint64_t now);
-/* What is there is the last: the process has ended, or is not asked any more. */
+/* The data is final: the process has ended, or is not read any more. */
 void shm__end(struct shm *m, uint64_t now);
-/* Copies that record to buf (CT_SHM_REC_MAX bytes) and goes on to the next; returns its size. */
+/* Copies that record to buf (CT_SHM_REC_MAX bytes) and advances to the next. Returns its size. */
 size_t shm__take(struct shm *m, unsigned i, void *buf);
-/* Gives the room back. */
+/* Frees the ring space: stores the tail for the process. */
 void shm__tell(struct shm *m, unsigned i);
-/* Calls in flight. */
+/* Returns the number of calls in flight. */
 unsigned shm__depth(const struct shm *m, unsigned i);
-/* Calls fn for each record of a call that was not taken yet, of the first max; its words are not
- * there. false: there may be more, or there was no time (util/time_budget.h). */
+/* Calls fn for each pending call record, of the first max; its words are missing. Returns false if
+ * there may be more, or if the time budget is used up (util/time_budget.h). */
 bool shm__each_call(const struct shm *m, unsigned i, unsigned max,
 		    void (*fn)(void *ctx, const struct ct_call *c), void *ctx);
-/* The call of the last record, by the process's own numbers; *id 0: there is none. false: there was
- * no time to look. */
+/* Finds the call of the last record, in the process's own numbers; *id 0: none. Returns false if
+ * the time budget is used up. */
 bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id);
-/* The process has gone away: its pieces of rings are no other's. */
+/* The process has gone away: drops its cached ring windows. */
 void shm__forget_windows(const struct shm *m);
-/* What was not read, about: records. */
+/* Returns about how many records were not read. */
 uint64_t shm__unread(const struct shm *m);
-/* Was one of the calls in flight, that which was recorded last, about to be taken off when the
- * process was killed? */
+/* Returns whether a call in flight, which was the last one recorded, was about to be removed when
+ * the process was killed. */
 bool shm__has_returned(const struct shm *m, unsigned i, unsigned depth, uint64_t last);
-/* One of them as a record; 0: it is counted. */
+/* Makes a record of a call in flight. Returns its size; 0: the call is counted. */
 size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct ct_shm_set *set,
 		  struct ct_call *c);
-/* A system call into the driver that is in flight, as a record; 0: none is. */
+/* Makes a record of a system call into the driver in flight. Returns its size; 0: none. */
 size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size);
 
 /* --- totals.c: numbers that a process reports, which may be any --- */
 
-/* How many calls, or events of another kind, one thread can have had in that time. */
+/* Returns the maximum number of calls or other events of one thread in that time. */
 uint64_t total_possible(uint64_t ns);
-/* How long it ran, or runs. */
+/* Returns how long the process ran so far. */
 uint64_t shm__age(const struct shm *m, uint64_t now);
-/* Reads what it reports; nothing becomes less. until_ns: threads that were left out are looked at
- * until then. */
+/* Reads the reported totals; no value decreases. until_ns: rejected threads are read until then. */
 void shm__read_totals(struct shm *m, uint64_t now, uint64_t until_ns);
 /* Limits a count to what is possible. */
 void count_limit(struct ct_count *c, uint64_t age_ns);
 
 /* --- closer.c: a thread that closes rings --- */
 struct closer;
-/* NULL: there is none, and each is closed at once. */
+/* Returns NULL if the thread cannot be started; then files are closed at once. */
 struct closer *closer__new(void);
-/* Freeing gigabytes takes a second. */
+/* Closes fd in the thread: freeing gigabytes takes a second. */
 void closer__close(struct closer *c, int fd);
-/* Waits for its end. */
+/* Waits for the thread's end. */
 void closer__free(struct closer *c);
 
 /* --- clients.c --- */
@@ -202,49 +202,49 @@ struct conn {
 	int fd;
 	pid_t pid;
 	uid_t uid;
-	int pidfd; /* of who connected, whoever has that number by now; -1: the peer has it */
+	int pidfd; /* of the connecting process, even if its id is reused; -1: moved to client */
 	uint64_t since_ns;
 	bool greeted, over;
-	bool waits; /* its hello has come and is answered later */
+	bool waits; /* its hello has arrived and is answered later */
 	bool refused;
 	struct ct_shm_hello hello;
-	bool told;	       /* to record calls */
+	bool told;	       /* the go message was sent */
 	bool again;	       /* the process has connected before */
-	bool more;	       /* of a library besides the one that it has named first */
-	struct client *client; /* NULL: it has not said hello, or was refused */
-	unsigned lib_id;       /* of the file that it has spoken of */
+	bool more;	       /* of a further library of the process */
+	struct client *client; /* NULL: no hello yet, or refused */
+	unsigned lib_id;       /* of the file that it named */
 };
 
 struct client {
 	pid_t pid;
 	uint32_t inner_pid;
-	bool other_ns; /* its thread ids are not ours: */
-	int ns_fd;     /* its PID namespace; -1: not asked for yet, -2: the kernel cannot tell */
+	bool other_ns; /* its thread ids differ from ours: */
+	int ns_fd;     /* its PID namespace; -1: not queried yet, -2: unavailable in this kernel */
 	ct_generation generation;
 	uint32_t lib_id, nccl_id;
 	uid_t uid;
-	int pidfd; /* -1: it has ended, or runs another program by now */
+	int pidfd; /* -1: it has ended, or runs another program */
 	uint64_t ended_ns;
 	uint64_t bytes;	    /* of its rings */
-	uint64_t wait_ns;   /* a record that is being made is waited for since then; 0: none is */
-	uint64_t waited_ns; /* less as time passes, as of waited_at_ns */
+	uint64_t wait_ns;   /* since when a record in the making is waited for; 0: none */
+	uint64_t waited_ns; /* decreases over time, as of waited_at_ns */
 	uint64_t waited_at_ns;
 	char comm[16];
 	struct shm shm;
 	bool counts_taken;
-	unsigned count_cnt;		      /* of threads' functions, that are read */
-	uint64_t uncounted, errors_uncounted; /* calls in those that are not */
-	unsigned turn;	    /* records that it may still give until all had their turn */
-	uint64_t not_given; /* records, and calls in flight */
-	uint64_t drops;	    /* as they were when it was last asked who has lost any */
-	bool hooked;	    /* it has said what it got hold of */
+	unsigned count_cnt;		      /* counted functions of threads that are read */
+	uint64_t uncounted, errors_uncounted; /* calls in those that are not read */
+	unsigned turn;	    /* records that it may still emit before the others' turn */
+	uint64_t not_given; /* dropped records, and calls in flight */
+	uint64_t drops;	    /* as of the last inject__drop_owners() */
+	bool hooked;	    /* its hooked message has arrived */
 	bool gpu_told;
-	struct ct_shm_gpu gpu;		/* what it reports, as far as it is possible */
-	unsigned filters;		/* quiet.c: that it had when it connected */
-	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: as it sees them, as we do */
+	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
+	unsigned filters;		/* quiet.c: filters it had when it connected */
+	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: its number, our number */
 };
 
-/* A record that the tracer makes, and when. */
+/* A record made by the tracer, and its time. */
 struct synth_record {
 	uint64_t key;
 	size_t size;
@@ -268,7 +268,7 @@ struct lib_file {
 	struct ct_comm_layout comm_layout; /* of libnccl */
 };
 
-/* When a process may say hello again. */
+/* When a process may send another hello. */
 #define HELLOS 512
 struct hello_time {
 	pid_t pid;
@@ -293,103 +293,102 @@ struct inject {
 	struct closer *closer;
 	struct lib_file files[FILES_MAX];
 	unsigned file_cnt;
-	struct synth_record *synth; /* in order */
+	struct synth_record *synth; /* sorted */
 	unsigned synth_at, synth_cnt, synth_room;
-	/* Where processes are everybody's. */
+	/* Limits for the case that processes of all users connect. */
 	struct shm_memlimit slot_room, count_room;
-	struct ct_totals gone; /* of processes that are no more */
+	struct ct_totals gone; /* of ended processes */
 	uint64_t gone_bad_cnt;
 	struct ct_shm_gpu gone_gpu;
 	uint32_t next_block;
 	uint64_t next_ns, refused_cnt;
 	unsigned timer_ms;
-	uint64_t record_ns; /* when there last was one */
+	uint64_t record_ns; /* time of the last one */
 	uint64_t stopped_ns;
-	uint64_t quiet_ns; /* quiet.c: last look */
+	uint64_t quiet_ns; /* quiet.c: last check */
 	bool stopped, said_no_nv, said_memory, said_broken;
-	bool over;    /* nothing is read any more that was not there then */
-	bool is_open; /* who comes is let in */
+	bool over;    /* only data that existed then is still read */
+	bool is_open; /* any process may connect */
 };
 
 /* listener.c */
 int listener__open(struct inject *in);
-/* Takes what has come in. */
+/* Accepts connections and receives messages. */
 void listener__poll(struct inject *in);
-/* The peer has ended: what it has said is there, and may be no more once it is gone. */
+/* The process has ended: receives its last messages, before it is freed. */
 void listener__recv(struct inject *in, const struct client *p);
-/* The peer is about to be freed. */
+/* The client is about to be freed. */
 void listener__forget(struct inject *in, const struct client *p);
 void listener__close(struct inject *in);
 
 /* clients.c */
-/* A process has connected: what it gets, or NULL, which is counted. Takes the connection's pidfd.
- */
+/* Adds a process that has connected. Returns its client, or NULL, which is counted. Takes over the
+ * connection's pidfd. */
 struct client *clients__add(struct inject *in, struct conn *c, const struct ct_shm_hello *hello);
-/* The one of a process that still runs; NULL. */
+/* Returns the client of a running process, or NULL. */
 struct client *clients__living(struct inject *in, pid_t pid);
-/* Is it gone? */
+/* Returns whether the process has ended. */
 bool clients__has_ended(const struct client *p);
-/* It has ended, or is to be treated so: calls in flight are given up. */
+/* The process has ended, or is treated so: ends its calls in flight. */
 void clients__leave(struct inject *in, struct client *p, uint64_t now);
-/* Who connected may join. */
+/* Returns whether the connected process may join. */
 bool clients__may_join(const struct inject *in, const struct conn *c);
 /* As inject__left(). */
 void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint64_t now);
-/* Looks who has ended. */
+/* Checks which processes have ended. */
 void clients__look(struct inject *in, uint64_t now);
-/* Puts records of its calls in flight in line. */
+/* Queues records of its calls in flight. */
 void clients__give_up(struct inject *in, struct client *p, uint64_t now);
 void clients__free(struct inject *in);
 void clients__add_totals(const struct inject *in, const struct client *p, struct ct_totals *sum);
-/* Gives a record its numbers: whose it is, ids of the trace. false: it makes no sense. */
+/* Fills in owner and trace ids of a record. Returns false if the record is invalid. */
 bool clients__own(struct inject *in, struct client *p, unsigned slot, void *rec, size_t size);
-/* A call's number in the trace by that which the process gave it; 0: it makes no sense. */
+/* Returns the trace's id of a call from the process's own; 0: it is invalid. */
 uint64_t clients__trace_id(struct inject *in, struct shm_slot *s, uint64_t id);
 void synth__push(struct inject *in, const struct synth_record *m);
 
-/* shares.c: who has how much of what is for all. */
+/* shares.c: shares of common resources. */
 struct owner *owner__get(struct inject *in, uid_t uid);
 /* A process of that user is gone. */
 void owner__put(struct inject *in, struct owner *o);
-/* Before the sandbox: asks how much memory there is. */
+/* Before the sandbox: reads the size of the memory. */
 void shares__open(struct inject *in);
 bool shares__has_room(const struct inject *in, uid_t uid, pid_t pid);
-/* Rings that take too much memory are the process's own from then on. */
+/* Detaches rings that take too much memory; they then belong to the process alone. */
 void shares__look(struct inject *in, uint64_t now);
 
 /* tids.c */
-/* A task's number in the namespace that it is in, from its status file; 0: it is gone. */
+/* Returns a task's number in its own namespace, from its status file; 0: it is gone. */
 uint32_t innermost_id(const char *path);
-/* Which of our numbers is a thread's of another PID namespace, by the status of all of them; 0: no
- * thread has it, or there is no time. For Linux before 6.11. */
+/* Finds our number of a thread of another PID namespace by reading the status of all its threads.
+ * Returns 0 if there is none, or no time left. For Linux before 6.11. */
 uint32_t tid_search(pid_t pid, uint32_t inner);
-/* A process may send any number: one that is another process's thread is not its own. */
+/* Validates a thread number: a process may send any, also one of another process's thread. */
 uint32_t own_tid(struct client *p, uint32_t inner);
-/* quiet.c: filters that a process has for its system calls (seccomp). */
+/* quiet.c: a process's system call filters (seccomp). */
 unsigned quiet__filters(pid_t pid);
-/* Tells processes that have got one since they connected. Once a second. */
+/* Notifies processes that have installed a filter since they connected. Once a second. */
 void quiet__look(struct inject *in, uint64_t now);
 
 /* gpu.c */
-/* Has it been said what became of --gpu-time in this process? */
+/* Reports the state of --gpu-time in this process, once. */
 void gpu__look(struct inject *in, struct client *p);
 void gpu__read_totals(struct client *p, uint64_t now);
 void gpu__add_totals(const struct client *p, struct ct_shm_gpu *sum);
-/* Was it asked for when the trace had ended? */
+/* Returns whether it was requested after the trace had ended. */
 bool gpu__is_late(const struct inject *in, const struct ct_rec *rec);
-/* The trace has ended: for a moment processes still give what they have. */
+/* The trace has ended: returns whether processes may still send data. True for a moment only. */
 bool gpu__expects_more(const struct inject *in, uint64_t now);
-/* The thread of a call, by the number that the process has for it. */
+/* Returns the thread of a call from the process's number for it. */
 uint32_t gpu__tid(struct client *p, uint32_t inner,
 		  uint32_t (*own)(struct client *p, uint32_t inner));
 
 /* files.c */
-/* The library file of that family that the process has at that path; functions of the driver that
- * no row has become known. NULL: it is none that can be read; why is -errno then, or 0 when the
- * process is ending. */
+/* Returns the process's library file of that family at that path; unknown driver functions are
+ * added. Returns NULL if it cannot be read: why is -errno, or 0 if the process is ending. */
 struct lib_file *files__of(struct inject *in, enum api_id api, pid_t pid, const char *path,
 			   int *why);
-/* Files move when others make room. NULL: it is gone. */
+/* Files move when others are evicted. NULL: it is gone. */
 const struct lib_file *files__by_id(const struct inject *in, unsigned id);
 
 #endif /* INJECT_PRIV_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Files of libraries. The program carries them, so that one file is all there is to copy, and puts
- * them where programs can load them. They stay there: a child that outlives the trace and starts
- * another program would be told of a library that is missing.
+ * Files of libraries. The program embeds them, so that it can be copied as one file, and writes
+ * them where programs can load them. They stay there. Otherwise a child that outlives the trace and
+ * starts another program would get an error about a missing library.
  */
 #include "library.h"
 
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The Makefile knows that this depends on them. */
+/* The Makefile has these dependencies. */
 #define CARRY(name, file)                                                                          \
 	__asm__(".pushsection .rodata\n"                                                           \
 		".balign 8\n" #name "_bytes: .incbin \"" file "\"\n" #name "_end:\n"               \
@@ -31,12 +31,12 @@ CARRY(inject, INJECT_LIBRARY);
 CARRY(nvtx, NVTX_LIBRARY);
 
 static const struct library {
-	const char *name, *file; /* with a number in it: versions lie side by side */
+	const char *name, *file; /* contains the version, so that several can coexist */
 	const char *bytes, *end;
 } libraries[] = {
 	[LIBRARY_INJECT] = {"libcudatrace-inject.so", "libcudatrace-inject-%016llx.so",
 			    inject_bytes, inject_end},
-	/* As a version, so that it is known by its name: decode/apis.def. */
+	/* Has the suffix of a version, so that it is recognised by name: decode/apis.def. */
 	[LIBRARY_NVTX] = {"libcudatrace-nvtx.so", "libcudatrace-nvtx.so.%llu", nvtx_bytes,
 			  nvtx_end},
 };
@@ -56,15 +56,15 @@ static uint64_t hash(const struct library *l)
 	return h;
 }
 
-/* A folder that only we can write to, and all can look into. False: another user could put a
- * library of theirs in its place. */
+/* Creates a folder that only we can write to, and all can read. Returns false if another user could
+ * replace the library. */
 static bool make_folder(const char *path)
 {
 	struct stat st;
 	bool ours;
 	int fd;
 
-	/* The daemon's files are nobody else's by default. */
+	/* By default, the daemon's files are private. */
 	if (mkdir(path, 0755) ? errno != EEXIST : chmod(path, 0755))
 		return false;
 	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -84,7 +84,7 @@ static bool is_whole(const struct library *l, int fd)
 
 	if (fstat(fd, &st) || (size_t)st.st_size != size)
 		return false;
-	/* As the loader does: fails where the file system is mounted noexec. */
+	/* As the loader does: fails if the file system is mounted noexec. */
 	mem = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (mem == MAP_FAILED)
 		return false;
@@ -121,7 +121,7 @@ static bool write_file(const struct library *l, const char *path)
 	return ok;
 }
 
-/* NULL: it cannot be. */
+/* Returns NULL if it cannot be written. */
 static char *put(const struct library *l, const char *path)
 {
 	return is_there(l, path) || (write_file(l, path) && is_there(l, path)) ? strdup(path)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The libraries that programs load, which cudatrace carries. */
+/* Libraries to be loaded by traced programs, embedded in cudatrace. */
 #ifndef INJECT_LIBRARY_H
 #define INJECT_LIBRARY_H
 
@@ -8,8 +8,8 @@ enum library_id {
 	LIBRARY_NVTX,	/* nvtx/ */
 };
 
-/* Its path, where it is put now if it is not there yet; NULL after reporting why. folder: there,
- * under its plain name; NULL: in one of ours. */
+/* Returns the library's path and writes the file there if it is missing; NULL after reporting the
+ * error. folder: write it there, under its plain name; NULL: in a folder of ours. */
 char *library__put(enum library_id id, const char *folder);
 
 #endif /* INJECT_LIBRARY_H */

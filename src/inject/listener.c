@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The socket: who comes is asked who it is, is given its memory, and says what it has got hold of.
- */
+/* The listener: accepts processes, identifies them, sends them their memory, and receives which
+ * functions they hooked. */
 #include "inject_priv.h"
 
 #include "util/clock.h"
@@ -18,22 +18,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Who says nothing for so long has gone astray. */
+/* Idle connections are closed after this timeout. */
 #define CONN_MAX_NS 10000000000ull
-/* Who is not through by then may be sent away for others of the same user. */
+/* After this time, an unfinished connection may be closed in favour of others of the same user. */
 #define CONN_LONG_NS 100000000ull
-/* A process may say hello that often, after so many at once: it has a libcuda and a libnccl, and
- * may become another program. */
+/* Minimum interval of hellos from one process, after an initial burst. A process has a libcuda and
+ * a libnccl, and may run another program. */
 #define HELLO_NS      100000000ull
 #define HELLO_AT_ONCE 4
-/* So many wait for us; others' connect() waits for a place. */
+/* Backlog; further connect() calls wait. */
 #define WAITING_MAX 1024
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
 #define SO_PEERPIDFD 77
 #endif
 
-/* "@name": abstract, so that it is found in any mount namespace, and leaves nothing behind. */
+/* "@name" is abstract: it can be found from any mount namespace and leaves no file behind. */
 static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
 {
 	size_t len = strlen(in->socket_name);
@@ -47,7 +47,7 @@ static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
 	return offsetof(struct sockaddr_un, sun_path) + len;
 }
 
-/* While there is no room, who comes waits. */
+/* Stops accepting while there is no room; processes wait. */
 static int open_or_shut(struct inject *in)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -69,7 +69,7 @@ int listener__open(struct inject *in)
 
 	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
-	/* Nobody who is not told the name finds it by guessing, or has it already. */
+	/* A random name cannot be guessed, and is not in use. */
 	if (in->o.folder)
 		snprintf(in->socket_name, sizeof(in->socket_name), "%s/" CT_SHM_SOCKET,
 			 in->o.folder);
@@ -80,7 +80,7 @@ int listener__open(struct inject *in)
 			 getpid(), (unsigned long long)secret);
 	len = address(in, &sa);
 	in->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The one before has ended without taking it away. */
+	/* A previous tracer has ended without removing the socket. */
 	if (in->o.folder)
 		unlink(in->socket_name);
 	if (in->listen_fd < 0 || bind(in->listen_fd, (void *)&sa, len) ||
@@ -93,7 +93,7 @@ static void drop(struct inject *in, unsigned i)
 {
 	const struct conn *c = &in->conns[i];
 
-	/* Others have only asked whether we are there. */
+	/* Connections without a hello only checked whether the tracer exists. */
 	if (in->o.probes && c->greeted && !c->over && (!c->client || !c->client->hooked))
 		in->o.probes->on_lost(in->o.ctx, c->pid);
 	close(c->fd);
@@ -112,7 +112,7 @@ void listener__forget(struct inject *in, const struct client *p)
 	}
 }
 
-/* Of who has connected, not of whoever has its number now. */
+/* Returns a pidfd of the process that connected, even if its id is reused. */
 static int pidfd_of(int fd, pid_t pid)
 {
 	socklen_t len = sizeof(int);
@@ -132,8 +132,8 @@ static unsigned conns_of(const struct inject *in, pid_t pid)
 	return cnt;
 }
 
-/* Nobody has more than half of the places, where they are for everybody: others' programs would
- * wait for theirs in cuInit(). */
+/* When all users may connect, each gets at most half of the places. Otherwise others' programs
+ * would wait in cuInit(). */
 static bool has_place(struct inject *in, uid_t uid)
 {
 	unsigned cnt = 0, oldest = 0;
@@ -152,10 +152,10 @@ static bool has_place(struct inject *in, uid_t uid)
 	return true;
 }
 
-/* false: it is not let in. */
+/* Returns false if the connection is rejected. */
 static bool admit(struct inject *in, int fd)
 {
-	/* What has not been read yet is looked at with the timer. */
+	/* Data that is not read yet is handled by the timer. */
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	struct conn c = {.fd = fd, .since_ns = now_ns()};
 	struct ucred who;
@@ -164,7 +164,8 @@ static bool admit(struct inject *in, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
 		return false;
 	if (!in->o.folder && who.uid != in->o.uid) {
-		/* Not by the library, then: also not the child of one whom it sees. */
+		/* The library will not record it, so probes must; unless its parent's library is
+		 * connected. */
 		if (in->o.probes && !clients__living(in, who.pid))
 			in->o.probes->on_lost(in->o.ctx, who.pid);
 		return false;
@@ -186,7 +187,7 @@ static bool admit(struct inject *in, int fd)
 
 static void accept_conn(struct inject *in)
 {
-	/* No more at a time than there is room for: others are to be heard meanwhile. */
+	/* At most CONNS_MAX at a time, so that other events are handled in between. */
 	for (unsigned i = 0; i < CONNS_MAX && in->conn_cnt < CONNS_MAX; i++) {
 		int fd = accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -199,7 +200,7 @@ static void accept_conn(struct inject *in)
 	}
 }
 
-/* mem: its memory, if it is given any. */
+/* mem: its memory, or NULL. */
 static void answer(struct inject *in, struct conn *c, int status, const struct shm *mem)
 {
 	struct ct_shm_welcome w = {
@@ -229,7 +230,7 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 	(void)!sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Its library cannot be found, or not be read. With probes they see the calls. */
+/* Reports that its library was not found or not readable. With probes, those record the calls. */
 static void say_missed(struct inject *in, enum api_id api, const struct conn *c,
 		       const struct ct_shm_hello *h, int why)
 {
@@ -243,7 +244,7 @@ static void say_missed(struct inject *in, enum api_id api, const struct conn *c,
 	in->o.on_missed(in->o.ctx, &lib, why);
 }
 
-/* By its file's name. */
+/* Returns the family by the file's name. */
 static enum api_id api_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -251,7 +252,7 @@ static enum api_id api_of(const char *path)
 	return strncmp(slash ? slash + 1 : path, "libcuda.so", 10) ? API_NCCL : API_CUDA;
 }
 
-/* A process that has a libnccl, too, or another libcuda. */
+/* Handles a process that also has a libnccl, or another libcuda. */
 static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello *h)
 {
 	struct client *p = clients__living(in, c->pid);
@@ -277,8 +278,8 @@ static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello
 	return lib;
 }
 
-/* The program that the process runs by now, and what it has mapped, is looked at for each: not more
- * often than it has reason to say hello, and not for longer than its user may. */
+/* Checking a process's program and mappings is expensive. Limits it by the process's rate of hellos
+ * and by its user's time budget. */
 static bool is_due(struct inject *in, struct conn *c)
 {
 	struct hello_time *t = &in->hellos[c->pid % HELLOS];
@@ -307,7 +308,7 @@ static const struct lib_file *join(struct inject *in, struct conn *c)
 	return lib;
 }
 
-/* false: it has nothing more to say. */
+/* Returns false if no more messages are expected. */
 static bool on_hello(struct inject *in, struct conn *c)
 {
 	bool more = c->hello.how == CT_SHM_MORE, stays = false;
@@ -356,8 +357,8 @@ static bool has_gone(const struct conn *c)
 	return !recv(c->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
-/* false: it has gone. Whether it has heard us it says by closing: one that had no patience leaves
- * this unread. */
+/* Returns false if the process has gone. It confirms by closing; a process that timed out leaves
+ * the message unread. */
 static bool say_go(const struct conn *c)
 {
 	const struct ct_shm_go go = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
@@ -365,18 +366,18 @@ static bool say_go(const struct conn *c)
 	return send(c->fd, &go, sizeof(go), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(go);
 }
 
-/* false: it has nothing more to say. */
+/* Returns false if no more messages are expected. */
 static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hooked *h,
 		      ssize_t size)
 {
 	const struct lib_file *lib = files__by_id(in, c->lib_id);
 	struct inject_lib to = {.pid = c->pid};
 
-	/* pidfd: it has connected once more since. */
+	/* pidfd: it has connected again since. */
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->client->pidfd < 0 || c->told ||
 	    !lib)
 		return false;
-	/* Of NCCL's calls the two need not tell each other: inject/bypass.c. */
+	/* For NCCL's calls the two need no handshake: inject/bypass.c. */
 	if (in->o.probes && lib->api->id != API_CUDA)
 		return false;
 	to.id = lib->id;
@@ -416,7 +417,7 @@ static void has_received(const struct conn *c)
 		c->client->hooked = true;
 }
 
-/* false: it is done. */
+/* Returns false when the connection is finished. */
 static bool on_message(struct inject *in, struct conn *c)
 {
 	union {
@@ -465,7 +466,7 @@ void listener__poll(struct inject *in)
 
 		if (!c->over && on_message(in, c) && !late)
 			continue;
-		/* It has gone on; a child has the socket, too. */
+		/* The process continued; a child may also hold the socket. */
 		if (late)
 			has_received(c);
 		drop(in, i);

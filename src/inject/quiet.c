@@ -6,7 +6,7 @@
 
 #define LOOK_NS 1000000000ull
 
-/* Linux 5.9 says how many there are; before it, whether there is one. */
+/* Linux 5.9 and later report the number of filters; before, only whether there is one. */
 unsigned quiet__filters(pid_t pid)
 {
 	unsigned cnt = 0, mode = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records in the rings of one process, which may write there what it likes at any time. */
+/* Records in the rings of one process, which may overwrite them at any time. */
 #include "inject_priv.h"
 
 #include "util/clock.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A thread that was stopped in the midst of a record does not hold up the others for ever. */
+/* A thread stopped in the middle of a record delays others at most this long. */
 #define BUSY_MAX_NS 10000000ull
-/* What fills the end of a ring has so much at least. */
+/* Minimum size of the filler at a ring's end. */
 #define FILLER_SZ 8
 
-/* Pieces of rings, as they were read: a thread's records come one after the other as a rule. */
+/* Cached windows of rings, as read: a thread's records usually follow each other. */
 #define WINDOW_SZ  (16 << 10)
 #define WINDOW_CNT 16
 static struct window {
@@ -30,8 +30,7 @@ void shm__forget_windows(const struct shm *m)
 			windows[i].m = NULL;
 }
 
-/* Bytes of a ring that were written, up to head, and lie in one piece. NULL: they cannot be read.
- */
+/* Returns contiguous bytes of a ring, written up to head. NULL: not readable. */
 static const uint8_t *ring_at(const struct shm *m, unsigned i, uint64_t pos, uint64_t size,
 			      uint64_t head)
 {
@@ -52,17 +51,17 @@ static const uint8_t *ring_at(const struct shm *m, unsigned i, uint64_t pos, uin
 	return w->buf;
 }
 
-/* How much longer a short record is as struct ct_call, at most. */
+/* Maximum bytes by which a short record grows as struct ct_call. */
 #define SHORTER_SZ (CT_CALL_FIXED_SZ - sizeof(struct ct_shm_short))
 
-/* One that may be lengthened. */
+/* Returns whether the record is a valid short one. */
 static bool is_short(uint16_t kind, uint32_t size)
 {
 	return kind == CT_SHM_REC_SHORT && size >= sizeof(struct ct_shm_short) &&
 	       size <= CT_SHM_REC_MAX - SHORTER_SZ;
 }
 
-/* When it was sent. */
+/* Returns when the record was sent. */
 static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 {
 	uint64_t ns;
@@ -80,7 +79,7 @@ static uint64_t sent_ns(const uint8_t *at, uint16_t kind, uint32_t size)
 	return ns;
 }
 
-/* A short record's fixed part; its size there. */
+/* Expands a short record's fixed part. Returns its size in the ring. */
 static uint32_t lengthen(struct ct_call *c, const uint8_t *at, uint32_t size)
 {
 	struct ct_shm_short s;
@@ -121,7 +120,7 @@ static void is_broken(struct shm *m)
 	m->broken_cnt++;
 }
 
-/* Finds the next record. 1: found; 0: there is none. */
+/* Finds the next record. Returns 1, or 0 if there is none. */
 static int find(struct shm *m, unsigned i)
 {
 	struct shm_slot *s = &m->slots[i];
@@ -140,7 +139,7 @@ static int find(struct shm *m, unsigned i)
 		room = ((uint64_t)rec.size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
 		if (rec.size < FILLER_SZ || room > left)
 			break;
-		/* It fills the end, where no record had room: so a look meets one at most. */
+		/* A filler ends the ring, where no record fitted: a poll meets at most one. */
 		if (rec.kind == CT_REC_NONE) {
 			if (room != m->ring_sz - off || room > CT_SHM_REC_MAX)
 				break;
@@ -154,12 +153,12 @@ static int find(struct shm *m, unsigned i)
 		if (!at)
 			break;
 		s->key = sent_ns(at, rec.kind, rec.size);
-		/* The process may say any time: that one means that there is no record. */
+		/* The process may write any time, but UINT64_MAX means "no record". */
 		s->key -= s->key == UINT64_MAX;
 		s->size = rec.size;
 		return 1;
 	}
-	/* Nothing behind what makes no sense can be found. */
+	/* No record can be found behind an invalid one. */
 	if (s->pos < s->head) {
 		is_broken(m);
 		s->pos = s->head;
@@ -167,8 +166,7 @@ static int find(struct shm *m, unsigned i)
 	return 0;
 }
 
-/* What a thread makes that was seen to be idle, or at a record that is found, is later than that.
- */
+/* A thread that was idle at `now`, or has a record pending, makes only later records. */
 static bool is_clear(struct shm_slot *s, bool busy, uint64_t now)
 {
 	if (!busy) {
@@ -186,14 +184,14 @@ bool shm__look(struct shm *m, unsigned i, uint64_t now)
 {
 	const struct ct_shm_slot *shared = shm__slot(m, i);
 	struct shm_slot *s = &m->slots[i];
-	/* In this order: what is committed in between is seen the next time. */
+	/* In this order: a record committed in between is found the next time. */
 	bool busy = __atomic_load_n(&shared->busy, __ATOMIC_ACQUIRE);
 	uint64_t head = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
 
 	if (m->ended || m->broken_cnt >= SHM_BROKEN_MAX)
 		return true;
 	if (s->size) {
-		busy = false; /* what is being made comes behind it */
+		busy = false; /* a record being made comes after it */
 	} else if (head < s->pos || head - s->pos > m->ring_sz || head & (CT_SHM_ALIGN - 1)) {
 		is_broken(m);
 		s->pos = s->head = head & ~(uint64_t)(CT_SHM_ALIGN - 1);
@@ -224,7 +222,7 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 	struct ct_rec *rec = buf;
 
 	s->pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
-	/* It may say something else than when it was found. */
+	/* The contents may differ from when it was found. */
 	if (at && is_short(kind_at(at), size)) {
 		uint32_t fixed = lengthen(buf, at, size);
 
@@ -257,7 +255,7 @@ void shm__tell(struct shm *m, unsigned i)
 	s->told = s->pos;
 }
 
-/* Between looks at the clock. */
+/* Calls between checks of the time budget. */
 #define CALLS_AT_ONCE 256
 
 static bool each_call(const struct shm *m, unsigned i, uint64_t head, unsigned max,
@@ -319,7 +317,7 @@ bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id)
 	return each_call(m, i, m->slots[i].head, UINT32_MAX, keep_id, id);
 }
 
-/* Most records are about as long. */
+/* Typical size of a record. */
 #define USUAL_SZ 80
 
 uint64_t shm__unread(const struct shm *m)

@@ -39,7 +39,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 		s->set = NULL;
 		return -errno;
 	}
-	/* Ours is the only mapping that can be written. */
+	/* Ours is the only writable mapping. */
 	if (fcntl(s->fd, F_ADD_SEALS,
 		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
 		return -errno;
@@ -66,7 +66,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	return 0;
 }
 
-/* false: there is no room for its name. */
+/* Returns false if there is no room for its name. */
 static bool tell_name(struct settings *s, unsigned id, const char *symbol)
 {
 	size_t size = strlen(symbol) + 1;
@@ -79,16 +79,16 @@ static bool tell_name(struct settings *s, unsigned id, const char *symbol)
 	return true;
 }
 
-/* By the library in the process. It has no pointer that all calls of NCCL go through: those that it
- * does not see probes do, where there are any (inject/bypass.c). Of NCCL only what the tables have:
- * what else it has may take more of the stack than a thunk passes on. */
+/* Returns whether the in-process library can record the function. It has no pointer that all NCCL
+ * calls go through; probes, if any, record those it misses (inject/bypass.c). For NCCL, only known
+ * functions: others may need more stack than a thunk passes on. */
 static bool is_reached(const struct api_fn *fn)
 {
 	return fn->api == API_CUDA || fn->api == API_NVTX || (fn->api == API_NCCL && fn->known);
 }
 
-/* It is the last of a launch's pointees. The library looks for it behind them, in calls of another
- * family only: it costs others nothing. */
+/* CT_CAP_EXTRA is the last of a launch's pointees. The library looks for it behind the others, only
+ * in calls of another family, so that other calls have no overhead. */
 static void set_extra_apart(struct ct_spec *spec)
 {
 	if (!spec->cap_cnt)
@@ -112,12 +112,12 @@ void settings__fill(struct settings *s)
 		const struct api_fn *fn = fnset__fn(s->fns, s->fn_cnt);
 		unsigned id = s->fn_cnt;
 
-		/* The library sees no Python frames and no operators of PyTorch: those calls are
-		 * left to probes. */
+		/* The library cannot read Python frames or PyTorch operators: those calls are left
+		 * to probes. */
 		if (s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
 				       fnset__wants_api(s->fns, api_at(API_TORCH))))
 			continue;
-		/* Others' numbers are given to other functions when their files are gone. */
+		/* Ids of unknown functions are reused when their files are gone. */
 		if (s->only_table && fnset__is_generic(s->fns, id))
 			continue;
 		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
@@ -148,7 +148,7 @@ void settings__close(struct settings *s)
 		close(s->fd);
 }
 
-/* A spec is more than one store: a thread may see half of it, of a level that both have. */
+/* A spec is not written atomically: a thread may see a mix of the old and the new level. */
 static struct ct_spec *spec_of(struct inject *in, unsigned func_id)
 {
 	return func_id < in->settings.fn_cnt ? &in->settings.set->specs[func_id].of : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who has how much of what is for the processes of all users: docs/LIMITS.md. */
+/* Shares of resources when processes of all users connect: docs/LIMITS.md. */
 #include "inject_priv.h"
 
 #include "util/log.h"
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Rings of a process: so much, and for each thread its ring and MIB for its counts. */
+/* Limit of a process's rings: RINGS_MIN, plus per thread its ring and one MIB for its counts. */
 #define MIB	       (1ull << 20)
 #define RINGS_MIN      (16 * MIB)
 #define USER_BYTES_MIN (1024 * MIB)
-/* Of the machine's memory, rings of one user. */
+/* Maximum part of the machine's memory for the rings of one user. */
 #define USER_PART 8
-/* Each look sees so many of all processes: that many looks are one round. */
+/* Each check covers 1/ROUND of all processes. */
 #define ROUND 16
 
 struct owner *owner__get(struct inject *in, uid_t uid)
@@ -59,7 +59,7 @@ bool shares__has_room(const struct inject *in, uid_t uid, pid_t pid)
 	       (!in->o.folder || of_user < max / 2);
 }
 
-/* What its threads have, and those for which there was no room. */
+/* Returns the limit for its threads, including those that were rejected. */
 static uint64_t allowed(const struct inject *in, const struct client *p)
 {
 	uint64_t slots = p->shm.rejected ? CT_SHM_SLOTS : p->shm.slot_cnt;
@@ -102,7 +102,7 @@ void shares__look(struct inject *in, uint64_t now)
 		p->bytes = bytes;
 		if (p->pidfd < 0)
 			continue;
-		/* One of those that have most goes. */
+		/* Drop one of the largest. */
 		if (bytes > allowed(in, p) ||
 		    (o->bytes > in->user_bytes_max && bytes >= o->bytes / o->clients))
 			release_conn(in, p, bytes, now);

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Slots that there is room for at first, and a power of two of that. */
+/* Initial number of slots; a power of two. */
 #define SLOTS_MIN 8
 _Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all that is looked at is in one page");
 
@@ -73,7 +73,7 @@ uint64_t shm__allocated(const struct shm *m)
 	return fstat(m->fd, &st) ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-/* By what we know, and not by what the process may have written there. */
+/* Uses our own offsets, not those that the process may have overwritten. */
 struct ct_shm_slot *shm__slot(const struct shm *m, unsigned i)
 {
 	return (struct ct_shm_slot *)((char *)m->mem + slot_off(m, i));
@@ -87,7 +87,7 @@ void shm__count(const struct shm *m, unsigned i, unsigned func_id, struct ct_cou
 		*c = (struct ct_count){0};
 }
 
-/* Slots are taken from the first on. */
+/* Slots are used in order, starting with the first. */
 static bool is_used(const struct shm *m, unsigned i)
 {
 	const struct ct_shm_slot *s = shm__slot(m, i);
@@ -96,7 +96,7 @@ static bool is_used(const struct shm *m, unsigned i)
 	       __atomic_load_n(&s->head, __ATOMIC_RELAXED);
 }
 
-/* false: there is no memory. */
+/* Returns false if out of memory. */
 static bool add_slot(struct shm *m)
 {
 	unsigned cnt = m->slot_cnt;
@@ -165,7 +165,7 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 	c->rec.ts_ns = f.start_ns;
 	c->rec.tid = shared->tid;
 	c->call_id = f.call_id;
-	/* On another stack than the one before it is in none. */
+	/* A call on another stack than the previous one has no parent. */
 	c->parent_id = f.depth ? outer.call_id : 0;
 	c->func_id = f.func_id;
 	c->depth = f.depth;

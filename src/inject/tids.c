@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whose thread it is that a record names. */
+/* Resolves the thread that a record names. */
 #include "inject_priv.h"
 
 #include "util/time_budget.h"
@@ -66,7 +66,7 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 	return !syscall(SYS_tgkill, pid, tid, 0) || errno == EPERM;
 }
 
-/* The kernel tells; -ENOTTY: it does not yet. 0: there is no such thread. */
+/* Queries the kernel. -ENOTTY: not supported by it. 0: no such thread. */
 static int ask_kernel(struct client *p, uint32_t inner)
 {
 	int tid;

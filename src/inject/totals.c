@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Numbers that a process reports of itself. It may report any: nothing becomes less, and nothing
- * more than what its threads can have done since it connected. What it reports as lost has a name
- * of its own (CT_DROP_INPROC) where the processes are those of all users.
+ * Numbers that a process reports about itself. They may be forged: no value may decrease, or exceed
+ * what its threads can have done since it connected. When all users may connect, reported losses
+ * are counted separately (CT_DROP_INPROC).
  */
 #include "inject_priv.h"
 
@@ -10,9 +10,9 @@
 
 #include <unistd.h>
 
-/* A call takes longer, with the library or without; so does an event of another kind. */
+/* Minimum time of a call, with the library or without, and of other events. */
 #define EVENT_NS_MIN 10
-/* A share of a second, as in ct_totals. */
+/* A whole second in the unit of ct_totals.busiest. */
 #define SHARE_MAX 1000000ull
 /* A call may have begun before its process had connected. */
 #define BEFORE_NS 5000000000ull
@@ -32,7 +32,7 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What all threads together can have had: a processor runs one at a time. */
+/* Returns the maximum for all threads together: each processor runs one at a time. */
 static uint64_t of_all(uint64_t of_one)
 {
 	static long cpus;
@@ -54,7 +54,7 @@ static uint64_t entries_of(const struct ct_shm_slot *s, uint64_t max)
 	return less(s->stats[CT_STAT_ENTRIES], max) + less(s->begun / CT_SHM_DEPTHS, max);
 }
 
-/* Calls of threads for which there was no room: none of what they left is read. */
+/* Counts calls of rejected threads. Their records are not read. */
 static void read_rejected(struct shm *m, uint64_t max, uint64_t until_ns)
 {
 	struct ct_shm_slot s;

@@ -8,7 +8,7 @@
 
 #define RUN_AS "run it with sudo, or see the end of `cudatrace check`"
 
-/* The first is a reason why nothing works, so that it stands before what follows from it. */
+/* The first is a reason why nothing works, so it precedes its consequences. */
 static struct cap caps[CAP_CNT] = {
 	[CAP_KERNEL] =
 		{
@@ -294,7 +294,7 @@ void cap_say(struct cap *c, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What libbpf has to say is in the row's detail. */
+/* libbpf's messages go into the row's detail. */
 static void find_out(struct cap *c, enum cap_state (*how)(struct cap *c))
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -392,7 +392,7 @@ unsigned caps__nv_probes(enum nv_probe out[NV_PROBE_CNT])
 
 	if (caps__has(CAP_KPROBE_MULTI))
 		out[cnt++] = NV_PROBE_KPROBE_MULTI;
-	/* Where the driver is not loaded, nobody knows what its modules will have. */
+	/* If the driver is not loaded, the BTF of its modules is unknown. */
 	if (caps__has(CAP_FENTRY) &&
 	    (access("/sys/module/nvidia", F_OK) || !access("/sys/kernel/btf/nvidia", F_OK)))
 		out[cnt++] = NV_PROBE_FENTRY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What this kernel and this user allow, one row each: what it is, what is lost without it, what to
- * do. A row is probed when it is first asked for, and then remembered.
+ * What this kernel and this user allow. Each row has a feature, what is missing without it, and
+ * what to do. A row is probed when it is first needed, and cached.
  */
 #ifndef ATTACH_ALLOW_CAPS_H
 #define ATTACH_ALLOW_CAPS_H
@@ -47,16 +47,16 @@ enum cap_id {
 };
 
 enum cap_need {
-	CAP_NEEDED, /* no trace without it */
-	CAP_BETTER, /* something is lost without it */
-	CAP_INFO,   /* CUDA calls are traced without it; some of it serves --kernel */
+	CAP_NEEDED, /* required for a trace */
+	CAP_BETTER, /* optional; without it something is missing */
+	CAP_INFO,   /* CUDA calls are traced without it; some rows serve --kernel */
 };
 
 enum cap_state {
 	CAP_UNPROBED = 0,
 	CAP_YES,
 	CAP_NO,
-	CAP_UNKNOWN, /* could not be tried: another thing is missing first */
+	CAP_UNKNOWN, /* could not be tried: a prerequisite is missing */
 };
 
 struct cap {
@@ -66,36 +66,37 @@ struct cap {
 	const char *fix;
 	enum cap_need need;
 	enum cap_state (*probe)(struct cap *c);
-	/* Of a row that is there, what takes long to find out: for caps__all() alone. Without it
-	 * whoever needs the row finds out by trying. */
+	/* Slow check of a row that is available: for caps__all() only. Otherwise the user of the
+	 * row finds out by trying. */
 	enum cap_state (*look_closer)(struct cap *c);
-	/* found: */
+	/* results: */
 	enum cap_state state;
 	char detail[256]; /* a version, an error message; may be "" */
 };
 
 const struct cap *caps__get(enum cap_id id);
 bool caps__has(enum cap_id id);
-/* All rows, probed; indexed by enum cap_id. */
+/* Returns all rows, probed; indexed by enum cap_id. */
 const struct cap *caps__all(unsigned *cnt);
-/* Everything needed is there. */
+/* Returns whether everything required is available. */
 bool caps__can_trace(void);
-/* Why this user, or the seccomp profile of this container, may not have uprobes; NULL: they may.
+/* Returns why this user, or the container's seccomp profile, may not use uprobes; NULL: allowed.
  * Static. */
 const char *caps__refused(void);
-/* NULL when privileges suffice; else the end of an error message: which one is missing, and what to
- * do. Static. */
+/* Returns NULL if privileges suffice; else the end of an error message: the missing privilege, and
+ * what to do. Static. */
 const char *caps__missing_privilege(void);
-/* Why this process may not look into another, as the end of an error message. Static. */
+/* Returns why this process may not read another process, as the end of an error message. Static. */
 const char *caps__why_refused(void);
-/* No privilege that is given here counts outside: setcap and sudo inside of it do not help. */
+/* Returns whether this is a user namespace. Privileges within it do not count outside, so setcap
+ * and sudo inside do not help. */
 bool caps__in_user_namespace(void);
-/* Fills out with sentences that say what this machine loses; returns how many. Strings are static.
- * Probes only what is CAP_BETTER. */
+/* Fills out with sentences about what is missing on this machine. Returns their number. Strings are
+ * static. Probes only CAP_BETTER rows. */
 unsigned caps__degraded(const char *out[], unsigned max);
-/* The best that works; MECH_PERF when nothing does. */
+/* Returns the best mechanism that works; MECH_PERF if none does. */
 enum mechanism caps__best_mechanism(void);
-/* How --kernel can see the driver here, best first; returns how many. */
+/* Lists the mechanisms for --kernel here, best first. Returns their number. */
 unsigned caps__nv_probes(enum nv_probe out[NV_PROBE_CNT]);
 
 #endif /* ATTACH_ALLOW_CAPS_H */

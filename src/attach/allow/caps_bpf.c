@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Probes that try the real thing with programs of two or three instructions: a version number says
- * little about a distribution's kernel, and nothing about what a container may do.
+ * Probes that try features with programs of two or three instructions. A version number means
+ * little for a distribution's kernel, and nothing for a container's permissions.
  */
 #include "caps_priv.h"
 #include "attach/probe/probes.h"
@@ -38,7 +38,7 @@
 static const struct bpf_insn nothing[] = {INSN_RET_0, INSN_EXIT};
 #define NOTHING nothing, sizeof(nothing) / sizeof(nothing[0])
 
-/* Says why not. EPERM without the privileges means nothing but that. */
+/* Stores the reason. EPERM without the privileges has no other meaning. */
 static enum cap_state no(struct cap *c, int ret)
 {
 	bool may = caps__has(CAP_PRIV_BPF) && caps__has(CAP_PRIV_PERFMON);
@@ -71,7 +71,7 @@ enum cap_state cap_probe_bpf_load(struct cap *c)
 	return done(c, load(BPF_PROG_TYPE_KPROBE, 0));
 }
 
-/* May a program read kernel memory? Refused (EINVAL) when the kernel is locked down. */
+/* Tries whether a program may read kernel memory. Refused (EINVAL) if the kernel is locked down. */
 enum cap_state cap_try_read_kernel(struct cap *c)
 {
 	static const struct bpf_insn insns[] = {
@@ -116,9 +116,9 @@ enum cap_state cap_probe_cookie(struct cap *c)
 				     sizeof(insns) / sizeof(insns[0]), NULL));
 }
 
-/* Attaching a link to a folder can never work. A kernel that knows the attach type says so (EBADF);
- * one that does not stops before (EINVAL). Nothing is attached, so that nothing need be detached,
- * which takes up to 0.1 s. */
+/* Tries to attach a link to a folder, which always fails. A kernel that has the attach type returns
+ * EBADF; one without it stops before (EINVAL). Nothing is attached, so nothing has to be detached,
+ * which would take up to 0.1 s. */
 static enum cap_state try_link(struct cap *c, enum mechanism mech)
 {
 	uint64_t offset = 0;
@@ -164,7 +164,7 @@ enum cap_state cap_probe_session(struct cap *c)
 }
 
 /* bool bpf_session_is_return(void); from kernel 7.0 on with a pointer to the context. The program
- * knows both: bpf/cudatrace.bpf.c. */
+ * handles both: bpf/cudatrace.bpf.c. */
 static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
 {
 	int id = btf__find_by_name_kind(btf, "bpf_session_is_return", BTF_KIND_FUNC);
@@ -199,13 +199,13 @@ enum cap_state cap_session_kfunc(struct cap *c)
 	return state;
 }
 
-/* A function of our own to put a probe on. */
+/* A function of our own to probe. */
 __attribute__((noinline, used)) static void probe_me(void)
 {
 	__asm__ volatile("nop");
 }
 
-/* Where in our executable it begins; 0 when that cannot be found. */
+/* Returns its offset in our executable, or 0 if not found. */
 static uint64_t own_offset(void)
 {
 	uint64_t at = (uintptr_t)probe_me, start, end, off, found = 0;
@@ -222,8 +222,8 @@ static uint64_t own_offset(void)
 	return found;
 }
 
-/* A perf event for one uprobe takes CAP_SYS_ADMIN (kernel 6.18; CAP_PERFMON is not enough), and 0.1
- * s to close: so only where there is nothing better. */
+/* A perf event for one uprobe needs CAP_SYS_ADMIN (kernel 6.18; CAP_PERFMON is not enough), and
+ * closing it takes 0.1 s. So it is tried only if nothing better exists. */
 enum cap_state cap_probe_uprobe(struct cap *c)
 {
 	struct perf_event_attr attr = {
@@ -286,7 +286,7 @@ enum cap_state cap_probe_tp_unmapped_area(struct cap *c)
 	return try_raw_tp(c, "vm_unmapped_area");
 }
 
-/* Loading alone proves nothing: kernel 6.18 without kprobes loads fentry and refuses to attach. */
+/* Loading proves nothing: kernel 6.18 without kprobes loads fentry and refuses to attach. */
 static enum cap_state try_tracing(struct cap *c, enum bpf_attach_type type, const char *func)
 {
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = type);
@@ -302,7 +302,7 @@ static enum cap_state try_tracing(struct cap *c, enum bpf_attach_type type, cons
 		return no(c, prog);
 	fd = bpf_raw_tracepoint_open(NULL, prog);
 	close(prog);
-	/* ENOTSUPP is not for user space: strerror() does not know it. */
+	/* ENOTSUPP is internal to the kernel: strerror() has no text for it. */
 	if (fd == -524 || fd == -EBUSY) {
 		cap_say(c, "this kernel refuses to attach");
 		return CAP_NO;
@@ -334,7 +334,7 @@ enum cap_state cap_probe_fentry(struct cap *c)
 {
 	if (!cap_ftrace_on(c))
 		return CAP_NO;
-	/* Called rarely, and there since 5.5. */
+	/* Called rarely, and exists since 5.5. */
 	return try_tracing(c, BPF_TRACE_FENTRY, "bpf_fentry_test1");
 }
 

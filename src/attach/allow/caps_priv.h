@@ -8,8 +8,8 @@
 __attribute__((format(printf, 2, 3))) void cap_say(struct cap *c, const char *fmt, ...);
 
 bool cap_is_admin(void); /* CAP_SYS_ADMIN */
-/* kernel.ftrace_enabled: without it probes on functions of the kernel attach and never fire. Says
- * so when it is off. */
+/* kernel.ftrace_enabled: without it, probes on kernel functions attach but never fire. Sets the
+ * row's detail if it is off. */
 bool cap_ftrace_on(struct cap *c);
 
 /* caps_bpf.c: by trying */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Probes that read what the kernel says in /proc and /sys. */
+/* Probes that read /proc and /sys. */
 #include "caps_priv.h"
 #include "attach/find/target.h"
 
@@ -15,7 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* include/linux/proc_ns.h: the namespace that the kernel starts with */
+/* include/linux/proc_ns.h: the initial user namespace */
 #define INIT_USER_NS "user:[4026531837]"
 
 /* include/uapi/linux/capability.h; older headers lack the last two. */
@@ -26,7 +26,7 @@ enum {
 	BIT_BPF = 39,
 };
 
-/* First line, without its newline. */
+/* Reads the first line, without its newline. */
 static bool read_line(const char *path, char *buf, size_t size)
 {
 	FILE *f = fopen(path, "re");
@@ -41,7 +41,7 @@ static bool read_line(const char *path, char *buf, size_t size)
 	return ok;
 }
 
-/* A field of /proc/self/status, by its name with the colon. */
+/* Reads a field of /proc/self/status, by its name with the colon. */
 static bool read_status(const char *field, char *buf, size_t size)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -84,7 +84,7 @@ static bool has_bit(unsigned bit)
 	return effective() >> bit & 1;
 }
 
-/* /proc asks for the right to read (ptrace(2), PTRACE_MODE_READ), which Yama does not restrict. */
+/* /proc requires read access (ptrace(2), PTRACE_MODE_READ), which Yama does not restrict. */
 const char *caps__why_refused(void)
 {
 	if (caps__in_user_namespace())
@@ -120,7 +120,7 @@ enum cap_state cap_probe_kernel(struct cap *c)
 	return major > 5 || (major == 5 && minor >= 15) ? CAP_YES : CAP_NO;
 }
 
-/* Before Linux 5.8 there was CAP_SYS_ADMIN only, which still includes both. */
+/* Before Linux 5.8 only CAP_SYS_ADMIN existed; it still includes both. */
 static enum cap_state probe_priv(struct cap *c, unsigned bit, const char *name)
 {
 	if (!has_bit(bit) && !has_bit(BIT_SYS_ADMIN)) {
@@ -175,7 +175,7 @@ enum cap_state cap_probe_btf(struct cap *c)
 	return CAP_NO;
 }
 
-/* Of our own first mapping of a file: who may not open that may open none. */
+/* Tries our own first file mapping: without access to that, there is none to others. */
 enum cap_state cap_probe_map_files(struct cap *c)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -268,8 +268,8 @@ enum cap_state cap_probe_seccomp(struct cap *c)
 	return CAP_NO;
 }
 
-/* Linux 6.6 brought shadow stacks of programs (x86), 6.11 return probes that change the address
- * there too. */
+/* Linux 6.6 introduced shadow stacks of programs (x86). Return probes change the address there,
+ * too, since 6.11. */
 enum cap_state cap_probe_shstk(struct cap *c)
 {
 	unsigned major = 0, minor = 0;
@@ -303,7 +303,7 @@ enum cap_state cap_probe_memlock(struct cap *c)
 	return CAP_YES;
 }
 
-/* For one perf event each: an event and its link, at entry and at return, for 600 functions. */
+/* With perf events: an event and its link, at entry and at return, for 600 functions. */
 enum cap_state cap_probe_nofile(struct cap *c)
 {
 	struct rlimit lim;

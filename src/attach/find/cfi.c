@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-/* Entries of .eh_frame_hdr; libtorch_cpu 2.11 has 350,000. */
+/* Maximum entries of .eh_frame_hdr; libtorch_cpu 2.11 has 350,000. */
 #define CNT_MAX	   (4u << 20)
-#define RECORD_MAX 8192 /* bytes of a CIE or FDE that are looked at */
+#define RECORD_MAX 8192 /* maximum bytes read of a CIE or FDE */
 #define STATES_MAX 16
 #define OFF_MAX	   (1u << 20)
 
@@ -21,7 +21,7 @@
 #define PE_UDATA4	  0x03
 #define PE_DATAREL_SDATA4 0x3b
 
-/* What is left to be read. bad: it was too short, or what it says is not understood. */
+/* Bytes left to read. bad: too short, or unsupported. */
 struct bytes {
 	const uint8_t *p, *end;
 	bool bad;
@@ -86,15 +86,15 @@ static void set_reg(struct bytes *b, uint64_t reg, struct cfi_frame *frame)
 	frame->by_fp = reg == REG_FP;
 }
 
-/* What the instructions of a function change. */
+/* State that a function's instructions change. */
 struct run {
 	const struct cfi_align *align;
-	struct cfi_frame first; /* as the CIE has it */
+	struct cfi_frame first; /* as set by the CIE */
 	struct cfi_frame states[STATES_MAX];
 	unsigned state_cnt;
 };
 
-/* Where the caller's value of a register is. What is said of other registers is of no interest. */
+/* Sets where the caller's value of a register is. Rules for other registers are ignored. */
 static void set_place(struct bytes *b, uint64_t reg, enum cfi_place place, uint64_t off,
 		      struct cfi_frame *frame)
 {
@@ -103,7 +103,7 @@ static void set_place(struct bytes *b, uint64_t reg, enum cfi_place place, uint6
 		frame->fp_off = (int64_t)off;
 	} else if (reg == REG_IP) {
 		frame->last = place == CFI_UNKNOWN;
-		/* A signal's frame, or one made by hand. */
+		/* A signal frame, or handwritten code. */
 		b->bad |= place == CFI_SAME || (place == CFI_SAVED && (int64_t)off != -8);
 	}
 }
@@ -118,7 +118,7 @@ static void restore(uint64_t reg, const struct cfi_frame *first, struct cfi_fram
 	}
 }
 
-/* It is in another register, or what is computed. */
+/* The value is in another register, or computed. */
 static void set_elsewhere(struct bytes *b, struct cfi_frame *frame)
 {
 	uint64_t reg = take_uleb(b);
@@ -127,7 +127,7 @@ static void set_elsewhere(struct bytes *b, struct cfi_frame *frame)
 	set_place(b, reg, CFI_UNKNOWN, 0, frame);
 }
 
-/* One that does not move on. */
+/* Runs one instruction that does not advance the location. */
 static void step(struct bytes *b, uint8_t op, struct run *r, struct cfi_frame *frame)
 {
 	uint64_t reg;
@@ -249,8 +249,8 @@ bool cfi__open(struct cfi *c, struct elf_file *f)
 	return true;
 }
 
-/* A row of the table: where a function begins, and its record. It stays in the file: a stack needs
- * some rows of up to 32 MiB. */
+/* Reads a row of the table: start of a function, and its record. Rows are read from the file when
+ * needed: a stack needs few rows of up to 32 MiB. */
 static bool read_row(const struct cfi *c, uint32_t i, uint64_t *begin, uint64_t *record)
 {
 	int32_t row[2];
@@ -262,7 +262,7 @@ static bool read_row(const struct cfi *c, uint32_t i, uint64_t *begin, uint64_t 
 	return true;
 }
 
-/* A record at address at, without its length; 0: it cannot be read. */
+/* Reads the record at address `at`, without its length. Returns its size; 0: not readable. */
 static size_t read_record(const struct cfi *c, uint64_t at, uint8_t buf[RECORD_MAX])
 {
 	uint32_t len;
@@ -272,7 +272,7 @@ static size_t read_record(const struct cfi *c, uint64_t at, uint8_t buf[RECORD_M
 	return read_vaddr(c->f, at + 4, buf, len) ? len : 0;
 }
 
-/* What a CIE says of those that name it. */
+/* Data of a CIE that applies to its FDEs. */
 struct cie {
 	struct cfi_align align;
 	struct cfi_frame frame;
@@ -310,7 +310,7 @@ static bool read_cie(const struct cfi *c, uint64_t at, struct cie *cie)
 		} else if (*aug == 'L') {
 			take(&b, 1);
 		} else if (*aug == 'P') {
-			/* Its size is in bits 0 to 3: 4 bytes in all that is built for x86-64. */
+			/* Its size is in bits 0 to 3: 4 bytes in everything built for x86-64. */
 			if (((take(&b, 1) & 0x0f) | 8) != 0x0b)
 				return false;
 			take(&b, 4);
@@ -332,7 +332,7 @@ bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame)
 	struct bytes b;
 	struct cie cie;
 
-	/* The last that begins at or before. */
+	/* Find the last row that begins at or before pc. */
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where a function's return address is while it runs: call frame information, as unwinders read it
- * (.eh_frame, by .eh_frame_hdr; x86-64). The file is hostile.
+ * Position of a function's return address while it runs, from call frame information for unwinders
+ * (.eh_frame, through .eh_frame_hdr; x86-64). The file is untrusted.
  */
 #ifndef ATTACH_FIND_CFI_H
 #define ATTACH_FIND_CFI_H
@@ -14,35 +14,35 @@ struct elf_file;
 
 struct cfi {
 	struct elf_file *f;
-	uint64_t hdr;	/* address of .eh_frame_hdr, which the table counts from */
+	uint64_t hdr;	/* address of .eh_frame_hdr, the base of the table's offsets */
 	uint64_t table; /* its address: pairs of a function and its record */
 	uint32_t cnt;
 };
 
-/* The caller's frame pointer: as it is in this function, in the frame, or nowhere. */
+/* Place of the caller's frame pointer: its register, the frame, or unknown. */
 enum cfi_place { CFI_SAME = 0, CFI_SAVED, CFI_UNKNOWN };
 
-/* The frame's end (CFA), right below which the return address lies. */
+/* The frame's end (CFA). The return address is right below it. */
 struct cfi_frame {
-	bool by_fp; /* from the frame pointer, else from the stack pointer */
-	bool last;  /* nobody called it: a thread begins here */
+	bool by_fp; /* relative to the frame pointer, else to the stack pointer */
+	bool last;  /* no caller: the thread begins here */
 	enum cfi_place fp;
 	uint64_t off;
-	int64_t fp_off; /* CFI_SAVED: from the frame's end */
+	int64_t fp_off; /* CFI_SAVED: relative to the frame's end */
 };
 
-/* What numbers in instructions are multiples of. */
+/* Factors for the numbers in instructions. */
 struct cfi_align {
-	uint64_t code, data; /* the second is below zero, as two's complement */
+	uint64_t code, data; /* the second is negative, in two's complement */
 };
 
-/* false: there is none, or none that is understood. */
+/* Returns false if there is no usable information. */
 bool cfi__open(struct cfi *c, struct elf_file *f);
-/* Of the instruction at address pc. false: it cannot be told. */
+/* Finds the frame for the instruction at pc. Returns false if unknown. */
 bool cfi__find(const struct cfi *c, uint64_t pc, struct cfi_frame *frame);
 
-/* The rule that len bytes of instructions say of the place pc_off bytes into the function, from
- * *frame on. false: they say something else. */
+/* Runs len bytes of instructions on *frame, up to pc_off bytes into the function. Returns false for
+ * unsupported rules. */
 bool cfi_run(const uint8_t *code, size_t len, const struct cfi_align *align, uint64_t pc_off,
 	     struct cfi_frame *frame);
 

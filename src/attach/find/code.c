@@ -30,9 +30,9 @@ static bool is_push_or_nop(const uint8_t *code, size_t len, size_t at)
  *	31 d2			xor %edx,%edx
  *	e9 <rel32>		jmp ...
  *
- * and nothing jumps to the jmp (looked for in that version). An empty program costs 7 us a call at
- * the mov, which 6.18 single-steps, and 1.6 at the jmp. Behind it the second and third arguments
- * are gone; what loads from below its stack has none to lose.
+ * and nothing jumps to the jmp (checked in that version). An empty program costs 7 us per call at
+ * the mov, which 6.18 single-steps, and 1.6 us at the jmp. At the jmp, the second and third
+ * arguments are gone; but a function that loads from below its stack has no such arguments.
  */
 static bool is_wrap(const uint8_t *code, size_t len)
 {
@@ -73,14 +73,14 @@ static bool is_legacy_prefix(uint8_t byte)
 }
 
 /*
- * A lock prefix, by itself or among others. Tried with perf events on 6.1, 6.12, 6.18 and 7.3: all
- * answer ENOTSUPP. They refuse more, code_is_suspect(),
- * but not for good: 7.3 takes "cs nopw", which 6.18 refuses. Being wrong here would lose calls;
- * what is not known here the kernel still says.
+ * A lock prefix, alone or among others. Tested with perf events on 6.1, 6.12, 6.18 and 7.3: all
+ * return ENOTSUPP. They refuse more, see code_is_suspect(), but not permanently: 7.3 accepts
+ * "cs nopw", which 6.18 refuses. A wrong match here would miss calls; the kernel still reports what is
+ * missing here.
  */
 bool code_is_refused(const uint8_t *code, size_t len)
 {
-	/* Four is what the kernel's decoder keeps (struct insn). */
+	/* The kernel's decoder keeps four prefixes (struct insn). */
 	for (size_t i = 0; i < len && i < 4 && is_legacy_prefix(code[i]); i++) {
 		if (code[i] == 0xf0)
 			return true;
@@ -89,8 +89,8 @@ bool code_is_refused(const uint8_t *code, size_t len)
 }
 
 /*
- * The prefixes es, cs, ss and ds; VEX and EVEX (refused or not by what their second byte would be
- * as an opcode); what traps or needs privileges. Being wrong costs a link of its own.
+ * The prefixes es, cs, ss and ds; VEX and EVEX (refused depending on their second byte, taken as an
+ * opcode); instructions that trap or need privileges. A wrong match costs one more link.
  */
 bool code_is_suspect(const uint8_t *code, size_t len)
 {
@@ -105,9 +105,7 @@ bool code_is_suspect(const uint8_t *code, size_t len)
 	return i < len && memchr(opcodes, code[i], sizeof(opcodes));
 }
 
-/* What all versions of the kernel that we know emulate: jumps, calls and what is_push_or_nop()
- * says.
- */
+/* Every known kernel version emulates jumps, calls, and what is_push_or_nop() accepts. */
 static bool x86_is_stepped(const uint8_t *code, size_t len)
 {
 	if (!len)
@@ -119,7 +117,7 @@ static bool x86_is_stepped(const uint8_t *code, size_t len)
 	return (code[0] & 0xf0) != 0x70 && !memchr("\xe8\xe9\xeb", code[0], 3);
 }
 
-/* Here it emulates branches, what loads relative to the program counter, and (since 6.13) nop. */
+/* On arm64 it emulates branches, loads relative to the program counter, and (since 6.13) nop. */
 static bool arm64_is_stepped(const uint8_t *code, size_t len)
 {
 	uint32_t insn;
@@ -138,7 +136,8 @@ bool code_is_stepped(const uint8_t *code, size_t len, uint16_t machine)
 	return machine == EM_AARCH64 ? arm64_is_stepped(code, len) : x86_is_stepped(code, len);
 }
 
-/* [endbr64] [push %rbp; mov %rsp,%rbp] mov $value,%eax [pop %rbp | leave] ret; else 0. */
+/* Matches [endbr64] [push %rbp; mov %rsp,%rbp] mov $value,%eax [pop %rbp | leave] ret; else returns
+ * 0. */
 static uint32_t x86_const(const uint8_t *code, size_t len)
 {
 	uint32_t value;
@@ -157,7 +156,7 @@ static uint32_t x86_const(const uint8_t *code, size_t len)
 	return STARTS(code, len, at, "\xc3") ? value : 0;
 }
 
-/* [bti c] mov w0, #value; ret */
+/* Matches [bti c] mov w0, #value; ret. */
 static uint32_t arm64_const(const uint8_t *code, size_t len)
 {
 	size_t at = STARTS(code, len, 0, "\x5f\x24\x03\xd5") ? 4 : 0;
@@ -186,11 +185,11 @@ void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code
 }
 
 /*
- * The stub that the CUDA toolkit links against has every function of the API, and each returns the
- * same error: 34 (CUDA_ERROR_STUB_LIBRARY) in CUDA 13.0, and other numbers before 11. So: cuInit
- * and nine in ten of all functions are nothing but "return the same number, not 0". A stand-in for
- * tests returns 0 or does something; a real driver does something. Neither path (".../stubs/...")
- * nor size nor DT_SONAME (libcuda.so.1 in both) would tell as surely.
+ * The CUDA toolkit's link-time stub has every function of the API, and each returns the same error:
+ * 34 (CUDA_ERROR_STUB_LIBRARY) in CUDA 13.0, other numbers before 11. The test: cuInit and 90 % of
+ * all functions only return the same number, not 0. A test's fake driver returns 0 or does
+ * something; a real driver does something. The path (".../stubs/..."), size and DT_SONAME
+ * (libcuda.so.1 in both) are less reliable.
  */
 bool code_stats__is_stub(const struct code_stats *s)
 {

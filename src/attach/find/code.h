@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a function's first bytes tell. */
+/* Classifies a function by its first bytes. */
 #ifndef ATTACH_FIND_CODE_H
 #define ATTACH_FIND_CODE_H
 
@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes that are looked at. */
+/* Number of bytes examined. */
 #define CODE_LOOK_SZ 32
 
-/* How many functions of a library do nothing but return a constant. */
+/* Number of functions in a library that only return a constant. */
 struct code_stats {
 	unsigned func_cnt;
 	unsigned const_cnt;  /* return the same non-zero constant as cuInit */
@@ -18,13 +18,14 @@ struct code_stats {
 	uint32_t first_value;
 };
 
-/* x86-64: the kernel refuses a uprobe on this instruction, for sure. */
+/* x86-64: every kernel refuses a uprobe on this instruction. */
 bool code_is_refused(const uint8_t *code, size_t len);
 
 /* x86-64: some kernels refuse it, or some forms of it. */
 bool code_is_suspect(const uint8_t *code, size_t len);
 
-/* The kernel single-steps it under a uprobe, for it does not emulate it: many times the cost. */
+/* The kernel single-steps the instruction under a uprobe because it cannot emulate it: many times
+ * the cost. */
 bool code_is_stepped(const uint8_t *code, size_t len, uint16_t machine);
 
 void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code, size_t len,

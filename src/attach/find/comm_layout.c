@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The three are of 789 bytes in 2.28.9. */
+/* The three have 789 bytes in 2.28.9. */
 #define LOOK_SZ	  2048
 #define LOADS_MAX 64
-/* Of the rank: a communicator begins with pointers and tables. */
+/* Range of the rank's offset: a communicator begins with pointers and tables. */
 #define PLACE_MIN 0x100
 #define PLACE_MAX (64u << 20)
 /* 2.3 is 2300, 2.30 is 23000. */
@@ -20,11 +20,11 @@
 #define VERSION_MAX 99999
 /* The counts are 0x2060 to 0x27b0 bytes behind the hash. */
 #define COUNTS_FAR 0x10000
-/* Code is read in pieces, which overlap by as much as an addition and what is before it take. */
+/* Code is read in pieces. They overlap by the size of an addition and the instruction before it. */
 #define PIECE_SZ 65536
 #define OVERLAP	 32
-/* 2.28.9 has 1.8 MB, in 4 sections. Of all sections together: each header may name the same bytes.
- */
+/* 2.28.9 has 1.8 MB, in 4 sections. The limit is for all sections together, because headers may
+ * overlap. */
 #define TEXT_MAX     (64u << 20)
 #define SECTIONS_MAX 256
 
@@ -36,7 +36,8 @@ static uint32_t u32_at(const uint8_t *p)
 	return x;
 }
 
-/* Not an instruction at a time: what is read out of step has no partner in the other functions. */
+/* Tests every byte position, without decoding. A false match has no counterpart in the other
+ * functions. */
 unsigned code_loads(const uint8_t *code, size_t len, uint32_t *disps, unsigned max)
 {
 	unsigned cnt = 0;
@@ -45,7 +46,7 @@ unsigned code_loads(const uint8_t *code, size_t len, uint32_t *disps, unsigned m
 		/* rm 100: there is a SIB byte */
 		size_t at = i + 2 + ((code[i + 1] & 7) == 4);
 
-		/* 8b /r with mod 10: a displacement of 32 bits. REX.W: 64 bits are loaded. */
+		/* 8b /r with mod 10: 32-bit displacement. REX.W: a 64-bit load. */
 		if (code[i] == 0x8b && code[i + 1] >> 6 == 2 && at + 4 <= len &&
 		    !(i && (code[i - 1] & 0xf8) == 0x48))
 			disps[cnt++] = u32_at(code + at);
@@ -61,7 +62,8 @@ uint32_t code_stored(const uint8_t *code, size_t len)
 		uint8_t rm = code[i + 1] & 7;
 		uint32_t value = u32_at(code + i + 2);
 
-		/* c7 /0 with mod 00, behind a register alone: movl $value, (reg) */
+		/* c7 /0 with mod 00, memory at a register without displacement: movl $value, (reg)
+		 */
 		if (code[i] != 0xc7 || code[i + 1] & 0xf8 || rm == 4 || rm == 5)
 			continue;
 		if (value < VERSION_MIN || value > VERSION_MAX)
@@ -73,7 +75,7 @@ uint32_t code_stored(const uint8_t *code, size_t len)
 	return found;
 }
 
-/* The instruction before code[i] adds a constant to a register: 8 times that; else 0. */
+/* If the instruction before code[i] adds a constant to a register, returns 8 times that; else 0. */
 static uint64_t index_added(const uint8_t *code, size_t i)
 {
 	/* 48 05 imm32: add $imm, %rax. 48 81 /0 imm32: to another register. */
@@ -132,7 +134,7 @@ uint32_t code_common(const uint32_t *a, unsigned a_cnt, const uint32_t *b, unsig
 	return found;
 }
 
-/* A function's code, up to where the next exported one begins; 0: there is none. */
+/* Reads a function's code, up to the next exported one. Returns its size; 0: not found. */
 static size_t read_code(struct elf_file *f, const struct elf_lib *lib, const char *name,
 			uint8_t code[LOOK_SZ])
 {
@@ -152,7 +154,7 @@ static size_t read_code(struct elf_file *f, const struct elf_lib *lib, const cha
 	return elf_file_read_at(f, lib->syms[i].off, code, len, name) ? 0 : len;
 }
 
-/* In the file at off, so many bytes. */
+/* Searches size bytes of the file at off. */
 static bool counters_in(struct elf_file *f, uint64_t off, uint64_t size, uint32_t hash_off,
 			uint32_t *found)
 {
@@ -169,8 +171,8 @@ static bool counters_in(struct elf_file *f, uint64_t off, uint64_t size, uint32_
 	return ok;
 }
 
-/* Where the numbers are that the library counts its collectives by; 0: it cannot be told. By
- * sections, for what is mapped to be executed has all kernels in it. */
+/* Returns the offset of the library's counts of collectives; 0: unknown. Reads sections, because
+ * the executable segment contains all kernels. */
 static uint32_t find_counts(struct elf_file *f, uint32_t hash_off)
 {
 	uint64_t left = TEXT_MAX;
@@ -205,7 +207,7 @@ void comm_layout__find(struct elf_file *f, const struct elf_lib *lib, struct ct_
 	*place = (struct ct_comm_layout){0};
 	if (lib->machine != EM_X86_64)
 		return;
-	/* Not to be read is nothing to be said: the library is traced all the same. */
+	/* Errors are not reported: the library is traced anyway. */
 	f->err = why;
 	f->err_size = sizeof(why);
 	for (int i = 0; i < 3; i++) {

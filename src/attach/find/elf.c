@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which functions a libcuda has, and where to probe them. */
+/* Finds the functions of a libcuda and their probe sites. */
 #include "elf.h"
 #include "code.h"
 #include "comm_layout.h"
@@ -16,15 +16,15 @@
 
 #define NOTE_SZ_MAX 65536
 #define NAME_SZ_MAX 256
-/* Four times what there may be of all libraries; aliases are among them. */
+/* Four times the maximum over all libraries, because aliases are included. */
 #define EXPORTS_MAX (4 * CT_MAX_FUNCS)
-/* Functions lie near each other: their code is read in pieces. */
+/* Functions are close together, so code is read in pieces. */
 #define PIECE_SZ 16384
-/* Symbols between looks at the clock. */
+/* Symbols between checks of the time budget. */
 #define SYMS_AT_ONCE 1024
 
-/* cu[A-Z][A-Za-z0-9_]* and the like: anything else is none of the family's functions
- * (cudbgApiInit), or no name that is fit to be printed. */
+/* cu[A-Z][A-Za-z0-9_]* and similar. Other names are not of the family (cudbgApiInit) or not fit for
+ * printing. */
 static bool is_name_of(const struct api *api, const char *s)
 {
 	size_t n = strnlen(s, NAME_SZ_MAX);
@@ -44,7 +44,8 @@ static int no_time(struct elf_file *f)
 	return elf_file_fail(f, "it takes too long to read: it has too many symbols or sections");
 }
 
-/* Its end is not looked for further than names go: many symbols may share one without an end. */
+/* Limits the search for the NUL to the longest name: many symbols may share one unterminated
+ * string. */
 static bool has_name(const struct elf_file *f, const Elf64_Sym *s)
 {
 	uint64_t left = s->st_name < f->str_sz ? f->str_sz - s->st_name : 0;
@@ -91,7 +92,7 @@ static int collect(struct elf_file *f, const struct api *api, struct elf_lib *li
 	return 0;
 }
 
-/* The N of a name's _vN, wherever it stands (cuMemcpyHtoDAsync_v2_ptsz); 1 when there is none. */
+/* Returns N of a name's _vN, in any position (cuMemcpyHtoDAsync_v2_ptsz); 1 if there is none. */
 static unsigned long name_version(const char *name)
 {
 	const char *p = name;
@@ -105,9 +106,10 @@ static unsigned long name_version(const char *name)
 }
 
 /*
- * By address; of several names for one address, the one to keep first: the highest version, because
- * its row in the API table is the newest description of that code; then the shortest (without
- * _ptsz: when both forms are the same code, the stream is what it says), then by alphabet.
+ * Sorts by address. Of several names for one address, the one to keep comes first. That is the
+ * highest version, because its row in the API table describes that code best. Then the shortest
+ * (without _ptsz: if both forms are the same code, the stream argument is used as it is). Then
+ * alphabetical order.
  */
 static int compare_syms(const void *pa, const void *pb)
 {
@@ -138,14 +140,15 @@ static void drop_aliases(struct elf_lib *lib)
 	lib->sym_cnt = n;
 }
 
-/* A part of the file. */
+/* Part of the file. */
 struct piece {
 	uint64_t off;
 	size_t len;
 	uint8_t bytes[PIECE_SZ];
 };
 
-/* Bytes of the file at off, up to CODE_LOOK_SZ; NULL: they cannot be read. Offsets go up. */
+/* Returns bytes of the file at off, up to CODE_LOOK_SZ; NULL: not readable. Offsets must increase.
+ */
 static const uint8_t *code_at(struct elf_file *f, struct piece *p, const struct elf_sym *s,
 			      size_t *len)
 {
@@ -172,7 +175,7 @@ static void choose_place(struct elf_sym *s, const uint8_t *code, size_t len, uin
 	s->off += s->shift;
 }
 
-/* Chooses each probe's place, and tells whether all this is NVIDIA's link-time stub. */
+/* Chooses each probe site, and checks whether the library is NVIDIA's link-time stub. */
 static int look_at_code(struct elf_file *f, struct elf_lib *lib)
 {
 	struct code_stats stats = {0};
@@ -211,7 +214,7 @@ static void copy_soname(const struct elf_file *f, struct elf_lib *lib)
 	}
 }
 
-/* One note at buf; returns how many bytes it takes, 0 when it is not whole. */
+/* Parses one note at buf. Returns its size, or 0 if it is incomplete. */
 static size_t take_note(struct elf_lib *lib, const uint8_t *buf, size_t len, size_t align)
 {
 	const Elf64_Nhdr *n = (const void *)buf;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reads what the dynamic linker would read, and nothing else: program headers, the dynamic section
- * and the tables it names. Section headers are no help: a stripped library has none, and in a
- * hostile one they may tell another story than what gets mapped.
+ * Reads only what the dynamic linker reads: program headers, the dynamic section, and its tables.
+ * Section headers are not used: a stripped library has none, and in a malicious one they may differ
+ * from the mapped contents.
  *
- * The file may be cut or rewritten by its owner while it is read: so pread() into buffers of our
- * own, never mmap() (SIGBUS), and no value is read twice. Every count and size has an upper bound
- * that is far above what any libcuda has (driver 580: 682 exports, 9 program headers).
+ * The owner may truncate or rewrite the file meanwhile. So it is read by pread() into our own
+ * buffers, never by mmap() (SIGBUS), and no value is read twice. Every count and size has a limit
+ * far above any libcuda's (driver 580: 682 exports, 9 program headers).
  */
 #include "elf_file.h"
 
@@ -130,7 +130,8 @@ static int read_header(struct elf_file *f)
 	if (eh->e_phentsize != sizeof(Elf64_Phdr) || !eh->e_phnum || eh->e_phnum > ELF_PHDR_MAX)
 		return elf_file_fail(f, "damaged: %u program headers of %u bytes", eh->e_phnum,
 				     eh->e_phentsize);
-	/* Not needed, but a library cut short is not what its owner meant to run. */
+	/* Section headers are not needed, but a truncated library is not what its owner meant to
+	 * run. */
 	sh_sz = (uint64_t)eh->e_shnum * eh->e_shentsize;
 	if (eh->e_shoff && (eh->e_shoff > f->size || sh_sz > f->size - eh->e_shoff))
 		return elf_file_fail(f,
@@ -139,7 +140,7 @@ static int read_header(struct elf_file *f)
 				"program headers");
 }
 
-/* Segments that overlap in memory would make an address mean two places in the file. */
+/* Segments that overlap in memory would give an address two file offsets. */
 static int check_segments(struct elf_file *f)
 {
 	uint64_t end = 0;
@@ -226,7 +227,7 @@ static int read_dynamic(struct elf_file *f)
 	return ret;
 }
 
-/* Adds the symbols from there to the end of the chain. */
+/* Counts the symbols from there to the end of the chain. */
 static int end_chain(struct elf_file *f, uint64_t at)
 {
 	uint32_t links[1024];
@@ -250,8 +251,8 @@ static int end_chain(struct elf_file *f, uint64_t at)
 }
 
 /*
- * DT_GNU_HASH has no symbol count: it is one more than the last symbol of the last chain. A chain
- * ends where the lowest bit is set.
+ * DT_GNU_HASH has no symbol count: it is the last symbol of the last chain plus one. A chain ends
+ * at a set lowest bit.
  */
 static int count_gnu_hash(struct elf_file *f)
 {

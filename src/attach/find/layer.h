@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Each overlay mount shows a file of a shared layer as a file of its own: other device, and in each
- * container another. Probes are on the file of the layer, so one attachment is enough for all of
- * them. What stat() says of it is the layer's.
+ * Identity of files in overlay mounts. Each mount shows a file of a shared layer with another
+ * device, and differently in each container. Probes are on the file of the layer, so one attachment
+ * covers all of them. stat() data is the layer's.
  */
 #ifndef ATTACH_FIND_LAYER_H
 #define ATTACH_FIND_LAYER_H
@@ -14,14 +14,14 @@
 struct layer_file {
 	uint64_t ino, size;
 	struct timespec mtime, ctime;
-	bool overlay; /* seen through one */
+	bool overlay; /* seen through an overlay */
 };
 
-/* Leaves f alone when it fails. */
+/* Leaves f unchanged on failure. */
 int layer_file__read(struct layer_file *f, int fd);
-/* Two that are no overlay's are told apart by their devices, and not here. */
+/* Two files that are not on an overlay must be compared by device by the caller. */
 bool layer_file__same(const struct layer_file *a, const struct layer_file *b);
-/* Of one file, at two times: nothing was written to it meanwhile. */
+/* For one file at two times: returns whether it was not written in between. */
 bool layer_file__same_content(const struct layer_file *a, const struct layer_file *b);
 
 #endif /* ATTACH_FIND_LAYER_H */

@@ -43,7 +43,7 @@ static size_t skip_old_format(const char *buf, size_t size)
 	return (size_t)((16 + 12ULL * cnt + 7) & ~7ULL);
 }
 
-/* NULL: none that ends. */
+/* Returns NULL if the string is not terminated. */
 static const char *string_at(const char *buf, size_t size, uint32_t off)
 {
 	size_t left = off < size ? size - off : 0;

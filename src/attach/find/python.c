@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MAPS_SZ_MAX (64u << 20)
-/* Files of a process that may be it. */
+/* Candidate files of a process. */
 #define FILES_MAX 8
 #define DELETED	  " (deleted)"
 
@@ -38,7 +38,7 @@ int python_parse_map_line(char *line, const char *program, struct python_map *m)
 	return python_name_of_file(path, name, sizeof(name)) || !strcmp(path, program);
 }
 
-/* A file that may be it, and where it lies. */
+/* A candidate file, and its mapping. */
 struct candidate {
 	struct python_map first;
 	uint64_t end;
@@ -99,7 +99,7 @@ static const Elf64_Sym *find_symbol(const struct elf_file *f, const char *name)
 	return NULL;
 }
 
-/* What the file has at an address; false: nothing. */
+/* Reads the file's bytes at an address. Returns false if there are none. */
 static bool read_at(struct elf_file *f, uint64_t vaddr, void *buf, size_t len)
 {
 	const Elf64_Phdr *p = elf_file_segment(f, vaddr, len, 0);
@@ -107,8 +107,8 @@ static bool read_at(struct elf_file *f, uint64_t vaddr, void *buf, size_t len)
 	return p && !elf_file_read_at(f, vaddr - p->p_vaddr + p->p_offset, buf, len, "Python");
 }
 
-/* From 3.13 on the runtime says it itself, from 3.11 on there is the version; before there is what
- * the file is called. */
+/* From 3.13 on the runtime contains its layout, from 3.11 on its version. Before, the file name has
+ * the version. */
 static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char *path,
 		       struct python_layout *l, char *why, size_t why_size)
 {
@@ -138,9 +138,9 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 	return -EINVAL;
 }
 
-/* In the file: what frees code objects, PyTypeObject.tp_dealloc of PyCode_Type, which lies at 48 in
- * all versions. By the file alone: what a process has there may be anything, and a probe is put
- * into the file. 0: not found. */
+/* Returns the file offset of the function that frees code objects: PyTypeObject.tp_dealloc of
+ * PyCode_Type, at offset 48 in all versions. Uses only the file, because a process's memory is
+ * untrusted and the probe goes into the file. 0: not found. */
 #define TP_DEALLOC 48
 static uint64_t find_free(struct elf_file *f)
 {
@@ -151,7 +151,7 @@ static uint64_t find_free(struct elf_file *f)
 	return p ? at - p->p_vaddr + p->p_offset : 0;
 }
 
-/* Where it is, in a file of which the byte at first->off is mapped at first->start. */
+/* Finds the runtime in a file whose byte at first->off is mapped at first->start. */
 static int read_file(int fd, const char *path, const struct python_map *first,
 		     struct python_location *place, char *why, size_t why_size)
 {
@@ -194,8 +194,8 @@ static int open_candidate(pid_t pid, const struct candidate *c)
 	return reader__open(pid, path, 0);
 }
 
-/* None of the files has a CPython's runtime (3.7 is the first with one): is one of them another
- * interpreter by its name? What is called as a CPython with a runtime could not be read. */
+/* No file has a CPython runtime (3.7 is the first with one). Checks by name whether one is another
+ * interpreter. A file named like a CPython with a runtime could not be read. */
 static int find_other(const struct candidate *c, unsigned cnt, char *why, size_t why_size)
 {
 	char name[64];

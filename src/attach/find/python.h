@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which CPython a process runs, and where: the file that exports _PyRuntime (libpython3.X.so, or
- * the program itself), its version, and where that file is mapped. The process and its files may be
- * anything.
+ * Finds the CPython of a process: the file that exports _PyRuntime (libpython3.X.so, or the program
+ * itself), its version, and its mapping. The process and its files are untrusted.
  */
 #ifndef ATTACH_FIND_PYTHON_H
 #define ATTACH_FIND_PYTHON_H
@@ -11,8 +10,8 @@
 
 #include <sys/types.h>
 
-/* 0; -ENOENT: it has none, or cannot be read; -EINVAL: one whose frames cannot be read, and why.
- * *file (NULL: not wanted): with 0 its file, to be closed. */
+/* Returns 0; -ENOENT: no Python, or not readable; -EINVAL: its frames cannot be read, reason in
+ * why. *file (NULL: not needed): its file if 0 is returned; the caller closes it. */
 int python__find(pid_t pid, struct python_location *place, int *file, char *why, size_t why_size);
 
 /* A line of /proc/PID/maps with a file that may be a Python, or 0. */

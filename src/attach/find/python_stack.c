@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Lists may be rings. */
+/* Lists may be circular. */
 #define LOOK_MAX 1024
-/* Frames that are no code. */
+/* Maximum frames that are not code. */
 #define NO_CODE_MAX 32
 
 static bool read_at(pid_t pid, uint64_t addr, void *buf, uint32_t len)
@@ -25,7 +25,7 @@ static uint64_t word_at(pid_t pid, uint64_t addr)
 	return read_at(pid, addr, &word, sizeof(word)) ? word : 0;
 }
 
-/* The innermost frame of a thread state; 0: it runs no Python. */
+/* Returns the innermost frame of a thread state; 0: it runs no Python. */
 static uint64_t top_of(pid_t pid, const struct ct_python *p, uint64_t state)
 {
 	uint64_t frame = word_at(pid, state + p->thread_frame);
@@ -35,8 +35,8 @@ static uint64_t top_of(pid_t pid, const struct ct_python *p, uint64_t state)
 	return frame;
 }
 
-/* Of the thread's states the one that runs something; of several the innermost: the lowest on its
- * stack where that is known, else of the newest interpreter (bpf/python.bpf.h). */
+/* Of the thread's states, finds the running one. Of several, that is the innermost: the lowest on
+ * its stack if known, else that of the newest interpreter (bpf/python.bpf.h). */
 static uint64_t find_top(pid_t pid, const struct ct_python *p, uint64_t self)
 {
 	uint64_t interpreter = word_at(pid, p->runtime + p->interpreters), top;

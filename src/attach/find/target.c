@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Everything here comes from /proc, whose text another user's process may have shaped: file names
- * hold spaces, newlines (the kernel writes them as \012), " (deleted)", up to 4095 bytes. A file is
- * known by device and inode; its name is for people.
+ * All data here comes from /proc, and another user's process may have crafted it. File names may
+ * contain spaces, newlines (the kernel writes them as \012), " (deleted)", up to 4095 bytes. A file
+ * is identified by device and inode; its name is only for messages.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
@@ -28,9 +28,9 @@
 
 #define DELETED	    " (deleted)"
 #define MAPS_SZ_MAX (64u << 20)
-/* Lines between looks at the clock. */
+/* Lines between checks of the time budget. */
 #define LINES_AT_ONCE 256
-/* Files of a process that cannot be opened. */
+/* Maximum files of a process that cannot be opened. */
 #define FAILED_MAX 64
 
 static void free_lib(struct target_lib *lib)
@@ -50,12 +50,12 @@ void target_libs__clear(struct target_libs *list)
 	list->cnt = 0;
 }
 
-/* A number of at most 64 bits, followed by stop; moves *p behind it. */
+/* Parses a number of at most 64 bits that ends with `stop`. Moves *p behind it. */
 static bool take_num(char **p, int base, char stop, uint64_t *out)
 {
 	char *end;
 
-	/* strtoull() would take a sign, blanks and "0x" as well. */
+	/* strtoull() would accept a sign, blanks and "0x", too. */
 	if (!isxdigit((unsigned char)**p) || (*p)[1] == 'x')
 		return false;
 	errno = 0;
@@ -138,7 +138,7 @@ static struct target_lib *find_lib(const struct target_libs *list, const struct 
 	return NULL;
 }
 
-/* Takes over open_path. */
+/* Takes ownership of open_path. */
 static int put_lib(struct target_libs *list, const struct map_line *m, pid_t pid, char *open_path)
 {
 	struct target_lib *lib = find_lib(list, &m->key), *libs;
@@ -160,7 +160,7 @@ static int put_lib(struct target_libs *list, const struct map_line *m, pid_t pid
 		free(open_path);
 		return 0;
 	}
-	/* New, or known from the file system alone: now somebody maps it. */
+	/* New, or known only from the file system: now a process maps it. */
 	free(lib->open_path);
 	lib->open_path = open_path;
 	lib->pid = pid;
@@ -171,8 +171,8 @@ oom:
 	return -ENOMEM;
 }
 
-/* The kernel writes a newline in a file name as \012, and leaves a backslash as it is: so this can
- * mistake one for the other; the inode is compared afterwards. */
+/* The kernel writes a newline in a file name as \012, but does not escape a backslash. So this may
+ * be ambiguous; the inode is compared afterwards. */
 static void unescape(char *s)
 {
 	char *p;
@@ -185,8 +185,8 @@ static void unescape(char *s)
 }
 
 /*
- * Whether path opens, and is the mapped file. st_dev is not compared: stat() and maps disagree
- * about it on btrfs and, before Linux 6.8, on overlayfs.
+ * Checks whether path opens and is the mapped file. st_dev is not compared: stat() and maps differ
+ * on btrfs and, before Linux 6.8, on overlayfs.
  */
 static int try_open(pid_t pid, const char *path, uint64_t ino)
 {
@@ -205,14 +205,14 @@ static int try_open(pid_t pid, const char *path, uint64_t ino)
 	return ret;
 }
 
-/* A path by which this process can open what pid maps. */
+/* Finds a path by which this process can open what pid maps. */
 static int choose_path(const struct map_line *m, pid_t pid, char **out)
 {
 	char *path = NULL;
 	int ret;
 
-	/* The one that is right even for a file deleted, replaced, or in another mount namespace.
-	 * Needs CAP_SYS_ADMIN, or from Linux 5.9 CAP_CHECKPOINT_RESTORE. */
+	/* This one is right even for a file that is deleted, replaced, or in another mount
+	 * namespace. Needs CAP_SYS_ADMIN, or from Linux 5.9 CAP_CHECKPOINT_RESTORE. */
 	if (asprintf(&path, "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)m->start,
 		     (unsigned long long)m->end) < 0)
 		return -ENOMEM;
@@ -220,7 +220,7 @@ static int choose_path(const struct map_line *m, pid_t pid, char **out)
 	if (!ret)
 		goto found;
 	free(path);
-	/* Nor by another way. */
+	/* Other paths would fail, too. */
 	if (ret == -EREMOTE || ret == -ETIMEDOUT || ret == -EBUSY)
 		return ret;
 	if (asprintf(&path, "/proc/%d/root%s", pid, m->path) < 0)
@@ -236,7 +236,7 @@ static int choose_path(const struct map_line *m, pid_t pid, char **out)
 	if (!try_open(pid, path, m->key.ino))
 		goto found;
 	free(path);
-	/* Where map_files is not for us: the process may have it open still. */
+	/* Without access to map_files: the process may still have the file open. */
 	path = target_fd_path(pid, m->key.ino, m->path);
 	if (path)
 		goto found;
@@ -257,7 +257,7 @@ int target_open_mapped(const struct map_line *m, pid_t pid)
 	return ret;
 }
 
-/* Once: it is seen again and again. */
+/* Warns once, because the file is found repeatedly. */
 static void say_remote(const struct map_line *m, pid_t pid)
 {
 	static bool said;
@@ -302,8 +302,8 @@ static FILE *open_proc(pid_t pid, const char *name)
 	return fopen(path, "re");
 }
 
-/* A process may have millions of lines, of up to 4 KiB: whether the line is of executable pages is
- * looked at before it is parsed. */
+/* A process may have millions of lines of up to 4 KiB: check whether the pages are executable
+ * before parsing. */
 static bool is_executable(const char *line)
 {
 	const char *perms = strchr(line, ' ');
@@ -352,20 +352,20 @@ struct scan {
 	struct target_libs *list;
 	pid_t pid;
 	const struct ct_lib_key *only; /* or NULL: all files */
-	const char *name;	       /* of the only one */
+	const char *name;	       /* of the file in `only` */
 	bool found;
 	unsigned failed;
 	int ret;
 };
 
-/* Maps have another inode for it on some file systems: then its name tells. */
+/* On some file systems maps has another inode for the file: then the name decides. */
 static bool is_wanted(const struct scan *s, const struct map_line *m)
 {
 	return !s->only || m->key.ino == s->only->ino ||
 	       !strcmp(strrchr(m->path, '/') + 1, s->name);
 }
 
-/* Of one that cannot be opened there may be a line for each page. */
+/* A file that cannot be opened may have a line for each page: remember it. */
 static int scan_line(void *ctx, const struct map_line *m)
 {
 	const struct target_lib *known;
@@ -436,7 +436,7 @@ struct all {
 	int cnt;
 };
 
-/* Processes of other users, and those that end meanwhile, are not missed. */
+/* Other users' processes, and those that end meanwhile, are skipped silently. */
 static bool add_one(void *ctx, pid_t pid)
 {
 	struct all *a = ctx;
@@ -455,8 +455,8 @@ int target_libs__add_all(struct target_libs *list)
 }
 
 /*
- * Device and inode as maps shows them: stat() can differ (btrfs, overlayfs), so map the file and
- * look. The page is never touched, which makes it safe when the file shrinks.
+ * Gets device and inode as maps shows them. stat() can differ (btrfs, overlayfs), so map the file
+ * and read maps. The page is never accessed, which is safe if the file shrinks.
  */
 static int key_of_fd(int fd, struct ct_lib_key *key)
 {
@@ -556,8 +556,8 @@ static int open_by_name(const char *path)
 	return -EINVAL;
 }
 
-/* A process closes its library once it is mapped, and the next file that it opens has that number:
- * a folder, a pipe, or a file of another kind. */
+/* A process closes its library once it is mapped. The next file with that descriptor may be a
+ * folder, a pipe, or of another kind. */
 int target_lib__open(const struct target_lib *t)
 {
 	int fd = t->pid ? reader__open(t->pid, t->open_path, 0) : open_by_name(t->open_path);
@@ -565,7 +565,7 @@ int target_lib__open(const struct target_lib *t)
 
 	if (t->pid && (fd == -EISDIR || fd == -EINVAL || fd == -EREMOTE))
 		return -ENOENT;
-	/* Of a process that is ending, and is no zombie yet, the kernel says ESRCH, or EACCES
+	/* For a process that is ending but not yet a zombie, the kernel returns ESRCH or EACCES
 	 * (Linux 6.18: mm_access(), proc_pid_permission(), proc_pid_get_link()). */
 	if (t->pid && fd < 0 && !task_living(t->pid))
 		return -ENOENT;
@@ -575,7 +575,7 @@ int target_lib__open(const struct target_lib *t)
 	return -ENOENT;
 }
 
-/* include/linux/proc_ns.h: the namespace that the kernel starts with, on every machine */
+/* include/linux/proc_ns.h: the initial PID namespace, on every machine */
 #define PROC_PID_INIT_INO 0xEFFFFFFCU
 
 uint32_t target_own_pidns(void)
@@ -607,7 +607,8 @@ int target_is_64bit(pid_t pid)
 	return ident[EI_CLASS] == ELFCLASS64;
 }
 
-/* A process's name cannot fake these lines: the kernel writes its newlines as \n. */
+/* A process's name cannot forge these lines: the kernel writes its newlines as
+ * . */
 static char read_state(pid_t pid, unsigned *threads)
 {
 	FILE *f = open_proc(pid, "status");
@@ -652,7 +653,7 @@ bool target_stat(pid_t pid, pid_t *parent, unsigned long long *start)
 	if (f)
 		fclose(f);
 	buf[n] = 0;
-	at = strrchr(buf, ')'); /* a name may have any character in it */
+	at = strrchr(buf, ')'); /* a name may contain any character */
 	return at && sscanf(at + 1,
 			    " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
 			    "%*d %*d %llu",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A library that a process is just loading: open already, not mapped executable yet. */
+/* A library that a process is loading: already open, not yet mapped executable. */
 #include "target.h"
 
 #include "util/task.h"
@@ -33,7 +33,7 @@ int target_libs__add_open(struct target_libs *list, pid_t pid, int fd)
 	ret = target_libs__add_path_of(list, api, pid, path);
 	if (ret || list->cnt == before)
 		return ret;
-	/* Named as the target knows it, not by our way to it. */
+	/* Use the target's own path, not our path to it. */
 	own = strdup(name);
 	if (!own)
 		return -ENOMEM;
@@ -62,7 +62,7 @@ char *target_fd_path(pid_t pid, uint64_t ino, const char *name)
 		char link[8] = "";
 
 		snprintf(path, sizeof(path), "%s/%.16s", folder, de->d_name);
-		/* No other file is asked: what serves it might not answer. */
+		/* Open no other file: a server behind it might not answer. */
 		if (readlink(path, link, sizeof(link)) < 7 || memcmp(link, name, 7) != 0)
 			continue;
 		if (!stat(path, &st) && st.st_ino == ino)

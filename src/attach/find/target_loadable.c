@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The libraries that a running process could load: where its dynamic linker would look. */
+/* Libraries that a running process could load: where its dynamic linker would search. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
 #endif
@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a process may have us attach to and look at: its environment and its root are its own. */
+/* Limits of the files that a process can make us attach to and check: it controls its environment
+ * and root. */
 #define FILES_MAX      16
 #define LOOKS_MAX      (128 * (API_CNT + 1))
 #define ENVIRON_SZ_MAX (2u << 20)
@@ -25,7 +26,7 @@ struct search {
 	struct target_libs *list;
 	pid_t pid;
 	unsigned files, looks;
-	bool busy; /* its file system hangs */
+	bool busy; /* its file system does not respond */
 };
 
 /* path: as the process sees it. */
@@ -66,7 +67,7 @@ static void try_folder(struct search *s, const char *dir, size_t len)
 	}
 }
 
-/* Up to max bytes and a NUL; NULL when there is nothing. */
+/* Reads up to max bytes and adds a NUL. Returns NULL if there is nothing. */
 static char *take_all(int fd, size_t max, size_t *size)
 {
 	struct stat st;
@@ -128,8 +129,8 @@ static void try_cache(struct search *s)
 
 void target_libs__add_loadable(struct target_libs *list, pid_t pid)
 {
-	/* The dynamic linkers' own, and those of driver installations. No patterns: to list a
-	 * folder of the process may take for ever. */
+	/* Folders of the dynamic linkers and of driver installations. No patterns: listing a folder
+	 * of the process may take for ever. */
 	static const char *const folders[] = {
 		"/usr/lib/x86_64-linux-gnu",
 		"/usr/lib/aarch64-linux-gnu",

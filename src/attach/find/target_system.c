@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The libraries that a program started from here could load. No place is required. */
+/* Libraries that a program started from here could load. None of the places has to exist. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
 #endif
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Nothing found is no error; only memory can run out. */
+/* Finding nothing is not an error; only memory can run out. */
 static int add_candidate(struct target_libs *list, const struct api *api, const char *path)
 {
 	return target_libs__add_path(list, api, path) == -ENOMEM ? -ENOMEM : 0;
@@ -58,7 +58,7 @@ static int add_library_path(struct target_libs *list)
 	return ret;
 }
 
-/* NULL: it cannot be had. */
+/* Returns NULL if it is unavailable. */
 static char *read_cache(size_t *size)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC | O_NONBLOCK);

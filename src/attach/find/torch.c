@@ -15,25 +15,25 @@
 
 /* at::_ops::X::call() has up to 3 KiB. */
 #define CODE_MAX 8192
-/* Where the procedure linkage table is looked for: it comes first. 4 MiB in 2.11. */
+/* The procedure linkage table is searched in this range: it comes first. 4 MiB in 2.11. */
 #define PLT_MAX (32u << 20)
 #define PLT_SZ	(1u << 20)
-/* Of the function that looks the schema up: its strings are in the first 64 bytes. */
+/* Bytes read of the function that looks the schema up: its strings are in the first 64 bytes. */
 #define LOOKUP_SZ     128
 #define NAME_SZ	      256
 #define SEEN_CNT      4096
 #define OPERATORS_MAX 16384
 #define NODES_MAX     16384
-/* Symbols between looks at the clock. */
+/* Symbols between checks of the time budget. */
 #define SYMS_AT_ONCE 1024
 
-/* What is read for one library. */
+/* State of reading one library. */
 struct torch_scan {
 	struct elf_file *f;
 	struct cfi cfi;
 	bool has_cfi;
-	uint64_t begins, plt; /* what operators call: itself, and its stub; 0: it has none */
-	uint64_t no_lookup[SEEN_CNT]; /* functions that look no schema up, by their last bits */
+	uint64_t begins, plt; /* what operators call: the function itself, and its stub; 0: none */
+	uint64_t no_lookup[SEEN_CNT]; /* functions without a schema lookup, by their low bits */
 	char why[64];
 };
 
@@ -67,14 +67,14 @@ uint64_t code_called(const uint8_t *code, size_t len, size_t i, uint64_t addr)
 
 /* --- the stub by which the library calls its own export --- */
 
-/* The word that the dynamic linker fills with the symbol's address; 0: none. */
+/* Returns the word that the dynamic linker fills with the symbol's address; 0: none. */
 static uint64_t find_slot(struct torch_scan *l, unsigned sym)
 {
 	const struct elf_file *f = l->f;
 	Elf64_Rela rela[512];
 	uint64_t at = f->jmprel, left = f->jmprel_sz / sizeof(*rela);
 
-	/* One for each symbol, at most. */
+	/* At most one entry per symbol. */
 	if (left > ELF_SYM_MAX)
 		return 0;
 	while (left) {
@@ -91,7 +91,7 @@ static uint64_t find_slot(struct torch_scan *l, unsigned sym)
 	return 0;
 }
 
-/* jmp *slot(%rip) in the len bytes at addr; 0: there is none. */
+/* Finds jmp *slot(%rip) in the len bytes at addr; 0: none. */
 static uint64_t find_jump(const uint8_t *code, size_t len, uint64_t addr, uint64_t slot)
 {
 	for (size_t i = 0; i + 6 <= len; i++)
@@ -113,7 +113,7 @@ static uint64_t find_plt(struct torch_scan *l, unsigned sym)
 
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
 			continue;
-		/* Pieces share what may lie across their border. */
+		/* Pieces overlap, for a jump across their border. */
 		for (uint64_t at = p->p_vaddr; left > 8 && !found; at += PLT_SZ - 8) {
 			size_t len = left < PLT_SZ ? left : PLT_SZ;
 
@@ -135,13 +135,13 @@ static bool is_begin(const struct torch_scan *l, uint64_t addr)
 
 /* --- names --- */
 
-/* "aten::addmm": a string of letters and the like with two colons in it. */
+/* Reads a name like "aten::addmm": letters and similar, with two colons. */
 static bool read_name(struct torch_scan *l, uint64_t vaddr, char name[NAME_SZ])
 {
 	size_t len = NAME_SZ - 1;
 	const char *colons;
 
-	/* What is last in its segment is near its end. */
+	/* Near the end of the segment, read less. */
 	while (len >= 16 && !read_vaddr(l, vaddr, name, len))
 		len /= 2;
 	if (len < 16)
@@ -153,7 +153,7 @@ static bool read_name(struct torch_scan *l, uint64_t vaddr, char name[NAME_SZ])
 		       strlen(name);
 }
 
-/* The symbol has the name, and behind it the overload's, where there is one. */
+/* The symbol contains the name, followed by the overload's name if there is one. */
 static bool is_of_symbol(const char *name, const char *in_symbol)
 {
 	const char *own = strstr(name, "::") + 2, *all = strstr(in_symbol, "::") + 2;
@@ -162,7 +162,7 @@ static bool is_of_symbol(const char *name, const char *in_symbol)
 	return !strncmp(all, own, len) && (!all[len] || all[len] == '_');
 }
 
-/* lea name(%rip), %rdx: the third argument of c10::Dispatcher::findSchemaOrThrow(). */
+/* Finds lea name(%rip), %rdx: the third argument of c10::Dispatcher::findSchemaOrThrow(). */
 static bool name_in(struct torch_scan *l, const uint8_t *code, size_t len, uint64_t addr,
 		    const char *in_symbol, char name[NAME_SZ])
 {
@@ -174,7 +174,8 @@ static bool name_in(struct torch_scan *l, const uint8_t *code, size_t len, uint6
 	return false;
 }
 
-/* In what the operator calls to look its schema up, or in itself. */
+/* Searches the functions that the operator calls for the schema lookup, then the operator itself.
+ */
 static bool find_name(struct torch_scan *l, const uint8_t *code, size_t len, uint64_t addr,
 		      const char *in_symbol, char name[NAME_SZ])
 {
@@ -191,7 +192,7 @@ static bool find_name(struct torch_scan *l, const uint8_t *code, size_t len, uin
 			continue;
 		if (name_in(l, called, sizeof(called), to, in_symbol, name))
 			return true;
-		/* It may look up another operator's. */
+		/* The called function may look up another operator. */
 		if (!memmem(called, sizeof(called), "\x48\x8d\x15", 3))
 			*no = to;
 	}
@@ -201,9 +202,9 @@ static bool find_name(struct torch_scan *l, const uint8_t *code, size_t len, uin
 /* --- the operators --- */
 
 /*
- * Words of arguments on the stack: the last that is read from the frame pointer on, as
- * `mov disp8(%rbp), reg`, `movz`, `lea` and `push` do it. The caller keeps its stack aligned to 16
- * bytes. Not an instruction at a time: what is read out of step is hardly ever one of these.
+ * Returns the stack argument words: up to the last that is read relative to the frame pointer by
+ * `mov disp8(%rbp), reg`, `movz`, `lea` or `push`. The caller aligns its stack to 16 bytes. Tests
+ * every byte position, without decoding: false matches are very rare.
  */
 unsigned code_arg_words(const uint8_t *code, size_t len)
 {
@@ -213,7 +214,7 @@ unsigned code_arg_words(const uint8_t *code, size_t len)
 		unsigned disp = code[i + 1], words;
 		uint8_t op = code[i - 1];
 
-		/* mod 01, rm 101: disp8 from the frame pointer. Its return address is at 8. */
+		/* mod 01, rm 101: disp8 from the frame pointer. The return address is at 8. */
 		if ((code[i] & 0xc7) != 0x45 || disp < 16 || disp > 127)
 			continue;
 		if (op != 0x8b && op != 0x8d && op != 0xb6 && op != 0xb7 && op != 0xff &&
@@ -257,14 +258,13 @@ static void add_node(struct torch_lib *to, const Elf64_Sym *s, uint64_t ip, cons
 {
 	struct torch_node *node = &to->nodes[to->node_cnt];
 
-	/* What objects point to is behind two words of the vtable. */
+	/* Objects point two words into the vtable. */
 	node->distance = s->st_value + 16 - ip;
 	node->name = strdup(name);
 	to->node_cnt += node->name != NULL;
 }
 
-/* Address of the instruction under the probe on the function whose name begins so; 0: there is
- * none. */
+/* Returns the address of the probed instruction in the function with this name prefix; 0: none. */
 static uint64_t probed(const struct elf_file *f, const struct elf_lib *lib, const char *begins,
 		       unsigned *sym)
 {
@@ -319,7 +319,7 @@ struct torch_lib *torch_lib__find(struct elf_file *f, const struct elf_lib *lib)
 	to->nodes = calloc(NODES_MAX, sizeof(*to->nodes));
 	if (!to->operators || !to->nodes)
 		goto fail;
-	/* Not to be read is nothing to be said: what is known goes. */
+	/* Errors are not reported: partial results are used. */
 	f->err = l->why;
 	f->err_size = sizeof(l->why);
 	l->f = f;

@@ -14,13 +14,13 @@
 
 #define MAPS_SZ_MAX (64u << 20)
 #define PLACES_MAX  16384
-#define FILES_MAX   64 /* that are opened for one process */
+#define FILES_MAX   64 /* maximum files opened for one process */
 
 struct place {
 	uint64_t start, end, off;
 	struct ct_lib_key key;
 	char *path;
-	struct elf_file *f; /* NULL: not tried, or nothing can be known of it */
+	struct elf_file *f; /* NULL: not tried yet, or unusable */
 	struct cfi cfi;
 	uint64_t bias;
 	bool tried;
@@ -28,10 +28,10 @@ struct place {
 
 struct unwinder {
 	pid_t pid;
-	struct place *places; /* executable mappings, as they lie */
+	struct place *places; /* executable mappings, in order */
 	unsigned cnt, file_cnt;
-	char why[128]; /* of the last file that makes no sense: not said */
-	bool unread;   /* what a stack has could not be read */
+	char why[128]; /* error of the last invalid file: not reported */
+	bool unread;   /* a part of the stack could not be read */
 };
 
 static bool add_place(struct unwinder *u, const struct map_line *m)
@@ -138,7 +138,7 @@ static void open_file(struct unwinder *u, struct place *p)
 		close_file(p);
 }
 
-/* Two words of the stack: the return address, or what a return probe has put its own in place of,
+/* Reads two words of the stack: the return address (the original if a return probe replaced it),
  * and another, or 0. */
 static bool read_words(struct unwinder *u, const struct unwind_at *at, uint64_t ret, uint64_t other,
 		       uint64_t *ip, uint64_t *word)
@@ -161,10 +161,11 @@ static bool read_words(struct unwinder *u, const struct unwind_at *at, uint64_t 
 	return true;
 }
 
-/* To the caller's frame. false: who that is cannot be told, or there is none: out->whole. */
+/* Steps to the caller's frame. Returns false if it is unknown, or there is none: out->whole. */
 static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struct call_chain *out)
 {
-	/* The call before a return address: that may be the first byte of the next function. */
+	/* Use the call before a return address: the address itself may be the next function's first
+	 * byte. */
 	uint64_t ip = at->ip - !innermost, end, fp = at->fp;
 	struct place *p = place_of(u, ip);
 	struct cfi_frame frame;
@@ -182,7 +183,7 @@ static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struc
 	if (frame.by_fp && !at->has_fp)
 		return false;
 	end = (frame.by_fp ? at->fp : at->sp) + frame.off;
-	/* Stacks only grow, and words lie at multiples of eight. */
+	/* Stacks only grow, and words are 8-byte aligned. */
 	if (end <= at->sp || end % 8 ||
 	    !read_words(u, at, end - 8, frame.fp == CFI_SAVED ? end + (uint64_t)frame.fp_off : 0,
 			&at->ip, &fp))
@@ -191,7 +192,7 @@ static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struc
 	at->fp = fp;
 	at->sp = end;
 	out->ends[out->cnt - 1] = end;
-	/* As glibc before 2.26 and musl begin a program. */
+	/* glibc before 2.26 and musl start a program with this. */
 	out->whole = !at->ip;
 	return at->ip && place_of(u, at->ip - 1);
 }
@@ -216,7 +217,7 @@ void unwound_common(struct call_chain *first, const struct call_chain *second)
 		i = 0;
 	while (i && j && first->ends[i - 1] == second->ends[j - 1]) {
 		from = --j;
-		/* Called from the same place; further in it is not the same any more. */
+		/* Called from the same place; frames further in may differ. */
 		if (first->ips[--i] != second->ips[j])
 			break;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stack of a thread of another process, by call frame information (cfi.h), which needs no frame
- * pointers; without stopping it. Of its memory nothing is read but return addresses and saved frame
- * pointers. The process, its files and its memory may be anything. x86-64; elsewhere only the
- * innermost address is known.
+ * Unwinds the stack of a thread in another process by call frame information (cfi.h), without frame
+ * pointers and without stopping it. It reads only return addresses and saved frame pointers from
+ * memory. The process, its files and its memory are untrusted. x86-64; elsewhere only the innermost
+ * address is available.
  */
 #ifndef ATTACH_FIND_UNWIND_H
 #define ATTACH_FIND_UNWIND_H
@@ -15,32 +15,32 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* One process: its mappings are read, and its files when they are needed. NULL: they cannot be. */
+/* One process: its mappings are read now, its files when needed. NULL: they cannot be read. */
 struct unwinder;
 struct unwinder *unwinder__new(pid_t pid);
 void unwinder__free(struct unwinder *u);
 
-/* Where a thread is. */
+/* Registers of a thread. */
 struct unwind_at {
 	uint64_t ip, sp, fp;
-	bool has_fp;		   /* the frame pointer's register is known */
-	const struct ct_ret *rets; /* what is to be read in these places */
+	bool has_fp;		   /* fp is valid */
+	const struct ct_ret *rets; /* original values of these stack words */
 	unsigned ret_cnt;
 };
 
 struct call_chain {
 	unsigned cnt;
 	uint64_t ips[CT_STACK_MAX];  /* return addresses, innermost first */
-	bool inside;		     /* the first is where the thread is instead */
-	uint64_t ends[CT_STACK_MAX]; /* of the frames: CFA; 0: not known, of the last only */
-	bool whole;		     /* it is followed to the thread's first function */
+	bool inside;		     /* the first is the thread's present instruction instead */
+	uint64_t ends[CT_STACK_MAX]; /* CFA of each frame; 0: unknown, for the last only */
+	bool whole;		     /* complete up to the thread's first function */
 };
-/* It ends before the first frame that is not certain. false: the stack cannot be read. */
+/* Unwinds up to the first uncertain frame. Returns false if the stack cannot be read. */
 bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct call_chain *out);
 
-/* Of two that were taken of a thread that runs, one behind the other, the frames that it was in all
- * the time: those that are the same from the outermost on, and the last one's place in it. None if
- * one of them is not whole. */
+/* Of two successive stacks of a running thread, keeps in `first` the frames that the thread was in
+ * all the time: the equal ones from the outermost on, and the position in the last one. None if a
+ * stack is not whole. */
 void unwound_common(struct call_chain *first, const struct call_chain *second);
 
 #endif /* ATTACH_FIND_UNWIND_H */

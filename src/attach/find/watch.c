@@ -31,7 +31,7 @@ int watch__open(struct watch_fds *w)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGIO);
-	/* Its default action ends the process. */
+	/* SIGIO's default action ends the process. */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	w->notify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -62,7 +62,7 @@ void watch__read(struct watch_fds *w)
 	struct signalfd_siginfo si;
 	char buf[4096];
 
-	/* Which file it was is asked of each: signals, and events of a full queue, get lost. */
+	/* Check each file instead: signals, and events of a full queue, may be missed. */
 	while (read(w->signal_fd, &si, sizeof(si)) > 0)
 		if (si.ssi_code <= 0)
 			stray_note(SIGIO);
@@ -77,7 +77,8 @@ int file_watch__open(struct file_watch *f, const struct watch_fds *w, int fd)
 	return f->fd < 0 ? -errno : file_watch__hold(f, w);
 }
 
-/* Without a name nobody can open it any more: only who has it can write to it (memfd_create(2)). */
+/* A file without a name cannot be opened again: only its holder can write to it (memfd_create(2)).
+ */
 static bool has_no_name(int fd)
 {
 	struct stat st;
@@ -113,7 +114,7 @@ bool file_watch__is_written(const struct file_watch *f)
 
 	if (f->fd < 0)
 		return false;
-	/* What it is to become when somebody waits. */
+	/* The lease type changes when a writer waits. */
 	if (f->notify < 0 && fcntl(f->fd, F_GETLEASE) == F_UNLCK)
 		return true;
 	return !layer_file__read(&now, f->fd) && !layer_file__same_content(&f->seen, &now);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Library files that somebody is about to write to. A probe is an instruction that the kernel puts
- * at an offset of the file in every process that maps it, whatever lies there by then.
+ * Detects library files that are about to be written. A probe is an instruction that the kernel
+ * puts at a file offset in every process that maps the file, whatever is there by then.
  *
- * We hold a read lease on each file (fcntl(2), F_SETLEASE): who opens it for writing, or truncates
- * it, waits until we have given it back, 45 s at most (/proc/sys/fs/lease-break-time); readers wait
- * for nothing. Some file systems have no leases (NFS, 9p), and on files of other users it takes
- * CAP_LEASE: there we hear of what was written afterwards.
+ * We hold a read lease on each file (fcntl(2), F_SETLEASE). A process that opens it for writing, or
+ * truncates it, waits until we release the lease, at most 45 s (/proc/sys/fs/lease-break-time).
+ * Readers do not wait. Some file systems have no leases (NFS, 9p), and files of other users need
+ * CAP_LEASE. There we notice writes only afterwards.
  */
 #ifndef ATTACH_FIND_WATCH_H
 #define ATTACH_FIND_WATCH_H
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 struct watch_fds {
-	int fd; /* readable: something happened to one of the files; -1: none */
+	int fd; /* readable: an event on one of the files; -1: none */
 	int signal_fd, notify_fd;
 };
 
@@ -26,22 +26,22 @@ struct file_watch {
 	struct layer_file seen;
 };
 
-/* SIGIO is blocked from here on. 0 or -errno. */
+/* Blocks SIGIO from here on. Returns 0 or -errno. */
 int watch__open(struct watch_fds *w);
 void watch__close(struct watch_fds *w);
-/* Takes in what made w->fd readable. */
+/* Reads the events that made w->fd readable. */
 void watch__read(struct watch_fds *w);
 
-/* A descriptor of its own for fd's file. -ETXTBSY: somebody has it open for writing. Whatever it
- * returns, f is to be closed. */
+/* Opens a separate descriptor for fd's file. -ETXTBSY: another process has it open for writing. The
+ * caller must close f in every case. */
 int file_watch__open(struct file_watch *f, const struct watch_fds *w, int fd);
-/* 0: by a lease. -ETXTBSY: not now, try again. 1: its file system has none. */
+/* Returns 0: lease held. -ETXTBSY: not now, try again. 1: the file system has no leases. */
 int file_watch__hold(struct file_watch *f, const struct watch_fds *w);
-/* Lets those write who wait for it. */
+/* Lets waiting writers continue. */
 void file_watch__release(struct file_watch *f, const struct watch_fds *w);
-/* Somebody waits to write, or has written. */
+/* Returns whether a writer is waiting or has written. */
 bool file_watch__is_written(const struct file_watch *f);
-/* Others than its owner and root may. */
+/* Returns whether users other than its owner and root may write it. */
 bool file_watch__is_open_to_others(const struct file_watch *f);
 void file_watch__close(struct file_watch *f, const struct watch_fds *w);
 

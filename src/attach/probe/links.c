@@ -13,16 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without a sign of life. A process may stand stopped as long. */
+/* Timeout without a sign of life: a process may be stopped for as long. */
 #define TIMEOUT_MS 1000
-/* The same for perf events, which wait for each other (event_mutex): where other tracers close
- * theirs on a machine that is busy, one takes seconds. */
+/* The same for perf events, which wait for each other (event_mutex). On a busy machine, one takes
+ * seconds while other tracers close theirs. */
 #define TIMEOUT_PERF_MS 15000
-/* For all to be taken off, in all. The prompt is to be back after two seconds; other mechanisms
- * take a tenth of one, but where many tracers come and go at the same time. */
+/* Total time to close all links. The prompt must return within two seconds. Other mechanisms take
+ * 0.1 s, unless many tracers start and stop at the same time. */
 #define CLOSE_PERF_MS 1500
 #define CLOSE_MS      10000
-/* Between looks. */
+/* Interval between checks. */
 #define LOOK_MS 100
 
 struct late_answer {
@@ -64,7 +64,7 @@ void links__end(struct links *l)
 {
 	if (!l->pid)
 		return;
-	/* One that hangs is init's in a moment. */
+	/* A process that hangs is left to init. */
 	if (l->closed)
 		while (waitpid(l->pid, NULL, 0) < 0 && errno == EINTR)
 			;
@@ -86,7 +86,7 @@ static bool has_answer(const struct links *l, unsigned ms)
 	return poll(&p, 1, (int)ms) > 0;
 }
 
-/* Who hangs sleeps, and does not wake. Many tracers at the same time make each other wait in the
+/* A process that hangs sleeps and does not wake. Many tracers together delay each other in the
  * kernel for seconds, but each runs in between. */
 static bool moves(struct links *l)
 {
@@ -94,11 +94,11 @@ static bool moves(struct links *l)
 
 	l->self.pid = l->self.tid = l->pid;
 	hangs = mmap_waiter__is_still(&l->self);
-	/* Waiting for who holds the lock it looks now and then. */
+	/* While it waits for a lock holder, it wakes up regularly. */
 	return !hangs && !l->shared->holder;
 }
 
-/* ms: at most, in all. */
+/* ms: maximum total time. */
 static bool await(struct links *l, unsigned ms)
 {
 	uint64_t start = now_ms(), moved = start, now;
@@ -115,7 +115,7 @@ static bool await(struct links *l, unsigned ms)
 	return true;
 }
 
-/* 0, or -EPIPE: the process has ended. */
+/* Returns 0, or -EPIPE: the process has ended. */
 static int take(struct links *l, struct links_answer *answer)
 {
 	if (recv(l->sock, answer, sizeof(*answer), 0) != sizeof(*answer))
@@ -137,7 +137,7 @@ static int ask(struct links *l, struct links_message *m, const int *fds, unsigne
 		room.head.cmsg_len = CMSG_LEN(fd_cnt * sizeof(int));
 		memcpy(CMSG_DATA(&room.head), fds, fd_cnt * sizeof(int));
 	}
-	/* Its queue holds some requests; while it hangs nobody waits for room. */
+	/* Its queue holds several requests; while it hangs, we do not wait for space. */
 	if (sendmsg(l->sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EAGAIN ? -EBUSY : -errno;
 	return 0;
@@ -179,7 +179,7 @@ static void keep(struct links *l, const struct links_answer *answer)
 	l->late = late;
 }
 
-/* The answer about owner. Not waited for behind one that hangs in the kernel: that has been done
+/* Waits for the answer about owner, unless the process hangs in the kernel and was waited for
  * already. */
 static int await_answer(struct links *l, unsigned owner, struct links_answer *answer)
 {
@@ -268,7 +268,7 @@ bool links__close_all(struct links *l, enum mechanism mech)
 	l->closing = true;
 	if (ask(l, &m, NULL, 0))
 		l->closed = has_ended(l);
-	/* Late ones come before. */
+	/* Late answers come first. */
 	while (!l->closed && (now = now_ms()) < end && await(l, end - now))
 		l->closed = take(l, &answer) || answer.owner == LINKS_NOBODY;
 	return l->closed;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Links (probes in a file) are made and closed by a process of ours, cudatrace-links: the kernel
- * waits in both for the memory lock of every process that maps the file, uninterruptibly, and one
- * that holds it may never let go. Closing a thousand perf events takes a minute, too. Who asks
- * waits a second; what takes longer goes on by itself, and its answer is had later. There is one
- * such process and not a second in its place: all probes of the machine wait for the same lock
- * (dup_mmap_sem), so another would wait behind the first. And so does every fork(): it looks first
- * whether the kernel would have to wait (mmap_lock.h), and then does something else meanwhile.
+ * A process of ours, cudatrace-links, creates and closes links (probes in a file). For both, the
+ * kernel waits uninterruptibly for the memory lock of every process that maps the file, and such a
+ * process may never release it. Also, closing a thousand perf events takes a minute. A request
+ * waits one second. After that it continues in the background, and its answer is fetched later. A
+ * second such process would not help: all probes of the machine wait for one lock (dup_mmap_sem),
+ * and so does every fork(). So the process first checks whether the kernel would have to wait
+ * (mmap_lock.h), and does other work meanwhile.
  *
- * It holds the links. When the tracer is gone, however it ended, it closes them and ends; so
- * nothing stays behind, but it may take longer than the tracer. It lets go of whatever else it got.
+ * The process holds the links. When the tracer ends in any way, it closes them and exits. So
+ * nothing stays behind, but it may outlive the tracer. It closes all other inherited descriptors.
  */
 #ifndef ATTACH_PROBE_LINKS_H
 #define ATTACH_PROBE_LINKS_H
@@ -30,16 +30,16 @@ struct late_answer;
 struct links {
 	pid_t pid; /* 0: none */
 	int sock;
-	unsigned late_cnt;	  /* answers that did not come in time */
-	struct late_answer *late; /* those that have come since */
-	struct waiter self;	  /* at the last look */
+	unsigned late_cnt;	  /* answers that did not arrive in time */
+	struct late_answer *late; /* those that have arrived since */
+	struct waiter self;	  /* at the last check */
 	bool perf;		  /* the last request was for perf events */
 	bool closing, closed;
 	struct links_shared *shared;
 };
 
-/* Places come in this order: whose return is looked at, and whose is not; each with those behind
- * that the kernel may well refuse (elf.h: suspect). */
+/* Order of the sites: with return probe, then without; in each, those that the kernel may refuse
+ * come last (elf.h: suspect). */
 enum links_group {
 	LINKS_RETURN,
 	LINKS_RETURN_SUSPECT,
@@ -49,7 +49,7 @@ enum links_group {
 };
 
 struct links_req {
-	unsigned owner; /* whose the links are; a number */
+	unsigned owner; /* owner of the links; a number */
 	enum mechanism mech;
 	struct probe_progs progs;
 	int file_fd;
@@ -60,33 +60,34 @@ struct links_req {
 
 struct links_answer {
 	unsigned owner;
-	int ret; /* how many places have a probe, or -errno: none has */
+	int ret; /* number of probed sites, or -errno: none */
 	uint64_t took_ns;
-	bool refused[CT_MAX_FUNCS]; /* by the kernel, in the order of the request */
+	bool refused[CT_MAX_FUNCS]; /* refused by the kernel, in the order of the request */
 };
 
-/* sandbox: it gives up what it does not need, when that is known. 0 or -errno. */
+/* sandbox: it drops privileges that it does not need, once they are known. Returns 0 or -errno. */
 int links__start(struct links *l, bool sandbox);
-/* No other mechanism will be asked for. */
+/* No other mechanism will be used. */
 void links__settle(struct links *l, enum mechanism mech);
-/* Its links go. Waits for it only when they are gone already. */
+/* Ends the process and its links. Waits for it only if the links are already closed. */
 void links__end(struct links *l);
 
-/* 0: *answer is there; -EINPROGRESS: links__next() will have it; -EPIPE: somebody has ended the
- * process; -errno. */
+/* Returns 0: *answer is set; -EINPROGRESS: links__next() will return it; -EPIPE: the process was
+ * killed; -errno. */
 int links__attach(struct links *l, const struct links_req *r, struct links_answer *answer);
-/* An answer that was late; false: none has come. */
+/* Fetches a late answer. Returns false if there is none. */
 bool links__next(struct links *l, struct links_answer *answer);
-/* Without having been told to close all. */
+/* Returns whether the process ended without a request to close all. */
 bool links__is_gone(const struct links *l);
-/* The process that is waited for: the one that holds a lock, or is suspected to. 0: unknown. */
+/* Returns the process that is waited for: the holder of a lock, or a suspected one. 0: unknown. */
 pid_t links__holder(const struct links *l);
 
-/* Takes an owner's off. 0, -EINPROGRESS: it goes on; -errno. */
+/* Closes an owner's links. Returns 0; -EINPROGRESS: continues in the background; -errno. */
 int links__close(struct links *l, unsigned owner);
-/* The same when there is nothing else to do. */
+/* The same when the process is idle. */
 void links__close_soon(struct links *l, unsigned owner);
-/* Takes all off; nothing can be attached after that. false: not done in time; it goes on. */
+/* Closes all links; nothing can be attached after that. Returns false if it continues in the
+ * background. */
 bool links__close_all(struct links *l, enum mechanism mech);
 
 #endif /* ATTACH_PROBE_LINKS_H */

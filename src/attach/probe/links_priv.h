@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Between links.c, which asks, and links_run.c, which does it. */
+/* Shared by links.c, which sends requests, and links_run.c, which executes them. */
 #ifndef ATTACH_PROBE_LINKS_PRIV_H
 #define ATTACH_PROBE_LINKS_PRIV_H
 
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* All but LINKS_SETTLE and LINKS_CLOSE_SOON are answered. */
+/* All requests except LINKS_SETTLE and LINKS_CLOSE_SOON are answered. */
 enum links_op { LINKS_SETTLE, LINKS_ATTACH, LINKS_CLOSE, LINKS_CLOSE_SOON, LINKS_CLOSE_ALL };
 
-/* With LINKS_ATTACH: the file, and one program (session) or two (entry, return). */
+/* Descriptors of LINKS_ATTACH: the file, and one program (session) or two (entry, return). */
 #define LINKS_FDS 3
 
 struct links_message {
@@ -31,15 +31,15 @@ union links_room {
 	char bytes[CMSG_SPACE(LINKS_FDS * sizeof(int))];
 };
 
-/* Whose the answer to LINKS_CLOSE_ALL is. */
+/* Owner in the answer to LINKS_CLOSE_ALL. */
 #define LINKS_NOBODY UINT32_MAX
 
-/* Memory that both see. */
+/* Memory shared by both. */
 struct links_shared {
-	volatile pid_t holder; /* waits until this process lets go of its lock; 0: none */
+	volatile pid_t holder; /* process whose lock is waited for; 0: none */
 };
 
-/* Ends when the other end of the socket is closed and all links are. */
+/* Returns when the other end of the socket and all links are closed. */
 void links_run(int sock, struct links_shared *shared, bool sandbox) __attribute__((noreturn));
 
 #endif /* ATTACH_PROBE_LINKS_PRIV_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What cudatrace-links does: one thing at a time, new links before old ones are closed. It may hang
- * wherever a link is made or closed. */
+/* The cudatrace-links process. It does one job at a time: it attaches new links before it closes
+ * old ones. It may hang whenever a link is created or closed. */
 #include "links_priv.h"
 
 #include "mmap_lock.h"
@@ -23,20 +23,20 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Between tries while somebody holds a lock; nobody is waited for in the kernel then. */
+/* Interval between attempts while a process holds a lock, so that the kernel never waits for it. */
 #define RETRY_MS 100
-/* The tracer attaches its first libraries soon after it has measured what a call costs: closing the
- * probe for that takes 0.1 s. */
+/* The tracer attaches its first libraries soon after measuring the overhead: closing the probe for
+ * that takes 0.1 s. */
 #define SOON_MS 500
-/* So long a look at the machine's threads is good for. */
+/* How long a scan of the machine's threads stays valid. */
 #define LOOK_NS 500000000ull
-/* Between looks that are compared. */
+/* Interval between scans to compare. */
 #define LOOK_WAIT_NS 20000000ull
 
-/* What the process is called; the second, while it makes perf events. */
+/* Names of the process; the second while it creates perf events. */
 #define NAME	  "cudatrace-links"
 #define NAME_PERF "cudatrace-probe"
-/* So long, in all, it steps back for others that make some. */
+/* Maximum total time of yielding to others that create some. */
 #define YIELD_NS 60000000000ull
 
 struct owner {
@@ -45,7 +45,7 @@ struct owner {
 	enum mechanism mech;
 	struct probes probes;
 	int file_fd;
-	bool closing; /* now */
+	bool closing; /* close at once */
 	bool soon;
 };
 
@@ -64,8 +64,8 @@ static struct {
 	struct job *jobs; /* oldest first */
 	bool closing_all, gone, sandboxed;
 	uint64_t yielded_ns;
-	pid_t holder;			  /* who was in the way this time; 0: nobody */
-	struct mmap_waiters mmap_waiters; /* at looked_ns */
+	pid_t holder;			  /* process that blocked this attempt; 0: none */
+	struct mmap_waiters mmap_waiters; /* as of looked_ns */
 	uint64_t looked_ns;
 } self;
 
@@ -75,7 +75,8 @@ static void look(void)
 	self.looked_ns = now_ns();
 }
 
-/* Is there anybody whom the kernel would wait for? Asked often, it remembers for a moment. */
+/* Returns whether the kernel would have to wait for a process. The result is cached for a moment.
+ */
 static bool is_held(int file_fd)
 {
 	struct timespec wait = {0};
@@ -114,16 +115,16 @@ static bool is_named(const char *pid, const char *name)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	/* Anybody can take the name. */
+	/* Any process can use the name. */
 	n = fstat(fd, &st) || st.st_uid != geteuid() ? 0 : read(fd, line, sizeof(line) - 1);
 	close(fd);
 	return n > 0 && !strncmp(line, name, strlen(name));
 }
 
 /*
- * Making and closing a perf event take the same lock (event_mutex), and closing keeps it for 30 to
- * 100 ms: a tracer that starts while a thousand are closed took a minute for its own on 6.1. So who
- * closes lets who attaches go first.
+ * Creating and closing a perf event take the same lock (event_mutex), and closing holds it for 30
+ * to 100 ms. On 6.1, a tracer that started while a thousand were closed needed a minute for its
+ * own. So closing yields to attaching.
  */
 static bool yields(enum mechanism mech)
 {
@@ -156,10 +157,11 @@ static struct owner *get_owner(unsigned id, int file_fd)
 	return o;
 }
 
-/* Each link that is closed takes 30 ms, and what a file has is up to who wrote it. */
+/* Maximum single links: closing each takes 30 ms, and the file's author controls their number. */
 #define ALONE_MAX 8
 
-/* req: the group's. The kernel refuses a link as a whole: who may well be refused has one alone. */
+/* req: the group's sites. The kernel refuses a link as a whole, so each suspect site gets a link of
+ * its own. */
 static int attach_group(struct owner *o, enum links_group g, const struct probe_progs *progs,
 			struct probe_req *req, bool *refused)
 {
@@ -200,7 +202,7 @@ static int attach(struct owner *o, const struct job *j, struct links_answer *a)
 		offs[i] = m->sites[i].off;
 		cookies[i] = m->sites[i].cookie;
 	}
-	/* By descriptor: what was checked is what is attached, whatever happens to the path. */
+	/* By descriptor: attach to the file that was checked, even if the path changes. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->file_fd);
 	for (enum links_group g = 0; g < LINKS_GROUP_CNT; at += m->group_cnt[g++]) {
 		int ret;
@@ -215,8 +217,8 @@ static int attach(struct owner *o, const struct job *j, struct links_answer *a)
 }
 
 /*
- * A file that nobody maps takes any probe: the kernel looks at the instructions when a process maps
- * it, and drops what it cannot probe without a word. So map it here while attaching.
+ * A file that no process maps accepts any probe. The kernel checks instructions when a process maps
+ * it, and silently drops sites that it cannot probe. So map it here while attaching.
  */
 static void attach_mapped(const struct job *j, struct links_answer *a)
 {
@@ -249,7 +251,7 @@ static void free_job(struct job *j)
 	free(j);
 }
 
-/* The oldest of them that nobody is in the way of; false: there is none. */
+/* Runs the oldest job that is not blocked. Returns false if there is none. */
 static bool do_job(void)
 {
 	static struct links_answer a;
@@ -281,7 +283,7 @@ static void forget_owner(struct owner *o)
 	free(o);
 }
 
-/* The one behind o, NULL: the first. */
+/* Returns the owner behind o; NULL: the first. */
 static struct owner *next_to_close(struct owner *o)
 {
 	o = o ? o->next : self.owners;
@@ -290,7 +292,7 @@ static struct owner *next_to_close(struct owner *o)
 	return o;
 }
 
-/* One link. false: none, now. */
+/* Closes one link. Returns false if there is none at present. */
 static bool close_one(void)
 {
 	struct owner *o = next_to_close(NULL);
@@ -307,7 +309,7 @@ static bool close_one(void)
 	return true;
 }
 
-/* The tracer wants nothing more to be attached, or is gone. */
+/* The tracer has ended, or attaches nothing more. */
 static void close_all(void)
 {
 	while (self.jobs) {
@@ -348,8 +350,8 @@ static void take_job(struct job *j)
 	*end = j;
 }
 
-/* What waits to be attached for an owner who wants nothing any more: a file that is written to has
- * something else at these places. */
+/* Drops pending jobs of an owner that is closed: a rewritten file has other code at these offsets.
+ */
 static void drop_jobs(unsigned owner)
 {
 	struct job **at = &self.jobs, *j;
@@ -389,7 +391,7 @@ static bool is_sound(const struct job *j)
 	return j->fd_cnt >= 2 && j->m.cnt <= CT_MAX_FUNCS && cnt == j->m.cnt;
 }
 
-/* Takes one message in. */
+/* Receives one message. */
 static void take(void)
 {
 	struct job *j = calloc(1, sizeof(*j));
@@ -422,7 +424,7 @@ static void take(void)
 	free_job(j);
 }
 
-/* How long to wait for a message before working. */
+/* Returns how long to wait for a message before working. */
 static int timeout(bool moves)
 {
 	const struct owner *o;
@@ -461,7 +463,7 @@ static void loop(void)
 	answer(&(struct links_answer){.owner = LINKS_NOBODY});
 }
 
-/* Signals of the terminal, or of a service that is stopped, are the tracer's. */
+/* Signals from the terminal, or when a service is stopped, are handled by the tracer. */
 void links_run(int sock, struct links_shared *shared, bool sandbox)
 {
 	sigset_t all;
@@ -473,7 +475,7 @@ void links_run(int sock, struct links_shared *shared, bool sandbox)
 	self.sock = CHILD_SOCK;
 	self.shared = shared;
 	self.sandboxed = !sandbox;
-	/* While the tracer loads its programs. */
+	/* Scan while the tracer loads its programs. */
 	look();
 	loop();
 	_exit(0);

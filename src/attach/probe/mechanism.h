@@ -2,15 +2,15 @@
 #ifndef ATTACH_PROBE_MECHANISM_H
 #define ATTACH_PROBE_MECHANISM_H
 
-/* How probes are attached, best last in age: session needs kernel 6.13, multi 6.6, perf (one
- * perf event for each probe) works since cookies came with 5.15. */
+/* How probes are attached, newest first: session needs kernel 6.13, multi 6.6. perf (one perf event
+ * per probe) works since 5.15, which added cookies. */
 enum mechanism { MECH_AUTO = 0, MECH_SESSION, MECH_MULTI, MECH_PERF };
 
 /* "uprobe.session", "uprobe.multi", "uprobe". */
 const char *mechanism_name(enum mechanism m);
 
-/* How system calls into the NVIDIA driver are seen: --kernel-probe. Best first; docs/KERNELS.md
- * says why. */
+/* How system calls into the NVIDIA driver are traced: --kernel-probe. Best first; docs/KERNELS.md
+ * has the reasons. */
 enum nv_probe {
 	NV_PROBE_AUTO = 0,
 	NV_PROBE_KPROBE_MULTI, /* on the driver's entry points */

@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Who looks at the process in our place ends itself after this. */
+/* The process that examines another for us exits after this time. */
 #define LOOK_MS	   200
 #define WAITER_MAX 1024
 
-/* Neither stat nor status wait for locks of the process. */
+/* Neither stat nor status waits for locks of the process. */
 static bool read_proc(pid_t pid, pid_t tid, const char *name, char *buf, size_t size)
 {
 	char path[96];
@@ -42,7 +42,7 @@ static char read_state(pid_t pid, pid_t tid)
 
 	if (!read_proc(pid, tid, "stat", buf, sizeof(buf)))
 		return 'X';
-	/* The name before it may hold any character. */
+	/* The name before it may contain any character. */
 	state = strrchr(buf, ')');
 	return state && state[1] == ' ' ? state[2] : 'X';
 }
@@ -86,7 +86,7 @@ static void look_at_thread(struct mmap_waiters *w, pid_t pid, pid_t tid)
 	w->v[w->cnt++] = new;
 }
 
-/* Calls fn with each number in a folder of /proc. */
+/* Calls fn for each number in a folder of /proc. */
 static void each_number(const char *path,
 			void (*fn)(struct mmap_waiters *w, pid_t pid, pid_t number),
 			struct mmap_waiters *w, pid_t pid)
@@ -132,7 +132,8 @@ void mmap_waiters__free(struct mmap_waiters *w)
 	*w = (struct mmap_waiters){0};
 }
 
-/* Of the calls that change what a process maps, and page faults (-1), in which it may hold it. */
+/* Returns whether it is a system call that changes mappings, or a page fault (-1): these may hold
+ * the lock. */
 static bool is_of_memory(const char *line)
 {
 	static const long calls[] = {
@@ -149,7 +150,7 @@ static bool is_of_memory(const char *line)
 	return false;
 }
 
-/* By its thread: the main one may have ended, and shows nothing then. */
+/* Uses the thread: the main one may have ended, and then shows nothing. */
 static bool maps_file(pid_t tid, const struct stat *st)
 {
 	unsigned dev_major, dev_minor;
@@ -168,11 +169,11 @@ static bool maps_file(pid_t tid, const struct stat *st)
 	free(line);
 	if (f)
 		fclose(f);
-	/* Devices are not compared: on btrfs and overlays maps shows others than stat. */
+	/* Devices are not compared: on btrfs and overlayfs maps and stat differ. */
 	return found;
 }
 
-/* These files wait for locks of the process, until a signal kills who reads them. */
+/* These files wait for locks of the process, until a signal kills the reader. */
 static void __attribute__((noreturn)) judge(const struct waiter *w, const struct stat *st)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
@@ -206,11 +207,11 @@ bool mmap_waiter__holds(const struct waiter *w, int fd)
 		judge(w, &st);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	/* Who cannot be looked at may be one. */
+	/* A process that cannot be examined may hold the lock. */
 	return pid > 0 && (WIFSIGNALED(status) || WEXITSTATUS(status));
 }
 
-/* Behind such a hold every fork() of the machine waits, and we ourselves. */
+/* Every fork() of the machine, and cudatrace itself, wait behind such a process. */
 static bool waits_for_probes(const struct waiter *w)
 {
 	char where[128];

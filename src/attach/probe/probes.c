@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* From the kernel's include/uapi/linux/bpf.h. Spelled out here because Debian 12's copy is that of
- * 6.1, and because libbpf 1.4.6 cannot create a session link: it does not know the attach type. */
+/* From the kernel's include/uapi/linux/bpf.h. Defined here because Debian 12 has the copy of 6.1,
+ * and because libbpf 1.4.6 cannot create a session link: it lacks the attach type. */
 #define ATTACH_UPROBE_MULTI   48 /* BPF_TRACE_UPROBE_MULTI, kernel 6.6 */
 #define ATTACH_UPROBE_SESSION 57 /* BPF_TRACE_UPROBE_SESSION, kernel 6.13 */
 #define UPROBE_MULTI_RETURN   1	 /* BPF_F_UPROBE_MULTI_RETURN */
@@ -102,7 +102,7 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 	return add_fd(p, fd);
 }
 
-/* What of a file below /sys is a number; -1 when it is not there. skip: what stands before it. */
+/* Reads a number from a file below /sys; -1 if it does not exist. skip: text before the number. */
 static int read_number(const char *path, const char *skip)
 {
 	FILE *f = fopen(path, "re");
@@ -157,7 +157,7 @@ static int add_perf(struct probes *p, int prog_fd, const struct probe_req *req, 
 		close(event);
 		return link;
 	}
-	/* Backwards, the event is closed last. */
+	/* Closing is in reverse order, so the event is closed last. */
 	if (add_fd(p, event)) {
 		close(link);
 		return -ENOMEM;
@@ -178,15 +178,15 @@ static int attach_perf(struct probes *p, const struct probe_progs *progs,
 	return ret;
 }
 
-/* What the kernel answers when it cannot probe an instruction: ENOTSUPP (524, not for user space)
- * and EOPNOTSUPP for prefixes it refuses, EINVAL and EIO for what it cannot decode or read. */
+/* The kernel's errors for an instruction that it cannot probe: ENOTSUPP (524, internal to the
+ * kernel) and EOPNOTSUPP for refused prefixes, EINVAL and EIO if it cannot decode or read it. */
 static bool is_refusal(int ret)
 {
 	return ret == -524 || ret == -EOPNOTSUPP || ret == -EINVAL || ret == -EIO ||
 	       ret == -ENOEXEC;
 }
 
-/* One link refuses as a whole, so halve until the culprits stand alone. */
+/* A link is refused as a whole, so halve the range until only the refused sites are left. */
 static int attach_range(struct probes *p, enum mechanism mech, const struct probe_progs *progs,
 			const struct probe_req *req, bool *refused)
 {
@@ -233,8 +233,8 @@ int probes__attach(struct probes *p, enum mechanism mech, const struct probe_pro
 	return ret;
 }
 
-/* Backwards, entry before return: a call that begins while they come off must not look as if it had
- * never returned. */
+/* Closes in reverse order, entry before return. Otherwise a call that begins meanwhile would seem
+ * never to return. */
 bool probes__detach_one(struct probes *p)
 {
 	if (!p->fd_cnt)
