@@ -29,7 +29,7 @@ static __always_inline __u64 task_switches(void)
 	return task->nvcsw + task->nivcsw;
 }
 
-/* Random: every Nth call would be the same one each time in a program that repeats itself. */
+/* Random: every Nth call would always be the same one in a program that repeats itself. */
 static __always_inline struct timer timing_begin(__u32 *left)
 {
 	struct timer t = {};

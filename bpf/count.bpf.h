@@ -6,8 +6,7 @@
 #ifndef CT_COUNT_BPF_H
 #define CT_COUNT_BPF_H
 
-/* Not static: verified once each, not at every call site. They return 1 when the table has no room.
- */
+/* Not static: verified once each, not per call site. They return 1 when the table has no room. */
 
 static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 {
@@ -231,8 +230,7 @@ static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spe
 	if (t->proc_level == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT &&
 	    !(spec->flags & CT_SPEC_F_ALWAYS))
 		return CT_LEVEL_COUNT;
-	/* Random: every Nth call would be the same one each time in a program that repeats itself.
-	 */
+	/* Random: every Nth call would always be the same one in a program that repeats itself. */
 	if (spec->level == CT_LEVEL_SAMPLE)
 		return bpf_get_prandom_u32() < spec->sample_below ? CT_LEVEL_TRACE : CT_LEVEL_COUNT;
 	return spec->level;

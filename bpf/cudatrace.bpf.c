@@ -140,8 +140,7 @@ int ct_nv_kretprobe(struct pt_regs *ctx)
 	__u8 op = bpf_get_attach_cookie(ctx);
 	__s64 ret = PT_REGS_RC(ctx);
 
-	/* Only ioctl returns a long; of other results, the upper half of the register is undefined.
-	 */
+	/* Only ioctl returns a long; for others, the upper half of the register is undefined. */
 	nv_probe_exit(op, op == CT_NV_IOCTL ? ret : (int)ret);
 	cost_of_no_call(&timing, current_id(), 0);
 	return 0;

@@ -71,7 +71,7 @@ static __always_inline void inproc_tell(const struct ct_thread *t, const struct 
 		total_drop(CT_DROP_BEGIN);
 }
 
-/* No library sees this call. If it is the process's first driver call, its later calls need probes.
+/* No library sees this call. If it is the first driver call, the process's later calls need probes.
  */
 static __always_inline void inproc_begins(__u32 pid, __u32 tid, __u32 func_id)
 {

@@ -18,8 +18,7 @@ static __always_inline void send_task(__u16 kind, struct task_struct *task, __u3
 		total_drop(CT_DROP_TASK);
 }
 
-/* Children without calls may take at most 1/FORK_PARTS of the processes that their user may have.
- */
+/* Children without calls may use at most 1/FORK_PARTS of their user's share of processes. */
 #define FORK_PARTS 4
 
 static __always_inline int proc_fork(struct task_struct *parent, struct task_struct *child)

@@ -46,8 +46,7 @@ struct {
 #define PYTHON_LOOK_MAX 512
 /* Maximum frames that are not code, besides those that are. */
 #define PYTHON_NO_CODE_MAX 64
-/* A thread without a state is searched again when a state was added, and once in this many calls.
- */
+/* A thread's missing state is searched again when one was added, and once in this many calls. */
 #define PYTHON_RETRY 64
 
 /* Not static, with numbers as arguments: verified once, and its result may be any number. */

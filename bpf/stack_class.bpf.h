@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Position of a call on the stack, and on which stack: was the call abandoned, can it still return?
- */
+/* Position of a call on its stack: whether it was abandoned, and whether it can still return. */
 #ifndef CT_STACK_CLASS_BPF_H
 #define CT_STACK_CLASS_BPF_H
 

@@ -50,8 +50,7 @@ struct {
 
 /* Lowest address of code that can be called. */
 #define TORCH_CODE_MIN 0x10000ull
-/* Maximum distance of libraries that call each other: calls reach 32 bits, at most through a stub.
- */
+/* Maximum distance of libraries that call each other: 32-bit calls, at most through a stub. */
 #define TORCH_NEAR (8ull << 30)
 /* Maximum size of a calling function: from its start to a return address in it. */
 #define TORCH_FUNCTION_MAX 0x10000
@@ -61,8 +60,7 @@ static __always_inline __u64 code_rel32(__u64 at, __u64 code)
 	return at + (__s64)(__s32)(code & 0xffffffff);
 }
 
-/* Returns the target of a stub of the procedure linkage table, or `at` itself if it is not a stub.
- */
+/* Returns the target of a stub of the procedure linkage table, or `at` if it is not a stub. */
 __noinline __u64 stub_target(__u64 at)
 {
 	__u64 code = user_word(at);

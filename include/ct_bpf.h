@@ -28,8 +28,7 @@ struct ct_regs {
 	__u64 ip, sp, fp;
 	__u64 tls; /* x86: pthread_self() */
 	__u32 seen, runs;
-	/* Original return addresses. The kernel replaced them on the stack for its return probes.
-	 */
+	/* Original return addresses, which the kernel replaced on the stack for return probes. */
 	__u32 ret_cnt, pad;
 	struct ct_ret {
 		__u64 at, ip;
@@ -349,10 +348,9 @@ struct ct_inproc {
 	__u32 pad;
 	__u64 is_inproc[CT_MAX_FUNCS / 64]; /* functions whose calls it records */
 };
-/* Stop the process when it maps a library that is not in `known_libs`. Children inherit the flag.
- */
+/* Stop the process when it maps a library that is not in `known_libs`. Children inherit this. */
 #define CT_PID_F_STOP_ON_LIB 1
-/* The process was stopped and has not been continued yet. Children do not inherit the flag. */
+/* The process was stopped and has not been continued yet. Children do not inherit this. */
 #define CT_PID_F_STOPPED 2
 
 /* Key of the `known_libs` map: a library file that has been attached. */
@@ -381,9 +379,8 @@ struct ct_comm_layout {
 struct ct_cfg {
 	__u32 filter_mode;     /* enum ct_filter_mode */
 	__u32 follow_children; /* children of traced processes are traced */
-	__u32 links_pid;  /* process that maps libraries to attach to them: its mappings are ignored
-			   */
-	__u32 own_pid;	  /* the tracer itself: only its stub is traced */
+	__u32 links_pid;       /* maps libraries to attach to them: its mappings are ignored */
+	__u32 own_pid;	       /* the tracer itself: only its stub is traced */
 	__u32 pidns;	  /* inode of the PID namespace that numbers tasks; 0: the initial one */
 	__u32 ring_cnt;	  /* rings; processor i writes to ring i */
 	__u32 wake_shift; /* each processor wakes the reader once per 2^wake_shift bytes sent */

@@ -131,7 +131,7 @@ enum ct_table {
 	CT_TABLE_CNT
 };
 
-/* Programs with rows in the first two tables. */
+/* Maximum programs with rows in the first two tables. */
 #define CT_SHARES_MAX 65536
 /* Rows of the first two tables that each program may have, within its user's limit. Beyond these,
  * it gets rows only while half of the table is free; the rest is for programs with fewer rows. */
@@ -150,8 +150,7 @@ struct ct_owner {
 	__u32 zero;
 };
 
-/* Its value: number of rows and their owner. Updated atomically; rows are subtracted when deleted.
- */
+/* Its value: number of rows and their owner. Updated atomically, also when rows are deleted. */
 struct ct_share {
 	__u32 rows[CT_TABLE_ERRORS + 1]; /* shared rows */
 	__u32 own_rows;			 /* CT_TABLE_COUNTS: rows of single threads */

@@ -56,8 +56,7 @@ struct ct_python_frame {
 	__u32 off; /* index up to CPython 3.10, then bytes; all ones: outside the code object */
 };
 
-/* Flags of a call with Python frames (ct_call.python). Whether the process has a Python is known.
- */
+/* Flags of a call with Python frames (ct_call.python). It is known whether there is a Python. */
 #define CT_PYTHON_F_KNOWN 1
 /* There are more frames than these. */
 #define CT_PYTHON_F_CUT 2

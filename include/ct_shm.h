@@ -19,8 +19,7 @@
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
 #define CT_SHM_VERSION 10
 
-/* Environment of a traced program. "@name" is in the abstract namespace; anything else is a path.
- */
+/* Environment of a traced program. "@name" is in the abstract namespace, others are paths. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
 /* Name of the socket beside the library, where a daemon has put both (trace.gpu_time). */
 #define CT_SHM_SOCKET "socket"
@@ -50,8 +49,7 @@ struct ct_shm_hello {
 };
 _Static_assert(sizeof(struct ct_shm_hello) == 544, "ct_shm_hello is part of the ABI");
 
-/* The reply. With status 0 it carries two descriptors, settings and rings, except for CT_SHM_MORE.
- */
+/* The reply. With status 0 it carries the descriptors of settings and rings, except CT_SHM_MORE. */
 struct ct_shm_welcome {
 	__u32 magic, version;
 	__s32 status;	      /* 0; -errno: the process is not traced */
@@ -188,8 +186,7 @@ enum ct_shm_row {
 };
 _Static_assert(CT_MAX_DEPTH < CT_SHM_DEPTHS, "frames in use are below");
 
-/* State of one thread, in whole pages. Only the thread writes it, except tail. Counters only grow.
- */
+/* State of one thread, in whole pages. Only the thread writes it, except tail. Counters grow. */
 struct ct_shm_slot {
 	__u32 state; /* enum ct_shm_state: taken by compare-and-swap */
 	__u32 tid;   /* as the process sees it */

@@ -31,12 +31,12 @@
 /* Maximum functions in one trace: rows of the table and unknown symbols. */
 #define CT_MAX_FUNCS 4096
 
-/* Redaction: what is not read, so that no output can contain it. Set in ct_cfg.redact; the specs
- * request less, too. */
+/* Redaction: data that is not read, so that no output can contain it. Set in ct_cfg.redact; the
+ * specs request less, too. */
 enum ct_redact {
 	CT_REDACT_NOTHING = 0,
 	CT_REDACT_STRINGS = 1, /* of the program: names of kernels and files, sources, options */
-	CT_REDACT_ARGS = 2, /* strings, and all arguments of calls and of system calls */
+	CT_REDACT_ARGS = 2,    /* strings, and all arguments of calls and of system calls */
 };
 
 enum ct_cap_kind {
@@ -56,8 +56,7 @@ enum ct_cap_kind {
 	CT_CAP_PARR = 5,
 	/* NUL-terminated string whose address is at args[arg] + off */
 	CT_CAP_FSTR = 6,
-	/* size bytes at the address in args[arg] + off; with count_off: at that address + count_off
-	 */
+	/* size bytes at the address in args[arg] + off; with count_off: at that + count_off */
 	CT_CAP_FMEM = 7,
 	/* struct ct_comm of the communicator that args[arg] is, or points to (CT_CAP_F_DEREF) */
 	CT_CAP_COMM = 8,
@@ -127,9 +126,9 @@ struct ct_spec {
 	__s32 pending;	  /* and a result that is not a failure either */
 	__u8 word_skip;	  /* number of stack words to skip, */
 	__u8 skip_at;	  /* after this many stack words */
-	/* Size of the out-parameter if caps[0] is a number or handle of 4 or 8 bytes at
-	 * args[caps[0].arg], in a register, which a successful call has written. The in-process
-	 * library reads it directly. 0: no such parameter */
+	/* Size of a simple out-parameter, or 0. It is caps[0], a number or handle of 4 or 8 bytes,
+	 * written by a successful call. Its address args[caps[0].arg] is in a register. The
+	 * in-process library reads it directly. */
 	__u8 out_sz;
 	__u8 in_regs; /* 1: certainly no argument is on the stack */
 	struct ct_cap caps[CT_MAX_CAPS];

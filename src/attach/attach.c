@@ -219,8 +219,8 @@ static void say_lingering(const struct attach *a)
 		     "removes them and exits",
 		     (int)holder, (int)a->links.pid);
 	else
-		info("cudatrace-links, process %d, removes the probes, which have no effect any "
-		     "more, and then exits",
+		info("cudatrace-links, process %d, is still removing the probes, which have no "
+		     "effect any more, and then exits",
 		     (int)a->links.pid);
 }
 

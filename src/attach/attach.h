@@ -29,8 +29,7 @@ struct attach_opts {
 	bool sched;		  /* --sched */
 	enum ct_inproc_of inproc; /* in-process libraries record calls, too: attach__set_inproc() */
 	bool stacks;		  /* calls of functions marked FNSET_STACK have stacks */
-	bool python; /* calls of those marked FNSET_PYTHON have Python frames: attach__set_python()
-		      */
+	bool python; /* those marked FNSET_PYTHON have Python frames: attach__set_python() */
 	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum ct_redact redact;
@@ -48,8 +47,7 @@ struct attach_opts {
 };
 
 /* Loads the BPF programs. Returns NULL after reporting the error and its remedy. A trace without
- * the BPF side has NULL, too: the query and release functions below accept it as an empty object.
- */
+ * the BPF side has NULL, too: query and release functions below accept it as empty. */
 struct attach *attach__open(const struct attach_opts *opts);
 /* Detaches and frees. */
 void attach__free(struct attach *a);
@@ -79,7 +77,7 @@ void attach__process(struct attach *a, pid_t pid, ct_generation *generation,
  * word at address `alive` in the process is not 0, until another program runs there. in NULL: ends
  * it. Returns false if there is no room. */
 bool attach__set_inproc(struct attach *a, pid_t pid, const struct ct_inproc *in);
-/* A process that calls this function begins to use the driver: no other works before it, and it is
+/* A process that calls this function begins to use the driver: others fail before it, and it is
  * slow. With libraries in some of the processes (CT_INPROC_SOME), a ct_enter is sent at its start.
  */
 #define ATTACH_BEGINS "cuInit"
@@ -130,8 +128,7 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 /* Returns whether a library is still pending for attach__late(). */
 bool attach__is_late(const struct attach *a);
 /* Adds a second device and inode of a library, where maps shows others (overlayfs). Processes that
- * map it are then not stopped for it. Forgotten with the library, or to make room for newer ones.
- */
+ * map it are then not stopped for it. Forgotten with the library, or for newer ones. */
 void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_id, pid_t pid);
 const struct attach_lib *attach__lib_by_key(const struct attach *a, const struct ct_lib_key *key);
 unsigned attach__lib_cnt(const struct attach *a);
@@ -169,8 +166,7 @@ void attach__follow_writes(struct attach *a,
 /* A process maps the file: returns whether it was written without notice. */
 bool attach__is_written(const struct attach *a, const struct attach_lib *lib);
 
-/* Overhead of one call for its thread while it makes only such calls, in nanoseconds. 0: unknown.
- */
+/* Overhead of one call in a thread that makes only such calls, in nanoseconds. 0: unknown. */
 struct attach_cost {
 	double record;	     /* entry, return and a record of six words */
 	double count;	     /* entry and return, counted */

@@ -228,7 +228,7 @@ static void fill_first(const struct work *w)
 		w->memory[i * WORK_STEP % WORK_LINES * 64]++;
 }
 
-/* Runs work, or a call and then work. Times only what the caches hold from this level on. */
+/* Times work, or a call and then work, with data only in caches from this level on. */
 static double work_once(const struct work *w, int level, stub_fn *stub)
 {
 	struct timespec start, end;
@@ -522,8 +522,7 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 		return;
 	}
 	measure_pairs(a, bare, cost, &cfg, &w);
-	/* Measures calls whose return is not probed because of their stack: bpf/stack_class.bpf.h.
-	 */
+	/* Calls whose return is not probed because of their stack: bpf/stack_class.bpf.h. */
 	if (a->mech == MECH_SESSION) {
 		measure_entries(a, bare, cost, cfg.base_ns);
 	} else if (entries) {
@@ -543,10 +542,10 @@ void attach__measure_cost(struct attach *a, bool entries, struct attach_cost *co
 	cfg.skip_mask = CT_COST_SKIP - 1;
 	a->skel->bss->cost_cfg = cfg;
 	time_every(a, CT_COST_SKIP);
-	dbg("a call of our stub costs %.0f ns more when it is traced, counted %.0f, at its entry only "
-	    "%.0f and %.0f; of that outside of programs %u, single-stepped %u, at the entry %u and "
-	    "%u; finding takes %u, from the second level %u more, and outside %u then, from beyond %u "
-	    "and %u; a system call %u",
+	dbg("overhead in ns of a call of our stub: recorded %.0f, counted %.0f, entry only %.0f and "
+	    "%.0f; outside of programs %u, single-stepped %u, entry only %u and %u; lookup %u, from "
+	    "the second cache level %u more with %u more outside, from memory %u and %u; a system "
+	    "call %u",
 	    cost->record, cost->count, cost->entry_record, cost->entry_count,
 	    cfg.base_ns[CT_COST_PAIR], cfg.base_ns[CT_COST_STEPPED], cfg.base_ns[CT_COST_ENTRY],
 	    cfg.base_ns[CT_COST_ENTRY + CT_COST_STEPPED], cfg.found_ns, cfg.found_more_ns[0],

@@ -198,7 +198,7 @@ bool attach__detach_covered(struct attach *a, unsigned lib_id, const uint64_t *i
 		return false;
 	e->covered_off = true;
 	links__close_soon(&a->links, e->owner);
-	dbg("%s: probes on what libraries in the processes see are taken off", e->lib.path);
+	dbg("%s: detached the probes of functions that in-process libraries record", e->lib.path);
 	return true;
 }
 
@@ -213,7 +213,7 @@ void attach__reattach(struct attach *a, unsigned lib_id)
 		e->owner = ++a->newest_owner;
 		ret = put_on(a, e, e->owner, e->rest);
 		e->covered_off = false;
-		dbg("%s: its functions have probes again", e->lib.path);
+		dbg("%s: reattached its probes", e->lib.path);
 	}
 	if (ret)
 		warn("%s: its probes %s: calls of processes that have just loaded it may be missing",

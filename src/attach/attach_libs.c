@@ -232,7 +232,7 @@ static void drop_lib(struct attach *a, unsigned i)
 	attach_lib__forget_keys(a, e);
 	attach_lib__take_off_soon(a, e);
 	bpf_map__delete_elem(a->skel->maps.comm_layouts, &e->lib.id, sizeof(e->lib.id), 0);
-	dbg("%s: nobody uses it any more: taken off", e->lib.path);
+	dbg("%s: no process uses it any more: detached", e->lib.path);
 	attach_lib__give_ids(a, e);
 	attach_lib__free(a, e);
 	quota__give(quotas__get(a->quotas, QUOTA_LIBRARIES), NULL, 1);

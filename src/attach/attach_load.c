@@ -178,8 +178,7 @@ static int prove(struct attach *a)
 	return ret;
 }
 
-/* Tries the best mechanism, and the others if AUTO was requested. *first: why the best one failed.
- */
+/* Tries the best mechanism, and with AUTO the others. *first: why the best one failed. */
 static int load_from(struct attach *a, const struct attach_opts *o, bool proven, int *first,
 		     int *first_kernel)
 {

@@ -13,8 +13,7 @@
 /* At least 10 ms of one processor's calls, unless less was requested: a reader may have to wait
  * that long for a processor. */
 #define RING_SZ_MIN (1u << 20)
-/* With many processors, all rings together are limited to this, which is more than was requested.
- */
+/* With many processors, this limits all rings together. It is more than was requested. */
 #define RINGS_SZ_MAX  (64ull << 20)
 #define RING_SZ_LEAST (64u << 10)
 

@@ -81,7 +81,7 @@ void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_
 		info("%s: the end of %u operator%s is found by the stack pointer alone",
 		     e->lib.path, elf->torch->operator_cnt - told,
 		     plural(elf->torch->operator_cnt - told));
-	dbg("%s: %u operators, %u with their place on the stack, %u classes of nodes", e->lib.path,
+	dbg("%s: %u operators, %u with a known stack position, %u classes of nodes", e->lib.path,
 	    elf->torch->operator_cnt, told, elf->torch->node_cnt);
 	elf->torch = NULL;
 }

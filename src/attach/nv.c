@@ -147,8 +147,7 @@ static bool find_xid(struct ct_cfg *cfg)
 	return found == 3;
 }
 
-/* Faults and migrations need a probe on a function of nvidia-uvm, so system calls are not enough.
- */
+/* Faults and migrations need a probe on a function of nvidia-uvm, not on system calls. */
 static void prepare_uvm(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const struct nv_abi *abi,
 			enum nv_probe how)
 {
@@ -266,7 +265,7 @@ static int attach_kprobe_multi(struct cudatrace_bpf *skel)
 		return cnt;
 	skel->links.ct_uvm_kprobe = kprobe_multi(skel->progs.ct_uvm_kprobe, &uvm, NULL, 1, false);
 	if (!skel->links.ct_uvm_kprobe)
-		dbg("page faults and migrations cannot be seen: %s", strerror(errno));
+		dbg("cannot trace page faults and migrations: %s", strerror(errno));
 	return cnt;
 }
 
@@ -295,7 +294,7 @@ static int attach_kprobes(struct cudatrace_bpf *skel)
 	}
 	if (bpf_program__autoload(skel->progs.ct_uvm_kprobe) &&
 	    !kprobe(skel->progs.ct_uvm_kprobe, UVM_NOTIFY, 0, false))
-		dbg("page faults and migrations cannot be seen: %s", strerror(errno));
+		dbg("cannot trace page faults and migrations: %s", strerror(errno));
 	return cnt ? cnt : last;
 }
 

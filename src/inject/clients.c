@@ -476,8 +476,7 @@ void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint6
 	for (unsigned i = 0; i < in->client_cnt; i++) {
 		struct client *p = in->clients[i];
 
-		/* Generations increase. A process reported late may have been followed by another.
-		 */
+		/* Generations increase. One reported late may have been followed by another. */
 		if (p->pid == pid && p->pidfd >= 0 && p->generation < generation)
 			clients__leave(in, p, now);
 	}

@@ -43,8 +43,7 @@ static void set_injection(const struct inject *in, const char *program)
 	const char *chain = getenv(inject_env);
 
 	if (is_profiler(program)) {
-		info("the driver loads %s itself: the library of cudatrace is only preloaded",
-		     program);
+		info("the driver loads %s itself: cudatrace's library is only preloaded", program);
 		return;
 	}
 	/* Another tool that also has to be loaded. */

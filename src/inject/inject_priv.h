@@ -24,7 +24,7 @@
 /* Maximum library files. */
 #define FILES_MAX 64
 
-/* --- settings.c: what all processes are told --- */
+/* --- settings.c: settings shared by all processes --- */
 struct settings {
 	int fd;
 	size_t size;
@@ -44,7 +44,7 @@ void settings__fill(struct settings *s);
 void settings__changed(struct settings *s);
 void settings__close(struct settings *s);
 
-/* --- shm.c: the memory of one process, of which it may write anything at any time --- */
+/* --- shm.c: the memory of one process, which it may overwrite at any time --- */
 
 /* The process numbers calls from 1 in each slot, without gaps. Ids of the trace are taken in blocks
  * of 2^ID_BLOCK_LOG. */
@@ -176,7 +176,7 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 /* Makes a record of a system call into the driver in flight. Returns its size; 0: none. */
 size_t shm__nv(const struct shm *m, unsigned i, void *buf, size_t size);
 
-/* --- totals.c: numbers that a process reports, which may be any --- */
+/* --- totals.c: numbers that a process reports, which may be forged --- */
 
 /* Returns the maximum number of calls or other events of one thread in that time. */
 uint64_t total_possible(uint64_t ns);

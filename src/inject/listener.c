@@ -392,8 +392,8 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	to.inproc.alive = h->alive;
 	memcpy(to.inproc.is_inproc, h->is_hooked, sizeof(to.inproc.is_inproc));
 	memcpy(to.comm, c->client->comm, sizeof(c->client->comm));
-	dbg("process %d: %u functions of %s by their dispatch pointers, %u by pointers that are asked "
-	    "for, of %u; %u pointers to libc's",
+	dbg("process %d: hooked %u functions of %s by dispatch pointers, %u by returned pointers, of "
+	    "%u; %u pointers to libc",
 	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
 	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->said_no_nv) {
 		in->said_no_nv = true;

@@ -378,7 +378,7 @@ kernels()
 		'head["mechanism"] == "uprobe" and len(head["degraded"]) == 2 and calls and accounts()'
 	ct check
 	check 'a kernel without links: check says what is lost' grep -q 'no  *uprobe.multi' "$TMP/out"
-	check 'a kernel without links: and what ends programs' eval 'tr -s " \n" " " <"$TMP/out" | grep -q "another, higher stack in the middle of a call (coroutines) is ended by SIGILL"'
+	check 'a kernel without links: and what ends programs' eval 'tr -s " \n" " " <"$TMP/out" | grep -q "another, higher stack during a call (coroutines) is killed by SIGILL"'
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" "LACKS= -1 $session $multi ")
 	bad 'a kernel without uprobes' 1 'without: uprobes: .*CONFIG_UPROBES' "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
 	ct check

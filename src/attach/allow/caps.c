@@ -14,7 +14,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"kernel",
 			"Linux 5.15 or later",
-			"Nothing can be traced: probes carry no cookie on older kernels.",
+			"Nothing can be traced: probes have no cookies on older kernels.",
 			"run a newer kernel",
 			CAP_NEEDED,
 			.probe = cap_probe_kernel,
@@ -60,7 +60,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"btf",
 			"type information of the kernel (BTF)",
-			"Nothing can be traced: where fields lie in this kernel is not known.",
+			"Nothing can be traced: the layout of kernel structures is unknown.",
 			"use a kernel with CONFIG_DEBUG_INFO_BTF; in a container, mount /sys",
 			CAP_NEEDED,
 			.probe = cap_probe_btf,
@@ -69,7 +69,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"ringbuf",
 			"BPF ring buffer",
-			"Nothing can be traced: records have no way out.",
+			"Nothing can be traced: records cannot be sent to cudatrace.",
 			"run Linux 5.8 or later",
 			CAP_NEEDED,
 			.probe = cap_probe_ringbuf,
@@ -78,7 +78,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"cookie",
 			"probe cookies",
-			"Nothing can be traced: a probe does not know which function it is on.",
+			"Nothing can be traced: a probe cannot identify its function.",
 			"run Linux 5.15 or later",
 			CAP_NEEDED,
 			.probe = cap_probe_cookie,
@@ -95,7 +95,7 @@ static struct cap caps[CAP_CNT] = {
 	[CAP_TP_PROCESS] =
 		{
 			"tp_process",
-			"trace points of process life",
+			"tracepoints of process start and end",
 			"Nothing can be traced: new and ending processes are not reported.",
 			"use a kernel with CONFIG_TRACEPOINTS",
 			CAP_NEEDED,
@@ -115,9 +115,9 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"uprobe_session",
 			"uprobe.session (Linux 6.13)",
-			"A traced call costs more: entry and return are two probes that do not "
-			"know each other. A program that calls CUDA on another, higher stack in "
-			"the middle of a call (coroutines) is ended by SIGILL, but by --entry-only.",
+			"A traced call has more overhead: entry and return are separate probes. A "
+			"program that calls CUDA on another, higher stack during a call "
+			"(coroutines) is killed by SIGILL, except with --entry-only.",
 			"run Linux 6.13 or later",
 			CAP_BETTER,
 			.probe = cap_probe_session,
@@ -126,9 +126,9 @@ static struct cap caps[CAP_CNT] = {
 	[CAP_TP_UNMAPPED_AREA] =
 		{
 			"tp_vm_unmapped_area",
-			"trace point mmap:vm_unmapped_area",
-			"A libcuda file that no process had loaded before, and that is in no "
-			"usual place, is not noticed when it is loaded: name it with --libcuda.",
+			"tracepoint mmap:vm_unmapped_area",
+			"A libcuda file in an unusual place is not detected when a process loads it "
+			"for the first time: name it with --libcuda.",
 			"run Linux 5.8 or later",
 			CAP_BETTER,
 			.probe = cap_probe_tp_unmapped_area,
@@ -136,7 +136,7 @@ static struct cap caps[CAP_CNT] = {
 	[CAP_MAP_FILES] =
 		{
 			"map_files",
-			"opening mapped files by mapping",
+			"opening mapped files (/proc/PID/map_files)",
 			"A libcuda that was deleted or replaced on disk while a program uses it "
 			"cannot be traced.",
 			"run it with sudo, or give it cap_checkpoint_restore",
@@ -147,8 +147,8 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"cap_sys_ptrace",
 			"privilege CAP_SYS_PTRACE",
-			"Other users' processes cannot be looked into: which libcuda they use, and "
-			"names of kernels that they loaded before.",
+			"Other users' processes cannot be inspected: their libcuda is unknown, and "
+			"kernels loaded before have no names.",
 			RUN_AS,
 			CAP_BETTER,
 			.probe = cap_probe_priv_ptrace,
@@ -166,8 +166,8 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"kprobe_multi",
 			"kprobe.multi (Linux 5.18)",
-			"--kernel takes a way that may lose events when many threads are in the "
-			"driver at once.",
+			"--kernel uses a mechanism that may drop events when many threads are in "
+			"the driver at once.",
 			"use a kernel with CONFIG_FPROBE, and kernel.ftrace_enabled=1",
 			CAP_INFO,
 			.probe = cap_probe_kprobe_multi,
@@ -194,8 +194,8 @@ static struct cap caps[CAP_CNT] = {
 	[CAP_TP_BTF] =
 		{
 			"tp_btf",
-			"typed trace points (tp_btf)",
-			"Nothing: cudatrace uses raw trace points.",
+			"typed tracepoints (tp_btf)",
+			"Nothing: cudatrace uses raw tracepoints.",
 			"run Linux 5.5 or later with BTF",
 			CAP_INFO,
 			.probe = cap_probe_tp_btf,
@@ -204,7 +204,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"tracefs",
 			"tracefs is mounted",
-			"Nothing: probes are made without it.",
+			"Nothing: probes are created without it.",
 			"mount -t tracefs tracefs /sys/kernel/tracing",
 			CAP_INFO,
 			.probe = cap_probe_tracefs,
@@ -213,7 +213,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"perf_event_paranoid",
 			"kernel.perf_event_paranoid",
-			"Nothing: CAP_PERFMON stands above it.",
+			"Nothing: CAP_PERFMON overrides it.",
 			"leave it as it is",
 			CAP_INFO,
 			.probe = cap_probe_paranoid,
@@ -259,7 +259,7 @@ static struct cap caps[CAP_CNT] = {
 		{
 			"nofile",
 			"limit of open files",
-			"Without uprobe.multi each function takes four descriptors: not all can be "
+			"Without uprobe.multi each function needs four descriptors: not all can be "
 			"probed.",
 			"ulimit -Hn 8192",
 			CAP_INFO,

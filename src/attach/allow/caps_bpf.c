@@ -44,7 +44,7 @@ static enum cap_state no(struct cap *c, int ret)
 	bool may = caps__has(CAP_PRIV_BPF) && caps__has(CAP_PRIV_PERFMON);
 
 	if (!may && (ret == -EPERM || ret == -EACCES)) {
-		cap_say(c, "needs the privileges");
+		cap_say(c, "the privileges are missing");
 		return CAP_UNKNOWN;
 	}
 	cap_say(c, "%s", strerror(-ret));
@@ -149,7 +149,7 @@ static enum cap_state try_link(struct cap *c, enum mechanism mech)
 		return CAP_YES;
 	if (ret != -EINVAL)
 		return no(c, ret);
-	cap_say(c, "this kernel does not know it");
+	cap_say(c, "not supported by this kernel");
 	return CAP_NO;
 }
 
@@ -180,7 +180,7 @@ static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
 	arg = btf__type_by_id(btf, btf_params(proto)[0].type);
 	if (btf_vlen(proto) == 1 && arg && btf_is_ptr(arg))
 		return true;
-	cap_say(c, "this kernel's bpf_session_is_return() takes arguments that are not known here");
+	cap_say(c, "this kernel's bpf_session_is_return() has unknown arguments");
 	return false;
 }
 
@@ -324,7 +324,7 @@ enum cap_state cap_probe_kprobe_multi(struct cap *c)
 	fd = bpf_link_create(prog, 0, BPF_TRACE_KPROBE_MULTI, &opts);
 	close(prog);
 	if (fd == -EINVAL || fd == -EOPNOTSUPP) {
-		cap_say(c, "this kernel does not know it");
+		cap_say(c, "not supported by this kernel");
 		return CAP_NO;
 	}
 	return done(c, fd);

@@ -91,7 +91,7 @@ const char *caps__why_refused(void)
 		return "it is outside of the user namespace that cudatrace runs in (rootless "
 		       "container): run cudatrace on the host";
 	if (!has_bit(BIT_SYS_PTRACE))
-		return "another user's process, or one that is not dumpable, takes CAP_SYS_PTRACE, "
+		return "another user's process, or one that is not dumpable, needs CAP_SYS_PTRACE, "
 		       "which cudatrace does not have: run it with sudo; in a container, with "
 		       "--cap-add=SYS_PTRACE";
 	return "a security module refuses it although cudatrace has CAP_SYS_PTRACE (AppArmor, "
@@ -236,7 +236,7 @@ enum cap_state cap_probe_tracefs(struct cap *c)
 			return CAP_YES;
 	}
 	if (geteuid()) {
-		cap_say(c, "only root may look");
+		cap_say(c, "only root can check it");
 		return CAP_UNKNOWN;
 	}
 	return CAP_NO;
@@ -286,7 +286,7 @@ enum cap_state cap_probe_shstk(struct cap *c)
 	if (f)
 		fclose(f);
 	if (!has)
-		cap_say(c, "this processor or kernel gives programs none");
+		cap_say(c, "not available on this processor or kernel");
 	return has && major == 6 && minor < 11 ? CAP_NO : CAP_YES;
 }
 

@@ -75,8 +75,8 @@ static bool is_legacy_prefix(uint8_t byte)
 /*
  * A lock prefix, alone or among others. Tested with perf events on 6.1, 6.12, 6.18 and 7.3: all
  * return ENOTSUPP. They refuse more, see code_is_suspect(), but not permanently: 7.3 accepts
- * "cs nopw", which 6.18 refuses. A wrong match here would miss calls; the kernel still reports what is
- * missing here.
+ * "cs nopw", which 6.18 refuses. A wrong match here would miss calls; the kernel still reports what
+ * is missing here.
  */
 bool code_is_refused(const uint8_t *code, size_t len)
 {

@@ -62,8 +62,7 @@ uint32_t code_stored(const uint8_t *code, size_t len)
 		uint8_t rm = code[i + 1] & 7;
 		uint32_t value = u32_at(code + i + 2);
 
-		/* c7 /0 with mod 00, memory at a register without displacement: movl $value, (reg)
-		 */
+		/* c7 /0 with mod 00, at a register without displacement: movl $value, (reg) */
 		if (code[i] != 0xc7 || code[i + 1] & 0xf8 || rm == 4 || rm == 5)
 			continue;
 		if (value < VERSION_MIN || value > VERSION_MAX)

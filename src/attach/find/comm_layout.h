@@ -23,18 +23,16 @@ struct elf_file;
 /* lib's functions are sorted by address. Leaves off at 0 if the layout is unknown. */
 void comm_layout__find(struct elf_file *f, const struct elf_lib *lib, struct ct_comm_layout *place);
 
-/* Finds displacements of `mov disp32(reg), reg32` in code, up to max of them. Returns the number.
- */
+/* Finds up to max displacements of `mov disp32(reg), reg32` in code. Returns the number. */
 unsigned code_loads(const uint8_t *code, size_t len, uint32_t *disps, unsigned max);
 /*
  * Finds the table of 64-bit numbers in a structure that the code increments by index. It accepts
- * displacements between from and to in `addq $1, d(reg, reg, 8)`, also with a lock prefix, or d / 8
+ * displacements between from and to in `addq $1, d(reg, reg, 8)`, also with a lock prefix. Or d / 8
  * in `add $imm, reg` right before `lock addq $1, (reg, reg, 8)`. *found is the displacement, 0 at
  * first. Returns false if there are several.
  */
 bool code_counters(const uint8_t *code, size_t len, uint32_t from, uint32_t to, uint32_t *found);
-/* Returns the number that the code stores through a pointer (ncclGetVersion); 0: none, or several.
- */
+/* Returns the number that code stores through a pointer (ncclGetVersion); 0: none, or several. */
 uint32_t code_stored(const uint8_t *code, size_t len);
 /* Returns the only d of a with d + 4 in b and d + 8 in c; 0: none, or several. */
 uint32_t code_common(const uint32_t *a, unsigned a_cnt, const uint32_t *b, unsigned b_cnt,

@@ -147,8 +147,7 @@ struct piece {
 	uint8_t bytes[PIECE_SZ];
 };
 
-/* Returns bytes of the file at off, up to CODE_LOOK_SZ; NULL: not readable. Offsets must increase.
- */
+/* Returns up to CODE_LOOK_SZ bytes of the file; NULL: not readable. Offsets must increase. */
 static const uint8_t *code_at(struct elf_file *f, struct piece *p, const struct elf_sym *s,
 			      size_t *len)
 {

@@ -42,9 +42,9 @@ struct elf_lib {
 };
 
 /*
- * Reads an ELF shared object of a family from fd. Returns NULL and a one-line message in err (the
- * defect, without the path) if it is not a 64-bit ELF shared object for this machine, or is
- * inconsistent. fd stays open.
+ * Reads an ELF shared object of a family from fd. It must be 64-bit, for this machine, and
+ * consistent. Otherwise returns NULL and a one-line message in err (the defect, without the path).
+ * fd stays open.
  */
 struct elf_lib *elf_lib__read(int fd, const struct api *api, char *err, size_t err_size);
 /* Writes a text about the traced functions in ifuncs, which have no probe, as far as it fits.

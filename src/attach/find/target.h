@@ -51,8 +51,7 @@ const struct api *target_api_of_path(const char *path);
 char *target_cut_deleted(char *path, bool *deleted);
 /* The same for any mapping of a file; api is not set. */
 bool target_parse_file_line(char *line, struct map_line *out);
-/* Opens the file that pid maps there, for reading. Returns a descriptor or -errno (util/reader.h).
- */
+/* Opens the file that pid maps there for reading. Returns it or -errno (util/reader.h). */
 int target_open_mapped(const struct map_line *m, pid_t pid);
 
 /*
@@ -94,8 +93,7 @@ int target_libs__add_path_of(struct target_libs *list, const struct api *api, pi
 int target_libs__add_file(struct target_libs *list, const char *path);
 
 /* Opens its file for reading. Returns a descriptor or -errno (util/reader.h); -ENOENT also if
- * another file is there now. If no process maps it, opens it by name, with the rights of our user.
- */
+ * another file is there now. If no process maps it, opens it by name, with our user's rights. */
 int target_lib__open(const struct target_lib *t);
 
 /* Calls fn for each process of /proc until it returns false. Returns false then, and if there is no

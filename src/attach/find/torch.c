@@ -174,8 +174,7 @@ static bool name_in(struct torch_scan *l, const uint8_t *code, size_t len, uint6
 	return false;
 }
 
-/* Searches the functions that the operator calls for the schema lookup, then the operator itself.
- */
+/* Searches the operator's callees (for the schema lookup), then the operator itself. */
 static bool find_name(struct torch_scan *l, const uint8_t *code, size_t len, uint64_t addr,
 		      const char *in_symbol, char name[NAME_SZ])
 {

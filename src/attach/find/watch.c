@@ -77,8 +77,7 @@ int file_watch__open(struct file_watch *f, const struct watch_fds *w, int fd)
 	return f->fd < 0 ? -errno : file_watch__hold(f, w);
 }
 
-/* A file without a name cannot be opened again: only its holder can write to it (memfd_create(2)).
- */
+/* A file without a name cannot be opened again: only its holder can write (memfd_create(2)). */
 static bool has_no_name(int fd)
 {
 	struct stat st;

@@ -75,8 +75,7 @@ static void look(void)
 	self.looked_ns = now_ns();
 }
 
-/* Returns whether the kernel would have to wait for a process. The result is cached for a moment.
- */
+/* Returns whether the kernel would have to wait for a process. The result is cached briefly. */
 static bool is_held(int file_fd)
 {
 	struct timespec wait = {0};
@@ -350,8 +349,7 @@ static void take_job(struct job *j)
 	*end = j;
 }
 
-/* Drops pending jobs of an owner that is closed: a rewritten file has other code at these offsets.
- */
+/* Drops pending jobs of a closed owner: a rewritten file has other code at these offsets. */
 static void drop_jobs(unsigned owner)
 {
 	struct job **at = &self.jobs, *j;
