@@ -203,7 +203,7 @@ __noinline int operators_settle(struct ct_operators *o, __u64 sp)
 			break;
 		o->depth = depth - 1;
 	}
-	/* An ended operator ends all operators within it. The innermost is not checked here. */
+	/* An ended operator ends all operators within it. The innermost was checked above. */
 	for (__u32 i = 0; i < CT_OPERATORS_MAX && i + 1 < o->depth; i++) {
 		const struct ct_operator *x = &o->at[i];
 

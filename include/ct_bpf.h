@@ -220,8 +220,8 @@ static inline struct ct_python_frame ct_python_frame_of(const struct ct_python *
 
 /*
  * --torch: an operator that a thread is in, or was in. It has ended when its return address or one
- * of its callers' return addresses was overwritten, or when another operator begins above it on the
- * stack.
+ * of its callers' return addresses was overwritten, or when a probed function begins above it on
+ * the stack.
  */
 #define CT_OPERATOR_CALLERS 4
 struct ct_operator {

@@ -85,8 +85,8 @@ bool clients__has_ended(const struct client *p)
 	return poll(&fd, 1, 0) > 0;
 }
 
-/* Resident pages are those that we read or write: the first of each slot, one more per process, and
- * the header. */
+/* Resident pages are those that we read or write: the first of each slot and of one more slot per
+ * process, and the header. */
 uint64_t inject__most(unsigned slots_max)
 {
 	const uint64_t page = 4096;
