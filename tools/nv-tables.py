@@ -87,14 +87,14 @@ def ctrl_sizes(r):
 
 def rmctrl(facts):
     out = header("""
-CTRL(value, name, parameter struct, who runs it, branches, sizes)
-CTRLP(value, name, parameter struct, who runs it, branches, branches where only some releases
+CTRL(value, name, parameter struct, what runs it, branches, sizes)
+CTRLP(value, name, parameter struct, what runs it, branches, branches where only some releases
 have it, sizes)
-CTRLX(value, name, parameter struct, who runs it, why, sizes): a name without known branches:
+CTRLX(value, name, parameter struct, what runs it, why, sizes): a name without known branches:
 ALIAS, second name of the row before; UNPUB, in no published header.
 
 Ascending by value; of rows with one value the newest name comes first. GSP: forwarded to the
-GSP firmware where there is one. CPU: run by the kernel's RM (which may still ask the GSP). NO:
+GSP firmware where there is one. CPU: run by the kernel's RM (which may still call the GSP). NO:
 not known. S(first version, bytes).""")
     who = {"gsp": "GSP", "cpu": "CPU", "": "NO"}
     rs = rows(facts, "rm_controls.tsv")

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Expands the tables of all families, in the order of apis.def: what the includer has not defined
- * expands to nothing. FAMILY is the id of the one at hand. To be included as often as needed.
+ * Expands the tables of all families, in the order of apis.def. Macros that the includer does not
+ * define expand to nothing. FAMILY is the ID of the current one. May be included repeatedly.
  *
  * ENUM_BEGIN(name) VALUE(name, value)... ENUM_END(name)
  * STRUCT_BEGIN(name, size) FIELD(offset, type, name)... FIELD_ARR(offset, type, name, count)...
  * STRUCT_END(name)                              and FIELD_IF, FIELD_ARR_IF: cuda_structs.def
  * TYPE(token, name, size, kind) TYPE_ENUM(token, name, kind, enum)
  * TYPE_ENUM_SZ(token, name, size, kind, enum) TYPE_STRUCT(token, name, struct)
- * FN(symbol, class, op, since, args)             what they are: cuda_types.def, cuda_api.def
- * FN_NO_RESULT(symbol, class, op, since, args)   it returns something else than a result
+ * FN(symbol, class, op, since, args)             see cuda_types.def, cuda_api.def
+ * FN_NO_RESULT(symbol, class, op, since, args)   it does not return a result
  */
 #ifndef ENUM_BEGIN
 #define ENUM_BEGIN(e)
@@ -39,7 +39,7 @@
 #define FN_NO_RESULT FN
 #endif
 
-#include "api_includes.h" /* made of apis.def */
+#include "api_includes.h" /* generated from apis.def */
 
 #undef ENUM_BEGIN
 #undef VALUE

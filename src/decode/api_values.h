@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The values of all families' enums by the names that their headers give them: CUDA_ERROR_NOT_READY
- * is what cuda_enums.def says. */
+/* The enum values of all families under the names in their headers: CUDA_ERROR_NOT_READY has the
+ * value in cuda_enums.def. */
 #ifndef DECODE_API_VALUES_H
 #define DECODE_API_VALUES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Expands the .def files into const tables and looks things up in them. */
+/* Expands the .def files into const tables, and has their lookup functions. */
 #include "cuda.h"
 
 #include <ctype.h>
@@ -105,7 +105,7 @@ static const struct {
 	bool no_result;
 	const struct api_arg *args;
 } rows[] = {
-/* FAMILY is to be expanded first. */
+/* Expands FAMILY first. */
 #define API_OF(family)	API_OF_(family)
 #define API_OF_(family) API_##family
 #define ROW(sym, cls, o, ver, no_result)                                                           \
@@ -134,7 +134,7 @@ static bool ends_with(const char *s, size_t len, const char *suffix)
 	return len > n && !memcmp(s + len - n, suffix, n);
 }
 
-/* C++: the last of the names that follow each other with their lengths. */
+/* C++: returns the last of the consecutive names with length prefixes. */
 static bool mangled_name(const char *symbol, char *buf, size_t size)
 {
 	const char *name = NULL;
@@ -199,10 +199,10 @@ const struct api *api_of_symbol(const char *symbol)
 	const struct api_fn *row = !strncmp(symbol, "_Z", 2) ? api_fn_by_symbol(symbol) : NULL;
 	const struct api *best = NULL;
 
-	/* C++: whose is what has no row cannot be told. */
+	/* C++: the family of a symbol without a row is unknown. */
 	if (!strncmp(symbol, "_Z", 2))
 		return row ? &apis[row->api] : NULL;
-	/* What compilers call: __cudaLaunchKernel. */
+	/* Called by compiler-generated code: __cudaLaunchKernel. */
 	if (!strncmp(symbol, "__", 2))
 		symbol += 2;
 	for (int i = 0; i < API_CNT; i++) {
@@ -215,7 +215,7 @@ const struct api *api_of_symbol(const char *symbol)
 	return best;
 }
 
-/* .so, or that and a version. */
+/* Returns whether s is .so, or .so and a version. */
 static bool is_so(const char *s)
 {
 	if (strncmp(s, ".so", 3) != 0)
@@ -301,7 +301,7 @@ bool fn_is_error(const struct api_fn *fn, int32_t result)
 	return !fn->no_result && result != api->ok && result != api->pending;
 }
 
-/* Before main: the tables are read only from then on, so no caller needs to know. */
+/* Runs before main, so the tables are read-only afterwards and need no locks. */
 __attribute__((constructor)) static void init_fns(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -424,7 +424,7 @@ const char *api_enum_name(const struct api_enum *en, int64_t value)
 {
 	unsigned lo = 0, hi = en->value_cnt;
 
-	/* The first of equal values: aliases follow the name that is printed. */
+	/* Find the first of equal values: aliases follow the name that is printed. */
 	while (lo < hi) {
 		unsigned mid = (lo + hi) / 2;
 

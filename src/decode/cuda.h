@@ -2,12 +2,12 @@
 /*
  * The CUDA driver API as data.
  *
- * One row of cuda_api.def is one exported function. From the row come the attach list, the capture
- * spec of the BPF side, the decoder, the export of the stand-in library and `cudatrace list`.
- * Types, enums and structs that rows name are rows too (cuda_types.def,
- * cuda_enums.def, cuda_structs.def). The facts are those of cuda.h, cudaGL.h, cudaEGL.h,
- * cudaVDPAU.h, cudaProfiler.h and cudaTypedefs.h of CUDA 13.0; tools/cuda-api-draft.py drafts rows
- * from an installed header and reports what differs.
+ * Each row of cuda_api.def is one exported function. The attach list, the capture spec of the BPF
+ * programs, the decoder, the exports of the stand-in library and `cudatrace list` are generated
+ * from it. Types, enums and structs that rows name are rows too (cuda_types.def, cuda_enums.def,
+ * cuda_structs.def). The sources are cuda.h, cudaGL.h, cudaEGL.h, cudaVDPAU.h, cudaProfiler.h and
+ * cudaTypedefs.h of CUDA 13.0; tools/cuda-api-draft.py drafts rows from an installed header and
+ * reports differences.
  */
 #ifndef DECODE_CUDA_H
 #define DECODE_CUDA_H
@@ -18,7 +18,7 @@
 
 #include "ops.h"
 
-/* What a function is about: the classes of -e. Order is the order of `cudatrace list`. */
+/* The classes of -e, in the order of `cudatrace list`. */
 enum api_class {
 #define CLASS(id, ...)	      CLASS_##id,
 #define CLASS_BESIDE(id, ...) CLASS_##id,
@@ -27,9 +27,9 @@ enum api_class {
 	CLASS_CNT
 };
 
-/* How much is traced: --detail. */
+/* The levels of --detail. */
 enum api_detail {
-	DETAIL_UNSET, /* not asked for: as NORMAL */
+	DETAIL_UNSET, /* not set: as NORMAL */
 #define DETAIL(id, ...) DETAIL_##id,
 #include "details.def"
 #undef DETAIL
@@ -75,8 +75,8 @@ struct api_type {
 struct api_field {
 	uint16_t off;
 	uint16_t count; /* array length, 1 for a plain field */
-	/* A member of a union: where the number lies that selects it, in the struct or BY_ARG, and
-	 * a bit for each number that does. 0: always there. */
+	/* A member of a union: offset in the struct of the number that selects it, or BY_ARG, and a
+	 * bit for each selecting number. selected_by 0: always present. */
 	uint16_t selector;
 	uint32_t selected_by;
 	const struct api_type *type;
@@ -103,7 +103,7 @@ enum cuda_dir {
 	DIR_OUT_ARR,  /* pointer to elements that the callee writes, number in another argument */
 };
 
-/* No function has more. */
+/* Maximum number of arguments of a function. */
 #define API_ARGS_MAX 32
 
 struct api_arg {
@@ -113,7 +113,7 @@ struct api_arg {
 	const char *name;
 };
 
-/* Streams of cuda.h that need not be made; 0 is one of the two, as the function's name says. */
+/* Predefined streams of cuda.h; 0 is one of the two, depending on the function's name. */
 #define CU_STREAM_LEGACY     1
 #define CU_STREAM_PER_THREAD 2
 
@@ -132,83 +132,86 @@ struct api {
 	const char *prefix;
 	const struct api_enum *results;
 	int32_t ok, pending;
-	bool is_asked; /* traced only when it is named */
+	bool is_asked; /* traced only if an option names it */
 };
 
 struct api_fn {
 	const char *symbol; /* as exported */
-	const char *name;   /* public name: symbol without _v2, _ptsz and the like */
+	const char *name;   /* public name: symbol without _v2, _ptsz and similar suffixes */
 	uint8_t api;	    /* enum api_id */
 	uint8_t class;	    /* enum api_class */
 	uint8_t op;	    /* enum api_op */
 	uint8_t arg_cnt;
 	bool per_thread; /* _ptsz, _ptds: stream 0 is the thread's own default stream */
 	bool is_async;
-	bool no_result; /* it returns something else than a result */
-	bool known;	/* false: made for a symbol that the table does not have */
+	bool no_result; /* it does not return a result */
+	bool known;	/* false: generic row for a symbol that is not in the table */
 	uint16_t since; /* CUDA version as 1000 * major + 10 * minor, 0: not documented */
 	const struct api_arg *args;
 };
 
 const struct api *api_at(enum api_id id);
-/* NULL when there is none. */
+/* Returns NULL if there is none. */
 const struct api *api_by_name(const char *name, size_t len);
-/* By its prefix: also of symbols that the tables do not have. NULL: of no family. */
+/* Returns the family by the symbol's prefix, also for symbols that are not in the tables. NULL: no
+ * family. */
 const struct api *api_of_symbol(const char *symbol);
-/* By a file's name, without folders: libcuda.so, libcuda.so.1, libcuda.so.580.159.04 are of CUDA,
- * libcudart.so.12 is not. NULL: of no family. */
+/* Returns the family of a file name without directories: libcuda.so, libcuda.so.1,
+ * libcuda.so.580.159.04 are CUDA's, libcudart.so.12 is not. NULL: no family. */
 const struct api *api_of_file(const char *basename);
-/* The i-th of api->files and its length; NULL: there is none. */
+/* Returns the i-th of api->files and its length; NULL: there is none. */
 const char *api_file(const struct api *api, unsigned i, size_t *len);
-/* The i-th of all families' files, the driver's first, and which it is. */
+/* Returns the i-th file of all families, the driver's first, and its family. */
 const char *api_any_file(unsigned i, const struct api **api, size_t *len);
-/* "libcuda": for people. */
+/* Returns "libcuda", for people. */
 const char *api_lib_name(const struct api *api);
-/* How much of one of them is in the names of all versions: up to ".so", or a star. */
+/* Returns the length of the part of a file name common to all versions: up to ".so", or a star. */
 size_t api_stem_len(const char *file);
 
-/* Rows in the order of the tables; ids are indexes and are not stable between builds. */
+/* Returns the rows in the order of the tables; IDs are indexes and are not stable between
+ * builds. */
 const struct api_fn *api_fns(unsigned *cnt);
-/* NULL when the table has no such symbol. */
+/* Returns NULL if the table has no such symbol. */
 const struct api_fn *api_fn_by_symbol(const char *symbol);
-/* Public name of an exported symbol: without version and stream suffixes. Writes at most size
- * bytes with the NUL. */
+/* Writes the public name of an exported symbol: without version and stream suffixes. Writes at most
+ * size bytes including the NUL. */
 void api_public_name(const char *symbol, char *buf, size_t size);
 
 const char *api_class_name(enum api_class c);
 const char *api_class_text(enum api_class c);
-/* -1 when there is no such class. */
+/* Returns -1 if there is no such class. */
 int api_class_by_name(const char *name, size_t len);
 const char *api_op_name(enum api_op op);
-/* Off unless asked for: calls that only look something up and are made by the hundred thousand. */
+/* Returns whether fn is a query: calls that only look something up, made by the hundred thousand,
+ * and off by default. */
 bool api_fn_is_query(const struct api_fn *fn);
 
 const char *detail_name(enum api_detail d);
 const char *detail_text(enum api_detail d);
-/* -1 when there is no such level. */
+/* Returns -1 if there is no such level. */
 int detail_by_name(const char *name);
-/* The first level that has the function. */
+/* Returns the first level that includes the function. */
 enum api_detail api_fn_detail(const struct api_fn *fn);
 
-/* Handles of kernels may be given to others after it: modules or contexts go. */
+/* Returns whether the call unloads modules or contexts, so that kernel handles may be reused. */
 bool api_fn_unloads(const struct api_fn *fn);
 
-/* Its return is never looked at. */
+/* Returns whether the function's return is never probed. */
 bool api_fn_is_entry_only(const struct api_fn *fn);
 
-/* Index of the argument that is the number of bytes allocated, moved, mapped or registered (type
- * `bytes` or `bytes32` in the row), or -1. */
+/* Returns the index of the argument with the number of bytes allocated, moved, mapped or registered
+ * (type `bytes` or `bytes32` in the row), or -1. */
 int api_fn_bytes_arg(const struct api_fn *fn);
 
-/* Name of a value, or NULL. */
+/* Returns the name of a value, or NULL. */
 const char *api_enum_name(const struct api_enum *en, int64_t value);
 const struct api_enum *api_enum_by_name(const char *name);
 const struct api_type *api_type_by_name(const char *name);
 const struct api_struct *api_struct_by_name(const char *name);
-/* Name of a result, such as "CUDA_ERROR_INVALID_VALUE"; NULL when unknown. */
+/* Returns the name of a result, such as "CUDA_ERROR_INVALID_VALUE"; NULL if unknown. */
 const char *api_result_name(const struct api *api, int32_t result);
 const char *fn_result_name(const struct api_fn *fn, int32_t result);
-/* Neither did it what it was asked to nor is that still pending. */
+/* Returns whether the result is neither success nor "pending". */
 bool fn_is_error(const struct api_fn *fn, int32_t result);
 
 #endif /* DECODE_CUDA_H */

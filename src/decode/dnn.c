@@ -8,8 +8,8 @@
 		a, b, c, how                                                                       \
 	}
 
-/* Ranks: 3 products, 2 what goes through a tensor in its own way, 1 reductions, 0 what is fused to
- * others. */
+/* Ranks: 3 products, 2 operations with their own pass over a tensor, 1 reductions, 0 operations
+ * fused to others. */
 static const struct dnn_operation operations[] = {
 	[10] = {"convolution_forward", 3, DNN_FORWARD, OPERANDS(704, 703, 705, 702)},
 	[11] = {"convolution_backward_filter", 3, DNN_BACKWARD_FILTER,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cuDNN's graphs: what kinds of descriptors there are, which of their attributes say what is
- * computed, and what element types are called. Numbers of cuDNN 9.19; 9.0 and 9.28 have the same.
+ * cuDNN's graph API: kinds of descriptors, the attributes that define the computation, and names of
+ * element types. The numbers are from cuDNN 9.19; 9.0 and 9.28 have the same.
  */
 #ifndef DECODE_DNN_H
 #define DECODE_DNN_H
@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* cudnnBackendDescriptorType_t, those that are no operations. */
+/* cudnnBackendDescriptorType_t, except operations. */
 enum dnn_type {
-	DNN_CONVOLUTION = 1, /* how an operation is done */
+	DNN_CONVOLUTION = 1, /* parameters of the operation */
 	DNN_ENGINE = 2,
 	DNN_ENGINECFG = 3,
 	DNN_ENGINEHEUR = 4,
@@ -19,13 +19,14 @@ enum dnn_type {
 	DNN_GRAPH = 15,
 	DNN_VARIANT_PACK = 16,
 	DNN_TENSOR = 17,
-	DNN_MATMUL = 18, /* the same */
-	/* of cudnnSetTensor4dDescriptor() and the like, and filters; how a convolution is done */
+	DNN_MATMUL = 18, /* parameters of the operation */
+	/* the legacy API: tensors and filters (cudnnSetTensor4dDescriptor() and similar);
+	 * parameters of a convolution */
 	DNN_TENSOR_CLASSIC = 0x100,
 	DNN_CONVOLUTION_CLASSIC = 0x101,
 };
 
-/* cudnnBackendAttributeName_t, those that are asked for by name. */
+/* cudnnBackendAttributeName_t, those used by name. */
 enum dnn_attr {
 	DNN_CONVOLUTION_COMP_TYPE = 100,
 	DNN_GRAPH_OPS = 801,
@@ -46,32 +47,32 @@ enum dnn_element {
 /* CUDNN_DIM_MAX */
 #define DNN_DIMS 8
 
-/* A, B, C, and how: the conv or matmul descriptor */
+/* A, B, C, and the conv or matmul descriptor */
 enum { DNN_A, DNN_B, DNN_C, DNN_HOW, DNN_OPERANDS };
 
-/* How an operation is a product of matrices. */
+/* How an operation maps to a matrix product. */
 enum dnn_form {
 	DNN_NO_PRODUCT,
 	DNN_FORWARD,	       /* y = x w */
 	DNN_BACKWARD_DATA,     /* dx = dy w */
 	DNN_BACKWARD_FILTER,   /* dw = dy x */
 	DNN_PRODUCT,	       /* C = A B */
-	DNN_ATTENTION,	       /* of q, k, v: two products */
-	DNN_ATTENTION_BACKWARD /* of the same: five */
+	DNN_ATTENTION,	       /* two products of q, k, v */
+	DNN_ATTENTION_BACKWARD /* five products of the same */
 };
 
 struct dnn_operation {
-	const char *op;		     /* "op" of a plan that does it */
-	uint8_t rank;		     /* a graph is called after its highest */
+	const char *op;		     /* "op" of a plan with this operation */
+	uint8_t rank;		     /* a graph has the name of its highest-ranked operation */
 	uint8_t form;		     /* enum dnn_form */
-	uint16_t attr[DNN_OPERANDS]; /* 0: it has none */
+	uint16_t attr[DNN_OPERANDS]; /* 0: none */
 };
 
-/* NULL: no descriptor of an operation. */
+/* Returns NULL if the type is not an operation. */
 const struct dnn_operation *dnn_operation(uint64_t type);
-/* The descriptor that this attribute of one is, or has got, was made of the same graph. */
+/* Returns whether this attribute refers to a descriptor made from the same graph. */
 bool dnn_is_of_graph(uint64_t type, uint64_t attr);
-/* A cudnnDataType_t as cudaDataType names it, and as cublasComputeType_t does; NULL: not known. */
+/* Names of a cudnnDataType_t as in cudaDataType, and as in cublasComputeType_t; NULL: unknown. */
 const char *dnn_data_type(uint64_t type);
 const char *dnn_compute_type(uint64_t type);
 

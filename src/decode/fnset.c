@@ -21,10 +21,10 @@ struct item {
 	char *text;
 };
 
-/* An expression is kept, not only its result: functions that the table does not have turn up when a
- * library is opened, after the command line was read. */
+/* The parsed expression is stored, not only its result: symbols that are not in the table appear
+ * when a library is opened, after the command line was read. */
 struct expr {
-	bool is_rest; /* begins with !: what the level of detail has, less the items */
+	bool is_rest; /* begins with !: the functions of the level of detail minus the items */
 	struct item *items;
 	unsigned cnt;
 };
@@ -32,15 +32,15 @@ struct expr {
 struct fnset {
 	const struct api_fn *rows;
 	unsigned row_cnt;
-	struct api_fn *extra[CT_MAX_FUNCS]; /* generic rows: ids from row_cnt on */
+	struct api_fn *extra[CT_MAX_FUNCS]; /* generic rows: IDs from row_cnt on */
 	unsigned extra_cnt;
-	uint16_t holds[CT_MAX_FUNCS]; /* of extra */
-	bool given_up[CT_MAX_FUNCS];  /* no longer held */
+	uint16_t holds[CT_MAX_FUNCS]; /* reference counts of extra */
+	bool given_up[CT_MAX_FUNCS];  /* no longer referenced */
 	void (*on_reuse)(void *ctx, unsigned id);
 	void *ctx;
 	enum api_detail detail;
 	struct expr expr, marks[FNSET_MARK_CNT];
-	bool added[API_CNT]; /* asked families */
+	bool added[API_CNT]; /* families added with fnset__add() */
 	bool wanted[CT_MAX_FUNCS];
 };
 
@@ -61,7 +61,8 @@ static bool in_class(const struct api_fn *fn, int class)
 	return fn->class == class || (class == CLASS_QUERY && api_fn_is_query(fn));
 }
 
-/* A glob that is of others, too, means them. */
+/* A glob that begins with the family's prefix selects it. A shorter glob that also matches other
+ * families does not. */
 static bool names_family(const char *glob, const struct api_fn *fn)
 {
 	const char *prefix = api_at(fn->api)->prefix;
@@ -69,7 +70,7 @@ static bool names_family(const char *glob, const struct api_fn *fn)
 	return !strncmp(glob, prefix, strlen(prefix));
 }
 
-/* A family that must be asked for is its documented functions: cuBLAS makes seven calls of its own
+/* A family that must be named consists of its documented functions: cuBLAS calls seven of its own
  * exports in each product. */
 static bool item_matches(const struct item *it, const struct api_fn *fn)
 {
@@ -94,13 +95,13 @@ static bool in_detail(const struct fnset *set, const struct api_fn *fn)
 	return !is_asked(fn) && api_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
 }
 
-/* What exports have that no row is of is not meant. */
+/* Exports without a row are not included. */
 static bool is_added(const struct fnset *set, const struct api_fn *fn)
 {
 	return set->added[fn->api] && fn->known;
 }
 
-/* wanted: before the items are looked at. */
+/* wanted: the initial value, before the items apply. */
 static bool expr_wants(const struct expr *e, const struct api_fn *fn, bool wanted)
 {
 	for (unsigned i = 0; i < e->cnt; i++)
@@ -156,7 +157,7 @@ void fnset__free(struct fnset *set)
 	free(set);
 }
 
-/* One allocation: the row and behind it the symbol and the public name. */
+/* One allocation: the row, followed by the symbol and the public name. */
 static struct api_fn *make_generic(const char *symbol)
 {
 	static const struct api_type word = {"uint64_t", 8, KIND_HEX, NULL, NULL};
@@ -201,7 +202,7 @@ int fnset__find(const struct fnset *set, const char *symbol)
 	return -ENOENT;
 }
 
-/* Place in extra for another row; -ENOSPC. */
+/* Returns the index in extra for another row, or -ENOSPC. */
 static int find_place(const struct fnset *set)
 {
 	if (set->row_cnt + set->extra_cnt < CT_MAX_FUNCS - 1) /* the last is the tracer's own */
@@ -305,7 +306,7 @@ bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned 
 		is_marked(set, FNSET_COUNT, fn));
 }
 
-/* A name or a glob may mean a symbol that the table does not have. */
+/* Returns whether a name or a glob could match a symbol that is not in the table. */
 static bool may_want(const struct expr *e, const struct api *api)
 {
 	for (unsigned i = 0; i < e->cnt; i++)
@@ -317,7 +318,7 @@ static bool may_want(const struct expr *e, const struct api *api)
 
 bool fnset__wants_api(const struct fnset *set, const struct api *api)
 {
-	/* It is what a trace is about, and there is always more of it than rows. */
+	/* The driver is always traced, and exports more than the rows. */
 	if (api->id == API_CUDA)
 		return true;
 	for (unsigned id = 0; id < set->row_cnt; id++)
@@ -380,7 +381,7 @@ static int parse_expr(const struct fnset *set, struct expr *e, const char *s, ch
 		s += len;
 		for (; n && isspace((unsigned char)*item); n--)
 			item++;
-		/* Behind a leading ! all items are taken away, with a ! of their own or without. */
+		/* After a leading !, all items are removed, with or without a ! of their own. */
 		it->remove = e->is_rest;
 		if (n && *item == '!') {
 			it->remove = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The functions of one trace: the table's rows and a generic row for each exported symbol that the
- * table does not know, each with the id that its probes carry, and which of them are wanted (-e).
+ * The functions of one trace: the table's rows, and a generic row for each exported symbol that is
+ * not in the table. Each has an ID, which its probes carry, and is wanted or not (-e).
  */
 #ifndef DECODE_FNSET_H
 #define DECODE_FNSET_H
@@ -15,44 +15,46 @@ struct fnset;
 struct fnset *fnset__new(void);
 void fnset__free(struct fnset *set);
 
-/* Id of a symbol; makes a generic row when the table has none. -ENOSPC after CT_MAX_FUNCS. */
+/* Returns the ID of a symbol; creates a generic row if it is not in the table. -ENOSPC after
+ * CT_MAX_FUNCS. */
 int fnset__id(struct fnset *set, const char *symbol);
-/* Makes none: -ENOENT. */
+/* Returns the ID of a symbol, or -ENOENT; creates nothing. */
 int fnset__find(const struct fnset *set, const char *symbol);
-/* A generic row that nobody holds any more gives its place to another symbol when there is no other
- * place; those that were never held stay. */
+/* References to generic rows. If no space is left, a generic row whose last reference was released
+ * is replaced by another symbol; rows that were never held stay. */
 void fnset__hold(struct fnset *set, unsigned id);
 void fnset__release(struct fnset *set, unsigned id);
 bool fnset__is_held(const struct fnset *set, unsigned id);
-/* fn is told of it first: fnset__fn(set, id) is there for the last time. */
+/* Sets a function that is called before a row is replaced: fnset__fn(set, id) is then valid for the
+ * last time. */
 void fnset__on_reuse(struct fnset *set, void (*fn)(void *ctx, unsigned id), void *ctx);
 bool fnset__is_generic(const struct fnset *set, unsigned id);
-/* Of a row that fnset__fn() gave; -ENOENT when it is none. */
+/* Returns the ID of a row from fnset__fn(); -ENOENT if it is none. */
 int fnset__id_of(const struct fnset *set, const struct api_fn *fn);
-/* NULL when there is no such id. */
+/* Returns NULL if there is no such ID. */
 const struct api_fn *fnset__fn(const struct fnset *set, unsigned id);
 unsigned fnset__cnt(const struct fnset *set);
 
-/* What is traced when nothing else is said, and what a leading ! takes from: NORMAL unless set. */
+/* Sets the level that is traced by default, and from which a leading ! removes: NORMAL unless
+ * set. */
 void fnset__set_detail(struct fnset *set, enum api_detail detail);
-/* Also all of a family that is traced only when it is asked for. */
+/* Adds all functions of a family that is traced only if named. */
 void fnset__add(struct fnset *set, enum api_id api);
 /*
- * Chooses what is traced, in the manner of strace -e:
+ * Selects the functions to trace, with a syntax like strace -e:
  *   expr = [!]item[,item...]   item = function name | glob | class | all | none
- * A leading ! takes the functions of the level of detail less the items; without it the items are
- * all, or, where fnset__set_detail() chose a level, added to it. An item may have a ! of its own:
- * later items win. A name matches the public name (all its versions) or the
- * exported symbol; a class is all of its functions, queries too. Several calls: the last wins. On
- * error returns -EINVAL and writes a message that says which item and what is near it to err.
+ * A leading ! selects the functions of the level of detail minus the items. Without it, only the
+ * items are selected, or added to the level if fnset__set_detail() set one. An item may have a ! of
+ * its own: later items win. A name matches the public name (all its versions) or the exported
+ * symbol. A class is all of its functions, including queries. If called several times, the last
+ * call wins. On error returns -EINVAL and writes a message to err, with the item and similar names.
  */
 int fnset__select(struct fnset *set, const char *expr, char *err, size_t err_size);
 
-/* What some functions are to be besides traced; expressions as above, none are marked by default.
- */
+/* Additional marks of functions; expressions as above, none are marked by default. */
 enum fnset_mark {
-	FNSET_COUNT,	 /* counted instead of recorded; wanted by that alone */
-	FNSET_NO_RETURN, /* seen at their entry only */
+	FNSET_COUNT,	 /* counted instead of recorded; this mark alone makes them wanted */
+	FNSET_NO_RETURN, /* probed at their entry only */
 	FNSET_STACK,	 /* with their user stack */
 	FNSET_PYTHON,	 /* with the frames of Python code */
 	FNSET_MARK_CNT
@@ -60,17 +62,18 @@ enum fnset_mark {
 int fnset__mark(struct fnset *set, enum fnset_mark mark, const char *expr, char *err,
 		size_t err_size);
 bool fnset__is_marked(const struct fnset *set, enum fnset_mark mark, unsigned id);
-/* Text for the header, such as "query (159 functions)"; "" when none is wanted and marked. */
+/* Writes text for the header, such as "query (159 functions)"; "" if no wanted function is
+ * marked. */
 void fnset__describe_mark(const struct fnset *set, enum fnset_mark mark, char *text, size_t size);
-/* What a producer is to copy of its calls, and how much is kept of them at first. */
+/* Fills the spec: what a producer copies from its calls, and their initial level. */
 void fnset__spec(const struct fnset *set, unsigned id, enum ct_redact redact, struct ct_spec *spec);
 bool fnset__wanted(const struct fnset *set, unsigned id);
-/* Whether it would be with that level, all else as it is. */
+/* Returns whether it would be wanted at that level, all else unchanged. */
 bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned id);
-/* Whether any function of the family is or may turn out to be: else its libraries are left alone.
- */
+/* Returns whether any function of the family is wanted, or may turn out to be; else its libraries
+ * are ignored. */
 bool fnset__wants_api(const struct fnset *set, const struct api *api);
-/* Text for the header and the summary: what is left out, such as "query (61 functions)". */
+/* Writes text for the header and the summary, such as "query (61 functions)". */
 void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *not_traced,
 		     size_t not_traced_size);
 

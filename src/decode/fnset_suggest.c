@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Names near a mistyped one: by edit distance, upper and lower case alike. */
+/* Suggests names similar to a mistyped one, by edit distance, ignoring case. */
 #include "fnset_suggest.h"
 
 #include <ctype.h>
@@ -22,8 +22,8 @@ static unsigned min(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Levenshtein, one row at a time: all are at most NAME_MAX_LEN long. More than limit is not looked
- * into: not what is further than that from the diagonal, and not the rest of a name. */
+/* Levenshtein distance, one row at a time; names have at most NAME_MAX_LEN bytes. Distances above
+ * limit are not computed: cells further than limit from the diagonal are skipped. */
 static unsigned distance(const char *a, const char *b, unsigned limit)
 {
 	unsigned row[NAME_MAX_LEN + 1], m = strlen(a), n = strlen(b);
@@ -51,7 +51,7 @@ static unsigned distance(const char *a, const char *b, unsigned limit)
 	return row[n];
 }
 
-/* Keeps the SUGGEST_CNT nearest, each once, nearest first. */
+/* Keeps the SUGGEST_CNT nearest names, each once, nearest first. */
 static void consider(struct suggestions *near, const char *name, const char *candidate,
 		     unsigned limit)
 {
@@ -93,7 +93,7 @@ void fnset_suggest(const char *name, char *err, size_t err_size)
 		for (unsigned i = 0; i < cnt; i++)
 			consider(&near, name, fns[i].name, limit);
 	}
-	/* Far ones only distract from a near one. */
+	/* Keep only the names at the smallest distance. */
 	while (near.cnt > 1 && near.dist[near.cnt - 1] > near.dist[0])
 		near.cnt--;
 	n = snprintf(err, err_size, "unknown function or class \"%.128s\": ", name);

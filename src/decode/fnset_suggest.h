@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/* Writes what is wrong with a name that is neither a function nor a class, and which names are near
- * it. */
+/* Writes an error message for a name that is neither a function nor a class, with similar names. */
 void fnset_suggest(const char *name, char *err, size_t err_size);
 
 #endif /* DECODE_FNSET_SUGGEST_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What of the functions is traced and what is not, as text. */
+/* Describes the functions that are traced and not traced, as text. */
 #include "fnset.h"
 
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char
 		t->len = t->size - 1;
 }
 
-/* Queries are told apart from the class that they are in: they are what is off by default. */
+/* Queries are listed apart from their class, because they are off by default. */
 static int class_of(const struct api_fn *fn)
 {
 	return api_fn_is_query(fn) ? CLASS_QUERY : fn->class;
@@ -39,7 +39,7 @@ static void count(const struct fnset *set, int class, unsigned *wanted, unsigned
 
 		if (class_of(fn) != class)
 			continue;
-		/* Nobody misses what was not asked for. */
+		/* Families that were not named are not listed as missing. */
 		if (api_at(fn->api)->is_asked && !fnset__wanted(set, id))
 			continue;
 		++*all;

@@ -20,7 +20,7 @@ struct algo_proto {
 #undef RUN
 
 struct run {
-	const struct algo_proto *ways; /* NULL: versions first to last begin here */
+	const struct algo_proto *ways; /* NULL: rows of versions first to last begin here */
 	uint32_t cnt, times;
 	uint32_t op, first, last;
 };

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* As the table says it. */
+/* Short names for the table. */
 enum {
 	LAUNCHES = DOES_LAUNCH,
 	LAUNCHES_GRAPH = DOES_LAUNCH_GRAPH,

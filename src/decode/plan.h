@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How the arguments of a function lie in a record. Worked out once per function from its row, for
- * the spec and for the decoder, which so agree. Private to spec.c and value.c.
+ * Layout of a function's arguments in a record. Computed once per function from its row, for both
+ * the spec and the decoder, so they agree. Private to spec.c and value.c.
  */
 #ifndef DECODE_PLAN_H
 #define DECODE_PLAN_H
 
 #include "value.h"
 
-/* Arguments of a function that are looked at: cublasGemmStridedBatchedEx has 23. */
+/* Maximum number of arguments: cublasGemmStridedBatchedEx has 23. */
 #define PLAN_ARGS API_ARGS_MAX
 
-/* Not in the argument words: a float (vector register), or beyond the words that are kept. */
+/* Not in the argument words: a float (vector register), or beyond the recorded words. */
 #define PLAN_NO_WORD 0xff
 
 struct plan {
 	bool ready;
 	uint8_t word_cnt, cap_cnt, skip, skip_at;
-	uint8_t word[PLAN_ARGS]; /* of each argument: first word, or PLAN_NO_WORD */
-	int8_t cap[PLAN_ARGS];	 /* of each argument: pointee, or -1 */
-	/* From each argument on: so many have words one behind the other that are their values. */
+	uint8_t word[PLAN_ARGS]; /* first word of each argument, or PLAN_NO_WORD */
+	int8_t cap[PLAN_ARGS];	 /* pointee of each argument, or -1 */
+	/* Number of arguments, from each one on, whose values are consecutive words. */
 	uint8_t numbers[PLAN_ARGS];
 	struct ct_cap caps[CT_MAX_CAPS];
 };
 
-/* The plan of a row of the table is kept; that of any other function is made in *tmp. */
+/* Returns the cached plan of a row of the table; for any other function it is built in *tmp. */
 const struct plan *api_plan(const struct api_fn *fn, struct plan *tmp);
 
-/* CUlaunchConfig: attributes of a launch behind a pointer. */
+/* CUlaunchConfig: offsets of the pointer to launch attributes, and of their number. */
 #define LAUNCH_ATTRS_OFF     40
 #define LAUNCH_ATTRS_CNT_OFF 48
 #define LAUNCH_ATTR_SZ	     72

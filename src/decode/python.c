@@ -10,7 +10,7 @@
 
 #define NONE CT_PYTHON_NONE
 
-/* Of frames nothing is read but what lies from frame_off on. */
+/* Offsets of one version. Frames are read only from frame_off on. */
 struct version {
 	unsigned minor;
 	uint32_t interpreters, interpreter_next, threads, holder;
@@ -20,7 +20,7 @@ struct version {
 	uint16_t filename, name, qualname, table, first_line, code, ascii;
 };
 
-/* They did not change within a minor version. */
+/* Offsets did not change within a minor version. */
 static const struct version versions[] = {
 	{8, 32, 0,  8, 1160, NONE, 8,	176, 0,	  24, NONE, 24, 88,
 	 8, 0,	80, 0, NONE, 104,  112, 0,   120, 40, 0,    48},
@@ -34,8 +34,8 @@ static const struct version versions[] = {
 	 0,  8,	 56, 70, 3, 112, 120, 128, 136, 68, 192, 40},
 };
 
-/* A thread is known by pthread_self() where registers tell that, else by its number, which is there
- * from 3.11 on (bpf/python.bpf.h). */
+/* A thread is identified by pthread_self() if registers contain it, else by its native ID, which
+ * exists from 3.11 on (bpf/python.bpf.h). */
 static uint16_t thread_id(uint16_t self, uint16_t number)
 {
 #ifdef __aarch64__
@@ -47,14 +47,14 @@ static uint16_t thread_id(uint16_t self, uint16_t number)
 #endif
 }
 
-/* Of a string that is not all ASCII, its text. The length in UTF-8 and where that is come before;
- * before 3.12 a length in wchar_t, too. */
+/* Offset of the text of a string that is not all ASCII. The length in UTF-8 and the pointer to it
+ * come before; before 3.12, also a length in wchar_t. */
 static unsigned python_str_other(const struct python_layout *l)
 {
 	return l->ascii == 48 ? 72 : 56;
 }
 
-/* What follows from the rest. */
+/* Computes the members that depend on others. */
 static void complete(struct python_layout *l)
 {
 	const uint16_t words[] = {l->filename, l->name, l->qualname, l->table, l->first_line};
@@ -114,9 +114,9 @@ bool python_layout_of(unsigned minor, struct python_layout *l)
 	return true;
 }
 
-/* Words of the debug header: cookie, version, free-threaded, then the
- * runtime's, the interpreter's, the thread state's, the frame's and the code's offsets. 3.14 has
- * three more of the interpreter's. */
+/* Words of the debug header: cookie, version, free-threaded, followed by the offsets in the
+ * runtime, the interpreter, the thread state, the frame and the code. 3.14 has three more for the
+ * interpreter. */
 enum { D_COOKIE, D_VERSION, D_FREE_THREADED, D_RUNTIME, D_INTERPRETER = 6 };
 static const struct {
 	unsigned minor, interpreter_words, thread_words, frame_words;
@@ -130,7 +130,7 @@ static uint64_t word(const uint8_t *p, size_t i)
 	return w;
 }
 
-/* A thread's or a code object's offset: anything larger is no CPython's. */
+/* Plausible offset in a thread or a code object: CPython has none larger. */
 static bool small(uint64_t off)
 {
 	return off < 4096;
@@ -149,7 +149,7 @@ static int __attribute__((format(printf, 3, 4))) fail(char *why, size_t size, co
 /* 3.13 and 3.14: FRAME_OWNED_BY_CSTACK is 3 and 4, FRAME_OWNED_BY_INTERPRETER 3. */
 #define OWNER_MIN 3
 
-static const char nonsense[] = "its debug offsets make no sense";
+static const char nonsense[] = "its debug offsets are invalid";
 
 int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, char *why,
 		       size_t why_size)
@@ -169,9 +169,9 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 			 (unsigned)(version >> 24) & 255, (unsigned)(version >> 16) & 255);
 		return -EINVAL;
 	}
-	/* Until the release candidates the header changes. */
+	/* The header changes until the release candidates. */
 	if ((version & 0xff) < 0xc0)
-		return fail(why, why_size, "it is a version before the first release");
+		return fail(why, why_size, "it is a pre-release version");
 	if (word(d, D_FREE_THREADED))
 		return fail(why, why_size,
 			    "the free-threaded build of Python 3.%u is not supported",
@@ -180,7 +180,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	ts = D_INTERPRETER + debug_shapes[shape].interpreter_words;
 	fr = ts + debug_shapes[shape].thread_words;
 	co = fr + debug_shapes[shape].frame_words;
-	/* Each structure's size comes first: what is wanted of it lies within. */
+	/* Each structure's size comes first: the offsets must be within it. */
 	for (size_t i = ts; i < co + 10; i++)
 		if (!small(word(d, i)))
 			return fail(why, why_size, nonsense);
@@ -224,7 +224,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	return 0;
 }
 
-/* The file's name without what libraries' begin with. */
+/* Returns the file name without the prefix of libraries. */
 static const char *base_of(const char *file)
 {
 	const char *slash = strrchr(file, '/'), *p = slash ? slash + 1 : file;
@@ -281,7 +281,7 @@ bool python_str_read(const struct python_layout *l, const uint8_t *obj, size_t s
 		return false;
 	s->len = word(obj, 2);
 	memcpy(&state, obj + 32, sizeof(state));
-	/* Two bits say whether it is interned, or 16 where that is a number of its own. */
+	/* Two bits, or 16 in versions with a separate field, contain the interned state. */
 	state = state >> 2 & 7 ? state >> 2 : state >> 16;
 	s->kind = state & 7;
 	s->ascii = state >> 4 & 1;
@@ -302,7 +302,7 @@ static size_t put_utf8(char *to, uint32_t c)
 		to[1] = 0x80 | (c & 63);
 		return 2;
 	}
-	/* Surrogates stand for bytes that were no text. */
+	/* Surrogates stand for bytes that were not valid text. */
 	if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		c = 0xfffd;
 	if (c < 0x10000) {
@@ -349,7 +349,7 @@ uint64_t python_offset(const struct python_layout *l, uint32_t off)
 	return l->minor == 10 ? 2ull * off : off;
 }
 
-/* Up to 3.9: pairs of how many bytes of code, and lines, to go on. */
+/* Up to 3.9: pairs of increments, in bytes of code and in lines. */
 static int64_t line_by_lnotab(const uint8_t *table, size_t len, int64_t line, uint64_t off)
 {
 	uint64_t at = 0;
@@ -363,7 +363,8 @@ static int64_t line_by_lnotab(const uint8_t *table, size_t len, int64_t line, ui
 	return line;
 }
 
-/* 3.10: ranges of so many bytes of code, and the line's change before each; -128: no line. */
+/* 3.10: pairs of the length of a range, in bytes of code, and the line's change before it; -128: no
+ * line. */
 static int64_t line_by_ranges(const uint8_t *table, size_t len, int64_t line, uint64_t off)
 {
 	uint64_t at = 0;
@@ -380,7 +381,7 @@ static int64_t line_by_ranges(const uint8_t *table, size_t len, int64_t line, ui
 	return 0;
 }
 
-/* Six bits a byte, the lowest first; one more follows where the seventh is set. */
+/* Six bits per byte, lowest first; the seventh bit is set if another byte follows. */
 static bool varint(const uint8_t *table, size_t len, size_t *i, uint32_t *val)
 {
 	unsigned shift = 0;
@@ -397,8 +398,8 @@ static bool varint(const uint8_t *table, size_t len, size_t *i, uint32_t *val)
 	return true;
 }
 
-/* From 3.11 on: entries that begin with a byte above 127: what follows, and how many code units of
- * two bytes they are of. */
+/* From 3.11 on: entries begin with a byte above 127, which has the format and the length in code
+ * units of two bytes. */
 enum { LOC_ONE_LINE_FIRST = 10, LOC_NO_COLUMNS = 13, LOC_LONG = 14, LOC_NONE = 15 };
 
 static int64_t line_by_locations(const uint8_t *table, size_t len, int64_t line, uint64_t off)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a row of the table to what the BPF side reads.
+ * Builds the spec of what the BPF programs read, from a row of the table.
  *
- * An argument word is not an argument: the BPF side keeps integer registers and then stack slots,
- * in the order of the calling convention. A struct of more than 16 bytes passed by value
- * (CUipcMemHandle) lies on the stack and takes no register on x86-64, and is a pointer on arm64; a
+ * An argument word is not an argument: the BPF programs store integer registers and then stack
+ * slots, in the order of the calling convention. A struct of more than 16 bytes passed by value
+ * (CUipcMemHandle) is on the stack and uses no register on x86-64, and is a pointer on arm64. A
  * float is in a vector register, which no probe can read.
  */
 #include "nccl_kernels.h"
@@ -33,8 +33,8 @@ static struct plan plans[ROW_CNT];
 #define OUT_STR_SZ  256	 /* device names, PCI ids, error texts */
 #define OUT_PSTR_SZ 1024
 
-/* nvtxEventAttributes_t: its text behind a pointer; of a payload of the extension the first
- * nvtxPayloadData_t, and what that points to. */
+/* nvtxEventAttributes_t: pointer to its text; for a payload of the extension, pointer to the first
+ * nvtxPayloadData_t, which has another pointer. */
 #define NVTX_MESSAGE_OFF 40
 #define NVTX_PAYLOAD_OFF 24
 #define NVTX_ENTRY_SZ	 24
@@ -70,10 +70,10 @@ static bool is_known(const struct api_type *type)
 
 struct regs {
 	unsigned reg, stack;
-	unsigned skip, skip_at; /* words that are left out, from that one on */
+	unsigned skip, skip_at; /* number of words skipped, and the first of them */
 };
 
-/* First word of an argument, as the calling convention places it. */
+/* Returns the first word of an argument, according to the calling convention. */
 static unsigned place(struct regs *r, const struct api_arg *arg)
 {
 	unsigned size = arg->dir == DIR_IN ? arg->type->size : 8, at;
@@ -84,7 +84,7 @@ static unsigned place(struct regs *r, const struct api_arg *arg)
 		return PLAN_NO_WORD;
 	if (cnt > 2) {
 #ifdef __aarch64__
-		/* The address of a copy: a word that is not the value. */
+		/* The address of a copy: this word is not the value. */
 		r->reg < REG_WORDS ? r->reg++ : r->stack++;
 		return PLAN_NO_WORD;
 #else
@@ -120,14 +120,14 @@ static bool is_comm(const struct api_type *type)
 	return !strcmp(type->name, "ncclComm_t");
 }
 
-/* Its place among the pointees is behind that of the arguments before it. */
+/* Its pointee follows those of the arguments before it. */
 static void plan_comm(struct plan *p, const struct api_fn *fn, unsigned i)
 {
 	if (op_does(fn->op, DOES_COLLECTIVE | DOES_PEER) && is_comm(fn->args[i].type))
 		add_cap(p, i, (struct ct_cap){.kind = CT_CAP_COMM, .size = sizeof(struct ct_comm)});
 }
 
-/* What a kernel of NCCL runs is in its arguments. */
+/* The function number of an NCCL kernel is in its arguments. */
 static void plan_extra(struct plan *p, const struct api_fn *fn, unsigned i)
 {
 	if (op_does(fn->op, DOES_LAUNCH) && !strcmp(fn->args[i].name, "extra"))
@@ -137,8 +137,8 @@ static void plan_extra(struct plan *p, const struct api_fn *fn, unsigned i)
 					.off = NCCL_BATCH_OFF});
 }
 
-/* Attributes of cuDNN's descriptors: for the model. They are not shown, because most have less than
- * 8 bytes. */
+/* Attributes of cuDNN's descriptors, for the model only. They are not shown, because most have less
+ * than 8 bytes. */
 static void plan_elements(struct plan *p, const struct api_fn *fn, unsigned i)
 {
 	bool got = fn->op == OP_DESCRIBED;
@@ -224,9 +224,9 @@ static bool is_number(const struct api_arg *arg)
 	       !(t->kind >= KIND_BYTES && t->kind <= KIND_STRUCT);
 }
 
-/* Products of matrices have up to 23 arguments. Which words on the stack are left out, so that the
- * last of those that say how large one is are among those that are kept: ldb and what follows, up
- * to the type of C, says least; where that is not enough, the first. */
+/* Matrix products have up to 23 arguments. Selects the stack words to skip, so that the last sizes
+ * are among the recorded words. ldb and the words after it, up to the type of C, matter least; if
+ * that is not enough, the first ones are skipped. */
 static struct regs regs_of(const struct api_fn *fn)
 {
 	struct regs r = {.stack = REG_WORDS};
@@ -268,7 +268,7 @@ static void plan_make(struct plan *p, const struct api_fn *fn)
 	for (unsigned i = cnt; i-- > 1;)
 		if (p->numbers[i - 1] && p->word[i] == p->word[i - 1] + 1)
 			p->numbers[i - 1] += p->numbers[i];
-	/* Counts may follow the arrays that they count. */
+	/* Counts may come after the arrays that they count. */
 	for (unsigned i = 0; i < cnt; i++)
 		plan_cap(p, fn, i);
 	p->word_cnt = r.stack > REG_WORDS + r.skip ? r.stack - r.skip : r.reg;
@@ -294,7 +294,7 @@ const struct plan *api_plan(const struct api_fn *fn, struct plan *tmp)
 	return p;
 }
 
-/* bytes32, of functions before CUDA 3.2, is half a word. */
+/* bytes32, in functions before CUDA 3.2, is half a word. */
 static uint8_t bytes_word(const struct api_fn *fn, const struct plan *p)
 {
 	int arg = api_fn_bytes_arg(fn);
@@ -316,7 +316,8 @@ bool api_fn_unloads(const struct api_fn *fn)
 	       (fn->class == CLASS_CONTEXT && (fn->op == OP_DESTROY || fn->op == OP_RELEASE));
 }
 
-/* The argument that is or gets a kernel's handle, of launches and of lookups of kernels; or -1. */
+/* Returns the argument of a launch or kernel lookup that is or receives the kernel's handle; or
+ * -1. */
 static int handle_arg(const struct api_fn *fn)
 {
 	if (!op_does(fn->op, DOES_LAUNCH) && (fn->class != CLASS_MODULE || fn->op != OP_LOOKUP))
@@ -379,8 +380,9 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 		spec->flags = CT_SPEC_F_KEEP;
 	if (fn->no_result)
 		spec->flags |= CT_SPEC_F_NO_RESULT;
-	/* More than 12 KiB lie between a product and its launch (cuBLAS 13.1, seen on an H100), and
-	 * between ncclCommInitRankConfig() and much of what it calls (NCCL 2.28, on H200s). */
+	/* The stack between a product and its launch exceeds 12 KiB (cuBLAS 13.1, seen on an H100),
+	 * as does that between ncclCommInitRankConfig() and many calls in it (NCCL 2.28, on
+	 * H200s). */
 	if (fn->api == API_CUBLAS || fn->api == API_CUDNN || fn->api == API_NCCL)
 		spec->flags |= CT_SPEC_F_DEEP;
 	if (fn->api == API_TORCH)
@@ -394,7 +396,7 @@ void api_fn_spec_redacting(const struct api_fn *fn, enum ct_redact redact, struc
 {
 	api_fn_spec(fn, spec);
 	if (redact == CT_REDACT_ARGS) {
-		/* An operator's words say which it is: they are no arguments. */
+		/* An operator's words identify it, and are not arguments. */
 		spec->word_cnt = spec->flags & TELLS_OPERATOR ? spec->word_cnt : 0;
 		spec->cap_cnt = spec->bytes_word = 0;
 	}

@@ -70,7 +70,7 @@ const char *torch_lib__node(const struct torch_lib *lib, uint64_t distance)
 	return hit ? hit->name : NULL;
 }
 
-/* <length><name> at *s, which is moved behind it; 0: there is none. */
+/* Reads <length><name> at *s, and moves *s after it; returns 0 if there is none. */
 static size_t take_name(const char **s, const char **name)
 {
 	char *end;
@@ -112,7 +112,7 @@ bool torch_node_name(const char *symbol, char *buf, size_t size)
 			return false;
 		at += snprintf(buf + at, size - at, "%s%.*s", at ? "::" : "", (int)len, name);
 	}
-	/* What goes on is a template. */
+	/* Longer names are templates. */
 	if (!at || *s != 'E' || strncmp(buf, NODE_SPACE, strlen(NODE_SPACE)) != 0)
 		return false;
 	if (!strncmp(buf, GENERATED_SPACE, strlen(GENERATED_SPACE)))

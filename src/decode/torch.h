@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --torch: what a libtorch_cpu calls its operators and nodes of autograd. Both are known by a
- * distance in the file, which no process changes: of the return address in an operator from what it
- * calls when it begins; of a node's vtable from the function that runs nodes.
+ * --torch: names of the operators and autograd nodes of a libtorch_cpu. Both are identified by a
+ * distance in the file, which is the same in all processes. For an operator, it is from the first
+ * function that it calls to the return address of that call. For a node, it is from the function
+ * that runs nodes to the node's vtable.
  */
 #ifndef DECODE_TORCH_H
 #define DECODE_TORCH_H
@@ -16,16 +17,16 @@
 struct torch_operator {
 	uint64_t distance;
 	char *name;	     /* "aten::addmm" */
-	struct ct_site site; /* for the BPF side, when has_site */
+	struct ct_site site; /* for the BPF programs, if has_site */
 	bool has_site;
 };
 
 struct torch_node {
 	uint64_t distance;
-	char *name; /* "AddmmBackward0", as torch.profiler has it */
+	char *name; /* "AddmmBackward0", as in torch.profiler */
 };
 
-/* Both by distance. */
+/* Both are sorted by distance. */
 struct torch_lib {
 	struct torch_operator *operators;
 	struct torch_node *nodes;
@@ -33,18 +34,19 @@ struct torch_lib {
 };
 
 void torch_lib__free(struct torch_lib *lib);
-/* Sorts what was added. */
+/* Sorts the entries after adding. */
 void torch_lib__sort(struct torch_lib *lib);
-/* NULL: it is none of these. */
+/* Returns NULL if there is no such entry. */
 const char *torch_lib__operator(const struct torch_lib *lib, uint64_t distance);
 const char *torch_lib__node(const struct torch_lib *lib, uint64_t distance);
 
-/* "aten::NAME" of _ZN2at4_ops<length>NAME4callE..., which is the name with its overload; false: it
- * is none. */
+/* Writes "aten::NAME" for _ZN2at4_ops<length>NAME4callE..., where NAME includes the overload.
+ * Returns false for other symbols. */
 bool torch_operator_name(const char *symbol, char *buf, size_t size);
-/* Of the symbol of a vtable, which begins with _ZTVN5torch8autograd; false: it is none. */
+/* Writes the name from a vtable's symbol, which begins with _ZTVN5torch8autograd. Returns false for
+ * other symbols. */
 bool torch_node_name(const char *symbol, char *buf, size_t size);
-/* Operators that torch.profiler never shows. */
+/* Returns whether torch.profiler never shows the operator. */
 bool torch_is_unobserved(const char *name);
 
 #endif /* DECODE_TORCH_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Values to a visitor. Bytes come from the target and lengths from a record, so nothing is read
- * beyond what was copied, whatever a count or a type says.
+ * Passes values to a visitor. The bytes come from the target and lengths from a record, so nothing
+ * is read beyond the copied bytes, whatever a count or a type contains.
  */
 #include "value.h"
 
@@ -13,7 +13,7 @@
 
 #define FLAGS_TEXT_SZ 1024
 
-/* Values of a scalar type, with its sign or without. */
+/* Loads values of a scalar type, signed or unsigned. */
 static uint64_t load(const uint8_t *p, unsigned size)
 {
 	uint64_t x = 0;
@@ -34,8 +34,8 @@ static int64_t sign_extend(uint64_t x, unsigned size)
 	return (int64_t)(x << shift) >> shift;
 }
 
-/* The sign that C gives a number of an enum: gcc's enums without negative enumerators are unsigned.
- */
+/* Returns whether C treats the type as signed: gcc's enums without negative enumerators are
+ * unsigned. */
 static bool is_signed(const struct api_type *type)
 {
 	if (!strncmp(type->name, "unsigned", 8))
@@ -48,7 +48,7 @@ static void visit_enum(const struct api_type *type, const char *name, uint64_t x
 	int64_t i = sign_extend(x, type->size);
 	const char *s = api_enum_name(type->en, i);
 
-	/* Enumerators such as 0x80000000 may be written without a sign. */
+	/* Enumerators such as 0x80000000 may be unsigned in the table. */
 	if (!s && i < 0)
 		s = api_enum_name(type->en, zero_extend(x, type->size));
 	if (s)
@@ -59,7 +59,7 @@ static void visit_enum(const struct api_type *type, const char *name, uint64_t x
 		v->ops->u64(v, name, zero_extend(x, type->size));
 }
 
-/* Names of single bits, lowest first; what is left as a number. */
+/* Visits the names of single bits, lowest first; the remaining bits as a number. */
 static void visit_flag_names(const struct api_enum *en, const char *name, uint64_t x,
 			     struct visitor *v)
 {
@@ -171,7 +171,7 @@ static void visit_chars(const char *name, const uint8_t *p, size_t len, struct v
 	v->ops->text(v, name, (const char *)p, strnlen((const char *)p, len), false);
 }
 
-/* One value of type at p, of which len bytes may be read. */
+/* Visits one value of type at p, of which len bytes may be read. */
 static void visit_value(const struct api_type *type, const char *name, const uint8_t *p, size_t len,
 			struct visitor *v);
 
@@ -256,7 +256,7 @@ static void visit_value(const struct api_type *type, const char *name, const uin
 	}
 }
 
-/* What the visit of one call needs. */
+/* State of the visit of one call. */
 struct visit {
 	const struct api_fn *fn;
 	const struct plan *plan;
@@ -275,7 +275,7 @@ static const struct pointee *arg_pointee(const struct visit *c, unsigned i)
 									      : NULL;
 }
 
-/* The number that an array's count argument holds. It may be an in-out parameter. */
+/* Gets the value of an array's count argument, which may be an in-out parameter. */
 static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 {
 	const struct api_arg *arg = &c->fn->args[i];
@@ -298,7 +298,7 @@ static bool arg_count(const struct visit *c, unsigned i, uint64_t *cnt)
 	return true;
 }
 
-/* The record had no room left for argument i: CT_OUT_SZ_MAX. */
+/* Returns whether the record was full before argument i: CT_OUT_SZ_MAX. */
 static bool is_cut(const struct visit *c, unsigned i)
 {
 	int cap = c->plan->cap[i];
@@ -340,20 +340,20 @@ static void visit_str_arg(const struct visit *c, unsigned i)
 		c->v->ops->none(c->v, name);
 		return;
 	}
-	/* One that was cut has no NUL: see enum ct_cap_kind. */
+	/* A truncated string has no NUL: see enum ct_cap_kind. */
 	n = strnlen((const char *)cap->data, cap->len);
 	c->v->ops->text(c->v, name, (const char *)cap->data, n, n == (size_t)cap->len);
 }
 
 static const struct api_type *launch_attr;
 
-/* Before main: several threads print values. */
+/* Runs before main, because several threads print values. */
 __attribute__((constructor)) static void find_types(void)
 {
 	launch_attr = api_type_by_name("CUlaunchAttribute");
 }
 
-/* CUlaunchConfig: its attributes in place of the pointer to them. */
+/* CUlaunchConfig: visits its attributes instead of the pointer to them. */
 static void visit_launch_config(const struct visit *c, unsigned i, const struct pointee *cap)
 {
 	const struct api_type *attr = launch_attr;
@@ -376,7 +376,8 @@ static void visit_launch_config(const struct visit *c, unsigned i, const struct 
 	v->ops->close(v);
 }
 
-/* The number that selects members of a struct's unions: that of the enum before it; -1: none. */
+/* Returns the number that selects members of a struct's unions: the value of the preceding enum
+ * argument; -1: none. */
 static int64_t selecting_arg(const struct visit *c, unsigned i)
 {
 	while (i-- > 0)
@@ -387,7 +388,7 @@ static int64_t selecting_arg(const struct visit *c, unsigned i)
 	return -1;
 }
 
-/* A pointer whose pointee is printed in its place. */
+/* Visits a pointer, or its pointee instead. */
 static void visit_ptr_arg(const struct visit *c, unsigned i)
 {
 	const struct api_arg *arg = &c->fn->args[i];
@@ -402,7 +403,7 @@ static void visit_ptr_arg(const struct visit *c, unsigned i)
 		visit_value(arg->type, arg->name, cap->data, cap->len, c->v);
 	else if (c->plan->cap[i] < 0 && arg->dir == DIR_IN_PTR && word < c->word_cnt &&
 		 c->words[word])
-		/* Nothing that is worth copying: where it is says more than nothing. */
+		/* The content was not worth copying, so show the address. */
 		c->v->ops->hex(c->v, arg->name, c->words[word]);
 	else if (is_cut(c, i) && word < c->word_cnt && c->words[word])
 		c->v->ops->sym(c->v, arg->name, "...");

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Branches of the driver whose sources were compared. Before OLDEST the parameters of memory have
+/* Branches of the driver whose sources were compared. Before OLDEST the memory parameters have
  * another size. */
 #define KNOWN_FIRST 580
 #define KNOWN_LAST  595
 #define OLDEST	    545
 
-/* Two seconds of a GPU that switches each 0.5 ms. */
+/* Two seconds of a GPU that switches every 0.5 ms. */
 #define RECORD_CNT  8192
 #define HEADER_SZ   4096
 #define RECORDS_SZ  (RECORD_CNT * FECS_RECORD_SZ)
@@ -73,7 +73,7 @@ struct memory_params {
 	uint32_t pad1;
 };
 
-/* The driver takes a notification that is no event of its own for a pointer: there is none. */
+/* The driver uses no_notification as a pointer unless it is an event: it must be 0. */
 struct buffer_params {
 	uint64_t header_address, records_address;
 	uint32_t record_size, record_cnt;
@@ -129,11 +129,11 @@ _Static_assert(sizeof(struct enable_params) == 8, "..._EVENT_BUFFER_CTRL_CMD_ENA
 _Static_assert(sizeof(struct get_params) == 8, "..._EVENT_BUFFER_CTRL_CMD_UPDATE_GET_PARAMS");
 _Static_assert(sizeof(struct times_params) == 264,
 	       "NV2080_CTRL_TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO_PARAMS");
-/* Contiguous, in one piece of memory. */
+/* The ring must be contiguous memory. */
 _Static_assert(RECORDS_SZ <= 4 << 20 && RECORDS_SZ % 4096 == 0, "size of the ring");
 _Static_assert(FECS_RECORD_SZ == 32, "the driver copies 8 + 24 bytes into each slot");
 
-/* Words for what could not be done: the result of a call of rm.h. */
+/* Formats why a step failed, from the result of a call of rm.h. */
 static int failed(char *why, const struct nv_abi *abi, const char *what, int ret)
 {
 	const char *name = ret > 0 ? nv_status_name(abi, ret, NULL) : NULL;
@@ -141,9 +141,9 @@ static int failed(char *why, const struct nv_abi *abi, const char *what, int ret
 	if (ret < 0)
 		snprintf(why, CTXSW_WHY_SZ, "%s: %s", what, strerror(-ret));
 	else if (name)
-		snprintf(why, CTXSW_WHY_SZ, "%s: the driver says %s", what, name);
+		snprintf(why, CTXSW_WHY_SZ, "%s: the driver returned %s", what, name);
 	else
-		snprintf(why, CTXSW_WHY_SZ, "%s: the driver says 0x%x", what, ret);
+		snprintf(why, CTXSW_WHY_SZ, "%s: the driver returned 0x%x", what, ret);
 	return ret;
 }
 
@@ -153,7 +153,8 @@ static int refused(char *why, const char *words)
 	return -ENOTSUP;
 }
 
-/* The GPU's time against ours: the median of some, and our own two clocks as close as can be. */
+/* Measures the offset of the GPU's clock: the median of several samples. Our own two clocks are
+ * read as close together as possible. */
 static int sample(struct gpu_log *l)
 {
 	int64_t diff[SAMPLES], raw_to_mono = 0;
@@ -186,7 +187,7 @@ static int sample(struct gpu_log *l)
 	return 0;
 }
 
-/* A bind that fails because of MIG would end the log of whoever else reads it: asked beforehand. */
+/* Checks for MIG before the bind, because a failed bind would end the log of other readers. */
 static int check_mig(const struct gpu_log *l, const struct nv_abi *abi, char *why)
 {
 	const struct nv_rmctrl *row = nv_rmctrl_by_value(abi, CMD_GPU_INFO, NULL);
@@ -194,13 +195,14 @@ static int check_mig(const struct gpu_log *l, const struct nv_abi *abi, char *wh
 	struct gpu_info info = {.cnt = 1, .list = {{.index = INFO_SMC_MODE}}};
 
 	if (size < (int)sizeof(info) - (int)sizeof(info.list) + 8 || size > (int)sizeof(info))
-		return refused(why, "cannot find out whether MIG is enabled");
+		return refused(why, "cannot determine whether MIG is enabled");
 	ret = rm__control(l->rm, l->subdevice, CMD_GPU_INFO, &info, size);
 	if (ret)
-		return failed(why, abi, "cannot find out whether MIG is enabled", ret);
+		return failed(why, abi, "cannot determine whether MIG is enabled", ret);
 	if (info.list[0].data == SMC_UNSUPPORTED || info.list[0].data == SMC_DISABLED)
 		return 0;
-	return refused(why, "it is split by MIG, whose instances switch by themselves");
+	return refused(why,
+		       "the GPU is split by MIG, whose instances switch contexts independently");
 }
 
 static int make_memory(const struct gpu_log *l, uint64_t size, uint32_t *memory)
@@ -216,7 +218,7 @@ static int make_memory(const struct gpu_log *l, uint64_t size, uint32_t *memory)
 	return rm__alloc(l->rm, l->rm->client, CLASS_MEMORY_DEVICELESS, &m, sizeof(m), memory);
 }
 
-/* The subdevice is there: without one the driver would not look whose GPU it is. */
+/* The subdevice must be set: without it the driver would not check the GPU's owner. */
 static int make_buffer(struct gpu_log *l)
 {
 	struct buffer_params b = {
@@ -235,19 +237,19 @@ static int make_buffer(struct gpu_log *l)
 static int bind_buffer(struct gpu_log *l, const struct nv_abi *abi, char *why)
 {
 	static const char *const reasons[] = {
-		[1] = "its kind is too old for the log (before Turing)",
-		[2] = "the driver keeps no log of it: its kind has none, or confidential computing "
+		[1] = "the GPU is too old for the log (before Turing)",
+		[2] = "the driver has no log for this GPU: its model has none, or confidential computing "
 		      "is on",
 		[3] = "the log is not enabled: the GPU is virtual or split",
-		[4] = "the driver wants an administrator: try as root",
-		[5] = "profiling is not allowed in this virtual machine: its host has to enable it",
+		[4] = "the driver requires an administrator: run as root",
+		[5] = "profiling is not allowed in this virtual machine: enable it on the host",
 	};
 	struct bind_params b = {.buffer = l->buffer, .unused_size = 24, .all_users = 1};
 	int ret = rm__control(l->rm, l->subdevice, CMD_BIND, &b, sizeof(b));
 
 	if (ret && b.reason && b.reason < sizeof(reasons) / sizeof(reasons[0]))
 		return refused(why, reasons[b.reason]);
-	return ret ? failed(why, abi, "the log is refused", ret) : 0;
+	return ret ? failed(why, abi, "the driver refused the log", ret) : 0;
 }
 
 static int enable(const struct gpu_log *l)
@@ -298,7 +300,7 @@ static int make_log(struct gpu_log *l, const struct nv_abi *abi, char *why)
 		return failed(why, abi, "no memory for the log", ret);
 	h = header_of(l);
 	if (h->get || h->put || h->count || h->dropped)
-		return refused(why, "the driver's memory is not as it has to be");
+		return refused(why, "the driver's memory has unexpected content");
 	ret = sample(l);
 	return ret ? failed(why, abi, "the GPU's clock cannot be read", ret) : 0;
 }
@@ -307,7 +309,7 @@ static void log_close(struct gpu_log *l)
 {
 	rm__unmap(&l->header);
 	rm__unmap(&l->records);
-	/* Ends the log; the memory may go then. */
+	/* This ends the log; its memory can be freed then. */
 	rm__free(l->rm, l->buffer);
 	rm__free(l->rm, l->record_memory);
 	rm__free(l->rm, l->header_memory);
@@ -333,13 +335,13 @@ static int log_open(struct gpu_log *l, const struct ctxsw *c, const struct rm_ca
 	l->sample_ns = now_ns();
 	ret = ret ?: bind_buffer(l, &c->abi, why);
 	if (!ret && (ret = enable(l)))
-		failed(why, &c->abi, "the log cannot be switched on", ret);
+		failed(why, &c->abi, "the log cannot be enabled", ret);
 	if (ret) {
 		log_close(l);
 		return ret;
 	}
 	fecs__init(&l->fecs, gpu_time(l, l->sample_ns));
-	dbg("GPU %u (%s): context switches are logged, its clock is known to %" PRIu64 " ns",
+	dbg("GPU %u (%s): context switches are logged, accuracy of its clock: %" PRIu64 " ns",
 	    l->minor, l->bus, l->error_ns);
 	return 0;
 }
@@ -353,19 +355,20 @@ static int check_version(struct ctxsw *c, bool force, char *why)
 	if (ret)
 		return failed(why, &c->abi, "the driver does not report its version", ret);
 	if (!nv_version_parse(text, &v)) {
-		snprintf(why, CTXSW_WHY_SZ, "the driver's version is not understood");
+		snprintf(why, CTXSW_WHY_SZ, "the driver's version cannot be parsed");
 		return -ENOTSUP;
 	}
 	nv_abi_init(&c->abi, &v);
 	if (v.major >= KNOWN_FIRST && v.major <= KNOWN_LAST)
 		return 0;
 	if (v.major < OLDEST) {
-		snprintf(why, CTXSW_WHY_SZ, "driver %u is too old: %d at least", v.major, OLDEST);
+		snprintf(why, CTXSW_WHY_SZ, "driver %u is too old: version %d or later is required",
+			 v.major, OLDEST);
 		return -ENOTSUP;
 	}
 	if (force) {
-		warn("--gpu-ctxsw=force: the calls of driver %u.%u are not known", v.major,
-		     v.minor);
+		warn("--gpu-ctxsw=force: driver %u.%u is unknown, and its calls may differ",
+		     v.major, v.minor);
 		return 0;
 	}
 	snprintf(why, CTXSW_WHY_SZ,
@@ -380,14 +383,14 @@ static int open_client(struct ctxsw *c, const struct ctxsw_opts *o, char *why)
 	int ret = rm__open(&c->rm, o->any_file);
 
 	if (ret == -ENOENT || ret == -ENXIO || ret == -ENODEV)
-		return refused(why, "there is no NVIDIA driver here");
+		return refused(why, "no NVIDIA driver is present");
 	if (ret)
 		return failed(why, &c->abi, "/dev/nvidiactl", ret);
 	ret = check_version(c, o->force, why);
 	if (ret)
 		return ret;
 	ret = rm__make_client(&c->rm);
-	return ret ? failed(why, &c->abi, "the driver refuses to create a client", ret) : 0;
+	return ret ? failed(why, &c->abi, "the driver refused to create a client", ret) : 0;
 }
 
 static int open_logs(struct ctxsw *c, char *why)
@@ -397,7 +400,7 @@ static int open_logs(struct ctxsw *c, char *why)
 
 	if (ret)
 		return failed(why, &c->abi, "the driver does not list its GPUs", ret);
-	refused(why, "there is no GPU");
+	refused(why, "no GPU is present");
 	for (const struct rm_card *card = cards; card < cards + RM_CARDS; card++) {
 		char text[CTXSW_WHY_SZ];
 
@@ -409,7 +412,7 @@ static int open_logs(struct ctxsw *c, char *why)
 		}
 		if (snprintf(why, CTXSW_WHY_SZ, "GPU %u: %s", card->minor, text) >= CTXSW_WHY_SZ)
 			why[CTXSW_WHY_SZ - 1] = 0;
-		/* Of another container, say. */
+		/* For example, a GPU of another container. */
 		dbg("--gpu-ctxsw: %s", why);
 	}
 	return c->cnt ? 0 : -ENOTSUP;
@@ -440,11 +443,11 @@ void gpu_log__tick(struct gpu_log *l, uint64_t now)
 	if (l->is_broken || now < l->sample_ns + SEC_NS)
 		return;
 	l->sample_ns = now;
-	/* Once it cannot be read, what was known before has to do. */
+	/* If it cannot be read, the old offset stays. */
 	sample(l);
 }
 
-/* Gives back what was read. The driver forgets what it has dropped then. */
+/* Frees the records that were read. The driver then resets its count of dropped records. */
 static void update_get(struct gpu_log *l)
 {
 	struct get_params g = {.get = l->get};
@@ -505,6 +508,6 @@ uint64_t gpu_log__missed(const struct gpu_log *l)
 {
 	uint64_t numbers = l->fecs.missed_cnt;
 
-	/* Their numbers count what the ring dropped, too, but have 16 bits. */
+	/* Sequence numbers include records dropped by the ring, but have 16 bits. */
 	return (numbers > l->drop_cnt ? numbers : l->drop_cnt) + l->fecs.bad_cnt;
 }

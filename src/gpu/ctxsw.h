@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The driver's log of context switches, of each GPU: which process had the graphics and compute
- * engine from when to when. The driver is asked by a client of our own; nothing is done to the
- * processes. docs/CONTEXT_SWITCHES.md
+ * The driver's log of context switches of each GPU: which process used the graphics and compute
+ * engine, and when. A client of cudatrace's own queries the driver; the processes are not touched.
+ * See docs/CONTEXT_SWITCHES.md.
  *
- * A wrong parameter here can write into the kernel's memory: what is passed is constant, asserted,
- * and in one place each (ctxsw.c), and versions of the driver that nobody has looked at are
- * refused.
+ * A wrong parameter here can make the driver write into kernel memory. So parameters are constant,
+ * asserted, and in one place each (ctxsw.c), and unexamined driver versions are refused.
  */
 #ifndef GPU_CTXSW_H
 #define GPU_CTXSW_H
@@ -26,13 +25,13 @@ struct gpu_log {
 	uint32_t device, subdevice;
 	uint32_t header_memory, record_memory, buffer;
 	struct rm_map header, records;
-	uint32_t get;	    /* the next record */
-	struct fecs fecs;   /* in the GPU's time */
-	int64_t offset_ns;  /* from that to CLOCK_MONOTONIC */
-	uint64_t error_ns;  /* the most that the offset was uncertain by */
-	uint64_t sample_ns; /* when it was asked for */
-	uint64_t drop_cnt;  /* that the ring had no room for */
-	bool is_broken;	    /* what the driver says makes no sense: it is not read any more */
+	uint32_t get;	    /* index of the next record */
+	struct fecs fecs;   /* in the GPU's clock */
+	int64_t offset_ns;  /* from the GPU's clock to CLOCK_MONOTONIC */
+	uint64_t error_ns;  /* maximum uncertainty of offset_ns */
+	uint64_t sample_ns; /* when the offset was measured */
+	uint64_t drop_cnt;  /* records dropped because the ring was full */
+	bool is_broken;	    /* the driver's data is invalid: it is not read any more */
 };
 
 struct ctxsw {
@@ -43,23 +42,23 @@ struct ctxsw {
 };
 
 struct ctxsw_opts {
-	bool force;    /* versions of the driver that are not known, too */
-	bool any_file; /* a test's stand-in for the driver */
+	bool force;    /* also use unknown versions of the driver */
+	bool any_file; /* tests: accept a stand-in for the driver */
 };
 
-/* All GPUs that we may open. 0; else why not, in words. */
+/* Opens the logs of all accessible GPUs. Returns 0; else non-zero with the reason in why. */
 int ctxsw__open(struct ctxsw *c, const struct ctxsw_opts *o, char why[CTXSW_WHY_SZ]);
 void ctxsw__close(struct ctxsw *c);
 
-/* Asks for the time, when a second has passed. */
+/* Measures the clock offset again, if a second has passed. */
 void gpu_log__tick(struct gpu_log *l, uint64_t now);
-/* The next slice that has ended, in CLOCK_MONOTONIC. False: there is none yet. */
+/* Gets the next slice that has ended, in CLOCK_MONOTONIC. Returns false if there is none yet. */
 bool gpu_log__next(struct gpu_log *l, struct fecs_slice *slice);
-/* All that was logged until now can be read when it returns. */
+/* Flushes the log: everything logged until now can then be read. */
 void gpu_log__flush(struct gpu_log *l);
-/* Nothing more is read: who is on the GPU now. */
+/* At the end of reading, gets the slice that is still running. */
 bool gpu_log__rest(struct gpu_log *l, uint64_t now, struct fecs_slice *slice);
-/* Records that are in no slice. */
+/* Returns the number of records missing from all slices. */
 uint64_t gpu_log__missed(const struct gpu_log *l);
 
 #endif /* GPU_CTXSW_H */

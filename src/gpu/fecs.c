@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* As the driver writes it: a head, then what is of context switches. */
+/* A record as the driver writes it: a header, then the context switch. */
 struct record {
 	uint16_t type, subtype;
 	uint32_t vardata;
@@ -16,16 +16,16 @@ struct record {
 };
 _Static_assert(sizeof(struct record) == FECS_RECORD_SZ, "a slot of the driver's ring");
 _Static_assert(offsetof(struct record, pid) == 16 && offsetof(struct record, time) == 24,
-	       "places are the driver's");
+	       "offsets are the driver's");
 
 enum { TYPE_SWITCH = 2, TYPE_SWITCH_V2 = 134 };
 
 enum tag {
-	TAG_SAVE_END = 0x03, /* with more detail than we are given */
+	TAG_SAVE_END = 0x03, /* only in more detailed logs than ours */
 	TAG_CONTEXT_START = 0x05,
 	TAG_START = 0x06,
 	TAG_END = 0x07,
-	TAG_LAST = 0x0d, /* others up to here are steps on the way */
+	TAG_LAST = 0x0d, /* other tags up to here are intermediate steps */
 	TAG_ENGINE_RESET = 0xfe,
 };
 
@@ -56,7 +56,7 @@ static bool on_start(struct fecs *f, const struct record *r, struct fecs_slice *
 	return ended;
 }
 
-/* The log's first record: who ends here had the GPU when it began. */
+/* The log's first record is an end: its process used the GPU when the log began. */
 static void take_before(struct fecs *f, const struct record *r, uint64_t began)
 {
 	f->runs = true;
@@ -66,7 +66,7 @@ static void take_before(struct fecs *f, const struct record *r, uint64_t began)
 	f->now.before = true;
 }
 
-/* What was running has ended at a time that is not known. */
+/* The running slice has ended at an unknown time. */
 static void lose(struct fecs *f, uint64_t missed)
 {
 	f->missed_cnt += missed;
@@ -75,7 +75,8 @@ static void lose(struct fecs *f, uint64_t missed)
 	f->runs = false;
 }
 
-/* A context has several channels: another than the one of the begin may stand in the end. */
+/* Compare only the process: a context has several channels, so start and end may have different
+ * ones. */
 static bool on_end(struct fecs *f, const struct record *r, struct fecs_slice *slice)
 {
 	if (!f->runs || f->now.pid != r->pid) {
@@ -87,7 +88,7 @@ static bool on_end(struct fecs *f, const struct record *r, struct fecs_slice *sl
 	return true;
 }
 
-/* The clocks are not that exact: the first may be before what is taken for the begin. */
+/* The clocks are not exact: the first record may be before the assumed start. */
 static bool is_sound(const struct fecs *f, const struct record *r, bool first)
 {
 	return (r->type == TYPE_SWITCH || r->type == TYPE_SWITCH_V2) &&

@@ -72,9 +72,9 @@ _Static_assert(sizeof(struct rm_card) == 72 && offsetof(struct rm_card, id) == 1
 
 #define REQUEST(nr, size) _IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size)
 _Static_assert(REQUEST(ESC_CONTROL, sizeof(struct rm_control)) == RM_REQUEST_CONTROL,
-	       "what the sandbox allows");
+	       "the request that the sandbox allows");
 _Static_assert(REQUEST(ESC_FREE, sizeof(struct rm_free)) == RM_REQUEST_FREE,
-	       "what the sandbox allows");
+	       "the request that the sandbox allows");
 
 static int call(int fd, unsigned nr, void *arg, size_t size)
 {
@@ -87,7 +87,7 @@ static int call(int fd, unsigned nr, void *arg, size_t size)
 	return -errno;
 }
 
-/* Of what the driver answers status is a member. */
+/* status points to a member of the driver's reply. */
 static int call_rm(const struct rm *rm, unsigned nr, void *arg, size_t size, const uint32_t *status)
 {
 	int ret = call(rm->ctl, nr, arg, size);
@@ -95,7 +95,7 @@ static int call_rm(const struct rm *rm, unsigned nr, void *arg, size_t size, con
 	return ret ?: (int)(*status & INT32_MAX);
 }
 
-/* Nothing but the driver's own device is ever sent these ioctls. */
+/* These ioctls must only go to the driver's own device. */
 static int open_device(const struct rm *rm, const char *path, unsigned minor)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -195,7 +195,7 @@ void rm__free(const struct rm *rm, uint32_t object)
 		call(rm->ctl, ESC_FREE, &f, sizeof(f));
 }
 
-/* A file takes one mapping: each has one of its own. */
+/* The driver allows one mapping per file, so each mapping opens a file of its own. */
 int rm__map(const struct rm *rm, uint32_t memory, size_t size, struct rm_map *map)
 {
 	struct rm_map_memory m = {
@@ -215,7 +215,7 @@ int rm__map(const struct rm *rm, uint32_t memory, size_t size, struct rm_map *ma
 	ret = call_rm(rm, ESC_MAP_MEMORY, &m, sizeof(m), &m.status);
 	at = ret ? MAP_FAILED : mmap(NULL, map->size, PROT_READ, MAP_SHARED, map->fd, 0);
 	if (at != MAP_FAILED) {
-		/* Who outlives us would keep the driver's file. */
+		/* A child that outlives cudatrace would keep the driver's file open. */
 		madvise(at, map->size, MADV_DONTFORK);
 		map->at = at;
 		return 0;

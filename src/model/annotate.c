@@ -31,7 +31,7 @@ static enum lookup find_lookup(const struct api_fn *fn)
 	return fn->arg_cnt > 2 && a[2].dir == DIR_IN_STR ? LOOKUP_BY_NAME : LOOKUP_NONE;
 }
 
-/* Resources of other APIs are mapped and registered, too. */
+/* Functions of class interop map and register resources of other APIs too. */
 static bool has_ptr_arg(const struct api_fn *fn)
 {
 	return op_does(fn->op, HAS_PTR_ARG) &&
@@ -89,7 +89,7 @@ bool event_any_arg(const struct annotations *m, const struct trace_event *ev, in
 		if (m->word[arg] < 0 || (unsigned)m->word[arg] >= ev->word_cnt)
 			return false;
 		*val = ev->words[m->word[arg]];
-		/* Bits above its size may be anything: the ABI leaves them open. */
+		/* Bits above the value's size are undefined in the ABI. */
 		if (size < sizeof(*val))
 			*val &= (1ULL << 8 * size) - 1;
 		return true;
@@ -139,7 +139,7 @@ static void learn_names(const struct annotations *m, struct trace_event *ev, str
 			handles__set(&p->handles, handle, name);
 			known = name ? handles__get(&p->handles, handle) : NULL;
 		}
-		if (known) /* whole, should the record have cut it */
+		if (known) /* the complete value, even if the record truncated it */
 			name = known->name;
 		break;
 	case LOOKUP_NAME_OF:
@@ -171,7 +171,7 @@ static void apply_streams(const struct annotations *m, struct trace_event *ev, s
 		ev->has |= HAS_CU_EVENT;
 	if (event_arg(m, ev, m->stream, &ev->stream))
 		ev->has |= HAS_STREAM;
-	/* Launches may have their stream in a struct. */
+	/* Some launches pass their stream in a struct. */
 	if (m->fn->class == CLASS_LAUNCH)
 		annotate_launch(m, ev, p);
 	capture_set__event(&p->captures, ev);
@@ -182,7 +182,7 @@ void annotate__apply(const struct annotations *m, struct trace_event *ev, struct
 	ev->type = m->type;
 	ev->op = api_op_name(m->fn->op);
 	if (!event_returned(ev))
-		ev->result = 0; /* the kernel had none to give */
+		ev->result = 0; /* the BPF program recorded no result */
 	if (event_arg(m, ev, m->size, &ev->size))
 		ev->has |= HAS_SIZE;
 	if (event_arg(m, ev, m->ptr, &ev->ptr))

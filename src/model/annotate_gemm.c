@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Products of matrices: how large they are, of what, and how many operations that is. */
+/* Matrix products: sizes, element types, and number of operations. */
 #include "annotate_priv.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static const char *compute_name(uint64_t type)
 	return api_enum_name(api_enum_by_name("cublasComputeType_t"), (int32_t)type);
 }
 
-/* cublasSgemm, cublasXtZgemm: all of one type, by a letter. */
+/* cublasSgemm, cublasXtZgemm: one type for all matrices, by a letter of the name. */
 static const char *type_by_name(const char *name)
 {
 	const char *letter = name + strlen("cublas");
@@ -55,7 +55,7 @@ static const char *type_of(const struct annotations *m, const struct trace_event
 	return event_arg_by_name(m, ev, arg, &type) ? type_name(type) : NULL;
 }
 
-/* A number of rows, columns or products: what is 32 bits wide may be negative, and then is none. */
+/* Reads a number of rows, columns or products. Returns false if a 32-bit value is negative. */
 static bool number_of(const struct annotations *m, const struct trace_event *ev, const char *arg,
 		      uint64_t *n)
 {
@@ -97,7 +97,8 @@ static bool struct_of(const struct annotations *m, const struct trace_event *ev,
 	return true;
 }
 
-/* m, n of D; k of A. The layouts are not documented: what contradicts itself is not believed. */
+/* Reads m and n from D, k from A. The layouts are undocumented, so contradictory values are
+ * rejected. */
 static bool by_descriptors(const struct annotations *m, const struct trace_event *ev,
 			   struct gemm_info *g)
 {
@@ -127,13 +128,13 @@ void annotate_gemm(const struct annotations *m, struct trace_event *ev, struct p
 
 	if (!(m->fn->op == OP_GEMM ? plain(m, ev, &g) : by_descriptors(m, ev, &g)))
 		return;
-	/* A product and a sum; four and four of complex numbers. */
+	/* One multiplication and one addition; four of each for complex numbers. */
 	flops = 2.0 * g.m * g.n * g.k * g.batch;
 	if (g.c_type && g.c_type[5] == 'C')
 		flops *= 4;
 	if (ev->api_depth == 0 && !ev->is_error && flops < 0x1p63)
 		g.flops = flops;
-	/* An engine of cuDNN asks cuBLAS. */
+	/* An engine of cuDNN called cuBLAS. */
 	if (g.flops && ev->depth && p->dnn)
 		p->dnn->inner[p->dnn->inner_next++ % DNN_INNER] = ev->parent_id;
 	ev->gemm = g;

@@ -6,8 +6,8 @@
 
 #include "decode/api_values.h"
 
-/* CUlaunchConfig and CUlaunchAttribute of CUDA 13.0, which are what cuda_structs.def says; as C
- * structs because every launch of a modern program comes this way. */
+/* CUlaunchConfig and CUlaunchAttribute of CUDA 13.0, as in cuda_structs.def. They are C structs
+ * here for speed: every launch of a modern program uses them. */
 struct launch_config {
 	uint32_t grid[3], block[3], shared_mem_sz, pad;
 	uint64_t stream, attrs;
@@ -32,7 +32,8 @@ static void read_attrs(struct launch_info *l, const struct pointee *c)
 	}
 }
 
-/* cuLaunchKernelEx(config, f, ...): the config is the first pointee, its attributes the next. */
+/* cuLaunchKernelEx(config, f, ...): the config is the first pointee, its attributes are the
+ * next. */
 static void from_config(struct trace_event *ev)
 {
 	struct launch_info *l = &ev->launch;

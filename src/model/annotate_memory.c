@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Memory and transfers: sizes, directions, what is live. */
+/* Memory and transfers: sizes, directions, live memory. */
 #include "annotate_priv.h"
 
 #include <string.h>
 
 #include "decode/api_values.h"
 
-/* CUarray_format: bytes of one channel. Other formats (block compressed, planar) are not counted.
- */
+/* CUarray_format: bytes per channel. Returns 0 for other formats (block compressed, planar). */
 static unsigned format_size(uint64_t format)
 {
 	switch (format) {
@@ -26,7 +25,7 @@ static unsigned format_size(uint64_t format)
 	return 0;
 }
 
-/* A number of a struct that the call was given by pointer: argument arg, field name. */
+/* Reads field name of the struct that argument arg points to. */
 static bool struct_field(const struct annotations *m, const struct trace_event *ev, int arg,
 			 const char *name, uint64_t *val)
 {
@@ -50,7 +49,7 @@ static bool struct_field(const struct annotations *m, const struct trace_event *
 	return false;
 }
 
-/* Bytes of an array without mipmaps: an estimate from below, padding is the driver's secret. */
+/* Bytes of an array without mipmaps: a lower bound, because the driver's padding is unknown. */
 static bool array_size(const struct annotations *m, const struct trace_event *ev, uint64_t *size)
 {
 	uint64_t w, h = 0, d = 0, format, channels;
@@ -88,9 +87,9 @@ static bool on_device(int kind)
 	return kind == MEM_DEVICE || kind == MEM_MANAGED || kind == MEM_NONE;
 }
 
-/* Unified addresses: a copy has a direction only when both sides are known. What was not seen to be
- * allocated may be memory of the host or of a device, older or allocated in ways that are not
- * traced. */
+/* Unified addresses: a copy has a direction only if both sides are known. Memory whose allocation
+ * was not recorded may belong to the host or to a device: it may be older than the trace, or
+ * allocated by functions that are not traced. */
 static enum copy_dir dir_between(const struct proc *p, uint64_t dst, uint64_t src)
 {
 	int d = mem__kind_at(&p->mem, dst), s = mem__kind_at(&p->mem, src);
@@ -112,8 +111,8 @@ static enum copy_dir dir_of_pointers(const struct annotations *m, const struct t
 	return dir_between(p, dst, src);
 }
 
-/* Does the call return when the copy is done? Copies within and between devices do not wait, in
- * whatever form ("API synchronization behavior" in NVIDIA's manual). */
+/* Returns whether the copy is complete when the call returns. Copies within and between devices
+ * never wait, whatever the function ("API synchronization behavior" in NVIDIA's manual). */
 static bool is_done(const struct annotations *m, const struct trace_event *ev)
 {
 	return !m->fn->is_async && !ev->result && event_returned(ev) &&
@@ -140,7 +139,7 @@ static void from_struct(const struct annotations *m, struct trace_event *ev)
 	set_size(ev, width * height * depth);
 }
 
-/* An array of count numbers or addresses; NULL when not all of it was read. */
+/* Returns an array of count numbers or addresses; NULL if not all of it was read. */
 static const uint8_t *array_of(const struct annotations *m, const struct trace_event *ev,
 			       const char *name, uint64_t count)
 {
@@ -160,7 +159,7 @@ static uint64_t element(const uint8_t *array, uint64_t i)
 	return x;
 }
 
-/* cuMemcpyBatchAsync. It has a direction when all its copies have the same. */
+/* cuMemcpyBatchAsync. The call has a direction if all its copies have the same one. */
 static void from_batch(const struct annotations *m, struct trace_event *ev, const struct proc *p)
 {
 	const uint8_t *sizes, *dsts, *srcs;
@@ -186,7 +185,7 @@ static void from_batch(const struct annotations *m, struct trace_event *ev, cons
 	}
 }
 
-/* cuMemsetD8, D16, D32: the element's size is in the name. */
+/* cuMemsetD8, D16, D32: the name contains the element size. */
 static void from_memset(const struct annotations *m, struct trace_event *ev)
 {
 	unsigned elem = strstr(m->fn->name, "D32") ? 4 : strstr(m->fn->name, "D16") ? 2 : 1;

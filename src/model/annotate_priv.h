@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The parts of annotate.c that fill a file of their own. */
+/* Parts of annotate.c in files of their own. */
 #ifndef MODEL_ANNOTATE_PRIV_H
 #define MODEL_ANNOTATE_PRIV_H
 
 #include "annotate.h"
 
-/* The same as event_arg(), of any argument. */
+/* Like event_arg(), for an argument of any type. */
 bool event_any_arg(const struct annotations *m, const struct trace_event *ev, int arg,
 		   uint64_t *val);
-/* Value of a scalar argument: passed, or written by the call. false: not known. */
+/* Gets the value of a scalar argument, passed in or written by the call. Returns false if
+ * unknown. */
 static inline bool event_arg(const struct annotations *m, const struct trace_event *ev, int arg,
 			     uint64_t *val)
 {

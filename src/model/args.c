@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One argument of a call by its name, whether the call is live or was read from a file. */
+/* Gets one argument of a call by its name, for live calls and for those read from a file. */
 #include "event.h"
 
 #include <string.h>
 
-/* Live: a visitor that keeps one value and passes by the others. */
+/* Live: a visitor that stores one value and ignores the others. */
 struct finder {
 	struct visitor v;
 	const char *name;
@@ -73,8 +73,8 @@ static const struct visitor_ops finder_ops = {
 	.close_array = leave,
 };
 
-/* Saved: the text is JSON that a parser has taken. Each returns the place behind what it looked
- * at. */
+/* Saved: a parser has validated the JSON text. Each function returns the position after what it
+ * read. */
 static const char *skip_blank(const char *s, const char *end)
 {
 	while (s < end && strchr(" \t\r\n,:", *s))
@@ -82,7 +82,7 @@ static const char *skip_blank(const char *s, const char *end)
 	return s;
 }
 
-/* s: behind the opening quote. */
+/* s: after the opening quote. */
 static const char *skip_string(const char *s, const char *end)
 {
 	for (; s < end && *s != '"'; s++)
@@ -132,7 +132,7 @@ static bool read_hex(const char *s, const char *end, uint64_t *val)
 	return true;
 }
 
-/* Fractions are none of ours. */
+/* Fractions are rejected. */
 static bool read_number(const char *s, const char *end, uint64_t *val)
 {
 	bool minus = s < end && *s == '-';

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a call is: the same answer for outputs, metrics and analyses. What an op does is in
- * decode/cuda_ops.def. Of events with ev->fn only, but for call_was_made(). */
+/* Classification of calls, shared by outputs, metrics and analyses. decode/cuda_ops.def describes
+ * each op. Only for events with ev->fn, except call_was_made(). */
 #ifndef MODEL_CALL_H
 #define MODEL_CALL_H
 
 #include "event.h"
 
-/* It was not cut off: it returned (event_returned()), or its return was not looked at. */
+/* The call returned (event_returned()), or its return was not probed. */
 static inline bool call_was_made(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_CALL && ev->fn && !ev->unfinished && !ev->abandoned;
 }
 
-/* Its thread was in it from start_ns to end_ns: it returned, or had not when its thread or the
- * trace ended. Nothing is known of how long an abandoned call lasted. */
+/* The thread was in the call from start_ns to end_ns: it returned, or had not when its thread or
+ * the trace ended. The duration of an abandoned call is unknown. */
 static inline bool call_took_time(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_CALL && ev->fn && !ev->abandoned;
 }
 
-/* Not made in another call of its family. */
+/* The call was not made inside another call of its family. */
 static inline bool call_is_outer(const struct trace_event *ev)
 {
 	return !ev->api_depth;
 }
 
-/* Of the driver, and not in another call of the driver: these follow each other in a thread and
- * make up its time in the driver, whatever libraries around them are traced, too. */
+/* A driver call that is not inside another driver call. Such calls do not overlap in a thread.
+ * Together they are its time in the driver, even if other libraries are traced too. */
 static inline bool call_is_top(const struct trace_event *ev)
 {
 	return ev->fn->api == API_CUDA && call_is_outer(ev);
 }
 
-/* It gave the GPU what it says: it did not fail, and is no node of a graph that is captured. */
+/* The call submitted its work to the GPU: it did not fail, and is not a node of a captured
+ * graph. */
 static inline bool call_ran(const struct trace_event *ev)
 {
 	return !ev->is_error && !ev->capturing;
 }
 
-/* The stream that a handle means in this call: 0 is the legacy default stream, CU_STREAM_PER_THREAD
- * the thread's own. */
+/* The stream that a handle stands for in this call: 0 is the legacy default stream,
+ * CU_STREAM_PER_THREAD the thread's own. */
 static inline uint64_t call_stream(const struct trace_event *ev, uint64_t handle)
 {
 	if (handle == CU_STREAM_LEGACY)
@@ -52,7 +53,7 @@ static inline bool call_does(const struct trace_event *ev, unsigned what)
 	return op_does(ev->fn->op, what);
 }
 
-/* A kernel was launched. */
+/* The call launched a kernel. */
 static inline bool call_launches(const struct trace_event *ev)
 {
 	return call_does(ev, DOES_LAUNCH) && call_ran(ev);
@@ -74,20 +75,20 @@ static inline bool call_crosses(const struct trace_event *ev)
 	return ev->type == TYPE_TRANSFER && (ev->dir == COPY_DIR_HTOD || ev->dir == COPY_DIR_DTOH);
 }
 
-/* Waits by its nature: a synchronisation, or a copy between host and device that is not async. */
+/* The call always waits: a synchronisation, or a copy between host and device that is not async. */
 static inline bool call_blocks(const struct trace_event *ev)
 {
 	return call_does(ev, DOES_WAIT) || (call_crosses(ev) && !ev->fn->is_async);
 }
 
-/* May wait: it often does for pageable memory, or until what is freed is no longer in use. */
+/* The call may wait: often for pageable memory, or until freed memory is no longer in use. */
 static inline bool call_may_block(const struct trace_event *ev)
 {
 	return call_does(ev, MAY_WAIT) || (call_crosses(ev) && ev->fn->is_async && !ev->capturing);
 }
 
-/* Gives the GPU something to do, as far as the call tells. The type is known of functions that this
- * version's table lacks, too. */
+/* The call submits work to the GPU. The type is also known for functions that this version's table
+ * lacks. */
 static inline bool call_submits(const struct trace_event *ev)
 {
 	return (call_does(ev, DOES_SUBMIT) || ev->type == TYPE_TRANSFER) && call_ran(ev);
@@ -100,8 +101,8 @@ static inline uint64_t call_bytes(const struct trace_event *ev, enum copy_dir di
 		       : 0;
 }
 
-/* Memory: 1: it makes some, of that kind; -1: it frees; 0: neither. Resources of other APIs are
- * registered, too: they are none; nor is what a graph will make when it runs. */
+/* Returns 1 if the call makes memory, of *kind; -1 if it frees memory; else 0. Registered resources
+ * of other APIs are not counted, nor is memory that a graph will allocate when it runs. */
 static inline int call_makes(const struct trace_event *ev, enum block_kind *kind)
 {
 	const struct op_desc *op = &op_desc[ev->fn->op];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What conditions of rows of events.def are, and what those of calls ask. For who makes code of
- * them. */
+/* Helpers for the conditions of rows of calls in events.def, for files that generate code from the
+ * rows. */
 #ifndef MODEL_CALL_ROWS_H
 #define MODEL_CALL_ROWS_H
 

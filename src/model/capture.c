@@ -44,7 +44,8 @@ static void add(struct capture_set *c, const struct capture_item *what)
 			    *items;
 
 	if (!item) {
-		/* A program that leaves captures open for ever must not make us grow with it. */
+		/* A program that never ends its captures must not make our memory grow without
+		 * limit. */
 		if (c->cnt == c->cap) {
 			if (!quota__take(c->quota, &c->share, ITEMS_MORE))
 				return;
@@ -66,7 +67,7 @@ static void del(struct capture_set *c, struct capture_item *item)
 	*item = c->items[--c->cnt];
 }
 
-/* All of it ends with the stream that it began on, and with no other. */
+/* A capture ends with the stream on which it began, and only with that one. */
 static void end(struct capture_set *c, struct capture_stream stream)
 {
 	const struct capture_item *on = find(c, stream, false);
@@ -81,12 +82,12 @@ static void end(struct capture_set *c, struct capture_stream stream)
 
 static void begin(struct capture_set *c, struct capture_stream stream, uint64_t id)
 {
-	end(c, stream); /* its end was lost */
+	end(c, stream); /* the record of its end was dropped */
 	add(c, &(struct capture_item){stream.handle, id, stream.tid, false, true});
 }
 
-/* With CU_EVENT_RECORD_EXTERNAL the capture gets a node that records the event, and the event takes
- * no part in the capture (cuda.h 11.1). */
+/* With CU_EVENT_RECORD_EXTERNAL, the capture gets a node that records the event. The event does not
+ * join the capture (cuda.h 11.1). */
 static bool is_external(const struct trace_event *ev)
 {
 	uint64_t flags;
@@ -103,7 +104,7 @@ static void record(struct capture_set *c, const struct capture_item *on,
 		event.capture = on->capture;
 		add(c, &event);
 	}
-	/* Recorded anew outside of any capture. */
+	/* The event was recorded again outside any capture. */
 	old = on ? NULL : find(c, (struct capture_stream){event.handle, 0}, true);
 	if (old)
 		del(c, old);
@@ -119,7 +120,7 @@ static void wait(struct capture_set *c, const struct trace_event *ev)
 					      false});
 }
 
-/* A graph cannot be launched there (driver 580). */
+/* A graph cannot be launched in a capture (driver 580). */
 static bool is_node(const struct trace_event *ev)
 {
 	switch (ev->fn->op) {

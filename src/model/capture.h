@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The captures of a process: what is put on a stream that captures becomes a node of a graph and
- * does not run. A capture spreads to a stream that waits for an event recorded on a capturing one.
+ * Stream captures of a process. Work submitted to a capturing stream becomes a graph node and does
+ * not run. A stream that waits for an event recorded on a capturing stream joins the capture.
  */
 #ifndef MODEL_CAPTURE_H
 #define MODEL_CAPTURE_H
@@ -10,7 +10,7 @@
 
 #include "util/quota.h"
 
-/* What a stream is known by: the default stream of a thread is another one in each thread. */
+/* Key of a stream: each thread has its own default stream. */
 struct capture_stream {
 	uint64_t handle;
 	uint32_t tid; /* 0: the handle is enough */
@@ -27,17 +27,17 @@ struct capture_item {
 struct capture_set {
 	struct capture_item *items;
 	unsigned cnt, cap;
-	struct quota *quota; /* of items; NULL: no bound */
+	struct quota *quota; /* of items; NULL: no limit */
 	struct quota_share share;
 };
 
-/* Is the capture over after cuStreamEndCapture with this result? After some errors it is, and no
- * graph comes of it. */
+/* Returns whether a capture is over after cuStreamEndCapture with this result. After some errors it
+ * is, without a graph. */
 bool capture_is_over(int32_t result);
-/* The stream of a call that has one (HAS_STREAM). */
+/* Returns the stream of a call that has one (HAS_STREAM). */
 struct capture_stream capture_stream_of(const struct trace_event *ev);
-/* A call, live or saved: learns from it, and sets ev->capture and ev->capturing. What a saved call
- * has as `capturing` stays. */
+/* Updates the captures from a call, live or saved, and sets ev->capture and ev->capturing. Keeps
+ * `capturing` of a saved call. */
 void capture_set__event(struct capture_set *c, struct trace_event *ev);
 void capture_set__clear(struct capture_set *c);
 

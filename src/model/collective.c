@@ -45,7 +45,7 @@ const char *nccl_redop_name(uint64_t op)
 
 	if (op < sizeof(names) / sizeof(names[0]))
 		return names[op];
-	/* ncclRedOpCreatePreMulSum() gives numbers from here on. */
+	/* ncclRedOpCreatePreMulSum() returns numbers from here on. */
 	return op <= INT32_MAX ? "premul_sum" : NULL;
 }
 
@@ -69,7 +69,7 @@ double nccl_bus_factor(enum api_op op, uint32_t nranks)
 	}
 }
 
-/* Is the call's count that of one rank's part? */
+/* Returns whether the call's count is the size of one rank's part. */
 static bool counts_parts(enum api_op op)
 {
 	return op == OP_ALL_GATHER || op == OP_REDUCE_SCATTER || op == OP_ALL_TO_ALL ||
@@ -84,7 +84,7 @@ static int arg_of_type(const struct api_fn *fn, const char *type)
 	return -1;
 }
 
-/* In a collective the one size is how many elements. */
+/* The single size argument of a collective is its number of elements. */
 void collective__init(struct annotations *m)
 {
 	const struct api_fn *fn = m->fn;
@@ -101,7 +101,7 @@ void collective__init(struct annotations *m)
 		if (m->peer < 0)
 			m->peer = api_arg_by_name(fn, "peer");
 	} else if (fn->op == OP_INIT) {
-		/* That of the parent comes first. */
+		/* The parent's communicator comes first. */
 		for (int i = 0; i < fn->arg_cnt; i++)
 			if (fn->args[i].dir != DIR_IN &&
 			    !strcmp(fn->args[i].type->name, "ncclComm_t"))
@@ -126,7 +126,7 @@ static void show_comm(struct trace_event *ev, const struct comm *c)
 		ev->has |= HAS_COMM;
 }
 
-/* Those of a process that makes all ranks itself: their order is that of the ranks. */
+/* A process that creates all ranks itself: the communicators are in the order of the ranks. */
 static void made_all(const struct annotations *m, const struct trace_event *ev, struct proc *p)
 {
 	const struct pointee *cap = &ev->caps[m->cap[m->comm]];
@@ -144,7 +144,7 @@ static void made_all(const struct annotations *m, const struct trace_event *ev, 
 	}
 }
 
-/* In a group the handle is written at the group's end only. */
+/* In a group, NCCL writes the handle only at the group's end. */
 static void made(const struct annotations *m, struct trace_event *ev, struct proc *p, bool in_group)
 {
 	int cap = m->comm < 0 ? -1 : m->cap[m->comm];
@@ -217,8 +217,8 @@ static struct nccl_thread *nccl_thread(struct thread *t)
 	return t->nccl;
 }
 
-/* What was launched in this call. A number that is for another collective is none of this version.
- */
+/* Sets algorithm and protocol from the kernel launched in this call. If the number belongs to
+ * another collective, this version's numbers are unknown. */
 static void show_kernel(const struct annotations *m, struct trace_event *ev, const struct thread *t,
 			uint32_t version)
 {
@@ -234,9 +234,8 @@ static void show_kernel(const struct annotations *m, struct trace_event *ev, con
 }
 
 /*
- * NCCL's own count where it can be relied on; else 0. A communicator that does not block may launch
- * later (ncclInProgress), and so may the group before this one, of which the trace must have seen
- * that it did not.
+ * Returns NCCL's own count if it is reliable; else 0. A nonblocking communicator may launch later
+ * (ncclInProgress). So may the group before this one, unless the trace shows that it did not.
  */
 static uint64_t counted(const struct trace_event *ev, const struct thread *t,
 			const struct ct_comm *mem, const struct comm *c)
@@ -249,7 +248,7 @@ static uint64_t counted(const struct trace_event *ev, const struct thread *t,
 	return mem->made;
 }
 
-/* A collective, or what goes to one rank. */
+/* A collective, or a call that sends to or receives from one rank. */
 static void used(const struct annotations *m, struct trace_event *ev, struct proc *p,
 		 struct thread *t)
 {
@@ -275,7 +274,7 @@ static void used(const struct annotations *m, struct trace_event *ev, struct pro
 	}
 	if (c)
 		show_kernel(m, ev, t, c->version);
-	/* ncclBcast() is ncclBroadcast() in itself. */
+	/* ncclBcast() calls ncclBroadcast(). */
 	if (t->nccl && ev->api_depth && t->nccl->launched_in == ev->id)
 		t->nccl->launched_in = ev->parent_id;
 	if (!t->nccl || !t->nccl->depth)
@@ -358,7 +357,7 @@ void collective__apply(const struct annotations *m, struct trace_event *ev, stru
 		made(m, ev, p, t->nccl && t->nccl->depth);
 		break;
 	case OP_DESTROY:
-		/* ncclRedOpDestroy() and the like have a communicator, too. */
+		/* ncclRedOpDestroy() and similar functions have a communicator too. */
 		if (m->fn->arg_cnt == 1 && !ev->is_error && event_returned(ev) &&
 		    event_arg(m, ev, m->comm, &handle))
 			comms__drop(&p->comms, handle);

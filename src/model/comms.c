@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-/* Above what NCCL can be asked for. */
+/* Above the limits of NCCL. */
 #define RANKS_MAX   (1 << 24)
 #define DEVICES_MAX 4096
-/* The first one whose communicators begin with CT_COMM_MAGIC. */
+/* The first version whose communicators begin with CT_COMM_MAGIC. */
 #define MAGIC_SINCE 22100
 
 bool comm_is_sound(const struct ct_comm *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Communicators of NCCL of a process: who is it in them, and how many collectives it has made. What
- * lies in their memory comes with each call (struct ct_comm) and is the target's: a communicator is
- * believed when it contradicts neither itself nor the call that made it.
+ * NCCL communicators of a process: its rank in each, and the number of collectives made. Each call
+ * carries a copy of the communicator's memory (struct ct_comm), which the target controls. It is
+ * accepted only if it contradicts neither itself nor the call that created it.
  */
 #ifndef MODEL_COMMS_H
 #define MODEL_COMMS_H
@@ -22,53 +22,56 @@ struct comm {
 	uint32_t rank, nranks; /* nranks 0: not known */
 	uint32_t version;      /* of the library; 0: not known */
 	uint64_t seq;
-	uint64_t uncounted; /* of seq: captured ones and others that NCCL's own count leaves out */
-	uint64_t group;	    /* that it was used in last; 0: none */
-	bool partial; /* it was there before the trace, or calls were lost, and NCCL's own count
-			 has not been seen since: seq is no other's */
+	uint64_t uncounted; /* part of seq that NCCL's own count excludes, such as captured ones */
+	uint64_t group;	    /* last group that used it; 0: none */
+	bool partial; /* it is older than the trace, or calls were dropped, and NCCL's own count has
+			 not been read since: seq does not match other ranks */
 	UT_hash_handle hh;
 };
 
-/* Of a process. */
+/* The communicators of a process. */
 struct comms {
 	struct comm *by_handle;
 	struct quota *quota;
 	struct quota_share share;
-	uint32_t unnamed_cnt; /* that were begun, in a group, and whose handles were not seen yet */
+	uint32_t unnamed_cnt; /* communicators begun in a group whose handles are not known yet */
 };
 
-/* Of a thread that calls NCCL: its group of calls, and what was launched in a call of it. */
+/* A thread that calls NCCL: its group of calls, and the kernels launched in a call. */
 struct nccl_thread {
 	unsigned depth;
-	uint64_t id; /* of the call that began it */
+	uint64_t id; /* ID of the call that began it */
 	uint32_t calls;
-	uint32_t version;     /* of the library that its communicators are of */
-	uint64_t launched_in; /* id of the call; 0: of none */
-	uint32_t func;	      /* NCCL's number of what the kernel runs */
-	bool differs;	      /* kernels of this call run different ones */
+	uint32_t version;     /* NCCL version of its communicators */
+	uint64_t launched_in; /* ID of the call; 0: none */
+	uint32_t func;	      /* NCCL's number of the function that the kernel runs */
+	bool differs;	      /* kernels of this call run different functions */
 	bool launches_later;  /* its last group had not been launched when its end returned */
 };
 
-/* Does it look like one, and can its hash and ranks be taken for true? */
+/* Returns whether it looks like a communicator, and its hash and ranks are plausible. */
 bool comm_is_sound(const struct ct_comm *c);
 
-/* One that has just been made, whatever had its handle before. NULL: there is no room. */
+/* Adds a new communicator, replacing any old one with this handle. Returns NULL if the limit is
+ * reached. */
 struct comm *comms__made(struct comms *cs, uint64_t handle);
-/* One that is known; NULL: it is not. */
+/* Returns NULL if it is unknown. */
 const struct comm *comms__find(struct comms *cs, uint64_t handle);
-/* One that a call names; what is not known was there before the trace. NULL: no room. */
+/* Returns the communicator that a call names. An unknown one is taken to be older than the trace.
+ * NULL: the limit is reached. */
 struct comm *comms__get(struct comms *cs, uint64_t handle);
-/* What its memory says. Another hash: it is another communicator at the same address. */
+/* Updates c from its memory. If the hash differs, it is another communicator at the same
+ * address. */
 void comm__learn(struct comms *cs, struct comm *c, const struct ct_comm *mem);
 /*
- * One more collective of it has returned; its number is c->seq then. made: NCCL's own count of what
- * it has launched in this communicator, when the call returned; 0: not known. It sets right what
- * was not seen. In a group nothing has been launched yet, so only the first call of it counts what
- * was before; group: the group's id, or 0.
+ * Counts a returned collective; c->seq is then its number. made: NCCL's own count of launches in
+ * this communicator when the call returned; 0 if unknown. It corrects for calls that were not
+ * recorded. In a group nothing has been launched yet, so only the first call of the group uses it.
+ * group: ID of the group, or 0.
  */
 void comm__count(struct comm *c, uint64_t made, uint64_t group);
 void comms__drop(struct comms *cs, uint64_t handle);
-/* Calls were lost: what was counted until now is counted no further. */
+/* Calls were dropped: the current counts are no longer valid. */
 void comms__lost(struct comms *cs);
 void comms__clear(struct comms *cs);
 

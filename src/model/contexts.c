@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads leave no record when they end. */
+/* There is no record when a thread ends. */
 #define THREADS_MAX   65536
 #define CONTEXTS_MAX  1024
 #define CTX_STACK_MAX 16
-/* Of the quota: as large as two of its ranges. */
+/* Quota units: a thread counts as two ranges. */
 #define THREAD_UNITS 2
 
 struct ctx_thread {
@@ -77,7 +77,7 @@ static void push(struct ctx_thread *t, uint64_t ctx)
 {
 	if (!t)
 		return;
-	if (t->depth == CTX_STACK_MAX) /* the oldest is forgotten */
+	if (t->depth == CTX_STACK_MAX) /* drop the oldest */
 		memmove(t->stack, t->stack + 1, --t->depth * sizeof(t->stack[0]));
 	t->stack[t->depth++] = ctx;
 }
@@ -190,7 +190,7 @@ static uint64_t on_release(struct contexts *c, const struct trace_event *ev, boo
 	if (x->refs && --x->refs)
 		return 0;
 	ctx = x->handle;
-	/* The handle of a primary context is the same when it is retained again. */
+	/* A primary context keeps its handle when it is retained again. */
 	if (!x->primary)
 		context_del(c, ctx);
 	return ctx;
@@ -235,7 +235,7 @@ static void on_context(struct contexts *c, const struct trace_event *ev)
 		pop(find_thread(c, ev->tid));
 		break;
 	case OP_SET:
-		/* Replaces the top; no context only takes it off. */
+		/* Replaces the top; without a context it only pops. */
 		if (strcmp(ev->name, "cuCtxSetCurrent"))
 			break;
 		pop(find_thread(c, ev->tid));
@@ -254,7 +254,7 @@ static void on_context(struct contexts *c, const struct trace_event *ev)
 
 uint64_t contexts__event(struct contexts *c, const struct trace_event *ev, bool *unknown)
 {
-	/* Before it there is no context. */
+	/* There is no context before cuInit. */
 	if (!c->begun && !strcmp(ev->name, "cuInit"))
 		c->from_start = true;
 	c->begun = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Contexts of one process, which thread has which one, and when one goes with all that lives in it.
- */
+/* Contexts of one process, the current one of each thread, and when one is destroyed with all its
+ * resources. */
 #ifndef MODEL_CONTEXTS_H
 #define MODEL_CONTEXTS_H
 
@@ -25,21 +25,22 @@ struct ctx_thread;
 struct contexts {
 	struct context *by_handle;
 	struct ctx_thread *threads, *last;
-	/* Of contexts and threads; NULL: fixed bounds alone. */
+	/* Counts contexts and threads; NULL: only the fixed limits apply. */
 	struct quota *quota;
 	struct quota_share share;
-	bool from_start; /* all of them were seen: set by cuInit, or by who knows better */
-	bool begun;	 /* a call was seen that may come behind others */
+	bool from_start; /* all contexts are known: set by cuInit, or by a caller */
+	bool begun;	 /* a call was recorded that others may have preceded */
 };
 
-/* A call of type init, memory or context that went well. Returns the handle of a context that went
- * with it, else 0. *unknown: one was released, and it is not known whether it went. */
+/* Updates the contexts from a successful call of type init, memory or context. Returns the handle
+ * of the context that it destroyed, else 0. Sets *unknown if it released one and it is unknown
+ * whether that was the last reference. */
 uint64_t contexts__event(struct contexts *c, const struct trace_event *ev, bool *unknown);
-/* Of a thread; 0: not known. */
+/* Returns the current context of a thread; 0 if unknown. */
 uint64_t contexts__current(struct contexts *c, uint32_t tid);
-/* The one that there is, if there is one; else 0. */
+/* Returns the context if there is exactly one; else 0. */
 uint64_t contexts__only(const struct contexts *c);
-/* NULL: not known. */
+/* Returns NULL if unknown. */
 struct context *contexts__find(const struct contexts *c, uint64_t handle);
 void contexts__clear(struct contexts *c);
 

@@ -15,9 +15,9 @@ struct device_entry {
 	UT_hash_handle hh;
 };
 
-/* Of all processes; then those go that were first. */
+/* For all processes together; above this, the oldest are dropped. */
 #define DEVICES_MAX 4096
-/* A process has no more GPUs. What names another is not believed. */
+/* The limit of GPUs per process. Higher numbers are rejected. */
 #define NUMBER_MAX 64
 
 static void drop(struct devices *ds, struct device_entry *e)
@@ -103,7 +103,7 @@ static void make_new(struct devices *ds, struct device *d)
 
 /* --- UUIDs --- */
 
-/* "GPU-" and 32 digits in five groups; "MIG-", too. */
+/* Parses "GPU-" and 32 digits in five groups; "MIG-" too. */
 static bool read_uuid(const char *text, uint64_t id[2])
 {
 	static const char digits[] = "00112233445566778899aAbBcCdDeEfF";
@@ -142,8 +142,8 @@ static void set_uuid(struct device *d, const uint8_t uuid[16], bool is_part)
 	d->has_index = false;
 }
 
-/* The second form is that of what the process computes on, the first the whole GPU's. The name of a
- * part (MIG) has the part's: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+/* The second form is the UUID of the device that the process uses, the first that of the whole GPU.
+ * The name of a MIG device contains its profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
 static void settle_uuid(struct device *d)
 {
 	bool is_part = d->has_uuids == 3 && memcmp(d->uuids[0], d->uuids[1], 16) != 0;
@@ -156,7 +156,7 @@ static void settle_uuid(struct device *d)
 		d->is_known = false;
 }
 
-/* --- what is learned --- */
+/* --- learning --- */
 
 static bool take_text(char to[DEVICE_TEXT_SZ], const struct pointee *c)
 {
@@ -178,7 +178,7 @@ static bool take_number(uint32_t *to, uint64_t value)
 	return true;
 }
 
-/* A number that says something together with others. */
+/* Stores a number that is meaningful only together with others. */
 static bool take_part(struct device *d, enum device_part which, uint64_t value)
 {
 	const int64_t *of = d->parts;
@@ -273,7 +273,7 @@ void devices__told(struct devices *ds, const struct ct_device *rec)
 		says.uuids[1] = bytes(rec->uuid, sizeof(rec->uuid));
 	devices__learn(ds, rec->rec.pid, rec->device, &says);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		/* 0 is not known, but of a minor number. */
+		/* 0 means unknown, except for a minor number. */
 		if (!numbers[i].value && !(numbers[i].attribute == 76 && rec->major))
 			continue;
 		devices__learn(ds, rec->rec.pid, rec->device,
@@ -340,7 +340,7 @@ static void on_device(struct devices *ds, const struct trace_event *ev)
 	const struct event_gpu_device *x = &ev->gpu_device;
 	struct device *d = get(ds, ev->pid, x->device);
 
-	/* What says it live is what it is said of. */
+	/* In live events, ev->device is the record itself. */
 	if (!d || d == ev->device)
 		return;
 	if (x->uuid && read_uuid(x->uuid, d->id)) {

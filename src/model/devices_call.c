@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a program asks the driver of a device, and is told. */
+/* Learns about devices from the program's queries to the driver, and their results. */
 #include "devices.h"
 
 #include "annotate_priv.h"

@@ -46,7 +46,7 @@ struct dnn_desc *dnn__made(struct dnn *ds, uint64_t handle, uint32_t type)
 	return d;
 }
 
-/* 0: overflow, or nothing. */
+/* Returns 0 on overflow. */
 static uint64_t times(uint64_t a, uint64_t b)
 {
 	uint64_t x;
@@ -63,8 +63,8 @@ static uint64_t product(const struct dnn_tensor *t, unsigned from, unsigned to)
 	return x;
 }
 
-/* As a product of the image's patches and the filter: x is N C .., w is K C/groups .., y is N K ..
- * The operations are the same in all three directions. */
+/* A convolution as the product of the image's patches and the filter: x is N C .., w is K C/groups
+ * .., y is N K .. All three directions have the same number of operations. */
 static bool convolution(enum dnn_form form, const struct dnn_tensor *x, const struct dnn_tensor *w,
 			const struct dnn_tensor *y, struct gemm_info *g)
 {
@@ -86,7 +86,7 @@ static bool convolution(enum dnn_form form, const struct dnn_tensor *x, const st
 	return true;
 }
 
-/* The last two are rows and columns. A batch of 1 serves all of another's. */
+/* The last two dimensions are rows and columns. A batch of 1 is broadcast to the other's batch. */
 static bool matmul(const struct dnn_tensor *a, const struct dnn_tensor *b,
 		   const struct dnn_tensor *c, struct gemm_info *g)
 {
@@ -101,7 +101,7 @@ static bool matmul(const struct dnn_tensor *a, const struct dnn_tensor *b,
 	return a->dims[cnt - 2] == g->m && b->dims[cnt - 2] == g->k && b->dims[cnt - 1] == g->n;
 }
 
-/* q is B H S D, k and v may have fewer heads; m n k are those of q k. As if nothing were masked. */
+/* q is B H S D, k and v may have fewer heads; m n k are those of q k. Masking is ignored. */
 static bool attention(enum dnn_form form, const struct dnn_tensor *q, const struct dnn_tensor *k,
 		      const struct dnn_tensor *v, struct gemm_info *g, uint64_t *terms)
 {
@@ -155,7 +155,7 @@ static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struc
 	g->a_type = dnn_data_type(t[DNN_A]->type);
 	g->b_type = dnn_data_type(t[DNN_B]->type);
 	g->c_type = dnn_data_type(t[DNN_C]->type);
-	if (g->c_type && g->c_type[5] == 'C') /* four products, four sums */
+	if (g->c_type && g->c_type[5] == 'C') /* four multiplications, four additions */
 		g->flops = times(g->flops, 4);
 	return g->flops && g->flops >> 63 == 0 && g->batch >> 62 == 0;
 }
@@ -217,7 +217,7 @@ static void set_tensor(struct dnn_tensor *t, uint64_t attr, uint64_t type,
 		t->vectors = e->v[0] != 1;
 }
 
-/* What is set twice is counted anew. */
+/* If the operations are set twice, the count starts anew. */
 static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct dnn_elements *e)
 {
 	struct dnn_work sum = {0};
@@ -245,7 +245,7 @@ static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct
 	}
 	if (!known)
 		sum.g.flops = 0;
-	/* Products around a softmax. */
+	/* Matrix products around a softmax. */
 	if (sum.products > 1 && sum.reduces && !strcmp(sum.op, "gemm"))
 		sum.op = sum.products == 2 ? "attention_forward" : "attention_backward";
 	graph->work = sum;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls of cuDNN: what its descriptors are, and what a plan or a convolution computes. */
+/* Calls of cuDNN: tracks its descriptors, and derives what a plan or a convolution computes. */
 #include "dnn_call.h"
 
 #include "annotate_priv.h"
@@ -8,7 +8,8 @@
 
 #define ELEMENTS_MAX (CT_CAP_SZ_MAX / 8)
 
-/* What has been read of an array argument, to buf of so many bytes; how many elements of size. */
+/* Copies the recorded part of an array argument to buf of buf_sz bytes. Returns the number of
+ * elements of size. */
 static unsigned array_of(const struct annotations *m, const struct trace_event *ev, const char *arg,
 			 unsigned size, void *buf, unsigned buf_sz)
 {
@@ -24,7 +25,7 @@ static unsigned array_of(const struct annotations *m, const struct trace_event *
 	return len / size;
 }
 
-/* Of an element that has 4 bytes, the others are not its. */
+/* Only the lower 4 bytes of a 4-byte element are valid. */
 static void attribute(const struct annotations *m, const struct trace_event *ev, struct dnn *ds)
 {
 	uint64_t buf[ELEMENTS_MAX], handle, attr, type;
@@ -48,7 +49,7 @@ static void attribute(const struct annotations *m, const struct trace_event *ev,
 		dnn__got(ds, d, attr, &e);
 }
 
-/* The older interface: dimensions have 32 bits, and are arguments or an array. */
+/* The legacy API: dimensions have 32 bits, and are arguments or an array. */
 static unsigned classic_dims(const struct annotations *m, const struct trace_event *ev, bool filter,
 			     uint64_t dims[DNN_DIMS])
 {
@@ -161,7 +162,7 @@ static bool convolution(const struct annotations *m, const struct trace_event *e
 	for (int i = 0; i < 3; i++) {
 		const struct dnn_desc *d = of_arg(m, ev, ds, forms[f].args[i], DNN_TENSOR_CLASSIC);
 
-		/* Beyond the arguments that are kept; it has the same dimensions. */
+		/* This argument is beyond those recorded; zDesc has the same dimensions. */
 		if (!d && i == DNN_C)
 			d = of_arg(m, ev, ds, "zDesc", DNN_TENSOR_CLASSIC);
 		t[i] = d ? &d->tensor : NULL;

@@ -4,8 +4,8 @@
 
 #include "annotate.h"
 
-/* A call of cuDNN: its op, sizes and operations are those of the plan or the convolution; learns
- * what its descriptors are. */
+/* Handles a call of cuDNN: updates the descriptors, and sets op, sizes and operations from the plan
+ * or the convolution. */
 void dnn__call(struct quotas *quotas, const struct annotations *m, struct trace_event *ev,
 	       struct proc *p);
 

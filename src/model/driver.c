@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A PyTorch process holds some 500 objects; a full table refuses and counts. */
+/* A PyTorch process has some 500 objects. A full table rejects objects and counts them. */
 #define OBJECTS_MAX 65536
 
 int driver__init(struct driver *d, const struct nv_abi *abi, struct quotas *quotas)
@@ -74,7 +74,7 @@ static void decode(struct driver *d, const struct raw_nv *raw, struct nv_ioctl *
 	nv_decode_ioctl(&in, io);
 }
 
-/* What it is called: the control, the escape, or its number. */
+/* Returns the name of the control or the escape, or its number as text. */
 static const char *ioctl_name(struct driver *d, const struct nv_ioctl *io, char *buf, size_t size)
 {
 	if (io->control)
@@ -89,7 +89,7 @@ static const char *ioctl_name(struct driver *d, const struct nv_ioctl *io, char 
 	return buf;
 }
 
-/* Counts those that are not known. */
+/* Returns the class of the object; counts unknown objects. */
 static const char *class_of(struct driver *d, const struct nv_ioctl *io)
 {
 	const struct nv_object *obj;

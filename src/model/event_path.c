@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text that is searched: from at to end. */
+/* The text to search: from at to end. */
 struct span {
 	const char *at, *end;
 };
@@ -16,8 +16,8 @@ static void skip_blanks(struct span *s)
 		s->at++;
 }
 
-/* Moves behind the "name": that comes next. Only our own structs are looked into, and none of them
- * holds text of the target, so no string can look like a key. */
+/* Moves after the next "name": key. Only structs of cudatrace's tables are searched. None holds
+ * text of the target, so no string can look like a key. */
 static bool to_key(struct span *s, const char *name, size_t len)
 {
 	char key[64];
@@ -51,7 +51,7 @@ static bool enum_value(const struct api_type *type, const char *name, size_t len
 	return false;
 }
 
-/* A number, a "0x..." or the name of a value, and moves behind it. */
+/* Reads a number, a "0x..." or the name of a value, and moves after it. */
 static bool text_number(struct span *s, const struct api_type *type, uint64_t *val)
 {
 	bool quoted = s->at < s->end && *s->at == '"';
@@ -110,7 +110,8 @@ static int arg_of_path(const struct trace_event *ev, const char *path, size_t le
 	return api_arg_by_name(ev->fn, name);
 }
 
-/* p: the struct, of which len bytes are known; NULL: text, which has only what is there. */
+/* p: the struct, of which len bytes are known; NULL: saved text, which contains only the fields
+ * that were read. */
 static const struct api_field *field_of(const struct api_struct *st, const char *name,
 					size_t name_len, const uint8_t *p, size_t len)
 {

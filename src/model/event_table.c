@@ -8,7 +8,7 @@ const char *const form_schemas[FORM_CNT] = {
 #include "forms.def"
 };
 
-/* What "when" of a row means to a reader. */
+/* Conversion of a row's "when" for readers. */
 #define ALWAYS_ALWAYS		    true
 #define ALWAYS_HAS(x)		    false
 #define ALWAYS_IF(condition)	    false
@@ -34,7 +34,7 @@ const struct event_field event_fields[EVENT_FIELD_CNT] = {
 #include "events.def"
 };
 
-/* A row that is read is as large as its form. */
+/* The size of a stored member must equal that of its form. */
 #define ROW(id, where, form, name, place, value, when, unit, text)                                 \
 	_Static_assert(!sizeof(((struct trace_event *)0)->place) ||                                \
 			       sizeof(((struct trace_event *)0)->place) == sizeof(form_##form),    \
@@ -42,7 +42,7 @@ const struct event_field event_fields[EVENT_FIELD_CNT] = {
 	_Static_assert(sizeof(#name) <= 17, #name ": saved/parse.cc looks at 16 bytes");
 #include "events.def"
 
-/* Where a kind's rows begin and end: counts as enum event_field_id does. */
+/* Start and end of each kind's rows, numbered as in enum event_field_id. */
 enum {
 #define ROW(id, where, form, name, place, value, when, unit, text) AT_##id##_##name,
 #define EVENT(ID, id, type, flags, ops, text)			   FIRST_##id, BACK_##id = FIRST_##id - 1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* An event's members as named values: what the rows of events.def say, as code. */
+/* Visits an event's members as named values: code generated from the rows of events.def. */
 #include "call_rows.h"
 #include "driver.h"
 #include "event.h"
@@ -16,7 +16,7 @@ void event_visit_args(const struct trace_event *ev, struct visitor *v)
 		api_visit_args(ev->fn, ev->words, ev->word_cnt, ev->caps, ev->cap_cnt, v);
 }
 
-/* One for each form of forms.def. */
+/* One function for each form in forms.def. */
 
 static void visit_u64(struct visitor *v, const char *name, uint64_t x)
 {
@@ -136,7 +136,7 @@ static void visit_nv_status(struct visitor *v, const char *name, const struct nv
 		v->ops->none(v, name);
 }
 
-/* What conditions and values of rows ask: of calls, call_rows.h has it. */
+/* Helpers for the conditions and values of rows; those for calls are in call_rows.h. */
 
 static bool has_role(const struct nv_ioctl *io, enum nv_role role)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread's calls: those of half a second at 500,000 a second. All threads' together: 100 MB. */
+/* Calls kept per thread: half a second at 500,000 a second. All threads together: 100 MB. */
 #define ROOM_MIN    256
 #define ROOM_MAX    (1u << 16)
 #define ROWS_MAX    (1u << 21)
@@ -23,7 +23,7 @@ static bool is_graph_launch(const struct trace_event *ev)
 
 bool gpu_is_wanted(const struct trace_event *ev)
 {
-	/* What is made inside another call of the driver has CUPTI's number of that one. */
+	/* CUPTI gives a nested driver call the number of the outer one. */
 	return ev->fn->api == API_CUDA && !ev->api_depth &&
 	       (ev->type == TYPE_KERNEL || ev->type == TYPE_TRANSFER || is_graph_launch(ev));
 }
@@ -66,7 +66,7 @@ void gpu_calls__add(struct gpu_join *j, struct gpu_calls *c, const struct trace_
 		drop_first(j, c);
 	c->v[c->made++ & (c->room - 1)] = (struct gpu_call){
 		.start_ns = ev->start_ns,
-		/* When an entry is all that is seen, it may be in it until the next one. */
+		/* If only the entry was recorded, the call may last until the next one. */
 		.end_ns = ev->entry_only ? UINT64_MAX : ev->end_ns,
 		.id = is_line ? ev->id : 0,
 		.range_id = ev->range_id,
@@ -81,7 +81,7 @@ struct gpu_call *gpu_calls__find(const struct gpu_calls *c, uint64_t ns, bool *l
 	uint64_t lo = c->known, hi = c->made;
 	struct gpu_call *found;
 
-	/* The first that began after it. */
+	/* Find the first call that began after ns. */
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
 
@@ -157,7 +157,7 @@ void gpu_join__free(struct gpu_join *j)
 	free(j->waiting);
 }
 
-/* CUpti_ActivityMemcpyKind (CUDA 13.0): arrays lie on the device. */
+/* CUpti_ActivityMemcpyKind (CUDA 13.0): arrays are on the device. */
 static enum copy_dir dir_of(uint32_t kind)
 {
 	static const uint8_t dirs[] = {
@@ -250,14 +250,14 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 		break;
 	case CT_CUPTI_MISSING:
 		snprintf(buf, size,
-			 gpu->path[0] ? "%s is not the libcupti that is needed"
-				      : "no libcupti was found: --cupti PATH names one%s",
+			 gpu->path[0] ? "%s is not the required version of libcupti"
+				      : "no libcupti was found: set its path with --cupti PATH%s",
 			 gpu->path);
 		break;
 	case CT_CUPTI_BAD:
 		snprintf(
 			buf, size,
-			"CUPTI %u (%s) is too old or known to lose kernels: --cupti PATH names another",
+			"CUPTI %u (%s) is too old or known to lose kernels: set another with --cupti PATH",
 			gpu->version, gpu->path);
 		break;
 	case CT_CUPTI_TAKEN:
@@ -269,8 +269,8 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 	}
 }
 
-/* No thread has so high a number (PID_MAX_LIMIT is 2^22), and all pictures have 31 bits for it;
- * RANGE_ROW_TID is the other kind of such rows. */
+/* No thread ID is this high (PID_MAX_LIMIT is 2^22), and all timeline formats have 31 bits for it.
+ * RANGE_ROW_TID is for the other kind of such rows. */
 #define ROW_TID (1u << 30)
 
 uint32_t gpu_row_tid(const struct trace_event *ev)

@@ -19,8 +19,8 @@ bool gpu_busy__init(struct gpu_busy *b)
 	return b->kept && b->parts[GPU_ANY].bins;
 }
 
-/* Most devices never communicate: those two have bins from the first collective on. Until then all
- * was something else. */
+/* Most devices never run collectives, so these two parts have bins only from the first collective
+ * on. Before it, all work belongs to GPU_ELSE. */
 static void begin_communicating(struct gpu_busy *b)
 {
 	struct gpu_union *comm = &b->parts[GPU_COMMUNICATING], *other = &b->parts[GPU_ELSE];
@@ -45,7 +45,7 @@ static void halve(uint64_t *bins)
 	memset(bins + GPU_BINS / 2, 0, GPU_BINS / 2 * sizeof(*bins));
 }
 
-/* Twice as long, half as many, until that moment has one. */
+/* Doubles the width of the bins and halves their number until ns fits. */
 static void stretch(struct gpu_busy *b, uint64_t ns)
 {
 	while ((ns - b->origin) / b->bin_ns >= GPU_BINS) {
@@ -58,7 +58,7 @@ static void stretch(struct gpu_busy *b, uint64_t ns)
 
 static void fill(struct gpu_busy *b, uint64_t *bins, uint64_t from, uint64_t to)
 {
-	/* One that comes late may be the first of its part, and begin before all bins. */
+	/* A late execution may be the first of its part, and begin before all bins. */
 	if (from < b->origin)
 		from = b->origin;
 	if (to <= from)
@@ -69,7 +69,7 @@ static void fill(struct gpu_busy *b, uint64_t *bins, uint64_t from, uint64_t to)
 	while (from < to) {
 		uint64_t i = from / b->bin_ns, next = (i + 1) * b->bin_ns;
 
-		/* The last bin may end where 64 bits do. */
+		/* The end of the last bin may overflow 64 bits. */
 		if (next > to || next <= from)
 			next = to;
 		bins[i] += next - from;
@@ -91,7 +91,8 @@ static void note_gap(struct gpu_busy *b, uint64_t from, uint64_t ns)
 	b->longest_gap_at = from;
 }
 
-/* Covers it, after all that began before; how much of it was not covered. */
+/* Adds a span that begins no earlier than those before it. Returns how much of it was not covered
+ * before. */
 static uint64_t cover(struct gpu_busy *b, enum gpu_part part, const struct gpu_span *s)
 {
 	struct gpu_union *u = &b->parts[part];
@@ -174,7 +175,7 @@ uint64_t gpu_busy__alone(const struct gpu_busy *b)
 {
 	uint64_t any = b->parts[GPU_ANY].total, other = b->parts[GPU_ELSE].total;
 
-	/* Those that came late are in one and not in the other. */
+	/* Late executions may be in one total and not in the other. */
 	return any > other ? any - other : 0;
 }
 
@@ -183,7 +184,7 @@ double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t 
 	const uint64_t *bins = b->parts[part].bins;
 	double sum = 0;
 
-	/* No collective was there. */
+	/* Without collectives, all work is in GPU_ANY. */
 	if (!bins && part == GPU_ELSE)
 		bins = b->parts[GPU_ANY].bins;
 	if (!bins)
@@ -229,8 +230,8 @@ struct gpu_device *gpu_devices__get(struct gpu_devices *ds, const struct trace_e
 	return ds->of[ds->cnt++] = d;
 }
 
-/* By the names of all kernels of NCCL: ncclDevKernel_*, ncclSymkDevKernel_* (2.27 and later),
- * ncclKernel_* (until 2.18). */
+/* All of NCCL's kernels have one of these names: ncclDevKernel_*, ncclSymkDevKernel_* (2.27 and
+ * later), ncclKernel_* (until 2.18). */
 bool gpu_is_collective(const struct trace_event *ev)
 {
 	return ev->gpu.kernel && !strncmp(ev->gpu.kernel, "nccl", 4);
@@ -258,7 +259,7 @@ bool gpu_device__is_alone(const struct gpu_device *d)
 
 static void add_process(struct gpu_device *d, uint32_t pid)
 {
-	/* The same as before, as a rule. */
+	/* Usually the same process as before. */
 	if (d->pid_cnt && d->pid_cnt <= GPU_PROCESSES_MAX && d->pids[0] == pid)
 		return;
 	if (gpu_device__is_of(d, pid))
@@ -286,7 +287,8 @@ bool gpu_devices__event(struct gpu_devices *ds, const struct trace_event *ev)
 	return true;
 }
 
-/* It may be any GPU: one that another process calls by the same number, too. */
+/* A device without a UUID may be any GPU, including one that another process has under the same
+ * number. */
 static void find_shared(struct gpu_devices *ds, struct gpu_device *d)
 {
 	d->is_shared = d->pid_cnt > 1;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* nvml.h's nvmlClocksEventReason..., those that slow a GPU down (CUDA 13.5 has the last two). Not
- * here: 0x1 idle, 0x2 application clocks, 0x100 display clocks. */
+/* The values of nvmlClocksEventReason... in nvml.h that slow a GPU down (CUDA 13.5 has the last
+ * two). Not listed: 0x1 idle, 0x2 application clocks, 0x100 display clocks. */
 static const struct {
 	uint64_t bit;
 	const char *word;
@@ -39,7 +39,7 @@ static const char *throttle_text(uint64_t bits, char *buf, size_t size)
 	return len ? buf : NULL;
 }
 
-/* NULL: none. */
+/* Returns NULL if the text is empty. */
 static const char *text_of(char *to, const char *from, size_t size)
 {
 	memcpy(to, from, size);

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Enough to know a driver by. */
+/* Number of checked names that suffices to trust a driver's layout. */
 #define CHECKS_WANTED 16
-/* A name of this length may have been cut: records hold 1024 bytes of a string (decode/spec.c). */
+/* A name of this length may be truncated: records hold 1024 bytes of a string (decode/spec.c). */
 #define CUT_LEN	    1023
 #define NAME_MAX_SZ 4096
 
-/* Few kernels are launched again and again: handles that were asked for last, of any process.
- * Those, too, that are not known: then e is NULL. */
+/* A few kernels are launched again and again. This is a cache of the last handles, of any process.
+ * e is NULL for unknown handles. */
 #define RECENT_LOG 6
 struct recent_handle {
 	const struct handles *of;
@@ -28,7 +28,7 @@ struct kernel_names {
 	struct kernel_name *loose;
 	struct quotas *quotas;
 	uint64_t last_id;
-	/* What there was no room for. */
+	/* A name that exceeded the limit. */
 	struct kernel_name uncached;
 	char uncached_text[NAME_MAX_SZ];
 };
@@ -44,7 +44,7 @@ struct kernel_names *kernel_names__new(struct quotas *q)
 	return n;
 }
 
-/* What a name of len takes; its demangled form comes on top. */
+/* Memory of a name of len, without its demangled form. */
 static size_t size_of_name(size_t len)
 {
 	return quota_malloc_sz(sizeof(struct kernel_name)) + QUOTA_HASH_SZ +
@@ -106,7 +106,7 @@ static const struct kernel_name *uncached(struct kernel_names *n, const char *ma
 	return &n->uncached;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct kernel_name *make_name(const char *mangled, size_t len)
 {
 	struct kernel_name *name = calloc(1, sizeof(*name));
@@ -120,7 +120,7 @@ static struct kernel_name *make_name(const char *mangled, size_t len)
 	return name;
 }
 
-/* Where there is no room for the longer one it stays mangled. */
+/* If the demangled name exceeds the limit, the name stays mangled. */
 static void add_demangled(struct handles *h, struct kernel_name *name, struct quota_share *s)
 {
 	char *demangled = demangle(name->mangled, &h->demangling);
@@ -138,7 +138,7 @@ static void add_demangled(struct handles *h, struct kernel_name *name, struct qu
 
 const struct kernel_name *kernel_name__intern(struct handles *h, const char *mangled, size_t len)
 {
-	struct quota_share s = h->names_share; /* a handle that takes the name has it */
+	struct quota_share s = h->names_share; /* charged again to the handle that takes the name */
 	struct kernel_names *n = h->names;
 	struct kernel_name *name;
 
@@ -146,7 +146,7 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 	HASH_FIND(hh, n->by_text, mangled, len, name);
 	if (name)
 		return name;
-	/* First, for demangling costs more than all else here. */
+	/* Check the limit first: demangling is the most expensive step. */
 	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, size_of_name(len)))
 		return uncached(n, mangled, len);
 	name = make_name(mangled, len);
@@ -161,7 +161,7 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 	return name;
 }
 
-/* Names of kernels are identifiers; mangled ones may have dots and dollars ("foo.isra.0"). */
+/* Kernel names are identifiers; mangled ones may contain dots and dollars ("foo.isra.0"). */
 static bool is_name(const char *s, int len)
 {
 	if (len < 1 || isdigit((unsigned char)s[0]))
@@ -229,8 +229,8 @@ static void drop(struct handles *h, struct handle *e)
 	quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
 }
 
-/* Compares what the handle leads to with what was seen. It may know the end of a name that was cut.
- */
+/* Compares the name read through the handle with the recorded one. The former may complete a
+ * truncated name. */
 static void check(struct handles *h, struct handle *e)
 {
 	const struct kernel_name *read = e->read;
@@ -247,7 +247,7 @@ static void check(struct handles *h, struct handle *e)
 	}
 }
 
-/* Nothing is known of what it leads to. */
+/* Drops the name read through the handle. */
 static void forget_read(struct handles *h, struct handle *e)
 {
 	set_name(h, &e->read, NULL);
@@ -256,7 +256,7 @@ static void forget_read(struct handles *h, struct handle *e)
 
 void handles__told(struct handles *h, uint64_t value, const char *name, size_t size)
 {
-	/* What fills all its room may have been cut. */
+	/* A name that fills the record may be truncated. */
 	bool whole = size && size < CT_NAME_SZ_MAX && is_name(name, size - 1);
 	const struct kernel_name *read = NULL;
 	struct handle *e = value ? add(h, value) : NULL;
@@ -266,7 +266,7 @@ void handles__told(struct handles *h, uint64_t value, const char *name, size_t s
 	forget_read(h, e);
 	if (whole)
 		read = kernel_name__intern(h, name, size - 1);
-	/* No room for its name: that says nothing. */
+	/* The name exceeded the limit, so nothing can be concluded. */
 	if (read && !read->size)
 		return;
 	if (!e->name || e->guessed) {
@@ -285,7 +285,7 @@ void handles__set(struct handles *h, uint64_t value, const struct kernel_name *n
 
 	if (!e)
 		return;
-	/* Its last name is another kernel's. */
+	/* The old name belongs to another kernel. */
 	if (!name->size) {
 		drop(h, e);
 		return;
@@ -320,7 +320,7 @@ const struct handle *handles__get(struct handles *h, uint64_t value)
 		HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
 		*recent = (struct recent_handle){h, value, e};
 	}
-	/* What was guessed before the first contradiction is no longer believed. */
+	/* After the first contradiction, all guessed names are rejected. */
 	return e && e->name && !(e->guessed && h->checked_bad) ? e : NULL;
 }
 

@@ -4,7 +4,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* The target's numbers may lead beyond the end of the address space; handles cover one. */
+/* Sizes from the target may extend beyond the end of the address space; a handle covers one key. */
 static uint64_t last_of(const struct block *b)
 {
 	if (!b->size || b->space == SPACE_HANDLE)
@@ -12,8 +12,8 @@ static uint64_t last_of(const struct block *b)
 	return b->size - 1 > UINT64_MAX - b->key ? UINT64_MAX : b->key + b->size - 1;
 }
 
-/* Live blocks do not overlap, so "overlaps" is "equal": a lookup of one byte finds the block that
- * it lies in. */
+/* Live blocks do not overlap, so the order treats overlapping blocks as equal: a lookup of one byte
+ * finds the block that contains it. */
 static int cmp_block(const void *a, const void *b)
 {
 	const struct block *x = a, *y = b;
@@ -118,7 +118,7 @@ bool ledger__map(struct ledger *l, struct block *b, uint64_t handle)
 	return true;
 }
 
-/* One call may take off several mappings that follow each other. */
+/* One call may remove several adjacent mappings. */
 void ledger__unmap(struct ledger *l, uint64_t addr, uint64_t size, uint64_t ns)
 {
 	struct block key = {.key = addr, .size = size, .space = SPACE_MAPPED}, *b;
@@ -135,7 +135,7 @@ void ledger__retain(struct ledger *l, uint64_t handle, uint64_t addr)
 		add_ref(b);
 		return;
 	}
-	/* Released before, and held by its mapping. */
+	/* The memory was released before, and its mapping keeps it. */
 	b = addr ? ledger__around(l, addr) : NULL;
 	b = b ? b->phys : NULL;
 	if (!b || b->refs)
@@ -194,7 +194,7 @@ void ledger__clear(struct ledger *l, uint64_t ns, void (*left)(struct ledger *l,
 {
 	struct block *b, *next;
 
-	/* First what is mapped: it may be all that holds the memory. */
+	/* Mappings first: they may be all that keeps the memory. */
 	for (b = ledger__list(l, SPACE_MAPPED); b; b = next) {
 		next = b->next;
 		if (b->space != SPACE_MAPPED)

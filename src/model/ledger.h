@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The memory of one process: blocks, mappings, references, pools, contexts. It is the only model of
- * it: live sums (model/mem.c: summary, Chrome, metrics, top) and the report's analysis
- * (report/memory/) hang their numbers on its blocks.
+ * Memory of one process: blocks, mappings, references, pools, contexts. Both users attach their
+ * data to its blocks: live sums (model/mem.c: summary, Chrome, metrics, top) and the report's
+ * analysis (report/memory/).
  */
 #ifndef MODEL_LEDGER_H
 #define MODEL_LEDGER_H
@@ -12,24 +12,24 @@
 
 #include "util/quota.h"
 
-/* First member of what a user keeps for a block. */
+/* First member of the user's struct for a block. */
 struct block {
 	uint64_t key, size; /* address or handle; bytes */
 	uint64_t born_ns;   /* when the call that made it returned */
-	uint64_t ctx;	    /* that it goes with; 0: none, or not known */
-	struct block *phys; /* of a mapping; NULL: not known */
-	struct block *next; /* in a list of ledger__list() */
-	uint32_t maps;	    /* mappings, which keep it when refs is 0 */
-	uint16_t refs;	    /* frees that it takes; the highest number: nobody knows */
+	uint64_t ctx;	    /* context that it is freed with; 0: none or unknown */
+	struct block *phys; /* physical memory of a mapping; NULL: unknown */
+	struct block *next; /* next in the list of ledger__list() */
+	uint32_t maps;	    /* number of mappings, which keep it when refs is 0 */
+	uint16_t refs;	    /* number of frees until it is gone; UINT16_MAX: unknown */
 	uint8_t kind;	    /* enum block_kind */
 	uint8_t space;	    /* enum block_space */
 };
 
 struct ledger;
 struct ledger_ops {
-	/* It is live no more: frees it. */
+	/* The block is no longer live: frees it. */
 	void (*gone)(struct ledger *l, struct block *b, uint64_t ns);
-	/* Its free was not seen yet, or never will be: by lies in its place now. */
+	/* Its free was not recorded, or not yet: block by now has its place. */
 	void (*lost)(struct ledger *l, struct block *b, const struct block *by);
 };
 
@@ -37,14 +37,14 @@ struct ledger_pool;
 
 struct ledger {
 	const struct ledger_ops *ops;
-	void *trees[SPACE_MAPPED]; /* tsearch; mappings are in that of SPACE_ADDR */
+	void *trees[SPACE_MAPPED]; /* tsearch; mappings are in the tree of SPACE_ADDR */
 	struct contexts ctx;
 	struct ledger_pool *pools;
-	struct quota *quota;	  /* of contexts and pools; NULL: fixed bounds alone */
-	struct quota_share share; /* the user's blocks, too */
+	struct quota *quota;	  /* for contexts and pools; NULL: only the fixed limits apply */
+	struct quota_share share; /* includes the user's blocks */
 };
 
-/* What a call does to memory, whether it went well or not. */
+/* The effect of a call on memory, if it succeeds. */
 enum mem_act_what {
 	MEM_NOTHING,
 	MEM_MAKES,
@@ -61,44 +61,45 @@ struct mem_act {
 	enum block_space space; /* MEM_MAKES, MEM_FREES */
 	uint64_t key, size;
 	bool has_key, has_size;
-	bool in_context; /* it goes with its context */
-	bool is_placed;	 /* device is that of a location or a pool, not of the context */
-	int device;	 /* -1: not known, or none */
+	bool in_context; /* it is freed with its context */
+	bool is_placed;	 /* device is from a location or a pool, not from the context */
+	int device;	 /* -1: unknown or none */
 };
 
-/* Of a call of class memory or interop. */
+/* Fills *a from a call of class memory or interop. */
 void ledger__read(const struct ledger *l, const struct trace_event *ev, struct mem_act *a);
-/* The context that what the call makes lives in; 0: in none, or it is not known. */
+/* Returns the context that owns the memory which the call makes; 0: none or unknown. */
 uint64_t ledger__home(struct ledger *l, const struct trace_event *ev, const struct mem_act *a);
 
 struct block *ledger__at(const struct ledger *l, enum block_space space, uint64_t key);
-/* The block or mapping that the address lies in. */
+/* Returns the block or mapping that contains the address. */
 struct block *ledger__around(const struct ledger *l, uint64_t addr);
-/* The same memory of another process, once more: cuIpcOpenMemHandle() counts how often it was
- * opened and returns the same address (cuda.h). false: it is another block. */
+/* Opens memory of another process once more: cuIpcOpenMemHandle() counts how often it was opened
+ * and returns the same address (cuda.h). Returns false if it is another block. */
 bool ledger__again(struct ledger *l, const struct block *b);
-/* What overlaps b was freed. */
+/* Removes blocks that overlap b: they must have been freed. */
 void ledger__evict(struct ledger *l, const struct block *b);
-/* The same, and puts b there, which belongs to the ledger until gone() is called. false: no memory.
- */
+/* The same, and adds b, which belongs to the ledger until gone() is called. Returns false if out of
+ * memory. */
 bool ledger__put(struct ledger *l, struct block *b);
-/* b, of SPACE_MAPPED, maps the physical memory with the handle. */
+/* Adds b, of SPACE_MAPPED, as a mapping of the physical memory with the handle. Returns false if
+ * out of memory. */
 bool ledger__map(struct ledger *l, struct block *b, uint64_t handle);
 void ledger__unmap(struct ledger *l, uint64_t addr, uint64_t size, uint64_t ns);
-/* A further handle of what has one, or of what is mapped at addr (0: nothing). */
+/* Adds a reference to the memory with this handle, or to the memory mapped at addr (0: none). */
 void ledger__retain(struct ledger *l, uint64_t handle, uint64_t addr);
-/* One reference less; it goes with the last, or with its last mapping. */
+/* Drops one reference. The block is freed with the last one, or with its last mapping. */
 void ledger__release(struct ledger *l, struct block *b, uint64_t ns);
-/* It goes, but for what is mapped: that goes with its last mapping. */
+/* Frees the block whatever its references; mapped memory is freed with its last mapping. */
 void ledger__take(struct ledger *l, struct block *b, uint64_t ns);
-/* A call of MEM_POOLS that went well; false: there is no room for the pool. */
+/* Handles a successful call of MEM_POOLS. Returns false if the limit of pools is reached. */
 bool ledger__pool(struct ledger *l, const struct trace_event *ev);
-/* Blocks of a space in the order of their keys; those of SPACE_ADDR with the mappings. */
+/* Lists the blocks of a space in the order of their keys; SPACE_ADDR includes the mappings. */
 struct block *ledger__list(const struct ledger *l, enum block_space space);
-/* All that lives in the context goes; left() is told before (NULL: nobody). */
+/* Frees all blocks of the context, after calling left() for each (NULL: not called). */
 void ledger__context_gone(struct ledger *l, uint64_t ctx, uint64_t ns,
 			  void (*left)(struct ledger *l, struct block *b));
-/* All goes, contexts and pools too. */
+/* Frees everything, including contexts and pools. */
 void ledger__clear(struct ledger *l, uint64_t ns, void (*left)(struct ledger *l, struct block *b));
 
 #endif /* MODEL_LEDGER_H */

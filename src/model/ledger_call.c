@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What calls do to memory: what they make, where it lies, what they free, map and count. */
+/* Effects of calls on memory: what they make and where, what they free, map and reference. */
 #include "ledger_priv.h"
 
 #include "call.h"
@@ -15,7 +15,7 @@
 struct ledger_pool {
 	uint64_t handle;
 	int device;
-	enum block_kind kind; /* of what comes from it */
+	enum block_kind kind; /* kind of the blocks allocated from it */
 	UT_hash_handle hh;
 };
 
@@ -24,8 +24,8 @@ static bool is(const struct trace_event *ev, const char *name)
 	return !strcmp(ev->name, name);
 }
 
-/* A CUmemLocation that was read tells whether the memory is the GPU's at all: what lies on the host
- * is pinned host memory, whatever made it. */
+/* Sets kind and device from a CUmemLocation. Memory located on the host is pinned host memory,
+ * whichever call made it. */
 static void place(const struct trace_event *ev, const char *type_path, const char *id_path,
 		  enum block_kind *kind, int *device)
 {
@@ -131,7 +131,8 @@ static bool is_pool(const struct trace_event *ev)
 	return false;
 }
 
-/* Functions whose ops say nothing of memory: what others made, and where the call has it. */
+/* Functions whose ops do not describe memory: memory of other processes and APIs, and the argument
+ * that has its address. */
 static const struct {
 	const char *name, *key, *size;
 	enum mem_act_what what;

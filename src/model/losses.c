@@ -18,7 +18,7 @@ void losses__event(struct losses *l, const struct trace_event *ev)
 	l->cnt[LOSS_DETACHED] += !strcmp(ev->op, "detached");
 }
 
-/* No number of a damaged file makes another one small. */
+/* Saturates, so that a huge number in a damaged file cannot make the sum small. */
 static void more(uint64_t *sum, uint64_t n)
 {
 	*sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n;

@@ -24,7 +24,7 @@ static void mem_gone(struct ledger *l, struct block *b, uint64_t ns)
 	quota__give(m->ledger.quota, &m->ledger.share, 1);
 }
 
-/* Freed unseen, or by a thread whose record comes later. */
+/* The free was not recorded, or its record arrives later from another thread. */
 static void mem_lost(struct ledger *l, struct block *b, const struct block *by)
 {
 	struct mem *m = (struct mem *)l;
@@ -110,8 +110,8 @@ bool mem__free(struct mem *m, enum block_space space, uint64_t key, uint64_t sta
 	struct ledger *l = ledger_of(m);
 	struct block *b = ledger__at(l, space, key);
 
-	/* Nobody frees what he was not given yet: a free that began before this block was there is
-	 * the late record of an older one, which is gone already. */
+	/* A free that began before this block existed is the late record of an older block, which
+	 * is gone already. */
 	if (!b || start_ns < b->born_ns)
 		return false;
 	*was = *b;
@@ -119,7 +119,8 @@ bool mem__free(struct mem *m, enum block_space space, uint64_t key, uint64_t sta
 	return true;
 }
 
-/* Memory of a device that others own, or that is counted by its handle: where it lies is known. */
+/* Remembers the address of device memory that another process owns, or that is counted by its
+ * handle. */
 static void learn(struct mem *m, uint64_t addr, uint64_t size, uint64_t end_ns)
 {
 	mem__add(m, &(struct block){.key = addr,
@@ -132,7 +133,7 @@ static void learn(struct mem *m, uint64_t addr, uint64_t size, uint64_t end_ns)
 
 void mem__learn(struct mem *m, const struct trace_event *ev)
 {
-	/* Without a size only the address itself is known. */
+	/* Without a size, only the address itself is known. */
 	static const struct {
 		const char *name, *addr, *size;
 	} sources[] = {
@@ -164,7 +165,7 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 
 	if (!b)
 		return -1;
-	/* What is mapped and was not seen to be made is a device's. */
+	/* Mapped memory of unknown origin is device memory. */
 	if (b->space == SPACE_MAPPED)
 		return b->phys ? block_desc[b->phys->kind].counted : MEM_NONE;
 	return block_desc[b->kind].counted;
@@ -173,7 +174,7 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
 {
 	ledger__context_gone(&m->ledger, ctx, ns, NULL);
-	/* It was the last: nothing is left to live in. */
+	/* After the last context no memory is left. */
 	for (int k = 0; k < MEM_KIND_CNT && HASH_COUNT(m->ledger.ctx.by_handle) <= 1; k++) {
 		less(m, k, m->loose[k].bytes);
 		m->loose[k].cnt = m->loose[k].bytes = 0;
@@ -197,7 +198,7 @@ static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 {
 	bool is_counted = block_desc[a->kind].counted != MEM_NONE;
 
-	/* Addresses without memory are of no use here. */
+	/* Reserved addresses have no memory. */
 	if (!a->has_key || a->kind == BLOCK_RESERVED || (is_counted && !a->has_size))
 		return;
 	mem__add(m, &(struct block){.key = a->key,
@@ -218,7 +219,7 @@ static bool release_loose(struct mem *m, const struct trace_event *ev, enum bloc
 	/* cuMemFree(0) does nothing. */
 	if (!ev->ptr || counted == MEM_NONE)
 		return false;
-	/* The late record of what has been taken away already. */
+	/* The late record of a free of a block that was removed already. */
 	if (m->superseded_cnt && ev->start_ns < m->superseded_ns) {
 		m->superseded_cnt--;
 		return false;
@@ -304,7 +305,7 @@ void mem__event(struct mem *m, struct trace_event *ev)
 
 	if (ev->result || !event_returned(ev))
 		return;
-	/* A node of a graph: the memory comes when it runs, at this address. */
+	/* A graph node: the memory is allocated at this address when the graph runs. */
 	if (ev->capturing) {
 		if (ev->fn->op == OP_ALLOC_ASYNC && (ev->has & HAS_PTR))
 			learn(m, ev->ptr, ev->has & HAS_SIZE ? ev->size : 0, ev->end_ns);

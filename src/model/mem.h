@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Live memory of one process, by what it is counted as: sums of its ledger. */
+/* Live memory of one process by kind: sums over its ledger. */
 #ifndef MODEL_MEM_H
 #define MODEL_MEM_H
 
 #include "ledger.h"
 
 struct mem {
-	struct ledger ledger; /* the first member; its quota is of blocks, too */
+	struct ledger ledger; /* must be first; its quota includes blocks */
 	uint64_t bytes[MEM_KIND_CNT];
-	/* Blocks that had to make room for younger ones, whose free is still to come: its call has
-	 * begun before superseded_ns. */
+	/* Number of blocks replaced by newer ones at the same address, whose free is not recorded
+	 * yet. The call that freed them began before superseded_ns. */
 	uint64_t superseded_cnt, superseded_ns;
-	/* What there was no room for: it is in bytes, and a free of an unknown address takes away
-	 * what one of them has on average. */
+	/* Memory without a block, because the limit was reached: it is included in bytes. A free of
+	 * an unknown address subtracts the average size of one. */
 	struct {
 		uint64_t cnt, bytes;
 	} loose[MEM_KIND_CNT];
 };
 
-/* A copy of b lives from now on: counted as its kind is. */
+/* Adds a copy of b, and counts it by its kind. */
 void mem__add(struct mem *m, const struct block *b);
-/* Forgets the block at key, of which *was is a copy; false when there is none, or when it is
- * younger than the call that frees, which began at start_ns: threads race, and another may have
- * been given the address before this call's record came. */
+/* Removes the block at key, and copies it to *was. Returns false if there is none, or if it is
+ * newer than the call that frees, which began at start_ns. Threads race: another may have got the
+ * address before this call's record arrived. */
 bool mem__free(struct mem *m, enum block_space space, uint64_t key, uint64_t start_ns,
 	       struct block *was);
-/* A call of another class than memory that may return an address of device memory that is not
- * counted here: imported, or a variable of a module. It is remembered for mem__kind_at(). */
+/* Remembers, for mem__kind_at(), device memory that is not counted here: imported memory, or a
+ * variable of a module. ev is a call of another class than memory that may return such an
+ * address. */
 void mem__learn(struct mem *m, const struct trace_event *ev);
-/* What memory at addr is counted as (MEM_NONE: of a device, and not this process's own), or -1: not
- * known. */
+/* Returns the kind that memory at addr is counted as, or -1 if unknown. MEM_NONE: device memory
+ * that this process does not own. */
 int mem__kind_at(const struct mem *m, uint64_t addr);
-/* What a call of type init, context or memory, live or saved, does to it: fills ev->mem, ev->made
- * and the size of what it frees. */
+/* Applies a call of type init, context or memory, live or saved. Sets ev->mem, ev->made, and the
+ * size of freed memory. */
 void mem__event(struct mem *m, struct trace_event *ev);
 void mem__totals(const struct mem *m, struct mem_totals *out);
 void mem__clear(struct mem *m);

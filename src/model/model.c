@@ -175,7 +175,7 @@ void model__torch(const struct model *m, struct trace_end *end)
 	end->torch.on = m->operators.on;
 }
 
-/* How each record of ct_rec.def is taken: raw->rec is the first of the two. */
+/* Handlers of the records of ct_rec.def. raw->rec is the first member of each record. */
 
 static void on_call(struct model *m, const void *rec, const struct raw *raw)
 {
@@ -188,7 +188,8 @@ static void on_thread(struct model *m, const void *data, const struct raw *raw)
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
 	struct thread *t;
 
-	/* Comes before the first call of a thread: here of the next process with this id. */
+	/* This record precedes the first call of a thread. If the process has ended, it belongs to
+	 * the next process with this ID. */
 	if (p && p->ended)
 		procs__renew(&m->procs, p);
 	t = p ? proc__thread(&m->procs, p, rec->rec.tid) : NULL;
@@ -217,7 +218,7 @@ static void on_python(struct model *m, const void *data, const struct raw *raw)
 		proc_stacks__told(p->stacks, rec);
 }
 
-/* A child has its parent's Python, and may be gone when it is looked for. */
+/* A child has its parent's Python, and may have ended before cudatrace looks for it. */
 static void fork_python(struct model *m, const struct ct_task *rec)
 {
 	struct proc *parent = procs__find(&m->procs, rec->parent_pid), *p;
@@ -253,7 +254,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 		ranks__ended(&m->ranks, rec->rec.pid);
 	model__give_devices(m, rec->rec.ts_ns);
 	devices__event(&m->devices, &ev);
-	/* A new process, too: its id may be one whose exit was lost. */
+	/* Also for a new process: the exit of an older process with its ID may have been
+	 * dropped. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);
 	if (p)
@@ -398,7 +400,7 @@ static void on_device(struct model *m, const void *data, const struct raw *raw)
 	model__give_devices(m, raw->rec->ts_ns);
 }
 
-/* Who maps what is trace/libs.c's, what is made in what trace/arbiter.c's. */
+/* trace/libs.c handles mappings, trace/arbiter.c in-process records. */
 static void on_lib(struct model *m, const void *rec, const struct raw *raw)
 {
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of calls: what each call means, by the models of what it is about, in their order. */
+/* Records of calls: each model annotates its part, in a fixed order. */
 #include "model.h"
 
 #include "collective.h"
@@ -9,7 +9,7 @@
 
 #include "util/words.h"
 
-/* NULL: no such function. */
+/* Returns NULL if there is no such function. */
 static const struct annotations *get_annotations(struct model *m, uint32_t func_id)
 {
 	const struct api_fn *fn;
@@ -25,7 +25,7 @@ static const struct annotations *get_annotations(struct model *m, uint32_t func_
 	return &m->meanings[func_id];
 }
 
-/* Of the last call; what calls have. */
+/* Clears the members that the last call may have set. */
 static inline void clear_call(struct trace_event *ev)
 {
 	const size_t base = offsetof(struct trace_event, coll);
@@ -72,7 +72,7 @@ static void fill_call(struct trace_event *ev, const struct raw_call *raw,
 		ev->caps[i] = (struct pointee){raw->caps[i].data, raw->caps[i].len};
 }
 
-/* Hands out its definition when it is new. */
+/* Sets the stack of a call, and delivers its definition if it is new. */
 static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw,
 		      struct trace_event *ev)
 {
@@ -85,7 +85,7 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 	};
 	bool is_new;
 
-	/* At an entry the return address may have been found twice. */
+	/* At an entry, the return address may appear twice. */
 	if (ev->entry_only && from.cnt > 1 && from.ips[0] == from.ips[1]) {
 		from.ips++;
 		from.cnt--;
@@ -191,7 +191,7 @@ void model__call(struct model *m, const struct raw_call *raw)
 	} else if (annotations->fn->class == CLASS_LAUNCH && ev->depth) {
 		collective__launched(annotations, ev, t);
 	}
-	/* How long one takes that has not returned is not known. */
+	/* The duration of a call that has not returned is unknown. */
 	if (!ev->entry_only && !ev->unfinished && event_duration_ns(ev) < m->opts.min_duration_ns) {
 		m->filtered_cnt++;
 		if (m->opts.gpu_time)

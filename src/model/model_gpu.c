@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What GPUs executed (--gpu-time) meets the calls that asked for it. */
+/* Joins GPU executions (--gpu-time) with the calls that requested them. */
 #include "gpu.h"
 #include "model_priv.h"
 
 #include <stdlib.h>
 
-/* What a GPU executed waits so long for its call. */
+/* An execution waits at most this long for its call. */
 #define GPU_WAIT_NS 1000000000ull
 
-/* Its call is there, or will not come any more. */
+/* Delivers an execution whose call has arrived, or will not arrive any more. */
 static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p, struct thread *t,
 		     struct gpu_call *call)
 {
@@ -102,7 +102,7 @@ struct give_ctx {
 	uint32_t pid;
 };
 
-/* In the call that has come. */
+/* Delivers an execution that belongs to the call that has arrived. */
 static bool give_in_call(const struct ct_gpu_run *g, void *arg)
 {
 	const struct give_ctx *to = arg;

@@ -20,14 +20,14 @@ struct model {
 	struct ranks ranks;
 	struct devices devices;
 	struct annotations meanings[CT_MAX_FUNCS];
-	/* The last. Nothing of it is used again, but most of it is empty, and stays so. */
+	/* The last call. Its content is not reused, but most members are empty and stay so. */
 	struct trace_event call;
 	uint64_t bad_cnt;
 	uint64_t filtered_cnt;
 	uint64_t calls_end_ns; /* 0: calls are traced */
 };
 
-/* An event that has no duration, from a record. op is its name, too. */
+/* Returns an event without duration, from a record. op is also its name. */
 static inline struct trace_event event_of(enum event_kind kind, const struct ct_rec *rec,
 					  const char *op)
 {
@@ -48,16 +48,17 @@ static inline struct trace_event event_of(enum event_kind kind, const struct ct_
 void model__call(struct model *m, const struct raw_call *raw);
 
 /* model_gpu.c: --gpu-time */
-/* What a GPU executed is handed out with its call, which may come later. */
+/* Delivers an execution with its call, which may arrive later. */
 void model__gpu_run(struct model *m, const struct ct_gpu_run *g);
-/* A call that a GPU may execute something for. is_line: it is in the trace. */
+/* Handles a call that may make a GPU execute something. is_line: it is in the trace. */
 void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 		     const struct trace_event *ev, bool is_line);
-/* No call of the process comes any more; and none at all. */
+/* model__gpu_end(): no more calls of the process follow; model__gpu_flush(): no more calls at
+ * all. */
 void model__gpu_end(struct model *m, uint32_t pid);
 void model__gpu_flush(struct model *m);
 
-/* Lines for what has become known of devices since. */
+/* Delivers events for new data on devices. */
 void model__give_devices(struct model *m, uint64_t ns);
 
 #endif /* MODEL_PRIV_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * /proc/PID/maps is the target's text, and the files that it names are the target's files. They are
- * opened through the target, so that those of a container are found, and those that were replaced.
+ * The target controls the text of /proc/PID/maps and the files that it names. Files are opened
+ * through the target's root, which also finds those of a container and replaced ones.
  */
 #include "modules.h"
 
@@ -23,12 +23,12 @@
 
 #include <uthash.h>
 
-#define FILES_MAX   1024 /* each keeps a descriptor */
+#define FILES_MAX   1024 /* each has an open descriptor */
 #define MAPS_MAX    65536
 #define MAPS_SZ_MAX (64u << 20)
-/* Where nothing is mapped and reading the mappings again did not help, the next try waits: code
- * without frame pointers gives any number as an address, mostly the same one. After so many others
- * each of them waits. */
+/* If an address is not mapped even after reading the mappings again, the next try for its page
+ * waits: code without frame pointers has arbitrary addresses, usually the same one. After VAIN_MAX
+ * such pages, all others wait too. */
 #define AGAIN_NS   1000000000ull
 #define VAIN_MAX   8
 #define PAGE_SHIFT 12
@@ -39,7 +39,7 @@ struct path {
 	char text[];
 };
 
-/* What tells a file from one that was written over it. */
+/* Identity of a file, which changes when it is overwritten. */
 struct file_id {
 	uint64_t dev, ino, size, sec, nsec;
 };
@@ -47,7 +47,7 @@ struct file_id {
 struct file {
 	struct file_id id;
 	struct symbols *symbols;
-	unsigned refs; /* modules that have used it; without, it stays until there is no room */
+	unsigned refs; /* modules that have used it; at 0 it stays until memory is needed */
 	UT_hash_handle hh;
 };
 
@@ -59,29 +59,29 @@ struct module_files {
 
 struct map {
 	uint64_t start, end, off, ino;
-	const char *path; /* "[anon]" and the like have no / in front */
+	const char *path; /* "[anon]" and similar names have no leading / */
 	const struct file *file;
 	bool is_file;
-	bool tried; /* to open it */
+	bool tried; /* opening it was tried */
 };
 
 struct modules {
 	struct module_files *files;
-	uint32_t pid;	  /* 0: nothing of it can be read */
+	uint32_t pid;	  /* 0: its memory cannot be read */
 	struct map *maps; /* by address */
 	unsigned cnt, cap;
 	uint64_t read_ns; /* CLOCK_MONOTONIC; 0: never */
-	uint64_t wait_ns; /* not again before then */
-	/* Pages that are not mapped, for which it is not before then. */
+	uint64_t wait_ns; /* no retry before then */
+	/* Pages that are not mapped, with the time before which they are not retried. */
 	struct {
 		uint64_t page, wait_ns;
 	} vain[VAIN_MAX];
-	unsigned vain_cnt; /* since the last wait for all */
+	unsigned vain_cnt; /* since all pages waited last */
 	struct perf_map *perf;
 	struct demangle_share demangling;
 	struct path *paths;
 	struct quota_share paths_share;
-	struct quota_share symbols_share; /* of all files that it uses, whoever had them read */
+	struct quota_share symbols_share; /* for all files that it uses */
 	struct file **used;		  /* each once */
 	unsigned used_cnt, used_cap;
 };
@@ -186,13 +186,13 @@ static void clean_path(char *s)
 
 static const char hidden_path[] = "[file]";
 
-/* /dev/zero: anonymous memory that children share. */
+/* /dev/zero is anonymous memory that children share. */
 static bool is_file(const char *path)
 {
 	return *path == '/' && strncmp(path, "/dev/zero", strlen("/dev/zero"));
 }
 
-/* Names in brackets are the kernel's, but for [anon:...], which the program chooses. */
+/* Names in brackets are the kernel's, except [anon:...], which the program chooses. */
 static const char *name_of(struct modules *m, char *path)
 {
 	static const char *const own[] = {"[vdso]", "[vsyscall]", "[uprobes]", "[stack]", "[heap]"};
@@ -233,7 +233,7 @@ static void give_maps(struct modules *m, struct map *maps, unsigned cap)
 	free(maps);
 }
 
-/* Twice as many; false: there is no room. */
+/* Doubles the capacity. Returns false at the limit. */
 static bool grow_maps(struct modules *m, struct map **maps, unsigned *cap)
 {
 	unsigned more = *cap ? *cap : 64;
@@ -254,7 +254,7 @@ static bool grow_maps(struct modules *m, struct map **maps, unsigned *cap)
 
 static void read_maps(struct modules *m)
 {
-	/* First: a call that ends while they are read may be of what is not in them. */
+	/* Read the clock first: a call that ends during the reading may refer to newer mappings. */
 	uint64_t began = now_ns();
 	int fd = m->pid ? reader__copy(m->pid, "maps", MAPS_SZ_MAX) : -ENOENT;
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -274,7 +274,7 @@ static void read_maps(struct modules *m)
 	free(line);
 	if (f)
 		fclose(f);
-	/* It has ended: what was known of it stays. */
+	/* The process has ended: keep the old mappings. */
 	if (!cnt) {
 		give_maps(m, maps, cap);
 		m->wait_ns = UINT64_MAX;
@@ -329,7 +329,7 @@ static void note_vain(struct modules *m, uint64_t addr, uint64_t ns)
 	m->wait_ns = ns + AGAIN_NS;
 }
 
-/* What was mapped since? */
+/* Finds the mapping of addr, reading the mappings again if needed. */
 static struct map *find_map(struct modules *m, uint64_t addr, uint64_t ns)
 {
 	struct map *map = map_at(m, addr);
@@ -343,8 +343,8 @@ static struct map *find_map(struct modules *m, uint64_t addr, uint64_t ns)
 	return map;
 }
 
-/* ino 0: whatever it is. Devices are not compared: maps and stat() disagree on some file systems.
- */
+/* Opens the file if its inode is ino (0: any). Devices are not compared: maps and stat() disagree
+ * on some file systems. */
 static int open_as(const struct modules *m, const char *path, uint64_t ino, struct stat *st)
 {
 	int fd = reader__open(m->pid, path, 0);
@@ -372,7 +372,7 @@ static int open_map(const struct modules *m, const struct map *map, struct stat 
 	return fd >= 0 ? fd : open_as(m, map->path, map->ino, st);
 }
 
-/* Those that nobody uses any more make room. */
+/* Drops files that no module uses. */
 static void drop_unused(struct module_files *f)
 {
 	struct file *file, *next;
@@ -402,7 +402,7 @@ static struct file *use(struct modules *m, struct file *file)
 	return file;
 }
 
-/* use() adds it to its share: that of the others does not go with who had it read. */
+/* use() charges the process's share, so it does not depend on the process that loaded the file. */
 static bool has_room(struct modules *m, size_t size)
 {
 	struct quota *q = quotas__get(m->files->quotas, QUOTA_SYMBOLS);
@@ -437,7 +437,7 @@ static struct file *read_file(struct modules *m, const struct file_id *id, int f
 	return file;
 }
 
-/* As of all tables: no process gets more than it leaves over. */
+/* As for all tables: no process has more files than are left free. */
 static bool has_place(const struct modules *m)
 {
 	return HASH_COUNT(m->files->by_id) + m->used_cnt < FILES_MAX;
@@ -494,7 +494,8 @@ static void put_symbol(struct modules *m, char **symbol, const char *name, uint6
 void modules__resolve(struct modules *m, struct stack_frame *frame, bool is_return, uint64_t ns,
 		      char **symbol)
 {
-	/* The call before the return address: that may be the first byte of the next function. */
+	/* Look up the call, not the return address, which may be the first byte of the next
+	 * function. */
 	uint64_t call = frame->ip - is_return, start, addr;
 	const struct file *file;
 	char name[1024];

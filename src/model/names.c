@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the model calls things. */
+/* Names of the model's enums. */
 #include "event.h"
 #include "trace.h"
 

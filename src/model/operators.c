@@ -16,7 +16,7 @@
 struct operator
 {
 	uint64_t id, parent, start_ns;
-	uint64_t last_ns; /* the end of the last that was seen in it */
+	uint64_t last_ns; /* end of the last event recorded in it */
 	uint64_t seq;
 	const char *name;
 	bool backward, has_seq;
@@ -59,7 +59,7 @@ static void give(struct operators *o, const struct proc *p, const struct thread 
 	o->fn(o->ctx, &ev);
 }
 
-/* The innermost is over. end_ns 0: nobody knows when. */
+/* Ends the innermost operator. end_ns 0: unknown. */
 static void end(struct operators *o, const struct proc *p, struct thread *t, uint64_t end_ns)
 {
 	struct operator x = * top_of(t), *outer;
@@ -80,13 +80,13 @@ void operators__enter(struct operators *o, const struct raw_call *raw, const str
 {
 	struct operator* x;
 
-	/* Numbers of a thread only grow. */
+	/* Operator IDs of a thread only grow. */
 	while ((x = top_of(t)) && x->id > raw->operator_id)
 		end(o, p, t, ev->start_ns);
 	if (!raw->operator_id)
 		return;
 	ev->operator_id = raw->operator_id;
-	/* Its beginning may have been lost. */
+	/* The record of its start may have been dropped. */
 	if (!x || x->id != raw->operator_id)
 		return;
 	ev->operator= x->name;
@@ -101,7 +101,7 @@ static struct operator* push(struct thread_operators *s)
 
 	if (s->cnt < s->room)
 		return &s->v[s->cnt++];
-	/* The programs keep no more. */
+	/* The BPF programs store no more levels. */
 	if (room > CT_OPERATORS_MAX)
 		return NULL;
 	v = reallocarray(s->v, room, sizeof(*v));
@@ -145,7 +145,7 @@ static void begin(struct operators *o, const struct raw_call *raw, const struct 
 	};
 }
 
-/* A node for the operator's backward pass has been made. */
+/* PyTorch has made a node for the operator's backward pass. */
 static void number(const struct raw_call *raw, struct thread *t)
 {
 	struct operator* x = top_of(t);
@@ -171,7 +171,7 @@ void thread_operators__free(struct thread *t)
 
 /* --- the allocator --- */
 
-/* c10::Device: type, and index or -1. */
+/* Formats a c10::Device: type, and index or -1. */
 static void device_name(uint64_t device, char buf[32])
 {
 	static const char *const names[] = {"cpu",    "cuda",  "mkldnn", "opengl", "opencl",
@@ -212,7 +212,7 @@ static void allocator(struct operators *o, const struct trace_event *call, const
 		.has = oom ? HAS_SIZE : HAS_SIZE | HAS_PTR,
 	};
 
-	/* Arguments are redacted. */
+	/* Too few words: arguments are redacted. */
 	if (cnt < (oom ? 4u : 5u))
 		return;
 	if (!oom) {

@@ -16,7 +16,7 @@
 #define ROWS_MAX    262144
 #define BYTES_MAX   (64u << 20)
 #define NAME_MAX_SZ 512
-/* What malloc() adds to a name. */
+/* Overhead of malloc() per name. */
 #define ROW_NAME_SZ 16
 
 struct row {
@@ -26,13 +26,13 @@ struct row {
 
 struct perf_map {
 	uint32_t pid;
-	FILE *f; /* stays readable when the process has ended */
+	FILE *f; /* stays readable after the process has ended */
 	size_t bytes;
 	struct row *rows;
 	size_t cnt, cap;
 	struct quota *quota;
 	struct quota_share share;
-	bool full; /* there is no room: nothing more is read */
+	bool full; /* the limit is reached: nothing more is read */
 };
 
 struct perf_map *perf_map__new(uint32_t pid, struct quota *quota)
@@ -59,7 +59,7 @@ void perf_map__free(struct perf_map *m)
 	free(m);
 }
 
-/* Its user, and its number as it knows itself. */
+/* Reads the process's user, and its ID in its own namespace. */
 static bool read_status(uint32_t pid, uid_t *uid, uint32_t *own_pid)
 {
 	unsigned found = 0, id;
@@ -85,7 +85,7 @@ static bool read_status(uint32_t pid, uid_t *uid, uint32_t *own_pid)
 	return found == 1;
 }
 
-/* Anyone can put a file into /tmp: only the process's own user is believed. */
+/* Anyone can create a file in /tmp, so the file must belong to the process's user. */
 static void open_file(struct perf_map *m)
 {
 	char path[96];
@@ -114,7 +114,7 @@ static void take_line(struct perf_map *m, const char *line)
 
 	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %n", &start, &size, &at) != 2 || !at || !line[at])
 		return;
-	/* Twice the row: they grow by doubling. */
+	/* Charge twice the row, because the array doubles. */
 	if (!quota__take(m->quota, &m->share,
 			 2 * sizeof(*rows) + ROW_NAME_SZ + strnlen(line + at, NAME_MAX_SZ))) {
 		m->full = true;
@@ -135,7 +135,7 @@ static void take_line(struct perf_map *m, const char *line)
 	m->cnt += m->rows[m->cnt].name != NULL;
 }
 
-/* The program appends whole lines; the last may be half there. */
+/* The program appends whole lines, but the last may be incomplete. */
 static void read_more(struct perf_map *m)
 {
 	char line[4096];
@@ -166,7 +166,7 @@ const char *perf_map__find(struct perf_map *m, uint64_t addr, uint64_t *start)
 	if (!m->f)
 		return NULL;
 	read_more(m);
-	/* The last that was said of it: memory is used again. */
+	/* Use the last entry for an address, because memory is reused. */
 	for (size_t i = m->cnt; i-- > 0;) {
 		if (addr < m->rows[i].start || addr - m->rows[i].start >= m->rows[i].size)
 			continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Names that a program gives to code which it makes as it runs: /tmp/perf-PID.map, as Python's
- * -X perf, Java and V8 write it. */
+/* Function names of code generated at run time: /tmp/perf-PID.map, as written by Python's -X perf,
+ * Java and V8. */
 #ifndef MODEL_PERF_MAP_H
 #define MODEL_PERF_MAP_H
 
@@ -10,11 +10,11 @@
 
 struct perf_map;
 struct quota;
-/* quota: of bytes; NULL: no bound. */
+/* quota: in bytes; NULL: no limit. */
 struct perf_map *perf_map__new(uint32_t pid, struct quota *quota);
 void perf_map__free(struct perf_map *m);
-/* What lies at addr, and where that begins; reads first what the program has added. The name lives
- * until the next call. */
+/* Returns the name of the code at addr, and its start in *start; reads new lines first. The name is
+ * valid until the next call. */
 const char *perf_map__find(struct perf_map *m, uint64_t addr, uint64_t *start);
 
 #endif /* MODEL_PERF_MAP_H */

@@ -9,11 +9,11 @@
 
 #include "util/clock.h"
 
-/* Whoever has few processes or threads is not bothered. */
+/* Sweeps begin above this number of processes or threads. */
 #define LOOK_MIN 256
 
-/* Threads and processes end without a word, when a record was lost or had no place: not to be kept
- * for the life of what they were part of. */
+/* If an exit record was dropped or rejected, threads and processes end unnoticed. Their rows are
+ * removed before the whole process or trace ends. */
 static bool is_gone(uint32_t id)
 {
 	return kill((pid_t)id, 0) && errno == ESRCH;
@@ -24,7 +24,7 @@ static unsigned next_look(unsigned cnt)
 	return 2 * cnt < LOOK_MIN ? LOOK_MIN : 2 * cnt;
 }
 
-/* Each time that there are twice as many as were left. */
+/* A sweep is due when the number of rows has doubled since the last. */
 static bool is_time_to_look(const struct procs *ps, unsigned cnt, struct sweep *l)
 {
 	if (!l->at)
@@ -57,7 +57,7 @@ static struct quota *thread_quota(const struct procs *ps)
 	return quotas__get(ps->quotas, QUOTA_THREADS);
 }
 
-/* Room for one more. */
+/* Makes room for one more process. */
 static void make_room(struct procs *ps)
 {
 	struct proc *p, *tmp;
@@ -99,7 +99,7 @@ struct proc *procs__find(struct procs *ps, uint32_t pid)
 	return p;
 }
 
-/* false: the thread is gone. */
+/* Returns false if the thread has ended. */
 static bool read_comm(char comm[THREAD_COMM_SZ + 1], uint32_t pid, uint32_t tid)
 {
 	char path[64];
@@ -112,7 +112,7 @@ static bool read_comm(char comm[THREAD_COMM_SZ + 1], uint32_t pid, uint32_t tid)
 		return false;
 	n = fread(comm, 1, THREAD_COMM_SZ, f);
 	fclose(f);
-	comm[n ? n - 1 : 0] = 0; /* the end of the line */
+	comm[n ? n - 1 : 0] = 0; /* strip the newline */
 	return n;
 }
 
@@ -187,7 +187,7 @@ struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid)
 			return NULL;
 		make_thread_room(ps, p);
 		t->tid = tid;
-		/* Its first record was lost, or its row went to others. */
+		/* Its first record was dropped, or its row was given to others. */
 		if (ps->live)
 			t->is_named = read_comm(t->comm, p->pid, tid);
 		HASH_ADD(hh, p->threads, tid, sizeof(t->tid), t);

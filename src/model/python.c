@@ -9,17 +9,17 @@
 
 #include <uthash.h>
 
-/* Of a string or a line table that much is read at once; few are longer. */
+/* Bytes of a string or a line table that are read at once; few are longer. */
 #define TEXT_SZ	 256
 #define TABLE_SZ 2048
-/* In bytes. What is longer is cut; a line table that is has no lines. */
+/* In bytes. Longer strings are cut; a longer line table is not used. */
 #define FUNCTION_SZ_MAX 1024
 #define FILE_SZ_MAX	4096
 #define TABLE_SZ_MAX	(256u << 10)
-/* Code objects whose parts are read at once: three each. */
+/* Number of code objects that are read together: three parts each. */
 #define AT_ONCE 64
 
-/* Its parts. */
+/* Parts of a code object. */
 enum { FILE_PART, FUNCTION_PART, TABLE_PART, PARTS };
 
 struct code_key {
@@ -32,7 +32,7 @@ struct code_row {
 	uint64_t at[PARTS];
 	int32_t first_line;
 	bool is_read;
-	char *function, *file; /* NULL: could not be read, or are redacted */
+	char *function, *file; /* NULL: could not be read, or redacted */
 	uint8_t *table;
 	size_t table_sz;
 	UT_hash_handle hh;
@@ -58,7 +58,7 @@ struct python_codes *python_codes__new(uint32_t pid, const struct python_locatio
 	return c;
 }
 
-/* What was read. */
+/* Frees what was read. */
 static void clear_row(struct python_codes *c, struct code_row *row)
 {
 	c->bytes -= row->table_sz + (row->file ? strlen(row->file) : 0) +
@@ -132,7 +132,7 @@ static struct code_row *add(struct python_codes *c, uint64_t addr, uint32_t id)
 	return row;
 }
 
-/* What was read from its memory up to now is of this code object. */
+/* Returns whether everything read from memory so far belongs to this code object. */
 static bool is_there(const struct python_codes *c, const struct code_row *row)
 {
 	return !row->key.id || !c->check || !c->check->is_there ||
@@ -161,7 +161,7 @@ struct part {
 	const uint8_t *data;
 };
 
-/* Reads one thing that is longer than what is read of all. Returns its bytes, to be freed. */
+/* Reads a part that is longer than the size read for all. The caller frees the result. */
 static uint8_t *read_long(const struct python_codes *c, const struct code_row *row, uint64_t addr,
 			  size_t len)
 {
@@ -174,7 +174,7 @@ static uint8_t *read_long(const struct python_codes *c, const struct code_row *r
 	return NULL;
 }
 
-/* NULL: it is no string that can be read. */
+/* Returns NULL if it is not a readable string. */
 static char *text_of(const struct python_codes *c, const struct code_row *row, const struct part *p,
 		     size_t max)
 {
@@ -234,7 +234,7 @@ static void take_parts(struct python_codes *c, struct code_row *row, const struc
 		    (row->function ? strlen(row->function) : 0);
 }
 
-/* Up to AT_ONCE. */
+/* Reads the parts of at most AT_ONCE code objects. */
 static void read_parts(struct python_codes *c, struct code_row *const *rows, unsigned cnt)
 {
 	static const uint32_t sizes[PARTS] = {PYTHON_STR_SZ + TEXT_SZ, PYTHON_STR_SZ + TEXT_SZ,
@@ -264,7 +264,7 @@ static void read_parts(struct python_codes *c, struct code_row *const *rows, uns
 	}
 }
 
-/* Those of which nothing is known, each once. What is not known by a number is read each time. */
+/* Collects the unknown code objects, each once. Those without a number are read each time. */
 static unsigned missing(struct python_codes *c, const struct ct_python_frame *frames, unsigned cnt,
 			struct code_row **rows)
 {

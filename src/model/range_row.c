@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Behind RANGE_ROW_TID, in front of the thread's or process's number. */
+/* Part of the row ID between RANGE_ROW_TID and the thread's or process's number. */
 enum { ROW_DEFAULT, ROW_DOMAIN, ROW_OPERATORS = 95, ROW_LANE, ROW_KINDS = 128 };
 #define ROW_KIND_AT 22
 

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open at a time: of a thread, and of a process those that were not pushed. */
+/* Maximum of open ranges: pushed ones per thread, started ones per process. */
 #define DEPTH_MAX   256
 #define STARTED_MAX 1024
 
 struct range_text {
-	size_t len, size; /* of it; what it takes */
+	size_t len, size; /* length of the text; memory that it uses */
 	unsigned refs;
 	UT_hash_handle hh;
 	char s[];
@@ -25,8 +25,7 @@ enum name_kind { NAME_DOMAIN, NAME_STRING, NAME_CATEGORY };
 
 struct name_key {
 	uint32_t kind, category;
-	uint64_t handle; /* of the domain or string: the 32 bits that are known of what was returned
-			  */
+	uint64_t handle; /* of the domain or string: the known 32 bits of the return value */
 };
 
 struct range_name {
@@ -48,7 +47,7 @@ enum payload {
 };
 #define PAYLOAD_TYPE_EXTENDED 0xdfbd0009u
 
-/* nvtxEventAttributes_t; in spec.c's order the pointees of an argument that is one. */
+/* nvtxEventAttributes_t; its pointees have the order of spec.c. */
 struct attributes {
 	uint16_t version, size;
 	uint32_t category, color_type, color, payload_type, entry_cnt;
@@ -110,7 +109,7 @@ static void text_put(struct quotas *q, struct proc_ranges *p, struct range_text 
 	free(text);
 }
 
-/* NULL: nothing was read. */
+/* Returns NULL if nothing was read. */
 static struct range_text *text_of_cap(struct ranges *r, struct proc *p,
 				      const struct trace_event *ev, int cap)
 {
@@ -151,7 +150,7 @@ static void name_drop(struct quotas *q, struct proc_ranges *p, struct range_name
 	free(n);
 }
 
-/* Takes the text. */
+/* Takes ownership of the text. */
 static void name_set(struct ranges *r, struct proc_ranges *p, struct name_key key,
 		     struct range_text *text)
 {
@@ -174,7 +173,7 @@ static void name_set(struct ranges *r, struct proc_ranges *p, struct name_key ke
 	HASH_ADD(hh, p->names, key, sizeof(n->key), n);
 }
 
-/* --- what a call says --- */
+/* --- reading calls --- */
 
 static uint64_t arg_of(const struct annotations *m, const struct trace_event *ev, const char *name)
 {
@@ -183,14 +182,15 @@ static uint64_t arg_of(const struct annotations *m, const struct trace_event *ev
 	return event_arg_by_name(m, ev, name, &val) ? val : 0;
 }
 
-/* Ids of schemas that NCCL 2.28 registers; collectives' payloads begin with hash and bytes. */
+/* IDs of the schemas that NCCL 2.28 registers; payloads of collectives begin with hash and
+ * bytes. */
 #define NCCL_SCHEMA 0x1000000u
 static bool is_nccl(const struct range *r)
 {
 	return r->domain_name && !strcmp(r->domain_name->s, "NCCL") && r->schema - NCCL_SCHEMA < 64;
 }
 
-/* Collectives: of these, and of send and receive, the second word is a number of bytes. */
+/* In payloads of collectives, and of send and receive, the second word is a number of bytes. */
 static bool nccl_has_bytes(uint32_t schema)
 {
 	uint32_t i = schema - NCCL_SCHEMA;
@@ -217,7 +217,7 @@ static void take_payload(struct range *to, const struct attributes *a, const str
 	to->payload_kind = PAYLOAD_NCCL;
 }
 
-/* Text and all else of the event that begins. */
+/* Fills *to with the text and the attributes of the event that begins. */
 static void take_event(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		       struct proc *p, struct range *to)
 {
@@ -357,7 +357,7 @@ static unsigned depth_of(const struct thread *t)
 
 #define RANGE_SZ quota_malloc_sz(sizeof(struct range))
 
-/* The first lane that none of those has that are open; STARTED_MAX: there are too many. */
+/* Returns the first lane that no open range has; STARTED_MAX: there are too many. */
 static uint32_t free_lane(const struct proc_ranges *p)
 {
 	uint64_t used[STARTED_MAX / 64] = {0};
@@ -412,7 +412,7 @@ static struct thread *thread_of(struct proc *p, uint32_t tid)
 	return t;
 }
 
-/* Out of the lists, and gone. */
+/* Unlinks the range and frees it. */
 static void range_free(struct quotas *q, struct proc *p, struct thread *t, struct range *x)
 {
 	struct range **at;
@@ -443,7 +443,7 @@ static void end(struct ranges *r, struct proc *p, struct thread *t, struct range
 	range_free(r->quotas, p, t, x);
 }
 
-/* The newest that was pushed in the domain. */
+/* Ends the newest range pushed in the domain. */
 static void pop(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		struct proc *p, struct thread *t)
 {
@@ -458,7 +458,7 @@ static void pop(struct ranges *r, const struct annotations *m, const struct trac
 	r->cnt.unbalanced++;
 }
 
-/* In whatever thread: the newest of that number. Where nobody gives numbers all are 0. */
+/* Ends the newest range with that number, in any thread. If numbers are unknown, all are 0. */
 static void stop(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		 struct proc *p)
 {
@@ -493,7 +493,7 @@ static void mark(struct ranges *r, const struct annotations *m, const struct tra
 	put_texts(r->quotas, p->ranges, &x);
 }
 
-/* Strings, domains and categories get names; the text's argument is the only string. */
+/* Names a string, domain or category; the text is the call's only string argument. */
 static void name(struct ranges *r, const struct annotations *m, const struct trace_event *ev,
 		 struct proc *p, uint32_t returned)
 {
@@ -518,7 +518,7 @@ void ranges__call(struct ranges *r, const struct annotations *m, const struct tr
 	r->cnt.calls++;
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
-	/* An export that passes it on to a tool is one call. */
+	/* A nested call comes from an export that forwards to a tool: count only the outer one. */
 	if (ev->unfinished || ev->abandoned || ev->api_depth)
 		return;
 	if (!p->ranges)

@@ -15,20 +15,20 @@
 #define COMMS_MAX	  256
 #define COMMS_OF_USER_MAX (COMMS_MAX / 2)
 #define RANKS_MAX	  64
-/* How far the first rank may be ahead for the time to be its own. */
+/* Start times are stored for this many collectives of the first rank. */
 #define AHEAD 64
 
 struct rank {
 	uint32_t rank, pid;
-	uint32_t tid; /* who began that: */
-	uint64_t seq; /* the last that it has begun */
+	uint32_t tid; /* thread that began seq */
+	uint64_t seq; /* last collective that it has begun */
 	bool partial; /* seq is not known */
-	bool ended;   /* its process: whoever waits for it does so for ever */
+	bool ended;   /* its process has ended: a wait for it never ends */
 };
 
 struct rank_comm {
 	uint64_t hash;
-	uid_t uid; /* of the process that named it first */
+	uid_t uid; /* of the process that used it first */
 	struct rank ranks[RANKS_MAX];
 	unsigned rank_cnt;
 	bool told;
@@ -36,7 +36,7 @@ struct rank_comm {
 	struct {
 		uint64_t seq, first_ns;
 		const char *op;
-	} begun[AHEAD]; /* by the first rank */
+	} begun[AHEAD]; /* by the first rank to begin */
 	UT_hash_handle hh;
 };
 
@@ -46,7 +46,7 @@ static void drop(struct ranks *rs, struct rank_comm *c)
 	free(c);
 }
 
-/* How many communicators that user has; *oldest: the first of them. */
+/* Returns the number of communicators of that user; *oldest: the first of them. */
 static unsigned comms_of(const struct ranks *rs, uid_t uid, struct rank_comm **oldest)
 {
 	unsigned cnt = 0;
@@ -57,8 +57,8 @@ static unsigned comms_of(const struct ranks *rs, uid_t uid, struct rank_comm **o
 	return cnt;
 }
 
-/* The oldest communicator goes, which may be of a process whose end was not seen: the user's own
- * when that user has half of all, else one of the user who has most. */
+/* Drops the oldest communicator, whose process may have ended unnoticed. It is the user's own if
+ * that user has half of all, else one of the user who has most. */
 static void make_room(struct ranks *rs, uid_t uid)
 {
 	struct rank_comm *oldest = NULL, *of_most = NULL;
@@ -213,7 +213,8 @@ static bool is_partial(const struct rank_comm *c)
 	return false;
 }
 
-/* The first collective that not all have begun, and when the first did; false: there is none. */
+/* Finds the first collective that not all ranks have begun, and when the first rank began it.
+ * Returns false if there is none. */
 static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 {
 	uint64_t least = UINT64_MAX, most = 0, seq;
@@ -226,7 +227,7 @@ static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 	}
 	if (c->rank_cnt < 2 || least == most || is_partial(c))
 		return false;
-	/* Of those that are remembered the oldest: it began no later. */
+	/* Use the oldest stored start time: the collective began no later. */
 	seq = most - least >= AHEAD ? most - AHEAD + 1 : least + 1;
 	w->seq = least + 1;
 	w->since_ns = c->begun[seq % AHEAD].first_ns;
@@ -270,12 +271,12 @@ void rank_wait_text(const struct rank_wait *w, char *buf, size_t size)
 	if (w->over)
 		snprintf(buf, size, "collective %" PRIu64 " of communicator 0x%" PRIx64 " %s",
 			 w->seq, w->hash,
-			 w->lost ? "may have begun on all ranks: calls were lost"
-				 : "has begun on all ranks: no rank is missing any more");
+			 w->lost ? "may have begun on all ranks: calls were dropped"
+				 : "has begun on all ranks");
 	else
 		snprintf(buf, size,
 			 "collective %" PRIu64 " (%s) of communicator 0x%" PRIx64
-			 " waits for %.1f s: rank %s in it, not begun by %s",
+			 " waits for %.1f s: begun by rank %s, not by rank %s",
 			 w->seq, w->op, w->hash, w->ns / 1e9, w->in, w->missing);
 }
 

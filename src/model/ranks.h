@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Live: which rank of this machine is in which collective, to say so while one waits for another.
- * Ranks are joined by communicator and number, as the report does it afterwards; one whose number
- * is not known (seq_partial) is waited for, and waits, when it is again.
+ * Live: tracks the collective that each rank of this machine is in, to report ranks that wait for
+ * others. Ranks are matched by communicator and sequence number, as in the report. A rank whose
+ * number is unknown (seq_partial) is ignored until it is known again.
  */
 #ifndef MODEL_RANKS_H
 #define MODEL_RANKS_H
@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-/* A rank is waited for from then on. */
+/* A wait is reported after this time. */
 #define RANKS_HANG_NS 5000000000ull
 
 struct rank_comm;
@@ -20,47 +20,48 @@ struct ranks {
 	uid_t (*user_of)(pid_t pid); /* NULL: reader__user() */
 };
 
-/* A rank whose process lives; tid: who began its last collective, or made the communicator. */
+/* A rank of a running process; tid: the thread that began its last collective, or created the
+ * communicator. */
 struct rank_who {
 	uint32_t rank, pid, tid;
 };
 #define RANKS_WHO_MAX 8
 
-/* A collective that some ranks have begun and others have not. over: all have now, or with lost,
- * that is not known, for calls were lost. */
+/* A collective that some ranks have begun and others have not. over: all ranks have begun it now;
+ * with lost this is unknown, because calls were dropped. */
 struct rank_wait {
 	uint64_t hash, seq;
 	const char *op;
 	uint64_t since_ns, ns;
-	char in[192], missing[192];	    /* "0, 2 (ended)" */
-	struct rank_who who[RANKS_WHO_MAX]; /* those that are missing first */
+	char in[192], missing[192];	    /* for example "0, 2 (ended)" */
+	struct rank_who who[RANKS_WHO_MAX]; /* missing ranks first */
 	unsigned who_cnt;
 	bool over, lost;
 };
 
-/* A collective that a rank has begun; seq 0: it has made the communicator. */
+/* A collective that a rank has begun; seq 0: it has created the communicator. */
 struct rank_begun {
 	uint64_t hash, seq;
 	uint32_t rank, pid, tid;
 	const char *op;
 	uint64_t ns;
-	bool partial; /* seq is no other rank's */
+	bool partial; /* seq does not match other ranks */
 };
 void ranks__begun(struct ranks *rs, const struct rank_begun *b);
-/* Of a call on a communicator, or one that made it. */
+/* Handles a call that uses or creates a communicator. */
 void ranks__event(struct ranks *rs, const struct trace_event *ev);
-/* Is there a communicator of which ranks could wait for each other? */
+/* Returns whether there is a communicator whose ranks could wait for each other. */
 bool ranks__any(const struct ranks *rs);
-/* Its ranks come to no collective any more: they are waited for all the same, by those that live.
- */
+/* Marks the ranks of a process as ended: they begin no more collectives, but running ranks still
+ * wait for them. */
 void ranks__ended(struct ranks *rs, uint32_t pid);
-/* Calls of that process were lost, or, with 0, of any: the sequence numbers of its ranks are not
- * known until their next collectives. */
+/* Reports dropped calls of a process (0: of any). The sequence numbers of its ranks are unknown
+ * until their next collectives. */
 void ranks__lost(struct ranks *rs, uint32_t pid);
-/* Each wait that is RANKS_HANG_NS old is given once, and once when it is over. */
+/* Calls fn once for each wait of at least RANKS_HANG_NS, and once when it is over. */
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
 		 void *ctx);
-/* For people: "collective 4 (all_reduce) of communicator 0xabc: ..." */
+/* Formats for people: "collective 4 (all_reduce) of communicator 0xabc ..." */
 void rank_wait_text(const struct rank_wait *w, char *buf, size_t size);
 void ranks__free(struct ranks *rs);
 

@@ -21,17 +21,17 @@ struct frame_row {
 	UT_hash_handle hh;
 };
 
-/* Python is looked for again after so long. */
+/* Interval of searches for Python. */
 #define PYTHON_AGAIN_NS 1000000000ull
 
-/* How many addresses there are, these, and words of struct ct_python_frame. */
+/* Number of addresses, the addresses, and words of struct ct_python_frame. */
 #define KEY_MAX (1 + CT_STACK_MAX + CT_PYTHON_MAX * 2)
 
 struct stack_row {
 	UT_hash_handle hh;
-	uint64_t *key;	    /* behind the frames */
-	bool unread;	    /* names of that are missing */
-	struct stack stack; /* last: frames follow */
+	uint64_t *key;	    /* stored after the frames */
+	bool unread;	    /* some of its names are missing */
+	struct stack stack; /* must be last: frames follow */
 };
 
 struct stacks {
@@ -46,9 +46,9 @@ struct stacks {
 struct proc_stacks {
 	uint32_t pid;
 	struct modules *modules;
-	struct python_codes *python; /* NULL: there is none */
-	size_t python_sz;	     /* of it, in the quota */
-	uint64_t python_ns;	     /* when it was looked for; 0: never */
+	struct python_codes *python; /* NULL: no Python */
+	size_t python_sz;	     /* its memory, in the quota */
+	uint64_t python_ns;	     /* time of the last search; 0: never */
 	struct stack_row *stacks;
 	struct frame_row *frames;
 	struct quota *quota; /* of bytes */
@@ -82,7 +82,7 @@ void stacks__free(struct stacks *s)
 	free(s);
 }
 
-/* What code objects are called stays. */
+/* Drops the stacks, but keeps the names of code objects. */
 static void drop_stacks(struct proc_stacks *p)
 {
 	struct stack_row *stack, *next_stack;
@@ -144,7 +144,7 @@ static struct proc_stacks *make(struct stacks *s, struct proc_stacks **p, uint32
 
 void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid)
 {
-	/* Its other threads have nothing new to tell. */
+	/* Once per process: its other threads have the same mappings. */
 	if (!*p && make(s, p, pid))
 		modules__read((*p)->modules);
 }
@@ -162,14 +162,14 @@ static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, bool is_
 	row->ip = row->frame.ip = ip;
 	modules__resolve(p->modules, &row->frame, is_return, ns, &row->symbol);
 	row->frame.symbol = row->symbol;
-	/* It is there: the next stack finds that it was too much. */
+	/* The row exists already: the next stack checks the limit. */
 	quota__force(p->quota, &p->share, sizeof(*row) + (row->symbol ? strlen(row->symbol) : 0));
 	HASH_ADD(hh, p->frames, ip, sizeof(row->ip), row);
 	return &row->frame;
 }
 
-/* Code without frame pointers has anything in their register: what cannot be an address of user
- * space, on x86-64 and on arm64 with 48 bits, and what lies behind it, is noise. */
+/* Code without frame pointers has any value in that register. A value that is not a user-space
+ * address, on x86-64 and on arm64 with 48 bits, is noise, as are those after it. */
 static unsigned count_addresses(const uint64_t *ips, unsigned cnt)
 {
 	unsigned n = 0;
@@ -235,7 +235,7 @@ static unsigned make_key(const struct stack_source *from, uint64_t *key)
 	return n;
 }
 
-/* Of the addresses those that called into the interpreter, which runs the Python code. */
+/* Counts the addresses outside the interpreter, which runs the Python code. */
 static unsigned count_native(const struct proc_stacks *p, const struct stack_source *from)
 {
 	unsigned n = 0;
@@ -266,7 +266,7 @@ static bool fill(struct proc_stacks *p, struct stack_row *row, const struct stac
 	return true;
 }
 
-/* Room for so many bytes, and what its code's names take. */
+/* Charges size bytes, and the names of its code objects. */
 static bool take_room(struct proc_stacks *p, size_t size)
 {
 	size_t python = p->python ? python_codes__size(p->python) : 0;
@@ -285,7 +285,7 @@ void proc_stacks__told(struct proc_stacks *p, const struct ct_python_code *rec)
 		drop_all(p);
 		ret = python_codes__tell(p->python, rec);
 	}
-	/* They were put together without. */
+	/* The stored stacks lack these names. */
 	if (ret > 0)
 		drop_stacks(p);
 	if (p && p->python && !take_room(p, 0))

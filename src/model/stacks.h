@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * User stacks: from return addresses to modules and functions, and from Python's frames to its
- * functions, files and lines (python.h). The same stack in the same process
- * is the same one; each process's are dropped and begun anew when they are too many, so memory is
- * bounded, and nothing is lost by it but that a stack is defined twice.
+ * User stacks: maps return addresses to modules and functions, and Python's frames to functions,
+ * files and lines (python.h). Equal stacks of a process are stored once. If a process has too many,
+ * all its stacks are dropped, so memory is limited. The only effect is that a stack is defined
+ * twice.
  */
 #ifndef MODEL_STACKS_H
 #define MODEL_STACKS_H
@@ -12,54 +12,54 @@
 
 #include "ct_record.h"
 
-/* Stacks of one process, and frames in them. */
+/* Limits per process: stacks, and frames in them. */
 #define STACKS_MAX 16384
 #define FRAMES_MAX 65536
 
-/* Of a trace: files that modules come from, ids. */
+/* State of a trace: files of modules, IDs. */
 struct stacks;
 struct quotas;
-struct python_check; /* NULL: nobody knows */
+struct python_check; /* NULL: unknown */
 struct stacks *stacks__new(struct quotas *q, enum ct_redact redact,
 			   const struct python_check *check);
-/* After all processes. */
+/* Call it after freeing all processes. */
 void stacks__free(struct stacks *s);
 
-/* Of a process: what is mapped where, its stacks. */
+/* State of a process: its mappings and stacks. */
 struct proc_stacks;
 void proc_stacks__free(struct proc_stacks *p);
-/* Makes *p, and reads what the process has mapped: it may not live when its stacks come. */
+/* Creates *p and reads the mappings now: the process may have ended when its stacks arrive. */
 void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid);
-/* The next is a new one, whichever it is. */
+/* Makes the next stack a new one. */
 void proc_stacks__forget(struct proc_stacks *p);
-/* --python: is there to be looked for a Python in it, at this time? What was found; NULL: nothing
- * that is known. */
+/* --python: returns whether to search the process for Python at this time.
+ * proc_stacks__set_python() sets the result; NULL: no known Python. */
 struct python_location;
 bool proc_stacks__wants_python(const struct proc_stacks *p, uint64_t now);
 void proc_stacks__set_python(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 			     const struct python_location *place, uint64_t now);
-/* A process was made by another: it has its Python. */
+/* Copies the parent's Python to a new process. */
 void proc_stacks__fork(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 		       const struct proc_stacks *parent, uint64_t now);
-/* What one of its code objects is called. */
+/* Stores the names of a code object. */
 void proc_stacks__told(struct proc_stacks *p, const struct ct_python_code *rec);
 
-/* What became of the frames of a call; is_asked: it was to have them. */
+/* Counts the result for a call's Python frames; is_asked: frames were requested for it. */
 void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked);
 struct trace_python;
 void stacks__python(const struct stacks *s, struct trace_python *sum);
 
-/* What a record has of a stack. */
+/* The stack data in a record. */
 struct stack_source {
 	const uint64_t *ips; /* return addresses, the call's own first */
 	unsigned cnt;
-	bool inside; /* the first is an instruction instead; after proc_stacks__forget() */
+	bool inside; /* ips[0] is an instruction; after proc_stacks__forget() */
 	const struct ct_python_frame *python; /* innermost first */
 	unsigned python_cnt;
 };
 /*
- * The stack of these frames at ns (CLOCK_MONOTONIC): addresses up to the interpreter, and Python's
- * frames behind them; NULL when memory is out. It lives until the next call.
+ * Returns the stack of these frames at ns (CLOCK_MONOTONIC): addresses up to the interpreter,
+ * followed by Python's frames. NULL: out of memory. Valid until the next call.
  */
 const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 				     const struct stack_source *from, uint64_t ns, bool *is_new);

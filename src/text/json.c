@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-/* `,"name":` of names that are the same text as long as they are at the same address, and of rows
- * of arguments, with how these are put. Two share two places, the later in front. */
+/* Cache of `,"name":` for constant names, by address, and for argument rows, with their number
+ * format. Two entries share a bucket, the newer first. */
 #define KEYS_LOG   8
 #define KEY_SZ_MAX (64 - sizeof(const void *) - 3)
-/* Nearly all are no longer: copied at once. */
+/* Nearly all are at most this long, and are copied at once. */
 #define KEY_SZ 32
 struct fixed_key {
 	const void *of; /* a name, or a struct api_arg */
 	uint8_t len;
-	uint8_t form, shift; /* of an argument: enum number_form, api_number_shift() */
+	uint8_t form, shift; /* for arguments: enum number_form, api_number_shift() */
 	char text[KEY_SZ_MAX];
 };
 
@@ -30,7 +30,7 @@ static inline char *spell_key(char *p, const char *name)
 	return p;
 }
 
-/* NULL: it is too long. */
+/* Returns NULL if the name is too long. */
 static __attribute__((noinline)) struct fixed_key *make_key(struct fixed_key k[2], const void *of,
 							    const char *name)
 {
@@ -72,7 +72,7 @@ static inline const struct fixed_key *key_of_arg(const struct api_arg *arg)
 	return k->of == arg ? k : k[1].of == arg ? k + 1 : make_key_of_arg(k, arg);
 }
 
-/* Without the comma, if it is to be skipped; behind it there is room for KEY_SZ_MAX bytes. */
+/* Copies the key; skip is 1 to omit the comma. p must have KEY_SZ_MAX bytes of space. */
 static inline char *put_key(char *p, const struct fixed_key *k, unsigned skip)
 {
 	memcpy(p, k->text + skip, KEY_SZ);
@@ -92,7 +92,7 @@ static __attribute__((noinline)) char *any_key(struct json *j, const char *name,
 	return spell_key(p, name);
 }
 
-/* Comma and name, with room for `room` bytes of value behind them. */
+/* Writes the comma and the name, and reserves `room` bytes for the value. */
 static inline __attribute__((always_inline)) char *key(struct json *j, const char *name,
 						       size_t room)
 {
@@ -173,8 +173,9 @@ void json_micro(struct json *j, const char *name, uint64_t x)
 	done(j, fmt_micro(key(j, name, FMT_MAX), x));
 }
 
-/* A part of a whole, by its name. Those that may be above 1: NVIDIA's peaks are for one clock, and
- * what tracing costs all threads is compared with the time of one. */
+/* Returns whether the name is that of a share, which is at most 1. Some shares may exceed 1:
+ * NVIDIA's peaks are for one clock, and the overhead of all threads is compared with the time of
+ * one. */
 __attribute__((unused)) static bool is_share(const char *name)
 {
 	size_t len = strlen(name);
@@ -250,7 +251,7 @@ void json_null(struct json *j, const char *name)
 	put_word(j, name, "null", 4);
 }
 
-/* The visitor. */
+/* --- the visitor --- */
 
 static struct json *json(struct visitor *v)
 {
@@ -282,7 +283,8 @@ static void v_sym(struct visitor *v, const char *name, const char *s)
 	json_sym(json(v), name, s);
 }
 
-/* A string that was cut has a member NAME_cut beside it: no mark inside could be told from text. */
+/* A truncated string also gets a member NAME_cut: a mark in the string could not be told from its
+ * text. */
 static void v_text(struct visitor *v, const char *name, const char *s, size_t len, bool cut)
 {
 	char flag[64];
@@ -338,7 +340,7 @@ static void v_boolean(struct visitor *v, const char *name, bool x)
 	json_bool(json(v), name, x);
 }
 
-/* With its name. */
+/* Including its name. */
 #define NUMBER_MAX (KEY_SZ_MAX + FMT_MAX + 2)
 
 static inline char *put_number(char *p, const struct fixed_key *k, uint64_t x)
@@ -352,7 +354,7 @@ static inline char *put_number(char *p, const struct fixed_key *k, uint64_t x)
 	return put_hex(p, x << k->shift >> k->shift);
 }
 
-/* At a pointer: they are most of a line. */
+/* Writes through a pointer, for speed: arguments are most of a line. */
 static void put_numbers(struct json *j, const struct api_arg *args, const uint64_t *words,
 			unsigned cnt)
 {

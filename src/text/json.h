@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * JSON into a struct out: puts commas and names, so that a caller only says what comes next. It is
- * a visitor too. Names and json_sym() are written as they are: they come from our own tables.
- * Whatever comes from the target goes through json_text().
+ * Writes JSON into a struct out, including commas and names. It is a visitor too. Names and
+ * json_sym() are written without escaping: they come from cudatrace's own tables. All text from the
+ * target must go through json_text().
  */
 #ifndef TEXT_JSON_H
 #define TEXT_JSON_H
@@ -14,8 +14,8 @@
 struct json {
 	struct visitor v;
 	struct out *o;
-	bool comma;	  /* something stands before the next value */
-	bool fixed_names; /* the names that come are of our tables: they stay what they are */
+	bool comma;	  /* a comma is needed before the next value */
+	bool fixed_names; /* names come from constant tables and may be cached */
 };
 
 extern const struct visitor_ops json_visitor_ops;
@@ -27,7 +27,7 @@ static inline void json__init(struct json *j, struct out *o)
 	j->comma = j->fixed_names = false;
 }
 
-/* name is NULL inside of arrays and at the top. */
+/* name is NULL inside arrays and at the top. */
 void json_open(struct json *j, const char *name);
 void json_close(struct json *j);
 void json_open_array(struct json *j, const char *name);
@@ -35,15 +35,15 @@ void json_close_array(struct json *j);
 void json_u64(struct json *j, const char *name, uint64_t x);
 void json_i64(struct json *j, const char *name, int64_t x);
 void json_f64(struct json *j, const char *name, double x);
-/* A string: JSON numbers have 53 bits. */
+/* Writes a string, because JSON numbers have 53 bits. */
 void json_hex(struct json *j, const char *name, uint64_t x);
 void json_sym(struct json *j, const char *name, const char *s);
 void json_text(struct json *j, const char *name, const char *s, size_t len);
-/* NULL is null. */
+/* Writes null for NULL. */
 void json_str(struct json *j, const char *name, const char *s);
 void json_bool(struct json *j, const char *name, bool x);
 void json_null(struct json *j, const char *name);
-/* Nanoseconds as microseconds with three decimals, and as milliseconds with six. */
+/* Write nanoseconds as microseconds with three decimals, and as milliseconds with six. */
 void json_milli(struct json *j, const char *name, uint64_t x);
 void json_micro(struct json *j, const char *name, uint64_t x);
 

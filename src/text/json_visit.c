@@ -80,7 +80,7 @@ static void put_utf8(struct out *o, unsigned c)
 	out_bytes(o, buf, n);
 }
 
-/* Behind "\u"; the second half of a pair is looked for there. */
+/* Reads a code point after "\u", including the second half of a surrogate pair. */
 static void code_point(struct walk *w)
 {
 	unsigned c, low;
@@ -101,7 +101,7 @@ static void code_point(struct walk *w)
 	put_utf8(w->scratch, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
 }
 
-/* Behind the quote. Appends to scratch. */
+/* Reads a string after its quote. Appends to scratch. */
 static void string(struct walk *w)
 {
 	static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
@@ -166,7 +166,7 @@ static void nested(struct walk *w, const char *name)
 	}
 }
 
-/* name: where in scratch; that may move. */
+/* name: offset in scratch, which may move. */
 static void value(struct walk *w, bool named, size_t name)
 {
 	const char *begin = w->p;
@@ -192,7 +192,7 @@ static void value(struct walk *w, bool named, size_t name)
 		while (w->p < w->end && !strchr(",]} \t\r\n", *w->p))
 			w->p++;
 		if (w->p == begin)
-			w->p++; /* what was checked has none such */
+			w->p++; /* cannot happen in validated text */
 		else if (*begin == 't' || *begin == 'f')
 			visit_bool(w->v, NAME, *begin == 't');
 		else if (*begin == 'n')

@@ -6,10 +6,10 @@
 
 #define ANON "(anonymous namespace)::"
 
-/* Names of kernels longer than this without their template arguments are cut. */
+/* Kernel names longer than this, without template arguments, are cut. */
 #define SHORT_MAX 256
 
-/* "operator<", "operator<<", "operator->": angle brackets that open nothing. */
+/* "operator<", "operator<<", "operator->": angle brackets that are no template brackets. */
 static size_t operator_len(const char *s)
 {
 	size_t n = strlen("operator");
@@ -56,7 +56,7 @@ const char *kernel_short_name(const char *demangled, size_t *len)
 		} else if (*s == '(' || (*s == ' ' && !strncmp(s, " [clone ", 8))) {
 			break;
 		} else if (*s == ' ') {
-			/* what came before was the return type, but in "operator<< <int>" */
+			/* the text before was the return type, except in "operator<< <int>" */
 			n = s[1] == '<' ? n : 0;
 			s++;
 		} else {

@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 /*
- * The part of a demangled kernel name that one reads: no return type, no template arguments, no
+ * Returns the readable part of a demangled kernel name: no return type, no template arguments, no
  * parameters, no anonymous namespaces.
  *   void at::native::(anonymous namespace)::fill<4, float>(int, float)  ->  at::native::fill
  * The result is not NUL-terminated: *len bytes at the returned address, valid until the next call
- * from the same thread. A name that makes no sense comes back as it is.
+ * from the same thread. A name that cannot be parsed is returned unchanged.
  */
 const char *kernel_short_name(const char *demangled, size_t *len);
 

@@ -31,7 +31,7 @@ static const struct {
 	[CHOSEN_FILTERED] = {"filtered calls", "--min-duration"},
 	[CHOSEN_COUNTED] = {"counted calls", "--count or --max-overhead"},
 	[CHOSEN_REMOVED] = {"files before the first",
-			    "rotation removed them, or they were not given"},
+			    "rotation removed them, or they were not named"},
 };
 
 void losses_json(const struct losses *l, struct json *j)
@@ -77,7 +77,7 @@ void losses_print_chosen(const struct losses *l, const struct term *term)
 	for (int i = 0; i < CHOSEN_CNT; i++) {
 		human_count(cnt, l->chosen[i]);
 		if (l->chosen[i])
-			term_section(term, "Not in it, as chosen", "%s %s: %s", cnt, chosen[i].what,
+			term_section(term, "Excluded by choice", "%s %s: %s", cnt, chosen[i].what,
 				     chosen[i].why);
 	}
 }

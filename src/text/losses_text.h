@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is missing from a trace (model/losses.h), as every view begins with it. */
+/* Prints what is missing from a trace (model/losses.h), at the start of every view. */
 #ifndef TEXT_LOSSES_TEXT_H
 #define TEXT_LOSSES_TEXT_H
 
@@ -7,18 +7,18 @@
 #include "model/losses.h"
 #include "term.h"
 
-/* What conclusions of an incomplete trace carry. */
+/* Appended to conclusions from an incomplete trace. */
 #define LOSSES_MARK " (from an incomplete trace)"
 
-/* "complete", "lost" and "chosen". */
+/* Writes "complete", "lost" and "chosen". */
 void losses_json(const struct losses *l, struct json *j);
-/* Elements of "lost"; trace: a member that has whose they are, or NULL. */
+/* Writes the elements of "lost". trace: value of a member with the trace's name, or NULL. */
 void losses_json_rows(const struct losses *l, struct json *j, const char *trace);
-/* Nothing when nothing is missing. */
+/* Prints the losses under title; nothing if the trace is complete. */
 void losses_print(const struct losses *l, const struct term *term, const char *title);
-/* What the user did not want: nothing when that is nothing. */
+/* Prints data that the user excluded, if any. */
 void losses_print_chosen(const struct losses *l, const struct term *term);
-/* "1,360 lines, ...": as much as fits. false: nothing is missing. */
+/* Writes "1,360 lines, ...", as much as fits. Returns false if nothing is missing. */
 bool losses_line(const struct losses *l, char *text, size_t size);
 
 #endif /* TEXT_LOSSES_TEXT_H */

@@ -8,7 +8,7 @@ void human_count(char cell[CELL_SZ], uint64_t n)
 	char digits[CELL_SZ];
 	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), i, o = 0;
 
-	/* CELL_SZ holds 18 digits with their commas: no count gets there, but a bug might */
+	/* CELL_SZ fits 18 digits with commas: no count is larger, unless there is a bug */
 	if (len > 17) {
 		snprintf(cell, CELL_SZ, "%.3e", (double)n);
 		return;
@@ -21,7 +21,7 @@ void human_count(char cell[CELL_SZ], uint64_t n)
 	cell[o] = '\0';
 }
 
-/* Three digits that matter. */
+/* Three significant digits. */
 static void put_unit(char cell[CELL_SZ], double x, const char *unit)
 {
 	int decimals = x < 9.995 ? 2 : x < 99.95 ? 1 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers as people read them. */
+/* Formats numbers for people. */
 #ifndef TEXT_NUMBERS_H
 #define TEXT_NUMBERS_H
 
@@ -15,9 +15,9 @@ void human_count(char cell[CELL_SZ], uint64_t n);
 void human_bytes(char cell[CELL_SZ], uint64_t bytes);
 /* "850 ns", "1.25 µs", "12.3 ms", "3.21 s" */
 void human_time(char cell[CELL_SZ], double ns);
-/* "45.2 %"; nothing when there is no whole */
+/* "45.2 %"; empty if whole is 0 */
 void human_share(char cell[CELL_SZ], double part, double whole);
-/* bytes in ns: "12.3 GB/s" (1e9), as bandwidths are given; nothing when ns is 0 */
+/* bytes per ns: "12.3 GB/s" (1e9), as usual for bandwidths; empty if ns is 0 */
 void human_rate(char cell[CELL_SZ], double bytes, double ns);
 
 #endif /* TEXT_NUMBERS_H */

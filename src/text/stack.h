@@ -6,11 +6,11 @@
 
 #include "model/event.h"
 
-/* "id" and "frames": all that is known. */
+/* Writes "id" and "frames" with all members. */
 void json_stack(struct json *j, const struct stack *s);
-/* "stack": a name for each frame; nothing when s is NULL. */
+/* Writes "stack" with a name for each frame; nothing if s is NULL. */
 void json_stack_names(struct json *j, const struct stack *s);
-/* The symbol, else the module with the offset, else the address; in buf or in the frame. */
+/* Returns the symbol, else the module with the offset, else the address; in buf or in the frame. */
 const char *stack_frame_name(const struct stack_frame *f, char *buf, size_t size);
 
 #endif /* TEXT_STACK_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Small tables for a terminal: columns of numbers, then a name that takes the rest of the line and
- * is cut in the middle when it must be (as in strace -c).
+ * Small tables for a terminal: columns of numbers, then a name that uses the rest of the line and
+ * is shortened in the middle if needed (as in strace -c).
  */
 #ifndef TEXT_TABLE_H
 #define TEXT_TABLE_H
@@ -21,16 +21,16 @@ struct table_row {
 };
 
 struct table {
-	char text[128]; /* that head and name_head point into */
+	char text[128]; /* storage of head and name_head */
 	const char *head[TABLE_COLS];
 	const char *name_head;
 	unsigned col_cnt, row_cnt;
 	struct table_row rows[TABLE_ROWS];
 };
 
-/* heads: as many column headings as there are columns, then the name's, separated by '|'. */
+/* heads: the headings of the columns, then that of the name, separated by '|'. */
 void table__init(struct table *t, const char *heads);
-/* A row with empty cells; NULL when the table is full. */
+/* Adds a row with empty cells; NULL if the table is full. */
 struct table_row *table__row(struct table *t, const char *name);
 void table__print(const struct table *t, const struct term *term);
 

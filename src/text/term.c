@@ -49,7 +49,7 @@ void term_text(const struct term *term, const char *s, int indent)
 
 	while (*s) {
 		len = strcspn(s, " ");
-		/* A number and its sign are one word. */
+		/* Keep a number and its % sign together. */
 		if (!strncmp(s + len, " %", 2))
 			len += 1 + strcspn(s + len + 1, " ");
 		n = term_columns(s, len);

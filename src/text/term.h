@@ -7,25 +7,25 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Where and how lines are written. */
+/* The output of lines, and their format. */
 struct term {
 	FILE *f;
 	int width;
 	bool color;
 };
 
-/* At most width columns of s, cut in the middle; what a terminal could obey becomes '?'. */
+/* Prints at most width columns of s, shortened in the middle; control characters become '?'. */
 void term_name(const struct term *term, const char *s, int width);
-/* Words of s, broken at the width; lines after the first begin with indent spaces. */
+/* Prints s, with lines broken at the width; lines after the first begin with indent spaces. */
 void term_text(const struct term *term, const char *s, int indent);
 void term_bold(const struct term *term, const char *s);
 
-/* An empty line, a title in bold and a sentence. */
+/* Prints an empty line, a title in bold and a sentence. */
 void term_section(const struct term *term, const char *title, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* A sentence with an indent of two. */
+/* Prints a sentence with an indent of two. */
 void term_para(const struct term *term, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* How many columns so many bytes of UTF-8 take. */
+/* Returns the number of columns of len bytes of UTF-8. */
 int term_columns(const char *s, size_t len);
 
 #endif /* TEXT_TERM_H */

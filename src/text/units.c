@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Strict readers of option values. strtod() and friends skip blanks, take signs, hexadecimal and
- * "inf", and depend on the locale: each of these would hide a typing error. */
+/* Strict parsers of option values. strtod() and similar functions skip blanks, accept signs,
+ * hexadecimal and "inf", and depend on the locale: each of these would hide a typing error. */
 #include "units.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Digits up to the first other character. */
+/* Reads digits up to the first other character. */
 static int read_digits(const char **text, uint64_t *val)
 {
 	const char *s = *text;
@@ -66,7 +66,7 @@ int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns)
 	bool has_part;
 	int ret;
 
-	/* ".5" has no whole part, "5." no fraction: the first is common, the second a slip. */
+	/* Accept ".5", which is common; reject "5.", which is probably a mistake. */
 	ret = *text == '.' ? 0 : read_digits(&text, &whole);
 	if (ret)
 		return ret;
@@ -74,7 +74,7 @@ int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns)
 	if (has_part && !is_digit(*++text))
 		return -EINVAL;
 	for (; has_part && is_digit(*text); text++) {
-		/* Nine decimals; what follows is cut off. */
+		/* Nine decimals; further digits are ignored. */
 		if (scale < 1000000000) {
 			part = part * 10 + (uint64_t)(*text - '0');
 			scale *= 10;
@@ -97,7 +97,7 @@ int opt_read_percent(const char *text, double *share)
 
 	if (len && text[len - 1] == '%')
 		len--;
-	/* Digits and a point: what a time without a unit is too. */
+	/* Digits and a point only: the same format as a time without a unit. */
 	if (!len || strspn(text, "0123456789.") != len || len >= sizeof(number))
 		return -EINVAL;
 	memcpy(number, text, len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Strict readers of what people write: the whole text must be a value. 0, -EINVAL, or -ERANGE when
+/* Strict parsers of option values: the whole text must be a value. Return 0, -EINVAL, or -ERANGE if
  * it is too large. */
 #ifndef TEXT_UNITS_H
 #define TEXT_UNITS_H
@@ -8,13 +8,13 @@
 #include <stdint.h>
 
 int opt_read_u64(const char *text, uint64_t *val);
-/* A decimal number of units of unit_ns nanoseconds, or with a unit of its own: us, ms, s, m, h. */
+/* Reads a decimal number, in units of unit_ns nanoseconds or with its own unit: us, ms, s, m, h. */
 int opt_read_time(const char *text, uint64_t unit_ns, uint64_t *ns);
-/* A share of 1, from percent: "2", "0.5", "2%". */
+/* Reads a percentage as a share of 1: "2", "0.5", "2%". */
 int opt_read_percent(const char *text, double *share);
-/* Bytes, or K, M, G (with iB or B after it, if one likes). */
+/* Reads bytes, or K, M, G (optionally followed by iB or B). */
 int opt_read_size(const char *text, uint64_t *bytes);
-/* Writes a size the way opt_read_size reads it. */
+/* Writes a size in the format of opt_read_size(). */
 void opt_write_size(uint64_t bytes, char *buf, size_t buf_sz);
 
 #endif /* TEXT_UNITS_H */

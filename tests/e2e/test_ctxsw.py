@@ -255,8 +255,8 @@ def test_reasons(tmp_path, reason):
 
 
 FAILS = {"client": "NV_ERR_NO_MEMORY", "device": "it cannot be used", "subdevice": "it cannot be used", "memory": "no memory for the log", "buffer": "no memory for the log",
-         "map": "no memory for the log", "times": "clock cannot be read", "id_info": "it cannot be used", "gpu_info": "cannot find out whether MIG is enabled",
-         "enable": "cannot be switched on", "bind": "the log is refused"}
+         "map": "no memory for the log", "times": "clock cannot be read", "id_info": "it cannot be used", "gpu_info": "cannot determine whether MIG is enabled",
+         "enable": "cannot be enabled", "bind": "the driver refused the log"}
 
 
 @pytest.mark.parametrize("how", [0x51, -5], ids=["status", "errno"])
@@ -304,10 +304,10 @@ def test_forced(tmp_path):
     """Where the driver says which of its parameters differ, it is left alone even then."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu(run_of(INIT, 7, 0))], args=["--gpu-ctxsw=force"], version="600.1.1")
-    assert "the calls of driver 600.1 are not known" in t.ran.err and len(t.slices) == 1
+    assert "driver 600.1 is unknown" in t.ran.err and len(t.slices) == 1
 
 
-@pytest.mark.parametrize("version, says", [("540.1.1", "too old"), ("570.211.01", "NV_ERR_INVALID_PARAM_STRUCT"), ("what", "not understood")])
+@pytest.mark.parametrize("version, says", [("540.1.1", "too old"), ("570.211.01", "NV_ERR_INVALID_PARAM_STRUCT"), ("what", "cannot be parsed")])
 def test_not_even_forced(tmp_path, version, says):
     needs_stand_in()
     t = Traced(tmp_path, [gpu([])], args=["--gpu-ctxsw=force"], version=version)
@@ -318,13 +318,13 @@ def test_no_driver():
     if os.path.exists("/sys/module/nvidia"):
         pytest.skip("there is one")
     ran = cudatrace("--probe=inject", "--gpu-ctxsw", "--jsonl", "-", "--", "true")
-    assert ran.status == 0 and "--gpu-ctxsw: no context switches: there is no NVIDIA driver here" in ran.err
-    assert json.loads(ran.out.splitlines()[0])["gpu_ctxsw"] == "there is no NVIDIA driver here"
+    assert ran.status == 0 and "--gpu-ctxsw: no context switches: no NVIDIA driver is present" in ran.err
+    assert json.loads(ran.out.splitlines()[0])["gpu_ctxsw"] == "no NVIDIA driver is present"
 
 
 def test_no_gpu(tmp_path):
     needs_stand_in()
-    assert "there is no GPU" in Traced(tmp_path, []).ran.err
+    assert "no GPU is present" in Traced(tmp_path, []).ran.err
 
 
 def children(pid):

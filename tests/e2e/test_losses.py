@@ -247,7 +247,7 @@ def test_chosen(tmp_path):
     (path,) = put(tmp_path, piece(0, filtered=12, counted=counted, entries=53))
     r = views(tmp_path, [path], {})
     assert [(x["what"], x["count"]) for x in r["chosen"]] == [("filtered calls", 12), ("counted calls", 31)]
-    assert "Not in it, as chosen: 12 filtered calls: --min-duration" in report(path, form="ascii")
+    assert "Excluded by choice: 12 filtered calls: --min-duration" in report(path, form="ascii")
 
 
 def test_golden():

@@ -28,7 +28,7 @@ said()
 	line=$(grep -m 1 -E "$2" "$out/log") || { line="NOT SAID"; failed=1; }
 	echo "daemon: $1: ${line:0:400}"
 }
-said 'waits' 'collective [0-9]+ .* waits for [0-9.]+ s: rank 0 in it, not begun by 1'
+said 'waits' 'collective [0-9]+ .* waits for [0-9.]+ s: begun by rank 0, not by rank 1'
 said 'rank 1' 'rank 1 of 0x.*: thread [0-9]+ (waits|runs) in '
 said 'rank 0' 'rank 0 of 0x.*: thread [0-9]+ (waits|runs) in '
 said 'goes on' 'collective [0-9]+ of communicator 0x.* goes on'

@@ -20,7 +20,7 @@ exec 5>"$TMP/go"
 both() { [ "$(wc -l <"$TMP/pids")" = 2 ] && while read -r pid; do knows "$pid" || return; done <"$TMP/pids"; }
 check 'the daemon knows the ranks' until_ok 20 both
 exec 5>&-
-waits='collective 1 (all_reduce) of communicator 0x[0-9a-f]* waits for [0-9.]* s: rank 0 in it, not begun by 1'
+waits='collective 1 (all_reduce) of communicator 0x[0-9a-f]* waits for [0-9.]* s: begun by rank 0, not by rank 1'
 check 'a hanging collective is said, with who is in it and who is not' until_ok 15 grep -q "$waits" "$log"
 check 'and where each of them is' until_ok 5 grep -q 'rank 1 of 0x[0-9a-f]* (process [0-9]*): thread [0-9]* waits in .* < case_sleep_ms+0x[0-9a-f]* < be_rank+' "$log"
 check 'while it hangs' kill -0 $ranks

@@ -159,8 +159,9 @@ static const char *kms_in_release(unsigned release, uint32_t cmd)
 }
 
 /*
- * Eight releases are known. One of the running branch is believed; between two others a number is
- * believed when both give it the same name, and is a hint when they do not.
+ * Eight releases are known. A number from a release of the running branch is trusted. Between two
+ * other releases, a number is trusted if both have the same name for it, and is a hint if they
+ * differ.
  */
 const char *nv_kms_name(const struct nv_abi *abi, uint32_t cmd, enum nv_fit *fit)
 {

@@ -4,9 +4,9 @@
  * status codes, parameter layouts, scheduler controls, Xids.
  *
  * Nothing here is stable between drivers, so every lookup takes a struct nv_abi: the running
- * driver's version, resolved once against what the tables cover (515.43.04 to 595.45.04). Each
- * lookup says through enum nv_fit how far its answer can be trusted. Pure functions over const
- * tables; tools/nv-tables.py makes most of the .def files from tables of facts.
+ * driver's version, matched once with the versions in the tables (515.43.04 to 595.45.04). Each
+ * lookup returns in enum nv_fit how reliable its result is. Pure functions over const tables;
+ * tools/nv-tables.py generates most of the .def files from tables of facts.
  */
 #ifndef DECODE_NV_NV_H
 #define DECODE_NV_NV_H
@@ -23,36 +23,37 @@ struct nv_version {
 
 /* How the running driver relates to the tables. */
 enum nv_known {
-	NV_KNOWN,	  /* a branch that the tables hold */
+	NV_KNOWN,	  /* a branch in the tables */
 	NV_KNOWN_NEWER,	  /* newer than the tables: newest layouts are used */
 	NV_KNOWN_OLDER,	  /* older than the tables: 515's layouts are used */
 	NV_KNOWN_NOTHING, /* no version could be read: newest layouts are used */
 };
 
 struct nv_abi {
-	struct nv_version version; /* as it runs; zeros with NV_KNOWN_NOTHING */
-	uint32_t key;		   /* NV_VER() of the version that the tables are asked for */
+	struct nv_version version; /* running version; zeros with NV_KNOWN_NOTHING */
+	uint32_t key;		   /* NV_VER() of the version used for lookups */
 	uint8_t branch;		   /* index, 0 is 515 */
 	uint8_t known;		   /* enum nv_known */
 };
 
-/* How far the row that a lookup gave holds for this driver. */
+/* How reliable a row is for this driver. */
 enum nv_fit {
 	NV_FIT_EXACT,
-	NV_FIT_PARTIAL, /* only some releases of this branch have it; which ones is not known */
-	NV_FIT_OTHER,	/* only other versions have it: a name to go by, nothing to rely on */
+	NV_FIT_PARTIAL, /* only some releases of this branch have it; which ones is unknown */
+	NV_FIT_OTHER,	/* only other versions have it: the name is only a hint */
 	NV_FIT_NONE,	/* no such row */
 };
 
 #define NV_VER(a, b, c) ((uint32_t)(a) << 20 | (uint32_t)(b) << 10 | (uint32_t)(c))
 
-/* Reads "580.159.04" or "580.142" at the start of text; what follows must not be part of it. */
+/* Reads "580.159.04" or "580.142" at the start of text; the next character must not be part of
+ * it. */
 bool nv_version_parse(const char *text, struct nv_version *v);
-/* v may be NULL: nothing is known. */
+/* v may be NULL: version unknown. */
 void nv_abi_init(struct nv_abi *abi, const struct nv_version *v);
 /* 515, ..., 595: the branch whose tables are used. */
 unsigned nv_abi_branch(const struct nv_abi *abi);
-/* What to tell the user once, or NULL when the driver is in the tables. */
+/* Returns a warning for the user, or NULL if the driver is in the tables. */
 const char *nv_abi_caveat(const struct nv_abi *abi);
 
 enum nv_kind {
@@ -101,7 +102,7 @@ struct nv_size {
 struct nv_rmctrl {
 	uint32_t value;
 	uint16_t branches, partial; /* bit n: branch of index n */
-	uint8_t by;		    /* enum nv_by: who runs it on a system with GSP firmware */
+	uint8_t by;		    /* enum nv_by: what executes it with GSP firmware */
 	uint8_t flags;		    /* NV_CTRL_* */
 	const char *name;
 	const char *params; /* struct, or NULL */
@@ -139,14 +140,14 @@ struct nv_kms {
 	int16_t cmd[NV_KMS_RELEASES]; /* -1: not in that release */
 };
 
-/* A control that asks the GPU scheduler for something or tells a fact about it. */
+/* A control that sends a request to the GPU scheduler or reports its state. */
 struct nv_sched {
 	uint32_t value;
 	const char *op; /* short word for events: "schedule", "timeslice", ... */
 	const char *name;
 	const char *text;
 	const char *params; /* layout in struct.def, or NULL */
-	const char *fields; /* comma separated fields of it that carry the answer, or "" */
+	const char *fields; /* its fields with the result, separated by commas, or "" */
 };
 
 struct nv_xid {
@@ -166,7 +167,7 @@ const struct nv_struct *nv_structs(unsigned *cnt);
 const struct nv_sched *nv_scheds(unsigned *cnt);
 const struct nv_xid *nv_xids(unsigned *cnt);
 
-/* Lookups give NULL when there is no such row; fit may be NULL. */
+/* Lookups return NULL if there is no such row; fit may be NULL. */
 const struct nv_escape *nv_escape_by_nr(const struct nv_abi *abi, uint32_t nr, enum nv_fit *fit);
 const struct nv_rmctrl *nv_rmctrl_by_value(const struct nv_abi *abi, uint32_t value,
 					   enum nv_fit *fit);
@@ -179,28 +180,28 @@ const char *nv_status_name(const struct nv_abi *abi, uint32_t status, enum nv_fi
 const char *nv_kms_name(const struct nv_abi *abi, uint32_t cmd, enum nv_fit *fit);
 const struct nv_struct *nv_struct_by_name(const struct nv_abi *abi, const char *name,
 					  enum nv_fit *fit);
-/* The only layout of that name that has this size, whatever the version; NULL when there is none
+/* Returns the only layout of that name with this size, whatever the version; NULL if there is none
  * or more than one. */
 const struct nv_struct *nv_struct_by_size(const char *name, uint32_t size);
 const struct nv_field *nv_field_by_name(const struct nv_struct *s, const char *name);
 const struct nv_sched *nv_sched_by_value(uint32_t value);
 const char *nv_xid_text(unsigned number);
 
-/* Bytes of the parameters in this version, -1 when not known. */
+/* Returns the size of the parameters in this version, -1 if unknown. */
 int nv_rmctrl_params_size(const struct nv_abi *abi, const struct nv_rmctrl *c);
 int nv_class_params_size(const struct nv_abi *abi, const struct nv_class *c);
-/* Controls that the RM only hands through to the GSP firmware, mostly of libnvidia-ml; their
- * numbers are unpublished. */
+/* Returns whether the RM only forwards the control to the GSP firmware. Mostly libnvidia-ml uses
+ * these; their numbers are unpublished. */
 bool nv_rmctrl_is_gss_legacy(uint32_t value);
-/* Name, "GSS legacy ...", class and low half of the number, or the number; always something to
- * print. */
+/* Writes the name, "GSS legacy ...", class and low half of the number, or the number; never
+ * empty. */
 void nv_rmctrl_describe(const struct nv_abi *abi, uint32_t value, char *buf, size_t size);
-/* "bEnable=1 bSkipSubmit=0" from the parameter bytes; fields beyond len read "?". */
+/* Writes "bEnable=1 bSkipSubmit=0" from the parameter bytes; fields beyond len are "?". */
 void nv_sched_describe(const struct nv_abi *abi, const struct nv_sched *s, const void *params,
 		       size_t len, char *buf, size_t size);
-/* "nvidia-uvm"; of CT_NV_GPU "nvidiaN", for it is not known which. */
+/* Returns "nvidia-uvm"; for CT_NV_GPU "nvidiaN", because N is unknown. */
 const char *nv_dev_name(enum ct_nv_dev dev);
-/* NVOS32 function name without its prefix, or NULL. */
+/* Returns the NVOS32 function name without its prefix, or NULL. */
 const char *nv_heap_function_name(uint32_t function);
 
 #endif /* DECODE_NV_NV_H */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which command an ioctl was, by which layout its bytes are read, and the fields that play a role.
+ * Identifies the command of an ioctl, the layout of its bytes, and the fields with a role.
  *
- * Fields are found by name in the layout that holds for the running driver (struct.def) and get
- * their role from roles.def, so that a moved offset is an edit of a table. What no table can say is
- * in nv_decode_rm.c.
+ * Fields are found by name in the layout for the running driver (struct.def), and roles.def assigns
+ * their roles, so a moved offset only changes a table. Special cases are in nv_decode_rm.c.
  */
 #include "nv_decode.h"
 
@@ -53,7 +52,7 @@ static bool read_field(const struct nv_block *b, const struct nv_field *f, uint6
 	return true;
 }
 
-/* Did the driver run to its end, so that what it writes is written? */
+/* Returns whether the driver finished, so that its output was written. */
 static bool driver_wrote(const struct nv_decode_in *in)
 {
 	return in->finished && in->ret >= 0;
@@ -115,7 +114,7 @@ static void name_status(const struct nv_abi *abi, struct nv_ioctl *out)
 
 static void read_uuid(struct decode *d, const struct nv_struct *layout)
 {
-	/* The processor that a command is about; with two, the first. */
+	/* The processor that a command refers to; if there are two, the first. */
 	static const char *const names[] = {
 		"gpuUuid",	  "gpu_uuid", "destinationUuid", "preferredLocation",
 		"accessedByUuid", "gpuUuidA", "processor",
@@ -179,7 +178,7 @@ static void decode_kms(struct decode *d)
 		return;
 	}
 	nv_decode_roles(d, out->layout, false);
-	/* The request number is always the same: the command is in the block. */
+	/* The request number is always the same: the block contains the command. */
 	if (!nv_has(out, NV_R_FUNCTION))
 		return;
 	out->nr = (uint32_t)out->f[NV_R_FUNCTION].v;

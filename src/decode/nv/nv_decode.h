@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From the bytes of one ioctl to what it asked for.
+ * Decodes the bytes of one ioctl.
  *
- * The caller says which device it went to, the request number, and which bytes of the argument it
- * could copy, at entry, at exit, or both. The bytes belong to the traced process and are hostile:
- * nothing outside the given ranges is read, and a field that does not lie wholly inside them is
- * NV_AT_UNREADABLE, never a guess. Pure functions; the answer points into const tables only.
+ * The caller passes the device, the request number, and the copied bytes of the argument, at entry,
+ * at exit, or both. The bytes come from the traced process and are untrusted: nothing outside the
+ * given ranges is read, and a field that is not completely inside them is NV_AT_UNREADABLE. Pure
+ * functions; the result points into const tables only.
  */
 #ifndef DECODE_NV_NV_DECODE_H
 #define DECODE_NV_NV_DECODE_H
@@ -20,7 +20,7 @@
 
 struct nv_range {
 	const void *data;
-	uint32_t off; /* where in the argument data begins */
+	uint32_t off; /* offset of data in the argument */
 	uint32_t len;
 };
 
@@ -32,30 +32,30 @@ struct nv_decode_in {
 	const struct nv_abi *abi;
 	enum ct_nv_dev dev;
 	uint32_t cmd;		     /* low 32 bits of the request */
-	bool finished;		     /* false: the ioctl has not returned; exit is not looked at */
-	int64_t ret;		     /* of ioctl() */
+	bool finished;		     /* false: the ioctl has not returned; exit is ignored */
+	int64_t ret;		     /* return value of ioctl() */
 	struct nv_block entry, exit; /* the argument */
-	struct nv_block inner_entry; /* XFER: what the argument's ptr points at */
+	struct nv_block inner_entry; /* XFER: the block that the argument's ptr points to */
 	struct nv_block inner_exit;
 };
 
-/* Where a value was read. */
+/* Source of a value. */
 enum nv_at {
 	NV_AT_NONE, /* this command has no such field */
 	NV_AT_EXIT,
-	NV_AT_ENTRY,	  /* before the driver ran; good for what the caller sets */
-	NV_AT_STALE,	  /* status: not written by the driver, which failed or is not done */
+	NV_AT_ENTRY, /* before the driver ran; valid for fields that the caller sets */
+	NV_AT_STALE, /* status that the driver did not write, because it failed or is not done */
 	NV_AT_UNREADABLE, /* the field exists, its bytes were not copied */
 };
 
 enum nv_role {
 	NV_R_STATUS,
 	NV_R_CLIENT, /* hClient, hRoot */
-	NV_R_OBJECT, /* what the command is about */
+	NV_R_OBJECT, /* object of the command */
 	NV_R_PARENT, /* hObjectParent, hDevice */
-	NV_R_NEW,    /* handle made by the command */
+	NV_R_NEW,    /* handle created by the command */
 	NV_R_CLASS,
-	NV_R_CONTROL,  /* RM_CONTROL: the command in the command */
+	NV_R_CONTROL,  /* RM_CONTROL: the nested command */
 	NV_R_FUNCTION, /* VID_HEAP_CONTROL and others: a sub-function */
 	NV_R_FLAGS,
 	NV_R_ADDRESS,
@@ -77,7 +77,7 @@ struct nv_value {
 enum {
 	NV_NOTE_XFER = 1 << 0,		 /* nr and size are those inside an IOCTL_XFER_CMD */
 	NV_NOTE_UNKNOWN = 1 << 1,	 /* number in no table */
-	NV_NOTE_OTHER_VERSION = 1 << 2,	 /* a name is that of another version */
+	NV_NOTE_OTHER_VERSION = 1 << 2,	 /* a name is from another version */
 	NV_NOTE_PARTIAL = 1 << 3,	 /* a name holds for some releases of this branch */
 	NV_NOTE_SIZE_MISMATCH = 1 << 4,	 /* size in the request fits no layout: fields not read */
 	NV_NOTE_LAYOUT_BY_SIZE = 1 << 5, /* layout chosen by size, against the version */
@@ -103,22 +103,22 @@ struct nv_card {
 struct nv_ioctl {
 	enum ct_nv_dev dev;
 	uint32_t nr;   /* escape number, UVM or NVKMS command */
-	uint32_t size; /* bytes of the argument; 0 where the request does not tell */
+	uint32_t size; /* bytes of the argument; 0 if the request does not contain it */
 	uint32_t notes;
 	const char *name;		 /* NV_ESC_*, UVM_*, NVKMS_IOCTL_*; NULL when unknown */
 	const char *params;		 /* struct of the argument, or NULL */
-	const struct nv_struct *layout;	 /* what the fields were read by, or NULL */
-	const struct nv_rmctrl *control; /* RM_CONTROL, when in the table */
-	const struct nv_sched *sched;	 /* and when it concerns the scheduler */
+	const struct nv_struct *layout;	 /* layout used for the fields, or NULL */
+	const struct nv_rmctrl *control; /* RM_CONTROL, if in the table */
+	const struct nv_sched *sched;	 /* if the control concerns the scheduler */
 	const struct nv_class *class;
 	const char *function;	 /* name of a VID_HEAP_CONTROL function */
 	const char *status_name; /* NULL: no status, or one without a name */
 	struct nv_value f[NV_R_CNT];
 	uint8_t uuid[16]; /* of the GPU or processor */
 	uint8_t uuid_at;
-	char lib_version[NV_VERSION_LEN];    /* CHECK_VERSION_STR: what the library sent ... */
-	char driver_version[NV_VERSION_LEN]; /* ... and what is there after; "" when not read */
-	struct nv_card cards[NV_CARDS];	     /* CARD_INFO: those that were copied */
+	char lib_version[NV_VERSION_LEN]; /* CHECK_VERSION_STR: version that the library sent ... */
+	char driver_version[NV_VERSION_LEN]; /* ... and the driver's reply; "" if not read */
+	struct nv_card cards[NV_CARDS];	     /* CARD_INFO: the copied entries */
 	uint32_t card_cnt;
 	uint32_t gpu_ids[NV_GPU_IDS]; /* ATTACH_GPUS_TO_FD */
 	uint32_t gpu_id_cnt;
@@ -131,9 +131,9 @@ static inline bool nv_has(const struct nv_ioctl *io, enum nv_role role)
 	return io->f[role].at == NV_AT_EXIT || io->f[role].at == NV_AT_ENTRY;
 }
 
-/* What to copy of which ioctl, and of which RM controls the parameters too, so that who copies
- * needs to know no command. Both return how many rows there are, and write at most cap of them
- * (CT_NV_PLANS_MAX, CT_NV_PARAMS_MAX are enough). */
+/* Rows that define what to copy from each ioctl, and from the parameters of RM controls. The code
+ * that copies needs no knowledge of commands. Both return the number of rows, and write at most cap
+ * of them (CT_NV_PLANS_MAX, CT_NV_PARAMS_MAX are enough). */
 unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_redact redact, struct ct_nv_row *out,
 		      unsigned cap);
 unsigned nv_plan_param_rows(const struct nv_abi *abi, enum ct_redact redact,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Escapes of /dev/nvidiactl and /dev/nvidiaN: what a table of fields can't say. */
+/* Escapes of /dev/nvidiactl and /dev/nvidiaN: cases that a table of fields cannot describe. */
 #include "nv_decode.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #define SIZE_RM_ALLOC_SHORT 32
 
 /*
- * The kernel reads nr, size and pointer from the block and goes on as if the request had said so.
+ * The kernel reads nr, size and pointer from the block and continues as if they were the request.
  * It does this once: an XFER inside an XFER is an unknown number.
  */
 static void unwrap_xfer(struct decode *d)
@@ -35,9 +35,9 @@ static void unwrap_xfer(struct decode *d)
 }
 
 /*
- * The layout of the running version must have the size that the request says. Where it has not,
- * another version's layout of that size is taken if there is just one; NVOS64 of 40 bytes and
- * NVOS21 had two each, with the status elsewhere, so then there is nothing to go by.
+ * The layout of the running version must have the size in the request. Otherwise another version's
+ * layout of that size is used if there is exactly one. NVOS64 of 40 bytes and NVOS21 had two each,
+ * with different offsets of the status, so no layout is used.
  */
 static const struct nv_struct *layout_for(struct decode *d, const char *name)
 {
@@ -145,7 +145,7 @@ static void decode_control(struct decode *d)
 	if (nv_rmctrl_is_gss_legacy(value))
 		out->notes |= NV_NOTE_GSS_LEGACY;
 	if (!out->control) {
-		/* A GSS number and the NULL command of a class have a meaning without a row. */
+		/* A GSS number and the NULL command of a class are known without a row. */
 		if (!nv_rmctrl_is_gss_legacy(value) && value & 0xffff)
 			out->notes |= NV_NOTE_UNKNOWN;
 		return;
@@ -178,11 +178,11 @@ static void decode_alloc(struct decode *d)
 }
 
 /*
- * The union of NVOS32 by function. struct.def has where each arm begins and how big it is, not its
- * members (compiled from the headers of 535.261.03): arms begin with u32 owner, u32 hMemory, but
- * for AllocOsDesc, which begins with hMemory; AllocSize has its u64 size after eleven u32;
- * AllocOsDesc has the u64 address at 24 and the last byte's offset at 32. Drivers changed what
- * comes after those members only: the sizes in struct.def say so.
+ * The union of NVOS32 by function. struct.def has the offset and size of each arm, not its members
+ * (compiled from the headers of 535.261.03). Arms begin with u32 owner, u32 hMemory; AllocOsDesc
+ * begins with hMemory. AllocSize has its u64 size after eleven u32. AllocOsDesc has the u64 address
+ * at 24 and the last byte's offset at 32. Drivers changed only what follows those members, as the
+ * sizes in struct.def show.
  */
 static void decode_heap(struct decode *d, const struct nv_struct *layout)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers of the driver's tables by the names that NVIDIA's headers give them: NV_ESC_RM_CONTROL is
- * what escape.def says. Which driver has a number, and what it means there, the tables know. */
+/* Numbers of the driver's tables under the names in NVIDIA's headers: NV_ESC_RM_CONTROL has the
+ * value in escape.def. The tables define which drivers have a number, and its meaning there. */
 #ifndef DECODE_NV_NV_NUMBERS_H
 #define DECODE_NV_NV_NUMBERS_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is copied of an ioctl.
+ * Selects the bytes to copy from an ioctl.
  *
- * Up to 256 bytes a struct is copied whole at exit; of a bigger one the beginning (addresses,
- * lengths) and the end, where UVM keeps handles and status. At entry, which matters for calls that
- * do not return and for blocks that can't be read later, the beginning is enough; of big ones the
- * end too, since the handles are there.
+ * Structs of up to 256 bytes are copied completely at exit. Of a bigger one, the start (addresses,
+ * lengths) and the end are copied, where UVM has handles and status. Copies at entry serve calls
+ * that do not return, and blocks that cannot be read later. For these the start suffices; of big
+ * structs the end is copied too, because it contains the handles.
  */
 #include "nv_decode.h"
 
@@ -34,7 +34,7 @@ static void set_spans(struct ct_nv_plan *p, uint32_t size)
 	memcpy(p->entry, p->exit, sizeof(p->entry));
 }
 
-/* Arrays of unknown length: as much as the decoder has room for. */
+/* Arrays of unknown length: as many items as fit in the decoder. */
 static void set_array(struct ct_nv_plan *p, uint16_t item, uint16_t cnt)
 {
 	uint16_t first = (uint16_t)(CT_NV_SPAN_SZ_MAX / item);
@@ -57,7 +57,7 @@ static uint32_t layout_size(const struct nv_abi *abi, const char *name)
 	return s && fit == NV_FIT_EXACT ? s->size : 0;
 }
 
-/* Its argument has text: dev_name; the version. */
+/* Returns whether its argument contains text: dev_name; the version. */
 static bool has_text(uint32_t nr)
 {
 	return nr == NV_ESC_CARD_INFO || nr == NV_ESC_CHECK_VERSION_STR;
@@ -67,7 +67,7 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 {
 	uint32_t size = layout_size(abi, e->params);
 
-	/* The rows hold the largest form of each struct. */
+	/* The rows contain the largest form of each struct. */
 	*row = (struct ct_nv_row){
 		.key = {.nr = e->nr, .dev = CT_NV_CTL},
 		.plan.flags = CT_NV_PLAN_CUT,
@@ -90,7 +90,7 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 		row->plan.flags |= CT_NV_PLAN_CONTROL;
 		break;
 	case NV_ESC_RM_ALLOC:
-		/* Whatever the version is taken to be, a request of 48 bytes is NVOS64 of 535. */
+		/* Whatever the assumed version, a request of 48 bytes is NVOS64 of 535. */
 		size = 48;
 		break;
 	}
@@ -128,7 +128,7 @@ unsigned nv_plan_rows(const struct nv_abi *abi, enum ct_redact redact, struct ct
 	struct ct_nv_row row;
 	unsigned esc_cnt, uvm_cnt, n = 0;
 
-	/* What an ioctl is about, and which control it is, stands in its argument. */
+	/* The argument contains the object and the control of an ioctl. */
 	if (redact == CT_REDACT_ARGS)
 		return 0;
 	esc = nv_escapes(&esc_cnt);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the files of this folder share and nobody else needs: how .def rows are spelled. */
+/* Shared by the files of this folder only: macros for .def rows. */
 #ifndef DECODE_NV_NV_PRIV_H
 #define DECODE_NV_NV_PRIV_H
 
@@ -25,7 +25,7 @@ enum nv_branch_index {
 #define P(name)	       #name
 #define NOP	       NULL
 
-/* Of two rows with one number the one that fits better is taken, the first of equals. */
+/* Of two rows with the same number, the better fit is used, or the first of equals. */
 enum nv_fit nv_fit_range(const struct nv_abi *abi, uint32_t since, uint32_t until);
 enum nv_fit nv_fit_branches(const struct nv_abi *abi, uint16_t mask, uint16_t partial);
 

@@ -69,7 +69,7 @@ static size_t first_ctrl(uint32_t value)
 
 static enum nv_fit ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c)
 {
-	/* An unpublished number is known from programs that send it, not from a release. */
+	/* Unpublished numbers were observed in programs that send them, not in a release. */
 	if (c->flags & NV_CTRL_UNPUB)
 		return NV_FIT_PARTIAL;
 	return nv_fit_branches(abi, c->branches, c->partial);
@@ -141,7 +141,7 @@ const struct nv_class *nv_class_by_number(const struct nv_abi *abi, uint32_t num
 		nv_fit_set(fit, NV_FIT_NONE);
 		return NULL;
 	}
-	/* Class numbers never changed meaning, so one without branches is as good as another. */
+	/* Class numbers never changed meaning, so a row without branches is equally reliable. */
 	nv_fit_set(fit, classes[lo].branches ? nv_fit_branches(abi, classes[lo].branches, 0)
 					     : NV_FIT_EXACT);
 	return &classes[lo];
@@ -155,7 +155,7 @@ int nv_class_params_size(const struct nv_abi *abi, const struct nv_class *c)
 	if (!c->params)
 		return -1;
 	s = nv_struct_by_name(abi, c->params, &fit);
-	/* The name that drivers before 525 have for it. */
+	/* Drivers before 525 have this name for it. */
 	if (fit == NV_FIT_OTHER && !strcmp(c->params, "NV_CHANNEL_ALLOC_PARAMS"))
 		s = nv_struct_by_name(abi, "NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS", &fit);
 	if (s)

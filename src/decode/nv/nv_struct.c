@@ -33,7 +33,7 @@ const struct nv_struct *nv_structs(unsigned *cnt)
 	return structs;
 }
 
-/* Index of the first layout of that name, or the size of the table. */
+/* Returns the index of the first layout of that name, or the size of the table. */
 static size_t first_layout(const char *name)
 {
 	size_t lo = 0, hi = ARRAY_SIZE(structs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From a version string to the branch whose tables apply. */
+/* Maps a version string to the branch whose tables apply. */
 #include "nv.h"
 
 #include <ctype.h>
@@ -93,7 +93,7 @@ const char *nv_abi_caveat(const struct nv_abi *abi)
 	case NV_KNOWN_OLDER:
 		return "the driver is older than the tables: the layouts of 515 are used";
 	case NV_KNOWN_NOTHING:
-		return "the driver's version is not known: the layouts of 595 are used";
+		return "the driver's version is unknown: the layouts of 595 are used";
 	default:
 		return NULL;
 	}
@@ -103,8 +103,8 @@ enum nv_fit nv_fit_range(const struct nv_abi *abi, uint32_t since, uint32_t unti
 {
 	if (abi->key < since)
 		return NV_FIT_OTHER;
-	/* The last release with a row is the last that was looked at: later ones of its branch
-	 * are taken to have it too. */
+	/* The last release with a row is the last one examined: later ones of its branch are
+	 * assumed to have it too. */
 	if (abi->key > until && abi->key >> 20 > until >> 20)
 		return NV_FIT_OTHER;
 	return NV_FIT_EXACT;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Entries live in one array and name each other by index. Each is in the chain of its hash bucket
- * and in the list of its parent's children; a client's root is its own entry with handle equal to
- * client. A new entry has no children and hangs below one that exists, so no cycle can arise,
- * whatever a program sends.
+ * Entries are in one array and refer to each other by index. Each is in the chain of its hash
+ * bucket and in the list of its parent's children. A client's root is its own entry, with handle
+ * equal to client. A new entry has no children, and its parent exists already. So no cycle can
+ * arise, whatever a program sends.
  */
 #include "objects.h"
 
@@ -19,7 +19,7 @@
 struct entry {
 	struct nv_object o;
 	uint64_t owner; /* clients only */
-	uint32_t pid;	/* whose share it is of */
+	uint32_t pid;	/* process whose share it counts against */
 	uint32_t chain; /* next in bucket, or next free */
 	uint32_t up, child, prev, next;
 };
@@ -29,7 +29,7 @@ struct nv_objects {
 	struct quota *quota;
 	struct quota_owners processes;
 	uint32_t pid;
-	uint32_t free, used; /* free list; entries handed out at least once */
+	uint32_t free, used; /* free list; entries that were ever used */
 	uint32_t mask;
 	uint32_t *buckets;
 	struct entry *e;
@@ -78,7 +78,7 @@ static uint32_t find(struct nv_objects *t, uint32_t client, uint32_t handle)
 	return i;
 }
 
-/* Not in the list of those that are free. */
+/* Returns whether the entry is not in the free list. */
 static bool is_live(struct nv_objects *t, uint32_t i)
 {
 	return find(t, t->e[i].o.client, t->e[i].o.handle) == i;
@@ -162,7 +162,7 @@ static void put(struct nv_objects *t, uint32_t i)
 	quota_owners__give(&t->processes, t->quota, e->pid, 1);
 }
 
-/* Leaves first, without recursion: a chain of parents may be as long as the table. */
+/* Drops leaves first, without recursion: a chain of parents may be as long as the table. */
 static void drop_tree(struct nv_objects *t, uint32_t root)
 {
 	uint32_t i = root;
@@ -203,7 +203,7 @@ static uint32_t insert(struct nv_objects *t, uint32_t client, uint32_t handle, u
 	return i;
 }
 
-/* Index of the client's root, made up when its allocation was not seen. */
+/* Returns the index of the client's root, which is created if its allocation was not recorded. */
 static uint32_t root_of(struct nv_objects *t, uint64_t owner, uint32_t client)
 {
 	uint32_t i = find(t, client, client);
@@ -285,7 +285,7 @@ unsigned nv_objects__close(struct nv_objects *t, uint64_t owner)
 
 	if (!owner)
 		return 0;
-	/* Rare, so no list of clients by owner. A free entry has no owner. */
+	/* This is rare, so there is no list of clients by owner. A free entry has no owner. */
 	for (uint32_t i = 0; i < t->used; i++) {
 		struct entry *e = &t->e[i];
 
@@ -344,7 +344,7 @@ int nv_objects__apply(struct nv_objects *t, uint64_t owner, const struct nv_ioct
 
 	if (ct_nv_commands_of(io->dev) != CT_NV_CTL)
 		return 0;
-	/* Only what RM said yes to; a status that could not be read is no yes. */
+	/* Only successful requests; if the status could not be read, the request is ignored. */
 	if (io->f[NV_R_STATUS].at != NV_AT_EXIT || io->f[NV_R_STATUS].v)
 		return 0;
 	if (nv_has(io, NV_R_CLASS))
@@ -358,7 +358,8 @@ int nv_objects__apply(struct nv_objects *t, uint64_t owner, const struct nv_ioct
 	case NV_ESC_RM_VID_HEAP_CONTROL:
 		if (nv_has(io, NV_R_FUNCTION) && io->f[NV_R_FUNCTION].v == NVOS32_FUNCTION_FREE)
 			break;
-		/* Of the other functions only RM knows whether video or system memory came out. */
+		/* For other functions, only the RM knows whether the memory is video or system
+		 * memory. */
 		if (io->f[NV_R_FUNCTION].v == NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR)
 			class = NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
 		return apply_new(t, owner, io, class);
