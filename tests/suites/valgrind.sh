@@ -50,7 +50,7 @@ under_load()
 	check 'valgrind: a trace under load: it is one' holds "$TMP/load.jsonl" \
 		'end["calls"] == len(calls) > 10000 and not any(end["drops"].values()) and len(proc) > 8 and {"exec", "fork"} <= {e["op"] for e in proc}'
 	checked report 0 report --format=all -o "$TMP/rep" "$TMP/load.jsonl"
-	check 'valgrind: report: all its forms' test -s "$TMP/rep.html" -a -s "$TMP/rep.json" -a -s "$TMP/rep.txt"
+	check 'valgrind: report: all its forms' test -s "$TMP/rep.report.html" -a -s "$TMP/rep.report.json" -a -s "$TMP/rep.report.txt"
 	checked 'report of a broken file' 1 report tests/lib.sh
 	checked diff 0 diff "$TMP/load.jsonl" "$TMP/load.jsonl"
 }
