@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-/* Processors take turns, each with ids of its own. */
+/* Recently used pages: processors take turns, and each has its own ids. */
 #define RECENT 64
 
 struct page {
@@ -38,7 +38,7 @@ void call_ids__free(struct call_ids *c)
 	free(c);
 }
 
-/* NULL: there is no room. */
+/* Returns NULL when there is no room. */
 static struct page *page_of(struct call_ids *c, uint64_t run, uint64_t number)
 {
 	struct page **recent = &c->recent[(number ^ run) % RECENT], *p = *recent, key = {0};
@@ -55,7 +55,7 @@ static struct page *page_of(struct call_ids *c, uint64_t run, uint64_t number)
 			return NULL;
 		p->key = key.key;
 		HASH_ADD(hh, c->pages, key, sizeof(p->key), p);
-		/* HASH_NONFATAL_OOM */
+		/* HASH_NONFATAL_OOM: out of memory */
 		if (HASH_COUNT(c->pages) == before) {
 			free(p);
 			return NULL;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The calls that were read, by their ids: one that comes twice is counted twice by every report. */
+/* The ids of the calls that were read. Reports would count a call twice that is read twice. */
 #ifndef SAVED_CALL_IDS_H
 #define SAVED_CALL_IDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A tracer gives ids in a row: a bit for each, in pages that are made when they are used. */
+/* A tracer assigns ids in sequence: each id is a bit in a page that is allocated on first use. */
 #define CALL_IDS_PAGE	   1024
 #define CALL_IDS_PAGES_MAX (1u << 16)
 
 struct call_ids;
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 struct call_ids *call_ids__new(void);
-/* Was there such a call of this run of a tracer? From now on there was. false when there is no room
- * for more. */
+/* Returns whether this id was already added for this run of a tracer, and adds it. Returns false
+ * when there is no room for more ids. */
 bool call_ids__again(struct call_ids *c, uint64_t run, uint64_t id);
-/* NULL is fine. */
+/* c may be NULL. */
 void call_ids__free(struct call_ids *c);
 
 #endif /* SAVED_CALL_IDS_H */

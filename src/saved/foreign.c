@@ -9,7 +9,8 @@
 #define READS	      "cudatrace reads what --jsonl writes"
 #define PERFETTO_NEXT "open it at ui.perfetto.dev; " READS
 
-/* In `next` %s is the file. Bytes of magics: file(1)'s table, and the formats' own pages. */
+/* %s in `next` is the file. The magic bytes come from the table of file(1) and from the formats'
+ * own documentation. */
 static const struct format {
 	unsigned at, len;
 	const char *magic;
@@ -25,7 +26,7 @@ static const struct format {
 	       "7zXZ\0",
 	       "xz", "xz -dk"),
 	MAGIC_AT(4, "1AY&SY", "packed by bzip2", "run `bzip2 -dk %s` first"),
-	MAGIC("{\"report\":", "a report in JSON", "name the trace that it was made of"),
+	MAGIC("{\"report\":", "a report in JSON", "name the trace that it was made from"),
 	PACKED("\x04\x22\x4d\x18", "lz4", "lz4 -dk"),
 	PACKED("\x02\x21\x4c\x18", "lz4 (legacy)", "lz4 -dk"),
 	PACKED("\x5d\0\0", "lzma", "xz --format=lzma -dk"),
@@ -51,8 +52,8 @@ static const struct format {
 	MAGIC("SQLite format 3\0", "an SQLite database, such as `nsys export` makes",
 	      "`nsys stats %s` reads one of Nsight Systems; " READS),
 	MAGIC("NVR\0", "an Nsight Compute report", "open it with `ncu --import %s`; " READS),
-	MAGIC("PERFILE2", "a recording of perf", "open it with `perf report -i %s`; " READS),
-	MAGIC("2ELIFREP", "a recording of perf", "open it with `perf report -i %s`; " READS),
+	MAGIC("PERFILE2", "a perf recording", "open it with `perf report -i %s`; " READS),
+	MAGIC("2ELIFREP", "a perf recording", "open it with `perf report -i %s`; " READS),
 	MAGIC("\x7f"
 	      "ELF",
 	      "a program or a library", "to trace a program: cudatrace -- %s"),
@@ -63,46 +64,47 @@ static const struct format {
 	MAGIC("\x89HDF\r\n\x1a\n", "an HDF5 file", READS),
 	MAGIC("PAR1", "a Parquet file", READS),
 	MAGIC("ARROW1", "an Arrow file", READS),
-	MAGIC("\x80\2", "a pickle of Python", READS),
-	MAGIC("\x80\3", "a pickle of Python", READS),
-	MAGIC("\x80\4", "a pickle of Python, such as a memory snapshot of PyTorch",
-	      "open such a one at pytorch.org/memory_viz; " READS),
-	MAGIC("\x80\5", "a pickle of Python", READS),
+	MAGIC("\x80\2", "a Python pickle", READS),
+	MAGIC("\x80\3", "a Python pickle", READS),
+	MAGIC("\x80\4", "a Python pickle, such as a PyTorch memory snapshot",
+	      "open a snapshot at pytorch.org/memory_viz; " READS),
+	MAGIC("\x80\5", "a Python pickle", READS),
 	MAGIC("#!", "a script", "to trace it: cudatrace -- %s"),
-	MAGIC("{\"diff\":", "a comparison in JSON", "name the traces that it was made of"),
+	MAGIC("{\"diff\":", "a diff in JSON", "name the traces that it was made from"),
 };
 
-/* Letters of either case, behind blanks. */
+/* Matched in either case, after leading blanks. */
 static const struct {
 	const char *begin, *what, *next;
 } texts[] = {
 	{"<!doctype html", "an HTML page",
-	 "open it in a browser, and name the trace that it was made of"},
-	{"<html", "an HTML page", "open it in a browser, and name the trace that it was made of"},
-	{"<svg", "an SVG picture", "open it in a browser, and name the trace that it was made of"},
+	 "open it in a browser, and name the trace that it was made from"},
+	{"<html", "an HTML page", "open it in a browser, and name the trace that it was made from"},
+	{"<svg", "an SVG picture",
+	 "open it in a browser, and name the trace that it was made from"},
 	{"<?xml", "XML, such as an SVG picture", "open a picture in a browser; " READS},
 };
 
-/* What is JSON, and has one of these where it begins. */
+/* JSON that has one of these members near its start. */
 static const struct {
 	const char *has, *what, *next;
 } jsons[] = {
 	{"\"traceEvents\"", "a Chrome trace, such as torch.profiler writes", PERFETTO_NEXT},
 	{"\"deviceProperties\"", "a Chrome trace, such as torch.profiler writes", PERFETTO_NEXT},
-	{"\"resourceSpans\"", "spans of OpenTelemetry", READS},
-	{"\"resourceMetrics\"", "metrics of OpenTelemetry", READS},
+	{"\"resourceSpans\"", "OpenTelemetry spans", READS},
+	{"\"resourceMetrics\"", "OpenTelemetry metrics", READS},
 };
 
-/* Of these no magic is published. */
+/* Formats without a published magic, known by their suffix. */
 static const struct {
 	const char *suffix, *what, *next;
 } suffixes[] = {
 	{".nsys-rep", "an Nsight Systems report", "open it with `nsys stats %s`; " READS},
 	{".qdrep", "an Nsight Systems report", "open it with `nsys stats %s`; " READS},
-	{".qdstrm", "a stream of Nsight Systems", "QdstrmImporter makes a report of it; " READS},
+	{".qdstrm", "an Nsight Systems stream", "QdstrmImporter converts it to a report; " READS},
 	{".ncu-rep", "an Nsight Compute report", "open it with `ncu --import %s`; " READS},
-	{".nvvp", "a profile of nvprof", "open it with the NVIDIA Visual Profiler; " READS},
-	{".nvprof", "a profile of nvprof", "open it with the NVIDIA Visual Profiler; " READS},
+	{".nvvp", "an nvprof profile", "open it with the NVIDIA Visual Profiler; " READS},
+	{".nvprof", "an nvprof profile", "open it with the NVIDIA Visual Profiler; " READS},
 };
 
 static bool has_suffix(const char *path, const char *suffix)
@@ -112,7 +114,7 @@ static bool has_suffix(const char *path, const char *suffix)
 	return len > n && !strcmp(path + len - n, suffix);
 }
 
-/* Packets of protocol buffers, one behind the other: field 1 of perfetto.protos.Trace. */
+/* Consecutive protocol buffer messages: field 1 of perfetto.protos.Trace. */
 static bool is_perfetto(const uint8_t *s, size_t len)
 {
 	size_t at = 0;
@@ -146,7 +148,7 @@ static bool say(char *text, size_t size, const char *path, const char *what, con
 	int n = snprintf(text, size, "it is %s: ", what);
 
 	if (n >= 0 && (size_t)n < size) {
-		/* The table's own. */
+		/* The format comes from the tables above. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 		snprintf(text + n, size - n, next, strcmp(path, "-") ? path : "FILE");
@@ -166,7 +168,8 @@ static bool find_text(const char *s, size_t len, unsigned *i)
 	return false;
 }
 
-/* An array, an object over several lines, or with a member that no line of ours has. */
+/* Detects an array, an object over several lines, and an object with a member that no line of a
+ * trace has. */
 static bool find_json(const char *s, size_t len, char *text, size_t size, const char *path)
 {
 	size_t gap;

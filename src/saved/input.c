@@ -13,7 +13,7 @@
 #include <zstd_errors.h>
 
 #define RAW_SZ (256 << 10)
-/* 8 MiB: what zstd asks for up to -19. */
+/* 8 MiB: the window that zstd needs for levels up to 19. */
 #define WINDOW_LOG_MANY 23
 
 enum compression { PLAIN, GZIP, ZSTD };
@@ -22,16 +22,16 @@ struct input {
 	int fd;
 	uint64_t pos, size;
 	enum compression packing;
-	bool eof;    /* of the file */
-	bool inside; /* of a gzip member or a zstd frame: the end may not come now */
+	bool eof;    /* end of the file */
+	bool inside; /* inside a gzip member or a zstd frame: an end of file here is an error */
 	z_stream gz;
 	bool gz_open;
 	ZSTD_DStream *zstd;
-	size_t at, len; /* what of raw is left */
+	size_t at, len; /* the unread part of raw */
 	unsigned char raw[RAW_SZ];
 };
 
-/* Reads more behind what is left of raw. */
+/* Appends bytes of the file to the unread part of raw. */
 static int fill(struct input *in, const char **why)
 {
 	ssize_t n;
@@ -93,7 +93,7 @@ struct input *input__open(const char *path, bool many, const char **why)
 	}
 	if (!fstat(in->fd, &st) && S_ISREG(st.st_mode))
 		in->size = st.st_size;
-	/* A pipe gives a few bytes at a time. */
+	/* A pipe may return only a few bytes at a time. */
 	while (in->len < 4 && !in->eof) {
 		if (fill(in, why)) {
 			input__close(in);
@@ -129,12 +129,12 @@ uint64_t input__size(const struct input *in)
 	return in->size;
 }
 
-/* Each of these takes from raw and returns how many bytes it made, or -1. */
+/* Each of these consumes bytes of raw and returns the number of bytes that it produced, or -1. */
 static ssize_t read_gzip(struct input *in, char *buf, size_t n, const char **why)
 {
 	int ret;
 
-	/* What follows a member is another (cat a.gz b.gz), or padding that is not looked at. */
+	/* Another member may follow (cat a.gz b.gz), or padding, which is ignored. */
 	if (!in->inside) {
 		if (in->raw[in->at] != 0x1f) {
 			in->at = in->len;
@@ -168,8 +168,8 @@ static ssize_t read_zstd(struct input *in, char *buf, size_t n, const char **why
 	if (!ZSTD_isError(ret))
 		return dst.pos;
 	*why = ZSTD_getErrorCode(ret) == ZSTD_error_frameParameter_windowTooLarge
-		       ? "zstd packed it with a window that is too large for one of several files: "
-			 "unpack it first"
+		       ? "its zstd window is too large for one of several files: uncompress it "
+			 "first"
 		       : "the zstd data is damaged from here on";
 	return -1;
 }
@@ -204,10 +204,10 @@ ssize_t input__read(struct input *in, char *buf, size_t n, const char **why)
 		got = in->packing == GZIP ? read_gzip(in, buf, n, why) : read_zstd(in, buf, n, why);
 		if (got)
 			return got;
-		/* Nothing went in and nothing came out, and there is no more to give. */
+		/* No input was consumed, no output was produced, and the file has ended. */
 		if (in->at == before && in->eof) {
 			if (in->inside)
-				*why = "the packed data breaks off here";
+				*why = "the compressed data ends too early here";
 			return in->inside ? -1 : 0;
 		}
 		if (in->at == before && fill(in, why))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The bytes of a file, a pipe or stdin; of what gzip or zstd packed, the bytes inside. Which it is
- * is seen by its first bytes. */
+/* Reads a file, a pipe or stdin, and uncompresses gzip and zstd, which it detects by the first
+ * bytes. */
 #ifndef SAVED_INPUT_H
 #define SAVED_INPUT_H
 
@@ -11,12 +11,13 @@
 
 struct input;
 
-/* "-": stdin. many: it is one of many, so it may not need a window of more than 8 MiB to unpack.
- * NULL: *why says what is wrong and what to do. */
+/* path "-" is stdin. many: one of several files, whose zstd window may be at most 8 MiB. Returns
+ * NULL on error: *why says what failed and what to do. */
 struct input *input__open(const char *path, bool many, const char **why);
-/* At most n bytes; 0 at the end; -1: *why. What came before is good. */
+/* Reads at most n bytes. Returns 0 at the end, and -1 on error (*why). The bytes before an error
+ * are valid. */
 ssize_t input__read(struct input *in, char *buf, size_t n, const char **why);
-/* Bytes taken from the file so far, and its size; 0: not known (a pipe). */
+/* Bytes consumed of the file so far, and its size; size 0: unknown (a pipe). */
 uint64_t input__pos(const struct input *in);
 uint64_t input__size(const struct input *in);
 void input__close(struct input *in);

@@ -17,7 +17,7 @@
 #define BUF_SZ	       (1u << 20)
 #define PROGRESS_BYTES (16u << 20)
 
-/* Messages per file; then they are counted. */
+/* Messages printed per file; further ones are only counted. */
 #define MESSAGES_MAX 5
 
 int lines__open(struct lines *l, struct lines_all *all, const char *path, struct saved_file *f)
@@ -85,12 +85,11 @@ void lines__sum_up(const struct lines *l)
 		     noun(l->note_cnt - MESSAGES_MAX, "trace", "traces"));
 	if (l->unknown_cnt > 1)
 		warn("%s: %" PRIu64
-		     " events have types that this version of cudatrace does not know: "
-		     "they are left out",
+		     " events have types that are unknown to this version of cudatrace: "
+		     "they are skipped",
 		     lines__name(l), l->unknown_cnt);
 	if (l->backwards_cnt > 1)
-		warn("%s: the time goes back in %" PRIu64 " lines", lines__name(l),
-		     l->backwards_cnt);
+		warn("%s: time goes back in %" PRIu64 " lines", lines__name(l), l->backwards_cnt);
 }
 
 static bool may_grow(const struct lines *l)
@@ -112,7 +111,7 @@ static int grow(struct lines *l)
 	return 0;
 }
 
-/* More bytes behind those that are left. 0 at the end of the file. */
+/* Appends bytes of the file to the buffer. Returns 0 at the end of the file. */
 static ssize_t fill(struct lines *l)
 {
 	const struct reader_ops *ops = l->all->ops;
@@ -129,12 +128,12 @@ static ssize_t fill(struct lines *l)
 	why = l->held;
 	n = why ? -1 : input__read(l->in, l->buf + l->len, l->cap - l->len, &why);
 	if (n < 0 && !l->looked_at) {
-		/* What came before is read first. */
+		/* The bytes before the error are handled first. */
 		l->held = why;
 		return 0;
 	}
 	if (n < 0) {
-		warn("%s: line %" PRIu64 ": %s: the rest of the file is lost", lines__name(l),
+		warn("%s: line %" PRIu64 ": %s: the rest of the file is not read", lines__name(l),
 		     l->file->lines + 1, why);
 		l->error = -EIO;
 		return 0;
@@ -148,14 +147,14 @@ static ssize_t fill(struct lines *l)
 	return n;
 }
 
-/* The rest of a line that is longer than the buffer. */
+/* Skips the rest of a line that is longer than the buffer. */
 static void skip_line(struct lines *l)
 {
 	char *nl;
 
 	l->file->lines++;
 	l->file->bad_lines++;
-	lines__complain(l, "a line of more than %zu MiB is left out: is this a trace of cudatrace?",
+	lines__complain(l, "a line of more than %zu MiB is skipped: is this a cudatrace trace?",
 			l->cap >> 20);
 	do {
 		l->pos = l->len;
@@ -171,7 +170,7 @@ void lines__again(struct lines *l)
 	l->again = true;
 }
 
-/* Is it something else than a trace? Says what. */
+/* Detects a file that is not a trace, and prints what it is. */
 static bool is_foreign(struct lines *l)
 {
 	char text[PATH_MAX + 256];
@@ -218,7 +217,7 @@ char *lines__next(struct lines *l, size_t *len, bool *whole)
 		*nl = 0;
 		l->pos = nl - l->buf + l->line_whole;
 		l->file->lines++;
-		/* Some editors put a byte order mark in front. */
+		/* Some editors write a byte order mark first. */
 		if (l->file->lines == 1 && l->line_len >= 3 &&
 		    !memcmp(l->line, "\xef\xbb\xbf", 3)) {
 			l->line += 3;

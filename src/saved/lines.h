@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The lines of one file, and what is said of it with their numbers. */
+/* The lines of one file, and messages about them with line numbers. */
 #ifndef SAVED_LINES_H
 #define SAVED_LINES_H
 
@@ -9,15 +9,15 @@
 
 #include "reader.h"
 
-/* Of all files that are open: beyond it a line is left out as too long. */
+/* Total buffer size of all open files: a line that would exceed it is skipped as too long. */
 #define LINES_BYTES_MAX (64u << 20)
 
-/* What all files of a reader share. */
+/* Shared by all files of a reader. */
 struct lines_all {
 	const struct reader_ops *ops;
 	void *ctx;
-	size_t bytes; /* in buffers */
-	bool many;    /* there are several: none of them may take much memory */
+	size_t bytes; /* size of all buffers */
+	bool many;    /* several files are read: each may use only little memory */
 };
 
 struct lines {
@@ -25,32 +25,35 @@ struct lines {
 	const char *path;
 	struct saved_file *file;
 	struct input *in;
-	char *buf; /* cap bytes, then PARSE_SLACK */
+	char *buf; /* cap bytes, followed by PARSE_SLACK */
 	size_t pos, len, cap;
-	char *line; /* the last */
+	char *line; /* the line returned last */
 	size_t line_len;
 	bool line_whole, again, looked_at;
-	uint64_t shown; /* progress */
+	uint64_t shown; /* position of the last progress report */
 	unsigned message_cnt, note_cnt;
 	uint64_t unknown_cnt, backwards_cnt, doubled_cnt;
 	int error;	  /* the rest of the file is not read */
-	const char *held; /* why what follows cannot be read, found while looking ahead; or NULL */
+	const char *held; /* an error found while reading ahead, reported when it is reached; or
+			   * NULL */
 };
 
-/* Counts into *f, from 0. Says what is wrong: 0 or -errno. l is not open before. */
+/* Opens a file; l must not be open. Counts into *f, starting from 0. Prints what failed. Returns 0
+ * or -errno. */
 int lines__open(struct lines *l, struct lines_all *all, const char *path, struct saved_file *f);
-/* What is open is closed; nothing for what is all zero. */
+/* Closes an open file. Does nothing for a zeroed struct. */
 void lines__close(struct lines *l);
-/* The next line, its newline made a NUL. *whole: it had one. NULL: there are no more. */
+/* Returns the next line, whose newline is replaced by a NUL, or NULL at the end. *whole: it ended
+ * with a newline. */
 char *lines__next(struct lines *l, size_t *len, bool *whole);
-/* The next line is the last one once more. */
+/* lines__next() returns the last line again. */
 void lines__again(struct lines *l);
 const char *lines__name(const struct lines *l);
-/* With the place, a few times. */
+/* Prints a warning with file and line number, for the first few per file. */
 void __attribute__((format(printf, 2, 3))) lines__complain(struct lines *l, const char *fmt, ...);
-/* The same of what is not wrong. */
+/* The same as an information message. */
 void lines__note(struct lines *l, const char *text);
-/* At the end: how many more there were. */
+/* At the end of the file: prints how many further messages there were. */
 void lines__sum_up(const struct lines *l);
 
 #endif /* SAVED_LINES_H */

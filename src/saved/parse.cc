@@ -14,7 +14,7 @@ namespace
 
 typedef unsigned char bytes16 __attribute__((vector_size(16)));
 
-/* How many of 16 bytes come before the first that ends a string or is none of it. */
+/* Number of leading bytes, of 16, that need no handling inside a string. */
 unsigned plain_bytes(const char *s)
 {
 	bytes16 v;
@@ -29,17 +29,17 @@ unsigned plain_bytes(const char *s)
 }
 
 /*
- * A line that is parsed "in situ" and yet stays as it is: a string is where it stands. Only one
- * with escapes in it is put together elsewhere; all of a line's are no longer than the line.
+ * Parses a line in place without changing it: strings are slices of the line. Only a string with
+ * escapes is copied to `room`; the copies of a line are no longer than the line.
  */
 struct line_stream {
 	typedef char Ch;
 
 	const char *begin, *src;
-	const char *head; /* of the string at hand */
-	size_t n;	  /* its bytes so far */
-	char *copy;	  /* NULL: it has no escapes */
-	char *room;	  /* for copies */
+	const char *head; /* start of the current string */
+	size_t n;	  /* its length so far */
+	char *copy;	  /* NULL: it has no escapes so far */
+	char *room;	  /* where copies go */
 
 	char Peek() const
 	{
@@ -60,7 +60,7 @@ struct line_stream {
 		copy = nullptr;
 		return nullptr;
 	}
-	/* What was taken for the byte is one longer, unless there was an escape. */
+	/* Without an escape, exactly one byte of input was consumed for c. */
 	void Put(char c)
 	{
 		if (!copy && (size_t)(src - head) != n + 1) {
@@ -104,7 +104,7 @@ typedef rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson
 
 namespace rapidjson
 {
-/* The reader's own are for its own streams. */
+/* RapidJSON's own versions support only its own streams. */
 template <>
 template <>
 inline void line_reader::ScanCopyUnescapedString(line_stream &is, line_stream &)
@@ -116,10 +116,11 @@ inline void line_reader::ScanCopyUnescapedString(line_stream &is, line_stream &)
 namespace
 {
 
-/* Our own lines have at most five: a struct in an array in a struct in the arguments. */
+/* Lines of cudatrace have at most five levels: a struct in an array in a struct in the
+ * arguments. */
 const unsigned DEPTH_MAX = 64;
 
-/* A name of at most 16 bytes as two words. Reads up to 16 bytes, whatever the length. */
+/* A name of at most 16 bytes as two words. May read 16 bytes, whatever the length. */
 struct key_words {
 	uint64_t lo, hi;
 
@@ -144,7 +145,7 @@ struct key_words {
 struct key_table {
 	struct {
 		uint64_t lo, hi;
-		uint32_t len, key; /* 0: free */
+		uint32_t len, key; /* 0: empty slot */
 	} slot[512];
 
 	key_table() : slot()
@@ -158,7 +159,7 @@ struct key_table {
 			if (len > sizeof(name))
 				abort();
 			memcpy(name, s, len);
-			/* Kinds of events have names in common. */
+			/* Several kinds of events share member names. */
 			if (find(name, len))
 				continue;
 			key_words w(name, len);
@@ -201,25 +202,26 @@ struct parser {
 	line_reader reader;
 	struct member *m;
 	unsigned cnt, cap;
-	char *copies; /* strings with escapes */
+	char *copies; /* copies of strings with escapes */
 	size_t copies_cap;
-	char *slice; /* parser__slice(): with its NUL */
+	char *slice; /* for parser__slice(): copy with a NUL */
 	size_t slice_cap;
 
-	/* the line at hand */
+	/* the current line */
 	const line_stream *is;
 	const char *line;
 	unsigned depth;
 	bool is_object;
-	uint32_t last;	  /* end of what was taken last at the first level */
-	uint32_t open_at; /* behind the bracket of an object or array at the first level */
+	uint32_t last;	  /* offset after the last value at the first level */
+	uint32_t open_at; /* offset after the opening bracket of an object or array at the first
+			   * level */
 	const char *why;
 
 	parser() : reader(&crt), m(), cnt(), cap(), copies(), copies_cap(), slice(), slice_cap()
 	{
 	}
 
-	/* What RapidJSON asks of a handler. */
+	/* the handler interface of RapidJSON */
 	bool Null()
 	{
 		return value(VAL_NULL);
@@ -294,7 +296,7 @@ struct parser {
 
 	bool not_a_line()
 	{
-		why = "it is no object";
+		why = "it is not an object";
 		return false;
 	}
 
@@ -304,7 +306,7 @@ struct parser {
 		return false;
 	}
 
-	/* NULL: no memory. */
+	/* Returns NULL when out of memory. */
 	struct member *add(uint32_t from)
 	{
 		if (cnt == cap && !grow())
@@ -390,7 +392,8 @@ void parser__free(struct parser *p)
 	free(p);
 }
 
-/* UTF-8 is looked at only where there is some: that costs more than the rest. */
+/* Validates UTF-8 only where a byte is not ASCII: the validation costs more than everything
+ * else. */
 static bool is_ascii(const char *s, size_t len)
 {
 	uint64_t bits = 0, word;
@@ -414,7 +417,7 @@ int parser__line(struct parser *p, const char *text, size_t len, struct json_val
 		p->copies_cap = 2 * len + PARSE_SLACK;
 		p->copies = (char *)malloc(p->copies_cap);
 	}
-	/* There are members, if none at first: users add to their pointer. */
+	/* Allocate members even if there are none: callers do arithmetic on the pointer. */
 	if (!p->copies || (!p->cap && !p->grow())) {
 		p->copies_cap = p->copies ? p->copies_cap : 0;
 		*out = {};
@@ -440,7 +443,7 @@ int parser__line(struct parser *p, const char *text, size_t len, struct json_val
 	out->why = nullptr;
 	out->at = len;
 	if (res) {
-		/* A NUL ends it for the parser. */
+		/* The parser stops at a NUL. */
 		if (is.Tell() >= len)
 			return 0;
 		out->why = "a byte 0";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Several traces as one: which is read when. A trace whose time has come while others go on is read
- * beside them; one that begins when they have ended, behind them. */
+/* Reads several traces as one, and decides which to read next. A trace that starts while others are
+ * still running is read in parallel with them; one that starts after they have ended is read after
+ * them. */
 #include "reader.h"
 
 #include <errno.h>
@@ -17,18 +18,18 @@
 
 struct reader {
 	struct lines_all all;
-	/* Of those that are read side by side; the first are always there. They stay, for what they
-	 * gave does. */
+	/* One for each of the traces that are read in parallel; the first always exists. They are
+	 * never freed earlier than the reader, because callers keep their strings. */
 	struct saved *saved[READER_SIDES];
 	struct parser *parsers[READER_SIDES];
-	struct stream *sides[READER_SIDES]; /* NULL: free */
+	struct stream *sides[READER_SIDES]; /* NULL: unused */
 
 	struct stream *streams;
 	struct stream_file *files;
 	unsigned stream_cnt;
 	bool has_begun;
 	uint64_t now_ns; /* key of the last event or end */
-	/* The next to begin, and when, until something changes. */
+	/* The next stream to start, and its start time; valid until something changes. */
 	struct stream *next;
 	uint64_t next_ns;
 	bool is_known;
@@ -69,7 +70,7 @@ void reader__free(struct reader *r)
 	free(r);
 }
 
-/* Is the file one in which the trace of the last of these goes on? */
+/* Returns whether f is the next segment of the trace that `last` belongs to. */
 static bool goes_on(const struct stream_file *last, const struct stream_file *f)
 {
 	const struct trace_info *a = &last->head, *b = &f->head;
@@ -78,20 +79,21 @@ static bool goes_on(const struct stream_file *last, const struct stream_file *f)
 	       !strcmp(a->boot_id ?: "", b->boot_id ?: "");
 }
 
-/* Is it a copy of a file before it, packed or not? Read again, everything would count twice. */
+/* Returns whether f is a copy of an earlier file, compressed or not. A copy would be counted
+ * twice. */
 static bool is_copy(const struct reader *r, const struct stream_file *f)
 {
 	for (const struct stream_file *other = r->files; other < f && f->print; other++) {
 		if (other->print != f->print)
 			continue;
-		warn("%s is left out: it begins as %s does, so it is the same file of a trace",
-		     f->path, other->path);
+		warn("%s is skipped: it begins like %s, so it is the same file of a trace", f->path,
+		     other->path);
 		return true;
 	}
 	return false;
 }
 
-/* To the stream that it is more of, or one of its own. */
+/* Adds a file to the stream that it continues, or to a new stream. */
 static void add_file(struct reader *r, struct stream_file *f)
 {
 	struct stream *st = r->streams;
@@ -120,7 +122,7 @@ static int by_piece(const void *x, const void *y)
 	return (a->f > b->f) - (a->f < b->f);
 }
 
-/* The headers decide which file continues which, whatever their names and their order. */
+/* The headers decide which file continues which, whatever the names and the order of the files. */
 static void add_files(struct reader *r, unsigned cnt)
 {
 	qsort(r->files, cnt, sizeof(*r->files), by_piece);
@@ -129,7 +131,7 @@ static void add_files(struct reader *r, unsigned cnt)
 			add_file(r, &r->files[i]);
 }
 
-/* A side for it to be read on; false: there is none. */
+/* Assigns a slot to a stream; false: none is free. */
 static bool take_side(struct reader *r, struct stream *st)
 {
 	for (unsigned i = 0; i < READER_SIDES; i++) {
@@ -160,7 +162,7 @@ static const struct trace_info *head_of(const struct stream *st)
 	return st->at == STREAM_TRACE ? saved__info(st->saved) : &st->files->head;
 }
 
-/* When it begins; UINT64_MAX: that is not known, or over. */
+/* Start time of a stream; UINT64_MAX: unknown, or it has ended. */
 static uint64_t when(const struct reader *r, const struct stream *st)
 {
 	uint64_t ns = saved__when(r->saved[0], head_of(st));
@@ -176,7 +178,7 @@ static bool has_side(const struct reader *r)
 	return false;
 }
 
-/* The next that begins, of those that wait and can be read. */
+/* Finds the waiting, readable stream that starts next. */
 static void find_next(struct reader *r)
 {
 	bool room = has_side(r);
@@ -192,7 +194,7 @@ static void find_next(struct reader *r)
 		if (st->at != STREAM_TRACE && (st->at != STREAM_CLOSED || !room))
 			continue;
 		ns = when(r, st);
-		/* Before the first has begun nothing is known but their headers. */
+		/* Before the first stream has started, only the headers can be compared. */
 		if (!r->next || ns < r->next_ns ||
 		    (!r->has_begun && saved__earlier(head_of(st), head_of(r->next)))) {
 			r->next = st;
@@ -206,7 +208,7 @@ static bool has_item(const struct stream *st)
 	return st->at == STREAM_EVENT || st->at == STREAM_END;
 }
 
-/* Of those that are being read, the one whose event or end is next; *until: when another's is. */
+/* Returns the active stream with the earliest event or end; *until: the earliest of the others. */
 static struct stream *next_reading(const struct reader *r, uint64_t *until)
 {
 	struct stream *next = NULL;
@@ -239,7 +241,7 @@ static void begin(struct reader *r, struct stream *st)
 static void advance(struct reader *r, struct stream *st)
 {
 	stream__next(st);
-	/* A trace of the daemon, in its next file. */
+	/* The next file of a daemon's trace. */
 	while (st->at == STREAM_TRACE && saved__is_placed(st->saved) && !r->error) {
 		begin(r, st);
 		stream__next(st);
@@ -250,7 +252,7 @@ static void advance(struct reader *r, struct stream *st)
 		r->is_known = false;
 }
 
-/* The time of one that waits has come, beside others or after all of them. */
+/* Starts a waiting stream, in parallel with others or after all of them. */
 static void start(struct reader *r, struct stream *st, bool beside)
 {
 	r->is_known = false;
@@ -305,7 +307,8 @@ static void read_all(struct reader *r)
 	}
 }
 
-/* No output may be written to this file, which is piece n of a trace, nor to those behind it. */
+/* Outputs may overwrite neither this file, which is segment n of a trace, nor the following
+ * segments. */
 static void keep_segments(const char *path, unsigned n)
 {
 	char next[2][PATH_MAX];
@@ -320,7 +323,7 @@ static void keep_segments(const char *path, unsigned n)
 	}
 }
 
-/* Which piece a file is, its header says later: what its name may mean counts. */
+/* Which segment a file is, is known only after its header was read: here its name counts. */
 static void keep_input(const char *path)
 {
 	struct stat st;

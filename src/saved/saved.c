@@ -12,7 +12,7 @@
 
 #define PROCS_MAX 65536
 
-/* Members that say what a line is. */
+/* Members that tell what a line is. */
 enum head {
 	HEAD_OTHER,
 	HEAD_TS,
@@ -26,7 +26,7 @@ enum head {
 	HEAD_CNT
 };
 
-/* A row of events.def that has the name. */
+/* For each, a row of events.def with this name. */
 static const uint8_t heads[HEAD_CNT] = {
 	[HEAD_TS] = F_line_ts,	       [HEAD_TYPE] = F_line_type,	[HEAD_OP] = F_line_op,
 	[HEAD_NAME] = F_line_name,     [HEAD_PID] = F_line_pid,		[HEAD_ID] = F_call_id,
@@ -47,7 +47,7 @@ static void learn_rows(struct saved *s)
 	for (int k = 0; k < EVENT_KIND_CNT; k++) {
 		const struct event_kind_desc *kind = &event_kinds[k];
 
-		/* What this version does not know is shown, too. */
+		/* Members unknown to this version are shown too. */
 		memset(s->is_body[k], true, sizeof(s->is_body[k]));
 		for (const struct event_field *f = line_rows.first; f < line_rows.end; f++)
 			learn_row(s, k, f);
@@ -96,7 +96,7 @@ static struct saved_all *all_new(void)
 	for (int t = 0; t < TYPE_CNT; t++) {
 		const char *name = event_type_name(t);
 
-		/* 0 is "no such type". */
+		/* 0 means "no such type". */
 		strings__get(all->types, name, strlen(name))->tag = (void *)(uintptr_t)(t + 1);
 	}
 	return all;
@@ -156,7 +156,8 @@ void saved__free(struct saved *s)
 	free(s);
 }
 
-/* What the table has not gets a row in one of two sets: the first is what one process may fill. */
+/* A function missing from the table gets a row in one of two sets. The first set is the part that
+ * one process may fill. */
 static const struct api_fn *known_fn(struct saved_all *s, const char *symbol)
 {
 	int id = fnset__find(s->fns[0], symbol);
@@ -186,7 +187,7 @@ const struct api_fn *saved_fn(struct saved *s, const char *name, size_t len)
 	return symbol->tag;
 }
 
-/* A line of cudatrace: its first members, and no blank behind a colon. */
+/* Recognizes a line that cudatrace wrote: its first members, and no blank after a colon. */
 static bool begins_as_ours(const struct saved *s, const struct json_value *p, const char *line)
 {
 	return p->cnt > 3 && s->head_of[p->m[0].key] == HEAD_TS &&
@@ -194,8 +195,8 @@ static bool begins_as_ours(const struct saved *s, const struct json_value *p, co
 	       s->head_of[p->m[3].key] == HEAD_NAME && line[p->m->from + p->m->name_len + 3] != ' ';
 }
 
-/* The members that are no part of the head, in the order in which cudatrace writes them: as they
- * stand there, unless someone has changed it. */
+/* Takes the members outside the head in the order in which cudatrace writes them: as a slice of the
+ * line, unless someone has changed it. */
 static bool take_fields(struct saved *s, const struct json_value *p, const char *line,
 			const struct trace_event *ev)
 {
@@ -262,7 +263,7 @@ static void finish_call(struct saved *s, struct trace_event *ev)
 		ev->has |= HAS_LAUNCH;
 	if (!ev->launch.kernel_mangled)
 		ev->launch.kernel_mangled = ev->launch.kernel;
-	/* Without a name it is the function's, which may be several symbols'. */
+	/* A missing name means the name of the function, which several symbols may share. */
 	if (!strcmp(ev->name, ev->fn->name))
 		ev->name = ev->fn->name;
 	is_memory = ev->type == TYPE_MEMORY || ev->type == TYPE_CONTEXT || ev->type == TYPE_INIT;
@@ -287,7 +288,7 @@ static void finish_process(struct saved_all *s, struct trace_event *ev)
 		proc_free(s, p);
 }
 
-/* Kind of the event by its type; -1 when it is none. */
+/* Returns the kind of the event by its type, or -1. */
 static int kind_of(const struct saved *s, const struct trace_event *ev,
 		   const struct member *const *head)
 {
@@ -306,7 +307,7 @@ static int read_event(struct saved *s, const struct json_value *p, const char *l
 	int kind;
 
 	kind = kind_of(s, ev, head);
-	*why = "it lacks what events of its type have: was it changed?";
+	*why = "it lacks members that events of its type have: was it changed?";
 	if (kind < 0 || !head[HEAD_OP] || !head[HEAD_NAME])
 		return -EINVAL;
 	ev->op = member_op(s, head[HEAD_OP]);
@@ -322,7 +323,7 @@ static int read_event(struct saved *s, const struct json_value *p, const char *l
 	}
 	ev->api_depth = UINT_MAX;
 	saved_take(s, ev, kind, p);
-	if (ev->api_depth == UINT_MAX) /* written where it is another number only */
+	if (ev->api_depth == UINT_MAX) /* written only if it differs from depth */
 		ev->api_depth = ev->depth;
 	duration = ev->end_ns;
 	ev->start_ns = member_fixed(head[HEAD_TS], 6, &negative);
@@ -368,7 +369,7 @@ int saved__line(struct saved *s, const struct json_value *p, const char *line,
 	const struct member *head[HEAD_CNT] = {NULL};
 	const struct string *type;
 
-	*why = "it has no \"ts\" and \"type\": it is no line of cudatrace --jsonl";
+	*why = "it has no \"ts\" and \"type\": it is not a line of cudatrace --jsonl";
 	if (!p->is_object)
 		return -EINVAL;
 	for (const struct member *m = p->m; m < p->m + p->cnt; m++)

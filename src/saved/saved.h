@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From the lines of a saved trace (docs/SCHEMA.md) to what they were made from: events, the header,
- * the end. */
+/* Converts the lines of a saved trace (docs/SCHEMA.md) back to events, header and end. */
 #ifndef SAVED_SAVED_H
 #define SAVED_SAVED_H
 
@@ -11,64 +10,65 @@
 enum saved_line {
 	SAVED_EVENT,
 	SAVED_HEADER,
-	SAVED_MORE, /* the header of the next file of the trace at hand, which is split */
+	SAVED_MORE, /* the header of the next segment of the current trace */
 	SAVED_END,
-	SAVED_SEGMENT, /* the end of a file that another follows */
-	SAVED_STACK,   /* a stack that events behind it have: no event of its own */
-	SAVED_UNKNOWN, /* a type that this program does not know: of a newer cudatrace */
+	SAVED_SEGMENT, /* the end of a segment that another one follows */
+	SAVED_STACK,   /* a stack that later events refer to; not an event itself */
+	SAVED_UNKNOWN, /* a type that this version does not support, written by a newer cudatrace */
 };
 
 struct saved;
 struct saved *saved__new(void);
-/* One that reads other files as part of the same: strings have one address, functions are one, and
- * traces have one time. */
+/* Returns one that reads other files of the same set: it shares strings, functions and the time
+ * line. */
 struct saved *saved__beside(struct saved *other);
 void saved__free(struct saved *s);
 
 /*
- * line is what p was made from. Returns enum saved_line, or -EINVAL when it is no line of a trace,
- * -EPROTO when it is the header of another schema; *why says what is wrong then. An event's
- * strings live as long as s and the same text has the same address; its text and what drv points
- * to live until the next line.
+ * line is the text that p was parsed from. Returns an enum saved_line; -EINVAL: it is not a line of
+ * a trace; -EPROTO: it is the header of another schema. *why says what is wrong. The strings of an
+ * event live as long as s, and equal texts have the same address. Its text, and what drv points to,
+ * are valid until the next line.
  */
 int saved__line(struct saved *s, const struct json_value *p, const char *line,
 		struct trace_event *ev, const char **why);
-/* Is that the header of a file that follows the trace at hand? *piece: how many come before it. */
+/* Returns whether this is the header of a later segment of the current trace. *segment: number of
+ * segments before it. */
 bool saved__continues(struct saved *s, const struct json_value *p, unsigned *segment);
-/* Of the trace at hand so many files come before the one that was read last. */
+/* Number of segments of the current trace before the one read last. */
 unsigned saved__segment(const struct saved *s);
-/* So many files of the trace are missing right before the header that was read last. */
+/* Number of segments missing right before the header read last. */
 unsigned saved__skipped(const struct saved *s);
-/* So many lines, stacks too, are in the file by the end that was read last; 0: it does not say. */
+/* Number of lines, stacks included, that the file has according to its end; 0: unknown. */
 uint64_t saved__end_lines(const struct saved *s);
-/* And no others; false: they may be more. */
+/* Whether that number is exact; false: there may be more lines. */
 bool saved__end_is_exact(const struct saved *s);
-/* Was the call given before, by another line of the same run of a tracer, in any file? */
+/* Returns whether another line, in any file, had the same call of the same run of a tracer. */
 bool saved__is_again(struct saved *s, const struct trace_event *ev);
-/* For a trace without a header: times count from 0. */
+/* Begins a trace without a header: times count from 0. */
 int saved__begin(struct saved *s);
 /*
- * Where the trace at hand, which has just begun, lies in the time of the first: before its events.
- * beside: others are being read that go on when it begins (saved__when()). Else it comes after all
- * that was read: where its clock says when that is one of theirs, right behind them when not.
- * Nothing when it has its place.
+ * Places the current trace, which has just begun, on the time line of the first trace. Must be
+ * called before its events; does nothing if it was placed already. beside: other traces are being
+ * read that are still running when it begins (saved__when()). Otherwise it follows everything read
+ * so far: at the time of a clock shared with another trace, or right after them.
  */
 void saved__place(struct saved *s, bool beside);
 bool saved__is_placed(const struct saved *s);
-/* When that trace began in the time of the first: by a clock that is known, else by wall time.
- * UINT64_MAX: it is not known. info is as a header has it. */
+/* Start time of that trace on the time line of the first: by a shared clock, else by wall clock.
+ * UINT64_MAX: unknown. info is as in a header. */
 uint64_t saved__when(const struct saved *s, const struct trace_info *info);
-/* The same of two, before there is a first. */
+/* Compares two traces in the same way, before a first one is placed. */
 bool saved__earlier(const struct trace_info *a, const struct trace_info *b);
-/* What saved__when() needs of a header; false: it is none. */
+/* Reads what saved__when() needs of a header; false: it is not a header. */
 bool saved__peek(struct saved *s, const struct json_value *p, struct trace_info *info);
-/* Whose it is what is kept while this event is looked at, or, NULL, what is said of a trace:
- * util/memlimit.h. */
+/* Sets the memory limit owner (util/memlimit.h) to the process of this event; ev NULL: to the
+ * trace. */
 void saved__owner(const struct saved *s, const struct trace_event *ev);
-/* Of the trace at hand; they live as long as s. NULL before a header, and before an end. */
+/* Header and end of the current trace; they live as long as s. NULL before a header, or an end. */
 const struct trace_info *saved__info(const struct saved *s);
 const struct trace_end *saved__end(const struct saved *s);
-/* What has to be said of the place in time of the trace at hand; NULL: nothing. */
+/* A message about how the current trace was placed; NULL: none. */
 const char *saved__note(const struct saved *s);
 
 #endif /* SAVED_SAVED_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Members of events, as the rows of events.def say: one way for each form. */
+/* Reads members of events as the rows of events.def describe them: one function per form. */
 #include "saved_value.h"
 
-/* Of the kernel: 16 bytes. */
+/* 16 bytes in the kernel. */
 #define COMM_MAX 64
 
 _Static_assert(EVENT_FIELD_CNT < UINT8_MAX, "a row is a byte, and so is a key");
@@ -12,7 +12,7 @@ const char *parse_key_name(unsigned key)
 	return key <= EVENT_FIELD_CNT ? event_fields[key - 1].name : NULL;
 }
 
-/* Of those that stand in no row's place only these are taken here. */
+/* Of the members written by custom code, only these are read here. */
 bool saved_takes(const struct event_field *f)
 {
 	switch (f - event_fields) {
@@ -26,7 +26,7 @@ bool saved_takes(const struct event_field *f)
 	}
 }
 
-/* What stands in no row's place: see saved_takes(). */
+/* Reads members written by custom code: see saved_takes(). */
 static void take_by_hand(struct saved *s, struct trace_event *ev, const struct event_field *f,
 			 const struct member *m)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Members of a JSON object have no order, and blanks may be between them: other programs write
- * lines again (jq -S, Python's sort_keys). What pictures show of a line is put into the order in
- * which cudatrace writes it: rows of events.def, arguments and fields of structs as declared; what
- * is in no table comes last, by name.
+ * Members of a JSON object have no order, and blanks may separate them: other programs rewrite
+ * lines (jq -S, Python's sort_keys). The part of a line that pictures show is put into the order in
+ * which cudatrace writes it. Rows of events.def, arguments and struct fields are ordered as
+ * declared; unknown members come last, by name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "saved_value.h"
 #include "util/out.h"
 
-/* A struct in an array in a struct in the arguments. What lies deeper stays as it is. */
+/* A struct in an array in a struct in the arguments. Deeper values are not reordered. */
 #define DEPTH_MAX SAVED_DEPTH_MAX
 
 /* Where the order of an object's members is declared; all NULL: nowhere. */
@@ -25,7 +25,7 @@ struct order {
 struct place {
 	unsigned rank;
 	const struct member *m;
-	const struct api_type *type; /* of its value, when that is known */
+	const struct api_type *type; /* type of its value, if known */
 };
 
 static bool is_called(const struct member *m, const char *name)
@@ -77,7 +77,7 @@ static void put_comma(struct out *o, size_t from)
 		out_char(o, ',');
 }
 
-/* Sorted; base: what their places count from. Those of the body, or all. */
+/* Writes members in order. base: start of their offsets. Writes those of the body, or all. */
 static void put_members(struct saved *s, unsigned depth, const struct json_value *p,
 			const char *base, const struct order *order, bool body)
 {
@@ -115,14 +115,14 @@ static void put_elements(struct saved *s, unsigned depth, const struct json_valu
 		const struct member *m = &p->m[i];
 		const char *raw = skip_blanks(base + m->from);
 
-		/* An element begins where the one before it ended. */
+		/* An element begins where the previous one ended. */
 		raw = *raw == ',' ? skip_blanks(raw + 1) : raw;
 		put_comma(s->ordered, begin);
 		put_value(s, depth, m, raw, base + m->to - raw, type);
 	}
 }
 
-/* raw: the value as it stands there. What lies in m is where its parser put it. */
+/* raw: the value as written in the line. m points into the buffer of its parser. */
 static void put_value(struct saved *s, unsigned depth, const struct member *m, const char *raw,
 		      size_t len, const struct api_type *type)
 {
@@ -136,7 +136,7 @@ static void put_value(struct saved *s, unsigned depth, const struct member *m, c
 		return;
 	}
 	out_char(s->ordered, is_array ? '[' : '{');
-	/* A slice has its brackets again. */
+	/* A slice lacks its brackets: add them. */
 	if (is_array)
 		put_elements(s, depth + 1, &in, m->text - 1, type);
 	else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stacks of a saved trace: defined on lines of their own, named by the calls behind them. */
+/* Stacks of a saved trace: defined on their own lines, referenced by later calls. */
 #include "saved_value.h"
 
 #include <errno.h>
 
-/* Of a stack: only a file that is made to be a burden has more. */
+/* Frames of one stack: only a hostile file has more. */
 #define FRAMES_MAX 1024
 
 void saved_stack_ids_clear(struct saved *s)
@@ -49,7 +49,6 @@ static void read_python(struct saved *s, const struct json_value *p, struct stac
 		f->ip = member_u64(m);
 }
 
-/* Those of one list. */
 static void
 read_frames(struct saved *s, const struct json_value *all, struct stack *st, unsigned max,
 	    void (*read)(struct saved *s, const struct json_value *p, struct stack_frame *f))
@@ -69,7 +68,7 @@ int saved_stack(struct saved *s, const struct json_value *p, const char **why)
 	struct json_value all;
 	unsigned max;
 
-	*why = "a stack without frames: was it changed?";
+	*why = "it is a stack without frames: was it changed?";
 	if (!id || !frames || frames->val != VAL_ARRAY)
 		return -EINVAL;
 	*why = "out of memory: close other programs";

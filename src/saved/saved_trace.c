@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The header and the end of a saved trace, and where several traces lie in time. */
+/* The header and the end of a saved trace, and the placement of several traces in time. */
 #include "saved_value.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #include "util/memlimit.h"
 
-/* Of traces that do not say in which boot they were made: clocks of one agree this well, for the
- * wall clock may have been set by little steps. */
+/* Tolerance for traces without a boot id: their clocks agree this well within one boot, since the
+ * wall clock may be adjusted in small steps. */
 #define SAME_BOOT_NS 5000000000ll
 
 const struct member *parsed_find(const struct json_value *p, const char *name)
@@ -41,7 +41,7 @@ static const char *str_or(struct saved *s, const struct json_value *p, const cha
 	return text ? text : none;
 }
 
-/* What the rows of trace.def say, as code: one for each form. */
+/* Reads the members that rows of trace.def describe: one function per form. */
 
 static const char *read_text(struct saved *s, const struct json_value *p, const char *name)
 {
@@ -73,7 +73,7 @@ static uint64_t fixed_of(const struct json_value *p, const char *name, unsigned 
 }
 #define read_ms(s, p, name) fixed_of(p, name, 6)
 
-/* "2026-01-01T00:00:00.123456789Z"; 0 when it is no such time. */
+/* "2026-01-01T00:00:00.123456789Z"; returns 0 when it is not such a time. */
 static uint64_t read_wall_time(struct saved *s, const struct json_value *p, const char *name)
 {
 	struct tm tm = {0};
@@ -89,7 +89,7 @@ static uint64_t read_wall_time(struct saved *s, const struct json_value *p, cons
 	return timegm(&tm) * 1000000000ull + strtoul(frac, NULL, 10);
 }
 
-/* "13.0" is 13000. */
+/* Returns 13000 for "13.0". */
 static int read_cuda_version(struct saved *s, const struct json_value *p, const char *name)
 {
 	const char *text = str_of(s, p, name);
@@ -100,12 +100,12 @@ static int read_cuda_version(struct saved *s, const struct json_value *p, const 
 		       : 0;
 }
 
-/* Room for cnt elements that live as long as the trace. */
+/* Allocates cnt elements that live as long as the trace. */
 static void *list_new(struct saved_trace *t, unsigned cnt, size_t size)
 {
 	void *list = NULL;
 
-	/* A trace has one header and one end; a file may be made to have more. */
+	/* A trace has one header and one end; a hostile file may have more. */
 	if (t->list_cnt < sizeof(t->lists) / sizeof(t->lists[0]))
 		list = memlimit_new(MEMLIMIT_TRACES, (cnt + 1ull) * size);
 	if (list)
@@ -113,7 +113,7 @@ static void *list_new(struct saved_trace *t, unsigned cnt, size_t size)
 	return list;
 }
 
-/* What stands in the array called name; NULL: there is none. */
+/* Returns the array called name, or NULL. */
 static const struct json_value *array_of(struct saved *s, const struct json_value *p,
 					 const char *name, struct json_value *in)
 {
@@ -157,7 +157,7 @@ static void read_pids(struct saved *s, const struct json_value *p, struct trace_
 	info->pids = pids;
 }
 
-/* Members of the lists' elements are read after them all: there is one inner parser. */
+/* Members of list elements are read after the lists themselves: there is only one inner parser. */
 static void read_libs(struct saved *s, const struct json_value *p, struct trace_info *info)
 {
 	struct parser *outer = parser__new();
@@ -205,7 +205,7 @@ static bool same_boot(const struct trace_info *a, const struct trace_info *b)
 	       diff < SAME_BOOT_NS && diff > -SAME_BOOT_NS;
 }
 
-/* Number of the clock; -1: none. */
+/* Returns the index of the clock, or -1. */
 static int clock_of(const struct saved_all *all, const struct trace_info *info)
 {
 	for (unsigned i = 0; i < all->clock_cnt; i++)
@@ -241,7 +241,7 @@ bool saved__earlier(const struct trace_info *a, const struct trace_info *b)
 	return a->wall_ns && (!b->wall_ns || a->wall_ns < b->wall_ns);
 }
 
-/* What the trace at hand has a clock of its own for. */
+/* Adds a clock for the current trace. */
 static int clock_add(struct saved_all *all, const struct trace_info *info, uint64_t placed_ns)
 {
 	if (all->clock_cnt == CLOCKS_MAX)
@@ -283,7 +283,8 @@ void saved__place(struct saved *s, bool beside)
 		clock = clock_add(all, info, when);
 	} else if (clock >= 0 && when != UINT64_MAX && (beside || when >= all->last_ns)) {
 		info->place = TRACE_SAME_CLOCK;
-		/* Processes that went on. Containers have names of their own. */
+		/* Processes that continue keep their ids. Containers have host names of their
+		 * own. */
 		if (!beside && !strcmp(all->clocks[clock].info.hostname, info->hostname))
 			info->pid_add = all->clocks[clock].pid_add;
 	} else if (beside && when != UINT64_MAX) {
@@ -302,17 +303,18 @@ void saved__place(struct saved *s, bool beside)
 	s->pid_add = info->pid_add;
 	if (info->place == TRACE_BEHIND)
 		note(s,
-		     "another trace begins, of another time, or it is not known which: it is shown "
-		     "right behind (traces of the same time want a file each)");
+		     "another trace begins, of another or unknown time: it is placed right after the "
+		     "previous one (traces of the same time need one file each)");
 	else if (beside && info->place == TRACE_BY_WALL)
 		note(s,
-		     "a trace of the same time, but another clock, begins: wall clocks say when, "
-		     "no more exactly than they agree");
+		     "a trace of the same time, but of another clock, begins: it is aligned by wall "
+		     "clocks, which may differ");
 	else if (beside)
 		note(s, "a trace of the same time begins");
 }
 
-/* false: there is no room for one more. What comes is taken for more of the one before. */
+/* Returns false when there is no room for another trace; its events then count for the previous
+ * one. */
 static bool trace_add(struct saved *s)
 {
 	struct saved_trace *t = memlimit_new(MEMLIMIT_TRACES, sizeof(*t));
@@ -326,7 +328,7 @@ static bool trace_add(struct saved *s)
 	return true;
 }
 
-/* Older traces do not say in which boot they were made: each is a run of its own. */
+/* Older traces have no boot id: each is treated as a run of its own. */
 static uint64_t run_of(const struct saved_trace *t)
 {
 	uint64_t run = t->info.base_ns * 0x9e3779b97f4a7c15;
@@ -415,7 +417,7 @@ unsigned saved__segment(const struct saved *s)
 	return s->cur ? s->cur->segment : 0;
 }
 
-/* Clock, ids and stacks are those of the trace at hand. */
+/* The next segment continues with the clock, ids and stacks of the current trace. */
 static int go_on(struct saved *s, unsigned segment)
 {
 	unsigned missing = segment - s->cur->segment - 1;
@@ -445,7 +447,7 @@ int saved_header(struct saved *s, const struct json_value *p, const char **why)
 			 "the trace has schema %" PRIu64 ", this cudatrace reads %d: %s", schema,
 			 TRACE_SCHEMA,
 			 schema > TRACE_SCHEMA
-				 ? "get a newer cudatrace"
+				 ? "use a newer cudatrace"
 				 : "record it again, or use the cudatrace that wrote it");
 		*why = text;
 		return -EPROTO;
@@ -468,7 +470,7 @@ static const struct json_value *object_of(struct saved *s, const struct json_val
 	return m && m->val == VAL_OBJECT && !parser__slice(s->inner, m, in) ? in : NULL;
 }
 
-/* Calls that are no lines, by function. */
+/* Reads calls that were only counted, by function. */
 static void read_counted(struct saved *s, const struct json_value *p, struct trace_end *end)
 {
 	struct parser *outer = parser__new();
@@ -499,7 +501,7 @@ out:
 	parser__free(outer);
 }
 
-/* The dearest first, whatever order they come in; of equal ones by name. */
+/* Keeps the most expensive first, whatever their order in the file; equal ones by name. */
 static void add_cost(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
 {
 	struct trace_fn_cost *d = end->dear;
@@ -515,7 +517,7 @@ static void add_cost(struct trace_end *end, const struct api_fn *fn, uint64_t ns
 	d[i] = (struct trace_fn_cost){fn, ns};
 }
 
-/* What the end of a file says of itself, for one of all. */
+/* Adds the counters that each file has of its own to the sum for the trace. */
 static void add_own(struct trace_end *sum, const struct trace_end *end)
 {
 	static const enum ct_stat of_calls[] = {CT_STAT_ENTRIES, CT_STAT_UNFINISHED,
@@ -531,7 +533,7 @@ static void add_own(struct trace_end *sum, const struct trace_end *end)
 	sum->write_error = sum->write_error ?: end->write_error;
 }
 
-/* Drops that this program does not know, and what is no count. */
+/* Counts drops of kinds unknown to this version, and values that are not counts. */
 static uint64_t unknown_drops(const struct json_value *in)
 {
 	uint64_t sum = 0;

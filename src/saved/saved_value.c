@@ -9,7 +9,7 @@
 
 static const uint64_t pow10_of[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 
-/* Numbers as other programs may have written them again: 1.5e3, 0.80661399999999995. */
+/* Other programs may have rewritten numbers: 1.5e3, 0.80661399999999995. */
 static double slow_f64(const struct member *m)
 {
 	char text[64];
@@ -40,10 +40,10 @@ uint64_t member_fixed(const struct member *m, unsigned decimals, bool *negative)
 	if (m->val != VAL_NUMBER || (minus && !negative))
 		return 0;
 	s += minus;
-	/* More than 19 digits need not fit. */
+	/* A number of more than 19 digits may overflow. */
 	if (end - s > 19)
 		return to_u64(fabs(slow_f64(m)) * pow10_of[decimals]);
-	/* Behind a number in a line there is no digit. */
+	/* No digit follows a number in a line. */
 	for (; (digit = (unsigned)*s - '0') <= 9; s++)
 		x = x * 10 + digit;
 	if (s < end && *s == '.')
@@ -119,7 +119,7 @@ enum copy_dir member_dir(const struct member *m)
 	return COPY_NONE;
 }
 
-/* "CPU" is 0, "GPU0" 1. */
+/* "CPU" is 0, "GPU0" is 1. */
 uint32_t member_processor(const struct member *m)
 {
 	uint32_t n = 0;
@@ -145,7 +145,7 @@ const char *member_str(struct saved *s, const struct member *m)
 
 	if (m->val != VAL_STRING)
 		return NULL;
-	/* Many members say the same in line after line. */
+	/* Many members have the same value in line after line. */
 	if (!*last || (*last)->len != m->len || memcmp((*last)->text, m->text, m->len))
 		*last = strings__get(s->all->strings, m->text, m->len);
 	return (*last)->text;
@@ -174,7 +174,7 @@ static void take_status(struct saved *s, const struct member *m)
 		return;
 	s->io.status_name = member_str(s, m);
 	rows = nv_statuses(&cnt);
-	/* A name that is in no table is none of success. */
+	/* An unknown status name is not a success. */
 	st->v = is_text(m, "NV_OK") ? 0 : UINT32_MAX;
 	for (unsigned i = 0; st->v && i < cnt; i++)
 		if (!strcmp(rows[i].name, s->io.status_name))
@@ -195,7 +195,7 @@ static void take_class(struct saved *s, const struct member *m)
 	s->io.class = &s->class;
 }
 
-/* Members of both kinds have the same names and are the same. */
+/* Both kinds have these members, with the same meaning. */
 static void take_driver(struct saved *s, const struct member *m, struct trace_event *ev)
 {
 	struct driver_info *d = &s->drv;

@@ -21,19 +21,19 @@ struct pool_id {
 	UT_hash_handle hh;
 };
 
-/* Of all pools that were made beside each other. */
+/* Shared by pools that stack_pool__beside() connected. */
 struct content {
 	unsigned pools;
-	struct pool_row *stacks; /* all that there were */
+	struct pool_row *stacks; /* of all traces so far */
 	struct memlimit_share bytes;
 };
 
 struct stack_pool {
 	struct content *all;
-	struct pool_id *ids; /* those of the trace at hand */
+	struct pool_id *ids; /* of the current trace */
 };
 
-/* They are keys: no padding. */
+/* Frames are hash keys: no padding. */
 _Static_assert(sizeof(struct stack_frame) == 3 * 8 + 3 * sizeof(void *), "frames are compared");
 
 struct stack_pool *stack_pool__new(void)

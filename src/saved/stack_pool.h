@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stacks for as long as a report needs them: of a saved trace, or of processes that may be gone. */
+/* Keeps stacks as long as a report needs them, of saved traces or of processes that may have
+ * exited. */
 #ifndef SAVED_STACK_POOL_H
 #define SAVED_STACK_POOL_H
 
@@ -7,24 +8,23 @@
 
 struct stack_pool;
 
-/* NULL: out of memory. */
+/* Returns NULL when out of memory. */
 struct stack_pool *stack_pool__new(void);
-/* One for another trace, with ids of its own: what has the same frames is the same stack in both.
- * NULL: out of memory. */
+/* Returns a pool for another trace, with its own ids: equal frames are the same stack in both.
+ * Returns NULL when out of memory. */
 struct stack_pool *stack_pool__beside(struct stack_pool *p);
 void stack_pool__free(struct stack_pool *p);
-/* A stack for so many frames, none yet: to be filled and given to stack_pool__put(). NULL: out of
- * memory, or the pool is full (64 MiB of one process: only a file that is made to be a burden has
- * more). */
+/* Returns an empty stack with room for frame_cnt frames, to be filled and passed to
+ * stack_pool__put(). Returns NULL when out of memory, or when the pool is full (64 MiB of one
+ * process: only a hostile file has more). */
 struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt);
-/* Takes the stack; its strings must stay where they are, and be the same where their texts are: the
- * same frames are the same stack, whatever ids it has. A process's stacks may be defined anew, and
- * several processes run the same program. Returns what stands for it from now on; NULL: the pool is
- * full. */
+/* Takes ownership of the stack. Its strings must stay valid and be interned. Equal frames are one
+ * stack, whatever ids they have: a process may define its stacks again, and several processes may
+ * run the same program. Returns the stack to use from now on; NULL: the pool is full. */
 const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack);
-/* By the id that it was put with; NULL: not known. */
+/* Looks a stack up by the id it was put with; NULL: unknown. */
 const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t id);
-/* Another trace begins where the one before has ended. */
+/* To be called when another trace begins after the current one. */
 void stack_pool__forget_ids(struct stack_pool *p);
 
 #endif /* SAVED_STACK_POOL_H */

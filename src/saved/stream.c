@@ -10,10 +10,11 @@
 #include "util/log.h"
 #include "util/segment.h"
 
-/* So many bad lines and no good one: it is no trace. */
+/* Invalid lines without a valid one, after which a file is not a trace. */
 #define GIVE_UP 1000
 
-/* Threads may be swapped by little; the end of a trace gathers what never returned. */
+/* Lines of different threads may be out of order by this much; unfinished calls are all at the
+ * end. */
 #define BACKWARDS_NS 1000000000ull
 
 static bool is_stdin(const char *path)
@@ -28,8 +29,8 @@ static uint64_t hash(uint64_t h, const char *s, size_t len)
 	return h;
 }
 
-/* Files of which the header and the first event are the same are copies. Of a daemon's dumps the
- * header alone is the same. */
+/* A hash of the header and the first event: files with the same hash are copies. A daemon's dumps
+ * share only the header. */
 static uint64_t print_of(struct lines *l, uint64_t header)
 {
 	bool whole;
@@ -84,12 +85,12 @@ static void bad_line(struct stream *st, size_t len, const struct json_value *p, 
 	if (!whole && f->events) {
 		f->cut_line = f->lines;
 		lines__complain(&st->lines,
-				"the file breaks off in this line: the %" PRIu64
-				" events before it are all there is",
+				"the file ends in the middle of this line: only the %" PRIu64
+				" events before it were read",
 				f->events);
 	} else {
 		lines__complain(&st->lines,
-				"this is no line of JSON (byte %zu of %zu: %s): it is left out",
+				"this is not a line of JSON (byte %zu of %zu: %s): it is skipped",
 				p->at + 1, len, p->why);
 	}
 }
@@ -100,7 +101,7 @@ static void lose(struct stream *st, enum loss what, uint64_t cnt)
 		st->sum->lost.cnt[what] += cnt;
 }
 
-/* There is no end that counts what `lost` lines have told. */
+/* Counts losses of `lost` lines that no end line has included. */
 static void lose_told(struct stream *st)
 {
 	lose(st, LOSS_EVENTS, st->told_lost);
@@ -112,8 +113,8 @@ static void forget_lines(struct stream *st)
 	st->line_cnt = st->strange_cnt = st->again_cnt = 0;
 }
 
-/* The end of a file counts its lines. Those that could not be read, and calls that were there
- * before, are counted elsewhere; a call that was there before may be in another file. */
+/* Compares the lines of a file with the number in its end. Invalid lines and repeated calls are
+ * counted elsewhere; the other line of a repeated call may be in another file. */
 static void check_lines(struct stream *st)
 {
 	uint64_t lines = saved__end_lines(st->saved);
@@ -126,7 +127,7 @@ static void check_lines(struct stream *st)
 	forget_lines(st);
 }
 
-/* Files of the daemon go when they are old. */
+/* The daemon deletes old files on purpose. */
 static void lose_first(struct stream *st, const char *reason)
 {
 	if (!strcmp(reason, TRACE_ROTATED) || !strcmp(reason, TRACE_STOPPED))
@@ -138,7 +139,7 @@ static void lose_first(struct stream *st, const char *reason)
 
 static void in_trace(struct stream *st)
 {
-	/* The header of another trace or file, where the end of the one at hand should be. */
+	/* The header of another trace or file, where the end of the current one should be. */
 	lose(st, LOSS_NO_END, st->in_trace);
 	if (st->in_trace)
 		lose_first(st, "");
@@ -147,7 +148,7 @@ static void in_trace(struct stream *st)
 	st->has_end = st->goes_on = false;
 }
 
-/* Its place is told when it has one: the next time. */
+/* The note on its placement is printed later, when it was placed: by the next call. */
 static void begin(struct stream *st)
 {
 	in_trace(st);
@@ -158,8 +159,8 @@ static void begin(struct stream *st)
 static void begin_without_header(struct stream *st)
 {
 	lines__complain(&st->lines,
-			"there is no header before this line: times count from 0, and nothing is "
-			"known of the machine");
+			"there is no header before this line: times count from 0, and the machine "
+			"is unknown");
 	lose(st, LOSS_NO_HEADER, 1);
 	if (saved__begin(st->saved)) {
 		st->lines.error = -ENOMEM;
@@ -178,17 +179,17 @@ static void on_event(struct stream *st)
 		st->again_cnt++;
 		lose(st, LOSS_DOUBLED_CALLS, 1);
 		if (!st->lines.doubled_cnt++)
-			lines__complain(&st->lines, "this call was read before: it counts twice");
+			lines__complain(&st->lines,
+					"this call was read before: it is counted twice");
 	}
 	if (st->ev.kind == EVENT_TRACER && !strcmp(st->ev.op, "lost"))
 		st->told_lost += st->ev.tracer.events;
 	if (end_ns + BACKWARDS_NS < st->last_ns && !st->ev.unfinished && !st->lines.backwards_cnt++)
-		lines__complain(
-			&st->lines,
-			"the time goes back by %.3f s here: the lines are in another order "
-			"than cudatrace wrote them in; what the report says of times may be "
-			"wrong",
-			(st->last_ns - end_ns) / 1e9);
+		lines__complain(&st->lines,
+				"time goes back by %.3f s here: the lines are in another order "
+				"than cudatrace wrote them in; times in the report may be "
+				"wrong",
+				(st->last_ns - end_ns) / 1e9);
 	if (end_ns > st->last_ns)
 		st->last_ns = end_ns;
 	st->at = STREAM_EVENT;
@@ -201,7 +202,7 @@ static void on_more(struct stream *st)
 	if (note)
 		lines__note(&st->lines, note);
 	lose(st, LOSS_MIDDLE_FILES, saved__skipped(st->saved));
-	/* Files of the daemon have an end each. */
+	/* Each file of the daemon has its own end. */
 	if (saved__end(st->saved))
 		begin(st);
 	else
@@ -213,8 +214,8 @@ static void on_unknown(struct stream *st)
 	lose(st, LOSS_UNKNOWN_LINES, 1);
 	if (!st->lines.unknown_cnt++)
 		lines__complain(&st->lines,
-				"a type of event that this cudatrace does not know is left out: a "
-				"newer one wrote it");
+				"an event of a type that this cudatrace does not support is "
+				"skipped: a newer version wrote it");
 }
 
 static void on_line(struct stream *st, const char *line, size_t len, bool whole)
@@ -256,8 +257,8 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		break;
 	case SAVED_EVENT:
 	case SAVED_STACK:
-		/* An event's times need the header's: those of a file that has none are read again.
-		 */
+		/* The times of an event need the header: a file without one is read again from its
+		 * start. */
 		if (!st->in_trace) {
 			begin_without_header(st);
 			break;
@@ -346,7 +347,7 @@ static void forget_file(struct stream *st)
 	st->has_end = st->in_trace = st->goes_on = st->must_go_on = false;
 }
 
-/* The file behind the one at hand in which its trace goes on, when nobody has named it. */
+/* Opens the next segment of the trace, if no file was named for it. */
 static bool open_more(struct stream *st)
 {
 	const struct stream_file *next = st->files;
@@ -399,7 +400,7 @@ static bool next_file(struct stream *st)
 	return open_named(st);
 }
 
-/* What an event or an end is in order by: no stream goes back. */
+/* The sort key of an event or an end: it never decreases within a stream. */
 static void set_key(struct stream *st)
 {
 	uint64_t ns = 0;

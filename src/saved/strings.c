@@ -23,7 +23,7 @@ static uint64_t word_at(const char *s)
 	return word;
 }
 
-/* Two at a time, which do not wait for each other: names of kernels are long. */
+/* Two interleaved computations, for speed: kernel names are long. */
 static uint32_t hash_of(const char *s, size_t len)
 {
 	const uint64_t k = 0x9e3779b97f4a7c15ull;
@@ -88,7 +88,7 @@ void strings__free(struct strings *t)
 	free(t);
 }
 
-/* The table of all is nobody's. */
+/* The shared table is charged to no owner. */
 static void grow(struct strings *t)
 {
 	size_t n = 2 * t->slot_cnt;
@@ -113,7 +113,7 @@ static void grow(struct strings *t)
 	t->slot_cnt = n;
 }
 
-/* With its slots. */
+/* Including its slots. */
 static size_t bytes_of(size_t len)
 {
 	return sizeof(struct string) + len + 4 * sizeof(struct string *);
@@ -132,7 +132,7 @@ struct string *strings__get(struct strings *t, const char *s, size_t len)
 		if (str->hash == hash && str->len == len && !memcmp(str->text, s, len))
 			return str;
 	}
-	/* Some slots stay empty whatever happens, or searches would be long. */
+	/* Keep some slots empty in any case, or searches would be slow. */
 	if (t->cnt >= t->slot_cnt / 8 * 7) {
 		memlimit_reject(MEMLIMIT_TEXTS);
 		return t->full;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Strings that stay: the same text has the same address, so they are compared and hashed by it. */
+/* Interned strings: equal texts have the same address, so the address is compared and hashed. */
 #ifndef SAVED_STRINGS_H
 #define SAVED_STRINGS_H
 
@@ -9,20 +9,21 @@
 struct strings;
 
 struct string {
-	const void *tag; /* the owner's; NULL at first */
+	const void *tag; /* for the owner of the table; NULL at first */
 	uint32_t hash, len;
-	char text[]; /* ends with a NUL */
+	char text[]; /* NUL-terminated */
 };
 
 struct strings *strings__new(void);
 void strings__free(struct strings *t);
-/* Any bytes but NUL: a text ends there. Never NULL: beyond STRINGS_MAX bytes of texts, or without
- * room, a string that says so. */
+/* Interns a text, which ends at len or at a NUL. Never returns NULL: beyond STRINGS_MAX bytes of
+ * texts, or when out of memory, it returns a string that says so. */
 struct string *strings__get(struct strings *t, const char *s, size_t len);
 
-/* Names are thousands; this much of one process only a file that is made to be a burden has. */
+/* Traces have thousands of names; only a hostile file has this much of one process. */
 #define STRINGS_MAX (32ull << 20)
-/* Longer ones are cut: a report says a name again and again. No name of cudatrace's is. */
+/* Longer texts are cut, since a report repeats names often. No name that cudatrace writes is
+ * longer. */
 #define STRING_MAX (8u << 10)
 
 static inline const char *strings__text(struct strings *t, const char *s, size_t len)

@@ -139,7 +139,7 @@ def in_30(old, new):
 
 BAD = {
     "empty": (1, "is empty", lambda: b""),
-    "numbers": (1, ":1: this is no line of JSON .*it is no object", lambda: b"".join(b"%d\n" % i for i in range(1, 100001))),
+    "numbers": (1, ":1: this is not a line of JSON .*it is not an object", lambda: b"".join(b"%d\n" % i for i in range(1, 100001))),
     "noise": (1, ":1: .*left out", lambda: os.urandom(3000000)),
     "JSON of others": (1, ':1: it has no "ts" and "type"', lambda: b'{"name":"x"}\n'),
     "a Chrome trace": (1, ":1: this is a JSON array, such as a Chrome trace", lambda: b'[{"name":"x","ph":"X"}]\n'),
@@ -147,16 +147,16 @@ BAD = {
     "an older schema": (1, "line 1: the trace has schema 1, this cudatrace reads 2: record it again", lambda: WHOLE.replace(b'"schema":2', b'"schema":1', 1)),
     "no header": (0, ":1: there is no header", lambda: b"".join(LINES[1:])),
     "no end": (0, "has no end line", lambda: b"".join(LINES[:50])),
-    "breaks off": (0, f"t.jsonl:{WHOLE[:20000].count(10) + 1}: the file breaks off in this line", lambda: WHOLE[:20000]),
-    "a line is cut": (0, ":30: this is no line of JSON", lambda: cut(30)),
+    "breaks off": (0, f"t.jsonl:{WHOLE[:20000].count(10) + 1}: the file ends in the middle of this line", lambda: WHOLE[:20000]),
+    "a line is cut": (0, ":30: this is not a line of JSON", lambda: cut(30)),
     "many lines are cut": (0, ": 65 more such lines", lambda: cut(30, 99)),
-    "unknown types": (0, ":30: a type of event that this cudatrace does not know", lambda: in_30(b'"type":"[a-z]*"', b'"type":"from the future"')),
-    "times go back": (0, ":[0-9]*: the time goes back by .* s here", lambda: LINES[0] + b"".join(reversed(LINES[1:]))),
+    "unknown types": (0, ":30: an event of a type that this cudatrace does not support", lambda: in_30(b'"type":"[a-z]*"', b'"type":"from the future"')),
+    "times go back": (0, ":[0-9]*: time goes back by .* s here", lambda: LINES[0] + b"".join(reversed(LINES[1:]))),
     "a NUL": (0, ":30: .*a byte 0", lambda: in_30(b'"type"', b'"ty\0pe"')),
     "deep nesting": (0, ":31: .*nested too deeply|:31: this is no line", lambda: b"".join([*LINES[:30], b"[" * 500000, b"\n", *LINES[30:]])),
-    "gzip breaks off": (0, "line [0-9]*: the packed data breaks off here", lambda: gzip.compress(WHOLE)[:4000]),
+    "gzip breaks off": (0, "line [0-9]*: the compressed data ends too early here", lambda: gzip.compress(WHOLE)[:4000]),
     "the end of gzip": (1, ":1: ", lambda: gzip.compress(WHOLE)[3999:]),
-    "zstd breaks off": (1, "line [0-9]*: the packed data breaks off here", lambda: subprocess.check_output(["zstd", "-qc", GOLDEN])[:4000]),
+    "zstd breaks off": (1, "line [0-9]*: the compressed data ends too early here", lambda: subprocess.check_output(["zstd", "-qc", GOLDEN])[:4000]),
 }
 
 
@@ -236,11 +236,11 @@ FOREIGN = {
     "run.nsys-rep": (holds(b"what it begins with is not published"), "an Nsight Systems report: open it with `nsys stats"),
     "run.ncu-rep": (holds(b"NVR\0" + bytes(90)), "an Nsight Compute report"),
     "old.qdrep": (holds(bytes(range(200))), "an Nsight Systems report"),
-    "perf.data": (holds(b"PERFILE2" + bytes(90)), "a recording of perf: open it with `perf report"),
+    "perf.data": (holds(b"PERFILE2" + bytes(90)), "a perf recording: open it with `perf report"),
     "program": (lambda path: shutil.copy(CUDATRACE, path), "a program or a library: to trace a program: cudatrace -- "),
     "train.sh": (holds(b"#!/bin/sh\n"), "a script"),
     "t.png": (holds(b"\x89PNG\r\n\x1a\n" + bytes(90)), "a PNG picture"),
-    "snapshot.pickle": (holds(pickle.dumps({"segments": []}, 4)), "a pickle of Python"),
+    "snapshot.pickle": (holds(pickle.dumps({"segments": []}, 4)), "a Python pickle"),
 }
 
 
