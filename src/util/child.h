@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A process forked to do one thing for the tracer, with which it shares a socket. */
+/* A process forked to do one task for the tracer, connected to it by a socket. */
 #ifndef UTIL_CHILD_H
 #define UTIL_CHILD_H
 
 #define CHILD_SOCK 3
 
-/* In the child: only the socket of the tracer's descriptors is left, as CHILD_SOCK. Standard files
- * lead nowhere: whoever reads the tracer's pipe waits for its last writer. It is called name (15
- * bytes at most) and has no terminal. Ends the process where that fails. */
+/* To be called in the child: closes all of the tracer's descriptors but the socket, which becomes
+ * CHILD_SOCK. Standard files go to /dev/null, so that a reader of the tracer's pipe does not wait
+ * for the child. Sets the process name (at most 15 bytes) and leaves the terminal. Ends the process
+ * on failure. */
 void child_begin(int sock, const char *name);
 
 #endif /* UTIL_CHILD_H */

@@ -5,15 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Readings that are no further apart are good. */
+/* Readings at most this far apart are accurate enough. */
 #define CLOSE_NS 20000
 
-/* include/linux/proc_ns.h: the time namespace that the kernel starts with, on every machine */
+/* include/linux/proc_ns.h: inode of the initial time namespace on every machine */
 #define PROC_TIME_INIT_INO 0xEFFFFFFAU
 
 static int64_t own_offset_ns;
 
-/* 0: unknown, as before Linux 5.6, which brought them. */
+/* Returns 0 if unknown, as before Linux 5.6, which added time namespaces. */
 static ino_t time_namespace(pid_t pid, const char *name)
 {
 	struct stat st;
@@ -42,7 +42,7 @@ static bool read_offset(pid_t pid, int64_t *ns)
 	return found;
 }
 
-/* The file is about the namespace of the children: before Linux 6.3 a process that has made one
+/* The file is about the namespace for children: before Linux 6.3 a process that has created one
  * stays in the old one when it executes another program. */
 bool clock_offset_of(pid_t pid, int64_t *ns)
 {
@@ -79,7 +79,7 @@ uint64_t now_ns(void)
 	return machine_ns(CLOCK_MONOTONIC);
 }
 
-/* Two are never taken at the same moment. */
+/* Two clocks cannot be read at the same moment: keep the closest of several readings. */
 int64_t epoch_ns(void)
 {
 	uint64_t before, wall, after;

@@ -19,21 +19,23 @@ static inline uint64_t clock_ns(clockid_t clock)
 }
 
 /*
- * All times of a trace are CLOCK_MONOTONIC as the kernel has it, which is that of BPF programs. In
- * a time namespace (time_namespaces(7)) programs see another one, which is a constant away.
+ * All times of a trace are CLOCK_MONOTONIC of the initial time namespace, which BPF programs also
+ * use. In another time namespace (time_namespaces(7)) programs see it with a constant offset.
  */
 
-/* Finds out how far the clock of this process is away, before the first time is taken. false: it
- * cannot be read, and times of this process may be off. */
+/* Finds the clock offset of this process; to be called before the first time is taken. false: it
+ * cannot be read, and times of this process may be wrong. */
 bool clock__open(void);
 int64_t clock_own_offset(void);
-/* The same for another process: what to take from its CLOCK_MONOTONIC and CLOCK_MONOTONIC_RAW. */
+/* The offset of another process: what to subtract from its CLOCK_MONOTONIC and
+ * CLOCK_MONOTONIC_RAW. */
 bool clock_offset_of(pid_t pid, int64_t *ns);
-/* CLOCK_MONOTONIC or CLOCK_MONOTONIC_RAW of the machine. */
+/* CLOCK_MONOTONIC or CLOCK_MONOTONIC_RAW of the initial time namespace. */
 uint64_t machine_ns(clockid_t clock);
-/* CLOCK_MONOTONIC of the machine. */
+/* CLOCK_MONOTONIC of the initial time namespace. */
 uint64_t now_ns(void);
-/* What to add to it for the time since the epoch, as the clock is set now. */
+/* What to add to now_ns() for the time since the epoch, by the current setting of the wall
+ * clock. */
 int64_t epoch_ns(void);
 
 #endif /* UTIL_CLOCK_H */

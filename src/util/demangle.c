@@ -15,15 +15,15 @@
 #include "log.h"
 #include "stray.h"
 
-/* libiberty refuses what is longer: it allows itself 2048 parts of a name, two a byte, and as much
- * recursion. That is what bounds the stack. */
+/* libiberty rejects longer names: it allows itself 2048 parts of a name, two per byte, and as much
+ * recursion. This limits the stack. */
 #define MANGLED_MAX 1024
 
 #define MSEC	       1000000ull
 #define NAME_NS	       (3 * MSEC)
 #define CHECK_NS       (1 * MSEC)
 #define SHARE_NS       (300 * MSEC)
-#define SHARE_PART     10 /* a share comes back with 1/10 of the time that passes */
+#define SHARE_PART     10 /* a share is refilled by 1/10 of the elapsed time */
 #define SHARES_AT_ONCE 2
 
 struct text {
@@ -31,7 +31,7 @@ struct text {
 	size_t len;
 };
 
-/* The signal comes to the thread that made the timer. */
+/* The signal goes to the thread that created the timer. */
 static __thread struct {
 	timer_t timer;
 	bool made;
@@ -43,9 +43,9 @@ static __thread struct {
 static struct demangle_share everyone;
 static uint64_t given_up;
 
-/* Processor time, so that a busy machine changes no name; looked at every CHECK_NS, because timers
- * of processor time have the kernel's tick, which may be 10 ms. The library holds no lock and no
- * heap: it may be left wherever it is. */
+/* Checks processor time, so that results do not depend on load. It is checked every CHECK_NS,
+ * because processor timers have the resolution of the kernel's tick, which may be 10 ms. The
+ * library holds no lock and no heap memory, so it may be left by siglongjmp at any point. */
 static void on_timer(int sig, siginfo_t *si, void *ctx)
 {
 	if (si->si_code != SI_TIMER)
@@ -83,7 +83,7 @@ static bool start_timer(void)
 
 	if (own.made && set_timer(CHECK_NS))
 		return true;
-	/* Or again: a child has not its parent's. */
+	/* Creates it again in a child, which does not inherit timers. */
 	if (make_timer() && set_timer(CHECK_NS))
 		return true;
 	if (!told)
@@ -92,7 +92,7 @@ static bool start_timer(void)
 	return false;
 }
 
-/* Stops what is longer than the buffer. */
+/* Stops when the output exceeds the buffer. */
 static void on_text(const char *s, size_t len, void *ctx)
 {
 	struct text *t = ctx;
@@ -103,7 +103,7 @@ static void on_text(const char *s, size_t len, void *ctx)
 	t->len += len;
 }
 
-/* 0: done; 1: out of time; else it stays as it is. */
+/* 0: done; 1: out of time; else the name stays mangled. */
 static int run(const char *mangled, struct text *t)
 {
 	int why = sigsetjmp(own.leave, 0);

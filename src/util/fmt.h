@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Numbers as text, at a pointer with enough room: printf costs more than the rest of a trace line.
- * Each returns the end of what it wrote; there is no NUL.
+ * Numbers as text, written to a pointer with enough room: printf would cost more than the rest of a
+ * trace line. Each function returns the end of what it wrote, without a NUL.
  */
 #ifndef UTIL_FMT_H
 #define UTIL_FMT_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Longest results: 20 digits and a sign or a point. */
+/* Longest result: 20 digits and a sign or a point. */
 #define FMT_MAX 24
 
 extern const char fmt_dec2[200]; /* "00" to "99" */
@@ -47,7 +47,7 @@ static inline char *fmt_i64(char *p, int64_t x)
 typedef uint8_t fmt_bytes __attribute__((vector_size(16)));
 typedef uint64_t fmt_words __attribute__((vector_size(16)));
 
-/* The sixteen hexadecimal digits of x, the first in front. */
+/* The sixteen hexadecimal digits of x, the most significant first. */
 static inline fmt_bytes fmt_hex16(uint64_t x)
 {
 	fmt_bytes b;
@@ -61,13 +61,13 @@ static inline fmt_bytes fmt_hex16(uint64_t x)
 	return b + '0' + ((fmt_bytes)(b > 9) & ('a' - '0' - 10));
 }
 
-/* 18 bytes are written. */
+/* Always writes 18 bytes; returns the end of the digits. */
 static inline char *fmt_hex(char *p, uint64_t x)
 {
 	unsigned n = (67 - __builtin_clzll(x | 1)) / 4;
 	fmt_bytes digits;
 
-	/* Those that count come first; behind them zeros, which are none. */
+	/* The significant digits first; the zeros after them are not counted. */
 	digits = fmt_hex16(x << (64 - 4 * n));
 	memcpy(p, "0x", 2);
 	memcpy(p + 2, &digits, sizeof(digits));
@@ -101,7 +101,7 @@ static inline char *fmt_micro(char *p, uint64_t x)
 #define FMT_JSON_STR_MAX(len) (6 * (len) + 2)
 char *fmt_json_str(char *p, const char *s, size_t len);
 
-/* Shortest of %.6g; null for what JSON has no word for. At most 32 bytes. */
+/* Shortest form of %.6g; null for values that JSON cannot represent. At most 32 bytes. */
 char *fmt_f64(char *p, double x);
 
 #endif /* UTIL_FMT_H */

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Those that trace/tracer.c raises. */
+/* The limits that trace/tracer.c raises. */
 static struct {
 	int which;
 	bool known;
@@ -21,9 +21,9 @@ static bool ignored[SIGNAL_CNT];
 static sigset_t blocked;
 
 /*
- * As the kernel has it (struct sigaction of x86-64 and arm64). sigaction() refuses the two signals
- * that glibc keeps for itself (SIGCANCEL, SIGSETXID). With the first thread they get handlers,
- * which an exec makes the default action: a signal that was ignored is not ignored any more.
+ * The kernel's struct sigaction on x86-64 and arm64. sigaction() refuses the two signals that glibc
+ * uses itself (SIGCANCEL, SIGSETXID). They get handlers with the first thread, which an exec resets
+ * to the default action: a signal that was ignored would no longer be ignored.
  */
 struct kernel_action {
 	void *handler;
@@ -50,7 +50,7 @@ __attribute__((constructor)) static void note(void)
 	sigprocmask(SIG_SETMASK, NULL, &blocked);
 	for (unsigned i = 0; i < LIMIT_CNT; i++)
 		limits[i].known = !getrlimit(limits[i].which, &limits[i].at_start);
-	/* The status of a child is lost where SIGCHLD is ignored (waitpid(2)). */
+	/* The exit status of a child is lost where SIGCHLD is ignored (waitpid(2)). */
 	if (ignored[SIGCHLD])
 		set(SIGCHLD, SIG_DFL);
 }
@@ -65,7 +65,7 @@ void inherited_restore(void)
 	for (unsigned i = 0; i < LIMIT_CNT; i++)
 		if (limits[i].known)
 			setrlimit(limits[i].which, &limits[i].at_start);
-	/* No handler of ours outlives the exec; what we ignore would. */
+	/* Handlers do not survive exec; signals that we ignore would stay ignored. */
 	for (int signo = 1; signo < SIGNAL_CNT; signo++) {
 		struct kernel_action a = {0};
 

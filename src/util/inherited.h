@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What we were started with and change for ourselves: limits, ignored and blocked signals. */
+/* State that we inherited at the start and changed for ourselves: limits, ignored and blocked
+ * signals. */
 #ifndef UTIL_INHERITED_H
 #define UTIL_INHERITED_H
 
 #include <stdbool.h>
 
-/* In a child that becomes another program: that one gets all of it as we did. */
+/* To be called in a child before exec: the new program inherits what we inherited. */
 void inherited_restore(void);
-/* Our parent ignored this signal: nohup does so with SIGHUP, a shell without job control with
- * SIGINT and SIGQUIT of what it starts in the background. */
+/* Whether our parent ignored this signal: nohup ignores SIGHUP; a shell without job control ignores
+ * SIGINT and SIGQUIT for background processes. */
 bool inherited_ignores(int signo);
 
 #endif /* UTIL_INHERITED_H */

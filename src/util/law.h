@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What holds of the numbers of every trace: parts add up to the whole, a share is within 0 and 1,
- * live memory is never negative. Builds with sanitizers, and those with DEBUG=1, look; they go on,
- * for a trace may be anybody's, and its sizes and times any numbers. tests/e2e/test_laws.py
+ * Invariants of the numbers of every trace: parts add up to the whole, a share is within 0 and 1,
+ * live memory is never negative. Builds with sanitizers or DEBUG=1 check them, print what fails and
+ * continue, since a trace is untrusted and may hold any sizes and times. tests/e2e/test_laws.py
  */
 #ifndef UTIL_LAW_H
 #define UTIL_LAW_H

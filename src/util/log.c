@@ -43,15 +43,15 @@ void log_msg(enum log_level l, const char *fmt, ...)
 	m = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	va_end(ap);
 	n += m < 0 ? 0 : m;
-	/* Whatever could not be opened: what to do is the same. */
+	/* The remedy is the same for whatever could not be opened. */
 	if (n < (int)sizeof(line) - 2 && strstr(line, strerror(EMFILE)) && !strstr(line, "ulimit"))
 		n += snprintf(line + n, sizeof(line) - n - 1,
 			      "; raise the limit of open files (ulimit -n)");
 	if (n > (int)sizeof(line) - 2)
 		n = sizeof(line) - 2;
-	/* Names and paths come from targets. */
+	/* Names and paths may come from targets. */
 	plain_text(line, n);
 	line[n++] = '\n';
-	/* One write, so that lines of two processes do not mix. */
+	/* A single write, so that lines of two processes do not mix. */
 	(void)!write(STDERR_FILENO, line, n);
 }

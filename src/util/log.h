@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Messages to stderr: one line each, "cudatrace: " in front. stdout belongs to the trace. */
+/* Messages to stderr, one line each, prefixed with "cudatrace: ". stdout is for the trace. */
 #ifndef UTIL_LOG_H
 #define UTIL_LOG_H
 

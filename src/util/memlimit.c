@@ -12,17 +12,18 @@ static const struct {
 #include "memlimit.def"
 };
 
-/* What glibc puts before a block. */
+/* The header of a glibc block. */
 #define MALLOC_SZ 8
 
-/* Further ones are one. */
+/* Further owners share one entry. */
 #define OWNERS_MAX (1u << 17)
 #define NOBODY	   0
 
 /* One process may have half of it: quota.h. */
 #define RANGES_MAX (1 << 19)
 
-/* Before each block. What several have made larger is nobody's: each has paid for his part. */
+/* Precedes each block. A block that several owners have resized belongs to no owner: each was
+ * charged for its part. */
 struct head {
 	uint32_t owner, pad;
 };
@@ -37,11 +38,11 @@ static struct {
 	uint64_t rejected[MEMLIMIT_CNT];
 	struct quotas quotas;
 	bool has_quotas;
-	/* By number. They are forgotten when nothing is in use. */
+	/* By number. Forgotten when nothing is in use. */
 	struct owner *owners;
-	uint32_t *slots; /* number; 0: free */
+	uint32_t *slots; /* owner number; 0: empty slot */
 	uint32_t owner_cnt, slot_cnt;
-	uint32_t owner; /* whose turn it is */
+	uint32_t owner; /* the current owner */
 } limits = {.size = MEMLIMIT_SZ};
 
 static struct head *head_of(const void *p)
@@ -67,7 +68,7 @@ static uint32_t *owner_slot(const void *at, uint64_t pid)
 	}
 }
 
-/* Twice as many owners. */
+/* Doubles the number of owners. */
 static bool more_owners(void)
 {
 	uint32_t n = limits.slot_cnt ? limits.slot_cnt * 2 : 64;
@@ -136,7 +137,7 @@ static void charge(uint32_t owner, uint64_t more, uint64_t less)
 		limits.owners[owner].used += more - less;
 }
 
-/* more: than is in use now */
+/* more: bytes in addition to those in use */
 static bool has_room(enum memlimit_table t, uint64_t more)
 {
 	uint64_t left = limits.size > limits.used ? limits.size - limits.used : 0;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How much reports keep. Saved traces are hostile, and what a trace has most of is not known before
- * it was read: so all tables of all reports of this process share one amount of memory, besides the
- * number of rows that each of them has at most. What finds no place is counted, by table.
+ * Limits the memory of reports. Saved traces are untrusted, and which table will be the largest is
+ * unknown beforehand. So all tables of all reports in this process share one amount of memory, and
+ * each table also has a maximum number of rows. Rows beyond a limit are counted by table.
  *
- * Of the memory and of the rows of each table no process gets more than what is left over for
- * others (quota.h): one that comes last finds as much as the first has taken. Whose something is
- * says who reads the trace, once for each event, by memlimit_set_owner(); all that is kept while it
- * is looked at is that process's.
+ * One process gets at most what is left for others (quota.h), both of the memory and of each
+ * table's rows: a later process can have as much as the first. The reader of a trace sets the owner
+ * once per event by memlimit_set_owner(); everything allocated meanwhile is charged to this owner.
  */
 #ifndef UTIL_MEMLIMIT_H
 #define UTIL_MEMLIMIT_H
@@ -24,59 +23,61 @@ enum memlimit_table {
 	MEMLIMIT_CNT
 };
 
-/* Bytes that may be in use; one process has half of them at most. What else a report takes (a line
- * of the trace, its text when it is written) is docs/LIMITS.md's. */
+/* Maximum number of bytes in use; one process may have half of them. Other memory of a report (the
+ * current line, its output text) is listed in docs/LIMITS.md. */
 #define MEMLIMIT_SZ (384ull << 20)
 
-/* Whose it is what is kept from now on: a process of the trace that at reads, or what is said of
- * that trace as a whole. */
+/* Sets the owner of later allocations: a process of the trace that `at` reads, or the trace as a
+ * whole. */
 #define MEMLIMIT_TRACE UINT64_MAX
 void memlimit_set_owner(const void *at, uint64_t pid);
-/* No process's, which has no share: what is made of it all at the end. */
+/* Sets no owner, which has no share: for final results about all processes. */
 void memlimit_no_owner(void);
-/* The same for whoever block, of memlimit_new(), is of; NULL: for nobody. Returns what
- * memlimit_pop_owner() takes. */
+/* Sets the owner of a block of memlimit_new(); NULL: no owner. Returns the argument for
+ * memlimit_pop_owner(). */
 uint32_t memlimit_push_owner(const void *block);
 void memlimit_pop_owner(uint32_t was);
 
-/* As calloc(1, size) and realloc(); NULL, which is counted, when there is no room or memory. */
+/* Like calloc(1, size) and realloc(). Returns NULL, and counts it, when the limit is reached or
+ * memory is out. */
 void *memlimit_new(enum memlimit_table t, size_t size);
 void *memlimit_resize(enum memlimit_table t, void *p, size_t size);
-/* What came from these two, and only that. */
+/* Frees only what these two returned. */
 void memlimit_free(void *p);
 
-/* Rows of a table, or bytes: all, and those of each process. All zero is an empty one. */
+/* Rows or bytes of a table: in all, and by process. Zeroed is empty. */
 struct memlimit_share {
-	uint32_t *of; /* by number of the process */
+	uint32_t *of; /* by owner number */
 	unsigned cap;
 	uint64_t used;
 };
-/* What a table has in all in which one process has so many. */
+/* Maximum of a table in all, where one process may have `one`. */
 #define MEMLIMIT_ALL(one) (2 * (one))
-/* Is there a place for n more of whose turn it is? One who is alone gets as many as one. */
+/* Whether n more fit for the current owner. A single owner gets at most `one`. */
 bool memlimit_has(const struct memlimit_share *s, uint64_t n, uint64_t one);
-/* Takes it; false, which is counted: there is none. */
+/* Charges n to the current owner; false, and counted: it does not fit. */
 bool memlimit_charge(struct memlimit_share *s, uint64_t n, uint64_t one, enum memlimit_table t);
-/* Back from whoever block is of; NULL: from whose turn it is. */
+/* Uncharges n from the owner of block; NULL: from the current owner. */
 void memlimit_uncharge(struct memlimit_share *s, const void *block, uint64_t n);
 void memlimit_share_free(struct memlimit_share *s);
-/* For who counts himself: mine of used in all. As much as is mine then is left. */
+/* For callers that count themselves: whether n more fit for an owner that has `mine` of `used`. As
+ * much as the owner then has must be left for others. */
 static inline bool memlimit_leaves(uint64_t mine, uint64_t n, uint64_t used, uint64_t one)
 {
 	return mine + 2 * n + used <= MEMLIMIT_ALL(one);
 }
 
-/* Something was left out for a bound of the table's own. */
+/* Counts a row rejected by a limit of the table's own. */
 void memlimit_reject(enum memlimit_table t);
 void memlimit_reject_cnt(enum memlimit_table t, uint64_t n);
-/* The same for what the model keeps: its rows are not in the sum. */
+/* The quota of a table of the model, whose rows do not count into the sum. */
 struct quota *memlimit_quota(enum quota_table t);
 uint64_t memlimit_rejected(enum memlimit_table t);
 const char *memlimit_name(enum memlimit_table t);
-/* What the table has: "threads". */
+/* Plural noun for the rows of the table: "threads". */
 const char *memlimit_text(enum memlimit_table t);
 uint64_t memlimit_used(void);
-/* For tests: another amount, and all counters at 0. */
+/* For tests: sets another limit, and resets all counters. */
 void memlimit_set(uint64_t size);
 
 #endif /* UTIL_MEMLIMIT_H */

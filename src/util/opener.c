@@ -24,19 +24,19 @@
 struct request {
 	enum { ADD, SEAL, NEXT } what;
 	unsigned output;
-	char path[PATH_MAX]; /* ADD */
+	char path[PATH_MAX]; /* for ADD */
 };
 
-/* Both sides count, so that no name is sent. */
+/* Both sides count segments, so that no name is sent. */
 static struct {
 	pid_t pid;
-	int sock; /* -1: there is no such process */
+	int sock; /* -1: no such process */
 	struct {
 		char path[PATH_MAX];
 		unsigned segments;
 	} of[OUTPUTS_MAX];
 	unsigned cnt;
-	char name[PATH_MAX]; /* of the last file that was asked for */
+	char name[PATH_MAX]; /* name of the last requested file */
 } opener = {.sock = -1};
 
 static int add(const char *path)
@@ -58,7 +58,7 @@ static int next_name(unsigned output)
 			    ++opener.of[output].segments);
 }
 
-/* What lies in the way is not ours to write to: a FIFO, a device, a file of somebody else. */
+/* Refuses an existing FIFO, device, or file of another user. */
 static int open_named(void)
 {
 	enum safe_open_why why;
@@ -79,8 +79,7 @@ static void __attribute__((noreturn)) serve(int sock, bool sandbox)
 	bool sealed = false;
 	sigset_t all;
 
-	/* A service that is stopped signals all of its processes: this one ends after the tracer.
-	 */
+	/* Stopping a service signals all its processes: this one ends after the tracer. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	child_begin(sock, "cudatrace-open");
@@ -170,7 +169,7 @@ int opener__next(unsigned output, const char **name)
 	if (ret || opener.sock < 0)
 		return ret ?: open_named();
 	r.output = output;
-	/* Somebody has ended it. */
+	/* Somebody has killed it. */
 	if (!ask(&r) || !pass_fd__take(opener.sock, S_IFREG, &fd))
 		return -EPIPE;
 	return fd;

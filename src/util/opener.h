@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The next files of outputs that are split. Whoever traces may open nothing for writing any more,
- * and is nobody's user but root's without capabilities: a process of ours ("cudatrace-open") does
- * it, with the rights that the first file was opened with. It is told the names before the sandbox
- * is entered, and from then on nothing but whose file comes next.
+ * Opens the next files of outputs that are split. After the sandbox is entered, the tracer may not
+ * open files for writing, and it may have lost the user's rights. So a process of ours
+ * ("cudatrace-open") opens them, with the rights that the first file was opened with. It receives
+ * the names before the sandbox is entered, and afterwards only the number of the output.
  */
 #ifndef UTIL_OPENER_H
 #define UTIL_OPENER_H
 
 #include <stdbool.h>
 
-/* After safe_open_owner(), before anything that must not outlive us is opened. Without it the
- * caller opens the files. sandbox: with the few rights that this takes. 0, or -errno after
- * reporting. */
+/* Starts the process: after safe_open_owner(), before anything is opened that it must not hold.
+ * Without it the caller opens the files itself. sandbox: with only the needed privileges. Returns
+ * 0, or -errno after reporting. */
 int opener__start(bool sandbox);
-/* An output by the path of its first file: its number, or -errno after reporting. */
+/* Adds an output by the path of its first file. Returns its number, or -errno after reporting. */
 int opener__add(const char *path);
-/* No names from now on. */
+/* Accepts no names from now on. */
 void opener__close_names(void);
-/* Opens the next file of an output: empty, for writing, a regular one. Its descriptor, or -errno;
- * *name is its name until the next call. */
+/* Opens the next file of an output: empty, regular, for writing. Returns its descriptor or -errno;
+ * *name is valid until the next call. */
 int opener__next(unsigned output, const char **name);
 void opener__end(void);
 

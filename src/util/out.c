@@ -14,13 +14,13 @@
 #include "out_priv.h"
 #include "util/plural.h"
 
-/* More than closing units take. */
+/* More than the size of closing units. */
 #define BOUNDARY_GAP (64 << 10)
-/* What waits for a stuck reader at most, but for the line that is being made. */
+/* Maximum data buffered for a stuck reader, in addition to the current line. */
 #define STUCK_SZ_MAX (16 << 20)
-/* How long a reader that takes nothing may hold us up, once. */
+/* How long a reader that reads nothing may block us, once. */
 #define STUCK_MS 100
-/* After that it is said what is waited for. */
+/* After this time a message says what is being waited for. */
 #define STUCK_TELL_MS 2000
 
 static int write_timeout_fd = -1, write_timeout_ms = -1;
@@ -40,7 +40,8 @@ static const char *write_hint(int e)
 	}
 }
 
-/* Where the unit ends that begins at `at` of the buffer; 0: not before end. */
+/* Returns the end of the unit that starts at `at` in the buffer; 0: it does not end before
+ * `end`. */
 static size_t unit_end(const struct out *o, size_t at, size_t end)
 {
 	const char *p = o->buf + at, *newline;
@@ -54,7 +55,7 @@ static size_t unit_end(const struct out *o, size_t at, size_t end)
 	return newline ? (size_t)(newline + 1 - o->buf) : 0;
 }
 
-/* Units that end in this part of the buffer; *last is where the last of them does. */
+/* Counts units that end in this part of the buffer; *last is the end of the last. */
 static uint64_t count_units(const struct out *o, size_t from, size_t to, size_t *last)
 {
 	uint64_t cnt = 0;
@@ -77,9 +78,9 @@ static uint64_t count_units(const struct out *o, size_t from, size_t to, size_t 
 }
 
 /*
- * write() that cannot kill: SIGPIPE and SIGXFSZ stay blocked meanwhile, and the one that this write
- * raised is taken off the queue. Ignoring them for the whole process would be inherited by the
- * command that we start.
+ * A write() that cannot kill the process: SIGPIPE and SIGXFSZ are blocked meanwhile, and a signal
+ * that this write raised is removed from the queue. The command that we start would inherit it if
+ * they were ignored for the whole process.
  */
 static ssize_t write_quietly(int fd, const char *p, size_t n)
 {
@@ -109,8 +110,8 @@ static ssize_t write_quietly(int fd, const char *p, size_t n)
 }
 
 /*
- * Waits until fd can be written. false: not within ms (-1: no limit), or signal_fd (-1: none) can
- * be read. Regular files always can.
+ * Waits until fd can be written. Returns false after ms (-1: no limit), or when signal_fd (-1:
+ * none) can be read. Regular files can always be written.
  */
 static bool can_write(int fd, int ms, int signal_fd)
 {
@@ -124,8 +125,9 @@ static bool can_write(int fd, int ms, int signal_fd)
 }
 
 /*
- * Writes what the reader takes: -EAGAIN when it takes no more. Where poll() says that a pipe can be
- * written, PIPE_BUF bytes go without waiting, whoever shares the pipe and whatever flags they set.
+ * Writes what the reader takes; -EAGAIN when it takes no more. When poll() reports a pipe as
+ * writable, PIPE_BUF bytes can be written without blocking, whoever shares the pipe and whatever
+ * its flags.
  */
 static int write_some(int fd, const char *p, size_t n, size_t *done, int ms, int signal_fd)
 {
@@ -146,7 +148,7 @@ static int write_some(int fd, const char *p, size_t n, size_t *done, int ms, int
 	return 0;
 }
 
-/* Writes n bytes to a file; *done says how many got out. 0 or -errno. */
+/* Writes n bytes to a file; *done is the number written. Returns 0 or -errno. */
 static int write_all(int fd, const char *p, size_t n, size_t *done)
 {
 	for (*done = 0; *done < n;) {
@@ -172,9 +174,9 @@ void out_fail(struct out *o, int e)
 	err("cannot write %s: %s: %s", o->name, strerror(e), write_hint(e));
 }
 
-/* The write stopped after done bytes of the buffer: cut what follows the last whole unit of them.
- * The cut is counted from where the file ends now, since standard output may have begun in the
- * middle of a file. */
+/* The write stopped after done bytes of the buffer: cut what follows the last whole unit. The
+ * offset is relative to the current end, since standard output may have started in the middle of a
+ * file. */
 static void cut_back(struct out *o, size_t done)
 {
 	size_t whole = 0;
@@ -183,9 +185,9 @@ static void cut_back(struct out *o, size_t done)
 	count_units(o, 0, done, &whole);
 	o->written += whole;
 	o->lost += count_units(o, whole, o->mark, NULL);
-	/* Nothing was overwritten: what was to be cut stays as it was. A file system that never
-	 * overwrites (btrfs) has no block for that at a full quota, and damages a file that it
-	 * cannot shorten. */
+	/* Nothing was overwritten: the part to be cut is unchanged. A file system that never
+	 * overwrites (btrfs) needs a new block for it, which a full quota refuses, and would damage
+	 * a file that it cannot shorten. */
 	if (o->stale && !done) {
 		o->written += o->stale;
 		o->lost -= o->stale_lines;
@@ -203,7 +205,7 @@ static void cut_back(struct out *o, size_t done)
 	o->stale = 0;
 }
 
-/* What was cut by out__make_room() lies behind the new end of the file. */
+/* The lines cut by out__make_room() are after the new end of the file. */
 static void drop_stale(struct out *o)
 {
 	off_t pos = lseek(o->fd, 0, SEEK_CUR);
@@ -213,7 +215,7 @@ static void drop_stale(struct out *o)
 	o->stale = 0;
 }
 
-/* A part of a unit may go: what is left of it stays at the start of the buffer. */
+/* Drops n bytes, possibly part of a unit: its rest stays at the start of the buffer. */
 static void forget(struct out *o, size_t n)
 {
 	size_t end = 0;
@@ -233,7 +235,7 @@ static void forget(struct out *o, size_t n)
 	o->mark -= n;
 }
 
-/* Units can be found from their starts only: remembers one that is far enough from the end. */
+/* Units can only be found from their start: remembers a start that is far enough from the end. */
 static void note_boundary(struct out *o)
 {
 	if (o->written - o->boundary[1] < BOUNDARY_GAP)
@@ -293,7 +295,7 @@ void out__commit(struct out *o)
 	o->mark = o->len;
 }
 
-/* The buffers are exchanged, where that spares a copy. */
+/* Swaps the buffers where that saves a copy. */
 void out__write_all_of(struct out *o, struct out *from)
 {
 	struct out was;
@@ -348,7 +350,7 @@ char *out__room(struct out *o, size_t n)
 	return o->buf + o->len;
 }
 
-/* The same for units that are no lines: they are read forward, from a boundary. */
+/* The same for units other than lines: they are parsed forward from a boundary. */
 static off_t find_unit_cut(const struct out *o, int fd, off_t size, size_t n, long *cnt)
 {
 	off_t begin = size - (off_t)o->written, at = begin + (off_t)o->boundary[0], cut = 0;
@@ -381,9 +383,9 @@ static off_t find_unit_cut(const struct out *o, int fd, off_t size, size_t n, lo
 }
 
 /*
- * Finds where lines of at least n bytes at the end of the file begin: its offset, with the number
- * of lines in *lines. limit is how much of the file's end is ours. 0 when the first line would go
- * too.
+ * Finds where the last lines of the file with at least n bytes begin. Returns the offset, and the
+ * number of lines in *lines. limit: how much of the file's end is ours. Returns 0 when the first
+ * line would be cut too.
  */
 static off_t find_cut(int fd, off_t size, uint64_t limit, size_t n, long *lines)
 {
@@ -400,7 +402,7 @@ static off_t find_cut(int fd, off_t size, uint64_t limit, size_t n, long *lines)
 		while (got-- > 0) {
 			off_t end = lo + got + 1;
 
-			/* The newline at the very end closes the last line. */
+			/* The newline at the very end ends the last line. */
 			if (buf[got] != '\n' || end == size)
 				continue;
 			++*lines;
@@ -436,9 +438,8 @@ long out__make_room(struct out *o, size_t n)
 	close(fd);
 	if (cut <= 0)
 		return cut ? cut : -ENOSPC;
-	/* The lines are overwritten first and cut off afterwards: the blocks of a truncated file
-	 * could be taken by another program at once. A file in append mode cannot be overwritten.
-	 */
+	/* The lines are overwritten first and cut off afterwards: another program could take the
+	 * blocks of a truncated file at once. A file in append mode cannot be overwritten. */
 	if (fcntl(o->fd, F_GETFL) & O_APPEND) {
 		if (ftruncate(o->fd, cut))
 			return -errno;
@@ -485,7 +486,7 @@ int out__close(struct out *o)
 	if (!o)
 		return 0;
 	out__finish(o);
-	/* Network file systems report a full quota here. */
+	/* Network file systems report a full quota on close. */
 	if (o->fd >= 0 && close(o->fd) && errno != EINTR)
 		out_fail(o, errno);
 	ret = o->error ? -o->error : o->lost ? -ENOBUFS : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Is what was written still there? Others may delete, move or truncate a file meanwhile, and
- * writing to it fails no more for that. */
+/* Checks that the file still has what was written. Others may delete, move or truncate it
+ * meanwhile, and writes to it would still succeed. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@ void out_opened(struct out *o, bool named)
 	struct stat st;
 
 	o->is_file = !fstat(o->fd, &st) && S_ISREG(st.st_mode);
-	/* Some file systems count no names; a temporary file may have had none from the start. */
+	/* Some file systems do not count links; a temporary file may never have had one. */
 	o->had_link = o->is_file && st.st_nlink;
 	o->named = named;
 	o->end = 0;
@@ -25,13 +25,13 @@ void out_note_end(struct out *o)
 	off_t pos = lseek(o->fd, 0, SEEK_CUR);
 	struct stat st;
 
-	/* Where it is seen late what was written (some FUSE), sizes mean nothing. */
+	/* Sizes are useless where writes become visible late (some FUSE). */
 	if (!o->end)
 		o->has_size = !fstat(o->fd, &st) && st.st_size >= pos;
 	o->end = pos > 0 ? pos : 0;
 }
 
-/* Does its name lead to another file, or to none? Not where it may not be looked at. */
+/* Whether the name leads to another file, or to none. Unknown if it cannot be looked up. */
 static bool is_moved(const struct out *o, const struct stat *st)
 {
 	struct stat named;
@@ -51,7 +51,7 @@ static const char *why_gone(const struct out *o, bool at_end)
 		return "it was deleted";
 	if (o->has_size && (uint64_t)st.st_size < o->end)
 		return "it was truncated";
-	/* Other descriptors of a file may be others' to write to. */
+	/* Other descriptors of the file may belong to other programs. */
 	if (o->has_size && o->named && !o->stale && (uint64_t)st.st_size > o->end)
 		return "it was overwritten";
 	if (at_end && o->named && is_moved(o, &st))
@@ -68,7 +68,7 @@ void out__check(struct out *o, bool at_end)
 		return;
 	o->failed = true;
 	o->error = o->error ?: ESTALE;
-	err("%s is lost or damaged: %s by another program while it was written: let none touch "
+	err("%s is lost or damaged: %s by another program while it was written: do not let others change "
 	    "outputs",
 	    o->name, o->gone);
 }

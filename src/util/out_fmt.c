@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers and strings into a struct out. */
+/* Formats numbers and strings into a struct out. */
 #include "out.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #define D1(a) #a "0" #a "1" #a "2" #a "3" #a "4" #a "5" #a "6" #a "7" #a "8" #a "9"
 #define H1(a) D1(a) #a "a" #a "b" #a "c" #a "d" #a "e" #a "f"
 
-/* Without their NULs, which gcc accepts for exact lengths in C. */
+/* Without terminating NULs, which gcc accepts in C for exact lengths. */
 const char fmt_dec2[200] = D1(0) D1(1) D1(2) D1(3) D1(4) D1(5) D1(6) D1(7) D1(8) D1(9);
 const char fmt_hex2[512] = H1(0) H1(1) H1(2) H1(3) H1(4) H1(5) H1(6) H1(7) H1(8) H1(9) H1(a) H1(b)
 	H1(c) H1(d) H1(e) H1(f);
@@ -52,8 +52,9 @@ static inline void put_bytes(char *p, uint64_t w)
 	memcpy(p, &w, sizeof(w));
 }
 
-/* The eight decimal digits of x < 10^8 as numbers, the first in the lowest byte: in halves, in
- * quarters, in digits. A product by 10486 / 2^20, and one by 103 / 2^10, is a division. */
+/* The eight decimal digits of x < 10^8, one per byte, the first in the lowest: splits into halves,
+ * quarters, digits. Multiplying by 10486 / 2^20, or by 103 / 2^10, is a division by 100, or by
+ * 10. */
 static inline uint64_t dec8(uint32_t x)
 {
 	uint64_t w = x / 10000 | (uint64_t)(x % 10000) << 32, q;
@@ -66,14 +67,14 @@ static inline uint64_t dec8(uint32_t x)
 
 #define ZEROS ('0' * 0x0101010101010101ULL)
 
-/* Behind a first digit that is not 0, or as eight digits. */
+/* After a first digit other than 0, or as eight digits. */
 static inline char *put_8(char *p, uint32_t x)
 {
 	put_bytes(p, dec8(x) + ZEROS);
 	return p + 8;
 }
 
-/* 0 < x < 10^8. Eight bytes are written. */
+/* For 0 < x < 10^8. Always writes eight bytes. */
 static inline char *put_to8(char *p, uint32_t x)
 {
 	uint64_t w = dec8(x);
@@ -112,7 +113,7 @@ void out_milli(struct out *o, uint64_t x)
 }
 
 /* %.6g for 1e-3 <= x < 1e6, where it never has an exponent. The product is exact to 64 bits, so
- * ties round as printf rounds them. */
+ * ties are rounded as printf does. */
 static char *fmt_6g(char *p, double x)
 {
 	unsigned decimals = 5, n;
@@ -161,7 +162,7 @@ void out_f64(struct out *o, double x)
 
 typedef int8_t bytes16 __attribute__((vector_size(16)));
 
-/* Not zero when one of the sixteen bytes needs more than a copy: below 0x20, a quote, a backslash,
+/* Not zero if one of the sixteen bytes cannot simply be copied: below 0x20, a quote, a backslash,
  * or not ASCII. */
 static inline uint64_t not_plain(bytes16 b)
 {
@@ -177,7 +178,7 @@ static inline bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-/* The character of n bytes, below U+10000, as an escape: what a terminal would obey. */
+/* Escapes a character of n bytes, below U+10000, that a terminal would interpret. */
 static char *escape_code(char *p, const unsigned char *s, unsigned n)
 {
 	unsigned code = n == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3f)
@@ -189,7 +190,7 @@ static char *escape_code(char *p, const unsigned char *s, unsigned n)
 	return p + 6;
 }
 
-/* One character that cannot be copied as it is. Returns how many bytes of s it took. */
+/* Writes one character that cannot be copied. Returns how many bytes of s it used. */
 static unsigned escape(char **out, const unsigned char *s, size_t left)
 {
 	char *p = *out;
@@ -231,8 +232,8 @@ char *fmt_json_str(char *p, const char *str, size_t len)
 				break;
 			memcpy(p, &b, sizeof(b));
 		}
-		/* The last ones once more, with the rest: they are copies if all of them are plain.
-		 */
+		/* Handles the last bytes again together with the rest: they are copied if all of
+		 * them are plain. */
 		if (s < end && end - s < (long)sizeof(b) && end - first >= (long)sizeof(b)) {
 			memcpy(&b, end - sizeof(b), sizeof(b));
 			if (!not_plain(b)) {

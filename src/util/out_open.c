@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where an output goes: how it is opened, and what is said when it cannot be. */
+/* Opens outputs, and reports errors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -55,14 +55,14 @@ static const char *refusal_hint(enum safe_open_why why)
 {
 	switch (why) {
 	case SAFE_OPEN_FOREIGN_FILE:
-		return "it is there and belongs to another user: remove it, or choose another file";
+		return "it exists and belongs to another user: remove it, or choose another file";
 	case SAFE_OPEN_HARD_LINK:
 		return "it has other names (hard links): remove it, or choose another file";
 	case SAFE_OPEN_FOREIGN_LINK:
-		return "a symbolic link on the way belongs to another user: name the file without "
+		return "a symbolic link in its path belongs to another user: name the file without "
 		       "it";
 	case SAFE_OPEN_INPUT:
-		return "it is one of the traces that are read: choose another file";
+		return "it is one of the input traces: choose another file";
 	default:
 		return NULL;
 	}
@@ -79,7 +79,7 @@ static struct out *out__new(int fd, const char *name)
 	return o;
 }
 
-/* Was SIGINT, SIGTERM or SIGHUP sent, which the caller has blocked? */
+/* Whether SIGINT, SIGTERM or SIGHUP is pending, which the caller has blocked. */
 static bool wanted_to_end(void)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
@@ -98,8 +98,8 @@ static bool wanted_to_end(void)
 #define OPEN_AGAIN_MS 20
 
 /*
- * Opening a FIFO waits for its reader, a file for whoever holds a lease on it. With signals blocked
- * nobody could end that.
+ * Opening a FIFO waits for its reader, and a file for a process that holds a lease on it. With
+ * signals blocked nobody could interrupt that.
  */
 static int open_path(const char *path, enum safe_open_why *why)
 {
@@ -132,7 +132,7 @@ struct out *out__open(const char *path)
 	struct out *o;
 	int fd;
 
-	/* Closed, or plugged by main(). */
+	/* Closed, or replaced by main(). */
 	if (is_stdout && (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) {
 		fd = -1;
 		errno = EBADF;
@@ -141,7 +141,7 @@ struct out *out__open(const char *path)
 	} else {
 		fd = open_path(path, &why);
 	}
-	/* A descriptor that is ours to write to has passed no check. */
+	/* A descriptor that was passed to us was not checked. */
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && safe_open_is_kept(&st)) {
 		close(fd);
 		fd = -1;
@@ -170,7 +170,7 @@ void out__no_next(struct out *o, const char *name, int e)
 
 void out__next(struct out *o, int fd, const char *name)
 {
-	/* Network file systems report a full quota here. */
+	/* Network file systems report a full quota on close. */
 	if (close(o->fd) && errno != EINTR)
 		out_fail(o, errno);
 	o->fd = fd;

@@ -5,13 +5,13 @@
 
 #include "out.h"
 
-/* What was allocated; ends the process where that is nothing. */
+/* Returns p, the result of an allocation; ends the process if it is NULL. */
 void *out_must(void *p);
-/* Nothing more is written: says why, once. */
+/* Stops all writing, and reports the reason once. */
 void out_fail(struct out *o, int e);
-/* o->fd is a file, or something else, that is new to o. named: o->name leads to it. */
+/* To be called when o->fd is new. named: it was opened by the path o->name. */
 void out_opened(struct out *o, bool named);
-/* What is written ends here, for now. */
+/* Records the end of what was written so far. */
 void out_note_end(struct out *o);
 
 #endif /* UTIL_OUT_PRIV_H */

@@ -10,7 +10,7 @@ static int open_above(int fd, const char *name)
 	return openat(fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* In a user namespace of a user's own, root has a number that stands for nobody. */
+/* In a user namespace of a user, root is the overflow user id. */
 static uid_t owner_of_all(void)
 {
 	struct stat st;

@@ -12,7 +12,7 @@
 #define NO_FD	  -1
 #define BAD_FD	  -2
 
-/* One number, and a descriptor when it is not negative. */
+/* One number, and a descriptor if the number is not negative. */
 union room {
 	struct cmsghdr head;
 	char bytes[CMSG_SPACE(sizeof(int))];
@@ -36,7 +36,7 @@ bool pass_fd__send(int sock, int fd)
 	return sendmsg(sock, &msg, MSG_NOSIGNAL) == sizeof(ret);
 }
 
-/* A file of that type? Without asking who serves it. */
+/* Whether it is a file of that type. Does not involve its server. */
 static bool is_a(int fd, mode_t type)
 {
 	struct statx st;
@@ -45,12 +45,12 @@ static bool is_a(int fd, mode_t type)
 	       (st.stx_mode & S_IFMT) == type;
 }
 
-/* The one descriptor that may have come; NO_FD: none has; BAD_FD: it is of another type, or there
- * are more, and all are closed. */
+/* Returns the descriptor that was received; NO_FD: none; BAD_FD: it has another type, or there are
+ * several, and all were closed. */
 static int take_one(struct msghdr *msg, mode_t type)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(msg);
-	int fds[2] = {-1, -1}, cnt = 0; /* a room for one, aligned, has room for two */
+	int fds[2] = {-1, -1}, cnt = 0; /* space for one, aligned, is enough for two */
 
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
 		cnt = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -78,7 +78,7 @@ bool pass_fd__take(int sock, mode_t type, int *fd)
 		return false;
 	got = take_one(&msg, type);
 	if (n == sizeof(ret) && !(msg.msg_flags & MSG_TRUNC) && ret <= 0 && ret >= -MAX_ERRNO) {
-		/* It was sent and did not fit into our table. */
+		/* It was sent, but our descriptor table was full. */
 		*fd = ret ? ret : got == NO_FD ? -EMFILE : got;
 		if (got == NO_FD || (!ret && got >= 0))
 			return true;

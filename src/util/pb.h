@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Protocol buffers' wire format, written into a struct out of memory: numbers as varints, and what
- * has a length behind that length. https://protobuf.dev/programming-guides/encoding/
+ * Writes the wire format of protocol buffers to a struct out: numbers as varints, and
+ * variable-length values after their length. https://protobuf.dev/programming-guides/encoding/
  */
 #ifndef UTIL_PB_H
 #define UTIL_PB_H
@@ -30,7 +30,7 @@ static inline void pb_varint(struct out *o, uint64_t x)
 	o->len = pb_fmt(out_reserve(o, PB_VARINT_MAX), x) - o->buf;
 }
 
-/* Also a negative int64 as the uint64 that has its bits, an enum and a bool. */
+/* Also for a negative int64 (as the uint64 with its bits), an enum and a bool. */
 static inline void pb_u64(struct out *o, unsigned field, uint64_t x)
 {
 	char *p = pb_fmt(out_reserve(o, 2 * PB_VARINT_MAX), field << 3 | PB_VARINT);
@@ -41,7 +41,7 @@ static inline void pb_u64(struct out *o, unsigned field, uint64_t x)
 static inline void pb_f64(struct out *o, unsigned field, double x)
 {
 	pb_varint(o, field << 3 | PB_FIXED64);
-	out_bytes(o, (const char *)&x, sizeof(x)); /* little endian, as all that we run on */
+	out_bytes(o, (const char *)&x, sizeof(x)); /* little endian, as on all supported machines */
 }
 
 static inline void pb_bytes(struct out *o, unsigned field, const void *s, size_t n)
@@ -51,7 +51,7 @@ static inline void pb_bytes(struct out *o, unsigned field, const void *s, size_t
 	out_bytes(o, s, n);
 }
 
-/* A message within: where it begins, for pb_close(). */
+/* Begins a nested message; returns its start for pb_close(). */
 static inline size_t pb_open(struct out *o, unsigned field)
 {
 	pb_varint(o, field << 3 | PB_BYTES);
@@ -59,7 +59,7 @@ static inline size_t pb_open(struct out *o, unsigned field)
 	return o->len;
 }
 
-/* One byte was left for the length. */
+/* One byte was reserved for the length. */
 static inline void pb_close(struct out *o, size_t at)
 {
 	char len[PB_VARINT_MAX];
@@ -73,7 +73,7 @@ static inline void pb_close(struct out *o, size_t at)
 	memcpy(o->buf + at - 1, len, more + 1);
 }
 
-/* Any bytes: what is no UTF-8 becomes U+FFFD. */
+/* Any bytes: invalid UTF-8 becomes U+FFFD. */
 static inline void pb_text(struct out *o, unsigned field, const char *s, size_t len)
 {
 	size_t at = pb_open(o, field);

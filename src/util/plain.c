@@ -38,8 +38,8 @@ unsigned utf8_len(const unsigned char *s, size_t left)
 	return n;
 }
 
-/* U+0080 to U+009F (U+009B is CSI without an ESC), and what turns the direction of the text around
- * it (Unicode TR 9), so that it reads as something else, or begins another line. */
+/* U+0080 to U+009F (U+009B is CSI without an ESC), and characters that change the direction of the
+ * text around them (Unicode TR 9), so that it reads differently, or start another line. */
 static bool is_obeyed(const unsigned char *s)
 {
 	switch (s[0]) {

@@ -10,10 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static unsigned depth; /* of privs_lower() */
+static unsigned depth; /* nesting depth of privs_lower() */
 static uint32_t lowered[2];
 
-/* The kernel says so to each program that it gives more than its user has. Root has all anyway. */
+/* The kernel sets AT_SECURE for programs that get more than their user has. Root has everything
+ * anyway. */
 static bool are_ambient(void)
 {
 	return getauxval(AT_SECURE) && geteuid();
@@ -26,7 +27,7 @@ static bool get(struct __user_cap_data_struct caps[2])
 	return !syscall(SYS_capget, &head, caps);
 }
 
-/* Cannot fail for fewer capabilities than there are. If it does: better not to go on. */
+/* Dropping capabilities cannot fail. If it does, end the process. */
 static void set(const struct __user_cap_data_struct caps[2])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -41,7 +42,7 @@ void privs_drop(void)
 
 	if (!are_ambient())
 		return;
-	/* Fails without CAP_SETPCAP: then no program can get more by us than by its user anyway. */
+	/* Fails without CAP_SETPCAP: then no program gets more from us than its user has anyway. */
 	for (int cap = 0; cap < 64; cap++)
 		prctl(PR_CAPBSET_DROP, cap);
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -81,7 +82,7 @@ void privs_raise(void)
 		return;
 	if (!get(caps))
 		_exit(1);
-	/* What was given up for good meanwhile does not come back. */
+	/* Capabilities dropped for good meanwhile are not raised again. */
 	for (int i = 0; i < 2; i++)
 		caps[i].effective = lowered[i] & caps[i].permitted;
 	set(caps);

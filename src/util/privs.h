@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Capabilities that come from our file (setcap) are lent: they are for looking at what is traced.
- * The user who runs us has not got them, so files that he names are opened without.
+ * Capabilities from our executable file (setcap) are lent: they are for inspecting traced
+ * processes. The user who runs us does not have them, so files that the user names are opened
+ * without them.
  */
 #ifndef UTIL_PRIVS_H
 #define UTIL_PRIVS_H
 
-/* Lent ones are given back, for good. */
+/* Drops lent capabilities for good. */
 void privs_drop(void);
-/* This thread has none from here on, lent or not; the others keep theirs. */
+/* Drops all capabilities of this thread, lent or not; other threads keep theirs. */
 void privs_drop_thread(void);
-/* From here to privs_raise() lent ones have no effect. They may be nested; errno is kept. */
+/* Makes lent capabilities ineffective until privs_raise(). Calls may be nested; errno is kept. */
 void privs_lower(void);
 void privs_raise(void);
 

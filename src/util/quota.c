@@ -11,17 +11,17 @@
 
 #define MIB (1ull << 20)
 
-/* What a row takes: measured by tests/unit/test_quota.c, where it can be filled there. */
+/* Size of a row, measured by tests/unit/test_quota.c for tables that can be filled there. */
 #define ROW_SZ	      112
 #define PROC_SZ	      528
 #define THREAD_SZ     144
 #define CAPTURE_SZ    32
 #define DESCRIPTOR_SZ 192
 #define LIBRARY_SZ    98304 /* when the kernel has refused 2,000 of its functions */
-#define FUNCTION_SZ   512   /* with its name */
-#define STACK_SZ      2	    /* its frames' and its own places in hash tables */
+#define FUNCTION_SZ   512   /* including its name */
+#define STACK_SZ      2	    /* entries of its frames and of itself in hash tables */
 
-/* All bounds: docs/LIMITS.md says them again for people. A PyTorch process has some 10,000 kernels
+/* All limits; docs/LIMITS.md explains them to users. A PyTorch process has some 10,000 kernels
  * (names of 1 KiB), 5,000 ranges, 100 threads. */
 static const struct {
 	const char *name, *what, *beyond;
@@ -31,31 +31,31 @@ static const struct {
 } tables[QUOTA_CNT] = {
 	[QUOTA_PROCESSES] = {"processes", "processes", "the oldest entry is evicted", 65536, 65536,
 			     PROC_SZ, OF_ALL},
-	[QUOTA_THREADS] = {"threads", "names of threads",
+	[QUOTA_THREADS] = {"threads", "thread names",
 			   "the oldest entry is evicted, and read again when needed", 65536, 16384,
 			   THREAD_SZ, OF_ALL},
-	[QUOTA_NAMES] = {"kernel_names", "names of kernels",
+	[QUOTA_NAMES] = {"kernel_names", "kernel names",
 			 "lookups have mangled names, launches only handles", 32 * MIB, 16 * MIB, 1,
 			 OF_ALL},
-	[QUOTA_HANDLES] = {"kernel_handles", "handles of kernels", "launches have no names", 262144,
+	[QUOTA_HANDLES] = {"kernel_handles", "kernel handles", "launches have no names", 262144,
 			   65536, ROW_SZ, OF_ALL},
 	[QUOTA_RANGES] = {"memory_ranges", "live allocations",
-			  "bytes are counted, directions and sizes of frees are not known", 262144,
+			  "bytes are counted, directions and sizes of frees are unknown", 262144,
 			  131072, ROW_SZ, OF_ALL},
 	[QUOTA_CAPTURES] = {"captures", "streams and events of graph captures",
-			    "captured work of further ones looks as if it ran", 131072, 4096,
+			    "captured work of further ones is shown as executed", 131072, 4096,
 			    CAPTURE_SZ, OF_ALL},
-	[QUOTA_COMMS] = {"communicators", "communicators of NCCL",
+	[QUOTA_COMMS] = {"communicators", "NCCL communicators",
 			 "collectives on further ones have neither rank nor number", 16384, 4096,
 			 THREAD_SZ, OF_ALL},
-	[QUOTA_DESCRIPTORS] = {"descriptors", "descriptors of cuDNN",
-			       "plans made of further ones have no meaning", 65536, 32768,
+	[QUOTA_DESCRIPTORS] = {"descriptors", "cuDNN descriptors",
+			       "plans made from further ones are not annotated", 65536, 32768,
 			       DESCRIPTOR_SZ, OF_ASKED},
-	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined again, or left out", 128 * MIB,
+	[QUOTA_STACKS] = {"stacks", "stacks", "they are defined again, or dropped", 128 * MIB,
 			  32 * MIB, STACK_SZ, OF_STACKS},
 	[QUOTA_PERF_MAPS] = {"perf_maps", "names of generated code", "further code has no names",
 			     128 * MIB, 32 * MIB, 1, OF_STACKS},
-	[QUOTA_PATHS] = {"module_paths", "mappings and their paths", "further ones are not known",
+	[QUOTA_PATHS] = {"module_paths", "mappings and their paths", "further ones are unknown",
 			 64 * MIB, 16 * MIB, 2, OF_STACKS},
 	[QUOTA_SYMBOLS] = {"module_symbols", "symbols of modules",
 			   "further modules have no symbols", 256 * MIB, 64 * MIB, 1, OF_STACKS},
@@ -65,20 +65,20 @@ static const struct {
 	[QUOTA_LIB_KEYS] = {"library_keys", "second device numbers of libcuda files",
 			    "the oldest entry of the user is evicted, and reported again", 1024, 32,
 			    ROW_SZ, OF_ALL},
-	[QUOTA_FUNCTIONS] = {"functions", "exports that cudatrace's table has not",
+	[QUOTA_FUNCTIONS] = {"functions", "exports that are not in cudatrace's table",
 			     "calls of further ones are not traced", 2048, 256, FUNCTION_SZ,
 			     OF_ALL},
 	[QUOTA_LABELS] = {"process_labels", "processes that use CUDA",
 			  "calls of further ones are counted as (others)", 65536, 65536,
 			  QUOTA_LABELS_SZ, OF_ALL},
-	[QUOTA_OBJECTS] = {"driver_objects", "objects of the driver",
+	[QUOTA_OBJECTS] = {"driver_objects", "driver objects",
 			   "commands about further ones have no class", 65536, 16384, ROW_SZ,
 			   OF_DRIVER},
-	[QUOTA_ITERATIONS] = {"iterations", "threads that have iterations",
-			      "the oldest of the process has none until its next", 4096, 1024,
-			      2 * ROW_SZ, OF_ALL},
-	[QUOTA_NVTX] = {"nvtx", "texts and open ranges of NVTX",
-			"further ranges have no names, or are left out", 8 * MIB, 4 * MIB, 1,
+	[QUOTA_ITERATIONS] = {"iterations", "threads with iterations",
+			      "the oldest thread of the process has none until its next", 4096,
+			      1024, 2 * ROW_SZ, OF_ALL},
+	[QUOTA_NVTX] = {"nvtx", "NVTX texts and open ranges",
+			"further ranges have no names, or are dropped", 8 * MIB, 4 * MIB, 1,
 			OF_ASKED},
 };
 
@@ -134,7 +134,7 @@ void quota__full(struct quota *q)
 	if (!q || q->full_cnt++)
 		return;
 	warn("too many %s (limit %" PRIu64 ", %" PRIu64
-	     " of one owner): %s; further ones are only counted",
+	     " per owner): %s; further ones are only counted",
 	     tables[q->table].what, q->max, q->share, tables[q->table].beyond);
 }
 
@@ -151,7 +151,7 @@ bool quota__take(struct quota *q, struct quota_share *s, uint64_t n)
 {
 	uint64_t left = q && q->max > q->used ? q->max - q->used : 0, mine = s ? s->used : 0;
 
-	/* No more than what is left over for others: see quota.h. */
+	/* At most what is left for others: see quota.h. */
 	if (q && (n > left || (s && (mine + n > q->share || mine + n > left - n)))) {
 		quota__full(q);
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Two sorts of processes: one that only makes others, and so never hangs; and one at a time that
- * reads. They are forked before the tracer has opened anything, so that one that is lost for good
- * holds nothing of it.
+ * Two kinds of processes: a maker, which only forks readers and so never hangs; and one reader at a
+ * time. Both are forked before the tracer has opened anything, so that an abandoned reader holds
+ * nothing of it.
  */
 #include "reader_priv.h"
 
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS 500
-/* It ends by itself then, if it can. */
+/* A reader ends itself after this time, if it can. */
 #define ALARM_S	     2
 #define LOST_MAX     64
 #define USERS_MAX    256
@@ -37,16 +37,16 @@
 struct user {
 	uid_t uid;
 	unsigned lost;
-	uint64_t ns; /* when it was the last time */
+	uint64_t ns; /* time of the last one */
 };
 
 static struct {
 	pid_t maker;
 	int maker_fd, fd; /* -1: none */
-	bool asked;	  /* the maker, for a reader that has not come yet */
+	bool asked;	  /* a reader was requested from the maker and has not arrived yet */
 	struct {
 		int fd;
-		uid_t uid; /* whose process it reads */
+		uid_t uid; /* user of the process that it reads */
 	} lost[LOST_MAX];
 	unsigned lost_cnt;
 	struct user users[USERS_MAX];
@@ -83,7 +83,7 @@ static void __attribute__((noreturn)) read_for(int sock)
 	_exit(0);
 }
 
-/* Who is lost would keep whatever of the tracer's it has. */
+/* Forked early: an abandoned reader would keep whatever it has of the tracer's. */
 static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
@@ -93,7 +93,7 @@ static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 
 	child_begin(sock, "cudatrace-read");
 	(void)!chdir("/");
-	/* A service that is stopped signals all of its processes: these end with the tracer. */
+	/* Stopping a service signals all its processes: these end with the tracer. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigaction(SIGALRM, &dfl, NULL);
@@ -157,7 +157,7 @@ void reader__end(void)
 	reader.maker = 0;
 }
 
-/* false: nothing came in time. */
+/* false: nothing arrived in time. */
 static bool await(int fd, unsigned ms)
 {
 	uint64_t end = now_ns() + ms * 1000000ull, now;
@@ -174,7 +174,7 @@ static bool await(int fd, unsigned ms)
 	return false;
 }
 
-/* Those that have answered after all, or could be ended. */
+/* Forgets abandoned readers that have answered after all, or could be killed. */
 static void forget_ended(void)
 {
 	for (unsigned i = reader.lost_cnt; i-- > 0;) {
@@ -208,8 +208,8 @@ static int get_reader(void)
 		forget_ended();
 	if (reader.lost_cnt == LOST_MAX)
 		return -EBUSY;
-	/* The maker ends when it cannot make one. On a busy machine it may take its time: it is
-	 * asked once, waited for once, and looked at from then on. */
+	/* The maker ends when it cannot fork a reader. A busy machine may delay it: it is sent one
+	 * request, waited for once, and then only polled. */
 	if (!waited && write(reader.maker_fd, "", 1) != 1)
 		return no_reader();
 	reader.asked = true;
@@ -221,8 +221,8 @@ static int get_reader(void)
 	return 0;
 }
 
-/* None of these lines waits for the process. Not by who owns its folder: that is root where it is
- * not dumpable. */
+/* No line of this file waits for the process. The owner of /proc/PID is no use: it is root for a
+ * process that is not dumpable. */
 uid_t reader__user(pid_t pid)
 {
 	char line[256];
@@ -239,8 +239,8 @@ uid_t reader__user(pid_t pid)
 	return uid;
 }
 
-/* The user's place. A new one gets that of one whose minute is over; those who find none share the
- * last. */
+/* Returns the entry of the user. A new user replaces one whose minute is over; if there is none,
+ * users share the last entry. */
 static struct user *get_user(uid_t uid, uint64_t now)
 {
 	struct user *u = NULL;
@@ -259,7 +259,7 @@ static struct user *get_user(uid_t uid, uint64_t now)
 	return u;
 }
 
-/* Readers that hang at this moment. */
+/* Number of readers that hang now. */
 static unsigned lost_of(uid_t uid)
 {
 	unsigned cnt = 0;
@@ -323,7 +323,7 @@ static int ask_reader(const struct reader_request *r)
 			if (pass_fd__take(reader.fd, S_IFREG, &fd))
 				return fd;
 		}
-		/* Somebody has ended it. */
+		/* Somebody has killed it. */
 		close_fd(&reader.fd);
 	}
 	return -EBUSY;
@@ -334,7 +334,7 @@ int reader__begin(struct work *w, pid_t pid, enum work_kind kind)
 	return time_budget__begin(w, time_budget__needs_user() ? reader__user(pid) : 0, kind);
 }
 
-/* How long it takes is the process's choice, also where it answers in the end. */
+/* The process decides how long it takes, even if it answers in the end. */
 static int ask(const struct reader_request *r)
 {
 	struct work w;
@@ -377,7 +377,7 @@ int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t
 	fd = count(ask(&r));
 	if (fd < 0)
 		return fd;
-	/* What it has read, then as much of each. */
+	/* The bytes that were read, then the length of each range. */
 	memset(buf, 0, sum);
 	if (read(fd, r.ranges, size) != (ssize_t)size || read(fd, buf, sum) < 0) {
 		close(fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the reading process does: opens and copies. It may hang in any line here. */
+/* The reading process: opens and copies. It may hang in any line here. */
 #include "reader_priv.h"
 
 #include "reader_mounts.h"
@@ -21,7 +21,8 @@
 #define OVERLAY_MAGIC 0x794c7630
 #define PROC_MAGIC    0x9fa0
 
-/* Not a mount of the process (any more). fstatfs() asks the server. */
+/* For a file that is not on a mount of the process (any more). fstatfs() queries the file's
+ * server. */
 static bool is_trusted_type(int fd)
 {
 	struct statfs fs;
@@ -30,13 +31,14 @@ static bool is_trusted_type(int fd)
 	       fs.f_type != PROC_MAGIC;
 }
 
-/* Does only the administrator answer for reads of it? fd is O_PATH: nobody was asked so far. */
+/* Whether only the administrator controls reads of it. fd is O_PATH: its server was not involved so
+ * far. */
 static bool is_safe(int fd, pid_t pid)
 {
 	struct statx st;
 	int safe;
 
-	/* Before Linux 5.8 a file's mount is not told. */
+	/* Before Linux 5.8 statx does not return the mount of a file. */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) ||
 	    !(st.stx_mask & STATX_MNT_ID))
 		return is_trusted_type(fd);
@@ -70,7 +72,7 @@ static int open_path(const struct reader_request *r)
 	return fd < 0 ? -errno : fd;
 }
 
-/* O_NONBLOCK: also the owner of a lease on the file would be waited for. */
+/* O_NONBLOCK: otherwise open would also wait for the holder of a lease on the file. */
 static int open_file(const struct reader_request *r)
 {
 	int at = open_path(r), fd;
@@ -99,7 +101,7 @@ static int copy_to(int to, int from, size_t max)
 
 	for (size_t left = max; left; left -= n) {
 		n = read(from, buf, left < sizeof(buf) ? left : sizeof(buf));
-		/* What came before is as good as it was. */
+		/* Bytes read before an error are valid. */
 		if (n <= 0)
 			break;
 		if (write(to, buf, n) != n)
@@ -127,7 +129,7 @@ static int copy_file(const struct reader_request *r)
 	return ret;
 }
 
-/* Waits for what the process has mapped there. */
+/* May wait for the server of a file that the process has mapped there. */
 static int copy_memory(const struct reader_request *r)
 {
 	static uint8_t buf[READER_MEMORY_MAX];
@@ -168,7 +170,7 @@ static int copy_memory(const struct reader_request *r)
 	return -ENOMEM;
 }
 
-/* The same request by way of the thread that shows the process. */
+/* Repeats the request with the thread that represents the process. */
 static void go_by_thread(struct reader_request *r, pid_t tid)
 {
 	char from[32], to[32];

@@ -39,10 +39,10 @@ static bool parse_mount(char *line, struct mount_line *m)
 	return true;
 }
 
-/* Who answers for reads of it. */
+/* Who controls reads of it. */
 enum mount_trust {
 	TRUST_NOBODY,
-	TRUST_MOUNTER, /* so it depends on who has mounted it */
+	TRUST_MOUNTER, /* depends on who has mounted it */
 	TRUST_ALWAYS,
 };
 
@@ -51,10 +51,10 @@ struct row {
 	enum mount_trust trust;
 };
 
-/* Of one namespace, as a process with that root sees it. Its file keeps both from being another's.
- */
+/* The mounts of one namespace, seen from one root. The open file keeps the inode numbers of both
+ * from being reused. */
 struct table {
-	FILE *f; /* its mountinfo; NULL: none */
+	FILE *f; /* its mountinfo; NULL: unused */
 	struct statx ns, root;
 	struct row *rows;
 	unsigned cnt;
@@ -63,9 +63,9 @@ struct table {
 static struct table tables[TABLES_MAX];
 static unsigned oldest;
 
-/* Of a procfs there are files whose content is about who reads them: us.
- * FUSE: user_id= says whose server it is, in numbers of its user namespace. An overlay asks the
- * file systems below it with the rights of who has mounted it, whoever reads. */
+/* A procfs has files whose content depends on the reader: us. FUSE: user_id= is the user of the
+ * server, as numbered in its user namespace. An overlay accesses its lower file systems with the
+ * rights of the user who mounted it, whoever reads. */
 static enum mount_trust trust_of(const struct mount_line *m)
 {
 	const char *user = strstr(m->options, "user_id=");
@@ -123,7 +123,7 @@ static bool has_changed(const struct table *t)
 	return poll(&p, 1, 0) != 0;
 }
 
-/* 0: ours */
+/* pid 0: ours */
 static void proc_path(char path[64], pid_t pid, const char *name)
 {
 	if (pid)
@@ -132,7 +132,7 @@ static void proc_path(char path[64], pid_t pid, const char *name)
 		snprintf(path, 64, "/proc/self/%s", name);
 }
 
-/* Asks nobody: its root may be served by the process. */
+/* Involves no server: the process may serve its own root. */
 static bool stat_of(pid_t pid, const char *name, struct statx *st)
 {
 	char path[64];
@@ -147,7 +147,7 @@ static bool is_same(const struct statx *a, const struct statx *b)
 	       a->stx_dev_minor == b->stx_dev_minor;
 }
 
-/* NULL: the process is gone, or not to be looked at. */
+/* NULL: the process has ended, or cannot be inspected. */
 static struct table *table_of(pid_t pid)
 {
 	struct table *t = &tables[oldest];
@@ -177,7 +177,7 @@ static struct table *table_of(pid_t pid)
 	return t;
 }
 
-/* Of a mount that we have ourselves it was root who made it. */
+/* A device that our own namespace has mounted was mounted by root. */
 static bool is_mounted_here(unsigned major, unsigned minor)
 {
 	const struct table *t = table_of(0);
@@ -188,7 +188,7 @@ static bool is_mounted_here(unsigned major, unsigned minor)
 	return false;
 }
 
-/* In a mount namespace of our user namespace only its root mounts, and fusermount for users. */
+/* In a mount namespace of our user namespace only root can mount, and fusermount for users. */
 static bool is_our_namespace(pid_t pid)
 {
 	struct stat own, theirs = {0};
@@ -218,7 +218,7 @@ int reader_mounts__are_safe(pid_t pid, unsigned long long id)
 	for (unsigned i = 0; t && i < t->cnt; i++) {
 		if (t->rows[i].id != id)
 			continue;
-		row = t->rows[i]; /* looking for ours may replace it */
+		row = t->rows[i]; /* the lookup of our own table may replace t */
 		if (row.trust != TRUST_MOUNTER)
 			return row.trust == TRUST_ALWAYS;
 		return is_our_namespace(pid) || is_mounted_here(row.major, row.minor);

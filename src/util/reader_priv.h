@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Shared by reader.c, which asks, and reader_file.c, which answers; and the tests. */
+/* Shared by reader.c, which sends requests, reader_file.c, which serves them, and the tests. */
 #ifndef UTIL_READER_PRIV_H
 #define UTIL_READER_PRIV_H
 
@@ -11,7 +11,7 @@ struct reader_request {
 	pid_t pid;
 	int flags;
 	bool copy;
-	unsigned range_cnt; /* not 0: of memory; there is no path */
+	unsigned range_cnt; /* not 0: a request for memory, without a path */
 	size_t max;
 	union {
 		char path[4096 + 64];
@@ -19,10 +19,10 @@ struct reader_request {
 	};
 };
 
-/* A descriptor or -errno. */
+/* Returns a descriptor or -errno. */
 int reader_serve(const struct reader_request *r);
-/* O_PATH of what the path is called in the folder root_fd, which it does not leave, or -errno.
- * flags: 0 or O_NOFOLLOW. */
+/* Opens (O_PATH) the path inside the folder root_fd, which it does not leave. Returns a descriptor
+ * or -errno. flags: 0 or O_NOFOLLOW. */
 int reader_walk(int root_fd, const char *path, int flags);
 
 #endif /* UTIL_READER_PRIV_H */

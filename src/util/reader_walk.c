@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A path as a container sees it: a link there must not lead to a file of ours (/var/run is one in
- * most images, and in a pod our own namespace is behind it). Not by openat2(), which does just
- * that: no list of system calls sees what it is asked for, so that who may call it may write to
- * files, too.
+ * Walks a path as a container sees it: a link there must not lead to a file of ours (/var/run is a
+ * link in most images, and in a pod our own namespace is behind it). openat2() would do that, but a
+ * seccomp filter cannot check its arguments: a process that may call it may open files for writing.
  */
 #include "reader_priv.h"
 
@@ -38,13 +37,13 @@ static void up(struct walk *w)
 		close(w->folders[--w->depth]);
 }
 
-/* false: there is no further component. */
+/* false: no further component. */
 static bool next_name(struct walk *w)
 {
 	size_t at = strspn(w->rest, "/"), len = strcspn(w->rest + at, "/");
 
 	if (len >= sizeof(w->name))
-		len = sizeof(w->name) - 1; /* the kernel refuses it */
+		len = sizeof(w->name) - 1; /* the kernel will refuse it */
 	memcpy(w->name, w->rest + at, len);
 	w->name[len] = '\0';
 	at += strcspn(w->rest + at, "/");
@@ -52,8 +51,7 @@ static bool next_name(struct walk *w)
 	return len;
 }
 
-/* What the link says stands before what is left. Those of a procfs say nothing of where they lead.
- */
+/* Inserts the target of the link before the rest. Links in a procfs have no meaningful target. */
 static int follow(struct walk *w, int link)
 {
 	char text[PATH_SIZE + sizeof(w->rest)];
@@ -78,7 +76,7 @@ static int follow(struct walk *w, int link)
 	return 0;
 }
 
-/* 0: go on; else what was found, or -errno. */
+/* 0: continue; else the result or -errno. */
 static int step(struct walk *w)
 {
 	struct stat st;

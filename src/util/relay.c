@@ -15,7 +15,8 @@ bool relay_is_for_us(const siginfo_t *si, bool is_leader)
 {
 	if (si->si_signo == SIGHUP && si->si_code == SI_KERNEL)
 		return is_leader;
-	/* A write to a closed pipe sends SIGPIPE as kill() would; so does a file's limit. */
+	/* A write to a closed pipe sends SIGPIPE as kill() would, and so does exceeding a file size
+	 * limit. */
 	return si->si_signo != SIGCHLD && si->si_code <= 0 && si->si_pid != getpid();
 }
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As many as the kernel follows. */
+/* The same limit as the kernel's. */
 #define LINKS_MAX 40
 
 static struct {
@@ -34,7 +34,7 @@ void safe_open_owner(uid_t uid, gid_t gid, const gid_t *groups, int group_cnt)
 	memcpy(owner.groups, groups, owner.group_cnt * sizeof(*groups));
 }
 
-/* Files that are read. */
+/* Input files. */
 static struct {
 	dev_t dev;
 	ino_t ino;
@@ -60,7 +60,7 @@ bool safe_open_is_kept(const struct stat *st)
 	return false;
 }
 
-/* The rights with which the kernel looks at files, for as long as this opens one. */
+/* The rights that the kernel uses for file access, while this file opens one. */
 struct rights {
 	gid_t groups[1024];
 	int group_cnt;
@@ -98,8 +98,8 @@ static bool is_ours(uid_t uid)
 }
 
 struct walk {
-	int dir;	     /* of the component that comes next */
-	char rest[PATH_MAX]; /* components to come */
+	int dir;	     /* folder of the next component */
+	char rest[PATH_MAX]; /* remaining components */
 	unsigned links;
 	enum safe_open_why why;
 };
@@ -120,7 +120,7 @@ static int go_to(struct walk *w, int fd)
 	return 0;
 }
 
-/* Cuts the first component off; false when there is none. */
+/* Removes the first component; false: none is left. */
 static bool next_part(struct walk *w, char part[NAME_MAX + 1])
 {
 	char *p = w->rest + strspn(w->rest, "/");
@@ -140,7 +140,7 @@ static bool is_last(const struct walk *w)
 	return !w->rest[strspn(w->rest, "/")];
 }
 
-/* Puts the target of a link that is open (O_PATH) in the place of what it stood for. */
+/* Replaces the component by the target of the link, which is open (O_PATH). */
 static int follow(struct walk *w, int link_fd)
 {
 	char target[PATH_MAX], joined[2 * PATH_MAX];
@@ -164,7 +164,7 @@ static int follow(struct walk *w, int link_fd)
 	return target[0] == '/' ? go_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) : 0;
 }
 
-/* Up to the folder of the last component, whose name is in part then. */
+/* Walks to the folder of the last component, and returns its name in part. */
 static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
 {
 	struct stat st;
@@ -201,7 +201,7 @@ static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
 	}
 }
 
-/* May this be written to? Devices may be anybody's. */
+/* Whether this may be written to. Devices may belong to anybody. */
 static int check_there(struct walk *w, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
@@ -210,14 +210,15 @@ static int check_there(struct walk *w, const struct stat *st)
 		return fail(w, SAFE_OPEN_INPUT);
 	if (!is_ours(st->st_uid))
 		return fail(w, SAFE_OPEN_FOREIGN_FILE);
-	/* Anybody may have given a file of ours this name, where fs.protected_hardlinks is 0. */
+	/* Any user may have linked a file of ours to this name, where fs.protected_hardlinks is
+	 * 0. */
 	if (S_ISREG(st->st_mode) && st->st_nlink > 1)
 		return fail(w, SAFE_OPEN_HARD_LINK);
 	return 0;
 }
 
-/* By a descriptor that cannot be written to, until it is known what it is: opening a FIFO would
- * wake its reader. The caller waits for one (ENXIO). */
+/* Opens it via an O_PATH descriptor, after its type was checked: opening a FIFO would wake its
+ * reader. The caller waits if a FIFO has no reader (ENXIO). */
 static int open_there(struct walk *w, int path_fd)
 {
 	struct stat st;
@@ -242,7 +243,7 @@ static int open_there(struct walk *w, int path_fd)
 
 static int open_last(struct walk *w, const char *part)
 {
-	/* Somebody may make and remove it in turns. */
+	/* Another process may create and remove it repeatedly. */
 	for (int tries = 0; tries < 16; tries++) {
 		int there, fd = openat(w->dir, part,
 				       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);

@@ -7,16 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As many as the kernel follows. */
+/* The same limit as the kernel's. */
 #define LINKS_MAX 40
 
 struct place {
 	char path[PATH_MAX];
-	const char *name; /* of a file that is not there, in the folder st; NULL: st is the file */
+	const char *name; /* name of a missing file in the folder st; NULL: st is the file */
 	struct stat st;
 };
 
-/* Puts what the link at path leads to in its place; false: it is no link. */
+/* Replaces the link at path by its target; false: it is not a link. */
 static bool follow(char path[PATH_MAX])
 {
 	char target[PATH_MAX], joined[2 * PATH_MAX];

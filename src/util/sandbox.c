@@ -22,7 +22,7 @@
 
 #include "log.h"
 
-/* Linux 5.8 and 5.9: an older header does not know them. */
+/* For headers older than Linux 5.8 and 5.9. */
 #ifndef CAP_PERFMON
 #define CAP_PERFMON 38
 #endif
@@ -43,7 +43,7 @@ static const int kept[] = {
 
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
 
-/* To be who the files belong to; root's own rights where they are root's. */
+/* To act as the owner of files; root's own rights for root's files. */
 static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 
 static bool drop_caps(const bool keep[64])
@@ -53,7 +53,7 @@ static bool drop_caps(const bool keep[64])
 
 	if (syscall(SYS_capget, &head, now))
 		return false;
-	/* Fails without CAP_SETPCAP: nothing is in the way of what follows then. */
+	/* Fails without CAP_SETPCAP: the following steps do not need it then. */
 	for (int cap = 0; cap < 64; cap++) {
 		if (!keep[cap])
 			prctl(PR_CAPBSET_DROP, cap);
@@ -68,7 +68,7 @@ static bool drop_caps(const bool keep[64])
 	return !syscall(SYS_capset, &head, less);
 }
 
-/* By what they are for. Those that are allowed in part are below. */
+/* Grouped by purpose. Calls allowed only with certain arguments are below. */
 static const char *const calls[] = {
 	/* memory */
 	"brk",
@@ -77,7 +77,7 @@ static const char *const calls[] = {
 	"mremap",
 	"mprotect",
 	"madvise",
-	/* what is open already */
+	/* open descriptors */
 	"read",
 	"pread64",
 	"readv",
@@ -103,17 +103,17 @@ static const char *const calls[] = {
 	"eventfd2",
 	"timerfd_create",
 	"timerfd_settime",
-	"timer_create", /* what bounds the time for a name */
+	"timer_create", /* time limit for demangling a name */
 	"timer_settime",
 	"signalfd4",
 	"inotify_add_watch",
 	"inotify_rm_watch",
-	/* util/reader.h, attach/probe/links.h: no socket can be made */
+	/* util/reader.h, attach/probe/links.h: no socket can be created */
 	"sendto",
 	"sendmsg",
 	"recvfrom",
 	"recvmsg",
-	/* looking at files */
+	/* inspecting files */
 	"newfstatat",
 	"fstatfs",
 	"stat",
@@ -175,9 +175,9 @@ static const char *const calls[] = {
 	"time",
 };
 
-/* The daemon's besides */
+/* Additional calls for the daemon */
 static const char *const daemon_calls[] = {
-	/* sockets that were made by it, see allow_for_daemon() */
+	/* sockets that it created, see allow_for_daemon() */
 	"bind",
 	"listen",
 	"accept",
@@ -203,10 +203,10 @@ static const char *const daemon_calls[] = {
 	"capset",
 };
 
-/* Programs that connect are given memory (src/inject/). */
+/* Programs that connect receive memory (src/inject/). */
 static const char *const inject_calls[] = {"accept4", "getsockopt", "memfd_create"};
 
-/* cudatrace-read: opens for reading, copies into memory, hands over. */
+/* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
 static const char *const reader_calls[] = {
 	/* memory */
 	"brk",
@@ -216,7 +216,7 @@ static const char *const reader_calls[] = {
 	"mprotect",
 	"madvise",
 	"futex",
-	/* files; nothing can be opened for writing but what memfd_create() makes */
+	/* files; only what memfd_create() makes can be written */
 	"read",
 	"pread64",
 	"write",
@@ -231,7 +231,7 @@ static const char *const reader_calls[] = {
 	"getdents64", /* util/task.h */
 	"readlink",
 	"readlinkat",
-	/* who asks, how long */
+	/* its client, and timeouts */
 	"poll",
 	"ppoll",
 	"sendmsg",
@@ -249,11 +249,10 @@ static const char *const reader_calls[] = {
 	"exit_group",
 };
 
-/* The one that makes readers makes each a filter of its own besides. */
+/* The maker also creates readers, and gives each a filter of its own. */
 static const char *const maker_calls[] = {"socketpair", "seccomp"};
 
-/* Of the process that attaches: it looks at others in a process of its own
- * (attach/probe/mmap_lock.h). */
+/* For the attaching process: it inspects other processes in a child (attach/probe/mmap_lock.h). */
 static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
 
 /* cudatrace-open */
@@ -267,7 +266,7 @@ static const char *const opener_calls[] = {
 	"fstat",
 	"newfstatat",
 	"readlinkat",
-	/* as whom: util/safe_open.h, util/privs.h */
+	/* changing users: util/safe_open.h, util/privs.h */
 	"geteuid",
 	"getegid",
 	"getgroups",
@@ -297,7 +296,8 @@ static const char *const witness_calls[] = {
 
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 
-/* Our programs are loaded by now: no other may be, nor may objects of others be opened. */
+/* Our programs are loaded by now: no others can be loaded, and objects of others cannot be
+ * opened. */
 static const uint32_t bpf_commands[] = {
 	BPF_MAP_LOOKUP_ELEM,  BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,	   BPF_MAP_GET_NEXT_KEY,
 	BPF_MAP_LOOKUP_BATCH, BPF_LINK_DETACH,	   BPF_OBJ_GET_INFO_BY_FD, BPF_ITER_CREATE,
@@ -310,19 +310,19 @@ static const uint32_t ioctls[] = {
 	TIOCGWINSZ,
 };
 
-/* How it takes what is typed, as it was before. */
+/* Sets the input mode of the terminal, and restores it. */
 static const uint32_t screen_ioctls[] = {
 	TCSETS,
 	TCSETSW,
 	TCSETSF,
 };
 
-/* Which of our numbers a thread of another PID namespace has (PIDFD_GET_PID_NAMESPACE and
+/* Returns our process id for a thread of another PID namespace (PIDFD_GET_PID_NAMESPACE and
  * NS_GET_PID_FROM_PIDNS, Linux 6.11). */
 static const uint32_t inject_ioctls[] = {0xff05, 0x8004b706};
 
-/* What gpu/rm.h does after the start: any RM control of a client of ours, for the filter does not
- * see which. */
+/* What gpu/rm.h does after the start. It allows any RM control of our own clients, since the filter
+ * cannot see which. */
 static const uint32_t gpu_log_ioctls[] = {
 	0xc020462a, /* RM_REQUEST_CONTROL */
 	0xc0104629, /* RM_REQUEST_FREE */
@@ -332,7 +332,7 @@ static int allow(scmp_filter_ctx ctx, const char *call)
 {
 	int nr = seccomp_syscall_resolve_name(call);
 
-	/* Not every architecture has all of them, and libseccomp may be older. */
+	/* Some calls do not exist on every architecture, or in an older libseccomp. */
 	return nr == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
 }
 
@@ -382,7 +382,7 @@ static int allow_for_inject(scmp_filter_ctx ctx)
 
 	for (size_t i = 0; i < COUNT(inject_calls) && !ret; i++)
 		ret = allow(ctx, inject_calls[i]);
-	/* How a process ended (PIDFD_GET_INFO, whose size may grow). */
+	/* The exit status of a process (PIDFD_GET_INFO, whose size may grow). */
 	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
 	return ret ?: allow_ioctls(ctx, inject_ioctls, COUNT(inject_ioctls));
 }
@@ -391,7 +391,7 @@ static int allow_in_part(scmp_filter_ctx ctx)
 {
 	int ret = allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
 
-	/* Limits of this process only. */
+	/* Only limits of this process. */
 	if (!ret)
 		ret = allow_if(ctx, SCMP_SYS(prlimit64), 0, UINT32_MAX, 0);
 	return ret ?: allow_ioctls(ctx, ioctls, COUNT(ioctls));
@@ -411,10 +411,10 @@ static int allow_rule(scmp_filter_ctx ctx, const struct rule *r)
 }
 
 /*
- * Files are made anew or not written to: what is there already would include the memory of other
- * processes (/proc/PID/mem). None is made or becomes setuid, none is given to another user than
- * root (ctl.group changes the group). netlink: glibc's getaddrinfo() asks by it which addresses
- * there are, and does without.
+ * Files can only be created, not opened for writing: existing ones include the memory of other
+ * processes (/proc/PID/mem). None can be setuid, and none can be given to another user than root
+ * (ctl.group changes the group). netlink: glibc's getaddrinfo() uses it to list addresses, and
+ * works without it.
  */
 static int allow_for_daemon(scmp_filter_ctx ctx)
 {
@@ -428,7 +428,7 @@ static int allow_for_daemon(scmp_filter_ctx ctx)
 				   SCMP_A2(SCMP_CMP_MASKED_EQ, how, O_WRONLY | O_CREAT | O_EXCL),
 				   SCMP_A3(SCMP_CMP_MASKED_EQ, 07000, 0));
 
-	/* libevent asks how much there is to read. */
+	/* libevent queries how much there is to read. */
 	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONREAD);
 	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONBIO);
 	for (size_t i = 0; i < COUNT(daemon_calls) && !ret; i++)
@@ -440,11 +440,12 @@ static int allow_for_daemon(scmp_filter_ctx ctx)
 	ret = ret
 		      ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
 					  SCMP_CMP(0, SCMP_CMP_MASKED_EQ, UINT32_MAX, AF_NETLINK));
-	/* libnss_systemd, behind getpwuid(), where /etc/nsswitch.conf names it, does without. */
+	/* libnss_systemd uses it in getpwuid() if /etc/nsswitch.conf names it, and works without
+	 * it. */
 	return ret ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 0);
 }
 
-/* -v: says what was refused, and refuses it. */
+/* With -v: reports a refused call. */
 static void on_refused(int sig, siginfo_t *si, void *ctx)
 {
 	mcontext_t *regs = &((ucontext_t *)ctx)->uc_mcontext;
@@ -457,7 +458,7 @@ static void on_refused(int sig, siginfo_t *si, void *ctx)
 #endif
 }
 
-/* EPERM for everything else. Tests would rather see what is missing. */
+/* EPERM for everything else. Tests need to see what is missing. */
 static uint32_t refusal(void)
 {
 	const char *how = getenv("CUDATRACE_SANDBOX");
@@ -500,13 +501,13 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow_ioctls(ctx, screen_ioctls, COUNT(screen_ioctls));
 	if (!ret)
 		ret = allow_in_part(ctx);
-	/* For the threads that there are, too. They have no capabilities by then. */
+	/* Also for existing threads, which have no capabilities by then. */
 	if (!ret)
 		ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
 	return load(ctx, ret);
 }
 
-/* fork(), and the filters of what it makes. */
+/* fork(), and the filters of the readers. */
 static int allow_for_maker(scmp_filter_ctx ctx)
 {
 	const uint32_t spaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
@@ -533,7 +534,8 @@ static int filter_reader(bool makes_readers)
 	return load(ctx, ret);
 }
 
-/* Where this does not work it does not in the tracer either, which says so: here nobody listens. */
+/* Where this fails it also fails in the tracer, which reports it; a message here would reach
+ * nobody. */
 void sandbox__enter_reader(bool makes_readers)
 {
 	bool keep[64] = {false};
@@ -583,9 +585,9 @@ void sandbox__enter(const struct sandbox_needs *needs)
 	keep[CAP_LEASE] = !needs->links; /* src/attach/find/watch.h */
 	keep[CAP_PERFMON] = needs->links;
 	keep[CAP_SYS_ADMIN] = needs->perf_probes;
-	/* SIGCONT to what was stopped, whoever it runs as by then */
+	/* SIGCONT for stopped processes, whatever user they run as by then */
 	keep[CAP_KILL] = !needs->daemon && !needs->links;
-	/* The socket, when a reload changes ctl.group. Owners are pinned above. */
+	/* The socket, when a reload changes ctl.group. Owners are fixed above. */
 	keep[CAP_CHOWN] = needs->daemon;
 	if (!drop_caps(keep))
 		warn("cannot drop capabilities: %s: tracing continues with all of them",

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the ending of the name begins; at its end when it has none, or a number instead. */
+/* Start of the suffix; the end of the name if there is none, or a number instead. */
 static size_t ending_at(const char *path)
 {
 	static const char *const packed[] = {".gz", ".zst"};
@@ -28,7 +28,7 @@ static size_t ending_at(const char *path)
 	return all;
 }
 
-/* What a name has before its number and behind it. */
+/* The parts of a name before and after its number. */
 struct parts {
 	size_t stem_len;
 	const char *ending;
@@ -42,7 +42,7 @@ static struct parts parts_of(const char *path)
 
 	while (at && isdigit((unsigned char)path[at - 1]))
 		at--;
-	/* A number as we write it. */
+	/* Accept only numbers in the form that we write. */
 	if (at == end || end - at > 9 || path[at] == '0' || at < 2 || path[at - 1] != '.' ||
 	    path[at - 2] == '/')
 		return p;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Signals that we use ourselves (SIGIO for leases, SIGVTALRM for a limit of time), and that another
- * process has sent: whoever takes them notes it here for the code that passes signals on. */
+/* Signals that we use ourselves (SIGIO for leases, SIGVTALRM for time limits) but that another
+ * process sent. Their handlers note them here for the code that passes signals on. */
 #ifndef UTIL_STRAY_H
 #define UTIL_STRAY_H
 
 #include <stdbool.h>
 
-/* May be called in a signal handler and by any thread. */
+/* Async-signal-safe; may be called by any thread. */
 void stray_note(int signo);
-/* Was it noted since this was last asked? */
+/* Whether the signal was noted since the last call. */
 bool stray_take(int signo);
 
 #endif /* UTIL_STRAY_H */

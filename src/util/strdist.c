@@ -17,7 +17,7 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return m < c ? m : c;
 }
 
-/* Three rows of the usual matrix suffice: a swap looks back two rows. */
+/* Three rows of the usual matrix are enough: a swap looks back two rows. */
 static unsigned distance_bounded(const char *a, unsigned alen, const char *b, unsigned blen)
 {
 	uint16_t rows[3][STR_DISTANCE_MAX + 1];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How far apart two words are, for "did you mean" in messages. */
+/* Edit distance of two words, for "did you mean" in messages. */
 #ifndef UTIL_STRDIST_H
 #define UTIL_STRDIST_H
 
 #include <stddef.h>
 
-/* Longer words are compared by their first 64 bytes, and what is left counts as one edit a byte. */
+/* Only the first 64 bytes of longer words are compared; each further byte counts as one edit. */
 #define STR_DISTANCE_MAX 64
 
 /*
- * Edits (insert, delete, replace, swap of two neighbours) that make b from a, without regard to the
- * case of ASCII letters.
+ * Number of edits (insert, delete, replace, swap of two neighbours) from a to b, ignoring the case
+ * of ASCII letters.
  */
 unsigned str_distance(const char *a, size_t alen, const char *b, size_t blen);
 

@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Far above what there is: libtorch_cuda.so has some 300,000 functions. */
+/* Far above real files: libtorch_cuda.so has some 300,000 functions. */
 #define SECTIONS_MAX 65536
 #define SEGMENTS_MAX 128
-#define SYMS_SZ_MAX  (24u << 20) /* a million; while it is read they are there twice */
-#define SYMS_AT_ONCE 4096	 /* between looks at the clock */
+#define SYMS_SZ_MAX  (24u << 20) /* a million; held twice while they are read */
+#define SYMS_AT_ONCE 4096	 /* between checks of the time */
 #define NOTES_SZ_MAX 65536
 #define BUILD_ID_MAX 32
 
@@ -34,7 +34,7 @@ struct symbols {
 	int fd;
 	struct segment segments[SEGMENTS_MAX];
 	unsigned segment_cnt;
-	struct symbol *syms; /* by address */
+	struct symbol *syms; /* sorted by address */
 	size_t cnt, alloc_cnt;
 	uint64_t names_off, names_sz; /* string table, in the file */
 	char build_id[2 * BUILD_ID_MAX + 1];
@@ -111,7 +111,7 @@ static int by_address(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* One for each address. */
+/* Keeps one symbol for each address. */
 static void sort(struct symbols *s)
 {
 	struct symbol *fit;
@@ -137,7 +137,7 @@ static void take_symbols(struct symbols *s, Elf_Data *d, size_t cnt)
 		GElf_Sym sym;
 		unsigned type;
 
-		/* Some of them would be names for others. */
+		/* An incomplete table would return wrong names. */
 		if (!(i % SYMS_AT_ONCE) && !time_budget__has_time()) {
 			s->cnt = 0;
 			break;
@@ -184,7 +184,7 @@ static bool read_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shd
 	return false;
 }
 
-/* A file has one table of a type: any number of headers may say that they are one. */
+/* A file has one table of a type, but any number of headers may claim to be one. */
 static bool read_symbols(struct symbols *s, Elf *elf, uint32_t type)
 {
 	Elf_Scn *scn = NULL;
@@ -210,7 +210,7 @@ static struct symbols *read_file(int fd, bool names)
 	s->fd = fd;
 	if (elf_version(EV_CURRENT) == EV_NONE || fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return s;
-	/* By read(): what was mapped could be cut off under us. */
+	/* Uses read(): a mapped file could be truncated meanwhile. */
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!elf)
 		return s;
@@ -283,7 +283,7 @@ bool symbols__find(const struct symbols *s, uint64_t addr, char *name, size_t si
 	if (!lo)
 		return false;
 	sym = &s->syms[lo - 1];
-	/* Without a size it reaches to the next. */
+	/* A symbol without a size extends to the next one. */
 	if (sym->size && addr - sym->addr >= sym->size)
 		return false;
 	if (size > s->names_sz - sym->name)

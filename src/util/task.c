@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PF_... of Linux 6.18, which proc(5) has as flags of stat. The kernel sets PF_EXITING before it
- * takes a thread's memory away. */
+/* PF_... of Linux 6.18, part of the flags in stat (proc(5)). The kernel sets PF_EXITING before it
+ * releases the memory of a thread. */
 #define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
 
-/* The thread's flags (proc(5): stat, field 9); false: it is gone. */
+/* Reads the flags of a thread (proc(5): stat, field 9); false: it has ended. */
 static bool read_flags(pid_t pid, pid_t tid, unsigned *flags)
 {
 	char path[64], buf[1024];
@@ -25,7 +25,7 @@ static bool read_flags(pid_t pid, pid_t tid, unsigned *flags)
 	if (f)
 		fclose(f);
 	buf[n] = '\0';
-	at = strrchr(buf, ')'); /* a name may have any character in it */
+	at = strrchr(buf, ')'); /* a name may contain any character */
 	return at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %u", flags) == 1;
 }
 
@@ -66,7 +66,7 @@ pid_t task_process(pid_t id)
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)id);
 	f = fopen(path, "re");
-	/* A process's name cannot fake this line: the kernel writes its newlines as \n. */
+	/* A process name cannot fake this line: the kernel writes its newlines as \n. */
 	while (f && !tgid && fgets(line, sizeof(line), f))
 		sscanf(line, "Tgid:\t%d", &tgid);
 	if (f)

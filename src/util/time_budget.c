@@ -8,33 +8,34 @@
 #include <stddef.h>
 
 #define TURN_NS 20e6
-/* A piece of processor time, and of time on a busy machine; in a trace 50 times that. */
+/* Limits of one piece of work: processor time, and wall time on a busy machine; 50 times that in a
+ * trace. */
 #define PIECE_CPU_NS  20e6
 #define PIECE_WALL_NS 300e6
 #define TRACE_TIMES   50
-/* What was used is forgotten in this time: so a share of the time is as much of it at once. */
+/* Use decays with this time constant: a share of it is what may be used at once. */
 #define FORGET_NS 40e9
 #define USER_NS	  (0.05 * FORGET_NS)
 #define ALL_NS	  (0.20 * FORGET_NS)
-/* One long piece locks a user out for half a minute at most. */
+/* One long piece locks a user out for at most half a minute. */
 #define DEBT_TIMES 2
 #define USERS_MAX  256
-/* A user who has used less has done nothing. */
+/* A user who has used less counts as idle. */
 #define IDLE_NS 1e5
 
 struct user {
 	uid_t uid;
-	double used_ns; /* at at_ns; less later */
+	double used_ns; /* at at_ns; it decays afterwards */
 	uint64_t at_ns;
 };
 
-/* What does not fit there is one user. */
+/* Further users share the last entry. */
 static struct user users[USERS_MAX + 1];
 static unsigned user_cnt;
 static struct user everyone;
 static bool limited;
 static double turn_ns;
-static uint64_t outer_begin_ns; /* of the work that is not within other work; 0: there is none */
+static uint64_t outer_begin_ns; /* start of work that is not nested; 0: none */
 static uint64_t outer_cpu_ns;
 static enum work_kind outer_kind;
 static struct time_budget_stats totals;
@@ -66,7 +67,7 @@ void time_budget__turn(void)
 	turn_ns = 0;
 }
 
-/* The user's place; of an idle one if need be. */
+/* Returns the entry of the user; reuses that of an idle user if necessary. */
 static struct user *get_user(uid_t uid, uint64_t ns)
 {
 	struct user *u = &users[USERS_MAX];
@@ -84,7 +85,7 @@ static struct user *get_user(uid_t uid, uint64_t ns)
 	return u;
 }
 
-/* Half of the mean of those who have used anything. */
+/* Half of the mean use of all users who are not idle. */
 static double little(uint64_t ns)
 {
 	unsigned cnt = 1;
@@ -99,7 +100,7 @@ static double most(const struct user *u)
 	return u->uid ? USER_NS : ALL_NS;
 }
 
-/* What is small and not tried again (names and labels of a process) is done in any turn. */
+/* Small work that is not retried (names and labels of a process) is done in any turn. */
 static bool fits_turn(enum work_kind kind)
 {
 	return turn_ns < TURN_NS || kind == WORK_FILES || kind == WORK_SYMBOLS;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits the time that the main thread works for the processes of a user. Counts of files, lines or
- * symbols do not: a user chooses how long one of them takes. Each piece of work stands between
- * begin and end, which charges the user the time that passed:
+ * Limits the time that the main thread spends for the processes of a user. Limits on files, lines
+ * or symbols would not: a user chooses how long one of them takes. Each piece of work is enclosed
+ * by begin and end, which charges the elapsed time to the user:
  *
  *   if (time_budget__begin(&w, reader__user(pid), WORK_FILES))
- *           return -EAGAIN;         refused and counted; worth a try later
+ *           return -EAGAIN;         refused and counted; may be retried later
  *   while (... && time_budget__has_time())
  *           ...
  *   time_budget__end(&w);
  *
- * After time_budget__start() (the daemon): a turn of the loop has 20 ms of what can be put off; one
- * user has 5 % of the time, two seconds at once; all users have 20 %, eight seconds at once. When
- * all have used that, only users who had less than half of the mean share get more. Root, whose
- * processes are those of all containers on many machines, may use all of the 20 %. Without it (a
- * trace, which works for one user) only has_time() limits, to 50 times as much.
+ * After time_budget__start() (the daemon): one turn of the loop does at most 20 ms of deferrable
+ * work. One user has 5 % of the time, two seconds at once; all users have 20 %, eight seconds at
+ * once. When that is used up, only users below half of the mean share get more. Root, who owns the
+ * processes of all containers on many machines, may use all of the 20 %. Without it (a trace, which
+ * works for one user) only has_time() limits, to 50 times as much.
  *
- * For the main thread only. Work within work is charged once, and is not refused.
+ * For the main thread only. Nested work is charged once, and is never refused.
  */
 #ifndef UTIL_TIME_BUDGET_H
 #define UTIL_TIME_BUDGET_H
@@ -30,36 +30,36 @@ enum work_kind {
 	WORK_LIBRARIES, /* library files that a process maps */
 	WORK_SYMBOLS,	/* names and call frames of files, for stacks */
 	WORK_TASKS,	/* a process's threads */
-	WORK_RINGS,	/* records that a process writes by itself */
+	WORK_RINGS,	/* records that a process writes itself */
 	WORK_HELLOS,	/* processes that connect */
 	WORK_CNT
 };
 
 struct work {
 	uint64_t begin_ns;
-	void *user; /* NULL: within other work */
+	void *user; /* NULL: nested in other work */
 };
 
-/* From now on users have limits. */
+/* Enables the limits of users. */
 void time_budget__start(void);
-/* A turn of the loop begins. */
+/* Begins a turn of the loop. */
 void time_budget__turn(void);
 
-/* 0, or -EAGAIN: the turn's time or the user's is used up. Without 0 there is no end. uid -1: of
- * nobody that is known, who are one user. */
+/* Returns 0, or -EAGAIN when the time of the turn or the user is used up. Call end only after 0.
+ * uid -1: unknown users, who share one budget. */
 int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind);
-/* Whether the piece of work may go on: it has 20 ms of processor time, 300 ms on a busy machine.
- * One that has no time left stops and fails, or goes on in another turn. Outside of work: true. */
+/* Whether the piece of work may continue: it has 20 ms of processor time, or 300 ms of wall time.
+ * Work without time left must fail, or continue in another turn. Outside of work: true. */
 bool time_budget__has_time(void);
 void time_budget__end(struct work *w);
-/* Whether begin looks at the user at all: work within other work has no limit of its own. */
+/* Whether begin uses the user at all: nested work has no limit of its own. */
 bool time_budget__needs_user(void);
-/* Whether begin would succeed, of work that can be put off; nothing is counted. */
+/* Whether begin would succeed for deferrable work; counts nothing. */
 bool time_budget__may(uid_t uid);
 
 struct time_budget_stats {
 	uint64_t refused[WORK_CNT];
-	double seconds[WORK_CNT]; /* what was worked */
+	double seconds[WORK_CNT]; /* time spent */
 };
 void time_budget__stats(struct time_budget_stats *stats);
 /* "files", "libraries", ... as metrics name it. */

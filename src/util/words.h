@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Structs of some hundred bytes, whose size the compiler knows: it would make `rep movs` and `rep
- * stos` of it, whose start takes longer than all of this, and libc first finds out the size.
+ * Copies structs of some hundred bytes whose size the compiler knows. The compiler would use `rep
+ * movs` and `rep stos`, whose startup takes longer than the whole copy; libc first has to evaluate
+ * the size.
  */
 #ifndef UTIL_WORDS_H
 #define UTIL_WORDS_H
@@ -15,7 +16,7 @@ typedef uint64_t words16 __attribute__((vector_size(16)));
 
 #define WORDS_FN static inline __attribute__((always_inline))
 
-/* size: 16 at least. The last words may overlap those before. */
+/* size is at least 16. The last words may overlap the ones before. */
 WORDS_FN void words_copy(void *to, const void *from, size_t size)
 {
 #pragma GCC unroll 64

@@ -14,7 +14,7 @@
 #include <zstd.h>
 
 #define OUT_SZ (128 << 10)
-/* Written at once from the start, or who closes the file waits for all of it. */
+/* Written out early, or closing the file would wait for all of it. */
 #define DISK_SZ	   (4 << 20)
 #define GZIP_LEVEL 1
 
@@ -23,9 +23,9 @@ struct zfile {
 	enum compression how;
 	uint64_t size, to_disk;
 	ZSTD_CCtx *zstd;
-	bool in_frame; /* something was given to zstd since the last end */
+	bool in_frame; /* zstd received data since the last end of a frame */
 	z_stream gz;
-	size_t len; /* in out, COMPRESS_NONE */
+	size_t len; /* bytes in out, for COMPRESS_NONE */
 	char out[OUT_SZ];
 };
 
@@ -57,7 +57,7 @@ bool zfile__is_there(const struct zfile *z)
 
 static int put(struct zfile *z, const char *p, size_t len)
 {
-	/* What follows would lie behind a hole. */
+	/* Further data would follow a hole. */
 	if (len && !z->error && !zfile__is_there(z))
 		z->error = -ESTALE;
 	while (len && !z->error) {
@@ -74,7 +74,7 @@ static int put(struct zfile *z, const char *p, size_t len)
 		len -= n;
 	}
 	if (z->size - z->to_disk >= DISK_SZ) {
-		/* Where that cannot be, it is waited for later. */
+		/* Where this is not possible, closing the file waits for it. */
 		sync_file_range(z->fd, z->to_disk, z->size - z->to_disk, SYNC_FILE_RANGE_WRITE);
 		z->to_disk = z->size;
 	}
