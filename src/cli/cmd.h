@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the verbs of verbs.def do, one file each. They return the exit status of cudatrace. */
+/* The verbs of verbs.def, one file each. They return the exit status of cudatrace. */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cudatrace check: what this kernel, this user and these drivers allow, what is lost, and how to
- * fix it, in 80 columns.
+ * cudatrace check: what this kernel, this user and these drivers allow, which features are lost,
+ * and how to fix it, in 80 columns.
  *
  *	Needed
  *	  yes     Linux 5.15 or later                          6.12.95, x86_64
@@ -31,16 +31,16 @@
 #define WHAT_COLUMNS 44
 #define WHAT_INDENT  10
 #define TEXT_INDENT  12
-/* More than the places that elf_probe_shift() knows: +0, +4, +7, +10, +14. */
+/* More than the offsets of elf_probe_shift(): +0, +4, +7, +10, +14. */
 #define MAX_SHIFTS 16
 
 /* One libcuda file. */
 struct file {
 	const struct target_lib *t;
-	struct elf_lib *elf; /* NULL: msg says why */
+	struct elf_lib *elf; /* NULL: msg has the reason */
 	char msg[256];
-	char driver[64];	     /* from its name; "" when that does not tell */
-	unsigned at_cnt[MAX_SHIFTS]; /* probes by their distance to the first byte */
+	char driver[64];	     /* from its name; "" if the name has no version */
+	unsigned at_cnt[MAX_SHIFTS]; /* probes by their offset from the first byte */
 	unsigned shifted_cnt;	     /* all but those at +0: elf_probe_shift() */
 	unsigned bad_cnt;	     /* functions that the kernel refuses to probe */
 };
@@ -52,13 +52,13 @@ struct check {
 	unsigned cap_cnt;
 	struct target_libs libs;
 	struct file *files;
-	int process_cnt; /* that map a libcuda */
+	int process_cnt; /* number of processes that map a libcuda */
 	unsigned usable_cnt;
 };
 
-/* Looking */
+/* Collecting */
 
-/* "libcuda.so.580.159.04", behind however many symbolic links. */
+/* "libcuda.so.580.159.04", after resolving all symbolic links. */
 static void find_driver_version(struct file *f)
 {
 	char *real = f->t->pid ? NULL : realpath(f->t->open_path, NULL);
@@ -124,7 +124,7 @@ static const char *state_name(const struct cap *cap)
 	return cap->state == CAP_YES ? "yes" : cap->state == CAP_NO ? "no" : "unknown";
 }
 
-/* What --kernel takes by itself. */
+/* The default of --kernel. */
 static enum nv_probe best_nv_probe(void)
 {
 	enum nv_probe how[NV_PROBE_CNT];
@@ -199,7 +199,7 @@ static void print_json(struct check *c)
 
 /* Text */
 
-/* Names of files that are not ours end up on a terminal. */
+/* Names of foreign files end up on a terminal. */
 static void put_plain(struct out *out, const char *s)
 {
 	for (; *s; s++)
@@ -212,8 +212,8 @@ static void put_spaces(struct out *out, unsigned n)
 		out_char(out, ' ');
 }
 
-/* Words of text from column at on; later lines begin at indent. What is longer than a line stands
- * in one of its own. Ends the line. */
+/* Prints words from column `at`; continuation lines begin at indent. A word longer than a line gets
+ * its own line. Ends the line. */
 static void put_wrapped(struct out *out, const char *text, unsigned at, unsigned indent)
 {
 	bool first = true;
@@ -247,7 +247,7 @@ static void put_labelled(struct out *out, const char *label, const char *text)
 	put_wrapped(out, text, at, at);
 }
 
-/* The detail stands beside, or below where it is too long. */
+/* The detail follows on the same line, or below if it is too long. */
 static void print_cap(struct out *out, const struct cap *cap)
 {
 	unsigned at = WHAT_INDENT + WHAT_COLUMNS + 1;
@@ -264,7 +264,7 @@ static void print_cap(struct out *out, const struct cap *cap)
 		if (cap->detail[0])
 			put_labelled(out, "", cap->detail);
 	}
-	/* What could not be tried has its reason in another row. */
+	/* If it could not be tried, another row has the reason. */
 	if (cap->state != CAP_NO)
 		return;
 	put_labelled(out, "lost: ", cap->lost);
@@ -284,7 +284,7 @@ static void print_caps(const struct check *c)
 	}
 }
 
-/* "524 functions, probed at +10: 521, at +0: 3": the distance to the first byte. */
+/* "524 functions, probed at +10: 521, at +0: 3": by offset from the first byte. */
 static void say_probes(const struct file *f, char *buf, size_t size)
 {
 	const char *word = "probed ";
@@ -346,8 +346,8 @@ static void print_files(const struct check *c)
 	if (!c->usable_cnt) {
 		put_spaces(c->out, 2);
 		put_wrapped(c->out,
-			    "None to trace found. One that a program loads from elsewhere will "
-			    "be; or name it with --libcuda.",
+			    "No file to trace was found. One that a program loads from elsewhere "
+			    "is traced too; or name it with --libcuda.",
 			    2, 2);
 	}
 	if (c->process_cnt > 0) {
@@ -357,8 +357,8 @@ static void print_files(const struct check *c)
 	}
 }
 
-/* In one piece to copy: a backslash joins lines of a word only where the next one is not indented.
- */
+/* Can be copied as a whole: a backslash joins lines within a word only if the next is not
+ * indented. */
 static void print_setcap(const struct check *c)
 {
 	static const enum cap_id ids[] = {CAP_PRIV_BPF, CAP_PRIV_PERFMON, CAP_PRIV_PTRACE,
@@ -368,7 +368,7 @@ static void print_setcap(const struct check *c)
 	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
 		lacks |= c->caps[ids[i]].state == CAP_NO;
 	if (lacks && !caps__in_user_namespace())
-		out_lit(c->out, "\nTo do without sudo, give it the privileges once:\n"
+		out_lit(c->out, "\nTo run it without sudo, give the file its privileges once:\n"
 				"sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,\\\n"
 				"cap_dac_read_search,cap_checkpoint_restore,cap_lease+ep "
 				"$(command -v cudatrace)\n");
@@ -387,7 +387,7 @@ static void print_text(const struct check *c)
 		out_lit(c->out, ".\n");
 	} else {
 		out_lit(c->out,
-			"\nTracing by uprobes is not possible: see what is needed.\nA command that you start is traced from inside: cudatrace --probe=inject -- COMMAND\n");
+			"\nTracing by uprobes is not possible: see \"Needed\".\nA command that you start can be traced in-process: cudatrace --probe=inject -- COMMAND\n");
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace ctl: asks a running daemon. The answer goes to stdout as it comes: JSON. */
+/* cudatrace ctl: sends a request to a running daemon, and prints the JSON response as received. */
 #include "cmd.h"
 
 #include "daemon/ctl.h"
@@ -12,7 +12,7 @@
 #include "util/log.h"
 #include "util/plain.h"
 
-/* {"error":"..."} as a text. */
+/* Extracts the text of {"error":"..."}. */
 static bool is_error(char *text)
 {
 	static const char head[] = "{\"error\":\"";
@@ -29,7 +29,7 @@ static bool is_error(char *text)
 	return true;
 }
 
-/* A member of ctl.group may not be allowed to read the file: then the default has to do. */
+/* A member of ctl.group may not have access to the file: then use the default. */
 static char *socket_path(const struct opts *o)
 {
 	struct daemon_opts d = {
@@ -51,7 +51,7 @@ static char *socket_path(const struct opts *o)
 	return path;
 }
 
-/* A file in a folder is named from here, the daemon is somewhere else. */
+/* The daemon has another working directory: make the path of a file absolute. */
 static void make_absolute(const char **word)
 {
 	char *dir, *path;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace daemon: one process for a node. All of it is in src/daemon/. */
+/* cudatrace daemon: one process for a node, implemented in src/daemon/. */
 #include "cmd.h"
 
 #include "daemon/daemon.h"

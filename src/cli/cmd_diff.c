@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status as diff(1): 0 nothing,
- * 1 something, 2 trouble; 3: nothing in what is there, but a trace is incomplete. */
+/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status like diff(1): 0
+ * nothing, 1 something, 2 trouble; 3: nothing in what is there, but a trace is incomplete. */
 #include "cmd.h"
 
 #include "report/diff.h"
@@ -82,7 +82,7 @@ int cmd_diff(const struct opts *o)
 
 	if (!c.diff)
 		goto out;
-	/* What the first one gave must outlive the second. */
+	/* The strings of the first must outlive the second. */
 	for (; c.side < 2; c.side++) {
 		c.has_begun = false;
 		readers[c.side] = reader__new(&ops, &c);

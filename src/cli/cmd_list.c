@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cudatrace list: the API table, and what a libcuda file exports of it; --ioctls: the driver's
- * tables; --schema: what a line of JSONL can be.
+ * cudatrace list: the API table, and what a libcuda file exports of it. --ioctls: the driver's
+ * tables. --schema: the schema of a JSONL line.
  *
  *	SYMBOL             CLASS     OP      TRACED  SINCE  LIB
  *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
@@ -25,7 +25,7 @@
 #define LIST_COLUMNS 100
 #define ARGS_INDENT  4
 
-/* The file */
+/* The library file */
 
 static int open_lib(struct list *l, const struct target_lib *t, char *msg, size_t msg_sz)
 {
@@ -59,7 +59,7 @@ static int find_given_lib(struct list *l)
 	return ret;
 }
 
-/* Without --libcuda the column is a service: no file, no column. */
+/* Without --libcuda the column is optional: no file, no column. */
 static void find_system_lib(struct list *l)
 {
 	char msg[256];
@@ -83,7 +83,7 @@ static void find_system_lib(struct list *l)
 	}
 }
 
-/* Adds the rows of symbols that the table does not have. */
+/* Adds rows for symbols that are missing from the table. */
 static int match_lib(struct list *l)
 {
 	l->exported = calloc(CT_MAX_FUNCS, sizeof(*l->exported));
@@ -108,7 +108,7 @@ static int match_lib(struct list *l)
 	return 0;
 }
 
-/* Which rows */
+/* Selecting rows */
 
 static int choose(struct list *l)
 {
@@ -138,7 +138,7 @@ static int choose(struct list *l)
 
 /* Text */
 
-/* Names of an untrusted file end up on a terminal. */
+/* Names from an untrusted file end up on a terminal. */
 static void put_plain(struct out *out, const char *s, size_t width)
 {
 	size_t n = 0;
@@ -190,7 +190,7 @@ static void print_args(struct out *out, const struct api_fn *fn)
 
 		format_arg(fn, &fn->args[i], buf, sizeof(buf));
 		len = strlen(buf);
-		/* A blank before it, a comma behind. */
+		/* A blank before it, a comma after it. */
 		if (col && col + 1 + len + !is_last > LIST_COLUMNS) {
 			out_char(out, '\n');
 			col = 0;
@@ -221,7 +221,7 @@ static void grow(size_t *width, const char *s)
 {
 	size_t len = strlen(s);
 
-	/* The rest of the line needs 47 columns; a longer name spoils only its own line. */
+	/* The rest of the line needs 47 columns; a longer name misaligns only its own line. */
 	if (len > *width && len <= LIST_COLUMNS - 47)
 		*width = len;
 }
@@ -245,7 +245,7 @@ static void print_row(const struct list *l, const struct widths *w, unsigned id)
 	print_args(out, fn);
 }
 
-/* What a family's file has of the rows that are shown. */
+/* Prints how many of the shown rows the file of a family exports. */
 static void print_lib(const struct list *l, enum api_id api)
 {
 	const struct list_lib *lib = &l->libs[api];
@@ -287,13 +287,13 @@ static void print_lib(const struct list *l, enum api_id api)
 	if (lib->elf->is_stub)
 		out_lit(l->out, "It is a stub for linking: no program calls into it.\n");
 	if (lib->elf->alias_cnt && !l->o->trace.select.cnt && !l->o->trace.detail) {
-		snprintf(text, sizeof(text), "Further names for the same functions: %u.\n",
+		snprintf(text, sizeof(text), "Other names for the same functions: %u.\n",
 			 lib->elf->alias_cnt);
 		out_str(l->out, text);
 	}
 }
 
-/* What each level has of the rows that are shown. */
+/* Prints how many of the shown rows each level has. */
 static void print_details(const struct list *l)
 {
 	char text[256];
@@ -344,7 +344,7 @@ static void print_text(const struct list *l)
 	print_counts(l);
 }
 
-/* For shells: each word that -e knows, once. */
+/* For shells: each word that -e accepts, once. */
 static void print_names(struct list *l)
 {
 	unsigned cnt = fnset__cnt(l->set);
@@ -371,7 +371,7 @@ static void print_names(struct list *l)
 	}
 }
 
-/* A reader that goes away (| head) has seen enough: no failure, no message. */
+/* A reader that exits early (| head) is no failure: no message. */
 static int write_stdout(const struct out *out)
 {
 	for (size_t done = 0; done < out->len;) {
@@ -403,7 +403,7 @@ static int collect(struct list *l)
 	return ret;
 }
 
-/* Tables that are not the API's. */
+/* Prints tables other than the API's. */
 static int list_other(const struct opts *o)
 {
 	int status = EXIT_FAILURE;
@@ -412,7 +412,8 @@ static int list_other(const struct opts *o)
 	if (o->trace.select.cnt || o->trace.detail) {
 		err("--%s does not list CUDA functions, which --trace and --detail select: leave "
 		    "one out",
-		    o->schema ? "schema says what lines are" : "ioctls lists the driver's tables");
+		    o->schema ? "schema prints the schema of lines"
+			      : "ioctls lists the driver's tables");
 		return EXIT_USAGE;
 	}
 	out = out__memory();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Completion scripts, from the option table. What -e takes is asked of `cudatrace list --names`
- * when it is needed, so a script need not change with the API table.
+ * Completion scripts, generated from the option table. The values of -e come from `cudatrace list
+ * --names` at run time, so a script need not change with the API table.
  */
 #include "opts_priv.h"
 
 #include <string.h>
 
-/* Text inside single quotes of any of the three shells; none of the texts has a quote or a
- * backslash (a unit test sees to it), and zsh's _arguments wants its own signs escaped. */
+/* Text inside single quotes of any of the three shells. No text has a quote or a backslash (a unit
+ * test checks it); zsh's _arguments needs its special characters escaped. */
 static void put_zsh(FILE *f, const char *s)
 {
 	for (; *s; s++) {
@@ -18,7 +18,7 @@ static void put_zsh(FILE *f, const char *s)
 	}
 }
 
-/* The options that take a value, as alternatives of a shell pattern. */
+/* The options that require a value, as alternatives of a shell pattern. */
 static void put_value_options(FILE *f, const char *sep)
 {
 	const struct opt_row *rows;
@@ -37,7 +37,7 @@ static void put_value_options(FILE *f, const char *sep)
 	}
 }
 
-/* What `cudatrace help` takes, blanks between. */
+/* The arguments of `cudatrace help`, separated by blanks. */
 static void print_topics(FILE *f)
 {
 	fputs("which all", f);
@@ -101,7 +101,7 @@ static void bash_values(FILE *f)
 static void print_bash(FILE *f)
 {
 	fputs("# bash completion for cudatrace; made by cudatrace --completion=bash\n\n"
-	      "# The last item of a list with commas; a ! may stand before it.\n"
+	      "# Completes the last item of a list with commas; a ! may precede it.\n"
 	      "_cudatrace_list() {\n"
 	      "\tlocal last=${cur##*[,\\!]}\n"
 	      "\tcompopt -o nospace\n"
@@ -214,7 +214,7 @@ static void zsh_rows(FILE *f, enum verb verb)
 	}
 }
 
-/* Subcommands, if it has some, and files. */
+/* Subcommands, if there are any, and files. */
 static void zsh_words(FILE *f, enum verb v)
 {
 	if (verb__has_words(v)) {
@@ -337,7 +337,7 @@ static void print_fish(FILE *f)
 	      "function __cudatrace_at\n"
 	      "\tcontains -- (__cudatrace_where) $argv\n"
 	      "end\n\n"
-	      "# Items behind the commas that are there already.\n"
+	      "# Items after the commas that were already typed.\n"
 	      "function __cudatrace_items\n"
 	      "\tset -l done (commandline -ct | string replace -r '^--[a-z-]+=' '' | "
 	      "string match -r '^.*[,!]')\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* `cudatrace help`: the short help, and that of a topic, a verb or an option. */
+/* `cudatrace help`: the short help, and help on a topic, a verb or an option. */
 #include "opts_priv.h"
 
 #include <stdlib.h>

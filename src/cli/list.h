@@ -7,8 +7,8 @@
 
 struct out;
 
-/* --ioctls: what is known of the kernel driver's interface, with the sizes of the running driver,
- * or of the newest in the tables. */
+/* --ioctls: the tables of the kernel driver's interface, with sizes for the running driver, or for
+ * the newest in the tables. */
 void list_ioctls(struct out *out, bool json);
 
 /* --schema: the JSON Schema of a line of JSONL. */

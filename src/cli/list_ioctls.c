@@ -24,7 +24,7 @@ const char *ioctls_by_name(const struct nv_rmctrl *c)
 	return c->by == NV_BY_CPU ? "CPU" : c->by == NV_BY_GSP ? "GSP" : NULL;
 }
 
-/* What the rows hold of versions */
+/* The version ranges of the rows */
 
 void ioctls_format_version(uint32_t v, char *buf, size_t size)
 {
@@ -68,7 +68,7 @@ enum nv_fit ioctls_ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c)
 	return nv_fit_branches(abi, c->branches, c->partial);
 }
 
-/* Those of no class header are in every driver's list of resources. */
+/* Classes without a class header are in the resource list of every driver. */
 enum nv_fit ioctls_class_fit(const struct nv_abi *abi, const struct nv_class *c)
 {
 	return c->branches ? nv_fit_branches(abi, c->branches, 0) : NV_FIT_EXACT;
@@ -113,7 +113,7 @@ static void __attribute__((format(printf, 2, 3))) put(struct out *out, const cha
 	out_str(out, text);
 }
 
-/* A row: columns, then a name that goes to the next line when there is no room. */
+/* A row: columns, then a name, which goes to the next line if it does not fit. */
 static void put_row(struct ioctls *l, enum nv_fit fit, const char *columns, const char *name)
 {
 	const char *mark = fit == NV_FIT_OTHER ? "- " : fit == NV_FIT_PARTIAL ? "? " : "  ";
@@ -136,7 +136,7 @@ static void put_params(struct ioctls *l, const char *params, int size)
 		put(l->out, "      %s, %d byte%s\n", params, size, plural(size));
 }
 
-/* Words of a text, broken at the width. */
+/* Words of a text, wrapped at the width. */
 static void put_text(struct out *out, const char *text, size_t col, size_t indent)
 {
 	size_t first = col;
@@ -159,7 +159,7 @@ static void put_text(struct out *out, const char *text, size_t col, size_t inden
 	out_char(out, '\n');
 }
 
-/* What is in the oldest or the newest driver of the tables has no such end. */
+/* A range that reaches the oldest or newest driver of the tables is open at that end. */
 static void format_range(const struct ioctls *l, uint32_t since, uint32_t until, char *buf,
 			 size_t size)
 {
@@ -206,10 +206,9 @@ static void text_controls(struct ioctls *l)
 	const struct nv_rmctrl *c = nv_rmctrls(&cnt);
 	char branches[64], columns[128];
 
-	out_lit(l->out,
-		"\nCONTROLS: cmd of NV_ESC_RM_CONTROL; BY says who runs it where there is GSP "
-		"firmware\n"
-		"  VALUE       BRANCHES         BY   NAME\n");
+	out_lit(l->out, "\nCONTROLS: cmd of NV_ESC_RM_CONTROL; BY: what runs it where there is GSP "
+			"firmware\n"
+			"  VALUE       BRANCHES         BY   NAME\n");
 	for (unsigned i = 0; i < cnt; i++) {
 		format_branches(c[i].branches, branches, sizeof(branches));
 		if (c[i].flags)
@@ -259,7 +258,7 @@ static void text_uvm(struct ioctls *l)
 	}
 }
 
-/* Their numbers shift: a column for each release that was looked at. */
+/* Their numbers change between releases: prints a column for each release in the table. */
 static void text_kms(struct ioctls *l)
 {
 	unsigned cnt, releases;
@@ -343,7 +342,7 @@ static void text_counts(struct ioctls *l)
 	nv_xids(&xids);
 	put(l->out,
 	    "\n%u escapes, %u controls, %u classes, %u UVM commands, %u NVKMS commands, %u "
-	    "statuses,\n%u scheduler controls, %u Xids; %u rows are not of this driver.\n",
+	    "statuses,\n%u scheduler controls, %u Xids; %u rows do not apply to this driver.\n",
 	    escapes, controls, classes, uvms, kms, statuses, scheds, xids, l->absent_cnt);
 }
 
@@ -360,10 +359,9 @@ static void text_head(struct ioctls *l)
 		    "branch %u.\n",
 		    nv_abi_branch(&l->abi));
 	if (*l->driver && caveat)
-		put(l->out, "Mind: %s.\n", caveat);
-	out_lit(l->out,
-		"In front of a row: \"-\" not in this driver; \"?\" in some releases of its "
-		"branch, or not certain.\n");
+		put(l->out, "Note: %s.\n", caveat);
+	out_lit(l->out, "Before a row: \"-\" not in this driver; \"?\" in some releases of its "
+			"branch, or not certain.\n");
 }
 
 static void find_ends(struct ioctls *l)

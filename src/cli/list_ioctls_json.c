@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace list --ioctls --json: one object with an array for each table, one row a line. */
+/* cudatrace list --ioctls --json: one object with an array for each table, one row per line. */
 #include "list_ioctls.h"
 
 static void json_size(struct json *j, int size)
@@ -57,7 +57,7 @@ static void begin_rows(struct ioctls *l, const char *name)
 	json_open_array(&l->j, name);
 }
 
-/* One row a line. */
+/* One row per line. */
 static void begin_row(struct ioctls *l)
 {
 	if (l->j.comma)

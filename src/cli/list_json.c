@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace list --json: one array, one row a line. */
+/* cudatrace list --json: one array, one row per line. */
 #include "list_priv.h"
 
 #include "attach/find/elf.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace list: the functions that are shown, as text (cmd_list.c) and as JSON (list_json.c). */
+/* cudatrace list: the functions to show, printed as text (cmd_list.c) or JSON (list_json.c). */
 #ifndef CLI_LIST_PRIV_H
 #define CLI_LIST_PRIV_H
 
@@ -10,20 +10,20 @@
 #include "decode/fnset.h"
 #include "util/out.h"
 
-/* Everything that is printed is put together here first. */
+/* Everything to print is collected here first. */
 struct list {
 	const struct opts *o;
 	struct out *out;
 	struct fnset *set;
-	unsigned *ids; /* rows that are shown */
+	unsigned *ids; /* rows to show */
 	unsigned id_cnt;
-	/* The files that the rows are compared with, one of a family. */
+	/* The files that the rows are compared with, one for each family. */
 	struct target_libs found;
 	struct list_lib {
 		const char *path; /* NULL: none */
 		struct elf_lib *elf;
 	} libs[API_CNT];
-	bool any;	/* is there */
+	bool any;	/* at least one file was found */
 	bool *exported; /* by id */
 };
 
@@ -32,13 +32,13 @@ static inline const struct list_lib *list_lib_of(const struct list *l, const str
 	return &l->libs[fn->api];
 }
 
-/* At that level of --detail? */
+/* Whether the function belongs to this detail level. */
 static inline bool list_is_in(const struct api_fn *fn, enum api_detail d)
 {
 	return !api_at(fn->api)->is_asked && api_fn_detail(fn) <= d;
 }
 
-/* Without an option? */
+/* Whether the function is traced without an option. */
 static inline bool list_is_default(const struct api_fn *fn)
 {
 	return list_is_in(fn, DETAIL_NORMAL);

@@ -10,8 +10,8 @@
 #include "model/trace.h"
 #include "util/out.h"
 
-/* Lines of calls and of system calls have types in common: these tell them apart, as the reader of
- * saved traces does. */
+/* Calls and system calls share some types: this distinguishes their lines, as the reader of saved
+ * traces does. */
 #define IS_SYSTEM_CALL                                                                             \
 	"{\"properties\":{\"type\":{\"const\":\"kernel\"}},\"required\":[\"type\",\"device\"],"    \
 	"\"not\":{\"required\":[\"id\"]}}"
@@ -67,7 +67,7 @@ static void put_call_ops(struct names *n)
 	for (unsigned op = 0; op < OP_CNT; op++) {
 		bool is_new = true;
 
-		/* Several ops may share a name. */
+		/* Several ops may have the same name. */
 		for (unsigned i = 0; i < op && is_new; i++)
 			is_new = strcmp(op_desc[i].name, op_desc[op].name) != 0;
 		if (is_new)
@@ -75,7 +75,7 @@ static void put_call_ops(struct names *n)
 	}
 }
 
-/* What a line is of: a kind of events; or header or end, with kind NULL. */
+/* What a line describes: a kind of event; or, with kind NULL, a header or an end. */
 struct line {
 	const char *name, *text;
 	const struct event_kind_desc *kind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The man page: sections of prose, verbs and options from their rows. `cudatrace --man | man -l -`
- */
+/* The man page: sections of prose, and the rows of verbs and options. `cudatrace --man | man -l
+ * -` */
 #include "opts_priv.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "decode/cuda.h"
 #include "version.h"
 
-/* When the prose was last changed. */
+/* Last change of the prose. */
 #define MAN_DATE "2026-11-28"
 
 static const char sets[] =
@@ -103,7 +103,7 @@ static const char output[] =
 	".B header\n"
 	"(versions, libcuda files, what is traced and what is left out), the last of type\n"
 	".B end\n"
-	"(counts, what was lost, what tracing cost). Between them each event has\n"
+	"(counts, losses, the overhead of tracing). Between them each event has\n"
 	".B ts\n"
 	"(milliseconds since the start of the trace),\n"
 	".BR type ,\n"
@@ -196,7 +196,7 @@ static const char rest[] =
 	".BR bpftrace (8),\n"
 	".BR nvidia\\-smi (1)\n";
 
-/* Text as running text: hyphens that are typed stay hyphens, and no line is taken for a request. */
+/* Text as running text: typed hyphens stay hyphens, and no line is taken for a request. */
 static void put_text(FILE *f, const char *s)
 {
 	if (*s == '.' || *s == '\'')
@@ -242,7 +242,7 @@ static void put_row(FILE *f, const struct opt_row *row)
 	put_sentence(f, row->help);
 }
 
-/* What is typed as it is in bold, what stands for something else in italics. */
+/* Literal words in bold, placeholders in italics. */
 static void put_usage(FILE *f, const char *args)
 {
 	for (const char *at = args; *at;) {

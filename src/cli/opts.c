@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reads the command line. argp walks over it; what the words mean is in options.def.
- * argp's own messages take several lines and suggest nothing, so it is told to be silent, and when
- * it fails, explain() walks over the words again to say which one is wrong.
+ * Reads the command line with argp; options.def defines the options. argp's own messages take
+ * several lines and suggest nothing, so they are suppressed. When argp fails, explain() parses the
+ * words again to find the wrong one.
  */
 #include "opts_priv.h"
 
@@ -23,8 +23,7 @@
 
 struct parse {
 	struct opts *o;
-	bool seen[OPTS_MAX]; /* rows, by index: an option may stand before the verb that refuses it
-			      */
+	bool seen[OPTS_MAX]; /* rows, by index: an option may precede the verb that refuses it */
 	bool has_trace_word;
 };
 
@@ -60,7 +59,8 @@ static const struct opt_row *row_by_letter(char letter)
 	return NULL;
 }
 
-/* Rows whose name begins with name; *row is the exact one or the first. An exact match counts 1. */
+/* Counts rows whose name begins with name; *row is the exact one or the first. An exact match
+ * counts 1. */
 static unsigned rows_by_prefix(const char *name, size_t len, const struct opt_row **row)
 {
 	const struct opt_row *rows;
@@ -119,8 +119,8 @@ static void __attribute__((noreturn)) die_no_value(const struct opt_row *row)
 		  row->arg);
 }
 
-/* Each of these looks at one word and returns how many words an option takes: 1, or 2 when its
- * value is the next one. They end the program at what is wrong. */
+/* Each of these checks one word and returns how many words the option takes: 1, or 2 when its value
+ * is the next one. They end the program on an error. */
 static int check_long(const char *word, bool is_last)
 {
 	const char *name = word + 2;
@@ -181,7 +181,8 @@ static void __attribute__((noreturn)) explain(int argc, char **argv)
 	opts__die("cannot parse the command line; see cudatrace --help");
 }
 
-/* getopt takes the next word whatever it is: `--jsonl --chrome x` would make a file "--chrome". */
+/* getopt accepts any next word as the value: `--jsonl --chrome x` would create a file
+ * "--chrome". */
 static void check_value(const struct opt_row *row, const char *arg)
 {
 	if (arg[0] == '-' && (arg[1] == '-' || isalpha((unsigned char)arg[1])))
@@ -208,7 +209,7 @@ static void __attribute__((noreturn)) help(struct parse *p, char **words, int cn
 	exit(0);
 }
 
-/* A verb; or what other programs have as one. To run a program of such a name: -- NAME. */
+/* A verb, or a word that is a verb in other programs. To run a program of such a name: -- NAME. */
 static bool take_first_word(struct parse *p, struct argp_state *state, const char *word)
 {
 	if (!strcmp(word, "help"))
@@ -272,7 +273,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* Outputs must not write over one another. */
+/* Two outputs must not write to one file. */
 static void check_outputs(const struct opts *o)
 {
 	const char *names[64];
@@ -357,7 +358,7 @@ static void check_whole(const struct parse *p)
 	check_outputs(o);
 }
 
-/* What was asked for besides is not changed by it. NCCL's calls are on by default. */
+/* Options that were given keep their values. NCCL's calls are on by default. */
 static void take_all_layers(struct session_opts *t)
 {
 	t->nvtx = t->torch = true;
@@ -370,10 +371,10 @@ static void take_all_layers(struct session_opts *t)
 	strv_add(&t->select, "cublas,cudnn");
 }
 
-/* argp wants an array of its own. Letters of options double as keys. */
+/* argp needs its own array. Letters of options are also their keys. */
 static const struct argp_option *argp_table(void)
 {
-	static struct argp_option table[OPTS_MAX + 2]; /* and -?, and an end */
+	static struct argp_option table[OPTS_MAX + 2]; /* plus -?, and an end */
 	const struct opt_row *rows;
 	unsigned cnt, n = 0;
 
@@ -408,7 +409,7 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	o->top_opts.interval_ns = OPTS_INTERVAL_DEFAULT;
-	/* In order: what follows the first word that is no option belongs to the command. */
+	/* In order: everything after the first word that is no option belongs to the command. */
 	ret = argp_parse(&argp, argc, argv,
 			 ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);
 	if (ret)

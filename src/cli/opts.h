@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The command line. Its verbs are rows of verbs.def, its options of options.def: help, man page
- * and shell completion are printed from them.
+ * The command line. Its verbs are rows of verbs.def, its options rows of options.def. Help, man
+ * page and shell completion are generated from them.
  */
 #ifndef CLI_OPTS_H
 #define CLI_OPTS_H
@@ -22,36 +22,35 @@ enum verb {
 	VERB_CNT
 };
 
-/* Ring buffer. At 500,000 calls a second the default is filled in about half a second. */
+/* Size of the ring buffer. 500,000 calls a second fill the default in about half a second. */
 #define OPTS_BUFFER_MIN (64ull << 10)
 #define OPTS_BUFFER_MAX (1ull << 30)
-/* Room for a header, an end with the counts of all functions, and events between. */
+/* Room for a header, an end with the counts of all functions, and some events. */
 #define OPTS_FILE_MIN	    (1ull << 20)
 #define OPTS_BUFFER_DEFAULT (32ull << 20)
-/* When all processes are traced: a tracer that waits for days has its pages resident, twice each.
- */
+/* With --system: a tracer that waits for days keeps these pages resident, twice each. */
 #define OPTS_BUFFER_ALL (8ull << 20)
 
 struct opts {
 	enum verb verb;
-	bool bare;		   /* no argument was given */
+	bool bare;		   /* no arguments */
 	bool system;		   /* --system: every process */
-	struct session_opts trace; /* and what other verbs have in common with it */
-	bool all_layers;	   /* --all-layers: what it stands for is in trace, too */
+	struct session_opts trace; /* also holds what other verbs share with it */
+	bool all_layers;	   /* --all-layers; the options that it implies are in trace too */
 	int verbose;
-	bool ioctls; /* list: the driver's tables instead of the API's */
-	bool schema; /* list: what a line of JSONL can be */
-	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
+	bool ioctls; /* list: the tables of the driver instead of the API */
+	bool schema; /* list: the JSON Schema of a JSONL line */
+	bool names;  /* list: only the names for -e, for completion scripts (hidden) */
 	/* report */
 	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
 	const char *format;	   /* a name of report_formats(), "chrome", "perfetto" or "all" */
 	const char *output;	   /* -o; NULL: none */
 	unsigned top;		   /* rows of long tables */
 	enum map_weight map;	   /* --map; MAP_BY_NONE: without */
-	enum iter_mode iterations; /* how they are found */
+	enum iter_mode iterations; /* how to find iterations */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
-	bool serving;		   /* say why there is nothing on serving, too */
+	bool serving;		   /* print the section on serving even if it is empty */
 	struct top_opts top_opts;
 	/* daemon, ctl */
 	const char *config; /* --config FILE */
@@ -67,9 +66,9 @@ struct opts {
 #define OPTS_INTERVAL_MAX     (86400ull * 1000000000)
 
 /*
- * Parses argv. On a usage error it prints one line that says what is wrong and what to do and exits
- * with EXIT_USAGE; --help and --version print and exit with 0. Whatever it stores points into argv
- * or is allocated for the life of the process.
+ * Parses argv. On a usage error it prints one line with the error and the remedy, and exits with
+ * EXIT_USAGE; --help and --version print and exit with 0. Stored strings point into argv or are
+ * allocated for the life of the process.
  */
 void opts__parse(struct opts *o, int argc, char **argv);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Help and version, from the option table. */
+/* Prints help and version from the option table. */
 #include "opts_priv.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ void opts__print_wrapped(FILE *f, const char *text, size_t text_len, size_t inde
 	fputc('\n', f);
 }
 
-/* The general help says whose an option is; a verb's own need not. */
+/* The general help prefixes options with their verb; the help of a verb need not. */
 static const char *help_of(const struct opt_row *row, enum verb verb)
 {
 	const char *name = verb_row(verb)->name;
@@ -83,7 +83,7 @@ void opts__print_group(FILE *f, enum opt_group group, enum verb verb)
 
 	rows = opt_rows(&cnt);
 	for (unsigned i = 0; i < cnt; i++) {
-		/* The general help shows the options of all verbs. */
+		/* The general help has the options of all verbs. */
 		bool is_for = verb == VERB_TRACE || rows[i].verbs >> verb & 1;
 
 		if (rows[i].show == HIDDEN || rows[i].group != group || !is_for)
@@ -95,7 +95,7 @@ void opts__print_group(FILE *f, enum opt_group group, enum verb verb)
 	}
 }
 
-/* In the general help the brief ones. */
+/* In the general help only the brief ones. */
 static void print_usages(FILE *f, enum verb v, bool in_general)
 {
 	const struct verb_row *verb = verb_row(v);
@@ -116,7 +116,7 @@ static void print_usages(FILE *f, enum verb v, bool in_general)
 	}
 }
 
-/* What verbs are called cannot be called so as a command. */
+/* Commands cannot have the names of verbs. */
 static void print_verbs(FILE *f)
 {
 	char text[512];

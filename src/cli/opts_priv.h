@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The rows of options.def, shared by the files that parse (opts*.c) and print (opts_print.c,
- * man.c). */
+/* The rows of options.def, shared by the files that parse them (opts*.c) and print them
+ * (opts_print.c, man.c). */
 #ifndef CLI_OPTS_PRIV_H
 #define CLI_OPTS_PRIV_H
 
@@ -23,11 +23,11 @@ struct opt_group_row {
 
 enum opt_show {
 	SHOWN,
-	FIRST, /* in the short help, too */
+	FIRST, /* also in the short help */
 	HIDDEN /* for packaging and completion scripts */
 };
 
-/* What the verbs of a row have a bit of each. */
+/* Bits for the verbs of a row. */
 enum {
 #define VERB(id, name, flags, brief, usages, help, man) FOR_##id = 1u << VERB_##id,
 #include "verbs.def"
@@ -35,26 +35,26 @@ enum {
 	FOR_ALL = (1u << VERB_CNT) - 1
 };
 
-/* What a shell offers for an option's value. */
+/* What a shell completes for the value of an option. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
 
 #define OPTS_MAX 96
 
-/* One option. Help, man page, completion and argp's own table are made from these rows. */
+/* One option. Help, man page, completion and argp's own table are generated from these rows. */
 struct opt_row {
-	const char *name;  /* long, without -- */
-	char letter;	   /* short, or 0 */
+	const char *name;  /* long name, without -- */
+	char letter;	   /* short name, or 0 */
 	uint8_t show;	   /* enum opt_show */
 	uint8_t group;	   /* enum opt_group */
 	unsigned verbs;	   /* FOR_* */
 	uint8_t complete;  /* enum opt_complete */
-	const char *arg;   /* what its value is called; NULL: none; with a [: may be left out */
-	const char *words; /* COMP_WORDS: the possible values, blanks between */
+	const char *arg;   /* name of its value; NULL: none; with a [: optional */
+	const char *words; /* COMP_WORDS: the possible values, separated by blanks */
 	const char *help;
-	/* Stores a value or exits; arg is NULL for an option without value. */
+	/* Stores a value or exits; arg is NULL for an option without a value. */
 	void (*set)(struct opts *o, const struct opt_row *row, const char *arg);
-	size_t at;  /* of a member of struct opts, for setters that many rows have */
-	bool value; /* what it gets, when it is a bool */
+	size_t at;  /* offset of a member of struct opts, for setters shared by rows */
+	bool value; /* value for a bool */
 };
 
 static inline bool opt_needs_value(const struct opt_row *row)
@@ -64,31 +64,31 @@ static inline bool opt_needs_value(const struct opt_row *row)
 
 const struct opt_row *opt_rows(unsigned *cnt);
 const struct opt_group_row *opt_group_row(enum opt_group g);
-/* The row of that name, as long as it is; NULL: there is none. */
+/* The row with exactly this name; NULL: none. */
 const struct opt_row *opt_row_by_name(const char *name);
 
-/* One line to stderr, then exit with EXIT_USAGE. */
+/* Prints one line to stderr, then exits with EXIT_USAGE. */
 void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* opts_table.c */
 void strv_add(struct strv *v, const char *s);
 
-/* opts_print.c, man.c. The text of an option up to the first ; or : alone, if brief. */
+/* opts_print.c, man.c. brief: only the help up to the first ; or :. */
 void opts__print_row(FILE *f, const struct opt_row *row, enum verb verb, bool brief);
-/* Words up to the last column; further lines begin at column indent. */
+/* Prints words up to the last column; continuation lines begin at column indent. */
 void opts__print_wrapped(FILE *f, const char *text, size_t text_len, size_t indent);
 void opts__print_group(FILE *f, enum opt_group group, enum verb verb);
-/* VERB_TRACE: of all verbs. */
+/* VERB_TRACE: help of all verbs. */
 void opts__print_help(enum verb verb, FILE *f);
-/* "target, output, ... or which": the words of `cudatrace help`. */
+/* "target, output, ... or which": the topics of `cudatrace help`. */
 void opts__print_topics(FILE *f);
 void opts__print_version(FILE *f);
 void opts__print_man(FILE *f);
 void opts__print_completion(const char *shell, FILE *f);
 
-/* help.c: help that fits a screen; of a topic, a verb or an option. */
+/* help.c: help that fits a screen; help on a topic, a verb or an option. */
 void opts__print_short(FILE *f);
-/* Prints and ends the program; with a usage error for a word that is none of these. */
+/* Prints and ends the program; an unknown word is a usage error. */
 void opts__help_topic(const char *word, bool json) __attribute__((noreturn));
 
 #endif /* CLI_OPTS_PRIV_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The option table, and what each option does with its value. */
+/* The option table, and the functions that check and store option values. */
 #include "opts_priv.h"
 
 #include "model/gpu.h"
@@ -55,7 +55,7 @@ static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
 
 	if (!list)
 		opts__die("out of memory while reading the command line");
-	/* Blanks and newlines separate as commas do: pidof and pgrep write them. */
+	/* Blanks and newlines separate like commas: pidof and pgrep print them. */
 	while ((item = strsep(&rest, ","))) {
 		pid = strtok_r(item, blanks, &save);
 		do
@@ -163,7 +163,7 @@ static void set_duration(struct opts *o, const struct opt_row *row, const char *
 {
 	int ret = opt_read_time(arg, 1000000000, &o->trace.duration_ns);
 
-	/* Room for adding it to a clock. */
+	/* Leave room for adding it to a clock. */
 	if (!ret && o->trace.duration_ns > INT64_MAX / 2)
 		ret = -ERANGE;
 	check_number(ret, o->trace.duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
@@ -469,7 +469,7 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 	exit(0);
 }
 
-/* Those of report_formats(), and three that are no rows there. */
+/* Those of report_formats(), and three that are not rows there. */
 #define MAP_WEIGHTS    "wall host gpu launches calls"
 #define REPORT_FORMATS "ascii json html chrome perfetto flamegraph svg all"
 
@@ -490,7 +490,7 @@ static void set_files(struct opts *o, const struct opt_row *row, const char *arg
 	strv_add((struct strv *)((char *)o + row->at), arg);
 }
 
-/* Where a member is, when it is of that type. */
+/* Offset of a member, checked for its type. */
 #define AT(type, member)                                                                           \
 	(offsetof(struct opts, member) + _Generic(((struct opts *)0)->member, type : 0))
 #define FLAG(member, value) set_flag, AT(bool, member), value

@@ -17,14 +17,14 @@
 
 #define say(...) fprintf(stderr, __VA_ARGS__)
 
-/* What is in the way of uprobes, first of all; NULL: nothing. */
+/* The first obstacle to uprobes; NULL: none. */
 static const struct cap *first_missing(bool privileges)
 {
 	for (int id = 0; id < CAP_CNT; id++) {
 		const struct cap *c = caps__get(id);
 		bool is_privilege = id == CAP_PRIV_BPF || id == CAP_PRIV_PERFMON;
 
-		/* What could not be tried has its reason in another row. */
+		/* If it could not be tried, another row has the reason. */
 		if (c->need == CAP_NEEDED && c->state == CAP_NO && is_privilege == privileges)
 			return c;
 	}

@@ -8,7 +8,7 @@
 #define USAGES(...) __VA_ARGS__
 #define VERB(id, name, flags, brief, usages, help, man)                                            \
 	[VERB_##id] = {#name, cmd_##name, flags, brief, {usages}, help, man},
-/* A usage without a note has none. */
+/* A usage may have no note. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const struct verb_row rows[] = {
 #include "verbs.def"

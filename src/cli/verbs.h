@@ -20,20 +20,20 @@ struct verb_row {
 	const char *brief;
 	struct {
 		const char *args, *note;
-		bool first; /* in the short help, too; with a note */
+		bool first; /* also in the short help, with a note */
 	} usages[VERB_USAGES];
 	const char *help, *man;
 };
 
 const struct verb_row *verb_row(enum verb v);
-/* VERB_TRACE: there is none of that name. */
+/* Returns VERB_TRACE when no verb has that name. */
 enum verb verb_by_name(const char *name);
-/* "list, check or report": the names that a command of ours must not have. */
+/* Prints "list, check or report": the names that a command must not have. */
 void verbs__print(FILE *f, const char *sep, const char *last_sep);
-/* Its forms that are in the short help. */
+/* Prints the forms that are in the short help. */
 void verb__print_first(FILE *f, enum verb v);
 bool verb__has_words(enum verb v);
-/* " status level ...": the subcommands, each after a blank; nothing for a verb without. */
+/* Prints the subcommands, each after a blank (" status level ..."); nothing if there are none. */
 void verb__print_words(FILE *f, enum verb v);
 
 #endif /* CLI_VERBS_H */
