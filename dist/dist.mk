@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# make dist: for each of DIST_ARCHS an archive with the static program and all that `make install` installs, and their
-# checksums, in $(O)/dist/. Included by the main Makefile. The same commit gives the same bytes, wherever and whenever it is
-# built by the same compilers: paths are left out (-ffile-prefix-map), and times are SOURCE_DATE_EPOCH's, or the commit's.
+# make dist: builds an archive for each of DIST_ARCHS, with the static program and everything that `make install` installs,
+# and their checksums, in $(O)/dist/. Included by the main Makefile. Builds are reproducible with the same compilers: paths
+# are removed (-ffile-prefix-map), and times are those of SOURCE_DATE_EPOCH or the commit.
 #
-# Each is a build of its own, by this Makefile again. For another architecture the libraries are fetched
-# (tools/cross-root.sh) and the man page and the completions are printed by this machine's program.
+# Each archive is a separate build by this Makefile. For another architecture, tools/cross-root.sh fetches the libraries,
+# and the program built for this machine prints the man page and the completions.
 
 HOST_ARCH  := $(patsubst x86,x86_64,$(patsubst aarch64,arm64,$(ARCH)))
 DIST_ARCHS ?= $(HOST_ARCH) $(if $(filter x86_64,$(HOST_ARCH)),arm64)
@@ -31,9 +31,9 @@ dist-archive-%: $(O)/version.h
 	$(Q)tar -C $(DIST)/$* --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mtime=@$(DIST_EPOCH) \
 		-cf - $(call DIST_NAME,$*) | gzip -9n >$(DIST)/$(call DIST_NAME,$*).tar.gz
 	$(Q)rm -rf $(DIST)/$*
-# What tests/vm runs on kernels of arm64: the static program, the stand-ins and the programs that use them.
+# For tests/vm on arm64 kernels: the static program, the stand-ins and the programs that use them.
 cross-arm64: $(O)/version.h
 	$(Q)tools/cross-root.sh $(CROSS_ROOT)
 	+$(Q)$(call dist_build,arm64) $(DIST)/build-arm64/cudatrace-static fake-all
-# Man page and completions of another architecture need this one's program.
+# Man page and completions of another architecture need the program built for this one.
 $(patsubst %,dist-archive-%,$(filter-out $(HOST_ARCH),$(DIST_ARCHS))): dist-archive-$(HOST_ARCH)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Xids from the kernel log, for drivers that have no trace point for them (before 575). */
+/* Xids from the kernel log, for drivers that have no tracepoint for them (before 575). */
 #ifndef TRACE_KMSG_H
 #define TRACE_KMSG_H
 
