@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Checks the #include lines of src/ and bpf/ against the table of docs/ARCHITECTURE.md: what each folder may use.
-# Prints FILE:LINE: what is wrong. Exit status 1 when something is.
+# Checks the #include lines of src/ and bpf/ against the table in docs/ARCHITECTURE.md of what each folder may use.
+# Prints FILE:LINE: the error. Exit status 1 on errors.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 shopt -s globstar nullglob
 awk '
-# A row of the table: | `src/NAME/` | what lives there | folders, and libbpf |; "all" are those of all rows.
+# A row of the table: | `src/NAME/` | its content | folders, and libbpf |; "all" means those of all rows.
 FILENAME ~ /\.md$/ {
 	if (split($0, col, / *\| */) < 5 || col[2] !~ /^`[a-z\/]*\/`$/) next
 	name = col[2]
@@ -27,13 +27,13 @@ FILENAME ~ /\.md$/ {
 	if (!("bpf" in may)) { print "docs/ARCHITECTURE.md has no table of folders"; exit bad = 1 }
 }
 
-# The row for a folder: its own, or the next above it that has one.
+# The row for a folder: its own, or that of the nearest parent with a row.
 function row(dir) {
 	while (!(dir in may) && sub(/\/[^\/]*$/, "", dir)) continue
 	return dir
 }
 
-# FILE in the folder that it is named by: "decode" for "decode/cuda.h" and for "cuda.h" in src/decode/.
+# The folder of an included FILE: "decode" for "decode/cuda.h" and for "cuda.h" in src/decode/.
 function owner(name, file,	dir) {
 	if (name ~ /^ct_[a-z_]*\.(h|def)$/) return "include"
 	if (name ~ /\.skel\.h$/) return "libbpf" # made by its tool
@@ -83,21 +83,21 @@ match($0, /^[ \t]*#[ \t]*include[ \t]*["<]/) {
 	}
 }
 
-# record/ has libbpf for its ring buffer alone.
+# record/ uses libbpf only for its ring buffer.
 layer == "record" && match($0, /(bpf_object|bpf_program|bpf_link|bpf_map__)[a-z_]*\(/) {
 	printf "%s:%d: record/ may use libbpf for the ring only, not %s)\n", FILENAME, FNR, substr($0, RSTART, RLENGTH)
 	bad = 1
 }
-# What waits for a target is read by util/reader*.c alone, and attach/probe/mmap_lock.c, in a process that ends itself.
+# Only util/reader*.c, and attach/probe/mmap_lock.c in a process that ends itself, may read files that a target can block.
 FILENAME !~ /^src\/(util\/reader|attach\/probe\/mmap_lock)/ && (/process_vm_readv/ || /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root)["\/]/ && /open\(/) {
-	printf "%s:%d: a target can make this wait for ever; use util/reader.h\n", FILENAME, FNR
+	printf "%s:%d: a target can make this wait forever; use util/reader.h\n", FILENAME, FNR
 	bad = 1
 }
-# Paths are often made a line before: whoever names them must know the reader.
+# Paths are often built a line before the open: files that name such paths must include the reader.
 FNR == 1 { file_reads = 0 }
 /util\/reader\.h"/ { file_reads = 1 }
 FILENAME !~ /^src\/(util\/reader|attach\/probe\/mmap_lock)/ && !file_reads && /"\/proc\/%[du]\/(mem|cmdline|environ|maps|map_files|root|exe)/ {
-	printf "%s:%d: a target can make this wait for ever; use util/reader.h\n", FILENAME, FNR
+	printf "%s:%d: a target can make this wait forever; use util/reader.h\n", FILENAME, FNR
 	bad = 1
 }
 END { exit bad }

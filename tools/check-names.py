@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Do the files and functions exist that documents and comments name?
+"""Checks that the files and functions named in documents and comments exist.
 
     tools/check-names.py [FILE...]    all documents, C files, Python and shell scripts of the tree
 
-A name is one of our top folders with a path behind it (src/sink/, tools/demo.sh), a page (USE.md), a C file with or without folders (stage.c,
-time/stage.c: the end of the path of a file that is there), the target of a link in a document and its section, or a function of C that is
-called as in fnset__new(). NAME and * stand for anything; what "The new file `...`" names is yet to be.
-Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/layers.sh runs it."""
+A name is a path in one of our top folders (src/sink/, tools/demo.sh), a page (USE.md), a C file with or without folders (stage.c,
+time/stage.c: the end of the path of an existing file), the target of a link in a document and its section, or a C function written
+as a call: fnset__new(). NAME and * stand for anything; a file named in "The new file `...`" need not exist.
+Prints FILE:LINE: the error. Exit status 1 on errors. tests/suites/layers.sh runs it."""
 import fnmatch
 import functools
 import os
@@ -16,14 +16,14 @@ import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Files of others, by the names that comments call them by.
+# Files of other projects that comments name.
 FOREIGN = set("""
     types.h bpf.h bpf_tracing.h capability.h cmocka.h dl-cache.h proc_ns.h ptrace.h ringbuf.c segment.h
     cudaEGL.h cudaGL.h cudaProfiler.h cudaTypedefs.h cudaVDPAU.h cuda_occupancy.h nccl.h group.cc uvm_gpu.h uvm_perf_events.h
 """.split())
 TOPS = "src|bpf|include|vmlinux|tests|tools|docs|dist"
 NAME = re.compile(rf"(?<![\w./*<-])(?:(?:{TOPS})/[\w./*-]*[\w/*]|[\w/*-]+(?:\.bpf)?\.(?:c|h|cc|def)\b|[A-Z][A-Z_]+\.md\b)(?![\w/*({{$])")
-# In a document's words, outside of backticks too, a path below one of the folders, and a page.
+# In the prose of a document, also outside of backticks: a path below one of the folders, and a page.
 PATH = re.compile(rf"(?<![\w./*<`-])(?:(?:{TOPS})/[\w./*-]*[\w/*]|[A-Z][A-Z_]+\.md\b)(?![\w({{$-])")
 CALL = re.compile(r"\b(\w+[a-z]__[a-z]\w*)\(\)")
 LINK = re.compile(r"\]\(([\w./-]*)(?:#([\w-]*))?\)")
@@ -43,7 +43,7 @@ def tree():
 
 
 def words(known):
-    """All that C files have outside of comments."""
+    """The text of all C files outside of comments."""
     found = set()
     for path in known:
         ext = os.path.splitext(path)[1]
@@ -55,7 +55,7 @@ def words(known):
 
 @functools.lru_cache(maxsize=None)
 def sections(path):
-    """What links call the sections of a document."""
+    """The anchors of the sections of a document."""
     with open(path, encoding="utf-8") as f:
         titles = re.findall(r"^#+ (.*)$", f.read(), re.M)
     return {re.sub(r"[^\w -]", "", title.strip().lower()).replace(" ", "-") for title in titles}
@@ -107,7 +107,7 @@ def main():
     bad = 0
     for path in paths:
         for line, name in check(path, known, ends, functions):
-            print(f"{path}:{line}: there is no {name}")
+            print(f"{path}:{line}: {name} does not exist")
             bad = 1
     return bad
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Is there a test for every promise of the documents?
+"""Checks that a test exists for every promise of the documents.
 
     tools/check-promises.py [FILE...]    docs/PROMISES.md, RELIABILITY.md, CONTEXT_SWITCHES.md and SECURITY.md
 
-Rows of tables whose last column is called "held by" name tests there, in backticks:
+In tables whose last column is "held by", each row names its tests there, in backticks:
 
-    `files: mode 0600`      tests/suites/files.sh (or what it runs, in tests/vm/guest) or tests/e2e/test_SUITE.py has
-                                  a check of which these words are a part of the name
-    `test_reader_file: test_proc` tests/unit/test_reader_file.c has that test among those that it runs
+    `files: mode 0600`      tests/suites/files.sh (or a program that it runs, in tests/vm/guest) or
+                                  tests/e2e/test_SUITE.py has a check whose name contains these words
+    `test_reader_file: test_proc` tests/unit/test_reader_file.c runs that test
 
-Prints FILE:LINE: what is wrong. Exit status 1 when something is. tests/suites/layers.sh runs it."""
+Prints FILE:LINE: the error. Exit status 1 on errors. tests/suites/layers.sh runs it."""
 import os
 import re
 import sys
@@ -28,7 +28,7 @@ def read(path):
 
 
 def wrong_with(ref):
-    """What is wrong with one name of a test, or None."""
+    """The error in one name of a test, or None."""
     where, colon, name = ref.partition(": ")
     if not colon or not name:
         return f"`{ref}`: write it as `SUITE: words of a check` or `test_FILE: function`"

@@ -12,7 +12,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = "docs/GLOSSARY.md"
-# Tables of NVIDIA's names, recordings, measurements of an earlier day, and code of others.
+# Tables of NVIDIA's names, recordings, old measurements, and code of other projects.
 OTHERS = re.compile(r"^(LICENSES/|vmlinux/|docs/measured/|docs/GLOSSARY\.md|tests/corpus/|tests/golden/.*\.jsonl|src/decode/(nv|api)/|.*/vendor/)|\.(png|zst)$")
 
 

@@ -3,8 +3,8 @@
 #
 #   tools/cross-root.sh DIR    the libraries of arm64 that the static program is linked to, unpacked below DIR
 #
-# By apt, of the versions that this machine has of its own, and with lists and settings of its own in DIR: nothing is
-# installed, and the machine's package manager hears of no other architecture. `make dist` links to them.
+# Uses apt with separate lists and settings in DIR, and the library versions of this machine: nothing is installed, and
+# the architectures of the machine's package manager do not change. `make dist` links to them.
 set -u
 
 PACKAGES='libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libevent-dev libseccomp-dev libncurses-dev libiberty-dev'

@@ -5,15 +5,15 @@
     tools/cuda-api-draft.py -I /usr/local/cuda/include draft api|types|enums|structs
     tools/cuda-api-draft.py -I /usr/local/cuda/include diff [--def-dir src/decode]
 
-draft prints one table as a .def file. diff compares the tables that are kept in the tree with the
+draft prints one table as a .def file. diff compares the tables in the tree with the
 headers: missing and extra functions, other argument names, sizes or pointer levels, other enum
 values, other struct offsets. It exits with 1 when something differs, 2 when the headers could not
 be read.
 
-What a header cannot say (what a call means, which pointer is an array, what a flags argument may
-hold) is in the tables at the top of this file. The build never runs this tool. The C compiler (CC)
-preprocesses the headers and answers sizeof, offsetof and the values of enumerators; OpenGL, EGL and
-VDPAU headers need not be installed.
+The tables at the top of this file hold what is not in the headers: the meaning of a call, which
+pointer is an array, the values of a flags argument. The build never runs this tool. The C compiler
+(CC) preprocesses the headers and evaluates sizeof, offsetof and enumerators; OpenGL, EGL and VDPAU
+headers need not be installed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import tempfile
 HEADERS = ["cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cudaProfiler.h"]
 TYPEDEF_HEADERS = ["cudaTypedefs.h", "cudaGLTypedefs.h", "cudaEGLTypedefs.h",
                    "cudaVDPAUTypedefs.h", "cudaProfilerTypedefs.h"]
-# Just enough of other people's headers for the CUDA ones to compile.
+# Minimal versions of other headers, so that the CUDA headers compile.
 STUBS = {
     "EGL/egl.h": "typedef int EGLint;\n",
     "EGL/eglext.h": "typedef void *EGLStreamKHR, *EGLImageKHR, *EGLSyncKHR;\n",
@@ -38,7 +38,7 @@ STUBS = {
 SPDX = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n"
 STRUCT_MAX = 512
 
-# ---- what the headers do not say: class and op ----
+# ---- facts missing from the headers: class and op ----
 
 # First match wins; matched against the public name.
 MEANING = [(re.compile("^cu(?:%s)$" % pattern), cls, op) for pattern, cls, op in [
@@ -218,7 +218,7 @@ MEANING = [(re.compile("^cu(?:%s)$" % pattern), cls, op) for pattern, cls, op in
     (r"EGLStreamConsumerAcquireFrame", "INTEROP", "MAP"),
     (r"EGLStreamConsumerReleaseFrame", "INTEROP", "UNMAP"),
     (r"EGLStreamProducer\w*Frame", "INTEROP", "NONE"),
-    # profiler and its neighbours
+    # profiler and related functions
     (r"ProfilerInitialize", "PROFILER", "INIT"),
     (r"ProfilerStart", "PROFILER", "START"),
     (r"ProfilerStop", "PROFILER", "STOP"),
@@ -277,7 +277,7 @@ SECTIONS = collections.OrderedDict([
 # Functions of the headers' last part (old forms) that belong next to another.
 PLACE_BEFORE = {"cuGraphInstantiate": "cuGraphInstantiateWithFlags"}
 
-# ---- what the headers do not say: arguments ----
+# ---- facts missing from the headers: arguments ----
 
 # (public name or symbol, argument name) -> item. {T}: the argument's own type; @name: index of the
 # argument of that name. First match wins; no match: see draft_arg().
@@ -384,7 +384,7 @@ ARGS = [(re.compile("^cu(?:%s)$" % fn), re.compile("^(?:%s)$" % arg), item) for 
     (r"TensorMapEncode.*", r"globalStrides|pixelBox\w+Corner", "IN(ptr)"),
     (r"TensorMap.*", r"tensorMap", "IN(ptr)"),
     (r"TexRef[GS]etBorderColor", r"pBorderColor", "IN(ptr)"),
-    # non-const pointers to what the caller fills in
+    # non-const pointers to memory that the caller fills
     (r"CtxCreate_v4", r"ctxCreateParams", "IN_PTR({T})"),
     (r"Mem(PoolGetAccess|GetDefaultMemPool|GetMemPool|SetMemPool)", r"location", "IN_PTR({T})"),
     (r"MemPoolImportPointer", r"shareData", "IN_PTR({T})"),
@@ -404,17 +404,17 @@ ARGS = [(re.compile("^cu(?:%s)$" % fn), re.compile("^(?:%s)$" % arg), item) for 
     (r"DevSmResourceSplitByCount", r"nbGroups", "INOUT({T})"),
     (r"GraphAdd(MemAlloc)?Node", r"nodeParams", "INOUT({T})"),
     (r"GraphInstantiateWithParams", r"instantiateParams", "INOUT({T})"),
-    # says why the call failed: wanted when it did
+    # the reason of a failure: read if the call failed
     (r"GraphExecUpdate", r"resultInfo|hErrorNode_out|updateResult_out", "INOUT({T})"),
     (r"MemcpyBatchAsync|Memcpy3DBatchAsync", r"failIdx", "INOUT({T})"),
     (r"MemBatchDecompressAsync", r"errorIndex", "INOUT({T})"),
     (r"GraphInstantiate", r"phErrorNode", "INOUT({T})"),
     (r"MemGetHandleForAddressRange", r"handle", "OUT(int)"),
-    # addresses of arguments and of what callees leave behind
+    # addresses of arguments and of results
     (r"Launch.*", r"kernelParams|extra", "IN(ptr)"),
 ]]
 
-# ---- what the headers do not say: types ----
+# ---- facts missing from the headers: types ----
 
 # C type -> token, where the token is not the C name.
 BASE = {
@@ -459,7 +459,7 @@ CUuserObjectRetain_flags CUgraphInstantiate_flags CUCoredumpGenerationFlags
 CUgreenCtxCreate_flags CUdevSmResourceSplit_flags CUGLmap_flags CUmemDecompressAlgorithm
 CUatomicOperationCapability CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS
 """.split())
-# Enums that the headers write as macros: name -> macros, by prefix or one by one. All are flags.
+# Enums that are macros in the headers: name -> macros, by prefix or one by one. All are flags.
 MACRO_ENUMS = collections.OrderedDict([
     ("CUmemhostalloc_flags", r"CU_MEMHOSTALLOC_\w+"),
     ("CUmemhostregister_flags", r"CU_MEMHOSTREGISTER_\w+"),
@@ -491,7 +491,7 @@ SIZED_ENUMS = [
 ]
 # Counters and masks that no argument holds. _MAX is one only when it comes last.
 NOT_A_VALUE = re.compile(r"^(CU_CTX_(SCHED|FLAGS)_MASK|CU_JIT_NUM_\w+|\w+_FORCE_\w+)$")
-# Of enumerators with one value: the ones to print although the header has them later.
+# Enumerators to print instead of earlier ones with the same value.
 PREFER = {"CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "CUDA_ARRAY3D_LAYERED",
           "CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED"}
 
@@ -578,7 +578,7 @@ Arg = collections.namedtuple("Arg", "ctype stars const name")
 
 
 class Headers:
-    """What the compiler and a little parsing say about one include directory."""
+    """The contents of one include directory, from the compiler and some parsing."""
 
     def __init__(self, include, cc):
         self.include, self.cc = include, cc
@@ -588,7 +588,7 @@ class Headers:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w") as f:
                 f.write(text)
-        # cudaVDPAU.h leaves it to its user to include VDPAU first.
+        # cudaVDPAU.h expects that VDPAU was included before.
         self.prologue = "".join("#include <%s>\n" % h for h in ["vdpau/vdpau.h"] + HEADERS)
         flat = self.compiler(["-E", "-P"], self.prologue)
         self.flat = re.sub(r"\s+", " ", flat)
@@ -784,7 +784,7 @@ class Draft:
         if "@" in rest:
             token, count = rest.split(", @")
             names = [a.name for a in args]
-            # The newest prototypes call the number something else.
+            # The newest prototypes have another name for the number.
             if count not in names:
                 count = next(n for n in names if re.match("num|count", n))
             self.use(token)
@@ -875,7 +875,7 @@ class Draft:
     def member_token(self, name, path, member):
         if member:
             return self.token(member[1], member[2])
-        # Inside a union: ask for the innermost declaration by walking the text.
+        # Inside a union: find the innermost declaration by walking the text.
         body = self.h.struct_body(name)
         for part in path.split("."):
             decl = self.find_member(body, part)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # `make demo`: traces the sample program, on the real driver if this machine has one, else on the stand-in, and
-# says what came of it. O=DIR is the build folder.
+# prints the results. O=DIR is the build folder.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 O=${O:-build}
@@ -12,7 +12,7 @@ for f in cudatrace fake/sample fake/libcuda.so.1; do
 	[ -e "$O/$f" ] || { say "demo: $O/$f is missing; run: make demo" >&2; exit 1; }
 done
 
-# A libcuda.so.1 that the dynamic linker would find by itself.
+# A libcuda.so.1 that the dynamic linker would find.
 real_libcuda()
 {
 	local f

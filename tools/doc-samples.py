@@ -24,14 +24,14 @@ SAMPLE = re.compile(r"(<!-- output: (.*?) -->\n\n```text\n)(.*?)(```\n)", re.S)
 
 @functools.lru_cache(maxsize=None)
 def shell(command, text, program):
-    """What a command prints when text is its standard input."""
+    """The output of a command whose standard input is text."""
     script = f"cudatrace() {{ {os.path.abspath(program)!r} \"$@\" 2>/dev/null; }}\n{command}"
     ran = subprocess.run(["bash", "-c", script], cwd=os.path.join(TOP, "tests/corpus"), input=text, stdout=subprocess.PIPE, text=True, check=False)
     return ran.stdout
 
 
 def output(command, program):
-    """The report of a trace is made once for all samples that cut a part out of it."""
+    """Runs the first command of a pipeline once for all samples that use parts of its output."""
     first, bar, rest = command.partition(" | ")
     text = shell(first, "", program)
     text = shell(rest, text, program) if bar else text
@@ -53,7 +53,7 @@ def main(args):
         if new == old:
             continue
         if is_check:
-            print(f"{path} differs from what the program prints: `make tables` writes it")
+            print(f"{path} differs from the program's output: run `make tables`")
             sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "page", "program", n=1))
             bad = 1
             continue

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Tables of the documents that the program itself knows.
+"""Generates the tables of the documents that the program can print.
 
     tools/doc-tables.py [--check] PROGRAM      docs/FIELDS.md, from PROGRAM list --schema
                                                docs/CHOOSE.md, from PROGRAM help which --json
 
-Writes them where they are not up to date; with --check it says so instead, exit status 1. `make tables` runs it, and the
+Rewrites pages that are out of date; with --check it only reports them, with exit status 1. `make tables` runs it, and the
 test suite json_schema does with --check."""
 import json
 import os
@@ -14,7 +14,7 @@ import sys
 
 DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
 NOTICE = "<!-- SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause -->\n<!-- made by `make tables`: do not edit -->\n"
-# Kinds of lines, in the order and with the titles of docs/SCHEMA.md. What is in no row here comes behind, by its own name.
+# Kinds of lines, in the order and with the titles of docs/SCHEMA.md. Other kinds follow, under their own names.
 TITLES = {
     "header": "Header", "call": "Calls", "driver": "System calls into the driver", "sched": "Scheduler", "xid": "Xids",
     "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "gpu_device": "GPU devices", "range": "Ranges",
@@ -25,7 +25,7 @@ TITLES = {
 
 
 def form(schema):
-    """The type of a member, for people."""
+    """The type of a member, in readable form."""
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
     if schema.get("pattern", "").startswith("^0x("):
@@ -60,7 +60,7 @@ def table(schema, without=()):
 def fields(program):
     ran = subprocess.run([program, "list", "--schema"], stdout=subprocess.PIPE, text=True, check=True)
     kinds = json.loads(ran.stdout)["$defs"]
-    # Members of all lines but the first and the last are said once.
+    # Members that all lines but the first and the last have are listed once.
     line = kinds["process"]
     every = [name for name in line["properties"] if all(name in k["properties"] for n, k in kinds.items() if n not in ("header", "end"))]
     parts = [NOTICE + """# Fields of the JSONL trace
@@ -112,7 +112,7 @@ def main(args):
         if old == text:
             continue
         if is_check:
-            print(f"docs/{name} is not what the program's tables say: `make tables` writes it")
+            print(f"docs/{name} differs from the program's tables: run `make tables`")
             bad = 1
             continue
         with open(path, "w", encoding="utf-8") as f:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How long are the documents? Counts the words of prose of each page, longest first, and their sum.
+"""Counts the words of prose of each page, longest first, and their sum.
 
     tools/doc-words.py [FILE...]    README.md, docs/*.md and docs/measured/*.md
 
-Prose is what stands outside code blocks (fenced, or indented by four spaces behind an empty line), tables, HTML comments,
-pictures, and what `make tables` writes. Where a link goes to is no word. Entries of lists are counted separately. The pages of docs/ together should stay below
+Prose is all text outside code blocks (fenced, or indented by four spaces after an empty line), tables, HTML comments,
+pictures, and generated tables. Link targets do not count. List items are counted separately. The pages of docs/ together should stay below
 26,000 words, lists included, without docs/measured."""
 import glob
 import os
@@ -40,7 +40,7 @@ def words(path):
     in_list = False
     with open(path, encoding="utf-8") as f:
         for line in prose(f.read()):
-            # An entry goes on until a line that begins at the margin.
+            # A list item ends at a line that begins at the margin.
             in_list = bool(re.match(r" *([-*]|\d+\.) ", line)) or in_list and not re.match(r"\S", line)
             count[in_list] += sum(bool(re.search(r"\w", w)) for w in line.split())
     return count

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Fetches real libcuda.so.1 files for tests, from Debian's non-free component, into build/real-libcuda/VERSION/
-# (or $O/real-libcuda). Prints a line "VERSION PATH" for each. NVIDIA's licence lets them be had, not be committed.
+# (or $O/real-libcuda). Prints a line "VERSION PATH" for each. NVIDIA's licence allows using them, but not committing them.
 #
-# Nothing on this machine changes: no source is enabled, no package installed. apt runs with lists and a sources
-# file of its own; the address of the archive is that of the machine's own sources.
+# Nothing on this machine changes: no source is enabled, no package installed. apt runs with separate lists and a
+# separate sources file; the address of the archive comes from the machine's sources.
 #
-# Exit status: 0 at least one is there; 77 none can be had (a line on stderr says why).
+# Exit status: 0 at least one was fetched or present; 77 none is available (a line on stderr gives the reason).
 set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.." || exit 1
@@ -34,7 +34,7 @@ list()
 	return $found
 }
 
-# A day is long enough for a list of versions: the next run answers from what is there.
+# A list of versions is used for a day before it is fetched again.
 if [ -e "$out/.complete" ] && [ -z "$(find "$out/.complete" -mtime +0)" ] && list; then
 	exit 0
 fi
@@ -61,7 +61,7 @@ apt_opts=(-qq -o Dir::State="$state" -o Dir::State::Lists="$state/lists" -o Dir:
 	-o Acquire::Languages=none -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2
 	-o APT::Get::List-Cleanup=true -o Acquire::http::Timeout=20)
 
-# One suite that is not served must not hide the others.
+# One unavailable suite must not hide the others.
 log=$state/log
 apt-get "${apt_opts[@]}" update >"$log" 2>&1
 ls "$state"/lists/*_Packages* >/dev/null 2>&1 || {
@@ -79,7 +79,7 @@ fetch()
 		driver=${lib##*/libcuda.so.}
 		if [ -n "$lib" ]; then
 			mkdir -p "$out/$driver"
-			# Its own name too: that is where the driver's version stands.
+			# Also copy the file under its own name, which contains the driver version.
 			mv -f "$lib" "$out/$driver/libcuda.so.$driver"
 			ln -sf "libcuda.so.$driver" "$out/$driver/libcuda.so.1"
 		else
@@ -91,7 +91,7 @@ fetch()
 	rm -rf "$work"
 }
 
-# One version of each branch is enough: the newest that is served.
+# One version of each branch is enough: the newest available.
 declare -A seen=()
 while read -r package version; do
 	driver=${version#*:}

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Installs what is missing to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
+# Installs missing packages to build, test or measure cudatrace on Debian 12 and Ubuntu 24.04:
 #
-#   tools/install-deps.sh [build|tests|check|check-all|bench|deb|dist]  install the set: what compiles the tracer, and its tests;
-#                                                what the tests use, and those of check-all, bench, deb, dist
-#   tools/install-deps.sh -n [build|...]         only say what would be done
+#   tools/install-deps.sh [build|tests|check|check-all|bench|deb|dist]  install a set: build and tests compile the tracer and its
+#                                                tests; the others run the targets of these names
+#   tools/install-deps.sh -n [build|...]         only print what would be done
 #   tools/install-deps.sh bpftool                print the path of a bpftool that runs (for the Makefile)
 #   tools/install-deps.sh python                 print the path of a python3 that has pytest (for tests/run.sh)
 #
-# Says what it installs and why before it does; does nothing when all is there. docs/DEPENDENCIES.md has
+# Prints what it installs and why; does nothing when everything is installed. docs/DEPENDENCIES.md has
 # the same list with reasons.
 set -u
 
@@ -21,8 +21,8 @@ say() { printf 'deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Ubuntu's bpftool is a script that looks for one made for exactly the running kernel and gives up when
-# there is none (containers, cloud kernels). Any bpftool can do what the build asks of it.
+# Ubuntu's bpftool is a script that searches for the bpftool of exactly the running kernel and fails without
+# one (containers, cloud kernels). Any bpftool is good enough for the build.
 find_bpftool()
 {
 	local b
@@ -32,7 +32,7 @@ find_bpftool()
 	return 1
 }
 
-# Of a python3 that is not the distribution's, its package is no part.
+# A python3 that is not the distribution's does not see the distribution's package.
 find_pytest()
 {
 	local p
@@ -56,7 +56,7 @@ esac
 
 missing=()
 need_cmd() { have "$1" || missing+=("$2:$3"); }
-# A header or static library, looked for in the places of Debian's and Ubuntu's compilers.
+# A header or static library, searched in the directories of Debian's and Ubuntu's compilers.
 need_file()
 {
 	local d
@@ -124,7 +124,7 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
 	"$(find_pytest || echo python3)" -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
 	"$(find_pytest || echo python3)" -c 'import jsonschema' 2>/dev/null ||
-		wanted+=('python3-jsonschema:holds traces against their schema')
+		wanted+=('python3-jsonschema:checks traces against their schema')
 	"$(find_pytest || echo python3)" -c 'import pycparser' 2>/dev/null ||
 		wanted+=('python3-pycparser:reads the headers of CUDA for the test of arguments')
 	have mandoc || wanted+=('mandoc:checks the man page')
@@ -132,25 +132,25 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||
 		wanted+=("libclang-rt-$(clang -dumpversion 2>/dev/null | cut -d. -f1)-dev:the runtime of libFuzzer")
 	[ -d /usr/lib/python3/dist-packages/opentelemetry/proto ] ||
-		wanted+=('python3-opentelemetry-proto:parses what a collector gets')
+		wanted+=('python3-opentelemetry-proto:parses the requests to a collector')
 fi
 if [ "$set" = check-all ]; then
 	have dpkg-buildpackage || wanted+=('dpkg-dev:makes a package')
-	have dh || wanted+=('debhelper:what it is made with')
+	have dh || wanted+=('debhelper:builds it')
 	have lintian || wanted+=('lintian:checks it')
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
-	have busybox || wanted+=('busybox-static:what runs on those kernels')
+	have busybox || wanted+=('busybox-static:the programs for those kernels')
 	have cpio || wanted+=('cpio:puts their file systems together')
 	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
 fi
 if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')
 	have aarch64-linux-gnu-g++ || wanted+=('g++-aarch64-linux-gnu:compiles the reader of saved traces for arm64')
-	[ -e /usr/aarch64-linux-gnu/include/dlfcn.h ] || wanted+=('libc6-dev-arm64-cross:what is linked and run there')
+	[ -e /usr/aarch64-linux-gnu/include/dlfcn.h ] || wanted+=('libc6-dev-arm64-cross:the libraries for arm64')
 	have qemu-aarch64 || wanted+=('qemu-user:runs programs for arm64')
 	have qemu-system-aarch64 || wanted+=('qemu-system-arm:boots kernels for arm64')
 fi
-# Not asked for again at every run where it cannot be had.
+# Skip optional packages that could not be installed in an earlier run.
 mark=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cudatrace-no-optional
 [ -e "$mark" ] && wanted=()
 
@@ -184,7 +184,7 @@ if [ "$(id -u)" -ne 0 ]; then
 	if [ -t 0 ]; then as_root=(sudo); else as_root=(sudo -n); fi
 fi
 root() { if [ $dry = 1 ]; then say "would run: $*"; else "${as_root[@]}" "$@"; fi; }
-# apt's and dpkg's chatter is shown only when something went wrong.
+# Output of apt and dpkg is shown only on errors.
 apt()
 {
 	local log rc=0
@@ -286,7 +286,7 @@ if [ ${#backports[@]} -gt 0 ]; then
 	fi
 	update
 	if [ $dry = 0 ] && ! backports_known; then
-		# A source that does not answer would spoil every later apt-get update.
+		# A source that does not respond would break every later apt-get update.
 		[ -z "$added" ] || root rm -f "$backports_list.list" "$backports_list.sources"
 		die "apt finds no $codename-backports on this machine's mirror: see what apt-get update says"
 	fi
@@ -302,7 +302,7 @@ if [ ${#wanted[@]} -gt 0 ]; then
 	say 'installing what some tests use:'
 	for m in "${wanted[@]}"; do printf '  %-16s %s\n' "${m%%:*}" "${m#*:}" >&2; done
 	update
-	# All at once takes apt a fraction of the time. Where one of them cannot be had: the others.
+	# One call is much faster. If one package is not available, install the others one by one.
 	[ ${#wanted[@]} -gt 1 ] && apt install --no-install-recommends "${wanted[@]%%:*}" 2>/dev/null ||
 		for m in "${wanted[@]}"; do
 			p=${m%%:*}

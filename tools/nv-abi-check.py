@@ -6,8 +6,8 @@ usage: nv-abi-check.py [--defs DIR] [--cc CC] SOURCE   compare with that source
        nv-abi-check.py --self-test                      compare with a made-up source, twice
 
 Numbers are read from the headers: NV_ESC_*, RM controls, classes, UVM commands, status codes.
-Layouts are what a compiler says: a small program with the source's own headers prints sizeof and
-offsetof. What is compared are the rows that the tables give for the version in SOURCE/version.mk.
+Layouts come from the compiler: a small program with the source's own headers prints sizeof and
+offsetof. The tables' rows for the version in SOURCE/version.mk are compared.
 Exit status: 0 the same, 1 differences (one a line), 2 wrong usage or no such source.
 """
 import os
@@ -20,7 +20,7 @@ BRANCHES = [515, 520, 525, 530, 535, 545, 550, 555, 560, 565, 570, 575, 580, 590
 INCLUDES = ("src/common/sdk/nvidia/inc", "src/nvidia/arch/nvalloc/unix/include",
             "src/common/inc", "kernel-open/common/inc", "kernel-open/nvidia-uvm",
             "src/nvidia/inc/kernel", "src/nvidia-modeset/interface")
-# Headers that others lean on without saying so.
+# Headers that others need without including them.
 BASE = ("nvtypes.h", "nvstatus.h", "nvos.h")
 
 
@@ -41,7 +41,7 @@ def rows(defs, name, macros):
 
 
 def holds(v, since, until):
-    """As nv_fit_range: a later release of the last branch counts as that branch."""
+    """Like nv_fit_range: a later release of the last branch counts as that branch."""
     lo, hi = version(since), version(until)
     return v >= lo and (v <= hi or v[0] <= hi[0])
 
@@ -83,8 +83,8 @@ def evaluate(text, known):
 
 
 def defines(source):
-    """Name -> values that the headers give it; and the names that are controls: those whose value
-    NVIDIA's generator explains by an interface."""
+    """Name -> its values in the headers; and the names of controls: those whose value
+    NVIDIA's generator annotates with an interface."""
     raw, status, controls = {}, {}, set()
     want = re.compile(r"#\s*define\s+(\w+)\s+(.+?)\s*$")
     for path in headers(source):
@@ -111,12 +111,12 @@ def defines(source):
 
 
 def wanted(defs, v):
-    """(what, name, number) that the tables claim for this version."""
+    """(kind, name, number) of the tables for this version."""
     for _, a in rows(defs, "escape.def", ["ESC"]):
         if holds(v, a[4], a[5]):
             yield "escape", a[1], int(a[0], 0)
     for macro, a in rows(defs, "rmctrl.def", ["CTRL", "CTRLP"]):
-        # Of a partial branch only some releases have the row: this may be one without.
+        # Only some releases of a partial branch have the row: this may be one without it.
         if in_branches(v, a[4]) and not (macro == "CTRLP" and in_branches(v, a[5])):
             yield "control", a[1], int(a[0], 0)
     for _, a in rows(defs, "rmclass.def", ["CLASS"]):
@@ -167,7 +167,7 @@ def header_choices(texts, struct):
 
 
 def run_program(source, cc, lines, folder):
-    """What the program prints, or None when it does not compile."""
+    """The output of the program, or None when it does not compile."""
     src, exe = os.path.join(folder, "m.c"), os.path.join(folder, "m")
     with open(src, "w", encoding="utf-8") as f:
         f.write("\n".join(lines))
@@ -180,7 +180,7 @@ def run_program(source, cc, lines, folder):
 
 
 def measure(source, cc, heads, struct, fields, folder):
-    """What the compiler says: {field or '': (offset, size)}, or None: does not compile."""
+    """The layout from the compiler: {field or '': (offset, size)}, or None: does not compile."""
     lines = ["#include <stddef.h>", "#include <stdio.h>", "#include <stdint.h>"]
     lines += ['#include "%s"' % h for h in heads]
     lines += ["int main(void)", "{", '\tprintf("- 0 %%zu\\n", sizeof(%s));' % struct]
@@ -224,7 +224,7 @@ def check_layouts(defs, source, v, cc, say):
     with tempfile.TemporaryDirectory() as folder:
         for struct, (size, fields) in sorted(want.items()):
             names, got = [f for _, _, f in fields], None
-            # NVKMS has no typedef; a facts table may say _t where the header does not.
+            # NVKMS has no typedef; a facts table may have a _t that the header lacks.
             for tag, spelled in ((struct, struct), (struct, "struct " + struct),
                                  (re.sub("_t$", "", struct),) * 2):
                 for heads in header_choices(texts, tag):
@@ -351,7 +351,7 @@ def self_test(cc):
         write_tree(defs, FIXTURE_DEFS)
         write_tree(source, FIXTURE_SOURCE)
         if check(defs, source, cc, lines.append) or lines:
-            print("self-test: a source that agrees is said to differ:", *lines, sep="\n  ")
+            print("self-test: a matching source was reported as different:", *lines, sep="\n  ")
             return 1
         write_tree(source, {
             "src/nvidia/arch/nvalloc/unix/include/nv_escape.h":
@@ -360,7 +360,7 @@ def self_test(cc):
                 FIXTURE_SOURCE["kernel-open/nvidia-uvm/uvm_ioctl.h"].replace(", length", ""),
         })
         if check(defs, source, cc, lines.append) != 1:
-            print("self-test: a source that differs is said to agree")
+            print("self-test: a different source was reported as matching")
             return 1
         want = ["escape NV_ESC_RM_CONTROL: 0x2a in the tables, 0x2b in the headers",
                 "escape NV_ESC_NEW: in the headers, not in the tables",

@@ -3,7 +3,7 @@
 """Turn tab separated facts about the NVIDIA kernel ABI into the rows of src/decode/nv/*.def.
 
 usage: nv-tables.py FACTS [OUT]         write OUT/*.def (OUT defaults to src/decode/nv)
-       nv-tables.py --check FACTS [OUT] write nothing, say which files differ; exit 1 if any
+       nv-tables.py --check FACTS [OUT] write nothing, print which files differ; exit 1 if any
 
 A developer runs this when the facts grow. Its output is committed, so that a build needs neither
 the facts nor Python. scheduler.def and xid.def are written by hand and are not touched.
@@ -69,7 +69,7 @@ def ctrl_sizes(r):
         if not size:
             m = re.match(r"last size (\d+)", r["note"])
             size = m.group(1) if m else ""
-        # The export table of the newest drivers says so; older ones had other sizes.
+        # From the export table of the newest drivers; older ones had other sizes.
         since = ver("580") if r["params_source"] == "nvoc" else "0"
         return "S(%s, %s)" % (since, size) if size else "NOS"
     out, last = [], None
@@ -225,7 +225,7 @@ def kind(name, ctype, size):
 
 
 def guess(name):
-    """Type of a field that the facts give only by name, offset and size."""
+    """Type of a field of which the facts have only name, offset and size."""
     base = name.split(".")[-1]
     if re.search(r"(^|_)fd$|Fd$", base):
         return "int"
@@ -240,7 +240,7 @@ def fields_of(text):
 
 
 def layout_blocks(facts):
-    """(struct, first, last, size, [(name, offset, size, kind)]) for all that the facts know."""
+    """(struct, first, last, size, [(name, offset, size, kind)]) for all structs of the facts."""
     blocks, have = [], set()
     for r in rows(facts, "param_layouts.tsv"):
         key = (r["struct"], r["first_tag"], r["last_tag"], int(r["struct_size"]))

@@ -33,7 +33,7 @@ def is_sentence(text):
 
 
 def from_lines(lines):
-    """Sentences of paragraphs: (line, text) pairs, a paragraph ends where the next line's number jumps."""
+    """Sentences of paragraphs: (line, text) pairs; a paragraph ends at a gap in the line numbers."""
     number, text, last = None, "", None
     for at, line in [*lines, (None, "")]:
         if last is not None and (at is None or at != last + 1 or not line):
