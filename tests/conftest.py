@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Tests, several suites at a time: tests/run.sh says how to use this, tests/runner/ has the parts."""
+"""Runs test suites in parallel: tests/run.sh describes the use, tests/runner/ has the parts."""
 import os
 import pathlib
 import signal
@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-# A job in the background has them ignored, and so would each tracer that is started here.
+# Background jobs ignore these signals, and each tracer started here would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
@@ -22,13 +22,13 @@ from runner import collect, report, schedule  # noqa: E402
 
 def pytest_addoption(parser):
     group = parser.getgroup("cudatrace")
-    group.addoption("--suite", action="append", default=[], metavar="PATTERN", help="only suites of these names")
-    group.addoption("--long", action="store_true", help="what takes long and make check leaves out: make check-all")
-    group.addoption("--again", action="store_true", help="suites that fail, four at most, are run once more, by themselves")
+    group.addoption("--suite", action="append", default=[], metavar="PATTERN", help="only suites with these names")
+    group.addoption("--long", action="store_true", help="the slow tests, which only make check-all runs")
+    group.addoption("--again", action="store_true", help="run at most four failed suites again, one at a time")
     group.addoption("--until", type=float, default=float(os.environ.get("CHECK_UNTIL") or "inf"), metavar="EPOCH",
-                    help="suites that would not have ended then are skipped, and named (CHECK_UNTIL)")
-    group.addoption("--list", action="store_true", help="only say which suites there are")
-    group.addoption("--jobs", type=int, default=0, help="suites at a time (twice the processors and two)")
+                    help="skip suites that would end later, and name them (CHECK_UNTIL)")
+    group.addoption("--list", action="store_true", help="only list the suites")
+    group.addoption("--jobs", type=int, default=0, help="suites in parallel (default: twice the processors, plus two)")
 
 
 @pytest.hookimpl(trylast=True)
@@ -57,14 +57,14 @@ def pytest_runtestloop(session):
 
 @pytest.fixture
 def tmp_path():
-    """In the suite's own folder, which is removed after it."""
+    """A folder in the suite's own folder, which is removed afterwards."""
     return pathlib.Path(tempfile.mkdtemp(dir=os.environ["TMP"]))
 
 
 @pytest.fixture
 def running(tmp_path):
-    """What a test starts."""
-    from helpers.live import Running  # when the environment has $O
+    """Programs that a test starts."""
+    from helpers.live import Running  # needs $O in the environment
     r = Running(tmp_path)
     yield r
     r.end()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """contain.py ROOT USER PROGRAM ARGUMENT...: the last steps of a container runtime.
 
-In a mount namespace of its own: makes the mount ROOT the root, with nothing else left, and runs PROGRAM there. USER is a
-number; "NUMBER+" gives it a user namespace too, where that is allowed.
+Must run in its own mount namespace: makes the mount ROOT the only mount and the root, and runs PROGRAM there. USER is a
+number; "NUMBER+" also creates a user namespace, if that is allowed.
 """
 import ctypes
 import os
@@ -35,7 +35,7 @@ def main(root, user, program, *args):
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        # The kernel has given /proc/self to root for having changed.
+        # The change of user made root the owner of /proc/self.
         libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE
     if user.endswith('+') and not libc.unshare(CLONE_NEWUSER):
         put(proc, 'setgroups', b'deny')

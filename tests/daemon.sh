@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# What the suites of the daemon have in common. Source it after tests/lib.sh and needs_tracing: . tests/daemon.sh
+# Functions for the suites of the daemon. Source it after tests/lib.sh and needs_tracing: . tests/daemon.sh
 #
-# Set by start(): $daemon, its pid; $url, where its metrics are; $files, its folder; $sock; $log.
+# start() sets $daemon, its pid; $url, the URL of its metrics; $files, its folder; $sock; $log.
 
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 has() { [[ $1 == *"$2"* ]] || { printf '%s\n' "no: $2" "$1"; return 1; }; }
 fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; has "$out" "$want"; }
-# The daemon listens before it answers: without a limit a request to one that hangs would hang the suite.
+# The daemon listens before it answers: without a time limit a daemon that hangs would hang the suite.
 get() { curl -sf --noproxy '*' -m 10 "$1"; }
 is_up_or_gone() { get "$url/healthz" || is_gone "$daemon"; }
 
 unset LD_LIBRARY_PATH
-# A library and programs of their own: the machine may be full of others.
+# Separate copies of library and programs: other tests may run the originals.
 lib=$TMP/lib
 mkdir "$lib"
 cp "$FAKE/libcuda.so.1" "$lib/"
 sample() { local name=$1; shift; [ -e "$TMP/$name" ] || cp "$FAKE/sample" "$TMP/$name"; LD_LIBRARY_PATH=$lib "$TMP/$name" "$@" >/dev/null; }
 ${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread
-# worker NAME: a caller (tests/lib.sh) with that name, ready to call; the daemon knows its level before its first call
+# worker NAME: starts a caller (tests/lib.sh) of that name, and waits until the daemon has set its level
 worker()
 {
 	cp "$TMP/caller" "$TMP/w-$1"
@@ -28,8 +28,7 @@ worker()
 knows() { ctl status | jq -e "any(.processes[]; .pid == $1)"; }
 port() { python3 tests/helpers/ports.py 1; }
 
-# start NAME OPTION...: a daemon that leaves everything but our programs alone. $daemon is its pid, $url where its
-# metrics are, $files its folder.
+# start NAME OPTION...: starts a daemon that traces only our programs.
 start()
 {
 	name=$1 files=$TMP/$1.files sock=$TMP/$1.sock log=$TMP/$1.log url=http://127.0.0.1:$(port)
@@ -47,21 +46,21 @@ rules() { printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %
 ctl() { "$CUDATRACE" ctl --set ctl.socket="$sock" "$@"; }
 finish() { kill -TERM "${1:-$daemon}"; ended "${1:-$daemon}"; }
 
-# shows EXPRESSION [NAME=VALUE...]: a Python expression over the metrics as they are now, see tests/helpers/shows.py
+# shows EXPRESSION [NAME=VALUE...]: evaluates a Python expression over the current metrics, see tests/helpers/shows.py
 shows()
 {
 	get "$url/metrics" >"$TMP/metrics" || { echo 'no metrics'; return 1; }
 	python3 tests/helpers/shows.py "$TMP/metrics" "$files" "$@"
 }
-# all_of LEVEL PROGRAM [CALLS]: are its calls the driver's own in $TMP/counts.PROGRAM? Its first calls may come before
-# its level is known: they are counted then, also at level off; CALLS says how many at most. LEVEL crowded: metrics, and
-# what was lost, less than half, is counted.
+# all_of LEVEL PROGRAM [CALLS]: compares its calls with the driver's own counts in $TMP/counts.PROGRAM. At most CALLS first
+# calls may come before its level is set: they are counted even at level off. LEVEL crowded: level metrics, where less
+# than half of the calls may be lost if the losses are counted.
 all_of()
 {
 	shows 'all_of(level, who, path, int(few))' level="$1" who="$2" path="$TMP/counts.$2" few="${3-40}"
 }
 until_shows() { until_ok 5 "$@" || "$@"; }
-# The metrics of before the end, the files as they are now.
+# The last metrics before the daemon ended, and the current files.
 shows_last() { url=file://$TMP/last shows "$@"; }
-# The files alone.
+# Only the files.
 shows_now() { mkdir -p "$TMP/last"; : >"$TMP/last/metrics"; url=file://$TMP/last shows "$@"; }

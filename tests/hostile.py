@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Clients and collectors that mean ill, on 127.0.0.1 only, each for a bounded time.
+"""Malicious clients and collectors, on 127.0.0.1 only, each for a limited time.
 
     hostile.py ATTACK PORT SECONDS          of the metrics port: pipeline, readers, header, body, connections, drip, flood
     hostile.py ctl-ATTACK SOCKET SECONDS    of the control socket: ctl-line, ctl-connections, ctl-readers, ctl-drip;
                                             as nobody of group nogroup
     hostile.py answer-ATTACK PORT SECONDS   a collector: answer-continue, answer-header, answer-chunk, answer-body, answer-drip
 
-It prints what it has sent (MB), how many connections it had, and of the drip how long the longest one lived (s).
+It prints the amount sent (MB), the number of connections, and for drip the lifetime of the longest one (s).
 """
 import os, resource, socket, sys, threading, time
 
@@ -19,7 +19,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 
 
 def connect(small=False):
-    """Waits for nothing after this: what cannot be sent is not."""
+    """Connects, and makes the socket non-blocking: data that cannot be sent is dropped."""
     global made
     s = socket.socket(socket.AF_UNIX if attack.startswith("ctl-") else socket.AF_INET)
     if small:
@@ -32,7 +32,7 @@ def connect(small=False):
 
 
 def push(s, data):
-    """False when the other end has closed."""
+    """Returns False when the other end has closed."""
     global sent
     try:
         sent += s.send(data)
@@ -53,7 +53,7 @@ def is_open(s, read=1):
 
 
 def endless(first, again):
-    """One connection after the other that sends without end and reads nothing."""
+    """Opens one connection after the other, which sends endlessly and reads nothing."""
     while time.time() < end:
         try:
             s = connect()
@@ -67,7 +67,7 @@ def endless(first, again):
 
 
 def many(cnt, request, keep, pause=0.05):
-    """Keeps so many connections; keep(s) is called for each in turn, and says whether it lives on."""
+    """Keeps cnt connections open; keep(s) is called for each in turn, and returns whether to keep it."""
     global longest
     all_of_them = {}
     while time.time() < end:
@@ -104,7 +104,7 @@ def flood(request):
 
 
 def collector(first, again, pause=0.0):
-    """Takes a request, and answers for ever."""
+    """Accepts a request, and answers endlessly."""
     def serve(s):
         try:
             s.settimeout(seconds)

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# What the suites that trace have in common. Source it: . tests/lib.sh
+# Functions for the suites that trace. Source it: . tests/lib.sh
 #
-# $O, $CUDATRACE and $TMP are tests/run.sh's.
+# tests/run.sh sets $O, $CUDATRACE and $TMP.
 
 FAKE=$O/fake FAKE535=$O/fake535 CASES=$O/cases
-# Everything but cuFakeLocked, which the kernel refuses to probe in $O/fakelocked: to find out which one it is
-# costs more than a second. -e knows no exports that have no row in the table, but globs match them (and this one
-# cuProfilerInitialize and cuFuncIsLoaded, for it must match a row).
+# Everything but cuFakeLocked, which the kernel refuses to probe in $O/fakelocked: finding it takes more than a
+# second. -e accepts no names of exports without a row in the table, but globs match them. This glob also matches
+# cuProfilerInitialize and cuFuncIsLoaded, because a glob must match a row.
 ALL='all,!cu[FP]*[LI]*[de]'
 
 pass() { echo "ok $1"; }
 skip() { echo "skip $1 # $2"; }
-# fail NAME WHY: only the first line of WHY counts, some of the others are shown.
+# fail NAME WHY: the first line of WHY is the reason; some of the others are printed.
 fail()
 {
 	local why=${2%%$'\n'*}
 	[ "$why" = "$2" ] || printf '%s\n' "${2#*$'\n'}" | head -40 | sed 's/^/    /' | cut -c 1-1000
 	echo "not ok $1 # $why"
 }
-# check NAME COMMAND...: passes when the command does; what it prints is the reason when it does not.
+# check NAME COMMAND...: passes if the command succeeds; else its output is the reason.
 check()
 {
 	local name=$1 out
@@ -27,7 +27,7 @@ check()
 	if out=$("$@" 2>&1); then pass "$name"; else fail "$name" "${out:-failed: $*}"; fi
 }
 
-# until_ok SECONDS COMMAND...: SECONDS is for a quiet machine; six times that is given. Asks less often what takes long.
+# until_ok SECONDS COMMAND...: retries COMMAND until it succeeds. SECONDS is for a quiet machine; the limit is six times that.
 until_ok()
 {
 	local n=0 end=$((${EPOCHREALTIME/./} + $1 * 6000000))
@@ -38,7 +38,7 @@ until_ok()
 	done
 }
 
-# Ends the suite with one skip where nothing can be traced.
+# Ends the suite with one skip if this machine cannot trace.
 needs_tracing()
 {
 	local why
@@ -55,7 +55,7 @@ kernel_at_least()
 	[ "$a" -gt "$1" ] || { [ "$a" -eq "$1" ] && [ "$b" -ge "$2" ]; }
 }
 
-# has_mechanism NAME: whether kernels of this version have it
+# has_mechanism NAME: whether this kernel version has the mechanism
 has_mechanism()
 {
 	case $1 in
@@ -67,14 +67,14 @@ has_mechanism()
 
 # holds TRACE EXPRESSION [NAME=VALUE...]: a Python expression over a JSONL trace
 #   ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols
-#   accounts()     what is wrong with the trace as a whole, see tests/helpers/jsonl.py
+#   accounts()     checks the trace as a whole, see tests/helpers/jsonl.py
 holds() { python3 tests/helpers/holds.py "$@"; }
 
-# make, in the build folder: one suite at a time
+# Runs make in the build folder, one suite at a time
 building() { flock "$O/check/make.lock" make -j2 O="${O#"$PWD/"}" "$@"; }
 
-# A running tracer: tracer NAME OPTION... leaves the trace in $TMP/NAME.jsonl, its stderr in $TMP/NAME.err, its
-# pid in $tracer. Returns when it has attached and written its header.
+# tracer NAME OPTION...: starts a tracer. Its trace is $TMP/NAME.jsonl, its stderr $TMP/NAME.err, its pid $tracer.
+# Returns when it has attached and written its header.
 tracer()
 {
 	local name=$1
@@ -87,7 +87,7 @@ tracer()
 	echo "cudatrace $* does not start: $(head -3 "$TMP/$name.err")"
 	return 1
 }
-# ended PID...: waits for them, 20 seconds at most; status of the last
+# ended PID...: waits for the processes (60 seconds, as of until_ok), then kills them; returns the status of the last
 ended()
 {
 	local p rc=0
@@ -99,10 +99,10 @@ ended()
 	return $rc
 }
 is_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.[ZX]' "/proc/$1/status"; }
-# stop PID: ends a trace by hand. Not by SIGINT, which a shell has its background jobs ignore.
+# stop PID: ends a tracer. Not by SIGINT, which the background jobs of a shell ignore.
 stop() { kill -TERM "$1"; ended "$1"; }
 
-# A target that takes commands (tests/caller.c): caller NAME sets $NAME to its pid; ask NAME COMMAND prints the answer.
+# A target that runs commands (tests/caller.c): caller NAME sets $NAME to its pid; ask NAME COMMAND prints the result.
 caller()
 {
 	[ -x "$TMP/caller" ] || ${CC:-gcc} -O1 -w -o "$TMP/caller" tests/caller.c -ldl -lpthread || return 1
@@ -130,7 +130,7 @@ quit()
 	ended "${!1}"
 }
 
-# probed PID LIBRARY: see there
+# probed PID LIBRARY: see tests/helpers/probed.py
 probed() { python3 tests/helpers/probed.py "$@"; }
 
 # Prints two free ports

@@ -1,35 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Runs the test suites, several at a time, and sums up.
+# Runs the test suites in parallel, and prints a summary.
 #
-#   tests/run.sh [-l] [OPTION...] [NAME...]   all suites, or those of these names: bash suites of tests/suites
-#                                     ("unit"), modules of tests/e2e without test_ ("outputs"), or a glob of them
+#   tests/run.sh [-l] [OPTION...] [NAME...]   all suites, or those with these names: bash suites of tests/suites
+#                                     ("unit"), modules of tests/e2e without test_ ("outputs"), or a glob
 #                                     ("daemon-*"); -l only lists them
-#   --long                            what make check leaves out because it takes long
-#   --jobs N                          so many at a time (CHECK_JOBS; twice the processors and two)
-#   --again                           suites that fail, four at most, are run once more, one at a time: that counts, and what
-#                                     failed before is said at the end (make check and check-all)
-#   --until EPOCH                     suites that would not have ended then are skipped, and named (CHECK_UNTIL)
+#   --long                            the slow tests, which make check does not run
+#   --jobs N                          number of suites in parallel (CHECK_JOBS; default: twice the processors, plus two)
+#   --again                           at most four failed suites run again, one at a time: the second result counts, and the
+#                                     first failure is reported at the end (make check and check-all)
+#   --until EPOCH                     skips suites that would end later, and names them (CHECK_UNTIL)
 #
 # Other options are pytest's: -k EXPRESSION (names of suites, and of tests in modules), -x, -v.
 #
-# A bash suite is an executable that prints, one a line:
+# A bash suite is an executable that prints results, one per line:
 #
 #   ok NAME
 #   not ok NAME # why
-#   skip NAME # why          cannot be run here
+#   skip NAME # why          cannot run here
 #
-# What else it prints is kept in $O/check/ and not counted. It runs in the top folder, with stdin closed, and with
+# Other output is kept in $O/check/ and not counted. It runs in the top folder, with stdin closed, and with
 #
 #   O=DIR            build folder, absolute        CUDATRACE=$O/cudatrace
-#   TMP=DIR          an empty folder of its own, removed after it
-#   LONG=0|1         1: what takes long and nothing else (see "longer")
+#   TMP=DIR          an empty folder of its own, removed afterwards
+#   LONG=0|1         1: only the slow tests (see "longer")
 #
-# for 600 seconds at most. Comments in its head say otherwise, and with what it may run (tests/runner/collect.py):
+# for at most 600 seconds. Comments in its head change this, and its needs (tests/runner/collect.py):
 # "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "no tracers",
-# "traces nothing", "uses: NAME", "long", "longer". What it leaves is ended,
-# unmounted and removed; what it leaves running is a failure.
+# "traces nothing", "uses: NAME", "long", "longer". Afterwards its processes are ended, and
+# its mounts and files removed; processes left running are a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8 PYTHONPYCACHEPREFIX=${O:-$PWD/build}/check/pycache

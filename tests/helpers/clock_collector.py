@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""clock_collector.py GOT OFF...: what the collector got has times of a clock that is off by so much, and nothing ends before it begins."""
+"""clock_collector.py GOT OFF...: checks that the collector received times of a clock that is off by these amounts, and that nothing ends before it begins."""
 import base64, json, sys, time
 offs, bad, points, spans = [int(x) for x in sys.argv[2:]], [], 0, 0
 def walk(x):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ctl_patterns.py SOCKET WHO N: patterns WHO-0 to WHO-(N-1) of cudatrace ctl level; how many were taken, and what the last that was
-not was told."""
+"""ctl_patterns.py SOCKET WHO N: sends the patterns WHO-0 to WHO-(N-1) of cudatrace ctl level; prints how many were accepted, and the
+answer to the last one that was not."""
 import json, socket, sys
 path, who, n = sys.argv[1:]
 taken, why = 0, ""

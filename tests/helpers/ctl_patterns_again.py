@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ctl_patterns_again.py SOCKET: each pattern is a rule that every new process is compared with: asked for again it takes no more room."""
+"""ctl_patterns_again.py SOCKET: each pattern is a rule that every new process is compared with: a repeated one must use no more memory."""
 import collections, json, socket, sys
 def ask(pattern):
     with socket.socket(socket.AF_UNIX) as s:

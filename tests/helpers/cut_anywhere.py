@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""cut_anywhere.py JSONL CHROME: cut anywhere, a file has lost no more than what follows the cut, and the line that is cut."""
+"""cut_anywhere.py JSONL CHROME: checks that a file cut at any point loses only what follows the cut, and the line that was cut."""
 import json, sys
 text = open(sys.argv[1], "rb").read()
 lines = text.split(b"\n")[:-1]
@@ -8,7 +8,7 @@ for line in lines:
 for i in range(len(text)):
     got = text[:i].split(b"\n")[:-1]
     assert got == lines[:len(got)] and len(got) == text[:i].count(b"\n"), i
-# Both viewers take an array without an end, and leave out what is no whole object at its end.
+# Both viewers accept an array without an end, and ignore an incomplete object at the end.
 text = open(sys.argv[2], "rb").read()
 whole = json.loads(text)
 decode = json.JSONDecoder().raw_decode

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A daemon with a folder of its own, from which programs load its library, and programs that opt in."""
+"""A daemon with its own folder, from which programs load its library, and programs that opt in."""
 import json
 import os
 import pathlib
@@ -21,7 +21,7 @@ class Daemon:
     running = []
 
     def __init__(self, folder, *args, trace="gpu_time: graphs", level="trace", own=False, libcuda=FAKE + "/libcuda.so.1", before=()):
-        """own: programs of others are left alone. before: a command that runs it."""
+        """own: trace no programs of others. before: a command that runs the daemon."""
         self.folder, self.log, self.files = folder / "inject", folder / "log", folder / "files"
         self.conf, self.sock = folder / "d.yaml", folder / "ctl.sock"
         self.trace, self.libcuda, self.args, self.own, self.before = trace, libcuda, args, own, before
@@ -47,20 +47,20 @@ class Daemon:
         assert self.p.poll() is None, self.log.read_text()
 
     def series(self):
-        """name, labels, value of each line of /metrics."""
+        """Yields name, labels, value of each line of /metrics."""
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{self.at}/metrics", timeout=20) as f:
             text = f.read().decode()
         return [(m[1], dict(re.findall(r'(\w+)="([^"]*)"', m[2] or "")), float(m[3])) for m in SERIES.finditer(text)]
 
     def metric(self, name, **labels):
-        """The sum of those that have these labels."""
+        """The sum of the series with these labels."""
         return sum(v for n, of, v in self.series() if n == name and all(of.get(k) == x for k, x in labels.items()))
 
     def calls(self, command):
         return {of["function"]: v for n, of, v in self.series() if n == "cudatrace_calls_total" and of["command"] == command}
 
     def lost(self, whose=("calls", "threads", "depth", "counts", "errors", "inproc")):
-        """What others do to a machine (daemon-floods) loses the rest: tasks, libraries and shares of threads are of all processes."""
+        """Losses of these kinds. Other suites (daemon-floods) may cause the rest: tasks, libraries and thread shares are shared by all processes."""
         return {of["what"]: v for n, of, v in self.series() if n == "cudatrace_dropped_total" and v and of["what"] in whose}
 
     def ctl(self, *args):
@@ -68,11 +68,11 @@ class Daemon:
         return json.loads(ran.stdout)
 
     def process(self, pid):
-        """What ctl status says of it; {}: it is not known."""
+        """The entry of the process in ctl status; {}: none."""
         return next((p for p in self.ctl("status")["processes"] if p["pid"] == pid), {})
 
     def lines(self):
-        """Of all files, also those that are being written."""
+        """The lines of all files, also of those being written."""
         text = [line for f in self.files.iterdir() if f.is_file() for line in f.read_text().splitlines() if line.startswith("{")]
         return [json.loads(line) for line in text if line.endswith("}")]
 
@@ -87,14 +87,14 @@ class Daemon:
 
 @pytest.fixture
 def for_all():
-    """A folder that every user can look into, and a file there that all can write."""
+    """A folder that every user can read, and a file there that every user can write."""
     with tempfile.TemporaryDirectory() as path:
         folder = pathlib.Path(path)
         folder.chmod(0o755)
         (folder / "counts").touch()
         (folder / "counts").chmod(0o666)
         yield folder
-        # Of a test that failed.
+        # Left by a failed test.
         for p in Daemon.running:
             if p.poll() is None:
                 print(p.args[p.args.index("--config") + 1].parent.joinpath("log").read_text()[-2000:])
@@ -103,7 +103,7 @@ def for_all():
         Daemon.running.clear()
 
 
-# As in a pod: another network, and another user.
+# As in a pod: another network namespace, and another user.
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 POD = ["unshare", "--net", *NOBODY]
 
@@ -113,5 +113,5 @@ def library(folder):
 
 
 def opted_in(d, *argv, path=FAKE, **more):
-    """A program that loads the daemon's library, to its end."""
+    """Runs a program that loads the daemon's library, until it ends."""
     return subprocess.run([*POD, *argv], env={**os.environ, "LD_LIBRARY_PATH": path, **library(d.folder), **more}, check=True)

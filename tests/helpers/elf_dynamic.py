@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""elf_dynamic.py LIBRARY TAG: where in the file the value of that dynamic entry is."""
+"""elf_dynamic.py LIBRARY TAG: prints the file offset of the value of that dynamic entry."""
 import struct, sys
 d = open(sys.argv[1], "rb").read()
 phoff, = struct.unpack_from("<Q", d, 32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""fetch.py URL: what is there; 40 seconds at most."""
+"""fetch.py URL: prints the content; at most 40 seconds."""
 import sys
 import urllib.request
 

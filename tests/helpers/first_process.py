@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """first_process.py ROUNDS [NAME_LENGTH]: a saved trace in which process 1 has filled every table of a report before
-process 2, a small program, makes its first call; on stdout. No event of it is another's: `grep -v '"pid":1,'` is process 2 alone.
+process 2, a small program, makes its first call; on stdout. The events of the two are distinct: `grep -v '"pid":1,'` is process 2 alone.
 
 first_process.py --same ALONE BOTH: what the report ALONE has as rows, the report BOTH must have, too (of --format=json).
 first_process.py --page ALONE BOTH: the same of pages: of the report in them, and of lanes, names and details.
@@ -35,7 +35,7 @@ class Trace:
         self.lines = []
 
     def put(self, form, pid, tid, *fields, us=1, comm=None):
-        """A call; us is its duration, where the form leaves it open."""
+        """A call; us is its duration, if the form has none."""
         self.no += 1
         self.ms += 1
         texts = ('%.1f' % us,) if ':%s,"result"' in form else ()
@@ -51,7 +51,7 @@ class Trace:
 
 
 def flood(t, i):
-    """Process 1: each round has a thread, and of everything else one more."""
+    """Process 1: each round adds a thread, and one of everything else."""
     tid, x, frame = 10 + i, i << 12, 1 << 40 | i
     t.line(STACK, 1, tid, i, frame, x, i, i, i)
     for n, form in enumerate(CALLS):
@@ -129,7 +129,7 @@ def write(rounds):
 
 
 def rows(r):
-    """What a report has as rows, those of process 2 and those by a name of its own."""
+    """The rows of a report that belong to process 2, or that have one of its names."""
     def of(where, rows, *but):
         for row in rows:
             yield where + ' ' + json.dumps({k: v for k, v in row.items() if k not in but}, sort_keys=True)
@@ -152,7 +152,7 @@ def rows(r):
     yield from of('ioctls of', r['driver']['calls'])
     yield from of('pair', r['driver']['pairs'])
     yield from of('timeline', r['timeline']['rows'], 'busy')
-    # which stage a call belongs to depends on the others
+    # the stage of a call depends on the other calls
     flame = collections.Counter()
     for s in r['stacks']:
         flame[tuple(s['stack'][:1] + s['stack'][2:])] += s['count']

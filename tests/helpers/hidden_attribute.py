@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""hidden_attribute.py GOT: each resource that the collector got says that arguments are redacted."""
+"""hidden_attribute.py GOT: checks that each resource that the collector received has the attribute that arguments are redacted."""
 import base64, json, sys
 bodies = [json.loads(base64.b64decode(json.loads(line)["body"])) for line in open(sys.argv[1])]
 for kind in ("resourceSpans", "resourceMetrics"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""holds.py TRACE EXPRESSION [NAME=VALUE...]: a Python expression over a JSONL trace, see Trace and tests/lib.sh."""
+"""holds.py TRACE EXPRESSION [NAME=VALUE...]: evaluates a Python expression over a JSONL trace, see Trace and tests/lib.sh."""
 # pylint: disable=eval-used
 import collections
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""hostile_trace.py ROUNDS [NAME_LENGTH]: a saved trace that is made to be a burden, on stdout.
+"""hostile_trace.py ROUNDS [NAME_LENGTH]: prints a hostile saved trace, made to use many resources.
 
 Nothing in it comes twice: each round has a process, a thread, a kernel, a stream, a stack, an allocation, a pool, a graph,
 a command of the driver ... of its own, and none of them ends. Every 64th has a header and an end of its own, with lists.

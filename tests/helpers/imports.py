@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""imports.py MODULE...: are they there?"""
+"""imports.py MODULE...: checks that the modules are installed."""
 import importlib
 import sys
 

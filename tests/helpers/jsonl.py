@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A JSONL trace, read; and whether its sums are those of its lines."""
+"""Reads a JSONL trace, and checks its sums against its lines."""
 import collections
 import gc
 import json
 
-# Of a hundred thousand lines it takes a quarter of the time, and finds nothing.
+# With a hundred thousand lines it takes a quarter of the time, and collects nothing.
 gc.disable()
 
 
 class Trace:
     """ev all lines   head the header   end the end   calls proc lib events by kind   sym Counter of symbols
-    more: files in which it goes on (--max-file)   ends of all"""
+    more: further segments (--max-file)   ends of all"""
 
     def __init__(self, path, *more):
         self.ev = self._lines(path)
@@ -37,8 +37,8 @@ class Trace:
         return ev
 
     def accounts(self, drops=False, missed=()):
-        """Are the trace's sums those of its lines, and does nothing get lost, but of the kinds that the kernel may have
-        missed? True, or an AssertionError that says what is wrong."""
+        """Checks that the sums of the trace match its lines, and that nothing was lost, except the kinds that the kernel may
+        have missed. Returns True, or raises an AssertionError with the reason."""
         wrong = []
 
         def same(what, a, b):
@@ -75,9 +75,9 @@ class Trace:
         same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
         same("entries", end["entries"], len(calls) + end["drops"]["calls"] + end["drops"]["counts"] + end["filtered"]
              + count("calls") + count("unfinished") + count("abandoned") + end.get("nvtx_calls", 0) + end.get("torch_calls", 0))
-        # Without entries it is of --kernel alone.
+        # Without entries it has only --kernel.
         if end["entries"] and not counted and not entry_only:
-            # Both are written with six digits.
+            # Both are rounded to six digits.
             product = end["entries"] * end["probe_cost_ns"]
             same("cost is near", abs(end["cost_ms"] * 1e6 - product) <= 1 + product * 2e-5, True)
         assert not wrong, "\n".join(wrong)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""kilobytes.py COMMAND...: prints its exit status and the most memory that it took. What it says itself is not shown.
+"""kilobytes.py COMMAND...: prints its exit status and its peak memory. Its own output is discarded.
 
-A program of its own, a small one: the most that a process took counts from before it became the command."""
+A separate, small program, since the peak memory of a process includes the time before it executed the command."""
 import os
 import subprocess
 import sys

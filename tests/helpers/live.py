@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Programs that run beside a test: tracers, and targets that do what they are told."""
+"""Programs that run during a test: tracers, and targets that run commands."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ from .run import CC, CUDATRACE, TESTS, until
 
 
 def state(pid):
-    """As in /proc: R, S, T, Z ...; X when it is gone."""
+    """The state in /proc: R, S, T, Z ...; X when the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0]
@@ -23,26 +23,26 @@ def is_gone(pid):
 
 
 def pending(pid):
-    """Signals that the process has not taken, as bits"""
+    """Pending signals of the process, as bits"""
     with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
         return sum(int(line.split()[1], 16) for line in f if line.startswith(("SigPnd:", "ShdPnd:")))
 
 
 def compiled(out, *args):
-    """The program of these sources and options; no warnings, for they are no part of ours."""
+    """Builds a program from these sources and options, without warnings."""
     subprocess.run([*CC, "-O1", "-w", "-D_GNU_SOURCE", "-o", str(out), *map(str, args), "-ldl", "-lpthread"], check=True)
     return str(out)
 
 
 class Caller:
-    """tests/caller.c, which does what it is told."""
+    """tests/caller.c, which runs commands."""
 
     def __init__(self, program, name="caller", env=None):
         self.p = subprocess.Popen([name], executable=program, env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.p.pid
 
     def ready(self, lib):
-        """With a context of this library."""
+        """Opens this library and creates a context."""
         assert self.tell(f"open {lib}") == 1 and self.tell("init") == 0
         return self
 
@@ -52,7 +52,7 @@ class Caller:
         return int(self.p.stdout.readline())
 
     def end(self):
-        """Its status"""
+        """Ends it; returns its status"""
         if not self.p.stdin.closed:
             try:
                 self.p.stdin.close()
@@ -62,7 +62,7 @@ class Caller:
 
 
 class Tracer:
-    """cudatrace that has attached and written its header."""
+    """A cudatrace that has attached and written its header."""
 
     def __init__(self, folder, name, *args, before=(), **how):
         self.path, self.said = f"{folder}/{name}.jsonl", f"{folder}/{name}.err"
@@ -84,11 +84,11 @@ class Tracer:
 
     @property
     def trace(self):
-        """All of it, when it has ended."""
+        """The whole trace, after the tracer has ended."""
         return Trace(self.path)
 
     def ended(self):
-        """Its status as a shell has it"""
+        """Its status, as in a shell"""
         rc = self.p.wait(120)
         return rc if rc >= 0 else 128 - rc
 
@@ -98,7 +98,7 @@ class Tracer:
 
 
 class Running:
-    """What a test starts; what still runs at its end is killed."""
+    """Programs that a test starts; those still running at its end are killed."""
 
     def __init__(self, folder):
         self.folder, self.all, self.program = str(folder), [], None
@@ -116,7 +116,7 @@ class Running:
 
     def caller(self, name="caller", env=None):
         if not self.program:
-            # Once in a suite
+            # Built once in a suite
             self.program = os.environ["TMP"] + "/caller"
             if not os.path.exists(self.program):
                 compiled(self.program, TESTS + "/caller.c")
@@ -137,6 +137,6 @@ class Running:
 
 
 def kilobytes(*args, **how):
-    """The exit status of a program, and the most memory that it took."""
+    """The exit status and the peak memory of a program."""
     said = subprocess.check_output([sys.executable, TESTS + "/helpers/kilobytes.py", *map(str, args)], **{"stdin": subprocess.DEVNULL, **how})
     return map(int, said.split())

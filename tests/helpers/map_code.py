@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""map_code.py FILE: maps its first page, to be run."""
+"""map_code.py FILE: maps its first page as executable."""
 import mmap
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""mutant.py FROM TO SEED: a file with some bytes changed."""
+"""mutant.py FROM TO SEED: writes a copy of a file with some bytes changed."""
 import random, sys
 data = bytearray(open(sys.argv[1], "rb").read())
 r = random.Random(int(sys.argv[3]))

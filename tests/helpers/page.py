@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is in a report's page: `cudatrace report --format=html`."""
+"""The content of a report's page: `cudatrace report --format=html`."""
 import base64
 import json
 import re
@@ -7,7 +7,7 @@ import zlib
 
 
 class Page:
-    """text; report and meta: what describes the report and its events."""
+    """text; report and meta: the JSON of the report, and of its events."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as f:
@@ -17,7 +17,7 @@ class Page:
         self.packed = zlib.decompress(base64.b64decode(part["columns"]))
 
     def columns(self):
-        """Of the events, lane by lane: begin (since the one before), duration, meta's what, its detail (0: none), id."""
+        """The events, lane by lane: begin (relative to the previous one), duration, index into meta's what, detail (0: none), id."""
         values, x, shift = [], 0, 0
         for b in self.packed:
             x |= (b & 127) << shift

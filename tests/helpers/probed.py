@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""probed.py PID LIBRARY: compares the library's code in a process with the file; how many bytes differ, and at which
-distances from the start of an exported function, as in "676 at 0x0", or "none"."""
+"""probed.py PID LIBRARY: compares the library's code in a process with the file. Prints how many bytes differ, and at
+which offsets from the start of an exported function, as in "676 at 0x0", or "none"."""
 import collections
 import struct
 import sys
 
 
 def starts_of(data):
-    """Where exported functions begin, in the file."""
+    """File offsets of exported functions."""
     phoff, = struct.unpack_from("<Q", data, 32)
     size, num = struct.unpack_from("<HH", data, 54)
     for i in range(num):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""put_number.py FILE OFFSET FORMAT VALUE: changes a number in a file. FORMAT is struct's."""
+"""put_number.py FILE OFFSET FORMAT VALUE: changes a number in a file. FORMAT is as in struct."""
 import struct
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""refuses.py CALL[,CALL...] ERRNO COMMAND...: a command to which the kernel refuses these system calls, as a container's seccomp
-profile has it."""
+"""refuses.py CALL[,CALL...] ERRNO COMMAND...: runs a command for which the kernel refuses these system calls, like a container's
+seccomp profile."""
 import ctypes
 import errno
 import os

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""reorder.py sorted|reversed|SEED <TRACE >SAME: the members of each object, at any depth, in another order (a number: by chance).
-Texts of numbers and strings stay what they are."""
+"""reorder.py sorted|reversed|SEED <TRACE >SAME: reorders the members of each object, at any depth (a number: at random).
+The texts of numbers and strings do not change."""
 import json
 import random
 import sys
 
 
 class Number(str):
-    """As it was written."""
+    """A number as it was written."""
 
 
 def orders(how):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Reports, and programs of tests/cases that say what the report must say of them."""
+"""Reports, and programs of tests/cases that print what the report on them must contain."""
 import glob
 import json
 import os

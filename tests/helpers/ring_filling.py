@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ring_filling.py PID: of the records in its ring: are there enough, and how many have bytes behind them that are of another record?"""
+"""ring_filling.py PID: checks that its ring has enough records; prints how many are followed by bytes of another record."""
 import struct, sys
 records = stale = 0
 with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What tests of traces have in common: where things are, whether this machine can trace, and running commands."""
+"""Shared by tests of traces: paths, whether this machine can trace, and running commands."""
 import contextlib
 import io
 import os
@@ -38,7 +38,7 @@ def needs_mechanism(name):
 
 
 class Ran:
-    """What has run: its status, out and err (text)."""
+    """A finished command: its status, out and err (text)."""
 
     def __init__(self, args, timeout=60, env=None, **how):
         p = subprocess.run(args, env={**os.environ, **env} if env else None, stdin=subprocess.DEVNULL, capture_output=True,
@@ -46,11 +46,11 @@ class Ran:
         self.status, self.out, self.err = p.returncode, p.stdout, p.stderr
 
     def silent(self):
-        """But for what is missing from the trace, which the end line counts, too."""
+        """Whether its stderr is empty, except for losses, which the end line counts too."""
         return not self.rest()
 
     def rest(self):
-        """What else it said."""
+        """Its stderr without the line about losses."""
         return re.sub(r"^cudatrace: (warning: )?the trace is incomplete, missing: .*\n", "", self.err, flags=re.M)
 
     def __repr__(self):
@@ -61,7 +61,7 @@ def cudatrace(*args, **how):
     return Ran([CUDATRACE, *map(str, args)], **how)
 
 
-# Without what BPF programs take: --probe=inject is the library alone then, as a user has it.
+# Without the capabilities for BPF programs: --probe=inject uses only the library then, as for a user.
 INSIDE = [] if os.geteuid() else ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"]
 
 
@@ -70,7 +70,7 @@ def inside(*args, **how):
 
 
 def script(path, *args):
-    """A Python script of ours, as if started with these arguments, in this process: (exit status, what it printed)."""
+    """Runs a Python script of ours with these arguments in this process: (exit status, output)."""
     out, old = io.StringIO(), sys.argv
     sys.argv = [path, *map(str, args)]
     try:
@@ -93,7 +93,7 @@ def passes(path, *args):
 
 
 def until(what, seconds=10):
-    """Waits for what() to be true; six times as long as that takes on a quiet machine."""
+    """Waits until what() is true. seconds is for a quiet machine; the limit is six times that."""
     end = time.monotonic() + 6 * seconds
     while not what():
         assert time.monotonic() < end, f"not within {seconds * 6} s"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""says.py FILE EXPRESSION: a Python expression over d, what is in a file of JSON ("-": stdin), and ph(PHASE), its events of a Chrome
-trace's phase. For tests/unit."""
+"""says.py FILE EXPRESSION: evaluates a Python expression over d, the content of a JSON file ("-": stdin), and ph(PHASE), its events
+of a phase of a Chrome trace. For tests/unit."""
 import json
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""secret.py FILE: calls with a string and a number that are secrets; then FILE is there, and it waits for its stdin."""
+"""secret.py FILE: makes calls with a secret string and a secret number, creates FILE, and waits for the end of its stdin."""
 import ctypes, sys
 cu = ctypes.CDLL("libcuda.so.1")
 out = ctypes.c_void_p()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""secret_in_memory.py PID: are the string and the number of secret.py in its memory, the ring included? For each: some or none."""
+"""secret_in_memory.py PID: checks whether the string and the number of secret.py are in its memory, including the ring. Prints some or none for each."""
 import re, struct, sys
 found = [0, 0]
 with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:

@@ -23,17 +23,17 @@ def total(family, **want):
 def read(pattern):
     for path in sorted(glob.glob(sys.argv[2] + "/" + pattern)):
         text = subprocess.run(["zstd", "-dcq", path], capture_output=True).stdout
-        # What is behind the last newline is being written: it may end anywhere, behind a brace, too.
+        # The text after the last newline is still being written: it may end anywhere, even after a brace.
         yield from (json.loads(l) for l in text.decode(errors="replace").split("\n")[:-1])
 def own(path):
     out = collections.Counter()
     for l in open(path):
         out[l.split()[0]] += int(l.split()[1])
     return out
-# Reading them takes long: only where they are asked for.
+# Reading them is slow: only if the expression uses them.
 lines = list(read("trace-*")) if re.search(r"\b(lines|calls|all_of)\b", sys.argv[3]) else []
 calls = [e for e in lines if "symbol" in e]
-# Functions that the daemon traces, as far as anybody called them.
+# The traced functions that were called.
 known = set(by("calls_total", "function"))
 def all_of(level, who, path, few):
     made = +collections.Counter({k: n for k, n in own(path).items() if k in known})
@@ -42,7 +42,7 @@ def all_of(level, who, path, few):
         "off": not seen and sum(got.values()) < few,
         "metrics": got == made and not seen,
         "sampled": got == made,
-        # Beside floods: what the rings have no room for is counted as lost, and that is the floods' more than his.
+        # During floods: records that do not fit into the rings are counted as lost; most of them are the floods'.
         "crowded": got <= made and 2 * got.total() > made.total() and made.total() - got.total() <= total("dropped_total", what="calls") and not seen,
         "trace": got == made == seen,
     }[level]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Libraries made to be slow to look at: slow_elf.py KIND OUT. They are small on the disk (sparse).
+"""Writes libraries that are slow to read: slow_elf.py KIND OUT. They are small on disk (sparse).
 
 sections  a libnccl whose 256 section headers name the same 64 MiB of code
 names     262,000 symbols, whose names are one string of 16 MiB without an end

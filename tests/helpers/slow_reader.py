@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""slow_reader.py FIFO FILE GO: copies one line, and the rest when GO is there."""
+"""slow_reader.py FIFO FILE GO: copies one line, and the rest when GO exists."""
 import os, sys, time
 with open(sys.argv[1], "rb", buffering=0) as f, open(sys.argv[2], "wb") as out:
     line = b""

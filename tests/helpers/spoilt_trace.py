@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A trace on stdout whose every string holds control characters, but for those of our own tables."""
+"""Prints a trace in which every string has control characters, except strings from our own tables."""
 import json
 OURS = {"type", "op", "class", "name", "symbol", "dir", "kind", "error", "mechanism", "reason"}
 def spoil(v, key=None):

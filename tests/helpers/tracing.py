@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Whether this machine can trace; as a program it prints why not. Asks the kernel, not cudatrace: a broken cudatrace must
+"""Whether this machine can trace; as a program it prints why not. Tests the kernel, not cudatrace: a broken cudatrace must
 not look like a machine without BPF."""
 import ctypes
 import functools

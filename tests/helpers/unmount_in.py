@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""unmount_in.py PID: takes its library and its root away from a process."""
+"""unmount_in.py PID: unmounts the library and the root of a process."""
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 fd = os.open(f"/proc/{sys.argv[1]}/ns/mnt", os.O_RDONLY)
