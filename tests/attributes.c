@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* attributes FILE: writes all that a program has from who started it, one a line, to compare. */
+/* attributes FILE: writes all attributes that a program inherits, one per line, for comparison. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static void limits(void)
 				(unsigned long long)lim.rlim_max);
 }
 
-/* Lines of a file in /proc/self; of status without what differs by itself. */
+/* Lines of a file in /proc/self; without the lines of status that always differ. */
 static void file(const char *name)
 {
 	static const char *const own[] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * caller: a target that does what it is told, one command a line on stdin, and answers each with
- * one line on stdout.
+ * caller: a target that runs commands, one per line of stdin, and answers each with one line on
+ * stdout.
  *
- *   open PATH     dlopen(); what follows calls this file's functions
+ *   open PATH     dlopen(); later commands call functions of this file
  *   init          cuInit() and a current context
  *   version N     N calls of cuDriverGetVersion; "VERSION" of the last
  *   stacked N     N calls with an argument on the stack, where each finds another one; "N" that
@@ -11,12 +11,12 @@
  *   alloc N       N times cuMemAlloc_v2 and cuMemFree_v2; "N" that went well
  *   fail N        N calls of cuMemFree_v2 with an address that is none; "N" that failed
  *   threads T N   the same in T threads at once; "T*N" that went well
- *   turns T N     the same, none a round ahead of the others
+ *   turns T N     the same, with all threads in the same round
  *   child N       the same in a child, waited for; "N" that went well
- *   memfd PATH    open of a copy in memory, which is called libcuda.so.1
- *   leave         the main thread ends, another does what it is told from then on
+ *   memfd PATH    opens a copy in memory, which is named libcuda.so.1
+ *   leave         the main thread ends, another one runs the following commands
  *   dumpable N    prctl(PR_SET_DUMPABLE, N)
- *   exec PATH     runs that program with --tokens 1 instead; answers nothing
+ *   exec PATH     executes that program with --tokens 1; sends no answer
  *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
  *   join          waits for that thread; cuFakeSleep's result
  *   exit STATUS   ends at once; the end of stdin ends it too
@@ -62,7 +62,7 @@ static int init(void)
 	return r ? r : fn("cuCtxSetCurrent")(ctx);
 }
 
-/* What the last call left on the stack is not what the next one needs. */
+/* Overwrites the stack, so that the next call does not find values of the last one. */
 static __attribute__((noinline)) void scribble(void)
 {
 	volatile char stack[2048];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * churn WHAT SECONDS LIBRARY: as often as it can be done in that time, after a call of the library;
- * prints how often.
+ * churn WHAT SECONDS LIBRARY: repeats an action for that time, after a call of the library; prints
+ * how often.
  *
- *   renames   gives its thread another name
- *   forks     makes a process that ends at once
- *   threads   makes a thread that makes a call
- *   execs     makes a process that runs this program, which loads the library and makes a call
- *   loads     loads the library once more, makes a call, takes it off
- *   sessions  makes a process in a session of its own that makes a process ...
- *   once      what execs run
+ *   renames   changes the name of its thread
+ *   forks     creates a process that ends at once
+ *   threads   creates a thread that makes a call
+ *   execs     creates a process that runs this program, which loads the library and makes a call
+ *   loads     loads the library again, makes a call, unloads it
+ *   sessions  creates a process in a new session that creates a process ...
+ *   once      used by execs
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* LD_PRELOAD: the wall clock of a program is off by as many seconds as the first 8 bytes of the
- * file $CLOCK_OFF say, which a test changes while the program runs. No other clock is touched. */
+/* LD_PRELOAD: offsets the wall clock of a program by the seconds in the first 8 bytes of the file
+ * $CLOCK_OFF, which a test changes while the program runs. No other clock changes. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>

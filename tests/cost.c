@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cost TRACED PLAIN SYMBOL ROUNDS CALLS THREADS FRAMES KB: what tracing costs, from inside. TRACED
- * and PLAIN are two copies of a library of which one is probed. Each of so many threads makes so
- * many calls into one, then into the other, in so many rounds, from so many frames deep, and
- * touches so many KB of memory before each, so that caches are cold. Prints
+ * cost TRACED PLAIN SYMBOL ROUNDS CALLS THREADS FRAMES KB: measures the overhead of tracing from
+ * inside a program. TRACED and PLAIN are two copies of a library, of which only TRACED is probed.
+ * In each round each of THREADS threads makes CALLS calls into one, then into the other, FRAMES
+ * frames deep. It touches KB of memory before each call, so that caches are cold. Prints
  *
  *   calls N cost_ns N
  *
- * calls into TRACED, and the CPU time of the threads that they took longer than those into PLAIN:
- * time that others had the processor is in neither.
+ * calls into TRACED, and the additional CPU time of the threads in them, compared with PLAIN. Time
+ * in which other processes ran is not included.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static int64_t thread_ns(void)
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
-/* Not a tail call: the frames are there. */
+/* Not a tail call, so that the frames exist. */
 static __attribute__((noinline)) int deep(fn *f, int n)
 {
 	volatile int ret = n ? deep(f, n - 1) : f(1, 2, 3, 4, 5, 6);
@@ -56,7 +56,7 @@ static void *thread(void *arg)
 	char *memory = calloc(kb + 1, 1024);
 
 	(void)arg;
-	/* The first are slower. */
+	/* The first calls are slower. */
 	batch(plain, memory);
 	for (int r = 0; r < rounds; r++)
 		cost_ns -= batch(plain, memory) - batch(traced, memory);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cost_kernel LIBRARY DEVICE IOCTLS OTHERS: for each line of its input a round: a call of LIBRARY's
- * cuCtxSetCurrent, so many ioctls on DEVICE, and so many other system calls. Prints the CPU time
- * that the round took, in nanoseconds.
+ * cost_kernel LIBRARY DEVICE IOCTLS OTHERS: for each line of its input, a round: a call of
+ * LIBRARY's cuCtxSetCurrent, IOCTLS ioctls on DEVICE, and OTHERS other system calls. Prints the CPU
+ * time of the round in nanoseconds.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 		int64_t start = thread_ns();
 
 		call(0);
-		/* NV_ESC_RM_ALLOC_MEMORY: what its argument is does not matter to a file. */
+		/* NV_ESC_RM_ALLOC_MEMORY: its argument does not matter for a file. */
 		for (int i = 0; i < atoi(argv[3]); i++)
 			ioctl(dev, _IOWR('F', 0x27, char[56]), line);
 		for (int i = 0; i < atoi(argv[4]); i++)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * flood WHAT N LIBRARY...: fills what a tracer keeps, by calls of the library (tests/liar.c). Waits
- * for a line on stdin before it begins and before it ends; says "ready", and "done" between.
+ * flood WHAT N LIBRARY...: fills the tables of a tracer by calls of the library (tests/liar.c).
+ * Waits for a line on stdin before it begins and before it ends; says "ready", and "done" between.
  *
  *   names      N lookups of kernels with names of 1000 bytes
- *   handles    N launches of kernels that nobody looked up, with a name behind each handle
- *   ranges     N allocations that stay
- *   captures   N graph captures that stay open
+ *   handles    N launches of kernels that were not looked up, each handle with a name
+ *   ranges     N allocations that are not freed
+ *   captures   N graph captures that are not ended
  *   threads    N threads, one after the other, with a call each
- *   alive      N threads at the same time, with a call each, that stay
- *   processes  the same, of N processes
+ *   alive      N threads at the same time, with a call each, that do not end
+ *   processes  the same with N processes
  *   short      N processes, one after the other, with a call each
- *   own-names  N threads, one after the other, that name themselves before a call, and after it
- *   driver     as alive, with an ioctl of the last file instead
- *   keys       maps N files that are called as the library is, in folders below one (for a
- * library), and are gone when anybody looks libraries  maps the libraries, with a call each
+ *   own-names  N threads, one after the other, that set their names before and after a call
+ *   driver     like alive, with an ioctl on the last file instead
+ *   keys       maps N files with the library's name, in folders below one (for a library), which
+ *              are removed at once
+ *   libraries  maps the libraries, with a call each
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -55,11 +56,11 @@ static void name(char *s, long i)
 {
 	memset(s, 'n', NAME_SZ - 1);
 	s[NAME_SZ - 1] = 0;
-	/* No other process has it. */
+	/* Unique to this process. */
 	s[sprintf(s, "f%d_%07ld", getpid(), i)] = '_';
 }
 
-/* What a handle points to, as in the driver. */
+/* The target of a handle, as in the driver. */
 struct kernel {
 	uint64_t what;
 	const char *name;
@@ -168,7 +169,7 @@ static void map_and_go(long i)
 	void *at;
 	int fd;
 
-	/* Named as the library is: else nothing is taken for it. */
+	/* Named like the library: other names are ignored. */
 	snprintf(path, sizeof(path), "%s/%ld", folder, i);
 	mkdir(path, 0755);
 	snprintf(path, sizeof(path), "%s/%ld/libcuda.so.1", folder, i);
@@ -180,7 +181,7 @@ static void map_and_go(long i)
 	}
 	munmap(at, 4096);
 	close(fd);
-	/* Not unlinked: the next would have its number. */
+	/* Not unlinked: the next file would reuse its inode number. */
 	usleep(2000);
 }
 
@@ -256,7 +257,7 @@ int main(int argc, char **argv)
 	}
 	for (long i = 0; i < cnt; i++) {
 		once(argv[1], i);
-		/* The buffer is everybody's: not to be what is flooded. Names are long. */
+		/* All share the ring buffer, which must not be what is flooded: names are long. */
 		if (i % (*argv[1] == 'n' ? 32 : 128) == 0)
 			usleep(5000);
 	}

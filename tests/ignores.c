@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ignores COMMAND...: becomes the command, with all signals ignored that can be, also those that
- * glibc keeps for itself. */
+/* ignores COMMAND...: executes the command with all possible signals ignored, including those that
+ * glibc uses itself. */
 #include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv)
 {
-	/* As the kernel has it. */
+	/* The kernel's struct. */
 	const struct {
 		void *handler;
 		unsigned long flags;
@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 		uint64_t mask;
 	} ignore = {.handler = (void *)SIG_IGN};
 
-	/* Not SIGCHLD: who ignores it cannot wait. */
+	/* Not SIGCHLD: a process that ignores it cannot wait for children. */
 	for (int sig = 1; argc > 1 && sig < 65; sig++)
 		if (sig != SIGCHLD)
 			syscall(SYS_rt_sigaction, sig, &ignore, NULL, sizeof(ignore.mask));

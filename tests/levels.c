@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * levels LIBRARY: attaches to the library for all processes and does what a daemon would do with
- * src/attach/levels.h, one command a line on stdin, each answered with one line on stdout.
+ * levels LIBRARY: attaches to the library for all processes and uses src/attach/levels.h like a
+ * daemon: one command per line of stdin, each answered with one line on stdout.
  *
  *   default LEVEL               trace, metrics or off
  *   proc PID LEVEL              the same, or default
  *   fn SYMBOL LEVEL ONE_OF      trace, sample, count, entries or off
- *   read PID SYMBOL             records since the last read, and of the counts: calls, errors,
+ *   read PID SYMBOL             records since the last read, and counts: calls, errors,
  *                               entered, sum of the histogram below its middle and above
- *   take PID SYMBOL             the same, and forgets the counts of the process
- *   rows PID SYMBOL             in how many rows the counts are
+ *   take PID SYMBOL             the same, and deletes the counts of the process
+ *   rows PID SYMBOL             number of rows with counts
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void count_row(void *ctx, const struct ct_count_key *key, const struct ct
 	*(unsigned *)ctx += key->pid == want_pid && key->func_id == want_fn;
 }
 
-/* How many of the durations are where they can be: none is longer than the longest. */
+/* Checks how many durations are possible: none exceeds the longest. */
 static void answer(struct ring *ring, const char *verb)
 {
 	struct ct_count sum = {0};

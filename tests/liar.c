@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A libcuda that lies: as many allocations, kernels and streams as anybody asks for, at once. With
- * -DMORE=FILE, what else it exports. */
+/* A libcuda that creates any requested number of allocations, kernels and streams at once.
+ * -DMORE=FILE: additional exports. */
 #include <stddef.h>
 #include <stdint.h>
 

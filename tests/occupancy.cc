@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Our theoretical occupancy against NVIDIA's own calculator (cuda_occupancy.h, where CUDA is
-// installed), by chance.
+// Compares our theoretical occupancy with NVIDIA's own calculator (cuda_occupancy.h, if CUDA is
+// installed), for random values.
 #include <cuda_runtime_api.h>
 
 #include <cuda_occupancy.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A program that is much work to look at: stall WHAT FOLDER SECONDS [LIBRARY]
+ * A program that is expensive to inspect: stall WHAT FOLDER SECONDS [LIBRARY]
  *
  *   fds      40 libraries in the folder, the last with 20,000 descriptors, mapped again and again
  *   deleted  the same, of files that have been removed
  *   mounts   in a mount namespace with 8,192 mounts; needs a user namespace
  *   files    2,000 different libraries, each mapped
- *   threads  300 threads, each maps a library of its own
- *   forks    children that map a library of their own and end, without end
+ *   threads  300 threads, each maps its own library
+ *   forks    children that map their own library and exit, endlessly
  *   lines    LIBRARY is mapped 60,000 times, in 8 processes that have called it
  *   elf      LIBRARY is mapped
  *

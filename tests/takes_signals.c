@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * takes_signals LIBCUDA LOG SECONDS [all]: makes calls, and notes each signal that it receives:
- *   pid N, ready     it has begun
+ *   pid N, ready     it has started
  *   SIGNAL VALUE     one line for each; VALUE is that of sigqueue(), or 0
- *   checkpoint N     so many seconds after the first SIGTERM: it has made N calls, and ends with 5
- * Signals that its parent ignored stay ignored, unless all is said.
+ *   checkpoint N     SECONDS after the first SIGTERM: it made N calls, and exits with status 5
+ * Signals that its parent ignored stay ignored, unless "all" is given.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,7 +23,8 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* What stops a process keeps its default action; so does what the kernel refuses to block. */
+/* Signals that stop a process keep their default action; so do those that the kernel refuses to
+ * block. */
 static void choose(sigset_t *set, int all)
 {
 	static const int others[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};

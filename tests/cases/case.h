@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What every case needs: to find driver functions without a header, and to say on stdout what the
- * trace must contain. expect.py compares the two.
+ * For all cases: calls driver functions without a header, and prints to stdout what the trace must
+ * contain. expect.py compares the two.
  *
- * One line is one event, as a JSON object; fields that are not named may be anything. In formats a
- * ' stands for a ". Members that begin with $ are for expect.py:
- *   "$id":"a"      call this event's id a
- *   "$parent":"a"  the event's parent is the one called a;  "$parent":null: it has none
+ * One line is one event, as a JSON object; fields that are not named are not compared. In formats
+ * ' means ". Members that begin with $ are for expect.py:
+ *   "$id":"a"      names the id of this event a
+ *   "$parent":"a"  the event's parent is the one named a;  "$parent":null: it has none
  *
- * What a report must say of the trace is printed as a line that begins with "report "
- * (case_report()).
+ * A line that begins with "report " has what a report on the trace must contain (case_report()).
  */
 #ifndef CASES_CASE_H
 #define CASES_CASE_H
@@ -49,7 +48,7 @@ enum {
 #define H(x) ((unsigned long long)(uintptr_t)(x))
 
 static void *case_lib;
-static bool case_quiet; /* calls that the tracer is not there to see */
+static bool case_quiet; /* calls made while no tracer is attached */
 
 UNUSED static void die(const char *fmt, ...)
 {
@@ -86,7 +85,7 @@ UNUSED static void *case_sym(const char *sym)
 	return p;
 }
 
-/* A driver function without prototype: 64-bit arguments must be cast to be so. */
+/* A driver function without prototype: 64-bit arguments must be cast to 64 bits. */
 #define F(sym) ((int (*)())case_sym(#sym))
 
 static const char *result_name(int r)
@@ -109,7 +108,7 @@ static const char *result_name(int r)
 	}
 }
 
-/* Public name: without _v2, _ptsz and the like. */
+/* Public name: without _v2, _ptsz etc. */
 static void public_name(const char *sym, char *name, size_t size)
 {
 	size_t len = strlen(sym), end;
@@ -123,7 +122,7 @@ static void public_name(const char *sym, char *name, size_t size)
 	snprintf(name, size, "%.*s", (int)len, sym);
 }
 
-/* One line in one write: threads and processes share stdout. */
+/* Written in one write: threads and processes share stdout. */
 static void expect_line(const char *line, size_t len)
 {
 	if (write(STDOUT_FILENO, line, len) != (ssize_t)len)
@@ -168,7 +167,7 @@ UNUSED static void expect(const char *sym, int result, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What the report's JSON must have: members that are not named may be anything. */
+/* What the report's JSON must contain: members that are not named are not compared. */
 UNUSED static void case_report(const char *fmt, ...)
 {
 	char line[8192], format[4096];
@@ -198,7 +197,7 @@ UNUSED static void expect_no_result(const char *sym, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The tests are of the tracer, but a case must have done what it says. */
+/* Fails the case if a call of its own did not have the wanted result. */
 UNUSED static void must(const char *what, int got, int wanted)
 {
 	if (got != wanted)
@@ -213,7 +212,7 @@ UNUSED static void case_init(void)
 	must("cuInit", r, 0);
 }
 
-/* Initialises and makes the primary context of device 0 current. */
+/* Initializes, and makes the primary context of device 0 current. */
 UNUSED static handle case_context(void)
 {
 	handle ctx = NULL;
@@ -312,8 +311,8 @@ UNUSED static handle case_function(handle module, const char *name, const char *
 	return f;
 }
 
-/* A launch of a kernel of PTX_KERNEL; stream NULL is the default stream. capturing: the stream is,
- * so the launch becomes a node of a graph. */
+/* A launch of a kernel of PTX_KERNEL; stream NULL is the default stream. capturing: the stream is
+ * being captured, so the launch becomes a node of a graph. */
 UNUSED static void case_launch_on(handle f, handle stream, const char *kernel, bool capturing)
 {
 	dptr a = 0;
@@ -342,7 +341,7 @@ UNUSED static void case_sleep_ms(unsigned ms)
 	nanosleep(&ts, NULL);
 }
 
-/* A name as JSON text: for names with any bytes, in hexadecimal for expect.py. */
+/* A name as JSON text; names with arbitrary bytes in hexadecimal, for expect.py. */
 UNUSED static const char *hex_text(const char *s, char *buf, size_t size)
 {
 	size_t len = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls that make and free memory, each with what the trace must say of it. */
+/* Calls that allocate and free memory, each with the expected event. */
 #ifndef CASES_MEM_CALLS_H
 #define CASES_MEM_CALLS_H
 
@@ -48,7 +48,7 @@ UNUSED static dptr mem_alloc_managed(size_t size)
 	return p;
 }
 
-/* A call that frees, or is refused. */
+/* A call that frees, or fails. */
 #define MEM_FREE(sym, ptr, wanted)                                                                 \
 	do {                                                                                       \
 		__typeof__(ptr) p_ = (ptr);                                                        \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls that put work on streams, each with what the trace must say of it. */
+/* Calls that submit work to streams, each with the expected event. */
 #ifndef CASES_WORK_CALLS_H
 #define CASES_WORK_CALLS_H
 
 #include "case.h"
 
-/* A call that succeeds and whose members are tested elsewhere; its arguments have 64 bits. */
+/* A call that succeeds and whose members are tested elsewhere; its arguments are 64 bits wide. */
 #define WORK(type, sym, ...)                                                                       \
 	do {                                                                                       \
 		int r_ = F(sym)(__VA_ARGS__);                                                      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* EXPORT(name): a function that on x86-64 goes to real_name through a pointer, as those of drivers
- * 470 to 555 do (inject/hook.c). */
+/* EXPORT(name): a function that on x86-64 jumps to real_name through a pointer, like those of
+ * drivers 470 to 555 (inject/hook.c). */
 #ifndef POINTERS_H
 #define POINTERS_H
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Suites: what there is, what the head of each says, and which of them are wanted.
+"""Collects suites, reads their heads, and selects which of them to run.
 
-A bash suite is one item of pytest's: it begins as its only test, and each line `ok NAME`, `not ok NAME # why` or
-`skip NAME # why` that it prints is a result of its own. A module test_NAME.py is a suite too.
+A bash suite is one item of pytest: it begins as its only test, and each line `ok NAME`, `not ok NAME # why` or
+`skip NAME # why` that it prints is a separate result. A module test_NAME.py is a suite too.
 """
 import fnmatch
 import os
@@ -16,15 +16,15 @@ TOP = os.path.dirname(TESTS)
 
 
 def environment(config):
-    """What each suite finds in its environment, but for $TMP."""
+    """Sets the environment of all suites, except $TMP."""
     os.chdir(TOP)
     out = os.path.abspath(os.environ.get("O") or os.path.join(TOP, "build"))
     os.environ.update(O=out, CUDATRACE=out + "/cudatrace", LC_ALL="C.UTF-8", PYTHONPYCACHEPREFIX=out + "/check/pycache")
-    # A system call that the sandbox does not know ends the tracer: a test sees it then.
+    # A system call that the sandbox does not allow kills the tracer, so that a test notices.
     os.environ["CUDATRACE_SANDBOX"] = "kill"
     os.environ["LONG"] = "1" if config.option.long else "0"
-    # One python3 for all: this one, which has the distribution's modules, and by its own path: wrappers (pyenv's, say)
-    # take longer to start than most of the scripts take to run.
+    # All use this python3, which has the distribution's modules, by its real path: wrappers (such as pyenv's)
+    # take longer to start than most scripts take to run.
     own = out + "/check/bin"
     os.makedirs(own, exist_ok=True)
     if not os.path.exists(own + "/python3") or os.path.realpath(own + "/python3") != os.path.realpath(sys.executable):
@@ -42,20 +42,20 @@ def name_of(path):
 
 
 class Needs:
-    """What the head of a suite says, in comments that stand alone on their lines:
+    """The needs in the head of a suite, in comments that stand alone on their lines:
 
-    timeout: SECONDS   how long it may take (600)
-    takes: SECONDS     what it takes on a quiet machine: those that take long are begun first. With a second number that
-                       is what it takes in make check-all
-    cpus: N            it keeps so many processors busy (1)
-    own processes      it sees no others: a PID namespace of its own (and a mount namespace), where these can be made.
-                       For daemons, which look at all programs of the machine, and probe what they find
-    alone              nothing else may run: it counts what is on the machine, or measures times
-    no tracers         only those may run beside it of which is said, in the same way:
-    traces nothing     it starts no tracer that could meet what another suite does
-    uses: NAME...      not together with others that use that: names of cgroups, say
-    long               make check leaves it out, make check-all runs it
-    longer             make check runs a part of it, make check-all the rest: $LONG is 1 then. Of a module these are the
+    timeout: SECONDS   time limit (600)
+    takes: SECONDS     duration on a quiet machine: the longest start first. A second number is the duration in
+                       make check-all
+    cpus: N            number of processors that it keeps busy (1)
+    own processes      runs in its own PID namespace (and mount namespace), if possible. For daemons, which probe all
+                       programs of the machine that they find
+    alone              nothing else may run: it counts things on the machine, or measures times
+    no tracers         only suites may run at the same time that have the next line:
+    traces nothing     it starts no tracer that could affect another suite
+    uses: NAME...      not together with other suites that use the same, such as names of cgroups
+    long               only make check-all runs it
+    longer             make check runs a part of it, make check-all the rest: $LONG is 1 then. In a module these are the
                        tests that are marked long
     """
 
@@ -103,7 +103,7 @@ def not_wanted(path, config):
 
 
 def long_ones(config, items):
-    """Of modules, the tests marked long or the others."""
+    """Selects the tests of modules that are marked long, or the others."""
     def wanted(item):
         return isinstance(item, Whole) or bool(item.get_closest_marker("long")) == config.option.long
     config.hook.pytest_deselected(items=[i for i in items if not wanted(i)])
@@ -116,7 +116,7 @@ class Suite(pytest.File):
 
 
 class Whole(pytest.Item):
-    """All of a bash suite. Its results are read from what it prints: see schedule.py."""
+    """A whole bash suite. Its results are read from its output: see schedule.py."""
 
     def runtest(self):
         raise AssertionError("bash suites are run by schedule.py")

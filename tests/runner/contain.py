@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A process that starts a suite and answers for it: what the suite leaves is ended, unmounted and removed, whether it
-ends, takes too long or is interrupted, and also when the whole run is killed.
+"""A supervisor process for a suite. Afterwards it ends, unmounts and removes what the suite left, whether the suite
+ended, took too long or was interrupted, and also when the whole run was killed.
 
 Whatever becomes of a suite's processes (other sessions, parents that are gone), they stay descendants of this one
 (PR_SET_CHILD_SUBREAPER).
@@ -17,7 +17,7 @@ import time
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 WATCHED = ENDS | {signal.SIGCHLD}
-# How long a suite may clean up after itself; how long its processes have to end when they are asked to.
+# Time for a suite to clean up; time for its processes to end after SIGTERM.
 CLEAN_UP_S, ASKED_S = 15, 3
 
 
@@ -26,7 +26,7 @@ def prctl(option, value):
 
 
 def descendants(pid):
-    """Its descendants that are no zombies, the nearest first."""
+    """Its descendants, without zombies, the nearest first."""
     children, names = {}, {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -59,7 +59,7 @@ def send(pids, sig):
 
 
 def reap(seconds, until):
-    """Waits for children until until() or for so long; what it says in the end."""
+    """Reaps children until until() is true, or the time is over; returns its last value."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -75,7 +75,7 @@ def reap(seconds, until):
 
 
 def end_all(pid):
-    """Ends all descendants, and reaps those that are ours. Asked first: a tracer takes its probes off itself."""
+    """Ends all descendants, and reaps ours. SIGTERM comes first, so that a tracer removes its probes."""
     left = descendants(pid)
     if not left:
         return
@@ -83,7 +83,7 @@ def end_all(pid):
     send(left, signal.SIGCONT)
     if reap(ASKED_S, lambda: not descendants(pid)):
         return
-    # More may be made while these end.
+    # New ones may be created while these end.
     for _ in range(100):
         left = descendants(pid)
         if not left:
@@ -93,7 +93,7 @@ def end_all(pid):
 
 
 def unmount(folder):
-    """What is mounted in this mount namespace in folder or below, the innermost first."""
+    """The mounts of this mount namespace at folder or below, the innermost first."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
         points = [line.split()[4].encode("latin1", "surrogateescape").decode("unicode_escape") for line in f]
     for point in sorted((p for p in points if p == folder or p.startswith(folder + "/")), reverse=True):
@@ -101,7 +101,7 @@ def unmount(folder):
 
 
 def remove_cgroups(listed):
-    """Those that a suite says that it made (tests/containers.sh), where they are still there."""
+    """The cgroups that a suite reported (tests/containers.sh) and that still exist."""
     try:
         with open(listed, encoding="utf-8") as f:
             made = f.read().split("\n")
@@ -121,7 +121,7 @@ def remove_cgroups(listed):
                 break
             except OSError:
                 time.sleep(0.02)
-        # Its parents go where they are empty: others' stay.
+        # Remove empty parents; those of other suites stay.
         try:
             while os.path.dirname(path).count("/") > 3:
                 path = os.path.dirname(path)
@@ -139,16 +139,16 @@ def tidy(folder):
 
 
 class Contained:
-    """What becomes of a suite: status (as a shell has it), 'timeout' or 'ended', seconds, processor seconds, what was
-    left running."""
+    """The result of a suite: status (as in a shell), 'timeout' or 'ended', seconds, processor seconds, processes left
+    running."""
 
     def __init__(self):
         self.status, self.why, self.left = None, "", []
 
 
 def supervise(body, timeout, folder):
-    """Runs body() in a process of its own session until it ends, timeout seconds at most; ends what it leaves. In a
-    process that was forked for this."""
+    """Runs body() in a process with its own session until it ends, for at most timeout seconds; ends what it leaves.
+    Runs in a process that was forked for this."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     result, me = Contained(), os.getpid()
@@ -185,7 +185,7 @@ def supervise(body, timeout, folder):
         if result.why:
             break
     if not status:
-        # Its whole process group, as a terminal does it: a shell waits for what it has started.
+        # Signal its whole process group, like a terminal: a shell waits for its children.
         try:
             os.killpg(child, signal.SIGTERM)
         except OSError:
@@ -194,9 +194,9 @@ def supervise(body, timeout, folder):
         while not ended() and time.monotonic() < end:
             time.sleep(0.02)
     elif not result.why:
-        # What is about to end is not left behind.
+        # Processes that are about to end do not count as left.
         reap(3, lambda: not descendants(me))
-        # On a busy machine a tracer and what reads for it take longer. cudatrace-links takes probes off after its tracer has
+        # On a busy machine a tracer and its readers take longer. cudatrace-links removes probes after its tracer has
         # ended (src/attach/probe/links.h): with perf events that is slow.
         reap(60, lambda: not any(name.startswith("cudatrace") for name in descendants(me).values()))
         result.left = sorted(set(descendants(me).values()))
@@ -210,7 +210,7 @@ def supervise(body, timeout, folder):
 
 
 def start(body, timeout, folder, tell):
-    """Forks a supervisor of body(); tell(result) is called in it at its end. Returns its pid."""
+    """Forks a supervisor of body(), which calls tell(result) at its end. Returns its pid."""
     parent = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     pid = os.fork()
@@ -219,7 +219,7 @@ def start(body, timeout, folder, tell):
         return pid
     try:
         os.setsid()
-        # Killed, the run cannot end it: it is told by the kernel.
+        # A run that was killed cannot end it: the kernel sends a signal.
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os._exit(1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a run shows: one line that moves on a terminal, else a line for each suite that has ended; at the end what
-failed, how to run just that, what was skipped, and "N passed, N failed, N skipped"."""
+"""The output of a run: one progress line on a terminal, else a line for each finished suite. At the end: failures,
+how to run just those, skipped tests, and "N passed, N failed, N skipped"."""
 import os
 import sys
 import time
@@ -13,7 +13,7 @@ from . import collect
 
 
 class Quiet(TerminalReporter):
-    """pytest's own words, but those about single tests and the sums."""
+    """pytest's own output, except about single tests and the sums."""
 
     def pytest_sessionstart(self, session):
         self._session, self._sessionstarttime = session, time.time()
@@ -39,7 +39,7 @@ class Quiet(TerminalReporter):
     @pytest.hookimpl(hookwrapper=True)
     def pytest_sessionfinish(self, session, exitstatus):
         yield
-        # Modules that cannot be read: pytest says why.
+        # Modules that cannot be imported: pytest prints why.
         self.summary_errors()
         if session.shouldfail:
             self.write_line(str(session.shouldfail))
@@ -67,7 +67,7 @@ class Progress:
 
     def begin(self, count):
         self.count = count
-        # A single suite is watched.
+        # A single suite prints each result.
         self.verbose = self.verbose or count == 1
         if not count and not self.skips:
             print("tests/run.sh: no suite matches", file=sys.stderr)
@@ -108,7 +108,7 @@ class Progress:
                      f" in {job.seconds:.0f} s ({job.cpu:.0f} s of processors)")
 
     def again(self, jobs):
-        """These are run once more, by themselves: what they said is what failed before, and counts no more."""
+        """These suites run again, alone: their first results are reported as earlier failures, and do not count."""
         if jobs:
             self.say("# again, by themselves: " + " ".join(job.name for job in jobs))
         for job in jobs:
@@ -167,7 +167,7 @@ class Progress:
 
 
 def quoted(name):
-    """For pytest's -k: the function's name, for that of a parameter may hold anything."""
+    """For pytest's -k: only the function's name, since parameters may contain anything."""
     return name.split("[")[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which suite runs when: several at a time, those that want no tracers first, then the longest first, those that must be alone last; and their results.
+"""Schedules suites in parallel and collects their results: those without tracers first, then the longest first, those that must run alone last.
 
 Each suite is run by a process of its own (contain.py), prints into $O/check/NAME.log, and has an empty folder $TMP. A
 module's tests report to $O/check/NAME.reports instead of printing `ok`.
@@ -20,9 +20,9 @@ from _pytest.runner import runtestprotocol
 from . import collect, contain
 
 LOOK_S = 0.1
-# More than so many suites that fail are no accident.
+# If more suites fail, the failures are not random.
 AGAIN_MAX = 4
-# The first process of a namespace: says what is left, which ends with it.
+# The first process of a namespace: reports the processes that are left, which end with it.
 INIT = """
 "$@"
 rc=$?
@@ -32,7 +32,7 @@ for i in $(seq 600); do
 		[ $p = /proc/1/cmdline ] || ! grep -q . $p 2>/dev/null || left="$left $(cat ${p%/*}/comm)"
 	done
 	[ "$left" ] || exit $rc
-	# Takes probes off after its tracer has ended; the others are about to end, or never do.
+	# cudatrace-links removes probes after its tracer has ended; others are about to end, or never do.
 	[ $i -lt 31 ] || [ "$(printf '%s\\n' $left | sort -u)" = cudatrace-links ] || break
 	sleep 0.1
 done
@@ -69,7 +69,7 @@ JOBS = pytest.StashKey()
 
 
 class Job:
-    """A suite: what it needs, its items, and, once begun, its process and what was read of its output."""
+    """A suite: its needs, its items, and, once started, its process and its output so far."""
 
     def __init__(self, items, long):
         self.items, self.long = items, long
@@ -118,7 +118,7 @@ class Job:
         os._exit(0)
 
     def again(self):
-        """The same suite, to be run by itself; what this one printed stays as NAME.1.log."""
+        """The same suite, to run alone; the output of this one stays in NAME.1.log."""
         log, self.log = self.log, self.log[:-len("log")] + "1.log"
         os.replace(log, self.log)
         job = Job(self.items, self.long)
@@ -131,7 +131,7 @@ class Job:
             json.dump(vars(result), f)
 
     def results(self, config):
-        """Reports of what it has printed since it was last asked."""
+        """Reports from the output since the last call."""
         self.rest += self.source.read()
         *lines, self.rest = self.rest.split(b"\n")
         for line in lines:
@@ -152,7 +152,7 @@ class Job:
         return pytest.TestReport(nodeid, (path, 0, name), {}, outcome, longrepr, "call")
 
     def finish(self, config):
-        """Its last reports, among them what is wrong with the suite as a whole."""
+        """Its last reports, including failures of the suite as a whole."""
         yield from self.results(config)
         if self.rest and self.bash:
             yield from self.of_line(self.rest.decode(errors="replace"))
@@ -182,7 +182,7 @@ class Job:
 
 
 class Clock:
-    """How much time is left, and how far this machine is behind a quiet one."""
+    """The time left, and how much slower this machine is than a quiet one."""
 
     def __init__(self, until):
         self.end = time.monotonic() + until - time.time()
@@ -193,7 +193,7 @@ class Clock:
         self.takes += job.needs.takes
 
     def lacks(self, job):
-        """Seconds that are not there for a job that begins now; below 0 where it has them. One that was run before takes as
+        """Seconds missing for a job that starts now; negative if there is enough time. A job that ran before takes as
         long again."""
         pace = max(1, self.took / self.takes) if self.takes else 1
         return time.monotonic() + (job.seconds or job.needs.takes * pace) - self.end
@@ -206,7 +206,7 @@ def fits(job, running, slots):
         return False
     if any(r.needs.no_tracers and job.needs.traces or r.needs.traces and job.needs.no_tracers for r in running):
         return False
-    # One that is larger than all there is runs, too.
+    # A suite that needs more processors than exist runs too.
     return not running or sum(r.needs.cpus for r in running) + job.needs.cpus <= slots
 
 
@@ -224,7 +224,7 @@ def run(session):
         return True
     long, clock = config.option.long, Clock(config.option.until)
     waiting = sorted((Job(items, long) for items in by_path.values()), key=lambda j: (j.needs.alone, not j.needs.no_tracers, -j.needs.takes))
-    # Their logs are called as they are.
+    # Logs are named after suites, so names must be unique.
     if len({job.name for job in waiting}) < len(waiting):
         raise session.Interrupted("two suites have the same name")
     failed, may_again = [], config.option.again and len(waiting) > 1
@@ -289,7 +289,7 @@ def run(session):
 
 
 def stop(running):
-    """Ends those that still run; each takes what it has left with it."""
+    """Ends the supervisors that still run, which clean up."""
     contain.send([j.pid for j in running], signal.SIGTERM)
     end = time.monotonic() + contain.CLEAN_UP_S + contain.ASKED_S + 15
     for job in running:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Asks Python what a trace says. Include cmocka.h before. */
+/* Checks a trace with Python. Include cmocka.h before. */
 #ifndef TESTS_CHROME_CHECK_H
 #define TESTS_CHROME_CHECK_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs Python over the trace, parsed, as `d`: what it must find out is an expression. */
+/* Evaluates a Python expression, which must be true, over the parsed trace `d`. */
 static inline void check_py(const char *text, const char *expr)
 {
 	char path[] = "/tmp/test_chrome.XXXXXX", cmd[4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* For tests of reading libcuda files: small ones, laid out by hand. */
+/* Small libcuda files, laid out by hand, for tests of reading them. */
 #ifndef TESTS_ELF_IMAGE_H
 #define TESTS_ELF_IMAGE_H
 
@@ -48,7 +48,7 @@
 struct func {
 	const char *name;
 	const char *code;
-	unsigned at; /* number of its place; several may share one */
+	unsigned at; /* number of its location; several symbols may share one */
 	unsigned char type, bind;
 	uint16_t shndx;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Events as the model would make them, for tests of what comes after it. A factory has a clock that
- * each call moves on; a test sets what it cares about between make and use.
+ * Events like those of the model, for tests of later stages. A factory has a clock that each call
+ * advances; a test sets the relevant members between make and use.
  */
 #ifndef TESTS_FACTORY_H
 #define TESTS_FACTORY_H
@@ -14,7 +14,7 @@
 
 #define FACTORY_BASE_NS 1000000000000ull
 
-/* What programs call their kernels. */
+/* Names of kernels in real programs. */
 #define FACTORY_KERNELS                                                                              \
 	"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "     \
 	"std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)", \
@@ -37,7 +37,7 @@ static inline struct factory factory(uint32_t pid)
 		.now_ns = FACTORY_BASE_NS, .next_id = 1, .pid = pid, .tid = pid, .comm = "python3"};
 }
 
-/* A call of dur_ns that begins gap_ns after the one before has ended. */
+/* A call of dur_ns that begins gap_ns after the end of the previous one. */
 static inline struct trace_event factory_call(struct factory *f, const char *symbol,
 					      uint64_t gap_ns, uint64_t dur_ns)
 {
@@ -90,7 +90,7 @@ static inline struct trace_event factory_sync(struct factory *f, uint64_t stream
 	return factory_on_stream(f, "cuStreamSynchronize", stream, 50000);
 }
 
-/* device_bytes: live after it */
+/* device_bytes: live memory after it */
 static inline struct trace_event factory_alloc(struct factory *f, uint64_t size,
 					       uint64_t device_bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* For tests of the report's findings: whether it has one, what it says, and what that loses. */
+/* For tests of the report's findings: whether one exists, its text, and its loss. */
 #ifndef TESTS_FINDINGS_CHECK_H
 #define TESTS_FINDINGS_CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* As if the disk was full: no file gets longer than so many bytes, and nothing is said of it. */
+/* Simulates a full disk: no file can grow beyond a size, and no messages are printed. */
 #ifndef FULL_DISK_H
 #define FULL_DISK_H
 

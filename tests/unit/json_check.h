@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A strict JSON validator (RFC 8259, with UTF-8 checked): tests say with it that a line is JSON. */
+/* A strict JSON validator (RFC 8259, with UTF-8 checked), for tests that a line is JSON. */
 #ifndef TESTS_JSON_CHECK_H
 #define TESTS_JSON_CHECK_H
 
@@ -10,7 +10,7 @@
 struct json_check {
 	const unsigned char *p, *end;
 	int depth;
-	bool blanks; /* there may be some between tokens */
+	bool blanks; /* blanks between tokens are allowed */
 };
 
 static bool jc_value(struct json_check *c);
@@ -47,7 +47,7 @@ static inline bool jc_hex4(struct json_check *c)
 	return true;
 }
 
-/* One multi-byte sequence: decoded and compared with the least value of its length. */
+/* One multi-byte sequence: decoded and compared with the smallest value of its length. */
 static inline bool jc_utf8(struct json_check *c)
 {
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -179,13 +179,13 @@ static inline bool jc_all(const char *s, size_t n, bool blanks)
 	return jc_value(&c) && c.p == c.end;
 }
 
-/* The n bytes at s are one JSON value and nothing else. No white space: we write none. */
+/* Whether the n bytes at s are exactly one JSON value, without white space. */
 static inline bool json_valid(const char *s, size_t n)
 {
 	return jc_all(s, n, false);
 }
 
-/* Made of what others wrote. */
+/* The same with white space, for JSON of other programs. */
 static inline bool json_valid_loose(const char *s, size_t n)
 {
 	return jc_all(s, n, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* For tests of the report's analyses: calls as a saved trace gives them, and what came of them. */
+/* For tests of the report's analyses: calls as in a saved trace, and the results. */
 #ifndef TESTS_MEMORY_CHECK_H
 #define TESTS_MEMORY_CHECK_H
 
@@ -55,7 +55,7 @@ UNUSED static struct trace_event begin(const char *symbol)
 	return factory_call(&f, symbol, 1000, 2000);
 }
 
-/* What the reader of saved traces fills in. */
+/* Sets what the reader of saved traces sets. */
 UNUSED static uint64_t send(struct trace_event *ev)
 {
 	if (ev->kind == EVENT_CALL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a page of metrics says. */
+/* Checks a page of metrics. */
 #ifndef TESTS_METRICS_CHECK_H
 #define TESTS_METRICS_CHECK_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers by chance that are the same each time: xorshift64 (Marsaglia 2003). */
+/* Reproducible random numbers: xorshift64 (Marsaglia 2003). */
 #ifndef TESTS_RANDOM_H
 #define TESTS_RANDOM_H
 
 #include <stdint.h>
 
-/* Not 0. A test that is to have the same ones whatever ran before it sets this. */
+/* Not 0. A test sets this to get the same numbers whatever ran before it. */
 static uint64_t rnd_state = 88172645463325252ull;
 
 static inline uint64_t rnd(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Steps of serving made by hand. A step's products are launched 1000 ns after the call before and
- * take 4000 ns each; its wait comes 500 ns later.
+ * Steps of serving, made by hand. A step launches its products 1000 ns after the previous call;
+ * they take 4000 ns each, and its wait comes 500 ns later.
  */
 #ifndef TESTS_SERVING_STEPS_H
 #define TESTS_SERVING_STEPS_H
@@ -21,7 +21,7 @@ static const struct serving *serving(void)
 	return r->an[AN_SERVING];
 }
 
-static bool by_rows; /* the other way round */
+static bool by_rows; /* columns and rows exchanged */
 static uint64_t prev_end_ns;
 
 static void gemm(uint64_t weights, uint64_t m, uint64_t n, uint64_t k, bool capturing)

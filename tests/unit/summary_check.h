@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* For tests of the summary: a run with some of everything. */
+/* For tests of the summary: a run with events of every kind. */
 #ifndef TESTS_SUMMARY_CHECK_H
 #define TESTS_SUMMARY_CHECK_H
 
@@ -89,7 +89,7 @@ UNUSED static void put_memory(struct run *r)
 	put(r, factory_call(&r->f, "cuMemsetD8_v2", 10, 3000));
 }
 
-/* An inference run with some of everything. */
+/* An inference run with events of every kind. */
 UNUSED static int make_run(void **state)
 {
 	static const char *const more[] = {"cuStreamCreate", "cuEventCreate", "cuModuleLoadData",
@@ -131,7 +131,7 @@ UNUSED static int free_run(void **state)
 	return 0;
 }
 
-/* The summary's text, to be freed. */
+/* The text of the summary; the caller frees it. */
 UNUSED static char *print(struct run *r, int width, bool color)
 {
 	char *text = NULL;

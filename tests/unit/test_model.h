@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Raw calls, laid out as bpf/call.bpf.h does it by the function's spec, through a model:
+ * Passes raw calls, laid out like in bpf/call.bpf.h by the function's spec, through a model:
  *
  *   ev = CALL(&rig, "cuMemAlloc_v2", {"dptr", 0x7f00}, {"bytesize", 512});
  *
- * Arguments that are not named are 0, out-parameters that are not named could not be read.
+ * Arguments that are not named are 0; out-parameters that are not named count as unreadable.
  */
 #ifndef TESTS_TEST_MODEL_H
 #define TESTS_TEST_MODEL_H
@@ -19,29 +19,29 @@
 #include "decode/value.h"
 #include "model/model.h"
 
-#define RIG_PID 4000000 /* above pid_max's usual values: no such process */
+#define RIG_PID 4000000 /* above the usual pid_max: no such process */
 
 struct rig {
 	struct fnset *fns;
 	struct model *m;
-	/* of the next call; back to these after it */
+	/* of the next call; reset after it */
 	uint32_t pid, tid;
 	int32_t result;
 	uint16_t flags;
 	uint64_t dur_ns;
-	uint32_t depth;	    /* in calls that are records: that of id parent is the innermost */
-	uint32_t api_depth; /* and in how many of those of its family */
+	uint32_t depth;	    /* depth among recorded calls; parent is the id of the innermost */
+	uint32_t api_depth; /* depth among calls of its family */
 	uint64_t parent;
-	/* the last event and how many there were */
+	/* the last event, and their number */
 	struct trace_event ev;
 	char comm[32];
 	unsigned cnt;
 	uint64_t now_ns, next_id;
-	/* sees each event while it is whole; may be NULL */
+	/* called with each event while it is complete; may be NULL */
 	void (*peek)(const struct trace_event *ev);
 };
 
-/* Only what a test cares about is named. */
+/* A test names only the relevant arguments. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct val {
@@ -50,7 +50,7 @@ struct val {
 	const char *str;  /* string captures */
 	const void *data; /* other captures: len bytes */
 	int len;	  /* negative: -errno */
-	bool next;	  /* the capture behind the argument's: CUlaunchConfig.attrs */
+	bool next;	  /* the capture after the argument's: CUlaunchConfig.attrs */
 };
 
 static inline void rig_on_event(void *ctx, const struct trace_event *ev)
@@ -64,7 +64,7 @@ static inline void rig_on_event(void *ctx, const struct trace_event *ev)
 	memset(r->comm, 0, sizeof(r->comm));
 	if (ev->comm)
 		strncpy(r->comm, ev->comm, sizeof(r->comm) - 1);
-	/* What is not the sink's to keep. */
+	/* A sink must copy these. */
 	r->ev.comm = r->comm;
 	r->ev.words = NULL;
 	memset(r->ev.caps, 0, sizeof(r->ev.caps));
@@ -117,7 +117,7 @@ static inline void rig_record(struct rig *r, const void *data, size_t size)
 	free(copy);
 }
 
-/* What the probes would make of the values: words, and captures by index. */
+/* What the probes would record of the values: words, and captures by index. */
 struct rig_layout {
 	uint64_t words[CT_MAX_WORDS];
 	const void *data[CT_MAX_CAPS];
@@ -142,7 +142,7 @@ static inline void rig_put(struct rig_layout *l, const struct api_fn *fn, const 
 		return;
 	}
 	assert_true(cap >= 0 && word >= 0);
-	l->words[word] = 0x7ffd00000000 + 64 * arg; /* where it points to: of no interest */
+	l->words[word] = 0x7ffd00000000 + 64 * arg; /* its target does not matter */
 	cap += v->next;
 	if (v->str) {
 		l->data[cap] = v->str;
@@ -216,7 +216,7 @@ static inline const struct trace_event *rig_call(struct rig *r, const char *symb
 }
 
 #define CALL(rig, symbol, ...) rig_call(rig, symbol, (const struct val[]){__VA_ARGS__, {0}})
-/* Without arguments that matter. */
+/* A call whose arguments do not matter. */
 #define CALL0(rig, symbol) rig_call(rig, symbol, (const struct val[]){{0}})
 
 static inline void rig_task(struct rig *r, int kind, uint32_t parent_pid, int32_t exit_code,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the tests of the decoder share. Blocks are malloced at exactly their size, so that ASan sees
- * a read past the end. */
+/* Shared by the tests of the decoder. Blocks are allocated at exactly their size, so that ASan
+ * detects a read past the end. */
 #ifndef TEST_NV_DECODE_H
 #define TEST_NV_DECODE_H
 
@@ -45,7 +45,7 @@ static inline void drop(struct nv_range *r)
 	r->data = NULL;
 }
 
-/* Decodes with the first len bytes of the block at exit, nothing at entry. */
+/* Decodes an ioctl with the first len bytes of the block at exit, and nothing at entry. */
 static inline struct nv_ioctl decode(enum ct_nv_dev dev, uint32_t cmd, const void *block,
 				     uint32_t len)
 {
