@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 20
-"""cuBLAS, cuBLASLt, cuDNN and the runtime: off unless asked for; products of matrices with their sizes, types and operations,
-each once, and what the GPU took for them. By stand-ins, and by the real libraries beside nvcc."""
+"""cuBLAS, cuBLASLt, cuDNN and the runtime: off by default; each matrix product once, with sizes, types, operations and GPU
+time. With stand-ins, and with the real libraries if nvcc is installed."""
 import glob
 import json
 import os

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""The cases of tests/cases, traced on the stand-in driver: the trace must hold what the program says it did, every call
-that the stand-in counted, and the same with each way of attaching and both forms of entry points. The Chrome trace, the
-summary and a report of the saved trace say the same as its lines."""
+"""The cases of tests/cases, traced on the stand-in driver. The trace must contain what the program prints, and every call that
+the stand-in counted, with each mechanism and both forms of entry points. The Chrome trace, the summary and a report of the
+saved trace must agree with its lines."""
 import collections
 import concurrent.futures
 import filecmp

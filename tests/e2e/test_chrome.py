@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 20
-"""The Chrome trace in a real viewer: that of chrome://tracing, in headless Chromium. What its model holds is compared with
-what was put in. Pictures are left in $O/check/."""
+"""The Chrome trace in a real viewer, chrome://tracing, in headless Chromium. The viewer's model is compared with the input.
+Screenshots are left in $O/check/."""
 import json
 import os
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 30
-"""Ranks of a stand-in NCCL, one process each: collectives are joined, who comes late or never is named. Case nccl of
-test_cases.py has the calls themselves."""
+"""Ranks of a stand-in NCCL, one process each: collectives are joined, and late or missing ranks are named. Case nccl of
+test_cases.py tests the calls themselves."""
 import collections
 import datetime
 import json

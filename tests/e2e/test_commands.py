@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 5
-"""Commands that cudatrace itself, its man page, its help and its alerts tell people to type: each has a verb, options of that verb,
-subcommands of ctl, and files where files belong. The examples of the man page run in test_documents.py."""
+"""Commands in the output, man page, help and alerts of cudatrace: each must have a valid verb, valid options, subcommands of
+ctl, and files where files are expected. The examples of the man page run in test_documents.py."""
 import glob
 import json
 import os

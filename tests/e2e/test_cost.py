@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""What a trace says that it cost the program, against what it did: CPU time of the program's threads with probes and
-without, in turns, in one process (tests/cost.c)."""
+"""The overhead that a trace reports, compared with the measured one: CPU time of the program's threads with and without probes,
+in turns, in one process (tests/cost.c)."""
 import os
 import shutil
 import statistics

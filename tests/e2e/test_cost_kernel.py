@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # alone
 # takes: 8
-"""What a trace with --kernel says that it cost, against what it did: the tracepoints of all system calls cost each system
-call of a program, whoever it is for. Alone: they do so as long as any tracer on the machine has them."""
+"""The overhead that a trace with --kernel reports, compared with the measured one: the tracepoints of all system calls slow
+down each system call of a program. Runs alone: they do so while any tracer on the machine uses them."""
 import collections
 import json
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 30
-"""--gpu-ctxsw against a stand-in for the driver (tests/nvfuse/rm_driver.py): real ioctls and mappings, of a log that the test
-writes. What it is asked, what it refuses, what the records say and what of them is wrong."""
+"""--gpu-ctxsw with a stand-in for the driver (tests/nvfuse/rm_driver.py): real ioctls and mappings of a log that the test
+writes. Tests the requests, refusals, valid records and invalid records."""
 import json
 import os
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""The end of a trace, orderly or not: nothing of ours stays in the target, what had not returned is shown as such, what
-was lost is counted."""
+"""The end of a trace, orderly or not: nothing of ours stays in the target, calls in flight are shown as such, and losses are
+counted."""
 import json
 import os
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 20
-"""cuDNN: what a plan computes, from the descriptors that it was made of, and what a convolution of the older interface does; sizes,
-types and operations as those of a product of matrices. By stand-ins, and by the real libraries beside nvcc."""
+"""cuDNN: what a plan computes, from the descriptors that it was made from, and what a convolution of the older interface does;
+sizes, types and operations as for matrix products. With stand-ins, and with the real libraries if nvcc is installed."""
 import json
 import os
 import subprocess

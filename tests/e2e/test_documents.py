@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 30
-"""What README and docs tell people to type: each command of README.md, docs/USE.md and the man page runs as it is written, in a world where
-`python train.py` is the sample program and process 4242 one that uses CUDA; in all pages cudatrace has the options that commands
-name, and make the targets."""
+"""Commands in README and docs: each command of README.md, docs/USE.md and the man page runs as written, with the sample program
+as `python train.py` and a CUDA process as process 4242. The options and make targets that commands use on all pages must exist."""
 import contextlib
 import glob
 import os

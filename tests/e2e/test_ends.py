@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 30
-"""What is left of a trace of the sample program when something goes wrong meanwhile: signals, closed pipes, full disks."""
+"""Traces of the sample program that are interrupted: by signals, closed pipes, full disks."""
 import json
 import os
 import pty

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 20
-"""Families of libraries beside the driver: NCCL, its stand-in and a real one. What they call of the driver stays the driver's
-own business, for everybody who sums up. Case nccl of test_cases.py has the calls themselves."""
+"""Families of libraries other than the driver: NCCL, as a stand-in and a real one. Their calls into the driver stay hidden
+details in all sums. Case nccl of test_cases.py tests the calls themselves."""
 import collections
 import ctypes.util
 import json

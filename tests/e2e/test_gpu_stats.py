@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 15
-"""--gpu-stats with a stand-in for NVML: what it tells, what it refuses, and what a bad one can do (nothing)."""
+"""--gpu-stats with a stand-in for NVML: its values, its errors, and a misbehaving one, which must do no harm."""
 import json
 import os
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""--gpu-time: what the stand-in GPU executed is in the trace, once and with the call that asked for it, whoever sees the
-calls; and what is missing is said."""
+"""--gpu-time: each execution on the stand-in GPU is in the trace once, with the call that requested it, for all producers; and
+missing ones are reported."""
 import collections
 import json
 import os

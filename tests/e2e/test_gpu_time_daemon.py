@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 40
-"""trace.gpu_time of the daemon: what GPUs executed for programs that opted in is in its metrics, files and dumps; lines wait for it there, too."""
+"""trace.gpu_time of the daemon: GPU executions of programs that opted in are in its metrics, files and dumps; pending lines
+work there too."""
 import collections
 import json
 import os

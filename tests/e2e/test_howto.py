@@ -2,11 +2,11 @@
 # timeout: 1200
 # takes: 40 100
 # cpus: 2
-"""What the documents HOWTO_ADD_*.md say is done to a copy of this tree, word for word, and nothing else.
+"""Follows the documents HOWTO_ADD_*.md word for word in a copy of this tree, with no other changes.
 
-A finding is in the report as text and as JSON. A metric is at /metrics, comes to a collector, stands in the documents, and the check of the dashboard knows it. Calls into a
-library have names, arguments, errors and nesting, and list, summary and metrics know it. Records of a producer are lines of the
-trace, among those of others and with ids of their own, and count in the daemon."""
+A finding must be in the report as text and JSON. A metric must be at /metrics, reach a collector, be in the documents, and pass
+the check of the dashboard. Calls into a library must have names, arguments, errors and nesting, and be in list, summary and
+metrics. Records of a producer must become lines of the trace, in order and with their own ids, and be counted in the daemon."""
 import collections
 import json
 import os

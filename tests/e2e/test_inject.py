@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 90
-"""Calls seen from inside the process, without privileges: the cases of tests/cases by dispatch pointers and by answers, what is hard for a thunk
-(tests/inject/hard.c), programs that are linked to the driver, and what the library asks of a system."""
+"""Calls recorded in the process, without privileges: the cases of tests/cases by dispatch pointers and by lookups, programs
+that are hard for a thunk (tests/inject/hard.c), programs that are linked to the driver, and what the library needs of a system."""
 import collections
 import glob
 import os

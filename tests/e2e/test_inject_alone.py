@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 15
-"""LD_PRELOAD=libcudatrace-inject.so without a tracer: a trace is written, and the program notices nothing."""
+"""LD_PRELOAD=libcudatrace-inject.so without a tracer: a trace is written, and the program is not affected."""
 import collections
 import glob
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
 # takes: 100
-"""--probe=inject as root: what the library in the process does not see, uprobes do. The same trace as by uprobes alone, each call
-once, however the library gets in, or does not; and the probes go when nobody needs them."""
+"""--probe=inject as root: uprobes record the calls that the library in the process misses. The trace is the same as with
+uprobes alone, each call once, however the library is loaded, or if it is not; and unneeded probes are removed."""
 import collections
 import os
 import pathlib

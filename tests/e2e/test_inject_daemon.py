@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 900
 # takes: 110
-"""trace.inject of the daemon: processes that opt in are seen by the library in them, all others by uprobes. Each call is counted or
-recorded once, at every level, whoever sees it; and a process that lies spoils only what is its own."""
+"""trace.inject of the daemon: the library records processes that opt in, uprobes record all others. Each call is counted or
+recorded once at every level, whatever the producer; and a process that sends false records damages only its own data."""
 import collections
 import json
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 70
-"""A user who wants the daemon's time, places, memory or numbers for himself, by its socket and rings (tests/inject/greedy.c): it answers
-all the same, others are seen, and what has ended leaves nothing."""
+"""A user who tries to take the daemon's time, slots, memory or numbers, by its socket and rings (tests/inject/greedy.c): the
+daemon still responds, others are traced, and nothing is left of processes that ended."""
 import os
 import pathlib
 import shutil

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 25
-"""A process that lies to the tracer by the library's own ways (tests/inject/hostile.c): the tracer stays whole, ends when it should,
-takes a bounded amount of memory, and sees the others."""
+"""A process that sends false data over the library's own channels (tests/inject/hostile.c): the tracer is not damaged, ends
+when it should, uses limited memory, and traces the others."""
 import os
 import resource
 import signal

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""--kernel in the process: the driver's system calls as the tracepoints have them, without root. What tests/suites/kernel.sh
-asks of the kernel's way is asked here, of a program whose system calls a library of the driver's name makes."""
+"""--kernel in the process: the same driver system calls as with the tracepoints, without root. Has the tests of
+tests/suites/kernel.sh, with a program whose system calls are made by a library with the driver's name."""
 import collections
 import json
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
 # takes: 30 150
-"""SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject: the program's own results stay right,
-and what it had committed is in the trace."""
+"""SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject: the program's results stay correct, and
+all committed records are in the trace."""
 import collections
 import contextlib
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 20
-"""NCCL seen from inside the process, as a user without privileges: however a program comes to it (tests/inject/nccl.c), each call is in the
-trace once. Case nccl of test_inject.py has the calls themselves; ranks are in test_collectives.py."""
+"""NCCL recorded in the process, as a user without privileges: however a program gets NCCL's functions (tests/inject/nccl.c),
+each call is in the trace once. Case nccl of test_inject.py tests the calls themselves; ranks are in test_collectives.py."""
 import os
 import platform
 import select

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 12
-"""--probe=inject with the other options, without privileges: what they do with uprobes, they do from within the process."""
+"""--probe=inject with the other options, without privileges: they have the same effect as with uprobes."""
 import collections
 import json
 import os

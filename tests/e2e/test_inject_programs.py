@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 900
 # takes: 20
-"""Programs that are hard for a library in them: status and output are as untraced, by every producer, and the calls are there."""
+"""Programs that are hard for a library in the process: status and output are the same as untraced, with every producer, and the
+calls are recorded."""
 import functools
 import os
 import shutil

@@ -2,8 +2,8 @@
 # timeout: 600
 # takes: 10
 # uses: real-libcuda
-"""The dispatch pointers of NVIDIA's own drivers, of as many versions as Debian has (tests/inject/slots.c): no GPU is needed to
-find them, nor to call through them."""
+"""The dispatch pointers of NVIDIA's own drivers, in all versions that Debian has (tests/inject/slots.c). Finding them, and
+calling through them, needs no GPU."""
 import functools
 import os
 import platform

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 3
-"""Without root: cudatrace traces in the process by itself, and says so; where it puts the library that programs load."""
+"""Without root: cudatrace traces in the process by default, and prints that; where it puts the library that programs load."""
 import os
 import re
 import shutil

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 20
-"""cudatrace list --schema: a JSON Schema that every line of a trace keeps to, that refuses lines that are wrong, and of
-which docs/FIELDS.md has the fields, no more and no less."""
+"""cudatrace list --schema: every line of a trace must match the JSON Schema, wrong lines must not, and docs/FIELDS.md must list
+exactly its fields."""
 import glob
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
-"""Conservation laws (src/util/law.h), which a build with sanitizers looks at while it makes a report."""
+"""Conservation laws (src/util/law.h), which a build with sanitizers checks during a report."""
 import json
 import os
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""What is missing from a trace is shown first in every view, with its number, and a whole trace is called complete. The numbers are
-compared with those that the test counts from the lines."""
+"""Losses of a trace are shown first in every view, with their numbers, and a trace without losses is called complete. The test
+counts the expected numbers from the lines."""
 import collections
 import gzip
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""The report's map: each layer of a model that nobody prepared, with what was done in it. tests/map/make_trace.py makes a trace whose
-numbers are known; then the same program runs, with a stand-in, and is traced."""
+"""The report's map: each layer of an uninstrumented model, with its work. tests/map/make_trace.py writes a trace with known
+numbers; then the same program runs with a stand-in and is traced."""
 import collections
 import json
 import os

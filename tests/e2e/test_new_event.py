@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 200
 # cpus: 2
-"""docs/HOWTO_ADD_EVENT.md, followed to the letter in a copy of the tree: a made-up kind of event is then in the JSONL form,
-what the reader finds, the schema, Chrome traces and reports, with no other edit."""
+"""Follows docs/HOWTO_ADD_EVENT.md word for word in a copy of the tree: a new kind of event must then be in JSONL, the reader,
+the schema, Chrome traces and reports, without other edits."""
 import json
 import os
 import pathlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 25
-"""--nvtx: ranges and marks of a program, the same by uprobes and in the process; which range each call was made in; what is
-not known is counted and said; another tool gets what it got before."""
+"""--nvtx: ranges and marks of a program, the same by uprobes and in the process; the range of each call; unknown data is
+counted and reported; another tool still receives its callbacks."""
 import collections
 import json
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 20
-"""Libraries that are odd but real, and processes that cannot be looked into: what is not traced is said, by every producer."""
+"""Unusual but real libraries, and processes that cannot be inspected: every producer reports what is not traced."""
 import os
 import re
 import shutil

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 40
-"""Processes that are odd but real, named with -p: without their main thread, by the id of a thread, in other forms of lists,
-and those that cannot be traced, each with one line that says why."""
+"""Unusual but real processes, named with -p: without a main thread, by the id of a thread, in other forms of lists, and those
+that cannot be traced, each with a one-line reason."""
 import os
 import re
 import shutil

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 15
-"""Surroundings that are odd but real: few open files, a container's seccomp profile, command lines as they are typed by habit. What
-is missing is named, and what can be done without it is done."""
+"""Unusual but real environments: few open files, a container's seccomp profile, common command-line habits. What is missing is
+named, and the rest works."""
 import os
 import re
 import resource

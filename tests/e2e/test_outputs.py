@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""What a trace of the sample program leaves: files, selections, limits, words, users. What is left when something goes wrong
-meanwhile: test_ends.py."""
+"""Outputs of traces of the sample program: files, selections, limits, words, users. test_ends.py tests interrupted traces."""
 import collections
 import filecmp
 import json

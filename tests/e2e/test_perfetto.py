@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""Perfetto's own format, decoded with the descriptors that Perfetto publishes, and loaded into its own trace processor: it says
-what the Chrome trace of the same run says, and the saved trace gives the live one, byte for byte."""
+"""Perfetto's own format, decoded with the descriptors that Perfetto publishes, and loaded into its own trace processor: it must
+agree with the Chrome trace of the same run, and the saved trace must give the live one, byte for byte."""
 import collections
 import datetime
 import glob

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""--python: the Python frames of calls are those that Python itself has, in every version at hand; in threads, deep down, in code
-with any names, late, in containers; a process that spoils its own memory harms nobody."""
+"""--python: the Python frames of calls match those of Python itself, in every installed version; in threads, deep stacks, code
+with any names, attached late, in containers; a process that corrupts its own memory affects no other."""
 import glob
 import json
 import os

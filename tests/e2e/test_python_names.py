@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""--python: no function's name is lost by a program that ends at once, and none is another's: not where a code object lies where
-one was that was freed, and not where a thread is in several interpreters."""
+"""--python: a program that ends at once loses no function names, and no function gets the name of another: not when a code
+object is allocated where another was freed, and not when a thread uses several interpreters."""
 import os
 import os
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 3
-"""cudatrace without an argument prints the usage and what this machine allows, and traces nothing, like strace and perf."""
+"""cudatrace without arguments prints the usage and what this machine allows, and traces nothing, like strace and perf."""
 import os
 import pty
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 25
-"""cudatrace report: a saved trace says what the live one said. The sample program is traced into JSONL and a Chrome trace at
-once; the Chrome trace made from the JSONL must be the live one, byte for byte (so is that of each of tests/cases,
-test_cases.py). Then files that are no traces, or not whole."""
+"""cudatrace report: a saved trace gives the same results as the live one. The sample program is traced to JSONL and a Chrome
+trace at once; the Chrome trace made from the JSONL must be the live one, byte for byte (test_cases.py checks the same for
+tests/cases). Then files that are not traces, or incomplete."""
 import bz2
 import contextlib
 import filecmp

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 5
 # traces nothing
-"""cudatrace report: folded stacks, flame graph, timeline; cudatrace diff. All against sums made of the traces' lines."""
+"""cudatrace report: folded stacks, flame graph, timeline; cudatrace diff. All are compared with sums over the lines of the
+traces."""
 import collections
 import json
 import re

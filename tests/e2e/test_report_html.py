@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
 # traces nothing
-"""The report's HTML page, used in headless Chromium as a person would (tests/html/drive.py): a million events whose names are
-hostile, and the same merged to fewer; of traces with hostile names, stacks, refused commands."""
+"""The report's HTML page, used in headless Chromium like by a person (tests/html/drive.py): a million events with hostile
+names, also merged to fewer; traces with hostile names, stacks, refused commands."""
 import json
 import os
 import re

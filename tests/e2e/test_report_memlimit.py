@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
 # traces nothing
-"""What a report keeps has a bound, in all and by table, and it says what found no place: traces that are made to be a burden
-(tests/helpers/hostile_trace.py), read from a pipe, stay below what docs/LIMITS.md says. A process that fills every table
-leaves room for one that comes after it (tests/helpers/first_process.py)."""
+"""The memory limit of a report, in all and by table, and its counts of rejected rows: hostile traces
+(tests/helpers/hostile_trace.py), read from a pipe, stay below the limits in docs/LIMITS.md. A process that fills every table
+leaves room for a later one (tests/helpers/first_process.py)."""
 import gzip
 import json
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
-"""The report's memory and transfers: of traces from an H200, against numbers worked out by another program and by hand; and
-of programs that say what the report must say of them."""
+"""The report's memory and transfers: for traces from an H200, compared with numbers computed by another program and by hand;
+and for programs that print the expected report."""
 import glob
 import json
 import os

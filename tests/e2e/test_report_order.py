@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 45
-"""Members of a JSON object have no order: a trace whose lines another program has written again (jq -S, Python's sort_keys) gives
-the same reports, pictures and comparisons, byte for byte."""
+"""Members of a JSON object have no order: a trace whose lines another program has rewritten (jq -S, Python's sort_keys) must
+give the same reports, pictures and comparisons, byte for byte."""
 import glob
 import json
 import os

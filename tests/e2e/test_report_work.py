@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
-"""The report's kernels, graphs, streams and findings: of a trace from an H200, and of programs that say what the report must
-say of them."""
+"""The report's kernels, graphs, streams and findings: for a trace from an H200, and for programs that print the expected
+report."""
 import collections
 import glob
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""The runner of the tests itself: what it counts, what runs beside what, and that nothing stays of a run, however it
-ends. On a copy of it with suites of its own."""
+"""The test runner itself: its counts, which suites run at the same time, and that a run leaves nothing behind, however it ends.
+Uses a copy of the runner with its own suites."""
 import os
 import re
 import shutil

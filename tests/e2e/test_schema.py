@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
-"""A trace recorded on an H200 (tests/gpu/triton_add.py, driver 580): keeps to docs/SCHEMA.md, answers the questions that the
-page asks with jq; and the checker of that page finds what is wrong."""
+"""A trace recorded on an H200 (tests/gpu/triton_add.py, driver 580) matches docs/SCHEMA.md, and the jq examples of that page
+work on it; and the checker of that page finds errors."""
 import collections
 import json
 import re

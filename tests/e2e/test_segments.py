@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 30
-"""--max-file: no file is larger, each is a trace by itself, and together they are what one file would have been."""
+"""--max-file: no file exceeds the size, each is a complete trace, and together they equal a single file."""
 import collections
 import glob
 import gzip

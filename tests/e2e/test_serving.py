@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 40
-"""report --serving on an engine with continuous batching (tests/serving/engine.py) that is really traced: each step has the
-tokens, sequences, launches and graph that the engine says, however it launches, waits and makes logits; late, without arguments, too."""
+"""report --serving on a traced engine with continuous batching (tests/serving/engine.py): each step has the tokens, sequences,
+launches and graph that the engine logged, however it launches, waits and computes logits; also attached late, and without
+arguments."""
 import json
 import os
 import re

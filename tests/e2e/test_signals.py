@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 400
 # takes: 90
-"""Signals, and the end of a command: which signal reaches whom, how often, and what the tracer waits for."""
+"""Signals, and the end of a command: which process receives which signal, how often, and what the tracer waits for."""
 import collections
 import ctypes
 import os

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
 # takes: 5
-"""Reports of made-up programs whose truth is known from their plan (tests/oracle/simulate.py), not from the lines of their trace."""
+"""Reports on simulated programs whose truth is known from their plan (tests/oracle/simulate.py), not from the lines of their
+trace."""
 import json
 import os
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""--stack: who made a call, by each mechanism, with and without frame pointers, symbols, a process that still lives; how
-much memory many stacks take; what the report makes of them."""
+"""--stack: the callers of a call, by each mechanism, with and without frame pointers and symbols, and after the process has
+ended; the memory of many stacks; the results in the report."""
 import json
 import os
 import platform

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""Nothing is lost in any thread: what the stand-in driver counted in each (FAKE_TID_COUNTS) is what the trace has of it,
-under every kind of load and every way in which a call can end."""
+"""No thread loses calls: the trace matches the counts of the stand-in driver for each thread (FAKE_TID_COUNTS), under every
+kind of load and for every way in which a call can end."""
 import collections
 import json
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 25
-"""Time namespaces (time_namespaces(7)): the tracer in one, the program in one, or each in one of its own. All times of a trace are in
-one clock, whoever sees the call."""
+"""Time namespaces (time_namespaces(7)): the tracer in one, the program in one, or each in its own. All times of a trace use one
+clock, whatever the producer."""
 import json
 import os
 import shutil

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 8
-"""cudatrace top: tables, whose numbers are exact; the screen, in tmux."""
+"""cudatrace top: tables with exact numbers; the screen, in tmux."""
 import json
 import os
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""--torch: the operators of a program and what was done in which, with stand-ins for PyTorch's libraries: exact counts, nesting,
-exceptions, longjmp, threads, nodes that cannot be read; late; what a version lacks is said. And with PyTorch itself, where there
-is one: the operators that torch.profiler has of the same program."""
+"""--torch: the operators of a program and the calls in them, with stand-ins for PyTorch's libraries: exact counts, nesting,
+exceptions, longjmp, threads, unreadable nodes; attached late; what a version lacks is reported. And with PyTorch itself, if
+installed: the operators that torch.profiler finds in the same program."""
 import collections
 import json
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 15
 # traces nothing
-"""What tests/gpu/turns.py says that something costs: what it does cost, on a machine that is busy in between."""
+"""The overhead that tests/gpu/turns.py measures is the real one, on a machine that is busy at times."""
 import os
 import random
 import re

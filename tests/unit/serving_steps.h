@@ -21,7 +21,7 @@ static const struct serving *serving(void)
 	return r->an[AN_SERVING];
 }
 
-static bool by_rows; /* columns and rows exchanged */
+static bool by_rows; /* m and n exchanged */
 static uint64_t prev_end_ns;
 
 static void gemm(uint64_t weights, uint64_t m, uint64_t n, uint64_t k, bool capturing)
