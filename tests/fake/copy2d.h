@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* CUDA_MEMCPY2D, in our own words. */
+/* CUDA_MEMCPY2D, written from scratch. */
 #ifndef FAKE_COPY2D_H
 #define FAKE_COPY2D_H
 

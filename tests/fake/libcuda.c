@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda.so.1: dispatch, counts, injected failures and delays, and the answer for every
- * function that has no behaviour of its own.
+ * Stand-in libcuda.so.1: dispatch, counts, injected failures and delays, and the results of all
+ * functions without specific behaviour.
  *
  * Environment:
  *   FAKE_CUDA_COUNTS=FILE      at exit, append "SYMBOL COUNT" lines; %p in FILE is the pid
  *   FAKE_TID_COUNTS=FILE       calls of each thread: libcuda_tids.c
  *   FAKE_FAIL=SYM:N[:CODE],... the Nth call of SYM fails with CODE (999); N 0: every call
- *   FAKE_DELAY_US=SYM:US,...   calls of SYM take that much longer
- *   FAKE_CALL_NS=NS            every call takes that much longer
+ *   FAKE_DELAY_US=SYM:US,...   delays each call of SYM
+ *   FAKE_CALL_NS=NS            delays every call
  *   FAKE_KERNEL_US=US          duration of a kernel on the simulated timeline (5)
  *   FAKE_NO_SEM=1              every call only counts and returns 0
  */
@@ -46,7 +46,7 @@ static const char *const symbols[] = {
 };
 #define SYM_CNT ARRAY_SIZE(symbols)
 
-/* The driver's rows are the first ones of the table: CUDA is the first row of apis.def. */
+/* The driver's rows come first: CUDA is the first row of apis.def. */
 enum {
 #define FN(sym, cls, op, since, args) FN_##sym,
 #include "decode/cuda_api.def"
@@ -63,7 +63,7 @@ uint32_t fake_locked_cnt;
 
 static struct {
 	const struct impl *impl;
-	unsigned fail_cnt, delay_us; /* fail_cnt: rules that name this function */
+	unsigned fail_cnt, delay_us; /* fail_cnt: number of rules for this function */
 	uint64_t seen;
 } table[SYM_CNT];
 
@@ -120,8 +120,8 @@ void wait_until_ns(uint64_t when_ns)
 }
 
 /*
- * A bad pointer from a test program must be an error, not our crash. Asking the kernel costs a
- * microsecond, so the last pages that could be written are remembered.
+ * A bad pointer from a test program must be an error, not a crash of ours. A check by the kernel
+ * takes a microsecond, so the last writable pages are cached.
  */
 static __thread uint64_t good_pages[8];
 static __thread unsigned good_page_next;
@@ -213,7 +213,8 @@ void *fake_newest(const char *name, int version, bool per_thread, bool *exists)
 		*exists = true;
 		if (fns[i].since > version)
 			continue;
-		/* Of two forms of the same version, the one with the longer suffix is newer. */
+		/* Between two forms of the same version, the one with the longer suffix is
+		 * newer. */
 		if (!best || fns[i].since > best->since ||
 		    (fns[i].since == best->since && strcmp(fns[i].symbol, best->symbol) > 0))
 			best = &fns[i];
@@ -233,7 +234,7 @@ void *fake_newest(const char *name, int version, bool per_thread, bool *exists)
 	return fake_entries[best - fns];
 }
 
-/* The answer for a function without behaviour: fill what the row says the callee writes. */
+/* The result of a function without specific behaviour: fill the out-parameters of its row. */
 static int run_generic(const struct call *c)
 {
 	const struct api_fn *fn = c->fn;
@@ -247,7 +248,7 @@ static int run_generic(const struct call *c)
 		    a->dir == DIR_IN_STR || a->dir == DIR_IN_ARR)
 			continue;
 		if (!c->w[i]) {
-			/* The first argument is what such a call is for; others are optional. */
+			/* The first argument is required; others are optional. */
 			if (i == 0)
 				return E_VALUE;
 			continue;
@@ -289,7 +290,7 @@ static int injected(unsigned id)
 	return OK;
 }
 
-/* Called by the entry points with the register words and where the stack words are. */
+/* Called by the entry points with the register words and the address of the stack words. */
 static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 {
 	const struct impl *impl = table[id].impl;
@@ -330,10 +331,10 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 const struct fake_tools *fake_tools;
 #pragma GCC visibility pop
 static uint32_t last_correlation;
-static __thread uint32_t correlation; /* of the call that this thread is in */
+static __thread uint32_t correlation; /* of the current call of this thread */
 __thread uint64_t tools_node;
 
-/* With one place that calls dispatch(), which so has no frame of its own in stacks. */
+/* The only place that calls dispatch(), which so has no frame of its own in stacks. */
 static inline int tools_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 {
 	const struct fake_tools *tools = __atomic_load_n(&fake_tools, __ATOMIC_ACQUIRE);
@@ -375,7 +376,7 @@ void tools_work(const struct stream *s, const struct work *w, uint64_t duration_
 		    w->kind == WORK_COPY ? copy_kind(w) : 1, tools_node);
 }
 
-/* FAKE_NO_SEM, where the entry points must come here to be counted by thread. */
+/* FAKE_NO_SEM, if the entry points must come here to be counted by thread. */
 static bool no_sem;
 
 int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack);
@@ -445,7 +446,7 @@ static void bind_impls(const struct impl *impls)
 
 static void after_fork(void)
 {
-	/* The parent's count is the parent's; a driver is not usable in the child until cuInit. */
+	/* The count belongs to the parent; the driver is unusable in the child until cuInit. */
 	memset(fake_counts, 0, sizeof(fake_counts));
 	pthread_mutex_init(&lock, NULL);
 	tids_after_fork();

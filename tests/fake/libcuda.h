@@ -2,11 +2,10 @@
 /*
  * Inside the stand-in libcuda.so.1.
  *
- * libcuda_entry.S has the exports. They all end in fake_dispatch(), which gets the number of the
- * row and the argument words. A function with behaviour of its own has an entry in one of the impl
- * tables; every other one is answered from its row: out-parameters filled, 0 returned. Device
- * memory is host memory, so copies move bytes; kernels do nothing but take time on a simulated
- * timeline.
+ * libcuda_entry.S has the exports. They all call fake_dispatch() with the number of the row and the
+ * argument words. A function with specific behaviour has an entry in one of the impl tables; every
+ * other one follows its row: it fills out-parameters and returns 0. Device memory is host memory,
+ * so copies move bytes; kernels only take time on a simulated timeline.
  */
 #ifndef FAKE_LIBCUDA_H
 #define FAKE_LIBCUDA_H
@@ -15,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nothing of C is exported: a call between our files must not be one through the PLT. */
+/* No C function is exported: calls between our files must not go through the PLT. */
 #pragma GCC visibility push(hidden)
 #include "decode/cuda.h"
 
@@ -46,7 +45,7 @@ enum {
 
 struct call {
 	unsigned id;
-	const struct api_fn *fn; /* NULL: an export that the table does not know */
+	const struct api_fn *fn; /* NULL: an export that is not in the table */
 	bool per_thread;
 	uint64_t w[CALL_MAX_WORDS];
 };
@@ -61,7 +60,7 @@ struct impl {
 	unsigned flags;
 };
 
-/* Each ended by an entry without symbol. */
+/* Each ends with an entry without a symbol. */
 extern const struct impl impl_base[], impl_ctx[], impl_mem[], impl_array[], impl_copy[],
 	impl_module[], impl_stream[], impl_launch[], impl_graph[];
 
@@ -69,22 +68,22 @@ extern const struct impl impl_base[], impl_ctx[], impl_mem[], impl_array[], impl
 void fake_lock(void);
 void fake_unlock(void);
 
-/* Address of an export by name; NULL when there is none. For calls through public entries. */
+/* Address of an export by name; NULL: none. For calls through public entries. */
 void *fake_export(const char *sym);
-/* Newest form of a public name that a program of this CUDA version may see. */
+/* Newest form of a public name that is visible to programs of this CUDA version. */
 void *fake_newest(const char *name, int version, bool per_thread, bool *exists);
 
-/* Stores size bytes at a target's out-pointer; E_VALUE when it cannot be written. */
+/* Stores size bytes at a target's out-pointer; returns E_VALUE if it is not writable. */
 int put(uint64_t ptr, const void *val, size_t size);
 int put64(uint64_t ptr, uint64_t val);
 int put32(uint64_t ptr, uint32_t val);
-/* As above, NULL allowed. */
+/* The same; ptr may be NULL. */
 int put64_opt(uint64_t ptr, uint64_t val);
 int put32_opt(uint64_t ptr, uint32_t val);
 bool readable(uint64_t ptr, size_t size);
 
 uint64_t now_ns(void);
-/* Waits without the lock, which the caller holds. */
+/* Waits; releases the caller's lock meanwhile. */
 void wait_until_ns(uint64_t when_ns);
 
 /* Handles. */
@@ -110,10 +109,10 @@ struct obj {
 };
 
 void *obj_new(enum obj_kind kind, size_t size);
-/* NULL when it is no live handle of that kind. */
+/* Returns NULL if it is not a live handle of that kind. */
 void *obj_get(uint64_t handle, enum obj_kind kind);
 void obj_free(void *obj);
-/* A value that looks like a handle and is given out once. */
+/* Returns a value that looks like a handle and is used only once. */
 uint64_t handle_unique(void);
 
 struct ctx {
@@ -125,8 +124,8 @@ struct ctx {
 struct ctx *ctx_current(void);
 
 #define DEVICE_CNT 2
-/* Those that CUDA_VISIBLE_DEVICES leaves, a number or several; and which of the machine's one is.
- */
+/* Devices visible by CUDA_VISIBLE_DEVICES, which lists numbers; and the device numbers of the
+ * machine. */
 uint32_t device_cnt(void);
 uint32_t device_at(uint64_t dev);
 static inline bool bad_dev(uint64_t dev)
@@ -134,7 +133,7 @@ static inline bool bad_dev(uint64_t dev)
 	return (uint32_t)dev >= device_cnt();
 }
 
-/* The child of a fork has a driver that was never initialised. */
+/* After a fork the child has a driver that was never initialized. */
 void base_after_fork(void);
 void ctx_after_fork(void);
 void stream_after_fork(void);
@@ -168,11 +167,11 @@ struct array {
 	unsigned char *data;
 };
 
-/* Whole range in one live allocation. */
+/* Whether the whole range is in one live allocation. */
 bool mem_is_device(uint64_t ptr, size_t size);
 /* The GPU has a copy to or from it over its bus. */
 bool mem_is_host(uint64_t ptr);
-/* Neither freed nor never allocated device memory: host memory passes unseen. */
+/* false for freed or never allocated device memory; host memory is not checked. */
 bool mem_plausible(uint64_t ptr, size_t size);
 
 /* Streams. */
@@ -188,11 +187,11 @@ struct stream {
 	bool capture_origin, capture_invalid;
 	struct stream *next;
 };
-/* The stream that a call means: handles 0, 1 and 2 are default streams. */
+/* The stream of a call: handles 0, 1 and 2 are default streams. */
 struct stream *stream_of(const struct call *c, uint64_t handle);
-/* Puts work of that length on the stream's timeline. Returns when it starts. */
+/* Adds work of that duration to the stream's timeline. Returns its start. */
 uint64_t stream_add(struct stream *s, uint64_t duration_ns);
-/* Waits until all work given so far is done. */
+/* Waits until all work added so far is done. */
 void stream_wait(struct stream *s);
 /* All of them; is this the legacy default stream? */
 extern struct stream *streams;
@@ -200,7 +199,7 @@ bool stream_is_legacy(const struct stream *s);
 uint64_t copy_ns(size_t bytes);
 uint64_t kernel_ns(void);
 
-/* Graphs: what a captured or added node does when the graph runs. */
+/* Graphs: the work of a captured or added node. */
 struct work {
 	enum work_kind {
 		WORK_KERNEL,
@@ -216,16 +215,16 @@ struct work {
 	unsigned width, height;
 	uint64_t pitch, value;
 };
-/* Runs now or, on a capturing stream, becomes a node. */
+/* Runs the work now or, on a capturing stream, adds a node. */
 int work_submit(struct stream *s, const struct work *w);
 int work_run(struct stream *s, const struct work *w);
 struct graph *graph_new(void);
 void graph_free(struct graph *g);
 void capture_add(struct graph *g, const struct work *w);
 void copy2d_run(const uint64_t *params);
-/* For libcupti: where it was put on the timeline. */
+/* For libcupti: the time of the work on the timeline. */
 void tools_work(const struct stream *s, const struct work *w, uint64_t duration_ns);
-extern __thread uint64_t tools_node; /* the graph's node that runs; 0: none */
+extern __thread uint64_t tools_node; /* the running node of a graph; 0: none */
 void host_func_queue(struct stream *s, uint64_t fn, uint64_t data);
 
 #pragma GCC visibility pop

@@ -23,7 +23,7 @@ void base_after_fork(void)
 	inited = false;
 }
 
-/* Handles: a hash set of the live objects, so that any word can be asked about. */
+/* Handles: a hash set of the live objects, so that any word can be checked. */
 static struct obj **objs;
 static size_t obj_room, obj_used;
 #define OBJ_GONE ((struct obj *)1)
@@ -106,7 +106,7 @@ uint64_t handle_unique(void)
 	return __atomic_fetch_add(&next, 0x40, __ATOMIC_RELAXED);
 }
 
-/* As the driver does (470 to 580): also when cuInit() is going to fail. */
+/* Like the driver (470 to 580): even if cuInit() is going to fail. */
 static void load_injection(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -133,12 +133,12 @@ static int run_driver_version(struct call *c)
 	return put32(c->w[0], 13000);
 }
 
-/* cuGetErrorString too: the name is text enough. */
+/* Also for cuGetErrorString: the name serves as the text. */
 static int run_error_name(struct call *c)
 {
 	const char *name = api_result_name(api_at(API_CUDA), (int32_t)c->w[0]);
 
-	/* A tracer in the kernel cannot read a page that nobody has touched. */
+	/* A tracer in the kernel cannot read a page that was never accessed. */
 	if (name)
 		*(const volatile char *)name;
 	if (put64(c->w[1], (uintptr_t)name))
@@ -156,7 +156,7 @@ static void look_at_devices(void)
 
 	for (uint32_t i = 0; !s && i < DEVICE_CNT; i++)
 		visible.at[visible.cnt++] = i;
-	/* As the driver: those before the first that is none. */
+	/* Like the driver: only devices before the first invalid one. */
 	for (; s && *s >= '0' && *s < '0' + DEVICE_CNT && visible.cnt < DEVICE_CNT;
 	     s += s[1] == ',' ? 2 : 1)
 		visible.at[visible.cnt++] = *s - '0';

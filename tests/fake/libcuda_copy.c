@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda: copies and memset. Bytes move when the call is made (kernels change nothing, so
- * no program can tell); on the timeline an asynchronous copy takes its time.
+ * Stand-in libcuda: copies and memset. Bytes move during the call, which programs cannot
+ * notice, since kernels change nothing; on the timeline an asynchronous copy takes its time.
  */
 #include "libcuda.h"
 
@@ -15,7 +15,7 @@ uint64_t copy_ns(size_t bytes)
 	return COPY_LATENCY_NS + bytes / COPY_BYTES_PER_NS;
 }
 
-/* Struct of cuMemcpy3D; cuMemcpy2D is turned into it. */
+/* A side of cuMemcpy3D; cuMemcpy2D is converted to it. */
 struct side {
 	uint64_t x, y, z, lod;
 	uint32_t type; /* CUmemorytype */
@@ -54,7 +54,7 @@ static void from_2d(const struct copy2d *p, struct copy3d *q)
 	};
 }
 
-/* Where the side's bytes begin; fills pitch and height that were left 0. NULL: bad. */
+/* Start of the side's bytes; fills pitch and height if they are 0. NULL: invalid. */
 static unsigned char *side_base(struct side *s, const struct copy3d *p)
 {
 	struct array *a;
@@ -167,7 +167,7 @@ static int run_copy3d(struct call *c)
 	return copy3d(c, &p, is_async(c), 1);
 }
 
-/* One linear copy; which sides must be device memory is in the letters of the function's name. */
+/* One linear copy; the letters in the function's name give which sides must be device memory. */
 static int copy(struct call *c, uint64_t dst, uint64_t src, size_t size, bool dst_dev, bool src_dev,
 		int stream_arg)
 {

@@ -81,8 +81,8 @@ static int ctx_push(struct ctx *ctx)
 	return OK;
 }
 
-/* The device is the last argument, the flags the one before it; the forms differ in what is
- * between them and the out-pointer. */
+/* The device is the last argument, preceded by the flags; the forms differ in the arguments between
+ * them and the out-pointer. */
 static int run_ctx_create(struct call *c)
 {
 	unsigned n = c->fn->arg_cnt;
@@ -108,7 +108,7 @@ static int run_ctx_destroy(struct call *c)
 		return E_CONTEXT;
 	if (ctx_current() == ctx)
 		ctx_depth--;
-	/* Another thread may still have it current: no longer a handle, but not freed. */
+	/* It may still be current in another thread: it is no longer a handle, but is not freed. */
 	ctx->obj.kind = 0;
 	return OK;
 }

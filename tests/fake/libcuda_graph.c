@@ -105,7 +105,7 @@ static int run_launch(struct call *c)
 
 	if (!g || !s)
 		return E_VALUE;
-	/* As the driver (580), which takes no graph into a capture this way. */
+	/* Like the driver (580), which accepts no graph in a capture this way. */
 	if (s->capture) {
 		s->capture_invalid = true;
 		return E_CAPTURE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in libcuda: launches, host functions, and stream capture, which makes nodes of them. */
+/* Stand-in libcuda: launches, host functions, and stream capture, which records them as nodes. */
 #include "libcuda.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ int work_submit(struct stream *s, const struct work *w)
 	return work_run(s, w);
 }
 
-/* Capture: begins and ends here, graphs are in libcuda_graph.c. */
+/* Capture begins and ends here; graphs are in libcuda_graph.c. */
 
 static int run_begin_capture(struct call *c)
 {

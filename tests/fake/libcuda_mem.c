@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Stand-in libcuda: memory. Device addresses come from one large reservation of address space, so
- * they look like a driver's (0x7f...), are told from host addresses, and can be copied to and from.
+ * they look like a driver's (0x7f...), differ from host addresses, and can be copied to and from.
  */
 #include "libcuda.h"
 
@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define DEVICE_SZ   (8ull << 30) /* what a device has */
+#define DEVICE_SZ   (8ull << 30) /* memory of a device */
 #define ARENA_SZ    (256ull << 30)
 #define GRANULARITY (2ull << 20) /* of cuMemCreate */
 
 struct range {
-	uint64_t base, size; /* as asked for */
+	uint64_t base, size; /* as requested */
 	size_t room;	     /* as taken from the arena; 0: not from it */
 	enum range_kind kind;
 	unsigned flags;
@@ -26,7 +26,7 @@ static size_t range_cnt, range_room;
 static uint64_t used; /* device bytes */
 
 static uint64_t arena, arena_next, arena_end;
-/* Freed blocks: taken again only by a request of the very same size, as caching allocators do. */
+/* Freed blocks: reused only for a request of exactly the same size, like in caching allocators. */
 static struct hole {
 	uint64_t base;
 	size_t room;
@@ -39,7 +39,7 @@ struct phys {
 	unsigned refs;
 };
 
-/* First range whose base is above ptr. */
+/* The first range whose base is above ptr. */
 static size_t range_above(uint64_t ptr)
 {
 	size_t lo = 0, hi = range_cnt;
@@ -109,7 +109,7 @@ static bool arena_ready(void)
 
 static uint64_t arena_take(size_t *room)
 {
-	/* Large blocks begin on their own 2 MiB page; small ones are cut every 512 bytes. */
+	/* Large blocks begin on a 2 MiB page of their own; small ones are aligned to 512 bytes. */
 	size_t align = *room >= GRANULARITY ? GRANULARITY : 512;
 	uint64_t p;
 

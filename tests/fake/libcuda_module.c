@@ -211,7 +211,7 @@ static int run_list_kernels(struct call *c)
 	return image_list(c->w[0], c->w[1], obj_get(c->w[2], OBJ_LIBRARY));
 }
 
-/* The CUfunction of a kernel is another object with the same name. */
+/* The CUfunction of a kernel is a separate object with the same name. */
 static int run_kernel_function(struct call *c)
 {
 	struct func *k = obj_get(c->w[1], OBJ_KERNEL);
@@ -267,7 +267,7 @@ static int run_func_attr(struct call *c)
 {
 	if (!func_get(c->w[2]))
 		return E_HANDLE;
-	/* MAX_THREADS_PER_BLOCK, NUM_REGS; nothing of the others */
+	/* MAX_THREADS_PER_BLOCK, NUM_REGS; 0 for other attributes */
 	return put32(c->w[0], (uint32_t)c->w[1] == 0 ? 1024 : (uint32_t)c->w[1] == 4 ? 32 : 0);
 }
 

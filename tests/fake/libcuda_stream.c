@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda: the simulated timeline. A stream knows until when it is busy; work that is
- * added begins then, or now if that is past. Calls that wait do wait. Streams, events, launches,
- * host functions.
+ * Stand-in libcuda: the simulated timeline. A stream has the time until which it is busy;
+ * added work begins then, or now if that is past. Calls that wait really wait. Streams, events,
+ * launches, host functions.
  */
 #include "libcuda.h"
 
@@ -29,7 +29,7 @@ struct trace_event {
 	struct graph *capture;
 };
 
-/* Host functions run in a thread of the driver's, in order. */
+/* Host functions run in order, in a thread of the driver. */
 struct host_func {
 	struct host_func *next;
 	struct stream *stream;
@@ -229,7 +229,7 @@ static int run_destroy(struct call *c)
 	if (!*p)
 		return E_VALUE;
 	*p = s->next;
-	/* Host functions may still run in it: the memory stays. */
+	/* Host functions may still use it: the memory is not freed. */
 	s->obj.kind = 0;
 	return OK;
 }
@@ -259,13 +259,13 @@ static int run_query(struct call *c)
 	return stream_busy(s) ? E_NOT_READY : OK;
 }
 
-/* Streams may be created and destroyed while this waits without the lock: begin anew each time. */
+/* Streams may be created and destroyed while this waits without the lock: restart each time. */
 static int run_ctx_sync(struct call *c)
 {
 	bool again = true, capturing = false;
 
 	(void)c;
-	/* As in the driver, this spoils every capture in the context. */
+	/* Like in the driver, this invalidates every capture in the context. */
 	for (struct stream *s = streams; s; s = s->next)
 		if (s->capture)
 			capturing = s->capture_invalid = true;
@@ -322,7 +322,7 @@ static int run_wait_event(struct call *c)
 	if (!s || !e)
 		return E_HANDLE;
 	if (e->capture) {
-		/* A wait for an event of a capture takes the stream into it. */
+		/* A wait for an event of a capture adds the stream to it. */
 		if (!s->capture)
 			s->capture = e->capture;
 		return OK;

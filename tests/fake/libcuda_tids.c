@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How many calls each thread entered and how many of them returned: FAKE_TID_COUNTS=FILE. The file
- * is mapped and shared by all processes, so it is right also when one is killed in a call.
+ * Counts the calls that each thread entered, and those that returned: FAKE_TID_COUNTS=FILE. The
+ * file is mapped and shared by all processes, so it is correct even if one is killed in a call.
  * tests/cases/per_thread.py reads it.
  */
 #include "libcuda_tids.h"
@@ -18,7 +18,7 @@
 #define ROWS_MAX 65535
 
 struct tid_file {
-	_Atomic uint64_t row_cnt; /* may be more than there is room for */
+	_Atomic uint64_t row_cnt; /* may exceed the capacity */
 	uint64_t unused[2];
 	struct tid_count rows[ROWS_MAX];
 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A thread's calls. Written by it alone. */
+/* The calls of a thread, which alone writes them. */
 struct tid_count {
 	uint32_t pid, tid;
 	uint64_t entered, returned;
@@ -14,7 +14,7 @@ struct tid_count {
 void tids_open(void);
 bool tids_wanted(void);
 void tids_after_fork(void);
-/* NULL: nobody wants to know. */
+/* NULL: counting is off. */
 struct tid_count *tids_mine(void);
 
 #endif /* TESTS_FAKE_LIBCUDA_TIDS_H */

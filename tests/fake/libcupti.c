@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcupti.so.13: activity records of what the stand-in libcuda does, in buffers, as CUPTI
- * 12.9 and 13.0 give them; callbacks of calls; one subscriber.
+ * Stand-in libcupti.so.13: activity records of the work of the stand-in libcuda, in buffers like in
+ * CUPTI 12.9 and 13.0; callbacks of calls; one subscriber.
  *
  * Environment, words with commas between:
- *   FAKE_CUPTI=taken      somebody has subscribed already
- *              old, bad   a version that is too old, or known to be wrong
+ *   FAKE_CUPTI=taken      another tool has subscribed already
+ *              old, bad   a version that is too old, or known to be faulty
  *              fail       no activity can be enabled
  *              untimed    each tenth record has no times
  *              drop       each tenth record is dropped
  *              nocall     there are no callbacks
  *              late       records come when a buffer is full and at the end
- *              junk       records of kinds that nobody asked for in between
- *   FAKE_CUPTI_COUNTS=FILE  at exit: kernels, copies, memsets, graphs that were delivered
+ *              junk       with records of unrequested kinds in between
+ *   FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered kernels, copies, memsets, graphs
  */
 #include "cupti.h"
 #include "tools.h"
@@ -49,7 +49,7 @@ static cupti_call_fn *callback;
 static uint8_t *buf;
 static size_t buf_sz, buf_len;
 static uint64_t made, dropped, delivered[WHAT_CNT];
-/* A graph's launch that goes on: one at a time is all that a thread has. */
+/* The current graph launch of a thread, which can have only one. */
 static __thread struct {
 	uint64_t start, end;
 	uint32_t stream;
@@ -74,7 +74,7 @@ static uint64_t clock_ns(clockid_t id)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* CUPTI's clock, of the driver's. With the lock. */
+/* CUPTI's time for a time of the driver. With the lock held. */
 static uint64_t real(uint64_t ns)
 {
 	static uint64_t offset;
@@ -94,7 +94,7 @@ static uint64_t real(uint64_t ns)
 	return ns + offset;
 }
 
-/* With the lock, which the callback does without. */
+/* With the lock held, which is released for the callback. */
 static void give_buf(void)
 {
 	uint8_t *b = buf;
@@ -127,7 +127,7 @@ static void put(const uint8_t *rec, size_t size)
 	buf_len += size;
 }
 
-/* With the lock. As CUPTI's, a name stays when its module goes. */
+/* With the lock held. As in CUPTI, a name is kept when its module is unloaded. */
 static const char *kept(const char *name)
 {
 	static struct name {
@@ -215,7 +215,7 @@ static void on_enter(const char *symbol, uint32_t correlation)
 	};
 	struct cupti_call c = {
 		.site = CUPTI_API_ENTER, .function = symbol, .correlation = correlation};
-	/* Once: cuptiUnsubscribe() may come between the two. */
+	/* Read once: cuptiUnsubscribe() may run between two reads. */
 	cupti_call_fn *fn = __atomic_load_n(&callback, __ATOMIC_ACQUIRE);
 
 	graph.start = 0;

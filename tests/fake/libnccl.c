@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The stand-in's communicators: they take memory and load a module, in a group at its end. */
+/* The stand-in's communicators: they allocate memory and load a module, inside a group at its
+ * end. */
 #include "libnccl.h"
 
 #include <dlfcn.h>
@@ -17,7 +18,7 @@ struct unique_id {
 	char internal[128];
 };
 
-/* ncclConfig_t, as far as it is looked at */
+/* ncclConfig_t, the part that is used */
 struct config {
 	size_t size;
 	unsigned magic, version;
@@ -36,7 +37,7 @@ int (*fake_driver(const char *sym))()
 	return (int (*)())p;
 }
 
-/* The same for the same bytes, in every process. */
+/* Equal for equal bytes, in every process. */
 static uint64_t hash_of(uint64_t from, const void *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -44,7 +45,7 @@ static uint64_t hash_of(uint64_t from, const void *data, size_t len)
 	return from;
 }
 
-/* Those that are there. */
+/* Live communicators. */
 static pthread_rwlock_t live_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static struct comm *live[64];
 
@@ -86,10 +87,10 @@ int comm_make(const struct comm_job *job)
 {
 	static const char image[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
 				    ".visible .entry " KERNEL "()\n{\n\tret;\n}\n";
-	/* NCCL's are so large that they are mappings of their own. */
+	/* NCCL's are so large that they are separate mappings. */
 	struct comm *c =
 		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	/* As much of the stack as the CUDA runtime takes that NCCL begins, and more. */
+	/* Uses as much of the stack as the CUDA runtime, which NCCL initializes, and more. */
 	volatile char deep[64 << 10];
 
 	if (c == MAP_FAILED)
@@ -173,8 +174,8 @@ int ncclCommInitAll(struct comm **comms, int cnt, const int *devices)
 }
 ALSO(ncclCommInitAll);
 
-/* Who has the same color and which rank it has there NCCL's ranks tell each other: here the color
- * is the new communicator, and the key the rank in it, of two. */
+/* NCCL's ranks exchange which ranks have the same color: here the color is the new communicator,
+ * and the key is the rank in it, of two. */
 int ncclCommSplit(struct comm *comm, int color, int key, struct comm **out,
 		  const struct config *config)
 {
@@ -196,7 +197,7 @@ int ncclCommGetAsyncError(struct comm *comm, int *error)
 }
 ALSO(ncclCommGetAsyncError);
 
-/* Loads with a displacement each, as in NCCL. */
+/* Loads with different displacements, as in NCCL. */
 int ncclCommUserRank(const struct comm *comm, int *rank)
 {
 	COUNT(ncclCommUserRank);

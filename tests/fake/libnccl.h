@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stand-in libnccl.so.2: every function of the table. Those of libnccl.c and libnccl_calls.c do
- * something; the others count their calls and return 0. Each is exported as pnccl*, too, at the
- * same address.
+ * The stand-in libnccl.so.2: every function of the table. Those of libnccl.c and libnccl_calls.c
+ * have behaviour; the others count their calls and return 0. Each is also exported as pnccl*, at
+ * the same address.
  *
  *   FAKE_CUDA_COUNTS=FILE  at exit, append "SYMBOL COUNT" lines, as the stand-in libcuda does
- *   FAKE_NCCL_VERSION=N    what ncclGetVersion says; what is in its code stays 22809
+ *   FAKE_NCCL_VERSION=N    result of ncclGetVersion; the version in its code stays 22809
  */
 #ifndef FAKE_LIBNCCL_H
 #define FAKE_LIBNCCL_H
@@ -46,7 +46,7 @@ enum {
 
 #define KERNEL "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
-/* As NCCL's own: a number first, and far behind it who it is (attach/find/comm_layout.h). */
+/* Like NCCL's: a number first, and the rank far behind it (attach/find/comm_layout.h). */
 struct comm {
 	uint64_t magic;
 	uint64_t buffer;
@@ -56,26 +56,27 @@ struct comm {
 	uint64_t hash;
 	int rank, nranks, device, nvml_device;
 	char more[0x200];
-	/* Launched, by function, as NCCL numbers them; and asked for in the group that is open. */
+	/* Launched collectives, by function, as NCCL numbers them; and those requested in the open
+	 * group. */
 	uint64_t made[COUNTED], asked[COUNTED];
 };
 
-/* A driver function without prototype, looked up as NCCL does: by name, in what is loaded. */
+/* A driver function without prototype, looked up by name in the loaded libraries, like in NCCL. */
 int (*fake_driver(const char *sym))();
 
-/* libnccl_calls.c: communicators that are being made when the group ends are there then. */
+/* libnccl_calls.c: communicators that are created at the end of the group. */
 struct comm_job {
 	struct comm **out;
 	uint64_t hash;
 	int rank, nranks, blocking;
 };
 int comm_make(const struct comm_job *job);
-/* libnccl.c: false: there is none there any more. Nobody destroys it until comm_done(). */
+/* libnccl.c: false: it no longer exists. It is not destroyed before comm_done(). */
 bool comm_use(const struct comm *comm);
 void comm_done(void);
 bool group_takes(const struct comm_job *job);
 
-/* These begin by keeping a register, as most of the real one's do, and the others with endbr64:
+/* These begin by saving a register, like most of the real ones, and the others with endbr64:
  * inject/bypass.c. */
 #ifdef __CET__
 #define PUSHES __attribute__((nocf_check))

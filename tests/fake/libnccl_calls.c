@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stand-in's collectives: each launches a kernel; in a group the outermost end does, one for
- * each communicator (group.cc of 2.28.9). With one rank there is nothing to launch. The kernel's
- * arguments are NCCL's as far as cudatrace reads them: the number of the device function, as 2.24
- * to 2.28 have them of float32. What is below 64 KiB goes by LL, else by SIMPLE.
+ * The stand-in's collectives: each launches a kernel; in a group the outermost end launches one for
+ * each communicator (group.cc of 2.28.9). With one rank nothing is launched. The kernel's arguments
+ * match NCCL's as far as cudatrace reads them: the number of the device function, as in 2.24 to
+ * 2.28 for float32. Below 64 KiB the protocol is LL, else SIMPLE.
  */
 #include "libnccl.h"
 
@@ -16,7 +16,7 @@
 #define TYPE_CNT   12
 #define FUNC_SHIFT 17
 
-/* Of LL; ring and SIMPLE is two further. */
+/* For LL; ring with SIMPLE is two higher. */
 enum {
 	ALL_GATHER = 3,
 	ALL_REDUCE = 258,
@@ -39,7 +39,7 @@ static __thread struct {
 	struct comm_job jobs[MANY];
 } group;
 
-/* ncclDevKernelArgs, as far as it is looked at */
+/* ncclDevKernelArgs, the part that is used */
 struct kernel_args {
 	void *dev_comm;
 	uint64_t channel_mask;
@@ -67,7 +67,7 @@ static unsigned counted_as(unsigned func)
 	}
 }
 
-/* By an instruction as NCCL has it (attach/find/comm_layout.h). */
+/* Uses an instruction like NCCL's (attach/find/comm_layout.h). */
 static void count_one(struct comm *c, uint64_t i)
 {
 #ifdef __x86_64__
@@ -102,7 +102,7 @@ static int launch(const struct part *p)
 		       : SUCCESS;
 }
 
-/* In a group one launch does for all that a communicator is asked for: that of the first. */
+/* In a group one launch serves all requests of a communicator: the kernel of the first. */
 static int add(const struct part *p)
 {
 	if (!group.depth)
@@ -116,7 +116,7 @@ static int add(const struct part *p)
 	return SUCCESS;
 }
 
-/* As while ranks connect: FAKE_NCCL_BLOCK_MS in each collective. */
+/* Like while ranks connect: FAKE_NCCL_BLOCK_MS in each collective. */
 static void block(void)
 {
 	const char *ms = getenv("FAKE_NCCL_BLOCK_MS");
@@ -188,7 +188,7 @@ MOVES(ncclAlltoAll, SEND_RECV, 0)
 MOVES(ncclBroadcast, BROADCAST, root, int root)
 MOVES(ncclGather, SEND_RECV, root, int root)
 MOVES(ncclScatter, SEND_RECV, root, int root)
-/* As the real one is, it is another in itself. */
+/* Like in NCCL, it calls another collective. */
 int ncclBcast(void *buff, size_t count, int type, int root, struct comm *comm, void *stream)
 {
 	COUNT(ncclBcast);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A stand-in for libnvidia-ml.so.1. What it answers is in $FAKE_NVML, words NAME=NUMBER:
- *   devices=N, mig=N (MIG devices of GPU 0), gpm=1, pids=A,B (who is on GPU 0)
- *   util, memory_mib, power_mw, reasons, xid (one that is told at the third sample), ...: see
- * number() nvmlFUNCTION=ERROR: it fails so      hang=nvmlFUNCTION  crash=nvmlFUNCTION hostile=1:
- * names that do not end, bytes that are no text, numbers that cannot be With -DOLD only what
- * drivers before 460 have.
+ * A stand-in for libnvidia-ml.so.1. Its values are in $FAKE_NVML, words NAME=NUMBER:
+ *   devices=N, mig=N (MIG devices of GPU 0), gpm=1, pids=A,B (processes on GPU 0)
+ *   util, memory_mib, power_mw, reasons, xid (reported at the third sample), ...: see number()
+ *   nvmlFUNCTION=ERROR: it fails with this error   hang=nvmlFUNCTION   crash=nvmlFUNCTION
+ *   hostile=1: names without an end, bytes that are no text, impossible numbers
+ * With -DOLD only the functions of drivers before 460.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ static int is_for(const char *what, const char *fn)
 	return p && !strncmp(p, fn, strlen(fn)) && (p[strlen(fn)] == ' ' || !p[strlen(fn)]);
 }
 
-/* What the function is to answer instead; 0: what it answers. */
+/* The error that the function must return; 0: none. */
 static int refused(const char *fn)
 {
 	if (is_for("crash", fn))
@@ -160,7 +160,7 @@ int nvmlDeviceGetUtilizationRates(device d, unsigned *rates)
 	return 0;
 }
 
-/* Grows by 64 MiB a sample. */
+/* Grows by 64 MiB per sample. */
 int nvmlDeviceGetMemoryInfo(device d, unsigned long long *m)
 {
 	unsigned long long used = number("memory_mib", 1000) << 20;
@@ -220,7 +220,7 @@ struct util {
 	unsigned sm, memory, encoder, decoder;
 };
 
-/* Two samples a process since the last that was asked for, and one of long ago. */
+/* Two samples per process since the last requested one, and an old one. */
 int nvmlDeviceGetProcessUtilization(device d, struct util *u, unsigned *cnt,
 				    unsigned long long seen)
 {
@@ -280,7 +280,7 @@ struct field {
 	unsigned long long value;
 };
 
-/* 1 MiB more at each look. */
+/* 1 MiB more at each call. */
 int nvmlDeviceGetFieldValues(device d, int cnt, struct field *f)
 {
 	static unsigned long long kib;
@@ -438,7 +438,7 @@ struct gpm {
 	} metrics[];
 };
 
-/* A metric is its own number; two thirds of the hostile ones are none at all. */
+/* A metric's value is its own number; two thirds of the hostile ones are not a number. */
 int nvmlGpmMetricsGet(struct gpm *g)
 {
 	BEGIN;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A program that asks of the driver what an inference server asks: loads weights, warms up, then
- * makes tokens layer by layer on three streams, replaying a captured graph for the last of them.
- * It loads libcuda.so.1 itself and needs no CUDA header, so that the same binary runs against the
- * stand-in driver and a real one. The kernels compute nothing; what it checks is that bytes that it
- * copied come back.
+ * A program with the driver calls of an inference server: it loads weights, warms up, then makes
+ * tokens layer by layer on three streams, and replays a captured graph for the last ones. It loads
+ * libcuda.so.1 itself and needs no CUDA header, so that the same binary runs with the stand-in
+ * driver and a real one. The kernels compute nothing; it checks that copied bytes come back.
  */
 #include "sample.h"
 
@@ -170,8 +169,8 @@ static void load_kernels(void)
 	CALL(cuKernelGetFunction, &attention, kernel);
 }
 
-/* Half of the tensors through a pinned buffer and a stream of their own, half from pageable memory
- * as a simple loader does. */
+/* Loads half of the tensors through a pinned buffer and a separate stream, and half from pageable
+ * memory like a simple loader. */
 static void load_weights(void)
 {
 	int cnt = opt.layers * WEIGHTS, step = cnt / 4 ? cnt / 4 : 1;
@@ -249,7 +248,7 @@ static dptr load_positions(void)
 	return dev;
 }
 
-/* A model that is too large: the caller sees it and goes on. */
+/* A model that is too large: the caller gets the error and continues. */
 static void try_too_much(void)
 {
 	const char *name = NULL;
@@ -303,7 +302,7 @@ static void launch_cluster(handle func, handle stream, dptr a, dptr b, dptr c)
 	CALL(cuLaunchKernelEx, &cfg, func, params, NULL);
 }
 
-/* What frameworks ask again and again. */
+/* Queries that frameworks repeat often. */
 static void query_storm(handle stream)
 {
 	handle current;
@@ -434,7 +433,7 @@ static void *work(void *arg)
 	worker_init(w);
 	layer(w, 0, true);
 	CALL(cuCtxSynchronize);
-	/* Waiting for the whole context, or freeing, would spoil another thread's capture. */
+	/* Waiting for the whole context, or freeing, would invalidate another thread's capture. */
 	pthread_barrier_wait(&barrier);
 	if (opt.graph && cuGraphInstantiateWithFlags) {
 		capture_layer(w);

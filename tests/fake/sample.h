@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The part of the driver API that sample.c uses, in its own words. */
+/* The part of the driver API that sample.c uses, written from scratch. */
 #ifndef FAKE_SAMPLE_H
 #define FAKE_SAMPLE_H
 
@@ -23,7 +23,7 @@ struct launch_config {
 	uint32_t attr_cnt;
 };
 
-/* must: the program cannot do without; the others came with later drivers. */
+/* must: required by the program; may: added by later drivers. */
 /* clang-format off */
 #define FUNCTIONS(must, may)                                                                       \
 	must(cuInit, (unsigned))                                                                   \

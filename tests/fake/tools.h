@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the stand-in libcuda tells the stand-in libcupti, which puts its functions here. */
+/* The interface between the stand-in libcuda and the stand-in libcupti, which sets the
+ * functions. */
 #ifndef FAKE_TOOLS_H
 #define FAKE_TOOLS_H
 
@@ -10,7 +11,7 @@
 enum fake_work { FAKE_KERNEL, FAKE_COPY, FAKE_MEMSET };
 
 struct fake_tools {
-	/* A call of the API that is in no other begins; a number of its own for each. */
+	/* A call that is not nested in another begins; each has its own number. */
 	void (*enter)(const char *symbol, uint32_t correlation);
 	void (*leave)(uint32_t correlation);
 	/* CLOCK_MONOTONIC, in nanoseconds; kind: CUpti_ActivityMemcpyKind; node: of a graph, or 0
@@ -20,7 +21,7 @@ struct fake_tools {
 		     uint64_t node);
 };
 
-/* Exported by libcuda.so.1; NULL: nobody asks. */
+/* Exported by libcuda.so.1; NULL: no tool is loaded. */
 extern const struct fake_tools *fake_tools;
 
 #endif /* FAKE_TOOLS_H */

@@ -34,14 +34,14 @@ static int is_probed(int (*fn)(int))
 #endif
 }
 
-/* Until the daemon's probes are on the first and the last function: for how long depends on who
- * else uses the machine. */
+/* Waits until the daemon's probes are on the first and the last function; the time depends on the
+ * load of the machine. */
 static void wait_for_probes(void)
 {
-	fns[0](0); /* it gets to know who calls */
+	fns[0](0); /* the daemon finds the caller */
 	for (int i = 0; i < 1000 && !(is_probed(fns[0]) && is_probed(fns[cnt - 1])); i++)
 		usleep(10000);
-	usleep(500000); /* the other ones, and what is behind them */
+	usleep(500000); /* time for the other ones, and what follows */
 }
 
 int main(int argc, char **argv)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * elsewhere LIBRARY WHAT...: a target that changes stacks in the middle of calls, and leaves calls
- * from far below. Prints how many calls of cuDriverGetVersion it made, which all went well.
+ * elsewhere LIBRARY WHAT...: a target that switches stacks during calls, and leaves calls from far
+ * below. Prints how many calls of cuDriverGetVersion it made, which all must succeed.
  *
- *   up-WHERE, down-WHERE  two coroutines, each with calls that the other one's come in between, the
- *               one that begins lying below or above the other. Their stacks: mapped, small (16 KiB
- *               each), local (arrays of a function)
- *   above, below, local  signal handlers on a stack of theirs, which lies above or below that of
- * the call that they interrupt, or is an array of a function gone        a coroutine that is given
- * up in a call, its stack unmapped far         callbacks that call the driver 256 KiB farther down
+ *   up-WHERE, down-WHERE  two coroutines whose calls interleave; the first one's stack is below or
+ *               above the other's. WHERE: mapped, small (16 KiB each), local (arrays of a function)
+ *   above, below, local  signal handlers on a separate stack, which lies above or below that of the
+ *               call that they interrupt, or is an array of a function
+ *   gone        a coroutine that is abandoned during a call, its stack unmapped
+ *   far         callbacks that call the driver 256 KiB farther down
  *   left        siglongjmp() from there
  *   deep        callbacks in callbacks, 20 of them
  */

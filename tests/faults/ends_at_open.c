@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Preloaded into the tracer: the process whose number is in the file ENDS_PID ends when a file that
- * it has mapped is opened for the second time, and is waited for by its parent. The kernel's answer
- * then depends on how far it has come in the path: ENOENT, or ESRCH when it has just found the
- * process's folder (proc_pid_permission(), Linux 6.18), which is a matter of microseconds; here it
- * is always ESRCH.
+ * Preloaded into the tracer: the process whose number is in the file ENDS_PID ends, and is reaped,
+ * when a file that it has mapped is opened for the second time. The kernel then returns ENOENT, or
+ * ESRCH if it has just found the folder of the process (proc_pid_permission(), Linux 6.18), which
+ * depends on microseconds; here it is always ESRCH.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +36,8 @@ static void end(int pid)
 		usleep(1000);
 }
 
-/* What the tracer's code calls, if compiled with _FORTIFY_SOURCE, where the flags are no constant.
- */
+/* The function that the tracer calls if compiled with _FORTIFY_SOURCE and flags that are not
+ * constant. */
 int __open_2(const char *path, int flags)
 {
 	static int opened;
