@@ -93,7 +93,7 @@ done
 check 'memory: the most that it was (kB)' below "$(status_kb VmHWM)" 200000
 [ $rounds = 1 ] || check 'memory: does not grow from round to round (kB)' below $((rss[rounds] - rss[1])) 6000
 check 'memory: is given back (kB)' below "${rss[rounds]}" 60000
-check 'memory: the log says it once' is "$(grep -c 'too many names of kernels' "$log")" 1
+check 'memory: the log says it once' is "$(grep -c 'too many kernel names' "$log")" 1
 check "beside: live memory is right" shows 'total("memory_bytes", command="w-beside") == 0 and total("calls_total", command="w-beside", function="cuMemAlloc_v2") == 100 * int(n)' n=$rounds
 echo "# after each round ${rss[*]} kB; the most $(status_kb VmHWM) kB"
 

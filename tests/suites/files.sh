@@ -30,11 +30,11 @@ as_nobody() { setpriv --reuid=$nobody --regid=$nobody --clear-groups "$@"; }
 
 echo precious >"$dir/victim"
 as_nobody ln -s "$dir/victim" "$dir/link"
-check 'a link of another user: refused' say_no 'symbolic link on the way belongs to another user' "$dir/link"
+check 'a link of another user: refused' say_no 'symbolic link in its path belongs to another user' "$dir/link"
 as_nobody ln -s "$dir" "$dir/folder"
-check 'a folder behind a link of another user: refused' say_no 'symbolic link on the way' "$dir/folder/victim"
+check 'a folder behind a link of another user: refused' say_no 'symbolic link in its path' "$dir/folder/victim"
 as_nobody ln -s /proc/self/cwd "$dir/magic"
-check 'a magic link of another user: refused' say_no 'symbolic link on the way' "$dir/magic/x"
+check 'a magic link of another user: refused' say_no 'symbolic link in its path' "$dir/magic/x"
 check 'what they pointed at is untouched' same "$(cat "$dir/victim")" precious
 as_nobody sh -c 'echo theirs >"$1"' sh "$dir/theirs"
 check 'a file of another user: refused' say_no 'belongs to another user' "$dir/theirs"
