@@ -461,14 +461,16 @@ static void on_refused(int sig, siginfo_t *si, void *ctx)
 /* EPERM for everything else. Tests need to see what is missing. */
 static uint32_t refusal(void)
 {
+	static bool has_handler;
 	const char *how = getenv("CUDATRACE_SANDBOX");
 	struct sigaction sa = {.sa_sigaction = on_refused, .sa_flags = SA_SIGINFO};
 
 	if (how && !strcmp(how, "kill"))
 		return SCMP_ACT_KILL_PROCESS;
-	if (log_level() >= LOG_DEBUG && !sigaction(SIGSYS, &sa, NULL))
-		return SCMP_ACT_TRAP;
-	return SCMP_ACT_ERRNO(EPERM);
+	/* A process that is forked in the sandbox has the handler, and may not set one. */
+	if (log_level() >= LOG_DEBUG && !has_handler)
+		has_handler = !sigaction(SIGSYS, &sa, NULL);
+	return has_handler ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(EPERM);
 }
 
 static int load(scmp_filter_ctx ctx, int ret)

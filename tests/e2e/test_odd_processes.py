@@ -49,6 +49,13 @@ def test_main_thread_has_ended(running, before, after, option):
     assert {e["pid"] for e in trace.calls} == {c.pid}
 
 
+def test_debug_messages(running, tmp_path):
+    """With -v the process that reads others' files works as without: its sandbox only reports what it refuses."""
+    c = running.caller().ready(LIB)
+    ran = cudatrace("-v", "-e", "memory", "--duration", 0.2, "--jsonl", tmp_path / "v.jsonl", "-p", c.pid, env={"CUDATRACE_SANDBOX": ""})
+    assert ran.status == 0 and "attached" in ran.err, ran
+
+
 def test_main_thread_ends_while_traced(running):
     """The process is not taken for one that has ended."""
     c = running.caller().ready(LIB)
