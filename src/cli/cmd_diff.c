@@ -102,6 +102,8 @@ int cmd_diff(const struct opts *o)
 			goto out;
 	} else {
 		term = term_of_fd(STDOUT_FILENO);
+		if (o->width)
+			term.width = o->width;
 		term.f = stdout;
 		diff__print(c.diff, &term, o->top);
 		if (fflush(stdout)) {

@@ -123,6 +123,8 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		.gap_ns = o->gap_ns,
 		.html = wants(o, "html"),
 		.serving = o->serving,
+		.full = o->full,
+		.sections = o->sections,
 	};
 
 	/* The first says what the report is of; others are more of the same. */
@@ -281,6 +283,8 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 		return -EIO;
 	}
 	term = term_of_fd(out->fd);
+	if (c->o->width)
+		term.width = c->o->width;
 	ret = format->write(c->report, out, &term);
 	out__commit(out);
 	if (out__close(out) && !ret)

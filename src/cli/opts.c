@@ -349,6 +349,13 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"--json means --format=json, which contradicts --format=%s; leave one out",
 			o->format);
+	if (o->verb == VERB_REPORT && o->full && (o->sections || o->map || o->serving))
+		opts__die("--full prints all sections; leave it out, or leave out --section, --map "
+			  "and --serving");
+	if (o->verb == VERB_REPORT && o->sections && strcmp(o->format, "ascii") &&
+	    strcmp(o->format, "json"))
+		opts__die("--section is for text and JSON; leave it out, or leave out --format=%s",
+			  o->format);
 	if (o->verb == VERB_REPORT)
 		segments_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)

@@ -51,6 +51,9 @@ struct opts {
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
 	bool serving;		   /* print the section on serving even if it is empty */
+	bool full;		   /* --full: all sections */
+	uint64_t sections;	   /* --section: bits of report_section(); 0: all */
+	int width;		   /* --width: columns; 0: the output's own */
 	struct top_opts top_opts;
 	/* daemon, ctl */
 	const char *config; /* --config FILE */

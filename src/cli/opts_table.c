@@ -398,6 +398,42 @@ static void set_map(struct opts *o, const struct opt_row *row, const char *arg)
 		opts__die("--map=%s: unknown; choose one of: %s", arg, row->words);
 }
 
+static void set_section(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	for (;; arg++) {
+		size_t len = strcspn(arg, ",");
+		uint64_t bit = report_section(arg, len);
+		const char *like = report_section_like(arg, len);
+
+		if (!bit)
+			opts__die("--section '%.*s': there is no such section; %s%s%s", (int)len, arg,
+				  like ? "did you mean " : "--list-sections lists them",
+				  like ? like : "", like ? "?" : "");
+		o->sections |= bit;
+		arg += len;
+		if (!*arg)
+			break;
+	}
+	if (o->sections >> AN_MAP & 1 && !o->map)
+		o->map = MAP_BY_WALL;
+}
+
+static void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	report_sections_print(stdout);
+	exit(0);
+}
+
+static void set_width(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t n;
+
+	if (opt_read_u64(arg, &n) || n < 40 || n > 1000)
+		opts__die("--width '%s': not a number of columns; give 40 to 1000", arg);
+	o->width = n;
+}
+
 static void set_once(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	o->top_opts.tables = 1;

@@ -31,6 +31,17 @@ static void begin_communicating(struct gpu_busy *b)
 		memcpy(other->bins, b->parts[GPU_ANY].bins, GPU_BINS * sizeof(*other->bins));
 }
 
+/* Until the first copy all was computing. */
+static void begin_copying(struct gpu_busy *b)
+{
+	struct gpu_union *compute = &b->parts[GPU_COMPUTE];
+
+	b->has_copies = true;
+	compute->bins = malloc(GPU_BINS * sizeof(*compute->bins));
+	if (compute->bins)
+		memcpy(compute->bins, b->parts[GPU_ANY].bins, GPU_BINS * sizeof(*compute->bins));
+}
+
 void gpu_busy__free(struct gpu_busy *b)
 {
 	free(b->kept);
@@ -113,6 +124,8 @@ static void settle(struct gpu_busy *b, const struct gpu_span *s)
 
 	if (s->work == GPU_COLLECTIVE && !b->parts[GPU_COMMUNICATING].bins)
 		begin_communicating(b);
+	if (s->work == GPU_COPY && !b->has_copies)
+		begin_copying(b);
 	if (!before)
 		b->first = b->origin = s->start;
 	else if (s->start > before)
@@ -184,8 +197,8 @@ double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t 
 	const uint64_t *bins = b->parts[part].bins;
 	double sum = 0;
 
-	/* Without collectives, all work is in GPU_ANY. */
-	if (!bins && part == GPU_ELSE)
+	/* Without collectives or copies, all work is in GPU_ANY. */
+	if (!bins && (part == GPU_ELSE || part == GPU_COMPUTE))
 		bins = b->parts[GPU_ANY].bins;
 	if (!bins)
 		return 0;

@@ -59,6 +59,7 @@ struct gpu_busy {
 	struct gpu_gap gaps[GPU_GAP_CLASSES];
 	uint64_t longest_gap, longest_gap_at;
 	uint64_t origin, bin_ns;
+	bool has_copies;
 	gpu_settled_fn *settled_fn; /* or NULL */
 	void *ctx;
 };
@@ -78,8 +79,8 @@ void gpu_busy__finish(struct gpu_busy *b);
 uint64_t gpu_busy__overlap(const struct gpu_busy *b);
 /* Time in which the device only communicated. */
 uint64_t gpu_busy__alone(const struct gpu_busy *b);
-/* Approximate busy time between from and to: bins that are cut count proportionally. part:
- * GPU_COMMUNICATING, GPU_ELSE or GPU_ANY. */
+/* Approximate busy time between from and to: bins that are cut count proportionally. part: all but
+ * GPU_COPYING. */
 double gpu_busy__between(const struct gpu_busy *b, enum gpu_part part, uint64_t from, uint64_t to);
 void gpu_busy__free(struct gpu_busy *b);
 

@@ -184,3 +184,33 @@ unsigned report_rows(const struct term *term, unsigned top)
 		return top;
 	return top > fit && top <= TABLE_ROWS ? top : fit;
 }
+
+void spread__add(struct spread *s, uint64_t at_ns, uint64_t ns)
+{
+	if (!s->piece_ns) {
+		s->origin_ns = at_ns;
+		s->piece_ns = 1000000;
+	}
+	at_ns = at_ns > s->origin_ns ? at_ns - s->origin_ns : 0;
+	for (; at_ns / s->piece_ns >= SPREAD_PIECES; s->piece_ns *= 2) {
+		for (unsigned i = 0; i < SPREAD_PIECES / 2; i++)
+			s->ns[i] = s->ns[2 * i] + s->ns[2 * i + 1];
+		memset(s->ns + SPREAD_PIECES / 2, 0, sizeof(s->ns) / 2);
+	}
+	s->ns[at_ns / s->piece_ns] += ns;
+	s->total_ns += ns;
+}
+
+double spread__share(const struct spread *s, uint64_t from_ns, uint64_t to_ns)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < SPREAD_PIECES; i++) {
+		uint64_t begin = s->origin_ns + i * s->piece_ns, end = begin + s->piece_ns;
+		uint64_t from = begin > from_ns ? begin : from_ns, to = end < to_ns ? end : to_ns;
+
+		if (s->ns[i] && to > from)
+			sum += (double)s->ns[i] * (to - from) / s->piece_ns;
+	}
+	return ratio_of(sum, s->total_ns);
+}

@@ -91,6 +91,16 @@ static inline void loghist_add(struct loghist *h, uint64_t v)
 /* The smallest value that at least this part (0..1) of cnt values does not exceed, and no more than
  * max. */
 uint64_t loghist_percentile(const struct loghist *h, uint64_t cnt, double part, uint64_t max);
+/* Time by when it was spent, in pieces that grow with the trace; all zero is an empty one. */
+#define SPREAD_PIECES 256
+struct spread {
+	uint64_t origin_ns, piece_ns, total_ns;
+	uint64_t ns[SPREAD_PIECES];
+};
+void spread__add(struct spread *s, uint64_t at_ns, uint64_t ns);
+/* The part of it, 0 to 1, that was spent from from_ns to to_ns; off by a piece at either end. */
+double spread__share(const struct spread *s, uint64_t from_ns, uint64_t to_ns);
+
 /* The smallest first. */
 void sort_values(uint64_t *v, size_t cnt);
 /* loghist_percentile(), exact, of sorted values. */

@@ -13,7 +13,7 @@
 #include "util/log.h"
 
 /* Of a file, a pipe. */
-#define FILE_WIDTH 80
+#define FILE_WIDTH 120
 
 struct term term_of_fd(int fd)
 {

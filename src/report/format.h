@@ -14,7 +14,7 @@ struct report_format {
 	int (*write)(const struct report *r, struct out *o, const struct term *term);
 };
 
-/* As wide as the terminal, in colour on one; for what is none, 80 columns. f is NULL. */
+/* As wide as the terminal, in colour on one; for what is none, 120 columns. f is NULL. */
 struct term term_of_fd(int fd);
 
 const struct report_format *report_formats(unsigned *cnt);

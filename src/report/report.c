@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "brief.h"
 #include "collect.h"
 #include "rejected.h"
 #include "report/page/html.h"
@@ -15,7 +16,7 @@
 #define REPORT_SCHEMA 1
 
 static const struct analysis_ops *const analyses[AN_CNT] = {
-#define AN(id, name) [AN_##id] = &name##_ops,
+#define AN(id, name, what) [AN_##id] = &name##_ops,
 #include "analyses.def"
 #undef AN
 };
@@ -149,6 +150,8 @@ void report__json(const struct report *r, struct json *j)
 	report_traces_json(r, j);
 	rejected_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
+		if (r->opts.sections && !(r->opts.sections >> i & 1))
+			continue;
 		if (analyses[i] && is_silent(r, i))
 			json_null(j, analyses[i]->name);
 		else if (analyses[i] && analyses[i]->json)
@@ -157,7 +160,7 @@ void report__json(const struct report *r, struct json *j)
 	json_close(j);
 }
 
-static void print_redacted(const struct report *r, const struct term *term)
+void report_print_redacted(const struct report *r, const struct term *term)
 {
 	const char *what = r->args_redacted ? "arguments" : r->info->redacted;
 
@@ -173,29 +176,38 @@ static void print_redacted(const struct report *r, const struct term *term)
 			    "frames of stacks neither files nor functions.");
 }
 
-/* What was asked first comes first; the rest in the order of the table. */
-void report__print(const struct report *r, const struct term *term)
+/* All sections: what matters most comes first, the rest in the order of the table. */
+static void print_sections(const struct report *r, const struct term *term, uint64_t sections)
 {
-	static const enum analysis_id first[] = {AN_ANSWERS, AN_FINDINGS};
+	static const enum analysis_id first[] = {AN_FAILURES, AN_VERDICT, AN_FINDINGS, AN_ANSWERS};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
-	losses_print(&r->lost, term, "something is missing in this report");
-	losses_print_chosen(&r->lost, term);
-	print_redacted(r, term);
-	report_traces_print(r, term);
-	if (r->opts.map) {
-		analyses[AN_MAP]->print(r->an[AN_MAP], term);
-		return;
-	}
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
 		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
-		bool printed = false;
 
-		for (unsigned n = 0; i >= first_cnt && n < first_cnt; n++)
-			printed |= first[n] == id;
-		if (!printed && analyses[id] && analyses[id]->print && !is_silent(r, id))
+		if (!(sections >> id & 1))
+			continue;
+		sections &= ~(1ull << id);
+		if (analyses[id]->print && !is_silent(r, id))
 			analyses[id]->print(r->an[id], term);
 	}
+}
+
+void report__print(const struct report *r, const struct term *term)
+{
+	uint64_t sections = r->opts.sections | (r->opts.map ? 1ull << AN_MAP : 0) |
+			    (r->opts.serving ? 1ull << AN_SERVING : 0);
+
+	if (!r->opts.full && !sections) {
+		brief_print(r, term);
+		return;
+	}
+	losses_print(&r->lost, term, "something is missing in this report");
+	losses_print_chosen(&r->lost, term);
+	report_print_redacted(r, term);
+	if (!sections)
+		report_traces_print(r, term);
+	print_sections(r, term, sections ? sections : UINT64_MAX);
 }
 
 void report__free(struct report *r)

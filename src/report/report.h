@@ -44,10 +44,12 @@ struct report_opts {
 	bool html;	     /* keep the events for the page */
 	enum map_weight map; /* --map: the map alone, by this */
 	bool serving;	     /* say of serving, too, why there is none */
+	bool full;	     /* the text has all sections, not only what matters most */
+	uint64_t sections;   /* only these: a bit for each analysis; 0: all */
 };
 
 enum analysis_id {
-#define AN(id, name) AN_##id,
+#define AN(id, name, what) AN_##id,
 #include "analyses.def"
 #undef AN
 	AN_CNT
@@ -73,7 +75,7 @@ struct analysis_ops {
 	bool of_args;
 };
 
-#define AN(id, name) extern const struct analysis_ops name##_ops;
+#define AN(id, name, what) extern const struct analysis_ops name##_ops;
 #include "analyses.def"
 #undef AN
 
@@ -124,6 +126,14 @@ void report__finish(struct report *r, const struct trace_end *end, const struct 
 void report__json(const struct report *r, struct json *j);
 void report__print(const struct report *r, const struct term *term);
 void report__free(struct report *r);
+
+/* sections.c: the analyses that have text, by their names in JSON. The bit of a name; 0: there is
+ * none. */
+uint64_t report_section(const char *name, size_t len);
+/* The name that is most like it; NULL: none is. */
+const char *report_section_like(const char *name, size_t len);
+/* A line for each: its name, and what it shows. */
+void report_sections_print(FILE *f);
 
 /* traces.c: until when that trace saw what was done; UINT64_MAX: it goes on. */
 uint64_t report_until(const struct report *r, unsigned trace);

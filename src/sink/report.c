@@ -33,6 +33,7 @@ static int live_open(struct sink *s, const struct trace_info *info)
 	struct live_report *l = (struct live_report *)s;
 	struct report_opts opts = {
 		.top = REPORT_TOP_DEFAULT,
+		.full = true,
 		.html = !strcmp(report_format_by_path(s->out->name)->name, "html"),
 	};
 

@@ -42,9 +42,21 @@ void term_name(const struct term *term, const char *s, int width)
 	put_plain(term->f, s + len - (width - 3 - head), width - 3 - head);
 }
 
+/* A share gets its mark behind the "%". */
+static void put_word(const struct term *term, const char *s, size_t len, bool is_share)
+{
+	size_t head = is_share ? (size_t)((const char *)memchr(s, '%', len) - s) + 1 : len;
+
+	plain_print(term->f, s, head);
+	if (is_share)
+		putc('*', term->f);
+	plain_print(term->f, s + head, len - head);
+}
+
 void term_text(const struct term *term, const char *s, int indent)
 {
 	int col = 0, n;
+	bool is_share;
 	size_t len;
 
 	while (*s) {
@@ -52,7 +64,8 @@ void term_text(const struct term *term, const char *s, int indent)
 		/* Keep a number and its % sign together. */
 		if (!strncmp(s + len, " %", 2))
 			len += 1 + strcspn(s + len + 1, " ");
-		n = term_columns(s, len);
+		is_share = len > 2 && memmem(s, len, " %", 2) && term->is_partial;
+		n = term_columns(s, len) + is_share;
 		if (col && col + 1 + n > term->width) {
 			fprintf(term->f, "\n%*s", indent, "");
 			col = indent;
@@ -60,7 +73,7 @@ void term_text(const struct term *term, const char *s, int indent)
 			putc(' ', term->f);
 			col++;
 		}
-		plain_print(term->f, s, len);
+		put_word(term, s, len, is_share);
 		col += n;
 		s += len;
 		s += strspn(s, " ");

@@ -471,7 +471,7 @@ static void test_not_dropped(void **state)
 	check_json("'findings':[]");
 }
 
-/* Most time first; what costs none last. */
+/* What is wrong comes first, whatever it costs; then what costs most in the steady state. */
 static void test_order(void **state)
 {
 	const struct findings *x = r->an[AN_FINDINGS];
@@ -485,10 +485,12 @@ static void test_order(void **state)
 	}
 	finish();
 	assert_int_equal(x->list_cnt, 3);
-	assert_string_equal(x->list[0].rule->id, "launch-bound");
-	assert_string_equal(x->list[1].rule->id, "hot-modules");
-	assert_string_equal(x->list[2].rule->id, "ignored-errors");
+	assert_string_equal(x->list[0].rule->id, "ignored-errors");
+	assert_string_equal(x->list[1].rule->id, "launch-bound");
+	assert_string_equal(x->list[2].rule->id, "hot-modules");
 	check_json("{'id':'hot-modules','title':'Modules are loaded in the hot loop',");
+	check_json("'severity':'error'");
+	check_json("'severity':'steady','lost_ns':7000,'steady_ns':7000");
 	check_json("{'what':'time in these calls','value':'7.00 µs','number':7000}");
 }
 

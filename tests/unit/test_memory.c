@@ -331,6 +331,7 @@ static void test_text(void **state)
 	copy("cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x9000'");
 	process("exit");
 	finish();
+	r->opts.full = true;
 	report__print(r, &term);
 	rewind(term.f);
 	len = fread(text, 1, sizeof(text) - 1, term.f);

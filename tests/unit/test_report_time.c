@@ -560,11 +560,27 @@ static int columns(const char *s, size_t len)
 	return n;
 }
 
+/* The text, which fits its width. */
+static char *printed(const struct run *x, struct term *term)
+{
+	size_t size, len;
+	char *text;
+
+	term->f = open_memstream(&text, &size);
+	report__print(x->r, term);
+	fclose(term->f);
+	for (const char *p = text; *p; p += len + (p[len] == '\n')) {
+		len = strcspn(p, "\n");
+		if (columns(p, len) > term->width)
+			fail_msg("%.*s", (int)len, p);
+	}
+	return text;
+}
+
 static void fits_its_width(void **state)
 {
 	struct run *x = *state;
 	struct term term = {.color = false};
-	size_t size, len;
 	char *text;
 
 	inference(x);
@@ -573,14 +589,12 @@ static void fits_its_width(void **state)
 			 1, "cuDevicePrimaryCtxRetain");
 	finish(x);
 	for (term.width = 80; term.width <= 160; term.width += 40) {
-		term.f = open_memstream(&text, &size);
-		report__print(x->r, &term);
-		fclose(term.f);
-		for (const char *p = text; *p; p += len + (p[len] == '\n')) {
-			len = strcspn(p, "\n");
-			if (columns(p, len) > term.width)
-				fail_msg("%.*s", (int)len, p);
-		}
+		text = printed(x, &term);
+		assert_non_null(strstr(text, "\nVerdict: "));
+		free(text);
+		x->r->opts.full = true;
+		text = printed(x, &term);
+		x->r->opts.full = false;
 		assert_non_null(strstr(text, "\nIterations: 11 in 1 round"));
 		assert_non_null(strstr(text, "2 kernel launches per iteration"));
 		free(text);

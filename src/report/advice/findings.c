@@ -11,11 +11,13 @@
 #include "decode/api_values.h"
 #include "model/call.h"
 #include "findings_priv.h"
+#include "report/time/stage.h"
 
 #define THREADS_MAX   65536
 #define SMALL_SUBMITS 4
 #define SMALL_BYTES   (1 << 20)
 #define SMALL_COPY    65536
+#define STEADY_MIN    0.05
 #define BUBBLE_MAX_NS 1000000 /* a longer pause has other reasons than the wait */
 
 static void *findings__new(struct report *r)
@@ -134,10 +136,30 @@ static void on_copy_in_row(struct findings *f, struct find_thread *t, const stru
 		t->has_row = true;
 		f->row_cnt++;
 		f->row_ns += event_duration_ns(ev);
+		spread__add(&f->rows, ev->start_ns, event_duration_ns(ev));
 		if (!f->row_at)
 			f->row_at = ev->start_ns;
 	}
 	t->small_cpy_dir = dir;
+}
+
+static void note_launch(struct since_wait *s, const char *kernel)
+{
+	for (unsigned i = 0; i < s->cnt; i++)
+		if (s->kernels[i] == kernel)
+			return;
+	if (kernel && s->cnt < SINCE_MAX)
+		s->kernels[s->cnt++] = kernel;
+	else
+		s->more++;
+}
+
+const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid)
+{
+	struct findings *f = r->an[AN_FINDINGS];
+	uint32_t i = keys__find(&f->thread_keys, thread_key(pid, tid));
+
+	return i == KEYS_NONE ? NULL : &f->threads[i].since;
 }
 
 static void on_submit(struct findings *f, struct find_thread *t, const struct trace_event *ev)
@@ -146,10 +168,14 @@ static void on_submit(struct findings *f, struct find_thread *t, const struct tr
 
 	if (t->small_end_ns && ev->start_ns > t->small_end_ns) {
 		pause = ev->start_ns - t->small_end_ns;
-		f->bubble_ns += pause < BUBBLE_MAX_NS ? pause : BUBBLE_MAX_NS;
+		pause = pause < BUBBLE_MAX_NS ? pause : BUBBLE_MAX_NS;
+		f->bubble_ns += pause;
+		spread__add(&f->bubbles, ev->start_ns, pause);
 	}
 	t->small_end_ns = 0;
 	t->submits++;
+	if (call_launches_any(ev))
+		note_launch(&t->since, ev->launch.kernel);
 	if (ev->type == TYPE_TRANSFER && (ev->has & HAS_SIZE))
 		t->bytes += ev->size;
 	on_copy_in_row(f, t, ev);
@@ -157,6 +183,8 @@ static void on_submit(struct findings *f, struct find_thread *t, const struct tr
 
 static void on_wait(struct findings *f, struct find_thread *t, const struct trace_event *ev)
 {
+	if (!ev->unfinished)
+		t->since = (struct since_wait){0};
 	if (t->submits) {
 		f->wait_cnt++;
 		if (t->submits <= SMALL_SUBMITS && t->bytes < SMALL_BYTES) {
@@ -175,6 +203,7 @@ static void on_wait(struct findings *f, struct find_thread *t, const struct trac
 /* What fails when one asks or looks up is an answer. */
 static void on_error(struct findings *f, const struct trace_event *ev)
 {
+	const struct find_thread *t = thread_of(f, ev);
 	struct find_error *e;
 	unsigned i;
 
@@ -182,7 +211,8 @@ static void on_error(struct findings *f, const struct trace_event *ev)
 		f->deinit_cnt++;
 		return;
 	}
-	if (ev->fn->op == OP_QUERY || ev->fn->op == OP_LOOKUP)
+	if ((ev->fn->op == OP_QUERY || ev->fn->op == OP_LOOKUP) &&
+	    !fault_meaning(ev->fn, ev->result))
 		return;
 	for (i = 0; i < f->error_cnt; i++) {
 		e = &f->errors[i];
@@ -194,7 +224,16 @@ static void on_error(struct findings *f, const struct trace_event *ev)
 		if (!memlimit_charge(&f->error_rows, 1, ERRORS_MAX, MEMLIMIT_ERRORS))
 			return;
 		f->error_cnt++;
-		*e = (struct find_error){ev->fn, ev->result, ev->pid, 0, ev->start_ns, false};
+		*e = (struct find_error){
+			.fn = ev->fn,
+			.result = ev->result,
+			.pid = ev->pid,
+			.first_ns = ev->start_ns,
+			.size = ev->has & HAS_SIZE ? ev->size : 0,
+			.comm = ev->comm,
+		};
+		if (t)
+			e->since = t->since;
 		f->pending++;
 	}
 	e->cnt++;
@@ -259,20 +298,17 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	}
 }
 
-/* What makes all other findings matter less comes before them, whatever it costs. */
-static int rank(const struct finding *x)
-{
-	if (x->rule == &finding_rules[FINDING_dropped])
-		return 0;
-	return x->rule == &finding_rules[FINDING_never_returned] ? 1 : 2;
-}
-
-static int by_loss(const void *a, const void *b)
+/* The order of findings in all views: what is wrong before what is slow, what is slow all the time
+ * before what is slow once. */
+static int by_severity(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
+	uint64_t x_ns = finding_steady_ns(x), y_ns = finding_steady_ns(y);
 
-	if (rank(x) != rank(y))
-		return rank(x) - rank(y);
+	if (x->rule->severity != y->rule->severity)
+		return x->rule->severity < y->rule->severity ? -1 : 1;
+	if (x_ns != y_ns)
+		return x_ns < y_ns ? 1 : -1;
 	if (x->lost_ns != y->lost_ns)
 		return x->lost_ns < y->lost_ns ? 1 : -1;
 	return (x->rule > y->rule) - (x->rule < y->rule);
@@ -316,7 +352,12 @@ static void findings_finish(void *a)
 {
 	struct findings *f = a;
 
+	struct stage_result stages;
+
 	iter_result(f->r, &f->it);
+	stage_result(f->r, &stages);
+	f->run_from_ns = stages.run_from_ns;
+	f->run_to_ns = stages.run_to_ns;
 	f->steady_cnt = f->it.count - f->it.warmup;
 	for (int i = 0; f->steady_cnt && i < HOT_CNT; i++)
 		sum_hot(f, i);
@@ -330,9 +371,13 @@ static void findings_finish(void *a)
 		*x = (struct finding){.rule = rule, .confidence = rule->confidence};
 		if (!rule->applies(f, x))
 			continue;
+		/* A loss is placed to within a piece of the time. */
+		if (x->steady < STEADY_MIN)
+			x->steady = 0;
 		/* Each of them has the whole time of the trace. */
 		if (x->clocks > 1)
 			x->lost_ns /= x->clocks;
+		finding_fill(x, rule->brief, x->brief, sizeof(x->brief));
 		finding_fill(x, rule->text, x->text, sizeof(x->text));
 		finding_fill(x, rule->confidence_reason, x->confidence_reason,
 			     sizeof(x->confidence_reason));
@@ -341,7 +386,7 @@ static void findings_finish(void *a)
 	}
 	keep_one_of_host(f);
 	if (f->list_cnt)
-		qsort(f->list, f->list_cnt, sizeof(*f->list), by_loss);
+		qsort(f->list, f->list_cnt, sizeof(*f->list), by_severity);
 }
 
 const struct analysis_ops findings_ops = {

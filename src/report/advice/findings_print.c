@@ -85,6 +85,17 @@ bool finding_fill(const struct finding *x, const char *template, char *text, siz
 	return used + 1 < size;
 }
 
+const char *finding_severity(const struct finding *x)
+{
+	static const char *const names[] = {
+		[SEVERITY_INCOMPLETE] = "incomplete", [SEVERITY_ERROR] = "error",
+		[SEVERITY_HANG] = "hang", [SEVERITY_LEAK] = "leak"};
+
+	if (x->rule->severity != SEVERITY_COST)
+		return names[x->rule->severity];
+	return x->steady > 0 ? "steady" : "startup";
+}
+
 static void put_evidence(struct json *j, const struct finding *x)
 {
 	const struct finding_value *v = x->rule->values;
@@ -111,7 +122,9 @@ static void put(const struct findings *f, struct json *j, const struct finding *
 	json_sym(j, "title", x->rule->title);
 	json_str(j, "text", x->text);
 	json_str(j, "advice", x->advice);
+	json_sym(j, "severity", finding_severity(x));
 	json_u64(j, "lost_ns", x->lost_ns);
+	json_u64(j, "steady_ns", finding_steady_ns(x));
 	json_f64(j, "share", ratio_of(x->lost_ns, report_wall_ns(f->r)));
 	if (x->clocks > 1) {
 		json_open(j, "mean_of");
@@ -146,7 +159,7 @@ void findings_print(const void *a, const struct term *term)
 
 	if (!f->list_cnt)
 		return;
-	term_section(term, "Findings", "largest loss first; losses may overlap");
+	term_section(term, "Findings", "what is wrong first, then the largest loss in the steady state; losses may overlap");
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 

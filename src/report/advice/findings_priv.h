@@ -18,7 +18,7 @@
 union finding_values {
 	double all[VALUES_MAX];
 #define VALUE(kind, name, what) double name;
-#define FINDING(rule, id, title, values, text, advice, confidence, confidence_reason)              \
+#define FINDING(rule, id, severity, title, values, ...)                                            \
 	struct rule {                                                                              \
 		values                                                                             \
 	} rule;
@@ -28,9 +28,13 @@ union finding_values {
 };
 _Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "room for all values");
 
+/* What matters most comes first. */
+enum severity { SEVERITY_INCOMPLETE, SEVERITY_ERROR, SEVERITY_HANG, SEVERITY_LEAK, SEVERITY_COST };
+
 struct finding {
 	const struct rule *rule;
 	uint64_t lost_ns; /* of one of the clocks, their mean */
+	double steady;	  /* the part of it that is lost in the steady state, 0 to 1 */
 	uint64_t at_ns;	  /* an example; 0: none */
 	/* Of a rule whose loss is a sum over threads or devices: how many, and what. */
 	unsigned clocks;
@@ -38,7 +42,7 @@ struct finding {
 	double confidence;
 	const struct api_fn *fn; /* that it is about, or NULL */
 	union finding_values v;
-	char text[512], advice[384], confidence_reason[256];
+	char brief[160], text[512], advice[384], confidence_reason[256];
 };
 
 /* Calls that matter when they are made in the iterations after the warm-up; which those are is
@@ -56,10 +60,19 @@ struct hot_sum {
 	struct keys threads;
 };
 
+/* Kernels that a thread has launched since it last waited: what fails then, or does not end, is one
+ * of them. */
+#define SINCE_MAX 4
+struct since_wait {
+	const char *kernels[SINCE_MAX]; /* the first, each once */
+	unsigned cnt, more;		/* more: launches of others */
+};
+
 struct find_thread {
 	uint64_t submits, bytes; /* since its last wait */
 	uint64_t small_end_ns;	 /* that wait was for little, and nothing was submitted since */
 	uint64_t small_cpy_dir;	 /* direction + 1 of the small copy before; 0: none */
+	struct since_wait since;
 	bool has_small, has_row; /* it had waits for little; small copies right after another */
 };
 
@@ -68,6 +81,9 @@ struct find_error {
 	int32_t result;
 	uint32_t pid;
 	uint64_t cnt, first_ns;
+	uint64_t size;	    /* that the first asked for; 0: nothing */
+	struct since_wait since; /* what its thread had launched */
+	const char *comm;
 	bool ignored; /* the process went on */
 };
 
@@ -85,11 +101,13 @@ struct findings {
 	unsigned thread_cap;
 	uint64_t wait_cnt, small_wait_cnt, small_wait_ns, bubble_ns, small_wait_at;
 	uint64_t row_cnt, row_ns, row_at; /* small copies right after another */
+	struct spread bubbles, rows;	  /* bubble_ns, row_ns by time */
 	struct find_error errors[MEMLIMIT_ALL(ERRORS_MAX)];
 	unsigned error_cnt, pending;
 	uint64_t deinit_cnt;
 	/* from the finish on */
 	struct iter_result it;
+	uint64_t run_from_ns, run_to_ns; /* the steady state */
 	uint64_t steady_cnt; /* iterations after the warm-up */
 	struct hot_sum hot[HOT_CNT];
 	struct keys memory_threads; /* of HOT_ALLOC or HOT_FREE */
@@ -115,10 +133,11 @@ struct finding_value {
 
 struct rule {
 	const char *id, *title;
+	enum severity severity;
 	/* true: it applies. x is zeros, but for rule and sure. */
 	bool (*applies)(const struct findings *f, struct finding *x);
 	const struct finding_value *values; /* to VALUE_END */
-	const char *text, *advice, *confidence_reason;
+	const char *brief, *text, *advice, *confidence_reason;
 	double confidence;
 };
 
@@ -143,6 +162,20 @@ bool graphs_padded(const struct findings *f, struct finding *x);
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ]);
 /* A template of the rule with the finding's values. false: it is not well-formed. */
 bool finding_fill(const struct finding *x, const char *template, char *text, size_t size);
+
+/* What that thread has launched since it last waited; NULL: not known. */
+const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid);
+/* What a call that failed with it says about a kernel before it, or NULL. After these the context
+ * cannot be used any more. */
+const char *fault_meaning(const struct api_fn *fn, int32_t result);
+
+/* "steady" or "startup": when most of its time is lost. */
+const char *finding_severity(const struct finding *x);
+/* Nanoseconds that it loses in the steady state. */
+static inline uint64_t finding_steady_ns(const struct finding *x)
+{
+	return x->lost_ns * x->steady;
+}
 
 void findings_json(const void *a, struct json *j);
 void findings_print(const void *a, const struct term *term);

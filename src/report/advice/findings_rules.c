@@ -27,6 +27,20 @@ static bool has_gpu_times(const struct findings *f)
 	return g.executions;
 }
 
+/* 0 to 1. */
+static double part_of(double part, double whole)
+{
+	double share = ratio_of(part, whole);
+
+	return share < 1 ? share : 1;
+}
+
+/* The part of a loss that lies in the steady state. */
+static double steady_part(const struct findings *f, const struct spread *loss)
+{
+	return loss ? part_of(spread__share(loss, f->run_from_ns, f->run_to_ns), 1) : 0;
+}
+
 /* lost_ns is a sum over so many threads or devices. */
 static void over(struct finding *x, unsigned clocks, const char *clock)
 {
@@ -37,12 +51,15 @@ static void over(struct finding *x, unsigned clocks, const char *clock)
 /* Lost: the part of the iterations in which no device was busy. */
 static bool host_bound(const struct findings *f, struct finding *x)
 {
+	struct gpu_period steady;
 	struct gpu_result g;
 
 	gpu_result(f->r, &g);
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
-	x->lost_ns = f->it.dist[ITS_TIME].total * (1 - g.iter_busy_median);
+	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
+	x->lost_ns = (f->run_to_ns - f->run_from_ns) * ratio_of(steady.idle_ns, steady.whole_ns);
+	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	x->v.host_bound = (struct host_bound){
 		.n = g.host_bound,
@@ -56,14 +73,17 @@ static bool host_bound(const struct findings *f, struct finding *x)
 /* Lost: the time in which a device copied and did not compute. */
 static bool copies_alone(const struct findings *f, struct finding *x)
 {
+	struct gpu_period steady;
 	struct gpu_result g;
 	uint64_t alone;
 
 	gpu_result(f->r, &g);
+	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
 	alone = g.copy_ns - g.overlap_ns;
 	if (!g.copy_ns || alone * 10 < g.span_ns)
 		return false;
 	x->lost_ns = alone;
+	x->steady = part_of(steady.copy_alone_ns, alone);
 	over(x, g.device_cnt, "device");
 	x->at_ns = g.first_ns;
 	x->v.copies_alone = (struct copies_alone){
@@ -80,16 +100,19 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 /* Lost: the time in which a device communicated and did nothing else. */
 static bool comm_alone(const struct findings *f, struct finding *x)
 {
+	struct gpu_period steady;
 	struct gpu_result g;
 	double share;
 	bool steps;
 
 	gpu_result(f->r, &g);
+	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
 	steps = g.gpu_bound + g.host_bound;
 	share = steps ? g.iter_alone_median : ratio_of(g.alone_ns, g.span_ns);
 	if (share < ALONE_SHARE)
 		return false;
 	x->lost_ns = g.alone_ns;
+	x->steady = part_of(steady.comm_alone_ns, g.alone_ns);
 	over(x, g.device_cnt, "device");
 	x->at_ns = g.first_ns;
 	x->v.comm_alone = (struct comm_alone){
@@ -119,6 +142,7 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	    d[ITS_LAUNCH].total >= launches * 20000)
 		return false;
 	x->lost_ns = time - waits;
+	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	x->v.launch_bound = (struct launch_bound){
 		.n = llround(d[ITS_KERNELS].mean),
@@ -196,6 +220,7 @@ static bool late_rank(const struct findings *f, struct finding *x)
 	if (c.late_ns < 10000000 || c.late_ns * 100 < report_wall_ns(f->r))
 		return false;
 	x->lost_ns = c.late_ns;
+	x->steady = steady_part(f, c.late);
 	x->at_ns = c.late_at_ns;
 	x->v.late_rank = (struct late_rank){
 		.n = c.late_cnt,
@@ -217,6 +242,7 @@ static bool small_collectives(const struct findings *f, struct finding *x)
 	if (c.small_cnt < 100 || c.small_cnt * 2 < c.call_cnt)
 		return false;
 	x->lost_ns = c.small_ns;
+	x->steady = steady_part(f, c.small);
 	over(x, c.small_threads, "thread");
 	x->at_ns = c.small_at_ns;
 	x->v.small_collectives = (struct small_collectives){
@@ -236,6 +262,7 @@ static bool small_syncs(const struct findings *f, struct finding *x)
 	if (f->small_wait_cnt < 20 || f->small_wait_cnt * 2 < f->wait_cnt)
 		return false;
 	x->lost_ns = f->bubble_ns;
+	x->steady = steady_part(f, &f->bubbles);
 	over(x, f->small_threads, "thread");
 	x->at_ns = f->small_wait_at;
 	x->v.small_syncs = (struct small_syncs){
@@ -258,6 +285,7 @@ static bool pageable(const struct findings *f, struct finding *x)
 	if (t.pageable_bytes < 1 << 20 || t.pageable_ns < needed * 1.25)
 		return false;
 	x->lost_ns = t.pageable_ns - (uint64_t)needed;
+	x->steady = steady_part(f, t.pageable);
 	over(x, t.pageable_threads, "thread");
 	x->v.pageable = (struct pageable){
 		.n = t.pageable_cnt,
@@ -274,6 +302,7 @@ static bool small_copies(const struct findings *f, struct finding *x)
 	if (f->row_cnt < 50)
 		return false;
 	x->lost_ns = f->row_ns;
+	x->steady = steady_part(f, &f->rows);
 	over(x, f->row_threads, "thread");
 	x->at_ns = f->row_at;
 	x->v.small_copies = (struct small_copies){.n = f->row_cnt, .time = f->row_ns};
@@ -288,6 +317,7 @@ static bool hot_alloc(const struct findings *f, struct finding *x)
 	if (!f->steady_cnt || a->cnt + r->cnt < 4 || (a->cnt + r->cnt) * 2 < f->steady_cnt)
 		return false;
 	x->lost_ns = a->ns + r->ns;
+	x->steady = 1;
 	over(x, f->memory_threads.cnt, "thread");
 	x->at_ns = a->at_ns ? a->at_ns : r->at_ns;
 	x->v.hot_alloc = (struct hot_alloc){a->cnt, r->cnt, a->ns + r->ns};
@@ -302,6 +332,7 @@ static bool hot_module(const struct findings *f, struct finding *x)
 	if (!m->cnt)
 		return false;
 	x->lost_ns = m->ns;
+	x->steady = 1;
 	over(x, m->threads.cnt, "thread");
 	x->at_ns = m->at_ns;
 	x->v.hot_module = (struct hot_module){.n = m->cnt, .time = m->ns};
@@ -328,6 +359,7 @@ static bool chatty(const struct findings *f, struct finding *x)
 	if (!hot && (cnt < 1000 || ns * 100 < t.call_ns))
 		return false;
 	x->lost_ns = hot ? q->ns : ns;
+	x->steady = hot;
 	over(x, hot ? q->threads.cnt : f->query_threads.cnt, "thread");
 	x->at_ns = hot ? q->at_ns : 0;
 	x->v.chatty = (struct chatty){.n = hot ? q->cnt : cnt, .time = x->lost_ns, .hot = hot};
@@ -344,6 +376,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	    i.in_iter_ns * 50 < f->it.dist[ITS_TIME].total)
 		return false;
 	x->lost_ns = i.in_iter_ns;
+	x->steady = 1;
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,
 		.time = i.in_iter_ns,
@@ -444,11 +477,14 @@ static bool dropped(const struct findings *f, struct finding *x)
 
 const struct rule finding_rules[FINDING_CNT] = {
 #define VALUE(kind, name, what) {VALUE_##kind, #name, what},
-#define FINDING(rule, id, title, values, text, advice, confidence, confidence_reason)              \
+#define FINDING(rule, id, severity, title, values, brief, text, advice, confidence,                \
+		confidence_reason)                                                                 \
 	{id,                                                                                       \
 	 title,                                                                                    \
+	 SEVERITY_##severity,                                                                      \
 	 rule,                                                                                     \
 	 (const struct finding_value[]){values{VALUE_END, NULL, NULL}},                            \
+	 brief,                                                                                    \
 	 text,                                                                                     \
 	 advice,                                                                                   \
 	 confidence_reason,                                                                        \

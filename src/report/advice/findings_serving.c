@@ -35,6 +35,7 @@ bool decode_host(const struct findings *f, struct finding *x)
 	if (gpu >= all || gpu * 10 >= all * (s.has_gpu_times ? 8 : 1))
 		return false;
 	x->lost_ns = all - gpu;
+	x->steady = 1;
 	x->at_ns = s.first_ns;
 	if (!s.has_gpu_times)
 		x->confidence = 0.5;
@@ -58,6 +59,7 @@ bool prefill_blocks(const struct findings *f, struct finding *x)
 	if (!serves(f, &s) || !s.block_cnt || s.block_ns * 20 < s.last_ns - s.first_ns)
 		return false;
 	x->lost_ns = s.block_ns;
+	x->steady = 1;
 	x->at_ns = s.block_at_ns;
 	x->v.prefill_blocks = (struct prefill_blocks){
 		.n = s.block_cnt,
@@ -100,6 +102,7 @@ bool graphs_unused(const struct findings *f, struct finding *x)
 	    s.eager_median_ns * 5 < s.replay_median_ns * 6)
 		return false;
 	x->lost_ns = s.eager_cnt * (s.eager_median_ns - s.replay_median_ns);
+	x->steady = 1;
 	x->at_ns = s.eager_at_ns;
 	x->v.graphs_unused = (struct graphs_unused){
 		.n = s.eager_cnt,

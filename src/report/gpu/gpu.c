@@ -260,6 +260,36 @@ void gpu_result(const struct report *r, struct gpu_result *res)
 	*res = g ? g->res : (struct gpu_result){0};
 }
 
+void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t to_ns,
+		struct gpu_period *res)
+{
+	const struct gpu *g = r->an[AN_GPU];
+
+	*res = (struct gpu_period){0};
+	for (unsigned i = 0; g && to_ns > from_ns && i < g->devices.cnt; i++) {
+		const struct gpu_device *d = g->devices.of[i];
+		const struct gpu_busy *b = &d->busy;
+		double whole = to_ns - from_ns, part[GPU_PART_CNT];
+
+		for (unsigned n = 0; n < GPU_PART_CNT; n++) {
+			part[n] = gpu_busy__between(b, n, from_ns, to_ns);
+			if (part[n] > whole)
+				part[n] = whole;
+		}
+		if (part[GPU_ANY] < 1 || (pid && !d->is_shared && !gpu_device__is_of(d, pid)))
+			continue;
+		/* What came late may be in a part alone. */
+		for (unsigned n = 0; n < GPU_ANY; n++)
+			if (part[n] > part[GPU_ANY])
+				part[n] = part[GPU_ANY];
+		res->whole_ns += whole;
+		res->idle_ns += whole - part[GPU_ANY];
+		res->copy_alone_ns += part[GPU_ANY] - part[GPU_COMPUTE];
+		res->comm_alone_ns += part[GPU_ANY] - part[GPU_ELSE];
+	}
+	res->compute_ns = res->whole_ns - res->idle_ns - res->copy_alone_ns - res->comm_alone_ns;
+}
+
 bool gpu_of_process(const struct report *r, uint32_t pid, struct gpu_of_process *res)
 {
 	const struct gpu *g = r->an[AN_GPU];

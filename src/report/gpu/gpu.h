@@ -32,6 +32,15 @@ struct gpu_result {
 };
 void gpu_result(const struct report *r, struct gpu_result *res);
 
+/* What devices did from one moment to another: those of process pid, or with 0 all. The parts add up
+ * to the whole, which counts each device that executed something meanwhile. */
+struct gpu_period {
+	uint64_t whole_ns; /* 0: there are no times */
+	uint64_t compute_ns, copy_alone_ns, comm_alone_ns, idle_ns;
+};
+void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t to_ns,
+		struct gpu_period *res);
+
 /* Of the devices that the process has for itself. */
 struct gpu_of_process {
 	uint64_t busy_ns, idle_ns, comm_ns, alone_ns;

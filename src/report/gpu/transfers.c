@@ -42,6 +42,7 @@ struct transfers {
 	struct sum dirs[DIR_CNT], memset, prefetch;
 	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
 	struct keys pageable_threads;
+	struct spread pageable;
 	uint64_t batch_cnt, batch_copies;
 	struct large_transfer largest[LARGEST_MAX]; /* first the largest */
 	unsigned large_cnt, large_max;
@@ -186,6 +187,7 @@ static void on_copy(struct transfers *t, const struct trace_event *ev)
 		t->pageable_cnt++;
 		t->pageable_bytes += ev->has & HAS_SIZE ? ev->size : 0;
 		t->pageable_ns += l.ns;
+		spread__add(&t->pageable, ev->start_ns, l.ns);
 		keys_get(&t->pageable_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
 			 MEMLIMIT_THREADS);
 	}
@@ -380,7 +382,7 @@ void transfers_result(const struct report *r, struct transfers_result *res)
 	*res = (struct transfers_result){0};
 	if (t)
 		*res = (struct transfers_result){t->pageable_cnt, t->pageable_bytes, t->pageable_ns,
-						 t->pageable_threads.cnt};
+						 t->pageable_threads.cnt, &t->pageable};
 }
 
 static void transfers__free(void *a)

@@ -8,6 +8,7 @@
 struct transfers_result {
 	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
 	unsigned pageable_threads;
+	const struct spread *pageable; /* pageable_ns by time; NULL without the analysis */
 };
 /* Zeroes when the analysis did not run. */
 void transfers_result(const struct report *r, struct transfers_result *res);

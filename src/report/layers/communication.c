@@ -145,6 +145,7 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 		last->late_cnt++;
 		from = s->first_ns > last->late_until ? s->first_ns : last->late_until;
 		last->late_ns += s->last_ns > from ? s->last_ns - from : 0;
+		spread__add(&x->late, s->last_ns, s->last_ns > from ? s->last_ns - from : 0);
 		last->late_until = s->last_ns;
 		if (late > last->late_max_ns) {
 			last->late_max_ns = late;
@@ -201,6 +202,7 @@ static void note_small(struct communication *x, const struct trace_event *ev)
 	keys_get(&x->small_threads, thread_key(ev->pid, ev->tid), THREADS_MAX, MEMLIMIT_THREADS);
 	x->res.small_threads = x->small_threads.cnt;
 	x->res.small_ns += event_duration_ns(ev);
+	spread__add(&x->small, ev->start_ns, event_duration_ns(ev));
 	if (!x->res.small_cnt++)
 		x->res.small_at_ns = ev->start_ns;
 }
@@ -411,6 +413,10 @@ void communication_result(const struct report *r, struct communication_result *r
 	const struct communication *x = r->an[AN_COMMUNICATION];
 
 	*res = x ? x->res : (struct communication_result){0};
+	if (!x)
+		return;
+	res->late = &x->late;
+	res->small = &x->small;
 }
 
 bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank)

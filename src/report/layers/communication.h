@@ -13,6 +13,7 @@ struct communication_result {
 	/* The rank that came last most of the time, all communicators; joined 0: none is late */
 	uint64_t joined_cnt, late_cnt, late_ns, late_max_ns, late_at_ns;
 	uint32_t late_pid;
+	const struct spread *late, *small; /* by time, of all ranks; NULL without the analysis */
 	/* A collective that a rank has not come to; open_seq 0: there is none */
 	uint64_t open_seq, open_ns, open_at_ns;
 	uint32_t open_in_cnt, open_pid; /* ranks in it; the first process that is not */

@@ -100,6 +100,7 @@ struct communication {
 	struct coll_join *launches;  /* the latest (recent_find()), as calls */
 	struct coll_call *calls;
 	struct communication_result res;
+	struct spread late, small; /* time that ranks were late, and in small collectives */
 	uint64_t gpu_cnt, gpu_ns;
 };
 

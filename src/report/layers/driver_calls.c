@@ -212,6 +212,19 @@ void driver_result(const struct report *r, struct driver_result *res)
 	res->sched_cnt = top_of(res->sched, 8, &d->sched);
 }
 
+bool driver_xid(const struct report *r, unsigned i, struct driver_xid *res)
+{
+	const struct driver_calls *d = r->an[AN_DRIVER];
+	const struct dr_row *row;
+
+	if (!d || i >= d->xids.keys.cnt)
+		return false;
+	row = &d->xids.rows[i];
+	*res = (struct driver_xid){(uintptr_t)row->other, row->name,
+				   nv_xid_text((uintptr_t)row->other), row->cnt, row->first_ns};
+	return true;
+}
+
 const struct analysis_ops driver_ops = {
 	.name = "driver",
 	.new = driver__new,

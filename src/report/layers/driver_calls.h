@@ -21,4 +21,13 @@ struct driver_result {
 /* Zeroes when the analysis did not run. */
 void driver_result(const struct report *r, struct driver_result *res);
 
+/* Kind i of the driver's errors, from 0 on. false: there are no more. */
+struct driver_xid {
+	unsigned number;
+	const char *gpu;     /* NULL: not known */
+	const char *meaning; /* NULL: not known */
+	uint64_t cnt, first_ns;
+};
+bool driver_xid(const struct report *r, unsigned i, struct driver_xid *res);
+
 #endif /* REPORT_LAYERS_DRIVER_CALLS_H */

@@ -164,6 +164,30 @@ static void overview_event(void *a, const struct trace_event *ev)
 	p->signal = ev->process.signal;
 }
 
+bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res)
+{
+	const struct overview *o = r->an[AN_OVERVIEW];
+	const struct ov_proc *p;
+
+	if (!o || i >= o->proc_keys.cnt)
+		return false;
+	p = &o->procs[i];
+	*res = (struct overview_exit){p->pid,  p->exit_code, p->signal,
+				      p->comm, p->exited,    p->last_ns};
+	return true;
+}
+
+bool overview_error(const struct report *r, unsigned i, struct overview_error *res)
+{
+	const struct overview *o = r->an[AN_OVERVIEW];
+
+	if (!o || i >= o->error_kinds)
+		return false;
+	*res = (struct overview_error){o->errors[i].first, o->errors[i].code, o->errors[i].cnt,
+				       o->errors[i].first_ns};
+	return true;
+}
+
 void overview_totals(const struct report *r, struct overview_totals *t)
 {
 	const struct overview *o = r->an[AN_OVERVIEW];

@@ -13,4 +13,21 @@ struct overview_totals {
 };
 void overview_totals(const struct report *r, struct overview_totals *t);
 
+/* How process i of the trace ended, from 0 on. false: there are no more. */
+struct overview_exit {
+	uint32_t pid, exit_code, signal; /* signal 0: it ended by itself */
+	const char *comm;		 /* NULL: not known */
+	bool exited;			 /* false: not while it was traced */
+	uint64_t last_ns;
+};
+bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res);
+
+/* Kind i of errors, from 0 on; of all calls. false: there are no more. */
+struct overview_error {
+	const struct api_fn *fn; /* that met it first */
+	int32_t result;
+	uint64_t cnt, first_ns;
+};
+bool overview_error(const struct report *r, unsigned i, struct overview_error *res);
+
 #endif /* REPORT_TIME_OVERVIEW_H */

@@ -37,16 +37,6 @@
 
 #define LOADED 0.99
 
-enum phase {
-	PHASE_BEFORE,
-	PHASE_INIT,
-	PHASE_LOAD,
-	PHASE_WARMUP,
-	PHASE_RUN,
-	PHASE_AFTER,
-	PHASE_END
-};
-
 void stages_begin(struct stages *s, struct report *r)
 {
 	s->r = r;
@@ -405,6 +395,13 @@ static void span(struct stage_sum *sum, uint64_t first, uint64_t last)
 	sum->last_ns = last > sum->last_ns ? last : sum->last_ns;
 }
 
+static void span_run(struct stages *s, const struct stage_cell *c)
+{
+	if (!s->res.run_to_ns)
+		s->res.run_from_ns = c->begin_ns;
+	s->res.run_to_ns = c->end_ns;
+}
+
 static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 {
 	struct stage_sum *sum = &s->res.stages[stage_of_time(phase)];
@@ -416,9 +413,12 @@ static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 	if (c->outside_ns)
 		span(sum, c->begin_ns, c->end_ns);
 	sum->wall_ns += c->outside_ns;
+	s->res.phase_ns[phase] += c->outside_ns;
 	s->res.all.ns[PART_OUTSIDE] += c->outside_ns;
-	if (steady)
+	if (steady) {
 		steady->ns[PART_OUTSIDE] += c->outside_ns;
+		span_run(s, c);
+	}
 	for (unsigned i = 0; i < c->cnt; i++) {
 		const struct stage_row *row = &c->rows[i];
 		enum stage stage = stage_of(phase, row);
@@ -435,9 +435,13 @@ static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 		else
 			sum->alloc_bytes += row->bytes;
 		sum->htod_bytes += row->dir == COPY_DIR_HTOD ? row->bytes : 0;
+		s->res.phase_ns[phase] += row->wall_ns;
+		s->res.phase_call_ns[phase] += row->wall_ns;
 		s->res.all.ns[part_of(row)] += row->wall_ns;
 		if (steady)
 			steady->ns[part_of(row)] += row->wall_ns;
+		if (steady && row->fn->class == CLASS_TRANSFER)
+			s->res.run_bytes += row->bytes;
 		if (stage == STAGE_LOAD && !s->pid)
 			add_load_fn(s, row);
 	}
@@ -472,6 +476,10 @@ void stages_end(struct stages *s, const struct iter_result *iter)
 	for (unsigned i = 0; i < s->cell_cnt; i++)
 		give(s, &s->cells[i], phase_of(s, i, loaded_ns, iter));
 	give(s, &s->tail, s->has_call ? PHASE_END : PHASE_BEFORE);
+	if (iter->count) {
+		s->res.run_from_ns = iter->steady_ns;
+		s->res.run_to_ns = iter->last_ns;
+	}
 	for (unsigned i = 0; i < PART_CNT; i++)
 		parts_ns += s->res.all.ns[i];
 	for (unsigned i = 0; i < STAGE_CNT; i++)

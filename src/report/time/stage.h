@@ -18,6 +18,19 @@ enum stage {
 	STAGE_CNT
 };
 
+/* What a run goes through, one after the other. */
+enum phase {
+	PHASE_BEFORE, /* before the first call */
+	PHASE_INIT,   /* until the first context */
+	PHASE_LOAD,
+	PHASE_WARMUP,
+	PHASE_RUN, /* the steady state: from the first iteration after the warm-up to the end of the
+		      last; without iterations, all that comes after the loading */
+	PHASE_AFTER,
+	PHASE_END, /* after the last work */
+	PHASE_CNT
+};
+
 struct stage_sum {
 	uint64_t first_ns, last_ns; /* of its calls, or of its time in no call; 0, 0: nothing */
 	uint64_t wall_ns, call_ns, call_cnt, launch_cnt, bytes;
@@ -41,7 +54,11 @@ struct stage_parts {
 
 struct stage_result {
 	struct stage_sum stages[STAGE_CNT];
-	struct stage_parts all, steady; /* steady: from the first iteration after the warm-up */
+	struct stage_parts all, steady; /* steady: PHASE_RUN */
+	uint64_t phase_ns[PHASE_CNT];	/* they add up to the whole */
+	uint64_t phase_call_ns[PHASE_CNT]; /* of that, in calls */
+	uint64_t run_from_ns, run_to_ns; /* PHASE_RUN; 0, 0: there is none */
+	uint64_t run_bytes;		 /* copied in it */
 };
 /* Zeroes when the analysis did not run. */
 void stage_result(const struct report *r, struct stage_result *res);

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What went wrong: calls that failed, waits that do not end, Xids, processes that failed. Failed
+ * queries and look-ups are answers, and CUDA_ERROR_DEINITIALIZED at exit is harmless: they are no
+ * failures.
+ */
+#include "failures.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/api_values.h"
+#include "decode/cuda.h"
+#include "findings_priv.h"
+#include "report/layers/communication.h"
+#include "report/layers/driver_calls.h"
+#include "report/memory/memory.h"
+#include "report/time/overview.h"
+#include "report/time/wait.h"
+#include "text/kernel_name.h"
+#include "text/losses_text.h"
+
+#define FAILURES_MAX 64
+
+struct failure {
+	const char *kind; /* in JSON */
+	char text[512];
+	size_t len;
+	uint64_t cnt, at_ns;
+	uint32_t pid; /* 0: of none */
+};
+
+struct failures {
+	struct report *r;
+	struct failure list[FAILURES_MAX];
+	unsigned cnt, more; /* more: that found no place */
+};
+
+static const struct {
+	int32_t result;
+	const char *meaning;
+} faults[] = {
+	{CUDA_ERROR_ILLEGAL_ADDRESS,
+	 "a kernel accessed an address that it may not: compute-sanitizer names the line"},
+	{CUDA_ERROR_MISALIGNED_ADDRESS,
+	 "a kernel accessed an address that is not aligned: compute-sanitizer names the line"},
+	{CUDA_ERROR_INVALID_ADDRESS_SPACE,
+	 "a kernel accessed an address of another memory space: compute-sanitizer names the line"},
+	{CUDA_ERROR_ILLEGAL_INSTRUCTION, "a kernel executed an instruction that does not exist"},
+	{CUDA_ERROR_INVALID_PC, "a kernel jumped to an invalid address"},
+	{CUDA_ERROR_HARDWARE_STACK_ERROR, "a kernel damaged its call stack, or exceeded it"},
+	{CUDA_ERROR_ASSERT, "an assertion in a kernel failed: its text is on the program's stderr"},
+	{CUDA_ERROR_LAUNCH_FAILED, "a kernel failed: compute-sanitizer names the line"},
+	{CUDA_ERROR_LAUNCH_TIMEOUT, "a kernel ran longer than a GPU with a display allows"},
+	{CUDA_ERROR_ECC_UNCORRECTABLE, "the GPU's memory is damaged: see the kernel's log"},
+};
+
+const char *fault_meaning(const struct api_fn *fn, int32_t result)
+{
+	/* Other libraries have numbers of their own. */
+	const char *name = result ? fn_result_name(fn, result) : NULL;
+
+	if (!name || strncmp(name, "CUDA_", 5))
+		return NULL;
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (faults[i].result == result)
+			return faults[i].meaning;
+	return NULL;
+}
+
+static void *failures__new(struct report *r)
+{
+	struct failures *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->r = r;
+	return a;
+}
+
+static void __attribute__((format(printf, 2, 3))) say(struct failure *x, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(x->text + x->len, sizeof(x->text) - x->len, fmt, ap);
+	va_end(ap);
+	x->len = strlen(x->text);
+}
+
+static struct failure *add(struct failures *a, const char *kind, uint32_t pid, uint64_t cnt,
+			   uint64_t at_ns)
+{
+	struct failure *x = &a->list[a->cnt];
+
+	if (a->cnt == FAILURES_MAX) {
+		a->more++;
+		return NULL;
+	}
+	a->cnt++;
+	*x = (struct failure){.kind = kind, .pid = pid, .cnt = cnt, .at_ns = at_ns};
+	return x;
+}
+
+static void say_at(const struct failures *a, struct failure *x)
+{
+	char at[CELL_SZ];
+
+	human_time(at, (double)x->at_ns - (double)a->r->base_ns);
+	say(x, " at %s", at);
+}
+
+static void say_since(struct failure *x, const struct since_wait *s)
+{
+	const char *name;
+	size_t len;
+
+	for (unsigned i = 0; i < s->cnt; i++) {
+		name = kernel_short_name(s->kernels[i], &len);
+		say(x, "%s%.*s", i ? ", " : ". Launched since the last wait: ",
+		    (int)(len < 80 ? len : 80), name);
+	}
+	if (s->cnt && s->more)
+		say(x, " and others");
+}
+
+static void say_error(struct failures *a, const struct find_error *e)
+{
+	const char *name = fn_result_name(e->fn, e->result), *meaning;
+	struct memory_result m;
+	struct failure *x;
+	char cell[CELL_SZ];
+
+	x = add(a, "error", e->pid, e->cnt, e->first_ns);
+	if (!x)
+		return;
+	if (name)
+		say(x, "%s: %s", e->fn->name, name);
+	else
+		say(x, "%s: error %d", e->fn->name, e->result);
+	human_count(cell, e->cnt);
+	say(x, e->cnt > 1 ? ", %s times, first" : ",", cell);
+	say_at(a, x);
+	say(x, " in process %u%s%s%s", e->pid, e->comm ? " (" : "", e->comm ? e->comm : "",
+	    e->comm ? ")" : "");
+	meaning = fault_meaning(e->fn, e->result);
+	if (meaning)
+		say(x, ": %s", meaning);
+	if (meaning)
+		say_since(x, &e->since);
+	if (name && !strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY")) {
+		memory_result(a->r, &m);
+		human_bytes(cell, e->size);
+		say(x, e->size ? ", %s requested" : "", cell);
+		human_bytes(cell, m.device_peak);
+		say(x, m.device_peak ? "; at most %s were allocated at once" : "", cell);
+	}
+	if (e->ignored)
+		say(x, "; the program continued");
+}
+
+/* With --no-args the findings see nothing. */
+static void say_any_error(struct failures *a, const struct overview_error *e)
+{
+	const char *name = fn_result_name(e->fn, e->result);
+	struct failure *x;
+
+	if (e->result == CUDA_ERROR_DEINITIALIZED || e->fn->op == OP_QUERY ||
+	    e->fn->op == OP_LOOKUP)
+		return;
+	x = add(a, "error", 0, e->cnt, e->first_ns);
+	if (!x)
+		return;
+	say(x, "%s: %s, %llu time%s, first", e->fn->name, name ? name : "an error",
+	    (unsigned long long)e->cnt, plural(e->cnt));
+	say_at(a, x);
+}
+
+static void say_errors(struct failures *a)
+{
+	const struct findings *f = a->r->an[AN_FINDINGS];
+	struct overview_error e;
+
+	for (unsigned i = 0; !a->r->args_redacted && i < f->error_cnt; i++)
+		say_error(a, &f->errors[i]);
+	for (unsigned i = 0; a->r->args_redacted && overview_error(a->r, i, &e); i++)
+		say_any_error(a, &e);
+}
+
+static void say_hangs(struct failures *a)
+{
+	const struct findings *f = a->r->an[AN_FINDINGS];
+	const struct since_wait *since;
+	struct wait_result w;
+	struct failure *x;
+	char time[CELL_SZ];
+
+	for (unsigned i = 0; i < f->list_cnt; i++) {
+		if (f->list[i].rule->severity != SEVERITY_HANG)
+			continue;
+		x = add(a, "hang", 0, 1, f->list[i].at_ns);
+		if (!x)
+			return;
+		if (f->list[i].rule != &finding_rules[FINDING_never_returned]) {
+			say(x, "%s: %s", f->list[i].rule->title, f->list[i].brief);
+			continue;
+		}
+		wait_result(a->r, &w);
+		x->pid = w.unfinished.pid;
+		human_time(time, w.unfinished.ns);
+		say(x, "%s has not returned for %s, in process %u", w.unfinished.fn->name, time,
+		    w.unfinished.pid);
+		since = findings_since_wait(a->r, w.unfinished.pid, w.unfinished.tid);
+		if (since)
+			say_since(x, since);
+	}
+}
+
+static void say_xids(struct failures *a)
+{
+	struct driver_xid d;
+	struct failure *x;
+
+	for (unsigned i = 0; driver_xid(a->r, i, &d); i++) {
+		x = add(a, "xid", 0, d.cnt, d.first_ns);
+		if (!x)
+			return;
+		say(x, "Xid %u: %s%s%s, %llu time%s, first", d.number,
+		    d.meaning ? d.meaning : "see the kernel's log", d.gpu ? ", " : "",
+		    d.gpu ? d.gpu : "", (unsigned long long)d.cnt, plural(d.cnt));
+		say_at(a, x);
+	}
+}
+
+static void say_exits(struct failures *a)
+{
+	struct overview_exit e;
+	struct failure *x;
+
+	for (unsigned i = 0; overview_exit(a->r, i, &e); i++) {
+		if (!e.exited || (!e.exit_code && !e.signal))
+			continue;
+		x = add(a, "exit", e.pid, 1, e.last_ns);
+		if (!x)
+			continue;
+		say(x, "process %u%s%s%s", e.pid, e.comm ? " (" : "", e.comm ? e.comm : "",
+		    e.comm ? ")" : "");
+		if (e.signal)
+			say(x, " was ended by signal %u (%s)", e.signal, strsignal(e.signal));
+		else
+			say(x, " ended with status %u", e.exit_code);
+	}
+}
+
+static void failures_finish(void *p)
+{
+	struct failures *a = p;
+
+	say_errors(a);
+	say_hangs(a);
+	say_xids(a);
+	say_exits(a);
+}
+
+unsigned failures_cnt(const struct report *r)
+{
+	const struct failures *a = r->an[AN_FAILURES];
+
+	return a->cnt + a->more;
+}
+
+void failures_print_some(const struct report *r, const struct term *term, unsigned max)
+{
+	const struct failures *a = r->an[AN_FAILURES];
+	unsigned cnt = failures_cnt(r);
+
+	if (!cnt)
+		return;
+	term_section(term, "Failures", "%u%s", cnt,
+		     report_is_incomplete(r) && !term->is_partial ? LOSSES_MARK : "");
+	for (unsigned i = 0; i < a->cnt && i < max; i++)
+		term_para(term, "%s", a->list[i].text);
+	if (max && cnt > (max < a->cnt ? max : a->cnt))
+		term_para(term, "and %u more", cnt - (max < a->cnt ? max : a->cnt));
+}
+
+static void failures_print(const void *p, const struct term *term)
+{
+	const struct failures *a = p;
+
+	failures_print_some(a->r, term, FAILURES_MAX);
+}
+
+static void failures_json(const void *p, struct json *j)
+{
+	const struct failures *a = p;
+
+	json_open_array(j, "failures");
+	for (unsigned i = 0; i < a->cnt; i++) {
+		const struct failure *x = &a->list[i];
+
+		json_open(j, NULL);
+		json_sym(j, "kind", x->kind);
+		json_text(j, "text", x->text, x->len);
+		json_u64(j, "count", x->cnt);
+		if (x->pid)
+			json_u64(j, "pid", x->pid);
+		report_json_ts(a->r, j, "ts", x->at_ns);
+		json_close(j);
+	}
+	json_close_array(j);
+}
+
+const struct analysis_ops failures_ops = {
+	.name = "failures",
+	.new = failures__new,
+	.finish = failures_finish,
+	.json = failures_json,
+	.print = failures_print,
+	.free = free,
+};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What went wrong; for the short report. */
+#ifndef REPORT_ADVICE_FAILURES_H
+#define REPORT_ADVICE_FAILURES_H
+
+#include "report/report.h"
+
+/* How many there are, from the finish on. */
+unsigned failures_cnt(const struct report *r);
+/* The first max of them, with a heading; nothing when nothing failed. */
+void failures_print_some(const struct report *r, const struct term *term, unsigned max);
+
+#endif /* REPORT_ADVICE_FAILURES_H */

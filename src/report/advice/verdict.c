@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What limits the program. The steady state counts, for start-up is paid once; a program that
+ * spends nine tenths of its time starting, or has no steady state, is limited by that. Where GPU
+ * times are there, what the GPU did most decides, and where that is nothing, what the host did
+ * meanwhile; without them the host's time alone. docs/REPORT.md has the rules.
+ */
+#include "verdict_priv.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/advice/findings_priv.h"
+#include "report/time/idle.h"
+#include "report/time/overview.h"
+#include "saved/reader.h"
+
+/* Start-up that limits a program with a steady state, and one without. */
+#define STARTUP_SHARE	   0.9
+#define STARTUP_ONLY_SHARE 0.5
+/* Start-up that a sentence is worth. */
+#define STARTUP_NOTE_SHARE 0.5
+/* Of the host's time: what limits it although no GPU time shows it; waits that mean a busy GPU, and
+ * waits that mean an idle one. */
+#define HOST_SHARE 0.3
+#define WAITS_MANY 0.5
+#define WAITS_FEW  0.1
+/* A copy slower than this waits for the work before it: bytes per nanosecond. */
+#define COPY_WAITS_GBPS 1.0
+/* Fewer iterations are no steady state, if they take less than this part of the trace. */
+#define STEADY_ITERATIONS 5
+#define STEADY_SHARE	  0.05
+/* Of the trace: with so much missing nothing is concluded. */
+#define MISSING_SHARE 0.1
+
+const char *verdict_limit_name(enum verdict_limit limit)
+{
+	static const char *const names[] = {
+#define LIMIT(id, name) [LIMIT_##id] = name,
+		VERDICT_LIMITS(LIMIT)
+#undef LIMIT
+	};
+
+	return names[limit];
+}
+
+static void *verdict__new(struct report *r)
+{
+	struct verdict *v = calloc(1, sizeof(*v));
+
+	if (v)
+		v->r = r;
+	return v;
+}
+
+static void __attribute__((format(printf, 2, 3))) say(struct verdict *v, const char *fmt, ...)
+{
+	size_t len = strlen(v->sentence);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(v->sentence + len, sizeof(v->sentence) - len, fmt, ap);
+	va_end(ap);
+}
+
+const char *verdict_scope(const struct report *r)
+{
+	const struct verdict *v = r->an[AN_VERDICT];
+
+	if (v->it.count)
+		return "the steady state";
+	return v->startup_ns ? "the time after start-up" : "the trace";
+}
+
+static void decide(struct verdict *v, enum verdict_limit limit, const char *basis, double ns,
+		   double of_ns)
+{
+	v->limit = limit;
+	v->basis = basis;
+	v->ns = ns;
+	v->of_ns = of_ns;
+	v->at_most_ns = ratio_of(ns, of_ns) * v->run_ns;
+}
+
+/* Puts the share of the number that supports the verdict into the sentence. */
+static const char *share_text(const struct verdict *v, char cell[CELL_SZ])
+{
+	human_share(cell, v->ns, v->of_ns);
+	return cell;
+}
+
+static void say_gain(struct verdict *v, const char *how)
+{
+	char most[CELL_SZ], all[CELL_SZ];
+
+	human_time(most, v->at_most_ns);
+	human_time(all, v->run_ns);
+	say(v, ". %s at most %s of %s", how, most, all);
+}
+
+static uint64_t part(const struct verdict *v, enum stage_part p)
+{
+	return v->stages.steady.ns[p];
+}
+
+/* What the host does besides waiting and copying. */
+static uint64_t host_ns(const struct verdict *v)
+{
+	return part(v, PART_OUTSIDE) + part(v, PART_LAUNCH) + part(v, PART_OTHER);
+}
+
+static void say_host(struct verdict *v)
+{
+	static const struct {
+		enum stage_part part;
+		const char *what;
+	} parts[] = {{PART_OUTSIDE, "in no CUDA call"},
+		     {PART_LAUNCH, "in launches"},
+		     {PART_OTHER, "in libraries and other calls"}};
+	unsigned most = 0;
+	char share[CELL_SZ];
+
+	for (unsigned i = 1; i < 3; i++)
+		if (part(v, parts[i].part) > part(v, parts[most].part))
+			most = i;
+	human_share(share, part(v, parts[most].part), v->run_ns);
+	say(v, "; the host spends %s of it %s", share, parts[most].what);
+}
+
+/* The GPU is idle: the host is why, or what it waits for. */
+static void decide_idle(struct verdict *v)
+{
+	const struct {
+		enum stage_part part;
+		double share;
+		enum verdict_limit limit;
+		const char *start, *what, *how;
+	} rows[] = {
+		{PART_MEMORY, HOST_SHARE, LIMIT_MEMORY, "Memory allocation limits",
+		 "in allocations and frees", "Allocating once gains"},
+		{PART_MODULE, HOST_SHARE, LIMIT_MODULES, "Loading of code limits",
+		 "in calls that load code", "Loading it before gains"},
+		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers limit", "in copies",
+		 "Copying less or beside other work gains"},
+		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit", "in waits although the GPU is idle",
+		 "Waiting less gains"},
+	};
+	char share[CELL_SZ];
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		double ns = part(v, rows[i].part);
+
+		if (ns < rows[i].share * v->run_ns || ns < host_ns(v) / 2.0)
+			continue;
+		decide(v, rows[i].limit, "measured", ns, v->run_ns);
+		say(v, "%s: the host spends %s of %s %s", rows[i].start, share_text(v, share),
+		    verdict_scope(v->r), rows[i].what);
+		say_gain(v, rows[i].how);
+		return;
+	}
+	decide(v, LIMIT_HOST, "measured", v->gpu.idle_ns, v->gpu.whole_ns);
+	say(v, "The host limits: the GPU is idle for %s of %s", share_text(v, share),
+	    verdict_scope(v->r));
+	say_host(v);
+	say_gain(v, "Keeping the GPU busy gains");
+}
+
+static void decide_measured(struct verdict *v)
+{
+	const struct {
+		uint64_t ns;
+		enum verdict_limit limit;
+		const char *what, *how;
+	} rows[] = {
+		{v->gpu.compute_ns, LIMIT_GPU, "The GPU limits: it computes for",
+		 "Faster or fewer kernels gain"},
+		{v->gpu.comm_alone_ns, LIMIT_COLLECTIVES,
+		 "Collectives limit: the GPU only communicates, or waits for other ranks, for",
+		 "Communicating while there is other work gains"},
+		{v->gpu.copy_alone_ns, LIMIT_TRANSFERS, "Transfers limit: the GPU only copies for",
+		 "Copying while it computes gains"},
+	};
+	unsigned most = 0;
+	char share[CELL_SZ];
+
+	for (unsigned i = 1; i < 3; i++)
+		if (rows[i].ns > rows[most].ns)
+			most = i;
+	if (v->gpu.idle_ns > rows[most].ns) {
+		decide_idle(v);
+		return;
+	}
+	decide(v, rows[most].limit, "measured", rows[most].ns, v->gpu.whole_ns);
+	say(v, "%s %s of %s", rows[most].what, share_text(v, share), verdict_scope(v->r));
+	say_gain(v, rows[most].how);
+}
+
+/* Without GPU times: only what the host did is known. */
+static void decide_from_host(struct verdict *v)
+{
+	uint64_t waits = part(v, PART_SYNC), copies = part(v, PART_TRANSFER);
+	uint64_t memory = part(v, PART_MEMORY), modules = part(v, PART_MODULE);
+	bool copies_wait = v->stages.run_bytes < copies * COPY_WAITS_GBPS;
+	const char *scope = verdict_scope(v->r);
+	char share[CELL_SZ];
+
+	if (copies_wait)
+		waits += copies;
+	if (waits >= WAITS_MANY * v->run_ns) {
+		decide(v, LIMIT_GPU, "host", waits, v->run_ns);
+		say(v, "The GPU seems to limit: the host waits for it for %s of %s; --gpu-time "
+		       "measures it",
+		    share_text(v, share), scope);
+		say_gain(v, "Less work for the GPU gains");
+	} else if (memory >= HOST_SHARE * v->run_ns && memory > modules) {
+		decide(v, LIMIT_MEMORY, "host", memory, v->run_ns);
+		say(v, "Memory allocation limits: the host spends %s of %s in allocations and frees",
+		    share_text(v, share), scope);
+		say_gain(v, "Allocating once gains");
+	} else if (modules >= HOST_SHARE * v->run_ns) {
+		decide(v, LIMIT_MODULES, "host", modules, v->run_ns);
+		say(v, "Loading of code limits: the host spends %s of %s in it",
+		    share_text(v, share), scope);
+		say_gain(v, "Loading it before gains");
+	} else if (!copies_wait && copies >= HOST_SHARE * v->run_ns) {
+		decide(v, LIMIT_TRANSFERS, "host", copies, v->run_ns);
+		say(v, "Transfers limit: the host spends %s of %s in copies", share_text(v, share),
+		    scope);
+		say_gain(v, "Copying less or beside other work gains");
+	} else if (waits < WAITS_FEW * v->run_ns) {
+		decide(v, LIMIT_HOST, "host", v->run_ns - waits, v->run_ns);
+		human_share(share, waits, v->run_ns);
+		say(v, "The host limits: it waits for the GPU for only %s of %s", share, scope);
+		say_host(v);
+		say_gain(v, "Less work for the host gains");
+	} else {
+		decide(v, LIMIT_UNKNOWN, "host", waits, v->run_ns);
+		v->at_most_ns = 0;
+		say(v, "Not known: the host waits for the GPU for %s of %s, and works for the "
+		       "rest. Trace with --gpu-time to know what the GPU does meanwhile",
+		    share_text(v, share), scope);
+	}
+}
+
+static bool decide_hang(struct verdict *v)
+{
+	const struct findings *f = v->r->an[AN_FINDINGS];
+	char time[CELL_SZ], share[CELL_SZ];
+
+	for (unsigned i = 0; i < f->list_cnt; i++) {
+		const struct finding *x = &f->list[i];
+
+		if (x->rule->severity != SEVERITY_HANG ||
+		    x->lost_ns < WAITS_MANY * v->run_ns)
+			continue;
+		decide(v, LIMIT_WAITS, "host", x->lost_ns, v->whole_ns);
+		v->at_most_ns = x->lost_ns;
+		human_time(time, x->lost_ns);
+		human_share(share, x->lost_ns, v->whole_ns);
+		say(v, "The program hangs: %s for %s, %s of the trace",
+		    x->fn ? "a wait has not returned" : "a collective has not been joined", time,
+		    share);
+		return true;
+	}
+	return false;
+}
+
+static bool has_steady_state(const struct verdict *v)
+{
+	return v->it.count && (v->it.count - v->it.warmup >= STEADY_ITERATIONS ||
+			       v->run_ns >= STEADY_SHARE * v->whole_ns);
+}
+
+static bool decide_startup(struct verdict *v)
+{
+	double share = ratio_of(v->startup_ns, v->whole_ns);
+	enum phase most = PHASE_BEFORE;
+	char cell[CELL_SZ], name[96];
+
+	if (share < (has_steady_state(v) ? STARTUP_SHARE : STARTUP_ONLY_SHARE))
+		return false;
+	for (enum phase p = PHASE_BEFORE; p < PHASE_RUN; p++)
+		if (v->stages.phase_ns[p] > v->stages.phase_ns[most])
+			most = p;
+	decide(v, LIMIT_STARTUP, "host", v->startup_ns, v->whole_ns);
+	v->at_most_ns = v->startup_ns;
+	verdict_phase(v, most, name, sizeof(name));
+	say(v, "Start-up limits: it takes %s of the trace", share_text(v, cell));
+	human_time(cell, v->stages.phase_ns[most]);
+	say(v, ", of that %s %s", cell, name);
+	return true;
+}
+
+static void note_startup(struct verdict *v)
+{
+	char cell[CELL_SZ];
+
+	if (v->limit == LIMIT_STARTUP || v->startup_ns < STARTUP_NOTE_SHARE * v->whole_ns)
+		return;
+	human_share(cell, v->startup_ns, v->whole_ns);
+	say(v, ". Start-up takes %s of the trace, once", cell);
+}
+
+/* The part of the trace that is missing, as far as that is known. */
+static double missing_share(const struct report *r)
+{
+	static const enum loss of_calls[] = {
+		LOSS_CALLS, LOSS_THREADS, LOSS_THREADS_SHARE, LOSS_PROCESSES, LOSS_DEPTH,
+		LOSS_INPROC, LOSS_EVENTS};
+	uint64_t lines = r->lost.cnt[LOSS_LINES] + r->lost.cnt[LOSS_MISSING_LINES];
+	uint64_t calls = 0, read = 0;
+	struct overview_totals t;
+	double of_lines;
+
+	overview_totals(r, &t);
+	for (unsigned i = 0; i < sizeof(of_calls) / sizeof(of_calls[0]); i++)
+		calls += r->lost.cnt[of_calls[i]];
+	for (unsigned i = 0; i < r->file_cnt; i++)
+		read += r->files[i].lines;
+	of_lines = ratio_of(lines, read + lines);
+	return fmax(of_lines, ratio_of(calls, t.call_cnt + calls));
+}
+
+/* Where much is missing, what was recorded may be another program. */
+static void doubt(struct verdict *v)
+{
+	char was[sizeof(v->sentence)], share[CELL_SZ];
+	double missing = missing_share(v->r);
+
+	if (missing < MISSING_SHARE)
+		return;
+	snprintf(was, sizeof(was), "%s", v->sentence);
+	*v->sentence = '\0';
+	human_share(share, missing, 1);
+	say(v, "Not known: %s of the trace is missing. What was recorded: %s", share, was);
+	v->limit = LIMIT_UNKNOWN;
+	v->basis = "none";
+	v->at_most_ns = 0;
+}
+
+static void find_idle(struct verdict *v)
+{
+	struct idle_result d;
+
+	if (v->gpu.whole_ns) {
+		v->idle = (struct gpu_idle){
+			true, true,
+			(double)v->gpu.idle_ns * (v->stages.run_to_ns - v->stages.run_from_ns) /
+				v->gpu.whole_ns,
+			v->stages.run_to_ns - v->stages.run_from_ns};
+		return;
+	}
+	idle_result(v->r, &d);
+	v->idle.known = d.span_ns;
+	v->idle.ns = v->it.count ? d.in_iter_ns : d.total_ns;
+	v->idle.of_ns = v->it.count ? v->it.last_ns - v->it.first_ns : d.span_ns;
+}
+
+static void verdict_finish(void *a)
+{
+	struct verdict *v = a;
+	struct overview_totals t;
+
+	stage_result(v->r, &v->stages);
+	iter_result(v->r, &v->it);
+	gpu_period(v->r, v->it.pid, v->stages.run_from_ns, v->stages.run_to_ns, &v->gpu);
+	overview_totals(v->r, &t);
+	for (unsigned i = 0; i < PHASE_CNT; i++)
+		v->whole_ns += v->stages.phase_ns[i];
+	for (unsigned i = 0; i < PHASE_RUN; i++)
+		v->startup_ns += v->stages.phase_ns[i];
+	v->run_ns = v->stages.phase_ns[PHASE_RUN];
+	find_idle(v);
+	v->basis = "none";
+	if (v->r->args_redacted)
+		say(v, "Not known: arguments were not recorded. Trace without --no-args");
+	else if (!t.call_cnt)
+		say(v, "Not known: no CUDA call was recorded");
+	else if (decide_hang(v) || decide_startup(v))
+		;
+	else if (!t.launch_cnt && !t.graph_launch_cnt && !t.class_cnt[CLASS_TRANSFER])
+		say(v, "Not known: no work for the GPU was recorded");
+	else if (!has_steady_state(v) && v->run_ns < STEADY_SHARE * v->whole_ns)
+		say(v, "Not known: too little was recorded between start-up and end. Trace more "
+		       "iterations");
+	else if (v->gpu.whole_ns)
+		decide_measured(v);
+	else
+		decide_from_host(v);
+	if (!v->r->args_redacted && t.call_cnt) {
+		note_startup(v);
+		say(v, ".");
+		doubt(v);
+	} else {
+		say(v, ".");
+	}
+}
+
+void verdict_idle(const struct report *r, struct gpu_idle *res)
+{
+	const struct verdict *v = r->an[AN_VERDICT];
+
+	*res = v->idle;
+}
+
+const struct analysis_ops verdict_ops = {
+	.name = "verdict",
+	.new = verdict__new,
+	.finish = verdict_finish,
+	.json = verdict_json,
+	.print = verdict_print,
+	.free = free,
+};

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* verdict.c decides, verdict_print.c shows. */
+#ifndef REPORT_ADVICE_VERDICT_PRIV_H
+#define REPORT_ADVICE_VERDICT_PRIV_H
+
+#include "report/gpu/gpu.h"
+#include "report/iter/iter.h"
+#include "report/time/stage.h"
+#include "verdict.h"
+
+/* VERDICT_LIMIT(ID, name): what can limit a program; its name in JSON. */
+#define VERDICT_LIMITS(LIMIT)                                                                      \
+	LIMIT(UNKNOWN, "not-known")                                                                \
+	LIMIT(GPU, "gpu")                                                                          \
+	LIMIT(HOST, "host")                                                                        \
+	LIMIT(WAITS, "waits")                                                                      \
+	LIMIT(TRANSFERS, "transfers")                                                              \
+	LIMIT(STARTUP, "start-up")                                                                 \
+	LIMIT(MEMORY, "memory")                                                                    \
+	LIMIT(MODULES, "modules")                                                                  \
+	LIMIT(COLLECTIVES, "collectives")
+enum verdict_limit {
+#define LIMIT(id, name) LIMIT_##id,
+	VERDICT_LIMITS(LIMIT)
+#undef LIMIT
+	LIMIT_CNT
+};
+
+struct verdict {
+	struct report *r;
+	enum verdict_limit limit;
+	char sentence[512];
+	const char *basis;   /* "measured", "host", "none" */
+	uint64_t ns, of_ns;  /* the number that supports it, and its whole */
+	uint64_t at_most_ns; /* of the trace: what can be gained */
+	/* what it is decided from */
+	struct stage_result stages;
+	struct iter_result it;
+	struct gpu_period gpu;
+	struct gpu_idle idle;
+	uint64_t whole_ns, startup_ns, run_ns; /* all phases; those before the run; the run */
+};
+
+const char *verdict_limit_name(enum verdict_limit limit);
+/* Name of a phase as a row of the table. */
+void verdict_phase(const struct verdict *v, enum phase phase, char *text, size_t size);
+void verdict_json(const void *a, struct json *j);
+void verdict_print(const void *a, const struct term *term);
+
+#endif /* REPORT_ADVICE_VERDICT_PRIV_H */
