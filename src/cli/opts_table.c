@@ -407,8 +407,8 @@ static void set_section(struct opts *o, const struct opt_row *row, const char *a
 		const char *like = report_section_like(arg, len);
 
 		if (!bit)
-			opts__die("--section '%.*s': there is no such section; %s%s%s", (int)len, arg,
-				  like ? "did you mean " : "--list-sections lists them",
+			opts__die("--section '%.*s': there is no such section; %s%s%s", (int)len,
+				  arg, like ? "did you mean " : "--list-sections lists them",
 				  like ? like : "", like ? "?" : "");
 		o->sections |= bit;
 		arg += len;

@@ -75,8 +75,8 @@ static void print_trust(const struct report *r, const struct term *term)
 
 	print_losses(r, term);
 	overview_totals(r, &t);
-	while (overview_exit(r, procs, &e))
-		procs++;
+	for (unsigned i = 0; overview_exit(r, i, &e); i++)
+		procs += e.call_cnt != 0;
 	human_count(calls, t.call_cnt);
 	human_count(launches, t.launch_cnt + t.graph_launch_cnt);
 	human_time(wall, report_wall_ns(r));
@@ -85,8 +85,7 @@ static void print_trust(const struct report *r, const struct term *term)
 		 report_is_incomplete(r) ? "Recorded" : "Complete", calls, plural(t.call_cnt),
 		 launches, plural_es(t.launch_cnt + t.graph_launch_cnt), procs, plural_es(procs),
 		 wall, r->end && r->end->cost_ns ? "; tracing cost " : "",
-		 r->end && r->end->cost_ns ? share : "",
-		 r->end && r->end->cost_ns ? " of it" : "");
+		 r->end && r->end->cost_ns ? share : "", r->end && r->end->cost_ns ? " of it" : "");
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);
@@ -157,7 +156,8 @@ static void print_next(const struct report *r, const struct term *term)
 	fputs("\nNext: cudatrace report --full ", term->f);
 	plain_print(term->f, path, strlen(path));
 	fputs(r->file_cnt > 1 ? " ...\n" : "\n", term->f);
-	term_para(term, "Instead of --full: --section=NAME (--list-sections), --map, --format=html");
+	term_para(term,
+		  "Instead of --full: --section=NAME (--list-sections), --map, --format=html");
 }
 
 static void print_parts(const struct report *r, const struct term *term, unsigned failures,

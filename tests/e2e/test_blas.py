@@ -104,7 +104,7 @@ def test_gpu_time(tmp_path, program):
     unknown = tmp_path / "unknown.jsonl"
     unknown.write_text("".join(line for line in lines if '"type":"gpu_device"' not in line))
     assert '"tflops"' in (said := cudatrace("report", "--format=json", unknown).out) and "peak" not in json.dumps(json.loads(said)["gemms"])
-    ran = cudatrace("report", path)
+    ran = cudatrace("report", "--full", path)
     assert "Peak of BF16: 811 TFLOP/s, dense: 132 multiprocessors at 1500 MHz, Stand-in GPU" in re.sub(r"\s+", " ", ran.out)
     assert ran.status == 0 and "Products of matrices: 6" in ran.out and "100 50 25 R_32F Sgemm" in ran.out
 

@@ -49,7 +49,7 @@ def traced(request, tmp_path, ranks):
 
 
 def report(path, form="json"):
-    ran = cudatrace("report", f"--format={form}", path)
+    ran = cudatrace("report", *(["--full"] if form == "ascii" else [f"--format={form}"]), path)
     assert ran.status == 0, ran
     return json.loads(ran.out) if form == "json" else " ".join(ran.out.split())
 
@@ -368,7 +368,7 @@ def test_two_traces(ranks, tmp_path, run):
     assert (second["clock"], second["same_as"], second["pid_offset"]) == ("same", 0, 10_000_000)
     assert second["first_ts"] * 1e6 == pytest.approx(max(bases) - min(bases), abs=1)
     assert sorted(r["pid"] % 10_000_000 for r in said["compared"]) == pids
-    text = " ".join(cudatrace("report", *paths).out.split())
+    text = " ".join(cudatrace("report", "--full", *paths).out.split())
     assert "of the same boot as that trace, so times of both compare to the nanosecond" in text and "9 collectives joined" in text
     # All events, in the order of one clock.
     chrome = cudatrace("report", "--format=chrome", *paths)
@@ -384,7 +384,7 @@ def test_two_traces(ranks, tmp_path, run):
     mine, = (t for t in said["traces"] if t["host"] != "other")
     assert wall["other"]["first_ts"] - mine["first_ts"] == pytest.approx((bases[1] - bases[0]) / 1e6, abs=100)
     assert sorted(t["clock"] for t in said["traces"]) == ["first", "wall"]
-    text = " ".join(cudatrace("report", paths[0], there).out.split())
+    text = " ".join(cudatrace("report", "--full", paths[0], there).out.split())
     assert "as right as the wall clocks agree" in text and "in traces that do not share a clock" in text
     # A day later it has nothing to do with it.
     later = another_boot(paths[1], tmp_path / "later.jsonl", 86400)

@@ -202,7 +202,7 @@ def test_alone(tmp_path):
     t = Traced(tmp_path, [gpu([])])
     assert t.slices == [] and t.head["gpu_ctxsw"] == "on"
     assert "Context switches: none: who is alone" in t.ran.err
-    assert "no other process used a GPU" in " ".join(cudatrace("report", t.path).out.split())
+    assert "no other process used a GPU" in " ".join(cudatrace("report", "--full", t.path).out.split())
 
 
 def test_missing(tmp_path):
@@ -215,7 +215,7 @@ def test_missing(tmp_path):
     assert t.end["drops"]["ctxsw"] == 4 and [e["events"] for e in t.lost] == [4]
     assert "4 records of the driver's log missing" in t.ran.err and "  4 records of context switches" in t.ran.err
     # A larger buffer does not help.
-    report = cudatrace("report", t.path).out
+    report = cudatrace("report", "--full", t.path).out
     assert "  4 records of context switches" in report and "--buffer-size" not in t.ran.err + report
 
 

@@ -114,7 +114,7 @@ def test_report(tmp_path, program):
     assert {op for _, op in by} == {"convolution_forward", "convolution_backward_data", "convolution_backward_filter", "gemm", "attention_forward"}
     nodes = report["map"]["nodes"]
     assert rows["flops"] == sum(n.get("flops", 0) for n in nodes if n["kind"] == "call" and n["name"].startswith("cudnn"))
-    out = " ".join(cudatrace("report", path).out.split())
+    out = " ".join(cudatrace("report", "--full", path).out.split())
     assert "R_16F conv 1" in out and "4 executions of plans of cuDNN are not among them" in out
 
 

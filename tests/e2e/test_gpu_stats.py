@@ -309,7 +309,7 @@ def test_report(outputs):
     ran = cudatrace("report", t.path, "--format=json")
     assert ran.status == 0
     check_sums(json.loads(ran.out)["gpu_stats"], t)
-    text = cudatrace("report", t.path).out
+    text = cudatrace("report", "--full", t.path).out
     section = text[text.index("GPUs by NVML"):]
     for what in ["samples, each ", "50.0 %", "NVIDIA Fake H100", "346 W", "GPU 0 was kept slow for ", "sw_power_cap sw_thermal_slowdown",
                  "GPU 0: 1 Xids, the last was 31", "not there: GPU 1: NVML answers GPU is lost (15)"]:
@@ -327,7 +327,7 @@ def test_report(outputs):
 
 def test_no_samples_no_section(tmp_path):
     t = Sampled(tmp_path, "", "--duration", "1", op="header", wanted=0, stats="--no-summary")
-    assert not t.lines and "NVML" not in cudatrace("report", t.path).out
+    assert not t.lines and "NVML" not in cudatrace("report", "--full", t.path).out
     assert "gpu_stats" not in json.loads(cudatrace("report", t.path, "--format=json").out)
 
 

@@ -331,7 +331,7 @@ def test_gpus_of_the_machine(tmp_path, probe, seen):
     for e in r.gpu:
         by_uuid[next(d["uuid"] for d in r.devices if d["pid"] == e["pid"])] += 1
     assert {d["uuid"]: d["executions"] for d in said} == by_uuid
-    text = cudatrace("report", tmp_path / "t.jsonl").out
+    text = cudatrace("report", "--full", tmp_path / "t.jsonl").out
     assert all(f"GPU 0 {u[4:12]}" in text for u in uuids) and "Several processes" not in text
     rows = {e["args"]["name"] for e in json.loads((tmp_path / "t.json").read_text()) if e["name"] == "thread_name"}
     assert {x for x in rows if x.startswith("GPU")} == {row_of(r, e) for e in r.gpu}
@@ -343,7 +343,7 @@ def test_gpus_that_are_not_known(tmp_path):
     assert r.gpu and not r.devices
     (device,) = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["gpu"]["devices"]
     assert device["shared"] and device["processes"] == 2 and "uuid" not in device
-    assert "Several processes have a GPU of the same number" in cudatrace("report", tmp_path / "t.jsonl").out
+    assert "Several processes have a GPU of the same number" in cudatrace("report", "--full", tmp_path / "t.jsonl").out
 
 
 def test_report(tmp_path):
@@ -372,7 +372,7 @@ def test_report(tmp_path):
     assert device["overlap_ns"] == device["compute_ns"] + device["copy_ns"] - device["busy_ns"]
     assert device["span_ns"] == device["busy_ns"] + device["idle_ns"]
     assert sum(g["total_ns"] for g in device["gaps"]) == device["idle_ns"] and device["late"] == 0
-    text = cudatrace("report", tmp_path / "t.jsonl").out
+    text = cudatrace("report", "--full", tmp_path / "t.jsonl").out
     assert "On the GPU" in text and "Measured on the GPU" in text and "does not see how long" not in text
     assert f"Without a time: 0 of {r.end('launches_timed'):,} launches" in re.sub(r"\s+", " ", text)
 

@@ -77,12 +77,16 @@ def views(folder, paths, want):
     page = folder / "page.html"
     cudatrace("report", "-q", "--format=html", "-o", page, *paths)
     assert lost(Page(page).report) == want
-    for option in "-q", "--map":
+    brief = report(*paths, form="ascii")
+    assert brief.startswith("INCOMPLETE: " if want else "Complete: ")
+    for x in r["lost"][:1]:
+        assert f"{x['what']}" in brief and x["why"] in " ".join(brief.split()) and x["how_to_avoid"] in " ".join(brief.split())
+    for option in "--full", "--map":
         shown = report(*paths, form="ascii", option=option)
         assert shown.startswith("\nINCOMPLETE: ") == bool(want), shown[:200]
         for x in r["lost"]:
             assert f"  {x['count']:,} {x['what']}: " in " ".join(("  " + shown).split("\n")), (x, shown[:2000])
-    plain = report(*paths, form="ascii")
+    plain = report(*paths, form="ascii", option="--full")
     assert ("(from an incomplete trace)" in " ".join(plain.split())) == bool(want)
     svg = xml.fromstring(report(*paths, form="svg"))
     assert any("INCOMPLETE" in (t.text or "") for t in svg.iter("{http://www.w3.org/2000/svg}text")) == bool(want)
@@ -335,7 +339,7 @@ def test_slow_reader(tmp_path, running, traced):
     got = lost(json.loads(report(path)))
     # Findings look at 65,536 calls that free.
     assert {k: v for k, v in got.items() if k != "rejected.calls"} == dict(want)
-    assert report(path, form="ascii").startswith("\nINCOMPLETE: ")
+    assert report(path, form="ascii").startswith("INCOMPLETE: ")
 
 
 def test_small_ring(tmp_path, traced):

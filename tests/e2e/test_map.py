@@ -200,7 +200,7 @@ def test_backward_of_two_threads(made, tmp_path):
 
 def test_text(made):
     path, _ = made()
-    text = cudatrace("report", "-q", path).out
+    text = cudatrace("report", "--full", "-q", path).out
     assert re.search(r"^Map: ", text, re.M) and re.search(r"^ +13 +157 µs +250 µs +GPU 100 % +Block\.forward #7$", text, re.M)
     assert re.search(r"^Python functions: 7", text, re.M)
     alone = cudatrace("report", "-q", "--map=launches", "--top", "3", path).out

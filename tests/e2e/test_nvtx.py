@@ -299,7 +299,7 @@ def test_pictures_and_report(tmp_path, built):
                 stack.pop()
             assert not stack or e["ts"] + e["dur"] <= stack[-1] + 1e-3, e
             stack.append(e["ts"] + e["dur"])
-    ran = cudatrace("report", r.path)
+    ran = cudatrace("report", "--full", r.path)
     assert ran.status == 0 and "NVTX ranges: 271, and 3 marks" in ran.out and "1 had not ended" in ran.out and "outer" in ran.out
     assert cudatrace("report", "--format=html", "-o", out["html"], r.path).status == 0
     page = Page(out["html"])

@@ -60,7 +60,7 @@ def test_processes_that_make_calls(tmp_path):
     callers = {x["pid"] for x in lines if "id" in x}
     forks = [{"ts": 0.1, "type": "process", "op": "fork", "name": "fork", "pid": 9000 + i, "tid": 9000 + i, "comm": "sh", "parent_pid": 9000} for i in range(130)]
     path = write(tmp_path / "trace.jsonl", [lines[0], *forks, *lines[1:]])
-    text = subprocess.run([os.environ["CUDATRACE"], "report", path], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True).stdout
+    text = subprocess.run([os.environ["CUDATRACE"], "report", "--full", path], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True).stdout
     assert re.search(r"by (\d+) process(?:es)? \(", text.replace("\n", " "))[1] == str(len(callers))
     assert len(report_of(path)["overview"]["processes"]) > 130
 

@@ -361,7 +361,7 @@ def test_sample(tmp_path):
     t = Both(tmp_path, "--", FAKE + "/sample")
     t.parity()
     # What tracing cost: the text has what the end line says of it.
-    end, text = Trace(t.jsonl).end, cudatrace("report", "-q", t.jsonl).out
+    end, text = Trace(t.jsonl).end, cudatrace("report", "--full", "-q", t.jsonl).out
     section = text[text.index("\nCost of tracing: "):].split("\n\n")[0]
     assert f'of the busiest second, of thread {end["max_overhead_tid"]}' in " ".join(section.split())
     names = [line.split()[-1] for line in section.splitlines() if line.endswith(tuple(end["costs"]) + ("--detail=low",))]
@@ -405,7 +405,7 @@ def test_live(tmp_path):
     assert (ran.status, ran.err) == (0, "")
     a, b = json.loads(live.read_text()), json.loads(report("json", jsonl))
     a.pop("files"), b.pop("files")
-    assert a == b and text.read_text() == cudatrace("report", "-q", jsonl).out
+    assert a == b and text.read_text() == cudatrace("report", "--full", "-q", jsonl).out
 
 
 def test_live_alone(tmp_path):

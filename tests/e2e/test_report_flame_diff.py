@@ -57,7 +57,7 @@ def test_svg_by_name(tmp_path):
 
 
 def test_timeline_text():
-    assert re.search(r"^  launch +\|.*[.:=+*#@-]", cudatrace("report", TOKENS).out, re.M)
+    assert re.search(r"^  launch +\|.*[.:=+*#@-]", cudatrace("report", "--full", TOKENS).out, re.M)
 
 
 def test_hostile_names(tmp_path):

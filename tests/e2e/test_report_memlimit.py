@@ -119,9 +119,9 @@ def test_pools(tmp_path):
                      '"duration_us":1,"result":0,"args":{"pool":"0x%x","poolProps":{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":0}}}}' % (i, i, i << 12))
     path.write_text("\n".join(lines) + '\n{"ts":6000,"type":"end","name":"cudatrace","reason":"x"}\n')
     assert json.loads(cudatrace("report", "-q", "--format=json", path).out)["rejected"] == {"pools": 904}
-    text = cudatrace("report", "-q", path).out
+    text = cudatrace("report", "--full", "-q", path).out
     assert re.search(r"^INCOMPLETE(.*\n)+?  904 memory pools: the report reached its limit", text, re.M)
     # Fewer: nothing is left out.
     path.write_text("\n".join(lines[:4000]) + "\n")
     assert "rejected" not in json.loads(cudatrace("report", "-q", "--format=json", path).out)
-    assert "memory pools: the report" not in cudatrace("report", "-q", path).out
+    assert "memory pools: the report" not in cudatrace("report", "--full", "-q", path).out

@@ -82,6 +82,6 @@ def test_costs(tmp_path):
     for order in list(costs), sorted(costs), sorted(costs, reverse=True):
         end = {**json.loads(lines[-1]), "costs": {k: costs[k] for k in order}, "detail_low_saving_ms": 5}
         (tmp_path / "t.jsonl").write_text("\n".join([*lines[:-1], json.dumps(end)]) + "\n", encoding="utf-8")
-        seen.add(re.sub(r"t\.jsonl[^\n]*", "", cudatrace("report", "-q", tmp_path / "t.jsonl").out))
+        seen.add(re.sub(r"t\.jsonl[^\n]*", "", cudatrace("report", "--full", "-q", tmp_path / "t.jsonl").out))
     text = seen.pop()
     assert not seen and re.search(r"cuMemAlloc_v2\n.*cuLaunchKernel\n.*cuInit\n.*cuMemFree_v2\n", text), text

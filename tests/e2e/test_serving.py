@@ -52,7 +52,7 @@ class Served:
         return json.loads(ran.out)
 
     def text(self, *args):
-        ran = cudatrace("report", *args, self.trace)
+        ran = cudatrace("report", "--full", *args, self.trace)
         assert ran.status == 0, ran
         return re.sub(r"\s+", " ", ran.out)
 
@@ -122,7 +122,7 @@ def test_late(tmp_path, libraries):
     r = json.loads(cudatrace("report", "--format=json", trace).out)["serving"]
     assert [(bool(x["graphs"]), x["launches"]) for x in r["list"]] == [(bool(x["graph"]), x["launches"]) for x in truth["steps"]]
     assert [(x["phase"], x.get("tokens"), x.get("batch")) for x in r["list"]] == [(x["phase"], x["tokens"], x["batch"]) for x in truth["steps"]]
-    assert r["old_graphs"] == 1 and 0.7 < r["phases_confidence"] < 0.81 and "captured before the trace" in re.sub(r"\s+", " ", cudatrace("report", trace).out)
+    assert r["old_graphs"] == 1 and 0.7 < r["phases_confidence"] < 0.81 and "captured before the trace" in re.sub(r"\s+", " ", cudatrace("report", "--full", trace).out)
 
 
 @pytest.mark.parametrize("graphs", [[], ["--graphs", "1,2,4,8"]], ids=["eager", "graphs"])

@@ -204,7 +204,7 @@ def test_leak(built, traced, tmp_path):
     traced("-e", "all,!other", "--stack", "--chrome", tmp_path / "leak.json", "--", built.fp, LIB)
     (leak,) = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["memory"]["leaks"]
     assert first_three(leak["stack"]) == ["inner", "outer", "main"]
-    assert "was allocated by inner < outer < main" in cudatrace("report", tmp_path / "t.jsonl").out
+    assert "was allocated by inner < outer < main" in cudatrace("report", "--full", tmp_path / "t.jsonl").out
     chrome = json.loads((tmp_path / "leak.json").read_text())
     assert first_three(next(e for e in chrome if e["name"] == "cuMemAlloc")["args"]["stack"]) == ["inner", "outer", "main"]
     assert not any(e["name"] == "stack" for e in chrome)

@@ -246,7 +246,7 @@ def test_report_and_summary(tmp_path, built):
     assert rows[None, "aten::outer"]["count"] == 1 and rows[None, "aten::outer"]["calls"] == 4
     assert rows[None, "aten::inner"]["count"] == 3 and rows[None, "aten::inner"]["calls"] == 3
     assert rows["backward", "AddmmBackward0"]["calls"] == 1
-    said = cudatrace("report", t.path).out
+    said = cudatrace("report", "--full", t.path).out
     assert "PyTorch operators" in said and "aten::inner" in said
     both = cudatrace("--torch", "--json", "--jsonl", tmp_path / "u.jsonl", "--", built + "/program", "nested", env={"LD_LIBRARY_PATH": FAKE})
     assert {r["name"] for r in json.loads(both.out[both.out.index("{"):] if both.out else both.err[both.err.index("{"):])["operators"]["list"]} == {"aten::outer", "aten::inner", "aten::add_"}

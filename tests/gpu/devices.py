@@ -62,7 +62,7 @@ def main(tracer, out):
     wrong |= not products
     for one in said:
         print(f"by torch's events: {one['tflops']:.1f} TFLOP/s")
-    print(subprocess.run([tracer, "report", "-q", "--format=ascii", path], stdout=subprocess.PIPE, text=True, check=True).stdout.split("On the GPU")[-1][:6000])
+    print(subprocess.run([tracer, "report", "-q", "--section=gpu", path], stdout=subprocess.PIPE, text=True, check=True).stdout.split("On the GPU")[-1][:6000])
     with open(os.path.join(out, "devices.json"), encoding="utf-8") as f:
         rows = {e["args"]["name"] for e in json.load(f) if e.get("name") == "thread_name"}
     print("rows", sorted(r for r in rows if r.startswith("GPU")))

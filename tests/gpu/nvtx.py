@@ -201,7 +201,7 @@ def check(tracer, out, program):
             elsewhere(ev, launches, said["innermost"])
         if way == "uprobes":
             path = os.path.join(out, "nvtx.jsonl")
-            report = subprocess.run([tracer, "report", path], capture_output=True, text=True, check=False).stdout
+            report = subprocess.run([tracer, "report", "--full", path], capture_output=True, text=True, check=False).stdout
             at = report.find("NVTX ranges")
             print(report[at:at + 900], flush=True)
 

@@ -161,7 +161,7 @@ def main():
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 12
     os.makedirs(out, exist_ok=True)
     ok = [one(ct, out, busy, seconds, period) for busy, period in ((0.5, 200), (1.0, 200), (0.6, 1000))]
-    subprocess.run([ct, "report", f"{out}/stats_50.jsonl", "-o", f"{out}/stats_50.txt"], check=False)
+    subprocess.run([ct, "report", "--full", f"{out}/stats_50.jsonl", "-o", f"{out}/stats_50.txt"], check=False)
     with open(f"{out}/stats_50.txt", encoding="utf-8") as f:
         text = f.read()
     print(text[text.find("GPUs by NVML"):].split("\n\n\n")[0][:1500])

@@ -17,6 +17,7 @@ import sys
 import derived
 import ledger
 import sections
+import verdict
 
 # Lines of these types are calls of the CUDA driver; calls of libraries have types of their own.
 DRIVER = {"init", "device", "context", "module", "memory", "transfer", "kernel", "graph", "stream", "event", "sync", "texture", "interop",
@@ -383,6 +384,7 @@ def check(lines, report):
     sections.timeline(TOOLS, d, calls, report)
     sections.gpu_rows(TOOLS, d, lines, report)
     derived.check(TOOLS, d, lines, calls, report)
+    verdict.check(TOOLS, d, lines, report)
     check_overview(d, calls, report)
     check_waits(d, calls, report)
     if any(x["type"] == "gpu" for x in lines):

@@ -47,7 +47,7 @@ else
 fi
 
 # text_is NAME PATTERN: the report for a terminal has such a line
-"$CUDATRACE" report $golden >"$TMP/report.txt" 2>&1
+"$CUDATRACE" report --full --width 80 $golden >"$TMP/report.txt" 2>&1
 text_is()
 {
 	if grep -q -- "$2" "$TMP/report.txt"; then

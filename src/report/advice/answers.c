@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verdict.h"
 #include "report/collect.h"
 #include "report/layers/driver_calls.h"
 #include "report/gpu/gpu.h"
@@ -239,24 +240,67 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	say(a, "%s", said ? "." : "");
 }
 
+/* Where the GPU's times are there, they alone say how long it was idle. */
+static void say_measured_idle(struct answer *a, const struct gpu_idle *steady,
+			      const struct gpu_result *g, const struct idle_result *d,
+			      struct cells *c)
+{
+	uint64_t idle = g->span_ns - g->busy_ns;
+
+	number(a, "gpu_idle_ns", idle);
+	number(a, "gpu_span_ns", g->span_ns);
+	say(a, "Measured on the GPU: ");
+	if (steady->measured)
+		say(a, "idle for %.1f %% of the steady state (%s of %s). With start-up: ",
+		    100 * ratio_of(steady->ns, steady->of_ns), time_of(c, steady->ns),
+		    time_of(c, steady->of_ns));
+	say(a, "%s of %s, from the first execution to the last; the longest period was %s.",
+	    time_of(c, idle), time_of(c, g->span_ns), time_of(c, g->longest_gap_ns));
+	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
+		if (d->cause_ns[i])
+			say(a, "%s%s %.0f %%",
+			    said++ ? ", " : " As far as the host shows it, meanwhile: ",
+			    idle_cause_name(i), 100 * ratio_of(d->cause_ns[i], d->total_ns));
+	say(a, "%s", d->count ? "." : "");
+}
+
+static void say_proven_idle(struct answer *a, const struct idle_result *d, struct cells *c)
+{
+	if (!d->count) {
+		say(a, "No idle time can be proven for the whole process: there was no moment at "
+		       "which all submitted work was known to be done and more came later.");
+		if (d->stream_cnt)
+			say(a, " Stream 0x%llx alone was idle at least %s in %s period%s.",
+			    (unsigned long long)d->stream, time_of(c, d->stream_ns),
+			    count_of(c, d->stream_cnt), plural(d->stream_cnt));
+		return;
+	}
+	say(a, "At least %s in %s period%s, %.1f %% of the %s between the first work and the last",
+	    time_of(c, d->total_ns), count_of(c, d->count), plural(d->count),
+	    100 * ratio_of(d->total_ns, d->span_ns), time_of(c, d->span_ns));
+	say(a, "; %s of it within iterations. Meanwhile: ", time_of(c, d->in_iter_ns));
+	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
+		if (d->cause_ns[i])
+			say(a, "%s%s %s", said++ ? ", " : "", idle_cause_name(i),
+			    time_of(c, d->cause_ns[i]));
+	say(a, ". The longest, %s, came after %s and before %s.", time_of(c, d->longest_ns),
+	    d->longest_after, d->longest_before);
+}
+
 static void answer_idle(const struct report *r, struct answer *a)
 {
+	struct gpu_idle steady;
 	struct idle_result d;
 	struct gpu_result g;
 	struct cells c = {0};
 
 	idle_result(r, &d);
 	gpu_result(r, &g);
-	if (g.executions) {
-		number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
-		number(a, "gpu_span_ns", g.span_ns);
-		say(a,
-		    "Measured on the GPU: %s of %s, %.1f %%; the longest period was %s. Lower bound "
-		    "from host events: ",
-		    time_of(&c, g.span_ns - g.busy_ns), time_of(&c, g.span_ns),
-		    100 * ratio_of(g.span_ns - g.busy_ns, g.span_ns),
-		    time_of(&c, g.longest_gap_ns));
-	}
+	verdict_idle(r, &steady);
+	if (g.executions)
+		say_measured_idle(a, &steady, &g, &d, &c);
+	else
+		say_proven_idle(a, &d, &c);
 	number(a, "total_ns", d.total_ns);
 	number(a, "count", d.count);
 	number(a, "span_ns", d.span_ns);
@@ -264,25 +308,6 @@ static void answer_idle(const struct report *r, struct answer *a)
 	number(a, "longest_ns", d.longest_ns);
 	number(a, "stream_ns", d.stream_ns);
 	number(a, "stream_count", d.stream_cnt);
-	if (!d.count) {
-		say(a, "No idle time can be proven for the whole process: there was no moment at "
-		       "which all submitted work was known to be done and more came later.");
-		if (d.stream_cnt)
-			say(a, " Stream 0x%llx alone was idle at least %s in %s period%s.",
-			    (unsigned long long)d.stream, time_of(&c, d.stream_ns),
-			    count_of(&c, d.stream_cnt), plural(d.stream_cnt));
-		return;
-	}
-	say(a, "At least %s in %s period%s, %.1f %% of the %s between the first work and the last",
-	    time_of(&c, d.total_ns), count_of(&c, d.count), plural(d.count),
-	    100 * ratio_of(d.total_ns, d.span_ns), time_of(&c, d.span_ns));
-	say(a, "; %s of it within iterations. Meanwhile: ", time_of(&c, d.in_iter_ns));
-	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
-		if (d.cause_ns[i])
-			say(a, "%s%s %s", said++ ? ", " : "", idle_cause_name(i),
-			    time_of(&c, d.cause_ns[i]));
-	say(a, ". The longest, %s, came after %s and before %s.", time_of(&c, d.longest_ns),
-	    d.longest_after, d.longest_before);
 }
 
 static void answer_wait(const struct report *r, struct answer *a)

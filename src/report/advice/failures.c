@@ -117,8 +117,9 @@ static void say_since(struct failure *x, const struct since_wait *s)
 
 	for (unsigned i = 0; i < s->cnt; i++) {
 		name = kernel_short_name(s->kernels[i], &len);
-		say(x, "%s%.*s", i ? ", " : ". Launched since the last wait: ",
-		    (int)(len < 80 ? len : 80), name);
+		say(x, "%s%.*s",
+		    i ? ", " : ". Launched since the last wait: ", (int)(len < 80 ? len : 80),
+		    name);
 	}
 	if (s->cnt && s->more)
 		say(x, " and others");

@@ -87,9 +87,10 @@ bool finding_fill(const struct finding *x, const char *template, char *text, siz
 
 const char *finding_severity(const struct finding *x)
 {
-	static const char *const names[] = {
-		[SEVERITY_INCOMPLETE] = "incomplete", [SEVERITY_ERROR] = "error",
-		[SEVERITY_HANG] = "hang", [SEVERITY_LEAK] = "leak"};
+	static const char *const names[] = {[SEVERITY_INCOMPLETE] = "incomplete",
+					    [SEVERITY_ERROR] = "error",
+					    [SEVERITY_HANG] = "hang",
+					    [SEVERITY_LEAK] = "leak"};
 
 	if (x->rule->severity != SEVERITY_COST)
 		return names[x->rule->severity];
@@ -159,7 +160,9 @@ void findings_print(const void *a, const struct term *term)
 
 	if (!f->list_cnt)
 		return;
-	term_section(term, "Findings", "what is wrong first, then the largest loss in the steady state; losses may overlap");
+	term_section(
+		term, "Findings",
+		"what is wrong first, then the largest loss in the steady state; losses may overlap");
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 

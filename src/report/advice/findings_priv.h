@@ -81,7 +81,7 @@ struct find_error {
 	int32_t result;
 	uint32_t pid;
 	uint64_t cnt, first_ns;
-	uint64_t size;	    /* that the first asked for; 0: nothing */
+	uint64_t size;		 /* that the first asked for; 0: nothing */
 	struct since_wait since; /* what its thread had launched */
 	const char *comm;
 	bool ignored; /* the process went on */
@@ -108,7 +108,7 @@ struct findings {
 	/* from the finish on */
 	struct iter_result it;
 	uint64_t run_from_ns, run_to_ns; /* the steady state */
-	uint64_t steady_cnt; /* iterations after the warm-up */
+	uint64_t steady_cnt;		 /* iterations after the warm-up */
 	struct hot_sum hot[HOT_CNT];
 	struct keys memory_threads; /* of HOT_ALLOC or HOT_FREE */
 	struct finding *list;

@@ -144,8 +144,8 @@ static void decide_idle(struct verdict *v)
 		 "in calls that load code", "Loading it before gains"},
 		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers limit", "in copies",
 		 "Copying less or beside other work gains"},
-		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit", "in waits although the GPU is idle",
-		 "Waiting less gains"},
+		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit",
+		 "in waits although the GPU is idle", "Waiting less gains"},
 	};
 	char share[CELL_SZ];
 
@@ -210,13 +210,15 @@ static void decide_from_host(struct verdict *v)
 		waits += copies;
 	if (waits >= WAITS_MANY * v->run_ns) {
 		decide(v, LIMIT_GPU, "host", waits, v->run_ns);
-		say(v, "The GPU seems to limit: the host waits for it for %s of %s; --gpu-time "
-		       "measures it",
+		say(v,
+		    "The GPU seems to limit: the host waits for it for %s of %s; --gpu-time "
+		    "measures it",
 		    share_text(v, share), scope);
 		say_gain(v, "Less work for the GPU gains");
 	} else if (memory >= HOST_SHARE * v->run_ns && memory > modules) {
 		decide(v, LIMIT_MEMORY, "host", memory, v->run_ns);
-		say(v, "Memory allocation limits: the host spends %s of %s in allocations and frees",
+		say(v,
+		    "Memory allocation limits: the host spends %s of %s in allocations and frees",
 		    share_text(v, share), scope);
 		say_gain(v, "Allocating once gains");
 	} else if (modules >= HOST_SHARE * v->run_ns) {
@@ -238,8 +240,9 @@ static void decide_from_host(struct verdict *v)
 	} else {
 		decide(v, LIMIT_UNKNOWN, "host", waits, v->run_ns);
 		v->at_most_ns = 0;
-		say(v, "Not known: the host waits for the GPU for %s of %s, and works for the "
-		       "rest. Trace with --gpu-time to know what the GPU does meanwhile",
+		say(v,
+		    "Not known: the host waits for the GPU for %s of %s, and works for the "
+		    "rest. Trace with --gpu-time to know what the GPU does meanwhile",
 		    share_text(v, share), scope);
 	}
 }
@@ -252,8 +255,7 @@ static bool decide_hang(struct verdict *v)
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 
-		if (x->rule->severity != SEVERITY_HANG ||
-		    x->lost_ns < WAITS_MANY * v->run_ns)
+		if (x->rule->severity != SEVERITY_HANG || x->lost_ns < WAITS_MANY * v->run_ns)
 			continue;
 		decide(v, LIMIT_WAITS, "host", x->lost_ns, v->whole_ns);
 		v->at_most_ns = x->lost_ns;
@@ -306,9 +308,9 @@ static void note_startup(struct verdict *v)
 /* The part of the trace that is missing, as far as that is known. */
 static double missing_share(const struct report *r)
 {
-	static const enum loss of_calls[] = {
-		LOSS_CALLS, LOSS_THREADS, LOSS_THREADS_SHARE, LOSS_PROCESSES, LOSS_DEPTH,
-		LOSS_INPROC, LOSS_EVENTS};
+	static const enum loss of_calls[] = {LOSS_CALLS,     LOSS_THREADS, LOSS_THREADS_SHARE,
+					     LOSS_PROCESSES, LOSS_DEPTH,   LOSS_INPROC,
+					     LOSS_EVENTS};
 	uint64_t lines = r->lost.cnt[LOSS_LINES] + r->lost.cnt[LOSS_MISSING_LINES];
 	uint64_t calls = 0, read = 0;
 	struct overview_totals t;
@@ -345,11 +347,11 @@ static void find_idle(struct verdict *v)
 	struct idle_result d;
 
 	if (v->gpu.whole_ns) {
-		v->idle = (struct gpu_idle){
-			true, true,
-			(double)v->gpu.idle_ns * (v->stages.run_to_ns - v->stages.run_from_ns) /
-				v->gpu.whole_ns,
-			v->stages.run_to_ns - v->stages.run_from_ns};
+		v->idle = (struct gpu_idle){true, true,
+					    (double)v->gpu.idle_ns *
+						    (v->stages.run_to_ns - v->stages.run_from_ns) /
+						    v->gpu.whole_ns,
+					    v->stages.run_to_ns - v->stages.run_from_ns};
 		return;
 	}
 	idle_result(v->r, &d);

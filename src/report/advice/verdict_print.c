@@ -39,9 +39,9 @@ static const char *group_of(const struct verdict *v, enum phase p)
 static void say_host(const struct verdict *v, const struct term *term)
 {
 	static const char *const names[PART_CNT] = {
-		[PART_LAUNCH] = "in launches",	[PART_TRANSFER] = "in copies",
-		[PART_SYNC] = "in waits",	[PART_MEMORY] = "in memory calls",
-		[PART_MODULE] = "loading code", [PART_OTHER] = "in other calls",
+		[PART_LAUNCH] = "in launches",	    [PART_TRANSFER] = "in copies",
+		[PART_SYNC] = "in waits",	    [PART_MEMORY] = "in memory calls",
+		[PART_MODULE] = "loading code",	    [PART_OTHER] = "in other calls",
 		[PART_OUTSIDE] = "in no CUDA call",
 	};
 	char text[512], share[CELL_SZ];
@@ -54,7 +54,8 @@ static void say_host(const struct verdict *v, const struct term *term)
 		if (v->stages.steady.ns[p] * 1000 < v->run_ns)
 			continue;
 		human_share(share, v->stages.steady.ns[p], v->run_ns);
-		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "", share, names[p]);
+		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "", share,
+			      names[p]);
 	}
 	if (n)
 		term_para(term, "Host in %s: %s", verdict_scope(v->r), text);
@@ -173,6 +174,7 @@ void verdict_json(const void *a, struct json *j)
 	json_u64(j, "at_most_ns", v->at_most_ns);
 	json_u64(j, "startup_ns", v->startup_ns);
 	json_u64(j, "run_ns", v->run_ns);
+	json_u64(j, "run_bytes", v->stages.run_bytes);
 	if (v->idle.known) {
 		json_open(j, "gpu_idle");
 		json_sym(j, "basis", v->idle.measured ? "measured" : "lower bound");

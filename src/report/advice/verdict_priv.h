@@ -23,7 +23,7 @@ enum verdict_limit {
 #define LIMIT(id, name) LIMIT_##id,
 	VERDICT_LIMITS(LIMIT)
 #undef LIMIT
-	LIMIT_CNT
+		LIMIT_CNT
 };
 
 struct verdict {

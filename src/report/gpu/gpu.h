@@ -32,8 +32,8 @@ struct gpu_result {
 };
 void gpu_result(const struct report *r, struct gpu_result *res);
 
-/* What devices did from one moment to another: those of process pid, or with 0 all. The parts add up
- * to the whole, which counts each device that executed something meanwhile. */
+/* What devices did from one moment to another: those of process pid, or with 0 all. The parts add
+ * up to the whole, which counts each device that executed something meanwhile. */
 struct gpu_period {
 	uint64_t whole_ns; /* 0: there are no times */
 	uint64_t compute_ns, copy_alone_ns, comm_alone_ns, idle_ns;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/advice/verdict.h"
+#include "report/gpu/gpu.h"
 #include "report/iter/iter.h"
 
 static const char what[] =
@@ -190,6 +192,8 @@ static void print_streams(const struct idle *d, const struct term *term)
 void idle_print(const void *a, const struct term *term)
 {
 	const struct idle *d = a;
+	struct gpu_idle steady;
+	struct gpu_result gpu;
 	char total[CELL_SZ], share[CELL_SZ], count[CELL_SZ], span[CELL_SZ], cell[CELL_SZ];
 
 	if (!d->res.span_ns)
@@ -198,6 +202,22 @@ void idle_print(const void *a, const struct term *term)
 	human_share(share, d->res.total_ns, d->res.span_ns);
 	human_count(count, d->res.count);
 	human_time(span, d->res.span_ns);
+	gpu_result(d->r, &gpu);
+	verdict_idle(d->r, &steady);
+	if (gpu.executions) {
+		/* One number, the measured one: these periods are some of that time. */
+		human_time(total, steady.ns);
+		human_share(share, steady.ns, steady.of_ns);
+		if (steady.measured)
+			term_section(term, "GPU idle", "%s of the steady state, %s, measured",
+				     share, total);
+		else
+			term_section(term, "GPU idle", "measured: see the section gpu");
+		if (d->list_cnt)
+			term_para(term, "The longest periods that the host's calls prove:");
+		print_list(d, term);
+		return;
+	}
 	term_section(term, "GPU idle",
 		     "at least %s in %s period%s, %s of the %s between the first work and the "
 		     "last",

@@ -172,8 +172,8 @@ bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res
 	if (!o || i >= o->proc_keys.cnt)
 		return false;
 	p = &o->procs[i];
-	*res = (struct overview_exit){p->pid,  p->exit_code, p->signal,
-				      p->comm, p->exited,    p->last_ns};
+	*res = (struct overview_exit){p->pid,	 p->exit_code, p->signal,  p->comm,
+				      p->exited, p->last_ns,   p->call_cnt};
 	return true;
 }
 

@@ -18,7 +18,7 @@ struct overview_exit {
 	uint32_t pid, exit_code, signal; /* signal 0: it ended by itself */
 	const char *comm;		 /* NULL: not known */
 	bool exited;			 /* false: not while it was traced */
-	uint64_t last_ns;
+	uint64_t last_ns, call_cnt;
 };
 bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res);
 

@@ -54,11 +54,11 @@ struct stage_parts {
 
 struct stage_result {
 	struct stage_sum stages[STAGE_CNT];
-	struct stage_parts all, steady; /* steady: PHASE_RUN */
-	uint64_t phase_ns[PHASE_CNT];	/* they add up to the whole */
+	struct stage_parts all, steady;	   /* steady: PHASE_RUN */
+	uint64_t phase_ns[PHASE_CNT];	   /* they add up to the whole */
 	uint64_t phase_call_ns[PHASE_CNT]; /* of that, in calls */
-	uint64_t run_from_ns, run_to_ns; /* PHASE_RUN; 0, 0: there is none */
-	uint64_t run_bytes;		 /* copied in it */
+	uint64_t run_from_ns, run_to_ns;   /* PHASE_RUN; 0, 0: there is none */
+	uint64_t run_bytes;		   /* copied in it */
 };
 /* Zeroes when the analysis did not run. */
 void stage_result(const struct report *r, struct stage_result *res);

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 60
+"""What a person sees first: the short report, failures, and the verdict, of programs that are limited by one thing each, and of the corpus.
+
+A program is made of steps of one millisecond, in which host and GPU do what the test says. tests/oracle/verdict.py computes the
+verdict once more from the lines, and must agree with what was planted, too."""
+import glob
+import json
+import os
+import re
+import sys
+
+import pytest
+from helpers.run import TESTS, cudatrace
+
+sys.path.insert(0, TESTS + "/oracle")
+import oracle  # noqa: E402
+
+CORPUS = sorted(glob.glob(TESTS + "/corpus/*.jsonl.zst"))
+PID = 4000
+STEPS = 20
+CALLS = {
+    "launch": ("kernel", "launch", "cuLaunchKernel", {"stream": "0x10", "kernel": "k(int)", "grid": [64, 1, 1], "block": [128, 1, 1], "shared_mem": 0, "args": {"hStream": "0x10"}}),
+    "sync": ("sync", "sync", "cuStreamSynchronize", {"stream": "0x10", "args": {"hStream": "0x10"}}),
+    "alloc": ("memory", "alloc", "cuMemAlloc", {"size": 4096, "ptr": "0x7f0000000000", "args": {}}),
+    "free": ("memory", "free", "cuMemFree", {"ptr": "0x7f0000000000", "args": {}}),
+    "load": ("module", "load", "cuModuleLoadData", {"args": {}}),
+    "HtoD": ("transfer", "copy", "cuMemcpyHtoDAsync", {"direction": "HtoD", "stream": "0x10", "ptr": "0x7f0000000000", "args": {"hStream": "0x10"}}),
+    "DtoH": ("transfer", "copy", "cuMemcpyDtoH", {"direction": "DtoH", "ptr": "0x7f0000000000", "args": {}}),
+}
+
+
+class Program:
+    """Lines of a trace; times in µs."""
+
+    def __init__(self, startup=500):
+        self.lines, self.now, self.id, self.gpus = [], 1000, 0, 0
+        self.add("context", "retain", "cuDevicePrimaryCtxRetain", startup, args={"pctx": "0xc000", "dev": 0})
+
+    def add(self, kind, op, name, us, **more):
+        self.id += 1
+        self.lines.append({"ts": self.now / 1e3, "type": kind, "op": op, "name": name, "symbol": name, "pid": PID, "tid": PID, "comm": "planted", "id": self.id,
+                           **({} if "unfinished" in more else {"duration_us": us, "result": 0}), **more})
+        self.now += us
+        return self.lines[-1]
+
+    def call(self, what, us, **more):
+        kind, op, name, members = CALLS[what]
+        return self.add(kind, op, name, us, **{**members, **more})
+
+    def gpu(self, op, at, us, **more):
+        self.gpus += 1
+        more = {"kernel": more.get("kernel", "k")} if op == "kernel" else {"size": 4096, "direction": "HtoD"}
+        self.lines.append({"ts": at / 1e3, "type": "gpu", "op": op, "name": op, "pid": PID, "tid": PID, "comm": "planted", "duration_us": us, "device": 0, "context": 1,
+                           "gpu_stream": 7, "correlation": self.gpus, **more})
+
+    def kernel(self, at, us, name="k"):
+        self.gpu("kernel", at, us)
+        self.lines[-1]["kernel"] = name
+
+    def steps(self, host, gpu=(), n=STEPS):
+        for _ in range(n):
+            begin = self.now
+            for what, us, *size in host:
+                if what == "host":
+                    self.now += us
+                else:
+                    self.call(what, us, **({"size": size[0]} if size else {}))
+            for op, at, us in gpu:
+                if op == "copy":
+                    self.gpu("copy", begin + at, us)
+                else:
+                    self.kernel(begin + at, us, op)
+
+    def write(self, path, header=None, end=None, exit_line=None):
+        gpu = {"gpu_time": "graphs"} if self.gpus else {}
+        head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0", "command": ["planted"], "host": "h", "kernel": "6.1", "machine": "x86_64",
+                "mechanism": "uprobe.session", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9, "wall_time": "2026-01-01T00:00:00.000000000Z", **gpu,
+                **(header or {})}
+        body = sorted(self.lines, key=lambda x: x["ts"] + x.get("duration_us", 0) / 1e3)
+        if exit_line:
+            body.append({"ts": self.now / 1e3, "type": "process", "op": "exit", "name": "exit", "pid": PID, "tid": PID, "comm": "planted", **exit_line})
+        counts = {}
+        for x in body:
+            counts[x["type"]] = counts.get(x["type"], 0) + 1
+        tail = {"ts": self.now / 1e3, "type": "end", "name": "cudatrace", "reason": "command exited", "events": counts, "calls": self.id, "entries": self.id,
+                "drops": {"calls": 0}, "unfinished": sum("unfinished" in x for x in body), "abandoned": 0, "filtered": 0, "wall_ms": self.now / 1e3, **(end or {})}
+        path.write_text("".join(json.dumps(x) + "\n" for x in [head, *body, tail]), encoding="utf-8")
+        return path
+
+
+def report(path, *options):
+    ran = cudatrace("report", "-q", "--json", *options, path)
+    assert ran.status == 0, ran
+    return json.loads(ran.out)
+
+
+def short(path, *options):
+    ran = cudatrace("report", "-q", *options, path)
+    assert ran.status == 0, ran
+    return ran.out
+
+
+def agrees(path, r):
+    """The check that shares no code with cudatrace; of all it compares, what it says of the verdict."""
+    assert [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("verdict")] == []
+
+
+L = [("launch", 10)] * 4
+BIG, SMALL = 10_000_000, 4
+# name: what the host does in a step, what the GPU does (kernel, from the step's begin, for), the limit, what it is decided by, the part.
+PLANTED = {
+    "gpu": ([*L, ("sync", 960)], [("k", 20, 970)], "gpu", "measured", 0.97),
+    "gpu, not quite": ([("host", 300), *L, ("sync", 660)], [("k", 320, 670)], "gpu", "measured", 0.67),
+    "idle in waits": ([*L, ("sync", 960)], [("k", 20, 100)], "waits", "measured", 0.96),
+    "host": ([("host", 900), *L, ("sync", 60)], [("k", 920, 70)], "host", "measured", 0.93),
+    "host in launches": ([("launch", 90)] * 10 + [("sync", 100)], [("k", 50, 200)], "host", "measured", 0.8),
+    "collectives": ([*L, ("sync", 960)], [("k", 20, 100), ("ncclDevKernel_AllReduce", 130, 800)], "collectives", "measured", 0.8),
+    "collectives beside work": ([*L, ("sync", 960)], [("k", 20, 900), ("ncclDevKernel_AllReduce", 130, 700)], "gpu", "measured", 0.9),
+    "copies alone": ([*L, ("sync", 960)], [("copy", 20, 700), ("k", 730, 200)], "transfers", "measured", 0.7),
+    "copies beside work": ([*L, ("sync", 960)], [("copy", 20, 700), ("k", 20, 900)], "gpu", "measured", 0.9),
+    "slow copies": ([("HtoD", 700, BIG), *L, ("sync", 260)], [("copy", 10, 60), ("k", 750, 200)], "transfers", "measured", 0.7),
+    "allocations": ([("alloc", 250), ("free", 250), ("host", 300), *L, ("sync", 160)], [("k", 810, 150)], "memory", "measured", 0.5),
+    "few allocations": ([("alloc", 50), ("free", 50), ("host", 700), *L, ("sync", 160)], [("k", 810, 150)], "host", "measured", 0.85),
+    "modules": ([("load", 600), ("host", 200), *L, ("sync", 160)], [("k", 810, 150)], "modules", "measured", 0.6),
+    "gpu by host": ([*L, ("sync", 960)], [], "gpu", "host", 0.96),
+    "gpu by copies that wait": ([*L, ("DtoH", 940, SMALL), ("sync", 20)], [], "gpu", "host", 0.96),
+    "host by host": ([("host", 920), *L, ("sync", 40)], [], "host", "host", 0.96),
+    "neither by host": ([("host", 660), *L, ("sync", 300)], [], "not-known", "host", 0.3),
+    "allocations by host": ([("alloc", 300), ("free", 300), ("host", 300), *L, ("sync", 60)], [], "memory", "host", 0.6),
+    "modules by host": ([("load", 600), ("host", 300), *L, ("sync", 60)], [], "modules", "host", 0.6),
+    "copies by host": ([("HtoD", 600, BIG), ("host", 300), *L, ("sync", 60)], [], "transfers", "host", 0.6),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(tmp_path, name):
+    host, gpu, limit, basis, share = PLANTED[name]
+    p = Program()
+    p.steps(host, gpu)
+    path = p.write(tmp_path / "t.jsonl")
+    r = report(path)
+    v = r["verdict"]
+    assert r["iterations"]["count"] == STEPS
+    assert (v["limit"], v["basis"]) == (limit, basis), v
+    assert abs(v["share"] - share) < 0.03, v
+    assert limit == "not-known" or abs(v["at_most_ns"] - share * v["run_ns"]) < 0.03 * v["run_ns"]
+    agrees(path, r)
+    assert f"Verdict: {v['sentence']}" in " ".join(short(path).split())
+
+
+@pytest.mark.parametrize("startup,limit", [(300_000, "start-up"), (20_000, "gpu")])
+def test_startup(tmp_path, startup, limit):
+    """Start-up limits what does little else; it is mentioned where it takes half of the time."""
+    p = Program(startup)
+    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
+    path = p.write(tmp_path / "t.jsonl")
+    v = report(path)["verdict"]
+    assert v["limit"] == limit and abs(v["startup_ns"] / 1e3 - startup - 2000) < 1100
+    assert ("Start-up takes" in v["sentence"]) == (limit == "gpu")
+    agrees(path, report(path))
+
+
+def test_hang(tmp_path):
+    p = Program()
+    p.steps([*L, ("sync", 60)])
+    p.call("launch", 10, kernel="spins(int)")
+    p.call("launch", 10, kernel="waits(int)")
+    p.call("sync", 0, unfinished=True, elapsed_us=5_000_000)
+    p.now += 5_000_000
+    path = p.write(tmp_path / "t.jsonl")
+    r = report(path)
+    assert r["verdict"]["limit"] == "waits" and [x["kind"] for x in r["failures"]] == ["hang"]
+    assert r["failures"][0]["text"].endswith("Launched since the last wait: spins, waits")
+    assert r["findings"][0]["severity"] == "hang"
+    agrees(path, r)
+
+
+@pytest.mark.parametrize("header,end,says", [({"redacted": "arguments"}, None, "arguments were not recorded"), (None, {"drops": {"calls": 1000}}, "of the trace is missing")])
+def test_not_known(tmp_path, header, end, says):
+    p = Program()
+    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
+    v = report(p.write(tmp_path / "t.jsonl", header, end))["verdict"]
+    assert v["limit"] == "not-known" and v["at_most_ns"] == 0 and says in v["sentence"]
+
+
+def test_few_losses(tmp_path):
+    """The verdict stands, and carries the mark, as each share does."""
+    p = Program()
+    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
+    path = p.write(tmp_path / "t.jsonl", end={"drops": {"calls": 2}})
+    assert report(path)["verdict"]["limit"] == "gpu" and report(path)["verdict"]["incomplete"]
+    text = short(path)
+    assert re.match(r"INCOMPLETE: 2 of \d+ CUDA calls \(\d.* %\) are missing: the ring buffer was full\. To avoid it: ", text)
+    body = text[text.index("* below: "):]
+    assert re.search(r"computes for 9\d\.\d %\* of", body) and "share*" in body and not re.search(r" %(?!\*)", re.sub(r"(?m)^ +[\d.]+ \S+ +[\d.]+ % .*$|^Recorded.*$", "", body))
+
+
+ERRORS = {
+    "fault": ([("sync", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")], ["cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS, at .*compute-sanitizer.*Launched since the last wait: k$"]),
+    "at exit": ([("free", 4, "CUDA_ERROR_DEINITIALIZED")], []),
+    "out of memory": ([("alloc", 2, "CUDA_ERROR_OUT_OF_MEMORY"), ("launch", 0, None)], ["cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, .*4.00 KiB requested.*the program continued$"]),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_failures(tmp_path, name):
+    calls, want = ERRORS[name]
+    p = Program()
+    p.steps([*L, ("sync", 960)])
+    p.call("launch", 10)
+    for what, result, error in calls:
+        p.call(what, 10, **({"result": result, "error": error} if error else {}))
+    path = p.write(tmp_path / "t.jsonl")
+    texts = [x["text"] for x in report(path)["failures"]]
+    assert len(texts) == len(want) and all(re.search(w, t) for w, t in zip(want, texts)), texts
+    assert ("\nFailures: " in short(path)) == bool(want)
+
+
+@pytest.mark.parametrize("line,want", [({"exit_code": 3}, "ended with status 3"), ({"signal": 11}, "was ended by signal 11"), ({"exit_code": 0}, None)])
+def test_exits(tmp_path, line, want):
+    p = Program()
+    p.steps([*L, ("sync", 960)])
+    texts = [x["text"] for x in report(p.write(tmp_path / "t.jsonl", exit_line=line))["failures"]]
+    assert [want in x for x in texts] == [True] * bool(want)
+
+
+# What limits each program of the corpus, by what its log says that it does.
+LIMITS = {"gpt2-eager": "host", "train": "host", "convolutions": "host", "gpt2-graph": "start-up", "gpt2-graph-nodes": "start-up", "graph-loop": "gpu", "copies-beside": "gpu",
+          "ranks-2": "host", "ranks-4": "collectives", "endless": "waits", "dropped": "not-known", "full-disk": "not-known"}
+FAILURES = {"endless": ["hang"], "device-assert": ["error"], "out-of-memory": ["error"], "after-free": ["error", "exit"], "past-end": ["error", "exit"], "misaligned": ["error", "exit"]}
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=os.path.basename)
+def test_corpus(path):
+    name = os.path.basename(path).split(".")[0]
+    r = report(path)
+    assert name not in LIMITS or r["verdict"]["limit"] == LIMITS[name]
+    assert [x["kind"] for x in r["failures"]] == FAILURES.get(name, [])
+    for width in 80, 120, 300:
+        text = short(path, "--width", width)
+        assert text.count("\n") <= 40 and max(len(x) for x in text.splitlines() if not x.startswith("Next: ")) <= width
+        assert text.startswith("Complete: " if r["complete"] else "INCOMPLETE: ")
+        at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
+        assert at == sorted(at) and len(at) >= 3
+    order = ["incomplete", "error", "hang", "leak", "steady", "startup"]
+    ranks = [order.index(x["severity"]) for x in r["findings"]]
+    assert [min(x, 4) for x in ranks] == sorted(min(x, 4) for x in ranks)
+    cost = [x["steady_ns"] for x in r["findings"] if x["severity"] in ("steady", "startup")]
+    assert cost == sorted(cost, reverse=True)
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=os.path.basename)
+def test_one_idle_number(path):
+    """What is said of an idle GPU in the steady state is the same everywhere."""
+    r, text = report(path), " ".join(short(path, "--full").split())
+    idle = r["verdict"].get("gpu_idle")
+    if not idle or idle["basis"] != "measured":
+        assert "Measured on the GPU: " not in text
+        return
+    share = f"{100 * idle['ns'] / idle['of_ns']:.1f} %"
+    assert f", measured: {share} idle" in text and f"Measured on the GPU: idle for {share} of the steady state" in text
+    assert "at least" not in text[text.index("When was the GPU idle"):text.index("How much time do blocking calls")]
+    assert "GPU idle: at least" not in text
+
+
+# --- options ---
+
+GOLDEN = TESTS + "/golden/h200-gpt2-tokens.jsonl"
+
+
+def names():
+    ran = cudatrace("report", "--list-sections")
+    assert ran.status == 0
+    return [x.split()[0] for x in ran.out.splitlines()]
+
+
+def test_sections():
+    """Each prints alone; all of them together are the full report."""
+    full = short(GOLDEN, "--full")
+    r = report(GOLDEN)
+    assert {"verdict", "failures", "findings", "kernels", "map"} <= set(names())
+    for name in names():
+        assert name in r or name in ("ranges", "operators", "allocator", "gemms", "gpu_stats", "serving"), name
+        text = short(GOLDEN, f"--section={name}")
+        assert name == "map" or text in full
+        assert set(report(GOLDEN, f"--section={name}")) - {"report", "complete", "lost", "chosen", "files", "traces", "rejected"} <= {name}
+    both = short(GOLDEN, "--section=kernels,verdict")
+    assert both == short(GOLDEN, "--section=verdict", "--section=kernels") and "\nKernels" in both and "\nVerdict" in both and "\nAnswers" not in both
+    assert short(GOLDEN, "--section=map") == short(GOLDEN, "--map") and "\nKernels" not in short(GOLDEN, "--map")
+    assert short(GOLDEN, "--serving").count("\n\n") <= 2 and "\nKernels" not in short(GOLDEN, "--serving")
+
+
+@pytest.mark.parametrize("args,says", [
+    (["--section=kernel"], "did you mean kernels?"), (["--section="], "'--section ''|empty"), (["--section=zzzzzzzz"], "--list-sections lists them"), (["--section=kernels,"], "no such section"),
+    (["--full", "--section=kernels"], "--full prints all sections"), (["--full", "--map"], "--full prints all sections"), (["--width=5"], "not a number of columns"), (["--widht=90"], "--width"),
+    (["--section=kernels", "--format=html"], "is for text and JSON"), (["--json", "--format=html"], "contradicts")])
+def test_refused(args, says):
+    ran = cudatrace("report", *args, GOLDEN)
+    assert ran.status == 2 and re.search(says, ran.err) and ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("change", [
+    lambda v: v.update(limit="host"), lambda v: v.update(ns=v["ns"] * 9 // 10), lambda v: v.update(share=v["share"] * 0.9), lambda v: v.update(startup_ns=v["startup_ns"] + 10**6),
+    lambda v: v["time"][0].update(ns=v["time"][0]["ns"] + 10**6), lambda v: v["gpu_idle"].update(ns=v["gpu_idle"]["ns"] * 2), lambda v: v["gpu_idle"].update(basis="lower bound")])
+def test_a_wrong_verdict_is_found(tmp_path, change):
+    """Of the check of this suite."""
+    p = Program()
+    p.steps([*L, ("sync", 960)], [("k", 20, 900)])
+    path = p.write(tmp_path / "t.jsonl")
+    r = report(path)
+    change(r["verdict"])
+    assert any(x.startswith("verdict") for x in oracle.check(oracle.read(str(path)), r))
+
+
+def test_json_is_format_json():
+    assert report(GOLDEN) == json.loads(cudatrace("report", "-q", "--format=json", GOLDEN).out)
