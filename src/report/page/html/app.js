@@ -48,20 +48,41 @@ const app = {
 		return el('section', {class: 'hero'}, el('h1', {}, title), el('p', {class: 'muted'}, facts.join('  ·  ')), app.cards(r));
 	},
 
-	/* Measured (--gpu-time), instead of what the host can prove. */
+	/* Of the steady state, as everywhere in the report. */
 	gpuIdle(r) {
-		const sum = name => r.gpu.devices.reduce((all, d) => all + d[name], 0);
-		return r.gpu && r.gpu.executions ? ['GPU idle', fmt.share(sum('idle_ns') / (sum('span_ns') || 1)), fmt.ns(sum('idle_ns'))] : null;
+		const idle = r.verdict && r.verdict.gpu_idle;
+		if (!idle || !idle.of_ns)
+			return null;
+		const measured = idle.basis === 'measured';
+		return ['GPU idle', `${measured ? '' : '≥ '}${fmt.share(idle.ns / idle.of_ns)}`, `${r.iterations && r.iterations.count ? 'of the steady state' : 'of the run'}, ${measured ? 'measured' : 'a lower bound'}`];
+	},
+
+	failures(r) {
+		return has(r.failures) ? el('ul', {class: 'failures'}, r.failures.map(f => el('li', {}, f.text))) : null;
+	},
+
+	/* What limits the program, and the parts of its time, which add up to the whole. */
+	verdict(r) {
+		const v = r.verdict;
+		if (!v || !v.sentence)
+			return null;
+		const all = (v.time || []).reduce((sum, x) => sum + x.ns, 0) || 1;
+		return [
+			el('p', {class: 'verdict'}, v.sentence + app.mark(v)),
+			has(v.time) ? table.make([
+				col.text('part', 'part'), col.text('of the run', 'what', {name: true}), col.ns('time', 'ns', {bar: x => x.ns / all}), col.ns('in calls', 'call_ns', {minor: true}),
+			], v.time, {label: 'Time by part of the run'}) : null,
+		];
 	},
 
 	cards(r) {
-		const o = r.overview || {}, it = r.iterations, m = r.memory, idle = r.idle, w = r.waits;
+		const o = r.overview || {}, it = r.iterations, m = r.memory, w = r.waits;
 		const cards = [
 			['Length', fmt.ns(o.wall_ns), o.calls !== undefined ? `${fmt.count(o.calls)} calls` : ''],
 			['Launches', fmt.count(o.launches), r.kernels && has(r.kernels.list) ? `${fmt.count(r.kernels.list.length)} kernels` : ''],
 			it && it.count ? ['Iteration', it.time_ns ? fmt.ns(it.time_ns.median) : '', `${fmt.count(it.count)} × ${it.kernels ? fmt.count(it.kernels.median) : '?'} kernels`] : null,
 			m && m.peak_bytes ? ['Peak memory', fmt.bytes(m.peak_bytes), m.leak_count ? `${fmt.bytes(m.leak_bytes)} never freed` : 'all freed'] : null,
-			app.gpuIdle(r) || (idle && idle.count ? ['Idle', fmt.share(idle.share), fmt.ns(idle.total_ns)] : null),
+			app.gpuIdle(r),
 			w && w.count ? ['Waiting', fmt.share(w.share), fmt.ns(w.total_ns)] : null,
 			['Errors', fmt.count(o.errors), o.errors && has(o.error_codes) ? o.error_codes[0].error.replace('CUDA_ERROR_', '').toLowerCase().replaceAll('_', ' ') : 'failed calls', o.errors > 0],
 		];
@@ -101,15 +122,17 @@ const app = {
 	build(r, meta) {
 		const tl = timeline.make(r, meta), main = document.getElementById('main');
 		const parts = [
-			['answers', 'Seven answers', app.answers(r), ''],
-			['findings', 'What costs time', app.findings(r, tl), 'Findings'],
+			['failures', 'Failures', app.failures(r), 'Failures'],
+			['verdict', 'Verdict', app.verdict(r), 'Verdict'],
+			['findings', 'Findings', app.findings(r, tl), 'Findings'],
+			['answers', 'Answers', app.answers(r), 'Answers'],
 			['timeline', 'Timeline', meta.events || meta.merged ? tl.box : null, 'Timeline'],
-			['map', 'The map', map.section(r), 'Map'],
+			['map', 'Map', map.section(r), 'Map'],
 			['serving', 'Serving', serving.section(r, tl), 'Serving'],
 			['iterations', 'Iterations', sections.iterations(r, tl), 'Iterations'],
-			['stages', 'Where the time goes', sections.stages(r, tl), 'Stages'],
-			['idle', 'When the GPU is idle', sections.idle(r, tl), 'Idle'],
-			['waits', 'Calls that block', sections.waits(r, tl), 'Waits'],
+			['stages', 'Stages', sections.stages(r, tl), 'Stages'],
+			['idle', 'GPU idle', sections.idle(r, tl), 'Idle'],
+			['waits', 'Blocking calls', sections.waits(r, tl), 'Waits'],
 			['ranges', 'NVTX ranges', sections.ranges(r, tl), 'Ranges'],
 			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
 			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
@@ -123,7 +146,7 @@ const app = {
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
 			['stacks', 'Who calls CUDA', sections.stacks(r, tl), 'Stacks'],
 			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
-			['driver', 'The kernel driver', sections.driver(r, tl), 'Driver'],
+			['driver', 'Kernel driver', sections.driver(r, tl), 'Driver'],
 			['switches', 'Who had the GPUs', sections.switches(r), 'Contexts'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];

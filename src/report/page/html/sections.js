@@ -76,7 +76,8 @@ const sections = {
 			return null;
 		return [
 			idle.what ? el('p', {class: 'muted'}, sentence(idle.what)) : null,
-			figures([['idle in all', fmt.ns(idle.total_ns)], ['share', fmt.share(idle.share), idle.span_ns ? `of ${fmt.ns(idle.span_ns)} from the first work to the last` : ''], ['periods', fmt.count(idle.count)], ['in iterations', fmt.ns(idle.in_iterations_ns)]]),
+			r.gpu && r.gpu.executions ? el('p', {}, 'How long the GPU was idle is measured: see On the GPU. These periods are those that the host can prove.') :
+				figures([['idle in all', fmt.ns(idle.total_ns)], ['share', fmt.share(idle.share), idle.span_ns ? `of ${fmt.ns(idle.span_ns)} from the first work to the last` : ''], ['periods', fmt.count(idle.count)], ['in iterations', fmt.ns(idle.in_iterations_ns)]]),
 			has(idle.by_cause) ? charts.stack(idle.by_cause.map((c, i) => ({label: c.cause, value: c.total_ns, text: fmt.ns(c.total_ns),
 				colour: [CLASSES.graph, CLASSES.module, CLASSES.memory, CLASSES.transfer, CLASSES.other][i % 5]})), 'Idle time by cause') : null,
 			has(idle.list) ? table.make([
