@@ -12,8 +12,9 @@
 #include "text/losses_text.h"
 #include "util/plain.h"
 
-#define FAILURES_MAX 4
-#define FINDINGS_MAX 5
+#define FAILURES_MAX  4
+#define FINDINGS_MAX  5
+#define ADVICE_INDENT 5
 
 /* "129,393 of 265,881 CUDA calls (48.7 %)", where the whole is known. */
 static void count_of(const struct report *r, const struct loss_row *row, char *text, size_t size)
@@ -126,6 +127,17 @@ static size_t first_advice(const char *text)
 	return len && text[len - 1] == '.' ? len - 1 : len;
 }
 
+static void print_advice(const struct term *term, const struct finding *x, const char *gain)
+{
+	struct term inner = *term;
+	char text[sizeof(x->advice) + 128];
+
+	snprintf(text, sizeof(text), "%.*s%s", (int)first_advice(x->advice), x->advice, gain);
+	fprintf(term->f, "%*s", ADVICE_INDENT, "");
+	inner.width -= ADVICE_INDENT;
+	term_text(&inner, text, ADVICE_INDENT);
+}
+
 static void print_findings(const struct report *r, const struct term *term, unsigned max)
 {
 	const struct findings *f = r->an[AN_FINDINGS];
@@ -143,7 +155,7 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 			term_section(term, "Do next", "what is wrong first, then the largest gain");
 		gain_of(f, x, gain, sizeof(gain));
 		term_para(term, "%u. %s: %s", n, x->rule->title, x->brief);
-		term_para(term, "   %.*s%s", (int)first_advice(x->advice), x->advice, gain);
+		print_advice(term, x, gain);
 	}
 	if (skipped)
 		term_para(term, "and %u more (--section=findings)", skipped);

@@ -244,7 +244,7 @@ def test_finding(tmp_path):
     # The others say what they say without it.
     old = json.loads(Ran([O + "/cudatrace", *report[1:], "--format=json"]).out)
     assert [x for x in found["findings"] if x != new] == old["findings"]
-    text = " ".join(Ran(report).out.split())
+    text = " ".join(Ran([*report, "--full"]).out.split())
     assert f"{new['title']}: about " in text and new["text"] in text and new["advice"] in text
 
 
