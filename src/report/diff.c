@@ -17,6 +17,7 @@
 #include "model/call.h"
 #include "collect.h"
 #include "diff_losses.h"
+#include "diff_verdict.h"
 #include "rejected.h"
 #include "saved/reader.h"
 #include "text/losses_text.h"
@@ -412,6 +413,7 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 		term_para(term,
 			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
 			  d->has_gpu[0] ? "before" : "after");
+	diff_verdict_print(d->report, term, DIFF_NOISE, mark);
 	if (!d->differ_cnt && *mark) {
 		term_para(term, "Not known: no recorded value differs, but a trace is incomplete.");
 		return;
@@ -443,6 +445,7 @@ void diff__json(const struct diff *d, struct json *j)
 	json_sym(j, "verdict", verdict_of(d));
 	json_u64(j, "changed", d->differ_cnt);
 	json_f64(j, "noise", DIFF_NOISE);
+	diff_verdict_json(d->report, j, DIFF_NOISE);
 	if (what_is_redacted(d))
 		json_str(j, "redacted", what_is_redacted(d));
 	rejected_json(j);

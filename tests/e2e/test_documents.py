@@ -210,7 +210,7 @@ def test_samples_are_what_is_printed():
 
 def test_a_sample_that_differs_is_found(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("<!-- output: cudatrace report train.jsonl.zst | sed -n '/^Memory/p' -->\n\n```text\nMemories\n```\n")
+    page.write_text("<!-- output: cudatrace report --full train.jsonl.zst | sed -n '/^Memory/p' -->\n\n```text\nMemories\n```\n")
     assert Ran([TOP / "tools/doc-samples.py", "--check", CUDATRACE, page]).status == 1
     assert Ran([TOP / "tools/doc-samples.py", CUDATRACE, page]).status == 0
     assert "```text\nMemory\n```" in page.read_text()

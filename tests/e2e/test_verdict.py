@@ -264,6 +264,32 @@ def test_one_idle_number(path):
     assert "GPU idle: at least" not in text
 
 
+# --- diff ---
+
+@pytest.mark.parametrize("before,after,verdict,places", [
+    ([("host", 700), *L, ("sync", 260)], [("host", 700), *L, ("sync", 240)], "same", []),
+    ([("host", 700), *L, ("sync", 260)], [("host", 200), *L, ("sync", 260)], "faster", [("map", 700, 200)]),
+    ([("host", 200), *L, ("sync", 260)], [("host", 200), *L, ("alloc", 300), ("sync", 560)], "slower", [("memory", 0, 300), ("waits", 260, 560)])])
+def test_diff(tmp_path, before, after, verdict, places):
+    """The second is faster, slower or the same, and in which section, whatever start-up and number of steps are."""
+    paths = []
+    for name, host, startup, n in ("a", before, 500, 20), ("b", after, 5000, 40):
+        p = Program(startup)
+        p.steps(host, n=n)
+        paths.append(p.write(tmp_path / f"{name}.jsonl"))
+    ran = cudatrace("diff", "--json", *paths)
+    speed = json.loads(ran.out)["speed"]
+    assert ran.status == 1 and speed["verdict"] == verdict
+    for key, host in ("before_ns", before), ("after_ns", after):
+        assert abs(speed[key] / 1e3 - sum(x[1] for x in host)) < 20
+    got = {x["section"]: (x["before_ns"] / 1e3, x["after_ns"] / 1e3) for x in speed["sections"]}
+    assert set(got) == {x for x, _, _ in places}
+    assert all(abs(got[x][0] - a) < 20 and abs(got[x][1] - b) < 20 for x, a, b in places)
+    text = cudatrace("diff", *paths).out
+    assert text.startswith("\nVerdict: " + verdict + (" within noise" if verdict == "same" else ""))
+    assert all(f"--section={x}" in text for x in got)
+
+
 # --- options ---
 
 GOLDEN = TESTS + "/golden/h200-gpt2-tokens.jsonl"

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Whether the second of two traces is faster, and where its time differs. */
+#ifndef REPORT_DIFF_VERDICT_H
+#define REPORT_DIFF_VERDICT_H
+
+#include "report.h"
+
+/* A first line, "Verdict: ...". noise: a smaller part of a time is none. mark: what follows it. */
+void diff_verdict_print(struct report *const r[2], const struct term *term, double noise,
+			const char *mark);
+/* "speed". */
+void diff_verdict_json(struct report *const r[2], struct json *j, double noise);
+
+#endif /* REPORT_DIFF_VERDICT_H */
