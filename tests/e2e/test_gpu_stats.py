@@ -314,6 +314,7 @@ def test_report(outputs):
     for what in ["samples, each ", "50.0 %", "NVIDIA Fake H100", "346 W", "GPU 0 was kept slow for ", "sw_power_cap sw_thermal_slowdown",
                  "GPU 0: 1 Xids, the last was 31", "not there: GPU 1: NVML answers GPU is lost (15)"]:
         assert what in section, what
+    assert ["xid"] == [x["kind"] for x in json.loads(ran.out)["failures"]] and "Xid 31: " in cudatrace("report", t.path).out
     assert cudatrace("report", t.path, "-o", folder / "r.html").status == 0
     # Read back, it is the same trace.
     again = cudatrace("report", t.path, "--format=chrome", "-o", folder / "again.json")

@@ -8,6 +8,8 @@ PICTURES: a folder and the beginning of names, for -light.png, -dark.png and -ph
 Exit status: 0, or 77 when there is no Chromium or it does not start.
 """
 import base64
+import csv
+import io
 import json
 import os
 import sys
@@ -190,6 +192,14 @@ def search(p, word):
     p.js("const q = document.getElementById('tl-search'); q.value = ''; q.dispatchEvent(new Event('input'))")
 
 
+def as_csv(p):
+    """A table is copied whole, quoted, and starts no formula."""
+    got = p.js("""return table.csv([col.text('name, text', 'a'), col.ns('time', 'b')], [{a: '=1+1', b: 5}, {a: 'say "x",\\ny'}, {a: '-k', b: 0.25}])""")
+    lines = list(csv.reader(io.StringIO(got, newline="")))
+    check("a table as CSV", lines[0] == ["name, text", "time"] and lines[1] == ["'=1+1", "5"] and lines[2][0].startswith('say "x",') and lines[3] == ["'-k", "0.25"], got)
+    check("each table can be copied", p.js("return document.querySelectorAll('.table-box').length === document.querySelectorAll('.table-box .csv').length"), "")
+
+
 def costs(p):
     """What tracing cost, and what would have made it cheaper, where the trace says so."""
     text = p.js("return document.getElementById('trace').textContent").replace("\xa0", " ")
@@ -352,6 +362,7 @@ def drive(p, pictures):
     hover(p)
     search(p, "launch")
     costs(p)
+    as_csv(p)
     sorting(p)
     stacks(p)
     the_map(p)

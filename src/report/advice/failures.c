@@ -12,8 +12,9 @@
 
 #include "decode/api_values.h"
 #include "decode/cuda.h"
+#include "decode/nv/nv_decode.h"
 #include "findings_priv.h"
-#include "report/layers/communication.h"
+#include "report/gpu/gpu_sums.h"
 #include "report/layers/driver_calls.h"
 #include "report/memory/memory.h"
 #include "report/time/overview.h"
@@ -233,6 +234,29 @@ static void say_xids(struct failures *a)
 	}
 }
 
+/* Those that --kernel has not seen already. */
+static void say_nvml_xids(struct failures *a)
+{
+	struct driver_xid known;
+	struct gpu_xids x;
+	struct failure *f;
+
+	if (driver_xid(a->r, 0, &known))
+		return;
+	for (unsigned i = 0; gpu_sums_xids(a->r->an[AN_GPU_STATS], i, &x); i++) {
+		const char *meaning = nv_xid_text(x.last);
+
+		if (!x.cnt)
+			continue;
+		f = add(a, "xid", 0, x.cnt, x.first_ns);
+		if (!f)
+			return;
+		say(f, "Xid %llu: %s, GPU %llu, %llu time%s in all", (unsigned long long)x.last,
+		    meaning ? meaning : "see the kernel's log", (unsigned long long)x.gpu,
+		    (unsigned long long)x.cnt, plural(x.cnt));
+	}
+}
+
 static void say_exits(struct failures *a)
 {
 	struct overview_exit e;
@@ -260,6 +284,7 @@ static void failures_finish(void *p)
 	say_errors(a);
 	say_hangs(a);
 	say_xids(a);
+	say_nvml_xids(a);
 	say_exits(a);
 }
 

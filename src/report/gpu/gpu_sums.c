@@ -177,6 +177,18 @@ void gpu_sums__event(struct gpu_sums *g, const struct trace_event *ev)
 		on_process(g, d, ev);
 }
 
+bool gpu_sums_xids(const struct gpu_sums *g, unsigned i, struct gpu_xids *res)
+{
+	const struct gpu_device *d;
+
+	if (!g || i >= g->device_cnt)
+		return false;
+	d = &g->devices[i];
+	*res = (struct gpu_xids){d->gpu, d->values[CT_GPU_XIDS].max,
+				 d->values[CT_GPU_LAST_XID].last, d->first_ns};
+	return true;
+}
+
 static void *analysis_new(struct report *r)
 {
 	return gpu_sums__new();

@@ -19,4 +19,11 @@ void gpu_sums__print(const struct gpu_sums *g, const struct term *term);
 /* An object of that name; nothing when there was none. */
 void gpu_sums__json(const struct gpu_sums *g, struct json *j, const char *name);
 
+/* The errors of device i, from 0 on: how many NVML saw, and the last one's number; 0: none. false:
+ * there are no more devices. */
+struct gpu_xids {
+	uint64_t gpu, cnt, last, first_ns;
+};
+bool gpu_sums_xids(const struct gpu_sums *g, unsigned i, struct gpu_xids *res);
+
 #endif /* REPORT_GPU_GPU_SUMS_H */

@@ -26,7 +26,8 @@ const table = {
 				oninput: e => { t.filter = e.target.value.toLowerCase(); table.fill(t); },
 			}), t.found));
 		}
-		box.append(el('div', {class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': opts.label}, grid), t.more);
+		box.append(el('div', {class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': opts.label}, grid), t.more,
+			el('button', {type: 'button', class: 'ghost csv', onclick: e => table.copy(e.target, table.csv(columns, rows))}, 'Copy as CSV'));
 		table.fill(t);
 		return box;
 	},
@@ -93,6 +94,25 @@ const table = {
 			}
 			return td;
 		}));
+	},
+
+	/* All rows, with the numbers as they are in the report's JSON. A text that a spreadsheet would take for a formula gets a '. */
+	csv(columns, rows) {
+		const cell = v => {
+			const text = v === undefined || v === null ? '' : typeof v === 'number' ? String(v) : clean(String(v)).replace(/^(?=[=+\-@])/, "'");
+			return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+		};
+		return [columns.map(c => cell(c.label)), ...rows.map(r => columns.map(c => cell(c.get(r))))].map(line => line.join(',') + '\r\n').join('');
+	},
+
+	async copy(button, text) {
+		let done = 'Copied';
+		try {
+			await navigator.clipboard.writeText(text);
+		} catch {
+			done = 'The browser does not allow it';
+		}
+		button.textContent = done;
 	},
 
 	/* Shows content below the row of a button, or takes it away again. */
