@@ -123,7 +123,8 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		.gap_ns = o->gap_ns,
 		.html = wants(o, "html"),
 		.serving = o->serving,
-		.full = o->full,
+		/* Beside the other forms, a file has all of the text. */
+		.full = o->full || !strcmp(o->format, "all"),
 		.sections = o->sections,
 	};
 

@@ -200,10 +200,10 @@ def test_backward_of_two_threads(made, tmp_path):
 
 def test_text(made):
     path, _ = made()
-    text = cudatrace("report", "--full", "-q", path).out
+    text = cudatrace("report", "--full", "--width", "80", "-q", path).out
     assert re.search(r"^Map: ", text, re.M) and re.search(r"^ +13 +157 µs +250 µs +GPU 100 % +Block\.forward #7$", text, re.M)
     assert re.search(r"^Python functions: 7", text, re.M)
-    alone = cudatrace("report", "-q", "--map=launches", "--top", "3", path).out
+    alone = cudatrace("report", "-q", "--width", "80", "--map=launches", "--top", "3", path).out
     assert "Overview" not in alone and "(1 more)" in alone and re.search(r"^ +6 .* Attention\.forward$", alone, re.M)
     assert len([line for line in text[text.index("Map: "):].split("\nFindings")[0].splitlines() if len(line) > 80]) == 0
     assert cudatrace("report", "--map=what", path).status == 2

@@ -52,7 +52,7 @@ class Served:
         return json.loads(ran.out)
 
     def text(self, *args):
-        ran = cudatrace("report", "--full", *args, self.trace)
+        ran = cudatrace("report", *(args or ["--full"]), self.trace)
         assert ran.status == 0, ran
         return re.sub(r"\s+", " ", ran.out)
 

@@ -171,7 +171,7 @@ if want nccl; then
 	done
 	# ten seconds that a rank is not there
 	"$ct" -q --jsonl "$out/nccl_stop.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 2 --out "$out/nccl_stop.out"
-	"$ct" report "$out/nccl_stop.jsonl" | grep -A12 '^Communication'
+	"$ct" report --full "$out/nccl_stop.jsonl" | grep -A12 '^Communication'
 	grep '"op":"hang"' "$out/nccl_stop.jsonl"
 	# attached to while they run
 	python3 "$here/nccl_attach.py" "$ct" "$out"
@@ -184,7 +184,7 @@ if want nccl; then
 	if [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
 		"$ct" -q --gpu-time --jsonl "$out/nccl_ddp.jsonl" --no-summary -- torchrun --nproc-per-node 2 "$here/ddp.py"
 		python3 "$here/ddp.py" --overlap "$out/nccl_ddp.jsonl"
-		"$ct" report "$out/nccl_ddp.jsonl" | grep -A6 -e '^Processes' -e 'beside other work' -e "NCCL's kernels"
+		"$ct" report --full "$out/nccl_ddp.jsonl" | grep -A6 -e '^Processes' -e 'beside other work' -e "NCCL's kernels"
 		python3 "$here/nccl_cost.py" "$ct" "$out"
 	fi
 fi

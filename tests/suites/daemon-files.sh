@@ -46,7 +46,7 @@ rotation()
 	done
 	check 'rotation: the end of each file counts its lines' eval \
 		'for f in "$files"/trace-*; do jq -se "(.[-1].events | add) == length - 2 and .[-1].calls == (map(select(.symbol)) | length)" "$f" || exit 1; done'
-	check 'rotation: the report reads the newest one' eval '"$CUDATRACE" report "$(ls "$files"/trace-* | tail -1)" | grep -q cuMemAlloc'
+	check 'rotation: the report reads the newest one' eval '"$CUDATRACE" report --full "$(ls "$files"/trace-* | tail -1)" | grep -q cuMemAlloc'
 }
 
 # Age; and SIGHUP all the time: no call is lost.

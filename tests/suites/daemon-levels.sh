@@ -84,7 +84,7 @@ levels()
 	check 'burst: a file that is finished' until_ok 10 compgen -G "$files/trace-*.jsonl.zst"
 	rm "$TMP/wait"
 	wait $busy
-	check 'burst: the report reads it' eval '"$CUDATRACE" report "$(ls "$files"/trace-*.zst | tail -1)" | grep -q "cuMemAlloc"'
+	check 'burst: the report reads it' eval '"$CUDATRACE" report --full "$(ls "$files"/trace-*.zst | tail -1)" | grep -q "cuMemAlloc"'
 	check 'burst: counted' shows 'total("bursts_total") >= 1 and total("processes", level="metrics") == 1'
 	form
 	for who in silent noted plain; do quit $who; done

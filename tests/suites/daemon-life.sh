@@ -171,7 +171,7 @@ recorder()
 	check 'recorder: the failed call is in it, after what came before' holds "$TMP/dump.jsonl" \
 		'(sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
 		and end["reason"] == "dump: error")'
-	check 'recorder: the report reads it' eval '"$CUDATRACE" report "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
+	check 'recorder: the report reads it' eval '"$CUDATRACE" report --full "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
 	ask flyer fail 5 >/dev/null
 	sleep 0.5
 	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1
