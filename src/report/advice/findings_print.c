@@ -94,7 +94,7 @@ const char *finding_severity(const struct finding *x)
 
 	if (x->rule->severity != SEVERITY_COST)
 		return names[x->rule->severity];
-	return x->steady > 0 ? "steady" : "startup";
+	return x->steady > 0 || !x->lost_ns ? "steady" : "startup";
 }
 
 static void put_evidence(struct json *j, const struct finding *x)
