@@ -61,8 +61,7 @@ static void print_losses(const struct report *r, const struct term *term)
 	if (more)
 		term_para(term, "and %u more kinds of data (--full lists them)", more);
 	if (n)
-		term_para(term, "* below: of what was recorded; with all of it the number may "
-				"be another");
+		term_para(term, "* a share of what was recorded: the true one may differ");
 }
 
 /* Whether anything is missing, and what the report is of. */
@@ -111,7 +110,7 @@ static void gain_of(const struct findings *f, const struct finding *x, char *tex
 		return;
 	}
 	human_time(time, x->lost_ns);
-	snprintf(text, size, ": gains at most %s, once", time);
+	snprintf(text, size, ": gains at most %s at start-up", time);
 }
 
 /* The first thing that an advice says. */

@@ -157,7 +157,7 @@ def test_startup(tmp_path, startup, limit):
     path = p.write(tmp_path / "t.jsonl")
     v = report(path)["verdict"]
     assert v["limit"] == limit and abs(v["startup_ns"] / 1e3 - startup - 2000) < 1100
-    assert ("Start-up takes" in v["sentence"]) == (limit == "gpu")
+    assert ("Start-up, paid once, takes" in v["sentence"]) == (limit == "gpu")
     agrees(path, report(path))
 
 
@@ -192,7 +192,7 @@ def test_few_losses(tmp_path):
     assert report(path)["verdict"]["limit"] == "gpu" and report(path)["verdict"]["incomplete"]
     text = short(path)
     assert re.match(r"INCOMPLETE: 2 of \d+ CUDA calls \(\d.* %\) are missing: the ring buffer was full\. To avoid it: ", text)
-    body = text[text.index("* below: "):]
+    body = text[text.index("* a share of "):]
     assert re.search(r"computes for 9\d\.\d %\* of", body) and "share*" in body and not re.search(r" %(?!\*)", re.sub(r"(?m)^ +[\d.]+ \S+ +[\d.]+ % .*$|^Recorded.*$", "", body))
 
 

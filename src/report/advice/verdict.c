@@ -141,9 +141,9 @@ static void decide_idle(struct verdict *v)
 		{PART_MEMORY, HOST_SHARE, LIMIT_MEMORY, "Memory allocation limits",
 		 "in allocations and frees", "Allocating once gains"},
 		{PART_MODULE, HOST_SHARE, LIMIT_MODULES, "Loading of code limits",
-		 "in calls that load code", "Loading it before gains"},
+		 "in calls that load code", "Loading it before the loop gains"},
 		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers limit", "in copies",
-		 "Copying less or beside other work gains"},
+		 "Copying less, or beside other work, gains"},
 		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit",
 		 "in waits although the GPU is idle", "Waiting less gains"},
 	};
@@ -178,9 +178,9 @@ static void decide_measured(struct verdict *v)
 		 "Faster or fewer kernels gain"},
 		{v->gpu.comm_alone_ns, LIMIT_COLLECTIVES,
 		 "Collectives limit: the GPU only communicates, or waits for other ranks, for",
-		 "Communicating while there is other work gains"},
+		 "Overlapping them with other work gains"},
 		{v->gpu.copy_alone_ns, LIMIT_TRANSFERS, "Transfers limit: the GPU only copies for",
-		 "Copying while it computes gains"},
+		 "Overlapping copies with kernels gains"},
 	};
 	unsigned most = 0;
 	char share[CELL_SZ];
@@ -225,12 +225,12 @@ static void decide_from_host(struct verdict *v)
 		decide(v, LIMIT_MODULES, "host", modules, v->run_ns);
 		say(v, "Loading of code limits: the host spends %s of %s in it",
 		    share_text(v, share), scope);
-		say_gain(v, "Loading it before gains");
+		say_gain(v, "Loading it before the loop gains");
 	} else if (!copies_wait && copies >= HOST_SHARE * v->run_ns) {
 		decide(v, LIMIT_TRANSFERS, "host", copies, v->run_ns);
 		say(v, "Transfers limit: the host spends %s of %s in copies", share_text(v, share),
 		    scope);
-		say_gain(v, "Copying less or beside other work gains");
+		say_gain(v, "Copying less, or beside other work, gains");
 	} else if (waits < WAITS_FEW * v->run_ns) {
 		decide(v, LIMIT_HOST, "host", v->run_ns - waits, v->run_ns);
 		human_share(share, waits, v->run_ns);
@@ -302,7 +302,7 @@ static void note_startup(struct verdict *v)
 	if (v->limit == LIMIT_STARTUP || v->startup_ns < STARTUP_NOTE_SHARE * v->whole_ns)
 		return;
 	human_share(cell, v->startup_ns, v->whole_ns);
-	say(v, ". Start-up takes %s of the trace, once", cell);
+	say(v, ". Start-up, paid once, takes %s of the trace", cell);
 }
 
 /* The part of the trace that is missing, as far as that is known. */
@@ -336,7 +336,7 @@ static void doubt(struct verdict *v)
 	snprintf(was, sizeof(was), "%s", v->sentence);
 	*v->sentence = '\0';
 	human_share(share, missing, 1);
-	say(v, "Not known: %s of the trace is missing. What was recorded: %s", share, was);
+	say(v, "Not known: %s of the trace is missing. Judging by the rest: %s", share, was);
 	v->limit = LIMIT_UNKNOWN;
 	v->basis = "none";
 	v->at_most_ns = 0;
