@@ -243,6 +243,9 @@ def test_corpus(path):
         assert text.startswith("Complete: " if r["complete"] else "INCOMPLETE: ")
         at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
         assert at == sorted(at) and len(at) >= 3
+    advice = {x["id"]: x["advice"] for x in r["findings"]}
+    # What replays graphs is not told to capture one.
+    assert ("Capture the iteration" in advice.get("launch-bound", "")) == (name in ("gpt2-eager", "train", "convolutions", "ranks-2", "ranks-4", "dropped"))
     order = ["incomplete", "error", "hang", "leak", "steady", "startup"]
     ranks = [order.index(x["severity"]) for x in r["findings"]]
     assert [min(x, 4) for x in ranks] == sorted(min(x, 4) for x in ranks)

@@ -66,6 +66,8 @@ static bool host_bound(const struct findings *f, struct finding *x)
 		.all = g.gpu_bound + g.host_bound,
 		.busy = g.iter_busy_median,
 		.queue = g.queue_p50_ns,
+		.replays = f->it.dist[ITS_GRAPHS].median >= 1 &&
+			   f->it.dist[ITS_KERNELS].median <= f->it.dist[ITS_GRAPHS].median,
 	};
 	return true;
 }
