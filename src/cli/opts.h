@@ -39,9 +39,10 @@ struct opts {
 	struct session_opts trace; /* and what other verbs have in common with it */
 	bool all_layers;	   /* --all-layers: what it stands for is in trace, too */
 	int verbose;
-	bool ioctls; /* list: the driver's tables instead of the API's */
-	bool schema; /* list: what a line of JSONL can be */
-	bool names;  /* list: only the names that -e knows, for completion scripts (hidden) */
+	bool ioctls;	    /* list: the driver's tables instead of the API's */
+	bool schema;	    /* list: what a line of JSONL can be */
+	bool schema_report; /* or the JSON form of a report */
+	bool names; /* list: only the names that -e knows, for completion scripts (hidden) */
 	/* report */
 	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
 	const char *format;	   /* a name of report_formats(), "chrome", "perfetto" or "all" */

@@ -9,6 +9,7 @@
 #include "rejected.h"
 #include "report/page/html.h"
 #include "saved/reader.h"
+#include "section.h"
 #include "text/losses_text.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
@@ -151,6 +152,9 @@ void report__json(const struct report *r, struct json *j)
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && is_silent(r, i))
 			json_null(j, analyses[i]->name);
+		else if (analyses[i] && analyses[i]->section)
+			section_json(r, analyses[i]->section, r->an[i], r->an[i], j,
+				     analyses[i]->name);
 		else if (analyses[i] && analyses[i]->json)
 			analyses[i]->json(r->an[i], j);
 	}
