@@ -60,7 +60,7 @@ unsigned section_walk(struct section_cursor *w, const struct section_col *c, uns
 	for (unsigned i = 0; row.n < max; i++) {
 		size_t len = w->j ? w->j->o->len : 0;
 
-		row.x = c->row(w, i, row.n);
+		row.x = c->row(w, row.x, i, row.n);
 		if (!row.x)
 			break;
 		row.i = i;

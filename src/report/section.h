@@ -25,7 +25,8 @@
  * OBJECT(name, table, row, when, text): a member that is an object of another table, made of row, a
  *     pointer
  * LIST(id, name, table, row, when, view, text): an array of them. id is that of the table around
- *     it. row is a pointer to row number i, NULL behind the last; n rows are already in the list
+ *     it. row is a pointer to row number i, NULL behind the last; n rows are already in the list,
+ *     prev is the row before, or NULL
  *   view    names of the columns for a terminal, blanks between; the last takes the rest of the
  * line. It may end with =HEADING. "": no table TEXT_LIST(id, name, table, row, view): the same for
  * a terminal only ARRAY(type, name, cnt, value, when, text): an array of cnt plain values, of
@@ -90,7 +91,7 @@ struct section_col {
 	const char *view;   /* of a list */
 	const char *schema; /* SECTION_RAW */
 	const struct section_table *of;
-	const void *(*row)(struct section_cursor *w, unsigned i, unsigned n);
+	const void *(*row)(struct section_cursor *w, const void *prev, unsigned i, unsigned n);
 	uint8_t kind, type, show, drop;
 	bool in_json, in_text, required, nullable;
 };

@@ -31,13 +31,14 @@
 #undef TEXT_LIST
 #define TABLE(id, type, up_type, when)
 #define LIST(id, name, table, row, when, view, text)                                               \
-	static const void *id##_##name(struct section_cursor *w, unsigned i, unsigned n)           \
+	static const void *id##_##name(struct section_cursor *w, const void *prev, unsigned i,     \
+				       unsigned n)                                                 \
 	{                                                                                          \
 		const SECTION_STATE *s = w->s;                                                     \
 		const id##_row *x = w->x;                                                          \
 		const id##_up *up = w->up;                                                         \
                                                                                                    \
-		(void)s, (void)x, (void)up, (void)n;                                               \
+		(void)s, (void)x, (void)up, (void)prev, (void)i, (void)n;                          \
 		return (row);                                                                      \
 	}
 #define TEXT_LIST(id, name, table, row, view) LIST(id, name, table, row, , view, )
