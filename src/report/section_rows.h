@@ -57,9 +57,10 @@
 #undef MAP
 #undef RAW
 #undef RED
-#define ALWAYS	      1
-#define IF(cond)      ((cond) ? 1 : 0)
-#define OR_NULL(cond) ((cond) ? 1 : -1)
+#define ALWAYS			1
+#define IF(cond)		((cond) ? 1 : 0)
+#define OR_NULL(cond)		((cond) ? 1 : -1)
+#define IF_OR_NULL(cond, known) ((cond) ? (known) ? 1 : -1 : 0)
 #define TABLE(id, type, up_type, when)                                                             \
 	static void id##_visit(struct section_cursor *w)                                           \
 	{                                                                                          \
@@ -77,10 +78,11 @@
 	if (section_wants(w, c)) {                                                                 \
 		int there = when;                                                                  \
                                                                                                    \
-		if (there > 0)                                                                     \
+		if (there > 0) {                                                                   \
 			put;                                                                       \
-		else if (there < 0)                                                                \
+		} else if (there < 0) {                                                            \
 			section_null(w, c);                                                        \
+		}                                                                                  \
 	}                                                                                          \
 	c++;
 #define COL(type, name, value, when, head, show, drop, text)                                       \
@@ -117,6 +119,7 @@
 #undef ALWAYS
 #undef IF
 #undef OR_NULL
+#undef IF_OR_NULL
 #undef TABLE
 #undef END
 #undef COL
@@ -134,6 +137,7 @@
 #define ALWAYS			       .required = true
 #define IF(cond)		       .required = false
 #define OR_NULL(cond)		       .required = true, .nullable = true
+#define IF_OR_NULL(cond, known)	       .required = false, .nullable = true
 #define TABLE(id, type, up_type, when) static const struct section_col id##_cols[] = {
 #define SECTION_NAMED(called, of_kind, meaning, ...)                                               \
 	.name = #called, .kind = of_kind, .text = meaning, .in_json = true, __VA_ARGS__
@@ -184,6 +188,7 @@
 #undef ALWAYS
 #undef IF
 #undef OR_NULL
+#undef IF_OR_NULL
 #undef TABLE
 #undef END
 #undef COL
