@@ -47,6 +47,8 @@ def cell(text):
 
 
 def rows(schema, without=(), before=""):
+    """Objects with the members of the one above them do not repeat these."""
+    above = None
     for name, member in schema["properties"].items():
         if name in without:
             continue
@@ -55,8 +57,9 @@ def rows(schema, without=(), before=""):
         inner = member.get("items", {})
         if "properties" in inner:
             yield from rows(inner, before=f"{before}{name}[].")
-        if "properties" in member:
+        if "properties" in member and member["properties"] != above:
             yield from rows(member, before=f"{before}{name}.")
+        above = member.get("properties")
 
 
 def table(schema, without=()):
