@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* clang-format off */
 /*
  * Sections of the report as rows. A file NAME.section has tables of an analysis; from its rows come
  * the JSON form, the tables for a terminal, the JSON Schema (`cudatrace list --schema=report`) and
@@ -8,7 +9,7 @@
  * .section file), and includes section_rows.h, which makes a `const struct section_table ID_table`
  * of each table. Ids are unique in the report.
  *
- * TABLE(id, type, up_type, when): a kind of objects in JSON, made of one `type` each. Where when
+ * TABLE(id, type, up_type, when): a kind of objects in JSON, each made of one `type`. Where when
  * does not hold, the object is left out. END(id) ends it. Between them, in the order of JSON:
  *
  * COL(type, name, value, when, head, show, drop, text): in JSON, and a column for a terminal
@@ -17,24 +18,30 @@
  *   type    section_types.def
  *   name    its member in JSON; of TEXT what views call it
  *   when    ALWAYS; IF(condition): else left out; OR_NULL(condition): else null; IF_OR_NULL(a, b):
- * left out without a, null without b head    heading of the column show    SHOWN; HAS: a column
- * only if a row that is shown has it; NONZERO: zero is an empty cell; HAS_NONZERO: both drop    of
- * a narrow terminal columns with a high number go first; 0: it stays text    what it means, for
- * docs and schema; it ends no sentence OBJECT(name, table, row, when, text): a member that is an
- * object of another table, made of row, a pointer LIST(id, name, table, row, when, view, text): an
- * array of them. id is that of the table around it. row is a pointer to row number i, NULL behind
- * the last; n rows are already in the list, prev is the row before, or NULL view    names of the
- * columns for a terminal, blanks between; the last takes the rest of the line. It may end with
- * =HEADING. "": no table TEXT_LIST(id, name, table, row, view): the same for a terminal only
- * ARRAY(type, name, cnt, value, when, text): an array of cnt plain values, of numbers i MAP(type,
- * name, cnt, key, value, has, when, text): an object whose names are keys, where has RAW(name,
- * statement, schema, when, text): written to w->j by a statement RED(condition): rows of a table
- * for a terminal that are red
+ *           left out without a, null without b
+ *   head    heading of the column
+ *   show    SHOWN; HAS: a column only if a row that is shown has it; NONZERO: zero is an empty
+ *           cell; HAS_NONZERO: both
+ *   drop    of a narrow terminal columns with a high number go first; 0: it stays
+ *   text    what it means, for docs and schema; it ends no sentence
+ * OBJECT(name, table, row, when, text): a member that is an object of another table, made of row, a
+ *     pointer
+ * LIST(id, name, table, row, when, view, text): an array of them. id is that of the table around
+ *     it. row is a pointer to row number i, NULL behind the last; n rows are already in the list,
+ *     prev is the row before, or NULL
+ *   view    names of the columns for a terminal, blanks between; the last takes the rest of the
+ *           line. *: all that it does not name. It may end with =HEADING. "": no table
+ * TEXT_LIST(id, name, table, row, view): the same for a terminal only
+ * ARRAY(type, name, cnt, value, when, text): an array of cnt plain values, of numbers i
+ * MAP(type, name, cnt, key, value, has, when, text): an object whose names are keys, where has
+ * RAW(name, statement, schema, when, text): written to w->j by a statement
+ * RED(condition): rows of a table for a terminal that are red
  *
  * Expressions see s, the state; x, the row; up, the row that the list of x is in; i, the number of
- * x in its list; buf, SECTION_BUF bytes for a text that is made; and the report as w->r. They must
- * not change anything else.
+ * x in its list; buf, SECTION_BUF bytes for a text that is made; and the report as w->r (NULL in a
+ * summary). w->j is NULL for a terminal. They must not change anything else.
  */
+/* clang-format on */
 #ifndef REPORT_SECTION_H
 #define REPORT_SECTION_H
 

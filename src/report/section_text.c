@@ -146,26 +146,48 @@ static const struct section_col *find(const struct section_table *of, const char
 	return NULL;
 }
 
-/* Columns of a view, up to a name that no column has. */
-static void start(struct section_text *t, const struct section_table *of, const char *view)
+/* Does the view name the column? */
+static bool names(const char *view, const char *name)
 {
-	const struct section_col *c = NULL;
-	size_t len = 0;
+	size_t len;
 
-	for (t->view_cnt = 0; *view && t->view_cnt <= TABLE_COLS;
-	     view += len + (view[len] == ' ')) {
+	for (; *view; view += len + (view[len] == ' ')) {
 		len = strcspn(view, " =");
-		c = find(of, view, len);
-		law(c && c->in_text);
-		if (!c)
-			break;
-		t->view[t->view_cnt++] = c;
+		if (!strncmp(view, name, len) && !name[len])
+			return true;
 		if (view[len] == '=')
 			break;
 	}
-	table__start(&t->t, view[len] == '=' ? view + len + 1 : c ? c->head : "");
+	return false;
+}
+
+static void add(struct section_text *t, const struct section_col *c)
+{
+	law(c && c->in_text && c->kind != SECTION_LIST);
+	if (c && t->view_cnt <= TABLE_COLS)
+		t->view[t->view_cnt++] = c;
+}
+
+static void start(struct section_text *t, const struct section_table *of, const char *view)
+{
+	const char *at = view;
+	size_t len = 0;
+
+	t->view_cnt = 0;
+	for (; *at && at[len] != '='; at += len + (at[len] == ' ')) {
+		len = strcspn(at, " =");
+		if (strncmp(at, "* ", 2) != 0)
+			add(t, find(of, at, len));
+		for (unsigned i = 0; *at == '*' && i < of->col_cnt; i++)
+			if (of->cols[i].in_text && !names(view, of->cols[i].name))
+				add(t, &of->cols[i]);
+		if (at[len] == '=')
+			break;
+	}
+	table__start(&t->t, at[len] == '=' ? at + len + 1 : t->view[t->view_cnt - 1]->head);
 	for (unsigned i = 0; i + 1 < t->view_cnt; i++) {
-		c = t->view[i];
+		const struct section_col *c = t->view[i];
+
 		table__col(&t->t,
 			   (struct table_col){c->head, .drop = c->drop, .if_any = c->show & HAS});
 	}
