@@ -184,6 +184,8 @@ static void start(struct section_text *t, const struct section_table *of, const 
 		if (at[len] == '=')
 			break;
 	}
+	if (!t->view_cnt)
+		add(t, of->cols);
 	table__start(&t->t, at[len] == '=' ? at + len + 1 : t->view[t->view_cnt - 1]->head);
 	for (unsigned i = 0; i + 1 < t->view_cnt; i++) {
 		const struct section_col *c = t->view[i];
