@@ -151,12 +151,10 @@ static bool names(const char *view, const char *name)
 {
 	size_t len;
 
-	for (; *view; view += len + (view[len] == ' ')) {
+	for (; *view && *view != '='; view += len + (view[len] == ' ')) {
 		len = strcspn(view, " =");
 		if (!strncmp(view, name, len) && !name[len])
 			return true;
-		if (view[len] == '=')
-			break;
 	}
 	return false;
 }
@@ -170,23 +168,21 @@ static void add(struct section_text *t, const struct section_col *c)
 
 static void start(struct section_text *t, const struct section_table *of, const char *view)
 {
-	const char *at = view;
-	size_t len = 0;
+	const char *heading = strchr(view, '=');
+	size_t len;
 
 	t->view_cnt = 0;
-	for (; *at && at[len] != '='; at += len + (at[len] == ' ')) {
+	for (const char *at = view; *at && *at != '='; at += len + (at[len] == ' ')) {
 		len = strcspn(at, " =");
-		if (strncmp(at, "* ", 2) != 0)
+		if (*at != '*')
 			add(t, find(of, at, len));
 		for (unsigned i = 0; *at == '*' && i < of->col_cnt; i++)
 			if (of->cols[i].in_text && !names(view, of->cols[i].name))
 				add(t, &of->cols[i]);
-		if (at[len] == '=')
-			break;
 	}
 	if (!t->view_cnt)
 		add(t, of->cols);
-	table__start(&t->t, at[len] == '=' ? at + len + 1 : t->view[t->view_cnt - 1]->head);
+	table__start(&t->t, heading ? heading + 1 : t->view[t->view_cnt - 1]->head);
 	for (unsigned i = 0; i + 1 < t->view_cnt; i++) {
 		const struct section_col *c = t->view[i];
 
