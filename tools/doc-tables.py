@@ -120,10 +120,10 @@ def report(program):
     with open(os.path.join(DOCS, "REPORT.md"), encoding="utf-8") as f:
         page = f.read()
     blocks = {found[2]: found[0] for found in BLOCK.finditer(page)}
-    missing = [name for name, schema in sections.items() if isinstance(schema, dict) and "properties" in schema and name not in blocks]
+    missing = [name for name, schema in sections.items() if isinstance(schema, dict) and {"properties", "items"} & {*schema} and name not in blocks]
     if missing:
         sys.exit(f"docs/REPORT.md has no list of members of: {', '.join(missing)}; see the list of kernels")
-    return BLOCK.sub(lambda found: found[1] + table(sections[found[2]]).replace("| field |", "| member |") + found[3], page)
+    return BLOCK.sub(lambda found: found[1] + table(sections[found[2]].get("items", sections[found[2]])).replace("| field |", "| member |") + found[3], page)
 
 
 def main(args):

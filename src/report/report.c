@@ -152,6 +152,8 @@ void report__json(const struct report *r, struct json *j)
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && is_silent(r, i))
 			json_null(j, analyses[i]->name);
+		else if (analyses[i] && analyses[i]->section && analyses[i]->is_list)
+			section_list_json(r, analyses[i]->section, r->an[i], j);
 		else if (analyses[i] && analyses[i]->section)
 			section_json(r, analyses[i]->section, r->an[i], r->an[i], j,
 				     analyses[i]->name);

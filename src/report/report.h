@@ -66,6 +66,7 @@ struct analysis_ops {
 	void (*finish)(void *a);
 	/* Its member in JSON, of the state: section.h. */
 	const struct section_table *section;
+	bool is_list; /* not the object, but the list that is its first member */
 	/* Without a section: one value (json_open(j, ops->name) ... or json_open_array). */
 	void (*json)(const void *a, struct json *j);
 	/* A section for a terminal; nothing when there is nothing to say. */

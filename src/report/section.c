@@ -174,3 +174,12 @@ void section_json(const struct report *r, const struct section_table *of, const 
 	of->visit(
 		&(struct section_cursor){.r = r, .s = s, .x = x, .name = name, .buf = buf, .j = j});
 }
+
+void section_list_json(const struct report *r, const struct section_table *of, const void *s,
+		       struct json *j)
+{
+	char buf[SECTION_BUF];
+
+	section_list(&(struct section_cursor){.r = r, .s = s, .x = s, .buf = buf, .j = j},
+		     of->cols);
+}

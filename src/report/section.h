@@ -110,12 +110,16 @@ struct section_table {
 /* The object of one row of the table as member name of j, NULL in an array. */
 void section_json(const struct report *r, const struct section_table *of, const void *s,
 		  const void *x, struct json *j, const char *name);
+/* The list that is its first member. */
+void section_list_json(const struct report *r, const struct section_table *of, const void *s,
+		       struct json *j);
 /* The table of a list, without rows above max; 0: as many as a terminal gets. Returns how many rows
  * it has; without any nothing is printed. */
 unsigned section_print(const struct report *r, const struct section_table *of, const void *s,
 		       const void *x, const char *list, unsigned max, const struct term *term);
-/* JSON Schema of the object. */
+/* JSON Schema of the object, and of the list that is its first member. */
 void section_schema(struct out *out, const struct section_table *of, bool or_null);
+void section_list_schema(struct out *out, const struct section_table *of, bool or_null);
 
 /* --- for section_rows.h --- */
 

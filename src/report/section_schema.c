@@ -83,6 +83,14 @@ void section_schema(struct out *out, const struct section_table *of, bool or_nul
 	out_char(out, ']');
 }
 
+void section_list_schema(struct out *out, const struct section_table *of, bool or_null)
+{
+	out_str(out, or_null ? "\"type\":[\"array\",\"null\"]" : "\"type\":\"array\"");
+	out_lit(out, ",\"items\":{");
+	section_schema(out, of->cols->of, false);
+	out_char(out, '}');
+}
+
 static const struct analysis_ops *const analyses[] = {
 #define AN(id, name) &name##_ops,
 #include "analyses.def"
@@ -106,7 +114,10 @@ void report_schema(struct out *out)
 			continue;
 		}
 		out_char(out, '{');
-		section_schema(out, analyses[i]->section, analyses[i]->of_args);
+		if (analyses[i]->is_list)
+			section_list_schema(out, analyses[i]->section, analyses[i]->of_args);
+		else
+			section_schema(out, analyses[i]->section, analyses[i]->of_args);
 		out_char(out, '}');
 	}
 	out_lit(out, "},\n\"required\":[\"report\",\"complete\",\"lost\",\"chosen\",\"files\"]}\n");

@@ -17,7 +17,7 @@ TRACES = sorted(glob.glob(TESTS + "/golden/*.jsonl") + glob.glob(TESTS + "/corpu
 SCHEMA = json.loads(Ran([CUDATRACE, "list", "--schema=report"]).out)
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 # Sections whose rows are a .section file.
-DONE = [name for name, schema in SCHEMA["properties"].items() if isinstance(schema, dict) and "properties" in schema]
+DONE = [name for name, schema in SCHEMA["properties"].items() if isinstance(schema, dict) and {"properties", "items"} & {*schema}]
 
 
 def report_of(path):
