@@ -4,11 +4,13 @@
 
     tools/doc-tables.py [--check] PROGRAM      docs/FIELDS.md, from PROGRAM list --schema
                                                docs/CHOOSE.md, from PROGRAM help which --json
+                                               lists of members in docs/REPORT.md, from PROGRAM list --schema=report
 
 Rewrites pages that are out of date; with --check it only reports them, with exit status 1. `make tables` runs it, and the
 test suite json_schema does with --check."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -32,6 +34,8 @@ def form(schema):
         return "hex"
     kinds = schema.get("type", "string")
     kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds == ["object"] and isinstance(schema.get("additionalProperties"), dict):
+        return f"object of {form(schema['additionalProperties'])}s"
     if kinds == ["array"]:
         of = form(schema["items"])
         return f"array of {schema['minItems']} {of}s" if schema.get("minItems") == schema.get("maxItems", 0) else f"array of {of}s"
@@ -43,6 +47,8 @@ def cell(text):
 
 
 def rows(schema, without=(), before=""):
+    """Objects with the members of the one above them do not repeat these."""
+    above = None
     for name, member in schema["properties"].items():
         if name in without:
             continue
@@ -51,6 +57,9 @@ def rows(schema, without=(), before=""):
         inner = member.get("items", {})
         if "properties" in inner:
             yield from rows(inner, before=f"{before}{name}[].")
+        if "properties" in member and member["properties"] != above:
+            yield from rows(member, before=f"{before}{name}.")
+        above = member.get("properties")
 
 
 def table(schema, without=()):
@@ -101,12 +110,28 @@ Find your question, and run the command beside it. `cudatrace help which` prints
 """
 
 
+BLOCK = re.compile(r"(<!-- members of (\w+), made by `make tables` -->\n).*?(<!-- end of members -->)", re.S)
+
+
+def report(program):
+    """docs/REPORT.md with the members of each section whose rows are a table of the program."""
+    ran = subprocess.run([program, "list", "--schema=report"], stdout=subprocess.PIPE, text=True, check=True)
+    sections = json.loads(ran.stdout)["properties"]
+    with open(os.path.join(DOCS, "REPORT.md"), encoding="utf-8") as f:
+        page = f.read()
+    blocks = {found[2]: found[0] for found in BLOCK.finditer(page)}
+    missing = [name for name, schema in sections.items() if isinstance(schema, dict) and {"properties", "items"} & {*schema} and name not in blocks]
+    if missing:
+        sys.exit(f"docs/REPORT.md has no list of members of: {', '.join(missing)}; see the list of kernels")
+    return BLOCK.sub(lambda found: found[1] + table(sections[found[2]].get("items", sections[found[2]])).replace("| field |", "| member |") + found[3], page)
+
+
 def main(args):
     is_check = args[:1] == ["--check"]
     if len(args) != 1 + is_check:
         sys.exit(__doc__)
     bad = 0
-    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1])}.items():
+    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1]), "REPORT.md": report(args[-1])}.items():
         path = os.path.join(DOCS, name)
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else None
         if old == text:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cudatrace list: the API table, and what a libcuda file exports of it. --ioctls: the driver's
- * tables. --schema: the schema of a JSONL line.
+ * tables. --schema: the schema of a JSONL line, or of a report's JSON form.
  *
  *	SYMBOL             CLASS     OP      TRACED  SINCE  LIB
  *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
@@ -18,6 +18,7 @@
 
 #include "attach/find/elf.h"
 #include "list.h"
+#include "report/report.h"
 #include "util/log.h"
 #include "util/plain.h"
 #include "util/plural.h"
@@ -412,8 +413,7 @@ static int list_other(const struct opts *o)
 	if (o->trace.select.cnt || o->trace.detail) {
 		err("--%s does not list CUDA functions, which --trace and --detail select: leave "
 		    "one out",
-		    o->schema ? "schema prints the schema of lines"
-			      : "ioctls lists the driver's tables");
+		    o->schema ? "schema describes outputs" : "ioctls lists the driver's tables");
 		return EXIT_USAGE;
 	}
 	out = out__memory();
@@ -421,7 +421,9 @@ static int list_other(const struct opts *o)
 		err("out of memory");
 		return EXIT_FAILURE;
 	}
-	if (o->schema)
+	if (o->schema_report)
+		report_schema(out);
+	else if (o->schema)
 		list_schema(out);
 	else
 		list_ioctls(out, o->trace.json);

@@ -38,9 +38,10 @@ struct opts {
 	struct session_opts trace; /* also holds what other verbs share with it */
 	bool all_layers;	   /* --all-layers; the options that it implies are in trace too */
 	int verbose;
-	bool ioctls; /* list: the tables of the driver instead of the API */
-	bool schema; /* list: the JSON Schema of a JSONL line */
-	bool names;  /* list: only the names for -e, for completion scripts (hidden) */
+	bool ioctls;	    /* list: the tables of the driver instead of the API */
+	bool schema;	    /* list: the JSON Schema of a JSONL line */
+	bool schema_report; /* list: the JSON Schema of a report */
+	bool names;	    /* list: only the names for -e, for completion scripts (hidden) */
 	/* report */
 	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
 	const char *format;	   /* a name of report_formats(), "chrome", "perfetto" or "all" */

@@ -331,6 +331,14 @@ static void set_gpu_ctxsw(struct opts *o, const struct opt_row *row, const char 
 	o->trace.gpu_ctxsw = arg ? GPU_CTXSW_FORCE : GPU_CTXSW_ON;
 }
 
+static void set_schema(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (arg && strcmp(arg, row->words))
+		opts__die("--schema=%s: unknown; write --schema, or --schema=%s", arg, row->words);
+	o->schema = true;
+	o->schema_report = arg;
+}
+
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	if (o->trace.redact == CT_REDACT_NOTHING)

@@ -52,21 +52,17 @@ void callers__sort(struct callers *c)
 		qsort(c->rows, c->keys.cnt, sizeof(*c->rows), by_time);
 }
 
+#define SECTION_STATE struct callers
+#define SECTION_ROWS  "report/callers.section"
+#include "section_rows.h"
+
 void callers__json(const struct callers *c, struct json *j, unsigned top)
 {
 	if (!c->rows)
 		return;
 	json_open_array(j, "callers");
-	for (unsigned i = 0; i < c->keys.cnt && i < top; i++) {
-		const struct caller *row = &c->rows[i];
-
-		json_open(j, NULL);
-		json_str(j, "name", row->fn->name);
-		json_stack_names(j, row->stack);
-		json_u64(j, "count", row->cnt);
-		json_u64(j, "total_ns", row->total_ns);
-		json_close(j);
-	}
+	for (unsigned i = 0; i < c->keys.cnt && i < top; i++)
+		section_json(NULL, &caller_table, c, &c->rows[i], j, NULL);
 	json_close_array(j);
 }
 

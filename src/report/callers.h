@@ -20,6 +20,7 @@ struct callers {
 	struct caller *rows;
 	unsigned cap;
 };
+extern const struct section_table caller_table; /* of a struct caller */
 void callers__free(struct callers *c);
 /* Nothing when the event has no stack. */
 void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns);

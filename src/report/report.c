@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "brief.h"
 #include "collect.h"
 #include "rejected.h"
 #include "report/page/html.h"
 #include "saved/reader.h"
+#include "section.h"
 #include "text/losses_text.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
@@ -20,29 +20,6 @@ static const struct analysis_ops *const analyses[AN_CNT] = {
 #include "analyses.def"
 #undef AN
 };
-
-void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns)
-{
-	if (ns >= r->base_ns)
-		json_micro(j, name, ns - r->base_ns);
-	else
-		json_f64(j, name, -(double)(r->base_ns - ns) / 1e6);
-}
-
-void report_json_wall_time(struct json *j, uint64_t wall_ns)
-{
-	time_t sec = (time_t)(wall_ns / 1000000000);
-	char day[32], text[64];
-	struct tm tm;
-
-	if (!wall_ns || !gmtime_r(&sec, &tm) ||
-	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
-		json_null(j, "wall_time");
-		return;
-	}
-	snprintf(text, sizeof(text), "%s.%09uZ", day, (unsigned)(wall_ns % 1000000000));
-	json_sym(j, "wall_time", text);
-}
 
 static bool is_silent(const struct report *r, unsigned id)
 {
@@ -154,6 +131,11 @@ void report__json(const struct report *r, struct json *j)
 			continue;
 		if (analyses[i] && is_silent(r, i))
 			json_null(j, analyses[i]->name);
+		else if (analyses[i] && analyses[i]->section && analyses[i]->is_list)
+			section_list_json(r, analyses[i]->section, r->an[i], j);
+		else if (analyses[i] && analyses[i]->section)
+			section_json(r, analyses[i]->section, r->an[i], r->an[i], j,
+				     analyses[i]->name);
 		else if (analyses[i] && analyses[i]->json)
 			analyses[i]->json(r->an[i], j);
 	}

@@ -57,6 +57,7 @@ enum analysis_id {
 
 struct report;
 struct saved_file;
+struct section_table;
 
 struct analysis_ops {
 	const char *name; /* its member in JSON */
@@ -65,7 +66,10 @@ struct analysis_ops {
 	void (*event)(void *a, const struct trace_event *ev);
 	/* After the last event. */
 	void (*finish)(void *a);
-	/* One value (json_open(j, ops->name) ... or json_open_array). */
+	/* Its member in JSON, of the state: section.h. */
+	const struct section_table *section;
+	bool is_list; /* not the object, but the list that is its first member */
+	/* Without a section: one value (json_open(j, ops->name) ... or json_open_array). */
 	void (*json)(const void *a, struct json *j);
 	/* A section for a terminal; nothing when there is nothing to say. */
 	void (*print)(const void *a, const struct term *term);
@@ -124,6 +128,8 @@ void report__event(struct report *r, const struct trace_event *ev);
 void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt);
 void report__json(const struct report *r, struct json *j);
+/* JSON Schema of report__json(). */
+void report_schema(struct out *out);
 void report__print(const struct report *r, const struct term *term);
 void report__free(struct report *r);
 

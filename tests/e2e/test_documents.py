@@ -182,7 +182,7 @@ def test_the_sum_is_the_programs():
 
 def literals():
     """What the program may print: its string literals, adjacent ones joined, with ... for what a format inserts."""
-    for path in [*TOP.glob("src/**/*.[ch]"), *TOP.glob("src/**/*.def"), *TOP.glob("inject/*.[ch]")]:
+    for path in [*TOP.glob("src/**/*.[ch]"), *TOP.glob("src/**/*.def"), *TOP.glob("src/**/*.section"), *TOP.glob("inject/*.[ch]")]:
         text = re.sub(r'"\s*(?:PRI\w+\s*)?"', "", path.read_text(encoding="utf-8"))
         yield from (m.replace('\\"', '"') for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text))
 

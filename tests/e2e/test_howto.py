@@ -249,6 +249,31 @@ def test_finding(tmp_path):
 
 
 @pytest.mark.long
+def test_member(tmp_path):
+    """A row and its value: JSON, text, schema and the document have the number."""
+    tree = str(tmp_path / "tree")
+    followed(tree, "HOWTO_ADD_MEMBER.md", edits=2)
+    ran, said = sh(tree, "make WERROR=1 all && ! tools/doc-tables.py --check build/cudatrace && tools/doc-tables.py build/cudatrace")
+    assert not ran.status, said[-3000:]
+
+    report = [tree + "/build/cudatrace", "report", TESTS + "/golden/h200-triton.jsonl"]
+    kernels = json.loads(Ran([*report, "--format=json"]).out)["kernels"]["list"]
+    assert len(kernels) > 5 and all(k["warps"] == -(-k["block"][0] * k["block"][1] * k["block"][2] // 32) for k in kernels)
+    heads, first = re.search(r"(?m)^(  launches .*)\n(.*)$", Ran(report).out).groups()
+    at = heads.index("warps") + len("warps")
+    assert first[:at].split()[-1] == str(kernels[0]["warps"])
+    # Without it the report is as before.
+    old = json.loads(Ran([O + "/cudatrace", *report[1:], "--format=json"]).out)["kernels"]["list"]
+    assert [{n: v for n, v in k.items() if n != "warps"} for k in kernels] == old
+
+    schema = json.loads(Ran([tree + "/build/cudatrace", "list", "--schema=report"]).out)["properties"]["kernels"]["properties"]["list"]["items"]
+    assert schema["properties"]["warps"] == {"description": "warps of the largest block", "type": "integer", "minimum": 0}
+    assert "warps" not in schema["required"] and not schema["additionalProperties"]
+    with open(tree + "/docs/REPORT.md", encoding="utf-8") as f:
+        assert "| `list[].warps` | number |  | warps of the largest block |" in f.read()
+
+
+@pytest.mark.long
 def test_library(tmp_path):
     needs_tracing()
     tree = str(tmp_path / "tree")

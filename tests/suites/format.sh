@@ -24,5 +24,5 @@ bad=0
 while read -r f; do
 	[ -f "$f" ] || continue
 	head -3 "$f" | grep -q 'SPDX-License-Identifier: ' || { echo "$f: no SPDX-License-Identifier"; bad=$((bad + 1)); }
-done < <(files '*.[ch]' '*.S' '*.sh' '*.def' '*.py')
+done < <(files '*.[ch]' '*.S' '*.sh' '*.def' '*.section' '*.py')
 [ $bad -eq 0 ] && echo 'ok licence tags' || echo "not ok licence tags # $bad files have none"

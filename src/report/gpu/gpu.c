@@ -315,7 +315,7 @@ const struct analysis_ops gpu_ops = {
 	.new = gpu__new,
 	.event = gpu_event_seen,
 	.finish = gpu__finish,
-	.json = gpu_json,
+	.section = &gpu_table,
 	.print = gpu_print,
 	.free = gpu__free,
 };

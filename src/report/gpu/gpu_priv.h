@@ -32,7 +32,7 @@ struct gpu {
 	unsigned sorted_cnt;
 };
 
-void gpu_json(const void *a, struct json *j);
+extern const struct section_table gpu_table;
 void gpu_print(const void *a, const struct term *term);
 
 #endif /* REPORT_GPU_GPU_PRIV_H */

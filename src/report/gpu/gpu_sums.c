@@ -200,11 +200,6 @@ static void analysis_event(void *a, const struct trace_event *ev)
 		gpu_sums__event(a, ev);
 }
 
-static void analysis_json(const void *a, struct json *j)
-{
-	gpu_sums__json(a, j, "gpu_stats");
-}
-
 static void analysis_print(const void *a, const struct term *term)
 {
 	gpu_sums__print(a, term);
@@ -219,7 +214,7 @@ const struct analysis_ops gpu_stats_ops = {
 	.name = "gpu_stats",
 	.new = analysis_new,
 	.event = analysis_event,
-	.json = analysis_json,
+	.section = &gpu_stats_table,
 	.print = analysis_print,
 	.free = analysis_free,
 };

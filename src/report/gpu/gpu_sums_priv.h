@@ -43,4 +43,6 @@ struct gpu_sums {
 	char missing[GPU_STATS_MISSING][200];
 };
 
+extern const struct section_table gpu_stats_table;
+
 #endif /* REPORT_GPU_GPU_SUMS_PRIV_H */

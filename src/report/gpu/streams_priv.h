@@ -67,7 +67,7 @@ static inline bool stream_is_blocking(const struct stream *s)
 	return s->has_flags && !(s->flags & 1);
 }
 
-void streams_json(const void *a, struct json *j);
+extern const struct section_table streams_table;
 void streams_print(const void *a, const struct term *term);
 
 #endif /* REPORT_GPU_STREAMS_PRIV_H */

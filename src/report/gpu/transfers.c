@@ -10,11 +10,12 @@
 #include "model/event_path.h"
 #include "report/memory/memory.h"
 
-#define DIR_CNT	    (COPY_DIR_PEER + 1)
-#define SMALL	    65536
-#define LARGEST_MAX 100
-#define THREADS_MAX 65536
-#define BATCH_MAX   128 /* as many as a record holds */
+#define DIR_CNT	     (COPY_DIR_PEER + 1)
+#define SMALL	     65536
+#define SIZE_CLASSES 64
+#define LARGEST_MAX  100
+#define THREADS_MAX  65536
+#define BATCH_MAX    128 /* as many as a record holds */
 
 /* What of one direction, or of memsets or prefetches. */
 struct sum {
@@ -24,9 +25,9 @@ struct sum {
 	uint64_t sized_cnt, small_cnt;
 	uint64_t done_bytes, done_ns; /* of calls that returned when the copy was done */
 	double max_gbps;
-	struct {
+	struct size_class {
 		uint64_t cnt, bytes;
-	} sizes[65];
+	} sizes[SIZE_CLASSES + 1];
 };
 
 struct large_transfer {
@@ -215,113 +216,31 @@ static const char *dir_name(unsigned dir)
 	return dir == COPY_NONE ? "unknown" : copy_dir_name(dir);
 }
 
-static void put_sum(struct json *j, const struct sum *s)
+/* As people read of them: copies, those without a direction last, then the rest. */
+static const struct sum *sum_at(const struct transfers *t, unsigned i)
 {
-	json_u64(j, "count", s->cnt);
-	json_u64(j, "bytes", s->bytes);
-	json_u64(j, "total_ns", s->ns);
-	json_u64(j, "async", s->async_cnt);
-	json_u64(j, "sync", s->sync_cnt);
+	const struct sum *others[] = {&t->memset, &t->prefetch, NULL};
+
+	return i < DIR_CNT ? &t->dirs[(i + 1) % DIR_CNT] : others[i - DIR_CNT];
 }
 
-static void put_dir(struct json *j, unsigned dir, const struct sum *s)
+static const char *sum_name(const struct transfers *t, const struct sum *x)
 {
-	json_open(j, NULL);
-	json_sym(j, "direction", dir_name(dir));
-	put_sum(j, s);
-	json_u64(j, "pinned", s->place[HOST_PINNED]);
-	json_u64(j, "pageable", s->place[HOST_PAGEABLE]);
-	json_u64(j, "managed", s->place[HOST_MANAGED]);
-	json_u64(j, "unknown", s->place[HOST_UNKNOWN]);
-	json_f64(j, "mean_size", s->sized_cnt ? (double)s->bytes / s->sized_cnt : 0);
-	json_u64(j, "small", s->small_cnt);
-	if (s->done_ns) {
-		json_f64(j, "gbps", (double)s->done_bytes / s->done_ns);
-		json_f64(j, "max_gbps", s->max_gbps);
-	}
-	json_close(j);
+	return x == &t->memset ? "memset" : x == &t->prefetch ? "prefetch" : dir_name(x - t->dirs);
 }
 
-static void put_sizes(struct json *j, unsigned dir, const struct sum *s)
+#define SECTION_STATE struct transfers
+#define SECTION_ROWS  "report/gpu/transfers.section"
+#include "report/section_rows.h"
+
+static bool has_any(const struct transfers *t)
 {
-	for (unsigned i = 0; i < 64; i++) {
-		if (!s->sizes[i].cnt)
-			continue;
-		json_open(j, NULL);
-		json_sym(j, "direction", dir_name(dir));
-		json_u64(j, "below", 1ull << i);
-		json_u64(j, "count", s->sizes[i].cnt);
-		json_u64(j, "bytes", s->sizes[i].bytes);
-		json_close(j);
-	}
-}
+	const struct sum *x;
 
-static void put_large(const struct transfers *t, struct json *j, const struct large_transfer *l)
-{
-	json_open(j, NULL);
-	report_json_ts(t->r, j, "ts", l->start_ns);
-	json_u64(j, "id", l->id);
-	json_sym(j, "direction", dir_name(l->dir));
-	json_u64(j, "size", l->size);
-	json_u64(j, "duration_ns", l->ns);
-	if (l->has_host && l->place != HOST_UNKNOWN)
-		json_bool(j, "pinned", l->place != HOST_PAGEABLE);
-	if (l->gbps)
-		json_f64(j, "gbps", l->gbps);
-	json_close(j);
-}
-
-static void transfers__json(const void *a, struct json *j)
-{
-	const struct transfers *t = a;
-
-	json_open(j, transfers_ops.name);
-	json_open_array(j, "directions");
-	for (unsigned i = 0; i < DIR_CNT; i++)
-		if (t->dirs[i].cnt)
-			put_dir(j, i, &t->dirs[i]);
-	json_close_array(j);
-	json_open(j, "memset");
-	put_sum(j, &t->memset);
-	json_close(j);
-	json_open(j, "prefetch");
-	put_sum(j, &t->prefetch);
-	json_close(j);
-	json_open_array(j, "sizes");
-	for (unsigned i = 0; i < DIR_CNT; i++)
-		put_sizes(j, i, &t->dirs[i]);
-	json_close_array(j);
-	json_open(j, "pageable");
-	json_u64(j, "count", t->pageable_cnt);
-	json_u64(j, "bytes", t->pageable_bytes);
-	json_u64(j, "total_ns", t->pageable_ns);
-	json_close(j);
-	json_open(j, "batches");
-	json_u64(j, "calls", t->batch_cnt);
-	json_u64(j, "copies", t->batch_copies);
-	json_close(j);
-	json_open_array(j, "largest");
-	for (unsigned i = 0; i < t->large_cnt; i++)
-		put_large(t, j, &t->largest[i]);
-	json_close_array(j);
-	json_close(j);
-}
-
-static void print_row(struct table *tab, const char *name, const struct sum *s)
-{
-	struct table_row *r;
-
-	if (!s->cnt)
-		return;
-	r = table__row(tab, name);
-	human_count(r->cell[0], s->cnt);
-	human_bytes(r->cell[1], s->bytes);
-	human_time(r->cell[2], s->ns);
-	human_count(r->cell[3], s->async_cnt);
-	human_count(r->cell[4], s->small_cnt);
-	if (s->place[HOST_PINNED] || s->place[HOST_PAGEABLE])
-		human_count(r->cell[5], s->place[HOST_PAGEABLE]);
-	human_rate(r->cell[6], s->done_bytes, s->done_ns);
+	for (unsigned i = 0; (x = sum_at(t, i)); i++)
+		if (x->cnt)
+			return true;
+	return false;
 }
 
 static bool has_bandwidth(const struct transfers *t)
@@ -337,18 +256,12 @@ static void transfers__print(const void *a, const struct term *term)
 {
 	char cnt[CELL_SZ], bytes[CELL_SZ], rate[CELL_SZ], text[256];
 	const struct transfers *t = a;
-	struct table tab;
 
-	table__init(&tab, "calls|bytes|time|async|< 64 KiB|pageable|bandwidth|transfer");
-	for (unsigned i = 0; i < DIR_CNT; i++)
-		print_row(&tab, dir_name((i + 1) % DIR_CNT), &t->dirs[(i + 1) % DIR_CNT]);
-	print_row(&tab, "memset", &t->memset);
-	print_row(&tab, "prefetch", &t->prefetch);
-	if (!tab.row_cnt)
+	if (!has_any(t))
 		return;
 	putc('\n', term->f);
 	term_bold(term, "Transfers\n");
-	table__print(&tab, term);
+	section_print(t->r, &transfers_table, t, t, "all", TABLE_ROWS, term);
 	if (has_bandwidth(t))
 		term_para(term, "Bandwidth: of those that were done when the call returned, by the "
 				"host's time in it.");
@@ -397,7 +310,7 @@ const struct analysis_ops transfers_ops = {
 	.name = "transfers",
 	.new = transfers__new,
 	.event = transfers__event,
-	.json = transfers__json,
+	.section = &transfers_table,
 	.print = transfers__print,
 	.free = transfers__free,
 	.of_args = true,

@@ -5,7 +5,7 @@
  * execution's call is a launch, which was made in the product's call, or in one that was: the
  * numbers of calls lead there.
  */
-#include "report/report.h"
+#include "report/section.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -278,66 +278,15 @@ static struct peak peak(const struct gemm_row *row)
 	return tflops(row) <= POSSIBLE * p.most ? p : (struct peak){0};
 }
 
-static void put_peak(struct json *j, const struct gemm_row *row)
-{
-	const struct peak p = peak(row);
-
-	if (!p.tflops)
-		return;
-	json_sym(j, "peak_type", peak_type_name(row->type));
-	json_f64(j, "peak_tflops", p.tflops);
-	json_f64(j, "peak_clock_mhz", p.clock_khz / 1e3);
-	json_f64(j, "peak_share", tflops(row) / p.tflops);
-}
-
-static void gemms_json(const void *a, struct json *j)
-{
-	const struct gemms *s = a;
-
-	if (!s->cnt && !s->unknown_cnt)
-		return;
-	json_open(j, "gemms");
-	json_u64(j, "count", s->cnt);
-	json_u64(j, "flops", s->flops);
-	if (s->unknown_cnt)
-		json_u64(j, "unknown_plans", s->unknown_cnt);
-	json_open_array(j, "list");
-	for (unsigned i = 0; i < s->keys.cnt; i++) {
-		const struct gemm_row *row = &s->rows[i];
-
-		json_open(j, NULL);
-		json_str(j, "name", row->name);
-		json_str(j, "op", row->op);
-		json_u64(j, "m", row->g.m);
-		json_u64(j, "n", row->g.n);
-		json_u64(j, "k", row->g.k);
-		json_u64(j, "batch", row->g.batch);
-		json_str(j, "a_type", row->g.a_type);
-		json_str(j, "b_type", row->g.b_type);
-		json_str(j, "c_type", row->g.c_type);
-		json_str(j, "compute_type", row->g.compute_type);
-		json_u64(j, "count", row->cnt);
-		json_f64(j, "flops", (double)row->cnt * row->g.flops);
-		json_u64(j, "call_ns", row->call_ns);
-		json_u64(j, "gpu_executions", row->gpu_cnt);
-		json_u64(j, "gpu_ns", row->gpu_ns);
-		if (row->gpu_ns)
-			json_f64(j, "tflops", tflops(row));
-		put_peak(j, row);
-		json_close(j);
-	}
-	json_close_array(j);
-	json_close(j);
-}
-
-static void count_flops(char cell[CELL_SZ], double flops)
+static const char *flops_text(char buf[SECTION_BUF], double flops)
 {
 	static const char *const units[] = {"", " k", " M", " G", " T", " P"};
 	unsigned i = 0;
 
 	for (; flops >= 1000 && i < 5; i++)
 		flops /= 1000;
-	snprintf(cell, CELL_SZ, "%.3g%s", flops, units[i]);
+	snprintf(buf, SECTION_BUF, "%.3g%s", flops, units[i]);
+	return buf;
 }
 
 /* What the shares are of: each once. */
@@ -401,43 +350,32 @@ static void print_unknown(const struct gemms *s, const struct term *term)
 	term_text(term, text, 2);
 }
 
+static const char *gemm_text(char buf[SECTION_BUF], const struct gemm_row *x)
+{
+	int len = snprintf(buf, SECTION_BUF, "%" PRIu64 " %" PRIu64 " %" PRIu64, x->g.m, x->g.n,
+			   x->g.k);
+
+	if (x->g.batch > 1)
+		len += snprintf(buf + len, SECTION_BUF - len, " x %" PRIu64, x->g.batch);
+	snprintf(buf + len, SECTION_BUF - len, " %s %s",
+		 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x));
+	return buf;
+}
+
+#define SECTION_STATE struct gemms
+#define SECTION_ROWS  "report/kernels/gemms.section"
+#include "report/section_rows.h"
+
 static void gemms_print(const void *a, const struct term *term)
 {
 	const struct gemms *s = a;
-	unsigned top = report_rows(term, s->r->opts.top);
-	char names[TABLE_ROWS][160], all[CELL_SZ];
-	struct table t;
+	char all[SECTION_BUF];
 
 	if (!s->cnt && !s->unknown_cnt)
 		return;
-	count_flops(all, s->flops);
-	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt, all);
-	table__init(&t, "times|FLOP|in calls|GPU time|TFLOP/s|of peak|m n k");
-	for (unsigned i = 0; i < s->keys.cnt && i < top && i < TABLE_ROWS; i++) {
-		const struct gemm_row *x = &s->rows[i];
-		struct table_row *row;
-		int len = snprintf(names[i], sizeof(names[i]), "%" PRIu64 " %" PRIu64 " %" PRIu64,
-				   x->g.m, x->g.n, x->g.k);
-
-		if (x->g.batch > 1)
-			len += snprintf(names[i] + len, sizeof(names[i]) - len, " x %" PRIu64,
-					x->g.batch);
-		snprintf(names[i] + len, sizeof(names[i]) - len, " %s %s",
-			 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x));
-		row = table__row(&t, names[i]);
-		human_count(row->cell[0], x->cnt);
-		count_flops(row->cell[1], (double)x->cnt * x->g.flops);
-		human_time(row->cell[2], x->call_ns);
-		if (x->gpu_ns) {
-			human_time(row->cell[3], x->gpu_ns);
-			snprintf(row->cell[4], CELL_SZ, "%.3g", tflops(x));
-			if (peak(x).tflops)
-				human_share(row->cell[5], tflops(x), peak(x).tflops);
-		}
-	}
-	if (s->cnt)
-		table__print(&t, term);
-	print_peaks(s, t.row_cnt, term);
+	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt,
+		     flops_text(all, s->flops));
+	print_peaks(s, section_print(s->r, &gemms_table, s, s, "list", 0, term), term);
 	print_unknown(s, term);
 }
 
@@ -446,7 +384,7 @@ const struct analysis_ops gemms_ops = {
 	.new = gemms__new,
 	.event = gemms_event,
 	.finish = gemms_finish,
-	.json = gemms_json,
+	.section = &gemms_table,
 	.print = gemms_print,
 	.free = gemms__free,
 	.of_args = true,

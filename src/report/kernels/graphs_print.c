@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "graphs_priv.h"
+#include "report/section.h"
 
 static const char *const how_name[] = {"unknown", "captured", "built", "cloned"};
 
@@ -10,87 +11,16 @@ static uint64_t node_sum(const struct nodes *n)
 	return n->n[NODE_KERNEL] + n->n[NODE_MEMCPY] + n->n[NODE_MEMSET] + n->n[NODE_OTHER];
 }
 
-static void put_known(struct json *j, const char *name, bool unknown, uint64_t n)
+static const char *exec_text(char buf[SECTION_BUF], const struct exec *x)
 {
-	if (unknown)
-		json_null(j, name);
-	else
-		json_u64(j, name, n);
+	snprintf(buf, SECTION_BUF, "0x%llx %s", (unsigned long long)x->handle,
+		 x->how ? how_name[x->how] : "not seen");
+	return buf;
 }
 
-static void put_exec(const struct graphs *g, struct json *j, const struct exec *x)
-{
-	bool unknown = x->nodes.unknown;
-
-	json_open(j, NULL);
-	json_hex(j, "exec", x->handle);
-	if (x->graph)
-		json_hex(j, "graph", x->graph);
-	json_u64(j, "pid", x->pid);
-	json_sym(j, "how", how_name[x->how]);
-	put_known(j, "nodes", unknown, node_sum(&x->nodes));
-	put_known(j, "kernels", unknown, x->nodes.n[NODE_KERNEL]);
-	put_known(j, "memcpys", unknown, x->nodes.n[NODE_MEMCPY]);
-	put_known(j, "memsets", unknown, x->nodes.n[NODE_MEMSET]);
-	put_known(j, "others", unknown, x->nodes.n[NODE_OTHER]);
-	json_u64(j, "launches", x->launches);
-	json_u64(j, "launch_ns", x->launch_ns);
-	json_u64(j, "instantiate_ns", x->instantiate_ns);
-	json_u64(j, "updates", x->updates);
-	report_json_ts(g->r, j, "first_ts", x->first_ns);
-	json_bool(j, "destroyed", x->destroyed);
-	json_close(j);
-}
-
-void graphs_json(const void *a, struct json *j)
-{
-	const struct graphs *g = a;
-
-	json_open(j, "graphs");
-	json_u64(j, "captures", g->captures);
-	json_u64(j, "capture_failures", g->capture_failures);
-	json_u64(j, "built", g->built);
-	json_u64(j, "clones", g->clones);
-	json_u64(j, "instantiations", g->instantiations);
-	json_u64(j, "updates", g->updates);
-	json_u64(j, "launches", g->launches);
-	json_u64(j, "launch_ns", g->launch_ns);
-	put_known(j, "kernels_run", g->kernels_unknown, g->kernels_run);
-	json_open_array(j, "list");
-	for (unsigned i = 0; i < g->list_cnt; i++)
-		put_exec(g, j, &g->list[i]);
-	json_close_array(j);
-	json_close(j);
-}
-
-static void print_list(const struct graphs *g, const struct term *term)
-{
-	unsigned top = report_rows(term, g->r->opts.top);
-	char name[TABLE_ROWS][64];
-	struct table_row *row;
-	struct table t;
-
-	table__init(&t, "launches|time|mean|nodes|kernels|updates|graph");
-	for (unsigned i = 0; i < g->list_cnt && i < top; i++) {
-		const struct exec *x = &g->list[i];
-
-		snprintf(name[i], sizeof(name[i]), "0x%llx %s", (unsigned long long)x->handle,
-			 x->how ? how_name[x->how] : "not seen");
-		row = table__row(&t, name[i]);
-		if (!row)
-			break;
-		human_count(row->cell[0], x->launches);
-		human_time(row->cell[1], x->launch_ns);
-		human_time(row->cell[2], ratio_of(x->launch_ns, x->launches));
-		if (!x->nodes.unknown) {
-			human_count(row->cell[3], node_sum(&x->nodes));
-			human_count(row->cell[4], x->nodes.n[NODE_KERNEL]);
-		}
-		if (x->updates)
-			human_count(row->cell[5], x->updates);
-	}
-	table__print(&t, term);
-}
+#define SECTION_STATE struct graphs
+#define SECTION_ROWS  "report/kernels/graphs.section"
+#include "report/section_rows.h"
 
 void graphs_print(const void *a, const struct term *term)
 {
@@ -119,6 +49,5 @@ void graphs_print(const void *a, const struct term *term)
 		term_para(term, "%s call%s to begin or end a capture failed.", run,
 			  plural(g->capture_failures));
 	}
-	if (g->list_cnt)
-		print_list(g, term);
+	section_print(g->r, &graphs_table, g, g, "list", 0, term);
 }

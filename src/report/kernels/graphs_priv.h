@@ -84,7 +84,7 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid);
 /* Takes out the one that the call ends, its nodes in *to. false: its begin was not seen. */
 bool graphs_capture_take(struct graphs *g, const struct trace_event *ev, struct open_capture *to);
 
-void graphs_json(const void *a, struct json *j);
+extern const struct section_table graphs_table;
 void graphs_print(const void *a, const struct term *term);
 
 #endif /* REPORT_KERNELS_GRAPHS_PRIV_H */

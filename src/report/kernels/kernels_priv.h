@@ -64,7 +64,7 @@ struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid)
 /* Compute capability as major * 10 + minor; 0: not known. */
 unsigned kernels_cc(const struct kernels *k);
 
-void kernels_json(const void *a, struct json *j);
+extern const struct section_table kernels_table;
 void kernels_print(const void *a, const struct term *term);
 
 #endif /* REPORT_KERNELS_KERNELS_PRIV_H */

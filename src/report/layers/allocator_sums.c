@@ -2,7 +2,7 @@
 #include "allocator_sums.h"
 #include "util/memlimit.h"
 
-#include "report/report.h"
+#include "report/section.h"
 #include "util/plural.h"
 
 #include <stdio.h>
@@ -123,38 +123,24 @@ void allocator_sums__event(struct allocator_sums *s, const struct trace_event *e
 		r->peak_reserved = x->reserved;
 }
 
+static const char *device_text(char buf[SECTION_BUF], const struct row *r)
+{
+	snprintf(buf, SECTION_BUF, "%s of process %u", r->device, r->pid);
+	return buf;
+}
+
+#define SECTION_STATE struct allocator_sums
+#define SECTION_ROWS  "report/layers/allocator.section"
+#include "report/section_rows.h"
+
 void allocator_sums__print(struct allocator_sums *s, const struct term *term)
 {
-	char names[TABLE_ROWS][DEVICE_SZ + 32];
-	struct table t;
-
 	if (!s || !s->row_cnt)
 		return;
 	term_section(
 		term, "PyTorch allocator",
 		"what programs have of it, and what it holds of the driver for that and for later");
-	table__init(
-		&t,
-		"allocations|freed|live|peak|held|most held|unused at peak|driver's peak|device");
-	for (unsigned i = 0; i < s->row_cnt && t.row_cnt < TABLE_ROWS; i++) {
-		const struct row *r = &s->rows[i];
-		const struct process *p = find_process(s, r->pid);
-		char *name = names[t.row_cnt];
-		struct table_row *row;
-
-		snprintf(name, sizeof(names[0]), "%s of process %u", r->device, r->pid);
-		row = table__row(&t, name);
-		human_count(row->cell[0], r->allocs);
-		human_count(row->cell[1], r->frees);
-		human_bytes(row->cell[2], r->allocated);
-		human_bytes(row->cell[3], r->peak_allocated);
-		human_bytes(row->cell[4], r->reserved);
-		human_bytes(row->cell[5], r->peak_reserved);
-		human_bytes(row->cell[6], r->unused_at_peak);
-		if (p)
-			human_bytes(row->cell[7], p->peak);
-	}
-	table__print(&t, term);
+	section_print(NULL, &allocator_table, s, s, "list", TABLE_ROWS, term);
 	for (unsigned i = 0; i < s->row_cnt; i++)
 		if (s->rows[i].ooms)
 			term_para(term, "%s of process %u: out of memory %llu time%s",
@@ -168,34 +154,7 @@ void allocator_sums__print(struct allocator_sums *s, const struct term *term)
 
 void allocator_sums__json(struct allocator_sums *s, struct json *j, const char *name)
 {
-	if (!s || !s->row_cnt)
-		return;
-	json_open(j, name);
-	json_open_array(j, "list");
-	for (unsigned i = 0; i < s->row_cnt; i++) {
-		const struct row *r = &s->rows[i];
-		const struct process *p = find_process(s, r->pid);
-
-		json_open(j, NULL);
-		json_u64(j, "pid", r->pid);
-		json_str(j, "device", r->device);
-		json_u64(j, "allocations", r->allocs);
-		json_u64(j, "frees", r->frees);
-		json_u64(j, "ooms", r->ooms);
-		json_u64(j, "allocated", r->allocated);
-		json_u64(j, "peak_allocated", r->peak_allocated);
-		json_u64(j, "reserved", r->reserved);
-		json_u64(j, "peak_reserved", r->peak_reserved);
-		json_u64(j, "unused_at_peak", r->unused_at_peak);
-		if (p) {
-			json_u64(j, "driver_live", p->live);
-			json_u64(j, "driver_peak", p->peak);
-		}
-		json_close(j);
-	}
-	json_close_array(j);
-	json_u64(j, "rejected", s->rejected);
-	json_close(j);
+	section_json(NULL, &allocator_table, s, s, j, name);
 }
 
 /* --- the analysis --- */
@@ -208,11 +167,6 @@ static void *analysis_new(struct report *r)
 static void analysis_event(void *a, const struct trace_event *ev)
 {
 	allocator_sums__event(a, ev);
-}
-
-static void analysis_json(const void *a, struct json *j)
-{
-	allocator_sums__json((struct allocator_sums *)a, j, "allocator");
 }
 
 static void analysis_print(const void *a, const struct term *term)
@@ -229,7 +183,7 @@ const struct analysis_ops allocator_ops = {
 	.name = "allocator",
 	.new = analysis_new,
 	.event = analysis_event,
-	.json = analysis_json,
+	.section = &allocator_table,
 	.print = analysis_print,
 	.free = analysis_free,
 };

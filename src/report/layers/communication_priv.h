@@ -122,7 +122,7 @@ void comm_gpu_add(struct communication *x, const struct trace_event *ev);
 bool comm_is_partial(const struct coll_comm *c);
 double coll_busbw(const struct coll_comm *c, const struct coll_op *o);
 
-void communication_json(const void *a, struct json *j);
+extern const struct section_table communication_table;
 void communication_print(const void *a, const struct term *term);
 
 #endif /* REPORT_LAYERS_COMMUNICATION_PRIV_H */

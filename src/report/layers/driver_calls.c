@@ -230,7 +230,7 @@ const struct analysis_ops driver_ops = {
 	.new = driver__new,
 	.event = driver_event,
 	.finish = driver_finish,
-	.json = driver_json,
+	.section = &driver_table,
 	.print = driver_print,
 	.free = driver__free,
 };

@@ -36,7 +36,7 @@ struct driver_calls {
 	uint64_t step_ns;
 };
 
-void driver_json(const void *a, struct json *j);
+extern const struct section_table driver_table;
 void driver_print(const void *a, const struct term *term);
 
 #endif /* REPORT_LAYERS_DRIVER_PRIV_H */

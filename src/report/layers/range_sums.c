@@ -3,7 +3,7 @@
 
 #include "model/call.h"
 #include "report/collect.h"
-#include "report/report.h"
+#include "report/section.h"
 #include "util/plural.h"
 
 #include <stdlib.h>
@@ -45,7 +45,9 @@ struct past {
 };
 
 struct range_sums {
-	bool of_operators; /* of PyTorch */
+	const struct report *r; /* NULL: of a summary */
+	bool of_operators;	/* of PyTorch */
+	bool has_gpu;		/* from sort() on: times on the GPU are there */
 	struct row *rows;
 	struct open *open;
 	struct past *past; /* the latest (recent_find()) */
@@ -271,20 +273,40 @@ static void print_torch_notes(const struct trace_torch *n, const struct term *te
 			  (unsigned long long)n->too_many);
 }
 
+static const char *range_text(char buf[SECTION_BUF], const struct row *r)
+{
+	snprintf(buf, SECTION_BUF, "%s%s%s", r->domain ?: "", r->domain ? ": " : "",
+		 r->text ?: "(no name)");
+	return buf;
+}
+
+#define SECTION_STATE struct range_sums
+#define SECTION_ROWS  "report/layers/ranges.section"
+#include "report/section_rows.h"
+
+static void sort(struct range_sums *s)
+{
+	HASH_SORT(s->rows, by_time);
+	for (const struct row *r = s->rows; r; r = r->hh.next)
+		s->has_gpu |= r->sum.gpu_cnt;
+}
+
+static const struct section_table *section_of(const struct range_sums *s)
+{
+	return s->of_operators ? &operators_table : &ranges_table;
+}
+
 void range_sums__print(struct range_sums *s, const struct term *term, const struct trace_end *end,
 		       unsigned top)
 {
-	uint64_t marks = 0, cnt = 0, gpu_cnt = 0;
-	char names[TABLE_ROWS][256], columns[128];
-	struct table t;
+	uint64_t marks = 0, cnt = 0;
 
 	if (!s || !s->rows)
 		return;
-	HASH_SORT(s->rows, by_time);
+	sort(s);
 	for (const struct row *r = s->rows; r; r = r->hh.next) {
 		cnt += r->cnt;
 		marks += r->marks;
-		gpu_cnt += r->sum.gpu_cnt;
 	}
 	if (s->of_operators)
 		term_section(term, "PyTorch operators",
@@ -295,31 +317,7 @@ void range_sums__print(struct range_sums *s, const struct term *term, const stru
 		term_section(term, "NVTX ranges",
 			     "%llu, and %llu mark%s; with what was done in ranges that are in them",
 			     (unsigned long long)cnt, (unsigned long long)marks, plural(marks));
-	snprintf(columns, sizeof(columns), "times|time|longest|calls|in calls|launches|bytes|%s%s",
-		 gpu_cnt ? "GPU time|" : "", s->of_operators ? "operator" : "range");
-	table__init(&t, columns);
-	for (const struct row *r = s->rows; r && t.row_cnt < top && t.row_cnt < TABLE_ROWS;
-	     r = r->hh.next) {
-		char *name = names[t.row_cnt];
-		struct table_row *row;
-
-		if (!r->cnt)
-			continue;
-		snprintf(name, sizeof(names[0]), "%s%s%s", r->domain ?: "", r->domain ? ": " : "",
-			 r->text ?: "(no name)");
-		row = table__row(&t, name);
-		human_count(row->cell[0], r->cnt);
-		human_time(row->cell[1], r->ns);
-		human_time(row->cell[2], r->max_ns);
-		human_count(row->cell[3], r->sum.calls);
-		human_time(row->cell[4], r->sum.call_ns);
-		human_count(row->cell[5], r->sum.launches);
-		human_bytes(row->cell[6], r->sum.bytes);
-		if (gpu_cnt)
-			human_time(row->cell[7], r->sum.gpu_ns);
-	}
-	if (t.row_cnt)
-		table__print(&t, term);
+	section_print(s->r, section_of(s), s, s, "list", top, term);
 	if (s->rejected)
 		term_para(term, "%llu %s%s, with the calls in them, left out: too many names",
 			  (unsigned long long)s->rejected, s->of_operators ? "operator" : "range",
@@ -332,98 +330,61 @@ void range_sums__print(struct range_sums *s, const struct term *term, const stru
 
 void range_sums__json(struct range_sums *s, struct json *j, const char *name)
 {
-	if (!s || !s->rows)
+	if (!s)
 		return;
-	HASH_SORT(s->rows, by_time);
-	json_open(j, name);
-	json_open_array(j, "list");
-	for (const struct row *r = s->rows; r; r = r->hh.next) {
-		json_open(j, NULL);
-		json_str(j, s->of_operators ? "name" : "text", r->text);
-		if (r->domain)
-			json_str(j, s->of_operators ? "op" : "domain", r->domain);
-		json_u64(j, "count", r->cnt);
-		json_u64(j, "total_ns", r->ns);
-		json_u64(j, "max_ns", r->max_ns);
-		json_u64(j, "calls", r->sum.calls);
-		json_u64(j, "call_ns", r->sum.call_ns);
-		json_u64(j, "launches", r->sum.launches);
-		json_u64(j, "bytes", r->sum.bytes);
-		json_u64(j, "gpu_executions", r->sum.gpu_cnt);
-		json_u64(j, "gpu_ns", r->sum.gpu_ns);
-		if (r->unfinished)
-			json_u64(j, "unfinished", r->unfinished);
-		if (r->marks)
-			json_u64(j, "marks", r->marks);
-		json_close(j);
-	}
-	json_close_array(j);
-	json_u64(j, "rejected", s->rejected);
-	json_close(j);
+	sort(s);
+	section_json(s->r, section_of(s), s, s, j, name);
 }
 
 /* --- the analysis --- */
 
-struct ranges_an {
-	struct report *r;
-	struct range_sums *sums;
-};
-
-static void *an_new(struct report *r, bool of_operators)
-{
-	struct ranges_an *a = calloc(1, sizeof(*a));
-
-	if (!a)
-		return NULL;
-	a->r = r;
-	a->sums = range_sums__new(of_operators);
-	if (!a->sums) {
-		free(a);
-		return NULL;
-	}
-	return a;
-}
-
 static void *ranges_new(struct report *r)
 {
-	return an_new(r, false);
+	struct range_sums *s = range_sums__new(false);
+
+	if (s)
+		s->r = r;
+	return s;
 }
 
 static void *operators_new(struct report *r)
 {
-	return an_new(r, true);
+	struct range_sums *s = range_sums__new(true);
+
+	if (s)
+		s->r = r;
+	return s;
 }
 
 static void analysis_event(void *a, const struct trace_event *ev)
 {
-	range_sums__event(((struct ranges_an *)a)->sums, ev);
+	range_sums__event(a, ev);
 }
 
-static void analysis_json(const void *a, struct json *j)
+static void analysis_finish(void *a)
 {
-	const struct ranges_an *x = a;
-
-	range_sums__json(x->sums, j, x->sums->of_operators ? "operators" : "ranges");
+	sort(a);
 }
 
 static void analysis_print(const void *a, const struct term *term)
 {
-	const struct ranges_an *x = a;
+	const struct range_sums *s = a;
 
-	range_sums__print(x->sums, term, x->r->end, report_rows(term, x->r->opts.top));
+	range_sums__print((struct range_sums *)s, term, s->r->end,
+			  report_rows(term, s->r->opts.top));
 }
 
 static void analysis_free(void *a)
 {
-	range_sums__free(((struct ranges_an *)a)->sums);
-	free(a);
+	range_sums__free(a);
 }
 
 const struct analysis_ops ranges_ops = {
 	.name = "ranges",
 	.new = ranges_new,
 	.event = analysis_event,
-	.json = analysis_json,
+	.finish = analysis_finish,
+	.section = &ranges_table,
 	.print = analysis_print,
 	.free = analysis_free,
 };
@@ -432,7 +393,8 @@ const struct analysis_ops operators_ops = {
 	.name = "operators",
 	.new = operators_new,
 	.event = analysis_event,
-	.json = analysis_json,
+	.finish = analysis_finish,
+	.section = &operators_table,
 	.print = analysis_print,
 	.free = analysis_free,
 };

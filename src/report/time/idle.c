@@ -49,6 +49,7 @@ static void idle__free(void *a)
 	memlimit_free(d->events);
 	memlimit_free(d->places);
 	memlimit_share_free(&d->place_rows);
+	free(d->by_total);
 	free(d);
 }
 
@@ -387,12 +388,33 @@ static void idle_event(void *a, const struct trace_event *ev)
 		on_create(d, ev);
 }
 
+static int by_total(const void *a, const void *b)
+{
+	const struct idle_stream *x = *(const struct idle_stream *const *)a;
+	const struct idle_stream *y = *(const struct idle_stream *const *)b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+static void sort_streams(struct idle *d)
+{
+	d->stream_cnt = d->stream_keys.cnt < d->stream_cap ? d->stream_keys.cnt : d->stream_cap;
+	d->by_total = calloc(d->stream_cnt + 1, sizeof(*d->by_total));
+	for (unsigned i = 0; d->by_total && i < d->stream_cnt; i++)
+		d->by_total[i] = &d->streams[i];
+	if (d->by_total)
+		qsort(d->by_total, d->stream_cnt, sizeof(*d->by_total), by_total);
+}
+
 static void idle_finish(void *a)
 {
 	struct idle *d = a;
 	struct iter_result its;
 	uint64_t left, causes_ns = 0;
 
+	sort_streams(d);
 	iter_result(d->r, &its);
 	for (unsigned i = 0; i < IDLE_CAUSE_CNT; i++)
 		causes_ns += d->res.cause_ns[i];
@@ -443,7 +465,7 @@ const struct analysis_ops idle_ops = {
 	.new = idle__new,
 	.event = idle_event,
 	.finish = idle_finish,
-	.json = idle_json,
+	.section = &idle_table,
 	.print = idle_print,
 	.free = idle__free,
 	.of_args = true,

@@ -8,6 +8,7 @@
 #include "report/advice/verdict.h"
 #include "report/gpu/gpu.h"
 #include "report/iter/iter.h"
+#include "report/section.h"
 
 static const char what[] =
 	"from the return of a call after which no stream of the process had work that was not "
@@ -26,7 +27,7 @@ const char *idle_cause_name(enum idle_cause c)
 }
 
 /* "cuLibraryLoadData 81 %, no CUDA call 12 %": what took most of the period. */
-static void describe(const struct idle_period *p, char *text, size_t size)
+static const char *describe(const struct idle_period *p, char *text, size_t size)
 {
 	uint64_t outside = p->dur_ns > p->cpu.call_ns ? p->dur_ns - p->cpu.call_ns : 0;
 	bool used[IDLE_FNS] = {0}, said_outside = false;
@@ -55,139 +56,18 @@ static void describe(const struct idle_period *p, char *text, size_t size)
 		n += (size_t)snprintf(text + n, size - n, "%s%s %.0f %%", n ? ", " : "", name,
 				      100 * ratio_of(most, p->dur_ns));
 	}
+	return text;
 }
 
-static int by_total(const void *a, const void *b)
+static const char *stream_text(char buf[SECTION_BUF], const struct idle_stream *x)
 {
-	const struct idle_stream *x = a, *y = b;
-
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return (x->handle > y->handle) - (x->handle < y->handle);
+	snprintf(buf, SECTION_BUF, "0x%llx of process %u", (unsigned long long)x->handle, x->pid);
+	return buf;
 }
 
-/* Copies of the streams, most idle first. */
-static struct idle_stream *sorted_streams(const struct idle *d, unsigned *cnt)
-{
-	struct idle_stream *list;
-
-	*cnt = d->stream_keys.cnt < d->stream_cap ? d->stream_keys.cnt : d->stream_cap;
-	list = calloc(*cnt + 1, sizeof(*list));
-	if (!list)
-		*cnt = 0;
-	if (!*cnt)
-		return list;
-	memcpy(list, d->streams, *cnt * sizeof(*list));
-	qsort(list, *cnt, sizeof(*list), by_total);
-	return list;
-}
-
-static void put_streams(const struct idle *d, struct json *j)
-{
-	unsigned cnt;
-	struct idle_stream *list = sorted_streams(d, &cnt);
-
-	json_open_array(j, "streams");
-	for (unsigned i = 0; i < cnt && i < d->r->opts.top && list[i].cnt; i++) {
-		json_open(j, NULL);
-		json_hex(j, "stream", list[i].handle);
-		json_u64(j, "pid", list[i].pid);
-		json_u64(j, "count", list[i].cnt);
-		json_u64(j, "total_ns", list[i].total_ns);
-		json_u64(j, "max_ns", list[i].max_ns);
-		json_close(j);
-	}
-	json_close_array(j);
-	free(list);
-}
-
-void idle_json(const void *a, struct json *j)
-{
-	const struct idle *d = a;
-	char text[256];
-
-	json_open(j, "idle");
-	json_u64(j, "total_ns", d->res.total_ns);
-	json_u64(j, "count", d->res.count);
-	json_u64(j, "span_ns", d->res.span_ns);
-	json_f64(j, "share", ratio_of(d->res.total_ns, d->res.span_ns));
-	json_u64(j, "in_iterations_ns", d->res.in_iter_ns);
-	json_u64(j, "in_iterations_count", d->res.in_iter_cnt);
-	json_str(j, "what", what);
-	json_open_array(j, "by_cause");
-	for (unsigned i = 0; i < IDLE_CAUSE_CNT; i++) {
-		if (!d->cause_cnt[i])
-			continue;
-		json_open(j, NULL);
-		json_str(j, "cause", idle_cause_name(i));
-		json_u64(j, "count", d->cause_cnt[i]);
-		json_u64(j, "total_ns", d->res.cause_ns[i]);
-		json_close(j);
-	}
-	json_close_array(j);
-	put_streams(d, j);
-	json_open_array(j, "list");
-	for (unsigned i = 0; i < d->list_cnt; i++) {
-		const struct idle_period *p = &d->list[i];
-
-		describe(p, text, sizeof(text));
-		json_open(j, NULL);
-		report_json_ts(d->r, j, "ts", p->begin_ns);
-		json_u64(j, "duration_ns", p->dur_ns);
-		json_u64(j, "pid", p->pid);
-		if (p->has_stream)
-			json_hex(j, "stream", p->stream);
-		json_str(j, "after", p->after);
-		json_str(j, "before", p->before);
-		json_str(j, "cpu", text);
-		json_bool(j, "in_iteration", iter_round_at(d->r, p->pid, p->begin_ns) != 0);
-		json_close(j);
-	}
-	json_close_array(j);
-	json_close(j);
-}
-
-static void print_list(const struct idle *d, const struct term *term)
-{
-	unsigned top = report_rows(term, d->r->opts.top);
-	char texts[TABLE_ROWS][384];
-	struct table_row *row;
-	struct table t;
-
-	table__init(&t, "at|idle|what the CPU did");
-	for (unsigned i = 0; i < d->list_cnt && i < top; i++) {
-		const struct idle_period *p = &d->list[i];
-
-		describe(p, texts[i], sizeof(texts[i]));
-		row = table__row(&t, texts[i]);
-		human_time(row->cell[0], (double)p->begin_ns - (double)d->r->base_ns);
-		human_time(row->cell[1], p->dur_ns);
-	}
-	if (t.row_cnt)
-		table__print(&t, term);
-}
-
-static void print_streams(const struct idle *d, const struct term *term)
-{
-	struct table_row *row;
-	char names[4][64];
-	struct table t;
-	unsigned cnt;
-	struct idle_stream *list = sorted_streams(d, &cnt);
-
-	table__init(&t, "idle|periods|longest|stream");
-	for (unsigned i = 0; i < cnt && i < 4 && list[i].cnt; i++) {
-		snprintf(names[i], sizeof(names[i]), "0x%llx of process %u",
-			 (unsigned long long)list[i].handle, list[i].pid);
-		row = table__row(&t, names[i]);
-		human_time(row->cell[0], list[i].total_ns);
-		human_count(row->cell[1], list[i].cnt);
-		human_time(row->cell[2], list[i].max_ns);
-	}
-	if (t.row_cnt)
-		table__print(&t, term);
-	free(list);
-}
+#define SECTION_STATE struct idle
+#define SECTION_ROWS  "report/time/idle.section"
+#include "report/section_rows.h"
 
 void idle_print(const void *a, const struct term *term)
 {
@@ -215,7 +95,7 @@ void idle_print(const void *a, const struct term *term)
 			term_section(term, "GPU idle", "measured: see the section gpu");
 		if (d->list_cnt)
 			term_para(term, "The longest periods that the host's calls prove:");
-		print_list(d, term);
+		section_print(d->r, &idle_table, d, d, "list", 0, term);
 		return;
 	}
 	term_section(term, "GPU idle",
@@ -229,6 +109,6 @@ void idle_print(const void *a, const struct term *term)
 		term_para(term, "Within rounds of iterations: %s in %s period%s.", cell, count,
 			  plural(d->res.in_iter_cnt));
 	}
-	print_list(d, term);
-	print_streams(d, term);
+	section_print(d->r, &idle_table, d, d, "list", 0, term);
+	section_print(d->r, &idle_table, d, d, "streams", 4, term);
 }

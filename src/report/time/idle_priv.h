@@ -81,9 +81,11 @@ struct idle {
 	unsigned list_cnt, list_max;
 	uint64_t cause_cnt[IDLE_CAUSE_CNT];
 	struct idle_result res;
+	const struct idle_stream **by_total; /* from the finish on: most idle first */
+	unsigned stream_cnt;
 };
 
-void idle_json(const void *a, struct json *j);
+extern const struct section_table idle_table;
 void idle_print(const void *a, const struct term *term);
 
 #endif /* REPORT_TIME_IDLE_PRIV_H */

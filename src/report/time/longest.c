@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The longest calls that are in no other call. */
-#include "report/report.h"
+#include "report/section.h"
 
 #include <stdlib.h>
 
@@ -59,55 +59,25 @@ static void longest_event(void *a, const struct trace_event *ev)
 					  ev->unfinished};
 }
 
-static void longest_json(const void *a, struct json *j)
+static const char *call_text(char buf[SECTION_BUF], const struct longest_row *x)
 {
-	const struct longest *l = a;
-
-	json_open_array(j, "longest");
-	for (unsigned i = 0; i < l->cnt; i++) {
-		const struct longest_row *row = &l->rows[i];
-
-		json_open(j, NULL);
-		report_json_ts(l->r, j, "ts", row->start_ns);
-		json_u64(j, "id", row->id);
-		json_str(j, "name", row->name);
-		if (row->kernel)
-			json_str(j, "kernel", row->kernel);
-		json_u64(j, "duration_ns", row->ns);
-		if (row->unfinished)
-			json_bool(j, "unfinished", true);
-		json_u64(j, "pid", row->pid);
-		json_u64(j, "tid", row->tid);
-		json_str(j, "type", event_type_name(row->type));
-		json_close(j);
-	}
-	json_close_array(j);
+	snprintf(buf, SECTION_BUF, "%s%s%s%s", x->name, x->unfinished ? " (had not returned)" : "",
+		 x->kernel ? " " : "", x->kernel ? x->kernel : "");
+	return buf;
 }
+
+#define SECTION_STATE struct longest
+#define SECTION_ROWS  "report/time/longest.section"
+#include "report/section_rows.h"
 
 static void longest_print(const void *a, const struct term *term)
 {
 	const struct longest *l = a;
-	unsigned top = report_rows(term, l->r->opts.top);
-	char names[TABLE_ROWS][256];
-	struct table_row *row;
-	struct table t;
 
 	if (!l->cnt)
 		return;
 	term_section(term, "Longest calls", "with the id that they have in the trace");
-	table__init(&t, "at|time|id|call");
-	for (unsigned i = 0; i < l->cnt && i < top; i++) {
-		const struct longest_row *x = &l->rows[i];
-
-		snprintf(names[i], sizeof(names[i]), "%s%s%s%s", x->name,
-			 x->unfinished ? " (had not returned)" : "", x->kernel ? " " : "",
-			 x->kernel ? x->kernel : "");
-		row = table__row(&t, names[i]);
-		human_time(row->cell[0], (double)x->start_ns - (double)l->r->base_ns);
-		human_time(row->cell[1], x->ns);
-		snprintf(row->cell[2], CELL_SZ, "%llu", (unsigned long long)x->id);
-	}
-	table__print(&t, term);
+	section_print(l->r, &longest_table, l, l, "longest", 0, term);
 }
 
 static void longest__free(void *a)
@@ -119,7 +89,8 @@ const struct analysis_ops longest_ops = {
 	.name = "longest",
 	.new = longest__new,
 	.event = longest_event,
-	.json = longest_json,
+	.section = &longest_table,
+	.is_list = true,
 	.print = longest_print,
 	.free = longest__free,
 };

@@ -28,6 +28,7 @@ static void overview__free(void *a)
 	memlimit_free(o->fns);
 	memlimit_free(o->procs);
 	memlimit_share_free(&o->error_rows);
+	free(o->rows);
 	free(o);
 }
 
@@ -201,7 +202,8 @@ const struct analysis_ops overview_ops = {
 	.name = "overview",
 	.new = overview__new,
 	.event = overview_event,
-	.json = overview_json,
+	.finish = overview_finish,
+	.section = &overview_table,
 	.print = overview_print,
 	.free = overview__free,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The overview as JSON and as text. */
 #include "overview_priv.h"
+#include "report/section.h"
 #include "text/overhead.h"
 
 #include <stdio.h>
@@ -8,13 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-struct fn_row {
-	const char *name;
-	struct ov_fn f; /* its spread is the row's own */
-	struct loghist loghist;
-};
-
-static int row_by_name(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
 	const struct ov_fn *x = *(const struct ov_fn *const *)a;
 	const struct ov_fn *y = *(const struct ov_fn *const *)b;
@@ -24,163 +19,11 @@ static int row_by_name(const void *a, const void *b)
 
 static int row_by_time(const void *a, const void *b)
 {
-	const struct fn_row *x = a, *y = b;
+	const struct ov_fn_row *x = a, *y = b;
 
-	if (x->f.total_ns != y->f.total_ns)
-		return x->f.total_ns < y->f.total_ns ? 1 : -1;
-	return strcmp(x->name, y->name);
-}
-
-static void row_add(struct fn_row *row, const struct ov_fn *f)
-{
-	row->f.cnt += f->cnt;
-	row->f.timed_cnt += f->timed_cnt;
-	row->f.total_ns += f->total_ns;
-	row->f.error_cnt += f->error_cnt;
-	row->f.max_ns = f->max_ns > row->f.max_ns ? f->max_ns : row->f.max_ns;
-	for (unsigned i = 0; f->loghist && i < LOGHIST_BUCKETS; i++)
-		row->loghist.n[i] += f->loghist->n[i];
-}
-
-/* Functions by public name (cuMemAlloc and cuMemAlloc_v2 are one), most time first. */
-static struct fn_row *fn_rows(const struct overview *o, unsigned *cnt)
-{
-	unsigned n = o->fn_keys.cnt < o->fn_cap ? o->fn_keys.cnt : o->fn_cap, out = 0;
-	const struct ov_fn **list = calloc(n + 1, sizeof(*list));
-	struct fn_row *rows = calloc(n + 1, sizeof(*rows));
-
-	*cnt = 0;
-	if (!list || !rows)
-		goto out;
-	for (unsigned i = 0; i < n; i++)
-		list[i] = &o->fns[i];
-	qsort(list, n, sizeof(*list), row_by_name);
-	for (unsigned i = 0; i < n; i++) {
-		if (!out || strcmp(rows[out - 1].name, list[i]->fn->name)) {
-			rows[out].f.fn = list[i]->fn;
-			rows[out++].name = list[i]->fn->name;
-		}
-		row_add(&rows[out - 1], list[i]);
-	}
-	qsort(rows, out, sizeof(*rows), row_by_time);
-	*cnt = out;
-out:
-	free(list);
-	return rows;
-}
-
-static void put_info(struct json *j, const struct trace_info *info)
-{
-	char text[32];
-
-	json_str(j, "version", info->version);
-	json_open_array(j, "command");
-	for (unsigned i = 0; info->argv && i < info->argc; i++)
-		json_str(j, NULL, info->argv[i]);
-	json_close_array(j);
-	json_str(j, "host", info->hostname);
-	json_str(j, "kernel", info->kernel);
-	json_str(j, "machine", info->machine);
-	json_str(j, "driver_version", info->driver_version);
-	snprintf(text, sizeof(text), "%d.%d", info->cuda_version / 1000,
-		 info->cuda_version % 1000 / 10);
-	json_str(j, "cuda_version", info->cuda_version > 0 ? text : NULL);
-	json_str(j, "mechanism", info->mechanism);
-	if (info->kernel_probe)
-		json_str(j, "kernel_probe", info->kernel_probe);
-	report_json_wall_time(j, info->wall_ns);
-	json_str(j, "not_traced", info->not_traced);
-	json_open_array(j, "degraded");
-	for (unsigned i = 0; i < info->degraded_cnt; i++)
-		json_str(j, NULL, info->degraded[i]);
-	json_close_array(j);
-}
-
-static uint64_t dropped(const struct trace_end *end)
-{
-	return end->bad_record_cnt + end->drops[CT_DROP_CTXSW] + trace_lost(end);
-}
-
-static void put_costs(const struct trace_end *end, struct json *j)
-{
-	if (end->max_thread_overhead) {
-		json_f64(j, "max_thread_overhead", end->max_thread_overhead);
-		json_u64(j, "max_overhead_tid", end->max_overhead_tid);
-	}
-	json_open_array(j, "costs");
-	for (unsigned i = 0; i < end->dear_cnt; i++) {
-		json_open(j, NULL);
-		json_str(j, "symbol", end->dear[i].fn->symbol);
-		json_u64(j, "ns", end->dear[i].ns);
-		json_close(j);
-	}
-	json_close_array(j);
-	if (end->detail_low_saving_ns)
-		json_u64(j, "detail_low_saving_ns", end->detail_low_saving_ns);
-}
-
-static void put_end(const struct report *r, struct json *j)
-{
-	const struct trace_end *end = r->end;
-
-	json_u64(j, "wall_ns", report_wall_ns(r));
-	json_bool(j, "complete", !report_is_incomplete(r));
-	if (end) {
-		json_str(j, "end_reason", end->reason);
-		json_open(j, "drops");
-		for (unsigned i = 0; i < CT_DROP_CNT; i++)
-			json_u64(j, drop_name(i), end->drops[i]);
-		json_close(j);
-	}
-	json_u64(j, "dropped", end ? dropped(end) : 0);
-	json_f64(j, "probe_cost_ns", r->info->probe_cost_ns);
-	if (end) {
-		json_u64(j, "cost_ns", end->cost_ns);
-		json_f64(j, "cost_share", end->cost_share);
-		put_costs(end, j);
-	}
-}
-
-static void put_procs(const struct overview *o, struct json *j)
-{
-	json_open_array(j, "processes");
-	for (unsigned i = 0; i < o->proc_keys.cnt && i < o->proc_cap; i++) {
-		const struct ov_proc *p = &o->procs[i];
-
-		json_open(j, NULL);
-		json_u64(j, "pid", p->pid);
-		json_str(j, "comm", p->comm);
-		report_json_ts(o->r, j, "first_ts", p->first_ns);
-		report_json_ts(o->r, j, "last_ts", p->last_ns);
-		json_u64(j, "calls", p->call_cnt);
-		json_u64(j, "threads", p->thread_cnt);
-		if (p->exited && p->signal)
-			json_u64(j, "signal", p->signal);
-		else if (p->exited)
-			json_u64(j, "exit_code", p->exit_code);
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-static void put_errors(const struct overview *o, struct json *j)
-{
-	char text[32];
-
-	json_open_array(j, "error_codes");
-	for (unsigned i = 0; i < o->error_kinds; i++) {
-		const struct ov_error *e = &o->errors[i];
-		const char *name = fn_result_name(e->first, e->code);
-
-		snprintf(text, sizeof(text), "%d", e->code);
-		json_open(j, NULL);
-		json_str(j, "error", name ? name : text);
-		json_u64(j, "count", e->cnt);
-		json_str(j, "first", e->first->name);
-		report_json_ts(o->r, j, "first_ts", e->first_ns);
-		json_close(j);
-	}
-	json_close_array(j);
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	return strcmp(x->fn->name, y->fn->name);
 }
 
 static int class_by_time(const void *a, const void *b, void *ctx)
@@ -193,147 +36,79 @@ static int class_by_time(const void *a, const void *b, void *ctx)
 	return (x > y) - (x < y);
 }
 
-static void sort_classes(const struct overview *o, unsigned order[CLASS_CNT])
+static void row_add(struct ov_fn_row *row, struct loghist *h, const struct ov_fn *f)
 {
+	row->fn = row->fn ?: f->fn;
+	row->cnt += f->cnt;
+	row->timed_cnt += f->timed_cnt;
+	row->total_ns += f->total_ns;
+	row->error_cnt += f->error_cnt;
+	row->max_ns = f->max_ns > row->max_ns ? f->max_ns : row->max_ns;
+	for (unsigned i = 0; f->loghist && i < LOGHIST_BUCKETS; i++)
+		h->n[i] += f->loghist->n[i];
+}
+
+/* The row of the functions from list[*i] on that have one name; *i goes behind them. */
+static void make_row(struct ov_fn_row *row, const struct ov_fn **list, unsigned cnt, unsigned *i)
+{
+	static const double parts[] = {0.5, 0.95, 0.99};
+	struct loghist h = {0};
+
+	do
+		row_add(row, &h, list[(*i)++]);
+	while (*i < cnt && !strcmp(list[*i]->fn->name, row->fn->name));
+	for (unsigned k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+		row->percentile[k] = loghist_percentile(&h, row->timed_cnt, parts[k], row->max_ns);
+}
+
+void overview_finish(void *a)
+{
+	struct overview *o = a;
+	unsigned n = o->fn_keys.cnt < o->fn_cap ? o->fn_keys.cnt : o->fn_cap;
+	const struct ov_fn **list = calloc(n + 1, sizeof(*list));
+
 	for (unsigned i = 0; i < CLASS_CNT; i++)
-		order[i] = i;
-	qsort_r(order, CLASS_CNT, sizeof(order[0]), class_by_time, (void *)&o->t);
+		o->by_time[i] = i;
+	qsort_r(o->by_time, CLASS_CNT, sizeof(o->by_time[0]), class_by_time, &o->t);
+	o->rows = calloc(n + 1, sizeof(*o->rows));
+	if (!list || !o->rows)
+		goto out;
+	for (unsigned i = 0; i < n; i++)
+		list[i] = &o->fns[i];
+	qsort(list, n, sizeof(*list), by_name);
+	for (unsigned i = 0; i < n; o->row_cnt++)
+		make_row(&o->rows[o->row_cnt], list, n, &i);
+	qsort(o->rows, o->row_cnt, sizeof(*o->rows), row_by_time);
+out:
+	free(list);
 }
 
-static void put_classes(const struct overview *o, struct json *j)
+/* Of the section */
+
+static const char *cuda_text(char buf[SECTION_BUF], int version)
 {
-	unsigned order[CLASS_CNT];
-
-	sort_classes(o, order);
-	json_open_array(j, "classes");
-	for (unsigned i = 0; i < CLASS_CNT; i++) {
-		unsigned c = order[i];
-
-		if (!o->t.class_cnt[c])
-			continue;
-		json_open(j, NULL);
-		json_str(j, "class", api_class_name(c));
-		json_u64(j, "count", o->t.class_cnt[c]);
-		json_u64(j, "total_ns", o->t.class_ns[c]);
-		json_u64(j, "mean_ns", ratio_of(o->t.class_ns[c], o->class_timed[c]) + 0.5);
-		json_u64(j, "max_ns", o->class_max_ns[c]);
-		json_f64(j, "share", ratio_of(o->t.class_top_ns[c], o->t.call_ns));
-		json_close(j);
-	}
-	json_close_array(j);
+	snprintf(buf, SECTION_BUF, "%d.%d", version / 1000, version % 1000 / 10);
+	return buf;
 }
 
-static void put_fns(const struct overview *o, struct json *j)
+static const char *error_text(char buf[SECTION_BUF], const struct ov_error *e)
 {
-	unsigned cnt;
-	struct fn_row *rows = fn_rows(o, &cnt);
+	const char *name = fn_result_name(e->first, e->code);
 
-	json_open_array(j, "functions");
-	for (unsigned i = 0; i < cnt; i++) {
-		const struct ov_fn *f = &rows[i].f;
-
-		json_open(j, NULL);
-		json_str(j, "name", rows[i].name);
-		json_str(j, "class", api_class_name(f->fn->class));
-		json_u64(j, "count", f->cnt);
-		json_u64(j, "total_ns", f->total_ns);
-		json_u64(j, "mean_ns", ratio_of(f->total_ns, f->timed_cnt) + 0.5);
-		json_u64(j, "p50_ns",
-			 loghist_percentile(&rows[i].loghist, f->timed_cnt, 0.5, f->max_ns));
-		json_u64(j, "p95_ns",
-			 loghist_percentile(&rows[i].loghist, f->timed_cnt, 0.95, f->max_ns));
-		json_u64(j, "p99_ns",
-			 loghist_percentile(&rows[i].loghist, f->timed_cnt, 0.99, f->max_ns));
-		json_u64(j, "max_ns", f->max_ns);
-		json_u64(j, "errors", f->error_cnt);
-		json_close(j);
-	}
-	json_close_array(j);
-	free(rows);
+	snprintf(buf, SECTION_BUF, "%d", e->code);
+	return name ? name : buf;
 }
 
-void overview_json(const void *a, struct json *j)
+static uint64_t dropped(const struct trace_end *end)
 {
-	const struct overview *o = a;
-
-	json_open(j, "overview");
-	put_info(j, o->r->info);
-	if (o->r->args_redacted || o->r->info->redacted)
-		json_str(j, "redacted", o->r->args_redacted ? "arguments" : o->r->info->redacted);
-	put_end(o->r, j);
-	json_open(j, "events");
-	for (unsigned i = 0; i < TYPE_CNT; i++)
-		if (o->type_cnt[i])
-			json_u64(j, event_type_name(i), o->type_cnt[i]);
-	json_close(j);
-	json_u64(j, "calls", o->t.call_cnt);
-	json_u64(j, "call_ns", o->t.call_ns);
-	json_u64(j, "errors", o->t.error_cnt);
-	json_u64(j, "launches", o->t.launch_cnt);
-	json_u64(j, "graph_launches", o->t.graph_launch_cnt);
-	json_u64(j, "unfinished", o->unfinished_cnt);
-	json_u64(j, "abandoned", o->abandoned_cnt);
-	put_errors(o, j);
-	put_procs(o, j);
-	put_classes(o, j);
-	put_fns(o, j);
-	json_close(j);
+	return end ? end->bad_record_cnt + end->drops[CT_DROP_CTXSW] + trace_lost(end) : 0;
 }
+
+#define SECTION_STATE struct overview
+#define SECTION_ROWS  "report/time/overview.section"
+#include "report/section_rows.h"
 
 /* Text */
-
-static void print_classes(const struct overview *o, const struct term *term)
-{
-	unsigned order[CLASS_CNT];
-	struct table_row *row;
-	struct table t;
-
-	sort_classes(o, order);
-	table__init(&t, "calls|time|share|mean|max|class");
-	for (unsigned i = 0; i < CLASS_CNT; i++) {
-		unsigned c = order[i];
-
-		if (!o->t.class_cnt[c])
-			continue;
-		row = table__row(&t, api_class_name(c));
-		human_count(row->cell[0], o->t.class_cnt[c]);
-		human_time(row->cell[1], o->t.class_ns[c]);
-		/* What NCCL calls of the driver is in the rows of the driver. */
-		if (o->t.class_top_ns[c] || !o->t.class_ns[c])
-			human_share(row->cell[2], o->t.class_top_ns[c], o->t.call_ns);
-		human_time(row->cell[3], ratio_of(o->t.class_ns[c], o->class_timed[c]));
-		human_time(row->cell[4], o->class_max_ns[c]);
-	}
-	if (t.row_cnt)
-		table__print(&t, term);
-}
-
-static void print_fns(const struct overview *o, const struct term *term)
-{
-	unsigned cnt, top = report_rows(term, o->r->opts.top);
-	struct fn_row *rows = fn_rows(o, &cnt);
-	struct table_row *row;
-	struct table t;
-
-	table__init(&t, "calls|time|p50|p95|p99|max|function");
-	for (unsigned i = 0; i < cnt && i < top; i++) {
-		const struct ov_fn *f = &rows[i].f;
-		const struct loghist *h = &rows[i].loghist;
-
-		row = table__row(&t, rows[i].name);
-		row->red = f->error_cnt;
-		human_count(row->cell[0], f->cnt);
-		human_time(row->cell[1], f->total_ns);
-		human_time(row->cell[2], loghist_percentile(h, f->timed_cnt, 0.5, f->max_ns));
-		human_time(row->cell[3], loghist_percentile(h, f->timed_cnt, 0.95, f->max_ns));
-		human_time(row->cell[4], loghist_percentile(h, f->timed_cnt, 0.99, f->max_ns));
-		human_time(row->cell[5], f->max_ns);
-	}
-	putc('\n', term->f);
-	if (t.row_cnt)
-		table__print(&t, term);
-	free(rows);
-}
 
 static void print_errors(const struct overview *o, const struct term *term)
 {
@@ -380,8 +155,9 @@ void overview_print(const void *a, const struct term *term)
 		     plural(o->t.call_cnt), wall, launches,
 		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
 		     plural_es(o->caller_cnt), threads, plural(o->thread_keys.cnt));
-	print_classes(o, term);
-	print_fns(o, term);
+	section_print(o->r, &overview_table, o, o, "classes", TABLE_ROWS, term);
+	putc('\n', term->f);
+	section_print(o->r, &overview_table, o, o, "functions", 0, term);
 	print_errors(o, term);
 	print_cost(o->r->end, term);
 }

@@ -16,6 +16,13 @@ struct ov_fn {
 	struct loghist *loghist; /* of timed_cnt calls; NULL: no memory */
 };
 
+/* Functions of one public name. */
+struct ov_fn_row {
+	const struct api_fn *fn; /* one of them */
+	uint64_t cnt, timed_cnt, total_ns, max_ns, error_cnt;
+	uint64_t percentile[3];
+};
+
 struct ov_proc {
 	uint32_t pid;
 	const char *comm;
@@ -45,9 +52,14 @@ struct overview {
 	struct memlimit_share error_rows;
 	unsigned error_kinds;
 	uint64_t class_max_ns[CLASS_CNT], class_timed[CLASS_CNT];
+	/* from the finish on: most time first */
+	unsigned by_time[CLASS_CNT];
+	struct ov_fn_row *rows;
+	unsigned row_cnt;
 };
 
-void overview_json(const void *a, struct json *j);
+extern const struct section_table overview_table;
+void overview_finish(void *a);
 void overview_print(const void *a, const struct term *term);
 
 #endif /* REPORT_TIME_OVERVIEW_PRIV_H */

@@ -65,7 +65,7 @@ void stages_add(struct stages *s, const struct trace_event *ev);
 void stages_end(struct stages *s, const struct iter_result *iter);
 void stages_clear(struct stages *s);
 
-void stages_json(const void *a, struct json *j);
+extern const struct section_table stages_table;
 void stages_print(const void *a, const struct term *term);
 
 #endif /* REPORT_TIME_STAGE_PRIV_H */

@@ -63,6 +63,7 @@ struct waits {
 	struct callers callers;
 	struct wait_long list[LIST_MAX]; /* longest first */
 	unsigned list_cnt, list_max;
+	const struct wait_fn **by_time, **may_by_time; /* from the finish on */
 };
 
 static void *waits__new(struct report *r)
@@ -95,6 +96,8 @@ static void waits__free(void *a)
 	memlimit_free(w->fors);
 	memlimit_free(w->threads);
 	memlimit_free(w->last);
+	free(w->by_time);
+	free(w->may_by_time);
 	free(w);
 }
 
@@ -322,6 +325,8 @@ static void waits_finish(void *a)
 {
 	struct waits *w = a;
 
+	w->by_time = sorted_fns(w->fns, w->fn_keys.cnt);
+	w->may_by_time = sorted_fns(w->may, w->may_keys.cnt);
 	callers__sort(&w->callers);
 	if (w->for_keys.cnt)
 		qsort(w->fors, w->for_keys.cnt, sizeof(*w->fors), for_by_time);
@@ -329,50 +334,9 @@ static void waits_finish(void *a)
 		qsort(w->threads, w->thread_keys.cnt, sizeof(*w->threads), thread_by_time);
 }
 
-static void put_fn(const struct waits *w, struct json *j, const struct wait_fn *f, bool is_may)
+static uint64_t wait_p95(const struct wait_fn *f)
 {
-	unsigned shown = 0;
-
-	json_open(j, NULL);
-	json_str(j, "name", f->fn->name);
-	json_u64(j, "count", f->cnt);
-	json_u64(j, "total_ns", f->total_ns);
-	json_u64(j, "mean_ns", ratio_of(f->total_ns, f->cnt) + 0.5);
-	json_u64(j, "p95_ns",
-		 f->loghist ? loghist_percentile(f->loghist, f->cnt, 0.95, f->max_ns) : 0);
-	json_u64(j, "max_ns", f->max_ns);
-	if (w->has_off_cpu)
-		json_u64(j, "off_cpu_ns", f->off_cpu_ns);
-	if (!is_may) {
-		json_open_array(j, "for");
-		for (unsigned i = 0; i < w->for_keys.cnt && shown < w->r->opts.top; i++) {
-			const struct wait_for *x = &w->fors[i];
-
-			if (&w->fns[x->fn] != f)
-				continue;
-			shown++;
-			json_open(j, NULL);
-			json_str(j, x->kernel ? "kernel" : "what", x->kernel ? x->kernel : x->what);
-			json_u64(j, "count", x->cnt);
-			json_u64(j, "total_ns", x->total_ns);
-			json_close(j);
-		}
-		json_close_array(j);
-	}
-	json_close(j);
-}
-
-static void put_fns(const struct waits *w, struct json *j, const char *name, bool is_may)
-{
-	const struct wait_fn **list =
-		is_may ? sorted_fns(w->may, w->may_keys.cnt) : sorted_fns(w->fns, w->fn_keys.cnt);
-	unsigned cnt = is_may ? w->may_keys.cnt : w->fn_keys.cnt;
-
-	json_open_array(j, name);
-	for (unsigned i = 0; list && i < cnt; i++)
-		put_fn(w, j, list[i], is_may);
-	json_close_array(j);
-	free(list);
+	return f->loghist ? loghist_percentile(f->loghist, f->cnt, 0.95, f->max_ns) : 0;
 }
 
 /* The part of the time of the threads that wait, of those that have a row. */
@@ -385,74 +349,9 @@ static double waits_share(const struct waits *w)
 	return ratio_of(ns, (double)report_wall_ns(w->r) * w->thread_keys.cnt);
 }
 
-static void waits_json(const void *a, struct json *j)
-{
-	const struct waits *w = a;
-
-	json_open(j, "waits");
-	json_u64(j, "count", w->cnt);
-	json_u64(j, "total_ns", w->total_ns);
-	if (w->unfinished_cnt)
-		json_u64(j, "unfinished", w->unfinished_cnt);
-	json_f64(j, "share", waits_share(w));
-	if (w->has_off_cpu)
-		json_u64(j, "off_cpu_ns", w->off_cpu_ns);
-	put_fns(w, j, "functions", false);
-	put_fns(w, j, "may_wait", true);
-	json_open_array(j, "threads");
-	for (unsigned i = 0; i < w->thread_keys.cnt; i++) {
-		json_open(j, NULL);
-		json_u64(j, "pid", w->threads[i].pid);
-		json_u64(j, "tid", w->threads[i].tid);
-		json_str(j, "comm", w->threads[i].comm);
-		json_u64(j, "count", w->threads[i].cnt);
-		json_u64(j, "total_ns", w->threads[i].total_ns);
-		json_close(j);
-	}
-	json_close_array(j);
-	callers__json(&w->callers, j, w->r->opts.top);
-	json_open_array(j, "longest");
-	for (unsigned i = 0; i < w->list_cnt; i++) {
-		const struct wait_long *l = &w->list[i];
-
-		json_open(j, NULL);
-		report_json_ts(w->r, j, "ts", l->start_ns);
-		json_str(j, "name", l->name);
-		json_u64(j, "duration_ns", l->ns);
-		json_u64(j, "pid", l->pid);
-		json_u64(j, "tid", l->tid);
-		if (l->kernel)
-			json_str(j, "after_kernel", l->kernel);
-		json_close(j);
-	}
-	json_close_array(j);
-	json_close(j);
-}
-
-static void print_fns(const struct waits *w, const struct term *term, bool is_may)
-{
-	unsigned cnt = is_may ? w->may_keys.cnt : w->fn_keys.cnt, top;
-	const struct wait_fn **list = sorted_fns(is_may ? w->may : w->fns, cnt);
-	struct table_row *row;
-	struct table t;
-
-	top = report_rows(term, w->r->opts.top);
-	table__init(&t, is_may ? "calls|time|mean|p95|max|calls that may have waited"
-			       : "calls|time|mean|p95|max|function");
-	for (unsigned i = 0; list && i < cnt && i < top; i++) {
-		row = table__row(&t, list[i]->fn->name);
-		human_count(row->cell[0], list[i]->cnt);
-		human_time(row->cell[1], list[i]->total_ns);
-		human_time(row->cell[2], ratio_of(list[i]->total_ns, list[i]->cnt));
-		if (list[i]->loghist)
-			human_time(row->cell[3], loghist_percentile(list[i]->loghist, list[i]->cnt,
-								    0.95, list[i]->max_ns));
-		human_time(row->cell[4], list[i]->max_ns);
-	}
-	if (t.row_cnt)
-		table__print(&t, term);
-	free(list);
-}
+#define SECTION_STATE struct waits
+#define SECTION_ROWS  "report/time/wait.section"
+#include "report/section_rows.h"
 
 static void print_callers(const struct waits *w, const struct term *term)
 {
@@ -488,21 +387,19 @@ static void waits_print(const void *a, const struct term *term)
 		term_para(term, "%s of them had not returned; the longest is %s, after %s", count,
 			  w->longest_unfinished.fn->name, total);
 	}
-	print_fns(w, term, false);
-	print_fns(w, term, true);
+	section_print(w->r, &waits_table, w, w, "functions", 0, term);
+	section_print(w->r, &waits_table, w, w, "may_wait", 0, term);
 	print_callers(w, term);
 }
 
-static unsigned top_fns(const struct wait_fn *fns, unsigned cnt, struct wait_fn_result *to,
+static unsigned top_fns(const struct wait_fn **list, unsigned cnt, struct wait_fn_result *to,
 			unsigned max)
 {
-	const struct wait_fn **list = sorted_fns(fns, cnt);
 	unsigned n = 0;
 
 	for (; list && n < cnt && n < max; n++)
 		to[n] = (struct wait_fn_result){list[n]->fn->name, list[n]->cnt, list[n]->total_ns,
 						list[n]->max_ns};
-	free(list);
 	return n;
 }
 
@@ -523,8 +420,8 @@ void wait_result(const struct report *r, struct wait_result *res)
 		res->thread_tid = w->threads[0].tid;
 		res->thread_ns = w->threads[0].total_ns;
 	}
-	res->fn_cnt = top_fns(w->fns, w->fn_keys.cnt, res->fns, 8);
-	res->may_cnt = top_fns(w->may, w->may_keys.cnt, res->may, 2);
+	res->fn_cnt = top_fns(w->by_time, w->fn_keys.cnt, res->fns, 8);
+	res->may_cnt = top_fns(w->may_by_time, w->may_keys.cnt, res->may, 2);
 }
 
 const struct analysis_ops wait_ops = {
@@ -532,7 +429,7 @@ const struct analysis_ops wait_ops = {
 	.new = waits__new,
 	.event = waits_event,
 	.finish = waits_finish,
-	.json = waits_json,
+	.section = &waits_table,
 	.print = waits_print,
 	.free = waits__free,
 };

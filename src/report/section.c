@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sections as JSON, and their walk: section_text.c has the cells of tables for a terminal. */
+#include "section_priv.h"
+
+#include <string.h>
+
+static void visit(const struct section_cursor *w, const struct section_table *of,
+		  struct section_cursor *to)
+{
+	to->r = w->r;
+	to->s = w->s;
+	to->buf = w->buf;
+	to->j = w->j;
+	to->text = w->text;
+	of->visit(to);
+}
+
+bool section_begin(struct section_cursor *w, bool when)
+{
+	if (!when)
+		return false;
+	if (!w->j)
+		return section_text_begin(w->text);
+	json_open(w->j, w->name);
+	return true;
+}
+
+void section_end(struct section_cursor *w)
+{
+	if (w->j)
+		json_close(w->j);
+}
+
+bool section_wants(const struct section_cursor *w, const struct section_col *c)
+{
+	return w->j ? c->in_json : section_text_column(w->text, c) >= 0;
+}
+
+void section_null(struct section_cursor *w, const struct section_col *c)
+{
+	if (w->j)
+		json_null(w->j, c->name);
+}
+
+void section_red(struct section_cursor *w, bool is_red)
+{
+	if (!w->j)
+		section_text_red(w->text, is_red);
+}
+
+void section_object(struct section_cursor *w, const struct section_col *c, const void *x)
+{
+	visit(w, c->of, &(struct section_cursor){.x = x, .up = w->x, .name = c->name});
+}
+
+unsigned section_walk(struct section_cursor *w, const struct section_col *c, unsigned max)
+{
+	struct section_cursor row = {.up = w->x};
+
+	for (unsigned i = 0; row.n < max; i++) {
+		size_t len = w->j ? w->j->o->len : 0;
+
+		row.x = c->row(w, row.x, i, row.n);
+		if (!row.x)
+			break;
+		row.i = i;
+		visit(w, c->of, &row);
+		row.n = w->j ? row.n + (w->j->o->len > len) : section_text_rows(w->text);
+	}
+	return row.n;
+}
+
+void section_list(struct section_cursor *w, const struct section_col *c)
+{
+	json_open_array(w->j, c->name);
+	section_walk(w, c, UINT32_MAX);
+	json_close_array(w->j);
+}
+
+void section_open_items(struct section_cursor *w, const struct section_col *c)
+{
+	if (c->kind == SECTION_MAP)
+		json_open(w->j, c->name);
+	else
+		json_open_array(w->j, c->name);
+	w->is_item = true;
+}
+
+void section_close_items(struct section_cursor *w, const struct section_col *c)
+{
+	if (c->kind == SECTION_MAP)
+		json_close(w->j);
+	else
+		json_close_array(w->j);
+	w->is_item = false;
+}
+
+static const char *name_of(const struct section_cursor *w, const struct section_col *c)
+{
+	return w->is_item ? w->key : c->name;
+}
+
+void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t v)
+{
+	const char *name = name_of(w, c);
+
+	if (!w->j) {
+		section_text_u64(w, c, v);
+		return;
+	}
+	switch (c->type) {
+	case SECTION_TYPE_hex:
+		json_hex(w->j, name, v);
+		return;
+	case SECTION_TYPE_flag:
+		json_bool(w->j, name, v);
+		return;
+	case SECTION_TYPE_milli:
+		json_milli(w->j, name, v);
+		return;
+	case SECTION_TYPE_ts:
+		report_json_ts(w->r, w->j, name, v);
+		return;
+	default:
+		json_u64(w->j, name, v);
+	}
+}
+
+void section_i64(struct section_cursor *w, const struct section_col *c, int64_t v)
+{
+	if (w->j)
+		json_i64(w->j, name_of(w, c), v);
+	else
+		section_text_f64(w, c, v);
+}
+
+void section_f64(struct section_cursor *w, const struct section_col *c, double v)
+{
+	if (!w->j)
+		section_text_f64(w, c, v);
+	else if (c->type == SECTION_TYPE_mean_ns)
+		json_u64(w->j, name_of(w, c), v + 0.5);
+	else
+		json_f64(w->j, name_of(w, c), v);
+}
+
+void section_str(struct section_cursor *w, const struct section_col *c, const char *v)
+{
+	if (!w->j)
+		section_text_str(w, c, v);
+	else if (c->type == SECTION_TYPE_sym && v)
+		json_sym(w->j, name_of(w, c), v);
+	else
+		json_str(w->j, name_of(w, c), v);
+}
+
+void section_dim(struct section_cursor *w, const struct section_col *c, const uint32_t *v)
+{
+	if (!w->j) {
+		section_text_dim(w, c, v);
+		return;
+	}
+	json_open_array(w->j, name_of(w, c));
+	for (unsigned i = 0; i < 3; i++)
+		json_u64(w->j, NULL, v[i]);
+	json_close_array(w->j);
+}
+
+void section_json(const struct report *r, const struct section_table *of, const void *s,
+		  const void *x, struct json *j, const char *name)
+{
+	char buf[SECTION_BUF];
+
+	of->visit(
+		&(struct section_cursor){.r = r, .s = s, .x = x, .name = name, .buf = buf, .j = j});
+}
+
+void section_list_json(const struct report *r, const struct section_table *of, const void *s,
+		       struct json *j)
+{
+	char buf[SECTION_BUF];
+
+	section_list(&(struct section_cursor){.r = r, .s = s, .x = s, .buf = buf, .j = j},
+		     of->cols);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* clang-format off */
+/*
+ * Sections of the report as rows. A file NAME.section has tables of an analysis; from its rows come
+ * the JSON form, the tables for a terminal, the JSON Schema (`cudatrace list --schema=report`) and
+ * the lists of members in docs/REPORT.md. docs/HOWTO_ADD_ANALYSIS.md
+ *
+ * A C file of the analysis defines SECTION_STATE (the type of its state) and SECTION_ROWS (the
+ * .section file), and includes section_rows.h, which makes a `const struct section_table ID_table`
+ * of each table. Ids are unique in the report.
+ *
+ * TABLE(id, type, up_type, when): a kind of objects in JSON, each made of one `type`. Where when
+ * does not hold, the object is left out. END(id) ends it. Between them, in the order of JSON:
+ *
+ * COL(type, name, value, when, head, show, drop, text): in JSON, and a column for a terminal
+ * JSON(type, name, value, when, text): only in JSON
+ * TEXT(type, name, value, when, head, show, drop): only for a terminal
+ *   type    section_types.def
+ *   name    its member in JSON; of TEXT what views call it
+ *   when    ALWAYS; IF(condition): else left out; OR_NULL(condition): else null; IF_OR_NULL(a, b):
+ *           left out without a, null without b
+ *   head    heading of the column
+ *   show    SHOWN; HAS: a column only if a row that is shown has it; NONZERO: zero is an empty
+ *           cell; HAS_NONZERO: both
+ *   drop    of a narrow terminal columns with a high number go first; 0: it stays
+ *   text    what it means, for docs and schema; it ends no sentence
+ * OBJECT(name, table, row, when, text): a member that is an object of another table, made of row, a
+ *     pointer
+ * LIST(id, name, table, row, when, view, text): an array of them. id is that of the table around
+ *     it. row is a pointer to row number i, NULL behind the last; n rows are already in the list,
+ *     prev is the row before, or NULL
+ *   view    names of the columns for a terminal, blanks between; the last takes the rest of the
+ *           line. *: all that it does not name. It may end with =HEADING. "": no table
+ * TEXT_LIST(id, name, table, row, view): the same for a terminal only
+ * ARRAY(type, name, cnt, value, when, text): an array of cnt plain values, of numbers i
+ * MAP(type, name, cnt, key, value, has, when, text): an object whose names are keys, where has
+ * RAW(name, statement, schema, when, text): written to w->j by a statement
+ * RED(condition): rows of a table for a terminal that are red
+ *
+ * Expressions see s, the state; x, the row; up, the row that the list of x is in; i, the number of
+ * x in its list; buf, SECTION_BUF bytes for a text that is made; and the report as w->r (NULL in a
+ * summary). w->j is NULL for a terminal. They must not change anything else.
+ */
+/* clang-format on */
+#ifndef REPORT_SECTION_H
+#define REPORT_SECTION_H
+
+#include <stdint.h>
+
+#include "report.h"
+
+#define SECTION_BUF 4096
+
+typedef uint64_t section_c_u64;
+typedef int64_t section_c_i64;
+typedef double section_c_f64;
+typedef const char *section_c_str;
+typedef const uint32_t *section_c_dim;
+
+enum section_type {
+#define SECTION_TYPE(type, carrier, json, more) SECTION_TYPE_##type,
+#include "section_types.def"
+	SECTION_TYPE_CNT
+};
+
+enum section_kind {
+	SECTION_VALUE,
+	SECTION_OBJECT,
+	SECTION_LIST,
+	SECTION_ARRAY,
+	SECTION_MAP,
+	SECTION_RAW
+};
+
+enum section_show { SHOWN, HAS = 1, NONZERO = 2, HAS_NONZERO = HAS | NONZERO };
+
+struct section_table;
+struct section_text;
+
+/* Where a walk over the tables is. */
+struct section_cursor {
+	const struct report *r;
+	const void *s, *x, *up;
+	unsigned i, n;
+	const char *name; /* of the object; NULL in an array */
+	const char *key;  /* of a value in an array or a map */
+	bool is_item;	  /* a value of an array or a map */
+	char *buf;
+	struct json *j; /* NULL: for a terminal, to text */
+	struct section_text *text;
+};
+
+struct section_col {
+	const char *name, *head, *text;
+	const char *view;   /* of a list */
+	const char *schema; /* SECTION_RAW */
+	const struct section_table *of;
+	const void *(*row)(struct section_cursor *w, const void *prev, unsigned i, unsigned n);
+	uint8_t kind, type, show, drop;
+	bool in_json, in_text, required, nullable;
+};
+
+struct section_table {
+	const char *id;
+	const struct section_col *cols;
+	unsigned col_cnt;
+	void (*visit)(struct section_cursor *w);
+};
+
+/* The object of one row of the table as member name of j, NULL in an array. */
+void section_json(const struct report *r, const struct section_table *of, const void *s,
+		  const void *x, struct json *j, const char *name);
+/* The list that is its first member. */
+void section_list_json(const struct report *r, const struct section_table *of, const void *s,
+		       struct json *j);
+/* The table of a list, without rows above max; 0: as many as a terminal gets. Returns how many rows
+ * it has; without any nothing is printed. */
+unsigned section_print(const struct report *r, const struct section_table *of, const void *s,
+		       const void *x, const char *list, unsigned max, const struct term *term);
+/* JSON Schema of the object, and of the list that is its first member. */
+void section_schema(struct out *out, const struct section_table *of, bool or_null);
+void section_list_schema(struct out *out, const struct section_table *of, bool or_null);
+
+/* --- for section_rows.h --- */
+
+bool section_begin(struct section_cursor *w, bool when);
+void section_end(struct section_cursor *w);
+/* Is the column wanted? */
+bool section_wants(const struct section_cursor *w, const struct section_col *c);
+void section_null(struct section_cursor *w, const struct section_col *c);
+void section_object(struct section_cursor *w, const struct section_col *c, const void *x);
+void section_list(struct section_cursor *w, const struct section_col *c);
+void section_open_items(struct section_cursor *w, const struct section_col *c);
+void section_close_items(struct section_cursor *w, const struct section_col *c);
+void section_red(struct section_cursor *w, bool is_red);
+
+void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t v);
+void section_i64(struct section_cursor *w, const struct section_col *c, int64_t v);
+void section_f64(struct section_cursor *w, const struct section_col *c, double v);
+void section_str(struct section_cursor *w, const struct section_col *c, const char *v);
+void section_dim(struct section_cursor *w, const struct section_col *c, const uint32_t *v);
+
+#define SECTION_TYPE(type, carrier, json, more)                                                    \
+	static inline void section_put_##type(struct section_cursor *w,                            \
+					      const struct section_col *c, section_c_##carrier v)  \
+	{                                                                                          \
+		section_##carrier(w, c, v);                                                        \
+	}
+#include "section_types.def"
+
+#endif /* REPORT_SECTION_H */

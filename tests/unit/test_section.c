@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The rows of all sections: views name columns that are there, members have a name of their own and
+ * a text. And what no report of the corpus has: values that are null, maps, rows that are left out.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "report/section.h"
+
+static const struct analysis_ops *const analyses[] = {
+#define AN(id, name) &name##_ops,
+#include "report/analyses.def"
+#undef AN
+};
+
+static const struct section_col *find(const struct section_table *of, const char *name, size_t len)
+{
+	for (unsigned i = 0; i < of->col_cnt; i++)
+		if (strlen(of->cols[i].name) == len && !strncmp(of->cols[i].name, name, len))
+			return &of->cols[i];
+	return NULL;
+}
+
+static void check_view(const struct section_col *list)
+{
+	size_t len;
+
+	for (const char *v = list->view; *v && *v != '='; v += len + (v[len] == ' ')) {
+		len = strcspn(v, " =");
+		if (*v == '*')
+			continue;
+		if (!find(list->of, v, len) || !find(list->of, v, len)->in_text)
+			fail_msg("%s: its view has no column %.*s", list->name, (int)len, v);
+	}
+}
+
+/* How many tables there are below it. */
+static unsigned check_table(const struct section_table *t)
+{
+	unsigned cnt = 1;
+
+	assert_true(t->col_cnt > 0);
+	for (unsigned i = 0; i < t->col_cnt; i++) {
+		const struct section_col *c = &t->cols[i];
+
+		for (unsigned k = 0; k < i; k++)
+			if (!strcmp(t->cols[k].name, c->name))
+				fail_msg("%s: %s is there twice", t->id, c->name);
+		if (c->in_json && (!c->text || !*c->text || c->text[strlen(c->text) - 1] == '.'))
+			fail_msg("%s: %s has no text, or a sentence", t->id, c->name);
+		if (c->in_text && (!c->head || !*c->head))
+			fail_msg("%s: %s has no heading", t->id, c->name);
+		if (c->kind == SECTION_LIST)
+			check_view(c);
+		if (c->of)
+			cnt += check_table(c->of);
+	}
+	return cnt;
+}
+
+static void test_rows(void **state)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < AN_CNT; i++)
+		if (analyses[i]->section)
+			cnt += check_table(analyses[i]->section);
+	assert_true(cnt > 50);
+}
+
+struct toy {
+	uint64_t cnt, left;
+	const char *name;
+	unsigned ids[3];
+	struct toy_row {
+		uint64_t n;
+	} rows[4];
+};
+
+static const char *label_of(char buf[SECTION_BUF], const struct toy_row *x)
+{
+	snprintf(buf, SECTION_BUF, "row %u", (unsigned)x->n);
+	return buf;
+}
+
+static const char *id_of(char buf[SECTION_BUF], unsigned id)
+{
+	snprintf(buf, SECTION_BUF, "id%u", id);
+	return buf;
+}
+
+#define SECTION_STATE struct toy
+#define SECTION_ROWS  "toy.section"
+#include "report/section_rows.h"
+
+static const struct toy toy = {.cnt = 1234, .ids = {7, 8, 0}, .rows = {{5}, {0}, {6}, {7}}};
+
+static void test_json(void **state)
+{
+	static const char want[] =
+		"{\"toy\":{\"cnt\":1234,\"name\":null,\"mean\":1235,\"ids\":[7,8,0],"
+		"\"by_id\":{\"id7\":7,\"id8\":8},\"list\":[{\"n\":5,\"up\":1234},{\"n\":6,\"up\":1234}],"
+		"\"first\":{\"n\":5,\"up\":1234}}}";
+	struct out *out = out__memory();
+	struct json j;
+
+	assert_non_null(out);
+	json__init(&j, out);
+	json_open(&j, NULL);
+	section_json(NULL, &toy_table, &toy, &toy, &j, "toy");
+	json_close(&j);
+	assert_int_equal(out->len, strlen(want));
+	assert_memory_equal(out->buf, want, out->len);
+	out__close(out);
+}
+
+static void test_text(void **state)
+{
+	char got[1000] = "";
+	struct term term = {.width = 80};
+
+	term.f = fmemopen(got, sizeof(got), "w");
+	assert_non_null(term.f);
+	assert_int_equal(section_print(NULL, &toy_table, &toy, &toy, "list", 2, &term), 2);
+	/* none: nothing is printed */
+	assert_int_equal(section_print(NULL, &toy_table, &toy, &toy, "none", 2, &term), 0);
+	fclose(term.f);
+	assert_string_equal(got, "  half  n  the row\n"
+				 "  2.50  5  row 5\n"
+				 "  3.00  6  row 6\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

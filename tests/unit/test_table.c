@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Tables for a terminal: which columns are shown, and where names stand. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "text/table.h"
+
+static void prints(const struct table *t, int width, const char *want)
+{
+	char got[4096] = "";
+	struct term term = {.width = width};
+
+	term.f = fmemopen(got, sizeof(got), "w");
+	assert_non_null(term.f);
+	table__print(t, &term);
+	fclose(term.f);
+	assert_string_equal(got, want);
+}
+
+static void put(struct table *t, const char *name, const char *a, const char *b, const char *c)
+{
+	struct table_row *row = table__row(t, name);
+
+	snprintf(row->cell[0], CELL_SZ, "%s", a);
+	snprintf(row->cell[1], CELL_SZ, "%s", b);
+	snprintf(row->cell[2], CELL_SZ, "%s", c);
+}
+
+#define LONG_NAME "void kernel_of_a_long_name<float, std::array<char*, 3ul>>"
+
+static void start(struct table *t)
+{
+	table__start(t, "kernel");
+	table__col(t, (struct table_col){.head = "launches"});
+	table__col(t, (struct table_col){.head = "mean", .drop = 1});
+	table__col(t, (struct table_col){.head = "waves", .drop = 2, .if_any = true});
+}
+
+/* A column that no row has is left out, and so are blanks at the end of a line. */
+static void test_any(void **state)
+{
+	struct table t;
+
+	start(&t);
+	put(&t, "one", "12", "1.5", "");
+	prints(&t, 80,
+	       "  launches  mean  kernel\n"
+	       "        12   1.5  one\n");
+	put(&t, "two", "", "", "0.5");
+	prints(&t, 80,
+	       "  launches  mean  waves  kernel\n"
+	       "        12   1.5         one\n"
+	       "                    0.5  two\n");
+}
+
+/* Columns go, the highest number first, until the name has 40 columns. */
+static void test_drop(void **state)
+{
+	struct table t;
+
+	start(&t);
+	put(&t, LONG_NAME, "12", "1.5", "0.5");
+	prints(&t, 65,
+	       "  launches  mean  waves  kernel\n"
+	       "        12   1.5    0.5  void kernel_of_a_lo...array<char*, 3ul>>\n");
+	prints(&t, 64,
+	       "  launches  mean  kernel\n"
+	       "        12   1.5  void kernel_of_a_long_...d::array<char*, 3ul>>\n");
+	prints(&t, 52,
+	       "  launches  kernel\n"
+	       "        12  void kernel_of_a_lo...array<char*, 3ul>>\n");
+}
+
+/* When none may go, the name has a line. A name that fits does not need one. */
+static void test_own_line(void **state)
+{
+	struct table t;
+
+	start(&t);
+	put(&t, LONG_NAME, "12", "1.5", "");
+	put(&t, "short", "12", "", "");
+	prints(&t, 50,
+	       "  launches  kernel\n"
+	       "        12\n"
+	       "      void kernel_of_a_long...::array<char*, 3ul>>\n"
+	       "        12  short\n");
+}
+
+/* More columns than one might think of, more than there may be, and more rows. */
+static void test_many(void **state)
+{
+	char heads[200] = "";
+	struct table t;
+
+	for (int i = 0; i < TABLE_COLS + 3; i++)
+		strcat(heads, "a|");
+	strcat(heads, "name");
+	table__init(&t, heads);
+	assert_int_equal(t.col_cnt, TABLE_COLS);
+	assert_string_equal(t.name_head, "name");
+	for (unsigned i = 0; i < TABLE_CELLS / TABLE_COLS; i++)
+		assert_non_null(table__row(&t, ""));
+	assert_null(table__row(&t, ""));
+	table__init(&t, "a|b|c|d|e|f|g|h|i|j|k|l|name");
+	for (unsigned i = 0; i < TABLE_ROWS; i++)
+		assert_non_null(table__row(&t, ""));
+	assert_null(table__row(&t, ""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_any),
+		cmocka_unit_test(test_drop),
+		cmocka_unit_test(test_own_line),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
