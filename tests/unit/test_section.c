@@ -14,7 +14,7 @@
 #include "report/section.h"
 
 static const struct analysis_ops *const analyses[] = {
-#define AN(id, name) &name##_ops,
+#define AN(id, name, what) &name##_ops,
 #include "report/analyses.def"
 #undef AN
 };
