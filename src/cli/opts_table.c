@@ -74,7 +74,10 @@ static void need_text(const struct opt_row *row, const char *arg)
 
 static void set_summary(struct opts *o, const struct opt_row *row, const char *arg)
 {
+	if (arg && strcmp(arg, "full") != 0)
+		opts__die("--summary '%s': unknown; write --summary or --summary=full", arg);
 	o->trace.summary = TRI_ON;
+	o->trace.full_summary = arg;
 }
 
 static void set_no_summary(struct opts *o, const struct opt_row *row, const char *arg)

@@ -16,8 +16,13 @@ void losses_json(const struct losses *l, struct json *j);
 void losses_json_rows(const struct losses *l, struct json *j, const char *trace);
 /* Prints the losses under title; nothing if the trace is complete. */
 void losses_print(const struct losses *l, const struct term *term, const char *title);
+/* Prints at most max losses. Returns how many more there are. */
+unsigned losses_print_first(const struct losses *l, const struct term *term, const char *title,
+			    unsigned max);
 /* Prints data that the user excluded, if any. */
 void losses_print_chosen(const struct losses *l, const struct term *term);
+/* Writes data that the user excluded as one line. Returns false if there is none. */
+bool losses_chosen_line(const struct losses *l, char *text, size_t size);
 /* Writes "1,360 lines, ...", as much as fits. Returns false if nothing is missing. */
 bool losses_line(const struct losses *l, char *text, size_t size);
 

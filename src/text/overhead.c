@@ -3,8 +3,10 @@
 
 #include "decode/cuda.h"
 #include "table.h"
+#include "util/demangle.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 void overhead_share(char *text, size_t size, const struct trace_end *end)
 {
@@ -32,6 +34,7 @@ void overhead_print(const struct term *term, const struct trace_end *end)
 {
 	bool low = end->detail_low_saving_ns &&
 		   (!end->dear_cnt || end->detail_low_saving_ns > end->dear[0].ns);
+	char *names[TRACE_DEAR_MAX]; /* NULL: not mangled */
 	struct table t;
 
 	if (!end->dear_cnt && !low)
@@ -40,7 +43,12 @@ void overhead_print(const struct term *term, const struct trace_end *end)
 			    : "cost|share|saved by -e '!NAME'");
 	if (low)
 		print_saving(&t, "--detail=low", end->detail_low_saving_ns, end);
-	for (unsigned i = 0; i < end->dear_cnt; i++)
-		print_saving(&t, end->dear[i].fn->symbol, end->dear[i].ns, end);
+	for (unsigned i = 0; i < end->dear_cnt; i++) {
+		names[i] = demangle(end->dear[i].fn->symbol, NULL);
+		print_saving(&t, names[i] ? names[i] : end->dear[i].fn->symbol, end->dear[i].ns,
+			     end);
+	}
 	table__print(&t, term);
+	for (unsigned i = 0; i < end->dear_cnt; i++)
+		free(names[i]);
 }

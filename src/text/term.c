@@ -53,11 +53,12 @@ static void put_word(const struct term *term, const char *s, size_t len, bool is
 	plain_print(term->f, s + head, len - head);
 }
 
-void term_text(const struct term *term, const char *s, int indent)
+/* The line has col columns already. */
+static void put_words(const struct term *term, const char *s, int col, int indent)
 {
-	int col = 0, n;
 	bool is_share;
 	size_t len;
+	int n;
 
 	while (*s) {
 		len = strcspn(s, " ");
@@ -79,6 +80,43 @@ void term_text(const struct term *term, const char *s, int indent)
 		s += strspn(s, " ");
 	}
 	putc('\n', term->f);
+}
+
+void term_text(const struct term *term, const char *s, int indent)
+{
+	put_words(term, s, 0, indent);
+}
+
+void term_row(const struct term *term, const char *label, const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	term_label(term, label);
+	put_words(term, text, TERM_LABEL - 1, TERM_LABEL);
+}
+
+void term_words(const struct term *term, int indent, const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	put_words(term, text, 0, indent);
+}
+
+void term_label(const struct term *term, const char *label)
+{
+	bool is_red = *label && !label[strspn(label, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")];
+	const char *on = is_red ? "\033[1;31m" : "\033[1m";
+
+	fprintf(term->f, "%s%s%s%*s", term->color ? on : "", label, term->color ? "\033[0m" : "",
+		TERM_LABEL - 1 - (int)strlen(label), "");
 }
 
 void term_section(const struct term *term, const char *title, const char *fmt, ...)

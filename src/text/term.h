@@ -26,6 +26,16 @@ void term_section(const struct term *term, const char *title, const char *fmt, .
 	__attribute__((format(printf, 3, 4)));
 /* Prints a sentence with an indent of two. */
 void term_para(const struct term *term, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints formatted words as term_text() does. */
+void term_words(const struct term *term, int indent, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Prints a label (ASCII) in bold in a column of TERM_LABEL, in red if it is in capitals, then a
+ * sentence. */
+#define TERM_LABEL 11
+void term_row(const struct term *term, const char *label, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Prints the label alone, without the last blank before the sentence. */
+void term_label(const struct term *term, const char *label);
 /* Returns the number of columns of len bytes of UTF-8. */
 int term_columns(const char *s, size_t len);
 

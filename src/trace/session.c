@@ -11,13 +11,13 @@
 #include "attach/allow/caps.h"
 #include "inject/library.h"
 #include "sink/delivery/workers.h"
-#include "text/losses_text.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/opener.h"
 #include "util/reader.h"
 #include "util/safe_open.h"
 #include "util/sandbox.h"
+#include "util/segment.h"
 #include "util/out.h"
 #include "version.h"
 
@@ -26,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -186,6 +185,12 @@ static void fill_info(struct session *s)
 	info->pid_cnt = s->o->pid_cnt;
 }
 
+static const char *const sink_names[SINK_CNT] = {
+#define SINK(id, name, help) [SINK_##id] = #name,
+#include "sink/sinks.def"
+#undef SINK
+};
+
 static int open_sink(struct session *s, enum sink_id kind, const char *path)
 {
 	struct sink *sink;
@@ -197,6 +202,8 @@ static int open_sink(struct session *s, enum sink_id kind, const char *path)
 	sink = sink__open(kind, path, &s->t.info);
 	if (!sink)
 		return -EIO;
+	s->files[s->sink_cnt] =
+		(struct summary_file){.sink = sink_names[kind], .path = strdup(path)};
 	s->sinks[s->sink_cnt++] = sink;
 	if (s->o->max_file && sink__segment(sink, path, s->o->max_file, &s->t.info))
 		return -EIO;
@@ -277,13 +284,6 @@ static bool shares_stdout(const struct session *s)
 	return false;
 }
 
-static bool wants_summary(const struct session_opts *o)
-{
-	if (o->summary != TRI_UNSET)
-		return o->summary == TRI_ON;
-	return o->json || (!o->quiet && isatty(STDERR_FILENO));
-}
-
 static void make_summary(struct session *s)
 {
 	if (s->o->view)
@@ -291,7 +291,7 @@ static void make_summary(struct session *s)
 	/* No progress line beside a command: it writes to the same terminal. */
 	if (!s->o->argv && !s->o->quiet)
 		s->progress = progress__new(stderr);
-	if (s->progress || wants_summary(s->o))
+	if (s->progress || session__wants_summary(s->o))
 		s->summary = summary__new();
 }
 
@@ -437,31 +437,12 @@ static void fill_end(struct session *s)
 		end->max_thread_overhead *= 1e9 / wall;
 }
 
-static void print_summary(struct session *s)
-{
-	struct winsize ws;
-	int width = 80;
-	struct out *out;
-
-	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
-		width = ws.ws_col;
-	if (!s->o->json) {
-		summary__print(s->summary, stderr, &s->t.info, &s->end, width,
-			       isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
-		return;
-	}
-	out = out__memory();
-	if (!out)
-		return;
-	summary__json(s->summary, out, &s->t.info, &s->end);
-	(void)!write(STDERR_FILENO, out->buf, out->len);
-	out__close(out);
-}
-
 /* Returns whether every output is complete. */
 static bool close_sinks(struct session *s)
 {
 	struct trace_end sum = {0};
+	struct summary_file *file;
+	struct stat st;
 	bool ok = true;
 
 	fill_end(s);
@@ -471,27 +452,20 @@ static bool close_sinks(struct session *s)
 
 		if (!*sink || (i < s->sink_cnt && !(*sink)->out->is_file))
 			continue;
+		file = &s->files[sink - s->sinks];
+		file->more_cnt = s->o->max_file ? segment_number((*sink)->out->name) : 0;
 		if (sink__close_into(*sink, &s->end, &sum))
 			ok = false;
 		*sink = NULL;
+		if (file->path && !stat(file->path, &st) && S_ISREG(st.st_mode))
+			file->bytes = (uint64_t)st.st_size;
 	}
+	s->file_cnt = s->sink_cnt;
 	s->sink_cnt = 0;
 	s->end.write_error = sum.write_error;
 	s->end.lines_lost = sum.lines_lost;
 	s->end.output_gone_cnt = sum.output_gone_cnt;
 	return ok;
-}
-
-/* Without a summary nothing else reports losses. Outputs have already reported their own. */
-static void say_lost(struct session *s)
-{
-	char text[512];
-
-	s->end.lines_lost = s->end.output_gone_cnt = 0;
-	s->end.write_error = NULL;
-	losses__end(&s->lost, &s->end);
-	if (losses_line(&s->lost, text, sizeof(text)))
-		warn("the trace is incomplete, missing: %s", text);
 }
 
 static bool finish(struct session *s)
@@ -522,10 +496,7 @@ static bool finish(struct session *s)
 	if (s->end.end_ns < stop_ns)
 		s->end.end_ns = stop_ns;
 	ok = close_sinks(s);
-	if (s->summary && wants_summary(s->o))
-		print_summary(s);
-	else
-		say_lost(s);
+	session__summarize(s);
 	/* --all-layers (with torch) records what exists. */
 	if (s->o->python.cnt && !s->o->torch && s->end.stats[CT_STAT_ENTRIES] && !s->t.has_python &&
 	    !s->t.unknown_python_cnt)
@@ -540,6 +511,8 @@ static void release(struct session *s)
 	progress__free(s->progress);
 	while (s->sink_cnt)
 		sink__close(s->sinks[--s->sink_cnt], NULL);
+	for (unsigned i = 0; i < SESSION_MAX_SINKS; i++)
+		free((char *)s->files[i].path);
 	command__cancel(&s->cmd);
 	/* A process of -p may be stopped already although the start failed. */
 	if (s->guard.pid && s->t.att) {

@@ -44,6 +44,8 @@ struct session {
 	unsigned missed_cnt; /* of these, libraries that could not be traced */
 	struct sink *sinks[SESSION_MAX_SINKS];
 	unsigned sink_cnt;
+	struct summary_file files[SESSION_MAX_SINKS]; /* of sinks, also when these are closed */
+	unsigned file_cnt;			      /* closed ones */
 	struct summary *summary;
 	struct progress *progress;
 	struct command cmd;
@@ -78,6 +80,11 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end);
 const char *session__unseen(const struct session *s);
 /* Warns when the command has made no traced call. */
 void session__say_no_call(const struct session *s);
+
+/* ending.c */
+bool session__wants_summary(const struct session_opts *o);
+/* Prints the summary, or else one line. */
+void session__summarize(struct session *s);
 
 /* loop.c */
 void session__loop(struct session *s);

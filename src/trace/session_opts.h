@@ -60,6 +60,7 @@ struct session_opts {
 	struct strv outputs[SINK_CNT]; /* of each sink: FILE or "-" */
 	uint64_t max_file;	       /* bytes of one file; 0: no limit */
 	enum tristate summary;	       /* unset: when stderr is a terminal */
+	bool full_summary;	       /* --summary=full */
 	bool quiet;
 	bool json; /* format of the summary */
 	/* what to trace */

@@ -42,7 +42,7 @@ class Traced:
         with open(f"{folder}/scenario", "w", encoding="utf-8") as f:
             json.dump({"gpus": gpus, **scenario}, f)
         self.args = [TESTS + "/nvfuse/rm_driver.py", f"{folder}/scenario", f"{folder}/asked", *INSIDE_ONLY, CUDATRACE, "--probe=inject", *args,
-                     "--jsonl", self.path, "--chrome", f"{folder}/t.json", "--perfetto", f"{folder}/t.pftrace", "--summary", "--", *command]
+                     "--jsonl", self.path, "--chrome", f"{folder}/t.json", "--perfetto", f"{folder}/t.pftrace", "--summary=full", "--", *command]
         self.ran = Ran(self.args, timeout=20)
         assert self.ran.status == status, self.ran
         self.read()

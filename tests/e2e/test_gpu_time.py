@@ -205,7 +205,7 @@ def test_cupti_by_its_path(tmp_path):
 
 @pytest.mark.parametrize("word", ["untimed", "drop", "nocall", "junk"])
 def test_what_is_missing_is_counted(tmp_path, word):
-    r = Traced(tmp_path, "--summary", FAKE_CUPTI=word)
+    r = Traced(tmp_path, "--summary=full", FAKE_CUPTI=word)
     delivered = sum(r.made.values())
     if word == "junk":
         assert r.whole()

@@ -139,7 +139,7 @@ demo()
 	cp tools/demo.sh "$dir/tools/"
 	(cd "$dir" && O=$O timeout 60 tools/demo.sh) >"$TMP/demo.log" 2>&1
 	check 'demo: status' is $? 0
-	check 'demo: prints the summary' grep -Eq '^Summary: [0-9,]+ CUDA calls in ' "$TMP/demo.log"
+	check 'demo: prints the summary' grep -Eq '^sample: .* [0-9,]+ CUDA calls, 1 failed, complete' "$TMP/demo.log"
 	check 'demo: says where the JSON lines are' grep -q '^JSON lines    traces/demo.jsonl' "$TMP/demo.log"
 	check 'demo: says where the Chrome trace is' grep -q '^Chrome trace  traces/demo.json' "$TMP/demo.log"
 	check 'demo: the JSON lines' holds "$dir/traces/demo.jsonl" 'len(calls) > 1000 and {"kernel", "memory", "transfer", "graph", "stream", "event", "sync", "module"} <= {c["type"] for c in calls} and accounts()'

@@ -173,7 +173,7 @@ losses()
 # More objects than are remembered of a process: 16,384 of them, a client among them.
 full_table()
 {
-	"${BY_NAME[@]}" "$CUDATRACE" -q --kernel --buffer-size 256M --summary --jsonl "$TMP/objects.jsonl" -- \
+	"${BY_NAME[@]}" "$CUDATRACE" -q --kernel --buffer-size 256M --summary=full --jsonl "$TMP/objects.jsonl" -- \
 		"$DRIVE" "$NV" objects 16448 2>"$TMP/objects.err" >"$TMP/objects.stdout"
 	check 'full table: status' is $? 0
 	check 'full table: who is in it has a class, who is not has none' holds "$TMP/objects.jsonl" \

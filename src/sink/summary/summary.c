@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned hash_bits(uint64_t x, unsigned bits)
-{
-	return (x * 0x9e3779b97f4a7c15ull) >> (64 - bits);
-}
-
 struct summary *summary__new(void)
 {
 	/* Most of it is tables that stay untouched, and so use no memory. */
@@ -42,6 +37,7 @@ void summary__free(struct summary *s)
 		HASH_DEL(s->procs, p);
 		free(p);
 	}
+	summary_threads_free(s);
 	summary_driver_free(s);
 	gpu_devices__free(&s->run_gpus);
 	residency__free(&s->residency);
@@ -273,26 +269,6 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct trac
 		on_wait(s, st, ev, ns);
 }
 
-static void on_error(struct summary *s, struct fn_stat *st, const struct trace_event *ev)
-{
-	struct error_stat *e = s->errors;
-
-	s->error_cnt++;
-	st->error_cnt++;
-	for (; e < s->errors + s->error_kinds; e++) {
-		if (e->code == ev->result && e->first->api == ev->fn->api) {
-			e->cnt++;
-			return;
-		}
-	}
-	if (s->error_kinds == SUMMARY_ERRORS_MAX) {
-		s->other_error_cnt++;
-		return;
-	}
-	s->error_kinds++;
-	*e = (struct error_stat){ev->result, 1, ev->fn};
-}
-
 /* NULL when there are too many. */
 static struct proc_stat *proc_get(struct summary *s, uint32_t pid)
 {
@@ -407,16 +383,19 @@ static void on_call(struct summary *s, const struct trace_event *ev)
 		return;
 	}
 	st->total_ns += ns;
-	if (ns > st->max_ns)
+	if (ns > st->max_ns) {
 		st->max_ns = ns;
+		st->max_at_ns = ev->start_ns;
+	}
 	if (call_is_outer(ev))
 		c->total_ns += ns;
 	if (call_is_top(ev)) {
 		c->top_ns += ns;
 		s->call_ns += ns;
+		summary_top_call(s, st, ev, ns);
 	}
 	if (ev->is_error)
-		on_error(s, st, ev);
+		summary_error(s, st, ev);
 	on_meaning(s, p, st, ev, ns);
 }
 

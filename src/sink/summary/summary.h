@@ -28,7 +28,22 @@ void summary__free(struct summary *s);
 void summary__event(struct summary *s, const struct trace_event *ev);
 void summary__totals(const struct summary *s, struct summary_totals *t);
 
-/* Prints text: lines of at most width columns. Losses come first. */
+/* An output of the trace. */
+struct summary_file {
+	const char *sink, *path; /* as in sinks.def; "-" is stdout */
+	uint64_t bytes;		 /* 0: not known */
+	unsigned more_cnt;	 /* further files (--max-file) */
+};
+
+/* The lines that the short summary never exceeds. */
+#define SUMMARY_LINES_MAX 25
+
+/* Prints at most SUMMARY_LINES_MAX lines of at most width columns, from 72 columns on; only paths
+ * may be longer. Losses come first. */
+void summary__print_short(struct summary *s, FILE *f, const struct trace_info *info,
+			  const struct trace_end *end, const struct summary_file *files,
+			  unsigned file_cnt, int width, bool color);
+/* Prints all tables: lines of at most width columns. Losses come first. */
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color);
 /* Writes one JSON object on one line: complete, except for long tables. */

@@ -31,10 +31,15 @@
 #define SUMMARY_SLOWEST	     5
 #define SUMMARY_OPS_MAX	     64
 #define SUMMARY_XIDS_MAX     32
+#define SUMMARY_THREADS_MAX  65536
+#define SUMMARY_THREAD_BITS  8
 
 struct fn_stat {
 	const struct api_fn *fn; /* NULL: free */
 	uint64_t cnt, total_ns, max_ns, error_cnt;
+	uint64_t top_ns;	      /* as class_stat.top_ns */
+	uint64_t max_at_ns;	      /* start of the longest call */
+	uint64_t blocked_ns;	      /* as summary.blocked_ns */
 	uint64_t untimed_cnt;	      /* of cnt, probed at their entry only */
 	uint64_t wait_cnt, wait_ns;   /* of calls that wait for the GPU */
 	uint64_t off_cpu_ns;	      /* --sched: part of wait_ns in which the thread did not run */
@@ -82,6 +87,13 @@ struct wait_thread {
 	UT_hash_handle hh;
 };
 
+/* A thread that made a driver call. */
+struct thread_stat {
+	uint64_t key;			   /* pid, tid */
+	uint64_t submit_cnt, submit_bytes; /* since its last wait */
+	UT_hash_handle hh;
+};
+
 struct proc_stat {
 	uint32_t pid;
 	uint64_t mem[MEM_KIND_CNT];
@@ -106,6 +118,15 @@ struct error_stat {
 	int32_t code;
 	uint64_t cnt;
 	const struct api_fn *first; /* first function that returned it */
+};
+
+/* A call that failed with this result, and is to be shown (call_error_matters()). */
+struct failure {
+	const struct api_fn *fn;
+	int32_t code;
+	bool has_size;
+	uint64_t cnt;
+	uint64_t first_ns, size; /* of the first one */
 };
 
 /* A command of the driver: names of unknown ones are made per event, so they are copied. */
@@ -163,6 +184,7 @@ struct summary {
 	uint64_t event_cnt, call_cnt;
 	uint64_t call_ns; /* as class_stat.top_ns */
 	uint64_t error_cnt, other_error_cnt;
+	uint64_t failure_cnt; /* of error_cnt, those of failures */
 	uint64_t unfinished_cnt, abandoned_cnt;
 	uint64_t longest_unfinished_ns;
 	const char *longest_unfinished;
@@ -171,6 +193,12 @@ struct summary {
 	uint64_t graph_launch_cnt, graph_launch_ns, instantiate_cnt;
 	unsigned stream_cnt;
 	uint64_t wait_cnt, wait_ns;
+	/* Driver calls that wait by their nature, not in other driver calls: at most the time of
+	 * the threads. */
+	uint64_t blocked_cnt, blocked_ns;
+	uint64_t small_wait_cnt,
+		work_wait_cnt;	  /* of blocked_cnt, after little and after any work */
+	uint64_t first_launch_ns; /* 0: none */
 
 	bool has_off_cpu;	     /* --sched */
 	struct gpu_devices run_gpus; /* --gpu-time */
@@ -186,11 +214,16 @@ struct summary {
 	struct transfer_stat transfers[TRANSFER_KIND_CNT];
 	struct error_stat errors[SUMMARY_ERRORS_MAX];
 	unsigned error_kinds;
+	struct failure failures[SUMMARY_ERRORS_MAX];
+	unsigned failure_kinds;
 
 	struct proc_stat *procs;
 	struct proc_stat *cur_proc;
 	uint64_t proc_cnt; /* processes so far */
 	struct wait_thread *wait_threads;
+	struct thread_stat *threads;
+	struct thread_stat *recent_threads[1 << SUMMARY_THREAD_BITS];
+	bool threads_full;
 
 	struct kernel_stat *kernels; /* by name */
 	struct kernel_stat other_kernels;
@@ -202,6 +235,18 @@ struct summary {
 	struct stream_id streams[SUMMARY_STREAMS_MAX];
 	struct kernel_slot kernel_slots[SUMMARY_KERNEL_SLOTS];
 };
+
+static inline unsigned hash_bits(uint64_t x, unsigned bits)
+{
+	return (x * 0x9e3779b97f4a7c15ull) >> (64 - bits);
+}
+
+/* summary_threads.c: a driver call that is not in another one, of ns, and its function. */
+void summary_top_call(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
+		      uint64_t ns);
+void summary_threads_free(struct summary *s);
+/* summary_failures.c */
+void summary_error(struct summary *s, struct fn_stat *st, const struct trace_event *ev);
 
 /* summary_gpu.c: --gpu-time. k: of the event's kernel, or NULL. */
 void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k);
@@ -221,6 +266,7 @@ struct fn_row {
 };
 
 int fn_row_by_time(const void *a, const void *b);
+int fn_row_by_top(const void *a, const void *b);
 int fn_row_by_count(const void *a, const void *b);
 int fn_row_by_wait(const void *a, const void *b);
 int fn_row_by_driver(const void *a, const void *b);

@@ -35,6 +35,11 @@ int fn_row_by_time(const void *a, const void *b)
 	BY(total_ns);
 }
 
+int fn_row_by_top(const void *a, const void *b)
+{
+	BY(top_ns);
+}
+
 int fn_row_by_count(const void *a, const void *b)
 {
 	BY(cnt);
@@ -71,14 +76,18 @@ static void fn_stat_add(struct fn_stat *sum, const struct fn_stat *st)
 	sum->cnt += st->cnt;
 	sum->untimed_cnt += st->untimed_cnt;
 	sum->total_ns += st->total_ns;
+	sum->top_ns += st->top_ns;
+	sum->blocked_ns += st->blocked_ns;
 	sum->error_cnt += st->error_cnt;
 	sum->wait_cnt += st->wait_cnt;
 	sum->wait_ns += st->wait_ns;
 	sum->off_cpu_ns += st->off_cpu_ns;
 	sum->ioctl_cnt += st->ioctl_cnt;
 	sum->ioctl_ns += st->ioctl_ns;
-	if (st->max_ns > sum->max_ns)
+	if (st->max_ns > sum->max_ns) {
 		sum->max_ns = st->max_ns;
+		sum->max_at_ns = st->max_at_ns;
+	}
 }
 
 struct fn_row *summary_fns(const struct summary *s, size_t *cnt)

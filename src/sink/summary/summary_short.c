@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The short summary: trust, failures, verdict, time, what to look at first, files. It is printed
+ * with ever fewer rows until it fits SUMMARY_LINES_MAX.
+ */
+#include "summary_short.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/nv/nv.h"
+#include "text/losses_text.h"
+#include "util/plain.h"
+
+/* How much is shown, most first. The last one always fits. */
+static const struct {
+	uint8_t row_max;
+	bool no_blank, no_extra, no_advice;
+} levels[] = {
+	{5, false, false, false}, {4, false, false, false}, {3, false, false, false},
+	{5, true, false, false},  {3, true, false, false},  {2, true, false, false},
+	{1, true, true, false},	  {1, true, true, true},
+};
+
+void short_blank(const struct short_summary *x)
+{
+	if (!x->no_blank)
+		putc('\n', x->term->f);
+}
+
+/* "python3 train.py", "process 4242", "all processes" */
+static void put_target(const struct trace_info *info, char *text, size_t size)
+{
+	const char *base;
+	size_t n = 0;
+
+	if (!info->argv || !info->argc) {
+		if (info->pid_cnt == 1)
+			snprintf(text, size, "process %u", info->pids[0]);
+		else if (info->pid_cnt)
+			snprintf(text, size, "%u processes", info->pid_cnt);
+		else
+			snprintf(text, size, "all processes");
+		return;
+	}
+	base = strrchr(info->argv[0], '/');
+	for (unsigned i = 0; i < info->argc && n < size; i++)
+		n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "",
+				      i	     ? info->argv[i]
+				      : base ? base + 1
+					     : info->argv[0]);
+	if (n >= size)
+		memcpy(text + size - 4, "...", 4);
+}
+
+/* ", 8 failed (7 as expected)": call_error_matters(), and calls within others. */
+static void put_failed(const struct summary *s, char *text, size_t size)
+{
+	char failed[CELL_SZ], expected[CELL_SZ];
+
+	*text = '\0';
+	if (!s->error_cnt)
+		return;
+	human_count(failed, s->error_cnt);
+	human_count(expected, s->error_cnt - s->failure_cnt);
+	if (s->error_cnt == s->failure_cnt)
+		snprintf(text, size, ", %s failed", failed);
+	else
+		snprintf(text, size, ", %s failed (%s as expected)", failed,
+			 s->failure_cnt ? expected : "all");
+}
+
+static void put_left_out(const struct short_summary *x, struct losses *lost)
+{
+	const struct trace_end *end = x->end;
+	const char *not_traced = end->not_traced ? end->not_traced : x->info->not_traced;
+	char text[512];
+
+	if (x->no_extra)
+		return;
+	if (not_traced && *not_traced && strcmp(not_traced, "nothing") != 0) {
+		snprintf(text, sizeof(text), "%s; --all traces everything", not_traced);
+		term_label(x->term, "Left out");
+		putc(' ', x->term->f);
+		term_name(x->term, text, x->term->width - TERM_LABEL);
+		putc('\n', x->term->f);
+	}
+	/* They have a row of their own. */
+	lost->chosen[CHOSEN_COUNTED] = 0;
+	if (losses_chosen_line(lost, text, sizeof(text)))
+		term_row(x->term, "Left out", "%s", text);
+	if (x->info->redacted)
+		term_row(x->term, "Hidden", "%s", x->info->redacted);
+}
+
+void short_trust(const struct short_summary *x)
+{
+	struct losses lost = summary_losses(x->s, x->end);
+	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], procs[64] = "";
+	char counted[CELL_SZ], more_calls[64] = "";
+	char target[44], failed[128], added[96] = "", cnt[CELL_SZ];
+	const char *state = losses__any(&lost) ? "INCOMPLETE"
+			    : x->end->unseen   ? "calls may be missing"
+					       : "complete";
+	struct term bold = *x->term;
+	unsigned more;
+
+	more = losses_print_first(&lost, x->term,
+				  "something is missing in this trace, and in the numbers below",
+				  x->row_max);
+	if (more)
+		term_para(x->term, "%u more kind%s of losses: --summary=full lists them.", more,
+			  plural(more));
+	put_target(x->info, target, sizeof(target));
+	put_failed(x->s, failed, sizeof(failed));
+	human_count(calls, x->s->call_cnt);
+	human_time(time, x->wall_ns);
+	human_share(share, x->end->cost_share, 1);
+	human_count(cnt, x->s->proc_cnt);
+	if (x->end->stats[CT_STAT_COUNTED]) {
+		human_count(counted, x->end->stats[CT_STAT_COUNTED]);
+		snprintf(more_calls, sizeof(more_calls), " and %s counted", counted);
+	}
+	if (x->s->proc_cnt > 1)
+		snprintf(procs, sizeof(procs), " by %s processes", cnt);
+	if (x->end->cost_ns)
+		snprintf(added, sizeof(added), "; tracing added %s", share);
+	short_blank(x);
+	fputs(bold.color ? "\033[1m" : "", bold.f);
+	term_words(&bold, 2, "%s: %s, %s CUDA call%s%s%s%s, %s%s", target, time, calls,
+		   plural(x->s->call_cnt), more_calls, procs, failed, state, added);
+	fputs(bold.color ? "\033[0m" : "", bold.f);
+	put_left_out(x, &lost);
+}
+
+static void print_failure(const struct short_summary *x, const struct failure *f)
+{
+	const char *name = fn_result_name(f->fn, f->code);
+	uint64_t at = f->first_ns > x->info->base_ns ? f->first_ns - x->info->base_ns : 0;
+	char code[32], when[CELL_SZ], cnt[CELL_SZ], size[CELL_SZ], asked[64] = "", times[64] = "";
+
+	snprintf(code, sizeof(code), "error %d", f->code);
+	human_time(when, at);
+	human_count(cnt, f->cnt);
+	human_bytes(size, f->size);
+	if (f->has_size && !x->no_args)
+		snprintf(asked, sizeof(asked), " (asked for %s)", size);
+	if (f->cnt > 1)
+		snprintf(times, sizeof(times), ", %s times, first", cnt);
+	term_row(x->term, "ERROR", "%s%s at %s: %s%s", f->fn->name, times, when, name ? name : code,
+		 asked);
+}
+
+/* After a GPU error, results may be wrong. */
+static void print_xids(const struct short_summary *x)
+{
+	const struct driver_stat *d = &x->s->driver;
+	unsigned max = d->xid_kinds < x->row_max ? d->xid_kinds : x->row_max;
+	char cnt[CELL_SZ], more[64] = "";
+
+	for (unsigned i = 0; i < max; i++) {
+		const struct xid_stat *xid = &d->xids[i];
+		const char *meaning = nv_xid_text(xid->number);
+
+		human_count(cnt, xid->cnt);
+		if (i + 1 == max && d->xid_kinds > max)
+			snprintf(more, sizeof(more), "; %u more kinds", d->xid_kinds - max);
+		term_row(x->term, "XID", "%s x Xid %u%s%s: %s%s", cnt, xid->number,
+			 *xid->gpu ? " of " : "", xid->gpu, meaning ? meaning : "unknown", more);
+	}
+}
+
+static int failure_by_time(const void *a, const void *b)
+{
+	const struct failure *x = a, *y = b;
+
+	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+}
+
+/* The first failure is often the cause of the others, so they are listed by time. */
+void short_failures(const struct short_summary *x)
+{
+	struct summary *s = x->s;
+	char cnt[CELL_SZ], time[CELL_SZ];
+	uint64_t rest = s->failure_cnt;
+
+	if (!s->failure_cnt && !s->unfinished_cnt && !s->abandoned_cnt && !s->driver.xid_cnt)
+		return;
+	short_blank(x);
+	print_xids(x);
+	qsort(s->failures, s->failure_kinds, sizeof(s->failures[0]), failure_by_time);
+	for (unsigned i = 0; i < s->failure_kinds && i < x->row_max; i++) {
+		print_failure(x, &s->failures[i]);
+		rest -= s->failures[i].cnt;
+	}
+	human_count(cnt, rest);
+	if (rest)
+		term_row(x->term, "", "%s other failed call%s: --summary=full", cnt, plural(rest));
+	if (s->unfinished_cnt) {
+		human_count(cnt, s->unfinished_cnt);
+		human_time(time, s->longest_unfinished_ns);
+		term_row(x->term, "UNFINISHED", "%s call%s had not returned: %s after %s", cnt,
+			 plural(s->unfinished_cnt), s->longest_unfinished, time);
+	}
+	human_count(cnt, s->abandoned_cnt);
+	if (s->abandoned_cnt)
+		term_row(x->term, "Abandoned",
+			 "%s call%s left by longjmp, exception or cancellation", cnt,
+			 plural(s->abandoned_cnt));
+}
+
+/* Only what GPU times support; the host's times alone do not say what limits a program. */
+void short_verdict(const struct short_summary *x)
+{
+	const struct gpu_devices *gpus = &x->s->run_gpus;
+	double least = 1, most = 0, idle;
+	char lo[CELL_SZ], hi[CELL_SZ], span[CELL_SZ], name[DEVICE_LABEL_SZ];
+	bool is_shared = false;
+
+	if (!x->s->call_cnt && !gpus->cnt)
+		return;
+	short_blank(x);
+	if (!x->end->gpu.on) {
+		term_row(x->term, "Verdict", "GPU activity not measured (--gpu-time)");
+		return;
+	}
+	for (unsigned i = 0; i < gpus->cnt; i++) {
+		const struct gpu_device *d = gpus->of[i];
+
+		idle = gpu_device__span(d)
+			       ? (double)gpu_device__idle(d) / (double)gpu_device__span(d)
+			       : 0;
+		least = idle < least ? idle : least;
+		most = idle > most ? idle : most;
+		is_shared |= d->is_shared;
+	}
+	if (!gpus->cnt) {
+		term_row(x->term, "Verdict", "the GPU executed nothing that was measured");
+		return;
+	}
+	human_share(lo, least, 1);
+	human_share(hi, most, 1);
+	if (gpus->cnt == 1) {
+		human_time(span, gpu_device__span(gpus->of[0]));
+		device_label(name, &gpus->of[0]->is, gpus->of[0]->number);
+		term_row(x->term, "Verdict",
+			 "%s was idle for %s of the %s from its first to its last activity%s", name,
+			 hi, span,
+			 is_shared     ? " (processes may use different GPUs)"
+			 : most >= 0.5 ? ": the host limits"
+			 : most < 0.1  ? ": the GPU limits"
+				       : "");
+		return;
+	}
+	term_row(x->term, "Verdict",
+		 "%u GPUs were idle for %s to %s of the time from first to last activity%s",
+		 gpus->cnt, lo, hi, is_shared ? " (processes may use different GPUs)" : "");
+}
+
+/* What the sinks write, as the summary names it. Others: the name of the option. */
+static const char *const file_labels[][3] = {
+	{"jsonl", "Trace", ""},
+	{"chrome", "Timeline", ", for ui.perfetto.dev"},
+	{"perfetto", "Timeline", ", for ui.perfetto.dev"},
+	{"report", "Report", ""},
+};
+
+/* rest: how many more files follow that are not shown. */
+static void print_file(const struct short_summary *x, const struct summary_file *f, unsigned rest)
+{
+	const char *label = f->sink, *note = "";
+	char size[CELL_SZ], more[64] = "", others[64] = "", path[PLAIN_NAME_MAX(4096)];
+	bool is_stdout = !strcmp(f->path, "-");
+
+	for (size_t i = 0; i < sizeof(file_labels) / sizeof(file_labels[0]); i++) {
+		if (strcmp(f->sink, file_labels[i][0]) != 0)
+			continue;
+		label = file_labels[i][1];
+		note = file_labels[i][2];
+	}
+	human_bytes(size, f->bytes);
+	if (f->more_cnt)
+		snprintf(more, sizeof(more), " and %u more", f->more_cnt);
+	if (rest)
+		snprintf(others, sizeof(others), "; and %u more", rest);
+	plain_name(path, is_stdout ? "stdout" : f->path);
+	term_label(x->term, label);
+	fprintf(x->term->f, " %s%s%s%s%s%s%s\n", path, more, f->bytes ? " (" : "",
+		f->bytes ? size : "", f->bytes ? ")" : "", note, others);
+}
+
+#define REPORT	   "cudatrace report "
+#define ALL_TABLES "    all tables: --summary=full"
+
+static void print_files(const struct short_summary *x)
+{
+	unsigned max = x->row_max > 3 ? 3 : x->row_max, i;
+	const char *trace = NULL;
+	bool is_long;
+	char path[PLAIN_NAME_MAX(4096)];
+
+	short_blank(x);
+	for (i = 0; i < x->file_cnt; i++) {
+		if (i < max)
+			print_file(x, &x->files[i], i + 1 == max ? x->file_cnt - max : 0);
+		if (!trace && !strcmp(x->files[i].sink, "jsonl") &&
+		    strcmp(x->files[i].path, "-") != 0)
+			trace = x->files[i].path;
+	}
+	term_label(x->term, "Next");
+	if (!trace) {
+		fputs(" --summary=full prints all tables\n", x->term->f);
+		return;
+	}
+	plain_name(path, trace);
+	is_long = TERM_LABEL + sizeof(REPORT ALL_TABLES) + strlen(path) > (size_t)x->term->width;
+	fprintf(x->term->f, " " REPORT "%s", path);
+	if (is_long && x->no_advice)
+		putc('\n', x->term->f);
+	else if (is_long)
+		fprintf(x->term->f, "\n%*sall tables: --summary=full\n", TERM_LABEL, "");
+	else
+		fputs(ALL_TABLES "\n", x->term->f);
+}
+
+static void print_at(struct short_summary *x, unsigned level)
+{
+	x->row_max = levels[level].row_max;
+	x->no_blank = levels[level].no_blank;
+	x->no_extra = levels[level].no_extra;
+	x->no_advice = levels[level].no_advice;
+	short_trust(x);
+	short_failures(x);
+	short_verdict(x);
+	short_time(x);
+	short_memory(x);
+	short_advice(x);
+	print_files(x);
+}
+
+static unsigned lines_of(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+void summary__print_short(struct summary *s, FILE *f, const struct trace_info *info,
+			  const struct trace_end *end, const struct summary_file *files,
+			  unsigned file_cnt, int width, bool color)
+{
+	struct short_summary x = {
+		.s = s, .info = info, .end = end, .files = files, .file_cnt = file_cnt};
+	unsigned level = 0, level_cnt = sizeof(levels) / sizeof(levels[0]);
+	struct term term = {.width = width < 40 ? 40 : width, .color = color};
+	char *text = NULL;
+	size_t size;
+
+	x.term = &term;
+	x.wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
+	x.no_args = summary_redacts_args(info);
+	x.rows = summary_fns(s, &x.row_cnt);
+	if (x.row_cnt)
+		qsort(x.rows, x.row_cnt, sizeof(*x.rows), fn_row_by_top);
+	gpu_devices__finish(&s->run_gpus);
+	for (;;) {
+		term.f = open_memstream(&text, &size);
+		if (!term.f)
+			break;
+		print_at(&x, level);
+		if (fclose(term.f) || !text)
+			break;
+		if (lines_of(text) <= SUMMARY_LINES_MAX || ++level == level_cnt) {
+			fputs(text, f);
+			break;
+		}
+		free(text);
+		text = NULL;
+	}
+	free(text);
+	free(x.rows);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The short summary: what to look at first. Only what follows from its counts; the report has the
+ * findings that need more. */
+#include "summary_short.h"
+
+#include <stdio.h>
+
+/* One call that takes this part of the run. */
+#define LONG_CALL 0.2
+/* Waits after little work: so many, and of all waits this part. */
+#define SMALL_WAITS	 20
+#define SMALL_WAITS_PART 0.9
+/* What tracing may cost before it is mentioned. */
+#define COST_PART  0.05
+#define ADVICE_MAX 3
+
+struct advice {
+	char text[ADVICE_MAX][256];
+	unsigned cnt;
+};
+
+/* The longest call that does not wait for the GPU by its nature. */
+static void long_call(const struct short_summary *x, struct advice *a)
+{
+	const struct fn_row *most = NULL;
+	char time[CELL_SZ], share[CELL_SZ], at[CELL_SZ];
+
+	for (size_t i = 0; i < x->row_cnt; i++)
+		if (x->rows[i].st.top_ns && !x->rows[i].st.blocked_ns &&
+		    (!most || x->rows[i].st.max_ns > most->st.max_ns))
+			most = &x->rows[i];
+	if (!most || (double)most->st.max_ns < LONG_CALL * (double)x->wall_ns)
+		return;
+	human_time(time, most->st.max_ns);
+	human_share(share, most->st.max_ns, x->wall_ns);
+	human_time(at, most->st.max_at_ns > x->info->base_ns ? most->st.max_at_ns - x->info->base_ns
+							     : 0);
+	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "one %s took %s, %s of the run, at %s%s",
+		 most->name, time, share, at,
+		 most->st.max_at_ns < x->s->first_launch_ns ? ", before the first launch" : "");
+}
+
+static void small_waits(const struct short_summary *x, struct advice *a)
+{
+	const struct summary *s = x->s;
+	char small[CELL_SZ], all[CELL_SZ];
+
+	if (s->small_wait_cnt < SMALL_WAITS ||
+	    (double)s->small_wait_cnt < SMALL_WAITS_PART * (double)s->work_wait_cnt)
+		return;
+	human_count(small, s->small_wait_cnt);
+	human_count(all, s->work_wait_cnt);
+	snprintf(a->text[a->cnt++], sizeof(a->text[0]),
+		 "%s of %s waits follow at most 4 launches or copies: submit more before each wait",
+		 small, all);
+}
+
+static void dear_trace(const struct short_summary *x, struct advice *a)
+{
+	const struct trace_end *end = x->end;
+	char share[CELL_SZ], saved[CELL_SZ], how[160];
+	bool low = end->dear_cnt ? end->detail_low_saving_ns > end->dear[0].ns
+				 : end->detail_low_saving_ns;
+
+	if (end->cost_share < COST_PART || (!low && !end->dear_cnt))
+		return;
+	human_share(share, end->cost_share, 1);
+	human_share(saved, low ? end->detail_low_saving_ns : end->dear[0].ns, end->cost_ns);
+	if (low)
+		snprintf(how, sizeof(how), "--detail=low saves %s of that", saved);
+	else if (end->dear[0].fn->api == API_TORCH)
+		snprintf(how, sizeof(how), "trace without --torch");
+	else
+		snprintf(how, sizeof(how), "-e '!%s' saves %s of that", end->dear[0].fn->symbol,
+			 saved);
+	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "tracing added %s: %s", share, how);
+}
+
+void short_advice(const struct short_summary *x)
+{
+	struct advice a = {.cnt = 0};
+
+	if (x->no_advice)
+		return;
+	long_call(x, &a);
+	small_waits(x, &a);
+	dear_trace(x, &a);
+	for (unsigned i = 0; i < a.cnt; i++) {
+		if (!i)
+			short_blank(x);
+		term_row(x->term, i ? "" : "Look first", "%u. %s", i + 1, a.text[i]);
+	}
+}

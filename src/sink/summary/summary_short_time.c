@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The short summary: where the host's time in CUDA goes, launches and memory. */
+#include "summary_short.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/kernel_name.h"
+
+#define NAME_COLS  9
+#define TIME_COLS  9
+#define SHARE_COLS 8
+#define ROW_COLS   (2 + NAME_COLS + TIME_COLS + SHARE_COLS + 2)
+#define ROW_FNS	   3
+/* From this width on rows have numbers of calls. */
+#define WIDE 100
+/* Rows of functions are at most this long, so that columns below stay readable. */
+#define LIST_MAX 100
+
+static void put_right(FILE *f, const char *s, int width)
+{
+	fprintf(f, "%*s%s", width - term_columns(s, strlen(s)), "", s);
+}
+
+static double thread_time(const struct short_summary *x)
+{
+	return x->s->threads_full ? 0 : (double)x->wall_ns * HASH_COUNT(x->s->threads);
+}
+
+/* ", 12.8 % of the run", of all threads together; nothing if that is not known */
+static void put_share(const struct short_summary *x, uint64_t ns, char *text, size_t size)
+{
+	unsigned threads = HASH_COUNT(x->s->threads);
+	char share[CELL_SZ];
+
+	human_share(share, ns, thread_time(x));
+	if (!*share)
+		*text = '\0';
+	else if (threads == 1)
+		snprintf(text, size, ", %s of the run", share);
+	else
+		snprintf(text, size, ", %s of the time of %u threads", share, threads);
+}
+
+/* "cuMemsetD8 116 ms (1), cuMemcpyHtoD 35.0 ms (24)": functions of the class, as many as fit. */
+static void print_class_fns(const struct short_summary *x, unsigned class, int room)
+{
+	char item[256], time[CELL_SZ], cnt[CELL_SZ];
+	int col = 0, len, n, shown = 0;
+
+	if (room > LIST_MAX)
+		room = LIST_MAX;
+	for (size_t i = 0; i < x->row_cnt && shown < ROW_FNS; i++) {
+		const struct fn_stat *st = &x->rows[i].st;
+
+		if (!st->fn || st->fn->class != class || !st->top_ns)
+			continue;
+		human_time(time, st->top_ns);
+		human_count(cnt, st->cnt);
+		len = snprintf(item, sizeof(item), "%s%s %s", shown ? ", " : "", x->rows[i].name,
+			       time);
+		if (x->term->width >= WIDE)
+			snprintf(item + len, sizeof(item) - len, " (%s)", cnt);
+		n = term_columns(item, strlen(item));
+		if (shown && col + n > room)
+			break;
+		if (n > room)
+			term_name(x->term, x->rows[i].name, room);
+		else
+			fputs(item, x->term->f);
+		col += n;
+		shown++;
+	}
+}
+
+static void print_row(const struct short_summary *x, const char *name, uint64_t ns)
+{
+	char time[CELL_SZ], share[CELL_SZ];
+
+	human_time(time, ns);
+	human_share(share, ns, x->s->call_ns);
+	fprintf(x->term->f, "  %-*s", NAME_COLS, name);
+	put_right(x->term->f, time, TIME_COLS);
+	put_right(x->term->f, share, SHARE_COLS);
+	fputs("  ", x->term->f);
+}
+
+static int class_by_top(const void *a, const void *b, void *ctx)
+{
+	const struct class_stat *c = ctx;
+	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+
+	if (c[x].top_ns != c[y].top_ns)
+		return c[x].top_ns < c[y].top_ns ? 1 : -1;
+	return (x > y) - (x < y);
+}
+
+/* The rows are of time outside other driver calls, so they add up to the whole. */
+static void print_classes(const struct short_summary *x)
+{
+	const struct summary *s = x->s;
+	unsigned order[CLASS_CNT], i;
+	uint64_t rest = s->call_ns;
+	char others[256] = "";
+	size_t n = 0;
+
+	for (i = 0; i < CLASS_CNT; i++)
+		order[i] = i;
+	qsort_r(order, CLASS_CNT, sizeof(order[0]), class_by_top, (void *)s->classes);
+	for (i = 0; i < CLASS_CNT && s->classes[order[i]].top_ns; i++) {
+		const char *name = api_class_name(order[i]);
+
+		if (i >= x->row_max) {
+			if (n < sizeof(others))
+				n += (size_t)snprintf(others + n, sizeof(others) - n, "%s%s",
+						      n ? ", " : "", name);
+			continue;
+		}
+		print_row(x, name, s->classes[order[i]].top_ns);
+		print_class_fns(x, order[i], x->term->width - ROW_COLS);
+		putc('\n', x->term->f);
+		rest -= s->classes[order[i]].top_ns;
+	}
+	if (!*others)
+		return;
+	print_row(x, "rest", rest);
+	term_name(x->term, others, x->term->width - ROW_COLS);
+	putc('\n', x->term->f);
+}
+
+static void print_blocked(const struct short_summary *x)
+{
+	const struct summary *s = x->s;
+	const struct fn_row *most = NULL;
+	char time[CELL_SZ], calls[CELL_SZ], share[96];
+
+	if (!s->blocked_cnt)
+		return;
+	for (size_t i = 0; i < x->row_cnt; i++)
+		if (!most || x->rows[i].st.blocked_ns > most->st.blocked_ns)
+			most = &x->rows[i];
+	human_time(time, s->blocked_ns);
+	human_count(calls, s->blocked_cnt);
+	put_share(x, s->blocked_ns, share, sizeof(share));
+	term_row(x->term, "Blocked", "%s in %s call%s%s; most in %s", time, calls,
+		 plural(s->blocked_cnt), share, most->name);
+}
+
+static void print_counted(const struct short_summary *x)
+{
+	const struct trace_end *end = x->end;
+	char cnt[CELL_SZ], text[256] = "", failed[64] = "";
+	uint64_t error_cnt = 0;
+	size_t n = 0;
+
+	if (!end->count_cnt)
+		return;
+	for (unsigned i = 0; i < end->count_cnt; i++) {
+		const struct trace_count *c = &end->counts[i];
+
+		error_cnt += c->errors;
+		if (i >= 3 || x->no_extra)
+			continue;
+		human_count(cnt, c->calls + c->entered);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : ": ",
+				      c->fn->name, cnt);
+	}
+	human_count(cnt, error_cnt);
+	if (error_cnt)
+		snprintf(failed, sizeof(failed), "; %s failed", cnt);
+	human_count(cnt, end->stats[CT_STAT_COUNTED]);
+	term_row(x->term, "Counted", "%s call%s, not in the rows above%s%s%s", cnt,
+		 plural(end->stats[CT_STAT_COUNTED]), text, end->count_cnt > 3 && n ? ", ..." : "",
+		 failed);
+}
+
+void short_time(const struct short_summary *x)
+{
+	const struct summary *s = x->s;
+	char time[CELL_SZ], share[96], text[192];
+
+	if (s->call_ns) {
+		human_time(time, s->call_ns);
+		put_share(x, s->call_ns, share, sizeof(share));
+		snprintf(text, sizeof(text), "Host time in CUDA: %s%s", time, share);
+		short_blank(x);
+		term_bold(x->term, text);
+		putc('\n', x->term->f);
+		print_classes(x);
+	} else if (s->call_cnt) {
+		short_blank(x);
+		term_row(x->term, "Time", "not measured: no recorded call has a duration");
+	}
+	print_blocked(x);
+	print_counted(x);
+}
+
+static void print_launches(const struct short_summary *x)
+{
+	const struct summary *s = x->s;
+	char launches[CELL_SZ], graphs[CELL_SZ], most[CELL_SZ], text[256], *name = NULL;
+	const struct kernel_stat **list;
+	const char *shown;
+	size_t cnt, len;
+
+	if (!s->launch_cnt && !s->graph_launch_cnt)
+		return;
+	list = summary_kernels(s, &cnt);
+	human_count(launches, s->launch_cnt);
+	human_count(graphs, s->graph_launch_cnt);
+	len = (size_t)snprintf(text, sizeof(text), "%s kernel%s", launches, plural(s->launch_cnt));
+	if (cnt > 1 && !s->launch_unnamed_cnt)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " (%zu different)", cnt);
+	if (s->graph_launch_cnt)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, ", %s graph%s", graphs,
+					plural(s->graph_launch_cnt));
+	if (cnt && list[0]->cnt && s->launch_unnamed_cnt < s->launch_cnt && !x->no_extra) {
+		human_count(most, list[0]->cnt);
+		shown = kernel_short_name(list[0]->name, &len);
+		name = strndup(shown, len);
+		len = strlen(text);
+		if (name)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "; %s of", most);
+	}
+	term_label(x->term, "Launched");
+	fprintf(x->term->f, " %s", text);
+	if (name) {
+		int room = x->term->width - TERM_LABEL - (int)len - 1;
+
+		if (room < (int)strlen(name) && room < 40) {
+			fprintf(x->term->f, "\n%*s", TERM_LABEL - 1, "");
+			room = x->term->width - TERM_LABEL;
+		}
+		putc(' ', x->term->f);
+		term_name(x->term, name, room);
+	}
+	putc('\n', x->term->f);
+	free(name);
+	free(list);
+}
+
+/* "peak 112 MiB, all freed" */
+static void put_memory(const struct mem_stat *m, const char *kind, char *text, size_t size)
+{
+	char peak[CELL_SZ], live[CELL_SZ], kept[CELL_SZ], rest[96] = ", all freed";
+
+	human_bytes(peak, m->peak);
+	human_bytes(live, m->live);
+	human_bytes(kept, m->kept);
+	if (m->live && m->kept)
+		snprintf(rest, sizeof(rest), ", %s in use, %s never freed", live, kept);
+	else if (m->live)
+		snprintf(rest, sizeof(rest), ", %s in use", live);
+	else if (m->kept)
+		snprintf(rest, sizeof(rest), ", %s never freed", kept);
+	snprintf(text, size, "%s peak %s%s", kind, peak, rest);
+}
+
+/* What other layers recorded has no room here. */
+static void print_layers(const struct short_summary *x)
+{
+	const struct summary *s = x->s;
+	const struct {
+		bool is_there;
+		const char *name;
+	} layers[] = {
+		{s->driver.op_cnt[DRV_IOCTL] || x->info->kernel_probe,
+		 "system calls of the driver"},
+		{s->driver.irq_cnt || s->has_off_cpu, "scheduling"},
+		{x->info->gpu_ctxsw, "context switches"},
+		{s->gpus, "GPU statistics"},
+		{s->ranges, "NVTX ranges"},
+		{x->end->torch.on, "PyTorch operators"},
+	};
+	char text[256] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++)
+		if (layers[i].is_there)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? ", " : "",
+					      layers[i].name);
+	if (n)
+		term_row(x->term, "Also there", "%s (--summary=full)", text);
+}
+
+void short_memory(const struct short_summary *x)
+{
+	char text[512] = "", kind[160];
+	size_t n = 0;
+
+	if (!x->no_args)
+		print_launches(x);
+	for (unsigned i = 0; i < MEM_KIND_CNT && !x->no_args; i++) {
+		if (!x->s->mem[i].peak || (x->no_extra && n))
+			continue;
+		put_memory(&x->s->mem[i], mem_shown_name[i], kind, sizeof(kind));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? "; " : "", kind);
+	}
+	if (n)
+		term_row(x->term, "Memory", "%s", text);
+	if (!x->no_extra)
+		print_layers(x);
+}
