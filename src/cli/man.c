@@ -77,7 +77,7 @@ static const char examples[] =
 	".PP\n"
 	".RS 4\n"
 	".EX\n"
-	"sudo cudatrace \\-\\-sched \\-e sync \\-\\-summary \\-p 4242\n"
+	"sudo cudatrace \\-\\-sched \\-e sync \\-\\-summary=full \\-p 4242\n"
 	".EE\n"
 	".RE\n"
 	".PP\n"

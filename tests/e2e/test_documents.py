@@ -18,8 +18,8 @@ TOP = pathlib.Path(TESTS).parent
 PAGES = [TOP / "README.md", *sorted(map(pathlib.Path, glob.glob(f"{TOP}/docs/*.md")))]
 # Not run here, and why.
 NOT_HERE = {
-    "sudo cudatrace --gpu-ctxsw --summary -p 4242": "needs a GPU",
-    "sudo cudatrace --gpu-stats --summary -p 4242": "needs a GPU",
+    "sudo cudatrace --gpu-ctxsw --summary=full -p 4242": "needs a GPU",
+    "sudo cudatrace --gpu-stats --summary=full -p 4242": "needs a GPU",
     "sudo cudatrace daemon": "takes the machine's own port and folders: tests/suites/daemon.sh",
     "curl -s 127.0.0.1:9464/metrics | grep launches_total": "needs that daemon",
     "sudo cudatrace ctl burst 4242 5s": "needs that daemon",
