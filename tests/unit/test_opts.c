@@ -233,6 +233,9 @@ static void test_times(void **state)
 	assert_int_equal(parse("--duration 5s").trace.duration_ns, 5000000000);
 	assert_true(parse("-- x").trace.wait_ns == UINT64_MAX);
 	assert_true(parse("--wait all -- x").trace.wait_ns == UINT64_MAX);
+	assert_false(parse("--summary -- x").trace.full_summary);
+	assert_true(parse("--summary=full -- x").trace.full_summary);
+	assert_int_equal(parse("--summary=full -- x").trace.summary, TRI_ON);
 	assert_int_equal(parse("--wait=main -- x").trace.wait_ns, 0);
 	assert_int_equal(parse("--wait 0 -- x").trace.wait_ns, 0);
 	assert_int_equal(parse("--wait=1.5 -- x").trace.wait_ns, 1500000000);
@@ -285,6 +288,7 @@ static const struct {
 	{"-p ''", "a PID is missing"},
 	{"-p", "--pid: PID[,PID...] is missing"},
 	{"--duration 0", "--duration 0: must be above 0"},
+	{"--summary=short -- x", "--summary 'short': unknown; write --summary or --summary=full"},
 	{"--wait=primary -- x", "--wait 'primary': unknown; give all, main, or how long"},
 	{"--wait= -- x", "--wait '': unknown; give all, main, or how long"},
 	{"--wait -1 -- x", "--wait '-1': unknown; give all, main, or how long"},
