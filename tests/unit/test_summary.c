@@ -138,6 +138,14 @@ static void advice_names_what_saves_most(void **state)
 	assert_non_null(strstr(text, "70.0 ms  70.0 %  --detail=low\n"));
 	assert_non_null(strstr(text, "40.0 ms  40.0 %  cuEventRecord\n"));
 	free(text);
+	/* C++ names are shown as in the source. */
+	r->end.dear[0].fn =
+		api_fn_by_symbol("_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE");
+	assert_non_null(r->end.dear[0].fn);
+	text = print(r, 80, false);
+	assert_non_null(strstr(text, "at::getStepCallbacks"));
+	assert_null(strstr(text, "_ZN"));
+	free(text);
 	/* None of many does much alone. */
 	r->end.dear_cnt = 0;
 	text = print(r, 80, false);

@@ -268,6 +268,23 @@ static void advice(void **state)
 	assert_non_null(
 		strstr(text, "           2. 20 of 20 waits follow at most 4 launches or copies"));
 	free(text);
+	/* Its functions have mangled names, which are not shown. */
+	r.end.cost_share = 0.051;
+	r.end.cost_ns = 1000000;
+	r.end.dear_cnt = 1;
+	r.end.dear[0] = (struct trace_fn_cost){
+		api_fn_by_symbol("_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE"), 900000};
+	text = print_short(&r, 120);
+	assert_non_null(strstr(text, "           3. tracing added 5.1 %: trace without --torch\n"));
+	free(text);
+	r.end.dear[0].fn = api_fn_by_symbol("cuEventRecord");
+	text = print_short(&r, 120);
+	assert_non_null(strstr(text, "5.1 %: -e '!cuEventRecord' saves 90.0 % of that\n"));
+	free(text);
+	r.end.cost_share = 0.049;
+	text = print_short(&r, 120);
+	assert_null(strstr(text, "tracing added 4.9 %:"));
+	free(text);
 	/* More than a tenth of the waits follow much work. */
 	for (int n = 0; n < 3; n++) {
 		for (int i = 0; i < 5; i++)
