@@ -182,7 +182,7 @@ processes()
 	sleep 60 &
 	pid=$!
 	bad 'a process without CUDA, --no-wait' 1 'leave out --no-wait' --no-wait "${to_x[@]}" -p $pid
-	ct --jsonl "$X" -e launch --duration 0.2 -p $pid
+	ct --no-summary --jsonl "$X" -e launch --duration 0.2 -p $pid
 	check 'a process without CUDA: is waited for' is "$rc $(grep -c "^cudatrace: process $pid has not loaded libcuda yet: waiting" "$TMP/err") $(wc -l <"$TMP/err")" '0 1 1'
 	check 'a process without CUDA: trace' holds "$X" "head['pids'] == [$pid] and end['reason'] == 'duration' and not calls"
 	kill $pid
