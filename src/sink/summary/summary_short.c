@@ -107,7 +107,7 @@ void short_trust(const struct short_summary *x)
 	unsigned more;
 
 	more = losses_print_first(&lost, x->term,
-				  "something is missing in this trace, and in the numbers below",
+				  "something is missing; a * marks shares of what is left",
 				  x->row_max);
 	if (more)
 		term_para(x->term, "%u more kind%s of losses: --summary=full lists them.", more,
@@ -356,9 +356,12 @@ void summary__print_short(struct summary *s, FILE *f, const struct trace_info *i
 		.s = s, .info = info, .end = end, .files = files, .file_cnt = file_cnt};
 	unsigned level = 0, level_cnt = sizeof(levels) / sizeof(levels[0]);
 	struct term term = {.width = width < 40 ? 40 : width, .color = color};
+	struct losses lost;
 	char *text = NULL;
 	size_t size;
 
+	lost = summary_losses(s, end);
+	term.is_partial = losses__any(&lost);
 	x.term = &term;
 	x.wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
 	x.no_args = summary_redacts_args(info);

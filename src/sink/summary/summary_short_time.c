@@ -83,7 +83,7 @@ static void print_row(const struct short_summary *x, const char *name, uint64_t 
 	fprintf(x->term->f, "  %-*s", NAME_COLS, name);
 	put_right(x->term->f, time, TIME_COLS);
 	put_right(x->term->f, share, SHARE_COLS);
-	fputs("  ", x->term->f);
+	fputs(x->term->is_partial ? "* " : "  ", x->term->f);
 }
 
 static int class_by_top(const void *a, const void *b, void *ctx)
@@ -185,8 +185,9 @@ void short_time(const struct short_summary *x)
 		put_share(x, s->call_ns, share, sizeof(share));
 		snprintf(text, sizeof(text), "Host time in CUDA: %s%s", time, share);
 		short_blank(x);
-		term_bold(x->term, text);
-		putc('\n', x->term->f);
+		fputs(x->term->color ? "\033[1m" : "", x->term->f);
+		term_words(x->term, 2, "%s", text);
+		fputs(x->term->color ? "\033[0m" : "", x->term->f);
 		print_classes(x);
 	} else if (s->call_cnt) {
 		short_blank(x);
