@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
-# takes: 12
+# takes: 16
 """Arguments of every function of a header, against the bytes that a generated client passed (tests/oracle/arguments.py)."""
+import collections
+import contextlib
 import json
 import os
 import sys
 import tempfile
 
 import pytest
+from helpers import pftrace
 from helpers.jsonl import Trace
 from helpers.run import CUDATRACE, TESTS, Ran, needs_tracing
 
 pytest.importorskip("pycparser", reason="python3-pycparser is not installed")
 sys.path.insert(0, TESTS + "/oracle")
 import arguments  # noqa: E402
+from test_perfetto import plain  # noqa: E402
 
 FAMILY = {"cuda.h": "all", "nccl.h": "nccl", "cublas_v2.h": "cublas", "cudnn.h": "cudnn", "cuda_runtime_api.h": "cudart"}
 # Calls whose rows do not have the header's arguments yet.
@@ -40,15 +44,15 @@ def header(name):
 def run(tmp_path, name, seed, probe):
     needs_tracing()
     h, client = header(name)
-    jsonl, chrome, log = (str(tmp_path / x) for x in ("t.jsonl", "t.json", "log"))
-    ran = Ran([CUDATRACE, "-q", f"--probe={probe}", "-e", FAMILY[name], "--jsonl", jsonl, "--chrome", chrome, "--", client, log, str(seed), "1"],
+    jsonl, chrome, perfetto, log = (str(tmp_path / x) for x in ("t.jsonl", "t.json", "t.pftrace", "log"))
+    ran = Ran([CUDATRACE, "-q", f"--probe={probe}", "-e", FAMILY[name], "--jsonl", jsonl, "--chrome", chrome, "--perfetto", perfetto, "--", client, log, str(seed), "1"],
               env={"LD_LIBRARY_PATH": h.folder})
     assert ran.status == 0, ran
-    return h, h.log(log), [(x["symbol"], x.get("args", {})) for x in Trace(jsonl).calls], chrome
+    return h, h.log(log), [(x["symbol"], x.get("args", {})) for x in Trace(jsonl).calls], (chrome, perfetto)
 
 
 def check(tmp_path, name, seed, probe):
-    h, logged, traced, chrome = run(tmp_path, name, seed, probe)
+    h, logged, traced, (chrome, perfetto) = run(tmp_path, name, seed, probe)
     c = arguments.compare(h, logged, traced)
     assert c.compared > len(logged)
     assert not [f for f in c.found if f.split(":")[0] not in NOT_YET]
@@ -59,6 +63,25 @@ def check(tmp_path, name, seed, probe):
     with open(chrome, encoding="utf-8") as f:
         slices = sorted((e for e in json.load(f) if e["ph"] == "X" and "args" in e["args"]), key=lambda e: e["ts"])
     assert [e["args"]["args"] for e in slices] == [a for _, a in traced if a]
+    if name in ("cuda.h", "nccl.h"):
+        in_perfetto(perfetto, traced)
+
+
+def in_perfetto(path, traced):
+    """Each argument of each call, but for null, what a field of the slice has, and what "launch" is made of."""
+    try:
+        slices = sorted(pftrace.decoded(path).slices, key=lambda s: s.start)
+    except pftrace.Missing:
+        return  # suite perfetto says why
+    assert len(slices) == len(traced)
+    for s, (symbol, args) in zip(slices, traced):
+        mine, fields = s.args.get("args", {}), {k: v for k, v in s.args.items() if k != "args"}
+        assert mine.keys() <= args.keys(), symbol
+        for key, value in args.items():
+            if key in mine:
+                assert mine[key] == plain(value), (symbol, key)
+            elif "launch" not in fields:
+                assert plain({key: value}) == {} or value in [fields.get(f) for f in ("size", "ptr", "stream", "event")], (symbol, key, value, fields)
 
 
 @pytest.mark.parametrize("name, probe", [
@@ -75,9 +98,27 @@ def test_many_arguments(tmp_path, name):
         check(tmp_path, name, seed, "uprobe")
 
 
+def test_unions(tmp_path):
+    """Of each union the member in use, and it alone, for the enumerators that few calls happen to have."""
+    chosen = collections.Counter()
+    for seed in (3, 4):
+        (tmp_path / str(seed)).mkdir()
+        h, logged, traced, _ = run(tmp_path / str(seed), "cuda.h", seed, "uprobe")
+        c = arguments.compare(h, logged, traced)
+        assert not c.found
+        chosen += c.chosen
+    assert {name for name, enumerator in chosen if enumerator} == set(arguments.UNIONS)
+    # Another member than that in use, none, and one too many are found.
+    desc = h.of(h.typedefs["CUDA_RESOURCE_DESC"])
+    raw = bytes(desc.size)
+    assert c.same(desc, raw, {"resType": "CU_RESOURCE_TYPE_ARRAY", "hArray": "0x0", "flags": 0})
+    for wrong in ({"hMipmappedArray": "0x0"}, {}, {"hArray": "0x0", "devPtr": "0x0"}):
+        assert not c.same(desc, raw, {"resType": "CU_RESOURCE_TYPE_ARRAY", "flags": 0, **wrong}), wrong
+
+
 def test_it_finds_what_is_wrong(tmp_path):
     """Another byte in an argument, another name, another order, a call that is missing: each is found."""
-    h, logged, traced, _ = run(tmp_path, "cuda.h", 1, "uprobe")
+    h, logged, traced, (_, perfetto) = run(tmp_path, "cuda.h", 1, "uprobe")
     assert not arguments.compare(h, logged, traced).found
     at = next(i for i, (n, _) in enumerate(logged) if n == "cuMemAlloc_v2")
 
@@ -95,3 +136,8 @@ def test_it_finds_what_is_wrong(tmp_path):
     assert found(args=dict(reversed(args.items())))
     assert found(args={**args, "bytesize": None})
     assert found(calls=traced[:at] + traced[at + 1:])
+    with contextlib.suppress(pftrace.Missing):
+        pftrace.protos()
+        other = {**args, "bytesize": 12345}
+        with pytest.raises(AssertionError):
+            in_perfetto(perfetto, [*traced[:at], (traced[at][0], other), *traced[at + 1:]])

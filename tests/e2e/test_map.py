@@ -15,6 +15,9 @@ from helpers.run import CUDATRACE, FAKE, TESTS, cudatrace, needs_tracing, until
 
 sys.path.insert(0, TESTS + "/map")
 import make_trace  # noqa: E402 (its folder is none of the path)
+sys.path.insert(0, TESTS + "/oracle")
+import oracle  # noqa: E402
+import parts  # noqa: E402
 
 SUMS = "calls", "launches", "host_ns", "wall_ns", "gpu_executions", "gpu_ns", "gpu_busy_ns", "gpu_idle_ns"
 
@@ -114,6 +117,22 @@ def test_functions(made):
     assert block["total"]["gpu_ns"] == sum(v["gpu_ns"] for v in layers)
     assert linear["self"] == linear["total"] and linear["passes"] == 4 * len(layers) * want["tokens"]
     assert sum(f["self"]["launches"] for f in functions.values()) == want["launches"]
+
+
+@pytest.mark.parametrize("options", [{"tokens": 5}, {"ranges": 1, "tokens": 4}, {"torch": 1, "tokens": 4}, {"gpu": 0, "tokens": 3}], ids=str)
+def test_sums(made, options):
+    """Each number is recomputed from the lines (tests/oracle/parts.py), or is in a list with the reason; each that is not listed counts."""
+    path, _ = made(**options)
+    lines, report = oracle.read(str(path)), json.loads(cudatrace("report", "-q", "--format=json", path).out)
+    found = parts.check_map(lines, report)
+    assert not found and len(found.members) >= 11
+    assert not parts.unknown(found, report["map"], "map")
+    for i, f in enumerate(report["map"]["functions"]):
+        for part in ("self", "total"):
+            for key, value in f[part].items():
+                if f"map.functions[].{part}.{key}" in found.members:
+                    functions = [*report["map"]["functions"][:i], {**f, part: {**f[part], key: value + 1 + value // 1000}}, *report["map"]["functions"][i + 1:]]
+                    assert parts.check_map(lines, {"map": {**report["map"], "functions": functions}}), (f["name"], part, key)
 
 
 def test_many_tokens(made):

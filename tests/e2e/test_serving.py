@@ -16,6 +16,10 @@ from helpers.jsonl import Trace
 from helpers.live import Running
 from helpers.run import CC, CUDATRACE, FAKE, O, TESTS, Ran, cudatrace, needs_tracing, until
 
+sys.path.insert(0, TESTS + "/oracle")
+import oracle  # noqa: E402
+import parts  # noqa: E402
+
 ENGINE = TESTS + "/serving/engine.py"
 CUBLAS = ["--detail=normal", "-e", "cublas"]
 
@@ -95,6 +99,21 @@ def test_steps(tmp_path, libraries, args):
     assert r["graphs"]["padded"] == sum(bool(x["graph"]) and x["graph"] > x["batch"] for x in steps)
     text = s.text()
     assert f"Serving: {len(steps)} steps of the model" in text and "n of the products is the number of tokens" in text
+
+
+@pytest.mark.parametrize("args", [["--graphs", "1,2,4,8"], ["--async", "--f32"]], ids=" ".join)
+def test_sums(tmp_path, libraries, args):
+    """Each number is recomputed from the lines (tests/oracle/parts.py), or is in a list with the reason; each that is not listed counts."""
+    s = Served(tmp_path, libraries, *args, options=[*CUBLAS, "--gpu-time"])
+    lines, report = oracle.read(s.trace), s.report()
+    found = parts.check_serving(lines, report)
+    assert not found and len(found.members) > 45
+    assert not parts.unknown(found, report["serving"], "serving")
+    for section in ("all", "decode", "between", "graphs"):
+        for key, value in report["serving"][section].items():
+            if f"serving.{section}.{key}" in found.members:
+                other = {**report["serving"], section: {**report["serving"][section], key: value + 1 + value // 1000}}
+                assert parts.check_serving(lines, {"serving": other}), (section, key)
 
 
 def test_logits_in_the_graph(tmp_path, libraries):

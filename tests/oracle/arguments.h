@@ -73,6 +73,12 @@ static void pointer(void *p, int i, int is_string, int to_pointers)
 	}
 	memcpy(p, next() % 16 ? (void *)&b : (void *)&null, sizeof(b));
 }
+/* In each element of an array: what says which member of a union is in use. */
+static void selector(int i, unsigned off, unsigned size, const int *values, unsigned n)
+{
+	for (unsigned at = off; at + 4 <= BUFFER; at += size)
+		memcpy(buffers[i] + at, &values[next() % n], 4);
+}
 static void write_arg(const void *p, unsigned n, int buffer)
 {
 	unsigned char *b = buffer < 0 ? NULL : *(unsigned char *const *)p;

@@ -224,6 +224,20 @@ class Header:
         """A pointer that is written out in the prototype, and not the typedef of a handle; no function."""
         return isinstance(p.type, (c_ast.PtrDecl, c_ast.ArrayDecl)) and not isinstance(p.type.type, c_ast.FuncDecl)
 
+    def selectors(self, t):
+        """What selects a member of a union in it: place, size of the whole, values and their number."""
+        names = {id(self.of(node)): n for n, node in self.typedefs.items() if n in UNIONS and UNIONS[n][0]}
+
+        def within(inner, off):
+            if id(inner) in names:
+                selector = UNIONS[names[id(inner)]][0]
+                at, enum = next((at, m) for path, at, m in paths(inner) if path == (selector,))
+                yield off + at, t.size, ", ".join(str(v) for n, v in enum.enum if not SENTINEL.search(n)), sum(not SENTINEL.search(n) for n, _ in enum.enum)
+            elif isinstance(inner, Struct):
+                for _, at, m in inner.members:
+                    yield from within(m, off + at)
+        return within(t, 0)
+
     def build(self, folder):
         names = sorted(self.functions)
         stub = "volatile int calls;\n" + "".join(f"__attribute__((noinline)) int {n}(void)\n{{\n\tcalls++;\n\treturn 0;\n}}\n" for n in names)
@@ -239,6 +253,7 @@ class Header:
                 t = self.of(p)
                 if self.is_buffer(p):
                     text.append(f"\tpointer(&a{i}, {i}, {int(self.is_string(p))}, {int(isinstance(self.behind(t), Pointer))});\n")
+                    text += [f"\tselector({i}, {off}, {size}, (const int[]){{{values}}}, {count});\n" for off, size, values, count in self.selectors(self.behind(t))]
                 elif isinstance(t, Scalar) and t.enum:
                     values = ", ".join(str(v) for _, v in t.enum)
                     text.append(f"\tenumerator(&a{i}, (const long long[]){{{values}}}, {len(t.enum)});\n")
@@ -284,6 +299,42 @@ def number(t, raw):
 SENTINEL = re.compile(r"_MAX$|_NUM_(OPTIONS|INPUT_TYPES)$|^nccl([Nn]um|[Mm]ax)|_dummy$")
 
 
+def each(member, *keys):
+    return {k: f"{member}.{k}" for k in keys}
+
+
+HANDLES = {"OPAQUE_FD": {"fd": "handle.fd"}, "DMABUF_FD": {"fd": "handle.fd"}, "OPAQUE_WIN32": {"win32": "handle.win32"}, "OPAQUE_WIN32_KMT": {"win32": "handle.win32"},
+           "D3D12_HEAP": {"win32": "handle.win32"}, "D3D11_RESOURCE_KMT": {"win32": "handle.win32"}, "D3D12_RESOURCE": {"win32": "handle.win32"}, "D3D11_RESOURCE": {"win32": "handle.win32"}, "NVSCIBUF": {"nvSciBufObject": "handle.nvSciBufObject"}}
+FENCES = {"OPAQUE_FD": {"fd": "handle.fd"}, "OPAQUE_WIN32": {"win32": "handle.win32"}, "OPAQUE_WIN32_KMT": {"win32": "handle.win32"},
+          "D3D11_KEYED_MUTEX": {"win32": "handle.win32"}, "D3D11_KEYED_MUTEX_KMT": {"win32": "handle.win32"}, "D3D12_FENCE": {"win32": "handle.win32"}, "D3D11_FENCE": {"win32": "handle.win32"},
+          "NVSCISYNC": {"nvSciSyncObj": "handle.nvSciSyncObj"}, "TIMELINE_SEMAPHORE_FD": {"fd": "handle.fd"}, "TIMELINE_SEMAPHORE_WIN32": {"win32": "handle.win32"}}
+# Which member of a union is in use is in words of cuda.h, by an enumerator: struct: (selector, what names of its enumerators begin with,
+# {enumerator: {key of the trace: member}}). Other keys than those and the struct's own members must not be there.
+UNIONS = {
+    # None: an argument of the call selects.
+    "CUlaunchAttributeValue": (None, "CU_LAUNCH_ATTRIBUTE_", {name: {"value": member} for name, member in {
+        "ACCESS_POLICY_WINDOW": "accessPolicyWindow", "COOPERATIVE": "cooperative", "SYNCHRONIZATION_POLICY": "syncPolicy", "CLUSTER_DIMENSION": "clusterDim",
+        "CLUSTER_SCHEDULING_POLICY_PREFERENCE": "clusterSchedulingPolicyPreference", "PROGRAMMATIC_EVENT": "programmaticEvent", "PRIORITY": "priority",
+        "PROGRAMMATIC_STREAM_SERIALIZATION": "programmaticStreamSerializationAllowed", "MEM_SYNC_DOMAIN_MAP": "memSyncDomainMap", "MEM_SYNC_DOMAIN": "memSyncDomain",
+        "PREFERRED_CLUSTER_DIMENSION": "preferredClusterDim", "LAUNCH_COMPLETION_EVENT": "launchCompletionEvent",
+        "DEVICE_UPDATABLE_KERNEL_NODE": "deviceUpdatableKernelNode", "PREFERRED_SHARED_MEMORY_CARVEOUT": "sharedMemCarveout", "NVLINK_UTIL_CENTRIC_SCHEDULING": "nvlinkUtilCentricScheduling"}.items()}),
+    "CUDA_RESOURCE_DESC": ("resType", "CU_RESOURCE_TYPE_", {
+        "ARRAY": each("res.array", "hArray"), "MIPMAPPED_ARRAY": each("res.mipmap", "hMipmappedArray"),
+        "LINEAR": each("res.linear", "devPtr", "format", "numChannels", "sizeInBytes"),
+        "PITCH2D": each("res.pitch2D", "devPtr", "format", "numChannels", "width", "height", "pitchInBytes")}),
+    "CUDA_EXTERNAL_MEMORY_HANDLE_DESC": ("type", "CU_EXTERNAL_MEMORY_HANDLE_TYPE_", HANDLES),
+    "CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC": ("type", "CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_", FENCES),
+    "CUmemcpy3DOperand": ("type", "CU_MEMCPY_OPERAND_TYPE_", {"POINTER": each("op.ptr", "ptr", "rowLength", "layerHeight", "locHint"), "ARRAY": each("op.array", "array", "offset")}),
+    "CUexecAffinityParam": ("type", "CU_EXEC_AFFINITY_TYPE_", {"SM_COUNT": {"smCount": "param.smCount.val"}}),
+    "CUdevResource": ("type", "CU_DEV_RESOURCE_TYPE_", {"SM": each("sm", "smCount", "minSmPartitionSize", "smCoscheduledAlignment")}),
+    "CUstreamBatchMemOpParams": ("operation", "CU_STREAM_MEM_OP_", {
+        "WAIT_VALUE_32": each("waitValue", "address", "value", "flags"), "WRITE_VALUE_32": each("writeValue", "address", "value", "flags"),
+        "WAIT_VALUE_64": {**each("waitValue", "address", "flags"), "value": "waitValue.value64"},
+        "WRITE_VALUE_64": {**each("writeValue", "address", "flags"), "value": "writeValue.value64"},
+        "FLUSH_REMOTE_WRITES": each("flushRemoteWrites", "flags"), "BARRIER": each("memoryBarrier", "flags")}),
+}
+
+
 def paths(t, path=(), off=0):
     """Each member of a struct and of what lies in it: its names, its place, its type."""
     for name, at, m in t.members:
@@ -304,6 +355,7 @@ class Compare:
     def __init__(self, header):
         self.h, self.found, self.compared, self.count = header, [], 0, set()
         self.limits, self.unnamed, self.untyped, self.newer = collections.Counter(), [], [], []
+        self.unions, self.chosen = {id(header.of(t)): n for n, t in header.typedefs.items() if n in UNIONS}, collections.Counter()
 
     def symbols(self, text):
         """The number that a text of names and hexadecimal digits is."""
@@ -364,18 +416,36 @@ class Compare:
                 return len(got) == len(t.members) and not t.union and all(self.same(m, raw[o:], x) for (_, o, m), x in zip(t.members, got)) \
                     or t.union and any(self.same(m, raw[o:], got) for _, o, m in t.members)
             if isinstance(got, dict):
-                return all(self.member(t, raw, k, v) for k, v in got.items())
+                return all(self.member(t, raw, k, v) for k, v in got.items()) and self.selected(t, raw, got)
             return got == raw[:t.size].hex() or t.union and any(self.same(m, raw[o:], got) for _, o, m in t.members)
         return False
 
     def member(self, t, raw, key, got):
-        """Which member of a union it is, the tracer chooses."""
-        if key.endswith("_cut") or key == "attrs":
-            return True
+        """Of unions that UNIONS has not, the tracer chooses the member."""
+        if key.endswith("_cut") or key == "attrs" or (key == "value" and id(t) in self.unions):
+            return True  # of unions selected() decides
         named = [(off, m) for path, off, m in paths(t) if called(path, key)]
         if not named and t.union and key == "value":
             return self.same(t, raw, got)
         return any(self.same(m, raw[off:], got) for off, m in named)
+
+    def selected(self, t, raw, got):
+        """Of a union there is the member in use, all of it, and no other."""
+        name = self.unions.get(id(t))
+        if not name:
+            return True
+        selector, prefix, members = UNIONS[name]
+        places = {".".join(path): (off, m) for path, off, m in paths(t)}
+        enum, x = self.by_arg if selector is None else (places[selector][1], raw[places[selector][0]:])
+        values = {v: n.removeprefix(prefix) for n, v in enum.enum}
+        enumerator = values.get(number(enum, x))
+        wanted = members.get(enumerator, {})
+        own = {path[0] for path, _, m in paths(t) if len(path) == 1 and not (isinstance(m, Struct) and m.union)}
+        if t.union:
+            own = {selector} - {None}
+        cut = len(raw) < t.size
+        self.chosen[name, enumerator] += 1
+        return cut or {k for k in got if k not in own} == set(wanted) and all(self.same(places[m][1], raw[places[m][0]:], got[k]) for k, m in wanted.items())
 
     def argument(self, p, raw, behind, got):
         t = self.h.of(p)
@@ -436,6 +506,8 @@ class Compare:
         beyond = self.beyond(params)
         for i, (p, key, (raw, behind)) in enumerate(zip(params, keys, logged)):
             self.compared += 1
+            if getattr(self.h.of(p), "enum", None):
+                self.by_arg = self.h.of(p), raw
             if (args[key] == "..." or args[key] == "" and key + "_cut" in args) and sum(b is not None for _, b in logged[:i]) > 1:
                 self.limits["room"] += 1  # 2 KiB for all that is behind pointers
             elif args[key] is None and i in beyond and (any(raw) or not self.h.is_buffer(p)):

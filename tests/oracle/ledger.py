@@ -9,8 +9,9 @@ import collections
 ON_GPU = "device", "array", "vmm", "pool"
 OF_CONTEXT = "device", "host", "managed", "array", "registered"
 MAKES = {"alloc": "device", "alloc_pitch": "device", "alloc_host": "host", "alloc_managed": "managed", "alloc_async": "pool", "create": "vmm",
-         "reserve": "reserved", "register": "registered"}
-FREES = "free", "free_host", "free_async", "release", "unreserve", "unregister"
+         "reserve": "reserved", "register": "registered", "alloc_array": "array"}
+FREES = "free", "free_host", "free_async", "free_array", "release", "unreserve", "unregister"
+BY_HANDLE = "create", "release", "alloc_array", "free_array"
 
 
 class Block:
@@ -64,7 +65,7 @@ class Ledger:
         if c.get("result"):
             self.failed.append(c)
             return
-        table = p.handles if c["name"] == "cuMemCreate" else p.addresses
+        table = p.handles if c["op"] in BY_HANDLE else p.addresses
         if c.get("ptr") in table:
             self.unsure = f"{c['name']} {c['id']} gave a live address"
             return
@@ -78,7 +79,7 @@ class Ledger:
         self.charge(c["pid"], b)
 
     def free(self, c, p):
-        key, table = c.get("ptr"), p.handles if c["name"] == "cuMemRelease" else p.addresses
+        key, table = c.get("ptr"), p.handles if c["op"] in BY_HANDLE else p.addresses
         if c.get("result") or key is None or int(key, 16) == 0:
             return
         b = table.get(key)

@@ -169,7 +169,10 @@ static void split(struct serving *s, struct serving_thread *t, const struct trac
 	/* One launch at least is this product's. */
 	if (t->cur.launches) {
 		t->cur.launches--;
+		t->cur.launch_ns -= t->cur.last_launch_ns;
+		t->cur.call_ns -= t->cur.last_launch_ns;
 		next.launches = 1;
+		next.launch_ns = next.call_ns = next.last_launch_ns = t->cur.last_launch_ns;
 	}
 	if (t->cur.end_ns > ev->start_ns)
 		t->cur.end_ns = ev->start_ns;

@@ -167,6 +167,7 @@ static void on_call(struct serving *s, const struct trace_event *ev)
 			p->begin_ns = ev->start_ns;
 		p->launches++;
 		p->launch_ns += ns;
+		p->last_launch_ns = ns;
 		p->mark = p->mark ?: mark_of(t, ev);
 	}
 	if (p->begin_ns) {

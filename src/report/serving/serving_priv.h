@@ -50,6 +50,7 @@ enum serving_phase { PHASE_UNKNOWN, PHASE_PREFILL, PHASE_DECODE, PHASE_CNT };
 struct pass {
 	uint64_t begin_ns, end_ns;
 	uint64_t call_ns, launch_ns, sync_ns, gpu_ns;
+	uint64_t last_launch_ns; /* duration of the last launch */
 	uint32_t launches, graphs;
 	struct products products;
 	uint64_t first_graph;

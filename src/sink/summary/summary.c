@@ -189,6 +189,9 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct trace
 	if (kind == MEM_NONE)
 		sign = 0;
 
+	/* A free of address 0 frees nothing. */
+	if (sign < 0 && ev->has & HAS_PTR && !ev->ptr)
+		sign = 0;
 	if (ev->is_error || ev->entry_only)
 		return;
 	if (ev->has_mem) {
@@ -250,7 +253,12 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct trac
 	struct transfer_stat *t = &s->transfers[ev->dir];
 	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
 
-	if (ev->is_error || ev->capturing)
+	if (ev->capturing)
+		return;
+	/* Copies within the device and memsets return before they are done, named async or not. */
+	if (call_blocks(ev))
+		on_wait(s, st, ev, ns);
+	if (ev->is_error)
 		return;
 	if (ev->fn->op == OP_MEMSET)
 		t = &s->transfers[TRANSFER_MEMSET];
@@ -264,9 +272,6 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct trac
 	t->sync_cnt++;
 	t->sync_bytes += size;
 	t->sync_ns += ns;
-	/* Copies within the device and memsets return before they are done, named async or not. */
-	if (call_blocks(ev))
-		on_wait(s, st, ev, ns);
 }
 
 /* NULL when there are too many. */
