@@ -303,19 +303,21 @@ static void too_many(void **state)
 {
 	enum { CNT = READER_SIDES + 3 };
 	static const struct reader_ops ops = {0};
-	static const char text[] = HEADER("B", 1000, "10.000") CALL(10, 1) CALL(30, 2) END(60);
+	static const char text[] = HEADER("%u", 1000, "10.000") CALL(10, 1) CALL(30, 2) END(60);
 	struct reader *r = reader__new(&ops, NULL);
 	const char *paths[CNT];
 	struct saved_file files[CNT];
-	char path[64];
-	FILE *f;
+	char path[CNT][64];
 
-	snprintf(path, sizeof(path), "%s/a", folder);
-	f = fopen(path, "w");
-	fputs(text, f);
-	fclose(f);
-	for (unsigned i = 0; i < CNT; i++)
-		paths[i] = path;
+	for (unsigned i = 0; i < CNT; i++) {
+		FILE *f;
+
+		snprintf(path[i], sizeof(path[i]), "%s/many%u", folder, i);
+		f = fopen(path[i], "w");
+		fprintf(f, text, i);
+		fclose(f);
+		paths[i] = path[i];
+	}
 	assert_int_equal(reader__files(r, paths, CNT, files), 0);
 	for (unsigned i = 0; i < CNT; i++)
 		assert_int_equal(files[i].events, 2);
