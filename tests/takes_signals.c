@@ -27,7 +27,7 @@ static double now(void)
  * block. */
 static void choose(sigset_t *set, int all)
 {
-	static const int others[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
+	static const int others[] = {SIGTSTP, SIGTTIN, SIGTTOU};
 
 	sigfillset(set);
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)

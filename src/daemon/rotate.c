@@ -266,7 +266,7 @@ static int put_text(struct rotate *r, void (*text)(void *, struct out *))
 
 	r->scratch->len = r->scratch->mark = 0;
 	text(r->o.ctx, r->scratch);
-	ret = zfile__write(r->z, r->scratch->buf, r->scratch->len);
+	ret = zfile__write(r->z, r->scratch->buf, r->scratch->len, 0);
 	r->scratch->len = r->scratch->mark = 0;
 	return ret;
 }
@@ -344,11 +344,19 @@ void rotate__finish_file(struct rotate *r, uint64_t now_ns)
 		file_is_gone(r, now_ns);
 		return;
 	}
+	ret = zfile__flush(r->z);
+	if (ret) {
+		set_error(r, "cannot write to", -ret, now_ns);
+		r->file_lines -= zfile__unwritten(r->z);
+		r->s.dropped += zfile__unwritten(r->z);
+	}
 	if (!r->file_lines) {
 		drop_file(r);
 		return;
 	}
-	put_text(r, r->o.end);
+	/* Without an end, its losses are in that of the next file. */
+	if (!ret)
+		put_text(r, r->o.end);
 	ret = zfile__close(r->z);
 	r->z = NULL;
 	snprintf(part, sizeof(part), "%s" PART, r->name);
@@ -383,7 +391,7 @@ static void count(struct rotate *r, uint64_t lines, size_t len)
 /* 0 or -errno. */
 static int write_line(struct rotate *r, const char *line, size_t len)
 {
-	int ret = zfile__write(r->z, line, len);
+	int ret = zfile__write(r->z, line, len, 1);
 
 	if (!ret)
 		count(r, 1, len);
@@ -394,7 +402,7 @@ bool rotate__try_frame(struct rotate *r, const char *frame, size_t frame_len, si
 		       uint64_t lines)
 {
 	if (!r->z || r->o.compress != COMPRESS_ZSTD || frame_len > FRAME_MAX ||
-	    zfile__size(r->z) >= r->o.size || zfile__frame(r->z, frame, frame_len))
+	    zfile__size(r->z) >= r->o.size || zfile__frame(r->z, frame, frame_len, lines))
 		return false;
 	count(r, lines, len);
 	return true;

@@ -168,8 +168,10 @@ static void take(struct session *s, const siginfo_t *si)
 {
 	bool runs = command_runs(s);
 
-	/* Signals that the command sends to its parent are not for the command. */
-	if (si->si_signo == SIGCHLD || (runs && si->si_code <= 0 && si->si_pid == s->cmd.pid))
+	/* The kernel reports the end of a child. Signals that the command sends to its parent are
+	 * not for the command. */
+	if ((si->si_signo == SIGCHLD && si->si_code > 0) ||
+	    (runs && si->si_code <= 0 && si->si_pid == s->cmd.pid))
 		return;
 	if (runs)
 		pass_on(s, si);
@@ -189,8 +191,8 @@ void session__take_signals(struct session *s)
 	for (int i = 0; i < AT_ONCE && sigtimedwait(&s->signals.taken, &si, &now) > 0; i++)
 		take(s, &si);
 	for (unsigned i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-		if (stray_take(shared[i]) && command_runs(s))
-			kill(s->cmd.pid, shared[i]);
+		if (stray_take(shared[i], &si))
+			take(s, &si);
 }
 
 void session__tell_signals(struct session *s, uint64_t now)

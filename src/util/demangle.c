@@ -49,7 +49,7 @@ static uint64_t given_up;
 static void on_timer(int sig, siginfo_t *si, void *ctx)
 {
 	if (si->si_code != SI_TIMER)
-		stray_note(sig);
+		stray_note(sig, si->si_pid);
 	else if (own.running && clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns >= NAME_NS)
 		siglongjmp(own.leave, 1);
 }

@@ -17,7 +17,7 @@ bool relay_is_for_us(const siginfo_t *si, bool is_leader)
 		return is_leader;
 	/* A write to a closed pipe sends SIGPIPE as kill() would, and so does exceeding a file size
 	 * limit. */
-	return si->si_signo != SIGCHLD && si->si_code <= 0 && si->si_pid != getpid();
+	return si->si_code <= 0 && si->si_pid != getpid();
 }
 
 void relay_signal(pid_t child, const siginfo_t *si)

@@ -3,18 +3,23 @@
 
 #include <stdint.h>
 
-/* Lock-free on x86-64 and arm64. */
-static uint64_t noted;
+#define NOTED (1ull << 32)
 
-void stray_note(int signo)
+/* By signal: NOTED with the sender's pid, or 0. Lock-free on x86-64 and arm64. */
+static uint64_t noted[32];
+
+void stray_note(int signo, pid_t sender)
 {
-	__atomic_fetch_or(&noted, 1ull << signo, __ATOMIC_RELAXED);
+	__atomic_store_n(&noted[signo], NOTED | (uint32_t)sender, __ATOMIC_RELAXED);
 }
 
-bool stray_take(int signo)
+bool stray_take(int signo, siginfo_t *si)
 {
-	uint64_t bit = 1ull << signo;
+	uint64_t note = __atomic_exchange_n(&noted[signo], 0, __ATOMIC_RELAXED);
 
-	return __atomic_load_n(&noted, __ATOMIC_RELAXED) & bit &&
-	       __atomic_fetch_and(&noted, ~bit, __ATOMIC_RELAXED) & bit;
+	if (!note)
+		return false;
+	*si = (siginfo_t){.si_signo = signo, .si_code = SI_USER};
+	si->si_pid = (pid_t)note;
+	return true;
 }

@@ -4,11 +4,14 @@
 #ifndef UTIL_STRAY_H
 #define UTIL_STRAY_H
 
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
-/* Async-signal-safe; may be called by any thread. */
-void stray_note(int signo);
-/* Whether the signal was noted since the last call. */
-bool stray_take(int signo);
+/* Async-signal-safe; may be called by any thread. signo: below 32. sender: the process that sent
+ * it. */
+void stray_note(int signo, pid_t sender);
+/* Whether the signal was noted since the last call. si: the last one, as kill(2) sends it. */
+bool stray_take(int signo, siginfo_t *si);
 
 #endif /* UTIL_STRAY_H */

@@ -15,17 +15,22 @@
 
 #define OUT_SZ (128 << 10)
 /* Written out early, or closing the file would wait for all of it. */
-#define DISK_SZ	   (4 << 20)
+#define DISK_SZ (4 << 20)
+/* A full disk loses the frame that does not fit. */
+#define FRAME_SZ   (32 << 10)
 #define GZIP_LEVEL 1
 
 struct zfile {
 	int fd, error;
 	enum compression how;
 	uint64_t size, to_disk;
+	uint64_t lines;
+	/* Size and lines up to the last frame that is complete in the file. */
+	uint64_t whole, whole_lines;
 	ZSTD_CCtx *zstd;
-	bool in_frame; /* zstd received data since the last end of a frame */
 	z_stream gz;
-	size_t len; /* bytes in out, for COMPRESS_NONE */
+	bool in_frame; /* the compressor received data since the last end of a frame */
+	size_t len;    /* bytes in out, for COMPRESS_NONE */
 	char out[OUT_SZ];
 };
 
@@ -81,6 +86,15 @@ static int put(struct zfile *z, const char *p, size_t len)
 	return z->error;
 }
 
+/* Everything so far is in the file, and a reader needs no more to read it. */
+static int is_whole(struct zfile *z)
+{
+	z->whole = z->size;
+	z->whole_lines = z->lines;
+	z->in_frame = false;
+	return 0;
+}
+
 static int put_zstd(struct zfile *z, const void *data, size_t len, ZSTD_EndDirective end)
 {
 	ZSTD_inBuffer in = {data, len, 0};
@@ -95,7 +109,6 @@ static int put_zstd(struct zfile *z, const void *data, size_t len, ZSTD_EndDirec
 		if (put(z, z->out, out.pos))
 			return z->error;
 	} while (end == ZSTD_e_continue ? in.pos < in.size : left);
-	z->in_frame = end != ZSTD_e_end;
 	return 0;
 }
 
@@ -111,20 +124,26 @@ static int put_gzip(struct zfile *z, const void *data, size_t len, int flush)
 		if (put(z, z->out, sizeof(z->out) - z->gz.avail_out))
 			return z->error;
 	} while (!z->gz.avail_out);
-	return 0;
+	return flush == Z_FINISH && deflateReset(&z->gz) ? (z->error = -EIO) : 0;
+}
+
+static int flush_plain(struct zfile *z)
+{
+	int ret = put(z, z->out, z->len);
+
+	z->len = 0;
+	return ret ?: is_whole(z);
 }
 
 static int put_plain(struct zfile *z, const char *data, size_t len)
 {
-	if (z->len + len > sizeof(z->out)) {
-		put(z, z->out, z->len);
-		z->len = 0;
-	}
-	if (len > sizeof(z->out))
-		return put(z, data, len);
+	int ret = z->len + len > sizeof(z->out) ? flush_plain(z) : 0;
+
+	if (ret || len > sizeof(z->out))
+		return ret ?: put(z, data, len);
 	memcpy(z->out + z->len, data, len);
 	z->len += len;
-	return z->error;
+	return 0;
 }
 
 struct zfile *zfile__new(int fd, enum compression c)
@@ -152,35 +171,54 @@ out:
 	return NULL;
 }
 
-int zfile__write(struct zfile *z, const void *data, size_t len)
+int zfile__write(struct zfile *z, const void *data, size_t len, uint64_t lines)
 {
-	if (z->error)
-		return z->error;
+	int ret = z->error;
+
+	if (ret)
+		return ret;
 	if (z->how == COMPRESS_ZSTD)
-		return put_zstd(z, data, len, ZSTD_e_continue);
-	if (z->how == COMPRESS_GZIP)
-		return put_gzip(z, data, len, Z_NO_FLUSH);
-	return put_plain(z, data, len);
+		ret = put_zstd(z, data, len, ZSTD_e_continue);
+	else if (z->how == COMPRESS_GZIP)
+		ret = put_gzip(z, data, len, Z_NO_FLUSH);
+	else
+		ret = put_plain(z, data, len);
+	z->in_frame = true;
+	if (ret)
+		return ret;
+	z->lines += lines;
+	/* The next call returns its error. */
+	if (z->how != COMPRESS_NONE && z->size - z->whole >= FRAME_SZ)
+		zfile__flush(z);
+	return 0;
 }
 
-int zfile__frame(struct zfile *z, const void *data, size_t len)
+int zfile__frame(struct zfile *z, const void *data, size_t len, uint64_t lines)
 {
-	if (!z->error && z->in_frame)
-		put_zstd(z, NULL, 0, ZSTD_e_end);
-	return put(z, data, len);
+	int ret = zfile__flush(z) ?: put(z, data, len);
+
+	if (ret)
+		return ret;
+	z->lines += lines;
+	return is_whole(z);
 }
 
 int zfile__flush(struct zfile *z)
 {
-	if (z->error)
-		return z->error;
-	if (z->how == COMPRESS_ZSTD)
-		return z->in_frame ? put_zstd(z, NULL, 0, ZSTD_e_flush) : 0;
-	if (z->how == COMPRESS_GZIP)
-		return put_gzip(z, NULL, 0, Z_SYNC_FLUSH);
-	put(z, z->out, z->len);
-	z->len = 0;
-	return z->error;
+	int ret = z->error;
+
+	if (ret || !z->in_frame)
+		return ret;
+	if (z->how == COMPRESS_NONE)
+		return flush_plain(z);
+	ret = z->how == COMPRESS_ZSTD ? put_zstd(z, NULL, 0, ZSTD_e_end)
+				      : put_gzip(z, NULL, 0, Z_FINISH);
+	return ret ?: is_whole(z);
+}
+
+uint64_t zfile__unwritten(const struct zfile *z)
+{
+	return z->lines - z->whole_lines;
 }
 
 uint64_t zfile__size(const struct zfile *z)
@@ -190,15 +228,11 @@ uint64_t zfile__size(const struct zfile *z)
 
 int zfile__close(struct zfile *z)
 {
-	int ret;
+	int ret = zfile__flush(z);
 
-	if (z->how == COMPRESS_ZSTD && z->in_frame && !z->error)
-		put_zstd(z, NULL, 0, ZSTD_e_end);
-	else if (z->how == COMPRESS_GZIP && !z->error)
-		put_gzip(z, NULL, 0, Z_FINISH);
-	else
-		zfile__flush(z);
-	ret = z->error;
+	/* Another program has cut the file if it is shorter. */
+	if (ret && ret != -ESTALE && ftruncate(z->fd, z->whole))
+		ret = -errno;
 	if (!ret && fdatasync(z->fd) && errno != EINVAL)
 		ret = -errno;
 	if (close(z->fd) && !ret)

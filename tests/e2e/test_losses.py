@@ -409,7 +409,7 @@ def test_copies(tmp_path):
     for other in (first, *others):
         ran = cudatrace("report", "--format=json", first, other)
         said = json.loads(ran.out)
-        assert f"{other} is left out" in ran.err and said["overview"]["calls"] == 10 and lost(said) == {"copies": 1}, ran
+        assert f"{other} is skipped" in ran.err and said["overview"]["calls"] == 10 and lost(said) == {"copies": 1}, ran
     said = json.loads(report(first, *others))
     assert said["overview"]["calls"] == 10 and lost(said) == {"copies": 4} and not said["complete"]
     # Each file of a trace in several.

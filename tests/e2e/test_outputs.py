@@ -111,12 +111,13 @@ def test_names_that_differ(tmp_path):
 
 
 def test_for_its_owner_alone(tmp_path, jsonl):
-    """An old file is replaced; new ones have mode 0600."""
+    """An old file is replaced, and keeps its mode; new ones have mode 0600."""
     jsonl.write_text("old\n")
+    jsonl.chmod(0o644)
     assert traced(jsonl, "-e", "init", "--chrome", tmp_path / "a.json").accounts()
     new = tmp_path / "new.jsonl"
     traced(new, "-e", "init")
-    assert [f.stat().st_mode & 0o777 for f in (new, tmp_path / "a.json")] == [0o600] * 2
+    assert [f.stat().st_mode & 0o777 for f in (jsonl, new, tmp_path / "a.json")] == [0o644, 0o600, 0o600]
 
 
 @pytest.mark.parametrize("name", ['what? & "why" $x', "new\nline", " -dash"])

@@ -209,14 +209,16 @@ static void test_signals(void **state)
 /* Whoever sends the signal of our timer means somebody else: it is noted, whenever it comes. */
 static void test_stray(void **state)
 {
+	siginfo_t si;
 	char name[1024];
 
 	twice(name, sizeof(name), 64);
 	free(timed(name, NULL));
-	assert_false(stray_take(SIGVTALRM));
+	assert_false(stray_take(SIGVTALRM, &si));
 	kill(getpid(), SIGVTALRM);
-	assert_true(stray_take(SIGVTALRM));
-	assert_false(stray_take(SIGVTALRM));
+	assert_true(stray_take(SIGVTALRM, &si));
+	assert_int_equal(si.si_pid, getpid());
+	assert_false(stray_take(SIGVTALRM, &si));
 }
 
 int main(void)

@@ -527,6 +527,83 @@ static void full_disk(void **state)
 	umount(dir);
 }
 
+/* Gives cnt frames of 100 lines, and lines between them; without z, lines alone within a second.
+ * Returns how many lines. */
+static unsigned give_mixed(struct rotate *r, struct zframe *z, unsigned cnt, uint64_t now)
+{
+	static char text[8192], frame[8192];
+	bool written;
+	char line[64];
+
+	for (unsigned i = 0; i < cnt; i++) {
+		size_t len = 0, n;
+
+		for (int k = 0; k < 100; k++)
+			len += sprintf(text + len, "{\"n\":\"%08x%08x%08x\"}\n", (unsigned)rand(),
+				       (unsigned)rand(), (unsigned)rand());
+		n = z ? zframe__make(z, text, len, frame, sizeof(frame)) : 0;
+		if (!n || !rotate__try_frame(r, frame, n, len, 100))
+			for (char *p = text; p < text + len; p = strchr(p, '\n') + 1)
+				rotate__line(r, p, strchr(p, '\n') + 1 - p, now);
+		n = sprintf(line, "{\"n\":%d}\n", rand());
+		if (!rotate__try_line(r, line, n, now, &written))
+			rotate__line(r, line, n, now);
+		/* Once in a while, as a second passes. */
+		if (z && i % 7 == 6)
+			rotate__tick(r, now + 2 * SEC + i);
+	}
+	return cnt * 101;
+}
+
+/* A line is in a file that can be read to its end, or counted as dropped. */
+static void full_disk_counts(void **state)
+{
+	static const char *const read[] = {
+		[COMPRESS_NONE] = "cat %s/*.jsonl | grep '^{.*}$' | grep -c '\"n\"'",
+		[COMPRESS_GZIP] = "gzip -dc %s/*.gz | grep -c '\"n\"'",
+		[COMPRESS_ZSTD] = "zstd -qdc %s/*.zst | grep -c '\"n\"'",
+	};
+	static const char *const bad[] = {
+		[COMPRESS_NONE] = "cat %s/*.jsonl | grep -vc '^{.*}$'",
+		[COMPRESS_GZIP] = "gzip -t %s/*.gz >&2; echo $?",
+		[COMPRESS_ZSTD] = "zstd -qt %s/*.zst >&2; echo $?",
+	};
+	struct zframe *z = zframe__new();
+
+	if (access("/usr/bin/zstd", X_OK))
+		skip();
+	assert_int_equal(mkdir(dir, 0700), 0);
+	for (unsigned i = 0; i < 4 * COMPRESS_CNT; i++) {
+		struct rotate_opts o = opts();
+		struct zframe *frames = i / COMPRESS_CNT % 2 ? z : NULL;
+		unsigned given, readable;
+		uint64_t now = SEC;
+		struct rotate *r;
+		char size[64];
+
+		snprintf(size, sizeof(size), "size=%uk", 300 + 32 * (i / COMPRESS_CNT));
+		if (mount("none", dir, "tmpfs", 0, size))
+			skip();
+		o.compress = i % COMPRESS_CNT;
+		sh("head -c 100000 /dev/zero >%s/ballast", dir);
+		r = rotate__new(&o);
+		given = give_mixed(r, frames, 300, now);
+		assert_true(stats(r).dropped > 0);
+		/* There is room again. */
+		sh("rm %s/ballast", dir);
+		given += give_mixed(r, frames, 10, now += 20 * SEC);
+		rotate__finish_file(r, now);
+		readable = sh(read[o.compress], dir);
+		/* Most of what fits is in the file, too. */
+		assert_true(readable > 2500);
+		assert_int_equal(readable + stats(r).dropped, given);
+		assert_int_equal(sh(bad[o.compress], dir), 0);
+		rotate__free(r, now);
+		umount(dir);
+	}
+	zframe__free(z);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -545,6 +622,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(room_for_another, setup, teardown),
 		cmocka_unit_test(names_of_dumps),
 		cmocka_unit_test_setup_teardown(full_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_disk_counts, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

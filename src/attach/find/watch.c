@@ -65,7 +65,7 @@ void watch__read(struct watch_fds *w)
 	/* Check each file instead: signals, and events of a full queue, may be missed. */
 	while (read(w->signal_fd, &si, sizeof(si)) > 0)
 		if (si.ssi_code <= 0)
-			stray_note(SIGIO);
+			stray_note(SIGIO, si.ssi_pid);
 	while (read(w->notify_fd, buf, sizeof(buf)) > 0)
 		;
 }
