@@ -130,6 +130,7 @@ extern struct process *inject_process;
 extern uint32_t inject_sandboxed;
 /* sandbox.c: was there none when the command was started? Then that is told. */
 bool sandbox_has_come(void);
+void inject_clock_off(void);
 /* For programs that are started from here: those that there are now are not theirs. */
 void sandbox_keep(void);
 static inline bool is_quiet(void);

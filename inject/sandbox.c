@@ -76,3 +76,15 @@ bool sandbox_has_come(void)
 	}
 	return inject_sandboxed;
 }
+
+/* thunk.S calls this before prctl() or seccomp() disables the time stamp counter: seccomp's strict
+ * mode and PR_SET_TSC do, on x86 (Linux, disable_TSC()). No call can be recorded without a time. */
+cold void inject_clock_off(void)
+{
+	if (!inject_process || !inject_process->alive)
+		return;
+	tell("no longer traced in the process, which disables the time stamp counter; as root, "
+	     "--probe=uprobe traces it",
+	     0);
+	process_end();
+}

@@ -10,6 +10,11 @@
  * A function whose calls are off (inject.h: struct hook) is jumped to, as if nobody had been here.
  */
 #define PR_SET_SECCOMP 22
+#define PR_SET_TSC     26
+#define SECCOMP_MODE_STRICT 1
+#define SECCOMP_SET_MODE_STRICT 0
+#define PR_TSC_SIGSEGV 2
+#define PR_SET_SYSCALL_USER_DISPATCH 59
 #define HOOK_LOG       5 /* struct hook */
 #define HOOK_BYPASS      8
 #define HOOK_OFF_NS    16
@@ -218,6 +223,19 @@ dlsym:
 	.cfi_endproc
 	.size	dlsym, . - dlsym
 
+	/* Before a system call that makes each read of the clock end the program. */
+	.macro	CLOCK_OFF
+	.irp	reg, rdi, rsi, rdx, rcx, r8, r9, rax
+	push	%\reg
+	.cfi_adjust_cfa_offset 8
+	.endr
+	call	inject_clock_off
+	.irp	reg, rax, r9, r8, rcx, rdx, rsi, rdi
+	pop	%\reg
+	.cfi_adjust_cfa_offset -8
+	.endr
+	.endm
+
 	/*
 	 * prctl() and syscall(): what sets a filter for system calls is noticed (sandbox.c), and all
 	 * goes on to the real one.
@@ -228,10 +246,21 @@ dlsym:
 prctl:
 	.cfi_startproc
 	_CET_ENDBR
+	cmp	$PR_SET_SYSCALL_USER_DISPATCH, %edi
+	je	0f
 	cmp	$PR_SET_SECCOMP, %edi
 	jne	1f
-	movl	$1, inject_sandboxed(%rip)
-1:	PASS_ON	8
+0:	movl	$1, inject_sandboxed(%rip)
+	cmp	$PR_SET_SECCOMP, %edi
+	jne	3f
+	cmp	$SECCOMP_MODE_STRICT, %esi
+	je	2f
+1:	cmp	$PR_SET_TSC, %edi
+	jne	3f
+	cmp	$PR_TSC_SIGSEGV, %esi
+	jne	3f
+2:	CLOCK_OFF
+3:	PASS_ON	8
 	.cfi_endproc
 	.size	prctl, . - prctl
 
@@ -242,13 +271,23 @@ syscall:
 	.cfi_startproc
 	_CET_ENDBR
 	cmp	$317, %rdi	/* SYS_seccomp */
-	je	1f
-	cmp	$157, %rdi	/* SYS_prctl */
-	jne	2f
+	jne	1f
+	movl	$1, inject_sandboxed(%rip)
+	cmp	$SECCOMP_SET_MODE_STRICT, %esi
+	je	3f
+1:	cmp	$157, %rdi	/* SYS_prctl */
+	jne	4f
 	cmp	$PR_SET_SECCOMP, %esi
 	jne	2f
-1:	movl	$1, inject_sandboxed(%rip)
-2:	PASS_ON	16
+	movl	$1, inject_sandboxed(%rip)
+	cmp	$SECCOMP_MODE_STRICT, %edx
+	je	3f
+2:	cmp	$PR_SET_TSC, %esi
+	jne	4f
+	cmp	$PR_TSC_SIGSEGV, %edx
+	jne	4f
+3:	CLOCK_OFF
+4:	PASS_ON	16
 	.cfi_endproc
 	.size	syscall, . - syscall
 

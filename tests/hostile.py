@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Malicious clients and collectors, on 127.0.0.1 only, each for a limited time.
 
-    hostile.py ATTACK PORT SECONDS          of the metrics port: pipeline, readers, header, body, connections, drip, flood
+    hostile.py ATTACK PORT SECONDS          of the metrics port: pipeline, readers, header, body, connections, drip, flood,
+                                            unread
     hostile.py ctl-ATTACK SOCKET SECONDS    of the control socket: ctl-line, ctl-connections, ctl-readers, ctl-drip;
                                             as nobody of group nogroup
     hostile.py answer-ATTACK PORT SECONDS   a collector: answer-continue, answer-header, answer-chunk, answer-body, answer-drip
@@ -86,6 +87,27 @@ def many(cnt, request, keep, pause=0.05):
     longest = max([longest] + [time.time() - t for t in all_of_them.values()])
 
 
+def unread(cnt, request):
+    """Keeps the newest cnt connections open, each from an address of its own, and reads nothing."""
+    global made
+    kept = []
+    while time.time() < end:
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        s.settimeout(1)
+        try:
+            s.bind((f"127.{1 + made // 65536}.{made // 256 % 256}.{2 + made % 250}", 0))
+            s.connect(("127.0.0.1", int(where)))
+            push(s, request)
+        except OSError:
+            s.close()
+            continue
+        made += 1
+        kept.append(s)
+        if len(kept) > cnt:
+            kept.pop(0).close()
+
+
 def flood(request):
     while time.time() < end:
         try:
@@ -144,6 +166,7 @@ ATTACKS = {
     "connections": lambda: many(1000, b"", is_open),
     "drip": lambda: many(8, b"GET / HTTP/1.1\r\na:", lambda s: is_open(s) and push(s, b"b"), 0.3),
     "flood": lambda: flood(GET % b"/healthz"),
+    "unread": lambda: unread(900, GET % b"/metrics"),
     "flood-metrics": lambda: flood(GET % b"/metrics"),
     "ctl-line": lambda: endless(b"", b"x" * 65536),
     "ctl-connections": lambda: many(200, b"", is_open),

@@ -28,23 +28,25 @@
 #include "util/log.h"
 #include "util/out.h"
 
-/* Limits of connections, and of connections with an unread answer. */
 #define CLIENTS_MAX HTTP_CLIENTS
-#define ANSWERS_MAX 16
 #define BACKLOG	    1024
 #define REQUEST_MAX 8192
 /* Time limit of a connection, with its answer. Prometheus waits for 10 s. */
 #define TIME_NS (10 * SEC_NS)
 /* Socket buffers that the kernel may use for a connection. */
 #define RECEIVE_SZ 16384
-#define SEND_SZ	   65536
+#define SEND_SZ	   16384
+/* All users of this machine have one address, so a client that reads its answer must survive others
+ * that do not: a connection is not closed for another one within KEEP_NS of its last progress, in
+ * its first KEEP_MAX_NS. */
+#define KEEP_NS	    (SEC_NS / 10)
+#define KEEP_MAX_NS (2 * SEC_NS)
 
 struct client {
 	struct http *http;
 	struct event *ev; /* reading, then writing */
 	int fd;
-	uint64_t from, end_ns;
-	bool waits;		    /* the answer waits to be read */
+	uint64_t from, end_ns, keep_ns;
 	size_t len, head_len, sent; /* sent: of head and text together */
 	struct response *response;  /* owner of text, or NULL */
 	const char *text;
@@ -59,7 +61,7 @@ struct http {
 	struct http_ops ops;
 	struct listener *listener;
 	struct client *clients[CLIENTS_MAX]; /* oldest first */
-	unsigned client_cnt, answer_cnt;
+	unsigned client_cnt;
 	struct response_cache *responses;
 	uint64_t closed;
 };
@@ -72,7 +74,6 @@ static void client__free(struct client *c)
 	while (h->clients[i] != c)
 		i++;
 	memmove(&h->clients[i], &h->clients[i + 1], (--h->client_cnt - i) * sizeof(c));
-	h->answer_cnt -= c->waits;
 	if (c->ev)
 		event_free(c->ev);
 	close(c->fd);
@@ -105,25 +106,50 @@ static uint8_t hash(uint64_t from)
 	return from * 0x9e3779b97f4a7c15 >> 56;
 }
 
-/* Closes the oldest connection in the same state (answer waiting, or request incomplete) of the
- * address with the most such connections. */
-static void make_place(struct http *h, bool waits)
+static void keep(struct client *c)
+{
+	uint64_t most = c->end_ns - TIME_NS + KEEP_MAX_NS, until = now_ns() + KEEP_NS;
+
+	c->keep_ns = until < most ? until : most;
+}
+
+/* The connection to close for another one: of the address with the most, the one that has made no
+ * progress for the longest time. */
+static struct client *next_out(const struct http *h)
 {
 	unsigned cnt[256] = {0}, most = 0;
 	struct client *out = NULL;
 
 	for (unsigned i = 0; i < h->client_cnt; i++)
-		cnt[hash(h->clients[i]->from)] += h->clients[i]->waits == waits;
+		cnt[hash(h->clients[i]->from)]++;
+	for (unsigned i = 0; i < 256; i++)
+		most = cnt[i] > most ? cnt[i] : most;
 	for (unsigned i = 0; i < h->client_cnt; i++) {
 		struct client *c = h->clients[i];
 
-		if (c->waits != waits || cnt[hash(c->from)] <= most)
-			continue;
-		most = cnt[hash(c->from)];
-		out = c;
+		if (cnt[hash(c->from)] == most && (!out || c->keep_ns < out->keep_ns))
+			out = c;
+	}
+	return out;
+}
+
+/* Keeps a place free for the next connection. If there is none now, connections wait in the
+ * kernel. */
+static bool make_place(struct http *h)
+{
+	uint64_t now = now_ns();
+	struct client *out;
+
+	if (h->client_cnt < CLIENTS_MAX)
+		return true;
+	out = next_out(h);
+	if (now < out->keep_ns) {
+		listener__pause(h->listener, out->keep_ns - now);
+		return false;
 	}
 	h->closed++;
 	client__free(out);
+	return true;
 }
 
 /* Waits for the rest of its time. */
@@ -148,6 +174,7 @@ static bool send_more(struct client *c)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	c->sent += n;
+	keep(c);
 	return c->sent < c->head_len + c->text_len;
 }
 
@@ -177,10 +204,6 @@ static bool answer(struct client *c, const char *status, const char *type, const
 	c->text_len = with_text ? len : 0;
 	if (!send_more(c))
 		return false;
-	if (h->answer_cnt == ANSWERS_MAX)
-		make_place(h, true);
-	c->waits = true;
-	h->answer_cnt++;
 	event_free(c->ev);
 	c->ev = event_new(h->base, c->fd, EV_WRITE, on_writable, c);
 	return c->ev && wait_for(c);
@@ -276,12 +299,10 @@ static uint64_t client_from(const struct sockaddr_storage *a)
 static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from)
 {
 	struct http *h = ctx;
-	struct client *c;
+	struct client *c = make_place(h) ? calloc(1, sizeof(*c)) : NULL;
 
-	if (h->client_cnt == CLIENTS_MAX)
-		make_place(h, false);
-	c = calloc(1, sizeof(*c));
 	if (!c) {
+		h->closed++;
 		close(fd);
 		return;
 	}
@@ -289,10 +310,12 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	c->fd = fd;
 	c->from = client_from(from);
 	c->end_ns = now_ns() + TIME_NS;
+	keep(c);
 	c->ev = event_new(h->base, fd, EV_READ, on_readable, c);
 	h->clients[h->client_cnt++] = c;
 	if (!c->ev || !wait_for(c))
 		client__free(c);
+	make_place(h);
 }
 
 /* Splits ADDRESS:PORT; false when it is invalid. */

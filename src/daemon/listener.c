@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "util/clock.h"
+
 /* Connections accepted in one turn of the loop. */
 #define BATCH 8
 
@@ -19,11 +21,10 @@ struct listener {
 
 static void on_connection(evutil_socket_t fd, short what, void *ctx)
 {
-	const struct timeval later = {.tv_sec = 1};
 	struct sockaddr_storage from;
 	struct listener *d = ctx;
 
-	for (int i = 0; i < BATCH; i++) {
+	for (int i = 0; i < BATCH && event_pending(d->ev, EV_READ, NULL); i++) {
 		socklen_t len = sizeof(from);
 		int conn =
 			accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -33,10 +34,8 @@ static void on_connection(evutil_socket_t fd, short what, void *ctx)
 			continue;
 		}
 		/* Without descriptors or memory, accept() would be retried again and again. */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			event_del(d->ev);
-			event_add(d->resume_ev, &later);
-		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			listener__pause(d, SEC_NS);
 		return;
 	}
 }
@@ -46,6 +45,16 @@ static void on_resume(evutil_socket_t fd, short what, void *ctx)
 	const struct listener *d = ctx;
 
 	event_add(d->ev, NULL);
+}
+
+void listener__pause(struct listener *d, uint64_t ns)
+{
+	const struct timeval later = {.tv_sec = ns / SEC_NS, .tv_usec = ns % SEC_NS / 1000 + 1};
+
+	if (!d)
+		return;
+	event_del(d->ev);
+	event_add(d->resume_ev, &later);
 }
 
 struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn, void *ctx)

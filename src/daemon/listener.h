@@ -4,6 +4,8 @@
 #ifndef DAEMON_LISTENER_H
 #define DAEMON_LISTENER_H
 
+#include <stdint.h>
+
 struct listener;
 struct event_base;
 struct sockaddr_storage;
@@ -14,6 +16,8 @@ typedef void (*listener_fn)(void *ctx, int fd, const struct sockaddr_storage *fr
 /* Takes listening_fd, even on failure. NULL: out of memory. */
 struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn,
 			       void *ctx);
+/* Accepts none for this time: they wait in the kernel. d may be NULL. */
+void listener__pause(struct listener *d, uint64_t ns);
 void listener__free(struct listener *d);
 
 #endif /* DAEMON_LISTENER_H */

@@ -3,6 +3,7 @@
 
 #include "util/quota.h"
 #include "util/reader.h"
+#include "util/time_budget.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +17,9 @@
 #define ROWS_MAX    262144
 #define BYTES_MAX   (64u << 20)
 #define NAME_MAX_SZ 512
+/* Start, size and name; the rest of a longer line is dropped. */
+#define LINE_SZ	 640
+#define CHUNK_SZ 65536
 /* Overhead of malloc() per name. */
 #define ROW_NAME_SZ 16
 
@@ -26,8 +30,10 @@ struct row {
 
 struct perf_map {
 	uint32_t pid;
-	FILE *f; /* stays readable after the process has ended */
-	size_t bytes;
+	FILE *f;      /* stays readable after the process has ended */
+	size_t bytes; /* read so far, holes of the file included */
+	char line[LINE_SZ];
+	size_t line_len; /* of the unfinished last line */
 	struct row *rows;
 	size_t cnt, cap;
 	struct quota *quota;
@@ -135,43 +141,70 @@ static void take_line(struct perf_map *m, const char *line)
 	m->cnt += m->rows[m->cnt].name != NULL;
 }
 
-/* The program appends whole lines, but the last may be incomplete. */
+static void take_bytes(struct perf_map *m, const char *at, size_t len)
+{
+	const char *end = at + len;
+
+	while (at < end && !m->full) {
+		const char *newline = memchr(at, '\n', end - at);
+		size_t part = (newline ? newline : end) - at, room = LINE_SZ - 1 - m->line_len;
+
+		memcpy(m->line + m->line_len, at, part < room ? part : room);
+		m->line_len += part < room ? part : room;
+		at += part;
+		if (!newline)
+			return;
+		at++;
+		m->line[m->line_len] = '\0';
+		m->line_len = 0;
+		take_line(m, m->line);
+	}
+}
+
+/* The program appends to the file; its last line may be incomplete. The program chooses the sizes
+ * of the file, its holes and its lines: reading stops at a size, and continues in the next call
+ * when the time is used up. */
 static void read_more(struct perf_map *m)
 {
-	char line[4096];
+	static char buf[CHUNK_SZ];
 	size_t len;
 
 	clearerr(m->f);
-	while (!m->full && m->cnt < ROWS_MAX && m->bytes < BYTES_MAX &&
-	       fgets(line, sizeof(line), m->f)) {
-		len = strlen(line);
-		if (!len || line[len - 1] != '\n') {
-			if (feof(m->f)) {
-				fseek(m->f, -(long)len, SEEK_CUR);
-				return;
-			}
-			m->bytes += len;
-			continue;
-		}
+	while (!m->full && time_budget__has_time() &&
+	       (len = fread(buf, 1, sizeof(buf), m->f)) > 0) {
+		take_bytes(m, buf, len);
 		m->bytes += len;
-		line[len - 1] = '\0';
-		take_line(m, line);
+		if (!m->full && (m->bytes >= BYTES_MAX || m->cnt >= ROWS_MAX)) {
+			quota__full(m->quota);
+			m->full = true;
+		}
 	}
+}
+
+/* Use the last entry for an address, because memory is reused. */
+static const struct row *last_row(const struct perf_map *m, uint64_t addr)
+{
+	for (size_t i = m->cnt; i-- > 0;)
+		if (addr >= m->rows[i].start && addr - m->rows[i].start < m->rows[i].size)
+			return &m->rows[i];
+	return NULL;
 }
 
 const char *perf_map__find(struct perf_map *m, uint64_t addr, uint64_t *start)
 {
+	const struct row *row;
+	struct work w;
+
+	if (reader__begin(&w, (pid_t)m->pid, WORK_SYMBOLS))
+		return NULL;
 	if (!m->f)
 		open_file(m);
-	if (!m->f)
+	if (m->f)
+		read_more(m);
+	row = last_row(m, addr);
+	time_budget__end(&w);
+	if (!row)
 		return NULL;
-	read_more(m);
-	/* Use the last entry for an address, because memory is reused. */
-	for (size_t i = m->cnt; i-- > 0;) {
-		if (addr < m->rows[i].start || addr - m->rows[i].start >= m->rows[i].size)
-			continue;
-		*start = m->rows[i].start;
-		return m->rows[i].name;
-	}
-	return NULL;
+	*start = row->start;
+	return row->name;
 }

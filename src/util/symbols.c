@@ -197,6 +197,17 @@ static bool read_symbols(struct symbols *s, Elf *elf, uint32_t type)
 	return false;
 }
 
+/* libelf allocates memory for all headers, which may be a hole of the file and so cost its owner
+ * nothing. Numbers beyond the 16 bits of the file's header, which follow in section 0,
+ * are refused. */
+static bool has_few_headers(int fd)
+{
+	Elf64_Ehdr h;
+
+	return pread(fd, &h, sizeof(h), 0) == sizeof(h) && h.e_ident[EI_CLASS] == ELFCLASS64 &&
+	       h.e_phnum != PN_XNUM && (h.e_shnum || !h.e_shoff);
+}
+
 static struct symbols *read_file(int fd, bool names)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
@@ -208,7 +219,8 @@ static struct symbols *read_file(int fd, bool names)
 		return NULL;
 	}
 	s->fd = fd;
-	if (elf_version(EV_CURRENT) == EV_NONE || fstat(fd, &st) || !S_ISREG(st.st_mode))
+	if (elf_version(EV_CURRENT) == EV_NONE || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    !has_few_headers(fd))
 		return s;
 	/* Uses read(): a mapped file could be truncated meanwhile. */
 	elf = elf_begin(fd, ELF_C_READ, NULL);

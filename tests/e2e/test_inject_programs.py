@@ -5,6 +5,7 @@
 calls are recorded."""
 import functools
 import os
+import platform
 import shutil
 import subprocess
 
@@ -267,3 +268,21 @@ def test_program(tmp_path, name, way):
         assert t.sym["cuInit"] == (2 if name == "two-drivers" else 1)
     else:
         assert seen == (cnt or 60) and t.end["entries"] == len(t.calls) + drops["calls"], t.end
+
+
+@pytest.mark.parametrize("how", ["strict", "strict-by-number", "tsc", "dispatch"])
+@pytest.mark.parametrize("way", ["user", "alone"])
+def test_forbidden(tmp_path, how, way):
+    """Without system calls, or without the time stamp counter, a program ends as untraced."""
+    program = [c("calls"), "forbid", how]
+    untraced = Ran(program, env={"LD_LIBRARY_PATH": FAKE}, timeout=120)
+    if untraced.status:
+        pytest.skip(f"not here: {untraced!r}")
+    path = str(tmp_path / "trace")
+    ran = traced(way, path, program, {})
+    says = [line for line in ran.err.splitlines(True) if not line.startswith("cudatrace: ")]
+    assert (ran.status, ran.out, "".join(says)) == (untraced.status, untraced.out, untraced.err), ran
+    assert ("disables the time stamp counter" in ran.err) == (how != "dispatch" and platform.machine() == "x86_64"), ran
+    until(lambda: is_whole(path))
+    t = Trace(path)
+    assert t.sym["cuInit"] == 1 if way == "alone" else t.sym["cuDeviceGetCount"] == (520 if how == "dispatch" else 20), t.end

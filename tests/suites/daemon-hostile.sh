@@ -25,6 +25,16 @@ answers()
 	done
 	[ $late -le 1 ] || { echo "$late of 10 were late or refused"; return 1; }
 }
+# Whole answers, as Prometheus wants them; a busy machine may once be too slow.
+scrapes()
+{
+	local i bad=0
+	for i in $(seq 12); do
+		curl -sf --noproxy '*' -m 10 -o /dev/null "$url/metrics" || bad=$((bad + 1))
+		sleep 0.1
+	done
+	[ $bad -le 1 ] || { echo "$bad of 12 were cut or refused"; return 1; }
+}
 below() { [ "$1" -le "$2" ] || { echo "$1 kB, at most $2"; return 1; }; }
 
 also=
@@ -75,6 +85,9 @@ http()
 	for what in pipeline header body connections flood flood-metrics; do during "$what" attack $what "$port" 3; done
 	large_reply
 	during 'slow readers of a large reply' attack readers "$port" 4
+	also="check 'unread answers to many addresses: a scrape is whole' scrapes"
+	during 'unread answers to many addresses' attack unread "$port" 9
+	also=
 	during 'pipeline of large replies' attack pipeline "$port" 3
 	check 'connections that had to go are counted' shows 'total("http_connections_closed_total") > 500'
 }

@@ -369,6 +369,49 @@ static void test_perf_map(void **state)
 	unlink(path);
 }
 
+/* A program's perf map may have holes of terabytes, which take no space, and lines without an end.
+ */
+static void test_perf_map_endless(void **state)
+{
+	struct quota *t = &q.of[QUOTA_PERF_MAPS];
+	static char line[100000];
+	struct perf_map *m;
+	uint64_t start;
+	char path[64];
+	FILE *f;
+
+	memset(line, 'x', sizeof(line) - 1);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "1000 10 %s\n2000 10 second\n3000 10 thi", line);
+	fflush(f);
+	chmod(path, 0600);
+	alarm(60); /* instead of no end */
+	m = perf_map__new(getpid(), t);
+	assert_memory_equal(perf_map__find(m, 0x1000, &start), "xxxx", 4);
+	assert_string_equal(perf_map__find(m, 0x2000, &start), "second");
+	assert_null(perf_map__find(m, 0x3000, &start));
+	fprintf(f, "rd\n4000 10 ");
+	fflush(f);
+	assert_string_equal(perf_map__find(m, 0x3000, &start), "third");
+	assert_int_equal(t->full_cnt, 0);
+	/* The last line goes on in a hole of 1 TiB; then it ends, and there is another. */
+	assert_int_equal(fseeko(f, 1ll << 40, SEEK_SET), 0);
+	fprintf(f, "\n5000 10 beyond\n");
+	fclose(f);
+	for (unsigned i = 0; i < 1000 && !t->full_cnt; i++)
+		assert_null(perf_map__find(m, 0x5000, &start));
+	assert_int_equal(t->full_cnt, 1);
+	assert_null(perf_map__find(m, 0x5000, &start));
+	assert_string_equal(perf_map__find(m, 0x3000, &start), "third");
+	assert_int_equal(t->full_cnt, 1);
+	perf_map__free(m);
+	alarm(0);
+	assert_int_equal(t->used, 0);
+	unlink(path);
+}
+
 static void test_stacks(void **state)
 {
 	struct stacks *s = stacks__new(&q, CT_REDACT_NOTHING, NULL);
@@ -660,6 +703,7 @@ int main(void)
 		TEST(test_symbols_share),
 		TEST(test_row_sizes),
 		TEST(test_perf_map),
+		TEST(test_perf_map_endless),
 		TEST(test_stacks),
 	};
 

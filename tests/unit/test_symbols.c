@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "util/symbols.h"
@@ -246,6 +247,46 @@ static void survives_random_damage(void **state)
 	}
 }
 
+static long most_kb(void)
+{
+	struct rusage used;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+	return used.ru_maxrss;
+}
+
+/* Headers in a hole of the file: they cost the file's owner nothing, but memory when they are read.
+ */
+static void refuses_millions_of_headers(void **state)
+{
+	for (int segments = 0; segments < 2; segments++) {
+		int fd = memfd_create("image", MFD_CLOEXEC);
+		long before = most_kb();
+		struct symbols *s;
+		struct image img;
+		Elf64_Ehdr *eh = (Elf64_Ehdr *)img.bytes;
+		Elf64_Shdr first = {0};
+
+		make_image(&img, SHT_SYMTAB);
+		eh->e_shoff = SIZE;
+		eh->e_shnum = segments;
+		first.sh_size = 2000000;
+		if (segments) {
+			eh->e_phoff = SIZE + sizeof(first);
+			eh->e_phnum = PN_XNUM;
+			first.sh_info = 2000000;
+			first.sh_size = 0;
+		}
+		assert_int_equal(write(fd, img.bytes, SIZE), SIZE);
+		assert_int_equal(write(fd, &first, sizeof(first)), sizeof(first));
+		assert_int_equal(ftruncate(fd, 200000000), 0);
+		s = symbols__read(fd);
+		ask(s);
+		symbols__free(s);
+		assert_in_range(most_kb() - before, 0, 50000);
+	}
+}
+
 static void says_nothing_of_other_files(void **state)
 {
 	static const char text[] = "#!/bin/sh\n";
@@ -289,6 +330,7 @@ int main(void)
 		cmocka_unit_test(survives_every_truncation),
 		cmocka_unit_test(survives_a_late_truncation),
 		cmocka_unit_test(survives_random_damage),
+		cmocka_unit_test(refuses_millions_of_headers),
 		cmocka_unit_test(says_nothing_of_other_files),
 		cmocka_unit_test(reads_this_program),
 	};

@@ -216,6 +216,28 @@ static void sandbox(const char *how)
 	in_thread();
 }
 
+/* Behind this each system call, or each read of the time stamp counter, ends the program. */
+static void forbid(const char *how)
+{
+	static char blocks;
+
+	load();
+	call(20);
+	if (!strcmp(how, "strict"))
+		MUST(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT));
+	else if (!strcmp(how, "strict-by-number"))
+		MUST(!syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL));
+	else if (!strcmp(how, "tsc"))
+		MUST(!prctl(PR_SET_TSC, PR_TSC_SIGSEGV));
+	else
+		MUST(!prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &blocks));
+	blocks = SYSCALL_DISPATCH_FILTER_BLOCK;
+	call(500);
+	blocks = SYSCALL_DISPATCH_FILTER_ALLOW;
+	MUST(write(1, "520 calls\n", 10) == 10);
+	raw(SYS_exit, 0, 0, NULL);
+}
+
 /* A program that is started with the filter has its loader's system calls, too. */
 static void launch(char **argv)
 {
@@ -354,6 +376,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(part, "sandbox")) {
 		sandbox(argv[2]);
+	} else if (!strcmp(part, "forbid")) {
+		forbid(argv[2]);
 	} else if (!strcmp(part, "launch")) {
 		launch(argv + 2);
 	} else if (!strcmp(part, "mlock")) {
