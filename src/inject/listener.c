@@ -484,6 +484,7 @@ void listener__close(struct inject *in)
 		drop(in, in->conn_cnt - 1);
 	if (in->listen_fd < 0)
 		return;
+	epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, in->listen_fd, NULL);
 	safe_close(in->listen_fd);
 	in->listen_fd = -1;
 	if (in->o.folder)

@@ -20,7 +20,7 @@
 #define BUSY	  256
 /* A pending signal ends the wait of all sockets that one close() releases: the kernel releases them
  * before it delivers the signal (get_signal() begins with task_work_run(); Linux 5.11). */
-#define LINGER_NS 1000000
+#define LINGER_NS 100000
 #define SIGNAL	  SIGSTKFLT
 /* Wait for space in the queue. */
 #define ROOM_NS 10000000
@@ -131,6 +131,8 @@ void safe_close(int fd)
 		close(fd);
 		return;
 	}
+	/* Its peer does not wait for the thread. Fails if it is no socket. */
+	shutdown(fd, SHUT_RDWR);
 	pthread_mutex_lock(&closer.lock);
 	if (closer.cnt == QUEUE_MAX) {
 		clock_gettime(CLOCK_REALTIME, &until);

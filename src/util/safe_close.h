@@ -18,8 +18,9 @@
 /* Starts the thread, if it does not run. To be called before the sandbox is entered, because the
  * thread drops all privileges. The end of the process ends it. false: it cannot be started. */
 bool safe_close__start(void);
-/* Closes fd, if it is not negative. Without the thread at once. If thousands of descriptors wait,
- * the caller waits a few milliseconds; if none is closed meanwhile, fd stays open. */
+/* Closes fd, if it is not negative; its peer sees the end at once. Without the thread a close(). If
+ * thousands of descriptors wait, the caller waits a few milliseconds; if none is closed meanwhile,
+ * fd stays open. */
 void safe_close(int fd);
 /* Many descriptors wait: accept no connections. */
 bool safe_close__is_busy(void);
