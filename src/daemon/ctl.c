@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -21,6 +20,7 @@
 #include "util/log.h"
 #include "util/out.h"
 #include "util/privs.h"
+#include "util/safe_close.h"
 
 #define LINE_MAX_SZ 4096
 /* Timeout for a request, and again for reading its answer. */
@@ -49,10 +49,12 @@ struct ctl {
 
 struct client {
 	struct ctl *ctl;
-	struct bufferevent *be;
-	struct event *timer;
-	size_t answer_sz;
-	bool root, closing;
+	int fd;
+	struct event *ev, *timer; /* ev: reading, then writing */
+	struct evbuffer *answer;
+	size_t answer_sz, len;
+	bool root;
+	char in[LINE_MAX_SZ];
 };
 
 static void client__free(struct client *c)
@@ -67,8 +69,11 @@ static void client__free(struct client *c)
 	ctl->waiting -= c->answer_sz;
 	if (c->timer)
 		event_free(c->timer);
-	if (c->be)
-		bufferevent_free(c->be);
+	if (c->ev)
+		event_free(c->ev);
+	if (c->answer)
+		evbuffer_free(c->answer);
+	safe_close(c->fd);
 	free(c);
 }
 
@@ -77,17 +82,29 @@ static void on_timeout(evutil_socket_t fd, short what, void *ctx)
 	client__free(ctx);
 }
 
+/* Closes the connection after the whole answer. */
+static void on_writable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct client *c = ctx;
+	int n = evbuffer_write(c->answer, fd);
+
+	if (n < 0 ? errno != EAGAIN && errno != EINTR : !evbuffer_get_length(c->answer))
+		client__free(c);
+}
+
 /* Sends the answer, then closes the connection. */
 static void answer(struct client *c, const char *text, size_t len)
 {
 	const struct timeval timeout = {.tv_sec = TIMEOUT_S};
 
-	c->closing = true;
 	c->answer_sz = len;
 	c->ctl->waiting += len;
-	bufferevent_disable(c->be, EV_READ);
-	bufferevent_write(c->be, text, len);
-	event_add(c->timer, &timeout);
+	event_free(c->ev);
+	c->ev = event_new(c->ctl->base, c->fd, EV_WRITE | EV_PERSIST, on_writable, c);
+	c->answer = evbuffer_new();
+	if (!c->ev || !c->answer || evbuffer_add(c->answer, text, len) || event_add(c->ev, NULL) ||
+	    event_add(c->timer, &timeout))
+		client__free(c);
 }
 
 static void refuse(struct client *c, const char *why)
@@ -97,47 +114,46 @@ static void refuse(struct client *c, const char *why)
 	answer(c, text, snprintf(text, sizeof(text), "{\"error\":\"%s\"}\n", why));
 }
 
-static void on_read(struct bufferevent *be, void *ctx)
+/* line: a whole request, without its newline. */
+static void on_request(struct client *c, char *line)
 {
-	struct evbuffer *in = bufferevent_get_input(be);
-	char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF), *word, *rest = line;
-	char *argv[CTL_MAX_WORDS + 1];
-	struct client *c = ctx;
+	char *argv[CTL_MAX_WORDS + 1], *word;
 	struct out *o;
 	int argc = 0;
 
-	if (!line && evbuffer_get_length(in) < LINE_MAX_SZ)
-		return;
-	if (!line) {
-		refuse(c, "the request is too long");
-		return;
-	}
 	if (c->ctl->waiting > ANSWERS_SZ) {
 		refuse(c, "other clients do not read their answers: try again in 10 seconds");
-		free(line);
 		return;
 	}
-	while (argc < CTL_MAX_WORDS && (word = strsep(&rest, "\t")))
+	while (argc < CTL_MAX_WORDS && (word = strsep(&line, "\t")))
 		argv[argc++] = word;
 	argv[argc] = NULL;
 	o = out__memory();
 	c->ctl->ops.command(c->ctl->ops.ctx, argc, argv, c->root, o);
 	answer(c, o->buf, o->len);
 	out__close(o);
-	free(line);
 }
 
-static void on_write(struct bufferevent *be, void *ctx)
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct client *c = ctx;
+	ssize_t n = safe_recv(fd, c->in + c->len, sizeof(c->in) - c->len);
+	char *end;
 
-	if (c->closing)
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
 		client__free(c);
-}
-
-static void on_event(struct bufferevent *be, short what, void *ctx)
-{
-	client__free(ctx);
+		return;
+	}
+	c->len += n;
+	end = memchr(c->in, '\n', c->len);
+	if (end) {
+		*end = '\0';
+		on_request(c, c->in);
+	} else if (c->len == sizeof(c->in)) {
+		refuse(c, "the request is too long");
+	}
 }
 
 static bool in_group(const struct ctl *ctl, int fd, gid_t gid)
@@ -166,21 +182,22 @@ static bool has_place(const struct ctl *ctl, bool root)
 /* NULL: out of memory. Takes fd. */
 static struct client *client__new(struct ctl *ctl, int fd, bool root)
 {
+	const int on = 1; /* see safe_recv() */
 	struct client *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		close(fd);
+		safe_close(fd);
 		return NULL;
 	}
+	setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 	c->ctl = ctl;
+	c->fd = fd;
 	c->root = root;
 	ctl->all[ctl->clients++] = c;
 	ctl->members += !root;
-	c->be = bufferevent_socket_new(ctl->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	c->ev = event_new(ctl->base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	c->timer = event_new(ctl->base, -1, 0, on_timeout, c);
-	if (!c->be)
-		close(fd);
-	if (c->be && c->timer)
+	if (c->ev && c->timer)
 		return c;
 	client__free(c);
 	return NULL;
@@ -197,19 +214,17 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 
 	known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
 	if (!has_place(ctl, known && !cred.uid)) {
-		close(fd);
+		safe_close(fd);
 		return;
 	}
 	c = client__new(ctl, fd, known && !cred.uid);
 	if (!c)
 		return;
-	bufferevent_setcb(c->be, on_read, on_write, on_event, c);
-	bufferevent_setwatermark(c->be, EV_READ, 0, LINE_MAX_SZ);
 	event_add(c->timer, &timeout);
 	if (!known || (cred.uid && !in_group(ctl, fd, cred.gid)))
 		refuse(c, "only root and members of ctl.group may use this socket");
 	else
-		bufferevent_enable(c->be, EV_READ);
+		event_add(c->ev, NULL);
 }
 
 static bool set_address(struct sockaddr_un *a, const char *path)
@@ -261,6 +276,7 @@ static int listen_on(struct ctl *c)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	unlink(c->path);
+	safe_recv__refuse_fds(fd);
 	/* The mode is set last, so that no other user can connect before. */
 	if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
 	    listen(fd, 8)) {
@@ -304,6 +320,10 @@ struct ctl *ctl__new(struct event_base *base, const char *path, const char *grou
 	make_folder(path);
 	if (!c->path || !lock(c))
 		goto fail;
+	if (!safe_close__start()) {
+		err("cannot start a thread: raise the limit of processes (ulimit -u)");
+		goto fail;
+	}
 	fd = listen_on(c);
 	if (fd < 0)
 		goto fail;

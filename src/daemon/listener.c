@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/safe_close.h"
 
 /* Connections accepted in one turn of the loop. */
 #define BATCH 8
@@ -82,6 +83,6 @@ void listener__free(struct listener *d)
 		event_free(d->ev);
 	if (d->resume_ev)
 		event_free(d->resume_ev);
-	close(d->fd);
+	safe_close(d->fd);
 	free(d);
 }

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/safe_close.h"
 #include "util/time_budget.h"
 
 #include <errno.h>
@@ -188,7 +189,7 @@ static void free_client(struct inject *in, struct client *p)
 		p->shm.owner->bytes -= p->bytes;
 	}
 	shm__close(&p->shm);
-	closer__close(in->closer, p->shm.fd);
+	safe_close(p->shm.fd);
 	owner__put(in, p->shm.owner);
 	free(p);
 }

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/safe_close.h"
 #include "util/time_budget.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@
 static int open_all(struct inject *in)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = THE_TIMER};
-	int ret = settings__open(&in->settings, &in->o);
+	int ret = safe_close__start() ? settings__open(&in->settings, &in->o) : -EAGAIN;
 
 	if (ret)
 		return ret;
@@ -77,7 +78,6 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->slot_room.max = o->slots_max;
 	in->count_room.max = o->counts_max;
 	shares__open(in);
-	in->closer = o->folder ? closer__new() : NULL;
 	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
 	if (!ret)
@@ -94,7 +94,6 @@ void inject__free(struct inject *in)
 		return;
 	listener__close(in);
 	clients__free(in);
-	closer__free(in->closer);
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		free(in->files[i].path);
 	settings__close(&in->settings);

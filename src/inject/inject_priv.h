@@ -187,15 +187,6 @@ void shm__read_totals(struct shm *m, uint64_t now, uint64_t until_ns);
 /* Limits a count to what is possible. */
 void count_limit(struct ct_count *c, uint64_t age_ns);
 
-/* --- closer.c: a thread that closes rings --- */
-struct closer;
-/* Returns NULL if the thread cannot be started; then files are closed at once. */
-struct closer *closer__new(void);
-/* Closes fd in the thread: freeing gigabytes takes a second. */
-void closer__close(struct closer *c, int fd);
-/* Waits for the thread's end. */
-void closer__free(struct closer *c);
-
 /* --- clients.c --- */
 
 struct conn {
@@ -290,7 +281,6 @@ struct inject {
 	unsigned owner_cnt;
 	unsigned memory_round; /* shares__look() */
 	uint64_t user_bytes_max;
-	struct closer *closer;
 	struct lib_file files[FILES_MAX];
 	unsigned file_cnt;
 	struct synth_record *synth; /* sorted */

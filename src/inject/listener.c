@@ -5,6 +5,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/safe_close.h"
 #include "util/time_budget.h"
 
 #include <errno.h>
@@ -80,6 +81,7 @@ int listener__open(struct inject *in)
 			 getpid(), (unsigned long long)secret);
 	len = address(in, &sa);
 	in->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	safe_recv__refuse_fds(in->listen_fd);
 	/* A previous tracer has ended without removing the socket. */
 	if (in->o.folder)
 		unlink(in->socket_name);
@@ -96,7 +98,7 @@ static void drop(struct inject *in, unsigned i)
 	/* Connections without a hello only checked whether the tracer exists. */
 	if (in->o.probes && c->greeted && !c->over && (!c->client || !c->client->hooked))
 		in->o.probes->on_lost(in->o.ctx, c->pid);
-	close(c->fd);
+	safe_close(c->fd);
 	if (c->pidfd >= 0)
 		close(c->pidfd);
 	in->conns[i] = in->conns[--in->conn_cnt];
@@ -189,14 +191,16 @@ static void accept_conn(struct inject *in)
 {
 	/* At most CONNS_MAX at a time, so that other events are handled in between. */
 	for (unsigned i = 0; i < CONNS_MAX && in->conn_cnt < CONNS_MAX; i++) {
-		int fd = accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = safe_close__is_busy()
+				 ? -1
+				 : accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
 			return;
 		if (admit(in, fd))
 			continue;
 		in->refused_cnt++;
-		close(fd);
+		safe_close(fd);
 	}
 }
 
@@ -428,7 +432,7 @@ static bool on_message(struct inject *in, struct conn *c)
 
 	if (c->waits)
 		return !has_gone(c) && on_hello(in, c);
-	size = recv(c->fd, &msg, sizeof(msg), MSG_DONTWAIT);
+	size = safe_recv(c->fd, &msg, sizeof(msg));
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR;
 	if (!size) {
@@ -480,7 +484,8 @@ void listener__close(struct inject *in)
 		drop(in, in->conn_cnt - 1);
 	if (in->listen_fd < 0)
 		return;
-	close(in->listen_fd);
+	epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, in->listen_fd, NULL);
+	safe_close(in->listen_fd);
 	in->listen_fd = -1;
 	if (in->o.folder)
 		unlink(in->socket_name);

@@ -183,7 +183,7 @@ static void take(struct session *s, const siginfo_t *si)
 
 void session__take_signals(struct session *s)
 {
-	static const int shared[] = {SIGIO, SIGVTALRM};
+	static const int shared[] = {SIGIO, SIGVTALRM, SIGSTKFLT};
 	const struct timespec now = {0};
 	siginfo_t si;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "pass_fd.h"
 
+#include "safe_close.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -59,7 +61,7 @@ static int take_one(struct msghdr *msg, mode_t type)
 	if (cnt == 1 && !(msg->msg_flags & MSG_CTRUNC) && is_a(fds[0], type))
 		return fds[0];
 	for (int i = 0; i < cnt; i++)
-		close(fds[i]);
+		safe_close(fds[i]);
 	return cnt ? BAD_FD : NO_FD;
 }
 

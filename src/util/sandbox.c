@@ -204,7 +204,7 @@ static const char *const daemon_calls[] = {
 };
 
 /* Programs that connect receive memory (src/inject/). */
-static const char *const inject_calls[] = {"accept4", "getsockopt", "memfd_create"};
+static const char *const inject_calls[] = {"accept4", "getsockopt", "shutdown", "memfd_create"};
 
 /* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
 static const char *const reader_calls[] = {

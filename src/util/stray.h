@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Signals that we use ourselves (SIGIO for leases, SIGVTALRM for time limits) but that another
- * process sent. Their handlers note them here for the code that passes signals on. */
+/* Signals that we use ourselves (SIGIO for leases, SIGVTALRM and SIGSTKFLT for time limits) but
+ * that another process sent. Their handlers note them here for the code that passes signals on. */
 #ifndef UTIL_STRAY_H
 #define UTIL_STRAY_H
 

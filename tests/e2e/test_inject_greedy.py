@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
-# takes: 70
+# takes: 85
 """A user who tries to take the daemon's time, slots, memory or numbers, by its socket and rings (tests/inject/greedy.c): the
 daemon still responds, others are traced, and nothing is left of processes that ended."""
+import grp
 import os
 import pathlib
 import shutil
@@ -14,7 +15,7 @@ import urllib.request
 
 import pytest
 from helpers.daemon import NOBODY, Daemon, for_all, library  # noqa: F401, a fixture
-from helpers.run import CC, FAKE, TESTS, needs_tracing, until
+from helpers.run import CC, CUDATRACE, FAKE, KERNEL, TESTS, needs_tracing, until
 
 SECONDS = 4
 # Others use this machine's processors, too. What is refused here took the daemon as long as it went on.
@@ -25,8 +26,16 @@ PLACES = 512
 @pytest.fixture(scope="module", autouse=True)
 def programs():
     needs_tracing()
-    for name, source, args in (("caller", "caller.c", ()), ("greedy", "inject/greedy.c", ("-D_GNU_SOURCE", f"-I{TESTS}/../include"))):
+    for name, source, args in (("caller", "caller.c", ()), ("greedy", "inject/greedy.c", ("-D_GNU_SOURCE", f"-I{TESTS}/../include")),
+                               ("linger", "inject/linger.c", ("-D_GNU_SOURCE",)), ("no_passrights", "inject/no_passrights.c", ())):
         subprocess.run([*CC, "-O1", "-w", *args, "-o", f"{os.environ['TMP']}/{name}", f"{TESTS}/{source}", "-ldl", "-lpthread"], check=True)
+
+
+def healthz_takes(daemon):
+    begin = time.monotonic()
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{daemon.at}/healthz", timeout=60) as f:
+        assert f.status == 200
+    return time.monotonic() - begin
 
 
 class Case:
@@ -65,10 +74,7 @@ class Case:
         """How long the daemon takes to answer, at most, while the program runs."""
         most = 0
         while p.poll() is None:
-            begin = time.monotonic()
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{self.d.at}/healthz", timeout=60) as f:
-                assert f.status == 200
-            most = max(most, time.monotonic() - begin)
+            most = max(most, healthz_takes(self.d))
             time.sleep(0.02)
         return most
 
@@ -205,3 +211,44 @@ def test_numbers(case):
     others = [v for n, of, v in case.d.series() if of.get("command") == "(others)"]
     assert all(v < (time.monotonic() - begin) * 1e9 * os.cpu_count() * 20 for v in others)
     case.sees_others()
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["refused", "old_kernel"])
+def test_descriptors(for_all, old):  # noqa: F811
+    """A user sends sockets whose last close waits for 40 s to the two UNIX sockets. Since Linux 6.16 the sender is refused."""
+    d = Daemon(for_all, "--set", "ctl.group=" + grp.getgrgid(65534).gr_name, trace="inject: true", own=True, level="metrics",
+               before=[f"{os.environ['TMP']}/no_passrights"] if old else ())
+    shutil.copy(f"{os.environ['TMP']}/linger", for_all)
+    attacks = [subprocess.Popen([*NOBODY, "nice", for_all / "linger", path, kind, "4", "3"], text=True, stdout=subprocess.PIPE)
+               for path, kind in ((f"{d.folder}/socket", "seqpacket"), (d.sock, "stream"))]
+    assert all(p.stdout.readline() == "ready\n" for p in attacks)
+    most = 0
+    while any(p.poll() is None for p in attacks):
+        begin = time.monotonic()
+        # The attack may take all places of the group: root has others.
+        assert d.ctl("status")["processes"] is not None
+        most = max(most, time.monotonic() - begin, healthz_takes(d))
+        time.sleep(0.02)
+    assert most < ANSWER_MAX
+    for p in attacks:
+        sent = [int(line.split()[1]) for line in p.stdout]
+        assert len(sent) == 4 and any(sent) == (old or KERNEL < (6, 16)), sent
+    # Nothing of theirs is left.
+    until(lambda: sum(os.readlink(fd).startswith("socket:") for fd in pathlib.Path(f"/proc/{d.p.pid}/fd").iterdir()) < 20, 20)
+    attack = subprocess.Popen([*NOBODY, "nice", for_all / "linger", f"{d.folder}/socket", "seqpacket", "8", "20"], text=True, stdout=subprocess.PIPE)
+    assert attack.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    begin = time.monotonic()
+    d.stop()
+    assert time.monotonic() - begin < 10
+    attack.kill()
+    attack.wait()
+
+
+def test_descriptors_trace(for_all):  # noqa: F811
+    """The same from a command to its tracer."""
+    out = for_all / "trace.jsonl"
+    p = subprocess.Popen([f"{os.environ['TMP']}/no_passrights", CUDATRACE, "-q", "--probe=inject", "--jsonl", out, "--duration", "2", "--",
+                          "sh", "-c", 'exec "$0" "$CUDATRACE_SOCKET" seqpacket 8 4', f"{os.environ['TMP']}/linger"], stdout=subprocess.PIPE, text=True)
+    until(lambda: out.exists() and '"type":"end"' in out.read_text(), 15)
+    assert any(int(line.split()[1]) for line in p.communicate(timeout=15)[0].splitlines()[1:])
