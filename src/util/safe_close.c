@@ -40,7 +40,7 @@ static struct {
 static void on_signal(int sig, siginfo_t *si, void *ctx)
 {
 	if (si->si_code != SI_TIMER)
-		stray_note(sig);
+		stray_note(sig, si->si_pid);
 }
 
 static bool make_timer(timer_t *timer)
