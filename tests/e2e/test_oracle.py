@@ -117,6 +117,26 @@ def test_the_order_of_lines_with_equal_ends(tmp_path):
             assert one[section] == other[section], section
 
 
+def shares(node, path=""):
+    """(path, value) of every share in a report."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if str(key).endswith("share") and isinstance(value, (int, float)):
+            yield f"{path}.{key}", value
+        yield from shares(value, f"{path}.{key}")
+
+
+def test_any_order_of_lines(tmp_path):
+    """Reversed or shuffled lines: no share above 1, and no more idle time than there was time."""
+    rng = random.Random(6)
+    for seed in range(1, 7):
+        lines = generate.trace(seed)
+        for body in (lines[-2:0:-1], rng.sample(lines[1:-1], len(lines) - 2)):
+            report = report_of(write(tmp_path / "t.jsonl", [lines[0], *body, lines[-1]]))
+            assert not [(path, x) for path, x in shares(report) if not 0 <= x <= 1.000001], seed
+            idle = report["idle"]
+            assert idle["total_ns"] <= idle["span_ns"] <= report["overview"]["wall_ns"] * len(report["overview"]["processes"]), seed
+
+
 def by_thread(lines, order):
     """Lines in another order, in which those of each thread have theirs; calls before what GPUs did, as they come."""
     mine = collections.defaultdict(list)

@@ -377,6 +377,9 @@ static void findings_finish(void *a)
 		/* Each of them has the whole time of the trace. */
 		if (x->clocks > 1)
 			x->lost_ns /= x->clocks;
+		/* Lines that overlap or are out of order add up to more. */
+		if (x->lost_ns > report_wall_ns(f->r))
+			x->lost_ns = report_wall_ns(f->r);
 		finding_fill(x, rule->brief, x->brief, sizeof(x->brief));
 		finding_fill(x, rule->text, x->text, sizeof(x->text));
 		finding_fill(x, rule->confidence_reason, x->confidence_reason,

@@ -151,7 +151,7 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 		.each = ratio_of(time, f->steady_cnt),
 		.every = ratio_of(time - waits, launches),
 		.wait = ratio_of(waits, f->steady_cnt),
-		.share = ratio_of(waits, time),
+		.share = part_of(waits, time),
 		.waits = d[ITS_SYNC].total != 0,
 	};
 	if (!d[ITS_SYNC].total)
@@ -383,7 +383,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 		.n = i.in_iter_cnt,
 		.time = i.in_iter_ns,
 		.each = ratio_of(i.in_iter_ns, i.in_iter_cnt),
-		.share = ratio_of(i.in_iter_ns, f->it.last_ns - f->it.first_ns),
+		.share = part_of(i.in_iter_ns, f->it.last_ns - f->it.first_ns),
 	};
 	return true;
 }

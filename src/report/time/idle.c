@@ -188,7 +188,15 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	struct idle_place *places;
 	uint64_t most;
 
-	period.dur_ns = ev->start_ns - p->idle_ns;
+	/* If lines are out of order, a moment counts once. */
+	if (period.begin_ns < p->until_ns)
+		period.begin_ns = p->until_ns;
+	if (period.begin_ns >= ev->start_ns)
+		return;
+	p->until_ns = ev->start_ns;
+	if (period.begin_ns < p->first_ns)
+		p->first_ns = period.begin_ns;
+	period.dur_ns = ev->start_ns - period.begin_ns;
 	period.before = ev->name;
 	period.has_stream = ev->has & HAS_STREAM;
 	period.stream = ev->stream;
@@ -240,9 +248,10 @@ static void on_submit(struct idle *d, struct idle_proc *p, const struct trace_ev
 	if (p->idle_ns && ev->start_ns > p->idle_ns)
 		end_period(d, p, ev);
 	p->idle_ns = 0;
-	if (!p->first_ns)
+	if (!p->first_ns || ev->start_ns < p->first_ns)
 		p->first_ns = ev->start_ns;
-	p->last_ns = ev->end_ns;
+	if (ev->end_ns > p->last_ns)
+		p->last_ns = ev->end_ns;
 	if (!s)
 		return;
 	if (s->idle_ns && ev->start_ns > s->idle_ns) {
@@ -325,7 +334,9 @@ static void on_done(struct idle *d, struct idle_proc *p, const struct trace_even
 	}
 	if (p->busy_cnt || !was_busy)
 		return;
-	p->last_ns = p->idle_ns = ev->end_ns;
+	p->idle_ns = ev->end_ns;
+	if (ev->end_ns > p->last_ns)
+		p->last_ns = ev->end_ns;
 	p->after = ev->name;
 	memset(&p->cpu, 0, sizeof(p->cpu));
 }
@@ -435,7 +446,7 @@ static void idle_finish(void *a)
 		if (!iter_round_at(d->r, d->places[i].pid, d->places[i].begin_ns))
 			continue;
 		/* It may last longer than they do. */
-		left = its.last_ns - d->places[i].begin_ns;
+		left = its.last_ns > d->places[i].begin_ns ? its.last_ns - d->places[i].begin_ns : 0;
 		d->res.in_iter_cnt++;
 		d->res.in_iter_ns += d->places[i].dur_ns < left ? d->places[i].dur_ns : left;
 	}

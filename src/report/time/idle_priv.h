@@ -51,6 +51,7 @@ struct idle_proc {
 	uint32_t first_busy; /* stream, number + 1 */
 	unsigned busy_cnt;   /* streams */
 	uint64_t first_ns, last_ns;
+	uint64_t until_ns; /* end of the last period */
 	uint64_t idle_ns;  /* since; 0: not idle, or nothing was submitted yet */
 	uint64_t total_ns; /* of all periods */
 	const char *after;

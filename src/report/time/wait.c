@@ -339,14 +339,15 @@ static uint64_t wait_p95(const struct wait_fn *f)
 	return f->loghist ? loghist_percentile(f->loghist, f->cnt, 0.95, f->max_ns) : 0;
 }
 
-/* The part of the time of the threads that wait, of those that have a row. */
+/* The part of the time of the threads that wait, of those that have a row. A thread waits for at
+ * most the whole trace, also if its lines overlap. */
 static double waits_share(const struct waits *w)
 {
-	uint64_t ns = 0;
+	uint64_t ns = 0, wall_ns = report_wall_ns(w->r);
 
 	for (unsigned i = 0; i < w->thread_keys.cnt; i++)
-		ns += w->threads[i].total_ns;
-	return ratio_of(ns, (double)report_wall_ns(w->r) * w->thread_keys.cnt);
+		ns += w->threads[i].total_ns < wall_ns ? w->threads[i].total_ns : wall_ns;
+	return ratio_of(ns, (double)wall_ns * w->thread_keys.cnt);
 }
 
 #define SECTION_STATE struct waits
