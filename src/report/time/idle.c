@@ -446,7 +446,8 @@ static void idle_finish(void *a)
 		if (!iter_round_at(d->r, d->places[i].pid, d->places[i].begin_ns))
 			continue;
 		/* It may last longer than they do. */
-		left = its.last_ns > d->places[i].begin_ns ? its.last_ns - d->places[i].begin_ns : 0;
+		left = its.last_ns > d->places[i].begin_ns ? its.last_ns - d->places[i].begin_ns
+							   : 0;
 		d->res.in_iter_cnt++;
 		d->res.in_iter_ns += d->places[i].dur_ns < left ? d->places[i].dur_ns : left;
 	}
