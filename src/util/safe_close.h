@@ -29,8 +29,8 @@ bool safe_close__is_busy(void);
  * connections (SO_PASSRIGHTS, Linux 6.16). Before, safe_recv() refuses them. */
 void safe_recv__refuse_fds(int listen_fd);
 /* Like recv() with MSG_DONTWAIT, for a socket that only the caller reads. Returns -1 with EPERM if
- * the next message has descriptors; the connection must be closed by safe_close(). A stream with
- * out-of-band data needs SO_OOBINLINE. */
+ * the next message, or of a stream the one after it, has descriptors; the connection must be closed
+ * by safe_close(). A stream with out-of-band data needs SO_OOBINLINE. */
 ssize_t safe_recv(int fd, void *buf, size_t size);
 
 #endif /* UTIL_SAFE_CLOSE_H */
