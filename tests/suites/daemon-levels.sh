@@ -67,7 +67,7 @@ levels()
 	check 'ctl: a wrong level' fails_with 'LEVEL is one of' ctl level "$plain" loud
 	check 'ctl: a process that is none' fails_with 'does not use CUDA' ctl level 1 trace
 	check 'ctl: a burst of a number that is no process' fails_with 'a time needs its unit, as in burst 10s' ctl burst 1
-	check 'ctl: a wrong verb' fails_with 'there is no dance' ctl dance
+	check 'ctl: a wrong verb' fails_with 'there is no command dance' ctl dance
 	# Each is a rule that every new process is compared with: asked for again it takes no more room.
 	check 'ctl: patterns are kept up to a bound' python3 tests/helpers/ctl_patterns_again.py "$sock"
 	ctl reload >/dev/null

@@ -418,7 +418,7 @@ messages()
 	check 'messages hold no control characters' same "$(controls "$TMP/err") $(grep -c '?' "$TMP/err")" '0 1'
 	# Every string of a trace that no table of ours gave: names, commands, hosts, kernels.
 	python3 tests/helpers/spoilt_trace.py >"$TMP/h.jsonl"
-	"$CUDATRACE" report "$TMP/h.jsonl" >"$TMP/out" 2>"$TMP/err"
+	"$CUDATRACE" report --full "$TMP/h.jsonl" >"$TMP/out" 2>"$TMP/err"
 	check 'report: a hostile trace' same "$? $(grep -c . "$TMP/err")" '0 0'
 	check 'report: what it says of it holds no control characters' same "$(controls "$TMP/out") $(grep -ac '?\[2J' "$TMP/out" | sed 's/[1-9].*/some/')" '0 some'
 }
