@@ -472,7 +472,9 @@ def test_two_tracers(tmp_path, traced):
 
 def test_finished_file_taken(tmp_path, traced):
     """A file of --max-file that is finished may be taken away, but not one that is being written."""
-    command = f"{FAKE}/sample --tokens 100 --layers 4 --quiet; until [ -s F.1 ]; do sleep 0.05; done; rm %s; {FAKE}/sample --tokens 300 --layers 4 --quiet"
+    # Until the tracer has written all: the newest file is the one that is being written.
+    quiet = 'until [ -s F.1 ] && [ "$s" = "$(ls -s F*)" ]; do s=$(ls -s F*); sleep 0.3; done'
+    command = f"{FAKE}/sample --tokens 100 --layers 4 --quiet; {quiet}; rm %s; {FAKE}/sample --tokens 300 --layers 4 --quiet"
     args = ("-e", DEFAULT, "--summary", "--json", "--max-file", "1M", "--jsonl", "F", "--", "sh", "-c")
     ran = cudatrace(*args, command % "F", env=ENV, cwd=tmp_path)
     assert ran.status == 0 and "by another program" not in ran.err, ran
