@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "util/law.h"
 #include "report/callers.h"
 #include "report/collect.h"
 #include "report/memory/memory.h"
@@ -345,8 +346,10 @@ static double waits_share(const struct waits *w)
 {
 	uint64_t ns = 0, wall_ns = report_wall_ns(w->r);
 
-	for (unsigned i = 0; i < w->thread_keys.cnt; i++)
+	for (unsigned i = 0; i < w->thread_keys.cnt; i++) {
+		law(w->threads[i].total_ns <= wall_ns);
 		ns += w->threads[i].total_ns < wall_ns ? w->threads[i].total_ns : wall_ns;
+	}
 	return ratio_of(ns, (double)wall_ns * w->thread_keys.cnt);
 }
 
