@@ -259,7 +259,7 @@ def test_member(tmp_path):
     report = [tree + "/build/cudatrace", "report", TESTS + "/golden/h200-triton.jsonl"]
     kernels = json.loads(Ran([*report, "--format=json"]).out)["kernels"]["list"]
     assert len(kernels) > 5 and all(k["warps"] == -(-k["block"][0] * k["block"][1] * k["block"][2] // 32) for k in kernels)
-    heads, first = re.search(r"(?m)^(  launches .*)\n(.*)$", Ran(report).out).groups()
+    heads, first = re.search(r"(?m)^(  launches .*)\n(.*)$", Ran([*report, "--full"]).out).groups()
     at = heads.index("warps") + len("warps")
     assert first[:at].split()[-1] == str(kernels[0]["warps"])
     # Without it the report is as before.
