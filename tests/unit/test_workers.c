@@ -353,7 +353,7 @@ int main(void)
 	};
 	int fd, ret;
 
-	snprintf(path, sizeof(path), "/tmp/cudatrace-test-worker pool.XXXXXX");
+	snprintf(path, sizeof(path), "/tmp/cudatrace-test-workers.XXXXXX");
 	fd = mkstemp(path);
 	if (fd < 0)
 		return 1;

@@ -197,7 +197,7 @@ int main(void)
 	};
 	int fd, ret;
 
-	snprintf(path, sizeof(path), "/tmp/cudatrace-test-worker pool-wake.XXXXXX");
+	snprintf(path, sizeof(path), "/tmp/cudatrace-test-workers-wake.XXXXXX");
 	fd = mkstemp(path);
 	if (fd < 0)
 		return 1;
