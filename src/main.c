@@ -6,8 +6,9 @@
 #include "cli/verbs.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/relay.h"
 #include "util/privs.h"
+#include "util/relay.h"
+#include "util/safe_close.h"
 
 /* A closed standard descriptor would be reused for a file of ours, into which the trace or a
  * message would then be written. Opens one that accepts nothing in its place. It stays closed for
@@ -33,6 +34,7 @@ int main(int argc, char **argv)
 {
 	static struct opts o;
 	const struct verb_row *verb;
+	int ret;
 
 	plug_standard_fds();
 	if (is_setuid()) {
@@ -54,5 +56,7 @@ int main(int argc, char **argv)
 	if (!clock__open())
 		warn("cannot read the offset of the time namespace of cudatrace: times may be "
 		     "wrong by that offset");
-	return verb->run(&o);
+	ret = verb->run(&o);
+	safe_close__stop();
+	return ret;
 }

@@ -161,7 +161,8 @@ static bool connect_client(struct inject *in, struct client *p, const struct ct_
 	if (in->o.probes) {
 		/* If the process ran another program, the exec record that follows ends the
 		 * previous one. */
-		if (before && before->generation == p->generation)
+		p->again = before && before->generation == p->generation;
+		if (p->again)
 			clients__leave(in, before, now);
 	} else if (before) {
 		p->generation = before->generation + 1;

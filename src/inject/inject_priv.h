@@ -200,7 +200,6 @@ struct conn {
 	bool refused;
 	struct ct_shm_hello hello;
 	bool told;	       /* the go message was sent */
-	bool again;	       /* the process has connected before */
 	bool more;	       /* of a further library of the process */
 	struct client *client; /* NULL: no hello yet, or refused */
 	unsigned lib_id;       /* of the file that it named */
@@ -209,6 +208,7 @@ struct conn {
 struct client {
 	pid_t pid;
 	uint32_t inner_pid;
+	bool again;    /* it was a client already, with the same program */
 	bool other_ns; /* its thread ids differ from ours: */
 	int ns_fd;     /* its PID namespace; -1: not queried yet, -2: unavailable in this kernel */
 	ct_generation generation;

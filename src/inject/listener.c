@@ -211,7 +211,7 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 		.magic = CT_SHM_MAGIC,
 		.version = CT_SHM_VERSION,
 		.status = status,
-		.again = c->again,
+		.again = c->client && c->client->again,
 	};
 	int fds[2] = {in->settings.fd, mem ? mem->fd : -1};
 	union {
@@ -303,7 +303,6 @@ static const struct lib_file *join(struct inject *in, struct conn *c)
 	const struct lib_file *lib;
 	int why;
 
-	c->again = clients__living(in, c->pid);
 	lib = files__of(in, API_CUDA, c->pid, c->hello.lib_path, &why);
 	say_missed(in, API_CUDA, c, &c->hello, why);
 	c->client = lib ? clients__add(in, c, &c->hello) : NULL;

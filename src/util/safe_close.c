@@ -30,7 +30,8 @@ static struct {
 	pthread_cond_t wake, room;
 	int fds[QUEUE_MAX];
 	unsigned cnt;
-	bool started, ready, failed;
+	pthread_t thread;
+	bool started, ready, failed, stops;
 } closer = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.wake = PTHREAD_COND_INITIALIZER,
@@ -82,6 +83,8 @@ static void *thread_main(void *arg)
 	while (!closer.failed) {
 		int fd;
 
+		if (!closer.cnt && closer.stops)
+			break;
 		if (!closer.cnt) {
 			pthread_cond_wait(&closer.wake, &closer.lock);
 			continue;
@@ -98,27 +101,39 @@ static void *thread_main(void *arg)
 
 bool safe_close__start(void)
 {
-	pthread_t thread;
 	sigset_t all, old;
 
 	if (closer.started)
 		return true;
-	closer.ready = closer.failed = false;
+	closer.ready = closer.failed = closer.stops = false;
 	/* Signals are handled by the caller's thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	closer.started = !pthread_create(&thread, NULL, thread_main, NULL);
+	closer.started = !pthread_create(&closer.thread, NULL, thread_main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!closer.started)
 		return false;
-	pthread_detach(thread);
 	/* The system call filter, installed next, would not let the thread drop its privileges. */
 	pthread_mutex_lock(&closer.lock);
 	while (!closer.ready)
 		pthread_cond_wait(&closer.room, &closer.lock);
 	closer.started = !closer.failed;
 	pthread_mutex_unlock(&closer.lock);
+	if (closer.failed)
+		pthread_join(closer.thread, NULL);
 	return closer.started;
+}
+
+void safe_close__stop(void)
+{
+	if (!closer.started)
+		return;
+	pthread_mutex_lock(&closer.lock);
+	closer.stops = true;
+	pthread_cond_signal(&closer.wake);
+	pthread_mutex_unlock(&closer.lock);
+	pthread_join(closer.thread, NULL);
+	closer.started = false;
 }
 
 void safe_close(int fd)

@@ -16,8 +16,10 @@
 #include <sys/types.h>
 
 /* Starts the thread, if it does not run. To be called before the sandbox is entered, because the
- * thread drops all privileges. The end of the process ends it. false: it cannot be started. */
+ * thread drops all privileges. false: it cannot be started. */
 bool safe_close__start(void);
+/* Ends the thread, if it runs, when it has closed all descriptors. */
+void safe_close__stop(void);
 /* Closes fd, if it is not negative; its peer sees the end at once. Without the thread a close(). If
  * thousands of descriptors wait, the caller waits a few milliseconds; if none is closed meanwhile,
  * fd stays open. */

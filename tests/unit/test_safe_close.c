@@ -142,12 +142,30 @@ static void test_end(void **state)
 	safe_close(-1);
 }
 
+/* It has closed what waits for it. */
+static void test_stop(void **state)
+{
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+	int fds[CONNS];
+
+	for (int i = 0; i < CONNS; i++)
+		safe_close(fds[i] = lingering());
+	safe_close__stop();
+	for (int i = 0; i < CONNS; i++)
+		assert_true(is_closed(fds[i]));
+	assert_true(clock_ns(CLOCK_MONOTONIC) - begin < LINGER_S / 2 * SEC_NS);
+	safe_close__stop();
+	assert_true(safe_close__start());
+	safe_close__stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_recv),
 		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_stop),
 	};
 
 	return cmocka_run_group_tests(tests, open_listener, NULL);
