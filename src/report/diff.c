@@ -20,6 +20,7 @@
 #include "diff_verdict.h"
 #include "rejected.h"
 #include "saved/reader.h"
+#include "saved/strings.h"
 #include "text/losses_text.h"
 #include "report/layers/driver_calls.h"
 #include "report/gpu/gpu.h"
@@ -31,6 +32,13 @@
 
 enum diff_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THING_KIND_CNT };
 
+enum value_flag {
+	VAL_CNT = 1 << 0,
+	VAL_BYTES = 1 << 1, /* the count is of bytes */
+	VAL_TIME = 1 << 2,
+	VAL_ANALYSED = 1 << 3, /* by a report, whose memory is limited */
+};
+
 struct value {
 	uint64_t cnt, ns;
 };
@@ -38,7 +46,8 @@ struct value {
 struct diff_row {
 	const char *name;
 	enum diff_kind kind;
-	bool is_bytes, has_time, has_cnt;
+	unsigned flags; /* enum value_flag */
+	bool differs;
 	struct value v[2];
 	UT_hash_handle hh;
 };
@@ -88,7 +97,7 @@ static void count(struct diff_row **table, enum diff_kind kind, int side, const 
 		if (!t)
 			return;
 		*t = (struct diff_row){
-			.name = (char *)(t + 1), .kind = kind, .has_time = true, .has_cnt = true};
+			.name = (char *)(t + 1), .kind = kind, .flags = VAL_CNT | VAL_TIME};
 		memcpy(t + 1, name, size);
 		HASH_ADD_KEYPTR(hh, *table, t->name, strlen(t->name), t);
 	}
@@ -138,8 +147,7 @@ void diff__end(struct diff *d, int side, const struct trace_info *info, const st
 	report__ended(d->report[side], info, end);
 }
 
-static void add(struct diff *d, const char *name, bool is_bytes, bool has_cnt, bool has_time,
-		struct value a, struct value b)
+static void add(struct diff *d, const char *name, unsigned flags, struct value a, struct value b)
 {
 	size_t size = strlen(name) + 1;
 	struct diff_row *t = calloc(1, sizeof(*t) + size);
@@ -147,12 +155,8 @@ static void add(struct diff *d, const char *name, bool is_bytes, bool has_cnt, b
 	if (!t)
 		return;
 	memcpy(t + 1, name, size);
-	*t = (struct diff_row){.name = (char *)(t + 1),
-			       .kind = THING_WHOLE,
-			       .is_bytes = is_bytes,
-			       .has_cnt = has_cnt,
-			       .has_time = has_time,
-			       .v = {a, b}};
+	*t = (struct diff_row){
+		.name = (char *)(t + 1), .kind = THING_WHOLE, .flags = flags, .v = {a, b}};
 	d->things[d->cnt++] = t;
 }
 
@@ -189,52 +193,53 @@ static void add_whole(struct diff *d)
 		blocked[i] = BOTH(wait[i].count, wait[i].total_ns);
 		drivers[i] = BOTH(drv[i].ioctl_cnt, drv[i].total_ns);
 	}
-	add(d, "CUDA calls", false, true, true, SIDES(d->calls));
-	add(d, "kernel launches", false, true, true, SIDES(d->launches));
-	add(d, "failed calls", false, true, false, SIDES(d->errors));
+	add(d, "CUDA calls", VAL_CNT | VAL_TIME, SIDES(d->calls));
+	add(d, "kernel launches", VAL_CNT | VAL_TIME, SIDES(d->launches));
+	add(d, "failed calls", VAL_CNT, SIDES(d->errors));
 	if (!redacted) {
-		add(d, "iterations", false, true, false, COUNT(it[0].count), COUNT(it[1].count));
-		add(d, "launches per iteration (median)", false, true, false,
+		add(d, "iterations", VAL_CNT | VAL_ANALYSED, COUNT(it[0].count),
+		    COUNT(it[1].count));
+		add(d, "launches per iteration (median)", VAL_CNT | VAL_ANALYSED,
 		    COUNT(it[0].dist[ITS_KERNELS].median), COUNT(it[1].dist[ITS_KERNELS].median));
-		add(d, "time per iteration (median)", false, false, true,
+		add(d, "time per iteration (median)", VAL_TIME | VAL_ANALYSED,
 		    TIME(it[0].dist[ITS_TIME].median), TIME(it[1].dist[ITS_TIME].median));
-		add(d, "calls while loading", false, true, true, SIDES(load));
+		add(d, "calls while loading", VAL_CNT | VAL_TIME | VAL_ANALYSED, SIDES(load));
 	}
-	add(d, "blocking calls", false, true, true, SIDES(blocked));
+	add(d, "blocking calls", VAL_CNT | VAL_TIME | VAL_ANALYSED, SIDES(blocked));
 	if (!redacted) {
-		add(d, "GPU idle", false, false, true, TIME(idle[0].total_ns),
+		add(d, "GPU idle", VAL_TIME | VAL_ANALYSED, TIME(idle[0].total_ns),
 		    TIME(idle[1].total_ns));
-		add(d, "GPU memory, peak", true, true, false, COUNT(mem[0].device_peak),
-		    COUNT(mem[1].device_peak));
-		add(d, "memory never freed", true, true, false, COUNT(mem[0].leak_bytes),
-		    COUNT(mem[1].leak_bytes));
+		add(d, "GPU memory, peak", VAL_CNT | VAL_BYTES | VAL_ANALYSED,
+		    COUNT(mem[0].device_peak), COUNT(mem[1].device_peak));
+		add(d, "memory never freed", VAL_CNT | VAL_BYTES | VAL_ANALYSED,
+		    COUNT(mem[0].leak_bytes), COUNT(mem[1].leak_bytes));
 	}
 	for (int dir = COPY_NONE + 1; !redacted && dir <= COPY_DIR_PEER; dir++) {
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
-		add(d, name, true, true, true, d->copied[0][dir], d->copied[1][dir]);
+		add(d, name, VAL_CNT | VAL_BYTES | VAL_TIME, d->copied[0][dir], d->copied[1][dir]);
 	}
 	/* In a trace without GPU times the GPU was not idle. */
 	if (gpu[0].executions && gpu[1].executions) {
-		add(d, "GPU computed", false, false, true, TIME(gpu[0].compute_ns),
+		add(d, "GPU computed", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].compute_ns),
 		    TIME(gpu[1].compute_ns));
-		add(d, "GPU copied", false, false, true, TIME(gpu[0].copy_ns),
+		add(d, "GPU copied", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].copy_ns),
 		    TIME(gpu[1].copy_ns));
-		add(d, "GPU did both", false, false, true, TIME(gpu[0].overlap_ns),
+		add(d, "GPU did both", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].overlap_ns),
 		    TIME(gpu[1].overlap_ns));
 		if (gpu[0].comm_ns || gpu[1].comm_ns) {
-			add(d, "GPU communicated", false, false, true, TIME(gpu[0].comm_ns),
+			add(d, "GPU communicated", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].comm_ns),
 			    TIME(gpu[1].comm_ns));
-			add(d, "GPU only communicated", false, false, true, TIME(gpu[0].alone_ns),
-			    TIME(gpu[1].alone_ns));
+			add(d, "GPU only communicated", VAL_TIME | VAL_ANALYSED,
+			    TIME(gpu[0].alone_ns), TIME(gpu[1].alone_ns));
 		}
-		add(d, "GPU idle, measured", false, false, true,
+		add(d, "GPU idle, measured", VAL_TIME | VAL_ANALYSED,
 		    TIME(gpu[0].span_ns - gpu[0].busy_ns), TIME(gpu[1].span_ns - gpu[1].busy_ns));
-		add(d, "wait for the GPU (median)", false, false, true, TIME(gpu[0].queue_p50_ns),
-		    TIME(gpu[1].queue_p50_ns));
+		add(d, "wait for the GPU (median)", VAL_TIME | VAL_ANALYSED,
+		    TIME(gpu[0].queue_p50_ns), TIME(gpu[1].queue_p50_ns));
 	}
 	if (drv[0].traced || drv[1].traced)
-		add(d, "ioctls", false, true, true, SIDES(drivers));
-	add(d, "lost records", false, true, false, COUNT(d->lost[0]), COUNT(d->lost[1]));
+		add(d, "ioctls", VAL_CNT | VAL_TIME | VAL_ANALYSED, SIDES(drivers));
+	add(d, "lost records", VAL_CNT, COUNT(d->lost[0]), COUNT(d->lost[1]));
 }
 
 static double ratio(const struct diff_row *t)
@@ -245,19 +250,36 @@ static double ratio(const struct diff_row *t)
 /* By more than noise. */
 static bool time_differs(const struct diff_row *t)
 {
-	if (!t->has_time || t->v[0].ns == t->v[1].ns)
+	if (!(t->flags & VAL_TIME) || t->v[0].ns == t->v[1].ns)
 		return false;
 	return ratio(t) > 1 + DIFF_NOISE || ratio(t) < 1 / (1 + DIFF_NOISE);
 }
 
-static bool differs(const struct diff_row *t)
+/* The traces share the memory limit: what has found no place in one of them is unknown. */
+static bool is_unknown(const struct diff_row *t)
 {
-	return (t->has_cnt && t->v[0].cnt != t->v[1].cnt) || time_differs(t);
+	return t->kind == THING_WHOLE
+		       ? t->flags & VAL_ANALYSED
+		       : !t->v[0].cnt || !t->v[1].cnt || !strcmp(t->name, STRINGS_FULL);
+}
+
+static void find_differences(struct diff *d)
+{
+	bool limited = diff_losses_of_limits();
+
+	for (unsigned i = 0; i < d->cnt; i++) {
+		struct diff_row *t = d->things[i];
+
+		t->differs =
+			!(limited && is_unknown(t)) &&
+			((t->flags & VAL_CNT && t->v[0].cnt != t->v[1].cnt) || time_differs(t));
+		d->differ_cnt += t->differs;
+	}
 }
 
 static double moved_ns(const struct diff_row *t)
 {
-	return t->has_time ? fabs((double)t->v[1].ns - (double)t->v[0].ns) : 0;
+	return t->flags & VAL_TIME ? fabs((double)t->v[1].ns - (double)t->v[0].ns) : 0;
 }
 
 static double cnt_share(const struct diff_row *t)
@@ -274,8 +296,8 @@ static int by_change(const void *a, const void *b)
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	if (differs(x) != differs(y))
-		return differs(x) ? -1 : 1;
+	if (x->differs != y->differs)
+		return x->differs ? -1 : 1;
 	if (moved_ns(x) != moved_ns(y))
 		return moved_ns(x) < moved_ns(y) ? 1 : -1;
 	if (cnt_share(x) != cnt_share(y))
@@ -330,9 +352,8 @@ unsigned diff__finish(struct diff *d)
 		take_all(d, &d->kernels);
 	if (!what_is_redacted(d) && d->has_gpu[0] && d->has_gpu[1])
 		take_all(d, &d->executions);
+	find_differences(d);
 	qsort(d->things + whole, d->cnt - whole, sizeof(*d->things), by_change);
-	for (unsigned i = 0; i < d->cnt; i++)
-		d->differ_cnt += differs(d->things[i]);
 	return d->differ_cnt;
 }
 
@@ -349,21 +370,21 @@ static const char *verdict_of(const struct diff *d)
 
 static void put_cells(const struct diff_row *t, struct table_row *row)
 {
-	for (int i = 0; i < 2 && t->has_cnt; i++) {
-		if (t->is_bytes)
+	for (int i = 0; i < 2 && t->flags & VAL_CNT; i++) {
+		if (t->flags & VAL_BYTES)
 			human_bytes(row->cell[i], t->v[i].cnt);
 		else
 			human_count(row->cell[i], t->v[i].cnt);
 	}
-	for (int i = 0; i < 2 && t->has_time; i++)
+	for (int i = 0; i < 2 && t->flags & VAL_TIME; i++)
 		human_time(row->cell[2 + i], t->v[i].ns);
-	if (t->has_time && t->v[0].ns)
+	if (t->flags & VAL_TIME && t->v[0].ns)
 		snprintf(row->cell[4], CELL_SZ, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
 }
 
 static const char *verdict(const struct diff_row *t)
 {
-	if (t->kind == THING_WHOLE || !t->has_cnt)
+	if (t->kind == THING_WHOLE || !(t->flags & VAL_CNT))
 		return "";
 	return !t->v[0].cnt ? "new: " : !t->v[1].cnt ? "gone: " : "";
 }
@@ -380,7 +401,7 @@ static void print_kind(const struct diff *d, const struct term *term, enum diff_
 		const struct diff_row *x = d->things[i];
 		struct table_row *row;
 
-		if (x->kind != kind || !differs(x))
+		if (x->kind != kind || !x->differs)
 			continue;
 		if (n >= top || n >= TABLE_ROWS) {
 			more++;
@@ -458,14 +479,14 @@ void diff__json(const struct diff *d, struct json *j)
 				continue;
 			json_open(j, NULL);
 			json_str(j, "name", t->name);
-			json_bool(j, "changed", differs(t));
-			if (t->has_cnt) {
-				json_u64(j, t->is_bytes ? "bytes_before" : "count_before",
+			json_bool(j, "changed", t->differs);
+			if (t->flags & VAL_CNT) {
+				json_u64(j, t->flags & VAL_BYTES ? "bytes_before" : "count_before",
 					 t->v[0].cnt);
-				json_u64(j, t->is_bytes ? "bytes_after" : "count_after",
+				json_u64(j, t->flags & VAL_BYTES ? "bytes_after" : "count_after",
 					 t->v[1].cnt);
 			}
-			if (t->has_time) {
+			if (t->flags & VAL_TIME) {
 				json_u64(j, "before_ns", t->v[0].ns);
 				json_u64(j, "after_ns", t->v[1].ns);
 			}

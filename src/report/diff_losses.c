@@ -6,10 +6,14 @@
 /* What reports have no room for is of both. */
 static const struct losses memlimit_lost = {.of_report = true};
 
+bool diff_losses_of_limits(void)
+{
+	return losses__any(&memlimit_lost);
+}
+
 bool diff_losses_any(struct report *const r[2])
 {
-	return report_is_incomplete(r[0]) || report_is_incomplete(r[1]) ||
-	       losses__any(&memlimit_lost);
+	return report_is_incomplete(r[0]) || report_is_incomplete(r[1]) || diff_losses_of_limits();
 }
 
 void diff_losses_print(struct report *const r[2], const struct term *term)

@@ -6,6 +6,8 @@
 
 #include "report.h"
 
+/* The reports reached a limit. */
+bool diff_losses_of_limits(void);
 bool diff_losses_any(struct report *const r[2]);
 void diff_losses_print(struct report *const r[2], const struct term *term);
 /* "complete" and "lost". */

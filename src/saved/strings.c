@@ -60,7 +60,7 @@ static struct string *string__new(const char *s, size_t len, uint32_t hash)
 
 struct strings *strings__new(void)
 {
-	static const char full[] = "(too many names)";
+	static const char full[] = STRINGS_FULL;
 	struct strings *t = calloc(1, sizeof(*t));
 
 	if (!t)
