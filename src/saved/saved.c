@@ -75,6 +75,15 @@ static void all_drop(struct saved_all *all)
 	free(all);
 }
 
+/* Beside enum event_type: lines that are no events. */
+enum { LINE_HEADER = TYPE_CNT, LINE_END };
+
+/* Tag 0 means "no such type". */
+static void add_type(struct strings *types, const char *name, unsigned type)
+{
+	strings__get(types, name, strlen(name))->tag = (void *)(uintptr_t)(type + 1);
+}
+
 static struct saved_all *all_new(void)
 {
 	struct saved_all *all = calloc(1, sizeof(*all));
@@ -93,12 +102,12 @@ static struct saved_all *all_new(void)
 		all_drop(all);
 		return NULL;
 	}
-	for (int t = 0; t < TYPE_CNT; t++) {
-		const char *name = event_type_name(t);
-
-		/* 0 means "no such type". */
-		strings__get(all->types, name, strlen(name))->tag = (void *)(uintptr_t)(t + 1);
-	}
+	/* These find a place, however many names follow. */
+	for (int t = 0; t < TYPE_CNT; t++)
+		add_type(all->types, event_type_name(t), t);
+	add_type(all->types, "header", LINE_HEADER);
+	add_type(all->types, "end", LINE_END);
+	strings__get(all->strings, TRACE_GOES_ON, strlen(TRACE_GOES_ON));
 	return all;
 }
 
@@ -380,19 +389,20 @@ int saved__line(struct saved *s, const struct json_value *p, const char *line,
 	s->pid = head[HEAD_PID] ? member_u64(head[HEAD_PID]) + s->pid_add : 0;
 	memlimit_set_owner(s->all, s->pid);
 	type = strings__get(s->all->types, head[HEAD_TYPE]->text, head[HEAD_TYPE]->len);
-	if (!type->tag && !strcmp(type->text, "header")) {
-		memlimit_set_owner(s->all, MEMLIMIT_TRACE);
-		return saved_header(s, p, why);
-	}
-	if (!type->tag && !strcmp(type->text, "end")) {
-		memlimit_set_owner(s->all, MEMLIMIT_TRACE);
-		return saved_end(s, p);
-	}
 	if (!type->tag)
 		return SAVED_UNKNOWN;
-	if ((uintptr_t)type->tag - 1 == TYPE_STACK)
+	switch ((uintptr_t)type->tag - 1) {
+	case LINE_HEADER:
+		memlimit_set_owner(s->all, MEMLIMIT_TRACE);
+		return saved_header(s, p, why);
+	case LINE_END:
+		memlimit_set_owner(s->all, MEMLIMIT_TRACE);
+		return saved_end(s, p);
+	case TYPE_STACK:
 		return saved_stack(s, p, why);
-	memset(ev, 0, sizeof(*ev));
-	ev->type = (uintptr_t)type->tag - 1;
-	return read_event(s, p, line, head, ev, why);
+	default:
+		memset(ev, 0, sizeof(*ev));
+		ev->type = (uintptr_t)type->tag - 1;
+		return read_event(s, p, line, head, ev, why);
+	}
 }
