@@ -13,7 +13,7 @@ ${CC:-gcc} -O1 -w -D_GNU_SOURCE -o "$TMP/ranks" tests/nccl/ranks.c -ldl -lpthrea
 rules trace >"$TMP/ranks.yaml"
 start ranks || exit 0
 mkfifo "$TMP/go"
-LD_LIBRARY_PATH=$lib "$TMP/ranks" 2 5 late=1:11000 begin <"$TMP/go" >"$TMP/pids" &
+LD_LIBRARY_PATH=$lib "$TMP/ranks" 2 5 late=1:16000 begin <"$TMP/go" >"$TMP/pids" &
 ranks=$!
 exec 5>"$TMP/go"
 # What a process calls before its level is known is counted, and no line.
