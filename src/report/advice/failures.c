@@ -153,9 +153,11 @@ static void say_error(struct failures *a, const struct find_error *e)
 	if (name && !strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY")) {
 		memory_result(a->r, &m);
 		human_bytes(cell, e->size);
-		say(x, e->size ? ", %s requested" : "", cell);
+		if (e->size)
+			say(x, ", %s requested", cell);
 		human_bytes(cell, m.device_peak);
-		say(x, m.device_peak ? "; at most %s were allocated at once" : "", cell);
+		if (m.device_peak)
+			say(x, "; at most %s were allocated at once", cell);
 	}
 	if (e->ignored)
 		say(x, "; the program continued");
