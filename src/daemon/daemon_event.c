@@ -100,12 +100,12 @@ void daemon__record(void *ctx, const struct formatter_text *t)
 	size_t at = 0;
 
 	if (r && t->frame) {
-		recorder__frame(r, t->frame, t->frame_len, t->lines, t->now_ns);
+		recorder__frame(r, t->frame, t->frame_len, t->lines, t->sums, t->now_ns);
 		return;
 	}
 	while (r && formatter_text__next(t, &at, &l))
 		if (l.len)
-			recorder__line(r, l.text, l.len, t->now_ns);
+			recorder__line(r, &l, t->now_ns);
 }
 
 static bool is_wanted(const struct trigger *on, enum cause why, uint64_t amount)

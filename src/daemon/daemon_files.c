@@ -36,6 +36,7 @@ static void header(void *ctx, struct out *o)
 	put_header(d, o);
 	d->t.info.segment = 0;
 	d->file_epoch_ns = d->epoch_ns;
+	d->file_begun_ns = now_ns();
 }
 
 void daemon__follow_clock(struct daemon *d)
@@ -51,8 +52,9 @@ void daemon__follow_clock(struct daemon *d)
 }
 
 /* Totals such as entries and returns count all processes since the start, so files omit them.
- * Losses are those since the end of the previous file. sum: all losses. */
-static void fill_end(struct daemon *d, struct trace_end *end, const char *reason,
+ * Losses are those since the end of the previous file. since_ns: time of the first line.
+ * sum: all losses. */
+static void fill_end(struct daemon *d, struct trace_end *end, const char *reason, uint64_t since_ns,
 		     struct ct_totals *sum)
 {
 	sources__totals(&d->t.sources, sum);
@@ -68,6 +70,8 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 				     ? (double)sum->cost_ns / sum->stats[CT_STAT_ENTRIES]
 				     : d->t.cost.record;
 	end->cost_ns = end->call_cnt * end->probe_cost_ns;
+	if (end->end_ns > since_ns)
+		end->cost_share = (double)end->cost_ns / (end->end_ns - since_ns);
 }
 
 static void end(void *ctx, struct out *o)
@@ -76,7 +80,8 @@ static void end(void *ctx, struct out *o)
 	struct metrics_files files;
 	struct ct_totals sum;
 
-	fill_end(d, &d->file_end, d->stopping ? TRACE_STOPPED : TRACE_ROTATED, &sum);
+	fill_end(d, &d->file_end, d->stopping ? TRACE_STOPPED : TRACE_ROTATED, d->file_begun_ns,
+		 &sum);
 	rotate__stats(d->rotate, &files);
 	d->file_end.lines_lost = files.dropped - d->file_dropped;
 	if (d->file_end.lines_lost)
@@ -140,13 +145,16 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 {
 	struct out *first = out__memory(), *last = out__memory();
 	struct trace_end dump_end = {0};
+	struct recorder_stats stats;
 	struct ct_totals sum;
 	char reason[64];
 	int ret;
 
 	snprintf(reason, sizeof(reason), "dump: %s", why);
 	put_header(d, first);
-	fill_end(d, &dump_end, reason, &sum);
+	recorder__count(d->recorder, &dump_end);
+	recorder__stats(d->recorder, &stats);
+	fill_end(d, &dump_end, reason, stats.oldest_ns, &sum);
 	formatter__end(d->formatter, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
 	out__close(first);

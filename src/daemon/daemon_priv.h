@@ -67,6 +67,7 @@ struct daemon {
 	/* Values for the end line of the open file. */
 	struct trace_end file_end;
 	int64_t file_epoch_ns;
+	uint64_t file_begun_ns;
 	unsigned files_begun;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
 	uint64_t file_late;    /* already in end lines */

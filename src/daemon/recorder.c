@@ -13,8 +13,15 @@
 #define CHUNK_SZ   (256 << 10)
 #define FRAME_ROOM ZFRAME_ROOM(CHUNK_SZ)
 
+/* Of struct trace_end, what line__count() counts. */
+struct sums {
+	uint32_t type_cnt[TYPE_CNT];
+	uint32_t event_cnt, call_cnt, unfinished_cnt, abandoned_cnt;
+};
+
 struct chunk {
 	struct chunk *next;
+	struct sums sums;
 	uint64_t first_ns, last_ns, lines;
 	size_t len;
 	char data[]; /* one zstd frame */
@@ -27,7 +34,8 @@ struct recorder {
 	struct chunk *oldest, **end;
 	size_t len;
 	uint64_t lines, first_ns, last_ns;
-	char open[CHUNK_SZ]; /* lines that are not yet compressed */
+	char open[CHUNK_SZ];	    /* lines that are not yet compressed */
+	struct trace_end open_sums; /* of these */
 	char scratch[FRAME_ROOM];
 };
 
@@ -88,6 +96,20 @@ static void keep(struct recorder *r, const char *frame, size_t len, struct chunk
 	r->s.bytes += sizeof(*c) + len;
 }
 
+static struct sums sums_of(const struct trace_end *end)
+{
+	struct sums s = {
+		.event_cnt = end->event_cnt,
+		.call_cnt = end->call_cnt,
+		.unfinished_cnt = end->stats[CT_STAT_UNFINISHED],
+		.abandoned_cnt = end->stats[CT_STAT_ABANDONED],
+	};
+
+	for (unsigned i = 0; i < TYPE_CNT; i++)
+		s.type_cnt[i] = end->type_cnt[i];
+	return s;
+}
+
 static void seal(struct recorder *r)
 {
 	size_t len;
@@ -96,36 +118,57 @@ static void seal(struct recorder *r)
 		return;
 	len = zframe__make(r->frame, r->open, r->len, r->scratch, FRAME_ROOM);
 	keep(r, r->scratch, len,
-	     (struct chunk){.first_ns = r->first_ns, .last_ns = r->last_ns, .lines = r->lines});
+	     (struct chunk){.first_ns = r->first_ns,
+			    .last_ns = r->last_ns,
+			    .lines = r->lines,
+			    .sums = sums_of(&r->open_sums)});
 	r->len = 0;
 	r->lines = 0;
+	r->open_sums = (struct trace_end){0};
 }
 
 void recorder__frame(struct recorder *r, const char *frame, size_t len, uint64_t lines,
-		     uint64_t now_ns)
+		     const struct trace_end *sums, uint64_t now_ns)
 {
 	seal(r);
 	r->s.lines += lines;
-	keep(r, frame, len, (struct chunk){.first_ns = now_ns, .last_ns = now_ns, .lines = lines});
+	keep(r, frame, len,
+	     (struct chunk){
+		     .first_ns = now_ns, .last_ns = now_ns, .lines = lines, .sums = sums_of(sums)});
 	forget(r, now_ns);
 }
 
-void recorder__line(struct recorder *r, const char *line, size_t len, uint64_t now_ns)
+void recorder__line(struct recorder *r, const struct line *line, uint64_t now_ns)
 {
-	if (len > sizeof(r->open)) {
+	if (line->len > sizeof(r->open)) {
 		r->s.cut++;
 		return;
 	}
-	if (r->len + len > sizeof(r->open))
+	if (r->len + line->len > sizeof(r->open))
 		seal(r);
 	if (!r->len)
 		r->first_ns = now_ns;
-	memcpy(r->open + r->len, line, len);
-	r->len += len;
+	memcpy(r->open + r->len, line->text, line->len);
+	r->len += line->len;
+	line__count(line, &r->open_sums);
 	r->last_ns = now_ns;
 	r->lines++;
 	r->s.lines++;
 	forget(r, now_ns);
+}
+
+void recorder__count(const struct recorder *r, struct trace_end *end)
+{
+	line__count_all(&r->open_sums, end);
+	for (const struct chunk *c = r->oldest; c; c = c->next) {
+		end->event_cnt += c->sums.event_cnt;
+		end->call_cnt += c->sums.call_cnt;
+		end->stats[CT_STAT_ENTRIES] += c->sums.call_cnt;
+		end->stats[CT_STAT_UNFINISHED] += c->sums.unfinished_cnt;
+		end->stats[CT_STAT_ABANDONED] += c->sums.abandoned_cnt;
+		for (unsigned i = 0; i < TYPE_CNT; i++)
+			end->type_cnt[i] += c->sums.type_cnt[i];
+	}
 }
 
 void recorder__stats(const struct recorder *r, struct recorder_stats *s)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sink/delivery/pending_lines.h"
+
 struct recorder;
 
 struct recorder_stats {
@@ -21,11 +23,14 @@ struct recorder_stats {
 
 /* memory: maximum bytes. NULL: out of memory. */
 struct recorder *recorder__new(uint64_t keep_ns, uint64_t memory);
-/* Adds one line with its newline. now_ns: CLOCK_MONOTONIC, never going back. */
-void recorder__line(struct recorder *r, const char *line, size_t len, uint64_t now_ns);
-/* Adds lines as a frame (util/zframe.h); otherwise the same. */
+/* Adds one line. now_ns: CLOCK_MONOTONIC, never going back. */
+void recorder__line(struct recorder *r, const struct line *line, uint64_t now_ns);
+/* Adds lines as a frame (util/zframe.h), with their number and their sums (line__count());
+ * otherwise the same. */
 void recorder__frame(struct recorder *r, const char *frame, size_t len, uint64_t lines,
-		     uint64_t now_ns);
+		     const struct trace_end *sums, uint64_t now_ns);
+/* Adds the stored lines to the counts of an end line. */
+void recorder__count(const struct recorder *r, struct trace_end *end);
 void recorder__stats(const struct recorder *r, struct recorder_stats *s);
 /* Writes first (a header line), the stored lines, and last, to fd. 0 or -errno. The lines stay
  * stored. */

@@ -172,6 +172,10 @@ recorder()
 		'(sym["cuMemAlloc_v2"] == 100 and [c["symbol"] for c in calls if c.get("error")] == ["cuMemFree_v2"] and calls[-1].get("error") and sym["cuInit"] == 1
 		and end["reason"] == "dump: error")'
 	check 'recorder: the report reads it' eval '"$CUDATRACE" report --full "$TMP/dump.jsonl" | grep -q "cuMemAlloc"'
+	check 'recorder: its end line counts its lines' \
+		jq -se '(.[-1].events | add) == length - 2 and .[-1].calls == (map(select(.symbol)) | length)' "$TMP/dump.jsonl"
+	check 'recorder: the report calls it complete' is "$("$CUDATRACE" report -q --format=json -o - "$TMP/dump.jsonl" | jq -c '[.complete, .lost]')" '[true,[]]'
+	check 'recorder: the cost of tracing is not 0' jq -se '.[-1].cost_share > 0' "$TMP/dump.jsonl"
 	ask flyer fail 5 >/dev/null
 	sleep 0.5
 	check 'recorder: not again within cooldown' is "$(compgen -G "$files/dump-*" | wc -l)" 1

@@ -17,13 +17,38 @@
 
 #define SEC 1000000000ull
 
+static void add_line(struct recorder *r, const char *text, size_t len, uint64_t now_ns)
+{
+	const struct line line = {.text = text,
+				  .len = len,
+				  .kind = EVENT_CALL,
+				  .type = TYPE_MEMORY,
+				  .abandoned = true};
+
+	recorder__line(r, &line, now_ns);
+}
+
+/* The end line of a dump counts the stored lines. */
+static void check_counts(const struct recorder *r, uint64_t calls)
+{
+	struct trace_end end = {0};
+
+	recorder__count(r, &end);
+	assert_int_equal(end.event_cnt, calls);
+	assert_int_equal(end.call_cnt, calls);
+	assert_int_equal(end.type_cnt[TYPE_MEMORY], calls);
+	assert_int_equal(end.stats[CT_STAT_ENTRIES], calls);
+	assert_int_equal(end.stats[CT_STAT_ABANDONED], calls);
+	assert_int_equal(end.stats[CT_STAT_UNFINISHED], 0);
+}
+
 static size_t add(struct recorder *r, unsigned n, uint64_t now_ns)
 {
 	char line[128];
 	int len = snprintf(line, sizeof(line), "{\"n\":%u,\"x\":\"%08x%08x%08x\"}\n", n,
 			   (unsigned)rand(), (unsigned)rand(), (unsigned)rand());
 
-	recorder__line(r, line, len, now_ns);
+	add_line(r, line, len, now_ns);
 	return len;
 }
 
@@ -125,33 +150,37 @@ static void frames(void **state)
 	struct recorder *r = recorder__new(10 * SEC, 64 << 20);
 	struct zframe *z = zframe__new();
 	struct recorder_stats s;
+	struct trace_end sums = {.event_cnt = 100, .call_cnt = 100};
 	size_t len = 0, cnt = 0;
 	char *got;
 
+	sums.type_cnt[TYPE_MEMORY] = sums.stats[CT_STAT_ABANDONED] = 100;
 	for (unsigned i = 0; i < 10; i++) {
 		size_t n = 0;
 
 		for (unsigned k = 0; k < 100; k++)
 			n += sprintf(text + n, "{\"frame\":%u,\"line\":%u}\n", i, k);
 		recorder__frame(r, frame, zframe__make(z, text, n, frame, sizeof(frame)), 100,
-				SEC * (i + 1));
+				&sums, SEC * (i + 1));
 		memcpy(want + len, text, n);
 		len += n;
 		n = sprintf(text, "{\"n\":%u}\n", i);
-		recorder__line(r, text, n, SEC * (i + 1));
+		add_line(r, text, n, SEC * (i + 1));
 		memcpy(want + len, text, n);
 		len += n;
 		cnt += 101;
 	}
 	recorder__stats(r, &s);
 	assert_int_equal(s.lines, cnt);
+	check_counts(r, cnt);
 	assert_int_equal(s.oldest_ns, SEC);
 	got = unpack(r);
 	assert_memory_equal(strchr(got, '\n') + 1, want, len);
 	free(got);
-	recorder__line(r, text, 1, 15 * SEC + 1);
+	add_line(r, text, 1, 15 * SEC + 1);
 	recorder__stats(r, &s);
 	assert_int_equal(s.lines, 5 * 101 + 1);
+	check_counts(r, s.lines);
 	assert_int_equal(s.cut, 0);
 	recorder__free(r);
 	zframe__free(z);
