@@ -5,10 +5,10 @@
 
 #include "report.h"
 
-/* A first line, "Verdict: ...". noise: a smaller part of a time is none. mark: what follows it. */
+/* Prints "Verdict: ...". noise: smaller relative differences are ignored. mark: text after it. */
 void diff_verdict_print(struct report *const r[2], const struct term *term, double noise,
 			const char *mark);
-/* "speed". */
+/* Writes "speed". */
 void diff_verdict_json(struct report *const r[2], struct json *j, double noise);
 
 #endif /* REPORT_DIFF_VERDICT_H */
