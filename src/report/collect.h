@@ -88,7 +88,7 @@ static inline void loghist_add(struct loghist *h, uint64_t v)
 	h->n[v < LOGHIST_SUB ? v : e * LOGHIST_SUB + (v >> e)]++;
 }
 
-/* The percentile part (0..1) of cnt values, at most max. */
+/* The smallest value that is >= part (0..1) of the cnt values; at most max. */
 uint64_t loghist_percentile(const struct loghist *h, uint64_t cnt, double part, uint64_t max);
 /* Time spent, by pieces of the trace; pieces grow with it. A zeroed struct is empty. */
 #define SPREAD_PIECES 256
