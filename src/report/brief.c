@@ -64,7 +64,7 @@ static void print_losses(const struct report *r, const struct term *term)
 		term_para(term, "* a share of what was recorded: the true one may differ");
 }
 
-/* Shows whether records are missing, and what the report covers. */
+/* Shows if records are missing, and the content of the trace. */
 static void print_trust(const struct report *r, const struct term *term)
 {
 	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], share[CELL_SZ];

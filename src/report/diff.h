@@ -10,7 +10,7 @@
 
 struct diff;
 
-/* info: of each trace; they and what events point to must live as long. NULL: out of memory. */
+/* Trace infos and event strings must live as long as it. NULL: out of memory. */
 struct diff *diff__new(const struct report_opts *opts);
 void diff__free(struct diff *d);
 /* side: 0 the old trace, 1 the new one. A trace of several parts: the first header counts. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether the second of two traces is faster, and where its time differs. */
+/* Verdict: is the second of two traces faster, and where does its time differ? */
 #ifndef REPORT_DIFF_VERDICT_H
 #define REPORT_DIFF_VERDICT_H
 

@@ -6,7 +6,7 @@
  * the lists of members in docs/REPORT.md. See docs/HOWTO_ADD_ANALYSIS.md.
  *
  * A C file of the analysis defines SECTION_STATE (the type of its state) and SECTION_ROWS (the
- * .section file), and includes section_rows.h, which makes a `const struct section_table ID_table`
+ * .section file), and includes section_rows.h. That makes a `const struct section_table ID_table`
  * of each table. Ids are unique in the report.
  *
  * TABLE(id, type, up_type, when): a kind of objects in JSON, each made of one `type`. If when

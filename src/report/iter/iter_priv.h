@@ -85,7 +85,7 @@ struct iter {
 	struct memlimit_share seg_rows;
 	uint64_t lost_segs;		 /* beyond IT_SEGS_MAX */
 	const struct it_thread *longest; /* thread with most launches in one segment; NULL: none */
-	/* what was found */
+	/* results */
 	struct it_iter *list;
 	unsigned cnt, cap, round_cnt;
 	uint32_t *sample; /* kernels of a typical one, owned by a pattern or by longest_sample */

@@ -156,7 +156,7 @@ enum peak_type peak_type_of(const struct gemm_info *g, const char *kernel)
 		{"CUDA_R_8I", "CUBLAS_COMPUTE_32I", PEAK_INT8},
 	};
 
-	/* The longest functions have A's type beyond the kept arguments, but need B's type. */
+	/* The longest functions have A's type beyond the kept arguments; it must equal B's. */
 	const char *type = g->a_type ?: g->b_type;
 
 	if (is_fp8(g->a_type) && is_fp8(g->b_type))

@@ -5,8 +5,8 @@
  * work starts. The GPU may have been idle before that call returned, and often between two kernels:
  * the sum is a lower bound.
  *
- * A stream is done when a synchronisation of it, of its context (cuCtxSynchronize, not of others),
- * or of an event recorded after its last work has returned. A query of those that reports
+ * A stream is done when a synchronisation has returned: of it, of its context (cuCtxSynchronize,
+ * not of others), or of an event recorded after its last work. A query of those that reports
  * completion, or a blocking copy to the host, is enough too. Work that the stream had waited for
  * (cuStreamWaitEvent) is then done as well. A blocking copy to the device proves nothing: it may
  * return when the data is staged.

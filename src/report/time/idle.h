@@ -18,7 +18,7 @@ struct idle_result {
 };
 /* Sets zeroes if the analysis did not run. */
 void idle_result(const struct report *r, struct idle_result *res);
-/* Nanoseconds without work of that process, as far as the host can see. */
+/* Idle nanoseconds of that process, as far as the host can see. */
 uint64_t idle_of_process(const struct report *r, uint32_t pid);
 const char *idle_cause_name(enum idle_cause c);
 

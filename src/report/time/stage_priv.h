@@ -38,7 +38,7 @@ struct stage_fn {
 	uint64_t cnt, total_ns;
 };
 
-/* Of the whole trace, or of a process. */
+/* Stages of the whole trace, or of a process. */
 struct stages {
 	struct report *r;
 	uint32_t pid;			      /* 0: the whole */

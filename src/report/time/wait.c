@@ -2,8 +2,8 @@
 /*
  * Calls that block: synchronisations, and copies between host and device that are not async. The
  * call waits for the last kernel on the stream, or for the copy itself. A wait for a whole context
- * is for the last kernel that the thread launched in it, or that any thread did if this one
- * launched none. Calls that may block are listed too, without a claim that they did.
+ * is for the thread's last kernel in it; if it launched none, for the last one of any thread. Calls
+ * that may block are listed too, without a claim that they did.
  */
 #include "wait.h"
 
@@ -29,7 +29,7 @@ struct wait_fn {
 
 struct wait_for {
 	uint32_t fn;
-	const char *kernel; /* NULL: see what */
+	const char *kernel; /* NULL: use what */
 	const char *what;
 	uint64_t cnt, total_ns;
 };
