@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace report: what saved traces say. Reads them once; pictures are written meanwhile, the
- * others at the end. Needs no root. */
+/* cudatrace report: analyses saved traces. Reads them once; pictures are written during the read,
+ * other formats at the end. Needs no root. */
 #include "cmd.h"
 #include "trace/command.h"
 
@@ -17,11 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Formats that are outputs of a trace too. */
+/* Formats that are also outputs of a trace. */
 static const struct {
 	const char *name, *suffix;
 	enum sink_id id;
-	bool for_files; /* nothing that a terminal shows */
+	bool for_files; /* not for terminals */
 } pictures[] = {
 	{"chrome", ".chrome.json", SINK_CHROME, false},
 	{"perfetto", ".pftrace", SINK_PERFETTO, true},
@@ -32,11 +32,11 @@ struct report_cmd {
 	const struct opts *o;
 	struct reader *reader;
 	struct report *report;
-	struct sink *pictures[PICTURE_CNT]; /* NULL: not wanted */
+	struct sink *pictures[PICTURE_CNT]; /* NULL: not requested */
 	struct saved_file *files;
 	struct losses lost;	    /* of all traces and files */
 	struct trace_end end;	    /* of all traces together */
-	struct trace_count *counts; /* of end, when they are of several */
+	struct trace_count *counts; /* counts of end, if there are several traces */
 	unsigned trace_cnt, end_cnt;
 	bool bar; /* a progress line is on the terminal */
 	bool failed;
@@ -47,8 +47,8 @@ static bool wants(const struct opts *o, const char *format)
 	return !strcmp(o->format, format) || !strcmp(o->format, "all");
 }
 
-/* The trace's name without .jsonl, .gz and the like, and with an ending that only reports have:
- * no trace, no configuration and no model is called so. */
+/* The trace's name without .jsonl, .gz and the like, plus a suffix that only reports have: traces,
+ * configurations and models have other names. */
 static char *name_after(const char *trace, const char *suffix)
 {
 	static const char *const endings[] = {".gz", ".zst", ".jsonl", ".json", ".report"};
@@ -69,7 +69,7 @@ static char *name_after(const char *trace, const char *suffix)
 	return name;
 }
 
-/* Where a format goes: -o, stdout, or a file that is named after the trace. */
+/* Path of a format's output: -o, stdout, or a file named after the trace. */
 static char *path_for(const struct opts *o, const char *suffix, bool for_files)
 {
 	if (!strcmp(o->format, "all"))
@@ -123,12 +123,12 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		.gap_ns = o->gap_ns,
 		.html = wants(o, "html"),
 		.serving = o->serving,
-		/* Beside the other forms, a file has all of the text. */
+		/* With --format=all, the text file has all sections. */
 		.full = o->full || !strcmp(o->format, "all"),
 		.sections = o->sections,
 	};
 
-	/* The first says what the report is of; others are more of the same. */
+	/* The first trace makes the report; further traces are added to it. */
 	if (c->trace_cnt++) {
 		if (c->report)
 			report__also(c->report, path, info);
@@ -184,7 +184,7 @@ static void add_count(struct trace_count *counts, unsigned *cnt, const struct tr
 		counts[i].max_ns = more->max_ns;
 }
 
-/* Functions of one trace and of those before: each is a row. */
+/* Adds the functions of one trace to those of previous ones, one row each. */
 static void add_counts(struct report_cmd *c, struct trace_end *sum)
 {
 	unsigned before = c->end.count_cnt, cnt = 0;
@@ -233,7 +233,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 		sum.max_thread_overhead = c->end.max_thread_overhead;
 		sum.max_overhead_tid = c->end.max_overhead_tid;
 	}
-	/* Whose the cost is, is said of one trace. */
+	/* Overhead by function is shown only for a single trace. */
 	if (c->end_cnt > 1)
 		sum.dear_cnt = 0;
 	if (c->end.end_ns > sum.end_ns)
@@ -296,7 +296,7 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 	return ret;
 }
 
-/* A flame graph in a file whose name ends in .svg is a picture, not folded stacks. */
+/* A flame graph in a .svg file is a picture, not folded stacks. */
 static const struct report_format *as_named(const struct opts *o,
 					    const struct report_format *format)
 {
@@ -321,7 +321,7 @@ static int write_formats(struct report_cmd *c)
 	return ret;
 }
 
-/* Not all formats have a place for it. */
+/* Warns about losses, because not all formats can show them. */
 static void say_lost(struct report_cmd *c)
 {
 	char text[512];

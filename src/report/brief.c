@@ -16,7 +16,7 @@
 #define FINDINGS_MAX  5
 #define ADVICE_INDENT 5
 
-/* "129,393 of 265,881 CUDA calls (48.7 %)", where the whole is known. */
+/* "129,393 of 265,881 CUDA calls (48.7 %)" if the whole is known. */
 static void count_of(const struct report *r, const struct loss_row *row, char *text, size_t size)
 {
 	char cnt[CELL_SZ], all[CELL_SZ], share[CELL_SZ];
@@ -64,7 +64,7 @@ static void print_losses(const struct report *r, const struct term *term)
 		term_para(term, "* a share of what was recorded: the true one may differ");
 }
 
-/* Whether anything is missing, and what the report is of. */
+/* Shows if records are missing, and the content of the trace. */
 static void print_trust(const struct report *r, const struct term *term)
 {
 	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], share[CELL_SZ];
@@ -93,7 +93,7 @@ static void print_trust(const struct report *r, const struct term *term)
 	report_print_redacted(r, term);
 }
 
-/* What a finding gains, as far as that is known. */
+/* The possible gain of a finding, as far as it is known. */
 static void gain_of(const struct findings *f, const struct finding *x, char *text, size_t size)
 {
 	uint64_t run_ns = f->run_to_ns - f->run_from_ns, steady_ns = finding_steady_ns(x);
@@ -113,7 +113,7 @@ static void gain_of(const struct findings *f, const struct finding *x, char *tex
 	snprintf(text, size, ": gains at most %s at start-up", time);
 }
 
-/* The first thing that an advice says. */
+/* Length of the first part of an advice. */
 static size_t first_advice(const char *text)
 {
 	const char *end = strstr(text, ". "), *part = strstr(text, "; ");
@@ -194,7 +194,7 @@ static unsigned lines_of(const char *text)
 	return n;
 }
 
-/* As many findings, then failures, as there is room for. */
+/* Shows as many findings, then failures, as fit. */
 void brief_print(const struct report *r, const struct term *term)
 {
 	unsigned failures = FAILURES_MAX, findings = FINDINGS_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How often, and for how long, functions were called from each stack. */
+/* Number and time of calls by stack. */
 #ifndef REPORT_CALLERS_H
 #define REPORT_CALLERS_H
 
@@ -14,7 +14,7 @@ struct caller {
 	uint64_t cnt, total_ns;
 };
 
-/* All zero is an empty one. */
+/* A zeroed struct is empty. */
 struct callers {
 	struct keys keys;
 	struct caller *rows;
@@ -22,11 +22,11 @@ struct callers {
 };
 extern const struct section_table caller_table; /* of a struct caller */
 void callers__free(struct callers *c);
-/* Nothing when the event has no stack. */
+/* Does nothing if the event has no stack. */
 void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns);
-/* Most time first. */
+/* Sorts by time, longest first. */
 void callers__sort(struct callers *c);
-/* "callers", at most top; nothing when no call had a stack. */
+/* Writes "callers", at most top rows; writes nothing if no call had a stack. */
 void callers__json(const struct callers *c, struct json *j, unsigned top);
 
 /* "inner < outer < main", cut to size. */

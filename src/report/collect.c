@@ -16,7 +16,7 @@ void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum memlimit
 
 	if (need <= *cap)
 		return array;
-	/* Little by little: who needs one row more pays for what comes with it. */
+	/* Small steps: the owner of one more row is charged for all spare rows. */
 	while (n < need)
 		n += n < GROW_TWICE ? n : n / 8;
 	p = memlimit_resize(t, array, n * size);
@@ -87,7 +87,7 @@ void keys__undo(struct keys *k, uint32_t n)
 {
 	if (n == KEYS_NONE || n + 1 != k->cnt)
 		return;
-	/* No search goes on behind the latest one's slot. */
+	/* No search continues past the slot of the latest key. */
 	k->slots[slot_of(k, k->keys[n])] = 0;
 	memlimit_uncharge(&k->rows, NULL, 1);
 	k->cnt--;
@@ -130,7 +130,7 @@ void *recent_get(void *rows, size_t row_sz, uint64_t key)
 
 	if (row)
 		return row;
-	/* The latest is the first. */
+	/* The latest row comes first. */
 	memmove(place + row_sz, place, (RECENT_WAYS - 1) * row_sz);
 	memset(place, 0, row_sz);
 	memcpy(place, &key, sizeof(key));

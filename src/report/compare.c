@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Ranks, and other processes that launch, beside each other: what each would say if it were alone.
- */
+/* Compares ranks and other processes that launch; each row is as if its process were alone. */
 #include "report/collect.h"
 
 #include "model/call.h"
@@ -27,7 +26,7 @@ struct compare {
 	struct report *r;
 	struct compare_row rows[ROWS_MAX];
 	unsigned cnt;
-	struct compare_row *last; /* that an event was of */
+	struct compare_row *last; /* row of the latest event */
 	uint64_t rejected;	  /* launches of more processes */
 };
 
@@ -126,7 +125,7 @@ static void compare_json(const void *a, struct json *j)
 	json_close_array(j);
 }
 
-/* Where the time of each went: columns of the stages that one of them has. */
+/* Time of each process by stage; a stage that no process has gets no column. */
 static void print_stages(const struct compare *c, char name[][NAME_SZ], const struct term *term)
 {
 	struct stage_result of[TABLE_ROWS];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Both traces are analysed as for a report; what is compared are sums: of the whole, of each
- * function and of each kernel. A thing has an exact value (a count, bytes) and perhaps a time; it
- * differs when the value does, or the time by more than noise. Changes are ordered by the time that
- * they moved, then by the share by which their count changed.
+ * Both traces are analysed as for a report; then sums are compared: of the whole, of each
+ * function and of each kernel. A thing has an exact value (a count, bytes) and perhaps a time. It
+ * differs if its value differs, or its time by more than noise. Changes are ordered by their change
+ * in time, then by their relative change in count.
  */
 #include "diff.h"
 
@@ -56,7 +56,7 @@ struct diff {
 	struct report_opts opts;
 	struct trace_info info[2];
 	struct report *report[2];
-	/* By name's address, which is its text. executions: of GPUs (--gpu-time) */
+	/* Keyed by the address of the interned name. executions: on GPUs (--gpu-time) */
 	struct diff_row *functions, *kernels, *executions;
 	struct value calls[2], launches[2], errors[2], copied[2][COPY_DIR_PEER + 1];
 	uint64_t lost[2];
@@ -218,7 +218,7 @@ static void add_whole(struct diff *d)
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
 		add(d, name, VAL_CNT | VAL_BYTES | VAL_TIME, d->copied[0][dir], d->copied[1][dir]);
 	}
-	/* In a trace without GPU times the GPU was not idle. */
+	/* A trace without GPU times has no idle GPU time. */
 	if (gpu[0].executions && gpu[1].executions) {
 		add(d, "GPU computed", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].compute_ns),
 		    TIME(gpu[1].compute_ns));
@@ -247,7 +247,7 @@ static double ratio(const struct diff_row *t)
 	return t->v[0].ns ? (double)t->v[1].ns / t->v[0].ns : INFINITY;
 }
 
-/* By more than noise. */
+/* Do the times differ by more than noise? */
 static bool time_differs(const struct diff_row *t)
 {
 	if (!(t->flags & VAL_TIME) || t->v[0].ns == t->v[1].ns)
@@ -255,7 +255,7 @@ static bool time_differs(const struct diff_row *t)
 	return ratio(t) > 1 + DIFF_NOISE || ratio(t) < 1 / (1 + DIFF_NOISE);
 }
 
-/* The traces share the memory limit: what has found no place in one of them is unknown. */
+/* The traces share the memory limit: a thing that was rejected in one of them is unknown. */
 static bool is_unknown(const struct diff_row *t)
 {
 	return t->kind == THING_WHOLE
@@ -289,7 +289,7 @@ static double cnt_share(const struct diff_row *t)
 	return most ? fabs((double)t->v[1].cnt - (double)t->v[0].cnt) / most : 0;
 }
 
-/* The whole in its own order; functions and kernels by what they moved. */
+/* Things of the whole keep their order; functions and kernels are sorted by change. */
 static int by_change(const void *a, const void *b)
 {
 	const struct diff_row *x = *(struct diff_row *const *)a, *y = *(struct diff_row *const *)b;
@@ -315,7 +315,7 @@ static void take_all(struct diff *d, struct diff_row **table)
 	}
 }
 
-/* In either; NULL: nothing. */
+/* Redacted in either trace; NULL: nothing. */
 static const char *what_is_redacted(const struct diff *d)
 {
 	if (d->report[0]->args_redacted || d->report[1]->args_redacted)
@@ -336,7 +336,7 @@ unsigned diff__finish(struct diff *d)
 
 	for (int i = 0; i < 2; i++) {
 		report__finish(d->report[i], NULL, &d->files[i], 1);
-		/* That is of both. */
+		/* The limit applies to both reports together. */
 		d->report[i]->lost.of_report = false;
 	}
 	d->things = calloc(max, sizeof(struct diff_row *));
@@ -347,7 +347,7 @@ unsigned diff__finish(struct diff *d)
 	add_whole(d);
 	whole = d->cnt;
 	take_all(d, &d->functions);
-	/* One that has no names has lost none. */
+	/* A redacted trace has no kernel names to compare. */
 	if (!what_is_redacted(d))
 		take_all(d, &d->kernels);
 	if (!what_is_redacted(d) && d->has_gpu[0] && d->has_gpu[1])
@@ -362,7 +362,7 @@ bool diff__is_incomplete(const struct diff *d)
 	return diff_losses_any(d->report);
 }
 
-/* What is the same may differ in what is missing. */
+/* With missing records, equal sums do not prove equal traces. */
 static const char *verdict_of(const struct diff *d)
 {
 	return d->differ_cnt ? "different" : diff__is_incomplete(d) ? "unknown" : "same";

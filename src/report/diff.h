@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What changed between two traces: counts exactly, times where they differ by more than noise. */
+/* Changes between two traces: any change of a count, and changes of a time above noise. */
 #ifndef REPORT_DIFF_H
 #define REPORT_DIFF_H
 
 #include "report.h"
 
-/* A time that differs by less is taken for noise. */
+/* Smaller relative differences of a time are noise. */
 #define DIFF_NOISE 0.10
 
 struct diff;
 
-/* info: of each trace; they and what events point to must live as long. NULL: out of memory. */
+/* Trace infos and event strings must live as long as it. NULL: out of memory. */
 struct diff *diff__new(const struct report_opts *opts);
 void diff__free(struct diff *d);
 /* side: 0 the old trace, 1 the new one. A trace of several parts: the first header counts. */
@@ -18,12 +18,11 @@ int diff__begin(struct diff *d, int side, const struct trace_info *info);
 void diff__event(struct diff *d, int side, const struct trace_event *ev);
 void diff__end(struct diff *d, int side, const struct trace_info *info,
 	       const struct trace_end *end);
-/* What its file lacks, when it was read. */
+/* Sets what is missing in the trace's file, after it was read. */
 void diff__file(struct diff *d, int side, const struct saved_file *file);
-/* After both: largest change first. Returns how many things differ. */
+/* Call it after both traces. Sorts by change, largest first; returns the number of differences. */
 unsigned diff__finish(struct diff *d);
-/* Is something missing in one of them? After diff__finish(). That nothing differs is not certain
- * then. */
+/* Is one of the traces incomplete? Then "same" is not certain. Valid after diff__finish(). */
 bool diff__is_incomplete(const struct diff *d);
 void diff__print(const struct diff *d, const struct term *term, unsigned top);
 void diff__json(const struct diff *d, struct json *j);

@@ -3,7 +3,7 @@
 
 #include "text/losses_text.h"
 
-/* What reports have no room for is of both. */
+/* The memory limit is shared, so its losses belong to both reports. */
 static const struct losses memlimit_lost = {.of_report = true};
 
 bool diff_losses_of_limits(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Compared is the median iteration where both traces have enough of them, else what comes after
- * start-up, else all of the traces. What differs most of that, by what the host did, says where.
+ * The verdict compares the median iteration if both traces have enough iterations; else the time
+ * after start-up; else the whole traces. The host activity that changed most tells where.
  */
 #include "diff_verdict.h"
 
@@ -13,15 +13,15 @@
 #include "report/iter/iter.h"
 #include "report/time/stage.h"
 
-/* Fewer are no median. */
+/* Fewer iterations give no useful median. */
 #define ITERATIONS_MIN 5
 #define PLACES_MAX     3
-/* Of the time before: less is not worth a word. */
+/* Share of the old time; smaller changes are not shown. */
 #define PLACE_SHARE 0.02
 
 static const struct {
 	enum stage_part part;
-	const char *what, *section; /* where a report has more of it */
+	const char *what, *section; /* section of a report with details */
 } places[PART_CNT] = {
 	{PART_OUTSIDE, "in no CUDA call", "map"},   {PART_LAUNCH, "in launches", "kernels"},
 	{PART_TRANSFER, "in copies", "transfers"},  {PART_SYNC, "in waits", "waits"},
@@ -37,8 +37,8 @@ struct speed {
 	const char *of;
 	double ns[2];
 	double place_ns[PART_CNT][2];
-	unsigned order[PART_CNT]; /* of places: what moved most comes first */
-	unsigned place_cnt;	  /* that are worth a word */
+	unsigned order[PART_CNT]; /* indexes of places, largest change first */
+	unsigned place_cnt;	  /* places that are shown */
 };
 
 static double moved(const struct speed *s, unsigned place)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether the second of two traces is faster, and where its time differs. */
+/* Verdict: is the second of two traces faster, and where does its time differ? */
 #ifndef REPORT_DIFF_VERDICT_H
 #define REPORT_DIFF_VERDICT_H
 
 #include "report.h"
 
-/* A first line, "Verdict: ...". noise: a smaller part of a time is none. mark: what follows it. */
+/* Prints "Verdict: ...". noise: smaller relative differences are ignored. mark: text after it. */
 void diff_verdict_print(struct report *const r[2], const struct term *term, double noise,
 			const char *mark);
-/* "speed". */
+/* Writes "speed". */
 void diff_verdict_json(struct report *const r[2], struct json *j, double noise);
 
 #endif /* REPORT_DIFF_VERDICT_H */

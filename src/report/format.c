@@ -12,7 +12,7 @@
 #include "report/page/stacks.h"
 #include "util/log.h"
 
-/* Of a file, a pipe. */
+/* Columns for a file or a pipe. */
 #define FILE_WIDTH 120
 
 struct term term_of_fd(int fd)

@@ -9,16 +9,16 @@
 struct report_format {
 	const char *name;   /* of --format */
 	const char *suffix; /* of a file that is named after the trace */
-	bool for_files;	    /* nothing for a terminal: a file is made when no output is named */
-	/* Writes a finished report. term->f is not to be used. */
+	bool for_files;	    /* not for terminals: without -o the report goes to a file */
+	/* Writes a finished report. It must not use term->f. */
 	int (*write)(const struct report *r, struct out *o, const struct term *term);
 };
 
-/* As wide as the terminal, in colour on one; for what is none, 120 columns. f is NULL. */
+/* Width and colour of the terminal at fd; 120 columns if fd is no terminal. f is NULL. */
 struct term term_of_fd(int fd);
 
 const struct report_format *report_formats(unsigned *cnt);
-/* By the end of a file's name (.html, .json, ...); text for any other. */
+/* Finds the format by a file name's suffix (.html, .json, ...); default: text. */
 const struct report_format *report_format_by_path(const char *path);
 
 #endif /* REPORT_FORMAT_H */

@@ -79,7 +79,7 @@ void report__finish(struct report *r, const struct trace_end *end, const struct 
 	r->file_cnt = file_cnt;
 	r->is_over = true;
 	r->lost.of_report = true;
-	/* Of one trace that is no file. */
+	/* A live trace has no file. */
 	if (!r->ended_cnt && end)
 		losses__end(&r->lost, end);
 	else if (!r->ended_cnt && !file_cnt)
@@ -158,7 +158,7 @@ void report_print_redacted(const struct report *r, const struct term *term)
 			    "frames of stacks neither files nor functions.");
 }
 
-/* All sections: what matters most comes first, the rest in the order of the table. */
+/* Prints all sections: the most important first, the rest in the order of the table. */
 static void print_sections(const struct report *r, const struct term *term, uint64_t sections)
 {
 	static const enum analysis_id first[] = {AN_FAILURES, AN_VERDICT, AN_FINDINGS, AN_ANSWERS};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A report: the analyses of a trace, live or from a saved file, and what they print. Analyses see
- * model events in the order of the trace (by the end of what they describe, roughly) and keep
- * memory bounded by what is live, not by the length of the trace.
+ * A report: the analyses of a trace, live or from a saved file, and their output. Analyses get
+ * model events in the order of the trace (roughly by end time). Their memory depends on what is
+ * live, not on the length of the trace.
  *
  * An analysis is one file with a struct analysis_ops and one row in analyses.def. Its JSON is the
  * contract for scripts and for the HTML page: docs/REPORT.md.
@@ -18,13 +18,13 @@
 
 /* How iterations are found. */
 enum iter_mode {
-	ITER_AUTO,   /* by themselves: a repeating sequence of launches between synchronisations */
+	ITER_AUTO,   /* automatic: a repeating sequence of launches between synchronisations */
 	ITER_MARKER, /* a call of the function opts.marker begins one */
 	ITER_SYNC,   /* a synchronisation ends one */
 	ITER_GAP,    /* no call for opts.gap_ns ends one */
 };
 
-/* What --map is by: columns of map/json.c. */
+/* Weight of --map: columns of map/json.c. */
 enum map_weight {
 	MAP_BY_NONE,
 	MAP_BY_HOST,
@@ -42,10 +42,10 @@ struct report_opts {
 	const char *marker;
 	uint64_t gap_ns;
 	bool html;	     /* keep the events for the page */
-	enum map_weight map; /* --map: the map alone, by this */
-	bool serving;	     /* say of serving, too, why there is none */
-	bool full;	     /* the text has all sections, not only what matters most */
-	uint64_t sections;   /* only these: a bit for each analysis; 0: all */
+	enum map_weight map; /* --map: show only the map, by this */
+	bool serving;	     /* explain if no serving was found */
+	bool full;	     /* print all sections as text */
+	uint64_t sections;   /* print only these: a bit for each analysis; 0: all */
 };
 
 enum analysis_id {
@@ -61,21 +61,21 @@ struct section_table;
 
 struct analysis_ops {
 	const char *name; /* its member in JSON */
-	/* State of the analysis; NULL when there is no memory. */
+	/* Creates the state of the analysis; NULL: out of memory. */
 	void *(*new)(struct report *r);
 	void (*event)(void *a, const struct trace_event *ev);
 	/* After the last event. */
 	void (*finish)(void *a);
-	/* Its member in JSON, of the state: section.h. */
+	/* Its member in JSON, made from the state: section.h. */
 	const struct section_table *section;
-	bool is_list; /* not the object, but the list that is its first member */
+	bool is_list; /* the member is the list that the object begins with */
 	/* Without a section: one value (json_open(j, ops->name) ... or json_open_array). */
 	void (*json)(const void *a, struct json *j);
-	/* A section for a terminal; nothing when there is nothing to say. */
+	/* Prints a section for a terminal; prints nothing if it is empty. */
 	void (*print)(const void *a, const struct term *term);
 	void (*free)(void *a);
-	/* What it says is known from arguments: it is given nothing, and says nothing, when a trace
-	 * has none (--no-args). */
+	/* The analysis needs arguments. In a trace without them (--no-args) it gets no events and
+	 * has no output. */
 	bool of_args;
 };
 
@@ -85,14 +85,14 @@ struct analysis_ops {
 
 struct html_events;
 
-/* One of several that are read as one. */
+/* One of several traces in the report. */
 struct report_trace {
 	const struct trace_info *info;
 	const char *path; /* of its first file; NULL: live */
-	uint64_t last_ns; /* the latest time of it */
+	uint64_t last_ns; /* its latest time */
 	bool has_ended;
 };
-/* Of more, times are not compared. */
+/* Times of further traces are not compared. */
 #define REPORT_TRACES_MAX 1024
 
 struct report {
@@ -105,8 +105,8 @@ struct report {
 	struct report_trace *traces; /* in the order of their numbers, from info's on */
 	unsigned trace_cnt, trace_cap;
 	unsigned ended_cnt; /* report__ended() */
-	struct losses lost; /* with what memlimit.h counts from the finish on */
-	bool is_over;	    /* there are no more events */
+	struct losses lost; /* from the finish on with counts of memlimit.h */
+	bool is_over;	    /* no more events follow */
 	const struct saved_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
@@ -114,13 +114,13 @@ struct report {
 	bool args_redacted;
 };
 
-/* info must live as long as the report. NULL when there is no memory. */
+/* info must live as long as the report. NULL: out of memory. */
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info);
-/* A trace of the report begins, of a file called path: another one, or the first. */
+/* Begins a trace of the report, the first or a further one, from the file path. */
 void report__also(struct report *r, const char *path, const struct trace_info *info);
-/* It ended: what the end has lost is added up. */
+/* Ends a trace: adds up its losses. */
 void report__ended(struct report *r, const struct trace_info *info, const struct trace_end *end);
-/* Is something missing? Conclusions carry it then. */
+/* Are records missing? Conclusions then mention it. */
 bool report_is_incomplete(const struct report *r);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
@@ -133,18 +133,17 @@ void report_schema(struct out *out);
 void report__print(const struct report *r, const struct term *term);
 void report__free(struct report *r);
 
-/* sections.c: the analyses that have text, by their names in JSON. The bit of a name; 0: there is
- * none. */
+/* sections.c: the analyses that have text, by JSON name. Returns the bit of a name; 0: unknown. */
 uint64_t report_section(const char *name, size_t len);
-/* The name that is most like it; NULL: none is. */
+/* The most similar name; NULL: none. */
 const char *report_section_like(const char *name, size_t len);
-/* A line for each: its name, and what it shows. */
+/* Prints one line per section: its name and content. */
 void report_sections_print(FILE *f);
 
-/* traces.c: until when that trace saw what was done; UINT64_MAX: it goes on. */
+/* traces.c: end of what that trace covers; UINT64_MAX: it has not ended. */
 uint64_t report_until(const struct report *r, unsigned trace);
 void report_traces_event(struct report *r, const struct trace_event *ev);
-/* "traces", when there are several, and their section. */
+/* Write "traces" and its section if there are several. */
 void report_traces_json(const struct report *r, struct json *j);
 void report_traces_print(const struct report *r, const struct term *term);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sections as JSON, and their walk: section_text.c has the cells of tables for a terminal. */
+/* Walks over sections and writes JSON; section_text.c has the cells for a terminal. */
 #include "section_priv.h"
 
 #include <string.h>

@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* clang-format off */
 /*
- * Sections of the report as rows. A file NAME.section has tables of an analysis; from its rows come
+ * Sections of the report as rows. A file NAME.section has tables of an analysis. Its rows define
  * the JSON form, the tables for a terminal, the JSON Schema (`cudatrace list --schema=report`) and
- * the lists of members in docs/REPORT.md. docs/HOWTO_ADD_ANALYSIS.md
+ * the lists of members in docs/REPORT.md. See docs/HOWTO_ADD_ANALYSIS.md.
  *
  * A C file of the analysis defines SECTION_STATE (the type of its state) and SECTION_ROWS (the
- * .section file), and includes section_rows.h, which makes a `const struct section_table ID_table`
+ * .section file), and includes section_rows.h. That makes a `const struct section_table ID_table`
  * of each table. Ids are unique in the report.
  *
- * TABLE(id, type, up_type, when): a kind of objects in JSON, each made of one `type`. Where when
- * does not hold, the object is left out. END(id) ends it. Between them, in the order of JSON:
+ * TABLE(id, type, up_type, when): a kind of objects in JSON, each made of one `type`. If when
+ * is false, the object is left out. END(id) ends it. Between them, in the order of JSON:
  *
  * COL(type, name, value, when, head, show, drop, text): in JSON, and a column for a terminal
  * JSON(type, name, value, when, text): only in JSON
  * TEXT(type, name, value, when, head, show, drop): only for a terminal
  *   type    section_types.def
- *   name    its member in JSON; of TEXT what views call it
+ *   name    its member in JSON; for TEXT: its name in views
  *   when    ALWAYS; IF(condition): else left out; OR_NULL(condition): else null; IF_OR_NULL(a, b):
  *           left out without a, null without b
  *   head    heading of the column
  *   show    SHOWN; HAS: a column only if a row that is shown has it; NONZERO: zero is an empty
  *           cell; HAS_NONZERO: both
- *   drop    of a narrow terminal columns with a high number go first; 0: it stays
- *   text    what it means, for docs and schema; it ends no sentence
+ *   drop    a narrow terminal drops the columns with the highest numbers first; 0: it stays
+ *   text    its meaning, for docs and schema, without a full stop
  * OBJECT(name, table, row, when, text): a member that is an object of another table, made of row, a
  *     pointer
- * LIST(id, name, table, row, when, view, text): an array of them. id is that of the table around
- *     it. row is a pointer to row number i, NULL behind the last; n rows are already in the list,
- *     prev is the row before, or NULL
- *   view    names of the columns for a terminal, blanks between; the last takes the rest of the
- *           line. *: all that it does not name. It may end with =HEADING. "": no table
+ * LIST(id, name, table, row, when, view, text): an array of them. id is the id of its table.
+ *     row is a pointer to row number i, NULL after the last. n rows are already in the list; prev
+ *     is the previous row, or NULL
+ *   view    names of the columns for a terminal, separated by blanks; the last takes the rest of
+ *           the line. *: all other columns. A name may end with =HEADING. "": no table
  * TEXT_LIST(id, name, table, row, view): the same for a terminal only
  * ARRAY(type, name, cnt, value, when, text): an array of cnt plain values, of numbers i
  * MAP(type, name, cnt, key, value, has, when, text): an object whose names are keys, where has
- * RAW(name, statement, schema, when, text): written to w->j by a statement
- * RED(condition): rows of a table for a terminal that are red
+ * RAW(name, statement, schema, when, text): a statement writes it to w->j
+ * RED(condition): these rows are red on a terminal
  *
- * Expressions see s, the state; x, the row; up, the row that the list of x is in; i, the number of
- * x in its list; buf, SECTION_BUF bytes for a text that is made; and the report as w->r (NULL in a
- * summary). w->j is NULL for a terminal. They must not change anything else.
+ * Expressions can use s, the state; x, the row; up, the row that has the list of x; i, the number
+ * of x in its list; buf, SECTION_BUF bytes for text; and the report as w->r (NULL in a summary).
+ * w->j is NULL for a terminal. They must change only buf and w->j.
  */
 /* clang-format on */
 #ifndef REPORT_SECTION_H
@@ -77,7 +77,7 @@ enum section_show { SHOWN, HAS = 1, NONZERO = 2, HAS_NONZERO = HAS | NONZERO };
 struct section_table;
 struct section_text;
 
-/* Where a walk over the tables is. */
+/* Position of a walk over the tables. */
 struct section_cursor {
 	const struct report *r;
 	const void *s, *x, *up;
@@ -107,17 +107,17 @@ struct section_table {
 	void (*visit)(struct section_cursor *w);
 };
 
-/* The object of one row of the table as member name of j, NULL in an array. */
+/* Writes one row's object as member name of j; name is NULL in an array. */
 void section_json(const struct report *r, const struct section_table *of, const void *s,
 		  const void *x, struct json *j, const char *name);
-/* The list that is its first member. */
+/* Writes the list that is its first member. */
 void section_list_json(const struct report *r, const struct section_table *of, const void *s,
 		       struct json *j);
-/* The table of a list, without rows above max; 0: as many as a terminal gets. Returns how many rows
- * it has; without any nothing is printed. */
+/* Prints a list as a table of at most max rows; 0: the terminal's default. Returns the number of
+ * rows; prints nothing if there are none. */
 unsigned section_print(const struct report *r, const struct section_table *of, const void *s,
 		       const void *x, const char *list, unsigned max, const struct term *term);
-/* JSON Schema of the object, and of the list that is its first member. */
+/* Write the JSON Schema of the object, or of the list that is its first member. */
 void section_schema(struct out *out, const struct section_table *of, bool or_null);
 void section_list_schema(struct out *out, const struct section_table *of, bool or_null);
 
@@ -125,7 +125,7 @@ void section_list_schema(struct out *out, const struct section_table *of, bool o
 
 bool section_begin(struct section_cursor *w, bool when);
 void section_end(struct section_cursor *w);
-/* Is the column wanted? */
+/* Does the output have the column? */
 bool section_wants(const struct section_cursor *w, const struct section_col *c);
 void section_null(struct section_cursor *w, const struct section_col *c);
 void section_object(struct section_cursor *w, const struct section_col *c, const void *x);

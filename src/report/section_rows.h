@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Makes tables of the rows in SECTION_ROWS, of an analysis whose state is a SECTION_STATE:
- * section.h. A C file may include it once. No header guard is needed: what it makes is static but
- * for the tables.
+ * Makes tables from the rows in SECTION_ROWS for an analysis with the state SECTION_STATE: see
+ * section.h. A C file may include it once. It needs no header guard: all but the tables is static.
  */
 #ifdef SECTION_ROWS
 #include "section.h"
 
-/* 1: what expressions need. */
+/* 1: declarations for expressions. */
 #define TABLE(id, type, up_type, when)                                                             \
 	extern const struct section_table id##_table;                                              \
 	typedef type id##_row;                                                                     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The JSON Schema of sections, and of the report. */
+/* The JSON Schema of sections and of the report. */
 #include "section.h"
 
 #include <string.h>

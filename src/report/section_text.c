@@ -12,11 +12,11 @@
 
 struct section_text {
 	struct table t;
-	/* The view: columns, and behind them the name. */
+	/* The view: columns, then the name. */
 	const struct section_col *view[TABLE_COLS + 1];
 	unsigned view_cnt;
 	struct table_row *row;
-	char names[TABLE_ROWS][NAME_SZ]; /* those that are made */
+	char names[TABLE_ROWS][NAME_SZ]; /* names that were formatted */
 };
 
 bool section_text_begin(struct section_text *t)
@@ -52,7 +52,7 @@ static void put(struct section_cursor *w, const struct section_col *c, const cha
 	if (at + 1 < t->view_cnt) {
 		snprintf(t->row->cell[at], CELL_SZ, "%s", text);
 	} else {
-		/* What is made does not stay. */
+		/* The buffer is reused: copy the text. */
 		snprintf(t->names[row], NAME_SZ, "%s", text);
 		t->row->name = t->names[row];
 	}
@@ -117,14 +117,14 @@ void section_text_str(struct section_cursor *w, const struct section_col *c, con
 {
 	struct section_text *t = w->text;
 
-	/* A name of the trace stays where it is, however long it is. */
+	/* A name of the trace is not copied; it may be long. */
 	if (v && v != w->buf && section_text_column(t, c) + 1 == (int)t->view_cnt)
 		t->row->name = v;
 	else
 		put(w, c, v ?: "");
 }
 
-/* "80x1x1", as short as it says the same */
+/* "80x1x1", in its shortest form */
 void section_text_dim(struct section_cursor *w, const struct section_col *c, const uint32_t *v)
 {
 	char cell[CELL_SZ];

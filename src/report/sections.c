@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The sections of a report by their names: rows of analyses.def that have text. */
+/* Sections of a report by name: rows of analyses.def that have text. */
 #include "report.h"
 
 #include <string.h>

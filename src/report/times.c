@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Times in the JSON form: apart from report.c, for what is linked without the analyses. */
+/* Times in JSON; apart from report.c for programs that are linked without the analyses. */
 #include <stdio.h>
 #include <time.h>
 

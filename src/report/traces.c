@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Several traces in one report: where each lies in time, and how far it goes. */
+/* Several traces in one report: start and end of each. */
 #include "collect.h"
 #include "report.h"
 
@@ -79,7 +79,7 @@ static const char *place_name(enum trace_alignment place)
 	return names[place];
 }
 
-/* The first trace that is on its clock. */
+/* The first trace with the same clock. */
 static unsigned same_as(const struct report *r, const struct report_trace *t)
 {
 	unsigned i = 0;

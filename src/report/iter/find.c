@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From segments to iterations: which thread, which segments, how many of them make one iteration.
- */
+/* From segments to iterations: selects the thread and the segments of each iteration. */
 #include "iter_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A run of segments is periodic from so many repetitions on. */
+/* Repetitions that make a run of segments periodic. */
 #define REPEATS_MIN 3
 
 /* Do the k segments before i and those from i on have the same patterns, in this order? */
@@ -15,7 +14,7 @@ static bool repeats(const struct it_thread *t, unsigned i, unsigned k)
 	return t->segs[i].pattern != IT_NONE && t->segs[i].pattern == t->segs[i - k].pattern;
 }
 
-/* Which patterns k segments from i on have, in any order. */
+/* Key of the patterns of k segments from i on, in any order. */
 static uint64_t cycle_key(const struct it_thread *t, unsigned i, unsigned k)
 {
 	uint64_t key = 0;
@@ -32,7 +31,7 @@ struct repeat {
 	uint64_t work;
 };
 
-/* The cycle of k segments that most launches are in. */
+/* The cycle of k segments with the most launches. */
 static struct repeat best_cycle(const struct it_thread *t, unsigned k)
 {
 	struct repeat best = {t, k, 0, 0};
@@ -58,7 +57,7 @@ static struct repeat best_cycle(const struct it_thread *t, unsigned k)
 	return best;
 }
 
-/* One segment an iteration unless more explain clearly more. */
+/* One segment per iteration, unless several cover clearly more launches. */
 static struct repeat best_of_thread(const struct it_thread *t)
 {
 	struct repeat best = {.t = t}, f;
@@ -91,7 +90,7 @@ static void sums_sub(struct it_sums *a, const struct it_sums *b)
 	a->call_ns -= b->call_ns;
 }
 
-/* Segments i to i + k as an iteration. Within a round it begins where the one before has ended. */
+/* Adds segments i to i + k as an iteration. In a round it begins at the previous one's end. */
 static uint64_t add_iter(struct iter *it, const struct it_thread *t, unsigned i, unsigned k,
 			 bool new_round)
 {
@@ -120,7 +119,7 @@ static uint64_t add_iter(struct iter *it, const struct it_thread *t, unsigned i,
 	return work;
 }
 
-/* A pause of which nobody would say that it belongs to the step. */
+/* Is the pause too long to be part of the step? */
 static bool long_gap(const struct iter *it, const struct it_seg *s, uint64_t usual)
 {
 	uint64_t end = it->list[it->cnt - 1].end_ns;
@@ -152,8 +151,8 @@ static uint64_t work_of_cycle(const struct it_thread *t, unsigned i, unsigned k)
 	return work;
 }
 
-/* May these k segments, which are like no others, be the first of the round that follows (the
- * prompt before the tokens)? They must launch about as much. */
+/* May these k unique segments be the first of the next round (the prompt before the tokens)? They
+ * must launch about as much. */
 static bool may_begin(const struct it_thread *t, unsigned i, unsigned k)
 {
 	uint64_t first = work_of_cycle(t, i, k), next = work_of_cycle(t, i + k, k);
@@ -161,7 +160,7 @@ static bool may_begin(const struct it_thread *t, unsigned i, unsigned k)
 	return first <= 2 * next && next <= 2 * first;
 }
 
-/* The iterations begin with the segment that launches most. */
+/* Iterations begin with the segment that launches most. */
 static unsigned in_phase(const struct it_thread *t, unsigned i, unsigned k)
 {
 	unsigned best = i;
@@ -225,7 +224,7 @@ static const struct it_pattern *typical(const struct it_thread *t, uint64_t key)
 	return best;
 }
 
-/* marker, sync, gap: the cuts are what the user said. */
+/* marker, sync, gap: the user chose the cuts. */
 static uint64_t add_all(struct iter *it, const struct it_thread *t)
 {
 	static const char *const cuts[] = {
@@ -240,7 +239,7 @@ static uint64_t add_all(struct iter *it, const struct it_thread *t)
 	it->round_cnt = 1;
 	for (unsigned i = 0; i < it->cnt; i++) {
 		it->list[i].round = 0;
-		/* one lasts until the next one's marker */
+		/* an iteration lasts until the next marker */
 		if (i && it->r->opts.iter == ITER_MARKER)
 			it->list[i - 1].end_ns = it->list[i].begin_ns;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Iterations: tokens, training steps. Each thread's calls are cut into segments, by itself where
- * the thread waits for the GPU after it has launched something. A segment is known by how often it
- * launches which kernel; two are alike when they share four fifths of their launches, so that a
- * kernel that is chosen by length makes no other segment.
+ * Iterations: tokens, training steps. Each thread's calls are cut into segments, by default where
+ * the thread waits for the GPU after launches. A segment's pattern is the number of launches of
+ * each kernel. Two are alike if they share four fifths of their launches, so a kernel that depends
+ * on length does not change the pattern.
  */
 #include "iter_priv.h"
 
@@ -104,7 +104,7 @@ static void keep_sample(struct it_pattern *p, const struct it_thread *t)
 	p->kernel_cnt = t->step_cnt;
 }
 
-/* The pattern that the open segment is like, a new one when it is like none. */
+/* The pattern of the open segment; a new one if no pattern is alike. */
 static uint32_t pattern_of(struct it_thread *t)
 {
 	struct it_pattern *p;
@@ -228,7 +228,7 @@ static void add(struct iter *it, struct it_thread *t, const struct trace_event *
 	}
 }
 
-/* A wait with nothing launched before it: what follows is the segment's own work. */
+/* A wait without launches before it: the segment's own work starts here. */
 static void begin_anew(struct it_seg *s)
 {
 	s->before = s->all;
@@ -334,8 +334,8 @@ static void measure(struct iter *it, enum iter_stat stat, uint64_t *v)
 	d->mean = (double)d->total / n;
 }
 
-/* The iterations at the beginning that load modules or take three times as long as is usual; and
- * all of the first round when it has such and is a short one: a warm-up before the real thing. */
+/* Marks the first iterations that load modules or take three times as long as usual. If the first
+ * round has such iterations and is short, all of it is warm-up. */
 static void mark_warmup(struct iter *it, uint64_t *v)
 {
 	unsigned sizes[2] = {0}, n = 0;
@@ -360,7 +360,7 @@ static void mark_warmup(struct iter *it, uint64_t *v)
 		it->list[--n].warmup = true;
 }
 
-/* A process's launches, by all its threads; 0: there is no such process. */
+/* Launches of all threads of a process; 0: there is no such process. */
 static uint64_t work_of(const struct iter *it, uint32_t pid)
 {
 	uint64_t work = 0;
@@ -370,8 +370,8 @@ static uint64_t work_of(const struct iter *it, uint32_t pid)
 	return work;
 }
 
-/* Launches of another thread of the process, which does not wait itself, in what was found: those
- * of the backward pass have a thread of their own. */
+/* Launches within the iterations by another thread of the process that does not wait itself: the
+ * backward pass has its own thread. */
 static uint64_t found_beside(const struct iter *it)
 {
 	const struct it_thread *t = it->longest;
@@ -414,7 +414,7 @@ out:
 	free(v);
 }
 
-/* Of one process; 0: of all. */
+/* pid 0: of all processes. */
 static const struct it_thread *find_longest(const struct iter *it, uint32_t pid)
 {
 	const struct it_thread *most = NULL;
@@ -429,7 +429,7 @@ static const struct it_thread *find_longest(const struct iter *it, uint32_t pid)
 	return most;
 }
 
-/* In the calls of one process, as if it were alone. */
+/* Finds iterations in the calls of one process alone. */
 static void find_of(const struct iter *all, uint32_t pid, struct iter_result *res)
 {
 	struct iter it = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What other analyses ask of the iterations that were found, from their finish on. */
+/* Iterations that were found; for other analyses, valid after the finish. */
 #ifndef REPORT_ITER_ITER_H
 #define REPORT_ITER_ITER_H
 
 #include "model/call.h"
 #include "report/report.h"
 
-/* What is measured of each iteration. */
+/* Measured values of each iteration. */
 enum iter_stat {
 	ITS_KERNELS,
 	ITS_GRAPHS,
@@ -31,20 +31,20 @@ struct iter_result {
 	double confidence;
 	const char *why;
 	uint64_t first_ns, last_ns;	/* begin of the first, end of the last */
-	uint64_t steady_ns;		/* begin of the first that is no warm-up */
+	uint64_t steady_ns;		/* begin of the first after the warm-up */
 	struct iter_dist dist[ITS_CNT]; /* without warm-up */
 };
-/* Does this call end a piece of its thread's work: a wait for the GPU, after so many launches? Both
- * iterations and steps of serving are made of such pieces. */
+/* Does this call end a piece of its thread's work: does it wait for the GPU after launches?
+ * Iterations and steps of serving consist of such pieces. */
 static inline bool iter_ends_piece(const struct trace_event *ev, uint64_t launches)
 {
 	return launches && call_blocks(ev);
 }
 
-/* Zeroes when the analysis did not run. */
+/* Sets zeroes if the analysis did not run. */
 void iter_result(const struct report *r, struct iter_result *res);
-/* The iterations of that process alone, found in its own threads; zeroes where it has none. The
- * first IT_PROCS_MAX processes that launch have them, when there are two or more. */
+/* The iterations of that process alone, found in its own threads; zeroes if it has none. The first
+ * IT_PROCS_MAX processes that launch have them, if there are two or more. */
 void iter_of_process(const struct report *r, uint32_t pid, struct iter_result *res);
 /* Iteration i of iter_result()'s count. */
 struct iter_span {
@@ -52,8 +52,7 @@ struct iter_span {
 	bool warmup;
 };
 struct iter_span iter_at(const struct report *r, uint64_t i);
-/* Number of the round of iter_result()'s process that this moment lies in, from 1; 0: in none, or
- * pid is another process. */
+/* Number of the round at this moment, from 1. 0: none, or pid is not iter_result()'s process. */
 unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns);
 
 #endif /* REPORT_ITER_ITER_H */

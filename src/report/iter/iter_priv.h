@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * iter.c cuts each thread's calls into segments and tells alike ones; find.c and
- * period.c make iterations of them after the last event; print.c shows them.
+ * iter.c cuts each thread's calls into segments and groups alike ones. find.c and period.c make
+ * iterations of them after the last event; print.c shows them.
  */
 #ifndef REPORT_ITER_ITER_PRIV_H
 #define REPORT_ITER_ITER_PRIV_H
@@ -9,7 +9,7 @@
 #include "report/collect.h"
 #include "iter.h"
 
-#define IT_DIMS	      128	/* kernels that a sketch tells apart for sure */
+#define IT_DIMS	      128	/* kernels that a sketch always tells apart */
 #define IT_SEGS_MAX   (1 << 19) /* segments kept, of all threads of one process */
 #define IT_STEPS_MAX  (1 << 18) /* launches of one segment in order */
 #define IT_PATTERNS   64	/* kinds of segments, per thread */
@@ -23,15 +23,15 @@ struct it_sums {
 	uint64_t htod, dtoh, launch_ns, sync_ns, call_ns;
 };
 
-/* What a thread did up to and with a wait for the GPU that came after launches. */
+/* Calls of a thread up to and including a wait for the GPU after launches. */
 struct it_seg {
-	uint64_t begin_ns; /* first call after the last wait that had nothing to wait for */
+	uint64_t begin_ns; /* first call after the last wait without launches before it */
 	uint64_t end_ns;
 	struct it_sums all;    /* since the segment before */
 	struct it_sums before; /* of these, before begin_ns */
 	uint64_t work;	       /* kernels, with those of its graphs */
 	uint32_t kernels, graphs;
-	uint32_t pattern; /* IT_NONE: like none that is kept */
+	uint32_t pattern; /* IT_NONE: no kept pattern is alike */
 	bool loads;	  /* modules, since begin_ns */
 };
 
@@ -60,7 +60,7 @@ struct it_thread {
 	struct it_sketch sketch;
 	struct it_step *steps; /* launches of the segment */
 	unsigned step_cnt, step_cap;
-	/* of the segment with most of them: a loop that does not wait may be in it */
+	/* of the segment with most launches: it may contain a loop that does not wait */
 	struct it_step *longest;
 	unsigned longest_cnt, longest_cap;
 	struct it_seg *segs;
@@ -84,8 +84,8 @@ struct iter {
 	unsigned thread_cap;
 	struct memlimit_share seg_rows;
 	uint64_t lost_segs;		 /* beyond IT_SEGS_MAX */
-	const struct it_thread *longest; /* the thread whose longest segment has most; NULL: none */
-	/* what was found */
+	const struct it_thread *longest; /* thread with most launches in one segment; NULL: none */
+	/* results */
 	struct it_iter *list;
 	unsigned cnt, cap, round_cnt;
 	uint32_t *sample; /* kernels of a typical one, owned by a pattern or by longest_sample */
@@ -93,13 +93,13 @@ struct iter {
 	uint32_t *longest_sample;
 	struct iter_result res;
 	char why[512];
-	uint32_t only; /* process whose threads are looked at; 0: all */
-	/* of each process, when several launch */
+	uint32_t only; /* search only this process; 0: all */
+	/* of each process, if several launch */
 	struct iter_result each[IT_PROCS_MAX];
 	unsigned each_cnt;
 };
 
-/* Each adds to the list and says in why what it did; the number of launches in them. */
+/* Both add to the list and explain it in why; they return the launches in it. */
 uint64_t iter_find_segments(struct iter *it);
 uint64_t iter_find_periods(struct iter *it, uint64_t better_than);
 struct it_iter *iter_add(struct iter *it);
@@ -110,8 +110,8 @@ uint64_t iter_value(const struct it_iter *i, enum iter_stat stat);
 void iter_json(const void *a, struct json *j);
 void iter_print(const void *a, const struct term *term);
 
-/* Has thread t more than what was the most so far? Of equal threads the lowest has, because which
- * of them comes first in the trace is chance. */
+/* Does thread t have more than the current maximum? Of equal threads the lowest wins, because their
+ * order in the trace is chance. */
 static inline bool iter_has_more(const struct it_thread *t, uint64_t n,
 				 const struct it_thread *most, uint64_t most_n)
 {

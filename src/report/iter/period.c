@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A loop that does not wait for the GPU in each step: the steps are one segment, in which the same
- * launches come again and again. The period is the distance at which a launch is best predicted by
- * an earlier one; of equally good ones the shortest. Layers of a model repeat too, but not at their
- * ends: so the distance of a whole step predicts better.
+ * A loop that does not wait for the GPU in each step: one segment has all steps, and the same
+ * launches repeat in it. The period is the distance at which an earlier launch best predicts a
+ * launch; of equally good ones, the shortest. Layers of a model repeat too, but not at their ends:
+ * so the distance of a whole step predicts better.
  */
 #include "iter_priv.h"
 #include "util/plural.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GRAM	   4 /* launches in a row that are looked for again */
+#define GRAM	   4 /* consecutive launches that must match */
 #define CANDIDATES 64
 #define GOOD	   0.9
 #define REPEATS	   3
@@ -36,7 +36,7 @@ static int by_cnt(const void *a, const void *b)
 	return (x->len > y->len) - (x->len < y->len);
 }
 
-/* Distances between a launch (with those after it) and the next one like it. */
+/* Distances between a launch (with its successors) and its next occurrence. */
 static unsigned distances(const struct it_step *s, unsigned n, uint32_t *out)
 {
 	uint32_t *last = calloc(n, sizeof(*last)), at;
@@ -100,7 +100,7 @@ out:
 	return period;
 }
 
-/* Where the loop begins: from here on a whole period comes again. */
+/* Start of the loop: the first launch from which a whole period repeats. */
 static unsigned find_start(const struct it_step *s, unsigned n, unsigned p)
 {
 	unsigned len = 0, i;

@@ -31,7 +31,7 @@ static int by_cnt(const void *a, const void *b)
 	return (x->kernel > y->kernel) - (x->kernel < y->kernel);
 }
 
-/* What a typical iteration launches, most first. */
+/* Kernels of a typical iteration, most launches first. */
 static struct kernel_row *kernel_rows(const struct iter *it, unsigned *cnt)
 {
 	uint32_t *k = calloc(it->sample_cnt + 1, sizeof(*k));

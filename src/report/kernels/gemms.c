@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Products of matrices and what is one in other words, by function, op, size and types: operations,
- * host time, and with --gpu-time what the GPU took for them and how much of its peak that is. An
- * execution's call is a launch, which was made in the product's call, or in one that was: the
- * numbers of calls lead there.
+ * Matrix products and equivalent operations, by function, op, size and types: operations and host
+ * time; with --gpu-time also GPU time and the share of the GPU's peak. An execution's call is a
+ * launch inside the product's call, directly or through nested calls: parent ids lead there.
  */
 #include "report/section.h"
 
@@ -18,14 +17,14 @@
 #define ROWS_MAX (1u << 14)
 #define NONE	 UINT32_MAX
 #define IN_MAX	 8
-/* Executions that came before the call that they were launched in had returned. */
+/* Executions that came before their launch's enclosing call returned. */
 #define EARLY_MAX 512
 
 struct gemm_row {
 	const char *name, *op;
 	struct gemm_info g; /* of one */
 	uint64_t cnt, call_ns, gpu_cnt, gpu_ns, timed_flops;
-	/* What its executions ran on, and with which units; differs: not all with the same. */
+	/* Device and units of its executions; differs: they are not all the same. */
 	struct device device;
 	enum peak_type type;
 	bool differs;
@@ -51,9 +50,9 @@ struct gemms {
 	struct keys keys;
 	struct gemm_row *rows;
 	unsigned cap;
-	struct gemm_call *calls; /* that are in others, or products: the latest */
+	struct gemm_call *calls; /* nested calls and products: the latest */
 	uint64_t flops, cnt;
-	uint64_t unknown_cnt; /* of plans of cuDNN, of which it is not known what they compute */
+	uint64_t unknown_cnt; /* plans of cuDNN with unknown operations */
 };
 
 static void *gemms__new(struct report *r)
@@ -92,7 +91,7 @@ static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
 
 	key = pair_key(pair_key(pair_key(pair_key(key, g->m), g->n), g->k), g->batch);
 	key = text_key(text_key(text_key(key, g->a_type), g->b_type), g->c_type);
-	/* Plans of cuDNN may have more products than the one whose sizes these are. */
+	/* A cuDNN plan may have further products besides the one with these sizes. */
 	key = pair_key(text_key(key, g->compute_type), g->flops);
 	i = keys_get(&s->keys, key, ROWS_MAX, MEMLIMIT_KERNELS);
 	if (i == KEYS_NONE)
@@ -191,14 +190,14 @@ static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key
 		e->device = *ev->device;
 }
 
-/* The execution belongs to the call with that key, or to the product that this was made in. */
+/* Assigns the execution to the call with that key, or to the enclosing product. */
 static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 {
 	for (unsigned n = 0; key && n < IN_MAX; n++) {
 		struct gemm_call *c = s->calls ? recent_find(s->calls, sizeof(*c), key) : NULL;
 		struct gemm_row *row;
 
-		/* Not in another call; or it has not returned yet. */
+		/* There is no enclosing call, or it has not returned yet. */
 		if (!c) {
 			if (n)
 				wait_for(s, ev, key);
@@ -210,7 +209,7 @@ static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 		}
 		row = &s->rows[c->row];
 		add_execution(row, ev);
-		/* A product may be more than one kernel, and others may run in between. */
+		/* A product may run several kernels, with others in between. */
 		if (!c->timed)
 			row->timed_flops += row->g.flops;
 		c->timed = true;
@@ -218,7 +217,7 @@ static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 	}
 }
 
-/* The call with that key has returned. */
+/* Assigns executions that waited for the call with that key, which has returned. */
 static void on_early(struct gemms *s, uint64_t key)
 {
 	for (unsigned i = 0; i < s->early_cnt;) {
@@ -265,8 +264,7 @@ static double tflops(const struct gemm_row *row)
 	return row->gpu_ns ? row->timed_flops / (row->gpu_ns * 1e3) : 0;
 }
 
-/* Impossible is what is above all that the GPU can do: then something of it is not as it is taken
- * for. */
+/* A rate above the GPU's peak times this is impossible: then an assumption is wrong. */
 #define POSSIBLE 1.02
 static struct peak peak(const struct gemm_row *row)
 {
@@ -289,7 +287,7 @@ static const char *flops_text(char buf[SECTION_BUF], double flops)
 	return buf;
 }
 
-/* What the shares are of: each once. */
+/* Prints each peak that shares refer to, once. */
 #define PEAKS_SHOWN 4
 static void print_peaks(const struct gemms *s, unsigned rows, const struct term *term)
 {
@@ -316,7 +314,7 @@ static void print_peaks(const struct gemms *s, unsigned rows, const struct term 
 	}
 }
 
-/* Without what all of them begin with; of cuDNN what is done says more, in its own short words. */
+/* The function without the common prefix; for cuDNN a short name of the operation. */
 static const char *short_name(const struct gemm_row *row)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CUDA graphs: how they came to be (captured, built node by node, cloned), what is in them, and how
- * often their executable forms were launched. What a graph runs is known when all of its nodes
- * were seen to be added; nodes of child graphs count as nodes of the graph around them, besides
- * the node that stands for the child.
+ * CUDA graphs: their origin (captured, built node by node, cloned), their nodes, and the number of
+ * launches of their executable forms. The content of a graph is known if the trace has all calls
+ * that added nodes. Nodes of child graphs count as nodes of the enclosing graph, in addition to the
+ * child's own node.
  */
 #include "graphs.h"
 
@@ -18,7 +18,7 @@
 
 #define LIVE_MAX (1 << 20)
 
-/* NULL: none */
+/* NULL: there is none. */
 static void *live_get(struct live_set *l, uint64_t handle, uint32_t pid)
 {
 	uint32_t i = keys__find(&l->keys, pair_key(handle, pid));
@@ -26,7 +26,7 @@ static void *live_get(struct live_set *l, uint64_t handle, uint32_t pid)
 	return i < l->keys.cnt && i < l->cap ? l->items[i] : NULL;
 }
 
-/* false: there is no memory. Whatever had the handle is forgotten. */
+/* Replaces any item with this handle. false: out of memory. */
 static bool live_set(struct live_set *l, uint64_t handle, uint32_t pid, void *item)
 {
 	uint32_t i = keys_get(&l->keys, pair_key(handle, pid), LIVE_MAX, MEMLIMIT_GRAPHS);
@@ -85,7 +85,7 @@ static void graphs__free(void *a)
 	free(g);
 }
 
-/* A new graph in the place of whatever had its handle. */
+/* Adds a new graph; it replaces any graph with its handle. */
 static struct graph *graph_new(struct graphs *g, uint64_t handle, uint32_t pid, enum graph_how how)
 {
 	struct graph *x = memlimit_new(MEMLIMIT_GRAPHS, sizeof(*x));
@@ -99,7 +99,7 @@ static struct graph *graph_new(struct graphs *g, uint64_t handle, uint32_t pid, 
 	return NULL;
 }
 
-/* That a call names; one that was not seen to be made is made up, with nodes that are not known. */
+/* The graph in an argument of a call. An unseen graph is added, with unknown nodes. */
 static struct graph *graph_of(struct graphs *g, const struct trace_event *ev, const char *arg)
 {
 	struct graph *x;
@@ -132,7 +132,7 @@ static struct exec *exec_of(struct graphs *g, const struct trace_event *ev)
 	return NULL;
 }
 
-/* One that is gone goes into the list; should that be full, the least launched of it makes room. */
+/* Adds a destroyed one to the list; in a full list it replaces the least launched one. */
 static void keep(struct graphs *g, const struct exec *x)
 {
 	struct exec *least = g->list;
@@ -167,7 +167,7 @@ static void on_capture_end(struct graphs *g, const struct trace_event *ev)
 		x = graph_new(g, handle, ev->pid, GRAPH_CAPTURED);
 	if (!x)
 		return;
-	/* When nodes were added by hand while it captured, its handle was known before it was. */
+	/* Nodes added by hand during the capture make its handle known before the capture ends. */
 	x->seen |= begun && !c.graph;
 	x->how = GRAPH_CAPTURED;
 	x->capture_id = ev->id;
@@ -175,7 +175,7 @@ static void on_capture_end(struct graphs *g, const struct trace_event *ev)
 	x->nodes.unknown |= !begun;
 }
 
-/* cuGraphAdd...Node: what the name says; cuGraphAddNode: its type. */
+/* Kind of node, from the name of cuGraphAdd...Node or the type of cuGraphAddNode. */
 static int kind_of(const struct trace_event *ev, bool *unknown)
 {
 	uint64_t type;
@@ -192,7 +192,7 @@ static int kind_of(const struct trace_event *ev, bool *unknown)
 		*unknown = true;
 		return NODE_OTHER;
 	}
-	/* Their graphs are in what the union holds, which is not read. */
+	/* Their graphs are in the union, which is not read. */
 	*unknown = type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
 	return type == CU_GRAPH_NODE_TYPE_KERNEL   ? NODE_KERNEL
 	       : type == CU_GRAPH_NODE_TYPE_MEMCPY ? NODE_MEMCPY
@@ -234,7 +234,7 @@ static void on_add(struct graphs *g, const struct trace_event *ev)
 	nodes[i] = (struct graph_node){x->handle, kind};
 }
 
-/* Which graph had a node that was captured is not known: from now on none is sure. */
+/* The graph of a captured node is not known: from now on no node count is certain. */
 static void on_destroy_node(struct graphs *g, const struct trace_event *ev, uint64_t node)
 {
 	uint32_t i = keys__find(&g->node_keys, pair_key(node, ev->pid));
@@ -349,7 +349,7 @@ static void on_update(struct graphs *g, const struct trace_event *ev)
 	g->updates++;
 }
 
-/* cuGraphNodeSetEnabled: how many of its kernels run then is not followed. */
+/* cuGraphNodeSetEnabled: the number of kernels that then run is not tracked. */
 static void on_set(struct graphs *g, const struct trace_event *ev)
 {
 	struct exec *x;
@@ -397,7 +397,7 @@ static void on_graph_call(struct graphs *g, const struct trace_event *ev)
 	}
 }
 
-/* The process is gone, or has become another program. */
+/* The process ended, or replaced its program. */
 static void on_process(struct graphs *g, const struct trace_event *ev)
 {
 	if (!strcmp(ev->name, "fork"))
@@ -456,7 +456,7 @@ static void graphs_finish(void *a)
 	qsort(g->list, g->list_cnt, sizeof(*g->list), by_launches);
 }
 
-/* NULL: nothing is known of it. */
+/* NULL: it is not known. */
 static const struct exec *launched_by(const struct report *r, const struct trace_event *ev)
 {
 	struct graphs *g = r->an[AN_GRAPHS];

@@ -5,9 +5,9 @@
 
 #include "report/report.h"
 
-/* The call that ended the capture of the graph which this call launches: its id; 0: not known. */
+/* Id of the call that ended the capture of the launched graph; 0: not known. */
 uint64_t graphs_capture_of(const struct report *r, const struct trace_event *ev);
-/* The kernels that the graph which this call launches has; 0: none is known. */
+/* Number of kernels in the launched graph; 0: none is known. */
 uint64_t graphs_kernels_of(const struct report *r, const struct trace_event *ev);
 
 #endif /* REPORT_KERNELS_GRAPHS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Captures: what is put on a stream that captures becomes a node of the graph that comes of it. */
+/* Captures: work on a capturing stream becomes a node of the resulting graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +41,8 @@ static void forget(struct graphs *g, struct graph_proc *p, struct open_capture *
 	g->capturing_cnt--;
 }
 
-/* The capture that the call takes part in; NULL: it is not known. Saved calls have no number of a
- * capture that began before the trace. */
+/* The capture of the call; NULL: it is not known. Saved calls have no number for a capture that
+ * began before the trace. */
 static struct open_capture *capture_of(struct graph_proc *p, const struct trace_event *ev)
 {
 	for (unsigned i = 0; p && ev->capture && i < p->cnt; i++)

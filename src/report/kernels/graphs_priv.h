@@ -15,7 +15,7 @@ enum graph_how { GRAPH_UNKNOWN, GRAPH_CAPTURED, GRAPH_BUILT, GRAPH_CLONED };
 
 struct nodes {
 	uint64_t n[NODE_KIND_CNT];
-	bool unknown; /* there are others, or some may not run */
+	bool unknown; /* there are other nodes, or some may not run */
 };
 
 struct graph {
@@ -37,11 +37,11 @@ struct exec {
 	bool destroyed;
 };
 
-/* A capture that is going on. */
+/* An open capture. */
 struct open_capture {
 	uint64_t id; /* of the call that began it */
 	struct capture_stream origin;
-	uint64_t graph; /* it adds to; 0: it makes one */
+	uint64_t graph; /* that it adds to; 0: it makes a new one */
 	struct nodes nodes;
 };
 
@@ -52,7 +52,7 @@ struct graph_proc {
 	UT_hash_handle hh;
 };
 
-/* What is live, by handle and process. */
+/* Live items by handle and process. */
 struct live_set {
 	struct keys keys;
 	void **items;
@@ -65,7 +65,7 @@ struct graphs {
 	uint64_t launches, launch_ns, kernels_run;
 	bool kernels_unknown;
 	struct graph_proc *procs;
-	unsigned capturing_cnt; /* captures that go on */
+	unsigned capturing_cnt; /* open captures */
 	struct live_set graphs, execs;
 	struct keys node_keys; /* of built graphs */
 	struct graph_node {
@@ -73,15 +73,15 @@ struct graphs {
 		enum node_kind kind;
 	} * nodes;
 	unsigned node_cap;
-	struct exec list[GRAPHS_LIST]; /* that are gone; most launches first from the finish on */
+	struct exec list[GRAPHS_LIST]; /* destroyed ones; from the finish on, most launches first */
 	unsigned list_cnt;
 	uint64_t rejected;
 };
 
-/* Counts what a call on a capturing stream adds. */
+/* Counts nodes that a call on a capturing stream adds. */
 void graphs_capture_event(struct graphs *g, const struct trace_event *ev);
 void graphs_capture_forget(struct graphs *g, uint32_t pid);
-/* Takes out the one that the call ends, its nodes in *to. false: its begin was not seen. */
+/* Moves the capture that the call ends to *to. false: its begin was not seen. */
 bool graphs_capture_take(struct graphs *g, const struct trace_event *ev, struct open_capture *to);
 
 extern const struct section_table graphs_table;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Launches by kernel: how often, what they cost the host, with which grids. What a launch on a
- * capturing stream, or cuGraphAddKernelNode, makes is a node: it runs when its graph does
- * (graphs.c) and has no time here.
+ * Launches by kernel: their number, host time and grids. A launch on a capturing stream, or
+ * cuGraphAddKernelNode, makes a node: it runs with its graph (graphs.c) and has no time here.
  */
 #include "report/report.h"
 
@@ -37,7 +36,7 @@ static void kernels__free(void *a)
 	free(k);
 }
 
-/* Row of the kernel; NULL when there are too many. */
+/* Row of the kernel; NULL if there are too many. */
 static struct kernel *row_of(struct kernels *k, const char *name, uint64_t func, uint32_t pid)
 {
 	uint64_t key = name ? (uintptr_t)name : pair_key(func, pid);
@@ -74,7 +73,7 @@ struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid)
 	return &funcs[i];
 }
 
-/* So that what is asked of a handle is said of the kernel. */
+/* Links a handle to its kernel, so that queries of the handle apply to the kernel. */
 static void note_func(struct kernels *k, struct kernel *row, const struct trace_event *ev)
 {
 	struct kernel_func *f;
@@ -102,7 +101,7 @@ static void note_stream(struct kernels *k, struct kernel *row, const struct trac
 	row->stream_cnt += k->stream_keys.cnt - before;
 }
 
-/* More than 64 bits hold: as many as they hold. */
+/* Saturates at the largest 64-bit value. */
 static uint64_t times(uint64_t a, uint64_t b)
 {
 	uint64_t n;
@@ -186,7 +185,7 @@ static void on_launch(struct kernels *k, const struct trace_event *ev)
 	row->threads += threads;
 }
 
-/* cuGraphAddKernelNode: func, or in newer programs kern, names it. */
+/* cuGraphAddKernelNode: the kernel is func, or kern in newer programs. */
 static void on_node(struct kernels *k, const struct trace_event *ev)
 {
 	struct kernel_func *f;

@@ -23,7 +23,7 @@ static const char *capability_text(char buf[SECTION_BUF], unsigned cc)
 #define SECTION_ROWS  "report/kernels/kernels.section"
 #include "report/section_rows.h"
 
-/* Bytes up to the end of the shell's word at s. */
+/* Length in bytes of the shell word at s. */
 static size_t word_len(const char *s)
 {
 	bool quoted = false;
@@ -34,7 +34,7 @@ static size_t word_len(const char *s)
 	return i;
 }
 
-/* Lines to be copied: a shell takes them for one. */
+/* Prints lines to copy, which a shell joins into one command. */
 static void print_command(const char *s, const struct term *term)
 {
 	int at = 0;

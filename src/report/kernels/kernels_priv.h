@@ -7,7 +7,7 @@
 
 #define KERNELS_MAX 65536
 
-/* One kernel: all of its name, or, when it has none, of its handle in a process. */
+/* All kernels of one name; without a name, the kernel of one handle in a process. */
 struct kernel {
 	const char *name;    /* NULL: not known */
 	const char *mangled; /* of one of its launches; NULL: not known */
@@ -25,19 +25,19 @@ struct kernel {
 	uint64_t registers;
 	double occupancy;
 	uint64_t resident; /* with has_occupancy: blocks of it that a multiprocessor holds */
-	/* Of the largest grid, where all launches have one block: blocks to those that the GPU
-	 * holds at once; and the part of the room for blocks, over all waves, that the last one
-	 * leaves empty. */
+	/* If all launches have one block size, for the largest grid. waves: its blocks, divided by
+	 * those that the GPU holds at once. tail_share: share of block slots over all waves that
+	 * the last wave leaves empty. */
 	double waves, tail_share;
 };
 
-/* What a program asked of a function, by handle and process. */
+/* Results of a program's queries of a function, by handle and process. */
 struct kernel_func {
 	const char *name;
 	uint32_t kernel; /* row + 1; 0: not launched */
 	bool has_registers, has_shared, has_resident;
 	uint64_t registers, shared_mem;
-	/* cuOccupancyMaxActiveBlocksPerMultiprocessor said so: blocks, for threads and dynamic
+	/* from cuOccupancyMaxActiveBlocksPerMultiprocessor: blocks, for threads and dynamic
 	 * memory */
 	uint64_t resident, resident_threads, resident_shared;
 };
@@ -52,13 +52,13 @@ struct kernels {
 	uint64_t cc_major, cc_minor;
 	uint64_t sm_cnt;
 	bool has_major, has_minor, mixed; /* mixed: devices of more than one capability */
-	bool has_sms, mixed_sms;	  /* the same of how many multiprocessors they have */
+	bool has_sms, mixed_sms;	  /* the same for their number of multiprocessors */
 	struct kernel **sorted;		  /* from the finish on: most time first */
 };
 
-/* Attributes and occupancy that the program asked for. */
+/* Records attributes and occupancy that the program queried. */
 void kernels_query(struct kernels *k, const struct trace_event *ev);
-/* What they say of the kernels that were launched. */
+/* Applies these to the launched kernels. */
 void kernels_occupancy(struct kernels *k);
 struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid);
 /* Compute capability as major * 10 + minor; 0: not known. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a program asked of its kernels and devices, and the occupancy that follows from it. Queries
- * are traced with --all; without them nothing of this is known.
+ * A program's queries of its kernels and devices, and the occupancy that follows from them. Queries
+ * are traced only with --all; without them, none of this is known.
  */
 #include <string.h>
 
@@ -91,7 +91,7 @@ static void on_occupancy(struct kernels *k, const struct trace_event *ev)
 	f->resident_shared = shared;
 }
 
-/* The handle that a lookup gave out, and its name. */
+/* Records the handle that a lookup returned, and its name. */
 static void on_lookup(struct kernels *k, const struct trace_event *ev)
 {
 	struct kernel_func *f;
@@ -134,7 +134,7 @@ static struct kernel *kernel_of(struct kernels *k, const struct kernel_func *f)
 	return i < k->keys.cnt && i < k->cap ? &k->list[i] : NULL;
 }
 
-/* Handles of one kernel agree, or nothing is said. */
+/* Sets the registers of a kernel only if all its handles agree. */
 static void say_registers(struct kernel *row, const struct kernel_func *f)
 {
 	if (row->has_registers && row->registers != f->registers)
@@ -144,8 +144,8 @@ static void say_registers(struct kernel *row, const struct kernel_func *f)
 	row->has_registers = true;
 }
 
-/* The same of the occupancy. A kernel of several blocks has several, and no launch has the largest
- * of each. */
+/* Does the same for the occupancy. A kernel with several block sizes has several occupancies, and
+ * no launch has the largest of each value. */
 static void say_occupancy(struct kernels *k, struct kernel *row, const struct kernel_func *f)
 {
 	unsigned cc = kernels_cc(k);
@@ -167,7 +167,7 @@ static void say_occupancy(struct kernels *k, struct kernel *row, const struct ke
 	row->resident = resident;
 }
 
-/* Blocks that take equally long run in waves, each as large as the GPU has room for. */
+/* Equally long blocks run in waves; a full wave has as many blocks as the GPU holds. */
 static void say_waves(const struct kernels *k, struct kernel *row)
 {
 	uint64_t room, whole;

@@ -37,7 +37,7 @@ static bool is_identifier(const char *s, size_t len)
 	return len && len < NAME_MAX_SZ && strspn(s, chars) >= len;
 }
 
-/* One word of a shell, whatever is in it. */
+/* Adds text as one shell word, quoted if necessary. */
 static void add_word(struct line *l, const char *s)
 {
 	static const char safe[] =
@@ -58,7 +58,7 @@ static void add_word(struct line *l, const char *s)
 	add_text(l, "'");
 }
 
-/* What ncu calls a kernel's function name: without namespaces and what is in brackets. */
+/* ncu's function name of a kernel: without namespaces and text in brackets. */
 static const char *base_name(const char *name, size_t *len)
 {
 	const char *s = kernel_short_name(name, len), *at;

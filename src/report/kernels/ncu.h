@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What to type to have Nsight Compute look into a kernel: what no tracer sees (cache misses, bank
- * conflicts, stalls). */
+/* The command that profiles a kernel with Nsight Compute, for data that no tracer has (cache
+ * misses, bank conflicts, stalls). */
 #ifndef REPORT_KERNELS_NCU_H
 #define REPORT_KERNELS_NCU_H
 
@@ -11,9 +11,8 @@
 
 #define NCU_SZ 4096
 
-/* A line for a shell: one launch of the kernel, from the middle of its launches, of the command
- * that was traced. mangled: or NULL. false: it has no name that ncu would find, or there is no
- * room. */
+/* A shell command that profiles one launch, from the middle of the kernel's launches in the traced
+ * command. mangled may be NULL. false: ncu cannot find its name, or buf is too small. */
 bool ncu_command(const struct trace_info *info, const char *name, const char *mangled,
 		 uint64_t launches, char buf[NCU_SZ]);
 

@@ -2,10 +2,10 @@
 /*
  * The limits of a multiprocessor are those of the table "Technical Specifications per Compute
  * Capability" in the CUDA C++ Programming Guide (12.x and 13.0). Every one has 65536 registers.
- * How they are given out is what CUDA's occupancy calculator (cuda_occupancy.h) documents:
- * registers in units of 256 per warp, to each of the four parts of a multiprocessor; shared memory
- * in units of 256 bytes (128 from 8.0 on), and from 8.0 on 1 KiB of each block is CUDA's own. The
- * split between shared memory and L1 is taken to be what suits the kernel best.
+ * Allocation follows CUDA's occupancy calculator (cuda_occupancy.h): registers in units of 256 per
+ * warp, to each of the four parts of a multiprocessor; shared memory in units of 256 bytes (128
+ * from 8.0 on). From 8.0 on CUDA reserves 1 KiB of each block. The assumed split between shared
+ * memory and L1 is the best one for the kernel.
  */
 #include "occupancy.h"
 

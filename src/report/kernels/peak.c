@@ -4,12 +4,12 @@
 #include <string.h>
 
 /*
- * Operations of a multiprocessor in a cycle, a product and a sum being two; the fastest of its
- * units, without sparsity. From the tables of NVIDIA's white papers and data sheets: V100 125
+ * Operations per cycle of a multiprocessor; a product and a sum are two. Values are for its fastest
+ * units, without sparsity, from the tables of NVIDIA's white papers and data sheets: V100 125
  * TFLOP/s of FP16 at 1530 MHz with 80 SMs, T4 65 at 1590 with 40, A100 312 at 1410 with 108 (FP64
  * 19.5 and TF32 156, INT8 624), A10 125 at 1695 with 72 (FP32 31.2, TF32 62.5), L4 121 at 2040 with
- * 58 (FP8 242), H100 SXM 989 at 1830 with 132 (TF32 495, FP8 1979; FP32 and FP64 67 at 1980). What
- * is not here is not known: newer ones, and those of Jetson.
+ * 58 (FP8 242), H100 SXM 989 at 1830 with 132 (TF32 495, FP8 1979; FP32 and FP64 67 at 1980). Newer
+ * GPUs and Jetson are missing: their peak is not known.
  */
 static const struct rate {
 	uint32_t capability;
@@ -49,8 +49,8 @@ static const struct rate {
 	  [PEAK_INT8] = 8192}},
 };
 
-/* Where NVIDIA's number for tensor cores is at a lower clock than the highest, which FP32 and FP64
- * are at (H100's white paper, v1.04). GH200's name has its memory behind. */
+/* NVIDIA's tensor core numbers of these GPUs assume a clock below the highest one, which FP32 and
+ * FP64 use (H100's white paper, v1.04). GH200's name is followed by its memory size. */
 static const struct {
 	const char *model;
 	bool is_start;
@@ -75,7 +75,7 @@ static uint32_t tensor_clock(const struct device *d)
 	return d->clock_khz;
 }
 
-/* Chips of which GeForce has half of the sums of 32 bits: not known without the name. */
+/* On these chips GeForce has half the rate with 32-bit sums; only the name tells. */
 static bool may_be_geforce(const struct device *d)
 {
 	return d->capability == 75 || d->capability == 86 || d->capability == 89;
@@ -123,8 +123,8 @@ static bool is_fp8(const char *type)
 	return is(type, "CUDA_R_8F_E4M3") || is(type, "CUDA_R_8F_E5M2");
 }
 
-/* Of 32 bits: a mode of the handle (cublasSetMathMode) may have asked for TF32, which the call does
- * not say. The kernel's name does: sm80_xmma_gemm_f32f32_tf32f32_..., ampere_sgemm_128x64_tn. */
+/* For 32 bits: a mode of the handle (cublasSetMathMode) may select TF32, which the call does not
+ * show. The kernel's name does: sm80_xmma_gemm_f32f32_tf32f32_..., ampere_sgemm_128x64_tn. */
 static enum peak_type type_by_kernel(const char *kernel)
 {
 	if (!kernel || strstr(kernel, "tensorop"))
@@ -156,7 +156,7 @@ enum peak_type peak_type_of(const struct gemm_info *g, const char *kernel)
 		{"CUDA_R_8I", "CUBLAS_COMPUTE_32I", PEAK_INT8},
 	};
 
-	/* A's is beyond the arguments that are kept of the longest functions, which want B's. */
+	/* The longest functions have A's type beyond the kept arguments; it must equal B's. */
 	const char *type = g->a_type ?: g->b_type;
 
 	if (is_fp8(g->a_type) && is_fp8(g->b_type))

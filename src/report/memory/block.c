@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is live, and what becomes of it. */
+/* Live blocks: adding, finding, freeing. */
 #include "memory_priv.h"
 
 #include <search.h>
@@ -40,8 +40,8 @@ struct mem_block *block_at(const struct mem_proc *p, enum block_space space, uin
 	return b;
 }
 
-/* Addresses are looked up from the middle of a block, too. Live ones do not overlap, so "overlaps"
- * is "equal". */
+/* Lookups may use an address in the middle of a block. Live blocks do not overlap, so "overlaps"
+ * means "equal". */
 static bool in_tree(const struct mem_block *b)
 {
 	return b->space == SPACE_ADDR || b->space == SPACE_MAPPED;
@@ -61,7 +61,7 @@ static bool is_gpu_range(const struct mem_block *b)
 	return b->space == SPACE_MAPPED || (b->space == SPACE_ADDR && on_gpu(b->kind));
 }
 
-/* A block becomes part of what is live. */
+/* Adds a block to the live sums. */
 static void charge(struct memory *m, struct mem_block *b, uint64_t ns)
 {
 	struct kind_stat *k = &m->kinds[b->kind];
@@ -111,7 +111,7 @@ static void put_in(struct memory *m, struct mem_proc *p, struct mem_block *b)
 	m->block_cnt++;
 	p->block_cnt++;
 	p->gpu_range_cnt += is_gpu_range(b);
-	/* What overlaps was freed unseen. */
+	/* Overlapping blocks were freed unseen. */
 	while (in_tree(b) && (node = tsearch(b, &p->tree, cmp_addr)) && *node != b)
 		memory__lost(m, p, *node, b->born_ns);
 }
@@ -130,7 +130,7 @@ void block__drop(struct memory *m, struct mem_proc *p, struct mem_block *b, uint
 {
 	take_out(m, p, b);
 	if (b->maps) {
-		/* Released, but still mapped: the memory goes with the last mapping. */
+		/* Released, but still mapped: the last unmapping frees the memory. */
 		b->refs = 0;
 		return;
 	}
@@ -138,7 +138,7 @@ void block__drop(struct memory *m, struct mem_proc *p, struct mem_block *b, uint
 	memlimit_free(b);
 }
 
-/* Before it gets less: now a process may have more ranges than ever. */
+/* Call it before a free: the process may have its highest number of ranges now. */
 static void before_free(struct memory *m, struct mem_proc *p, uint64_t ns)
 {
 	if (p->gpu_range_cnt > p->snap_cnt + p->snap_cnt / 8)
@@ -163,8 +163,8 @@ static void count_alloc(struct memory *m, const struct mem_block *b, int sign)
 	m->sizes[below].bytes += sign * b->size;
 }
 
-/* What lies where b is to be: the inner call of the same allocation, which b replaces; or something
- * that was freed, unseen or by a thread whose record comes later. */
+/* Removes the block in b's place: that of the inner call of the same allocation, or one that was
+ * freed, unseen or by a thread whose record comes later. */
 static void make_room(struct memory *m, struct mem_proc *p, const struct mem_block *b)
 {
 	struct mem_block *old = block_at(p, b->space, b->key);
@@ -181,7 +181,7 @@ struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct
 {
 	struct mem_block *b;
 
-	/* Whatever is there already is none more. */
+	/* Replacing a block does not raise the count. */
 	if (!memlimit_leaves(p->block_cnt, 1, m->block_cnt, BLOCKS_MAX) &&
 	    !block_at(p, tmpl->space, tmpl->key)) {
 		m->rejected_cnt++;
@@ -192,7 +192,7 @@ struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct
 	if (!b)
 		return NULL;
 	*b = *tmpl;
-	/* The target says what it likes: no block goes beyond the end of the address space. */
+	/* The target's values are not trusted: clip the block at the end of the address space. */
 	if (b->space != SPACE_HANDLE && b->size > UINT64_MAX - b->key)
 		b->size = UINT64_MAX - b->key;
 	mem_time__advance(&m->time, m, b->born_ns);
@@ -211,7 +211,7 @@ bool memory__again(struct memory *m, struct mem_proc *p, const struct mem_block 
 
 	if (!old || old->kind != BLOCK_IPC || b->kind != BLOCK_IPC)
 		return false;
-	/* The outer call of the one that counted. */
+	/* Do not count the outer call of a counted one. */
 	if (!old->parent_id || old->parent_id != b->id) {
 		old->refs++;
 		m->kinds[BLOCK_IPC].allocs++;
@@ -250,11 +250,11 @@ void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space spac
 
 	before_free(m, p, ev->start_ns);
 	b = block_at(p, space, key);
-	/* The inner call of this one did it. */
+	/* The inner call of this one freed it. */
 	if (f && f->parent_id && f->parent_id == ev->id)
 		return;
-	/* Nobody frees what he was not given yet, so this is the late record of a block that had to
-	 * make room for the one that is here; or was, and has been freed since. */
+	/* A free cannot precede its allocation, so this is the late record of an older block. That
+	 * block was replaced by the one that is here, or that has been freed since. */
 	if (b ? ev->start_ns < b->born_ns : f && m->unseen_free_cnt && ev->start_ns < f->start_ns) {
 		m->late_free_cnt++;
 		m->unseen_free_cnt -= m->unseen_free_cnt > 0;
@@ -318,7 +318,7 @@ void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_even
 	struct mem_block *b;
 
 	before_free(m, p, ev->start_ns);
-	/* One call may take off several mappings that follow each other. */
+	/* One call may unmap several consecutive mappings. */
 	while (size && (b = block_at(p, SPACE_MAPPED, addr))) {
 		step = b->size < size ? b->size : size;
 		memory__unmap_block(m, p, b, ev->end_ns);
@@ -345,7 +345,7 @@ void memory__lost(struct memory *m, struct mem_proc *p, struct mem_block *b, uin
 		block__drop(m, p, b, ns);
 }
 
-/* The live block that an address lies in, but does not begin: only asked after an error. */
+/* The live block with the address in it, but not at its start. Used only after an error. */
 static const struct mem_block *block_around(const struct mem_proc *p, uint64_t addr)
 {
 	const struct mem_block *b;
@@ -356,7 +356,7 @@ static const struct mem_block *block_around(const struct mem_proc *p, uint64_t a
 	return NULL;
 }
 
-/* CUDA refused to free: the pointer is to blame, or something else. */
+/* A free failed: is the pointer the cause? */
 static bool blames_pointer(int32_t result)
 {
 	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
@@ -388,7 +388,7 @@ void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space spa
 		m->bad_free_cnt++;
 		return;
 	}
-	/* The outer call of one that failed. */
+	/* Skip the outer call of a failed one. */
 	if (m->bad_free_list_cnt && last[-1].parent_id && last[-1].parent_id == ev->id)
 		return;
 	around = space == SPACE_ADDR ? block_around(p, key) : NULL;

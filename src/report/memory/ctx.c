@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Contexts, which thread has which one, and so on which device a call allocates. */
+/* Contexts: the current one of each thread, and the device on which a call allocates. */
 #include "memory_priv.h"
 
 #include <stdlib.h>
@@ -33,8 +33,8 @@ int memory__device_of(const struct mem_proc *p, uint64_t ctx)
 
 	if (ctx)
 		return device;
-	/* The thread's context was set in a way that is not traced: sure only if all are on one
-	 * device. */
+	/* The thread's context was set by an untraced call: the device is certain only if all
+	 * contexts are on one device. */
 	if (!p->ledger.ctx.from_start)
 		return -1;
 	for (; c; c = c->hh.next)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Holes between the live ranges of a process, when it has many; and ranges that must have been
- * freed, because others lie in their place. */
+/* Holes between the live ranges of a process that has many; and ranges that must have been freed,
+ * because others overlap them. */
 #include "memory_priv.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static size_t collect(struct mem_proc *p, struct mem_block **list)
 	return n;
 }
 
-/* Of two that overlap the older one is gone. Returns how many are left. */
+/* Drops the older of two overlapping blocks. Returns the number of blocks left. */
 static size_t drop_overlapped(struct memory *m, struct mem_proc *p, struct mem_block **list,
 			      size_t cnt, uint64_t ns)
 {
@@ -44,8 +44,8 @@ static size_t drop_overlapped(struct memory *m, struct mem_proc *p, struct mem_b
 	return n;
 }
 
-/* The driver takes addresses from several places that are terabytes apart: what lies between two
- * of them is no hole. */
+/* The driver uses several address regions that are terabytes apart; the space between two regions
+ * is not a hole. */
 #define REGION_GAP (1ull << 30)
 
 static void measure(struct fragmentation *f, struct mem_block *const *list, size_t cnt)
@@ -79,7 +79,7 @@ void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns)
 	if (!list)
 		return;
 	cnt = collect(p, list);
-	/* Dropping must not lead here again. */
+	/* Dropping blocks must not start another snapshot. */
 	p->snap_cnt = cnt;
 	qsort(list, cnt, sizeof(*list), by_address);
 	cnt = drop_overlapped(m, p, list, cnt, ns);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What nobody freed: with its context, its process or its program it is gone all the same. */
+/* Leaks: memory that went with its context, process or program, without a free. */
 #include "memory_priv.h"
 
 #include <search.h>
 #include <stdlib.h>
 
-/* The largest are kept. */
+/* Keeps the largest leaks. */
 static void list_leak(struct memory *m, const struct leak *l)
 {
 	unsigned min = 0;
@@ -36,7 +36,7 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct mem_bl
 			 .end = end,
 			 .size_known = b->size_known};
 
-	/* Addresses without memory, and memory of others. */
+	/* Addresses without memory, and memory of other processes. */
 	if (b->kind == BLOCK_RESERVED || b->kind == BLOCK_IPC)
 		return;
 	if (b->too_late) {
@@ -77,7 +77,7 @@ static void clear_blocks(struct memory *m, struct mem_proc *p, enum leak_end end
 {
 	struct mem_block *b, *tmp;
 
-	/* First what is mapped: it may be all that holds the memory. */
+	/* Mappings first: a mapping may be the last reference to the memory. */
 	HASH_ITER (hh, p->blocks[SPACE_MAPPED], b, tmp) {
 		struct mem_block *phys = b->phys;
 

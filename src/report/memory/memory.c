@@ -10,7 +10,7 @@
 const char *const leak_end_name[LEAK_END_CNT] = {"exit", "exec", "context"};
 const char *const bad_free_name[] = {"double free", "unknown pointer", "wrong function"};
 
-/* Where what a call makes lies. NULL: not on a GPU. */
+/* Device of a call's new block. NULL: not on a GPU. */
 static struct dev_row *dev_of(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
 			      const struct mem_act *a)
 {
@@ -75,7 +75,7 @@ static void on_retain(struct memory *m, struct mem_proc *p, const struct trace_e
 	if (b) {
 		b->refs++;
 	} else if (event_arg_u64(ev, "addr", &addr)) {
-		/* Released before, and held by its mapping. */
+		/* Released before, but kept alive by its mapping. */
 		b = memory__around(p, addr);
 		if (b && b->phys && !b->phys->refs)
 			memory__revive(m, p, b->phys, handle);
@@ -94,7 +94,7 @@ static void on_made(struct memory *m, struct mem_proc *p, const struct trace_eve
 static void on_free(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
 		    const struct mem_act *a)
 {
-	/* Nothing may be freed, as in C. */
+	/* Freeing NULL is allowed, as in C. */
 	if (!a->has_key || !a->key)
 		return;
 	if (ev->result)
@@ -140,7 +140,7 @@ static void on_process(struct memory *m, const struct trace_event *ev)
 		memory__proc_free(m, p);
 		return;
 	}
-	/* The child of a fork has nothing of CUDA; a program that was replaced neither. */
+	/* Neither the child of a fork nor a new program has CUDA state. */
 	memory__proc_gone(m, p, LEAK_EXEC, ev->end_ns);
 	p->ledger.ctx.from_start = true;
 }
@@ -152,7 +152,7 @@ static void memory__event(void *a, const struct trace_event *ev)
 
 	if (ev->kind == EVENT_PROCESS)
 		on_process(m, ev);
-	/* What is captured is a node: its memory comes with the graph's launch. */
+	/* A captured call makes a node: its memory comes with the graph's launch. */
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->unfinished || ev->abandoned || ev->capturing)
 		return;
 	if (ev->type != TYPE_MEMORY && ev->type != TYPE_CONTEXT && ev->type != TYPE_INTEROP &&
@@ -188,7 +188,7 @@ static int by_size(const void *a, const void *b)
 	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
-/* Processes that have not ended: what they hold is no leak. */
+/* Memory of processes that have not ended is no leak. */
 static void memory__finish(void *a)
 {
 	struct memory *m = a;

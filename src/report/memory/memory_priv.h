@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The analysis of memory. memory.c: the calls that make and free it; block.c: what is live;
- * leak.c: what nobody freed; frag.c: holes between it; ctx.c: contexts,
- * threads, devices; time.c: bytes over time; json.c and print.c show it.
+ * The analysis of memory. memory.c: calls that make and free it; block.c: live blocks; leak.c:
+ * leaks; frag.c: holes; ctx.c: contexts, threads, devices; time.c: bytes over time; json.c and
+ * print.c: output.
  *
- * What is live is kept, and little else: lists of what went wrong are bounded.
+ * Live blocks are kept, and little else: lists of leaks and bad frees are limited.
  */
 #ifndef REPORT_MEMORY_MEMORY_PRIV_H
 #define REPORT_MEMORY_MEMORY_PRIV_H
@@ -25,10 +25,10 @@ struct mem_block {
 	uint64_t ctx;		/* 0: not known */
 	struct mem_block *phys; /* of a mapping */
 	struct dev_row *dev;
-	uint32_t refs, maps; /* physical memory lives as long as one of them */
+	uint32_t refs, maps; /* physical memory lives while one is not zero */
 	uint8_t kind, space;
 	bool size_known, counted;
-	bool too_late; /* a free of it came after the driver's end */
+	bool too_late; /* it was freed after the driver's end */
 	UT_hash_handle hh;
 };
 
@@ -42,22 +42,22 @@ struct dev_row {
 
 struct mem_proc {
 	uint32_t pid;
-	uint32_t generation; /* differs when the pid is another process or program */
+	uint32_t generation; /* tells apart programs with the same pid */
 	struct mem_block *blocks[SPACE_CNT];
 	void *tree;			/* tsearch: blocks with an address, and mappings */
-	size_t gpu_range_cnt, snap_cnt; /* now, and when its holes were measured */
+	size_t gpu_range_cnt, snap_cnt; /* now, and at the latest measurement of holes */
 	unsigned block_cnt;
-	struct ledger ledger; /* of contexts and pools; its blocks are here */
+	struct ledger ledger; /* contexts and pools; blocks are in this struct instead */
 	struct dev_row *devs;
 	UT_hash_handle hh;
 };
 
 struct kind_stat {
 	uint64_t allocs, frees, alloc_bytes, alloc_ns, free_ns;
-	uint64_t live, kept, peak, peak_ns; /* kept: live when its process ended */
+	uint64_t live, kept, peak, peak_ns; /* kept: still live at the end of its process */
 };
 
-/* Memory that nobody freed. */
+/* Memory that was not freed. */
 enum leak_end { LEAK_EXIT, LEAK_EXEC, LEAK_CONTEXT, LEAK_END_CNT };
 extern const char *const leak_end_name[LEAK_END_CNT];
 
@@ -96,10 +96,10 @@ struct free_record {
 
 #define LEAKS_MAX 1000
 #define PROCS_MAX 65536
-/* Of a process. */
+/* Limits for a process. */
 #define BAD_FREES_MAX 1000
 #define DEV_ROWS_MAX  1024
-#define BLOCKS_MAX    (1u << 18) /* that live at a time */
+#define BLOCKS_MAX    (1u << 18) /* live at a time */
 #define SIZE_BITS     64
 
 #define TIME_STEPS   512
@@ -128,19 +128,19 @@ struct memory {
 	uint64_t device_bytes, device_peak, device_peak_ns;
 	uint64_t first_ns, last_ns, alloc_cnt; /* from the first to the last allocation */
 	uint64_t failed_cnt, failed_largest, failed_first_ns;
-	uint64_t late_free_cnt;	  /* records of frees that came after the address was given again */
-	uint64_t unseen_free_cnt; /* blocks that must have been freed: others lie there now */
+	uint64_t late_free_cnt;	     /* frees recorded after their address was reused */
+	uint64_t unseen_free_cnt;    /* blocks that must have been freed: others replaced them */
 	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
-	uint64_t too_late_cnt;	     /* frees after the driver's end, which frees all: no leaks */
+	uint64_t too_late_cnt; /* frees after the driver's end; no leaks, as that end frees all */
 	unsigned block_cnt;
 	uint64_t rejected_cnt; /* allocations beyond BLOCKS_MAX: in none of the other numbers */
 	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
-	bool reset_unknown; /* a context was released and it is not known whether it went */
+	bool reset_unknown; /* a context was released, but perhaps not destroyed */
 
 	struct dev_row *dev_rows[MEMLIMIT_ALL(DEV_ROWS_MAX)];
 	unsigned dev_row_cnt;
 	struct memlimit_share dev_row_rows, bad_free_rows;
-	struct dev_row other_dev; /* when there is no room for more */
+	struct dev_row other_dev; /* used when dev_rows is full */
 	struct leak leaks[LEAKS_MAX];
 	unsigned leak_list_cnt;
 	uint64_t leak_cnt, leak_bytes;
@@ -167,18 +167,18 @@ static inline double memory_rate(const struct memory *m)
 /* block.c */
 struct mem_proc *memory__proc(struct memory *m, uint32_t pid);
 struct mem_block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key);
-/* Puts a block there; what it is to be, but for size and device, is in b. NULL: no memory, or the
- * outer call of one that was seen already. */
+/* Adds a copy of block b. NULL: out of memory, or b is from the outer call of one that was already
+ * seen. */
 struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct mem_block *b);
-/* The same memory of another process, once more: counted. false: it is another block. */
+/* Counts another import of the same memory of another process. false: the block differs. */
 bool memory__again(struct memory *m, struct mem_proc *p, const struct mem_block *b);
-/* The block or mapping that the address lies in. */
+/* The block or mapping that contains the address. */
 struct mem_block *memory__around(const struct mem_proc *p, uint64_t addr);
-/* Out of the tables and the sums. */
+/* Removes a block from the tables and the sums. */
 void block__drop(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns);
-/* Freed unseen. */
+/* Drops a block that was freed unseen. */
 void memory__lost(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns);
-/* A mapping; the memory too when that was the last that held it. */
+/* Drops a mapping, and the memory if that was its last reference. */
 void memory__unmap_block(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns);
 /* The program frees the block at key. */
 void memory__free_at(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
@@ -187,33 +187,33 @@ void memory__map(struct memory *m, struct mem_proc *p, const struct trace_event 
 		 uint64_t size, uint64_t handle);
 void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_event *ev,
 		   uint64_t addr, uint64_t size);
-/* A new handle of physical memory that only a mapping held. */
+/* Adds a new handle to physical memory that had only a mapping. */
 void memory__revive(struct memory *m, struct mem_proc *p, struct mem_block *phys, uint64_t handle);
 void memory__bad_free(struct memory *m, struct mem_proc *p, enum block_space space, uint64_t key,
 		      const struct trace_event *ev);
 
 /* leak.c */
-/* What lives in a context went with it. */
+/* Drops all blocks of a destroyed context. */
 void memory__context_gone(struct memory *m, struct mem_proc *p, uint64_t ctx, uint64_t ns);
-/* The process is gone, or its program. */
+/* The process ended, or replaced its program. */
 void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns);
 void memory__proc_free(struct memory *m, struct mem_proc *p);
 
 /* frag.c */
-/* Measures the holes; blocks may be dropped. */
+/* Measures the holes; may drop blocks. */
 void memory__snapshot(struct memory *m, struct mem_proc *p, uint64_t ns);
 
 /* ctx.c */
 void memory__context_event(struct memory *m, struct mem_proc *p, const struct trace_event *ev);
-/* Current context of the event's thread, 0 when it is not known. */
+/* Current context of a thread; 0: not known. */
 uint64_t memory__current(struct mem_proc *p, uint32_t tid);
-/* Device of a context; 0: of whatever context there is. -1: not known. */
+/* Device of context ctx, or of any context if ctx is 0. Returns -1 if not known. */
 int memory__device_of(const struct mem_proc *p, uint64_t ctx);
 struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device);
 
 /* time.c */
 void mem_time__init(struct mem_time *t);
-/* Before live bytes change at ns: the steps up to then get what was live. */
+/* Call it before live bytes change at ns: fills the steps up to ns with the live bytes. */
 void mem_time__advance(struct mem_time *t, const struct memory *m, uint64_t ns);
 void mem_time__alloc(struct mem_time *t, int sign);
 void mem_time__max(struct mem_time *t, enum block_kind kind, uint64_t live);

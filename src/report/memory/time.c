@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bytes over time in a fixed number of steps: when they are full, each becomes twice as long. */
+/* Bytes over time in a fixed number of steps; full steps double in length. */
 #include "memory_priv.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ void mem_time__advance(struct mem_time *t, const struct memory *m, uint64_t ns)
 
 	while (at / t->step_ns >= TIME_STEPS)
 		halve(t);
-	/* Records of threads may be swapped by some microseconds: then it is this step's. */
+	/* Records of threads may be swapped by some microseconds; late ones count in this step. */
 	while (t->last < at / t->step_ns) {
 		t->last++;
 		for (unsigned k = 0; k < BLOCK_KIND_CNT; k++)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Idle periods of the GPU as the host can prove them: from the return of a call after which none of
- * the process's streams has work that is not known to be done, to the start of the next call that
- * submits work. The GPU may have been idle before that call returned, and often between two
- * kernels: the sum is a lower bound.
+ * Idle periods of the GPU that the host can prove. A period starts when a call returns after which
+ * all work on the process's streams is known to be done. It ends when the next call that submits
+ * work starts. The GPU may have been idle before that call returned, and often between two kernels:
+ * the sum is a lower bound.
  *
- * A stream is done when a synchronisation of it, of its context (cuCtxSynchronize, not of others),
- * or of an event recorded after its last work has returned, a query of those said so, or a copy to
- * the host that waits has returned. What the stream itself had waited for before
- * (cuStreamWaitEvent) is done then too. A blocking copy to the device proves nothing: it may return
- * when the data is staged.
+ * A stream is done when a synchronisation has returned: of it, of its context (cuCtxSynchronize,
+ * not of others), or of an event recorded after its last work. A query of those that reports
+ * completion, or a blocking copy to the host, is enough too. Work that the stream had waited for
+ * (cuStreamWaitEvent) is then done as well. A blocking copy to the device proves nothing: it may
+ * return when the data is staged.
  */
 #include "idle_priv.h"
 
@@ -82,8 +82,8 @@ static bool is_default(const struct trace_event *ev, uint64_t handle)
 	return !meant || meant == CU_STREAM_PER_THREAD;
 }
 
-/* The stream of a call, as its key. Each context has default streams of its own: one, and one for
- * each thread where the call says so. */
+/* The stream of a call, by its key. Each context has its own default streams: one, and one per
+ * thread for calls that use per-thread default streams. */
 static struct idle_stream *stream_get(struct idle *d, const struct trace_event *ev, uint64_t handle)
 {
 	struct idle_stream *streams;
@@ -138,7 +138,7 @@ static enum idle_cause cause_of(const struct trace_event *ev)
 	}
 }
 
-/* A call while the GPU is idle: that much of it as lies in the period. */
+/* Counts the part of a call that lies in the idle period. */
 static void count_cpu(struct idle_proc *p, const struct trace_event *ev)
 {
 	uint64_t begin = ev->start_ns > p->idle_ns ? ev->start_ns : p->idle_ns;
@@ -158,7 +158,7 @@ static void count_cpu(struct idle_proc *p, const struct trace_event *ev)
 	cpu->ns[i] += ev->end_ns - begin;
 }
 
-/* Of two that are as long the one that began first, whichever ended first in the trace. */
+/* Longer periods come first; of two equally long ones, the one that began first. */
 static bool precedes(const struct idle_period *a, const struct idle_period *b)
 {
 	if (a->dur_ns != b->dur_ns)
@@ -188,7 +188,7 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	struct idle_place *places;
 	uint64_t most;
 
-	/* If lines are out of order, a moment counts once. */
+	/* Count each moment once, even if lines are out of order. */
 	if (period.begin_ns < p->until_ns)
 		period.begin_ns = p->until_ns;
 	if (period.begin_ns >= ev->start_ns)
@@ -270,7 +270,7 @@ static void on_submit(struct idle *d, struct idle_proc *p, const struct trace_ev
 	list_busy(d, p, s);
 }
 
-/* What was submitted to the stream until until_ns is done. */
+/* Work submitted to the stream until until_ns is done. */
 static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream *s,
 			uint64_t until_ns, const struct trace_event *ev)
 {
@@ -289,7 +289,7 @@ static void stream_done(struct idle *d, struct idle_proc *p, struct idle_stream 
 	}
 }
 
-/* All streams of its context. */
+/* All streams of the call's context are done. */
 static void all_done(struct idle *d, struct idle_proc *p, const struct trace_event *ev)
 {
 	uint64_t ctx = memory_context(d->r, ev);
@@ -306,7 +306,7 @@ static void all_done(struct idle *d, struct idle_proc *p, const struct trace_eve
 		s->listed = false;
 		if (s->ctx == ctx)
 			stream_done(d, p, s, ev->start_ns, ev);
-		/* What another thread submitted meanwhile is not done. */
+		/* Work that another thread submitted meanwhile is not done. */
 		if (s->busy)
 			list_busy(d, p, s);
 	}
@@ -445,7 +445,7 @@ static void idle_finish(void *a)
 	for (unsigned i = 0; i < d->place_cnt; i++) {
 		if (!iter_round_at(d->r, d->places[i].pid, d->places[i].begin_ns))
 			continue;
-		/* It may last longer than they do. */
+		/* The period may end after the iterations. */
 		left = its.last_ns > d->places[i].begin_ns ? its.last_ns - d->places[i].begin_ns
 							   : 0;
 		d->res.in_iter_cnt++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* When the GPU had nothing to do, as far as the host can see; for other analyses. */
+/* Idle time of the GPU as far as the host can see; for other analyses. */
 #ifndef REPORT_TIME_IDLE_H
 #define REPORT_TIME_IDLE_H
 
@@ -9,16 +9,16 @@ enum idle_cause { IDLE_CPU, IDLE_MODULE, IDLE_ALLOC, IDLE_TRANSFER, IDLE_CALL, I
 
 struct idle_result {
 	uint64_t count, total_ns, span_ns; /* span: from the first work to the last */
-	uint64_t in_iter_cnt, in_iter_ns;  /* of these, within rounds of iterations */
+	uint64_t in_iter_cnt, in_iter_ns;  /* of these periods, within rounds of iterations */
 	uint64_t cause_ns[IDLE_CAUSE_CNT];
 	uint64_t longest_ns, longest_at_ns;
 	const char *longest_after, *longest_before;
 	/* the stream that was idle longest */
 	uint64_t stream, stream_cnt, stream_ns;
 };
-/* Zeroes when the analysis did not run. */
+/* Sets zeroes if the analysis did not run. */
 void idle_result(const struct report *r, struct idle_result *res);
-/* Nanoseconds without work of that process, as far as the host can see. */
+/* Idle nanoseconds of that process, as far as the host can see. */
 uint64_t idle_of_process(const struct report *r, uint32_t pid);
 const char *idle_cause_name(enum idle_cause c);
 

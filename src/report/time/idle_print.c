@@ -26,7 +26,7 @@ const char *idle_cause_name(enum idle_cause c)
 	return names[c];
 }
 
-/* "cuLibraryLoadData 81 %, no CUDA call 12 %": what took most of the period. */
+/* "cuLibraryLoadData 81 %, no CUDA call 12 %": the largest parts of the period. */
 static const char *describe(const struct idle_period *p, char *text, size_t size)
 {
 	uint64_t outside = p->dur_ns > p->cpu.call_ns ? p->dur_ns - p->cpu.call_ns : 0;
@@ -85,7 +85,7 @@ void idle_print(const void *a, const struct term *term)
 	gpu_result(d->r, &gpu);
 	verdict_idle(d->r, &steady);
 	if (gpu.executions) {
-		/* One number, the measured one: these periods are some of that time. */
+		/* Show only the measured time; it includes these periods. */
 		human_time(total, steady.ns);
 		human_share(share, steady.ns, steady.of_ns);
 		if (steady.measured)

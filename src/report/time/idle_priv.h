@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* idle.c follows what is submitted and what is known to be done; idle_print.c shows the periods. */
+/* idle.c tracks submitted and finished work; idle_print.c shows the periods. */
 #ifndef REPORT_TIME_IDLE_PRIV_H
 #define REPORT_TIME_IDLE_PRIV_H
 
@@ -8,10 +8,10 @@
 
 #define IDLE_FNS     8	       /* functions told apart in one period */
 #define IDLE_WAITS   4	       /* streams that a stream waited for, the latest ones */
-#define IDLE_PERIODS (1 << 20) /* whose place is kept, to tell which were in iterations */
+#define IDLE_PERIODS (1 << 20) /* kept with their position, to find those in iterations */
 #define IDLE_LIST    1000
 
-/* What the process did in a period. */
+/* Host activity of the process in a period. */
 struct idle_cpu {
 	const struct api_fn *fns[IDLE_FNS];
 	uint64_t ns[IDLE_FNS];
@@ -52,7 +52,7 @@ struct idle_proc {
 	unsigned busy_cnt;   /* streams */
 	uint64_t first_ns, last_ns;
 	uint64_t until_ns; /* end of the last period */
-	uint64_t idle_ns;  /* since; 0: not idle, or nothing was submitted yet */
+	uint64_t idle_ns;  /* idle since; 0: not idle, or no work was submitted yet */
 	uint64_t total_ns; /* of all periods */
 	const char *after;
 	struct idle_cpu cpu;

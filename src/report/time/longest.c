@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The longest calls that are in no other call. */
+/* The longest outermost calls. */
 #include "report/section.h"
 
 #include <stdlib.h>

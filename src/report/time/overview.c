@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the trace is, who made calls, and what they took. */
+/* Overview: the trace, the processes that made calls, and the time of calls. */
 #include "overview_priv.h"
 
 #include <stdlib.h>

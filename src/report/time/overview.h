@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What other analyses ask the overview. */
+/* The overview; for other analyses. */
 #ifndef REPORT_TIME_OVERVIEW_H
 #define REPORT_TIME_OVERVIEW_H
 
 #include "report/report.h"
 
 struct overview_totals {
-	uint64_t call_cnt, call_ns; /* call_ns: of calls that are in no other */
+	uint64_t call_cnt, call_ns; /* call_ns: of outermost calls */
 	uint64_t launch_cnt, graph_launch_cnt, error_cnt;
 	uint64_t class_cnt[CLASS_CNT], class_ns[CLASS_CNT];
 	uint64_t class_top_ns[CLASS_CNT]; /* its part of call_ns */
 };
 void overview_totals(const struct report *r, struct overview_totals *t);
 
-/* How process i of the trace ended, from 0 on. false: there are no more. */
+/* The end of process i of the trace, from 0. false: there are no more. */
 struct overview_exit {
-	uint32_t pid, exit_code, signal; /* signal 0: it ended by itself */
+	uint32_t pid, exit_code, signal; /* signal 0: no signal ended it */
 	const char *comm;		 /* NULL: not known */
 	bool exited;			 /* false: not while it was traced */
 	uint64_t last_ns, call_cnt;
 };
 bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res);
 
-/* Kind i of errors, from 0 on; of all calls. false: there are no more. */
+/* Kind i of errors of all calls, from 0. false: there are no more. */
 struct overview_error {
-	const struct api_fn *fn; /* that met it first */
+	const struct api_fn *fn; /* first function that returned it */
 	int32_t result;
 	uint64_t cnt, first_ns;
 };

@@ -48,7 +48,7 @@ static void row_add(struct ov_fn_row *row, struct loghist *h, const struct ov_fn
 		h->n[i] += f->loghist->n[i];
 }
 
-/* The row of the functions from list[*i] on that have one name; *i goes behind them. */
+/* Merges the functions from list[*i] on that share a public name; moves *i past them. */
 static void make_row(struct ov_fn_row *row, const struct ov_fn **list, unsigned cnt, unsigned *i)
 {
 	static const double parts[] = {0.5, 0.95, 0.99};
@@ -83,7 +83,7 @@ out:
 	free(list);
 }
 
-/* Of the section */
+/* Section */
 
 static const char *cuda_text(char buf[SECTION_BUF], int version)
 {

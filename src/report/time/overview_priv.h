@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What overview.c counts and overview_print.c shows. */
+/* Shared by overview.c, which counts, and overview_print.c. */
 #ifndef REPORT_TIME_OVERVIEW_PRIV_H
 #define REPORT_TIME_OVERVIEW_PRIV_H
 
@@ -29,13 +29,13 @@ struct ov_proc {
 	uint64_t first_ns, last_ns, call_cnt;
 	unsigned thread_cnt;
 	bool exited;
-	uint32_t exit_code, signal; /* signal 0: it ended by itself */
+	uint32_t exit_code, signal; /* signal 0: no signal ended it */
 };
 
 struct ov_error {
 	int32_t code;
 	uint64_t cnt, first_ns;
-	const struct api_fn *first; /* function that met it first */
+	const struct api_fn *first; /* first function that returned it */
 };
 
 struct overview {

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stages. Each call and each moment belongs to exactly one. The rules, first that fits:
+ * Stages. Each call and each moment belongs to exactly one. The first rule that fits applies:
  *
  *   other      before the first CUDA call (the program starts); after the last iteration, when more
  *              is launched
- *   init       from the first call until the first context has been made. None when that was not
+ *   init       from the first call until the first context has been made. None if that was not
  *              seen (attached late)
  *   cleanup    after the last launch, transfer or wait: frees, unloads, releases
  *   warmup     modules: loading, linking, looking up kernels, at any time
- *   load       until 99 % of the bytes HtoD are copied that come before the first iteration (before
- *              the first launch when no iterations were found): allocations, copies, their waits,
- *              and the program's own work in between
+ *   load       until 99 % of the HtoD bytes before the first iteration are copied (before the first
+ *              launch if no iterations were found): allocations, copies, their waits, and the
+ *              program's own work in between
  *   sync       synchronisations
  *   output     copies DtoH
  *   input      copies HtoD
- *   warmup     everything else before the first iteration that is no warm-up
+ *   warmup     everything else before the first non-warm-up iteration
  *   inference  everything else
  *
- * The time in no call goes to what surrounds it: init, load, warmup, inference, cleanup, other. A
- * moment that lies in calls of several threads belongs to the one that ends first after it.
+ * Time in no call belongs to the surrounding stage: init, load, warmup, inference, cleanup, other.
+ * A moment in calls of several threads belongs to the call that ends first after it.
  *
- * The rules need to know what comes later, so the trace is kept as cells: sums by function, between
- * places where a stage may end (a wait, a module, the first call, context and launch). There are at
- * most STAGE_CELLS: a long trace has its cells joined in pairs, and a boundary may then be off by
- * one part in 500 of its waits. The boundaries of the whole trace are not those of each process:
- * that is divided once more, by its own calls (stage_each.c).
+ * The rules depend on later calls, so the trace is kept as cells: sums by function, between points
+ * where a stage may end (a wait, a module, the first call, context and launch). There are at most
+ * STAGE_CELLS: a long trace has its cells joined in pairs, and a boundary may then be off by one
+ * part in 500 of its waits. Each process has its own boundaries, found from its own calls
+ * (stage_each.c).
  */
 #include "stage_priv.h"
 
@@ -90,14 +90,14 @@ static void cell_add(struct stage_cell *to, struct stage_cell *from)
 	from->cnt = 0;
 }
 
-/* What came since the last work is part of the open cell. */
+/* Adds everything since the last work to the open cell. */
 static void flush(struct stages *s)
 {
 	cell_add(&s->cells[s->cell_cnt - 1], &s->tail);
 	s->tail.begin_ns = s->cursor_ns;
 }
 
-/* The cell that a gap is in; gaps are asked for in their order, and *at is the answer before. */
+/* The cell of a gap. Call it in the order of gaps; *at is the previous result. */
 static struct stage_cell *cell_of_gap(struct stages *s, const struct stage_gap *g, unsigned *at)
 {
 	while (*at + 1 < s->cell_cnt && s->cells[*at + 1].begin_ns <= g->start_ns)
@@ -105,7 +105,7 @@ static struct stage_cell *cell_of_gap(struct stages *s, const struct stage_gap *
 	return g->start_ns >= s->tail.begin_ns ? &s->tail : &s->cells[*at];
 }
 
-/* About half as many: pairs of one cell become one gap. */
+/* Halves the number of gaps, roughly: merges pairs within one cell. */
 static void merge_gaps(struct stages *s)
 {
 	const struct stage_cell *before = NULL;
@@ -139,8 +139,8 @@ static void gap_add(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 	gaps[s->gap_cnt++] = (struct stage_gap){start_ns, end_ns, end_ns - start_ns};
 }
 
-/* Takes what lies in that time out of the gaps. Calls come in the order of their ends, so most of
- * these gaps are the last ones. */
+/* Removes that time from the gaps. Calls come in the order of their ends, so most of these gaps are
+ * the last ones. */
 static uint64_t gaps_take(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 {
 	uint64_t sum = 0;
@@ -156,7 +156,7 @@ static uint64_t gaps_take(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 		ns = (double)g->ns * (to - from) / (g->end_ns - g->start_ns);
 		g->ns -= ns;
 		sum += ns;
-		/* Of a piece in its middle it is not known where it was. */
+		/* If the piece is in the middle, its position is not kept. */
 		if (to == g->end_ns)
 			g->end_ns = from;
 		else if (from == g->start_ns)
@@ -167,7 +167,7 @@ static uint64_t gaps_take(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 	return sum;
 }
 
-/* What is left in no call, by cell. */
+/* Adds the remaining gaps to their cells. */
 static void give_gaps(struct stages *s)
 {
 	unsigned at = 0;
@@ -176,7 +176,7 @@ static void give_gaps(struct stages *s)
 		cell_of_gap(s, &s->gaps[i], &at)->outside_ns += s->gaps[i].ns;
 }
 
-/* Half as many cells, where no boundary is known to be between two. */
+/* Joins cells in pairs, except across known boundaries. */
 static void halve(struct stages *s)
 {
 	unsigned n = 0;
@@ -209,7 +209,7 @@ static void cut(struct stages *s, bool keep)
 	c->keep = keep;
 }
 
-/* What is moved, and what is made on a GPU; of an array the bytes are a guess. */
+/* Bytes copied, or allocated on a GPU; for an array they are an estimate. */
 static uint64_t bytes_of(const struct trace_event *ev)
 {
 	enum block_kind kind;
@@ -285,7 +285,7 @@ void stages_add(struct stages *s, const struct trace_event *ev)
 	}
 }
 
-/* When has what the model needs been copied? */
+/* End of the stage load. */
 static uint64_t load_end(const struct stages *s, const struct iter_result *iter)
 {
 	uint64_t sum = 0, part = 0, until = iter->count ? iter->first_ns : s->launch_ns, end;
@@ -407,7 +407,7 @@ static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 	struct stage_sum *sum = &s->res.stages[stage_of_time(phase)];
 	struct stage_parts *steady = phase == PHASE_RUN ? &s->res.steady : NULL;
 
-	/* A process is looked at from its first call on. */
+	/* The stages of a process begin at its first call. */
 	if (s->pid && phase == PHASE_BEFORE)
 		return;
 	if (c->outside_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where the time went, by stage; for other analyses from its finish on. */
+/* Time by stage; for other analyses, valid after its finish. */
 #ifndef REPORT_TIME_STAGE_H
 #define REPORT_TIME_STAGE_H
 
@@ -18,7 +18,7 @@ enum stage {
 	STAGE_CNT
 };
 
-/* What a run goes through, one after the other. */
+/* Phases of a run, in order. */
 enum phase {
 	PHASE_BEFORE, /* before the first call */
 	PHASE_INIT,   /* until the first context */
@@ -37,7 +37,7 @@ struct stage_sum {
 	uint64_t alloc_bytes, htod_bytes;
 };
 
-/* Every moment of the trace, by what was done in it. */
+/* Activity to which each moment of the trace belongs. */
 enum stage_part {
 	PART_LAUNCH,
 	PART_TRANSFER,
@@ -60,17 +60,17 @@ struct stage_result {
 	uint64_t run_from_ns, run_to_ns;   /* PHASE_RUN; 0, 0: there is none */
 	uint64_t run_bytes;		   /* copied in it */
 };
-/* Zeroes when the analysis did not run. */
+/* Sets zeroes if the analysis did not run. */
 void stage_result(const struct report *r, struct stage_result *res);
-/* Of that process alone, by its own first context, iterations and last work, from the start of its
- * first call to the end of its last; false: it has none. The first STAGE_PROCS processes that call
- * CUDA have them, when there are two or more. */
+/* The stages of one process, by its own first context, iterations and last work. They last from the
+ * start of its first call to the end of its last. false: it has none. The first STAGE_PROCS
+ * processes that call CUDA have them, if there are two or more. */
 #define STAGE_PROCS 64
 bool stage_of_process(const struct report *r, uint32_t pid, struct stage_result *res);
-/* What surrounds that moment: the stage that a time in no call would have. */
+/* The surrounding stage: the one that time in no call would have. */
 enum stage stage_of_moment(const struct report *r, uint64_t ns);
 const char *stage_name(enum stage s);
-/* Of the time in calls. */
+/* Share of the time in calls. */
 double stage_part_share(const struct stage_parts *p, enum stage_part part);
 
 #endif /* REPORT_TIME_STAGE_H */

@@ -7,20 +7,19 @@
 
 #include "report/iter/iter.h"
 
-/* Calls that end at the same moment may come in any order, and those of several processors or
- * processes a few lines late: 3 in what is recorded of four ranks. They wait until so many more
- * have come. */
+/* Calls that end at the same moment may come in any order. Those of several processors or processes
+ * may come a few lines late: 3 in a recording of four ranks. Each call waits for this many more. */
 #define WINDOW 64
 
 struct stage_analysis {
-	struct stages whole; /* first: what others are given */
-	/* From the second process on; until then the whole is the first one's. */
+	struct stages whole; /* first member: other analyses use it */
+	/* Used from the second process on; before that, whole is the first process. */
 	struct stages *each[STAGE_PROCS];
 	unsigned cnt;
 	uint32_t first_pid, last_pid;
 	struct stages *last; /* of last_pid; NULL: it has none */
 	struct trace_event window[WINDOW];
-	uint8_t order[WINDOW]; /* places in it, by their turn */
+	uint8_t order[WINDOW]; /* its indexes, in output order */
 	unsigned window_cnt;
 };
 
@@ -69,7 +68,7 @@ static bool copy_cell(struct stage_cell *to, const struct stage_cell *from)
 	return to->rows;
 }
 
-/* All that there is so far is of the first process. */
+/* Copies whole, which so far has only the first process. */
 static struct stages *copy_whole(const struct stages *whole)
 {
 	struct stages *s = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*s));
@@ -135,7 +134,7 @@ static void add(struct stage_analysis *a, const struct trace_event *ev)
 		stages_add(a->last, ev);
 }
 
-/* A moment belongs to the call that ends first; of two that end at once, to the shorter one. */
+/* A moment belongs to the call that ends first; if two end together, to the shorter one. */
 static bool is_before(const struct trace_event *a, const struct trace_event *b)
 {
 	if (a->end_ns != b->end_ns)
@@ -145,7 +144,7 @@ static bool is_before(const struct trace_event *a, const struct trace_event *b)
 	return a->id != b->id ? a->id < b->id : a->pid < b->pid;
 }
 
-/* The first of the window; returns its place, which is free. */
+/* Processes the first call of the window; returns its index, which is now free. */
 static uint8_t take_first(struct stage_analysis *a)
 {
 	uint8_t place = a->order[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* stage.c keeps the trace as cells and gives them to stages; stage_print.c shows those. */
+/* stage.c keeps the trace as cells and assigns them to stages; stage_print.c shows these. */
 #ifndef REPORT_TIME_STAGE_PRIV_H
 #define REPORT_TIME_STAGE_PRIV_H
 
@@ -13,24 +13,24 @@ struct stage_row {
 	const struct api_fn *fn;
 	enum copy_dir dir;
 	uint64_t call_cnt, call_ns;
-	uint64_t wall_ns; /* moments that no other call has */
+	uint64_t wall_ns; /* moments that belong to no other call */
 	uint64_t launch_cnt, bytes, first_ns, last_ns;
 };
 
-/* Time in no call, as far as calls have returned: one that began before it and returns later takes
- * it. ns is less than end_ns - start_ns where neighbours were merged. */
+/* Time in no call so far: a call that began before and returns later removes it. ns is less than
+ * end_ns - start_ns if neighbours were merged. */
 struct stage_gap {
 	uint64_t start_ns, end_ns, ns;
 };
 #define STAGE_GAPS 16384
 
-/* A piece of the trace that no boundary of a stage lies in. */
+/* A piece of the trace without a stage boundary in it. */
 struct stage_cell {
 	uint64_t begin_ns, end_ns;
-	uint64_t outside_ns; /* from the end on: what is left of its gaps */
+	uint64_t outside_ns; /* valid at the end: the rest of its gaps */
 	struct stage_row *rows;
 	unsigned cnt, cap;
-	bool keep; /* its begin is a boundary for sure */
+	bool keep; /* it begins at a known boundary */
 };
 
 struct stage_fn {
@@ -38,18 +38,18 @@ struct stage_fn {
 	uint64_t cnt, total_ns;
 };
 
-/* Of the whole trace, or of a process. */
+/* Stages of the whole trace, or of a process. */
 struct stages {
 	struct report *r;
 	uint32_t pid;			      /* 0: the whole */
 	struct stage_cell cells[STAGE_CELLS]; /* the last is open */
 	unsigned cell_cnt;
-	struct stage_cell tail; /* since the last work: clean-up when no more comes */
+	struct stage_cell tail; /* since the last work: cleanup if no more follows */
 	struct stage_gap *gaps; /* in their order */
 	unsigned gap_cnt, gap_cap;
-	uint64_t cursor_ns;  /* up to here each moment is someone's */
+	uint64_t cursor_ns;  /* moments before it belong to a call or a gap */
 	uint64_t context_ns; /* the first context was made; 0: not seen */
-	uint64_t launch_ns;  /* the first launch; the end when there is none */
+	uint64_t launch_ns;  /* the first launch; the end if there is none */
 	uint64_t loaded_ns;  /* the stage load ends */
 	bool has_call, has_launch;
 	struct stage_result res;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A bounded number of steps, from that of the first call on: they become twice as long when the
- * calls outgrow them. Steps are counted from the start of the trace, so that they are the same in
- * whatever order calls come: the first call to begin may return late. Only outermost calls count,
- * so that a thread is never busier than the clock.
+ * A limited number of steps, from the step of the first call on. They double in length when the
+ * calls outgrow them. Steps are counted from the start of the trace, so the order of calls does not
+ * matter: the first call to begin may return late. Only outermost calls count, so a thread is never
+ * busy for more than 100 % of a step.
  */
 #include "report/report.h"
 
@@ -104,7 +104,7 @@ static void add(const struct timeline *t, struct row *row, uint64_t from_ns, uin
 	}
 }
 
-/* From the start of the trace. */
+/* Nanoseconds from the start of the trace. */
 static uint64_t since_start(const struct timeline *t, uint64_t ns)
 {
 	return ns > t->r->base_ns ? ns - t->r->base_ns : 0;
@@ -113,7 +113,7 @@ static uint64_t since_start(const struct timeline *t, uint64_t ns)
 static struct row *row_of(struct timeline *t, const struct trace_event *ev)
 {
 	uint64_t key = thread_key(ev->pid, ev->tid);
-	/* More than these are no row of the picture, which it says itself. */
+	/* More threads get no row; the output mentions it. */
 	uint32_t n = memlimit_has(&t->keys.rows, 1, THREADS_MAX)
 			     ? keys_get(&t->keys, key, THREADS_MAX, MEMLIMIT_THREADS)
 			     : keys__find(&t->keys, key);
@@ -198,7 +198,7 @@ static void timeline_json(const void *a, struct json *j)
 	json_close(j);
 }
 
-/* A character for each column, by the share of its time. */
+/* Prints one character per column, by its share of time. */
 static void put_bar(const struct timeline *t, const struct term *term, const struct row *row,
 		    unsigned columns)
 {
@@ -216,7 +216,7 @@ static void put_bar(const struct timeline *t, const struct term *term, const str
 			ns += row->ns[i] * (hi - lo);
 		}
 		ns /= (to - from) * t->step_ns;
-		/* Little is not nothing. */
+		/* A small share is still visible. */
 		putc(ns <= 0 ? ' ' : glyphs[1 + (ns >= 1 ? 7 : (unsigned)(ns * 8))], term->f);
 	}
 	putc('\n', term->f);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Calls that block: synchronisations and copies between host and device that are not async. For
- * what: the last kernel on the stream, or the copy itself. When a whole context is waited for: the
- * last kernel that the thread launched in it, or where it launched none, any thread. And calls that
- * may block, without a claim that they did.
+ * Calls that block: synchronisations, and copies between host and device that are not async. The
+ * call waits for the last kernel on the stream, or for the copy itself. A wait for a whole context
+ * is for the thread's last kernel in it; if it launched none, for the last one of any thread. Calls
+ * that may block are listed too, without a claim that they did.
  */
 #include "wait.h"
 
@@ -29,7 +29,7 @@ struct wait_fn {
 
 struct wait_for {
 	uint32_t fn;
-	const char *kernel; /* NULL: what says it */
+	const char *kernel; /* NULL: use what */
 	const char *what;
 	uint64_t cnt, total_ns;
 };
@@ -49,7 +49,7 @@ struct wait_long {
 struct waits {
 	struct report *r;
 	uint64_t cnt, total_ns, off_cpu_ns;
-	uint64_t unfinished_cnt; /* of cnt: had not returned */
+	uint64_t unfinished_cnt; /* calls of cnt that had not returned */
 	struct unfinished_wait longest_unfinished;
 	uint64_t longest_returned_ns;
 	bool has_off_cpu;
@@ -59,7 +59,7 @@ struct waits {
 	struct wait_thread *threads;
 	unsigned fn_cap, for_cap, thread_cap, may_cap;
 	struct keys last_keys; /* streams, threads in contexts, and contexts */
-	const char **last;     /* kernel that was launched last */
+	const char **last;     /* kernel launched last, by key */
 	unsigned last_cap;
 	struct callers callers;
 	struct wait_long list[LIST_MAX]; /* longest first */
@@ -102,7 +102,7 @@ static void waits__free(void *a)
 	free(w);
 }
 
-/* Where a kernel may be the last one. */
+/* Scopes in which the last kernel is kept. */
 enum last_of { OF_STREAM, OF_THREAD, OF_CONTEXT, LAST_CNT };
 
 static uint64_t last_key(const struct waits *w, const struct trace_event *ev, enum last_of of)
@@ -340,8 +340,8 @@ static uint64_t wait_p95(const struct wait_fn *f)
 	return f->loghist ? loghist_percentile(f->loghist, f->cnt, 0.95, f->max_ns) : 0;
 }
 
-/* The part of the time of the threads that wait, of those that have a row. A thread waits for at
- * most the whole trace, also if its lines overlap. */
+/* Share of waiting in the time of the threads that wait and have a row. A thread waits for at most
+ * the whole trace, even if its lines overlap. */
 static double waits_share(const struct waits *w)
 {
 	uint64_t ns = 0, wall_ns = report_wall_ns(w->r);

@@ -11,7 +11,7 @@ struct wait_fn_result {
 };
 struct unfinished_wait {
 	const struct api_fn *fn; /* NULL: none */
-	const char *kernel;	 /* that was launched last before it; NULL: not known */
+	const char *kernel;	 /* launched last before it; NULL: not known */
 	uint64_t start_ns, ns;	 /* until its thread or the trace ended */
 	uint32_t pid, tid;
 };
@@ -19,15 +19,15 @@ struct wait_result {
 	uint64_t count, total_ns, thread_cnt;
 	struct wait_fn_result fns[8]; /* most time first */
 	unsigned fn_cnt;
-	struct wait_fn_result may[2]; /* that may have waited */
+	struct wait_fn_result may[2]; /* calls that may have waited */
 	unsigned may_cnt;
-	const char *thread_comm; /* that waited longest */
+	const char *thread_comm; /* the thread that waited longest */
 	uint32_t thread_tid;
 	uint64_t thread_ns;
-	struct unfinished_wait unfinished; /* the longest of them */
+	struct unfinished_wait unfinished; /* the longest one */
 	uint64_t longest_returned_ns;
 };
-/* Zeroes when the analysis did not run. */
+/* Sets zeroes if the analysis did not run. */
 void wait_result(const struct report *r, struct wait_result *res);
 
 #endif /* REPORT_TIME_WAIT_H */
