@@ -95,8 +95,7 @@ struct findings {
 	uint64_t unkept_cnt; /* calls that did not fit */
 	uint64_t query_cnt, query_ns;
 	struct keys query_threads;
-	unsigned small_threads,
-		row_threads; /* threads with small waits; with small copies in a row */
+	unsigned small_threads, row_threads; /* with small waits; with consecutive small copies */
 	struct keys thread_keys;
 	struct find_thread *threads;
 	unsigned thread_cap;
