@@ -298,8 +298,8 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	}
 }
 
-/* Order of findings in all views: errors before costs, then time lost in the steady state before
- * time lost once. */
+/* Order of findings in all views: by severity, then time lost in the steady state, then all time
+ * lost. */
 static int by_severity(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;

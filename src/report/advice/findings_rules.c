@@ -447,9 +447,9 @@ static bool leaks_grow(const struct findings *f, struct finding *x)
 }
 
 /*
- * Unfreed memory is a leak only if the program frees memory otherwise: its context was destroyed
- * first, it freed nine tenths of its allocations, or each iteration leaves some. A program that
- * leaves all memory to its exit does so on purpose.
+ * Unfreed memory is a leak only if the program frees other memory: its context was destroyed first,
+ * or it freed nine tenths of its allocations, or each iteration leaves some. Memory that is all
+ * left to the exit is left on purpose.
  */
 static bool leaks(const struct findings *f, struct finding *x)
 {

@@ -2,7 +2,7 @@
 /*
  * What limits the program. The steady state decides, as start-up happens once. Start-up is the
  * limit if it takes nine tenths of the time, or half without a steady state. With GPU times, the
- * GPU's largest share decides; if it is mostly idle, the host's activity does. Without GPU times
+ * GPU's largest share decides; if that is idle time, the host's activity does. Without GPU times
  * only the host's time is used. docs/REPORT.md has the rules.
  */
 #include "verdict_priv.h"

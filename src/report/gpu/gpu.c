@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --gpu-time: how long kernels, copies and graphs ran, how busy each device was, what it computed
- * while it copied, and whether the iterations waited for it or it for them.
+ * --gpu-time: durations of kernels, copies and graphs, busy time of each device, and computing
+ * during copies. It also shows whether iterations are bound by the GPU or by the host.
  */
 #include "gpu_priv.h"
 #include "util/memlimit.h"

@@ -9,11 +9,11 @@
  *   - when it is back at the line that its pass began with, from another one.
  *
  * The first two are certainly new calls of the function. The third is a new call or a round of a
- * loop in it: lines do not show which, and both begin the same work again. One case is not
+ * loop in it. Lines do not show which, and both begin the same work again. One case is not
  * detected: two consecutive calls from one line that each have one line with calls are one pass.
- * Passes are numbered within one pass of the caller. If a function goes back to an earlier line
- * after its thread has waited for the GPU, it begins a round of a loop that iterates. Its callees
- * are counted anew, and it begins no pass.
+ * Passes are numbered within one pass of the caller. A function that goes back to an earlier line
+ * after a wait for the GPU begins a round of an iterating loop. Its callees are counted anew, and
+ * it begins no pass.
  */
 #include "map_priv.h"
 

@@ -91,7 +91,7 @@ static struct map_forward *forward_of(struct map *m, const struct map_scope *s)
 	return s->is_backward && s->seq && f->seq == s->seq ? f : NULL;
 }
 
-/* Of the innermost enclosing backward operator whose forward operator has pending calls, or a
+/* The forward operator of the innermost enclosing backward operator that has calls pending, or a
  * place. */
 static struct map_forward *forward_around(struct map *m, uint64_t op, bool is_pending)
 {
