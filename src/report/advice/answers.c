@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The seven questions that people bring to a trace, answered in words from the other analyses. */
+/* Answers seven common questions about a trace in plain text, from the other analyses. */
 #include "report/report.h"
 #include "text/losses_text.h"
 
@@ -82,7 +82,7 @@ static void number(struct answer *a, const char *name, double value)
 		a->numbers[a->number_cnt++] = (struct number){name, value};
 }
 
-/* Numbers as people read them; good for the sentence that they are made in. */
+/* Numbers formatted for people; valid for one sentence. */
 struct cells {
 	char cell[12][CELL_SZ];
 	unsigned next;
@@ -190,7 +190,7 @@ static void say_parts(struct answer *a, const struct stage_parts *p)
 		say(a, "%s%s %.1f %%", i ? ", " : "", names[i], 100 * stage_part_share(p, i));
 }
 
-/* What the GPU did with its time, if that is known. */
+/* How the GPU spent its time, if that is known. */
 static void say_gpu(const struct report *r, struct answer *a, struct cells *c)
 {
 	struct gpu_result g;
@@ -240,7 +240,7 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	say(a, "%s", said ? "." : "");
 }
 
-/* Where the GPU's times are there, they alone say how long it was idle. */
+/* With GPU times, idle time comes from them alone. */
 static void say_measured_idle(struct answer *a, const struct gpu_idle *steady,
 			      const struct gpu_result *g, const struct idle_result *d,
 			      struct cells *c)
@@ -362,7 +362,7 @@ static void answer_ioctls(const struct report *r, struct answer *a)
 	say(a, ".");
 }
 
-/* What the driver's log of context switches says of a GPU. */
+/* Summarizes the driver's log of context switches for one GPU. */
 static void say_resident(struct answer *a, const struct resident_gpu *g)
 {
 	uint64_t span = resident_span_ns(g);

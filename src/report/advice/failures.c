@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What went wrong: calls that failed, waits that do not end, Xids, processes that failed. Failed
- * queries and look-ups are answers, and CUDA_ERROR_DEINITIALIZED at exit is harmless: they are no
- * failures.
+ * What went wrong: failed calls, waits that do not end, Xids, failed processes. Failed queries and
+ * look-ups are answers, and CUDA_ERROR_DEINITIALIZED at exit is harmless: neither is a failure.
  */
 #include "failures.h"
 
@@ -25,17 +24,17 @@
 #define FAILURES_MAX 64
 
 struct failure {
-	const char *kind; /* in JSON */
+	const char *kind; /* used in JSON */
 	char text[512];
 	size_t len;
 	uint64_t cnt, at_ns;
-	uint32_t pid; /* 0: of none */
+	uint32_t pid; /* 0: no process */
 };
 
 struct failures {
 	struct report *r;
 	struct failure list[FAILURES_MAX];
-	unsigned cnt, more; /* more: that found no place */
+	unsigned cnt, more; /* more: failures that did not fit into list */
 };
 
 static const struct {
@@ -59,7 +58,7 @@ static const struct {
 
 const char *fault_meaning(const struct api_fn *fn, int32_t result)
 {
-	/* Other libraries have numbers of their own. */
+	/* Other libraries have their own result numbers. */
 	const char *name = result ? fn_result_name(fn, result) : NULL;
 
 	if (!name || strncmp(name, "CUDA_", 5))
@@ -163,7 +162,7 @@ static void say_error(struct failures *a, const struct find_error *e)
 		say(x, "; the program continued");
 }
 
-/* With --no-args the findings see nothing. */
+/* With --no-args the findings analysis receives no errors. */
 static void say_any_error(struct failures *a, const struct overview_error *e)
 {
 	const char *name = fn_result_name(e->fn, e->result);
@@ -236,7 +235,7 @@ static void say_xids(struct failures *a)
 	}
 }
 
-/* Those that --kernel has not seen already. */
+/* Xids from NVML, only if --kernel recorded none. */
 static void say_nvml_xids(struct failures *a)
 {
 	struct driver_xid known;

@@ -5,9 +5,9 @@
 
 #include "report/report.h"
 
-/* How many there are, from the finish on. */
+/* Number of failures; valid from the finish on. */
 unsigned failures_cnt(const struct report *r);
-/* The first max of them, with a heading; nothing when nothing failed. */
+/* Prints a heading and the first max failures; nothing when nothing failed. */
 void failures_print_some(const struct report *r, const struct term *term, unsigned max);
 
 #endif /* REPORT_ADVICE_FAILURES_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is slow, and what to do. A finding is a row of findings.def that applies to what the other
- * analyses found, and to what is counted here of the events.
+ * What is slow, and what to do. A finding is a row of findings.def whose rule applies to the
+ * results of the other analyses and to the counts made here.
  */
 #include "report/report.h"
 
@@ -18,7 +18,7 @@
 #define SMALL_BYTES   (1 << 20)
 #define SMALL_COPY    65536
 #define STEADY_MIN    0.05
-#define BUBBLE_MAX_NS 1000000 /* a longer pause has other reasons than the wait */
+#define BUBBLE_MAX_NS 1000000 /* a longer pause has other causes than the wait */
 
 static void *findings__new(struct report *r)
 {
@@ -51,7 +51,7 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 {
 	struct hot_call *calls;
 
-	/* They are missing when there are iterations: findings_finish() counts them. */
+	/* Rejected calls matter only with iterations: findings_finish() reports them then. */
 	if (!memlimit_has(&f->call_rows[kind], 1, HOT_MAX)) {
 		f->unkept_cnt++;
 		return;
@@ -69,7 +69,7 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 		(struct hot_call){ev->start_ns, event_duration_ns(ev), ev->pid, ev->tid};
 }
 
-/* Memory that the driver is asked for each time, not a pool. */
+/* Memory that the driver allocates each time, not from a pool. */
 static enum hot_kind hot_memory(const struct trace_event *ev)
 {
 	enum block_kind kind;
@@ -124,7 +124,7 @@ static struct find_thread *thread_of(struct findings *f, const struct trace_even
 	return &t[i];
 }
 
-/* A row of small copies in one direction could be one copy: all but its first are counted. */
+/* Consecutive small copies in one direction could be one copy: counts all but the first. */
 static void on_copy_in_row(struct findings *f, struct find_thread *t, const struct trace_event *ev)
 {
 	bool small = ev->type == TYPE_TRANSFER && (ev->has & HAS_SIZE) && ev->size < SMALL_COPY &&
@@ -200,7 +200,7 @@ static void on_wait(struct findings *f, struct find_thread *t, const struct trac
 	t->submits = t->bytes = 0;
 }
 
-/* What fails when one asks or looks up is an answer. */
+/* A failed query or look-up is an answer, not an error. */
 static void on_error(struct findings *f, const struct trace_event *ev)
 {
 	const struct find_thread *t = thread_of(f, ev);
@@ -298,8 +298,8 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	}
 }
 
-/* The order of findings in all views: what is wrong before what is slow, what is slow all the time
- * before what is slow once. */
+/* Order of findings in all views: by severity, then time lost in the steady state, then all time
+ * lost. */
 static int by_severity(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
@@ -330,8 +330,8 @@ static void drop(struct findings *f, unsigned rule)
 		*x = f->list[--f->list_cnt];
 }
 
-/* Several may say of a program that the GPU waits for the host. The one that tells most is kept:
- * that decoding does; that the host is late between iterations, where half of the loss is there. */
+/* Several findings may report that the GPU waits for the host. Keeps the most specific one:
+ * decoding, or idle time between iterations if that is at least half of the loss. */
 static void keep_one_of_host(struct findings *f)
 {
 	const struct finding *launch = listed(f, FINDING_launch_bound)
@@ -371,13 +371,13 @@ static void findings_finish(void *a)
 		*x = (struct finding){.rule = rule, .confidence = rule->confidence};
 		if (!rule->applies(f, x))
 			continue;
-		/* A loss is placed to within a piece of the time. */
+		/* A loss is located only to within a slot of the time histogram. */
 		if (x->steady < STEADY_MIN)
 			x->steady = 0;
-		/* Each of them has the whole time of the trace. */
+		/* Each thread or device has the whole time of the trace. */
 		if (x->clocks > 1)
 			x->lost_ns /= x->clocks;
-		/* Lines that overlap or are out of order add up to more. */
+		/* Overlapping or unordered lines add up to more than the trace. */
 		if (x->lost_ns > report_wall_ns(f->r))
 			x->lost_ns = report_wall_ns(f->r);
 		finding_fill(x, rule->brief, x->brief, sizeof(x->brief));

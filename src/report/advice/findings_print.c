@@ -28,7 +28,7 @@ void finding_value(enum value_kind kind, double v, char cell[CELL_SZ])
 	}
 }
 
-/* What stands between the braces of a template, from name to end, goes behind what is in text. */
+/* Writes the value for a template's braces, from name to end, to text. */
 static bool put_value(const struct finding *x, const char *name, const char *end, char *text,
 		      size_t size)
 {
@@ -46,7 +46,7 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 		return false;
 	number = x->v.all[v - x->rule->values];
 	finding_value(v->kind, number, cell);
-	/* The name of a result, where it is one. */
+	/* A result code is shown by its name, if it has one. */
 	if (name + len == end && v->kind == VALUE_CODE && !strncmp(name, "result", len) && x->fn &&
 	    fn_result_name(x->fn, (int32_t)number))
 		return snprintf(text, size, "%s", fn_result_name(x->fn, (int32_t)number)) > 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * findings.def: one row for each, with what it says; findings_rules.c: a function for each row;
- * findings.c: what is counted of the events for them, and their order; findings_print.c.
+ * findings.def has one row per rule, with its texts; findings_rules.c has a function for each row.
+ * findings.c counts events for them and sorts the findings; findings_print.c prints them.
  */
 #ifndef REPORT_ADVICE_FINDINGS_PRIV_H
 #define REPORT_ADVICE_FINDINGS_PRIV_H
@@ -12,9 +12,9 @@
 #include "text/table.h"
 
 #define VALUES_MAX 7
-#define ERRORS_MAX 32 /* of one process */
+#define ERRORS_MAX 32 /* per process */
 
-/* The values of each rule by their names, or by their places in its row. */
+/* The values of each rule, by name or by position in its row. */
 union finding_values {
 	double all[VALUES_MAX];
 #define VALUE(kind, name, what) double name;
@@ -28,27 +28,27 @@ union finding_values {
 };
 _Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "room for all values");
 
-/* What matters most comes first. */
+/* The most important first. */
 enum severity { SEVERITY_INCOMPLETE, SEVERITY_ERROR, SEVERITY_HANG, SEVERITY_LEAK, SEVERITY_COST };
 
 struct finding {
 	const struct rule *rule;
-	uint64_t lost_ns; /* of one of the clocks, their mean */
-	double steady;	  /* the part of it that is lost in the steady state, 0 to 1 */
+	uint64_t lost_ns; /* mean over the clocks */
+	double steady;	  /* share of lost_ns in the steady state, 0 to 1 */
 	uint64_t at_ns;	  /* an example; 0: none */
-	/* Of a rule whose loss is a sum over threads or devices: how many, and what. */
+	/* For a loss summed over threads or devices: their number, and "thread" or "device". */
 	unsigned clocks;
 	const char *clock;
 	double confidence;
-	const struct api_fn *fn; /* that it is about, or NULL */
+	const struct api_fn *fn; /* the function that it is about, or NULL */
 	union finding_values v;
 	char brief[160], text[512], advice[384], confidence_reason[256];
 };
 
-/* Calls that matter when they are made in the iterations after the warm-up; which those are is
- * known at the end, so their times are kept. */
+/* Calls that matter in the iterations after the warm-up. Iterations are known only at the end, so
+ * the times of the calls are kept. */
 enum hot_kind { HOT_ALLOC, HOT_FREE, HOT_MODULE, HOT_QUERY, HOT_MAY_WAIT, HOT_CNT };
-#define HOT_MAX 65536 /* of one process */
+#define HOT_MAX 65536 /* per process */
 
 struct hot_call {
 	uint64_t start_ns, ns;
@@ -56,24 +56,24 @@ struct hot_call {
 };
 
 struct hot_sum {
-	uint64_t cnt, ns, at_ns; /* at_ns: the longest */
+	uint64_t cnt, ns, at_ns; /* at_ns: start of the longest */
 	struct keys threads;
 };
 
-/* Kernels that a thread has launched since it last waited: what fails then, or does not end, is one
- * of them. */
+/* Kernels that a thread has launched since it last waited. One of them caused a failure, or does
+ * not end. */
 #define SINCE_MAX 4
 struct since_wait {
-	const char *kernels[SINCE_MAX]; /* the first, each once */
-	unsigned cnt, more;		/* more: launches of others */
+	const char *kernels[SINCE_MAX]; /* the first ones, each once */
+	unsigned cnt, more;		/* more: other launches */
 };
 
 struct find_thread {
 	uint64_t submits, bytes; /* since its last wait */
-	uint64_t small_end_ns;	 /* that wait was for little, and nothing was submitted since */
-	uint64_t small_cpy_dir;	 /* direction + 1 of the small copy before; 0: none */
+	uint64_t small_end_ns;	 /* end of a small wait, if nothing was submitted since */
+	uint64_t small_cpy_dir;	 /* direction + 1 of the previous copy if it was small; 0: none */
 	struct since_wait since;
-	bool has_small, has_row; /* it had waits for little; small copies right after another */
+	bool has_small, has_row; /* had small waits; had consecutive small copies */
 };
 
 struct find_error {
@@ -81,10 +81,10 @@ struct find_error {
 	int32_t result;
 	uint32_t pid;
 	uint64_t cnt, first_ns;
-	uint64_t size;		 /* that the first asked for; 0: nothing */
-	struct since_wait since; /* what its thread had launched */
+	uint64_t size;		 /* size that the first call requested; 0: none */
+	struct since_wait since; /* launches of its thread */
 	const char *comm;
-	bool ignored; /* the process went on */
+	bool ignored; /* the process continued */
 };
 
 struct findings {
@@ -92,31 +92,31 @@ struct findings {
 	struct hot_call *calls[HOT_CNT];
 	unsigned cnt[HOT_CNT], cap[HOT_CNT];
 	struct memlimit_share call_rows[HOT_CNT], error_rows;
-	uint64_t unkept_cnt; /* calls that found no place */
+	uint64_t unkept_cnt; /* calls that did not fit */
 	uint64_t query_cnt, query_ns;
 	struct keys query_threads;
-	unsigned small_threads, row_threads; /* threads with small waits, with rows of copies */
+	unsigned small_threads, row_threads; /* with small waits; with consecutive small copies */
 	struct keys thread_keys;
 	struct find_thread *threads;
 	unsigned thread_cap;
 	uint64_t wait_cnt, small_wait_cnt, small_wait_ns, bubble_ns, small_wait_at;
-	uint64_t row_cnt, row_ns, row_at; /* small copies right after another */
+	uint64_t row_cnt, row_ns, row_at; /* consecutive small copies */
 	struct spread bubbles, rows;	  /* bubble_ns, row_ns by time */
 	struct find_error errors[MEMLIMIT_ALL(ERRORS_MAX)];
 	unsigned error_cnt, pending;
 	uint64_t deinit_cnt;
-	/* from the finish on */
+	/* valid from the finish on */
 	struct iter_result it;
 	uint64_t run_from_ns, run_to_ns; /* the steady state */
 	uint64_t steady_cnt;		 /* iterations after the warm-up */
 	struct hot_sum hot[HOT_CNT];
-	struct keys memory_threads; /* of HOT_ALLOC or HOT_FREE */
+	struct keys memory_threads; /* threads with HOT_ALLOC or HOT_FREE calls */
 	struct finding *list;
 	unsigned list_cnt;
 };
 
 enum value_kind {
-	VALUE_END, /* of a row's values */
+	VALUE_END, /* ends a row's values */
 	VALUE_COUNT,
 	VALUE_CODE,
 	VALUE_TIME,
@@ -128,15 +128,15 @@ enum value_kind {
 
 struct finding_value {
 	enum value_kind kind;
-	const char *name, *what; /* what: in the evidence */
+	const char *name, *what; /* what: description in the evidence */
 };
 
 struct rule {
 	const char *id, *title;
 	enum severity severity;
-	/* true: it applies. x is zeros, but for rule and sure. */
+	/* Returns true if the rule applies. x is zero except for rule and confidence. */
 	bool (*applies)(const struct findings *f, struct finding *x);
-	const struct finding_value *values; /* to VALUE_END */
+	const struct finding_value *values; /* ends with VALUE_END */
 	const char *brief, *text, *advice, *confidence_reason;
 	double confidence;
 };
@@ -151,27 +151,27 @@ extern const struct rule finding_rules[FINDING_CNT];
 
 /* findings_serving.c */
 bool decode_host(const struct findings *f, struct finding *x);
-/* The process that serves. */
+/* The process that serves requests. */
 uint32_t decode_pid(const struct findings *f);
 bool prefill_blocks(const struct findings *f, struct finding *x);
 bool cache_small(const struct findings *f, struct finding *x);
 bool graphs_unused(const struct findings *f, struct finding *x);
 bool graphs_padded(const struct findings *f, struct finding *x);
 
-/* A value as people read it. */
+/* Formats a value for people. */
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ]);
-/* A template of the rule with the finding's values. false: it is not well-formed. */
+/* Fills a template of the rule with the finding's values. Returns false if it is malformed. */
 bool finding_fill(const struct finding *x, const char *template, char *text, size_t size);
 
-/* What that thread has launched since it last waited; NULL: not known. */
+/* The kernels that the thread launched since it last waited; NULL: not known. */
 const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid);
-/* What a call that failed with it says about a kernel before it, or NULL. After these the context
- * cannot be used any more. */
+/* Explains what this result implies about an earlier kernel, or NULL. After such a result the
+ * context is unusable. */
 const char *fault_meaning(const struct api_fn *fn, int32_t result);
 
-/* "steady" or "startup": when most of its time is lost. */
+/* "steady" or "startup", where most of its time is lost. */
 const char *finding_severity(const struct finding *x);
-/* Nanoseconds that it loses in the steady state. */
+/* Time lost in the steady state, in ns. */
 static inline uint64_t finding_steady_ns(const struct finding *x)
 {
 	return x->lost_ns * x->steady;

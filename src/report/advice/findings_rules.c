@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the rows of findings.def measure: whether a finding applies, its values, and the time that
- * is lost: how that is estimated is written above each. It is the host's time; losses of two
- * findings may be the same time.
+ * Rules of findings.def: whether a finding applies, its values, and the lost time. The comment
+ * above each rule defines its lost time. It is host time; two findings may count the same time.
  */
 #include <math.h>
 
@@ -16,7 +15,7 @@
 #include "report/gpu/streams.h"
 #include "report/gpu/transfers.h"
 
-/* What PCIe 4.0 x16 moves from and to pinned memory, in bytes per nanosecond. */
+/* Speed of PCIe 4.0 x16 with pinned memory, in bytes per nanosecond. */
 #define PINNED_GBPS 25.0
 
 static bool has_gpu_times(const struct findings *f)
@@ -27,7 +26,7 @@ static bool has_gpu_times(const struct findings *f)
 	return g.executions;
 }
 
-/* 0 to 1. */
+/* The ratio, at most 1. */
 static double part_of(double part, double whole)
 {
 	double share = ratio_of(part, whole);
@@ -35,13 +34,13 @@ static double part_of(double part, double whole)
 	return share < 1 ? share : 1;
 }
 
-/* The part of a loss that lies in the steady state. */
+/* The share of a loss that lies in the steady state. */
 static double steady_part(const struct findings *f, const struct spread *loss)
 {
 	return loss ? part_of(spread__share(loss, f->run_from_ns, f->run_to_ns), 1) : 0;
 }
 
-/* lost_ns is a sum over so many threads or devices. */
+/* lost_ns is a sum over that many threads or devices. */
 static void over(struct finding *x, unsigned clocks, const char *clock)
 {
 	x->clocks = clocks;
@@ -96,7 +95,7 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* A share of a step below this is not worth a word. */
+/* A smaller share of a step is not reported. */
 #define ALONE_SHARE 0.05
 
 /* Lost: the time in which a device communicated and did nothing else. */
@@ -127,9 +126,9 @@ static bool comm_alone(const struct findings *f, struct finding *x)
 }
 
 /*
- * Iterations of many short launches, after which the GPU is not waited for: it was done as soon as
- * the host was. Lost: the time of the iterations outside of waits and of copies that may have
- * waited; at most, for a part of it the GPU needs itself.
+ * Iterations with many short launches and few waits: the GPU finishes as soon as the host does.
+ * Lost: time of the iterations outside waits and copies that may have waited. This is an upper
+ * bound, as the GPU needs part of it.
  */
 static bool launch_bound(const struct findings *f, struct finding *x)
 {
@@ -137,7 +136,7 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	uint64_t waits = d[ITS_SYNC].total + f->hot[HOT_MAY_WAIT].ns;
 	uint64_t time = d[ITS_TIME].total, launches = d[ITS_KERNELS].total + d[ITS_GRAPHS].total;
 
-	/* host_bound() knows better. */
+	/* host_bound() is more accurate with GPU times. */
 	if (has_gpu_times(f))
 		return false;
 	if (f->steady_cnt < 3 || d[ITS_KERNELS].mean < 10 || waits * 10 >= time ||
@@ -159,7 +158,7 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* A second, and ten times as long as any that returned. Lost: until the end. */
+/* Applies to at least 1 s, and ten times the longest wait that returned. Lost: until the end. */
 static bool never_returned(const struct findings *f, struct finding *x)
 {
 	struct wait_result w;
@@ -177,7 +176,7 @@ static bool never_returned(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* A process by its number in the job; false: it has none that is known, and is who it is. */
+/* Sets who to the process's rank in the job, or to its pid. Returns false for a pid. */
 static bool who_is(const struct findings *f, uint32_t pid, double *who)
 {
 	uint32_t rank;
@@ -187,7 +186,7 @@ static bool who_is(const struct findings *f, uint32_t pid, double *who)
 	return job;
 }
 
-/* Lost: from its first rank to the end. */
+/* Lost: from the first rank's start to the end. */
 static bool hanging(const struct findings *f, struct finding *x)
 {
 	struct communication_result c;
@@ -210,7 +209,7 @@ static bool hanging(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* 10 ms, and a hundredth of the trace. Lost: that. */
+/* Applies to at least 10 ms and 1 % of the trace. Lost: the lateness. */
 static bool late_rank(const struct findings *f, struct finding *x)
 {
 	struct communication_result c;
@@ -235,7 +234,7 @@ static bool late_rank(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Half of all, and 100. Lost: the time in these calls. */
+/* Applies to at least 100 calls and half of all. Lost: the time in these calls. */
 static bool small_collectives(const struct findings *f, struct finding *x)
 {
 	struct communication_result c;
@@ -256,8 +255,8 @@ static bool small_collectives(const struct findings *f, struct finding *x)
 }
 
 /*
- * Waits after at most 4 launches and copies with less than 1 MiB. Lost: from the end of each to
- * the next launch or copy of its thread, at most 1 ms each, for the GPU has nothing to do then.
+ * Waits after at most 4 submissions with less than 1 MiB of copies. Lost: from the end of each wait
+ * to the thread's next submission, at most 1 ms each, as the GPU is idle then.
  */
 static bool small_syncs(const struct findings *f, struct finding *x)
 {
@@ -276,7 +275,7 @@ static bool small_syncs(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Lost: the time in these calls, less what the bytes would take at 25 GB/s. */
+/* Lost: the time in these calls, less the time for these bytes at 25 GB/s. */
 static bool pageable(const struct findings *f, struct finding *x)
 {
 	struct transfers_result t;
@@ -298,7 +297,7 @@ static bool pageable(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Lost: the time in these calls, all but the first of each row. */
+/* Lost: the time in these calls, except for the first of each row. */
 static bool small_copies(const struct findings *f, struct finding *x)
 {
 	if (f->row_cnt < 50)
@@ -341,7 +340,7 @@ static bool hot_module(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Lost: the time in queries of the iterations; without iterations, in all of them. */
+/* Lost: the time in queries in the iterations; without iterations, in all queries. */
 static bool chatty(const struct findings *f, struct finding *x)
 {
 	const struct trace_end *end = f->r->end;
@@ -388,7 +387,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Lost: not known, for when the GPU ran what is not seen. */
+/* Lost: not known, as the rule does not see when the GPU ran the work. */
 static bool default_stream(const struct findings *f, struct finding *x)
 {
 	struct streams_result s;
@@ -428,7 +427,7 @@ static bool errors_ignored(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* How many more allocations than frees the iterations make; 0: it may be chance. */
+/* Allocations minus frees in the iterations; 0 if the difference may be chance. */
 static uint64_t grows_by(const struct findings *f)
 {
 	uint64_t made = f->hot[HOT_ALLOC].cnt, freed = f->hot[HOT_FREE].cnt;
@@ -448,9 +447,9 @@ static bool leaks_grow(const struct findings *f, struct finding *x)
 }
 
 /*
- * Never freed counts as a mistake only where the program frees: its context was destroyed before,
- * it freed nine tenths of what it allocated, or each iteration leaves some. A program that leaves
- * all of it to its exit does so on purpose.
+ * Unfreed memory is a leak only if the program frees other memory: its context was destroyed first,
+ * or it freed nine tenths of its allocations, or each iteration leaves some. Memory that is all
+ * left to the exit is left on purpose.
  */
 static bool leaks(const struct findings *f, struct finding *x)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the rows of findings.def on serving measure (report/serving/): see findings_rules.c. */
+/* Rules of findings.def for serving (report/serving/): see findings_rules.c. */
 #include <math.h>
 
 #include "findings_priv.h"
@@ -21,8 +21,8 @@ uint32_t decode_pid(const struct findings *f)
 	return s.pid;
 }
 
-/* Lost: the time from step to step in which the GPU did nothing; without the GPU's times, in which
- * it was not waited for. */
+/* Lost: time from step to step when the GPU was idle; without GPU times, when the host did not wait
+ * for it. */
 bool decode_host(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
@@ -51,7 +51,7 @@ bool decode_host(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* A twentieth of the time. Lost: by how much these steps were longer than one of decoding. */
+/* Applies to 5 % of the time. Lost: how much longer these steps were than a decode step. */
 bool prefill_blocks(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
@@ -71,8 +71,8 @@ bool prefill_blocks(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Nearly all prompts come in for others, and the batch that this makes varies: a fixed number of
- * places would be the same each time. Lost: not known. */
+/* Nearly all prompts are admitted after others end, and the resulting batch size varies; with a
+ * fixed number of places it would be constant. Lost: not known. */
 bool cache_small(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
@@ -93,7 +93,7 @@ bool cache_small(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* A tenth of the steps, and slower by a fifth. Lost: by how much they are slower. */
+/* Applies to 10 % of the steps, if they are 20 % slower. Lost: the extra time. */
 bool graphs_unused(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
@@ -115,7 +115,7 @@ bool graphs_unused(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* A fifth of the places. Lost: not known. */
+/* Applies if 20 % of the places are empty. Lost: not known. */
 bool graphs_padded(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;

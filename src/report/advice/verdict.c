@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What limits the program. The steady state counts, for start-up is paid once; a program that
- * spends nine tenths of its time starting, or has no steady state, is limited by that. Where GPU
- * times are there, what the GPU did most decides, and where that is nothing, what the host did
- * meanwhile; without them the host's time alone. docs/REPORT.md has the rules.
+ * What limits the program. The steady state decides, as start-up happens once. Start-up is the
+ * limit if it takes nine tenths of the time, or half without a steady state. With GPU times, the
+ * GPU's largest share decides; if that is idle time, the host's activity does. Without GPU times
+ * only the host's time is used. docs/REPORT.md has the rules.
  */
 #include "verdict_priv.h"
 
@@ -17,22 +17,23 @@
 #include "report/time/overview.h"
 #include "saved/reader.h"
 
-/* Start-up that limits a program with a steady state, and one without. */
+/* Share of start-up that makes it the limit: with a steady state, and without one. */
 #define STARTUP_SHARE	   0.9
 #define STARTUP_ONLY_SHARE 0.5
-/* Start-up that a sentence is worth. */
+/* Share of start-up that is mentioned. */
 #define STARTUP_NOTE_SHARE 0.5
-/* Of the host's time: what limits it although no GPU time shows it; waits that mean a busy GPU, and
- * waits that mean an idle one. */
+/* Shares of the host's time: a limit although GPU times do not show it; waits that imply a busy
+ * GPU; waits that imply an idle GPU. */
 #define HOST_SHARE 0.3
 #define WAITS_MANY 0.5
 #define WAITS_FEW  0.1
-/* A copy slower than this waits for the work before it: bytes per nanosecond. */
+/* A copy slower than this waited for earlier work: bytes per nanosecond. */
 #define COPY_WAITS_GBPS 1.0
-/* Fewer iterations are no steady state, if they take less than this part of the trace. */
+/* With fewer iterations there is no steady state, if they take less than this share of the
+ * trace. */
 #define STEADY_ITERATIONS 5
 #define STEADY_SHARE	  0.05
-/* Of the trace: with so much missing nothing is concluded. */
+/* If this share of the trace is missing, there is no verdict. */
 #define MISSING_SHARE 0.1
 
 const char *verdict_limit_name(enum verdict_limit limit)
@@ -84,7 +85,7 @@ static void decide(struct verdict *v, enum verdict_limit limit, const char *basi
 	v->at_most_ns = ratio_of(ns, of_ns) * v->run_ns;
 }
 
-/* Puts the share of the number that supports the verdict into the sentence. */
+/* Formats the share that supports the verdict. */
 static const char *share_text(const struct verdict *v, char cell[CELL_SZ])
 {
 	human_share(cell, v->ns, v->of_ns);
@@ -105,7 +106,7 @@ static uint64_t part(const struct verdict *v, enum stage_part p)
 	return v->stages.steady.ns[p];
 }
 
-/* What the host does besides waiting and copying. */
+/* Host time outside waits, copies, and calls for memory or modules. */
 static uint64_t host_ns(const struct verdict *v)
 {
 	return part(v, PART_OUTSIDE) + part(v, PART_LAUNCH) + part(v, PART_OTHER);
@@ -129,7 +130,7 @@ static void say_host(struct verdict *v)
 	say(v, "; the host spends %s of it %s", share, parts[most].what);
 }
 
-/* The GPU is idle: the host is why, or what it waits for. */
+/* The GPU is idle: the cause is the host, or what the host waits for. */
 static void decide_idle(struct verdict *v)
 {
 	const struct {
@@ -197,7 +198,7 @@ static void decide_measured(struct verdict *v)
 	say_gain(v, rows[most].how);
 }
 
-/* Without GPU times: only what the host did is known. */
+/* Without GPU times only the host's time is known. */
 static void decide_from_host(struct verdict *v)
 {
 	uint64_t waits = part(v, PART_SYNC), copies = part(v, PART_TRANSFER);
@@ -305,7 +306,7 @@ static void note_startup(struct verdict *v)
 	say(v, ". Start-up, paid once, takes %s of the trace", cell);
 }
 
-/* The part of the trace that is missing, as far as that is known. */
+/* Estimated share of the trace that is missing. */
 static double missing_share(const struct report *r)
 {
 	static const enum loss of_calls[] = {LOSS_CALLS,     LOSS_THREADS, LOSS_THREADS_SHARE,
@@ -325,7 +326,7 @@ static double missing_share(const struct report *r)
 	return fmax(of_lines, ratio_of(calls, t.call_cnt + calls));
 }
 
-/* Where much is missing, what was recorded may be another program. */
+/* If much is missing, the recorded part may not represent the program. */
 static void doubt(struct verdict *v)
 {
 	char was[sizeof(v->sentence)], share[CELL_SZ];

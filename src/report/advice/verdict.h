@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What limits a program; for the short report, from the finish on. */
+/* What limits a program; for the short report. Valid from the finish on. */
 #ifndef REPORT_ADVICE_VERDICT_H
 #define REPORT_ADVICE_VERDICT_H
 
 #include "report/report.h"
 
-/* The one definition of an idle GPU: of the steady state, no device executes anything. Measured
- * where there are GPU times; else a lower bound from what the host has waited for. */
+/* The only definition of GPU idle time: in the steady state, no device executes anything. Measured
+ * with GPU times, else a lower bound from the host's waits. */
 struct gpu_idle {
 	bool known, measured;
 	uint64_t ns, of_ns; /* measured on several devices: their mean */
 };
 void verdict_idle(const struct report *r, struct gpu_idle *res);
-/* "the steady state", or what is there instead of it. */
+/* "the steady state", or its replacement if there is none. */
 const char *verdict_scope(const struct report *r);
-/* "Verdict: ..." */
+/* Prints "Verdict: ...". */
 void verdict_print_sentence(const struct report *r, const struct term *term);
-/* Start-up and steady state, in a table whose rows add up to the whole. */
+/* Prints start-up and steady state in a table whose rows add up to the whole. */
 void verdict_print_time(const struct report *r, const struct term *term);
 
 #endif /* REPORT_ADVICE_VERDICT_H */

@@ -48,7 +48,7 @@ static void say_host(const struct verdict *v, const struct term *term)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < PART_CNT && n < sizeof(text); i++) {
-		/* in no call first */
+		/* time outside calls first */
 		enum stage_part p = (i + PART_OUTSIDE) % PART_CNT;
 
 		if (v->stages.steady.ns[p] * 1000 < v->run_ns)

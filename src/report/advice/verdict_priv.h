@@ -8,7 +8,7 @@
 #include "report/time/stage.h"
 #include "verdict.h"
 
-/* VERDICT_LIMIT(ID, name): what can limit a program; its name in JSON. */
+/* VERDICT_LIMIT(ID, name): a possible limit, and its name in JSON. */
 #define VERDICT_LIMITS(LIMIT)                                                                      \
 	LIMIT(UNKNOWN, "not-known")                                                                \
 	LIMIT(GPU, "gpu")                                                                          \
@@ -31,9 +31,9 @@ struct verdict {
 	enum verdict_limit limit;
 	char sentence[512];
 	const char *basis;   /* "measured", "host", "none" */
-	uint64_t ns, of_ns;  /* the number that supports it, and its whole */
-	uint64_t at_most_ns; /* of the trace: what can be gained */
-	/* what it is decided from */
+	uint64_t ns, of_ns;  /* the supporting number, and its whole */
+	uint64_t at_most_ns; /* possible gain, as part of the trace */
+	/* inputs of the decision */
 	struct stage_result stages;
 	struct iter_result it;
 	struct gpu_period gpu;
@@ -42,7 +42,7 @@ struct verdict {
 };
 
 const char *verdict_limit_name(enum verdict_limit limit);
-/* Name of a phase as a row of the table. */
+/* Formats the name of a phase for the table. */
 void verdict_phase(const struct verdict *v, enum phase phase, char *text, size_t size);
 void verdict_json(const void *a, struct json *j);
 void verdict_print(const void *a, const struct term *term);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --gpu-time: how long kernels, copies and graphs ran, how busy each device was, what it computed
- * while it copied, and whether the iterations waited for it or it for them.
+ * --gpu-time: durations of kernels, copies and graphs, busy time of each device, and computing
+ * during copies. It also shows whether iterations are bound by the GPU or by the host.
  */
 #include "gpu_priv.h"
 #include "util/memlimit.h"
@@ -83,7 +83,7 @@ static void gpu_event_seen(void *a, const struct trace_event *ev)
 		return;
 	}
 	add(&g->all, ev);
-	/* A node waits for those before it, too. */
+	/* A node also waits for its predecessors: its queue time is not counted. */
 	if (ev->gpu.call && !ev->gpu.graph_node)
 		loghist_add(&g->queue, ev->gpu.queue_us);
 	switch (ev->op[0]) {
@@ -162,8 +162,8 @@ static double share_of(const struct gpu_busy *b, enum gpu_part part, const struc
 	return share < 1 ? share : 1;
 }
 
-/* The device that was busiest in it: a program's others may be idle for good reasons. Not another
- * process's. */
+/* The process's device, or shared device, that was busiest in the iteration. Its other devices may
+ * be idle for good reasons. */
 static const struct gpu_device *device_of(const struct gpu *g, uint32_t pid,
 					  const struct iter_span *it)
 {
@@ -278,7 +278,7 @@ void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t
 		}
 		if (part[GPU_ANY] < 1 || (pid && !d->is_shared && !gpu_device__is_of(d, pid)))
 			continue;
-		/* What came late may be in a part alone. */
+		/* Executions that came late may be in one part only. */
 		for (unsigned n = 0; n < GPU_ANY; n++)
 			if (part[n] > part[GPU_ANY])
 				part[n] = part[GPU_ANY];

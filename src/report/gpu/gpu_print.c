@@ -16,7 +16,7 @@ static const char *dir_name(unsigned dir)
 	return dir == COPY_NONE ? "unknown" : copy_dir_name(dir);
 }
 
-/* Why nothing is known of iterations. */
+/* Why the iterations have no GPU times. */
 static const char *coarse_words(const struct gpu_result *res, char text[WORDS_SZ])
 {
 	char piece[CELL_SZ];
@@ -43,7 +43,7 @@ static const char *device_text(char buf[SECTION_BUF], const struct gpu_device *d
 	return buf;
 }
 
-/* Communication that has other work beside it. */
+/* Time when communication overlaps other work. */
 static uint64_t beside_ns(const struct gpu_busy *b)
 {
 	uint64_t comm = b->parts[GPU_COMMUNICATING].total, alone = gpu_busy__alone(b);
@@ -64,7 +64,7 @@ static const struct gpu_device *own_device(const struct gpu *g, const struct gpu
 	return NULL;
 }
 
-/* All but kernels. */
+/* Everything except kernels. */
 static const struct gpu_sum *other_at(const struct gpu *g, unsigned i)
 {
 	if (!i)

@@ -14,8 +14,8 @@ struct gpu_sum {
 	const char *name;
 	uint64_t cnt, ns, min, max, bytes;
 	uint64_t queue_ns, queue_cnt,
-		queue_max; /* from their calls' start; of those that have one */
-	bool of_graph;	   /* nodes of graphs are among them */
+		queue_max; /* from the start of their calls, if they have one */
+	bool of_graph;	   /* includes nodes of graphs */
 };
 
 struct gpu {
@@ -25,10 +25,10 @@ struct gpu {
 	struct gpu_sum *kernels;
 	unsigned cap;
 	struct gpu_sum copies[GPU_DIR_CNT], memset, graphs, all;
-	uint64_t lost_cnt; /* executions of more devices, or without memory */
+	uint64_t lost_cnt; /* executions rejected by the device limit, or for lack of memory */
 	struct loghist queue;
 	struct gpu_result res;
-	const struct gpu_sum **sorted; /* most time first */
+	const struct gpu_sum **sorted; /* longest total time first */
 	unsigned sorted_cnt;
 };
 

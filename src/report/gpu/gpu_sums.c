@@ -28,7 +28,7 @@ static void copy(char *to, size_t size, const char *from)
 		snprintf(to, size, "%s", from);
 }
 
-/* One more, all zero; NULL: there are too many. */
+/* Appends a zeroed element; NULL: limit reached, or no memory. */
 static void *add(void **array, unsigned *cnt, unsigned *cap, unsigned max, size_t size)
 {
 	unsigned wanted = *cap ? 2 * *cap : 8;
@@ -108,7 +108,7 @@ static void add_values(struct gpu_value *values, const struct event_gpu_stats *x
 #include "ct_gpu.def"
 }
 
-/* A sample stands for the time since the one before. */
+/* A sample covers the time since the previous one. */
 static void on_sample(struct gpu_device *d, const struct trace_event *ev)
 {
 	const struct event_gpu_stats *x = &ev->gpu_stats;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What --gpu-stats has sampled, summed up by device and by process: for summaries and reports. */
+/* Samples of --gpu-stats, summed by device and by process; for summaries and reports. */
 #ifndef REPORT_GPU_GPU_SUMS_H
 #define REPORT_GPU_GPU_SUMS_H
 
@@ -9,18 +9,18 @@
 
 struct gpu_sums;
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 struct gpu_sums *gpu_sums__new(void);
 void gpu_sums__free(struct gpu_sums *g);
-/* Of EVENT_GPU_STATS. Nothing of it is kept but copies. */
+/* Adds an EVENT_GPU_STATS event. Keeps no pointers into it. */
 void gpu_sums__event(struct gpu_sums *g, const struct trace_event *ev);
-/* Nothing when there was none. */
+/* Prints nothing without samples. */
 void gpu_sums__print(const struct gpu_sums *g, const struct term *term);
-/* An object of that name; nothing when there was none. */
+/* Writes an object of that name; nothing without samples. */
 void gpu_sums__json(const struct gpu_sums *g, struct json *j, const char *name);
 
-/* The errors of device i, from 0 on: how many NVML saw, and the last one's number; 0: none. false:
- * there are no more devices. */
+/* Xids of device i, from 0 on: the number that NVML counted, and the last code (0: none). Returns
+ * false past the last device. */
 struct gpu_xids {
 	uint64_t gpu, cnt, last, first_ns;
 };

@@ -40,7 +40,7 @@ static bool any_device(const struct gpu_sums *g, enum ct_gpu_value id)
 	return false;
 }
 
-/* Of values near the end of 64 bits, too, which a saved trace may have. */
+/* Handles values near 2^64, which a saved trace may have. */
 static uint64_t rounded(double mean)
 {
 	return mean < 0x1p64 - 0x1p12 ? (uint64_t)(mean + 0.5) : UINT64_MAX;
@@ -50,7 +50,7 @@ static uint64_t rounded(double mean)
 #define SECTION_ROWS  "report/gpu/gpu_stats.section"
 #include "report/section_rows.h"
 
-/* What somebody should look at. */
+/* Conditions that need attention. */
 static void print_notes(const struct gpu_sums *g, const struct term *term)
 {
 	for (unsigned i = 0; i < g->device_cnt; i++) {

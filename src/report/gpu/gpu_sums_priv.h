@@ -6,7 +6,7 @@
 
 #include "ct_gpu.h"
 
-/* More are left out and counted. */
+/* Limits; rejected rows are counted. */
 #define GPU_STATS_DEVICES   256
 #define GPU_STATS_PROCESSES 1024
 #define GPU_STATS_MISSING   16
@@ -29,7 +29,7 @@ struct gpu_device {
 };
 
 struct gpu_process {
-	unsigned device; /* of devices[] */
+	unsigned device; /* index in devices[] */
 	uint32_t pid;
 	char comm[16];
 	struct gpu_value values[CT_GPU_VALUE_CNT];
@@ -39,7 +39,7 @@ struct gpu_sums {
 	struct gpu_device *devices;
 	struct gpu_process *processes;
 	unsigned device_cnt, process_cnt, missing_cnt, device_cap, process_cap;
-	uint64_t rejected_cnt; /* events of those there was no room for */
+	uint64_t rejected_cnt; /* events rejected by the limits */
 	char missing[GPU_STATS_MISSING][200];
 };
 

@@ -8,7 +8,7 @@
 #include "text/json.h"
 #include "text/table.h"
 
-/* Between two contexts. A switch takes a tenth of that. */
+/* A longer gap between two contexts is idle time; a switch takes a tenth of this. */
 #define SWITCH_MAX_NS 1000000
 
 static struct resident_gpu *gpu_of(struct residency *r, const struct trace_event *ev)
@@ -35,7 +35,7 @@ static struct resident *proc_of(struct resident_gpu *g, const struct trace_event
 	struct resident *p;
 	unsigned i = 0;
 
-	/* Texts of a saved trace are the reader's. */
+	/* The reader owns the strings of a saved trace. */
 	if (owner)
 		owner = strcmp(owner, "kernel") ? "other user" : "kernel";
 	while (i < g->proc_cnt && (g->procs[i].pid != ev->pid || g->procs[i].owner != owner))
@@ -126,7 +126,7 @@ void resident_name(const struct resident *p, char *buf, size_t size)
 		snprintf(buf, size, "%s (%u)", p->comm[0] ? p->comm : "?", p->pid);
 }
 
-/* With those that found no place. */
+/* Includes the row of processes beyond the limit. */
 static unsigned row_cnt(const struct resident_gpu *g)
 {
 	return g->procs[RESIDENCY_PROCS].cnt ? RESIDENCY_PROCS + 1 : g->proc_cnt;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-ctxsw: who had a GPU for how long, from the slices as they pass; for summary and report. */
+/* --gpu-ctxsw: how long each process had a GPU, summed from the slices; for summary and report. */
 #ifndef REPORT_GPU_RESIDENCY_H
 #define REPORT_GPU_RESIDENCY_H
 
@@ -14,7 +14,7 @@ struct term;
 
 struct resident {
 	uint32_t pid;
-	const char *owner; /* a constant; NULL: of the process */
+	const char *owner; /* a constant; NULL: pid and comm identify it */
 	char comm[32];
 	uint64_t ns, cnt, max_ns;
 };
@@ -22,25 +22,25 @@ struct resident {
 struct resident_gpu {
 	uint32_t minor, trace;
 	char gpu[32];
-	uint64_t first_ns, last_ns; /* begin of the first slice, end of the last */
+	uint64_t first_ns, last_ns; /* start of the first slice, end of the last */
 	uint64_t switch_cnt;
-	uint64_t between_ns; /* from the end of a context to the begin of the next */
-	uint64_t empty_ns;   /* nobody had it: such times that are too long for a switch */
+	uint64_t between_ns; /* from the end of one context to the start of the next */
+	uint64_t empty_ns;   /* gaps too long for a switch: no context was resident */
 	uint64_t lost_before;
 	unsigned proc_cnt;
-	struct resident procs[RESIDENCY_PROCS + 1]; /* the last: those that found no place */
+	struct resident procs[RESIDENCY_PROCS + 1]; /* the last: processes beyond the limit */
 };
 
 struct residency {
-	struct resident_gpu *gpus[RESIDENCY_GPUS]; /* as they came */
+	struct resident_gpu *gpus[RESIDENCY_GPUS]; /* in order of appearance */
 	unsigned cnt;
 };
 
 void residency__event(struct residency *r, const struct trace_event *ev);
-/* Most time first. */
+/* Longest time first. */
 void residency__sort(struct residency *r);
 void residency__free(struct residency *r);
-/* Of one that is sorted; info says whether there was a log. Nothing when it was not asked for. */
+/* r must be sorted. info shows whether there was a log. Writes nothing if it was not requested. */
 void residency__json(const struct residency *r, struct json *j, const struct trace_info *info);
 void residency__print(const struct residency *r, const struct term *term,
 		      const struct trace_info *info);
@@ -49,7 +49,7 @@ static inline uint64_t resident_span_ns(const struct resident_gpu *g)
 {
 	return g->last_ns - g->first_ns;
 }
-/* "python3 (4711)", "(other user)" */
+/* Formats "python3 (4711)" or "(other user)". */
 void resident_name(const struct resident *p, char *buf, size_t size);
 
 #endif /* REPORT_GPU_RESIDENCY_H */

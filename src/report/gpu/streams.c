@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Streams: what was submitted to each, how far it got ahead of what the host knows to be done, and
- * who waits for whom. Known to be done is what a synchronisation, a successful query or a copy
- * that is not async has waited for, and what that stream had waited for itself, one step back.
+ * Streams: the work submitted to each, how far it ran ahead of the work known to be done, and which
+ * streams wait for which. Work is known to be done after a synchronisation, a successful query or a
+ * copy that is not async. Work that this stream had waited for is done too, one step back.
  */
 #include "streams.h"
 
@@ -15,7 +15,7 @@
 #include "report/memory/memory.h"
 #include "streams_priv.h"
 
-#define PROCS_MAX   32768 /* each is a process: twice as many */
+#define PROCS_MAX   32768 /* each row is a process: the table holds twice as many */
 #define STREAMS_MAX 65536
 #define EVENTS_MAX  (1 << 20)
 #define EDGES_MAX   4096
@@ -68,8 +68,8 @@ static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 	return &procs[i];
 }
 
-/* The stream of this handle; after its end, another one. Each context has default streams of its
- * own. */
+/* The stream of this handle, or a new one if that stream has ended. Each context has its own
+ * default streams. */
 static struct stream *stream_get(struct streams *s, const struct trace_event *ev, uint64_t handle)
 {
 	uint32_t tid = handle == CU_STREAM_PER_THREAD ? ev->tid : 0;
@@ -132,8 +132,8 @@ static void reach(struct stream *s, uint64_t seq)
 		s->done = seq;
 }
 
-/* The stream is done up to seq. What it waited for before that is done; waits are not numbered, so
- * this is said only when all of it is done. */
+/* Marks the stream done up to seq. Waits are not numbered, so the streams that it waited for are
+ * marked only when all of its work is done. */
 static void done(struct streams *s, struct stream *x, uint64_t seq)
 {
 	reach(x, seq);
@@ -156,7 +156,7 @@ static void note_busy(struct streams *s, struct stream *x)
 	p->first_busy = x - s->list + 1;
 }
 
-/* All streams of its context. */
+/* Marks all streams of the event's context done. */
 static void all_done(struct streams *s, const struct trace_event *ev)
 {
 	struct stream_proc *p = proc_get(s, ev->pid);
@@ -359,7 +359,7 @@ static void on_stream_call(struct streams *s, const struct trace_event *ev)
 		if (ev->has & HAS_CU_EVENT)
 			on_wait_event(s, ev);
 		break;
-	case OP_QUERY: /* cuStreamQuery: all is done; the other queries have an answer */
+	case OP_QUERY: /* cuStreamQuery: all is done; other queries return data */
 		if (ev->fn->arg_cnt == 1)
 			on_done(s, ev);
 		break;
@@ -389,7 +389,7 @@ static void streams_event(void *a, const struct trace_event *ev)
 
 	if (ev->kind == EVENT_PROCESS)
 		on_process(s, ev);
-	/* not ready is no error, and not done */
+	/* "not ready" is neither an error nor completion */
 	if (!call_was_made(ev) || ev->result || !call_is_top(ev))
 		return;
 	if (ev->capture || ev->capturing)

@@ -6,11 +6,11 @@
 #include "report/report.h"
 
 struct streams_result {
-	uint64_t default_work, work; /* submitted to the legacy default stream, and in all */
-	uint64_t switches;	     /* between it and streams that wait for it */
+	uint64_t default_work, work; /* submitted to the legacy default stream, and in total */
+	uint64_t switches;	     /* between the default stream and streams that wait for it */
 	uint64_t first_switch_ns;
 };
-/* Zeroes when the analysis did not run. */
+/* All zero if the analysis did not run. */
 void streams_result(const struct report *r, struct streams_result *res);
 
 #endif /* REPORT_GPU_STREAMS_H */

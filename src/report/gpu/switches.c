@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-ctxsw: who had the GPUs for how long, and what switching took. */
+/* --gpu-ctxsw: how long each process had the GPUs, and the time for switches. */
 #include "switches.h"
 
 #include <stdlib.h>

@@ -15,15 +15,15 @@
 #define SIZE_CLASSES 64
 #define LARGEST_MAX  100
 #define THREADS_MAX  65536
-#define BATCH_MAX    128 /* as many as a record holds */
+#define BATCH_MAX    128 /* maximum in a record */
 
-/* What of one direction, or of memsets or prefetches. */
+/* Sums for one direction, or for memsets or prefetches. */
 struct sum {
 	uint64_t cnt, bytes, ns;
 	uint64_t async_cnt, sync_cnt;
 	uint64_t place[HOST_PLACE_CNT]; /* copies with a side on the host */
 	uint64_t sized_cnt, small_cnt;
-	uint64_t done_bytes, done_ns; /* of calls that returned when the copy was done */
+	uint64_t done_bytes, done_ns; /* only calls that returned after the copy was done */
 	double max_gbps;
 	struct size_class {
 		uint64_t cnt, bytes;
@@ -45,11 +45,11 @@ struct transfers {
 	struct keys pageable_threads;
 	struct spread pageable;
 	uint64_t batch_cnt, batch_copies;
-	struct large_transfer largest[LARGEST_MAX]; /* first the largest */
+	struct large_transfer largest[LARGEST_MAX]; /* largest first */
 	unsigned large_cnt, large_max;
 };
 
-/* The side of a copy that is on the host: first the source's name, then the destination's. */
+/* Argument names of the host side of a copy: source, destination. */
 static const struct {
 	uint8_t op;
 	const char *side[2];
@@ -88,7 +88,7 @@ static enum host_place place_of_side(const struct transfers *t, const struct tra
 	return all == HOST_PLACE_CNT ? HOST_UNKNOWN : all;
 }
 
-/* Between two places on the host the slower one counts. */
+/* With both sides on the host, the slower kind counts. */
 static enum host_place place_of(const struct transfers *t, const struct trace_event *ev)
 {
 	enum host_place src = HOST_PLACE_CNT, dst = HOST_PLACE_CNT;
@@ -106,8 +106,8 @@ static enum host_place place_of(const struct transfers *t, const struct trace_ev
 	return src < dst ? src : dst;
 }
 
-/* How long the copy itself took; false: that is not known. The host saw it from the call's start to
- * its return, where that was when the copy was done. Whoever measures on the GPU puts it here. */
+/* Duration of the copy itself; false: not known. The host's time is used, from start to return, if
+ * the call returned when the copy was done. Times measured on the GPU would go here. */
 static bool copy_ns(const struct trace_event *ev, uint64_t *ns)
 {
 	*ns = event_duration_ns(ev);
@@ -216,7 +216,7 @@ static const char *dir_name(unsigned dir)
 	return dir == COPY_NONE ? "unknown" : copy_dir_name(dir);
 }
 
-/* As people read of them: copies, those without a direction last, then the rest. */
+/* In display order: directions, copies without one, then the rest. */
 static const struct sum *sum_at(const struct transfers *t, unsigned i)
 {
 	const struct sum *others[] = {&t->memset, &t->prefetch, NULL};

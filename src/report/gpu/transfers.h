@@ -8,9 +8,9 @@
 struct transfers_result {
 	uint64_t pageable_cnt, pageable_bytes, pageable_ns;
 	unsigned pageable_threads;
-	const struct spread *pageable; /* pageable_ns by time; NULL without the analysis */
+	const struct spread *pageable; /* pageable_ns over time; NULL without the analysis */
 };
-/* Zeroes when the analysis did not run. */
+/* All zero if the analysis did not run. */
 void transfers_result(const struct report *r, struct transfers_result *res);
 
 #endif /* REPORT_GPU_TRANSFERS_H */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Devices of processes; and processes that have memory of the driver. */
+/* Limits: devices of processes; processes with driver memory. */
 #define ROWS_MAX      1024
 #define PROCESSES_MAX 1024
 #define DEVICE_SZ     32
@@ -20,10 +20,10 @@ struct row {
 	uint64_t allocs, frees, ooms;
 	uint64_t allocated, reserved; /* last */
 	uint64_t peak_allocated, peak_reserved;
-	uint64_t unused_at_peak; /* reserved and not allocated, when most was allocated */
+	uint64_t unused_at_peak; /* reserved minus allocated at peak_allocated */
 };
 
-/* Of the driver, as calls say it. */
+/* Memory from the driver, according to calls. */
 struct process {
 	uint32_t pid;
 	uint64_t live, peak;

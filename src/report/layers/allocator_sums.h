@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What PyTorch's allocator held of each device (--torch), beside what the driver was asked for. */
+/* Memory that PyTorch's allocator held on each device (--torch), beside memory from the driver. */
 #ifndef REPORT_LAYERS_ALLOCATOR_SUMS_H
 #define REPORT_LAYERS_ALLOCATOR_SUMS_H
 
@@ -9,12 +9,12 @@
 
 struct allocator_sums;
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 struct allocator_sums *allocator_sums__new(void);
 void allocator_sums__free(struct allocator_sums *s);
-/* Of the allocator, and of calls that changed what the driver has given. */
+/* Adds an event of the allocator, or a call that changed the driver's memory. */
 void allocator_sums__event(struct allocator_sums *s, const struct trace_event *ev);
-/* Nothing when there was none. */
+/* Prints nothing without events. */
 void allocator_sums__print(struct allocator_sums *s, const struct term *term);
 void allocator_sums__json(struct allocator_sums *s, struct json *j, const char *name);
 

@@ -42,8 +42,8 @@ static struct coll_comm *comm_of(struct communication *x, const struct trace_eve
 	return comms[i];
 }
 
-/* NULL: too many. A rank is one process's: those of two programs that were traced one after the
- * other have other hashes. */
+/* NULL: limit reached. A rank belongs to one process: two programs traced one after the other have
+ * different hashes. */
 static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *ev)
 {
 	struct coll_rank *k = c->ranks;
@@ -53,7 +53,7 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 	for (; k < c->ranks + c->rank_cnt; k++)
 		if (k->rank == ev->coll.rank && k->pid == ev->pid)
 			goto out;
-	/* The same process, traced twice. */
+	/* the same process, traced twice */
 	if (k->rank == ev->coll.rank && k->trace != ev->trace)
 		return NULL;
 	if (c->rank_cnt == RANKS_MAX) {
@@ -92,7 +92,7 @@ bool comm_is_partial(const struct coll_comm *c)
 	return false;
 }
 
-/* Those whose first collective that was seen is a later one. */
+/* Ranks whose first recorded collective is a later one. */
 static uint64_t not_seen_yet(const struct coll_comm *c, uint64_t seq)
 {
 	uint64_t who = 0;
@@ -107,8 +107,8 @@ static uint64_t all_ranks(const struct coll_comm *c)
 	return c->rank_cnt < 64 ? (1ull << c->rank_cnt) - 1 : UINT64_MAX;
 }
 
-/* Until when what these ranks do, a bit for each, is known: until their traces end, or for good
- * when their processes have ended. */
+/* Time until which the activity of these ranks (a bit for each) is known: the end of their traces;
+ * unlimited for processes that have ended. */
 static uint64_t seen_until(struct communication *x, const struct coll_comm *c, uint64_t who)
 {
 	uint64_t until = x->r->is_over ? x->r->last_ns : UINT64_MAX;
@@ -123,7 +123,7 @@ static uint64_t seen_until(struct communication *x, const struct coll_comm *c, u
 	return until;
 }
 
-/* All that will come has come. */
+/* No further rank will join. */
 static void settle(struct communication *x, struct coll_comm *c, struct coll_slot *s)
 {
 	struct coll_rank *last = &c->ranks[s->last_rank];
@@ -134,7 +134,7 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 	if (s->differs) {
 		c->differ_cnt++;
 	} else if (missing) {
-		/* It may have come when its trace had ended. */
+		/* It may have joined after its trace ended. */
 		c->missed_cnt += seen_until(x, c, missing) >= s->last_ns;
 	} else {
 		c->joined_cnt++;
@@ -187,7 +187,8 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 	s->who |= 1ull << i;
 	if (ev->start_ns < s->first_ns)
 		s->first_ns = ev->start_ns;
-	/* Of ranks that begin at the same moment, one is the last whatever line comes first. */
+	/* If ranks start at the same time, the highest one counts as last, in any order of
+	 * lines. */
 	if (ev->start_ns > s->last_ns ||
 	    (ev->start_ns == s->last_ns && k->rank > c->ranks[s->last_rank].rank)) {
 		s->last_ns = ev->start_ns;
@@ -239,7 +240,7 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 		arrive(x, c, k, ev);
 }
 
-/* A collective may have been among it: the numbers are no other rank's. */
+/* A collective may be lost: sequence numbers no longer match those of other ranks. */
 static void on_lost(struct communication *x, const struct trace_event *ev)
 {
 	for (unsigned i = 0; i < x->keys.cnt; i++)
@@ -267,7 +268,7 @@ static void communication_event(void *a, const struct trace_event *ev)
 	}
 	if (ev->type != TYPE_COLLECTIVE || !comm_gpu_has_room(x))
 		return;
-	/* ncclBroadcast() in ncclBcast() launches, and the outer one is what is counted. */
+	/* ncclBcast() calls ncclBroadcast(), which launches; only the outer call is counted. */
 	if (!call_is_outer(ev)) {
 		comm_gpu_inner(x, ev);
 		return;
@@ -277,7 +278,7 @@ static void communication_event(void *a, const struct trace_event *ev)
 	} else if (ev->fn->op == OP_GROUP_END) {
 		comm_gpu_group_end(x, ev);
 	} else if (ev->fn->op == OP_INIT && ev->has & HAS_COMM) {
-		/* From now on it is one that may come late. */
+		/* From now on this rank may be late. */
 		struct coll_comm *c = comm_of(x, ev);
 
 		if (c)
@@ -285,7 +286,8 @@ static void communication_event(void *a, const struct trace_event *ev)
 	}
 }
 
-/* Who has come to it: whoever is further has, though his line may have been left out or lost. */
+/* Ranks that have joined. A rank with a later collective has, too: its line may be not traced or
+ * lost. */
 static uint64_t who_came(const struct coll_comm *c, const struct coll_slot *s)
 {
 	uint64_t who = s->who;
@@ -295,7 +297,7 @@ static uint64_t who_came(const struct coll_comm *c, const struct coll_slot *s)
 	return who;
 }
 
-/* The first collective that some have come to and some have not. */
+/* Finds the first collective that only some ranks have joined. */
 static void find_open(struct communication *x, struct coll_comm *c)
 {
 	uint64_t all = all_ranks(c);
@@ -353,7 +355,7 @@ static void find_job(struct communication *x)
 		x->job = NULL;
 }
 
-/* In their order: lateness follows the clock. */
+/* In order of sequence numbers: lateness depends on time order. */
 static void settle_rest(struct communication *x, struct coll_comm *c)
 {
 	uint64_t most = 0;
@@ -381,7 +383,7 @@ static void communication_finish(void *a)
 		if (joined)
 			find_open(x, c);
 		settle_rest(x, c);
-		/* What is not the same collective is neither joined nor late. */
+		/* Unmatched collectives are neither joined nor late. */
 		if (!joined) {
 			c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;
 			for (unsigned i = 0; i < c->rank_cnt; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which collective the GPU's time of a launch belongs to. */
+/* Assigns the GPU time of launches to collectives. */
 #include "communication_priv.h"
 #include "util/memlimit.h"
 
-/* Of a call of the event's process: several traces may have the same ids. 0: none. */
+/* Key of a call of the event's process, as several traces may have the same ids. 0: none. */
 static uint64_t key_of(const struct trace_event *ev, uint64_t id)
 {
 	return id ? pair_key(id, ev->pid) : 0;
@@ -32,7 +32,7 @@ void comm_gpu_await(struct communication *x, const struct trace_event *ev, struc
 				    .key = key, .comm = c, .op = op, .bytes = ev->coll.bytes});
 		return;
 	}
-	/* The end of the group takes it over. */
+	/* taken over at the end of the group */
 	group = call_at(x, group_key);
 	if (!group) {
 		group = recent_get(x->calls, sizeof(*group), group_key);
@@ -60,7 +60,7 @@ void comm_gpu_group_end(struct communication *x, const struct trace_event *ev)
 
 	if (!ev->coll.grouped || !group)
 		return;
-	/* What is added may move others. */
+	/* adding may move other entries */
 	call = *group;
 	call.key = key;
 	call_put(x, &call);

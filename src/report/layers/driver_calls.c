@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What reached the kernel driver (--kernel): ioctls by command and by the CUDA call that made them,
- * what the GPU's scheduler was told, errors of the GPU, managed memory.
+ * What reached the kernel driver (--kernel): ioctls by command and by CUDA call, commands for the
+ * GPU's scheduler, errors of the GPU, managed memory.
  */
 #include "driver_priv.h"
 
@@ -70,7 +70,7 @@ static void row_add(struct dr_row *row, const struct trace_event *ev, uint64_t n
 	row->error_cnt += ev->is_error;
 }
 
-/* A trace of hours has seconds that are longer. */
+/* In a long trace the slots are longer than a second. */
 static void count_second(struct driver_calls *d, const struct trace_event *ev)
 {
 	uint64_t at = ev->start_ns > d->r->base_ns ? ev->start_ns - d->r->base_ns : 0;
@@ -158,7 +158,7 @@ static void driver_event(void *a, const struct trace_event *ev)
 	}
 }
 
-/* By name where it is one; ties by the other name. */
+/* Longest time first, then most calls, then the earliest. */
 static int row_by_time(const void *a, const void *b)
 {
 	const struct dr_row *x = a, *y = b;
@@ -175,7 +175,7 @@ static void driver_finish(void *a)
 	struct driver_calls *d = a;
 	struct dr_rows *all[] = {&d->commands, &d->calls, &d->pairs, &d->sched, &d->xids};
 
-	/* the keys no longer fit the rows, and are no longer asked for */
+	/* the keys no longer match the sorted rows, but nothing uses them */
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i]->keys.cnt)
 			qsort(all[i]->rows, all[i]->keys.cnt, sizeof(struct dr_row), row_by_time);

@@ -12,16 +12,16 @@ struct driver_pair {
 struct driver_result {
 	bool traced;
 	uint64_t ioctl_cnt, total_ns, error_cnt, outside_cnt;
-	unsigned command_cnt;				    /* kinds */
-	struct driver_pair calls[4], commands[4], sched[8]; /* most first */
+	unsigned command_cnt;				    /* number of kinds */
+	struct driver_pair calls[4], commands[4], sched[8]; /* most frequent first */
 	unsigned call_cnt, top_cnt, sched_cnt;
 	uint64_t sched_total, sched_last_ns; /* the latest scheduler event */
 	uint64_t xid_cnt;
 };
-/* Zeroes when the analysis did not run. */
+/* All zero if the analysis did not run. */
 void driver_result(const struct report *r, struct driver_result *res);
 
-/* Kind i of the driver's errors, from 0 on. false: there are no more. */
+/* Kind i of the driver's errors, from 0 on. Returns false past the last one. */
 struct driver_xid {
 	unsigned number;
 	const char *gpu;     /* NULL: not known */

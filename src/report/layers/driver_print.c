@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What reached the kernel driver, as JSON and as text. */
+/* Prints what reached the kernel driver, as JSON and as text. */
 #include "driver_priv.h"
 #include "report/section.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What driver_calls.c counts and driver_print.c shows. */
+/* Shared by driver_calls.c (counts) and driver_print.c. */
 #ifndef REPORT_LAYERS_DRIVER_PRIV_H
 #define REPORT_LAYERS_DRIVER_PRIV_H
 

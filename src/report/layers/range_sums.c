@@ -12,14 +12,14 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Names; ranges that are open at a time. */
+/* Limits: names; ranges open at the same time. */
 #define ROWS_MAX (1u << 14)
 #define OPEN_MAX (1u << 16)
-/* Ranges that are in each other: what a hostile trace says may go round in circles. */
+/* Nesting limit of ranges: parents in a hostile trace may form a cycle. */
 #define DEPTH_MAX 256
 
 struct sum {
-	uint64_t calls, call_ns, launches, bytes; /* the driver's; of transfers */
+	uint64_t calls, call_ns, launches, bytes; /* calls of the driver; bytes of transfers */
 	uint64_t gpu_cnt, gpu_ns;
 };
 
@@ -32,7 +32,7 @@ struct row {
 	char key[]; /* "domain\0text\0" */
 };
 
-/* What was done in a range whose own line is yet to come. */
+/* Work in a range whose own line comes later. */
 struct open {
 	uint64_t key;
 	struct sum sum;
@@ -45,9 +45,9 @@ struct past {
 };
 
 struct range_sums {
-	const struct report *r; /* NULL: of a summary */
-	bool of_operators;	/* of PyTorch */
-	bool has_gpu;		/* from sort() on: times on the GPU are there */
+	const struct report *r; /* NULL in a summary */
+	bool of_operators;	/* operators of PyTorch, not ranges */
+	bool has_gpu;		/* valid from sort() on: GPU times exist */
 	struct row *rows;
 	struct open *open;
 	struct past *past; /* the latest (recent_find()) */
@@ -88,7 +88,7 @@ void range_sums__free(struct range_sums *s)
 	free(s);
 }
 
-/* Traces that are read together have other process ids. */
+/* Traces that are read together have distinct process ids. */
 static uint64_t key_of(const struct trace_event *ev, uint64_t id)
 {
 	return pair_key(id, ev->pid);
@@ -104,7 +104,7 @@ static void add(struct sum *to, const struct sum *x)
 	to->gpu_ns += x->gpu_ns;
 }
 
-/* NULL: there are too many. */
+/* NULL: limit reached, or no memory. */
 static struct row *row_of(struct range_sums *s, const char *domain, const char *text)
 {
 	size_t domain_len = domain ? strlen(domain) : 0, text_len = text ? strlen(text) : 0;
@@ -131,7 +131,7 @@ static struct row *row_of(struct range_sums *s, const char *domain, const char *
 	return made;
 }
 
-/* Where what is done in the range of that id is added; NULL: nowhere. */
+/* Sums of the range with this key; NULL: limit reached, or no memory. */
 static struct sum *open_of(struct range_sums *s, uint64_t key)
 {
 	struct open *o;
@@ -156,7 +156,7 @@ static struct past *past_of(struct range_sums *s, uint64_t key)
 	return recent_find(s->past, sizeof(*s->past), key);
 }
 
-/* Its range may have ended: then it is of that and of those around it. */
+/* If the range has ended, adds to it and to its enclosing ranges. */
 static void add_to(struct range_sums *s, uint64_t key, const struct sum *x)
 {
 	struct past *p = past_of(s, key);
@@ -237,14 +237,14 @@ void range_sums__event(struct range_sums *s, const struct trace_event *ev)
 		       &(struct sum){.gpu_cnt = 1, .gpu_ns = event_duration_ns(ev)});
 }
 
-/* --- what is shown --- */
+/* --- output --- */
 
 static int by_time(struct row *a, struct row *b)
 {
 	return a->ns > b->ns ? -1 : a->ns < b->ns;
 }
 
-/* What makes the numbers wrong, or names missing. */
+/* Reasons for wrong numbers or missing names. */
 static void print_notes(const struct trace_nvtx *n, const struct term *term)
 {
 	if (n->unfinished)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What ranges of NVTX, or operators of PyTorch, took and what was done in them, by their names: for
- * summaries and reports. One has what those in it have, too. */
+/* Time and work in NVTX ranges or PyTorch operators, by name; for summaries and reports. Sums of a
+ * range include the ranges in it. */
 #ifndef REPORT_LAYERS_RANGE_SUMS_H
 #define REPORT_LAYERS_RANGE_SUMS_H
 
@@ -11,15 +11,15 @@
 
 struct range_sums;
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 struct range_sums *range_sums__new(bool of_operators);
 void range_sums__free(struct range_sums *s);
-/* Of ranges or operators, calls and executions. Nothing of it is kept but copies. */
+/* Adds a range or operator, a call or an execution. Keeps no pointers into it. */
 void range_sums__event(struct range_sums *s, const struct trace_event *ev);
-/* top: rows at most; end: or NULL. Nothing when there was none. */
+/* top: maximum number of rows; end: may be NULL. Prints nothing without ranges. */
 void range_sums__print(struct range_sums *s, const struct term *term, const struct trace_end *end,
 		       unsigned top);
-/* An object of that name; nothing when there was none. */
+/* Writes an object of that name; nothing without ranges. */
 void range_sums__json(struct range_sums *s, struct json *j, const char *name);
 
 #endif /* REPORT_LAYERS_RANGE_SUMS_H */

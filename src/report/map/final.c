@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The map as it is shown, made when stages and iterations are known: process, stage, iterations or
- * the warm-up, and below them what map.c has found. What the same names lead to is one node. A
- * level of which there is only one (the process, its thread) is left out.
+ * The map for display, made when stages and iterations are known: process, stage, iterations or
+ * warm-up, and below them the nodes of map.c. Nodes with the same names are merged. A level with
+ * only one node (the process, its thread) is omitted.
  */
 #include "map_priv.h"
 
@@ -11,13 +11,13 @@
 #include "report/iter/iter.h"
 #include "report/time/stage.h"
 
-/* A function whose pass has so much of an iteration's launches is what iterates, or is around it.
- */
+/* A function is the iteration, or encloses it, if one pass has this share of an iteration's
+ * launches. */
 #define PART_OF_ITERATION 0.5
 
 enum its { NO_ITERATION, IS_WARMUP, IS_STEADY };
 
-/* Which stage and iterations a slice belongs to. */
+/* Stage and iterations of a slice. */
 struct class
 {
 	uint8_t stage, its;
@@ -27,14 +27,14 @@ struct work {
 	struct map *m;
 	struct class of[MAP_SLICES];
 	struct iter_result iter;
-	struct keys made; /* of (node, class): which final node */
-	uint32_t *finals; /* its values */
+	struct keys made; /* (node, class) to final node */
+	uint32_t *finals; /* values of made */
 	unsigned final_cap;
-	uint64_t *launches, *passes; /* of each node */
-	uint64_t *families;	     /* two each: launches, passes */
+	uint64_t *launches, *passes; /* per node */
+	uint64_t *families;	     /* three each: launches, passes, nodes */
 	struct keys family_keys;
 	unsigned family_cap;
-	uint32_t *threads; /* how many a process has */
+	uint32_t *threads; /* threads per process */
 };
 
 static enum its its_at(const struct work *w, uint64_t ns)
@@ -81,7 +81,7 @@ static bool is_numbered(const struct map_node *n)
 	return n->kind == MAP_PYTHON && n->number;
 }
 
-/* Launches in and below each node; and of all passes of a function in one of its caller's. */
+/* Sums launches in and below each node, and passes of a function within one caller. */
 static bool sum_families(struct work *w)
 {
 	struct map *m = w->m;
@@ -125,7 +125,7 @@ static bool sum_families(struct work *w)
 	return true;
 }
 
-/* 0: its passes are not told apart. */
+/* 0: passes are merged. */
 static uint32_t number_of(struct work *w, const struct map_node *n)
 {
 	const uint64_t *f;
@@ -172,7 +172,7 @@ static uint32_t final_of(struct map *m, uint32_t parent, enum map_kind kind, con
 	return i;
 }
 
-/* Stage and iterations below a process. */
+/* The node of stage and iterations below a process. */
 static uint32_t class_of(struct work *w, uint32_t at, uint32_t pid, struct class c)
 {
 	struct map *m = w->m;
@@ -180,7 +180,7 @@ static uint32_t class_of(struct work *w, uint32_t at, uint32_t pid, struct class
 	if (m->r->args_redacted)
 		return at;
 	at = final_of(m, at, MAP_STAGE, stage_name(c.stage), NULL, 0);
-	/* The first iteration may begin with the first call. */
+	/* the first iteration may begin with the first call */
 	if (!c.its || pid != w->iter.pid || c.stage == STAGE_INIT || c.stage == STAGE_LOAD)
 		return at;
 	at = final_of(m, at, MAP_ITERATIONS, c.its == IS_STEADY ? "iterations" : "warm-up", NULL,
@@ -248,7 +248,7 @@ static void add_parts(struct work *w, uint32_t node)
 	}
 }
 
-/* A node was made after the one above it. */
+/* Parents were created before their children. */
 static void sum_up(struct map *m)
 {
 	for (uint32_t i = m->final_keys.cnt; i-- > 1;) {
@@ -292,12 +292,12 @@ uint64_t map_weight(const struct map *m, const struct map_sums *s)
 		return s->launches;
 	case MAP_BY_CALLS:
 		return s->calls;
-	default: /* what took longest, of host or GPU */
+	default: /* host or GPU, whichever took longer */
 		return map_wall(s) > s->gpu_ns ? map_wall(s) : s->gpu_ns;
 	}
 }
 
-/* What is on top at last comes first: the heaviest, and of passes the first. */
+/* The list is reversed later: then the heaviest comes first, and passes in order. */
 static int lightest_first(const void *a, const void *b)
 {
 	const struct order *x = a, *y = b;
@@ -309,7 +309,7 @@ static int lightest_first(const void *a, const void *b)
 	return x->node > y->node ? -1 : x->node < y->node;
 }
 
-/* Passes of a function have the weight of the heaviest, so that they stay together. */
+/* Gives all passes of a function the weight of the heaviest, so that they stay together. */
 static bool level_passes(struct map *m, struct order *list)
 {
 	struct keys keys = {0};
@@ -390,7 +390,7 @@ static struct map_function *function_of(struct map *m, const struct map_final *f
 	return &list[i];
 }
 
-/* A function that is in itself has its time once. */
+/* Recursive functions count their time once. */
 static bool is_in_itself(const struct map *m, const struct map_final *f)
 {
 	for (const struct map_final *up = &m->finals[f->parent]; up->kind == MAP_PYTHON;
@@ -432,7 +432,7 @@ static void sum_functions(struct map *m)
 		qsort(m->functions, m->function_keys.cnt, sizeof(*m->functions), by_total);
 }
 
-/* Those that something is below: all that autograd's do may be below another. */
+/* Counts threads with work below them: all of autograd's may be below another thread. */
 static void count_threads(struct work *w)
 {
 	const struct map *m = w->m;

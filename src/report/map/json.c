@@ -53,7 +53,7 @@ static void put_mean(struct json *j, const struct map_final *f)
 	json_close(j);
 }
 
-/* Kernels and stacks have their names whole; here a name stands at each of its nodes. */
+/* The kernels and stacks of the report have full names; here each node repeats its name. */
 #define NAME_SHOWN 512
 
 static void put_name(struct json *j, const char *member, const char *name)
@@ -99,7 +99,7 @@ static void put_node(const struct map *m, struct json *j, const struct map_final
 	json_close(j);
 }
 
-/* Each before what is below it: parent is its place in the list. */
+/* Parents first: "parent" is an index in the list. */
 static void put_nodes(const struct map *m, struct json *j)
 {
 	uint32_t *place = calloc(m->final_keys.cnt + 1, sizeof(*place)), n = 0, at = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The pipeline map. A call's place is: process, thread, ranges of NVTX, functions of Python,
- * operators, calls of libraries that it was made in, itself or its kernel. Lines come when what
- * they tell of is over: what a call was made in comes after it. So each thread's calls are held, in
- * their order, until all of that is known. What lasts longer than MAP_PENDING calls is not waited
- * for: a range gets a node without a name, which it brings at its end; calls in a call lose that.
+ * The pipeline map. The place of a call is: process, thread, NVTX ranges, Python functions,
+ * operators, enclosing library calls, the call or its kernel. Lines come at the end of a call or
+ * range, so the enclosing ones come later. Calls of a thread are pending, in order, until all of
+ * these are known. After MAP_PENDING calls they are placed anyway: a range gets a node whose name
+ * is set at its end; nested calls lose their enclosing call.
  */
 #include "map_priv.h"
 
@@ -13,10 +13,10 @@
 #include "model/call.h"
 
 #define THREADS_MAX   65536
-#define CUT_LAUNCHES  256 /* a slice where nobody waits */
+#define CUT_LAUNCHES  256 /* a slice without waits */
 #define PENDING_FIRST 16
 
-/* The GPU's time that no execution before had, and how long it had had nothing to do. */
+/* Adds GPU busy time not covered by earlier executions, and the idle time before it. */
 static void add_busy(void *ctx, struct gpu_owner of, uint64_t idle_ns, uint64_t busy_ns)
 {
 	struct map *m = ctx;
@@ -102,7 +102,7 @@ static uint32_t thread_of(struct map *m, const struct trace_event *ev)
 	return i;
 }
 
-/* Nodes of a path; new_cnt of its functions began a pass with this call. */
+/* The node of a path; the last new_cnt functions began a pass with this call. */
 static uint32_t path_node(struct map *m, uint32_t node, const struct map_pending *h)
 {
 	uint32_t at[MAP_DEPTH], cnt = 0;
@@ -121,7 +121,7 @@ static uint32_t path_node(struct map *m, uint32_t node, const struct map_pending
 	return node;
 }
 
-/* --- calls that are held --- */
+/* --- pending calls --- */
 
 static struct map_pending *pending_at(struct map_thread *t, uint64_t number)
 {
@@ -133,7 +133,7 @@ static struct map_pending *call_around(struct map_thread *t, const struct map_pe
 	return h->up ? pending_at(t, h->up) : NULL;
 }
 
-/* A call that is in none ended the others' chances: what they were made in would have come. */
+/* After a call without an enclosing one, earlier calls will not get one: it would have come. */
 static bool is_ready(struct map *m, struct map_thread *t, uint64_t number)
 {
 	const struct map_pending *h = pending_at(t, number);
@@ -160,7 +160,7 @@ static uint32_t place_of_calls(struct map *m, struct map_thread *t, uint32_t nod
 	return node;
 }
 
-/* Time between this call and the one before, where both were made; not of calls in calls. */
+/* Adds the time since the previous call to the node where both were made; not for nested calls. */
 static void add_gap(struct map *m, struct map_thread *t, const struct map_pending *h,
 		    uint32_t parent)
 {
@@ -187,7 +187,7 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 {
 	struct map_sums *sums;
 
-	/* What was in a graph is below its launch. */
+	/* Kernels of a graph are below its launch. */
 	if (h->kind == MAP_KERNEL && m->nodes[node].kind == MAP_CALL)
 		node = map_node_of(m, node, MAP_KERNEL, h->name, NULL, 0);
 	sums = map_sums_of(m, node, slice);
@@ -247,7 +247,7 @@ static void give_place(struct map *m, struct map_thread *t, const struct map_pen
 		add_gap(m, t, h, parent);
 }
 
-/* What is ready from the first on; at_least: whether it is or not. */
+/* Places calls that are ready, from the first on, and at least at_least of them. */
 static void settle(struct map *m, struct map_thread *t, unsigned at_least)
 {
 	while (t->first < t->next) {
@@ -255,15 +255,14 @@ static void settle(struct map *m, struct map_thread *t, unsigned at_least)
 
 		if (!at_least && !is_ready(m, t, t->first))
 			return;
-		/* The call around it may still be held: it is found by its number. */
+		/* The enclosing call may still be pending: it is found by its number. */
 		give_place(m, t, h);
 		t->first++;
 		at_least -= at_least > 0;
 	}
 }
 
-/* Calls since this one has begun were made in it. Whose parent is another one, whose line is
- * missing, was too. */
+/* Calls since the start of this one are nested in it, also those whose parent's line is missing. */
 static void take_inner(struct map_thread *t, struct map_pending *outer, uint64_t number)
 {
 	int64_t i = number - 1;
@@ -288,8 +287,8 @@ static void take_inner(struct map_thread *t, struct map_pending *outer, uint64_t
 		t->outer = number;
 }
 
-/* Room for one more; what is ready or has waited for longest goes, and before it what it waits for
- * in another thread. */
+/* Makes space for one more call: places calls that are ready or oldest, after those in other
+ * threads that they wait for. */
 static struct map_pending *hold(struct map *m, uint32_t thread)
 {
 	struct map_thread *t = &m->threads[thread];
@@ -420,7 +419,7 @@ static void on_gpu(struct map *m, const struct trace_event *ev)
 	m->threads[place->thread].next++;
 }
 
-/* Is node a below b? What a hostile trace says may go round in circles. */
+/* Returns true if node a is below b. A hostile trace may contain cycles. */
 static bool is_below(const struct map *m, uint32_t a, uint32_t b)
 {
 	for (unsigned i = 0; i < 4 * MAP_DEPTH && a; i++) {

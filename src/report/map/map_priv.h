@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * map.c takes calls in and finds what they were made in; python.c makes paths of frames; scopes.c
- * knows ranges and operators; tree.c has the nodes and their sums; final.c puts stages and
- * iterations on top when all is known; print.c and json.c show it.
+ * map.c reads calls and finds their enclosing calls; python.c makes paths of frames; scopes.c
+ * handles ranges and operators; tree.c has the nodes and their sums; final.c adds stages and
+ * iterations at the end; print.c and json.c write the map.
  */
 #ifndef REPORT_MAP_PRIV_H
 #define REPORT_MAP_PRIV_H
@@ -12,15 +12,15 @@
 #include "model/gpu_busy.h"
 #include "report/collect.h"
 
-/* Of one process: nodes, sums of nodes and slices, and Python paths. */
+/* Limits per process: nodes, sums of nodes and slices, Python paths. */
 #define MAP_NODES  (1u << 18)
 #define MAP_SUMS   (1u << 18)
 #define MAP_SLICES 4096
-/* Frames of Python code, ranges and operators in each other; what is deeper is cut, counted. */
+/* Nesting limit of Python frames, ranges and operators; deeper ones are cut and counted. */
 #define MAP_DEPTH 64
-/* Passes of a function with a number; all further ones are one. */
+/* Numbered passes of a function; further ones share a number. */
 #define MAP_PASSES 128
-/* Calls of a thread that wait until it is known what they were made in. */
+/* Calls of a thread that wait for their enclosing calls and ranges. */
 #define MAP_PENDING 4096
 #define MAP_NONE    UINT32_MAX
 
@@ -41,15 +41,15 @@ enum map_kind {
 
 struct map_sums {
 	uint64_t calls, launches, bytes, flops, unfinished;
-	uint64_t host_ns; /* in these calls, but for calls that were made in them */
-	uint64_t gap_ns;  /* between calls that were made one after the other here */
+	uint64_t host_ns; /* in these calls, without nested calls */
+	uint64_t gap_ns;  /* between consecutive calls here */
 	uint64_t gpu_cnt, gpu_ns;
-	uint64_t busy_ns; /* of the GPU, that no execution before had */
-	uint64_t idle_ns; /* the GPU had nothing to do until this came */
+	uint64_t busy_ns; /* GPU time not covered by earlier executions */
+	uint64_t idle_ns; /* GPU idle time before these executions */
 	uint64_t passes;  /* of a function */
 };
 
-/* Sums of a node in a piece of the trace. */
+/* Sums of a node in one slice of the trace. */
 struct map_part {
 	struct map_part *next; /* earlier */
 	uint32_t slice;
@@ -64,49 +64,49 @@ struct map_node {
 	uint8_t kind;
 };
 
-/* A function in a path of Python code; its index is the path. 0 is none. */
+/* A function in a path of Python code; its index identifies the path. 0: none. */
 struct map_path {
 	const char *name, *file;
 	uint32_t parent, number, depth;
 };
 
-/* How many passes of a function there were in one of its caller's. */
+/* Passes of a function within one pass of its caller. */
 struct map_family {
 	uint64_t serial; /* of the caller's pass */
-	uint64_t calls;	 /* in the latest one that has ended */
+	uint64_t calls;	 /* in the latest finished pass */
 	uint32_t cnt;
 };
 
 struct map_frame {
 	const char *name, *file;
 	uint64_t serial; /* of this pass */
-	uint64_t calls;	 /* of the thread before it, or before its latest round */
-	uint64_t waits;	 /* the same */
+	uint64_t calls;	 /* the thread's calls before this pass, or before its latest round */
+	uint64_t waits;	 /* the same for waits */
 	uint32_t line, first_line, path, family;
 };
 
-/* What a thread executes, as far as its calls tell. */
+/* The Python frames of a thread, as of its latest call. */
 struct map_python {
-	const struct stack *stack; /* of the call before */
+	const struct stack *stack; /* of the previous call */
 	uint64_t calls, waits;	   /* so far */
 	struct map_frame frames[MAP_DEPTH];
 	unsigned cnt;
 };
 
-/* A call, or what a GPU executed of one, that is to get its place. */
+/* A call or execution whose place is not known yet. */
 struct map_pending {
-	uint64_t key;	    /* of the call; an execution: of the call that asked for it */
-	uint64_t parent;    /* the same, of the call that it was made in; 0: none */
+	uint64_t key;	    /* of the call; for an execution, of the launching call */
+	uint64_t parent;    /* key of the enclosing call; 0: none */
 	uint64_t range, op; /* keys; 0: none */
 	const char *range_text, *op_name;
-	const char *name; /* of a kernel, else of the function */
+	const char *name; /* kernel or function name */
 	uint64_t start_ns, end_ns;
-	uint64_t inner_ns; /* in calls that were made in it */
+	uint64_t inner_ns; /* in nested calls */
 	uint64_t bytes, flops;
-	uint64_t up; /* number of the call that it was made in; 0: that has not ended yet */
-	uint32_t path, new_cnt; /* so many functions of the path began a pass */
+	uint64_t up;		/* number of the enclosing call; 0: not ended yet */
+	uint32_t path, new_cnt; /* new_cnt: functions at the path's end that began a pass */
 	uint32_t slice, inner_cnt;
-	struct gpu_device *device; /* of an execution; NULL: there are too many */
+	struct gpu_device *device; /* of an execution; NULL: limit reached */
 	uint8_t kind;		   /* MAP_CALL, MAP_KERNEL */
 	bool is_gpu, is_copy, is_launch, is_cut, has_time;
 };
@@ -114,27 +114,27 @@ struct map_pending {
 struct map_thread {
 	struct map_pending *pending; /* a ring of cap */
 	unsigned cap;
-	uint64_t first, next; /* numbers of the first that is held, and of the next; from 1 */
-	uint64_t outer;	      /* of the latest call that was made in no other */
+	uint64_t first, next; /* numbers of the first pending call, and of the next; from 1 */
+	uint64_t outer;	      /* number of the latest call without an enclosing one */
 	struct map_python *python;
 	uint32_t root;	   /* its node */
-	uint32_t last;	   /* node that the last call was made in; MAP_NONE: none yet */
+	uint32_t last;	   /* parent node of the last call; MAP_NONE: none yet */
 	uint64_t last_end; /* of that call */
-	uint64_t aside_ns; /* in calls since, which have no frames while others have */
+	uint64_t aside_ns; /* in calls since then without frames, although others have frames */
 	uint32_t pid;
 };
 
-/* Ranges and operators that have ended, by the last bits of their keys. */
+/* Ranges and operators that have ended; indexed by the last bits of their keys. */
 #define MAP_SCOPES (1u << 16)
 struct map_scope {
 	uint64_t key, parent;
 	const char *name;
-	uint64_t seq; /* key of autograd's number; 0: it has none */
+	uint64_t seq; /* key of autograd's sequence number; 0: none */
 	bool is_backward;
-	bool is_open; /* an operator that has not ended, but calls were made in it */
+	bool is_open; /* an operator that has not ended, with calls in it */
 };
 
-/* A forward operator that calls were made in, by the last bits of its number's key. */
+/* A forward operator with calls in it; indexed by the last bits of seq. */
 struct map_forward {
 	uint64_t seq;
 	uint32_t node;	 /* MAP_NONE: its calls have no place yet, or never get one */
@@ -142,30 +142,30 @@ struct map_forward {
 	bool is_pending, is_used;
 };
 
-/* Ranges that were open for so long that calls in them got their places: by key. */
+/* Ranges open for so long that calls in them were placed before their end; by key. */
 #define MAP_LONG 4096
 
-/* Where calls are in the tree, by the last bits of their keys. */
+/* Places of calls in the tree; indexed by the last bits of their keys. */
 #define MAP_CALLS (1u << 18)
 struct map_position {
 	uint64_t key;
-	uint32_t node;	 /* MAP_NONE: it is held */
-	uint32_t thread; /* by which */
+	uint32_t node;	 /* MAP_NONE: pending */
+	uint32_t thread; /* thread that has it pending */
 	uint32_t slice;
 };
 
 struct map_slice {
-	uint64_t begin_ns, first_ns, last_ns; /* the latter two: of calls that began in it */
+	uint64_t begin_ns, first_ns, last_ns; /* first and last: of calls that began in it */
 };
 
 struct map_final {
 	const char *name, *file;
-	struct map_sums sums, self;   /* sums: of all below it, too */
-	uint64_t per;		      /* iterations that it is part of; 0: of none */
-	uint32_t parent, first, next; /* first child, next of the parent's: heaviest first */
+	struct map_sums sums, self;   /* sums: including nodes below */
+	uint64_t per;		      /* iterations that it is part of; 0: none */
+	uint32_t parent, first, next; /* first child, next sibling: heaviest first */
 	uint32_t number, cnt;	      /* cnt: children */
 	uint8_t kind;
-	bool is_numbered; /* there are others of its function beside it */
+	bool is_numbered; /* other passes of its function exist */
 };
 
 /* Python functions. */
@@ -199,9 +199,9 @@ struct map {
 	struct map_slice slices[MAP_SLICES];
 	unsigned slice_cnt, shift;
 	uint64_t cut_cnt, launches_since;
-	/* What could not be told. */
+	/* Counts of missing data. */
 	uint64_t rejected, cut_frames, unnamed_frames, early, unknown_gpu;
-	/* In the end. */
+	/* Set by map_finish_tree(). */
 	struct keys final_keys;
 	struct map_final *finals;
 	unsigned final_cap;
@@ -212,12 +212,12 @@ struct map {
 };
 
 /* tree.c */
-/* MAP_NONE: there is no room. */
+/* MAP_NONE: limit reached, or no memory. */
 uint32_t map_node_of(struct map *m, uint32_t parent, enum map_kind kind, const char *name,
 		     const char *file, uint32_t number);
-/* NULL: there is no room. */
+/* NULL: limit reached, or no memory. */
 struct map_sums *map_sums_of(struct map *m, uint32_t node, uint32_t slice);
-/* slice: as map_slice_at() gave it, however long ago. */
+/* slice: a result of map_slice_at(), however old. */
 static inline uint32_t map_slice_now(const struct map *m, uint32_t slice)
 {
 	return slice >> m->shift;
@@ -230,50 +230,48 @@ void map_sums_add(struct map_sums *to, const struct map_sums *x);
 void map_sums_sub(struct map_sums *from, const struct map_sums *x);
 
 /* scopes.c */
-/* Traces that are read together have other process ids. 0 is that of no id alone. */
+/* Traces that are read together have distinct process ids. Returns 0 only for id 0. */
 static inline uint64_t map_key(uint32_t pid, uint64_t id)
 {
 	return id ? pair_key(id, pid) ?: 1 : 0;
 }
-/* Is all known that a call is in? Of the backward pass: and where its forward operator is. */
+/* Returns true if all scopes of a call are known; in the backward pass also the place of its
+ * forward operator. */
 bool map_scopes_known(struct map *m, const struct map_pending *h);
-/* The thread that this waits for because a forward operator's calls have no place yet; or MAP_NONE.
- */
+/* The thread whose pending calls of a forward operator this call waits for; or MAP_NONE. */
 uint32_t map_forward_ahead(struct map *m, const struct map_pending *h);
-/* The forward operator that a call is in the backward pass of; NULL: none that has a node. */
+/* The forward operator whose backward pass this call is in; NULL: none with a node. */
 const struct map_forward *map_forward_of(struct map *m, const struct map_pending *h);
-/* The node below root of a range; text: its name, if it has not ended yet. */
+/* The node of a range below root; text: its name, if it has not ended yet. */
 uint32_t map_range_node(struct map *m, uint32_t root, uint64_t key, const char *text);
-/* The node of a call's operators, below node: all, or from the backward pass of one on. */
+/* The node of a call's operators below node: of all, or those from the backward pass of one on. */
 uint32_t map_operator_node(struct map *m, const struct map_thread *t, uint32_t node,
 			   const struct map_forward *of, const struct map_pending *h);
-/* Calls are made in an operator. */
+/* Marks an operator as having calls. */
 void map_operator_calls(struct map *m, uint64_t op);
 void map_operator_ended(struct map *m, const struct trace_event *ev, uint32_t thread);
-/* The node of a range that calls had to be placed in before it ended; NULL: there is none. */
+/* The node of a range with calls placed before its end; NULL: none. */
 uint32_t *map_long_of(struct map *m, uint64_t key);
 
 /* python.c */
-/* The path of a call's Python frames, and how many functions at its end began a pass; 0: it has
- * none. */
+/* The path of a call's Python frames; 0: none. new_cnt: functions at its end that began a pass. */
 uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, uint32_t *new_cnt);
 
 /* final.c */
 void map_finish_tree(struct map *m);
-/* Time of its thread in a node. */
+/* Time of the thread in a node. */
 static inline uint64_t map_wall(const struct map_sums *s)
 {
 	return s->host_ns + s->gap_ns;
 }
-/* By opts.map. */
+/* The weight selected by opts.map. */
 uint64_t map_weight(const struct map *m, const struct map_sums *s);
-/* How much of its time, with what came before it, the GPU had nothing to do; -1: that is not known.
- */
+/* Share of the node's GPU time, with idle time before it, that is idle; -1: not known. */
 static inline double map_idle_share(const struct map_sums *s)
 {
 	return s->busy_ns + s->idle_ns ? ratio_of(s->idle_ns, s->busy_ns + s->idle_ns) : -1;
 }
-/* As it is shown; in buf or in the node. */
+/* The displayed name; in buf or in the node. */
 const char *map_final_name(const struct map_final *f, char *buf, size_t size);
 
 /* print.c, json.c */

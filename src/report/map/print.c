@@ -14,7 +14,7 @@
 #define ROWS_SHORT     24 /* of the section in a report */
 #define COLS	       6
 #define COL_WIDTH      11
-#define CHAIN	       4 /* functions that only lead to the next stand in one line */
+#define CHAIN	       4 /* consecutive functions with one child on one line */
 #define NAME_MAX_WIDTH 400
 
 const char *map_final_name(const struct map_final *f, char *buf, size_t size)
@@ -62,13 +62,13 @@ static void mean_of(char cell[CELL_SZ], uint64_t n, uint64_t per)
 		human_count(cell, mean + 0.5);
 }
 
-/* In the order of their columns. */
+/* in the order of the columns */
 enum { COL_CALLS, COL_LAUNCHES, COL_TIME, COL_HOST, COL_GPU, COL_BOUND };
 
 struct print_ctx {
 	const struct map *m;
 	const struct term *term;
-	const bool *shown; /* NULL: all but what is beyond the top */
+	const bool *shown; /* NULL: all within top */
 	unsigned top, indent;
 	bool has_col[COLS];
 };
@@ -96,7 +96,7 @@ static void put_row(const struct print_ctx *p, char cell[COLS][CELL_SZ], const c
 {
 	int indent = p->indent * depth, used = 2;
 
-	/* Of a deep one something must be left. */
+	/* A deep node still needs space for its name. */
 	if (indent > p->term->width / 3)
 		indent = p->term->width / 3;
 	putc(' ', p->term->f);
@@ -108,19 +108,19 @@ static void put_row(const struct print_ctx *p, char cell[COLS][CELL_SZ], const c
 		used += COL_WIDTH;
 	}
 	fprintf(p->term->f, "  %*s", indent, "");
-	/* The map alone is for less and grep, too. */
+	/* The map alone is also for less and grep. */
 	term_name(p->term, name, p->shown ? p->term->width - used - indent - 1 : NAME_MAX_WIDTH);
 	putc('\n', p->term->f);
 }
 
-/* A function, range or operator that only leads to one other of its kind. */
+/* A function, range or operator whose only child is of the same kind. */
 static bool leads_on(const struct map *m, const struct map_final *f)
 {
 	return (f->kind == MAP_PYTHON || f->kind == MAP_OPERATOR) && f->cnt == 1 &&
 	       !f->self.calls && m->finals[f->first].kind == f->kind && !f->is_numbered;
 }
 
-/* Kernels without what nobody reads. */
+/* Kernel names are shortened. */
 static int row_name(const struct map_final *f, char *buf, size_t size)
 {
 	char name[256];
@@ -161,7 +161,7 @@ static void print_node(const struct print_ctx *p, uint32_t node, unsigned depth)
 	put_row(p, cell, name, depth + 1);
 }
 
-/* The heaviest of those whose parents are shown, until there are so many. */
+/* Marks up to rows nodes to show: the heaviest below shown ones. */
 static bool *choose(const struct map *m, unsigned rows)
 {
 	bool *shown = calloc(m->final_keys.cnt + 1, sizeof(*shown));
@@ -173,7 +173,7 @@ static bool *choose(const struct map *m, unsigned rows)
 		return NULL;
 	}
 	edge[cnt++] = m->finals[0].first;
-	/* Of each list of children the next one is the heaviest. */
+	/* the first of each list is its heaviest */
 	while (rows && cnt) {
 		unsigned best = 0;
 		uint32_t node;

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Paths of Python functions, and passes through them. Twelve layers of a model are one function,
- * called from one line of a loop: frames do not say which one it is. So passes are counted. A
+ * called from one line of a loop: frames do not show which layer it is. So passes are counted. A
  * function begins a new pass
  *
  *   - when its caller has begun one, or calls it from another line than before;
  *   - when another function was called from there in between;
  *   - when it is back at the line that its pass began with, from another one.
  *
- * The first two are new calls of the function for sure. The third is one, or a round of a loop in
- * it: lines do not tell which, and either begins the same work again. What cannot be seen: two
- * calls in a row from one line that each have one line with calls of their own; they are one pass.
- * Passes are numbered within one of the caller's. A function that goes back in its lines after its
- * thread has waited for the GPU begins a round of a loop that iterates: what it calls is counted
- * anew, and it has begun no pass.
+ * The first two are certainly new calls of the function. The third is a new call or a round of a
+ * loop in it. Lines do not show which, and both begin the same work again. One case is not
+ * detected: two consecutive calls from one line that each have one line with calls are one pass.
+ * Passes are numbered within one pass of the caller. A function that goes back to an earlier line
+ * after a wait for the GPU begins a round of an iterating loop. Its callees are counted anew, and
+ * it begins no pass.
  */
 #include "map_priv.h"
 
 #include <string.h>
 
-/* What makes more calls than that in a pass is a whole iteration rather than a part of one: its
- * next passes have the same number. */
+/* A pass with more calls is a whole iteration: its next passes have the same number. */
 #define PASS_CALLS 512
 
-/* Frames that say nothing of the program: the end of a file's name, and a function without its
- * class, or all of the file. */
+/* Frames that are irrelevant to the program: the end of a file's name, and a function without its
+ * class (NULL: all of the file). */
 static const struct {
 	const char *file, *function;
 } noise[] = {
@@ -75,7 +74,7 @@ bool map_is_noise(const struct stack_frame *f)
 	return false;
 }
 
-/* Asked of each frame of each stack: so the answer is kept. */
+/* Caches the result, as each frame of each stack is checked. */
 static bool is_noise(struct map *m, const struct stack_frame *f)
 {
 	uint32_t cnt = m->noise_keys.cnt, i;
@@ -105,7 +104,7 @@ static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const 
 
 	if (i == KEYS_NONE)
 		return 0;
-	/* The first is no path. */
+	/* index 0 is no path */
 	paths = grow(m->paths, &m->path_cap, i + 2, sizeof(*paths), MEMLIMIT_MAP);
 	if (!paths) {
 		keys__undo(&m->path_keys, i);
@@ -116,7 +115,7 @@ static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const 
 	return i + 1;
 }
 
-/* The number of a pass that begins in that one of the caller's. */
+/* The number of a pass that begins within the caller's pass. */
 static uint32_t next_number(struct map *m, uint32_t thread, const struct map_frame *caller,
 			    struct map_frame *f)
 {
@@ -135,7 +134,7 @@ static uint32_t next_number(struct map *m, uint32_t thread, const struct map_fra
 	}
 	m->families = list;
 	f->family = i;
-	/* The outermost function is called once, or its thread begins anew. */
+	/* The outermost function is called once, or its thread starts again. */
 	if (!caller)
 		return 1;
 	if (list[i].serial != caller->serial)
@@ -145,7 +144,7 @@ static uint32_t next_number(struct map *m, uint32_t thread, const struct map_fra
 	return list[i].cnt ?: 1;
 }
 
-/* The functions from at on are left, or called anew. */
+/* The functions from index at on have returned, or are called anew. */
 static void end_passes(struct map *m, const struct map_python *p, unsigned at)
 {
 	for (; at < p->cnt; at++) {
@@ -174,7 +173,7 @@ static void begin_pass(struct map *m, uint32_t thread, struct map_python *p, uns
 	to->path = path_of(m, caller ? caller->path : 0, f->symbol, f->module, number);
 }
 
-/* Of a loop that iterates: passes in it are counted anew, and it begins none by itself. */
+/* A round of an iterating loop: passes in it are counted anew, but it begins no pass. */
 static void begin_round(struct map *m, const struct map_python *p, struct map_frame *f)
 {
 	f->serial = ++m->serial;
@@ -234,7 +233,7 @@ uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, 
 			}
 			begin_pass(m, thread, p, n, f);
 		}
-		/* What it calls from another line is called anew. */
+		/* its callees from another line are new calls */
 		same &= !moved;
 		n++;
 	}

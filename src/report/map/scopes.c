@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What calls are made in beside functions: ranges of NVTX and operators of PyTorch. Their lines
- * come when they are over. A node of the backward pass stands below the forward operator that made
- * it, wherever it runs: autograd has numbered both. Numbers are counted by threads: where two
- * threads have an operator of one number, and nothing went backward from the first, none is taken.
+ * Scopes of calls other than functions: NVTX ranges and PyTorch operators. Their lines come at
+ * their end. A node of the backward pass is below the forward operator that made it, in whatever
+ * thread it runs: autograd numbers both. Each thread counts its own numbers. If two threads have an
+ * operator with one number, and the first had no backward pass yet, neither is used.
  */
 #include "map_priv.h"
 
@@ -35,14 +35,14 @@ static bool is_known(struct map *m, struct map_scope *scopes, uint64_t key)
 
 /* --- ranges --- */
 
-/* The node of a range that has not ended yet: it gets its name, and its place, when it does. */
+/* The node of a range that has not ended yet; its name and place are set at its end. */
 static uint32_t long_node(struct map *m, uint32_t root, uint64_t key, const char *text)
 {
 	uint32_t *at = map_long_of(m, key), i, node;
 
 	if (at)
 		return *at;
-	/* All are open at a time, or were: who has more of them does not know them apart. */
+	/* Counts all ranges that are or were open; beyond the limit they are not told apart. */
 	if (m->long_keys.cnt >= MAP_LONG) {
 		m->early++;
 		return root;
@@ -83,7 +83,7 @@ static struct map_forward *forward_at(struct map *m, uint64_t seq)
 	return &m->forwards[seq % MAP_SCOPES];
 }
 
-/* Of what an operator is the backward pass; NULL: of none that is known. */
+/* The forward operator of this backward operator; NULL: not known. */
 static struct map_forward *forward_of(struct map *m, const struct map_scope *s)
 {
 	struct map_forward *f = forward_at(m, s->seq);
@@ -91,7 +91,8 @@ static struct map_forward *forward_of(struct map *m, const struct map_scope *s)
 	return s->is_backward && s->seq && f->seq == s->seq ? f : NULL;
 }
 
-/* Of the innermost node around an operator whose forward operator's calls wait, or have a place. */
+/* The forward operator of the innermost enclosing backward operator that has calls pending, or a
+ * place. */
 static struct map_forward *forward_around(struct map *m, uint64_t op, bool is_pending)
 {
 	struct map_scope *s = scope_of(m->op_scopes, op);
@@ -124,7 +125,8 @@ bool map_scopes_known(struct map *m, const struct map_pending *h)
 	       map_forward_ahead(m, h) == MAP_NONE;
 }
 
-/* Its calls have their place. Frames of some calls only: those without do not tell it. */
+/* Sets the node of a forward operator. If only some calls have frames, those without are
+ * ignored. */
 static void note_forward(struct map *m, const struct map_thread *t, const struct map_scope *s,
 			 uint32_t node, bool has_path)
 {
@@ -175,7 +177,7 @@ void map_operator_calls(struct map *m, uint64_t op)
 		*s = (struct map_scope){.key = op, .is_open = true};
 }
 
-/* Operators of other threads have the same numbers: of which is the backward pass? */
+/* Operators of several threads may have the same number: then the backward pass is ambiguous. */
 static void begin_forward(struct map *m, uint64_t seq, uint32_t thread)
 {
 	struct map_forward *f = forward_at(m, seq);

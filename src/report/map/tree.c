@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The nodes of the map, and what was done in each, by slices of the trace: to which stage and
- * iteration a slice belongs is known in the end. A slice ends where an iteration may: with a wait.
- * When there are too many slices or sums, each two neighbours become one.
+ * Nodes of the map, and their sums per slice of the trace, as stages and iterations of a slice are
+ * known only at the end. A slice ends where an iteration may: with a wait. With too many slices or
+ * sums, adjacent ones are merged.
  */
 #include "map_priv.h"
 
-#define SLICES_MIN 64 /* that fewer sums are not worth */
+#define SLICES_MIN 64 /* minimum that is kept even with too many sums */
 
 void map_sums_add(struct map_sums *to, const struct map_sums *x)
 {
@@ -24,7 +24,7 @@ void map_sums_add(struct map_sums *to, const struct map_sums *x)
 	to->passes += x->passes;
 }
 
-/* All but passes, which those above do not have. */
+/* All except passes, which parents do not include. */
 void map_sums_sub(struct map_sums *from, const struct map_sums *x)
 {
 	from->calls -= x->calls;
@@ -165,7 +165,7 @@ struct map_sums *map_sums_of(struct map *m, uint32_t node, uint32_t slice)
 		at = &(*at)->next;
 	if (*at && (*at)->slice == slice)
 		return &(*at)->sums;
-	/* Slices grow as long as it helps. */
+	/* Merging slices may not free enough sums. */
 	if (!memlimit_charge(&m->part_rows, 1, 2 * MAP_SUMS, MEMLIMIT_MAP))
 		return NULL;
 	p = memlimit_new(MEMLIMIT_MAP, sizeof(*p));

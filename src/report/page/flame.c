@@ -7,7 +7,7 @@
 #include "util/out.h"
 #include "util/plain.h"
 
-/* A frame must hold no semicolon and no line end; names come from targets. */
+/* A frame must not contain semicolons or line ends; names come from targets. */
 void flame_frame(struct out *o, const char *s)
 {
 	size_t len = strlen(s);

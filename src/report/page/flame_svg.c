@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The flame graph as an SVG of its own: root at the top, a row per level, widths are time. The
- * script in it zooms on click (or Enter) and marks what a search finds; without it the picture is
- * whole.
+ * The flame graph as a standalone SVG: root at the top, one row per level, widths are time. Its
+ * script zooms on click (or Enter) and marks search results; without scripts the whole picture is
+ * visible.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void put_rect(struct svg *v, const char *name, int depth, uint64_t at_ns,
 	put_xml(v->o, name, len);
 	snprintf(text, sizeof(text), "\n%s in %s call%s, %.2f %%</title>", time, count, plural(cnt),
 		 100.0 * ns / v->total_ns);
-	for (char *p = text; *p; p++) /* "µs" is two bytes of UTF-8: as it is */
+	for (char *p = text; *p; p++) /* "µs" is two bytes of UTF-8: copied unchanged */
 		out_char(v->o, *p);
 	snprintf(text, sizeof(text),
 		 "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" rx=\"2\" fill=\"%s\"/>"
@@ -81,7 +81,7 @@ static void put_rect(struct svg *v, const char *name, int depth, uint64_t at_ns,
 	out_lit(v->o, "</text></g>\n");
 }
 
-/* One level of stacks that share their frames up to depth: [0, cnt) from at_ns on. */
+/* Draws one level of stacks with the same frames up to depth: [0, cnt), from at_ns on. */
 static void put_level(struct svg *v, const struct folded_stack *f, unsigned cnt, int depth,
 		      uint64_t at_ns)
 {

@@ -18,8 +18,8 @@ struct page {
 	struct out *columns; /* deflated */
 };
 
-/* Inside of <script>: with '<' gone there is no </script> and no <!--. JSON has it in strings only,
- * where an escape means the same. */
+/* For use inside <script>: without '<' there is no </script> and no <!--. In JSON it occurs only in
+ * strings, where an escape is equivalent. */
 static void put_json(struct out *o, const char *s, size_t len)
 {
 	const char *end = s + len, *lt;
@@ -53,7 +53,7 @@ static void put_base64(struct out *o, const char *data, size_t len)
 	}
 }
 
-/* {{name}} of the page: a file of html/, or one of the four that are different in each report. */
+/* Writes {{name}} of the page: a file of html/, or one of the four parts specific to a report. */
 static void put_part(struct page *p, const char *name, size_t len)
 {
 	size_t size;
@@ -86,7 +86,7 @@ static void put_page(struct page *p)
 	out__commit(p->o);
 }
 
-/* Scripts and styles run by this alone: what a target's name smuggled in would not have it. */
+/* Only scripts and styles with this nonce run: code injected through a target's name lacks it. */
 static int make_nonce(char nonce[33])
 {
 	uint8_t bytes[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The files of the page, as they are in html/. The Makefile knows that this depends on them. */
+/* The files of html/. The Makefile has the dependency on them. */
 #include "html_assets.h"
 
 #include <string.h>

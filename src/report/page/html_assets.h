@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A file of the page, by its name of len bytes; NULL when there is none. */
+/* Returns the page's file of this name (len bytes); NULL if there is none. */
 const char *html_asset(const char *name, size_t len, size_t *size);
 
 #endif /* REPORT_PAGE_HTML_ASSETS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Events for the page's timeline. A lane is what one thread did: its calls, or its system calls
- * into the driver. What many events have in common (name, kernel; grid, stream, size) is kept once.
+ * Events for the page's timeline. A lane has one thread's calls, or its system calls into the
+ * driver. Data common to many events (name, kernel; grid, stream, size) is stored once.
  */
 #include "html_events.h"
 
@@ -26,7 +26,7 @@ struct html_events *html_events__new(uint64_t base_ns, size_t max)
 	return h;
 }
 
-/* NULL: no room. */
+/* NULL: limit reached, or no memory. */
 static void *row_new(struct memlimit_share *rows, uint64_t max, size_t size)
 {
 	void *row;
@@ -109,7 +109,7 @@ static struct detail_row *find_what(struct html_events *h, const struct trace_ev
 	return w;
 }
 
-/* Index of what is special about the event; 0: nothing. */
+/* Index of the event's details; 0: none. */
 static unsigned find_detail(struct html_events *h, const struct trace_event *ev)
 {
 	static const struct detail_key none;
@@ -182,7 +182,7 @@ static void widen_cells(struct html_events *h)
 	}
 }
 
-/* They are the lane's process's, whoever makes the events too many. */
+/* Charges the lane's process, whichever process exceeds the limit. */
 static struct cell *cells_new(const struct html_events *h, const struct lane *l)
 {
 	size_t size = CELLS * sizeof(struct cell);
@@ -197,7 +197,7 @@ static struct cell *cells_new(const struct html_events *h, const struct lane *l)
 	return cells;
 }
 
-/* Without room for the cells it is left out. */
+/* Drops the event if there is no memory for the cells. */
 static void merge(struct html_events *h, const struct hev *e, uint8_t type)
 {
 	struct lane *l = h->lane_at[e->lane];
@@ -214,7 +214,7 @@ static void merge(struct html_events *h, const struct hev *e, uint8_t type)
 	h->merged_cnt++;
 }
 
-/* Bin of a duration: 8 for each power of two. */
+/* Bin of a duration: 8 bins for each power of two. */
 static unsigned dur_bin(uint64_t dur)
 {
 	unsigned log = dur < 8 ? 3 : 63 - (unsigned)__builtin_clzll(dur);
@@ -232,7 +232,7 @@ static uint8_t type_of(const uint8_t *types, const struct hev *e)
 	return types[e->what];
 }
 
-/* Full: at least a quarter, the shortest, become density. */
+/* At the limit: converts at least a quarter, the shortest, to density. */
 static int make_room(struct html_events *h)
 {
 	size_t bins[8 * 64] = {0}, sum = 0, kept = 0;
@@ -271,7 +271,7 @@ static int reserve(struct html_events *h)
 	if (h->cnt >= h->max)
 		return make_room(h);
 	cap = cap < h->max ? cap : h->max;
-	/* All share them: they are nobody's. */
+	/* shared by all: no owner */
 	was = memlimit_push_owner(NULL);
 	evs = memlimit_resize(MEMLIMIT_PAGE, h->evs, cap * sizeof(*evs));
 	memlimit_pop_owner(was);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What html_events.c collects and html_events_write.c writes. */
+/* Shared by html_events.c (collects) and html_events_write.c. */
 #ifndef REPORT_PAGE_HTML_EVENTS_H
 #define REPORT_PAGE_HTML_EVENTS_H
 
@@ -8,25 +8,24 @@
 #include "report/callers.h"
 #include "html.h"
 
-/* Bounds of one process: threads beyond them share a lane, names the first name, and the rest goes
- * without details. */
+/* Limits per process: further threads share a lane, names become the first name, and other events
+ * have no details. */
 #define LANES	 1024
 #define WHATS	 (1 << 20)
 #define DETAILS	 (1 << 17)
 #define REFUSALS 4096
-/* Stacks that the page lists. */
+/* Limit of stacks in the page. */
 #define CALLERS 500
-/* Of the density of events that were merged; a cell is 1 ms and doubles when the trace is longer.
- */
+/* Density of merged events: a cell is 1 ms, and doubles for longer traces. */
 #define CELLS	 2048
 #define CELL_MIN 1000000
 
 struct hev {
-	int64_t start : 48; /* ns since ts 0: 39 hours; later ones stand at the end */
+	int64_t start : 48; /* ns since ts 0: 39 hours; later ones are clamped */
 	uint64_t lane : 16;
 	uint64_t dur : 44;    /* ns: 4.8 hours */
 	uint64_t detail : 20; /* 0: none */
-	uint32_t id;	      /* 0: none, or it has no room here */
+	uint32_t id;	      /* 0: none, or too large */
 	uint32_t what;
 };
 _Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
@@ -35,7 +34,7 @@ _Static_assert(MEMLIMIT_ALL(LANES) < 1 << 16 && MEMLIMIT_ALL(DETAILS) < 1 << 20,
 
 struct cell {
 	uint32_t cnt;
-	uint8_t type; /* of the longest */
+	uint8_t type; /* of the longest event */
 	uint64_t busy_ns, longest_ns;
 };
 
@@ -46,7 +45,7 @@ struct lane {
 	} key;
 	unsigned idx;
 	char comm[64];
-	size_t cnt; /* events, when written */
+	size_t cnt; /* events written */
 	struct cell *cells;
 	UT_hash_handle hh;
 };
@@ -72,9 +71,9 @@ enum detail_flag {
 struct detail {
 	struct detail_key {
 		uint64_t size, stream;
-		const char *error; /* name of the result; NULL: none, or one without a name */
+		const char *error;	   /* result name; NULL: none, or no name */
 		const struct stack *stack; /* with Python frames; NULL: none */
-		const char *status; /* of a refused ioctl; NULL: none, or one without a name */
+		const char *status;	   /* of a refused ioctl; NULL: none, or no name */
 		uint32_t grid[3], block[3], shared_mem;
 		uint32_t has, dir, flags;
 		int32_t result;
@@ -84,11 +83,11 @@ struct detail {
 	UT_hash_handle hh;
 };
 
-/* Ioctls that were refused, by command and reason. */
+/* Refused ioctls, by command and reason. */
 struct refusal {
 	struct refusal_key {
 		const char *name, *device, *status;
-		uint64_t number; /* status without a name, or the error of the system call */
+		uint64_t number; /* status without a name, or errno */
 		uint64_t is_errno;
 	} key;
 	uint64_t cnt;
@@ -100,20 +99,20 @@ struct html_events {
 	struct hev *evs;
 	size_t cnt, cap, max;
 	struct lane *lanes, *lane_at[MEMLIMIT_ALL(LANES) + 1];
-	struct lane others; /* of threads that have none of their own */
+	struct lane others; /* threads without a lane of their own */
 	struct memlimit_share lane_rows, what_rows, detail_rows, refusal_rows;
 	struct detail_row *whats;
 	struct detail *details;
 	struct refusal *refusals;
 	struct callers callers;
 	unsigned lane_cnt, what_cnt, detail_cnt;
-	bool failed; /* no memory */
+	bool failed; /* out of memory */
 	/* merged: events shorter than below_ns */
 	uint64_t below_ns, merged_cnt, step_ns;
 };
 
-/* Launches and system calls into the driver are both of TYPE_KERNEL: the page has its own type for
- * the latter. */
+/* Launches and system calls into the driver are both TYPE_KERNEL: in the page the latter have their
+ * own type. */
 #define HTML_TYPE_DRIVER TYPE_CNT
 
 static inline uint8_t html_type(uint32_t kind, uint32_t type)

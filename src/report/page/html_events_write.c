@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The collected events as the page reads them: html/events.js. */
+/* Writes the collected events in the format of html/events.js. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,9 +10,9 @@
 #include "text/kernel_name.h"
 #include "text/stack.h"
 
-#define PYTHON_SHOWN 3 /* functions above a call */
+#define PYTHON_SHOWN 3 /* functions shown above a call */
 
-/* By lane, then as they nest: what begins first, and of those the longest. */
+/* By lane, then in nesting order: earlier start first, then longer duration. */
 static int by_place(const void *a, const void *b)
 {
 	const struct hev *x = a, *y = b;
@@ -39,8 +39,8 @@ static uint64_t zigzag(int64_t x)
 	return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63);
 }
 
-/* Five columns, each of all events: start (since the one before in its lane), duration, what,
- * detail, id (since the one before). */
+/* Five columns, each with all events: start (delta in the lane), duration, what, detail, id
+ * (delta). */
 static void put_columns(const struct html_events *h, struct out *o)
 {
 	const struct hev *e = h->evs;
@@ -66,7 +66,7 @@ static void put_columns(const struct html_events *h, struct out *o)
 
 static void put_cells(const struct html_events *h, const struct lane *l, struct json *j)
 {
-	json_open_array(j, "cells"); /* step, events, busy ns, type; again and again */
+	json_open_array(j, "cells"); /* step, events, busy ns, type; repeated */
 	for (unsigned i = 0; l->cells && i < CELLS; i++) {
 		if (!l->cells[i].cnt)
 			continue;
@@ -130,7 +130,7 @@ static void put_dim(struct json *j, const char *name, const uint32_t dim[3])
 	json_close_array(j);
 }
 
-/* The functions that called it, innermost first. */
+/* The calling functions, innermost first. */
 static void put_python(struct json *j, const struct stack *s)
 {
 	char buf[256];
@@ -151,7 +151,7 @@ static void put_details(const struct html_events *h, struct json *j)
 {
 	struct detail *d, *next;
 
-	json_open_array(j, "details"); /* the first is number 1 */
+	json_open_array(j, "details"); /* numbered from 1 */
 	HASH_ITER (hh, h->details, d, next) {
 		const struct detail_key *k = &d->key;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which stage a call belongs to is known when the trace is over (stage.h). So calls are summed by
- * function, kernel and slice of time; slices grow when there are too many sums, and each gets the
- * stage of its middle in the end.
+ * The stage of a call is known only at the end of the trace (stage.h). Calls are summed by
+ * function, kernel and slice of time. Slices grow when there are too many sums; at the end each
+ * gets the stage of its middle.
  */
 #include "stacks.h"
 
@@ -16,8 +16,8 @@
 #include "report/time/stage.h"
 #include "util/memlimit.h"
 
-/* Beyond the first two, slices get longer; the others are of one process, for what differs within a
- * slice, too. Names are those of kernels, as often as they are said. */
+/* Beyond the first two limits slices get longer. The others limit one process, also for rows within
+ * a slice. Names are kernel names, counted once per row. */
 #define SUMS_MAX      32768
 #define SUM_NAMES_SZ  (16u << 20)
 #define ROWS_MAX      (4 * SUMS_MAX)
@@ -37,7 +37,7 @@ struct sum {
 	UT_hash_handle hh;
 };
 
-/* Of a process. */
+/* Name of a process. */
 struct name {
 	uint32_t pid;
 	char text[20]; /* "process 4711" */
@@ -50,7 +50,7 @@ struct stacks {
 	const struct report *r;
 	struct memlimit_share rows, names_sz;
 	struct sum *sums;
-	struct sum *recent[RECENT]; /* of sums: a program repeats itself */
+	struct sum *recent[RECENT]; /* cache of sums: programs repeat themselves */
 	uint64_t step_ns;
 	struct folded_stack *folded;
 	struct name *names;
@@ -99,7 +99,7 @@ static void sum_free(struct stacks *s, struct sum *sum)
 	memlimit_free(sum);
 }
 
-/* NULL: no room. */
+/* NULL: limit reached, or no memory. */
 static struct sum *sum_get(struct stacks *s, const struct sum_key *key)
 {
 	struct sum *sum;
@@ -123,7 +123,7 @@ static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
 	return *at;
 }
 
-/* Twice as long slices: neighbours become one. */
+/* Doubles the length of slices by merging pairs. */
 static void coarsen(struct stacks *s)
 {
 	struct sum *table = NULL, *sum, *next;
@@ -175,7 +175,7 @@ static void stacks_event(void *a, const struct trace_event *ev)
 	}
 }
 
-/* The stages that follow each other, by their beginnings; within inference by what a call does. */
+/* Consecutive stages are found by their start; within inference the function decides. */
 static enum stage stage_at(const struct stage_result *res, uint64_t ns, const struct api_fn *fn)
 {
 	static const enum stage phases[] = {STAGE_INIT, STAGE_LOAD, STAGE_WARMUP, STAGE_INFERENCE,
@@ -270,7 +270,7 @@ static void stacks_finish(void *a)
 		HASH_DEL(s->sums, sum);
 		sum_free(s, sum);
 	}
-	/* Events may follow. */
+	/* events may follow */
 	memset(s->recent, 0, sizeof(s->recent));
 	if (!s->folded)
 		return;

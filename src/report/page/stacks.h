@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Time by process, stage, class, function and kernel: what a flame graph is drawn from. */
+/* Time by process, stage, class, function and kernel, for flame graphs. */
 #ifndef REPORT_PAGE_STACKS_H
 #define REPORT_PAGE_STACKS_H
 
@@ -13,13 +13,14 @@ struct folded_stack {
 	enum api_class class;
 };
 
-/* Sorted by their frames, so that equal beginnings lie together. Valid as long as the report. */
+/* Sorted by frames, so that stacks with a common prefix are adjacent. Valid as long as the
+ * report. */
 const struct folded_stack *stacks_folded(const struct report *r, unsigned *cnt);
 
-/* flame.c: lines "frame;frame;... nanoseconds", as the usual tools read them. */
+/* flame.c: writes lines "frame;frame;... nanoseconds" for flame graph tools. */
 void flame_fold(const struct report *r, struct out *o);
 void flame_frame(struct out *o, const char *s);
-/* flame_svg.c: one self-contained picture: click to zoom, search. */
+/* flame_svg.c: writes one self-contained picture: click to zoom, search. */
 void flame_svg(const struct report *r, struct out *o);
 
 #endif /* REPORT_PAGE_STACKS_H */

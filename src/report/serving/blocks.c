@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the GPU's memory is for: blocks that weights lie in; large ones that were there before the
- * steps, stay, and hold no weights: the KV cache, as far as one can tell; and the rest.
+ * Use of GPU memory: blocks with weights; the KV cache, estimated as large blocks without weights
+ * that exist before the steps and stay; and the rest.
  */
 #include "serving_priv.h"
 
@@ -30,7 +30,7 @@ static uint32_t block_of(struct serving *s, const struct trace_event *ev, bool m
 	return i;
 }
 
-/* 1: it makes memory of the GPU at an address; -1: it frees; 0: neither. */
+/* 1: allocates GPU memory at an address; -1: frees; 0: neither. */
 static int makes(const struct trace_event *ev)
 {
 	enum block_kind kind;
@@ -83,7 +83,7 @@ bool serving_block_is_weights(struct serving *s, uint32_t pid, uint64_t ptr)
 	return false;
 }
 
-/* A block that is so small a part of all is no cache. */
+/* A block smaller than this fraction of the total is not the cache. */
 #define CACHE_SHARE 64
 
 void serving_sum_memory(struct serving *s)

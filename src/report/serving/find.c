@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which thread serves; which dimension of its products is the tokens: the one that stays the same
- * from product to product of a pass, and changes from pass to pass; and which steps are prefill:
- * they have more tokens than sequences.
+ * Finds the serving thread; the tokens' dimension of its products, which is constant within a pass
+ * and changes from pass to pass; and prefill steps, which have more tokens than sequences.
  */
 #include "serving_priv.h"
 
@@ -10,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So sure must the tokens' dimension be. Of training it is some 0.6: a third of its products has
- * the tokens inside. */
+/* Minimum confidence in the tokens' dimension. Training reaches about 0.6: a third of its products
+ * has the tokens as inner dimension. */
 #define AXIS_SURE 0.8
-/* So many threads are tried one by one. */
+/* Limit of threads that are tried one by one. */
 #define JOINS_MAX 32
-/* Steps that say themselves what they are. */
+/* Minimum share of steps whose ranges name the phase. */
 #define MARKED 0.9
 
 const char *const serving_engine_names[ENGINE_CNT] = {
@@ -30,7 +29,7 @@ const char *serving_phase_name(enum serving_phase p)
 	return names[p];
 }
 
-/* Where no product was seen, pieces that launch little are none (sampling, copies). */
+/* Without products, pieces with few launches are no steps (sampling, copies). */
 static uint32_t launches_of_a_step(const struct serving_thread *t)
 {
 	uint64_t *v = calloc(t->cnt + 1, sizeof(*v)), usual = 0;
@@ -85,7 +84,7 @@ static int by_begin(const void *a, const void *b)
 	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
 }
 
-/* How many of these, in their order, begin before the one before has ended. */
+/* Counts steps that begin before the previous one has ended; steps must be sorted. */
 static unsigned overlaps(const struct step *steps, unsigned cnt)
 {
 	unsigned n = 0;
@@ -95,7 +94,7 @@ static unsigned overlaps(const struct step *steps, unsigned cnt)
 	return n;
 }
 
-/* b's steps are a's, too. */
+/* Adds b's totals to a, which has its steps. */
 static void join(struct serving_thread *a, struct serving_thread *b)
 {
 	for (int i = 0; i < AXIS_CNT; i++) {
@@ -115,7 +114,8 @@ static bool may_join(const struct serving_thread *t, const struct serving_thread
 	return u != t && u->pid == t->pid && u->cnt && !u->product_cnt == !t->product_cnt;
 }
 
-/* Those of these threads that are of t's process, if they work in turn with t and each other. */
+/* Joins threads of t's process in this range, if they alternate with t and each other. All or
+ * none. */
 static bool join_range(struct serving *s, struct serving_thread *t, unsigned from, unsigned to)
 {
 	unsigned all = t->cnt, n = t->cnt;
@@ -150,7 +150,7 @@ static bool join_range(struct serving *s, struct serving_thread *t, unsigned fro
 }
 
 /* An engine may have a thread for each round, a server one for each request: threads of a process
- * that work in turn are one engine. All of them, or the first that do. */
+ * that alternate are one engine. Tries all of them, then the first ones singly. */
 static void join_threads(struct serving *s)
 {
 	unsigned n = s->thread_keys.cnt < s->thread_cap ? s->thread_keys.cnt : s->thread_cap;
@@ -174,7 +174,7 @@ static void join_threads(struct serving *s)
 static void find_axis(struct serving *s, const struct serving_thread *t)
 {
 	for (int a = 0; a < AXIS_CNT; a++) {
-		/* One that never changes may be any number of the model's. */
+		/* A constant dimension may be any size of the model. */
 		double confidence = ratio_of(t->same[a], t->pairs) * (t->changed[a] ? 1 : 0.6);
 
 		if (confidence <= s->axis_confidence)
@@ -184,7 +184,7 @@ static void find_axis(struct serving *s, const struct serving_thread *t)
 	}
 }
 
-/* Of most eager steps: the weights that make the logits. */
+/* The weights that make the logits: the last ones of most eager steps. */
 static uint32_t find_head(const struct serving_thread *t)
 {
 	struct vote v = {0};
@@ -195,7 +195,7 @@ static uint32_t find_head(const struct serving_thread *t)
 	return v.value;
 }
 
-/* Its tokens; and of how many sequences it made logits: in batch, 0 when that is not known. */
+/* Sets the step's tokens, and in batch the number of sequences with logits; 0: not known. */
 static void set_tokens(const struct serving *s, struct step *x, uint32_t head)
 {
 	bool has_head = x->products && x->head == head;
@@ -215,7 +215,7 @@ static int by_size(const void *a, const void *b)
 	return (x->size > y->size) - (x->size < y->size);
 }
 
-/* The sizes that graphs were captured for. */
+/* Finds the sizes that graphs were captured for. */
 static void find_sizes(struct serving *s, const struct serving_thread *t)
 {
 	for (unsigned i = 0, n; i < t->cnt; i++) {
@@ -257,13 +257,13 @@ static bool by_marks(struct serving *s, struct serving_thread *t)
 	return true;
 }
 
-/* Of a graph that was captured before the trace only the sequences are known. */
+/* For a graph captured before the trace, only the sequences are known. */
 static bool is_old_replay(const struct step *x)
 {
 	return x->graphs && !x->tokens && x->batch;
 }
 
-/* Steps of decoding are most. */
+/* Most steps decode: takes the most frequent number of graphs. */
 static void find_old_graphs(struct serving *s, const struct serving_thread *t)
 {
 	struct vote v = {0};
@@ -274,7 +274,7 @@ static void find_old_graphs(struct serving *s, const struct serving_thread *t)
 	s->old_graphs = v.value;
 }
 
-/* A graph whose size is the next one for its sequences ran a token of each. */
+/* A graph of the smallest size that fits its sequences ran one token for each. */
 static enum serving_phase phase_by_rows(const struct serving *s, const struct step *x)
 {
 	if (is_old_replay(x) && x->graphs == s->old_graphs)
@@ -282,14 +282,14 @@ static enum serving_phase phase_by_rows(const struct serving *s, const struct st
 	if (!x->tokens)
 		return PHASE_UNKNOWN;
 	if (!x->batch)
-		return x->graphs ? PHASE_UNKNOWN : PHASE_PREFILL; /* of which no token comes */
+		return x->graphs ? PHASE_UNKNOWN : PHASE_PREFILL; /* without logits */
 	if (x->graphs && x->products)
 		return size_for(s, x->batch) == x->tokens ? PHASE_DECODE : PHASE_PREFILL;
 	return x->tokens > x->batch ? PHASE_PREFILL : PHASE_DECODE;
 }
 
-/* The last product makes logits for the last token of each sequence only: then it says how many
- * sequences there are. That it does is seen where it has fewer rows than the others. */
+/* If the last product makes logits only for the last token of each sequence, its rows count the
+ * sequences. This shows in rows that are fewer than the tokens. */
 static bool by_rows(struct serving *s, struct serving_thread *t)
 {
 	unsigned fewer = 0;
@@ -305,16 +305,15 @@ static bool by_rows(struct serving *s, struct serving_thread *t)
 	for (unsigned i = 0; i < t->cnt; i++)
 		t->steps[i].phase = phase_by_rows(s, &t->steps[i]);
 	s->phase_by = "logits";
-	/* A part of a prompt may replay as many graphs as decoding, where these are for parts of
-	 * the model. */
+	/* Prefill may replay as many graphs as decoding, if a graph holds a part of the model. */
 	s->phase_confidence = s->axis_confidence * (!s->old_graphs	 ? 0.95
 						    : s->old_graphs == 1 ? 0.8
 									 : 0.6);
 	return true;
 }
 
-/* More tokens than in the step before: a prompt came in. Graphs are for sizes, so only steps of one
- * kind are compared. */
+/* More tokens than in the previous step: a prompt was added. Graphs have fixed sizes, so only steps
+ * of one kind are compared. */
 static bool grew(const struct serving_thread *t, unsigned i)
 {
 	const struct step *x = &t->steps[i], *before = i ? x - 1 : NULL;
@@ -328,9 +327,8 @@ struct growth {
 	bool grew, drops;
 };
 
-/* Marks the steps that may be part of a prompt, if they come after another: what follows has half
- * as many tokens or less. After one with as many as any step has, which is the most that the engine
- * takes in one, the next parts may come first. */
+/* Marks steps that may continue a prompt: the next step has at most half as many tokens. After a
+ * step with the maximum, which is the engine's limit, further parts may come first. */
 static void find_drops(const struct serving_thread *t, struct growth *v)
 {
 	uint32_t most = 0;
@@ -352,7 +350,7 @@ static int by_tokens(const void *a, const void *b)
 	return (x->tokens > y->tokens) - (x->tokens < y->tokens);
 }
 
-/* The number of tokens that best tells steps which grew from the others. */
+/* Finds the number of tokens that best separates steps that grew from the others. */
 static void find_threshold(struct serving *s, const struct serving_thread *t)
 {
 	struct growth *v = calloc(t->cnt + 1, sizeof(*v));
@@ -379,7 +377,7 @@ static void find_threshold(struct serving *s, const struct serving_thread *t)
 		above -= v[i].grew;
 		if (i + 1 < cnt && v[i + 1].tokens == v[i].tokens)
 			continue;
-		/* of those that grew, the part above; of the others, the part at or below */
+		/* share of grown steps above, plus share of others at or below */
 		score = (all ? ratio_of(above, all) : 0) +
 			ratio_of(i + 1 - (all - above), cnt - all);
 		if (score <= best)
@@ -407,7 +405,7 @@ static void by_tokens_alone(struct serving *s, struct serving_thread *t)
 	s->phase_by = "tokens";
 }
 
-/* A sequence has a token in each step of decoding. */
+/* In a decode step each sequence has one token. */
 static void set_batches(const struct serving *s, struct serving_thread *t)
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
@@ -420,7 +418,7 @@ static void set_batches(const struct serving *s, struct serving_thread *t)
 			x->at_most = false;
 			continue;
 		}
-		/* Before an engine captures a graph, it runs the step as large as that. */
+		/* Before capturing a graph, an engine runs a step of its size. */
 		x->at_most |= !x->batch && x->tokens && size_for(s, x->tokens) == x->tokens;
 		x->batch = x->tokens;
 	}

@@ -125,7 +125,7 @@ static void put_list(const struct serving *s, const struct serving_thread *t, st
 	json_close_array(j);
 }
 
-/* Other threads that make steps: ranks of a tensor-parallel model, other engines. */
+/* Other threads with steps: ranks of a tensor-parallel model, other engines. */
 static void put_others(const struct serving *s, struct json *j)
 {
 	json_open_array(j, "others");
@@ -152,7 +152,7 @@ static void put_requests(const struct serving *s, struct json *j)
 	json_close(j);
 }
 
-/* What found no room. */
+/* Counts of rejected rows. */
 static void put_rejected(const struct serving *s, struct json *j)
 {
 	if (!(s->lost_steps | s->lost_calls | s->lost_blocks | s->lost_pauses))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Steps. A step is one pass through the model: what a thread launches up to a wait for
- * the GPU (as pieces of iterations are: iter.h), with products of matrices or a graph among it.
+ * Steps. A step is one pass through the model. It has a thread's launches up to a wait for the GPU
+ * (like pieces of iterations: iter.h), with matrix products or a graph.
  *
- * Products with weights (one at a time, not batches: those are attention's) have three sizes, two
- * of which are the model's; the third is the number of tokens. Where the weights lie never changes:
- * a pass is over, whatever is waited for, when its first weights are used again; and not over,
- * though something was waited for, when others come than those that begin a pass. Products whose
- * weights' address is not known (cublasGemmStridedBatchedEx) are left out.
+ * Products with weights are single, not batched as those of attention. Two of their three sizes
+ * belong to the model; the third is the number of tokens. Weights never move, so the first weights
+ * of a pass mark its start. It is over, even without a wait, when they are used again. It continues
+ * after a wait if other weights follow. Products with unknown weight addresses
+ * (cublasGemmStridedBatchedEx) are ignored.
  *
  * A replayed graph makes no products: its tokens are those of the products when it was captured.
  */
@@ -58,7 +58,7 @@ static void note_size(struct serving_thread *t, const struct products *p)
 		t->pass_cnt = p->cnt;
 }
 
-/* It was a step. */
+/* Stores the pass as a step. */
 static void flush(struct serving *s, struct serving_thread *t, const struct pass *p)
 {
 	struct step *x = step_room(s, t);
@@ -101,7 +101,7 @@ static void flush_pending(struct serving *s, struct serving_thread *t)
 	t->has_pending = false;
 }
 
-/* b comes after a. */
+/* Appends b, the later one. */
 static void append(struct pass *a, const struct pass *b)
 {
 	a->end_ns = b->end_ns > a->end_ns ? b->end_ns : a->end_ns;
@@ -124,7 +124,7 @@ void serving_end_piece(struct serving *s, struct serving_thread *t)
 	} else if (!p->products.cnt && t->has_pending) {
 		append(&t->pending, p);
 	} else if (!p->products.cnt) {
-		/* Where no product is traced it may be a step for all that is known. */
+		/* Without traced products any piece may be a step. */
 		if (!t->product_cnt)
 			flush(s, t, p);
 	} else if (p->products.last == t->tail) {
@@ -135,13 +135,13 @@ void serving_end_piece(struct serving *s, struct serving_thread *t)
 		flush_pending(s, t);
 		t->pending = *p;
 		t->has_pending = true;
-		/* Of a program that was attached to late, it may be the end of one. */
+		/* If attached late, it may be the end of a pass. */
 		t->pending_is_cut = !t->cnt && t->is_late;
 	}
 	*p = (struct pass){0};
 }
 
-/* Products begin after a wait: of another pass, or of the one that waited? */
+/* First product after a wait: decides whether the pending pass is over or continues. */
 static void begin_products(struct serving *s, struct serving_thread *t, const struct weight_set *w,
 			   uint64_t n)
 {
@@ -161,12 +161,12 @@ static void begin_products(struct serving *s, struct serving_thread *t, const st
 	flush_pending(s, t);
 }
 
-/* The product of this call uses the first weights again. */
+/* Ends the pass: this product uses its first weights again. */
 static void split(struct serving *s, struct serving_thread *t, const struct trace_event *ev)
 {
 	struct pass next = {.begin_ns = ev->start_ns, .end_ns = ev->end_ns};
 
-	/* One launch at least is this product's. */
+	/* at least one launch belongs to this product */
 	if (t->cur.launches) {
 		t->cur.launches--;
 		t->cur.launch_ns -= t->cur.last_launch_ns;
@@ -193,7 +193,7 @@ static void add_product(struct products *p, const struct weight_set *w, const ui
 	}
 }
 
-/* Bytes of an element of "CUDA_R_16BF"; 0: not known. */
+/* Bytes per element of a type such as "CUDA_R_16BF"; 0: not known. */
 static double type_size(const char *type)
 {
 	bool complex = type && !strncmp(type, "CUDA_C_", 7);
@@ -202,7 +202,7 @@ static double type_size(const char *type)
 	return bits > 0 && bits <= 64 ? bits / 8.0 * (1 + complex) : 0;
 }
 
-/* The weights are A where n is the tokens, and B where m is. */
+/* The weights are A if n is the tokens, and B if m is. */
 static bool weights_of(const struct trace_event *ev, bool by_rows, struct weight_set *w)
 {
 	const struct gemm_info *g = &ev->gemm;
@@ -227,13 +227,13 @@ static void note_weights(struct serving *s, struct serving_thread *t, const stru
 	t->is_late = !serving_block_is_weights(s, t->pid, w->id);
 }
 
-/* This product begins a pass although nothing was waited for. */
+/* Returns true if this product begins a pass without a wait. */
 static bool begins_anew(const struct products *p, const struct weight_set *w)
 {
 	return p->cnt > 1 && w->id == p->first;
 }
 
-/* With the product before it, in the pass or the capture. */
+/* Compares with the previous product of the pass or capture. */
 static void compare(struct serving_thread *t, const struct products *p, const uint64_t v[AXIS_CNT])
 {
 	for (int a = 0; p->cnt && a < AXIS_CNT; a++)
@@ -248,7 +248,7 @@ void serving_product(struct serving *s, struct serving_thread *t, const struct t
 	struct weight_set w;
 	struct products *p;
 
-	/* Attention's come in batches; what is no sum is no layer (angles of positions). */
+	/* Attention's products are batched; k <= 1 is not a layer (angles of positions). */
 	if (ev->gemm.batch != 1 || ev->gemm.k <= 1)
 		return;
 	if (!weights_of(ev, t->same[AXIS_M] > t->same[AXIS_N], &w))
@@ -305,7 +305,7 @@ void serving_graph(struct serving *s, struct serving_thread *t, const struct tra
 
 	event_arg_u64(ev, "hGraphExec", &handle);
 	c = i < s->capture_keys.cnt && i < s->capture_cap ? &s->captures[i].p : NULL;
-	/* One after another, without a wait: the same again, or the layers again. */
+	/* Consecutive graphs without a wait: a repetition, or the layers again. */
 	if ((p->graphs && handle == p->first_graph) ||
 	    (p->products.cnt && c && c->cnt * 2 >= t->pass_cnt)) {
 		flush_pending(s, t);

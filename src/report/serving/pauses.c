@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the host did between two steps, outside of calls: what is known of each such time is who
- * made the call before it and who made the one after. Where both have Python's frames, the
- * function that is around both ran all the time; which of the two that it called took how much of
- * it is not seen. Without frames the two calls say it.
+ * Host time between two steps, outside calls. Only the calls before and after it are known. If
+ * both have Python frames, their common function ran all the time; how its two callees share the
+ * time is not known. Without frames the names of the two calls are used.
  */
 #include "serving_priv.h"
 
 #include <stdlib.h>
 
-/* The i-th of Python's frames from the outermost; NULL: there are not so many. */
+/* The i-th Python frame, counted from the outermost; NULL: fewer frames. */
 static const struct stack_frame *frame_at(const struct stack *s, unsigned i)
 {
 	for (unsigned n = s->frame_cnt; n > 0; n--)
@@ -18,7 +17,7 @@ static const struct stack_frame *frame_at(const struct stack *s, unsigned i)
 	return NULL;
 }
 
-/* Names have one address for one text. */
+/* Equal names have one address. */
 static bool is_same(const struct stack_frame *a, const struct stack_frame *b)
 {
 	return a->symbol == b->symbol && a->module == b->module;
@@ -29,7 +28,7 @@ static bool is_alike(const struct pause *a, const struct pause *b)
 	return a->in == b->in && a->in_file == b->in_file && a->from == b->from && a->to == b->to;
 }
 
-/* NULL: none, the function around it made the call itself. */
+/* NULL: none, the enclosing function made the call itself. */
 static const char *name_of(const struct stack_frame *f)
 {
 	return !f ? NULL : f->symbol ?: "(name unknown)";
@@ -115,7 +114,7 @@ static void add(struct pause *to, const struct pause *x)
 	to->at_ns = x->at_ns;
 }
 
-/* Those of the thread that serves, and of those that work in turn with it, the longest first. */
+/* Keeps and merges pauses of the serving thread and of joined threads, longest first. */
 void serving_sort_pauses(struct serving *s)
 {
 	struct pause *list = s->pauses;

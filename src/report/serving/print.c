@@ -133,7 +133,8 @@ static void print_graphs(const struct serving *s, const struct term *term)
 			  r->padded_cnt, r->padded_known_cnt, r->padded_rows, r->padded_real_rows);
 }
 
-/* Without the class: lines are short. What it calls needs it: layers' functions have one name. */
+/* Without the class, as lines are short. Callees keep it: functions of layers have the same
+ * name. */
 static const char *short_name(const char *function)
 {
 	const char *dot = strrchr(function, '.');

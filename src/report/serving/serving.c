@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Inference serving: the events of the trace, by thread; passes.c makes steps of them. And what is
- * known by name: engines, ranges.
+ * Inference serving: events by thread, from which passes.c makes steps; and things known by name:
+ * engines, ranges.
  */
 #include "serving_priv.h"
 
@@ -43,7 +43,7 @@ static void serving__free(void *a)
 	free(s);
 }
 
-/* More than so many matter only where there is serving: who needs them counts what is left out. */
+/* Rows beyond the limit matter only with serving, so the caller counts them. */
 uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
 {
 	uint32_t i = keys__find(k, key);
@@ -98,7 +98,7 @@ static uint8_t mark_of(struct serving_thread *t, const struct trace_event *ev)
 	return t->range_mark;
 }
 
-/* Was it not looked at before? */
+/* Returns true at the first lookup. */
 static bool is_new(struct serving *s, const void *what)
 {
 	uint32_t cnt = s->seen_keys.cnt;
@@ -134,7 +134,7 @@ static void look_for_engine(struct serving *s, const struct trace_event *ev)
 	}
 }
 
-/* What steps do at first, and seldom later. */
+/* Set-up work of the first steps, rare later. */
 static bool sets_up(const struct trace_event *ev)
 {
 	return (ev->fn->class == CLASS_MODULE && ev->fn->op == OP_LOAD) ||
@@ -183,7 +183,7 @@ static void on_call(struct serving *s, const struct trace_event *ev)
 	t->stack = ev->stack;
 }
 
-/* The step that a moment lies in; NULL: none. */
+/* The step at this time; NULL: none. */
 static struct step *step_at(struct serving_thread *t, uint64_t ns)
 {
 	unsigned lo = 0, hi = t->cnt, middle;
@@ -198,7 +198,7 @@ static struct step *step_at(struct serving_thread *t, uint64_t ns)
 	return lo && ns <= t->steps[lo - 1].end_ns ? &t->steps[lo - 1] : NULL;
 }
 
-/* By when its call was made. */
+/* Assigns GPU time by the time of its call. */
 static void on_gpu(struct serving *s, const struct trace_event *ev)
 {
 	uint32_t i = keys__find(&s->thread_keys, thread_key(ev->pid, ev->tid));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * serving.c, passes.c: from calls to steps, while the trace is read; find.c: which thread serves,
- * which dimension of its products is the tokens, which steps are prefill; sum.c: what comes of
- * them; blocks.c: what memory is for; pauses.c: what Python did between steps; json.c, print.c.
+ * serving.c, passes.c: make steps from calls while the trace is read; find.c: finds the serving
+ * thread, the tokens' dimension of its products, and prefill steps; sum.c: results; blocks.c: use
+ * of memory; pauses.c: Python between steps; json.c, print.c.
  */
 #ifndef REPORT_SERVING_SERVING_PRIV_H
 #define REPORT_SERVING_SERVING_PRIV_H
@@ -11,32 +11,32 @@
 #include "serving.h"
 
 #define SERVING_THREADS_MAX  4096
-#define SERVING_STEPS_MAX    (1u << 17) /* of a process */
-#define SERVING_PIECES_MAX   (1u << 14) /* of a thread, where no product says which are steps */
+#define SERVING_STEPS_MAX    (1u << 17) /* per process */
+#define SERVING_PIECES_MAX   (1u << 14) /* per thread, if no products identify steps */
 #define SERVING_WEIGHTS_MAX  (1u << 16)
 #define SERVING_BLOCKS_MAX   8192
 #define SERVING_CAPTURES_MAX (1u << 14)
 #define SERVING_SEEN_MAX     (1u << 16)
 #define SERVING_PAUSES_MAX   1024
-#define SERVING_LIST_MAX     10000 /* steps in the JSON form */
-#define SERVING_STEPS_MIN    8	   /* fewer are none that one could say much about */
-#define SERVING_PADS_MAX     64	   /* sizes of graphs that are listed */
+#define SERVING_LIST_MAX     10000 /* steps in JSON */
+#define SERVING_STEPS_MIN    8	   /* minimum for an analysis */
+#define SERVING_PADS_MAX     64	   /* graph sizes that are listed */
 
-/* The dimension of C that is the tokens: its columns in the order of Fortran, or its rows. */
+/* The tokens' dimension of C: its columns (Fortran order), or its rows. */
 enum serving_axis { AXIS_N, AXIS_M, AXIS_CNT };
 
-/* The value that most have (Boyer and Moore), were there one for more than half. */
+/* Majority vote (Boyer and Moore): the value that more than half have, if there is one. */
 struct vote {
 	uint64_t value;
 	uint32_t weight;
 };
 
-/* Of a product: where they are. */
+/* Address and size of a product's weights. */
 struct weight_set {
 	uint64_t id, bytes;
 };
 
-/* Products with weights, of a step or of a capture. */
+/* Products with weights, in a step or a capture. */
 struct products {
 	uint32_t cnt;
 	uint64_t first, last; /* ids of weights */
@@ -46,7 +46,7 @@ struct products {
 
 enum serving_phase { PHASE_UNKNOWN, PHASE_PREFILL, PHASE_DECODE, PHASE_CNT };
 
-/* What may become a step: a thread's work up to a wait. */
+/* A candidate for a step: a thread's work up to a wait. */
 struct pass {
 	uint64_t begin_ns, end_ns;
 	uint64_t call_ns, launch_ns, sync_ns, gpu_ns;
@@ -54,9 +54,9 @@ struct pass {
 	uint32_t launches, graphs;
 	struct products products;
 	uint64_t first_graph;
-	uint64_t padded[AXIS_CNT], padded_rows[AXIS_CNT]; /* of the graph with most tokens */
-	uint8_t mark;					  /* enum serving_phase, by an NVTX range */
-	bool is_setup;					  /* code was loaded or a graph captured */
+	uint64_t padded[AXIS_CNT], padded_rows[AXIS_CNT]; /* of the graph with the most tokens */
+	uint8_t mark;  /* enum serving_phase, from an NVTX range */
+	bool is_setup; /* loaded code or captured a graph */
 };
 
 struct step {
@@ -65,10 +65,10 @@ struct step {
 	uint32_t launches, graphs, products;
 	uint32_t tokens_of[AXIS_CNT], rows_of[AXIS_CNT];
 	uint32_t padded_of[AXIS_CNT], padded_rows_of[AXIS_CNT];
-	uint32_t head; /* of the last weights' id: its low bits, mixed */
+	uint32_t head; /* hash of the last weights' id */
 	uint8_t mark, phase;
 	bool is_setup;
-	bool at_most;	 /* tokens: what the graph is for */
+	bool at_most;	 /* tokens is the graph's size, an upper bound */
 	uint32_t tokens; /* 0: not known */
 	uint32_t batch;	 /* sequences; 0: not known */
 };
@@ -76,23 +76,23 @@ struct step {
 struct serving_thread {
 	uint32_t pid, tid;
 	const char *comm;
-	struct pass cur, pending; /* held: it may go on after its wait */
+	struct pass cur, pending; /* pending: it may continue after its wait */
 	bool has_pending, pending_is_cut;
-	bool is_joined;	   /* its steps are the main thread's */
-	bool is_late;	   /* weights were there before the trace */
-	uint64_t tail;	   /* weights that a pass ends with */
-	uint64_t ended_ns; /* of the last step; 0: none */
+	bool is_joined;	   /* the main thread has its steps */
+	bool is_late;	   /* weights existed before the trace */
+	uint64_t tail;	   /* last weights of a pass */
+	uint64_t ended_ns; /* end of the last step; 0: none */
 	uint64_t call_end_ns;
-	const struct stack *stack; /* of the last call that has Python's frames */
+	const struct stack *stack; /* of the last call */
 	const struct api_fn *fn;   /* the last call */
 	uint64_t captured_ns;	   /* start of the last launch that became a node */
-	struct products capture;   /* of the graph that is captured */
-	uint64_t prev[AXIS_CNT];   /* of the product before */
-	uint64_t before[AXIS_CNT]; /* of the pass before */
+	struct products capture;   /* of the graph being captured */
+	uint64_t prev[AXIS_CNT];   /* sizes in the previous product */
+	uint64_t before[AXIS_CNT]; /* sizes in the previous pass */
 	uint64_t pairs, same[AXIS_CNT], changed[AXIS_CNT];
 	uint64_t product_cnt, weight_bytes, weight_cnt;
-	uint32_t pass_cnt; /* products in the pass or graph that has most */
-	const char *range; /* whose mark is known */
+	uint32_t pass_cnt; /* most products in a pass or graph */
+	const char *range; /* the range that range_mark is for */
 	uint8_t range_mark;
 	struct step *steps;
 	unsigned cnt, cap;
@@ -103,19 +103,19 @@ struct serving_capture {
 };
 
 struct memory_piece {
-	uint64_t ptr, size, start_ns, end_ns; /* end 0: it lives */
+	uint64_t ptr, size, start_ns, end_ns; /* end 0: still allocated */
 	uint32_t pid;
 	bool weights;
 };
 
-/* What was between two calls between two steps. */
+/* Time between two steps, by the calls around it. */
 struct pause {
-	const char *in, *in_file, *from, *to; /* Python's functions, or calls when in is NULL */
+	const char *in, *in_file, *from, *to; /* Python functions, or calls if in is NULL */
 	uint64_t cnt, ns, max_ns, at_ns;
 	uint32_t thread;
 };
 
-/* Engines that are known by name. */
+/* Engines recognised by name. */
 enum serving_engine {
 #define ENGINE(ID, name, file, kernel) ENGINE_##ID,
 #include "engines.def"
@@ -136,23 +136,23 @@ struct serving {
 	struct pause *pauses;
 	unsigned thread_cap, capture_cap, block_cap, pause_cap;
 	struct memlimit_share step_rows;
-	uint64_t lost_steps, lost_calls, lost_blocks, lost_pauses; /* for which there was no room */
+	uint64_t lost_steps, lost_calls, lost_blocks, lost_pauses; /* rejected by the limits */
 	bool engines[ENGINE_CNT];
-	uint64_t request_cnt, request_ns; /* ranges that are called so */
+	uint64_t request_cnt, request_ns; /* ranges named "request" */
 	uint64_t gpu_cnt, failed_alloc_cnt, failed_alloc_ns;
-	/* from the finish on */
-	uint32_t main; /* thread; KEYS_NONE: none makes steps */
+	/* valid from the finish on */
+	uint32_t main; /* thread; KEYS_NONE: no thread has steps */
 	enum serving_axis axis;
 	double axis_confidence, phase_confidence;
 	const char *phase_by;
-	uint64_t threshold;  /* phases by size: more tokens are prefill */
-	uint32_t old_graphs; /* that a step of decoding replays; 0: their capture was seen */
+	uint64_t threshold;  /* phases by size: prefill has more tokens */
+	uint32_t old_graphs; /* graphs per decode step; 0: their capture was seen */
 	char why[512];
 	struct serving_result res;
 	struct serving_sum all, setup;
 	uint64_t replay_cnt, requests_min, rows_made;
 	bool rows_at_most;	      /* graphs may be for more sequences than there were */
-	uint64_t pause_cnt, pause_ns; /* between steps: so long that there was nothing to do */
+	uint64_t pause_cnt, pause_ns; /* between steps: so long that there was no work */
 	uint64_t between_ns, between_median_ns, between_p95_ns;
 	uint64_t batch_min;
 	struct size_row sizes[SERVING_PADS_MAX];
@@ -170,26 +170,26 @@ static inline void vote_add(struct vote *v, uint64_t value)
 	v->weight++;
 }
 
-/* As keys_get(), but what finds no place is not counted. */
+/* As keys_get(), but does not count rejected rows. */
 uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t);
 
 /* passes.c */
-/* A product of matrices that ran, or became part of a graph. */
+/* Adds a matrix product that ran, or became part of a graph. */
 void serving_product(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
 void serving_capture_end(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
 void serving_graph(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
-/* A wait ends the piece. */
+/* Ends the piece at a wait. */
 void serving_end_piece(struct serving *s, struct serving_thread *t);
 void serving_end_thread(struct serving *s, struct serving_thread *t);
 
 /* blocks.c */
 void serving_memory(struct serving *s, const struct trace_event *ev);
-/* The address of weights was seen for the first time. false: their allocation was not seen. */
+/* Called when an address of weights is new. Returns false if their allocation was not seen. */
 bool serving_block_is_weights(struct serving *s, uint32_t pid, uint64_t ptr);
 void serving_sum_memory(struct serving *s);
 
 /* pauses.c */
-/* From the thread's last call to this one it was between two steps. */
+/* Adds the time between two steps, from the thread's last call to this one. */
 void serving_pause(struct serving *s, struct serving_thread *t, const struct trace_event *ev);
 void serving_sort_pauses(struct serving *s);
 
@@ -207,7 +207,7 @@ static inline uint64_t step_ns(const struct step *x)
 {
 	return x->end_ns > x->begin_ns ? x->end_ns - x->begin_ns : 0;
 }
-/* Nobody would say that so long a time between two steps is part of the engine's loop. */
+/* Returns true if the time before the step is too long to be part of the engine's loop. */
 bool serving_is_pause(const struct serving *s, const struct step *x);
 
 void serving_json(const void *a, struct json *j);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the steps come to, and what findings are made of. */
+/* Totals of the steps, and data for findings. */
 #include "serving_priv.h"
 
 #include <stdlib.h>
 
-/* A prefill that takes so many times as long as a step of decoding holds others up. */
+/* A prefill step blocks others if it takes this many times as long as a decode step. */
 #define BLOCKS 4
 
 typedef bool chosen(const struct step *x);
@@ -116,7 +116,7 @@ static void sum_batches(struct serving *s, const struct serving_thread *t, uint6
 		if (!is_decode(x) || !x->batch)
 			continue;
 		v[n++] = x->batch;
-		/* What a graph is for may be more than there were. */
+		/* a graph may be for more sequences than there were */
 		if (x->at_most)
 			continue;
 		s->requests_min += x->batch > level ? x->batch - level : 0;
@@ -166,7 +166,7 @@ static void sum_graphs(struct serving *s, const struct serving_thread *t, uint64
 	}
 }
 
-/* Prefill that decoding came before and after: i to end are its steps. */
+/* Adds prefill steps [i, end) between decode steps. */
 static void note_prefill(struct serving *s, const struct serving_thread *t, unsigned i,
 			 unsigned end)
 {
@@ -187,7 +187,7 @@ static void note_prefill(struct serving *s, const struct serving_thread *t, unsi
 		r->block_max_ns = lost;
 		r->block_at_ns = t->steps[n].begin_ns;
 	}
-	/* Those that left may have done so one or two steps ago. */
+	/* Sequences may have ended one or two steps ago. */
 	for (unsigned n = i > 3 ? i - 3 : 0; n < i; n++)
 		if (is_decode(&t->steps[n]) && t->steps[n].batch > level)
 			level = t->steps[n].batch;
