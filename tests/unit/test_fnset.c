@@ -342,7 +342,7 @@ static void test_detail_and_expr(void **state)
 	assert_true(wanted("cuCtxGetDevice"));
 	assert_false(fnset__wanted(set, launch));
 	assert_false(fnset__wanted_at(set, DETAIL_LOW, record));
-	/* For marks only an expression that begins with ! selects by exclusion. */
+	/* For marks only an expression with ! begins with the level's functions. */
 	fnset__set_detail(set, DETAIL_LOW);
 	assert_int_equal(fnset__mark(set, FNSET_STACK, "memory", err, sizeof(err)), 0);
 	assert_false(fnset__is_marked(set, FNSET_STACK, launch));

@@ -179,7 +179,7 @@ static void by_wall(void **state)
 	assert_int_equal(got.info[2].clock, got.info[1].clock);
 }
 
-/* Without a common time: one after the other, on the first trace's clock if it is that one. */
+/* Traces that do not overlap: one after the other, on one clock if they are of one boot. */
 static void one_after_the_other(void **state)
 {
 	assert_string_equal(merged("b", HEADER("B", 5000, "15.000") CALL(10, 1) END(20), "a",
@@ -192,7 +192,7 @@ static void one_after_the_other(void **state)
 			    "b0 1@11 e0 b1 1@32 e1 ");
 	assert_int_equal(got.info[1].place, TRACE_BEHIND);
 	assert_int_equal(got.pid[1], 7 + TRACE_PID_STEP);
-	/* Two traces unrelated to the first, but related to each other. */
+	/* Two traces that overlap with each other, but not with the first. */
 	assert_string_equal(merged("a", HEADER("A", 5000, "10.000") CALL(10, 1) END(20), "b",
 				   HEADER("B", 1000, "40.000") CALL(10, 1) END(60), "c",
 				   HEADER("C", 9000, "40.005") CALL(10, 1) END(60), NULL),
