@@ -22,8 +22,7 @@ static const char *const names[] = {
 	"\x1b[31mred",
 	"_ZN",
 	"_Z1fIXLi",
-	/* A demangler (GCC 12's) never returns for these, or takes 2^24 steps: src/util/demangle.h.
-	 */
+	/* GCC 12's demangler never returns for these, or needs 2^24 steps: src/util/demangle.h. */
 	"_Z1fDTsr1aC",
 	"_Z1fIXsrccC",
 	"_Zdt3S_vAsrccC",

@@ -269,8 +269,7 @@ static void made_again(handle comm, dptr p, handle stream)
 	       hash_of_id('z'));
 }
 
-/* Every function once; those with effects are called so that they fail. N: they return no result.
- */
+/* Every function once; those with effects must fail. N: they return no result. */
 static void all_functions(void)
 {
 	static const char *const names[] = {

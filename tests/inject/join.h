@@ -114,8 +114,7 @@ static void say(const char *what)
 	fflush(stdout);
 }
 
-/* Removes what loads the library, so that only the test talks to the tracer. Ends with its parent.
- */
+/* Removes what loads the library: only the test talks to the tracer. Ends with its parent. */
 static void set_up(char **argv)
 {
 	char path[PATH_MAX];

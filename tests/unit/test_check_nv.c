@@ -131,7 +131,7 @@ static void truncated(void **state)
 	add(&m, CT_NV_ENTRY, 32);
 	add(&m, CT_NV_EXIT, 40);
 	size = m.nv.rec.size;
-	/* Fewer bytes than the record says. */
+	/* Fewer bytes than the record's size. */
 	for (uint32_t n = 0; n < size; n++)
 		assert_int_equal(check(&m, n, &raw), -EINVAL);
 	/* The record's own size is too small: bytes of the last block are missing. */

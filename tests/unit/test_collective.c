@@ -173,8 +173,7 @@ static void counted(struct ct_comm *mem, uint64_t made, uint64_t seq, bool parti
 	assert_int_equal(r.ev.coll.seq_partial, partial);
 }
 
-/* NCCL's own count gives the number if the communicator is older than the trace, and after a loss.
- */
+/* NCCL's own count gives the number for communicators older than the trace, and after a loss. */
 static void test_counted(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 3, 4);
@@ -200,8 +199,7 @@ static void test_counted(void **state)
 	counted(&mem, 2, 2, false);
 }
 
-/* In a group nothing is launched yet: its first call counts earlier calls, if they were launched.
- */
+/* In a group nothing is launched yet: its first call counts earlier calls, if launched. */
 static void test_counted_in_groups(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 3, 4);

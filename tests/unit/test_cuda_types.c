@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The CUDA tables of types, enums and structs: every row is well formed, a few rows match cuda.h.
- */
+/* The CUDA tables of types, enums and structs: rows are well formed, a few match cuda.h. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

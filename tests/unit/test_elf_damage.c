@@ -60,8 +60,7 @@ static void survives_random_damage(void **state)
 	}
 }
 
-/* Sets every word of headers, hash, note and dynamic section to each value that breaks arithmetic.
- */
+/* Sets every word of headers, hash, note and dynamic section to values that break arithmetic. */
 static void survives_nasty_words(void **state)
 {
 	static const struct {

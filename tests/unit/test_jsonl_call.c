@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Parts of a call's line that are written at once equal those that the visitor writes one by one.
- */
+/* Parts of a call's line written at once equal those that the visitor writes one by one. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

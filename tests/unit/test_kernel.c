@@ -286,8 +286,7 @@ static void test_check_limit(void **state)
 	handles__clear(&h);
 }
 
-/* Records hold 1023 bytes of a name; the one behind the handle is whole. That is no contradiction.
- */
+/* Records hold 1023 bytes of a name; a whole name behind the handle is no contradiction. */
 static void test_cut(void **state)
 {
 	static char whole[2001], other[2001];

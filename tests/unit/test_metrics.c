@@ -128,8 +128,7 @@ static void counts(void **state)
 	metrics__free(m);
 }
 
-/* Names that collided when each non-ASCII byte became '?', and names that look like escaped ones.
- */
+/* Names that collided when non-ASCII bytes became '?', and names that look escaped. */
 static const struct {
 	const char *name, *label;
 } names[] = {

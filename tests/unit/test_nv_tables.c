@@ -63,8 +63,8 @@ static void rmctrl_rows(void **state)
 	assert_true(exported >= 1337);
 }
 
-/* One name per value and branch, except for the value that NVIDIA gave two names, and for branches
- * in the middle of which a value was reassigned. */
+/* One name per value and branch. Exceptions: a value to which NVIDIA gave two names, and branches
+ * in which a value was reassigned. */
 static void rmctrl_unique(void **state)
 {
 	unsigned cnt;

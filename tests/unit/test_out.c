@@ -276,8 +276,7 @@ static void put_unit(struct out *o, uint32_t n)
 	out__commit(o);
 }
 
-/* Counts units; there must be nothing else, with growing numbers. *gaps: whether any were dropped.
- */
+/* Counts units, whose numbers must grow; nothing else may be there. *gaps: any were dropped. */
 static unsigned count_units(const char *s, size_t size, bool *gaps)
 {
 	uint32_t n, last = 0;

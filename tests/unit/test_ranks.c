@@ -137,8 +137,7 @@ static void invent(uint32_t user, uint64_t hash)
 				  .hash = hash, .rank = 0, .pid = user * 1000 + hash % 100});
 }
 
-/* If a user invents communicators, only those of that user are dropped, or of the user with most.
- */
+/* Invented communicators displace only those of that user, or of the user with most. */
 static void test_shares(void **state)
 {
 	rs.user_of = uid_of;

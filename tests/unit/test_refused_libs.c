@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Files that were refused by a limit are remembered for a while; one user cannot take all places.
- */
+/* Files refused by a limit are remembered for a while; one user cannot take all places. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -130,7 +130,7 @@ static void warmup_is_left_out(void **state)
 	report__free(x.r);
 }
 
-/* A kernel chosen by length does not end an iteration; a set with little in common does. */
+/* A kernel chosen by length makes no other iteration; launches with little in common do. */
 static void small_differences(void **state)
 {
 	struct iter_result res;

@@ -203,8 +203,8 @@ static int maker_inside(void)
 }
 
 /* The process that attaches: links, and a child process to inspect others. No maps, no new
- * programs, no files, no signals to other users' processes except those that any process may send.
- */
+ * programs, no files, no signals to processes other than its own, except those that any process may
+ * send. */
 static int links_inside(void)
 {
 	char *const argv[] = {"true", NULL};
