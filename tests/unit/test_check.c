@@ -162,7 +162,7 @@ static void test_python(void **state)
 	assert_int_equal(check_copy(buf, c->rec.size, &raw), -EINVAL);
 }
 
-/* Truncated at each byte, with a size that is reduced as well, and with one that is not. */
+/* Truncated at each byte, with the record's size reduced to match, and without. */
 static void check_truncations(uint8_t *buf, size_t size, size_t least, int kind)
 {
 	struct ct_rec *rec = (struct ct_rec *)buf;

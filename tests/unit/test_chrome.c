@@ -379,7 +379,7 @@ static void ioctl_rate(void **state)
 	free(text);
 }
 
-/* Half of a program's driver allocations create objects: their class is shown. */
+/* Half of a program's requests to the driver make an object, whose class is shown. */
 static void allocations_have_their_class(void **state)
 {
 	static const struct nv_class class = {.name = "HOPPER_CHANNEL_GPFIFO_A"};

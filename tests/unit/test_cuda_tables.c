@@ -16,7 +16,7 @@
 #define TEST_DATA_DIR "tests/unit"
 #endif
 
-#define MAX_ARGS 16 /* of functions that are traced without a prototype */
+#define MAX_ARGS 16 /* in families that are traced by default */
 #define MAX_CAPS 8
 /* include/ct_spec.h: the most that one capture holds. */
 #define MAX_CAP_SZ 1024

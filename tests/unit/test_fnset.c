@@ -38,7 +38,7 @@ static unsigned wanted_cnt(void)
 	return n;
 }
 
-/* Functions of families that are traced without being named. */
+/* Functions of families that are traced by default. */
 static unsigned usual_cnt(void)
 {
 	unsigned n = 0;
