@@ -29,7 +29,6 @@ static void test_late_rank(void **state)
 	assert_null(found("small-collectives"));
 }
 
-/* Any two ranks differ by up to a millisecond; different collectives are not joined. */
 /* Rank 0 submits 100 collectives ahead of a rank that comes 50 ms later: the wait is counted once,
  * not a hundred times. */
 static void test_late_once(void **state)
@@ -75,6 +74,7 @@ static void test_late_in_the_job(void **state)
 	late_in_pair(true, "Rank 2 was the last to begin 4 of 4 collectives");
 }
 
+/* Ranks less than a millisecond apart are not late; different collectives are not joined. */
 static void test_no_late_rank(void **state)
 {
 	for (int i = 0; i < 100; i++) {
@@ -105,7 +105,7 @@ static void test_not_hanging(void **state)
 	finds_no("hanging-collective");
 }
 
-/* --min-duration dropped a line: its rank has gone on. */
+/* --min-duration left out a line: its rank has gone on. */
 static void test_gap_is_no_hang(void **state)
 {
 	for (int i = 0; i < 4; i++) {

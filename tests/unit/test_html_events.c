@@ -57,7 +57,7 @@ static void test_columns(void **state)
 	assert_int_equal(zigzag(&p), 600);
 	assert_int_equal(varint(&p), outer.end_ns - outer.start_ns);
 	assert_int_equal(varint(&p), 50);
-	assert_int_equal(varint(&p), 1); /* names in order of arrival */
+	assert_int_equal(varint(&p), 1); /* texts in order of arrival */
 	assert_int_equal(varint(&p), 0);
 	assert_int_equal(varint(&p), 0); /* no details */
 	assert_int_equal(varint(&p), 0);
