@@ -87,8 +87,8 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	say("e%u ", info->number);
 }
 
-/* Pairs of name and text, NULL at the end; a file is written per pair. "": it is written, but not
- * named. */
+/* Pairs of name and text, NULL at the end. Each is written to a file; the reader does not get one
+ * whose name begins with "-". */
 static const char *merged(const char *name, ...)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};
