@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What tracing costs. run.sh builds what this needs and starts it; docs/OVERHEAD.md explains it.
+"""Measures the cost of tracing. run.sh builds what this needs and starts it; docs/OVERHEAD.md explains it.
 
-All that is compared is measured in one run, in turns of a few milliseconds: the speed of a shared
+Values to compare are measured in one run, in turns of a few milliseconds: the speed of a shared
 machine changes by a third from one second to the next.
 """
 import glob
@@ -37,12 +37,12 @@ FAKE535 = os.path.join(rig.O, "fake535", "libcuda.so.1")
 ALL = "all,!cu[FP]*[LI]*[de]"
 
 class Turn:
-    """One way of tracing, with a target and a copy of the library of its own."""
+    """One way of tracing, with its own target and copy of the library."""
 
     def __init__(self, name, start, base=None, library=FAKE, functions=FUNCTIONS):
         self.name, self.start, self.base = name, start, base
         self.library, self.functions = library, functions
-        self.ns = {f: [] for f in functions}  # a call, on the whole
+        self.ns = {f: [] for f in functions}  # per call, overall
         self.quiet_ns = {f: [] for f in functions}  # in the median batch of each turn
         self.load = self.tracer = None
         self.lost = None
@@ -65,7 +65,7 @@ class Turn:
         return sum(len(v) for v in self.ns.values()) * (BATCHES * CALLS + WARM_CALLS)
 
     def close(self):
-        """Also counts what the tracer lost, in percent of the calls."""
+        """Also counts the records that the tracer dropped, in percent of the calls."""
         tracer, load = self.tracer, self.load
         self.tracer = self.load = None
         try:
@@ -120,7 +120,7 @@ def bare_of(turns, turn):
 
 
 def added(turns, turn, function, which="ns"):
-    """What a call costs more than untraced, a value for each round."""
+    """Additional cost of a call against untraced, a value for each round."""
     bare = getattr(bare_of(turns, turn), which)
     return [a - b for a, b in zip(getattr(turn, which)[function], bare[function])]
 
@@ -232,7 +232,7 @@ def print_calls(turns, pair, best):
 
 
 def bench_levels():
-    """Calls that are counted, or seen at their entry only, against probes that do nothing."""
+    """Calls that are counted, or recorded at their entry only, against probes that do nothing."""
     functions = ["cuLaunchKernel", "cuStreamSynchronize"]
     named = ",".join(functions)
     turns = [Turn("not traced", None, functions=functions)]
@@ -265,7 +265,7 @@ def bench_levels():
 
 
 class InsideTurn(Turn):
-    """With the library in the program, which cudatrace starts."""
+    """With the library in the program; cudatrace starts it."""
 
     def __init__(self, name, *options, **more):
         super().__init__(name, True, **more)
@@ -327,7 +327,7 @@ def bench_inside():
 
 
 def flood_inside(what, options):
-    """Two threads as fast as they can: each call is recorded, counted, or counted as lost."""
+    """Two threads, back to back: each call is recorded, counted, or counted as dropped."""
     with tempfile.TemporaryDirectory(dir=OUT, prefix="flood.") as tmp:
         path = os.path.join(tmp, "t.jsonl")
         load = rig.inside(FAKE, tmp, path, ["cuLaunchKernel"], *options)
@@ -348,7 +348,7 @@ def flood_inside(what, options):
 
 
 def bench_daemon_calls():
-    """The daemon's levels, with all that it is attached to, against probes that do nothing."""
+    """The daemon's levels, with all its probes, against probes that do nothing."""
     functions = ["cuLaunchKernel", "cuStreamSynchronize"]
     turns = [Turn("not traced", None, functions=functions),
              empty_turn("empty pair", "session", functions=functions)]
@@ -369,7 +369,7 @@ def bench_daemon_calls():
 
 
 def real_535():
-    """A real driver's library of the older shape, if the tests have fetched one."""
+    """A real driver's library of the older form, if the tests have fetched one."""
     found = glob.glob(os.path.join(rig.O, "real-libcuda", "**", "libcuda.so.535*"), recursive=True)
     return found[0] if found else None
 
@@ -403,7 +403,7 @@ def bench_position():
 
 
 def attach_once(tmp, select_set, threads_busy=False, library=FAKE):
-    """Attaches to all exports for a while; returns times and what is left."""
+    """Attaches to all exports for a while; returns times and leftovers."""
     load = Load(rig.copy_library(library, tmp, "lib"))
     options = ["-v", "--duration", "60"]
     if threads_busy:
@@ -459,7 +459,7 @@ def bench_attach():
 
 
 def try_uftrace():
-    """It sees calls of an uninstrumented program by way of its PLT; CUDA programs have none for libcuda."""
+    """It traces calls of an uninstrumented program through its PLT; CUDA programs have no PLT entries for libcuda."""
     name = "uftrace"
     if not shutil.which(name):
         skip(name, "not installed")
@@ -510,7 +510,7 @@ def report_limits(began):
 
 
 def interrupted(signo, frame):
-    """Once: what was started is then stopped in peace, perf's probes are removed."""
+    """Only once: then the processes are stopped without interruption, and perf's probes are removed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt

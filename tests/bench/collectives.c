@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * collectives N: N small collectives of the stand-in libnccl, each with the calls that PyTorch
- * makes around one: which context, does the stream capture, the stream waits for the program's, an
- * event behind it that is asked for. Prints the CPU time of its thread for one, in ns.
+ * makes around one: get the context, check for a capture, wait for the program's stream, record an
+ * event and query it. Prints the CPU time of its thread for one, in ns.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cores LIBRARY threads|processes COUNT CALLS: that many of them make CALLS calls each, back to
- * back, from the same moment on. Prints "MEAN MAX": nanoseconds that a call took them, on average
- * and to the slowest, and "TOTAL", the seconds from the first to the last.
+ * cores LIBRARY threads|processes COUNT CALLS: COUNT of them make CALLS calls each, back to back,
+ * from the same moment on. Prints "MEAN MAX": nanoseconds per call, on average and for the slowest,
+ * and "TOTAL", the seconds from the first to the last.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -5,8 +5,9 @@
 tests/bench/cores.py FOLDER CUDATRACE... measures these programs in turn, on a machine with nothing installed but
 Python; FOLDER holds the programs cores and libcuda.so.1, as `make bench` builds them in build/bench/cores.
 
-TRACER_CPUS=4 keeps the tracer to that many processors, and what it traces to the others. OPTIONS are the tracer's.
-CALLS=3000000 makes each thread or process call so often: what is written a second is only shown by calls that no buffer holds. COUNTS=8,12 measures so many.
+TRACER_CPUS=4 limits the tracer to that many processors, and the traced programs to the others. OPTIONS are the tracer's.
+CALLS=3000000 is the number of calls of each thread or process: only calls that exceed all buffers show the rate of writing.
+COUNTS=8,12: numbers of threads or processes.
 """
 import json
 import os
@@ -21,12 +22,12 @@ TRACER_CPUS = int(os.environ.get("TRACER_CPUS", "0"))
 
 
 def only_on(cpus):
-    """Before exec, and inherited by all that it starts."""
+    """Runs before exec; all processes started from there inherit it."""
     return ["taskset", "-c", ",".join(map(str, cpus))]
 
 
 def counts(cpus):
-    """Two processors are the tracer's and the machine's."""
+    """Two processors are left for the tracer and the machine."""
     if os.environ.get("COUNTS"):
         return [int(n) for n in os.environ["COUNTS"].split(",")]
     return [n for n in (1, 2, 4, 8, 12, 16, 28, 56, 112) if n <= max(2, cpus - (TRACER_CPUS or 2))]
@@ -67,7 +68,7 @@ def run(folder, tracer, way, kind, cnt, calls=CALLS):
 
 
 def measure(folder, tracers, say=print):
-    """What a call takes, and what of that is the tracer's: processors of one machine may take longer when all are busy, untraced too."""
+    """Time of a call, and the tracer's part of it: processors may be slower when all are busy, untraced too."""
     rows = []
     for way in WAYS:
         for kind in ("threads", "processes"):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A libcuda.so.1 whose functions do nothing: all that a call takes is what tracing it costs. */
+/* A libcuda.so.1 whose functions do nothing: the time of a call is the cost of tracing it. */
 #define FN(name)                                                                                   \
 	int name(void)                                                                             \
 	{                                                                                          \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The daemon: its memory, its processor time, and what it costs to attach it to many processes."""
+"""The daemon: its memory, its processor time, and the cost of attaching it to many processes."""
 import os
 import re
 import signal
@@ -26,7 +26,7 @@ def free_port():
 
 
 def config(tmp, level, pattern):
-    """Others may make CUDA calls on this machine meanwhile: their processes are off."""
+    """Other users may make CUDA calls on this machine meanwhile: their processes are off."""
     path = os.path.join(tmp, "daemon.yaml")
     with open(path, "w") as f:
         f.write(f"level: off\nrules:\n  - match: {{command: \"{pattern}\"}}\n    level: {level}\n"
@@ -40,16 +40,16 @@ def argv(tmp, level, library, pattern, port):
 
 
 def start(load, tmp, level, port=0):
-    """For rig.Tracer's users: one target, which is named by the folder of its library."""
+    """For rig.Tracer's users: one target, named after its library's folder."""
     os.makedirs(os.path.join(tmp, "files"), exist_ok=True)
     tracer = rig.Tracer(load, argv(tmp, level, load.library, f"*{tmp}*", port or free_port()), MAX_FUNCTIONS, tmp)
-    # The level of a process that is there already comes after its probes.
+    # An existing process gets its probes before its level.
     rig.wait_until("the daemon is ready", lambda: "tracing by" in tracer.stderr())
     return tracer
 
 
 def cpu_ns(pid):
-    """More exact than the clock ticks of stat."""
+    """More precise than the clock ticks of stat."""
     total = 0
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/schedstat") as f:
@@ -63,12 +63,12 @@ def scrape(port):
 
 
 def calls_of(text, command):
-    """Of all processes whose name begins so."""
+    """Calls of all processes with names that begin like this."""
     return sum(int(x) for x in re.findall(rf'^cudatrace_calls_total\{{.*command="{command}.*\}} (\d+)$', text, re.M))
 
 
 class Samples:
-    """Many programs in the middle of their work: each with a name and so with metrics of its own."""
+    """Many programs in the middle of their work: each with its own name and metrics."""
 
     def __init__(self, tmp, cnt):
         self.tmp, self.procs = tmp, []
@@ -118,7 +118,7 @@ class Daemon:
 
 
 def bench_daemon_memory():
-    """Programs that are all there, and have made calls of forty functions or so each."""
+    """Many running programs, each of which has called about forty functions."""
     table = {}
     say(f"The daemon with {TRACED} traced processes, each of another name: memory, and CPU while they do nothing")
     for level in ("metrics", "trace"):
@@ -150,7 +150,7 @@ def bench_daemon_memory():
 
 
 def bench_daemon_cpu():
-    """One process, 10,000 calls a second from two threads, somebody who reads the metrics every five seconds."""
+    """One process, 10,000 calls a second from two threads, metrics read every five seconds."""
     seconds = 10 if QUICK else 20
     table = {}
     say("The daemon's processor time: cuLaunchKernel from two threads, the metrics read every 5 s")
@@ -183,7 +183,7 @@ def bench_daemon_cpu():
 
 
 def bench_daemon_idle():
-    """No process that is traced, nobody who asks."""
+    """No traced process, and no requests."""
     seconds = 5 if QUICK else 30
     with tempfile.TemporaryDirectory(dir=OUT, prefix="daemon.") as tmp:
         daemon = Daemon(tmp, "metrics", FAKE, "nobody")

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the levels of --detail cost: tests/bench/detail.py [BUILD FOLDER] (root).
+"""Measures the cost of the levels of --detail: tests/bench/detail.py [BUILD FOLDER] (root).
 
-A token of tests/fake/sample.c, by what the trace says that it cost, and a small collective of the stand-in libnccl with what
-PyTorch calls around one, by CPU time of the thread that makes it (tests/bench/collectives.c). All levels take turns; printed
-are medians of the rounds."""
+A token of tests/fake/sample.c, by the cost in the trace, and a small collective of the stand-in libnccl with PyTorch's calls
+around one, by CPU time of its thread (tests/bench/collectives.c). All levels take turns. Prints medians of the rounds."""
 import json
 import os
 import statistics
@@ -15,7 +14,7 @@ import tempfile
 ROUNDS, TOKENS, COLLECTIVES = 7, 200, 20000
 LEVELS = ['-e launch', '--detail=low', '', '--detail=high', '--detail=all']
 build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build')
-# Kernels that take no time: a wait for them would hide what tracing costs.
+# Kernels that take no time: a wait for them would hide the cost of tracing.
 env = dict(os.environ, LD_LIBRARY_PATH=f'{build}/fake', FAKE_KERNEL_US='0')
 
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the kernel's own part of a probe costs: programs that do nothing. */
+/* The cost of the kernel's own part of a probe: programs that do nothing. */
 #include "vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* For a session: 0 at the entry asks for the return too. */
+/* For a session: 0 at the entry requests the return, too. */
 SEC("?uprobe")
 int empty_session(void *ctx)
 {
 	return 0;
 }
 
-/* For a session: 1 asks for no return. */
+/* For a session: 1 skips the return. */
 SEC("?uprobe")
 int empty_session_entry(void *ctx)
 {

@@ -2,9 +2,9 @@
 /*
  * empty OBJECT session|multi|perf start|best|entry LIBRARY FUNCTION...
  *
- * Puts empty programs on entry and return of these functions (entry: on the entry only); says so,
- * and removes them when its stdin ends. start: at the first instruction; best: where cudatrace puts
- * its probes.
+ * Attaches empty programs to entry and return of these functions (entry: to the entry only),
+ * prints a line, and removes them when its stdin ends. start: at the first instruction; best: where
+ * cudatrace puts its probes.
  */
 #include <bpf/libbpf.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A trace like that of a program that infers: four threads that load a model (modules, lookups,
- * allocations, copies) and then make token after token: some hundred launches of few kernels, a
- * copy in, a copy out, a wait, now and then an allocation. Written by the JSONL sink, of EVENTS
- * calls; the same numbers give the same trace.
+ * A trace like that of an inference program: four threads load a model (modules, lookups,
+ * allocations, copies) and then make tokens. Each token has some hundred launches of few kernels, a
+ * copy in, a copy out, a wait, and sometimes an allocation. The JSONL sink writes EVENTS calls; the
+ * same numbers give the same trace.
  *
  *   gen_trace EVENTS [FILE [short]]     short: no launches, lines of about 280 bytes
  */
@@ -16,7 +16,7 @@
 #define BASE_NS	    1000000000000ull
 #define THREADS	    4
 #define KERNELS	    64
-#define LAUNCHES    130 /* a token's */
+#define LAUNCHES    130 /* per token */
 #define LOAD_ALLOCS 200
 
 struct gen {
@@ -34,7 +34,7 @@ static uint64_t rnd(struct gen *g, uint64_t n)
 	return (g->seed >> 33) % n;
 }
 
-/* A call of so many words, which moves the clock on. */
+/* A call of this duration, which advances the clock. */
 static struct trace_event call(struct gen *g, const char *symbol, enum event_type type, uint64_t ns)
 {
 	const struct api_fn *fn = api_fn_by_symbol(symbol);

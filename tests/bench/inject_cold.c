@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * inject_cold TRACED PLAIN ROUNDS KB [FUNCTION]...: what the library in the traced process adds to
- * a call when the caches hold other things, as they do in a program that computes between calls.
- * TRACED and PLAIN are two copies of the stand-in libcuda (FAKE_NO_SEM=1), of which one is
- * hooked: its name has to be libcuda.so.*, the other's must not be. Before each call so many KB of
- * memory and half as many of code are gone through; 0: none. NESTED=1 (without FAKE_NO_SEM): all
- * calls are made in another one, as those are that NCCL makes. PAUSE_S=16: so many seconds after
- * the first calls, when a daemon has no probes there any more. Prints for each function, and for
- * all
+ * a call with cold caches, as in a program that computes between calls. TRACED and PLAIN are two
+ * copies of the stand-in libcuda (FAKE_NO_SEM=1), one of which is hooked: its name must be
+ * libcuda.so.*, the other's must not. Before each call the program reads KB of memory and executes
+ * half as much code; 0: none. NESTED=1 (without FAKE_NO_SEM): all calls are nested in another one,
+ * like NCCL's. PAUSE_S=16: so many seconds after the first calls, when a daemon has removed its
+ * probes. Prints for each function, and for all
  *
  *   NAME traced N plain N added N
  *
- * nanoseconds of a call: medians, and the mean of the medians; and what reading the time stamp
- * counter takes by itself, which the library does twice a call. Caches are shared with other work
- * of the machine: take the versions to be compared in turn, some times.
+ * nanoseconds of a call: medians, and the mean of the medians. Also the time of reading the time
+ * stamp counter, which the library does twice per call. Other work on the machine shares the
+ * caches: measure the versions to compare in turn, several times.
  *
  *   cp build/fake/libcuda.so.1 plain.so; gcc -O2 -o inject_cold tests/bench/inject_cold.c -ldl
  *   FAKE_NO_SEM=1 setpriv --bounding-set=-bpf,-perfmon,-sys_admin \
  *           build/cudatrace -q --probe=inject --all --jsonl t.jsonl -- \
  *           ./inject_cold $PWD/build/fake/libcuda.so.1 $PWD/plain.so 400 3072
  *
- * (as root, a program has probes, too, in its first second)
+ * (as root, a program also has probes in its first second)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -51,7 +50,7 @@ static fn *fns[2][FUNCS_MAX];
 static unsigned rounds, cnt;
 static uint32_t *took;
 
-/* A jump in each line to the next one, and a return. */
+/* A jump in each line to the next one, then a return. */
 static void code_make(void)
 {
 	static const uint8_t jump[] = {0xe9, LINE - 5, 0, 0, 0};
@@ -89,7 +88,7 @@ static void clock_measure(void)
 	ns_per_cycle = (b.tv_sec * 1e9 + b.tv_nsec - a.tv_sec * 1e9 - a.tv_nsec) / (to - from);
 }
 
-/* One after the other. */
+/* Back to back. */
 static double rdtsc_ns(void)
 {
 	uint64_t sum = 0, from = __rdtsc();
@@ -116,7 +115,7 @@ static __attribute__((noinline)) uint32_t timed(fn *f)
 	return to - from;
 }
 
-/* Calls that fail are not what is measured. */
+/* Failing calls must not be measured. */
 static void begin(void *lib)
 {
 	int (*init)(unsigned) = (int (*)(unsigned))dlsym(lib, "cuInit");

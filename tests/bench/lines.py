@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Lines a second that a tracer on four processors writes, and what its threads take for one.
+"""Lines per second that a tracer on four processors writes, and its threads' CPU time for one.
 
 tests/bench/lines.py FOLDER CUDATRACE [OLD] measures both in turn, on a machine with nothing installed but Python and
-gcc; FOLDER gets the programs that call, and the traces. 8 and 12 threads (COUNTS) call back to back, CALLS times each
-(1000000; 6000000 with DAEMON: its first second, in which it gets its memory, is not what counts), on other processors than the tracer's TRACER_CPUS (4).
-CORES=4: the tracer has one processor (hardware thread) of each of so many cores, whose others stay idle. Without, its processors may be two cores. Ends with the medians of ROUNDS (3) and a verdict.
+gcc; FOLDER gets the calling programs and the traces. 8 and 12 threads (COUNTS) call back to back, CALLS times each
+(1000000; 6000000 with DAEMON, since its first second, in which it gets its memory, must not matter), on other processors
+than the tracer's TRACER_CPUS (4).
+CORES=4: the tracer has one processor (hardware thread) of each of so many cores; the others stay idle. Without CORES its
+processors may be two cores. Ends with the medians of ROUNDS (3) and a verdict.
 DAEMON=1: the daemon's files instead, at level trace with its own compression and flight recorder; DAEMON="files.compress=none recorder.seconds=0": with
 these settings.
 """
@@ -31,7 +33,7 @@ TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 
 
 def processors():
-    """The tracer's, and those of the programs that call."""
+    """Processors of the tracer, and those of the calling programs."""
     cpus = sorted(os.sched_getaffinity(0))
     if not CORES:
         return cpus[:TRACER_CPUS], cpus[TRACER_CPUS:]
@@ -51,7 +53,7 @@ def build(folder):
 
 
 def warm(path, size):
-    """A virtual machine gets its memory from the host when it is first used: that is not what is measured."""
+    """Touches memory: a virtual machine gets it from the host at first use, which must not be measured."""
     block = b"x" * (4 << 20)
     with open(path, "wb") as f:
         for _ in range(size // len(block)):
@@ -60,7 +62,7 @@ def warm(path, size):
 
 
 def thread_times(pid, times):
-    """CPU time of each thread so far, of the one that reads, and of the others: on the whole, and by ticks of the clock that of the program and in the kernel."""
+    """CPU time so far of the reader thread and of the others: in total, and by clock ticks in user space and in the kernel."""
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/stat", encoding="utf-8", errors="replace") as f:
@@ -93,10 +95,10 @@ def run(folder, tracer, cnt):
 
 
 def daemon_run(folder, tracer, cnt):
-    """As run(). All that the daemon does is the reader's."""
+    """Like run(). All the daemon's time counts as the reader's."""
     files, sock, (own, others) = os.path.join(folder, "files"), os.path.join(folder, "sock"), processors()
     config = os.path.join(folder, "daemon.yaml")
-    # Others may make calls meanwhile.
+    # Other users may make calls meanwhile.
     with open(config, "w", encoding="utf-8") as f:
         f.write(f'level: off\nrules:\n  - match: {{command: "*{folder}/cores*"}}\n    level: trace\n')
     sets = [f"files.directory={files}", "files.total_size=16G", f"ctl.socket={sock}", "metrics.listen=", *(s for s in DAEMON.split() if "=" in s)]
@@ -109,7 +111,7 @@ def daemon_run(folder, tracer, cnt):
         thread_times(p.pid, before)
         seconds = float(subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[2])
         ended = last = time.monotonic()
-        while time.monotonic() - last < 0.3:  # until all is written that was in the rings
+        while time.monotonic() - last < 0.3:  # until all records in the rings are written
             time.sleep(0.1)
             st = json.loads(subprocess.run([tracer, "ctl", "--set", f"ctl.socket={sock}", "status"], stdout=subprocess.PIPE, check=True).stdout)["files"]
             if st["lines"] != lines:

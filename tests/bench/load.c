@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * load LIBRARY: a target that makes calls when told to, one command a line on stdin, each answered
- * with one line on stdout.
+ * load LIBRARY: a target that makes calls by command: one command per line on stdin, each with one
+ * line of results on stdout.
  *
- *   time FUNCTION BATCHES CALLS           BATCHES times CALLS calls; "NS NS", what a call took on
- *                                         the whole, and in the median batch
- *   rate FUNCTION THREADS RATE SECONDS    RATE calls a second in all, made in bursts, one each
- *                                         millisecond; 0: without a pause; "CALLS NS", made and the
- *                                         time it took
+ *   time FUNCTION BATCHES CALLS           BATCHES times CALLS calls; "NS NS": time of a call
+ *                                         overall, and in the median batch
+ *   rate FUNCTION THREADS RATE SECONDS    RATE calls per second in total, in one burst per
+ *                                         millisecond; 0: without a pause; "CALLS NS": calls made
+ *                                         and the time taken
  *
- * Batches are so short that those in which somebody else got the processor, the reader of a tracer
- * for example, are not the median one.
+ * Batches are so short that the median one has no interruption by another thread, such as the
+ * reader of a tracer.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -63,7 +63,7 @@ static call_fn find(const char *name)
 	return fn;
 }
 
-/* The first argument is where functions with an out-parameter write, the second a size to them. */
+/* Functions with an out-parameter write to the first argument; the second is a size for them. */
 static void make_calls(call_fn fn, long cnt)
 {
 	uint64_t out[16] = {0};
@@ -113,7 +113,7 @@ static void *work(void *arg)
 			make_calls(w->fn, 100);
 		return NULL;
 	}
-	/* What could not be made in time is made later: the number is fixed, not the end. */
+	/* Calls that are late are made later: the number is fixed, not the end. */
 	while (next < end) {
 		next += BURST_NS;
 		want = (long)((next - begin) * 1e-9 * w->rate);

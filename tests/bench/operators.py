@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What --torch adds to small operators of PyTorch: tests/bench/operators.py CUDATRACE... (root; $TORCH_PYTHON: a Python that has PyTorch).
+"""Measures the time that --torch adds to small operators of PyTorch: tests/bench/operators.py CUDATRACE... (root; $TORCH_PYTHON: a Python that has PyTorch).
 
 A round is three operators in place on a tensor of eight numbers, on the CPU; or four that make tensors; or a training step of a
-layer. Untraced and with each of the programs in turn; printed are medians of the turns: of the thread's CPU time a round, in the
-quieter batches (their lower quartile: others have the caches and the processor's other half, too), and of what the trace says
-(cost_ms of its end line) as a multiple of what was added on the whole. OPTIONS are the tracer's (--torch)."""
+layer. Untraced and with each of the programs in turn. Prints medians of the turns: the thread's CPU time per round; the same in
+quieter batches (their lower quartile: others share the caches and the core); and the trace's cost (cost_ms of its end line)
+as a multiple of the total time added. OPTIONS are the tracer's (--torch)."""
 import json
 import os
 import shlex
@@ -43,10 +43,10 @@ print(sum(took), sorted(took)[25] * 100)
 
 
 def one(tmp, kind, tracer):
-    """ns of all rounds, the same in quiet, and the end line."""
+    """ns of all rounds, ns of quiet ones, and the end line."""
     trace = f"{tmp}/trace.jsonl"
     before = [tracer, "-q", "--no-wait", "--buffer-size", "256M", *shlex.split(os.environ.get("OPTIONS", "--torch")), "--jsonl", trace, "--"] if tracer else []
-    # The reader on another processor: what it does is not the operators'.
+    # The reader runs on another processor: its time is not the operators'.
     ran = subprocess.run(["taskset", "-c", "1", *before, "taskset", "-c", "0", PYTHON, "-c", PROGRAM, kind, str(KINDS[kind])],
                          check=True, stdout=subprocess.PIPE, text=True)
     took = [int(x) for x in ran.stdout.split()[-2:]]

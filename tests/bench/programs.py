@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the BPF programs of two or more versions of cudatrace take for a call, by the kernel's own count of their time.
+"""Measures the time of the BPF programs of two or more versions of cudatrace per call, by the kernel's own count.
 
-O=build tests/bench/programs.py VERSION... [INSTANCES] (root) attaches all versions at once, each to a program and a copy of
-the stand-in driver of its own, has the programs make calls in turns, and does so INSTANCES times, for where a thread's state
-lies in the caches is chance. build/bench/load must be there, as `make bench` builds it. MECHANISMS and WAYS choose. Prints
+O=build tests/bench/programs.py VERSION... [INSTANCES] (root) attaches all versions at once, each to its own program and copy
+of the stand-in driver, and makes calls in turns. It does so INSTANCES times, since the place of a thread's state in the
+caches is random. build/bench/load must be there, as `make bench` builds it. MECHANISMS and WAYS choose. Prints
 the median of each version in ns a call, and the median over the turns of its ratio to the first in the same turn. The
-kernel's count (kernel.bpf_stats_enabled) holds what reading the clock for it takes. With WHOLE=1 it is not asked: what is compared is
-what a call takes the program, with all that the kernel does around.
+kernel's count (kernel.bpf_stats_enabled) includes the time of reading its clock. With WHOLE=1 it is not used: then the
+program's time per call is compared, with all work of the kernel around it.
 """
 import glob
 import os
@@ -20,7 +20,7 @@ import rig
 
 TURNS = 15
 CALLS = 2000
-BATCHES = 20  # the median of which is what a call took
+BATCHES = 20  # their median is the time of a call
 WARM_CALLS = 50  # load.c
 WAYS = {"recorded": [], "counted": ["--count=all"], "entry-only": ["--entry-only=all"]}
 NO_POINTEE = ["cuLaunchKernel", "cuStreamSynchronize"]
@@ -32,7 +32,7 @@ STATS = "/proc/sys/kernel/bpf_stats_enabled"
 
 
 def run_ns(pid):
-    """Of the programs for probes that a process has."""
+    """Run times of a process's programs for probes."""
     sum_ns = 0
     for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
         try:

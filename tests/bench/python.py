@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What --python adds to a call: tests/bench/python.py [BUILD FOLDER [PYTHON]] (root).
+"""Measures the time that --python adds to a call: tests/bench/python.py [BUILD FOLDER [PYTHON]] (root).
 
 A Python program calls cuCtxSynchronize from 3 to 100 frames deep, always from the same place and by turns from two. Traces with
-and without --python take turns; printed are medians of the rounds: of the time from one call's start to the next, and of what the
-trace says that a call cost (probe_cost_ns of its end)."""
+and without --python take turns. Prints medians of the rounds: of the time from one call's start to the next, and of the trace's
+cost of a call (probe_cost_ns of its end line)."""
 import json
 import os
 import statistics
@@ -33,7 +33,7 @@ down(int(sys.argv[2]))
 def one(tmp, frames, options):
     """Nanoseconds from call to call, and of cost."""
     trace = f'{tmp}/trace.jsonl'
-    # The reader on another processor: what it does is not the call's.
+    # The reader runs on another processor: its time is not the call's.
     subprocess.run(['taskset', '-c', '1', f'{build}/cudatrace', '-q', '--buffer', '256M', '-e', 'cuCtxSynchronize', *options, '--jsonl', trace, '--',
                     'taskset', '-c', '0', python, '-c', PROGRAM, lib, str(frames), str(CALLS)], env=env, check=True, stderr=subprocess.DEVNULL)
     with open(trace, encoding='utf-8') as f:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a recorded call costs the thread that reads the rings, from there to the batch that a worker
- * pool gets, and what it costs the worker pool: launches of eight threads, each on a processor with
- * a ring of its own, JSON lines to nowhere. The reader has a processor for itself, so that a batch
- * goes from one to another. What the kernel's part would cost is left out: the rings are in memory
- * and are filled before the clock starts.
+ * Measures the cost of a recorded call for the thread that reads the rings, up to the worker pool's
+ * batch, and for the worker pool: launches of eight threads, each on a processor with its own ring,
+ * JSON lines to nowhere. The reader has its own processor, so that a batch goes from one to
+ * another. The kernel's part is not measured: the rings are in memory, and are filled before the
+ * clock starts.
  *
  *   reader [CREW [CALLS]]     CREW threads (3); CALLS (2 million) without a kernel's name, and with
  */
@@ -29,7 +29,7 @@
 #define WORKERS_US 2000
 #define BASE_NS	   1000000000000ULL
 #define PID	   41234
-/* A kernel's handle. */
+/* Handle of a kernel. */
 #define NAMED 0x55d0c1a2b3f0
 
 struct fake {
@@ -39,7 +39,7 @@ struct fake {
 
 static struct fake fakes[RINGS];
 static uint64_t now_of_calls = BASE_NS, ids;
-static cpu_set_t others; /* processors that the reader has not */
+static cpu_set_t others; /* processors that the reader does not use */
 
 static double now(clockid_t clock)
 {
@@ -56,7 +56,7 @@ static bool put(struct fake *f, const void *rec, uint32_t size)
 
 	if (f->producer + all - f->consumer > RING_SZ)
 		return false;
-	/* It lies there twice: the second time only where it wraps around. */
+	/* It is mapped twice: the second copy matters only where it wraps around. */
 	memcpy(f->data + at, header, sizeof(header));
 	memcpy(f->data + at + sizeof(header), rec, size);
 	if (at + all > RING_SZ)
@@ -123,7 +123,7 @@ struct filling {
 	double seconds;
 };
 
-/* As many as there is room for; which thread is next is as good as by chance. */
+/* Fills the ring; the next thread is almost random. */
 static void *fill(void *arg)
 {
 	static uint64_t next = 1;
@@ -174,7 +174,7 @@ static struct sink *open_sink(unsigned workers)
 
 	if (!s)
 		exit(1);
-	s->out->is_file = true; /* as for a worker pool it must be */
+	s->out->is_file = true; /* as required for a worker pool */
 	sink__start_workers(s, workers, false);
 	return s;
 }
@@ -209,7 +209,7 @@ static struct session *open_session(unsigned workers)
 	return s;
 }
 
-/* This thread on the first processor that we may use, the others on the rest. */
+/* Puts this thread on the first processor available, the others on the rest. */
 static void part_from_workers(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -233,8 +233,8 @@ static void part_from_workers(void)
 	closedir(tasks);
 }
 
-/* In slices that the worker pool has room for, and gets time for: else the reader helps it. What
- * wording and writing take is the rest. */
+/* In slices that fit the worker pool, with time for them: otherwise the reader helps it. The rest
+ * is the time for formatting and writing. */
 static void measure(struct session *s, struct ring *ring, unsigned workers, int func_id,
 		    uint64_t handle, uint64_t wanted)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a benchmark has found, and whether it is what it should be."""
+"""Results of a benchmark, and whether they meet their limits."""
 
 results = {"limits": [], "skipped": []}
 trouble = []

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a report keeps, by the number of calls: report_memory.py CUDATRACE
+"""Memory of a report, by the number of calls: report_memory.py CUDATRACE
 
-Lines of a program that launches nine kernels and waits, again and again, go into `cudatrace report` by a pipe; it keeps
-what `--report` keeps while tracing. Prints a table: calls, peak memory as JSON and as a page (MB)."""
+Lines of a program that repeatedly launches nine kernels and waits go into `cudatrace report` through a pipe; it keeps the
+same data as `--report` while tracing. Prints a table: calls, peak memory as JSON and as a page (MB)."""
 import itertools, os, subprocess, sys
 
 ROUND = 10

@@ -18,7 +18,7 @@ FUNCTIONS = ["cuLaunchKernel", "cuMemAlloc_v2", "cuStreamSynchronize"]
 
 
 class CannotRun(Exception):
-    """What is to be measured cannot be: skipped, and named."""
+    """A measurement is impossible: it is skipped, and the reason printed."""
 
 
 def wait_until(what, cond, seconds=10.0, step=0.005):
@@ -37,15 +37,15 @@ def cpu_s(pid):
 
 
 def busy_s():
-    """The same of all processors together, interrupts included."""
+    """The same for all processors together, including interrupts."""
     with open("/proc/stat") as f:
         user, nice, kernel, _, _, irq, softirq, *_ = (int(x) for x in f.readline().split()[1:])
     return (user + nice + kernel + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def copy_library(fake, tmp, name, file="standin.so"):
-    """A file of its own, under a name that whoever traces all of the machine does not look for.
-    Without debug information, which perf probe would rather use than the symbols."""
+    """Makes a separate file, under a name that system-wide tracers ignore.
+    It has no debug information, which perf probe would prefer to the symbols."""
     path = os.path.join(tmp, name, file)
     os.makedirs(os.path.dirname(path))
     if subprocess.run(["strip", "-g", "-o", path, fake]).returncode:
@@ -54,7 +54,7 @@ def copy_library(fake, tmp, name, file="standin.so"):
 
 
 class Load:
-    """load.c: makes calls when told to. before: a tracer that starts it."""
+    """load.c: makes calls by command. before: a tracer that starts it."""
 
     def __init__(self, library, program="load", before=()):
         self.library = os.path.realpath(library)
@@ -79,7 +79,7 @@ class Load:
         raise CannotRun(f"{self.library} is not mapped")
 
     def changed(self):
-        """How many bytes of the library's code are not as in the file."""
+        """Number of bytes of the library's code that differ from the file."""
         begin, size, off = self.code
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as mem:
             mem.seek(begin)
@@ -112,8 +112,8 @@ class Load:
 
 
 class Tracer:
-    """A process that traces. Started when the probes are in the target's memory, stopped when they
-    are out of it: seen from outside, the same way for all."""
+    """A tracing process. It counts as started when the probes are in the target's memory, and as
+    stopped when they are gone: checked from outside, in the same way for all tracers."""
 
     def __init__(self, load, argv, probe_cnt, tmp, stop_signal=signal.SIGINT, stdout=None, env=None):
         self.load = load
@@ -123,7 +123,7 @@ class Tracer:
         wait_until("nobody else traces our target", lambda: load.changed() == 0)
         begin = time.monotonic()
         with open(self.err_path, "wb") as err, open(self.stdout_path, "wb") as out:
-            # A session of its own: Ctrl-C ends the benchmark, which then ends its processes in turn.
+            # Its own session: Ctrl-C ends the benchmark, which then ends its processes in turn.
             self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=err,
                                          env=env, start_new_session=True)
         self.pid = self.proc.pid
@@ -184,7 +184,7 @@ def cudatrace(load, tmp, mechanism, functions, output, *options):
 
 
 def inside(fake, tmp, output, functions, *options):
-    """The program, with cudatrace in it. By its name it knows the driver."""
+    """The program, with cudatrace in it, which detects the driver by its name."""
     return Load(copy_library(fake, tmp, "lib", "libcuda.so.1"), before=[CUDATRACE, "-q", "--probe=inject", "-e", ",".join(functions), *options, "--jsonl", output, "--"])
 
 
@@ -210,14 +210,14 @@ PERF_ARGS = {
 
 
 class Perf:
-    """perf's probes: made once, for they have names that all see."""
+    """perf's probes: made only once, since their names are global."""
 
     def __init__(self, library):
         self.group = f"ctbench{os.getpid()}"
         self.made = False
         if not shutil.which("perf"):
             raise CannotRun("not installed (Debian: linux-perf, Ubuntu: linux-tools-generic)")
-        # What a killed benchmark has left.
+        # Probes left by a killed benchmark.
         subprocess.run(["perf", "probe", "-q", "-d", "ctbench*:*"], capture_output=True)
         for f in FUNCTIONS:
             self._add(library, f"{self.group}:{f}={f}", *PERF_ARGS[f])

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Measures what tracing costs: `make bench`. Needs root. Prints tables, and writes the numbers to
-# $O/bench/results.json. docs/OVERHEAD.md says what is measured and how to read it.
+# Measures the cost of tracing: `make bench`. Needs root. Prints tables, and writes the numbers to
+# $O/bench/results.json. docs/OVERHEAD.md explains the results.
 #
 #   O=DIR         build folder (build); holds cudatrace and the stand-in driver
 #   tests/bench/run.sh [-q] [PART...]    -q: fewer rounds, to try it out; PART: bench_levels, ...
 #
-# Ends with 0 also when a limit is missed, which it says; with 1 when something could not be run.
+# Exit status 0 also if a limit is missed, which is printed; 1 if something could not be run.
 set -u
 export LC_ALL=C.UTF-8
 
@@ -23,7 +23,7 @@ esac
 out=$O/bench
 mkdir -p "$out" || exit 1
 
-# Where gcc looks for asm/types.h, clang -target bpf does not.
+# gcc finds asm/types.h in this folder, clang -target bpf does not.
 tests=tests/bench
 read -ra libs < <(pkg-config --libs libbpf libelf zlib libseccomp)
 read -ra sys < <(${CLANG:-clang} -v -E -xc /dev/null 2>&1 |

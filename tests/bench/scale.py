@@ -74,7 +74,7 @@ def bench_throughput():
                 f" {r['tracer_peak_rss_mb']:>7.0f} MB {r['file_mb_per_s']:>4} MB/s {r['others_cpu_percent']:>9} %"
                 + ("" if rate else "   no pause between calls"))
             made = r["calls_per_s"] >= 0.95 * rate
-            # Once more when others were using the processors.
+            # Repeated if others were using the processors.
             if made and not r["dropped"] or r["others_cpu_percent"] < 5:
                 break
         if rate == 500000:
@@ -92,7 +92,7 @@ def bench_throughput():
 
 
 def bench_onset():
-    """From which rate on calls are dropped, with the default ring."""
+    """Finds the rate at which calls begin to be dropped, with the default ring."""
     say("Drops by threads that make calls: cuLaunchKernel, 2 s each, JSONL to a file on disk")
     rows = []
     for threads in (1, 2) if QUICK else (1, 2, 3, 4):
@@ -137,7 +137,7 @@ def bench_writer():
 
 
 def bench_reader():
-    """The tracer's own part of a recorded call, from the ring to the batch, and the workers's: so many cores write so many lines.
+    """The tracer's own part of a recorded call, from the ring to the batch, and that of the workers: lines by number of cores.
     OLD=PROGRAM: in turn with bench/reader of another build."""
     pattern = r"reader: (\d+) ns a call, its worker pool of \d+: (\d+) ns; (\d+) bytes a line"
     programs = {"": os.path.join(OUT, "reader")} | ({"OLD, ": os.environ["OLD"]} if os.environ.get("OLD") else {})
@@ -225,8 +225,8 @@ def bench_processes():
 
 
 def growth(what, options, most):
-    """One trace that goes on: 10,000 calls, then ten times as many in all, and so on. Between them calls of a program
-    with empty probes, so that the machine's speed is known. Of each slice the median batch: others have the processor in some."""
+    """One trace that goes on: 10,000 calls, then ten times as many in total, and so on. Calls of a program with empty
+    probes between them measure the machine's speed. The median batch of each slice counts, since others use the processor in some."""
     rows = []
     with tempfile.TemporaryDirectory(dir=OUT, prefix="growth.") as tmp:
         traced, empty = (Load(rig.copy_library(FAKE, tmp, name)) for name in ("traced", "empty"))
@@ -236,7 +236,7 @@ def growth(what, options, most):
         pair = rig.empty(empty, os.path.join(tmp, "e"), "session", ["cuLaunchKernel"])
         made, ns, base = 0, 0.0, []
         try:
-            # Probes of the program that is next to be measured are in the caches then.
+            # Then the probes of the next program to be measured are in the caches.
             traced.ask("time", "cuLaunchKernel", 1, 1000)
             for power in range(4, most + 1):
                 cpu, begin = tracer.cpu_s(), made
@@ -261,7 +261,7 @@ def growth(what, options, most):
 
 
 def bench_growth():
-    """Does a trace get slower or larger as it goes on?"""
+    """Measures whether a trace gets slower or larger over time."""
     say("Growth: one trace that goes on, calls without a pause, JSONL to /dev/null")
     table = {"counted": growth("counted", ["--count", "cuLaunchKernel"], 6 if QUICK else 8),
              "recorded": growth("recorded", [], 5 if QUICK else 8)}
@@ -280,7 +280,7 @@ def read_trace(what, form):
     gen = subprocess.Popen([os.path.join(OUT, "gen_trace"), str(events), "-", *form], stdout=subprocess.PIPE)
     report = subprocess.Popen([CUDATRACE, "report", "--format=json", "-"], stdin=gen.stdout, stdout=subprocess.PIPE)
     gen.stdout.close()
-    # Its peak is read while it still writes: ru_maxrss begins with what this process had when it made the child.
+    # Its peak is read while it still writes: ru_maxrss begins with this process's memory at the fork.
     fcntl.fcntl(report.stdout, fcntl.F_SETPIPE_SZ, 4096)
     text = report.stdout.read(1)
     peak = status(report.pid)["VmHWM"]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What --stack adds to a call: tests/bench/stack.py [BUILD FOLDER] (root).
+"""Measures the time that --stack adds to a call: tests/bench/stack.py [BUILD FOLDER] (root).
 
-A program calls cuMemAlloc from 1 to 16 frames deeper than main's; the time from one call's start to the next is what a
-call takes with all that tracing adds. Traces with and without --stack take turns; printed are medians of the rounds,
-and the median of their ratios."""
+A program calls cuMemAlloc from 1 to 16 frames deeper than main's; the time from one call's start to the next includes
+all that tracing adds. Traces with and without --stack take turns. Prints medians of the rounds, and the median of their
+ratios."""
 import json
 import os
 import statistics
@@ -20,7 +20,7 @@ env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(lib))
 
 def one(tmp, mechanism, frames, options):
     trace = f'{tmp}/trace.jsonl'
-    # The reader on another processor: what it does is not the call's.
+    # The reader runs on another processor: its time is not the call's.
     subprocess.run(['taskset', '-c', '1', f'{build}/cudatrace', '-q', '--buffer', '64M', '--mechanism', mechanism, '-e',
                     'cuMemAlloc', *options, '--jsonl', trace, '--', 'taskset', '-c', '0', f'{tmp}/stacks', lib, 'deep',
                     str(CALLS), str(frames)], env=env, check=True)

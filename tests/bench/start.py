@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How long it takes until a command runs that is traced, and what the verifier does meanwhile."""
+"""Time until a traced command runs, and the verifier's work meanwhile."""
 import os
 import re
 import statistics
@@ -10,7 +10,7 @@ from report import limit, results, say
 from rig import CUDATRACE, QUICK, CannotRun
 
 RUNS = 5 if QUICK else 25
-# Probes on NVIDIA's modules need those; tracepoints see files by their names.
+# Probes on NVIDIA's modules need those modules; tracepoints detect files by their names.
 NO_DRIVER = {} if os.path.exists("/sys/module/nvidia") else {"CUDATRACE_TEST_NV_BY_NAME": "1"}
 WAYS = {
     "uprobe.session": (["--mechanism=session"], {}, 150),
@@ -23,7 +23,7 @@ WAYS = {
 
 
 def start(options, env, command):
-    """The command's answer, what cudatrace says, and when it was started: seconds since 1970."""
+    """The command's output, cudatrace's messages, and its start in seconds since 1970."""
     began = time.time()
     r = subprocess.run([CUDATRACE, *options, "--jsonl", "/dev/null", "--no-summary", "--", *command], capture_output=True, text=True,
                        env=dict(os.environ, LC_ALL="C", **env))
@@ -33,13 +33,13 @@ def start(options, env, command):
 
 
 def start_ms(options, env):
-    """From cudatrace's start to that of the command, which says when that was."""
+    """From cudatrace's start to that of the command, which prints its time."""
     stdout, _, began = start(["-q", *options], env, ["date", "+%s.%N"])
     return (float(stdout) - began) * 1000
 
 
 def verified(options, env):
-    """Instructions that the verifier looked at, of each program, and milliseconds of loading them."""
+    """Instructions that the verifier processed for each program, and milliseconds of loading them."""
     _, said, _ = start(["-v", *options], env, ["true"])
     programs = {name: int(cnt) for name, cnt in re.findall(r"(ct_\w+): (\d+) instructions verified", said)}
     took = re.search(r"programs loaded in ([0-9.]+) ms", said)

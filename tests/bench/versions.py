@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two versions of cudatrace side by side: what a call, attaching, writing and a report cost in the second against the first.
+"""Two versions of cudatrace side by side: cost of a call, attaching, writing and a report in the second against the first.
 
 tests/bench/versions.py FOLDER OLD NEW [ROUNDS] takes turns, on a quiet machine with nothing installed but Python and, for
 attaching, a libcuda.so.1; FOLDER holds the programs cores and libcuda.so.1, as `make bench` builds them in
@@ -15,7 +15,7 @@ import tempfile
 import time
 
 CALLS = 400000
-FEW = 1000  # what starting and ending take, so that the calls' share of the tracer's time is known
+FEW = 1000  # measures starting and ending, which are subtracted from the tracer's time
 WAYS = {"recorded call, ns": [], "counted call, ns": ["--count=all"], "entry-only call, ns": ["--entry-only=all"]}
 LOADS = "import ctypes; ctypes.CDLL('libcuda.so.1')"
 
@@ -26,7 +26,7 @@ def children_s():
 
 
 def call(tracer, options, cores, trace, calls=CALLS):
-    """Nanoseconds a call, and processor time of the tracer alone: the program's is taken off, as its shell says it."""
+    """Nanoseconds per call, and processor time of the tracer alone: the program's, from its shell, is subtracted."""
     program = f"{cores}/cores {cores}/libcuda.so.1 threads 1 {calls}; times"
     before = children_s()
     r = subprocess.run([tracer, "-q", "-e", "cuLaunchKernel", *options, "--jsonl", trace, "--", "sh", "-c", program],

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How many events a second one core writes as JSON lines, as a Chrome trace or in Perfetto's
- * format: launches with eleven arguments, and a copy and an allocation for every fifty of them.
- * Into memory, or into FILE to see what a disk makes of it.
+ * Measures the events per second that one core writes as JSON lines, as a Chrome trace or in
+ * Perfetto's format: launches with eleven arguments, and a copy and an allocation for every fifty
+ * of them. Writes into memory, or into FILE to include the disk.
  *
- *   writer [jsonl|chrome|perfetto [EVENTS [FILE [THREADS]]]]     THREADS besides, as
- * --format-threads
+ *   writer [jsonl|chrome|perfetto [EVENTS [FILE [THREADS]]]]
+ *                              THREADS: additional threads, as --format-threads
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static struct trace_event make_alloc(void)
 	return ev;
 }
 
-/* Returns the bytes written. */
+/* Returns the number of bytes written. */
 static uint64_t write_events(struct sink *s, struct trace_event evs[3], uint64_t cnt)
 {
 	uint64_t bytes = 0, ns = BASE_NS;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""agree.py JSONL CHROME REPORT SUMMARY: what one trace says of itself in four forms.
+"""agree.py JSONL CHROME REPORT SUMMARY: compares four forms of one trace.
 
-Every number that is in more than one of them is the same: calls, errors, launches, graphs, transfers, memory, ioctls,
-drops. Those of the lines are counted here, by the rules of docs/SCHEMA.md and nothing of cudatrace's own.
+Every number that is in more than one of them must be equal: calls, errors, launches, graphs, transfers, memory, ioctls,
+drops. Those of the lines are counted here, by the rules of docs/SCHEMA.md, without code of cudatrace.
 """
 import collections
 import json
@@ -35,7 +35,7 @@ end, overview = ev[-1], report["overview"]
 calls = [e for e in ev if "symbol" in e]
 by_id = {e["id"]: e for e in calls}
 done = [e for e in calls if "error" not in e and not e.get("unfinished") and not e.get("abandoned")]
-# Slices of calls; those of launches are named as the kernel and have the call in their args.
+# Slices of calls; those of launches have the kernel's name, and the call in their args.
 slices = [e for e in chrome if e["ph"] == "X" and "result" in e.get("args", {}) and "device" not in e["args"]]
 
 
@@ -91,7 +91,7 @@ for what, key, in_lines in (("transfers", "count", count(moves, direction)),
 
 same("drops", end=end["drops"], report=overview["drops"], summary=summary["drops"])
 def six(ms):
-    """As the summary writes them."""
+    """Formats numbers like the summary."""
     return float(f"{ms:.6g}")
 
 
@@ -107,11 +107,11 @@ ioctls = [e for e in ev if e.get("op") == "ioctl"]
 same("ioctls", lines=len(ioctls), report=report["driver"]["ioctls"], chrome=sum(e["ph"] == "X" and "cmd" in e["args"] for e in chrome))
 same("ioctls by command", lines=count(ioctls, lambda e: e["name"]), report=total(report["driver"]["commands"], lambda c: c["name"], lambda c: c["count"]))
 
-# The report tells more kinds apart, and knows what is no memory of its own: addresses, what others have made.
+# The report distinguishes more kinds, and excludes what is not the process's memory: addresses, imports.
 one = {"host": "pinned host", "registered": "pinned host", "managed": "managed"}
 kinds = [k for k in report["memory"]["kinds"] if k["kind"] not in ("reserved", "ipc", "external")]
 numbers = [("allocations", "allocs", "allocs"), ("bytes allocated", "alloc_bytes", "allocated")]
-# Only the report follows contexts: what is left in one that is destroyed is gone.
+# Only the report follows contexts: memory left in a destroyed one is freed.
 if not any(e["type"] == "context" and e.get("op") in ("destroy", "release", "reset") for e in done) or all(k["live_bytes"] == 0 for k in kinds):
     numbers.append(("bytes at the end", "live_bytes", "at_end"))
 for what, theirs, ours in numbers:

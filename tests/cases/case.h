@@ -33,7 +33,7 @@
 typedef uint64_t dptr;
 typedef void *handle;
 
-/* CUresult */
+/* values of CUresult */
 enum {
 	INVALID_VALUE = 1,
 	OUT_OF_MEMORY = 2,
@@ -108,7 +108,7 @@ static const char *result_name(int r)
 	}
 }
 
-/* Public name: without _v2, _ptsz etc. */
+/* The public name: without _v2, _ptsz etc. */
 static void public_name(const char *sym, char *name, size_t size)
 {
 	size_t len = strlen(sym), end;
@@ -122,7 +122,7 @@ static void public_name(const char *sym, char *name, size_t size)
 	snprintf(name, size, "%.*s", (int)len, sym);
 }
 
-/* Written in one write: threads and processes share stdout. */
+/* Written in one write(), since threads and processes share stdout. */
 static void expect_line(const char *line, size_t len)
 {
 	if (write(STDOUT_FILENO, line, len) != (ssize_t)len)
@@ -167,7 +167,7 @@ UNUSED static void expect(const char *sym, int result, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What the report's JSON must contain: members that are not named are not compared. */
+/* Members that the report's JSON must have; others are not compared. */
 UNUSED static void case_report(const char *fmt, ...)
 {
 	char line[8192], format[4096];
@@ -197,7 +197,7 @@ UNUSED static void expect_no_result(const char *sym, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Fails the case if a call of its own did not have the wanted result. */
+/* Fails the case if one of its own calls did not have the wanted result. */
 UNUSED static void must(const char *what, int got, int wanted)
 {
 	if (got != wanted)
@@ -296,7 +296,7 @@ UNUSED static handle case_module(const char *image)
 	return m;
 }
 
-/* demangled NULL: not checked. */
+/* demangled: NULL is not checked. */
 UNUSED static handle case_function(handle module, const char *name, const char *demangled)
 {
 	handle f = NULL;
@@ -341,7 +341,7 @@ UNUSED static void case_sleep_ms(unsigned ms)
 	nanosleep(&ts, NULL);
 }
 
-/* A name as JSON text; names with arbitrary bytes in hexadecimal, for expect.py. */
+/* A name as JSON text; names with arbitrary bytes are in hexadecimal, for expect.py. */
 UNUSED static const char *hex_text(const char *s, char *buf, size_t size)
 {
 	size_t len = 0;

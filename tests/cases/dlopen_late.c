@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* dlopen_late PATH [MILLISECONDS]: loads libcuda from PATH after a while. A byte on stdin, or its
- * end, is waited for when MILLISECONDS is "-". */
+/* dlopen_late PATH [MILLISECONDS]: loads libcuda from PATH after this time. If MILLISECONDS is "-",
+ * it waits for a byte on stdin, or its end. */
 #include "case.h"
 
 int main(int argc, char **argv)

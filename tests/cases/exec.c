@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* exec [child | last]: calls, a child that runs this program anew, then this process does. */
+/* exec [child | last]: makes calls, then a child executes this program again, then this process
+ * does. */
 #include "case.h"
 
 #include <sys/wait.h>

@@ -1,29 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compares a trace (JSONL) with what the traced program says it must contain.
+"""Compares a trace (JSONL) with the expectations that the traced program prints.
 
     expect.py [--allow-extra] [--no-queries] TRACE EXPECTED
     expect.py --counts COUNTS [--present] TRACE
 
-EXPECTED is the stdout of a program of tests/cases: one JSON object a line, lines that do not begin
+EXPECTED is the stdout of a program of tests/cases: one JSON object per line; lines that do not begin
 with { are skipped. Per thread, in the order in which calls began, the trace must have an event for
-each; every member named must match, objects member by member, arrays element by element. A thread
-of which nothing is expected must have made no call.
+each. Every member named must match, objects member by member, arrays element by element. A thread
+without expectations must have made no call.
 
     --allow-extra  other calls may come between
-    --no-queries   the trace was made without --all: what has "op":"query" is not in it
+    --no-queries   the trace was made without --all: it has no events with "op":"query"
 
 Members that begin with $ are not the event's:
     "$id":"a"              the id of the event matched is called a
     "$parent":"a" | null   the event's parent is the one called a; it has none
 and as the value of a member:
     {"$ge":N} {"$gt":N} {"$le":N}   a number in this range
-    {"$bytes":"HEX"}                text made of these bytes, what is no UTF-8 replaced
+    {"$bytes":"HEX"}                text made of these bytes, with invalid UTF-8 replaced
 null as value of a member also matches an event without it.
 
---counts compares how often each symbol was called with the file that the stand-in driver wrote
-(FAKE_CUDA_COUNTS); symbols that no tracer can see are left out. With --present only those that the
-trace has: for traces of a selection.
+--counts compares the number of calls of each symbol with the file that the stand-in driver wrote
+(FAKE_CUDA_COUNTS), without symbols that no tracer can record. With --present only those in the
+trace: for traces of a selection.
 
 Exit status: 0 the same, 1 different, 2 cannot compare.
 """
@@ -58,12 +58,12 @@ def read(path):
 
 
 def replaced(text):
-    """Decoders differ in how many replacements stand for a broken sequence."""
+    """Decoders use different numbers of replacements for a broken sequence."""
     return re.sub("\ufffd+", "\ufffd", text)
 
 
 def check_value(want, got, where):
-    """Returns what is wrong, or None."""
+    """Returns the error, or None."""
     if isinstance(want, dict) and len(want) == 1 and next(iter(want)).startswith("$"):
         op, arg = next(iter(want.items()))
         if op == "$bytes":
@@ -118,7 +118,7 @@ def check_event(want, got, ids):
 
 
 def short(event):
-    """An event on one line, without what is of no interest here."""
+    """An event on one line, without irrelevant members."""
     shown = {k: v for k, v in event.items() if k not in ("$line", "comm", "pid", "tid")}
     text = json.dumps(shown, ensure_ascii=True)
     return text if len(text) < 600 else text[:597] + "..."
@@ -150,7 +150,7 @@ def compare_thread(key, wanted, events, allow_extra, report):
                 if "$id" in want:
                     ids[want["$id"]] = event.get("id")
                 break
-            # Of several that do not match, the one with the right name tells most.
+            # Among several mismatches the one with the right name is the most useful.
             if first_wrong is None or (event.get("symbol") == want.get("symbol")
                                        and first_wrong[0].get("symbol") != want.get("symbol")):
                 first_wrong = (event, wrong)
@@ -165,7 +165,7 @@ def compare_thread(key, wanted, events, allow_extra, report):
             if allow_extra:
                 at = start
             elif first_wrong and first_wrong[0].get("symbol") != want.get("symbol"):
-                # One missing or one too many: what follows would only repeat it.
+                # One missing or one too many: the following errors would only repeat it.
                 return
     if not allow_extra:
         for event in events[at:]:

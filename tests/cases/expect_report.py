@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compares a report (JSON) with what the traced program says it must say.
+"""Compares a report (JSON) with the expectations that the traced program prints.
 
     expect_report.py REPORT EXPECTED
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Pointers that cannot be read or written: the call fails, the event comes all the same. */
+/* Pointers that cannot be read or written: the call fails, but its event is recorded. */
 #include "case.h"
 
 #include <sys/mman.h>
@@ -12,7 +12,7 @@ int main(void)
 	int r;
 
 	case_open();
-	/* A real driver would crash; so would we. */
+	/* A real driver would crash, and this program with it. */
 	case_sym("cuFakeNest");
 	case_context();
 	pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

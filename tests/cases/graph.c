@@ -32,7 +32,7 @@ int main(void)
 	expect("cuStreamIsCapturing", r,
 	       "'op':'query','args':{'captureStatus':'CU_STREAM_CAPTURE_STATUS_ACTIVE'}");
 	case_launch_on(f, s, "step()", true);
-	/* The second stream is taken into the capture by the event. */
+	/* The event adds the second stream to the capture. */
 	r = F(cuEventRecord)(fork_event, s);
 	expect("cuEventRecord", r, "'type':'event','op':'record'");
 	r = F(cuStreamWaitEvent)(side, fork_event, 0);
@@ -74,7 +74,7 @@ int main(void)
 		       H(s), H(exec), H(s));
 	}
 	case_stream_sync(s);
-	/* No graph goes into a graph this way. */
+	/* A graph cannot be added to a graph this way. */
 	r = F(cuStreamBeginCapture_v2)(s, 2);
 	expect("cuStreamBeginCapture_v2", r, "'op':'capture_begin'");
 	r = F(cuGraphLaunch)(exec, s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Names with any bytes: in kernels, in the thread's name. All must come out as valid JSON. */
+/* Names with any bytes: of kernels and of the thread. All must be valid JSON in the trace. */
 #include "case.h"
 
 #define TWICE8 "IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_IN1acvT_"
@@ -22,7 +22,7 @@ static const char *const names[] = {
 	"\x1b[31mred",
 	"_ZN",
 	"_Z1fIXLi",
-	/* For these a demangler never ends (GCC 12's), or takes 2^24 steps: src/util/demangle.h. */
+	/* GCC 12's demangler never returns for these, or needs 2^24 steps: src/util/demangle.h. */
 	"_Z1fDTsr1aC",
 	"_Z1fIXsrccC",
 	"_Zdt3S_vAsrccC",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * inflight [MILLISECONDS]: for attaching with -p. A thread is inside a call when the tracer comes;
- * its return must not be taken for anything. Prints "ready" when the call has begun.
+ * inflight [MILLISECONDS]: for attaching with -p. A thread is inside a call when the tracer
+ * attaches; that call's return must not be taken for another's. Prints "ready" when the call has
+ * begun.
  */
 #include "case.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * For attaching with -p: kernels are loaded before the tracer comes, then "ready" is printed and a
- * byte on stdin (or its end) waited for. What is launched after that is expected with its name.
+ * For attaching with -p: loads kernels, prints "ready" and waits for a byte on stdin (or its end),
+ * while the tracer attaches. Later launches are expected with their names.
  */
 #include "case.h"
 
@@ -26,7 +26,7 @@ int main(void)
 	case_quiet = false;
 	expect_line("ready\n", 6);
 	(void)!read(STDIN_FILENO, &c, 1);
-	/* One lookup that the tracer sees, by which it can check what it reads through handles. */
+	/* The tracer records this lookup, and uses it to check names read through handles. */
 	late_module = case_module(late);
 	late_function = case_function(late_module, "_Z4latev", "late()");
 	for (int i = 0; i < 3; i++) {

@@ -71,7 +71,7 @@ int main(void)
 	       "'type':'kernel','op':'launch','grid':[2,1,1],'block':[32,1,1],'stream':" HEX
 	       ",'kernel':'saxpy(float*, int)'",
 	       H(s));
-	/* Refused by the driver: no launch, but a call. */
+	/* The driver refuses it: a call, but no launch. */
 	r = F(cuLaunchKernel)(f, 0, 1, 1, 32, 1, 1, 0, s, params, NULL);
 	expect("cuLaunchKernel", r, "'type':'kernel','op':'launch','grid':[0,1,1]");
 	must("empty grid", r, INVALID_VALUE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A callback leaves the call that made it by longjmp: that call never returns, and the thread's
- * later calls are not inside it. */
+/* A callback leaves its enclosing call by longjmp: that call never returns, and the thread's later
+ * calls are not nested in it. */
 #include "case.h"
 
 #include <setjmp.h>

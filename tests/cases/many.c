@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * many SYMBOL COUNT [THREADS [PAUSE_NS]]: COUNT calls of SYMBOL in each thread, as fast as it can
- * or PAUSE_NS apart; prints what a call took. For benchmarks, with FAKE_NO_SEM=1 to measure the
+ * many SYMBOL COUNT [THREADS [PAUSE_NS]]: COUNT calls of SYMBOL in each thread, back to back or
+ * PAUSE_NS apart; prints the time of a call. For benchmarks, with FAKE_NO_SEM=1 to measure the
  * tracer and not the stand-in. It prints no expectations: FAKE_CUDA_COUNTS has the number of calls.
  */
 #include "case.h"

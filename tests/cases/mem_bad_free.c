@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Frees that the driver refuses: twice the same, never allocated, inside of a range, the wrong
- * function; and nothing. */
+/* Frees that the driver refuses: the same twice, never allocated, inside of a range, the wrong
+ * function. Also a free of NULL. */
 #include "mem_calls.h"
 
 #define NOT_REGISTERED 713

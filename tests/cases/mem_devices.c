@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Memory of two devices, by the context that a thread has; and what goes with its context. */
+/* Memory of two devices, by the thread's context; and memory that is freed with its context. */
 #include "mem_calls.h"
 
 static handle second;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Pools, physical memory and its mappings, arrays, other processes' and other APIs' memory,
- * registered memory: each made and freed. */
+/* Pools, physical memory and its mappings, arrays, memory of other processes and other APIs,
+ * registered memory: each is made and freed. */
 #include "mem_calls.h"
 
 static void pools(void)
@@ -25,7 +25,7 @@ static void pools(void)
 	expect("cuMemAllocAsync", r, "'op':'alloc_async','ptr':" HEX, H(q));
 	r = F(cuMemFreeAsync)(p, NULL);
 	expect("cuMemFreeAsync", r, "'op':'free_async','ptr':" HEX, H(p));
-	/* This takes it too. */
+	/* This function frees it, too. */
 	MEM_FREE(cuMemFree_v2, q, 0);
 	r = F(cuMemPoolTrimTo)(own, (size_t)0);
 	expect("cuMemPoolTrimTo", r, "'op':'trim'");
@@ -33,7 +33,7 @@ static void pools(void)
 	expect("cuMemPoolDestroy", r, "'op':'destroy'");
 }
 
-/* Released while it is mapped, it lives until it is unmapped. */
+/* Memory released while mapped lives until it is unmapped. */
 static void virtual_memory(void)
 {
 	uint64_t a = mem_create(4 * MIB, 1), b = mem_create(2 * MIB, 1);

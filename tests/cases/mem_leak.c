@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Memory that is never freed, of three kinds; and some that is. */
+/* Memory of three kinds that is never freed, and some that is. */
 #include "mem_calls.h"
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Threads that take addresses from each other: records of frees may come after those of the
- * allocations that follow, and nothing may be counted twice or not at all. */
+/* Threads that reuse each other's addresses. Records of frees may come after those of the next
+ * allocations; each must count exactly once. */
 #include "mem_calls.h"
 
 #define THREADS 4

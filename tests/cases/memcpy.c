@@ -55,8 +55,8 @@ static void plain(void)
 	must("copy from nowhere", r, INVALID_VALUE);
 }
 
-/* Direction not in the name: it follows from what the addresses are, if both are known; the
- * program's own memory is not. */
+/* The direction is not in the name: it follows from the kinds of both addresses. The kind of the
+ * program's own memory is unknown. */
 static void unified(void)
 {
 	int r = F(cuMemcpy)(a, (dptr)(uintptr_t)out, (size_t)100);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Modules and libraries: where kernel names come from. */
+/* Modules and libraries as sources of kernel names. */
 #include "case.h"
 
 #define A50  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -11,8 +11,8 @@ static const char ptx[] = PTX_HEAD PTX_KERNEL("plain_c_name")
 static const char library_ptx[] = PTX_HEAD PTX_KERNEL("_Z4geluPKfPfi")
 	PTX_KERNEL("_ZN7cutlass6KernelINS_4gemm6kernel8GemmUnivEEEvNT_6ParamsE");
 
-/* Names that are read behind their handles, and those by which cudatrace learns where to look, must
- * still be there when it does, which may be a second later when little happens. */
+/* cudatrace reads names behind handles, and learns their position from other names. All must exist
+ * until then, which may take a second while little happens. */
 #define UNTIL_READ 1200
 
 static void module(void)
@@ -49,7 +49,7 @@ static void module(void)
 	expect("cuModuleUnload", r, "'type':'module','op':'unload','args':{'hmod':" HEX "}", H(m));
 }
 
-/* Kernels are known only by being listed: nothing ever asks for them by name. */
+/* Kernels that are only listed: no function gets them by name. */
 static void enumerated(void)
 {
 	static const char image[] = PTX_HEAD PTX_KERNEL("_Z10enumeratedv");
@@ -82,7 +82,7 @@ static void library(void)
 	       "'type':'module','op':'lookup','kernel':'gelu(float const*, float*, int)','args':{"
 	       "'pKernel':" HEX ",'library':" HEX ",'name':'_Z4geluPKfPfi'}",
 	       H(k), H(l));
-	/* A CUkernel may be launched as it is. */
+	/* A CUkernel can be launched directly. */
 	case_launch(k, NULL, "gelu(float const*, float*, int)");
 	r = F(cuKernelGetFunction)(&f, k);
 	expect("cuKernelGetFunction", r,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Collectives of the stand-in libnccl.so.2 and what they call of the driver: names, arguments,
- * errors of the family's own result type, nesting; and every other function once.
+ * Collectives of the stand-in libnccl.so.2 and their driver calls: names, arguments, errors of the
+ * family's own result type, nesting; and every other function once.
  */
 #include "case.h"
 
 #define KERNEL "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-/* Of calls of NCCL; of calls of the driver that NCCL makes. */
+/* Members of calls of NCCL, and of driver calls that NCCL makes. */
 #define NCCL   "'api':'nccl','type':'collective','api_depth':null,'depth':null"
 #define INSIDE "'api':null,'depth':1,'api_depth':0"
 
@@ -38,10 +38,10 @@ static void *sym(const char *name)
 
 #define N(name) ((int (*)())sym(#name))
 
-/* Without prototype a struct of 128 bytes would be passed by value, too; but then so would the
- * compiler have to know it. */
+/* Without a prototype a struct of 128 bytes would be passed by value, too, but its type must be
+ * known. */
 typedef int (*init_fn)(handle *, int, struct unique_id, int);
-/* Of a call whose result is not of the driver's kind. */
+/* A call whose result is not a CUresult. */
 static void expect_as(const char *name, int result)
 {
 	if (result == INVALID_ARGUMENT)
@@ -52,7 +52,7 @@ static void expect_as(const char *name, int result)
 
 typedef int (*init_config_fn)(handle *, int, struct unique_id, int, const struct config *);
 
-/* The stand-in's: of what a communicator is made of. */
+/* The stand-in's hash of a communicator's properties. */
 static unsigned long long hash_of(unsigned long long from, const void *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -67,7 +67,7 @@ static unsigned long long hash_of_id(char first)
 	return hash_of(5381, &id, sizeof(id));
 }
 
-/* What making a communicator does in the call that the trace has as parent. */
+/* The driver calls made while the call named parent makes a communicator. */
 static void expect_made(const char *parent)
 {
 	expect("cuMemAlloc_v2", 0, INSIDE ",'$parent':'%s','op':'alloc','size':8192", parent);
@@ -105,7 +105,7 @@ static handle make_comm(void)
 	return comm;
 }
 
-/* Not finished is no error. */
+/* A pending call is no error. */
 static void pending(void)
 {
 	struct config config = {.size = sizeof(config), .version = 22809, .cga_cluster_size = 4};
@@ -147,7 +147,7 @@ static void reduce(handle comm, dptr p, handle stream)
 	       hash_of_id('x'), H(stream), H(p), H(p), H(comm), H(stream));
 	expect_launch("one", stream);
 
-	/* Three calls, one launch, at the end of the group; one of them by the other name. */
+	/* Three calls, one launch at the end of the group; one of them by the alias. */
 	must("ncclGroupStart", N(ncclGroupStart)(), 0);
 	expect("ncclGroupStart", 0, NCCL ",'op':'group_start'");
 	for (int i = 0; i < 3; i++) {
@@ -176,7 +176,7 @@ static void reduce(handle comm, dptr p, handle stream)
 	expect("ncclGroupEnd", r, NCCL ",'error':'ncclInvalidUsage'");
 }
 
-/* Every collective with its S: with n ranks n times what one has where its count is of one. */
+/* Every collective with its S: n times the count of one rank, if its count is per rank. */
 static void others(handle comm, dptr p, handle stream)
 {
 	int r = N(ncclAllGather)(p, p, (size_t)10, FLOAT32, comm, stream);
@@ -194,7 +194,7 @@ static void others(handle comm, dptr p, handle stream)
 	expect("ncclBroadcast", r,
 	       NCCL ",'op':'broadcast','bytes':12,'root':1,'peer':null,'seq':7,'$id':'bc'");
 	expect_launch("bc", stream);
-	/* No collective: it has no number. */
+	/* Not a collective: it has no number. */
 	r = N(ncclSend)(p, (size_t)5, FLOAT32, 0, comm, stream);
 	expect("ncclSend", r,
 	       NCCL
@@ -208,8 +208,8 @@ static void others(handle comm, dptr p, handle stream)
 	expect_launch("reduce", stream);
 }
 
-/* Made in a group, they are there at its end, and their first collective is the first. Inner groups
- * end with the outer one; n calls are m launches, one of each communicator. */
+/* Communicators made in a group exist at its end, and their first collective has number 1. Inner
+ * groups end with the outer one; n calls are m launches, one per communicator. */
 static void groups(handle parent, dptr p, handle stream)
 {
 	struct unique_id id = {"y"};
@@ -250,7 +250,7 @@ static void groups(handle parent, dptr p, handle stream)
 	expect_launch("both", stream);
 }
 
-/* The same address may be another communicator's: it begins anew. */
+/* The same address may belong to another communicator: its numbers begin again. */
 static void made_again(handle comm, dptr p, handle stream)
 {
 	struct unique_id id = {"z"};
@@ -262,14 +262,14 @@ static void made_again(handle comm, dptr p, handle stream)
 	r = ((init_fn)sym("ncclCommInitRank"))(&comm, 1, id, 0);
 	expect("ncclCommInitRank", r, NCCL ",'communicator':" HEX ",'$id':'new'", hash_of_id('z'));
 	expect_made("new");
-	/* With one rank there is nothing to launch. */
+	/* With one rank nothing is launched. */
 	r = N(ncclAllReduce)(p, p, (size_t)8, FLOAT32, 0, comm, stream);
 	expect("ncclAllReduce", r,
 	       NCCL ",'seq':1,'seq_partial':null,'rank':0,'nranks':1,'communicator':" HEX,
 	       hash_of_id('z'));
 }
 
-/* Every function once, those that do something as they fail. N: they return no result. */
+/* Every function once; those with effects must fail. N: they return no result. */
 static void all_functions(void)
 {
 	static const char *const names[] = {
@@ -277,8 +277,8 @@ static void all_functions(void)
 #define FN_NO_RESULT(sym, cls, op, since, args) "N" #sym,
 #include "../fake/nccl_functions.def"
 	};
-	/* On arm64 the id that two of them take by value is the address of a copy. Elsewhere no
-	 * address: two traces must be the same. */
+	/* On arm64 the id that two of them take by value is the address of a copy. Elsewhere it is
+	 * not an address, since two traces must be equal. */
 #ifdef __aarch64__
 	static struct unique_id id;
 	void *third = &id;

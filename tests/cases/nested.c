@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls inside calls, made by the driver itself and by a callback: each knows its parent. */
+/* Nested calls, made by the driver itself and by a callback: each has its parent. */
 #include "case.h"
 
 static void callback(void *arg)

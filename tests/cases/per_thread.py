@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Holds a trace (JSONL) against what the stand-in driver counted in each thread.
+"""Compares a trace (JSONL) with the stand-in driver's counts of each thread.
 
     per_thread.py [--drops] [--killed] [--left] TRACE COUNTS
 
-COUNTS is what FAKE_TID_COUNTS=COUNTS left: calls that each thread entered, and calls that returned. The
-trace must be one of everything that the program called (-e all), from its beginning to its end.
+COUNTS is the file that FAKE_TID_COUNTS=COUNTS wrote: per thread the calls entered, and the calls returned.
+The trace must have all calls of the program (-e all), from its beginning to its end.
 
 For each thread: calls in the trace = entered; calls with a result = returned; the others are unfinished
-or abandoned. No thread of the trace is unknown to the driver.
+or abandoned. Every thread of the trace is in COUNTS.
     --drops   records were dropped, which are counted for the whole trace: each thread has at most as
-              many, and what all of them lack is exactly what the trace says was dropped
-    --killed  processes were killed at any moment: the driver counts a few instructions behind the
-              entry and before the return that the tracer sees, so a thread may have one call more in
-              the trace, or one that returned less
-    --left    signal handlers leave calls at any moment: for the same reason a thread may have one call
-              more in the trace
+              many, and all of them together lack exactly the trace's number of dropped records
+    --killed  processes were killed at any moment: the driver counts a few instructions after the
+              tracer's entry and before its return. So a thread may have one more call in the
+              trace, or one return less
+    --left    signal handlers leave calls at any moment: for the same reason a thread may have one
+              more call in the trace
 """
 import argparse
 import collections
@@ -27,7 +27,7 @@ SHOWN = 10
 
 
 def driver(path):
-    """{tid: [entered, returned]}: numbers of threads are used again, so it is not by row."""
+    """{tid: [entered, returned]}: thread ids are reused, so it is not by row."""
     with open(path, "rb") as f:
         data = f.read()
     cnt, = struct.unpack_from("<Q", data)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Streams and events, and the calls that wait. */
+/* Streams and events, and calls that wait. */
 #include "case.h"
 
 static handle event(unsigned flags, const char *name)
@@ -69,7 +69,7 @@ int main(void)
 	       H(t), H(t), H(end));
 	case_launch(f, t, "work()");
 	record(quick, t);
-	/* Not ready is no error: no name. */
+	/* Not ready is not an error, so it has no name. */
 	r = F(cuEventQuery)(quick);
 	expect("cuEventQuery", r,
 	       "'type':'event','op':'query','error':null,'args':{'hEvent':" HEX "}", H(quick));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* threads [THREADS [ROUNDS]]: many threads at once, each with its own sequence. Their names
- * change: soon after they have begun, and later. */
+/* threads [THREADS [ROUNDS]]: many threads at once, each with its own sequence. Their names change
+ * soon after their start, and again later. */
 #include "case.h"
 
 static handle ctx;
@@ -19,7 +19,7 @@ static void *work(void *arg)
 			snprintf(name, sizeof(name), "%s-%d", i == 1 ? "early" : "late", number);
 			pthread_setname_np(pthread_self(), name);
 		}
-		/* What looks once in a millisecond (docs/INJECT.md) has seen it then. */
+		/* Long enough for a reader that checks once per millisecond (docs/INJECT.md). */
 		if (i == rounds / 2)
 			usleep(5000);
 		dptr p = case_alloc(256 + 16 * number + i);

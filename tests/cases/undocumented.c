@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Exports that the table does not know: by name, six raw words, the result. */
+/* Exports that are not in the table: by name, six raw words, the result. */
 #include "case.h"
 
 int main(void)
@@ -16,7 +16,7 @@ int main(void)
 		expect("cuFakeUndocumented", r, "'type':'other'");
 		must("cuFakeUndocumented", r, i % 7);
 	}
-	/* Left out by the tests, or cannot be probed: called, but in no trace. */
+	/* Excluded by the tests, or impossible to probe: called, but in no trace. */
 	must("cuFakeLocked", F(cuFakeLocked)(), 0);
 	return 0;
 }

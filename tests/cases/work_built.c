@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A graph built node by node, its clone before and after one node more, and a graph that is never
+/* A graph built node by node, a clone made before its last node, and a graph that is never
  * launched. */
 #include "work_calls.h"
 

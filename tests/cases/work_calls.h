@@ -5,7 +5,7 @@
 
 #include "case.h"
 
-/* A call that succeeds and whose members are tested elsewhere; its arguments are 64 bits wide. */
+/* A successful call whose members are tested elsewhere; its arguments have 64 bits. */
 #define WORK(type, sym, ...)                                                                       \
 	do {                                                                                       \
 		int r_ = F(sym)(__VA_ARGS__);                                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A graph captured over two streams, launched five times, beside launches of its own. */
+/* A graph captured over two streams and launched five times, beside plain launches. */
 #include "work_calls.h"
 
 #define LAUNCHES 5

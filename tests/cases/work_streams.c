@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A pipeline over five streams, each of which waits for an event of the one before; and the default
- * stream between launches on a stream that waits for it. */
+/* A pipeline over five streams, each of which waits for an event of the previous one. Launches on
+ * the default stream come between launches on a stream that waits for it. */
 #include "work_calls.h"
 
 #define STAGES 5

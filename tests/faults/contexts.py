@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""contexts.py LIBCUDA: contexts that go while there is memory in them."""
+"""contexts.py LIBCUDA: contexts that are destroyed while they have memory."""
 import ctypes, sys
 cu = ctypes.CDLL(sys.argv[1])
 ctx, p = ctypes.c_void_p(), ctypes.c_uint64()

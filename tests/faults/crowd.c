@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * crowd LIBRARY NAMES PROCESSES CODES: a crowd that calls each function of the file NAMES in each
- * of PROCESSES processes, once for each of CODES results (0, 1, ...), says "done" when all have,
- * and stays until its stdin ends. The library's functions return what they are given.
+ * crowd LIBRARY NAMES PROCESSES CODES: many processes. Each of PROCESSES calls each function of the
+ * file NAMES once for each of CODES results (0, 1, ...). Prints "done" when all have, and stays
+ * until its stdin ends. The library's functions return their argument.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ static void wait_for_probes(void)
 	fns[0](0); /* the daemon finds the caller */
 	for (int i = 0; i < 1000 && !(is_probed(fns[0]) && is_probed(fns[cnt - 1])); i++)
 		usleep(10000);
-	usleep(500000); /* time for the other ones, and what follows */
+	usleep(500000); /* time for the other probes, and later work */
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * elsewhere LIBRARY WHAT...: a target that switches stacks during calls, and leaves calls from far
- * below. Prints how many calls of cuDriverGetVersion it made, which all must succeed.
+ * below. Prints the number of its calls of cuDriverGetVersion, which all must succeed.
  *
  *   up-WHERE, down-WHERE  two coroutines whose calls interleave; the first one's stack is below or
  *               above the other's. WHERE: mapped, small (16 KiB each), local (arrays of a function)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A program of user 65534 with a FUSE mount of its own, made as fusermount3 does it (in the initial
- * user namespace). Its server answers the program and nobody else, ever: who looks at what the
- * program maps waits until the connection is aborted.
+ * user namespace). Its server answers only this program: any other process that reads the
+ * program's mappings waits until the connection is aborted.
  *
- *   hang WHAT FOLDER LIBRARY    run as root; FOLDER is where it mounts, in a mount namespace of its
- * own
+ *   hang WHAT FOLDER LIBRARY    run as root; it mounts on FOLDER, in its own mount namespace
  *
- *   handle  the page of a CUfunction, and the one of its name, are such pages
- *   args    its arguments and environment are
- *   perf    its perf map is such a file, and the calls come from code that has no file
- *   lib     its libcuda is
+ *   handle  the pages of a CUfunction and of its name are in the mount
+ *   args    its arguments and environment are in the mount
+ *   perf    its perf map is in the mount, and the calls come from code without a file
+ *   lib     its libcuda is in the mount
  *   maps    one of its threads holds the lock of its memory and waits for the server
- *   later   the same when it is told to make its calls
+ *   later   like maps, but from the line on stdin on
  *
  * Prints "ready MINOR PID" (MINOR: of /sys/fs/fuse/connections), waits for a line, makes its calls,
  * prints "made", and stays until its stdin ends.
@@ -41,7 +40,7 @@
 
 static const char *what, *folder, *library;
 static int fuse_fd, lib_fd;
-static void *lib; /* its libcuda */
+static void *lib; /* the program's libcuda */
 static pid_t client;
 static uint64_t lib_size;
 
@@ -114,7 +113,7 @@ static void serve_one(const struct fuse_in_header *h)
 		reply(h->unique, 0, &opened, sizeof(opened));
 		return;
 	case FUSE_READ:
-		/* Of these pages nobody gets one. */
+		/* These pages are never delivered. */
 		if (!is("handle") && !is("args"))
 			serve_read(h);
 		return;
@@ -139,8 +138,8 @@ static void serve(void)
 	const struct fuse_in_header *h = (const void *)buf;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Should anybody wait for that lock in spite of all, every fork() of the machine does: the
-	 * connection ends with this process, and then nothing has to be started for it. */
+	/* If anything waits for that lock in spite of all, every fork() of the machine waits, too.
+	 * So the connection ends with this process, without starting another. */
 	if (is("maps") || is("later"))
 		alarm(HELD_MAX_S);
 	for (;;) {
@@ -150,7 +149,7 @@ static void serve(void)
 			_exit(0);
 		if (n < 0)
 			continue;
-		/* 0: the kernel itself. A thread is known by its own number. */
+		/* 0: the kernel itself. A thread has its own number. */
 		if (h->opcode == FUSE_INIT || !h->pid || h->pid == (uint32_t)client ||
 		    !access((snprintf(buf + sizeof(buf) - 64, 64, "/proc/%d/task/%u", client,
 				      h->pid),
@@ -175,7 +174,7 @@ static void mount_it(void)
 		 NOBODY);
 	if (mount("hang", folder, "fuse", MS_NOSUID | MS_NODEV, options))
 		die("mount");
-	/* Where a perf map is looked for. */
+	/* The folder where perf maps are looked up. */
 	if (is("perf") && mount(folder, "/tmp", NULL, MS_BIND, NULL))
 		die("/tmp");
 	if (is("perf"))
@@ -287,7 +286,7 @@ static void map_dirty(void)
 	if (dirty == MAP_FAILED)
 		die("mmap");
 	*dirty = 1;
-	/* Neither can another thread be made then. */
+	/* No other thread can be made then either. */
 	pthread_create(&t, NULL, hold_lock, NULL);
 	pthread_create(&t, NULL, hold_lock, dirty);
 }
@@ -338,7 +337,7 @@ int main(int argc, char **argv, char **envp)
 	if (lib_fd < 0 || fstat(lib_fd, &st))
 		die(library);
 	lib_size = st.st_size;
-	/* Behind what is mounted it may not be found. */
+	/* Under the mount it may not be found. */
 	if (!is("lib") && !(lib = dlopen(library, RTLD_NOW)))
 		die("dlopen");
 	mount_it();

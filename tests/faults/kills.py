@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """kills.py COUNT FOLDER PID CUDATRACE OPTION...: COUNT tracers of PID, one after another, each killed by SIGKILL at
-another moment: while it attaches, while it traces, while it detaches (a while after SIGINT). What each leaves of its
-files must be valid, and nothing of it in the kernel. Prints how many were killed when."""
+another moment: while it attaches, while it traces, while it detaches (a while after SIGINT). The files
+that each leaves must be valid, and nothing of it may stay in the kernel. Prints the number killed at each stage."""
 import ctypes, json, os, platform, random, signal, struct, subprocess, sys, time
 
-RING = 2 << 20  # by its size our ring is told from those of others
+RING = 2 << 20  # the size identifies our ring
 libc = ctypes.CDLL(None, use_errno=True)
 number = {'x86_64': 321, 'aarch64': 280}[platform.machine()]
 
 
 def rings():
-    """How many maps of our size the kernel has: a program or a link of ours would keep its map."""
+    """Number of the kernel's maps of our size: a program or a link of ours would keep its map."""
     found, key = 0, 0
     while True:
         buf = (ctypes.c_uint32 * 32)(key)
@@ -30,7 +30,7 @@ def rings():
 
 
 def check_files(jsonl, chrome):
-    """Whole lines, but the last one perhaps."""
+    """All lines must be whole, except perhaps the last one."""
     for path in jsonl, chrome:
         if not os.path.exists(path):
             continue

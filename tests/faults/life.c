@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * life LIBRARY WHAT [N]: a target that lives dangerously. Prints how many calls of
- * cuDriverGetVersion it made, which all went well.
+ * life LIBRARY WHAT [N]: a target with unusual starts and ends. Prints the number of its calls of
+ * cuDriverGetVersion, which all succeeded.
  *
  *   threads N   N threads at once, called "life 0" and so on, each with ten calls
  *   procs N     N processes, one after another, each with three calls
@@ -88,7 +88,7 @@ static void threads(long n)
 		pthread_join(t[i], NULL);
 }
 
-/* Unlike a process, which ends its other threads before itself. */
+/* Unlike a process exit, which ends the other threads first. */
 static void *leave(void *unused)
 {
 	static int there;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * alone LIBCUDA: what a program may notice of a tracer that its own library has started. Calls the
+ * alone LIBCUDA: effects on a program of a tracer that its own library has started. Calls the
  * driver and prints what it finds: children, SIGCHLD, descriptors, blocked signals, children's
- * times. Says "waiting", waits for a line, calls once more and ends.
+ * times. Prints "waiting", waits for a line, calls once more and ends.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * both [COMMAND]: makes calls until one costs what it costs without a probe, then runs the command,
- * and makes some more. Prints how many calls it made;
- * ends with 1 when probes do not go.
+ * both [COMMAND]: makes calls until one costs as much as without a probe, then runs the command,
+ * and makes some more. Prints the number of calls; exit status 1 if the probes stay.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The times that a thread is told never go back, also when its clock is given up because another
- * thread has found it wrong. Linked to inject/clock.c. Exit status 0, or 1 after saying what.
+ * A thread's times never go back, even if its clock is replaced because another thread found it
+ * wrong. Linked to inject/clock.c. Exit status 0, or 1 after a message.
  */
 #include "../../inject/inject.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* By system calls. */
+/* Plain system calls. */
 struct libc_fns inject_libc;
 
 #define AHEAD_NS 1000000
@@ -31,7 +31,7 @@ int main(void)
 			return 1;
 		}
 	}
-	/* As converted by a factor that was wrong. */
+	/* As converted with a wrong factor. */
 	t.last_ns = last = inject_now() + AHEAD_NS;
 	p.tsc_ok = p.mult = 0;
 	now = thread_now(&p, &t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * comm: who destroys a communicator waits for who reads it (inject/comm.c, linked to this; what it
- * asks of the rest of the library is here). Exit status 0 when it is so.
+ * comm: destroying a communicator waits for its readers (inject/comm.c, linked to this; the
+ * functions that it needs from the rest of the library are here). Exit status 0 if so.
  */
 #include "../../inject/inject.h"
 
@@ -52,7 +52,7 @@ static void must(bool ok, const char *what)
 #define SIZE 8192
 static struct ct_shm shm = {.comm_layout = {.off = 4096, .version = 22809, .counts_off = 4200}};
 
-/* False: its memory is gone, which ends this program if it is read directly. */
+/* False: its memory is unmapped, so a direct read would end this program. */
 static bool reads(void *comm, bool ok)
 {
 	struct call call = {.regs = {(uint64_t)(uintptr_t)comm}, .t = own};
@@ -106,7 +106,7 @@ int main(void)
 	comm_hook(&lib);
 	must(reads(comm, true) && reads(comm, true), "does not read");
 	take(comm);
-	/* Nothing is read directly while not all come here: this would be a fault. */
+	/* No direct reads while some calls bypass the library: this one would fault. */
 	must(!reads(comm, true), "reads what is gone");
 	is_missing = false;
 	comm_hook(&lib);
@@ -114,23 +114,23 @@ int main(void)
 	comm = page();
 	must(reads(comm, true) && reads(comm, true), "does not read");
 
-	/* A call that failed need not have used it. */
+	/* A failed call need not have used it. */
 	take(comm);
 	must(!reads(comm, false), "reads what is gone");
 	comm = page();
 	must(reads(comm, true) && reads(comm, true), "does not read");
 
-	/* Nobody reads that one, though nobody says so. */
+	/* No thread is reading this one: nothing waits. */
 	must(!pthread_create(&thread, NULL, destroy, NULL), "thread");
 	usleep(100000);
 	must(__atomic_exchange_n(&is_through, false, __ATOMIC_SEQ_CST), "waits for nobody");
 
-	/* One that another thread is reading. */
+	/* Another thread is reading this one. */
 	other->comm = (uint64_t)(uintptr_t)comm;
 	must(!pthread_create(&thread, NULL, destroy, comm), "thread");
 	usleep(20000);
 	must(!__atomic_load_n(&is_through, __ATOMIC_SEQ_CST), "does not wait");
-	/* Until it is through nobody reads it directly, nor learns of it. */
+	/* Until destroy() is through, no thread reads it directly or learns of it. */
 	must(reads(comm, true), "does not read");
 	__atomic_store_n(&other->comm, 0, __ATOMIC_SEQ_CST);
 	must(!pthread_join(thread, NULL) && is_through, "waits");

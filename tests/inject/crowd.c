@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* crowd CHILDREN THREADS CALLS: forks children whose threads make their first calls at the same
- * time; prints how many calls of cuCtxSynchronize were made in all. */
+ * time; prints the total number of calls of cuCtxSynchronize. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A process that wants all of the daemon's time, places, memory or numbers for itself:
+ * A process that tries to use up the daemon's time, places, memory or numbers:
  *
- *   greedy LIBCUDA fillers SECONDS    rings full of fillers of all sizes, that end anywhere
- *   greedy LIBCUDA broken SECONDS     rings that make no sense, and one with a record at each look
- *   greedy LIBCUDA names SECONDS      records of threads that do not exist, beside 2000 that do
+ *   greedy LIBCUDA fillers SECONDS    rings full of fillers of all sizes, which end anywhere
+ *   greedy LIBCUDA broken SECONDS     invalid rings, and one with a record at each look
+ *   greedy LIBCUDA names SECONDS      records of missing threads, beside 2000 existing ones
  *   greedy LIBCUDA nested SECONDS     calls in flight in each slot, whose records fill the rings
  *   greedy LIBCUDA hellos SECONDS     4 processes with 20000 mappings that connect all the time
- *   greedy LIBCUDA old SECONDS        records that are older than all others, in 256 slots
- *   greedy LIBCUDA stay SECONDS N MB  N processes that have counted functions, also those that
- * there are not, and written MB of their rings; in a group of their own greedy LIBCUDA numbers
- * SECONDS N  reports N of everything, then nothing, then N again greedy LIBCUDA memory SECONDS MB
- * writes MB of its rings, with one thread
+ *   greedy LIBCUDA old SECONDS        records older than all others, in 256 slots
+ *   greedy LIBCUDA stay SECONDS N MB  N processes in a group of their own: counted functions,
+ *                                     also missing ones, and MB written in their rings
+ *   greedy LIBCUDA numbers SECONDS N  reports N of everything, then nothing, then N again
+ *   greedy LIBCUDA memory SECONDS MB  writes MB of its rings, with one thread
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static char *ring_of(struct ct_shm *m, unsigned i)
 	return (char *)slot_of(m, i) + m->ring_off;
 }
 
-/* All that was read is there again. */
+/* Makes everything that was read available again. */
 static void again(struct ct_shm *m, unsigned i)
 {
 	struct ct_shm_slot *s = slot_of(m, i);
@@ -58,7 +58,7 @@ static void fillers(struct ct_shm *m)
 	}
 }
 
-/* A record of its kind, which the next follows. */
+/* Writes the header of a record of this kind; the next one follows it. */
 static void put(struct ct_shm *m, unsigned i, uint16_t kind, uint32_t tid, uint64_t ns)
 {
 	struct ct_shm_slot *s = slot_of(m, i);
@@ -141,7 +141,7 @@ static void in_flight(struct ct_shm *m)
 	}
 }
 
-/* Again and again as another process. */
+/* Connects as another process, repeatedly. */
 static void nested(void)
 {
 	bool said = false;
@@ -199,6 +199,7 @@ static void old(struct ct_shm *m)
 				put(m, i, CT_REC_THREAD, getpid(), 1);
 }
 
+/* Writes behind the members of struct ct_shm_slot, so that no slot counts as used. */
 static void fill(struct ct_shm *m, uint64_t mb)
 {
 	char *at = (char *)slot_of(m, 1);
@@ -207,7 +208,6 @@ static void fill(struct ct_shm *m, uint64_t mb)
 		at[k + 4000] = 1;
 }
 
-/* Not what struct ct_shm_slot begins with: none of those is used. */
 static void stay(double seconds, unsigned cnt, uint64_t mb)
 {
 	int joined[2];
@@ -219,7 +219,7 @@ static void stay(double seconds, unsigned cnt, uint64_t mb)
 	for (unsigned i = 0; i < cnt; i++) {
 		struct ct_shm *m;
 
-		/* One after the other: a user has 128 connections at a time. */
+		/* One after the other: a user has at most 128 connections at a time. */
 		if (fork()) {
 			(void)!read(joined[0], &c, 1);
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * hard PART: what is hard for a library that stands between a program and its driver. Uses lib.c;
- * exits with 0 when everything was as without it, and prints "SYMBOL CALLS" for each function.
+ * hard PART: difficult cases for a library between a program and its driver. Uses lib.c; exit
+ * status 0 if everything was as without the library, and prints "SYMBOL CALLS" for each function.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -87,7 +87,8 @@ static void args(void)
 
 	for (unsigned i = 0; i < 8; i++)
 		s.v[i] = 0x1111111111111111ull * (i + 1);
-	/* Longer than it takes until times come from the processor's counter (inject/clock.c). */
+	/* Longer than the time after which times come from the processor's counter
+	 * (inject/clock.c). */
 	for (int i = 0; i < 300; i++) {
 		if (i % 3 == 0)
 			usleep(1000);
@@ -142,7 +143,7 @@ static void on_alarm_jump(int sig)
 	siglongjmp(out, 1);
 }
 
-/* Out of wherever it is: a call, what is done before and after it. */
+/* Jumps out of any place: a call, the code before and after it. */
 static void jumps(void)
 {
 	struct sigaction sa = {.sa_handler = on_alarm_jump};
@@ -187,7 +188,7 @@ static void *raw_exit(void *arg)
 	return NULL;
 }
 
-/* More than there are slots for, all gone without a word. */
+/* Many threads that end without a return to libc. */
 static void raw_threads(void)
 {
 	pthread_t t;
@@ -208,7 +209,7 @@ static void *waits(void *arg)
 	return NULL;
 }
 
-/* More at a time than there are slots for (CT_SHM_SLOTS): calls without one are counted. */
+/* More threads at a time than slots (CT_SHM_SLOTS): calls without a slot are counted. */
 #define CROWD 1068
 static void crowd(void)
 {
@@ -242,7 +243,7 @@ static void fork_here(void *how)
 		do_nop();
 }
 
-/* In the middle of a call, with libc and without its knowledge; the child returns from it. */
+/* In the middle of a call, through libc and without it; the child returns from the call. */
 static void forks(void)
 {
 	pid_t self = getpid();
@@ -288,7 +289,7 @@ static void *late_thread(void *arg)
 	return NULL;
 }
 
-/* Threads that end in a call, and calls of a thread that has ended. */
+/* Threads that end in a call, and calls of a thread that is ending. */
 static void ends(void)
 {
 	pthread_t t;
@@ -314,7 +315,7 @@ static void switch_to(void *to)
 
 static void first(void)
 {
-	/* In the middle of a call to the other one, which comes back in the middle of its. */
+	/* During a call it switches to the other one, which switches back during its own. */
 	do_call(switch_to, &other[1]);
 	do_nop();
 }
@@ -325,7 +326,7 @@ static void second(void)
 	setcontext(&other[0]);
 }
 
-/* Stacks of the program's own, with nothing behind them. */
+/* Stacks of the program's own, with nothing beyond them. */
 static void stacks(void)
 {
 	size_t size = 65536;
@@ -363,15 +364,15 @@ static void deep(void *left)
 		do_nop();
 }
 
-/* Its tracer ends, one way or the other; so does all that was changed. */
+/* Its tracer ends, in one of several ways; all changes must be undone. */
 static void alone(int sig)
 {
 	int (*is_direct)(void) = sym("cuIsDirect");
 	char twice[64];
 
 	MUST(!is_direct());
-	/* A tracer passes the first on, and ends the trace at the second, unless its own command
-	 * sends them. */
+	/* A tracer forwards the first signal, and ends the trace at the second, unless its own
+	 * command sends them. */
 	signal(SIGINT, SIG_IGN);
 	snprintf(twice, sizeof(twice), "kill -INT %d; sleep 0.3; kill -INT %d", getppid(),
 		 getppid());
@@ -392,7 +393,7 @@ static unsigned long long clock_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* "BEFORE AFTER" of each call, which come close upon each other or not. */
+/* Prints "BEFORE AFTER" of each call, with or without pauses between them. */
 static void times(void)
 {
 	for (int i = 0; i < 3000; i++) {
@@ -405,7 +406,7 @@ static void times(void)
 	}
 }
 
-/* Nothing for a while, then for some milliseconds so many calls in each; and so on. */
+/* Repeats: a pause, then some milliseconds with this number of calls in each. */
 static void bursts(int cnt, int ms, int calls)
 {
 	for (int burst = 0; burst < cnt; burst++) {

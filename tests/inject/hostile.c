@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A process that does with the tracer's socket and memory what the library never does:
+ * A process that misuses the tracer's socket and memory, as the library never does:
  *
- *   hostile LIBCUDA forgotten      says what it got hold of when the tracer has forgotten who it
- * was hostile LIBCUDA busy SECONDS   begins a record and ends it, in each slot, all the time
- *   hostile LIBCUDA writer SECONDS ends, and leaves a child that goes on writing into its memory
- *   hostile LIBCUDA many           connects as often as it can, each time with calls in flight
+ *   hostile LIBCUDA forgotten      reports hooked pointers after the tracer has forgotten it
+ *   hostile LIBCUDA busy SECONDS   begins a record and ends it, in each slot, all the time
+ *   hostile LIBCUDA writer SECONDS ends, and leaves a child that keeps writing into its memory
+ *   hostile LIBCUDA many           connects as often as possible, each time with calls in flight
  *   hostile LIBCUDA connections PROGRAM [ARGUMENT...]   holds connections while PROGRAM runs
- *   hostile LIBCUDA hold SECONDS   holds as many as one process gets
- *   hostile LIBCUDA flood SECONDS  writes records of the beginning of time, in each slot
- *   hostile LIBCUDA pages SECONDS  says of memory that nobody wrote that it is full
- *   hostile LIBCUDA counts SECONDS has counted all functions in all slots, and all errors
+ *   hostile LIBCUDA hold SECONDS   holds as many connections as one process gets
+ *   hostile LIBCUDA flood SECONDS  writes records with the earliest times, in each slot
+ *   hostile LIBCUDA pages SECONDS  reports memory that was never written as full
+ *   hostile LIBCUDA counts SECONDS has counts of all functions in all slots, and of all errors
  *
- * It starts itself once more without what loads the library, so that it is alone with the tracer.
+ * It executes itself again without what loads the library: only the test talks to the tracer.
  */
 #include "join.h"
 
 #define HELD 64
 
-/* The tracer has looked at all that was there before. */
+/* Waits until the tracer has read all earlier messages. */
 static void await_look(void)
 {
 	int fd = dial();
@@ -28,7 +28,7 @@ static void await_look(void)
 	sleep_ms(100);
 }
 
-/* One more library, which it has not got, and what is got hold of in it. */
+/* Reports one more library, which the process does not have, and hooked pointers in it. */
 static void more(void)
 {
 	struct ct_shm_hooked h = {
@@ -54,7 +54,7 @@ static void forgotten(void)
 	await_look();
 	send(first, &h, sizeof(h), MSG_NOSIGNAL);
 	await_look();
-	/* Half a greeting, and one too many. */
+	/* Half a message, then one message too many. */
 	first = dial();
 	send(first, &h, 5, MSG_NOSIGNAL);
 	first = dial();
@@ -71,7 +71,7 @@ static void busy(double seconds)
 
 	for (unsigned i = 0; i < m->slot_cnt; i++) {
 		slot_of(m, i)->state = CT_SLOT_LIVE;
-		/* At no time none of them. */
+		/* At each moment some slot is busy. */
 		slot_of(m, i)->busy = i % 2;
 	}
 	while (now_ns() < end)
@@ -82,7 +82,7 @@ static void busy(double seconds)
 		}
 }
 
-/* Records that are valid, one after the other, whether there is room or not. */
+/* Valid records, one after the other, whether there is room or not. */
 static void write_for_ever(struct ct_shm *m)
 {
 	struct ct_shm_slot *s = slot_of(m, 0);
@@ -158,7 +158,7 @@ static void hold(double seconds)
 	for (int i = 0; i < 8; i++)
 		dial();
 	say("held");
-	/* Each that is taken away is had again. */
+	/* Opens a new connection for each closed one. */
 	while (now_ns() < end) {
 		sleep_ms(20);
 		for (int fd = 3; fd < 11; fd++) {
@@ -192,7 +192,7 @@ static void flood(double seconds)
 		for (unsigned i = 0; i < FLOOD_SLOTS; i++) {
 			struct ct_shm_slot *s = slot_of(m, i);
 
-			/* The ring's end holds no whole one. */
+			/* The rest of the ring has no room for a whole record. */
 			s->head = s->tail + m->ring_sz / sizeof(rec) / 2 * sizeof(rec);
 		}
 }

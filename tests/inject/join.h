@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Joins a tracer like the library does. Call set_up() first. */
+/* Joins a tracer as the library does. Call set_up() first. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static int dial(void)
 	return fd;
 }
 
-/* Sends the hello; returns its memory, or NULL if refused. */
+/* Sends the hello; returns the shared memory, or NULL if refused. */
 static struct ct_shm *join_as(int fd, enum ct_shm_how how)
 {
 	struct ct_shm_hello h = {
@@ -79,7 +79,7 @@ static struct ct_shm *join_as(int fd, enum ct_shm_how how)
 	if (send(fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h) ||
 	    recvmsg(fd, &msg, 0) != sizeof(w) || w.status)
 		return NULL;
-	/* No descriptor: it is another library of a process that has joined. */
+	/* No descriptor: it is another library of a joined process. */
 	if (!CMSG_FIRSTHDR(&msg))
 		return NULL;
 	memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fds));

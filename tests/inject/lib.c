@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A libcuda.so.1 whose functions say whether they got what they were given: everything that a
- * thunk could spoil. On x86-64 they go through pointers, as those of drivers 470 to 555.
+ * A libcuda.so.1 whose functions check that their arguments arrive intact: everything that a thunk
+ * could damage. On x86-64 they go through pointers, as in drivers 470 to 555.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ FN(int, cuNop, (void))
 	return 0;
 }
 
-/* Does cuNop lead where it did when the library was loaded? */
+/* Does cuNop lead to the same place as when the library was loaded? */
 FN(int, cuIsDirect, (void))
 {
 #ifdef __x86_64__
@@ -43,7 +43,7 @@ FN(int, cuIsDirect, (void))
 #endif
 }
 
-/* All registers that hold floats, those that hold integers, and some on the stack. */
+/* All registers for floats, those for integers, and some on the stack. */
 FN(int, cuFloats,
    (float a, double b, float c, double d, float e, double f, float g, double h, int i, long j,
     double k, float l))
@@ -84,7 +84,7 @@ FN(struct pair, cuPair, (double a))
 	return (struct pair){a, -a};
 }
 
-/* Returns the errno that it was called with, and sets another. */
+/* Returns the errno at the call, and sets another. */
 FN(int, cuErrno, (int set))
 {
 	int was = errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sends TCP sockets with SO_LINGER and unsent data to a UNIX socket, and closes its own: the last
- * close of each waits for 40 s.
+ * Sends TCP sockets with SO_LINGER and unsent data to a UNIX socket, and closes its own copies:
+ * the last close of each waits for 40 s.
  *
  *   linger SOCKET seqpacket|stream PROCESSES SECONDS
  *
@@ -41,7 +41,7 @@ static void open_listener(void)
 		exit(1);
 }
 
-/* A connection that nobody reads; -1: there are too many. */
+/* A connection that is never read; -1: there are too many. */
 static int lingering(void)
 {
 	static const char data[65536];
@@ -73,7 +73,7 @@ static bool send_fd(int sock, int fd, size_t len, int flags)
 	return sendmsg(sock, &msg, flags | MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
-/* Does not wait itself for what was not sent. */
+/* Closes without waiting for unsent data. */
 static void drop(int fd)
 {
 	const struct linger none = {1, 0};
@@ -83,7 +83,7 @@ static void drop(int fd)
 }
 
 /* In turn: the descriptor comes with a message; with the second message; with an empty message or
- * an urgent byte; within another socket, whose unread message has it. */
+ * an urgent byte; in another socket, in an unread message. */
 static bool attack(int sock, bool stream, unsigned i)
 {
 	int fd = lingering(), pair[2] = {-1, -1};
@@ -105,7 +105,7 @@ static bool attack(int sock, bool stream, unsigned i)
 		break;
 	case 3:
 		sent = !socketpair(AF_UNIX, SOCK_STREAM, 0, pair) && send_fd(pair[0], fd, 1, 0);
-		/* Else the kernel would drop it with ours. */
+		/* Otherwise the kernel would drop it with ours. */
 		if (sent && !send_fd(sock, pair[1], 8, 0)) {
 			drop(fd);
 			close(pair[0]);
@@ -131,7 +131,7 @@ static void run(const struct sockaddr_un *to, socklen_t len, int type, time_t en
 	const struct itimerval often = {{0, 20000}, {0, 20000}};
 	int held[HELD], sent = 0, refused = 0;
 
-	/* A close() of ours that waits is interrupted. */
+	/* Interrupts a close() of this process that waits. */
 	signal(SIGALRM, on_alarm);
 	setitimer(ITIMER_REAL, &often, NULL);
 	memset(held, -1, sizeof(held));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A program that is linked to the driver: the loader looks its functions up. */
+/* A program linked to the driver: the loader looks up its functions. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * lookups LIBRARY...: how many nanoseconds dlsym() takes for "cudaMalloc" in the last of many, the
- * least of some rounds.
+ * lookups LIBRARY...: prints the nanoseconds of dlsym() for "cudaMalloc" in the last of many
+ * libraries, the minimum of some rounds.
  */
 #include <dlfcn.h>
 #include <stdio.h>

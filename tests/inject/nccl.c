@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * nccl STEP...: the ways in which a program comes to NCCL. -DPLUGIN: the library that is linked to
- * it, plugin.so; -DLINKED: a program that is itself.
+ * nccl STEP...: the ways in which a program can use NCCL. -DPLUGIN: builds plugin.so, a library
+ * linked to NCCL; -DLINKED: builds a program linked to NCCL.
  *
  *   driver    loads the driver
  *   init      makes a context, and memory in it
- *   early     NCCL's version, as the plugin or the program asks for it
- *   load      the plugin
+ *   early     NCCL's version, through the plugin or the program
+ *   load      loads the plugin
  *   run       calls of the plugin, or of the program
  *   names     NCCL's functions by dlsym(), and calls
- *   path=FILE the same of another file
+ *   path=FILE the same with another file
  *   unload    closes what was loaded
  *   thread    goes on in another thread
  *   storm     threads that load copies of the plugin, plugin0.so and on, call it and close them
  *   race      calls of a thread with communicators that another destroys meanwhile
- *   fork      goes on in a child, and then itself
+ *   fork      goes on in a child, and then in this process
  *   ready     prints "ready"; makes calls until a pointer to a function of NCCL is NCCL's own
  */
 #define _GNU_SOURCE
@@ -53,7 +53,7 @@ int early(void)
 	return ncclGetVersion(&version) || version != 22809;
 }
 
-/* As a pointer to it says: whose is it? */
+/* The file of the function that a pointer leads to. */
 const char *whose(void)
 {
 	int (*volatile fn)(int *) = ncclGetVersion;
@@ -203,9 +203,9 @@ static void storm(void)
 		must(!pthread_join(threads[i], NULL), "thread");
 }
 
-/* With what one thread makes calls all the time, and another makes and destroys it. */
+/* One thread makes calls with it all the time; another makes and destroys it. */
 static void *shared_comm;
-static unsigned shared_cnt, used_cnt; /* at the same address, as a rule */
+static unsigned shared_cnt, used_cnt; /* usually at the same address */
 
 static void *reduce_often(void *reduce)
 {
@@ -218,7 +218,7 @@ static void *reduce_often(void *reduce)
 	       (comm = __atomic_load_n(&shared_comm, __ATOMIC_ACQUIRE)) != MAP_FAILED) {
 		int err = comm ? fn(buffer, buffer, 8, 7, 0, comm, NULL) : 0;
 
-		/* The stand-in refuses one that is gone: invalid argument. */
+		/* The stand-in refuses a destroyed one: invalid argument. */
 		must(!err || err == 4, "reduce");
 		__atomic_store_n(&used_cnt, cnt, __ATOMIC_RELEASE);
 		if (!err && ++done % RACE_CALLS)

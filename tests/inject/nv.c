@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Part of a stand-in for one of NVIDIA's libraries: makes system calls into files that tests take
- * for devices, at the worst moments. Says on stdout how many of each.
+ * Part of a stand-in for one of NVIDIA's libraries: makes system calls on files that tests use as
+ * devices, at the worst moments. Prints the number of each.
  *
  *   nv PART FILE    FILE is called nvidiactl
  */
@@ -46,7 +46,7 @@ static void call(void)
 	check(!cuDriverGetVersion(&version), "cuDriverGetVersion");
 }
 
-/* A file has no ioctls. */
+/* A regular file has no ioctls. */
 static void control(void)
 {
 	check(ioctl(dev, CONTROL, block) == -1 && errno == ENOTTY, "ioctl");
@@ -70,7 +70,7 @@ static void alarms(int flags)
 	setitimer(ITIMER_REAL, &often, NULL);
 }
 
-/* Handlers come in the middle of everything. */
+/* Signal handlers run in the middle of everything. */
 static long storm(int flags)
 {
 	struct itimerval never = {0};
@@ -107,7 +107,7 @@ static long threads(void)
 	return 100 * 8 * 3;
 }
 
-/* errno is what it was, or what libc says. */
+/* errno is unchanged, or set by libc. */
 static long errnos(void)
 {
 	void *p;
@@ -141,7 +141,7 @@ static void in_child(int calls)
 	check(!status, "child");
 }
 
-/* A child is followed from its first call on. */
+/* A child is traced from its first call on. */
 static long forks(void)
 {
 	in_child(0);
@@ -160,7 +160,7 @@ static void on_leave(int sig)
 		siglongjmp(back, 1);
 }
 
-/* Left at any instruction, by a handler. */
+/* A handler leaves at any instruction. */
 static long leaves(void)
 {
 	struct sigaction sa = {.sa_handler = on_leave};
@@ -188,12 +188,12 @@ static long leaves(void)
 
 static void *cancelled(void *arg)
 {
-	/* A FIFO that nobody writes to. */
+	/* A FIFO without a writer. */
 	(void)!open(path, O_RDONLY);
 	return NULL;
 }
 
-/* In the middle of open(), which is a point for it. */
+/* Cancelled in the middle of open(), which is a cancellation point. */
 static long cancel(void)
 {
 	pthread_t t;
@@ -206,7 +206,7 @@ static long cancel(void)
 	return 0;
 }
 
-/* Does what this library calls lead where it did? */
+/* Do this library's calls lead to the same place as before? */
 static int is_direct(void)
 {
 	int (*volatile ours)(int, unsigned long, ...) = ioctl;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A libcuda.so.1 one function of which has no pointer of its own, as some of each driver's:
- * cuMemGetAttribute. It is called by one that has, cuDeviceGetCount, and calls one,
+ * A libcuda.so.1 with one function without its own pointer, as each driver has some:
+ * cuMemGetAttribute. cuDeviceGetCount, which has a pointer, calls it, and it calls
  * cuDriverGetVersion.
  */
 #include <dlfcn.h>

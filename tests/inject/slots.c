@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * slots LIBCUDA, the names of its functions on standard input: how many of them have a dispatch
- * pointer that inject/hook.c knows, of a real driver, which needs no GPU for that. Linked to
- * inject/hook.c, pointer.c, elf.c and thunk.S; what a thunk calls is here.
+ * slots LIBCUDA, with the names of its functions on standard input: counts those with a dispatch
+ * pointer that inject/hook.c can find. LIBCUDA is a real driver's; no GPU is needed. Linked to
+ * inject/hook.c, pointer.c, elf.c and thunk.S; the functions that a thunk calls are here.
  *
  *   functions N slots N
  *   without NAME...
  *
- * Calls some through the pointers, again when they are off, again when settings have changed since,
- * and again when the pointers have been put back: exit status 0 when the driver answers as before
- * each time, and the thunks let those calls through that are neither off nor behind that.
+ * Calls some through the pointers, then when they are off, then after settings have changed, and
+ * then after the pointers have been restored. Exit status 0 if the driver's results are the same
+ * each time, and the thunks pass on the calls that are neither off nor behind the settings.
  */
 #include "../../inject/inject.h"
 
@@ -91,7 +91,7 @@ static void all_off(uint64_t changed_ns)
 		inject_hooks[id].off_ns = changed_ns;
 }
 
-/* What the driver answers without a device. calls: those that come to inject_enter(). */
+/* The driver's results without a device. calls: the number that reaches inject_enter(). */
 #define CALLS 3
 static unsigned ask(void *lib, unsigned *calls)
 {
@@ -117,14 +117,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "slots: %s\n", dlerror());
 		return 2;
 	}
-	/* The driver initialises itself, as far as it can. */
+	/* Initialises the driver as far as possible. */
 	((int (*)(int))dlsym(lib, "cuInit"))(0);
 	answers[0] = ask(lib, &calls[0]);
 	read_names();
 	if (!objects_each(is_driver, NULL))
 		return 2;
 	hook_all(&set, false, &cnt);
-	/* Nothing is off as long as there are no settings. */
+	/* Without settings no function is off. */
 	all_off(0);
 	answers[1] = ask(lib, &calls[1]);
 	process.set = &set;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * step FILE N [SIGNAL [FILL]]: a program that calls cuDriverGetVersion four times, and is killed N
- * instructions after the third has returned; in a word of FILE it keeps how many have. With a
- * SIGNAL (0: none) it gets that instead, whose handler leaves by longjmp(), and calls once more.
- * With FILL it makes so many calls before, of which the tracer, its grandparent, reads none until
- * the program has ended: what the ring has no room for is dropped. Prints "killed", or "over": it
- * had made the fourth by then, and ended.
+ * instructions after the third has returned. A word of FILE has the number of returned calls. With
+ * SIGNAL (0: none) it gets that signal instead, whose handler leaves by longjmp(), and calls once
+ * more. With FILL it makes that many calls before, of which the tracer, its grandparent, reads none
+ * until the program has ended: calls without room in the ring are dropped. Prints "killed", or
+ * "over": it had made the fourth call and ended.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,7 +43,7 @@ static int calls(const char *path, int sig, long fill)
 		signal(sig, leave);
 	for (long i = 0; i < fill; i++) {
 		version(&v);
-		/* The tracer has heard of us. */
+		/* The tracer has the hello of this process. */
 		if (!i)
 			raise(SIGSTOP);
 	}
@@ -61,7 +61,7 @@ static int calls(const char *path, int sig, long fill)
 	return 0;
 }
 
-/* Until it stops itself. */
+/* Lets it run until it stops itself. */
 static void run_on(pid_t pid, int *status)
 {
 	while (waitpid(pid, status, 0) == pid && WIFSTOPPED(*status) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * tally FILE THREADS: threads that call cuDriverGetVersion until somebody kills the process. Each
- * keeps in a word of FILE, which outlives it, how many of its calls have returned.
+ * tally FILE THREADS: threads that call cuDriverGetVersion until the process is killed. Each counts
+ * its returned calls in a word of FILE, which outlives the process.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -48,7 +48,7 @@
 struct func {
 	const char *name;
 	const char *code;
-	unsigned at; /* number of its location; several symbols may share one */
+	unsigned at; /* number of its location, which several symbols may share */
 	unsigned char type, bind;
 	uint16_t shndx;
 };
@@ -127,7 +127,8 @@ UNUSED static void put_hash(struct image *img)
 		h[1] = img->sym_cnt;
 		return;
 	}
-	/* One bucket, symbols from 1, one word of bloom filter; the chain ends at the last. */
+	/* One bucket, symbols from 1, a Bloom filter of one word; the chain ends at the last
+	 * symbol. */
 	h[0] = 1;
 	h[1] = 1;
 	h[2] = 1;

@@ -37,7 +37,7 @@ static inline struct factory factory(uint32_t pid)
 		.now_ns = FACTORY_BASE_NS, .next_id = 1, .pid = pid, .tid = pid, .comm = "python3"};
 }
 
-/* A call of dur_ns that begins gap_ns after the end of the previous one. */
+/* A call of dur_ns that begins gap_ns after the previous call ended. */
 static inline struct trace_event factory_call(struct factory *f, const char *symbol,
 					      uint64_t gap_ns, uint64_t dur_ns)
 {
@@ -90,7 +90,7 @@ static inline struct trace_event factory_sync(struct factory *f, uint64_t stream
 	return factory_on_stream(f, "cuStreamSynchronize", stream, 50000);
 }
 
-/* device_bytes: live memory after it */
+/* device_bytes: live memory after the call */
 static inline struct trace_event factory_alloc(struct factory *f, uint64_t size,
 					       uint64_t device_bytes)
 {

@@ -47,7 +47,7 @@ static inline bool jc_hex4(struct json_check *c)
 	return true;
 }
 
-/* One multi-byte sequence: decoded and compared with the smallest value of its length. */
+/* Decodes a multi-byte sequence; its value must be at least the smallest one of its length. */
 static inline bool jc_utf8(struct json_check *c)
 {
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -185,7 +185,7 @@ static inline bool json_valid(const char *s, size_t n)
 	return jc_all(s, n, false);
 }
 
-/* The same with white space, for JSON of other programs. */
+/* Like json_valid(), but white space is allowed, for JSON of other programs. */
 static inline bool json_valid_loose(const char *s, size_t n)
 {
 	return jc_all(s, n, true);

@@ -67,7 +67,7 @@ UNUSED static uint64_t send(struct trace_event *ev)
 	return ev->id;
 }
 
-/* args: the inside of "args" in JSONL, with ' for ". */
+/* args: the members of "args" in JSONL, with ' in place of ". */
 UNUSED static uint64_t call_args(struct trace_event *ev, const char *fmt, ...)
 {
 	static char args[2048];

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Not 0. A test sets this to get the same numbers whatever ran before it. */
+/* Must not be 0. A test sets it for the same numbers whatever ran before. */
 static uint64_t rnd_state = 88172645463325252ull;
 
 static inline uint64_t rnd(void)

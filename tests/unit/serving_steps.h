@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Steps of serving, made by hand. A step launches its products 1000 ns after the previous call;
- * they take 4000 ns each, and its wait comes 500 ns later.
+ * Serving steps, made by hand. A step launches its products 1000 ns after the previous call; they
+ * take 4000 ns each, and the step waits 500 ns after the last.
  */
 #ifndef TESTS_SERVING_STEPS_H
 #define TESTS_SERVING_STEPS_H

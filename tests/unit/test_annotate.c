@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What calls mean: memory and transfers. Sizes, pointers, directions, what is live. */
+/* Meaning of memory calls and transfers: sizes, pointers, directions, live memory. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void test_alloc(void **state)
 	assert_int_equal(ev->has, HAS_SIZE | HAS_PTR);
 	check_size_ptr(ev, 1ull << 33, 0x7f0000000000);
 	check_mem(ev, 1ull << 33, 0, 0);
-	/* 32-bit forms: what is above in the word and in the capture is none of theirs. */
+	/* 32-bit forms ignore the upper half of the word and of the capture. */
 	ev = CALL(&r, "cuMemAlloc", {"dptr", 0x1000}, {"bytesize", 0xdead00000040});
 	check_size_ptr(ev, 0x40, 0x1000);
 	check_mem(ev, (1ull << 33) + 0x40, 0, 0);
@@ -57,11 +57,11 @@ static void test_alloc(void **state)
 	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x7f0000000000});
 	check_size_ptr(ev, 1ull << 33, 0x7f0000000000);
 	check_mem(ev, 0, 0, 0);
-	/* Not known: no size, and nothing changes. */
+	/* An unknown address: no size, and nothing changes. */
 	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x7f0000000000});
 	assert_int_equal(ev->has, HAS_PTR);
 	assert_false(ev->has_mem);
-	/* Failed: there is no pointer. */
+	/* A failed call has no pointer. */
 	r.result = 2;
 	ev = CALL(&r, "cuMemAlloc_v2", {"dptr", 0x1000}, {"bytesize", 64});
 	assert_int_equal(ev->has, HAS_SIZE);
@@ -135,7 +135,7 @@ struct array3d_desc {
 	uint32_t format, channels, flags, pad;
 };
 
-/* Arrays are known by handles, which may be near each other: they cover nothing. */
+/* Arrays have handles, which may be close to each other: a handle covers no address range. */
 static void test_arrays(void **state)
 {
 	static const struct array_desc d2 = {1024, 1024, 0x20, 4}, d1 = {100, 0, 0x10, 1};
@@ -155,18 +155,18 @@ static void test_arrays(void **state)
 	ev = CALL(&r, "cuArray3DCreate_v2", {"pHandle", 0x5200},
 		  {"pAllocateArray", .data = &d3, .len = sizeof(d3)});
 	check_size_ptr(ev, 64 * 32 * 16 * 2, 0x5200);
-	/* Compressed: how much is not known. */
+	/* Compressed formats: the size is unknown. */
 	ev = CALL(&r, "cuArray3DCreate_v2", {"pHandle", 0x5300},
 		  {"pAllocateArray", .data = &bc, .len = sizeof(bc)});
 	assert_int_equal(ev->has, HAS_PTR);
 	assert_false(ev->has_mem);
-	/* The descriptor was not read, or not all of it. */
+	/* The descriptor was not read, or only part of it. */
 	ev = CALL(&r, "cuArray3DCreate_v2", {"pHandle", 0x5400});
 	assert_int_equal(ev->has, HAS_PTR);
 	ev = CALL(&r, "cuArray3DCreate_v2", {"pHandle", 0x5400},
 		  {"pAllocateArray", .data = &d3, .len = 28});
 	assert_int_equal(ev->has, HAS_PTR);
-	/* Host memory where the handles are is no business of theirs. */
+	/* Host memory at the same numbers does not affect the handles. */
 	CALL(&r, "cuMemHostRegister_v2", {"p", 0x5000}, {"bytesize", 0x1000});
 	ev = CALL(&r, "cuArrayDestroy", {"hArray", 0x5000});
 	assert_string_equal(ev->op, "free_array");
@@ -190,7 +190,7 @@ static void test_vmm(void **state)
 	check_size_ptr(ev, 2 << 20, 0x100);
 	check_mem(ev, 2 << 20, 0, 0);
 	CALL(&r, "cuMemCreate", {"handle", 0x101}, {"size", 4 << 20});
-	/* Addresses without memory behind them. */
+	/* Reserved addresses without memory. */
 	ev = CALL(&r, "cuMemAddressReserve", {"ptr", 0x700000}, {"size", 64 << 20});
 	assert_string_equal(ev->op, "reserve");
 	check_size_ptr(ev, 64 << 20, 0x700000);
@@ -210,7 +210,7 @@ static void test_vmm(void **state)
 	assert_string_equal(ev->op, "release");
 	check_size_ptr(ev, 2 << 20, 0x100);
 	check_mem(ev, 4 << 20, 0, 0);
-	/* An address is no handle. */
+	/* An address is not a handle. */
 	ev = CALL(&r, "cuMemFree_v2", {"dptr", 0x101});
 	assert_false(ev->has_mem);
 	check_mem(CALL(&r, "cuMemRelease", {"handle", 0x101}), 0, 0, 0);
@@ -219,7 +219,7 @@ static void test_vmm(void **state)
 	assert_string_equal(ev->op, "advise");
 }
 
-/* What a hostile target may say. */
+/* Sizes from a hostile target. */
 static void test_hostile_sizes(void **state)
 {
 	const struct trace_event *ev;
@@ -250,7 +250,7 @@ static void check_copy(const struct trace_event *ev, enum copy_dir dir, uint64_t
 
 static void test_copies(void **state)
 {
-	/* Each in its forms; the first argument is where to. */
+	/* Each function in all its forms; the first argument is the destination. */
 	static const struct {
 		const char *names[6];
 		const char *dst, *src;
@@ -298,7 +298,8 @@ static void test_copies(void **state)
 			check_size_ptr(ev, 4096, 0x1000);
 			assert_int_equal(!!(ev->has & HAS_STREAM), async);
 			assert_int_equal(ev->stream, async ? 5 : 0);
-			/* Only what the host waits for: not copies that stay on devices. */
+			/* Bandwidth only for copies that the host waits for, not for those between
+			 * devices. */
 			assert_int_equal(!!(ev->has & HAS_BANDWIDTH),
 					 !async && copies[i].dir < COPY_DIR_DTOD);
 			if (ev->has & HAS_BANDWIDTH)
@@ -320,13 +321,13 @@ static void test_bandwidth(void **state)
 	check_copy(ev, COPY_DIR_HTOD, 4096);
 	ev = CALL(&r, "cuMemcpyHtoD_v2", {"ByteCount", 0});
 	check_copy(ev, COPY_DIR_HTOD, 0);
-	/* Where to, is not known: nor whether it waits. */
+	/* The destination is unknown, and so is whether the call waits. */
 	ev = CALL(&r, "cuMemcpy", {"dst", 1}, {"src", 2}, {"ByteCount", 4096});
 	check_copy(ev, COPY_NONE, 4096);
 	assert_false(ev->has & HAS_BANDWIDTH);
 }
 
-/* cuMemcpy(): what the addresses are is known from their allocations. */
+/* cuMemcpy(): the kinds of its addresses follow from their allocations. */
 static void test_unified(void **state)
 {
 	enum { D = 0x10000, M = 0x20000, H = 0x30000, V = 0x40000, G = 0x50000, U = 0x90000 };
@@ -339,11 +340,11 @@ static void test_unified(void **state)
 		{M, D, COPY_DIR_DTOD},
 		{D, H, COPY_DIR_HTOD},
 		{H, D, COPY_DIR_DTOH},
-		/* Mapped, and a variable of a module: memory of a device. */
+		/* Mapped memory and a variable of a module are device memory. */
 		{D, V + 8191, COPY_DIR_DTOD},
 		{V, H, COPY_DIR_HTOD},
 		{H, G + 15, COPY_DIR_DTOH},
-		/* Memory that was not seen to be allocated may be the host's or a device's. */
+		/* Without a recorded allocation, memory may belong to the host or to a device. */
 		{D, U, COPY_NONE},
 		{M + 4095, U, COPY_NONE},
 		{U, D, COPY_NONE},
@@ -352,7 +353,7 @@ static void test_unified(void **state)
 		{H, H + 64, COPY_DIR_HTOH},
 		{U, U, COPY_NONE},
 		{U, D + 4096, COPY_NONE},
-		/* Pinned memory and what may be device memory from before the trace. */
+		/* Pinned memory, and possibly device memory from before the trace. */
 		{H, U, COPY_NONE},
 		{U, H, COPY_NONE},
 	};
@@ -376,7 +377,7 @@ static void test_unified(void **state)
 		check_copy(ev, rows[i].dir, 8);
 		assert_int_equal(ev->stream, 7);
 	}
-	/* One call takes two mappings off. */
+	/* One call removes two mappings. */
 	CALL(&r, "cuMemUnmap", {"ptr", V}, {"size", 8192});
 	check_copy(CALL(&r, "cuMemcpy", {"dst", V + 4096}, {"src", H}, {"ByteCount", 8}), COPY_NONE,
 		   8);
@@ -405,7 +406,7 @@ struct memcpy3d {
 };
 _Static_assert(sizeof(struct memcpy3d) == 200, "CUDA_MEMCPY3D");
 
-/* As CUDA before 3.2 had it: offsets of WidthInBytes and Height, 32 bits each. */
+/* The struct before CUDA 3.2: offsets, WidthInBytes and Height of 32 bits each. */
 struct memcpy2d_v1 {
 	uint32_t words[24];
 };
@@ -440,7 +441,7 @@ static void test_2d(void **state)
 			check_copy(ev, memory_types[i].dir, 2100);
 			assert_int_equal(!!(ev->has & HAS_STREAM), n >= 4);
 		}
-	/* Cut, or not read at all. */
+	/* Truncated, or not read at all. */
 	ev = CALL(&r, "cuMemcpy2D_v2", {"pCopy", .data = &old, .len = 76});
 	assert_false(ev->has & HAS_SIZE);
 	ev = CALL0(&r, "cuMemcpy2D_v2");
@@ -478,7 +479,7 @@ static void test_3d(void **state)
 	}
 }
 
-/* A batch has a direction when all its copies have the same, and all of it was read. */
+/* A batch has a direction if all its copies have the same one and all of it was read. */
 static void test_batch_direction(void **state)
 {
 	static const uint64_t sizes[] = {10, 20}, device[] = {0x10000, 0x10800},
@@ -517,7 +518,7 @@ static void test_batch(void **state)
 	assert_int_equal(ev->stream, 5);
 	ev = CALL(&r, "cuMemcpyBatchAsync", {"sizes", .data = sizes, .len = 24}, {"count", 3});
 	check_copy(ev, COPY_NONE, 60);
-	/* Sizes that are not all there sum up to nothing. */
+	/* Incomplete sizes give no sum. */
 	ev = CALL(&r, "cuMemcpyBatchAsync_v2", {"sizes", .data = sizes, .len = 1024},
 		  {"count", 129});
 	assert_int_equal(ev->has, HAS_STREAM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What calls mean: launches, names of kernels, streams and captures; and every row of the table
- * with whatever a target may put into it. */
+/* Meaning of launches, kernel names, streams and captures; and every row of the table with any
+ * values that a target may pass. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -64,10 +64,10 @@ static void test_launch(void **state)
 	ev = CALL(&r, "cuLaunchCooperativeKernel", LAUNCH_ARGS);
 	check_launch(ev, 1);
 	assert_true(ev->launch.cooperative);
-	/* Failed, it was still asked for. */
+	/* A failed launch keeps its configuration. */
 	r.result = 1;
 	check_launch(CALL(&r, "cuLaunchKernel", LAUNCH_ARGS), 1);
-	/* Old forms: the configuration was set beforehand. */
+	/* Old forms: earlier calls set the configuration. */
 	ev = CALL(&r, "cuLaunchGrid", {"f", 0xf00}, {"grid_width", 4}, {"grid_height", 5});
 	assert_int_equal(ev->has, HAS_LAUNCH);
 	assert_false(ev->launch.has_config);
@@ -76,7 +76,7 @@ static void test_launch(void **state)
 	assert_int_equal(ev->has, HAS_LAUNCH | HAS_STREAM);
 	ev = CALL(&r, "cuLaunch", {"f", 0xf00});
 	assert_int_equal(ev->has, HAS_LAUNCH);
-	/* Many at once: in its arguments only. */
+	/* Several launches in one call: only its arguments describe them. */
 	ev = CALL(&r, "cuLaunchCooperativeKernelMultiDevice", {"numDevices", 0});
 	assert_int_equal(ev->has, 0);
 	assert_string_equal(ev->op, "launch");
@@ -112,7 +112,7 @@ static void test_launch_ex(void **state)
 	assert_true(ev->launch.cooperative);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(ev->launch.cluster[i], 2 + i);
-	/* Attributes that could not be read, or not the last of them. */
+	/* Attributes that could not be read, or only all but the last. */
 	ev = CALL(&r, "cuLaunchKernelEx_ptsz", {"f", 0xf00},
 		  {"config", .data = &c, .len = sizeof(c)});
 	check_launch(ev, 10);
@@ -122,13 +122,13 @@ static void test_launch_ex(void **state)
 		  {"config", .data = attrs, .len = sizeof(attrs) - 1, .next = true});
 	assert_int_equal(ev->launch.cluster[2], 4);
 	assert_false(ev->launch.cooperative);
-	/* None: what else is there is none. */
+	/* No attributes: the rest of the array is ignored. */
 	c.attr_cnt = 0;
 	ev = CALL(&r, "cuLaunchKernelEx", {"f", 0xf00}, {"config", .data = &c, .len = sizeof(c)},
 		  {"config", .data = attrs, .len = sizeof(attrs), .next = true});
 	check_launch(ev, 10);
 	assert_int_equal(ev->launch.cluster[0], 0);
-	/* Not all of the configuration, or nothing of it. */
+	/* Only part of the configuration was read, or none. */
 	for (int len = -14; len < 52; len += 11) {
 		ev = CALL(&r, "cuLaunchKernelEx", {"f", 0xf00}, {"config", .data = &c, .len = len});
 		assert_int_equal(ev->has, HAS_LAUNCH);
@@ -171,25 +171,25 @@ static void test_names(void **state)
 	check_kernel(CALL(&r, "cuLaunchGrid", {"f", 0x30}), "by_f");
 	check_kernel(CALL(&r, "cuKernelGetName", {"name", .str = "by_k"}, {"hfunc", 0x40}), "by_k");
 	check_kernel(CALL(&r, "cuLaunchKernel", {"f", 0x40}), "by_k");
-	/* Failed lookups name what was asked for, and no handle. */
+	/* Failed lookups have the requested name, and no handle. */
 	r.result = 500;
 	check_kernel(CALL(&r, "cuModuleGetFunction", {"hfunc", 0x50}, {"name", .str = "no"}), "no");
 	check_kernel(CALL(&r, "cuLaunchKernel", {"f", 0x50}), NULL);
-	/* A kernel that nobody knows has a function that nobody knows. */
+	/* A function of an unknown kernel is unknown. */
 	check_kernel(CALL(&r, "cuKernelGetFunction", {"pFunc", 0x61}, {"kernel", 0x60}), NULL);
 	check_kernel(CALL(&r, "cuLaunchKernel", {"f", 0x61}), NULL);
 	check_kernel(CALL(&r, "cuLaunchKernel", {"f", 0}), NULL);
-	/* Names that could not be read or are none. */
+	/* Names that could not be read, or are empty. */
 	check_kernel(CALL(&r, "cuModuleGetFunction", {"hfunc", 0x70}), NULL);
 	check_kernel(CALL(&r, "cuModuleGetFunction", {"hfunc", 0x70}, {"name", .str = ""}), NULL);
 	check_kernel(CALL(&r, "cuModuleGetFunction", {"hfunc", .len = -14}, {"name", .str = "x"}),
 		     "x");
-	/* No NUL: as long as the capture. */
+	/* Without a NUL the name is as long as the capture. */
 	check_kernel(CALL(&r, "cuModuleGetFunction", {"hfunc", 0x80},
 			  {"name", .data = "abcdef", .len = 4}),
 		     "abcd");
 	check_kernel(CALL(&r, "cuLaunchKernel", {"f", 0x80}), "abcd");
-	/* A handle is given to another kernel. */
+	/* A handle is reused for another kernel. */
 	CALL(&r, "cuModuleUnload", {"hmod", 1});
 	CALL(&r, "cuModuleGetFunction", {"hfunc", 0x10}, {"name", .str = "second"});
 	check_kernel(CALL(&r, "cuLaunchKernel", {"f", 0x10}), "second");
@@ -235,7 +235,7 @@ static void test_capture(void **state)
 	assert_int_equal(r.ev.type, TYPE_GRAPH);
 	assert_true(captures(5));
 	assert_false(captures(6));
-	/* It spreads by events. */
+	/* A capture spreads by events. */
 	CALL(&r, "cuEventRecord", {"hEvent", 0xe1}, {"hStream", 5});
 	assert_int_equal(r.ev.has, HAS_CU_EVENT | HAS_STREAM);
 	CALL(&r, "cuStreamWaitEvent", {"hStream", 6}, {"hEvent", 0xe1});
@@ -248,11 +248,11 @@ static void test_capture(void **state)
 	CALL(&r, "cuEventRecordWithFlags", {"hEvent", 0xe2}, {"hStream", 6});
 	CALL(&r, "cuStreamWaitEvent_ptsz", {"hStream", 7}, {"hEvent", 0xe2});
 	assert_true(captures(7));
-	/* Failed calls spread nothing. */
+	/* Failed calls spread no capture. */
 	r.result = 1;
 	CALL(&r, "cuStreamWaitEvent", {"hStream", 8}, {"hEvent", 0xe2});
 	assert_false(captures(8));
-	/* Another process's streams. */
+	/* Streams of another process. */
 	r.pid = RIG_PID + 1;
 	assert_false(captures(5));
 	end(5, 0);
@@ -268,7 +268,7 @@ static void test_capture(void **state)
 	assert_true(captures(9));
 }
 
-/* A capture that went wrong is over; one that another thread may not end is not. */
+/* An invalidated capture is over; a capture that another thread may not end goes on. */
 static void test_capture_errors(void **state)
 {
 	static const struct {
@@ -302,7 +302,7 @@ static void test_streams(void **state)
 	assert_int_equal(ev->type, TYPE_SYNC);
 	assert_int_equal(ev->stream, 0x55);
 	ev = CALL(&r, "cuStreamSynchronize", {"hStream", 0});
-	assert_int_equal(ev->has, HAS_STREAM); /* the default stream is one */
+	assert_int_equal(ev->has, HAS_STREAM); /* the default stream counts as a stream */
 	ev = CALL(&r, "cuEventSynchronize", {"hEvent", 0xe1});
 	assert_int_equal(ev->has, HAS_CU_EVENT);
 	ev = CALL(&r, "cuGraphLaunch", {"hGraphExec", 1}, {"hStream", 0x55});
@@ -330,8 +330,8 @@ static void test_words(void **state)
 	assert_true(event_arg_by_name(&m, &ev, "Flags", &val));
 	assert_int_equal(val, 101);
 #endif
-	assert_false(event_arg(&m, &ev, 1, &val)); /* too big for a number */
-	assert_false(event_arg(&m, &ev, 0, &val)); /* its capture is not there */
+	assert_false(event_arg(&m, &ev, 1, &val)); /* too large for a number */
+	assert_false(event_arg(&m, &ev, 0, &val)); /* its capture is missing */
 	assert_false(event_arg(&m, &ev, 3, &val));
 	assert_false(event_arg(&m, &ev, -1, &val));
 	assert_false(event_arg(&m, &ev, 99, &val));
@@ -348,7 +348,7 @@ static void test_words(void **state)
 
 /* --- the whole table --- */
 
-/* Numbers near borders, and addresses that meet again. */
+/* Numbers near limits, and addresses that repeat. */
 static uint64_t rnd_word(void)
 {
 	static const uint64_t odd[] = {0,	   1,	       2,	   8,
@@ -435,7 +435,7 @@ static void no_close(struct visitor *v)
 {
 }
 
-/* A visitor that reads everything and tells nobody. */
+/* A visitor that reads everything and outputs nothing. */
 static const struct visitor_ops no_ops = {.u64 = no_u64,
 					  .i64 = no_i64,
 					  .f64 = no_f64,
@@ -469,8 +469,8 @@ static void test_random(void **state)
 			unsigned before = r.cnt;
 
 			send_random(id);
-			/* Calls of NVTX and PyTorch are no events: ranges, marks and operators
-			 * are, and an operator ends with what comes next. */
+			/* Calls of NVTX and PyTorch are not events; ranges, marks and operators
+			 * are. An operator ends at the next event. */
 			if (fnset__fn(r.fns, id)->api == API_NVTX ||
 			    fnset__fn(r.fns, id)->api == API_TORCH)
 				assert_true(r.cnt <= before + 1 + CT_OPERATORS_MAX);

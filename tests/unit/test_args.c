@@ -25,7 +25,7 @@ static void test_live(void **state)
 	assert_int_equal(val, 1024);
 	assert_false(event_arg_u64(&ev, "nothing", &val));
 	assert_int_equal(val, 1024);
-	/* What the call did not write is not known. */
+	/* An output that the call did not write is unknown. */
 	ev.cap_cnt = 0;
 	assert_false(event_arg_u64(&ev, "dptr", &val));
 	ev.fn = api_fn_by_symbol("cuMemcpyHtoDAsync_v2");
@@ -57,11 +57,11 @@ static void test_saved(void **state)
 	assert_int_equal(val, 2);
 	assert_true(arg("\"a\":-1", "a", &val));
 	assert_int_equal((int64_t)val, -1);
-	/* Only at the top level, and only names. */
+	/* Names only, and only at the top level. */
 	assert_false(arg("\"s\":{\"a\":1},\"t\":[{\"a\":2}],\"u\":\"a\"", "a", &val));
 	assert_true(arg("\"s\":{\"x\":\"}\\\"]\"},\"t\":[1,\"{\"],\"a\":3", "a", &val));
 	assert_int_equal(val, 3);
-	/* What is no number. */
+	/* Values that are not numbers. */
 	assert_false(arg("\"a\":null", "a", &val));
 	assert_false(arg("\"a\":true", "a", &val));
 	assert_false(arg("\"a\":1.5", "a", &val));
@@ -70,7 +70,7 @@ static void test_saved(void **state)
 	assert_false(arg("\"a\":\"0x12345678123456789\"", "a", &val));
 	assert_false(arg("\"a\":[1]", "a", &val));
 	assert_false(arg("", "a", &val));
-	/* Text that no parser has seen: nothing behind it is read. */
+	/* Text that no parser has checked: no read goes past its end. */
 	assert_false(arg("\"a", "a", &val));
 	assert_false(arg("\"a\"", "a", &val));
 	assert_false(arg("\"a\":", "a", &val));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The event of a call: nothing of the one before is in it, and what it says of itself to those who
- * copy it is true. */
+/* A call's event: it has no data of the previous event, and its copy hints are correct. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -51,7 +50,7 @@ static void check_plain(const struct trace_event *ev)
 		fail_msg("%s is not plain", ev->fn->symbol);
 }
 
-/* With system calls, and not on a processor all the time. */
+/* With system calls, and part of the time off the processor. */
 static void in_driver(void)
 {
 	struct ct_call c = {.rec = {.size = CT_CALL_FIXED_SZ,
@@ -73,7 +72,7 @@ static void in_driver(void)
 	assert_int_equal(r.ev.off_cpu_ns, 400);
 }
 
-/* Arguments that are no 0, and pointees as long as they are asked for. */
+/* Arguments other than 0, and pointees of the requested length. */
 static void call_anyhow(const struct api_fn *fn)
 {
 	static uint8_t ones[CT_CAP_SZ_MAX];
@@ -91,7 +90,7 @@ static void call_anyhow(const struct api_fn *fn)
 	rig_send(&r, fn->symbol, &l);
 }
 
-/* Each function, each followed by a launch: that has nothing of it. */
+/* Each function, followed by a launch, which has no data of that function. */
 static void test_plain(void **state)
 {
 	unsigned fn_cnt;
@@ -108,7 +107,7 @@ static void test_plain(void **state)
 		assert_true(r.ev.plain && is_empty(&r.ev));
 	}
 	assert_true(fn_cnt > 500);
-	/* Others than these launches, too. */
+	/* Other events than these launches occur, too. */
 	assert_true(plain_cnt > 2 * fn_cnt + 50);
 }
 
@@ -136,8 +135,8 @@ static char *close_sink(struct sink *s, const char *path, size_t *len)
 	return text;
 }
 
-/* Names at the same place that become others: of threads that are named again, and of kernels of
- * modules that go, whose memory others get. */
+/* Names change at the same address: threads are renamed, and memory of unloaded modules' kernels is
+ * reused. */
 static void rename_all(unsigned i)
 {
 	char comm[17], name[64];
@@ -157,7 +156,7 @@ static void rename_all(unsigned i)
 	CALL(&r, "cuLaunchKernel", {"f", i % 2 ? 0x10 : 0x20});
 }
 
-/* A worker pool's copies of names are those that a sink without one sees. */
+/* A worker pool's copies of names equal those that a sink without a pool gets. */
 static void test_names(void **state)
 {
 	static const struct trace_info info = {.version = "1"};

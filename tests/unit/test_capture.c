@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which streams capture, and how a capture spreads. */
+/* Streams that capture, and how a capture spreads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 static uint32_t tid = 1;
 static uint64_t ids;
 
-/* A call that went well, as a saved trace has it. */
+/* A successful call, as in a saved trace. */
 static struct trace_event does(struct capture_set *c, const char *symbol, uint64_t stream,
 			       uint64_t event, const char *args)
 {
@@ -94,16 +94,16 @@ static void test_spread(void **state)
 	assert_true(capture_set__has(&c, 3));
 	/* An event is not a stream. */
 	assert_false(capture_set__has(&c, 100));
-	/* Join: nothing new. */
+	/* Join: nothing changes. */
 	capture_set__record(&c, 102, 3);
 	capture_set__wait(&c, 1, 102);
-	/* All of it ends with the stream that it began on, and with no other. */
+	/* The capture ends with the stream on which it began, and with no other. */
 	capture_set__end(&c, 2);
 	assert_true(capture_set__has(&c, 2));
 	capture_set__end(&c, 1);
 	for (uint64_t s = 1; s <= 3; s++)
 		assert_false(capture_set__has(&c, s));
-	/* The events are of no capture any more. */
+	/* The events no longer belong to a capture. */
 	capture_set__wait(&c, 2, 100);
 	assert_false(capture_set__has(&c, 2));
 	capture_set__clear(&c);
@@ -114,18 +114,17 @@ static void test_outside(void **state)
 	struct capture_set c = {0};
 
 	capture_set__begin(&c, 1);
-	/* An event that was recorded elsewhere spreads nothing; nor does one that nobody recorded.
-	 */
+	/* An event recorded outside of the capture, or never recorded, spreads nothing. */
 	capture_set__record(&c, 100, 9);
 	capture_set__wait(&c, 2, 100);
 	capture_set__wait(&c, 2, 555);
 	assert_false(capture_set__has(&c, 2));
-	/* Recorded in the capture, then anew outside of it. */
+	/* Recorded in the capture, then again outside of it. */
 	capture_set__record(&c, 100, 1);
 	capture_set__record(&c, 100, 9);
 	capture_set__wait(&c, 2, 100);
 	assert_false(capture_set__has(&c, 2));
-	/* A handle may be a stream's and an event's at once. */
+	/* A handle may belong to a stream and to an event at once. */
 	capture_set__record(&c, 1, 9);
 	assert_true(capture_set__has(&c, 1));
 	capture_set__clear(&c);
@@ -148,7 +147,7 @@ static void test_two(void **state)
 	assert_true(capture_set__has(&c, 3));
 	assert_false(capture_set__has(&c, 2));
 	assert_false(capture_set__has(&c, 4));
-	/* An event recorded in the other one now belongs to that. */
+	/* An event recorded in the other capture now belongs to that one. */
 	capture_set__begin(&c, 2);
 	capture_set__record(&c, 100, 2);
 	capture_set__wait(&c, 5, 100);
@@ -160,7 +159,7 @@ static void test_two(void **state)
 	capture_set__clear(&c);
 }
 
-/* The default stream of a thread is another one in each thread. */
+/* Each thread has its own per-thread default stream. */
 static void test_per_thread(void **state)
 {
 	static const struct {
@@ -184,7 +183,7 @@ static void test_per_thread(void **state)
 		assert_false(capture_set__has(&c, 0));
 		does(&c, forms[i].end, forms[i].stream, 0, "");
 		tid = 1;
-		/* The two forms of it are the same stream. */
+		/* Both forms mean the same stream. */
 		for (unsigned k = 0; k < 3; k++)
 			assert_int_equal(does(&c, forms[k].launch, forms[k].stream, 0, "").capture,
 					 begun);
@@ -202,7 +201,7 @@ static void test_per_thread(void **state)
 	capture_set__clear(&c);
 }
 
-/* Recorded for those outside: a node, and no part of the capture. */
+/* Recorded for streams outside: a node, which spreads no capture. */
 static void test_external(void **state)
 {
 	struct capture_set c = {0};
@@ -222,7 +221,7 @@ static void test_external(void **state)
 	capture_set__clear(&c);
 }
 
-/* What becomes a node, and what is only said of the capture. */
+/* Calls that become nodes, and calls that only concern the capture. */
 static void test_nodes(void **state)
 {
 	static const char *const nodes[] = {"cuMemAllocAsync",	       "cuMemFreeAsync",
@@ -242,7 +241,7 @@ static void test_nodes(void **state)
 	capture_set__clear(&c);
 }
 
-/* Captures that never end: bounded. */
+/* Captures that never end: their number is limited. */
 static void test_many(void **state)
 {
 	struct capture_set c = {0};

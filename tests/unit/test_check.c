@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Raw records: what passes raw_check() may be read without a second look. Every record lies in a
- * block of exactly its size, so that ASan sees a byte too many. */
+/* Raw records that pass raw_check() need no further checks. Each record lies in a block of exactly
+ * its size, so that ASan detects a read past the end. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #define BUF_SZ 4096
 
-/* Its kind, or what is wrong; of a call what was found. */
+/* Returns the record's kind or an error; for a call also its parts. */
 static int checked(const void *data, size_t size, struct raw_call *call)
 {
 	struct raw raw;
@@ -39,7 +39,7 @@ static int check_copy(const void *data, size_t size, struct raw_call *raw)
 	assert_non_null(copy);
 	memcpy(copy, data, size);
 	ret = checked(copy, size, raw);
-	/* All that it promises can be read. */
+	/* Everything that the result refers to can be read. */
 	if (ret == CT_REC_CALL) {
 		volatile uint64_t sum = 0;
 
@@ -98,7 +98,7 @@ static void test_call(void **state)
 	assert_null(raw.caps[2].data);
 	assert_ptr_equal(raw.caps[3].data, buf + CT_CALL_FIXED_SZ + 48);
 	assert_ptr_equal(raw.caps[4].data, buf + CT_CALL_FIXED_SZ + 64);
-	/* The ring may hand out more than the record says. */
+	/* The ring may deliver more bytes than the record's size. */
 	assert_int_equal(check_copy(buf, size + 8, &raw), CT_REC_CALL);
 	/* The last capture needs no padding behind it. */
 	((struct ct_call *)buf)->rec.size = size - 7;
@@ -124,7 +124,7 @@ static void test_stack(void **state)
 	assert_int_equal(raw.stack_cnt, 3);
 	assert_ptr_equal(raw.stack, buf + size);
 	assert_int_equal(check_copy(buf, size + 24, &raw), CT_REC_CALL);
-	/* The last frame is not whole. */
+	/* The last frame is truncated. */
 	c->rec.size = size + 23;
 	assert_int_equal(check_copy(buf, size + 23, &raw), -EINVAL);
 	c->stack_cnt = CT_STACK_MAX;
@@ -138,7 +138,7 @@ static void test_stack(void **state)
 	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
 }
 
-/* Behind the stack. */
+/* A Python stack behind the native one. */
 static void test_python(void **state)
 {
 	_Alignas(8) uint8_t buf[BUF_SZ];
@@ -162,7 +162,7 @@ static void test_python(void **state)
 	assert_int_equal(check_copy(buf, c->rec.size, &raw), -EINVAL);
 }
 
-/* Cut anywhere, with a size that says so and one that does not. */
+/* Truncated at each byte, with the record's size reduced to match, and without. */
 static void check_truncations(uint8_t *buf, size_t size, size_t least, int kind)
 {
 	struct ct_rec *rec = (struct ct_rec *)buf;
@@ -175,7 +175,7 @@ static void check_truncations(uint8_t *buf, size_t size, size_t least, int kind)
 		assert_int_equal(check_copy(buf, n, &raw), -EINVAL);
 		rec->size = n;
 		assert_int_equal(check_copy(buf, n, &raw), n < least ? -EINVAL : kind);
-		/* There, but not said to be part of it. */
+		/* The bytes exist, but the size excludes them. */
 		assert_int_equal(check_copy(buf, size, &raw), n < least ? -EINVAL : kind);
 	}
 	rec->size = size + 1;
@@ -193,7 +193,7 @@ static void test_truncated(void **state)
 	size_t size;
 
 	size = make_call(buf, CT_MAX_WORDS, lens, CT_MAX_CAPS);
-	/* All but the padding of the last capture. */
+	/* Everything except the padding of the last capture. */
 	check_truncations(buf, size, size - 1, CT_REC_CALL);
 	check_truncations(buf, make_call(buf, 0, NULL, 0), CT_CALL_FIXED_SZ, CT_REC_CALL);
 	check_truncations(buf, make_call(buf, 3, NULL, 0), CT_CALL_FIXED_SZ + 24, CT_REC_CALL);
@@ -221,7 +221,7 @@ static void test_kinds(void **state)
 			assert_int_equal(ret, kind);
 		else if (kind == CT_REC_NONE || kind >= CT_REC_KIND_CNT)
 			assert_int_equal(ret, -EINVAL);
-		else /* of --kernel: with checks of their own */
+		else /* records of --kernel have their own checks */
 			assert_true(ret == (int)kind || ret == -EINVAL);
 	}
 }
@@ -256,7 +256,7 @@ static void test_lengths(void **state)
 	for (int len = INT16_MIN; len <= INT16_MAX; len++) {
 		struct ct_call *c = (struct ct_call *)buf;
 
-		/* Room for any capture that may be. */
+		/* Room for the longest capture. */
 		if (len == INT16_MIN || len == 1)
 			make_call(buf, 2, NULL, 0);
 		c->rec.size = CT_CALL_FIXED_SZ + 16 + CT_CAP_SZ_MAX;
@@ -267,25 +267,25 @@ static void test_lengths(void **state)
 		if (len <= 0)
 			assert_null(raw.caps[0].data);
 	}
-	/* Each fits, all together do not. */
+	/* Each capture fits by itself; together they do not. */
 	for (unsigned i = 0; i < CT_MAX_CAPS; i++)
 		lens[i] = 200;
 	size = make_call(buf, 1, lens, CT_MAX_CAPS);
 	((struct ct_call *)buf)->rec.size = size - 200;
 	assert_int_equal(check_copy(buf, size - 200, &raw), -EINVAL);
-	/* One more than the record holds, in the last capture only. */
+	/* One byte more than the record holds, in the last capture only. */
 	size = make_call(buf, 1, lens, CT_MAX_CAPS);
 	((struct ct_call *)buf)->cap_len[CT_MAX_CAPS - 1] = 201;
 	assert_int_equal(check_copy(buf, size, &raw), -EINVAL);
-	/* A capture that was not read takes no room. */
+	/* An unread capture takes no room. */
 	make_call(buf, 1, lens, CT_MAX_CAPS);
 	((struct ct_call *)buf)->cap_len[0] = -14;
 	assert_int_equal(check_copy(buf, size, &raw), CT_REC_CALL);
 	assert_ptr_equal(raw.caps[1].data - (uint8_t *)raw.words, 8);
 }
 
-/* Random bytes where a record would be, its size and kind mostly plausible. One block, whose end
- * is the end of the record: ASan guards what is behind. */
+/* Random bytes as a record, mostly with a plausible size and kind. The record ends where its block
+ * does, so that ASan guards the memory behind it. */
 static void test_random(void **state)
 {
 	enum { MAX = 640 };
@@ -335,7 +335,7 @@ static void test_random(void **state)
 						(uintptr_t)buf, (uintptr_t)block + MAX);
 	}
 	free(block);
-	/* The round that finds all of them wrong tests nothing. */
+	/* If all records were invalid, the round would test nothing. */
 	assert_true(ok > 10000);
 }
 
@@ -354,7 +354,7 @@ static void test_name(void **state)
 	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), -EINVAL);
 	n->rec.size = sizeof(*n) + 2;
 	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), CT_REC_NAME);
-	/* No end in it. */
+	/* No NUL in it. */
 	n->len = 1;
 	assert_int_equal(check_copy(buf, sizeof(*n) + 2, &raw), -EINVAL);
 	n->len = UINT32_MAX;
@@ -367,7 +367,7 @@ static void test_name(void **state)
 	assert_int_equal(check_copy(buf, n->rec.size, &raw), -EINVAL);
 }
 
-/* Of two producers none is the same, and none is another's that lies. */
+/* Ids of two producers differ, and no producer can send an id of another. */
 static void test_ids(void **state)
 {
 	static const uint64_t ids[] = {1, 2, 1024, (1ull << RAW_ID_BITS) - 1};
@@ -387,7 +387,7 @@ static void test_ids(void **state)
 		assert_int_equal(first.call.parent_id, c->parent_id);
 		assert_int_equal(other.call.id, (uint64_t)last << RAW_ID_BITS | ids[i]);
 		assert_true(other.call.id < 1ull << 53);
-		/* No call is no call. */
+		/* A call without a parent stays without one. */
 		assert_int_equal(!other.call.parent_id, !i);
 		assert_int_equal(raw_check(&nv, sizeof(nv), 0, &first), 0);
 		assert_int_equal(first.nv.call_id, ids[i]);

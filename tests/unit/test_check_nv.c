@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* raw_check(): a record of a system call into the driver, with lengths that lie. */
+/* raw_check(): a record of a system call into the driver, with wrong lengths. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #define ROOM 2400
 
-/* A record in the making. */
+/* A record under construction. */
 struct made {
 	union {
 		struct ct_nv nv;
@@ -32,7 +32,7 @@ static void begin(struct made *m)
 	m->nv.dev = CT_NV_CTL;
 }
 
-/* A block as the BPF side makes it: padded to 8. */
+/* Adds a block like the BPF side: padded to 8. */
 static void add(struct made *m, uint8_t block, int16_t len)
 {
 	struct ct_nv *nv = &m->nv;
@@ -46,7 +46,7 @@ static void add(struct made *m, uint8_t block, int16_t len)
 	nv->block_cnt++;
 }
 
-/* Checks a copy of size bytes in memory of just that size, and reads all that it was given. */
+/* Checks a copy of size bytes in a block of that size, and reads everything in the result. */
 static int check(const struct made *m, size_t size, struct raw_nv *raw)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -100,11 +100,11 @@ static void whole(void **state)
 	assert_int_equal(raw.blocks[1].len, -14);
 	assert_int_equal(raw.blocks[2].len, 3);
 	assert_int_equal(raw.blocks[4].len, 256);
-	/* The ring gives more than the record when it pads. */
+	/* The ring delivers more bytes than the record when it pads. */
 	assert_int_equal(check(&m, m.nv.rec.size + 8, &raw), 0);
 }
 
-/* Where the blocks' bytes are. */
+/* Positions of the blocks' bytes. */
 static void places(void **state)
 {
 	struct raw raw;
@@ -131,10 +131,10 @@ static void truncated(void **state)
 	add(&m, CT_NV_ENTRY, 32);
 	add(&m, CT_NV_EXIT, 40);
 	size = m.nv.rec.size;
-	/* Fewer bytes than the record says. */
+	/* Fewer bytes than the record's size. */
 	for (uint32_t n = 0; n < size; n++)
 		assert_int_equal(check(&m, n, &raw), -EINVAL);
-	/* The record says so itself: the last block's bytes are not all there. */
+	/* The record's own size is too small: bytes of the last block are missing. */
 	for (uint32_t n = 0; n < size; n++) {
 		m.nv.rec.size = n;
 		assert_int_equal(check(&m, size, &raw), -EINVAL);
@@ -177,10 +177,10 @@ static void lengths_that_lie(void **state)
 		add(&m, CT_NV_EXIT, 64);
 		add(&m, CT_NV_EXIT, 64);
 		m.nv.blocks[0].len = len;
-		/* Longer than it was: the second one's bytes would lie outside. */
+		/* Longer than it was: the bytes of the second block would lie outside. */
 		assert_int_equal(check(&m, m.nv.rec.size, &raw), len <= 64 ? 0 : -EINVAL);
 	}
-	/* More than a block can have, although the bytes are there. */
+	/* Longer than a block may be, although the bytes exist. */
 	begin(&m);
 	add(&m, CT_NV_EXIT, CT_NV_SPAN_SZ_MAX);
 	assert_int_equal(check(&m, m.nv.rec.size, &raw), 0);
@@ -206,8 +206,7 @@ static void counts_and_kinds(void **state)
 		assert_int_equal(check(&m, m.nv.rec.size, &raw),
 				 op >= CT_NV_IOCTL && op <= CT_NV_POLL ? 0 : -EINVAL);
 	}
-	/* What a block is of, and which device, is nobody's business here: any value goes through.
-	 */
+	/* raw_check() accepts any block kind and any device number. */
 	for (unsigned v = 0; v < 256; v++) {
 		begin(&m);
 		add(&m, v, 8);

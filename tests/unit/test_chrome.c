@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The Chrome trace: valid JSON whatever comes in, nesting, arrows, counters, names. */
+/* The Chrome trace: valid JSON for any input, nesting, arrows, counters, names. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 
 extern const struct sink_ops chrome_sink_ops;
 
-/* A sink into memory. */
+/* A sink that writes into memory. */
 struct rec {
 	struct sink *s;
 	struct factory f;
@@ -47,7 +47,7 @@ static void rec_put(struct rec *r, struct trace_event ev)
 	chrome_sink_ops.event(r->s, &ev);
 }
 
-/* The text, to be freed. */
+/* Returns the text; the caller frees it. */
 static char *rec_end(struct rec *r, const struct trace_end *end)
 {
 	char *text;
@@ -69,7 +69,7 @@ static char *rec_finish(struct rec *r)
 	return rec_end(r, &end);
 }
 
-/* Newlines stand between the lines and nowhere else: json_valid() knows no white space. */
+/* Newlines occur only between lines: json_valid() allows no white space. */
 static bool valid(const char *text, size_t len)
 {
 	char *flat = malloc(len + 1), *p = flat;
@@ -134,7 +134,7 @@ static void calls_and_names(void **state)
 	free(text);
 }
 
-/* A thread that comes first lends its name; the main thread has the last word. */
+/* The first thread names the process until the main thread does. */
 static void process_named_by_main_thread(void **state)
 {
 	struct rec r = rec_begin();
@@ -168,7 +168,7 @@ static void nesting_keeps_nanoseconds(void **state)
 	inner.depth = inner.api_depth = 1;
 	rec_put(&r, inner);
 	rec_put(&r, outer);
-	/* far from the start: still to the nanosecond */
+	/* far from the start: still exact to the nanosecond */
 	r.f.now_ns = FACTORY_BASE_NS + 123456789012345678ull;
 	rec_put(&r, factory_call(&r.f, "cuCtxSynchronize", 1, 1));
 	/* began before the trace did */
@@ -199,7 +199,7 @@ static void arrows(void **state)
 	rec_put(&r, factory_launch(&r.f, "a2", 1000));
 	rec_put(&r, factory_launch(&r.f, "b1", 2000));
 	rec_put(&r, factory_sync(&r.f, 1000)); /* a2 */
-	rec_put(&r, factory_sync(&r.f, 1000)); /* nothing new */
+	rec_put(&r, factory_sync(&r.f, 1000)); /* no new arrow */
 	rec_put(&r, factory_launch(&r.f, "a3", 1000));
 	ev = factory_on_stream(&r.f, "cuEventRecord", 1000, 900);
 	ev.has |= HAS_CU_EVENT;
@@ -247,14 +247,14 @@ static void no_arrows(void **state)
 	ev.result = 700;
 	ev.is_error = true;
 	rec_put(&r, ev);
-	/* the stream was destroyed, its handle used again */
+	/* the stream was destroyed, its handle reused */
 	rec_put(&r, factory_on_stream(&r.f, "cuStreamDestroy_v2", 3000, 500));
 	rec_put(&r, factory_sync(&r.f, 3000));
 	/* another process */
 	rec_put(&r, factory_launch(&r.f, "k", 4000));
 	r.f.pid = r.f.tid = 200;
 	rec_put(&r, factory_sync(&r.f, 4000));
-	/* launched by another thread while this one waited already */
+	/* launched by another thread while this one was already waiting */
 	ev = factory_sync(&r.f, 5000);
 	late = factory_launch(&r.f, "late", 5000);
 	late.tid++;
@@ -281,7 +281,7 @@ static void default_streams(void **state)
 	r.f.tid++;
 	ev = factory_launch(&r.f, "other", 2); /* CU_STREAM_PER_THREAD */
 	rec_put(&r, ev);
-	rec_put(&r, factory_sync(&r.f, 0)); /* legacy: nothing there */
+	rec_put(&r, factory_sync(&r.f, 0)); /* legacy: nothing ran there */
 	r.f.tid--;
 	rec_put(&r, factory_on_stream(&r.f, "cuStreamSynchronize_ptsz", 0, 900));
 	rec_put(&r, factory_launch(&r.f, "legacy", 1)); /* CU_STREAM_LEGACY */
@@ -359,7 +359,7 @@ static void ioctl_rate(void **state)
 	char *text;
 	int i;
 
-	/* one each 100 us for 25 ms, none for a long time, one */
+	/* one every 100 us for 25 ms, a long pause, one more */
 	r.f.now_ns = call.start_ns;
 	put_ioctl(&r, 1000, 1000, "open");
 	for (i = 0; i < 250; i++)
@@ -373,13 +373,13 @@ static void ioctl_rate(void **state)
 	check_py(
 		text,
 		"all(e[\"name\"] == \"ioctls/s\" and e[\"cat\"] == \"kernel\" for e in ph(\"C\"))");
-	/* those of a call lie within it */
+	/* interrupts of a call lie within it */
 	check_py(text, "all(ph(\"X\")[-3][\"ts\"] <= e[\"ts\"] and e[\"ts\"] + e[\"dur\"] <= "
 		       "ph(\"X\")[-3][\"ts\"] + ph(\"X\")[-3][\"dur\"] for e in ph(\"X\")[:-3])");
 	free(text);
 }
 
-/* Half of what a program asks of the driver is to make an object: which one is what matters. */
+/* Half of a program's requests to the driver make an object, whose class is shown. */
 static void allocations_have_their_class(void **state)
 {
 	static const struct nv_class class = {.name = "HOPPER_CHANNEL_GPFIFO_A"};
@@ -401,7 +401,7 @@ static void allocations_have_their_class(void **state)
 	free(text);
 }
 
-/* An Xid is for everybody; nobody is renamed by what came while he ran. */
+/* An Xid concerns all processes; an interrupt renames no thread. */
 static void errors_and_interrupts(void **state)
 {
 	static const enum event_kind kinds[] = {EVENT_XID, EVENT_IRQ, EVENT_UVM};
@@ -428,7 +428,7 @@ static void errors_and_interrupts(void **state)
 	free(text);
 }
 
-/* Each process has its own; one that ends leaves no rate behind. */
+/* Each process has its own counter; a process that ended leaves no rate. */
 static void ioctl_rate_of_processes(void **state)
 {
 	struct rec r = rec_begin();
@@ -483,7 +483,7 @@ static void hostile_names(void **state)
 	free(text);
 }
 
-/* Cut anywhere, a file still holds every whole line: up to the last ",\n" and closed by "]". */
+/* A file truncated anywhere still has every whole line: up to the last ",\n", closed by "]". */
 static void truncated_anywhere(void **state)
 {
 	struct rec r = rec_begin();
@@ -529,7 +529,7 @@ static void losses_are_shown(void **state)
 	free(text);
 }
 
-/* More processes, threads, streams and events than are kept. */
+/* More processes, threads, streams and events than the limits. */
 static void bounded(void **state)
 {
 	struct rec r = rec_begin();
@@ -559,7 +559,7 @@ static void bounded(void **state)
 	text = rec_finish(&r);
 	assert_non_null(strstr(text, "\"forgotten\":"));
 	assert_null(strstr(text, "\"forgotten\":0"));
-	/* what is kept of one process */
+	/* the limit of one process */
 	assert_non_null(strstr(text, "\"id\":1024,"));
 	assert_null(strstr(text, "\"id\":1025,"));
 	free(text);
@@ -577,7 +577,7 @@ static void flow_put(struct flows *fl, struct trace_event ev, uint64_t event, un
 	flows__event(fl, &ev, on_arrow, arrows);
 }
 
-/* Of all processes together, too; and who comes last has arrows all the same. */
+/* The limit of all processes together; a process that comes last still has arrows. */
 static void bounded_in_all(void **state)
 {
 	struct factory f = factory(100);

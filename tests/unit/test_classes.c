@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A class of functions is a row: what follows from it, and that the documents know all of them. */
+/* A class of functions is a row; the documents list all classes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static const struct {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-/* Unit tests run in the top folder. */
+/* Unit tests run in the top-level folder. */
 static char *document(const char *path)
 {
 	char *text = NULL;
@@ -37,7 +37,7 @@ static char *document(const char *path)
 
 static void types(void **state)
 {
-	/* All have one, but for the class of queries. */
+	/* Each class has a row, except for that of queries. */
 	assert_int_equal(ROWS, CLASS_CNT - 1);
 	for (unsigned i = 0; i < ROWS; i++) {
 		assert_string_equal(event_type_name(event_type_of(rows[i].class)), rows[i].type);
@@ -59,7 +59,7 @@ static void in_documents(void **state)
 		snprintf(word, sizeof(word), "`%s`", rows[i].type);
 		if (!strstr(of_calls, word))
 			fail_msg("docs/SCHEMA.md: no type %s", word);
-		/* A line of the table has two types, with their colours behind them. */
+		/* A line of the table has two types, followed by their colours. */
 		snprintf(word, sizeof(word), "| %s |", rows[i].type);
 		line = strstr(chrome, word);
 		if (!line)

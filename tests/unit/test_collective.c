@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What calls of NCCL mean: bytes, communicators and what their memory says, numbers, groups. */
+/* Meaning of NCCL calls: bytes, communicators and the contents of their memory, numbers, groups. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static struct ct_comm comm_of(uint64_t handle, uint64_t hash, int rank, int nran
 				.version = 22809};
 }
 
-/* A call on a communicator with this memory; NULL: it could not be read. */
+/* A call on a communicator with this memory; NULL: the memory could not be read. */
 static const struct trace_event *on_comm(const char *symbol, uint64_t handle,
 					 const struct ct_comm *mem, uint64_t count, uint64_t type)
 {
@@ -76,7 +76,7 @@ static void init(uint64_t handle, const struct ct_comm *mem)
 		CALL(&r, "ncclCommInitRank", {"comm", handle}, {"nranks", 4}, {"rank", 3});
 }
 
-/* S of nccl-tests. */
+/* S as nccl-tests defines it. */
 static void test_bytes(void **state)
 {
 	static const struct {
@@ -104,19 +104,19 @@ static void test_bytes(void **state)
 		assert_int_equal(ev->coll.hash, 0xabc);
 		assert_int_equal(ev->coll.rank, 3);
 	}
-	/* A type that is not known, and more than there can be. */
+	/* An unknown type, and a size that overflows. */
 	assert_false(on_comm("ncclAllReduce", 0x1000, &mem, 10, 99)->has & HAS_BYTES);
 	assert_false(on_comm("ncclAllReduce", 0x1000, &mem, UINT64_MAX / 2, ncclFloat32)->has &
 		     HAS_BYTES);
 	assert_false(on_comm("ncclAllGather", 0x1000, &mem, UINT64_MAX / 5, ncclFloat32)->has &
 		     HAS_BYTES);
-	/* How many ranks there are is not known: S is not, either. */
+	/* Without the number of ranks S is unknown, too. */
 	assert_false(on_comm("ncclAllGather", 0x2000, NULL, 10, ncclFloat32)->has & HAS_BYTES);
 	assert_true(on_comm("ncclAllReduce", 0x2000, NULL, 10, ncclFloat32)->has & HAS_BYTES);
 }
 
-/* From the call that made it; without its memory rank and number of ranks are known, the hash is
- * not. */
+/* From the call that made it: without the communicator's memory the rank and the number of ranks
+ * are known, but not the hash. */
 static void test_made(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 3, 4);
@@ -134,11 +134,11 @@ static void test_made(void **state)
 	assert_int_equal(reduce(0x2000, NULL)->coll.seq, 1);
 	assert_int_equal(r.ev.coll.nranks, 4);
 	assert_false(r.ev.has & HAS_COMM);
-	/* The memory of a call that did not return is not there: what is known from before is. */
+	/* A call that did not return has no memory of the communicator: earlier facts remain. */
 	r.flags = CT_CALL_F_UNFINISHED;
 	assert_int_equal(reduce(0x1000, NULL)->coll.seq, 4);
 	assert_int_equal(r.ev.coll.hash, 0xabc);
-	/* One that failed is none of the sequence, one that is still pending is. */
+	/* A failed call has no sequence number; a pending one has. */
 	r.result = ncclInvalidArgument;
 	assert_int_equal(reduce(0x1000, &mem)->coll.seq, 0);
 	r.result = ncclInProgress;
@@ -153,19 +153,19 @@ static void test_late(void **state)
 	assert_int_equal(reduce(0x1000, &mem)->coll.seq, 1);
 	assert_true(r.ev.coll.seq_partial);
 	assert_int_equal(reduce(0x1000, &mem)->coll.seq, 2);
-	/* Another one at its address. */
+	/* Another communicator at its address. */
 	assert_int_equal(reduce(0x1000, &other)->coll.seq, 1);
 	assert_int_equal(r.ev.coll.hash, 0xdef);
 	CALL(&r, "ncclCommDestroy", {"comm", 0x1000});
 	init(0x1000, &mem);
 	assert_int_equal(reduce(0x1000, &mem)->coll.seq, 1);
 	assert_false(r.ev.coll.seq_partial);
-	/* Of a reduction, not of the communicator. */
+	/* This call destroys a reduction operator, not the communicator. */
 	CALL(&r, "ncclRedOpDestroy", {"op", 5}, {"comm", 0x1000});
 	assert_int_equal(reduce(0x1000, &mem)->coll.seq, 2);
 }
 
-/* The call's number, and whether it is that of all ranks, when NCCL has counted so many. */
+/* made: NCCL's own count. Checks the call's number, and whether it is partial. */
 static void counted(struct ct_comm *mem, uint64_t made, uint64_t seq, bool partial)
 {
 	mem->made = made;
@@ -173,7 +173,7 @@ static void counted(struct ct_comm *mem, uint64_t made, uint64_t seq, bool parti
 	assert_int_equal(r.ev.coll.seq_partial, partial);
 }
 
-/* NCCL's own count tells the number of what was there before the trace, and after a loss. */
+/* NCCL's own count gives the number for communicators older than the trace, and after a loss. */
 static void test_counted(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 3, 4);
@@ -181,17 +181,16 @@ static void test_counted(void **state)
 	counted(&mem, 0, 1, true);
 	counted(&mem, 7, 7, false);
 	counted(&mem, 8, 8, false);
-	/* Captured: not counted, by any rank. */
+	/* Captured: no rank counts it. */
 	counted(&mem, 8, 9, false);
 	counted(&mem, 9, 10, false);
 	model__calls_lost(r.m, 0);
 	r.result = ncclInProgress;
 	counted(&mem, 11, 11, true);
 	counted(&mem, 20, 21, false);
-	/* Not traced for a while. */
+	/* Some calls were not traced. */
 	counted(&mem, 30, 31, false);
-	/* Of memory that makes no sense nothing is taken; one that was made in the trace is
-	 * counted. */
+	/* Inconsistent memory is ignored; a communicator made in the trace is counted. */
 	mem.nranks = 0;
 	counted(&mem, 99, 32, false);
 	mem = comm_of(0x2000, 0xdef, 3, 4);
@@ -200,7 +199,7 @@ static void test_counted(void **state)
 	counted(&mem, 2, 2, false);
 }
 
-/* In a group nothing has been launched yet: its first call counts what was before, if that has. */
+/* In a group nothing is launched yet: its first call counts earlier calls, if launched. */
 static void test_counted_in_groups(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 3, 4);
@@ -224,7 +223,7 @@ static void test_counted_in_groups(void **state)
 	CALL0(&r, "ncclGroupEnd");
 }
 
-/* Memory that contradicts itself is not believed. */
+/* Memory that contradicts itself is ignored. */
 static void test_unsound(void **state)
 {
 	struct ct_comm bad[] = {comm_of(0x1000, 1, 0, 2), comm_of(0x1000, 0, 0, 2),
@@ -241,10 +240,10 @@ static void test_unsound(void **state)
 		assert_false(r.ev.has & HAS_COMM);
 		assert_int_equal(r.ev.coll.nranks, 0);
 	}
-	/* Another one's. */
+	/* Memory of another communicator. */
 	reduce(0x2000, &old);
 	assert_false(r.ev.has & HAS_COMM);
-	/* Before 2.21 they began with something else. */
+	/* Before 2.21 the memory began differently. */
 	old.magic = 0x7f0012345678;
 	reduce(0x1000, &old);
 	assert_false(r.ev.has & HAS_COMM);
@@ -270,7 +269,7 @@ static void test_groups(void **state)
 	assert_int_equal(r.ev.coll.group, group);
 	CALL0(&r, "ncclGroupEnd");
 	assert_int_equal(r.ev.coll.grouped, 0);
-	/* Another thread is in none. */
+	/* Another thread is in no group. */
 	r.tid++;
 	assert_int_equal(reduce(0x1000, &mem)->coll.group, 0);
 	CALL0(&r, "ncclGroupEnd");
@@ -279,7 +278,7 @@ static void test_groups(void **state)
 	assert_int_equal(reduce(0x1000, &mem)->coll.group, 0);
 }
 
-/* What is made in a group is not known before its end: the first call says. */
+/* A communicator made in a group is unknown until the group ends: its first call has the data. */
 static void test_made_in_group(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 3, 4);
@@ -290,13 +289,13 @@ static void test_made_in_group(void **state)
 	CALL0(&r, "ncclGroupEnd");
 	assert_int_equal(reduce(0x1000, &mem)->coll.seq, 1);
 	assert_false(r.ev.coll.seq_partial);
-	/* That one only. */
+	/* Only this communicator. */
 	mem.handle = 0x2000;
 	reduce(0x2000, &mem);
 	assert_true(r.ev.coll.seq_partial);
 }
 
-/* A launch in the call that has the next id but one, with this number of NCCL's. */
+/* A launch in the call with the next id but one, with this function number of NCCL. */
 static void launch_of(uint32_t func, bool in_nccl)
 {
 	const struct api_fn *fn = api_fn_by_symbol("cuLaunchKernelEx");
@@ -322,7 +321,8 @@ static void runs(const struct trace_event *ev, const char *algorithm, const char
 	assert_string_equal(ev->coll.protocol, protocol);
 }
 
-/* By the numbers of the version that the communicator is of; another collective's are none. */
+/* The number's meaning depends on the communicator's version; numbers of other collectives are
+ * ignored. */
 static void test_algorithm(void **state)
 {
 	struct ct_comm mem = comm_of(0x1000, 0xabc, 1, 2);
@@ -332,7 +332,7 @@ static void test_algorithm(void **state)
 	runs(reduce(0x1000, &mem), NULL, NULL);
 	launch_of(257, true);
 	runs(reduce(0x1000, &mem), "NVLS_TREE", "SIMPLE");
-	launch_of(3, true); /* AllGather's */
+	launch_of(3, true); /* of AllGather */
 	runs(reduce(0x1000, &mem), NULL, NULL);
 	launch_of(9999, true);
 	runs(reduce(0x1000, &mem), NULL, NULL);
@@ -355,7 +355,7 @@ static void test_algorithm(void **state)
 	runs(&r.ev, "TREE", "LL");
 }
 
-/* How many numbers each version has, and some of them. */
+/* How many numbers each version has, and some of their values. */
 static void test_numbers(void **state)
 {
 	static const struct {
@@ -402,7 +402,7 @@ static void test_bus_factor(void **state)
 	assert_true(nccl_bus_factor(OP_ALL_REDUCE, 0) == 0);
 }
 
-/* Any bytes as the memory of communicators, any calls: nothing but what is sound is shown. */
+/* Any bytes as communicators' memory, any calls: only consistent data is shown. */
 static void test_random(void **state)
 {
 	static const char *const symbols[] = {"ncclAllReduce", "ncclAllGather", "ncclSend",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where communicators have their ranks: displacements in machine code. */
+/* Position of the rank in communicators: displacements in machine code. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -57,7 +57,7 @@ static void test_common(void **state)
 		 next[] = {20, 24};
 
 	assert_int_equal(code_common(rank, 3, count, 3, device, 2), 0x2000);
-	/* two that would do, none, one that is too near the beginning */
+	/* two that match, none, one too near the beginning */
 	assert_int_equal(code_common(rank, 3, count, 3, both, 2), 0);
 	assert_int_equal(code_common(rank, 3, count, 1, device, 2), 0);
 	assert_int_equal(code_common(low, 1, next, 1, next + 1, 1), 0);
@@ -100,7 +100,7 @@ static void test_counters(void **state)
 			 1);
 }
 
-/* Any code: nothing beyond its end is read (the sanitizers look). */
+/* Any code: nothing past its end is read (the sanitizers check). */
 static void test_random(void **state)
 {
 	uint32_t d[8] = {0};

@@ -33,7 +33,7 @@ static void good(const char *text, void (*check)(const struct config *c))
 	config__free(c);
 }
 
-/* Exactly these messages. */
+/* Expects exactly these messages. */
 static void bad(const char *text, const char *want)
 {
 	struct config *c = read_text(text);
@@ -162,7 +162,7 @@ static void what_is_wrong(void **state)
 	    "into files.total_size (4G): lower recorder.memory, or set recorder.seconds to 0\n");
 	good("files: {total_size: 64M, rotate_size: 4M}\nrecorder: {memory: 48M}\n", no_check);
 	good("files: {total_size: 64M, rotate_size: 4M}\nrecorder: {seconds: 0}\n", no_check);
-	/* two at once, both said */
+	/* two errors at once: both are printed */
 	bad("level: x\ntrace: {kernel: maybe}\n",
 	    "c.yaml:1: level: 'x' is not understood; write one of off, metrics, trace, sampled\n"
 	    "c.yaml:2: trace.kernel: 'maybe' is not understood; write true or false\n");
@@ -187,7 +187,7 @@ static void command_line(void **state)
 	config__free(c);
 }
 
-/* Messages have an end. */
+/* The number of messages is limited. */
 static void many_errors(void **state)
 {
 	char *text = malloc(100000);

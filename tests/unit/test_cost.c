@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What tracing costs: which instructions cost more, and sums of what was timed. */
+/* Cost of tracing: instructions that cost more, and sums of measured times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void check_base(const struct ct_cost_cfg *c, const struct base *of, unsig
 		check_base(c, of, sizeof(of) / sizeof(*of));                                       \
 	} while (0)
 
-/* The kernel's part is longer with cold caches, in proportion, but not without end. */
+/* With cold caches the kernel's part grows in proportion, up to a limit. */
 static void test_base(void **state)
 {
 	struct ct_cost_cfg c = {.base_ns = {1000, 600, 9000, 8000},
@@ -83,7 +83,7 @@ static void test_base(void **state)
 	BASES(&c, {CT_COST_PAIR, 180, 1000});
 }
 
-/* Calls since the last that was timed cost what they did lately. */
+/* Calls since the last measured one cost as much as the recent ones. */
 static void test_thread(void **state)
 {
 	static struct ct_thread t;
@@ -101,14 +101,14 @@ static void test_busiest(void **state)
 	static struct ct_thread t;
 
 	t.cost = (struct ct_cost){.ns = 300000000, .since_ns = 10 * second, .ns_then = 100000000};
-	/* 0.2 s of one second, of two, and of half a one, which counts as a whole. */
+	/* 0.2 s of one second, of two, and of half a second, which counts as a whole one. */
 	assert_int_equal(ct_cost_busiest(&t, 7, 11 * second), 200000ull << 32 | 7);
 	assert_int_equal(ct_cost_busiest(&t, 7, 12 * second), 100000ull << 32 | 7);
 	assert_int_equal(ct_cost_busiest(&t, 7, 10 * second + second / 2), 200000ull << 32 | 7);
 	/* An earlier one was busier. */
 	t.cost.busiest = 300000ull << 32 | 7;
 	assert_int_equal(ct_cost_busiest(&t, 7, 11 * second), 300000ull << 32 | 7);
-	/* A clock that was read before the last second began */
+	/* A clock reading from before the last second began */
 	t.cost.busiest = 0;
 	assert_int_equal(ct_cost_busiest(&t, 7, 9 * second), 200000ull << 32 | 7);
 }

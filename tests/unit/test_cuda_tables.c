@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The CUDA tables of functions: every row is well formed, a few rows say what cuda.h says, and a
- * real driver exports nothing that the tables do not know. */
+/* The CUDA tables of functions: every row is well formed, a few rows match cuda.h, and a real
+ * driver exports nothing that is missing in the tables. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,9 +16,9 @@
 #define TEST_DATA_DIR "tests/unit"
 #endif
 
-#define MAX_ARGS 16 /* of what is traced without being named */
+#define MAX_ARGS 16 /* in families that are traced by default */
 #define MAX_CAPS 8
-/* include/ct_spec.h: what one capture can hold. */
+/* include/ct_spec.h: the most that one capture holds. */
 #define MAX_CAP_SZ 1024
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -30,8 +30,8 @@ static const char *const undocumented[] = {
 	"cuMemGetAttribute_v2",
 };
 
-/* Passed by value, but not in one integer register: whoever maps arguments to argument words must
- * know each of them (see the head of cuda_api.def). */
+/* Passed by value, but not in one integer register: code that maps arguments to argument words must
+ * handle each of them (see the head of cuda_api.def). */
 static const struct {
 	const char *name, *arg;
 } no_word[] = {
@@ -111,7 +111,7 @@ static void test_rows(void **state)
 		const struct api_fn *fn = &fns[i];
 		int caps = 0;
 
-		/* Also says that symbols are unique. */
+		/* This also checks that symbols are unique. */
 		if (api_fn_by_symbol(fn->symbol) != fn)
 			fail_msg("%s: found as another row", fn->symbol);
 		if (fn->arg_cnt > (api_at(fn->api)->is_asked ? API_ARGS_MAX : MAX_ARGS) ||
@@ -139,7 +139,7 @@ static void test_words(void **state)
 	for (unsigned i = 0; i < cnt; i++) {
 		bool float_seen = false;
 
-		/* Their tables are drafted by a tool that knows what is in which register. */
+		/* A tool drafts their tables; it determines which register has what. */
 		if (api_at(fns[i].api)->is_asked)
 			continue;
 		for (int j = 0; j < fns[i].arg_cnt; j++) {
@@ -157,7 +157,7 @@ static void test_words(void **state)
 	}
 }
 
-/* The forms of one function mean the same; _ptsz and _ptds differ in the stream alone. */
+/* The forms of one function mean the same; _ptsz and _ptds differ only in the stream. */
 static void test_forms(void **state)
 {
 	unsigned cnt;
@@ -202,7 +202,7 @@ static bool has_ptr_out(const struct api_fn *fn)
 	return false;
 }
 
-/* What model/ relies on when it sees an op. */
+/* Conditions that model/ relies on for an op. */
 static void check_op(const struct api_fn *fn)
 {
 	int bytes = api_fn_bytes_arg(fn);
@@ -268,7 +268,7 @@ static void check_op(const struct api_fn *fn)
 	}
 }
 
-/* Which way the function's name says that it copies; DtoD is also of arrays. */
+/* The copy direction in the function's name; DtoD includes arrays. */
 static enum copy_dir dir_in_name(const char *name)
 {
 	static const struct {
@@ -296,7 +296,7 @@ static int count_fns(unsigned does, enum api_class class)
 	return n;
 }
 
-/* What a row of cuda_ops.def says fits its functions' names and classes. */
+/* A row of cuda_ops.def fits the names and classes of its functions. */
 static void test_op_desc(void **state)
 {
 	unsigned cnt;
@@ -316,7 +316,7 @@ static void test_op_desc(void **state)
 		assert_int_equal(launches, !strcmp(op->name, "launch"));
 		assert_int_equal(!!(op->does & DOES_SUBMIT),
 				 launches || fn->class == CLASS_TRANSFER);
-		/* What makes and frees memory is never dropped for being short. */
+		/* Calls that allocate or free memory are never dropped for being short. */
 		if (op->makes)
 			assert_true(op->does & IS_KEPT);
 		if (op->does & DOES_SUBMIT)
@@ -326,8 +326,8 @@ static void test_op_desc(void **state)
 		if (fn->class == CLASS_MEMORY && !strncmp(op->name, "free", 4))
 			assert_int_equal(op->makes, -1);
 	}
-	/* Two forms (_ptsz) of launching by words, by a struct, cooperatively, one of many devices,
-	 * three old ones; of a graph. */
+	/* Launches in two forms (_ptsz): by words, by a struct, cooperative; one for several
+	 * devices, three old ones. Then launches of a graph. */
 	assert_int_equal(count_fns(DOES_LAUNCH, CLASS_LAUNCH), 10);
 	assert_int_equal(count_fns(DOES_LAUNCH_GRAPH, CLASS_GRAPH), 2);
 }
@@ -357,7 +357,7 @@ static void test_ops(void **state)
 
 		class_used[fn->class] = op_used[fn->op] = true;
 		assert_int_equal(api_fn_is_query(fn), fn->op == OP_QUERY);
-		/* The caller of a query never waits, and a call that waits is no query. */
+		/* A query never waits, and a call that waits is not a query. */
 		assert_int_equal(fn->class == CLASS_SYNC, fn->op == OP_SYNC);
 		check_op(fn);
 	}
@@ -431,8 +431,8 @@ static void test_known_rows(void **state)
 	assert_int_equal(fn_get("cuCtxSynchronize")->arg_cnt, 0);
 }
 
-/* The calls that programs make by the hundred thousand are queries; those that give the model names
- * and handles are not. */
+/* Calls that programs make by the hundred thousand are queries; calls that provide names and
+ * handles to the model are not. */
 static void test_queries(void **state)
 {
 	static const char *const queries[] = {

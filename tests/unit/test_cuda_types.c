@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The CUDA tables of types, enums and structs: every row is well formed, a few rows say what cuda.h
- * says. */
+/* The CUDA tables of types, enums and structs: rows are well formed, a few match cuda.h. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +10,7 @@
 
 #include "cuda.h"
 
-/* include/ct_spec.h: what one capture can hold. */
+/* include/ct_spec.h: the most that one capture holds. */
 #define MAX_STRUCT_SZ 512
 
 static const char *const type_names[] = {
@@ -60,7 +59,7 @@ static void test_enums(void **state)
 		const struct api_enum *en = api_enum_by_name(enum_names[i]);
 
 		assert_non_null(en);
-		/* Names are unique, so a look-up by name finds this one. */
+		/* Names are unique, so that a lookup by name finds this row. */
 		for (size_t j = 0; j < i; j++)
 			assert_string_not_equal(enum_names[i], enum_names[j]);
 		assert_true(en->value_cnt > 0);
@@ -92,7 +91,7 @@ static unsigned end_of(const struct api_field *f)
 	return f->off + f->count * f->type->size;
 }
 
-/* Two members of a union may, where no number selects both. */
+/* Members of a union may overlap, if no number selects both. */
 static bool overlap(const struct api_field *a, const struct api_field *b)
 {
 	if (a->selected_by && b->selected_by && a->selector == b->selector &&
@@ -180,7 +179,7 @@ static void test_known_enums(void **state)
 	assert_null(api_result_name(api_at(API_CUDA), 12345));
 	assert_null(api_result_name(api_at(API_CUDA), -1));
 	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR", 75);
-	/* Two names each: the one that is not deprecated. */
+	/* Values with two names: the one that is not deprecated. */
 	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK", 8);
 	check_value("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED",
 		    102);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lines that threads put together for the daemon's files and its flight recorder are those that it
- * makes by itself, in one order, with marks where they were set; and a file's end counts them. */
+/* Lines that worker threads format for the daemon's files and flight recorder equal its own, in the
+ * same order, with marks in place; the end of a file counts them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -24,14 +24,14 @@
 
 static const struct trace_info info = {.version = "1.2.3", .base_ns = FACTORY_BASE_NS};
 
-/* What both got. */
+/* The output of both. */
 struct got {
 	struct out *file, *record;
 	struct trace_end end;
 	uint64_t frames, asked;
 	_Atomic uint64_t newest_ns;
 	pthread_t caller;
-	unsigned refuse; /* others than the caller: that line of so many; 0: none */
+	unsigned refuse; /* other threads than the caller: one of so many lines; 0: none */
 };
 
 static void put_frame(struct out *o, const struct formatter_text *t)
@@ -49,7 +49,7 @@ static bool file(void *ctx, const struct formatter_text *t, size_t *at, bool is_
 
 	assert_int_equal(is_caller, pthread_equal(g->caller, pthread_self()));
 	assert_true(t->now_ns <= g->newest_ns);
-	/* Some of them are taken line by line. */
+	/* Every other frame is taken line by line. */
 	if (!*at && t->frame && g->frames++ % 2) {
 		put_frame(g->file, t);
 		line__count_all(t->sums, &g->end);
@@ -152,7 +152,7 @@ static void run(struct got *g, unsigned threads, unsigned refuse, bool frames, s
 		struct trace_event ev = make(&f, i);
 
 		g->newest_ns = 1000000ull * i;
-		/* At the same place, of another process. */
+		/* At the same address, for another process. */
 		snprintf(more, sizeof(more), ",\"pod\":\"p%u\"", i / 70 % 5);
 		formatter__event(l, &ev, i % 7 ? more : NULL, g->newest_ns);
 		if (i % 4001 == 4000)
@@ -200,8 +200,7 @@ static void test_same(void **state)
 	free_got(&want);
 }
 
-/* What one batch is formatted as takes no more than is said, whatever programs call their kernels.
- */
+/* One formatted batch takes at most the documented memory, whatever the names of kernels. */
 static void test_bound(void **state)
 {
 	struct sink *s = sink__memory(SINK_JSONL, &info), *words;

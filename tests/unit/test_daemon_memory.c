@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* All bounds of the daemon together stay below what its unit allows. */
+/* All memory limits of the daemon together stay below the limit in its unit. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include "attach/attach.h"
 #include "daemon/memory.h"
 
-/* What malloc() leaves between its blocks: measured, daemon-memory. */
+/* Fragmentation of malloc(): measured, daemon-memory. */
 #define RESERVE (24ull << 20)
 
 static void put(void *ctx, const char *what, uint64_t bytes)
@@ -43,7 +43,7 @@ static struct config *defaults(const char *set)
 	return c;
 }
 
-/* With a collector, and however many processors there are. */
+/* With a collector, and for any number of processors. */
 static void test_defaults(void **state)
 {
 	const char *const *also = *state;
@@ -63,7 +63,7 @@ static void test_defaults(void **state)
 	config__free(c);
 }
 
-/* More is said to be more. */
+/* Larger settings exceed the unit's limit. */
 static void test_more(void **state)
 {
 	static const char *const sets[] = {"metrics.max_counts=262144", "metrics.max_tasks=65536",
@@ -77,8 +77,8 @@ static void test_more(void **state)
 	}
 }
 
-/* With lines that wait for the GPU, too, if not with all that malloc() leaves; more of them are
- * said to be more. */
+/* With lines that wait for the GPU the sum fits, too, but without RESERVE. More such lines exceed
+ * the limit. */
 static void test_gpu_time(void **state)
 {
 	struct config *c = defaults("otlp.endpoint=http://127.0.0.1:4318");
@@ -90,7 +90,7 @@ static void test_gpu_time(void **state)
 	config__free(c);
 }
 
-/* The unit says what the sum is held against. */
+/* The unit has the limit that the sum is compared with. */
 static void test_unit(void **state)
 {
 	char line[256], want[64];
@@ -113,7 +113,7 @@ static void test_rings(void **state)
 	assert_int_equal(rings__share(8 << 20, 65), 512 << 10);
 	assert_int_equal(rings__share(8 << 20, 224), 256 << 10);
 	assert_int_equal(rings__share(64 << 10, 224), 64 << 10);
-	/* Who asks for more has it. */
+	/* A larger request gets larger rings. */
 	assert_int_equal(rings__share(256 << 20, 224), 1 << 20);
 }
 

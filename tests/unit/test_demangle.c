@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Names that a target chose: whatever they are, they cost little. */
+/* Names chosen by a target cost little, whatever they are. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "util/stray.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-/* A name has 3 ms; valgrind, sanitizers and busy machines have their own time. */
+/* The limit is 3 ms per name; valgrind, sanitizers and busy machines need more. */
 #define NAME_S 0.1
 
 static double cpu_s(void)
@@ -27,7 +27,7 @@ static double cpu_s(void)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1e9;
 }
 
-/* In bounded time; SIGALRM ends the test where there is none. */
+/* Demangles in limited time; otherwise SIGALRM ends the test. */
 static char *timed(const char *mangled, struct demangle_share *share)
 {
 	double begin = cpu_s();
@@ -54,7 +54,7 @@ static void becomes(const char *mangled, const char *want)
 	free(s);
 }
 
-/* Each type is made of two of the one before. */
+/* Each type consists of two of the previous one. */
 static void doubled(char *name, size_t size, const char *form, int levels)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -79,7 +79,7 @@ static void test_names(void **state)
 	becomes("_Z3foov.isra.0", "foo() [clone .isra.0]");
 }
 
-/* For these the demangler of GCC 12 never ends. */
+/* The demangler of GCC 12 never returns for these. */
 static void test_endless(void **state)
 {
 	static const char *const names[] = {"_Z1fDTsr1aC", "_Z1fIXsrccC", "_Zdt3S_vAsrccC",
@@ -90,8 +90,8 @@ static void test_endless(void **state)
 	becomes("_Z1gv", "g()");
 }
 
-/* A conversion to a template parameter may have template arguments or may not, which is found out
- * by reading them twice: 2^levels times where each holds the next. */
+/* The demangler reads a conversion to a template parameter twice, since template arguments may
+ * follow. Nested conversions take 2^levels steps. */
 static void twice(char *name, size_t size, int levels)
 {
 	size_t len = snprintf(name, size, "_ZcvT_");
@@ -124,7 +124,7 @@ static void test_exponential(void **state)
 	becomes("_Z1gv", "g()");
 }
 
-/* As long as the library takes them, and longer; on a stack of half a megabyte. */
+/* The longest names that the library accepts, and longer ones; on a stack of 512 KiB. */
 static void *deep(void *arg)
 {
 	static const char *const pieces[] = {"P",  "N1a",  "1aI", "PF", "Dp",  "XspT_E", "I", "A_",
@@ -159,7 +159,7 @@ static void test_deep(void **state)
 	pthread_attr_destroy(&attr);
 }
 
-/* One process that asks for all the time there is leaves some to others. */
+/* A process that uses all its time leaves time for others. */
 static void test_share(void **state)
 {
 	struct demangle_share greedy = {0}, other = {0};
@@ -171,21 +171,21 @@ static void test_share(void **state)
 		twice(name, sizeof(name), 64);
 		free(timed(name, &greedy));
 	}
-	/* 5000 of 3 ms would be 15 s. */
+	/* 5000 names of 3 ms would take 15 s. */
 	assert_true(cpu_s() - begin < 2);
 	assert_true(demangle_given_up() - before > 4000);
 	assert_null(demangle("_Z1gv", &greedy));
 	s = demangle("_Z1gv", &other);
 	assert_string_equal(s, "g()");
 	free(s);
-	/* It comes back. */
+	/* Its share recovers. */
 	for (int i = 0; i < 300 && !(s = demangle("_Z1gv", &greedy)); i++)
 		usleep(100000);
 	assert_string_equal(s, "g()");
 	free(s);
 }
 
-/* Blocked signals, and a child, which has none of its parent's timers. */
+/* Blocked signals, and a child, which does not inherit its parent's timers. */
 static void test_signals(void **state)
 {
 	sigset_t all, old;
@@ -206,7 +206,7 @@ static void test_signals(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* Whoever sends the signal of our timer means somebody else: it is noted, whenever it comes. */
+/* A signal with our timer's number from another sender is kept for stray_take(). */
 static void test_stray(void **state)
 {
 	siginfo_t si;

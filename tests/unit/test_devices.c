@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which GPU of the machine a device of a process is. */
+/* Maps a process's device to a GPU of the machine. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static int clear(void **state)
 	return 0;
 }
 
-/* A call of the process about its device 0, which writes size bytes. */
+/* A call of the process on its device 0, which writes size bytes. */
 static void call(uint32_t pid, const char *symbol, uint64_t word1, const void *out, int size)
 {
 	struct factory f = factory(pid);
@@ -54,7 +54,7 @@ static void uuid(uint32_t pid, const char *symbol, uint8_t first)
 	call(pid, symbol, 0, bytes, sizeof(bytes));
 }
 
-/* What the next event says; the one after there is not. */
+/* The device in the next event; no further event follows. */
 static const struct device *only_new(void)
 {
 	const struct device *d = devices__take_new(&ds);
@@ -80,11 +80,11 @@ static void test_calls(void **state)
 	assert_string_equal(d->model, "NVIDIA H100 80GB HBM3");
 	assert_int_equal(d->sm_cnt, 132);
 	assert_int_equal(d->clock_khz, 1980000);
-	/* 9.0, as soon as both are known: 0 may be half of 8.0. */
+	/* 9.0, once both parts are known: 0 may be half of 8.0. */
 	assert_int_equal(d->capability, 0);
 	attribute(7, 75, 9);
 	assert_int_equal(only_new()->capability, 90);
-	/* Again the same is nothing new. */
+	/* The same value again makes no event. */
 	attribute(7, 75, 9);
 	uuid(7, "cuDeviceGetUuid_v2", 0x10);
 	assert_null(devices__take_new(&ds));
@@ -101,14 +101,14 @@ static void test_place(void **state)
 	assert_string_equal(only_new()->pci, "0001:1a:02.0");
 }
 
-/* A part of a GPU has a UUID of its own, which the second form of the call says. */
+/* A part of a GPU has its own UUID, which the second form of the call returns. */
 static void test_parts(void **state)
 {
 	uuid(1, "cuDeviceGetUuid", 0x10);
 	assert_string_equal(only_new()->uuid, "GPU-10fca55d-0ff4-9bd1-922b-b52d37fbddac");
 	uuid(1, "cuDeviceGetUuid_v2", 0x20);
 	assert_string_equal(only_new()->uuid, "MIG-20fca55d-0ff4-9bd1-922b-b52d37fbddac");
-	/* The name says so, too; the whole GPU's UUID then is not the part's. */
+	/* The name shows it, too; then the UUID of the whole GPU is not used for the part. */
 	call(2, "cuDeviceGetName", 64, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", 34);
 	uuid(2, "cuDeviceGetUuid", 0x10);
 	assert_false(only_new()->is_known);
@@ -128,7 +128,7 @@ static void gpu_device(struct trace_event *ev, uint32_t pid, uint32_t number, co
 #define UUID_A "GPU-10fca55d-0ff4-9bd1-922b-b52d37fbddac"
 #define UUID_B "GPU-20fca55d-0ff4-9bd1-922b-b52d37fbddac"
 
-/* What a file says: other forms of a UUID are none, and a new program has other devices. */
+/* From a file: malformed UUIDs are ignored, and a new program has other devices. */
 static void test_saved(void **state)
 {
 	static const char *const bad[] = {"",
@@ -160,7 +160,7 @@ static void test_saved(void **state)
 	assert_null(devices__find(&ds, 1, 4000000000u));
 }
 
-/* nvidia-smi's number, whether NVML or the process was first. */
+/* nvidia-smi's number, whether NVML or the process came first. */
 static void test_label(void **state)
 {
 	struct trace_event ev, nvml = {.kind = EVENT_GPU_STATS, .op = "device"};
@@ -181,7 +181,7 @@ static void test_label(void **state)
 	assert_string_equal(label, "GPU 5 10fca55d");
 }
 
-/* Whoever makes up processes gets no more than there is room for. */
+/* A user who invents processes gets at most the limit. */
 static void test_bound(void **state)
 {
 	struct ct_device rec = {.rec.pid = 1, .sm_cnt = 1};
@@ -207,7 +207,7 @@ static void run(struct gpu_devices *gpus, uint32_t pid, uint32_t number, uint64_
 	assert_true(gpu_devices__event(gpus, &ev));
 }
 
-/* Two processes call two GPUs 0, a third calls one of them 1. */
+/* Two processes call two GPUs 0; a third calls one of them 1. */
 static void test_rows(void **state)
 {
 	struct gpu_devices gpus = {0};
@@ -231,7 +231,7 @@ static void test_rows(void **state)
 	gpu_devices__free(&gpus);
 }
 
-/* One that is not known may be any that is called the same. */
+/* An unknown GPU may be any GPU with the same name. */
 static void test_unknown(void **state)
 {
 	struct gpu_devices gpus = {0};
@@ -247,7 +247,7 @@ static void test_unknown(void **state)
 	assert_true(gpus.of[0]->is_shared && gpus.of[2]->is_shared);
 	assert_false(gpus.of[1]->is_shared);
 	gpu_devices__free(&gpus);
-	/* Two of them are one row. */
+	/* Two unknown GPUs are one row. */
 	gpus = (struct gpu_devices){0};
 	run(&gpus, 3, 0, 1000);
 	run(&gpus, 4, 0, 1000);

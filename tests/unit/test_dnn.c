@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Descriptors of cuDNN: sizes that make no sense, handles that are made anew, and anything. What
- * real descriptors lead to: tests/e2e/test_dnn.py. */
+/* Descriptors of cuDNN: invalid sizes, reused handles, random data. Results of real descriptors:
+ * tests/e2e/test_dnn.py. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void test_sizes(void **state)
 	struct gemm_info g;
 	struct dnn_tensor vectors = TENSOR(1, 8, 5, 5);
 
-	/* One, two and three dimensions, with dilation or not: that is in the sizes. */
+	/* One, two and three dimensions, with dilation or not: the sizes include it. */
 	assert_true(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(7, 3, 9), TENSOR(2, 7, 92), &g));
 	assert_int_equal(g.flops, 2ull * 2 * 92 * 7 * 3 * 9);
 	assert_true(sizes(DNN_FORWARD, TENSOR(1, 8, 4, 5, 6), TENSOR(8, 1, 3, 3, 3),
@@ -52,7 +52,7 @@ static void test_sizes(void **state)
 			  TENSOR(1, 2, 20, 4), &g));
 	assert_int_equal(g.flops, 2ull * 2 * 10 * 20 * 4 * 5);
 
-	/* Other channels than the filter's, other images, no number, too large, in vectors. */
+	/* Channels that differ from the filter's, other images, no number, too large, vectors. */
 	assert_false(sizes(DNN_FORWARD, TENSOR(2, 4, 100), TENSOR(7, 3, 9), TENSOR(2, 7, 92), &g));
 	assert_false(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(7, 3, 9), TENSOR(3, 7, 92), &g));
 	assert_false(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(6, 3, 9), TENSOR(2, 7, 92), &g));
@@ -99,7 +99,7 @@ static void test_made_anew(void **state)
 	assert_null(ds.by_handle);
 }
 
-/* The sanitizers look at it. */
+/* The sanitizers check it. */
 static void test_anything(void **state)
 {
 	static const uint64_t attrs[] = {100, 201, 202, 300, 401,  703,	 704,  705,  702,  711,
@@ -161,7 +161,7 @@ static bool is_described(struct rig *r, uint32_t pid)
 	return r->ev.gemm.flops != 0;
 }
 
-/* Descriptors are forgotten of the process whose calls were lost. */
+/* After a loss only the affected process's descriptors are dropped. */
 static void test_lost(void **state)
 {
 	struct rig r;
@@ -173,7 +173,7 @@ static void test_lost(void **state)
 	model__handles_lost(r.m, RIG_PID);
 	assert_false(is_described(&r, RIG_PID));
 	assert_true(is_described(&r, RIG_PID + 1));
-	/* Whose they were is not known. */
+	/* The process is unknown: all are dropped. */
 	describe(&r, RIG_PID);
 	model__handles_lost(r.m, 0);
 	assert_false(is_described(&r, RIG_PID) || is_described(&r, RIG_PID + 1));

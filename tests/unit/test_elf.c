@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reading libcuda files: what is found in a good one, and what is none is refused. */
+/* Reading libcuda files: the contents of a good one are found; other files are refused. */
 #include "elf_image.h"
 
 static void check_plain(bool gnu_hash)
@@ -110,12 +110,12 @@ static void reads_prologues(void **state)
 	assert_int_equal(SHIFT("\xf3\x0f\x1e\xfa"), 0);
 	assert_int_equal(SHIFT("\xf3\x0f\x1e\xfa\x41"), 0);
 	assert_int_equal(SHIFT("\x55\x48\x89\xe5"), 0);
-	/* PyTorch's THPVariable_Wrap(), and what differs. */
+	/* THPVariable_Wrap() of PyTorch, and variants of it. */
 	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2\xe9"), 7);
 	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2\xff"), 0);
 	assert_int_equal(SHIFT("\x48\x8b\x34\x24\xe8\x31\xd2\xe9"), 0);
 	assert_int_equal(SHIFT("\x48\x8b\x74\x24\xe8\x31\xd2"), 0);
-	/* What loads an argument has arguments. */
+	/* Code that loads an argument has arguments. */
 	assert_int_equal(SHIFT("\x48\x8b\x74\x24\x08\x31\xd2\xe9"), 0);
 }
 
@@ -146,10 +146,10 @@ static void tells_stubs(void **state)
 		skip();
 	assert_true(stub_of(CODE_STUB, CODE_STUB));
 	assert_true(stub_of(CODE_RET_34, CODE_STUB));
-	/* A driver has a few functions that are nothing but an error. */
+	/* A driver has a few functions that only return an error. */
 	assert_false(stub_of(CODE_580, CODE_STUB));
 	assert_false(stub_of(CODE_STUB, CODE_580));
-	/* A stand-in that answers CUDA_SUCCESS to everything is to be traced. */
+	/* A stand-in that returns CUDA_SUCCESS from everything is traced. */
 	assert_false(stub_of(CODE_ZERO, CODE_ZERO));
 }
 
@@ -166,7 +166,7 @@ static void refuses_what_is_no_library(void **state)
 	MAKE(&img, plain, false);
 	ehdr(&img)->e_ident[EI_CLASS] = ELFCLASS32;
 	expect_error(&img, "32-bit library");
-	/* A 32-bit header alone is shorter than a 64-bit one. */
+	/* A 32-bit header is shorter than a 64-bit one. */
 	assert_null(read_bytes(img.bytes, sizeof(Elf32_Ehdr)));
 	assert_non_null(strstr(msg, "32-bit library"));
 	ehdr(&img)->e_ident[EI_CLASS] = ELFCLASS64;
@@ -233,7 +233,7 @@ static void refuses_bad_symbols(void **state)
 	MAKE(&img, plain, false);
 	sym(&img, 1)->st_name = 0x7fffffff;
 	expect_error(&img, "name of symbol 1");
-	/* The last name runs into the end of the table. */
+	/* The last name goes past the end of the table. */
 	MAKE(&img, plain, false);
 	dyn(&img, DYN_STR_SZ)->d_un.d_val = 5;
 	expect_error(&img, "name of symbol");
@@ -257,7 +257,7 @@ static void refuses_bad_symbols(void **state)
 	expect_error(&img, "symbol hash table");
 }
 
-/* A soname that would write to a terminal, and one without end. */
+/* A soname with terminal control sequences, and one without a NUL. */
 static void tames_soname(void **state)
 {
 	struct elf_lib *lib;
@@ -293,7 +293,7 @@ static char *own_libc(void)
 	return found;
 }
 
-/* What a linker made, not we. */
+/* A library made by a linker, not by us. */
 static void reads_a_real_library(void **state)
 {
 	char *path = own_libc();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reading libcuda files: no bad one does harm. */
+/* Reading damaged libcuda files does no harm. */
 #include "elf_image.h"
 #include "random.h"
 
@@ -21,7 +21,7 @@ static void survives_every_truncation(void **state)
 	close(fd);
 }
 
-/* Whatever it makes of the bytes must hold together. */
+/* The result must be consistent for any bytes. */
 static void check_sane(const struct image *img, struct elf_lib *lib)
 {
 	unsigned i;
@@ -51,7 +51,7 @@ static void survives_random_damage(void **state)
 			MAKE(&good, plain, round % 4 == 0);
 		bad = good;
 		for (i = rnd() % 8 + 1; i--;) {
-			/* Half of it in the headers and tables, which are sparse. */
+			/* Half of the damage goes into headers and tables, which are sparse. */
 			size_t at = rnd() % (round % 2 ? bad.size : 0x130);
 
 			bad.bytes[at] = (unsigned char)rnd();
@@ -60,7 +60,7 @@ static void survives_random_damage(void **state)
 	}
 }
 
-/* Every word of headers, hash, note and dynamic section, by each value that breaks arithmetic. */
+/* Sets every word of headers, hash, note and dynamic section to values that break arithmetic. */
 static void survives_nasty_words(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of the driver's log of context switches: from good ones slices, from bad ones counts. */
+/* Records of the driver's log of context switches: good ones give slices, bad ones are counted. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@ static struct fecs log;
 static struct fecs_slice slice;
 static uint16_t seq;
 
-/* In a block that is exactly as long. */
+/* The record is in a block of exactly its size. */
 static bool put_of(uint16_t type, uint8_t tag, uint16_t number, uint32_t pid, uint32_t context,
 		   uint64_t time)
 {
@@ -48,7 +48,7 @@ static bool put(uint8_t tag, uint32_t pid, uint64_t time)
 static int begin(void **state)
 {
 	fecs__init(&log, 1000);
-	seq = 65530; /* it will go through 0 */
+	seq = 65530; /* will wrap through 0 */
 	return 0;
 }
 
@@ -81,7 +81,7 @@ static void in_turns(void **state)
 	check_counts(0, 0, 0);
 }
 
-/* Who ends first had the GPU when the log began; the clocks may differ a little. */
+/* The context that ends first had the GPU when the log began; the clocks may differ slightly. */
 static void truncated_start(void **state)
 {
 	assert_true(put(END, 7, 1500));
@@ -106,13 +106,13 @@ static void still_there(void **state)
 	assert_true(fecs__rest(&log, 9000, &slice));
 	check(7, 2000, 9000, 0);
 	assert_false(fecs__rest(&log, 9000, &slice));
-	/* The clock of the end may be behind. */
+	/* The clock of the end may lag. */
 	assert_false(put(START, 8, 9500));
 	assert_true(fecs__rest(&log, 9400, &slice));
 	check(8, 9500, 9500, 0);
 }
 
-/* Without an end of its own: when the next begins, or the engine is reset. */
+/* Without its own end a slice ends when the next begins or the engine is reset. */
 static void other_ends(void **state)
 {
 	assert_false(put(START, 7, 2000));
@@ -133,7 +133,7 @@ static void of_another_process(void **state)
 	check_counts(0, 0, 2);
 }
 
-/* Channels of one context have numbers of their own. */
+/* Channels of one context have their own numbers. */
 static void another_channel(void **state)
 {
 	assert_false(put(START, 7, 2000));
@@ -141,7 +141,7 @@ static void another_channel(void **state)
 	check(7, 2000, 3000, 0);
 }
 
-/* What was on the GPU when records went missing has no end that is known. */
+/* A slice during which records were lost has no known end. */
 static void missing(void **state)
 {
 	assert_false(put(START, 7, 2000));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The report's findings: for each rule a program that it fires for, with the loss worked out by
- * hand, and one that is much the same and that it must not fire for. Calls of the factory: a launch
- * is 1000 ns after the call before and takes 4000.
+ * The report's findings: for each rule a program that triggers it, with the loss worked out by
+ * hand, and a similar one that must not. Calls of the factory: a launch begins 1000 ns after the
+ * previous call and takes 4000.
  */
 #include "findings_check.h"
 
@@ -29,7 +29,7 @@ static void launches(int cnt)
 	}
 }
 
-/* 10 iterations of 102,500 ns, but the first has no gap before it; of each, 2000 are waited. */
+/* 10 iterations of 102,500 ns, but the first has no gap before it; 2000 of each are waits. */
 static void test_launch_bound(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -39,7 +39,7 @@ static void test_launch_bound(void **state)
 	loses("launch-bound", 10 * (102500 - 2000) - 1000);
 }
 
-/* The GPU lags: a third of the time is waited for it. */
+/* The GPU lags: a third of the time is spent waiting for it. */
 static void test_not_launch_bound(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -49,7 +49,7 @@ static void test_not_launch_bound(void **state)
 	finds_no("launch-bound");
 }
 
-/* Async copies to pageable memory are where it waits. */
+/* The host waits in async copies to pageable memory. */
 static void test_not_launch_bound_copy(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -63,7 +63,7 @@ static void test_not_launch_bound_copy(void **state)
 	finds_no("launch-bound");
 }
 
-/* On the GPU: of the given length, from so long after the last call's end on. */
+/* An execution on the GPU of the given length, this long after the end of the last call. */
 static void executed_as(const char *op, const char *kernel, uint64_t after, uint64_t ns)
 {
 	struct trace_event ev = {.kind = EVENT_GPU, .type = TYPE_GPU, .op = op, .name = op};
@@ -86,8 +86,8 @@ static void executed_kernel(const char *kernel, uint64_t after, uint64_t ns)
 	executed_as("kernel", kernel, after, ns);
 }
 
-/* 10 iterations in which the GPU is busy for 41,000 of 102,500 ns (the first begins later): it is
- * measured, so waits say nothing. */
+/* 10 iterations in which the GPU is busy for 41,000 of 102,500 ns (the first begins later). It is
+ * measured, so waits do not matter. */
 static void test_host_bound(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -101,8 +101,8 @@ static void test_host_bound(void **state)
 	says("launch-bound", "busy for 27");
 }
 
-/* The same, in a trace of a minute: a piece of the GPU's time is longer than an iteration, and says
- * nothing of one. */
+/* The same, in a trace of a minute: bins of the GPU's time are longer than an iteration, so they
+ * cannot describe one. */
 static void test_too_coarse(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -147,7 +147,7 @@ static void test_copies_beside(void **state)
 	finds_no("copies-alone");
 }
 
-/* In 10 of 51 us of each iteration a kernel of NCCL runs alone. */
+/* In each iteration a kernel of NCCL runs alone for 10 of 51 us. */
 static void test_comm_alone(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -162,7 +162,7 @@ static void test_comm_alone(void **state)
 	     "ran for 200 µs in total, 100 µs of that while the GPU computed nothing");
 }
 
-/* All of it beside other work. */
+/* All of it runs beside other work. */
 static void test_comm_beside(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -342,8 +342,8 @@ static void idle_for(uint64_t ns)
 	}
 }
 
-/* 9 times from the end of the wait to the next launch, which begins 1000 ns later. That the host is
- * late is said once: by what has most of it. */
+/* 9 gaps from the end of the wait to the next launch, which begins 1000 ns later. Only the finding
+ * with most of the host's delay is reported. */
 static void test_idle(void **state)
 {
 	idle_for(200000);
@@ -389,7 +389,7 @@ static void test_errors_at_the_end(void **state)
 {
 	struct trace_event ev;
 
-	ev = begin("cuModuleGetGlobal_v2"); /* looking for what is not there */
+	ev = begin("cuModuleGetGlobal_v2"); /* looks up a missing symbol */
 	ev.is_error = true;
 	ev.result = 500;
 	send(&ev);
@@ -427,7 +427,7 @@ static void test_leak_of_few(void **state)
 	     "1 allocation with 4.00 KiB was never freed. The program freed everything else.");
 }
 
-/* Each of 9 iterations after the warm-up leaves one. */
+/* Each of 9 iterations after the warm-up leaves one block. */
 static void test_leak_of_iterations(void **state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -440,7 +440,7 @@ static void test_leak_of_iterations(void **state)
 	says("leaks", " more allocations than frees.");
 }
 
-/* All is left to the exit: on purpose. */
+/* All is freed by the exit only: on purpose. */
 static void test_no_leak(void **state)
 {
 	process("exec");
@@ -471,7 +471,8 @@ static void test_not_dropped(void **state)
 	check_json("'findings':[]");
 }
 
-/* What is wrong comes first, whatever it costs; then what costs most in the steady state. */
+/* Errors come first, whatever their cost; then the findings with the highest cost in the steady
+ * state. */
 static void test_order(void **state)
 {
 	const struct findings *x = r->an[AN_FINDINGS];
@@ -494,7 +495,7 @@ static void test_order(void **state)
 	check_json("{'what':'time in these calls','value':'7.00 µs','number':7000}");
 }
 
-/* The templates name values of their rows only. */
+/* The templates use only values of their rows. */
 static void test_templates(void **state)
 {
 	char text[512];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The findings about collectives: for each rule ranks that it fires for, and some that it must not
- * fire for. */
+/* The findings about collectives: for each rule ranks that trigger it, and some that must not. */
 #include "findings_check.h"
 
 /* A collective of a rank, which is a process, on a communicator of two. */
@@ -30,9 +29,8 @@ static void test_late_rank(void **state)
 	assert_null(found("small-collectives"));
 }
 
-/* Less than a millisecond is what any two differ by; what is not the same is not joined. */
-/* Rank 0 submits 100 collectives ahead of a rank that comes after 50 ms: it was waited for so long,
- * not for a hundred times that. */
+/* Rank 0 submits 100 collectives ahead of a rank that comes 50 ms later: the wait is counted once,
+ * not a hundred times. */
 static void test_late_once(void **state)
 {
 	for (uint64_t seq = 1; seq <= 100; seq++)
@@ -44,8 +42,8 @@ static void test_late_once(void **state)
 	     "Rank 1 was the last to begin 100 of 100 collectives, by 51.0 ms in total");
 }
 
-/* The same, and two others in a communicator of their own: which ranks of the job they are is not
- * known. With one that all four are in, it is. */
+/* The same, beside two ranks in another communicator: the ranks of the job are unknown. They are
+ * known if all four share one communicator. */
 static void late_in_pair(bool job, const char *want)
 {
 	for (uint32_t pid = 100; pid < 104; pid++) {
@@ -76,6 +74,7 @@ static void test_late_in_the_job(void **state)
 	late_in_pair(true, "Rank 2 was the last to begin 4 of 4 collectives");
 }
 
+/* Ranks less than a millisecond apart are not late; different collectives are not joined. */
 static void test_no_late_rank(void **state)
 {
 	for (int i = 0; i < 100; i++) {
@@ -97,7 +96,7 @@ static void test_hanging(void **state)
 	     "1 rank has been in collective 2 of a communicator for 1.50 s, and rank 1");
 }
 
-/* One that is only a little behind will come. */
+/* A rank that is only slightly behind will come. */
 static void test_not_hanging(void **state)
 {
 	collective(0, 1, 0, 1 << 20);
@@ -106,7 +105,7 @@ static void test_not_hanging(void **state)
 	finds_no("hanging-collective");
 }
 
-/* A line that --min-duration left out: its rank has gone on. */
+/* --min-duration left out a line: its rank has gone on. */
 static void test_gap_is_no_hang(void **state)
 {
 	for (int i = 0; i < 4; i++) {

@@ -62,7 +62,7 @@ static void test_numbers(void **state)
 	for (int b = 0; b < 64; b++)
 		for (int d = -1; d <= 1; d++)
 			check_number(o, (1ULL << b) + d);
-	/* Eight digits are made of two halves. */
+	/* Eight digits consist of two halves. */
 	for (uint64_t half = 0; half < 10000; half++) {
 		check_number(o, half);
 		check_number(o, half * 10000 + half);
@@ -140,7 +140,7 @@ static void test_str(void **state)
 	out__close(o);
 }
 
-/* One that needs an escape, at each place of strings of each length. */
+/* A character that needs an escape, at each position of strings of each length. */
 static void test_str_places(void **state)
 {
 	static const char text[] = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMN";

@@ -38,7 +38,7 @@ static unsigned wanted_cnt(void)
 	return n;
 }
 
-/* Of families that are traced without being named. */
+/* Functions of families that are traced by default. */
 static unsigned usual_cnt(void)
 {
 	unsigned n = 0;
@@ -136,7 +136,7 @@ static void on_reuse(void *ctx, unsigned id)
 	snprintf(reused, sizeof(reused), "%s", fnset__fn(set, id)->symbol);
 }
 
-/* Ids of a file that is gone are given out again, when there are no others. */
+/* Ids of a file that is gone are reused once no others are left. */
 static void test_give_back(void **state)
 {
 	unsigned cnt = fnset__cnt(set);
@@ -244,14 +244,14 @@ static void test_negation(void **state)
 	assert_true(wanted("cuCtxGetDevice"));
 	select_ok("!all");
 	assert_int_equal(wanted_cnt(), 0);
-	/* Functions that turn up later. */
+	/* Functions that are found later. */
 	select_ok("!other");
 	assert_false(wanted("cuTurnsUpLater"));
 	select_ok("launch");
 	assert_false(wanted("cuTurnsUpStillLater"));
 }
 
-/* What each level is the first to have. */
+/* Functions that each level is the first to include. */
 static const struct {
 	const char *symbol;
 	enum api_detail detail;
@@ -304,14 +304,14 @@ static void test_details(void **state)
 			if (wanted(first_of[i].symbol) !=
 			    (first_of[i].detail <= (enum api_detail)d))
 				fail_msg("--detail=%s: %s", detail_name(d), first_of[i].symbol);
-		/* Each has more than the one before. */
+		/* Each level has more than the one before. */
 		assert_true(wanted_cnt() > cnt);
 		cnt = wanted_cnt();
 		assert_int_equal(detail_by_name(detail_name(d)), d);
 	}
 	assert_int_equal(cnt, usual_cnt());
 	assert_int_equal(detail_by_name(""), -1);
-	/* Everything but queries: what is traced when nothing is said. */
+	/* Everything except queries: the default. */
 	fnset__set_detail(set, DETAIL_NORMAL);
 	for (unsigned id = 0; id < fnset__cnt(set); id++)
 		assert_int_equal(fnset__wanted(set, id),
@@ -323,7 +323,7 @@ static void test_detail_and_expr(void **state)
 {
 	int launch = fnset__id(set, "cuLaunchKernel"), record = fnset__id(set, "cuEventRecord");
 
-	/* Without a level -e chooses alone. */
+	/* Without a level only -e selects. */
 	select_ok("event");
 	assert_false(fnset__wanted(set, launch));
 	assert_true(fnset__wanted_at(set, DETAIL_LOW, record));
@@ -342,7 +342,7 @@ static void test_detail_and_expr(void **state)
 	assert_true(wanted("cuCtxGetDevice"));
 	assert_false(fnset__wanted(set, launch));
 	assert_false(fnset__wanted_at(set, DETAIL_LOW, record));
-	/* Of marks the ! alone begins with it. */
+	/* For marks only an expression with ! begins with the level's functions. */
 	fnset__set_detail(set, DETAIL_LOW);
 	assert_int_equal(fnset__mark(set, FNSET_STACK, "memory", err, sizeof(err)), 0);
 	assert_false(fnset__is_marked(set, FNSET_STACK, launch));
@@ -357,7 +357,7 @@ static void check_error(const char *expr, const char *want)
 
 	assert_int_equal(fnset__select(set, expr, err, sizeof(err)), -EINVAL);
 	assert_string_equal(err, want);
-	/* What was selected stays. */
+	/* The earlier selection stays. */
 	assert_int_equal(wanted_cnt(), before);
 }
 
@@ -438,7 +438,7 @@ static void test_marks(void **state)
 	assert_false(fnset__is_marked(set, FNSET_COUNT, get));
 	fnset__describe_mark(set, FNSET_COUNT, text, sizeof(text));
 	assert_string_equal(text, "");
-	/* Counted, and so wanted, whatever -e says, and in whichever order. */
+	/* A counted function is traced, whatever -e selects, in any order of the two. */
 	assert_int_equal(fnset__mark(set, FNSET_COUNT, "query", err, sizeof(err)), 0);
 	assert_true(fnset__is_marked(set, FNSET_COUNT, get));
 	assert_false(fnset__is_marked(set, FNSET_COUNT, launch));
@@ -449,7 +449,7 @@ static void test_marks(void **state)
 	assert_false(wanted("cuMemAlloc_v2"));
 	fnset__describe_mark(set, FNSET_COUNT, text, sizeof(text));
 	assert_int_equal(strncmp(text, "query (", 7), 0);
-	/* A mark of its own, which makes nothing wanted. */
+	/* A mark that does not select the function for tracing. */
 	assert_int_equal(fnset__mark(set, FNSET_NO_RETURN, "cuMemAlloc,launch", err, sizeof(err)),
 			 0);
 	assert_true(fnset__is_marked(set, FNSET_NO_RETURN, launch));
@@ -461,7 +461,7 @@ static void test_marks(void **state)
 			 fnset__id(set, "cuNoRow"));
 }
 
-/* A bucket begins where it says, and the one before ends there. */
+/* A bucket begins at its floor; the previous one ends there. */
 static void test_hist(void **state)
 {
 	assert_int_equal(ct_hist_index(0), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-time: which call an execution belongs to, and when a device was busy. */
+/* --gpu-time: the call of an execution, and the times at which a device was busy. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -77,7 +77,7 @@ static void test_kinds(void **state)
 	assert_int_equal(gpu_calls__missing(&calls), 1);
 }
 
-/* As many as there is room for: the first go, and count as without a time. */
+/* At the limit the first calls are dropped, and count as having no time. */
 static void test_memlimit(void **state)
 {
 	const uint64_t cnt = 300000;
@@ -100,7 +100,7 @@ static bool is_of(const struct ct_gpu_run *g, void *pid)
 	return g->rec.pid == *(uint32_t *)pid;
 }
 
-/* In the order in which they came, whichever were taken from among them. */
+/* In order of arrival, whichever are removed in between. */
 static void test_wait(void **state)
 {
 	struct ct_gpu_run g = {0};
@@ -130,7 +130,7 @@ static void busy_is(struct gpu_busy *b, uint64_t compute, uint64_t copying, uint
 	assert_int_equal(gpu_busy__overlap(b), compute + copying - any);
 }
 
-/* In whatever order they come. */
+/* In any order of arrival. */
 static void test_busy(void **state)
 {
 	const uint64_t o = 1000000000;
@@ -155,7 +155,7 @@ static void test_busy(void **state)
 	gpu_busy__free(&b);
 }
 
-/* A kernel of NCCL is computing, too; alone is what neither a kernel nor a copy is beside. */
+/* A kernel of NCCL counts as computing, too. It is alone while no other kernel and no copy runs. */
 static void test_communicating(void **state)
 {
 	const uint64_t o = 1000000000;
@@ -178,7 +178,7 @@ static void test_communicating(void **state)
 	gpu_busy__free(&b);
 }
 
-/* Late ones take nothing from it. */
+/* Late executions reduce nothing. */
 static void test_alone_late(void **state)
 {
 	struct gpu_busy b = {0};
@@ -194,7 +194,7 @@ static void test_alone_late(void **state)
 	gpu_busy__free(&b);
 }
 
-/* More than are kept, shuffled within what CUPTI may: the sums are those of the whole. */
+/* More than are kept, in an order that CUPTI may deliver: the sums are complete. */
 static void test_many(void **state)
 {
 	const uint64_t o = 5000, cnt = 1000000;
@@ -202,7 +202,7 @@ static void test_many(void **state)
 
 	assert_true(gpu_busy__init(&b));
 	for (uint64_t i = 0; i < cnt; i++) {
-		/* Blocks of 8192, the last of a block first. */
+		/* Blocks of 8192, each in reverse order. */
 		uint64_t at = (i | 8191) - (i & 8191);
 
 		at = at < cnt ? at : i;
@@ -213,13 +213,14 @@ static void test_many(void **state)
 	assert_int_equal(b.late_cnt, 0);
 	busy_is(&b, cnt / 4 * 3 * 600, cnt / 4 * 600, cnt * 600);
 	assert_int_equal(b.gaps[0].cnt, cnt - 1);
-	/* Pieces are larger by now. */
+	/* Bins are larger by now. */
 	assert_true(b.bin_ns > 1000);
 	assert_int_equal((uint64_t)gpu_busy__between(&b, GPU_ANY, 0, UINT64_MAX / 2), cnt * 600);
 	gpu_busy__free(&b);
 }
 
-/* One that comes when its place is past counts as late, and what nothing else covers is lost. */
+/* An execution that comes after its bin was closed counts as late; time that nothing else covers is
+ * lost. */
 static void test_late(void **state)
 {
 	struct gpu_busy b = {0};
@@ -234,7 +235,7 @@ static void test_late(void **state)
 	gpu_busy__free(&b);
 }
 
-/* A process may say any time. */
+/* A process may send any time. */
 static void test_absurd(void **state)
 {
 	struct gpu_busy b = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of GPUs as events, and their sums: whatever is in a record. */
+/* Records of GPUs as events, and their sums, for any record contents. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static struct ct_gpu record(enum ct_gpu_op op)
 	};
 }
 
-/* Texts that fill their place have no end. */
+/* Texts that fill their field have no NUL. */
 static void no_end(void **state)
 {
 	struct ct_gpu rec = record(CT_GPU_DEVICE);
@@ -81,7 +81,7 @@ static void check(void **state)
 	assert_int_not_equal(raw_check(&rec, sizeof(rec), 3, &raw), 0);
 }
 
-/* Any bytes; and more devices and processes than there is room for are counted. */
+/* Any bytes; devices and processes above the limit are counted. */
 static void any(void **state)
 {
 	struct gpu_sums *sums = gpu_sums__new();

@@ -26,7 +26,7 @@ static void ask(const char *symbol, const char *args)
 	call_args(&ev, "%s", args);
 }
 
-/* A capture that spreads to a second stream; a third one runs meanwhile. */
+/* A capture that spreads to a second stream; a third stream runs meanwhile. */
 static void capture(const char *graph)
 {
 	char args[64];
@@ -66,7 +66,7 @@ static void test_captured(void **state)
 	check_json("'destroyed':true");
 }
 
-/* Built, cloned after that, with a child; what comes later is not in the clone. */
+/* A graph that is built, with a child, then cloned; later nodes are not in the clone. */
 static void test_built(void **state)
 {
 	ask("cuGraphCreate", "'phGraph':'0xa0','flags':0");
@@ -134,7 +134,7 @@ static void test_node_switched_off(void **state)
 	unknown();
 }
 
-/* Nodes added by hand to the graph of a capture that goes on. */
+/* Nodes added by hand to the graph of an active capture. */
 static void test_mixed_capture(void **state)
 {
 	capture("0xa0");
@@ -154,7 +154,7 @@ static void test_mixed_capture(void **state)
 		   "'memcpys':1,'memsets':1,'others':1,'launches':0,");
 }
 
-/* Invalidated: what was launched in it is in no graph, and the stream runs again. */
+/* Invalidated: its launches are in no graph, and the stream executes again. */
 static void test_failed_capture(void **state)
 {
 	struct trace_event ev;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Events of the HTML page: what is kept, what is merged, and that the page is whole around hostile
- * names. */
+/* Events of the HTML page: those kept, those merged, and a page that survives hostile names. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,7 +13,7 @@
 #include "report/page/html.h"
 #include "report/page/html_events.h"
 
-/* Next LEB128 number of the columns. */
+/* Reads the next LEB128 number of the columns. */
 static uint64_t varint(const char **p)
 {
 	uint64_t x = 0;
@@ -58,21 +57,20 @@ static void test_columns(void **state)
 	assert_int_equal(zigzag(&p), 600);
 	assert_int_equal(varint(&p), outer.end_ns - outer.start_ns);
 	assert_int_equal(varint(&p), 50);
-	assert_int_equal(varint(&p), 1); /* whats in the order of their coming */
+	assert_int_equal(varint(&p), 1); /* texts in order of arrival */
 	assert_int_equal(varint(&p), 0);
 	assert_int_equal(varint(&p), 0); /* no details */
 	assert_int_equal(varint(&p), 0);
 	assert_int_equal(zigzag(&p), outer.id);
 	assert_int_equal(zigzag(&p),
-			 -(int64_t)outer.id); /* an id of more than 32 bits is left out */
+			 -(int64_t)outer.id); /* an id of more than 32 bits is dropped */
 	assert_ptr_equal(p, columns->buf + columns->len);
 	out__close(meta);
 	out__close(columns);
 	html_events__free(h);
 }
 
-/* Every event is either kept or in a cell, whatever the durations; the kept ones are the long ones.
- */
+/* Every event is either kept or in a cell, for any durations; the longest are kept. */
 static void test_merge(void **state)
 {
 	static const uint64_t spreads[] = {1, 7, 100, 1000000, 1ull << 50};
@@ -107,7 +105,7 @@ static void test_merge(void **state)
 	}
 }
 
-/* More threads than lanes: one more lane takes the rest. */
+/* More threads than lanes: one extra lane takes the rest. */
 static void test_lanes(void **state)
 {
 	struct html_events *h = html_events__new(FACTORY_BASE_NS, 10000);
@@ -157,7 +155,7 @@ static void test_hostile(void **state)
 	assert_int_equal(count(page, "<script"), count(plain, "<script"));
 	assert_int_equal(count(page, "</script"), count(plain, "</script"));
 	assert_int_equal(count(page, "<!--"), count(plain, "<!--"));
-	assert_int_equal(count(page, "{{nonce}}"), 1); /* as text of the report: not filled in */
+	assert_int_equal(count(page, "{{nonce}}"), 1); /* text of the report: not filled in */
 	out__close(page);
 	out__close(plain);
 	html_events__free(h);

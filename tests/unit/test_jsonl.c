@@ -31,7 +31,7 @@ static void begin(const struct trace_info *info)
 	assert_non_null(sink);
 }
 
-/* The file, after every line was found to be JSON. */
+/* Reads the file; each line must be JSON. */
 static char *slurp(void)
 {
 	FILE *f = fopen(path, "r");
@@ -136,7 +136,7 @@ static void test_outcome(void **state)
 		    INIT("1.234567", "\"duration_us\":1.501,\"result\":12345,\"error\":\"12345\""));
 	ev.result = -3;
 	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":-3,\"error\":\"-3\""));
-	/* CUDA_ERROR_NOT_READY is an answer. */
+	/* CUDA_ERROR_NOT_READY is not an error. */
 	ev.result = 600;
 	ev.is_error = false;
 	check_event(&ev, INIT("1.234567", "\"duration_us\":1.501,\"result\":600"));
@@ -148,7 +148,7 @@ static void test_outcome(void **state)
 	ev.entry_only = false;
 	ev.abandoned = true;
 	check_event(&ev, INIT("1.234567", "\"abandoned\":true,\"elapsed_us\":1.501"));
-	/* It began before the trace; the clock went nowhere. */
+	/* It began before the trace; the clock stood still. */
 	ev.abandoned = false;
 	ev.result = 0;
 	ev.start_ns = ev.end_ns = BASE_NS - 42;
@@ -157,8 +157,8 @@ static void test_outcome(void **state)
 	check_event(&ev, INIT("0.000000", "\"duration_us\":0.000,\"result\":0"));
 }
 
-/* What was put together for the last call does not stay where this one differs: other texts at the
- * same address, ids whose last bits are the same. */
+/* Text cached from the last call is not reused where this one differs: other texts at the same
+ * address, ids with equal last bits. */
 static void test_said_again(void **state)
 {
 	static const uint64_t words[] = {0};
@@ -252,7 +252,7 @@ static void test_copy(void **state)
 	check_event(&ev, COPY("null"));
 }
 
-/* A symbol that the table does not know, from a library that means no good. */
+/* A symbol that is not in the table, from a hostile library. */
 static void test_hostile_names(void **state)
 {
 	static const struct api_fn fn = {.symbol = "cu\"\n\xff_v2", .name = "cu\"\n\xff"};
@@ -376,7 +376,7 @@ static void test_header(void **state)
 	assert_string_equal(s, "{\"ts\":0.000000,\"type\":\"header\",\"name\":\"cudatrace\","
 			       "\"schema\":2,\"version\":\"1.2.3\",\"pids\":[10,20]," AFTER);
 	free(s);
-	/* System-wide, and nothing is known. */
+	/* System-wide, and nothing else is known. */
 	begin(&plain);
 	sink__close(sink, NULL);
 	s = slurp();
@@ -442,7 +442,7 @@ static void test_end(void **state)
 	free(s);
 }
 
-/* The file cannot grow any more: whole lines, a header and an end that says what is missing. */
+/* The file cannot grow any more: whole lines, a header, and an end that counts the missing ones. */
 static void test_full(void **state)
 {
 	struct trace_end end = {.end_ns = BASE_NS + 1, .reason = "interrupted"};

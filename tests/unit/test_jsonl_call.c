@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What of a call's line is put at once is what the visitor is told one by one. */
+/* Parts of a call's line written at once equal those that the visitor writes one by one. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static void any_words(uint64_t *words)
 		words[i] = rnd() % 4 ? rnd() >> rnd() % 64 : 0 - rnd() % 3;
 }
 
-/* Arguments that are put at once are what they are one by one, of all functions. */
+/* For all functions, arguments written at once equal those written one by one. */
 static void test_numbers_at_once(void **state)
 {
 	struct visitor_ops one_by_one = json_visitor_ops;
@@ -59,8 +59,7 @@ static void add_gpu_times(struct json *j, const struct gpu_times *t)
 	json_f64(j, "gpu_queue_us", t->queue_ns / 1e3);
 }
 
-/* The body of a call is what every other output is told of it, whatever it holds; behind it comes
- * what JSONL alone has. */
+/* The body of a call equals what other outputs get from the visitor; JSONL's own members follow. */
 static void test_body(void **state)
 {
 	static const char *const texts[] = {NULL, "x", "a \"longer\" one\n", "float32"};

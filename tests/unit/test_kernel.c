@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Names of kernels: interned, demangled whatever they are, read through handles while that holds.
- */
+/* Names of kernels: interned, demangled in any form, read through handles while those are valid. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -12,7 +11,7 @@
 
 #include "model/kernel.h"
 
-/* The BPF side has followed a handle to this. */
+/* The BPF side has read this name through a handle. */
 static void told(struct handles *h, uint64_t value, const char *name)
 {
 	handles__told(h, value, name, strlen(name) + 1);
@@ -53,13 +52,13 @@ static void test_intern(void **state)
 	assert_ptr_equal(intern("_Z10vector_addPfi"), b);
 	assert_string_equal(intern("_ZN2at6native3addIfEEvT_")->demangled,
 			    "void at::native::add<float>(float)");
-	/* A NUL ends a name, whatever its length is said to be. */
+	/* A NUL ends a name, whatever its length. */
 	assert_ptr_equal(kernel_name__intern(&none, "add_kernel\0x", 12), a);
 	assert_string_equal(kernel_name__intern(&none, "", 0)->mangled, "");
 	assert_string_equal(kernel_name__intern(&none, "\0\0", 2)->mangled, "");
 }
 
-/* Many names: each pointer stays. */
+/* Many names: the pointers stay valid. */
 static void test_intern_many(void **state)
 {
 	const struct kernel_name *first[256];
@@ -128,8 +127,8 @@ static void test_hostile(void **state)
 	intern(name);
 }
 
-/* Types made of pairs of themselves: each level doubles what is written. 27 bytes of the name for
- * the first, 8 for each more. */
+/* Types made of pairs of themselves: each level doubles the output. The first takes 27 bytes of the
+ * name, each further one 8. */
 static void doubling(char *name, size_t size, int levels)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -152,7 +151,7 @@ static void test_bomb(void **state)
 	doubling(name, sizeof(name), 36);
 	n = intern(name);
 	assert_ptr_equal(n->mangled, n->demangled);
-	/* It left nothing behind. */
+	/* It left no state behind. */
 	assert_string_equal(intern("_Z1gv")->demangled, "g()");
 }
 
@@ -167,15 +166,15 @@ static void test_set_get(void **state)
 	assert_ptr_equal(handles__get(&h, 0x10)->name, a);
 	assert_false(handles__get(&h, 0x10)->guessed);
 	assert_ptr_equal(handles__get(&h, 0x20)->name, b);
-	/* The handle of another kernel now. */
+	/* The handle now belongs to another kernel. */
 	handles__set(&h, 0x10, b);
 	assert_ptr_equal(handles__get(&h, 0x10)->name, b);
-	/* No name, no handle. */
+	/* Without a name or a handle nothing is set. */
 	handles__set(&h, 0x30, NULL);
 	handles__set(&h, 0, a);
 	assert_null(handles__get(&h, 0x30));
 	assert_null(handles__get(&h, 0));
-	/* What the program said outlives its modules. */
+	/* Names from the program outlive its modules. */
 	handles__unloaded(&h);
 	assert_ptr_equal(handles__get(&h, 0x20)->name, b);
 	handles__clear(&h);
@@ -194,28 +193,28 @@ static void test_told(void **state)
 	assert_true(e->guessed);
 	assert_string_equal(e->name->demangled, "good()");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "foo.isra.0");
-	/* The program says so too. */
+	/* The program confirms the name. */
 	told(&h, 0x10, "_Z4goodv");
 	handles__set(&h, 0x10, intern("_Z4goodv"));
 	assert_int_equal(h.checked_ok, 1);
 	assert_int_equal(h.checked_bad, 0);
 	assert_false(handles__get(&h, 0x10)->guessed);
-	/* A module goes: what was read is told anew, for the name may be another. */
+	/* A module was unloaded: names are read through handles again, since they may differ. */
 	handles__unloaded(&h);
 	assert_null(handles__get(&h, 0x20));
 	assert_non_null(handles__get(&h, 0x10));
 	told(&h, 0x20, "another");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "another");
-	/* That it went was not seen. */
+	/* The unload was not traced. */
 	told(&h, 0x20, "a_third");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "a_third");
-	/* What was told before it went is no witness against what is said of it now. */
+	/* A name read before the unload is not compared with a later one from the program. */
 	handles__set(&h, 0x10, intern("new"));
 	assert_int_equal(h.checked_bad, 0);
 	handles__clear(&h);
 }
 
-/* Handles that lead nowhere, or to what is no name. */
+/* Handles that lead nowhere, or to something that is not a name. */
 static void test_told_bad(void **state)
 {
 	static const char *const bad[] = {"", "1kernel", "a b", "a\xc3\xa4", "a\nb"};
@@ -228,7 +227,7 @@ static void test_told_bad(void **state)
 	}
 	handles__told(&h, 0x10, NULL, 0);
 	assert_null(handles__get(&h, 0x10));
-	/* All the room there is: cut, for all we know. */
+	/* A name that fills the buffer may be truncated. */
 	memset(huge, 'a', sizeof(huge) - 1);
 	told(&h, 0x10, huge);
 	assert_null(handles__get(&h, 0x10));
@@ -236,7 +235,7 @@ static void test_told_bad(void **state)
 	assert_non_null(handles__get(&h, 0x10));
 	told(&h, 0, "k");
 	assert_null(handles__get(&h, 0));
-	/* The program names it after all. */
+	/* The program names it later. */
 	told(&h, 8, "1kernel");
 	handles__clear(&h);
 	handles__set(&h, 8, intern("k"));
@@ -244,7 +243,7 @@ static void test_told_bad(void **state)
 	handles__clear(&h);
 }
 
-/* One contradiction, and nothing that was read through handles is believed any more. */
+/* After one contradiction no name read through handles is used. */
 static void test_contradiction(void **state)
 {
 	struct handles h = {.names = names};
@@ -256,22 +255,22 @@ static void test_contradiction(void **state)
 	assert_null(handles__get(&h, 0x10));
 	told(&h, 0x30, "three");
 	assert_null(handles__get(&h, 0x30));
-	/* What the program said is. */
+	/* Names from the program are. */
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "other");
 	handles__set(&h, 0x10, intern("uno"));
 	assert_string_equal(handles__get(&h, 0x10)->name->mangled, "uno");
-	/* Another program in the process: it has not lied yet. */
+	/* Another program in the process starts without contradictions. */
 	handles__clear(&h);
 	told(&h, 0x10, "one");
 	assert_non_null(handles__get(&h, 0x10));
-	/* A handle that was just given out and cannot be read is a contradiction too. */
+	/* An unreadable handle that the program just received is a contradiction, too. */
 	handles__told(&h, 8, NULL, 0);
 	handles__set(&h, 8, intern("other"));
 	assert_null(handles__get(&h, 0x10));
 	handles__clear(&h);
 }
 
-/* Checked some times, not for ever; and not where nothing was told. */
+/* A limited number of checks, and none where nothing was read. */
 static void test_check_limit(void **state)
 {
 	struct handles h = {.names = names};
@@ -287,7 +286,7 @@ static void test_check_limit(void **state)
 	handles__clear(&h);
 }
 
-/* Records hold 1023 bytes of a name; behind the handle it is whole. That is no contradiction. */
+/* Records hold 1023 bytes of a name; a whole name behind the handle is no contradiction. */
 static void test_cut(void **state)
 {
 	static char whole[2001], other[2001];
@@ -302,7 +301,7 @@ static void test_cut(void **state)
 		assert_false(handles__get(&h, 0x10)->guessed);
 	}
 	assert_int_equal(h.checked_bad, 0);
-	/* A short name is not cut, and another name is another. */
+	/* A short name is not truncated: a different name is a contradiction. */
 	told(&h, 0x20, other);
 	handles__set(&h, 0x20, kernel_name__intern(&none, whole, 1023));
 	assert_int_equal(h.checked_bad, 1);
@@ -327,7 +326,7 @@ static void test_derive(void **state)
 	told(&h, 0x40, "one");
 	handles__derive(&h, 0x30, handles__get(&h, 0x40));
 	assert_true(handles__get(&h, 0x30)->guessed);
-	/* What follows from a guess falls with it. */
+	/* Names derived from a guess are dropped with it. */
 	handles__told(&h, 8, NULL, 0);
 	handles__set(&h, 8, intern("other"));
 	assert_null(handles__get(&h, 0x30));
@@ -335,7 +334,7 @@ static void test_derive(void **state)
 	handles__clear(&h);
 }
 
-/* Processes have the same addresses. */
+/* Processes use the same addresses. */
 static void test_same_value(void **state)
 {
 	struct handles a = {.names = names}, b = {.names = names};

@@ -77,7 +77,7 @@ static void test_occupancy_of_kernel(void **state)
 	send(&ev);
 	ask("cuFuncGetAttribute", "'pi':96,'attrib':'CU_FUNC_ATTRIBUTE_NUM_REGS','hfunc':'0x10'");
 	finish();
-	check_json("'registers':96,'streams'"); /* static shared memory is not known */
+	check_json("'registers':96,'streams'"); /* static shared memory is unknown */
 }
 
 static void test_occupancy_by_name(void **state)
@@ -105,7 +105,7 @@ static void test_occupancy_by_name(void **state)
 	check_json("'registers':96,'occupancy':0.25,");
 }
 
-/* What CUDA said itself comes first; two devices that differ say nothing. */
+/* CUDA's own answer takes precedence; two devices with different answers give none. */
 static void test_occupancy_asked(void **state)
 {
 	struct trace_event ev;
@@ -123,7 +123,7 @@ static void test_occupancy_asked(void **state)
 	    "'numBlocks':3,'func':'0x31','blockSize':256,'dynamicSMemSize':0");
 	finish();
 	check_json("'blocks':10,'occupancy':0.5,'streams'");
-	check_json("'blocks':10,'streams'"); /* another block than was asked for */
+	check_json("'blocks':10,'streams'"); /* another block than the one queried */
 }
 
 static void multiprocessors(int cnt)
@@ -133,8 +133,8 @@ static void multiprocessors(int cnt)
 	call_args(&ev, "'pi':%d,'attrib':'CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT','dev':0", cnt);
 }
 
-/* 3 blocks on each of 100 multiprocessors: 330 blocks are 1.1 waves, the second has 30 of 300: of
- * the room for 600, 270 stay empty. The largest grid counts. */
+/* 3 blocks on each of 100 multiprocessors: 330 blocks are 1.1 waves. The second wave has 30 of 300:
+ * 270 of 600 places stay empty. The largest grid counts. */
 static void test_waves(void **state)
 {
 	struct trace_event ev;
@@ -158,7 +158,7 @@ static void test_waves(void **state)
 	check_json("'blocks':330,'streams'");
 }
 
-/* By registers: 2 blocks on each of 132; 10 blocks fill 3.8 % of one wave. */
+/* Limited by registers: 2 blocks on each of 132; 10 blocks fill 3.8 % of one wave. */
 static void test_waves_of_small(void **state)
 {
 	struct trace_event ev;
@@ -270,7 +270,7 @@ static void test_ncu(void **state)
 	ncu("add_kernel", "add_kernel", words, 5,
 	    "ncu --target-processes all --kernel-name add_kernel --launch-skip 5 --launch-count 1 "
 	    "'./a b' 'it'\\''s' '' '$(rm x)' --lr=0.1");
-	/* Names that are no names, and what does not fit. */
+	/* Invalid names, and values that do not fit. */
 	ncu(NULL, NULL, NULL, 0, NULL);
 	ncu("k;rm", NULL, NULL, 0, NULL);
 	ncu("k", "_Z;rm x", NULL, 0,
@@ -293,7 +293,7 @@ static void test_occupancy_mixed(void **state)
 	send(&ev);
 	finish();
 	s = json_of();
-	/* The row goes on behind it; timeline has a class of that name. */
+	/* The row continues after it; timeline has a class of that name. */
 	assert_non_null(strstr(s, "\"blocks\":10,\"streams\""));
 	assert_null(strstr(s, "\"compute_capability\""));
 	free(s);
@@ -318,10 +318,10 @@ static void test_limits(void **state)
 	shares(90, 1024, 32, 0, 1);
 	shares(90, 1024, 33, 0, 0.5);		     /* 1280 registers a warp: 48 warps */
 	shares(90, 32, 16, 0, 0.5);		     /* 32 blocks of one warp */
-	shares(86, 32, 16, 0, 16 / 48.);	     /* 16 of them */
-	shares(75, 1024, 32, 0, 1);		     /* 32 warps is all there is */
-	shares(80, 128, 32, 40 * 1024, 4 * 4 / 64.); /* 41 KiB each of 164 */
-	shares(70, 128, 32, 40 * 1024, 2 * 4 / 64.); /* 40 KiB each of 96 */
+	shares(86, 32, 16, 0, 16 / 48.);	     /* 16 of the 48 warps */
+	shares(75, 1024, 32, 0, 1);		     /* the limit is 32 warps */
+	shares(80, 128, 32, 40 * 1024, 4 * 4 / 64.); /* 4 blocks of 41 KiB in 164 */
+	shares(70, 128, 32, 40 * 1024, 2 * 4 / 64.); /* 2 blocks of 41 KiB in 96 */
 	shares(120, 768, 40, 0, 1);
 	assert_false(occupancy_blocks(65, &use, &blocks));
 	assert_int_equal(occupancy_max_threads(89), 1536);

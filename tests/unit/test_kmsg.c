@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of the kernel log: anybody who may write to it can write anything. */
+/* Records of the kernel log: any process with write access can write anything. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include "trace/kmsg.h"
 
-/* Parses a copy that is exactly as long as the record. */
+/* Parses a copy in a block of exactly the record's size. */
 static bool parse(const char *record, struct ct_xid *x)
 {
 	size_t size = strlen(record) + 1;
@@ -54,7 +54,7 @@ static void as_the_driver_writes(void **state)
 	assert_int_equal(x.code, UINT32_MAX);
 }
 
-/* Lines that follow say which device, for programs: their text is no message. */
+/* Continuation lines name the device, for programs: their text is not a message. */
 static void dictionary(void **state)
 {
 	struct ct_xid x;
@@ -102,7 +102,7 @@ static void not_an_xid(void **state)
 			fail_msg("taken for an Xid: %s", records[i]);
 }
 
-/* Every beginning of a record: never more than is there. */
+/* Each prefix of a record: no read past its end. */
 static void truncated(void **state)
 {
 	static const char record[] =
@@ -120,7 +120,7 @@ static void truncated(void **state)
 	}
 }
 
-/* Longer than there is room for. */
+/* Longer than the buffers. */
 static void long_parts(void **state)
 {
 	struct ct_xid x;
@@ -212,7 +212,7 @@ static void log_says(int fd, const char *text)
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* The driver's text may name a process: with anything redacted it is in no record. */
+/* The driver's text may name a process: if anything is redacted, no record has it. */
 static void redacted(void **state)
 {
 	int fds[2];
@@ -230,7 +230,7 @@ static void redacted(void **state)
 	}
 }
 
-/* As many as are asked for, with the time at which each was found. */
+/* Returns as many records as requested, with the time at which each was found. */
 static void one_after_the_other(void **state)
 {
 	char said[128] = "";
@@ -258,7 +258,7 @@ static void one_after_the_other(void **state)
 	close_log(s, fds);
 }
 
-/* What was overwritten is loss, and no end. */
+/* Overwritten records are a loss, not an end. */
 static void overwritten(void **state)
 {
 	struct ct_totals sum = {0};

@@ -43,7 +43,7 @@ static const struct {
 	{"/machine.slice/libpod-" ID ".scope/container", ID, "podman", ""},
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope", ID,
 	 "podman", ""},
-	/* what a user calls a pod is none */
+	/* a user's cgroup named like a pod is not one */
 	{"/user.slice/user-1000.slice/user@1000.service/kubepods/burstable/pod" UID "/" ID, ID,
 	 "containerd", ""},
 	{"/user.slice/user-1000.slice/user@1000.service/kubepods-pod" UID_ ".slice/crio-" ID
@@ -105,7 +105,7 @@ static const struct {
 	 "/docker/" ID, ID, "docker", ""},
 	/* v1 and v2 beside each other: containers in v2 only */
 	{"9:name=systemd:/\n4:memory:/user.slice\n0::" SLICE "\n", SLICE, ID, "cri-o", UID},
-	/* no container: v2 says more than controllers do */
+	/* no container: v2 is more specific than the controllers */
 	{"9:pids:/\n4:memory:/user.slice\n0::/user.slice/session-3.scope\n",
 	 "/user.slice/session-3.scope", "", "", ""},
 	{"9:pids:/\n4:memory:/batch/job7\n0::/\n", "/batch/job7", "", "", ""},
@@ -145,7 +145,7 @@ static void long_paths_are_cut(void **state)
 	assert_int_equal(strlen(l.cgroup), sizeof(l.cgroup) - 1);
 }
 
-/* A node's disk, below a folder of ours. */
+/* A node's disk, below a folder of the test. */
 static char root[] = "/tmp/cudatrace-labels-XXXXXX";
 
 static void touch(const char *path)
@@ -193,7 +193,7 @@ static void names(void **state)
 	assert_int_equal(system(cmd), 0);
 }
 
-/* Without the kubelet's files, what the program was started with. */
+/* Without the kubelet's files, from the environment at the program's start. */
 static void environment(void **state)
 {
 	struct labels l = {.container = ID, .pod_uid = UID};
@@ -218,16 +218,16 @@ static void environment(void **state)
 		_exit(1);
 	}
 	free(big);
-	/* Until it runs the program: then it has the name. */
+	/* Until the child has executed the program: then it has the name. */
 	for (int i = 0; i < 1000 && strcmp(l.pod, "web-0"); i++) {
 		l = (struct labels){.container = ID, .pod_uid = UID};
 		labels__find_names(&l, pid, "/nowhere");
 		usleep(10000);
 	}
 	assert_string_equal(l.pod, "web-0");
-	/* What is no name is none. */
+	/* Invalid names are ignored. */
 	assert_string_equal(l.namespace, "late");
-	/* The kubelet's word is better. */
+	/* The kubelet's files take precedence. */
 	l = (struct labels){.container = ID, .pod_uid = UID, .pod = "known"};
 	labels__find_names(&l, pid, "/nowhere");
 	assert_string_equal(l.pod, "known");

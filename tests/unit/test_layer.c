@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Through real overlays: suite containers. */
+/* The suite containers tests real overlays. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static void same(void **state)
 {
 	struct layer_file a = below, b = below;
 
-	/* Two disks may be copies of each other. */
+	/* A disk may be a copy of another. */
 	assert_false(layer_file__same(&a, &b));
 	b.overlay = true;
 	assert_true(layer_file__same(&a, &b));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The dynamic linker's cache of a container is whatever its owner wrote there. */
+/* The dynamic linker's cache in a container has arbitrary contents. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -59,7 +59,7 @@ static bool note(void *ctx, const char *name, const char *path)
 	return strlen(text) < 400;
 }
 
-/* In memory of exactly its size: the sanitizer sees a byte too far. */
+/* In memory of exactly its size: the sanitizer detects a read past the end. */
 static const char *read_all(const struct cache *c)
 {
 	static char text[1024];
@@ -114,7 +114,7 @@ static void hostile(void **state)
 	entry(&c, FLAGS, 0, 0);
 	assert_string_equal(read_all(&c), "");
 
-	/* Offsets outside, strings that do not end, or not soon. */
+	/* Offsets outside, strings without a NUL, or too long. */
 	c.size = 0;
 	begin(&c, 4);
 	entry(&c, FLAGS, UINT32_MAX, 144);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is missing, by end lines, by files and by what reports have no room for: one list. */
+/* One list of everything missing: by end lines, by files, and by the limits of reports. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 	"\"clock_base_ns\":1000,\"segment\":" n "}\n"
 #define TEXT_OF(x) #x
 #define TEXT(x)	   TEXT_OF(x)
-/* Each of another id */
+/* Each call has another id. */
 #define CALL CALL_ID(TEXT(__COUNTER__))
 #define CALL_ID(id)                                                                                \
 	"{\"ts\":1,\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","               \
@@ -49,7 +49,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	losses__end(&lost, end);
 }
 
-/* All that is missing in a file with that text. */
+/* Everything missing in a file with that text. */
 static void read_text(const char *text, size_t len)
 {
 	static const struct reader_ops ops = {.event = on_event, .end = on_end};
@@ -117,7 +117,7 @@ static void test_files(void **state)
 	"{\"ts\":0,\"type\":\"header\",\"name\":\"cudatrace\",\"schema\":2,"                       \
 	"\"boot_id\":\"b\",\"clock_base_ns\":" base "}\n"
 
-/* Lines that are there twice, also where others are missing. */
+/* Lines that occur twice, also where others are missing. */
 static void test_doubled(void **state)
 {
 #define A CALL_ID("3073")
@@ -126,28 +126,28 @@ static void test_doubled(void **state)
 	lacks(HEADER A B C COUNTED("3"), "");
 	lacks(HEADER A A B C COUNTED("3"), "doubled_calls 1");
 	lacks(HEADER A B C A B C COUNTED("3"), "doubled_calls 3");
-	/* As many others are missing. */
+	/* As many other lines are missing. */
 	lacks(HEADER A A B COUNTED("3"), "doubled_calls 1");
 	lacks(HEADER A B C B COUNTED("4"), "doubled_calls 1");
 	lacks(HEADER A B A COUNTED("5"), "missing_lines 2, doubled_calls 1");
-	/* No calls, or calls that have no ids. */
+	/* No calls, or calls without ids. */
 	lacks(HEADER A TOLD("1") TOLD("1") END(",\"events\":{\"sync\":1,\"tracer\":1}"),
 	      "surplus_lines 1");
 	lacks(HEADER A COUNTED("0"), "surplus_lines 1");
 	lacks(HEADER A B END(",\"events\":{}"), "surplus_lines 2");
 	lacks(HEADER CALL_ID("0") CALL_ID("0") COUNTED("2"), "");
-	/* What cannot be read is one thing only. */
+	/* An unreadable line is counted only once. */
 	lacks(HEADER A "x\n" COUNTED("1"), "bad_lines 1");
 	lacks(HEADER A A END(), "doubled_calls 1");
 	/* Each file of a trace has an end. */
 	lacks(HEADER A B SPLIT PIECE("1") C A COUNTED("2"), "doubled_calls 1");
-	/* Others have other ids, unless they are of the same run. */
+	/* Calls of another run may have the same ids. */
 	lacks(HEADER A COUNTED("1") HEADER A COUNTED("1"), "");
 	lacks(BOOT("1000") A COUNTED("1") BOOT("1001") A COUNTED("1"), "");
 	lacks(BOOT("1000") A COUNTED("1") BOOT("1000") A COUNTED("1"), "doubled_calls 1");
 }
 
-/* A file that ends anywhere. */
+/* A file truncated anywhere. */
 static void test_cut(void **state)
 {
 	static const char text[] = HEADER CALL CALL END(",\"events\":{\"sync\":2}");
@@ -160,7 +160,7 @@ static void test_cut(void **state)
 	assert_false(losses__any(&lost));
 }
 
-/* Each counter of an end line has a row, and no other does. */
+/* Each counter of an end line has a row, and there is no other row. */
 static void test_each_counter(void **state)
 {
 	struct trace_end end;
@@ -219,7 +219,7 @@ static void test_rotated(void **state)
 	lacks(PIECE("7") CALL, "end 1, first_files 7");
 }
 
-/* Two of the largest numbers are not none. */
+/* The sum of two huge numbers does not wrap to 0. */
 static void test_sums(void **state)
 {
 	lacks(HEADER CALL END(",\"drops\":{\"calls\":9223372036854775808}")
@@ -227,7 +227,7 @@ static void test_sums(void **state)
 	      "calls 18446744073709551615");
 }
 
-/* Whatever the file says. */
+/* Any contents of the file. */
 static void test_text(void **state)
 {
 	struct term term = {.width = 80};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Rows of a BPF table, while others add and delete rows. */
+/* Reads rows of a BPF table while others add and delete rows. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -49,7 +49,7 @@ static void *churn(void *arg)
 	return arg;
 }
 
-/* With BPF_MAP_GET_NEXT_KEY rows came twice, since it begins again behind a key that is gone. */
+/* With BPF_MAP_GET_NEXT_KEY rows came twice, since it starts over after a deleted key. */
 static void test_once(void **state)
 {
 	pthread_t thread;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Live memory of a process, against a model that is too simple to be wrong. */
+/* Live memory of a process, against a naive model. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include "model/mem.h"
 #include "random.h"
 
-/* MEM_NONE: another process's. */
+/* MEM_NONE: memory of another process. */
 static const enum block_kind block_of[] = {
 	[MEM_DEVICE] = BLOCK_DEVICE,
 	[MEM_HOST] = BLOCK_HOST,
@@ -85,7 +85,7 @@ static void test_alloc_free(void **state)
 	assert_int_equal(mem__kind_at(&m, 0x1100), -1);
 	assert_int_equal(mem__kind_at(&m, 0x2001), MEM_HOST);
 	assert_int_equal(mem__kind_at(&m, 0x33ff), MEM_MANAGED);
-	/* Unknown, in the middle of one, twice. */
+	/* Unknown, inside a block, twice. */
 	assert_false(mem_freed(&m, 0x5000, 1, &size));
 	assert_false(mem_freed(&m, 0x1001, 1, &size));
 	assert_false(mem_freed(&m, 0, 1, &size));
@@ -102,7 +102,7 @@ static void test_alloc_free(void **state)
 	assert_null(m.ledger.trees[SPACE_ADDR]);
 }
 
-/* Where something new is, something older was freed unseen. */
+/* A new block at an old one's address: the old one's free was not traced. */
 static void test_overlap(void **state)
 {
 	struct mem m = {0};
@@ -122,10 +122,10 @@ static void test_overlap(void **state)
 	mem__alloc(&m, MEM_DEVICE, 0x20000, 0x100, 0);
 	mem__alloc(&m, MEM_DEVICE, 0xff00, 0x100, 0);
 	check(&m, 0x200, 0x10, 0x10000);
-	/* One byte into each of its neighbours. */
+	/* Overlaps each neighbour by one byte. */
 	mem__alloc(&m, MEM_DEVICE, 0x100ff, 0x102, 0);
 	check(&m, 0x302, 0x10, 0x10000 - 0x300);
-	/* Over all of them. */
+	/* Covers all of them. */
 	mem__alloc(&m, MEM_HOST, 0x1000, 0x100000, 0);
 	check(&m, 0, 0x100000, 0);
 	mem__clear(&m);
@@ -150,7 +150,7 @@ static void test_zero_size(void **state)
 	mem__clear(&m);
 }
 
-/* The target says what it likes: ends beyond the end of the address space. */
+/* Ranges from the target may end past the address space. */
 static void test_wrap(void **state)
 {
 	struct mem m = {0};
@@ -175,7 +175,7 @@ static void test_wrap(void **state)
 	assert_int_equal(mem__kind_at(&m, UINT64_MAX - 1), MEM_DEVICE);
 	assert_true(mem_freed(&m, 0, 1, &size));
 	assert_int_equal(size, UINT64_MAX);
-	/* The very last byte lies behind it. */
+	/* The very last byte is outside of it. */
 	assert_true(mem_freed(&m, UINT64_MAX, 1, &size));
 	assert_int_equal(size, UINT64_MAX);
 	check(&m, 0, 0, 0);
@@ -191,7 +191,7 @@ static void test_physical(void **state)
 	struct mem m = {0};
 	uint64_t size;
 
-	/* Handles near each other, of much memory: handles cover nothing. */
+	/* Close handles of large memory: handles cover no addresses. */
 	mem__create(&m, 0x1000, 0x200000, 0);
 	mem__create(&m, 0x1001, 0x400000, 0);
 	check(&m, 0x600000, 0, 0);
@@ -204,7 +204,7 @@ static void test_physical(void **state)
 	assert_int_equal(size, 0x200000);
 	assert_false(mem__release(&m, 0x1000, 1, &size));
 	check(&m, 0x400010, 0, 0);
-	/* The same handle again: its release was not seen. */
+	/* The same handle again: its release was not traced. */
 	mem__create(&m, 0x1001, 1, 0);
 	check(&m, 0x11, 0, 0);
 	mem__create(&m, UINT64_MAX, UINT64_MAX, 0);
@@ -217,7 +217,7 @@ static void test_physical(void **state)
 	assert_null(m.ledger.trees[SPACE_HANDLE]);
 }
 
-/* Thread A frees, thread B is given the address at once, and B's record comes first. */
+/* Thread A frees, thread B gets the address at once, and B's record comes first. */
 static void test_late_free(void **state)
 {
 	struct mem m = {0};
@@ -243,7 +243,7 @@ static void test_late_free(void **state)
 
 static uint32_t tid = 1;
 
-/* A call that went well; its arguments as a saved trace has them. */
+/* A successful call; its arguments as in a saved trace. */
 static const struct mem_totals *does(struct mem *m, const char *symbol, const char *args,
 				     uint64_t ptr, uint64_t size)
 {
@@ -279,7 +279,7 @@ static void test_contexts(void **state)
 	does(&m, "cuMemAlloc_v2", "", 0x3000, 0x20);
 	does(&m, "cuArrayCreate_v2", "", 0x88, 0x40);
 	check(&m, 0x4960, 0x10, 0);
-	/* What belongs to the device stays, and what lives in the other. */
+	/* Memory of the device stays, and so does that of the other context. */
 	assert_int_equal(does(&m, "cuCtxDestroy_v2", "\"ctx\":\"0xa\"", 0, 0)->bytes[MEM_DEVICE],
 			 0x4860);
 	check(&m, 0x4860, 0, 0);
@@ -292,12 +292,12 @@ static void test_contexts(void **state)
 	mem__clear(&m);
 	check(&m, 0, 0, 0);
 
-	/* Begun before we looked: how often it was retained is not known. */
+	/* Begun before the trace: the number of retains is unknown. */
 	does(&m, "cuDevicePrimaryCtxRetain", "\"pctx\":\"0xb\",\"dev\":1", 0, 0);
 	does(&m, "cuMemAlloc_v2", "", 0x3000, 0x20);
 	assert_null(does(&m, "cuDevicePrimaryCtxRelease_v2", "\"dev\":1", 0, 0));
 	check(&m, 0x20, 0, 0);
-	/* The only one that there is: whose else would it be? */
+	/* There is only this context, so it must be that one. */
 	does(&m, "cuDevicePrimaryCtxReset_v2", "\"dev\":1", 0, 0);
 	check(&m, 0, 0, 0);
 	mem__clear(&m);
@@ -318,14 +318,14 @@ static void test_mapped(void **state)
 	does(&m, "cuMemRelease", "", 0x77, 0);
 	check(&m, 0x4000, 0, 0);
 	assert_int_equal(mem__kind_at(&m, 0x23fff), MEM_DEVICE);
-	/* The handle may be another block's now. */
+	/* The handle may now belong to another block. */
 	does(&m, "cuMemCreate", DEVICE, 0x77, 0x100);
 	does(&m, "cuMemUnmap", "", 0x10000, 0x4000);
 	check(&m, 0x4100, 0, 0);
 	assert_int_equal(does(&m, "cuMemUnmap", "", 0x20000, 0x4000)->bytes[MEM_DEVICE], 0x100);
 	does(&m, "cuMemRelease", "", 0x77, 0);
 	check(&m, 0, 0, 0);
-	/* Retained by the mapping: one more release to come. */
+	/* Retained through the mapping: one more release follows. */
 	does(&m, "cuMemCreate", DEVICE, 0x77, 0x4000);
 	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
 	does(&m, "cuMemRetainAllocationHandle", HANDLE("0x77") ",\"addr\":\"0x10000\"", 0, 0);
@@ -343,7 +343,7 @@ static void test_mapped(void **state)
 	check(&m, 0x4000, 0, 0);
 	does(&m, "cuMemRelease", "", 0x78, 0);
 	check(&m, 0, 0, 0);
-	/* What only a mapping holds goes with the process, too. */
+	/* Memory that only a mapping holds is released with the process, too. */
 	does(&m, "cuMemCreate", DEVICE, 0x77, 0x4000);
 	does(&m, "cuMemMap", HANDLE("0x77"), 0x10000, 0x4000);
 	does(&m, "cuMemRelease", "", 0x77, 0);
@@ -399,7 +399,7 @@ static void test_opened(void **state)
 	mem__clear(&m);
 }
 
-/* Threads and contexts without end: no more than fit, and all given back. */
+/* Any number of threads and contexts: at most the limit, and all are freed. */
 static void test_many_contexts(void **state)
 {
 	struct quota q = {.table = QUOTA_RANGES, .max = 100, .share = 100};
@@ -419,23 +419,23 @@ static void test_many_contexts(void **state)
 }
 
 /*
- * Threads that allocate and free in a small space, all the time, as a driver would let them: each
- * call has a moment of its own between its start and its end. Records come by the ends.
+ * Threads that allocate and free all the time in a small space, as a driver would allow. Each call
+ * takes effect at a moment between its start and its end. Records come in order of ends.
  */
 #define SIM_THREADS 8
 #define SIM_UNITS   24
 #define SIM_CALLS   20000
 
 struct sim_thread {
-	uint64_t addr, size; /* what it holds; 0: nothing */
+	uint64_t addr, size; /* its block; 0: none */
 	uint64_t start, act, end;
-	int did; /* 0: not yet, 1: the driver has, -1: it had no room */
+	int did; /* 0: not yet, 1: the driver has, -1: no space was left */
 };
 
 struct sim {
 	struct sim_thread t[SIM_THREADS];
 	uint8_t used[SIM_UNITS];
-	unsigned most; /* units of a block */
+	unsigned most; /* the most units of a block */
 	uint64_t now;
 };
 
@@ -491,7 +491,7 @@ static void sim_record(struct mem *m, struct sim_thread *t, bool frees)
 		t->size = 0;
 }
 
-/* The next moment at which something happens in a thread. */
+/* The next moment at which a thread does something. */
 static uint64_t sim_next(const struct sim_thread *t)
 {
 	return t->did ? t->end : t->act;
@@ -539,7 +539,7 @@ static void test_threads(void **state)
 	for (int i = 1; i <= 20; i++) {
 		rnd_state = i * 0x9e3779b97f4a7c15ull;
 		simulate(NULL, 4);
-		/* Of what there was no room for, all have the same size: then it is exact. */
+		/* All blocks that did not fit have the same size: then it is exact. */
 		simulate(&few, 1);
 		assert_int_equal(few.used, 0);
 	}
@@ -547,7 +547,7 @@ static void test_threads(void **state)
 
 #define SPACE 512
 
-/* One entry per address: which range it belongs to, by where that begins; -1: none. */
+/* One entry per address: the start of the range that it belongs to; -1: none. */
 struct naive {
 	int owner[SPACE];
 	uint64_t bytes[SPACE];
@@ -589,7 +589,7 @@ static void naive_totals(const struct naive *n, uint64_t bytes[MEM_KIND_CNT])
 
 static void test_random(void **state)
 {
-	/* The highest addresses there are, so that ranges reach the end of the space. */
+	/* The highest addresses, so that ranges reach the end of the space. */
 	uint64_t base = UINT64_MAX - SPACE + 1, bytes[MEM_KIND_CNT], size;
 	static struct naive n;
 	struct mem m = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What reports keep has one bound, and all of it is given back. */
+/* Reports' memory has one limit, and all of it is freed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void test_sum(void **state)
 	b = memlimit_new(MEMLIMIT_POOLS, 8 * KIB);
 	assert_non_null(b);
 	b[0] = 7;
-	/* What does not grow stays as it was. */
+	/* A block that cannot grow stays as it was. */
 	assert_null(memlimit_resize(MEMLIMIT_POOLS, b, 40 * KIB));
 	assert_int_equal(b[0], 7);
 	memlimit_free(a);
@@ -49,7 +49,7 @@ static void test_sum(void **state)
 	assert_int_equal(memlimit_rejected(MEMLIMIT_THREADS), 0);
 }
 
-/* Whoever comes has as much as is left over for others, and what he gives back is his. */
+/* A new owner may use half of what is left; freed memory goes back to its owner's share. */
 static void test_shares(void **state)
 {
 	char *a, *b, *shared;
@@ -71,16 +71,16 @@ static void test_shares(void **state)
 	shared = memlimit_new(MEMLIMIT_THREADS, 8 * KIB);
 	assert_non_null(shared);
 	memlimit_free(shared);
-	/* Given back in the turn of another. */
+	/* Freed while another owner is set. */
 	memlimit_free(a);
 	memlimit_set_owner(&at, 1);
 	a = memlimit_new(MEMLIMIT_THREADS, 20 * KIB);
 	assert_non_null(a);
-	/* What is made for another is the other's. */
+	/* Memory that is allocated for another owner counts for that one. */
 	was = memlimit_push_owner(b);
 	assert_null(memlimit_new(MEMLIMIT_THREADS, 14 * KIB));
 	memlimit_pop_owner(was);
-	/* Nobody has no share. */
+	/* Without an owner there is no share. */
 	was = memlimit_push_owner(NULL);
 	shared = memlimit_new(MEMLIMIT_THREADS, 24 * KIB);
 	assert_non_null(shared);
@@ -91,7 +91,7 @@ static void test_shares(void **state)
 	assert_int_equal(memlimit_used(), 0);
 }
 
-/* Each pays for what he makes it larger by. */
+/* Each owner pays for the bytes that it adds. */
 static void test_shared_block(void **state)
 {
 	char *a, *b;
@@ -126,7 +126,7 @@ static void test_rows(void **state)
 		while (memlimit_charge(&s, 1, 1000, MEMLIMIT_POOLS))
 			n[p]++;
 	}
-	/* Half of what those before have left. */
+	/* Half of the rest that the previous ones left. */
 	assert_int_equal(n[0], 1000);
 	assert_int_equal(n[1], 500);
 	assert_int_equal(n[2], 250);
@@ -141,7 +141,7 @@ static void test_rows(void **state)
 	assert_int_equal(memlimit_used(), 0);
 }
 
-/* More processes than are told apart: the further ones are one. */
+/* Processes above the limit share one owner. */
 static void test_owners(void **state)
 {
 	struct memlimit_share s = {0};
@@ -154,7 +154,7 @@ static void test_owners(void **state)
 	}
 	assert_int_equal(s.used, i);
 	assert_int_equal(s.of[7], 1);
-	/* 0 is nobody */
+	/* 0 means no owner */
 	assert_int_equal(s.of[(1 << 17) - 1], 1002);
 	memlimit_share_free(&s);
 	assert_int_equal(memlimit_used(), 0);
@@ -183,7 +183,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	run->most = memlimit_used() > run->most ? memlimit_used() : run->most;
 }
 
-/* A trace in which nothing comes twice. */
+/* A trace in which nothing occurs twice. */
 static char hostile[] = "/tmp/cudatrace-room.XXXXXX";
 
 static int make_hostile(void **state)
@@ -200,7 +200,7 @@ static int unlink_hostile(void **state)
 	return unlink(hostile);
 }
 
-/* Of it, in a room of so many bytes. The JSON form of the report is the caller's. */
+/* Reports on it with this memory limit. The caller frees the JSON form of the report. */
 static char *report_of(uint64_t room, uint64_t *most)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event};
@@ -235,7 +235,7 @@ static void test_enough(void **state)
 	uint64_t most;
 	char *text = report_of(MEMLIMIT_SZ, &most);
 
-	/* Functions that the table has not and devices of processes have bounds of their own. */
+	/* Functions that are not in the table, and devices of processes, have their own limits. */
 	assert_non_null(strstr(text, "\"rejected\":{\"functions\":"));
 	assert_non_null(strstr(text, ",\"devices\":"));
 	assert_int_equal(memlimit_rejected(MEMLIMIT_TEXTS), 0);
@@ -245,14 +245,14 @@ static void test_enough(void **state)
 	free(text);
 }
 
-/* Small ones, so that each table is the one that finds none. */
+/* Small limits, so that each table is once the one that hits it. */
 static void test_small(void **state)
 {
 	for (uint64_t size = 256 * KIB; size <= 8 * MIB; size += size / 2) {
 		uint64_t most;
 		char *text = report_of(size, &most);
 
-		/* What malloc() gives beyond what it was asked for. */
+		/* malloc() may return more than was requested. */
 		assert_true(most <= size + 4 * KIB);
 		assert_non_null(strstr(text, "\"rejected\":{"));
 		assert_int_equal(memlimit_used(), 0);

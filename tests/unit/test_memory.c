@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The report's analysis of memory: what is made and freed, leaks, bad frees. */
+/* The report's analysis of memory: allocations and frees, leaks, bad frees. */
 #include "memory_check.h"
 
 static void test_leak(void **state)
@@ -29,7 +29,7 @@ static void test_leak(void **state)
 		   "4096}]");
 }
 
-/* A program that frees nothing: what is kept of it has a bound, and the report says so. */
+/* A program that frees nothing: its rows have a limit, which the report mentions. */
 static void test_bound(void **state)
 {
 	process("exec");
@@ -38,7 +38,7 @@ static void test_bound(void **state)
 	assert_int_equal(m->block_cnt, BLOCKS_MAX);
 	assert_int_equal(m->rejected_cnt, 10);
 	check_kind(BLOCK_DEVICE, BLOCKS_MAX, 0, BLOCKS_MAX * 4096ull, BLOCKS_MAX * 4096ull);
-	/* What goes makes room. */
+	/* Freed memory makes room. */
 	release("cuMemFree_v2", 1 << 12);
 	alloc("cuMemAlloc_v2", 1 << 12, 4096);
 	alloc("cuMemAlloc_v2", 1 << 12, 4096);
@@ -49,7 +49,7 @@ static void test_bound(void **state)
 	check_json("'rejected':10");
 }
 
-/* It may free it yet. */
+/* The process may still free it. */
 static void test_no_leak_while_running(void **state)
 {
 	process("exec");
@@ -144,7 +144,7 @@ static void test_bad_frees(void **state)
 	check_json("'error':'CUDA_ERROR_INVALID_VALUE','confidence':1}");
 }
 
-/* What was allocated before the trace may be freed in it. */
+/* Memory from before the trace may be freed in it. */
 static void test_late_attach(void **state)
 {
 	release("cuMemFree_v2", 0x10000);
@@ -158,7 +158,7 @@ static void test_late_attach(void **state)
 	check_kind(BLOCK_DEVICE, 0, 0, 0, 0);
 }
 
-/* Thread A frees, B is given the address at once, and B's record comes first. */
+/* Thread A frees, thread B gets the address at once, and B's record comes first. */
 static void test_late_record(void **state)
 {
 	struct trace_event ev, late;
@@ -183,7 +183,7 @@ static void test_late_record(void **state)
 	assert_int_equal(m->late_free_cnt, 1);
 	release("cuMemFree_v2", 0x10000);
 	check_kind(BLOCK_DEVICE, 2, 2, 0, 300);
-	/* And later still: the other has freed it already. */
+	/* Even later: the other thread has already freed it. */
 	alloc("cuMemAlloc_v2", 0x10000, 100);
 	late = begin("cuMemFree_v2");
 	late.has = HAS_PTR;
@@ -196,7 +196,7 @@ static void test_late_record(void **state)
 	assert_int_equal(m->unseen_free_cnt, 0);
 	assert_int_equal(m->unmatched_free_cnt, 0);
 	assert_int_equal(m->late_free_cnt, 2);
-	/* A free that was lost: what lies there now was freed in time. */
+	/* A free was lost: the block there now was freed in time. */
 	alloc("cuMemAlloc_v2", 0x20000, 100);
 	alloc("cuMemAlloc_v2", 0x20000, 50);
 	release("cuMemFree_v2", 0x20000);
@@ -258,7 +258,7 @@ static void test_fragmentation(void **state)
 		"'ranges':10,'regions':1,'holes':1,'largest_hole':2048,'span':40960,'share':0.05}");
 }
 
-/* Far apart: no hole. And what was tried to be freed after the driver's end is no leak. */
+/* Far apart: no hole. A free attempted after the driver's end is no leak. */
 static void test_regions(void **state)
 {
 	process("exec");
@@ -275,7 +275,7 @@ static void test_regions(void **state)
 	assert_int_equal(m->bad_free_cnt, 0);
 }
 
-/* Frees that were lost: nothing may stay for ever. */
+/* Frees that were lost: nothing may stay forever. */
 static void test_lost_frees(void **state)
 {
 	process("exec");
@@ -305,7 +305,7 @@ static void test_failed(void **state)
 	check_kind(BLOCK_DEVICE, 0, 0, 0, 0);
 }
 
-/* Of UTF-8: bytes that begin a character. */
+/* Counts UTF-8 characters: bytes that begin one. */
 static size_t columns(const char *line)
 {
 	size_t n = 0;

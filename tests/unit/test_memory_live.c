@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The report's analysis of memory: where it lies and how long it lives. */
+/* The report's analysis of memory: its place and its lifetime. */
 #include "memory_check.h"
 
 #include <time.h>
@@ -51,12 +51,12 @@ static void test_vmm(void **state)
 	alloc("cuMemAddressReserve", 0x10000000, 8 * MIB);
 	map(0x10000000, 2 * MIB, 0xa0);
 	map(0x10000000 + 2 * MIB, 2 * MIB, 0xa0);
-	/* Released while it is mapped: still there. */
+	/* Released while it is mapped: still live. */
 	release("cuMemRelease", 0xa0);
 	check_kind(BLOCK_VMM, 1, 1, 2 * MIB, 2 * MIB);
 	check_kind(BLOCK_HOST, 1, 0, 4 * MIB, 4 * MIB);
 	assert_int_equal(m->device_bytes, 2 * MIB);
-	/* A mapping gives a handle back. */
+	/* A mapping returns a handle. */
 	ev = begin("cuMemRetainAllocationHandle");
 	call_args(&ev, "'handle':'0xa5','addr':'0x10000010'");
 	unmap(0x10000000, 4 * MIB);
@@ -69,7 +69,7 @@ static void test_vmm(void **state)
 	assert_int_equal(memory_host_place(r, 100, 0x10000100), HOST_PINNED);
 	unmap(0x10000000, 4 * MIB);
 	check_kind(BLOCK_HOST, 1, 1, 0, 4 * MIB);
-	/* Twice the same, and one that only its mapping holds at the end. */
+	/* One handle twice, and memory that only its mapping holds at the end. */
 	create(0xa0, 2 * MIB, "CU_MEM_LOCATION_TYPE_DEVICE", 1);
 	map(0x10000000, 2 * MIB, 0xa0);
 	create(0xa0, 6 * MIB, "CU_MEM_LOCATION_TYPE_DEVICE", 1);
@@ -97,7 +97,7 @@ static void test_devices(void **state)
 	ev = begin("cuCtxPushCurrent_v2");
 	call_args(&ev, "'ctx':'0xc1'");
 	alloc("cuMemAlloc_v2", 0x20000, 20);
-	f.tid = 101; /* a thread that has none: two devices, so who knows */
+	f.tid = 101; /* no context in this thread, and two devices: unknown */
 	alloc("cuMemAlloc_v2", 0x30000, 40);
 	f.tid = 100;
 	ev = begin("cuCtxPopCurrent_v2");
@@ -126,7 +126,7 @@ static void test_devices(void **state)
 	assert_int_equal(m->dev_rows[1]->peak, 20 + 160 + 320);
 	assert_int_equal(m->dev_rows[2]->device, -1);
 	assert_int_equal(m->dev_rows[2]->live, 40);
-	/* That of the context that was destroyed. */
+	/* Memory of the destroyed context. */
 	assert_int_equal(m->leak_cnt, 1);
 	assert_int_equal(m->leaks[0].end, LEAK_CONTEXT);
 	check_json("'device':1,'end':'context'}]");
@@ -165,7 +165,7 @@ static void test_processes(void **state)
 	alloc("cuMemAlloc_v2", 0x10000, 1000);
 	f.pid = f.tid = 200;
 	process("fork");
-	/* The child has none of it. */
+	/* The child has none of this memory. */
 	release_err("cuMemFree_v2", 0x10000, 1);
 	alloc("cuMemAlloc_v2", 0x10000, 500);
 	assert_int_equal(m->device_peak, 1500);
@@ -197,7 +197,7 @@ static void test_over_time(void **state)
 	finish();
 	check_json("'over_time':{'step_ns':1000000,'kinds':{'device':[1000,1000,1000,1000,1000,"
 		   "1500,1000,1000,1000]},'allocs':[1,0,0,0,0,1,0,0,0]}");
-	/* 10 s: steps of 32 ms, and the peak is still to be seen. */
+	/* 10 s: steps of 32 ms, and the peak is still visible. */
 	f.now_ns = FACTORY_BASE_NS + 10000000000;
 	alloc("cuMemAlloc_v2", 0x20000, 7);
 	step = m->time.step_ns;
@@ -209,7 +209,7 @@ static void test_over_time(void **state)
 	assert_int_equal(m->time.allocs[0], 2);
 }
 
-/* What is live against a model that is too simple to be wrong. */
+/* Live memory against a naive model. */
 static void test_random(void **state)
 {
 	uint64_t live = 0, peak = 0, sizes[256] = {0}, x = 88172645463325252ull;
@@ -264,7 +264,7 @@ static void from_pool(uint64_t ptr, uint64_t size, uint64_t handle, uint64_t str
 		  (unsigned long long)size, (unsigned long long)handle);
 }
 
-/* Pools of the host are no memory of a GPU, and what is captured is none yet. */
+/* Host pools are not GPU memory; captured allocations do not exist yet. */
 static void test_pools(void **state)
 {
 	process("exec");
@@ -314,8 +314,8 @@ static void test_opened_twice(void **state)
 
 /*
  * The live sums (summary, Chrome, metrics, top) and the report follow the same calls, which a
- * driver would let pass: physical memory, mappings, handles, pools, captures, imports, contexts.
- * Both are compared with a table of what is there.
+ * driver would accept: physical memory, mappings, handles, pools, captures, imports, contexts. Both
+ * are compared with a simple table.
  */
 #define SIM_SLOTS 8
 
@@ -501,8 +501,8 @@ static void test_agree(void **state)
 	finish();
 }
 
-/* Prints how much processor time an allocation or a free takes. Fails only when it is out of all
- * proportion: machines differ. */
+/* Prints the processor time of an allocation or a free. Fails only if it is far too long: machines
+ * differ. */
 static void test_cost(void **state)
 {
 	const unsigned cnt = 100000, live = 1000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Several traces as one: what is read when, at which time, as whose. */
+/* Several traces as one: their order, times and processes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -41,8 +41,8 @@
 
 static char folder[] = "/tmp/cudatrace-merge.XXXXXX";
 
-/* What was given, in that order: b0 is the begin of trace 0, 17@5 a call with this id that ends at
- * this ms of the report, e0 an end. */
+/* The events in that order: b0 is the begin of trace 0, 17@5 a call with this id that ends at this
+ * ms of the report, e0 an end. */
 static struct {
 	char said[1024];
 	struct trace_info info[8];
@@ -87,7 +87,8 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	say("e%u ", info->number);
 }
 
-/* The texts, each a file of that name, NULL at the end; "": it is written, but not named. */
+/* Pairs of name and text, NULL at the end. Each is written to a file; the reader does not get one
+ * whose name begins with "-". */
 static const char *merged(const char *name, ...)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};
@@ -125,7 +126,7 @@ static const char *merged(const char *name, ...)
 	return got.said;
 }
 
-/* Of one boot: CLOCK_MONOTONIC says it, whatever the wall clock was set to meanwhile. */
+/* Of one boot: CLOCK_MONOTONIC orders them, even if the wall clock was set meanwhile. */
 static void same_clock(void **state)
 {
 	assert_string_equal(
@@ -135,7 +136,7 @@ static void same_clock(void **state)
 	assert_int_equal(got.info[1].place, TRACE_SAME_CLOCK);
 	assert_int_equal(got.info[1].clock, got.info[0].clock);
 	assert_int_equal(got.info[1].base_ns, 1020 * MS);
-	/* Which is named first makes no difference. */
+	/* The order of the names does not matter. */
 	assert_string_equal(
 		merged("b", HEADER("B", 1020, "02.000") CALL(5, 1) CALL(20, 2) END(90), "a",
 		       HEADER("B", 1000, "01.000") CALL(10, 1) CALL(30, 2) CALL(50, 3) END(60),
@@ -143,8 +144,7 @@ static void same_clock(void **state)
 		"b0 1@11 b1 1@26 2@31 2@41 3@51 e0 e1 ");
 }
 
-/* The same numbers in two traces are not the same process, nor the same stack; what is the same
- * text is the same string. */
+/* The same number in two traces means two processes and two stacks; equal texts are one string. */
 static void nothing_is_mixed_up(void **state)
 {
 	merged("a", HEADER("B", 1000, "01.000") STACK("in_a") CALL(10, 1) CALL(30, 1) END(60), "b",
@@ -160,7 +160,7 @@ static void nothing_is_mixed_up(void **state)
 	assert_ptr_equal(got.symbol[1], got.symbol[2]);
 }
 
-/* Of two boots: wall clocks say it, and it is another clock. */
+/* Of two boots: wall clocks order them, and the clock differs. */
 static void by_wall(void **state)
 {
 	assert_string_equal(
@@ -179,7 +179,7 @@ static void by_wall(void **state)
 	assert_int_equal(got.info[2].clock, got.info[1].clock);
 }
 
-/* Without a common time: one behind the other, on the clock of the first when it is that. */
+/* Traces that do not overlap: one after the other, on one clock if they are of one boot. */
 static void one_after_the_other(void **state)
 {
 	assert_string_equal(merged("b", HEADER("B", 5000, "15.000") CALL(10, 1) END(20), "a",
@@ -192,19 +192,19 @@ static void one_after_the_other(void **state)
 			    "b0 1@11 e0 b1 1@32 e1 ");
 	assert_int_equal(got.info[1].place, TRACE_BEHIND);
 	assert_int_equal(got.pid[1], 7 + TRACE_PID_STEP);
-	/* Two that have nothing to do with the first, but with each other. */
+	/* Two traces that overlap with each other, but not with the first. */
 	assert_string_equal(merged("a", HEADER("A", 5000, "10.000") CALL(10, 1) END(20), "b",
 				   HEADER("B", 1000, "40.000") CALL(10, 1) END(60), "c",
 				   HEADER("C", 9000, "40.005") CALL(10, 1) END(60), NULL),
 			    "b0 1@11 e0 b1 b2 1@32 1@37 e1 e2 ");
-	/* Nothing is known of when it was. */
+	/* The time is unknown. */
 	assert_string_equal(merged("a", CALL(10, 1) END(20), "b",
 				   HEADER("B", 1000, "40.000") CALL(10, 1) END(60), NULL),
 			    "b0 1@11 e0 b1 1@72 e1 ");
 	assert_int_equal(got.info[1].place, TRACE_BEHIND);
 }
 
-/* Traces in one file were read before it is known that they overlap. */
+/* Traces in one file are read before it is known that they overlap. */
 static void in_one_file(void **state)
 {
 	assert_string_equal(merged("a",
@@ -214,7 +214,7 @@ static void in_one_file(void **state)
 			    "b0 1@11 2@31 e0 b1 3@67 e1 ");
 	assert_int_equal(got.info[1].place, TRACE_BEHIND);
 	assert_int_not_equal(got.info[1].clock, got.info[0].clock);
-	/* The second of one file beside that of another. */
+	/* The second trace of one file beside that of another. */
 	assert_string_equal(merged("a",
 				   HEADER("B", 1000, "10.000") CALL(10, 1) END(20)
 					   HEADER("B", 1040, "10.020") CALL(5, 3) END(90),
@@ -223,7 +223,7 @@ static void in_one_file(void **state)
 			    "b0 1@11 e0 b1 4@36 b2 3@46 5@71 e1 e2 ");
 }
 
-/* Files of a split trace go together, named or not, beside another. */
+/* Files of a split trace belong together, named or not, beside another. */
 static void split(void **state)
 {
 	static const char *const files[] = {
@@ -275,7 +275,7 @@ static void pipes(void **state)
 	reader__free(r);
 }
 
-/* A trace that was cut off holds up no other, nor does a file that is none. */
+/* A truncated trace delays no other, nor does a file that is not a trace. */
 static void not_whole(void **state)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};
@@ -298,7 +298,7 @@ static void not_whole(void **state)
 	reader__free(r);
 }
 
-/* More at a time than are read side by side: the rest comes behind them. */
+/* More than are read side by side: the rest follows them. */
 static void too_many(void **state)
 {
 	enum { CNT = READER_SIDES + 3 };
@@ -324,7 +324,7 @@ static void too_many(void **state)
 	reader__free(r);
 }
 
-/* Packed so that unpacking takes 16 MiB: alone it is read, beside others it is not. */
+/* Unpacking takes 16 MiB: the file is read alone, but not beside others. */
 static void large_windows(void **state)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};

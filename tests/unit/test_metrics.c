@@ -60,7 +60,7 @@ static void events(void **state)
 	has(m, "cudatrace_target_processes{" POD "} 1");
 	metrics__put(m, t);
 	has(m, "cudatrace_target_processes{" POD "} 0");
-	/* it goes on where it was */
+	/* the values continue */
 	assert_ptr_equal(metrics__get(m, &l, "python3"), t);
 	metrics__free(m);
 }
@@ -73,7 +73,7 @@ static void add_up(void *ctx, const struct api_fn *fn, const struct metrics_fn *
 	*sum = *f;
 }
 
-/* What was recorded and what was counted of a function, as one. */
+/* Recorded calls and counted calls of a function are added up. */
 static void by_function(void **state)
 {
 	const struct api_fn *fn = api_fn_by_symbol("cuMemcpyHtoD_v2");
@@ -128,8 +128,7 @@ static void counts(void **state)
 	metrics__free(m);
 }
 
-/* Names that were one when what is no ASCII was a '?', and those that look like what is written for
- * others. */
+/* Names that collided when non-ASCII bytes became '?', and names that look escaped. */
 static const struct {
 	const char *name, *label;
 } names[] = {
@@ -166,7 +165,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* No series is there twice; all of a page's bytes are UTF-8. */
+/* No series occurs twice; the page is UTF-8. */
 static void check_series(char *page)
 {
 	static char *series[16384];
@@ -197,14 +196,14 @@ static void names_stay_apart(void **state)
 	struct metrics *m = metrics__new(100000);
 	char line[256];
 
-	/* Others have something, too. */
+	/* Others have a series, too. */
 	metrics__event(m, metrics__others(m), &ev);
 	for (unsigned i = 0; i < NAME_CNT; i++) {
 		struct labels in = {0}, none = {0};
 
 		for (unsigned k = 0; k <= i; k++)
 			metrics__event(m, metrics__get(m, &none, names[i].name), &ev);
-		/* LXC takes any name for a container. */
+		/* LXC accepts any name for a container. */
 		snprintf(in.container, sizeof(in.container), "%s", names[i].name);
 		metrics__event(m, metrics__get(m, &in, "lxc"), &ev);
 	}
@@ -229,7 +228,7 @@ static void names_stay_apart(void **state)
 	metrics__free(m);
 }
 
-/* Names of commands and GPUs that are longer than what is kept of them. */
+/* Names of commands and GPUs that are longer than the limit. */
 static void long_names(void **state)
 {
 	struct metrics *m = metrics__new(10000);
@@ -251,7 +250,7 @@ static void long_names(void **state)
 	metrics__free(m);
 }
 
-/* Of two libraries' functions, those of one class too. */
+/* Functions of two libraries, also of one class. */
 static void families(void **state)
 {
 	const struct api_fn cu = {.symbol = "cuNew", .api = API_CUDA, .class = CLASS_OTHER};
@@ -278,7 +277,7 @@ static void families(void **state)
 	metrics__free(m);
 }
 
-/* Every way to launch is one, whether its return is looked at or not. */
+/* Every way to launch counts as one, with its return traced or not. */
 static void launches(void **state)
 {
 	const struct labels l = {0};
@@ -300,7 +299,7 @@ static void launches(void **state)
 	metrics__free(m);
 }
 
-/* A function that is no more: its id, and its row's address, are another's then. */
+/* A function is gone: its id and its row's address are reused. */
 static void forgotten(void **state)
 {
 	const struct labels l = {0};
@@ -381,7 +380,7 @@ static void bounded(void **state)
 	metrics__free(m);
 }
 
-/* Who names himself so neither ends the label nor begins a line. */
+/* A hostile name neither ends the label nor begins a line. */
 static void hostile(void **state)
 {
 	const struct labels l = {.namespace = "a\"b\\}{,x=\"1\"",
@@ -426,7 +425,7 @@ static void ended_make_room(void **state)
 	metrics__free(m);
 }
 
-/* Results without number make series, as far as one has a share of them. */
+/* Unlimited numbers of results make series, within the target's share. */
 static void share(void **state)
 {
 	struct metrics *m = metrics__new(1000);
@@ -455,7 +454,7 @@ static void share(void **state)
 	metrics__free(m);
 }
 
-/* Histograms are most of the lines: those of more classes than usual are series, too. */
+/* Histograms are most of the lines: those of more classes than usual make series, too. */
 static void histograms(void **state)
 {
 	const struct api_fn *fns, *of[CLASS_CNT] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Metrics of GPUs: errors, NVML's samples, collectives and what of them GPUs executed. */
+/* Metrics of GPUs: errors, NVML's samples, collectives and their GPU time. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include "factory.h"
 #include "metrics_check.h"
 
-/* More sorts of errors than there is room for: what has none is counted. */
+/* More kinds of errors than the limit: the rest is counted. */
 static void many_xids(void **state)
 {
 	struct metrics *m = metrics__new(1000);
@@ -35,7 +35,7 @@ static struct trace_event gpu_event(const char *op, uint64_t ns)
 	};
 }
 
-/* The last sample, under DCGM's names; what a target has are sums of its processes'. */
+/* The last sample, under DCGM's names; a target's values are sums over its processes. */
 static void gpus(void **state)
 {
 	static const char labels[] =
@@ -87,7 +87,7 @@ static void gpus(void **state)
 		 "command=\"train\",%s40",
 		 labels);
 	has(m, line);
-	/* It has ended: the next sample has none of its. */
+	/* The process has ended: it is not in the next sample. */
 	ev = gpu_event("sample", 5000000000ull);
 	metrics__event(m, NULL, &ev);
 	lacks(m, "command=\"train\",gpu=");
@@ -95,7 +95,7 @@ static void gpus(void **state)
 	metrics__free(m);
 }
 
-/* What moves data between GPUs: calls, their bytes and time, kernels of NCCL. */
+/* Data moved between GPUs: calls, their bytes and time, kernels of NCCL. */
 static void communication(void **state)
 {
 	const struct api_fn *fn = api_fn_by_symbol("ncclAllReduce");
@@ -106,11 +106,11 @@ static void communication(void **state)
 	struct trace_event gpu = {.kind = EVENT_GPU, .op = "kernel", .end_ns = 1500000000};
 	struct ct_count c = {.errors = 1, .total_ns = 250000000};
 
-	/* Of processes without any there is no line. */
+	/* Processes without collectives have no line. */
 	lacks(m, "cudatrace_collectives_total{");
 	ev.coll.bytes = 4096;
 	metrics__event(m, t, &ev);
-	/* In another call of NCCL, failed, cut off. */
+	/* Inside another call of NCCL, failed, unfinished. */
 	ev.api_depth = 1;
 	metrics__event(m, t, &ev);
 	ev.api_depth = 0;
@@ -120,7 +120,7 @@ static void communication(void **state)
 	ev.unfinished = true;
 	metrics__event(m, t, &ev);
 	ev.unfinished = false;
-	/* It moves nothing; a group's end launches what does. */
+	/* It moves nothing; the end of a group launches the collectives. */
 	ev.fn = api_fn_by_symbol("ncclCommCount");
 	metrics__event(m, t, &ev);
 	ev.has = 0;
@@ -130,13 +130,13 @@ static void communication(void **state)
 	has(m, "cudatrace_collectives_total{" X ",op=\"group_end\"} 1");
 	has(m, "cudatrace_collective_bytes_total{" X ",op=\"all_reduce\"} 4096");
 	has(m, "cudatrace_collective_host_seconds_total{" X ",op=\"all_reduce\"} 0.5");
-	/* Counted ones, of which one failed. */
+	/* Counted calls, one of which failed. */
 	c.hist[ct_hist_index(1000)] = 3;
 	metrics__counts(m, t, fn, &c);
 	has(m, "cudatrace_collectives_total{" X ",op=\"all_reduce\"} 3");
 	has(m, "cudatrace_collective_host_seconds_total{" X ",op=\"all_reduce\"} 0.75");
 	lacks(m, "op=\"none\"");
-	/* Of kernels those of NCCL. */
+	/* Only kernels of NCCL count. */
 	gpu.gpu.device = 3;
 	gpu.gpu.kernel = "gemm_nccl";
 	metrics__event(m, t, &gpu);

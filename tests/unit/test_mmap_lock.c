@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Processes that may hold what is waited for. */
+/* Processes that may hold the lock. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include "attach/probe/mmap_lock.h"
 
-/* Who waits in vfork() does so uninterruptibly, but for SIGKILL. */
+/* A process waits in vfork() uninterruptibly, except for SIGKILL. */
 static pid_t waits(volatile pid_t *child)
 {
 	pid_t pid = fork();
@@ -35,7 +35,7 @@ static void test_suspect(void **state)
 
 	while (!*child)
 		usleep(1000);
-	/* Others of the machine may, too. */
+	/* Other processes of the machine may wait, too. */
 	for (unsigned i = 0; i < 100 && !mmap_waiters__suspect(0); i++)
 		usleep(10000);
 	assert_int_not_equal(mmap_waiters__suspect(0), 0);

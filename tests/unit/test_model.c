@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Raw records to events: outcome, processes and threads, what is bad, names of kernels. */
+/* Raw records to events: outcome, processes and threads, bad records, names of kernels. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -68,14 +68,14 @@ static void test_outcome(void **state)
 	assert_true(ev->is_error);
 	r.result = -7;
 	assert_true(CALL0(&r, "cuInit")->is_error);
-	/* An answer of a query. */
+	/* The result of a query, not an error. */
 	r.result = 600;
 	ev = CALL0(&r, "cuStreamQuery");
 	assert_int_equal(ev->result, 600);
 	assert_false(ev->is_error);
 	r.result = 600;
 	assert_false(CALL0(&r, "cuEventQuery")->is_error);
-	/* Never returned: the number where the result would be means nothing. */
+	/* Never returned: the number in place of the result has no meaning. */
 	r.flags = CT_CALL_F_UNFINISHED;
 	r.result = 999;
 	ev = CALL0(&r, "cuCtxSynchronize");
@@ -90,7 +90,7 @@ static void test_outcome(void **state)
 	assert_int_equal(ev->result, 0);
 }
 
-/* Calls that never returned, or were not looked at when they did, change nothing. */
+/* Calls that never returned, or whose return was not traced, change nothing. */
 static void test_unfinished(void **state)
 {
 	const struct trace_event *ev;
@@ -131,7 +131,7 @@ static void test_nested(void **state)
 	c.parent_id = 7;
 	c.depth = c.api_depth = 3;
 	c.lib_id = 2;
-	/* The clock went nowhere, or back. */
+	/* The clock stood still, or went back. */
 	c.rec.ts_ns = 100;
 	c.end_ns = 50;
 	rig_record(&r, &c, CT_CALL_FIXED_SZ);
@@ -140,7 +140,7 @@ static void test_nested(void **state)
 	assert_int_equal(r.ev.depth, 3);
 	assert_int_equal(r.ev.lib_id, 2);
 	assert_int_equal(event_duration_ns(&r.ev), 0);
-	/* The argument is not in the record. */
+	/* The argument is missing in the record. */
 	assert_int_equal(r.ev.word_cnt, 0);
 }
 
@@ -156,10 +156,10 @@ static void test_bad(void **state)
 		rig_record(&r, &c, CT_CALL_FIXED_SZ);
 		assert_int_equal(model__bad_records(r.m), i + 1);
 	}
-	/* Nobody has asked for it. */
+	/* These records were not enabled. */
 	rig_record(&r, &nv, sizeof(nv));
 	assert_int_equal(model__bad_records(r.m), 5);
-	/* The caller's. */
+	/* The caller handles these. */
 	rig_record(&r, &lib, sizeof(lib));
 	assert_int_equal(model__bad_records(r.m), 5);
 	assert_int_equal(r.cnt, 0);
@@ -171,7 +171,7 @@ static void test_bad(void **state)
 	assert_int_equal(r.cnt, 0);
 }
 
-/* A symbol that the table does not have. */
+/* A symbol that is not in the table. */
 static void test_unknown_symbol(void **state)
 {
 	struct rig_layout l = {.words = {1, 2, 3, 4, 5, 6}};
@@ -198,7 +198,7 @@ static void test_threads(void **state)
 	rig_task(&r, CT_REC_THREAD, 0, 0, "renamed");
 	r.tid = 7;
 	assert_string_equal(CALL0(&r, "cuInit")->comm, "renamed");
-	/* One that nobody named, and the same id in another process. */
+	/* A thread without a name, and the same id in another process. */
 	r.tid = 9;
 	assert_string_equal(CALL0(&r, "cuInit")->comm, "");
 	r.pid = RIG_PID + 1;
@@ -232,7 +232,7 @@ static void test_processes(void **state)
 	assert_int_equal(r.cnt, 4);
 }
 
-/* Memory, names, captures and threads of a process, and what is left of them. */
+/* Memory, names, captures and threads of a process, and what remains of them after its end. */
 static void learn(uint32_t pid)
 {
 	r.pid = pid;
@@ -283,7 +283,7 @@ static void test_forget(void **state)
 	learn(100);
 	check_knows(100, true);
 	ends(101);
-	/* A thread that ended on another processor. */
+	/* Records from another processor may follow the end. */
 	check_knows(101, true);
 	r.pid = 101;
 	rig_task(&r, CT_REC_FORK, 1, 0, "");
@@ -303,7 +303,7 @@ static void test_forget(void **state)
 	check_knows(100, true);
 }
 
-/* Short calls are learnt from all the same. */
+/* The model learns from short calls, too. */
 static void test_min_duration(void **state)
 {
 	const struct trace_event *ev;
@@ -325,7 +325,7 @@ static void test_min_duration(void **state)
 	assert_int_equal(r.cnt, 3);
 }
 
-/* What the BPF side sends before a call that has a handle. */
+/* The record that the BPF side sends before a call with a handle. */
 static void tell(uint64_t handle, const char *name)
 {
 	_Alignas(8) char buf[sizeof(struct ct_name) + 64] = {0};
@@ -357,12 +357,12 @@ static void test_told_names(void **state)
 	assert_true(ev->launch.kernel_guessed);
 	tell(0xb0, "kernel_b");
 	assert_string_equal(launch(0xb0)->launch.kernel, "kernel_b");
-	/* A CUfunction got from a CUkernel whose name was guessed is guessed too. */
+	/* The name of a CUfunction from a CUkernel is a guess if the CUkernel's is. */
 	ev = CALL(&r, "cuKernelGetFunction", {"pFunc", 0xf00}, {"kernel", 0xa0});
 	assert_string_equal(ev->launch.kernel, "a()");
 	assert_true(ev->launch.kernel_guessed);
 	assert_true(launch(0xf00)->launch.kernel_guessed);
-	/* Another process's handles are others. */
+	/* Handles of another process are separate. */
 	r.pid = RIG_PID + 1;
 	assert_null(launch(0xa0)->launch.kernel);
 	/* Modules and contexts take their kernels with them. */
@@ -372,7 +372,7 @@ static void test_told_names(void **state)
 	assert_non_null(launch(0xa0)->launch.kernel);
 	CALL(&r, "cuCtxDestroy_v2", {"ctx", 1});
 	assert_null(launch(0xa0)->launch.kernel);
-	/* The program calls it otherwise: guesses are given up, with what came of them. */
+	/* The program uses another name: all guesses are dropped, with names derived from them. */
 	tell(0xa0, "_Z1av");
 	tell(0xb0, "kernel_b");
 	CALL(&r, "cuModuleGetFunction", {"hfunc", 0xb0}, {"name", .str = "other"});
@@ -410,8 +410,8 @@ static void peek_comm(const struct trace_event *ev)
 	last_ev = ev->comm ? ev : NULL;
 }
 
-/* Threads that have ended while their records are on their way: each has its name still. Those
- * that are not known have the process's, or none. */
+/* Threads that ended while their records were on their way: each still has its name. Unknown ones
+ * have the process's name, or none. */
 static void test_live_gone(void **state)
 {
 	enum { CNT = 3000 };

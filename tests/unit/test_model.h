@@ -19,18 +19,18 @@
 #include "decode/value.h"
 #include "model/model.h"
 
-#define RIG_PID 4000000 /* above the usual pid_max: no such process */
+#define RIG_PID 4000000 /* above the usual pid_max, so no such process exists */
 
 struct rig {
 	struct fnset *fns;
 	struct model *m;
-	/* of the next call; reset after it */
+	/* for the next call; reset after it */
 	uint32_t pid, tid;
 	int32_t result;
 	uint16_t flags;
 	uint64_t dur_ns;
 	uint32_t depth;	    /* depth among recorded calls; parent is the id of the innermost */
-	uint32_t api_depth; /* depth among calls of its family */
+	uint32_t api_depth; /* depth among calls of the same API family */
 	uint64_t parent;
 	/* the last event, and their number */
 	struct trace_event ev;
@@ -64,7 +64,7 @@ static inline void rig_on_event(void *ctx, const struct trace_event *ev)
 	memset(r->comm, 0, sizeof(r->comm));
 	if (ev->comm)
 		strncpy(r->comm, ev->comm, sizeof(r->comm) - 1);
-	/* A sink must copy these. */
+	/* The model need not keep these; a sink must copy them. */
 	r->ev.comm = r->comm;
 	r->ev.words = NULL;
 	memset(r->ev.caps, 0, sizeof(r->ev.caps));
@@ -104,7 +104,7 @@ static inline void rig_close(struct rig *r)
 	fnset__free(r->fns);
 }
 
-/* A record in a block of exactly its size. */
+/* Passes the record in a block of exactly its size. */
 static inline void rig_record(struct rig *r, const void *data, size_t size)
 {
 	void *copy = malloc(size);
@@ -117,7 +117,7 @@ static inline void rig_record(struct rig *r, const void *data, size_t size)
 	free(copy);
 }
 
-/* What the probes would record of the values: words, and captures by index. */
+/* The record that the probes would make of the values: words, and captures by index. */
 struct rig_layout {
 	uint64_t words[CT_MAX_WORDS];
 	const void *data[CT_MAX_CAPS];
@@ -142,7 +142,7 @@ static inline void rig_put(struct rig_layout *l, const struct api_fn *fn, const 
 		return;
 	}
 	assert_true(cap >= 0 && word >= 0);
-	l->words[word] = 0x7ffd00000000 + 64 * arg; /* its target does not matter */
+	l->words[word] = 0x7ffd00000000 + 64 * arg; /* the target of the pointer does not matter */
 	cap += v->next;
 	if (v->str) {
 		l->data[cap] = v->str;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which file an address is in that has been mapped while the mappings were read, or since. */
+/* Finds the file of an address that was mapped during or after the read of the mappings. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -81,8 +81,8 @@ static bool is_found(struct modules *m, uint64_t ip, uint64_t ns)
 	return frame.module;
 }
 
-/* A file that comes right after an address that is nowhere, as code without frame pointers gives
- * them; but not after any number of these. */
+/* A file right after an address in no file, as code without frame pointers produces them; but only
+ * after a limited number of these. */
 static void names_what_comes_after_nonsense(void **state)
 {
 	struct module_files *files = module_files__new(NULL, CT_REDACT_NOTHING);

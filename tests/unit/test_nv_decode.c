@@ -30,7 +30,7 @@ static void rm_control(void **state)
 	put32(b, 24, 2);
 	io = decode(CT_NV_CTL, RM(0x2a, 32), b, 32);
 	assert_int_equal(io.notes, NV_NOTE_PARAMS_SIZE);
-	/* The type byte and the direction do not matter, the size does. */
+	/* The size matters; the type byte and the direction do not. */
 	assert_string_equal(decode(CT_NV_CTL, 0x0020002a, b, 32).control->name,
 			    "NVA06C_CTRL_CMD_GPFIFO_SCHEDULE");
 	io = decode(CT_NV_CTL, RM(0x2a, 24), b, 32);
@@ -98,7 +98,7 @@ static void rm_alloc_forms(void **state)
 		assert_value(io, NV_R_STATUS, 0x51);
 		assert_string_equal(io.status_name, "NV_ERR_NO_MEMORY");
 	}
-	/* 48 bytes can be nothing but 535's form, 40 bytes on a newer driver nothing at all. */
+	/* 48 bytes can only be 535's form; 40 bytes have no meaning on a newer driver. */
 	set_driver("525.147.05");
 	{
 		uint8_t b[48] = {0};
@@ -125,7 +125,7 @@ static void root_client(void **state)
 	io = decode(CT_NV_CTL, RM(0x2b, 48), b, 48);
 	assert_true(io.notes & NV_NOTE_NEW_CLIENT);
 	assert_value(io, NV_R_CLIENT, 0xc1d00007);
-	/* Not yet returned: the handle that the driver is to make is not there. */
+	/* Not yet returned: the handle that the driver will make is missing. */
 	in.entry.r[0] = exact(in_b, 0, 48);
 	nv_decode_ioctl(&in, &io);
 	assert_int_equal(io.f[NV_R_NEW].at, NV_AT_UNREADABLE);
@@ -136,7 +136,7 @@ static void root_client(void **state)
 	drop(&in.entry.r[0]);
 }
 
-/* ioctl() itself failed: what is in the status field is the caller's own. */
+/* If ioctl() itself failed, the status field has the caller's value. */
 static void failed_ioctl(void **state)
 {
 	uint8_t b[32] = {0};
@@ -179,11 +179,11 @@ static void xfer(void **state)
 	assert_value(io, NV_R_NEW, 0x5c000009);
 	assert_string_equal(io.class->name, "HOPPER_COMPUTE_A");
 	drop(&in.entry.r[0]);
-	/* Outer block unreadable. */
+	/* The outer block is unreadable. */
 	nv_decode_ioctl(&in, &io);
 	assert_string_equal(io.name, "NV_ESC_IOCTL_XFER_CMD");
 	assert_int_equal(io.f[NV_R_FUNCTION].at, NV_AT_UNREADABLE);
-	/* Not unwrapped twice. */
+	/* It is not unwrapped twice. */
 	put32(outer, 0, 0xd3);
 	in.entry.r[0] = exact(outer, 0, 16);
 	nv_decode_ioctl(&in, &io);

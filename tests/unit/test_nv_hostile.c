@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The decoder against blocks that are cut short, and what the capture plan promises it. */
+/* The decoder with truncated blocks, and the guarantees of the capture plan. */
 #include "test_nv_decode.h"
 
-/* Each field of a cut block has the value of the whole block, or none. */
+/* Each field of a truncated block has the value of the whole block, or none. */
 static void check_cut(enum ct_nv_dev dev, uint32_t cmd, const uint8_t *b, uint32_t size)
 {
 	struct nv_ioctl whole = decode(dev, cmd, b, size);
@@ -44,7 +44,7 @@ static void truncated(void **state)
 						      : NULL;
 				uint32_t size = s ? s->size : 12;
 
-				/* Once whole, it is another ioctl. */
+				/* A whole block is another ioctl. */
 				if (esc[i].nr == 0xd3)
 					continue;
 				check_cut(CT_NV_CTL, RM(esc[i].nr, size & 0x3fff), b, size);
@@ -62,7 +62,7 @@ static void truncated(void **state)
 	free(b);
 }
 
-/* An XFER block that is cut names itself, or is unwrapped: nothing in between. */
+/* A truncated XFER block shows its own name, or is unwrapped completely. */
 static void truncated_xfer(void **state)
 {
 	uint8_t b[16] = {0};
@@ -152,7 +152,7 @@ static void plan(void **state)
 			check_row(&rows[i], params ? nv_struct_by_name(&abi, params, NULL) : NULL);
 		}
 		assert_int_equal(nv_plan_rows(&abi, CT_REDACT_NOTHING, NULL, 0), n);
-		/* Those with text. */
+		/* Rows with text. */
 		assert_int_equal(nv_plan_rows(&abi, CT_REDACT_STRINGS, NULL, 0), n - 2);
 		assert_int_equal(nv_plan_rows(&abi, CT_REDACT_ARGS, NULL, 0), 0);
 	}

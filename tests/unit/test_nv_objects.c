@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The table of RM objects: life of handles, a full table, ioctls fed in, random abuse. */
+/* The table of RM objects: life of handles, a full table, ioctls as input, random operations. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void generation(void **state)
 	nv_objects__free(NULL);
 }
 
-/* One process fills it: others have room, and what it had is theirs when it has gone. */
+/* One process fills the table: others have room, and get its rows when it ends. */
 static void share(void **state)
 {
 	struct quota q = {.table = QUOTA_OBJECTS, .max = 100, .share = 40};
@@ -71,7 +71,7 @@ static void share(void **state)
 	for (uint32_t h = 1; h < 20; h++)
 		assert_int_equal(nv_objects__add(t, C, C, h, 0x80), 0);
 	assert_int_equal(q.used, 60);
-	/* A file that was closed, and a process that nobody saw close anything. */
+	/* A closed file, and a process whose closes were not traced. */
 	assert_int_equal(nv_objects__close(t, OWNER + 1), 1);
 	assert_int_equal(q.used, 59);
 	nv_objects__end_process(t, 1);
@@ -89,14 +89,14 @@ static void dup_and_late(void **state)
 
 	nv_objects__add_client(t, OWNER, C, 0x41);
 	nv_objects__add(t, C, C, 0x10, 0x40);
-	/* The other client was there before us. */
+	/* The other client is older than the trace. */
 	assert_int_equal(nv_objects__dup(t, C + 1, 0x77, 0x20, C, 0x10), 0);
 	assert_int_equal(nv_objects__find(t, C + 1, 0x20)->class, 0x40);
 	assert_int_equal(nv_objects__find(t, C + 1, 0x77)->class, NV_CLASS_UNKNOWN);
 	assert_int_equal(nv_objects__find(t, C + 1, C + 1)->class, NV_CLASS_UNKNOWN);
 	assert_int_equal(nv_objects__dup(t, C + 1, C + 1, 0x21, C, 0x99), 0);
 	assert_int_equal(nv_objects__find(t, C + 1, 0x21)->class, NV_CLASS_UNKNOWN);
-	/* A source that goes does not take its duplicate along. */
+	/* Freeing a source does not free its duplicate. */
 	nv_objects__drop(t, C, C);
 	assert_int_equal(nv_objects__find(t, C + 1, 0x20)->class, 0x40);
 	nv_objects__free(t);
@@ -109,7 +109,7 @@ static void again_and_odd(void **state)
 	nv_objects__add_client(t, OWNER, C, 0x41);
 	nv_objects__add(t, C, C, 0x10, 0x80);
 	nv_objects__add(t, C, 0x10, 0x11, 0x2080);
-	/* Allocated anew: the free was missed, and its children went with it. */
+	/* Allocated again: the free was missed, and its children were freed with it. */
 	assert_int_equal(nv_objects__add(t, C, C, 0x10, 0x81), 0);
 	assert_null(nv_objects__find(t, C, 0x11));
 	assert_int_equal(stats_of(t).replaced_cnt, 1);
@@ -189,7 +189,7 @@ static void applied(void **state)
 	set(&io, NV_R_CLASS, 0x80);
 	assert_int_equal(nv_objects__apply(t, OWNER, &io), 0);
 	assert_int_equal(nv_objects__find(t, C, 0x10)->class, 0x80);
-	/* Refused, of unknown outcome, or without a handle: nothing was made. */
+	/* Refused, of unknown outcome, or without a handle: no object was made. */
 	set(&io, NV_R_NEW, 0x11);
 	set(&io, NV_R_STATUS, 0x51);
 	nv_objects__apply(t, OWNER, &io);
@@ -215,7 +215,7 @@ static void applied(void **state)
 	nv_objects__free(t);
 }
 
-/* Few handles, many operations: the table must stay consistent and empty out in the end. */
+/* Few handles, many operations: the table must stay consistent and be empty at the end. */
 static void abuse(void **state)
 {
 	struct nv_objects *t = nv_objects__new(24);
@@ -254,7 +254,7 @@ static void abuse(void **state)
 	nv_objects__free(t);
 }
 
-/* As deep as the table: freeing it must not use the stack. */
+/* A tree as deep as the table: freeing it must not recurse. */
 static void deep(void **state)
 {
 	struct nv_objects *t = nv_objects__new(200000);

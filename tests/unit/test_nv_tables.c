@@ -63,8 +63,8 @@ static void rmctrl_rows(void **state)
 	assert_true(exported >= 1337);
 }
 
-/* One name per value and branch, but for the value that NVIDIA itself gave two names, and for
- * branches in the middle of which a value changed hands. */
+/* One name per value and branch. Exceptions: a value to which NVIDIA gave two names, and branches
+ * in which a value was reassigned. */
 static void rmctrl_unique(void **state)
 {
 	unsigned cnt;
@@ -110,11 +110,11 @@ static void known_controls(void **state)
 		    1068);
 	assert_ctrl("535.288.01", 0x604, nv_rmctrl_by_value(&abi, 0x604, NULL)->name, NV_FIT_EXACT,
 		    15404);
-	/* A value that changed its name. */
+	/* A value whose name changed. */
 	assert_ctrl("535.288.01", 0x107, "NV0000_CTRL_CMD_SYSTEM_SET_MEMORY_SIZE", NV_FIT_EXACT, 4);
 	assert_ctrl("580.159.04", 0x107, "NV0000_CTRL_SYSTEM_GET_VRR_COOKIE_PRESENT", NV_FIT_EXACT,
 		    1);
-	/* A control that is gone keeps its name, flagged. */
+	/* A removed control keeps its name, with a flag. */
 	assert_ctrl("595.45.04", 0x103, "NV0000_CTRL_CMD_SYSTEM_GET_CAPS", NV_FIT_OTHER, -1);
 	assert_ctrl("550.163.01", 0x20803401, "NV2080_CTRL_CMD_ECC_GET_VOLATILE_COUNTS",
 		    NV_FIT_PARTIAL,
@@ -144,10 +144,10 @@ static void described_controls(void **state)
 	assert_described("580.159.04", 0xc36f0108, "NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN");
 	assert_described("580.159.04", 0x20808a12, "GSS legacy 0x2080 0x0a 0x12");
 	assert_described("580.159.04", 0x2080d234, "GSS legacy 0x2080 0x12 0x34 privileged");
-	/* Published although it has the bit. */
+	/* Published, in spite of the bit. */
 	assert_described("595.45.04", 0x20808513,
 			 "NV2080_CTRL_CMD_THERMAL_SYSTEM_EXECUTE_V2_PHYSICAL");
-	/* No such control, but such a class; an H200's libcuda sends the first. */
+	/* The class exists, but not this control; an H200's libcuda sends the first. */
 	assert_described("580.159.04", 0x20810108, "NV2081_BINAPI 0x0108");
 	assert_described("580.159.04", 0x20800001, "NV20_SUBDEVICE_0 0x0001");
 	assert_described("580.159.04", 0x12340001, "0x12340001");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who opens the next files of outputs: with a process of its own and without. */
+/* Opening the next files of outputs: with a separate process and without. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static int teardown(void **state)
 	return system(command);
 }
 
-/* Writes what the file is called into the next one. */
+/* Opens the next file and writes its name into it. */
 static void check_next(unsigned output, const char *want)
 {
 	char name[128], got[8] = "";
@@ -90,7 +90,7 @@ static void test_sandboxed(void **state)
 	check_files();
 }
 
-/* What lies there already: a regular file is emptied, nothing else is opened. */
+/* Existing files: a regular file is emptied, nothing else is opened. */
 static void test_in_the_way(void **state)
 {
 	char name[128];
@@ -116,7 +116,7 @@ static void test_in_the_way(void **state)
 	assert_int_equal(opener__next(0, &said), -EEXIST);
 }
 
-/* Relative to where we are, wherever the process is. */
+/* Relative to our working directory, not to that of the process. */
 static void test_relative(void **state)
 {
 	char old[4096];
@@ -135,7 +135,7 @@ static void test_relative(void **state)
 	assert_int_equal(chdir(old), 0);
 }
 
-/* Who is told a name after all takes it for what it is: the end. */
+/* If a name is sent after all, the process ends. */
 static void test_sealed(void **state)
 {
 	char other[128], name[128];
@@ -164,7 +164,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sealed, setup, teardown),
 	};
 
-	/* A system call that the sandbox lacks ends the process. */
+	/* A system call that is missing in the sandbox kills the process. */
 	setenv("CUDATRACE_SANDBOX", "kill", 1);
 	return cmocka_run_group_tests_name("opener", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 #define MAX_ARGS 16
 
-/* Words of a line, blanks between; '' is an empty word. Returns argc. */
+/* Splits a line at blanks; '' is an empty word. Returns argc. */
 static int split(char *line, char **argv)
 {
 	int argc = 0;
@@ -35,7 +35,7 @@ static int split(char *line, char **argv)
 
 static struct opts parse(const char *line)
 {
-	/* Kept, since lists in it belong to nobody else. */
+	/* Kept, since nothing else holds the lists in them. */
 	static struct opts kept[64];
 	static unsigned kept_cnt;
 	static char copy[512];
@@ -99,7 +99,7 @@ static void test_defaults(void **state)
 			 0);
 }
 
-/* Its value may be left out: the next word is none. */
+/* Its value is optional: the next word is not taken as the value. */
 static void test_stack(void **state)
 {
 	struct opts o = parse("--stack --stack=memory,sync -- prog");
@@ -123,7 +123,7 @@ static void test_all_layers(void **state)
 	assert_int_equal(o.trace.detail, DETAIL_NORMAL);
 	assert_int_equal(o.trace.select.cnt, 1);
 	assert_string_equal(o.trace.select.v[0], "cublas,cudnn");
-	/* What is said besides stays. */
+	/* Options given besides stay. */
 	o = parse("--python -e launch --all-layers -- prog");
 	assert_true(o.trace.nvtx);
 	assert_int_equal(o.trace.python.cnt, 1);
@@ -157,7 +157,7 @@ static void test_command(void **state)
 	assert_null(o.trace.argv[4]);
 	assert_true(o.trace.quiet);
 
-	/* As strace: the first word that is no option begins the command. */
+	/* As in strace: the first word that is not an option begins the command. */
 	o = parse("--jsonl x.jsonl ./prog -p 1 --version -- list");
 	assert_int_equal(o.trace.argc, 6);
 	assert_string_equal(o.trace.argv[0], "./prog");
@@ -193,7 +193,7 @@ static void test_verbs(void **state)
 	assert_int_equal(o.top_opts.interval_ns, 2500000000);
 	assert_int_equal(o.top_opts.tables, 3);
 	assert_int_equal(o.trace.pids[0], 7);
-	/* What follows is a command, whatever it is called. */
+	/* The rest is a command, whatever its name. */
 	o = parse("top --once list -p 8");
 	assert_int_equal(o.verb, VERB_TOP);
 	assert_int_equal(o.top_opts.tables, 1);
@@ -223,7 +223,7 @@ static void test_values(void **state)
 	assert_int_equal(parse("--summary").trace.summary, TRI_ON);
 	assert_int_equal(parse("--summary --no-summary").trace.summary, TRI_OFF);
 	assert_int_equal(parse("--max-events 18446744073709551615").trace.max_events, UINT64_MAX);
-	/* Names may be shortened. */
+	/* Names may be abbreviated. */
 	assert_int_equal(parse("--dur 1").trace.duration_ns, 1000000000);
 }
 
@@ -269,7 +269,7 @@ static void test_outputs(void **state)
 	assert_string_equal(o.trace.outputs[SINK_CHROME].v[1], "c");
 }
 
-/* A wrong command line, and what its message must contain. */
+/* A wrong command line, and a text that its message must contain. */
 static const struct {
 	const char *line, *message;
 } wrong[] = {
@@ -390,13 +390,13 @@ static void test_most_pids(void **state)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%d", i > 1 ? "," : "", i);
 	opts__parse(&o, 3, argv);
 	assert_int_equal(o.trace.pid_cnt, SESSION_MAX_PIDS);
-	/* The same ones again are no more. */
+	/* The same ids again do not count. */
 	argv[1] = "-p";
 	opts__parse(&o, 3, argv);
 	assert_int_equal(o.trace.pid_cnt, SESSION_MAX_PIDS);
 }
 
-/* Lines of text that begin, behind blanks, with the option as the help writes it. */
+/* Counts lines that begin, after blanks, with the option as the help writes it. */
 static unsigned count_entries(const char *text, const struct opt_row *row)
 {
 	char long_form[64], both_forms[64];
@@ -411,7 +411,7 @@ static unsigned count_entries(const char *text, const struct opt_row *row)
 		line += strspn(line, "\n");
 		indent = strspn(line, " ");
 		line += indent;
-		/* Text is further to the right. */
+		/* Text is indented further. */
 		if (indent <= 6 && !strncmp(line, want, strlen(want)) &&
 		    strchr(" [\n", line[strlen(want)]))
 			cnt++;
@@ -443,7 +443,7 @@ static void test_help(void **state)
 	assert_int_equal(strncmp(text, "cudatrace ", 10), 0);
 }
 
-/* It fits a screen: five forms of a command, twelve options, where the rest is. */
+/* It fits a screen: five forms of a command, twelve options, the place of the rest. */
 static void test_short_help(void **state)
 {
 	static const char *const same[] = {"help", "-h", "trace --help"};
@@ -472,7 +472,7 @@ static void test_short_help(void **state)
 	}
 }
 
-/* Each topic has the options of its group, and each option is one. */
+/* Each topic has the options of its group, and nothing else. */
 static void test_topics(void **state)
 {
 	static char text[65536], other[65536];
@@ -508,7 +508,7 @@ static void test_topics(void **state)
 	assert_string_not_equal(text, other);
 }
 
-/* The options of each command of `help which` are there, and its columns fit. */
+/* `help which` has the options of each command, and its columns fit. */
 static void test_which(void **state)
 {
 	static const struct {
@@ -608,7 +608,7 @@ static void test_completion(void **state)
 	}
 }
 
-/* Is word in text, between mark and end? */
+/* Returns whether word is in text, between mark and end. */
 static bool part_has(const char *text, const char *mark, const char *end, const char *word)
 {
 	static const char ends[] = " ()|',.\t\n";
@@ -624,14 +624,14 @@ static bool part_has(const char *text, const char *mark, const char *end, const 
 	return false;
 }
 
-/* Each verb has help of its own, and is in the general one, in the man page's synopsis and
- * description, and among what a shell offers. */
+/* Each verb has its own help. It is in the general help, in the man page's synopsis and
+ * description, and in the shell completions. */
 static void test_each_verb(void **state)
 {
 	static const struct {
 		const char *shell, *mark;
 	} offers[] = {
-		{"bash", "\ttrace) mapfile"}, {"bash", "\ttop|"}, /* which words are verbs */
+		{"bash", "\ttrace) mapfile"}, {"bash", "\ttop|"}, /* words that are verbs */
 		{"zsh", "verbs:verb:("},      {"fish", "__cudatrace_at trace' -f -a"},
 		{"fish", "case top "},	      {"bash", "\thelp) mapfile"},
 		{"zsh", "1:topic:("},	      {"fish", "__cudatrace_at help' -f -a"},
@@ -682,7 +682,7 @@ static void test_each_verb(void **state)
 	}
 }
 
-/* What completion.c and argp need of the table. */
+/* Conditions that completion.c and argp need of the table. */
 static void test_table(void **state)
 {
 	const struct opt_row *rows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Against a collector in the same loop; the suite of that name has one of its own. */
+/* With a collector in the same loop; the suite otlp has its own collector. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "json_check.h"
 #include "util/out.h"
 
-/* What the collector answers, and the last that it got. */
+/* The collector's response, and the last request that it received. */
 struct collector {
 	struct event_base *base;
 	struct evhttp *server;
@@ -163,7 +163,7 @@ static void hostile_names(void **state)
 	assert_non_null(strstr(c.spans, "\"traceId\":\"01000000000000000000000000000000\""));
 	assert_non_null(strstr(c.spans, "\"startTimeUnixNano\":\"5\",\"endTimeUnixNano\":\"6\""));
 	assert_non_null(strstr(c.spans, "\"status\":{\"code\":2,"));
-	/* One process, once. */
+	/* One process appears once. */
 	assert_null(strstr(strstr(c.spans, "\"resource\"") + 1, "\"resource\""));
 	close_both(&c, o);
 }
@@ -184,13 +184,13 @@ static void bounded(void **state)
 	assert_int_equal(s.dropped, 1900);
 	assert_int_equal(s.failed, 1);
 	assert_int_equal(c.requests, 1);
-	/* The end does not wait for a collector that does not want to. */
+	/* The end does not wait for a collector that does not respond. */
 	finish(&c, o);
 	assert_int_equal(c.requests, 3);
 	close_both(&c, o);
 }
 
-/* Bytes, too: names may be long, and are longer as JSON. */
+/* Bytes are limited, too: names may be long, and are longer as JSON. */
 static void bounded_bytes(void **state)
 {
 	static char name[600];
@@ -220,7 +220,7 @@ static unsigned count_of(struct otlp_queue *q, const char *text)
 	return cnt;
 }
 
-/* One process that makes many: those of others stay where they are, in their order. */
+/* One process makes many spans: those of others stay in the queue, in order. */
 static void shared_queue(void **state)
 {
 	struct otlp_item *it;
@@ -235,7 +235,7 @@ static void shared_queue(void **state)
 	assert_int_equal(dropped, 910);
 	assert_int_equal(count_of(&q, "mine"), 10);
 	assert_int_equal(count_of(&q, "his"), 90);
-	/* What comes late finds room. */
+	/* A process that comes later finds room. */
 	for (int i = 0; i < 20; i++)
 		dropped += otlp_queue__put(&q, 3, "late", 2, 4, 0, 0);
 	assert_int_equal(dropped, 930);
@@ -244,7 +244,7 @@ static void shared_queue(void **state)
 	it = otlp_queue__pop(&q);
 	assert_memory_equal(it->text, "mine", 4);
 	free(it);
-	/* What is under way counts. */
+	/* Bytes being sent count. */
 	assert_int_equal(otlp_queue__put(&q, 3, "late", 2, 4, 50, 0), 50);
 	assert_int_equal(q.cnt, 50);
 	assert_int_equal(otlp_queue__put(&q, 3, "late", 2, 4, 0, 100 * OTLP_SPAN_SZ), 51);
@@ -264,7 +264,7 @@ static bool mark(struct otlp_iters *its, uint32_t pid, uint32_t tid)
 	return otlp_iters__mark(its, &ev, 0, &s, 0);
 }
 
-/* A process with many threads leaves those of others alone. */
+/* A process with many threads removes none of the others' threads. */
 static void iterations(void **state)
 {
 	struct quotas quotas;
@@ -279,7 +279,7 @@ static void iterations(void **state)
 	assert_int_equal(q->used, q->share + 1);
 	assert_int_equal(q->full_cnt, 10000 - q->share);
 	assert_true(mark(its, 1, 1));
-	/* Its oldest went. */
+	/* Its oldest one was removed. */
 	assert_true(mark(its, 2, 10000));
 	otlp_iters__forget(its, 2);
 	assert_int_equal(q->used, 1);
@@ -310,7 +310,7 @@ static void refused(void **state)
 	close_both(&c, o);
 }
 
-/* Freed with a request under way, one that waits for its turn, and spans in the queue. */
+/* Freed with one request being sent, one waiting, and spans in the queue. */
 static void freed_early(void **state)
 {
 	struct collector c = {0};

@@ -28,7 +28,7 @@ static const char *path(const char *name)
 	return p;
 }
 
-/* The file's text, NUL-terminated. */
+/* Returns the file's text, NUL-terminated. */
 static char *slurp(const char *p, size_t *size)
 {
 	FILE *f = fopen(p, "r");
@@ -51,7 +51,7 @@ static void put_line(struct out *o, unsigned n)
 	out__commit(o);
 }
 
-/* Lines 0 to N without a gap and nothing else; returns N + 1. */
+/* The file must have lines 0 to N without a gap and nothing else; returns N + 1. */
 static unsigned count_whole(const char *s, size_t size)
 {
 	unsigned n = 0;
@@ -156,7 +156,7 @@ static void test_closed_pipe(void **state)
 	assert_int_equal(ret, -EPIPE);
 }
 
-/* A pipe whose reader is slow and that somebody made non-blocking. */
+/* A pipe with a slow reader that another program made non-blocking. */
 static void test_slow_pipe(void **state)
 {
 	int fds[2], saved = dup(STDOUT_FILENO);
@@ -193,7 +193,7 @@ static void test_slow_pipe(void **state)
 	close(fds[0]);
 }
 
-/* Standard output, as one that leads to *end. */
+/* Standard output that is a pipe to *end. */
 static struct out *out_to_pipe(int *end)
 {
 	int fds[2], saved = dup(STDOUT_FILENO);
@@ -210,21 +210,21 @@ static struct out *out_to_pipe(int *end)
 	return o;
 }
 
-/* Closing waits for the reader, which is us. */
+/* Closing waits for the reader, which is this process. */
 static void close_beside(struct out *o, int end)
 {
 	if (!fork()) {
 		close(end);
 		_exit(-out__close(o));
 	}
-	/* Of the child's, which goes on alone. */
+	/* The child goes on alone with its own. */
 	close(o->fd);
 	o->fd = -1;
 	out__close(o);
 }
 
-/* A reader that does not read holds nobody up, takes no memory without end, and gets whole lines
- * when it goes on: those that were left out are counted. */
+/* A reader that stops reading delays nothing, its memory is limited, and it gets whole lines later.
+ * Dropped lines are counted. */
 static void test_stuck_pipe(void **state)
 {
 	enum { LINES = 1000000 };
@@ -254,7 +254,7 @@ static void test_stuck_pipe(void **state)
 	assert_int_equal(n, whole);
 }
 
-/* Units that are no lines: their length, a number, and newlines. */
+/* Units that are not lines: their length, a number, and newlines. */
 static size_t unit_len(const char *p, size_t n)
 {
 	uint16_t len;
@@ -276,7 +276,7 @@ static void put_unit(struct out *o, uint32_t n)
 	out__commit(o);
 }
 
-/* Whole units and nothing else, with growing numbers; how many. *gaps: were any left out? */
+/* Counts units, whose numbers must grow; nothing else may be there. *gaps: any were dropped. */
 static unsigned count_units(const char *s, size_t size, bool *gaps)
 {
 	uint32_t n, last = 0;
@@ -311,7 +311,7 @@ static void test_stuck_units(void **state)
 	for (unsigned n = 0; n < UNITS; n++)
 		put_unit(o, n);
 	assert_true(o->stuck && o->lost > 0 && o->lost < UNITS);
-	/* Takes a little at a time: what is written ends anywhere. */
+	/* Reads a little at a time: writes end anywhere. */
 	for (int i = 0; i < 200; i++) {
 		ret = read(end, got + size, 4096 + 7 * i);
 		assert_true(ret > 0);
@@ -329,7 +329,7 @@ static void test_stuck_units(void **state)
 	free(got);
 }
 
-/* Closing waits for it as long as it is told to. */
+/* Closing waits for the reader as long as allowed. */
 static void test_impatient(void **state)
 {
 	int fds[2], saved = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
@@ -355,7 +355,8 @@ static void test_impatient(void **state)
 	close(fds[1]);
 }
 
-/* Fills the file until it fails, makes room and writes a last line. Returns its last number. */
+/* Fills the file until it fails, makes room and writes a last line. The close must return this
+ * error. */
 static void fill_and_close(const char *p, int want_error)
 {
 	struct out *o = out__open(p);
@@ -434,7 +435,7 @@ static void test_disk_full(void **state)
 	umount2(p, MNT_DETACH);
 }
 
-/* The first line is the header: a file without it is of no use. */
+/* The first line is the header, without which a file is useless. */
 static void test_room_keeps_first(void **state)
 {
 	struct out *o = out__open(path("first"));
@@ -458,7 +459,7 @@ static void test_room_keeps_first(void **state)
 	free(s);
 }
 
-/* Standard output that is a file with something in it already: that stays. */
+/* Standard output that is a non-empty file: its contents stay. */
 static void test_appended_stdout(void **state)
 {
 	int fd = open(path("app"), O_RDWR | O_CREAT | O_TRUNC, 0600), saved = dup(STDOUT_FILENO);
@@ -487,8 +488,8 @@ static void test_appended_stdout(void **state)
 	free(s);
 }
 
-/* What another program did to the file after some lines, and whether that is noticed by the next
- * write, or at the end alone. */
+/* What another program did to the file after some lines; by_write: the next write detects it, else
+ * only the end does. */
 static void check_gone(const char *what, bool by_write)
 {
 	struct out *o = out__open(path("gone"));

@@ -10,7 +10,7 @@
 
 #include "saved/parse.h"
 
-/* In a block of exactly the size that the parser may read, so that ASan sees what lies behind. */
+/* In a block of exactly the size that the parser may read, so that ASan detects reads past it. */
 static int parse(struct parser *p, const char *line, struct json_value *out, char **block)
 {
 	size_t len = strlen(line);
@@ -32,7 +32,7 @@ static void check(const struct member *m, const char *name, const char *text)
 	assert_memory_equal(m->text, text, m->len);
 }
 
-/* Strings are where they stand in the line, or, with escapes in them, elsewhere. */
+/* Strings point into the line, or, if they have escapes, elsewhere. */
 static void test_strings(void **state)
 {
 	static const char line[] =
@@ -64,7 +64,7 @@ static void test_strings(void **state)
 		assert_int_equal(out.m[i].key, known[i] ? parse_key(known[i]) : KEY_OTHER);
 		assert_true(!known[i] || out.m[i].key != KEY_OTHER);
 	}
-	/* With its name and value, as it stands there. */
+	/* With its name and value, as in the line. */
 	assert_memory_equal(line + out.m[2].from, "\"a\\u0062c\":\"\\\"\\\\\\/", 18);
 	assert_memory_equal(line + out.m[2].to - 5, "\\r\\t\",", 6);
 	assert_memory_equal(line + out.m[7].from, "\"true\" : true", 13);
@@ -73,7 +73,7 @@ static void test_strings(void **state)
 	parser__free(p);
 }
 
-/* Bytes that are no ASCII are looked at one by one: escapes among them too. */
+/* Bytes outside of ASCII are checked one by one: also escapes among them. */
 static void test_utf8(void **state)
 {
 	struct parser *p = parser__new();
@@ -122,7 +122,7 @@ static void test_wrong(void **state)
 	parser__free(p);
 }
 
-/* Of nothing there is a pointer all the same: users add to it. */
+/* An empty result has a pointer, too: users add to it. */
 static void test_empty(void **state)
 {
 	struct parser *p = parser__new();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What GPUs can compute: NVIDIA's numbers, and nothing where they are not known. */
+/* Peak performance of GPUs: NVIDIA's numbers, and none where they are unknown. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static double tflops_of(uint32_t capability, uint32_t sm_cnt, uint32_t mhz, cons
 	return peak_of(&d, type, half).tflops;
 }
 
-/* Data sheets round. */
+/* Data sheets have rounded numbers. */
 static void is_about(double tflops, double said)
 {
 	assert_true(tflops > said * 0.985 && tflops < said * 1.015);
@@ -50,7 +50,7 @@ static void test_data_sheets(void **state)
 	is_about(tflops_of(70, 80, 1530, "Tesla V100-SXM2-32GB", PEAK_FP64, false), 7.8);
 }
 
-/* Sums of 32 bits take GeForce twice as long, and without a name it may be one. */
+/* Sums of 32 bits take GeForce twice as long, and a GPU without a name may be one. */
 static void test_geforce(void **state)
 {
 	const char *g = "NVIDIA GeForce RTX 3090";
@@ -102,7 +102,7 @@ static void test_types(void **state)
 	assert_int_equal(type_of(f32, f32, c32, "sm80_xmma_gemm_f32f32_tf32f32_f32_tn"), PEAK_TF32);
 	assert_int_equal(type_of(f32, f32, NULL, "ampere_sgemm_128x64_tn"), PEAK_FP32);
 	assert_int_equal(type_of(f32, f32, NULL, "splitKreduce_kernel"), PEAK_NONE);
-	/* Unknown ones, and what does not fit together. */
+	/* Unknown types, and types that do not match. */
 	assert_int_equal(type_of(f16, bf16, c32, NULL), PEAK_NONE);
 	assert_int_equal(type_of(f16, f16, "CUBLAS_COMPUTE_64F", NULL), PEAK_NONE);
 	assert_int_equal(type_of(e4, f16, c32, NULL), PEAK_NONE);

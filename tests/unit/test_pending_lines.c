@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lines that wait as text: of several files, and of the daemon's. */
+/* Lines that wait as text: of several files, and of the daemon. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 #define MIB (1 << 20)
 #define SEC 1000000000ull
 
-/* What has gone. */
+/* The released lines. */
 static struct out *gone;
 static unsigned gone_cnt;
 
@@ -78,7 +78,7 @@ static void test_order(void **state)
 	assert_true(add(q, "other\n", 0, 0, SEC));
 	assert_true(add(q, "", 0, 0, SEC));
 	assert_true(add(q, "{b}\n", 8, 2, SEC + 1));
-	/* The earliest, and the sum. */
+	/* The earliest start, and the sum. */
 	assert_true(executed(q, 7, 2000000));
 	assert_true(executed(q, 7, 1000000));
 	assert_false(executed(q, 9, 0));
@@ -95,7 +95,7 @@ static void test_order(void **state)
 	pending_lines__free(q);
 }
 
-/* The oldest go to make room; nothing is kept of those. */
+/* The oldest are released to make room, and dropped from the table. */
 static void test_memlimit(void **state)
 {
 	struct pending_lines *q = begin(MIB);
@@ -135,7 +135,7 @@ static void test_long(void **state)
 
 #define FRAMES 20
 
-/* Whose stack is one of its own: there is more of those than may wait. */
+/* Every second call has a new stack: more stacks than may wait. */
 static void give_call(struct sink *s, struct factory *f, uint64_t id)
 {
 	static struct {
@@ -160,7 +160,7 @@ static void give_call(struct sink *s, struct factory *f, uint64_t id)
 	sink__event(s, &ev);
 }
 
-/* And what its end says that is not there. */
+/* Counts lines; *lost: the number in its end line. */
 static unsigned count_lines(const char *path, unsigned *lost)
 {
 	FILE *f = fopen(path, "r");
@@ -177,7 +177,7 @@ static unsigned count_lines(const char *path, unsigned *lost)
 	return lines;
 }
 
-/* Calls of a file, each of which has its stack in the file. */
+/* Counts calls of a file; each must have its stack in the file. */
 static unsigned read_file(const char *path)
 {
 	unsigned calls = 0, last = 0, id;

@@ -135,7 +135,7 @@ static void test_messages(void **state)
 	assert_string_equal(got, "cudatrace: cannot read /tmp/?]0;x???\x2f\xc3\xa9: no\n");
 }
 
-/* Reads what plain_name() wrote. */
+/* Reads back a name from plain_name(). */
 static size_t read_name(const char *text, char *name)
 {
 	size_t len = 0;
@@ -154,7 +154,7 @@ static size_t read_name(const char *text, char *name)
 	return len;
 }
 
-/* A name can be read back, so no two become one; and nothing in it is obeyed or no UTF-8. */
+/* A name can be read back, so no two are equal. The text has no control sequences and is UTF-8. */
 static void test_names(void **state)
 {
 	static const char *const parts[] = {"\\",   "x",    "\\x",  "f0",   "F0",   "\n",   "\"",

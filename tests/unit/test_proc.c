@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Processes and threads by their ids, which others have later, or whose last bits are the same. */
+/* Processes and threads by ids that are reused or have the same last bits. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -43,7 +43,7 @@ static void has_name(uint32_t pid, uint32_t tid, int turn)
 	assert_string_equal(proc__thread(&ps, procs__get(&ps, pid), tid)->comm, comm);
 }
 
-/* The same thread ids in two processes, and more than are remembered. */
+/* The same thread ids in two processes, and more than the limit. */
 static void test_ids(void **state)
 {
 	for (uint32_t i = 1; i <= CNT; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What several producers have counted of one process, as the daemon adds it up. */
+/* Counts of several producers for one process, as the daemon adds them up. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -130,7 +130,7 @@ static void put(struct made *m, unsigned i, const char *symbol, uint64_t calls, 
 		m->cnt = i + 1;
 }
 
-/* The number at the end of its line of that family. 0: there is none. */
+/* Returns the number at the end of this family's line. 0: there is no line. */
 static uint64_t value(const char *family, const char *symbol)
 {
 	static const struct metrics_self self = {.version = "1", .driver_version = "1"};
@@ -165,7 +165,7 @@ static void read_all(void)
 	dprocs__read_errors(&ps);
 }
 
-/* Each counts for itself, the same function, too. */
+/* Each producer counts by itself, also the same function. */
 static void same_function(void **state)
 {
 	put(&made[0], 0, "cuInit", 100, 10);
@@ -183,7 +183,7 @@ static void same_function(void **state)
 	assert_int_equal(calls("cuDeviceGet"), 3);
 }
 
-/* One tells the programs of a process apart, the other does not. */
+/* One producer tells the programs of a process apart, the other does not. */
 static void lives(void **state)
 {
 	struct dproc *p;
@@ -196,7 +196,7 @@ static void lives(void **state)
 	p = dprocs__find(&ps, getpid());
 	assert_non_null(p);
 	assert_int_equal(p->generation, 71);
-	/* The next program's are left until the end of the last one has been read. */
+	/* Counts of the next program wait until the end of the last one has been read. */
 	put(&made[0], 1, "cuInit", 100, 0);
 	made[0].rows[1].generation = 72;
 	put(&made[0], 0, "cuInit", 12, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Numbers as people read them, and the live line. */
+/* Numbers in human-readable form, and the live line. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -91,7 +91,7 @@ static void progress_line(void **state)
 	fclose(f);
 	free(text);
 
-	/* what is made for no terminal */
+	/* none without a terminal */
 	assert_null(progress__new(tmpfile()));
 	progress__update(NULL, 1, &t, 0);
 	progress__clear(NULL);

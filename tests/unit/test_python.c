@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is known of CPython's memory: layouts by version, strings, lines, memory of a process. */
+/* CPython's memory: layouts by version, strings, lines, memory of a process. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "attach/find/python.h"
 #include "util/reader.h"
 
-/* As 3.14.10 has it in its file. */
+/* As in the file of 3.14.10. */
 static const uint64_t debug_3_14[] = {
 	0, /* "xdebugpy" */
 	0x030e0af0, 0, 800, 600, 808,
@@ -63,7 +63,7 @@ static void reads_debug_offsets(void **state)
 	assert_int_equal(l.code_sz, 144);
 }
 
-/* What is not known is said, not guessed. */
+/* Unknown layouts are reported, not guessed. */
 static void refuses(void **state)
 {
 	static const struct {
@@ -76,7 +76,7 @@ static void refuses(void **state)
 		{2, 1, "free-threaded"},	  {5, 1 << 30, "are invalid"},
 		{26, 1 << 20, "are invalid"},	  {31, 56, "are invalid"}, /* a frame of 56 bytes */
 		{33, 3, "are invalid"},		  {36, 200, "are invalid"},
-		{43, 4089, "are invalid"}, /* behind what is read of a code object */
+		{43, 4089, "are invalid"}, /* past the part of a code object that is read */
 		{40, UINT64_MAX, "are invalid"},
 	};
 	uint8_t buf[PYTHON_DEBUG_SZ];
@@ -161,12 +161,12 @@ static unsigned line(unsigned minor, const char *table, size_t len, uint64_t off
 
 static void lines(void **state)
 {
-	/* 6 bytes of line 10, 4 of 11, then 9. */
+	/* 6 bytes of line 10, 4 of 11, then of 9. */
 	static const char lnotab[] = {6, 1, 4, -2};
-	/* 6 bytes of line 10, 4 without, 300 of 12. */
+	/* 6 bytes of line 10, 4 without a line, 300 of 12. */
 	static const char ranges[] = {6, 0, 4, -128, (char)254, 2, 46, 0};
-	/* One unit of line 11, with columns; three of 13, long; two without; one of 12, no columns.
-	 */
+	/* One unit of line 11, with columns; three of 13, long form; two without a line; one of 12,
+	 * no columns. */
 	static const char locs[] = {(char)(0x80 | 11 << 3),
 				    0,
 				    4,
@@ -195,7 +195,7 @@ static void lines(void **state)
 	assert_int_equal(line(14, locs, sizeof(locs), 14), 0);
 	for (size_t cut = 0; cut < sizeof(locs); cut++)
 		line(12, locs, cut, 12);
-	/* A number that does not end. */
+	/* A number without an end. */
 	assert_int_equal(line(12, "\xf0\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f", 9, 0), 0);
 }
 
@@ -209,7 +209,7 @@ static void strings(void **state)
 		{12, 0x65, 1, 40, true},     /* interned */
 		{9, 0x28, 2, 72, true},	     /* two bytes */
 		{13, 0x30, 4, 56, true},     /* four */
-		{14, 0x190001, 1, 40, true}, /* where interned is a number of 16 bits */
+		{14, 0x190001, 1, 40, true}, /* in the form where interned has 16 bits */
 		{12, 0x44, 1, 0, false},     /* not compact */
 		{12, 0x6c, 3, 0, false},     /* three bytes */
 		{12, 0, 0, 0, false},
@@ -244,7 +244,7 @@ static void texts(void **state)
 
 	python_str_text(&s, latin, 2, buf, sizeof(buf));
 	assert_string_equal(buf, "aü");
-	/* As much as there is. */
+	/* As much as fits. */
 	python_str_text(&s, latin, 1, buf, sizeof(buf));
 	assert_string_equal(buf, "a");
 	assert_int_equal(python_str_text(&s, latin, 2, buf, 1), 0);
@@ -256,7 +256,7 @@ static void texts(void **state)
 	assert_string_equal(buf, "\xf0\x9f\x98\x80\xef\xbf\xbd");
 }
 
-/* Parts of memory, some of which are not there. */
+/* Parts of memory, some of which are unmapped. */
 static void memory(void **state)
 {
 	char *page =

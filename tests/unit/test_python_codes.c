@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What code objects are called: by record, and by memory, which counts only while they are there.
- */
+/* Names of code objects: from records, and from memory, which is valid only while they exist. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,7 +13,7 @@
 #include "ct_record.h"
 #include "model/python.h"
 
-/* As CPython 3.12 has them. */
+/* As in CPython 3.12. */
 static struct object {
 	uint64_t refs, type, len, hash;
 	uint32_t state, pad;
@@ -48,7 +47,7 @@ static int setup(void **state)
 {
 	name(&file, 20);
 	name(&function, 10);
-	/* Two units of line 11, then of line 13 over and over. */
+	/* Two units of line 11, then line 13 repeatedly. */
 	table = (struct bytes){.len = 2000};
 	for (size_t i = 0; i < table.len; i += 2) {
 		table.data[i] = 0x80 | 13 << 3;
@@ -98,7 +97,7 @@ static struct python_codes *make(void)
 	return c;
 }
 
-/* The process may be gone: what is whole in the record needs none. */
+/* The process may be gone: complete data in the record is enough. */
 static void by_record(void **state)
 {
 	struct python_codes *c = make();
@@ -114,13 +113,13 @@ static void by_record(void **state)
 	assert_string_equal(f.module, "aaaaaaaaaaaaaaaaaaaa");
 	assert_string_equal(f.symbol, "aaaaaaaaaa");
 	assert_int_equal(f.line, 11);
-	/* Once more, and of the next that lies there. */
+	/* The same again; then another code object at that address. */
 	assert_int_equal(python_codes__tell(c, told()), 0);
 	assert_false(python_codes__frame(c, &(struct ct_python_frame){frame.code, 8, 4}, &f));
 	python_codes__free(c);
 }
 
-/* The rest is read while it is there; else a name is none, and a line is none. */
+/* The rest is read while the process exists; otherwise a truncated name or line is missing. */
 static void cut(void **state)
 {
 	struct stack_frame f;
@@ -148,7 +147,7 @@ static void cut(void **state)
 	}
 }
 
-/* Without a record: what is read is of another one if that has changed meanwhile. */
+/* Without a record the memory is read; if it changed meanwhile, it belongs to another object. */
 static void by_memory(void **state)
 {
 	struct python_codes *c = make();
@@ -158,7 +157,7 @@ static void by_memory(void **state)
 	assert_true(python_codes__read(c, &frame, 1));
 	assert_false(python_codes__frame(c, &frame, &f));
 	assert_int_equal(f.ip, (uintptr_t)code);
-	/* It could be read in the program, later. */
+	/* The BPF side could read it later. */
 	assert_int_equal(python_codes__tell(c, told()), 1);
 	assert_true(python_codes__frame(c, &frame, &f));
 	python_codes__clear(c);
@@ -170,7 +169,7 @@ static void by_memory(void **state)
 	python_codes__free(c);
 }
 
-/* Where no number is known it is read each time. */
+/* Without a known number it is read each time. */
 static void of_those_that_wait(void **state)
 {
 	const struct ct_python_frame frames[2] = {{frame.code, 0, 4}, {frame.code, 0, 4}};

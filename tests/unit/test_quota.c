@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bounds of what traced programs fill: reached, counted, shared out, given back. */
+/* Limits of memory that traced programs can fill: reached, counted, shared, released. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static int setup(void **state)
 	return !names;
 }
 
-/* When the processes have gone, nothing is left. */
+/* After the processes end, nothing is charged. */
 static int teardown(void **state)
 {
 	procs__free(&procs);
@@ -55,7 +55,7 @@ static void test_share(void **state)
 	assert_true(quota__take(&t, &a, 40));
 	assert_false(quota__take(&t, &a, 1));
 	assert_true(quota__take(&t, &b, 30));
-	/* 30 are left: nobody gets more of them than he leaves. */
+	/* 30 are left: no process may take more of them than it leaves. */
 	while (quota__take(&t, &c, 1))
 		n++;
 	assert_int_equal(n, 15);
@@ -71,7 +71,7 @@ static void test_share(void **state)
 	quota__give(&t, &c, 15);
 	quota__give(&t, &b, 30);
 	assert_int_equal(t.used + a.used + b.used + c.used + d.used, 0);
-	/* Nor at once. */
+	/* Also not in one step. */
 	t.share = 100;
 	assert_false(quota__take(&t, &a, 51));
 	assert_true(quota__take(&t, &a, 50));
@@ -100,7 +100,7 @@ static void test_owners(void **state)
 	assert_int_equal(t.full_cnt, 2);
 }
 
-/* As a lookup does it; the handle's name, mangled or not, or NULL. */
+/* Does what a lookup does; returns the handle's name, demangled or not, or NULL. */
 static const char *look_up(struct proc *p, uint64_t handle, const char *name)
 {
 	const struct kernel_name *n;
@@ -130,9 +130,9 @@ static void test_names(void **state)
 	}
 	assert_in_range(kept, 20, 200);
 	assert_in_range(t->used, 9000, 10300);
-	/* One may have found room for itself and not for what it says. */
+	/* A name may have had room without room for its demangled form. */
 	assert_in_range(t->full_cnt, 1000 - kept, 1000 - kept + 1);
-	/* And time is not spent on what is not kept. */
+	/* Names that are not kept take no time for demangling. */
 	asked = a->handles.demangling.at_ns;
 	assert_true(asked);
 	for (unsigned i = 0; i < 100; i++) {
@@ -140,13 +140,13 @@ static void test_names(void **state)
 		assert_null(look_up(a, 5000 + i, name));
 	}
 	assert_int_equal(a->handles.demangling.at_ns, asked);
-	/* Who has no more room loses a handle's old name rather than keep a wrong one. */
+	/* Without room a handle loses its old name, since that would be wrong. */
 	assert_non_null(handles__get(&a->handles, 100));
 	assert_null(look_up(a, 100, "_Z10a_new_namev"));
-	/* Names of others, and what others look up. */
+	/* A shared name, and lookups of the other process. */
 	assert_string_equal(look_up(a, 101, "_Z6sharedv"), "shared()");
 	assert_string_equal(look_up(b, 8, "_Z4morev"), "more()");
-	/* One name of two processes is there once, and until both have gone. */
+	/* A name of two processes exists once, until both have ended. */
 	used = t->used;
 	procs__remove(&procs, b);
 	assert_in_range(used - t->used, 1, 200);
@@ -157,7 +157,7 @@ static void test_names(void **state)
 	assert_non_null(look_up(a, 1, "_Z3newv"));
 }
 
-/* Names that are looked up and are no handle's. */
+/* Names that were looked up and belong to no handle. */
 static void test_loose_names(void **state)
 {
 	struct proc *p = procs__get(&procs, 1);
@@ -168,7 +168,7 @@ static void test_loose_names(void **state)
 		snprintf(name, sizeof(name), "loose%u", i);
 		assert_non_null(kernel_name__intern(&p->handles, name, strlen(name)));
 	}
-	/* The same handle again and again. */
+	/* The same handle repeatedly. */
 	for (unsigned i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "again%u", i);
 		assert_string_equal(look_up(p, 1, name), name);
@@ -188,7 +188,7 @@ static void test_handles(void **state)
 		kept += look_up(p, i, "kernel") != NULL;
 	assert_int_equal(kept, 50);
 	assert_int_equal(t->full_cnt, 50);
-	/* Launched, and leading to no name. */
+	/* Launched handles that lead to no name. */
 	procs__renew(&procs, p);
 	for (unsigned i = 1; i <= 1000; i++)
 		handles__told(&p->handles, 16 * i, NULL, 0);
@@ -235,7 +235,7 @@ static void test_ranges(void **state)
 	assert_int_equal(device(p), 30465);
 	assert_int_equal(t->used, 10);
 	assert_int_equal(t->full_cnt, 20);
-	/* Those that are known: exactly; the others: on average. */
+	/* Known blocks: exactly; the others: on average. */
 	mem_call(p, OP_FREE, 3 << 20, 0);
 	assert_int_equal(device(p), 30465 - 1003);
 	mem_call(p, OP_FREE, 20 << 20, 0);
@@ -245,7 +245,7 @@ static void test_ranges(void **state)
 			mem_call(p, OP_FREE, i << 20, 0);
 	assert_int_equal(device(p), 0);
 	assert_int_equal(t->used, 0);
-	/* Another process is none the wiser. */
+	/* Another process is not affected. */
 	for (uint64_t i = 1; i <= 20; i++)
 		mem_call(p, OP_ALLOC, i << 20, 1);
 	mem_call(other, OP_ALLOC, 1 << 20, 77);
@@ -298,7 +298,7 @@ static void test_processes(void **state)
 	assert_int_equal(q.of[QUOTA_RANGES].used, 100);
 }
 
-/* Processes whose ends were lost. */
+/* Processes whose ends were dropped. */
 static void test_lost_ends(void **state)
 {
 	procs.live = true;
@@ -312,7 +312,7 @@ static void test_lost_ends(void **state)
 	assert_non_null(procs__find(&procs, getpid()));
 }
 
-/* The end of a process is not the last that is read of it; but its turn comes. */
+/* Records may follow the end of a process; the next turn removes it. */
 static void test_compact(void **state)
 {
 	struct proc *p = procs__get(&procs, 1);
@@ -328,7 +328,7 @@ static void test_compact(void **state)
 	assert_null(procs__find(&procs, 1));
 	assert_int_equal(q.of[QUOTA_NAMES].used, 0);
 	assert_non_null(procs__find(&procs, 2));
-	/* Its number is another's meanwhile. */
+	/* Its number was reused meanwhile. */
 	p = procs__get(&procs, 3);
 	procs__end(&procs, p);
 	assert_int_equal(procs__compact(&procs), 0);
@@ -338,7 +338,7 @@ static void test_compact(void **state)
 	assert_ptr_equal(procs__find(&procs, 3), p);
 }
 
-/* Names of generated code: the file is the program's. */
+/* Names of generated code: the program controls the file. */
 static void test_perf_map(void **state)
 {
 	struct quota *t = &q.of[QUOTA_PERF_MAPS];
@@ -369,8 +369,7 @@ static void test_perf_map(void **state)
 	unlink(path);
 }
 
-/* A program's perf map may have holes of terabytes, which take no space, and lines without an end.
- */
+/* A perf map may have holes of terabytes, which take no disk space, and endless lines. */
 static void test_perf_map_endless(void **state)
 {
 	struct quota *t = &q.of[QUOTA_PERF_MAPS];
@@ -387,7 +386,7 @@ static void test_perf_map_endless(void **state)
 	fprintf(f, "1000 10 %s\n2000 10 second\n3000 10 thi", line);
 	fflush(f);
 	chmod(path, 0600);
-	alarm(60); /* instead of no end */
+	alarm(60); /* instead of running forever */
 	m = perf_map__new(getpid(), t);
 	assert_memory_equal(perf_map__find(m, 0x1000, &start), "xxxx", 4);
 	assert_string_equal(perf_map__find(m, 0x2000, &start), "second");
@@ -396,7 +395,7 @@ static void test_perf_map_endless(void **state)
 	fflush(f);
 	assert_string_equal(perf_map__find(m, 0x3000, &start), "third");
 	assert_int_equal(t->full_cnt, 0);
-	/* The last line goes on in a hole of 1 TiB; then it ends, and there is another. */
+	/* The last line continues in a hole of 1 TiB; then it ends, and another follows. */
 	assert_int_equal(fseeko(f, 1ll << 40, SEEK_SET), 0);
 	fprintf(f, "\n5000 10 beyond\n");
 	fclose(f);
@@ -442,7 +441,7 @@ static void test_stacks(void **state)
 	assert_int_equal(t->used, 0);
 }
 
-/* This process's own: paths have a share, symbols a bound. */
+/* In this process: paths have a share, symbols a limit. */
 static void test_modules(void **state)
 {
 	struct quota *paths = &q.of[QUOTA_PATHS], *symbols = &q.of[QUOTA_SYMBOLS];
@@ -473,7 +472,7 @@ static void test_modules(void **state)
 	frame = (struct stack_frame){.ip = own.ip};
 	modules__resolve(less, &frame, true, 1, &symbol);
 	free(symbol);
-	/* Not even for its mappings. */
+	/* Not even its mappings had room. */
 	assert_true(!frame.module || *frame.module == '[');
 	assert_true(paths->full_cnt > 0);
 	modules__free(less);
@@ -483,7 +482,7 @@ static void test_modules(void **state)
 	assert_int_equal(symbols->used, 0);
 }
 
-/* Has it a name for the function? */
+/* Returns whether there is a name for the function. */
 static bool has_name(struct modules *m, const void *function)
 {
 	struct stack_frame frame = {.ip = (uintptr_t)function + 1};
@@ -495,7 +494,7 @@ static bool has_name(struct modules *m, const void *function)
 	return symbol;
 }
 
-/* What the files of this process take that the function is in. */
+/* The size charged for the file that has the function. */
 static uint64_t size_of(const void *function)
 {
 	struct module_files *files = module_files__new(&q, CT_REDACT_NOTHING);
@@ -509,8 +508,8 @@ static uint64_t size_of(const void *function)
 	return size;
 }
 
-/* One that maps many files leaves room to the others; who uses what another had read has it, too.
- */
+/* A process that maps many files leaves room for others; a process can use symbols that another one
+ * had read. */
 static void test_symbols_share(void **state)
 {
 	const void *in_libc = dlsym(RTLD_DEFAULT, "getppid"),
@@ -531,7 +530,7 @@ static void test_symbols_share(void **state)
 	used = t->used;
 	assert_true(has_name(third, test_modules) && has_name(third, in_libc));
 	assert_int_equal(t->used, used);
-	/* The first goes, and what it had read is the third's still. */
+	/* The first process ends; the third keeps what it had read. */
 	modules__free(first);
 	assert_int_equal(t->used, used);
 	assert_false(has_name(third, in_cmocka));
@@ -544,14 +543,14 @@ static void test_symbols_share(void **state)
 	assert_int_equal(t->used, 0);
 }
 
-/* Bytes of the heap; 0: a malloc() that does not say. */
+/* Bytes of the heap; 0: malloc() does not report them. */
 static size_t heap(void)
 {
 	return mallinfo2().uordblks;
 }
 
-/* What the table says that it takes, it takes at most: the sum of all of them is held against the
- * daemon's memory. Processes share the rows, as they would. */
+/* A row takes at most the size that the table states: their sum is checked against the daemon's
+ * memory. Processes share the rows, as usual. */
 static void holds_row_sz(enum quota_table t, size_t before)
 {
 	size_t took = heap() - before;
@@ -563,7 +562,7 @@ static void holds_row_sz(enum quota_table t, size_t before)
 		      (unsigned long long)said);
 	assert_true(q.of[t].used >= 4096);
 	assert_true(took <= said);
-	/* Not by far: else a bound is lower than need be. */
+	/* Not much less: otherwise a limit is lower than necessary. */
 	assert_true(took >= said / 2);
 }
 
@@ -657,7 +656,7 @@ static void test_row_sizes(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-/* A program may have as many mappings as it likes. */
+/* A program may have any number of mappings. */
 static void test_mappings(void **state)
 {
 	struct module_files *files = module_files__new(&q, CT_REDACT_NOTHING);
@@ -673,7 +672,7 @@ static void test_mappings(void **state)
 	modules__read(m);
 	assert_in_range(t->used, 20000, 50000);
 	assert_true(t->full_cnt > 0);
-	/* Read again, with room for all: what the old ones took is given back. */
+	/* Read again with room for all: memory of the old mappings is released. */
 	t->share = 1 << 20;
 	modules__read(m);
 	modules__read(m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which rank waits for which, while it does. */
+/* Ranks that wait for other ranks, while they wait. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void on_wait(void *ctx, const struct rank_wait *w)
 	said_cnt++;
 }
 
-/* How many are said at this second. */
+/* The number of reports at this second. */
 static unsigned look(uint64_t sec)
 {
 	unsigned before = said_cnt;
@@ -71,7 +71,7 @@ static void test_waits(void **state)
 	assert_string_equal(
 		text, "collective 2 (all_reduce) of communicator 0xabc waits for 5.0 s: begun "
 		      "by rank 0, 2, not by rank 1");
-	/* Once; and when it is over. */
+	/* Reported once, and again when it is over. */
 	assert_int_equal(look(200), 0);
 	reduce(1, 2, 200);
 	assert_int_equal(look(201), 1);
@@ -81,7 +81,7 @@ static void test_waits(void **state)
 	assert_int_equal(look(300), 0);
 }
 
-/* A rank is behind because a call of its was lost: nothing is said of what there was then. */
+/* A rank lags because its call was dropped: earlier collectives are no longer reported. */
 static void test_lost(void **state)
 {
 	char text[768];
@@ -98,7 +98,7 @@ static void test_lost(void **state)
 	assert_string_equal(text, "collective 2 of communicator 0xabc may have begun on all ranks: "
 				  "calls were dropped");
 	assert_int_equal(look(100), 0);
-	/* Nor of it as long as one rank's number is not known. */
+	/* No report while the number of one rank is unknown. */
 	reduce(0, 3, 100);
 	reduce(2, 3, 100);
 	assert_int_equal(look(110), 0);
@@ -106,14 +106,14 @@ static void test_lost(void **state)
 	assert_int_equal(look(111), 1);
 	assert_int_equal(last.seq, 3);
 	assert_string_equal(last.missing, "1");
-	/* Of another one it is. */
+	/* Another communicator is reported. */
 	call("ncclCommInitRank", 0xdef, 1, 0, 100);
 	call("ncclAllReduce", 0xdef, 0, 1, 100);
 	assert_int_equal(look(110), 1);
 	assert_int_equal(last.hash, 0xdef);
 }
 
-/* Whose call it was is known: the ranks of others are waited for. */
+/* The process of the dropped call is known: other processes' ranks are still waited for. */
 static void test_lost_of_another(void **state)
 {
 	for (uint32_t i = 0; i < 3; i++)
@@ -137,7 +137,7 @@ static void invent(uint32_t user, uint64_t hash)
 				  .hash = hash, .rank = 0, .pid = user * 1000 + hash % 100});
 }
 
-/* A user who invents communicators has others forgotten of that user only, or of who has most. */
+/* Invented communicators displace only those of that user, or of the user with most. */
 static void test_shares(void **state)
 {
 	rs.user_of = uid_of;
@@ -153,21 +153,21 @@ static void test_shares(void **state)
 	assert_string_equal(last.missing, "1");
 }
 
-/* Who has made the communicator and no collective yet is waited for, too. */
+/* A rank that made the communicator but no collective yet is waited for, too. */
 static void test_first(void **state)
 {
 	call("ncclCommInitRank", 0xabc, 1, 0, 0);
 	reduce(0, 1, 0);
 	assert_int_equal(look(10), 1);
 	assert_string_equal(last.missing, "1");
-	/* Its process ends: it is waited for all the same, until nobody is left. */
+	/* Its process ends: it is still waited for, until all processes have ended. */
 	ranks__ended(&rs, 101);
 	assert_int_equal(look(11), 0);
 	ranks__ended(&rs, 100);
 	assert_null(rs.by_hash);
 }
 
-/* One that ended too soon. */
+/* A rank whose process ended too early. */
 static void test_ended(void **state)
 {
 	reduce(0, 1, 0);
@@ -179,7 +179,7 @@ static void test_ended(void **state)
 	assert_string_equal(last.missing, "1 (ended)");
 }
 
-/* A rank that is far ahead: since when is not known exactly, but no later. */
+/* A rank far ahead: the start of the wait is approximate, but not too late. */
 static void test_ahead(void **state)
 {
 	reduce(1, 1, 0);
@@ -190,8 +190,8 @@ static void test_ahead(void **state)
 	assert_true(last.since_ns <= FACTORY_BASE_NS + 940 * SEC);
 }
 
-/* What was there before the trace may have other numbers in each rank; one rank waits for nobody.
- */
+/* Communicators from before the trace may have different numbers in each rank; a single rank waits
+ * for no other. */
 static void test_not_joined(void **state)
 {
 	struct factory f = factory(100);
@@ -205,7 +205,7 @@ static void test_not_joined(void **state)
 	assert_int_equal(look(1000), 0);
 }
 
-/* More than there is room for. */
+/* More than the limit. */
 static void test_many(void **state)
 {
 	for (uint64_t i = 1; i <= 2000; i++)

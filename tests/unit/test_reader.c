@@ -38,7 +38,7 @@
 	CALL("\"duration_us\":1.501,\"result\":0,\"size\":" size ",\"ptr\":\"" ptr "\",\"args\":"  \
 	     "{\"dptr\":\"" ptr "\",\"bytesize\":" size "}")
 
-/* What was read; strings stay, the rest is copied. */
+/* Events read; strings stay valid, the rest is copied. */
 static struct {
 	struct reader *reader;
 	struct saved_file file;
@@ -48,7 +48,7 @@ static struct {
 	unsigned begin_cnt, end_cnt, cnt;
 	struct trace_event ev[64];
 	char fields[64][256], args[64][256];
-	struct sink *copy; /* written again */
+	struct sink *copy; /* the events are written again */
 } got;
 
 static char path[64], copy_path[64];
@@ -176,7 +176,7 @@ static void test_call(void **state)
 	assert_int_equal(got.file.bad_lines, 0);
 }
 
-/* Names of functions that no table has, calls that did not return, times before the start. */
+/* Functions in no table, calls that did not return, times before the start. */
 static void test_odd_calls(void **state)
 {
 	read_text(
@@ -240,7 +240,7 @@ static void test_launch(void **state)
 	assert_false(got.ev[1].launch.has_config);
 }
 
-/* An exec, an exit and a fork begin from nothing; frees are of what is there. */
+/* An exec, an exit and a fork start from nothing; frees refer to existing memory. */
 static void test_memory(void **state)
 {
 	static const char exec[] =
@@ -292,7 +292,7 @@ static void test_processes(void **state)
 
 static void test_driver(void **state)
 {
-	/* Its drv lives only during the event. */
+	/* Its drv is valid only during the event. */
 	read_text(HEADER DRIVER(
 		"ioctl", "NV_ESC_RM_ALLOC",
 		"\"duration_us\":2.5,\"device\":\"nvidiactl\",\"fd\":8,\"cmd\":\"0xc0\","
@@ -338,7 +338,7 @@ static void test_driver(void **state)
 	assert_string_equal(got.ev[0].xid.message, "m");
 }
 
-/* Members in another order, of another program, with blanks: still the same event. */
+/* Other order of members, another program, blanks: still the same event. */
 static void test_other_order(void **state)
 {
 	read_text("{\"schema\": 2, \"name\": \"cudatrace\", \"type\": \"header\", \"ts\": 0, "
@@ -357,7 +357,7 @@ static void test_other_order(void **state)
 	assert_int_equal(got.file.bad_lines, 0);
 }
 
-/* What was read and is written again is what was read. */
+/* Reading and writing an event again does not change it. */
 static void test_again(void **state)
 {
 	static const char golden[] = "tests/golden/h200-triton.jsonl";
@@ -411,7 +411,7 @@ static void test_bad(void **state)
 		"0x1", "1"));
 	assert_int_not_equal(got.ret, 0);
 	assert_int_equal(got.cnt, 0);
-	/* Lines that lack what they need, and one whose name no sink could print. */
+	/* Lines without required members, and one with an unprintable name. */
 	read_text(HEADER
 		  "{\"ts\":1,\"type\":\"memory\"}\n"
 		  "{\"ts\":\"1\",\"type\":\"memory\"}\n"
@@ -436,14 +436,14 @@ static void test_cut(void **state)
 	assert_int_equal(got.ret, 0);
 	assert_int_equal(got.cnt, 1);
 	assert_int_equal(got.file.cut_line, 3);
-	/* Whole, only the newline is missing. */
+	/* Complete except for the newline. */
 	read_text(HEADER CALL("\"result\":0,\"args\":{}"));
 	assert_int_equal(truncate(path, got.file.bytes - 1), 0);
 	read_path(path);
 	assert_int_equal(got.cnt, 1);
 	assert_int_equal(got.file.cut_line, 0);
 	assert_int_equal(got.file.bad_lines, 0);
-	/* In the middle: only that line. */
+	/* In the middle: only that line is bad. */
 	read_text(HEADER "{\"ts\":1.5,\"type\n" ALLOC("0x1", "1") END);
 	assert_int_equal(got.cnt, 1);
 	assert_int_equal(got.file.bad_lines, 1);
@@ -461,7 +461,7 @@ static void test_no_header(void **state)
 	assert_int_equal(got.file.bad_lines, 0);
 }
 
-/* Deep nesting must not use up the stack; long lines not the memory. */
+/* Deep nesting must not exhaust the stack, nor long lines the memory. */
 static void test_deep_and_long(void **state)
 {
 	size_t len = READER_LINE_MAX + (1 << 20);
@@ -481,7 +481,7 @@ static void test_deep_and_long(void **state)
 	read_text(text);
 	assert_int_equal(got.file.bad_lines, 1);
 	assert_int_equal(got.cnt, 1);
-	/* Long, but not too long. */
+	/* Long, but within the limit. */
 	n = sprintf(text, "%s{\"x\":\"", HEADER);
 	memset(text + n, 'x', READER_LINE_MAX / 2);
 	sprintf(text + n + READER_LINE_MAX / 2, "\",%s", &ALLOC("0x1", "1")[1]);
@@ -491,7 +491,7 @@ static void test_deep_and_long(void **state)
 	free(text);
 }
 
-/* One of the same boot keeps its place; the processes of another are others. */
+/* A trace of the same boot keeps its place; processes of another boot are different ones. */
 static void test_several(void **state)
 {
 	char text[8192];
@@ -520,7 +520,7 @@ static void test_several(void **state)
 
 #define BOOT(id) ",\"boot_id\":\"" id "\"}\n"
 
-/* The clock may be set between two traces of one boot, and be the same in two boots. */
+/* The clock may be set between two traces of one boot, and may be the same in two boots. */
 static void test_boots(void **state)
 {
 	static const char *const ids[] = {BOOT("b"), BOOT("c")};
@@ -563,7 +563,7 @@ static void test_packed(void **state)
 	n = z.total_out;
 	deflateEnd(&z);
 	check_packed(out, n, 2, 0);
-	/* Cut off: what comes before is read. */
+	/* Truncated: the part before is read. */
 	check_packed(out, n - 9, 2, 0);
 	check_packed(out, 12, 0, 1);
 	out[n / 2] ^= 0x55;

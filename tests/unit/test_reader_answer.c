@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the reading process answers is taken when it is what it may answer, and else leaves nothing.
- */
+/* Valid answers of the reading process are accepted; others leave nothing behind. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -56,7 +55,7 @@ static int free_fd(void)
 
 #define REFUSED -100000
 
-/* What was taken; a descriptor is 0, and closed. */
+/* Returns the answer taken; a descriptor is 0, and closed. */
 static int taken(int number, size_t size, const int *fds, unsigned cnt)
 {
 	int before = free_fd(), fd = 12345;
@@ -76,11 +75,11 @@ static void test_as_it_should(void **state)
 {
 	assert_int_equal(taken(0, 4, &file, 1), 0);
 	assert_int_equal(taken(-ENOENT, 4, NULL, 0), -ENOENT);
-	/* There was no room for it here. */
+	/* This process had no descriptor left for it. */
 	assert_int_equal(taken(0, 4, NULL, 0), -EMFILE);
 }
 
-/* A number above 0 would be one of our own descriptors: read, and closed. */
+/* A number above 0 could be one of our own descriptors, to be read and closed. */
 static void test_numbers(void **state)
 {
 	assert_int_equal(taken(1, 4, NULL, 0), REFUSED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Files of a process that has another root, and would have us open ours. */
+/* Files of a process with another root, which tries to make us open our own files. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static void folder(const char *name)
 	assert_int_equal(mkdir(path, 0755), 0);
 }
 
-/* The first word of what is at the path in the target's root; else errno's text. */
+/* The first word of the file at the path in the target's root; else errno's text. */
 static const char *got(const char *path, bool nofollow)
 {
 	static char text[64];
@@ -113,7 +113,7 @@ static int teardown(void **state)
 {
 	char cmd[128], path[128];
 
-	/* Should a test have failed: nothing of the machine's is to be removed with it. */
+	/* If a test failed, nothing of the machine must be removed through this mount. */
 	snprintf(path, sizeof(path), "%s/root/proc", top);
 	umount2(path, MNT_DETACH);
 	if (target > 0) {
@@ -141,7 +141,7 @@ static void test_inside(void **state)
 	assert_string_equal(got("/rel", false), "in dir");
 	assert_string_equal(got("/chain", false), "in dir");
 	assert_string_equal(got("/folder/file", false), "in dir");
-	/* Ours by name, by many "..", by the way over a folder. */
+	/* Our file by name, by many "..", through a folder. */
 	put_link("ours", ours);
 	snprintf(up, sizeof(up), "../../../../..%s", ours);
 	put_link("up", up);
@@ -172,11 +172,11 @@ static void test_refused(void **state)
 	assert_string_equal(got("/last", false), "theirs");
 	assert_string_equal(got("/last", true), "Invalid argument");
 	assert_string_equal(got("/file", true), "theirs");
-	/* A link to a folder is no last component. */
+	/* A link to a folder is not the last component. */
 	assert_string_equal(got("/folder/file", true), "in dir");
 }
 
-/* What it says is about who reads it. */
+/* Files of /proc that depend on the reader. */
 static void test_proc(void **state)
 {
 	char path[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a process has mounted is remembered, and is not taken for what it has mounted since. */
+/* A process's mounts are cached, but not used after it mounts something else. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 static pid_t child;
 static int to[2], from[2];
 
-/* The mount that /mnt is in; 0: it is not told (before Linux 5.8). */
+/* The mount that /mnt is in; 0: unknown (before Linux 5.8). */
 static unsigned long long mount_id(void)
 {
 	struct statx st;
@@ -31,7 +31,7 @@ static unsigned long long mount_id(void)
 	return st.stx_mnt_id;
 }
 
-/* In namespaces of its own: at each byte it mounts or unmounts, and says which mount is there. */
+/* In its own namespaces: at each byte it mounts or unmounts, and sends the mount's id. */
 static void __attribute__((noreturn)) mount_for(void)
 {
 	unsigned long long id = 0;
@@ -80,7 +80,7 @@ static unsigned long long tell(char what)
 
 	signal(SIGPIPE, SIG_IGN);
 	if (write(to[1], &what, 1) != 1 || read(from[0], &id, sizeof(id)) != sizeof(id) || !id)
-		skip(); /* not allowed here */
+		skip(); /* not permitted here */
 	return id;
 }
 
@@ -92,13 +92,13 @@ static void test_changes_are_seen(void **state)
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), 1);
 	tell('u');
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), -1);
-	/* It has the other's number, as a rule. */
+	/* It usually has the other's number. */
 	proc = tell('p');
 	assert_int_equal(reader_mounts__are_safe(child, proc), 0);
 	tell('u');
 	tmpfs = tell('t');
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), 1);
-	/* Not of our namespace. */
+	/* Not in our namespace. */
 	assert_int_equal(reader_mounts__are_safe(0, tmpfs), -1);
 }
 

@@ -52,7 +52,7 @@ static size_t add(struct recorder *r, unsigned n, uint64_t now_ns)
 	return len;
 }
 
-/* What a dump unpacks to, several frames one after the other. */
+/* Unpacks a dump: several frames one after the other. */
 static char *unpack(struct recorder *r)
 {
 	static const char first[] = "{\"first\":1}\n", last[] = "{\"last\":1}\n";
@@ -100,7 +100,7 @@ static void all_of_it(void **state)
 	assert_int_equal(s.lines, 50000);
 	assert_int_equal(s.oldest_ns, SEC);
 	assert_int_equal(s.cut, 0);
-	/* twice the same: nothing is forgotten */
+	/* same dump twice: it drops nothing */
 	for (int i = 0; i < 2; i++) {
 		text = unpack(r);
 		assert_int_equal(lines(text), 50002);
@@ -143,7 +143,7 @@ static void memory_is_bounded(void **state)
 	recorder__free(r);
 }
 
-/* Frames between lines, in their order; they go and are counted as lines are. */
+/* Frames between lines, in order; they are dropped and counted like lines. */
 static void frames(void **state)
 {
 	static char text[64 << 10], frame[ZFRAME_ROOM(sizeof(text))], want[1 << 20];

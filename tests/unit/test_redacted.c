@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Page faults and migrations of which something is redacted, from the record to the files: the BPF
- * side does not read it, and should it be in the record, no sink writes it. */
+/* Redacted page faults and migrations, from the record to the files. The BPF side does not read the
+ * data; if a record has it, no sink writes it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	sink__event(sink, ev);
 }
 
-/* What a sink makes of a fault of the CPU, one of a GPU and a migration. */
+/* A sink's output for a fault of the CPU, one of a GPU, and a migration. */
 static char *written(enum sink_id kind, enum ct_redact redact)
 {
 	static const struct trace_info info = {.version = "1"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Files that there was no room for: known for a while; one user does not take all places. */
+/* Files refused by a limit are remembered for a while; one user cannot take all places. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void test_shares(void **state)
 	add(7, 1, now);
 	for (uint64_t i = 0; i < 1000; i++)
 		add(100 + i, 2, now + i);
-	/* The newest of one user, and what another had. */
+	/* The newest file of one user, and those of another. */
 	assert_true(has(7, now + 1000));
 	assert_true(has(1099, now + 1000));
 	assert_true(has(1099 - REFUSED_LIBS_MAX / 8 + 1, now + 1000));
@@ -63,7 +63,7 @@ static void test_full(void **state)
 		add(10000 + i, 100 + i / 16, now);
 	assert_true(has(10000, now));
 	assert_false(has(10000 + REFUSED_LIBS_MAX, now));
-	/* Their time is over. */
+	/* They have expired. */
 	add(5, 1, now + 31 * SEC_NS);
 	assert_true(has(5, now + 31 * SEC_NS));
 }

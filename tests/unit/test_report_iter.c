@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Iterations: what is one, how many there are, and when there are none. */
+/* Iterations: their bounds, their number, and traces without any. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -73,7 +73,7 @@ static void tokens(void **state)
 		put(&x, factory_copy(&x.f, "cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 1 << 20, 9000));
 		put(&x, factory_sync(&x.f, 0));
 	}
-	token(&x, 4); /* a prompt: other kernels, as many */
+	token(&x, 4); /* a prompt: other kernels, equally many */
 	for (int i = 0; i < 4; i++)
 		token(&x, 0);
 	put(&x, factory_call(&x.f, "cuCtxSynchronize", 500, 5000));
@@ -88,7 +88,7 @@ static void tokens(void **state)
 	for (int i = 0; i < 15; i++) {
 		assert_int_equal(list[i].kernels, 8);
 		assert_int_equal(list[i].round, i >= 5);
-		/* what lies between two rounds belongs to none */
+		/* calls between two rounds belong to none */
 		assert_int_equal(list[i].sums.calls, 10);
 		assert_int_equal(list[i].sums.dtoh, 8);
 		assert_int_equal(list[i].sums.htod, 0);
@@ -102,7 +102,7 @@ static void tokens(void **state)
 	/* all launches are in iterations */
 	assert_true(res.confidence > 0.93 && res.confidence < 0.94);
 	assert_int_equal(iter_round_at(x.r, res.pid, list[7].begin_ns), 2);
-	/* Another process's moments lie in no round of this one. */
+	/* Moments of another process are in no round of this one. */
 	assert_int_equal(iter_round_at(x.r, res.pid + 1, list[7].begin_ns), 0);
 	assert_int_equal(iter_round_at(x.r, res.pid, list[4].end_ns), 0);
 	assert_int_equal(iter_round_at(x.r, res.pid, FACTORY_BASE_NS), 0);
@@ -130,7 +130,7 @@ static void warmup_is_left_out(void **state)
 	report__free(x.r);
 }
 
-/* A kernel that is chosen by length is no other iteration; one that shares little is. */
+/* A kernel chosen by length makes no other iteration; launches with little in common do. */
 static void small_differences(void **state)
 {
 	struct iter_result res;
@@ -162,7 +162,7 @@ static void several_waits(void **state)
 		put(&x, factory_sync(&x.f, 0));
 	}
 	res = end(&x);
-	/* begins with what launches most: the first small one is not in it */
+	/* begins with the kernel launched most: the first small one is not in it */
 	assert_int_equal(res.count, 11);
 	assert_int_equal(res.dist[ITS_KERNELS].median, 12);
 	assert_non_null(strstr(res.why, "2 waits in each"));
@@ -210,7 +210,7 @@ static void graph_replays(void **state)
 	report__free(x.r);
 }
 
-/* Nodes that are captured, failed launches and calls in calls are no launches. */
+/* Captured nodes, failed launches and nested calls are not launches. */
 static void what_is_no_launch(void **state)
 {
 	struct iter_result res;
@@ -362,7 +362,7 @@ static void keys(void **state)
 		assert_int_equal(keys_get(&k, i * i, 5000, MEMLIMIT_THREADS), i);
 	assert_int_equal(keys_get(&k, 3, 5000, MEMLIMIT_THREADS), KEYS_NONE);
 	assert_int_equal(keys__find(&k, 3), KEYS_NONE);
-	/* The latest one goes, and no other. */
+	/* Only the latest one is removed. */
 	keys__undo(&k, KEYS_NONE);
 	keys__undo(&k, 17);
 	assert_int_equal(k.cnt, 5000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where the time goes: overview, stages, idle periods, waits, longest calls, the driver, and what
- * is said of them. Expected numbers are worked out by hand from the calls that are put in. */
+/* Use of time: overview, stages, idle periods, waits, longest calls, the driver, and their
+ * findings. Expected numbers are worked out by hand from the calls. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -158,7 +158,7 @@ static void stages_of_inference(void **state)
 	assert_int_equal(st->load[0].total_ns, 270000);
 }
 
-/* A long trace: more waits than there are cells, several threads, nested and unfinished calls. */
+/* A long trace: more waits than cells, several threads, nested and unfinished calls. */
 static void stages_add_up(void **state)
 {
 	struct run *x = *state;
@@ -207,8 +207,8 @@ static void has_in_json(const struct run *x, const char *want)
 	out__close(o);
 }
 
-/* A thread waits; another one makes short calls meanwhile, the first of them before the wait began.
- * The time that neither is in a call is the same for as many gaps as are kept, and for more. */
+/* One thread waits; another makes short calls meanwhile, the first of them before the wait began.
+ * The time outside of calls is the same below and above the number of gaps kept. */
 static void stages_of_two_threads(void **state)
 {
 	static const unsigned calls[] = {10, 3 * STAGE_GAPS};
@@ -233,7 +233,7 @@ static void stages_of_two_threads(void **state)
 		finish(x);
 		stage_result(x->r, &s);
 		assert_int_equal(s.all.ns[PART_OTHER], 1000 + calls[i] * 1000ull);
-		/* In a merged gap it is not known where the calls were. */
+		/* In a merged gap the position of calls is unknown. */
 		assert_in_range(s.all.ns[PART_OUTSIDE], 4500 - (i ? 500 : 1), 4500 + 1);
 		assert_int_equal(s.all.ns[PART_OUTSIDE] + s.all.ns[PART_OTHER] +
 					 s.all.ns[PART_SYNC],
@@ -244,7 +244,7 @@ static void stages_of_two_threads(void **state)
 	}
 }
 
-/* A call that had not returned when the trace ended is what the time went to. */
+/* An unfinished call at the end of the trace took the time. */
 static void a_wait_that_never_returns(void **state)
 {
 	struct run *x = *state;
@@ -273,7 +273,7 @@ static void a_wait_that_never_returns(void **state)
 		"\"text\":\"cuStreamSynchronize was called 5.00 s before the end");
 }
 
-/* A wait that the end of a trace cut off, and that took no longer than others: no finding. */
+/* A wait that the trace's end interrupted, no longer than others: no finding. */
 static void a_wait_that_is_cut_off(void **state)
 {
 	struct run *x = *state;
@@ -321,7 +321,7 @@ static void idle_needs_all_streams(void **state)
 	put(x, factory_launch(&x->f, "a", 0x20));
 	put(x, factory_sync(&x->f, 0x10)); /* 0x20 may still run */
 	put(x, factory_launch(&x->f, "a", 0x10));
-	/* what the event marks on 0x20 is all there is on it, and 0x10 waits for it */
+	/* the event covers all work on 0x20, and 0x10 waits for it */
 	ev = factory_on_stream(&x->f, "cuEventRecord", 0x20, 100);
 	ev.has |= HAS_CU_EVENT;
 	ev.cu_event = 0xe0;
@@ -352,7 +352,7 @@ static void idle_needs_all_streams(void **state)
 	assert_int_equal(d.cause_ns[IDLE_CPU], 2700);
 }
 
-/* A launch that another thread makes while one waits is work that the wait does not cover. */
+/* A launch of another thread during a wait is work that the wait does not cover. */
 static void idle_with_threads(void **state)
 {
 	struct run *x = *state;
@@ -537,7 +537,7 @@ static void json_is_json(void **state)
 	out__close(o);
 }
 
-/* Nothing seen, and nothing said that was not. */
+/* An empty trace: nothing is reported. */
 static void empty(void **state)
 {
 	struct run *x = *state;
@@ -560,7 +560,7 @@ static int columns(const char *s, size_t len)
 	return n;
 }
 
-/* The text, which fits its width. */
+/* The printed text; it must fit its width. */
 static char *printed(const struct run *x, struct term *term)
 {
 	size_t size, len;

@@ -51,7 +51,7 @@ static void put_at(struct fake *f, unsigned long at, const void *data, size_t si
 		f->data[(at + i) % SZ] = f->data[(at + i) % SZ + SZ] = ((const uint8_t *)data)[i];
 }
 
-/* Returns where its header is. */
+/* Returns the position of its header. */
 static unsigned long put(struct fake *f, const void *rec, uint32_t size, uint32_t flags)
 {
 	uint32_t header[2] = {size | flags};
@@ -75,7 +75,7 @@ static void by_time(void **state)
 {
 	struct ring *r = open_rings(RINGS);
 
-	/* 20 each, of all rings in turn, and the last first. */
+	/* 20 records each, for all rings in turn, the last ring first. */
 	for (unsigned n = 0; n < 100; n++)
 		put_task(RINGS - 1 - n % RINGS, 1000 + n, 0);
 	assert_int_equal(ring__drain(r, 1000), 100);
@@ -89,7 +89,7 @@ static void by_time(void **state)
 	ring__free(r);
 }
 
-/* A call's place is its end, a system call's too. */
+/* Calls and system calls are ordered by their ends. */
 static void by_end(void **state)
 {
 	struct ring *r = open_rings(3);
@@ -117,7 +117,7 @@ static void some_at_a_time(void **state)
 	for (unsigned n = 0; n < 30; n++)
 		put_task(n % 2, n, 0);
 	assert_int_equal(ring__drain(r, 7), 7);
-	assert_true(ring__was_full(r)); /* for all that is known */
+	assert_true(ring__was_full(r)); /* as far as is known */
 	assert_int_equal(ring__drain(r, 7), 7);
 	assert_int_equal(ring__drain(r, 100), 16);
 	for (unsigned n = 0; n < 30; n++)
@@ -125,7 +125,7 @@ static void some_at_a_time(void **state)
 	ring__free(r);
 }
 
-/* Round and round, with records over the ring's end. */
+/* Wraps repeatedly, with records across the ring's end. */
 static void wraps(void **state)
 {
 	struct ring *r = open_rings(2);
@@ -161,7 +161,7 @@ static void discarded(void **state)
 	ring__free(r);
 }
 
-/* One that is never completed holds nobody up for long, and is taken once it is complete. */
+/* A record that is not completed delays others only briefly, and is taken once complete. */
 static void incomplete(void **state)
 {
 	uint32_t len = sizeof(struct ct_rec);
@@ -185,7 +185,7 @@ static void incomplete(void **state)
 	ring__free(r);
 }
 
-/* What comes from the future, as processors' clocks may differ, is not waited for. */
+/* Records from the future are not waited for: processors' clocks may differ. */
 static void later_than_now(void **state)
 {
 	struct ring *r = open_rings(2);
@@ -198,7 +198,7 @@ static void later_than_now(void **state)
 	ring__free(r);
 }
 
-/* Only what was sent until then, and only as much as is asked for. */
+/* Only records until that time, and only as many as requested. */
 static void until(void **state)
 {
 	struct ring *r = open_rings(3);
@@ -215,7 +215,7 @@ static void until(void **state)
 	assert_int_equal(ring__next_ns(r), 110);
 	assert_false(ring__was_full(r));
 	assert_int_equal(ring__take(r, 5, 119), 5);
-	assert_true(ring__was_full(r)); /* for all that is known */
+	assert_true(ring__was_full(r)); /* as far as is known */
 	assert_int_equal(ring__take(r, 100, 1000), 15);
 	assert_int_equal(ring__next_ns(r), UINT64_MAX);
 	for (unsigned n = 0; n < 30; n++)
@@ -223,7 +223,7 @@ static void until(void **state)
 	ring__free(r);
 }
 
-/* Less room than the longest record takes. */
+/* Less room than the longest record needs. */
 static void nearly_full(void **state)
 {
 	struct ring *r = open_rings(2);

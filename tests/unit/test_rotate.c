@@ -45,7 +45,7 @@ static struct rotate_opts opts(void)
 				    .end = put_end};
 }
 
-/* What a command of the shell prints, as a number. */
+/* Returns the number that a shell command prints. */
 static long sh(const char *fmt, const char *path)
 {
 	char cmd[512], text[64] = "";
@@ -129,7 +129,7 @@ static void give(struct rotate *r, unsigned cnt)
 		rotate__line(r, LINE, strlen(LINE), SEC);
 }
 
-/* What another thread may do itself: not open a file, nor end one that is full or fails. */
+/* Other threads may neither open a file nor end one that is full or fails. */
 static void lines_of_threads(void **state)
 {
 	struct rotate_opts o = opts();
@@ -151,7 +151,7 @@ static void lines_of_threads(void **state)
 	rotate__free(r, SEC);
 	assert_int_equal(sh("cat %s/*.jsonl | wc -l", dir), 11 + 2 * 2);
 	sh("rm -rf %s", dir);
-	/* Nothing can be opened, and it is not time to try again: they are dropped. */
+	/* No file can be opened, and it is too early for a retry: lines are dropped. */
 	sh("touch %s", dir);
 	r = rotate__new(&o);
 	give(r, 1);
@@ -162,7 +162,7 @@ static void lines_of_threads(void **state)
 	rotate__free(r, SEC);
 }
 
-/* Frames and lines in turn; not where they do not fit. */
+/* Frames and lines in turn; no frames where they do not fit. */
 static void frames(void **state)
 {
 	static char text[100 * sizeof(LINE)], frame[sizeof(text)];
@@ -213,7 +213,7 @@ static void age(void **state)
 	assert_int_equal(stats(r).files, 0);
 	rotate__tick(r, 61 * SEC);
 	assert_int_equal(stats(r).files, 1);
-	/* nothing came: no file */
+	/* no lines: no file */
 	rotate__tick(r, 200 * SEC);
 	assert_int_equal(stats(r).files, 1);
 	rotate__free(r, 200 * SEC);
@@ -241,7 +241,7 @@ static void never_more_than_total(void **state)
 	assert_true(sh("cat %s/* | wc -c", dir) <= 1000000);
 }
 
-/* Waits for the command, which is started and looked after in tick. */
+/* Waits for the command, which tick starts and checks. */
 static void wait_taken(struct rotate *r, uint64_t *now, uint64_t taken, uint64_t failed)
 {
 	for (int i = 0; i < 2000 && (stats(r).taken < taken || stats(r).failed < failed); i++) {
@@ -282,7 +282,7 @@ static void command_takes_files(void **state)
 	assert_int_equal(stats(r).files, 2);
 	wait_taken(r, &now, 0, 2);
 	assert_int_equal(sh("ls %s/pending | wc -l", dir), 2);
-	/* What the command did not take is not removed: new lines are. */
+	/* Files that the command did not handle stay: new lines are dropped. */
 	for (int i = 0; i < 10000; i++)
 		rotate__line(r, LINE, strlen(LINE), now);
 	assert_true(stats(r).dropped > 5000);
@@ -292,7 +292,7 @@ static void command_takes_files(void **state)
 	wait_taken(r, &now, stats(r).files, stats(r).failed);
 	assert_int_equal(sh("ls %s/pending | wc -l", dir), 0);
 	assert_int_equal(sh("ls %s/*.jsonl | wc -l", base), stats(r).files);
-	/* What waits is not forgotten when there is no command any more. */
+	/* Waiting files are kept after the command is gone. */
 	sh("rm %s/go", base);
 	rotate__line(r, LINE, strlen(LINE), now += 20 * SEC);
 	rotate__finish_file(r, now);
@@ -307,7 +307,7 @@ static void command_takes_files(void **state)
 	runner__free(runner);
 }
 
-/* What is said is the name of a file in the folder, and nothing else. */
+/* Only the name of a file in the folder is accepted. */
 static void runner_runs_one_command(void **state)
 {
 	struct runner *runner;
@@ -332,7 +332,7 @@ static void runner_runs_one_command(void **state)
 	runner__free(runner);
 }
 
-/* Who can put another file there under that name chooses what the command gets. */
+/* A user who can replace a file of that name decides what the command gets. */
 static void command_needs_own_folder(void **state)
 {
 	static const char *const bad[] = {"chmod 777 %s", "chmod 775 %s", "chown 12345 %s",
@@ -383,8 +383,8 @@ static void folder_goes_away(void **state)
 	assert_int_equal(sh("cat %s/*.jsonl | grep -c .", dir), 3);
 }
 
-/* Another program deletes or truncates the file that is being written: its lines are dropped ones,
- * and those that come are in another. */
+/* Another program deletes or truncates the current file: its lines count as dropped, and new lines
+ * go to another file. */
 static void test_file_gone(void **state)
 {
 	static const char *const how[] = {"rm %s/*.part", "truncate -s 0 %s/*.part",
@@ -427,7 +427,7 @@ static void what_a_dead_daemon_left(void **state)
 	assert_int_equal(sh("ls %s/trace-20260101T000000Z-000007.jsonl | wc -l", dir), 1);
 }
 
-/* A name that is later than now: the clock was wrong then, or has gone back since. */
+/* A name later than now: the clock was wrong, or went back. */
 static void clock_goes_back(void **state)
 {
 	struct rotate_opts o = opts();
@@ -444,13 +444,13 @@ static void clock_goes_back(void **state)
 	rotate__line(r, LINE, strlen(LINE), SEC);
 	rotate__finish_file(r, SEC);
 	assert_int_equal(sh("ls %s | grep -c trace-20991231T235959Z-000042", dir), 1);
-	/* A dump comes behind it, and before the next. */
+	/* A dump gets the next stamp, before the next file. */
 	rotate__next_stamp(r, stamp);
 	assert_string_equal(stamp, "20991231T235959Z-000043");
 	for (int i = 0; i < 10000; i++)
 		rotate__line(r, LINE, strlen(LINE), SEC);
 	rotate__free(r, SEC);
-	/* The dump is the oldest, then those two: the last ones are there. */
+	/* The dump is the oldest, then those two; the last ones are still there. */
 	assert_int_equal(sh("ls %s | grep -c '^dump\\|-00004[12]'", dir), 0);
 	assert_true(sh("ls %s/trace-* | wc -l", dir) >= 3);
 	assert_int_equal(sh("ls %s | grep -c mine", dir), 1);
@@ -471,7 +471,7 @@ static void room_for_another(void **state)
 	rotate__tick(r, 3 * SEC);
 	assert_int_equal(rotate__make_room(r, 150000, SEC), 0);
 	assert_true(sh("cat %s/* | wc -c", dir) <= 150000);
-	/* What cannot fit costs nothing. */
+	/* A request that cannot fit removes nothing. */
 	left = sh("ls %s/trace-*l | wc -l", dir);
 	removed = stats(r).removed;
 	assert_true(left >= 1);
@@ -499,7 +499,7 @@ static void names_of_dumps(void **state)
 	name[SPOOL_DUMP_NAME_MAX] = 'x';
 	name[SPOOL_DUMP_NAME_MAX + 1] = '\0';
 	assert_int_equal(spool_dump_name_len(name), -1);
-	/* It counts, and is as old as it says. */
+	/* Its suffix counts as part of the stamp. */
 	assert_string_equal(spool_stamp("dump-20260101T000000Z-000001-mine.jsonl.zst"),
 			    "20260101T000000Z-000001-mine.jsonl.zst");
 }
@@ -527,8 +527,8 @@ static void full_disk(void **state)
 	umount(dir);
 }
 
-/* Gives cnt frames of 100 lines, and lines between them; without z, lines alone within a second.
- * Returns how many lines. */
+/* Adds cnt frames of 100 lines, and lines between them; without z, lines alone within a second.
+ * Returns the number of lines. */
 static unsigned give_mixed(struct rotate *r, struct zframe *z, unsigned cnt, uint64_t now)
 {
 	static char text[8192], frame[8192];
@@ -548,14 +548,14 @@ static unsigned give_mixed(struct rotate *r, struct zframe *z, unsigned cnt, uin
 		n = sprintf(line, "{\"n\":%d}\n", rand());
 		if (!rotate__try_line(r, line, n, now, &written))
 			rotate__line(r, line, n, now);
-		/* Once in a while, as a second passes. */
+		/* Now and then, as a second passes. */
 		if (z && i % 7 == 6)
 			rotate__tick(r, now + 2 * SEC + i);
 	}
 	return cnt * 101;
 }
 
-/* A line is in a file that can be read to its end, or counted as dropped. */
+/* Each line is in a file that can be read to its end, or counted as dropped. */
 static void full_disk_counts(void **state)
 {
 	static const char *const read[] = {
@@ -594,7 +594,7 @@ static void full_disk_counts(void **state)
 		given += give_mixed(r, frames, 10, now += 20 * SEC);
 		rotate__finish_file(r, now);
 		readable = sh(read[o.compress], dir);
-		/* Most of what fits is in the file, too. */
+		/* Most of the lines that fit are in the file, too. */
 		assert_true(readable > 2500);
 		assert_int_equal(readable + stats(r).dropped, given);
 		assert_int_equal(sh(bad[o.compress], dir), 0);

@@ -31,7 +31,7 @@ static const struct labels in_pod = {
 };
 static const struct labels none;
 
-/* Line of the rule that is found; 0: none. */
+/* Line of the first rule that matches; 0: none. */
 static unsigned found(const struct config *c, uid_t uid, const char *comm, const char *command,
 		      const struct labels *l)
 {
@@ -50,7 +50,7 @@ static void first_counts(void **state)
 				     "    level: off\n");
 
 	assert_int_equal(found(c, 0, "python3", "python3 x.py", &in_pod), 2);
-	/* All patterns of a rule must match; what is not known matches none. */
+	/* All patterns of a rule must match; unknown values match none. */
 	assert_int_equal(found(c, 0, "python3", "python3 x.py", &none), 4);
 	assert_int_equal(found(c, 0, "sh", "sh", &in_pod), 0);
 	config__free(c);

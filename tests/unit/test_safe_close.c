@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Descriptors whose last close waits for 40 s: nothing waits for them. */
+/* Descriptors whose last close takes 40 s: nothing waits for them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -103,7 +103,7 @@ static void test_close(void **state)
 		close(peers[i]);
 }
 
-/* Messages before one with descriptors are received; of a stream, not those just before it. */
+/* Messages before one with descriptors are received; in a stream, not those just before it. */
 static void test_recv(void **state)
 {
 	static const int types[] = {SOCK_SEQPACKET, SOCK_STREAM};
@@ -142,7 +142,7 @@ static void test_end(void **state)
 	safe_close(-1);
 }
 
-/* It has closed what waits for it. */
+/* It has closed the descriptors that block. */
 static void test_stop(void **state)
 {
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);

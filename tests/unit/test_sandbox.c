@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a process in the sandbox can do, asked of the kernel. */
+/* Operations that the kernel permits to a process in the sandbox. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -47,8 +47,8 @@ static long try_perf(void)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
 
-/* EPERM of the filter, where the kernel itself would give another errno, or none. Returns the line
- * of what went wrong, 0 when nothing did. */
+/* The filter returns EPERM where the kernel would return another errno, or none. Returns the line
+ * of a failure, or 0. */
 static int inside(void)
 {
 	char *const argv[] = {"true", NULL};
@@ -77,20 +77,20 @@ static int inside(void)
 	if (!refused(try_bpf(BPF_MAP_CREATE)) || !refused(try_bpf(BPF_PROG_GET_FD_BY_ID)) ||
 	    !refused(try_bpf(BPF_MAP_GET_FD_BY_ID)) || !refused(try_bpf(BPF_BTF_LOAD)))
 		return __LINE__;
-	/* Is asked of the process that attaches. */
+	/* Only the process that attaches may do this. */
 	if (!refused(try_perf()) || !refused(try_bpf(BPF_LINK_CREATE)))
 		return __LINE__;
 
 	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || kill(getpid(), 0) || getrlimit(RLIMIT_NOFILE, &lim))
 		return __LINE__;
-	/* The kernel's own answers. */
+	/* Errors from the kernel itself. */
 	if (ioctl(fd, TIOCGWINSZ, &lim) != -1 || errno != ENOTTY)
 		return __LINE__;
 	return 0;
 }
 
-/* cudatrace top: the modes of its terminal, and still nothing is typed into it. */
+/* cudatrace top: it may set its terminal's modes, but not insert input. */
 static int screen_inside(void)
 {
 	struct rlimit lim;
@@ -104,8 +104,8 @@ static int screen_inside(void)
 	return 0;
 }
 
-/* The daemon: new files in its folder, sockets; but no file that is there, no program, no other
- * socket, nothing setuid. */
+/* The daemon: new files in its folder, sockets; no existing file, no program, no other socket,
+ * nothing setuid. */
 static int daemon_inside(void)
 {
 	char *const argv[] = {"true", NULL};
@@ -148,7 +148,7 @@ static int daemon_inside(void)
 	return refused(try_perf()) ? 0 : __LINE__;
 }
 
-/* cudatrace-read: no file is opened for writing in any way, no process but by the maker. */
+/* cudatrace-read: opens no file for writing, makes no process except through the maker. */
 static int reader_inside(void)
 {
 	char *const argv[] = {"true", NULL};
@@ -180,7 +180,7 @@ static int reader_inside(void)
 	return fd >= 0 && syscall(SYS_memfd_create, "x", 0) >= 0 ? 0 : __LINE__;
 }
 
-/* Makes processes; one of them gives up that, too. */
+/* Makes processes; one of them gives up that right, too. */
 static int maker_inside(void)
 {
 	char *const argv[] = {"true", NULL};
@@ -202,8 +202,9 @@ static int maker_inside(void)
 	return read(fds[0], &status, sizeof(status)) == sizeof(status) ? status : __LINE__;
 }
 
-/* The process that attaches: links, and a process of its own to look at others; no maps, no new
- * programs, no files, no signals to who is not its own but those that any process may send. */
+/* The process that attaches: links, and a child process to inspect others. No maps, no new
+ * programs, no files, no signals to processes other than its own, except those that any process may
+ * send. */
 static int links_inside(void)
 {
 	char *const argv[] = {"true", NULL};
@@ -234,7 +235,7 @@ static int perf_inside(void)
 	return links_inside();
 }
 
-/* cudatrace-open: files, as whoever they belong to; nothing else. */
+/* cudatrace-open: files, with their owners' rights; nothing else. */
 static int opener_inside(void)
 {
 	char *const argv[] = {"true", NULL};
@@ -263,7 +264,7 @@ static void enter_reader(void)
 	sandbox__enter_reader(true);
 }
 
-/* The line that a child in the sandbox (needs NULL: entered by enter) returned; what it says is in
+/* The line that a child in the sandbox returned (needs NULL: entered by enter); its output is in
  * said. */
 static int in_sandbox_of(const struct sandbox_needs *needs, void (*enter)(void), int (*fn)(void),
 			 char *said, size_t size)
@@ -367,7 +368,7 @@ static void test_links(void **state)
 	assert_int_equal(line_of(said, 0), 0);
 }
 
-/* -v: says which call, and goes on. */
+/* -v: prints the call, and goes on. */
 static void test_says_it(void **state)
 {
 	char said[256], want[128];

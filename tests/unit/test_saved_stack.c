@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stacks of saved traces: which call has which, and lines that somebody has changed. */
+/* Stacks of saved traces: the stack of each call, and modified lines. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 	"\"duration_us\":1.0,\"result\":0,\"stack\":" #stack ",\"args\":{}}\n"
 #define INNER "{\"ip\":\"0x1010\",\"module\":\"/a\",\"offset\":\"0x10\",\"symbol\":\"inner+0x4\"}"
 #define MAIN  "{\"ip\":\"0x1020\",\"module\":\"/a\",\"offset\":\"0x20\",\"symbol\":\"main+0x8\"}"
-/* The same place in another process. */
+/* The same address in another process. */
 #define MAIN2 "{\"ip\":\"0x9020\",\"module\":\"/a\",\"offset\":\"0x20\",\"symbol\":\"main+0x8\"}"
 
 static const struct stack *seen[16];
@@ -36,7 +36,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	seen[seen_cnt++] = ev->stack;
 }
 
-/* Reads all of it; the reader is the caller's. */
+/* Reads all of it; the caller frees the reader. */
 static struct reader *read_text(const char *text, struct saved_file *f)
 {
 	static const struct reader_ops ops = {.event = on_event};
@@ -100,7 +100,7 @@ static void ids_end_with_their_trace(void **state)
 	assert_non_null(seen[0]);
 	assert_null(seen[1]);
 	reader__free(r);
-	/* No header: the stack that comes first is not lost. */
+	/* No header: the first stack is not lost. */
 	r = read_text(STACK(1, "[" MAIN "]") CALL(1), &f);
 	assert_non_null(seen[0]);
 	reader__free(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Times that somebody has changed: they neither hang a report nor write past what it has. */
+/* Modified times neither hang a report nor make it write past its memory. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	report__event(ctx, ev);
 }
 
-/* Bad lines of a trace that a report is made of. */
+/* Bad lines of a trace that a report reads. */
 static uint64_t bad_lines(const char *text)
 {
 	static const struct reader_ops ops = {.event = on_event};
@@ -77,13 +77,13 @@ static void times_are_bounded(void **state)
 			 1);
 }
 
-/* -2^63 has no counterpart above 0. */
+/* -2^63 has no positive counterpart. */
 static void the_least_number_is_read(void **state)
 {
 	assert_int_equal(bad_lines(HEADER("1000") CALL("1", "1") LEAST END("3")), 0);
 }
 
-/* The longest that there may be: steps double up to there. */
+/* The longest possible trace: steps double up to it. */
 static void the_longest_is_whole(void **state)
 {
 	assert_int_equal(bad_lines(HEADER("0") CALL("0", "1") CALL("4611686018426", "1")), 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The rows of all sections: views name columns that are there, members have a name of their own and
- * a text. And what no report of the corpus has: values that are null, maps, rows that are left out.
- */
+/* The rows of all sections: views name existing columns, members have unique names and a text. Also
+ * cases that no report of the corpus has: null values, maps, rejected rows. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -40,7 +39,7 @@ static void check_view(const struct section_col *list)
 	}
 }
 
-/* How many tables there are below it. */
+/* Returns the number of tables below it. */
 static unsigned check_table(const struct section_table *t)
 {
 	unsigned cnt = 1;

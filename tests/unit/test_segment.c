@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The names of an output that is split, and their order. */
+/* The names of a split output's segments, and their order. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void test_after(void **state)
 	check_after("out.1.jsonl", 1, "out.2.jsonl");
 	check_after("x/out.9.jsonl.zst", 9, "x/out.10.jsonl.zst");
 	check_after("out.4", 4, "out.5");
-	/* The number is not the piece's. */
+	/* The number is not that of a segment. */
 	check_after("run.7.jsonl", 0, "run.7.1.jsonl");
 	check_after("run.7.1.jsonl", 1, "run.7.2.jsonl");
 	check_after("other.jsonl", 2, "other.3.jsonl");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Serving: steps, and what is known of them. */
+/* Serving: steps and their properties. */
 #include "serving_steps.h"
 
 static void check_steps(const char *phases)
@@ -42,7 +42,7 @@ static void test_steps(void **state)
 	assert_int_equal(serving()->rows_made, 3 + 12 + 4 + 20);
 	assert_int_equal(t->weight_cnt, 2 * LAYERS + 1);
 	assert_int_equal(t->weight_bytes, 4 * (LAYERS * 2 * 3 * HIDDEN * HIDDEN + VOCAB * HIDDEN));
-	/* A step begins 1000 ns after the one before. */
+	/* A step begins 1000 ns after the previous one. */
 	assert_int_equal(serving()->between_ns, 10 * 1000);
 	check_json("'tokens_are':'n'");
 }
@@ -54,7 +54,7 @@ static void load_code(void)
 	send(&ev);
 }
 
-/* Code that is loaded in a step makes it no usual one; loaded between two, neither of them. */
+/* A step in which code is loaded is not a usual one; loading between two affects neither. */
 static void test_setup_steps(void **state)
 {
 	step(30, 3, 1000);
@@ -105,7 +105,7 @@ static void test_waits(void **state)
 	check_steps("pdddpdddpddd");
 }
 
-/* Backward passes have the tokens inside. */
+/* Backward passes have the tokens as inner dimension. */
 static void test_training(void **state)
 {
 	for (int i = 0; i < 40; i++) {
@@ -123,7 +123,7 @@ static void test_training(void **state)
 	assert_null(serving_main(serving()));
 }
 
-/* The same number of tokens each time may be anything. */
+/* The same number of tokens each time could be anything. */
 static void test_same_tokens(void **state)
 {
 	decode(40, 8, 1000);
@@ -131,7 +131,7 @@ static void test_same_tokens(void **state)
 	assert_false(serving()->res.found);
 }
 
-/* Logits of all tokens: more than the step before, then pieces of a long prompt. */
+/* Logits of all tokens: more than the previous step, then parts of a long prompt. */
 static void test_by_tokens(void **state)
 {
 	step(30, 30, 1000);
@@ -147,7 +147,7 @@ static void test_by_tokens(void **state)
 	assert_string_equal(serving()->phase_by, "tokens");
 }
 
-/* The first is the first part of long prompts; what follows it is their rest. */
+/* The first is the first part of long prompts; the next ones are the rest. */
 static void test_rest_of_prompts(void **state)
 {
 	step(256, 256, 1000);
@@ -159,8 +159,8 @@ static void test_rest_of_prompts(void **state)
 	check_steps("ppddddddddpdddddddd");
 }
 
-/* As seen on an H100 (docs/measured/serving.md): prompts come in pieces of 256 tokens, the most
- * that a step may have, and the rest. */
+/* As seen on an H100 (docs/measured/serving.md): prompts come in parts of 256 tokens, the limit of
+ * a step, and the rest. */
 static void test_full_pieces(void **state)
 {
 	for (int i = 0; i < 3; i++)
@@ -178,7 +178,7 @@ static void test_full_pieces(void **state)
 	check_steps("ppppddddddddddddddddddddppddddddddddddddddddddppdddddddddd");
 }
 
-/* Attached when all prompts were in. */
+/* Attached after the last prompt. */
 static void test_no_prompts(void **state)
 {
 	for (int i = 8; i > 2; i--)
@@ -187,8 +187,8 @@ static void test_no_prompts(void **state)
 	check_steps("dddddddddddddddddddddddd");
 }
 
-/* What an engine with graphs runs before it captures one is as large as the graph. Rotary angles
- * are no layer. */
+/* The runs of an engine before it captures a graph are as large as the graph. Rotary angles are not
+ * a layer. */
 static void test_padded_engine(void **state)
 {
 	const struct serving_thread *t;
@@ -255,7 +255,7 @@ static void test_graphs(void **state)
 	check_json("'sizes':[{'tokens':4,'replays':5},{'tokens':8,'replays':5}]");
 }
 
-/* A thread for each round; and one that works at the same time. */
+/* A thread for each round, and one that works at the same time. */
 static void test_threads(void **state)
 {
 	struct factory round;
@@ -277,12 +277,12 @@ static void test_threads(void **state)
 	check_steps("pdddddddddpdddddddddpddddddddd");
 	assert_int_equal(serving()->between_ns, 29 * 1000);
 	check_json("'others':[{'pid':100,'tid':200,'steps':9}]");
-	/* What comes in each of them is one row; between threads there is no call before. */
+	/* Calls in each of them make one row; there is no previous call across threads. */
 	check_json("'functions':[{'from':'cuStreamSynchronize','to':'cuLaunchKernel','count':27,");
 	assert_int_equal(serving()->pause_keys.cnt, 1);
 }
 
-/* Two processes, of which one makes more steps. */
+/* Two processes, one of which makes more steps. */
 static void test_ranks(void **state)
 {
 	struct factory other;
@@ -299,7 +299,7 @@ static void test_ranks(void **state)
 	check_json("'others':[{'pid':200,'tid':200,'steps':11}]");
 }
 
-/* Numbers that make no sense, more steps than there is room for, more threads. */
+/* Invalid numbers, more steps than the limit, more threads. */
 static void test_hostile(void **state)
 {
 	const uint64_t odd[] = {0, 1, UINT64_MAX, 1ull << 63, UINT32_MAX, 7};

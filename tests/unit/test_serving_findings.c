@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Serving: what is found to be slow. */
+/* Serving: findings about slow steps. */
 #include "serving_steps.h"
 
-/* What is lost; -1: there is no such finding. */
+/* The loss; -1: there is no such finding. */
 static int64_t lost(const char *id)
 {
 	const struct finding *x = found(id);
@@ -15,13 +15,13 @@ static void test_host_bound(void **state)
 	step(30, 3, 1000);
 	decode(10, 3, 1000);
 	finish();
-	/* Nothing follows the last step. */
+	/* No step follows the last one. */
 	assert_int_equal(lost("decode-host-bound"), 10 * STEP_NS + 9 * 1000);
 	assert_int_equal(lost("prefill-blocks-decode"), -1);
 	assert_int_equal(lost("graphs-not-used"), -1);
 }
 
-/* So many launches that it is launch-bound, too. */
+/* So many launches that it is launch-bound, too: reported once. */
 static void test_said_once(void **state)
 {
 	for (int i = 0; i < 12; i++) {
@@ -106,7 +106,7 @@ static void test_blocks_not(void **state)
 	assert_int_equal(lost("prefill-blocks-decode"), -1);
 }
 
-/* Ten times one ends and another comes: at a limit that varies, and at a fixed one. */
+/* Ten times one sequence ends and another begins: at a varying limit, and at a fixed one. */
 static void refill(unsigned vary)
 {
 	step(30, 6, 1000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The memory that is shared with a traced process: what the tracer waits for, and until when it
+/* Memory shared with a traced process: what the tracer waits for, and the time up to which it
  * reads. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* As a thread does. */
+/* Writes a record like a thread. */
 static void write_record(struct shm *m, unsigned i, uint64_t ns)
 {
 	struct ct_shm_slot *s = shm__slot(m, i);
@@ -58,7 +58,7 @@ static bool look(struct shm *m, uint64_t now)
 	return whole;
 }
 
-/* At each moment one of two threads is at a record, but each was idle once since the clock was
+/* At each moment one of two threads writes a record, but each was idle once since the clock was
  * read. */
 static void test_takes_turns(void **state)
 {
@@ -71,7 +71,7 @@ static void test_takes_turns(void **state)
 	shm__slot(m, 0)->busy = 0;
 	shm__slot(m, 1)->busy = 1;
 	assert_true(look(m, now));
-	/* What it is at now may have been begun before the clock was read next. */
+	/* Its current record may have begun before the clock was read again. */
 	assert_false(look(m, now + 1));
 }
 
@@ -136,7 +136,7 @@ static void count_call(void *ctx, const struct ct_call *c)
 	++*(int *)ctx;
 }
 
-/* A call as the ring has it is one like all others when it is taken. */
+/* A call in the ring's short form becomes a normal one when taken. */
 static void test_short(void **state)
 {
 	static const uint64_t words[] = {11, 12, 13};
@@ -175,7 +175,7 @@ static void test_short(void **state)
 	assert_int_equal(m->bad_cnt, 0);
 }
 
-/* One that is in another has its parent's number before all words. */
+/* A nested call has its parent's number before its words. */
 static void test_short_in_another(void **state)
 {
 	static const uint64_t words[] = {2, 11, 12};
@@ -199,14 +199,14 @@ static void test_short_in_another(void **state)
 	assert_int_equal(buf.call.api_depth, 2);
 	assert_int_equal(buf.call.word_cnt, 2);
 	assert_memory_equal(buf.call.words, words + 1, 16);
-	/* The program may write one that ends before it. */
+	/* The program may write a call that ends before it. */
 	assert_true(look(m, now_ns()));
 	assert_int_equal(shm__take(m, 0, &buf), CT_CALL_FIXED_SZ + 4);
 	assert_int_equal(buf.call.parent_id, 0);
 	assert_int_equal(buf.call.depth, 1);
 }
 
-/* One that would be longer than any is when it is taken. */
+/* A call that would be too long when taken. */
 static void test_short_is_too_long(void **state)
 {
 	static const uint64_t words[CT_SHM_REC_MAX / 8];
@@ -218,7 +218,7 @@ static void test_short_is_too_long(void **state)
 	assert_int_equal(m->bad_cnt, 1);
 }
 
-/* Nor one that has become that since it was found. */
+/* A record that became such a call after it was found. */
 static void test_short_of_late(void **state)
 {
 	static const uint64_t words[CT_SHM_REC_MAX / 8];
@@ -236,7 +236,7 @@ static void test_short_of_late(void **state)
 	free(buf);
 }
 
-/* Numbers of calls that were never made: no more than one block for so many records. */
+/* Ids of calls that were never made: at most one block for so many records. */
 static void test_ids(void **state)
 {
 	struct shm *m = *state;
@@ -264,7 +264,8 @@ static void write_filler(struct shm *m, unsigned i, uint32_t size)
 	s->head += size;
 }
 
-/* It goes to the end of the ring, and nowhere else: else a store has the whole ring read again. */
+/* A filler reaches the end of the ring exactly: otherwise one store would make the tracer read the
+ * ring again. */
 static void test_filler(void **state)
 {
 	struct shm *m = *state;
@@ -289,7 +290,7 @@ static void test_filler(void **state)
 	assert_int_equal(m->broken_cnt, 1);
 }
 
-/* What never makes sense is not read for ever. */
+/* Records that stay invalid are not read forever. */
 static void test_broken(void **state)
 {
 	struct shm *m = *state;
@@ -343,7 +344,7 @@ static uint64_t drops_after(struct shm *m, uint64_t reported, uint64_t age)
 	return m->totals.drops[CT_DROP_CALL];
 }
 
-/* It only grows, and not faster than threads can call. */
+/* It only grows, and at most as fast as threads can call. */
 static void test_numbers(void **state)
 {
 	struct shm *m = *state;
@@ -356,7 +357,7 @@ static void test_numbers(void **state)
 	assert_int_equal(drops_after(m, 3, 2000000), 100000);
 	assert_int_equal(drops_after(m, 1ull << 63, 3000000), 300000);
 	assert_int_equal(drops_after(m, 0, 4000000), 300000);
-	/* It has ended: nothing is added. */
+	/* The process has ended: nothing is added. */
 	m->ended_ns = m->opened_ns + 4000000;
 	assert_int_equal(drops_after(m, UINT64_MAX, 1ull << 40), 400000);
 	c.hist[3] = c.entered = 1ull << 62;
@@ -367,7 +368,7 @@ static void test_numbers(void **state)
 	assert_true(c.total_ns < 1ull << 40 && c.max_ns < 1ull << 40);
 }
 
-/* A user gets half, a process what it leaves over. */
+/* A user gets half, a process half of the rest. */
 static void test_shares(void **state)
 {
 	struct shm_memlimit room = {.max = 9, .used = 0};
@@ -383,7 +384,7 @@ static void test_shares(void **state)
 	for (a = 0; shm_charge(&room, a, a);)
 		a++;
 	assert_int_equal(a, 3);
-	/* Another one of that user finds some. */
+	/* Another process of that user gets some. */
 	assert_true(shm_charge(&room, 0, a));
 }
 

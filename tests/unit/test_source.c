@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Several producers as one stream of records: made-up ones, whose records are all there or come
- * while they are looked for. */
+/* Several producers as one stream of records. They are made up; their records are complete, or come
+ * during the search. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@ struct made {
 	struct ct_call calls[RECORDS];
 	unsigned cnt, pos;
 	unsigned asked;		/* take() was called */
-	unsigned busy_at, busy; /* that one is not whole for so many looks */
+	unsigned busy_at, busy; /* that record is incomplete for so many looks */
 	unsigned full, lost;
 	void (*on_look)(uint64_t now);
 	struct ct_rec unfinished; /* size 0: none */
@@ -68,7 +68,7 @@ static bool made_look(struct source *s, uint64_t now)
 	if (!is_busy(m))
 		return true;
 	m->busy--;
-	s->next_ns = SOURCE_NONE; /* not known yet */
+	s->next_ns = SOURCE_NONE; /* unknown so far */
 	return false;
 }
 
@@ -206,7 +206,7 @@ static const struct source_ops made_ops = {
 	.close = made_close,
 };
 
-/* It has what all have, and nothing more. */
+/* Only the required operations. */
 static const struct source_ops least_ops = {
 	.size = sizeof(struct made), .open = made_open, .look = made_look, .take = made_take};
 
@@ -256,7 +256,7 @@ static void assert_in_order(unsigned cnt)
 		assert_true(got[i - 1].end_ns <= got[i].end_ns);
 }
 
-/* Their records interleave in time, by ones and by runs, and come in batches. */
+/* Their records interleave in time, one by one and in runs, and come in batches. */
 static void by_time(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
@@ -275,8 +275,8 @@ static void by_time(void **state)
 	assert_in_order(RECORDS);
 }
 
-/* What the others hand out costs one that has nothing, and one by itself, no more than a question a
- * turn. */
+/* Records of others cost an idle producer, and one that has several in a row, at most one take()
+ * per turn. */
 static void runs(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
@@ -294,7 +294,7 @@ static void runs(void **state)
 	assert_in_order(2000);
 }
 
-/* While the second is looked at, the first makes one, from which one of the second follows. */
+/* During the look at the second, the first makes a record, from which one of the second follows. */
 static void cause_and_effect(uint64_t now)
 {
 	struct made *a = (void *)ss.of[0], *b = (void *)ss.of[1];
@@ -307,7 +307,7 @@ static void cause_and_effect(uint64_t now)
 
 static void causes_come_first(void **state)
 {
-	/* By themselves, and behind others of which nothing else follows. */
+	/* Alone, and after others that cause nothing. */
 	for (unsigned others = 0; others < 3; others++) {
 		struct made *a = add(&made_ops), *b = add(&made_ops);
 
@@ -322,7 +322,7 @@ static void causes_come_first(void **state)
 	}
 }
 
-/* One whose clock is ahead is not waited for. */
+/* A producer with a clock ahead is not waited for. */
 static void later_than_now(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
@@ -338,7 +338,7 @@ static void later_than_now(void **state)
 	assert_in_order(3);
 }
 
-/* What is not whole holds up what may follow from it, of all. */
+/* An incomplete record delays all records that may follow from it. */
 static void incomplete(void **state)
 {
 	struct made *a = add(&made_ops), *b = add(&made_ops);
@@ -366,12 +366,12 @@ static void ids(void **state)
 		put(m[n % 3], start_ns + n);
 	assert_int_equal(sources__drain(&ss, SIZE_MAX), 300);
 	for (unsigned i = 0; i < 300; i++) {
-		/* The first's are as they were made. */
+		/* Ids of the first producer do not change. */
 		if (i % 3 == 0)
 			assert_int_equal(got[i].id, i / 3 + 1);
 		for (unsigned k = 0; k < i; k++)
 			assert_true(got[k].id != got[i].id);
-		/* Its own producer's call before it. */
+		/* The previous call of its own producer. */
 		assert_int_equal(got[i].parent_id, i < 3 ? 0 : got[i - 3].id);
 	}
 }
@@ -384,7 +384,7 @@ static void loss(void **state)
 	for (unsigned n = 0; n < 30; n++)
 		put(n % 3 ? a : b, start_ns + n);
 	put(c, start_ns);
-	/* Two of b's lie about their length. */
+	/* Two records of b have wrong lengths. */
 	b->calls[3].rec.size = b->calls[4].rec.size = CT_CALL_FIXED_SZ - 1;
 	b->full = 1;
 	b->lost = 5;
@@ -416,7 +416,7 @@ static void on_drop_owner(void *ctx, uint32_t pid)
 	drop_owners[drop_owner_cnt++] = pid;
 }
 
-/* all: is it known whose they all were? */
+/* all: whether the owners of all of them are known */
 static void lose(struct made *m, unsigned cnt, bool all, unsigned who)
 {
 	m->lost += cnt;
@@ -441,17 +441,17 @@ static void tells_losers(void **state)
 	m->threads[0].lost++;
 	m->threads[2].lost++;
 	lose(m, 2, true, 2);
-	/* Somebody who is not there any more, or never was. */
+	/* A thread that is gone, or never existed. */
 	m->threads[0].lost++;
 	lose(m, 2, false, 0);
 	m->threads[0].lost++;
 	lose(m, 1, true, 1);
-	/* One has ended; what it had lost was told. */
+	/* One has ended; its losses were reported before. */
 	m->threads[1].lost = 0;
 	m->threads[2].lost += 2;
 	lose(m, 2, true, 1);
 	assert_int_equal(drop_owners[0], 20);
-	/* One has lost and ended, another has lost. */
+	/* One lost records and ended, another lost some. */
 	m->threads[2].lost = 0;
 	m->threads[0].lost++;
 	lose(m, 4, false, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Time by when it was spent (report/collect.h), against all of it. */
+/* Time by the moment when it was spent (report/collect.h), against a complete list. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -34,13 +34,13 @@ static void test_shares(void **state)
 
 		for (unsigned i = 0; i < TIMES; i++)
 			part += at[i] >= from && at[i] < to ? ns[i] : 0;
-		/* A piece at either end. */
+		/* One cell at either end. */
 		assert_true(fabs(spread__share(&s, from, to) - part / all) < 3.0 / SPREAD_PIECES);
 	}
 	assert_true(spread__share(&s, 0, UINT64_MAX) > 0.999999);
 }
 
-/* What begins before the first, and what there is nothing of. */
+/* Time before the first moment, and empty ranges. */
 static void test_ends(void **state)
 {
 	struct spread s = {0};

@@ -45,8 +45,8 @@ static void copy_on(uint64_t stream, uint64_t size)
 	send(&ev);
 }
 
-/* The side stream's work is done when the stream that waited for it is. Depths: 1, 2 on both; then
- * 1 each. */
+/* The side stream's work is done when the stream that waited for it is done. Depths: 1, 2 on both;
+ * then 1 each. */
 static void test_edges_and_depth(void **state)
 {
 	on("cuStreamCreate", 0xa, "'phStream':'0xa','Flags':'CU_STREAM_NON_BLOCKING'");
@@ -72,7 +72,7 @@ static void test_edges_and_depth(void **state)
 	check_json("'default_stream':{'launches':0,'share':0,'switches':0,'serialising':false,");
 }
 
-/* A handle that comes again is another stream; events know what was recorded when. */
+/* A reused handle is another stream; events keep what was recorded at which time. */
 static void test_events_and_handles(void **state)
 {
 	on("cuStreamCreate", 0xa, "'phStream':'0xa','Flags':'CU_STREAM_NON_BLOCKING'");
@@ -154,7 +154,7 @@ static void test_default_stream_beside(void **state)
 	free(s);
 }
 
-/* Each thread's own default stream is another, and none of them the legacy one. */
+/* Each thread's own default stream is separate, and differs from the legacy one. */
 static void test_per_thread(void **state)
 {
 	struct trace_event ev;
@@ -183,7 +183,7 @@ static void two_contexts(void)
 	launch_on(0);
 }
 
-/* cuCtxSynchronize waits for the thread's context: the other device may be at work. */
+/* cuCtxSynchronize waits for the thread's context: another device may be busy. */
 static void test_context(void **state)
 {
 	two_contexts();
@@ -204,7 +204,7 @@ static void test_context(void **state)
 	check_json("{'stream':'0x0','pid':100,'default':true,'context':'0xa1','launches':1,");
 }
 
-/* Which of them a thread waits for that has set none is not known. */
+/* The context of a thread that has set none is unknown. */
 static void test_context_unknown(void **state)
 {
 	two_contexts();
@@ -218,7 +218,7 @@ static void test_context_unknown(void **state)
 		   "'transfers':0,'bytes':0,'syncs':0,'sync_ns':0,'max_depth':2,");
 }
 
-/* A process that the trace met later: no context is known, which counts as one. */
+/* A process whose start was not traced: no context is known, which counts as one. */
 static void test_context_not_seen(void **state)
 {
 	launch_on(0x10);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The summary: what it counts, what it prints. The expected texts are tests/golden/summary-*.txt;
- * UPDATE_GOLDEN=1 writes them anew. Runs in the top folder.
+ * The summary: its counts and its text. The expected texts are tests/golden/summary-*.txt;
+ * UPDATE_GOLDEN=1 writes them anew. Runs in the top-level folder.
  */
 #include "summary_check.h"
 
@@ -46,8 +46,8 @@ static void golden_120(void **state)
 	golden(*state, 120);
 }
 
-/* All of the run's waits once more, of a second thread, and so many more that one thread could not
- * have made them: the share is of the time of both. */
+/* All waits of the run again, in a second thread: too many for one thread. The share refers to the
+ * time of both. */
 static void waits_of_threads(void **state)
 {
 	struct run *r = *state;
@@ -83,7 +83,7 @@ static void fits_its_width(void **state)
 		assert_true(widest(text) <= widths[i]);
 		free(text);
 	}
-	/* absurd widths must only not crash */
+	/* absurd widths must not crash */
 	for (i = 0; i < 40; i++)
 		free(print(r, (int)i - 10, true));
 }
@@ -118,7 +118,7 @@ static void losses_are_loud(void **state)
 	free(text);
 }
 
-/* A level saves more than any one function, or is not spoken of. */
+/* A level is proposed only if it saves more than any one function. */
 static void advice_names_what_saves_most(void **state)
 {
 	struct run *r = *state;
@@ -146,7 +146,7 @@ static void advice_names_what_saves_most(void **state)
 	assert_non_null(strstr(text, "at::getStepCallbacks"));
 	assert_null(strstr(text, "_ZN"));
 	free(text);
-	/* None of many does much alone. */
+	/* None of many functions saves much alone. */
 	r->end.dear_cnt = 0;
 	text = print(r, 80, false);
 	assert_non_null(strstr(text, "70.0 ms  70.0 %  --detail=low\n"));
@@ -181,7 +181,7 @@ static void counts(void **state)
 	assert_int_equal(t.launch_cnt, 4401);
 	assert_int_equal(t.graph_launch_cnt, 1);
 	assert_int_equal(t.error_cnt, 4);
-	assert_int_equal(t.device_bytes, 0); /* it has ended */
+	assert_int_equal(t.device_bytes, 0); /* the process has ended */
 	assert_int_equal(t.device_peak, 100 * (20 << 20));
 	assert_int_equal(s->launch_node_cnt, 1);
 	assert_int_equal(s->launch_unnamed_cnt, 1);
@@ -201,7 +201,7 @@ static void counts(void **state)
 	assert_int_equal(s->proc_cnt, 1);
 }
 
-/* A nested call is a call, but its time is in its parent's already. */
+/* A nested call counts as a call, but its time is already in its parent's. */
 static void nested_time_counts_once(void **state)
 {
 	struct run *r = *state;
@@ -217,7 +217,7 @@ static void nested_time_counts_once(void **state)
 	assert_int_equal(classes, r->s->call_ns);
 }
 
-/* Same name from two addresses: one kernel. More names than are kept: one row for the rest. */
+/* The same name at two addresses: one kernel. Names above the limit: one row for the rest. */
 static void kernels_are_bounded(void **state)
 {
 	struct run *r = *state;
@@ -233,7 +233,7 @@ static void kernels_are_bounded(void **state)
 	assert_string_equal(list[0]->name, ADD_KERNEL);
 	assert_int_equal(list[0]->cnt, 2933 + 1);
 	free(list);
-	/* Another name where the last one was. */
+	/* Another name at the same address. */
 	strcpy(copy, "other");
 	put(r, factory_launch(&r->f, copy, 1));
 	put(r, factory_launch(&r->f, copy, 1));

@@ -54,7 +54,7 @@ static void put_kernel_trace(struct run *r)
 	for (i = 1; i <= 20; i++)
 		put_driver(r, "ioctl", "NV_ESC_RM_ALLOC", 1000000 * i, "cuInit", i == 20);
 	for (i = 0; i < 20; i++) {
-		/* as unknown ones are named: in a buffer that the next one takes */
+		/* like unknown ones: in a buffer that the next one reuses */
 		snprintf(name, sizeof(name), "ioctl 0x%x", i % 2);
 		put_driver(r, "ioctl", name, 1000, NULL, false);
 	}
@@ -73,7 +73,7 @@ static void put_kernel_trace(struct run *r)
 	ev.has |= HAS_OFF_CPU | HAS_IOCTLS;
 	ev.off_cpu_ns = 900000;
 	put(r, ev);
-	ev.off_cpu_ns = 2000000; /* never more than the call took */
+	ev.off_cpu_ns = 2000000; /* at most the duration of the call */
 	put(r, ev);
 	put_other(r, EVENT_SCHED, "token", 0);
 	put_other(r, EVENT_SCHED, "timeslice", 0);
@@ -188,7 +188,7 @@ static void driver_json(void **state)
 	out__close(o);
 }
 
-/* --kernel, but nothing came: that is said. */
+/* --kernel without any record: the summary mentions it. */
 static void driver_silent(void **state)
 {
 	struct run *r = *state;
@@ -226,7 +226,7 @@ static void commands_are_bounded(void **state)
 	free(print(r, 80, false));
 }
 
-/* The driver is in it still: no time, and no verdict. */
+/* The driver is still in it: no time, and no verdict. */
 static void ioctl_unfinished(void **state)
 {
 	struct run *r = *state;

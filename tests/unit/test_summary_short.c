@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The short summary: what it prints, and that it always fits. The expected texts are
- * tests/golden/summary-short-*.txt; UPDATE_GOLDEN=1 writes them anew. Runs in the top folder.
+ * The short summary: its text, and that it always fits. The expected texts are
+ * tests/golden/summary-short-*.txt; UPDATE_GOLDEN=1 writes them anew. Runs in the top-level folder.
  */
 #include "summary_check.h"
 
@@ -82,7 +82,7 @@ static void put_xid(struct run *r, uint32_t number)
 	put(r, ev);
 }
 
-/* All that can be shown, and more than there is room for. */
+/* Everything that can be shown, and more than fits. */
 static void everything_fits(void **state)
 {
 	static const char *const more[] = {"cuGraphCreate", "cuArrayCreate_v2", "cuMemHostAlloc",
@@ -135,7 +135,7 @@ static void everything_fits(void **state)
 		assert_non_null(strstr(text, "UNFINISHED"));
 		assert_non_null(strstr(text, "Host time in CUDA"));
 		assert_non_null(strstr(text, "cudatrace report traces/a.jsonl"));
-		/* No share is above the whole. */
+		/* No share is above 100 %. */
 		for (const char *at = text; (at = strstr(at, " %")); at += 2) {
 			const char *from = at;
 
@@ -198,7 +198,7 @@ static void expected_errors(void **state)
 	(void)state;
 }
 
-/* A share is of the time of all threads. */
+/* A share refers to the time of all threads. */
 static void threads_share(void **state)
 {
 	struct run r = {.s = summary__new(), .f = factory(1), .info = factory_info()};
@@ -224,7 +224,7 @@ static void threads_share(void **state)
 	(void)state;
 }
 
-/* What arguments tell is neither shown nor shown as 0, in both summaries. */
+/* Redacted values are neither shown nor shown as 0, in both summaries. */
 static void redacted(void **state)
 {
 	struct run *r = *state;

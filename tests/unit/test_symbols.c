@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Functions of ELF files by address: what a small file says, and that no damage to it does harm. */
+/* Functions of ELF files by address: the contents of a small file, and harmless damage to it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -149,7 +149,7 @@ static void check_image(uint32_t table)
 	expect(s, 0xff, NULL, 0);
 	expect(s, 0x100, "early", 0x100);
 	expect(s, 0x13f, "early", 0x100);
-	/* Behind its end, and before the next. */
+	/* After its end, before the next. */
 	expect(s, 0x140, NULL, 0);
 	expect(s, 0x2ff, "no_size", 0x200);
 	expect(s, 0x31f, "late", 0x300);
@@ -179,7 +179,7 @@ static void cuts_names(void **state)
 	symbols__free(s);
 }
 
-/* Whatever is found: it may be asked for. */
+/* Looks up whatever was found. */
 static void ask(const struct symbols *s)
 {
 	assert_true(strlen(symbols__build_id(s)) <= 64);
@@ -255,8 +255,7 @@ static long most_kb(void)
 	return used.ru_maxrss;
 }
 
-/* Headers in a hole of the file: they cost the file's owner nothing, but memory when they are read.
- */
+/* Headers in a hole of the file: free for the file's owner, but they take memory when read. */
 static void refuses_millions_of_headers(void **state)
 {
 	for (int segments = 0; segments < 2; segments++) {

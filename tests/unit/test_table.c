@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tables for a terminal: which columns are shown, and where names stand. */
+/* Tables for a terminal: the columns shown, and the place of names. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void start(struct table *t)
 	table__col(t, (struct table_col){.head = "waves", .drop = 2, .if_any = true});
 }
 
-/* A column that no row has is left out, and so are blanks at the end of a line. */
+/* Columns without values are left out, and so are blanks at the end of a line. */
 static void test_any(void **state)
 {
 	struct table t;
@@ -59,7 +59,7 @@ static void test_any(void **state)
 	       "                    0.5  two\n");
 }
 
-/* Columns go, the highest number first, until the name has 40 columns. */
+/* Columns are dropped, the highest number first, until the name has 40 columns. */
 static void test_drop(void **state)
 {
 	struct table t;
@@ -77,7 +77,7 @@ static void test_drop(void **state)
 	       "        12  void kernel_of_a_lo...array<char*, 3ul>>\n");
 }
 
-/* When none may go, the name has a line. A name that fits does not need one. */
+/* If no column may be dropped, the name has its own line, unless it fits. */
 static void test_own_line(void **state)
 {
 	struct table t;
@@ -92,7 +92,7 @@ static void test_own_line(void **state)
 	       "        12  short\n");
 }
 
-/* More columns than one might think of, more than there may be, and more rows. */
+/* Many columns, more than the limit, and more rows. */
 static void test_many(void **state)
 {
 	char heads[200] = "";

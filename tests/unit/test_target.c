@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding libcuda files: lines of /proc/PID/maps, and files that this very process maps. */
+/* Finding libcuda files: lines of /proc/PID/maps, and files mapped by this process. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void parses_lines(void **state)
 	assert_true(m.deleted);
 	assert_true(m.key.ino == UINT64_MAX);
 
-	/* A folder may be named like that. */
+	/* A folder may have such a name. */
 	assert_int_equal(parse("1000-2000 r-xp 0 fe:00 1 /x (deleted)/libcuda.so.1", &m), 1);
 	assert_string_equal(m.path, "/x (deleted)/libcuda.so.1");
 	assert_false(m.deleted);
@@ -150,7 +150,7 @@ static void survives_random_lines(void **state)
 	static const char good[] = "7f0000001000-7f0000400000 r-xp 000de000 fe:1a 1048614    "
 				   "/usr/lib/libcuda.so.580.159.04 (deleted)\n";
 	struct map_line m;
-	/* Exactly as long as the text, so that ASan sees the first byte behind it. */
+	/* Exactly as long as the text, so that ASan detects reads past it. */
 	char *line = malloc(sizeof(good));
 
 	for (unsigned round = 0; round < 50000; round++) {
@@ -228,7 +228,7 @@ static void finds_mapped_file(void **state)
 	assert_int_equal(list.libs[0].key.ino, inode_of(m->path));
 	assert_int_equal(inode_of(list.libs[0].open_path), inode_of(m->path));
 	assert_non_null(strstr(list.libs[0].path, "/a b\\012c (deleted)/libcuda.so.1"));
-	/* Once, however often it is found. */
+	/* Once, even if it is found several times. */
 	assert_int_equal(target_libs__add_pid(&list, getpid()), 0);
 	assert_true(target_libs__add_all(&list) >= 1);
 	assert_int_equal(target_libs__add_path(&list, api_at(API_CUDA), m->path), 0);
@@ -246,7 +246,7 @@ static void finds_deleted_file(void **state)
 	int other, rc;
 
 	unlink(m->path);
-	/* Another file in its place must not be taken for it. */
+	/* Another file at its path must not be taken for it. */
 	other = open(m->path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
 	assert_true(other >= 0);
 	close(other);
@@ -264,7 +264,7 @@ static void finds_deleted_file(void **state)
 	target_libs__clear(&list);
 }
 
-/* A file from the file system and then from a process: the process is what counts. */
+/* A file from the file system and then from a process: the process takes precedence. */
 static void prefers_who_maps_it(void **state)
 {
 	struct mapped *m = *state;
@@ -280,7 +280,7 @@ static void prefers_who_maps_it(void **state)
 	target_libs__clear(&list);
 }
 
-/* Between looking at what a process has open and opening it the number may become another's. */
+/* The number may be reused between reading a process's open files and opening one. */
 static void opens_no_other_file(void **state)
 {
 	struct mapped *m = *state;

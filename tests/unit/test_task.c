@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Processes without a main thread, and processes that are ending: what /proc shows of them. */
+/* Processes without a main thread, and processes that are ending, as /proc shows them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -76,7 +76,7 @@ static void test_ids(void **state)
 	assert_true(target_has_ended(-1));
 }
 
-/* What is there is seen by another thread's files. */
+/* Another thread's files show the data. */
 static void test_main_thread_has_ended(void **state)
 {
 	struct target_libs list = {0};
@@ -113,8 +113,8 @@ static void test_main_thread_has_ended(void **state)
 	assert_true(target_has_ended(pid));
 }
 
-/* The first process of a PID namespace, which cannot end before all others in it are waited for: it
- * has no memory any more, and is no zombie yet (Linux 6.18: zap_pid_ns_processes()). */
+/* The first process of a PID namespace cannot end before all others in it are reaped. It has no
+ * memory any more, and is no zombie yet (Linux 6.18: zap_pid_ns_processes()). */
 static void test_ending(void **state)
 {
 	struct target_libs list = {0};
@@ -143,7 +143,7 @@ static void test_ending(void **state)
 	close(go[0]);
 	while (task_living(first))
 		usleep(1000);
-	/* Its memory goes right after that. */
+	/* Its memory is released right after that. */
 	while (reader__take(reader__copy(first, "maps", 16), &byte, 1) > 0)
 		usleep(1000);
 	assert_non_null(strchr("SDR", target_state(first)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sentences for a terminal: where their lines are broken. */
+/* Sentences for a terminal: their line breaks. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void test_words(void **state)
 	breaks(4, "one-that-is-too-long x", "one-that-is-too-long\n  x\n");
 }
 
-/* A number is not parted from its sign. */
+/* A number is not separated from its sign. */
 static void test_percent(void **state)
 {
 	breaks(11, "some is 1.3 % of it", "some is\n  1.3 % of\n  it\n");

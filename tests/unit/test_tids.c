@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whose thread it is that a process names, in another PID namespace. */
+/* Thread ids of a process in another PID namespace. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -41,7 +41,8 @@ static void start_threads(void)
 			_exit(1);
 }
 
-/* Process 1 of its own namespace, with threads 2 to THREADS + 1; its pid here. 0: not allowed. */
+/* Starts process 1 of its own namespace, with threads 2 to THREADS + 1; returns its pid here. 0:
+ * not permitted. */
 static pid_t start(int depth)
 {
 	int ready[2];
@@ -88,7 +89,7 @@ static pid_t only_child(pid_t pid)
 	return child;
 }
 
-/* That of nobody, again and again, has an end; it uses the time up. */
+/* Searches for unknown ids are limited; they use up the process's time. */
 static void flood(struct client *p)
 {
 	struct work w;
@@ -123,7 +124,7 @@ static void look_at(int depth, void (*then)(struct client *p))
 	assert_int_not_equal(tid, pid);
 	assert_int_equal(syscall(SYS_tgkill, pid, tid, 0), 0);
 	assert_int_equal(own_tid(&p, 1 << 22), pid);
-	/* As older kernels have it. */
+	/* As in older kernels. */
 	assert_int_equal(tid_search(pid, 2), tid);
 	assert_int_equal(tid_search(pid, 1 << 22), 0);
 	p.ns_fd = -2;

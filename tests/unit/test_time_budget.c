@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Time that is worked for users: limits for a turn, a user and all; others still get theirs. */
+/* Time spent on work for users: limits for a turn, a user and all; others still get their share. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static int work_for(uid_t uid, uint64_t ns)
 	return 0;
 }
 
-/* Turn after turn, each of some length, for so long: the time that the user got. */
+/* Turns with work of this length, for so long: returns the time that the user got. */
 static uint64_t works(uid_t first, unsigned users, uint64_t piece_ns, uint64_t for_ns)
 {
 	uint64_t end = clock_now + for_ns, got = 0;
@@ -69,7 +69,7 @@ static void test_turn(void **state)
 	assert_int_equal(work_for(2, 15 * MS), 0);
 	assert_int_equal(work_for(3, MS), -EAGAIN);
 	assert_false(time_budget__may(3));
-	/* What is not tried again has its user's limit alone. */
+	/* Work that is not retried has only its user's limit. */
 	assert_int_equal(time_budget__begin(&w, 3, WORK_FILES), 0);
 	time_budget__end(&w);
 	time_budget__turn();
@@ -82,9 +82,9 @@ static void test_user(void **state)
 {
 	uint64_t got = works(10, 1, 10 * MS, 100 * SEC_NS);
 
-	/* 5 % of 100 s, and two seconds at once. */
+	/* 5 % of 100 s, and an initial two seconds. */
 	assert_in_range(got, 6000 * MS, 7500 * MS);
-	/* Others have theirs. */
+	/* Others have their own share. */
 	assert_int_equal(work_for(11, MS), 0);
 	clock_now += 1000 * SEC_NS;
 }
@@ -97,7 +97,7 @@ static void test_all_and_a_newcomer(void **state)
 	works(100, 40, 10 * MS, 150 * SEC_NS);
 	got = works(100, 40, 10 * MS, 100 * SEC_NS);
 	assert_in_range(got, 15000 * MS, 25000 * MS);
-	/* One that comes then has its library attached. */
+	/* A user who comes then has its library attached. */
 	for (int i = 0; i < 3; i++) {
 		works(100, 40, 10 * MS, 2 * SEC_NS);
 		time_budget__turn();
@@ -106,7 +106,7 @@ static void test_all_and_a_newcomer(void **state)
 	clock_now += 1000 * SEC_NS;
 }
 
-/* More user ids than there are places get no more than all may have. */
+/* More user ids than places get at most the limit of all. */
 static void test_many_users(void **state)
 {
 	uint64_t got;
@@ -138,7 +138,7 @@ static void test_within(void **state)
 	assert_int_equal(time_budget__begin(&outer, 30, WORK_LIBRARIES), 0);
 	clock_now += 50 * MS;
 	assert_true(time_budget__has_time());
-	/* Not refused, whoever it is for; charged once. */
+	/* Never refused, for any user; charged once. */
 	assert_int_equal(time_budget__begin(&inner, 31, WORK_FILES), 0);
 	clock_now += 260 * MS;
 	assert_false(time_budget__has_time());

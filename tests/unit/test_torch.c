@@ -73,7 +73,7 @@ static void test_rows(void **state)
 	assert_string_equal(fn->name, "getStepCallbacksUnlessEmpty");
 	assert_true(api_fn_is_entry_only(fn));
 	assert_ptr_equal(api_of_symbol(fn->symbol), api_at(API_TORCH));
-	/* No other C++ function is of any family. */
+	/* Other C++ functions belong to no family. */
 	assert_null(api_of_symbol("_ZN2at4_ops5addmm4callEv"));
 	assert_ptr_equal(api_of_file("libtorch_cpu.so"), api_at(API_TORCH));
 	assert_null(api_of_file("libtorch_cuda.so"));
@@ -102,7 +102,7 @@ static void test_cfi(void **state)
 	assert_true(!f.by_fp && f.off == 16);
 	assert_true(run(fp, sizeof(fp) - 1, 50, &f));
 	assert_true(f.by_fp && f.off == 16);
-	/* In the epilogue, and behind it again. */
+	/* In the epilogue, and after it again. */
 	assert_true(run(fp, sizeof(fp) - 1, 1 + 3 + 11 + 0x70, &f));
 	assert_true(!f.by_fp && f.off == 8);
 	assert_true(run(fp, sizeof(fp) - 1, 1000, &f));
@@ -110,17 +110,17 @@ static void test_cfi(void **state)
 	assert_true(f.fp == CFI_SAVED && f.fp_off == -16 && !f.last);
 	assert_true(run(sp, sizeof(sp) - 1, 100, &f));
 	assert_true(!f.by_fp && f.off == 0x30 && f.fp == CFI_SAME);
-	/* pop %rbp; nobody called it; in another register; by an expression */
+	/* pop %rbp; no caller; in another register; by an expression */
 	assert_true(run("\x86\x02\x41\xc6", 4, 0, &f) && f.fp == CFI_SAVED);
 	assert_true(run("\x86\x02\x41\xc6", 4, 1, &f) && f.fp == CFI_SAME);
 	assert_true(run("\x11\x06\x7e", 3, 0, &f) && f.fp == CFI_SAVED && f.fp_off == 16);
 	assert_true(run("\x07\x10", 2, 0, &f) && f.last);
 	assert_true(run("\x09\x06\x03", 3, 0, &f) && f.fp == CFI_UNKNOWN);
 	assert_true(run("\x10\x06\x02\x76\x00", 5, 0, &f) && f.fp == CFI_UNKNOWN);
-	/* A return address that is elsewhere, as behind a signal. */
+	/* A return address at another place, as after a signal. */
 	assert_false(run("\x90\x02", 2, 0, &f));
 	assert_false(run("\x10\x10\x02\x76\x00", 5, 0, &f));
-	/* another register, an expression, what is cut, what is not balanced, too far */
+	/* another register, an expression, truncated, not balanced, too far */
 	assert_false(run("\x0c\x0a\x08", 3, 100, &f));
 	assert_false(run("\x0f\x01\x30", 3, 100, &f));
 	assert_false(run("\x0e", 1, 100, &f));

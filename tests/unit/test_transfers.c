@@ -35,7 +35,7 @@ static void test_transfers(void **state)
 	check_json("{'direction':'HtoD','below':8192,'count':1,'bytes':5000}");
 }
 
-/* The trace did not see what was pinned before it began. */
+/* Memory pinned before the trace is unknown. */
 static void test_transfers_attached(void **state)
 {
 	copy("cuMemcpyHtoD_v2", COPY_DIR_HTOD, 100, "'srcHost':'0x9000'");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stacks by call frame information: of threads of this program, which was built with nothing for
- * it. */
+/* Stacks by call frame information: threads of this program, which has no special build flags. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,14 +17,14 @@
 #include <unistd.h>
 
 #ifdef __x86_64__
-/* As short as they look. */
+/* The functions must stay as short as they look. */
 #define PLAIN __attribute__((noinline, no_sanitize_address, no_sanitize_undefined))
 
 static struct call_chain out;
 static bool has_fp = true, could_read;
 static struct ct_ret patch;
 
-/* From where it is called on: the caller's registers, as they are at the call. */
+/* Unwinds from its call on: the caller's registers, as at the call. */
 static __attribute__((noinline)) void look(const ucontext_t *c)
 {
 	struct unwinder *u = unwinder__new(getpid());
@@ -43,7 +42,7 @@ static __attribute__((noinline)) void look(const ucontext_t *c)
 	unwinder__free(u);
 }
 
-/* The size of its frame is known only as it runs, so its frame pointer leads to the end of it. */
+/* Its frame size is known only at run time, so unwinding needs its frame pointer. */
 static PLAIN int by_frame_pointer(volatile unsigned n)
 {
 	volatile char room[n + 1];
@@ -108,7 +107,7 @@ static void test_thread(void **state)
 	assert_true(out.whole);
 }
 
-/* Without the register it ends at the function that needs it, and says so. */
+/* Without the register the stack ends at the function that needs it, as not whole. */
 static void test_no_frame_pointer(void **state)
 {
 	has_fp = false;
@@ -119,13 +118,13 @@ static void test_no_frame_pointer(void **state)
 	assert_true(is_in(out.ips[0], by_frame_pointer));
 }
 
-/* A return probe has put its own address there: what the kernel keeps for it counts. */
+/* A return probe replaced the address: the kernel's saved one is used. */
 static void test_return_probe(void **state)
 {
 	patch = (struct ct_ret){0};
 	outer(100);
 	assert_ours();
-	/* The address is the same in the next call: the stack is as deep. */
+	/* The address is the same in the next call, since the stack depth is. */
 	patch = (struct ct_ret){.at = out.ends[1] - 8, .ip = (uintptr_t)in_thread + 1};
 	outer(100);
 	patch.at = 0;
@@ -143,7 +142,7 @@ static void follow(uint64_t ip, uint64_t sp)
 	unwinder__free(u);
 }
 
-/* A stack that is none: what is not certain is left out. */
+/* An invalid stack: uncertain frames are left out. */
 static void test_nonsense(void **state)
 {
 	static uint64_t words[64];
@@ -152,7 +151,7 @@ static void test_nonsense(void **state)
 		words[i] = i % 3 ? (uintptr_t)&words[i] : 0x1234;
 	follow((uintptr_t)outer + 8, (uintptr_t)words);
 	assert_true(could_read && out.cnt == 1 && !out.whole);
-	/* It calls itself, without an end. */
+	/* It calls itself endlessly. */
 	for (unsigned i = 0; i < 64; i++)
 		words[i] = (uintptr_t)outer + 8;
 	follow((uintptr_t)outer + 8, (uintptr_t)words);
@@ -200,8 +199,8 @@ static bool has(const struct call_chain *u, const void *fn)
 	return false;
 }
 
-/* Without the BPF side: of a thread that waits what the kernel says of it, until a frame needs what
- * that does not have; of others nothing, be they running, gone, or of another process. */
+/* Without the BPF side: for a waiting thread the kernel's registers, until a frame needs one that
+ * is missing. Nothing for running threads, ended ones, or those of another process. */
 static void test_without_bpf(void **state)
 {
 	struct thread_stack s[4] = {{.tid = 0}};
@@ -215,7 +214,7 @@ static void test_without_bpf(void **state)
 		while (!__atomic_load_n(&tids[i], __ATOMIC_SEQ_CST))
 			;
 	}
-	/* It has said so, and is about to wait. */
+	/* It has set the flag, and is about to wait. */
 	while (!read_any || s[0].runs || !has(&s[0].at, wait_here)) {
 		for (int i = 0; i < 4; i++)
 			s[i] = (struct thread_stack){0};
@@ -239,7 +238,7 @@ static void test_without_bpf(void **state)
 }
 #endif
 
-/* Lists that are rings, and lead nowhere. */
+/* Lists that are circular or lead nowhere. */
 static void test_python(void **state)
 {
 	static uint64_t m[32];
@@ -267,7 +266,7 @@ static void test_python(void **state)
 	m[26] = 0x2000;
 	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 1);
 	assert_true(f[0].code == 0x1000 && f[0].off == 0x2000);
-	/* Another thread's, and none's; a frame that is no code; two that call each other. */
+	/* Another thread's, and none; a frame without code; two frames that call each other. */
 	assert_int_equal(python_stack__read(getpid(), &p, 78, f), 0);
 	assert_int_equal(python_stack__read(getpid(), &p, 0, f), 0);
 	m[27] = 3;
@@ -276,7 +275,7 @@ static void test_python(void **state)
 	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
 	m[27] = 0;
 	assert_int_equal(python_stack__read(getpid(), &p, 77, f), CT_PYTHON_MAX);
-	/* What cannot be read makes all of it uncertain. */
+	/* Unreadable memory makes the whole stack uncertain. */
 	m[25] = 16;
 	assert_int_equal(python_stack__read(getpid(), &p, 77, f), 0);
 	m[18] = 16;
@@ -294,7 +293,7 @@ static struct call_chain made(bool whole, unsigned cnt, const uint64_t *ips, con
 	return u;
 }
 
-/* Of a thread that moves what it did not leave. */
+/* The stack of a moving thread: the frames that it did not leave. */
 static void test_common(void **state)
 {
 	/* main, then loop: from there it calls two functions in turn. */
@@ -317,7 +316,7 @@ static void test_common(void **state)
 	a = first;
 	unwound_common(&a, &first);
 	assert_int_equal(a.cnt, 4);
-	/* Not followed to the end, or nothing in common: no frame is certain. */
+	/* Incomplete, or nothing in common: no frame is certain. */
 	a = first;
 	unwound_common(&a, &cut);
 	assert_int_equal(a.cnt, 0);

@@ -85,7 +85,7 @@ static void check_one(struct ct_cap c, enum ct_cap_kind kind, unsigned arg, unsi
 	assert_int_equal(c.size, size);
 }
 
-/* Whose kernel's name is wanted, and after what names are read anew. */
+/* Functions that need a kernel's name, and those after which names are read again. */
 static void test_spec_handles(void **state)
 {
 	static const struct {
@@ -120,7 +120,7 @@ static void test_spec_handles(void **state)
 	}
 }
 
-/* Of every function of the table: nothing is asked for that could tell what is redacted. */
+/* For every function of the table: no spec requests redacted data. */
 static void test_spec_hiding(void **state)
 {
 	const struct api_fn *rows;
@@ -133,7 +133,7 @@ static void test_spec_hiding(void **state)
 		api_fn_spec_redacting(&rows[i], CT_REDACT_NOTHING, &s);
 		assert_memory_equal(&s, &all, sizeof(s));
 		api_fn_spec_redacting(&rows[i], CT_REDACT_ARGS, &s);
-		/* What operator of PyTorch it is, is no argument. */
+		/* The operator of PyTorch is not an argument. */
 		if (!(s.flags & (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE)))
 			assert_int_equal(s.word_cnt, 0);
 		assert_int_equal(s.cap_cnt + s.bytes_word + s.handle_word, 0);
@@ -153,8 +153,7 @@ static void test_spec_hiding(void **state)
 	assert_true(texts > 30);
 }
 
-/* What the library in the process passes on to the function is more than registers if any is not
- * certain to be there. */
+/* The in-process library must forward more than registers if an argument may be outside of them. */
 static void test_spec_in_regs(void **state)
 {
 	struct api_fn unknown = *fn("cuMemAlloc_v2");
@@ -261,7 +260,7 @@ static void test_in(void **state)
 	check_args(fn("cuInit"), WORDS(0xdeadbeef00000000), NULL, 0, "{\"Flags\":0}");
 	check_args(fn("cuMemcpyHtoD_v2"), WORDS(0x7f0000001000, 0, 4096), NULL, 0,
 		   "{\"dstDevice\":\"0x7f0000001000\",\"srcHost\":\"0x0\",\"ByteCount\":4096}");
-	/* Words that the record does not have. */
+	/* Words that are missing in the record. */
 	check_args(fn("cuMemcpyHtoD_v2"), WORDS(0x1000), NULL, 0,
 		   "{\"dstDevice\":\"0x1000\",\"srcHost\":null,\"ByteCount\":null}");
 	check_args(fn("cuCtxResetPersistingL2Cache"), NULL, 0, NULL, 0, "{}");
@@ -308,7 +307,7 @@ static void test_out(void **state)
 
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(&ptr, 8), 1,
 		   "{\"dptr\":\"0x7f1200000000\",\"bytesize\":64}");
-	/* Failed, unreadable, cut short, no capture at all. */
+	/* Failed, unreadable, truncated, no capture at all. */
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(NULL, 0), 1, "{\"dptr\":null,\"bytesize\":64}");
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(NULL, -14), 1, "{\"dptr\":null,\"bytesize\":64}");
 	check_args(f, WORDS(0x7ffc0000, 64), &CAP(&ptr, 7), 1, "{\"dptr\":null,\"bytesize\":64}");
@@ -338,7 +337,7 @@ static void test_text(void **state)
 	big[3] = 0;
 	check_args(f, WORDS(0x7ffc0000, 64, 0), &CAP(big, 256), 1,
 		   "{\"name\":\"xxx\",\"len\":64,\"dev\":0}");
-	/* 255 characters: all, or with more behind them. */
+	/* 255 characters: complete, or truncated. */
 	memset(big, 0, sizeof(big));
 	memset(big, 'x', 255);
 	snprintf(want, sizeof(want), "{\"name\":\"%.255s\",\"len\":64,\"dev\":0}", big);
@@ -356,7 +355,7 @@ static void test_arrays(void **state)
 	check_args(
 		f, WORDS(0x7ffc0000, 3, 0x1), &CAP(fs, 24), 1,
 		"{\"functions\":[\"0x10\",\"0x20\",\"0x30\"],\"numFunctions\":3,\"mod\":\"0x1\"}");
-	/* More than was captured; less than a whole element of it. */
+	/* More than was captured; less than a whole element. */
 	check_args(
 		f, WORDS(0x7ffc0000, 500, 0x1), &CAP(fs, 20), 1,
 		"{\"functions\":[\"0x10\",\"0x20\",\"...\"],\"numFunctions\":500,\"mod\":\"0x1\"}");
@@ -365,7 +364,7 @@ static void test_arrays(void **state)
 		   "{\"functions\":[\"0x10\"],\"numFunctions\":1,\"mod\":\"0x1\"}");
 	check_args(f, WORDS(0x7ffc0000, 3, 0x1), &CAP(NULL, 0), 1,
 		   "{\"functions\":null,\"numFunctions\":3,\"mod\":\"0x1\"}");
-	/* The record had no room for it: it was given, and it was cut. */
+	/* The record had no room: the argument was set, and it was truncated. */
 	check_args(f, WORDS(0x7ffc0000, 3, 0x1), &CAP(NULL, -ENOSPC), 1,
 		   "{\"functions\":[\"...\"],\"numFunctions\":3,\"mod\":\"0x1\"}");
 	check_args(f, WORDS(0, 3, 0x1), &CAP(NULL, -ENOSPC), 1,
@@ -412,12 +411,12 @@ static void test_launch_config(void **state)
 	cfg.attr_cnt = 50;
 	check_args(f, WORDS(0x10, 0x77, 0x88, 0), caps, 2,
 		   "{\"config\":{" CFG "\"attrs\":[" ATTR ",\"...\"],\"numAttrs\":50}" REST);
-	/* Attributes that could not be read: where they are. */
+	/* Attributes that could not be read: their address is shown. */
 	caps[1].len = -14;
 	check_args(f, WORDS(0x10, 0x77, 0x88, 0), caps, 2,
 		   "{\"config\":{" CFG "\"attrs\":\"0x7ffc1000\",\"numAttrs\":50}" REST);
 	check_args(f, WORDS(0x10, 0x77, 0x88, 0), NULL, 0, "{\"config\":null" REST);
-	/* Cut in the middle. */
+	/* Truncated in the middle. */
 	caps[0].len = 30;
 	check_args(f, WORDS(0x10, 0x77, 0x88, 0), caps, 2,
 		   "{\"config\":{\"gridDimX\":4,\"gridDimY\":2,\"gridDimZ\":1,\"blockDimX\":128,"
@@ -427,7 +426,7 @@ static void test_launch_config(void **state)
 
 #define SOME "\"0xabababababababab\""
 
-/* Members of a union: only the one that the struct's own number selects, in its own type. */
+/* Members of a union: only the one that the struct's number selects, in its own type. */
 static void test_unions(void **state)
 {
 	static const struct {
@@ -490,7 +489,7 @@ static void test_unions(void **state)
 	}
 }
 
-/* A number of an enum that has no name has the sign of its C type. */
+/* An unnamed number of an enum has the sign of its C type. */
 static void test_enum_signs(void **state)
 {
 	uint8_t edge[8] = {200, 201, 255};
@@ -515,7 +514,7 @@ static void test_generic(void **state)
 	check_args(&f, WORDS(7), NULL, 0, "{\"arg0\":\"0x7\"}");
 }
 
-/* A function that is no row of the table, as a test or a later source may have. */
+/* A function that is not in the table, as in a test or a later source. */
 static void test_own_row(void **state)
 {
 	static const struct api_type f64 = {"double", 8, KIND_FLOAT, NULL, NULL};
@@ -529,8 +528,8 @@ static void test_own_row(void **state)
 	check_args(&f, WORDS(0x10), &CAP(&x, 8), 1, "{\"x\":null}");
 }
 
-/* Random words and random captures, each in memory of its own size: AddressSanitizer sees a read
- * beyond any of them. */
+/* Random words and captures, each in memory of its exact size: ASan detects a read past any of
+ * them. */
 static void visit_random(const struct api_fn *f)
 {
 	struct pointee caps[CT_MAX_CAPS];

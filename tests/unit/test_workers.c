@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lines that several threads put together are those that one would. */
+/* Lines that several threads format equal those of one thread. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@
 static char path[64];
 static const struct trace_info plain = {.version = "1.2.3", .base_ns = FACTORY_BASE_NS};
 
-/* All that an event points to: used again for the next, as the ring's and the model's is. */
+/* All data that an event points to: reused for the next, like the ring's and the model's. */
 static struct {
 	uint64_t words[CT_MAX_WORDS];
 	uint8_t cap[512];
@@ -116,7 +116,7 @@ static struct trace_event make(int i)
 	case 3:
 		return call("cuStreamSynchronize", TYPE_SYNC, i);
 	case 4:
-		/* Some of what most calls have not, at different places. */
+		/* Rare members, at different positions. */
 		ev = call("ncclAllReduce", TYPE_COLLECTIVE, i);
 		ev.has = HAS_COUNT | (i % 2 ? HAS_IOCTLS : HAS_OFF_CPU);
 		ev.coll = (struct collective_info){.count = i, .seq = i % 5, .grouped = i % 3};
@@ -175,7 +175,7 @@ static char *written_by(unsigned threads, bool wait, size_t *len)
 		struct trace_event ev = make(i);
 
 		sink__event(s, &ev);
-		/* At times all must be there, between batches and in them. */
+		/* Now and then all lines must be complete, between batches and within them. */
 		if (i % 7001 == 7000) {
 			sink__flush(s);
 			assert_int_equal(s->out->mark, 0);
@@ -212,7 +212,7 @@ static struct trace_event execution(uint64_t call_id, uint64_t start_ns)
 				    .gpu.queue_us = 1000};
 }
 
-/* The line of that call. */
+/* Finds the line of that call. */
 static void line_of(const char *text, uint64_t id, char line[1024])
 {
 	char key[32];
@@ -226,7 +226,7 @@ static void line_of(const char *text, uint64_t id, char line[1024])
 	snprintf(line, 1024, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* More calls than have room wait for executions: the oldest go. */
+/* More calls than the limit wait for executions: the oldest are released. */
 static void test_waiting(void **state)
 {
 	struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test", .gpu.on = true};
@@ -247,7 +247,7 @@ static void test_waiting(void **state)
 		ev = execution(i ? cnt : 1, FACTORY_BASE_NS + 9000000 - i * 1000);
 		sink__event(s, &ev);
 	}
-	/* Of a call that is in no line. */
+	/* Of a call that has no line. */
 	ev = execution(0, FACTORY_BASE_NS);
 	sink__event(s, &ev);
 	assert_int_equal(s->late_cnt, 1);
@@ -265,7 +265,7 @@ static void test_waiting(void **state)
 	free(text);
 }
 
-/* Ids of one chain, which a program may choose: looking for one ends. */
+/* Ids in one hash chain, which a program may choose: the search is limited. */
 static void test_same_ids(void **state)
 {
 	struct pending_calls *c = pending__new();
@@ -298,7 +298,7 @@ static void test_nothing(void **state)
 	free(text);
 }
 
-/* A full disk: what was given is in the file or counted. */
+/* A full disk: each line is in the file or counted. */
 static void test_full(void **state)
 {
 	struct trace_end end = {.end_ns = FACTORY_BASE_NS, .reason = "test"};

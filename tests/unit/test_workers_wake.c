@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who gives events to a worker pool wakes no more threads than there is work for, and not fewer. */
+/* A thread that adds events to a worker pool wakes exactly as many threads as the work needs. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "sink/sink.h"
 #include "util/out.h"
 
-/* Whoever is woken comes sooner. */
+/* A woken thread comes sooner. */
 #define TIMEOUT_S 20
 #define LINE_SZ	  400
 
@@ -31,7 +31,7 @@ static pthread_t first;
 static unsigned threads, wanted, lines, allowed;
 static char path[64];
 
-/* With the lock. false: nothing has happened for too long. */
+/* Called with the lock held. false: nothing changed in that time. */
 static bool wait_change(void)
 {
 	struct timespec until;
@@ -41,7 +41,7 @@ static bool wait_change(void)
 	return !pthread_cond_timedwait(&changed, &lock, &until);
 }
 
-/* After some lines it goes on when so many threads do this. */
+/* After some lines it waits until so many threads do this. */
 static void word(struct sink *s, const struct trace_event *ev)
 {
 	static const char line[LINE_SZ] = {[LINE_SZ - 1] = '\n'};
@@ -114,7 +114,7 @@ static void finish(struct sink *s)
 	free(s);
 }
 
-/* More than there is room for in a batch, but not in two. */
+/* More than fits one batch, but less than two. */
 #define BATCH (ITEMS_SZ / offsetof(struct trace_event, size) + 1)
 
 static void give_batch(struct workers *c)
@@ -129,7 +129,7 @@ static void give_batch(struct workers *c)
 		workers__event(c, &ev, NULL);
 }
 
-/* The first, which the caller has woken, has more to do than it takes: it wakes the second. */
+/* The first thread, woken by the caller, has more work than it takes: it wakes the second. */
 static void test_second(void **state)
 {
 	struct sink *s = begin(2);
@@ -155,8 +155,7 @@ static void *read_all(void *fd)
 	return NULL;
 }
 
-/* A thread that writes does nothing else, for as long as the disk takes: work that comes then wakes
- * another. */
+/* A writing thread does nothing else while the disk is slow: new work wakes another. */
 static void test_slow_disk(void **state)
 {
 	struct sink *s = begin(0);

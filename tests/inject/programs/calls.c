@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * calls [PART [ARGUMENT]...]: 60 calls of cuDeviceGetCount, of which ten are another thread's, in a
- * program that is as PART says. Prints what it found. Built with sanitizers, too; with -DOWN it has
- * functions of libc's names. Exit status 0, or the line where something was wrong.
+ * calls [PART [ARGUMENT]...]: 60 calls of cuDeviceGetCount, ten of them in another thread, in a
+ * program with the properties of PART. Prints its findings. Built with sanitizers, too; with -DOWN
+ * it has its own functions with libc's names. Exit status 0, or the line of the failure.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,7 +33,7 @@
 	} while (0)
 
 #ifdef OWN
-/* Each looks for libc's when it is called first, as wrappers do. */
+/* Each looks up libc's function at its first call, as wrappers do. */
 #define NEXT(type, name, ...)                                                                      \
 	static type (*next_##name)(__VA_ARGS__);                                                   \
 	if (!next_##name)                                                                          \
@@ -83,7 +83,7 @@ void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t off)
 	return next_mmap(at, size, prot, flags, fd, off);
 }
 
-/* Libc's own calls do not come here, and nobody else's may: they are the program's functions. */
+/* Libc's own calls do not come here, and no other calls may: these are the program's functions. */
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	abort();
@@ -140,7 +140,7 @@ static void load(void)
 	MUST(init && count && !init(0));
 }
 
-/* --- seccomp: what this program does not do ends it --- */
+/* --- seccomp: any system call that this program does not make ends it --- */
 
 #define KILL(name)                                                                                 \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                     \
@@ -169,7 +169,7 @@ static struct sock_filter filter[] = {
 };
 static struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
 
-/* In no way that a library could see. */
+/* Invisible to any library. */
 static long raw(long nr, long a, long b, const void *c)
 {
 #ifdef __x86_64__
@@ -205,10 +205,10 @@ static void sandbox(const char *how)
 	load();
 	call(20);
 	shut(how);
-	/* The tracer looks each second. */
+	/* The tracer checks every second. */
 	if (!strcmp(how, "raw"))
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &until_seen, NULL);
-	/* What is there to be read of it is not on a stack. */
+	/* Its readable data is not on a stack. */
 	get = (int (*)(int, char **))dlsym(RTLD_DEFAULT, "cuGetErrorName");
 	if (get)
 		MUST(!get(1, &text));
@@ -216,7 +216,7 @@ static void sandbox(const char *how)
 	in_thread();
 }
 
-/* Behind this each system call, or each read of the time stamp counter, ends the program. */
+/* After this each system call, or each read of the time stamp counter, ends the program. */
 static void forbid(const char *how)
 {
 	static char blocks;
@@ -238,7 +238,7 @@ static void forbid(const char *how)
 	raw(SYS_exit, 0, 0, NULL);
 }
 
-/* A program that is started with the filter has its loader's system calls, too. */
+/* A program that is started with the filter also makes its loader's system calls. */
 static void launch(char **argv)
 {
 	static struct sock_filter kill[] = {
@@ -276,7 +276,7 @@ static void lock(long mb)
 	struct rlimit limit = {mb << 20, mb << 20};
 
 	mallopt(M_ARENA_MAX, 1);
-	/* A user has no more, as a rule; not all may set it. */
+	/* Users usually have no higher limit; not all may set it. */
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 	load();
 	call(25);
@@ -403,7 +403,7 @@ int main(int argc, char **argv)
 	MUST(wrapped);
 #endif
 	printf("%d calls\n", made);
-	/* Of a limiter that is preloaded. */
+	/* From a limiter that is preloaded. */
 	printf("limit %s\n", dlsym(RTLD_DEFAULT, "limiter_name") ? "on" : "off");
 	return 0;
 }

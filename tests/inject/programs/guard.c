@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Preloaded, an allocator that is strict: each block ends at a page that cannot be touched, one
- * that is freed is gone, and who comes in while the same thread is in it, from a signal handler,
- * ends the program.
+ * Preloaded, a strict allocator: each block ends at an inaccessible page, and a freed block is
+ * unmapped. If a signal handler enters it while the same thread is in it, the program ends.
  */
 #include <sched.h>
 #include <stddef.h>
@@ -23,7 +22,7 @@ static void *block(size_t size, size_t align)
 
 	if (inside++)
 		abort();
-	/* Long enough for a signal to come. */
+	/* Long enough for a signal to arrive. */
 	sched_yield();
 	p = mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mprotect(p + room, PAGE, PROT_NONE);

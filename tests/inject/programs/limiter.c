@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Preloaded, it has a dlsym() of its own, as libraries have that limit a program's GPU memory
- * (HAMi): programs get its function instead of the driver's, and a name that nobody else has.
+ * Preloaded, it has its own dlsym(), like libraries that limit a program's GPU memory (HAMi):
+ * programs get its function instead of the driver's, and a name that exists only there.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
