@@ -52,7 +52,7 @@ def test_products(tmp_path, program):
     sgemm = ("cublasSgemm", 100, 50, 25, 1, *f32, None, 250000)
     assert got == [
         sgemm, sgemm, sgemm,
-        # Calls this function makes inside another one: the outer call has the operations. A call's line is written when it returns.
+        # An inner call: its operations count for the outer one. A call's line is written when it returns.
         ("cublasLtMatmul", 10, 20, 30, 1, "CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F", "CUBLAS_COMPUTE_32F", None),
         ("cublasGemmEx", 10, 20, 30, 1, "CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F", "CUBLAS_COMPUTE_32F", 12000),
         # The call has 23 arguments: A's type is beyond the recorded ones.
