@@ -316,7 +316,7 @@ def test_report(outputs):
         assert what in section, what
     assert ["xid"] == [x["kind"] for x in json.loads(ran.out)["failures"]] and "Xid 31: " in cudatrace("report", t.path).out
     assert cudatrace("report", t.path, "-o", folder / "r.html").status == 0
-    # The picture made of the saved trace must be the live one.
+    # The picture made of the saved trace must have the live one's counters.
     again = cudatrace("report", t.path, "--format=chrome", "-o", folder / "again.json")
     assert again.status == 0
 

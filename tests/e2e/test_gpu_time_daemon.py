@@ -132,7 +132,7 @@ def test_daemon_burst_is_a_file(for_all):  # noqa: F811
         finally:
             p.kill()
     o.d.stop()
-    # A call that spans the end of a burst may be followed by another call.
+    # A call in flight at the end of a burst may be in another file.
     for t in files(o.d)[:2]:
         times = [e["ts"] for e in t.calls]
         assert max(times) - min(times) < 5000 and t.end["reason"] == "rotated"

@@ -2,7 +2,7 @@
 # timeout: 600
 # takes: 90
 """Calls recorded in the process, without privileges: the cases of tests/cases by dispatch pointers and by lookups, programs that are
-hard for a thunk (tests/inject/hard.c), programs linked to the driver, and the library's system requirements."""
+hard for a thunk (tests/inject/hard.c), and programs linked to the driver. Also tests the library's system requirements."""
 import collections
 import glob
 import os
@@ -21,7 +21,7 @@ from test_cases import DIFFERS, NAMES, normal
 
 LIBRARY = O + "/libcudatrace-inject.so"
 CC, CXX = os.environ.get("CC", "gcc").split(), os.environ.get("CXX", "g++").split()
-# Cases in which the driver calls itself, or in which programs compare pointers with the driver's.
+# Lookups do not record the driver's calls to itself, and programs do not get the driver's own pointers.
 NOT_PLAIN = {"memory", "nested", "ptsz", "queries"}
 # These are called before the driver loads the library in cuInit.
 BEFORE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"}
