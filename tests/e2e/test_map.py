@@ -103,7 +103,7 @@ def test_layers(made):
     assert m.path(m.named("cublasSgemm")[0])[:6] == ["inference", "iterations", "generate", "Model.forward", "Block.forward", "Attention.forward"]
     assert {b["kind"] for n in m.named("cublasSgemm") for b in n["below"]} == {"kernel"}
     assert m.one("iterations")["iterations"] == want["tokens"] and m.map["rejected"] == m.map["early"] == m.map["unknown_executions"] == 0
-    # nodes outside the layers have one entry, however often they are called
+    # the iterating function has one node, however often it is called
     assert "number" not in m.one("Model.forward") and m.one("Model.forward")["passes"] == want["tokens"]
     assert "number" not in m.one("generate", "cuStreamSynchronize")
 
