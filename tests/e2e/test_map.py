@@ -188,7 +188,7 @@ def test_operators(made, python):
 
 @pytest.mark.parametrize("options", [{}, {"python": 0}, {"ranges": 1}, {"ranges": 1, "tokens": 60}], ids=str)
 def test_backward(made, options):
-    """A node of autograd must be below its forward operator, in its layer, even if another thread runs it and the forward pass still waits
+    """A node of autograd must be below its forward operator, in its layer. Another thread may run it, and the forward pass may still wait
     for its range's end."""
     path, want = made(backward=1, gpu=0, **{"tokens": 10, **options})
     m = Map(path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""No thread may lose calls: the trace must match the stand-in driver's counts for each thread (FAKE_TID_COUNTS), under every kind of
-load and for every way in which a call can end."""
+"""No thread may lose calls: the trace must match the stand-in driver's counts for each thread (FAKE_TID_COUNTS). Tests every kind of
+load, and every way in which a call can end."""
 import collections
 import json
 import os
@@ -114,8 +114,7 @@ def test_killed_at_full_speed(tmp_path):
 
 
 def test_reused_addresses(running, tmp_path):
-    """If a thread gets an address before the record of its release by another thread, live memory of twenty programs must be right to the
-    byte."""
+    """A thread may get an address before the record of its release by another thread: live memory must be right to the byte."""
     jsonl, chrome = tmp_path / "reuse.jsonl", tmp_path / "reuse.json"
     running.caller()
     cudatrace("-q", "-e", "memory,init", "--buffer-size", "64M", "--jsonl", jsonl, "--chrome", chrome, "--",

@@ -79,7 +79,7 @@ def executions(r, value):
 
 
 def at_the_end(_):
-    """Memory after its processes have ended."""
+    """The value after its processes have ended."""
     return 0
 
 
@@ -115,7 +115,7 @@ def histogram(r, bounds):
 
 
 def commands(lines):
-    """The lines by command; lines before an exec belong to the new program."""
+    """The lines by command; after an exec, lines belong to the new program."""
     found = collections.defaultdict(list)
     for x in lines:
         if x["type"] not in ("header", "end") and "comm" in x:

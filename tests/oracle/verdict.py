@@ -4,7 +4,7 @@ missing. Only the host's time by part of the run, and hangs, are taken from the 
 import collections
 
 HOST = ("outside_ns", "launch_ns", "other_ns")
-# Lines of these types count as calls.
+# Losses of these kinds are lost calls.
 LOST_CALLS = {"calls", "threads", "threads_share", "processes", "depth", "inproc", "events"}
 
 
