@@ -3,11 +3,11 @@
 
 usage: oracle.py TRACE.jsonl[.zst] REPORT.json    prints each difference; exit status 1 if there is one
 
-It shares no code with the report, and prefers the simple way (all of a trace in memory, sorted lists) to the fast one.
-check(lines, report) returns a list of differences. What it covers: overview (classes, functions), waits, transfers, kernels,
+It shares no code with the report, and is simple rather than fast (the whole trace in memory, sorted lists).
+check(lines, report) returns a list of differences. It covers overview (classes, functions), waits, transfers, kernels,
 stages (parts of the whole), executions on the GPU (unions by device, gaps), and laws that hold in every report (laws()): shares lie within
 0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory; derived.py has the
-list of what is not recomputed.
+list of members that are not recomputed.
 """
 import collections
 import json

@@ -316,7 +316,7 @@ def name_of_class(c):
 def ratio(o, d, calls, report):
     """Each moment belongs to the call in progress that ends first, or else began last, or else has the lower number.
 
-    Calls that the driver makes in its own calls (cuKernelGetFunction in another) are no choice of the program: their time is the outer one's.
+    The driver's nested calls (cuKernelGetFunction in another) are not the program's: their time counts for the outer call.
     """
     mine = o.outermost([c for c in calls if c["type"] in o.DRIVER], {c["id"]: c for c in calls})
     spans = sorted((*o.span(c), -c["id"], -c["pid"], c["type"], c["op"]) for c in mine if not c.get("abandoned") and o.timed(c))

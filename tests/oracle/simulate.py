@@ -3,7 +3,7 @@
 
 usage: simulate.py SEED    prints the plan and its truth
 
-plan(seed) draws numbers. truth(plan) has what a report must say; it looks at the plan alone, never at lines. trace(plan) writes lines.
+plan(seed) draws numbers. truth(plan) computes the expected report from the plan alone, never from lines. trace(plan) writes lines.
 
 The program runs `rounds` of workers one after another: a round is one process, a process of threads in step (on one device, or each on a
 device of its own), or ranks in step. All workers of a round have the same clock, so what one device executes is known without looking at

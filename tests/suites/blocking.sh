@@ -4,7 +4,7 @@
 # tracer or the daemon, which must still trace others, respond, and end on request.
 # takes: 40
 # own processes
-# A tracer of another suite that inspects all processes could meet the lock just when it is taken (docs/SECURITY.md, "What is left"),
+# A tracer of another suite could inspect all processes just when the lock is taken (docs/SECURITY.md, "What is left"),
 # and then every fork() would wait.
 # no tracers
 set -u
@@ -50,7 +50,7 @@ never_d()
 	local i p waits=0 all
 	all="$1 $(cat "/proc/$1/task/$1/children")"
 	for i in {1..30}; do
-		# It counts as waiting only after fifteen of 31 checks; it stops when fifteen can no longer be reached.
+		# Waiting in fifteen checks in a row is an error. When fifteen can no longer be reached, it does not wait.
 		[ $((waits + 31 - i)) -ge 15 ] || return 0
 		waits=$((waits + 1))
 		for p in $all; do ! grep -q '^State:.D' "/proc/$p/status" || break; done

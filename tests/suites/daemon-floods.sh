@@ -30,7 +30,7 @@ flood()
 	n=$(setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/w-$1" "$1" $seconds "$lib/libcuda.so.1") || { fail "$1: runs"; return; }
 	made=$((made + $(ask victim alloc 50)))
 	check "$1: what the daemon takes" at_most $(($(used) - before)) $seconds
-	# Calls of a program that was renamed or replaced at its end must count for that program, whatever its name was.
+	# Not for renames and execs: an ended program's calls then count under its last name.
 	[ -z "${2-}" ] || check "$1: all calls are counted" until_ok 10 calls_are "w-$1" cuDriverGetVersion $(($2))
 	check "$1: the others' too" until_ok 10 calls_are w-victim cuMemAlloc_v2 $made
 	echo "# $1: $n in $seconds s; the daemon took $(($(used) - before)) of $((seconds * ticks)) ticks"

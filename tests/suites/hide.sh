@@ -187,7 +187,7 @@ variants()
 	for mech in session multi perf; do
 		has_mechanism $mech || continue
 		for opts in '' '--entry-only all' '--min-duration 1000 --count memory'; do
-			# make check-all runs all combinations except those of the best mechanism.
+			# Other mechanisms than the best run with options only in make check-all.
 			[ "$LONG" = "$([ $mech = session ] || [ -z "$opts" ]; echo $?)" ] || continue
 			# shellcheck disable=SC2086 # words
 			traced "v-$mech" --mechanism=$mech --no-args $opts >"$TMP/v.err" || cat "$TMP/v.err"

@@ -41,7 +41,7 @@ reader_rights()
 		awk '$1 ~ /^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp|Seccomp_filters):/ { print $2 }' "/proc/$p/status" | xargs
 	done
 }
-# CAP_DAC_READ_SEARCH, SYS_PTRACE, CHECKPOINT_RESTORE; each has a filter, and also the first one's
+# CAP_DAC_READ_SEARCH, SYS_PTRACE, CHECKPOINT_RESTORE; each has a filter, and the second also the first one's
 reads="0000010000080004 0000010000080004 0000010000080004 0000000000000000 1 2"
 reader_is_small() { local want="$reads 1"$'\n'"$reads 2"; until_ok 5 eval 'same "$(reader_rights)" "$want"' || same "$(reader_rights)" "$want"; }
 # Another user's program in a private mount namespace, whose files no other user can reach: library, stacks, names.
