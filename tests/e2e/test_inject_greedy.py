@@ -183,7 +183,7 @@ def test_nothing_stays(case, lost):
 
 
 def test_memory(case):
-    """Rings with more data than their threads can have written must be charged to the process and dropped."""
+    """If rings hold more data than their threads can have written, the daemon must drop the process's rings, and count it as lost."""
     p = case.greedy("memory", 200, seconds=60)
     assert p.stdout.readline() == "ready\n"
     until(lambda: case.rings() == 1 and case.d.lost(("processes",)), 20)

@@ -68,7 +68,7 @@ ASK = ["sh", "-c", 'echo "$CUDA_INJECTION64_PATH" "$LD_PRELOAD"']
 
 
 def library(place, **more):
-    """The folder that holds the library."""
+    """The path of the library that programs load."""
     return path_said(user(place, "-q", "--probe=inject", "--jsonl", place + "/out/asked", "--", *ASK, **more))
 
 

@@ -238,7 +238,7 @@ def test_left_out_is_said(jsonl):
 
 
 def test_without_selection(jsonl):
-    """The default must leave out queries and print no warning: the mock driver looks like a current one."""
+    """The default must leave out queries and print no warning: the mock driver looks like a real one."""
     ran = ct("-q", "--jsonl", jsonl, "--", *SAMPLE)
     t = Trace(jsonl)
     assert t.calls and not [c for c in t.calls if c["op"] == "query"] and re.match(r"query \(\d+ functions\)", t.head["not_traced"])

@@ -126,7 +126,7 @@ def test_scale(tmp_path):
     assert ran.status == 0 and len(json.loads(ran.out)["overview"]["processes"]) > 10, ran
 
 
-# --- what is no trace, or not whole ---
+# --- files that are not traces, or incomplete ---
 
 def cut(line, last=None):
     """All lines, but from LINE to LAST without their last 40 bytes."""

@@ -114,7 +114,7 @@ def test_killed_at_full_speed(tmp_path):
 
 
 def test_reused_addresses(running, tmp_path):
-    """A thread may get an address before the record of its release by another thread: live memory must be right to the byte."""
+    """A thread may get an address before the record of its release by another thread: twenty programs' live memory must be right to the byte."""
     jsonl, chrome = tmp_path / "reuse.jsonl", tmp_path / "reuse.json"
     running.caller()
     cudatrace("-q", "-e", "memory,init", "--buffer-size", "64M", "--jsonl", jsonl, "--chrome", chrome, "--",

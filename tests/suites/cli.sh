@@ -248,7 +248,7 @@ outputs()
 	)
 }
 
-# As an unprivileged user, with a copy of the program, because nobody may not read all folders.
+# As an unprivileged user, with a copy of the program, because user nobody may not read all folders.
 not_root()
 {
 	chmod 755 "$TMP"

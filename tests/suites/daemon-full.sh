@@ -173,7 +173,7 @@ for what in counts errors threads_share; do
 done
 check 'series: were used up, and said so' until_shows shows 'total("series_rejected_total") > 0'
 check 'spans: the queue was full, and said so' until_shows shows 'total("otlp_dropped_total") > 0 and total("otlp_queued") > 1000'
-# A user may have at most as much as remains free, so the last part stays free. Losses by other programs of this machine are subtracted.
+# A user may have at most as much as remains free, so the last part stays free. Losses in the rings, caused by other programs, also reduce the use.
 check 'most of the tables is in use' until_shows shows 'total("table_used", table="kernel_handles") > 100000 and total("table_used", table="memory_ranges") > 100000
 	and total("table_used", table="kernel_names") > 15e6 and total("table_used", table="captures") > 25000 and total("table_used", table="process_labels") > 700'
 check 'beside them: calls are counted, all of them' until_shows shows 'total("calls_total", function="cuMemAlloc_v2", command="w-beside") == 110'

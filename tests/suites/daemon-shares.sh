@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Tables that all programs share: whoever fills them, another user's program must be counted exactly, with its errors, and entries must
-# be released.
+# Tables that all programs share: when one user fills them, another user's program must still be counted exactly, with its errors.
+# Entries must be released.
 # takes: 40
 # own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
