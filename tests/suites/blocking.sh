@@ -20,7 +20,7 @@ mkdir "$TMP/mnt" "$TMP/hlib" "$TMP/ctl"
 	{ fail blocking 'the programs do not build'; exit; }
 mount -t fusectl none "$TMP/ctl" 2>/dev/null
 minors=()
-# In any case, processes that wait for the server continue, whatever the server is.
+# Whatever happens, processes that wait for a server must continue.
 abort()
 {
 	local m

@@ -206,8 +206,8 @@ lives()
 	fi
 }
 
-# A target that changes stacks during calls. Kernels without sessions would kill it in most cases: docs/RELIABILITY.md. elsewhere NAME
-# MECHANISM CALLS RETURNS WHAT...: makes CALLS calls of cuDriverGetVersion, and RETURNS of their returns are recorded.
+# A target that changes stacks during calls. Kernels without sessions would kill it in most cases: docs/RELIABILITY.md.
+# elsewhere NAME MECHANISM CALLS RETURNS WHAT...: makes CALLS calls of cuDriverGetVersion, and RETURNS of their returns are recorded.
 elsewhere()
 {
 	local what="other stacks: $1, $2" mech=$2 made=$3 returns=$4

@@ -90,7 +90,7 @@ for name in docker private deleted; do
 done
 for p in $(<"$cgroup_root${cgroup[deleted]}/cgroup.procs"); do rm -f "/proc/$p/root/lib/libcuda.so.1"; done
 
-# Prints a message, or writes a file.
+# box COMMAND: it must print something, or write a file.
 box()
 {
 	PATH=$TMP/bin:$PATH bash -o pipefail -c "$1" >"$TMP/box" 2>&1 || { cat "$TMP/box"; return 1; }
