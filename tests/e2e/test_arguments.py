@@ -20,11 +20,11 @@ import arguments  # noqa: E402
 from test_perfetto import plain  # noqa: E402
 
 FAMILY = {"cuda.h": "all", "nccl.h": "nccl", "cublas_v2.h": "cublas", "cudnn.h": "cudnn", "cuda_runtime_api.h": "cudart"}
-# Calls whose rows do not have the header's arguments yet.
+# Calls whose rows do not have the header's arguments yet:
 NOT_YET = {
-    # More than 24 arguments.
+    # they have more than 24 arguments;
     "cudnnBatchNormalizationBackwardEx", "cudnnNormalizationBackward",
-    # It returns a struct: its arguments are left out.
+    # it returns a struct, and its arguments are not traced.
     "cudaCreateChannelDesc",
 }
 made = {}
@@ -68,11 +68,11 @@ def check(tmp_path, name, seed, probe):
 
 
 def in_perfetto(path, traced):
-    """Each argument of each call, but for null, what a field of the slice has, and what "launch" is made of."""
+    """Each argument of each call must be in the slice, except null arguments, arguments that a field has, and those that form "launch"."""
     try:
         slices = sorted(pftrace.decoded(path).slices, key=lambda s: s.start)
     except pftrace.Missing:
-        return  # suite perfetto says why
+        return  # suite perfetto reports why
     assert len(slices) == len(traced)
     for s, (symbol, args) in zip(slices, traced):
         mine, fields = s.args.get("args", {}), {k: v for k, v in s.args.items() if k != "args"}
@@ -99,7 +99,7 @@ def test_many_arguments(tmp_path, name):
 
 
 def test_unions(tmp_path):
-    """Of each union the member in use, and it alone, for the enumerators that few calls happen to have."""
+    """A traced union has the member in use and no other, also for enumerators that few calls have."""
     chosen = collections.Counter()
     for seed in (3, 4):
         (tmp_path / str(seed)).mkdir()
@@ -108,7 +108,7 @@ def test_unions(tmp_path):
         assert not c.found
         chosen += c.chosen
     assert {name for name, enumerator in chosen if enumerator} == set(arguments.UNIONS)
-    # Another member than that in use, none, and one too many are found.
+    # A member that is not in use, no member, and one member too many are errors.
     desc = h.of(h.typedefs["CUDA_RESOURCE_DESC"])
     raw = bytes(desc.size)
     assert c.same(desc, raw, {"resType": "CU_RESOURCE_TYPE_ARRAY", "hArray": "0x0", "flags": 0})
@@ -117,7 +117,7 @@ def test_unions(tmp_path):
 
 
 def test_it_finds_what_is_wrong(tmp_path):
-    """Another byte in an argument, another name, another order, a call that is missing: each is found."""
+    """The comparison must find a wrong byte in an argument, a wrong name, a wrong order and a missing call."""
     h, logged, traced, (_, perfetto) = run(tmp_path, "cuda.h", 1, "uprobe")
     assert not arguments.compare(h, logged, traced).found
     at = next(i for i, (n, _) in enumerate(logged) if n == "cuMemAlloc_v2")

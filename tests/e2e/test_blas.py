@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 20
-"""cuBLAS, cuBLASLt, cuDNN and the runtime: off by default; each matrix product once, with sizes, types, operations and GPU
-time. With stand-ins, and with the real libraries if nvcc is installed."""
+"""cuBLAS, cuBLASLt, cuDNN and the runtime are not traced by default. Each matrix product is counted once, with sizes, types, operations
+and GPU time. Tested with stand-ins, and with the real libraries if nvcc is installed."""
 import glob
 import json
 import os
@@ -52,10 +52,10 @@ def test_products(tmp_path, program):
     sgemm = ("cublasSgemm", 100, 50, 25, 1, *f32, None, 250000)
     assert got == [
         sgemm, sgemm, sgemm,
-        # In another: the operations are that one's. A call is a line when it returns.
+        # An inner call: its operations count for the outer one. A call's line is written when it returns.
         ("cublasLtMatmul", 10, 20, 30, 1, "CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F", "CUBLAS_COMPUTE_32F", None),
         ("cublasGemmEx", 10, 20, 30, 1, "CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F", "CUBLAS_COMPUTE_32F", 12000),
-        # 23 arguments: A's type is beyond what is kept.
+        # The call has 23 arguments: A's type is beyond the recorded ones.
         ("cublasGemmStridedBatchedEx", 10, 20, 30, 7, None, "CUDA_R_16BF", "CUDA_R_16BF", "CUBLAS_COMPUTE_32F", 84000),
         ("cublasCgemmStridedBatched", 2, 3, 4, 5, *["CUDA_C_32F"] * 3, None, 8 * 2 * 3 * 4 * 5),
         sgemm[:-1] + (None,),
@@ -68,7 +68,7 @@ def test_products(tmp_path, program):
     args = {e["name"]: e["args"] for e in t.calls if e.get("api") == "cublas" and not e.get("error")}
     strided = args["cublasGemmStridedBatchedEx"]
     assert strided["batchCount"] == 7 and strided["ldb"] == 30 and strided["transa"] == "CUBLAS_OP_N"
-    # Of 19 arguments two are left out in the middle, and the last.
+    # The call has 19 arguments: two in the middle and the last one are not recorded.
     ex, c = args["cublasGemmEx"], int(args["cublasSgemm"]["C"], 16)
     assert [int(ex[x], 16) - c for x in "ABC"] == [256, 512, 0] and (ex["lda"], ex["ldc"]) == (10, 10)
     assert {k for k, v in ex.items() if v is None} | {"ldb", "beta", "algo"} - set(ex) == {"ldb", "beta", "algo"}, ex
@@ -86,19 +86,19 @@ def test_gpu_time(tmp_path, program):
     assert gemms["count"] == 6 and gemms["flops"] == 3 * 250000 + 12000 + 84000 + 960
     assert nodes[0]["flops"] == gemms["flops"] and [n["flops"] for n in nodes if n["name"] == "cublasSgemm"] == [750000]
     rows = {x["name"]: x for x in gemms["list"]}
-    # Through cublasLt, too.
+    # Executions through cublasLt count, too.
     assert {name: x["gpu_executions"] for name, x in rows.items()} == {
         "cublasSgemm": 3, "cublasGemmStridedBatchedEx": 1, "cublasGemmEx": 1, "cublasCgemmStridedBatched": 0}
     s = rows["cublasSgemm"]
     assert s["tflops"] == pytest.approx(750000 / (s["gpu_ns"] * 1e3), rel=1e-3) and s["count"] == 3
-    # Of the stand-in: 132 multiprocessors of 9.0 at 1500 MHz. Of 32 bits the call does not say what it is computed with.
+    # The stand-in has 132 multiprocessors (9.0) at 1500 MHz. A call with 32-bit types does not state the type of its arithmetic.
     peak = 4096 * 132 * 1.5e9 / 1e12
     for name, kind in (("cublasGemmEx", "FP16"), ("cublasGemmStridedBatchedEx", "BF16")):
         x = rows[name]
         assert (x["peak_type"], x["peak_clock_mhz"]) == (kind, 1500) and x["peak_tflops"] == pytest.approx(peak)
         assert x["peak_share"] == pytest.approx(x["tflops"] / peak)
     assert "peak_tflops" not in s and "peak_tflops" not in rows["cublasCgemmStridedBatched"]
-    # Not of a device that is not known.
+    # No peak is given for an unknown device.
     with open(path, encoding="utf-8") as f:
         lines = f.readlines()
     unknown = tmp_path / "unknown.jsonl"
@@ -110,7 +110,7 @@ def test_gpu_time(tmp_path, program):
 
 
 def real_folders(lib):
-    """Folders with this library: beside nvcc, and those of $NVIDIA_LIBS (of other versions, as in the lib/ of a wheel); or None."""
+    """Folders that have this library: beside nvcc, and those of $NVIDIA_LIBS (other versions, as in the lib/ of a wheel); or None."""
     return [x for x in [beside_nvcc(), *os.environ.get("NVIDIA_LIBS", "").split(":")] if x and glob.glob(f"{x}/{lib}")] or [None]
 
 
@@ -126,7 +126,7 @@ def beside_nvcc():
 @pytest.mark.parametrize("lib,prefix,most", [("libcublas.so.13", "cublas", 10), ("libcublasLt.so.13", "cublas", 150), ("libcudnn_graph.so.9", "cudnn", 8),
                                              ("libcudnn_ops.so.9", "cudnn", 0), ("libcudart.so.13", "cuda", 3)])
 def test_tables_have_real_exports(lib, prefix, most):
-    """What a real library exports has a row, but for so many; what has none is traced with raw arguments."""
+    """All exports of a real library have rows, except at most MOST; exports without a row are traced with raw arguments."""
     folder = beside_nvcc()
     if not folder or not os.path.exists(f"{folder}/{lib}"):
         pytest.skip(f"no {lib} beside nvcc")

@@ -16,14 +16,14 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.run import CASES, FAKE, FAKE535, O, ALL, TESTS, cudatrace, needs_mechanism, needs_tracing, passes
 
-# Cases that stand still until somebody attaches are in finding; many has no expectations.
+# Cases that wait until a tracer attaches are tested in finding; many has no expectations.
 NAMES = sorted({os.path.basename(p)[:-2] for p in glob.glob(TESTS + "/cases/*.c")} - {"inflight", "late_names", "many"})
-# Its counts are lost with the program that exec replaces.
+# The counts are lost when exec replaces the program.
 NO_COUNTS = {"exec"}
-# What differs between session at +0, which all cases are traced with, and multi, or +10: nested and abandoned calls, threads,
-# processes. The others in check-all.
+# Cases whose result may differ between session at +0, which traces all cases, and multi or +10: nested and abandoned calls, threads,
+# processes. The other cases run in check-all.
 DIFFERS = {"nested", "longjmp", "threads", "fork", "exec", "dlopen_late", "exit_in_call", "launch"}
-# One perf event each for entry and return: on kernel 6.18 each takes 0.1 s to go, so only few functions.
+# Entry and return need one perf event each, and closing one takes 0.1 s on kernel 6.18: so only few functions.
 PERF = {
     "longjmp": "cu*Callback,cuMemAlloc_v2",
     "threads": "cuMemAlloc_v2,cuMemFree_v2,cuMemsetD8_v2",
@@ -44,7 +44,7 @@ each_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
 def trace_case(folder, mech, name, driver, functions=ALL):
-    """Leaves trace.jsonl, expected, counts in the folder, and one of each case's traces the other forms too; what has run."""
+    """Runs a case. Leaves trace.jsonl, expected, counts in the folder, and for one trace of each case the other forms. Returns the run."""
     os.makedirs(folder)
     forms = ["--summary", "--json", "--chrome", folder + "/trace.json"] if (mech, driver) == ALL_FORMS else []
     args = [f"{O}/{driver}/libcuda.so.1", "50"] if name == "dlopen_late" else []
@@ -60,7 +60,7 @@ def trace_case(folder, mech, name, driver, functions=ALL):
 
 
 class Traced:
-    """A case that was traced. Most of a trace's time the kernel waits for its own locks: several at once."""
+    """A case that was traced. Several run at once, because the kernel waits for its own locks most of the time."""
 
     def __init__(self, folder, ran):
         self.folder, self.ran = folder, ran
@@ -76,7 +76,7 @@ class Traced:
 
 @pytest.fixture(scope="module")
 def traced(request):
-    """(mechanism, name, driver): begins with all that the tests of this run need."""
+    """traced(mechanism, name, driver). First runs all cases that the selected tests need."""
     needs_tracing()
     wanted = {}
     for item in request.session.items:
@@ -100,7 +100,7 @@ def traced(request):
 
 
 def judge(t, name, counts_of=()):
-    """The trace of a case is as the case says, and as the stand-in counted symbol by symbol."""
+    """A case's trace must match its expectations and the stand-in's counts of each symbol."""
     if t.ran.status == 77:
         pytest.skip(t.ran.err.strip().split("\n")[-1])
     assert t.ran.status == 0 and t.ran.err == "", t.ran
@@ -117,8 +117,8 @@ def test_case(traced, mech, name, driver):
 
 
 def normal(calls):
-    """A trace without what differs from run to run: times, ids, addresses. Those are numbered as they first appear, but
-    not where threads take them from each other."""
+    """A trace without values that differ between runs: times, ids, addresses. Addresses are numbered in order of appearance, unless threads
+    reuse each other's."""
     threads = collections.defaultdict(list)
     for e in sorted(calls, key=lambda e: (e["ts"], e["id"])):
         threads[e["pid"], e["tid"]].append(dict(e))
@@ -142,20 +142,20 @@ def normal(calls):
             # Whether work is still pending depends on the speed of the machine.
             if e.get("op") == "query" and e.get("result") in (0, 600):
                 e.pop("result")
-            # The address may be another thread's again before the free has returned.
+            # Another thread may have the address again before the free has returned.
             if len(threads) > 1 and e.get("op") == "free":
                 e.pop("size", None)
             for k in ("ts", "id", "pid", "tid", "duration_us", "elapsed_us", "bandwidth_gbps"):
                 e.pop(k, None)
             text.append(json.dumps(clean(e, seen), sort_keys=True))
         texts.append(text)
-    # Threads are started and end in any order.
+    # Threads start and end in any order.
     return sorted(texts)
 
 
 @pytest.mark.parametrize("mech,name", WAYS)
 def test_same_at_both_places(traced, mech, name):
-    """Probed at +0 and at +10 of a function."""
+    """Probes at +0 and at +10 of a function must give the same trace."""
     needs_mechanism(mech)
     at0, at10 = (normal(traced(mech, name, driver).trace.calls) for driver in DRIVERS)
     assert at0 == at10
@@ -164,7 +164,7 @@ def test_same_at_both_places(traced, mech, name):
 @pytest.mark.parametrize("mech,driver", [ALL_FORMS])
 @pytest.mark.parametrize("name", NAMES)
 def test_other_forms(traced, mech, name, driver):
-    """The Chrome trace made of the saved one is the live one, byte for byte; the report counts what is there; and all agree."""
+    """The Chrome trace of the saved trace must equal the live one, byte for byte; the report's counts and all other forms must agree."""
     needs_mechanism(mech)
     t = traced(mech, name, driver)
     assert t.ran.status == 0, t.ran
@@ -186,7 +186,7 @@ def test_other_forms(traced, mech, name, driver):
 def test_header(traced, mech, name):
     needs_mechanism(mech)
     assert traced(mech, name, "fake").trace.head["mechanism"] == "uprobe." + mech
-    # Did the second really sit at +10? Its first instruction is then as in the file. test_detach looks at the bytes.
+    # At +10, the first instruction is as in the file, which test_detach checks in memory.
     libraries = traced(mech, name, "fake535").trace.head["libraries"]
     assert [lib["path"] for lib in libraries] == [FAKE535 + "/libcuda.so.1"] and len(libraries[0]["build_id"]) == 40
 
@@ -197,7 +197,7 @@ def test_by_perf(traced, name, driver):
     needs_mechanism("perf")
     t = traced("perf", name, driver)
     assert t.ran.status == 0, t.ran
-    # What of the expectations is about a function that was traced.
+    # The expectations for the traced functions.
     with open(t.folder + "/expected", "w", encoding="utf-8") as f:
         f.writelines(line + "\n" for line in t.ran.out.split("\n") if line.startswith("{") and json.loads(line)["symbol"] in t.trace.sym)
     judge(t, name, ["--present"])
@@ -205,7 +205,7 @@ def test_by_perf(traced, name, driver):
 
 
 def test_refused(tmp_path):
-    """An entry point that the kernel refuses is named, and nothing else is missed for it."""
+    """An entry point that the kernel refuses must be named, and no other call may be missing."""
     needs_tracing()
     folder = str(tmp_path / "locked")
     ran = trace_case(folder, "auto", "undocumented", "fakelocked", "all")

@@ -12,7 +12,7 @@ from helpers.run import CC, O, TESTS
 
 
 class Loaded:
-    """What the viewer found."""
+    """The viewer's model."""
 
     def __init__(self, trace, *picture):
         p = subprocess.run([sys.executable, TESTS + "/chrome/load.py", trace, *picture], capture_output=True, text=True, check=False)
@@ -24,7 +24,7 @@ class Loaded:
 
 @pytest.fixture(scope="module")
 def made():
-    """The trace, and what is in it."""
+    """The trace, and its expected contents."""
     folder = os.environ["TMP"]
     subprocess.run([*CC, "-std=gnu11", "-O1", "-D_GNU_SOURCE=", "-Isrc", "-Iinclude", "-Itests", TESTS + "/chrome/make_trace.c", O + "/libct.a",
                     "-lz", "-lseccomp", "-l:libiberty.a", "-l:libstdc++.a", "-lpthread", "-ldl", "-lm", "-o", folder + "/make_trace"], check=True)
@@ -62,7 +62,7 @@ def test_names(found):
 
 @pytest.mark.parametrize("cut", [5, 150])
 def test_cut(found, made, tmp_path, cut):
-    """As a killed tracer leaves it: whole lines, no end. Dozens of lines from the end and half-way."""
+    """A trace of a killed tracer (whole lines, no end) must load. It is cut dozens of lines before the end and half-way."""
     path = tmp_path / "cut.json"
     with open(made[0], encoding="utf-8") as f:
         text = "".join(f.readlines()[:-cut])

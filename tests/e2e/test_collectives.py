@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 30
-"""Ranks of a stand-in NCCL, one process each: collectives are joined, and late or missing ranks are named. Case nccl of
+"""Ranks of a stand-in NCCL, one process each: collectives are joined across ranks, and late or missing ranks are named. Case nccl of
 test_cases.py tests the calls themselves."""
 import collections
 import datetime
@@ -17,7 +17,7 @@ from helpers.live import Running, compiled
 from helpers.run import FAKE, O, TESTS, cudatrace, inside, needs_tracing, until
 
 ENV = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}
-# Where NCCL counts its collectives is found in x86-64's instructions.
+# The location of NCCL's count of collectives is found only in x86-64 instructions.
 HAS_COUNTS = platform.machine() == "x86_64"
 needs_counts = pytest.mark.skipif(not HAS_COUNTS, reason="found in the code of x86-64 alone")
 
@@ -37,7 +37,7 @@ def run(tmp_path):
 
 @pytest.fixture(params=["uprobe", "inject"])
 def traced(request, tmp_path, ranks):
-    """By either way, the second without privileges."""
+    """The trace, by either producer; the second runs without privileges."""
     tracer = cudatrace if request.param == "uprobe" else inside
 
     def trace(*args, before=()):
@@ -63,7 +63,7 @@ def hangs(path):
 
 
 def stacks(path):
-    """Of notices that name a thread: the rank, the text, the functions of the stack that is defined before it."""
+    """For each notice that names a thread: the rank, the text, the functions of its stack. The stack must be defined before the notice."""
     found, defined = [], {}
     for e in Trace(path).ev:
         if e["type"] == "stack":
@@ -82,7 +82,7 @@ def finding(said, name):
 
 
 def test_joined(traced):
-    """The same communicator and number in all ranks, each once; what is split is another."""
+    """All ranks have the same communicator and number for a collective, each once; a split creates another communicator."""
     path = traced(4, 5, "split")
     made = collections.defaultdict(list)
     for e in collectives(path):
@@ -110,17 +110,17 @@ def test_joined(traced):
 
 
 def test_late(traced):
-    """A rank that is 30 ms late to each of five collectives is the last, by that; nobody else is named."""
+    """A rank that is 30 ms late to each of five collectives must be named as the last, with that time; no other rank is named."""
     path = traced(3, 5, "late=1:30")
     said = report(path)
     comm, = said["communication"]["communicators"]
     late = {r["rank"]: r for r in comm["ranks"]}
-    assert late[1]["late"] == late[1]["last"] == 5 and late[1]["late_ns"] >= 5 * 20_000_000  # the first may be late to begin, too
+    assert late[1]["late"] == late[1]["last"] == 5 and late[1]["late_ns"] >= 5 * 20_000_000  # the first may begin late, too
     assert late[1]["late_max_ns"] * 5 >= late[1]["late_ns"]
     assert late[0]["late"] == late[2]["late"] == 0
     found, = finding(said, "late-rank")
     assert "Rank 1 was the last to begin 5 of 5 collectives" in found["text"], found
-    # What each was late by is what the lines say.
+    # The delays must equal those computed from the lines.
     starts = collections.defaultdict(list)
     for e in collectives(path):
         starts[e["seq"]].append(e["ts"])
@@ -128,14 +128,14 @@ def test_late(traced):
 
 
 def test_not_late(traced):
-    """Without anybody who is late by much nobody is said to be."""
+    """Without a rank that is much later than the others, no finding names one."""
     said = report(traced(2, 1))
     assert not finding(said, "hanging-collective")
     assert [c["joined"] for c in said["communication"]["communicators"]] == [1]
 
 
 def test_hang(traced):
-    """A rank that stays away: the collective, who is in it and who is not."""
+    """For a collective that a rank does not join, the report must name the ranks in it and the missing ones."""
     path = traced(3, 9, "stop=2:4")
     said = report(path)
     comm, = said["communication"]["communicators"]
@@ -149,7 +149,8 @@ def test_hang(traced):
 
 
 def test_hang_is_said(ranks, tmp_path):
-    """While it hangs: once, with who is in it and who is not. Seven seconds, for it is said after five."""
+    """A hang must be reported once while it lasts, with the ranks in the collective and the missing ones. It lasts seven seconds, because
+    the report comes after five."""
     path = str(tmp_path / "t.jsonl")
     ran = cudatrace("--jsonl", path, "--no-summary", "--", ranks, 3, 9, "stop=2:4:7000", env=ENV)
     assert ran.status == 0, ran
@@ -157,11 +158,11 @@ def test_hang_is_said(ranks, tmp_path):
     pattern = r"collective 4 \(all_reduce\) of communicator 0x[0-9a-f]+ waits for [567]\.\d s: begun by rank (0, 1|1, 0), not by rank 2"
     assert said["name"] == "nccl" and re.search(pattern, said["why"]), said
     assert len(re.findall(pattern, ran.err)) == 1, ran
-    # And what each does, the missing one first: all of them pause().
+    # Then the state of each rank, the missing one first: all are in pause().
     assert [re.sub(r"0x\w+ \(process \d+\)", "X", e["why"]) for e in ranks_said][0].startswith("rank 2 of X: in no call that takes a second or more; the main thread sleeps")
     assert sorted(e["why"][:6] for e in ranks_said) == ["rank 0", "rank 0", "rank 1", "rank 1", "rank 2", "rank 2"]
     assert all(e["why"] in ran.err for e in ranks_said)
-    # And where: the stack's line has all of it, those for people have its beginning.
+    # The stack's line has the whole stack; the messages have its beginning.
     found = stacks(path)
     assert sorted(rank for rank, _, _ in found) == [0, 1, 2]
     for _, why, names in found:
@@ -170,7 +171,7 @@ def test_hang_is_said(ranks, tmp_path):
 
 
 def test_hang_running(ranks, tmp_path):
-    """A rank that is missing because it runs: the functions that it does not leave."""
+    """The notice about a missing rank that is running must name the functions that it stays in."""
     path = str(tmp_path / "t.jsonl")
     assert cudatrace("-q", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", "spin", env=ENV).status == 0
     (rank, why, names), _ = stacks(path)
@@ -180,7 +181,7 @@ def test_hang_running(ranks, tmp_path):
 
 
 def test_hang_of_threads(ranks, tmp_path):
-    """Collectives that are not made by the main thread: who made the last, and the main thread."""
+    """If another thread makes the collectives, the notices must name the thread that made the last one, and the main thread."""
     path = str(tmp_path / "t.jsonl")
     assert cudatrace("-q", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", "threads", env=ENV).status == 0
     found = stacks(path)
@@ -192,7 +193,7 @@ def test_hang_of_threads(ranks, tmp_path):
 
 
 def test_hang_by_frame_pointers(tmp_path):
-    """Frame pointers or none: it is the same."""
+    """The result is the same with and without frame pointers."""
     needs_tracing()
     path = str(tmp_path / "t.jsonl")
     ranks = compiled(str(tmp_path / "ranks"), TESTS + "/nccl/ranks.c", "-fno-omit-frame-pointer")
@@ -202,7 +203,7 @@ def test_hang_by_frame_pointers(tmp_path):
 
 
 def test_hang_of_python(tmp_path):
-    """Python's frames, in the place of its interpreter's, without --python."""
+    """Stacks must show Python's frames in place of the interpreter's, without --python."""
     needs_tracing()
     path = str(tmp_path / "t.jsonl")
     ran = cudatrace("--jsonl", path, "--no-summary", "--", sys.executable, TESTS + "/nccl/ranks.py", "7", env=ENV)
@@ -222,7 +223,7 @@ def test_hang_of_python(tmp_path):
 
 
 def test_hang_hidden(ranks, tmp_path):
-    """--no-strings: places in files, and neither names nor paths."""
+    """With --no-strings, stacks have file offsets, but neither names nor paths."""
     path = str(tmp_path / "t.jsonl")
     ran = cudatrace("--no-strings", "--jsonl", path, "--no-summary", "--", ranks, 2, 9, "stop=1:2:7000", env=ENV)
     frames = [f for e in Trace(path).ev if e["type"] == "stack" for f in e["frames"]]
@@ -232,7 +233,8 @@ def test_hang_hidden(ranks, tmp_path):
 
 @pytest.mark.parametrize("tracer", [cudatrace, inside])
 def test_hang_in_the_call(ranks, tmp_path, tracer):
-    """A rank that waits for the others in its call, as it does in the first one of a communicator: it has no record yet."""
+    """A rank that waits for the others inside its call, as in the first call of a communicator, has no record yet. It must be named all the
+    same."""
     path = str(tmp_path / "t.jsonl")
     ran = tracer("--jsonl", path, "--no-summary", "--", ranks, 2, 1, "block=0:9000", "late=1:8000", env=ENV)
     assert ran.status == 0, ran
@@ -241,7 +243,7 @@ def test_hang_in_the_call(ranks, tmp_path, tracer):
     assert re.search(r"^rank 1 .*: in no call that takes a second or more; the main thread sleeps", said[1]), said
     assert re.search(r"^rank 0 .*: thread \d+ is in ncclAllReduce for [56]\.\d s; the main thread sleeps", said[2]), said
     assert said[3].endswith("has begun on all ranks"), said
-    # Through the call that waits: its return address is in the kernel, for our probe lies in its place.
+    # The stack goes through the waiting call, whose return address is in the kernel, because our probe replaced it.
     (late, _, late_names), (rank, why, names) = stacks(path)
     assert (late, rank) == (1, 0) and "case_sleep_ms" in late_names, late_names
     thread = re.search(r"thread (\d+) is in ncclAllReduce", said[2]).group(1)
@@ -250,13 +252,13 @@ def test_hang_in_the_call(ranks, tmp_path, tracer):
 
 
 def test_different(traced):
-    """What has the same number and is another collective is not joined."""
+    """Collectives with the same number but different operations must not be joined."""
     comm, = report(traced(2, 5, "other=1"))["communication"]["communicators"]
     assert comm["joined"] == 4 and comm["different"] == 1
 
 
 def attached(run, ranks, *what, env=ENV):
-    """Two ranks that have made three collectives, the second of them two, and a tracer of both."""
+    """Two ranks that have made three collectives (the second rank: two), and a tracer attached to both."""
     p = run.start(ranks, 2, 6, "wait", *what, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"ready\n"
     with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="utf-8") as f:
@@ -265,7 +267,7 @@ def attached(run, ranks, *what, env=ENV):
 
 
 def without_counts(folder):
-    """The stand-ins, with a libnccl whose instruction that counts collectives adds 2: none to be found by."""
+    """A folder of stand-ins with a libnccl whose counting instruction adds 2, so that no count is found."""
     folder.mkdir()
     for name in os.listdir(FAKE):
         os.symlink(f"{FAKE}/{name}", f"{folder}/{name}")
@@ -281,8 +283,8 @@ def without_counts(folder):
 
 @needs_counts
 def test_attached_late(ranks, run):
-    """Of communicators that were there before the trace memory says who it is, and by NCCL's own count which collectives are the
-    same: one rank's first is the other's second."""
+    """For communicators older than the trace, memory gives the rank, and NCCL's own count identifies the collectives: one rank's first is
+    the other's second."""
     p, tracer = attached(run, ranks, "late=0:20")
     p.stdin.close()
     assert p.wait(60) == 0 and tracer.ended() == 0, tracer.err
@@ -305,7 +307,7 @@ def test_hang_attached_late(ranks, run):
 
 
 def test_no_counts(ranks, run, tmp_path):
-    """A library whose count is not found: which collectives are the same is not known."""
+    """If a library's count is not found, collectives of different ranks must not be matched."""
     p, tracer = attached(run, ranks, env={**ENV, "LD_LIBRARY_PATH": without_counts(tmp_path / "plain")})
     p.stdin.close()
     assert p.wait(60) == 0 and tracer.ended() == 0, tracer.err
@@ -317,8 +319,8 @@ def test_no_counts(ranks, run, tmp_path):
 
 
 def apart(run, ranks, *what):
-    """Two ranks, each traced by a cudatrace of its own, which has begun before they have a communicator: their process ids and
-    files, the program and its tracers."""
+    """Two ranks, each traced by its own cudatrace from before they have a communicator. Returns their process ids and files, the program
+    and its tracers."""
     p = run.start(ranks, 2, 9, "begin", *what, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     pids = sorted(int(p.stdout.readline()) for _ in range(2))
     tracers = [run.tracer(f"of{i}", "-p", pid) for i, pid in enumerate(pids)]
@@ -332,7 +334,7 @@ def of_both(*paths):
 
 
 def another_boot(path, to, seconds):
-    """The trace as of a machine with another clock, whose wall clock is right but for so many seconds."""
+    """The trace as if from a machine with another clock, whose wall clock is wrong by this many seconds."""
     ev = [json.loads(line) for line in open(path, encoding="utf-8")]
     ev[0]["boot_id"], ev[0]["host"] = "11111111-2222-3333-4444-555555555555", "other"
     ev[0]["clock_base_ns"] += 10 ** 15
@@ -344,8 +346,8 @@ def another_boot(path, to, seconds):
 
 
 def test_two_traces(ranks, tmp_path, run):
-    """Ranks that were traced each by itself are joined as those of one trace: who is late, and by how much, by the clock of the
-    machine. Then as of two machines: side by side, but nobody is late by two clocks."""
+    """Ranks in separate traces are joined as in one trace: the late rank and its delay are known by the machine's clock. As traces of two
+    machines they are shown side by side, and no rank is called late by two clocks."""
     pids, paths, p, tracers = apart(run, ranks, "late=1:30")
     p.stdin.close()
     assert p.wait(60) == 0 and all(t.ended() == 0 for t in tracers), [t.err for t in tracers]
@@ -370,7 +372,7 @@ def test_two_traces(ranks, tmp_path, run):
     assert sorted(r["pid"] % 10_000_000 for r in said["compared"]) == pids
     text = " ".join(cudatrace("report", "--full", *paths).out.split())
     assert "of the same boot as that trace, so times of both compare to the nanosecond" in text and "9 collectives joined" in text
-    # All events, in the order of one clock.
+    # All events must be in the order of one clock.
     chrome = cudatrace("report", "--format=chrome", *paths)
     made = [e for e in json.loads(chrome.out) if e.get("name") == "ncclAllReduce" and e["ph"] in "XB"]
     assert len(made) == 18 and len({e["pid"] for e in made}) == 2
@@ -380,20 +382,20 @@ def test_two_traces(ranks, tmp_path, run):
     comm, = said["communication"]["communicators"]
     assert comm["apart"] and comm["joined"] == comm["late"] == 0 and not finding(said, "late-rank")
     wall = {t["host"]: t for t in said["traces"]}
-    # By wall clocks: as far as that of this machine was not set between the two headers.
+    # The offset comes from wall clocks; it is exact if this machine's was not set between the two headers.
     mine, = (t for t in said["traces"] if t["host"] != "other")
     assert wall["other"]["first_ts"] - mine["first_ts"] == pytest.approx((bases[1] - bases[0]) / 1e6, abs=100)
     assert sorted(t["clock"] for t in said["traces"]) == ["first", "wall"]
     text = " ".join(cudatrace("report", "--full", paths[0], there).out.split())
     assert "as right as the wall clocks agree" in text and "in traces that do not share a clock" in text
-    # A day later it has nothing to do with it.
+    # A trace of a day later is unrelated.
     later = another_boot(paths[1], tmp_path / "later.jsonl", 86400)
     first, second = of_both(later, paths[0])["traces"]
     assert (first["path"], second["clock"]) == (paths[0], "none") and second["first_ts"] == pytest.approx(first["last_ts"] + 1, abs=1e-5)
 
 
 def test_ended_early(ranks, tmp_path, run):
-    """A rank whose trace ended before the others' is not said to stay away; one that was killed is."""
+    """A rank whose trace ended before the others' must not be called missing; a rank that was killed must be."""
     _, paths, p, tracers = apart(run, ranks, "late=0:200")
     p.stdin.write(b"x")
     p.stdin.flush()
@@ -408,14 +410,15 @@ def test_ended_early(ranks, tmp_path, run):
 
 
 def test_hang_of_two_traces(ranks, tmp_path, run):
-    """A rank that makes no collective any more while its trace goes on, and the same when its process had ended."""
+    """A rank that makes no more collectives while its trace continues must be reported as missing; the same applies when its process has
+    ended."""
     _, paths, p, tracers = apart(run, ranks, "stop=1:4")
     p.stdin.close()
     assert p.wait(60) == 0 and all(t.ended() == 0 for t in tracers)
     comm, = of_both(*paths)["communication"]["communicators"]
     assert comm["open"]["seq"] == 4 and comm["open"]["in"] == [0] and comm["open"]["missing"] == [1]
     assert comm["open"]["waiting_ns"] >= 1_000_000_000
-    # As if it had been killed early: what waits for it does so until the end of its own trace.
+    # As if it had been killed early: the other rank waits until the end of its own trace.
     ev = [json.loads(line) for line in open(paths[1], encoding="utf-8")]
     last = max(e["ts"] for e in ev if e.get("seq"))
     for e in ev:
@@ -429,7 +432,7 @@ def test_hang_of_two_traces(ranks, tmp_path, run):
 
 
 def test_redacted(traced):
-    """--no-args: nothing of it is read, and nothing is said of it."""
+    """With --no-args, collectives have no details, and the report has no section on communication."""
     path = traced(2, 2, before=("--no-args",))
     calls = [e for e in Trace(path).calls if e["type"] == "collective"]
     assert calls and not {k for e in calls for k in e} & {"communicator", "rank", "count", "bytes", "seq", "datatype"}
@@ -437,13 +440,13 @@ def test_redacted(traced):
 
 
 def test_short(traced):
-    """--min-duration leaves no gap in the numbers."""
+    """--min-duration must leave no gap in the collectives' numbers."""
     path = traced(2, 4, before=("--min-duration", "1s"))
     assert not collectives(path) and Trace(path).end["filtered"] >= 8
 
 
 def test_gpu_time(traced, ranks, tmp_path):
-    """The GPU's time of a collective's kernel is the collective's, and makes its bus bandwidth."""
+    """The GPU time of a collective's kernel counts for the collective, and gives its bus bandwidth."""
     path = traced(2, 5, before=("--gpu-time",))
     trace = Trace(path)
     gpu = [e for e in trace.ev if e["type"] == "gpu" and e["op"] == "kernel"]
@@ -456,14 +459,14 @@ def test_gpu_time(traced, ranks, tmp_path):
     text = report(path, "ascii")
     assert "GB/s" in text
     executed = report(path)["gpu"]
-    # Of ten the slowest is where 99 % are below.
+    # With ten values, the 99th percentile is the slowest.
     assert executed["queue"]["p99_ns"] == round(max(e["queue_us"] for e in gpu) * 1000)
-    # Nothing but collectives was executed: all of it alone. Both ranks have the same GPU.
+    # Only collectives ran, so all communication time is alone. Both ranks have the same GPU.
     device, = executed["devices"]
     assert "shared" not in device and device["processes"] == 2
     assert device["communicating_ns"] == device["alone_ns"] == device["busy_ns"] <= gpu_ns
     assert "communicates beside other work alone" in text
-    # Where it is not known that they have, they may be two.
+    # Without the GPU's identity, the ranks may be on two GPUs.
     unknown = str(tmp_path / "unknown.jsonl")
     with open(unknown, "w", encoding="utf-8") as f:
         f.writelines(json.dumps(e) + "\n" for e in Trace(path).ev if e["type"] != "gpu_device")
@@ -472,14 +475,14 @@ def test_gpu_time(traced, ranks, tmp_path):
     text = report(unknown, "ascii")
     assert "Several processes have a GPU of the same number" in text and "communicates beside other work" not in text
     assert not finding(report(unknown), "communication-alone")
-    # The same in the summary.
+    # The summary must agree.
     ran = cudatrace("-q", "--json", "--gpu-time", "--", ranks, 2, 5, env=ENV)
     summed, = json.loads(ran.err.splitlines()[-1])["gpus"]
     assert "shared" not in summed and 0 < summed["alone_ns"] <= summed["communicating_ns"]
 
 
 def test_alone(traced, tmp_path):
-    """A rank that has its GPU for itself: how much of the communication has nothing beside it; between two traces, too."""
+    """For a rank with a GPU of its own, the report and diff must show how much communication runs alone on it."""
     whole = Trace(traced(2, 5, before=("--gpu-time",)))
     pid = min(e["pid"] for e in whole.calls if "rank" in e)
     path = str(tmp_path / "one.jsonl")
@@ -493,21 +496,21 @@ def test_alone(traced, tmp_path):
 
 
 def test_gpu_time_of_a_call_in_a_call(traced):
-    """ncclBcast calls ncclBroadcast, which launches: the time is the outer one's, which is what is counted."""
+    """ncclBcast calls ncclBroadcast, which launches: the GPU time must count for the outer call."""
     said = report(traced(2, 1, "split", before=("--gpu-time",)))["communication"]
     ops = {o["op"]: o for c in said["communicators"] for o in c["operations"]}
     assert ops["broadcast"]["gpu_count"] == ops["broadcast"]["count"] and ops["broadcast"]["gpu_ns"] > 0
 
 
 def test_compared(traced):
-    """Each rank beside the others: its launches, and how long its iterations are; one process is beside nobody."""
+    """Each rank has a row with its launches and the length of its iterations; a single process has none."""
     path = traced(3, 5)
     rows = report(path)["compared"]
     launches = collections.Counter(e["pid"] for e in Trace(path).calls if e["name"] == "cuLaunchKernel")
     assert sorted((r["rank"], r["launches"]) for r in rows) == [(i, 5) for i in range(3)]
     assert {r["pid"]: r["launches"] for r in rows} == launches
-    assert all(r["iterations"] >= 3 and r["iteration_launches"] == 1 for r in rows), rows  # found in each alone
-    # Each moment from the process's first call to the end of its last is of one stage.
+    assert all(r["iterations"] >= 3 and r["iteration_launches"] == 1 for r in rows), rows  # iterations are found in each process separately
+    # Each moment from the process's first call to the end of its last belongs to one stage.
     for r in rows:
         calls = [e for e in Trace(path).calls if e["pid"] == r["pid"]]
         ns = max(e["ts"] * 1e6 + e["duration_us"] * 1e3 for e in calls) - min(e["ts"] for e in calls) * 1e6

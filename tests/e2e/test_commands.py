@@ -13,7 +13,7 @@ from helpers.run import CUDATRACE, INSIDE, O, TESTS, Ran, cudatrace, needs_traci
 
 TOP = pathlib.Path(TESTS).parent
 VERBS = ("trace", "top", "list", "check", "report", "diff", "daemon", "ctl", "help")
-# Before what is to be typed; and what may follow the name in a sentence about the program all the same.
+# TYPED matches text before a command to type; PROSE has words that may follow the name in a sentence.
 TYPED = re.compile(r"(?:^|[:;,`]|\b(?:run|use|try|see|then|as in|type|or|with|sudo)) *$")
 PROSE = set("""again and as end at before beside by can cannot could did does ends failed has have in is itself knows left makes may measures needs on only
     outside prints ran reads records runs shows started starts stopped supports takes that to traces tracer uses waits was which with without writes wrote""".split())
@@ -21,7 +21,7 @@ LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*
 
 
 def options(verb):
-    # The help of trace is that of all verbs.
+    # The help of trace covers all verbs.
     text = Ran([CUDATRACE, "help", "all"] if verb == "trace" else [CUDATRACE, verb, "--help"]).out
     return set(re.findall(r"(?m)^ +(?:-\w, )?(--[a-z][a-z-]*)", text))
 
@@ -38,11 +38,11 @@ def known():
 
 
 def complaints(text, known):
-    """Of each `cudatrace WORD...` in a text: what is wrong with it."""
+    """Yields the errors of each `cudatrace WORD...` in a text."""
     own, subcommands = known
     for m in re.finditer(r"(?<![\w/.-])cudatrace((?: (?!--? )[^\s\"'`;,|()]+)+|(?: -- )\S+)", text):
         words = [w.rstrip(".:!?") for w in m[1].split()]
-        # A sentence goes on after a colon or a full stop.
+        # A colon or a full stop ends the command.
         end = next((i for i, w in enumerate(m[1].split()) if re.search(r"[.:!?]$", w)), len(words))
         words = words[:end + 1]
         verb, rest = ("trace", words) if words[0].startswith("-") else (words[0], words[1:])
@@ -88,7 +88,7 @@ def chosen():
 
 @pytest.mark.parametrize("row", [r for r in chosen() if r["command"].endswith("-- COMMAND")], ids=lambda r: r["command"])
 def test_which(row, tmp_path):
-    """Whether it needs root, and works with -p, is as `help which` says."""
+    """`help which` must be right about whether a command needs root and works with -p."""
     needs_tracing()
     options = row["command"].removeprefix("cudatrace").removesuffix("-- COMMAND").split()
     more = ["-q", "--cupti", O + "/cupti/libcupti.so.13"] if "--gpu-time" in options else ["-q"]
@@ -110,7 +110,7 @@ def test_shipped(path, known):
 
 
 def test_pages(known):
-    """In sentences, too, not only in blocks that test_documents.py runs."""
+    """Commands in sentences must be valid, not only those in blocks that test_documents.py runs."""
     pages = [TOP / "README.md", *map(pathlib.Path, sorted(glob.glob(f"{TOP}/docs/*.md")))]
     spans = [(p.name, span) for p in pages for span in re.findall(r"`([^`\n]*)`", p.read_text(encoding="utf-8")) if span.startswith(("cudatrace ", "sudo cudatrace "))]
     assert len(spans) > 30

@@ -19,7 +19,7 @@ TRACES = sorted(os.path.basename(x).split(".")[0] for x in glob.glob(f"{TESTS}/c
 
 @pytest.fixture(scope="module")
 def reports():
-    """Report of a trace, made when it is first asked for."""
+    """The report of a trace, made at the first request."""
     made = {}
 
     def get(name):
@@ -43,7 +43,7 @@ def test_numbers(reports, name):
 
 
 def test_a_wrong_number_is_found(reports):
-    """Of the oracle itself."""
+    """The oracle must find a wrong number in a report."""
     report, lines = reports("graph-loop"), oracle.read(f"{TESTS}/corpus/graph-loop.jsonl.zst")
     for change in (lambda r: r["overview"]["functions"][0].update(total_ns=r["overview"]["functions"][0]["total_ns"] + 1000),
                    lambda r: r["gpu"]["devices"][0].update(busy_ns=r["gpu"]["devices"][0]["busy_ns"] * 1.001),
@@ -59,7 +59,7 @@ STEPS = ["gpt2-eager", "gpt2-graph", "gpt2-graph-nodes", "train", "convolutions"
 
 @pytest.mark.parametrize("name", STEPS)
 def test_iterations_are_the_programs_steps(reports, name):
-    """As many as the program made, and as long."""
+    """The number and length of iterations must match the program's log."""
     steps = [b - a for a, b in log_of(name)["steps"]]
     its = reports(name)["iterations"]
     assert its["count"] == len(steps)
@@ -69,7 +69,7 @@ def test_iterations_are_the_programs_steps(reports, name):
 
 @pytest.mark.parametrize("name,ranks", [("ranks-2", 2), ("ranks-4", 4)])
 def test_ranks(reports, name, ranks):
-    """Each has its number in the job, not in a communicator of some of them, and its own steps."""
+    """Each rank must have its number in the job, not in a communicator of some ranks, and its own steps."""
     with contextlib.ExitStack() as stack:
         logs = [json.load(stack.enter_context(open(f"{TESTS}/corpus/{name}.log.json.{i}", encoding="utf-8"))) for i in range(ranks)]
     rows = {x["pid"]: x for x in reports(name)["compared"]}
@@ -86,7 +86,7 @@ def test_ranks(reports, name, ranks):
 
 
 def test_a_kernel_that_does_not_end(reports):
-    """The first finding, and where the time went; W2 of the list of defects."""
+    """A kernel that does not end must be the first finding, with the place where the time went (W2 in the list of defects)."""
     report = reports("endless")
     assert report["findings"][0]["id"] == "unfinished-wait"
     assert report["longest"][0]["unfinished"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # alone
 # takes: 8
-"""The overhead that a trace with --kernel reports, compared with the measured one: the tracepoints of all system calls slow
-down each system call of a program. Runs alone: they do so while any tracer on the machine uses them."""
+"""The overhead that a trace with --kernel reports must match the measured one: the tracepoints of all system calls slow each system
+call of a program. Runs alone, because any tracer on the machine that uses them has this effect."""
 import collections
 import json
 import os
@@ -49,7 +49,7 @@ def last(path):
 
 
 def says(folder, *args):
-    """What the trace says, as a multiple of what tracing did cost."""
+    """Reported overhead divided by measured overhead."""
     program = Program(folder, *args)
     try:
         program.rounds()
@@ -75,8 +75,7 @@ def says(folder, *args):
 @pytest.mark.parametrize("ioctls, others", [pytest.param(3000, 0, id="ioctls", marks=pytest.mark.long), pytest.param(0, 20000, id="others", marks=pytest.mark.long),
                                             pytest.param(500, 5000, id="both")])
 def test_says_what_it_cost(folder, ioctls, others):
-    """Within a quarter, as the median of three; others may have had the processors, but what is wrong by more is so each
-    time."""
+    """The median of three runs must be within a quarter. Other processes may disturb a try, but a real error shows in each."""
     for _ in range(TRIES):
         ratio = statistics.median(says(folder, ioctls, others) for _ in range(3))
         if 0.75 <= ratio <= 1.25:
@@ -85,7 +84,7 @@ def test_says_what_it_cost(folder, ioctls, others):
 
 
 def test_switches(folder):
-    """--sched: each time that a thread with calls gets a processor."""
+    """With --sched, each switch to a thread that makes calls must be counted in the overhead."""
     code = "import ctypes, sys, time\nctypes.CDLL(sys.argv[1]).cuCtxSetCurrent(0)\nfor _ in range(10000): time.sleep(1e-9)"
     costs = []
     for options in ([], ["--sched"]):

@@ -19,7 +19,7 @@ from helpers.run import CUDATRACE, INSIDE, TESTS, Ran, cudatrace, needs_tracing,
 
 START, END = 6, 7
 KERNEL = 0xffffffff
-# Whoever has this number: 1 is always there.
+# Process 1 always exists.
 INIT = 1
 
 
@@ -29,12 +29,12 @@ def needs_stand_in():
 
 
 def run_of(pid, context, *times):
-    """Records of slices that begin and end at these times, us."""
+    """Records of slices that begin and end at these times, in us."""
     return [{"tag": START if i % 2 == 0 else END, "pid": pid, "context": context, "us": us} for i, us in enumerate(times)]
 
 
 class Traced:
-    """cudatrace with that log: ran, and of the trace head, slices, lost, end; asked is what the driver was."""
+    """cudatrace with that log: its run, the trace's head, slices, lost lines and end; "asked" has the requests to the driver."""
 
     def __init__(self, folder, gpus, args=("--gpu-ctxsw",), command=("true",), status=0, **scenario):
         self.folder = folder
@@ -67,7 +67,7 @@ class Traced:
         return "bind" in self.calls("control")
 
 
-# Without uprobes: nothing here is about them.
+# Runs without uprobes, which these tests do not need.
 INSIDE_ONLY = ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"] if not INSIDE else INSIDE
 
 
@@ -77,7 +77,7 @@ def gpu(*batches, minor=0, **more):
 
 @pytest.fixture(scope="module")
 def turns():
-    """Of us, of init, of nobody."""
+    """Slices of this process, of init and of no process."""
     needs_stand_in()
     return Traced(tempfile.mkdtemp(dir=os.environ["TMP"]), [gpu(
         run_of(INIT, 7, 0),
@@ -86,7 +86,7 @@ def turns():
 
 
 def test_calls(turns):
-    """What the driver is asked, in order; every object is given back, and nothing is left open."""
+    """Requests to the driver must be in order; every object is freed, and nothing stays open."""
     t = turns
     assert t.calls("alloc") == ["client", "device", "subdevice", "memory", "memory", "buffer"]
     controls = t.calls("control")
@@ -99,7 +99,7 @@ def test_calls(turns):
 
 
 def test_slices(turns):
-    """Slices are those of the records, whatever was read when; the last is still there."""
+    """Slices must match the records, independent of the times of reading; the last slice is still running."""
     t = turns
     assert t.head["gpu_ctxsw"] == "on" and t.end["drops"]["ctxsw"] == 0 and t.lost == []
     first, *middle, last = t.slices
@@ -113,12 +113,12 @@ def test_slices(turns):
     begins = [s["ts"] * 1e3 for s in t.slices]
     ends = [b + s.get("duration_us", 0) for b, s in zip(begins, t.slices)]
     gaps = [round(b - e, 1) for b, e in zip(begins[1:], ends)]
-    # The clock may have been asked once more in between.
+    # The clock may have been read once more in between.
     assert gaps == pytest.approx([100, 100, 100, 50, 2000], abs=1)
 
 
 def test_clock(turns):
-    """The GPU's clock is far from ours: what the log has is between the begin of the trace and its end."""
+    """The GPU's clock is far from ours, but the slices must lie between the trace's begin and end."""
     assert 0 < turns.slices[1]["ts"] < turns.slices[-1]["ts"] < turns.end["ts"]
 
 
@@ -148,7 +148,7 @@ def test_report(turns):
 
 
 def test_pictures(turns, tmp_path):
-    """A row for each GPU; made of the saved trace they are the same."""
+    """Each GPU has a row; pictures made of the saved trace are the same."""
     for kind, path in (("chrome", f"{turns.folder}/t.json"), ("perfetto", f"{turns.folder}/t.pftrace")):
         assert cudatrace("report", f"--format={kind}", "-o", tmp_path / kind, turns.path).status == 0
         with open(path, "rb") as a, open(tmp_path / kind, "rb") as b:
@@ -182,7 +182,7 @@ def test_two_gpus(tmp_path):
 
 
 def test_began_before(tmp_path):
-    """Who ends first had it when the log began."""
+    """A process whose slice ends first had the GPU when the log began."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu([{"tag": END, "pid": INIT, "context": 4, "us": 600e3}])], command=["sleep", "0.8"])
     [s] = t.slices
@@ -190,7 +190,7 @@ def test_began_before(tmp_path):
 
 
 def test_long_slice(tmp_path):
-    """It is one, though there is nothing to read of it many times."""
+    """A long slice is one slice, although many reads find no record."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu(run_of(INIT, 4, 0))], command=["sleep", "0.3"])
     [s] = t.slices
@@ -206,7 +206,7 @@ def test_alone(tmp_path):
 
 
 def test_missing(tmp_path):
-    """Numbers that are left out are counted, and what lies around them is not guessed."""
+    """Missing record numbers must be counted, and slices around them must not be guessed."""
     needs_stand_in()
     batch = [*run_of(INIT, 7, 10, 20, 30, 40), *run_of(INIT, 7, 50, 60)]
     batch[3]["skip"] = 4
@@ -214,13 +214,13 @@ def test_missing(tmp_path):
     assert [s.get("lost_before") for s in t.slices] == [None, None, 4]
     assert t.end["drops"]["ctxsw"] == 4 and [e["events"] for e in t.lost] == [4]
     assert "4 records of the driver's log missing" in t.ran.err and "  4 records of context switches" in t.ran.err
-    # A larger buffer does not help.
+    # The report must not recommend a larger buffer, which does not help.
     report = cudatrace("report", "--full", t.path).out
     assert "  4 records of context switches" in report and "--buffer-size" not in t.ran.err + report
 
 
 def test_full(tmp_path):
-    """A ring that was full has kept the oldest; none is there twice."""
+    """A full ring keeps the oldest records; none may appear twice."""
     needs_stand_in()
     times = [us for i in range(6000) for us in (10 * i, 10 * i + 5)]
     t = Traced(tmp_path, [gpu(run_of(INIT, 7, 0), run_of(INIT, 7, *times), run_of(INIT, 7, 70000, 70005))])
@@ -262,7 +262,7 @@ FAILS = {"client": "NV_ERR_NO_MEMORY", "device": "it cannot be used", "subdevice
 @pytest.mark.parametrize("how", [0x51, -5], ids=["status", "errno"])
 @pytest.mark.parametrize("what", FAILS)
 def test_refused(tmp_path, what, how):
-    """Wherever the driver says no: one line, everything else is traced, and nothing stays open."""
+    """Wherever the driver refuses, one line must report it, all else is traced, and nothing stays open."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu([])], fail={what: how})
     assert ("NV_ERR_NO_MEMORY" if how > 0 else "Input/output error") in t.ran.err
@@ -281,7 +281,7 @@ def test_mig(tmp_path, mode):
 
 
 def test_one_of_two(tmp_path):
-    """What can be read is."""
+    """If one of two GPUs is readable, it must be traced."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu([], mig=1), gpu(run_of(INIT, 7, 0), minor=1)])
     assert t.head["gpu_ctxsw"] == "on" and {s["minor"] for s in t.slices} == {1}
@@ -301,7 +301,7 @@ def test_versions(tmp_path, version):
 
 
 def test_forced(tmp_path):
-    """Where the driver says which of its parameters differ, it is left alone even then."""
+    """If the driver reports which of its parameters differ, it must not be used even with force."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu(run_of(INIT, 7, 0))], args=["--gpu-ctxsw=force"], version="600.1.1")
     assert "driver 600.1 is unknown" in t.ran.err and len(t.slices) == 1
@@ -333,7 +333,7 @@ def children(pid):
 
 
 def test_killed(tmp_path):
-    """SIGKILL: the kernel closes the files, and the driver ends the log."""
+    """After SIGKILL, the kernel closes the files, and the driver ends the log."""
     needs_stand_in()
     t = Traced(tmp_path, [gpu([])])
     with subprocess.Popen([*t.args[:-1], "sh", "-c", f"touch {tmp_path}/runs; exec sleep 100"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
@@ -356,7 +356,7 @@ def get(port, path):
 
 
 def test_daemon(tmp_path):
-    """Metrics: what is of no process that it knows is others'."""
+    """In the metrics, slices of processes unknown to the daemon count as others'."""
     needs_stand_in()
     needs_tracing()
     with socket.socket() as s:

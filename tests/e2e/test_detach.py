@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""The end of a trace, orderly or not: nothing of ours stays in the target, calls in flight are shown as such, and losses are
-counted."""
+"""The end of a trace, orderly or not: no probe stays in the target, calls in flight are shown as unfinished, and losses are counted."""
 import json
 import os
 import re
@@ -25,15 +24,15 @@ def can_trace():
 
 
 def copied(folder, fake="fake"):
-    """A file of its own, by another name: nobody else who traces the whole machine at this moment looks for it."""
+    """A copy with another name, which no tracer of the whole machine finds."""
     return shutil.copy(f"{O}/{fake}/libcuda.so.1", f"{folder}/{fake}.bin")
 
 
-# The other way of attaching at the same time is the kernel's business.
+# The kernel handles simultaneous attaching by the other mechanism.
 @pytest.mark.parametrize("mech,fake,place,how", [
     ("session", "fake", "0x0", "Ctrl-C"), ("session", "fake535", "0xa", "SIGKILL"), ("multi", "fake535", "0xa", "Ctrl-C"), ("multi", "fake", "0x0", "SIGKILL")])
 def test_bytes(running, tmp_path, mech, fake, place, how):
-    """The target's code is as in the file before, has a probe in each function meanwhile, and is as in the file afterwards."""
+    """The target's code must equal the file before and after the trace, and have a probe in each function meanwhile."""
     needs_mechanism(mech)
     lib = copied(tmp_path, fake)
     target = running.caller().ready(lib)
@@ -45,7 +44,7 @@ def test_bytes(running, tmp_path, mech, fake, place, how):
     assert probed(target.pid, lib) == f"{functions} at {place}"
     if how == "SIGKILL":
         t.stop(signal.SIGKILL)
-        # The kernel takes them off when the last descriptor is gone, a moment after the process.
+        # The kernel removes the probes when the last descriptor is closed, shortly after the process ends.
         until(lambda: probed(target.pid, lib) == "none")
     else:
         assert t.stop() == 0
@@ -55,11 +54,11 @@ def test_bytes(running, tmp_path, mech, fake, place, how):
 
 
 def test_killed_tracer(running):
-    """Killed, it leaves whole lines, but the last one perhaps."""
+    """A killed tracer must leave whole lines, except perhaps the last one."""
     prey = running.caller().ready(LIB)
     t = running.tracer("killed", "-e", ALL, "-p", prey.pid)
     prey.tell("alloc 3000")
-    # Without another call: what there is is written twice a second.
+    # Lines are written twice a second, also without another call.
     until(lambda: sum(1 for _ in open(t.path, "rb")) > 3000)
     prey.tell("alloc 10")
     t.stop(signal.SIGKILL)
@@ -70,7 +69,7 @@ def test_killed_tracer(running):
 
 
 def test_killed_tracer_command(running, tmp_path):
-    """A command stands still until its libcuda is attached. Without its tracer it goes on."""
+    """A command is stopped until its libcuda is attached. It must continue if its tracer dies."""
     shutil.copy(LIB, tmp_path)
     out = tmp_path / "left.out"
     with open(out, "wb") as f:
@@ -97,13 +96,13 @@ def test_killed_target(running):
     trace = t.trace
     assert trace.end["reason"] == "traced processes exited" and trace.sym["cuMemAlloc_v2"] == 20 and trace.accounts()
     assert [(p["op"], p["signal"], "exit_code" in p) for p in trace.proc] == [("exit", 9, False)]
-    # The call that it was in
+    # The call in which it was killed
     assert [(c["symbol"], c["args"]["arg0"]) for c in trace.calls if c.get("unfinished")] == [("cuFakeSleep", hex(20000000))]
 
 
 @pytest.mark.parametrize("how,status", [("kill", 137), (None, 0)])
 def test_command_ends_in_a_call(tmp_path, how, status):
-    """By a signal, which is passed on; by exit()."""
+    """A command that ends inside a call, by a signal or by exit(), must pass its status on."""
     path, said = tmp_path / "t.jsonl", tmp_path / "said"
     ran = cudatrace("-q", "-e", ALL, "--jsonl", path, "--", CASES + "/exit_in_call", *[how] * bool(how), env=ENV)
     assert ran.status == status, ran
@@ -114,7 +113,7 @@ def test_command_ends_in_a_call(tmp_path, how, status):
 
 
 def test_a_call_that_lasts(running, tmp_path):
-    """The trace ends, the call does not. A second trace sees it neither begin nor end."""
+    """If a call outlasts the trace, a second trace must see neither its begin nor its end."""
     lib = copied(tmp_path)
     asleep = running.caller().ready(lib)
     t = running.tracer("asleep", "-e", ALL, "--duration", 1, "--libcuda", lib, "-p", asleep.pid)
@@ -124,7 +123,7 @@ def test_a_call_that_lasts(running, tmp_path):
     trace = t.trace
     assert [c["symbol"] for c in trace.calls if c.get("unfinished")] == ["cuFakeSleep"] and trace.sym["cuMemFree_v2"] == 5
     assert trace.end["unfinished"] == 1 and trace.end["reason"] == "duration" and trace.accounts()
-    # It returns through the kernel's trampoline, long after the probes have gone.
+    # It returns through the kernel's trampoline long after the probes were removed.
     assert asleep.tell("join") == 0 and probed(asleep.pid, lib) == "none"
 
     asleep.tell("sleep 800000")
@@ -138,8 +137,8 @@ def test_a_call_that_lasts(running, tmp_path):
 
 @pytest.mark.parametrize("mech", MECHANISMS)
 def test_busy(running, mech):
-    """Probes come off one after another while the target goes on calling: at most the call that each thread is in when the
-    last one goes is unfinished, and nothing looks abandoned."""
+    """Probes are removed one by one while the target makes calls: at most one call of each thread may be unfinished, and none may look
+    abandoned."""
     needs_mechanism(mech)
     target = running.start(CASES + "/many", "cuMemFree_v2", 1000000000, 2, 20000, env={**ENV, "FAKE_NO_SEM": "1"})
     until(lambda: "libcuda" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read())
@@ -151,7 +150,7 @@ def test_busy(running, mech):
 
 @pytest.mark.parametrize("mech", MECHANISMS)
 def test_longjmp(tmp_path, mech):
-    """Calls that are jumped out of are abandoned, and later ones are not inside."""
+    """Calls left by longjmp must be abandoned, and later calls must not be nested in them."""
     needs_mechanism(mech)
     path = tmp_path / "jump.jsonl"
     ran = cudatrace("-q", "-e", ALL if mech != "perf" else "cu*Callback,cuMemAlloc_v2", f"--mechanism={mech}", "--jsonl", path, "--", CASES + "/longjmp", env=ENV)
@@ -162,16 +161,16 @@ def test_longjmp(tmp_path, mech):
 
 
 def test_ring_overflow(running):
-    """A tracer that does not get to read loses events, and knows exactly how many."""
+    """A stopped tracer loses events, and must report the exact number."""
     flood = running.caller().ready(LIB)
     t = running.tracer("flood", "-e", ALL, "--buffer-size", "64K", "-p", flood.pid)
     flood.tell("alloc 10")
     until(lambda: open(t.path, "rb").read().count(b"cuMemFree") >= 10)
     t.p.send_signal(signal.SIGSTOP)
-    # The target is not held up.
+    # The target is not blocked.
     assert flood.tell("alloc 5000") == 5000
     t.p.send_signal(signal.SIGCONT)
-    # What waited for it is read: the ring has room.
+    # When the pending records are read, the ring has room.
     until(lambda: b'"lost"' in open(t.path, "rb").read())
     flood.tell("alloc 10")
     flood.end()
@@ -183,7 +182,7 @@ def test_ring_overflow(running):
 
 
 def test_a_small_ring(tmp_path):
-    """The same without a hand on the tracer: whatever is lost is counted."""
+    """The same without stopping the tracer: every loss must be counted."""
     path, counts = tmp_path / "many.jsonl", tmp_path / "counts"
     ran = cudatrace("-q", "-e", "all,!other", "--buffer-size", "64K", "--jsonl", path, "--", CASES + "/many", "cuLaunchKernel", 100000, 2,
                     env={**ENV, "FAKE_NO_SEM": "1", "FAKE_CUDA_COUNTS": str(counts)})
@@ -194,7 +193,7 @@ def test_a_small_ring(tmp_path):
 
 
 def test_sigterm(running):
-    """Passed on to the command; the trace ends with it."""
+    """SIGTERM must be passed on to the command, and the trace must end with it."""
     out = open(os.path.join(running.folder, "said"), "wb")  # pylint: disable=consider-using-with
     t = running.tracer("int", "-e", ALL, "--", CASES + "/dlopen_late", LIB, 30000, env=ENV, stdout=out)
     out.close()

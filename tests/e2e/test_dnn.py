@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 20
-"""cuDNN: what a plan computes, from the descriptors that it was made from, and what a convolution of the older interface does;
-sizes, types and operations as for matrix products. With stand-ins, and with the real libraries if nvcc is installed."""
+"""cuDNN: each execution has its plan's operation, from the plan's descriptors, and each convolution of the older interface has its own.
+Sizes, types and operations are as for matrix products. Tested with stand-ins, and with the real libraries if nvcc is installed."""
 import json
 import os
 import subprocess
@@ -70,21 +70,21 @@ def test_plans(tmp_path, program):
     assert [work(e) for e in got[:8]] == PLANS + CLASSIC
     flops = [CONV] * 3 + [2 * 12 * 128 * 256 * 64] + [2 * 1568 * 16 * 75] * 4
     assert [e["flops"] for e in got[:8]] == flops
-    # By heuristics, and what led to the plan is gone; then cuBLAS does it, and once more when the plan is gone.
+    # A plan from heuristics, whose descriptors were destroyed; then cuBLAS computes it, and once more after the plan was destroyed.
     assert [(work(e), e.get("flops")) for e in got[8:11]] == [(PLANS[0], CONV), (PLANS[0], None), (UNKNOWN, None)]
     assert [e["flops"] for e in t.calls if e["name"] == "cublasSgemm"] == [2 * 2 * 2 * 2]
-    # Two products around a reduction; and cuDNN's own operation, whose keys and values have fewer heads.
+    # Two products around a reduction; then cuDNN's own attention operation, with fewer heads for keys and values.
     heads = 2 * 2 * 12 * 128 * 256
     assert [(*work(e)[:6], e["flops"]) for e in got[11:13]] == [("attention_forward", 128, 256, 64, 24, F16, heads * (64 + 32))] * 2
     assert [(*work(e)[:5], e["flops"]) for e in got[13:15]] == [("gemm", 128, 256, 64, 24, heads * 64), ("gemm", 128, 256, 64, 24, 2 * heads * 64)]
-    # From JSON, of itself, of nothing; a dimension below 0, too large ones; no product; more operations than are read; other shapes;
-    # without a handle.
+    # A plan from JSON, from itself, from nothing; a negative dimension, dimensions that are too large; no product; more operations than
+    # are read; other shapes; no handle.
     none = [None] * 8
     assert [work(e) for e in got[15:]] == [
         UNKNOWN, UNKNOWN, UNKNOWN, ("gemm", *none), ("gemm", *none), ("reduction", *none), ("gemm", 128, 256, 64, 12, F16, F16, F16, C32),
         ("gemm", *none), ("gemm", 128, 256, 64, 12, F16, F16, F16, C32)]
     assert not any("flops" in e for e in got[15:]) and got[-1]["error"] == "CUDNN_STATUS_BAD_PARAM"
-    # What an attribute is set to is not shown: most are shorter than what is read.
+    # The value of an attribute is not shown, because most are shorter than what is read.
     assert all(e["args"]["arrayOfElements"].startswith("0x") for e in t.calls if e["name"] == "cudnnBackendSetAttribute")
 
 
@@ -95,7 +95,7 @@ def test_redacted(tmp_path, program):
 
 
 def test_short_calls(tmp_path, program):
-    """What makes a plan is kept when it is short."""
+    """Short calls that make a plan must be evaluated, although they have no line."""
     _, t = traced(tmp_path, program, "-e", "cudnn", "--min-duration=1us", "--detail=low")
     made = [e for e in done(t) if e["name"] == "cudnnBackendExecute" and e.get("flops") == CONV]
     assert made and {e["op"] for e in made} <= {p[0] for p in PLANS}
@@ -105,7 +105,7 @@ def test_report(tmp_path, program):
     path, _ = traced(tmp_path, program, "-e", "cudnn,transfer", "--gpu-time")
     report = json.loads(cudatrace("report", "--format=json", path).out)
     rows = report["gemms"]
-    # cuBLAS is not traced: its product is the plan's then.
+    # cuBLAS is not traced, so its product counts as the plan's.
     assert rows["unknown_plans"] == 4 and rows["count"] == 14
     by = {(x["name"], x["op"]): x for x in rows["list"]}
     x = by["cudnnBackendExecute", "convolution_forward"]
@@ -121,7 +121,7 @@ def test_report(tmp_path, program):
 @pytest.mark.parametrize("folder", real_folders(GRAPH))
 @pytest.mark.parametrize("libs", [(GRAPH, OPS, CNN), ("libcudnn.so.9",) * 3], ids=["parts", "whole"])
 def test_real(tmp_path, libs, folder):
-    """The real ones take these descriptors; without a GPU nothing is executed. libcudnn.so.9 jumps to the others."""
+    """The real libraries must accept these descriptors. Without a GPU nothing is executed. libcudnn.so.9 jumps to the other libraries."""
     needs_tracing()
     if not folder:
         pytest.skip(f"no {GRAPH} beside nvcc, nor in $NVIDIA_LIBS")

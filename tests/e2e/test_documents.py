@@ -16,7 +16,7 @@ from helpers.run import CUDATRACE, FAKE, O, TESTS, Ran, needs_tracing, until
 
 TOP = pathlib.Path(TESTS).parent
 PAGES = [TOP / "README.md", *sorted(map(pathlib.Path, glob.glob(f"{TOP}/docs/*.md")))]
-# Not run here, and why.
+# Commands that are not run here, with the reason.
 NOT_HERE = {
     "sudo cudatrace --gpu-ctxsw --summary=full -p 4242": "needs a GPU",
     "sudo cudatrace --gpu-stats --summary=full -p 4242": "needs a GPU",
@@ -40,7 +40,7 @@ def blocks(page):
 
 
 def examples():
-    """Of the man page"""
+    """The commands of the man page's examples."""
     man = Ran([CUDATRACE, "--man"]).out.split(".SH EXAMPLES")[1].split("\n.SH ")[0]
     return [c.replace("\\-", "-") for block in re.findall(r"\.EX\n(.*?)\n\.EE", man, re.S) for c in block.split("\n")]
 
@@ -52,7 +52,7 @@ def commands(page):
 
 @pytest.fixture
 def world(tmp_path):
-    """A folder with what the commands name, and an environment in which they find it."""
+    """A folder with the files that commands name, and an environment for them."""
     home, tools = tmp_path / "home", tmp_path / "bin"
     home.mkdir()
     tools.mkdir()
@@ -66,7 +66,7 @@ def world(tmp_path):
     return home, env
 
 
-# In a PID namespace of its own, so that there are processes 4242 and 4243, and no other suite's.
+# Runs a command in its own PID namespace, where processes 4242 and 4243 exist and no other suite's.
 INIT = """
 echo 4241 >/proc/sys/kernel/ns_last_pid
 "$FAKE/sample" --tokens 1000000 --quiet & server=$!
@@ -88,13 +88,13 @@ def written(home, before):
 
 
 def seen(out, command):
-    """What comes on the screen when it has begun: a table, a summary, what a pipe lets through"""
+    """The screen shows that tracing has begun: a table, a summary, or lines through a pipe."""
     text = out.read_bytes()
     return b"calls/s" in text or "|" in command and text.count(b"\n") > 3
 
 
 def goes_on(command):
-    """Until Ctrl-C, or until its process ends"""
+    """Runs until Ctrl-C, or until its process ends."""
     tracer = re.match(r"sudo cudatrace\b(?! (?:list|check|report|diff))", command)
     return tracer and " -- " not in command and "--duration" not in command
 
@@ -123,7 +123,7 @@ def test_runs(world, command):
         status = p.wait(120)
         out.seek(0)
         text = out.read().decode(errors="replace")
-    # grep found nothing, a signal that we sent.
+    # Our signal ends a trace with status 0.
     assert status == 0, (status, text[-1500:])
     assert "cudatrace: error" not in text
 
@@ -140,7 +140,7 @@ def test_options_are_there():
 
 
 def test_commands_have_a_target():
-    """A trace names what it traces, or an output."""
+    """A trace command must name its target or an output."""
     names = r"(-p|-a|--pid|--system|--user|--jsonl|--chrome|--perfetto|--report|--summary|--help|--version|--man|--completion)\b"
     traces = [c for page in PAGES for c in commands(page) if re.match(r"(sudo )?cudatrace -", c)] \
         + [line for page in PAGES for line in blocks(page) if re.fullmatch(r"(sudo )?cudatrace", line)]
@@ -172,7 +172,7 @@ def test_index_has_every_page():
 
 
 def test_the_sum_is_the_programs():
-    """docs/LIMITS.md, "The sum": the rows that the bounds in src/daemon/memory.c add up to."""
+    """The sum in docs/LIMITS.md ("The sum") must be the sum of the limits in src/daemon/memory.c."""
     said = subprocess.run([O + "/san/unit/test_daemon_memory"], check=True, capture_output=True, text=True).stdout.split("[       OK ]", maxsplit=1)[0]
     parts = [mib for mib in re.findall(r"^ +([\d.]+) MiB", said, re.M) if mib != "0.0"]
     text = (TOP / "docs/LIMITS.md").read_text(encoding="utf-8")
@@ -181,14 +181,14 @@ def test_the_sum_is_the_programs():
 
 
 def literals():
-    """What the program may print: its string literals, adjacent ones joined, with ... for what a format inserts."""
+    """All text that the program can print: its string literals, with adjacent ones joined and ... for each conversion."""
     for path in [*TOP.glob("src/**/*.[ch]"), *TOP.glob("src/**/*.def"), *TOP.glob("src/**/*.section"), *TOP.glob("inject/*.[ch]")]:
         text = re.sub(r'"\s*(?:PRI\w+\s*)?"', "", path.read_text(encoding="utf-8"))
         yield from (m.replace('\\"', '"') for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text))
 
 
 def not_printed(page):
-    """Quoted messages of a troubleshooting page that are in no string of the program."""
+    """Quoted messages of a troubleshooting page that no string of the program contains."""
     quoted = [m for row in re.findall(r"^\| `([^`]+)` \|", page, re.M) for m in row.split(" ... ")]
     known = "\n".join(literals())
     return [m for m in quoted if m not in known], len(quoted)
@@ -226,7 +226,7 @@ IN_PAGES, IN_ALERTS = "`|^    ", ": |then "
 
 
 def unknown_verbs(text, before=IN_PAGES):
-    """What is written as a subcommand of cudatrace, or of cudatrace ctl, and is none."""
+    """Words after cudatrace or cudatrace ctl that are no subcommand."""
     verbs = set(re.findall(r"^VERB\(\w+, (\w+),", (TOP / "src/cli/verbs.def").read_text(encoding="utf-8"), re.M)) - {"trace"} | {"help"}
     asked = set(re.findall(r'strcmp\(verb, "(\w+)"\)', (TOP / "src/daemon/daemon_ctl.c").read_text(encoding="utf-8")))
     assert {"report", "ctl"} <= verbs and {"burst", "dump"} <= asked
@@ -236,7 +236,7 @@ def unknown_verbs(text, before=IN_PAGES):
 
 
 def test_verbs_are_there():
-    """In pages, and in what alerts tell people to type"""
+    """Subcommands in pages, and in the commands of alerts, must exist."""
     assert [f"{p.name}: {verb}" for p in PAGES for verb in unknown_verbs(p.read_text(encoding="utf-8"))] == []
     assert list(unknown_verbs((TOP / "dist/prometheus/alerts.yaml").read_text(encoding="utf-8"), IN_ALERTS)) == []
 

@@ -24,17 +24,17 @@ def can_trace():
 
 
 class Both(Tracer):
-    """A trace of something that makes calls, with both outputs."""
+    """A trace of a program that makes calls, with both outputs."""
 
     def __init__(self, running, *args):
         self.chrome = running.folder + "/a.json"
-        # Python ignores no SIGINT, but who runs it may.
+        # Python itself does not ignore SIGINT, but its parent may.
         super().__init__(running.folder, "a", "-e", DEFAULT, "--chrome", self.chrome, *args, before=["env", "--default-signal=INT"], env=ENV)
         running.all.append(self.p)
         until(lambda: b"cuLaunchKernel" in open(self.path, "rb").read())
 
     def whole(self, reason):
-        """Both files"""
+        """Both files are complete."""
         assert self.trace.end["reason"] == reason and self.trace.accounts()
         schema(self.path)
         assert chrome(self.chrome)[1]["reason"] == reason
@@ -42,14 +42,14 @@ class Both(Tracer):
 
 @pytest.mark.parametrize("sig,status,reason", [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hangup")])
 def test_signal(running, sig, status, reason):
-    """It goes to the command too, whose status is passed on."""
+    """A signal must reach the command too, and the command's status is passed on."""
     t = Both(running, "--", *ENDLESS)
     assert t.stop(sig) == status and t.err == ""
     t.whole(reason)
 
 
 def test_signal_with_a_process(running):
-    """It runs on."""
+    """With -p, a signal ends the trace, and the target continues."""
     target = running.start(*ENDLESS, env=ENV)
     t = Both(running, "-p", target.pid)
     assert t.stop() == 0 and target.poll() is None
@@ -57,7 +57,7 @@ def test_signal_with_a_process(running):
 
 
 def test_ctrl_c(tmp_path):
-    """On a terminal: the command has it from there, once, and its status is passed on."""
+    """Ctrl-C must reach the command once, from the terminal, and its status is passed on."""
     ints, path = tmp_path / "ints", tmp_path / "a.jsonl"
     command = ["sh", "-c", 'trap "n=x\\$n; echo \\$n >>\\"$0\\"" INT; echo >"$0"; sleep 0.5; sleep 0.5; exit 5', str(ints)]
     pid, fd = pty.fork()
@@ -86,7 +86,7 @@ def test_signal_while_attaching(running, tmp_path):
 
 
 def head(n, *args):
-    """What the first n lines are, and the tracer's status; its standard output is closed behind them."""
+    """The first n lines, the tracer's status and its errors. Its standard output is closed after these lines."""
     with subprocess.Popen([CUDATRACE, *map(str, args)], env={**os.environ, **ENV}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, errors="replace") as p:
         lines = [p.stdout.readline() for _ in range(n)]
@@ -97,7 +97,7 @@ def head(n, *args):
 
 @pytest.mark.parametrize("end,status", [("true", 1), ("exit 7", 7)])
 def test_closed_pipe(tmp_path, end, status):
-    """The other output is whole; said in one line; the command's status counts."""
+    """If the reader of one output exits, the other output must be whole. One line reports it, and the command's status counts."""
     (line,), got, err = head(1, "-q", "-e", DEFAULT, "--jsonl", "-", "--chrome", tmp_path / "a.json", "--",
                              "sh", "-c", f'"$@" >/dev/null; sleep 0.7; {end}', "sh", *SAMPLE)
     assert json.loads(line)["type"] == "header" and got == status
@@ -107,13 +107,13 @@ def test_closed_pipe(tmp_path, end, status):
 
 
 def test_closed_pipe_alone(tmp_path):
-    """Nobody is left to write for: says that the command goes on, and has its status."""
+    """If the only output's reader exits, the tracer must report that the command continues, and return its status."""
     _, status, err = head(1, "-e", DEFAULT, "--jsonl", "-", "--", "sh", "-c", '"$@" >/dev/null; sleep 4; exit 7', "sh", *SAMPLE)
     assert status == 7 and "the trace has ended; waiting for sh" in err
 
 
 def test_closed_pipe_of_a_process(running):
-    """It ends; the target runs on."""
+    """If the only output's reader exits, a trace of a process must end, and the target continues."""
     target = running.start(*ENDLESS, env=ENV)
     until(lambda: "libcuda" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read())
     lines, status, _ = head(3, "-q", "-e", DEFAULT, "--jsonl", "-", "-p", target.pid)
@@ -121,7 +121,7 @@ def test_closed_pipe_of_a_process(running):
 
 
 def cut_short(folder, why, reasons=("command exited",)):
-    """An output that cannot take everything: what is in it is valid, and it says how much is not."""
+    """Checks outputs that could not take everything: their contents are valid, and the end reports the number of missing lines."""
     t = Trace(folder / "a.jsonl")
     assert t.end["write_error"] == why and t.end["lines_lost"] == sum(t.end["events"].values()) - (len(t.ev) - 2) > 0
     assert t.end["reason"] in reasons and len(t.ev) > 20
@@ -132,7 +132,7 @@ def cut_short(folder, why, reasons=("command exited",)):
     assert end["not_written"] > 0 and end["calls"] > len(calls) > 20
 
 
-# In a mount namespace with a file system of that size; what is written there is moved out of it.
+# Runs a command in a mount namespace with a file system of this size, and then moves the written files out of it.
 SMALL = """folder=$1 size=$2; shift 2
 mkdir -p "$folder/small" && mount -t tmpfs -o size=$size none "$folder/small" || exit 99
 "$@"; rc=$?
@@ -148,7 +148,7 @@ def small(folder, size, *args):
 
 @pytest.mark.parametrize("status", [0, 5])
 def test_full_disk(tmp_path, status):
-    """64 KiB: said once, the other output is whole; the command's status counts."""
+    """A full disk of 64 KiB must be reported once. The other output is whole, and the command's status counts."""
     ran = small(tmp_path, "64k", CUDATRACE, "-q", "-e", DEFAULT, "--jsonl", tmp_path / "small/a.jsonl", "--chrome", tmp_path / "whole.json", "--",
                 "sh", "-c", f'"$@"; exit {status}', "sh", *SAMPLE)
     assert ran.status == (status or 1)
@@ -160,35 +160,36 @@ def test_full_disk(tmp_path, status):
 
 
 def test_full_disk_from_the_start(tmp_path):
-    """No room for even the header: the command is not run."""
+    """If there is no space even for the header, the command must not run."""
     ran = small(tmp_path, "4k", "sh", "-c", 'dd if=/dev/zero of="$0" bs=4k count=2 2>/dev/null; "$@"', tmp_path / "small/fill",
                 CUDATRACE, "-q", "-e", "launch", "--jsonl", tmp_path / "small/a.jsonl", "--", "sh", "-c", "echo runs")
     assert (ran.status, ran.out) == (1, "") and ran.err.count("free some space") == 1
 
 
 def limited():
-    """ulimit -f 40"""
+    """Does ulimit -f 40."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (40 * 1024, 40 * 1024))
 
 
 def test_file_size_limit(tmp_path):
-    """Said once for each"""
+    """The file size limit must be reported once for each output."""
     ran = ct("-q", "-e", DEFAULT, "--jsonl", tmp_path / "a.jsonl", "--chrome", tmp_path / "a.json", "--", *SAMPLE, preexec_fn=limited)
     assert ran.status == 1
-    # Both outputs are at their ends: the trace may be over before the command is.
+    # If both outputs are at the limit, the trace may end before the command.
     cut_short(tmp_path, "File too large", ("command exited", "no output can be written"))
     assert len(re.findall("^.*File too large: .*ulimit -f.*$", ran.err, re.M)) == ran.err.count("\n") == 2
 
 
 def test_file_size_limit_of_the_command(tmp_path):
-    """Whoever runs this may ignore signals: the command must see what it would see without us."""
+    """The command must have the same limit and signal settings as untraced, even if the tests' parent ignores signals."""
     command = ["bash", "-c", 'ulimit -f; grep -E "^Sig(Ign|Blk)" /proc/self/status']
     plain = Ran(command, preexec_fn=limited).out
     assert plain.startswith("40\n") and ct("-q", "-e", DEFAULT, "--jsonl", tmp_path / "a.jsonl", "--", *command, preexec_fn=limited).out == plain
 
 
 def test_killed(running, tmp_path):
-    """What was written, twice a second, is there: all lines but the last are whole; the Chrome trace loads when it is cut after a line."""
+    """After SIGKILL, all lines but the last must be whole (lines are written twice a second). The Chrome trace must load when cut after a
+    line."""
     target = running.start(*ENDLESS, env=ENV)
     t = Both(running, "-p", target.pid)
     until(lambda: all(sum(1 for _ in open(path, "rb")) > 1500 for path in (t.path, t.chrome)))
@@ -205,7 +206,7 @@ def test_killed(running, tmp_path):
 
 
 def test_a_process_ends_while_it_is_looked_into(running, tmp_path):
-    """The library that it had mapped is not given up for that: the next process that maps it is traced."""
+    """If the process ends while its library is opened, the tracer must not give up the library: the next process that maps it is traced."""
     lib = shutil.copy(FAKE + "/libcuda.so.1", tmp_path)
     hook = compiled(tmp_path / "ends_at_open.so", "-shared", "-fPIC", TESTS + "/faults/ends_at_open.c")
     t = running.tracer("ends", "--no-sandbox", "-e", "memory", env={"LD_PRELOAD": hook, "ENDS_PID": str(tmp_path / "pid")})
@@ -218,5 +219,5 @@ def test_a_process_ends_while_it_is_looked_into(running, tmp_path):
     until(lambda: any('"op":"attached"' in line and str(lib) in line for line in open(t.path, encoding="utf-8")))
     assert second.tell("alloc 10") == 10
     t.stop()
-    # Of all processes: others make calls, too.
+    # All processes are traced, so other processes' calls are in the trace, too.
     assert sum(e["symbol"] == "cuMemAlloc_v2" and e["pid"] == second.pid for e in t.trace.calls) == 10 and "cannot open" not in t.err

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 20
-"""Families of libraries other than the driver: NCCL, as a stand-in and a real one. Their calls into the driver stay hidden
-details in all sums. Case nccl of test_cases.py tests the calls themselves."""
+"""Families of libraries other than the driver: NCCL, as a stand-in and a real one. Driver calls made by them stay hidden details in all
+sums. Case nccl of test_cases.py tests the calls themselves."""
 import collections
 import ctypes.util
 import json
@@ -17,7 +17,7 @@ ENV = {"LD_LIBRARY_PATH": FAKE}
 
 @pytest.fixture(scope="module")
 def traced():
-    """The case's trace by -e all, and its summary as JSON."""
+    """The case's trace with -e all, and its summary as JSON."""
     needs_tracing()
     path = os.environ["TMP"] + "/nccl.jsonl"
     ran = cudatrace("-q", "-e", "all", "--jsonl", path, "--summary", "--json", "--", CASES + "/nccl", env=ENV)
@@ -32,7 +32,7 @@ def report(path, *args):
 
 
 def test_top_level(traced):
-    """Launches inside collectives are launches to the summary and to the report; times of the driver are its own."""
+    """Launches inside collectives must count as launches in the summary and the report; driver times are only the driver's own."""
     path, trace, summary = traced
     launches = [e for e in trace.calls if e["symbol"] == "cuLaunchKernel"]
     assert len(launches) == 9 and all(e["depth"] == 1 and e["api_depth"] == 0 for e in launches)
@@ -42,14 +42,14 @@ def test_top_level(traced):
     driver_ns = sum(round(e["duration_us"] * 1000) for e in trace.calls if "api" not in e)
     said = report(path)
     assert said["overview"]["call_ns"] == driver_ns
-    assert summary["call_ms"] == float(f"{driver_ns / 1e6:.6g}")  # of six digits
+    assert summary["call_ms"] == float(f"{driver_ns / 1e6:.6g}")  # 6 significant digits
     shares = {c["class"]: c["share"] for c in said["overview"]["classes"]}
-    assert shares.pop("collective") == 0 and abs(sum(shares.values()) - 1) < 1e-4  # of six digits each
+    assert shares.pop("collective") == 0 and abs(sum(shares.values()) - 1) < 1e-4  # 6 significant digits each
     assert said["overview"]["launches"] == 9
 
 
 def test_detail_low():
-    """The lowest level has the collectives and what they launch, with its name; not what NCCL is asked."""
+    """The lowest level must have collectives and their launches with kernel names, but no NCCL queries."""
     needs_tracing()
     path = os.environ["TMP"] + "/low.jsonl"
     ran = cudatrace("-q", "--detail=low", "--jsonl", path, "--", CASES + "/nccl", env=ENV)
@@ -62,7 +62,7 @@ def test_detail_low():
 
 
 def test_memory(traced):
-    """What NCCL allocates it allocates by the driver: once."""
+    """Memory that NCCL allocates through the driver must count once."""
     path, trace, _ = traced
     live = 0
     for e in trace.calls:
@@ -75,7 +75,7 @@ def test_memory(traced):
 
 
 def test_chosen(traced):
-    """-e knows classes and names of every family; what nobody wants of a family is not attached to."""
+    """-e must accept classes and names of every family; families without a selected function are not attached to."""
     path = os.environ["TMP"] + "/chosen.jsonl"
     for functions, wanted in (("collective", lambda e: e["type"] == "collective"),
                               ("all,!collective", lambda e: e["type"] != "collective"),
@@ -89,7 +89,7 @@ def test_chosen(traced):
 
 
 def test_list():
-    """list says the family, and how the file at hand compares."""
+    """list must give the family, and how this file's exports compare."""
     rows = json.loads(cudatrace("list", "--json", "-e", "nccl*", env=ENV).out)
     assert len(rows) > 70 and {r["api"] for r in rows} == {"nccl"} and {r["class"] for r in rows} == {"collective"}
     assert all(r["exported"] for r in rows), [r for r in rows if not r["exported"]]
@@ -97,7 +97,7 @@ def test_list():
 
 
 def real_nccl():
-    """A libnccl.so.2 of NVIDIA: what the linker's cache knows, else in the folders of Python packages."""
+    """A real libnccl.so.2 of NVIDIA, from the linker's cache or else from the folders of Python packages."""
     found = ctypes.util.find_library("nccl")
     if found:
         return found
@@ -109,7 +109,7 @@ def real_nccl():
 
 
 def test_real_communicators(tmp_path):
-    """Where a real libnccl's communicators have their ranks is found in its code; where the stand-in's are, too."""
+    """The location of the rank in a communicator must be found in a real libnccl's code, and in the stand-in's."""
     needs_tracing()
     lib = real_nccl()
     if not lib or os.uname().machine != "x86_64":
@@ -121,7 +121,7 @@ def test_real_communicators(tmp_path):
 
 
 def test_real(tmp_path):
-    """A real libnccl: what needs no GPU is seen with names, arguments and results."""
+    """A real libnccl's calls that need no GPU must be traced with names, arguments and results."""
     needs_tracing()
     lib = real_nccl()
     if not lib:

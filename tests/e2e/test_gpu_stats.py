@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 15
-"""--gpu-stats with a stand-in for NVML: its values, its errors, and a misbehaving one, which must do no harm."""
+"""--gpu-stats with a stand-in for NVML: its values, its errors, and misbehaviour, which must do no harm."""
 import json
 import os
 import re
@@ -14,7 +14,7 @@ from helpers.live import is_gone
 from helpers.pftrace import decoded
 from helpers.run import CUDATRACE, FAKE, INSIDE, O, cudatrace, inside, needs_tracing, until
 
-# Goes on until NVML was asked so often; a quarter of a minute at most.
+# Runs until there are this many NVML samples; at most 15 seconds.
 WAITS = """import json, sys, time
 path, op, wanted, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), time.monotonic() + 15
 while time.monotonic() < end:
@@ -31,7 +31,7 @@ GPM = {"graphics_active": 1.5, "sm_active": 2.5, "sm_occupancy": 3.5, "tensor_ac
 
 
 class Sampled:
-    """A trace of a command that lasts until there are enough lines."""
+    """A trace of a command that runs until there are enough lines."""
 
     def __init__(self, tmp_path, says, *args, op="sample", wanted=3, lib="fakenvml", stats="--gpu-stats=50", program=None):
         path = tmp_path / "trace.jsonl"
@@ -48,7 +48,7 @@ def known(line, names):
 
 
 def test_values(tmp_path):
-    """Each as NVML has it, and whose; a device comes once."""
+    """Samples must have NVML's values and the right process, and each device one line."""
     me = os.getpid()
     t = Sampled(tmp_path, f"devices=2 pids=1,{me}", wanted=6)
     assert [(d["gpu"], d["minor"], d["pci"], d["memory_total"]) for d in t.of["device"]] == \
@@ -66,14 +66,14 @@ def test_values(tmp_path):
     assert {(p["pid"], p["gpu"]) for p in procs} == {(1, 0), (me, 0)}
     assert {p["memory_used"] for p in procs} == {700 << 20}
     assert open("/proc/self/comm", encoding="utf-8").read().strip() in {p["comm"] for p in procs if p["pid"] == me}
-    # What the driver had kept of before is left out; the rest is a mean.
+    # The driver's older values are skipped; the later ones are averaged.
     assert not any("sm_util" in p for p in procs[:2])
     assert {(p["sm_util"], p["memory_util"], p["encoder_util"], p["decoder_util"]) for p in procs[2:]} == {(50, 15, 0, 1)}
     assert not t.of["missing"] and t.trace.accounts()
 
 
 def test_gpm(tmp_path):
-    """From the second sample on; what it refuses is left out."""
+    """GPM values must appear from the second sample on, except those that the driver refuses."""
     t = Sampled(tmp_path, "gpm=1")
     assert not set(known(t.of["sample"][0], GPM))
     for s in t.of["sample"][1:]:
@@ -95,7 +95,7 @@ def test_xid(tmp_path):
 
 
 def test_mig(tmp_path):
-    """Parts of a device are devices; what only the whole has is the whole's."""
+    """MIG instances must be devices of their own; values that only the whole device has stay with the whole."""
     t = Sampled(tmp_path, "mig=2 gpm=1 pids=1", wanted=9)
     assert [(d["gpu"], d.get("gpu_instance"), d.get("compute_instance"), d["model"], d["uuid"][:4]) for d in t.of["device"]] == \
         [(0, None, None, "NVIDIA Fake H100", "GPU-"), (0, 7, 0, "NVIDIA Fake H100 MIG 1g.10gb", "MIG-"),
@@ -112,14 +112,14 @@ def test_mig(tmp_path):
     ("nvmlDeviceGetPcieThroughput", "pcie_tx"), ("nvmlEventSetCreate", "xids"), ("nvmlDeviceGetFieldValues", "nvlink_tx"),
     ("nvmlDeviceGetUUID", "uuid"), ("nvmlDeviceGetCurrentClocksEventReasons", "clock_reasons")])
 def test_not_supported(tmp_path, function, member):
-    """Left out, and neither 0 nor worth a line."""
+    """An unsupported value must be absent: neither 0 nor reported."""
     t = Sampled(tmp_path, f"{function}=3", wanted=2)
     assert not any(member in s for s in t.of["sample"]) and not t.of["missing"] and not t.ran.err
     assert len(t.of["sample"][-1]) > 15
 
 
 def test_refused(tmp_path):
-    """An error is one line, however often it comes; the rest goes on."""
+    """An error must be reported in one line, however often it occurs; other values continue."""
     t = Sampled(tmp_path, "nvmlDeviceGetPowerUsage=15 nvmlDeviceGetTemperature=15", wanted=4)
     assert [m["why"] for m in t.of["missing"]] == ["NVML answers GPU is lost (15)"]
     assert t.ran.err.count("\n") == 1 and "GPU 0: NVML answers GPU is lost (15)" in t.ran.err
@@ -131,7 +131,7 @@ def test_refused(tmp_path):
     ("nvmlDeviceGetCount_v2=999", "NVML shows no GPU: Unknown Error"),
     ("nvmlDeviceGetHandleByIndex_v2=15", "GPU 0 cannot be used: GPU is lost (15)")])
 def test_no_gpu(tmp_path, says, why):
-    """One line, and the trace is the same without it."""
+    """Without a GPU there must be one line, and otherwise the same trace."""
     t = Sampled(tmp_path, says, op="missing", wanted=1)
     assert [m["why"] for m in t.of["missing"]] == [why] and len(t.lines) == 1
     assert t.ran.err == f"cudatrace: warning: --gpu-stats: {why}: these samples are missing\n"
@@ -149,7 +149,7 @@ def test_is_not_nvml(tmp_path):
 
 
 def test_old(tmp_path):
-    """A library that lacks most functions: what it has."""
+    """With a library that lacks most functions, the available values must be reported."""
     t = Sampled(tmp_path, "gpm=1 mig=1 pids=1 reasons=4", lib="fakenvml-old")
     for s in t.of["sample"]:
         assert s["util"] == 50 and s["memory_used"] == 1000 << 20 and s["throttle"] == "sw_power_cap"
@@ -158,7 +158,7 @@ def test_old(tmp_path):
 
 
 def test_hostile(tmp_path):
-    """Names without an end, bytes that are no text, numbers that cannot be."""
+    """Unterminated names, invalid text and impossible numbers must do no harm."""
     t = Sampled(tmp_path, "hostile=1 gpm=1 pids=1 mig=1 nvmlDeviceGetPowerUsage=7", wanted=4)
     assert not any(known(s, {k for k in [*GPM, "util"] if k[:3] != "nvl"}) for s in t.of["sample"])
     assert {len(d["model"]) for d in t.of["device"]} == {96} and t.trace.end["bad_records"] == 0
@@ -167,7 +167,7 @@ def test_hostile(tmp_path):
 
 @pytest.mark.parametrize("when", ["nvmlInit_v2", "nvmlDeviceGetPowerUsage"])
 def test_crash(tmp_path, when):
-    """The process that asks is ended by it, and the trace goes on."""
+    """A crash must end only the helper process, and the trace continues."""
     path = tmp_path / "trace.jsonl"
     ran = inside("-q", "--jsonl", path, "--gpu-stats=50", "--duration", "3", "--", f"{FAKE}/sample", "--tokens", "1", "--quiet",
                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": f"crash={when}"})
@@ -177,7 +177,7 @@ def test_crash(tmp_path, when):
 
 
 def test_hang(tmp_path):
-    """NVML that never answers is waited for at the start, once, and at the end not at all."""
+    """An NVML that never responds must delay the start once, and the end not at all."""
     path = tmp_path / "trace.jsonl"
     ran = inside("-q", "--jsonl", path, "--gpu-stats", "--", f"{FAKE}/sample", "--tokens", "1", "--quiet",
                  env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": "hang=nvmlInit_v2"})
@@ -186,7 +186,7 @@ def test_hang(tmp_path):
 
 
 def helpers_of(pid):
-    """Processes called cudatrace-nvml that it has made."""
+    """The cudatrace-nvml processes that PID started."""
     found = []
     for p in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -201,7 +201,7 @@ def helpers_of(pid):
 
 @pytest.mark.parametrize("says", ["", "hang=nvmlInit_v2"])
 def test_killed(says):
-    """Nothing is left of it when the tracer is killed, also where NVML hangs."""
+    """If the tracer is killed, the helper must end, even if NVML hangs."""
     p = subprocess.Popen([*INSIDE, CUDATRACE, "--probe=inject", "-q", "--jsonl", "/dev/null", "--gpu-stats=50", "--", "sleep", "60"],
                          env={**os.environ, "LD_LIBRARY_PATH": O + "/fakenvml", "FAKE_NVML": says})
     until(lambda: helpers_of(p.pid))
@@ -215,7 +215,7 @@ def test_killed(says):
 
 
 def test_nothing_stays(tmp_path):
-    """The process that asks ends with the tracer; it has none of its descriptors but the socket, and no other name."""
+    """The helper must end with the tracer. It has no descriptors of the tracer except the socket, and no name but cudatrace-nvml."""
     mark = f"mark={os.getpid()}"
     look = ("import os, subprocess, sys; mark, out = sys.argv[1:]; f = open(out, 'w')\n"
             "for p in filter(str.isdigit, os.listdir('/proc')):\n"
@@ -270,7 +270,7 @@ def test_chrome(outputs):
 
 
 def test_perfetto(outputs):
-    """The same counters."""
+    """The Perfetto trace must have the same counters."""
     t, folder = outputs
     p = decoded(str(folder / "p.pftrace"))
     with open(folder / "c.json", encoding="utf-8") as f:
@@ -304,7 +304,7 @@ def check_sums(s, t):
 
 
 def test_report(outputs):
-    """The same of a saved trace; as text, JSON and a page."""
+    """The report of a saved trace must have the same values, as text, JSON and a page."""
     t, folder = outputs
     ran = cudatrace("report", t.path, "--format=json")
     assert ran.status == 0
@@ -316,7 +316,7 @@ def test_report(outputs):
         assert what in section, what
     assert ["xid"] == [x["kind"] for x in json.loads(ran.out)["failures"]] and "Xid 31: " in cudatrace("report", t.path).out
     assert cudatrace("report", t.path, "-o", folder / "r.html").status == 0
-    # Read back, it is the same trace.
+    # The picture made of the saved trace must have the live one's counters.
     again = cudatrace("report", t.path, "--format=chrome", "-o", folder / "again.json")
     assert again.status == 0
 
@@ -333,7 +333,7 @@ def test_no_samples_no_section(tmp_path):
 
 
 def test_is_not_traced(tmp_path):
-    """The process that asks is none of those that a trace of all is of."""
+    """A trace of all processes must not include the helper."""
     needs_tracing()
     path = tmp_path / "all.jsonl"
     ran = cudatrace("-q", "--jsonl", path, "--gpu-stats=50", "--libcuda", FAKE + "/libcuda.so.1", "--duration", "1",
@@ -344,7 +344,7 @@ def test_is_not_traced(tmp_path):
 
 
 def test_daemon(tmp_path):
-    """The last sample is in its metrics, and what containers and commands have of it."""
+    """The daemon's metrics must have the last sample, and each container's and command's share."""
     needs_tracing()
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -372,7 +372,7 @@ def test_daemon(tmp_path):
             assert f"{name}{{{labels}}} {value}\n" in text, name
         assert re.search(rf'cudatrace_gpu_memory_used_bytes{{[^}}]*command="\(others\)",{labels}}} {700 << 20}\n', text)
         assert "# TYPE DCGM_FI_DEV_ECC_SBE_VOL_TOTAL counter" in text
-        # A trace's clock is not of use to Prometheus; that it goes on is.
+        # Prometheus has no use for a trace's clock, but samples must continue.
         before = float(re.search(r"cudatrace_gpu_samples_total{.*} (.*)", text)[1])
         until(lambda: float(re.search(r"cudatrace_gpu_samples_total{.*} (.*)", metrics())[1]) > before, 10)
     finally:
@@ -388,7 +388,7 @@ def test_daemon_config():
 
 
 def test_static(tmp_path):
-    """The static program cannot load a library; the process that it carries does."""
+    """The static program cannot load a library; its embedded helper can."""
     static = O + "/cudatrace-static"
     if not os.path.exists(static):
         pytest.skip("no static program was built")
@@ -400,7 +400,7 @@ def test_static(tmp_path):
 
 
 def test_old_glibc():
-    """What the process wants of libc is as old as what the driver's libraries do."""
+    """The helper must need no newer libc than the driver's libraries do."""
     out = subprocess.run(["objdump", "-T", O + "/cudatrace-nvml"], capture_output=True, text=True, check=True).stdout
     versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", out)}
     assert versions and max(versions) <= (2, 17)

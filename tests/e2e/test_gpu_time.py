@@ -30,7 +30,7 @@ def options(probe, fake=FAKE, **env):
 
 
 def in_calls(lines):
-    """Lines of calls have what the gpu lines with their ids have. How many of these they lack."""
+    """Checks that the lines of calls agree with the gpu lines of their ids. Returns how many gpu lines the calls lack."""
     of = collections.defaultdict(list)
     for e in lines:
         if e["type"] == "gpu" and "call_id" in e:
@@ -48,20 +48,20 @@ def in_calls(lines):
 
 
 class Traced:
-    """A command that was traced: t its trace, gpu the executions, made what the stand-in delivered."""
+    """A traced command: t is its trace, gpu the executions, made the stand-in's counts."""
 
     def __init__(self, tmp_path, *args, probe="inject", command=(SAMPLE, "--quiet", "--tokens", "8"), fake=FAKE, **env):
         path, counts = tmp_path / "t.jsonl", tmp_path / "counts"
         counts.unlink(missing_ok=True)
         how = options(probe, fake, FAKE_CUPTI_COUNTS=str(counts), **env)
-        # As a user has it, the library is alone; for root uprobes see what it does not.
+        # Ordinary users have only the library; with root, uprobes record the calls that it misses.
         argv = [*(INSIDE if probe == "alone" else []), CUDATRACE, "-q", "--gpu-time", f"--probe={'inject' if probe == 'alone' else probe}",
                 *map(str, args), "--jsonl", str(path), "--", *command]
         self.ran = Ran(argv, **how)
         assert self.ran.status == 0, self.ran
         self.t = Trace(path, *sorted(tmp_path.glob("t.[0-9]*.jsonl"), key=lambda p: int(p.suffixes[-2][1:])))
         self.gpu = [e for e in self.t.ev if e["type"] == "gpu"]
-        # The last line of each says all.
+        # The last line of each device is complete.
         self.devices = list({(e["pid"], e["device"]): e for e in self.t.ev if e["type"] == "gpu_device"}.values())
         self.made = collections.Counter()
         for line in counts.read_text().splitlines() if counts.exists() else []:
@@ -72,7 +72,7 @@ class Traced:
         return self.t.end["gpu_" + name]
 
     def whole(self):
-        """Each execution is there, once, with its call, and nothing is missing."""
+        """Checks that each execution is there once, with its call, and nothing is missing."""
         assert collections.Counter(e["op"] for e in self.gpu) == {k: v for k, v in self.made.items() if v}
         assert {k: self.end(k) for k in ENDS} == dict.fromkeys(ENDS, 0)
         assert self.end("records") == len(self.gpu)
@@ -80,7 +80,7 @@ class Traced:
         for e in self.gpu:
             call = self.calls[e["call_id"]]
             assert (call["name"], call["pid"], call["tid"]) == (e["call"], e["pid"], e["tid"])
-            # The two clocks and their rounding.
+            # Two clocks, and rounding.
             assert e["queue_us"] == pytest.approx((e["ts"] - call["ts"]) * 1000, abs=2, rel=1e-4) or e["ts"] <= call["ts"]
         assert self.in_calls() == self.end("unmatched") == 0
         return True
@@ -90,7 +90,7 @@ class Traced:
 
 
 def row_of(r, e):
-    """What pictures call the row of an execution."""
+    """The name of an execution's row in pictures."""
     (device,) = [d for d in r.devices if (d["pid"], d["device"]) == (e["pid"], e["device"])]
     return f"GPU {e['device']} {device['uuid'][4:12]} ctx {e['context']} stream {e['gpu_stream']}"
 
@@ -121,7 +121,7 @@ def test_nodes_of_graphs(tmp_path):
     assert r.end("launches_timed") == len({e["call_id"] for e in r.gpu if e["op"] == "kernel"})
 
 
-# A memset, whose line is to be in the file before the next.
+# Makes a memset, waits until its line is in the file, and makes another one.
 TWO = """
 import ctypes, sys, time
 cu, p, ctx = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(), ctypes.c_void_p()
@@ -137,7 +137,7 @@ assert not cu.cuMemsetD8_v2(p, 2, 4096)
 @pytest.mark.parametrize("word", ["late", "drop,untimed"])
 @pytest.mark.parametrize("how", ["--format-threads=0", "--format-threads=2", "--max-file=10M"])
 def test_lines_wait_for_a_while(tmp_path, word, how):
-    """What comes later is in the gpu line alone, which is counted; of what never comes nothing is."""
+    """GPU times that come late must be in the gpu line only, and counted; missing ones are not counted."""
     r = Traced(tmp_path, how, command=(sys.executable, "-c", TWO, tmp_path / "t.jsonl"), FAKE_CUPTI=word)
     first, second = [e for e in r.t.calls if e["name"] == "cuMemsetD8"]
     assert r.in_calls() == r.end("unmatched") == (1 if word == "late" else 0)
@@ -153,7 +153,7 @@ def test_lines_of_calls_that_the_gpu_never_does(tmp_path):
 
 
 def test_lines_keep_their_order(tmp_path):
-    """They wait together: what comes behind a call in other outputs of the trace does so here, in a pipe, too."""
+    """Pending lines must keep the order of calls, as in other outputs, also in a pipe."""
     r = Traced(tmp_path, "--chrome", tmp_path / "t.json", command=("sh", "-c", f"{SAMPLE} --quiet --tokens 3; sleep 2.5; {SAMPLE} --quiet --tokens 3"))
     assert r.whole()
     at = {e["id"]: i for i, e in enumerate(r.t.ev) if "symbol" in e}
@@ -166,7 +166,7 @@ def test_lines_keep_their_order(tmp_path):
 
 
 def test_files_of_a_size(tmp_path):
-    """A line is in the file that it finds when it has waited; what comes too late is counted in the last one."""
+    """A pending line must go to the file that is current when it is written; late times are counted in the last file."""
     r = Traced(tmp_path, "--max-file", "1M", command=(SAMPLE, "--quiet", "--tokens", "40"))
     assert len(r.t.ends) > 2 and r.gpu and r.in_calls() == r.end("unmatched") == 0
     assert all("gpu_unmatched" not in e for e in r.t.ends[:-1])
@@ -215,7 +215,7 @@ def test_what_is_missing_is_counted(tmp_path, word):
         assert r.end("dropped") == delivered // 9 and len(r.gpu) == delivered
     else:
         assert len(r.gpu) == delivered and not any("call_id" in e for e in r.gpu) and r.end("no_call") == delivered
-    # A launch is one of the two.
+    # Each launch is either timed or untimed.
     launches = [e for e in r.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing") and not e["result"]]
     assert r.end("launches_timed") + r.end("launches_untimed") == len(launches)
     said = re.sub(r"\s+", " ", r.ran.err)
@@ -225,7 +225,7 @@ def test_what_is_missing_is_counted(tmp_path, word):
 
 
 def test_calls_that_are_left_out(tmp_path):
-    """Executions are there all the same, and say that their call is not."""
+    """Executions whose calls are not traced must be in the trace, and count as having no call."""
     r = Traced(tmp_path, "-e", "memory")
     assert sum(r.made.values()) == len(r.gpu) == r.end("no_call") and not any("call_id" in e for e in r.gpu)
 
@@ -241,23 +241,23 @@ def test_redacted(tmp_path, option):
     assert r.in_calls() == r.end("unmatched") == 0
     assert len(r.gpu) == sum(r.made.values()) and not any("kernel" in e for e in r.gpu)
     assert option == "--no-strings" or not any("size" in e or "bandwidth_gbps" in e for e in r.gpu)
-    # The UUID is no text of the program, but it is an argument.
+    # The UUID is not text of the program, but it is an argument.
     assert [sorted(set(d) & {"uuid", "multiprocessors", "pci", "model"}) for d in r.devices] == ([["multiprocessors", "uuid"]] if option == "--no-strings" else [])
     for name in ("t.jsonl", "t.json", "t.pftrace"):
         assert b"matmul" not in (tmp_path / name).read_bytes() and b"libcupti" not in (tmp_path / name).read_bytes()
 
 
 def test_a_trace_that_ends_first(tmp_path):
-    """What the GPU has executed until then is there, but for calls that are in flight at that moment."""
+    """Executions until the end of the trace must be there, except those of calls in flight at that moment."""
     r = Traced(tmp_path, "--duration", "1", command=(SAMPLE, "--quiet", "--tokens", "4000"))
     assert r.end("launches_timed") > 1000 and r.end("launches_untimed") <= 16, r.t.end
-    # The program's calls go on while probes go; what the GPU did for them is not of the trace.
+    # The program continues to make calls while probes are removed; their executions are not part of the trace.
     assert r.end("lost") == r.end("dropped") == 0 and r.end("no_call") <= 2
 
 
 @pytest.mark.parametrize("victim", ["program", "tracer"])
 def test_kills(tmp_path, victim):
-    """Either side dies: the trace is whole, the program goes on."""
+    """If either side dies, the trace must be whole, and the program continues."""
     path, done = tmp_path / "t.jsonl", tmp_path / "done"
     how = options("inject")
     command = f"{SAMPLE} --quiet --tokens {1000000 if victim == 'program' else 3000}; echo $? > {done}"
@@ -288,7 +288,7 @@ def test_running_programs_are_refused():
 
 
 def test_pictures(tmp_path):
-    """A row for each stream below the process, and an arrow from each call to what it asked for."""
+    """Pictures must have a row for each stream below the process, and an arrow from each call to its execution."""
     r = Traced(tmp_path, "--chrome", tmp_path / "t.json")
     chrome = json.loads((tmp_path / "t.json").read_text())
     slices = [e for e in chrome if e.get("cat") == "gpu" and e["ph"] == "X"]
@@ -303,7 +303,7 @@ def test_pictures(tmp_path):
     begins = {(e["tid"], e["ts"]) for e in chrome if e["ph"] == "X" and e["cat"] != "gpu"}
     for a in arrows.values():
         assert names[a["f"]["tid"]].startswith("GPU") and a["s"]["ts"] <= a["f"]["ts"]
-        # The start of the call, as well as microseconds with six digits in all tell.
+        # The start of the call, to the precision of microseconds with six digits.
         assert any((a["s"]["tid"], round(a["s"]["ts"] + d / 1000, 3)) in begins for d in range(-600, 601)) or a["f"]["ts"] - a["s"]["ts"] > 1000
 
 
@@ -313,7 +313,8 @@ BOTH = "CUDA_VISIBLE_DEVICES={0} {2} --quiet --tokens 2 & CUDA_VISIBLE_DEVICES={
 @pytest.mark.parametrize("probe", ["alone", "inject", "uprobe"])
 @pytest.mark.parametrize("seen", ["01", "11"], ids=["two", "same"])
 def test_gpus_of_the_machine(tmp_path, probe, seen):
-    """Processes that see one GPU each call it 0: its UUID says which it is. The driver is asked past all who see calls."""
+    """If processes see one GPU each as number 0, its UUID must identify it. The tracer's own queries to the driver must not appear as
+    calls."""
     r = Traced(tmp_path, "--all", "--chrome", tmp_path / "t.json", probe=probe, command=("sh", "-c", BOTH.format(*seen, SAMPLE)))
     assert r.whole() and len(r.devices) == 2
     assert not [e for e in r.t.calls if e["name"] in ("cuDeviceGetUuid", "cuDeviceGetPCIBusId")]
@@ -322,7 +323,7 @@ def test_gpus_of_the_machine(tmp_path, probe, seen):
     for d in r.devices:
         assert d["device"] == 0 and d["pci"] == f"0000:0{int(d['uuid'][11]) + 1}:00.0" and d["model"] == "Stand-in GPU"
         assert (d["capability"], d["multiprocessors"], d["clock_khz"]) == (90, 132, 1500000)
-        # Before what it executed.
+        # The device's line is before its executions.
         assert r.t.ev.index(d) < min(i for i, e in enumerate(r.t.ev) if e["type"] == "gpu" and e["pid"] == d["pid"])
     said = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["gpu"]["devices"]
     assert sorted((d["uuid"], d["processes"]) for d in said) == [(u, uuids.count(u)) for u in sorted(set(uuids))]
@@ -338,7 +339,7 @@ def test_gpus_of_the_machine(tmp_path, probe, seen):
 
 
 def test_gpus_that_are_not_known(tmp_path):
-    """A driver that is not known is not asked: the row may be several GPUs, which is said."""
+    """An unknown driver must not be queried. The report must state that the row may cover several GPUs."""
     r = Traced(tmp_path, command=("sh", "-c", BOTH.format(0, 1, SAMPLE)), fake=O + "/fakeplain")
     assert r.gpu and not r.devices
     (device,) = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["gpu"]["devices"]
@@ -347,7 +348,7 @@ def test_gpus_that_are_not_known(tmp_path):
 
 
 def test_report(tmp_path):
-    """Sums of the report are those of the lines; what the GPU did is answered by measurement."""
+    """Sums in the report must be those of the lines; answers about the GPU must come from measurements."""
     r = Traced(tmp_path)
     gpu = json.loads(cudatrace("report", "--format=json", "--top", "1000", tmp_path / "t.jsonl").out)["gpu"]
     assert gpu["executions"] == len(r.gpu)
@@ -389,14 +390,14 @@ def test_page(tmp_path):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", section))
     assert f"{len(r.gpu):,}" in text.replace("\u202f", ",").replace("\u00a0", " ") and "matmul" in text and "copies HtoD" in text and "graphs" in text
     assert "is in the next table" in page and "GPU idle" in page
-    # A row for each stream, which is no driver's.
+    # Each stream has a row, and none of them is a driver's.
     lanes = Page(tmp_path / "page.html").meta["lanes"]
     rows = {row_of(r, e): e["gpu_stream"] for e in r.gpu}
     assert {x["comm"] for x in lanes if x["comm"].startswith("GPU")} == set(rows) and not any(x["driver"] for x in lanes)
 
 
 def test_declarations():
-    """Ours are CUPTI's, where its headers are."""
+    """Our declarations must match CUPTI's headers, if installed."""
     include = next((d for d in ("/usr/local/cuda/include", "/usr/local/cuda-13.0/include") if os.path.exists(d + "/cupti.h")), None)
     if not include:
         pytest.skip("no CUPTI headers")
@@ -431,7 +432,7 @@ SAME(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 1); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 
 
 
 def test_diff(tmp_path):
-    """What GPUs executed is compared where both traces have it."""
+    """diff must compare GPU executions if both traces have them."""
     few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
     for path, tokens in (few, "4"), (many, "8"):
         cudatrace("-q", "--gpu-time", "--probe=inject", "--jsonl", path, "--", SAMPLE, "--quiet", "--tokens", tokens,

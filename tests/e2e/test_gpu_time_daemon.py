@@ -28,7 +28,7 @@ def test_daemon(for_all):  # noqa: F811
     counts = for_all / "counts"
     d = Daemon(for_all)
     opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "10")
-    # One that did not ask for it.
+    # A program that did not opt in.
     subprocess.run([SAMPLE, "--quiet", "--tokens", "10"], env={**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}, check=True)
     made = collections.Counter()
     for line in counts.read_text().splitlines():
@@ -46,12 +46,12 @@ def test_daemon(for_all):  # noqa: F811
     assert len(gpu) == sum(made.values()) and len({e["pid"] for e in gpu}) == 1
     calls = {e["id"]: e for e in t.calls}
     assert all(calls[e["call_id"]]["name"] == e["call"] for e in gpu)
-    # Some, where others leave the daemon no processor for longer than lines wait.
+    # Some are late when other processes keep the daemon off the processors for longer than lines wait.
     assert in_calls(t.ev) == t.end["gpu_unmatched"] < 0.1 * len(gpu)
 
 
 class Own:
-    """A daemon of a program and a libcuda that nobody else has."""
+    """A daemon for a program and a libcuda that nothing else uses."""
 
     def __init__(self, folder, *args, **how):
         needs_tracing()
@@ -69,7 +69,7 @@ class Own:
 
 
 def files(d):
-    """In their order; each is whole by itself, and no line is in two."""
+    """The files in order. Each must be complete by itself, and no line may be in two."""
     found = [Trace(f) for f in sorted(d.files.iterdir()) if f.is_file()]
     for t in found:
         assert (t.head["type"], t.end["type"]) == ("header", "end")
@@ -80,18 +80,18 @@ def files(d):
 
 
 def sums(found):
-    """All lines, what those of calls lack, and how many of that the files say."""
+    """All lines, how many gpu lines the calls lack, and how many of those the files report."""
     lines = [e for t in found for e in t.ev]
     return lines, in_calls(lines), sum(t.end["gpu_unmatched"] for t in found)
 
 
 def test_daemon_rotates(for_all):  # noqa: F811
-    """Also while lines wait: by size, and because it is told to read its configuration, or to end."""
+    """Files must rotate while lines are pending: by size, on SIGHUP, and at the end."""
     o = Own(for_all, "--set", "files.rotate_size=64K")
     for n in 1, 2, 3:
         o.ran(10)
         o.d.p.send_signal(signal.SIGHUP)
-        # But for the last, whose lines wait when the daemon ends.
+        # Except the last, whose lines are pending when the daemon ends.
         until(lambda: n == 3 or o.finished() > 8 * n)  # noqa: B023
     o.d.stop()
     found = files(o.d)
@@ -99,7 +99,7 @@ def test_daemon_rotates(for_all):  # noqa: F811
     assert lacks == late and {t.end["reason"] for t in found} == {"rotated", "stopped"}
     made = sum(int(line.split()[1]) for line in o.counts.read_text().splitlines())
     assert sum(e["type"] == "gpu" for e in lines) == made
-    # But for those that had not waited at the end.
+    # Except lines still pending at the end.
     assert sum("gpu_start" in e for e in lines) > made / 2
     ends = [e["ts"] + e["duration_us"] / 1e3 for e in lines if "symbol" in e and "duration_us" in e]
     assert all(b > a - 1e-3 for a, b in zip(ends, ends[1:]))
@@ -108,7 +108,7 @@ def test_daemon_rotates(for_all):  # noqa: F811
 
 @pytest.mark.parametrize("how", ["late", "full"])
 def test_daemon_has_no_time_in_time(for_all, how):  # noqa: F811
-    """CUPTI gives it at the end, or more lines come than there is room for: they are written without it, and counted."""
+    """If CUPTI delivers times only at the end, or too many lines are pending, lines must be written without times, and counted."""
     o = Own(for_all, "--set", "files.rotate_size=1M", trace="gpu_time: graphs, gpu_pending_size: 1M")
     o.ran(400, **({"FAKE_CUPTI": "late"} if how == "late" else {}))
     o.d.stop()
@@ -118,13 +118,13 @@ def test_daemon_has_no_time_in_time(for_all, how):  # noqa: F811
 
 
 def test_daemon_burst_is_a_file(for_all):  # noqa: F811
-    """Its lines wait, and the end of the file with them."""
-    # What the program makes in a second is more than fits otherwise.
+    """The end of a burst's file must wait for the burst's pending lines."""
+    # The program makes more lines in a second than fit by default.
     o = Own(for_all, level="metrics", trace="gpu_time: graphs, gpu_pending_size: 256M")
     with subprocess.Popen([o.sample, "--quiet", "--tokens", "1000000"], stdout=subprocess.DEVNULL,
                           env={**os.environ, "LD_LIBRARY_PATH": o.path, **library(o.d.folder)}) as p:
         try:
-            # It is through with its start: a burst is as short as that takes on a busy machine.
+            # The program's start is over: on a busy machine a burst could end before that.
             until(lambda: o.d.calls(os.path.basename(o.sample)).get("cuLaunchKernel", 0) > 100)
             for n in 1, 2:
                 o.d.ctl("burst", p.pid, "0.2s")
@@ -132,11 +132,11 @@ def test_daemon_burst_is_a_file(for_all):  # noqa: F811
         finally:
             p.kill()
     o.d.stop()
-    # A call that the end of a burst fell into may have another one.
+    # A call in flight at the end of a burst may be in another file.
     for t in files(o.d)[:2]:
         times = [e["ts"] for e in t.calls]
         assert max(times) - min(times) < 5000 and t.end["reason"] == "rotated"
-        # Also of what the GPU did when its own lines were not wanted any more.
+        # Launches have GPU times even if the executions' own lines were no longer wanted.
         wanted = [e for e in t.calls if e["type"] == "kernel" and e["op"] == "launch" and not e["result"]]
         assert wanted and sum("gpu_start" in e for e in wanted) > 0.9 * len(wanted)
 
@@ -158,7 +158,7 @@ def test_daemon_is_killed_and_comes_back(for_all):  # noqa: F811
     counts = for_all / "counts"
     d = Daemon(for_all)
     d.kill()
-    # Nobody answers: the program runs, untraced.
+    # Without a daemon the program runs untraced.
     opted_in(d, counts, SAMPLE, "--quiet", "--tokens", "2")
     assert not counts.read_text()
     d = Daemon(for_all)
@@ -178,7 +178,7 @@ def test_daemon_of_a_process_that_is_off(for_all):  # noqa: F811
 
 
 def test_daemon_says_it_so_often(for_all):  # noqa: F811
-    """Whoever starts programs does not fill the log."""
+    """The number of messages about processes must be limited, so that a user cannot fill the log."""
     needs_tracing()
     d = Daemon(for_all)
     for _ in range(18):

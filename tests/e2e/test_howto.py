@@ -24,7 +24,7 @@ from helpers.jsonl import Trace
 from helpers.run import FAKE, O, TESTS, Ran, needs_tracing, passes, until
 
 TOP = os.path.dirname(TESTS)
-# "In `FILE`, behind `TEXT`:", and the lines that are indented below.
+# "In `FILE`, behind `TEXT`:", followed by indented lines.
 EDIT = re.compile(r"In\s+`([^`]+)`,\s+behind\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
 # "The new file `FILE`:"
 FILE = re.compile(r"The new file\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
@@ -32,7 +32,7 @@ COMMANDS = re.compile(r"from the rows:\n\n((?: {7,}.*\n)+)")
 
 
 def copy_of_tree(to):
-    """With what is built, so that only what changes is built again."""
+    """Copies the tree with its build, so that only changed files are rebuilt."""
     files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=TOP, capture_output=True, check=True).stdout
     for name in filter(os.path.exists, files.decode().split("\0")):
         os.makedirs(os.path.dirname(f"{to}/{name}"), exist_ok=True)
@@ -41,7 +41,7 @@ def copy_of_tree(to):
 
 
 def followed(to, page, edits, files=0):
-    """A copy of this tree in which so many edits and new files of a page are made; what the page says."""
+    """A copy of this tree with the edits and new files of a page applied; returns the page."""
     copy_of_tree(to)
     with open(f"{TOP}/docs/{page}", encoding="utf-8") as f:
         howto = f.read()
@@ -87,7 +87,7 @@ def get(port, path):
 
 
 def served(tree, tmp, name):
-    """What the tree's daemon says at /metrics; a collector gets the metric too."""
+    """Returns the metrics of the tree's daemon at /metrics; a collector must receive the metric, too."""
     port, collector = free_port(), free_port()
     (tmp / "mode").write_text("200")
     (tmp / "c.yaml").write_text("level: off\n")
@@ -122,7 +122,7 @@ def test_metric(tmp_path):
 
     name, doc = "cudatrace_self_uptime_seconds", tree + "/docs/METRICS.md"
     assert name in howto
-    # The documents lack it: that is said, and how it is put right.
+    # The documents lack the metric: the test must report that, with the command to update them.
     ran, said = sh(tree, "build/unit/test_metrics")
     assert ran.status and update in said, said[-3000:]
     ran, said = sh(tree, update)
@@ -132,7 +132,7 @@ def test_metric(tmp_path):
     with open(doc, encoding="utf-8") as f:
         assert f"| `{name}` | gauge | s | | How long the daemon has run. |" in f.read()
 
-    # The dashboard may name it, and before it might not.
+    # The dashboard may now use the metric, which it could not before.
     with open(tree + "/dist/grafana/cudatrace.json", "r+", encoding="utf-8") as f:
         dash = json.load(f)
         next(p for p in dash["panels"] if p.get("targets"))["targets"][0]["expr"] = f'{name}{{instance=~"$node"}}'
@@ -168,7 +168,7 @@ const char *toyName(unsigned long toy) { return "toy"; }
 int toyUnknown(int a) { return a; }
 """
 
-# Calls of the toy in a callback of the driver, and calls of the driver in the toy.
+# The toy makes calls in a driver's callback, and the driver's calls are made in the toy.
 PROGRAM_C = """
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -241,7 +241,7 @@ def test_finding(tmp_path):
     later = 5 * it["time_ns"]["mean"]
     assert new["lost_ns"] == pytest.approx(evidence["time in them"] - later, rel=1e-5) and new["lost_ns"] > later
     assert new["text"].startswith("The first 5 iterations took ") and "{" not in new["text"]
-    # The others say what they say without it.
+    # The other findings are unchanged.
     old = json.loads(Ran([O + "/cudatrace", *report[1:], "--format=json"]).out)
     assert [x for x in found["findings"] if x != new] == old["findings"]
     text = " ".join(Ran([*report, "--full"]).out.split())
@@ -250,7 +250,7 @@ def test_finding(tmp_path):
 
 @pytest.mark.long
 def test_member(tmp_path):
-    """A row and its value: JSON, text, schema and the document have the number."""
+    """After adding a row and its value, JSON, text, schema and the document must have the number."""
     tree = str(tmp_path / "tree")
     followed(tree, "HOWTO_ADD_MEMBER.md", edits=2)
     ran, said = sh(tree, "make WERROR=1 all && ! tools/doc-tables.py --check build/cudatrace && tools/doc-tables.py build/cudatrace")
@@ -262,7 +262,7 @@ def test_member(tmp_path):
     heads, first = re.search(r"(?m)^(  launches .*)\n(.*)$", Ran([*report, "--full"]).out).groups()
     at = heads.index("warps") + len("warps")
     assert first[:at].split()[-1] == str(kernels[0]["warps"])
-    # Without it the report is as before.
+    # Otherwise the report is unchanged.
     old = json.loads(Ran([O + "/cudatrace", *report[1:], "--format=json"]).out)["kernels"]["list"]
     assert [{n: v for n, v in k.items() if n != "warps"} for k in kernels] == old
 
@@ -316,12 +316,12 @@ def test_library(tmp_path):
         found = re.search(r'^cudatrace_calls_total\{.*command="program",function="(toy\w+)".*api="toy".*\} (\d+)', line)
         if found:
             counted[found[1]] += int(found[2])
-    assert counted == {"toyMake": 4, "toyThrow": 2, "toyUnknown": 1}, counted  # not the query
+    assert counted == {"toyMake": 4, "toyThrow": 2, "toyUnknown": 1}, counted  # the query is not counted
     failed = [line for line in lines if line.startswith("cudatrace_errors_total") and "toyBroken" in line]
     assert len(failed) == 2 and all('api="toy"' in line and line.endswith(" 1") for line in failed), failed
 
 
-# Calls of half a second, some in others.
+# Makes calls for half a second, some nested.
 BUSY_C = """
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -347,8 +347,8 @@ int main(void)
 
 
 def ticks_of_daemon(tree, tmp, level, then=None):
-    """How many calls of a process that has no probes the daemon counts, and how many of them are lines. Another level may be set
-    when some have come. Other programs of the machine are none of its business: it traces them, too, and dumps what they did."""
+    """Runs the daemon with a process that has no probes. Returns how many of its calls are counted, and how many are lines. THEN is a level
+    to set after some calls. Other programs are traced and dumped, too, but do not count."""
     port = free_port()
     (tmp / "c.yaml").write_text(f"level: {level}\n")
     sets = {"files.directory": tmp / level, "files.compress": "none", "ctl.socket": tmp / "ctl", "metrics.listen": f"127.0.0.1:{port}"}
@@ -398,7 +398,7 @@ def test_producer(tmp_path):
         return Trace(path)
 
     trace = traced()
-    # Its own losses are counted, and said.
+    # The producer's own losses are counted and reported.
     lost = trace.end["drops"]["calls"]
     assert trace.accounts(drops=lost)
     assert all(e["name"] == "clock" for e in trace.ev if e["type"] == "tracer")
@@ -408,19 +408,19 @@ def test_producer(tmp_path):
     assert len(ticks) > 10 and len({e["pid"] for e in ticks}) == 1 and ticks[0]["comm"] == "cudatrace"
     assert [e["id"] - ticks[0]["id"] for e in ticks] == list(range(len(ticks)))
     assert len(others) == 1002 and {e["comm"] for e in others} == {"busy"}
-    # Those of the BPF programs are as they are without it.
+    # Ids of the BPF programs' calls are unchanged.
     assert max(e["id"] for e in others) < 2 ** 48 <= 2 * 2 ** 48 < ticks[0]["id"] < 2 ** 53
     by_id = {e["id"]: e for e in trace.calls}
     assert len(by_id) == len(trace.calls)
     assert all(by_id[e["parent"]]["symbol"] == "cuFakeCallback" for e in others if "parent" in e)
     assert sum("parent" in e for e in others) == 500
-    # One order, by the ends of calls, and they are mixed.
+    # Calls are ordered by their ends, and the producers' calls are mixed.
     ends = [e["ts"] + e["duration_us"] / 1000 for e in trace.calls]
     assert all(a <= b + 1e-5 for a, b in zip(ends, ends[1:]))
     kinds = ["tick" if e["symbol"] == "cuCtxSynchronize" else "other" for e in trace.calls]
     assert sum(a != b for a, b in zip(kinds, kinds[1:])) > 10
 
-    # Counted from the start, and since it was told so.
+    # Counted from the start, and from a level change on.
     trace = traced("--count", "cuCtxSynchronize")
     assert trace.accounts() and "cuCtxSynchronize" not in trace.sym
     assert trace.end["counted"]["cuCtxSynchronize"]["calls"] > 10
@@ -431,6 +431,6 @@ def test_producer(tmp_path):
 
     cnt, lines = ticks_of_daemon(tree, tmp_path, "trace")
     assert cnt > 20 and lines >= cnt
-    # It goes on after it was asked how many there are.
+    # Calls continue after the query.
     cnt, lines = ticks_of_daemon(tree, tmp_path, "metrics", then="trace")
     assert cnt > 40 and lines > 10, (cnt, lines)

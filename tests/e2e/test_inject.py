@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 90
-"""Calls recorded in the process, without privileges: the cases of tests/cases by dispatch pointers and by lookups, programs
-that are hard for a thunk (tests/inject/hard.c), programs that are linked to the driver, and what the library needs of a system."""
+"""Calls recorded in the process, without privileges: the cases of tests/cases by dispatch pointers and by lookups, programs that are
+hard for a thunk (tests/inject/hard.c), and programs linked to the driver. Also tests the library's system requirements."""
 import collections
 import glob
 import os
@@ -21,15 +21,15 @@ from test_cases import DIFFERS, NAMES, normal
 
 LIBRARY = O + "/libcudatrace-inject.so"
 CC, CXX = os.environ.get("CC", "gcc").split(), os.environ.get("CXX", "g++").split()
-# Calls that the driver makes to itself; and the pointers that programs are given are not the driver's.
+# Lookups do not record the driver's calls to itself, and programs do not get the driver's own pointers.
 NOT_PLAIN = {"memory", "nested", "ptsz", "queries"}
-# The driver loads the library in cuInit.
+# These are called before the driver loads the library in cuInit.
 BEFORE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"}
 
 
 def trace(name, *command, driver, functions=ALL, args=(), env=None):
     folder = f"{os.environ['TMP']}/{name}-{driver}"
-    shutil.rmtree(folder, ignore_errors=True)  # of a try before
+    shutil.rmtree(folder, ignore_errors=True)  # from an earlier try
     os.makedirs(folder)
     ran = inside("-q", "-e", functions, *args, "--jsonl", folder + "/trace.jsonl", "--", *command,
                     env={"LD_LIBRARY_PATH": f"{O}/{driver}", "FAKE_CUDA_COUNTS": folder + "/counts", **(env or {})})
@@ -45,14 +45,14 @@ def case(name, driver, way=()):
     return folder
 
 
-# With the newest driver's entry points all; with others those in which something differs, the rest in check-all.
+# The newest driver's entry points with all cases; the others with cases that may differ, the rest in check-all.
 @pytest.mark.parametrize("name,driver", [pytest.param(n, d, marks=() if d == "fake" or n in DIFFERS else pytest.mark.long)
                                          for d in ("fake", "fake535", "fakeplain") for n in NAMES if d != "fakeplain" or n not in NOT_PLAIN])
 def test_case(name, driver):
     folder = case(name, driver)
     passes("cases/expect.py", folder + "/trace.jsonl", folder + "/expected")
     assert Trace(folder + "/trace.jsonl").accounts()
-    # Those are lost with the program that exec replaces.
+    # The counts are lost when exec replaces the program.
     if name != "exec":
         passes("cases/expect.py", "--counts", folder + "/counts", folder + "/trace.jsonl")
 
@@ -65,7 +65,7 @@ def test_same_as_by_uprobes(name):
     assert ran.status == 0, ran
     outside, within = Trace(path), Trace(case(name, "fake", ("env",)) + "/trace.jsonl")
     for e in outside.calls + within.calls:
-        # Of a function that no table knows: whatever happened to be in registers.
+        # The arguments of an unknown function are arbitrary register values.
         if e["type"] == "other":
             e.pop("args", None)
     assert normal(outside.calls) == normal(within.calls)
@@ -74,12 +74,12 @@ def test_same_as_by_uprobes(name):
 @pytest.mark.parametrize("driver", ["fake", "fake535"])
 @pytest.mark.parametrize("name", ["launch", "threads", "longjmp"])
 def test_loaded_by_the_driver(name, driver):
-    """Without LD_PRELOAD."""
+    """The driver must load the library without LD_PRELOAD."""
     folder = case(name, driver, ("env", "-u", "LD_PRELOAD"))
     t = Trace(folder + "/trace.jsonl")
     with open(folder + "/counts", encoding="utf-8") as f:
         made = {s: int(n) for s, n in map(str.split, f)}
-    # cuInit, which the driver was in, is counted.
+    # cuInit, during which the library was loaded, is counted.
     assert t.accounts(missed=["calls"]) and t.end["drops"]["calls"] == 1
     assert dict(t.sym) == {s: n for s, n in made.items() if s not in BEFORE}
 
@@ -99,12 +99,12 @@ def test_hard(part):
     assert ran.status == 0 and ran.err == "", ran
     t = Trace(path)
     assert t.accounts() and t.sym == made
-    # pthread_exit() and cancellation in the middle of a call
+    # pthread_exit() and cancellation inside a call
     assert t.end["unfinished"] == (10 if part == "ends" else 0)
 
 
 def test_times_are_those_of_the_clock():
-    """Not by what clock_gettime() says at each call: but the program, who asks it, must find nothing wrong."""
+    """Times must agree with clock_gettime(), as seen by the program, although the library does not call it for each call."""
     ran, folder = trace("times", f"{O}/hard/hard", "times", driver="hard", functions="all")
     assert ran.status == 0, ran
     t = Trace(folder + "/trace.jsonl")
@@ -112,21 +112,21 @@ def test_times_are_those_of_the_clock():
     base = t.head["clock_base_ns"]
     seen = [(base + round(e["ts"] * 1e6), round(e["duration_us"] * 1e3)) for e in t.calls if e["symbol"] == "cuNop"]
     assert len(said) == len(seen) == 3000
-    # The two clocks' nanoseconds do not begin at the same time.
+    # The nanoseconds of the two clocks begin at different times.
     off = [max(before - start, start + took - after) for (before, after), (start, took) in zip(said, seen)]
     assert max(off) < 1000, sorted(off)[-10:]
 
 
 @pytest.mark.parametrize("part, size, calls, lost", [
-    ("bursts", "4M", 8 * 45 * 250, 0.05),              # a ring of 512 KiB, which is full after 20 ms of them: it lost a third
-    ("short bursts", "1M", 24 * 10 * 400, 0.33),       # 128 KiB, full after 3 ms: two fifths
+    ("bursts", "4M", 8 * 45 * 250, 0.05),              # a ring of 512 KiB is full after 20 ms; it lost a third
+    ("short bursts", "1M", 24 * 10 * 400, 0.33),       # 128 KiB is full after 3 ms; it lost two fifths
 ])
 def test_bursts_after_a_pause(part, size, calls, lost):
     ran, path, made = hard(part, "--buffer-size", size)
     assert ran.status == 0 and ran.silent(), ran
     t = Trace(path)
     assert made["cuNop"] == calls == t.sym["cuNop"] + t.end["drops"]["calls"]
-    # A few where others leave the tracer no processor.
+    # A few are lost when other processes keep the tracer off the processors.
     assert t.end["drops"]["calls"] < calls * lost
 
 
@@ -141,7 +141,7 @@ def faults():
     return built
 
 
-# program, arguments, status, calls that were left, calls that had not returned, calls in calls
+# program, arguments, status, abandoned calls, unfinished calls, nested calls
 FAULTS = [
     ("throw.cc", "100", 0, 100, 0, 0),
     ("life.c", "threads 200", 0, 0, 0, 0),
@@ -162,8 +162,8 @@ FAULTS = [
 
 
 def unprobed(trace_it):
-    """An exception does not get through a return that is probed, nor (the kernel sends SIGILL) may a handler have a stack above it; and a suite that
-    runs beside this one may trace all processes: then it is tried again."""
+    """Retries up to 3 times, because another suite may probe all processes. An exception does not pass a probed return, and a handler with
+    a stack above it gets SIGILL from the kernel."""
     for _ in range(4):
         ran, path = trace_it()
         if "terminate called" not in ran.err and ran.status != 128 + signal.SIGILL:
@@ -176,7 +176,7 @@ def unprobed(trace_it):
 @pytest.mark.parametrize("number", range(len(FAULTS)), ids=[f"{f[0]} {f[1]}" for f in FAULTS])
 def test_left_and_unfinished(faults, driver, number):
     source, args, status, abandoned, unfinished, nested = FAULTS[number]
-    # The last one leaves a stack that is unmapped: a call there is still in flight.
+    # The last program leaves a stack that is unmapped: its call is still in flight.
     ran, folder = unprobed(lambda: trace(f"fault{number}", faults(source), f"{O}/{driver}/libcuda.so.1", *args.split(), driver=driver))
     assert ran.status == status, ran
     t = Trace(folder + "/trace.jsonl")
@@ -189,7 +189,7 @@ def test_left_and_unfinished(faults, driver, number):
 
 @pytest.mark.parametrize("part", ["signals", "altstack"])
 def test_calls_of_signal_handlers(part):
-    """They come in the middle of everything: each is recorded or counted as lost."""
+    """Calls of signal handlers, which interrupt any code, must be recorded or counted as lost."""
     ran, path, made = hard(part)
     assert ran.status == 0, ran
     t = Trace(path)
@@ -206,7 +206,7 @@ def test_counted_in_signal_handlers():
 
 
 def test_longjmp_out_of_the_library():
-    """At any instruction, from a handler: a call may count as made or not, but the trace stays whole."""
+    """After longjmp from a handler at any instruction, a call may be counted or not, but the trace must stay whole."""
     ran, path, made = hard("jumps")
     assert ran.status == 0, ran
     t = Trace(path)
@@ -232,14 +232,14 @@ def test_nested_too_deep():
 
 @pytest.mark.parametrize("part", ["killed", "interrupted"])
 def test_put_back(part):
-    """When its tracer has gone, the driver's pointers are as they were, and the program goes on."""
+    """When the tracer has gone, the driver's pointers must be restored, and the program continues."""
     folder = f"{os.environ['TMP']}/{part}"
     ran = inside("-q", "-e", "all", "--jsonl", folder, "--", f"{O}/hard/hard", part,
                     env={"LD_LIBRARY_PATH": O + "/hard"})
     assert "hard:" not in ran.err and "cuInit 1" in ran.out, ran
 
 
-# A library that is loaded later lies where such a mapping does, unless it is small and a gap is left.
+# A library loaded later would be placed like this mapping, unless it is small and fits a gap.
 MAPS_LATER = """
 import ctypes, mmap
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -250,13 +250,13 @@ print(abs(ctypes.addressof(ctypes.c_char.from_buffer(mmap.mmap(-1, 1 << 28))) - 
 
 @pytest.mark.parametrize("driver", ["fake", "fakeplain"])
 def test_libraries_stay_near(driver):
-    """What is mapped does not come between those that are there and those that are loaded later: far branches are guessed wrong."""
+    """The library's mappings must not separate existing libraries from later ones: far branches are mispredicted."""
     ran, _ = trace("near", sys.executable, "-c", MAPS_LATER, driver=driver)
     assert ran.status == 0 and int(ran.out) < 1 << 31, ran
 
 
 def test_lookups(tmp_path):
-    """dlsym() of what is not the driver's, in a process that has loaded many objects and not the driver: it is not looked for in them."""
+    """dlsym() must not search many loaded objects for names that are not the driver's, in a process without the driver."""
     program, libs = str(tmp_path / "lookups"), [str(tmp_path / f"lib{i}.so") for i in range(100)]
     subprocess.run([*CC, "-O1", "-o", program, TESTS + "/inject/lookups.c", "-ldl"], check=True)
     subprocess.run([*CC, "-shared", "-fPIC", "-x", "c", "-o", libs[0], "-"], input=b"int cudaMalloc(void) { return 0; }", check=True)
@@ -264,12 +264,12 @@ def test_lookups(tmp_path):
         shutil.copy(libs[0], path)
     plain, ran = Ran([program, *libs]), inside("-q", "--jsonl", tmp_path / "t.jsonl", "--", program, *libs)
     assert plain.status == ran.status == 0, ran
-    # 0.04 us for each object, if it were.
+    # A search would take 0.04 us for each object.
     assert float(ran.out) < 4 * float(plain.out) + 500, (plain.out, ran.out)
 
 
 def test_ended_and_not_waited_for(tmp_path):
-    """Their parent alone is told how children ended; meanwhile the tracer has nothing to do."""
+    """When children end and are not waited for, only their parent gets a signal. The tracer must use little processor time meanwhile."""
     program = """if True:
         import ctypes, os, time
         for i in range(20):
@@ -292,7 +292,7 @@ def test_without_a_tracer(socket):
 
 
 def test_files_may_not_grow():
-    """A limit of file sizes is one of memories, too: neither the tracer nor the program ends of it."""
+    """A file size limit also applies to memory files: neither the tracer nor the program may fail."""
     path = f"{os.environ['TMP']}/limited.jsonl"
     ran = inside("-q", "--jsonl", path, "--", f"{CASES}/memory", env={"LD_LIBRARY_PATH": O + "/fake"},
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
@@ -318,7 +318,8 @@ def said(*command):
 
 
 def test_loads_everywhere():
-    """Any glibc, for nothing is linked to; no name that a program could mistake for the driver's; little thread-local storage."""
+    """The library must load with any glibc (it links to nothing), have no name that looks like the driver's, and use little thread-local
+    storage."""
     table = said("objdump", "-T", LIBRARY)
     exported = {line.split()[-1] for line in table.splitlines() if " .text" in line or " .data" in line or " .bss" in line}
     assert exported == {"InitializeInjection", "cudatrace_nvtx_offer", "dlsym", "prctl", "syscall"}
@@ -328,8 +329,9 @@ def test_loads_everywhere():
     tls = re.search(r"TLS +0x\w+ 0x\w+ 0x\w+ 0x\w+ 0x(\w+)", said("readelf", "-lW", LIBRARY))
     assert 0 < int(tls.group(1), 16) <= 64
     assert not [s for s in said("nm", LIBRARY).split() if s.startswith("cu") and not s.startswith("cudatrace_")]
-    # Variables that a program may lack (musl's). A function here would be whichever has the name: a sanitizer's, an allocator's.
+    # Variables that a program may lack (musl's). A function here would resolve to any function of that name: a sanitizer's, an
+    # allocator's.
     undefined = {tuple(line.split()) for line in said("nm", "-D", "--undefined-only", LIBRARY).splitlines()}
     assert undefined == {("w", name) for name in ("_dl_debug_addr", "_r_debug", "__libc_stack_end", "environ")}
-    # What is looked up late could be found in a program's own functions.
+    # A lazily bound name could resolve to a program's own function.
     assert glob.glob(LIBRARY)

@@ -33,13 +33,13 @@ def has_ended(path):
 
 
 def written(path):
-    """The collector ends after the program."""
+    """Waits for the collector's trace, which is complete after the program has ended."""
     until(lambda: has_ended(path))
     return Trace(path)
 
 
 def counts(out):
-    """What --counts of the sample says."""
+    """The counts that the sample prints with --counts."""
     made = collections.Counter()
     for symbol, n in re.findall(r"^(cu\w+) +(\d+)$", out, re.M):
         made[symbol] += int(n)
@@ -47,7 +47,7 @@ def counts(out):
 
 
 def agrees(t, out):
-    """All that the program says it called is there; the driver calls itself, too."""
+    """Checks that all calls that the program counted are there; the driver also calls itself."""
     made, seen = counts(out), collections.Counter(c["symbol"] for c in t.calls if "parent" not in c)
     assert t.accounts() and {s: made[s] for s in seen} == dict(seen)
 
@@ -59,21 +59,21 @@ def test_sample(tmp_path):
     assert (ran.status, ran.out, ran.err) == (0, without.out, "") and without.status == 0
     t = written(path)
     agrees(t, ran.out)
-    # What a trace has that is not asked for more
+    # The defaults for a trace
     assert (t.end["calls"], t.end["reason"]) == (2504, "traced processes exited")
     passes("golden/schema_check.py", path)
     with open(path, encoding="utf-8") as f:
         lines = f.readlines()
     for what in ("cuMemAlloc", "cuLaunchKernel"):
-        # as by grep
+        # like grep
         assert sum(what in line for line in lines) == sum(n for s, n in t.sym.items() if what in s) > 70
 
 
 def test_default_file():
-    """/tmp/cuda-trace.jsonl: others may have one, so in a /tmp of its own."""
+    """The default file is /tmp/cuda-trace.jsonl. The test uses a private /tmp, because other programs may write that file."""
     if os.geteuid() or Ran(["unshare", "-m", "true"]).status:
         pytest.skip("needs a mount namespace")
-    # All that it needs is copied, for what is below /tmp is not to be seen there any more.
+    # All needed files are copied, because the real /tmp is hidden.
     script = f"""exec 6<{CUDATRACE} 7<{LIBRARY} 8<{SAMPLE} 9<{FAKE}/libcuda.so.1
         mount -t tmpfs none /tmp && cd / || exit 9
         for f in 6:cudatrace 7:inject.so 8:sample 9:libcuda.so.1; do cp "/proc/self/fd/${{f%%:*}}" "/tmp/${{f#*:}}"; done
@@ -101,7 +101,7 @@ def test_a_shell_with_two_programs(tmp_path, how):
 
 
 def test_a_relative_name(tmp_path):
-    """Means where the program was started, not where it was when it called CUDA."""
+    """A relative name must refer to the program's start folder, not to its folder at the first CUDA call."""
     ran = Ran(["sh", "-c", f"cd /; {SAMPLE} --tokens 2 --quiet --counts"], env=preloaded("trace"), cwd=tmp_path)
     assert (ran.status, ran.err) == (0, ""), ran
     agrees(written(tmp_path / "trace"), ran.out)
@@ -109,8 +109,9 @@ def test_a_relative_name(tmp_path):
 
 @pytest.mark.parametrize("how", ["(sleep 0.2; exec {0}) &", "setsid -f {0}", "(sleep 0.2; {0} & {0}; wait) &"])
 def test_the_first_process_is_gone(tmp_path, how):
-    """As of a daemon: who first had the library has ended before CUDA is called, and somebody has waited for it."""
-    # It is found out at some moment of five in a second.
+    """Like a daemon's start: the process that first loaded the library ends and is reaped before CUDA is called. The calls must be
+    traced."""
+    # The collector polls five times a second; four tries hit different moments.
     for i in range(4):
         path = tmp_path / str(i)
         env = preloaded(path, L=LIBRARY)
@@ -146,7 +147,7 @@ def parents(pid):
 
 
 class Waiting:
-    """The program alone, in the middle: what it has said and what it will, its collector."""
+    """The program alone, stopped in the middle: its output before and after, and its collector."""
 
     def __init__(self, alone, env):
         env = {**{k: v for k, v in os.environ.items() if not k.startswith("LD_")}, **env}
@@ -158,7 +159,7 @@ class Waiting:
             self.said += line
 
     def collector(self):
-        """Its process id. It has processes of its own."""
+        """The collector's process id; the collector has child processes."""
         found = {}
         for path in glob.glob("/proc/[0-9]*/cmdline"):
             try:
@@ -172,7 +173,7 @@ class Waiting:
         return first
 
     def finish(self):
-        """What it has said, until the last who has its end of the pipe is gone."""
+        """Returns status, output and errors, when all holders of the pipe's other end have gone."""
         out, err = self.p.communicate("\n", timeout=120)
         return self.p.returncode, self.said + out, err
 
@@ -188,7 +189,7 @@ def test_notices_nothing(alone, tmp_path):
 
 
 def test_collector_has_nothing_of_the_program(alone, tmp_path):
-    """Its pipes are closed when it ends, whatever the collector does; no signal of its terminal reaches the collector."""
+    """The program's pipes must close when it ends, even if the collector is stopped; no signal of its terminal reaches the collector."""
     w = Waiting(alone, preloaded(tmp_path / "trace"))
     pid = w.collector()
     parent, group, session = parents(pid)
@@ -215,7 +216,7 @@ def test_collector_is_killed(alone, tmp_path):
 
 
 def test_without_cudatrace(alone, tmp_path):
-    """The library alone: no program is there to collect. That is said once, by the first of them that uses CUDA."""
+    """Without a cudatrace that can collect, the first process that uses CUDA must report that, once."""
     if os.path.exists("/usr/bin/cudatrace") or os.path.exists("/usr/local/bin/cudatrace"):
         pytest.skip("cudatrace is installed")
     (tmp_path / "lib").mkdir()

@@ -20,7 +20,7 @@ from test_cases import NAMES, normal
 from test_inject import FAULTS, faults, unprobed  # noqa: F401, a fixture
 
 CC = os.environ.get("CC", "gcc").split()
-# How the library gets into the program.
+# How the library is loaded into the program.
 WAYS = {"preloaded": [], "by the driver": ["env", "-u", "LD_PRELOAD"], "not at all": ["env", "-u", "LD_PRELOAD", "-u", "CUDA_INJECTION64_PATH"]}
 
 
@@ -36,10 +36,11 @@ def trace(tmp_path, probe, *command, driver="fake", args=(), functions=ALL):
     t = Trace(path)
     assert t.accounts()
     for e in t.calls:
-        # Of a function that no table knows: whatever happened to be in registers.
+        # The arguments of an unknown function are arbitrary register values.
         if e["type"] == "other":
             e.pop("args", None)
-        # By what the library reads of NCCL's kernels in its calls: not of those that probes see, since the program has looked them up itself.
+        # The library reads these from NCCL's kernels in its calls, but not for calls recorded by probes, whose addresses the program
+        # looked up.
         if e["type"] == "collective" and "LD_PRELOAD" in command:
             e.pop("algorithm", None)
             e.pop("protocol", None)
@@ -50,7 +51,7 @@ def same(tmp_path, *command, driver="fake", args=(), functions=ALL):
     outside, both = (trace(tmp_path, p, *command, driver=driver, args=args, functions=functions) for p in ("uprobe", "inject"))
     assert both.sym == outside.sym
     assert normal(both.calls) == normal(outside.calls)
-    # fork, exec, exit: said once
+    # fork, exec, exit: once each
     assert sorted(e["op"] for e in both.proc) == sorted(e["op"] for e in outside.proc)
     return both
 
@@ -73,24 +74,24 @@ def longer(*args):
                          + [longer(n, "fake535", w) for n in (*FEW, "launch", "longjmp", "undocumented") for w in WAYS]
                          + [(n, d, "not at all") for n in ("launch", "threads", "fork") for d in ("fake", "fakeplain")])
 def test_same_as_by_uprobes(tmp_path, name, driver, way):
-    """Names, arguments, results, who called whom, in the order of each thread."""
+    """Names, arguments, results and nesting must be the same as with uprobes, in the order of each thread."""
     t = same(tmp_path, *WAYS[way], f"{CASES}/{name}", driver=driver)
     seen = seen_by_library(t)
     if driver == "fakeplain" or way == "not at all":
         assert not seen
     elif way == "preloaded":
-        # Of NCCL's functions those that tables know (inject/bypass.c).
+        # The library also records NCCL's functions that tables know (inject/bypass.c).
         nccl = platform.machine() == "x86_64" and sum(e["type"] == "collective" and e["id"] >> 48 == 2 for e in t.calls)
         assert seen - nccl == sum(n for s, n in t.sym.items() if s.startswith("cu")) and bool(nccl) == (name == "nccl")
     assert t.end["orphans"] == 0
 
 
-# The first is what the others here are by.
+# The other tests here use the first mechanism.
 @pytest.mark.parametrize("mech", [longer(MECHANISMS[0]), *MECHANISMS[1:-1], longer(MECHANISMS[-1])])
 @pytest.mark.parametrize("name,way", [("nested", "by the driver"), ("threads", "by the driver"), ("exec", "by the driver"), ("nccl", "preloaded")])
 def test_mechanisms(tmp_path, mech, name, way):
     needs_mechanism(mech)
-    # Closing a perf event takes the kernel a tenth of a second.
+    # The kernel takes 0.1 s to close a perf event.
     functions = ALL if mech != "perf" else "init,cuMemAlloc,cuLaunchKernel"
     assert seen_by_library(same(tmp_path, *WAYS[way], f"{CASES}/{name}", args=["--mechanism", mech], functions=functions))
 
@@ -103,7 +104,7 @@ def test_sample(tmp_path, way):
         begun.setdefault(e["symbol"], e)
     seen = seen_by_library(t)
     if way == "by the driver":
-        # The first calls are those of uprobes, and the rest are the library's.
+        # uprobes record the first calls, the library the rest.
         assert begun["cuInit"]["id"] >> 48 == 0 and seen > 0.9 * len(t.calls)
     else:
         assert seen == (len(t.calls) if way == "preloaded" else 0)
@@ -119,8 +120,8 @@ def both():
 @pytest.mark.parametrize("mech", ["session", longer("multi")])
 @pytest.mark.parametrize("driver,way", [("fake", "preloaded"), longer("fake535", "by the driver")])
 def test_probes_go_and_come(tmp_path, both, driver, way, mech):
-    """A program that is seen from inside pays for no trap. One that comes later is seen from its first call on: it is stopped
-    until there are probes again, which then go once more. Its libcuda is a copy: nobody else has a probe there."""
+    """A program with the library must have no probes. A later program is recorded from its first call on: it is stopped until the probes
+    are back, and they are removed again later. Uses a private copy of libcuda."""
     needs_mechanism(mech)
     path = tmp_path / "trace"
     shutil.copy(f"{O}/{driver}/libcuda.so.1", tmp_path)
@@ -141,7 +142,7 @@ def test_probes_go_and_come(tmp_path, both, driver, way, mech):
 @pytest.mark.parametrize("way", ["preloaded", longer("by the driver")])
 @pytest.mark.parametrize("mech", ["session", longer("multi")])
 def test_functions_without_a_pointer(tmp_path, both, way, mech):
-    """They keep their probes. Who calls whom is right across the two, in both directions."""
+    """Functions without a dispatch pointer must keep their probes. Nesting must be right between both producers, in both directions."""
     needs_mechanism(mech)
     path, n = tmp_path / "trace", 200
     (tmp_path / "lib").mkdir()
@@ -168,7 +169,7 @@ def test_functions_without_a_pointer(tmp_path, both, way, mech):
 
 
 def test_threads_of_forked_children(tmp_path):
-    """Whose first calls come while another thread connects: uprobes leave them to the library, which records each once."""
+    """First calls made while another thread connects must be recorded once each, by the library; uprobes skip them."""
     program = str(tmp_path / "crowd")
     subprocess.run([*CC, "-O1", "-Wall", "-o", program, TESTS + "/inject/crowd.c", "-ldl", "-lpthread"], check=True)
     ran = cudatrace("-q", "--probe=inject", "-e", "all", "--jsonl", tmp_path / "trace", "--", *WAYS["preloaded"], program, "60", "16", "10",
@@ -176,13 +177,13 @@ def test_threads_of_forked_children(tmp_path):
     t = Trace(tmp_path / "trace")
     seen, made = t.sym["cuCtxSynchronize"], int(ran.out)
     assert ran.status == 0 and t.accounts() and made == 9600 and seen <= made, (ran, t.end)
-    # On a machine that is very busy some connect too late, and say so.
+    # On a very busy machine some processes connect too late, and report it.
     assert seen == made or "no answer of the tracer" in ran.err, (ran, seen)
     assert len({e["id"] for e in t.calls}) == len(t.calls)
 
 
 def test_begins_that_are_lost(tmp_path, both):
-    """Begins of calls are no tasks: of those a full ring drops a few."""
+    """Lost begins of calls must count as begins, not as tasks: a full ring drops few tasks."""
     path = tmp_path / "trace"
     (tmp_path / "lib").mkdir()
     subprocess.run([*CC, "-O1", "-Wall", "-shared", "-fPIC", "-fno-builtin", "-Wl,-soname,libcuda.so.1", "-o", tmp_path / "lib/libcuda.so.1",
@@ -201,7 +202,7 @@ def test_begins_that_are_lost(tmp_path, both):
 
 
 def test_not_reached(tmp_path):
-    """Of a kind that is not known, and not entered at all: a line each, once."""
+    """A driver with an unknown layout, and a process without the library, must be reported in one line each."""
     path = tmp_path / "trace"
     for driver, way, said in (("fakeplain", "preloaded", "its libcuda has an unknown layout"),
                               ("fake", "not at all", "the in-process library was not loaded"), ("fake", "preloaded", None)):
@@ -215,7 +216,7 @@ def test_not_reached(tmp_path):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_levels(tmp_path, way):
-    """Counted, entries alone, without arguments: the same of both."""
+    """With --count, --entry-only and without arguments, results must be the same with both producers."""
     sample = [*WAYS[way], FAKE + "/sample", "--tokens", "2", "--quiet"]
     args = ["--count", "memory,cuInit", "--entry-only", "launch", "--no-args"]
     outside, inside = (trace(tmp_path, p, *sample, args=args, functions="all,!cuFakeLocked") for p in ("uprobe", "inject"))
@@ -229,7 +230,7 @@ def test_levels(tmp_path, way):
 
 
 def made(ran):
-    """What the program says that it did."""
+    """The counts that the program prints."""
     cnt = collections.Counter()
     for line in ran.out.splitlines():
         symbol, n = line.split()
@@ -239,7 +240,7 @@ def made(ran):
 
 @pytest.mark.parametrize("part", ["args", "threads", "forks", *map(longer, ["raw_threads", "ends", "stacks", "signals", "altstack"])])
 def test_hard(tmp_path, part):
-    """What is hard for a thunk, with probes on the same functions."""
+    """Programs that are hard for a thunk must be traced with probes on the same functions."""
     path = tmp_path / "trace"
     ran = cudatrace("-q", "--probe=inject", "-e", "all", "--jsonl", path, "--", O + "/hard/hard", part, env={"LD_LIBRARY_PATH": O + "/hard"})
     # A call in a signal handler that interrupts the library's own code is dropped, counted and reported.
@@ -256,7 +257,7 @@ def test_put_back(tmp_path, part):
     assert "hard:" not in ran.err and "cuInit 1" in ran.out, ran
 
 
-# Those that do not call cuInit have uprobes alone unless it is preloaded: an exception does not get through a probed return.
+# Programs that do not call cuInit have only uprobes unless the library is preloaded. An exception does not pass a probed return.
 @pytest.mark.parametrize("number,way", [(n, w) for n, f in enumerate(FAULTS) for w in ("preloaded", "by the driver") if w == "preloaded" or f[0] == "life.c"],
                          ids=str)
 def test_left_and_unfinished(tmp_path, faults, number, way):  # noqa: F811
@@ -273,7 +274,7 @@ def test_left_and_unfinished(tmp_path, faults, number, way):  # noqa: F811
 
 
 def test_tracer_is_killed(tmp_path):
-    """The program goes on, and nothing stays: no probe, no process of ours."""
+    """If the tracer is killed, the program must continue, and no probe or process of ours may remain."""
     path = tmp_path / "trace"
     with subprocess.Popen([CUDATRACE, "-q", "--probe=inject", "--jsonl", path, "--", *WAYS["by the driver"], CASES + "/many", "cuCtxGetDevice", "3000", "1", "1000000"],
                           env={**os.environ, "LD_LIBRARY_PATH": FAKE}, stdout=subprocess.PIPE) as p:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 900
 # takes: 110
-"""trace.inject of the daemon: the library records processes that opt in, uprobes record all others. Each call is counted or
-recorded once at every level, whatever the producer; and a process that sends false records damages only its own data."""
+"""trace.inject of the daemon: the library records processes that opt in, uprobes record all others. Each call is counted or recorded
+once at every level by either producer. A process that sends false records damages only its own data."""
 import collections
 import json
 import os
@@ -27,13 +27,13 @@ def programs():
 
 @pytest.fixture
 def lib(for_all):  # noqa: F811
-    """A libcuda that nobody else has."""
+    """A libcuda that nothing else uses."""
     (for_all / "lib").mkdir()
     return shutil.copy(FAKE + "/libcuda.so.1", for_all / "lib")
 
 
 class Caller:
-    """tests/caller.c by that name, as another user in another network; ready to call."""
+    """tests/caller.c under this name, as another user in another network namespace; ready to call."""
 
     def __init__(self, d, lib, name, opts_in=True, ready=True):  # noqa: F811
         self.name, self.program = name, f"{d.folder.parent}/{name}"
@@ -44,7 +44,7 @@ class Caller:
         self.pid = self.p.pid
         assert self.ask("open", lib) == 1
         if ready:
-            # Its level is known; and what it calls has probes if it needs them.
+            # Its level is known, and its calls have probes if needed.
             until(lambda: d.process(self.pid))
             assert self.ask("init") == 0
             until(lambda: opts_in or all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
@@ -63,7 +63,7 @@ class Caller:
 
 
 def own_counts(path):
-    """What the stand-in says that programs called."""
+    """The stand-in's counts of calls."""
     made = collections.Counter()
     for line in path.read_text().splitlines():
         if line.startswith("cu"):
@@ -77,7 +77,7 @@ def producers(lines, pid):
 
 @pytest.mark.parametrize("level", ["trace", "metrics", "sampled", "off"])
 def test_pod(for_all, lib, level):  # noqa: F811
-    """In mount, PID and network namespaces of its own, where the folder is mounted elsewhere, read only."""
+    """A process in its own mount, PID and network namespaces must be recorded, with the folder mounted elsewhere, read-only."""
     d = Daemon(for_all, "--set", "trace.detail=all", "--set", "sample.on.error=false", trace=INJECT, own=True, level=level, libcuda=lib)
     shutil.copy(FAKE + "/sample", for_all / "pod-sample")
     (for_all / "mnt").mkdir()
@@ -102,7 +102,7 @@ def test_pod(for_all, lib, level):  # noqa: F811
 
 
 def test_files_account(for_all, lib):  # noqa: F811
-    """What is dropped while one file ends and the next begins is in one of the two."""
+    """Calls dropped during a rotation must be counted in one of the two files."""
     d = Daemon(for_all, "--set", "trace.detail=all", "--set", "trace.buffer_size=512K", "--set", "files.rotate_size=256K", trace=INJECT, own=True,
                level="trace", libcuda=lib)
     shutil.copy(FAKE + "/sample", for_all / "w-sample")
@@ -118,7 +118,7 @@ def test_files_account(for_all, lib):  # noqa: F811
 
 
 def test_arguments(for_all, lib):  # noqa: F811
-    """A call has its arguments on the stack, too, whether it is seen or not."""
+    """A call's arguments on the stack must be intact, whether it is recorded or not."""
     d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="trace", libcuda=lib)
     c = Caller(d, lib, "w-stacked")
     assert d.process(c.pid)["seen"] == "inproc"
@@ -141,14 +141,14 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
     assert d.metric("cudatrace_processes_inproc") == 3
     once = {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 4}
     made = 6 * (2 * 9000 + sum(once.values()))
-    # On a busy machine rings are full for a while, and are read later: what was lost is counted.
+    # On a busy machine rings fill up before they are read: calls are lost and counted.
     until(lambda: sum(sum(d.calls(f"w-{kind}").values()) for kind in ("inside", "outside")) + sum(d.lost().values()) >= made)
     seen, lost = {kind: d.calls(f"w-{kind}") for kind in ("inside", "outside")}, d.lost()
     assert sum(sum(calls.values()) for calls in seen.values()) + sum(lost.values()) == made and lost.keys() <= {"calls", "inproc"}, (seen, lost)
     for calls in seen.values():
         assert all(calls[name] <= 3 * n for name, n in {**once, "cuMemAlloc_v2": 9000, "cuMemFree_v2": 9000}.items()), seen
     for c in callers:
-        # Codes of several threads are added up; children are processes of their own.
+        # Error codes of several threads are summed; children are separate processes.
         assert c.ask("fail", 10) == 10 and c.ask("child", 20) == 20
         c.end()
     for kind in "inside", "outside":
@@ -160,7 +160,7 @@ def test_both_kinds_at_once(for_all, lib):  # noqa: F811
 
 
 def test_levels_change(for_all, lib):  # noqa: F811
-    """By ctl, by rules read anew, and by bursts, while threads call: each call is seen once."""
+    """Levels change by ctl, by new rules, and by bursts, while threads make calls: each call must be recorded once."""
     d = Daemon(for_all, "--set", "metrics.memory=false", trace=INJECT, own=True, level="metrics", libcuda=lib)
     c = Caller(d, lib, "w-levels")
     c.send("threads", 2, 100000)
@@ -173,7 +173,7 @@ def test_levels_change(for_all, lib):  # noqa: F811
     assert int(c.p.stdout.readline()) == 200000
     calls = d.calls("w-levels")
     assert calls["cuMemAlloc_v2"] + calls["cuMemFree_v2"] + sum(d.lost().values()) == 400000 and sum(d.lost().values()) < 300000
-    # Off is off, also for what began before the daemon heard of it.
+    # Level off also applies to calls that began before the daemon read them.
     d.ctl("level", c.pid, "off")
     assert c.ask("alloc", 100) == 100 and d.calls("w-levels") == calls
     d.ctl("level", c.pid, "default")
@@ -189,7 +189,7 @@ def test_levels_change(for_all, lib):  # noqa: F811
 
 
 def test_child_of_one_that_is_off(for_all, lib):  # noqa: F811
-    """What its parent has found to be off is not off in a child, which has a level of its own."""
+    """Functions that are off in the parent must not be off in a child, which has its own level."""
     d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     c = Caller(d, lib, "w-off")
     d.ctl("level", c.pid, "off")
@@ -203,7 +203,7 @@ def test_child_of_one_that_is_off(for_all, lib):  # noqa: F811
 
 
 def test_recorder(for_all, lib):  # noqa: F811
-    """Its last seconds are in the dump, with those of others."""
+    """The recorder's dump must have the last seconds of these processes, with those of others."""
     d = Daemon(for_all, "--set", "recorder.seconds=30s", trace=INJECT, own=True, libcuda=lib)
     callers = [Caller(d, lib, "w-inside"), Caller(d, lib, "w-outside", opts_in=False)]
     for c in callers:
@@ -228,14 +228,14 @@ def test_redacted(for_all, lib):  # noqa: F811
 
 
 def test_probes_come_off(for_all, lib):  # noqa: F811
-    """When all who have the file opted in; and are there again for one that did not."""
+    """Probes must be removed when all processes that map the file opted in, and return for one that did not."""
     d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="metrics", libcuda=lib)
 
     def probes():
         return next(x["probes"] for x in d.ctl("status")["libraries"] if x["path"] == str(lib))
     first = Caller(d, lib, "w-first")
     until(lambda: probes() == "few", 30)
-    # Its first calls are those of uprobes: those functions have kept theirs.
+    # uprobes record its first calls: those functions kept their probes.
     second = Caller(d, lib, "w-second", ready=False)
     assert second.ask("version", 3) and second.ask("init") == 0 and second.ask("alloc", 10) == 10 and first.ask("alloc", 10) == 10
     assert d.calls("w-second") == {"cuDriverGetVersion": 3, "cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 1, "cuMemAlloc_v2": 10, "cuMemFree_v2": 10}
@@ -251,7 +251,7 @@ def test_probes_come_off(for_all, lib):  # noqa: F811
 
 
 def test_monitor_needs_no_probes(for_all, lib):  # noqa: F811
-    """Who maps the file and asks for its version (nvidia-smi) does not cost others a trap at each call, until it begins to use the driver."""
+    """A process that only reads the driver's version (nvidia-smi) must not add probes for others, until it begins to use the driver."""
     d = Daemon(for_all, "--set", "trace.detail=all", trace=INJECT, own=True, level="metrics", libcuda=lib)
 
     def probes():
@@ -274,7 +274,7 @@ def test_monitor_needs_no_probes(for_all, lib):  # noqa: F811
 
 
 def test_beginning_that_is_lost(for_all, lib):  # noqa: F811
-    """The ring was full when a program began to use the driver: it is seen all the same, soon after."""
+    """If a full ring loses the event of a program's first use of the driver, the program must still be recorded soon."""
     d = Daemon(for_all, trace=INJECT, own=True, level="trace", libcuda=lib)
     (for_all / "other").mkdir()
     inside, other = Caller(d, lib, "w-inside"), shutil.copy(lib, for_all / "other")
@@ -284,11 +284,11 @@ def test_beginning_that_is_lost(for_all, lib):  # noqa: F811
     for c in flood, late, *fill:
         os.sched_setaffinity(c.pid, {0})
     d.p.send_signal(signal.SIGSTOP)
-    # What is too small for a call still has room for the beginnings of others.
+    # The ring has no space for a call, but still for the first events of others.
     assert flood.ask("alloc", 300000) == 300000 and not any(c.ask("init") for c in (*fill, late))
     d.p.send_signal(signal.SIGCONT)
     until(lambda: d.lost(("tasks",)) and all(x["probes"] == "all" for x in d.ctl("status")["libraries"]))
-    # Lines may still come; what is called now is seen by probes.
+    # Lines may still be pending; probes record the calls made now.
     assert late.ask("alloc", 10) == 10
     until(lambda: d.calls("w-late").get("cuMemAlloc_v2") == 10)
     for c in inside, flood, late, *fill:
@@ -297,14 +297,14 @@ def test_beginning_that_is_lost(for_all, lib):  # noqa: F811
 
 
 def test_probes_stay_for_who_was_there(for_all, lib):  # noqa: F811
-    """A process that runs, and has not opted in, before the daemon comes is seen, whatever others do."""
+    """A process that was running before the daemon, and has not opted in, must be recorded, whatever other processes do."""
     d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     old = Caller(d, lib, "w-old", opts_in=False)
     d.stop()
     d.start()
     new = Caller(d, lib, "w-new")
     assert new.ask("alloc", 10) == 10 and d.process(new.pid)["seen"] == "inproc"
-    # Longer than it takes until probes go that nobody needs.
+    # Longer than it takes to remove unneeded probes.
     time.sleep(13)
     assert old.ask("alloc", 100) == 100
     until(lambda: d.calls("w-old").get("cuMemAlloc_v2") == 100)
@@ -315,7 +315,7 @@ def test_probes_stay_for_who_was_there(for_all, lib):  # noqa: F811
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
-    """The program goes on. The next daemon sees the rest of its calls by uprobes, and new programs from inside."""
+    """The program must continue. The next daemon records its remaining calls by uprobes, and new programs in-process."""
     d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
     c = Caller(d, lib, "w-old")
     assert d.process(c.pid)["seen"] == "inproc"
@@ -329,7 +329,7 @@ def test_daemon_ends_and_comes_back(for_all, lib, how):  # noqa: F811
     assert new.ask("alloc", 100) == 100 and c.ask("alloc", 100) == 100
     assert d.calls("w-new")["cuMemAlloc_v2"] == 100 and d.calls("w-old")["cuMemAlloc_v2"] == 400
     assert [d.process(x.pid)["seen"] for x in (c, new)] == ["uprobes", "inproc"]
-    # The library in the old one has noticed, and is out of the way: without its probes nobody sees it.
+    # The library in the old program has detached, so uprobes can record it.
     c.end()
     new.end()
     d.stop()
@@ -358,7 +358,7 @@ def status_kb(pid, name):
 
 
 def test_hostile(for_all, lib):  # noqa: F811
-    """Floods, memory that is not there, counts of everything: another program loses nothing, and the daemon takes no more."""
+    """Floods, invalid memory and huge counts must not cause losses for another program, nor more memory for the daemon."""
     d = Daemon(for_all, trace=INJECT, own=True, libcuda=lib)
     shutil.copy(os.environ["TMP"] + "/hostile", for_all / "hostile")
     c = Caller(d, lib, "w-other")
@@ -369,7 +369,7 @@ def test_hostile(for_all, lib):  # noqa: F811
         assert c.ask("threads", 2, 200) == 400
         assert d.calls("w-other")["cuInit"] == 1
     until(lambda: d.calls("w-other")["cuMemFree_v2"] == 10 * 400)
-    # Rows of counts are 1 KB and less; pages that nobody wrote are not made by looking at them.
+    # Rows of counts are at most 1 KB; reading unwritten pages does not allocate them.
     assert status_kb(d.p.pid, "RssAnon") - before < 40 << 10 and status_kb(d.p.pid, "RssShmem") < 20 << 10
     for p in liars:
         p.kill()
@@ -382,7 +382,7 @@ def test_hostile(for_all, lib):  # noqa: F811
 
 
 def test_hostile_connections(for_all, lib):  # noqa: F811
-    """Who holds all connections that one user gets keeps nobody else out."""
+    """A process that holds all connections of its user must not exclude others."""
     d = Daemon(for_all, trace=INJECT, own=True, libcuda=lib)
     shutil.copy(os.environ["TMP"] + "/hostile", for_all / "hostile")
     holders = [hostile(d, lib, "hold", 60) for _ in range(40)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 85
-"""A user who tries to take the daemon's time, slots, memory or numbers, by its socket and rings (tests/inject/greedy.c): the
-daemon still responds, others are traced, and nothing is left of processes that ended."""
+"""A user who tries to exhaust the daemon's time, slots, memory or numbers through its socket and rings (tests/inject/greedy.c). The
+daemon must still respond and trace others, and keep nothing of processes that ended."""
 import grp
 import os
 import pathlib
@@ -18,7 +18,7 @@ from helpers.daemon import NOBODY, Daemon, for_all, library  # noqa: F401, a fix
 from helpers.run import CC, CUDATRACE, FAKE, KERNEL, TESTS, needs_tracing, until
 
 SECONDS = 4
-# Others use this machine's processors, too. What is refused here took the daemon as long as it went on.
+# Other processes use this machine, too. Without the limits, the daemon was blocked for as long as the attack lasted.
 ANSWER_MAX = 1.5
 PLACES = 512
 
@@ -71,7 +71,7 @@ class Case:
                                 env={**os.environ, "CUDATRACE_SOCKET": f"{self.d.folder}/socket"})
 
     def longest(self, p):
-        """How long the daemon takes to answer, at most, while the program runs."""
+        """The daemon's longest response time while the program runs."""
         most = 0
         while p.poll() is None:
             most = max(most, healthz_takes(self.d))
@@ -79,13 +79,13 @@ class Case:
         return most
 
     def sees_others(self):
-        """Each call of a program that is no part of it."""
+        """Checks that each call of an unrelated program is counted."""
         assert self.ask(self.other, "alloc", 100) == 100
         self.made += 100
         until(lambda: self.d.calls("g-other").get("cuMemFree_v2") == self.made)
 
     def rings(self):
-        """Memories of processes that the daemon has."""
+        """The number of processes' ring memories that the daemon holds."""
         def name(fd):
             try:
                 return os.readlink(fd)
@@ -122,7 +122,7 @@ def test_time(case, what, wrap):
 
 
 def test_ends_under_attack(case):
-    """SIGTERM, too, is heard."""
+    """SIGTERM must end the daemon under attack."""
     attacks = [case.greedy(what, seconds=40) for what in ("fillers", "broken", "old", "hellos")]
     assert all(p.stdout.readline() == "ready\n" for p in attacks)
     begin = time.monotonic()
@@ -136,10 +136,10 @@ def test_ends_under_attack(case):
 
 
 def test_places(case):
-    """A user gets half of them: another one gets in."""
+    """A user may take at most half of the slots, so that another user can connect."""
     crowd = case.greedy("stay", PLACES // 2 + 20, 0, seconds=120)
     said = [crowd.stdout.readline() for _ in range(PLACES // 2 + 20)]
-    # On a busy machine its time is used up before.
+    # On a busy machine the user's time limit may come first.
     assert 100 < said.count("joined\n") <= PLACES // 2
     other = case.start("g-other")
     assert case.ask(other, "alloc", 10) == 10
@@ -153,7 +153,7 @@ def test_places(case):
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_nothing_stays(case, lost):
-    """Whatever those have left that are killed at once, and whether their ends are told or not."""
+    """Nothing may remain of processes that are killed at once, whether or not their exit events arrive."""
     crowd = case.greedy("stay", 70, 4, seconds=120)
     joined = [crowd.stdout.readline() for _ in range(70)].count("joined\n")
     assert joined > 30
@@ -183,7 +183,7 @@ def test_nothing_stays(case, lost):
 
 
 def test_memory(case):
-    """Rings that hold more than their threads can have written are the process's own."""
+    """If rings hold more data than their threads can have written, the daemon must drop the process's rings, and count it as lost."""
     p = case.greedy("memory", 200, seconds=60)
     assert p.stdout.readline() == "ready\n"
     until(lambda: case.rings() == 1 and case.d.lost(("processes",)), 20)
@@ -194,7 +194,7 @@ def test_memory(case):
 
 
 def test_numbers(case):
-    """A process that reports any number changes its own only: those of what others lost stay exact, and what it may report has a limit."""
+    """Reported numbers may change only the reporting process's counts, up to a limit; other processes' losses stay exact."""
     before = {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inproc"}
     begin, most = time.monotonic(), 0
     for number in 2**64 - 256, 2**63, 1 << 40:
@@ -206,7 +206,7 @@ def test_numbers(case):
             most = now
             time.sleep(0.05)
     assert {of["what"]: v for n, of, v in case.d.series() if n == "cudatrace_dropped_total" and of["what"] != "inproc"} == before
-    # A processor makes a call in 10 ns at best; there are some 14 kinds of loss, of which each may be reported.
+    # A processor makes a call in at least 10 ns; there are about 14 kinds of loss, and each may be reported.
     assert 0 < most < (time.monotonic() - begin) * 1e8 * os.cpu_count() * 20
     others = [v for n, of, v in case.d.series() if of.get("command") == "(others)"]
     assert all(v < (time.monotonic() - begin) * 1e9 * os.cpu_count() * 20 for v in others)
@@ -215,7 +215,8 @@ def test_numbers(case):
 
 @pytest.mark.parametrize("old", [False, True], ids=["refused", "old_kernel"])
 def test_descriptors(for_all, old):  # noqa: F811
-    """A user sends sockets whose last close waits for 40 s to the two UNIX sockets. Since Linux 6.16 the sender is refused."""
+    """A user sends sockets whose last close takes 40 s to the two UNIX sockets. The daemon must respond; since Linux 6.16 it refuses
+    them."""
     d = Daemon(for_all, "--set", "ctl.group=" + grp.getgrgid(65534).gr_name, trace="inject: true", own=True, level="metrics",
                before=[f"{os.environ['TMP']}/no_passrights"] if old else ())
     shutil.copy(f"{os.environ['TMP']}/linger", for_all)
@@ -225,7 +226,7 @@ def test_descriptors(for_all, old):  # noqa: F811
     most = 0
     while any(p.poll() is None for p in attacks):
         begin = time.monotonic()
-        # The attack may take all places of the group: root has others.
+        # The attack may take all of the group's slots: root has others.
         assert d.ctl("status")["processes"] is not None
         most = max(most, time.monotonic() - begin, healthz_takes(d))
         time.sleep(0.02)
@@ -233,7 +234,7 @@ def test_descriptors(for_all, old):  # noqa: F811
     for p in attacks:
         sent = [int(line.split()[1]) for line in p.stdout]
         assert len(sent) == 4 and any(sent) == (old or KERNEL < (6, 16)), sent
-    # Nothing of theirs is left.
+    # No descriptor of theirs remains.
     until(lambda: sum(os.readlink(fd).startswith("socket:") for fd in pathlib.Path(f"/proc/{d.p.pid}/fd").iterdir()) < 20, 20)
     attack = subprocess.Popen([*NOBODY, "nice", for_all / "linger", f"{d.folder}/socket", "seqpacket", "8", "20"], text=True, stdout=subprocess.PIPE)
     assert attack.stdout.readline() == "ready\n"
@@ -246,7 +247,7 @@ def test_descriptors(for_all, old):  # noqa: F811
 
 
 def test_descriptors_trace(for_all):  # noqa: F811
-    """The same from a command to its tracer."""
+    """The same attack, from a command on its tracer."""
     out = for_all / "trace.jsonl"
     p = subprocess.Popen([f"{os.environ['TMP']}/no_passrights", CUDATRACE, "-q", "--probe=inject", "--jsonl", out, "--duration", "2", "--",
                           "sh", "-c", 'exec "$0" "$CUDATRACE_SOCKET" seqpacket 8 4', f"{os.environ['TMP']}/linger"], stdout=subprocess.PIPE, text=True)

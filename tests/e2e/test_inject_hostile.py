@@ -14,7 +14,7 @@ from helpers.jsonl import Trace
 from helpers.run import CUDATRACE, FAKE, O, TESTS, Ran, needs_tracing, until
 
 CC = os.environ.get("CC", "gcc").split()
-# As a user without privileges has it, and with uprobes beside.
+# Without privileges, and with uprobes.
 ALONE = ["--probe=inject", "--kernel"]
 WAYS = {"alone": ALONE, "both": ["--probe=inject"]}
 SAN = O + "/san/cudatrace"
@@ -62,7 +62,7 @@ def test_busy(hostile, way, tmp_path):
 
 @pytest.mark.parametrize("way,seconds", [("alone", 40), ("both", 3)])
 def test_writer(hostile, way, seconds, tmp_path):
-    """By uprobes the child is followed, and waited for."""
+    """With uprobes the child is followed, and the tracer waits for it."""
     ran, t, took = trace(tmp_path, WAYS[way], *hostile, "writer", str(seconds))
     if way == "alone":
         os.kill(int(ran.out), signal.SIGKILL)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""--kernel in the process: the same driver system calls as with the tracepoints, without root. Has the tests of
+"""--kernel in the process records the same driver system calls as the tracepoints, without root. Has the tests of
 tests/suites/kernel.sh, with a program whose system calls are made by a library with the driver's name."""
 import collections
 import json
@@ -16,15 +16,15 @@ from helpers.jsonl import Trace
 from helpers.run import ALL, CUDATRACE, FAKE, O, TESTS, Ran, needs_tracing, passes, until
 
 CC = os.environ.get("CC", "gcc").split()
-# Nobody else's: folders of /tmp have it in their names.
+# A user id that nothing else uses: names of folders in /tmp contain it.
 UID = 410000000 + os.getpid()
 BY_NAME = {"CUDATRACE_TEST_NV_BY_NAME": "1"}
-# How the library has libc's functions: looked up at the first call, at the start in pages that are not to be written, by words.
+# How the library calls libc's functions: lazy binding, read-only pages bound at the start, or direct pointers.
 TABLES = {"lazy": ["-Wl,-z,lazy,-z,norelro"], "now": ["-Wl,-z,now,-z,relro"], "no-plt": ["-fno-plt", "-Wl,-z,now,-z,relro"]}
 
 
 def build(folder, source, how):
-    """A program whose main() is in a library that is called as NVIDIA's are."""
+    """Builds a program whose main() is in a library with a name like NVIDIA's."""
     library = f"libnvidia-{os.path.basename(source)[:-2]}.so.1"
     subprocess.run([*CC, "-O1", "-g", "-w", "-D_GNU_SOURCE", "-Dmain=begin", "-shared", "-fPIC", *TABLES[how], "-Wl,-soname," + library,
                     "-o", f"{folder}/{library}", f"{TESTS}/{source}"], check=True)
@@ -35,7 +35,7 @@ def build(folder, source, how):
 
 @pytest.fixture(scope="module")
 def place():
-    """What a user needs, where each may look. A folder of theirs: out. Stand-in devices: nv."""
+    """A readable folder with all that a user needs; "out" is the user's own, "nv" has the stand-in devices."""
     if os.path.exists("/sys/module/nvidia"):
         pytest.skip("the NVIDIA driver is loaded: its version would choose the layouts")
     if os.geteuid() or not shutil.which("setpriv"):
@@ -72,7 +72,7 @@ AS = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
 
 
 class Traced:
-    """A command that was traced: t the trace, ran, path, expected (a file with what it said)."""
+    """A traced command: t is the trace; also ran, path, and expected (a file with its output)."""
 
     def __init__(self, place, name, args, command, probe="inject", env=(), status=0, as_user=True):
         base = f"{place}/out/{name}"
@@ -87,16 +87,16 @@ class Traced:
         self.driver = [e for e in self.t.ev if e["type"] in ("kernel", "scheduler") and e.get("op") != "launch"]
 
 
-# What no two runs have in common, and addresses.
+# Members that differ between runs, and addresses.
 OWN = {"ts", "duration_us", "pid", "tid", "call_id", "ptr", "address", "id", "parent", "comm", "ioctl_us", "args", "fd", "lib"}
 
 
 def normal(r):
-    """System calls and CUDA calls of each thread, as they began."""
+    """System calls and CUDA calls of each thread, by start time."""
     handles = {}
 
     def own(value):
-        # The server's next.
+        # Handles from the server.
         return handles.setdefault(value, len(handles)) if str(value).startswith("0xcaf") else value
     rows = collections.defaultdict(list)
     for e in sorted(r.t.calls + r.driver, key=lambda e: e["ts"]):
@@ -106,7 +106,7 @@ def normal(r):
 
 @pytest.mark.parametrize("how", TABLES)
 def test_all_commands(place, nv, how):
-    """Every command that the server knows, every way of getting it wrong (bad pointers too), inside calls and outside."""
+    """Every command of the server must be recorded, with every kind of error (bad pointers too), inside and outside calls."""
     r = Traced(place, how, ["-e", ALL], [f"{place}/{how}/program", nv, "single"])
     passes("nvfuse/compare.py", r.path, r.expected, r.chrome)
     assert r.t.head["kernel_probe"] == "inject" and r.t.accounts()
@@ -141,7 +141,7 @@ def test_hidden_is_not_there(place, nv):
 
 
 def test_ids_of_calls_that_are_left_out(place, nv):
-    """--min-duration: a call that is in no line has a number all the same, and no other has it."""
+    """With --min-duration, calls without a line must still have unique ids."""
     r = Traced(place, "left-out", ["-e", ALL, "--min-duration=1h"], [place + "/lazy/program", nv, "single"])
     with open(r.expected, encoding="utf-8") as f:
         want = collections.Counter(e["$in"] for e in map(json.loads, f) if "$in" in e and e["$in"])
@@ -151,7 +151,7 @@ def test_ids_of_calls_that_are_left_out(place, nv):
 
 
 def test_devices_in_dev(place, nv):
-    """A device's path is how it is known that one is opened: in a /dev of its own."""
+    """Opened devices are recognized by their path, so this uses a private /dev."""
     if Ran(["unshare", "-m", "true"]).status:
         pytest.skip("needs a mount namespace")
     r = Traced(place, "dev", ["-e", ALL], ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /dev && exec "$2" /dev single', "sh", nv, place + "/now/program"], as_user=False)
@@ -160,12 +160,12 @@ def test_devices_in_dev(place, nv):
 
 
 def test_killed_in_an_ioctl(place, nv):
-    """It and the call that it was made in are unfinished."""
+    """The ioctl and its call must be unfinished."""
     with subprocess.Popen([*AS, "env", "-u", "XDG_RUNTIME_DIR", "CUDATRACE_TEST_NV_BY_NAME=1", "LD_LIBRARY_PATH=" + place, place + "/cudatrace", "-q", "--kernel",
                            "-e", ALL, "--jsonl", place + "/out/killed", "--", place + "/now/program", nv, "block"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tracer:
         pid = int(re.fullmatch(r"blocking (\d+)\n", tracer.stdout.readline())[1])
-        # In the driver: FUSE waits for its answer.
+        # In the driver, where FUSE waits for a response.
         until(lambda: "fuse" in open(f"/proc/{pid}/wchan", encoding="utf-8").read() or "request_wait" in open(f"/proc/{pid}/wchan", encoding="utf-8").read()
               or open(f"/proc/{pid}/syscall", encoding="utf-8").read().split()[0] in ("16", "29"))
         os.kill(pid, signal.SIGKILL)
@@ -189,13 +189,13 @@ def test_the_trace_ends_in_an_ioctl(place, nv):
 
 
 def test_losses(place, nv):
-    """What is there and what is not makes what was done."""
+    """Recorded and lost system calls must add up to those made."""
     r = Traced(place, "many", ["--buffer-size=64K"], [place + "/lazy/program", nv, "many", "20000"])
     assert sum(e["type"] == "kernel" for e in r.t.ev) + r.t.end["drops"]["driver"] == 20004
 
 
 def test_what_it_costs(place, nv):
-    """cost_ms holds it, too: a microsecond or so of each."""
+    """cost_ms must include about a microsecond for each system call."""
     r = Traced(place, "cost", ["-e", "cuInit"], [place + "/lazy/program", nv, "many", "5000"])
     each = r.t.end["cost_ms"] * 1000 / 5000
     assert .2 < each < 50 and r.t.end["drops"]["driver"] == 0, each
@@ -215,7 +215,7 @@ def ops(r, op="ioctl"):
 
 @pytest.mark.parametrize("name", ["storm", "altstack"])
 def test_system_calls_of_signal_handlers(place, name):
-    """They come in the middle of everything, most often of another system call: each is recorded or counted as lost."""
+    """System calls of signal handlers, which interrupt any code, must be recorded or counted as lost."""
     r, made = part(place, name)
     assert len(ops(r)) + r.t.end["drops"]["driver"] == made and len(ops(r)) > made * .5
     assert r.t.accounts(drops=True)
@@ -230,21 +230,21 @@ def test_threads_that_make_no_call(place):
 
 @pytest.mark.parametrize("how", TABLES)
 def test_errno_and_bad_pointers(place, how):
-    """The program checks what it gets."""
+    """The program checks errno and results with bad pointers."""
     r, _ = part(place, "errno", how)
     assert [(e["op"], e.get("result")) for e in r.driver] == [("mmap", None), ("close", 0), ("open", -2), ("ioctl", -25)]
     assert [e["device"] for e in r.driver] == ["nvidiactl", "nvidiactl", "nvidia-other", "nvidiactl"]
 
 
 def test_children(place):
-    """Followed from their first call on."""
+    """Children must be followed from their first call on."""
     r, _ = part(place, "forks")
     pids = collections.Counter(e["pid"] for e in ops(r))
     assert sorted(pids.values()) == [1, 1] and set(pids) == {e["pid"] for e in r.t.calls} and r.t.accounts()
 
 
 def test_left_by_longjmp(place):
-    """At any instruction, by a handler: one may count as made or not."""
+    """After longjmp from a handler at any instruction, a system call may be counted as made or not."""
     r, made = part(place, "leaves")
     assert abs(len(ops(r)) + r.t.end["drops"]["driver"] - made) <= 600 and r.t.end["bad_records"] == 0
     assert not any(e.get("unfinished") for e in ops(r)[-50:])
@@ -257,12 +257,12 @@ def test_cancelled_in_open(place):
     os.mkfifo(place + "/fifo/nvidia0")
     r = Traced(place, "cancel", ["-e", ALL], ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /dev && exec "$2" cancel /dev/nvidia0', "sh", place + "/fifo",
                                               place + "/now/inject/program"], as_user=False)
-    # Cancelled before it gets there, or in it.
+    # Cancelled before or in the open.
     assert [(e["op"], e.get("unfinished")) for e in r.driver] in ([], [("open", True)]) and r.t.accounts()
 
 
 def test_the_tracer_is_killed(place):
-    """What was changed goes back, and the program notices nothing."""
+    """If the tracer is killed, changed pointers must be restored, and the program is not disturbed."""
     path = place + "/out/nvidiactl"
     with subprocess.Popen([*AS, "env", "-u", "XDG_RUNTIME_DIR", "CUDATRACE_TEST_NV_BY_NAME=1", "LD_LIBRARY_PATH=" + place, place + "/cudatrace", "-q", "--kernel",
                            "--jsonl", place + "/out/orphan", "--", place + "/now/inject/program", "answers", path],
@@ -279,7 +279,7 @@ def test_the_tracer_is_killed(place):
 
 
 def test_alone(place):
-    """Without a tracer: if it is asked for."""
+    """Without a tracer, system calls are recorded only if requested."""
     for value, seen in ("1", True), ("0", False), ("", False):
         out = f"{place}/out/alone{value}"
         ran = Ran([*AS, "env", f"LD_LIBRARY_PATH={place}", f"LD_PRELOAD={place}/libcudatrace-inject.so", "CUDATRACE_TEST_NV_BY_NAME=1", f"CUDATRACE_OUT={out}",
@@ -304,7 +304,7 @@ def test_ways_of_the_kernel_are_refused(place):
 
 
 def test_real_drivers(place):
-    """What cuInit of a real driver asks, here where there is none to answer."""
+    """A real driver's requests in cuInit must be recorded the same by both producers, here without a device."""
     needs_tracing()
     libs = Ran([f"{os.path.dirname(TESTS)}/tools/fetch-libcuda.sh"], timeout=300).out.split()[1::2] if os.uname().machine == "x86_64" else []
     if not libs:
@@ -313,6 +313,6 @@ def test_real_drivers(place):
     for lib in libs:
         seen = [normal(Traced(place, f"real-{probe}", ["-e", ALL], ["python3", "-c", code, lib], probe, as_user=False)) for probe in ("uprobe", "inject")]
         assert seen[0] == seen[1] and any(e.get("op") == "open" for e in seen[0][0]), lib
-    # cuInit of root makes it where it is not; where there is a driver, this test is skipped.
+    # cuInit as root creates it. With a driver, this test is skipped.
     if os.path.exists("/dev/nvidiactl"):
         os.unlink("/dev/nvidiactl")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
 # takes: 30 150
-"""SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject: the program's results stay correct, and
-all committed records are in the trace."""
+"""SIGKILL of the tracer or of the program at any moment of a trace by --probe=inject. The program's results must stay correct, and all
+committed records must be in the trace."""
 import collections
 import contextlib
 import json
@@ -25,7 +25,7 @@ SAMPLE = [FAKE + "/sample", "--tokens", "40", "--counts", "--threads", "2"]
 
 
 def begin(folder, *args, command=SAMPLE):
-    """The tracer, leader of a process group."""
+    """Starts the tracer as leader of a process group."""
     env = {**os.environ, "LD_LIBRARY_PATH": FAKE, "FAKE_CUDA_COUNTS": f"{folder}/counts"}
     with open(f"{folder}/out", "w", encoding="utf-8") as out, open(f"{folder}/err", "w", encoding="utf-8") as err:
         return subprocess.Popen([CUDATRACE, "-q", "--probe=inject", *args, "--jsonl", f"{folder}/trace", "--", *command],
@@ -41,12 +41,12 @@ def text(path):
 
 
 def complaints(folder):
-    """But for what a busy machine makes it say."""
+    """The tracer's messages, except those that a busy machine causes."""
     return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"cannot read \S+ of process \d+: left out", line)]
 
 
 def moment(folder, i):
-    """Of every four one may come before the first call; the others when calls are made."""
+    """Waits for a random moment: in one of four runs perhaps before the first call, otherwise while calls are made."""
     end = time.monotonic() + 60
     while i % 4 and '"symbol"' not in text(f"{folder}/trace") and time.monotonic() < end:
         time.sleep(0.001)
@@ -65,19 +65,19 @@ def untraced():
 
 
 def results(said):
-    """All but times and what depends on them: how often it had to ask."""
+    """The output without times and the counts of polling calls, which depend on them."""
     return [line for line in without_times(said).splitlines() if not re.match(r"cu(StreamQuery|EventQuery|EventSynchronize) ", line)]
 
 
 @runs
 def test_the_tracer_is_killed(tmp_path, untraced, cnt):
-    """The program says what it says untraced, and ends with 0."""
+    """The program must print the same as untraced, and end with 0."""
     random.seed(SEED)
     when = {"before its end": 0, "after": 0}
     for i in range(cnt):
         folder = tmp_path / str(i)
         folder.mkdir()
-        # A shell between the two says how it ended.
+        # The shell in between records the program's status.
         tracer = begin(folder, command=["sh", "-c", '"$@"; echo "status $?" >"$0"', f"{folder}/status", *SAMPLE])
         moment(folder, i)
         begun = '"symbol"' in text(folder / "trace")
@@ -85,7 +85,7 @@ def test_the_tracer_is_killed(tmp_path, untraced, cnt):
         killed = tracer.wait() < 0
         when["before its end" if killed else "after"] += 1
         end = time.monotonic() + 60
-        # A tracer that had not let the command go takes it along.
+        # A tracer that had not yet resumed the command takes it along.
         while begun and not text(folder / "status") and time.monotonic() < end:
             time.sleep(0.01)
         if begun or text(folder / "status"):
@@ -101,12 +101,12 @@ def programs_of(tracer, name):
 
 
 def kill_program(folder, i, name, *args, command):
-    """The trace of it."""
+    """Kills the program at a random moment and returns the trace."""
     folder = folder / str(i)
     folder.mkdir()
     tracer = begin(folder, *args, command=command)
     moment(folder, i)
-    # Once more while it lives: it may not have been that program yet.
+    # Repeated while it lives: it may not have been that program yet.
     end = time.monotonic() + 60
     while tracer.poll() is None and time.monotonic() < end:
         for pid in programs_of(tracer, name):
@@ -122,13 +122,13 @@ def kill_program(folder, i, name, *args, command):
 
 @runs
 def test_the_program_is_killed(tmp_path, cnt):
-    """Every entry is a call that returned, was left or was in flight."""
+    """Every entry must be a call that returned, was abandoned, or was in flight."""
     random.seed(SEED + 1)
     for i in range(cnt):
         t = kill_program(tmp_path, i, "sample", command=SAMPLE)
-        if i % 10 == 9:  # takes as long as all else
+        if i % 10 == 9:  # takes as long as all the rest
             passes("golden/schema_check.py", tmp_path / str(i) / "trace")
-        # A thread has a call or calls in it in flight, never calls behind it.
+        # A thread may have a call in flight, and calls inside it, but none after it.
         last = {}
         for c in t.calls:
             if c.get("unfinished"):
@@ -146,7 +146,7 @@ def tally():
 @runs
 @pytest.mark.parametrize("way", ["recorded", "counted"])
 def test_what_had_returned_is_there(tmp_path, tally, way, cnt):
-    """By the program's own tally: each thread had one call at most that it had not noted."""
+    """The trace must agree with the program's own tally, except for at most one call of each thread that was not yet tallied."""
     random.seed(SEED + 2)
     option = "-e" if way == "recorded" else "--count"
     for i in range(cnt // 2):
@@ -155,7 +155,7 @@ def test_what_had_returned_is_there(tmp_path, tally, way, cnt):
         noted = [n for n, in struct.iter_unpack("Q", words.read_bytes()[:16])] if words.exists() and words.stat().st_size else [0, 0]
         if way == "recorded":
             seen = collections.Counter(c["tid"] for c in t.calls if "duration_us" in c)
-            # A machine that is busy enough does not read in time.
+            # A very busy machine does not read in time.
             lost = t.end["drops"]["calls"]
             assert 0 <= sum(seen.values()) + lost - sum(noted) <= 2, (SEED, i, seen, lost, noted)
             assert lost or all(0 <= a - b <= 1 for a, b in zip(sorted([*seen.values(), 0, 0], reverse=True), sorted(noted, reverse=True))), (SEED, i, seen, noted)
@@ -177,8 +177,8 @@ EVERY = 23
 
 
 def each_instruction(saw, each):
-    """What saw(n) says of some instructions n of a call until it is over, None; with each, also of each between two of which
-    it says different things: what is written lies there."""
+    """The set of saw(n) for every EVERY-th instruction n of a call, until saw returns None. With EACH, also all instructions between two
+    with different results, where a write happens."""
     found = {}
     for n in range(random.randrange(EVERY), 5000, EVERY):
         found[n] = saw(n)
@@ -191,17 +191,17 @@ def each_instruction(saw, each):
     return set(filter(None, found.values()))
 
 
-# Each: a call that is dropped, say, is in two places for an instruction or two.
+# With EACH, states are found that last an instruction or two: for example, a dropped call is counted in two places.
 instructions = pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.long)])
 
 
 @pytest.mark.parametrize("way", ["recorded", "counted", "filtered", "dropped"])
 @instructions
 def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, each):
-    """Before it had begun or in it, when it had been recorded or counted but not returned, or behind it: every entry is one call."""
+    """Killed at any instruction, every entry must be one call: not begun, in flight, recorded or counted but not returned, or returned."""
     options = {"recorded": ["-e"], "counted": ["--count"], "filtered": ["--min-duration", "10s", "-e"],
                "dropped": ["--buffer-size", "1M", "-e"]}[way]
-    # More than a ring of 128 KiB has room for.
+    # More than a ring of 128 KiB can hold.
     fill = 3000 if way == "dropped" else 0
     random.seed(SEED + 3)
 
@@ -215,14 +215,14 @@ def test_killed_at_any_instruction_of_a_call(tmp_path, step, way, each):
         flying = sum("unfinished" in c for c in t.calls) + counted.get("unfinished", 0)
         assert t.accounts(drops=way in ("filtered", "dropped")) and (t.end["drops"]["calls"] > 100) == bool(fill) and noted <= seen <= noted + 1 and noted <= seen + flying <= 4, (n, noted, seen, flying, t.end)
         return (seen, flying) if ran.out == "killed\n" else None
-    # Not yet begun; in it; returned.
+    # Not yet begun; in flight; returned.
     assert each_instruction(saw, each) == {(3, 0), (3, 1), (4, 0)}
 
 
 @pytest.mark.parametrize("way", ["recorded", "counted"])
 @instructions
 def test_left_at_any_instruction_of_a_call(tmp_path, step, way, each):
-    """By a signal handler's longjmp(): each entry is a call that has returned or was left, not both."""
+    """Left at any instruction by a signal handler's longjmp(), each entry must be a call that returned or was abandoned, not both."""
     random.seed(SEED + 4)
     option = "-e" if way == "recorded" else "--count"
 
@@ -235,5 +235,5 @@ def test_left_at_any_instruction_of_a_call(tmp_path, step, way, each):
         seen = sum("duration_us" in c for c in t.calls) + counted.get("calls", 0)
         assert t.accounts() and noted < seen <= noted + 2 and seen + t.end["abandoned"] <= 5, (n, noted, seen, t.end)
         return (seen, t.end["abandoned"]) if ran.out == "killed\n" else None
-    # Not yet begun; in it; returned.
+    # Not yet begun; in flight; returned.
     assert each_instruction(saw, each) == {(4, 0), (4, 1), (5, 0)}

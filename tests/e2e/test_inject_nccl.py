@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 20
-"""NCCL recorded in the process, as a user without privileges: however a program gets NCCL's functions (tests/inject/nccl.c),
-each call is in the trace once. Case nccl of test_inject.py tests the calls themselves; ranks are in test_collectives.py."""
+"""NCCL recorded in the process, without privileges. However a program gets NCCL's functions (tests/inject/nccl.c), each call must be in
+the trace once. Case nccl of test_inject.py tests the calls themselves; ranks are in test_collectives.py."""
 import os
 import platform
 import select
@@ -17,10 +17,10 @@ from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, insid
 from test_cases import normal
 
 CC = os.environ.get("CC", "gcc").split()
-# How the plugin has NCCL's functions: looked up at the first call, at the start in pages that are not to be written, by words.
+# How the plugin calls NCCL's functions: lazy binding, read-only pages bound at the start, or direct pointers.
 TABLES = {"lazy": ["-Wl,-z,lazy,-z,norelro"], "now": ["-Wl,-z,now,-z,relro"], "no-plt": ["-fno-plt", "-Wl,-z,now,-z,relro"]}
 LINKED = {"lazy": ["-no-pie", "-fno-pie", "-Wl,-z,lazy"], "now": ["-pie", "-fPIE", "-Wl,-z,now"]}
-# What one `run` and one `names` are.
+# The calls of one `run` and of one `names`.
 RUN = {"ncclGetVersion": 2, "ncclCommInitRank": 1, "ncclGroupStart": 1, "ncclAllReduce": 2, "ncclGroupEnd": 1, "ncclBcast": 1, "ncclBroadcast": 1,
        "ncclCommDestroy": 1}
 NAMES = {"ncclGetVersion": 1, "ncclCommInitRank": 1, "ncclBcast": 1, "ncclBroadcast": 1, "ncclCommDestroy": 1}
@@ -44,7 +44,7 @@ def trace(tmp_path, place, program, steps, how="now", way=(), tracer=inside, opt
     ran = tracer("-q", "-e", ALL, *options, "--jsonl", tmp_path / "t", "--", *way, f"{place}/{program}", *steps.split(), env=env)
     assert ran.status == 0 and ran.silent(), ran
     t = Trace(tmp_path / "t")
-    # Without LD_PRELOAD the driver is in cuInit when the library comes.
+    # Without LD_PRELOAD, the library is loaded while the driver is in cuInit.
     assert t.accounts(missed=["calls"] if way else []) and t.end["orphans"] == 0
     name = {e["lib"]: e["name"] for e in t.ev if e["type"] == "library"}
     assert all(name[e.get("lib", 1)] == ("libnccl" if e["type"] == "collective" else "libcuda") for e in t.calls)
@@ -52,12 +52,12 @@ def trace(tmp_path, place, program, steps, how="now", way=(), tracer=inside, opt
 
 
 def as_root(*args, **how):
-    """With probes, too, for what the library does not see."""
+    """Also uses probes for calls that the library misses."""
     return cudatrace("--probe=inject", *args, **how)
 
 
 def by_library(t):
-    """How many calls of NCCL it has seen, and not probes."""
+    """The number of NCCL calls recorded by the library, not by probes."""
     return sum(e["id"] >> 48 == 2 for e in t.calls if e["type"] == "collective")
 
 
@@ -66,24 +66,24 @@ def of_nccl(t):
 
 
 def times(*counts):
-    """(counts, n)..., added up"""
+    """The sum of n times counts, for each (counts, n)"""
     return {s: n for s in RUN if (n := sum(c.get(s, 0) * k for c, k in counts))}
 
 
 def all_are_there(tmp_path):
-    """As many of each as the stand-ins have counted, of NCCL and of the driver."""
+    """The trace must have as many calls of each NCCL and driver function as the stand-ins counted."""
     passes("cases/expect.py", "--counts", tmp_path / "counts", tmp_path / "t")
 
 
 @pytest.mark.parametrize("how", TABLES)
 @pytest.mark.parametrize("steps,runs", [
-    ("driver init load early run run", 2),          # loaded when the driver is there
-    ("load driver init early run", 1),              # and before: PyTorch's way
-    ("driver init load run unload load run", 2),    # the plugin may be at another place then
+    ("driver init load early run run", 2),          # loaded after the driver
+    ("load driver init early run", 1),              # loaded before the driver, like PyTorch
+    ("driver init load run unload load run", 2),    # the plugin's address may then differ
     ("driver load thread init run", 1),
-    ("driver load fork init run", 2),               # the parent's pointers lead to the child's calls, too
+    ("driver load fork init run", 2),               # the child uses the parent's pointers
     ("driver fork init load run", 2),               # loaded by a child
-    ("load fork driver init run", 2),               # a child that is the first to load the driver
+    ("load fork driver init run", 2),               # the child is the first to load the driver
 ])
 def test_plugin(tmp_path, place, how, steps, runs):
     t = trace(tmp_path, place, "program", steps, how)
@@ -91,7 +91,7 @@ def test_plugin(tmp_path, place, how, steps, runs):
     assert of_nccl(t) == times((RUN, runs), (early, 1))
     all_are_there(tmp_path)
     made = [e for e in t.calls if e["symbol"] in ("ncclBcast", "ncclGroupEnd")]
-    # The parent's communicator is 0x...; a child's may be at the same address: read anew.
+    # A child's communicator may have the address of its parent's: it must be read again.
     assert {(e.get("algorithm"), e.get("protocol")) for e in made} == {("RING", "LL"), ("RING", "SIMPLE")}
     launches = [e for e in t.calls if e["symbol"] == "cuLaunchKernel"]
     by_id = {e["id"]: e for e in t.calls}
@@ -100,9 +100,9 @@ def test_plugin(tmp_path, place, how, steps, runs):
 
 @pytest.mark.parametrize("steps,cnt", [
     ("driver init names names", 2),
-    ("names driver init names", 1),             # asked for when no driver is there: it is loaded then
+    ("names driver init names", 1),             # looked up before the driver is loaded, which happens then
     ("driver init names unload names", 2),
-    ("driver fork names init names", 2),        # by a child that has made no call yet
+    ("driver fork names init names", 2),        # by a child that has not made a call yet
     ("driver names fork init names", 2),
 ])
 def test_by_name(tmp_path, place, steps, cnt):
@@ -116,7 +116,7 @@ def test_by_name(tmp_path, place, steps, cnt):
 @pytest.mark.parametrize("how", LINKED)
 @pytest.mark.parametrize("steps,runs", [("early driver init run run", 2), ("fork early driver init run", 2)])
 def test_linked(tmp_path, place, how, steps, runs):
-    """A program that is linked to NCCL: its calls before it loads the driver, too."""
+    """In a program linked to NCCL, calls before the driver is loaded must be recorded, too."""
     t = trace(tmp_path, place, "linked-" + how, steps)
     assert of_nccl(t) == times((RUN, runs), ({"ncclGetVersion": 1}, 1 + steps.count("fork")))
     all_are_there(tmp_path)
@@ -134,14 +134,14 @@ def test_same_as_by_uprobes(tmp_path, place, program, steps):
 
 @pytest.mark.parametrize("how", TABLES)
 def test_loaded_by_the_driver(tmp_path, place, how):
-    """Without LD_PRELOAD: what has NCCL when the driver is initialised is seen from then on."""
+    """Without LD_PRELOAD, objects that use NCCL when the driver is initialised must be recorded from then on."""
     t = trace(tmp_path, place, "program", "load early driver init run", how, way=["env", "-u", "LD_PRELOAD"])
     assert of_nccl(t) == RUN
 
 
 @pytest.mark.parametrize("how", TABLES)
 def test_loaded_by_many_at_once(tmp_path, place, how):
-    """Each thread's calls are seen from its object's first one on, whoever looks at what was loaded meanwhile."""
+    """Each thread's calls must be recorded from its object's first call on, even while another thread inspects newly loaded objects."""
     for i in range(8):
         shutil.copy(f"{place}/{how}/plugin.so", f"{place}/{how}/plugin{i}.so")
     t = trace(tmp_path, place, "program", "driver names storm", how)
@@ -150,10 +150,10 @@ def test_loaded_by_many_at_once(tmp_path, place, how):
 
 @pytest.mark.parametrize("tracer", [inside, as_root])
 def test_destroyed_meanwhile(tmp_path, place, tracer):
-    """A communicator that another thread destroys when a call with it has just returned: its memory is gone then."""
+    """Another thread destroys a communicator just after a call with it returned: its memory must not be read afterwards."""
     if tracer is as_root:
         needs_tracing()
-    # So fast that a tracer that does not get a processor for some milliseconds needs room.
+    # The calls are so fast that a tracer without a processor for some milliseconds needs a large buffer.
     t = trace(tmp_path, place, "program", "driver init race", tracer=tracer, options=("--buffer-size", "128M"))
     n = of_nccl(t)
     assert (n["ncclCommInitRank"], n["ncclCommAbort"], n["ncclCommDestroy"]) == (2000, 1000, 1000)
@@ -161,13 +161,13 @@ def test_destroyed_meanwhile(tmp_path, place, tracer):
     reduces = [e for e in t.calls if e["symbol"] == "ncclAllReduce"]
     went_well = [e for e in reduces if e["result"] == 0]
     assert len(went_well) > 1000
-    # Some are gone before they are read.
+    # Some are destroyed before they are read.
     told = [e for e in went_well if "rank" in e]
     assert len(told) > len(went_well) / 2 and all((e["rank"], e["nranks"]) == (0, 2) for e in told)
 
 
 def test_destroyer_waits(tmp_path):
-    """For who reads a communicator at that moment; and until it is destroyed nobody reads it directly."""
+    """The destroying thread must wait for a reader of the communicator. Until destruction, nothing may read the communicator directly."""
     program, top = tmp_path / "comm", os.path.dirname(TESTS)
     subprocess.run([*CC, "-D_GNU_SOURCE=", "-I", top + "/include", "-O1", "-Wall", "-o", program, TESTS + "/inject/comm.c", top + "/inject/comm.c", "-lpthread"],
                    check=True)
@@ -175,14 +175,14 @@ def test_destroyer_waits(tmp_path):
 
 
 def test_another_copy(tmp_path, place):
-    """The first that is loaded is traced; the other one works as ever."""
+    """The first loaded copy must be traced; the other one works as before."""
     copy = shutil.copy(FAKE + "/libnccl.so.2", tmp_path / "another.so.2")
     t = trace(tmp_path, place, "program", f"driver init names path={copy} names")
     assert of_nccl(t) == times((NAMES, 2))
 
 
 def test_not_wanted(tmp_path, place):
-    """Functions that are not traced: no pointer leads elsewhere."""
+    """If NCCL's functions are not traced, no pointer may be changed."""
     path = tmp_path / "t"
     env = {"LD_LIBRARY_PATH": f"{FAKE}:{place}/now"}
     ran = inside("-q", "-e", "launch", "--jsonl", path, "--", place + "/program", *"driver init load run names ready".split(), env=env)
@@ -192,7 +192,7 @@ def test_not_wanted(tmp_path, place):
 
 @pytest.mark.parametrize("hide", ["--no-args", "--no-strings"])
 def test_redacted(tmp_path, place, hide):
-    """Nothing of a communicator, nor of a launch's arguments, is read; of strings there are none."""
+    """Neither a communicator, nor a launch's arguments, nor strings may be read."""
     env = {"LD_LIBRARY_PATH": f"{FAKE}:{place}/now"}
     assert inside("-q", hide, "-e", ALL, "--jsonl", tmp_path / "t", "--", place + "/program", *"driver init load run".split(), env=env).status == 0
     calls = [e for e in Trace(tmp_path / "t").calls if e["type"] == "collective"]
@@ -202,7 +202,7 @@ def test_redacted(tmp_path, place, hide):
 
 @pytest.mark.parametrize("how,end", [*((how, signal.SIGINT) for how in TABLES), ("now", signal.SIGKILL)])
 def test_pointers_are_put_back(tmp_path, place, how, end):
-    """When the tracer is gone, or the trace has ended, the program has NCCL's own functions again."""
+    """When the tracer or the trace has ended, the program must have NCCL's own functions again."""
     env = {**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{place}/{how}"}
     with subprocess.Popen([*INSIDE, CUDATRACE, "-q", "--probe=inject", "-e", ALL, "--jsonl", tmp_path / "t", "--", "sh", "-c", "trap '' INT; echo $$; exec \"$@\"", "sh",
                            place + "/program", *"driver init load run ready run".split()], stdout=subprocess.PIPE, text=True, env=env) as tracer:
@@ -211,10 +211,10 @@ def test_pointers_are_put_back(tmp_path, place, how, end):
         fd = os.pidfd_open(pid)
         tracer.send_signal(end)
         if end == signal.SIGINT:
-            # The second ends the trace.
+            # The second signal ends the trace.
             until(lambda: pending(tracer.pid) == 0)
             tracer.send_signal(end)
-        # It goes on without a tracer, or without a trace, and ends by itself.
+        # The program continues without a tracer or a trace, and ends by itself.
         assert select.select([fd], [], [], 20)[0]
         os.close(fd)
     t = Trace(tmp_path / "t") if end == signal.SIGINT else None
@@ -227,7 +227,7 @@ def test_pointers_are_put_back(tmp_path, place, how, end):
     ("linked-lazy", "now", "early driver init run run", ((RUN, 2), ({"ncclGetVersion": 1}, 1))),
 ])
 def test_as_root(tmp_path, place, program, how, steps, counts):
-    """By the library where it is called through it, which costs no trap then, and by probes otherwise: each call once."""
+    """Calls through the library must be recorded by it, without a trap, and all others by probes: each call once."""
     needs_tracing()
     t = trace(tmp_path, place, program, steps, how, tracer=as_root)
     assert of_nccl(t) == times(*counts)

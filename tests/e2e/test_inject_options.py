@@ -18,13 +18,13 @@ CC = os.environ.get("CC", "gcc").split()
 
 
 def made(path):
-    """What the stand-in counted."""
+    """The stand-in's counts."""
     with open(path, encoding="utf-8") as f:
         return {s: int(n) for s, n in map(str.split, f)}
 
 
 class Traced:
-    """A trace of a command, and what the driver counted."""
+    """A trace of a command, and the driver's counts."""
 
     def __init__(self, folder, *args, command=SAMPLE, status=0, env=None):
         path, counts = folder / "trace", folder / "counts"
@@ -44,13 +44,13 @@ def test_functions(tmp_path):
 
 
 def test_nothing_but_what_is_asked_for(tmp_path):
-    """A set of which the program calls none: it is traced all the same."""
+    """If the program calls none of the selected functions, it must still be traced."""
     t = Traced(tmp_path, "-e", "cuTexObjectCreate")
     assert t.trace.accounts() and not t.calls and t.trace.lib
 
 
 def test_clock(tmp_path):
-    """A duration below 0 would be one of 580 years."""
+    """Durations must not be negative, which would be shown as 580 years."""
     top = os.path.dirname(TESTS)
     subprocess.run([*CC, "-D_GNU_SOURCE=", f"-I{top}/include", "-O2", "-o", tmp_path / "clock",
                     TESTS + "/inject/clock.c", top + "/inject/clock.c"], check=True)
@@ -63,7 +63,7 @@ def test_count(tmp_path, threads):
     t = Traced(tmp_path, "--count", "cuLaunchKernel", "-e", "init", command=[CASES + "/many", "cuLaunchKernel", "20000", str(threads)])
     c = t.end["counted"]["cuLaunchKernel"]
     assert t.trace.accounts() and c["calls"] == t.made["cuLaunchKernel"] >= threads * 20000
-    # It launches nothing that there is.
+    # The launched function does not exist.
     assert t.sym == {"cuInit": 1} and 0 < c["max_us"] <= c["total_us"] and c["errors"] == c["calls"]
 
 
@@ -96,7 +96,7 @@ def test_count_no_return(tmp_path):
 
 @pytest.mark.parametrize("probe", ["inject", "uprobe"])
 def test_count_between(tmp_path, probe):
-    """A counted call is nobody's parent: what is made in it is that of the call around it."""
+    """A counted call must not be a parent: calls inside it belong to the enclosing call."""
     path = tmp_path / "trace"
     ran = (inside if probe == "inject" else cudatrace)("-q", "--all", "--count=cuMemAllocPitch,cuFakeCallback", "--jsonl", path, "--", CASES + "/nested", env={"LD_LIBRARY_PATH": FAKE})
     assert ran.status == 0, ran
@@ -118,7 +118,7 @@ def test_min_duration(tmp_path):
 
 @pytest.mark.parametrize("probe", ["inject", "uprobe"])
 def test_min_duration_unfinished(tmp_path, probe):
-    """How long it is going to take nobody knows: it is there, as the end line says."""
+    """The duration of an unfinished call is unknown, so the call must be in the trace, and count in the end line."""
     path = tmp_path / "trace"
     (inside if probe == "inject" else cudatrace)("-q", "--all", "--min-duration", "100000000", "--duration", "0.7", "--jsonl", path, "--", CASES + "/inflight", "3000",
                                                  env={"LD_LIBRARY_PATH": FAKE})
@@ -148,10 +148,10 @@ def test_stack(tmp_path):
         __attribute__((noipa)) int inner(void) { void *p; int r = cuMemAlloc_v2(&p, 64); __asm__ volatile("" ::: "memory"); return r; }
         __attribute__((noipa)) int outer(void) { int r = inner(); __asm__ volatile("" ::: "memory"); return r; }
         int main(int argc, char **argv) { void *c; int r; cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuCtxSetCurrent(c); r = outer(); system(argv[1]); return r; }"""
-    # Of a process that is gone nobody knows what its addresses were.
+    # Addresses cannot be resolved after the process has ended.
     seen = f"""for i in $(seq 600); do grep -q '"type":"stack"' '{tmp_path}/trace' && exit; sleep 0.05; done"""
     subprocess.run([*CC, "-O1", "-w", "-g", "-fno-omit-frame-pointer", "-x", "c", "-", "-o", program, f"-L{FAKE}", "-lcuda"], input=source, text=True, check=True)
-    # Of its own: where somebody probes the function's return, its caller's address is the kernel's.
+    # A private copy: if another tracer probes the function's return, its caller's address is the kernel's.
     shutil.copy(FAKE + "/libcuda.so.1", tmp_path)
     t = Traced(tmp_path, "--stack=memory", command=[program, seen], env={"LD_LIBRARY_PATH": str(tmp_path)})
     stacks = {e["id"]: [f.get("symbol", "").split("+")[0] for f in e["frames"]] for e in t.trace.ev if e["type"] == "stack"}
@@ -165,9 +165,9 @@ def levels(t):
 
 
 def test_max_overhead(tmp_path):
-    """A flood is counted, each change is told, and no call gets lost between the levels."""
+    """A flood must be counted, each change of level reported, and no call lost between the levels."""
     path = tmp_path / "trace"
-    # Long enough, and to its end: a kill may come between two counters.
+    # Runs long enough, and to its end: a kill could come between two counters.
     p = subprocess.Popen([*INSIDE, CUDATRACE, "-q", "--probe=inject", "-e", ALL, "--max-overhead", "5", "--jsonl", path, "--chrome", tmp_path / "chrome", "--",
                           CASES + "/many", "cuCtxGetDevice", "60000000"], env={**os.environ, "LD_LIBRARY_PATH": FAKE, "FAKE_NO_SEM": "1"},
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -180,7 +180,7 @@ def test_max_overhead(tmp_path):
 
 
 def test_duration(tmp_path):
-    """The trace ends in the middle of a call, which it names; the program goes on, and ends as ever."""
+    """If the trace ends inside a call, it must name the call; the program continues, and ends normally."""
     begin = time.monotonic()
     t = Traced(tmp_path, "--duration", "2", env={"FAKE_DELAY_US": "cuDevicePrimaryCtxRetain:5000000"})
     assert time.monotonic() - begin > 5 and t.ran.out.startswith("loaded 48 weights")
@@ -196,7 +196,7 @@ def test_max_events(tmp_path, n):
 
 
 def test_all_outputs(tmp_path):
-    """Chrome trace, summary and reports of it say what its lines do."""
+    """Chrome trace, summary and reports must agree with the lines."""
     chrome, page = tmp_path / "chrome", tmp_path / "page.html"
     t = Traced(tmp_path, "--summary", "--json", "--chrome", chrome, "--report", page)
     shown = collections.Counter(e["cat"] for e in json.loads(chrome.read_text(encoding="utf-8")) if e["ph"] == "X")
@@ -232,7 +232,7 @@ def test_not_with(tmp_path, args, said):
 
 
 def test_another_tool_is_loaded_too(tmp_path):
-    """What is in CUDA_INJECTION64_PATH already comes after us, not instead of us."""
+    """A tool already named in CUDA_INJECTION64_PATH must be loaded after our library."""
     tool, log = tmp_path / "tool.so", tmp_path / "log"
     source = """#include <stdio.h>
         #include <stdlib.h>
@@ -242,6 +242,6 @@ def test_another_tool_is_loaded_too(tmp_path):
         log.unlink(missing_ok=True)
         t = Traced(tmp_path, command=[*preload.split(), *SAMPLE], env={"CUDA_INJECTION64_PATH": str(tool), "TOOL_LOG": str(log)})
         assert log.read_text(encoding="utf-8") == "loaded\n" and t.trace.accounts(missed=["calls"] if preload else []) and t.sym["cuLaunchKernel"] == t.made["cuLaunchKernel"]
-    # One that cannot be loaded keeps nobody from anything.
+    # If it cannot be loaded, tracing must still work.
     t = Traced(tmp_path, env={"CUDA_INJECTION64_PATH": "/nowhere/tool.so"})
     assert t.trace.accounts() and t.sym["cuLaunchKernel"] == t.made["cuLaunchKernel"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 900
 # takes: 20
-"""Programs that are hard for a library in the process: status and output are the same as untraced, with every producer, and the
+"""Programs that are hard for a library in the process: status and output must be the same as untraced, with every producer, and the
 calls are recorded."""
 import functools
 import os
@@ -28,7 +28,7 @@ def folder():
 
 @functools.cache
 def built(name, *command):
-    """What a command makes of OUT, or why not."""
+    """The OUT that a command makes, or the reason why it cannot."""
     if not shutil.which(command[0]):
         return None, f"{command[0]} is not installed"
     path = f"{folder()}/{name}"
@@ -72,7 +72,7 @@ def calls(*args, flags=(), name="calls", cc="gcc"):
 
 
 def preloaded(lib, *program):
-    """In the program, and not in the tracer."""
+    """Preloads the library in the program, but not in the tracer."""
     return ["sh", "-c", 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"', lib, *program]
 
 
@@ -91,7 +91,7 @@ def copies():
 
 
 def plain_driver(*args):
-    """A driver that signal handlers may call."""
+    """A driver whose functions signal handlers may call."""
     def program():
         lib = must(built("plain/libcuda.so.1", "gcc", *SO, "-Wl,-soname,libcuda.so.1", "-o", "OUT", SOURCES + "libcuda.c"))
         return [c("calls"), *args], {"LD_LIBRARY_PATH": os.path.dirname(lib)}
@@ -105,7 +105,7 @@ def setuid():
     shutil.copy(c("calls"), path)
     os.chown(path, 65534, 65534)
     os.chmod(path, 0o6755)
-    # ld.so takes the driver's folder from its environment, too.
+    # ld.so also reads the driver's folder from the environment.
     return ["sh", "-c", f"{path}; echo $?; exec {c('calls')}"], {}
 
 
@@ -176,12 +176,12 @@ def java():
 
 
 def sanitized(kind, cc):
-    # Its reports would be other output.
+    # The sanitizers' reports would change the output.
     return calls(flags=[f"-fsanitize={kind}"], name=f"calls-{kind}-{cc}", cc=cc)
 
 
-# name: program, calls of cuDeviceGetCount that are to be in the trace (None: those of threads that are taken on after a filter has
-# come are counted instead; 0: none can be), is it in make check?
+# name: program, calls of cuDeviceGetCount expected in the trace, whether make check runs it. None: calls of threads that begin under a
+# seccomp filter are counted instead; 0: no calls can be recorded.
 PROGRAMS = {
     "plain": (calls(), 60, True),
     **{f"{kind}-{cc}": (sanitized(kind, cc), 60, kind != "undefined")
@@ -214,7 +214,7 @@ WAYS = ["uprobe", "root", "user", "alone"]
 def traced(way, path, program, env):
     env = {"LD_LIBRARY_PATH": FAKE, **env}
     if way == "alone":
-        # gcc's ASan wants to be first: cudatrace sets that by itself.
+        # gcc's ASan must be the first library: cudatrace itself sets this option.
         return Ran(program, env={**env, "LD_PRELOAD": LIBRARY, "CUDATRACE_OUT": path, "ASAN_OPTIONS": "verify_asan_link_order=0"}, timeout=120)
     options = ["-q", "--no-summary", "-e", ALL, "--jsonl", path, "--"]
     if way == "uprobe":
@@ -252,19 +252,19 @@ def test_program(tmp_path, name, way):
     if name == "launched-in-sandbox" and inside:
         assert "not traced in the process, which has a seccomp filter of its own" in ran.err
         return
-    # Only the driver loads a library there, by another variable.
+    # There only the driver loads a library, which another variable names.
     if name == "namespaces" and way == "alone":
         return
     until(lambda: is_whole(path))
     t = Trace(path)
     seen, drops = t.sym["cuDeviceGetCount"], t.end["drops"]
     if cnt is None and way in ("user", "root"):
-        # The thread that was there goes on; of one that comes behind the filter the calls are counted.
+        # The existing thread is recorded; calls of a thread that begins after the filter are counted.
         assert (seen, drops["threads"]) == (50, 10), t.end
     elif name == "namespaces" and way in ("user", "root"):
         assert seen == cnt and drops["calls"] in ((2,) if inside else (1,))
     elif way == "alone":
-        # What is recorded if nobody asks for more.
+        # The default selection.
         assert t.sym["cuInit"] == (2 if name == "two-drivers" else 1)
     else:
         assert seen == (cnt or 60) and t.end["entries"] == len(t.calls) + drops["calls"], t.end
@@ -273,7 +273,7 @@ def test_program(tmp_path, name, way):
 @pytest.mark.parametrize("how", ["strict", "strict-by-number", "tsc", "dispatch"])
 @pytest.mark.parametrize("way", ["user", "alone"])
 def test_forbidden(tmp_path, how, way):
-    """Without system calls, or without the time stamp counter, a program ends as untraced."""
+    """Without system calls, or without the time stamp counter, a program must end as untraced."""
     program = [c("calls"), "forbid", how]
     untraced = Ran(program, env={"LD_LIBRARY_PATH": FAKE}, timeout=120)
     if untraced.status:

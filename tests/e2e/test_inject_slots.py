@@ -2,8 +2,8 @@
 # timeout: 600
 # takes: 10
 # uses: real-libcuda
-"""The dispatch pointers of NVIDIA's own drivers, in all versions that Debian has (tests/inject/slots.c). Finding them, and
-calling through them, needs no GPU."""
+"""The dispatch pointers of NVIDIA's own drivers, in all versions that Debian has (tests/inject/slots.c). No GPU is needed to find them
+and to call through them."""
 import functools
 import os
 import platform
@@ -14,7 +14,7 @@ import subprocess
 import pytest
 from helpers.run import TESTS, Ran
 
-# What docs/INJECT.md promises.
+# The branches that docs/INJECT.md documents.
 BRANCHES = [470, 525, 535, 550, 555]
 UNREACHABLE_MAX = 11
 CROSS = "aarch64-linux-gnu"
@@ -22,14 +22,14 @@ CROSS = "aarch64-linux-gnu"
 
 @functools.cache
 def drivers(arch):
-    """Files by branch, and why there may be none."""
+    """Files by branch, and the reason if there are none."""
     ran = Ran([os.path.dirname(TESTS) + "/tools/fetch-libcuda.sh"], timeout=300, env={"LIBCUDA_ARCH": arch})
     return {int(line.split(".")[0]): line.split()[1] for line in ran.out.splitlines()}, ran.err.strip()
 
 
 @functools.cache
 def built(arch):
-    """The program, and what runs it."""
+    """The program, and the command that runs it."""
     native = arch == {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine())
     cc, runs = os.environ.get("CC", "gcc").split(), []
     if not native:
@@ -45,7 +45,7 @@ def built(arch):
 
 def functions(path):
     said = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
-    # cudbg...: the debugger's, some of them data
+    # cudbg... belongs to the debugger, and part of it is data
     return re.findall(r" (cu(?!dbg)\w+)(?:@|$)", said, re.M)
 
 
@@ -65,7 +65,7 @@ def test_reachable(arch, branch):
 
 @pytest.mark.parametrize("arch", ["amd64", pytest.param("arm64", marks=pytest.mark.long)])
 def test_older(arch):
-    """Before 470 there are none, and none is taken for one."""
+    """Drivers before 470 have no dispatch pointers, and none may be found."""
     program, (files, why) = built(arch), drivers(arch)
     older = [path for branch, path in files.items() if branch < BRANCHES[0]]
     if not older:

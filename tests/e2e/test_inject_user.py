@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 3
-"""Without root: cudatrace traces in the process by default, and prints that; where it puts the library that programs load."""
+"""Without root, cudatrace must trace in the process by default and print that. Also tests where it puts the library that programs
+load."""
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.run import ALL, CASES, CUDATRACE, FAKE, O, Ran, passes, until
 
-# Nobody else's: folders of /tmp have it in their names.
+# A user id that nothing else uses: names of folders in /tmp contain it.
 UID = 400000000 + os.getpid()
 OWN = f"/tmp/cudatrace-{UID}", f"/var/tmp/cudatrace-{UID}"
 PRIVILEGE = "cannot trace without: privilege CAP_BPF, privilege CAP_PERFMON"
@@ -19,7 +20,7 @@ SAID = "cudatrace: tracing in-process (--probe=inject): uprobes need root\n"
 
 @pytest.fixture(scope="module")
 def place():
-    """What a user needs, where each may look. A folder of theirs: out."""
+    """A readable folder with all that a user needs; "out" is the user's own."""
     if os.geteuid():
         pytest.skip("needs root, to become a user who has never been here")
     if not shutil.which("setpriv"):
@@ -46,7 +47,7 @@ def clean():
 
 
 def user(place, *args, before=(), **env):
-    """As the user; XDG_RUNTIME_DIR only if it is given."""
+    """Runs as the user; XDG_RUNTIME_DIR is set only if given."""
     return Ran([*before, *AS, "env", "-u", "XDG_RUNTIME_DIR", *(f"{k}={v}" for k, v in env.items()), f"LD_LIBRARY_PATH={place}",
                 place + "/cudatrace", *map(str, args)])
 
@@ -56,7 +57,7 @@ def sample(place):
 
 
 def path_said(ran):
-    """Of a program that says what it is given."""
+    """The path of the library, from a program that prints its variables."""
     assert ran.status == 0, ran
     injection, preload = ran.out.split()
     assert injection == preload
@@ -67,7 +68,7 @@ ASK = ["sh", "-c", 'echo "$CUDA_INJECTION64_PATH" "$LD_PRELOAD"']
 
 
 def library(place, **more):
-    """Where it is put."""
+    """The path of the library that programs load."""
     return path_said(user(place, "-q", "--probe=inject", "--jsonl", place + "/out/asked", "--", *ASK, **more))
 
 
@@ -82,7 +83,7 @@ def test_traces(place, option, said):
 
 
 def test_nccl(place):
-    """Calls, arguments, communicators, algorithms: as case nccl says."""
+    """Calls, arguments, communicators and algorithms must match case nccl."""
     ran = user(place, "-q", "-e", ALL, "--jsonl", place + "/out/nccl", "--", place + "/nccl")
     assert (ran.status, ran.err) == (0, ""), ran
     with open(place + "/out/expected", "w", encoding="utf-8") as f:
@@ -97,7 +98,7 @@ def test_quiet_is_quiet(place):
 
 @pytest.mark.parametrize("args", [["--probe=uprobe", "--", "true"], ["-p", str(os.getpid())], [], ["--kernel"], ["--kernel", "--kernel-probe=tracepoint", "--", "true"], ["--sched", "--", "true"]])
 def test_uprobes_need_root(place, args):
-    """Also what only they can do."""
+    """Options that only uprobes support must also need root."""
     ran = user(place, "-q", "--jsonl", place + "/out/none", *args)
     assert ran.status == 1 and PRIVILEGE in ran.err and "run it with sudo" in ran.err, ran
     assert not os.path.exists(place + "/out/none")
@@ -112,7 +113,7 @@ def test_fork(place):
 def test_folder(place):
     assert os.path.dirname(library(place)) == OWN[0]
     assert os.stat(OWN[0]).st_uid == UID and os.stat(OWN[0]).st_mode & 0o777 == 0o755
-    # The same file serves again; one that is not whole does not.
+    # A complete file is used again; an incomplete one is not.
     path = library(place)
     before = os.stat(path)
     assert library(place) == path and os.stat(path).st_ino == before.st_ino
@@ -149,12 +150,12 @@ def test_a_folder_that_is_not_ours(place, what):
         assert what in ("a link", "a file") or not os.listdir(OWN[0])
         if what == "a link":
             assert not os.listdir(elsewhere)
-        # And if there is nothing else:
+        # Without any other folder:
         shutil.rmtree(OWN[1])
         os.mkdir(OWN[1])
         ran = user(place, "-q", "--probe=inject", "--jsonl", place + "/out/none", "--", *ASK)
         assert ran.status == 1 and "cannot copy libcudatrace-inject.so to a directory that programs can load it from" in ran.err and ran.out == "", ran
-        # Where they may be; not in /, which may be the user's in a container.
+        # The error lists the possible folders, but not /, which the user may own in a container.
         assert f": make /run/user/{UID}/cudatrace, {OWN[0]} or {OWN[1]} a directory" in ran.err, ran
     finally:
         if os.path.islink(OWN[0]) or os.path.isfile(OWN[0]):
@@ -162,7 +163,7 @@ def test_a_folder_that_is_not_ours(place, what):
 
 
 def test_folder_without_exec(place):
-    """The next one is taken."""
+    """The next folder must be used."""
     if Ran(["unshare", "-m", "true"]).status:
         pytest.skip("needs a mount namespace")
     runtime = place + "/noexec"
@@ -174,14 +175,14 @@ def test_folder_without_exec(place):
 
 
 def loaded_by(*programs):
-    """The files that the dynamic loader needs for them."""
+    """The files that the dynamic loader needs for these programs."""
     return {path for p in programs for path in re.findall(r"(/\S+) \(0x", Ran(["ldd", p]).out)}
 
 
 @pytest.mark.parametrize("mode", ["with", "alone"])
 def test_container(place, mode):
-    """As in a container of somebody without rights: namespaces of its own, nothing but the program's files, which cannot be
-    written to, no devices, a user without a name."""
+    """Tracing must work like in an unprivileged container: private namespaces, only the program's files, which are read-only, no devices,
+    and a user without a name."""
     if Ran(["unshare", "-mpniuf", "true"]).status:
         pytest.skip("needs namespaces")
     image = f"{place}/image-{mode}"
@@ -212,7 +213,7 @@ def test_container(place, mode):
 
 
 def test_alone(place):
-    """LD_PRELOAD and nothing else."""
+    """LD_PRELOAD alone must be enough."""
     path = place + "/out/alone"
     os.chmod(shutil.copy(O + "/libcudatrace-inject.so", place), 0o755)
     ran = Ran([*AS, "env", f"LD_LIBRARY_PATH={place}", f"LD_PRELOAD={place}/libcudatrace-inject.so", f"CUDATRACE_OUT={path}", *sample(place)])
@@ -231,7 +232,7 @@ def test_seen_by_root_alone(place, option, what):
 
 
 def test_profilers(place):
-    """NVIDIA's profilers refuse to start when there is a library for the driver to load: they find none, in scripts, too."""
+    """NVIDIA's profilers refuse to start if the driver has a library to load: the variable must be unset for them, in scripts, too."""
     for name in ("ncu", "nsys", "other"):
         with open(f"{place}/{name}", "w", encoding="utf-8") as f:
             f.write('#!/bin/sh\necho "$CUDA_INJECTION64_PATH" "${LD_PRELOAD##*/}"\n')
@@ -246,7 +247,7 @@ def test_profilers(place):
 
 @pytest.mark.parametrize("bad", [["/tmp"], ["/tmp", "/var/tmp"]])
 def test_folders_of_others(place, bad):
-    """Where others may move folders away, theirs could be loaded instead."""
+    """The library must not be put where others may rename folders: theirs could be loaded instead."""
     if Ran(["unshare", "-m", "true"]).status:
         pytest.skip("needs a mount namespace")
     script = f"""exec 6<{CUDATRACE}

@@ -23,7 +23,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def wrong(line):
-    """What is wrong with a line, as the validator says it; empty: nothing."""
+    """The validator's errors for a line; empty if there are none."""
     return "; ".join(e.message for e in VALIDATOR.iter_errors(line))
 
 
@@ -44,7 +44,7 @@ def head(kind, op, **more):
     return {"ts": 1.5, "type": kind, "op": op, "name": op, "pid": 1, "tid": 2, "comm": "c", **more}
 
 
-# A line of each kind of events, those first that no example of the page is of.
+# A line of each kind of event, first those without an example in the page.
 LINES = {
     "xid": head("xid", "xid", xid=79, gpu="0000:18:00.0", meaning="GPU has fallen off the bus", message="m"),
     "uvm": head("uvm", "migration", ptr="0x10", size=4096, cause="prefetch", **{"from": "CPU", "to": "GPU0"}),
@@ -100,7 +100,7 @@ def test_fresh_trace(tmp_path):
     assert {"header", "memory", "process", "stack", "end"} <= {line["type"] for line in lines}
 
 
-# Made of a line of LINES: its kind, and what is changed.
+# Changes to a line of LINES: its kind, and the new members.
 REFUSED = {
     "an unknown type": ("irq", {"type": "irq"}),
     "no type": ("irq", {"type": ...}),
@@ -143,14 +143,14 @@ def test_refuses_in_header_and_end(which):
 
 
 def test_tables_are_up_to_date():
-    """The rows of docs/FIELDS.md are those that lines are written by."""
+    """docs/FIELDS.md must have the rows that the writers of lines use."""
     tables = [sys.executable, TOP + "/tools/doc-tables.py", "--check", CUDATRACE]
     ran = subprocess.run(tables, stdout=subprocess.PIPE, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
 def test_stale_table(tmp_path):
-    """A field that goes from the page is missed."""
+    """A field missing from the page must be reported."""
     os.makedirs(tmp_path / "docs")
     os.makedirs(tmp_path / "tools")
     shutil.copy(TOP + "/tools/doc-tables.py", tmp_path / "tools")
@@ -168,7 +168,7 @@ def test_stale_table(tmp_path):
 
 
 def test_page_has_a_section_of_every_kind():
-    """docs/SCHEMA.md explains what docs/FIELDS.md lists, and leads there."""
+    """docs/SCHEMA.md must have a section for each section of docs/FIELDS.md, with a link."""
     with open(TOP + "/docs/FIELDS.md", encoding="utf-8") as f:
         titles = re.findall(r"^## (.*)$", f.read(), re.M)
     assert len(titles) == len(SCHEMA["$defs"]) + 1

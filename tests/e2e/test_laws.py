@@ -41,7 +41,7 @@ def test_random_traces(tmp_path):
 
 
 def test_a_broken_law_is_told(tmp_path):
-    """A thread that is in two waits at once, the whole trace long: its share of its time is 2."""
+    """A broken law must be reported: a thread in two waits at once for the whole trace, so that its share of time is 2."""
     lines = [x for x in generate.trace(1) if x["type"] in ("header", "end", "process")]
     wait = {"ts": 0.001, "type": "sync", "op": "sync", "name": "cuCtxSynchronize", "symbol": "cuCtxSynchronize", "pid": 1000, "tid": 1000, "comm": "sim",
             "duration_us": 1e6, "result": 0, "args": {}}

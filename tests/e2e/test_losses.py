@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""Losses of a trace are shown first in every view, with their numbers, and a trace without losses is called complete. The test
+"""Losses of a trace must be shown first in every view, with their numbers, and a trace without losses is called complete. The test
 counts the expected numbers from the lines."""
 import collections
 import gzip
@@ -42,7 +42,7 @@ def text(lines):
 
 
 def put(folder, *files, name="a"):
-    """Files of one trace; None: it is not there. The path of each that is."""
+    """Writes the files of one trace, except those that are None. Returns the written paths."""
     paths = []
     for n, lines in enumerate(files):
         path = folder / (f"{name}.{n}.jsonl" if n else f"{name}.jsonl")
@@ -66,7 +66,7 @@ def lost(where):
 
 
 def views(folder, paths, want):
-    """Every view has what is missing before all else, or nothing of it when nothing is."""
+    """Every view must show losses first, or mention none if there are none."""
     paths = [str(p) for p in paths]
     r = json.loads(report(*paths))
     assert lost(r) == want
@@ -118,12 +118,12 @@ ENDS = {**{f"drops.{d}": ({"drops": {d: 5}}, {d: 5}) for d in DROPS},
 
 @pytest.mark.parametrize("kind", ENDS)
 def test_end_line(tmp_path, kind):
-    """What the end line counts."""
+    """All losses counted in the end line must be reported."""
     end, want = ENDS[kind]
     (path,) = put(tmp_path, piece(0, **end))
     assert lost(json.loads(report(path))) == want
     (whole,) = put(tmp_path, piece(0), name="whole")
-    # The same calls: it is not known whether anything differs.
+    # The calls are the same, so it is unknown whether anything differs.
     different = bool(end.get("drops"))
     diff(whole, path, {}, want, 1 if different else 3)
 
@@ -139,7 +139,7 @@ def with_line(line, **end):
 
 
 P = [piece(n, more=n < 3) for n in range(4)]
-# What is in the files (None: the file is not there), and what is missing by the ids of the report.
+# The contents of the files (None: missing), and the expected losses by the report's ids.
 FILES = {
     "whole": ([piece(0)], {}),
     "all files": (P, {}),
@@ -174,7 +174,7 @@ def test_files(tmp_path, kind):
     files, want = FILES[kind]
     paths = put(tmp_path, *files)
     views(tmp_path, paths, want)
-    # The same as one stream: a pipe's other end does not know of files.
+    # The same as one stream: the reader of a pipe sees no separate files.
     one = tmp_path / "cat.jsonl"
     one.write_bytes(b"".join(p.read_bytes() for p in paths))
     with open(one, "rb") as f:
@@ -185,7 +185,7 @@ def test_files(tmp_path, kind):
 
 
 def test_torn_then_another(tmp_path):
-    """A trace without an end before another one in the same file."""
+    """A trace without an end before another trace in the same file must be reported."""
     other = [{**HEAD, "boot_id": "c"}, *piece(0)[1:]]
     for lines, want in ([*piece(0)[:-1], *other], {"end": 1}), ([*P[0], *other], {"last_files": 1}), ([*piece(0), *other], {}):
         (path,) = put(tmp_path, lines)
@@ -193,7 +193,7 @@ def test_torn_then_another(tmp_path):
 
 
 def test_one_of_two(tmp_path):
-    """Beside a whole trace another that cannot be read, is empty, has no end, or has lost something."""
+    """If one of two traces is unreadable, empty, without an end, or incomplete, the report must say so."""
     (whole,) = put(tmp_path, piece(0))
     other = tmp_path / "other.jsonl"
     for what, want in (None, {"unread_files": 1}), ("", {"unread_files": 1}), (text([{**HEAD, "boot_id": "c"}, call(1)]), {"end": 1}), \
@@ -204,7 +204,7 @@ def test_one_of_two(tmp_path):
 
 
 def test_packed(tmp_path):
-    """A packed file that breaks off, or is damaged."""
+    """A truncated or damaged packed file must be reported."""
     lines = text(piece(0, calls=2000)).encode()
     path = tmp_path / "a.jsonl.gz"
     packed = gzip.compress(lines)
@@ -213,7 +213,7 @@ def test_packed(tmp_path):
     path.write_bytes(packed[:len(packed) // 2])
     got = lost(json.loads(report(path)))
     assert got["unread_files"] == got["end"] == 1
-    # Two members, of which the second is damaged.
+    # Two members; the second is damaged.
     broken = bytearray(gzip.compress(lines[:len(lines) // 2]) + gzip.compress(lines[len(lines) // 2:]))
     path.write_bytes(broken)
     assert lost(json.loads(report(path))) == {}
@@ -224,21 +224,21 @@ def test_packed(tmp_path):
 
 
 def test_cut_anywhere(tmp_path):
-    """A file that is cut at any byte is not complete; only its last newline is nothing."""
+    """A file cut at any byte must be incomplete, unless only the last newline is missing."""
     whole = text(piece(0, calls=3)).encode()
     path = tmp_path / "a.jsonl"
     first = whole.index(b"\n") + 1
     for at in [*range(first + 1, len(whole) - 1, 7), len(whole) - 3, len(whole) - 2]:
         path.write_bytes(whole[:at])
         ran = cudatrace("report", "-q", "--format=json", path)
-        # Within the first event there is nothing to report of, or little.
+        # A cut within the first event leaves little or nothing to report.
         assert ran.status or json.loads(ran.out)["complete"] is False, at
     path.write_bytes(whole[:-1])
     assert json.loads(report(path))["complete"] is True
 
 
 def test_full_output(tmp_path):
-    """Neither a report nor a comparison that could not be written has a status that says that all is well."""
+    """If a report or a comparison could not be written, its status must not be 0."""
     (path,) = put(tmp_path, piece(0))
     for args, status in (["report", path], 1), (["report", "--format=json", path], 1), (["diff", path, path], 2), (["diff", "--json", path, path], 2):
         ran = Ran(["sh", "-c", '"$@" >/dev/full', "sh", CUDATRACE, *map(str, args)])
@@ -246,7 +246,7 @@ def test_full_output(tmp_path):
 
 
 def test_chosen(tmp_path):
-    """What the user did not want is no loss, and is told."""
+    """Selected omissions must not count as losses, but must be mentioned."""
     counted = {"cuEventQuery": {"calls": 31, "errors": 0, "total_us": 1, "max_us": 1}}
     (path,) = put(tmp_path, piece(0, filtered=12, counted=counted, entries=53))
     r = views(tmp_path, [path], {})
@@ -255,19 +255,19 @@ def test_chosen(tmp_path):
 
 
 def test_golden():
-    """Traces of real programs that lost nothing."""
+    """Traces of real programs without losses must be complete."""
     for name in "tokens", "memory":
         r = json.loads(report(f"{TESTS}/golden/h200-gpt2-{name}.jsonl"))
         assert r["complete"] is True and r["lost"] == [] and r["chosen"] == []
 
 
 def test_long(tmp_path):
-    """More allocations than findings keep; they need them only in iterations, of which there are none."""
+    """More allocations than findings keep are no loss here: findings need them only in iterations, and there are none."""
     (path,) = put(tmp_path, piece(0, calls=70000))
     assert lost(json.loads(report(path))) == {}
 
 
-# Traces that lose something while they are made.
+# Traces with losses during tracing.
 
 @pytest.fixture
 def traced():
@@ -275,7 +275,7 @@ def traced():
 
 
 def in_file(path):
-    """Lines of events that are in it, and how many of them its end counts."""
+    """The number of event lines in the file, the number that its end counts, and the lines."""
     with open(path, encoding="utf-8") as f:
         lines = [json.loads(line) for line in f]
     assert lines[-1]["type"] == "end"
@@ -287,7 +287,7 @@ folder=$1; shift 2; "$@"; rc=$?; mv "$folder"/small/* "$folder/"; exit $rc"""
 
 
 def test_full_disk(tmp_path, traced):
-    """And its summary: the numbers of the lines that are not in the file."""
+    """On a full disk, report and summary must have the number of lines that are not in the file."""
     ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", tmp_path, "64k", CUDATRACE, "-e", DEFAULT, "--summary", "--jsonl", tmp_path / "small/a.jsonl",
                "--", *SAMPLE], env=ENV)
     assert ran.status == 1, ran
@@ -315,7 +315,7 @@ def test_file_size_limit(tmp_path, traced, kilobytes):
 
 
 def test_slow_reader(tmp_path, running, traced):
-    """A reader of standard output that stands still while more is written than waits for it."""
+    """If the reader of standard output stops, the report must count the lines that did not fit the pending queue."""
     path = tmp_path / "a.jsonl"
     read, write = os.pipe()
     go = tmp_path / "go"
@@ -326,7 +326,7 @@ def test_slow_reader(tmp_path, running, traced):
         os.close(write)
         with os.fdopen(read, "rb") as f, open(path, "wb") as to:
             to.write(f.readline())
-            # The first program has made its calls when it has said so.
+            # The first program has made its calls when it has printed its line.
             until(lambda: (tmp_path / "err").read_text().count("\n") >= 1 and not os.system(f"sleep 1; ! pgrep -P {t.pid} many >/dev/null"), 30)
             go.touch()
             to.write(f.read())
@@ -337,13 +337,13 @@ def test_slow_reader(tmp_path, running, traced):
     want["lines"] = counted - there
     assert end["lines_lost"] == want["lines"] > 1000
     got = lost(json.loads(report(path)))
-    # Findings look at 65,536 calls that free.
+    # Findings keep 65,536 calls that free.
     assert {k: v for k, v in got.items() if k != "rejected.calls"} == dict(want)
     assert report(path, form="ascii").startswith("INCOMPLETE: ")
 
 
 def test_small_ring(tmp_path, traced):
-    """A tracer that stands still: what the driver counted and the trace lacks."""
+    """If the tracer is stopped, the losses must equal the driver's count minus the trace's calls."""
     path = tmp_path / "a.jsonl"
     command = ["-e", "cuMemFree_v2", "--probe=uprobe", "--buffer-size", "64K", "--jsonl", path, "--", "sh", "-c",
                f"kill -STOP $PPID; {CASES}/many cuMemFree_v2 20000 1; kill -CONT $PPID"]
@@ -355,12 +355,12 @@ def test_small_ring(tmp_path, traced):
     r = views(tmp_path, [path], {"calls": 20000 - calls, **drops})
     assert "the ring buffer was full" in r["lost"][0]["why"]
     assert f"\n  {20000 - calls:,} CUDA calls: the ring buffer was full" in ran.err
-    # Without a summary one line has it.
+    # Without a summary, one line reports it.
     assert "warning: the trace is incomplete, missing: " in cudatrace(*command, env={**ENV, "FAKE_NO_SEM": "1"}).err
 
 
 def test_killed(tmp_path, running, traced):
-    """A tracer that is killed writes no end."""
+    """The trace of a killed tracer must be reported as having no end."""
     t = running.tracer("a", "-e", DEFAULT, "-p", running.start(*ENDLESS, env=ENV).pid)
     until(lambda: b"cuLaunchKernel" in open(t.path, "rb").read())
     t.p.send_signal(signal.SIGKILL)
@@ -373,7 +373,7 @@ def end_of(calls, **more):
 
 
 def test_doubled(tmp_path):
-    """Lines that are there twice, next to each other or not, also where as many others are missing; all views say so."""
+    """Duplicate lines must be reported in all views, adjacent or not, even if as many others are missing."""
     calls, end = [call(i) for i in range(5000)], end_of(5000)
     for i, (lines, want) in enumerate({
             "at once": ([*calls[:70], calls[69], *calls[70:]], {"doubled_calls": 1}),
@@ -387,16 +387,16 @@ def test_doubled(tmp_path):
 
 @pytest.mark.parametrize("drops,want", [({"newthing": 5, "other": 2}, 7), ({"calls": "7"}, 1), ({"calls": [3], "tasks": None}, 2), ({"calls": -5}, 1), ({"calls": 0}, 0)])
 def test_unknown_drops(tmp_path, drops, want):
-    """Counts of a newer cudatrace, and what is no count."""
+    """Unknown counts, of a newer cudatrace, and invalid counts must be reported."""
     got = lost(json.loads(report(*put(tmp_path, piece(0, drops=drops)))))
     assert got.get("unknown_drops", 0) == want and bool(got) == bool(want)
 
 
 def copies(folder):
-    """A trace, and the names of what is a copy of it."""
+    """A trace and its copies."""
     (folder / "a.jsonl").write_text(text(piece(0)))
     (folder / "b.jsonl").write_text(text(piece(0)))
-    # One that breaks off is a copy, too.
+    # A truncated copy is a copy, too.
     (folder / "cut.jsonl").write_text(text(piece(0)[:-4]))
     (folder / "a.jsonl.gz").write_bytes(gzip.compress(text(piece(0)).encode()))
     (folder / "link.jsonl").symlink_to("a.jsonl")
@@ -404,7 +404,7 @@ def copies(folder):
 
 
 def test_copies(tmp_path):
-    """A file that is given twice, packed or not, by any name, counts once; and the report says so."""
+    """A file given twice, packed or not, under any name, must count once, and the report must say so."""
     first, *others = copies(tmp_path)
     for other in (first, *others):
         ran = cudatrace("report", "--format=json", first, other)
@@ -412,7 +412,7 @@ def test_copies(tmp_path):
         assert f"{other} is skipped" in ran.err and said["overview"]["calls"] == 10 and lost(said) == {"copies": 1}, ran
     said = json.loads(report(first, *others))
     assert said["overview"]["calls"] == 10 and lost(said) == {"copies": 4} and not said["complete"]
-    # Each file of a trace in several.
+    # Each file of a split trace.
     paths = put(tmp_path, piece(0, more=True), piece(1, more=True), piece(2), name="p")
     packed = [p.with_suffix(".jsonl.gz") for p in paths]
     for p, q in zip(paths, packed):
@@ -420,7 +420,7 @@ def test_copies(tmp_path):
     said = json.loads(report(*paths, *packed))
     assert said["overview"]["calls"] == 30 and lost(said) == {"copies": 3}
     assert lost(json.loads(report(packed[0], paths[1], packed[2]))) == {}
-    # In a pipe its calls are known by their ids.
+    # In a pipe, duplicates are recognized by the ids of calls.
     ran = Ran(["sh", "-c", '"$0" report -q --format=json "$1" - <"$2"', CUDATRACE, first, others[0]])
     assert lost(json.loads(ran.out)) == {"doubled_calls": 10}, ran
     ran = Ran(["sh", "-c", 'cat "$1" "$1" | "$0" report -q --format=json -', CUDATRACE, first])
@@ -428,14 +428,15 @@ def test_copies(tmp_path):
 
 
 def test_no_copies(tmp_path):
-    """Of other runs, ranks and machines; dumps of one daemon that do not overlap; a trace that is compared with itself."""
+    """Traces of other runs, ranks and machines are not copies, nor are dumps of one daemon that do not overlap. A trace may be compared
+    with itself."""
     def lines(name, head, first=0):
         return put(tmp_path, [{**HEAD, **head}, *(call(i) for i in range(first, first + 10)), end_of(10)], name=name)[0]
     paths = [lines("a", {}), lines("b", {"clock_base_ns": 1001}), lines("c", {"boot_id": "c"}), lines("dump", {}, first=50), lines("old", {"boot_id": None})]
     said = json.loads(report(*paths))
     assert lost(said) == {} and said["overview"]["calls"] == 50
     assert cudatrace("diff", paths[0], paths[0]).status == 0
-    # Dumps that do overlap.
+    # Dumps that overlap.
     assert lost(json.loads(report(paths[0], lines("late", {}, first=7)))) == {"doubled_calls": 3}
 
 
@@ -444,18 +445,18 @@ GONE = {"rm": "rm F", "rm-again": "rm F; touch F", "truncate": ": >F", "shorten"
 
 
 def gone(ran, cnt):
-    """What cudatrace says of outputs that were taken from it. Its summary is printed first."""
+    """Checks the messages about outputs that another program removed or changed. The summary is printed first."""
     assert ran.status == 1, ran
     assert ran.err.count("by another program while it was written") == cnt, ran
     summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))
     assert not summary["complete"] and lost(summary) == {"outputs_gone": cnt}
 
 
-# A report is written at the end: it is empty until then.
+# A report is written at the end, and is empty until then.
 @pytest.mark.parametrize("kind,how", [*(("jsonl", how) for how in GONE), ("chrome", "rm"), ("chrome", "truncate"), ("perfetto", "move"), ("perfetto", "grow"),
                                       ("report", "rm"), ("report", "rewrite"), ("report", "move")])
 def test_output_gone(tmp_path, traced, kind, how):
-    """Others take an output away while it is written, or damage it; another output is whole."""
+    """An output that another program removes or damages while it is written must be reported; another output stays whole."""
     wait = "" if kind == "report" else "until [ $(stat -c %s F) -gt 1000 ]; do sleep 0.05; done; "
     line = f"{CASES}/many cuMemFree_v2 100 1; {wait}{GONE[how]}; {CASES}/many cuMemFree_v2 100 1"
     ran = cudatrace("-e", "cuMemFree_v2", "--summary", "--json", f"--{kind}", "F", "--jsonl", "whole.jsonl", "--", "sh", "-c", line, env=ENV, cwd=tmp_path)
@@ -465,14 +466,14 @@ def test_output_gone(tmp_path, traced, kind, how):
 
 
 def test_two_tracers(tmp_path, traced):
-    """They write to one file: neither calls it complete."""
+    """If two tracers write to one file, neither may call it complete."""
     line = f'{CASES}/many cuMemFree_v2 100 1; until [ $(stat -c %s F) -gt 1000 ]; do sleep 0.05; done; {CUDATRACE} -q --jsonl F -- {CASES}/many cuMemFree_v2 9 1'
     gone(cudatrace("-e", "cuMemFree_v2", "--summary", "--json", "--jsonl", "F", "--", "sh", "-c", line, env=ENV, cwd=tmp_path), 1)
 
 
 def test_finished_file_taken(tmp_path, traced):
-    """A file of --max-file that is finished may be taken away, but not one that is being written."""
-    # Until the tracer has written all: the newest file is the one that is being written.
+    """With --max-file, a finished file may be removed, but not the one being written."""
+    # Waits until the tracer has written everything: the newest file is then the one being written.
     quiet = 'until [ -s F.1 ] && [ "$s" = "$(ls -s F*)" ]; do s=$(ls -s F*); sleep 0.3; done'
     command = f"{FAKE}/sample --tokens 100 --layers 4 --quiet; {quiet}; rm %s; {FAKE}/sample --tokens 300 --layers 4 --quiet"
     args = ("-e", DEFAULT, "--summary", "--json", "--max-file", "1M", "--jsonl", "F", "--", "sh", "-c")
@@ -483,7 +484,8 @@ def test_finished_file_taken(tmp_path, traced):
 
 
 def test_not_gone(tmp_path, traced):
-    """What others may do: append to a file that is stdout, look at it, link it, change its rights; a file without a name; its folder is renamed."""
+    """Harmless actions must not be reported: appending to a file on stdout, reading, linking, chmod, renaming the folder, or a file without
+    a name."""
     many = f"{CASES}/many cuMemFree_v2 100 1 >&2"
     do = "ln whole.jsonl other; chmod 644 whole.jsonl; touch whole.jsonl; cat whole.jsonl >copy; sync whole.jsonl; echo also >>out"
     line = f'"$0" -e cuMemFree_v2 --summary --json --jsonl whole.jsonl --chrome /dev/fd/7 --jsonl - -- sh -c "{many}; sleep 1; {do}; {many}" 7<>nameless >>out'
@@ -498,7 +500,7 @@ def test_not_gone(tmp_path, traced):
 
 @pytest.mark.parametrize("hide", ["first", "middle", "last"])
 def test_max_file(tmp_path, traced, hide):
-    """One file of a trace in several is taken away."""
+    """A missing file of a split trace must be reported."""
     Ran([CUDATRACE, "-q", "-e", DEFAULT, "--max-file", "1M", "--jsonl", str(tmp_path / "a.jsonl"), "--", FAKE + "/sample", "--tokens", "600", "--layers", "4", "--quiet"], env=ENV)
     paths = [tmp_path / "a.jsonl", *sorted(tmp_path.glob("a.*.jsonl"), key=lambda p: int(p.name.split(".")[1]))]
     assert len(paths) > 3
@@ -510,7 +512,7 @@ def test_max_file(tmp_path, traced, hide):
 
 
 def test_complete(tmp_path, traced):
-    """All layers of a program that loses nothing."""
+    """A program without losses must be complete in all layers."""
     ran = Ran([CUDATRACE, "-e", "all,!cu[FP]*[LI]*[de]", "--json", "--jsonl", str(tmp_path / "a.jsonl"), "--report", str(tmp_path / "live.json"), "--", *SAMPLE], env=ENV)
     assert ran.status == 0, ran
     views(tmp_path, [tmp_path / "a.jsonl"], {})
@@ -520,7 +522,7 @@ def test_complete(tmp_path, traced):
 
 
 def test_damaged_header(tmp_path):
-    """A trace with an end line alone: there is nothing to compare, and nothing crashes."""
+    """A trace with only an end line must give an error in diff, and nothing may crash."""
     path = tmp_path / "trace"
     path.write_text('{"ts":0,"type":"hea\n{"ts":9.5,"type":"end","name":"cudatrace","reason":"command exited","events":{"init":3},"calls":3,"wall_ms":9.5}\n')
     ran = cudatrace("diff", path, path)

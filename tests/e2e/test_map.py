@@ -37,7 +37,7 @@ class Map:
         self.adds_up()
 
     def adds_up(self):
-        """No node has less than those below it; all of it is what the overview counts."""
+        """No node may have less than its children; the root must agree with the overview."""
         for n in self.nodes:
             for k in SUMS:
                 assert n.get(k, 0) >= sum(b.get(k, 0) for b in n["below"]), (n["name"], k)
@@ -58,7 +58,7 @@ class Map:
         return [n for n in self.nodes if n.get("name") == name and kind in (None, n["kind"])]
 
     def one(self, *names):
-        """The node at the end of this path, whatever is in between."""
+        """The node at the end of this path, with any nodes in between."""
         found = [n for n in self.named(names[-1]) if is_part(names, self.path(n))]
         assert len(found) == 1, (names, [self.path(n) for n in found])
         return found[0]
@@ -91,7 +91,7 @@ def check_layers(m, want, tokens):
 
 
 def test_layers(made):
-    """Layer for layer, to the nanosecond; its __call__ is no part of it. What libraries call is below them."""
+    """Each layer's numbers must be exact to the nanosecond. __call__ is no layer, and library calls are below the layers."""
     path, want = made()
     m = Map(path)
     check_layers(m, want, want["tokens"])
@@ -103,7 +103,7 @@ def test_layers(made):
     assert m.path(m.named("cublasSgemm")[0])[:6] == ["inference", "iterations", "generate", "Model.forward", "Block.forward", "Attention.forward"]
     assert {b["kind"] for n in m.named("cublasSgemm") for b in n["below"]} == {"kernel"}
     assert m.one("iterations")["iterations"] == want["tokens"] and m.map["rejected"] == m.map["early"] == m.map["unknown_executions"] == 0
-    # what iterates is one, however often it is called
+    # the iterating function has one node, however often it is called
     assert "number" not in m.one("Model.forward") and m.one("Model.forward")["passes"] == want["tokens"]
     assert "number" not in m.one("generate", "cuStreamSynchronize")
 
@@ -121,7 +121,8 @@ def test_functions(made):
 
 @pytest.mark.parametrize("options", [{"tokens": 5}, {"ranges": 1, "tokens": 4}, {"torch": 1, "tokens": 4}, {"gpu": 0, "tokens": 3}], ids=str)
 def test_sums(made, options):
-    """Each number is recomputed from the lines (tests/oracle/parts.py), or is in a list with the reason; each that is not listed counts."""
+    """Each number must be recomputed from the lines (tests/oracle/parts.py), or be in a list with the reason; each unlisted number must
+    matter."""
     path, _ = made(**options)
     lines, report = oracle.read(str(path)), json.loads(cudatrace("report", "-q", "--format=json", path).out)
     found = parts.check_map(lines, report)
@@ -136,7 +137,7 @@ def test_sums(made, options):
 
 
 def test_many_tokens(made):
-    """More iterations than passes have numbers: nothing of it is told apart, and layers are."""
+    """With more iterations than numbered passes, iterations are not told apart, but layers are."""
     path, want = made(layer_cnt=3, tokens=400, gpu=0)
     m = Map(path)
     check_layers(m, {**want, "layers": {k: {"launches": v["launches"], "host_ns": v["host_ns"]} for k, v in want["layers"].items() if k != "None"}}, 400)
@@ -151,7 +152,7 @@ def test_more_layers_than_numbers(made):
 
 
 def test_without_frames(made):
-    """Stages, iterations, libraries, kernels."""
+    """Without frames, the map must have stages, iterations, libraries and kernels."""
     path, want = made(python=0)
     m = Map(path)
     assert m.path(m.one("cublasSgemm", "gemm_kernel")) == ["inference", "iterations", "cublasSgemm", "gemm_kernel"]
@@ -160,7 +161,8 @@ def test_without_frames(made):
 
 @pytest.mark.parametrize("tokens", [10, 40])
 def test_ranges(made, tokens):
-    """A range's line comes at its end; the outermost one is open for longer than calls are held."""
+    """Ranges must be in the map although a range's line comes at its end, and the outermost range is open for longer than calls are
+    held."""
     path, want = made(ranges=1, tokens=tokens)
     m = Map(path)
     top = m.path(m.one("everything"))
@@ -171,7 +173,7 @@ def test_ranges(made, tokens):
 
 @pytest.mark.parametrize("python", [1, 0])
 def test_operators(made, python):
-    """Below the functions, in each other, around what libraries call."""
+    """Operators must be below functions, nested, and above library calls."""
     path, want = made(torch=1, python=python)
     m = Map(path)
     for n in m.named("cublasSgemm"):
@@ -186,8 +188,8 @@ def test_operators(made, python):
 
 @pytest.mark.parametrize("options", [{}, {"python": 0}, {"ranges": 1}, {"ranges": 1, "tokens": 60}], ids=str)
 def test_backward(made, options):
-    """A node of autograd is below the operator that it goes back from, in its layer, though another thread runs it and the forward
-    pass may still wait for the end of its range."""
+    """A node of autograd must be below its forward operator, in its layer. Another thread may run it, and the forward pass may still wait
+    for its range's end."""
     path, want = made(backward=1, gpu=0, **{"tokens": 10, **options})
     m = Map(path)
     nodes = [n for n in m.nodes if n["kind"] == "backward"]
@@ -204,7 +206,7 @@ def test_backward(made, options):
 
 
 def test_backward_of_two_threads(made, tmp_path):
-    """Numbers are counted by threads: where two have the same, nodes stay in the thread that runs them."""
+    """Sequence numbers are counted per thread: if two threads have the same number, nodes must stay in the thread that runs them."""
     path, want = made(backward=1, gpu=0, tokens=6)
     lines = []
     for e in lines_of(path):
@@ -230,7 +232,7 @@ def test_text(made):
 
 @pytest.mark.parametrize("by", ["wall", "launches", *(pytest.param(b, marks=pytest.mark.long) for b in ("host", "gpu", "calls"))])
 def test_folded(made, by):
-    """Weights add up to the root's."""
+    """Weights must add up to the root's."""
     path, _ = made()
     root = Map(path).nodes[0]
     folded = [line.rsplit(" ", 1) for line in cudatrace("report", "-q", "--format=flamegraph", f"--map={by}", path).out.splitlines()]
@@ -251,7 +253,7 @@ def write(path, lines):
 
 
 def test_parts_missing(made, tmp_path):
-    """Lines that went missing leave what is known: calls without the one that they were made in, times without their calls."""
+    """If lines are missing, the rest must be kept: calls without their parent, GPU times without their calls."""
     path, want = made(tokens=6)
     lines = lines_of(path)
     no_parents = Map(write(tmp_path / "a.jsonl", [e for e in lines if e.get("type") != "blas"]))
@@ -265,7 +267,7 @@ def test_parts_missing(made, tmp_path):
 
 
 def test_losses(made, tmp_path):
-    """What is said of a trace that is not whole, the map alone says, too."""
+    """The map alone must also report that a trace is incomplete."""
     path, _ = made(tokens=6)
     lines = lines_of(path)
     assert "INCOMPLETE" not in cudatrace("report", "-q", "--map", path).out
@@ -275,7 +277,7 @@ def test_losses(made, tmp_path):
 
 
 def test_redacted(made, tmp_path):
-    """--no-strings: frames have no functions, kernels no names."""
+    """With --no-strings, frames have no functions, and kernels no names."""
     path, want = made(tokens=6)
     lines = lines_of(path)
     lines[0]["redacted"] = "strings"
@@ -290,7 +292,7 @@ def test_redacted(made, tmp_path):
 
 
 def test_processes_and_threads(made, tmp_path):
-    """Each process has a node of its own, and each thread where there are several."""
+    """Each process must have a node of its own, and each thread if a process has several."""
     path, want = made(tokens=6)
     lines = lines_of(path)
     both = []
@@ -310,7 +312,7 @@ def test_processes_and_threads(made, tmp_path):
 
 
 def test_deep(tmp_path):
-    """Recursion without end: the outer functions are kept, and what is cut is counted; a function in itself has its time once."""
+    """In endless recursion, the outer functions are kept and the cut frames are counted; a recursive function's time must count once."""
     path = tmp_path / "deep.jsonl"
     frames = [{"function": f"f{i % 2}", "file": "a.py", "line": 3} for i in range(128)]
     write(path, [{"ts": 0, "type": "header", "name": "cudatrace", "schema": 2},
@@ -325,7 +327,7 @@ def test_deep(tmp_path):
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.long) for s in range(2, 12))])
 def test_hostile(tmp_path, seed):
-    """Whatever lines say: ranges and calls in themselves and in each other, times and ids without sense. It adds up, for what has room."""
+    """With hostile lines (recursive ranges and calls, absurd times and ids), the map must add up for everything that fits."""
     rng = random.Random(seed)
     few = rng.choice([3, 50, 100000])
     at = lambda: {"ts": rng.choice([rng.uniform(0, 100), 0, 1e8]), "pid": rng.randint(1, 2), "tid": rng.randint(1, 3), "comm": rng.choice(["a", "b"])}  # noqa: E731
@@ -353,14 +355,14 @@ def test_hostile(tmp_path, seed):
 
 
 def test_traced(tmp_path):
-    """The program itself, with a stand-in for libcuda, from probe to map."""
+    """The program itself, traced with a stand-in for libcuda, must give the right map."""
     needs_tracing()
     trace = tmp_path / "real.jsonl"
     tracer = [CUDATRACE, "-q", "--python", "--jsonl", trace, "--"]
     program = subprocess.Popen([*tracer, sys.executable, TESTS + "/map/run_layers.py", FAKE + "/libcuda.so.1", "4", "12"], env={**os.environ, "LD_LIBRARY_PATH": FAKE},
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     want = json.loads(program.stdout.readline())
-    # What its code is called is read from the process: it lives until it has been.
+    # Names are read from the process, which must live until then.
     until(lambda: trace.read_text(encoding="utf-8").count('"symbol":"cuLaunchKernel"') == sum(want.values()), 60)
     program.communicate(timeout=60)
     assert program.returncode == 0

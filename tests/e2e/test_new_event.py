@@ -21,10 +21,10 @@ pytestmark = pytest.mark.long
 
 
 def follow(page, tree):
-    """Puts each block of the page where its first line says; which files it changed."""
+    """Inserts each block of the page at the place given in its first line. Returns the changed files."""
     changed = []
     for name, where, anchor, text in re.findall(r"^ *```c (\S+): (behind|before): ([^\n]*)\n(.*?)^ *```$", page, re.M | re.S):
-        # Pages have blanks, the sources tabs.
+        # Pages have spaces, the sources tabs.
         text = re.sub("^(?: {8})+", lambda m: "\t" * (len(m[0]) // 8), textwrap.dedent(text), flags=re.M)
         path = tree / name
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -38,7 +38,7 @@ def follow(page, tree):
 
 @pytest.fixture(scope="module")
 def built():
-    """The tree with the new kind, and what new_event.c said of it."""
+    """The tree with the new kind, and the output of new_event.c."""
     tree = pathlib.Path(tempfile.mkdtemp(dir=os.environ["TMP"])) / "tree"
     out = os.path.basename(os.environ["O"])
     shutil.copytree(TOP, tree, symlinks=True, ignore=shutil.ignore_patterns(out, "build", ".git", ".ci", "__pycache__", "node_modules"))
@@ -95,7 +95,7 @@ def test_chrome(built):
     assert [(e["ph"], e["name"], e["ts"], e["args"]) for e in seen] == [
         ("i", "begin", 1.0, {"op": "begin", "board": BOARD, "clock_mhz": 345, "hot": True}),
         ("i", "end", 1501.0, {"op": "end", "board": BOARD, "clock_mhz": 1980, "lasted_us": 1500})]
-    # NO_THREAD: its thread is nobody's to name.
+    # NO_THREAD: no thread gets a name.
     assert not [e for e in events if e["ph"] == "M"]
 
 

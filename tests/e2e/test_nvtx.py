@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 25
-"""--nvtx: ranges and marks of a program, the same by uprobes and in the process; the range of each call; unknown data is
-counted and reported; another tool still receives its callbacks."""
+"""--nvtx: ranges and marks of a program must be the same by uprobes and in the process, with the range of each call. Unknown data is
+counted and reported, and another tool still receives its callbacks."""
 import collections
 import json
 import os
@@ -20,7 +20,7 @@ HOW = ["alone", "inject", "uprobe"]
 ENV = {"LD_LIBRARY_PATH": FAKE}
 
 
-# Ten copies in a range, ten in the one around it.
+# Ten copies in an inner range, ten in the outer one.
 LAUNCHES = """
 #include "client.h"
 #include <string.h>
@@ -75,7 +75,7 @@ class Traced:
         assert self.t.accounts(missed=("depth",))
         self.ranges = [e for e in self.t.ev if e["type"] == "range"]
         self.by_text = {e.get("text"): e for e in self.ranges}
-        # Allocations are told by their sizes: see ranges.c.
+        # Calls are identified by the sizes of allocations: see ranges.c.
         self.call = {e["size"] - 1000: e for e in self.t.calls if e["symbol"] == "cuMemAlloc_v2" and "size" in e}
 
     def count(self, name):
@@ -91,7 +91,7 @@ class Traced:
         assert (marked["category"], marked["payload"]) == ("8", "0.5") and "category" not in outer and "domain" not in outer
         for x in (outer, inner):
             assert x["op"] == "push"
-        # The range encloses its calls, and its inner range.
+        # The range must enclose its calls and its inner range.
         for x, numbers in ((outer, (1, 2, 3)), (inner, (2,))):
             for n in numbers:
                 c = self.call[n]
@@ -100,11 +100,11 @@ class Traced:
 
 
 def everything(r, unnamed=3):
-    """What program ranges does when it does all."""
+    """Checks all that program ranges does."""
     assert r.plain()
     reg = [e for e in r.ranges if e.get("domain") == "my.domain"]
     assert [(e["op"], e["text"], e["category"]) for e in reg] == [(op, "registered ☃", "another seven") for op in ("push", "mark")]
-    # A domain's range ends below one of another, which goes on.
+    # A domain's range ends inside an open range of another domain.
     default = r.by_text["default"]
     assert default["parent"] == reg[0]["id"] and reg[1]["parent"] == default["id"]
     assert [r.call[n]["range"] for n in (5, 6)] == ["default", "default"]
@@ -149,20 +149,20 @@ def test_real_headers(tmp_path, built, probe):
 
 
 def test_real_exports(tmp_path, built):
-    """libnvToolsExt, with nobody behind it: handles and ids are 0, so that domains are one and registered strings unknown."""
+    """libnvToolsExt without a tool: handles and ids are 0, so that all domains are one and registered strings are unknown."""
     lib = built + "/libnvToolsExt.so.1"
     r = Traced(tmp_path, [built + "/ranges"], probe="uprobe", NVTX_EXPORTS=lib)
     assert r.plain() and any(e.get("path") == lib for e in r.t.lib)
     assert not [e for e in r.ranges if "domain" in e]
     assert [e["op"] for e in r.ranges if e.get("category") == "another seven"] == ["mark", "push"]
-    # Wide text is not read there, nor is what a handle stands for.
+    # There, wide text and the strings behind handles are not read.
     assert "wide, too" not in r.by_text and r.count("unnamed") == 3 + 2 + 2
     assert r.by_text["never"]["unfinished"]
 
 
 @pytest.mark.parametrize("probe", HOW)
 def test_exports_that_ask_for_a_tool(tmp_path, built, probe):
-    """CuPy's: a call is made of its export, and then of the tool's function. It is one."""
+    """CuPy's exports call the tool's function: the two calls must count as one."""
     r = Traced(tmp_path, [built + "/ranges"], probe=probe, NVTX_EXPORTS=built + "/asks/libnvToolsExt.so.1")
     counts = [r.count(name) for name in ("ranges", "marks", "unbalanced", "unfinished", "too_many")]
     assert r.plain() and len(r.ranges) == counts[0] + counts[1]
@@ -171,7 +171,7 @@ def test_exports_that_ask_for_a_tool(tmp_path, built, probe):
 
 
 def test_late(tmp_path, built, running):
-    """A program that runs already: by real exports."""
+    """A program that already runs must be traced by real exports."""
     needs_tracing()
     path = tmp_path / "late.jsonl"
     program = subprocess.Popen([built + "/ranges", "late"], env={**os.environ, **ENV, "NVTX_EXPORTS": built + "/libnvToolsExt.so.1"},
@@ -194,14 +194,14 @@ def test_late(tmp_path, built, running):
 
 @pytest.mark.parametrize("probe", HOW)
 def test_before_the_driver(tmp_path, built, probe):
-    """A range that begins before libcuda is there."""
+    """A range that begins before libcuda is loaded must be recorded."""
     r = Traced(tmp_path, [built + "/ranges", "early"], probe=probe)
     assert r.call[14]["range"] == "early" and r.count("unnamed") == 0 and r.by_text["early"]["unfinished"]
 
 
 @pytest.mark.parametrize("probe", HOW)
 def test_another_tool(tmp_path, built, probe):
-    """What NVTX_INJECTION64_PATH names already gets its calls, with its handles, and what we have no use for."""
+    """A tool already named in NVTX_INJECTION64_PATH must get its calls, with its handles, including those that we do not use."""
     log = tmp_path / "log"
     tool = {"NVTX_INJECTION64_PATH": built + "/tool.so", "TOOL_LOG": str(log)}
 
@@ -222,7 +222,7 @@ def test_a_tool_that_is_not_there(tmp_path, built):
 
 
 def test_redacted(tmp_path, built):
-    """--no-strings: no text of the program; --no-args: nor numbers."""
+    """With --no-strings the trace has no text of the program; with --no-args no numbers either."""
     for option in ("--no-strings", "--no-args"):
         for probe in HOW:
             r = Traced(tmp_path, [built + "/ranges", "plain"], option, probe=probe)
@@ -230,13 +230,13 @@ def test_redacted(tmp_path, built):
             assert not [x for x in ("outer", "inner", "marked", "seven", '"range":"') if x in said]
             assert r.count("unnamed") == 0 and len(r.ranges) == 4
             a = r.t.calls
-            # outer, inner, outer, none
+            # enclosing ranges: outer, inner, outer, none
             ids = [e.get("range_id") for e in a if e["symbol"] == "cuMemAlloc_v2"]
             assert ids[0] == ids[2] != ids[1] and ids[3] is None and None not in ids[:3]
 
 
 def test_not_asked_for(tmp_path, built):
-    """Without --nvtx there is no word of it, whatever else is traced; -e nvtx is ranges alone."""
+    """Without --nvtx nothing of it may be in the trace, whatever else is traced; -e nvtx must trace ranges only."""
     path = tmp_path / "t.jsonl"
     ran = Ran([*INSIDE, CUDATRACE, "-q", "--all", "--probe=inject", "--jsonl", str(path), "--", "sh", "-c", f'echo "$NVTX_INJECTION64_PATH"; {built}/ranges plain'], env=ENV)
     assert ran.status == 0 and ran.out == "\n"
@@ -247,14 +247,14 @@ def test_not_asked_for(tmp_path, built):
 
 
 def test_min_duration(tmp_path, built):
-    """Short ranges are no lines, but calls know them."""
+    """Short ranges must have no lines, but still be in calls."""
     for probe in HOW:
         r = Traced(tmp_path, [built + "/ranges", "plain"], "--min-duration", "1s", probe=probe)
         assert [e["op"] for e in r.ranges] == ["mark", "mark"] and r.count("ranges") == 2
 
 
 def test_threads_and_processes(tmp_path, built):
-    """Numbers are unique in a trace, ranges are of their own process."""
+    """Ids must be unique in a trace, and calls must have ranges of their own process."""
     two = f"{built}/ranges many 50 & {built}/ranges many 50; wait"
     for probe in HOW:
         r = Traced(tmp_path, ["sh", "-c", two], probe=probe)
@@ -269,7 +269,7 @@ def test_threads_and_processes(tmp_path, built):
 
 
 def test_pictures_and_report(tmp_path, built):
-    """Chrome, Perfetto, summary, report and page: rows of ranges, and sums."""
+    """Chrome, Perfetto, summary, report and page must have rows of ranges, and sums."""
     out = {x: str(tmp_path / ("o." + x)) for x in ("json", "html", "txt", "chrome")}
     r = Traced(tmp_path, [built + "/ranges"], "--chrome", out["chrome"], "--summary", "--json")
     summary = json.loads([line for line in r.ran.err.splitlines() if line.startswith("{")][-1])
@@ -291,7 +291,7 @@ def test_pictures_and_report(tmp_path, built):
     named = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     first = {(e["pid"], e["tid"]): e["args"]["sort_index"] for e in events if e["name"] == "thread_sort_index"}
     assert all(named[row].startswith("NVTX ") and first[row] < 0 for row in rows)
-    # In a row slices are in each other or beside each other.
+    # In a row, slices are nested or side by side.
     for row in rows:
         stack = []
         for e in sorted((e for e in drawn if (e["pid"], e["tid"]) == row and e["ph"] == "X"), key=lambda e: (e["ts"], -e["dur"])):
@@ -311,7 +311,7 @@ def test_pictures_and_report(tmp_path, built):
 
 
 def test_gpu_time_is_of_the_range(tmp_path):
-    """What the GPU executed for a call is of the call's range."""
+    """The GPU time of a call's executions must count for the call's range."""
     source = tmp_path / "launches.c"
     source.write_text(LAUNCHES)
     program = str(tmp_path / "launches")
@@ -333,7 +333,8 @@ def test_gpu_time_is_of_the_range(tmp_path):
 
 
 def test_library():
-    """glibc 2.17; functions under NVTX's own names, none of them another's; each begins with what the kernel emulates."""
+    """The library must need at most glibc 2.17, and its functions must have only NVTX's names. Each must begin with an instruction that the
+    kernel emulates."""
     lib = O + "/libcudatrace-nvtx.so"
     table = subprocess.run(["objdump", "-T", lib], capture_output=True, text=True, check=True).stdout
     at = {line.split()[-1]: line.split()[0] for line in table.splitlines() if " .text" in line}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 20
-"""Unusual but real libraries, and processes that cannot be inspected: every producer reports what is not traced."""
+"""Unusual but real libraries, and processes that cannot be inspected: every producer must report what is not traced."""
 import os
 import re
 import shutil
@@ -14,7 +14,7 @@ from helpers.run import CC, CUDATRACE, FAKE, TESTS, Ran, needs_tracing
 
 LIB = FAKE + "/libcuda.so.1"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
-# Who traces, and how.
+# The tracer's user and options.
 PRODUCERS = {"uprobe": ([], "uprobe"), "both": ([], "inject"), "user": (NOBODY, "auto"), "no ptrace": (["setpriv", "--bounding-set=-sys_ptrace"], "uprobe")}
 ALL = ["uprobe", "both", "user"]
 
@@ -26,7 +26,7 @@ def can_trace():
 
 @pytest.fixture(scope="module")
 def caller():
-    """tests/caller.c in a folder that users may look into, and write to."""
+    """tests/caller.c in a folder that users may read and write."""
     folder = os.environ["TMP"] + "/odd"
     os.chmod(os.environ["TMP"], 0o755)
     os.mkdir(folder)
@@ -39,7 +39,7 @@ def caller():
 
 
 def trace(caller, who, says, *args, before=(), quiet=True, library=LIB, env=()):
-    """What the tracer has said, and the trace of a caller that is told so, one a line; its library is found only there."""
+    """Runs a caller with these commands, one per line, whose library is found only there. Returns the tracer's messages and the trace."""
     folder, (user, probe) = os.path.dirname(caller), PRODUCERS[who]
     path = folder + "/t.jsonl"
     if os.path.exists(path):
@@ -55,7 +55,7 @@ def trace(caller, who, says, *args, before=(), quiet=True, library=LIB, env=()):
 @pytest.mark.parametrize("says", ["memfd {lib}\ninit\nalloc 30\n", "memfd {lib}\ninit\nleave\nalloc 30\n", "open {lib}\nmemfd {lib}\ninit\nalloc 30\n",
                                   "memfd {lib}\ninit\nchild 30\n"], ids=["plain", "headless", "beside", "child"])
 def test_in_memory(caller, who, says):
-    """memfd_create(): a library without a name, which its process has open for writing."""
+    """A library from memfd_create() has no name and is open for writing in its process: it must be traced."""
     said, t = trace(caller, who, says)
     assert (said, t.sym["cuMemAlloc_v2"]) == ("", 30), said
     assert t.accounts() and "/memfd:libcuda.so.1" in {e["path"] for e in t.lib}
@@ -77,7 +77,7 @@ int cuCtxSetCurrent(void *c) { return !c; }
 
 @pytest.fixture(scope="module")
 def ifunc(caller):
-    """A libcuda of which two functions are chosen when it is loaded."""
+    """A libcuda with two functions that are chosen at load time."""
     folder = os.path.dirname(caller) + "/ifunc"
     os.mkdir(folder)
     with open(folder + "/i.c", "w", encoding="utf-8") as f:
@@ -92,7 +92,7 @@ SAYS = "no probe for 2 functions, whose code is chosen when the library is loade
 
 @pytest.mark.parametrize("who", ALL)
 def test_ifunc(caller, ifunc, who):
-    """They are named, in one line and in the trace."""
+    """Functions without probes must be named, in one line and in the trace."""
     said, t = trace(caller, who, "open {lib}\ninit\nalloc 5\n", library=ifunc)
     assert said.count(SAYS) == 1 and said.count("\n") == 1, said
     assert any(SAYS in e.get("note", "") and "cuMemAlloc_v2" in e["note"] for e in t.lib)
@@ -107,14 +107,14 @@ def test_list_ifunc(ifunc):
     assert ran.status == 0 and "it has 2 of them; no probe for 1 function, whose" in ran.out and "cuMemAlloc_v2." in ran.out, ran
 
 
-# What a process does before it calls, and who may not look into it.
+# Commands of a process before it makes calls, and the tracers that may not inspect it.
 SHUT = "dumpable 0\nopen {lib}\ninit\nalloc 9\n"
 
 
 @pytest.mark.parametrize("quiet", [True, False])
 @pytest.mark.parametrize("who,before", [("user", []), ("no ptrace", []), ("no ptrace", NOBODY)], ids=["user", "root", "other"])
 def test_not_let_in(caller, who, before, quiet):
-    """It is said that calls are missing, and what is, whether asked to be quiet or not."""
+    """Missing calls and the missing privilege must be reported, also with -q."""
     said, t = trace(caller, who, SHUT, before=before, quiet=quiet)
     assert re.search(r"cannot inspect process \d+ \(caller\), its CUDA calls are not traced: .*CAP_SYS_PTRACE.*run it with sudo", said), said
     assert "never loaded" not in said and not t.calls
@@ -127,12 +127,12 @@ EMPTY = {"env -i": ["env", "-i"], "unset": ["env", "-u", "LD_PRELOAD", "-u", "CU
 
 @pytest.mark.parametrize("how", EMPTY)
 def test_library_was_not_loaded(caller, how):
-    """That is no reason to say that there was no call."""
+    """If the library was not loaded, the tracer must not claim that there was no call."""
     said, t = trace(caller, "user", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how], quiet=False)
     assert "made no CUDA driver call that is traced: no process has loaded libcuda and the in-process library" in said and "env -i" in said, said
     assert "never loaded libcuda" not in said and "env -i" in t.end["unseen"]
     assert trace(caller, "user", "open {lib}\ninit\n", before=EMPTY[how])[0] == ""
-    # Root sees them.
+    # With root, the calls are traced.
     assert trace(caller, "uprobe", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how])[1].sym["cuMemAlloc_v2"] == 9
 
 

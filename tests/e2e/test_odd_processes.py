@@ -37,7 +37,7 @@ READY = [f"open {LIB}", "init"]
 
 @pytest.mark.parametrize("before,after,option", [(READY, [], []), ([], READY, ["--stop-on-load"]), ([f"memfd {LIB}", "init"], [], [])], ids=["mapped", "later", "memfd"])
 def test_main_thread_has_ended(running, before, after, option):
-    """-p: the library is found where the process has it, and the trace ends when the process does."""
+    """With -p, the library must be found in the process, and the trace must end when the process does."""
     c = headless(running, *before)
     t = running.tracer("t", "-e", "memory", *option, "-p", c.pid)
     for what in after:
@@ -50,19 +50,19 @@ def test_main_thread_has_ended(running, before, after, option):
 
 
 def test_debug_messages(running, tmp_path):
-    """With -v the process that reads others' files works as without: its sandbox only reports what it refuses."""
+    """With -v, the reader of other processes' files must still work: its sandbox only reports what it refuses."""
     c = running.caller().ready(LIB)
     ran = cudatrace("-v", "-e", "memory", "--duration", 0.2, "--jsonl", tmp_path / "v.jsonl", "-p", c.pid, env={"CUDATRACE_SANDBOX": ""})
     assert ran.status == 0 and "attached" in ran.err, ran
 
 
 def test_main_thread_ends_while_traced(running):
-    """The process is not taken for one that has ended."""
+    """The process must not count as ended."""
     c = running.caller().ready(LIB)
     t = running.tracer("t", "-e", "memory", "-p", c.pid)
     c.tell("leave")
     until(lambda: state(c.pid) == "Z")
-    for _ in range(15):  # longer than the tracer takes between two looks at what lives
+    for _ in range(15):  # longer than the interval between the tracer's checks for ended processes
         assert c.tell("alloc 2") == 2
         c.tell("sleep 100000")
         c.tell("join")
@@ -71,7 +71,7 @@ def test_main_thread_ends_while_traced(running):
 
 
 def test_daemon_keeps_it(for_all):  # noqa: F811
-    """Its row stays, through two looks at who has ended (each 10 s), and goes when the last thread has."""
+    """Its row must stay for two checks for ended processes (each 10 s), and go when the last thread has ended."""
     lib = shutil.copy(LIB, for_all / "libcuda.so.1")
     d = Daemon(for_all, trace="inject: false", level="metrics", own=True, libcuda=str(lib))
     c = Caller(compiled(for_all / "caller", TESTS + "/caller.c"), str(for_all / "caller"))
@@ -89,7 +89,7 @@ def test_daemon_keeps_it(for_all):  # noqa: F811
 
 @pytest.mark.parametrize("extra", [[], ["--kernel"], ["--stack=memory"]], ids=["plain", "kernel", "stack"])
 def test_id_of_a_thread(running, extra):
-    """Its process is traced, and one line says so; named twice it is traced once."""
+    """The whole process must be traced, with one line about it; if named twice, it is traced once."""
     c = running.caller().ready(LIB)
     c.tell("sleep 300000000")
     tid = next(int(t) for t in os.listdir(f"/proc/{c.pid}/task") if int(t) != c.pid)
@@ -110,7 +110,7 @@ def test_id_of_a_thread(running, extra):
 
 @pytest.mark.parametrize("text", ["{0} {1}", "{0}\n{1}\n", " {0},\t{1} ", "{1} {0},{0}"])
 def test_lists(running, text):
-    """As pidof and pgrep write them."""
+    """Lists as pidof and pgrep write them must be accepted."""
     two = [running.caller().ready(LIB) for _ in range(2)]
     t = running.tracer("t", "-e", "memory", "-p", text.format(*(c.pid for c in two)))
     for c in two:
@@ -137,7 +137,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("who", REFUSED)
 def test_refused(running, who):
-    """One line, at once: nothing is waited for."""
+    """The error must come in one line, at once."""
     which, said = REFUSED[who]
     pid = which(running)
     if pid == 2 and not os.path.exists("/proc/2/comm"):
@@ -153,7 +153,7 @@ def test_two_words():
 
 
 def test_not_let_in(running):
-    """What is missing, and not what root has already."""
+    """The error must name the missing capability, and not advise sudo to root."""
     target = running.start("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "300")
     until(lambda: os.stat(f"/proc/{target.pid}").st_uid == 65534)
     ran = Ran(["setpriv", "--bounding-set=-sys_ptrace", CUDATRACE, "-p", str(target.pid), "--jsonl", "/dev/null"])

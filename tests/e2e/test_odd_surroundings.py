@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 15
-"""Unusual but real environments: few open files, a container's seccomp profile, common command-line habits. What is missing is
+"""Unusual but real environments: few open files, a container's seccomp profile, common command-line habits. What is missing must be
 named, and the rest works."""
 import os
 import re
@@ -32,7 +32,7 @@ WHAT = {"uprobe": ([], ["--probe=uprobe"]), "both": ([], ["--probe=inject"]), "i
 
 @pytest.mark.parametrize("what", WHAT)
 def test_open_files(tmp_path, what):
-    """Whatever the hard limit is: the trace is whole, or one line names the limit."""
+    """With any hard limit, the trace must be whole, or one line must name the limit."""
     before, options = WHAT[what]
     refused = traced = 0
     for limit in (7, 11, 17, 32, 64, 72, 200, 400):
@@ -49,7 +49,7 @@ def test_open_files(tmp_path, what):
 
 
 def test_limit_is_named(tmp_path):
-    """With how much is needed, by each that traces."""
+    """Every command that traces must name the limit and the required number."""
     for args in (["--", "true"], ["-p", str(os.getpid())], ["--duration", "1"], ["top", "--tables", "1"], ["daemon", "--config", "/dev/null"]):
         ran = with_files(33, CUDATRACE, *args, *(["--jsonl", str(tmp_path / "t")] if args[0].startswith("-") and args[0] != "--" else []))
         found = re.search(r"hard limit of open files \(RLIMIT_NOFILE, ulimit -Hn\) is 33, but a trace needs at least (\d+): raise it", ran.err)
@@ -57,7 +57,7 @@ def test_limit_is_named(tmp_path):
 
 
 def test_soft_limit(tmp_path):
-    """It is raised, for the tracer."""
+    """The soft limit must be raised for the tracer only."""
     ran = Ran([CUDATRACE, "-q", "-e", "launch", "--jsonl", str(tmp_path / "t"), "--", "sh", "-c", 'ulimit -n; "$@" >/dev/null', "sh", *SAMPLE], env=ENV,
               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 4096)))
     assert (ran.status, ran.out, ran.err) == (0, "24\n", "") and Trace(tmp_path / "t").accounts()
@@ -70,20 +70,20 @@ def refused(calls, error, *args):
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS", "EACCES"])
 @pytest.mark.parametrize("calls", ["bpf", "bpf,perf_event_open"])
 def test_seccomp(tmp_path, calls, error):
-    """Root of a container that may not have uprobes: a command is traced from inside, as a user's is."""
+    """In a container that forbids uprobes, a command of root must be traced in-process, like a user's."""
     path = tmp_path / "t"
     ran = refused(calls, error, "--no-summary", "-e", "launch", "--jsonl", path, "--", *SAMPLE)
     assert ran.status == 0 and "tracing in-process (--probe=inject): a seccomp filter refuses" in ran.err, ran
     t = Trace(path)
     assert t.accounts() and t.head["mechanism"] == "inject" and t.sym["cuLaunchKernel"] > 20
-    # What cannot be traced so is refused, with the way that works.
+    # Targets that cannot be traced this way are refused, with the command that works.
     for args in (["-p", os.getpid()], ["--probe=uprobe", "--", *SAMPLE], ["--sched", "--", *SAMPLE], ["--duration", "1"]):
         ran = refused(calls, error, "-q", "--jsonl", tmp_path / "none", *args)
         assert ran.status == 1 and "seccomp" in ran.err and "cudatrace --probe=inject -- COMMAND" in ran.err, (args, ran)
 
 
 def test_seccomp_of_perf_alone(tmp_path):
-    """Nothing is lost where probes do without it."""
+    """If only perf is forbidden, tracing must work as usual."""
     ran = refused("perf_event_open", "EPERM", "-q", "-e", "launch", "--jsonl", tmp_path / "t", "--", *SAMPLE)
     assert ran.status == 0 and Trace(tmp_path / "t").sym["cuLaunchKernel"] > 20, ran
 
@@ -109,7 +109,7 @@ def test_typed(what):
 
 
 def test_names_with_blanks(tmp_path):
-    """A program that is called so is run."""
+    """A program whose name has such characters must run."""
     for name in ("a b", "X=1", "p|q"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 7\n")
         (tmp_path / name).chmod(0o755)

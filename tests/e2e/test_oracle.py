@@ -31,7 +31,7 @@ def write(path, lines):
 
 
 def differences(seeds, folder):
-    """By seed; and the numbers compared."""
+    """The differences by seed, and how many numbers were compared."""
     found, compared = {}, 0
     for seed in seeds:
         lines = generate.trace(seed)
@@ -55,7 +55,7 @@ def test_many_random_traces(tmp_path):
 
 
 def test_processes_that_make_calls(tmp_path):
-    """A shell and its children are in the trace, and call nothing."""
+    """A shell and its children are in the trace, but make no calls: they must not count as callers."""
     lines = generate.trace(2)
     callers = {x["pid"] for x in lines if "id" in x}
     forks = [{"ts": 0.1, "type": "process", "op": "fork", "name": "fork", "pid": 9000 + i, "tid": 9000 + i, "comm": "sh", "parent_pid": 9000} for i in range(130)]
@@ -66,7 +66,7 @@ def test_processes_that_make_calls(tmp_path):
 
 
 def test_iterations_of_ranks_agree(tmp_path):
-    """The same loop in two processes; one loads a module in its first iteration, which is its warm-up."""
+    """The same loop in two processes must give the same iterations. One loads a module in its first iteration, which is its warm-up."""
     m = generate.Machine(random.Random(3))
     for pid in (1000, 2000):
         t = generate.Thread(m, pid, pid, 0, "0x100", 20)
@@ -79,7 +79,7 @@ def test_iterations_of_ranks_agree(tmp_path):
 
 
 def small_trace(*calls):
-    """Of calls (thread, begin and end in ns), in the order given."""
+    """A trace of calls (thread, begin and end in ns), in the given order."""
     body = [{"ts": a / 1e6, "type": "transfer", "op": "copy", "name": "cuMemcpyHtoD", "symbol": "cuMemcpyHtoD", "pid": 7, "tid": tid, "comm": "sim", "id": i + 1,
              "duration_us": (b - a) / 1e3, "result": 0, "size": 4096, "direction": "HtoD", "args": {}} for i, (tid, a, b) in enumerate(calls)]
     head, *_, tail = generate.trace(1)
@@ -88,7 +88,7 @@ def small_trace(*calls):
 
 
 def test_a_call_that_began_first_returns_later(tmp_path):
-    """The picture begins with the call that began first, not with the line that comes first; steps are halved and moved as calls come."""
+    """The picture must begin with the call that began first, not with the first line; steps are halved and moved as calls come."""
     slow, fast = (7, 1_000_500, 3_000_000), (8, 2_900_100, 2_950_000)
     for calls in ([fast, slow], [fast, slow, (8, 900_000_000, 900_000_100)], [(7, 5_000_000, 5_000_100), (8, 1_000_000, 5_000_200), (9, 1, 5_000_300)]):
         lines = small_trace(*calls)
@@ -103,7 +103,7 @@ def test_a_call_that_began_first_returns_later(tmp_path):
 
 
 def test_the_order_of_lines_with_equal_ends(tmp_path):
-    """Lines that end at the same moment may come in any order, and a thread's lines may be in the file of another."""
+    """Lines with equal ends may come in any order, and a thread's lines may be in another thread's file: the report must be the same."""
     rng = random.Random(5)
     for seed in range(1, 6):
         lines = generate.trace(seed)
@@ -126,7 +126,7 @@ def shares(node, path=""):
 
 
 def test_any_order_of_lines(tmp_path):
-    """Reversed or shuffled lines: no share above 1, and no more idle time than there was time."""
+    """With reversed or shuffled lines, no share may exceed 1, and idle time must not exceed the time that there was."""
     rng = random.Random(6)
     for seed in range(1, 7):
         lines = generate.trace(seed)
@@ -138,7 +138,7 @@ def test_any_order_of_lines(tmp_path):
 
 
 def by_thread(lines, order):
-    """Lines in another order, in which those of each thread have theirs; calls before what GPUs did, as they come."""
+    """Lines in another order that keeps each thread's own order; calls come before GPU lines."""
     mine = collections.defaultdict(list)
     for x in lines:
         mine[x["type"] == "gpu", x["tid"]].append(x)
@@ -146,14 +146,14 @@ def by_thread(lines, order):
 
 
 def in_any_order(node):
-    """Rows of the report as a set: they come in the order in which they were found."""
+    """The report's rows as sets, because they come in the order of discovery."""
     if isinstance(node, dict):
         return {key: in_any_order(value) for key, value in node.items()}
     return sorted(map(in_any_order, node), key=lambda x: json.dumps(x, sort_keys=True)) if isinstance(node, list) else node
 
 
 def test_equal_workers(tmp_path):
-    """Workers in step make the same calls at the same moments. What is chosen of them is the same in whatever order their lines come."""
+    """Workers in step make the same calls at the same times. The selection among them must not depend on the order of lines."""
     for seed in (2, 3, 6, 7, 8, 9, 12):
         rng, lines = random.Random(seed), simulate.trace(simulate.plan(seed))
         reports = []
@@ -165,7 +165,7 @@ def test_equal_workers(tmp_path):
 
 
 def test_lines_that_are_late(tmp_path):
-    """Those of several processors and processes come a few lines late; stages do not depend on it."""
+    """Lines of several processors and processes come a few lines late; stages must not depend on that."""
     moved = 0
     for seed in range(1, 9):
         rng, lines = random.Random(seed), generate.trace(seed)
@@ -187,7 +187,7 @@ def numbers(node):
 
 
 def test_every_number_is_compared_or_listed(tmp_path):
-    """A number that the report gains is recomputed, or derived.NOT_RECOMPUTED says why not."""
+    """Every number of the report must be recomputed, or be in derived.NOT_RECOMPUTED with the reason."""
     there, compared = set(), set()
     traces = [(path, oracle.read(path)) for path in [f"{TESTS}/corpus/{x}.jsonl.zst" for x in ("graph-loop", "convolutions", "out-of-memory", "copies-beside", "ranks-2")] +
               glob.glob(f"{TESTS}/golden/*.jsonl")]
@@ -206,7 +206,7 @@ def test_every_number_is_compared_or_listed(tmp_path):
 
 
 def parts_of(lines, count):
-    """As --max-file divides a trace: each part has a header and an end, and the last end has the sums that are of the whole trace."""
+    """Splits a trace like --max-file: each part has a header and an end, and the last end has the sums of the whole trace."""
     size, body, calls = len(lines) // count + 1, lines[1:-1], lambda x: "id" in x and x["type"] in oracle.CALLS
     for i in range(count):
         mine = body[i * size:(i + 1) * size]
@@ -220,13 +220,13 @@ def parts_of(lines, count):
 
 
 def test_one_file_parts_and_sorted_members(tmp_path):
-    """The same report of one file, of its parts in any order, and of lines whose members are sorted."""
+    """One file, its parts in any order, and lines with sorted members must give the same report."""
     for seed in range(1, 6):
         for name, lines in (("generated", generate.trace(seed)), ("simulated", simulate.trace(simulate.plan(seed)))):
             one = report_of(write(tmp_path / "one.jsonl", lines))
             parts = [write(tmp_path / ("trace.jsonl", "trace.1.jsonl", "trace.2.jsonl")[i], x) for i, x in enumerate(parts_of(lines, 3))]
             members = write(tmp_path / "members.jsonl", [dict(sorted(x.items())) for x in lines])
-            # Names without numbers that cudatrace gives: the headers have them too.
+            # Names without cudatrace's numbers: the headers have the numbers too.
             named = [write(tmp_path / f"part{2 - i}.jsonl", x) for i, x in enumerate(parts_of(lines, 3))]
             for files in ([members], parts, parts[::-1], named, named[::-1], [named[1], named[0], named[2]]):
                 other = report_of(*files)

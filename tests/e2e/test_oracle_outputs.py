@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 15
-"""Outputs that are no report against the lines of the same run: the live summary's JSON, top's tables, the daemon's metrics, OTLP."""
+"""Outputs other than the report against the lines of the same run: the live summary's JSON, top's tables, the daemon's metrics,
+OTLP."""
 import base64
 import collections
 import copy
@@ -44,7 +45,7 @@ def summed(folder, *command, options=()):
     return oracle.read(path), json.loads(ran.err.rstrip().split("\n")[-1])
 
 
-# Each has something that others have not: several processes, errors, graphs, unfinished and abandoned calls, kinds of memory.
+# Each program has something that the others lack: several processes, errors, graphs, unfinished and abandoned calls, kinds of memory.
 PROGRAMS = {
     **{f"mix {n}": (mix(n), ()) for n in (1, 2)},
     **{n: ([f"{CASES}/{n}"], ()) for n in ("mem_kinds", "memory", "memcpy", "nccl", "longjmp", "exit_in_call", "exec")},
@@ -86,7 +87,7 @@ def changed(tree, path):
 
 
 def test_summary_each_number_counts(tmp_path):
-    """A change of any number is found, except of those that are listed."""
+    """A change of any number must be found, except of listed ones."""
     lines, said = summed(tmp_path, *mix(1))
     known = {"schema", "level_changes", "detail_low_saving_ms"}
     unnoticed = [p for p in numbers(said) if p[-1] not in known and not summary.compare(lines, changed(said, p))]
@@ -96,7 +97,7 @@ def test_summary_each_number_counts(tmp_path):
 # ---- The daemon: metrics, spans ----
 
 class Served:
-    """A daemon at level trace that a program ran under: its files' lines, /metrics, and what a collector received."""
+    """A daemon at level trace, and a program run under it: the lines of its files, /metrics, and the data that a collector received."""
 
     def __init__(self, folder, seed, inject):
         needs_tracing()
@@ -111,7 +112,7 @@ class Served:
         try:
             d = Daemon(folder, "--set", f"otlp.endpoint=http://127.0.0.1:{port}", "--set", "otlp.slow_call=0.001us", "--set", "otlp.interval=1s", "--set", "otlp.queue=100000",
                        libcuda=libcuda)
-            # A name of its own, and of what it starts: others may use CUDA meanwhile.
+            # A private name for the program and its children: other programs may use CUDA meanwhile.
             program = folder / "mix83"
             program.symlink_to(sys.executable)
             env = {**os.environ, "LD_LIBRARY_PATH": f"{folder}/lib:{O}/cupti", **(library(d.folder) if inject else {})}
@@ -131,7 +132,7 @@ class Served:
 
 
     def is_settled(self, d):
-        """Its processes have ended, nothing of them came since the last look, and spans are sent."""
+        """Its processes have ended, no new data came since the last check, and spans are sent."""
         before, self.series = self.series, d.series()
         mine, earlier = ([x for x in series if x[1].get("command") == "mix83"] for series in (self.series, before))
         return mine and mine == earlier and not any(v for n, of, v in self.series if n == "cudatrace_otlp_queued" or (n, of.get("command")) == ("cudatrace_target_processes", "mix83"))
@@ -158,13 +159,13 @@ def test_metrics(served):
 
 
 def test_metrics_each_number_counts(served):
-    """With another number in each series, each is found, except of those that are listed."""
+    """A wrong number in any series must be found, except in listed ones."""
     def is_mine(name, of):
         return of.get("command") == "mix83" and not any(re.fullmatch(x, name) for x in metrics.NOT_RECOMPUTED)
     other = [(n, of, v * 2 + 1 if is_mine(n, of) else v) for n, of, v in served.series]
     found, mine = metrics.compare(served.lines, other), {n for n, of, _ in served.series if is_mine(n, of)}
     missed = [x for x in other if is_mine(x[0], x[1]) and not any(f.startswith(x[0] + " ") for f in found)]
-    # Memory is not compared where a process has no line of its end.
+    # Memory is not compared for a process without an exit line.
     assert len(found) > 200 and len(mine) > 10 and not [x for x in missed if "_memory_" not in x[0]]
     run = metrics.commands(served.lines)["mix83"]
     assert mine >= {n for n, recompute in metrics.SERIES.items() if any((recompute(run) or {}).values())}
@@ -193,7 +194,7 @@ def test_spans(served):
 
 
 def test_spans_each_attribute_counts(served):
-    """Another value of any attribute, another length, a missing span: each is found."""
+    """A wrong attribute, a wrong length and a missing span must each be found."""
     mine, zero = spans(served), zero_ns(served)
     for name in {k for s in mine for k in s["attrs"]}:
         other = copy.deepcopy(mine)
@@ -206,7 +207,7 @@ def test_spans_each_attribute_counts(served):
 
 
 def test_otlp_metrics(served):
-    """The last ones that the collector got are what /metrics said."""
+    """The last metrics that the collector received must equal those of /metrics."""
     last = [body for path, body in served.requests if path.endswith("/v1/metrics")][-1]
     got = metrics.of_otlp(last)
     assert not metrics.differences(served.series, got, "mix83")
@@ -218,7 +219,7 @@ def test_otlp_metrics(served):
 # ---- top ----
 
 def rows_of_top(processes):
-    """Processes have other numbers in two runs: by what they called."""
+    """Rows sorted by the called functions, because process ids differ between two runs."""
     return sorted(({"calls": p["calls"], "errors": p["errors"], "launches": p["launches"], "copied_bytes": p["copied_bytes"],
                     "functions": {f["symbol"]: (f["calls"], f["all_calls"], f["errors"]) for f in p["functions"]}} for p in processes), key=lambda r: sorted(r["functions"].items()))
 
@@ -242,7 +243,8 @@ def rows_of_lines(lines):
 
 @pytest.mark.parametrize("seed", [6, 7])
 def test_top(tmp_path, seed):
-    """A run in one interval, against the lines of another run: the same seed makes the same calls. Times are of two runs, and not compared."""
+    """top's table of a run in one interval must match the lines of another run: the same seed makes the same calls. Times differ and are
+    not compared."""
     lines, _ = summed(tmp_path, *mix(seed))
     ran = Ran([CUDATRACE, "top", "--json", "--interval", "600", "--all", "--", *mix(seed)], env=ENV)
     t = json.loads(ran.out.rstrip().split("\n")[-1])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""Outputs of traces of the sample program: files, selections, limits, words, users. test_ends.py tests interrupted traces."""
+"""Outputs of traces of the sample program: files, selections, limits, messages, owners. test_ends.py tests interrupted traces."""
 import collections
 import filecmp
 import json
@@ -38,7 +38,7 @@ def traced(path, *args):
 
 
 def said_counts(text):
-    """What --counts of the program prints."""
+    """The counts that the program prints with --counts."""
     return {k: int(v) for k, v in re.findall(r"^(cu\w+) (\d+)$", text, re.M)}
 
 
@@ -47,7 +47,7 @@ def own(calls):
 
 
 def test_files(tmp_path):
-    """Several of each kind at once"""
+    """Several files of each kind must be written at once."""
     files = [tmp_path / f for f in ("a.jsonl", "a.json", "a.pftrace", "b.jsonl", "b.json", "b.pftrace")]
     ran = ct("--no-summary", "-e", ALL, *(x for f in files for x in (f"--{ {'.jsonl': 'jsonl', '.json': 'chrome', '.pftrace': 'perfetto'}[f.suffix]}", f)), "--", *SAMPLE, "--counts")
     assert (ran.status, ran.err) == (0, "")
@@ -60,7 +60,7 @@ def test_files(tmp_path):
     assert head["command"][1:] == ["--tokens", "3", "--layers", "2", "--counts"] and head["libraries"][0]["build_id"]
     assert head["not_traced"] and head["traced"] and head["clock_base_ns"] and head["wall_time"][-1] == "Z"
     assert said_counts(ran.out) == own(calls)
-    # The trace lasts as long as the program.
+    # The trace must last as long as the program.
     assert 0 <= end["wall_ms"] - max(e["ts"] for e in t.proc) < 60 and end["ts"] == end["wall_ms"]
     theirs, last = chrome(files[1])
     assert len(theirs) == last["calls"] == len(calls) and last["not_written"] == 0
@@ -70,7 +70,7 @@ def test_files(tmp_path):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_one_file_by_two_names(tmp_path, there):
-    """Two outputs into one file are refused, however it is spelled, and before it is overwritten."""
+    """Two outputs to one file must be refused, however the name is spelled, and before the file is overwritten."""
     (tmp_path / "d").mkdir()
     (tmp_path / "away").symlink_to("d")
     for link, to in (("link", "x"), ("second", "link"), ("far", tmp_path / "x"), ("d/up", "../x")):
@@ -86,7 +86,7 @@ def test_one_file_by_two_names(tmp_path, there):
                 ran = ct("--jsonl", a, f"--{kind}", b, "--", "true", cwd=tmp_path)
                 assert ran.status == 2 and f"'{a}' and '{b}' are one file" in ran.err, (a, b, ran)
     assert (tmp_path / "x").exists() == there and (not there or (tmp_path / "x").read_text() == "old\n")
-    # By a descriptor, too.
+    # Also by a descriptor.
     for line in ('"$0" --jsonl - --chrome /dev/stdout -- true >x', '"$0" --jsonl - --chrome x -- true >>x', '"$0" --jsonl /dev/fd/7 --chrome /dev/fd/8 -- true 7>x 8>>x'):
         ran = ct_line(line, tmp_path)
         assert ran.status == 2 and "are one file" in ran.err, (line, ran)
@@ -97,7 +97,7 @@ def ct_line(line, folder):
 
 
 def test_names_that_differ(tmp_path):
-    """Files of other folders, devices, pipes and terminals may be named twice."""
+    """Files of other folders, devices, pipes and terminals must be accepted."""
     (tmp_path / "d").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for line in ("--jsonl x --chrome d/x", "--jsonl y --chrome Y", "--jsonl /dev/null --chrome /dev//null", "--jsonl - --chrome /dev/stdout",
@@ -105,13 +105,13 @@ def test_names_that_differ(tmp_path):
         ran = ct_line(f'"$0" -q {line} -- true | cat', tmp_path)
         assert "one file" not in ran.err and "two outputs" not in ran.err, (line, ran)
     assert all((tmp_path / f).stat().st_size for f in ("x", "d/x", "y", "Y"))
-    # What cannot be opened is said as ever.
+    # Errors of opening are reported as usual.
     assert "Too many levels of symbolic links" in ct("--jsonl", "loop", "--chrome", "x", "--", "true", cwd=tmp_path).err
     assert "create the directory" in ct("--jsonl", "no/x", "--chrome", "no/y", "--", "true", cwd=tmp_path).err
 
 
 def test_for_its_owner_alone(tmp_path, jsonl):
-    """An old file is replaced, and keeps its mode; new ones have mode 0600."""
+    """An old file must be replaced and keep its mode; new files have mode 0600."""
     jsonl.write_text("old\n")
     jsonl.chmod(0o644)
     assert traced(jsonl, "-e", "init", "--chrome", tmp_path / "a.json").accounts()
@@ -134,7 +134,7 @@ def test_stdout(jsonl, kind):
 
 
 def test_appended(tmp_path):
-    """To a file that standard output is"""
+    """Output must be appended to a file on standard output."""
     path = tmp_path / "out"
     path.write_text("before\n")
     with open(path, "ab") as out:
@@ -144,7 +144,7 @@ def test_appended(tmp_path):
 
 
 def test_no_output_given(tmp_path):
-    """Twice in a second"""
+    """Two traces in one second must get different default names."""
     for _ in range(2):
         ran = ct("-e", DEFAULT, "--", *SAMPLE, cwd=tmp_path)
     files = sorted(os.listdir(tmp_path / "traces"))
@@ -196,13 +196,13 @@ with open(TOP + "/docs/SCHEMA.md", encoding="utf-8") as page:
 
 @pytest.mark.parametrize("line", [line for line in BLOCK.splitlines() if not line.startswith("#")])
 def test_jq_line(with_jq, line):
-    """Every line of the page's own block, as it is written there."""
-    # Python ignores SIGPIPE, and so do those that it starts: sort would complain of head.
+    """Every line of the page's block must work as written."""
+    # Python and its children ignore SIGPIPE, so sort would report an error about head.
     p = subprocess.run(["env", "--default-signal=PIPE", "bash", "-c", line], cwd=with_jq.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     assert p.stderr == b""
 
 
-# --- what is traced ---
+# --- selection ---
 
 SELECTIONS = {
     "launch": lambda t: t.calls and {c["type"] for c in t.calls} == {"kernel"} and t.head["traced"] == "launch",
@@ -225,12 +225,12 @@ def test_selection(jsonl, set_):
 
 
 def test_selection_more_than_once(jsonl):
-    """The last counts."""
+    """The last selection must win."""
     assert {c["type"] for c in traced(jsonl, "-e", "launch", "-e", "!cuLaunchKernelEx", "-e", "init").calls} == {"init"}
 
 
 def test_left_out_is_said(jsonl):
-    """In header, end and summary"""
+    """Functions that are not traced must be in header, end and summary."""
     ran = ct("--summary=full", "-e", "!query,!event,!cu[FP]*[LI]*[de]", "--jsonl", jsonl, "--", *SAMPLE)
     t = Trace(jsonl)
     assert "event" in t.head["not_traced"] and "query" in t.head["not_traced"] and "event" not in t.head["traced"] and t.end["not_traced"] == t.head["not_traced"]
@@ -238,12 +238,12 @@ def test_left_out_is_said(jsonl):
 
 
 def test_without_selection(jsonl):
-    """No queries, and no warning: the mock driver looks like one that users have."""
+    """The default must leave out queries and print no warning: the mock driver looks like a real one."""
     ran = ct("-q", "--jsonl", jsonl, "--", *SAMPLE)
     t = Trace(jsonl)
     assert t.calls and not [c for c in t.calls if c["op"] == "query"] and re.match(r"query \(\d+ functions\)", t.head["not_traced"])
     assert ran.silent(), ran
-    # --detail=normal is the same.
+    # --detail=normal gives the same.
     assert traced(jsonl, "--detail=normal").sym == t.sym
 
 
@@ -255,7 +255,7 @@ def test_all(jsonl):
 
 
 def test_detail_low(jsonl):
-    """All of what it has, and nothing else: no state. Kernels have names, the report reads it."""
+    """The lowest level must have all of its functions and no others (no state). Kernels have names, and the report can read the trace."""
     low = {f["symbol"] for f in json.loads(cudatrace("list", "--detail=low", "--json").out)}
     ran = ct("-q", "--detail=low", "--jsonl", jsonl, "--", *SAMPLE, "--counts")
     t = Trace(jsonl)
@@ -273,7 +273,7 @@ def test_detail_high(jsonl):
 
 
 def test_what_low_would_save(jsonl):
-    """Events, streams, waits of streams: none costs much alone."""
+    """The estimated saving must cover events, streams and stream waits, none of which costs much alone."""
     ct("-q", "--summary", "--jsonl", jsonl, "--", *SAMPLE, "--tokens", 300)
     end = Trace(jsonl).end
     assert max(end["costs"].values()) < end["cost_ms"] and 0.05 < end["detail_low_saving_ms"] / end["cost_ms"] < 0.9
@@ -290,13 +290,13 @@ def test_max_events(tmp_path, jsonl, n):
 
 
 def test_max_events_with_a_command(jsonl):
-    """It says that the command goes on, whose status is passed on."""
+    """The tracer must report that the command continues, and pass its status on."""
     ran = ct("-e", DEFAULT, "--max-events", 3, "--jsonl", jsonl, "--", "sh", "-c", '"$@"; sleep 0.3; exit 6', "sh", *SAMPLE)
     assert ran.status == 6 and "the trace has ended; waiting for sh" in ran.err
 
 
 def test_duration_with_a_command(tmp_path, jsonl):
-    """Waits for it."""
+    """When the duration is over, the tracer must wait for the command."""
     done = tmp_path / "done"
     ran = ct("-q", "-e", DEFAULT, "--duration", 0.4, "--jsonl", jsonl, "--chrome", tmp_path / "a.json", "--",
              "sh", "-c", 'sleep 1.2; "$@"; >"$0"; exit 6', done, *SAMPLE)
@@ -307,7 +307,7 @@ def test_duration_with_a_command(tmp_path, jsonl):
 
 
 def test_duration_of_a_process(running, jsonl):
-    """Ends by itself; the target runs on."""
+    """With -p, the trace must end after the duration, and the target continues."""
     p = running.start(*ENDLESS, env=ENV)
     until(lambda: "libcuda" in open(f"/proc/{p.pid}/maps", encoding="utf-8").read())
     assert ct("-q", "-e", DEFAULT, "--duration", "300ms", "--jsonl", jsonl, "-p", p.pid).status == 0
@@ -321,10 +321,10 @@ def test_min_duration(jsonl):
     assert t.calls and min(c["duration_us"] for c in t.calls) >= 300 and t.end["filtered"] > 100 and t.accounts()
 
 
-# --- words ---
+# --- messages ---
 
 def test_silent(jsonl):
-    """-q; one line instead of a summary where stderr is no terminal; nothing with --no-summary."""
+    """-q prints nothing. Without a terminal on stderr, one line replaces the summary; --no-summary leaves out both."""
     ran = ct("-q", "-e", DEFAULT, "--jsonl", jsonl, "--", *SAMPLE, "--quiet")
     assert ran.err == "" and ran.out.count("\n") == 1
     said = ct("-e", DEFAULT, "--jsonl", jsonl, "--", *SAMPLE).err
@@ -361,7 +361,7 @@ def test_no_cuda(jsonl):
     assert ran.err == "cudatrace: true made no CUDA driver call that is traced\n"
 
 
-# --- whose it is ---
+# --- owners ---
 
 WHO = "id -u; id -g; id -G"
 NOBODY = 65534
@@ -369,7 +369,7 @@ SUDO = {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
 
 
 def test_user(tmp_path, jsonl):
-    """The command is another's, the trace is ours."""
+    """The command must run as the other user; the trace stays ours."""
     os.chmod(os.environ["TMP"], 0o711)
     os.chmod(tmp_path, 0o711)
     ran = ct("-q", "-e", "launch", "--user", "nobody", "--jsonl", jsonl, "--", "sh", "-c", WHO + "; echo $HOME $USER")
@@ -379,8 +379,8 @@ def test_user(tmp_path, jsonl):
 
 
 def test_sudo():
-    """The command runs as its caller, to whom the traces belong."""
-    # $TMP itself may lie below folders that are root's alone.
+    """The command must run as sudo's caller, who must own the traces."""
+    # $TMP may lie below folders that only root may enter.
     with tempfile.TemporaryDirectory(prefix="cudatrace-sudo-", dir="/tmp") as home:
         os.chown(home, NOBODY, NOBODY)
         ct("-e", "launch", "--chrome", "c.json", "--", "sh", "-c", WHO, cwd=home, env=SUDO)
@@ -401,7 +401,7 @@ def test_sudo_nonsense(jsonl):
 
 
 def test_children(jsonl):
-    """They are followed, or not."""
+    """Children must be followed, unless --no-follow is given."""
     ct("-q", "-e", "init", "--jsonl", jsonl, "--", "sh", "-c", '"$@"; "$@"', "sh", *SAMPLE)
     t = Trace(jsonl)
     assert t.sym["cuInit"] == 2 and [p["op"] for p in t.proc].count("fork") == 2 and t.accounts()
@@ -418,7 +418,7 @@ TALKS = 'echo one; echo "{\\"x\\":"; "$0" --tokens 1 --layers 1; echo two >&2; p
                                               ("--jsonl", "/dev/stdout", lambda text: [json.loads(line) for line in text.splitlines()]),
                                               ("--jsonl", "/proc/self/fd/1", lambda text: [json.loads(line) for line in text.splitlines()])])
 def test_command_prints(tmp_path, probe, option, path, read):
-    """What the command prints is not between the lines of an output on stdout, a pipe or a file: it is on stderr, and a line says so."""
+    """The command's output must not mix with a trace on stdout, a pipe or a file: it must go to stderr, and a line reports that."""
     needs_tracing()
     args = ["--no-summary", "--probe", probe, option, path, "--", "sh", "-c", TALKS, FAKE + "/sample"]
     ran = cudatrace(*args, env={"LD_LIBRARY_PATH": FAKE})
@@ -431,7 +431,7 @@ def test_command_prints(tmp_path, probe, option, path, read):
 
 
 def test_command_prints_elsewhere(tmp_path):
-    """With the trace in a file it prints where it always does."""
+    """With the trace in a file, the command's output must go to stdout as usual."""
     needs_tracing()
     for path in tmp_path / "t.jsonl", "/dev/null":
         ran = cudatrace("--no-summary", "--jsonl", path, "--", "sh", "-c", TALKS, FAKE + "/sample", env={"LD_LIBRARY_PATH": FAKE})

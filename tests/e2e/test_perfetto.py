@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""Perfetto's own format, decoded with the descriptors that Perfetto publishes, and loaded into its own trace processor: it must
-agree with the Chrome trace of the same run, and the saved trace must give the live one, byte for byte."""
+"""Perfetto's own format, decoded with the descriptors that Perfetto publishes, and loaded into its own trace processor. It must agree
+with the Chrome trace of the same run, and the saved trace must give the live one, byte for byte."""
 import collections
 import datetime
 import glob
@@ -29,7 +29,7 @@ def protos():
 
 
 def ns(us):
-    """Microseconds of a Chrome trace."""
+    """Nanoseconds from microseconds of a Chrome trace."""
     return round(us * 1000)
 
 
@@ -50,7 +50,7 @@ def launch(args):
 
 
 def same_args(mine, theirs, name):
-    """What Perfetto's slice says beside Chrome's: all that is no repetition."""
+    """Perfetto's slice must have all arguments of Chrome's that are not repetitions."""
     theirs = {k: v for k, v in theirs.items() if v not in (None, [], {})}
     raw = {k: v for k, v in theirs.pop("args", {}).items() if v not in (None, [], {})}
     theirs.pop("symbol", None)
@@ -67,7 +67,7 @@ def same_args(mine, theirs, name):
         raw = {}
     my_raw = mine.get("args", {})
     assert {k: v for k, v in mine.items() if k != "args"} == theirs
-    # Left out is what a field has said.
+    # Arguments are omitted if a field has their value.
     for key, value in raw.items():
         if key not in my_raw:
             assert value in [theirs.get(f) for f in ("size", "ptr", "stream", "event")], (key, value, mine)
@@ -77,14 +77,14 @@ def same_args(mine, theirs, name):
 
 
 def plain(x):
-    """Without members that are null, which have no annotation; in arrays they keep their place."""
+    """Without null members, which have no annotation; in arrays nulls keep their place."""
     if isinstance(x, dict):
         return {k: plain(v) for k, v in x.items() if v not in (None, [], {})}
     return ["null" if v in (None, [], {}) else plain(v) for v in x] if isinstance(x, list) else x
 
 
 def same(perfetto, chrome):
-    """What both say of one trace."""
+    """Checks that both outputs of one trace agree."""
     p, c = pftrace.decoded(perfetto), Chrome(chrome)
     base = next(i.at for i in p.instants if i.name == "trace begins")
     mine, theirs = collections.defaultdict(list), collections.defaultdict(list)
@@ -130,7 +130,7 @@ def test_saved(tmp_path, name):
 
 @pytest.mark.parametrize("name", map(os.path.basename, GOLDEN))
 def test_processor(tmp_path, name):
-    """What Perfetto itself finds in it."""
+    """Perfetto's trace processor must find the same."""
     p = both(tmp_path, f"{TESTS}/golden/{name}")
     in_processor(p, tmp_path / "perfetto")
 
@@ -158,7 +158,7 @@ def in_processor(p, path):
 
 @pytest.mark.parametrize("name", LIVE)
 def test_live(tmp_path, name):
-    """Live: what the saved trace gives, and nesting as its lines have it."""
+    """The saved trace must give the live one, and nesting must agree with the lines."""
     needs_tracing()
     command = [FAKE + "/sample", "--tokens", "4", "--quiet"] if name == "sample" else [f"{CASES}/{name}"]
     ran = cudatrace("-q", "-e", ALL, "--stack=launch", "--jsonl", tmp_path / "jsonl", "--perfetto", tmp_path / "live", "--", *command,
@@ -179,7 +179,7 @@ def test_live(tmp_path, name):
 
 @pytest.mark.long
 def test_size(tmp_path):
-    """At most 60 bytes a call, of the sample program's calls and their arguments."""
+    """The sample program's calls, with arguments, must need at most 60 bytes each."""
     needs_tracing()
     for threads in 1, 4:
         ran = cudatrace("-q", "-e", ALL, "--perfetto", tmp_path / "live", "--", FAKE + "/sample", "--tokens", "200", "--threads", threads, "--quiet",
@@ -206,7 +206,7 @@ def write(path, *lines):
 
 
 def test_hostile_texts(tmp_path):
-    """Names and values of any form come back as they were; none is taken for something else."""
+    """Names and values of any form must be preserved, and none taken for something else."""
     texts = ["", "\n", "\u0000", "\x1b[31m", "a;b", "0x12", "0x", "0x0012", "\U0001f600", "\u202e", "\"\\/", "x" * 1000, "-1", "null", "\u007f", "µ"]
     lines = [{**CALL, "ts": i, "id": i + 1, "kernel": t, "comm": t[:15]} for i, t in enumerate(texts)]
     deep = []
@@ -228,7 +228,7 @@ def test_hostile_texts(tmp_path):
 
 
 def test_equal_times(tmp_path):
-    """Calls without a duration, one behind the other, and one that began before the trace."""
+    """Adjacent calls without a duration, and a call that began before the trace, must not be nested."""
     lines = [{**FREE, "ts": t, "id": i + 1, "duration_us": d, "args": {}} for i, (t, d) in enumerate([(0, 0), (0, 0), (0, 5), (0.005, 0), (0.005, 1), (-5, 2), (1, 0)])]
     write(tmp_path / "jsonl", *lines)
     p = both(tmp_path, tmp_path / "jsonl")
@@ -237,7 +237,7 @@ def test_equal_times(tmp_path):
 
 
 def test_gpu_rows(tmp_path):
-    """Errors, interrupts, managed memory and the scheduler: on rows of their own. System calls below the call that made them."""
+    """Errors, interrupts, managed memory and the scheduler must have rows of their own. System calls must be below their calls."""
     who = {"pid": 7, "tid": 7, "comm": "c"}
     ioctl = {"type": "kernel", "op": "ioctl", "name": "NV_ESC_RM_ALLOC", **who, "duration_us": 2, "device": "nvidiactl", "fd": 3, "cmd": "0xc030462b",
              "escape": "NV_ESC_RM_ALLOC", "class": "HOPPER_CHANNEL_GPFIFO_A", "client": "0x1", "status": "NV_OK", "result": 0, "call_id": 1, "call": "cuInit"}
@@ -264,7 +264,7 @@ def test_gpu_rows(tmp_path):
 
 @pytest.mark.long
 def test_many_texts(tmp_path):
-    """More names than are kept: numbers begin anew, and mean what they should."""
+    """With more names than the table holds, numbering restarts, and all names must be right."""
     count = 90000
     write(tmp_path / "jsonl", *({**CALL, "ts": i, "id": i + 1, "kernel": f"k{i}", "grid": [i, 1, 1]} for i in range(count)))
     assert report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl").status == 0
@@ -276,7 +276,7 @@ def test_many_texts(tmp_path):
 
 @pytest.mark.long
 def test_many_threads(tmp_path):
-    """Of each its own row, also of more than are kept."""
+    """Each thread must have a row of its own, even with more threads than the table holds."""
     count = 70000
     write(tmp_path / "jsonl", *({**FREE, "ts": i, "id": i + 1, "tid": 100 + i, "comm": f"t{i}", "args": {}} for i in range(count)))
     assert report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl").status == 0
@@ -286,7 +286,7 @@ def test_many_threads(tmp_path):
 
 @pytest.mark.parametrize("limit", [64 << 10, (1 << 20) + 5, *(pytest.param(n, marks=pytest.mark.long) for n in (9000, 300000, 1500000))])
 def test_full(tmp_path, limit):
-    """A disk that is full: whole packets, whole slices, and the end says what is not there."""
+    """On a full disk, packets and slices must be whole, and the end must give the number of missing events."""
     count = 40000
     write(tmp_path / "jsonl", *({**CALL, "ts": i, "id": i + 1, "kernel": f"k{i % 3000}", "stream": hex(i)} for i in range(count)))
     ran = report("perfetto", tmp_path / "perfetto", tmp_path / "jsonl", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
@@ -301,11 +301,11 @@ def test_full(tmp_path, limit):
 
 @pytest.mark.long
 def test_slow_reader(tmp_path):
-    """Packets that found no place are left out, and what comes then does not need them."""
+    """Packets that do not fit the pending queue are dropped, and later packets must not depend on them."""
     count = 30000
     write(tmp_path / "jsonl", *({**CALL, "ts": i, "id": i + 1, "kernel": f"k{i}_" + "x" * 2000} for i in range(count)))
     with subprocess.Popen([CUDATRACE, "report", "--format=perfetto", tmp_path / "jsonl"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as report_:
-        # It has made all that it has to say.
+        # All output has been made.
         assert b"waiting for the reader" in report_.stderr.readline()
         data = report_.stdout.read()
     p = pftrace.Decoded(data)
@@ -315,12 +315,12 @@ def test_slow_reader(tmp_path):
 
 
 def test_cut_anywhere(tmp_path):
-    """As a tracer that was killed leaves it: what was written whole can be read."""
+    """In a trace of a killed tracer, all completely written packets must be readable."""
     both(tmp_path, GOLDEN[0])
     data = (tmp_path / "perfetto").read_bytes()
     whole = pftrace.decoded(tmp_path / "perfetto")
     packets = whole.packets[:len(whole.packets) // 2]
-    # A byte for the tag, one or two for the length.
+    # One byte for the tag, one or two for the length.
     at = sum(1 + (1 if p.ByteSize() < 128 else 2) + p.ByteSize() for p in packets)
     ends = sum(p.track_event.type == 2 for p in packets)
     (tmp_path / "cut").write_bytes(data[:at + 5])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""--python: the Python frames of calls match those of Python itself, in every installed version; in threads, deep stacks, code
-with any names, attached late, in containers; a process that corrupts its own memory affects no other."""
+"""--python: the Python frames of calls must match those of Python itself in every installed version: in threads, deep stacks, code with
+any names, attached late, in containers. A process that corrupts its own memory must affect no other."""
 import glob
 import json
 import os
@@ -22,7 +22,7 @@ FRAMES_MAX = 128
 
 
 def pythons():
-    """A Python of each version: this one's folder, the system's, pyenv's, with a shared library and without."""
+    """One Python of each version: the running one's folder, the system's, pyenv's, with a shared library and without."""
     found = {}
     for path in (*glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")), *glob.glob("/usr/local/bin/python3.*"), *glob.glob("/usr/bin/python3.*")):
         if re.search(r"python3(\.\d+)?t?$", path):
@@ -49,7 +49,7 @@ def lines_of(path, text):
 
 
 class Program:
-    """A program under a tracer that began it or came later; ends when it is told to."""
+    """A program that a tracer started or attached to; it ends on request."""
 
     def __init__(self, argv, trace, *options, late=False, **how):
         tracer = [CUDATRACE, "-q", *options, "--jsonl", str(trace)]
@@ -63,7 +63,7 @@ class Program:
 
 @pytest.fixture
 def calls(tmp_path):
-    """calls(PYTHON, OPTION..., parts=...): the trace, and what Python had"""
+    """calls(PYTHON, OPTION..., parts=...): the trace, and Python's own frames"""
     needs_tracing()
 
     def run(python, *options, parts=("nested",)):
@@ -76,7 +76,7 @@ def calls(tmp_path):
         until(lambda: lines_of(log, "]]]"), 60)
         with open(log, encoding="utf-8") as f:
             want = json.load(f)
-        # What its code is called is read from the process: it lives until it has been.
+        # Names are read from the process, which must live until then.
         until(lambda: lines_of(trace, '"symbol":"cuMemAlloc_v2"') == len(want), 60)
         assert program.end() == 0
         return Trace(trace), want
@@ -84,7 +84,7 @@ def calls(tmp_path):
 
 
 def frames(trace):
-    """Of each call, innermost first: (function, file, line)."""
+    """For each call (function, file, line), innermost first."""
     known = {}
     for e in trace.ev:
         if e["type"] == "stack":
@@ -95,7 +95,7 @@ def frames(trace):
 
 
 def same(trace, want, python):
-    """Names are qualified from 3.11 on. Lone surrogates are no text; what is very long is cut."""
+    """Compares frames. Names are qualified from 3.11 on, lone surrogates are replaced, and very long names are cut."""
     def text(s, size):
         return re.sub("[\ud800-\udfff]", "\ufffd", s)[:size]
     got = list(frames(trace))
@@ -123,7 +123,7 @@ def test_names(calls, python):
 
 @pytest.mark.parametrize("python", HERE)
 def test_deep(calls, python):
-    """The outer frames are cut off, and that is said."""
+    """The outermost frames must be cut, and the cut reported."""
     t, want = calls(python, "--python", parts=("deep",))
     same(t, want, python)
     assert len(want[0]) > FRAMES_MAX and counts(t)["cut"] == 1
@@ -139,7 +139,7 @@ def test_mechanism(calls, mech):
 
 
 def test_from_inside(calls):
-    """--probe=inject leaves those calls to probes."""
+    """With --probe=inject, these calls must be left to probes."""
     t, want = calls(ONE, "--python", "--probe=inject")
     same(t, want, "inject")
 
@@ -157,7 +157,7 @@ def test_of_a_set(calls):
 
 
 def test_with_native_stacks(calls):
-    """Native frames end where the interpreter begins."""
+    """Native frames must end where the interpreter begins."""
     t, want = calls(ONE, "--python", "--stack")
     same(t, want, ONE)
     for e in t.ev:
@@ -174,7 +174,7 @@ def test_redacted(calls, option):
 
 
 def test_late(tmp_path):
-    """A process that runs already."""
+    """Frames must be right in a process that was already running."""
     needs_tracing()
     if not ONE:
         pytest.skip("no Python of 3.11 to 3.13 is here")
@@ -200,7 +200,7 @@ def test_late(tmp_path):
 
 
 def test_another_namespace(calls, tmp_path):
-    """In a mount and PID namespace of its own, where its processes have other numbers."""
+    """Frames must be right in a private mount and PID namespace, where process ids differ."""
     if not ONE or Ran(["unshare", "-mpf", "true"]).status:
         pytest.skip("no Python of 3.11 to 3.13, or no namespaces")
     script = tmp_path / "python"
@@ -211,7 +211,7 @@ def test_another_namespace(calls, tmp_path):
 
 
 def test_code_that_replaces_code(calls):
-    """A code object may lie where another was."""
+    """A code object may be allocated where another was: names must still be right."""
     t, want = calls(ONE, "--python", parts=("again",))
     assert len(want) == 20
     same(t, want, ONE)
@@ -219,7 +219,7 @@ def test_code_that_replaces_code(calls):
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
 def test_hostile(tmp_path, version):
-    """Rings, wild pointers, strings of any length: the trace is whole, and says what could not be read."""
+    """With cyclic lists, wild pointers and strings of any length, the trace must be whole, and report what was unreadable."""
     needs_tracing()
     python = next((p for (v, _), p in FOUND.items() if v == version), None)
     if not python:
@@ -235,7 +235,7 @@ def test_hostile(tmp_path, version):
 
 
 def test_unknown_is_said(tmp_path):
-    """A free-threaded build, and one that is older, is named, and nothing is guessed."""
+    """A free-threaded or older build must be named, and nothing may be guessed."""
     needs_tracing()
     python = next((p for p in glob.glob(os.path.expanduser("~/.pyenv/versions/3.7.*/bin/python3.7")) + [p for (v, _), p in FOUND.items() if v.endswith("t")]), None)
     if not python:
@@ -252,7 +252,7 @@ def test_unknown_is_said(tmp_path):
                                        ("pypy3.10", "process .*: PyPy 3.10 is not supported"), ("graalpy", "process .*: GraalPy is not supported"),
                                        ("sample", r"no CPython \(3.8 to 3.14\) was found")])
 def test_no_interpreter(tmp_path, file, said):
-    """Another interpreter, or none: one line names it."""
+    """Another interpreter, or none, must be reported in one line."""
     needs_tracing()
     shutil.copy(FAKE + "/sample", tmp_path / file)
     trace = tmp_path / "t.jsonl"
@@ -263,7 +263,7 @@ def test_no_interpreter(tmp_path, file, said):
 
 
 def test_one_line_each(tmp_path):
-    """Two interpreters in one trace are two lines; a third process of one of them is none."""
+    """Two interpreters in one trace must give two lines, and a further process of one of them none."""
     needs_tracing()
     for file in "pypy3.10", "python3.6":
         shutil.copy(FAKE + "/sample", tmp_path / file)
@@ -272,7 +272,7 @@ def test_one_line_each(tmp_path):
 
 
 def test_report(calls, tmp_path):
-    """Outputs that name stacks name Python's functions, live and from a file."""
+    """Outputs with stacks must name Python's functions, live and from a file."""
     chrome, live = tmp_path / "c.json", tmp_path / "r.json"
     calls(ONE, "--python", "--chrome", str(chrome), "--report", str(live))
     with open(chrome, encoding="utf-8") as f:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""--python: a program that ends at once loses no function names, and no function gets the name of another: not when a code
-object is allocated where another was freed, and not when a thread uses several interpreters."""
+"""--python: a program that ends at once must lose no function names, and no function may get the name of another. That includes a code
+object allocated where another was freed, and a thread that uses several interpreters."""
 import os
 import os
 import shutil
@@ -19,19 +19,19 @@ COUNT, FIRST = 500, 1000
 
 
 def trace_of(tmp_path, python, program, *args, options=()):
-    """The trace, the command's status and what it wrote."""
+    """The trace, and the command's status and output."""
     needs_tracing()
     if not python:
         pytest.skip("this version is not here")
     trace = tmp_path / "t.jsonl"
-    # Room for everything: what is asked is which names a call has, not whether there is a call on a machine that does other things.
+    # The large buffer avoids losses on a busy machine: this test is about names.
     ran = subprocess.run([CUDATRACE, "-q", "--python", "--buffer", "64M", "-e", "cuMemAlloc", *options, "--jsonl", str(trace), "--", python, program, LIB, *args],
                          env=ENV, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
     return Trace(trace), ran
 
 
 def frames(trace):
-    """Of each call, by its size: frames, innermost first."""
+    """The frames of each call by its size, innermost first."""
     stacks = {(e["pid"], e["id"]): e.get("python", []) for e in trace.ev if e["type"] == "stack"}
     return {e["args"]["bytesize"]: [(f.get("function"), f.get("file"), f.get("line")) for f in stacks.get((e["pid"], e.get("stack")), [])]
             for e in trace.ev if e.get("symbol") == "cuMemAlloc_v2"}
@@ -47,7 +47,7 @@ def all_named(trace, of=COUNT):
 @pytest.mark.parametrize("end", ["exit", "kill"])
 @pytest.mark.parametrize("python", HERE)
 def test_ends_at_once(tmp_path, python, end):
-    """500 functions, and the process is gone behind the last call."""
+    """500 functions must have their names, although the process ends just after the last call."""
     trace, ran = trace_of(tmp_path, python, SHORT, "many", end)
     assert ran.returncode == (128 + signal.SIGKILL if end == "kill" else 0)
     all_named(trace)
@@ -56,25 +56,25 @@ def test_ends_at_once(tmp_path, python, end):
 @pytest.mark.parametrize("part", ["by_exec", "by_replace", "by_marshal"])
 @pytest.mark.parametrize("python", HERE)
 def test_freed(tmp_path, python, part):
-    """Code objects that lie where others were have their own names."""
+    """Code objects allocated where others were freed must have their own names."""
     all_named(trace_of(tmp_path, python, SHORT, part)[0])
 
 
 def test_child(tmp_path):
-    """One that was forked, and ends at once, too."""
+    """A forked child that ends at once must have names, too."""
     all_named(trace_of(tmp_path, ONE, SHORT, "fork", "kill")[0])
 
 
 @pytest.mark.parametrize("mech", ["multi", "perf"])
 def test_mechanism(tmp_path, mech):
-    """It is seen by each that code is freed."""
+    """Each mechanism must notice that code is freed."""
     needs_mechanism(mech)
     all_named(trace_of(tmp_path, ONE, SHORT, "by_replace", options=[f"--mechanism={mech}"])[0])
 
 
 @pytest.mark.parametrize("python", HERE)
 def test_interpreters(tmp_path, python):
-    """Of several interpreters in a thread, the frames are those of the one that calls."""
+    """With several interpreters in a thread, the frames must be those of the calling interpreter."""
     trace, ran = trace_of(tmp_path, python, INSIDE)
     assert ran.returncode == 0
     if "none" in ran.stdout:
@@ -84,7 +84,8 @@ def test_interpreters(tmp_path, python):
 
 
 def test_file_is_written(tmp_path):
-    """Whoever writes to a Python's file gets it without the probe; the program goes on, and says no frames rather than wrong ones."""
+    """To write to a Python's file, a program must get it without the probe. The traced program continues, and has no frames rather than
+    wrong ones."""
     needs_tracing()
     if not ONE:
         pytest.skip("no Python of 3.11 to 3.13 is here")
@@ -112,7 +113,7 @@ for _ in sys.stdin:
             traced.stdin.flush()
             assert traced.stdout.readline() == "did\n"
         step()
-        # It waits for the lease.
+        # Opening for writing waits for the lease.
         with open(lib, "r+b"):
             step()
         traced.stdin.close()

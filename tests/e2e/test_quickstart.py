@@ -63,7 +63,7 @@ def test_user():
 
 
 def with_driver(*args):
-    """As if there were one: a version in /proc, device files."""
+    """A command before which a driver is simulated: a version in /proc, device files."""
     script = """mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia &&
         echo 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build' >/proc/driver/nvidia/version &&
         mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && touch /dev/nvidia0 /dev/nvidiactl && exec "$@" """
@@ -79,7 +79,7 @@ def test_gpu():
 
 
 def test_rights_and_gpu(tmp_path):
-    """Nothing is traced that nobody asked for."""
+    """Without arguments nothing may be traced."""
     needs_tracing()
     if Ran(with_driver("true")).status:
         pytest.skip("no driver can be feigned here")
@@ -89,7 +89,7 @@ def test_rights_and_gpu(tmp_path):
 
 @pytest.mark.parametrize("before", ([], ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"]))
 def test_no_terminal(before):
-    """The same, on stderr."""
+    """Without a terminal the same must be printed on stderr."""
     if before and (os.geteuid() or not shutil.which("setpriv")):
         pytest.skip("needs root and setpriv")
     ran = Ran([*before, CUDATRACE])
@@ -105,7 +105,7 @@ def test_no_target(args, tmp_path):
 
 @pytest.mark.parametrize("args", (["-a"], ["--system"], ["--kernel", "--chrome", "out.json"], ["--jsonl", "out.jsonl"]))
 def test_every_process(args, tmp_path):
-    """What is asked for: a program that starts later is in the trace. An output is enough."""
+    """Every process must be traced on request, including programs that start later. An output option is enough."""
     needs_tracing()
     if "--kernel" not in args:
         args = [*args, f"--libcuda={FAKE}/libcuda.so.1"]
@@ -120,7 +120,7 @@ def test_every_process(args, tmp_path):
 
 
 def test_with_an_option(tmp_path):
-    """Any option: every process is traced, also on a terminal without a GPU."""
+    """With any such option every process must be traced, also on a terminal without a GPU."""
     needs_tracing()
     status, lines = on_terminal("-q", "-e", "launch", "--duration=0.1", f"--libcuda={FAKE}/libcuda.so.1", "--jsonl", str(tmp_path / "a.jsonl"))
     assert status == 0 and not lines and (tmp_path / "a.jsonl").read_text(encoding="utf-8").count('"type":"end"') == 1

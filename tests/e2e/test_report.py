@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 25
-"""cudatrace report: a saved trace gives the same results as the live one. The sample program is traced to JSONL and a Chrome
-trace at once; the Chrome trace made from the JSONL must be the live one, byte for byte (test_cases.py checks the same for
-tests/cases). Then files that are not traces, or incomplete."""
+"""cudatrace report: a saved trace must give the same results as the live one. The sample program is traced to JSONL and a Chrome trace
+at once; the Chrome trace made from the JSONL must be the live one, byte for byte (test_cases.py checks the same for tests/cases). Also
+tests files that are not traces, or incomplete."""
 import bz2
 import contextlib
 import filecmp
@@ -33,14 +33,14 @@ ENV = {"LD_LIBRARY_PATH": FAKE}
 
 
 def report(form, *args, **how):
-    """What it says of traces, in this form."""
+    """The report of traces in this form."""
     ran = cudatrace("report", "-q", f"--format={form}", *args, **how)
     assert ran.status == 0, ran
     return ran.out
 
 
 def same_counts(path):
-    """What the report counted is what the trace's own end says."""
+    """The report's counts must equal those of the trace's own end."""
     lines = Trace(path).ev
     head, end, r = lines[0], lines[-1], json.loads(report("json", path))
     assert [r["files"][0][k] for k in ("events", "lines", "bad_lines")] == [sum(end["events"].values()), len(lines), 0]
@@ -51,7 +51,7 @@ def same_counts(path):
 
 @pytest.mark.parametrize("path", SAVED, ids=os.path.basename)
 def test_saved_counts(path):
-    """Older traces: the report counts what is there."""
+    """In older traces, the report must count what is there."""
     same_counts(path)
 
 
@@ -64,7 +64,7 @@ def plain():
 
 @pytest.mark.parametrize("what", ["gzip", "gzip in two parts", "zstd", "stdin", "a line at a time"])
 def test_input(tmp_path, plain, what):
-    """Packed ones, whatever they are called."""
+    """Packed traces must be read, whatever their names are."""
     path = tmp_path / "trace.jsonl"
     if what == "stdin":
         with open(GOLDEN, "rb") as f:
@@ -88,10 +88,10 @@ def test_input(tmp_path, plain, what):
 
 
 def test_several(tmp_path, plain):
-    """Several traces in one file are behind one another, in several files beside one another: then each has its own times."""
+    """Several traces in one file come one after another; in several files, each has its own times, side by side."""
     path = tmp_path / "twice.jsonl"
     path.write_bytes(WHOLE + WHOLE)
-    # Of another process, as it were: a copy is left out.
+    # Differs like another run's trace: a copy would be skipped.
     other = tmp_path / "other.jsonl"
     other.write_bytes(WHOLE.replace(b'"type":"header"', b'"type":"header","other":1', 1))
     behind, beside = (sorted(e["ts"] for e in json.loads(report("chrome", *paths)) if e.get("cat") == "kernel") for paths in ([path], [GOLDEN, other]))
@@ -101,8 +101,8 @@ def test_several(tmp_path, plain):
 
 
 def test_scale(tmp_path):
-    """As many processes, streams and kernels as calls: time that grows with their square would be minutes. Processor time, for
-    the machine may be busy."""
+    """With as many processes, streams and kernels as calls, quadratic time would be minutes. Measures processor time, because the machine
+    may be busy."""
     ev = [json.loads(line) for line in LINES]
 
     def first(what, *without):
@@ -126,10 +126,10 @@ def test_scale(tmp_path):
     assert ran.status == 0 and len(json.loads(ran.out)["overview"]["processes"]) > 10, ran
 
 
-# --- what is no trace, or not whole ---
+# --- files that are not traces, or incomplete ---
 
 def cut(line, last=None):
-    """Lines without their last 40 bytes, from 1."""
+    """All lines, but from LINE to LAST without their last 40 bytes."""
     return b"".join(b[:-41] + b"\n" if line <= n <= (last or line) else b for n, b in enumerate(LINES, 1))
 
 
@@ -161,7 +161,7 @@ BAD = {
 
 
 def judged(status, says, *args):
-    """Its status, what it says, which is never more than a handful of messages, and that it reports the rest."""
+    """Checks the status and the messages, of which there are at most 8, and that the rest is reported."""
     ran = cudatrace("report", "--format=json", *args)
     assert ran.status == status and re.search(says, ran.err) and ran.err.count("\n") <= 8, ran
     if status == 0:
@@ -206,7 +206,7 @@ def packet(n):
     return b"\x0a" + bytes([n]) + b"\x08\x01" + bytes(n - 2)
 
 
-# What is no trace: how it is made, what it is said to be.
+# Files that are not traces: how to make one, and the expected message.
 FOREIGN = {
     "t.jsonl.xz": (holds(lzma.compress(WHOLE)), "packed by xz: run `xz -dk .*t.jsonl.xz`"),
     "t.lzma": (holds(lzma.compress(WHOLE, lzma.FORMAT_ALONE)), "packed by lzma: run `xz --format=lzma"),
@@ -246,7 +246,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_foreign(tmp_path, name):
-    """One line says what it is and what to type, for each verb that reads traces, and also of stdin."""
+    """One line must state the kind of the file and the command to use, for each verb that reads traces, and also for stdin."""
     make, says = FOREIGN[name]
     make(tmp_path / name)
 
@@ -255,17 +255,17 @@ def test_foreign(tmp_path, name):
     said(cudatrace("report", tmp_path / name), 1, says)
     said(cudatrace("report", "--map", tmp_path / name), 1, says)
     said(cudatrace("diff", GOLDEN, tmp_path / name), 2, says)
-    # Beside a trace: that one is reported.
+    # Beside a trace, the trace is reported.
     both = cudatrace("report", "--format=json", GOLDEN, tmp_path / name)
     said(both, 0, says)
     assert json.loads(both.out)["files"][0]["events"]
-    # Some are known by their names alone.
+    # Some are recognized only by their names.
     if "Nsight Systems" not in says:
         said(Ran(["sh", "-c", '"$0" report - <"$1"', CUDATRACE, tmp_path / name]), 1, says.split(":")[0])
 
 
 def test_not_foreign(tmp_path):
-    """What a trace may begin with all the same."""
+    """Files with such a start must still be read as traces."""
     for i, before in enumerate((b"\n\n", b"\xef\xbb\xbf", b" \t\r\n", bytes(4096) + b"\n", b"\n" * 5000)):
         (tmp_path / f"{i}.jsonl").write_bytes(before + WHOLE)
         ran = cudatrace("report", "--format=json", tmp_path / f"{i}.jsonl")
@@ -280,12 +280,12 @@ def test_bad_paths(tmp_path):
     judged(0, "nowhere: there is no such file", GOLDEN, tmp_path / "nowhere")
     path = shutil.copy(GOLDEN, tmp_path)
     judged(1, "one of the input traces", "-o", path, path)
-    # It is left alone.
+    # The input is unchanged.
     assert filecmp.cmp(path, GOLDEN, shallow=False)
 
 
 def test_all_formats_beside_others(tmp_path):
-    """--format=all gives its files names of their own: no file of the user is overwritten, with -o and without."""
+    """--format=all must use separate file names: no existing file may be overwritten, with or without -o."""
     trace = shutil.copy(GOLDEN, tmp_path / "model.jsonl")
     ours = {f"model.report{x}" for x in (".txt", ".json", ".html", ".folded", ".svg", ".chrome.json", ".pftrace")}
     theirs = {f"model{x}" for x in ("", ".txt", ".json", ".html", ".folded", ".svg", ".chrome.json", ".pftrace", ".1.jsonl")}
@@ -302,15 +302,15 @@ def test_all_formats_beside_others(tmp_path):
 
 
 def kept(ran, name=""):
-    """Refused, for it would overwrite an input."""
+    """Refused, because it would overwrite an input."""
     assert ran.status == 1 and f"{name}it is one of the input traces" in " ".join(ran.err.split()), ran
 
 
 @pytest.mark.parametrize("form", ["ascii", "json", "html", "chrome", "perfetto", "svg"])
 def test_inputs_are_kept(tmp_path, form):
-    """No format is written to a trace that is read, whatever its name is there; nor to a file in which it goes on."""
+    """No format may be written to an input trace under any name, nor to a file in which that trace continues."""
     first, second, other = (tmp_path / f"t{x}" for x in (".jsonl", ".1.jsonl", ".report.html"))
-    # As --max-file leaves them.
+    # Files like those of --max-file.
     more, end = (json.dumps({**json.loads(LINES[0]), "segment": 1}).encode() + b"\n"), {"ts": 1, "type": "end", "name": "cudatrace", "reason": "max-file"}
     first.write_bytes(b"".join(LINES[:30]) + json.dumps(end).encode() + b"\n")
     second.write_bytes(more + b"".join(LINES[30:]))
@@ -327,7 +327,7 @@ def test_inputs_are_kept(tmp_path, form):
 
 
 def test_a_long_line(tmp_path):
-    """100 MB: it is passed by, not kept."""
+    """A line of 100 MB must be skipped, not stored."""
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"".join([*LINES[:30], b"x" * 100000000, b"\n", *LINES[30:]]))
     judged(0, ":31: a line of more than 16 MiB", path)
@@ -335,7 +335,7 @@ def test_a_long_line(tmp_path):
     assert status == 0 and kb < 100000
 
 
-# --- of traces that are made here ---
+# --- traces made here ---
 
 class Both:
     """A trace, its Chrome trace, its summary."""
@@ -349,7 +349,7 @@ class Both:
             f.write(ran.err)
 
     def parity(self):
-        """The Chrome trace is the live one, counts and numbers agree."""
+        """The Chrome trace must be the live one, and counts and numbers must agree."""
         assert cudatrace("report", "-q", "--format=chrome", "-o", self.chrome + ".again", self.jsonl).err == ""
         assert filecmp.cmp(self.chrome + ".again", self.chrome, shallow=False)
         same_counts(self.jsonl)
@@ -360,7 +360,7 @@ class Both:
 def test_sample(tmp_path):
     t = Both(tmp_path, "--", FAKE + "/sample")
     t.parity()
-    # What tracing cost: the text has what the end line says of it.
+    # Overhead: the text must have the end line's values.
     end, text = Trace(t.jsonl).end, cudatrace("report", "--full", "-q", t.jsonl).out
     section = text[text.index("\nCost of tracing: "):].split("\n\n")[0]
     assert f'of the busiest second, of thread {end["max_overhead_tid"]}' in " ".join(section.split())
@@ -378,7 +378,7 @@ def test_filtered(tmp_path):
 
 
 def test_kernel(running, tmp_path):
-    """Through the stand-in devices of tests/nvfuse: ioctls, scheduler events, mappings."""
+    """Ioctls, scheduler events and mappings, through the stand-in devices of tests/nvfuse."""
     if os.path.exists("/sys/module/nvidia"):
         pytest.skip("the NVIDIA driver is loaded")
     needs_tracing()
@@ -398,7 +398,7 @@ def test_kernel(running, tmp_path):
 
 
 def test_live(tmp_path):
-    """--report FILE says what cudatrace report says of the JSONL of the same run."""
+    """--report FILE must write the same as cudatrace report for the JSONL of the same run."""
     needs_tracing()
     jsonl, live, text = (tmp_path / f"live.{x}" for x in ("jsonl", "json", "txt"))
     ran = cudatrace("-q", "-e", ALL, "--jsonl", jsonl, "--report", live, "--report", text, "--", FAKE + "/sample", env=ENV)
@@ -409,7 +409,7 @@ def test_live(tmp_path):
 
 
 def test_live_alone(tmp_path):
-    """Without another output it writes no other file."""
+    """Without another output, --report must write no other file."""
     needs_tracing()
     ran = cudatrace("-q", "-e", "init", "--report", "-", "--", "true", env=ENV, cwd=tmp_path)
     assert (ran.status, ran.err, os.listdir(tmp_path)) == (0, "", []) and ran.out

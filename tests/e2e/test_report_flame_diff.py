@@ -28,7 +28,7 @@ def report(form, path, to):
 
 @pytest.mark.parametrize("trace", [TOKENS, TRITON], ids=["tokens", "triton"])
 def test_sums(tmp_path, trace):
-    """Folded stacks, flame graph and timeline add up."""
+    """The sums of folded stacks, flame graph and timeline must equal those of the lines."""
     total, by_class, by_fn = 0, collections.Counter(), collections.Counter()
     for e in calls(trace):
         if not e.get("depth") and "duration_us" in e:
@@ -52,7 +52,7 @@ def test_sums(tmp_path, trace):
 
 
 def test_svg_by_name(tmp_path):
-    """A file that ends in .svg is one."""
+    """Output to a file that ends in .svg must be an SVG."""
     assert report("flamegraph", TOKENS, tmp_path / "named.svg") == report("svg", TOKENS, tmp_path / "f")
 
 
@@ -61,7 +61,7 @@ def test_timeline_text():
 
 
 def test_hostile_names(tmp_path):
-    """What a name may hold: it must not become markup, nor a semicolon in it a frame."""
+    """Special characters in a name must not become markup, nor a semicolon a frame."""
     evil = tmp_path / "evil.jsonl"
     with open(TOKENS, encoding="utf-8") as f:
         evil.write_text(re.sub(r'"kernel":"[^"]*"', r'"kernel":"<script>alert(1)</script>;&\\"\\u0001"', f.read()))
@@ -77,7 +77,7 @@ def test_diff_same():
 
 
 def test_diff():
-    """What is gone and new is named; counts are those of the lines."""
+    """Missing and new items must be named, and counts must be those of the lines."""
     ran = cudatrace("diff", TOKENS, TRITON)
     assert ran.status == 1 and "gone: " in ran.out and "new: " in ran.out
     sides = []

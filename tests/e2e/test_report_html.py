@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
 # traces nothing
-"""The report's HTML page, used in headless Chromium like by a person (tests/html/drive.py): a million events with hostile
-names, also merged to fewer; traces with hostile names, stacks, refused commands."""
+"""The report's HTML page, used in headless Chromium as by a person (tests/html/drive.py): a million events with hostile names, also
+merged to fewer; traces with hostile names, stacks, refused commands."""
 import json
 import os
 import re
@@ -35,7 +35,7 @@ def test_each_class_has_a_colour():
 
 @pytest.fixture(scope="module")
 def pages():
-    """pages(NAME): its path, made when it is first asked for"""
+    """pages(NAME): the page's path; the page is made at the first request"""
     folder, made = os.environ["TMP"], {}
 
     def by_maker(path, *events):
@@ -67,7 +67,7 @@ def pages():
 
 
 def layers(path):
-    """Of a model's layers, with frames, libraries and times of a GPU; a kernel and a function have hostile names."""
+    """A trace of a model's layers, with frames, libraries and GPU times; a kernel and a function have hostile names."""
     make_trace.make(path)
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -77,7 +77,7 @@ def layers(path):
 
 
 def hostile(path):
-    """A trace whose kernels, threads and host are hostile"""
+    """A trace with hostile kernel, thread and host names"""
     with open(path, "w", encoding="utf-8") as out:
         for e in lines():
             e.update({k: [BAD] if k == "command" else BAD for k in ("kernel", "comm", "host", "path", "command") if k in e})
@@ -86,8 +86,8 @@ def hostile(path):
 
 
 def with_stacks(path):
-    """As by --stack, --kernel and --gpu-stats: who called, and why the driver refused; names are hostile here, too. And calls and time of each
-    function and depth of stack."""
+    """A trace as by --stack, --kernel and --gpu-stats, with callers and the driver's refusals; names are hostile, too. Also returns calls
+    and time of each function and stack depth."""
     app = {"ip": "0x1431", "module": "/opt/app/" + BAD, "offset": "0x1431"}
     frames = {1: [{**app, "symbol": "main+0x81"}],
               2: [{**app, "symbol": "void outer<int, float>(int)+0x61"}, {**app, "symbol": BAD}, {**app, "symbol": "main+0x140"}, app]}
@@ -123,7 +123,7 @@ def test_all_events(pages):
     page = Page(pages("small"))
     m, columns = page.meta, page.columns()
     assert m["events"] == 20000 == sum(lane["events"] for lane in m["lanes"]) and m["merged"] == 0
-    # Columns unpack.
+    # Unpacks the columns.
     assert max(columns[2]) == len(m["whats"]) - 1 and max(columns[3]) == len(m["details"])
     with open(SAMPLE, encoding="utf-8") as f:
         assert page.report == json.load(f)
@@ -135,13 +135,13 @@ def test_hostile_names_are_text(pages):
 
 
 def test_nonce(pages):
-    """Scripts need that of this file."""
+    """Scripts must have the nonce of this file."""
     text = Page(pages("small")).text
     assert re.search(r"script-src .nonce-([0-9a-f]{32})", text) and not re.search(r'<script>|<script nonce="(?![0-9a-f]{32}")', text)
 
 
 def test_merged(pages):
-    """They are counted; only short ones are merged."""
+    """Merged events must be counted; only short ones may be merged."""
     page = Page(pages("merged"))
     m = page.meta
     assert m["events"] <= 100000 and m["events"] + m["merged"] == 300000 == m["events"] + sum(sum(lane.get("cells", [])[1::4]) for lane in m["lanes"])
@@ -150,7 +150,7 @@ def test_merged(pages):
 
 @pytest.mark.parametrize("name", ["golden", "hostile"])
 def test_of_a_trace(pages, name):
-    """Neither --stack nor --kernel; a hostile trace stays text."""
+    """A page without --stack and --kernel must have no such sections; hostile names must stay text."""
     page = Page(pages(name))
     assert page.meta["events"] == len([e for e in lines() if e["type"] not in ("header", "end")]) and page.report["overview"]["calls"] > 0
     assert "callers" not in page.meta and page.meta["refused"] == []
@@ -158,14 +158,14 @@ def test_of_a_trace(pages, name):
 
 
 def test_python_above_a_call(pages):
-    """The three innermost functions of the program; what calls modules is left out."""
+    """The page must show the program's three innermost functions, without the module call wrappers."""
     shown = [d["python"] for d in Page(pages("map")).meta["details"] if "python" in d]
     assert ["Attention.forward", "Block.forward", "Model.forward"] in [[f.split(" ")[0] for f in s] for s in shown]
     assert all(len(s) <= 3 and "_call_impl" not in "".join(s) for s in shown)
 
 
 def test_stacks(pages, tmp_path):
-    """Calls and time of each function and stack, most time first; refused commands by device and status."""
+    """Callers must have calls and time of each function and stack, most time first; refused commands come by device and status."""
     page = Page(pages("stacks"))
     m = page.meta
     assert {(x["name"], len(x["stack"])): (x["count"], x["total_ns"]) for x in m["callers"]} == with_stacks(tmp_path / "again")[1]
@@ -179,7 +179,7 @@ def test_stacks(pages, tmp_path):
 
 @pytest.mark.parametrize("name", ["hostile", "stacks", "map", "merged", *(pytest.param(n, marks=pytest.mark.long) for n in ("golden", "million"))])
 def test_used(pages, name):
-    """By a person: each line `ok` is a check of drive.py."""
+    """All checks of drive.py, which uses the page, must pass: each prints a line `ok`."""
     ran = Ran([sys.executable, TESTS + "/html/drive.py", pages(name)], timeout=300)
     print(ran.out)
     if ran.status == 77:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
 # traces nothing
-"""The memory limit of a report, in all and by table, and its counts of rejected rows: hostile traces
-(tests/helpers/hostile_trace.py), read from a pipe, stay below the limits in docs/LIMITS.md. A process that fills every table
-leaves room for a later one (tests/helpers/first_process.py)."""
+"""The memory limit of a report, in total and by table, and its counts of rejected rows. Reports of hostile traces
+(tests/helpers/hostile_trace.py), read from a pipe, must stay below the limits in docs/LIMITS.md. A process that fills every table must
+leave space for a later one (tests/helpers/first_process.py)."""
 import gzip
 import json
 import os
@@ -34,7 +34,7 @@ def hostile(*args):
     ("json", 150000, 200, {"texts", "traces", "processes", "threads", "kernels", "streams", "events", "graphs", "devices", "driver_commands", "flame"}),
     ("html", 30000, 9000, None)])
 def test_burden(tmp_path, form, rounds, name_length, tables):
-    """The report of it is whole, takes less than LIMIT_KB, and says of each table what found no place."""
+    """The report must be complete, use less than LIMIT_KB, and count the rejected rows of each table."""
     out = tmp_path / "burden"
     with subprocess.Popen(hostile(rounds, name_length), stdout=subprocess.PIPE) as made:
         status, kb = kilobytes(CUDATRACE, "report", "-q", f"--format={form}", "-o", out, "-", stdin=made.stdout)
@@ -45,8 +45,8 @@ def test_burden(tmp_path, form, rounds, name_length, tables):
 
 
 def test_side_by_side(tmp_path):
-    """Forty traces of the same time, whose lines are as long and wide as they may be: they do not all have room at once. What is left
-    out is counted, and no event is lost elsewhere."""
+    """Forty parallel traces with lines of maximal length do not all fit at once. Rejected lines must be counted, and no other event may be
+    lost."""
     paths, out = [tmp_path / f"{i}.gz" for i in range(40)], tmp_path / "wide.json"
     members = ",".join(f'"a{i}":"\\u0041{"x" * 180}"' for i in range(64000))
     lines = "".join('{"ts":1,"type":"sync","op":"sync","name":"cuCtxSynchronize","symbol":"cuCtxSynchronize","pid":1,"tid":1,"comm":"c",'
@@ -65,19 +65,20 @@ def test_side_by_side(tmp_path):
 
 
 def test_burden_diff(tmp_path):
-    """Its functions and kernels are compared."""
+    """Functions and kernels of such a trace must still be compared."""
     path = tmp_path / "a.jsonl"
     with open(path, "wb") as f:
         subprocess.run(hostile(5000, 100), stdout=f, check=True)
     ran = cudatrace("diff", "--json", path, path)
     found = json.loads(ran.out)
-    # What found no place may differ.
+    # Rejected rows may differ.
     assert ran.status == 3 and "devices" in found["rejected"] and found["changed"] == 0
 
 
 @pytest.mark.parametrize("processes", [1, 700])
 def test_many_names_diff(tmp_path, processes):
-    """The traces share the limit of names: a kernel that has found no place in one of them is no change, and both have their end lines."""
+    """The traces share the limit of names. A kernel that is rejected in only one of them must not count as changed, and both must have
+    their end lines."""
     path = tmp_path / "names.jsonl"
     with open(path, "w", encoding="ascii") as f:
         f.write('{"ts":0,"type":"header","name":"cudatrace","schema":2,"clock_base_ns":1000,"boot_id":"x","host":"h"}\n')
@@ -95,7 +96,7 @@ def test_many_names_diff(tmp_path, processes):
 
 @pytest.fixture(scope="module")
 def first():
-    """Two traces: of process 2 behind process 1, and of it alone."""
+    """Two traces: process 2 after process 1, and process 2 alone."""
     folder = os.environ["TMP"]
     with open(folder + "/both.jsonl", "wb") as f:
         subprocess.run([*FIRST, "70000"], stdout=f, check=True)
@@ -111,7 +112,7 @@ TABLES = {"texts", "stacks", "functions", "threads", "segments", "kernels", "ker
 
 @pytest.mark.parametrize("form,rows", [pytest.param("json", "--same", marks=pytest.mark.long), ("html", "--page")])
 def test_behind(first, tmp_path, form, rows):
-    """What process 2 has in a report of its own, rows, lanes and events, it has behind process 1, too; what that lost is counted."""
+    """After process 1, process 2 must have the same rows, lanes and events as in a report of its own; process 1's losses are counted."""
     for name in "alone", "both":
         ran = cudatrace("report", "-q", "--top", 1000, f"--format={form}", "-o", tmp_path / name, f"{first}/{name}.jsonl", timeout=300)
         assert ran.status == 0, ran
@@ -123,13 +124,13 @@ def test_behind(first, tmp_path, form, rows):
 
 @pytest.mark.long
 def test_behind_diff(first):
-    """Finds its kernels the same."""
+    """diff must find the same kernels of process 2."""
     ran = cudatrace("diff", "--json", first + "/both.jsonl", first + "/alone.jsonl", timeout=300)
     assert '"name":"small_first","changed":false,"count_before":50,"count_after":50' in ran.out
 
 
 def test_pools(tmp_path):
-    """A program that makes more pools than are kept of one: 4,096."""
+    """A program that makes more pools than the limit of 4,096 for one program must have the rest counted."""
     path = tmp_path / "pools.jsonl"
     lines = ['{"ts":0,"type":"header","name":"cudatrace","schema":2}']
     for i in range(1, 5001):
@@ -139,7 +140,7 @@ def test_pools(tmp_path):
     assert json.loads(cudatrace("report", "-q", "--format=json", path).out)["rejected"] == {"pools": 904}
     text = cudatrace("report", "--full", "-q", path).out
     assert re.search(r"^INCOMPLETE(.*\n)+?  904 memory pools: the report reached its limit", text, re.M)
-    # Fewer: nothing is left out.
+    # Below the limit nothing is rejected.
     path.write_text("\n".join(lines[:4000]) + "\n")
     assert "rejected" not in json.loads(cudatrace("report", "-q", "--format=json", path).out)
     assert "memory pools: the report" not in cudatrace("report", "--full", "-q", path).out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
-"""The report's memory and transfers: for traces from an H200, compared with numbers computed by another program and by hand;
-and for programs that print the expected report."""
+"""The report's memory and transfers: for traces from an H200, compared with numbers computed by another program and by hand. Also for
+programs that print the expected report."""
 import glob
 import json
 import os
@@ -24,7 +24,7 @@ def test_schema():
     passes("golden/schema_check.py", GPT2)
 
 
-# By hand, with jq, from the lines of the trace.
+# Values computed by hand, with jq, from the lines of the trace.
 
 def parts(path):
     r = report(path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 45
-"""Members of a JSON object have no order: a trace whose lines another program has rewritten (jq -S, Python's sort_keys) must
-give the same reports, pictures and comparisons, byte for byte."""
+"""Members of a JSON object have no order: if another program rewrites a trace's lines (jq -S, Python's sort_keys), reports, pictures
+and comparisons must be the same, byte for byte."""
 import glob
 import json
 import os
@@ -17,7 +17,7 @@ FORMS = ["ascii", "json", "html", "chrome", "perfetto", "flamegraph", "svg", "as
 
 
 def python_sorted(lines):
-    """Blanks behind colons and commas, and numbers as Python has them."""
+    """Spaces after colons and commas, and numbers in Python's format."""
     return "".join(json.dumps(json.loads(line), sort_keys=True) + "\n" for line in lines)
 
 
@@ -27,7 +27,7 @@ WAYS = {"sorted": lambda x: reordered(x, "sorted"), "reversed": lambda x: reorde
 
 @pytest.fixture(scope="module")
 def live():
-    """All layers of a trace."""
+    """A trace of all layers."""
     needs_tracing()
     path = os.environ["TMP"] + "/live.jsonl"
     ran = cudatrace("-q", "--no-summary", "--all-layers", "--stack", "--jsonl", path, "--", FAKE + "/sample", "--tokens", 10, env={"LD_LIBRARY_PATH": FAKE})
@@ -40,7 +40,7 @@ def said(form, folder, path):
     ran = cudatrace("report", "-q", f"--format={name}", *options, "-o", "out", path, cwd=folder)
     assert ran.status == 0, ran
     with open(folder / "out", "rb") as f:
-        # A page's nonce is another each time; how large the file is depends on its blanks.
+        # A page's nonce differs each time; the file's size depends on its spaces.
         return re.sub(rb'nonce[-="]+[0-9a-f]{32}|"bytes":\d+,"lines"', b"", f.read())
 
 
@@ -50,11 +50,11 @@ def same(folder, path, way):
     other = WAYS[way](text.splitlines())
     assert other != text
     for form in FORMS:
-        # Reports have the file's name in them.
+        # Reports contain the file's name.
         (folder / "t.jsonl").write_text(text, encoding="utf-8")
         want = said(form, folder, "t.jsonl")
         (folder / "t.jsonl").write_text(other, encoding="utf-8")
-        # The page has texts of the lines in it, packed; Python writes numbers of its own into them.
+        # The page contains packed text of the lines, where Python formats numbers differently.
         if way != "Python" or "html" not in form:
             assert said(form, folder, "t.jsonl") == want, form
     assert cudatrace("diff", path, folder / "t.jsonl").status == 0
@@ -74,7 +74,7 @@ def test_live(tmp_path, live, way):
 
 
 def test_costs(tmp_path):
-    """What costs most is no matter of which comes first, and of those that cost the same none is lost."""
+    """The order of costs must not depend on the order of members, and no row with equal cost may be lost."""
     with open(GOLDEN[-1], encoding="utf-8") as f:
         lines = f.read().splitlines()
     costs = {"cuInit": 1.5, "cuMemAlloc_v2": 7.25, "cuMemFree_v2": 1.5, "cuLaunchKernel": 3}

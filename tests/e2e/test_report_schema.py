@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
 # takes: 20
-"""cudatrace list --schema=report: the JSON form of every report of tests/corpus and tests/golden conforms to it, and a member
-that no row describes does not."""
+"""cudatrace list --schema=report: the JSON form of every report of tests/corpus and tests/golden must conform to it, and a member
+without a row must not."""
 import copy
 import glob
 import json
@@ -16,7 +16,7 @@ jsonschema = pytest.importorskip("jsonschema", "4.0", reason="python3-jsonschema
 TRACES = sorted(glob.glob(TESTS + "/golden/*.jsonl") + glob.glob(TESTS + "/corpus/*.jsonl.zst"))
 SCHEMA = json.loads(Ran([CUDATRACE, "list", "--schema=report"]).out)
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-# Sections whose rows are a .section file.
+# Sections with rows in a .section file.
 DONE = [name for name, schema in SCHEMA["properties"].items() if isinstance(schema, dict) and {"properties", "items"} & {*schema}]
 
 
@@ -40,7 +40,7 @@ def test_reports_conform(path):
 
 
 def objects(schema, value, path=()):
-    """Each object of a report whose members the schema lists, with its path."""
+    """Each object of a report whose members are in the schema, with its path."""
     if "properties" in schema and isinstance(value, dict):
         yield path, schema
         for name, member in value.items():
@@ -56,7 +56,7 @@ def at(report, path):
 
 
 def test_other_members_do_not_conform():
-    """In each object: one member more, each required one less, and a number that is text."""
+    """In each object, an extra member, a missing required member and text in place of a number must not conform."""
     report = report_of(TESTS + "/golden/h200-gpt2-tokens.jsonl")
     found = [(path, schema) for name in DONE if name in report for path, schema in objects(SCHEMA["properties"][name], report[name], (name,))]
     assert {path[0] for path, _ in found} >= {"kernels", "overview", "waits", "transfers"}

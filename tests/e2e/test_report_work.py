@@ -17,7 +17,7 @@ GOLDEN = TESTS + "/golden/h200-gpt2-tokens.jsonl"
 
 
 def test_kernels():
-    """Their numbers again, from the lines of the trace; and what is found."""
+    """Kernel numbers must equal those recomputed from the lines of the trace; also tests the findings."""
     got, rows = report(GOLDEN), collections.defaultdict(collections.Counter)
     with open(GOLDEN, encoding="utf-8") as f:
         for e in map(json.loads, f):
@@ -38,7 +38,7 @@ def test_kernels():
 
 
 def test_occupancy(tmp_path):
-    """As NVIDIA's calculator has it"""
+    """Occupancy must equal that of NVIDIA's calculator."""
     found = glob.glob("/usr/local/cuda*/include/cuda_occupancy.h") + glob.glob("/usr/include/cuda_occupancy.h")
     if not found:
         pytest.skip("cuda_occupancy.h is not here")

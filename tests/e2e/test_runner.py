@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""The test runner itself: its counts, which suites run at the same time, and that a run leaves nothing behind, however it ends.
-Uses a copy of the runner with its own suites."""
+"""The test runner itself: its counts, which suites run at the same time, and that a run leaves nothing behind, however it ends. Uses a
+copy of the runner with its own suites."""
 import os
 import re
 import shutil
@@ -29,7 +29,7 @@ fi
 
 
 class Tree:
-    """tests/run.sh and what it needs, in a folder, with suites as they are given."""
+    """A folder with tests/run.sh, its requirements, and the given suites."""
 
     def __init__(self, folder):
         self.top = str(folder)
@@ -41,11 +41,11 @@ class Tree:
         shutil.copytree(TESTS + "/runner", self.top + "/tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
         os.makedirs(self.top + "/tools")
         shutil.copy(TESTS + "/../tools/install-deps.sh", self.top + "/tools/")
-        # What Python has compiled, pytest and all, serves the next tree, too: that takes longer than most of the runs here.
+        # All trees share Python's compiled files, which take longer to make than most of the runs here.
         os.makedirs(self.top + "/build/check")
         os.makedirs(os.environ["TMP"] + "/pycache", exist_ok=True)
         os.symlink(os.environ["TMP"] + "/pycache", self.top + "/build/check/pycache")
-        # Nothing of this run's; without HOME and with hardly anything else, as a service may be started.
+        # Nothing of this run's environment; no HOME and few variables, as in a service.
         self.env = {"PATH": os.environ["PATH"], "TMPDIR": self.top + "/tmp"}
 
     def suite(self, name, text, head=""):
@@ -80,7 +80,7 @@ def sums(out):
 
 
 def alive(mark):
-    """Processes whose command lines hold this."""
+    """Processes with this text in their command lines."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -105,7 +105,7 @@ def wait_for(what, seconds=30):
 
 
 def test_two_at_once(tree):
-    """Logs of two runs in one folder would be a mixture, and results with them."""
+    """Two runs in one folder would mix their logs and results: the second must be refused."""
     tree.suite("waits", 'touch "$O/begun"; until [ -e "$O/go" ]; do sleep 0.02; done; echo ok it')
     first = tree.begin()
     wait_for(lambda: os.path.exists(tree.top + "/build/begun"))
@@ -140,7 +140,7 @@ def test_suite_as_a_whole(tree, text, head, why):
 
 
 def test_a_tracer_may_take_its_time(tree):
-    """As on a busy machine: one that ends by itself is not left behind."""
+    """A tracer that ends by itself, slowly, as on a busy machine, must not count as left behind."""
     tree.suite("slow", 'cp "$(command -v sleep)" "$TMP/cudatrace"; setsid "$TMP/cudatrace" 5 & echo ok one')
     rc, out = tree.run()
     assert rc == 0 and sums(out) == (1, 0, 0), out
@@ -162,7 +162,7 @@ def test_not_side_by_side(tree, head, together):
 
 
 def test_no_tracers(tree):
-    """What wants none runs first, beside those that trace nothing; the others wait."""
+    """Suites marked "no tracers" must run first, beside those that trace nothing; the others wait."""
     for name, head in (("a-traces", "# takes: 90"), ("b-still", "# traces nothing"), ("c-wants", "# no tracers")):
         tree.suite(name, """here=${0%%/*} me=${0##*/}
 : >"$here/$me.begun"
@@ -217,7 +217,7 @@ def test_module_that_cannot_be_read(tree):
 
 
 def test_module_that_is_skipped(tree):
-    """It is counted and named, also when nothing else runs."""
+    """A skipped module must be counted and named, also when nothing else runs."""
     tree.module("some", 'import pytest\npytest.importorskip("nothing_of_that_name", reason="not installed")\n')
     out = tree.run()[1]
     assert "some: the suite # not installed" in out and sums(out) == (0, 0, 1)
@@ -247,7 +247,7 @@ def test_first_failure(tree):
 
 
 def test_again(tree):
-    # Fails beside others, and by itself passes.
+    # The suite fails beside others, and passes alone.
     tree.suite("shaky", 'd=${0%/*}; echo "ok 1"; if [ -e "$d/been" ]; then echo "ok 2"; else : >"$d/been"; echo "not ok 2 # busy"; fi')
     tree.suite("good", 'echo "ok good"')
     tree.module("unsteady", "import os\ndef test_one():\n    d = os.path.dirname(__file__) + '/been'\n"
@@ -265,7 +265,7 @@ def test_again_fails_again(tree):
     status, out = tree.run("--again")
     assert (status, sums(out)) == (1, (1, 1, 1)) and out.count("# bad: 0 passed, 1 failed") == 2, out
     assert "tests/run.sh bad" in out
-    # Not without being asked, and not when it is more than an accident.
+    # Failed suites are not repeated without the option, nor if too many fail.
     for more, wanted in (0, ()), (4, ("--again",)):
         for n in range(more):
             tree.suite(f"3{n}-bad", 'echo "not ok bad # it is"')
@@ -274,7 +274,7 @@ def test_again_fails_again(tree):
 
 
 def test_until(tree):
-    """A suite that would not end in time is not begun, and is named."""
+    """A suite that would not end in time must not begin, and must be named."""
     tree.suite("short", "echo ok short", "# takes: 5 90\n# longer")
     tree.suite("long", "echo ok long", "# takes: 90")
     tree.suite("last", "echo ok last", "# alone")
@@ -288,7 +288,7 @@ def test_until_on_a_slow_machine(tree):
     tree.suite("slow", "sleep 3; echo ok slow", "# takes: 1\n# no tracers")
     tree.suite("next", "echo ok next", "# takes: 30")
     assert sums(tree.run("--jobs=1", "--until", str(time.time() + 60))[1]) == (1, 0, 1)
-    # Nor is it run again; what it said counts.
+    # It is not repeated either, and its results count.
     tree.suite("slow", "sleep 6; echo ok slow; echo not ok it", "# takes: 0")
     rc, out = tree.run("--again", "--until", str(time.time() + 8))
     assert (rc, sums(out)) == (1, (1, 1, 1)) and "again, by" not in out, out
@@ -322,7 +322,7 @@ def test_nothing_stays(tree, how, own):
     marks = re.findall(r"sleep (\d+98765\d)", text)
     text += f'echo ok {mark}; : >"$0.ready"\n' + {"end": "exit 0"}.get(how, "sleep 1000")
     tree.suite("leaves", text, ("# timeout: 3" if how == "timeout" else "") + own)
-    # A module too: its process is forked, and its children are not waited for.
+    # The module's process is forked, and leaves children behind.
     tree.module("stays", "import subprocess, time\ndef test_it():\n"
                 f"    subprocess.Popen(['setsid', 'sleep', '{marks[0]}'])\n    time.sleep(0 if {how!r} in ('end', 'timeout') else 1000)\n")
     p = tree.begin()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
-"""A trace recorded on an H200 (tests/gpu/triton_add.py, driver 580) matches docs/SCHEMA.md, and the jq examples of that page
-work on it; and the checker of that page finds errors."""
+"""A trace recorded on an H200 (tests/gpu/triton_add.py, driver 580) must match docs/SCHEMA.md, and the jq examples of that page must
+work on it. The checker of that page must find errors."""
 import collections
 import json
 import re
@@ -15,7 +15,7 @@ CHECKER = TESTS + "/golden/schema_check.py"
 
 
 class Num(float):
-    """Numbers stay as they were written."""
+    """Keeps numbers as they were written."""
     __slots__ = ("text",)
 
 
@@ -35,7 +35,7 @@ def enc(v):
     return json.dumps(v)
 
 
-# Changes of the lines l (a list of objects), after which the checker must complain. What sets raw is written as it is.
+# Changes to the lines l (a list of objects) that the checker must report. The value of raw is written unchanged.
 WRONG = {
     'no header': 'l = l[1:]',
     'two headers': 'l.insert(1, header)',
@@ -108,7 +108,7 @@ def test_notices(tmp_path, name):
 
 
 def test_cut(tmp_path):
-    """A trace without an end is one with --cut, and only then."""
+    """A trace without an end must be accepted only with --cut."""
     cut = tmp_path / "cut.jsonl"
     with open(GOLDEN, encoding="utf-8") as f:
         cut.write_text("".join(f.readlines()[:50]), encoding="utf-8")
@@ -119,7 +119,7 @@ def test_usage():
     assert script(CHECKER)[0] == 2
 
 
-# What jq says of the trace: each line, and how often, sorted.
+# jq's output for the trace: each line with its count, sorted.
 ANSWERS = {
     'how many of what': ('3 context 1 end 1 header 9 init 27 kernel 1 library 5 memory 30 module 50 process 2 sync 2 transfer',
         ['-r', '.type']),

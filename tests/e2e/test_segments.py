@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 30
-"""--max-file: no file exceeds the size, each is a complete trace, and together they equal a single file."""
+"""--max-file: no file may exceed the size, each must be a complete trace, and together they must equal a single file."""
 import collections
 import glob
 import gzip
@@ -28,7 +28,7 @@ def lines(path):
 
 
 def pieces(first):
-    """The files of an output, in their order."""
+    """The files of an output, in order."""
     stem, ending = os.path.splitext(str(first))
     found, n = [str(first)], 1
     while os.path.exists(f"{stem}.{n}{ending}"):
@@ -41,14 +41,14 @@ def pieces(first):
 def sized(first, least=3):
     files = pieces(first)
     assert len(files) >= least and all(os.path.getsize(f) <= MIB for f in files), [(f, os.path.getsize(f)) for f in files]
-    # Full, but for the last one.
+    # All but the last are full.
     assert all(os.path.getsize(f) > MIB - 16384 for f in files[:-1])
     return files
 
 
 @pytest.fixture(scope="module")
 def saved():
-    """Two processes of three threads each, which launch, wait and allocate."""
+    """Two processes with three threads each, which launch, wait and allocate."""
     path = os.environ["TMP"] + "/saved.jsonl"
     with open(path, "w", encoding="utf-8") as f:
         f.write(json.dumps(HEAD) + "\n")
@@ -92,13 +92,13 @@ def test_chrome(tmp_path, saved):
         assert end["reason"] == ("duration" if n == len(files) - 1 else "max-file") and end["not_written"] == 0
         assert end["calls"] == end["events"] == len(calls)
         assert f[0]["ts"] <= min(e["ts"] for e in calls) + 5.001 and (n == 0) == (f[0]["ts"] == 0)
-        # All that is shown has its name, and arrows begin and end at calls.
+        # All rows have names, and arrows begin and end at calls.
         names = {(e["name"], e["pid"], e["tid"]) for e in of(f, "M") if "name" in e["args"]}
         assert all(("thread_name", e["pid"], e["tid"]) in names for e in calls)
         assert all(("process_name", e["pid"], e["pid"]) in names for e in calls + of(f, "C"))
         starts = {(e["ts"], e["tid"]) for e in calls}
         assert of(f, "s") and all((e["ts"], e["tid"]) in starts for e in of(f, "s") + of(f, "f"))
-    # Those that are missing go from one file to another.
+    # The missing arrows lead from one file to another.
     arrows = sum(len(of(f, "s")) for f in files)
     assert len(of(whole, "s")) - 8 * len(files) <= arrows <= len(of(whole, "s"))
     assert files[-1][-1]["args"]["drops"]["calls"] == 2 and not any(f[-1]["args"]["drops"]["calls"] for f in files[:-1])
@@ -119,7 +119,7 @@ def test_perfetto(tmp_path, saved):
         assert f.begins.get("segment", 0) == n and f.ends["reason"] == ("duration" if f is files[-1] else "max-file")
         assert f.cleared == 1 and {s.tid for s in f.slices} == {t for _, t in f.threads} and set(f.processes) == {7, 8}
         assert f.threads == whole.threads and f.processes == whole.processes and f.flows
-    # Perfetto itself reads one alone, and all, one behind the other, as one trace again.
+    # Perfetto itself reads one file alone, and all files joined as one trace.
     with open(tmp_path / "all", "wb") as f:
         for p in paths:
             f.write(pathlib.Path(p).read_bytes())
@@ -134,7 +134,7 @@ def test_perfetto(tmp_path, saved):
 
 
 def test_large_event(tmp_path):
-    """Larger than a file may be: alone in its own."""
+    """An event larger than a file may be must be alone in its file."""
     call = {"type": "kernel", "op": "launch", "name": "cuLaunchKernel", "symbol": "cuLaunchKernel", "pid": 7, "tid": 7, "comm": "c", "duration_us": 1, "result": 0,
             "stream": "0x10", "grid": [1, 2, 3], "block": [4, 5, 6], "shared_mem": 7, "args": {}}
     with open(tmp_path / "t.jsonl", "w", encoding="utf-8") as f:
@@ -156,7 +156,7 @@ def without_files(path):
 
 @pytest.fixture(scope="module", params=["uprobe", "inject", "gpu-time"])
 def traced(request):
-    """A trace in several files, and the same in one, which is a pipe. Of gpu-time the lines of both wait."""
+    """A trace in several files, and the same in one pipe. With gpu-time, lines of both are pending."""
     if request.param != "inject":
         needs_tracing()
     folder = os.environ["TMP"] + "/" + request.param
@@ -172,7 +172,7 @@ def traced(request):
 
 
 def test_lines(traced):
-    """Every line once, and each file whole by itself."""
+    """Every line must be there once, and each file complete by itself."""
     whole = lines(traced + "/whole.jsonl")
     files = [lines(p) for p in sized(traced + "/a.jsonl")]
     events = lambda f: [e for e in f[1:-1] if e["type"] != "stack"]  # noqa: E731
@@ -184,7 +184,7 @@ def test_lines(traced):
         calls = [e for e in f if "symbol" in e]
         assert end["events"] == collections.Counter(e["type"] for e in f[1:-1]) and end["calls"] == end["entries"] == len(calls)
         assert all(e["ts"] + e.get("duration_us", 0) / 1000 <= end["ts"] + 1e-3 for e in calls)
-        # Defined before it is used, in the same file.
+        # A stack is defined before its use, in the same file.
         known = set()
         for e in f:
             if e["type"] == "stack":
@@ -199,13 +199,13 @@ def test_lines(traced):
         assert any("gpu_start" in e for e in f) == ("gpu_time" in whole[0])
     paths = pieces(traced + "/a.jsonl")
     assert {os.stat(p).st_mode & 0o777 for p in paths} == {0o600}
-    # docs/SCHEMA.md does not describe each member of the GPU's.
+    # docs/SCHEMA.md does not describe all members of GPU lines.
     for path in () if "gpu_time" in whole[0] else (paths[1], paths[-1]):
         passes("golden/schema_check.py", path)
 
 
 def test_report(tmp_path, traced):
-    """The report of the first file is that of them all, and so is that of all in any order, and of a pipe."""
+    """The report of the first file must equal that of all files, in any order, and of a pipe."""
     want, _ = without_files(report("json", tmp_path / "whole", traced + "/whole.jsonl"))
     paths = pieces(traced + "/a.jsonl")
     got, files = without_files(report("json", tmp_path / "first", paths[0]))
@@ -224,7 +224,7 @@ def test_report(tmp_path, traced):
 
 
 def test_pictures(traced):
-    """All outputs of one run are split, each at its own places."""
+    """All outputs of one run must be split, each at its own places."""
     calls = [(e["pid"], e["tid"], e["name"]) for e in lines(traced + "/whole.jsonl") if "symbol" in e]
     found = []
     for path in sized(traced + "/a.json"):
@@ -242,7 +242,7 @@ def test_packed_moved_missing(tmp_path, traced):
             shutil.copyfileobj(f, to)
     first = str(tmp_path / "a.jsonl.gz")
     assert without_files(report("json", tmp_path / "packed.json", first))[0] == whole
-    # What an earlier trace left behind the last one is not asked for; in the place of one it is not read.
+    # A leftover file of an earlier trace after the last one must be ignored; in place of the last one, it must not be read.
     last = tmp_path / f"a.{len(paths) - 1}.jsonl.gz"
     shutil.copy(last, tmp_path / f"a.{len(paths)}.jsonl.gz")
     assert without_files(report("json", tmp_path / "packed.json", first))[0] == whole
@@ -255,7 +255,7 @@ def test_packed_moved_missing(tmp_path, traced):
         assert without_files(tmp_path / "out")[0]["overview"]["complete"] is False
         if last.exists():
             last.unlink()
-    # One in the middle is read, too; where it is not there, that is said.
+    # A trace may begin with a later file; the missing earlier files are reported.
     report("json", tmp_path / "out", paths[0], paths[2])
     shutil.copy(paths[0], tmp_path / "b.jsonl")
     shutil.copy(paths[2], tmp_path / "b.2.jsonl")
@@ -264,19 +264,19 @@ def test_packed_moved_missing(tmp_path, traced):
 
 
 def test_next_cannot_be_opened(tmp_path):
-    """Something lies in the way: said once, and what is written is whole."""
+    """If the next file cannot be opened, that must be reported once, and the written files must be complete."""
     os.mkdir(tmp_path / "a.1.jsonl")
     ran = inside("-q", "-e", ALL, "--max-file=1M", "--jsonl", tmp_path / "a.jsonl", "--chrome", tmp_path / "b.json", "--", *SAMPLE, env={"LD_LIBRARY_PATH": FAKE})
     assert ran.status == 1 and ran.err.count("\n") == 1, ran
     assert f"cannot write {tmp_path}/a.1.jsonl: Is a directory: it is a directory: name a file in it" in ran.err
     f = lines(tmp_path / "a.jsonl")
     assert os.path.getsize(tmp_path / "a.jsonl") <= MIB and f[-1]["write_error"] == "Is a directory" and f[-1]["lines_lost"] > 1000
-    # The other output goes on.
+    # The other output continues.
     sized(tmp_path / "b.json", 2)
 
 
 def test_opener_is_killed(tmp_path):
-    """Who opens the files is gone: as when one cannot be opened."""
+    """If the process that opens files is killed, the result must be as if a file could not be opened."""
     args = [*INSIDE, CUDATRACE, "--probe=inject", "-q", "-e", ALL, "--max-file=1M", "--jsonl", "a.jsonl", "--", FAKE + "/sample", "--tokens", "100000", "--quiet"]
     with subprocess.Popen(args, cwd=tmp_path, env={**os.environ, "LD_LIBRARY_PATH": FAKE}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as p:
         until((tmp_path / "a.1.jsonl").exists)
@@ -284,18 +284,18 @@ def test_opener_is_killed(tmp_path):
         comm = {pathlib.Path(f"/proc/{c}/comm").read_text(encoding="utf-8").strip(): int(c) for c in children}
         os.kill(comm["cudatrace-open"], signal.SIGKILL)
         said = p.stderr.readline()
-        # The program goes on untraced until it is ended.
+        # The program continues untraced until it is ended.
         os.kill(comm["sample"], signal.SIGKILL)
         assert not p.stderr.read() and p.wait(60) == 128 + signal.SIGKILL
     assert "cannot write a." in said and "cudatrace-open, which opens it, has ended" in said, said
     files = [lines(f) for f in pieces(tmp_path / "a.jsonl")]
-    # It may have made a file that it did not live to hand over.
+    # It may have created a file without handing it over.
     files = files if files[-1] else files[:-1]
     assert [f[-1]["reason"] for f in files[:-1]] == ["max-file"] * (len(files) - 1) and files[-1][-1]["write_error"] == "Broken pipe"
 
 
 def test_owner(tmp_path):
-    """Who called sudo gets all files, in a folder where nobody else may write."""
+    """sudo's caller must own all files, in a folder where no other user may write."""
     needs_tracing()
     os.chmod(os.environ["TMP"], 0o755)
     os.chmod(tmp_path, 0o700)
@@ -307,7 +307,7 @@ def test_owner(tmp_path):
 
 
 def test_to_a_pipe(tmp_path):
-    """Only files are split; a small trace stays one; and the library's own collector takes the option's place as ever."""
+    """Only files may be split, and a small trace stays one file. The library's own collector must accept the option as usual."""
     ran = inside("-q", "--max-file=1M", "--jsonl", "-", "--jsonl", tmp_path / "a.jsonl", "--chrome", "/dev/stdout", "--", FAKE + "/sample", "--tokens=1", "--quiet",
                  env={"LD_LIBRARY_PATH": FAKE})
     assert ran.status == 0 and '"type":"end"' in ran.out and '"trace ends"' in ran.out, ran

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 40
-"""report --serving on a traced engine with continuous batching (tests/serving/engine.py): each step has the tokens, sequences,
-launches and graph that the engine logged, however it launches, waits and computes logits; also attached late, and without
+"""report --serving on a traced engine with continuous batching (tests/serving/engine.py). Each step must have the tokens, sequences,
+launches and graph that the engine logged, for all ways to launch, wait and compute logits. Also attached late, and without
 arguments."""
 import json
 import os
@@ -26,7 +26,7 @@ CUBLAS = ["--detail=normal", "-e", "cublas"]
 
 @pytest.fixture(scope="module")
 def libraries():
-    """A libcuda of its own: others are traced meanwhile."""
+    """A private libcuda: other programs are traced meanwhile."""
     folder = os.environ["TMP"] + "/serving"
     os.makedirs(folder, exist_ok=True)
     shutil.copy(FAKE + "/libcuda.so.1", folder)
@@ -74,7 +74,7 @@ def wanted(truth, all_logits=False):
     ["--async", "--f32", "--graphs", "1,2,4,8"], ["--waits"], ["--all-logits"],
 ], ids=lambda a: " ".join(a) or "plain")
 def test_steps(tmp_path, libraries, args):
-    """Every step, as the engine had it."""
+    """Every step must match the engine's log."""
     if "--waits" in args:
         args = ["--waits", "--f32"]
     s = Served(tmp_path, libraries, *args)
@@ -103,7 +103,8 @@ def test_steps(tmp_path, libraries, args):
 
 @pytest.mark.parametrize("args", [["--graphs", "1,2,4,8"], ["--async", "--f32"]], ids=" ".join)
 def test_sums(tmp_path, libraries, args):
-    """Each number is recomputed from the lines (tests/oracle/parts.py), or is in a list with the reason; each that is not listed counts."""
+    """Each number must be recomputed from the lines (tests/oracle/parts.py), or be in a list with the reason; each unlisted number must
+    matter."""
     s = Served(tmp_path, libraries, *args, options=[*CUBLAS, "--gpu-time"])
     lines, report = oracle.read(s.trace), s.report()
     found = parts.check_serving(lines, report)
@@ -117,7 +118,7 @@ def test_sums(tmp_path, libraries, args):
 
 
 def test_logits_in_the_graph(tmp_path, libraries):
-    """A replay has as many tokens as its graph is for; how many sequences there were is not seen, and that is said."""
+    """A replay must have its graph's number of tokens. The number of sequences is unknown, which must be reported."""
     s = Served(tmp_path, libraries, "--graphs", "1,2,4,8", "--head", "in")
     got = s.report()["serving"]["list"]
     assert [(x["phase"], x["tokens"], x.get("at_most", False)) for x in got] == [(x["phase"], x["graph"] or x["tokens"], bool(x["graph"])) for x in s.truth["steps"]]
@@ -125,7 +126,7 @@ def test_logits_in_the_graph(tmp_path, libraries):
 
 
 def test_late(tmp_path, libraries):
-    """Attached when graphs had been captured: replays are seen, for how many tokens they are by the product for the logits."""
+    """If attached after graphs were captured, replays must be found, with their tokens from the product for the logits."""
     needs_tracing()
     running, wait, trace = Running(tmp_path), str(tmp_path / "wait"), str(tmp_path / "late.jsonl")
     try:
@@ -146,7 +147,7 @@ def test_late(tmp_path, libraries):
 
 @pytest.mark.parametrize("graphs", [[], ["--graphs", "1,2,4,8"]], ids=["eager", "graphs"])
 def test_python(tmp_path, libraries, graphs):
-    """Between steps: in which function the host was, also before a replay."""
+    """Between steps, the report must name the function in which the host was, also before a replay."""
     s = Served(tmp_path, libraries, *graphs, options=[*CUBLAS, "--python=launch,graph,transfer,sync,event"])
     between = s.report("--top", "20")["serving"]["between"]
     first = between["functions"][0]
@@ -154,7 +155,7 @@ def test_python(tmp_path, libraries, graphs):
     assert (first["in"], first["from"], first["to"]) == ("Engine.step", "Engine.detokenise", "Engine.forward") or sys.version_info < (3, 11)
     assert first["file"].endswith("engine.py") and first["count"] == len(s.truth["steps"]) - 1
     assert "in step: Engine.detokenise, then Engine.forward" in s.text() or sys.version_info < (3, 11)
-    # It sleeps for 0.7 ms between two steps.
+    # The engine sleeps for 0.7 ms between two steps.
     assert first["total_ns"] >= 0.7e6 * first["count"] and between["median_ns"] >= 0.7e6
 
 
@@ -173,7 +174,7 @@ def test_findings(tmp_path, libraries):
         return {f["id"]: f for f in Served(tmp_path, libraries, *args, **env).report()["findings"]}
     eager = found()
     assert "decode-host-bound" in eager and not {"graphs-not-used", "graphs-padded", "cache-too-small"} & set(eager)
-    # A GPU that is what the steps wait for.
+    # Steps that wait for the GPU.
     assert "decode-host-bound" not in found(FAKE_KERNEL_US="1000")
     few = found("--graphs", "1")
     assert few["graphs-not-used"]["lost_ns"] > 0 and "graphs-padded" not in few
@@ -182,7 +183,7 @@ def test_findings(tmp_path, libraries):
 
 
 def test_page(tmp_path, libraries):
-    """As a person uses it (tests/html/drive.py); the engine's functions are called what they like."""
+    """The page must work for a person (tests/html/drive.py), with hostile function names."""
     bad = '</script><img src=x onerror="window.hacked=1"><!--<script>'
     s = Served(tmp_path, libraries, "--graphs", "2,4", options=[*CUBLAS, "--python=launch,graph,transfer,sync"])
     with open(s.trace, encoding="utf-8") as f:
@@ -200,7 +201,7 @@ def test_page(tmp_path, libraries):
 
 
 def test_no_products(tmp_path, libraries):
-    """Without cuBLAS: nothing is claimed; asked for, steps and what is missing."""
+    """Without cuBLAS, nothing may be claimed; with --serving, steps and the missing data are reported."""
     s = Served(tmp_path, libraries, options=[])
     assert "serving" not in s.report()
     r = s.report("--serving")["serving"]
@@ -217,7 +218,7 @@ def test_redacted(tmp_path, libraries):
 
 
 def test_not_serving(tmp_path):
-    """The golden traces are of other programs."""
+    """The golden traces are of other programs: no serving section may appear."""
     for name in ("h200-gpt2-tokens", "h200-triton"):
         ran = cudatrace("report", "--format=json", f"{TESTS}/golden/{name}.jsonl")
         assert ran.status == 0 and "serving" not in json.loads(ran.out)

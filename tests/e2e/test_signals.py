@@ -21,7 +21,7 @@ from helpers.live import compiled, state
 from helpers.run import CUDATRACE, FAKE, O, TESTS, needs_tracing, until
 
 LIB, TRACER = "libcuda.so.1", CUDATRACE
-# What its name says; the others are sent one after the other.
+# Signals that are not sent here; all others are sent one after the other.
 LEFT = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGSYS}
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP}
 SENT = [*sorted(set(range(1, 65)) - LEFT - FAULTS - {32, 33, signal.SIGTERM}), *sorted(FAULTS)]
@@ -39,7 +39,7 @@ def can_trace():
 
 @pytest.fixture(scope="module")
 def program():
-    """It, the tracer and a driver where every user may look."""
+    """The program, the tracer and a driver in a folder that every user may read."""
     global LIB, TRACER
     place = os.environ["TMP"] + "/place"
     os.chmod(os.environ["TMP"], 0o755)
@@ -70,7 +70,7 @@ def tree(pid):
 
 
 def default_signals():
-    """Whoever runs the tests may ignore some."""
+    """Restores signals that the tests' parent may ignore."""
     for sig in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(sig, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -78,7 +78,7 @@ def default_signals():
 
 @pytest.fixture(autouse=True)
 def cleaned():
-    """What a test that failed has left"""
+    """Kills processes that a failed test left"""
     Command.all.clear()
     yield
     for p in (p for c in Command.all if c.p.poll() is None for p in reversed(tree(c.p.pid))):
@@ -86,7 +86,7 @@ def cleaned():
 
 
 class Command:
-    """A trace of tests/takes_signals.c, or of another command. pid: the tracer's; as process 1, the number of that."""
+    """A trace of tests/takes_signals.c, or of another command. pid is the tracer's, or with INIT the one of process 1."""
     all = []
 
     def __init__(self, program, *options, producer="uprobe", init=False, seconds=0, command=None, ignore=(), more=(), quiet=True, **how):
@@ -120,7 +120,7 @@ class Command:
         return line in self.lines
 
     def got(self):
-        """How often it has received each signal."""
+        """The number of times that each signal was received."""
         return collections.Counter(int(line.split()[0]) for line in self.lines if line[0].isdigit())
 
     def command(self):
@@ -128,7 +128,7 @@ class Command:
         return next(p for p in tree(self.p.pid) if comm(p) == os.path.basename(self.program))
 
     def send(self, sig):
-        """To the tracer alone; waits until the command has it."""
+        """Sends a signal to the tracer alone, and waits until the command has it."""
         before = self.got()[sig]
         os.kill(self.pid, sig)
         until(lambda: self.got()[sig] > before)
@@ -138,14 +138,14 @@ class Command:
         return rc if rc >= 0 else 128 - rc
 
     def is_whole(self, reason):
-        """Every call that it made is in the trace, and the end line."""
+        """Every call of the command must be in the trace, and the end line."""
         t = Trace(self.path)
         calls = int(self.lines[-1].split()[1])
         assert t.end["reason"] == reason and t.accounts() and t.sym["cuInit"] + t.sym["cuCtxSynchronize"] == calls
         return True
 
     def has_ended(self):
-        """The trace has, and its file is closed."""
+        """The trace has ended, and its file is closed."""
         lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         return bool(lines) and b'"type":"end"' in lines[-1]
 
@@ -157,7 +157,8 @@ class Command:
 @pytest.mark.parametrize("init", [False, True], ids=["", "init"])
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_each(program, producer, init):
-    """Each signal is received once; the last asks for a checkpoint, which takes longer than the tracer ever waited."""
+    """Each signal must be received once. The last one makes the command write a checkpoint, which takes longer than the tracer ever
+    waited."""
     c = Command(program, producer=producer, init=init, seconds=3)
     for sig in SENT:
         c.send(sig)
@@ -170,7 +171,7 @@ def test_each(program, producer, init):
 
 @pytest.mark.parametrize("init", [False, True], ids=["", "init"])
 def test_value(program, init):
-    """sigqueue(): the value is kept, and each of several counts."""
+    """sigqueue(): the value must be kept, and each of several signals must count."""
     c = Command(program, init=init)
     for value in (7, 8, 9):
         assert not libc.sigqueue(c.pid, signal.SIGRTMIN + 3, ctypes.c_void_p(value))
@@ -182,7 +183,7 @@ def test_value(program, init):
 @pytest.mark.parametrize("status,how", [(137, "KILL"), (143, "TERM"), (131, "QUIT"), (138, "USR1"), (142, "ALRM"), (7, "exit")])
 @pytest.mark.parametrize("init", [False, True], ids=["", "init"])
 def test_status(program, status, how, init):
-    """A command without handlers ends by the signal that the tracer is sent."""
+    """A command without handlers must end by the signal sent to the tracer."""
     c = Command(program, init=init, command=["sh", "-c", 'ulimit -c 0; echo ready >"$0"; exec sleep 60', "LOG"] if how != "exit" else ["sh", "-c", "exit 7"])
     if how == "exit":
         assert c.status() == 7
@@ -196,19 +197,19 @@ def test_status(program, status, how, init):
     assert c.status() == status and c.has_ended()
 
 
-# To whom a signal is sent; the command gets it once in any case.
+# Ways to send a signal; the command must get it once in each.
 def to_group(c, sig):
     os.killpg(os.getpgid(c.pid), sig)
 
 
 def to_each(c, sig):
-    """As Slurm, or systemd that stops a service."""
+    """Like Slurm, or systemd when it stops a service."""
     for pid in tree(c.pid):
         os.kill(pid, sig)
 
 
 def to_name(c, sig):
-    """pkill cudatrace, of this trace alone"""
+    """pkill cudatrace, for this trace only"""
     for pid in tree(c.pid):
         if "cudatrace" in comm(pid):
             os.kill(pid, sig)
@@ -221,12 +222,12 @@ def to_lines_with(c, sig, word):
 
 
 def to_tracers_line(c, sig):
-    """pkill -f, by what the tracer's command line has"""
+    """pkill -f, with a word from the tracer's command line"""
     to_lines_with(c, sig, "--jsonl")
 
 
 def to_commands_line(c, sig):
-    """pkill -f, by what both have"""
+    """pkill -f, with a word from both command lines"""
     to_lines_with(c, sig, c.program)
 
 
@@ -239,7 +240,7 @@ def as_timeout(c, sig):
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_ways(program, producer):
     c = Command(program, producer=producer, seconds=0, start_new_session=True)
-    # pidof finds the command alone.
+    # pidof finds only the command.
     assert [p for p in tree(c.p.pid) if pathlib.Path(f"/proc/{p}/cmdline").read_text().split("\0")[0] == program] == [c.command()]
     sent = {}
     for way in (to_group, to_each, to_name, to_tracers_line, to_commands_line, as_timeout):
@@ -249,7 +250,7 @@ def test_ways(program, producer):
             sent[sig] = sent.get(sig, 0) + 1
             way(c, sig)
             until(lambda: c.got()[sig] >= sent[sig])
-            # What comes twice comes at once.
+            # A duplicate would arrive at once.
             c.send(signal.SIGWINCH)
             assert c.got()[sig] == sent[sig], (way, sig)
     os.kill(c.command(), signal.SIGTERM)
@@ -258,7 +259,7 @@ def test_ways(program, producer):
 
 
 def test_command_in_another_group(program):
-    """What is sent to the tracer's group is passed on to it."""
+    """Signals to the tracer's group must be passed on to a command in another group."""
     c = Command(program, command=["setsid", program, LIB, "LOG", "0"], start_new_session=True, cwd=os.environ["TMP"])
     c.log = pathlib.Path(os.environ["TMP"]) / "LOG"
     until(lambda: c.has("ready"))
@@ -269,14 +270,14 @@ def test_command_in_another_group(program):
 
 
 def test_command_signals_its_parent(program):
-    """That is the tracer: the signal does not come back."""
+    """The command's parent is the tracer: the signal must not come back."""
     c = Command(program, command=["sh", "-c", "kill -USR1 $PPID; kill -INT $PPID; kill -TERM $PPID; sleep 0.3; exit 6"])
     assert c.status() == 6 and Trace(c.path).end["reason"] == "command exited"
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_second_interrupt(program, producer):
-    """It ends the trace; the command goes on, is still sent what comes, and its status is the tracer's."""
+    """The second Ctrl-C must end the trace. The command continues, still gets signals, and the tracer returns its status."""
     c = Command(program, producer=producer, quiet=False)
     c.send(signal.SIGINT)
     until(lambda: "Ctrl-C again ends the trace" in c.err.read_text())
@@ -292,7 +293,7 @@ def test_second_interrupt(program, producer):
 
 
 def test_third_interrupt(program):
-    """It ends the tracer alone."""
+    """The third Ctrl-C must end the tracer alone."""
     c = Command(program)
     for n in range(3):
         os.kill(c.pid, signal.SIGINT)
@@ -321,7 +322,7 @@ def test_after_the_trace(program, producer, init):
 @pytest.mark.parametrize("takes", ["ignores", "takes"])
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1])
 def test_ignored(program, ignored, takes):
-    """nohup, jobs in the background: the signal means nothing to the tracer. A command that takes it all the same gets it."""
+    """Under nohup or in a background job, the tracer must ignore the signal. A command that handles it must get it."""
     c = Command(program, ignore=[ignored], more=["all"] if takes == "takes" else [])
     for _ in range(3):
         os.kill(c.pid, ignored)
@@ -337,13 +338,13 @@ def test_ignored(program, ignored, takes):
 
 
 def test_children_ignored(program):
-    """Whose parent ignores SIGCHLD has no status of its children by itself."""
+    """If the tracer's parent ignores SIGCHLD, the command's status must still be known."""
     c = Command(program, ignore=[signal.SIGCHLD])
     c.end()
 
 
 def test_without_a_command(program, running):
-    """-p: SIGTERM ends the trace at once; what means nothing to it does nothing."""
+    """With -p, SIGTERM must end the trace at once, and other signals must have no effect."""
     target = running.start(program, LIB, "/dev/null", "0")
     for sig, status in ((signal.SIGTERM, 0), (signal.SIGQUIT, 0)):
         t = running.tracer("p", "-p", target.pid, preexec_fn=default_signals)
@@ -355,13 +356,13 @@ def test_without_a_command(program, running):
 
 
 def test_helpers(program):
-    """The processes beside the tracer outlive what is sent to all processes of a service."""
+    """The helper processes must survive signals sent to all processes of a service."""
     c = Command(program, "--max-file", "1M", "--gpu-stats")
     helpers = [p for p in tree(c.pid) if comm(p).startswith("cudatrace-")]
     assert len({comm(p) for p in helpers}) >= 4
     for sig in set(SENT) | {signal.SIGTERM}:
         for pid in helpers:
-            # A reader that was asked something ends by it when it takes too long.
+            # SIGALRM ends a reader that takes too long.
             if sig != signal.SIGALRM and sig not in FAULTS:
                 os.kill(pid, sig)
     c.send(signal.SIGUSR2)
@@ -371,7 +372,7 @@ def test_helpers(program):
 
 
 def test_daemon(tmp_path):
-    """It ends by SIGTERM, SIGINT and SIGQUIT; SIGHUP reads the configuration; others mean nothing."""
+    """SIGTERM, SIGINT and SIGQUIT must end the daemon, SIGHUP must reload the configuration; others have no effect."""
     for end in (signal.SIGTERM, signal.SIGQUIT):
         d = Daemon(tmp_path)
         for sig in set(SENT) - FAULTS - {signal.SIGINT, signal.SIGQUIT, signal.SIGABRT}:
@@ -386,7 +387,7 @@ ORPHANS = 'for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 & ) ; done; sleep 0.5; grep -
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_orphans(program, producer):
-    """Process 1 reaps what is given to it, and the trace is whole."""
+    """As process 1, the tracer must reap orphans, and the trace must be whole."""
     log = tempfile.mkdtemp(dir=os.environ["TMP"]) + "/log"
     os.chmod(os.path.dirname(log), 0o777)
     c = Command(program, producer=producer, init=True, command=["sh", "-c", ORPHANS, log + ".zombies", program, LIB, log, "0"])
@@ -397,7 +398,7 @@ def test_orphans(program, producer):
     c.is_whole("terminated")
 
 
-# The child makes calls, so that every producer knows of it.
+# The child makes calls, so that every producer records it.
 LEAVES = '"$0" "$1" "$2" 0 & until grep -q ready "$2"; do sleep 0.05; done; exit 3'
 
 
@@ -425,7 +426,7 @@ def test_wait(program, producer, wait, more):
 
 
 class Terminal:
-    """A trace on a terminal of its own."""
+    """A trace on a private terminal."""
 
     def __init__(self, *args):
         self.out = b""
@@ -436,7 +437,7 @@ class Terminal:
             os.execv(TRACER, [TRACER, *map(str, args)])
 
     def read(self, seconds=0.02):
-        """Everything that has come by then"""
+        """Returns all output so far"""
         while select.select([self.fd], [], [], seconds)[0]:
             try:
                 new = os.read(self.fd, 65536)
@@ -457,7 +458,7 @@ class Terminal:
 
 
 def test_terminal(program, tmp_path):
-    """Ctrl-C reaches the command once, by the terminal; the second ends the trace; the command's output is its own."""
+    """Ctrl-C must reach the command once, from the terminal. The second one ends the trace, and the command's output is unchanged."""
     log, path = tmp_path / "log", tmp_path / "a.jsonl"
     t = Terminal("--no-summary", "--jsonl", path, "--", program, LIB, log, "0")
 
@@ -469,7 +470,7 @@ def test_terminal(program, tmp_path):
     until(lambda: times(signal.SIGINT) == 1 and "Ctrl-C again" in t.read())
     os.write(t.fd, b"\x1c")
     until(lambda: times(signal.SIGQUIT) == 1)
-    # One that the tracer alone is sent is no second one of the terminal.
+    # A signal sent only to the tracer does not count as the terminal's second one.
     os.kill(t.pid, signal.SIGQUIT)
     until(lambda: times(signal.SIGQUIT) == 2)
     assert times(signal.SIGINT) == 1 and b'"type":"end"' not in path.read_bytes()
@@ -478,14 +479,14 @@ def test_terminal(program, tmp_path):
     assert Trace(path).end["reason"] == "interrupted"
     os.kill(t.pid, signal.SIGTERM)
     assert t.status() == 5 and log.read_text().count(f"\n{int(signal.SIGINT)} 0") == 2
-    # No line that is drawn over, and nothing else but whole lines.
+    # No line is overwritten, and all lines are whole.
     assert "\033" not in t.out.decode() and "events" not in t.out.decode()
     assert all(line in ("^C", "^\\", "") or "cudatrace: " in line for line in t.out.decode().replace("\r", "").split("\n")), t.out
 
 
 @pytest.mark.parametrize("screen", [True, False], ids=["screen", "tables"])
 def test_top(program, tmp_path, screen):
-    """What is sent to the process that keeps the terminal reaches the command, too."""
+    """Signals to the process that owns the terminal must reach the command, too."""
     log = tmp_path / "log"
     t = Terminal("top", *([] if screen else ["--tables", "1000"]), "--", program, LIB, log, "0")
     until(lambda: t.read() is not None and log.exists() and "ready" in log.read_text())
@@ -497,7 +498,8 @@ def test_top(program, tmp_path, screen):
 
 @pytest.mark.parametrize("how", ["terminal", "tracer"])
 def test_stop_and_go_on(program, tmp_path, how):
-    """Ctrl-Z, and SIGTSTP to the tracer alone: both stop, and go on. A shell starts it, so that the group is no orphan."""
+    """Ctrl-Z, and SIGTSTP to the tracer alone, must stop both, and both must continue. A shell starts the trace, so that the group is not
+    orphaned."""
     log, path = tmp_path / "log", tmp_path / "a.jsonl"
     pid, fd = pty.fork()
     if not pid:
@@ -525,7 +527,7 @@ def test_stop_and_go_on(program, tmp_path, how):
         os.write(fd, b"\x1a")
     else:
         os.kill(tracer, signal.SIGTSTP)
-    # bash -c has it go on by fg at once.
+    # bash continues it at once with fg.
     until(lambda: is_there("Stopped"))
     until(lambda: state(tracer) in "SR" and state(command) in "SR")
     os.kill(tracer, signal.SIGTERM)
@@ -536,7 +538,7 @@ def test_stop_and_go_on(program, tmp_path, how):
 
 
 def test_preloaded(program, tmp_path):
-    """LD_PRELOAD alone: the program's signals are its own, and its status."""
+    """With LD_PRELOAD alone, the program's signals and status must be unchanged."""
     log, path = tmp_path / "log", tmp_path / "trace"
     p = subprocess.Popen([program, LIB, str(log), "0.5"], env={**os.environ, "LD_PRELOAD": O + "/libcudatrace-inject.so", "CUDATRACE_OUT": str(path)},
                          preexec_fn=default_signals)

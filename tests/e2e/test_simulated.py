@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # traces nothing
 # takes: 5
-"""Reports on simulated programs whose truth is known from their plan (tests/oracle/simulate.py), not from the lines of their
-trace."""
+"""Reports on simulated programs must match the truth, which follows from their plans (tests/oracle/simulate.py), not from the lines of
+their traces."""
 import json
 import os
 import subprocess
@@ -26,7 +26,7 @@ def report_of(folder, lines):
 
 
 def wrong(seeds, folder):
-    """Differences by seed, against the plan and against the lines."""
+    """Differences by seed, from the plan and from the lines."""
     found = {}
     for seed in seeds:
         p = simulate.plan(seed)
@@ -50,7 +50,7 @@ def test_200_programs(tmp_path):
 
 
 def test_the_few_have_all_shapes():
-    """What make check runs has each kind of program, and both of what a program can do or not."""
+    """The programs of make check must include each kind of program, with and without each optional behaviour."""
     plans = [simulate.plan(seed) for seed in FEW]
     assert {p["shape"] for p in plans} == set(simulate.SHAPES)
     for name in ("copy", "blocking_copy", "pinned", "temp", "leak", "vmm", "host_pool", "late_ns", "hang_ns"):
@@ -59,7 +59,7 @@ def test_the_few_have_all_shapes():
 
 
 def test_another_truth_is_found(tmp_path):
-    """A program that does something else than its plan says differs, in the numbers that this changes."""
+    """A program that deviates from its plan must differ, in the numbers that the change affects."""
     base = next(p for p in map(simulate.plan, FEW) if p["shape"] == "ranks" and p["late_ns"] and p["copy"] and not p["hang_ns"])
     for change, number in (({"kernel_ns": base["kernel_ns"] + 100}, "gpu.0.compute_ns"), ({"pause_ns": base["pause_ns"] + 500}, "idle.total_ns"),
                            ({"late_ns": base["late_ns"] + 1000}, "late_ns"), ({"beside_ns": base["beside_ns"] + 100}, "gpu.0.overlap_ns"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""--stack: the callers of a call, by each mechanism, with and without frame pointers and symbols, and after the process has
-ended; the memory of many stacks; the results in the report."""
+"""--stack: the callers of a call, by each mechanism, with and without frame pointers and symbols, and after the process has ended. Also
+tests the memory of many stacks, and the results in the report."""
 import json
 import os
 import platform
@@ -24,8 +24,8 @@ cuMemAlloc app::pool::grow(int (*)(unsigned long*, unsigned long)) _Z1fDTsr1aC p
 
 
 class Built:
-    """Targets, of tests/stack/stacks.c, a plugin of theirs, and a stand-in driver with frame pointers: without those a stack of a call
-    within a call ends in it."""
+    """Targets made of tests/stack/stacks.c, their plugin, and a stand-in driver with frame pointers, without which a nested call's stack
+    would end in the driver."""
 
     def __init__(self, folder):
         def stacks(name, *args):
@@ -64,12 +64,12 @@ def frames_of(trace):
 
 
 def stacks(trace):
-    """Of each call its function and the functions of its stack, one call a line; what is not the target's own (libc) is left out,
-    and so are the offsets."""
+    """Each call's function and the functions of its stack, one call per line, without offsets and without functions outside the target
+    (libc)."""
     known, out = {}, []
     for e in trace.ev:
         if e["type"] == "stack":
-            # Each is defined once.
+            # Each stack is defined once.
             assert e["id"] not in known
             known[e["id"]] = e["frames"]
         elif "symbol" in e:
@@ -80,7 +80,7 @@ def stacks(trace):
 
 @pytest.mark.parametrize("mech", MECHANISMS)
 def test_mechanism(built, traced, mech):
-    """Stacks of main, a thread, a plugin; the same at the entry."""
+    """Stacks of main, a thread and a plugin must be right, and the same at the entry."""
     needs_mechanism(mech)
     t = traced(f"--mechanism={mech}", "-e", FEW, "--stack", "--", built.fp, LIB, built.plugin)
     assert stacks(t) == EXPECTED and t.accounts() and t.end["events"]["stack"] == 5 and t.head["stacks"]
@@ -89,17 +89,17 @@ def test_mechanism(built, traced, mech):
 
 
 def test_late_plugin(built, traced):
-    """Names of a library that was mapped long after the first call, in a process that ends soon: the tracer slept, and is woken."""
+    """A library mapped long after the first call must have names, even if the process ends soon: the sleeping tracer is woken."""
     t = traced("-e", "cuMemAlloc", "--stack", "--", "sh", "-c", 'for i in 1 2 3 4 5 6; do "$@"; done', "sh", built.fp, LIB, built.plugin, "late")
     assert len(t.calls) == 12
-    # On a busy machine it may come too late for some.
+    # On a busy machine it may be too late for some.
     assert stacks(t).count("_Z1fDTsr1aC plugin_alloc main") >= 4, stacks(t)
 
 
 @pytest.mark.skipif(KERNEL < (6, 11), reason="this kernel shows its own address in the place of the outer one's return address")
 @pytest.mark.parametrize("mech", MECHANISMS)
 def test_nested_calls(built, traced, mech):
-    """A call in a call: the kernel has put its own address in the place of the outer one's return address."""
+    """In a nested call, the kernel has replaced the outer call's return address by its own: the stack must still be right."""
     needs_mechanism(mech)
     t = traced(f"--mechanism={mech}", "-e", "cuMemAlloc,cuMemAllocPitch", "--stack", "--", built.fp, built.driver + "/libcuda.so.1", "nest",
                env={"LD_LIBRARY_PATH": built.driver})
@@ -108,7 +108,7 @@ def test_nested_calls(built, traced, mech):
 
 
 def test_of_a_set(built, traced):
-    """--stack=memory: no stacks of others."""
+    """With --stack=memory, other calls must have no stacks."""
     assert stacks(traced("-e", FEW, "--stack=memory", "--", built.fp, LIB)) == (
         "cuInit\ncuMemAlloc inner outer main\ncuLaunchKernel\ncuMemAlloc inner outer thread")
 
@@ -120,7 +120,7 @@ def test_none(built, traced):
 
 @pytest.mark.parametrize("exe", ["fp", "exec"])
 def test_addresses(built, traced, exe):
-    """The address is the one that addr2line takes; the build id is the file's."""
+    """The address must be valid for addr2line; the build id must be the file's."""
     path = getattr(built, exe)
     outer = next(f for frames in frames_of(traced("-e", FEW, "--stack", "--", path, LIB)) for f in frames if f.get("symbol", "").startswith("outer+"))
     assert Ran(["addr2line", "-f", "-e", path, outer["offset"]]).out.split("\n")[0] == "outer"
@@ -128,20 +128,20 @@ def test_addresses(built, traced, exe):
 
 
 def test_without_frame_pointers(built, traced):
-    """The caller is right."""
+    """Without frame pointers, the caller must be right."""
     said = stacks(traced("-e", FEW, "--stack", "--", built.nofp, LIB)).split("\n")
     assert [line.split()[:2] for line in said] == [["cuInit", "main"], ["cuMemAlloc", "inner"], ["cuLaunchKernel", "inner"], ["cuMemAlloc", "inner"]]
 
 
 def test_stripped(built, traced):
-    """Modules and addresses"""
+    """Stripped files must have modules and addresses."""
     t = traced("-e", FEW, "--stack", "--", built.stripped, LIB)
     assert t.accounts() and next(e for e in t.ev if e["type"] == "stack" and e["id"] == 2)["frames"][2]["module"].endswith("/stripped")
     assert all("offset" in f and "build_id" in f for frames in frames_of(t) for f in frames)
 
 
 def test_many(built, tmp_path):
-    """40,000 stacks of 20 frames: all are there, and memory is bounded."""
+    """40,000 stacks of 20 frames must all be there, and memory must stay below a limit."""
     path = tmp_path / "many.jsonl"
     status, kb = kilobytes(CUDATRACE, "-q", "--buffer", "64M", "--jsonl", path, "-e", "cuMemAlloc", "--stack", "--", built.fp, LIB, "deep", 40000,
                            env={**os.environ, **ENV})
@@ -149,7 +149,7 @@ def test_many(built, tmp_path):
     assert status == 0 and t.accounts() and len({e.get("stack") for e in t.calls}) == 40000 and kb < 250000
 
 
-# What is named by the program itself, as Python's -X perf does: only its own user is believed.
+# Names from the program itself, like Python's -X perf: they are used only from the process's own user.
 perf_map = pytest.mark.skipif(platform.machine() != "x86_64", reason="its code is x86-64")
 
 
@@ -159,28 +159,28 @@ def jit(traced, *args, name=None):
 
 @perf_map
 def test_perf_map(built, traced):
-    """The name of code that was made"""
+    """Generated code must have its name."""
     frame = frames_of(jit(traced))[0][0]
     assert (frame["symbol"], frame["module"]) == ("py::train:model.py+0x10", "[anon]")
 
 
 @perf_map
 def test_perf_map_endless(built, traced):
-    """A name that no demangler ends"""
+    """A name that a demangler would expand endlessly must stay mangled."""
     t = jit(traced, name="_Z1fDTsr1aC")
     assert t.accounts() and frames_of(t)[0][0]["symbol"] == "_Z1fDTsr1aC+0x10"
 
 
 @perf_map
 def test_perf_map_of_another_user(built, traced):
-    """It is not believed."""
+    """Another user's file must not be used."""
     frame = frames_of(jit(traced, "other"))[0][0]
     assert "symbol" not in frame and frame["module"] == "[anon]"
 
 
 @perf_map
 def test_perf_map_in_another_root(built, traced, tmp_path):
-    """A program in a root of its own, whose /tmp is a link to where there is a file of ours: what is in it is none of its names."""
+    """A program in a private root, whose /tmp is a link to a path that exists outside with our file: no name of that file may be used."""
     if Ran(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status:
         pytest.skip("needs a mount namespace")
     outside = tmp_path / "outside"
@@ -193,14 +193,14 @@ def test_perf_map_in_another_root(built, traced, tmp_path):
     assert "symbol" not in frame and frame["module"] == "[anon]"
 
 
-# --- what is made of them ---
+# --- uses of stacks ---
 
 def first_three(frames):
     return [f.split("+0x")[0] for f in frames[:3]]
 
 
 def test_leak(built, traced, tmp_path):
-    """In the report, in words and in Chrome's trace"""
+    """A leak's stack must be in the report, as text, and in the Chrome trace."""
     traced("-e", "all,!other", "--stack", "--chrome", tmp_path / "leak.json", "--", built.fp, LIB)
     (leak,) = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["memory"]["leaks"]
     assert first_three(leak["stack"]) == ["inner", "outer", "main"]
@@ -211,7 +211,7 @@ def test_leak(built, traced, tmp_path):
 
 
 def test_live(built, traced, tmp_path):
-    """What the report needs of a process is gone when the process is: it says what that of the saved trace says."""
+    """The live report reads data of processes before they end: it must equal the report of the saved trace."""
     live, page = tmp_path / "live.json", tmp_path / "live.html"
     traced("--all", "--stack", "--report", live, "--report", page, "--", FAKE + "/sample")
     assert '"callers":[{"' in page.read_text()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 15
-"""The summary at the end of a trace: at most 25 lines, what is missing first, and its numbers are those that this test counts from
-the lines of the trace."""
+"""The summary at the end of a trace must have at most 25 lines, and losses first. Its numbers must equal those counted from the lines
+of the trace."""
 import collections
 import json
 import os
@@ -20,7 +20,7 @@ SAMPLE = [FAKE + "/sample", "--tokens", "20", "--layers", "4", "--quiet"]
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 TIME = r"([\d.]+) (ns|µs|ms|s)"
 HARMLESS = "CUDA_ERROR_DEINITIALIZED"
-# Prints less than the summary does.
+# Prints less than the summary.
 SMALL = 'mkdir -p "$1" && mount -t tmpfs -o size=64k none "$1" || exit 99; shift; "$@"'
 
 
@@ -43,12 +43,12 @@ def ns(match):
 
 
 def near(a, b):
-    """The same to the three digits that are shown."""
+    """Equal to the three digits that are shown."""
     return a == pytest.approx(b, rel=0.006, abs=1)
 
 
 class Said:
-    """What a summary says. It fits, whatever it is of."""
+    """A parsed summary. It must fit its limits of lines and columns."""
 
     def __init__(self, text, width=120):
         self.text = text[text.index("\n\n") + 1 if text.startswith("cudatrace: ") else 0:]
@@ -71,7 +71,7 @@ class Said:
 
 
 def top(calls):
-    """Calls of the driver that returned, and are not in another one."""
+    """Driver calls that returned and are not nested."""
     by = {c["id"]: c for c in calls}
 
     def within(c):
@@ -85,7 +85,7 @@ def top(calls):
 
 
 def agree(said, t, classes):
-    """A summary and the lines of its trace"""
+    """Compares a summary with the lines of its trace."""
     made = top(t.calls)
     time = collections.Counter()
     for c in made:
@@ -111,7 +111,7 @@ def agree(said, t, classes):
 
 
 def kept(calls):
-    """The addresses that were allocated and not freed, by process"""
+    """Addresses allocated and not freed, by process"""
     live = set()
     for c in sorted(calls, key=lambda c: c["ts"]):
         if c["type"] == "memory" and "ptr" in c and "error" not in c:
@@ -128,14 +128,14 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_agrees(tmp_path, classes, name):
-    """Without a terminal it has 120 columns."""
+    """Without a terminal, the summary must have at most 120 columns and agree with the lines."""
     path = tmp_path / "a.jsonl"
     ran = cudatrace("-q", "--summary", "-e", DEFAULT, "--jsonl", path, "--chrome", tmp_path / "a.json", "--", *COMMANDS[name], env=ENV)
     said, t = Said(ran.err), Trace(path)
     agree(said, t, classes)
     assert said.complete and f"\nNext       cudatrace report {path}" in said.text and f"\nTrace      {path} (" in said.text
     assert ("never freed" in said.text) == bool(kept(t.calls))
-    # The JSON and all tables have the same.
+    # The JSON and all tables have the same numbers.
     ran = cudatrace("-q", "--summary=full", "-e", DEFAULT, "--jsonl", path, "--", *COMMANDS[name], env=ENV)
     assert re.search(rf"^Summary: {Trace(path).end['calls']:,} CUDA calls? in ", ran.err, re.M)
 
@@ -160,7 +160,7 @@ def test_on_a_terminal(tmp_path, classes, columns):
 
 
 def test_losses_first(tmp_path, classes):
-    """The tracer stands still while the ring fills."""
+    """With a stopped tracer and a full ring, the summary must show losses first."""
     path = tmp_path / "a.jsonl"
     ran = cudatrace("--summary", "-e", "cuMemFree_v2", "--probe=uprobe", "--buffer-size", "64K", "--jsonl", path, "--", "sh", "-c",
                     f"kill -STOP $PPID; {CASES}/many cuMemFree_v2 20000 1; kill -CONT $PPID", env={**ENV, "FAKE_NO_SEM": "1"})
@@ -172,7 +172,7 @@ def test_losses_first(tmp_path, classes):
 
 
 def test_full_disk(tmp_path):
-    """More calls were made than the file has."""
+    """On a full disk, the summary must count the lines that are not in the file."""
     ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", tmp_path / "small", CUDATRACE, "-q", "-e", DEFAULT, "--summary", "--jsonl", tmp_path / "small/a.jsonl", "--", *SAMPLE],
               env=ENV)
     assert ran.status == 1
@@ -181,7 +181,7 @@ def test_full_disk(tmp_path):
 
 
 def test_unfinished(tmp_path, classes):
-    """A call that has not returned when the trace ends is a failure to be shown, and in no sum."""
+    """A call unfinished at the end must be shown as a failure, and be in no sum."""
     path = tmp_path / "a.jsonl"
     ran = cudatrace("-q", "--summary", "--jsonl", path, "--duration", "1", "--", *SAMPLE, env={**ENV, "FAKE_DELAY_US": "cuMemcpyHtoD_v2:3000000"})
     said, t = Said(ran.err), Trace(path)
@@ -191,7 +191,7 @@ def test_unfinished(tmp_path, classes):
 
 
 def test_many_threads_share(tmp_path, classes):
-    """They wait at the same time, which is no more than all of their time."""
+    """Threads that wait at the same time must not exceed 100 % of all their time."""
     path = tmp_path / "a.jsonl"
     ran = cudatrace("-q", "--summary", "-e", DEFAULT, "--jsonl", path, "--", FAKE + "/sample", "--threads", "6", "--tokens", "20", "--quiet",
                     env={**ENV, "FAKE_DELAY_US": "cuStreamSynchronize:20000"})
@@ -206,7 +206,7 @@ def test_many_threads_share(tmp_path, classes):
 
 
 def test_counted(tmp_path):
-    """--count: there are no lines to sum up."""
+    """With --count there are no lines to sum: the summary must show the counts."""
     path = tmp_path / "a.jsonl"
     ran = cudatrace("-q", "--summary", "--count", "*", "--jsonl", path, "--", *SAMPLE, env=ENV)
     said, end = Said(ran.err), Trace(path).end
@@ -215,7 +215,7 @@ def test_counted(tmp_path):
 
 
 def test_verdict(tmp_path):
-    """Only with GPU times is there one."""
+    """A verdict must be given only with GPU times."""
     args = ["-q", "--summary", "--jsonl", tmp_path / "a.jsonl"]
     said = Said(cudatrace(*args, "--", *SAMPLE, env=ENV).err).text
     assert "\nVerdict    GPU activity not measured (--gpu-time)\n" in said
@@ -226,7 +226,7 @@ def test_verdict(tmp_path):
 
 @pytest.mark.parametrize("option,lines", [("--no-summary", 0), ("-q", 0), ("--no-follow", 1)])
 def test_one_line(tmp_path, option, lines):
-    """What stderr gets that is no terminal"""
+    """Without a terminal, stderr must get one line."""
     path = tmp_path / "a.jsonl"
     ran = cudatrace(option, "--jsonl", path, "--chrome", tmp_path / "a.json", "--", *SAMPLE, env=ENV)
     assert ran.err.count(" CUDA calls in ") == lines
@@ -235,7 +235,7 @@ def test_one_line(tmp_path, option, lines):
 
 
 def test_one_line_of_a_loss(tmp_path, running):
-    """A process that was attached, and an output that somebody took away"""
+    """If another program removes the output of an attached trace, the line must say INCOMPLETE."""
     path = tmp_path / "a.jsonl"
     p = running.start(*["env", "FAKE_DELAY_US=cuStreamSynchronize:10000", FAKE + "/sample", "--tokens", "1000000", "--quiet"], env={**os.environ, **ENV})
     with open(tmp_path / "err", "wb") as err:

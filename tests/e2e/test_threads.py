@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""No thread loses calls: the trace matches the counts of the stand-in driver for each thread (FAKE_TID_COUNTS), under every
-kind of load and for every way in which a call can end."""
+"""No thread may lose calls: the trace must match the stand-in driver's counts for each thread (FAKE_TID_COUNTS). Tests every kind of
+load, and every way in which a call can end."""
 import collections
 import json
 import os
@@ -14,7 +14,7 @@ from helpers.run import ALL, CASES, FAKE, FAKE535, MECHANISMS, TESTS, cudatrace,
 
 LIB = FAKE + "/libcuda.so.1"
 PER_THREAD = TESTS + "/cases/per_thread.py"
-# Hundreds of single perf events take long to attach.
+# Attaching hundreds of single perf events takes long.
 FEW = "cuInit,cuDeviceGet,cuDevicePrimaryCtxRetain,cuCtxSetCurrent,cuMemAlloc,cuMemsetD8,cuMemFree"
 
 
@@ -30,7 +30,7 @@ class Traced:
                   env={"LD_LIBRARY_PATH": FAKE, "FAKE_TID_COUNTS": str(self.tids), **(env or {})})
 
     def agrees(self, *flag):
-        """With the driver, in each thread; and as a whole."""
+        """The trace must agree with the driver's counts, in each thread and in total."""
         print(passes("cases/per_thread.py", *flag, self.path, self.tids))
         trace = Trace(self.path)
         assert trace.accounts(drops=flag in (("--drops",), ("--killed",)))
@@ -70,7 +70,7 @@ def test_life(tmp_path, life, flag, what):
 
 @pytest.mark.parametrize("probe", ["uprobe", "inject"])
 def test_names(tmp_path, life, probe):
-    """Of many threads at once each has its name in all of its lines, though they end before their lines are written."""
+    """Each of many threads must have its name in all of its lines, even if it ends before its lines are written."""
     cudatrace("-q", "--no-summary", "-e", ALL, "--probe", probe, "--buffer-size", "64M", "--jsonl", tmp_path / "t.jsonl", "--", life, LIB, "threads", 1000)
     names = collections.defaultdict(set)
     for e in Trace(tmp_path / "t.jsonl").calls:
@@ -79,14 +79,14 @@ def test_names(tmp_path, life, probe):
 
 
 def test_last_threads(tmp_path, life):
-    """Of threads that exit at the same time each is the last one: their process ends once."""
+    """If threads exit at the same time, so that each may be the last one, their process must end once."""
     ops = collections.Counter(e["op"] for e in Traced(tmp_path, life, LIB, "leave", 500).agrees().proc)
     assert ops["fork"] == 500 and ops["exit"] == 501
 
 
 @pytest.mark.parametrize("old", ['"symbol":', '"result":0'], ids=["less", "left"])
 def test_wrong_by_one_call(tmp_path, life, old):
-    """The check can fail: one call less, and one that did not return."""
+    """The check must fail if a call is missing, or if one did not return."""
     t = Traced(tmp_path, life, LIB, "exec")
     t.agrees()
     lines = t.path.read_text().splitlines(keepends=True)
@@ -114,7 +114,7 @@ def test_killed_at_full_speed(tmp_path):
 
 
 def test_reused_addresses(running, tmp_path):
-    """One thread frees an address, another has it before the first one's record comes: live memory of twenty programs, to the byte."""
+    """A thread may get an address before the record of its release by another thread: twenty programs' live memory must be right to the byte."""
     jsonl, chrome = tmp_path / "reuse.jsonl", tmp_path / "reuse.json"
     running.caller()
     cudatrace("-q", "-e", "memory,init", "--buffer-size", "64M", "--jsonl", jsonl, "--chrome", chrome, "--",
@@ -129,7 +129,7 @@ def test_reused_addresses(running, tmp_path):
 
 
 def test_destroyed_contexts(tmp_path):
-    """What lived in a context goes with it: destroyed, and a primary one released for the last time."""
+    """A context's memory must go with it: if it is destroyed, or if a primary context is released for the last time."""
     ran = cudatrace("-q", "-e", "init,context,memory", "--libcuda", LIB, "--jsonl", tmp_path / "t.jsonl", "--summary", "--json", "--",
                     sys.executable, TESTS + "/faults/contexts.py", LIB)
     device = json.loads(ran.err)["memory"][0]

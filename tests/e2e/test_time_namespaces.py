@@ -19,7 +19,7 @@ SAMPLE = [FAKE + "/sample", "--tokens", "2", "--quiet"]
 
 
 def away(seconds, *options):
-    """Before a command: its clock is so much ahead, and that since boot is another one still."""
+    """A command prefix that sets its monotonic clock ahead by so many seconds, and its boot clock by another amount."""
     return ["unshare", *options, "--time", f"--monotonic={seconds}", f"--boottime={seconds // 2}"] if seconds else []
 
 
@@ -30,7 +30,7 @@ def can_trace():
         pytest.skip("this kernel or unshare has no time namespaces")
 
 
-# Before now, after now, and with a part of a second at its end.
+# Offsets before and after the present, and with a fraction of a second.
 OFFSETS = [(0, 86400), (86400, 0), (-5, 0), (0, -5), (40, 100000), (-5, 30)]
 HOW = {"uprobe": ([], ["--probe=uprobe"]), "both": ([], ["--probe=inject"]), "inject": (["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"], ["--probe=inject"])}
 
@@ -40,7 +40,7 @@ HOW = {"uprobe": ([], ["--probe=uprobe"]), "both": ([], ["--probe=inject"]), "in
 def test_trace(tmp_path, how, tracer, program):
     before, args = HOW[how]
     begun, clock = time.time(), time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    # Who may not make one may do so in a user namespace of its own.
+    # An unprivileged user may create one in a private user namespace.
     own = ["--map-root-user"] if how == "inject" else []
     ran = Ran([*away(tracer), *before, CUDATRACE, "-q", "--kernel-probe=auto", *args, "-e", "launch", "--jsonl", f"{tmp_path}/t", "--", *away(program, *own), *SAMPLE],
               env={"LD_LIBRARY_PATH": FAKE})
@@ -52,12 +52,12 @@ def test_trace(tmp_path, how, tracer, program):
     assert min(times) > -1000 and max(times) < most, (min(times), max(times), most)
     assert 0 <= t.end["wall_ms"] < most
     assert 0 <= t.head["clock_base_ns"] - clock < most * 1e6
-    # In the order of what happened: the process, its library, its calls.
+    # In order of events: the process, its library, its calls.
     assert t.calls[0]["ts"] > next(e["ts"] for e in t.lib if e["op"] in ("attached", "mapped")) - 1000
 
 
 def test_children(tmp_path):
-    """A child that is born into a namespace that its parent made for it."""
+    """A child that is born into a namespace that its parent made must have times of the trace's clock."""
     path = tmp_path / "t"
     prog = tmp_path / "p.py"
     prog.write_text("import ctypes, os\n"
@@ -76,7 +76,7 @@ def test_children(tmp_path):
 
 @pytest.mark.parametrize("daemon,program", [(3000, 0), (0, 3000), (-5, 70)])
 def test_daemon(for_all, daemon, program):  # noqa: F811
-    """Its files, by the library and by uprobes."""
+    """The daemon's files must have times of one clock, by the library and by uprobes."""
     lib = for_all / "lib"
     lib.mkdir()
     shutil.copy(FAKE + "/libcuda.so.1", lib)
@@ -87,7 +87,7 @@ def test_daemon(for_all, daemon, program):  # noqa: F811
         with subprocess.Popen([*away(program), *NOBODY, caller], env={**os.environ, **(library(d.folder) if opted else {})}, text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
             for what, said in ((f"open {lib}/libcuda.so.1", 1), ("init", 0), ("alloc 20", 20)):
-                # Its level is known, and what it calls has its probes.
+                # Its level is known, and its calls have probes if needed.
                 until(lambda: what.startswith("open") or d.process(p.pid) and (opted or all(x["probes"] == "all" for x in d.ctl("status")["libraries"])))
                 p.stdin.write(what + "\n")
                 p.stdin.flush()

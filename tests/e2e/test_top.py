@@ -20,7 +20,7 @@ EVIL = "\033]2;title\007\033[2Jevil\x9b5m\u202e\n"
 
 
 def table(*args, env=None):
-    """The only one, of a command that ends before the interval does."""
+    """The only table of a command that ends before the interval does."""
     ran = Ran([*args, "--interval", "600", "--", *SAMPLE], env={**ENV, **(env or {})})
     assert ran.status == 0, ran
     return ran.out
@@ -40,9 +40,9 @@ def test_exact(probe, tmp_path):
     assert p["calls"] == t["calls"] == sum(functions.values())
     launches = next(re.search(r"(\d+) kernel launches, (\d+) graph launches", line) for line in lines if line.startswith("loaded"))
     assert p["launches"] == int(launches[1]) + int(launches[2])
-    # It asks for more memory than there is, once.
+    # The program requests more memory than there is, once.
     assert p["errors"] == t["errors"] == sum(f["errors"] for f in p["functions"]) == 1
-    # It frees all that it allocates, and copies what it has loaded.
+    # The program frees all that it allocates, and copies the loaded data.
     assert p["device_bytes"] == 0 and p["copied_bytes"] > 90 << 20 and p["wait_ms"] > 0
     assert p["ended"] and not p["ran_before"] and p["command"] == " ".join(SAMPLE)
     assert (t["lost"], t["unlisted"], t["lost_what"]) == (0, 0, "") and t["cost_ms"] > 0 and t["not_traced"].startswith("query")
@@ -82,7 +82,7 @@ def program():
 
 
 def test_no_calls(program):
-    """Who loads libcuda and makes no call is in no row."""
+    """A process that loads libcuda but makes no call must have no row."""
     ran = Ran([CUDATRACE, "top", "--json", "--interval", "600", "--", "sh", "-c", f"echo open {FAKE}/libcuda.so.1 | {program}"])
     said, line = ran.out.rstrip().split("\n")
     assert said == "1" and json.loads(line)["processes"] == [], ran
@@ -101,7 +101,7 @@ def ended(p):
 
 
 def test_running(caller):
-    """What it did before is in no interval; what it does is in one of them, once."""
+    """Earlier calls must be in no interval, and each later call in exactly one."""
     caller.tell("fail 5")
     top = subprocess.Popen([CUDATRACE, "top", "--json", "--interval", "0.1", "--tables", "10000", "-p", str(caller.pid)], stdout=subprocess.PIPE, text=True)
     sums, told, p = {}, False, None
@@ -117,7 +117,7 @@ def test_running(caller):
 
 
 def test_a_wait_that_lasts():
-    """It is in the interval in which it goes on, not in that in which it ends."""
+    """A long wait must count in the intervals in which it continues, not in the one in which it ends."""
     needs_tracing()
     top = subprocess.Popen([CUDATRACE, "top", "--json", "--interval", "0.2", "--tables", "10000", "--", *SAMPLE],
                            env={**os.environ, **ENV, "FAKE_KERNEL_US": "30000000"}, stdout=subprocess.PIPE, text=True)
@@ -132,7 +132,7 @@ def test_a_wait_that_lasts():
 
 
 class Screen:
-    """A shell in tmux, which runs a command, and then says so."""
+    """A shell in tmux that runs a command, and then prints that it has ended."""
 
     def __init__(self, folder, width=120, height=24):
         if not shutil.which("tmux"):
@@ -152,7 +152,7 @@ class Screen:
         self.run("send-keys", *keys)
 
     def start(self, *args):
-        """cudatrace top; afterwards the terminal's modes are what they were, in a moment."""
+        """Starts cudatrace top; afterwards a message compares the terminal's modes."""
         script = self.folder / "script"
         script.write_text(f"cd {self.folder}; m=$(stty -g); {' '.join(map(str, args))}; echo status $?; until [ $(stty -g) = $m ]; do :; done; >after\n",
                           encoding="utf-8")
@@ -160,7 +160,7 @@ class Screen:
         until(lambda: "CALLS/S" in self.text())
 
     def until(self, what):
-        """The text, when it matches."""
+        """Returns the text when it matches."""
         until(lambda: re.search(what, self.text(), re.M))
         return self.text()
 
@@ -182,16 +182,16 @@ def top(*args):
 
 
 def test_screen(screen, program, caller):
-    """Rows and rates of two processes; sort, dive, pause, resize, quit."""
+    """The screen must show rows and rates of two processes; sort, dive, pause, resize and quit must work."""
     other = Caller(program, EVIL).ready(LIB)
     screen.start(*top("-p", f"{caller.pid},{other.pid}"))
     title = screen.run("display", "-p", "#{pane_title}")
     text = screen.until(rf"^ *{caller.pid} root ")
     assert "nothing was lost" in text
-    # Nothing of a name reaches the terminal but its letters.
+    # Only the printable letters of a name reach the terminal.
     assert re.search(rf"^ *{other.pid} root .*\?\]2;title\?\?\[2Jevil", text, re.M)
     assert screen.run("display", "-p", "#{pane_title}") == title
-    # By process id, the highest first; and the other way round.
+    # By process id, the highest first; then reversed.
     screen.keys("1")
     screen.until("sort: PID  ")
     first, second = (screen.text().index(f"{pid} root ") for pid in sorted((caller.pid, other.pid), reverse=True))
@@ -199,7 +199,7 @@ def test_screen(screen, program, caller):
     screen.keys("r")
     screen.until("sort: PID reversed")
     assert screen.text().index(f"{min(caller.pid, other.pid)} root ") < screen.text().index(f"{max(caller.pid, other.pid)} root ")
-    # The functions of the one that makes calls.
+    # The functions of the process that makes calls.
     assert caller.tell("alloc 3") == 3 and caller.tell("fail 2") == 2
     screen.keys("Home", *["Down"] * (caller.pid > other.pid), "Enter")
     text = screen.until(rf"process {caller.pid}: caller")
@@ -213,7 +213,7 @@ def test_screen(screen, program, caller):
     screen.keys("Space")
     screen.until("PAUSED")
     screen.keys("Space")
-    # A narrow screen has fewer columns, and room for names.
+    # A narrow screen has fewer columns, but still names.
     assert "TRACING" in screen.text()
     screen.run("resize-window", "-x", "70", "-y", "10")
     until(lambda: "TRACING" not in screen.text() and re.search(rf"^ *{caller.pid} .* caller$", screen.text(), re.M))
@@ -224,7 +224,7 @@ def test_screen(screen, program, caller):
 
 
 def test_screen_of_a_command(screen):
-    """Its row, its rates; what it writes comes when the screen is gone, and it ends the trace."""
+    """The screen must show the command's row and rates. The command's output comes when the screen is gone, and its end ends the trace."""
     screen.start("FAKE_KERNEL_US=2000", *top("--probe=uprobe", "--", "sh", "-c", "'echo from the command; read x; echo read $?; exec "
                                              f"{FAKE}/sample --tokens 100000 --quiet'"))
     text = screen.until(rf"^ *\d+ root +[1-9][\d,]* +[1-9][\d,]* .* {FAKE}/sample")
@@ -237,24 +237,24 @@ def test_screen_of_a_command(screen):
 
 
 def named(comm, cmdline):
-    """The process of that name, of those that were started so."""
+    """The process with this name and command line."""
     (pid,) = (int(p) for p in Ran(["pgrep", "-x", comm]).out.split() if Ran(["cat", f"/proc/{p}/cmdline"]).out.replace("\0", " ").endswith(cmdline))
     return pid
 
 
 @pytest.mark.parametrize("who,sig", [("", signal.SIGTERM), ("", signal.SIGKILL), ("", signal.SIGSEGV), ("-tty", signal.SIGTERM), ("-tty", signal.SIGKILL)])
 def test_screen_is_left(screen, caller, who, sig):
-    """However we end: the tracer, or who looks after the terminal."""
+    """The screen must be restored however the tracer or the terminal's helper ends."""
     screen.start(*top("-p", str(caller.pid)))
     os.kill(named("cudatrace" + who, f"top --interval 0.2 -p {caller.pid} "), sig)
     text = screen.is_restored()
     assert "CALLS/S" not in text
-    # Before anybody else could write to it.
+    # At once, before other output.
     assert (f"status {0 if sig == signal.SIGTERM else 128 + sig}" in text) or who
 
 
 def test_no_screen(tmp_path):
-    """A terminal that is not known."""
+    """An unknown terminal must be refused."""
     needs_tracing()
     ran = Ran(["script", "-qec", f"TERM=no-such {CUDATRACE} top -p 1", "/dev/null"])
     assert ran.status == 1 and "cannot draw on the terminal 'no-such' (TERM), which is unknown here" in ran.out, ran

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""--torch: the operators of a program and the calls in them, with stand-ins for PyTorch's libraries: exact counts, nesting,
-exceptions, longjmp, threads, unreadable nodes; attached late; what a version lacks is reported. And with PyTorch itself, if
-installed: the operators that torch.profiler finds in the same program."""
+"""--torch: a program's operators and the calls in them, with stand-ins for PyTorch's libraries: exact counts, nesting, exceptions,
+longjmp, threads, unreadable nodes. Also attached late; functions missing in a version are reported. With PyTorch itself, if installed,
+operators must match those of torch.profiler."""
 import collections
 import json
 import os
@@ -55,7 +55,7 @@ class Traced:
         return collections.Counter(e["name"] for e in self.ops)
 
     def stack(self, line):
-        """The operators that a call or an operator is in, innermost first."""
+        """The enclosing operators of a call or an operator, innermost first."""
         found, at = [], line.get("operator_id", line.get("parent") if line["type"] == "operator" else None)
         while at:
             found.append(self.by_id[at]["name"])
@@ -68,7 +68,7 @@ class Traced:
         return [self.stack(self.call[n]) for n in numbers]
 
     def inside(self):
-        """Times of operators enclose those of what is in them."""
+        """Times of operators must enclose those of the calls and operators in them."""
         for e in self.ops:
             end = e["ts"] + e.get("duration_us", e.get("elapsed_us")) / 1000
             assert e["min_duration_us"] <= e.get("duration_us", e.get("elapsed_us")) + 2e-3
@@ -84,7 +84,7 @@ class Traced:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_nested(tmp_path, built, mechanism):
     needs_mechanism(mechanism)
-    # Few functions: perf events take a minute to close when they are a thousand, after the tracer has ended.
+    # Few functions: closing a thousand perf events takes a minute after the tracer has ended.
     t = Traced(tmp_path, built, "nested", options=[f"--mechanism={mechanism}", "-e", "cuMemAlloc*"])
     assert t.names() == {"aten::outer": 1, "aten::inner": 2, "aten::add_": 1}
     assert t.where(1, 2, 3, 4, 5) == [["aten::outer"], ["aten::inner", "aten::outer"], ["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
@@ -96,7 +96,7 @@ def test_nested(tmp_path, built, mechanism):
 
 
 def test_siblings(tmp_path, built):
-    """What is over is over, also where its return address still lies on the stack."""
+    """Ended operators must be closed, even if their return addresses are still on the stack."""
     t = Traced(tmp_path, built, "siblings")
     assert t.names() == {"aten::outer": 1, "aten::empty": 10}
     assert t.where(*range(10, 21)) == [["aten::outer"]] * 10 + [[]]
@@ -104,7 +104,7 @@ def test_siblings(tmp_path, built):
 
 
 def test_exceptions(tmp_path, built):
-    """An exception goes through operators as through any other function, and they are over."""
+    """Operators left by an exception must be ended, like any other function."""
     t = Traced(tmp_path, built, "throws")
     assert t.names() == {"aten::outer": 10, "aten::inner": 10}
     assert t.where(*range(30, 40)) == [["aten::inner", "aten::outer"]] * 10
@@ -133,7 +133,7 @@ def test_threads(tmp_path, built):
     calls = [c for c in t.t.calls if 70 <= c.get("size", 0) - 1000 < 74]
     assert len(calls) == 200 and all(t.stack(c) == ["aten::inner", "aten::outer"] for c in calls)
     assert all(t.by_id[c["operator_id"]]["tid"] == c["tid"] for c in calls)
-    # The last of each thread: nothing came behind it.
+    # The last operator of each thread: no later event closed it.
     assert t.t.end["torch_unfinished"] == sum("elapsed_us" in e for e in t.ops) == 8
 
 
@@ -167,8 +167,8 @@ def test_too_deep(tmp_path, built):
 
 
 def test_full_rings(tmp_path, built):
-    """28 threads, and nobody reads: records are lost and counted, no call is under an operator that it was not made in, and all is right
-    again when there is room."""
+    """With 28 threads and a stopped tracer, records are lost and counted. No call may be under a wrong operator, and all must be right when
+    the rings have space again."""
     needs_tracing()
     trace = tmp_path / "t.jsonl"
     with subprocess.Popen([built + "/program", "wait", "flood", "wait", "nested"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -181,7 +181,7 @@ def test_full_rings(tmp_path, built):
             program.stdin.flush()
             assert program.stdout.readline() == "ready\n"
             tracer.send_signal(signal.SIGCONT)
-            # What lies in the rings is read: then nothing comes any more.
+            # The records in the rings are read, and no more come.
             sizes = []
             until(lambda: sizes.append(trace.stat().st_size) or (len(sizes) > 20 and sizes[-20] == sizes[-1] > 1 << 20))
             program.stdin.write("\n")
@@ -206,14 +206,14 @@ def test_full_rings(tmp_path, built):
 
 
 def test_hostile(tmp_path, built):
-    """Callers that lead nowhere and change all the time: the program spoils what is said of it alone."""
+    """Absurd and changing return addresses may spoil only the program's own data."""
     t = Traced(tmp_path, built, "absurd", "nested")
     assert t.names()["aten::outer"] == 20001 and t.names()["aten::inner"] == 20002
     assert t.where(1, 2, 3, 4, 5) == [["aten::outer"], ["aten::inner", "aten::outer"], ["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
 
 
 def test_killed(tmp_path, built):
-    """Those that it was in are in the trace, and have no end."""
+    """Operators in progress at a kill must be in the trace, without an end."""
     needs_tracing()
     trace = tmp_path / "t.jsonl"
     ran = Ran([CUDATRACE, "-q", "--torch", "--jsonl", str(trace), "--chrome", str(tmp_path / "c.json"), "--", built + "/program", "dies"],
@@ -231,7 +231,8 @@ def test_killed(tmp_path, built):
 
 @pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
 def test_redacted(tmp_path, built, option):
-    """Operators are functions of a library, and have names; a node is an argument, and so is all that an allocator reports."""
+    """Operators are functions of a library, so their names stay. Nodes and the allocator's reports are arguments, and are redacted with
+    --no-args."""
     t = Traced(tmp_path, built, "nested", "backward", "allocator", options=[option])
     assert t.names()["aten::outer"] == 2
     nodes = {e["name"] for e in t.ops if e["op"] == "backward"}
@@ -253,7 +254,7 @@ def test_report_and_summary(tmp_path, built):
 
 
 def test_late(tmp_path, built):
-    """Attached to a program that runs."""
+    """Operators must be traced after attaching to a running program."""
     needs_tracing()
     trace = tmp_path / "late.jsonl"
     program = subprocess.Popen([built + "/program", "wait", "nested", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -276,7 +277,7 @@ def test_late(tmp_path, built):
 
 
 def test_without_frame_pointers(tmp_path):
-    """Its place on the stack is found by call frame information alone."""
+    """An operator's place on the stack must be found by call frame information alone."""
     t = Traced(tmp_path, build(os.environ["TMP"] + "/torch-nofp", "-fomit-frame-pointer"), "nested", "siblings", "throws")
     assert t.where(3, 4, 5) == [["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
     assert t.where(*range(10, 21)) == [["aten::outer"]] * 10 + [[]]
@@ -284,7 +285,7 @@ def test_without_frame_pointers(tmp_path):
 
 
 def test_a_version_without(tmp_path):
-    """What is missing is said, and the rest is there."""
+    """Missing functions must be reported, and the rest traced."""
     t = Traced(tmp_path, build(os.environ["TMP"] + "/torch-old", "-DOLD"), "nested", "allocator")
     assert "reportOutOfMemoryToProfiler" in t.ran.err and "not traced" in t.ran.err
     assert t.names()["aten::outer"] == 2 and t.t.end["torch_allocs"] == 3
@@ -299,13 +300,13 @@ def test_not_without_root(tmp_path, built):
 
 
 def test_beside_the_library(tmp_path, built):
-    """--probe=inject as root: the calls are left to uprobes."""
+    """With --probe=inject as root, these calls must be left to uprobes."""
     t = Traced(tmp_path, built, "nested", options=["--probe=inject"])
     assert t.where(1, 2, 3, 4, 5) == [["aten::outer"], ["aten::inner", "aten::outer"], ["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
 
 
 def a_torch():
-    """A Python that has PyTorch: this one, or that of $TORCH_PYTHON."""
+    """A Python with PyTorch: this one, or $TORCH_PYTHON."""
     for python in filter(None, (os.environ.get("TORCH_PYTHON"), sys.executable)):
         if not subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
             return python
@@ -313,7 +314,7 @@ def a_torch():
 
 
 def test_real(tmp_path):
-    """As torch.profiler has them: names and numbers of operators and nodes, and nearly all of what calls what."""
+    """Names and counts of operators and nodes must match those of torch.profiler, and so must nearly all nesting."""
     needs_tracing()
     python = a_torch()
     if not python:
@@ -326,23 +327,23 @@ def test_real(tmp_path):
     t = Traced.__new__(Traced)
     t.path = trace
     t.read()
-    # What is between two operators of a kind that comes nowhere else; profilers leave out those of this list.
+    # Only the part between two operators of a kind used nowhere else; profilers omit the operators in this list.
     first, last = sorted(e["ts"] for e in t.ops if e["name"] == "aten::special_erfcx")
     unseen = {"aten::size", "aten::is_leaf", "aten::output_nr", "aten::_version", "aten::is_complex", "custom operator"}
     ours = [e for e in t.ops if first <= e["ts"] <= last and e["name"] not in unseen]
-    # And what PyTorch does while a guard forbids observers.
+    # Also omitted: PyTorch's operators while a guard forbids observers.
     guarded = collections.Counter(e["name"] for e in ours if "parent" not in e and e["name"] == "aten::empty")
     names, shown = collections.Counter(e["name"] for e in ours), collections.Counter(name for name, _ in theirs)
     assert not shown - names and not (names - shown) - guarded
     pairs = collections.Counter((e["name"], (t.stack(e) or [None])[0]) for e in ours) - collections.Counter(map(tuple, theirs))
     assert pairs.total() <= len(ours) / 100, pairs
-    # Backward nodes are under the number of the operator that made them.
+    # A backward node has the sequence number of its forward operator.
     made = {e["seq"]: e["name"] for e in t.ops if e["op"] == "forward" and "seq" in e}
     assert {made.get(e["seq"]) for e in ours if e["name"] == "AddmmBackward0"} == {"aten::addmm"}
 
 
 def test_real_map(tmp_path):
-    """The backward pass of PyTorch itself, below the operators that it goes back from and the functions that called them."""
+    """PyTorch's own backward pass must be below its forward operators and the functions that called them."""
     needs_tracing()
     python = a_torch()
     if not python:
@@ -355,7 +356,7 @@ def test_real_map(tmp_path):
     for n in nodes:
         if n["kind"] == "backward":
             launches[nodes[n["parent"]]["name"], n["name"]] += n["launches"]
-    # Six steps of three blocks, each with two layers: of each matrix a product, and of what comes in.
+    # Six steps of three blocks with two layers each: the backward pass has a product for each matrix, and for the inputs.
     assert launches == {("aten::addmm", "AddmmBackward0"): 72, ("aten::native_layer_norm", "NativeLayerNormBackward0"): 18, ("aten::gelu", "GeluBackward0"): 18}
     linear = [n for n in nodes if n["name"] == "Linear.forward"]
     assert sum(n["launches"] for n in linear) == 36 + 72 or sys.version_info < (3, 11)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 15
 # traces nothing
-"""The overhead that tests/gpu/turns.py measures is the real one, on a machine that is busy at times."""
+"""The overhead that tests/gpu/turns.py measures must be the real one, even on a machine that is sometimes busy."""
 import os
 import random
 import re
@@ -16,7 +16,7 @@ import turns  # noqa: E402
 
 
 class Costly:
-    """A program whose time is sometimes twice as long, and grows meanwhile."""
+    """A program whose time grows slowly, and is sometimes twice as long."""
 
     def __init__(self, way, factor, clock):
         self.way, self.factor, self.clock = way, factor, clock
@@ -44,7 +44,8 @@ def test_verdict():
 
 
 def test_processes():
-    """Real ones. However busy this machine is, what takes three times as much is told apart by the least of its times."""
+    """With real processes, a program that takes three times as long must be recognized by the least of its times, however busy the machine
+    is."""
     r = Ran([sys.executable, GPU + "/turns.py", "3", "--seconds", "5", "--copies", "3"], timeout=120)
     assert r.status == 0, r
     least = {m[1]: float(m[2]) for m in re.finditer(r"^(\S.*?) +[\d.]+ ms, [\d.]+ of untraced, 95 %: .*, of the least ([\d.]+); \d+ turns$", r.out, re.M)}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""What a person sees first: the short report, failures, and the verdict, of programs that are limited by one thing each, and of the corpus.
+"""The results that a person sees first: the short report, failures, and the verdict, for programs with one bottleneck each, and for the corpus.
 
-A program is made of steps of one millisecond, in which host and GPU do what the test says. tests/oracle/verdict.py computes the
-verdict once more from the lines, and must agree with what was planted, too."""
+A program is made of steps of one millisecond, in which host and GPU do what the test says. tests/oracle/verdict.py recomputes the verdict
+from the lines, and must also agree with the planted bottleneck."""
 import glob
 import json
 import os
@@ -31,7 +31,7 @@ CALLS = {
 
 
 class Program:
-    """Lines of a trace; times in µs."""
+    """The lines of a trace; times in us."""
 
     def __init__(self, startup=500):
         self.lines, self.now, self.id, self.gpus = [], 1000, 0, 0
@@ -102,13 +102,13 @@ def short(path, *options):
 
 
 def agrees(path, r):
-    """The check that shares no code with cudatrace; of all it compares, what it says of the verdict."""
+    """Compares only the verdict with the check that shares no code with cudatrace."""
     assert [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("verdict")] == []
 
 
 L = [("launch", 10)] * 4
 BIG, SMALL = 10_000_000, 4
-# name: what the host does in a step, what the GPU does (kernel, from the step's begin, for), the limit, what it is decided by, the part.
+# name: the host's work in a step, the GPU's work (kernel, start in the step, duration), the limit, its basis, the share.
 PLANTED = {
     "gpu": ([*L, ("sync", 960)], [("k", 20, 970)], "gpu", "measured", 0.97),
     "gpu, not quite": ([("host", 300), *L, ("sync", 660)], [("k", 320, 670)], "gpu", "measured", 0.67),
@@ -151,7 +151,7 @@ def test_planted(tmp_path, name):
 
 @pytest.mark.parametrize("startup,limit", [(300_000, "start-up"), (20_000, "gpu")])
 def test_startup(tmp_path, startup, limit):
-    """Start-up limits what does little else; it is mentioned where it takes half of the time."""
+    """Start-up must be the limit of a short program, and be mentioned if it takes half of the time."""
     p = Program(startup)
     p.steps([*L, ("sync", 960)], [("k", 20, 970)])
     path = p.write(tmp_path / "t.jsonl")
@@ -185,7 +185,7 @@ def test_not_known(tmp_path, header, end, says):
 
 
 def test_few_losses(tmp_path):
-    """The verdict stands, and carries the mark, as each share does."""
+    """With few losses, the verdict must stand, with the mark that each share has."""
     p = Program()
     p.steps([*L, ("sync", 960)], [("k", 20, 970)])
     path = p.write(tmp_path / "t.jsonl", end={"drops": {"calls": 2}})
@@ -225,7 +225,7 @@ def test_exits(tmp_path, line, want):
     assert [want in x for x in texts] == [True] * bool(want)
 
 
-# What limits each program of the corpus, by what its log says that it does.
+# The bottleneck of each program of the corpus, known from its log.
 LIMITS = {"gpt2-eager": "host", "train": "host", "convolutions": "host", "gpt2-graph": "start-up", "gpt2-graph-nodes": "start-up", "graph-loop": "gpu", "copies-beside": "gpu",
           "ranks-2": "host", "ranks-4": "collectives", "endless": "waits", "dropped": "not-known", "full-disk": "not-known"}
 FAILURES = {"endless": ["hang"], "device-assert": ["error"], "out-of-memory": ["error"], "after-free": ["error", "exit"], "past-end": ["error", "exit"], "misaligned": ["error", "exit"]}
@@ -244,7 +244,7 @@ def test_corpus(path):
         at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
         assert at == sorted(at) and len(at) >= 3
     advice = {x["id"]: x["advice"] for x in r["findings"]}
-    # What replays graphs is not told to capture one.
+    # A program that replays graphs must not be advised to capture one.
     assert ("Capture the iteration" in advice.get("launch-bound", "")) == (name in ("gpt2-eager", "train", "convolutions", "ranks-2", "ranks-4", "dropped"))
     order = ["incomplete", "error", "hang", "leak", "steady", "startup"]
     ranks = [order.index(x["severity"]) for x in r["findings"]]
@@ -255,7 +255,7 @@ def test_corpus(path):
 
 @pytest.mark.parametrize("path", CORPUS, ids=os.path.basename)
 def test_one_idle_number(path):
-    """What is said of an idle GPU in the steady state is the same everywhere."""
+    """The idle share of a GPU in the steady state must be the same in all places."""
     r, text = report(path), " ".join(short(path, "--full").split())
     idle = r["verdict"].get("gpu_idle")
     if not idle or idle["basis"] != "measured":
@@ -274,7 +274,7 @@ def test_one_idle_number(path):
     ([("host", 700), *L, ("sync", 260)], [("host", 200), *L, ("sync", 260)], "faster", [("map", 700, 200)]),
     ([("host", 200), *L, ("sync", 260)], [("host", 200), *L, ("alloc", 300), ("sync", 560)], "slower", [("memory", 0, 300), ("waits", 260, 560)])])
 def test_diff(tmp_path, before, after, verdict, places):
-    """The second is faster, slower or the same, and in which section, whatever start-up and number of steps are."""
+    """The verdict of diff and its sections must be right, whatever the start-up and the number of steps are."""
     paths = []
     for name, host, startup, n in ("a", before, 500, 20), ("b", after, 5000, 40):
         p = Program(startup)
@@ -305,7 +305,7 @@ def names():
 
 
 def test_sections():
-    """Each prints alone; all of them together are the full report."""
+    """Each section must print alone; all together must be the full report."""
     full = short(GOLDEN, "--full")
     r = report(GOLDEN)
     assert {"verdict", "failures", "findings", "kernels", "map"} <= set(names())
@@ -333,7 +333,7 @@ def test_refused(args, says):
     lambda v: v.update(limit="host"), lambda v: v.update(ns=v["ns"] * 9 // 10), lambda v: v.update(share=v["share"] * 0.9), lambda v: v.update(startup_ns=v["startup_ns"] + 10**6),
     lambda v: v["time"][0].update(ns=v["time"][0]["ns"] + 10**6), lambda v: v["gpu_idle"].update(ns=v["gpu_idle"]["ns"] * 2), lambda v: v["gpu_idle"].update(basis="lower bound")])
 def test_a_wrong_verdict_is_found(tmp_path, change):
-    """Of the check of this suite."""
+    """The check of this suite must find a wrong verdict."""
     p = Program()
     p.steps([*L, ("sync", 960)], [("k", 20, 900)])
     path = p.write(tmp_path / "t.jsonl")

@@ -3,8 +3,8 @@
 """first_process.py ROUNDS [NAME_LENGTH]: a saved trace in which process 1 has filled every table of a report before
 process 2, a small program, makes its first call; on stdout. The events of the two are distinct: `grep -v '"pid":1,'` is process 2 alone.
 
-first_process.py --same ALONE BOTH: what the report ALONE has as rows, the report BOTH must have, too (of --format=json).
-first_process.py --page ALONE BOTH: the same of pages: of the report in them, and of lanes, names and details.
+first_process.py --same ALONE BOTH: the report BOTH must have the rows of the report ALONE (--format=json).
+first_process.py --page ALONE BOTH: the same for pages: their report, lanes, names and details.
 """
 import collections, json, sys
 

@@ -75,7 +75,7 @@ class Trace:
         same("calls that end after the trace", [e for e in ended if e["ts"] + e["duration_us"] / 1000 > end["ts"] + 1e-3], [])
         same("entries", end["entries"], len(calls) + end["drops"]["calls"] + end["drops"]["counts"] + end["filtered"]
              + count("calls") + count("unfinished") + count("abandoned") + end.get("nvtx_calls", 0) + end.get("torch_calls", 0))
-        # Without entries it has only --kernel.
+        # A trace without entries has only --kernel.
         if end["entries"] and not counted and not entry_only:
             # Both are rounded to six digits.
             product = end["entries"] * end["probe_cost_ns"]

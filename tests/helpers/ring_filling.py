@@ -5,7 +5,7 @@ records = stale = 0
 with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as mem:
     for line in open(f"/proc/{sys.argv[1]}/maps"):
         lo, hi = (int(x, 16) for x in line.split()[0].split("-"))
-        ring = (hi - lo - 4096) // 2  # mapped twice, behind where it is written to
+        ring = (hi - lo - 4096) // 2  # mapped twice, after the page of the producer position
         if "bpf-map" not in line or ring < 1 << 20 or ring & (ring - 1):
             continue
         mem.seek(lo)

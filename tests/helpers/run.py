@@ -61,7 +61,7 @@ def cudatrace(*args, **how):
     return Ran([CUDATRACE, *map(str, args)], **how)
 
 
-# Without the capabilities for BPF programs: --probe=inject uses only the library then, as for a user.
+# Without the capabilities for BPF programs: --probe=inject then uses only the library, like for an ordinary user.
 INSIDE = [] if os.geteuid() else ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"]
 
 

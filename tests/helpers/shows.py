@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""shows.py METRICS FILES EXPRESSION [NAME=VALUE...]: a Python expression over a daemon's metrics and the folder of its files
+"""shows.py METRICS FILES EXPRESSION [NAME=VALUE...]: evaluates a Python expression over a daemon's metrics and files
 
     total(family, label=value...)   the sum of the samples that have these labels
     by(family, label, ...)          the same by the values of one label

@@ -5,7 +5,7 @@ sections  a libnccl whose 256 section headers name the same 64 MiB of code
 names     262,000 symbols, whose names are one string of 16 MiB without an end
 symbols   262,000 exported functions, each on a page of its own
 chain     a symbol hash table whose one chain has 262,000 links
-torch     a libtorch_cpu whose table of jumps has a terabyte
+torch     a libtorch_cpu whose jump table is a terabyte large
 """
 import platform
 import struct
@@ -15,7 +15,7 @@ MACHINE = {"x86_64": 62, "aarch64": 183}[platform.machine()]
 LOAD, DYNAMIC = 1, 2
 STRTAB, SYMTAB, HASH, STRSZ, PLTRELSZ, JMPREL, GNU_HASH = 5, 6, 4, 10, 2, 23, 0x6FFFFEF5
 CODE = 0x10000
-TABLES = 0x20000  # behind the code
+TABLES = 0x20000  # after the code
 
 
 def pad(data, to):

@@ -18,7 +18,7 @@ import sys
 from pycparser import c_ast, c_generator, c_parser
 
 INCLUDES = ["/usr/local/cuda/include", "/usr/local/cuda-13.0/include", "/usr/include"]
-# header: (what its functions are called, the file name of the library, what is defined before it)
+# header: (pattern of its functions, file name of the library, definitions before it)
 LIBRARIES = {
     "cuda.h": (r"cu[A-Z]", "libcuda.so.1", "-D__CUDA_API_VERSION_INTERNAL"),
     "nccl.h": (r"nccl[A-Z]", "libnccl.so.2", "-DNO_MORE"),
@@ -26,12 +26,12 @@ LIBRARIES = {
     "cudnn.h": (r"cudnn[A-Z]", "libcudnn_graph.so.9", "-DNO_MORE"),
     "cuda_runtime_api.h": (r"cuda[A-Z]", "libcudart.so.13", "-DNO_MORE"),
 }
-# What gcc's headers have and C99 has not.
+# Extensions in gcc's headers that C99 lacks.
 PLAIN_C = ["-D__attribute__(x)=", "-D__extension__=", "-D__asm__(...)=", "-D__inline=inline", "-D__inline__=inline", "-D__restrict=", "-D__volatile__=",
            "-D__builtin_va_list=int", "-D_Float128=double", "-D_Float32=float", "-D_Float64=double", "-D_Float32x=double", "-D_Float64x=double",
            "-D__int128=long", "-D_Alignas(x)=", "-D__signed__=signed", "-D__const=const", "-D_Noreturn=", "-D__declspec(x)=", "-D_Static_assert(...)="]
 BEHIND = 1032  # bytes of the log behind a pointer; an array is read up to 1,024
-# What a record keeps of a call (docs/SCHEMA.md, Arguments): null beyond it is counted as a limit, and is no difference.
+# The limits of a call's record (docs/SCHEMA.md, Arguments): null beyond them counts as a limit, not as a difference.
 WORDS, POINTEES, REGISTERS = 16, 8, 6
 WHOLE = struct.Struct("<I")
 
@@ -54,7 +54,7 @@ class Header:
         self.typedefs, self.structs, self.functions, self.enums, self.types = {}, {}, {}, {}, {}
         text = self.run([cc, "-E", "-P", "-I", self.include, self.define, *PLAIN_C, "-x", "c", "-"], self.source())
         self.read(c_parser.CParser().parse(text))
-        # Old forms of a function have other names for their parameters there than where programs see them.
+        # In old forms of a function, the parameters have other names than in the public prototype.
         public = c_parser.CParser().parse(self.run([cc, "-E", "-P", "-I", self.include, *PLAIN_C, "-x", "c", "-"], self.source()))
         self.names = {n.name: [p.name for p in n.type.args.params] for n in public.ext
                       if isinstance(n, c_ast.Decl) and isinstance(n.type, c_ast.FuncDecl) and n.type.args}
@@ -81,7 +81,7 @@ class Header:
                 self.functions.setdefault(node.name, [] if void else params)
 
     def note(self, node):
-        """Structs and enums that are declared in it."""
+        """Notes structs and enums declared in the node."""
         for _, child in node.children():
             self.note(child)
         if isinstance(node, (c_ast.Struct, c_ast.Union)) and node.name and node.decls:
@@ -89,7 +89,7 @@ class Header:
         elif isinstance(node, c_ast.Enum) and node.name and node.values:
             self.enums[node.name] = node
 
-    # ---- the compiler's word on sizes ----
+    # ---- sizes from the compiler ----
 
     def ask(self, expressions):
         out = {}
@@ -101,7 +101,7 @@ class Header:
         return out
 
     def lay_out(self):
-        """Sizes of what the functions take, and values of all enumerators."""
+        """Sizes of the parameter types, and values of all enumerators."""
         self.wanted = [e.name for n in self.enums.values() for e in n.values.enumerators]
         for t in self.typedefs.values():
             inner = t.type if isinstance(t, c_ast.TypeDecl) else None
@@ -110,7 +110,7 @@ class Header:
         self.value = self.ask(list(dict.fromkeys(self.wanted)))
 
     def enumerators(self):
-        """Macros that are numbers, too."""
+        """Values of enumerators, including macros that are numbers."""
         text = self.run([self.cc, "-E", "-dM", "-I", self.include, self.define, "-x", "c", "-"], self.source())
         for name, number in re.findall(r"^#define (CU\w+|NCCL_\w+|nccl\w+) +\(?(-?(?:0x)?[0-9a-fA-F]+)[uUlL]*\)?\s*$", text, re.M):
             self.value.setdefault(name, int(number, 0))
@@ -130,7 +130,7 @@ class Header:
         return Scalar(size, signed and not unsigned, None) if size else None
 
     def of(self, node):
-        """The type of a node; None: void, or a struct that is not known."""
+        """The type of a node; None for void and for unknown structs."""
         if isinstance(node, (c_ast.Decl, c_ast.TypeDecl, c_ast.Typename)):
             return self.of(node.type)
         if isinstance(node, c_ast.PtrDecl):
@@ -160,7 +160,7 @@ class Header:
         return self.value[text]
 
     def of_struct(self, node):
-        """As C lays it out on 64-bit systems; check_sizes() holds that against the compiler."""
+        """C's layout on 64-bit systems; check_sizes() compares it with the compiler's."""
         known = node if node.decls else self.structs.get((type(node), node.name))
         if known is None:
             return None
@@ -187,7 +187,7 @@ class Header:
         return t.size
 
     def check_sizes(self):
-        """Names of typed structs whose size the compiler sees otherwise."""
+        """Names of typed structs for which the compiler gives another size."""
         mine = {n: self.of(t) for n, t in self.typedefs.items() if re.match(r"CU|cuda|nccl|cublas|cudnn", n)}
         mine = {n: t.size for n, t in mine.items() if isinstance(t, Struct)}
         theirs = self.ask([f"sizeof({n})" for n in mine])
@@ -196,7 +196,7 @@ class Header:
     # ---- the stub and the client ----
 
     def parameter(self, p, name):
-        """Text of a variable that can be passed for p."""
+        """Text of a variable that can be passed for parameter p."""
         t = p.type
         if isinstance(t, c_ast.ArrayDecl):
             t = c_ast.PtrDecl([], t.type)
@@ -217,15 +217,15 @@ class Header:
         return isinstance(t, c_ast.TypeDecl) and self.of(t) == Scalar(1, True, None)
 
     def behind(self, t):
-        """What a pointer that a client passes is to: None for what is only a handle or a function."""
+        """The type behind a pointer that a client passes; None for a handle or a function."""
         return self.of(t.to) if isinstance(t, Pointer) else None
 
     def is_buffer(self, p):
-        """A pointer that is written out in the prototype, and not the typedef of a handle; no function."""
+        """Whether the prototype has a written-out pointer, which is neither a handle's typedef nor a function."""
         return isinstance(p.type, (c_ast.PtrDecl, c_ast.ArrayDecl)) and not isinstance(p.type.type, c_ast.FuncDecl)
 
     def selectors(self, t):
-        """What selects a member of a union in it: place, size of the whole, values and their number."""
+        """The selectors of union members in a type: place, total size, values and their number."""
         names = {id(self.of(node)): n for n, node in self.typedefs.items() if n in UNIONS and UNIONS[n][0]}
 
         def within(inner, off):
@@ -295,7 +295,7 @@ def number(t, raw):
     return int.from_bytes(raw[:t.size], "little", signed=getattr(t, "signed", False))
 
 
-# Enumerators that count or end the others: no program passes them.
+# Enumerators that count the others, or mark their end: no program passes them.
 SENTINEL = re.compile(r"_MAX$|_NUM_(OPTIONS|INPUT_TYPES)$|^nccl([Nn]um|[Mm]ax)|_dummy$")
 
 
@@ -308,10 +308,10 @@ HANDLES = {"OPAQUE_FD": {"fd": "handle.fd"}, "DMABUF_FD": {"fd": "handle.fd"}, "
 FENCES = {"OPAQUE_FD": {"fd": "handle.fd"}, "OPAQUE_WIN32": {"win32": "handle.win32"}, "OPAQUE_WIN32_KMT": {"win32": "handle.win32"},
           "D3D11_KEYED_MUTEX": {"win32": "handle.win32"}, "D3D11_KEYED_MUTEX_KMT": {"win32": "handle.win32"}, "D3D12_FENCE": {"win32": "handle.win32"}, "D3D11_FENCE": {"win32": "handle.win32"},
           "NVSCISYNC": {"nvSciSyncObj": "handle.nvSciSyncObj"}, "TIMELINE_SEMAPHORE_FD": {"fd": "handle.fd"}, "TIMELINE_SEMAPHORE_WIN32": {"win32": "handle.win32"}}
-# Which member of a union is in use is in words of cuda.h, by an enumerator: struct: (selector, what names of its enumerators begin with,
-# {enumerator: {key of the trace: member}}). Other keys than those and the struct's own members must not be there.
+# The member of a union that is in use: cuda.h describes it in words, by an enumerator. struct: (selector, prefix of its enumerators,
+# {enumerator: {key of the trace: member}}). No keys except those and the struct's own members may be there.
 UNIONS = {
-    # None: an argument of the call selects.
+    # None: an argument of the call is the selector.
     "CUlaunchAttributeValue": (None, "CU_LAUNCH_ATTRIBUTE_", {name: {"value": member} for name, member in {
         "ACCESS_POLICY_WINDOW": "accessPolicyWindow", "COOPERATIVE": "cooperative", "SYNCHRONIZATION_POLICY": "syncPolicy", "CLUSTER_DIMENSION": "clusterDim",
         "CLUSTER_SCHEDULING_POLICY_PREFERENCE": "clusterSchedulingPolicyPreference", "PROGRAMMATIC_EVENT": "programmaticEvent", "PRIORITY": "priority",
@@ -336,7 +336,7 @@ UNIONS = {
 
 
 def paths(t, path=(), off=0):
-    """Each member of a struct and of what lies in it: its names, its place, its type."""
+    """Yields each member of a struct, also nested ones: names, place, type."""
     for name, at, m in t.members:
         here = path + ((name,) if name else ())
         if name:
@@ -346,7 +346,7 @@ def paths(t, path=(), off=0):
 
 
 def called(path, key):
-    """Members that lie deeper have the names of the way to them; value64 is a union's other value."""
+    """Nested members have the names of their path; value64 is a union's other value."""
     names = ["_".join(path[-k:]) for k in range(1, len(path) + 1)]
     return key in names or any(re.fullmatch(key + "(64|_)", n) for n in names)
 
@@ -358,7 +358,7 @@ class Compare:
         self.unions, self.chosen = {id(header.of(t)): n for n, t in header.typedefs.items() if n in UNIONS}, collections.Counter()
 
     def symbols(self, text):
-        """The number that a text of names and hexadecimal digits is."""
+        """The number for a text of names and hexadecimal digits."""
         x = 0
         for word in text.split("|"):
             if re.fullmatch(r"0x[0-9a-f]+", word):
@@ -375,11 +375,11 @@ class Compare:
         if isinstance(got, bool):
             return False
         if isinstance(got, int):
-            # A number that the header has a name for.
+            # A number for which the header has a name.
             if got == x:
                 self.unnamed += [n for n, v in getattr(t, "enum", None) or () if v == x and not SENTINEL.search(n)][:1]
             elif getattr(t, "enum", None) and got != x and -bits // 2 - 1 <= got <= bits and got & bits == x & bits:
-                # A row with int for an enum: the bits are right, the sign is not the header's.
+                # A row uses int for an enum: the bits are right, the sign differs from the header's.
                 self.untyped.append(got)
                 return True
             return got == x
@@ -391,7 +391,7 @@ class Compare:
             return True
         enum = getattr(t, "enum", None)
         if enum and re.fullmatch(r"[A-Za-z]\w*", got) and got not in self.h.value and not any(v == x and not SENTINEL.search(n) for n, v in enum):
-            self.newer.append(got)  # an enumerator of a later header, of a number that this one has no name for
+            self.newer.append(got)  # an enumerator of a later header, for a number that is unnamed in this one
             return True
         y = self.symbols(got)
         return y is not None and y <= bits and y & bits == x & bits
@@ -410,9 +410,9 @@ class Compare:
                 return got == text.hex() or got == text.split(b"\0")[0].decode("utf-8", "replace")
             return isinstance(got, list) and len(got) == t.count and all(self.same(t.of, raw[i * t.of.size:], x) for i, x in enumerate(got))
         if isinstance(t, Struct):
-            if len(t.members) == 1 and isinstance(got, int):  # CUexecAffinitySmCount: the number that it wraps
+            if len(t.members) == 1 and isinstance(got, int):  # CUexecAffinitySmCount: the wrapped number
                 return self.same(t.members[0][2], raw, got)
-            if isinstance(got, list):  # dim3 and its like, in the order of the members
+            if isinstance(got, list):  # dim3 and similar types, in the order of members
                 return len(got) == len(t.members) and not t.union and all(self.same(m, raw[o:], x) for (_, o, m), x in zip(t.members, got)) \
                     or t.union and any(self.same(m, raw[o:], got) for _, o, m in t.members)
             if isinstance(got, dict):
@@ -421,16 +421,16 @@ class Compare:
         return False
 
     def member(self, t, raw, key, got):
-        """Of unions that UNIONS has not, the tracer chooses the member."""
+        """For unions that UNIONS lacks, the tracer chooses the member."""
         if key.endswith("_cut") or key == "attrs" or (key == "value" and id(t) in self.unions):
-            return True  # of unions selected() decides
+            return True  # selected() checks unions
         named = [(off, m) for path, off, m in paths(t) if called(path, key)]
         if not named and t.union and key == "value":
             return self.same(t, raw, got)
         return any(self.same(m, raw[off:], got) for off, m in named)
 
     def selected(self, t, raw, got):
-        """Of a union there is the member in use, all of it, and no other."""
+        """Whether a union has the member in use, all of it, and no other."""
         name = self.unions.get(id(t))
         if not name:
             return True
@@ -455,13 +455,13 @@ class Compare:
         if self.scalar(Pointer(None, 8), raw, got):
             return True  # not opened
         if got is None and 0 in self.count and "const" not in (getattr(p.type.type, "quals", None) or []):
-            return True  # an array of nothing that the call would fill
+            return True  # an array without elements, which the call would fill
         if self.h.is_string(p):
             return isinstance(got, str) and (got == behind.split(b"\0")[0].decode("utf-8", "replace") or behind.hex().startswith(got))
         if isinstance(to, Pointer) and got in ("behind", None):
             return True
         if to is None:
-            return isinstance(got, (list, int, str, dict))  # void *: what it is only the table knows
+            return isinstance(got, (list, int, str, dict))  # void *: only the table knows the type
         if not isinstance(got, list) or isinstance(to, Array):
             return self.same(to, behind, got)
         cut = bool(got) and got[-1] == "..."
@@ -471,7 +471,7 @@ class Compare:
         return all(self.same(to, behind[i * to.size:], x) for i, x in enumerate(got) if (i + 1) * to.size <= len(behind))
 
     def beyond(self, params):
-        """By argument, why it may be null though it was passed: as the calling convention of x86-64 places them."""
+        """For each argument, why it may be null although it was passed, by the calling convention of x86-64."""
         registers, stack, buffers, why = 0, 0, 0, {}
         for i, p in enumerate(params):
             t = self.h.of(p) or Pointer(None, 8)
@@ -487,11 +487,11 @@ class Compare:
             else:
                 stack += -(-t.size // 8)
                 why.setdefault(i, "words")
-        # Some words on the stack are left out so that later ones fit.
+        # Some words on the stack are skipped so that later ones fit.
         return {i: w for i, w in why.items() if w != "words" or REGISTERS + stack > WORDS}
 
     def value(self, t, raw, got):
-        """An argument that is no pointer to anything; what the header does not lay out is a handle."""
+        """Compares an argument that is no pointer to known data; types that the header does not lay out are handles."""
         return self.same(t or Pointer(None, 8), raw, got)
 
     def call(self, name, logged, args):
@@ -509,7 +509,7 @@ class Compare:
             if getattr(self.h.of(p), "enum", None):
                 self.by_arg = self.h.of(p), raw
             if (args[key] == "..." or args[key] == "" and key + "_cut" in args) and sum(b is not None for _, b in logged[:i]) > 1:
-                self.limits["room"] += 1  # 2 KiB for all that is behind pointers
+                self.limits["room"] += 1  # 2 KiB for all data behind pointers
             elif args[key] is None and i in beyond and (any(raw) or not self.h.is_buffer(p)):
                 self.limits[beyond[i]] += 1
             elif not self.argument(p, raw, behind, args[key]):

@@ -7,7 +7,7 @@ import collections
 
 from sections import SLACK, took
 
-# Of the report, arrays as [], by regular expression; and why.
+# Members of the report (regular expressions; arrays as []), and the reason.
 NOT_RECOMPUTED = {
     r"report|files\[\]\..*|lost\[\]\.count|rejected\.\w+": "what was read, not what it means; suites report and losses",
     r"answers\[\]\.numbers\.\w+": "copies of other members, in the words of suite report-answers",
@@ -46,7 +46,7 @@ NOT_RECOMPUTED = {
 
 
 def statistics(d, report):
-    """Those of iterations, from the list of them."""
+    """Statistics of iterations, from their list."""
     its = report["iterations"]
     rows = [x for x in its["list"] if not x.get("warmup")]
     if not rows or len(its["list"]) < its["count"]:
@@ -83,7 +83,7 @@ def shares(d, report):
 
 
 def gaps(o, d, lines, report):
-    """Of each device: what lies between executions, by length."""
+    """The gaps between executions of each device, by length."""
     names = {(x["pid"], x["device"]): x.get("uuid") for x in lines if x["type"] == "gpu_device"}
     runs = collections.defaultdict(list)
     for x in lines:
@@ -137,7 +137,7 @@ def products(o, d, calls, report):
 
 
 def of_nccl(o, d, calls, report):
-    """Kernels that a call of NCCL launched."""
+    """Kernels that an NCCL call launched."""
     by_id, executions, time = {(c["pid"], c["id"]): c for c in calls}, 0, 0
     for x in report["lines of the GPU"]:
         call = by_id.get((x["pid"], x.get("call_id")))

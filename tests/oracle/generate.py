@@ -43,7 +43,7 @@ class Machine:
         return self.ids
 
     def execute(self, t, stream, submitted, took, op, call_id, **more):
-        """Returns when it ends on the GPU."""
+        """Returns the end of the execution on the GPU."""
         key = t.pid, t.device, stream
         begin = max(self.free[key], submitted + self.pick(500, 4000))
         end = self.free[key] = begin + took
@@ -65,7 +65,7 @@ class Thread:
         self.copy = rng.choice([0, 4096, 3 << 20])
         self.products = rng.random() < 0.5
         self.pause = rng.choice([0, 10_000, 1_000_000])
-        self.whole = rng.random() < 0.4  # waits for its context, and so for other threads' streams of that
+        self.whole = rng.random() < 0.4  # waits for its context, and thus for other threads' streams of that context
 
     def begin(self):
         """The device's primary context."""
@@ -87,7 +87,7 @@ class Thread:
         self.m.execute(self, self.stream, end, took, "kernel", i, kernel=kernel)
 
     def product(self):
-        """A call of cuBLAS whose operations two kernels do."""
+        """A cuBLAS call whose operations run in two kernels."""
         begin = self.now + self.m.grain
         self.m.ids += 1
         i, self.now = self.m.ids, begin + self.m.grain
@@ -118,7 +118,7 @@ class Thread:
         self.m.call(self, begin, self.now, "sync", "sync", "cuStreamSynchronize", stream=self.stream, args={"hStream": self.stream})
 
     def run(self):
-        """Pauses after each step, so that others can go on."""
+        """Pauses after each step, so that other threads can continue."""
         self.begin()
         yield
         for _ in range(self.steps):
@@ -151,7 +151,7 @@ def trace(seed):
             threads.append(Thread(m, pid, pid + i, rng.randrange(devices), hex(0x100 * (i + 1)), rng.randrange(5, 40)))
     running = [(t, t.run()) for t in threads]
     while running:
-        # Who is behind goes on: a wait must know what others have submitted by then.
+        # The thread that is furthest behind continues: a wait must know what others have submitted by then.
         at = min(range(len(running)), key=lambda i: running[i][0].now)
         if next(running[at][1], running) is running:
             del running[at]

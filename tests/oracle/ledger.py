@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The memory section, recomputed: every allocation of a process is a row of a dictionary until it is freed.
 
-Of complete traces: after a loss nobody knows what was freed. What CUDA does is from cuda.h: cuMemRelease of mapped memory frees it with
-the last mapping; memory of a context goes with it, that of cuMemCreate and of pools doesn't; a captured allocation is a node.
+For complete traces only: after a loss it is unknown which memory was freed. CUDA's behaviour is from cuda.h: cuMemRelease of mapped
+memory frees it with the last mapping. A context's memory goes with it, but not that of cuMemCreate and of pools. A captured
+allocation is a node.
 """
 import collections
 
@@ -182,7 +183,7 @@ class Ledger:
 
 
 def check(o, d, lines, report):
-    """Returns why nothing can be said, if nothing can."""
+    """Returns the reason if the memory cannot be computed."""
     ledger, section = Ledger(), report["memory"]
     if not report["complete"] or section["late_frees"] or section["unseen_frees"]:
         return "incomplete"

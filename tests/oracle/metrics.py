@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The daemon's /metrics and OTLP, recomputed from the lines of its files of the same run, at level trace.
 
-SERIES has a function for each metric: from the lines of one command to {labels: value}. NOT_RECOMPUTED names the others.
-A command is what `comm` of its lines says.
+SERIES has a function for each metric, from the lines of one command to {labels: value}. NOT_RECOMPUTED names the others.
+The command of a line is its `comm`.
 """
 import collections
 import re
@@ -30,7 +30,7 @@ def key(**labels):
 
 
 class Run:
-    """Lines of one command."""
+    """The lines of one command."""
 
     def __init__(self, lines):
         self.lines = lines
@@ -62,13 +62,13 @@ def launch(r, kind):
 
 
 def collectives(r, value):
-    """Those that another one contains are not counted; the end of a group launches what is in it."""
+    """Nested collectives do not count; the end of a group launches the group's collectives."""
     ops = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter", "send", "recv", "group_end"}
     return sums((key(op=c["op"]), value(c)) for c in oracle.outermost([c for c in r.good if c["type"] == "collective"], r.by_id) if c["op"] in ops)
 
 
 def memory(r, value):
-    """Not where a process has no line of its end: nobody knows when its memory was free."""
+    """Skips processes without an exit line: the time at which their memory was freed is unknown."""
     ended = {x["pid"] for x in r.lines if x["type"] == "process" and x["op"] == "exit"}
     rows = summary.memory(r.lines, r.calls, r.by_id) if ended >= {c["pid"] for c in r.calls} else None
     return rows and {key(kind=name.split()[-1]): value(row) for name, row in rows.items()}
@@ -79,7 +79,7 @@ def executions(r, value):
 
 
 def at_the_end(_):
-    """Its processes have ended."""
+    """The value after its processes have ended."""
     return 0
 
 
@@ -106,7 +106,7 @@ HISTOGRAM = "cudatrace_call_duration_seconds"
 
 
 def histogram(r, bounds):
-    """(class, api): (counts below each bound, count, sum). A bound itself belongs to the next bucket: the kernel's counts are divided so."""
+    """(class, api): (counts below each limit, count, sum). A limit itself belongs to the next bucket, like in the kernel's counts."""
     found = collections.defaultdict(list)
     for c in r.calls:
         if oracle.returned(c):
@@ -115,7 +115,7 @@ def histogram(r, bounds):
 
 
 def commands(lines):
-    """By command; a line of a process that a program replaced is its new one's."""
+    """The lines by command; after an exec, lines belong to the new program."""
     found = collections.defaultdict(list)
     for x in lines:
         if x["type"] not in ("header", "end") and "comm" in x:
@@ -129,7 +129,7 @@ class Compare(list):
         self.compared, self.names = 0, set()
 
     def same(self, name, got, want):
-        """Series of one metric and command."""
+        """Compares the series of one metric and command."""
         self.names.add(name)
         if want is None:
             return
@@ -179,14 +179,14 @@ def compare(lines, series):
 # ---- OTLP ----
 
 def span_of(c):
-    """What the span of a call must have."""
+    """The expected span of a call."""
     return {"name": c["symbol"], "pid": c["pid"], "thread.id": c["tid"], "cuda.function": c["symbol"], "cuda.class": of_class(c), "cuda.kernel": c.get("kernel"),
             "cuda.stream": c.get("stream"), "cuda.bytes": c.get("size"), "cuda.direction": c.get("direction"),
             "cuda.error": c.get("error", "unknown") if summary.failed(c) else None, "ns": oracle.span(c)[1] - oracle.span(c)[0]}
 
 
 def as_span(s):
-    """The same of a span, numbers as numbers."""
+    """A span in the same form, numbers as numbers."""
     a = {k: int(v) if k in ("thread.id", "cuda.bytes") else v for k, v in s["attrs"].items()}
     names = "thread.id", "cuda.function", "cuda.class", "cuda.kernel", "cuda.stream", "cuda.bytes", "cuda.direction", "cuda.error"
     if set(a) - set(names):
@@ -196,7 +196,7 @@ def as_span(s):
 
 
 def compare_spans(lines, spans, zero_ns):
-    """Each call has its span, in the order in which threads began them. zero_ns: the Unix time of ts 0."""
+    """Each call must have its span, in the order in which threads began them. zero_ns: the Unix time of ts 0."""
     found = []
     order = lambda x: (x[0]["pid"], x[0]["thread.id"], x[1], -x[0]["ns"])  # noqa: E731
     want = sorted(((span_of(c), oracle.span(c)[0] + zero_ns) for c in lines if "symbol" in c and oracle.returned(c)), key=order)
@@ -218,7 +218,7 @@ RESOURCE = {"container.id": "container", "k8s.namespace.name": "namespace", "k8s
 
 
 def of_otlp(body):
-    """[(name, labels, value)] as a collector's exporter for Prometheus makes them."""
+    """[(name, labels, value)] as a collector's Prometheus exporter makes them."""
     out = []
     attrs = lambda x: {a["key"]: next(iter(a["value"].values())) for a in x["attributes"]}  # noqa: E731
     for rm in body["resourceMetrics"]:
@@ -239,7 +239,7 @@ def of_otlp(body):
 
 
 def differences(series, other, command):
-    """Of two lists of (name, labels, value), without empty labels, of one command."""
+    """Differences between two lists of (name, labels, value) for one command, without empty labels."""
     def rows(x):
         return {(n, key(**{k: float(v) if k == "le" else v for k, v in of.items() if v != ""})): v for n, of, v in x if of.get("command") == command}
     a, b = rows(series), rows(other)

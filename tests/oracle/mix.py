@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A program of random calls, with threads, processes, errors and captures: what outputs are compared on.
+"""A program of random calls, with threads, processes, errors and captures, on which outputs are compared.
 
 usage: mix.py LIBCUDA SEED [LIBNCCL]
 
-The same seed makes the same calls of each function, whatever the threads do meanwhile.
+The same seed makes the same calls of each function, independent of the timing of threads.
 """
 import ctypes
 import os
@@ -113,7 +113,7 @@ class Worker(threading.Thread):
             cu.cuStreamWaitEvent(self.stream, self.event, 0)
 
     def fail(self):
-        """Errors of every kind of call that an output has a place for."""
+        """Makes errors of every kind of call that an output counts."""
         cu, bad = self.cu, P(0xdead0)
         way = self.rng.randrange(7)
         if way == 0:
@@ -132,7 +132,7 @@ class Worker(threading.Thread):
             cu.cuGraphLaunch(P(0), self.stream)
 
     def capture(self):
-        """A copy, an allocation and launches that are nodes; and replays of the graph."""
+        """A copy, an allocation and launches that become nodes; then replays of the graph."""
         cu, graph, run, p = self.cu, P(), P(), P()
         assert cu.cuStreamBeginCapture_v2(self.stream, 2) == 0
         for _ in range(self.rng.randrange(1, 4)):
@@ -181,7 +181,7 @@ def main():
         w.join()
     for c in children:
         assert c.wait() == 0
-    # Without what the interpreter would still do with the library.
+    # Skips the interpreter's own cleanup of the library.
     sys.stdout.flush()
     os._exit(0)
 

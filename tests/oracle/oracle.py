@@ -3,11 +3,11 @@
 
 usage: oracle.py TRACE.jsonl[.zst] REPORT.json    prints each difference; exit status 1 if there is one
 
-It shares no code with the report, and prefers the simple way (all of a trace in memory, sorted lists) to the fast one.
-check(lines, report) returns a list of differences. What it covers: overview (classes, functions), waits, transfers, kernels,
+It shares no code with the report, and is simple rather than fast (the whole trace in memory, sorted lists).
+check(lines, report) returns a list of differences. It covers overview (classes, functions), waits, transfers, kernels,
 stages (parts of the whole), executions on the GPU (unions by device, gaps), and laws that hold in every report (laws()): shares lie within
 0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory; derived.py has the
-list of what is not recomputed.
+list of members that are not recomputed.
 """
 import collections
 import json
@@ -23,9 +23,9 @@ import verdict
 DRIVER = {"init", "device", "context", "module", "memory", "transfer", "kernel", "graph", "stream", "event", "sync", "texture", "interop",
           "profiler", "other", "query", "occupancy"}
 CALLS = DRIVER | {"blas", "dnn", "collective"}
-# Products that are alike; those of a plan of cuDNN may differ in their operations all the same.
+# Names of equal products; those of cuDNN plans may still differ in their operations.
 GEMM = ("name", "op", "m", "n", "k", "batch", "a_type", "b_type", "c_type", "compute_type")
-# Shares that may be above 1, and why.
+# Shares that may exceed 1, with the reason.
 MAY_EXCEED = {"peak_share": "the highest clock may be above the one that NVIDIA's peaks are for"}
 
 
@@ -59,7 +59,7 @@ def returned(line):
 
 
 def timed(line):
-    """Its time in the call is known: it returned, or had not yet."""
+    """Whether the time in the call is known: it returned, or was still in progress."""
     return returned(line) or bool(line.get("unfinished"))
 
 
@@ -85,7 +85,7 @@ class Float(float):
 
 
 def located(node, path="report"):
-    """The report, with numbers that know where they are; of all members of an array the path is the same."""
+    """The report with numbers that know their path, which is the same for all members of an array."""
     if isinstance(node, dict):
         return {key: located(value, f"{path}.{key}") for key, value in node.items()}
     if isinstance(node, list):
@@ -103,11 +103,11 @@ class Differences(list):
         self.compared, self.paths = 0, set()
 
     def compares(self, got):
-        """A number of the report is compared, though in a sum with others."""
+        """Marks a number as compared, even as part of a sum."""
         self.paths.add(getattr(got, "path", None))
 
     def same(self, what, got, want, slack=0):
-        """slack: a part of `want`, or (with absolute numbers below 1000) nothing."""
+        """slack: a fraction of `want`, or (absolute, below 1000) 0."""
         self.compared += 1
         self.compares(got)
         if got is None or abs(got - want) > slack * abs(want):
@@ -124,7 +124,7 @@ def family(call):
 
 
 def outermost(calls, by_id):
-    """Calls that are in no other call of the same library: a launch within cublasGemmEx() counts, and so does that."""
+    """Calls that are not nested in a call of the same library: a launch within cublasGemmEx() counts, and so does cublasGemmEx()."""
     def inside(call):
         parent = by_id.get(call.get("parent"))
         return parent is not None and (family(parent) == family(call) or inside({**parent, "type": call["type"]}))
@@ -210,7 +210,7 @@ def check_kernels(d, calls, report):
 
 
 def check_gpu(d, lines, report):
-    """Unions of what each device executed."""
+    """Checks the unions of each device's executions."""
     devices, names = {}, {}
     for x in lines:
         if x["type"] == "gpu_device":
@@ -252,7 +252,7 @@ def check_gpu(d, lines, report):
 
 
 def check_gpu_iterations(d, lines, report):
-    """Whether iterations wait for the GPU: it was busy for nine tenths of the time, but for what a piece of time at its ends may be off."""
+    """Whether iterations wait for the GPU: it was busy for nine tenths of the time, except for the error at the ends of a time step."""
     its, said = report["iterations"], report["gpu"].get("iterations")
     if not said or its["count"] != len(its["list"]):
         return
@@ -276,7 +276,7 @@ def check_gpu_iterations(d, lines, report):
 
 
 def check_gemms(d, lines, calls, report):
-    """Operations a second: of products of which an execution is in the trace, over the time of these."""
+    """Operations per second: only products with an execution in the trace count, divided by the time of these."""
     by_id = {(c["pid"], c["id"]): c for c in calls}
     timed, gpu_ns = collections.defaultdict(dict), collections.Counter()
     for x in lines:
@@ -296,7 +296,7 @@ def check_gemms(d, lines, calls, report):
 
 
 def check_idle(d, report):
-    """Idle periods within iterations are those of the process whose iterations they are."""
+    """Idle periods within iterations must be those of the iterations' own process."""
     its, idle = report["iterations"], report["idle"]
     whole = its["time_ns"]["total"] * (its["count"] + 1) / max(1, its["count"] - its["warmup"])
     d.law(f"idle.in_iterations_ns {idle['in_iterations_ns']}: more than the iterations' {whole}", idle["in_iterations_ns"] <= whole * 1.5 + 1e6)
@@ -305,7 +305,8 @@ def check_idle(d, report):
 
 
 def check_idle_is_idle(d, lines, report):
-    """The host's lower bound: in none of its periods a GPU executed anything of that process. Clocks of GPU and host differ a little."""
+    """In the idle periods that the host computes as a lower bound, the GPU must have executed nothing of that process. GPU and host clocks
+    differ slightly."""
     spans = collections.defaultdict(list)
     for x in lines:
         if x["type"] == "gpu":
@@ -327,7 +328,7 @@ def check_stages(d, report):
 
 
 def check_outside(d, calls, report):
-    """The time in no call of the driver: the trace's length without their union. Unfinished calls go on to the end."""
+    """The time outside the driver: the trace's length minus the union of its calls. Unfinished calls last until the end."""
     wall = report["overview"]["wall_ns"]
     spans = []
     for c in calls:
@@ -337,7 +338,7 @@ def check_outside(d, calls, report):
 
 
 def laws(d, node, path="report"):
-    """What holds of every number of every report."""
+    """Laws for all numbers of every report."""
     if isinstance(node, dict):
         for key, value in node.items():
             where = f"{path}.{key}"

@@ -40,7 +40,7 @@ def number_members(node, path):
 
 
 def unknown(found, node, path):
-    """Members that are numbers, and neither compared nor listed."""
+    """Numeric members that are neither compared nor listed."""
     return {m for m in number_members(node, path) - found.members if not any(re.fullmatch(x, m) for x in NOT_RECOMPUTED)}
 
 
@@ -84,7 +84,7 @@ def check_map(lines, report):
     for f in section["functions"]:
         compare("map.functions[].total", f["total"], within[f["name"]], f["name"])
         compare("map.functions[].self", f["self"], named[f["name"]], f["name"])
-    # A kernel has several nodes, by where it is launched.
+    # A kernel has one node for each place of launch.
     kernels = collections.defaultdict(collections.Counter)
     for n in section["nodes"]:
         if n["kind"] == "kernel":
@@ -104,7 +104,7 @@ def part(values, share):
 
 
 def check_serving(lines, report):
-    """Steps are where the report has them, one after another in a thread; what is in them is counted from the lines."""
+    """Steps are taken from the report, one after another in a thread; their contents are counted from the lines."""
     found, section = Found(), report["serving"]
     thread = [x for x in lines if "symbol" in x and (x["pid"], x["tid"]) == (section["pid"], section["tid"])]
     executed = collections.Counter()

@@ -11,7 +11,7 @@ SLACK = 1e-5
 
 
 class Tools:
-    """What oracle.py has; given to the functions so that the two files don't include each other."""
+    """The functions of oracle.py, passed in so that the two files don't import each other."""
 
     def __init__(self, **names):
         self.__dict__.update(names)
@@ -27,11 +27,11 @@ def ok(o, c):
 
 
 def below(size):
-    """The power of two that a size is below."""
+    """The next power of two above a size."""
     return 1 << int(size).bit_length() if size else 1
 
 
-# ---- Who did how much ----
+# ---- Work by process and thread ----
 
 def overview(o, d, lines, calls, report):
     over = report["overview"]
@@ -51,7 +51,7 @@ def overview(o, d, lines, calls, report):
         ends = [x for x in lives[row["pid"]] if x["type"] == "process" and x["op"] == "exit" and "exit_code" in x]
         if "exit_code" in row and ends:
             d.same(f"{where}.exit_code", row["exit_code"], ends[-1]["exit_code"])
-    # Every row is compared, and no process is without one.
+    # Every row must be compared, and every process must have one.
     d.law("processes: rows and processes differ", over.get("rejected") or {r["pid"] for r in over["processes"]} == set(lives))
     whole = sum(row["total_ns"] for row in over["classes"])
     for row in over["classes"]:
@@ -78,7 +78,7 @@ def overview(o, d, lines, calls, report):
         for name, count in ends[0]["drops"].items():
             if name in over.get("drops", {}):
                 d.same(f"overview.drops.{name}", over["drops"][name], count)
-        # A call that had not returned may be measured after the end was decided on.
+        # An unfinished call may be measured after the end was fixed.
         last = max([o.span(c)[1] for c in calls if c.get("unfinished")] or [0])
         d.same("overview.wall_ns", over["wall_ns"], max(o.ns(ends[0]["wall_ms"]), last), 1e-6)
 
@@ -156,7 +156,7 @@ def kernels(o, d, calls, report):
         d.same(f"{where}.threads", row["threads"], sum(volume(c["grid"]) * volume(c["block"]) for c in shaped))
         grids = [volume(c["grid"]) for c in mine if "grid" in c]
         if grids and "grid_min" in row:
-            # Volumes that the report's own rows have.
+            # Volumes given in the report's own rows.
             d.law(f"{where}.grid_min", volume(row["grid_min"]) == min(grids))
             d.law(f"{where}.grid_max", volume(row["grid_max"]) == max(grids))
             for name in ("grid_min", "grid_max"):
@@ -176,7 +176,7 @@ def graphs(o, d, calls, report):
     rows = collections.Counter()
     for row in section["list"]:
         rows[row["pid"], row["exec"]] += row["launches"]
-    # A handle may be given again, so rows of one handle are added up.
+    # A handle may be reused, so rows of one handle are added up.
     for key, count in rows.items():
         if count:
             d.same(f"graphs.{key}.launches", count, execs[key])
@@ -186,7 +186,7 @@ def graphs(o, d, calls, report):
 
 def streams(o, d, calls, report):
     if any("_pt" in c["symbol"] for c in calls):
-        return  # default streams of threads
+        return  # per-thread default streams
     rows, sums = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
     names = "launches", "transfers", "bytes", "syncs", "sync_ns", "events_recorded", "events_waited"
     for row in report["streams"]["list"]:
@@ -212,7 +212,7 @@ def streams(o, d, calls, report):
     if report["streams"]["count"] != len(report["streams"]["list"]):
         return
     for key, row in rows.items():
-        if int(key[1], 16) > 2:  # the default streams also get what names none
+        if int(key[1], 16) > 2:  # the default streams also have calls that name no stream
             for name in names:
                 d.same(f"streams.{key}.{name}", row[name], sums[key][name], SLACK)
 
@@ -262,10 +262,10 @@ def communication(o, d, calls, report):
         d.same(f"{where}.late", row["late"], sum(map(len, late.values())))
         for r, got in ranks.items():
             d.same(f"{where}.{r}.late", got["late"], len(late[r]))
-            # Others may wait in several collectives at once: that time counts once.
+            # Others may wait in several collectives at the same time, which counts once.
             d.same(f"{where}.{r}.late_ns", got["late_ns"], o.union(spans[r]), SLACK)
             d.same(f"{where}.{r}.late_max_ns", got["late_max_ns"], max(late[r] or [0]), SLACK)
-            # Of ranks that begin at the same moment the one with the highest number is the last.
+            # If ranks begin at the same moment, the one with the highest number is the last.
             d.same(f"{where}.{r}.last", got["last"], last[r])
 
 
@@ -316,7 +316,7 @@ def name_of_class(c):
 def ratio(o, d, calls, report):
     """Each moment belongs to the call in progress that ends first, or else began last, or else has the lower number.
 
-    Calls that the driver makes in its own calls (cuKernelGetFunction in another) are no choice of the program: their time is the outer one's.
+    The driver's nested calls (cuKernelGetFunction in another) are not the program's: their time counts for the outer call.
     """
     mine = o.outermost([c for c in calls if c["type"] in o.DRIVER], {c["id"]: c for c in calls})
     spans = sorted((*o.span(c), -c["id"], -c["pid"], c["type"], c["op"]) for c in mine if not c.get("abandoned") and o.timed(c))
@@ -383,7 +383,7 @@ def waits(o, d, calls, report):
 
 
 def layers(o, d, lines, calls, report):
-    """Ranges and operators, by name; and what the lines say of calls in them."""
+    """Ranges and operators by name, and the sums of the calls in them."""
     for section, kind, name in (("operators", "operator", "name"), ("ranges", "range", "text")):
         if not report.get(section) or report[section]["rejected"]:
             continue
@@ -409,7 +409,7 @@ def layers(o, d, lines, calls, report):
 
 
 def timeline(o, d, calls, report):
-    """The parts of the steps add up to the time in calls of the driver."""
+    """The parts of all steps must add up to the time in driver calls."""
     t = report["timeline"]
     if not t["steps"]:
         return

@@ -3,7 +3,7 @@
 
 usage: simulate.py SEED    prints the plan and its truth
 
-plan(seed) draws numbers. truth(plan) has what a report must say; it looks at the plan alone, never at lines. trace(plan) writes lines.
+plan(seed) draws numbers. truth(plan) computes the expected report from the plan alone, never from lines. trace(plan) writes lines.
 
 The program runs `rounds` of workers one after another: a round is one process, a process of threads in step (on one device, or each on a
 device of its own), or ranks in step. All workers of a round have the same clock, so what one device executes is known without looking at
@@ -96,7 +96,7 @@ def gpu_ns(p, step):
 
 
 def wait_end(p, step):
-    """From the step's first call to the wait's return. The wait is shorter than CALL for nobody."""
+    """From the step's first call to the wait's return. No wait is shorter than CALL."""
     host = submit_ns(p) + host_launch_ns(p) + late_in(p, step)
     return max(host + CALL, submit_ns(p) + QUEUE + gpu_ns(p, step) + p["lag_ns"])
 
@@ -119,7 +119,7 @@ def runs(p):
 def truth_of_host(p, t):
     every, naps = range(p["steps"]), bool(p["blocking_copy"])
     t["iterations.count"] = p["steps"]
-    # Where the first one begins is not planned: the program's start is before it.
+    # The start of the first step is not planned: the program's start comes before it.
     t["iterations.median_ns"] = sorted(step_ns(p, i) for i in every[1:])[(p["steps"] - 1) // 2]
     hangs = runs(p) if p["hang_ns"] else 0
     t["waits.count"] = runs(p) * p["steps"] * (1 + naps) + hangs
@@ -127,19 +127,19 @@ def truth_of_host(p, t):
     t["hangs"] = bool(hangs)
     sync = sum(wait_end(p, i) - submit_ns(p) - host_launch_ns(p) for i in every)
     t["waits.total_ns"] = runs(p) * (sync + p["steps"] * p["blocking_copy"] + p["hang_ns"]) - p["rounds"] * sum(late_in(p, i) for i in every)
-    # Threads in step are in the same calls at the same moments, so the trace's time is divided as one worker's is.
+    # Threads in step are in the same calls at the same times, so the trace's time is divided like one worker's.
     if p["shape"] != "ranks":
         t["ratio.sync_ns"] = p["rounds"] * (sync + p["hang_ns"])
         t["ratio.transfer_ns"] = p["rounds"] * p["steps"] * (CALL * p["copy"] + p["blocking_copy"])
         each, nodes = (1, p["launches"]) if p["how"] == "graph" else (p["launches"], 0)
         t["ratio.launch_ns"] = p["rounds"] * (p["steps"] * each + nodes + bool(hangs)) * CALL
-    # What the host can know of idle time: from the return of a call that waits for all to the next call that submits.
+    # Idle time visible from the host: from the return of a call that waits for everything to the next call that submits work.
     processes = runs(p) if p["shape"] == "ranks" else p["rounds"]
     t["idle.total_ns"] = processes * ((p["steps"] - (not hangs)) * p["pause_ns"] + naps * p["steps"] * NAP)
 
 
 def truth_of_gpu(p, t):
-    """Threads in step execute the same at the same time, so a device does what one worker does."""
+    """Threads in step execute the same at the same time, so a device does the work of one worker."""
     every, half = range(p["steps"]), p["blocking_copy"] // 2
     t["gpu.devices"] = p["workers"] if p["shape"] in ("ranks", "devices") else 1
     for d in range(t["gpu.devices"]):
@@ -159,14 +159,14 @@ def truth_of_gpu(p, t):
 
 
 def truth_of_memory(p, t):
-    """Of processes: threads share one, ranks live at the same time, those of rounds do not."""
+    """Memory by process: threads share one, ranks live at the same time, those of different rounds do not."""
     together, leaks = p["workers"], p["leak"] * p["steps"]
     # The steps' memory is freed before the step's leak is allocated, and threads hold it at the same time.
     most = max(leaks, leaks - p["leak"] + p["temp"])
     t["memory.peak_bytes"] = together * (sum(p["weights"]) + p["vmm"] + most)
     for d in range(t["gpu.devices"]):
         t[f"memory.device {d}.peak_bytes"] = t["memory.peak_bytes"] // t["gpu.devices"]
-    # What a running process holds is no leak.
+    # Memory held by a running process is not a leak.
     ended = 0 if p["hang_ns"] else 1
     t["memory.leak_count"] = ended * runs(p) * (p["steps"] if p["leak"] else 0)
     t["memory.leak_bytes"] = ended * runs(p) * leaks
@@ -175,7 +175,7 @@ def truth_of_memory(p, t):
     t["memory.host.live_bytes"] = 0 if ended else t["memory.host.peak_bytes"]
     t["memory.vmm.peak_bytes"] = together * p["vmm"]
     t["memory.vmm.live_bytes"] = 0 if ended else t["memory.vmm.peak_bytes"]
-    # With its context a leak goes, at an exit it is still there.
+    # A leak is freed with its context; at an exit it still exists.
     left = 0 if ended and p["ending"] == "context" else leaks
     t["memory.device.live_bytes"] = runs(p) * (left + (0 if ended else sum(p["weights"])))
     t["memory.pool.peak_bytes"] = together * (p["temp"] if p["temp_is"] == "pool" else 0)
@@ -204,7 +204,7 @@ def truth_of_work(p, t):
 
 
 def said(report, t):
-    """What the report has where the truth has something."""
+    """The report's value for each number of the truth."""
     its, graphs, memory = report["iterations"], report["graphs"], report["memory"]
     got = {"errors": report["overview"]["errors"], "iterations.count": its["count"], "iterations.median_ns": its["time_ns"]["median"],
            "waits.count": report["waits"]["count"], "waits.total_ns": report["waits"]["total_ns"], "idle.total_ns": report["idle"]["total_ns"],
@@ -233,7 +233,7 @@ def said(report, t):
 
 
 def differences(p, report):
-    """Names of numbers that differ from the truth. Times have the trace's resolution, a nanosecond for each end."""
+    """Names of numbers that differ from the truth. Tolerance: the trace's resolution, a nanosecond for each end."""
     t = truth(p)
     got = said(report, t)
     return [f"{name}: the report has {got[name]}, the plan {t[name]}" for name in t if abs(got[name] - t[name]) > (t[name] * 1e-6 if name.endswith("_ns") else 0)]
@@ -286,7 +286,7 @@ def location(kind):
 
 
 def start(p, t, w, now):
-    """Context, streams, memory, the graph. Returns the time after them; as many calls for each worker."""
+    """Context, streams, memory, the graph. Returns the time after them. Each worker makes the same number of calls."""
     def call(*args, **more):
         nonlocal now
         t.call(w, now, CALL, *args, **more)

@@ -13,7 +13,7 @@ import sys
 import ledger
 import oracle
 
-# By path, arrays as []; and why.
+# By path, arrays as []; with the reason.
 NOT_RECOMPUTED = {
     "type|schema|complete|reason|not_traced|redacted": "words; the end line has them",
     r"lost(\[\]\..*)?|chosen(\[\]\..*)?": "suite losses",
@@ -27,7 +27,7 @@ TOLERANCE = 2e-5  # six digits are printed
 
 
 class Ledger(ledger.Ledger):
-    """With the sums of a category: what is freed and allocated in between counts once."""
+    """Also sums by category: memory freed and allocated in between counts once."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ class Ledger(ledger.Ledger):
 
 
 def failed(c):
-    """ncclInProgress and CUDA_ERROR_NOT_READY are answers, and no errors."""
+    """ncclInProgress and CUDA_ERROR_NOT_READY are results, not errors."""
     return bool(c.get("result")) and c["result"] != {"collective": 7}.get(c["type"], 600)
 
 
@@ -105,10 +105,10 @@ def kernels(calls, gpu):
 
 
 def memory(lines, calls, by_id):
-    """None where ledger.py does not know."""
+    """None where ledger.py cannot compute it."""
     top = {id(c) for c in oracle.outermost(calls, by_id)}
     book = Ledger()
-    # Lines may wait for what the GPU did: by the end of what they are of.
+    # Lines may be pending for GPU times: sort them by the end of their calls.
     book.read(sorted((x for x in lines if "symbol" not in x or id(x) in top), key=lambda x: oracle.span(x)[1]))
     if book.unsure or book.unmatched or any(c["op"] in ("import", "open") for c in calls):
         return None
@@ -171,7 +171,7 @@ def counted(end):
 
 
 def comes_late(lines):
-    """A call that had not returned may come after the line of its process's end; the summary counts that process twice then."""
+    """An unfinished call may come after its process's exit line; the summary then counts that process twice."""
     ended = set()
     for x in lines:
         if x["type"] == "process" and x["op"] == "exit":
@@ -216,7 +216,7 @@ class Compare(list):
         self.paths = set()
 
     def same(self, path, name, got, want):
-        """path: without names of rows."""
+        """path: without the names of rows."""
         if isinstance(want, dict):
             rows = named(got, KEYS[path]) if isinstance(got, list) else got
             if isinstance(got, list) and len(rows) != len(got):
@@ -225,7 +225,7 @@ class Compare(list):
                 inner = path + "[]" if isinstance(got, list) else f"{path}.{key}".lstrip(".")
                 where = f"{name}.{key}".lstrip(".")
                 if key in rows and want.get(key, 0) is None:
-                    continue  # ledger.py does not know
+                    continue  # ledger.py cannot compute it
                 if key in want and key in rows:
                     self.same(inner, where, rows[key], want[key])
                 elif not any(re.fullmatch(x, inner) for x in NOT_RECOMPUTED):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The verdict of a report, by the rules of docs/REPORT.md, from the lines of the trace: what the GPU did in the steady state and how
-much is missing. Only the host's time by part of the run, and hangs, are taken from the report: other checks recompute those."""
+"""The verdict of a report, by the rules of docs/REPORT.md, from the lines of the trace: the GPU's work in the steady state, and how much is
+missing. Only the host's time by part of the run, and hangs, are taken from the report: other checks recompute those."""
 import collections
 
 HOST = ("outside_ns", "launch_ns", "other_ns")
-# Lines of the trace are calls that these count.
+# Losses of these kinds are lost calls.
 LOST_CALLS = {"calls", "threads", "threads_share", "processes", "depth", "inproc", "events"}
 
 
@@ -13,7 +13,7 @@ def clip(spans, a, b):
 
 
 def run_span(o, report):
-    """Of the steady state: None where the report does not list all iterations."""
+    """The span of the steady state; None if the report does not list all iterations."""
     its = report["iterations"]
     if not its["count"] or len(its["list"]) != its["count"] or its["warmup"] >= its["count"]:
         return None
@@ -22,7 +22,7 @@ def run_span(o, report):
 
 
 def gpu_parts(o, lines, pid, a, b):
-    """{part: ns} of the devices of a process, all of them together; nothing where it used none."""
+    """{part: ns} for all devices of a process together; empty if it used none."""
     names = {(x["pid"], x["device"]): x.get("uuid") for x in lines if x["type"] == "gpu_device"}
     devices, users = collections.defaultdict(list), collections.defaultdict(set)
     for x in lines:
@@ -85,7 +85,7 @@ def from_gpu(parts, run, host):
 
 
 def times(o, d, lines, report):
-    """Its parts are the whole."""
+    """The parts of the time must add up to the whole."""
     v, wall = report["verdict"], report["overview"]["wall_ns"]
     if not report["stages"]:
         return

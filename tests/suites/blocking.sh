@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A user's program maps files of a FUSE server of its own that answers nobody else (tests/faults/hang.c): nothing of it
-# may hold up the tracer or the daemon, which must see the others all the while, answer, and end when told to.
+# A user's program maps files of its own FUSE server, which responds to no other process (tests/faults/hang.c). It must not block the
+# tracer or the daemon, which must still trace others, respond, and end on request.
 # takes: 40
 # own processes
-# A tracer of another suite that looks at all processes could meet the lock in the very moment that it is taken
-# (docs/SECURITY.md, "What is left"), and then every fork() waits.
+# A tracer of another suite could inspect all processes just when the lock is taken (docs/SECURITY.md, "What is left"),
+# and then every fork() would wait.
 # no tracers
 set -u
 . tests/lib.sh
@@ -20,7 +20,7 @@ mkdir "$TMP/mnt" "$TMP/hlib" "$TMP/ctl"
 	{ fail blocking 'the programs do not build'; exit; }
 mount -t fusectl none "$TMP/ctl" 2>/dev/null
 minors=()
-# In any case: who waits for the server goes on, whatever it is.
+# Whatever happens, processes that wait for a server must continue.
 abort()
 {
 	local m
@@ -43,14 +43,14 @@ hang()
 }
 go() { echo >&"$go"; }
 unhang() { exec {go}>&-; abort; wait "$shell" 2>/dev/null || :; }
-# Attaching waits for the kernel's own locks: that is over soon. Nor may the process that attaches: behind it every
-# fork() of the machine would wait.
+# Attaching waits briefly for the kernel's own locks. The attaching process may not wait long either, because every fork() of the
+# machine would wait behind it.
 never_d()
 {
 	local i p waits=0 all
 	all="$1 $(cat "/proc/$1/task/$1/children")"
 	for i in {1..30}; do
-		# Fifteen looks in a row are too many: once they cannot be any more, it does not wait.
+		# Waiting in fifteen checks in a row is an error. When fifteen can no longer be reached, it does not wait.
 		[ $((waits + 31 - i)) -ge 15 ] || return 0
 		waits=$((waits + 1))
 		for p in $all; do ! grep -q '^State:.D' "/proc/$p/status" || break; done
@@ -59,7 +59,7 @@ never_d()
 	done
 	[ $waits -lt 15 ] || { echo "waits for it: $(head -3 "/proc/$p/stack" 2>/dev/null)"; return 1; }
 }
-# ends PID NAME: within 2 seconds of SIGTERM
+# ends PID NAME: must end within 2 seconds of SIGTERM
 ends()
 {
 	kill -TERM "$1" 2>/dev/null
@@ -87,7 +87,7 @@ with_daemon()
 }
 
 holds_lock() { local t; for t in "/proc/$target/task"/*; do ! grep -q '^State:.D' "$t/status" || return 0; done; return 1; }
-# It holds the lock of its memory, and its library is to be probed: not while it does.
+# The process holds its memory lock, and its library is to be probed: this must wait until the lock is free.
 with_daemon_held()
 {
 	local label='daemon, maps'
@@ -107,7 +107,7 @@ with_daemon_held()
 	unhang
 }
 
-# The same when the probes are there already: the daemon does not stay for them.
+# The same with probes already attached: the daemon must not wait for them at its end.
 with_daemon_ending()
 {
 	local label='daemon, later' links

@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The command line: what is wrong is said in one line that also says what to do; exit statuses; list, check, help,
-# man page, completion.
+# The command line: an error is one line that also says what to do. Also tests exit statuses, list, check, help, man page and
+# completion.
 # takes: 60
 set -u
 . tests/lib.sh
 unset LD_LIBRARY_PATH SUDO_UID SUDO_GID
 
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-# ct ARG...: leaves $rc, $TMP/out, $TMP/err. $AS stands before it.
+# ct ARG...: runs cudatrace after $AS; leaves $rc, $TMP/out, $TMP/err.
 AS=()
 ct()
 {
 	timeout -k 5 30 "${AS[@]}" "${CT:-$CUDATRACE}" "$@" >"$TMP/out" 2>"$TMP/err" </dev/null
 	rc=$?
 }
-# bad NAME STATUS REGEX ARG...: ends with STATUS and one line on stderr that matches
+# bad NAME STATUS REGEX ARG...: must end with STATUS and one line on stderr that matches
 bad()
 {
 	local name="bad input: $1" status=$2 regex=$3
@@ -33,7 +33,7 @@ bad()
 		pass "$name"
 	fi
 }
-# same_output NAME ARGS -- ARGS: both print the same, and end well
+# same_output NAME ARGS -- ARGS: both must print the same and succeed
 same_output()
 {
 	local name=$1 one=()
@@ -54,7 +54,7 @@ usage()
 	for o in duration max-events min-duration pid buffer-size; do
 		bad "--$o 0" 2 'above 0|use -a instead|smallest is 64K' --$o 0 -- true
 		for v in -1 -99 x '' ' 1' +1 0x10 1e3 nan inf 1,,2 '1 2' 99999999999999999999999; do
-			# -p takes blanks.
+			# -p accepts spaces.
 			[[ $o = pid && $v = *' '* ]] && continue
 			bad "--$o '$v'" 2 'give|write it as|leave .* out|the (highest|largest) is|take' --$o "$v" -- true
 		done
@@ -107,7 +107,7 @@ selection()
 	bad '-e: a function that no library has' 2 'unknown function or class "cuFakeUndocumentex"' -e cuFakeUndocumentex --libcuda "$FAKE/libcuda.so.1" "${to_x[@]}" -- true
 }
 
-# The table does not know it, the library has it.
+# A function that the library has and the table lacks.
 unknown()
 {
 	local -x LD_LIBRARY_PATH=$FAKE
@@ -170,7 +170,7 @@ commands()
 	mkdir "$TMP/bin"
 	printf '#!/bin/sh\nexit 5\n' >"$TMP/bin/empty"
 	chmod +x "$TMP/bin/empty"
-	# A folder of that name comes first.
+	# A folder with the command's name comes first.
 	mkdir -p "$TMP/folder/empty"
 	PATH=$TMP/folder:$TMP/bin:$PATH ct "${to_x[@]}" -- empty
 	check 'the command is found behind a folder of its name' is $rc 5
@@ -189,7 +189,7 @@ processes()
 	wait $pid 2>/dev/null
 	bad 'a process that does not exist' 1 'ps -e' "${to_x[@]}" -p $pid
 	bad 'one of two processes does not exist' 1 "$pid.*ps -e" "${to_x[@]}" -p $$,$pid
-	# In a PID namespace of its own: others on this machine may have libcuda.
+	# In a private PID namespace, because other processes on this machine may have libcuda.
 	if ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' && unshare -pfm --mount-proc true 2>/dev/null; then
 		AS=(unshare -pfm --mount-proc)
 		bad 'no libcuda on this machine, --no-wait' 1 'leave out --no-wait' --no-wait "${to_x[@]}" --duration 1
@@ -198,7 +198,7 @@ processes()
 		skip 'bad input: no libcuda on this machine, --no-wait' 'there is one'
 	fi
 
-	# Dies between the look at its number and the look into it: while the BPF side is loaded.
+	# The process ends between the check of its number and its inspection: while the BPF programs are loaded.
 	for _ in 1 2 3 4 5; do
 		sleep 60 &
 		pid=$!
@@ -209,7 +209,7 @@ processes()
 		wait $pid 2>/dev/null
 		ended $tracer
 		rc=$?
-		# Or a moment later.
+		# The process may also end later.
 		[ $rc = 0 ] || break
 	done
 	check 'bad input: a process that ends while attaching: status' is $rc 1
@@ -248,7 +248,7 @@ outputs()
 	)
 }
 
-# As a user without rights: another copy, since nobody may not look everywhere.
+# As an unprivileged user, with a copy of the program, because user nobody may not read all folders.
 not_root()
 {
 	chmod 755 "$TMP"
@@ -282,7 +282,7 @@ not_root()
 	bad 'a user who may not become another' 1 'run cudatrace as root' -q -e launch --user 12345 --jsonl "$TMP/mine/x" -- true
 }
 
-# Which way auto takes, here.
+# The mechanisms that auto selects here.
 ways()
 {
 	local way
@@ -290,16 +290,16 @@ ways()
 	way=$(jq -r '[.capabilities[] | select(.state == "yes") | .name] as $has |
 		if $has | index("kprobe_multi") then "kprobe.multi" elif $has | index("fentry") then "fentry"
 		elif $has | index("kprobe") then "kprobe" else "tracepoint" end' "$TMP/out")
-	# fentry takes the driver's own type information.
+	# fentry needs the driver's own type information.
 	[ "$way" = fentry ] && [ -e /sys/module/nvidia ] && [ ! -e /sys/kernel/btf/nvidia ] && way='kprobe\|tracepoint'
 	check 'check --json: how --kernel sees the driver' is "$(jq -r .kernel_probe "$TMP/out" | grep -cx "$way")" 1
 	ct check
 	check 'check: how --kernel sees the driver' grep -q "; --kernel sees the driver by $way\.$" "$TMP/out"
 }
 
-# Kernels without something, in miniature: bpf() and perf_event_open() that know less. ($LACKS: attach types of
-# links, -1 for perf events; $REFUSES: a program that cannot be loaded; $FAILS: attach types of links that are known and cannot be
-# made: a folder, by which they are asked for, is told from files)
+# Simulates older kernels by bpf() and perf_event_open() with fewer features. $LACKS: attach types of links, -1 for perf events.
+# $REFUSES: a program that cannot be loaded. $FAILS: attach types of links that exist and cannot be made; a probe of support uses a
+# folder, not a file.
 kernels()
 {
 	local multi=48 session=57
@@ -343,14 +343,14 @@ kernels()
 	ct "${to_x[@]}" -- true
 	check 'a kernel without session: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and len(head["degraded"]) == 1'
 	check 'a kernel without session: no complaint' is "$rc $(cat "$TMP/err")" '0 '
-	# It says that it has session, and does not load our program.
+	# This kernel has session, but does not load our program.
 	AS=(env "LD_PRELOAD=$TMP/lacks.so" REFUSES=ct_session)
 	LD_LIBRARY_PATH=$FAKE ct "${to_x[@]}" -- "$FAKE/sample" --quiet
 	check 'session cannot be loaded: the next best' holds "$X" 'head["mechanism"] == "uprobe.multi" and calls and accounts()'
 	check 'session cannot be loaded: says so' is "$rc $(cat "$TMP/err")" \
 		'0 cudatrace: warning: uprobe.session does not work here (Invalid argument): functions are probed by uprobe.multi'
 	bad 'session cannot be loaded, and was asked for' 1 'uprobe.session does not work here: Invalid argument: leave the option out' --mechanism=session "${to_x[@]}" --libcuda "$FAKE/libcuda.so.1" -- true
-	# It loads the program, and does not attach it (12: ENOMEM, 22: EINVAL, which might be meant for the instruction).
+	# This kernel loads the program, but does not attach it (12: ENOMEM, 22: EINVAL, which could also concern the instruction).
 	local fails mech=multi why
 	for fails in "12 $session " "22 $session " "12 $session $multi " "22 $session $multi "; do
 		why='Cannot allocate memory'
@@ -386,11 +386,11 @@ kernels()
 	AS=(unshare -m sh -c 'mount -t tmpfs none /sys/kernel/btf && exec "$@"' sh)
 	bad 'a kernel without BTF' 1 'BTF.*CONFIG_DEBUG_INFO_BTF' "${to_x[@]}" -- true
 	ct check
-	# Others may serve a libcuda by FUSE at this moment.
+	# Others may serve a libcuda by FUSE at the same time.
 	check 'a kernel without BTF: check' is "$rc $(grep -c 'no  *type information' "$TMP/out") $(grep -v FUSE "$TMP/err")" '1 1 '
 }
 
-# A link is refused as a whole: to find out for whose sake took a second.
+# The kernel refuses a link as a whole; finding the refused functions took a second.
 attaches_in_time()
 {
 	local ms
@@ -422,7 +422,7 @@ refusals()
 	} >"$TMP/refused.S"
 	${CC:-gcc} -shared -nostdlib -Wl,-soname,libcuda.so.1 -o "$TMP/refused.so" "$TMP/refused.S" || { fail 'instructions that the kernel refuses' 'no library'; return; }
 	check 'instructions that the kernel refuses: attached in time' attaches_in_time "$TMP/refused.so"
-	# Newer kernels take more of them.
+	# Newer kernels accept more of these instructions.
 	check 'instructions that the kernel refuses: all others are attached' holds "$X" '123 <= head["libraries"][0]["functions"] <= 124'
 	check 'instructions that the kernel refuses: which' eval '[ "$(grep -c "cannot probe the first instruction of cu\(Traps\|Locked\) " "$TMP/err")" = 2 ] && ! grep "cannot probe.*\(cuInit\|cuMine\|cuTakesVex\)" "$TMP/err"'
 }
@@ -515,7 +515,7 @@ listing()
 checking()
 {
 	ct check
-	# It looks at all processes, those of blocking too.
+	# check inspects all processes, including those of suite blocking.
 	check 'check: status' is "$rc $(grep -v '(FUSE)' "$TMP/err")" '0 '
 	check 'check: sums up' grep -q '^Tracing is possible, with uprobe' "$TMP/out"
 	ct check --json

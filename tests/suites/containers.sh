@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon and containers, made by hand: namespaces, cgroups named as container runtimes and the kubelet name them, a root
-# file system of their own. What is counted is compared with what the programs in them say that they did; labels and
-# levels are checked for each.
+# The daemon and hand-made containers: namespaces, cgroups with names as from container runtimes and the kubelet, private root file
+# systems. The counts must match those that the programs print; labels and levels are checked for each.
 # takes: 30
 # uses: cgroups
 set -u
@@ -17,9 +16,9 @@ sock=$TMP/ctl.sock files=$TMP/files
 ctl() { timeout 10 "$CUDATRACE" ctl --set ctl.socket="$sock" "$@" </dev/null; }
 # scrape PATH
 scrape() { python3 tests/helpers/fetch.py "http://127.0.0.1:$port/$1"; }
-# Others may trace and be traced on this machine.
+# Other suites may trace and be traced on this machine.
 libraries() { ctl status | jq --arg tmp "$TMP/" '[.libraries[].path | select(startswith($tmp) or . == "/lib/libcuda.so.1")] | length'; }
-# of NAME FILTER: jq on the process of a container in ctl's answer
+# of NAME FILTER: applies jq to the entry of a container's process in ctl's output
 of() { ctl status | jq -r --arg cgroup "${cgroup[$1]}" '.processes[] | select(.cgroup == $cgroup and .comm == "ct-caller") | '"$2"; }
 
 cat >"$TMP/c.yaml" <<END
@@ -38,7 +37,7 @@ rules:
   - match: {cgroup: "/ct79.slice/*"}
     level: trace
 END
-# The two libraries that are there before: probed before anybody uses them.
+# The two existing libraries must be probed before any process uses them.
 LD_LIBRARY_PATH=$TMP/image/lib CUDATRACE_HOST_ROOT=$TMP/node "$CUDATRACE" daemon --config "$TMP/c.yaml" --libcuda "$TMP/driver/libcuda.so.1" \
 	--set trace.functions="$ALL" --set files.directory="$files" --set ctl.socket="$sock" --set metrics.listen=127.0.0.1:"$port" \
 	>"$TMP/log" 2>&1 &
@@ -54,7 +53,7 @@ docker      -         -       $id_docker    trace    104         4
 podman      -         -       $id_podman    metrics  105         5
 job         -         -       -             trace    106         6"
 
-# each COMMAND: with these of each container in variables
+# each COMMAND: runs it with each container's values in variables
 each()
 {
 	while read -r name namespace pod container level allocs fails; do
@@ -67,7 +66,7 @@ for name in containerd crio k3s docker podman job; do
 	CALLER=$TMP/$name/caller caller "c_$name" || fail "$name starts" "$(cat "$TMP/c_$name.caller.err")"
 	check "$name: opens its libcuda" same "$(ask "c_$name" open /lib/libcuda.so.1)" 1
 done
-# The one with a copy of its own is found while it is mapped.
+# A container's own copy must be found while it is mapped.
 check 'a library that only one container has is attached to' until_ok 5 eval '[ "$(libraries)" = $((before + 1)) ]'
 use()
 {
@@ -93,7 +92,7 @@ if setpriv --reuid 12345 --regid 12345 --clear-groups unshare --user true 2>/dev
 	check 'podman: is in a user namespace' eval '[ "$(readlink /proc/$(of podman .pid)/ns/user)" != "$(readlink /proc/self/ns/user)" ]'
 fi
 
-# Every function that the sample called, as often as the stand-in says; only what is in a library that was probed before.
+# Every function of the sample must have the stand-in's count. Only for libraries that were probed before.
 for name in containerd crio k3s podman job; do
 	"$TMP/$name/sample" --quiet --tokens 7 --layers 3 >"$TMP/out" 2>&1 || fail "$name: sample runs" "$(cat "$TMP/out")"
 done
@@ -119,13 +118,13 @@ scrape metrics >"$TMP/metrics"
 check 'reload: its calls are not counted any more' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-0 vllm 101 1 "$TMP/containerd/upper/out/sample"
 check 'reload: those of another container are' python3 tests/containers.py metrics "$TMP/metrics" llm vllm-1 "$id_crio" 152 2 "$TMP/crio/upper/out/sample"
 
-# Containers that go by force while they are traced: what was done stays counted, with its labels, and nobody else is missed.
-# allocs NAME: allocations that are counted in its container
+# Containers that are destroyed while traced: their calls stay counted, with labels, and no other call is missed.
+# allocs NAME: the number of allocations counted for this container
 allocs()
 {
 	scrape metrics | awk -v name="$1" 'index($0, "cudatrace_calls_total{") && index($0, "container=\"" name) && /function="cuMemAlloc_v2"/ { n += $2 } END { print n + 0 }'
 }
-# again NAME: another process in that container; $again is its number, of the machine
+# again NAME: starts another process in this container; $again is its process id outside
 again()
 {
 	CALLER=$TMP/$1/caller caller "r_$1" && [ "$(ask "r_$1" open /lib/libcuda.so.1)" = 1 ] && [ "$(ask "r_$1" init)" = 0 ] &&
@@ -136,7 +135,7 @@ declare -A known
 for name in crio docker k3s; do known[$name]=$(of $name .pid); done
 more() { [ "$(allocs "$1")" -gt "$2" ]; }
 gone_from_ctl() { ! ctl status | jq -e ".processes[] | select(.pid == $1)"; }
-# remove_cgroup DIR: its processes live on elsewhere
+# remove_cgroup DIR: moves its processes elsewhere first
 remove_cgroup()
 {
 	local pid
@@ -147,7 +146,7 @@ removed()
 {
 	local was pid
 
-	# Its cgroup is removed below a process that lives: it is whose it was.
+	# The cgroup of a living process is removed: the process must keep its labels.
 	again crio || { fail 'cgroup removed: a process'; return; }
 	was=$(allocs "$id_crio")
 	check 'cgroup removed: it is' until_ok 10 remove_cgroup "$cgroup_root${cgroup[crio]}"
@@ -155,7 +154,7 @@ removed()
 	check 'cgroup removed: counted as before' until_ok 10 more "$id_crio" $((was + 69))
 	mkdir "$cgroup_root${cgroup[crio]}"
 
-	# What its library is mapped from is unmounted, and then the whole root.
+	# First the library's file system is unmounted, then the whole root.
 	again k3s || { fail 'unmounted: a process'; return; }
 	check 'unmounted: it is' python3 tests/helpers/unmount_in.py "$again"
 	check 'unmounted: calls go on' same "$(ask r_k3s alloc 70)" 70
@@ -182,7 +181,7 @@ for name in crio k3s docker; do quit "r_$name" 2>/dev/null; done
 check 'processes that ended are gone' until_ok 5 eval '[ "$(ctl status | jq "[.processes[] | select(.comm == \"ct-caller\")] | length")" = 0 ]'
 kill -TERM $daemon
 wait $daemon
-# But of what other suites may have mounted or loaded, or what of theirs waits, at the same time.
+# Except messages about mounts, libraries and processes of other suites.
 check 'nothing else was said' same "$(grep -v -e 'tracing by' -e 'flight recorder' -e 'configuration read' -e '(FUSE)' -e 'warning: collective ' -e 'warning: rank ' -e '/libnccl' -e 'is open for writing' -e 'not an ELF file' "$TMP/log")" ''
 zstd -dcq "$files"/trace-*.zst >"$TMP/lines"
 check 'files: each event has its container'\''s labels, and none is missing' python3 tests/containers.py lines "$TMP/lines" "$TMP/traced"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Processes of other users that take long to look at (tests/stall.c, tests/helpers/slow_elf.py). The daemon works a limited
-# time for a user: it answers meanwhile, dumps, reads its configuration and ends; every call of others is counted, and a
-# library that another user loads meanwhile is traced.
+# Processes of other users that take long to inspect (tests/stall.c, tests/helpers/slow_elf.py). The daemon limits its time for each
+# user: it must still respond, dump, reload and end. Every call of others must be counted, and a library that another user loads
+# meanwhile must be traced.
 # takes: 70
 # cpus: 2
 # own processes
@@ -25,7 +25,7 @@ start budget --set recorder.seconds=60s || exit
 worker victim || { fail 'the victim starts' "$(tail -3 "$log")"; exit; }
 made=0 late=0
 
-# stalls N WHAT [LIBRARY]: as N users, for some seconds; when it returns they are at it. Their pids: $attackers
+# stalls N WHAT [LIBRARY]: attacks as N users for some seconds; returns when the attacks have begun. $attackers: their pids
 stalls()
 {
 	local n=$1 what=$2 i
@@ -37,10 +37,10 @@ stalls()
 		setpriv --reuid $((65535 - i)) --regid 65534 --clear-groups "$stall" "$what" "$TMP/x$i" 6 "${3-}" >"$TMP/x$i.out" 2>>"$TMP/stall.err" &
 		attackers+=($!)
 	done
-	# With forks that is when it is over.
+	# With forks, that is at the end.
 	[ "$what" = forks ] || until_ok 10 eval '[ -s "$TMP/x1.out" ]'
 }
-# A probe's second; a busy machine may once be slower.
+# A health check allows one second; a busy machine may exceed it once.
 prompt() { curl -sf --noproxy '*' -m 1 -o /dev/null "$url/healthz"; }
 answers()
 {
@@ -51,10 +51,10 @@ answers()
 	done
 	[ $slow -le 1 ] || { echo "$slow of 8 were late or refused"; return 1; }
 }
-# On a machine that does nothing else it is 0.1 s; before there were limits it was 3 to 40 s.
+# On an idle machine it is 0.1 s; before there were limits it was 3 to 40 s.
 turns_are_short() { shows 'total("loop_turn_max_seconds") < 2 or print("a turn took", total("loop_turn_max_seconds"))'; }
 counted() { shows 'total("calls_total", command="w-victim", function="cuMemAlloc_v2") == int(made) and total("dropped_total") == 0' made=$made; }
-# A library that the daemon does not know yet is traced.
+# A library that is new to the daemon must be traced.
 newcomer()
 {
 	local dir=$TMP/new$late
@@ -108,7 +108,7 @@ ended "$daemon"
 check 'what was refused is told' shows_now 'any(e["type"] == "library" and e["op"] == "failed" for e in lines)'
 kill -9 "${attackers[@]}" 2>/dev/null
 
-# traced NAME OPTIONS LIBRARY: --duration is heard of, whatever the command maps
+# traced NAME OPTIONS LIBRARY: --duration must end the trace, whatever the command maps
 traced() { timeout 20 "$CUDATRACE" -q --jsonl /dev/null --duration 1 $2 -- "$stall" elf "$TMP" 3 "$3" >/dev/null 2>&1; [ $? -lt 124 ]; }
 check 'a trace, sections that are one: it ends in time' traced sections '-e all' "$TMP/sections/libnccl.so.2"
 check 'a trace, names without an end: it ends in time' traced names '' "$TMP/names/libcuda.so.1"

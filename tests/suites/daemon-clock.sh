@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The wall clock is set by hours and days while the daemon and the tracer run (tests/clock.c stands in for it: it is
-# theirs alone). Whatever waits or lasts does so by another clock; what shows the time shows the new one.
+# The wall clock is set by hours and days while the daemon and the tracer run (tests/clock.c simulates this for them alone). Timeouts
+# and durations must use another clock; displayed times must show the new one.
 set -u
 . tests/lib.sh
 needs_tracing clock
@@ -32,7 +32,7 @@ sent() { [ "$(sends)" -ge "$1" ]; }
 goes_on() { until_ok 5 sent $(($(sends) + 2)); }
 files_are() { [ "$(find "$files" -name "trace-*.jsonl${2-}" | wc -l)" = "$1" ]; }
 is_over() { ctl status | jq -e ".processes[] | select(.pid == $a and .traced == false)"; }
-# shown OFF: the daemon was started as long ago as it was, by the clock that is off by so much
+# shown OFF: the daemon's start time must agree with a clock that is off by OFF seconds
 shown() { shows 'abs(total("self_start_time_seconds") - float(began) - int(off)) < 3' off="$1" began="$began"; }
 began=$(date +%s)
 
@@ -60,12 +60,12 @@ finish "$daemon"
 kill $collector
 wait $collector 2>/dev/null
 
-# Names go up with time, dumps among them; each header says what the clock said, so each line's time can be told.
+# Names of files and dumps must increase with time. Each header must have the clock's time, so that each line's time is known.
 check 'files: times and names' python3 tests/helpers/clock_files.py "$files" 0 $back $forth $back
 check 'files: all calls, once' shows_now 'sum(c["symbol"] == "cuMemAlloc_v2" for l in [[json.loads(x) for p in glob.glob(files + "/trace-*") for x in open(p)]] for c in l if "symbol" in c) == 300' files="$files"
 check 'collector: times are of the clock, and none ends before it begins' python3 tests/helpers/clock_collector.py "$TMP/got" 0 $back $forth
 
-# The tracer: its duration is not the clock's, and its header says what the clock said at the start.
+# The tracer's duration must not depend on the wall clock, and its header must have the clock's time at the start.
 set_clock 0
 LD_LIBRARY_PATH=$lib "$FAKE/sample" --tokens 1000000 >/dev/null 2>&1 &
 busy=$!

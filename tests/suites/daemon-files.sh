@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon's files: rotation and its bounds, the command that takes them away, SIGHUP meanwhile, a full disk.
+# The daemon's files: rotation and its limits, the command that takes them away, SIGHUP meanwhile, a full disk.
 # takes: 60
 # own processes
 set -u
@@ -9,20 +9,19 @@ needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
 . tests/daemon.sh
 
-# watch SECONDS FOLDER: looks at the folder as often as it can, so long and until there was enough to see, a minute at most;
-# prints the most bytes that it saw at once, how many finished files it saw, and how many of them were not whole in the
-# moment that they appeared.
+# watch SECONDS FOLDER: checks the folder as often as possible, until the time is over and enough was seen, at most a minute. Prints the
+# largest total of bytes, the number of finished files, and how many of them were incomplete when they appeared.
 watch()
 {
 	python3 tests/helpers/watch_files.py "$1" "$2"
 }
 
-# Files that rotate, by each way to compress; what is written and what is removed again add up.
+# Rotating files with each compression: written and removed bytes must add up.
 rotation()
 {
 	local how most seen bad busy writers
 	for how in zstd gzip none; do
-		# Without threads, and with them.
+		# Without and with format threads.
 		writers=2
 		[ "$how" = gzip ] && writers=0
 		rules trace >"$TMP/rot-$how.yaml"
@@ -49,7 +48,7 @@ rotation()
 	check 'rotation: the report reads the newest one' eval '"$CUDATRACE" report --full "$(ls "$files"/trace-* | tail -1)" | grep -q cuMemAlloc'
 }
 
-# Age; and SIGHUP all the time: no call is lost.
+# Rotation by age, with SIGHUP all the time: no call may be lost.
 reloads()
 {
 	local i
@@ -66,7 +65,7 @@ reloads()
 	done
 	sleep 1.5
 	check 'age: no file is open when nothing comes' until_ok 5 eval '! compgen -G "$files/*.part"'
-	# Signals that come while one waits are one.
+	# Signals that arrive while one is pending are merged.
 	check 'SIGHUP: read again and again, a broken file too' until_shows shows '0 < total("config_reload_failures_total") <= 3
 		and total("config_reloads_total") + total("config_reload_failures_total") <= 20 and total("config_reloads_total") > 2'
 	check 'SIGHUP: says line, what and how' grep -q 'age.yaml:1: levle: there is no such key; did you mean level?' "$log"
@@ -77,7 +76,7 @@ reloads()
 	finish
 }
 
-# The command gets each file, until it takes it; what it has not taken stays.
+# The command gets each file until it accepts it; files that it has not accepted stay.
 on_rotate()
 {
 	local copies=$TMP/copies
@@ -93,14 +92,14 @@ on_rotate()
 	touch "$TMP/go"
 	check 'on_rotate: takes it' until_ok 12 eval 'compgen -G "$files/trace-*.zst" && ! compgen -G "$files/pending/*"'
 	check 'on_rotate: got it whole' eval 'for f in "$files"/trace-*.zst; do cmp "$f" "$copies/${f##*/}" || exit 1; done'
-	# What was traced meanwhile may be a file of its own, and is counted when the command is known to have ended.
+	# The calls traced meanwhile may be a file of their own, which counts when the command's end is known.
 	check 'on_rotate: counted' until_ok 5 eval 'shows "total(\"files_handled_total\") == int(n) >= 1 <= total(\"files_take_failures_total\") and total(\"files_removed_total\") == 0" \
 		n="$(ls "$copies" | wc -l)"'
 	quit sent
 	finish
 }
 
-# A disk that is full, and is not any more.
+# A disk that is full, and later has space again.
 full()
 {
 	mkdir "$TMP/full.files"

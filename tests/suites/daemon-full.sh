@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Everything full at once: programs of several users that fill each table of a daemon with default settings, clients that
-# ask for /metrics and do not read, members of ctl.group who do the same with the control socket or send it lines without end,
-# a collector that never ends its answers. The daemon stays below what its unit allows, in a memory cgroup of that size where
-# there is one, and says of each table that it was full. Not filled here: labels as long as they may be, the rings of many
-# processors: those are in the sum of tests/unit/test_daemon_memory.c alone.
+# Everything full at once: programs of several users fill each table of a daemon with default settings. Clients request /metrics and do
+# not read. Members of ctl.group do the same with the control socket, or send endless lines. A collector never ends its responses. The
+# daemon must stay below its unit's limit, in a memory cgroup of that size if possible, and report each full table. Labels of maximal
+# length and the rings of many processors are not filled here: only the sum in tests/unit/test_daemon_memory.c has them.
 # takes: 150
 # own processes
 # long
@@ -18,7 +17,7 @@ LIMIT_KB=$((544 << 10))
 below() { [ "$1" -lt "$2" ] || { echo "$1, not below $2"; return 1; }; }
 status_kb() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$daemon/status"; }
 
-# A cgroup as the unit's, of version 2 or 1: what the kernel keeps for the daemon counts, too.
+# A cgroup (version 2 or 1) like the unit's, so that the kernel's memory for the daemon counts, too.
 cgroup=
 if grep -qw memory /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null; then
 	cgroup=/sys/fs/cgroup/cudatrace-full-$$ limit=memory.max events=memory.events peak=memory.peak
@@ -27,7 +26,7 @@ elif [ -e /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
 fi
 home=$(dirname "${cgroup:-/}")/cgroup.procs
 mkdir "$cgroup" 2>/dev/null && echo ${LIMIT_KB}K >"$cgroup/$limit" || { rmdir "$cgroup" 2>/dev/null; cgroup=; }
-# in_cgroup COMMAND...: in this shell, whose children stay there
+# in_cgroup COMMAND...: in this shell, whose children stay in the cgroup
 in_cgroup()
 {
 	local rc
@@ -71,7 +70,7 @@ as()
 	rm "$TMP/to"
 	tos+=("$to")
 }
-# Each tells how many it has to, and waits for a word before it begins.
+# Each prints its number of steps, and waits for a line before it begins.
 flood() { as "$1" "$hostile/flood" "${@:2}"; floods=$((floods + 1)); }
 crowd() { as "$1" "$hostile/many.names/crowd$2" "$hostile/crowd/libcuda.so.1" "$TMP/names" 20 4; crowds=$((crowds + 1)); }
 said() { [ "$(grep -c "^$1" "$TMP/floods.out")" -ge "$2" ]; }
@@ -85,11 +84,11 @@ python3 tests/hostile.py answer-drip "$collector_port" 300 >"$TMP/collector.out"
 collector=$!
 in_cgroup start full --set files.total_size=64M --set files.rotate_size=8M --set otlp.endpoint=http://127.0.0.1:"$collector_port" \
 	--set ctl.group=nogroup --set otlp.interval=2s --set otlp.slow_call=0.001us --set otlp.iterations=cuCtxSynchronize || exit
-# What is asked below is in the metrics: the files would be read each time.
+# The expressions below use only the metrics: otherwise the files would be read each time.
 files=$TMP/none
 check 'the defaults do not allow more than the unit' is "$(grep -c 'may take up to' "$log")" 0
 worker beside || fail 'the worker beside them starts' "$(tail -3 "$log")"
-# Its series are there before there is no room for more.
+# Its series must exist before the tables are full.
 ask beside alloc 10 >/dev/null
 check 'beside them: before' until_shows shows 'total("calls_total", function="cuMemAlloc_v2", command="w-beside") == 10'
 
@@ -102,7 +101,7 @@ for what in readers line connections drip; do
 	python3 tests/hostile.py ctl-$what "$sock" 400 >"$TMP/client.ctl-$what" 2>&1 &
 	clients+=($!)
 done
-# All at the same time would only fill the ring. What one group has stays while the next one comes.
+# All at the same time would only fill the ring. The entries of one group stay while the next group starts.
 group()
 {
 	until_ok 20 said ready $floods || fail "$1: starts" "$(tail -3 "$TMP/floods.err")"
@@ -114,8 +113,8 @@ group()
 	echo "# $1: $SECONDS s, $(status_kb VmHWM) kB"
 }
 full() { shows "total('table_full_total', table='$1') > 0 and total('table_used', table='$1') > 0"; }
-# fill GROUP TABLE FLOOD...: a flood that is larger than one process' share of the table; once more where that was not
-# enough, for on a machine that is busy the rings lose half of what several do.
+# fill GROUP TABLE FLOOD...: a flood larger than one process's share of the table. It is repeated if that was not enough, because on a
+# busy machine the rings lose half of the data of several floods.
 fill()
 {
 	local name=$1 table=$2 again
@@ -128,7 +127,7 @@ fill()
 	done
 }
 old=()
-# Processes have the place of threads, and so go before those come.
+# Processes use the same table as threads, and so end before those start.
 for uid in 65531 65532 65533 65534; do flood $uid processes 2300 "$hostile/libcuda.so.1"; done
 group 'processes'
 check 'processes: most of the table is in use' until_shows shows 'total("table_used", table="processes") > 5000'
@@ -174,7 +173,7 @@ for what in counts errors threads_share; do
 done
 check 'series: were used up, and said so' until_shows shows 'total("series_rejected_total") > 0'
 check 'spans: the queue was full, and said so' until_shows shows 'total("otlp_dropped_total") > 0 and total("otlp_queued") > 1000'
-# Nobody may have more than he leaves over: the last part stays free; and what others of this machine let the rings lose.
+# A user may have at most as much as remains free, so the last part stays free. Losses in the rings, caused by other programs, also reduce the use.
 check 'most of the tables is in use' until_shows shows 'total("table_used", table="kernel_handles") > 100000 and total("table_used", table="memory_ranges") > 100000
 	and total("table_used", table="kernel_names") > 15e6 and total("table_used", table="captures") > 25000 and total("table_used", table="process_labels") > 700'
 check 'beside them: calls are counted, all of them' until_shows shows 'total("calls_total", function="cuMemAlloc_v2", command="w-beside") == 110'
@@ -194,7 +193,7 @@ echo "# the most $hwm kB, now $(status_kb RssAnon) kB of its own"
 kill "${all[@]}"
 ended "${all[@]}" 2>/dev/null
 for to in "${old[@]}"; do exec {to}>&-; done
-# What is kept of them goes when they have gone.
+# The entries must be removed when the processes have gone.
 check 'all is given back' until_ok 20 shows 'all(total("table_used", table=t) < 2000 for t in ("kernel_handles", "memory_ranges", "captures", "process_labels"))
 	and total("table_used", table="kernel_names") < 1000000'
 quit beside

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Clients and collectors that mean ill (tests/hostile.py): the daemon's memory has a bound, others are answered, and every
-# call of a traced program is counted meanwhile.
+# Hostile clients and collectors (tests/hostile.py): the daemon's memory must have a limit, others get responses, and every call of a
+# traced program is counted meanwhile.
 # takes: 90
 # own processes
 set -u
@@ -14,7 +14,7 @@ ROOM=$((32 << 10)) # kB that an attack may cost
 hwm() { awk '/^VmHWM:/ { print $2 }' "/proc/$daemon/status"; }
 forget_peak() { echo 5 >"/proc/$daemon/clear_refs"; }
 attack() { python3 tests/hostile.py "$@"; }
-# Within a second, as a probe would have it; a busy machine may once be slower than that.
+# Within a second, like a health check; a busy machine may exceed it once.
 prompt() { curl -sf --noproxy '*' -m 1 -o /dev/null "$url/healthz"; }
 answers()
 {
@@ -25,7 +25,7 @@ answers()
 	done
 	[ $late -le 1 ] || { echo "$late of 10 were late or refused"; return 1; }
 }
-# Whole answers, as Prometheus wants them; a busy machine may once be too slow.
+# Responses must be complete for Prometheus; a busy machine may be too slow once.
 scrapes()
 {
 	local i bad=0
@@ -38,7 +38,7 @@ scrapes()
 below() { [ "$1" -le "$2" ] || { echo "$1 kB, at most $2"; return 1; }; }
 
 also=
-# during NAME COMMAND...: what must hold while the command, an attack, runs; and $also is done
+# during NAME COMMAND...: checks what must hold while the command, an attack, runs; also runs $also
 during()
 {
 	local name=$1 before pid
@@ -60,7 +60,7 @@ during()
 	echo "# $name: $before, then $(hwm) kB; the attack: $(tail -1 "$TMP/attack.out")"
 }
 
-# A text of /metrics that no socket's buffers hold.
+# A /metrics response that exceeds the socket's buffers.
 large_reply()
 {
 	local i
@@ -92,7 +92,7 @@ http()
 	check 'connections that had to go are counted' shows 'total("http_connections_closed_total") > 500'
 }
 
-# By a member of the group that may ask.
+# Attacks by a member of ctl.group.
 control()
 {
 	for what in line connections readers; do
@@ -124,7 +124,7 @@ quit victim
 finish
 check 'the daemon has lived through it' is $? 0
 
-# The collector is somebody else.
+# The collector is hostile.
 collectors()
 {
 	local what before port
@@ -136,7 +136,7 @@ collectors()
 		forget_peak
 		before=$(hwm)
 		check "collector: $what: the daemon answers" answers
-		# 10 s is all that a request has.
+		# A request may take at most 10 s.
 		check "collector: $what: the request is given up" until_ok 5 shows 'total("otlp_failures_total") > 0'
 		check "collector: $what: memory" below "$(hwm)" $((before + ROOM))
 		echo "# collector: $what: $before, then $(hwm) kB"

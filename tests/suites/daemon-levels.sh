@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon's levels: by rules of every kind, by hand, while processes call, and when a process becomes another program.
+# The daemon's levels: by rules of every kind, by hand, while processes make calls, and when a process becomes another program.
 # takes: 40
 # own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
@@ -21,7 +21,7 @@ form()
 		and total("build_info") == 1 and total("dropped_total") == 0'
 }
 
-# Functions that trace.detail has not are not even probed.
+# Functions outside trace.detail must not be probed.
 detail()
 {
 	start detail --set trace.detail=low --set trace.functions='cuDriverGetVersion,!cuMemFree' || return
@@ -33,7 +33,7 @@ detail()
 	finish
 }
 
-# Each rule's level; a new one while the process calls.
+# The level of each rule, and a new level while the process makes calls.
 levels()
 {
 	{ rules metrics; printf '  - match: {user: nobody}\n    level: trace\n'; } >"$TMP/levels.yaml"
@@ -47,7 +47,7 @@ levels()
 	done
 	check 'rules: counts' shows '[total("calls_total", command="w-" + w, function="cuMemAlloc_v2") for w in ("silent", "noted", "plain")] == [0, 10, 10]'
 
-	# Two threads call on while the level changes a hundred times: each call is seen once.
+	# Two threads make calls while the level changes a hundred times: each call must be recorded once.
 	ask plain threads 2 150000 >"$TMP/threads" &
 	asked=$!
 	for _ in $(seq 25); do
@@ -68,13 +68,13 @@ levels()
 	check 'ctl: a process that is none' fails_with 'does not use CUDA' ctl level 1 trace
 	check 'ctl: a burst of a number that is no process' fails_with 'a time needs its unit, as in burst 10s' ctl burst 1
 	check 'ctl: a wrong verb' fails_with 'there is no command dance' ctl dance
-	# Each is a rule that every new process is compared with: asked for again it takes no more room.
+	# Every new process is compared with each pattern, so a repeated pattern must use no more memory.
 	check 'ctl: patterns are kept up to a bound' python3 tests/helpers/ctl_patterns_again.py "$sock"
 	ctl reload >/dev/null
 	check 'ctl: a reload makes room for patterns' is "$(ctl level none-256 off | jq .processes)" 0
 	ctl reload >/dev/null
 
-	# A burst is a file that the report reads.
+	# A burst must be a file that the report can read.
 	ask plain fail 3 >/dev/null
 	rm -rf "$TMP/burst.files"
 	: >"$TMP/wait"
@@ -91,7 +91,7 @@ levels()
 	finish
 }
 
-# The daemon stands still while they make their first calls: what it reads of them later says what becomes of those.
+# The daemon is stopped during their first calls; the levels that it reads later must also apply to those calls.
 first_calls()
 {
 	local who
@@ -118,7 +118,7 @@ first_calls()
 		'collections.Counter(e["comm"] for e in calls if e["symbol"] == "cuMemAlloc_v2") == {"f-trace": 15} and {e["comm"] for e in calls} == {"f-trace"}'
 }
 
-# Ranges of NVTX, of a library that a running program calls: trace.functions has nvtx.
+# NVTX ranges of a library that a running program calls: nvtx is in trace.functions.
 ranges()
 {
 	local nvtx=$TMP/nvtx
@@ -153,7 +153,7 @@ ranges()
 	local who=$! to
 	exec {to}>"$nvtx/to"
 	until_ok 10 test -s "$nvtx/said" && until_ok 10 knows $who
-	# Its library is attached to late.
+	# The library is attached to late.
 	check 'ranges: its library is seen' until_ok 10 eval 'ctl status | jq -e "any(.libraries[]; .path | test(\"nvToolsExt\"))"'
 	printf aab >&$to
 	exec {to}>&-
@@ -165,17 +165,17 @@ ranges()
 	check 'ranges: there is no key for them' fails_with 'trace.nvtx: there is no such key' "$CUDATRACE" daemon --set trace.nvtx=true
 }
 
-# Rules of every kind, each with its level; the names of pods are looked up as on a node.
+# Rules of every kind, each with its level; pod names are resolved as on a node.
 by_rule()
 {
 	local d made cg=$TMP/cgroup id uid=0a1b2c3d-0011-2233-4455-66778899aabb who level where
-	# Another run at the same time has others.
+	# Another run at the same time has other names.
 	id=abab$(printf '%060x' $$)
 	made=("docker/$id" "kubepods/burstable/pod$uid/$id" "odd name/of.no-known+shape $$" "kubepods/besteffort/others-$$")
 	mkdir "$cg"
-	# Should we be killed: tests/runner/contain.py removes them.
+	# For the case that we are killed: tests/runner/contain.py removes them.
 	for d in "${made[@]}"; do echo "$(findmnt -n -o TARGET -t cgroup2 | head -1)/$d" >>"$TMP/cgroups.made"; done
-	# Who removes empty ones beside us may take a parent from under us.
+	# Another process that removes empty cgroups may remove our parent.
 	mount -t cgroup2 none "$cg" 2>/dev/null && mkdir "$cg/docker.$$" 2>/dev/null && rmdir "$cg/docker.$$" && until_ok 2 mkdir -p "${made[@]/#/$cg/}" ||
 		{ skip 'rules: cgroups' 'no cgroup can be made here'; return; }
 	mkdir -p "$TMP/root/var/log/pods/llm_trainer-0_$uid"
@@ -229,10 +229,10 @@ by_rule()
 	umount "$cg"
 }
 
-# remove_cgroup ROOT PATH: one whose process has just ended may be busy for a moment. Parents go where they are empty.
+# remove_cgroup ROOT PATH: just after its process's end it may be busy for a moment. Also removes empty parents.
 remove_cgroup() { until_ok 5 rmdir "$1/$2"; (cd "$1" && rmdir -p "${2%/*}") 2>/dev/null; }
 
-# A program behind another (fork and exec), one that becomes another, and one that gets the number of one that ended.
+# A program started by another (fork and exec), one that becomes another, and one that gets a reused process id.
 others()
 {
 	local i same
@@ -252,7 +252,7 @@ others()
 		and total("launches_total", command="w-was") == 0'
 	check 'exec: the second one'\''s too' until_shows all_of metrics becomes
 
-	# Numbers are given out in turn: the next one is ours if nobody else takes it.
+	# Process ids are assigned in turn: the next one is ours unless another process takes it.
 	cp "$FAKE/sample" "$TMP/second"
 	for i in 1 2 3 4 5 6; do
 		worker first || break
@@ -270,7 +270,7 @@ others()
 	finish
 }
 
-# What reads for the daemon does not answer while its command line is read, as on a machine that is too busy.
+# The daemon's reader does not respond while it reads the command line, as on a machine that is too busy.
 unread()
 {
 	local reading

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon's configuration, its life and what is done to it: signals, broken files, other users, processes without end,
-# a folder that goes away; and the flight recorder.
+# The daemon's configuration and life: signals, broken files, other users, endless processes, a folder that disappears; and the flight
+# recorder.
 # takes: 90
 # own processes
 set -u
 . tests/lib.sh
 . tests/daemon.sh
 
-# The shipped example is the defaults.
+# The shipped example must equal the defaults.
 config()
 {
 	check 'config: dist/daemon.yaml has the defaults' is "$("$CUDATRACE" daemon --check-config --config dist/daemon.yaml 2>&1)" \
@@ -32,12 +32,12 @@ config
 needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
 
-# What is done to it.
+# Events in the daemon's life.
 life()
 {
 	local first out
 	rules metrics >"$TMP/life.yaml"
-	# What systemd would be told.
+	# The notifications to systemd.
 	python3 tests/helpers/notified.py "$TMP/notify" >"$TMP/notified" &
 	local listener=$!
 	until_ok 5 test -S "$TMP/notify"
@@ -54,7 +54,7 @@ life()
 		timeout 20 "$CUDATRACE" daemon --set ctl.socket="$TMP/other.sock" --set ctl.group=nosuch --set metrics.listen=
 	check 'the first one is there still' shows 'total("self_resident_bytes") > 0'
 
-	# Another user: by the socket's mode, and should that be wider, by who he is.
+	# Other users are refused by the socket's mode, and, if the mode is wider, by their user id.
 	check 'ctl: the socket is root'\''s' is "$(stat -c '%U %a' "$sock")" 'root 600'
 	chmod 755 "$TMP"
 	check 'ctl: another user does not get in' fails_with 'only root and members of ctl.group may use' \
@@ -63,7 +63,7 @@ life()
 	check 'ctl: another user is refused' fails_with 'only root and members of ctl.group' \
 		setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl status --set ctl.socket="$sock"
 
-	# Read again: a broken file changes nothing.
+	# Reload: a broken file must change nothing.
 	echo 'levle: trace' >"$TMP/life.yaml"
 	kill -HUP $first
 	check 'reload: a broken file is counted' until_ok 3 shows 'total("config_reload_failures_total") == 1 and total("config_reloads_total") == 0'
@@ -94,14 +94,14 @@ life()
 	kill $listener
 	ended $listener 2>/dev/null
 
-	# Killed: its socket is in the way, and is not.
+	# After a kill, the old socket must not prevent a start.
 	rules metrics >"$TMP/life.yaml"
 	start life || return
 	kill -9 $daemon
 	ended $daemon 2>/dev/null
 	check 'killed: its socket is left' test -S "$sock"
 	start life && pass 'killed: the next one takes its place'
-	# The machine may be busy with something else: the better of two.
+	# The machine may be busy: the better of two tries counts.
 	[ $out -lt 1000000 ] || { out=${EPOCHREALTIME/./}; finish; out=$((${EPOCHREALTIME/./} - out)); }
 	check 'TERM: in under a second' test $out -lt 1000000
 	is_gone $daemon || finish
@@ -118,7 +118,7 @@ grown_less()
 	[ $((b - a)) -lt "$2" ] || { echo "$a, then $b"; return 1; }
 }
 
-# Processes that come and go leave nothing behind.
+# Processes that come and go must leave nothing behind.
 flat()
 {
 	local libs=0
@@ -132,11 +132,11 @@ flat()
 	check 'a hundred processes: all are counted, none is left' shows \
 		'total("calls_total", command="brief", function="cuGraphLaunch") % 100 == 0 < total("calls_total", command="brief", function="cuLaunchKernel")
 		and total("target_processes", command="brief") == 0 == total("memory_bytes", command="brief") == total("dropped_total")'
-	# A connection of a scrape may be about to close; and other people's libraries may have come meanwhile.
+	# A connection of a scrape may be about to close, and other programs' libraries may have been added meanwhile.
 	check 'a hundred processes: descriptors' grown_less self_open_fds $((3 + 2 * ($(libs) - libs)))
 	check 'a hundred processes: memory' grown_less self_resident_bytes $((1500000 + 131072 * ($(names "$TMP/metrics") - $(names "$TMP/metrics.30"))))
 
-	# A library of its own for each of four, as containers have; looked at when the configuration is read.
+	# Each of four has its own library, as in containers; they are found when the configuration is read.
 	for i in 1 2 3 4; do
 		mkdir "$TMP/lib.$i"
 		cp "$FAKE/libcuda.so.1" "$TMP/lib.$i/"
@@ -158,7 +158,7 @@ flat()
 	finish
 }
 
-# The error, and what came before it.
+# The dump must have the error and the calls before it.
 recorder()
 {
 	rules trace >"$TMP/rec.yaml"
@@ -184,7 +184,7 @@ recorder()
 	check 'recorder: where root says' is "$(ctl dump "$TMP/here.zst" | jq -r .file)" "$TMP/here.zst"
 	check 'recorder: a file that is there is not written over' fails_with 'File exists' ctl dump "$TMP/here.zst"
 
-	# The folder goes away while lines are written.
+	# The folder disappears while lines are written.
 	rm -rf "$files"
 	mv "$TMP/rec.files" "$TMP/gone" 2>/dev/null
 	ask flyer alloc 100 >/dev/null
@@ -196,10 +196,10 @@ recorder()
 	check 'folder gone: it ends well' is $? 0
 }
 
-# Each try asks for more calls: those that go to the file that is gone are lost with it.
+# Each try makes new calls: those written to the removed file are lost with it.
 written_again() { sleep 0.5; ask flyer alloc 100 >/dev/null; compgen -G "$files/trace-*"; }
 
-# What members of the group may ask for: no more disk than there may be, and no arguments of others' programs.
+# Members of the group must not get more disk than allowed, nor arguments of other users' programs.
 member() { setpriv --reuid=65534 --regid=65534 --clear-groups "$CUDATRACE" ctl --set ctl.socket="$sock" "$@"; }
 members()
 {
@@ -215,7 +215,7 @@ members()
 	check 'members: dumps by name stay within files.total_size' test "$(du -sb "$files" | cut -f1)" -le $((2 << 20))
 	check 'members: a name that is no name' fails_with 'letters, digits' member dump "$(printf 'x\302\233')"
 
-	# Its own name is a terminal's command, its argument a secret.
+	# The program's name has a terminal command, and its argument is a secret.
 	cp "$TMP/caller" "$TMP/se$(printf '\302\233')31m"
 	mkfifo "$TMP/secret.in"
 	"$TMP/se$(printf '\302\233')31m" $secret <"$TMP/secret.in" >/dev/null 2>&1 &
@@ -247,7 +247,7 @@ causes()
 	check 'recorder: nothing happened, no dump' eval '! compgen -G "$files/dump-*"'
 	FAKE_KERNEL_US=300000 sample slow --tokens 1 --layers 1
 	check 'recorder: a long synchronization' until_ok 3 dumped_for sync_above
-	# Each long one is a cause: the last dump may be of the last moment.
+	# Each long one is a cause: the last dump may have only the last moment.
 	sleep 2
 	cp "$FAKE/sample" "$TMP/large"
 	sample large --tokens 1

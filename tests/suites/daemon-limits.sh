@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What the daemon takes at level metrics: memory with a hundred processes of a hundred names, processor time at 10,000
-# calls a second. `make bench` measures the same more exactly.
+# The daemon's resources at level metrics: memory with a hundred processes of a hundred names, processor time at 10,000 calls per
+# second. `make bench` measures the same more exactly.
 # takes: 100
 # own processes
 set -u
@@ -11,7 +11,7 @@ needs_tracing daemon-limits
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }' || { echo "$1, at most $2"; return 1; }; }
 
-# A library of their own, and only they are traced: the machine may be full of others.
+# Only programs with this private library are traced: the machine may have many others.
 mkdir "$TMP/lib"
 cp "$FAKE/libcuda.so.1" "$TMP/lib/"
 ${CC:-gcc} -std=gnu11 -D_GNU_SOURCE= -O1 -w -o "$TMP/load" tests/bench/load.c -ldl -lpthread || { fail 'daemon limits' 'tests/bench/load.c does not build'; exit; }
@@ -19,7 +19,7 @@ port=$(python3 tests/helpers/ports.py 1)
 metrics() { python3 tests/helpers/fetch.py "http://127.0.0.1:$port/metrics"; }
 status_kb() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$daemon/status"; }
 cpu_ns() { awk '{ n += $1 } END { printf "%d\n", n }' "/proc/$daemon"/task/*/schedstat; }
-# calls COMMAND: launches of all processes whose name begins so
+# calls COMMAND: launches of all processes whose names begin with this
 calls() { metrics | awk -v c="command=\"$1" '/^cudatrace_calls_total/ && index($0, c) && /class="launch"/ { n += $NF } END { print n + 0 }'; }
 
 printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\n' "$TMP" "${LEVEL:-metrics}" >"$TMP/c.yaml"
@@ -28,7 +28,7 @@ printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: %s\n' "$TMP
 daemon=$!
 until_ok 20 metrics || { fail 'the daemon starts' "$(tail -3 "$TMP/log")"; kill -9 $daemon; exit; }
 
-# Each name is a target with metrics of its own.
+# Each name is a target with its own metrics.
 hundred()
 {
 	local i
@@ -36,7 +36,7 @@ hundred()
 		[ -e "$TMP/hundred$i" ] || ln "$FAKE/sample" "$TMP/hundred$i" 2>/dev/null || cp "$FAKE/sample" "$TMP/hundred$i"
 		LD_LIBRARY_PATH=$TMP/lib "$TMP/hundred$i" --tokens 2 --layers 1 </dev/null >>"$TMP/samples.out" 2>&1
 	done
-	# Counts are read when a process ends, and when somebody asks.
+	# Counts are read when a process ends, and on request.
 	seen=$(metrics | grep -c '^cudatrace_target_processes{.*command="hundred[0-9]*"}')
 }
 hundred
@@ -48,7 +48,7 @@ hundred
 check 'a hundred more of the same names: no memory that stays (1 MB)' below "$(($(status_kb RssAnon) - once))" 1024
 echo "# peak $peak kB; its own $once kB, then $(status_kb RssAnon) kB"
 
-# Of several tries the best: others may keep it from its caches.
+# The best of several tries: other programs may evict its caches.
 coproc load { exec "$TMP/load" "$TMP/lib/libcuda.so.1"; }
 # shellcheck disable=SC2154
 load_pid=$load_PID to=${load[1]} from=${load[0]}
@@ -70,7 +70,7 @@ echo "# $best % of a core at 10,000 calls/s"
 exec {to}>&-
 wait "$load_pid"
 
-# Names that a demangler never ends, or not in years: anybody may send as many as he likes.
+# Names that a demangler never finishes, or only after years: any user may send many of them.
 cat >"$TMP/names.c" <<'END'
 #include <dlfcn.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ ${CC:-gcc} -w -o "$TMP/endless" "$TMP/names.c" -ldl
 "$TMP/endless" "$TMP/lib/libcuda.so.1" &
 endless=$!
 slowest=0
-# On a machine that is busy with other things some find no room in the ring: they are said to be dropped.
+# On a busy machine some find no space in the ring, and must be reported as dropped.
 looked_up()
 {
 	awk '/^cudatrace_calls_total/ && /command="endless"/ && /function="cuModuleGetFunction"/ || /^cudatrace_dropped_total/ { n += $NF }
@@ -109,7 +109,7 @@ looked_up()
 }
 end=$((SECONDS + 90))
 while :; do
-	# What it has not read yet when they have all been made, it has soon.
+	# Names not read when all have been made are read soon.
 	is_gone $endless && { [ "$(looked_up)" = 5003 ] || [ $SECONDS -gt $end ]; } && last=1
 	begin=${EPOCHREALTIME/./}
 	metrics >"$TMP/metrics" 2>/dev/null || { slowest=for-ever; kill -9 $daemon $endless; break; }
@@ -118,7 +118,7 @@ while :; do
 	[ "${last-}" ] && break
 done
 echo "# slowest answer $slowest us"
-# Six times what a quiet machine may take, as everywhere
+# Six times the limit of a quiet machine, as everywhere
 check '5,000 names that take for ever: the daemon answers within 5 s' below "$slowest" 30000000
 check '5,000 names that take for ever: all lookups are counted, or said to be dropped' is "$(looked_up)" 5003
 check '5,000 names that take for ever: those without time are counted' \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Another user's processes that fill whatever the daemon keeps of them, all at once, again and again: its memory stays far
-# below what its unit allows, comes back when they have gone, and what others do is counted all the same, or counted as lost.
+# Another user's processes fill all of the daemon's tables, at once and repeatedly. Its memory must stay far below its unit's limit, and
+# shrink when they have gone. Calls of others must be counted, or counted as lost.
 # takes: 40
 # longer
 # own processes
@@ -26,7 +26,7 @@ for i in $(seq 60); do
 done
 chmod -R a+rX "$TMP"
 
-# flood NAME WHAT N LIBRARY...: as nobody; ready when it returns. Its ends: $NAME_to, $NAME_from
+# flood NAME WHAT N LIBRARY...: runs as nobody; returns when it is ready. $NAME_to, $NAME_from: its pipes
 flood()
 {
 	local name=$1 to from line
@@ -40,7 +40,7 @@ flood()
 	read -r -t 30 line <&"$from"
 	[ "$line" = ready ] || echo "# flood $name: ${line:-nothing}"
 }
-# Begins, and waits until all is done.
+# go starts the floods; done_all waits for all of them.
 go() { local i; for i in "${tos[@]}"; do echo >&"$i"; done; }
 done_all() { local i line; for i in "${froms[@]}"; do read -r -t 120 line <&"$i"; [ "$line" = "done" ] || { echo "no answer: $line"; return 1; }; done; }
 leave()
@@ -58,11 +58,11 @@ printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: trace\n  - 
 start memory --set files.total_size=1M --set files.rotate_size=256K --set recorder.seconds=0 || exit
 worker beside
 
-# There may be other people's programs, and what they have.
+# Other programs may run, and have entries of their own.
 theirs() { ctl status | jq "[.libraries[] | select(.path | startswith(\"$hostile\"))] | length"; }
 given_back() { shows 'all(total("table_used", table=t) < 2000 for t in ("kernel_handles", "memory_ranges", "captures", "threads"))
 	and total("table_used", table="kernel_names") < 1000000'; }
-# One after the other what is kept of them; each more than its share.
+# Fills each table in turn, with more than one share.
 round()
 {
 	flood names names 20000 "$hostile/libcuda.so.1"
@@ -72,12 +72,12 @@ round()
 	flood threads threads 2000 "$hostile/libcuda.so.1"
 	until_ok 10 eval '[ "$(theirs)" -ge 1 ]'
 	go
-	# Meanwhile, beside them.
+	# Other programs meanwhile.
 	FAKE_CUDA_COUNTS=$TMP/counts.victim.$1 sample "victim.$1" --tokens 3 --layers 4
 	ask beside alloc 100 >/dev/null
 	done_all || fail "round $1: the floods" "$(tail -2 "$TMP/flood.err")"
 }
-# Again and again: make check-all
+# Several rounds only in make check-all
 rounds=$((LONG ? 3 : 1))
 for ((n = 1; n <= rounds; n++)); do
 	round $n
@@ -99,25 +99,25 @@ echo "# after each round ${rss[*]} kB; the most $(status_kb VmHWM) kB"
 
 [ "$LONG" = 0 ] || { quit beside; finish; exit; }
 
-# Files of libraries: a user has a share of them, and a file a share of the ids.
+# Library files: a user has a share of the files, and a file has a share of the ids.
 flood libs libraries 0 "$hostile/many/libcuda.so.1" "$hostile"/copy.*/libcuda.so.1
 go
 done_all || fail 'libraries: the flood' "$(tail -2 "$TMP/flood.err")"
-# Another daemon on the machine maps what it attaches, as root: those are root's, and not of this share.
-# As the daemon has time for the user.
+# Another daemon on the machine maps its attached files as root: those count for root, not for this share.
+# Depends on when the daemon has time for the user.
 theirs_are() { is "$(ctl status | jq '[.libraries[] | select(.uid == 65534)] | length')" "$1"; }
 check 'libraries: a user has a share, all of it' until_ok 10 theirs_are 32
 check 'libraries: the rest is counted' until_shows shows 'total("table_full_total", table="libraries") > 0'
 check 'libraries: a file has a share of functions' shows '0 < total("table_used", table="functions") and total("table_full_total", table="functions") > 1000'
 check 'libraries: what a file exports too much is said' grep -q '1244 exported functions that cudatrace does not know are not traced' "$log"
 check 'libraries: and no more' theirs_are 32
-# Names of libraries that nobody finds behind them.
+# Library names for which no file is found.
 mkdir -m 777 "$TMP/keys"
 flood keys keys 300 "$hostile/libcuda.so.1" "$TMP/keys"
 echo >&"${tos[1]}"
 read -r -t 60 line <&"${froms[1]}"
 check 'keys of libraries: a user has a share' until_shows shows '32 <= total("table_used", table="library_keys") < 64 and total("table_full_total", table="library_keys") > 0'
-# Another's new library is attached, with what the table does not know.
+# Another user's new library must be attached, with functions that the table lacks.
 mkdir "$TMP/lib.new"
 cp "$FAKE/libcuda.so.1" "$TMP/lib.new/"
 worker newcomer "$TMP/lib.new"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon says so while a rank of NCCL does not come to a collective, and when it has.
+# The daemon must report while a rank of NCCL is missing in a collective, and when it has arrived.
 # takes: 25
 set -u
 . tests/lib.sh
@@ -16,7 +16,7 @@ mkfifo "$TMP/go"
 LD_LIBRARY_PATH=$lib "$TMP/ranks" 2 5 late=1:16000 begin <"$TMP/go" >"$TMP/pids" &
 ranks=$!
 exec 5>"$TMP/go"
-# What a process calls before its level is known is counted, and no line.
+# Calls made before a process's level is known are counted, but have no line.
 both() { [ "$(wc -l <"$TMP/pids")" = 2 ] && while read -r pid; do knows "$pid" || return; done <"$TMP/pids"; }
 check 'the daemon knows the ranks' until_ok 20 both
 exec 5>&-
@@ -25,7 +25,7 @@ check 'a hanging collective is said, with who is in it and who is not' until_ok 
 check 'and where each of them is' until_ok 5 grep -q 'rank 1 of 0x[0-9a-f]* (process [0-9]*): thread [0-9]* waits in .* < case_sleep_ms+0x[0-9a-f]* < be_rank+' "$log"
 check 'while it hangs' kill -0 $ranks
 check 'and that all have begun it' until_ok 15 grep -q 'collective 1 of communicator 0x[0-9a-f]* has begun on all ranks' "$log"
-# Of two ranks, which have made one each by now, or more.
+# Of two ranks, which have made one or more collectives each by now.
 counted() { get "$url/metrics" >"$TMP/metrics" && grep -q "^cudatrace_collective$1{.*op=\"all_reduce\"} $2\$" "$TMP/metrics"; }
 check 'metrics: collectives by operation' until_ok 10 counted s_total '[2-9]'
 check 'metrics: their bytes' counted _bytes_total '[1-9][0-9]*'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Tables that all programs share: whoever fills them, another user's program is counted exactly, its errors are seen, and
-# what was taken is given back.
+# Tables that all programs share: when one user fills them, another user's program must still be counted exactly, with its errors.
+# Entries must be released.
 # takes: 40
 # own processes
 # shellcheck disable=SC2154 # caller sets NAME and NAME_to
@@ -11,7 +11,7 @@ needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
 . tests/daemon.sh
 
-# A libcuda whose functions return what they are told to, and nobody's programs that call them.
+# A libcuda whose functions return requested values, and programs of user nobody that call them.
 liar=$TMP/liar
 mkdir "$liar"
 nm -D --defined-only "$FAKE/libcuda.so.1" | awk '$3 ~ /^cu[A-Z]/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^cuFake' | sort -u >"$TMP/names"
@@ -20,7 +20,7 @@ ${CC:-gcc} -O1 -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$liar/libcuda.so.1"
 	{ fail 'daemon shares' 'the crowd does not build'; exit; }
 chmod 755 "$TMP" "$liar"
 
-# crowd NAME PROCESSES CODES: leaves its pid in $NAME; its end: end_crowd NAME
+# crowd NAME PROCESSES CODES: leaves its pid in $NAME; end_crowd NAME ends it
 crowd()
 {
 	local to
@@ -60,7 +60,7 @@ shares()
 	end_crowd errors
 	check 'the crowd is gone' until_ok 10 shows 'total("target_processes", command="crowd") == 0'
 
-	# All that it had is there for others.
+	# All of its entries must be available again.
 	before=$(shows 'print(int(total("dropped_total", what="counts"))) or True')
 	crowd again 10 1
 	check 'afterwards: another crowd finds room' until_shows shows 'total("dropped_total", what="counts") == int(before) and total("calls_total", command="crowd", function="cuMemcpy") >= 10' before="$before"
@@ -78,8 +78,8 @@ ${CC:-gcc} -shared -fPIC -O1 -w -Wl,-soname,libcuda.so.1 -o "$hostile/libcuda.so
 chmod 755 "$hostile"
 lost() { shows "print(int(total('dropped_total', what='$1'))) or True"; }
 
-# alive NAME THREADS, in this shell: a program of nobody's with that many threads that have made a call each (after -d: an
-# ioctl). Its end: end_alive NAME
+# alive NAME THREADS: starts in this shell a program of user nobody with so many threads that have made a call each (after -d: an
+# ioctl). end_alive NAME ends it
 alive()
 {
 	local what=alive file=
@@ -98,10 +98,10 @@ end_alive() { local to=${1}_to; echo >&"${!to}"; ended "${!1}"; }
 flooded='total("calls_total", command="alive", function="cuCtxSynchronize")'
 so_far() { shows "print(int($1)) or True"; }
 has_lib() { ctl status | jq -e "any(.libraries[]; .path == \"$1\")"; }
-# Calls before the daemon has attached their library are not seen: one of each program comes first.
+# Calls before the daemon has attached their library are not recorded, so one program of each kind runs first.
 warm_up() { alive warm 1; until_ok 10 has_lib "$hostile/libcuda.so.1"; end_alive warm; }
 
-# A process has a quarter of the threads, a user half of what is there: 4096 here.
+# A process may have a quarter of the threads, a user half of the free entries: 4096 here.
 threads()
 {
 	local before was who
@@ -138,7 +138,7 @@ threads()
 }
 threads
 
-# The same of the threads that are in the driver.
+# The same limits for threads in the driver.
 in_driver()
 {
 	local before ioctls='total("ioctls_total", command="alive")'
@@ -162,7 +162,7 @@ in_driver()
 }
 if [ -e /sys/module/nvidia ]; then skip 'driver: shares' 'the NVIDIA driver is loaded'; else in_driver; fi
 
-# A user has half of the processes.
+# A user may have half of the processes.
 processes()
 {
 	local before was who one='total("calls_total", command="crowd", function="cuCtxSynchronize")'
@@ -196,7 +196,7 @@ processes()
 }
 processes
 
-# Patterns of cudatrace ctl level: asks N times, says how many were taken and what the next was told.
+# Patterns of cudatrace ctl level: sends N, prints how many were accepted and the response to the next one.
 patterns()
 {
 	python3 "$TMP/ctl_patterns.py" "$sock" "$@"
@@ -205,7 +205,7 @@ patterns()
 ctl_patterns()
 {
 	rules metrics >"$TMP/patterns.yaml"
-	# For others than root, who may not come to where the tests are.
+	# For users other than root, who may not read the tests' folder.
 	cp tests/helpers/ctl_patterns.py "$TMP/"
 	start patterns --set ctl.group="$(id -gn nobody)" || return
 	check 'patterns: members of the group have half of them' is \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon: what it counts against the stand-in driver's own counts, by each mechanism; what happens that begins a burst.
+# The daemon's counts must equal the stand-in driver's own, by each mechanism. Also tests the events that begin a burst.
 # takes: 50
 set -u
 . tests/lib.sh
@@ -8,12 +8,12 @@ needs_tracing daemon
 command -v curl >/dev/null || { skip daemon 'needs curl'; exit 0; }
 . tests/daemon.sh
 
-# Calls, launches, bytes, memory and errors of a program, by level: the same numbers.
+# Calls, launches, bytes, memory and errors of a program must be the same at each level.
 exact()
 {
 	local mech=$1 set=$ALL
 	has_mechanism "$mech" || { skip "daemon: $mech" "kernel $(uname -r) has none"; return; }
-	# By perf events to take a function off takes 0.1 s.
+	# Removing a function's perf event takes 0.1 s.
 	[ "$mech" = perf ] && set='cuMemAlloc,cuMemFree,cuLaunchKernel,cuMemcpyHtoD'
 	rules metrics >"$TMP/exact-$mech.yaml"
 	sed -i "2a\\  - match: {command: \"$TMP/full*\"}\\n    level: trace" "$TMP/exact-$mech.yaml"
@@ -44,7 +44,7 @@ exact()
 		lambda two_d: +sum((collections.Counter({e.get("direction", "unknown"): e["size"]}) for e in calls
 			if e["type"] == "transfer" and e["op"] == "copy" and not e.get("error") and (two_d or "2D" not in e["name"])), collections.Counter()))'
 }
-# Its first calls may come before its level is known: they are counted then.
+# The first calls may come before the level is known: they are then counted only.
 lines_are()
 {
 	mkdir -p "$TMP/last"
@@ -54,7 +54,7 @@ lines_are()
 		collections.Counter(e["symbol"] for e in calls), collections.Counter({k: n for k, n in own(path).items() if k in by("calls_total", "function")}))' path="$1"
 }
 
-# What happens at level metrics begins a burst; not more often than cooldown says.
+# At level metrics, such events must begin a burst, but not more often than the cooldown allows.
 sampled()
 {
 	rules sampled >"$TMP/sampled.yaml"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# `make dist`: what is in the archives works without anything else, and built again, elsewhere, they are the same, byte by byte.
+# `make dist`: the contents of the archives must work by themselves, and archives built again elsewhere must be identical.
 # long
 # timeout: 2400
 # takes: 300
@@ -23,7 +23,7 @@ if [ "$archs" = x86_64 ]; then
 fi
 
 git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf "$TMP/tree.tar" -T- 2>/dev/null
-# made FOLDER: the archives of a copy of the tree there, without git, as of a release's archive
+# made FOLDER: builds the archives from a copy of the tree there, without git, like a release's archive
 made()
 {
 	mkdir -p "$1" && tar -xf "$TMP/tree.tar" -C "$1" || return 1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The machine fails under a trace: a quota, a file system that breaks or is to be remounted. The target does not
-# notice, what is written stays valid, and what is not is said.
+# The machine fails during a trace: a quota, a file system that breaks or must be remounted. The target must not notice, written data
+# must stay valid, and losses must be reported.
 set -u
 . tests/lib.sh
 needs_tracing 'faults of the system'
@@ -20,7 +20,7 @@ disk()
 	truncate -s 128M "$TMP/disk" && "$@" "$TMP/disk" >"$TMP/mkfs.out" 2>&1 && mount -o loop "$TMP/disk" "$mnt" 2>>"$TMP/mkfs.out"
 }
 
-# said NAME WHY: of a trace whose JSONL is in $mnt, or was, and that has a Chrome form elsewhere
+# said NAME WHY: checks a trace whose JSONL is or was in $mnt, and whose Chrome form is elsewhere
 said()
 {
 	check "$1: status" is "$rc" 1
@@ -38,13 +38,13 @@ quota()
 	"$CUDATRACE" -q -e "$ALL" --jsonl "$mnt/s/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}" >/dev/null 2>"$TMP/err"
 	rc=$?
 	said quota 'Disk quota exceeded'
-	# At its quota btrfs does not shorten a file nor overwrite a part of one: there is no room for an end.
+	# At its quota btrfs neither shortens a file nor overwrites part of one: there is no space for an end.
 	sed '$d' "$mnt/s/a.jsonl" >"$TMP/q.jsonl"
 	check 'quota: what is written is whole, but for the last line' holds "$TMP/q.jsonl" 'head["type"] == "header" and len(calls) > 100'
 	umount "$mnt"
 }
 
-# The program goes on when $TMP/go is there.
+# The program continues when $TMP/go exists.
 broken_disk()
 {
 	disk mkfs.ext4 -q -F || { skip 'a file system that breaks' "$(tail -1 "$TMP/mkfs.out")"; return; }

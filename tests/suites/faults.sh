@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What goes wrong: the tracer killed, targets that end in odd ways, outputs that do not take what they are given. The
-# target runs on with right results, nobody stays stopped, nothing of ours stays behind, and what is lost is counted.
+# Failures: the tracer killed, targets that end in odd ways, outputs that cannot be written. The target must continue with right
+# results. No process may stay stopped, nothing of ours may remain, and losses must be counted.
 #
 # FAULTS_KILLS=N   how many tracers are killed (10; make check-all: 100; make faults: 200)
 # takes: 110
@@ -24,7 +24,7 @@ descendant()
 	done
 }
 
-# A process of the command that stands still until its libcuda is attached, when its tracer ends without a word to it.
+# A process of the command is stopped until its libcuda is attached, and its tracer is killed.
 stopped_child()
 {
 	local how label kid hold guards=()
@@ -56,7 +56,7 @@ stopped_child()
 }
 guards_are_gone() { local p; [ $# = 2 ] || { echo "$# guards"; return 1; }; for p; do is_gone "$p" || return 1; done; }
 
-# reader FIFO FILE: takes one line, the rest when $TMP/go is there
+# reader FIFO FILE: reads one line, and the rest when $TMP/go exists
 reader()
 {
 	rm -f "$TMP/go" "$2"
@@ -89,7 +89,7 @@ stuck_output()
 		'len(ev) > 10000 and end["lines_lost"] == sum(end["events"].values()) - (len(ev) - 2) > 0 and end["write_error"] == "the reader was too slow"'
 	check 'a reader that stops: schema' python3 tests/golden/schema_check.py "$TMP/slow.jsonl"
 
-	# It goes on while the trace does.
+	# The reader continues while the trace does.
 	reader "$TMP/fifo" "$TMP/slow.jsonl"
 	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CUDATRACE" -q -e cuMemFree_v2 --jsonl "$TMP/fifo" -- sh -c '"$@"; sleep 1; touch "$0"; sleep 1.5; "$@"' \
 		"$TMP/go" "$CASES/many" cuMemFree_v2 200000 1 >/dev/null 2>"$TMP/err"
@@ -98,7 +98,7 @@ stuck_output()
 	check 'a reader that goes on: the trace says when and how much' holds "$TMP/slow.jsonl" \
 		'(lost := [e for e in ev if e["type"] == "tracer" and e["op"] == "lost" and e["name"] != "ring"]) and sum(e["events"] for e in lost) == end["lines_lost"] and lost[-1]["ts"] < calls[-1]["ts"]'
 
-	# The trace's end does not wait for the reader; the tracer does until it is told not to.
+	# The trace's end must not wait for the reader; the tracer waits until it is stopped.
 	caller stuck && [ "$(ask stuck open "$TMP/driver.bin")$(ask stuck init)" = 10 ] || { fail 'a stuck output, -p' 'the target does not run'; return; }
 	reader "$TMP/fifo" "$TMP/slow.jsonl"
 	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --duration 0.7 --jsonl "$TMP/fifo" -p "$stuck" 2>"$TMP/err" &
@@ -128,7 +128,7 @@ stuck_output()
 	touch "$TMP/go"
 	ended $reader
 
-	# A FIFO that nobody opens
+	# A FIFO without a reader
 	"$CUDATRACE" -q -e launch --libcuda "$TMP/driver.bin" --jsonl "$TMP/fifo" -p "$stuck" 2>"$TMP/err" &
 	tracer=$!
 	until_ok 5 grep -q '^SigBlk:.*[1-9a-f]' /proc/$tracer/status
@@ -153,7 +153,7 @@ make_target()
 	esac
 }
 
-# The library has another name, so that whoever traces the whole machine at this moment leaves it alone.
+# The library has another name, so that tracers of the whole machine ignore it.
 kills()
 {
 	local lib=$TMP/driver.bin n=${FAULTS_KILLS:-$((LONG ? 100 : 10))} begin=$SECONDS out
@@ -173,7 +173,7 @@ kills()
 	check "$n tracers killed: every result of the target was right" is "$? $(grep -c ' bad 0$' "$TMP/load.out")" '0 1'
 }
 
-# life NAME COUNT STATUS WORD...: what the target says it did is what the trace says.
+# life NAME COUNT STATUS WORD...: the trace must agree with the target's own counts.
 life()
 {
 	local what="life: $1" said=$2 want=$3
@@ -194,7 +194,7 @@ lives()
 	life 'dlclose and dlopen' 50 0 reload 50
 	life vfork 20 0 vfork 20
 	LEFT='[0, 5]' life 'cancelled threads' 5 0 cancel 5
-	# More than CT_MAX_DEPTH: were a frame to stay, the later calls would be lost.
+	# More than CT_MAX_DEPTH: if a frame stayed, later calls would be lost.
 	LEFT='[30, 0]' life 'siglongjmp' 30 0 jump 30
 	LEFT='[0, 1]' life 'crash in a call' 1 139 crash
 	LEFT='[0, 1]' life 'exec in a call' 1 0 exec
@@ -206,9 +206,8 @@ lives()
 	fi
 }
 
-# A target that changes stacks in the middle of calls. On kernels without sessions it would be killed for most of that:
-# docs/RELIABILITY.md.
-# elsewhere NAME MECHANISM CALLS RETURNS WHAT...: it makes CALLS calls of cuDriverGetVersion, of which RETURNS are seen.
+# A target that changes stacks during calls. Kernels without sessions would kill it in most cases: docs/RELIABILITY.md.
+# elsewhere NAME MECHANISM CALLS RETURNS WHAT...: makes CALLS calls of cuDriverGetVersion, and RETURNS of their returns are recorded.
 elsewhere()
 {
 	local what="other stacks: $1, $2" mech=$2 made=$3 returns=$4
@@ -235,7 +234,7 @@ other_stacks()
 		check "deeper than can be told apart, $mech: the rest is dropped, and no orphans" holds "$TMP/else.jsonl" \
 			'end["drops"]["depth"] == 260 and end["calls"] == 160 and end["orphans"] == end["abandoned"] == 0'
 	done
-	# Nobody can keep these from what the kernel does, but by not looking at the return; so it is said, once.
+	# Only --entry-only avoids this effect of the kernel, so it must be reported, once.
 	for mech in multi perf; do
 		has_mechanism $mech || continue
 		"$CUDATRACE" -q --mechanism=$mech -e 'cu*Callback,cuDriverGetVersion' --libcuda "$TMP/driver.bin" --jsonl "$TMP/else.jsonl" -- \
@@ -247,7 +246,7 @@ other_stacks()
 		OPT=()
 	done
 	has_mechanism session || return
-	# Another file: the last tracer's cudatrace-links may still take perf's probes off this one.
+	# Another file: the last tracer's cudatrace-links may still be removing perf's probes from this one.
 	cp "$TMP/driver.bin" "$TMP/fresh.bin" && mv "$TMP/fresh.bin" "$TMP/driver.bin"
 	elsewhere 'coroutines, handlers above' session 272 142 "${all[@]}"
 	elsewhere 'far below, left from there' session 60 20 far left
@@ -280,7 +279,7 @@ short_lived()
 	echo "# $(jq -c 'select(.type == "end") | {calls, drops}' "$TMP/sys.jsonl")"
 }
 
-# Names without end, each a record.
+# Endless changes of names, each with a record.
 renames()
 {
 	make_target rename.c || { fail 'a thread with 100,000 names' 'no target'; return; }
@@ -289,7 +288,7 @@ renames()
 		'len(calls) == 2 and (calls[-1]["comm"] == "last" or end["drops"]["tasks"] > 0) and accounts(missed=["tasks"]) and len(ev) < 100'
 }
 
-# A process gets the number of one that was traced: it is another.
+# A process that reuses a traced process's id must count as another.
 reused_pid()
 {
 	local pid new i
@@ -323,7 +322,7 @@ own_pidns()
 {
 	unshare -pfm --mount-proc true 2>/dev/null || { skip 'cudatrace in a PID namespace' 'unshare is not allowed here'; return; }
 	local in=(unshare -pfm --mount-proc) life=("$TMP/life" "$TMP/driver.bin" procs) inside
-	# Numbers are those of the namespace, also of processes in one inside of it.
+	# Process ids are those of the namespace, also for processes in a nested namespace.
 	timeout -k 5 60 "${in[@]}" "$CUDATRACE" -q -e "$ALL" --kernel --sched --libcuda "$TMP/driver.bin" --jsonl "$TMP/ns.jsonl" -- \
 		"${in[@]}" "${life[@]}" 20 >"$TMP/out" 2>"$TMP/err"
 	check 'in a PID namespace: status of the command, what it did' is "$? $(cat "$TMP/out")" '0 60'
@@ -342,7 +341,7 @@ own_pidns()
 		'len(calls) == 15 and max(c["pid"] for c in calls) < 100 and accounts()'
 }
 
-# Somebody else watches, or the target does not run.
+# Another tracer is active, or the target is stopped.
 others()
 {
 	local other
@@ -359,8 +358,8 @@ others()
 	check 'two tracers: the second' holds "$TMP/second.jsonl" 'sym == {"cuMemAlloc_v2": 600, "cuMemFree_v2": 600} and accounts()'
 
 	if command -v bpftrace >/dev/null; then
-		# What BEGIN prints comes before the other probes are there: each says when it has seen a call, and is counted anew from the last on. With -p
-		# alone its programs run for each process that somebody else has the probe in.
+		# BEGIN's output comes before the other probes are attached: each probe reports its first call, and counting restarts at the last one.
+		# With only -p, bpftrace's programs run for each process in which another tracer has the probe.
 		env --default-signal=INT bpftrace -p "$busy" -e "uprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 /pid == $busy/ { @in[@all] = count(); if (!@all) { printf(\"in\n\") } }
 			uretprobe:$FAKE/libcuda.so.1:cuMemAlloc_v2 /pid == $busy/ { @out[@all] = count(); if (!@all) { printf(\"out\n\") } }
 			uprobe:$FAKE/libcuda.so.1:cuDriverGetVersion /pid == $busy/ { @all = 1; printf(\"all\n\") }" >"$TMP/bt.out" 2>&1 &
@@ -403,7 +402,7 @@ others()
 	quit busy
 }
 
-# Cut anywhere, a file has lost no more than what follows the cut, and the line that is cut.
+# A file cut anywhere may lose only what follows the cut, and the cut line.
 cuts()
 {
 	"$CUDATRACE" -q -e "$ALL" --libcuda "$TMP/driver.bin" --jsonl "$TMP/cut.jsonl" --chrome "$TMP/cut.json" -- "$TMP/life" "$TMP/driver.bin" threads 2 >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# No way in: what others may lay in the way of our files.
+# Security: obstacles that other users may place in the way of our files.
 # takes: 20
 # own processes
 set -u
@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 chmod 1777 "$dir"
 nobody=65534
 
-# say_no PATTERN FILE...: refused with this message, and the file is as it was
+# say_no PATTERN FILE...: must be refused with this message, and the file unchanged
 say_no()
 {
 	local pattern=$1 out=$2 rc
@@ -40,7 +40,7 @@ as_nobody sh -c 'echo theirs >"$1"' sh "$dir/theirs"
 check 'a file of another user: refused' say_no 'belongs to another user' "$dir/theirs"
 check 'and not emptied' same "$(cat "$dir/theirs")" theirs
 as_nobody mkfifo "$dir/fifo"
-# Nobody reads it: opening it would wait for ever.
+# It has no reader: opening it would wait forever.
 check 'a FIFO of another user: refused' timeout 20 bash -c "$(declare -f say_no); say_no 'belongs to another user' \"\$1\"" say_no "$dir/fifo"
 mkfifo "$dir/own-fifo"
 cat "$dir/own-fifo" >"$TMP/from-fifo" &
@@ -70,10 +70,10 @@ ln -s loop1 "$dir/loop2"
 check 'links in a circle' say_no 'Too many levels of symbolic links' "$dir/loop1"
 check 'a folder' say_no 'it is a directory' "$dir/"
 
-# Swapped while it is opened: whatever happens, the victim keeps its content.
+# Swapped while it is opened: the victim must keep its content.
 ( for _ in $(seq 20000); do as_nobody ln -sfn "$dir/victim" "$dir/swap"; as_nobody rm -f "$dir/swap"; done ) 2>/dev/null &
 swapper=$! made=0 refused=0 n=0
-# Until both were met: the link, and nothing there.
+# Repeated until both cases occurred: the link, and no file.
 while [ $((n += 1)) -le 12 ] || { [ $((made * refused)) = 0 ] && [ $n -le 60 ]; }; do
 	if "$CUDATRACE" -q -e init --jsonl "$dir/swap" -- true 2>/dev/null; then made=$((made + 1)); else refused=$((refused + 1)); fi
 	rm -f "$dir/swap"
@@ -83,7 +83,7 @@ wait $swapper 2>/dev/null
 check "a path that is swapped meanwhile: $refused of $((made + refused)) times it was the link" test $((made * refused)) -gt 0
 check 'a path that is swapped meanwhile: the victim is untouched' same "$(cat "$dir/victim")" precious
 
-# As by another user where fs.protected_hardlinks is 0.
+# Like a link by another user where fs.protected_hardlinks is 0.
 ln "$dir/victim" "$dir/hard"
 check 'a hard link: refused' say_no 'it has other names (hard links)' "$dir/hard"
 check 'a hard link: the file is untouched' same "$(cat "$dir/victim")" precious

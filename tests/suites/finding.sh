@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Which libcuda is traced, from when on, in whom: mapped already or later, by a child, in a container, deleted,
-# replaced, several at once, stubs, 32-bit programs, files that are no libcuda.
+# Which libcuda is traced, from when on, and in which processes: mapped already or later, by a child, in a container, deleted, replaced,
+# several at once, stubs, 32-bit programs, files that are not libcuda.
 # takes: 91
 # own processes
 set -u
@@ -21,7 +21,7 @@ is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 silent() { [ ! -s "$1" ] || { echo "says: $(cat "$1")"; return 1; }; }
 as_expected() { tests/cases/expect.py "$TMP/$1.jsonl" "$TMP/$1.out"; }
 
-# After a whole trace of a case: everything it did, without a word, its exit status passed on.
+# After a whole trace of a case: all calls must be there, without a message, and the exit status passed on.
 whole()
 {
 	local label=$1 trace=$2
@@ -51,7 +51,7 @@ mapped_already()
 		'end["reason"] == "traced processes exited" and proc[-1]["op"] == "exit" and proc[-1]["exit_code"] == 0'
 }
 
-# A command's library is unknown until it is mapped: the command stands still meanwhile.
+# A command's library is unknown until it is mapped: the command is stopped meanwhile.
 dlopened()
 {
 	local dir="$TMP/od d\\012é/x"
@@ -74,7 +74,7 @@ dlopened()
 	whole 'one file, two names' twice
 	check 'one file, two names: attached once' holds "$TMP/twice.jsonl" '[l["op"] for l in lib] == ["attached", "mapped"]'
 
-	# With another name only the user knows what it is.
+	# Under another name, only the user can identify the library.
 	cp "$FAKE/libcuda.so.1" "$TMP/mydriver.bin"
 	trace named -e "$ALL" --libcuda "$TMP/mydriver.bin" -- "$CASES/dlopen_late" "$TMP/mydriver.bin" 20
 	whole '--libcuda with another name' named
@@ -83,14 +83,14 @@ dlopened()
 children()
 {
 	mkdir -p "$TMP/c"
-	# Another file each time: somebody else's tracer may have probes in the one that was there (docs/RELIABILITY.md).
+	# A new file each time: another tracer may have probes in the previous one (docs/RELIABILITY.md).
 	cp --remove-destination "$FAKE/libcuda.so.1" "$TMP/c/"
 	trace sh -e "$ALL" -- sh -c '"$@"; "$@" & wait' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 50
 	whole 'loaded by children of a shell' sh
 	check 'loaded by children of a shell: process events' holds "$TMP/sh.jsonl" \
 		'[p["op"] for p in proc].count("fork") == 2 and [p["op"] for p in proc].count("exit") == 3'
 
-	# The child is started, the parent ends, the child loads.
+	# The child starts, the parent ends, the child loads the library.
 	trace orphan -e "$ALL" -- sh -c '"$@" 2>/dev/null &' sh "$CASES/dlopen_late" "$TMP/c/libcuda.so.1" 300
 	whole 'loaded after the command has ended' orphan
 
@@ -108,7 +108,7 @@ followed()
 {
 	local how=$1 option=$2 mech e
 	for mech in session multi perf; do
-		# Hundreds of single events take long to attach.
+		# Attaching hundreds of single events takes long.
 		e=$ALL
 		[ $mech = perf ] && e=cuInit,cuDevicePrimaryCtxRetain,cuCtxSetCurrent,cuMemAlloc,cuMemFree
 		has_mechanism $mech || { skip "-p, $how, $mech" "kernel $(uname -r) has none"; continue; }
@@ -142,7 +142,7 @@ containers()
 	fi
 	cat >"$TMP/inside" <<-END
 		#!/bin/sh
-		# inside FOLDER FILE COMMAND...: a file system that only this process sees, with FILE as libcuda.so.1
+		# inside FOLDER FILE COMMAND...: mounts a private file system with FILE as libcuda.so.1
 		mount -t tmpfs none "\$1" && cp "\$2" "\$1/libcuda.so.1" && shift 2 && exec "\$@"
 	END
 	chmod +x "$TMP/inside"
@@ -152,7 +152,7 @@ containers()
 	check 'mount namespace, a command: library' holds "$TMP/mnt.jsonl" \
 		'[(l["op"], l["path"]) for l in lib] == [("attached", path)] and len(lib[0]["build_id"]) == 40' path="$where/libcuda.so.1"
 
-	# Outside stands another file at the same path.
+	# Outside, another file has the same path.
 	cp "$FAKE535/libcuda.so.1" "$where/"
 	CALLER=$TMP/into caller box || return
 	ask box open "$where/libcuda.so.1" >/dev/null
@@ -208,14 +208,14 @@ several()
 	tracer two -e "$ALL" || { fail 'two files at once' 'see above'; return; }
 	ask one alloc 3 >/dev/null
 	ask two alloc 4 >/dev/null
-	# Begun after the trace: a process, and one with a file that was not known yet.
+	# Started after the trace: a process, and one with a new file.
 	mkdir -p "$TMP/later"
 	cp "$a" "$TMP/later/libcuda.so.1"
 	caller late && caller unknown
 	ask late open "$a" >/dev/null
 	ask late init >/dev/null
 	ask unknown open "$TMP/later/libcuda.so.1" >/dev/null
-	# Nobody is stopped for a trace of the whole system: calls before the library event's end are not seen.
+	# A trace of the whole system stops no process: calls before the end of attaching are not recorded.
 	until_ok 10 attached_later two "$TMP/later/libcuda.so.1"
 	ask unknown init >/dev/null
 	ask unknown alloc 6 >/dev/null
@@ -237,7 +237,7 @@ several()
 		p=$unknown path="$TMP/later/libcuda.so.1"
 	check 'whole system: says from when on' holds "$TMP/two.jsonl" '"not seen" in [l["note"] for l in lib if l["pid"] == int(p)][0]' p=$unknown
 
-	# One command, two files; and one process that has both.
+	# One command with two files, and one process that has both.
 	cp --remove-destination "$a" "$TMP/c/libcuda.so.1"
 	mkdir -p "$TMP/d"
 	cp "$b" "$TMP/d/libcuda.so.1"
@@ -258,7 +258,7 @@ several()
 	check 'two files in one process' holds "$TMP/inone.jsonl" \
 		'[len([c for c in calls if c["symbol"] == "cuMemAlloc_v2" and c.get("lib", 1) == i]) for i in (1, 2)] == [6, 3] and accounts()'
 }
-# A process that is not ours has closed its file in less than a millisecond: it may be gone while the tracer looks.
+# Another process may map and close its file in less than a millisecond: the file may be gone when the tracer looks.
 loaded_at_once()
 {
 	local i n=3 found=0
@@ -283,7 +283,7 @@ loaded_at_once()
 # The trace is written every half second.
 attached_later() { grep -q "\"type\":\"library\",\"op\":\"attached\".*\"path\":\"$2\"" "$TMP/$1.jsonl"; }
 
-# A byte a function, as it were: 680 functions that return 34, like NVIDIA's stub for linking.
+# Functions of minimal size: 680 functions that return 34, like NVIDIA's stub for linking.
 stubs()
 {
 	local dir=$TMP/stubs real
@@ -305,13 +305,13 @@ stub()
 	trace stub --libcuda "$file" -- true
 	check "$label, --libcuda: refused" is $status 1
 	check "$label, --libcuda: says why" grep -q 'stub' "$TMP/stub.err"
-	# Loaded before the driver, as a wrong LD_LIBRARY_PATH does.
+	# The stub is loaded before the driver, as with a wrong LD_LIBRARY_PATH.
 	trace stub -e "$ALL" -- sh -c '"$1" "$2" 20 >/dev/null 2>&1; "$1" "$3" 20' sh "$CASES/dlopen_late" "$file" "$TMP/c/libcuda.so.1"
 	check "$label, loaded: nothing of it traced" as_expected stub
 	check "$label, loaded: not attached" holds "$TMP/stub.jsonl" '[l["path"] for l in lib if l["op"] == "attached"] == [path] and accounts()' path="$TMP/c/libcuda.so.1"
 }
 
-# Without a compiler for it: a program of six instructions, and one that maps a file named libcuda.so.1.
+# Made without a compiler: a program of six instructions, and one that maps a file named libcuda.so.1.
 make32()
 {
 	cat >"$TMP/$1.s" && as --32 -o "$TMP/$1.o" "$TMP/$1.s" && ld -m elf_i386 -o "$TMP/$1" "$TMP/$1.o"
@@ -369,7 +369,7 @@ bits32()
 	check '32-bit, a command: its exit status' is $status 7
 }
 
-# refused LABEL FILE: one line that names the file and says what is wrong, status 1, at once
+# refused LABEL FILE: must give one line with the file and the error, status 1, at once
 refused()
 {
 	local label=$1 file=$2 lines
@@ -388,7 +388,7 @@ damaged()
 {
 	cp "$FAKE/libcuda.so.1" "$1" && python3 tests/helpers/put_number.py "$@"
 }
-# Where things are in the stand-in: dyn TAG prints the offset of that dynamic entry's value
+# Offsets in the stand-in: dyn TAG prints that of a dynamic entry's value
 dyn()
 {
 	python3 tests/helpers/elf_dynamic.py "$FAKE/libcuda.so.1" "$1"
@@ -425,7 +425,7 @@ no_libcuda()
 	damaged "$f" "$(dyn 0x6ffffef5)" '<Q' 0; refused 'without a hash table' "$f"
 	damaged "$f" "$(dyn 0x6ffffef5)" '<Q' 0xffffffffffff; refused 'with a hash table nowhere' "$f"
 
-	# Any other damage: no crash, no hang; if it is still a library, then it is traced.
+	# Any other damage must cause no crash and no hang; if the file is still a library, it is traced.
 	mutate
 }
 mutate()
@@ -443,7 +443,7 @@ mutate()
 	check "--libcuda with random damage ($refused of 8 refused)" is $bad 0
 }
 
-# What a process maps may be hostile too: then that one is not traced, and all else is.
+# Mapped files may also be hostile: those are not traced, and all else is.
 hostile_mapped()
 {
 	mkdir -p "$TMP/h"
@@ -472,19 +472,18 @@ durations()
 	check "whole system, --duration: ends by itself ($took ms)" test $took -ge 1000 -a $took -lt 10000
 	check 'whole system, --duration: so the trace says' holds "$TMP/duration.jsonl" \
 		'end["reason"] == "duration" and end["wall_ms"] >= 1500 and accounts()'
-	# Other programs of this machine may be in the trace.
+	# The trace may have other programs of this machine.
 	grep "\"pid\":$pid," "$TMP/duration.jsonl" >"$TMP/started.jsonl"
 	mv "$TMP/duration.out" "$TMP/started.out"
 	check 'whole system, --duration: a program begun later' as_expected started
 }
 
-# Kernels that were loaded before the tracer came: their names are read behind the handles.
+# Kernels loaded before the tracer: their names are read from the memory behind the handles.
 late_names()
 {
 	local pid to
 	mkfifo "$TMP/late.to"
-	# It must still be there when the last of its handles are looked at: cudatrace takes a second to look when
-	# little happens.
+	# The process must still exist when its last handles are read: cudatrace takes up to a second when little happens.
 	FAKE_DELAY_US=cuStreamSynchronize:1200000 LD_LIBRARY_PATH=$FAKE "$CASES/late_names" <"$TMP/late.to" >"$TMP/late.out" &
 	pid=$!
 	exec {to}>"$TMP/late.to"
@@ -521,7 +520,7 @@ two_tracers()
 	check 'two tracers: the second' holds "$TMP/second.jsonl" 'sym == {"cuMemAlloc_v2": 1100, "cuMemFree_v2": 1100} and accounts()'
 }
 
-# A call is under way when the tracer comes: its return is no event, and the thread's next call is not in it.
+# If a call is in progress when the tracer attaches, its return must be no event, and the thread's next call not nested in it.
 in_flight()
 {
 	local pid

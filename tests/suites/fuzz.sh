@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Every fuzz target for some seconds, from its seeds: `make fuzz` goes on for longer.
+# Every fuzz target runs for some seconds from its seeds; `make fuzz` runs longer.
 # takes: 400
 # timeout: 2400
 # long

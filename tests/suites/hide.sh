@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# --no-args, --no-strings and trace.redact: a program whose strings, sizes, handles and addresses are marks
-# (tests/hide/marks.h) is traced into every output there is. Nothing redacted: the marks are found. Else: none.
+# --no-args, --no-strings and trace.redact: a program whose strings, sizes, handles and addresses are marks (tests/hide/marks.h) is
+# traced into every output. Marks must be in unredacted outputs, and not in the others.
 # takes: 60
 # longer
 set -u
@@ -13,14 +13,14 @@ done
 . tests/daemon.sh
 
 cc() { ${CC:-gcc} -O1 -w -D_GNU_SOURCE "$@" || { fail "builds: ${!#}" 'see above'; exit 1; }; }
-# Over the stand-in driver: the daemon attaches to it at its start.
+# Replaces the stand-in driver: the daemon attaches to it at its start.
 cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$lib/libcuda.so.1" tests/hide/libcuda.c
 cc -o "$TMP/marked" tests/hide/marked.c -ldl
 mkdir "$TMP/HIDEMARK_library"
 cc -shared -fPIC -fno-omit-frame-pointer -o "$TMP/HIDEMARK_library/x.so" tests/hide/library.c
 cc -o "$TMP/server" tests/nvfuse/server.c
 
-# Devices, where no driver is loaded and FUSE is there.
+# Stand-in devices, if no driver is loaded and FUSE exists.
 NV='' server=''
 [ -e /sys/module/nvidia ] || {
 	mkdir "$TMP/nv"
@@ -37,7 +37,7 @@ export CUDATRACE_TEST_NV_BY_NAME=1
 find_marks() { tests/hide/find.py "$@"; }
 # none texts|all|never FILE...
 none() { local out; out=$(find_marks "$@") || return 1; [ -z "$out" ] || { echo "$out"; return 1; }; }
-# every FILE...: all marks are in them, but for those of system calls and code that this machine has not
+# every FILE...: all marks must be there, except those of system calls and code that this machine lacks
 every()
 {
 	local have want
@@ -50,7 +50,7 @@ every()
 }
 some() { local f; for f; do [ -n "$(find_marks all "$f")" ] || { echo "none in ${f##*/}"; return 1; }; done; }
 
-# begin NAME: marked waits; its pid in $pid
+# begin NAME: starts marked, which waits; its pid in $pid
 pid='' to=''
 begin()
 {
@@ -62,7 +62,7 @@ begin()
 	exec {to}>"$TMP/$1.to"
 	until_ok 10 grep -q waiting "$TMP/$1.out"
 }
-# go NAME: it does all that it does; returns when it is in its last call
+# go NAME: runs all of its calls; returns when it is in the last one
 go()
 {
 	echo >&"$to"
@@ -71,7 +71,7 @@ go()
 }
 leave() { kill -USR1 "$pid"; ended "$pid"; }
 
-# traced NAME OPTION...: a trace of it, by its pid, that ends while it is in its last call
+# traced NAME OPTION...: traces it by its pid until it is in its last call
 traced()
 {
 	local name=$1
@@ -84,7 +84,7 @@ traced()
 	tail -1 "$TMP/$name.jsonl" | grep -q '"type":"end"' || { echo "$name: $(tail -1 "$TMP/$name.jsonl")"; return 1; }
 }
 call_cnt() { tail -1 "$TMP/$1.jsonl" | jq -c '[.calls, .unfinished, .abandoned]'; }
-# all_outputs NAME OPTION...: every one that a trace has, and what reports make of it; their names in $outputs
+# all_outputs NAME OPTION...: all outputs of a trace, and all forms of its report; names in $outputs
 outputs=()
 all_outputs()
 {
@@ -127,7 +127,7 @@ outputs()
 			"UVM_FREE", "UVM_MAP_EXTERNAL_ALLOCATION", "mmap", "close"])'
 }
 
-# As who reported it did: the trace ends in the middle of a copy of six seconds. begin_copy NAME OPTION...
+# The reported case: the trace ends in the middle of a copy that takes six seconds. begin_copy NAME OPTION...
 begin_copy()
 {
 	local n=$TMP/copy-$1
@@ -164,7 +164,7 @@ begin_copies()
 	begin_copy shown
 	begin_copy redacted --no-args
 }
-# What it says of itself, and what the arguments are called, in these files
+# The program's marks and the arguments' names in these files
 copied() { gzip -cdf "$TMP/copy-$1".{jsonl,jsonl.gz,chrome.json,pftrace,html,txt,json,err} | grep -aowFf <(tr ' ' '\n' <"$TMP/copy-$1.said"; printf '%s\n' dstDevice srcHost ByteCount) | sort -u; }
 in_flight()
 {
@@ -180,14 +180,14 @@ in_flight()
 	done
 }
 
-# What makes a record in another way, and who makes it.
+# Other ways to make records, and other producers.
 variants()
 {
 	local mech opts
 	for mech in session multi perf; do
 		has_mechanism $mech || continue
 		for opts in '' '--entry-only all' '--min-duration 1000 --count memory'; do
-			# Of all but the best mechanism in make check-all.
+			# Other mechanisms than the best run with options only in make check-all.
 			[ "$LONG" = "$([ $mech = session ] || [ -z "$opts" ]; echo $?)" ] || continue
 			# shellcheck disable=SC2086 # words
 			traced "v-$mech" --mechanism=$mech --no-args $opts >"$TMP/v.err" || cat "$TMP/v.err"
@@ -202,7 +202,7 @@ variants()
 	check 'nothing redacted, --entry-only all: marks are there' some "$TMP/shown-entries.jsonl"
 }
 
-# inside NAME OPTION...: a trace from within the process, of its calls; it ends in its last one
+# inside NAME OPTION...: a trace by the in-process library, which ends in the last call
 inside()
 {
 	local name=$1
@@ -214,7 +214,7 @@ inside()
 	tracer=$!
 	exec {to}>"$TMP/$name.to"
 	until_ok 10 grep -q waiting "$TMP/$name.out" && go "$name"
-	# A perf map's names can be had as long as the process is there.
+	# Names of a perf map are available only while the process exists.
 	[ $# -gt 0 ] || until_ok 10 grep -q HIDEMARK_perf "$TMP/$name.jsonl"
 	pkill -USR1 -P "$tracer" -x marked
 	ended "$tracer"
@@ -243,7 +243,7 @@ in_the_process()
 	done
 }
 
-# The tracer does not end by itself.
+# The tracer is killed.
 killed()
 {
 	begin killed
@@ -256,7 +256,7 @@ killed()
 	check '--no-args, the tracer is killed: no mark' none all "$TMP/killed.jsonl" "$TMP/killed.err"
 }
 
-# daemon_outputs NAME HIDE: what the daemon has to say of it
+# daemon_outputs NAME HIDE: all outputs of the daemon
 daemon_outputs()
 {
 	local name=$1 hide=$2 ports port collector
@@ -304,7 +304,7 @@ daemon()
 	check 'daemon, arguments: spans and metrics say so' python3 tests/helpers/hidden_attribute.py "$TMP/arguments-d.got"
 }
 
-# A change of what is redacted is not half done.
+# A change of trace.redact must take effect completely.
 reload()
 {
 	rules trace >"$TMP/reload.yaml"

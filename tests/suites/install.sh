@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What make makes besides the program: installed files, the static binary, the BPF side for arm64, a build without
-# git, the demo.
+# Other results of make: installed files, the static binary, the BPF programs for arm64, a build without git, the demo.
 # takes: 60
 # longer
 set -u
@@ -59,7 +58,7 @@ static()
 	cp "$bin" "$root/cudatrace"
 	check 'static: in an empty folder' is "$(chroot "$root" /cudatrace --version)" "$("$CUDATRACE" --version)"
 	check 'static: in an empty folder: list' is "$(chroot "$root" /cudatrace list --names | md5sum)" "$("$CUDATRACE" list --names | md5sum)"
-	# Without /proc nothing can be said of this machine; but it ends.
+	# Without /proc the machine cannot be checked, but the command must end.
 	check 'static: in an empty folder: check' is "$(chroot "$root" /cudatrace check --json 2>"$TMP/err" | jq -r type) $(cat "$TMP/err")" 'object '
 	unshare -m true 2>/dev/null || { skip 'static: traces' 'needs mount namespaces'; return; }
 	cat >"$TMP/inside" <<-'END'
@@ -81,7 +80,7 @@ static_traces()
 	check 'static: traces' holds "$TMP/static.jsonl" \
 		'len(calls) > 300 and {k: int(v) for k, v in (l.split() for l in open(f) if l.startswith("cu"))} == collections.Counter(c["symbol"] for c in calls if "parent" not in c) and accounts()' f="$TMP/counts"
 	check 'static: kernel names are demangled' holds "$TMP/static.jsonl" 'any(c.get("kernel") == "matmul(float const*, float const*, float*, int)" for c in calls)'
-	# From a container that has nothing else, a process outside.
+	# In an otherwise empty container, traces a process outside.
 	FAKE_DELAY_US=cuStreamSynchronize:10000 LD_LIBRARY_PATH=$FAKE "$FAKE/sample" --tokens 1000000 --quiet >/dev/null &
 	pid=$!
 	until_ok 5 grep -q libcuda /proc/$pid/maps
@@ -104,14 +103,14 @@ others()
 	check 'make help: 100 columns' is "$(awk 'length > 100' "$TMP/help")" ''
 }
 
-# Built anew
+# Rebuilt
 others_long()
 {
 	local t src
 	check 'arm64: the BPF side compiles' makes bpf-arm64
 	check 'arm64: it is BPF with BTF' eval 'readelf -hW "$O/arm64/cudatrace.bpf.o" | grep -q BPF && readelf -SW "$O/arm64/cudatrace.bpf.o" | grep -q "\.BTF\.ext"'
 
-	# The files that git knows, without git: as from a release's archive. As they are here, changed or not.
+	# The files that git tracks, without git, like a release's archive, with local changes.
 	src=$TMP/src
 	mkdir "$src"
 	if git rev-parse --git-dir >/dev/null 2>&1; then
@@ -134,7 +133,7 @@ demo()
 {
 	local dir=$TMP/demo
 	needs_tracing demo
-	# It writes to traces/ where it is run; tools/demo.sh goes to the folder above its own.
+	# The demo writes to traces/ in its working folder; tools/demo.sh changes to the folder above its own.
 	mkdir -p "$dir/tools"
 	cp tools/demo.sh "$dir/tools/"
 	(cd "$dir" && O=$O timeout 60 tools/demo.sh) >"$TMP/demo.log" 2>&1
@@ -144,11 +143,11 @@ demo()
 	check 'demo: says where the Chrome trace is' grep -q '^Chrome trace  traces/demo.json' "$TMP/demo.log"
 	check 'demo: the JSON lines' holds "$dir/traces/demo.jsonl" 'len(calls) > 1000 and {"kernel", "memory", "transfer", "graph", "stream", "event", "sync", "module"} <= {c["type"] for c in calls} and accounts()'
 	check 'demo: the Chrome trace' jq -e 'length > 1000' "$dir/traces/demo.json"
-	# What it proposes works.
+	# The commands that it proposes must work.
 	sed -n '/^Try:/,$p' "$TMP/demo.log" | sed 1d >"$TMP/try"
 	check 'demo: proposes something' test "$(grep -c jq "$TMP/try")" -ge 3
 	while IFS= read -r line; do
-		# head may have gone before jq has written all.
+		# head may exit before jq has written everything.
 		check "demo: ${line# *}" test -n "$(cd "$dir" && bash -c "$line" 2>"$TMP/err")" -a -z "$(grep -v 'Broken pipe' "$TMP/err")"
 	done <"$TMP/try"
 }

@@ -1,16 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# --kernel on this machine's kernel, without the driver: a FUSE server (tests/nvfuse/server.c) stands in for the
-# devices, a program (drive.c) makes system calls into it, inside CUDA calls of the stand-in libcuda and outside, and
-# says what the trace must contain. Its files are known by their names, and only the tracepoint way of seeing sees
-# them: probes on the driver's own functions are tests/vm's.
+# --kernel on this machine's kernel, without the driver. A FUSE server (tests/nvfuse/server.c) stands in for the devices. A program
+# (drive.c) makes system calls to it, inside and outside CUDA calls of the stand-in libcuda, and prints the expected trace. Its files
+# are recognized by name, and only tracepoints record them: tests/vm tests probes on the driver's own functions.
 # takes: 30
 set -u
 . tests/lib.sh
 needs_tracing kernel
 unset LD_LIBRARY_PATH CUDATRACE_TEST_NV_BY_NAME
 
-# drive.c has the layouts of the newest driver that cudatrace knows, which it takes where none is loaded.
+# drive.c uses the layouts of the newest known driver, which cudatrace uses if none is loaded.
 if [ -e /sys/module/nvidia ]; then
 	skip kernel 'the NVIDIA driver is loaded: its version would choose the layouts'
 	exit 0
@@ -26,7 +25,7 @@ NV=$TMP/nv DRIVE=$TMP/drive
 mkdir "$NV"
 "$TMP/server" "$NV" >"$TMP/server.out" 2>"$TMP/server.err" &
 server=$!
-# It unmounts when it ends; a folder that is mounted cannot be removed.
+# The server unmounts at its end; a mounted folder cannot be removed.
 trap 'kill $server 2>/dev/null; wait $server 2>/dev/null' EXIT
 trap 'exit 130' INT TERM HUP
 if ! until_ok 5 grep -q ready "$TMP/server.out"; then
@@ -34,7 +33,7 @@ if ! until_ok 5 grep -q ready "$TMP/server.out"; then
 	exit 0
 fi
 
-# The tracer sees files called nvidiactl for devices; what it traces finds the stand-in libcuda.
+# The tracer takes files named nvidiactl for devices; traced programs use the stand-in libcuda.
 BY_NAME=(env CUDATRACE_TEST_NV_BY_NAME=1)
 by_name() { CUDATRACE_TEST_NV_BY_NAME=1 tracer "$@"; }
 # traced NAME COMMAND...: leaves $TMP/NAME.jsonl, .json, .stdout, .err
@@ -47,7 +46,7 @@ traced()
 }
 compare() { tests/nvfuse/compare.py "$@"; }
 
-# Every command that the server knows, and every way of getting it wrong.
+# Every command of the server, and every kind of error.
 all_commands()
 {
 	traced all "$DRIVE" "$NV"
@@ -55,7 +54,7 @@ all_commands()
 	check 'all commands: the trace is what was done' compare "$TMP/all.jsonl" "$TMP/all.stdout"
 	check 'all commands: slices nest in a Chrome trace' compare "$TMP/all.jsonl" "$TMP/all.stdout" "$TMP/all.json"
 	check 'all commands: sums' holds "$TMP/all.jsonl" 'head["kernel_probe"] == "tracepoint" and accounts()'
-	# A device's path is how openat() is known: in a /dev of its own.
+	# Opened devices are recognized by their path, so this uses a private /dev.
 	# shellcheck disable=SC2016 # expanded by that shell
 	traced dev unshare -m sh -c 'mount --bind "$1" /dev && exec "$2" /dev' sh "$NV" "$DRIVE"
 	check 'devices in /dev: status' is "$? $(cat "$TMP/dev.err")" '0 '
@@ -63,9 +62,9 @@ all_commands()
 	check 'devices in /dev: eight opens' holds "$TMP/dev.jsonl" 'sum(e.get("op") == "open" for e in ev) == 8'
 }
 
-# Set by waiting.
+# waiting sets these.
 target='' flood='' idle=''
-# waiting NAME [N]: a drive that waits to be told, its pid in $NAME, the descriptor by which in $NAME_to
+# waiting NAME [N]: starts a drive that waits for a line; its pid in $NAME, the descriptor for the line in $NAME_to
 waiting()
 {
 	mkfifo "$TMP/$1.to"
@@ -76,7 +75,7 @@ waiting()
 	printf -v "$1_to" %d $to
 	until_ok 10 grep -q ready "$TMP/$1.expected"
 }
-# go NAME: lets it; returns when it has ended
+# go NAME: starts it; returns when it has ended
 go()
 {
 	local to=$1_to
@@ -97,7 +96,7 @@ by_pid()
 	check '-p: sums' holds "$TMP/pid.jsonl" 'accounts()'
 }
 
-# With no CUDA program: the whole machine.
+# Without a CUDA program: the whole machine.
 system_wide()
 {
 	by_name sys --kernel --duration 2s || { fail 'system-wide: starts' 'see above'; return; }
@@ -112,11 +111,11 @@ system_wide()
 	check 'system-wide: ends by the clock' holds "$TMP/sys.jsonl" 'end["reason"] == "duration" and 1900 < end["wall_ms"] < 6000'
 }
 
-# A driver's call that does not come back.
+# A driver call that does not return.
 blocked()
 {
 	local pid
-	# The kernel brings a killed system call to its end: it is seen returning, EINTR.
+	# The kernel ends a system call of a killed process: its return is recorded, with EINTR.
 	traced killed "$DRIVE" "$NV" block &
 	tracer=$!
 	until_ok 10 grep -q blocking "$TMP/killed.stdout"
@@ -145,7 +144,7 @@ blocked()
 	check 'trace ends in an ioctl: its call' holds "$TMP/cut.jsonl" '[c["symbol"] for c in calls if c.get("unfinished")] == ["cuFakeCallback"] and accounts()'
 }
 
-# Where the reader cannot keep up.
+# The reader is too slow.
 losses()
 {
 	local cnt=3000
@@ -156,21 +155,21 @@ losses()
 	kill -CONT $tracer
 	ended $tracer
 	check 'losses: status' is $? 0
-	# The four files are closed, too.
+	# The closes of the four files count, too.
 	check 'losses: what is there and what is not makes what was done' holds "$TMP/flood.jsonl" \
 		'((n := sum(e["type"] == "kernel" for e in ev)) > 50 and end["drops"]["driver"] > 1000
 		 and n + end["drops"]["driver"] == int(cnt) + 4)' cnt=$cnt
-	# Each processor has a ring: where one was full, another may have had room.
+	# Each processor has its own ring: when one was full, another may have had space.
 	check 'losses: nothing out of place' holds "$TMP/flood.jsonl" \
 		'((n := [e["params_size"] for e in ev if e.get("op") == "ioctl"]) == sorted(set(n)) and n[:50] == list(range(50))
 		 and accounts(drops=True))'
-	# Fast, with the reader running: whether something is lost is up to the machine, the sum is not.
+	# With a running reader, losses depend on the machine, but the sum must be right.
 	LD_LIBRARY_PATH=$FAKE "${BY_NAME[@]}" "$CUDATRACE" -q --kernel --buffer-size 64K --jsonl "$TMP/many.jsonl" -- \
 		"$DRIVE" "$NV" many 20000 2>"$TMP/many.err"
 	check 'many ioctls: sum' holds "$TMP/many.jsonl" 'sum(e["type"] == "kernel" for e in ev) + end["drops"]["driver"] == 20004'
 }
 
-# More objects than are remembered of a process: 16,384 of them, a client among them.
+# More objects than the limit for a process: 16,384 objects, one of them a client.
 full_table()
 {
 	"${BY_NAME[@]}" "$CUDATRACE" -q --kernel --buffer-size 256M --summary=full --jsonl "$TMP/objects.jsonl" -- \
@@ -184,8 +183,8 @@ full_table()
 		"$(grep -cxE '  3 ioctls on objects whose allocation was not seen: no class|  65 objects not stored: the table of handles was full' "$TMP/objects.err")" 2
 }
 
-# Who waits off the CPU and who spins. drive says what the thread's CPU clock makes of it.
-# Whoever is interrupted between its look at the clock and its call is off the CPU for one of the two alone.
+# Threads that wait off the CPU and threads that spin; drive compares with the thread's CPU clock. An interrupt between its read of the
+# clock and its call counts as off-CPU time in only one of the two.
 off_cpu_agrees()
 {
 	LD_LIBRARY_PATH=$FAKE "${BY_NAME[@]}" "$CUDATRACE" -q --kernel --sched -e "$ALL" --jsonl "$TMP/sched.jsonl" -- \
@@ -206,7 +205,7 @@ off_cpu()
 {
 	check '--sched: off the CPU as long as its thread' eval 'off_cpu_agrees || off_cpu_agrees || off_cpu_agrees'
 	check '--sched: status' is "$(cat "$TMP/sched.status")" '0 '
-	# How often a busy machine interrupts the one that spins is not ours to say: the first line compared it.
+	# A busy machine may interrupt the spinning thread at any rate: the first check compared that.
 	check '--sched: one sleeps, one spins, one waits for the driver' eval \
 		'each_is_itself || { off_cpu_agrees; each_is_itself; } || { off_cpu_agrees; each_is_itself; } || { off_cpu_agrees; each_is_itself; }'
 }
@@ -227,7 +226,7 @@ xid()
 		hide+=("$tracer")
 	done
 	by_name xid --kernel -p "$idle" || { fail 'Xid: starts' 'see above'; return; }
-	# Not while the tracer is still between its header and the log.
+	# Waits until the tracer has written its header and opened the log.
 	sleep 0.3
 	{
 		echo "NVRM: Xid (PCI:0000:6c:00): 79, pid=1234, name=python, GPU has fallen off the bus. $from"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The image and the manifests: do they agree, does the API know them, and does the daemon trace with exactly what the
-# DaemonSet gives it? There is no cluster here: tests/kubernetes/pod.py does what a container runtime would.
+# The image and the manifests must agree, the API must accept them, and the daemon must trace with exactly the DaemonSet's rights. There
+# is no cluster here: tests/kubernetes/pod.py simulates a container runtime.
 # takes: 120
 # uses: cgroups
 set -u
@@ -43,8 +43,8 @@ check 'image: its file system' dist/container/rootfs.sh "$TMP/rootfs"
 check 'image: one program' same "$(find "$TMP/rootfs" -type f -perm /111)" "$TMP/rootfs/cudatrace"
 make_containers || { skip pod "$why"; exit 0; }
 
-# Three containers that need a capability each: a libcuda that only the container has, one that only its owner may
-# read, and one that is deleted while in use.
+# Three containers that each need a capability: a libcuda that only the container has, one that only its owner may read, and one that is
+# deleted while in use.
 id_private=$(hash private) id_deleted=$(hash deleted)
 cgroup[private]=/kubepods/besteffort/pod${uid_k3s%3}4/$id_private
 cgroup[deleted]=/kubepods/besteffort/pod${uid_k3s%3}5/$id_deleted
@@ -53,11 +53,11 @@ for name in private deleted cudatrace; do make_cgroup "$cgroup_root${cgroup[$nam
 own='mount -t tmpfs -o mode=755 none "$root/lib"; cp "'"$TMP/driver/libcuda.so.1"'" "$root/lib/"; cp -r "'"$TMP/image/lib/."'" "$root/lib/"'
 enter private "$own"'; chmod 700 "$root/lib/libcuda.so.1"; chown 12345:12345 "$root/lib/libcuda.so.1"' 12345
 enter deleted "$own" 0
-# In the daemon's own image /var/run is no link, and its namespace is none of theirs.
+# In the daemon's own image /var/run is not a link, and its namespace differs from theirs.
 mkdir -p "$TMP/rootfs/run/secrets/kubernetes.io/serviceaccount"
 printf cudatrace >"$TMP/rootfs/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-# pod [CAPABILITY]: the daemon as the DaemonSet runs it, without a capability; $pod is its pid
+# pod [CAPABILITY]: runs the daemon like the DaemonSet, without one capability; $pod is its pid
 pod()
 {
 	rm -rf "$TMP/node/var/lib/cudatrace"
@@ -68,11 +68,11 @@ pod()
 	! is_gone $pod
 }
 end_pod() { kill -TERM $pod; ended $pod; }
-# What the kubelet and Prometheus see of it, in its network namespace.
+# The view of the kubelet and Prometheus, in its network namespace.
 scrape() { nsenter --net --target $pod python3 tests/helpers/fetch.py "http://127.0.0.1:9464/$1"; }
-# As kubectl exec would.
+# Like kubectl exec.
 ctl() { nsenter --all --root --wd=/ --target $pod /cudatrace ctl "$@" 2>&1; }
-# seen: which containers' allocations are counted, and all of them
+# seen: the containers whose allocations are counted, and the total
 seen()
 {
 	local name id
@@ -90,13 +90,13 @@ for name in docker private deleted; do
 done
 for p in $(<"$cgroup_root${cgroup[deleted]}/cgroup.procs"); do rm -f "/proc/$p/root/lib/libcuda.so.1"; done
 
-# Says something, or writes a file.
+# box COMMAND: it must print something, or write a file.
 box()
 {
 	PATH=$TMP/bin:$PATH bash -o pipefail -c "$1" >"$TMP/box" 2>&1 || { cat "$TMP/box"; return 1; }
 	[[ -s $TMP/box || $1 == *'>vllm'* ]] || { echo 'says nothing'; return 1; }
 }
-# The boxes of the page that read traces, on that of a program which decodes by graphs in three threads.
+# Runs the page's commands that read traces, on the trace of a program that decodes with graphs in three threads.
 questions()
 {
 	local line n=0
@@ -122,12 +122,12 @@ if pod; then
 	use
 	check 'pod: traces containers' same "$(seen)" 'docker private deleted '
 	mask=$(python3 tests/kubernetes/manifests.py mask)
-	# PERFMON is cudatrace-links' after the start.
+	# After the start only cudatrace-links has PERFMON.
 	has=$(printf '%016x' $((16#$mask & ~(1 << 38))))
 	check 'pod: its capabilities are those, and it can get no others' same "$(awk '/^(CapPrm|CapEff|CapBnd|NoNewPrivs)/ { print $2 }' /proc/$pod/status | xargs)" \
 		"$has $has $mask 1"
 	check 'pod: cannot write to its root' sh -c '! touch /proc/$1/root/x 2>/dev/null' sh $pod
-	# It sees what other suites do to libraries of theirs, too.
+	# The daemon also reports libraries of other suites.
 	said=$(grep -v -e 'tracing by' -e 'no libcuda found' "$TMP/pod.log" | awk -v mine="$TMP/" '!/\/lib[a-z]+\.so/ || index($0, mine)')
 	check 'pod: said nothing but that it traces' same "$said" ''
 	check 'pod: ctl, as by kubectl exec' same "$(ctl status | jq -r '.level')" metrics
@@ -149,7 +149,7 @@ else
 	fail 'pod: starts, with five capabilities and a read-only root' "$(tail -3 "$TMP/pod.log")"
 fi
 
-# Each of them is needed: what docs/KUBERNETES.md says is lost without it.
+# Each capability must be needed: without it, the loss in docs/KUBERNETES.md occurs.
 without()
 {
 	if pod "$1"; then use; check "without $1: $2" same "$(seen)" "$3"; end_pod; else check "without $1: $2" same 'no start' "$3"; fi

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What the documents say of this tree: a folder of src/ uses only those that the table in docs/ARCHITECTURE.md allows it, and
-# the tests that tables of promises name are there, as are files and functions that documents and comments name. Every header
-# compiles alone, so that the order of includes never matters.
+# The documents' statements about this tree. A folder of src/ may use only those that the table in docs/ARCHITECTURE.md allows. Tests in
+# tables of promises must exist, and so must files and functions named in documents and comments. Every header must compile alone, so
+# that the order of includes never matters.
 # takes: 20
 # traces nothing
 set -u
@@ -14,7 +14,7 @@ else
 	echo "not ok layers # $(grep -c . <<<"$out") includes against the table"
 fi
 
-# It can fail: an include, a call of libbpf, a file of a process, each where it must not be.
+# The check must fail: for an include, a libbpf call, and a file of a process in a wrong folder.
 mkdir -p "$TMP/tree/tools" "$TMP/tree/docs" "$TMP/tree/src/record" "$TMP/tree/src/util" "$TMP/tree/bpf"
 cp tools/check-layers.sh "$TMP/tree/tools/"
 cp docs/ARCHITECTURE.md "$TMP/tree/docs/"
@@ -35,7 +35,7 @@ else
 	printf '%s\n' "$out"
 	echo "not ok promises # $(grep -c . <<<"$out") without a test that is there"
 fi
-# It can fail: a row that names none, a check, a suite and a unit test that are not there.
+# The check must fail: for a row without a test, and for a missing check, suite and unit test.
 printf '| promise | held by |\n|---|---|\n| a | by hand |\n| b | `format: no such check`, `99-none: x` |\n| c | `test_quota: none` |\n' >"$TMP/bad.md"
 if [ "$(tools/check-promises.py "$TMP/bad.md" | grep -c "$TMP/bad.md:[345]: ")" = 4 ]; then
 	echo 'ok promises: what is missing is found'
@@ -63,7 +63,7 @@ else
 	printf '%s\n' "$out"
 	echo "not ok words # $(grep -c . <<<"$out") that docs/GLOSSARY.md lists as not used"
 fi
-# Each row can fail, in code and in a sentence, and alone.
+# Each row must cause a failure, in code and in a sentence, and alone.
 sed -n '/^## Not used/,$s/^| `\([^`]*\)` .*/x \1, y/p' docs/GLOSSARY.md >"$TMP/bad.md"
 if [ "$(tools/check-words.py "$TMP/bad.md" | grep -c "$TMP/bad.md:[0-9]*: write ")" = "$(grep -c . "$TMP/bad.md")" ] && [ -s "$TMP/bad.md" ]; then
 	echo 'ok words: what is not used is found'

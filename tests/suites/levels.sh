@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Calls that are counted instead of recorded, or seen at their entry only: against the stand-in driver's own counts,
-# by each mechanism. And levels that change while calls are made.
+# Calls that are counted, or recorded at their entry only, against the stand-in driver's own counts, by each mechanism. Also levels that
+# change while calls are made.
 # takes: 61
 set -u
 . tests/lib.sh
@@ -11,7 +11,7 @@ unset LD_LIBRARY_PATH
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 ready() { caller "$1" && [ "$(ask "$1" open "$FAKE/libcuda.so.1")$(ask "$1" init)" = 10 ]; }
 
-# The driver's own counts are those of the trace: lines, and what was counted.
+# The driver's own counts must equal the trace's lines plus its counted calls.
 # truth TRACE COUNTS
 truth()
 {
@@ -30,7 +30,7 @@ traced()
 		--jsonl "$TMP/$name.jsonl" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err"
 }
 
-# Few functions by perf events: to take one off takes 0.1 s.
+# Few functions by perf events, because closing one takes 0.1 s.
 few='cuMemAlloc,cuMemFree,cuCtxGetDevice,cuLaunchKernel,cuDeviceGet'
 
 mechanism()
@@ -39,7 +39,7 @@ mechanism()
 	has_mechanism "$mech" || { skip "levels: $mech" "kernel $(uname -r) has none"; return; }
 	[ "$mech" = perf ] && set=$few queries=cuDeviceGet,cuCtxGetDevice
 
-	# The queries are counted, with their durations and errors.
+	# Queries must be counted with durations and errors.
 	traced count "$mech" -e "$set" --count $queries -- "$CASES/queries"
 	check "$mech: --count query: status" is $? 0
 	check "$mech: --count query: five calls of cuCtxGetDevice" holds "$TMP/count.jsonl" \
@@ -60,7 +60,7 @@ mechanism()
 		end["counted"]["cuLaunchKernel"], int([l.split()[1] for l in open(counts) if l.startswith("cuLaunchKernel ")][0]))' \
 		counts="$TMP/entries.counts"
 
-	# Entries alone are records too.
+	# Entries alone must have records, too.
 	traced noret "$mech" -e "$few" --entry-only launch -- "$CASES/launch"
 	check "$mech: --entry-only launch: launches without end or result" holds "$TMP/noret.jsonl" \
 		'(lambda l: l and all(c["entry_only"] and "duration_us" not in c and "result" not in c and "grid" in c for c in l))(
@@ -68,7 +68,7 @@ mechanism()
 	check "$mech: --entry-only launch: others have both" holds "$TMP/noret.jsonl" \
 		'all("result" in c and "entry_only" not in c for c in calls if c["symbol"] != "cuLaunchKernel")'
 
-	# Counted calls that never return, and records made inside of counted calls.
+	# Counted calls that never return, and records made inside counted calls.
 	traced jump "$mech" -e 'cu*Callback,cuMemAlloc_v2' --count 'cu*Callback' -- "$CASES/longjmp"
 	check "$mech: longjmp: three counted calls are abandoned" holds "$TMP/jump.jsonl" \
 		'end["abandoned"] == 3 == sum(c.get("abandoned", 0) for c in end["counted"].values()) and accounts()'
@@ -88,7 +88,7 @@ unfinished()
 	quit asleep
 }
 
-# Processes that come and go: the counts of those that have ended stay in the sum.
+# Processes that come and go: counts of ended processes must stay in the sum.
 children()
 {
 	ready parent || { fail 'counts of children' 'the target does not run'; return; }
@@ -101,7 +101,7 @@ children()
 		'[end["counted"][s]["calls"] for s in ("cuMemAlloc_v2", "cuMemFree_v2")] == [257, 257] and accounts()'
 }
 
-# A flood is kept cheap, and every change is told.
+# The overhead of a flood must stay low, and every change of level must be reported.
 budget()
 {
 	LD_LIBRARY_PATH=$FAKE FAKE_NO_SEM=1 "$CASES/many" cuCtxGetDevice 1000000000 1 >/dev/null 2>&1 &
@@ -110,7 +110,7 @@ budget()
 	begin=$SECONDS
 	tracer budget --all --max-overhead 5 -p $target --chrome "$TMP/budget.json" || { fail '--max-overhead' 'see above'; kill $target; return; }
 	until_ok 10 grep -q '"to":"count"' "$TMP/budget.jsonl"
-	# Longer than it was traced
+	# Longer than it was traced.
 	sleep $((2 * (SECONDS - begin) + 2))
 	stop $tracer
 	check '--max-overhead: the flood was counted' holds "$TMP/budget.jsonl" \
@@ -121,7 +121,7 @@ budget()
 	kill $target
 	ended $target 2>/dev/null
 
-	# Quiet again: its calls are recorded again.
+	# The target is quiet again, so its calls must be recorded again.
 	ready calm || { fail '--max-overhead: quiet' 'the target does not run'; return; }
 	tracer calm -e cuDriverGetVersion --max-overhead 1 -p "$calm" || { fail '--max-overhead: quiet' 'see above'; return; }
 	ask calm version 300000 >/dev/null
@@ -137,7 +137,7 @@ budget()
 		'len(calls) + end["drops"]["calls"] + end.get("counted", {}).get("cuDriverGetVersion", {"calls": 0})["calls"] == 300005 == end["entries"]'
 }
 
-# What a daemon does: tests/levels.c attaches for all processes and changes levels while calls are made.
+# The daemon's use: tests/levels.c attaches for all processes and changes levels while calls are made.
 daemon()
 {
 	local lib=$TMP/daemon/libcuda.so.1
@@ -191,7 +191,7 @@ daemon()
 	saw 'taken' take "$one" 0 20006 0 9
 	saw 'and forgotten' read "$one" 0 0 0 0
 	ask one turns 3 1000 >/dev/null
-	# The last one that is left in the row of all meets nobody there any more.
+	# The last thread that is left in the shared row meets no other thread there.
 	check 'a function: threads that meet count in rows of their own' own_rows $(ask daemon rows "$one" cuMemAlloc_v2)
 	saw 'of all threads together' take "$one" 0 3000 0 0
 	check 'a function: and these are taken too' is "$(ask daemon rows "$one" cuMemAlloc_v2)" 'rows 0'
@@ -211,7 +211,7 @@ sampled() { [ $(($2 + $4)) = 2000 ] && [ "$2" -gt 120 ] && [ "$2" -lt 290 ] || {
 for mech in session multi perf; do
 	mechanism $mech
 done
-# Every form is as docs/SCHEMA.md has it.
+# Every output must match docs/SCHEMA.md.
 schema() { for t in "$TMP"/*.jsonl; do tests/golden/schema_check.py "$t" || return 1; done; }
 
 unfinished

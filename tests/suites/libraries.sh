@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The files of libcuda: attached before anybody has loaded them, and written to in place while they are probed.
+# The files of libcuda: attached before a process has loaded them, and overwritten in place while they are probed.
 # takes: 40
 # timeout: 240
 set -u
@@ -8,7 +8,7 @@ set -u
 needs_tracing libraries
 . tests/daemon.sh
 
-# Not libcuda.so.1, which a tracer of the whole machine would look at too.
+# Not named libcuda.so.1, which tracers of the whole machine would also inspect.
 LIB=$TMP/w/driver.bin
 mkdir -p "$TMP/w"
 # one_caller PATH: a program that loads the file, makes some calls and ends
@@ -19,12 +19,12 @@ one_caller()
 	rc=$?
 	quit one && return $rc
 }
-# grown FILE PATTERN N: in N lines of it
+# grown FILE PATTERN N: N lines of the file must match
 grown() { [ "$(grep -c "$2" "$1")" = "$3" ]; }
 attached_anew() { until_ok 20 grown "$TMP/$1.jsonl" '"op":"attached".*its contents have changed' "$2"; }
 
-# late N COMMAND...: N programs that wait for $TMP/go, then load a libcuda and call it at once; {} in COMMAND is the
-# number of each. Their pids: $late. What they say that they called: $TMP/late.N.
+# late N COMMAND...: N programs that wait for $TMP/go, then load a libcuda and call it at once; {} in COMMAND is each one's number.
+# $late: their pids; $TMP/late.N: the calls that they report.
 late()
 {
 	local i n=$1 c
@@ -37,21 +37,21 @@ late()
 		"${c[@]}" <"$TMP/go" >"$TMP/late.$i" &
 		late+=($!)
 	done
-	# Opened for reading and writing: so that nobody waits for the other end.
+	# Opened for reading and writing, so that no opener waits for the other end.
 	exec {go}<>"$TMP/go"
 	for ((i = 0; i < n; i++)); do
 		until_ok 10 grep -q ready "$TMP/late.$i" || return 1
 	done
 }
 go() { printf '%*s' ${#late[@]} '' >&"$go"; exec {go}>&-; ended "${late[@]}"; }
-# all_seen TRACE: every call that the programs say they made
+# all_seen TRACE: every call that the programs report must be there
 all_seen()
 {
 	holds "$1" '(lambda own: own and {p: dict(c) for p, c in own.items()} == {p: dict(collections.Counter(c["symbol"] for c in calls if c["pid"] == p)) for p in own})((lambda own: [own.setdefault(e["pid"], collections.Counter()).update([e["symbol"]]) for n in range(int(cnt)) for e in map(json.loads, open(f"{out}.{n}").read().split("ready\n", 1)[1].splitlines()) if "symbol" in e] and own)({})) and accounts()' \
 		cnt=${#late[@]} out="$TMP/late"
 }
 
-# Before a process has loaded it: files that its dynamic linker would find are attached beforehand.
+# Before a process has loaded them, files in the dynamic linker's paths must be attached.
 beforehand()
 {
 	local i pids
@@ -66,7 +66,7 @@ beforehand()
 	ended $tracer
 	check 'attached beforehand, LD_LIBRARY_PATH: every call of twenty' all_seen "$TMP/path.jsonl"
 
-	# A root of its own, as far as that matters here.
+	# A root of its own, as far as needed here.
 	echo "$TMP/n/0" >"$TMP/ld.so.conf"
 	if ! ldconfig -C "$TMP/ld.so.cache" -f "$TMP/ld.so.conf" 2>/dev/null || ! unshare -m true 2>/dev/null; then
 		skip 'attached beforehand, ld.so.cache' 'needs ldconfig and unshare'
@@ -93,7 +93,7 @@ beforehand()
 	ended $tracer
 	check 'stopped on load: every call of twenty' all_seen "$TMP/stop.jsonl"
 
-	# The tracer is gone when one is stopped.
+	# The tracer ends while one is stopped.
 	late 1 "$CASES/dlopen_late" "$TMP/n/1/libcuda.so.1" - || fail 'stopped on load, tracer killed' 'no target'
 	tracer dead --stop-on-load -p "${late[0]}"
 	kill -STOP $tracer
@@ -109,19 +109,19 @@ write_by()
 {
 	case $1 in
 	cp) cp "$2" "$3" ;;
-	# What the old one had more stays behind it: truncate(1) would be a second writer, who does not wait.
+	# The rest of the old file stays: truncate(1) would be a second writer, which does not wait.
 	dd) dd if="$2" of="$3" bs=1M conv=notrunc 2>/dev/null ;;
 	mmap) python3 tests/helpers/write_mapped.py "$2" "$3" ;;
 	esac
 }
 
-# The probes are off before the first byte is written, and on the new contents before anybody calls them.
+# Probes must be removed before the first byte is written, and attached to the new contents before they are called.
 overwritten()
 {
 	local mech how new n set
 	for mech in session multi perf; do
 		has_mechanism $mech || continue
-		# By perf events taking off takes 0.1 s for each function.
+		# Removing perf events takes 0.1 s for each function.
 		set=$ALL
 		[ $mech = perf ] && set=cuMemAlloc_v2,cuMemFree_v2,cuInit
 		cp "$FAKE/libcuda.so.1" "$LIB"
@@ -145,7 +145,7 @@ overwritten()
 	done
 }
 
-# A command whose process writes the file that it loads next: it waits for the tracer, and is stopped for it.
+# A command's process overwrites a file that it loads next: it waits for the tracer, and is stopped for it.
 overwritten_by_command()
 {
 	local LIB=$TMP/w/libcuda.so.1
@@ -159,7 +159,7 @@ overwritten_by_command()
 		'len({c["pid"] for c in calls} | {e["pid"] for e in lib if e["op"] == "failed"}) == 6 and len({c["pid"] for c in calls}) >= 1 and accounts()'
 }
 
-# Open for writing when the trace begins
+# Open for writing when the trace begins.
 held()
 {
 	local writer
@@ -179,7 +179,7 @@ held()
 	check 'open for writing: calls from then on' holds "$TMP/held.jsonl" 'sym == {"cuMemAlloc_v2": 7, "cuMemFree_v2": 7} and accounts()'
 }
 
-# Without a lease: on a file of another user it takes CAP_LEASE.
+# Without a lease: CAP_LEASE is needed for another user's file.
 no_lease()
 {
 	command -v setpriv >/dev/null || { skip 'without leases' 'needs setpriv'; return; }
@@ -207,7 +207,7 @@ no_lease()
 	check 'with leases: such a file is traced' holds "$TMP/open.jsonl" 'len(calls) >= 5 and accounts()'
 }
 
-# Who may write to it cannot keep the tracer busy, nor do his programs wait for long.
+# A user who may write to the file must not keep the tracer busy, nor must the user's programs wait long.
 again_and_again()
 {
 	local ticks
@@ -239,7 +239,7 @@ daemon_overwritten()
 	check 'daemon, overwritten: said, and the calls of the new contents' python3 tests/helpers/overwritten_files.py "$files" "$two_pid"
 }
 
-# Who reads for the tracer does not answer, as when what a process has mounted is dead.
+# The tracer's reader does not respond, as with a dead mount of a process.
 silent()
 {
 	local maker reader

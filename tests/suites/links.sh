@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The process that makes and closes links (cudatrace-links): it may hang, be killed, or take a minute; the tracer
-# does not wait for it, and it leaves nothing behind. Who really holds a memory lock: blocking.
+# The process that makes and closes links (cudatrace-links) may hang, be killed, or take a minute: the tracer must not wait for it, and
+# nothing may stay behind. Suite blocking tests a real memory lock.
 # takes: 40
 # timeout: 300
 set -u
@@ -10,11 +10,11 @@ needs_tracing links
 unset LD_LIBRARY_PATH
 
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
-# A library of its own: whoever else traces the stand-in at this moment is not seen.
+# A private library, which other tracers of the stand-in do not record.
 lib=$TMP/lib/libcuda.so.1
 mkdir "${lib%/*}"
 cp "$FAKE/libcuda.so.1" "$lib"
-# Somebody else may trace the whole machine: $before is what he has put into it.
+# Another tracer may trace the whole machine: $before counts its probes.
 ready()
 {
 	caller "$1" && [ "$(ask "$1" open "$lib")$(ask "$1" init)" = 10 ] || return
@@ -35,7 +35,7 @@ seconds_since() { echo $(((${EPOCHREALTIME/./} - $1) / 1000000)); }
 # within SECONDS SINCE
 within() { local s; s=$(seconds_since "$2"); [ "$s" -le "$1" ] || { echo "after $s s"; return 1; }; }
 
-# It stands still, as it would in the kernel.
+# It is stopped, as if it waited in the kernel.
 hangs()
 {
 	local links start other=$TMP/other/libcuda.so.1
@@ -55,7 +55,7 @@ hangs()
 	check 'hangs: status' is $? 0
 	check 'hangs: ends all the same' within 8 "$start"
 	check 'hangs: the trace is whole' holds "$TMP/hangs.jsonl" 'sym == {"cuMemAlloc_v2": 15, "cuMemFree_v2": 15} and accounts()'
-	# Its probes are there still.
+	# Its probes are still attached.
 	check 'hangs: the target runs on, seen by nobody' is "$(ask prey alloc 100)" 100
 	tracer after -e "$ALL" -p "$prey" || { fail 'hangs: another tracer' 'see above'; return; }
 	ask prey alloc 7 >/dev/null
@@ -68,7 +68,7 @@ hangs()
 	quit late
 }
 
-# It is the tracer's end, but no harm.
+# This must end the tracer, but do no harm.
 killed()
 {
 	local links
@@ -83,7 +83,7 @@ killed()
 	quit prey
 }
 
-# With the tracer it goes, also while it is busy.
+# It must end with the tracer, even while it is busy.
 orphan()
 {
 	local links
@@ -99,7 +99,7 @@ orphan()
 	quit prey
 }
 
-# Perf events: each takes 0.1 s to close.
+# Each perf event takes 0.1 s to close.
 prompt()
 {
 	local start links
@@ -123,7 +123,7 @@ prompt()
 	quit prey
 }
 
-# They wait for each other's (event_mutex): seconds, on a machine that is busy.
+# The processes wait for each other (event_mutex): seconds, on a busy machine.
 slow()
 {
 	local links other=$TMP/slow/libcuda.so.1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What the daemon sends to an OpenTelemetry collector: the form of it against the published JSON mapping, its numbers against
-# the stand-in driver's own; and what it does while the collector is away, busy, or refuses.
+# The daemon's data for an OpenTelemetry collector: its form against the published JSON mapping, its numbers against the stand-in
+# driver's own. Also its behaviour while the collector is absent, busy, or refuses.
 # takes: 60
 # own processes
 set -u
@@ -74,7 +74,7 @@ check 'metrics: those of /metrics, and no others' got all "sorted((set(open('$TM
 check 'spans: one for each call, errors too' got all "sum(s['name'].startswith('cuLaunch') for s in spans) == $launches and len(spans) == total('cudatrace.calls', process_executable_name='sample83')"
 check 'spans: ids are all different' got all "len({s['spanId'] for s in spans}) == len(spans) > 100"
 
-# What is only counted is in the last metrics too, however short before the end it was.
+# Counted calls must be in the last metrics, even if made just before the end.
 collector counted
 start counted metrics --set otlp.slow_call=0.001us --set otlp.interval=1h
 before=$launches
@@ -84,7 +84,7 @@ end 'counted: ends soon'
 kill $collector
 check 'counted: every launch' got counted "total('cudatrace.calls', process_executable_name='sample83', **{'class': 'launch'}) == $((launches - before))"
 
-# What is between two calls of one function is an iteration; the calls are its children.
+# The time between two calls of one function must be an iteration, with the calls as its children.
 collector iter
 start iter trace --set otlp.slow_call=0.001us --set otlp.iterations='cu*Synchronize' --set otlp.queue=100000
 run_sample
@@ -98,10 +98,10 @@ check 'iterations: one less than calls of their function' got iter \
 check 'iterations: one begins where the last ended' got iter "(lambda its: all(a['endTimeUnixNano'] == b['startTimeUnixNano'] for a, b in zip(its, its[1:])))($iterations)"
 check 'iterations: their calls are in them, and as many' got iter \
 	"(lambda call: all(sum(1 for c in call if c.get('parentSpanId') == i['spanId'] and c['traceId'] == i['traceId'] and int(i['startTimeUnixNano']) <= int(c['startTimeUnixNano']) <= int(c['endTimeUnixNano']) <= int(i['endTimeUnixNano'])) == int(i['attrs']['cuda.calls']) for i in $iterations))([s for s in spans if s['name'] != 'iteration'])"
-# Launches that a capture took are none.
+# Captured launches must not count.
 check 'iterations: launches' got iter "sum(int(i['attrs']['cuda.launches']) for i in $iterations) == total('cudatrace.launches') + total('cudatrace.graph_launches') > 0 < total('cudatrace.graph_nodes_captured')"
 
-# The collector is away: the queue is full, the rest is counted; then it is there.
+# The collector is absent: the queue is full, and the rest is counted; later the collector is there.
 start away trace --set otlp.slow_call=0.001us --set otlp.queue=64 --set otlp.gzip=true
 run_sample
 until_ok 10 eval '[ "$(value otlp_queued)" = 64 ]'
@@ -120,7 +120,7 @@ check 'away: each span once, and what is missing was dropped' got away \
 check 'away: what it says of itself' got away "total('cudatrace.otlp_dropped') == $dropped"
 check 'away: the log has the number' grep -q '[1-9][0-9]* spans were dropped' "$TMP/away.log"
 
-# It is busy, and says for how long.
+# The collector is busy, and returns for how long.
 for answer in '429 Retry-After: 3' '503 Retry-After: 3' '502'; do
 	code=${answer%% *}
 	echo "$answer" >"$TMP/mode"
@@ -137,7 +137,7 @@ for answer in '429 Retry-After: 3' '503 Retry-After: 3' '502'; do
 	[ "$code" = 502 ] || check "$code: not before it wants to be" got "$code" "3 <= traces[1]['time'] - traces[0]['time'] < 6"
 done
 
-# It refuses: no second time.
+# The collector refuses: there must be no second try.
 echo 400 >"$TMP/mode"
 collector 400
 start 400 trace --set otlp.slow_call=0.001us
@@ -148,7 +148,7 @@ end '400: ends soon'
 kill $collector
 check '400: none was asked twice' got 400 "len({r['raw'] for r in traces}) == len(traces) >= 1"
 
-# It takes some, and says so.
+# The collector accepts part of the data and reports that.
 echo '200 {"partialSuccess":{"rejectedSpans":"7","errorMessage":"no"}}' >"$TMP/mode"
 collector part
 start part trace --set otlp.slow_call=0.001us --set otlp.interval=1h
@@ -158,7 +158,7 @@ end 'part: ends soon'
 kill $collector
 check 'part: for each request' got part "total('cudatrace.otlp_dropped') % 7 == 0"
 
-# It takes the connection and says nothing: nothing waits for it.
+# The collector accepts the connection and never responds: nothing may wait for it.
 echo hang >"$TMP/mode"
 collector hang
 start hang trace --set otlp.slow_call=0.001us --set otlp.queue=100
@@ -168,7 +168,7 @@ check 'hang: /metrics goes on' metric
 end 'hang: ends soon'
 kill $collector
 
-# Levels that keep no calls have no spans; the threshold holds.
+# Levels that keep no calls must have no spans; the threshold must hold.
 echo 200 >"$TMP/mode"
 collector slow
 start slow trace --set otlp.slow_call=1h

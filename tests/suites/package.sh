@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# `make deb`: lintian has nothing to say, what is in the package works, and made again it is the same, byte by byte.
+# `make deb`: lintian must report nothing, the contents of the package must work, and a rebuilt package must be identical.
 # long
 # takes: 150
 # timeout: 1500
@@ -29,7 +29,7 @@ check 'lintian: no error, no warning' clean
 
 dpkg-deb -x "$TMP/first.deb" "$TMP/root"
 check 'the program runs' is "$("$TMP/root/usr/bin/cudatrace" --version | head -1)" "cudatrace $(sed -n 's/^VERSION := //p' Makefile)"
-# Where `make install PREFIX=/usr` puts them, but for what this release has elsewhere.
+# The same places as with `make install PREFIX=/usr`, except those that differ in this release.
 (cd "$TMP/root" && find . -type f | sed 's/\.gz$//; s|^\./lib/|./usr/lib/|; s/vendor-completions/site-functions/' | sort) >"$TMP/in-package"
 make -s O="$O" PREFIX=/usr DESTDIR="$TMP/installed" install >/dev/null 2>&1
 (cd "$TMP/installed" && find . -type f | sort) >"$TMP/in-install"
@@ -37,7 +37,7 @@ check 'it has what make install installs' is "$(comm -13 "$TMP/in-package" "$TMP
 check 'and besides: its changelog, copyright and lintian override' is "$(comm -23 "$TMP/in-package" "$TMP/in-install" | tr '\n' ' ')" \
 	'./usr/share/doc/cudatrace/changelog ./usr/share/doc/cudatrace/copyright ./usr/share/lintian/overrides/cudatrace '
 needs_root() { [ "$(id -u)" = 0 ] || { skip "$1" 'needs root'; return 1; }; }
-# By the package manager itself, in a system of its own: nothing is put into this one.
+# Installed by the package manager into a private system: nothing is installed on this one.
 installed()
 {
 	mkdir -p "$TMP/sys/var/lib/dpkg/info" "$TMP/sys/var/lib/dpkg/updates" && : >"$TMP/sys/var/lib/dpkg/status" || return 1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Processors go and come back while programs on them are traced: every call of every thread is there. By the best
-# mechanism; by the others in make check-all.
+# Processors go offline and return while programs on them are traced: every call of every thread must be there. Tests the best
+# mechanism; the others are tested in make check-all.
 # alone
 # longer
 set -u

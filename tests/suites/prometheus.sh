@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The alert rules and the dashboard: whether they are well formed, name what the daemon serves, and, asked of a Prometheus that
-# has scraped it, answer.
+# The alert rules and the dashboard must be well-formed, use metrics that the daemon has, and give results from a Prometheus that has
+# scraped it.
 # own processes
 set -u
 . tests/lib.sh
@@ -38,7 +38,7 @@ run_sample
 get "$port/metrics" >"$TMP/metrics"
 check 'the daemon serves what the documentation says' dashboard served "$TMP/metrics" docs/METRICS.md
 
-# Programs of one length whose names are not ASCII, and some that are no UTF-8, or look like what is written for these.
+# Programs whose names have the same length and are not ASCII; some are not UTF-8, or look like escaped names.
 for name in 训练任务 推理服务 обучать $'\xff\xfe' $'\xfe\xff' '\xff\xfe' 'a"b\c' $'a\nb' $'a\nc' '(others)'; do
 	cp "$lib/sample" "$lib/$name"
 	LD_LIBRARY_PATH=$lib "$lib/$name" --tokens 2 --layers 1 </dev/null >/dev/null
@@ -64,7 +64,7 @@ prometheus=$!
 up() { get "$server/api/v1/query?query=up{job=\"cudatrace\"}" | jq -e '.data.result[0].value[1] == "1"'; }
 check 'prometheus: takes the scrape' until_ok 30 up
 for _ in 1 2 3; do run_sample; sleep 1.2; done
-# A scrape that took longer than a second leaves no answers until the next one.
+# After a scrape longer than a second there are no results until the next one.
 answers() { dashboard query "http://127.0.0.1:$server" "$TMP/metrics"; }
 check 'prometheus: each expression of the dashboard answers' eval 'until_ok 10 answers || answers'
 calls() { get "$server/api/v1/query?query=sum(cudatrace_launches_total)" | jq -r '.data.result[0].value[1]'; }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Each block of docs/QUERIES.md says of the recorded traces, and of a made one, what the report says, and Python.
+# Each block of docs/QUERIES.md must give the same as the report, and as Python, for the recorded traces and a made one.
 # takes: 60
 # traces nothing
 set -u
@@ -10,7 +10,7 @@ command -v jq >/dev/null || { skip 'queries' 'jq is not installed'; exit 0; }
 page=docs/QUERIES.md
 check 'queries: the page is whole' tests/queries/check.py $page
 
-# finds EXPRESSION WHY: the page, changed so, is not whole
+# finds EXPRESSION WHY: the page, changed in this way, must be found incomplete
 finds()
 {
 	sed "$1" $page >"$TMP/page.md"
@@ -31,7 +31,7 @@ done
 # ask LANGUAGE PAGE TRACE
 ask() { tests/queries/check.py "$1" "$2" "$3" "$TMP/$(basename "$3").report" "$TMP"; }
 
-# A change to each block, which must then differ: of the made trace, which has something for each.
+# A change to each block, which must then differ for the made trace, where each block has results.
 jq_wrong='/^```jq load/,/^```$/s/start < \$burst/start <= $burst/
 /^```jq kernels/,/^```$/s/ and launch/ and .op == "launch"/
 /^```jq iterations/,/^```$/s/if \$c | wait/if $c | sync/
@@ -72,7 +72,7 @@ each_wrong()
 for trace in "${traces[@]}"; do ask jq $page "$trace"; done
 check 'queries: a wrong jq block is found, each' each_wrong jq "$jq_wrong"
 
-# Of one thread with one stream the report knows the same idle time.
+# For one thread with one stream, the report must have the same idle time.
 same_idle()
 {
 	local got wanted

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The real driver libraries that can be had without a GPU: what a program calls is what the trace has, and the probe
-# sits where it costs least. Without a GPU little of a driver works, but every entry point is there. make check takes the
-# first branch whose functions have dispatch pointers and the newest; make check-all the others.
+# The real driver libraries that are available without a GPU: the trace must have the program's calls, and probes must be where they
+# cost least. Without a GPU little of a driver works, but every entry point exists. make check uses the first branch whose functions
+# have dispatch pointers and the newest; make check-all the others.
 # takes: 40
 # longer
 # uses: real-libcuda
@@ -20,10 +20,10 @@ for v in $wanted; do
 	grep -q "^$v\." <<<"$list" || skip "real libcuda $v" "$(tail -1 "$TMP/fetch.err" | grep . || echo 'not in the archive')"
 done
 [ -n "$list" ] || exit 0
-# cuInit of root makes it where it is not. A driver's own stays.
+# cuInit as root creates it. A real driver's file stays.
 trap '[ -e /sys/module/nvidia ] || rm -f /dev/nvidiactl' EXIT
 
-# A program that says what it does, as those of tests/cases do.
+# A program that prints its calls, like those of tests/cases.
 cat >"$TMP/real.c" <<'END'
 #include "case.h"
 
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 END
-# The same function many times; prints nanoseconds a call.
+# Calls the same function many times; prints nanoseconds per call.
 cat >"$TMP/cost.c" <<'END'
 #include "case.h"
 int main(int argc, char **argv)
@@ -136,11 +136,11 @@ compare()
 	check "$1: nothing to say" is "$(grep -v '^cuInit ' "$TMP/t.err")" ''
 }
 
-# Where the probes are: all at +10 but for the few functions that begin in another way.
+# The places of the probes: all at +10 except for the few functions that begin differently.
 places()
 {
 	local label=$1 lib=$TMP/driver.bin found at10 other
-	# By another name: nobody else who traces the whole machine at this moment looks for it.
+	# Under another name, which no other tracer of the whole machine finds.
 	cp "$2" "$lib"
 	caller real || return
 	is "$(ask real open "$lib")" 1 || { fail "$label: probes at +10" 'cannot be loaded'; return; }
@@ -156,8 +156,8 @@ places()
 	quit real
 }
 
-# A probe that is single-stepped costs ten times as much as the stub that cudatrace measures at start; each time, where
-# others who have the processors make one try slower, not five.
+# A single-stepped probe costs ten times as much as the stub that cudatrace measures at start. Other processes may make one try slower,
+# but not five.
 cheap()
 {
 	local lib=$1 bare traced stub
@@ -182,7 +182,7 @@ while read -r version lib; do
 
 	"$CUDATRACE" -q --all --jsonl "$TMP/t.jsonl" -- "$TMP/real" "$lib" >"$TMP/t.out" 2>"$TMP/t.err"
 	compare "$label, found when loaded" $?
-	# Up to 470 in two steps, for segments aligned to 2 MB: see bpf/proc.bpf.h.
+	# Up to 470, mapped in two steps for segments aligned to 2 MB: see bpf/proc.bpf.h.
 	check "$label, found when loaded: library event" holds "$TMP/t.jsonl" '[(l["op"], l["path"]) for l in lib] == [("attached", path)]' path="$file"
 
 	if has_mechanism multi; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The numbers of a report on a recorded trace of GPT-2 (an H200; cut to 5 warm-up tokens and two rounds of 10, 18
-# launches each) are those that tests/golden/report_check.py works out by itself; and that script finds what is wrong.
+# The report's numbers for a recorded trace of GPT-2 (an H200; cut to 5 warm-up tokens and two rounds of 10, 18 launches each) must
+# equal those that tests/golden/report_check.py computes. That script must find errors.
 # traces nothing
 set -u
 . tests/lib.sh
@@ -13,7 +13,7 @@ check 'report: the trace keeps to docs/SCHEMA.md' tests/golden/schema_check.py $
 
 "$CUDATRACE" report --format=json $golden >"$TMP/report.json" 2>"$TMP/report.err"
 rc=$?
-# Until the verb is there.
+# Until the verb exists.
 if grep -q 'cannot run report' "$TMP/report.err"; then
 	skip 'report: answers' "cudatrace has no report: $(head -1 "$TMP/report.err")"
 	exit 0
@@ -21,7 +21,7 @@ fi
 [ $rc -eq 0 ] && pass 'report: json' || fail 'report: json' "exit status $rc: $(head -3 "$TMP/report.err")"
 check 'report: numbers' $checker $golden "$TMP/report.json"
 
-# wrong NAME JQ: after this change of the report the checker must complain
+# wrong NAME JQ: after this change of the report the checker must fail
 wrong()
 {
 	jq "$2" "$TMP/report.json" >"$TMP/bad.json" || { fail "report: notices $1" 'the change itself failed'; return; }
@@ -46,7 +46,7 @@ else
 	skip 'report: the checker' 'jq is not installed'
 fi
 
-# text_is NAME PATTERN: the report for a terminal has such a line
+# text_is NAME PATTERN: the text report must have such a line
 "$CUDATRACE" report --full --width 80 $golden >"$TMP/report.txt" 2>&1
 text_is()
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# No way in: what a running tracer can still do, what it can do without root, what its records hold. files has what
-# others may lay in the way of its files.
+# Security: what a running tracer can still do, what works without root, and the contents of records. Suite files tests obstacles that
+# other users place in the way of files.
 # takes: 70
 # own processes
 set -u
@@ -18,7 +18,7 @@ nobody=65534
 same() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 as_nobody() { setpriv --reuid=$nobody --regid=$nobody --clear-groups "$@"; }
 
-# field NAME: of the tracer's status
+# field NAME: a field of the tracer's status in /proc
 field() { awk -v f="$1:" '$1 == f { print $2 }' "/proc/$tracer/status"; }
 sandbox()
 {
@@ -28,10 +28,10 @@ sandbox()
 	until_ok 20 grep -aq '"stack":' "$TMP/a.jsonl" # which takes cudatrace-read
 	command=$(pgrep -P $tracer sample | head -n 1)
 }
-# A shell without job control has started it with SIGINT ignored.
+# A shell without job control started it with SIGINT ignored.
 end_sandbox() { kill -TERM $tracer; wait $tracer 2>/dev/null; pkill -KILL -P $tracer 2>/dev/null; kill -KILL $command 2>/dev/null; }
 
-# cudatrace-read, which the tracer has made, and the one that reads, which that one has
+# cudatrace-read, a child of the tracer, and its own child, which does the reading
 reader_rights()
 {
 	local maker reader p
@@ -41,10 +41,10 @@ reader_rights()
 		awk '$1 ~ /^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp|Seccomp_filters):/ { print $2 }' "/proc/$p/status" | xargs
 	done
 }
-# CAP_DAC_READ_SEARCH, SYS_PTRACE, CHECKPOINT_RESTORE; a filter each, and the first one's
+# CAP_DAC_READ_SEARCH, SYS_PTRACE, CHECKPOINT_RESTORE; each has a filter, and the second also the first one's
 reads="0000010000080004 0000010000080004 0000010000080004 0000000000000000 1 2"
 reader_is_small() { local want="$reads 1"$'\n'"$reads 2"; until_ok 5 eval 'same "$(reader_rights)" "$want"' || same "$(reader_rights)" "$want"; }
-# Another user's program, whose files nobody else may reach, in a mount namespace of its own: library, stacks, names.
+# Another user's program in a private mount namespace, whose files no other user can reach: library, stacks, names.
 reads_all()
 {
 	local bin=$1 what=$2 pid
@@ -62,9 +62,9 @@ reads_all()
 		[f for e in ev if e["type"] == "stack" for f in e["frames"] if f.get("symbol", "").startswith("work+") and f["module"] == place + "/sample"])' place="$TMP/theirs"
 }
 
-# links_rights: of the process that attaches
+# links_rights: the rights of the process that attaches
 links_rights() { awk '/^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):/ { print $2 }' "/proc/$(pgrep -P $tracer -x cudatrace-links)/status" | xargs; }
-# links_have CAPABILITIES: it drops them with its first library
+# links_have CAPABILITIES: others must be dropped with its first library
 links_have() { until_ok 10 eval "[ \"\$(links_rights)\" = '$1 $1 $1 1 2' ]" || { echo "$(links_rights), not $1"; false; }; }
 
 # bits of CAP_KILL 5, DAC_READ_SEARCH 2, SYS_PTRACE 19, LEASE 28, PERFMON 38, BPF 39, CHECKPOINT_RESTORE 40; SYS_ADMIN 21
@@ -104,7 +104,7 @@ sandboxed()
 	reads_all "$O/cudatrace-static" 'sandbox, static'
 }
 
-# An ordinary user with the few capabilities that docs/SECURITY.md names, by way of the file.
+# An ordinary user with the few capabilities that docs/SECURITY.md names, set on the file.
 privileges()
 {
 	if ! command -v setcap >/dev/null; then
@@ -112,7 +112,7 @@ privileges()
 		return
 	fi
 	local bin=$dir/cudatrace n
-	# The build folder may not be anybody's to read.
+	# Other users may not read the build folder.
 	install -m 755 "$CUDATRACE" "$bin"
 	install -m 755 "$O/fake/libcuda.so.1" "$O/fake/sample" "$dir/"
 	if ! setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_checkpoint_restore+ep "$bin" 2>"$TMP/err"; then
@@ -120,7 +120,7 @@ privileges()
 		return
 	fi
 	mkdir -m 777 "$dir/user"
-	# The dynamic linker takes LD_* away from programs with capabilities.
+	# The dynamic linker ignores LD_* for programs with capabilities.
 	as_nobody env CUDATRACE_SANDBOX=kill "$bin" -q --jsonl "$dir/user/a.jsonl" -- env LD_LIBRARY_PATH="$dir" "$dir/sample" >"$TMP/out" 2>"$TMP/err"
 	check 'few capabilities: traces' same "$? $(tail -n 1 "$dir/user/a.jsonl" | jq -c '[.type, .drops.calls, .unfinished]')" '0 ["end",0,0]'
 	n=$(grep -oE '[0-9]+ kernel launches' "$TMP/out" | cut -d' ' -f1)
@@ -134,7 +134,7 @@ privileges()
 	check 'no capabilities: says what is missing' same "$? $(grep -c 'privilege CAP_BPF, privilege CAP_PERFMON' "$TMP/err")" '1 1'
 }
 
-# no_more_than_user BIN WORD...: refused to the user, as without capabilities; nothing of what is in $dir/closed is said
+# no_more_than_user BIN WORD...: must be refused as without capabilities, and print nothing from $dir/closed
 no_more_than_user()
 {
 	local out rc
@@ -143,7 +143,7 @@ no_more_than_user()
 	[ $rc -ne 0 ] && [ $rc -ne 124 ] && grep -q 'Permission denied\|may not\|not executable' <<<"$out" && ! grep -q 'k3y\|precious\|cuLaunchKernel' <<<"$out" ||
 		{ echo "exit $rc: $out"; return 1; }
 }
-# What the file lends is for tracing: with it the user reads and reaches no file that he could not without.
+# The file's capabilities are for tracing: with them, the user must not be able to read or reach more files.
 lent()
 {
 	local bin=$1 set=(--set "ctl.socket=$dir/user/ctl" --set metrics.listen= --set "files.directory=$dir/user/files") daemon
@@ -171,7 +171,7 @@ lent()
 	check 'lent: --user' no_more_than_user "$bin" --jsonl /dev/null --user root -- true
 	check 'lent: nothing was made in a closed folder' same "$(ls -A "$dir/closed/open" | wc -l)" 0
 	check 'lent: -p and check see what they need' as_nobody "$bin" check
-	# An ordinary user's daemon: what it opens later, too.
+	# An ordinary user's daemon, including files that it opens later.
 	setpriv --reuid=$nobody --regid=$nobody --clear-groups "$bin" daemon --config /dev/null "${set[@]}" --set "files.directory=$dir/closed/open/f" \
 		--set otlp.endpoint=http://127.0.0.1:9 --set "otlp.headers_file=$dir/closed/config" --set otlp.interval=1s --set level=trace >"$TMP/log" 2>&1 &
 	daemon=$!
@@ -189,7 +189,7 @@ lent()
 }
 fails_with() { local want=$1 out; shift; out=$("$@" 2>&1) && { echo "passes: $out"; return 1; }; [[ $out == *"$want"* ]] || { echo "$out"; return 1; }; }
 
-# sudo cudatrace report -o: the rights of who called it
+# sudo cudatrace report -o: must use the caller's rights
 reports_by_sudo()
 {
 	local out=$dir/reports
@@ -207,8 +207,8 @@ reports_by_sudo()
 	check 'sudo report -o: a file of root is not written to' same "$? $(cat "$out/root")" '1 precious'
 }
 
-# The daemon end to end, where a system call that is not on its list would kill it: file, socket, port, collector, command,
-# a library that comes later, a reload with another port and group.
+# The daemon end to end, where a system call outside its list would kill it: file, socket, port, collector, command, a library that
+# comes later, a reload with another port and group.
 daemon_sandboxed()
 {
 	read -r port other <<<"$(two_ports)"
@@ -280,7 +280,7 @@ daemons()
 	done
 }
 
-# By perf events each probe is opened by itself, after the filter is on too. Few functions: each takes long to take off.
+# With perf events each probe is opened separately, also after the filter is on. Few functions, because closing takes long.
 daemon_by_perf()
 {
 	local port other collector sock files
@@ -301,7 +301,7 @@ daemon_by_perf()
 	rm -f "$TMP/command" "$TMP/posts" "$TMP/collector.port"
 }
 
-# What a program has from who starts it: the same with us between.
+# Properties that a program inherits from its parent: they must be the same when traced.
 started()
 {
 	(
@@ -328,7 +328,7 @@ as_started()
 		started "$CUDATRACE" -q -e init --jsonl /dev/null $how -- "$dir/attributes" "$TMP/traced"
 		check "a command starts as without us: ${how:-as a rule}" diff "$TMP/plain" "$TMP/traced"
 	done
-	# The environment is that of the user: so --user is compared with what it says.
+	# The environment is the user's, so --user is compared with its environment.
 	chmod 777 "$TMP"
 	started setpriv --reuid=$nobody --regid=$nobody --groups=$nobody "$dir/attributes" "$TMP/plain-user"
 	started "$CUDATRACE" -q -e init --jsonl /dev/null --user $nobody -- "$dir/attributes" "$TMP/traced-user"
@@ -337,7 +337,7 @@ as_started()
 	chmod 700 "$TMP"
 }
 
-# What a program must not tell: every string that it has, every address.
+# Secrets that records must not contain: every string and every address of the program.
 secrecy()
 {
 	ct --all --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "$CASES/modules"
@@ -374,7 +374,7 @@ hardened()
 	check "hardening: $what: fortified functions" grep -qE '__(mem|str|snprintf|vsnprintf|read)[a-z]*_chk' <<<"$s"
 }
 
-# How often the string and the number are in the tracer's memory, the ring included: 0 or more.
+# How often the string and the number are in the tracer's memory, including the ring: 0 or more.
 in_memory()
 {
 	python3 tests/helpers/secret_in_memory.py "$1"
@@ -390,14 +390,14 @@ leak()
 	tracer=$!
 	exec 9>"$TMP/stay"
 	until_ok 20 test -e "$TMP/called"
-	# The ring is drained every 50 ms, and what was read is on its way through the model.
+	# The ring is drained every 50 ms, and records that were read are still being processed.
 	sleep 0.5
 	got=$($LOOK $tracer)
 	exec 9>&-
 	wait $tracer
 	[ "$got" = "$want" ] && holds "$TMP/a.jsonl" 'sym["cuModuleGetFunction"] == 52 and accounts()' || { echo "seen: $got, not $want"; return 1; }
 }
-# Bytes in the ring that belong to no record of its own: what fills up a capture to a multiple of 8.
+# Bytes in the ring outside a record's own data: the padding of a capture to a multiple of 8.
 filling()
 {
 	python3 tests/helpers/ring_filling.py "$1"
@@ -416,13 +416,13 @@ messages()
 {
 	"$CUDATRACE" --jsonl $'/nowhere/\e[2J\a\n\xc2\x9b' -- true 2>"$TMP/err"
 	check 'messages hold no control characters' same "$(controls "$TMP/err") $(grep -c '?' "$TMP/err")" '0 1'
-	# Every string of a trace that no table of ours gave: names, commands, hosts, kernels.
+	# Every string of a trace that is not from our own tables: names, commands, hosts, kernels.
 	python3 tests/helpers/spoilt_trace.py >"$TMP/h.jsonl"
 	"$CUDATRACE" report --full "$TMP/h.jsonl" >"$TMP/out" 2>"$TMP/err"
 	check 'report: a hostile trace' same "$? $(grep -c . "$TMP/err")" '0 0'
 	check 'report: what it says of it holds no control characters' same "$(controls "$TMP/out") $(grep -ac '?\[2J' "$TMP/out" | sed 's/[1-9].*/some/')" '0 some'
 }
-# Lines with one, U+0080 to U+009F too
+# Lines with a control character, including U+0080 to U+009F
 controls() { LC_ALL=C grep -aPc '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$1"; }
 
 sandboxed

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The unit of dist/ under a real systemd, this machine's own, as the first process of a virtual machine: starts, traces,
-# reloads, starts again when it was killed or hangs, stops in its time, within its memory.
+# The unit of dist/ under a real systemd, this machine's own, as the first process of a virtual machine. It must start, trace, reload,
+# restart after a kill or a hang, stop in time, and stay within its memory limit.
 # timeout: 900
 # takes: 90
 # long

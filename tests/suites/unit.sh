@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The unit tests: each program of tests/unit/, under ASan and UBSan; in make check-all as built for use. Each cmocka
-# test counts as one.
+# The unit tests: each program of tests/unit/ under ASan and UBSan; in make check-all as built for use. Each cmocka test counts as one.
 # takes: 90
 # longer
 # traces nothing
 set -u
 
-# halt_on_error: a UBSan report is a failure. Leaks are failures too, where ptrace lets LSan look.
+# halt_on_error: a UBSan report is a failure. Leaks are failures, too, if ptrace allows LSan to inspect.
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export CMOCKA_MESSAGE_OUTPUT=TAP
 
@@ -19,7 +18,7 @@ translate()
 		match($0, /^ok [0-9]+ - /)		{ print "ok " prog ": " substr($0, RLENGTH + 1); n++; next }
 		match($0, /^not ok [0-9]+ - /)		{ print "not ok " prog ": " substr($0, RLENGTH + 1); bad++; next }
 		/^1\.\.[0-9]+$/				{ plan += substr($0, 4); next }
-		# A line that a test prints must not be counted as a verdict.
+		# A line printed by a test must not count as a verdict.
 		/^(ok|not ok|skip) /			{ print "  " $0; next }
 		/^# (ok|not ok) - /			{ next }
 		{ print }'
@@ -31,7 +30,7 @@ run()
 	timeout -k 5 180 "$prog" >"$log" 2>&1
 	rc=$?
 	translate "$label" <"$log"
-	# Failed tests give a status of their own: only what has no verdict yet is said here.
+	# Failed tests have a status of their own: only a failure without a verdict is reported here.
 	if [ $rc -ne 0 ] && { [ $rc -ge 99 ] || ! grep -aq '^not ok [0-9]* - ' "$log"; }; then
 		echo "not ok $label: runs to its end # exit status $rc"
 	fi

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# No errors and no leaks: the program built with ASan and UBSan, traces too; in make check-all under valgrind.
+# No errors and no leaks in the program built with ASan and UBSan, also while tracing; in make check-all under valgrind.
 #
-# Not counted as errors: what valgrind says of bpf()'s arguments. It wants bytes of the attribute initialised that
-# the kernel does not look at, and knows not all commands.
+# Valgrind's reports about bpf()'s arguments do not count. It requires initialised bytes of the attribute that the kernel ignores, and
+# does not support all commands.
 # timeout: 900
 # takes: 60 100
 # longer
@@ -16,7 +16,7 @@ DEFAULT='all,!query,!cu[FP]*[LI]*[de]'
 SAMPLE=("$FAKE/sample" --tokens 2 --layers 2 --quiet)
 is() { [ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }; }
 
-# complaints LOG: blocks of valgrind's that are none of bpf()'s arguments
+# complaints LOG: valgrind's blocks that are not about bpf()'s arguments
 complaints()
 {
 	sed -n 's/^==[0-9]*== \{0,1\}//p' "$1" |
@@ -41,7 +41,7 @@ checked()
 	fi
 }
 
-# Threads, forks and execs, and more calls than any table begins with; and what report makes of that.
+# Threads, forks and execs, and more calls than any table's initial size; then a report of that.
 under_load()
 {
 	# shellcheck disable=SC2016 # the inner shell's
@@ -59,7 +59,7 @@ by_daemon()
 {
 	local pid rc said lib=$TMP/lib
 	rm -f "$TMP/log"
-	# A library and programs of its own: the machine may be full of others.
+	# A private library and programs: the machine may have many others.
 	mkdir -p "$lib" && cp "$FAKE/libcuda.so.1" "$FAKE/sample" "$CASES/threads" "$lib/"
 	printf 'level: off\nrules:\n  - match: {command: "%s/*"}\n    level: trace\n' "$lib" >"$TMP/c.yaml"
 	local -x LD_LIBRARY_PATH=$lib
@@ -95,7 +95,7 @@ by_valgrind()
 	needs_tracing 'valgrind: traces'
 	checked 'check' 0 check --json
 	checked 'a trace' 0 --json -e "$DEFAULT" --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json" -- "${SAMPLE[@]}"
-	# Not accounts(): the cost of a probe, measured under valgrind, is no number to count with.
+	# Not accounts(): the cost of a probe measured under valgrind is meaningless.
 	check 'valgrind: a trace: it is one' holds "$TMP/a.jsonl" 'end["calls"] == len(calls) > 100 and end["reason"] == "command exited"'
 	under_load
 	by_daemon
@@ -112,7 +112,7 @@ sane()
 	ASAN_OPTIONS=exitcode=99:log_path=$TMP/san.log UBSAN_OPTIONS=print_stacktrace=1:log_path=$TMP/san.log \
 		timeout 60 "$@" >"$TMP/out" 2>"$TMP/err"
 	rc=$?
-	# Of the program: those of its command are not its own, and there are none.
+	# Only the program's reports count; its command has none.
 	if compgen -G "$TMP/san.log*" >/dev/null; then
 		fail "$name" "$(cat "$TMP"/san.log* | grep -v '^=*$' | head -30)"
 	elif [ "$want" != any ] && [ $rc != "$want" ]; then
@@ -138,7 +138,7 @@ by_sanitizers()
 	sane 'a wrong -e' 2 "$san" -e memry -- true
 	(
 		needs_tracing 'sanitizers: traces'
-		# LeakSanitizer makes a thread at the end.
+		# LeakSanitizer starts a thread at the end.
 		out=(--no-sandbox --jsonl "$TMP/a.jsonl" --chrome "$TMP/a.json") e=(-e "$DEFAULT")
 		sane check 0 "$san" check
 		for a in session multi perf; do

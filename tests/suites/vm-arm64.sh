@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# arm64: Debian's kernels for it, booted in qemu, and there the static program, built by `make cross-arm64`, on the stand-in
-# driver: the cases of tests/cases, whose expectations are those of every machine.
+# arm64: Debian's kernels, booted in qemu, run the static program of `make cross-arm64` on the stand-in driver. The cases of tests/cases
+# have the same expectations on every machine.
 # timeout: 2400
 # takes: 250
 # long
@@ -9,7 +9,7 @@ set -u
 . tests/lib.sh
 . tests/vm/suite.sh
 
-# What takes long here is that many programs are loaded: the newest kernel has the cases in which ways of attaching differ.
+# Loading many programs takes long here, so only the newest kernel runs the cases in which mechanisms differ.
 tests_of()
 {
 	case $1 in
@@ -19,7 +19,7 @@ tests_of()
 }
 before() { :; }
 mechanisms() { case $1 in arm64-6.1) echo perf ;; *) echo session multi ;; esac; }
-# Not longjmp: docs/LIMITS.md says what is different on arm64.
+# Without longjmp: docs/LIMITS.md describes the difference on arm64.
 cases_of() # WAY
 {
 	case $1 in
@@ -29,7 +29,7 @@ cases_of() # WAY
 	inside) echo launch threads ;;
 	esac
 }
-# Taking perf's probes off one by one takes a while: some functions must do.
+# Removing perf's probes one by one takes a while, so only some functions are traced.
 FEW='cuMem*,cuLaunch*,cuModule*,!cuMemGet*'
 # traced NAME CASE OPTION...: commands that leave NAME-CASE.*
 traced()
@@ -38,16 +38,16 @@ traced()
 	[ "$2" = dlopen_late ] && args='/usr/lib/libcuda.so.1 50'
 	echo "FAKE_CUDA_COUNTS=$to.counts cudatrace -q ${*:3} --jsonl $to.jsonl -- /cases/$2 $args >$to.exp 2>$to.err; echo \$? >$to.status"
 }
-# as_expected NAME CASE: the trace of a case is as the case says, and as the stand-in counted
+# as_expected NAME CASE: the trace must match the case's expectations and the stand-in's counts
 as_expected()
 {
 	local to=$R/$1-$2 present=
 	is "$(cat "$to.status") $(head -3 "$to.err")" '0 ' || return
 	[ "$1" != perf ] || present=--present
 	tests/vm/emulated.py $present "$to.jsonl" "$to.exp" || return
-	# On arm64 communicators are not told apart (docs/COLLECTIVES.md): of NCCL the counts.
+	# On arm64 communicators are not distinguished (docs/COLLECTIVES.md): for NCCL only the counts are compared.
 	[ "$2" = nccl ] || tests/cases/expect.py "$to.jsonl" "$to.exp" || return
-	# Those are lost with the program that exec replaces.
+	# The counts are lost when exec replaces the program.
 	[ "$2" = exec ] || tests/cases/expect.py --counts "$to.counts" $present "$to.jsonl" || return
 	holds "$to.jsonl" 'calls and accounts()'
 }
@@ -96,13 +96,13 @@ here_stacks()
 		'accounts() and {k: n for k, n in sym.items() if k.startswith("cuLaunch")} == {k: int(n) for k, n in re.findall(r"^(cuLaunch\w+) (\d+)$", open(counts).read(), re.M)}' counts="$R/counts"
 	check "$K: stacks: names of kernels" holds "$R/stack.jsonl" \
 		'{re.sub("^_Z[0-9]*|[(P].*", "", c["kernel"]) for c in calls if c["symbol"] == "cuLaunchKernel"} >= {"matmul", "softmax", "gelu", "layernorm"}'
-	# Up to the program's own start, by names.
+	# Stacks must reach the program's own start, with names.
 	check "$K: stacks: of launches, up to the start of the program" holds "$R/stack.jsonl" \
 		'(lambda mine: mine and {e["id"] for e in ev if e["type"] == "stack" and any(f.get("symbol", "").startswith("main+") for f in e["frames"])} >= mine)(
 		{c.get("stack") for c in calls if c["symbol"] == "cuLaunchKernel"})'
 }
 
-# By the library in the process. The stand-in has no dispatch pointers on arm64.
+# With the in-process library. The stand-in has no dispatch pointers on arm64.
 in_guest_in_process()
 {
 	local c

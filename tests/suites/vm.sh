@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Other kernels, from below what is supported to the newest there is: tests/vm/kernels.txt, booted in qemu (no KVM
-# needed), with stand-ins for NVIDIA's kernel modules. Each kernel is booted once: of every test that is for it, the
-# part in the guest runs there, then the other part checks here what that left. Fetching one, building its modules and
-# booting it take more processor time than any suite of make check: make check tests the kernel that it runs on.
+# Other kernels, from below the supported ones to the newest: tests/vm/kernels.txt, booted in qemu (no KVM needed), with stand-ins for
+# NVIDIA's kernel modules. Each kernel is booted once: the guest part of each of its tests runs there, and then the other part checks
+# the results here. Fetching and booting a kernel and building its modules take more processor time than any suite of make check, which
+# tests only the running kernel.
 # timeout: 2400
 # takes: 300
 # long
@@ -21,7 +21,7 @@ tests_of()
 	*) echo checked mechanisms probes many cut old_driver uvm no_btf lesser xid lockdown ;;
 	esac
 }
-# The ways in which this kernel can probe libcuda.
+# The mechanisms by which this kernel can probe libcuda.
 mechanisms()
 {
 	case $1 in
@@ -30,7 +30,7 @@ mechanisms()
 	*) echo session multi perf ;;
 	esac
 }
-# The ways in which it can see the driver, best first. Debian's 6.1 has no CONFIG_FPROBE.
+# The mechanisms by which it can probe the driver, best first. Debian's 6.1 has no CONFIG_FPROBE.
 ways()
 {
 	case $1 in
@@ -77,9 +77,9 @@ here_checked()
 	check "$K: check: what this kernel has" python3 tests/vm/checked.py "$R" "$(uname_of)" "$(mechanisms "$K")" "$(ways "$K")"
 }
 
-# The same program by every mechanism: the counts are the program's own.
+# The same program by every mechanism: counts must equal the program's own.
 SAMPLE='sample --tokens 4 --layers 2 --quiet --counts'
-# Taking perf's probes off one by one takes a minute or two: some functions must do.
+# Removing perf's probes one by one takes a minute or two, so only some functions are traced.
 FEW='cuMem*,cuLaunch*,!cuMemGet*'
 few() { if [ "$1" = perf ]; then echo yes; else echo no; fi; }
 in_guest_mechanisms()
@@ -96,7 +96,7 @@ here_mechanisms()
 	local m
 	for m in $(mechanisms "$K"); do
 		check "$K: $m: status" is "$(cat "$R/$m.status") $(head -3 "$R/$m.err")" '0 '
-		# Those that it made itself: cuMemAllocPitch makes one of its own.
+		# Only the program's own calls: cuMemAllocPitch makes another one.
 		check "$K: $m: counts" holds "$R/$m.jsonl" \
 			'accounts() and collections.Counter(c["symbol"] for c in calls if "parent" not in c) == {k: int(n) for k, n in re.findall(r"^(cu\w+) (\d+)$", open(counts).read(), re.M) if few == "no" or re.match("cu(Mem(?!Get)|Launch)", k)}' \
 			counts="$R/$m.counts" few="$(few "$m")"
@@ -104,7 +104,7 @@ here_mechanisms()
 	done
 }
 
-# Perf events come off by themselves, while the prompt is back and others attach.
+# Perf events must be closed in the background, while the prompt is back and others attach.
 in_guest_prompt()
 {
 	local run="sample --tokens 4 --layers 2 --quiet --counts"
@@ -125,7 +125,7 @@ here_prompt()
 {
 	local t
 	check "$K: prompt: nothing said" is "$(cat "$R/err")" ''
-	# 14 s before they were taken off by a process of their own.
+	# It took 14 s before a separate process closed them.
 	check "$K: prompt: back soon" awk -v back="$(cat "$R/back")" -v ended="$(cat "$R/ended")" 'BEGIN { print back - ended " s"; exit back - ended > 6 }'
 	check "$K: prompt: while the probes come off" is "$(cat "$R/meanwhile")" 1
 	for t in a b; do
@@ -136,9 +136,9 @@ here_prompt()
 	echo "# $K: prompt back after $(cat "$R/ended") $(cat "$R/back"), probes off at $(cat "$R/off")"
 }
 
-# What reaches the driver, in CUDA calls and outside, by each way of seeing it. One thread: not every way sees all that
-# many do, see below.
-# cuFakeCallback, which has no row in the table, and few others.
+# System calls to the driver, inside and outside CUDA calls, by each mechanism. One thread, because some mechanisms miss calls of many
+# threads, see below.
+# cuFakeCallback, which has no row in the table, and few other functions.
 CALLBACK='cuInit,cu[FP]*[aI]*[ke]'
 in_guest_probes()
 {
@@ -165,9 +165,9 @@ here_probes()
 		"\"kernel_probe\":\"$(best_way "$K")\" "
 }
 
-# What is chosen by itself loses nothing: eight threads as fast as can be, 24 in the driver at once. (On kernels that
-# preempt, fentry and tracepoint miss what others do while a program of ours is interrupted; kprobe has ten return
-# probes for a function here.) What is lost is counted.
+# The default mechanism must lose nothing with eight threads at full speed, and with 24 in the driver at once. What is lost must be
+# counted. (On preemptible kernels, fentry and tracepoint miss calls of others while a program of ours is interrupted; kprobe has ten
+# return probes per function here.)
 in_guest_many()
 {
 	cat <<-'END'
@@ -184,18 +184,18 @@ here_many()
 		'((n := sum(e["type"] == "kernel" for e in ev)) >= 58 and n + end["drops"]["driver"] == 72 and end["drops"]["driver"] > 0)'
 }
 
-# In an ioctl, made in a CUDA call, when the trace ends; and when it is killed: the kernel brings the system call to its
-# end. By tracepoint: kernel.sh.
+# In an ioctl inside a CUDA call, when the trace ends, and when the process is killed: the kernel ends the system call. kernel.sh tests
+# tracepoints.
 in_guest_cut()
 {
 	local how
 	cat <<-'END'
-		# What never comes fails this test, not all that are behind it.
+		# A condition that never holds must fail this test only, not all later ones.
 		await() { local n=0; until eval "$1" || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done; }
-		# pidof knows a program only once the shell's child has become it.
+		# pidof finds a program only after the shell's child has become it.
 		drive_there() { await 'pidof drive-cuda >/dev/null'; }
 		in_ioctl() { await 'grep -q "^16 " /proc/$(pidof drive-cuda)/syscall 2>/dev/null'; }
-		# Who is not gone yet has a number, too.
+		# A process that is not gone yet has a process id, too.
 		kill_drive() { killall -9 drive-cuda; await '! pidof drive-cuda >/dev/null'; }
 		mkfifo go
 	END
@@ -221,8 +221,8 @@ in_guest_cut()
 		END
 	done
 }
-# A preemptible kernel may skip the program of a thread's end for one that ends at the same time: counted as a drop.
-# So are ioctls whose return probe the kernel had no room for.
+# A preemptible kernel may skip our program for a thread that ends at the same time as another: this counts as a drop. So do ioctls for
+# whose return probe the kernel had no space.
 here_cut()
 {
 	local how
@@ -238,7 +238,7 @@ here_cut()
 	done
 }
 
-# Drivers to branch 535 have entry points of other names, one calling the other, and other layouts.
+# Drivers up to branch 535 have entry points with other names, one calling the other, and other layouts.
 in_guest_old_driver()
 {
 	local how
@@ -258,8 +258,8 @@ here_old_driver()
 	done
 }
 
-# Page faults, migrations and evictions of managed memory, and what is none of these; up to branch 525 the events have
-# other numbers, and fields lie elsewhere.
+# Page faults, migrations and evictions of managed memory, and other events. Up to branch 525 the events have other numbers, and their
+# fields other offsets.
 in_guest_uvm()
 {
 	local d how
@@ -286,7 +286,7 @@ here_uvm()
 	done
 }
 
-# Modules without type information, as where headers bring no vmlinux: no fentry.
+# Modules without type information, as when headers have no vmlinux: no fentry.
 in_guest_no_btf()
 {
 	cat <<-'END'
@@ -306,8 +306,8 @@ here_no_btf()
 	check "$K: modules without BTF: fentry is refused" is "$(cat "$R/status") $(grep -c '^cudatrace: ' "$R/err")" '1 1'
 }
 
-# Where the best way is refused, the next one is taken, and said: kallsyms keeps addresses to itself, all probes on
-# functions are switched off (kernel 7.3 does not let that happen).
+# If the best mechanism is refused, the next one must be used, and reported: kallsyms hides addresses, or all probes on functions are
+# switched off (not possible on kernel 7.3).
 in_guest_lesser()
 {
 	cat <<-'END'
@@ -349,8 +349,8 @@ here_xid()
 		'[(e["xid"], e["gpu"]) for e in ev if e["type"] == "xid"] == [(79, "0000:3b:00.0")] and "fallen" not in open(file).read().split("\n", 1)[1]' file="$R/quiet.jsonl"
 }
 
-# The last, for there is no way back. Integrity does no harm, and confidentiality is said in one line, also where nothing
-# but a try shows it.
+# The last test, because lockdown cannot be undone. Integrity must do no harm. Confidentiality must be reported in one line, even if
+# only a try detects it.
 in_guest_lockdown()
 {
 	cat <<-'END'
@@ -377,7 +377,7 @@ here_lockdown()
 	done
 }
 
-# Those need no driver, or load it themselves.
+# Those tests need no driver, or load it themselves.
 before() { [ "$1" = checked ] || [ "$1" = refused ] || echo '[ -e /dev/nvidiactl ] || driver_load new'; }
 
 [ "$(uname -m)" = x86_64 ] || { skip vm 'needs x86-64'; exit 0; }
