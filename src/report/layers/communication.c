@@ -50,12 +50,15 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 
 	if (!c->hash || !ev->coll.nranks)
 		return NULL;
-	for (; k < c->ranks + c->rank_cnt; k++)
-		if (k->rank == ev->coll.rank && k->pid == ev->pid)
+	for (; k < c->ranks + c->rank_cnt; k++) {
+		if (k->rank != ev->coll.rank)
+			continue;
+		if (k->pid == ev->pid)
 			goto out;
-	/* the same process, traced twice */
-	if (k->rank == ev->coll.rank && k->trace != ev->trace)
-		return NULL;
+		/* The same process, traced twice. */
+		if (k->trace != ev->trace)
+			return NULL;
+	}
 	if (c->rank_cnt == RANKS_MAX) {
 		c->ranks_rejected++;
 		memlimit_reject(MEMLIMIT_COMMUNICATORS);
