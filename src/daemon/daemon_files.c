@@ -19,9 +19,13 @@
 /* A header whose time is off by more is followed by a new one. */
 #define CLOCK_STEP_NS 100000000
 
-static void put_header(struct daemon *d, struct out *o)
+/* begin_ns: time of the first line. */
+static void put_header(struct daemon *d, uint64_t begin_ns, struct out *o)
 {
+	uint64_t base_ns = d->t.info.base_ns;
+
 	tracer__fill_libs(&d->t);
+	d->t.info.begin_ns = begin_ns > base_ns ? begin_ns - base_ns : 0;
 	d->t.info.wall_ns = d->t.info.base_ns + daemon__epoch(d);
 	formatter__header(d->formatter, o);
 }
@@ -33,10 +37,10 @@ static void header(void *ctx, struct out *o)
 	memset(&d->file_end, 0, sizeof(d->file_end));
 	/* Dumps have no number. */
 	d->t.info.segment = d->files_begun++;
-	put_header(d, o);
+	d->file_begun_ns = now_ns();
+	put_header(d, d->file_begun_ns, o);
 	d->t.info.segment = 0;
 	d->file_epoch_ns = d->epoch_ns;
-	d->file_begun_ns = now_ns();
 }
 
 void daemon__follow_clock(struct daemon *d)
@@ -151,9 +155,9 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	int ret;
 
 	snprintf(reason, sizeof(reason), "dump: %s", why);
-	put_header(d, first);
-	recorder__count(d->recorder, &dump_end);
 	recorder__stats(d->recorder, &stats);
+	put_header(d, stats.oldest_ns, first);
+	recorder__count(d->recorder, &dump_end);
 	fill_end(d, &dump_end, reason, stats.oldest_ns, &sum);
 	formatter__end(d->formatter, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);

@@ -59,6 +59,7 @@ struct trace_info {
 	unsigned degraded_cnt;
 	double probe_cost_ns; /* overhead of one traced call for its thread, measured at start */
 	uint64_t base_ns;     /* CLOCK_MONOTONIC of ts 0 */
+	uint64_t begin_ns;    /* from base_ns to the beginning of the file */
 	uint64_t wall_ns;     /* CLOCK_REALTIME at ts 0, as set when the header was written */
 	const char *boot_id;  /* boot ID of the kernel; NULL or "": unknown */
 	unsigned segment;     /* of a trace in several files: number of earlier files, */

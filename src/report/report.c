@@ -35,6 +35,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 	r->opts = *opts;
 	r->info = info;
 	r->base_ns = r->last_ns = info->base_ns;
+	r->begin_ns = UINT64_MAX;
 	report__also(r, NULL, info);
 	if (opts->html) {
 		r->html = html_events__new(r->base_ns, HTML_EVENTS_MAX);
@@ -58,6 +59,8 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 void report__event(struct report *r, const struct trace_event *ev)
 {
 	r->event_cnt++;
+	if (r->event_cnt == 1 && ev->start_ns < r->begin_ns)
+		r->begin_ns = ev->start_ns > r->base_ns ? ev->start_ns : r->base_ns;
 	if (r->html && ev->kind != EVENT_GPU_STATS && ev->kind != EVENT_GPU_DEVICE)
 		html_events__event(r->html, ev);
 	if (ev->end_ns > r->last_ns)

@@ -100,7 +100,8 @@ struct report {
 	const struct trace_info *info;
 	const struct trace_end *end; /* NULL: the trace has none (cut off) */
 	uint64_t base_ns;	     /* of ts 0 */
-	uint64_t last_ns;	     /* latest time seen */
+	uint64_t begin_ns; /* when the first file begins; not later than the first event */
+	uint64_t last_ns;  /* latest time seen */
 	uint64_t event_cnt;
 	struct report_trace *traces; /* in the order of their numbers, from info's on */
 	unsigned trace_cnt, trace_cap;
@@ -150,7 +151,7 @@ void report_traces_print(const struct report *r, const struct term *term);
 /* Length of the trace so far. */
 static inline uint64_t report_wall_ns(const struct report *r)
 {
-	return r->last_ns > r->base_ns ? r->last_ns - r->base_ns : 0;
+	return r->last_ns > r->begin_ns ? r->last_ns - r->begin_ns : 0;
 }
 
 /* A time of the monotonic clock as "ts" of the trace: milliseconds with six decimals. */

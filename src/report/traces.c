@@ -33,6 +33,8 @@ void report__also(struct report *r, const char *path, const struct trace_info *i
 		t->info = info;
 		t->last_ns = info->base_ns;
 	}
+	if (info->base_ns + info->begin_ns < r->begin_ns)
+		r->begin_ns = info->base_ns + info->begin_ns;
 	t->path = t->path ?: path;
 	t->has_ended = false;
 }

@@ -350,6 +350,8 @@ static void keep_header(struct saved *s)
 	t->segment = t->info.segment;
 	if (t->info.base_ns > SAVED_NS_MAX)
 		t->info.base_ns = SAVED_NS_MAX;
+	if (t->info.begin_ns > SAVED_NS_MAX)
+		t->info.begin_ns = SAVED_NS_MAX;
 }
 
 int saved__begin(struct saved *s)

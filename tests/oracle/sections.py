@@ -80,7 +80,9 @@ def overview(o, d, lines, calls, report):
                 d.same(f"overview.drops.{name}", over["drops"][name], count)
         # An unfinished call may be measured after the end was fixed.
         last = max([o.span(c)[1] for c in calls if c.get("unfinished")] or [0])
-        d.same("overview.wall_ns", over["wall_ns"], max(o.ns(ends[0]["wall_ms"]), last), 1e-6)
+        first = next((x for x in lines if "ts" in x and x["type"] not in ("header", "end")), {"ts": 0})
+        begin = max(0, min(lines[0].get("begin_ns", 0), o.ns(first["ts"])))
+        d.same("overview.wall_ns", over["wall_ns"], max(o.ns(ends[0]["wall_ms"]), last) - begin, 1e-6)
 
 
 # ---- Transfers ----

@@ -41,7 +41,7 @@ void stages_begin(struct stages *s, struct report *r)
 {
 	s->r = r;
 	s->cell_cnt = 1;
-	s->cursor_ns = s->cells[0].begin_ns = r->base_ns;
+	s->cursor_ns = s->cells[0].begin_ns = r->begin_ns;
 }
 
 void stages_clear(struct stages *s)
@@ -263,6 +263,8 @@ void stages_add(struct stages *s, const struct trace_event *ev)
 		add(s, ev);
 		return;
 	}
+	if (!s->has_call && s->r->begin_ns < s->cursor_ns)
+		s->cursor_ns = s->cells[0].begin_ns = s->r->begin_ns;
 	if (ev->start_ns > s->cursor_ns) {
 		gap_add(s, s->cursor_ns, ev->start_ns);
 		s->cursor_ns = ev->start_ns;
