@@ -230,7 +230,8 @@ def test_descriptors(for_all, old):  # noqa: F811
         assert d.ctl("status")["processes"] is not None
         most = max(most, time.monotonic() - begin, healthz_takes(d))
         time.sleep(0.02)
-    assert most < ANSWER_MAX
+    # A kernel that does not refuse them costs the daemon a close for each.
+    assert most < ANSWER_MAX * (2 if old else 1)
     for p in attacks:
         sent = [int(line.split()[1]) for line in p.stdout]
         assert len(sent) == 4 and any(sent) == (old or KERNEL < (6, 16)), sent
