@@ -13,7 +13,7 @@
 #define CHUNK_SZ   (256 << 10)
 #define FRAME_ROOM ZFRAME_ROOM(CHUNK_SZ)
 
-/* Of struct trace_end, what line__count() counts. */
+/* The members of struct trace_end that line__count() counts. */
 struct sums {
 	uint32_t type_cnt[TYPE_CNT];
 	uint32_t event_cnt, call_cnt, unfinished_cnt, abandoned_cnt;

@@ -25,7 +25,7 @@ static void pools(void)
 	expect("cuMemAllocAsync", r, "'op':'alloc_async','ptr':" HEX, H(q));
 	r = F(cuMemFreeAsync)(p, NULL);
 	expect("cuMemFreeAsync", r, "'op':'free_async','ptr':" HEX, H(p));
-	/* This function frees it, too. */
+	/* This function also frees it. */
 	MEM_FREE(cuMemFree_v2, q, 0);
 	r = F(cuMemPoolTrimTo)(own, (size_t)0);
 	expect("cuMemPoolTrimTo", r, "'op':'trim'");

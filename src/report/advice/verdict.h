@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What limits a program; for the short report. Valid from the finish on. */
+/* The limit of a program, for the short report. Valid after the finish. */
 #ifndef REPORT_ADVICE_VERDICT_H
 #define REPORT_ADVICE_VERDICT_H
 

@@ -55,7 +55,7 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 			continue;
 		if (k->pid == ev->pid)
 			goto out;
-		/* The same process, traced twice. */
+		/* Two traces have this process. */
 		if (k->trace != ev->trace)
 			return NULL;
 	}
