@@ -161,7 +161,7 @@ $(O)/tests/unit/%.o: CPPFLAGS += -Itests/unit -Isrc/decode
 # Of the code under test alone it matters how fast it is; at -O0 its tests are compiled in a third of the time.
 $(O)/tests/unit/%.o: CFLAGS += -O0 -U_FORTIFY_SOURCE
 
-# The stand-in driver, the sample program and the cases.
+# The mock driver, the sample program and the cases.
 include tests/fake/fake.mk
 
 # What compiles is no prerequisite of the tests' build, so that -j cannot start a compiler before it is installed. What only
@@ -177,7 +177,7 @@ san-unit:
 check-build: all static fake-all $(patsubst %.c,$(O)/%.o,$(wildcard tests/fuzz/*.c))
 	$(if $(UNIT),+$(Q)$(MAKE) san-unit)
 
-demo: ## trace a sample program: on the real driver if there is one, else on a stand-in
+demo: ## trace a sample program: on the real driver if there is one, else on a mock driver
 	$(Q)tools/install-deps.sh build
 	$(again) all fake-all
 	$(Q)O='$(O)' tools/demo.sh
@@ -193,8 +193,8 @@ check-all: ## what takes long and check leaves out: other kernels, fuzzing, ever
 
 check-unit: check-build $(UNIT) ## only the unit tests, under ASan and UBSan and plain
 	$(Q)$(run) unit && $(run) --long unit
-check-fake: check-build ## only the tests that trace the stand-in driver (root)
-	$(Q)$(run) -k 'not layers.sh and not format.sh and not unit.sh and not schema and not runner'
+check-fake: check-build ## only the tests that trace the mock driver (root)
+	$(Q)$(run) -k 'not test_layers.py and not test_format.py and not test_unit.py and not schema and not runner'
 
 bench: ## measure what tracing costs; installs what it needs (root)
 	$(Q)tools/install-deps.sh bench

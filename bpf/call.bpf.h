@@ -9,8 +9,9 @@
  * exception, thread cancellation) and is dropped. Equal stack pointers mean one of:
  * - the same call, seen through two attachments (one file with two names for its inode): drop it;
  * - a tail call, one export jumping to another: nest it;
- * - another call from the same place after longjmp: drop the old frame. The return address tells it
- * from a tail call, because the kernel replaces that of a call that has yet to return.
+ * - another call from the same place after longjmp: drop the old frame. The return address
+ * distinguishes it from a tail call, because the kernel replaces that of a call that has yet to
+ * return.
  *
  * A thread may be on another stack in the middle of a call (coroutines, signal handlers). Then
  * stack pointers cannot be compared. The kernel's own list of pending returns still compares them.
@@ -40,29 +41,21 @@ static __always_inline __u32 call_begin(struct ct_thread *t, const struct ct_fra
 					const struct ct_spec *spec, __u64 now, __u16 flags)
 {
 	struct ct_call *c = (struct ct_call *)t->out;
-	__u32 word_cnt = spec->word_cnt;
+	__u32 word_cnt = recorder_word_cnt(spec);
 
-	if (word_cnt > CT_MAX_WORDS)
-		word_cnt = CT_MAX_WORDS;
 	rec_begin_at(&c->rec, CT_REC_CALL, 0, t->pid, t->tid, f->start_ns);
 	c->rec.flags = flags;
 	c->end_ns = now;
-	c->call_id = f->call_id;
+	recorder_fill(c, f, word_cnt);
 	c->parent_id = 0;
 	if (depth > 0 && depth < CT_MAX_DEPTH)
 		c->parent_id = t->frames[depth - 1].call_id;
-	c->func_id = f->func_id;
 	c->lib_id = CT_LIB_ID(f->lib_id);
 	c->result = 0;
-	c->depth = f->depth;
-	c->api_depth = f->api_depth;
-	c->word_cnt = word_cnt;
 	c->cap_cnt = 0;
 	c->stack_cnt = 0;
 	c->python_cnt = 0;
 	c->python = 0;
-	c->ioctl_cnt = f->ioctl_cnt;
-	c->ioctl_ns = f->ioctl_ns;
 	c->off_cpu_ns = t->off_cpu_ns - f->off_cpu_ns;
 	c->operator_id = f->operator_id;
 	__builtin_memset(c->cap_len, 0, sizeof(c->cap_len));
@@ -126,7 +119,7 @@ __noinline int call_unwind_stale(struct ct_thread *t, __u64 sp, __u32 func_id, _
 			break;
 		top = &t->frames[(depth - 1) & (CT_MAX_DEPTH - 1)];
 		same = top->sp == sp && top->func_id == func_id;
-		/* On the first sight, this call's return address is still its own. */
+		/* When the call is first seen, its return address is still unchanged. */
 		if (same && top->lib_id != lib_id) {
 			if (CT_IS_NEWER(lib_id, top->lib_id)) {
 				top->lib_id = lib_id;
@@ -253,29 +246,6 @@ static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
 	f->call_id = t->next_id++;
 }
 
-/* Sets the call's parent, its depth, and its depth within its family. */
-static __always_inline void call_nest(struct ct_thread *t, struct ct_frame *f, int outer)
-{
-	struct ct_frame *in;
-	__u32 i = outer - 1;
-
-	/* Without this, the compiler drops the mask because it has the bound, and 6.1 loses the
-	 * bound on the stack. */
-	barrier_var(i);
-	in = &t->frames[i & (CT_MAX_DEPTH - 1)];
-	f->call_id = in->call_id;
-	f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
-	for (int n = 0; n < CT_MAX_DEPTH && n < outer; n++) {
-		i = outer - 1 - n;
-		barrier_var(i);
-		in = &t->frames[i & (CT_MAX_DEPTH - 1)];
-		if (in->api != f->api)
-			continue;
-		f->api_depth = in->api_depth + !(in->flags & CT_FRAME_F_COUNTED);
-		break;
-	}
-}
-
 static __always_inline __u32 entry_kind(__u64 cookie, bool may_refuse, bool counted)
 {
 	return cost_kind(cookie, may_refuse || cookie & CT_COOKIE_F_ENTRY, counted);
@@ -371,7 +341,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->api = spec->api;
 	f->api_depth = 0;
 	if (outer > 0)
-		call_nest(t, f, outer);
+		recorder_nest(t->frames, f, outer);
 	f->flags = spec->flags & CT_SPEC_F_DEEP ? CT_FRAME_F_DEEP : 0;
 	if (level == CT_LEVEL_COUNT)
 		f->flags |= CT_FRAME_F_COUNTED;
@@ -394,7 +364,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->timed_ns = 0;
 	f->start_ns = bpf_ktime_get_ns();
 	if (level != CT_LEVEL_COUNT)
-		inproc_tell(t, f, false);
+		inproc_announce(t, f, false);
 	if (timing.ns) {
 		f->timed_ns = timing_end(&timing, f->start_ns);
 		f->found_ns = timing.found_ns;
@@ -489,7 +459,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	}
 	if (now - f->start_ns < cfg.min_duration_ns && !(spec->flags & CT_SPEC_F_KEEP)) {
 		t->stats[CT_STAT_FILTERED]++;
-		inproc_tell(t, f, true);
+		inproc_announce(t, f, true);
 		return;
 	}
 	ok = ct_result_is_ok(spec, result);
@@ -536,12 +506,8 @@ static __always_inline int call_return(struct pt_regs *ctx, __u64 cookie)
 	f = call_match(t, sp, func_id, lib_id, now, spec);
 	if (!f)
 		return 0;
-	if (f->ioctl_cnt && t->depth && t->depth < CT_MAX_DEPTH) {
-		struct ct_frame *outer = &t->frames[t->depth - 1];
-
-		outer->ioctl_cnt += f->ioctl_cnt;
-		outer->ioctl_ns += f->ioctl_ns;
-	}
+	if (f->ioctl_cnt && t->depth && t->depth < CT_MAX_DEPTH)
+		recorder_add_ioctls(&t->frames[t->depth - 1], f);
 	if (f->timed_ns)
 		timing = (struct timer){.ns = now, .switches = task_switches()};
 	call_end(ctx, t, f, spec, now);

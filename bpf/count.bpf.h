@@ -27,7 +27,7 @@ __noinline int row_take(__u64 generation, __u32 pid, __u32 table)
 
 	if (!s || table > CT_TABLE_ERRORS)
 		return 1;
-	if (s->rows[table] >= least && rows_used[table] >= cfg.rows_max[table] / 2)
+	if (!ct_limit_more(s->rows[table], 1, least, rows_used[table], cfg.rows_max[table]))
 		return 1;
 	if (memlimit_charge(table, s->uid, 1))
 		return 1;
@@ -112,28 +112,18 @@ static __always_inline struct ct_count *count_get(struct ct_thread *t, __u32 fun
 	return c;
 }
 
-static __always_inline bool is_result(__u32 func_id, __s32 result)
-{
-	struct ct_spec *spec = bpf_map_lookup_elem(&specs, &func_id);
-	__u32 word = (__u32)result / 64;
-
-	return spec && word < CT_RESULT_WORDS &&
-	       cfg.results[spec->api & (CT_APIS_MAX - 1)][word & (CT_RESULT_WORDS - 1)] >>
-			       (result & 63) &
-		       1;
-}
-
 /* Counts the error code of a failed call. */
 __noinline int count_error(struct ct_thread *t, __u32 func_id, __s32 result)
 {
+	struct ct_spec *spec = bpf_map_lookup_elem(&specs, &func_id);
 	struct ct_error_key key = {.func_id = func_id};
 	__u64 *n, zero = 0;
 
-	if (!t)
+	if (!t || !spec)
 		return 0;
 	key.generation = t->generation;
 	key.pid = t->pid;
-	key.result = is_result(key.func_id, result) ? result : CT_RESULT_OTHER;
+	key.result = recorder_result(cfg.results[spec->api & (CT_APIS_MAX - 1)], result);
 	n = bpf_map_lookup_elem(&errors, &key);
 	if (!n) {
 		if (row_take(key.generation, key.pid, CT_TABLE_ERRORS))
@@ -223,17 +213,12 @@ static __always_inline void thread_set_level(struct ct_thread *t)
 
 static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spec *spec)
 {
+	__u32 level;
+
 	if (t->level_gen != level_gen)
 		thread_set_level(t);
-	if (t->proc_level == CT_PROC_OFF)
-		return CT_LEVEL_OFF;
-	if (t->proc_level == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT &&
-	    !(spec->flags & CT_SPEC_F_ALWAYS))
-		return CT_LEVEL_COUNT;
-	/* Random: every Nth call would always be the same one in a program that repeats itself. */
-	if (spec->level == CT_LEVEL_SAMPLE)
-		return bpf_get_prandom_u32() < spec->sample_below ? CT_LEVEL_TRACE : CT_LEVEL_COUNT;
-	return spec->level;
+	level = recorder_level(spec, t->proc_level);
+	return level == CT_LEVEL_SAMPLE ? recorder_sample(spec, bpf_get_prandom_u32()) : level;
 }
 
 #endif /* CT_COUNT_BPF_H */

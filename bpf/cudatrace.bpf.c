@@ -30,7 +30,14 @@
 #include <bpf/bpf_tracing.h>
 
 #include "ct_bpf.h"
+#include "ct_limit.h"
 #include "ct_nv_bpf.h"
+
+#define RECORDER_CALL				 const struct ct_frame *
+#define recorder_word(call, i)			 ((call)->words[(i) & (CT_MAX_WORDS - 1)])
+#define recorder_read(call, to, len, addr, used) bpf_probe_read_user(to, len, (void *)(addr))
+#include "ct_pointee.h"
+
 #include "maps.bpf.h"
 #include "ids.bpf.h"
 #include "memlimit.bpf.h"
@@ -48,6 +55,7 @@
 #include "nv.bpf.h"
 #include "nv_sys.bpf.h"
 #include "uvm.bpf.h"
+#include "stop.bpf.h"
 #include "proc.bpf.h"
 #include "sched.bpf.h"
 #include "regs.bpf.h"

@@ -30,6 +30,7 @@ static __always_inline bool is_inproc(__u32 pid, __u32 func_id)
 static __always_inline void inproc_fork(__u32 ppid, __u32 pid)
 {
 	struct ct_inproc *in;
+	__u32 alive = 1;
 
 	if (!cfg.inproc)
 		return;
@@ -37,7 +38,13 @@ static __always_inline void inproc_fork(__u32 ppid, __u32 pid)
 	 * ended. */
 	bpf_map_delete_elem(&inproc, &pid);
 	in = bpf_map_lookup_elem(&inproc, &ppid);
-	if (!in || bpf_map_update_elem(&inproc, &pid, in, BPF_ANY))
+	if (!in)
+		return;
+	/* The parent's library has stopped: the child has the driver's own dispatch pointers. This
+	 * runs in the parent. */
+	if (!in->forked)
+		bpf_probe_read_user(&alive, sizeof(alive), (void *)in->alive);
+	if (!alive || bpf_map_update_elem(&inproc, &pid, in, BPF_ANY))
 		return;
 	in = bpf_map_lookup_elem(&inproc, &pid);
 	if (in)
@@ -52,8 +59,8 @@ static __always_inline void inproc_end(__u32 pid)
 
 /* Sends the begin or the end of this call: calls that the library records in between are made in
  * it. */
-static __always_inline void inproc_tell(const struct ct_thread *t, const struct ct_frame *f,
-					bool ended)
+static __always_inline void inproc_announce(const struct ct_thread *t, const struct ct_frame *f,
+					    bool ended)
 {
 	struct ct_enter rec = {};
 	__u32 pid = t->pid;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits of table rows per owner (enum ct_table). They are checked when a row is created or
- * deleted, not at each call. Larger functions are not static and take numbers: verified once each,
- * not at every call site.
+ * Limits of table rows per owner (enum ct_table), by the rules of ct_limit.h. They are checked when
+ * a row is created or deleted, not at each call. Larger functions are not static and take numbers:
+ * verified once each, not at every call site.
  */
 #ifndef CT_MEMLIMIT_BPF_H
 #define CT_MEMLIMIT_BPF_H
@@ -19,15 +19,11 @@ static __always_inline __u32 user_slot(__u32 uid)
 
 static __always_inline __u32 rows_left(__u32 table)
 {
-	__u32 used, max;
-
 	/* Compare the same register that is used: see read_words(). */
 	barrier_var(table);
 	if (table >= CT_TABLE_CNT)
 		return 0;
-	used = rows_used[table];
-	max = cfg.rows_max[table];
-	return used < max ? max - used : 0;
+	return ct_limit_left(cfg.rows_max[table], rows_used[table]);
 }
 
 #define CHARGED	   0
@@ -44,7 +40,7 @@ __noinline int memlimit_charge(__u32 table, __u32 uid, __u32 parts)
 		return TABLE_FULL;
 	if (!left)
 		return TABLE_FULL;
-	if (cfg.fair && (rows_of_user[table][i] + 1) * parts > left)
+	if (cfg.fair && !ct_limit_fits(rows_of_user[table][i], 1, CT_LIMIT_NO_SHARE, left / parts))
 		return OVER_SHARE;
 	__sync_fetch_and_add(&rows_of_user[table][i], 1);
 	__sync_fetch_and_add(&rows_used[table], 1);
@@ -90,7 +86,7 @@ __noinline int thread_charge(__u32 pid, __u32 table)
 	if (ret)
 		return ret;
 	h = usage_get(pid);
-	if (h && h->rows[i] < max / CT_SHARE_PARTS && h->rows[i] < left) {
+	if (h && ct_limit_fits(h->rows[i], 1, max / CT_SHARE_PARTS, left)) {
 		__sync_fetch_and_add(&h->rows[i], 1);
 		return CHARGED;
 	}

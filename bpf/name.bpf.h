@@ -21,9 +21,6 @@ struct {
 	__type(value, __u64);
 } named SEC(".maps");
 
-/* A handle that led to no name is retried once in this many calls. */
-#define NAME_RETRY 256
-
 /* Incremented when a process's handles may lead to other names. Indexed by a hash of the process
  * id; processes that share a slot resend each other's names. */
 #define NAME_GENS 1024
@@ -79,33 +76,29 @@ static __noinline int name_send(struct ct_thread *t, __u64 handle, bool anyway)
 }
 
 /* Sends the name of a handle unless this CPU has already sent it. */
-static __always_inline void name_tell(struct ct_thread *t, __u64 handle)
+static __always_inline void name_announce(struct ct_thread *t, __u64 handle)
 {
-	__u64 key = name_key(t->pid, handle), *told;
+	__u64 key = name_key(t->pid, handle), *sent;
 	__u32 i = key >> (64 - NAMED_LOG);
 
-	told = bpf_map_lookup_elem(&named, &i);
-	if (!handle || !told || *told == key)
+	sent = bpf_map_lookup_elem(&named, &i);
+	if (!handle || !sent || *sent == key)
 		return;
-	/* A failing read costs more than the rest of the call: retry only now and then. */
-	if (*told == key + 1 && t->stats[CT_STAT_ENTRIES] % NAME_RETRY)
+	if (*sent == key + 1 && t->stats[CT_STAT_ENTRIES] % RECORDER_NAME_RETRY)
 		return;
-	*told = name_send(t, handle, false) ? key : key + 1;
+	*sent = name_send(t, handle, false) ? key : key + 1;
 }
 
-/* Sends the name for a call that is about to be sent, before its record is begun. The handle of a
- * lookup is always sent: it shows the model whether names can be read this way at all. */
+/* Sends the name for a call that is about to be sent, before its record is begun. */
 static __always_inline void name_of_call(struct ct_thread *t, const struct ct_frame *f,
 					 const struct ct_spec *spec, bool ok)
 {
-	__u64 handle;
+	__u64 handle = 0;
+	enum recorder_name how = recorder_handle(f, spec, ok, &handle);
 
-	if (!spec->handle_word)
-		return;
-	handle = f->words[(spec->handle_word - 1) & (CT_MAX_WORDS - 1)];
-	if (!(spec->flags & CT_SPEC_F_HANDLE_OUT))
-		name_tell(t, handle);
-	else if (ok && !bpf_probe_read_user(&handle, sizeof(handle), (void *)handle) && handle)
+	if (how == RECORDER_NAME_USED)
+		name_announce(t, handle);
+	else if (how == RECORDER_NAME_NEW)
 		name_send(t, handle, true);
 }
 

@@ -102,15 +102,15 @@ static __always_inline struct ct_nv_thread *nv_thread(__u32 pid, __u32 tid)
 	return st;
 }
 
-struct nv_what {
-	struct file *file;
-	__u64 arg;
-	__s64 ret;
-	__u32 cmd;
-	__s32 fd;
-	__u8 op;
-	bool is_release;
-};
+/* Returns the frame of the call that a thread is in; NULL: none. */
+static __always_inline struct ct_frame *nv_frame(__u32 tid)
+{
+	struct ct_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	return t && t->depth && t->depth <= CT_MAX_DEPTH
+		       ? &t->frames[(t->depth - 1) & (CT_MAX_DEPTH - 1)]
+		       : NULL;
+}
 
 /* A system call reaches the driver or opens one of its devices. With the system call tracepoints,
  * file is NULL for an open: the device is found at exit. */
@@ -119,8 +119,6 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	__u64 id = current_id();
 	__u32 pid = id >> 32, tid = id;
 	struct ct_nv_thread *st;
-	struct ct_thread *t;
-	struct ct_nv *rec;
 	__u16 minor = 0;
 	int dev = CT_NV_NONE;
 
@@ -134,32 +132,9 @@ static __always_inline int nv_enter(const struct nv_what *w)
 	st = nv_thread(pid, tid);
 	if (!st)
 		return 0;
-	rec = (struct ct_nv *)st->out;
-	__builtin_memset(rec, 0, sizeof(*rec));
-	st->off = sizeof(*rec);
 	st->active = 1;
-	rec->cmd = w->cmd;
-	rec->fd = -1;
-	if (cfg.redact != CT_REDACT_ARGS) {
-		rec->file = (__u64)w->file;
-		rec->arg = w->arg;
-		rec->ret = w->ret;
-		rec->fd = w->fd;
-	}
-	rec->minor = minor;
-	rec->dev = dev;
-	rec->op = w->op;
-	rec->is_release = w->is_release;
-	t = bpf_map_lookup_elem(&threads, &tid);
-	if (t && t->depth && t->depth <= CT_MAX_DEPTH) {
-		struct ct_frame *f = &t->frames[(t->depth - 1) & (CT_MAX_DEPTH - 1)];
-
-		rec->call_id = f->call_id;
-		rec->func_id = f->func_id;
-	}
-	if (w->op == CT_NV_IOCTL && cfg.redact != CT_REDACT_ARGS)
-		nv_ioctl_enter(st, rec);
-	rec_begin(&rec->rec, CT_REC_NV, 0, pid, tid);
+	nv_begin(st, w, dev, minor, cfg.redact, nv_frame(tid));
+	rec_begin(&((struct ct_nv *)st->out)->rec, CT_REC_NV, 0, pid, tid);
 	return 0;
 }
 
@@ -182,7 +157,7 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 {
 	__u32 tid = current_id();
 	struct ct_nv_thread *st = bpf_map_lookup_elem(&nv_threads, &tid);
-	struct ct_thread *t;
+	struct ct_frame *f;
 	struct ct_nv *rec;
 
 	if (!st || !st->active)
@@ -191,15 +166,10 @@ static __always_inline int nv_exit(__s64 ret, bool set_ret)
 	rec->end_ns = bpf_ktime_get_ns();
 	if (set_ret)
 		rec->ret = nv_result(cfg.redact, rec->op, ret);
-	if (rec->op == CT_NV_IOCTL && cfg.redact != CT_REDACT_ARGS)
-		nv_ioctl_exit(st, rec);
-	t = bpf_map_lookup_elem(&threads, &tid);
-	if (t && t->depth && t->depth <= CT_MAX_DEPTH && rec->call_id && rec->op == CT_NV_IOCTL) {
-		struct ct_frame *f = &t->frames[(t->depth - 1) & (CT_MAX_DEPTH - 1)];
-
-		f->ioctl_cnt++;
-		f->ioctl_ns += rec->end_ns - rec->rec.ts_ns;
-	}
+	nv_end(st, cfg.redact);
+	f = nv_frame(tid);
+	if (f)
+		nv_count(rec, f);
 	nv_send(st, 0);
 	return 0;
 }
@@ -245,19 +215,19 @@ static __always_inline int nv_probe_enter(__u8 op, __u64 a, __u64 b, __u64 c)
 	switch (op) {
 	case CT_NV_OPEN: /* (inode, file) */
 	case CT_NV_CLOSE:
-		w.file = (struct file *)b;
+		w.file = (void *)b;
 		w.is_release = op == CT_NV_CLOSE;
 		break;
 	case CT_NV_MMAP: { /* (file, vma) */
 		struct vm_area_struct *vma = (struct vm_area_struct *)b;
 
-		w.file = (struct file *)a;
+		w.file = (void *)a;
 		w.ret = BPF_CORE_READ(vma, vm_start);
 		w.arg = BPF_CORE_READ(vma, vm_end) - w.ret;
 		break;
 	}
 	default: /* (file, cmd, arg), (file, poll table) */
-		w.file = (struct file *)a;
+		w.file = (void *)a;
 		w.cmd = op == CT_NV_IOCTL ? b : 0;
 		w.arg = op == CT_NV_IOCTL ? c : 0;
 	}

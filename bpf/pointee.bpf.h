@@ -3,55 +3,6 @@
 #ifndef CT_POINTEE_BPF_H
 #define CT_POINTEE_BPF_H
 
-/* Finds address and length of a pointee. Negative: unknown. */
-static __always_inline long cap_locate(const struct ct_cap *cap, const __u64 *words, __u64 *addr,
-				       __u32 *len)
-{
-	__u64 p = words[cap->arg & (CT_MAX_WORDS - 1)];
-	__u32 count = 1;
-
-	*len = cap->size;
-	if (!p)
-		return -14;
-	switch (cap->kind) {
-	case CT_CAP_PSTR:
-		if (bpf_probe_read_user(&p, sizeof(p), (void *)p))
-			return -14;
-		break;
-	case CT_CAP_ARR:
-		count = words[cap->count_arg & (CT_MAX_WORDS - 1)];
-		if (cap->flags & CT_CAP_F_COUNT_PTR) {
-			__u64 cp = words[cap->count_arg & (CT_MAX_WORDS - 1)];
-
-			count = 0;
-			if (bpf_probe_read_user(&count, sizeof(count), (void *)cp))
-				return -14;
-		}
-		break;
-	case CT_CAP_PARR:
-		if (bpf_probe_read_user(&count, sizeof(count), (void *)(p + cap->count_off)))
-			return -14;
-		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
-			return -14;
-		break;
-	case CT_CAP_FSTR:
-	case CT_CAP_FMEM:
-		if (bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->off)))
-			return -14;
-		if (cap->count_off &&
-		    bpf_probe_read_user(&p, sizeof(p), (void *)(p + cap->count_off)))
-			return -14;
-		break;
-	}
-	if (count > CT_CAP_SZ_MAX)
-		count = CT_CAP_SZ_MAX;
-	*len *= count;
-	if (*len > CT_CAP_SZ_MAX)
-		*len = CT_CAP_SZ_MAX;
-	*addr = p;
-	return p ? 0 : -14;
-}
-
 /* Copies a communicator's fields to t->out + off, from the offsets of this library version. */
 __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			  __u32 off)
@@ -87,33 +38,22 @@ __noinline long comm_read(struct ct_thread *t, const struct ct_frame *f, const s
 	return sizeof(c);
 }
 
-/* CU_LAUNCH_PARAM_BUFFER_POINTER, its value, CU_LAUNCH_PARAM_BUFFER_SIZE, its value */
-struct launch_extra {
-	__u64 is_buffer, buffer, is_size, size;
-};
-
 /* Copies part of a kernel's arguments to t->out + off: see CT_CAP_EXTRA. */
 __noinline long extra_read(struct ct_thread *t, const struct ct_frame *f, const struct ct_cap *cap,
 			   __u32 off)
 {
-	struct launch_extra e;
-	__u64 size = 0;
-	__u32 word;
+	__u32 word = 0;
+	long n;
 
 	if (!t || !f || !cap || off >= CT_OUT_SZ_MAX)
 		return -28;
-	if (!f->depth || f->api_depth)
+	if (!RECORDER_HAS_EXTRA(f))
 		return -2;
-	if (!f->words[cap->arg & (CT_MAX_WORDS - 1)] ||
-	    bpf_probe_read_user(&e, sizeof(e), (void *)f->words[cap->arg & (CT_MAX_WORDS - 1)]))
-		return -14;
-	if (e.is_buffer != 1 || e.is_size != 2 ||
-	    bpf_probe_read_user(&size, sizeof(size), (void *)e.size) ||
-	    size < cap->off + sizeof(word))
-		return -22;
-	if (bpf_probe_read_user(&word, sizeof(word), (void *)(e.buffer + cap->off)) ||
-	    bpf_probe_read_kernel(t->out + off, sizeof(word), &word))
-		return -14;
+	n = recorder_extra(f, cap, &word);
+	if (n < 0)
+		return n;
+	if (bpf_probe_read_kernel(t->out + off, sizeof(word), &word))
+		return RECORDER_EFAULT;
 	__builtin_memset(t->out + off + sizeof(word), 0, 4);
 	return sizeof(word);
 }
@@ -141,12 +81,12 @@ __noinline long cap_read(struct ct_thread *t, const struct ct_frame *f, const st
 		return comm_read(t, f, cap, off);
 	if (cap->kind == CT_CAP_EXTRA)
 		return extra_read(t, f, cap, off);
-	n = cap_locate(cap, f->words, &addr, &len);
+	n = recorder_locate(f, cap, &addr, &len);
 	if (n)
 		return n;
 	if (len > CT_CAP_SZ_MAX)
 		len = CT_CAP_SZ_MAX;
-	if (cap->kind == CT_CAP_STR || cap->kind == CT_CAP_PSTR || cap->kind == CT_CAP_FSTR) {
+	if (recorder_is_string(cap)) {
 		n = bpf_probe_read_user_str(t->out + off, len, (void *)addr);
 		if (n > 1 && n == len && str_is_cut(addr + n - 1))
 			n--;
@@ -185,7 +125,7 @@ __noinline __u32 capture_more(struct ct_thread *t, const struct ct_frame *f,
 	return off;
 }
 
-/* Reads the spec's pointees behind the words. Returns the record's size. */
+/* Reads the spec's pointees after the words. Returns the record's size. */
 static __always_inline __u32 call_capture(struct ct_thread *t, const struct ct_frame *f,
 					  const struct ct_spec *spec, bool ok, __u32 off)
 {

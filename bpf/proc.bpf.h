@@ -77,7 +77,9 @@ static __always_inline int proc_exec(struct task_struct *task, __u32 old_tid)
 static __always_inline int proc_exit(struct task_struct *task)
 {
 	__u32 pid = task_pid(task), tid = task_tid(task);
+	struct task_struct *leader;
 	struct ct_pid *p;
+	int code;
 
 	thread_end(tid);
 	nv_thread_end(tid);
@@ -91,7 +93,14 @@ static __always_inline int proc_exit(struct task_struct *task)
 	if (!p || !process_drop(pid, p->uid))
 		return 0;
 	names_forget(pid);
-	send_task(CT_REC_EXIT, task, pid, tid, 0, BPF_CORE_READ(task, exit_code), task->comm);
+	/* The last thread can be any, with a name and a code of its own. The parent gets the same
+	 * code as here (wait_task_zombie of Linux 5.15 to 6.18). */
+	leader = BPF_CORE_READ(task, group_leader);
+	if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
+		code = BPF_CORE_READ(task, signal, group_exit_code);
+	else
+		code = BPF_CORE_READ(leader, exit_code);
+	send_task(CT_REC_EXIT, task, pid, pid, 0, code, leader->comm);
 	return 0;
 }
 
@@ -290,12 +299,17 @@ static __always_inline int proc_mmap(void)
 	}
 	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat &&
 	    (!known || !python_is_known(pid))) {
+		if (stop_is_noticed(task)) {
+			rec.rec.flags |= known ? 0 : CT_LIB_F_RUNS;
+			goto send;
+		}
 		/* First, because the tracer's guard needs it if the tracer dies now
 		 * (src/attach/guard.h). */
 		p->flags |= CT_PID_F_STOPPED;
 		if (!bpf_send_signal(SIGSTOP))
 			rec.rec.flags |= CT_LIB_F_STOPPED;
 	}
+send:
 	if (call.compat)
 		rec.rec.flags |= CT_LIB_F_COMPAT;
 	rec_begin(&rec.rec, CT_REC_LIB, sizeof(rec), pid, (__u32)current_id());

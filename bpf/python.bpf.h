@@ -27,7 +27,7 @@ __u32 python_freed[1 << CT_PYTHON_PLACES_LOG];
 /* Code objects whose names this processor has sent lately, two per four slots. The lowest bit is 1
  * where the names could not be read, else 0. */
 #define PYTHON_TOLD_LOG (CT_PYTHON_PLACES_LOG - 2)
-struct python_told {
+struct python_sent {
 	__u64 newer, older;
 };
 
@@ -35,8 +35,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1); /* set before load */
 	__type(key, __u32);
-	__type(value, struct python_told);
-} python_told SEC(".maps");
+	__type(value, struct python_sent);
+} python_sent SEC(".maps");
 
 /* Names that could not be read are retried once in this many calls. */
 #define PYTHON_TELL_RETRY 256
@@ -207,7 +207,7 @@ static __always_inline bool python_is_news(const struct ct_thread *t, const stru
 static __always_inline __u64 python_frame(struct ct_thread *t, struct ct_python *p,
 					  struct ct_call *c)
 {
-	/* The newest interpreter, and behind it the first. */
+	/* The newest interpreter, and after it the first. */
 	__u64 self = python_self(), frame, ends[2] = {};
 	bool alone;
 
@@ -274,7 +274,7 @@ static __always_inline __u32 python_copy_bytes(__u8 *to, __u32 max, __u64 addr, 
 
 /* Sends the names of a code object, which is alive because the thread runs it. Returns 1 on
  * success. Wakes the reader if it has to read more from the process, which may end soon. */
-__noinline int python_tell(struct ct_thread *t, struct ct_python *p, __u64 code, __u32 id)
+__noinline int python_send(struct ct_thread *t, struct ct_python *p, __u64 code, __u32 id)
 {
 	struct ct_python_code *rec;
 	void *ring = this_ring();
@@ -314,26 +314,26 @@ __noinline int python_tell(struct ct_thread *t, struct ct_python *p, __u64 code,
 static __always_inline __u32 python_id(struct ct_thread *t, struct ct_python *p, __u64 code)
 {
 	__u32 slot = ct_python_slot(t->pid, code, cfg.name_secret), id;
-	struct python_told *told;
+	struct python_sent *sent;
 	__u64 key;
 
 	id = ct_python_id(
 		*(volatile __u32 *)&python_freed[slot & ((1 << CT_PYTHON_PLACES_LOG) - 1)]);
 	slot >>= CT_PYTHON_PLACES_LOG - PYTHON_TOLD_LOG;
-	told = bpf_map_lookup_elem(&python_told, &slot);
+	sent = bpf_map_lookup_elem(&python_sent, &slot);
 	key = ((code + id) * cfg.name_secret[0] + (t->generation + t->pid) * cfg.name_secret[1]) &
 	      ~1ull;
-	if (!told || told->newer == key || told->older == key)
+	if (!sent || sent->newer == key || sent->older == key)
 		return id;
-	if (told->newer == (key | 1) && t->stats[CT_STAT_ENTRIES] % PYTHON_TELL_RETRY)
+	if (sent->newer == (key | 1) && t->stats[CT_STAT_ENTRIES] % PYTHON_TELL_RETRY)
 		return id;
-	if (!python_tell(t, p, code, id)) {
+	if (!python_send(t, p, code, id)) {
 		key |= 1;
 		t->wake = 1;
 	}
-	if (told->newer != key)
-		told->older = told->newer;
-	told->newer = key;
+	if (sent->newer != key)
+		sent->older = sent->newer;
+	sent->newer = key;
 	return id;
 }
 

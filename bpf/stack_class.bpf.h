@@ -29,10 +29,7 @@ __noinline int frame_is_stale(__u64 sp, __u64 trampoline)
 	       ret != trampoline;
 }
 
-/* Calls at most this far apart are on one stack: stacks smaller than 16 KiB, the POSIX minimum for
- * threads, are not adjacent. */
-#define SAME_STACK_SZ (12 << 10)
-/* The limit where the thread cannot have switched stacks. */
+/* CT_SAME_STACK_SZ where the thread cannot have switched stacks. */
 #define DEEP_STACK_SZ (1 << 20)
 
 static __always_inline bool is_on_sigaltstack(__u64 sp)
@@ -51,9 +48,9 @@ __noinline int on_other_stack(__u64 sp, __u64 outer_sp, bool deep)
 {
 	bool is_handler;
 
-	if (sp > outer_sp && sp - outer_sp > SAME_STACK_SZ)
+	if (sp > outer_sp && sp - outer_sp > CT_SAME_STACK_SZ)
 		return true;
-	if (sp <= outer_sp && outer_sp - sp <= (deep ? DEEP_STACK_SZ : SAME_STACK_SZ))
+	if (sp <= outer_sp && outer_sp - sp <= (deep ? DEEP_STACK_SZ : CT_SAME_STACK_SZ))
 		return false;
 	is_handler = is_on_sigaltstack(sp) && !is_on_sigaltstack(outer_sp);
 	return sp > outer_sp ? is_handler : !is_handler;

@@ -7,9 +7,9 @@
  *
  * So the end is detected when another operator begins in the thread. An operator's return address
  * stays in place while the operator runs. After its end, the next call from the same place
- * overwrites it or begins above it. Calls from farther out overwrite it, too, unless they have an
- * unused variable there. In that case the ended operator counts as running until one of its words
- * changes or an enclosing one has ended.
+ * overwrites it or begins above it. Calls of outer functions overwrite it, too, unless those
+ * functions have an unused variable there. In that case the ended operator counts as running until
+ * one of its words changes or an enclosing one has ended.
  *
  * The position of an operator's return address, relative to the frame of the function it calls when
  * it begins, is a property of the library file (attach/find/torch.c). For unknown operators (custom

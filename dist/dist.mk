@@ -31,7 +31,7 @@ dist-archive-%: $(O)/version.h
 	$(Q)tar -C $(DIST)/$* --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mtime=@$(DIST_EPOCH) \
 		-cf - $(call DIST_NAME,$*) | gzip -9n >$(DIST)/$(call DIST_NAME,$*).tar.gz
 	$(Q)rm -rf $(DIST)/$*
-# For tests/vm on arm64 kernels: the static program, the stand-ins and the programs that use them.
+# For tests/vm on arm64 kernels: the static program, the mocks and the programs that use them.
 cross-arm64: $(O)/version.h
 	$(Q)tools/cross-root.sh $(CROSS_ROOT)
 	+$(Q)$(call dist_build,arm64) $(DIST)/build-arm64/cudatrace-static fake-all

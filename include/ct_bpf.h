@@ -9,7 +9,7 @@
 
 #include "ct_nv.h"
 
-/* Maximum depth of nested calls that are told apart in one thread. libcuda 580 nests at most 3
+/* Maximum depth of nested calls that are distinguished in one thread. libcuda 580 nests at most 3
  * deep. */
 #define CT_MAX_DEPTH 8
 
@@ -306,15 +306,21 @@ static inline __u64 ct_cost_ns(const struct ct_thread *t)
 	return t->cost.ns + (t->stats[CT_STAT_ENTRIES] - t->cost.entries) * t->cost.mean_16 / 16;
 }
 
-/* Largest share so far, as ct_cost.busiest. A second that is not over counts as a whole one. */
+/* A thread's share of a time, as ct_cost.busiest. A second that is not over counts as a whole one.
+ */
+static inline __u64 ct_cost_share(__u64 cost_ns, __u64 took_ns, __u32 tid)
+{
+	if (took_ns < 1000000000)
+		took_ns = 1000000000;
+	return (cost_ns * 1000 / (took_ns / 1000)) << 32 | tid;
+}
+
+/* Largest share so far. */
 static inline __u64 ct_cost_busiest(const struct ct_thread *t, __u32 tid, __u64 now)
 {
-	__u64 took = now > t->cost.since_ns ? now - t->cost.since_ns : 0, share;
+	__u64 took = now > t->cost.since_ns ? now - t->cost.since_ns : 0;
+	__u64 share = ct_cost_share(ct_cost_ns(t) - t->cost.ns_then, took, tid);
 
-	if (took < 1000000000)
-		took = 1000000000;
-	share = (ct_cost_ns(t) - t->cost.ns_then) * 1000 / (took / 1000);
-	share = share << 32 | tid;
 	return share > t->cost.busiest ? share : t->cost.busiest;
 }
 
@@ -400,7 +406,7 @@ struct ct_cfg {
 	__u32 python;	   /* --python */
 	__u32 torch;	   /* --torch */
 	__u32 inproc;	   /* enum ct_inproc_of: processes whose libraries record calls, too */
-	__u32 begins_func; /* CT_INPROC_SOME: a process that calls it begins to use the driver
+	__u32 begins_func; /* CT_INPROC_SOME: a process that calls it starts to use the driver
 			      (ct_enter) */
 	__u32 fair;	   /* 1: programs of all users are traced and share the tables */
 	__u32 rows_max[CT_TABLE_CNT]; /* sizes of the tables; 0: the table is not filled */
@@ -414,7 +420,7 @@ struct ct_cfg {
 #define CT_COOKIE(func_id, lib_id, turn)                                                           \
 	((__u64)((turn)&63) << 56 | (__u64)((lib_id)&0xffffff) << 32 | (__u32)(func_id))
 #define CT_COOKIE_FUNC(cookie) ((__u32)(cookie))
-/* lib_id and turn of a probe: they tell calls apart. */
+/* lib_id and turn of a probe, which identify its calls. */
 #define CT_COOKIE_LIB(cookie) ((__u32)((cookie) >> 32) & 0x3fffffff)
 #define CT_LIB_ID(of_cookie)  ((of_cookie)&0xffffff)
 /* a and b are of the same library, and a has a later turn. */

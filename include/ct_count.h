@@ -25,9 +25,10 @@ enum ct_proc_level {
 	CT_PROC_OFF = 3,     /* not traced */
 };
 
-/* Durations: one bucket below 256 ns, then four per power of two up to 2^35 ns (34 s). A row of the
- * `counts` map, with its key and the kernel's 48 bytes, then fits into a 1024-byte allocation. The
- * next size would be 2048. */
+/* Durations: one bucket up to 256 ns, then four per power of two up to 2^35 ns (34 s). A limit
+ * itself belongs to the bucket below it, as with Prometheus's `le` and OTLP's explicit bounds. A
+ * row of the `counts` map, with its key and the kernel's 48 bytes, then fits into a 1024-byte
+ * allocation. The next size would be 2048. */
 #define CT_HIST_LOG_MIN 8
 #define CT_HIST_LOG_MAX 35
 #define CT_HIST_CNT	(1 + 4 * (CT_HIST_LOG_MAX - CT_HIST_LOG_MIN))
@@ -57,8 +58,10 @@ static inline __u32 ct_log2(__u64 x)
 
 static inline __u32 ct_hist_index(__u64 ns)
 {
-	__u32 log = ct_log2(ns), i;
+	__u32 log, i;
 
+	ns -= ns != 0;
+	log = ct_log2(ns);
 	if (log < CT_HIST_LOG_MIN)
 		return 0;
 	i = 1 + 4 * (log - CT_HIST_LOG_MIN) + ((ns >> (log - 2)) & 3);
@@ -68,10 +71,10 @@ static inline __u32 ct_hist_index(__u64 ns)
 /* Shortest duration of a bucket, in nanoseconds. */
 static inline __u64 ct_hist_floor(__u32 i)
 {
-	return i ? (4ull + (i - 1) % 4) << (CT_HIST_LOG_MIN - 2 + (i - 1) / 4) : 0;
+	return i ? ((4ull + (i - 1) % 4) << (CT_HIST_LOG_MIN - 2 + (i - 1) / 4)) + 1 : 0;
 }
 
-/* Generation: tells apart programs that follow each other under one process id. It is made of the
+/* Generation: distinguishes programs that follow each other under one process id. It is made of the
  * process's start time (ns since boot) and how often it and its ancestors ran exec. For one id,
  * later is larger; each exec adds one. Counts of a new program must not be added to those of the
  * previous one, whose end is read later. */
@@ -120,8 +123,8 @@ struct ct_error_key {
 /* Words in the bitmap of results with a name. */
 #define CT_RESULT_WORDS 16
 
-/* Tables that all programs fill. When all users are traced (ct_cfg.fair), each user gets at most as
- * many rows as remain free, so that later users find room. */
+/* Tables that all programs fill, with rows in src/util/limits.def. When all users are traced
+ * (ct_cfg.fair), each user has a share by the rule of ct_limit.h. */
 enum ct_table {
 	CT_TABLE_COUNTS, /* the two maps above */
 	CT_TABLE_ERRORS,

@@ -49,7 +49,7 @@ enum ct_nv_op {
 	CT_NV_POLL = 5, /* kprobe and fentry only */
 };
 
-/* Blocks of bytes behind a record. */
+/* Blocks of bytes after a record. */
 enum ct_nv_block {
 	CT_NV_ENTRY = 0,       /* the argument, before the driver ran */
 	CT_NV_EXIT = 1,	       /* the same, after */

@@ -8,8 +8,8 @@
 #ifndef CT_NV_COPY_H
 #define CT_NV_COPY_H
 
+#include "ct_bpf.h"
 #include "ct_nv_bpf.h"
-#include "ct_spec.h"
 
 #ifdef __bpf__ /* the BPF side defines these as macros */
 #define NV_INLINE   static __always_inline
@@ -66,7 +66,7 @@ NV_INLINE int nv_dev_by_number(const volatile struct ct_nv_devs *devs, __u32 maj
 
 /* --- bytes of an ioctl --- */
 
-/* Copies one range of a block behind the record. limit: the block's size. */
+/* Copies one range of a block after the record. limit: the block's size. */
 NV_NOINLINE int nv_copy(struct ct_nv_thread *st, __u32 block, __u64 addr,
 			const struct ct_nv_span *span, __u32 limit)
 {
@@ -181,6 +181,57 @@ NV_INLINE void nv_ioctl_exit(struct ct_nv_thread *st, struct ct_nv *rec)
 		nv_control_params(st);
 }
 
+/* --- records --- */
+
+/* The part of a record that is known when a system call begins. */
+struct nv_what {
+	void *file; /* the kernel's; NULL: unknown */
+	__u64 arg;
+	__s64 ret;
+	__u32 cmd;
+	__s32 fd;
+	__u8 op; /* enum ct_nv_op */
+	__u8 is_release;
+};
+
+/* Begins a record. f: frame of the enclosing call; NULL: none. Arguments are not read when they are
+ * redacted. */
+NV_INLINE void nv_begin(struct ct_nv_thread *st, const struct nv_what *w, int dev, __u16 minor,
+			__u32 redact, const struct ct_frame *f)
+{
+	struct ct_nv *rec = (struct ct_nv *)st->out;
+
+	__builtin_memset(rec, 0, sizeof(*rec));
+	st->off = sizeof(*rec);
+	rec->cmd = w->cmd;
+	rec->fd = -1;
+	if (redact != CT_REDACT_ARGS) {
+		rec->file = (__u64)(unsigned long)w->file;
+		rec->arg = w->arg;
+		rec->ret = w->ret;
+		rec->fd = w->fd;
+	}
+	rec->minor = minor;
+	rec->dev = dev;
+	rec->op = w->op;
+	rec->is_release = w->is_release;
+	if (f) {
+		rec->call_id = f->call_id;
+		rec->func_id = f->func_id;
+	}
+	if (w->op == CT_NV_IOCTL && redact != CT_REDACT_ARGS)
+		nv_ioctl_enter(st, rec);
+}
+
+/* An ioctl within a call is also counted there. */
+NV_INLINE void nv_count(const struct ct_nv *rec, struct ct_frame *f)
+{
+	if (rec->op != CT_NV_IOCTL || !rec->call_id)
+		return;
+	f->ioctl_cnt++;
+	f->ioctl_ns += rec->end_ns - rec->rec.ts_ns;
+}
+
 /* A descriptor or an address counts as an argument: when redacted, only success remains (0). */
 NV_INLINE __s64 nv_result(__u32 redact, __u8 op, __s64 ret)
 {
@@ -189,6 +240,15 @@ NV_INLINE __s64 nv_result(__u32 redact, __u8 op, __s64 ret)
 	if (redact == CT_REDACT_ARGS && (op == CT_NV_MMAP || op == CT_NV_OPEN) && !failed)
 		return 0;
 	return ret;
+}
+
+/* The call has returned: copies what its plan wants of the results. */
+NV_INLINE void nv_end(struct ct_nv_thread *st, __u32 redact)
+{
+	struct ct_nv *rec = (struct ct_nv *)st->out;
+
+	if (rec->op == CT_NV_IOCTL && redact != CT_REDACT_ARGS)
+		nv_ioctl_exit(st, rec);
 }
 
 #endif /* CT_NV_COPY_H */

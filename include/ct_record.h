@@ -60,7 +60,7 @@ struct ct_python_frame {
 #define CT_PYTHON_F_KNOWN 1
 /* There are more frames than these. */
 #define CT_PYTHON_F_CUT 2
-/* A frame could not be read, so the frames behind it are missing. */
+/* A frame could not be read, so the frames after it are missing. */
 #define CT_PYTHON_F_BROKEN 4
 
 /* Names of a code object, sent when a thread of the process first runs it in a call. Its strings
@@ -92,7 +92,7 @@ struct ct_call {
 	__u8 depth;	 /* 0: not nested */
 	__u8 word_cnt;
 	__u8 cap_cnt;
-	__u8 stack_cnt; /* --stack: number of frames, behind the pointees */
+	__u8 stack_cnt; /* --stack: number of frames, after the pointees */
 	/* --kernel: ioctls of the NVIDIA driver, nested calls included */
 	__u32 ioctl_cnt;
 	__u8 api_depth;	 /* as depth, but only calls of the same family */
@@ -157,6 +157,8 @@ _Static_assert(sizeof(struct ct_enter) == 40, "ct_enter is part of the ABI");
 #define CT_LIB_F_STOPPED 1
 /* 32-bit process: its libraries cannot be traced. */
 #define CT_LIB_F_COMPAT 2
+/* It would be stopped, but its parent would notice (bpf/stop.bpf.h). */
+#define CT_LIB_F_RUNS 4
 
 struct ct_lib_map {
 	struct ct_rec rec;

@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 10
+#define CT_SHM_VERSION 11
 
 /* Environment of a traced program. "@name" is in the abstract namespace, others are paths. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -25,6 +25,9 @@
 #define CT_SHM_SOCKET "socket"
 /* Number of system call filters (seccomp) of a traced command at its start. */
 #define CT_ENV_FILTERS "CUDATRACE_FILTERS"
+/* Path of a file beside the library, one for all tracers of a user: programs that cannot connect
+ * append a struct ct_shm_lost_line. */
+#define CT_ENV_LOST "CUDATRACE_LOST"
 /* Previous value of CUDA_INJECTION64_PATH: the library loads it. */
 #define CT_ENV_CHAIN "CUDATRACE_CHAIN"
 /* Without a tracer: the output of the trace. */
@@ -37,6 +40,7 @@ enum ct_shm_how {
 	CT_SHM_INJECTION = 1, /* the driver loaded it (CUDA_INJECTION64_PATH) */
 	CT_SHM_PRELOAD = 2,   /* the dynamic loader did (LD_PRELOAD) */
 	CT_SHM_MORE = 3,      /* already connected: the process has one more library */
+	CT_SHM_CHILD = 4,     /* a child of fork: the library was connected in its parent */
 };
 
 /* First message of the library (SOCK_SEQPACKET). The tracer gets the process id from the kernel. */
@@ -49,7 +53,8 @@ struct ct_shm_hello {
 };
 _Static_assert(sizeof(struct ct_shm_hello) == 544, "ct_shm_hello is part of the ABI");
 
-/* The reply. With status 0 it carries the descriptors of settings and rings, except CT_SHM_MORE. */
+/* The reply. With status 0 it carries the descriptors of settings, rings and losses, except
+ * CT_SHM_MORE. */
 struct ct_shm_welcome {
 	__u32 magic, version;
 	__s32 status;	      /* 0; -errno: the process is not traced */
@@ -255,6 +260,32 @@ struct ct_shm {
 	/* Written by the library: calls without a slot. */
 	__u64 no_slot_cnt;
 	struct ct_shm_gpu gpu;
+};
+
+/* Why the library does not record a process, or stopped doing so. */
+enum ct_shm_lost_why {
+	CT_SHM_LOST_ANSWER, /* it cannot connect */
+	CT_SHM_LOST_FILTER, /* a child of fork has a seccomp filter, and the library no system call
+			     */
+	CT_SHM_LOST_CLOCK,  /* the time stamp counter is disabled */
+	CT_SHM_LOST_CNT
+};
+
+/* Losses of all processes of a user. Children of fork keep this mapping, to report that they
+ * cannot connect: that needs no system call. All its processes may write it. */
+struct ct_shm_lost {
+	__u32 cnt[CT_SHM_LOST_CNT]; /* processes, by reason (enum ct_shm_lost_why) */
+	__s32 error;		    /* CT_SHM_LOST_ANSWER: the last -errno */
+	__u32 turn;		    /* set by the tracer: changes while it runs */
+};
+/* Size of the file. The largest page of arm64. */
+#define CT_SHM_LOST_SZ (64 << 10)
+
+/* One program that cannot connect. */
+struct ct_shm_lost_line {
+	char socket[56]; /* its tracer's */
+	__u32 why;	 /* enum ct_shm_lost_why */
+	__s32 error;
 };
 
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Functions that have a probe, too (--probe=inject as root, NCCL's functions): a call that the
- * library has recorded goes on behind the probe, which then costs no trap, and does not record it
- * again. So no call is seen twice or by nobody, whichever pointer it is made through.
+ * Functions that also have a probe (--probe=inject as root, and NCCL's functions). A call that the
+ * library has recorded enters the function after its probe, so it costs no trap and is not
+ * recorded again. Whichever pointer a call uses, it is recorded exactly once.
  *
- * The probe is on the first instruction, or behind an endbr64 (attach/find/elf.h). Where that keeps
- * a register of the caller's, as most functions begin, thunk.S has the same one for us.
+ * The probe is on the first instruction, or after an endbr64 (attach/find/elf.h). Most functions
+ * begin by saving a register of the caller; thunk.S then executes the same instruction.
  */
 #include "inject.h"
 
@@ -13,24 +13,24 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* As a probe has it. */
+/* The instruction that a probe inserts. */
 #define BREAKPOINT 0xcc
-/* So many bytes of a function are compared with those of its file. */
+/* Bytes of a function that are compared with its file. */
 #define CODE_SZ 16
 
 static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-/* As in thunk.S: the code of each kind is there BYPASS_MAX times. */
+/* The order of thunk.S, which has the code of each kind BYPASS_MAX times. */
 static const struct {
 	uint8_t code[2], len;
 } kinds[] = {
 	{{0x53}, 1}, /* push %rbx, %rbp, %r12 to %r15 */
 	{{0x55}, 1},	   {{0x41, 0x54}, 2}, {{0x41, 0x55}, 2}, {{0x41, 0x56}, 2},
-	{{0x41, 0x57}, 2}, {{0}, 0}, /* behind an endbr64: nothing is to be done instead */
+	{{0x41, 0x57}, 2}, {{0}, 0}, /* after an endbr64: no instruction to replace */
 };
 #define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
 
 extern const uint8_t inject_skips[KIND_CNT][BYPASS_MAX][BYPASS_SZ];
-/* Where each goes on. */
+/* Addresses that the skips jump to. */
 extern uint64_t inject_skip_to[BYPASS_MAX];
 static unsigned cnt;
 
@@ -39,7 +39,7 @@ static unsigned endbr_len(const uint8_t code[CODE_SZ])
 	return memcmp(code, endbr64, sizeof(endbr64)) ? 0 : sizeof(endbr64);
 }
 
-/* Is it there, but for a probe? */
+/* Returns whether memory has this code, except for a probe. */
 static bool is_code(const uint8_t *entry, const uint8_t code[CODE_SZ])
 {
 	for (unsigned i = 0; i < CODE_SZ; i++)
@@ -48,7 +48,7 @@ static bool is_code(const uint8_t *entry, const uint8_t code[CODE_SZ])
 	return true;
 }
 
-/* The function's first bytes as its file has them. False: memory has something else. */
+/* Reads the function's first bytes from its file. Returns false if memory has other code. */
 static bool code_of(const struct object *o, const uint8_t *entry, uint8_t code[CODE_SZ])
 {
 	uintptr_t at = (uintptr_t)entry;
@@ -81,7 +81,7 @@ void *bypass_new(const struct object *o, const void *entry)
 	return NULL;
 }
 #else
-/* Functions begin in more ways there: their probes see all calls. */
+/* arm64 has more kinds of first instructions: probes record all calls. */
 void *bypass_new(const struct object *o, const void *entry)
 {
 	return NULL;

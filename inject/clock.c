@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The time, faster than clock_gettime() has it (23 ns, twice a call): where the kernel itself takes
- * CLOCK_MONOTONIC from the processor's time stamp counter, that is read (10 ns) and converted, by
- * what clock_gettime() said not long ago in the same thread. In so short a time the two do not
- * come apart by more than some nanoseconds, for the factor is measured again each second. When
- * they do all the same, clock_gettime() it is from then on.
+ * Reads CLOCK_MONOTONIC faster than clock_gettime() (23 ns, twice per call). If the kernel derives
+ * the clock from the processor's time stamp counter, this file reads that counter (10 ns) and
+ * converts it, relative to a recent clock_gettime() in the same thread. The error stays within
+ * nanoseconds, because the factor is measured again each second. If the clocks diverge
+ * nevertheless, clock_gettime() is used from then on.
  */
 #include "inject.h"
 
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-/* From the time namespace's clock to the machine's, as the tracer says. */
+/* From the clock of the time namespace to the machine's, as set by the tracer. */
 static int64_t offset_ns;
 
 void clock_set_offset(int64_t ns)
@@ -26,19 +26,19 @@ cold uint64_t inject_now(void)
 {
 	struct timespec ts;
 
-	/* libc's has no system call to make, as a rule. */
+	/* libc's function usually makes no system call. */
 	if (!inject_libc.clock || inject_libc.clock(CLOCK_MONOTONIC, &ts))
 		sys(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec - offset_ns;
 }
 
 #ifdef __x86_64__
-/* Both counters are read within so many cycles, or nothing is learned from them. */
+/* Both counters must be read within this many cycles; otherwise the measurement is discarded. */
 #define TOGETHER 400
-/* The factor is known after this, and measured anew after that. */
+/* The factor is known after the first time, and measured again at the second interval. */
 #define FIRST_NS 20000000ull
 #define AGAIN_NS 1000000000ull
-/* How far a converted time may be off. */
+/* Maximum error of a converted time. */
 #define WRONG_NS 2000
 
 bool clock_setup(struct process *p)
@@ -59,7 +59,7 @@ bool clock_setup(struct process *p)
 	return p->tsc_ok;
 }
 
-/* A second time that both counters have been read. */
+/* Both counters, read a second time. */
 static void measure(struct process *p, uint64_t tsc, uint64_t ns)
 {
 	uint64_t since = ns - p->cal_ns, cycles = tsc - p->cal_tsc;
@@ -95,7 +95,7 @@ cold uint64_t clock_anchor(struct process *p, struct thread *t)
 		t->ns0 = ns;
 	}
 	t->mult = p->mult;
-	/* Another thread may have found that the two come apart: what this one was told last may be
+	/* Another thread may have found that the clocks diverge: this thread's last time may be
 	 * ahead. */
 	if (ns < t->last_ns)
 		ns = t->last_ns;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Preloaded where no tracer is: the first process chooses a name, which its children inherit, and
- * whoever calls CUDA first has a collector started that listens by it. That is cudatrace itself; it
- * ends with the last of them.
+ * Tracing by LD_PRELOAD without a tracer. The first process chooses a name, which its children
+ * inherit. The first process that calls CUDA starts a collector, which listens at that name. The
+ * collector is cudatrace itself, and ends with the last of these processes.
  *
- * The program is not to notice: the collector is no child of its, for which it might wait or be
- * sent SIGCHLD, has none of its descriptors and is in no session of its. So it is made by a process
- * that shares our memory and is gone before we go on.
+ * The program must not notice the collector. It is not a child, for which the program might wait or
+ * get SIGCHLD, has none of the program's descriptors, and is in a session of its own. So it is
+ * created by a process that shares our memory and ends before we continue.
  */
 #include "inject.h"
 
@@ -26,8 +26,8 @@
 
 extern char **environ __attribute__((weak));
 
-/* A file's name without a folder means where the first process was started, wherever whoever calls
- * CUDA has gone. */
+/* A file name without a directory is relative to the directory in which the first process was
+ * started. */
 static void keep_folder(void)
 {
 	const char *out = env_get(CT_ENV_OUT);
@@ -53,7 +53,7 @@ const char *collector_name(void)
 	keep_folder();
 	len += put_number(name + len, sys(SYS_getpid), 10);
 	name[len++] = '-';
-	/* Nobody else is to have it already. */
+	/* The name must be unused. */
 	put_number(name + len, inject_now() ^ (uintptr_t)name << 20, 16);
 	sandbox_keep();
 	return env_set(CT_ENV_SOCKET, name) ? name : NULL;
@@ -72,7 +72,8 @@ struct start_args {
 	bool failed;
 };
 
-/* Beside the library, as it is built; where it is installed; and where programs are. */
+/* Beside the library in the build directory, in the installation directory, and in the directories
+ * of programs. */
 static bool find_self(const struct object *o, void *arg)
 {
 	static const char *const behind[] = {"cudatrace", "../../bin/cudatrace",
@@ -102,7 +103,7 @@ static bool is_ours(const char *var)
 	       !strncmp(var, CT_ENV_SOCKET "=", sizeof(CT_ENV_SOCKET));
 }
 
-/* The one that stays. It runs in our memory until it has become another program. */
+/* The process that stays. It runs in our memory until it executes another program. */
 static int run(void *arg)
 {
 	struct start_args *s = arg;
@@ -123,7 +124,7 @@ static int run(void *arg)
 	return 1;
 }
 
-/* Makes it, and is gone: then it is nobody's child. */
+/* Creates it and ends, so that it is not a child of the program. */
 static int make(void *arg)
 {
 	char *stack = (char *)arg - STACK_SZ;
@@ -157,8 +158,8 @@ static void fill(struct start_args *s, const char *name)
 	objects_each(find_self, s);
 }
 
-/* Of all the processes that have inherited the name, is it the first to tell? What outlives them is
- * a file without content. */
+/* Returns whether this is the first process with this name to report. Only an empty file outlives
+ * the processes. */
 static bool is_first(const char *name)
 {
 	char path[64 + 8] = "/tmp/.";
@@ -170,6 +171,14 @@ static bool is_first(const char *name)
 	if (fd >= 0)
 		sys(SYS_close, fd);
 	return fd != -EEXIST;
+}
+
+void collector_failed(const char *name)
+{
+	if (is_first(name))
+		tell("not traced: cudatrace did not start, probably because it cannot write its output: "
+		     "set " CT_ENV_OUT " to a file that you may create (default: " OUT_DEFAULT ")",
+		     0);
 }
 
 int collector_start(const char *name)
@@ -184,7 +193,7 @@ int collector_start(const char *name)
 		return -ENOMEM;
 	s = (struct start_args *)(mem + 2 * STACK_SZ);
 	fill(s, name);
-	/* No handler of the program's may run in the processes that share its memory. */
+	/* No signal handler of the program may run in the processes that share its memory. */
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
 	pid = sys_clone_vfork(make, s, s);
 	if (pid < 0)

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A communicator's own words, as comm_read() of bpf/pointee.bpf.h has them: each of NCCL's calls
- * that has a communicator says which.
+ * Fields of a communicator, as comm_read() in bpf/pointee.bpf.h reads them. Each NCCL call with a
+ * communicator has them in its record.
  *
- * Its memory may go, when another thread destroys it. The kernel can copy it all the same, which
- * takes longer than ten calls of the driver. A call that went well has just used it, so that it is
- * there unless it is being destroyed at this moment; and who is about to do that comes through here
- * first. Who reads says what it holds, and then looks whether that is known; who destroys says that
- * it is not, until it has done so, and then waits for those who hold it.
+ * Another thread may destroy the communicator and free its memory. The kernel could copy it safely,
+ * but that takes longer than ten driver calls. A successful call has just used the communicator, so
+ * it exists unless it is being destroyed now, and the destroying call passes through here first. A
+ * reader publishes the communicator that it holds, then checks that it is known. The destroying
+ * thread marks it as unknown until it is destroyed, then waits for readers that hold it.
  */
 #include "inject.h"
 
 #include <string.h>
 #include <sys/uio.h>
 
-/* Communicators whose words could all be read, each where its hash says: others push it out.
- * DYING: it is being destroyed. */
+/* Communicators whose fields could all be read, indexed by their hash; a new one replaces another
+ * in its slot. DYING: it is being destroyed. */
 #define KNOWN_LOG 6
 static uint64_t known[1 << KNOWN_LOG];
 #define DYING 1
-static bool learns;	/* who destroys one comes here */
-#define WAITS_MAX 10000 /* a second */
+static bool learns;	/* used by threads that destroy one */
+#define WAITS_MAX 10000 /* one second */
 
 static uint64_t *known_at(uint64_t comm)
 {
@@ -29,7 +29,7 @@ static uint64_t *known_at(uint64_t comm)
 
 void comm_hook(const struct object *lib)
 {
-	/* Two names of one function each, as a rule. */
+	/* Each function usually has two names. */
 	static const char *const frees[] = {"ncclCommDestroy", "pncclCommDestroy", "ncclCommAbort",
 					    "pncclCommAbort"};
 	bool all = true;
@@ -61,11 +61,11 @@ cold void comm_free_begin(uint64_t comm)
 {
 	uint64_t was;
 
-	/* Who holds none holds that one. */
+	/* Readers that hold none have 0. */
 	if (!comm)
 		return;
 	was = __atomic_exchange_n(known_at(comm), comm | DYING, __ATOMIC_SEQ_CST);
-	/* Two at a time, in one place. */
+	/* At most two at a time, in one slot. */
 	if (was & DYING)
 		learns = false;
 	for (unsigned i = 0; i < WAITS_MAX && is_held(comm); i++)
@@ -107,7 +107,7 @@ static void release(struct thread *t)
 	__atomic_store_n(&t->comm, 0, __ATOMIC_RELEASE);
 }
 
-/* Places of a communicator, and where they go. */
+/* Fields of a communicator, and where they are copied to. */
 struct words {
 	struct iovec to[3], from[3];
 	unsigned cnt;
@@ -119,7 +119,8 @@ static void copy(const struct words *w)
 		memcpy(w->to[i].iov_base, w->from[i].iov_base, w->to[i].iov_len);
 }
 
-/* How many of them are there: the others, from there on, are not copied. */
+/* Lets the kernel copy the fields. Returns how many were readable; those after them are not copied.
+ */
 static cold unsigned copy_safe(const struct words *w)
 {
 	unsigned cnt = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls that are counted, as in bpf/count.bpf.h but that a thread has rows of its own; and what all
- * of it costs. */
+/* Counted calls, as in bpf/count.bpf.h, except that each thread has its own rows; and the overhead
+ * of all calls. */
 #include "inject.h"
 
-/* One call in so many is timed: mean of 1 to 128. */
+/* Number of calls per timed one: the mean of 1 to 128. */
 #define COST_SKIP 128
 
 struct ct_count *count_get(struct thread *t, uint32_t func_id)
 {
-	static struct ct_count none; /* for one that begun in another's time of the slot */
+	static struct ct_count none; /* for a call that began when another thread had the slot */
 
 	if (!count_has(t, func_id))
 		return &none;
@@ -20,12 +20,9 @@ static cold void count_error(struct thread *t, const struct ct_spec *spec, uint3
 			     int32_t result)
 {
 	const struct ct_shm_set *set = inject_process->set;
-	uint32_t word = (uint32_t)result / 64;
 	struct ct_shm_error *e = t->slot->errors;
 
-	if (word >= CT_RESULT_WORDS ||
-	    !(set->results[spec->api & (CT_APIS_MAX - 1)][word] >> (result & 63) & 1))
-		result = CT_RESULT_OTHER;
+	result = recorder_result(set->results[spec->api & (CT_APIS_MAX - 1)], result);
 	for (; e < t->slot->errors + CT_SHM_ERRORS; e++) {
 		if (e->cnt && (e->func_id != func_id || e->result != result))
 			continue;
@@ -56,7 +53,7 @@ hot void count_returned(struct thread *t, const struct call *call, int32_t resul
 	c->hist[i]++;
 }
 
-/* --- what it costs --- */
+/* --- overhead --- */
 
 cold void cost_skip(struct thread *t)
 {
@@ -71,10 +68,9 @@ static void cost_sum(struct thread *t, uint64_t ns, uint64_t now)
 	s->cost_ns += ns;
 	if (!t->since_ns)
 		t->since_ns = now;
-	share = (s->cost_ns - t->cost_then) * 1000 /
-		((second > 1000000000 ? second : 1000000000) / 1000);
-	if (share > s->busiest >> 32)
-		s->busiest = share << 32 | t->tid;
+	share = ct_cost_share(s->cost_ns - t->cost_then, second, t->tid);
+	if (share >> 32 > s->busiest >> 32)
+		s->busiest = share;
 	if (second >= 1000000000) {
 		t->since_ns = now;
 		t->cost_then = s->cost_ns;

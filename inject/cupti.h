@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CUPTI, as far as it is needed, by declarations of our own: the library is found at run time, and
- * nothing of it is there when this is built. From CUPTI's headers of CUDA 12 and 13.0 (activity,
- * callbacks, result, driver_cbid); tests/e2e/test_gpu_time.py compares them where these are
- * installed.
+ * Our own declarations of the used part of CUPTI. The library is found at run time, so the build
+ * does not need it. Taken from CUPTI's headers of CUDA 12 and 13.0 (activity, callbacks, result,
+ * driver_cbid); tests/e2e/test_gpu_time.py compares them if the headers are installed.
  */
 #ifndef INJECT_CUPTI_H
 #define INJECT_CUPTI_H
@@ -56,7 +55,7 @@ typedef void cupti_request_fn(uint8_t **buf, size_t *size, size_t *max);
 typedef void cupti_complete_fn(void *ctx, uint32_t stream, uint8_t *buf, size_t size, size_t valid);
 typedef void cupti_call_fn(void *user, int domain, uint32_t cbid, const struct cupti_call *c);
 
-/* Functions: CUPTI_FN(name without "cupti", is it needed, type) */
+/* Functions: CUPTI_FN(name without "cupti", whether it is required, type) */
 #define CUPTI_FUNCS                                                                                \
 	CUPTI_FN(GetVersion, true, int (*)(uint32_t *))                                            \
 	CUPTI_FN(GetTimestamp, true, int (*)(uint64_t *))                                          \
@@ -80,11 +79,11 @@ struct cupti {
 #undef CUPTI_FN
 };
 
-/* cupti_find.c: looks for the library, and for its functions. path: the only one to be tried, or
- * "". The path it was found at is put into found. False: it is not there. */
+/* cupti_find.c: finds the library and its functions. path: the only file to try, or "". found
+ * receives its path. Returns false if there is none. */
 bool gpu_find_cupti(struct cupti *c, const char *path, char *found, size_t found_sz);
 
-/* One record, if it is of a kind that is wanted. */
+/* One activity record of a supported kind. */
 struct cupti_record {
 	uint32_t what; /* enum ct_run_what */
 	uint32_t correlation, device, context, stream;
@@ -93,7 +92,7 @@ struct cupti_record {
 	uint64_t bytes, graph_node;
 	const char *name; /* of a kernel */
 };
-/* cupti_record.c: False: it is of another kind. */
+/* cupti_record.c: returns false for other kinds. */
 bool gpu_read(const uint8_t *at, struct cupti_record *r);
 
 #endif /* INJECT_CUPTI_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where libcupti is: loaded already (PyTorch's profiler has it), beside CUDA libraries that are, in
- * the folders of pip's packages and of the toolkit. One that comes with what the program uses fits
- * it best.
+ * Finds libcupti: already loaded (by PyTorch's profiler), beside loaded CUDA libraries, in the
+ * directories of pip's packages, or in the toolkit's. The one that comes with the program's own
+ * libraries fits best.
  */
 #include "cupti.h"
 #include "inject.h"
@@ -16,7 +16,7 @@
 #define STEM "libcupti.so"
 
 static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
-/* Of a library that is loaded: folders that hold libcupti, by the folder it is in itself. */
+/* Directories that may contain libcupti, relative to the directory of a loaded library. */
 static const char *const beside[] = {
 	"",
 	"/../../nvidia/cu13/lib", /* torch/lib */
@@ -60,7 +60,7 @@ static bool try_folder(struct search *s, const char *folder, size_t len, const c
 	return false;
 }
 
-/* Under whatever name. */
+/* By any of its names. */
 static bool is_loaded(const struct object *o, void *arg)
 {
 	struct search *s = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Activity records. Each version of a struct begins as the one before it (CUpti_ActivityKernel4 to
- * 11, Memcpy to Memcpy6, Memset to Memset4, GraphTrace, GraphTrace2; CUPTI 11.0 to 13.0), so places
- * in it are enough. GetNextRecord() has seen that the whole record is in the buffer.
+ * Activity records. Each version of a struct begins like the previous one (CUpti_ActivityKernel4 to
+ * 11, Memcpy to Memcpy6, Memset to Memset4, GraphTrace, GraphTrace2; CUPTI 11.0 to 13.0), so
+ * offsets suffice. GetNextRecord() has checked that the whole record is in the buffer.
  */
 #include "cupti.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Where each kind has its members; NO: it has none. */
+/* Offsets of the members in each kind; NO: the kind lacks it. */
 #define NO 0xff
 static const struct place {
 	uint8_t kind, what;

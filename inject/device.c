@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which GPU a number stands for, and what it can do: the driver is asked, past its exports, so that
- * it is no call of the program, whoever sees those. Where the way past them is not known, nothing
- * is.
+ * Identifies the GPU behind a device number, and its capabilities. The driver is queried behind its
+ * exports, so that no producer records these queries as calls of the program. If the way behind the
+ * exports is unknown, nothing is queried.
  */
 #include "inject.h"
 
@@ -49,7 +49,8 @@ void device_ask(struct ct_device *d, uint32_t device, bool texts)
 		.sm_cnt = ask_number(MULTIPROCESSOR_COUNT, device),
 		.clock_khz = ask_number(CLOCK_RATE, device),
 	};
-	/* The second, of CUDA 11.4, is that of a part where the first is the whole GPU's. */
+	/* The second function (CUDA 11.4) returns the UUID of a MIG device; the first returns that
+	 * of the whole GPU. */
 	if (ask_uuid("cuDeviceGetUuid_v2", d->uuid, device))
 		d->has |= CT_DEVICE_HAS_UUID;
 	if (ask_uuid("cuDeviceGetUuid", d->gpu_uuid, device))

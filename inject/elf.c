@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Loaded objects and their symbols, read from memory. Not by dlsym(): that may be the library's
- * own, and asks what an object depends on, too.
+ * Loaded objects and their symbols, read from memory. dlsym() is not used: it may be the library's
+ * own, and also searches an object's dependencies.
  *
- * The library is linked to nothing. It finds libc in the loader's list, and calls libc's functions
- * by the addresses that libc has for them: a program may have its own under the same names, and a
- * program of another libc (musl) has others.
+ * The library is linked to nothing. It finds libc in the loader's list and calls libc's functions
+ * by their addresses there. A program may define functions of the same names, and a program with
+ * another libc (musl) has others.
  */
 #include "inject.h"
 
 #include <elf.h>
 #include <string.h>
 
-/* glibc's and musl's. What a program lacks is NULL. */
+/* From glibc and musl; NULL: the program lacks it. */
 #pragma weak _r_debug
 extern struct r_debug *_dl_debug_addr __attribute__((weak));
 extern const ElfW(Dyn) inject_dynamic[] __asm__("_DYNAMIC") __attribute__((visibility("hidden")));
 
-/* glibc 2.35: one for each namespace of dlmopen(); of those before, only the first is known. */
+/* glibc 2.35: one for each namespace of dlmopen(); before, only the first is known. */
 struct namespace
 {
 	struct r_debug list;
 	struct namespace *next;
 };
 
-/* glibc relocates these pointers when it loads an object, but the vDSO's. */
+/* glibc relocates these pointers when it loads an object, except for the vDSO. */
 static const void *at(const struct object *o, ElfW(Addr) ptr)
 {
 	return (const void *)(ptr < o->base ? ptr + o->base : ptr);
@@ -71,7 +71,7 @@ static void object_dynamic(struct object *o)
 			break;
 		}
 	}
-	/* Most, and first: they are for no symbol. */
+	/* Most relocations have no symbol and come first. */
 	if (relative <= o->rela_cnt[0]) {
 		o->rela[0] += o->rela[0] ? relative : 0;
 		o->rela_cnt[0] -= relative;
@@ -107,9 +107,9 @@ static void object_load(struct object *o, const struct dl_phdr_info *info)
 	object_dynamic(o);
 }
 
-/* --- the loader's list: without its lock, so only for what is never unloaded --- */
+/* --- the loader's list: used without its lock, so only for objects that are never unloaded --- */
 
-/* The library's own place in it; NULL: there is no list. */
+/* The library's own entry in the list; NULL: there is no list. */
 static const struct link_map *own_map(void)
 {
 	const struct r_debug *list = &_r_debug	       ? &_r_debug
@@ -258,7 +258,7 @@ bool object_of_address(const void *p, struct object *o)
 	return objects_each(is_of_address, &(struct of_address){p, o});
 }
 
-/* Is it defined, and what a program without a version gets? */
+/* Returns whether the symbol is defined, and is the version that an unversioned lookup gets. */
 static bool is_it(const struct object *o, uint32_t i, const char *name)
 {
 	const ElfW(Sym) *s = &o->syms[i];

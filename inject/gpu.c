@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --gpu-time: when a GPU executed what calls asked for, from CUPTI's activity records.
+ * --gpu-time: when a GPU executed the work that calls requested, from CUPTI's activity records.
  *
- * CUPTI counts calls of the driver (its correlation ids) and has a callback at the beginning of
- * each: that thread and moment are kept in a table. Its records, which come later in buffers of
- * ours, have the same number. A thread of our own takes them from there, looks up the call, and
- * sends one record each (struct ct_gpu_run) through a ring of its own. The program's threads only
- * store 16 bytes a call.
+ * CUPTI numbers driver calls (correlation ids) and has a callback at the start of each. The
+ * callback stores thread and time in a table. The records arrive later in our buffers, with the
+ * same number. A thread of ours reads them, looks up the call, and sends a record for each (struct
+ * ct_gpu_run) through its own ring. The program's threads only store 16 bytes per call.
  */
 #include "cupti.h"
 #include "inject.h"
@@ -19,27 +18,27 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* CUPTI delivers a buffer when it is full; what it is to hold no longer than that is asked for. */
+/* CUPTI delivers a buffer when it is full; this is the maximum time that it holds records, which is
+ * requested. */
 #define FLUSH_NS 100000000ull
 #define CLOCK_NS 1000000000ull
-/* How soon the end of the trace is noticed. */
+/* Interval of checks for the end of the trace. */
 #define WAIT_NS 20000000ull
-/* Buffers: large enough that 500,000 kernels a second fill one in 10 ms. With CUPTI 13 each thread
- * has one. */
+/* Size of a buffer: 500,000 kernels per second fill one in 10 ms. With CUPTI 13 each thread has
+ * one. */
 #define BUF_SZ	   (1u << 20)
 #define BUFS_BEGIN 8
 #define BUFS_MAX   64
 #define DISCARD_SZ (256u << 10)
-/* Calls whose records may still come, by the last bits of their numbers. */
+/* Calls whose records may still arrive, indexed by the low bits of their numbers. */
 #define CALLS_LOG 18
-/* The tracer does not read: so long the records wait for it, and not the program. */
+/* Maximum time that records wait while the tracer does not read; the program does not wait. */
 #define ROOM_MAX_NS 2000000000ull
-/* What the program's end waits for the last of them. */
+/* Maximum time that the program's end waits for the last records. */
 #define END_MAX_NS 3000000000ull
-/* More than NTP corrects in a second: the clock was set. */
+/* A larger change in a second than NTP makes: the clock was set. */
 #define STEP_NS 2000000
-/* CUPTI before 11.8 has no record of a graph's launch; that of 12.4 has no kernels (its Update 1).
- */
+/* CUPTI before 11.8 has no record of graph launches; 12.4 before Update 1 has no kernels. */
 #define VERSION_MIN 18
 #define VERSION_BAD 22
 
@@ -61,14 +60,14 @@ static struct {
 	uint32_t buf_cnt, requested, completed;
 	uint64_t discarded, dropped;
 	uint32_t bell, state;
-	uint64_t devices;    /* a bit each: what it is has been sent */
+	uint64_t devices;    /* one bit each: its description has been sent */
 	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */
 	uint64_t sent[4096]; /* names, by their hash */
 	uint32_t sent_cnt;
 } gpu;
 static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
 
-static struct ct_shm_gpu *told(void)
+static struct ct_shm_gpu *shm_gpu(void)
 {
 	return &inject_process->shm->gpu;
 }
@@ -79,7 +78,7 @@ static void ring_bell(void)
 	sys(SYS_futex, &gpu.bell, FUTEX_WAKE_PRIVATE, 1);
 }
 
-/* Returns when the bell has been rung since it was read, or after so long. */
+/* Returns when the bell was rung since the last read, or after a timeout. */
 static void await_bell(uint32_t bell, uint64_t ns)
 {
 	struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -87,15 +86,15 @@ static void await_bell(uint32_t bell, uint64_t ns)
 	sys(SYS_futex, &gpu.bell, FUTEX_WAIT_PRIVATE, bell, &ts);
 }
 
-/* --- what CUPTI calls, in any thread --- */
+/* --- called by CUPTI, in any thread --- */
 
-/* NULL: this thread has none. */
+/* Returns NULL if this thread has none. */
 static const struct thread *this_thread(void)
 {
 	return inject_me.gen == inject_process->alive ? inject_me.t : NULL;
 }
 
-/* A moment in the call: where the library sees it, its start, by the clock that its record has. */
+/* A time within the call: its start, on the clock of its record. */
 static uint64_t call_now(const struct thread *t)
 {
 	uint32_t depth = t ? ct_shm_depth(t->slot) : 0;
@@ -111,7 +110,7 @@ static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_ca
 	if (c->site != CUPTI_API_ENTER)
 		return;
 	a = &gpu.calls[c->correlation & ((1u << CALLS_LOG) - 1)];
-	/* While it is written it is nobody's. CUPTI counts from 1. */
+	/* The row has no owner while it is written. CUPTI counts from 1. */
 	__atomic_store_n(&a->correlation, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&a->ns, call_now(t), __ATOMIC_RELAXED);
@@ -119,7 +118,7 @@ static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_ca
 	__atomic_store_n(&a->correlation, c->correlation, __ATOMIC_RELEASE);
 }
 
-/* The call of that number, if it has not made room for another. */
+/* Returns the call with this number, unless it was replaced. */
 static bool call_of(uint32_t correlation, uint64_t *ns, uint32_t *tid)
 {
 	const struct gpu_query *a = &gpu.calls[correlation & ((1u << CALLS_LOG) - 1)];
@@ -168,7 +167,7 @@ static void request(uint8_t **buf, size_t *size, size_t *max)
 	*buf = buf_new();
 	if (*buf)
 		return;
-	/* Never NULL: CUPTI before 12.9 crashed of it (Kineto). */
+	/* Never NULL: CUPTI before 12.9 crashed on it (Kineto). */
 	*buf = discard;
 	*size = sizeof(discard);
 }
@@ -195,16 +194,16 @@ static void complete(void *ctx, uint32_t stream, uint8_t *buf, size_t size, size
 	}
 }
 
-/* --- our thread: records --- */
+/* --- our thread: sends records --- */
 
-/* False: there was no room for too long. */
+/* Returns false if the ring was full for too long. */
 static bool send(struct thread *t, const struct ct_rec *rec)
 {
 	uint64_t began = inject_now();
 	void *to;
 
 	for (;;) {
-		/* For whoever looks: it was sent now. */
+		/* Shows the tracer that a record is being made; its time is set after this. */
 		busy_set(t, PLACE);
 		to = ring_room(t, rec->size);
 		if (to) {
@@ -220,7 +219,7 @@ static bool send(struct thread *t, const struct ct_rec *rec)
 			break;
 		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
-	told()->lost += !to;
+	shm_gpu()->lost += !to;
 	return to;
 }
 
@@ -239,7 +238,7 @@ static void forget_names(void)
 	gpu.sent_cnt = 0;
 }
 
-/* Was it sent before? It counts as sent from now on. */
+/* Returns whether it was sent before; from now on it counts as sent. */
 static bool is_known(uint64_t id)
 {
 	const uint32_t mask = sizeof(gpu.sent) / sizeof(*gpu.sent) - 1;
@@ -276,13 +275,14 @@ static uint64_t send_name(struct thread *t, const char *name)
 	buf.name.handle = id;
 	buf.name.len = len;
 	memcpy(buf.name.name, name, len - 1);
-	/* It is sent again with the next one. */
+	/* It is sent again with the next record. */
 	if (!send(t, &buf.name.rec))
 		forget_names();
 	return id;
 }
 
-/* Once for each that something ran on; numbers are small. Before what ran on it. */
+/* Once per device that executed something (device numbers are small), before its first execution.
+ */
 static void send_device(struct thread *t, uint32_t device)
 {
 	uint32_t redact = inject_process->set->redact;
@@ -293,7 +293,7 @@ static void send_device(struct thread *t, uint32_t device)
 	gpu.devices |= 1ull << device;
 	device_ask(&d, device, redact == CT_REDACT_NOTHING);
 	d.rec.tid = t->tid;
-	/* It is sent with the next one. */
+	/* It is sent with the next record. */
 	if (!send(t, &d.rec))
 		gpu.devices &= ~(1ull << device);
 }
@@ -315,7 +315,7 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	uint32_t tid;
 
 	if (!r->start || r->end < r->start) {
-		told()->untimed++;
+		shm_gpu()->untimed++;
 		return;
 	}
 	send_device(t, r->device);
@@ -345,16 +345,16 @@ static void take(struct thread *t)
 		       !gpu.cupti.ActivityGetNextRecord(gpu.bufs[i], gpu.valid[i], &at)) {
 			if (!gpu_read(at, &r))
 				continue;
-			told()->records++;
+			shm_gpu()->records++;
 			on_record(t, &r);
 		}
 		__atomic_fetch_or(&gpu.free, 1ull << i, __ATOMIC_RELEASE);
 	}
-	told()->dropped = __atomic_load_n(&gpu.dropped, __ATOMIC_RELAXED);
-	told()->discarded = __atomic_load_n(&gpu.discarded, __ATOMIC_RELAXED);
+	shm_gpu()->dropped = __atomic_load_n(&gpu.dropped, __ATOMIC_RELAXED);
+	shm_gpu()->discarded = __atomic_load_n(&gpu.discarded, __ATOMIC_RELAXED);
 }
 
-/* CUPTI's clock is CLOCK_REALTIME, as long as nobody gives it another (13.0; seen on an H200). */
+/* CUPTI's clock is CLOCK_REALTIME unless the program sets another (13.0; observed on an H200). */
 static void clock_look(bool first)
 {
 	uint64_t best = UINT64_MAX, before, after, ts, error;
@@ -374,15 +374,15 @@ static void clock_look(bool first)
 	moved = moved < 0 ? -moved : moved;
 	gpu.offset = offset;
 	if (moved > STEP_NS) {
-		told()->clock_steps++;
+		shm_gpu()->clock_steps++;
 		return;
 	}
 	error = best / 2 + moved + 1;
-	if (error > told()->clock_error_ns)
-		told()->clock_error_ns = error;
+	if (error > shm_gpu()->clock_error_ns)
+		shm_gpu()->clock_error_ns = error;
 }
 
-/* --- beginning and end --- */
+/* --- start and end --- */
 
 static const int kinds[] = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
 			    CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
@@ -435,18 +435,18 @@ static void *work(void *arg)
 		}
 		await_bell(bell, WAIT_NS);
 	}
-	/* The trace is over, and the tracer waits a moment for what belongs to its calls. */
+	/* The trace has ended, and the tracer waits briefly for the records of its calls. */
 	if (t && p->set->ended) {
 		gpu.cupti.ActivityFlushAll(0);
 		take(t);
-		__atomic_store_n(&told()->given, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&shm_gpu()->given, 1, __ATOMIC_RELEASE);
 	}
 	release();
 	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-/* exit(): before the driver takes down what CUPTI needs. */
+/* At exit(), before the driver frees what CUPTI needs. */
 static void at_end(void *arg)
 {
 	uint64_t began = inject_now();
@@ -480,19 +480,20 @@ static int start_thread(void)
 
 static enum ct_cupti_state failed(const char *in, int code)
 {
-	memcpy(told()->who, in, strlen(in) + 1);
-	told()->code = code;
+	memcpy(shm_gpu()->who, in, strlen(in) + 1);
+	shm_gpu()->code = code;
 	return CT_CUPTI_FAILED;
 }
 
-/* First of all: without it CUPTI takes our buffers from us in silence when somebody else comes, or
- * crashes when somebody was there before (seen beside torch.profiler, CUPTI 13.0). */
+/* Must come first. Otherwise CUPTI silently drops our buffers when another tool subscribes, or
+ * crashes if another was there before (observed with torch.profiler, CUPTI 13.0). */
 static enum ct_cupti_state subscribe(void)
 {
-	struct cupti_subscriber s = {sizeof(s), "cudatrace", told()->who, sizeof(told()->who)};
+	struct cupti_subscriber s = {sizeof(s), "cudatrace", shm_gpu()->who,
+				     sizeof(shm_gpu()->who)};
 	int err = gpu.cupti.Subscribe(&gpu.subscriber, on_call, NULL);
 
-	/* Only to learn who has it. */
+	/* Only to find out which tool uses it. */
 	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && gpu.cupti.Subscribe_v2)
 		err = gpu.cupti.Subscribe_v2(&gpu.subscriber, on_call, NULL, &s);
 	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
@@ -516,7 +517,7 @@ static enum ct_cupti_state enable(uint32_t mode)
 		if (err && kinds[i] == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
 			return failed("cuptiActivityEnable", err);
 	}
-	/* Those that this version does not know yet are refused. */
+	/* Callback ids that this version of CUPTI lacks are refused. */
 	for (unsigned i = 0; i < sizeof(cbids) / sizeof(*cbids); i++)
 		gpu.cupti.EnableCallback(1, gpu.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, cbids[i]);
 	return CT_CUPTI_ON;
@@ -542,9 +543,9 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 	enum ct_cupti_state state;
 	int err;
 
-	if (!gpu_find_cupti(&gpu.cupti, set->cupti, told()->path, sizeof(told()->path)))
+	if (!gpu_find_cupti(&gpu.cupti, set->cupti, shm_gpu()->path, sizeof(shm_gpu()->path)))
 		return CT_CUPTI_MISSING;
-	told()->version = gpu.cupti.version;
+	shm_gpu()->version = gpu.cupti.version;
 	if (!*set->cupti && (gpu.cupti.version < VERSION_MIN || gpu.cupti.version == VERSION_BAD))
 		return CT_CUPTI_BAD;
 	if (!memory())
@@ -576,5 +577,5 @@ void gpu_begin(void)
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
 		at_exit(at_end, NULL, NULL);
-	__atomic_store_n(&told()->state, state, __ATOMIC_RELEASE);
+	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How functions come to lead to thunks. Only pointers are changed, never code: a uprobe may sit
- * there, and another process may have the page.
+ * Redirects functions to thunks. Only pointers are changed, never code: a uprobe may be in it, and
+ * other processes share the page.
  *
- * The exports of NVIDIA's drivers 470 to 580 compare a word of state with a constant, and then
- * jump (to 555) or call (580) through a pointer of their own that lies in the library's data:
+ * The exports of NVIDIA's drivers 470 to 580 compare a state word with a constant. Then they jump
+ * (up to 555) or call (580) through a dispatch pointer in the library's data:
  *
- *	81 3d <rel32> 00 ba 1c 32	cmpl $0x321cba00, x(%rip)
- *	...
- *	ff 25 <rel32>			jmp *slot(%rip), or ff 15: call
+ * 	81 3d <rel32> 00 ba 1c 32	cmpl $0x321cba00, x(%rip)
+ * 	...
+ * 	ff 25 <rel32>			jmp *slot(%rip), or ff 15: call
  *
  * and on arm64
  *
- *	mov	w1, #0xba00
- *	movk	w1, #0x321c, lsl #16
- *	...
- *	adrp	x2, page of slot
- *	ldr	x2, [x2, #offset]
- *	br	x2		(from 535: mov x16, x2; br x16)
+ * 	mov	w1, #0xba00
+ * 	movk	w1, #0x321c, lsl #16
+ * 	...
+ * 	adrp	x2, page of slot
+ * 	ldr	x2, [x2, #offset]
+ * 	br	x2		(from 535: mov x16, x2; br x16)
  *
- * With another pointer there, every call comes to the library, however the program found the
- * function. Where that cannot be found, the function is had by the pointers that the program gets:
- * of dlsym(), of cuGetProcAddress(), and those that the dynamic loader has put into tables. So are
- * the functions of other libraries (nccl.c).
+ * Replacing that pointer redirects every call, however the program found the function. If the
+ * pointer cannot be found, the library replaces the pointers that the program gets: from dlsym(),
+ * from cuGetProcAddress(), and in tables filled by the dynamic loader. Functions of other libraries
+ * are hooked the same way (nccl.c).
  */
 #include "inject.h"
 
@@ -31,7 +31,7 @@
 struct object inject_lib;
 uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
 
-/* By the numbers of hooks. */
+/* Indexed by the number of the hook. */
 static struct func {
 	void *entry;   /* the export */
 	void **slot;   /* NULL: none was found */
@@ -39,13 +39,13 @@ static struct func {
 	uint32_t size; /* of its code */
 } funcs[CT_MAX_FUNCS];
 
-/* The first hook of another libcuda's; and where these are. */
+/* First hook of another libcuda, and the ranges of these. */
 #define MORE_MAX 8
 static uint32_t more = CT_MAX_FUNCS;
 static uintptr_t more_at[MORE_MAX];
 static unsigned more_cnt;
 
-/* Exports without a slot, by address: hooks, of which 0 is none. */
+/* Hooks of exports without a dispatch pointer, by address; hook 0 means none. */
 #define TABLE_LOG 13
 static struct {
 	void *entry;
@@ -90,10 +90,10 @@ bool hooks_match(const struct ct_shm_set *set)
 
 /* --- dispatch pointers --- */
 
-/* Functions are short: what is behind so many bytes belongs to another. */
+/* Functions are short: bytes beyond this belong to another one. */
 #define CODE_MAX 256
 
-/* Is it what we take it for? */
+/* Returns whether the pointer is a dispatch pointer of this function. */
 static bool is_slot(const struct object *lib, void **slot)
 {
 	return (uintptr_t)slot % sizeof(*slot) == 0 && object_has(lib, slot, false, true) &&
@@ -104,7 +104,7 @@ static bool is_slot(const struct object *lib, void **slot)
 #ifdef __x86_64__
 #define MAGIC "\x00\xba\x1c\x32"
 
-/* The pointer that a function goes through. A probe may sit on the function's first bytes: not on
+/* Returns the function's dispatch pointer. A probe may replace the function's first bytes, but not
  * these. */
 static void **slot_of(const struct object *lib, const uint8_t *code, size_t size)
 {
@@ -124,14 +124,14 @@ static void **slot_of(const struct object *lib, const uint8_t *code, size_t size
 	return NULL;
 }
 #else
-/* movz and movk of the constant's halves, into any register */
+/* movz and movk of the constant's two halves, into any register */
 #define IS_LOW(insn)  (((insn) & ~31u) == 0x52974000)
 #define IS_HIGH(insn) (((insn) & ~31u) == 0x72a64380)
 
-/* What is known of a register. */
+/* Known content of a register. */
 struct reg {
 	uintptr_t page; /* adrp */
-	void **slot;	/* whose content it has */
+	void **slot;	/* address whose content it has */
 	bool low;	/* the constant's lower half */
 };
 
@@ -182,7 +182,7 @@ static void **slot_find(const struct object *lib, const struct func *f)
 	return slot && object_has(lib, *slot, true, false) ? slot : NULL;
 }
 
-/* Before anything leads to its thunk. */
+/* Must precede the change of any pointer to the thunk. */
 static void hook_set(uint32_t i, uint32_t func_id, void *real, void *bypass)
 {
 	inject_hooks[i].func_id = func_id;
@@ -190,7 +190,8 @@ static void hook_set(uint32_t i, uint32_t func_id, void *real, void *bypass)
 	inject_hooks[i].real = real;
 }
 
-/* Who goes through the same pointer cannot be told apart, unless it is another name of it. */
+/* Functions with the same dispatch pointer cannot be distinguished, unless they are names of the
+ * same function. */
 static bool slot_is_own(uint32_t id, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++)
@@ -206,7 +207,7 @@ static void hook_slot(const struct object *lib, uint32_t i, uint32_t id, struct 
 
 	inject_is_hooked[id / 64] |= 1ull << (id % 64);
 	cnt->slots++;
-	/* Another name of the same function was first. */
+	/* The function was already hooked under another name. */
 	if (!object_has(lib, now, true, false))
 		return;
 	hook_set(i, id, now, now);
@@ -227,7 +228,7 @@ void hook_place(const struct ct_shm_set *set, const char *name, void **at, void 
 	}
 }
 
-/* Whoever came after us has kept our pointer, and it goes on to the real function. */
+/* Another tool has replaced our pointer and kept it: its calls end at the real function. */
 void unhook_all(void)
 {
 	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
@@ -275,7 +276,7 @@ void *hook_answer(void *p)
 	return table[i].entry ? thunk_of(table[i].hook) : p;
 }
 
-/* past: a way past its probe; NULL: it has none. */
+/* past: address after its probe; NULL: it has no probe. */
 static void hook_pointer(uint32_t hook, uint32_t id, void *bypass, struct hooked_cnt *cnt)
 {
 	void *entry = funcs[hook].entry;
@@ -337,9 +338,9 @@ static bool bind_object(const struct object *o, void *arg)
 	return false;
 }
 
-/* --- all --- */
+/* --- hooking a library --- */
 
-/* It must stay: programs unload it when something fails, and thunks lead there. */
+/* The library must stay loaded, because thunks lead to it, and programs unload it after errors. */
 static bool pin(const struct object *lib)
 {
 	void *(*open)(const char *, int) = libc_symbol("dlopen");
@@ -348,7 +349,7 @@ static bool pin(const struct object *lib)
 	return open && open(lib->path, 0x1 | 0x4 | 0x1000);
 }
 
-/* False: the library has no function of this name. */
+/* Returns false if the library has no function of this name. */
 static bool find(const struct object *lib, const char *name, struct func *f)
 {
 	const ElfW(Sym) *s = name ? object_symbol(lib, name) : NULL;
@@ -405,10 +406,10 @@ bool hook_is_known(const struct object *lib)
 	return known;
 }
 
-/* Of which functions hooks are. */
+/* Functions of the hooks. */
 static uint16_t ids[CT_MAX_FUNCS];
 
-/* Functions that were found are hooks from one number to another. */
+/* Functions that were found have consecutive hook numbers. */
 static void hook_found(const struct object *lib, uint32_t from, uint32_t to, bool answers,
 		       struct hooked_cnt *cnt)
 {
@@ -418,13 +419,13 @@ static void hook_found(const struct object *lib, uint32_t from, uint32_t to, boo
 		if (!funcs[i].slot && funcs[i].entry && answers)
 			hook_pointer(i, ids[i], NULL, cnt);
 	}
-	/* Behind: functions that share one have been told apart with all of them there. */
+	/* Last, because functions that share a pointer are detected only when all are known. */
 	for (uint32_t i = from; i < to; i++)
 		if (funcs[i].slot)
 			hook_slot(lib, i, ids[i], cnt);
 }
 
-/* The driver hands out functions of its own that are had by name. */
+/* The driver returns functions by name that it does not export. */
 static void bind_all(const struct ct_shm_set *set, uint32_t from, uint32_t to)
 {
 	const char *name;

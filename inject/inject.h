@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The library in the traced process: what its parts share.
+ * The library in the traced process: declarations shared by its parts.
  *
- * A driver's function leads to its thunk (thunk.S), by way of the driver's own dispatch pointers
- * (hook.c) or of a pointer that the program was given instead (main.c). The thunk calls
- * inject_enter(), the real function and inject_exit() (record.c). Those take no lock, allocate
- * nothing, wait for nobody and keep errno: what a thread or a process needs first is set up in
- * thread.c and process.c.
+ * A driver function leads to its thunk (thunk.S), through the driver's own dispatch pointer
+ * (hook.c) or through a pointer that the program got instead (main.c). The thunk calls
+ * inject_enter(), the real function, and inject_exit() (record.c). These take no lock, allocate
+ * nothing, never wait, and preserve errno; thread.c and process.c prepare what a thread or a
+ * process needs first.
  */
 #ifndef INJECT_H
 #define INJECT_H
 
+#include "ct_recorder.h"
 #include "ct_shm.h"
 #include "object.h"
 #include "sys.h"
@@ -31,12 +32,12 @@
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-/* What each call runs lies together (.text.hot): between two calls a program's own code has pushed
- * it out of the caches, and each line of it has to be fetched. What few calls need is not there. */
+/* Code that runs at each call is contiguous (.text.hot). Between two calls the program's code
+ * evicts it from the caches, and each line must be fetched again. Rarely used code is elsewhere. */
 #define hot  __attribute__((hot))
 #define cold __attribute__((cold, noinline))
-/* A pointer that is worked out once: else gcc does it again wherever it is used, which is more code
- * to be fetched. */
+/* A pointer that is computed once: otherwise gcc recomputes it at each use, which is more code to
+ * fetch. */
 #define once(p)                                                                                    \
 	({                                                                                         \
 		__auto_type p_ = (p);                                                              \
@@ -45,11 +46,11 @@
 		p_;                                                                                \
 	})
 
-/* Words of the caller's stack that a thunk passes on: no function of the driver has more than 10;
- * of NCCL's, ncclCommInitRank() has a ncclUniqueId there, which is 16. */
+/* Stack words of the caller that a thunk passes on. No driver function has more than 10; NCCL's
+ * ncclCommInitRank() passes a ncclUniqueId there, which has 16. */
 #define STACK_WORDS 16
 
-/* A call, in the frame of its thunk: thunk.S knows where the first members are. */
+/* A call, in its thunk's frame: thunk.S uses the offsets of the first members. */
 struct call {
 	uint64_t stack[STACK_WORDS]; /* passed on */
 	uint64_t regs[REG_WORDS];
@@ -57,13 +58,13 @@ struct call {
 	uint64_t sp; /* at the entry point */
 	uint64_t fp; /* the caller's frame pointer */
 	uint64_t ret;
-	/* Set by inject_enter(). NULL: nothing is to be done when it returns. */
+	/* Set by inject_enter(). NULL: the return needs no processing. */
 	struct thread *t;
 	uint64_t start_ns;
 	uint32_t gen;	     /* process.alive */
 	uint32_t depth;	     /* of its frame */
-	uint32_t timed_ns;   /* what inject_enter() took; 0: not timed */
-	uint16_t role, hook; /* its hook, and what that has: whether the call is traced or not */
+	uint32_t timed_ns;   /* time spent in inject_enter(); 0: not timed */
+	uint16_t role, hook; /* its hook, and the hook's role and state */
 	const struct ct_spec *spec;
 	struct ct_frame *frame;
 };
@@ -71,52 +72,54 @@ _Static_assert(offsetof(struct call, regs) == 128, "see thunk.S");
 _Static_assert(offsetof(struct call, t) == 128 + 8 * (REG_WORDS + 4), "see thunk.S");
 _Static_assert(sizeof(struct call) <= CALL_ROOM, "see thunk.S");
 
-/* What a thread that has a slot needs, the process's own: another process cannot change it. What
- * each call needs is first. */
+/* State of a thread that has a slot, private to the process: other processes cannot change it.
+ * Members used by each call come first. */
 struct thread {
 	struct ct_shm_slot *slot;
 	uint8_t *ring;
 	uint64_t ring_sz;
-	uint64_t busy_sp;	     /* of the call that has set slot->busy; 0: none */
+	uint64_t busy_sp;	     /* stack pointer of the call that set slot->busy; 0: none */
 	uint64_t tsc0, ns0, last_ns; /* clock.c; only while busy_sp is set */
 	uint32_t skip;		     /* calls until one is timed */
 	uint32_t tid;
-	uint64_t room_end;	     /* a record behind which head is not beyond it has room */
-	uint64_t mult;		     /* clock.c: the process's, as last seen */
-	uint64_t sent_id, sent_head; /* the last call's record, and head before it */
-	struct ct_count *counts;     /* of so many functions; slots.c */
+	uint64_t room_end;	     /* a record fits if the head after it does not exceed this */
+	uint64_t mult;		     /* clock.c: the process's value, as last read */
+	uint64_t sent_id, sent_head; /* record of the last call, and head before it */
+	struct ct_count *counts;     /* rows for counts_cnt functions; slots.c */
 	uint32_t counts_cnt;
 	uint32_t look_cnt;
-	uint64_t look_ns;			/* when the thread's name is looked at again */
-	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may be gone */
-	uint64_t stack_lo, stack_hi; /* of the stack that the system gave it; 0: not known */
+	uint64_t look_ns;			/* when the thread's name is checked again */
+	const struct call *calls[CT_MAX_DEPTH]; /* of the slot's frames; may no longer exist */
+	uint64_t stack_lo, stack_hi; /* of the stack that the system allocated; 0: unknown */
 	uint64_t random;
-	uint64_t since_ns, cost_then; /* a second begins; what had been spent by then */
-	uint64_t comm;		      /* that comm.c reads; 0: none */
-	char name[16];		      /* as the tracer has it */
-	/* nv.c: where the function is on the stack that has made the slot's nv active, 0: none; the
-	 * last call that a record of a system call names; what came before the system call took */
+	uint64_t since_ns,
+		cost_then; /* start of the current second, and the overhead so far at that time */
+	uint64_t comm;	   /* communicator that comm.c reads; 0: none */
+	char name[16];	   /* last name sent to the tracer */
+	/* nv.c: stack position of the function that set the slot's nv active, 0: none; the last
+	 * call that a record of a system call refers to; overhead before the system call */
 	uint64_t nv_sp, nv_call, nv_took;
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct thread, room_end) == 64, "a cache line");
 
 /* In pages that a child of fork finds zeroed. */
 struct process {
-	const struct ct_shm_set *set; /* thunk.S reads it, too; NULL: not connected yet */
-	uint32_t alive; /* not 0: there is a tracer, and the rest is valid; another number with each
-			 * connection of this process and its ancestors */
-	uint32_t given_up; /* nobody is to be asked any more */
-	uint32_t starting; /* thread id of who is about to connect */
+	const struct ct_shm_set *set; /* also read by thunk.S; NULL: not connected yet */
+	uint32_t alive;	   /* not 0: there is a tracer, and the other members are valid; differs for
+			      each connection of this process and its ancestors */
+	uint32_t given_up; /* no further attempts to connect */
+	uint32_t starting; /* id of the thread that is connecting */
 	int pid;
 	struct ct_shm *shm;
-	uint64_t asked_ns; /* whether the tracer is still there */
-	uint32_t level;	   /* enum ct_proc_level, as last seen */
-	uint32_t muted;	   /* functions lead here already, but probes still see their calls */
-	/* clock.c: 2^32 ns a cycle; 0: not known. When it was measured last. */
+	uint64_t asked_ns; /* last check whether the tracer still exists */
+	uint32_t level;	   /* enum ct_proc_level, as last read */
+	uint32_t muted;	   /* functions are redirected, but probes still record their calls */
+	/* clock.c: nanoseconds per cycle times 2^32; 0: unknown. Then the time of the last
+	 * measurement. */
 	uint64_t mult, cal_tsc, cal_ns;
 	uint32_t measuring, tsc_ok;
 	bool whole;				 /* all of shm is mapped */
-	struct ct_shm_slot *slots[CT_SHM_SLOTS]; /* those that are mapped, the first of them */
+	struct ct_shm_slot *slots[CT_SHM_SLOTS]; /* those that are mapped, from the first on */
 	struct thread threads[CT_SHM_SLOTS];
 };
 
@@ -125,16 +128,19 @@ _Static_assert(offsetof(struct ct_shm_set, changed_ns) == 40, "see thunk.S");
 
 /* Never NULL. */
 extern struct process *inject_process;
-/* The program has a filter for its own system calls: any of the library's might end it, so there
- * are none from here on. */
+/* The program filters its own system calls. The filter might kill it at any system call of the
+ * library, so the library makes none from now on. */
 extern uint32_t inject_sandboxed;
-/* sandbox.c: was there none when the command was started? Then that is told. */
+/* sandbox.c: returns whether a filter was installed after the command was started, and reports it.
+ */
 bool sandbox_has_come(void);
 void inject_clock_off(void);
-/* For programs that are started from here: those that there are now are not theirs. */
+/* Does a read of the time stamp counter end this thread? */
+bool clock_is_off(void);
+/* For programs started from here: filters present now were inherited. */
 void sandbox_keep(void);
 static inline bool is_quiet(void);
-/* Waits a moment, for another thread. */
+/* Waits briefly for another thread. */
 #define NAP_NS 100000
 static inline void nap(void)
 {
@@ -151,29 +157,29 @@ static inline bool is_quiet(void)
 
 	return unlikely(inject_sandboxed) || unlikely(shm && shm->quiet);
 }
-/* Of this thread: its slot; of which process.alive; calls until a slot is looked for again. And
- * what a call is going to write, to be fetched at once: nothing else is done by these pointers. */
+/* State of this thread: its slot; the process.alive that the slot belongs to; calls until the next
+ * attempt to get a slot. Then addresses that a call will write, for prefetching only. */
 struct tls {
 	struct thread *t;
 	uint32_t gen, wait;
 	const struct ct_shm_slot *slot;
 	const uint8_t *next;	      /* the next record */
-	const struct ct_frame *frame; /* the next call's, if it comes soon */
+	const struct ct_frame *frame; /* of the next call, if it follows soon */
 	struct process *process;
 } __attribute__((aligned(64)));
 extern __thread struct tls inject_me;
-/* What a function's calls are good for, beside being traced. */
+/* Use of a function's calls, besides being traced. */
 enum hook_role {
 	HOOK_NONE,
-	HOOK_ANSWERS, /* *pfn gets a thunk: cuGetProcAddress() and its newer form */
-	HOOK_FREES,   /* a communicator of NCCL's, its first argument: comm.c */
+	HOOK_ANSWERS, /* *pfn is replaced by a thunk: cuGetProcAddress() and its newer form */
+	HOOK_FREES,   /* its first argument is an NCCL communicator: comm.c */
 };
 struct hook {
-	void *real;   /* what the thunk calls. NULL: the function is not hooked */
-	void *bypass; /* the same, past its probe if it has one (bypass_new()), for calls that are
-		       * recorded here, or off */
-	/* The settings' changed_ns at which its calls are off: while that is so, thunk.S goes past,
-	 * and nothing else is done. 0: not so. */
+	void *real;   /* the function that the thunk calls. NULL: not hooked */
+	void *bypass; /* the same, after its probe if it has one (bypass_new()): for calls that are
+			 recorded here, and calls that are off */
+	/* Value of the settings' changed_ns at which its calls are off. While it matches, thunk.S
+	 * calls the function and does nothing else. 0: not off. */
 	uint64_t off_ns;
 	uint32_t role; /* enum hook_role */
 	uint32_t func_id;
@@ -181,10 +187,10 @@ struct hook {
 _Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, bypass) == 8 &&
 		       offsetof(struct hook, off_ns) == 16,
 	       "see thunk.S");
-/* A function of the first libcuda, and of other libraries, has the one of its id. Those of a second
- * libcuda have what is free, from the last on. */
+/* Functions of the first libcuda, and of other libraries, have their id as hook number. Those of a
+ * second libcuda use free numbers, from the last one down. */
 extern struct hook inject_hooks[CT_MAX_FUNCS];
-/* All its calls come to inject_enter() from here on, those that are off, too. */
+/* From now on all its calls reach inject_enter(), including those that are off. */
 static inline void hook_role_set(uint32_t i, enum hook_role role)
 {
 	__atomic_store_n(&inject_hooks[i].role, role, __ATOMIC_SEQ_CST);
@@ -200,15 +206,16 @@ void *inject_enter(struct call *call);
 void inject_exit(struct call *call, uint64_t result);
 uint64_t inject_now(void);
 bool inject_on_other_stack(const struct thread *t, uint64_t sp, uint64_t outer_sp);
-/* Is somebody who stands there called from a signal handler that came into what has set the mark?
- * Not so if that was left by a longjmp. */
+/* Returns whether the caller at this stack position runs in a signal handler that interrupted the
+ * code which set the mark. False if that code was left by longjmp(). */
 static inline bool is_within(const struct thread *t, uint64_t sp, uint64_t mark)
 {
 	return mark && (sp < mark || inject_on_other_stack(t, sp, mark));
 }
-/* Where a function stands. */
+/* Stack position of the calling function. */
 #define PLACE ((uintptr_t)__builtin_frame_address(0))
-/* A record is being made, by who stands there. One store decides for signal handlers. */
+/* Marks that a record is being made, by the code at this stack position. A single store, for signal
+ * handlers. */
 static inline void busy_set(struct thread *t, uint64_t sp)
 {
 	__atomic_store_n(&t->busy_sp, sp, __ATOMIC_RELAXED);
@@ -221,17 +228,17 @@ static inline void busy_clear(struct thread *t)
 	__atomic_store_n(&t->slot->busy, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&t->busy_sp, 0, __ATOMIC_RELAXED);
 }
-/* Its calls are not going to return: their records, and no frame is left. */
+/* Its calls will not return: sends their records and removes all frames. */
 void inject_unfinished(struct thread *t, uint64_t now);
 
 /* clock.c */
 bool clock_setup(struct process *p);
-/* What to take from CLOCK_MONOTONIC (src/util/clock.h). */
+/* Returns the value to subtract from CLOCK_MONOTONIC (src/util/clock.h). */
 void clock_set_offset(int64_t ns);
-/* Slower, and corrects what thread_now() goes by. */
+/* Slower; also corrects the base of thread_now(). */
 uint64_t clock_anchor(struct process *p, struct thread *t);
 #define CLOCK_SPAN (1ull << 22) /* cycles: 1 or 2 ms */
-/* CLOCK_MONOTONIC in nanoseconds, never less than before; only while busy_sp is set. */
+/* CLOCK_MONOTONIC in nanoseconds, never decreasing; only while busy_sp is set. */
 static inline uint64_t thread_now(struct process *p, struct thread *t)
 {
 #ifdef __x86_64__
@@ -256,8 +263,8 @@ static inline uint32_t ring_size(uint32_t size)
 {
 	return (size + CT_SHM_ALIGN - 1) & ~(CT_SHM_ALIGN - 1u);
 }
-/* Room for a record of that size at most; NULL: there is none. What is written there is sent by
- * ring_send(). */
+/* Returns space for a record of at most this size, or NULL if the ring is full. ring_send() sends
+ * what was written there. */
 static inline void *ring_room(struct thread *t, uint32_t size)
 {
 	const struct ct_shm_slot *s = t->slot;
@@ -271,40 +278,38 @@ static inline void ring_send(struct thread *t, uint32_t size)
 	__atomic_store_n(&t->slot->head, t->slot->head + ring_size(size), __ATOMIC_RELEASE);
 }
 
-/* slots.c: parts of the process's memory, mapped when they are needed; NULL or false: they cannot
- * be.
- */
+/* slots.c: parts of the process's memory, mapped on demand. Return NULL or false if that fails. */
 struct ct_shm_slot *slot_at(struct process *p, unsigned i);
 bool counts_map(struct thread *t, uint32_t func_id);
 
 /* count.c */
-/* Has the thread a row for its calls that are counted? */
+/* Returns whether the thread has a row for its counted calls. */
 static inline bool count_has(struct thread *t, uint64_t func_id)
 {
 	return likely(func_id < t->counts_cnt) || counts_map(t, func_id);
 }
 struct ct_count *count_get(struct thread *t, uint32_t func_id);
 void count_returned(struct thread *t, const struct call *call, int32_t result, uint64_t ns);
-/* What the return is going to need. */
+/* Prefetches data that the return needs. */
 static inline __attribute__((always_inline)) void count_fetch(const struct thread *t,
 							      uint64_t func_id)
 {
 	__builtin_prefetch(&t->counts[func_id], 1);
 	__builtin_prefetch(&t->slot->counted[func_id / 64], 1);
 }
-/* Before a call is counted that has returned: its thread may be killed between that and the end of
- * its frame. row: enum ct_shm_row; after: what it has there then. */
+/* Call it before counting a call that has returned: the thread may be killed before the frame ends.
+ * row: enum ct_shm_row; after: the row's value then. */
 static inline void frame_row(struct ct_frame *f, uint32_t row, uint64_t after)
 {
 	f->found_ns = row;
 	f->off_cpu_ns = after;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
-/* When a call is timed next. */
+/* Chooses which call is timed next. */
 void cost_skip(struct thread *t);
-/* A call was timed, and took so long. */
+/* Adds the duration of a timed call. */
 void cost_add(struct thread *t, uint64_t took, uint64_t now);
-/* A system call of --kernel took so long: each is timed. */
+/* Adds the duration of a system call of --kernel; each is timed. */
 void cost_add_nv(struct thread *t, uint64_t took, uint64_t now);
 static inline uint64_t random_next(struct thread *t)
 {
@@ -315,93 +320,113 @@ static inline uint64_t random_next(struct thread *t)
 }
 
 /* pointee.c */
-/* Reads memory of the program, for who stands at sp. 0 or -EFAULT. */
+/* Reads the program's memory for the caller at stack position sp. Returns 0 or -EFAULT. */
 int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len);
-/* Appends what the spec asks for at off, from caps[i] on; returns the record's size. cap_len: the
+/* Appends the pointees of the spec at off, from caps[i] on; returns the record's size. cap_len: the
  * record's, all 0. */
 uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call,
 		       const struct ct_spec *spec, uint8_t *rec, int16_t *cap_len, bool ok,
 		       uint32_t off);
-/* Words of a stack from an address on, of which left bytes are certainly there; 0 for what is not.
- */
+/* Copies words of a stack; left bytes are certainly mapped. Missing words are 0. */
 void stack_words(uint64_t *to, uint64_t from, uint64_t left);
-/* A launch's CT_CAP_EXTRA, which its spec has behind those that it counts: as pointees_from(). */
+/* Appends a launch's CT_CAP_EXTRA, which follows the spec's counted pointees: as pointees_from().
+ */
 uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
 		   struct ct_call *rec, bool ok, uint32_t off);
-/* Return addresses; their number. */
+/* Stores return addresses; returns their number. */
 uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to);
 void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec, bool ok);
 void names_forget(void);
-/* A word of the call's arguments. */
+/* Returns a word of the call's arguments. */
 static inline uint64_t call_word(const struct call *call, unsigned i)
 {
 	i &= CT_MAX_WORDS - 1;
 	return likely(i < REG_WORDS) ? call->regs[i] : call->stack[i - REG_WORDS];
 }
 
-/* thread.c: a slot for this thread, which stands at sp, if the process is traced and there is one;
- * NULL. */
+/* thread.c: returns a slot for this thread, which is at stack position sp, if the process is traced
+ * and has a free one; else NULL. */
 struct thread *thread_begin(uint64_t sp);
-/* Of a thread whose look_ns has come: the tracer is told when it has another name. */
+/* For a thread whose look_ns has passed: sends its name if it has changed. */
 void thread_look(struct thread *t, uint64_t now);
-/* Finds what it needs of libc. Not later: in a child of fork the loader's lock may be one's who is
- * not there; and other libraries make keys, too. */
+/* Finds the functions of libc that it needs. Must run early: in a child of fork another thread may
+ * have held the loader's lock, and other libraries also create keys. */
 void thread_setup(void);
 
-/* collector.c: a name for one, which children inherit; is it such; starts it: 0 or -errno. */
+/* collector.c: chooses a name, which children inherit; returns whether a name is such; starts a
+ * collector: 0 or -errno. */
 const char *collector_name(void);
 bool collector_is_name(const char *name);
-/* -ENOENT: there is no cudatrace, which is told once for a name. */
+/* -ENOENT: cudatrace was not found, which is reported once per name. */
 int collector_start(const char *name);
+/* Reports, once per name, that the collector does not listen. */
+void collector_failed(const char *name);
 
 struct hooked_cnt;
 
 /* nccl.c */
-/* Is it one of NCCL's functions, under either of its names? */
+/* Returns whether it is an NCCL function, under either of its names. */
 bool nccl_is_name(const char *name);
 bool nccl_is_lib(const struct object *o);
-/* Finds what was loaded since the last look: NCCL, or who calls it; and another libcuda. */
+/* Searches objects loaded since the last call: NCCL, callers of NCCL, and another libcuda. */
 void nccl_look(struct process *p);
-/* A child of fork has what its parent had hooked, and another tracer's memory. */
+/* In a child of fork: keeps the parent's hooks, and drops the memory of its tracer. */
 void nccl_forked(void);
 void nccl_unhook(void);
 
 /* comm.c */
-/* NCCL's functions are hooked, as far as they can be. */
+/* NCCL's functions are hooked, as far as possible. */
 void comm_hook(const struct object *lib);
-/* Around a call with HOOK_FREES. */
+/* Enclose a call with HOOK_FREES. */
 void comm_free_begin(uint64_t comm);
 void comm_free_end(uint64_t comm);
-/* The communicator that cap says. ok: the call went well. Its size, or -errno. */
+/* Reads the communicator of cap. ok: the call succeeded. Returns its size, or -errno. */
 int comm_read(struct thread *t, const struct call *call, const struct ct_cap *cap, bool ok,
 	      struct ct_comm *c);
 
 /* bypass.c */
 #define BYPASS_MAX 64
 #define BYPASS_SZ  8
-/* A way to call a function of that object without its probe; NULL: there is none. */
+/* Returns the address by which to call that object's function after its probe; NULL: none. */
 void *bypass_new(const struct object *o, const void *entry);
 
 /* process.c */
-/* From the environment, when the library is loaded. False: the process is not to be traced. */
+/* Reads the environment when the library is loaded. Returns false if the process is not to be
+ * traced. */
 bool process_setup(void);
 bool process_is_forked(void);
-/* And has made no call yet? */
+/* Returns whether it is connected and has made no call yet. */
 bool process_is_new_child(void);
-/* Connects and hooks this libcuda; NULL: after a fork, when that has been done. how: enum
- * ct_shm_how. False: it is not traced. */
+/* Connects and hooks this libcuda; NULL: after a fork, when it is hooked already. how: enum
+ * ct_shm_how. Returns false if it is not traced. */
 bool process_begin(uint32_t how, const struct object *lib);
-/* The process has one more library, of that path: when the tracer has read its file, hook() is
- * called. 0 or -errno. */
+/* Announces a further library of the process, by path. When the tracer has read its file, hook() is
+ * called. Returns 0 or -errno. */
 int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt));
-/* Calls that were made before and that nobody has seen: they are counted with the first thread's.
- */
+/* Earlier calls that no producer recorded: they are counted for the first thread. */
 extern uint32_t process_missed;
-/* Nobody wants to know any more: nothing is recorded from here on. */
+/* shares.c: maps the settings and the rings. 0 or -errno. */
+#define FD_CNT 3 /* of ct_shm_welcome: settings, rings, losses */
+int shares_map(struct process *p, const struct ct_shm_welcome *w, const int fds[FD_CNT]);
+/* lost.c: maps the losses, instead of another tracer's that the parent had. 0 or -errno. */
+int lost_map(int fd);
+/* How long to wait for an answer. In a child of fork the tracer may be stopped: it waits so long
+ * without a turn of the tracer's loop. */
+#define ANSWER_MAX_S 5
+#define TURN_MAX_MS  200
+struct wait {
+	uint32_t turn, cnt;
+};
+struct wait wait_begin(void);
+/* No answer came within the socket's timeout: is the tracer running? */
+bool wait_goes_on(struct wait *w);
+/* The library does not record this process, which the tracer counts. Makes no system call. */
+void process_lose(enum ct_shm_lost_why why, int err);
+/* The trace has ended: nothing is recorded from now on. */
 void process_end(void);
-/* The tracer has not been heard of: is it there? */
+/* Checks whether the tracer still exists. */
 void process_ask(struct process *p, uint64_t now);
-/* tell.c: a line to stderr; the second, if CUDATRACE_VERBOSE is set. */
+/* tell.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
 extern bool inject_verbose;
 void tell(const char *what, int err);
 void say(const char *what, int err);
@@ -409,23 +434,23 @@ void say(const char *what, int err);
 size_t put_number(char *to, unsigned long n, unsigned base);
 
 /* nv_hook.c: --kernel */
-/* Objects of the driver that were loaded meanwhile are hooked, too. Pointers, in all. */
+/* Also hooks driver objects that were loaded meanwhile. Returns the number of pointers. */
 uint32_t nv_hook(void);
 void nv_unhook(void);
-/* nv.c: functions of libc, what is called instead of them, and what they are. */
+/* nv.c: functions of libc, their replacements, and their operations. */
 struct nv_func {
 	const char *name;
 	void *ours, *real;
 };
 #define NV_FUNC_CNT 8
 extern struct nv_func nv_funcs[NV_FUNC_CNT];
-/* One in flight does not return. */
+/* A call in flight will not return. */
 void nv_unfinished(struct thread *t, uint64_t now);
 
-/* gpu.c: --gpu-time. Called where the driver lets tools in, in cuInit(). */
+/* gpu.c: --gpu-time. Called in cuInit(), where the driver loads tools. */
 void gpu_begin(void);
 
-/* device.c: what the driver says of a device. texts: and what it is called. */
+/* device.c: queries the driver's data on a device. texts: also its name. */
 void device_ask(struct ct_device *d, uint32_t device, bool texts);
 
 /* hook.c */
@@ -434,42 +459,42 @@ struct hooked_cnt {
 };
 extern struct object inject_lib; /* libcuda; path NULL: not found yet */
 extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
-/* Looks for functions by their names in the settings. answers: those without a slot are had by the
- * pointers that the program asks for. */
+/* Finds functions by their names in the settings. answers: functions without a dispatch pointer are
+ * hooked in the pointers that the program requests. */
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt);
-/* The same of another libcuda that the process has, too. */
+/* The same for another libcuda of the process. */
 void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
 bool hook_is_known(const struct object *lib);
 void unhook_all(void);
-/* What nvtx/ has offered, if anything: its pointers lead here from now on. */
+/* Hooks the pointers that nvtx/ has offered, if any. */
 void nvtx_hook(const struct ct_shm_set *set);
-/* Calls that go through a pointer of that name, which is not the driver's. */
+/* Calls through a pointer of that name, which is not the driver's. */
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
-/* Do the ids still stand for the functions that are hooked? */
+/* Returns whether the ids still stand for the hooked functions. */
 bool hooks_match(const struct ct_shm_set *set);
-/* What an export of the driver leads to, past probes and thunks; NULL: that cannot be seen. */
+/* Returns the function that a driver export leads to, behind probes and thunks; NULL: unknown. */
 void *hook_beneath(const char *name);
-/* Does an address lie in the export itself? */
+/* Returns whether an address lies in the export itself. */
 bool hook_is_entry(uint32_t hook, uint64_t addr);
-/* What the program gets instead of this pointer. */
+/* Returns the pointer that the program gets instead of this one. */
 void *hook_answer(void *p);
-/* The same of a symbol that the loader has not looked up yet; NULL: it need not be this library's.
- */
+/* The same for a symbol that the loader has not resolved yet; NULL: it may belong to another
+ * library. */
 void *hook_lazy(const struct object *lib, const char *name);
-/* Are there functions whose names begin so? */
+/* Returns whether there are functions with this prefix. */
 bool hook_has(const struct ct_shm_set *set, const char *prefix);
-/* Functions of another library than the driver's, whose names begin so, are had by the pointers
- * that the program gets. The library stays from then on; false: it cannot be made to. */
+/* Hooks functions with this prefix of a library other than the driver, in the pointers that the
+ * program gets. The library then stays loaded; returns false if that fails. */
 bool hook_named(const struct ct_shm_set *set, const struct object *lib, const char *prefix,
 		struct hooked_cnt *cnt);
 
-/* maps.c: what is mapped at an address; false: nothing, or that cannot be found. */
+/* maps.c: finds the mapping of an address. Returns false if there is none, or it cannot be read. */
 struct mapping {
 	uintptr_t lo, hi;
 	bool write;
 };
 bool maps_find(uintptr_t addr, struct mapping *m);
-/* arm64's may be larger. */
+/* arm64 may have larger pages. */
 static inline uintptr_t page_size(void)
 {
 #ifdef __x86_64__
@@ -480,14 +505,14 @@ static inline uintptr_t page_size(void)
 }
 
 /* pointer.c */
-/* A pointer of a table that the dynamic loader has filled, if it still is what it was. False: it is
- * not, or the loader is not through with the object. */
+/* Replaces a pointer in a table that the dynamic loader has filled, if it has the expected value.
+ * Returns false if it has another value, or the loader has not finished with the object. */
 bool pointer_put(const struct object *o, void **at, void *was, void *to);
-/* Calls fn for each pointer in an object's tables that a symbol of another object is for. */
+/* Calls fn for each pointer in an object's tables that refers to a symbol of another object. */
 void object_pointers(const struct object *o,
 		     void (*fn)(const struct object *o, void **at, const char *name, bool is_lazy));
 
-/* By the number of its hook. */
+/* Indexed by the number of the hook. */
 static inline void *thunk_of(unsigned hook)
 {
 	return inject_thunks + (size_t)hook * THUNK_SZ;
@@ -500,13 +525,13 @@ static inline unsigned thunk_id(const void *thunk)
 {
 	return ((uintptr_t)thunk - (uintptr_t)inject_thunks) / THUNK_SZ;
 }
-/* What a thunk calls; anything else is what it is. */
+/* Returns the function behind a thunk; any other pointer is returned unchanged. */
 static inline void *thunk_real(void *p)
 {
 	return is_thunk(p) ? inject_hooks[thunk_id(p)].real : p;
 }
 
-/* What a signal handler may add to as well, in the middle of it. */
+/* Adds atomically with respect to signal handlers of the same thread. */
 static inline void bump(__u64 *n)
 {
 #ifdef __x86_64__

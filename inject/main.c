@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How the library gets its turn: preloaded (LD_PRELOAD), at the program's start or when it looks up
- * a function of the driver; or loaded by the driver in cuInit() (CUDA_INJECTION64_PATH).
+ * Entry points of the library. It is preloaded (LD_PRELOAD) and runs at program start, or when the
+ * program looks up a driver function; or the driver loads it in cuInit() (CUDA_INJECTION64_PATH).
  */
 #include "inject.h"
 
@@ -26,7 +26,8 @@ extern struct real_fns inject_real;
 static bool wanted;
 static const char *chain;
 
-/* What programs would call without this library, for thunk.S; NULL: not looked for yet. */
+/* The functions that programs would call without this library, for thunk.S; NULL: not searched yet.
+ */
 struct real_fns inject_real;
 
 void inject_find_real(void);
@@ -45,7 +46,7 @@ static bool is_libcuda(const struct object *o, void *arg)
 	return true;
 }
 
-/* A program that calls other libraries will load the driver, and does it now: what is seen of a
+/* A program that calls other CUDA libraries will load the driver, so load it now: recording of a
  * process begins with it. */
 static void begin_early(void)
 {
@@ -59,7 +60,7 @@ static void begin_early(void)
 	tried = true;
 }
 
-/* Something of NCCL is asked for, which was not found to be there yet. */
+/* The program looks up an NCCL function that was not found before. */
 static void begin_for_nccl(void *p)
 {
 	struct object lib;
@@ -71,8 +72,8 @@ static void begin_for_nccl(void *p)
 		nccl_look(inject_process);
 }
 
-/* Those of other libraries (cudaMalloc, cublasCreate) go on in small letters. To look where a
- * function lies takes 40 ns for each object of the process. */
+/* Functions of other libraries (cudaMalloc, cublasCreate) continue in lower case. Finding the
+ * object of an address takes 40 ns for each object of the process. */
 static bool is_drivers(const char *name)
 {
 	return name[2] >= 'A' && name[2] <= 'Z';
@@ -80,7 +81,7 @@ static bool is_drivers(const char *name)
 
 #define RTLD_NEXT_HANDLE ((void *)-1)
 
-/* dlsym() for names that begin with "cu" or "nccl". NULL: the caller is to ask itself. */
+/* dlsym() for names that begin with "cu" or "nccl". NULL: the caller must look it up itself. */
 void *inject_dlsym(void *handle, const char *name);
 void *inject_dlsym(void *handle, const char *name)
 {
@@ -99,7 +100,7 @@ void *inject_dlsym(void *handle, const char *name)
 	p = inject_real.dlsym ? inject_real.dlsym(handle, name) : NULL;
 	if (!p)
 		return NULL;
-	/* It may be a function of another that stands before the driver: a limiter of memory. */
+	/* It may be a wrapper in front of the driver, such as a memory limiter. */
 	if (!inject_lib.dyn && !nccl && is_drivers(name) &&
 	    ((object_of_address(p, &lib) && object_is(&lib, STEM)) ||
 	     objects_each(is_libcuda, &lib)))
@@ -113,7 +114,7 @@ void *inject_dlsym(void *handle, const char *name)
 }
 
 struct load_ctx {
-	struct object lib; /* libcuda behind us, dyn NULL: none */
+	struct object lib; /* the libcuda after us in load order; dyn NULL: none */
 	bool own, nccl;
 };
 
@@ -126,9 +127,9 @@ static bool is_behind(const struct object *o, void *arg)
 	return l->own && is_libcuda(o, &l->lib);
 }
 
-/* NVIDIA's profilers refuse to start when another tool is to be loaded by the driver. They, or what
- * is started by their names, as the kernel cuts them off. (src/inject/environment.c has those that
- * are the command itself.) */
+/* NVIDIA's profilers refuse to start if the driver is to load another tool. These are their names,
+ * as the kernel truncates them, and those of programs that they start. (src/inject/environment.c
+ * handles them as the command itself.) */
 static void leave_to_profiler(void)
 {
 	static const char *const names[] = {"ncu", "nsys", "nv-nsight-cu-cl", "nvprof"};
@@ -150,7 +151,7 @@ __attribute__((constructor)) static void begin(void)
 	struct load_ctx l = {0};
 
 	libc_setup();
-	/* Another libc than glibc: no program of it has NVIDIA's driver. */
+	/* Another libc than glibc: its programs cannot load NVIDIA's driver. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at ||
 	    inject_libc.auxv(AT_SECURE))
 		return;
@@ -159,8 +160,8 @@ __attribute__((constructor)) static void begin(void)
 	wanted = process_setup();
 	if (wanted)
 		thread_setup();
-	/* The program is linked to it, and what is preloaded comes first. When the driver loads
-	 * the library it is the other way round, and InitializeInjection() comes next. */
+	/* The program is linked to the driver, and a preloaded library runs first. If the driver
+	 * loads the library, it is the other way round, and InitializeInjection() follows. */
 	if (wanted && objects_each(is_behind, &l))
 		process_begin(CT_SHM_PRELOAD, &l.lib);
 	else if (l.nccl)

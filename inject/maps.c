@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is mapped at an address. */
+/* Finds the mapping of an address. */
 #include "inject.h"
 
 #include <fcntl.h>
 #include <linux/ioctl.h>
 
-/* struct procmap_query of Linux 6.11: one answer instead of a text with a line for each. */
+/* struct procmap_query of Linux 6.11: one answer instead of a text with one line per mapping. */
 struct query {
 	uint64_t size, flags, addr, lo, hi, what, rest[7];
 };
@@ -59,7 +59,7 @@ static bool find_line(int fd, uintptr_t addr, struct mapping *m)
 bool maps_find(uintptr_t addr, struct mapping *m)
 {
 	struct query q = {.size = sizeof(q), .addr = addr};
-	/* Not "self": that has none when the first thread has ended. */
+	/* Not "self", which has no maps once the first thread has ended. */
 	int fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
 	bool found;
 

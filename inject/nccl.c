@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NCCL, which has no dispatch pointers: its calls come to the library by the pointers that programs
- * get, those of dlsym() (main.c) and those that the dynamic loader puts into the tables of all
- * objects that call NCCL, NCCL itself among them.
+ * NCCL has no dispatch pointers. Its calls reach the library through pointers that programs get
+ * from dlsym() (main.c), and through tables that the dynamic loader fills in all objects that call
+ * NCCL, including NCCL itself.
  *
- * NCCL, or who calls it, may be loaded at any time. Who loads an object then asks dlsym() for
- * something in it, as a rule: so there is a look at what was loaded whenever dlsym() is called, and
- * another when a thread makes its first call. Objects are added at the end of the loader's list: a
- * look goes on where the last one ended, for PyTorch's have a million pointers.
+ * NCCL and its callers may be loaded at any time. A program usually calls dlsym() after loading an
+ * object, so each dlsym() checks for new objects, and so does the first call of each thread. The
+ * loader appends objects to its list, and a check continues where the last one ended, because
+ * PyTorch's objects have a million pointers.
  */
 #include "inject.h"
 
@@ -15,20 +15,20 @@
 
 #define STEM   "libnccl.so"
 #define PREFIX "nccl"
-/* So long an object is looked at again that the loader is not through with. */
+/* Maximum time for retrying an object that the loader has not finished with. */
 #define AGAIN_MAX_NS 10000000000ull
-#define WAITS_MAX    10000 /* a second */
+#define WAITS_MAX    10000 /* one second */
 #define TRIES_MAX    10
 #define MORE_MAX     8 /* further libcudas */
 
 static struct object lib; /* path NULL: none was found yet */
-static bool is_hooked;	  /* its functions are; else there is nothing to be done any more */
+static bool is_hooked;	  /* its functions are hooked, and nothing is left to do */
 static uint32_t cnt;
-static uint32_t looking; /* thread id of who looks */
-static unsigned seen;	 /* objects, the first of the list */
-static bool unready;	 /* the loader is not through with the next one */
-static uint64_t news_ns; /* when there was news */
-/* Of the last look that is over: whether there is to be another. */
+static uint32_t looking; /* id of the thread that searches */
+static unsigned seen;	 /* objects searched, from the first in the list */
+static bool unready;	 /* the loader has not finished with the next one */
+static uint64_t news_ns; /* time of the last new object */
+/* Result of the last completed search: whether another is needed. */
 static struct objects_cnt seen_cnt;
 static bool again;
 
@@ -42,7 +42,7 @@ bool nccl_is_lib(const struct object *o)
 	return object_is(o, STEM);
 }
 
-/* Another thread may wait for the loader, which this one may have: not for long. */
+/* Another thread may wait for the loader's lock, which this one may hold: wait only briefly. */
 static bool take_turn(void)
 {
 	uint32_t tid = sys(SYS_gettid), none = 0;
@@ -96,7 +96,7 @@ static bool bind_object(const struct object *o, void *arg)
 	return false;
 }
 
-/* Also those that were not looked up before: the loader would have found the same. */
+/* Includes pointers that are not resolved yet: the loader would have found the same function. */
 static void unbind_one(const struct object *o, void **at, const char *name, bool is_lazy)
 {
 	void *now = *at;
@@ -127,7 +127,7 @@ static bool find(const struct object *o, void *arg)
 	return lib.path;
 }
 
-/* The first copy of NCCL; another that a process may have is not looked at. */
+/* The first copy of NCCL; others in the process are ignored. */
 static void begin(const struct ct_shm_set *set)
 {
 	int err;
@@ -147,7 +147,7 @@ static bool is_same(const struct objects_cnt *now)
 	       now->unloaded == __atomic_load_n(&seen_cnt.unloaded, __ATOMIC_ACQUIRE);
 }
 
-/* False: an object was unloaded meanwhile, so that others were not where they were. */
+/* Returns false if an object was unloaded meanwhile, so that positions in the list have changed. */
 static bool bind_all(struct objects_cnt *now)
 {
 	unsigned at = 0;
@@ -162,7 +162,7 @@ static bool bind_all(struct objects_cnt *now)
 	return objects_cnt().unloaded == now->unloaded;
 }
 
-/* Another libcuda: that of a compatibility package beside the driver's own, for example. */
+/* Another libcuda, such as that of a compatibility package besides the driver's own. */
 static bool is_more(const struct object *o, void *arg)
 {
 	if (!inject_lib.dyn || hook_is_known(o) || !object_is(o, "libcuda.so"))
@@ -192,7 +192,7 @@ static void look_for_more(void)
 		err = process_more(more[more_cnt].path, hook_more_now);
 		if (more_cnt > before)
 			continue;
-		tell("a second libcuda is not traced in the process: no answer of the tracer",
+		tell("a second libcuda of the process is not traced: the tracer did not respond",
 		     -err);
 		return;
 	}
@@ -208,7 +208,7 @@ static void look(struct process *p)
 	for (unsigned i = 0; is_hooked && !bind_all(&now); i++)
 		if (i == TRIES_MAX)
 			return;
-	/* Not before: who finds that there is no news goes on at once. */
+	/* Last, because a thread that finds no news returns at once. */
 	__atomic_store_n(&again, unready, __ATOMIC_RELAXED);
 	__atomic_store_n(&seen_cnt.unloaded, now.unloaded, __ATOMIC_RELEASE);
 	__atomic_store_n(&seen_cnt.loaded, now.loaded, __ATOMIC_RELEASE);
@@ -223,7 +223,7 @@ void nccl_look(struct process *p)
 	    (is_same(&now) && (!again || inject_now() - news_ns > AGAIN_MAX_NS)) || !take_turn())
 		return;
 	look(p);
-	/* It may have ended meanwhile, and found that it is not its turn. */
+	/* Tracing may have ended meanwhile, in a thread that could not take its turn. */
 	if (p->given_up && is_hooked)
 		objects_each(unbind_object, NULL);
 	end_turn();
@@ -246,7 +246,7 @@ void nccl_forked(void)
 {
 	unsigned all = more_cnt;
 
-	/* Who looked at that moment is not there. */
+	/* A thread that was searching does not exist in the child. */
 	looking = 0;
 	for (more_cnt = 0; more_cnt < all;)
 		if (process_more(more[more_cnt].path, more_hooked_before))

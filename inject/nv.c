@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --kernel: the driver's system calls, as bpf/nv.bpf.h and bpf/nv_sys.bpf.h have them. The
- * functions here are called instead of libc's (nv_hook.c), and call those.
+ * --kernel: the driver's system calls, recorded as by bpf/nv.bpf.h and bpf/nv_sys.bpf.h. These
+ * functions replace libc's (nv_hook.c) and call them.
  *
- * A record is put together in the thread's slot, so that the tracer finds one that does not return,
- * and copied to the ring at the end.
+ * A record is assembled in the thread's slot, where the tracer finds it if the call does not
+ * return, and copied to the ring at the end.
  */
 #include "inject.h"
 
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* --- what ct_nv_copy.h asks for --- */
+/* --- functions for ct_nv_copy.h --- */
 
 long nv_read(void *to, __u32 len, __u64 addr)
 {
@@ -85,13 +85,6 @@ static int dev_of(const struct process *p, int fd, uint16_t *minor)
 
 /* --- records --- */
 
-struct syscall_args {
-	uint64_t arg;
-	uint32_t cmd;
-	int fd;
-	uint8_t op;
-};
-
 static void send(struct thread *t, uint16_t flags)
 {
 	struct ct_nv_thread *st = &t->slot->nv;
@@ -120,37 +113,29 @@ cold void nv_unfinished(struct thread *t, uint64_t now)
 	send(t, CT_CALL_F_UNFINISHED);
 }
 
-static void fill(const struct process *p, struct thread *t, const struct syscall_args *w, int dev,
+/* Returns the frame of the call that the thread is in; NULL: none. */
+static struct ct_frame *frame_of(struct ct_shm_slot *s)
+{
+	uint32_t depth = ct_shm_depth(s);
+
+	return depth && depth <= CT_MAX_DEPTH ? &s->frames[depth - 1] : NULL;
+}
+
+static void fill(const struct process *p, struct thread *t, const struct nv_what *w, int dev,
 		 uint16_t minor)
 {
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
-	bool redacted = p->set->redact == CT_REDACT_ARGS;
-	uint32_t depth = ct_shm_depth(s);
+	const struct ct_frame *f = frame_of(s);
 
-	memset(rec, 0, sizeof(*rec));
-	s->nv.off = sizeof(*rec);
+	t->nv_call = f ? f->call_id : 0;
+	nv_begin(&s->nv, w, dev, minor, p->set->redact, f);
 	rec->rec.kind = CT_REC_NV;
 	rec->rec.tid = t->tid;
-	rec->cmd = w->cmd;
-	rec->fd = redacted ? -1 : w->fd;
-	rec->arg = redacted ? 0 : w->arg;
-	rec->minor = minor;
-	rec->dev = dev;
-	rec->op = w->op;
-	/* Copies of a descriptor are not known. */
-	rec->is_release = w->op == CT_NV_CLOSE;
-	if (depth && depth <= CT_MAX_DEPTH) {
-		rec->call_id = s->frames[depth - 1].call_id;
-		rec->func_id = s->frames[depth - 1].func_id;
-	}
-	t->nv_call = rec->call_id;
-	if (w->op == CT_NV_IOCTL && !redacted)
-		nv_ioctl_enter(&s->nv, rec);
 }
 
-/* Keeps errno. NULL: there will be no record. */
-static struct thread *enter(const struct syscall_args *w, int dev, uint16_t minor, uint64_t sp,
+/* Preserves errno. Returns NULL if there will be no record. */
+static struct thread *enter(const struct nv_what *w, int dev, uint16_t minor, uint64_t sp,
 			    uint64_t began)
 {
 	struct process *p = inject_process;
@@ -170,7 +155,7 @@ static struct thread *enter(const struct syscall_args *w, int dev, uint16_t mino
 		busy_clear(t);
 		return NULL;
 	}
-	/* A signal handler has left it by longjmp(). */
+	/* A signal handler has left the call by longjmp(). */
 	nv_unfinished(t, thread_now(p, t));
 	fill(p, t, w, dev, minor);
 	now = ((struct ct_nv *)t->slot->nv.out)->rec.ts_ns = thread_now(p, t);
@@ -183,13 +168,13 @@ static struct thread *enter(const struct syscall_args *w, int dev, uint16_t mino
 	return t;
 }
 
-/* A child of fork is not looked at before it makes a call. */
+/* A child of fork is not recorded before it makes a CUDA call. */
 static bool is_wanted(const struct process *p)
 {
 	return p->alive && !p->set->ended && !is_quiet();
 }
 
-static struct thread *enter_file(const struct syscall_args *w, uint64_t sp)
+static struct thread *enter_file(const struct nv_what *w, uint64_t sp)
 {
 	const struct process *p = inject_process;
 	uint64_t began;
@@ -205,7 +190,7 @@ static struct thread *enter_file(const struct syscall_args *w, uint64_t sp)
 
 static struct thread *enter_open(const char *path, uint64_t sp)
 {
-	const struct syscall_args w = {.op = CT_NV_OPEN, .fd = -1};
+	const struct nv_what w = {.op = CT_NV_OPEN, .fd = -1};
 	char begin[sizeof(CT_NV_PATH)] = "";
 	struct thread *t;
 	uint64_t began;
@@ -225,25 +210,21 @@ static void leave(struct thread *t, int64_t ret)
 	struct process *p = inject_process;
 	struct ct_shm_slot *s = t->slot;
 	struct ct_nv *rec = (struct ct_nv *)s->nv.out;
-	bool redacted = p->set->redact == CT_REDACT_ARGS;
-	uint32_t depth = ct_shm_depth(s);
+	struct ct_frame *f = frame_of(s);
 	uint64_t ended, done;
 
 	rec->end_ns = thread_now(p, t);
 	rec->ret = nv_result(p->set->redact, rec->op, ret);
-	if (rec->op == CT_NV_IOCTL && !redacted)
-		nv_ioctl_exit(&s->nv, rec);
-	if (rec->op == CT_NV_IOCTL && rec->call_id && depth && depth <= CT_MAX_DEPTH) {
-		s->frames[depth - 1].ioctl_cnt++;
-		s->frames[depth - 1].ioctl_ns += rec->end_ns - rec->rec.ts_ns;
-	}
+	nv_end(&s->nv, p->set->redact);
+	if (f)
+		nv_count(rec, f);
 	ended = rec->end_ns;
 	send(t, 0);
 	done = thread_now(p, t);
 	cost_add_nv(t, t->nv_took + done - ended, done);
 }
 
-/* Now there is a file to look at, if it went well. False: it is no device. */
+/* If the call succeeded, the file exists now. Returns false if it is no device. */
 static bool is_opened(const struct process *p, struct ct_nv *rec, int fd)
 {
 	rec->dev = fd < 0 ? CT_NV_OTHER : dev_of(p, fd, &rec->minor);
@@ -252,20 +233,20 @@ static bool is_opened(const struct process *p, struct ct_nv *rec, int fd)
 	return rec->dev;
 }
 
-/* Keeps errno. ret: what the system call returns. */
+/* Preserves errno. ret: result of the system call. */
 static void end(struct thread *t, uint64_t sp, int64_t ret)
 {
 	const struct process *p = inject_process;
 	struct ct_nv *rec;
 	int err = errno;
 
-	/* The tracer is gone meanwhile; or a longjmp() has been here. */
+	/* The tracer has ended meanwhile, or a longjmp() has removed the call. */
 	if (!t || inject_me.t != t || inject_me.gen != p->alive || t->nv_sp != sp)
 		return;
 	rec = (struct ct_nv *)t->slot->nv.out;
 	busy_set(t, sp);
 	if (unlikely(p->set->ended)) {
-		/* For the tracer it is in flight. */
+		/* For the tracer the call is in flight. */
 		t->nv_sp = 0;
 	} else if (rec->op != CT_NV_OPEN || is_opened(p, rec, ret)) {
 		leave(t, ret);
@@ -277,7 +258,7 @@ static void end(struct thread *t, uint64_t sp, int64_t ret)
 	errno = err;
 }
 
-/* --- in the place of libc's --- */
+/* --- replacements of libc's functions --- */
 
 #define REAL(i, type) ((type)nv_funcs[i].real)
 
@@ -285,7 +266,7 @@ enum { IOCTL, CLOSE, MMAP, MMAP64, OPEN, OPEN64, OPENAT, OPENAT64 };
 
 static int on_ioctl(int fd, unsigned long cmd, void *arg)
 {
-	const struct syscall_args w = {(uintptr_t)arg, cmd, fd, CT_NV_IOCTL};
+	const struct nv_what w = {.arg = (uintptr_t)arg, .cmd = cmd, .fd = fd, .op = CT_NV_IOCTL};
 	struct thread *t = enter_file(&w, PLACE);
 	int ret = REAL(IOCTL, int (*)(int, unsigned long, ...))(fd, cmd, arg);
 
@@ -295,7 +276,8 @@ static int on_ioctl(int fd, unsigned long cmd, void *arg)
 
 static int on_close(int fd)
 {
-	const struct syscall_args w = {.fd = fd, .op = CT_NV_CLOSE};
+	/* Copies of a descriptor are not tracked. */
+	const struct nv_what w = {.fd = fd, .op = CT_NV_CLOSE, .is_release = 1};
 	struct thread *t = enter_file(&w, PLACE);
 	int ret = REAL(CLOSE, int (*)(int))(fd);
 
@@ -306,7 +288,7 @@ static int on_close(int fd)
 #define ON_MMAP(name, NAME)                                                                        \
 	static void *on_##name(void *addr, size_t len, int prot, int flags, int fd, off_t off)     \
 	{                                                                                          \
-		const struct syscall_args w = {.arg = len, .fd = fd, .op = CT_NV_MMAP};            \
+		const struct nv_what w = {.arg = len, .fd = fd, .op = CT_NV_MMAP};                 \
 		struct thread *t = enter_file(&w, PLACE);                                          \
 		void *p = REAL(NAME, void *(*)(void *, size_t, int, int, int, off_t))(             \
 			addr, len, prot, flags, fd, off);                                          \
@@ -315,7 +297,7 @@ static int on_close(int fd)
 		return p;                                                                          \
 	}
 
-/* mode may be whatever happens to be there. */
+/* Without O_CREAT, mode is undefined. */
 #define ON_OPEN(name, NAME)                                                                        \
 	static int on_##name(const char *path, int flags, unsigned mode)                           \
 	{                                                                                          \

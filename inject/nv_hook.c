@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --kernel: how the driver's system calls come to the library. Its objects call libc for them (550
- * of them do, and none has an instruction for it), through pointers that the dynamic loader fills.
- * Those pointers are replaced, in NVIDIA's objects alone; what the program itself calls is not
- * looked at.
+ * --kernel: redirects the driver's system calls to the library. The driver's objects call libc for
+ * them, through pointers that the dynamic loader fills (550 does, and has no system call
+ * instruction). These pointers are replaced, in NVIDIA's objects only; the program's own calls are
+ * not recorded.
  */
 #include "inject.h"
 
-/* Their files' names begin so. */
+/* Prefix of their file names. */
 static const char *const stems[] = {"libcuda.so", "libcudadebugger.so", "libnvidia-",
 				    "libnvcuvid.so", "libnvoptix.so"};
 
 static uint32_t hooked_cnt, hooking;
-static uint64_t seen_cnt; /* of objects_cnt() at the last look; 0: to be looked at again */
-static bool again;	  /* the loader was not through with an object */
+static uint64_t seen_cnt; /* objects_cnt() at the last check; 0: check again */
+static bool again;	  /* the loader had not finished with an object */
 
 static struct nv_func *func_of(const char *name)
 {
@@ -33,7 +33,7 @@ static bool is_drivers(const struct object *o)
 	return false;
 }
 
-/* Not one that leads elsewhere already: another tool's. */
+/* Skip a pointer that already leads elsewhere: it is another tool's. */
 static void hook_one(const struct object *o, void **at, const char *name, bool is_lazy)
 {
 	struct nv_func *f = func_of(name);
@@ -49,7 +49,7 @@ static void hook_one(const struct object *o, void **at, const char *name, bool i
 		again = true;
 }
 
-/* Also those that were not looked up before: the loader would have found the same. */
+/* Includes pointers that are not resolved yet: the loader would have found the same function. */
 static void unhook_one(const struct object *o, void **at, const char *name, bool is_lazy)
 {
 	struct nv_func *f = func_of(name);
@@ -72,8 +72,8 @@ static bool unhook_object(const struct object *o, void *arg)
 	return false;
 }
 
-/* A child of fork has the pointers of its parent, and a loader's lock that may be another thread's
- * who is not there. */
+/* A child of fork has its parent's pointers, and another thread of the parent may have held the
+ * loader's lock. */
 uint32_t nv_hook(void)
 {
 	uint64_t cnt = process_is_forked() ? seen_cnt : objects_cnt().loaded;

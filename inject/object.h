@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is loaded into the process, libc, and the environment. */
+/* Loaded objects, libc, and the environment. */
 #ifndef INJECT_OBJECT_H
 #define INJECT_OBJECT_H
 
@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* elf.c: what is loaded. */
+/* elf.c: loaded objects. */
 struct object {
-	const char *path; /* lives as long as it is loaded */
+	const char *path; /* valid as long as the object is loaded */
 	uintptr_t base, lo, hi;
 	struct {
-		uintptr_t lo, hi, off; /* off: where it begins in the file */
+		uintptr_t lo, hi, off; /* off: offset of its start in the file */
 		bool exec, write;
 	} parts[16];
 	unsigned part_cnt;
@@ -24,29 +24,29 @@ struct object {
 	const char *strs, *soname;
 	const uint32_t *gnu_hash, *hash;
 	const uint16_t *versions;
-	const ElfW(Rela) * rela[2]; /* with a symbol, and of the PLT */
+	const ElfW(Rela) * rela[2]; /* relocations with a symbol, and of the PLT */
 	size_t rela_cnt[2];
 };
-/* Calls fn for each object, in the order they were loaded, until it returns true, and returns that.
- */
+/* Calls fn for each object, in load order, until it returns true; then returns true. */
 bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg);
 bool object_is(const struct object *o, const char *stem);
 bool object_of_address(const void *p, struct object *o);
-/* The part that an address lies in; NULL: none. */
+/* Returns the segment of an address; NULL: none. */
 bool object_has(const struct object *o, const void *p, bool exec, bool write);
 const ElfW(Sym) * object_symbol(const struct object *o, const char *name);
-/* How many objects were ever loaded and unloaded. */
+/* Returns how many objects were ever loaded and unloaded. */
 struct objects_cnt {
 	uint64_t loaded, unloaded;
 };
 struct objects_cnt objects_cnt(void);
-/* Finds libc. Nothing else here works before. */
+/* Finds libc. Must be called before all other functions here. */
 void libc_setup(void);
-/* Of libc itself, wherever it has it: libc.so.6, or before 2.34 libpthread.so.0, libdl.so.2. */
+/* Finds a function of libc in libc.so.6, or before 2.34 in libpthread.so.0 or libdl.so.2. */
 void *libc_symbol(const char *name);
-/* What a program without this library would get: of the next object in the loader's list. */
+/* Finds the function that the program would get without this library: of the next object in the
+ * list. */
 void *next_symbol(const char *name);
-/* libc's functions that are called often; NULL: there is none. */
+/* Functions of libc that are called often; NULL: there is none. */
 struct timespec;
 extern struct libc_fns {
 	int (*objects)(int (*fn)(struct dl_phdr_info *, size_t, void *), void *arg);
@@ -55,17 +55,19 @@ extern struct libc_fns {
 	unsigned long (*auxv)(unsigned long type);
 	unsigned long page_size;
 } inject_libc;
-/* The program's, without a name that it may have given to something else. */
+/* The program's errno, through libc's function: the program may define that function's name itself.
+ */
 #undef errno
 #define errno (*inject_libc.errno_at())
 
-/* env.c: the environment. A variable's value, or where it is ("NAME=value"); NULL. */
+/* env.c: the environment. Returns the value of a variable, or the address of "NAME=value"; or NULL.
+ */
 const char *env_get(const char *name);
 char **env_find(const char *name);
 void env_remove(const char *name);
-/* False: there is no memory. */
+/* Returns false if out of memory. */
 bool env_set(const char *name, const char *value);
-/* Of whoever comes first: what the dynamic loader finds. */
+/* Finds the first definition, as the dynamic loader does. */
 void *global_symbol(const char *name);
 
 #endif /* INJECT_OBJECT_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Memory that belongs to the program: what a call's arguments point to, kernels' names, return
- * addresses. A pointer may be anything, whatever the call returned, and another thread may unmap
- * it: it is followed directly only into the thread's own stack, below which it stands, into the
- * driver's file, and to what a successful call is there to write, or cannot do without. Everything
- * else the kernel copies, which cannot fault.
+ * Memory of the program: data that arguments point to, kernel names, return addresses. A pointer
+ * may be invalid whatever the call returned, and another thread may unmap its target. So the
+ * library reads directly only from the thread's own stack above the current position, from the
+ * driver's file, and from memory that a successful call has written or needed. The kernel copies
+ * everything else, which cannot fault.
  */
 #include "inject.h"
 
@@ -13,7 +13,7 @@
 
 #define PAGE 4096ull
 
-/* Bytes that could be read, from the beginning on. */
+/* Returns the number of bytes that could be read, from the start. */
 static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 {
 	size_t first = PAGE - addr % PAGE;
@@ -45,7 +45,7 @@ cold void stack_words(uint64_t *to, uint64_t from, uint64_t left)
 
 static bool is_safe(const struct thread *t, uint64_t sp, uint64_t addr, size_t len)
 {
-	/* Up to the end of the stack that this runs on everything is there. */
+	/* The current stack is mapped up to its end. */
 	if (addr >= sp && sp >= t->stack_lo && sp < t->stack_hi && addr < t->stack_hi)
 		return len <= t->stack_hi - addr;
 	return addr - inject_lib.lo < inject_lib.hi - inject_lib.lo &&
@@ -54,10 +54,10 @@ static bool is_safe(const struct thread *t, uint64_t sp, uint64_t addr, size_t l
 	       (addr ^ (addr + len - 1)) < PAGE;
 }
 
-/* How far a plain load may be trusted. */
+/* Trust in a direct read. */
 enum read_trust {
 	TRUST_NOTHING,
-	TRUST_USED, /* a call that went well has just read there, or written */
+	TRUST_USED, /* a successful call has just read or written it */
 };
 
 static bool is_direct(const struct thread *t, uint64_t sp, uint64_t addr, size_t len,
@@ -84,14 +84,14 @@ int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, si
 	return read_trusted(t, sp, to, addr, len, TRUST_NOTHING);
 }
 
-/* 0 or -EFAULT */
+/* Returns 0 or -EFAULT. */
 static int read_mem(const struct thread *t, const struct call *call, void *to, uint64_t addr,
 		    size_t len, enum read_trust trust)
 {
 	return read_trusted(t, call->sp, to, addr, len, trust);
 }
 
-/* Length with the NUL, which a string that was cut has not; or -EFAULT. */
+/* Returns the length with the NUL, which a truncated string lacks; or -EFAULT. */
 static int read_str(const struct thread *t, const struct call *call, char *to, uint64_t addr,
 		    size_t size, enum read_trust trust)
 {
@@ -109,89 +109,37 @@ static int read_str(const struct thread *t, const struct call *call, char *to, u
 			return -EFAULT;
 	}
 	if (len == size)
-		return size - 1; /* cut, so without a NUL */
+		return size - 1; /* truncated, so without a NUL */
 	to[len] = 0;
 	return len + 1;
 }
 
-/* Where a pointee is, as cap_locate() of bpf/pointee.bpf.h. */
-static int locate(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		  enum read_trust trust, uint64_t *addr, uint32_t *len)
-{
-	uint64_t p = call_word(call, cap->arg), counter;
-	uint32_t count = 1;
-
-	if (!p)
-		return -EFAULT;
-	switch (cap->kind) {
-	case CT_CAP_PSTR:
-		if (read_mem(t, call, &p, p, sizeof(p), trust))
-			return -EFAULT;
-		break;
-	case CT_CAP_ARR:
-		counter = call_word(call, cap->count_arg);
-		count = counter;
-		if (cap->flags & CT_CAP_F_COUNT_PTR &&
-		    read_mem(t, call, &count, counter, sizeof(count), TRUST_NOTHING))
-			return -EFAULT;
-		break;
-	case CT_CAP_PARR:
-		if (read_mem(t, call, &count, p + cap->count_off, sizeof(count), TRUST_NOTHING) ||
-		    read_mem(t, call, &p, p + cap->off, sizeof(p), TRUST_NOTHING))
-			return -EFAULT;
-		break;
-	case CT_CAP_FSTR:
-	case CT_CAP_FMEM:
-		if (read_mem(t, call, &p, p + cap->off, sizeof(p), TRUST_NOTHING) ||
-		    (cap->count_off &&
-		     read_mem(t, call, &p, p + cap->count_off, sizeof(p), TRUST_NOTHING)))
-			return -EFAULT;
-		break;
-	}
-	if (count > CT_CAP_SZ_MAX)
-		count = CT_CAP_SZ_MAX;
-	*len = cap->size * count;
-	if (*len > CT_CAP_SZ_MAX)
-		*len = CT_CAP_SZ_MAX;
-	*addr = p;
-	return p ? 0 : -EFAULT;
-}
-
-/* CU_LAUNCH_PARAM_BUFFER_POINTER, its value, CU_LAUNCH_PARAM_BUFFER_SIZE, its value */
-struct launch_extra {
-	uint64_t is_buffer, buffer, is_size, size;
+/* For ct_pointee.h: a call, and the trust in what the function itself uses. */
+struct source {
+	const struct thread *t;
+	const struct call *call;
+	enum read_trust trust;
 };
+#define RECORDER_CALL	    const struct source *
+#define recorder_word(s, i) call_word((s)->call, i)
+#define recorder_read(s, to, len, addr, used)                                                      \
+	read_mem((s)->t, (s)->call, to, addr, len, (used) ? (s)->trust : TRUST_NOTHING)
+#include "ct_pointee.h"
 
-/* As extra_read() of bpf/pointee.bpf.h. */
-static int read_extra(const struct thread *t, const struct call *call, const struct ct_cap *cap,
-		      enum read_trust trust, uint32_t *to)
-{
-	struct launch_extra e;
-	uint64_t size, at = call_word(call, cap->arg);
-
-	if (!at || read_mem(t, call, &e, at, sizeof(e), trust))
-		return -EFAULT;
-	if (e.is_buffer != 1 || e.is_size != 2 ||
-	    read_mem(t, call, &size, e.size, sizeof(size), trust) || size < cap->off + sizeof(*to))
-		return -EINVAL;
-	return read_mem(t, call, to, e.buffer + cap->off, sizeof(*to), trust) ? -EFAULT
-									      : (int)sizeof(*to);
-}
-
-/* Reads one pointee; its length, or -errno. */
+/* Reads one pointee; returns its length, or -errno. */
 static int pointee(const struct thread *t, const struct call *call, const struct ct_cap *cap,
 		   enum read_trust trust, uint8_t *to)
 {
-	uint64_t addr;
+	const struct source s = {t, call, trust};
+	__u64 addr;
 	uint32_t len;
 	int n;
 
-	if (locate(t, call, cap, trust, &addr, &len))
+	if (recorder_locate(&s, cap, &addr, &len))
 		return -EFAULT;
-	if (cap->kind == CT_CAP_STR)
-		return read_str(t, call, (char *)to, addr, len, trust);
-	if (cap->kind == CT_CAP_PSTR || cap->kind == CT_CAP_FSTR)
-		return read_str(t, call, (char *)to, addr, len, TRUST_NOTHING);
+	if (recorder_is_string(cap))
+		return read_str(t, call, (char *)to, addr, len,
+				cap->kind == CT_CAP_STR ? trust : TRUST_NOTHING);
 	n = read_mem(t, call, to, addr, len, cap->kind == CT_CAP_MEM ? trust : TRUST_NOTHING);
 	return n ? n : (int)len;
 }
@@ -220,7 +168,7 @@ hot uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call
 		cap_len[i] = n;
 		if (n <= 0)
 			continue;
-		/* Up to where the next one begins: what was there is of another record. */
+		/* Clear up to the next pointee: bytes of another record may be there. */
 		memset(rec + off + n, 0, -n & 7);
 		off += (n + 7) & ~7u;
 	}
@@ -230,13 +178,13 @@ hot uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call
 cold uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
 			struct ct_call *rec, bool ok, uint32_t off)
 {
-	const struct ct_cap *cap = &spec->caps[spec->cap_cnt];
+	/* The driver has copied the arguments that are there. */
+	const struct source s = {t, call, ok ? TRUST_USED : TRUST_NOTHING};
 	uint64_t *to = (uint64_t *)((uint8_t *)rec + off);
 	int n;
 
 	*to = 0;
-	/* The driver has copied the arguments that lie there. */
-	n = read_extra(t, call, cap, ok ? TRUST_USED : TRUST_NOTHING, (uint32_t *)to);
+	n = recorder_extra(&s, &spec->caps[spec->cap_cnt], (uint32_t *)to);
 	rec->cap_len[spec->cap_cnt] = n;
 	rec->cap_cnt = spec->cap_cnt + 1;
 	return n > 0 ? off + 8 : off;
@@ -249,7 +197,7 @@ uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to
 
 	if (!max || max > CT_STACK_MAX)
 		max = CT_STACK_MAX;
-	/* Driver 580 calls through its pointer: the function's own address is no news. */
+	/* Driver 580 calls through its pointer, so the function's own address adds nothing. */
 	if (hook_is_entry(call->hook, call->ret) &&
 	    read_mem(t, call, frame, call->fp, sizeof(frame), TRUST_NOTHING))
 		return 0;
@@ -262,29 +210,27 @@ uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to
 	return cnt;
 }
 
-/* --- names of kernels, as bpf/name.bpf.h has them --- */
+/* --- kernel names, as in bpf/name.bpf.h --- */
 
-/* What was told: key of a handle, or one more where there was no name. Each has two places to be
- * in, or two kernels that are launched in turn might push each other out each time. */
-#define TOLD_LOG 11
-static uint64_t told[1 << TOLD_LOG];
+/* Names already sent: the key of a handle, plus one if it had no name. Each handle has two possible
+ * slots. Otherwise two kernels launched in turn could evict each other each time. */
+#define ANNOUNCED_LOG 11
+static uint64_t announced[1 << ANNOUNCED_LOG];
 static uint64_t names_gen = 1;
-/* A handle that led to no name is followed again at one of so many calls. */
-#define NAME_RETRY 256
 
 void names_forget(void)
 {
 	__atomic_fetch_add(&names_gen, 1, __ATOMIC_RELAXED);
 }
 
-/* Sends the name; without one only when asked to. */
+/* Sends the name; without one, only on request. */
 static cold bool name_send(struct thread *t, const struct call *call, uint64_t handle, bool anyway)
 {
 	struct ct_name *rec = ring_room(t, sizeof(*rec) + CT_NAME_SZ_MAX);
 	uint64_t addr;
 	int len = 0;
 
-	/* It goes with a later call. */
+	/* A later call sends it. */
 	if (!rec)
 		return false;
 	if (!read_mem(t, call, &addr, handle + CT_NAME_PTR_OFF, sizeof(addr), TRUST_NOTHING))
@@ -306,37 +252,39 @@ static cold bool name_send(struct thread *t, const struct call *call, uint64_t h
 	return len;
 }
 
-static void name_tell(struct thread *t, const struct call *call, uint64_t handle)
+static void name_announce(struct thread *t, const struct call *call, uint64_t handle)
 {
 	uint64_t gen = __atomic_load_n(&names_gen, __ATOMIC_RELAXED);
-	uint64_t key = (handle ^ gen << 48) * 0x9e3779b97f4a7c15ull, i = key >> (64 - TOLD_LOG);
-	uint64_t first = __atomic_load_n(&told[i], __ATOMIC_RELAXED);
-	uint64_t second = __atomic_load_n(&told[i ^ 1], __ATOMIC_RELAXED);
+	uint64_t key = (handle ^ gen << 48) * 0x9e3779b97f4a7c15ull,
+		 i = key >> (64 - ANNOUNCED_LOG);
+	uint64_t first = __atomic_load_n(&announced[i], __ATOMIC_RELAXED);
+	uint64_t second = __atomic_load_n(&announced[i ^ 1], __ATOMIC_RELAXED);
 	bool is_nameless = first == key + 1 || second == key + 1;
 
 	if (!handle || likely(first == key) || second == key)
 		return;
-	/* A read that fails costs more than the rest of the call: tried again now and then. */
-	if (is_nameless && t->slot->next_id % NAME_RETRY)
+	if (is_nameless && t->slot->next_id % RECORDER_NAME_RETRY)
 		return;
 	if (!name_send(t, call, handle, false))
 		key++;
-	/* All threads look there at each launch: nothing is stored that is there. */
+	/* All threads read this at each launch: do not store values that are already there. */
 	if (first == key || second == key)
 		return;
-	/* The newcomer to its own place; who was there moves on. */
+	/* The new handle takes its first slot, and the old one moves to its second. */
 	if (!is_nameless && first)
-		__atomic_store_n(&told[i ^ 1], first, __ATOMIC_RELAXED);
-	__atomic_store_n(&told[i], key, __ATOMIC_RELAXED);
+		__atomic_store_n(&announced[i ^ 1], first, __ATOMIC_RELAXED);
+	__atomic_store_n(&announced[i], key, __ATOMIC_RELAXED);
 }
 
 hot void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec,
 		      bool ok)
 {
-	uint64_t handle = call_word(call, spec->handle_word - 1u);
+	const struct source s = {t, call, TRUST_NOTHING};
+	__u64 handle = 0;
+	enum recorder_name how = recorder_handle(&s, spec, ok, &handle);
 
-	if (!(spec->flags & CT_SPEC_F_HANDLE_OUT))
-		name_tell(t, call, handle);
-	else if (ok && !read_mem(t, call, &handle, handle, sizeof(handle), TRUST_NOTHING) && handle)
+	if (how == RECORDER_NAME_USED)
+		name_announce(t, call, handle);
+	else if (how == RECORDER_NAME_NEW)
 		name_send(t, call, handle, true);
 }

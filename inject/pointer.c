@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The tables of pointers to other objects' functions, which the dynamic loader fills: those of a
- * loaded object, and how one is replaced. Called for objects that objects_each() gives: so nobody
- * unloads them meanwhile, and there is one caller at a time.
+ * Tables of pointers to functions of other objects, filled by the dynamic loader: finds those of a
+ * loaded object, and replaces pointers. Called for objects passed by objects_each(), so no object
+ * is unloaded meanwhile, and there is one caller at a time.
  */
 #include "inject.h"
 
 #include <sys/mman.h>
 
-static bool sealed; /* of the object that is looked at: known, and it stays so */
+static bool sealed; /* of the current object: known and unchanging */
 
-/* Has the loader made read-only what is to be? Before that it is still at work there. */
+/* Returns whether the loader has made its read-only part read-only. Before that it still writes
+ * there. */
 static bool is_sealed(uintptr_t page)
 {
 	struct mapping m;
@@ -23,7 +24,7 @@ static bool is_sealed(uintptr_t page)
 bool pointer_put(const struct object *o, void **at, void *was, void *to)
 {
 	uintptr_t size = page_size(), page = (uintptr_t)at & -size;
-	/* Pages that are only in part are as the rest of them is. */
+	/* Pages that belong to it only in part have the protection of their rest. */
 	bool relro = (uintptr_t)at >= o->relro_lo && (uintptr_t)at < (o->relro_hi & -size), put;
 
 	if (relro && (!is_sealed(page) || sys(SYS_mprotect, page, size, PROT_READ | PROT_WRITE)))
@@ -53,7 +54,7 @@ static void pointer_of(const struct object *o, const ElfW(Rela) * r,
 
 	if ((type == R_SLOT || type == R_GLOB || type == R_WORD) && sym && !r->r_addend &&
 	    object_has(o, at, false, true))
-		/* Not looked up yet: it points into the object's own table. */
+		/* Not resolved yet: it points into the object's own table. */
 		fn(o, at, o->strs + o->syms[sym].st_name,
 		   type == R_SLOT && object_has(o, *at, true, false));
 }

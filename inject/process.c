@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The process and its tracer: connecting, at the beginning and after a fork, and parting.
- */
+/* The process and its tracer: connecting at the start and after a fork, and disconnecting. */
 #include "inject.h"
 
 #include <fcntl.h>
@@ -17,11 +15,8 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define ANSWER_MAX_S 5
-/* src/inject/shm.c: whole pages. */
-#define SHM_SZ	     ((sizeof(struct ct_shm) + page_size() - 1) & -page_size())
 #define ASK_EVERY_NS 1000000000ull
-/* A collector of our own is there by then, or never will be. */
+/* Maximum wait for a collector of our own to start. */
 #define START_MAX_NS 2000000000ull
 
 static struct process nobody;
@@ -29,13 +24,14 @@ struct process *inject_process = &nobody;
 
 static struct sockaddr_un addr;
 static socklen_t addr_len;
-/* Its file, if it has one: another tracer's, that came after ours, has the same path. */
+/* Identity of its socket file, if any: a later tracer's has the same path. */
 static struct {
 	uint64_t dev, ino;
 } tracer;
-static const char *collector; /* without a tracer: the name of the one that we start; or NULL */
+static const char *collector; /* without a tracer: name of the collector that we start; or NULL */
 static bool forked;
-static int first_pid; /* of whom functions were hooked in */
+static bool refused;  /* by the tracer, which counts it */
+static int first_pid; /* process whose functions were hooked */
 static uint32_t generation;
 static uint32_t how_loaded;
 uint32_t process_missed;
@@ -50,7 +46,7 @@ bool process_is_new_child(void)
 	return first_pid && !inject_process->alive && sys(SYS_getpid) != first_pid;
 }
 
-/* Where the library's file lies; a daemon listens there if there is a socket. */
+/* Directory of the library's file; if it has a socket, a daemon listens there. */
 static bool find_beside(const struct object *o, void *arg)
 {
 	const char *slash;
@@ -107,24 +103,29 @@ bool process_setup(void)
 
 /* --- the connection --- */
 
-/* A socket, or -errno. */
+/* Returns a socket, or -errno. */
 static int dial(int flags)
 {
-	struct timeval max = {.tv_sec = ANSWER_MAX_S};
+	struct timeval max = forked ? (struct timeval){.tv_usec = TURN_MAX_MS * 1000}
+				    : (struct timeval){.tv_sec = ANSWER_MAX_S};
+	struct wait w = wait_begin();
 	int fd = sys(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), err;
 
 	if (fd < 0)
 		return fd;
 	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &max, sizeof(max));
 	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &max, sizeof(max));
-	err = sys(SYS_connect, fd, &addr, addr_len);
+	do
+		err = sys(SYS_connect, fd, &addr, addr_len);
+	while (err == -EAGAIN && !flags && wait_goes_on(&w));
 	if (!err)
 		return fd;
 	sys(SYS_close, fd);
 	return err;
 }
 
-/* Has the socket become another's since we connected? first: it is looked at for that. */
+/* Returns whether another tracer has taken the socket's path since we connected. first: stores its
+ * identity. */
 static bool is_replaced(bool first)
 {
 	struct stat st = {0};
@@ -138,7 +139,7 @@ static bool is_replaced(bool first)
 	return tracer.dev != st.st_dev || tracer.ino != st.st_ino;
 }
 
-/* Has a collector started, and waits until it listens. */
+/* Starts a collector, and waits until it listens. */
 static int dial_collector(void)
 {
 	struct timespec pause = {.tv_nsec = 2000000};
@@ -151,6 +152,8 @@ static int dial_collector(void)
 		sys(SYS_nanosleep, &pause, NULL);
 		fd = dial(0);
 	} while (fd == -ECONNREFUSED && inject_now() - begin < START_MAX_NS);
+	if (fd < 0)
+		collector_failed(collector);
 	return fd;
 }
 
@@ -161,7 +164,7 @@ static int send_all(int fd, const void *data, size_t size)
 	return n == (long)size ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-/* Without links, as /proc/self/maps has it; "" if it is too long. */
+/* The path without symbolic links, as in /proc/self/maps; "" if it is too long. */
 static void real_path(const char *path, char *to, size_t size)
 {
 	char link[40] = "/proc/self/fd/";
@@ -188,13 +191,24 @@ static int hello(int fd, uint32_t how, const char *lib_path)
 	return send_all(fd, &h, sizeof(h));
 }
 
-/* The answer, and two descriptors. */
-static int welcome(int fd, struct ct_shm_welcome *w, int fds[2])
+static long receive(int fd, struct msghdr *msg)
+{
+	struct wait w = wait_begin();
+	long n;
+
+	do
+		n = sys(SYS_recvmsg, fd, msg, MSG_CMSG_CLOEXEC);
+	while (n == -EINTR || (n == -EAGAIN && wait_goes_on(&w)));
+	return n;
+}
+
+/* The answer, and its descriptors. */
+static int welcome(int fd, struct ct_shm_welcome *w, int fds[FD_CNT])
 {
 	struct iovec iov = {w, sizeof(*w)};
 	union {
 		struct cmsghdr head;
-		char buf[CMSG_SPACE(2 * sizeof(int))];
+		char buf[CMSG_SPACE(FD_CNT * sizeof(int))];
 	} control;
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -203,82 +217,17 @@ static int welcome(int fd, struct ct_shm_welcome *w, int fds[2])
 	struct cmsghdr *c;
 	long n;
 
-	do
-		n = sys(SYS_recvmsg, fd, &msg, MSG_CMSG_CLOEXEC);
-	while (n == -EINTR);
+	n = receive(fd, &msg);
 	if (n < 0)
 		return n;
 	c = CMSG_FIRSTHDR(&msg);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
-		memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+	    c->cmsg_len == CMSG_LEN(FD_CNT * sizeof(int)))
+		memcpy(fds, CMSG_DATA(c), FD_CNT * sizeof(int));
 	if (n != sizeof(*w) || w->magic != CT_SHM_MAGIC || w->version != CT_SHM_VERSION)
 		return -EPROTO;
+	refused = w->status;
 	return w->status;
-}
-
-/* Of a memory of at least that size, the first bytes. A child of fork does not have them. */
-static void *map(int fd, size_t has, size_t size, int prot)
-{
-	long end = sys(SYS_lseek, fd, 0, SEEK_END), at;
-
-	if (end < 0 || (size_t)end < has)
-		return NULL;
-	at = sys(SYS_mmap, 0, size, prot, MAP_SHARED, fd, 0);
-	if (is_sys_error(at))
-		return NULL;
-	sys(SYS_madvise, at, size, MADV_DONTFORK);
-	sys(SYS_madvise, at, size, MADV_DONTDUMP); /* no part of the program */
-	return (void *)at;
-}
-
-static bool is_valid(const struct ct_shm *m, uint64_t size)
-{
-	return m->magic == CT_SHM_MAGIC && m->version == CT_SHM_VERSION && m->slot_cnt &&
-	       m->slots_off >= sizeof(*m) && m->slots_off < size && m->stride &&
-	       (size - m->slots_off) / m->stride >= m->slot_cnt &&
-	       m->ring_sz >= 2 * CT_SHM_REC_MAX && !(m->ring_sz & (m->ring_sz - 1)) &&
-	       m->ring_off >= sizeof(struct ct_shm_slot) && m->ring_off <= m->stride &&
-	       m->ring_sz <= m->stride - m->ring_off && m->counts_off <= m->stride &&
-	       sizeof(struct ct_count) * CT_MAX_FUNCS <= m->stride - m->counts_off &&
-	       !((m->slots_off | m->stride | m->ring_off | m->ring_sz | m->counts_off) &
-		 (page_size() - 1));
-}
-
-static int map_whole(struct process *p, const struct ct_shm_welcome *w, int fd)
-{
-	struct ct_shm *shm = map(fd, w->shm_sz, w->shm_sz, PROT_READ | PROT_WRITE);
-
-	if (!shm)
-		return -ENOMEM;
-	sys(SYS_munmap, p->shm, SHM_SZ);
-	p->shm = shm;
-	p->whole = true;
-	return 0;
-}
-
-static int map_all(struct process *p, const struct ct_shm_welcome *w, const int fds[2])
-{
-	struct ct_shm_set *set;
-	struct ct_shm *shm;
-
-	if (fds[0] < 0 || w->set_sz < sizeof(*set) || w->shm_sz < sizeof(*shm))
-		return -EPROTO;
-	set = map(fds[0], w->set_sz, w->set_sz, PROT_READ);
-	/* The rest of it when it is needed: slots.c. */
-	shm = map(fds[1], w->shm_sz, SHM_SZ, PROT_READ | PROT_WRITE);
-	if (set && shm && set->magic == CT_SHM_MAGIC && set->version == CT_SHM_VERSION &&
-	    shm->slots_off == SHM_SZ && is_valid(shm, w->shm_sz)) {
-		p->set = set;
-		p->shm = shm;
-		clock_set_offset(shm->clock_offset_ns);
-		return slot_at(p, 0) ? 0 : map_whole(p, w, fds[1]);
-	}
-	if (set)
-		sys(SYS_munmap, set, w->set_sz);
-	if (shm)
-		sys(SYS_munmap, shm, SHM_SZ);
-	return set && shm ? -EPROTO : -ENOMEM;
 }
 
 static int hooked(int fd, const struct hooked_cnt *cnt)
@@ -295,15 +244,14 @@ static int hooked(int fd, const struct hooked_cnt *cnt)
 	return send_all(fd, &h, sizeof(h));
 }
 
-/* Whoever has probes on the functions has been told who sees what from here on. */
+/* From here on, a producer with probes on the functions leaves our calls to us. */
 static int await_go(int fd)
 {
 	struct ct_shm_go go = {0};
-	long n;
+	struct iovec iov = {&go, sizeof(go)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	long n = receive(fd, &msg);
 
-	do
-		n = sys(SYS_recvfrom, fd, &go, sizeof(go), 0, NULL, NULL);
-	while (n == -EINTR);
 	return n < 0 ? (int)n : n == sizeof(go) && go.magic == CT_SHM_MAGIC ? 0 : -EPROTO;
 }
 
@@ -311,7 +259,7 @@ int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt))
 {
 	struct ct_shm_welcome w = {0};
 	struct hooked_cnt cnt = {0};
-	int none[2] = {-1, -1}, fd = dial(0), err;
+	int none[FD_CNT] = {-1, -1, -1}, fd = dial(0), err;
 
 	if (fd < 0)
 		return fd;
@@ -330,7 +278,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 {
 	static struct hooked_cnt cnt;
 	struct ct_shm_welcome w = {0};
-	int fds[2] = {-1, -1}, fd = dial(0), err;
+	int fds[FD_CNT] = {-1, -1, -1}, fd = dial(0), err;
 
 	if (fd == -ECONNREFUSED && collector && first)
 		fd = dial_collector();
@@ -338,19 +286,21 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		return fd;
 	is_replaced(true);
 	p->pid = sys(SYS_getpid);
-	err = hello(fd, how, inject_lib.path);
+	err = hello(fd, first ? how : CT_SHM_CHILD, inject_lib.path);
 	if (!err)
 		err = welcome(fd, &w, fds);
 	if (!err)
-		err = map_all(p, &w, fds);
+		err = shares_map(p, &w, fds);
+	if (!err)
+		err = lost_map(fds[FD_CNT - 1]);
 	if (!err && !first && !hooks_match(p->set))
 		err = -ESTALE;
 	if (!err) {
 		names_forget();
 		clock_setup(p);
-		/* A child's calls are left to it from the first one on. */
+		/* From its first call on, a child handles its own calls. */
 		p->muted = first && p->set->probed;
-		/* The driver is in cuInit(), which nobody else sees. */
+		/* The driver is in cuInit(), which no other producer records. */
 		process_missed = first && how == CT_SHM_INJECTION && (!p->set->probed || w.again);
 		if (!p->set->probed)
 			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
@@ -367,7 +317,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 	if (!err && p->set->probed)
 		__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
 	p->muted = 0;
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < FD_CNT; i++)
 		if (fds[i] >= 0)
 			sys(SYS_close, fds[i]);
 	sys(SYS_close, fd);
@@ -380,7 +330,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 
 /* --- the process --- */
 
-/* NULL: a child of fork would take its parent's for its own (before Linux 4.14). */
+/* NULL: a child of fork would use its parent's state (before Linux 4.14). */
 static struct process *pages(void)
 {
 	struct process *p = inject_process, *none = &nobody;
@@ -405,14 +355,32 @@ static void unhook(void)
 	nccl_unhook();
 }
 
+/* A new child of fork cannot connect without a system call. */
+static void lose_child(const struct process *p)
+{
+	if (first_pid && !p->alive && !p->starting)
+		process_lose(CT_SHM_LOST_FILTER, 0);
+}
+
 static void start(struct process *p, uint32_t how, const struct object *lib)
 {
 	bool first = !inject_lib.dyn;
 	int err;
 
-	if (sandbox_has_come())
+	if (sandbox_has_come()) {
+		if (!first)
+			process_lose(CT_SHM_LOST_FILTER, 0);
 		return;
-	/* A child whose parent was not traced has nothing hooked. */
+	}
+	if (clock_is_off()) {
+		tell("not traced in the process, which has disabled the time stamp counter; as root, "
+		     "--probe=uprobe traces it",
+		     0);
+		process_lose(CT_SHM_LOST_CLOCK, 0);
+		unhook();
+		return;
+	}
+	/* A child whose parent was not traced has no hooks. */
 	if (first && !lib) {
 		p->given_up = 1;
 		return;
@@ -427,9 +395,12 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	err = connect_and_hook(p, how_loaded, first);
 	if (!err)
 		return;
-	say("not traced: no answer of the tracer", -err);
+	say("not traced: the tracer did not respond", -err);
 	p->alive = 0;
-	p->given_up = 1;
+	if (refused)
+		p->given_up = 1;
+	else
+		process_lose(CT_SHM_LOST_ANSWER, err == -EAGAIN ? -ETIMEDOUT : err);
 	unhook();
 }
 
@@ -446,8 +417,10 @@ bool process_begin(uint32_t how, const struct object *lib)
 	struct process *p;
 	uint32_t tid;
 
-	if (is_quiet())
+	if (is_quiet()) {
+		lose_child(inject_process);
 		return inject_process->alive;
+	}
 	p = pages();
 	tid = sys(SYS_gettid);
 	while (p && !p->alive && !p->given_up && !is_quiet()) {
@@ -457,8 +430,8 @@ bool process_begin(uint32_t how, const struct object *lib)
 			__atomic_store_n(&p->starting, 0, __ATOMIC_RELEASE);
 			break;
 		}
-		/* Hooking needs the loader's lock, which this thread may have. A signal handler
-		 * waits for nothing. */
+		/* Hooking needs the loader's lock, which this thread may hold. A signal handler
+		 * must not wait. */
 		if (lib || p->starting == tid)
 			return false;
 		nap();

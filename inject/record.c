@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Calls: what bpf/call.bpf.h does at an entry point and at a return, done by the thread itself.
+ * Calls: the thread itself does what bpf/call.bpf.h does at an entry point and at a return.
  *
- * A signal handler may make a call at any instruction here: busy says so, and such a call is
- * counted as dropped. The tracer may look at any time: a record is there when head has been
- * stored, a frame when depth has.
+ * A signal handler may make a call at any instruction here: `busy` shows that, and such a call is
+ * counted as dropped. The tracer may read at any time: a record is valid once head is stored, a
+ * frame once depth is stored.
  */
 #include "record.h"
 
@@ -13,13 +13,13 @@ struct hook inject_hooks[CT_MAX_FUNCS];
 
 /* --- records --- */
 
-/* Of a call that another family's is the outermost of, CT_CAP_EXTRA is read, too (settings.c). */
+/* CT_CAP_EXTRA is read only for the outermost call of another family (settings.c). */
 static bool has_extra(const struct ct_spec *spec)
 {
 	return spec->cap_cnt < CT_MAX_CAPS && spec->caps[spec->cap_cnt].kind == CT_CAP_EXTRA;
 }
 
-/* No record has or will have this call's number: the next one gets it. The tracer expects them
+/* This call's number stays unused: the next call gets it, because the tracer expects numbers
  * without large gaps. */
 static void number_back(struct thread *t, const struct ct_frame *f)
 {
@@ -27,8 +27,8 @@ static void number_back(struct thread *t, const struct ct_frame *f)
 		t->slot->next_id = f->call_id;
 }
 
-/* The reader, on another processor, has what was there last: it takes as long as a call to get that
- * back, so it is begun at the end of the call before. */
+/* The reader, on another processor, owns the cache line of the last record. Getting it back takes
+ * as long as a call, so it is prefetched at the end of the previous call. */
 static inline void next_set(const uint8_t *next)
 {
 	inject_me.next = next;
@@ -37,7 +37,7 @@ static inline void next_set(const uint8_t *next)
 		__builtin_prefetch(next + 64 * i, 1);
 }
 
-/* Room for a record of the call of this thunk; NULL: there is none, and it is counted. */
+/* Returns space for a record of this thunk's call; NULL: there is none, and it is counted. */
 static inline void *call_room(struct thread *t, const struct call *call)
 {
 	void *c = ring_room(t, CT_SHM_REC_MAX);
@@ -60,14 +60,14 @@ static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 	next_set(t->ring + (t->slot->head & (t->ring_sz - 1)));
 }
 
-/* What struct ct_shm_short has room for. */
+/* Returns whether struct ct_shm_short can hold it. */
 static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
 {
 	return !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
-	       !(spec->flags & CT_SPEC_F_STACK) && !(f->depth && !f->api_depth && has_extra(spec));
+	       !(spec->flags & CT_SPEC_F_STACK) && !(RECORDER_HAS_EXTRA(f) && has_extra(spec));
 }
 
-/* The call of this thunk, of which that is so. False: there was no room. */
+/* Sends a short record of this thunk's call. Returns false if the ring was full. */
 static inline bool call_put_short(struct thread *t, const struct call *call, uint64_t now,
 				  int32_t result)
 {
@@ -108,7 +108,7 @@ static __attribute__((noinline)) bool call_put(struct thread *t, const struct ca
 	c->cap_cnt = spec->cap_cnt < CT_MAX_CAPS ? spec->cap_cnt : CT_MAX_CAPS;
 	if (c->cap_cnt)
 		size = pointees_add(t, call, spec, c, c->cap_len, ok, size);
-	if (c->depth && !c->api_depth && has_extra(spec))
+	if (RECORDER_HAS_EXTRA(c) && has_extra(spec))
 		size = extra_add(t, call, spec, c, ok, size);
 	if (spec->flags & CT_SPEC_F_STACK) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
@@ -124,7 +124,7 @@ static __attribute__((noinline)) bool call_put(struct thread *t, const struct ca
 static cold void level_set(struct process *p, uint32_t level)
 {
 	p->level = level;
-	/* What it unloads meanwhile is not seen. */
+	/* Modules that it unloads meanwhile are not detected. */
 	if (level == CT_PROC_OFF)
 		names_forget();
 }
@@ -136,22 +136,17 @@ static inline uint32_t level_of_proc(const struct process *p)
 	return level ? level : p->set->others_level;
 }
 
-/* Of a process whose level has changed or is another than most; and of functions of which some
- * calls are recorded. */
+/* For processes with a changed or unusual level, and for functions of which only some calls are
+ * recorded. */
 static __attribute__((noinline)) uint32_t level_of(struct process *p, struct thread *t,
 						   const struct ct_spec *spec, uint32_t of_proc)
 {
+	uint32_t level;
+
 	if (of_proc != p->level)
 		level_set(p, of_proc);
-	if (of_proc == CT_PROC_OFF)
-		return CT_LEVEL_OFF;
-	if (of_proc == CT_PROC_METRICS && spec->level < CT_LEVEL_COUNT &&
-	    !(spec->flags & CT_SPEC_F_ALWAYS))
-		return CT_LEVEL_COUNT;
-	if (spec->level == CT_LEVEL_SAMPLE)
-		return (uint32_t)(random_next(t) >> 16) < spec->sample_below ? CT_LEVEL_TRACE
-									     : CT_LEVEL_COUNT;
-	return spec->level;
+	level = recorder_level(spec, of_proc);
+	return level == CT_LEVEL_SAMPLE ? recorder_sample(spec, random_next(t) >> 16) : level;
 }
 
 static inline uint32_t call_level(struct process *p, struct thread *t, const struct ct_spec *spec)
@@ -164,15 +159,15 @@ static inline uint32_t call_level(struct process *p, struct thread *t, const str
 	return level_of(p, t, spec, of_proc);
 }
 
-/* Its next calls need not come here, if they are off: until settings change. Whoever has a role has
- * something to do all the same. */
+/* If its calls are off, the next ones need not come here until settings change. Functions with a
+ * role always do. */
 static cold void off_mark(const struct process *p, const struct call *call,
 			  const struct ct_spec *spec)
 {
 	struct hook *hook = &inject_hooks[call->hook];
 	uint64_t changed = __atomic_load_n(&p->set->changed_ns, __ATOMIC_ACQUIRE);
 
-	/* Levels are read behind that: they are no older. */
+	/* Read levels after that, so that they are not older. */
 	if (!hook->role && (spec->level >= CT_LEVEL_OFF || level_of_proc(p) == CT_PROC_OFF))
 		__atomic_store_n(&hook->off_ns, changed, __ATOMIC_SEQ_CST);
 	/* hook_role_set() meanwhile? */
@@ -180,25 +175,10 @@ static cold void off_mark(const struct process *p, const struct call *call,
 		__atomic_store_n(&hook->off_ns, 0, __ATOMIC_RELAXED);
 }
 
-/* As call_nest() of bpf/call.bpf.h. */
-static inline void nest(const struct ct_shm_slot *s, struct ct_frame *f, uint32_t outer)
-{
-	const struct ct_frame *in = &s->frames[outer - 1];
-
-	f->call_id = in->call_id;
-	f->depth = in->depth + !(in->flags & CT_FRAME_F_COUNTED);
-	for (; in >= s->frames; in--) {
-		if (in->api != f->api)
-			continue;
-		f->api_depth = in->api_depth + !(in->flags & CT_FRAME_F_COUNTED);
-		break;
-	}
-}
-
 static inline void frame_words(struct ct_frame *f, const struct call *call, uint32_t cnt)
 {
-	/* Where nothing is asked for it is nobody's business. Without a branch, which is guessed
-	 * wrong when it has not been seen for a while. */
+	/* Zero if not requested. Without a branch, which is mispredicted if it has not run for a
+	 * while. */
 	uint64_t mask = -(uint64_t)(cnt != 0);
 
 #pragma GCC unroll 8
@@ -208,7 +188,7 @@ static inline void frame_words(struct ct_frame *f, const struct call *call, uint
 		words_rest(f->words, call->stack, cnt);
 }
 
-/* Of a call whose return is not looked at: the frame is not kept. */
+/* For a call whose return is not probed: the frame is not kept. */
 static cold void enter_only(struct thread *t, const struct call *call, uint32_t level)
 {
 	struct ct_shm_slot *s = t->slot;
@@ -219,13 +199,13 @@ static cold void enter_only(struct thread *t, const struct call *call, uint32_t 
 		s->stats[CT_STAT_COUNTED]++;
 		count_get(t, call->func_id)->entered++;
 	} else {
-		/* As of a call that failed: what it is to write is not there yet. */
+		/* As for a failed call: its output is not written yet. */
 		call_put(t, call, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
 	}
 }
 
-/* The frame is written; the call is recorded or counted from here on. Returns true when there is
- * something to do at its return. */
+/* The frame is written; the call is recorded or counted from here on. Returns true if its return
+ * needs processing. */
 static inline bool enter_frame(struct process *p, struct thread *t, struct call *call,
 			       uint32_t level, int outer)
 {
@@ -252,7 +232,7 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 	f->depth = 0;
 	f->api_depth = 0;
 	if (outer > 0)
-		nest(s, f, outer);
+		recorder_nest(s->frames, f, outer);
 	if (level == CT_LEVEL_COUNT) {
 		f->flags = CT_FRAME_F_COUNTED;
 		count_fetch(t, call->func_id);
@@ -260,7 +240,7 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 		if (unlikely(!s->next_id))
 			s->next_id = 1;
 		f->call_id = s->next_id++;
-		frame_words(f, call, word_cnt_of(spec));
+		frame_words(f, call, recorder_word_cnt(spec));
 	}
 	f->start_ns = call->start_ns = thread_now(p, t);
 	if (unlikely(spec->flags & CT_SPEC_F_NO_RETURN)) {
@@ -283,7 +263,7 @@ static cold void enter_timed(struct process *p, struct thread *t, struct call *c
 {
 	uint64_t now = thread_now(p, t);
 
-	/* What does not come back is all of it. */
+	/* If its return is not processed, this is all of its overhead. */
 	if (call->t && now - began < CT_COST_MAX_NS)
 		call->timed_ns = now - began + 1;
 	else
@@ -311,7 +291,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		return;
 	}
 	busy_set(t, call->sp);
-	/* Now that the tracer sees that a record is being made: it waits for it, or has ended. */
+	/* Check again now that the tracer sees that a record is being made: it waits for it, or has
+	 * ended. */
 	if (unlikely(p->set->ended)) {
 		busy_clear(t);
 		return;
@@ -345,8 +326,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		process_ask(p, call->start_ns);
 }
 
-/* The words that lie on the caller's stack. A stack may end behind those that are there: what is
- * in another page is looked at only where there certainly is one. */
+/* Copies words of the caller's stack. A stack may end after its used part: another page is read
+ * only if it is certainly mapped. */
 static inline void copy_stack(struct call *call, const struct thread *t)
 {
 #ifdef __x86_64__
@@ -364,10 +345,9 @@ static inline void copy_stack(struct call *call, const struct thread *t)
 	stack_words(call->stack, from, left);
 }
 
-/* What is written, all at once instead of one after the other: in a program that computes between
- * calls none of it is in the caches any more, and a store that waits holds up those behind it.
- * Loads need no help: they are begun out of order. always_inline: gcc 12 leaves out a call that
- * does nothing else. */
+/* Prefetches all lines that will be written. In a program that computes between calls, none of them
+ * is in the caches, and a waiting store delays those after it. Loads need no prefetch, because
+ * they run out of order. always_inline: gcc 12 drops a call that does nothing else. */
 static inline __attribute__((always_inline)) void fetch(void)
 {
 	const uint8_t *next = inject_me.next, *t = (const uint8_t *)inject_me.t;
@@ -416,12 +396,6 @@ hot void *inject_enter(struct call *call)
 
 /* --- return --- */
 
-static cold void ioctls_add(struct ct_frame *outer, const struct ct_frame *f)
-{
-	outer->ioctl_cnt += f->ioctl_cnt;
-	outer->ioctl_ns += f->ioctl_ns;
-}
-
 static inline void leave(struct process *p, struct thread *t, const struct call *call, uint64_t now,
 			 int32_t result)
 {
@@ -433,7 +407,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	if (unlikely(ct_shm_depth(s) > call->depth + 1))
 		calls_drop_frames(t, call->depth + 1, now, CT_CALL_F_ABANDONED);
 	if (unlikely(f->ioctl_cnt && call->depth))
-		ioctls_add(f - 1, f);
+		recorder_add_ioctls(f - 1, f);
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		count_returned(t, call, result, now - call->start_ns);
 		s->stats[CT_STAT_COUNTED]++;
@@ -451,7 +425,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	inject_me.frame = f;
 	if (unlikely(!sent))
 		number_back(t, f);
-	/* Not before: names that are told from here on must come behind this record. */
+	/* Last: names sent from here on must follow this record. */
 	if (unlikely(spec->flags & CT_SPEC_F_UNLOADS) && forgets)
 		names_forget();
 }
@@ -469,7 +443,7 @@ static cold void exit_role(const struct call *call, uint64_t result)
 
 	if (call->role == HOOK_FREES)
 		comm_free_end(call->regs[0]);
-	/* It went well, so the driver has written there. */
+	/* The call succeeded, so the driver has written there. */
 	else if ((int32_t)result == 0 && to && *to)
 		*to = hook_answer(*to);
 }
@@ -480,11 +454,11 @@ hot void inject_exit(struct call *call, uint64_t result)
 	struct thread *t = call->t;
 	uint64_t now, done;
 
-	/* Not a child that was forked in the call, nor another thread: the frame is not its. */
+	/* In a child forked during the call, or in another thread, the frame is not valid. */
 	if (likely(t && inject_me.t == t && inject_me.gen == call->gen && p->alive == call->gen)) {
 		busy_set(t, call->sp);
 		now = thread_now(p, t);
-		/* For a tracer that has ended the call is in flight. */
+		/* For a tracer that has ended, the call is in flight. */
 		if (likely(frame_is_own(t->slot, call) && !p->set->ended))
 			leave(p, t, call, now, result);
 		if (unlikely(call->timed_ns)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Frames and records of calls: what record.c and stale_frames.c share, most of it on every call's
- * way. */
+/* Frames and records of calls, shared by record.c and stale_frames.c. Most of it runs at every
+ * call. */
 #ifndef INJECT_RECORD_H
 #define INJECT_RECORD_H
 
@@ -13,11 +13,8 @@ static inline bool is_own_stack(const struct thread *t, uint64_t sp)
 	return sp - t->stack_lo < t->stack_hi - t->stack_lo;
 }
 
-/* Calls that are no farther from each other are on one stack (bpf/stack_class.bpf.h). */
-#define SAME_STACK_SZ (12 << 10)
-
-/* What the call's thunk has on the stack, and its return address: a function that was called after
- * a longjmp() from there has its own in their place. */
+/* Stack contents of the call's thunk, and its return address. A function called after a longjmp()
+ * from there has overwritten them. */
 static inline bool is_there(const struct thread *t, uint32_t depth)
 {
 	const struct ct_frame *f = &t->slot->frames[depth];
@@ -33,26 +30,22 @@ static inline bool is_there(const struct thread *t, uint32_t depth)
 	       call->func_id == f->func_id && call->gen == inject_me.gen;
 }
 
-/* Is a call that has this stack pointer certainly made in that of the innermost frame? */
+/* Returns whether a call with this stack pointer is certainly made within the innermost frame's
+ * call. */
 static inline bool is_inproc(const struct thread *t, uint32_t depth, uint64_t sp)
 {
 	uint64_t outer_sp;
 
-	if (unlikely(depth > CT_MAX_DEPTH)) /* the program may write there, too */
+	if (unlikely(depth > CT_MAX_DEPTH)) /* the program may overwrite it */
 		return false;
 	outer_sp = t->slot->frames[depth - 1].sp;
 	return outer_sp > sp &&
-	       (likely(outer_sp - sp <= SAME_STACK_SZ) ||
+	       (likely(outer_sp - sp <= CT_SAME_STACK_SZ) ||
 		(is_own_stack(t, sp) && is_own_stack(t, outer_sp))) &&
 	       is_there(t, depth - 1);
 }
 
-static inline uint32_t word_cnt_of(const struct ct_spec *spec)
-{
-	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
-}
-
-/* Those that are not in registers. */
+/* Arguments that are not in registers. */
 static inline void words_rest(__u64 *to, const void *stack, uint32_t cnt)
 {
 	const __u64 *from = stack;
@@ -61,7 +54,7 @@ static inline void words_rest(__u64 *to, const void *stack, uint32_t cnt)
 		to[i] = from[i - REG_WORDS];
 }
 
-/* Those of registers all, which is no branch: a frame has 0 where nothing is asked for. */
+/* Arguments in registers: copies all of them, without a branch; unused ones are 0. */
 static inline __attribute__((always_inline)) void words_fill(__u64 *to, const struct ct_frame *f,
 							     uint32_t cnt)
 {
@@ -72,12 +65,12 @@ static inline __attribute__((always_inline)) void words_fill(__u64 *to, const st
 		words_rest(to, f->words + REG_WORDS, cnt);
 }
 
-/* Fixed part and words, of a frame of the slot's; returns the record's size so far. */
+/* Writes the fixed part and words of a frame in the slot; returns the record's size so far. */
 static inline uint32_t call_fill(struct ct_call *c, const struct thread *t,
 				 const struct ct_frame *f, const struct ct_spec *spec, uint64_t now,
 				 uint16_t flags)
 {
-	uint32_t words = word_cnt_of(spec);
+	uint32_t words = recorder_word_cnt(spec);
 
 	memset(c, 0, CT_CALL_FIXED_SZ);
 	c->rec.kind = CT_REC_CALL;
@@ -85,26 +78,20 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t,
 	c->rec.ts_ns = f->start_ns;
 	c->rec.tid = t->tid;
 	c->end_ns = now;
-	c->call_id = f->call_id;
-	/* On another stack than the call before it is in none. */
+	recorder_fill(c, f, words);
+	/* A call on another stack than the previous one is not nested. */
 	if (f->depth)
 		c->parent_id = (f - 1)->call_id;
-	c->func_id = f->func_id;
-	c->depth = f->depth;
-	c->word_cnt = words;
-	c->ioctl_cnt = f->ioctl_cnt;
-	c->api_depth = f->api_depth;
-	c->ioctl_ns = f->ioctl_ns;
 	words_fill(c->words, f, words);
 	return CT_CALL_FIXED_SZ + words * 8;
 }
 
-/* The same of a call that has returned. */
+/* The same for a call that has returned. */
 static inline __attribute__((always_inline)) uint32_t
 short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame *f,
 	   const struct ct_spec *spec, uint64_t now, int32_t result)
 {
-	uint32_t words = word_cnt_of(spec), first = f->depth != 0;
+	uint32_t words = recorder_word_cnt(spec), first = f->depth != 0;
 
 	c->kind = CT_SHM_REC_SHORT;
 	c->depth = f->depth;
@@ -124,7 +111,7 @@ short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame
 	return sizeof(*c) + (first + words) * 8;
 }
 
-/* All pointees: mostly that is one number, which is read here. */
+/* All pointees: usually one number, which is read here. */
 static inline __attribute__((always_inline)) uint32_t
 pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec, void *rec,
 	     int16_t *cap_len, bool ok, uint32_t off)
@@ -147,24 +134,24 @@ pointees_add(struct thread *t, const struct call *call, const struct ct_spec *sp
 	return pointees_from(i, t, call, spec, rec, cap_len, ok, off);
 }
 
-/* One frame more: a call has begun. */
+/* Adds a frame: a call has begun. */
 static inline void frame_add(struct ct_shm_slot *s)
 {
 	__atomic_store_n(&s->begun, s->begun + CT_SHM_DEPTHS + 1, __ATOMIC_RELEASE);
 }
-/* No more than so many. */
+/* At most this many. */
 static inline void depth_set(struct ct_shm_slot *s, uint32_t depth)
 {
 	__atomic_store_n(&s->begun, (s->begun & -(uint64_t)CT_SHM_DEPTHS) | depth,
 			 __ATOMIC_RELEASE);
 }
 
-/* stale_frames.c: calls that will not return any more. */
+/* stale_frames.c: calls that will not return. */
 #define OTHER_STACK -1
-/* Depth of the frame that a call with this stack pointer is in, and 1; or ELSEWHERE. Gives up
- * frames of calls that were left without returning. */
+/* Returns 1 plus the depth of the frame that encloses a call with this stack pointer; or ELSEWHERE.
+ * Drops frames of calls that were left without returning. */
 cold int calls_unwind_stale(struct process *p, struct thread *t, uint64_t sp);
-/* Gives up all frames above depth. */
+/* Drops all frames above depth. */
 void calls_drop_frames(struct thread *t, uint32_t depth, uint64_t now, uint16_t flags);
 
 #endif /* INJECT_RECORD_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A thread's ring: what is behind head is nobody's business but the thread's. */
+/* A thread's ring: only the thread accesses data behind head. */
 #include "inject.h"
 
-/* The end of the ring, or of the room that is known of; a multiple of CT_SHM_ALIGN. */
+/* End of the ring, or of the space known to be free; a multiple of CT_SHM_ALIGN. */
 cold void *ring_turn(struct thread *t, uint32_t size)
 {
 	struct ct_shm_slot *s = t->slot;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Programs that put a filter on their own system calls (seccomp): it may end the program at any
- * that it does not expect. The library sees it come in prctl() and syscall() (thunk.S); the tracer
- * looks each second for one that came in another way (ct_shm.quiet); and before the library
- * connects, it looks itself whether there is one that was not there when the command was started.
+ * Programs that filter their own system calls (seccomp): a filter may kill the program at any
+ * unexpected one. The library detects a new filter in prctl() and syscall() (thunk.S). The tracer
+ * checks each second for filters installed in other ways (ct_shm.quiet). Before connecting, the
+ * library checks for a filter that was not there when the command was started.
  */
 #include "inject.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 uint32_t inject_sandboxed;
+/* A program has disabled the time stamp counter, in whichever of its threads. */
+static bool clock_off;
 
-/* Behind "NAME:\t" at the beginning of a line. */
+/* Reads the value after "NAME:\t" at the start of a line. */
 static const char *line_of(const char *text, const char *name)
 {
 	size_t len = strlen(name);
@@ -39,11 +42,11 @@ static unsigned number(const char *s)
 	return n;
 }
 
-/* Filters of this thread; before Linux 5.9: whether there is one. */
+/* Number of this thread's filters; before Linux 5.9, whether there is one. */
 static unsigned filters(void)
 {
 	int fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	char text[4096];
+	static char text[4096]; /* one thread at a time, and a stack may have no room for it */
 	const char *at;
 	long n;
 
@@ -77,14 +80,27 @@ bool sandbox_has_come(void)
 	return inject_sandboxed;
 }
 
+bool clock_is_off(void)
+{
+	int allowed = PR_TSC_ENABLE;
+
+	/* Another architecture than x86 has no such request: -EINVAL. */
+	return clock_off || (!sys(SYS_prctl, PR_GET_TSC, &allowed) && allowed != PR_TSC_ENABLE);
+}
+
 /* thunk.S calls this before prctl() or seccomp() disables the time stamp counter: seccomp's strict
- * mode and PR_SET_TSC do, on x86 (Linux, disable_TSC()). No call can be recorded without a time. */
+ * mode and PR_SET_TSC do so on x86 (Linux, disable_TSC()). Without time, no call can be recorded. A
+ * process that is not connected yet does not connect any more. */
 cold void inject_clock_off(void)
 {
-	if (!inject_process || !inject_process->alive)
+	clock_off = true;
+	if (!inject_process->alive)
 		return;
 	tell("no longer traced in the process, which disables the time stamp counter; as root, "
 	     "--probe=uprobe traces it",
 	     0);
+	/* Probes record it from then on, where functions have some. */
+	if (!inject_process->set->probed)
+		process_lose(CT_SHM_LOST_CLOCK, 0);
 	process_end();
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The rings' memory, of which a part is mapped when a thread needs it: all of it is gigabytes of
- * addresses, which a program that locks its memory (mlockall()) would have to find memory for.
+ * The rings' memory, mapped slot by slot when a thread needs one. All of it would be gigabytes of
+ * address space, for which a program that locks its memory (mlockall()) would need memory.
  *
- * The descriptor is gone by then. But the kernel maps the file once more from where a mapping of it
- * is (mremap() of no bytes), as far as is wanted: so slots are mapped in their order, each from the
- * end of the one before it. What is made so is locked only if what it is made from is. Where that
- * is not so (valgrind), all of it is mapped at once.
+ * The descriptor is closed by then. But mremap() of no bytes maps the file again, from the start of
+ * an existing mapping on, to any length. So slots are mapped in order, each from the end of the
+ * previous one. The new mapping is locked only if the old one is. Where this does not work
+ * (valgrind), everything is mapped at once.
  */
 #include "inject.h"
 
 #include <sys/mman.h>
 
-/* Memory of the file behind the last page of a mapping, from so many bytes after its end on. NULL.
- */
+/* Maps memory of the file after the last page of a mapping, from this many bytes after its end.
+ * Returns NULL on error. */
 static void *map_behind(uint8_t *end, uint64_t skip, uint64_t size)
 {
 	uint64_t page = page_size(), front = page + skip;
@@ -27,7 +27,7 @@ static void *map_behind(uint8_t *end, uint64_t skip, uint64_t size)
 	return (void *)(at + front);
 }
 
-/* Whole pages of it are mapped. */
+/* Whole pages are mapped. */
 static uint64_t slot_size(const struct process *p)
 {
 	return p->shm->ring_off + p->shm->ring_sz;
@@ -69,7 +69,7 @@ cold bool counts_map(struct thread *t, uint32_t func_id)
 
 	if (is_quiet() || func_id >= CT_MAX_FUNCS || p->shm->counts_off < end)
 		return false;
-	/* The one before it stays: who was interrupted here may go on in it. */
+	/* Keep the previous one: an interrupted thread may still use it. */
 	if (!p->whole)
 		to = map_behind((uint8_t *)t->slot + end, p->shm->counts_off - end, size);
 	if (!to)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Calls that were left without returning, by longjmp(), exceptions, the end of a thread: found by
- * where on the stack the next call is, and given up.
+ * Calls that were left without returning, by longjmp(), exceptions or the end of a thread: the next
+ * call's stack position reveals them, and their frames are dropped.
  */
 #include "record.h"
 
@@ -11,10 +11,11 @@ cold bool inject_on_other_stack(const struct thread *t, uint64_t sp, uint64_t ou
 {
 	uint64_t far = sp > outer_sp ? sp - outer_sp : outer_sp - sp;
 
-	return far > SAME_STACK_SZ && !(is_own_stack(t, sp) && is_own_stack(t, outer_sp));
+	return far > CT_SAME_STACK_SZ && !(is_own_stack(t, sp) && is_own_stack(t, outer_sp));
 }
 
-/* A signal handler left by longjmp() between the record, or the count, and what comes after it. */
+/* A signal handler was left by longjmp() between the record, or the count, and the code after it.
+ */
 static bool was_sent(struct thread *t, const struct ct_frame *f)
 {
 	uint32_t id = f->func_id & (CT_MAX_FUNCS - 1);
@@ -26,7 +27,7 @@ static bool was_sent(struct thread *t, const struct ct_frame *f)
 	       t->slot->head != t->sent_head;
 }
 
-/* The frame at depth i is of a call that will not return any more. */
+/* The frame at depth i belongs to a call that will not return. */
 static cold void drop_frame(struct thread *t, uint32_t i, uint64_t now, uint16_t flags)
 {
 	struct ct_shm_slot *s = t->slot;
@@ -58,7 +59,7 @@ static cold void drop_frame(struct thread *t, uint32_t i, uint64_t now, uint16_t
 	ring_send(t, c->rec.size);
 }
 
-/* The program may write there, too. */
+/* The program may overwrite it. */
 static void depth_check(struct ct_shm_slot *s)
 {
 	if (ct_shm_depth(s) > CT_MAX_DEPTH)
@@ -80,7 +81,7 @@ cold void inject_unfinished(struct thread *t, uint64_t now)
 	calls_drop_frames(t, 0, now, CT_CALL_F_UNFINISHED);
 }
 
-/* A signal handler's stack may be an array of a function, above the call that it interrupts. */
+/* The stack of a signal handler may be an array in a function, above the interrupted call. */
 static cold bool is_handler(uint64_t sp, uint64_t outer_sp)
 {
 	stack_t st;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The library's own functions under the names of libc's, seen by nobody else (inject.map). The
- * compiler calls some of them by itself, and those of libc may be a sanitizer's.
+ * The library's own functions under libc's names, hidden from other objects (inject.map). The
+ * compiler calls some of them implicitly, and a sanitizer may have replaced libc's.
  */
 #include "inject.h"
 
 #include <string.h>
 
-/* Or the compiler finds that a loop is what the function is called, and calls it. */
+/* Otherwise the compiler recognises the loop as this function, and calls it recursively. */
 #define KEEP_LOOP __asm__ volatile("" ::: "memory")
 
 void *memcpy(void *to, const void *from, size_t n)

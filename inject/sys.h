@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * System calls without libc. A program may have a function of its own under any name that libc has:
- * sanitizers, allocators and limiters do, and theirs may not be ready yet when the library needs
- * one. So the library calls none by name (make check: inject_symbols). errno stays as it is.
+ * System calls without libc. A program may define any of libc's functions itself: sanitizers,
+ * allocators and limiters do, and theirs may not be ready when the library needs one. So the
+ * library calls none by name (make check: inject_symbols). errno does not change.
  */
 #ifndef INJECT_SYS_H
 #define INJECT_SYS_H
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* What the kernel returns: -errno if it fails. */
+/* Returns the kernel's result: -errno on failure. */
 static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 {
 #ifdef __x86_64__
@@ -43,13 +43,13 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 #define sys_fill_(nr, a, b, c, d, e, f, ...)                                                       \
 	sys6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
-/* Of an address. */
+/* For an address result. */
 static inline bool is_sys_error(long ret)
 {
 	return (unsigned long)ret > -4096ul;
 }
 
-/* Memory of our own; NULL. */
+/* Allocates memory of our own; NULL on failure. */
 static inline void *sys_map(unsigned long size, int flags)
 {
 	long at = sys(SYS_mmap, 0, size, PROT_READ | PROT_WRITE,
@@ -59,7 +59,7 @@ static inline void *sys_map(unsigned long size, int flags)
 }
 
 /* Runs fn(arg) in a process that shares our memory, on the stack that ends there. Returns its
- * process id when it has ended or become another program (CLONE_VFORK), or -errno. */
+ * process id when it has ended or executed another program (CLONE_VFORK), or -errno. */
 static inline long sys_clone_vfork(int (*fn)(void *), void *stack_end, void *arg)
 {
 	long flags = 0x100 | 0x4000; /* CLONE_VM | CLONE_VFORK */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lines to the program's stderr. */
+/* Writes lines to the program's stderr. */
 #include "inject.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Slots of threads: taken at a thread's first call, given back when it ends. */
+/* Slots of threads: taken at a thread's first call, released at its end. */
 #include "inject.h"
 
 #include <pthread.h>
@@ -9,21 +9,21 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-/* A thread without a slot looks again at one of so many calls. */
+/* A thread without a slot retries once in this many calls. */
 #define WAIT_CALLS 64
-/* The kernel maps nothing else so close below the first thread's stack. */
+/* The kernel maps nothing else this close below the first thread's stack. */
 #define MAIN_STACK_MAX (128ull << 20)
 
-/* glibc has room for the values of so many keys in each thread, and allocates for those behind
- * them (PTHREAD_KEY_2NDLEVEL_SIZE; the same since 2.0). */
+/* glibc stores the values of this many keys in each thread, and allocates memory for further ones
+ * (PTHREAD_KEY_2NDLEVEL_SIZE; the same since 2.0). */
 #define KEYS_THERE 32
 
-/* Of libc. NULL: there is no key that a thread may set at any time. Slots of threads that have
- * ended are then taken from them by others. */
+/* Key of libc. NULL: there is no key that a thread may set at any time. Other threads then take
+ * over the slots of ended threads. */
 static int (*key_set)(pthread_key_t key, const void *value);
 static pthread_key_t key;
 
-/* The thread ends. Calls that later destructors make take a slot once more. */
+/* The thread ends. Calls in later destructors take a slot again. */
 static void thread_end(void *arg)
 {
 	struct thread *t = arg;
@@ -65,8 +65,8 @@ static void stack_of_main(struct thread *t)
 		t->stack_hi - (limit.rlim_cur < MAIN_STACK_MAX ? limit.rlim_cur : MAIN_STACK_MAX);
 }
 
-/* libc has what it knows of a thread at the end of the stack that it made for it. (Its functions
- * that say where that is allocate memory.) */
+/* libc keeps its thread data at the end of the stack that it allocated. (Its functions that return
+ * the stack's address allocate memory.) */
 static void stack_of_thread(struct thread *t)
 {
 	uintptr_t end = (uintptr_t)__builtin_thread_pointer();
@@ -78,8 +78,8 @@ static void stack_of_thread(struct thread *t)
 	t->stack_hi = end;
 }
 
-/* Where is the stack that the system gave this thread? A child's only thread may be any of its
- * parent's. */
+/* Finds the stack that the system allocated for this thread. The only thread of a forked child may
+ * be any of its parent's. */
 static void stack_find(struct thread *t, uint64_t sp)
 {
 	t->stack_lo = t->stack_hi = 0;
@@ -103,7 +103,7 @@ static bool slot_take(struct ct_shm_slot *s, uint32_t tid)
 	return true;
 }
 
-/* Of a thread that has gone without giving it back. tid 0 is about to be another. */
+/* The slot of a thread that ended without releasing it. tid 0: another thread is taking it. */
 static uint32_t slot_steal(struct ct_shm_slot *s, uint32_t tid)
 {
 	uint32_t old = __atomic_load_n(&s->tid, __ATOMIC_ACQUIRE), was = old;
@@ -150,8 +150,8 @@ static void thread_send(struct thread *t, uint64_t now)
 	ring_send(t, rec->rec.size);
 }
 
-/* Threads get names after they have begun: their first calls look at each time, later ones once in
- * a millisecond, for it is a system call. */
+/* Threads get their names after they have started. So the name is checked at each of the first
+ * calls, and later once per millisecond, because the check is a system call. */
 #define LOOKS_FIRST 64
 #define LOOK_NS	    1000000
 
@@ -201,21 +201,21 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	uint32_t tid;
 	uint64_t now;
 
-	/* All that follows is system calls. */
+	/* Everything below is system calls. */
 	if (is_quiet())
 		return NULL;
 	tid = sys(SYS_gettid);
 	t = slot_find(p, tid);
 	if (!t)
 		return NULL;
-	/* From the moment that the slot is the thread's, for a signal handler that makes a call. */
+	/* From when the slot belongs to the thread, for a signal handler that makes a call. */
 	busy_set(t, sp);
 	stack_find(t, sp);
 	now = inject_now();
 	t->random = (now ^ (uint64_t)tid << 32 ^ p->set->sample_seed) | 1;
 	t->skip = 1 + t->random / 2 % 64;
 	t->since_ns = now;
-	/* A signal handler may have come, and made a call. */
+	/* A signal handler may have run and made a call. */
 	if (!__atomic_compare_exchange_n(&inject_me.t, &none, t, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED)) {
 		busy_clear(t);
@@ -236,7 +236,7 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 		key_set(key, t);
 	if (p->set->nv.wanted)
 		nv_hook();
-	/* In a child of fork the loader's lock may be one's who is not there. */
+	/* In a child of fork, another thread of the parent may have held the loader's lock. */
 	if (!process_is_forked())
 		nccl_look(p);
 	return t;

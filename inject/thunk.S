@@ -4,7 +4,7 @@
  * the same arguments, inject_exit(), and returns what the real one did. A call, and no change of
  * return addresses: unwinders, exceptions and shadow stacks go through it as through any function.
  *
- * The frame is a struct call (inject.h) and behind it room for what is kept around the calls of C:
+ * The frame is a struct call (inject.h) and after it space for what is kept around the calls of C:
  * vector registers that hold arguments, and then what was returned.
  *
  * A function whose calls are off (inject.h: struct hook) is jumped to, as if nobody had been here.

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a library writes need not end. */
+/* Copies text that may lack its terminating zero. */
 static void end_text(char *text, size_t size)
 {
 	text[size - 1] = 0;
@@ -73,7 +73,7 @@ static void add_mig(struct sampler *s, struct device *whole)
 		nvml_device handle = NULL;
 		struct device *d;
 
-		/* Places without an instance are errors. */
+		/* MIG indices without an instance return errors. */
 		if (ASK(&s->n, mig_device, whole->handle, i, &handle) || !handle)
 			continue;
 		d = add(s, handle, whole->index);

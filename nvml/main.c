@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cudatrace-nvml PERIOD_MS: samples all GPUs and writes records (ct_gpu.h) to descriptor 3, until
- * nobody reads them. The library may hang where a GPU does: the tracer has no part in that.
+ * cudatrace-nvml PERIOD_MS: samples all GPUs and writes records (ct_gpu.h) to descriptor 3 until
+ * its reader closes it. It is a process of its own because NVML may hang together with a GPU.
  */
 #include "sampler.h"
 
@@ -35,7 +35,7 @@ void send_record(struct sampler *s, struct ct_gpu *rec)
 	rec->lost_cnt = s->lost_cnt;
 	if (send(s->sock, rec, sizeof(*rec), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*rec))
 		return;
-	/* Who reads has gone: so do we. */
+	/* The reader has closed its end: exit. */
 	if (errno != EAGAIN && errno != ENOBUFS)
 		_exit(0);
 	s->lost_cnt++;
@@ -81,7 +81,7 @@ bool answered(struct sampler *s, struct device *d, int ret)
 	if (ret == NVML_SUCCESS || ret == NVML_NOT_SUPPORTED)
 		return !ret;
 	if (!(d->refused & bit))
-		send_missing(s, d, "NVML answers %.100s (%d)", error_text(s, ret), ret);
+		send_missing(s, d, "NVML error: %.100s (%d)", error_text(s, ret), ret);
 	d->refused |= bit;
 	return false;
 }
@@ -128,7 +128,7 @@ static bool begin(struct sampler *s)
 	return s->device_cnt;
 }
 
-/* Xids since the last look, of all devices. */
+/* Counts Xids of all devices since the last call. */
 static void take_events(struct sampler *s)
 {
 	struct nvml_event e;
@@ -155,7 +155,7 @@ static void sample_all(struct sampler *s)
 		sample_device(s, &s->devices[i]);
 }
 
-/* false: nobody reads any more. */
+/* Returns false if the reader has closed its end. */
 static bool wait_until(struct sampler *s, uint64_t due_ns)
 {
 	struct pollfd p = {.fd = s->sock};
@@ -182,7 +182,7 @@ int main(int argc, char **argv, char **env)
 	due = clock_ns();
 	do {
 		sample_all(&s);
-		/* Who takes longer than a period leaves some out. */
+		/* A sample that takes longer than a period skips the periods that it overran. */
 		do
 			due += period;
 		while (due <= clock_ns());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NVML as far as it is asked here: no header of it is needed to build. Each was compared with
- * nvml.h of CUDA 12.9, 13.0 and 13.5 (NVIDIA's packages nvidia-nvml-dev of PyPI); structs that have
- * a version have it with them. A function is of the driver that first had it; who lacks it lacks
- * what it tells.
+ * The part of NVML that is used here; building needs no header of NVML. Each declaration was
+ * compared with nvml.h of CUDA 12.9, 13.0 and 13.5 (NVIDIA's packages nvidia-nvml-dev of PyPI). A
+ * versioned struct is declared with its version. A function exists since the driver named beside
+ * it; an older library lacks it and its values.
  */
 #ifndef NVML_NVML_H
 #define NVML_NVML_H
@@ -36,8 +36,8 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
-/* version: 2 << 24 | its size. used is without what the driver reserves for itself, as nvidia-smi
- * has it; the first one counts that in. */
+/* version: 2 << 24 | size of the struct. used excludes memory that the driver reserves for itself,
+ * as in nvidia-smi; used of version 1 includes it. */
 struct nvml_memory_v2 {
 	unsigned version;
 	unsigned long long total, reserved, free, used;
@@ -49,10 +49,10 @@ struct nvml_pci {
 	char bus_id[32];
 };
 
-/* Of _v2 and _v3 functions (drivers from 460 on). */
+/* For the _v2 and _v3 functions (drivers 460 and later). */
 struct nvml_process {
 	unsigned pid;
-	unsigned long long used; /* NVML_NO_VALUE: not known */
+	unsigned long long used; /* NVML_NO_VALUE: unknown */
 	unsigned gpu_instance, compute_instance;
 };
 #define NVML_NO_VALUE (~0ull)
@@ -79,7 +79,7 @@ struct nvml_field {
 	} value;
 };
 /* NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded. Scope: a link, or
- * all. */
+ * all links. */
 #define NVML_FIELD_NVLINK_TX 138
 #define NVML_FIELD_NVLINK_RX 139
 #define NVML_ALL_LINKS	     (~0u)
@@ -103,7 +103,7 @@ struct nvml_gpm_metric {
 	char *short_name, *long_name, *unit;
 };
 
-/* The library's own array is longer with each version (210 in CUDA 12.9 and 13.0, 477 in 13.5). */
+/* The array of the library grows with versions (210 in CUDA 12.9 and 13.0, 477 in 13.5). */
 #define NVML_GPM_ROOM 512
 struct nvml_gpm_get {
 	unsigned version; /* 1 */
@@ -119,7 +119,7 @@ _Static_assert(sizeof(struct nvml_memory_v2) == 40 && sizeof(struct nvml_pci) ==
 		       offsetof(struct nvml_gpm_get, metrics) == 24,
 	       "as on any 64-bit machine");
 
-/* FN(name, symbol, older symbol of the same arguments or NULL, arguments). All return an int. */
+/* FN(name, symbol, older symbol with the same arguments or NULL, arguments). All return int. */
 #define NVML_FUNCTIONS                                                                             \
 	FN(init, "nvmlInit_v2", "nvmlInit", (void))                                                \
 	FN(count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", (unsigned *))                     \
@@ -165,7 +165,7 @@ _Static_assert(sizeof(struct nvml_memory_v2) == 40 && sizeof(struct nvml_pci) ==
 	FN(gpm_mig_sample, "nvmlGpmMigSampleGet", NULL, (nvml_device, unsigned, void *))           \
 	FN(gpm_get, "nvmlGpmMetricsGet", NULL, (struct nvml_gpm_get *))
 
-/* NULL: this library does not have it. */
+/* NULL: the library lacks the function. */
 struct nvml {
 #define FN(id, symbol, older, args) int(*id) args;
 	NVML_FUNCTIONS
@@ -173,7 +173,7 @@ struct nvml {
 	const char *(*error_string)(int ret);
 };
 
-/* Calls a function of struct nvml; one that is not there is not supported. */
+/* Calls a function of struct nvml; evaluates to "not supported" if the library lacks it. */
 #define ASK(n, id, ...) ((n)->id ? (n)->id(__VA_ARGS__) : NVML_NOT_SUPPORTED)
 
 #endif /* NVML_NVML_H */

@@ -10,7 +10,7 @@ struct user {
 	unsigned pid;
 	bool has_memory, has_util;
 	unsigned long long memory;
-	unsigned cnt, sm, encoder, decoder, memory_util; /* sums of cnt samples */
+	unsigned cnt, sm, encoder, decoder, memory_util; /* sums over cnt samples */
 };
 
 struct users {
@@ -36,7 +36,7 @@ static void add_memory(struct users *u, const struct nvml_process *p, unsigned c
 
 		if (!x || p[i].used == NVML_NO_VALUE)
 			continue;
-		/* One that computes and draws is in both lists, with the same memory. */
+		/* A process that computes and draws is in both lists, with the same memory. */
 		x->has_memory = true;
 		if (p[i].used > x->memory)
 			x->memory = p[i].used;
@@ -49,7 +49,7 @@ static void read_memory(struct sampler *s, struct device *d, struct users *u)
 	unsigned cnt = PROCESSES_MAX;
 	int ret;
 
-	/* More than there is room for: those that came. */
+	/* With more processes than the array holds, NVML returns none. */
 	ret = ASK(&s->n, processes, d->handle, &cnt, list);
 	if (ret == NVML_INSUFFICIENT_SIZE || answered(s, d, ret))
 		add_memory(u, list, ret ? 0 : cnt);
@@ -59,8 +59,9 @@ static void read_memory(struct sampler *s, struct device *d, struct users *u)
 		add_memory(u, list, cnt);
 }
 
-/* Samples since the last that was seen: older ones would come again. The first time that is all the
- * driver has kept, of before there was a trace. Not with MIG. */
+/* Requests samples since the newest that was read; older ones would be returned again. The first
+ * request returns all samples that the driver kept, also of the time before the trace. Not
+ * supported with MIG. */
 static void read_util(struct sampler *s, struct device *d, struct users *u)
 {
 	static struct nvml_process_util list[PROCESSES_MAX];
@@ -70,7 +71,7 @@ static void read_util(struct sampler *s, struct device *d, struct users *u)
 
 	d->util_read = true;
 
-	/* NOT_FOUND: nobody has used it since. */
+	/* NOT_FOUND: no process has used the device since. */
 	if (ASK(&s->n, process_util, d->handle, list, &cnt, seen))
 		return;
 	for (unsigned i = 0; i < cnt && i < PROCESSES_MAX; i++) {

@@ -3,12 +3,12 @@
 
 #include <math.h>
 
-/* nvml.h's numbers. */
+/* Numbers of nvml.h. */
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0, PCIE_TX = 0, PCIE_RX = 1 };
 enum { ECC_CORRECTED = 0, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
 enum { GPM_MIB, GPM_PERCENT };
 
-/* GPM's metrics (NVML_GPM_METRIC_*): their numbers, and what they are here. */
+/* GPM metrics (NVML_GPM_METRIC_*): their numbers, and the values of a record that they fill. */
 static const struct {
 	unsigned id;
 	enum ct_gpu_value value;
@@ -90,7 +90,7 @@ static void take_gpm(struct sampler *s, struct ct_gpu *rec)
 		const struct nvml_gpm_metric *m = &s->get.metrics[i];
 		bool percent = gpm_metrics[i].unit == GPM_PERCENT;
 
-		/* Bad numbers are none. */
+		/* Values that are not plausible are left out. */
 		if (m->ret || !isfinite(m->value) || m->value < 0 ||
 		    m->value > (percent ? 101 : 1e9))
 			continue;
@@ -99,7 +99,7 @@ static void take_gpm(struct sampler *s, struct ct_gpu *rec)
 	}
 }
 
-/* GPM tells of the time between two samples. */
+/* GPM metrics describe the time between two samples. */
 static void read_gpm(struct sampler *s, struct device *d, struct ct_gpu *rec)
 {
 	int now = !d->gpm_at, ret;
@@ -125,7 +125,7 @@ static void read_gpm(struct sampler *s, struct device *d, struct ct_gpu *rec)
 	d->gpm_has = true;
 }
 
-/* Where GPM does not tell it: of 20 ms, which each of the two takes. */
+/* Fallback without GPM: measured over 20 ms, which each of the two takes. */
 static void read_pcie(struct sampler *s, struct device *d, struct ct_gpu *rec)
 {
 	unsigned kib = 0;
@@ -138,7 +138,7 @@ static void read_pcie(struct sampler *s, struct device *d, struct ct_gpu *rec)
 		put(rec, CT_GPU_PCIE_RX, kib * 1024ull);
 }
 
-/* Where GPM does not: counters, by their growth. */
+/* Fallback without GPM: growth of counters. */
 static void read_links(struct sampler *s, struct device *d, struct ct_gpu *rec)
 {
 	struct nvml_field f[2] = {{.id = NVML_FIELD_NVLINK_TX, .scope = NVML_ALL_LINKS},
@@ -166,7 +166,7 @@ void sample_device(struct sampler *s, struct device *d)
 
 	read_memory(s, d, &rec);
 	read_gpm(s, d, &rec);
-	/* The rest is the whole device's. */
+	/* The remaining values describe the whole device. */
 	if (!d->parent) {
 		read_load(s, d, &rec);
 		read_errors(s, d, &rec);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the program begins, and functions that glibc 2.34 gave new versions when it joined its
- * libraries: by their old ones the program runs with older ones, too, as the driver's own do.
+ * Entry point of the program, and functions that got new symbol versions when glibc 2.34 merged its
+ * libraries. Linked by their old versions, the program also runs with older glibc, as the driver's
+ * own libraries do.
  */
 #include "nvml.h"
 

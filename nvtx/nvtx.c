@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What NVTX_INJECTION64_PATH names: a library that does nothing when a range begins or ends, but
- * has a function for it. NVTX 3 is made of headers. Whoever uses it looks for a tool once, at its
- * first call, and without one does nothing for good: then there is no place for a probe.
+ * The library that NVTX_INJECTION64_PATH names: it has a function for each range call, which does
+ * nothing. NVTX 3 consists of headers. A client looks for a tool once, at its first call; without a
+ * tool all its later calls do nothing, so that no place for a probe exists.
  *
- * Calls go through a pointer to a function that is exported by NVTX's own name, on which probes are
- * put as on those of libnvToolsExt; or the library in the process (inject/) has changed the
- * pointer. Handles and ids are numbers, unless another tool is to be served, too
- * (CT_ENV_NVTX_CHAIN): then they are that tool's, and each call is passed on to it.
+ * Calls go through a pointer to a function that is exported under the name of the NVTX function;
+ * probes are put on it as on libnvToolsExt. The library in the process (inject/) may replace the
+ * pointer instead. Handles and ids are counters. If another tool is to be served, too
+ * (CT_ENV_NVTX_CHAIN), each call is passed on to that tool, and its handles and ids are returned.
  *
- * Numbers of tables and of functions in them: NVTX 3.0.1 to 3.2, nvtxTypes. Each program or library
- * with NVTX in it calls InitializeInjectionNvtx2() by itself.
+ * Numbers of tables and of their functions: NVTX 3.0.1 to 3.2, nvtxTypes. Each program or library
+ * that contains NVTX calls InitializeInjectionNvtx2() separately.
  */
 #include "ct_nvtx.h"
 
@@ -46,7 +46,7 @@ struct callbacks {
 typedef const void *(*table_fn)(uint32_t id);
 typedef int (*init_fn)(table_fn get_table);
 
-/* glibc 2.34 gave them new versions when it joined its libraries. */
+/* They got new symbol versions when glibc 2.34 merged its libraries. */
 #ifdef __x86_64__
 #define OLD "GLIBC_2.2.5"
 #else
@@ -62,7 +62,7 @@ static uint64_t new_number(void)
 	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-/* How deep a thread is in ranges, of all domains together: NVTX wants to have it back. */
+/* Depth of ranges of a thread, over all domains: NVTX returns it to the caller. */
 static __thread int level;
 
 static int push_level(void)
@@ -75,7 +75,7 @@ static int pop_level(void)
 	return level > 0 ? --level : -1;
 }
 
-/* FUNC(result, name, table, number, parameters, arguments, what it gives by itself) */
+/* FUNC(result, name, table, number, parameters, arguments, result without another tool) */
 #define FUNCS                                                                                      \
 	FUNC(void, nvtxMarkEx, CORE, 1, (const struct attributes *a), (a), (void)0)                \
 	FUNC(void, nvtxMarkA, CORE, 2, (const char *text), (text), (void)0)                        \
@@ -104,7 +104,8 @@ static int pop_level(void)
 	     (void *)(uintptr_t)new_number())                                                      \
 	FUNC(void, nvtxDomainDestroy, CORE2, 14, (void *domain), (domain), (void)0)
 
-/* next: the other tool's. quiet: what is done. name: the same, with a place for probes. */
+/* next: function of the other tool. quiet: what this library does. name: the same, exported for
+ * probes. */
 #define FUNC(ret, name, module, number, params, args, alone)                                       \
 	static ret(*next_##name) params;                                                           \
 	static ret quiet_##name params                                                             \
@@ -140,12 +141,12 @@ static const struct ct_nvtx_func funcs[FUNC_CNT] = {
 
 static const struct ct_nvtx_table table = {FUNC_CNT, funcs};
 
-/* --- what clients are given --- */
+/* --- functions for clients --- */
 
 #define CALL(name) ((__typeof__(&name))__atomic_load_n(&places[AT_##name], __ATOMIC_RELAXED))
 #define NARROW_SZ  1024
 
-/* UTF-8 of wide characters, which are 4 bytes here; what does not fit is left out. */
+/* Converts wide characters, which have 4 bytes here, to UTF-8; cuts off what does not fit. */
 static const char *narrow(char to[NARROW_SZ], const wchar_t *text)
 {
 	char *p = to;
@@ -284,7 +285,7 @@ static const struct ours {
 	int module;
 	unsigned number;
 	void *f;
-	void **next; /* what the other tool has there; NULL: the narrow form goes on to it */
+	void **next; /* the other tool's function; NULL: the call is passed on with narrow text */
 } ours[] = {
 	{CORE, 1, (void *)mark_ex, (void **)&next_nvtxMarkEx},
 	{CORE, 2, (void *)mark_a, (void **)&next_nvtxMarkA},
@@ -313,9 +314,9 @@ static const struct ours {
 	{CORE2, 14, (void *)destroy, (void **)&next_nvtxDomainDestroy},
 };
 
-/* --- beginning --- */
+/* --- initialization --- */
 
-/* Where a client has its pointer to a function; NULL: it has none. */
+/* Where a client stores its pointer to a function; NULL: nowhere. */
 static func *slot_of(const struct callbacks *cb, const struct ours *o)
 {
 	func **slots;
@@ -333,7 +334,7 @@ static init_fn other_tool(void)
 	return lib ? (init_fn)dlsym(lib, "InitializeInjectionNvtx2") : NULL;
 }
 
-/* What it has put there is called after ours. */
+/* The function that the other tool stored there is called after ours. */
 static void serve_other(init_fn init, table_fn get_table, const struct callbacks *cb)
 {
 	enum { CNT = sizeof(ours) / sizeof(ours[0]) };

@@ -212,6 +212,7 @@ static void leave(void)
 
 	if (pthread_create(&other, NULL, serve, serve))
 		exit(1);
+	pthread_setname_np(other, "left");
 	pthread_exit(NULL);
 }
 

@@ -68,3 +68,12 @@ def running(tmp_path):
     r = Running(tmp_path)
     yield r
     r.end()
+
+
+@pytest.fixture
+def private(tmp_path):
+    """A folder of its own for a daemon and its programs; skips where tracing is not possible."""
+    from helpers.daemon import Private
+    p = Private(tmp_path)
+    yield p
+    p.close()

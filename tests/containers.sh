@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034 # who sources it uses them
 #
 # Containers without a container runtime: make_containers leaves, for each NAME, $TMP/NAME/caller and $TMP/NAME/sample,
-# which run these programs in it (the stand-in's own counts are in $TMP/NAME/upper/out/), ${cgroup[NAME]}, $id_NAME, and
+# which run these programs in it (the mock driver's own counts are in $TMP/NAME/upper/out/), ${cgroup[NAME]}, $id_NAME, and
 # $uid_NAME of pods. Returns 1 with $why where it cannot.
 #
 #   containerd, crio  pods, systemd driver; libcuda is a file of the image, whose layer they share with job

@@ -3,7 +3,7 @@
 """Malicious clients and collectors, on 127.0.0.1 only, each for a limited time.
 
     hostile.py ATTACK PORT SECONDS          of the metrics port: pipeline, readers, header, body, connections, drip, flood,
-                                            unread
+                                            unread; as nobody
     hostile.py ctl-ATTACK SOCKET SECONDS    of the control socket: ctl-line, ctl-connections, ctl-readers, ctl-drip;
                                             as nobody of group nogroup
     hostile.py answer-ATTACK PORT SECONDS   a collector: answer-continue, answer-header, answer-chunk, answer-body, answer-drip
@@ -180,7 +180,7 @@ ATTACKS = {
     "answer-body": lambda: collector(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", b"a" * 65536),
     "answer-drip": lambda: collector(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"a", 0.5),
 }
-if attack.startswith("ctl-"):
+if not attack.startswith("answer-") and os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)

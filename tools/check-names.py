@@ -7,7 +7,7 @@
 A name is a path in one of our top folders (src/sink/, tools/demo.sh), a page (USE.md), a C file with or without folders (stage.c,
 time/stage.c: the end of the path of an existing file), the target of a link in a document and its section, or a C function written
 as a call: fnset__new(). NAME and * stand for anything; a file named in "The new file `...`" need not exist.
-Prints FILE:LINE: the error. Exit status 1 on errors. tests/suites/layers.sh runs it."""
+Prints FILE:LINE: the error. Exit status 1 on errors. tests/e2e/test_layers.py runs it."""
 import fnmatch
 import functools
 import os

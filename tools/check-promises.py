@@ -6,11 +6,11 @@
 
 In tables whose last column is "held by", each row names its tests there, in backticks:
 
-    `files: mode 0600`      tests/suites/files.sh (or a program that it runs, in tests/vm/guest) or
+    `SUITE: words`                tests/suites/SUITE.sh (or a program that it runs, in tests/vm/guest) or
                                   tests/e2e/test_SUITE.py has a check whose name contains these words
     `test_reader_file: test_proc` tests/unit/test_reader_file.c runs that test
 
-Prints FILE:LINE: the error. Exit status 1 on errors. tests/suites/layers.sh runs it."""
+Prints FILE:LINE: the error. Exit status 1 on errors. tests/e2e/test_layers.py runs it."""
 import os
 import re
 import sys

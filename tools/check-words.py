@@ -4,7 +4,7 @@
 
     tools/check-words.py [FILE...]    all text files of the tree
 
-Prints FILE:LINE: what to write instead. Exit status 1 when a word is found. tests/suites/layers.sh runs it."""
+Prints FILE:LINE: what to write instead. Exit status 1 when a word is found. tests/e2e/test_layers.py runs it."""
 import os
 import re
 import subprocess

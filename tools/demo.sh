@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# `make demo`: traces the sample program, on the real driver if this machine has one, else on the stand-in, and
+# `make demo`: traces the sample program, on the real driver if this machine has one, else on the mock driver, and
 # prints the results. O=DIR is the build folder.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -28,11 +28,11 @@ real_libcuda()
 
 run_env=()
 if lib=$(real_libcuda); then
-	say "demo: a GPU is here: the sample runs on $lib"
+	say "demo: NVIDIA driver found: the sample program uses $lib"
 else
 	lib=
 	run_env=("LD_LIBRARY_PATH=$(realpath "$O/fake")")
-	say 'demo: no NVIDIA driver here: the sample runs on the stand-in libcuda.so.1 (it computes nothing)'
+	say 'demo: no NVIDIA driver found: the sample program uses a mock libcuda.so.1, which computes nothing'
 fi
 
 as_root=()
@@ -55,16 +55,13 @@ if [ $rc -ne 0 ]; then
 fi
 [ ${#as_root[@]} -eq 0 ] || sudo chown "$(id -u):$(id -g)" $out/demo.jsonl $out/demo.json
 
-size() { wc -c <"$1" | awk '{ printf "%.1f KB", $1 / 1000 }'; }
 cat <<END
 
-JSON lines    $out/demo.jsonl  ($(wc -l <$out/demo.jsonl) lines, $(size $out/demo.jsonl))
-Chrome trace  $out/demo.json  ($(size $out/demo.json)): open it in ui.perfetto.dev or chrome://tracing
-
 Try:
+  $O/cudatrace report $out/demo.jsonl
+  $O/cudatrace report --format=html -o $out/demo.html $out/demo.jsonl
   jq -r .type $out/demo.jsonl | sort | uniq -c
-  jq 'select(.type=="kernel" and .op=="launch")' $out/demo.jsonl | head -40
   jq 'select(.type=="memory" and .op=="alloc") | {ts, size}' $out/demo.jsonl
   jq 'select(.duration_us > 100) | {name, duration_us}' $out/demo.jsonl
-  $O/cudatrace report $out/demo.jsonl
+Open $out/demo.json at https://ui.perfetto.dev.
 END

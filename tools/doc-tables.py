@@ -5,6 +5,7 @@
     tools/doc-tables.py [--check] PROGRAM      docs/FIELDS.md, from PROGRAM list --schema
                                                docs/CHOOSE.md, from PROGRAM help which --json
                                                lists of members in docs/REPORT.md, from PROGRAM list --schema=report
+                                               tables in docs/LIMITS.md, from src/util/limits.def
 
 Rewrites pages that are out of date; with --check it only reports them, with exit status 1. `make tables` runs it, and the
 test suite json_schema does with --check."""
@@ -26,6 +27,11 @@ TITLES = {
 }
 
 
+def several(form_):
+    """Its plural."""
+    return re.sub("^array", "arrays", form_) if form_.startswith("array") else form_ + "s"
+
+
 def form(schema):
     """The type of a member, in readable form."""
     if "const" in schema:
@@ -35,7 +41,7 @@ def form(schema):
     kinds = schema.get("type", "string")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds == ["object"] and isinstance(schema.get("additionalProperties"), dict):
-        return f"object of {form(schema['additionalProperties'])}s"
+        return f"object of {several(form(schema['additionalProperties']))}"
     if kinds == ["array"]:
         of = form(schema["items"])
         return f"array of {schema['minItems']} {of}s" if schema.get("minItems") == schema.get("maxItems", 0) else f"array of {of}s"
@@ -119,11 +125,58 @@ def report(program):
     sections = json.loads(ran.stdout)["properties"]
     with open(os.path.join(DOCS, "REPORT.md"), encoding="utf-8") as f:
         page = f.read()
-    blocks = {found[2]: found[0] for found in BLOCK.finditer(page)}
+    blocks = {found[2] for found in BLOCK.finditer(page)}
     missing = [name for name, schema in sections.items() if isinstance(schema, dict) and {"properties", "items"} & {*schema} and name not in blocks]
-    if missing:
-        sys.exit(f"docs/REPORT.md has no list of members of: {', '.join(missing)}; see the list of kernels")
+    for name in missing:
+        page = page.replace("## The HTML report\n", f"## {name}\n\n<!-- members of {name}, made by `make tables` -->\n<!-- end of members -->\n\n## The HTML report\n", 1)
     return BLOCK.sub(lambda found: found[1] + table(sections[found[2]].get("items", sections[found[2]])).replace("| field |", "| member |") + found[3], page)
+
+
+LIMITS = re.compile(r"(<!-- limits of a (trace|report), made by `make tables` -->\n).*?(<!-- end of limits -->)", re.S)
+ROW = re.compile(r"^(KERNEL|TRACE|REPORT)_LIMIT\(((?:\"(?:[^\"\\\\]|\\\\.)*\"|[^\")])*)\)", re.M)
+
+
+def arguments(text):
+    """Arguments of a row of limits.def: numbers as numbers, adjacent string literals joined, else words."""
+    found = []
+    for arg in re.findall(r"((?:\"(?:[^\"\\]|\\.)*\"|[^,\"])+)(?:,|$)", text):
+        literals = re.findall(r"\"((?:[^\"\\]|\\.)*)\"", arg)
+        number = re.fullmatch(r"\s*(\d+)(?: (<<|\+) (\d+))?\s*", arg)
+        if literals:
+            found.append("".join(literals))
+        elif number:
+            a, b = int(number[1]), int(number[3] or 0)
+            found.append(a << b if number[2] == "<<" else a + b)
+        else:
+            found.append(arg.strip())
+    return found
+
+
+def amount(n):
+    """Tables with a number of MiB are limited by bytes."""
+    return f"{n >> 20} MiB" if n >= 4 << 20 and not n & (1 << 20) - 1 else f"{n:,}"
+
+
+def limits():
+    """docs/LIMITS.md with the rows of src/util/limits.def."""
+    with open(os.path.join(os.path.dirname(DOCS), "src/util/limits.def"), encoding="utf-8") as f:
+        rows_ = [(kind, arguments(args)) for kind, args in ROW.findall(f.read())]
+    trace = ["| table | filled by | limit | for one owner | at the limit | counter | released | check |", "|---|---|---|---|---|---|---|---|"]
+    report_ = ["| table | holds | per process | total |", "|---|---|---|---|"]
+    for kind, args in rows_:
+        if kind == "KERNEL":
+            _, row_sz, holds, filled, limit, owner, full, counter, released, check = args
+            trace.append(f"| {holds}; {row_sz:,} bytes a row | {filled} | {limit} | {owner} | {full} | {counter} | {released} | {check} |")
+        elif kind == "TRACE":
+            _, name, most, share, _, _, holds, full, filled, limit, owner, released, check = args
+            owner = owner.replace("{share}", amount(share))
+            trace.append(f"| `{name}`: {holds} | {filled} | {(limit or '{max}').replace('{max}', amount(most))} | {owner} | {full} | `table={name}` | {released} | {check} |")
+        else:
+            _, name, most, holds, limit, total = args
+            report_.append(f"| `{name}` | {holds} | {(limit or '{max}').replace('{max}', amount(most))} | {total or (amount(2 * most) if most else '')} |")
+    with open(os.path.join(DOCS, "LIMITS.md"), encoding="utf-8") as f:
+        page = f.read()
+    return LIMITS.sub(lambda found: found[1] + "\n".join(trace if found[2] == "trace" else report_) + "\n" + found[3], page)
 
 
 def main(args):
@@ -131,7 +184,7 @@ def main(args):
     if len(args) != 1 + is_check:
         sys.exit(__doc__)
     bad = 0
-    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1]), "REPORT.md": report(args[-1])}.items():
+    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1]), "REPORT.md": report(args[-1]), "LIMITS.md": limits()}.items():
         path = os.path.join(DOCS, name)
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else None
         if old == text:

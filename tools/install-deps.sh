@@ -81,7 +81,6 @@ need_file yaml.h libyaml-dev 'reads the configuration of the daemon'
 need_file seccomp.h libseccomp-dev 'filters the system calls of the tracer'
 need_file curses.h libncurses-dev 'draws the screen of cudatrace top'
 need_file event2/http.h libevent-dev 'the loop of the daemon, and its HTTP'
-need_file uthash.h uthash-dev 'hash tables'
 if ! have pkg-config || ! pkg-config --atleast-version=1.3 libbpf 2>/dev/null; then
 	missing+=('libbpf-dev:loads and attaches BPF programs; 1.3 or later')
 fi
@@ -141,7 +140,7 @@ if [ "$set" = check-all ]; then
 	have qemu-system-x86_64 || wanted+=('qemu-system-x86:boots other kernels')
 	have busybox || wanted+=('busybox-static:the programs for those kernels')
 	have cpio || wanted+=('cpio:puts their file systems together')
-	have pahole || wanted+=('pahole:type information for the stand-in kernel modules')
+	have pahole || wanted+=('pahole:type information for the mock driver kernel modules')
 fi
 if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')

@@ -212,13 +212,53 @@ struct nsproxy {
 	struct pid_namespace *pid_ns_for_children;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+struct wait_queue_head {
+	struct list_head head; /* of wait_queue_entry.entry */
+};
+
+struct wait_queue_entry {
+	struct list_head entry;
+};
+
+/* A thread in wait4() or waitid(). */
+struct wait_opts {
+	int wo_flags;
+	struct wait_queue_entry child_wait; /* in signal_struct.wait_chldexit */
+};
+#define WUNTRACED 2
+
 struct signal_struct {
 	atomic_t live; /* threads left; 0 in the last one's exit */
 	int nr_threads;
 	int group_exit_code;
 	unsigned int flags;
+	struct wait_queue_head wait_chldexit;
+	struct pid *pids[4];
 };
 #define SIGNAL_GROUP_EXIT 0x00000004
+#define PIDTYPE_PGID	  2
+
+struct sigaction {
+	void (*sa_handler)(int);
+	unsigned long sa_flags;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64]; /* by signal - 1 */
+};
+#define SA_NOCLDSTOP 1
+
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
 
 /* A call that a return probe waits for. */
 struct return_instance {
@@ -249,6 +289,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
+	sigset_t blocked;
 	unsigned long sas_ss_sp; /* of sigaltstack() */
 	size_t sas_ss_size;
 	u64 self_exec_id;

@@ -10,7 +10,7 @@ build=${O:-build}
 
 # The Debian packages that are linked into the static binary.
 linked='libc6-dev libstdc++6 libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libevent-dev libseccomp-dev libncurses-dev libiberty-dev
-	rapidjson-dev uthash-dev'
+	rapidjson-dev'
 
 mkdir "$root"
 install -D -m 755 "$build/cudatrace-static" "$root/cudatrace"

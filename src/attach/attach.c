@@ -182,7 +182,7 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 		close(fd);
 	/* Also after a failure: a process that maps it must not be stopped for it. */
 	if (*e && !(*e)->off)
-		attach_lib__tell(a, &t->key, (*e)->lib.id);
+		attach_lib__announce(a, &t->key, (*e)->lib.id);
 	return *e ? 0 : -ENOSPC;
 }
 
@@ -192,7 +192,7 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 	int ret = e ? 0 : open_lib(a, t, &e);
 
 	if (e && e->off && (e->ret = attach_lib__hold(a, e, -1)) != -ETXTBSY)
-		attach_lib__tell(a, &t->key, e->lib.id);
+		attach_lib__announce(a, &t->key, e->lib.id);
 	if (ret)
 		return ret;
 	*out = &e->lib;
@@ -214,13 +214,12 @@ static void say_lingering(const struct attach *a)
 	pid_t holder = a->mech == MECH_PERF ? 0 : links__holder(&a->links);
 
 	if (holder)
-		warn("the probes stay attached, without effect, until process %d releases its "
-		     "memory lock (it is blocked itself): cudatrace-links, process %d, then "
+		warn("the probes stay attached, without effect, until a memory lock is "
+		     "released, perhaps of process %d, which waits itself: cudatrace-links, process %d, then "
 		     "removes them and exits",
 		     (int)holder, (int)a->links.pid);
 	else
-		info("cudatrace-links, process %d, is still removing the probes, which have no "
-		     "effect any more, and then exits",
+		info("cudatrace-links, process %d, removes the probes, which no longer have an effect, and then exits",
 		     (int)a->links.pid);
 }
 

@@ -106,7 +106,7 @@ struct attach_lib {
 	char **refused; /* symbols whose instruction the kernel cannot probe */
 	unsigned refused_cnt;
 	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
-	unsigned shifted_cnt; /* probes behind the first instruction: see elf_probe_shift() */
+	unsigned shifted_cnt; /* probes after the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
 	bool ignored;	      /* a stub: nothing attached */
 	bool idle;	      /* unused at the last check */
@@ -122,6 +122,12 @@ struct attach_lib {
  * end.
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
+/* A traced process has mapped the library since since_ns (CLOCK_MONOTONIC). If its probes were not
+ * attached then, attach__missed() reports the period without probes, once. */
+void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t since_ns);
+/* Calls fn for each library with a new period without probes. */
+void attach__missed(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib),
+		    void *ctx);
 /* Calls fn for each library whose probes are complete only now. Returns false if the process that
  * holds the probes was killed, and the probes are gone. */
 bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx);
@@ -158,7 +164,8 @@ void attach__reattach(struct attach *a, unsigned lib_id);
 /* Files that are written in place: the code at our probes' offsets would change. */
 /* When readable, call attach__follow_writes() at once, because a writer is waiting. */
 int attach__watch_fd(const struct attach *a);
-/* Returns how many files are waited for; call attach__follow_writes() now and then if not 0. */
+/* Returns the number of files that are waited for; if not 0, call attach__follow_writes()
+ * periodically. */
 unsigned attach__off_cnt(const struct attach *a);
 /* Detaches probes (on false) before the file changes, and attaches to the new contents. */
 void attach__follow_writes(struct attach *a,

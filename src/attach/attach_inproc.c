@@ -215,9 +215,11 @@ void attach__reattach(struct attach *a, unsigned lib_id)
 		e->covered_off = false;
 		dbg("%s: reattached its probes", e->lib.path);
 	}
-	if (ret)
+	if (ret) {
+		e->missed = MISSED_NEW;
 		warn("%s: its probes %s: calls of processes that have just loaded it may be missing",
 		     e->lib.path,
 		     ret == -EINPROGRESS ? "are late because the kernel waits" : strerror(-ret));
-	attach_lib__tell(a, &e->lib.key, e->lib.id);
+	}
+	attach_lib__announce(a, &e->lib.key, e->lib.id);
 }

@@ -153,7 +153,7 @@ void attach_lib__free(struct attach *a, struct lib_entry *e)
 	free(e);
 }
 
-void attach_lib__tell(struct attach *a, const struct ct_lib_key *key, unsigned lib_id)
+void attach_lib__announce(struct attach *a, const struct ct_lib_key *key, unsigned lib_id)
 {
 	uint32_t id = lib_id;
 
@@ -210,7 +210,7 @@ void attach__know(struct attach *a, const struct ct_lib_key *key, unsigned lib_i
 	if (!take_key(a, uid))
 		return;
 	a->keys[a->key_cnt++] = (struct lib_key){.key = *key, .lib_id = lib_id, .uid = uid};
-	attach_lib__tell(a, key, lib_id);
+	attach_lib__announce(a, key, lib_id);
 }
 
 void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e)

@@ -8,7 +8,7 @@
 #include "attach/probe/links.h"
 #include "attach/find/watch.h"
 
-#include "util/quota.h"
+#include "util/limits.h"
 
 #include <bpf/libbpf.h>
 #include <pthread.h>
@@ -37,6 +37,10 @@ struct lib_entry {
 	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
 	bool covered_off;		  /* only those are left */
 	bool said_refused;
+	bool no_probes;	  /* attaching has failed, or the kernel still waits */
+	uint64_t late_ns; /* when late probes were attached; 0: they were not late */
+	/* Whether the library was in use without probes: attach__missed() reports it once. */
+	enum { MISSED_NONE, MISSED_NEW, MISSED_SAID } missed;
 	bool off;     /* being written: no probes; attach again from due_ns on */
 	bool late;    /* noticed after the write */
 	bool closing; /* off, but its probes are still being removed: the writer waits */
@@ -147,7 +151,7 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 void attach_lib__give_ids(struct attach *a, struct lib_entry *e);
 void attach_lib__free(struct attach *a, struct lib_entry *e);
 /* Updates the kernel side: the file is known, or not known by any of its keys. */
-void attach_lib__tell(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
+void attach_lib__announce(struct attach *a, const struct ct_lib_key *key, unsigned lib_id);
 void attach_lib__forget_keys(struct attach *a, const struct lib_entry *e);
 /* attach.c: reads the file open in e->watch and attaches. */
 int attach_lib__put_on(struct attach *a, struct lib_entry *e);

@@ -4,6 +4,7 @@
 
 #include "attach/find/elf.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/plural.h"
 
@@ -109,6 +110,7 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 	int ret = answer->ret;
 
 	e->lib.attach_ns = answer->took_ns;
+	e->no_probes = ret < 0;
 	if (ret < 0)
 		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
 	else
@@ -134,11 +136,10 @@ static void say_late(struct attach *a, const struct lib_entry *e)
 	a->said_late = true;
 	holder = links__holder(&a->links);
 	if (holder)
-		snprintf(
-			who, sizeof(who),
-			" of process %d, which waits for something itself (a FUSE server that does "
-			"not answer?)",
-			(int)holder);
+		snprintf(who, sizeof(who),
+			 ", perhaps of process %d, which waits itself (for a FUSE server that does "
+			 "not answer?)",
+			 (int)holder);
 	warn("%s: cannot attach %u probe%s while the kernel waits for the memory lock%s: "
 	     "its calls are not traced until then; end the process that holds the lock",
 	     e->lib.path, e->sites->cnt, plural(e->sites->cnt), who);
@@ -167,6 +168,7 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 	if (a->detached)
 		return -EINPROGRESS;
 	ret = links__attach(&a->links, &req, &answer);
+	e->no_probes = ret == -EINPROGRESS;
 	if (ret == -EINPROGRESS) {
 		say_late(a, e);
 		return ret;
@@ -174,6 +176,25 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 	if (ret)
 		answer = (struct links_answer){.ret = ret};
 	return done(a, e, &answer);
+}
+
+void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t since_ns)
+{
+	struct lib_entry *e = attach_lib__find(a, key);
+
+	if (e && !e->missed && (e->no_probes || since_ns < e->late_ns))
+		e->missed = MISSED_NEW;
+}
+
+void attach__missed(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib),
+		    void *ctx)
+{
+	for (unsigned i = 0; i < attach__lib_cnt(a); i++) {
+		if (a->libs[i]->missed != MISSED_NEW)
+			continue;
+		a->libs[i]->missed = MISSED_SAID;
+		fn(ctx, &a->libs[i]->lib);
+	}
 }
 
 bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx)
@@ -193,8 +214,10 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 		if (!e || !e->sites)
 			continue;
 		e->ret = done(a, e, &answer);
-		if (!e->ret)
-			fn(ctx, &e->lib);
+		if (e->ret)
+			continue;
+		e->late_ns = now_ns();
+		fn(ctx, &e->lib);
 	}
 	a->said_late &= a->links.late_cnt != 0;
 	return !links__is_gone(&a->links);

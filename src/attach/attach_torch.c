@@ -17,7 +17,7 @@ struct torch_file {
 	struct torch_lib *lib;
 };
 
-static unsigned tell_sites(struct attach *a, unsigned lib_id, const struct torch_lib *lib)
+static unsigned add_sites(struct attach *a, unsigned lib_id, const struct torch_lib *lib)
 {
 	unsigned cnt = 0;
 
@@ -64,7 +64,7 @@ static void say_missing(const struct lib_entry *e, const struct elf_lib *elf)
 void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_lib *elf)
 {
 	struct torch_file *files;
-	unsigned told;
+	unsigned added;
 
 	if (e->lib.api->id != API_TORCH)
 		return;
@@ -76,13 +76,13 @@ void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_
 		return;
 	a->torch_files = files;
 	files[a->torch_file_cnt++] = (struct torch_file){e->lib.id, elf->torch};
-	told = tell_sites(a, e->lib.id, elf->torch);
-	if (told < elf->torch->operator_cnt)
+	added = add_sites(a, e->lib.id, elf->torch);
+	if (added < elf->torch->operator_cnt)
 		info("%s: the end of %u operator%s is found by the stack pointer alone",
-		     e->lib.path, elf->torch->operator_cnt - told,
-		     plural(elf->torch->operator_cnt - told));
+		     e->lib.path, elf->torch->operator_cnt - added,
+		     plural(elf->torch->operator_cnt - added));
 	dbg("%s: %u operators, %u with a known stack position, %u classes of nodes", e->lib.path,
-	    elf->torch->operator_cnt, told, elf->torch->node_cnt);
+	    elf->torch->operator_cnt, added, elf->torch->node_cnt);
 	elf->torch = NULL;
 }
 

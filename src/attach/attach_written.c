@@ -104,6 +104,9 @@ static void forget(struct attach *a, struct lib_entry *e)
 	e->said_refused = false;
 	e->lib.ignored = e->lib.idle = false;
 	e->lib.id = ++a->newest_lib;
+	/* The time since the write is such a period already. */
+	e->missed = MISSED_SAID;
+	e->late_ns = 0;
 }
 
 int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd)
@@ -177,7 +180,7 @@ void attach__follow_writes(struct attach *a,
 		time_budget__end(&w);
 		if (e->ret == -ETXTBSY)
 			continue;
-		attach_lib__tell(a, &e->lib.key, e->lib.id);
+		attach_lib__announce(a, &e->lib.key, e->lib.id);
 		if (!e->ret && !e->lib.ignored)
 			fn(ctx, &e->lib, true);
 	}

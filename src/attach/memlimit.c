@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Limits of the BPF side's tables per owner: as bpf/memlimit.bpf.h, for rows added and deleted from
- * user space. */
+/* Limits of the BPF side's tables per owner (ct_limit.h): as bpf/memlimit.bpf.h, for rows added and
+ * deleted from user space. */
 #include "attach_priv.h"
 
 #include "util/reader.h"
@@ -30,7 +30,7 @@ void memlimit__prepare(struct cudatrace_bpf *skel, struct ct_cfg *cfg, const str
 	bpf_map__set_max_entries(skel->maps.pids, cfg->rows_max[CT_TABLE_PROCESSES]);
 	bpf_map__set_max_entries(skel->maps.inproc,
 				 !o->inproc ? 1 : o->inproc_max ?: cfg->rows_max[CT_TABLE_PROCESSES]);
-	bpf_map__set_max_entries(skel->maps.python_told,
+	bpf_map__set_max_entries(skel->maps.python_sent,
 				 o->python ? 1 << (CT_PYTHON_PLACES_LOG - 2) : 1);
 	bpf_map__set_max_entries(skel->maps.pythons,
 				 o->python ? cfg->rows_max[CT_TABLE_PROCESSES] : 1);
@@ -45,13 +45,12 @@ static uint32_t *of_user(struct attach *a, enum ct_table table, uid_t uid)
 			->rows_of_user[table][ct_user_slot(uid, a->skel->rodata->cfg.user_secret)];
 }
 
-/* As memlimit_charge() there: up to all the rows that the user leaves free. */
 static bool take(struct attach *a, enum ct_table table, uid_t uid)
 {
-	uint32_t used = a->skel->bss->rows_used[table];
-	uint32_t max = a->skel->rodata->cfg.rows_max[table], left = used < max ? max - used : 0;
+	const struct ct_cfg *cfg = &a->skel->rodata->cfg;
+	uint64_t left = ct_limit_left(cfg->rows_max[table], a->skel->bss->rows_used[table]);
 
-	if (!left || (a->skel->rodata->cfg.fair && *of_user(a, table, uid) >= left))
+	if (!ct_limit_fits(cfg->fair ? *of_user(a, table, uid) : 0, 1, CT_LIMIT_NO_SHARE, left))
 		return false;
 	__atomic_add_fetch(of_user(a, table, uid), 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&a->skel->bss->rows_used[table], 1, __ATOMIC_RELAXED);

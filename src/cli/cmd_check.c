@@ -25,6 +25,7 @@
 #include "text/json.h"
 #include "text/numbers.h"
 #include "util/log.h"
+#include "util/reader.h"
 #include "version.h"
 
 #define COLUMNS	     80
@@ -101,8 +102,13 @@ static void look_at_file(struct check *c, struct file *f)
 
 static int look(struct check *c)
 {
-	int ret = 0;
+	/* Files of all processes are read. */
+	int ret = reader__start(false);
 
+	if (ret) {
+		err("cannot start cudatrace-read: %s", strerror(-ret));
+		return ret;
+	}
 	c->caps = caps__all(&c->cap_cnt);
 	c->process_cnt = target_libs__add_all(&c->libs);
 	if (c->o->trace.libcuda)
@@ -345,10 +351,11 @@ static void print_files(const struct check *c)
 		print_file(c->out, &c->files[i]);
 	if (!c->usable_cnt) {
 		put_spaces(c->out, 2);
-		put_wrapped(c->out,
-			    "No file to trace was found. One that a program loads from elsewhere "
-			    "is traced too; or name it with --libcuda.",
-			    2, 2);
+		put_wrapped(
+			c->out,
+			"No libcuda file was found. One that a program loads from elsewhere is traced too; --libcuda names "
+			"another.",
+			2, 2);
 	}
 	if (c->process_cnt > 0) {
 		snprintf(text, sizeof(text), "  Loaded by %d process%s now.\n", c->process_cnt,
@@ -382,7 +389,7 @@ static void print_text(const struct check *c)
 	if (caps__can_trace()) {
 		out_lit(c->out, "\nTracing is possible, with ");
 		out_str(c->out, mechanism_name(caps__best_mechanism()));
-		out_lit(c->out, "; --kernel sees the driver by ");
+		out_lit(c->out, "; --kernel probes the driver by ");
 		out_str(c->out, nv_probe_name(best_nv_probe()));
 		out_lit(c->out, ".\n");
 	} else {
@@ -421,6 +428,7 @@ out:
 		elf_lib__free(c.files[i].elf);
 	free(c.files);
 	target_libs__clear(&c.libs);
+	reader__end();
 	out__close(c.out);
 	return status;
 }

@@ -111,7 +111,7 @@ int cmd_diff(const struct opts *o)
 			goto out;
 		}
 	}
-	status = differ ? EXIT_DIFFERENT : diff__is_incomplete(c.diff) ? EXIT_UNKNOWN : EXIT_SAME;
+	status = differ ? EXIT_DIFFERENT : diff__is_unknown(c.diff) ? EXIT_UNKNOWN : EXIT_SAME;
 out:
 	diff__free(c.diff);
 	reader__free(readers[0]);

@@ -2,6 +2,7 @@
 /* cudatrace report: analyses saved traces. Reads them once; pictures are written during the read,
  * other formats at the end. Needs no root. */
 #include "cmd.h"
+#include "report_tables.h"
 #include "trace/command.h"
 
 #include "report/format.h"
@@ -26,6 +27,8 @@ static const struct {
 	{"chrome", ".chrome.json", SINK_CHROME, false},
 	{"perfetto", ".pftrace", SINK_PERFETTO, true},
 };
+/* Suffix of the folder of --format=csv. */
+#define TABLES	    ".tables"
 #define PICTURE_CNT (sizeof(pictures) / sizeof(pictures[0]))
 
 struct report_cmd {
@@ -38,7 +41,8 @@ struct report_cmd {
 	struct trace_end end;	    /* of all traces together */
 	struct trace_count *counts; /* counts of end, if there are several traces */
 	unsigned trace_cnt, end_cnt;
-	bool bar; /* a progress line is on the terminal */
+	uint64_t last_ns; /* of the events */
+	bool bar;	  /* a progress line is on the terminal */
 	bool failed;
 };
 
@@ -157,6 +161,8 @@ static void on_event(void *ctx, const struct trace_event *ev)
 	struct report_cmd *c = ctx;
 
 	losses__event(&c->lost, ev);
+	if (ev->end_ns > c->last_ns)
+		c->last_ns = ev->end_ns;
 	if (c->report)
 		report__event(c->report, ev);
 	for (unsigned i = 0; i < PICTURE_CNT; i++)
@@ -235,7 +241,7 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 	}
 	/* Overhead by function is shown only for a single trace. */
 	if (c->end_cnt > 1)
-		sum.dear_cnt = 0;
+		sum.costly_cnt = 0;
 	if (c->end.end_ns > sum.end_ns)
 		sum.end_ns = c->end.end_ns;
 	if (c->end_cnt > 1 && c->report && sum.end_ns > c->report->base_ns)
@@ -308,12 +314,24 @@ static const struct report_format *as_named(const struct opts *o,
 	return strcmp(named->name, "svg") ? format : named;
 }
 
+static int write_tables(const struct report_cmd *c)
+{
+	const struct opts *o = c->o;
+	char *dir = o->output ? path_for(o, TABLES, true) : name_after(o->files.v[0], TABLES);
+	int ret = dir ? report_tables(o, c->report, dir) : -ENOMEM;
+
+	free(dir);
+	return ret;
+}
+
 static int write_formats(struct report_cmd *c)
 {
 	const struct report_format *formats;
 	unsigned cnt;
 	int ret = 0;
 
+	if (wants(c->o, "csv") && write_tables(c))
+		ret = -EIO;
 	formats = report_formats(&cnt);
 	for (unsigned i = 0; i < cnt; i++)
 		if (wants(c->o, formats[i].name) && write_format(c, as_named(c->o, &formats[i])))
@@ -353,6 +371,9 @@ int cmd_report(const struct opts *o)
 		err("out of memory: close other programs");
 		goto out;
 	}
+	/* A picture of a saved trace is the live one, byte for byte. */
+	if (is_picture(o->format))
+		reader__keep_order(c.reader);
 	if (!read_files(&c))
 		goto out;
 	/* A trace that was cut off makes the whole incomplete. */
@@ -363,8 +384,13 @@ int cmd_report(const struct opts *o)
 		if (write_formats(&c))
 			status = EXIT_FAILURE;
 	}
+	/* Viewers accept a picture of a trace without its end; other readers need valid JSON. */
+	if (!end) {
+		c.end.reason = "the trace has no end";
+		c.end.end_ns = c.last_ns > c.end.end_ns ? c.last_ns : c.end.end_ns;
+	}
 	for (unsigned i = 0; i < PICTURE_CNT; i++) {
-		if (sink__close(c.pictures[i], end))
+		if (sink__close(c.pictures[i], &c.end))
 			status = EXIT_FAILURE;
 		c.pictures[i] = NULL;
 	}

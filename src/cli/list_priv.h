@@ -32,13 +32,13 @@ static inline const struct list_lib *list_lib_of(const struct list *l, const str
 	return &l->libs[fn->api];
 }
 
-/* Whether the function belongs to this detail level. */
+/* Returns whether the function belongs to this detail level. */
 static inline bool list_is_in(const struct api_fn *fn, enum api_detail d)
 {
 	return !api_at(fn->api)->is_asked && api_fn_detail(fn) <= d;
 }
 
-/* Whether the function is traced without an option. */
+/* Returns whether the function is traced without an option. */
 static inline bool list_is_default(const struct api_fn *fn)
 {
 	return list_is_in(fn, DETAIL_NORMAL);

@@ -5,6 +5,7 @@
  * words again to find the wrong one.
  */
 #include "opts_priv.h"
+#include "report_tables.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -333,7 +334,7 @@ static void check_whole(const struct parse *p)
 	if (o->trace.stop_on_load && !o->trace.pid_cnt)
 		opts__die("--stop-on-load needs -p: %s",
 			  o->trace.argv ? "a command's processes are stopped anyway"
-					: "processes that nobody named are never stopped");
+					: "only named processes are stopped");
 	if (o->trace.wait_ns != UINT64_MAX && !o->trace.argv)
 		opts__die("--wait needs a COMMAND: cudatrace --wait=main -- COMMAND");
 	if (o->verb == VERB_DIFF && o->files.cnt != 2)
@@ -353,9 +354,12 @@ static void check_whole(const struct parse *p)
 		opts__die("--full prints all sections; leave it out, or leave out --section, --map "
 			  "and --serving");
 	if (o->verb == VERB_REPORT && o->sections && strcmp(o->format, "ascii") &&
-	    strcmp(o->format, "json"))
-		opts__die("--section is for text and JSON; leave it out, or leave out --format=%s",
-			  o->format);
+	    strcmp(o->format, "json") && strcmp(o->format, "csv"))
+		opts__die(
+			"--section is for text, JSON and CSV; leave it out, or leave out --format=%s",
+			o->format);
+	if (o->verb == VERB_REPORT)
+		report_tables_check(o);
 	if (o->verb == VERB_REPORT)
 		segments_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)

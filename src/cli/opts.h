@@ -43,17 +43,18 @@ struct opts {
 	bool schema_report; /* list: the JSON Schema of a report */
 	bool names;	    /* list: only the names for -e, for completion scripts (hidden) */
 	/* report */
-	struct strv files;	   /* traces; "-" is stdin. ctl: its words */
-	const char *format;	   /* a name of report_formats(), "chrome", "perfetto" or "all" */
-	const char *output;	   /* -o; NULL: none */
-	unsigned top;		   /* rows of long tables */
-	enum map_weight map;	   /* --map; MAP_BY_NONE: without */
+	struct strv files;   /* traces; "-" is stdin. ctl: its words */
+	const char *format;  /* a name of report_formats(), "csv", "chrome", "perfetto" or "all" */
+	const char *output;  /* -o; NULL: none */
+	unsigned top;	     /* rows of long tables */
+	enum map_weight map; /* --map; MAP_BY_NONE: without */
 	enum iter_mode iterations; /* how to find iterations */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
 	bool serving;		   /* print the section on serving even if it is empty */
 	bool full;		   /* --full: all sections */
 	uint64_t sections;	   /* --section: bits of report_section(); 0: all */
+	struct strv tables;	   /* --section: its names; report_tables.h */
 	int width;		   /* --width: columns; 0: the output's own */
 	struct top_opts top_opts;
 	/* daemon, ctl */

@@ -72,6 +72,19 @@ void opts__die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noretu
 
 /* opts_table.c */
 void strv_add(struct strv *v, const char *s);
+/* Refuses an empty argument. */
+void need_text(const struct opt_row *row, const char *arg);
+
+/* opts_report.c */
+void set_format(struct opts *o, const struct opt_row *row, const char *arg);
+void set_top(struct opts *o, const struct opt_row *row, const char *arg);
+void set_map(struct opts *o, const struct opt_row *row, const char *arg);
+void set_section(struct opts *o, const struct opt_row *row, const char *arg);
+void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg);
+void set_width(struct opts *o, const struct opt_row *row, const char *arg);
+void set_marker(struct opts *o, const struct opt_row *row, const char *arg);
+void set_iterations(struct opts *o, const struct opt_row *row, const char *arg);
+void set_gap(struct opts *o, const struct opt_row *row, const char *arg);
 
 /* opts_print.c, man.c. brief: only the help up to the first ; or :. */
 void opts__print_row(FILE *f, const struct opt_row *row, enum verb verb, bool brief);

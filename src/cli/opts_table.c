@@ -65,7 +65,7 @@ static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
 	free(list);
 }
 
-static void need_text(const struct opt_row *row, const char *arg)
+void need_text(const struct opt_row *row, const char *arg)
 {
 	if (!*arg)
 		opts__die("--%s: %s is empty; give one or leave the option out", row->name,
@@ -375,76 +375,6 @@ static void set_help(struct opts *o, const struct opt_row *row, const char *arg)
 	exit(0);
 }
 
-static void set_format(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	const char *word = row->words, *at = strstr(word, arg);
-	size_t len = strlen(arg);
-
-	if (!len || !at || (at > word && at[-1] != ' ') || (at[len] && at[len] != ' '))
-		opts__die("--format '%s': unknown; choose one of: %s", arg, word);
-	o->format = arg;
-}
-
-static void set_top(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	uint64_t n;
-
-	if (opt_read_u64(arg, &n) || !n || n > 100000)
-		opts__die("--top '%s': not a number of rows; give 1 to 100000", arg);
-	o->top = n;
-}
-
-static void set_map(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	static const char *const words[] = {
-		[MAP_BY_WALL] = "wall",		[MAP_BY_HOST] = "host",	  [MAP_BY_GPU] = "gpu",
-		[MAP_BY_LAUNCHES] = "launches", [MAP_BY_CALLS] = "calls",
-	};
-
-	o->map = arg ? MAP_BY_NONE : MAP_BY_WALL;
-	for (unsigned i = 1; arg && i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(words[i], arg))
-			o->map = i;
-	if (!o->map)
-		opts__die("--map=%s: unknown; choose one of: %s", arg, row->words);
-}
-
-static void set_section(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	for (;; arg++) {
-		size_t len = strcspn(arg, ",");
-		uint64_t bit = report_section(arg, len);
-		const char *like = report_section_like(arg, len);
-
-		if (!bit)
-			opts__die("--section '%.*s': there is no such section; %s%s%s", (int)len,
-				  arg, like ? "did you mean " : "--list-sections lists them",
-				  like ? like : "", like ? "?" : "");
-		o->sections |= bit;
-		arg += len;
-		if (!*arg)
-			break;
-	}
-	if (o->sections >> AN_MAP & 1 && !o->map)
-		o->map = MAP_BY_WALL;
-}
-
-static void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	report_sections_print(stdout);
-	exit(0);
-}
-
-static void set_width(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	uint64_t n;
-
-	if (opt_read_u64(arg, &n) || n < 40 || n > 1000)
-		opts__die("--width '%s': not a number of columns; give 40 to 1000", arg);
-	o->width = n;
-}
-
 static void set_once(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	o->top_opts.tables = 1;
@@ -465,34 +395,6 @@ static void set_interval(struct opts *o, const struct opt_row *row, const char *
 	check_number(ret, *ns, row, arg, "2.5 (seconds) or 500ms");
 	if (*ns < OPTS_INTERVAL_MIN || *ns > OPTS_INTERVAL_MAX)
 		opts__die("--interval %s: give 0.1 seconds to a day", arg);
-}
-
-static void set_marker(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	o->marker = arg;
-	o->iterations = ITER_MARKER;
-}
-
-static void set_iterations(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	if (!strcmp(arg, "auto"))
-		o->iterations = ITER_AUTO;
-	else if (!strcmp(arg, "sync"))
-		o->iterations = ITER_SYNC;
-	else if (!strcmp(arg, "gap"))
-		o->iterations = ITER_GAP;
-	else
-		opts__die("--iterations '%s': unknown; choose one of: %s", arg, row->words);
-	if (o->iterations == ITER_GAP && !o->gap_ns)
-		o->gap_ns = OPTS_GAP_DEFAULT;
-}
-
-static void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	if (opt_read_time(arg, 1000, &o->gap_ns) || !o->gap_ns)
-		opts__die("--gap '%s': not a time; give microseconds, or a unit: 500, 2ms", arg);
-	o->iterations = ITER_GAP;
 }
 
 static void set_set(struct opts *o, const struct opt_row *row, const char *arg)
@@ -516,9 +418,9 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 	exit(0);
 }
 
-/* Those of report_formats(), and three that are not rows there. */
+/* Those of report_formats(), and four that are not rows there. */
 #define MAP_WEIGHTS    "wall host gpu launches calls"
-#define REPORT_FORMATS "ascii json html chrome perfetto flamegraph svg all"
+#define REPORT_FORMATS "ascii json csv html chrome perfetto flamegraph svg all"
 
 static void set_flag(struct opts *o, const struct opt_row *row, const char *arg)
 {

@@ -68,7 +68,8 @@ static void print_gpu(void)
 		say("GPU     NVIDIA driver %s, but no device in /dev: %s\n", driver->detail,
 		    devices->fix);
 	else if (driver->state != CAP_YES)
-		say("GPU     %s, but the version of its driver cannot be read\n", devices->detail);
+		say("GPU     /dev/%s exists, but the driver version cannot be read\n",
+		    devices->detail);
 	else
 		say("GPU     NVIDIA driver %s: %s\n", driver->detail, devices->detail);
 }

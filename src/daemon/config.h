@@ -85,7 +85,7 @@ struct config_errors {
 	unsigned cnt;
 };
 
-/* Whether programs load our library from a folder of ours. */
+/* Returns whether programs load our library from a directory of ours. */
 static inline bool config__has_listener(const struct config *c)
 {
 	return c->trace.inject || c->trace.gpu_time;

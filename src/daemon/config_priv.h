@@ -40,7 +40,7 @@ void config_wrong(const struct place *at, const char *fmt, ...)
 
 /* NULL: there is no such key. */
 const struct key *config_find_key(const char *path);
-/* Whether some key begins with path and a dot: path is a group of keys. */
+/* Returns whether some key begins with path and a dot: path is a group of keys. */
 bool config_is_group(const char *path);
 void config_unknown_key(const char *path, const struct place *at);
 /* Reports an invalid value. */

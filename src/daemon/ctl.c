@@ -245,7 +245,7 @@ static void make_folder(const char *path)
 	char *copy = strdup(path);
 
 	if (copy && mkdir(dirname(copy), 0755) && errno != EEXIST)
-		dbg("cannot make the folder of %s: %s", path, strerror(errno));
+		dbg("cannot create the directory of %s: %s", path, strerror(errno));
 	free(copy);
 }
 

@@ -17,6 +17,7 @@
 
 #include "memory.h"
 #include "notify.h"
+#include "peer_user.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/reader.h"
@@ -68,7 +69,7 @@ static void dump_for_cause(struct daemon *d)
 	struct recorder_stats r = {0};
 	char *path;
 
-	lines__release(d->formatter);
+	formatter__release(d->formatter);
 	if (d->recorder)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
@@ -223,6 +224,8 @@ static int listen_to_all(struct daemon *d)
 	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
 	if (!d->ctl)
 		return -EADDRINUSE;
+	/* Also without a port: a reload may open one. */
+	peer_user__start();
 	if (*c->metrics.listen) {
 		d->http = http__new(d->base, c->metrics.listen, &http_ops);
 		if (!d->http)
@@ -309,8 +312,8 @@ static void look_at_memory(struct daemon *d, unsigned cpus)
 {
 	uint64_t most;
 
-	memory__bound(d->cfg, &d->t.quotas);
-	most = memory__most(d->cfg, &d->t.quotas, cpus, NULL, NULL);
+	memory__set_limits(d->cfg, &d->t.quotas);
+	most = memory__max_bytes(d->cfg, &d->t.quotas, cpus, NULL, NULL);
 	if (most > MEMORY_UNIT)
 		warn("with this configuration the daemon may take up to %" PRIu64
 		     " MiB: raise its memory limit to that (MemoryMax=, 544M in the unit that comes with it)",
@@ -425,7 +428,7 @@ static void release(struct daemon *d)
 	if (d->base)
 		event_base_free(d->base);
 	if (d->rotate) {
-		lines__release(d->formatter);
+		formatter__release(d->formatter);
 		rotate__free(d->rotate, now_ns());
 	}
 	runner__free(d->runner);

@@ -114,7 +114,7 @@ static void put_libs(struct json *j, const struct daemon *d)
 static void put_losses(struct daemon *d, const struct metrics_files *f, struct json *j)
 {
 	struct trace_end end = {.lines_lost = f->dropped, .write_error = f->error};
-	struct losses lost = {0};
+	struct losses lost = d->lost;
 	struct ct_totals sum;
 
 	sources__totals(&d->t.sources, &sum);
@@ -144,7 +144,7 @@ static void status(struct daemon *d, bool root, struct json *j)
 		json_sym(j, "redacted", d->t.info.redacted);
 	put_libs(j, d);
 	json_open_array(j, "processes");
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &d->procs.by_pid)
 		put_proc(j, d, p, root);
 	json_close_array(j);
 	json_open(j, "files");
@@ -251,7 +251,7 @@ static void level_of_pattern(struct daemon *d, const char *pattern, bool root, i
 		fail(j, "out of memory");
 		return;
 	}
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &d->procs.by_pid)
 		cnt += !p->by_ctl &&
 		       rule_command_matches(pattern, !root, p->comm, p->command ?: p->comm);
 	dprocs__reload(&d->procs);
@@ -265,8 +265,9 @@ static void set_level(struct daemon *d, int argc, char **argv, bool root, struct
 	uint32_t pid;
 
 	if (argc != 3 || (level < 0 && strcmp(argv[2], "default"))) {
-		fail(j, "write level PID LEVEL or level PATTERN LEVEL; LEVEL is one of off, "
-			"metrics, trace, sampled, or of a process default");
+		fail(j,
+		     "write level PID LEVEL or level PATTERN LEVEL; LEVEL is off, metrics, trace or sampled, and for a "
+		     "PID also default");
 		return;
 	}
 	if (!read_pid(argv[1], &pid)) {
@@ -303,8 +304,8 @@ static void burst(struct daemon *d, int argc, char **argv, struct json *j)
 		dprocs__burst(&d->procs, p, d->now, ns);
 		cnt = 1;
 	}
-	for (p = pid ? NULL : d->procs.by_pid; p; p = p->hh.next) {
-		if (p->level == LEVEL_OFF || p->level == LEVEL_TRACE)
+	hash_each (p, &d->procs.by_pid) {
+		if (pid || p->level == LEVEL_OFF || p->level == LEVEL_TRACE)
 			continue;
 		dprocs__burst(&d->procs, p, d->now, ns);
 		cnt++;

@@ -27,7 +27,7 @@ void daemon__forget_fn(void *ctx, unsigned func_id)
 
 static bool is_any_traced(const struct daemon *d)
 {
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &d->procs.by_pid)
 		if (dproc_is_traced(p))
 			return true;
 	return false;
@@ -162,7 +162,7 @@ void daemon__caused(void *ctx, struct dproc *p, enum cause why, uint64_t amount)
 		burst(d, p, why, amount);
 		return;
 	}
-	for (p = d->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &d->procs.by_pid)
 		burst(d, p, why, amount);
 }
 
@@ -193,6 +193,7 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	struct daemon *d = ctx;
 	struct dproc *p = dprocs__of(&d->procs, ev);
 
+	losses__event(&d->lost, ev);
 	/* The library has no level, and the level may have changed since. */
 	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF)) {
 		formatter__executed(d->formatter, ev);

@@ -50,7 +50,7 @@ void daemon__follow_clock(struct daemon *d)
 	if (!d->file_epoch_ns || llabs(by) < CLOCK_STEP_NS)
 		return;
 	info("the clock was set by %+.3f s: a new trace file begins", by / 1e9);
-	lines__release(d->formatter);
+	formatter__release(d->formatter);
 	d->file_epoch_ns = 0;
 	rotate__finish_file(d->rotate, d->now);
 }
@@ -180,9 +180,9 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	char *to;
 
 	*path = NULL;
-	lines__release(d->formatter);
+	formatter__release(d->formatter);
 	/* A path that root gives is used as it is, and never removed by us. The next name is known
-	 * only after the folder was scanned. */
+	 * only after the directory was scanned. */
 	ret = name && strchr(name, '/') ? 0 : make_room(d);
 	to = dump_path(d, name);
 	if (!to)

@@ -111,7 +111,7 @@ static bool look_at_processes(struct daemon *d, bool is_last)
 	struct libs_look *l = &d->libs_look;
 	bool wait = false;
 
-	for (struct dproc *p = d->procs.by_pid; p; p = p->hh.next) {
+	hash_each (p, &d->procs.by_pid) {
 		int ret = -EAGAIN;
 
 		if (p->libs_look == l->number)

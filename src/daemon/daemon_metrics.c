@@ -27,7 +27,7 @@ static uint64_t resident_bytes(void)
 	return (uint64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
-/* Excludes ., .. and the descriptor that reads the folder. */
+/* Excludes ., .. and the descriptor that reads the directory. */
 static uint64_t open_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -91,6 +91,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	self->longest_turn = turn__longest(&d->turn);
 	self->reads_lost = reads.lost;
 	self->reads_denied = reads.refused;
+	self->without_probes = d->lost.cnt[LOSS_LIBRARY_FAILED] + d->lost.cnt[LOSS_DETACHED];
 	self->gpu_cnt = gpus__read(GPUS_DIR, self->gpus);
 	sources__totals(&d->t.sources, &sum);
 	sources__fill_end(&d->t.sources, &end);
@@ -105,7 +106,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		self->full[i] = d->t.quotas.of[i].full_cnt;
 		self->used[i] = d->t.quotas.of[i].used;
 	}
-	for (const struct dproc *p = d->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &d->procs.by_pid)
 		self->processes[p->level]++;
 	formatter__wait_idle(d->formatter);
 	rotate__stats(d->rotate, &self->files);

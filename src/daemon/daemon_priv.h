@@ -9,6 +9,7 @@
 #include "http.h"
 #include "formatter.h"
 #include "metrics/metrics.h"
+#include "model/losses.h"
 #include "otlp/otlp.h"
 #include "otlp/iter.h"
 #include "procs.h"
@@ -63,6 +64,7 @@ struct daemon {
 	uint64_t sweep_ns;
 	uint64_t libs_ns; /* last scan of libraries */
 	struct libs_look libs_look;
+	struct losses lost; /* libraries without probes */
 	uint64_t reloads, reload_failures;
 	/* Values for the end line of the open file. */
 	struct trace_end file_end;
@@ -114,7 +116,7 @@ struct rotate_opts daemon__rotate_opts(struct daemon *d);
 /* Ends the file if the clock was set or the machine has slept, because the header has the time. */
 void daemon__follow_clock(struct daemon *d);
 
-/* Whether a consumer wants frames of lines. */
+/* Returns whether a consumer needs frames of lines. */
 bool daemon__wants_frames(const struct config *c);
 /* NULL: not configured, or out of memory. */
 struct recorder *daemon__new_recorder(const struct config *c);

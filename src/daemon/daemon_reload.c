@@ -45,7 +45,7 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
 	return NULL;
 }
 
-/* Whether the key configures something created once, at the start. The process that runs
+/* Returns whether the key configures something created once, at the start. The process that runs
  * files.on_rotate starts before the sandbox forbids it. */
 static bool takes_restart(const struct daemon *d, const char *key)
 {

@@ -48,9 +48,9 @@ struct formatter {
 	uint64_t late_cnt;
 };
 
-uint64_t formatter__most(unsigned threads)
+uint64_t formatter__max_bytes(unsigned threads)
 {
-	return threads ? workers__most(threads) +
+	return threads ? workers__max_bytes(threads) +
 				 workers__copies(threads) * (FRAME_ROOM + PLACES_SZ) +
 				 (threads + 1) * ZFRAME_SZ
 		       : 0;
@@ -349,7 +349,7 @@ void formatter__wait_idle(struct formatter *l)
 		workers__wait(l->workers);
 }
 
-void lines__release(struct formatter *l)
+void formatter__release(struct formatter *l)
 {
 	if (l->pending)
 		pending_lines__release(l->pending);

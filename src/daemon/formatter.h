@@ -48,7 +48,7 @@ struct formatter *formatter__new(const struct formatter_opts *o);
 /* Drops pending lines. */
 void formatter__free(struct formatter *l);
 /* The maximum memory that this number of threads uses for lines. */
-uint64_t formatter__most(unsigned threads);
+uint64_t formatter__max_bytes(unsigned threads);
 /* more: members appended to the line; NULL: none. */
 void formatter__event(struct formatter *l, const struct trace_event *ev, const char *more,
 		      uint64_t now_ns);
@@ -61,7 +61,7 @@ void formatter__tick(struct formatter *l, uint64_t now_ns);
 /* Until the next event neither file nor record is called, so the caller may use their data. */
 void formatter__wait_idle(struct formatter *l);
 /* The same, after all pending lines were written. */
-void lines__release(struct formatter *l);
+void formatter__release(struct formatter *l);
 /* Changes formatter_opts.frames while the formatter is idle. */
 void formatter__set_frames(struct formatter *l, bool frames);
 /* Total number of executions whose call's line had been written before they came. */

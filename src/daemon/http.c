@@ -23,12 +23,15 @@
 #include <unistd.h>
 
 #include "listener.h"
+#include "peer_user.h"
 #include "response_cache.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
 
 #define CLIENTS_MAX HTTP_CLIENTS
+/* Limit of one user of this machine, or of one address. */
+#define OF_ONE_MAX  (CLIENTS_MAX / 2)
 #define BACKLOG	    1024
 #define REQUEST_MAX 8192
 /* Time limit of a connection, with its answer. Prometheus waits for 10 s. */
@@ -36,10 +39,11 @@
 /* Socket buffers that the kernel may use for a connection. */
 #define RECEIVE_SZ 16384
 #define SEND_SZ	   16384
-/* All users of this machine have one address, so a client that reads its answer must survive others
- * that do not: a connection is not closed for another one within KEEP_NS of its last progress, in
- * its first KEEP_MAX_NS. */
+/* A client that reads its answer must survive others that do not: a connection is not closed for
+ * another one within KEEP_NS of its last progress, in its first KEEP_MAX_NS; before its request has
+ * arrived, in its first WAIT_NS. */
 #define KEEP_NS	    (SEC_NS / 10)
+#define WAIT_NS	    (SEC_NS / 100)
 #define KEEP_MAX_NS (2 * SEC_NS)
 
 struct client {
@@ -113,7 +117,7 @@ static void keep(struct client *c)
 	c->keep_ns = until < most ? until : most;
 }
 
-/* The connection to close for another one: of the address with the most, the one that has made no
+/* The connection to close for another one: of those with the most, the one that has made no
  * progress for the longest time. */
 static struct client *next_out(const struct http *h)
 {
@@ -131,6 +135,31 @@ static struct client *next_out(const struct http *h)
 			out = c;
 	}
 	return out;
+}
+
+/* Returns false if the connection has to go: its user has half of the places, and none can be
+ * closed for it yet. */
+static bool has_share(struct http *h, uint64_t from)
+{
+	struct client *out = NULL;
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < h->client_cnt; i++) {
+		struct client *c = h->clients[i];
+
+		if (c->from != from)
+			continue;
+		cnt++;
+		if (!out || c->keep_ns < out->keep_ns)
+			out = c;
+	}
+	if (cnt < OF_ONE_MAX)
+		return true;
+	if (now_ns() < out->keep_ns)
+		return false;
+	h->closed++;
+	client__free(out);
+	return true;
 }
 
 /* Keeps a place free for the next connection. If there is none now, connections wait in the
@@ -202,6 +231,7 @@ static bool answer(struct client *c, const char *status, const char *type, const
 			       strncmp(status, "405", 3) ? "" : "Allow: GET, HEAD\r\n");
 	c->text = text;
 	c->text_len = with_text ? len : 0;
+	keep(c);
 	if (!send_more(c))
 		return false;
 	event_free(c->ev);
@@ -218,7 +248,8 @@ static bool answer_metrics(struct client *c, bool with_text)
 {
 	const struct out *text;
 
-	c->response = response_cache__get(c->http->responses);
+	/* Connections accepted in one turn share a text, so that a turn makes only one. */
+	c->response = response_cache__get(c->http->responses, c->end_ns - TIME_NS);
 	if (!c->response)
 		return answer_text(c, "500 Internal Server Error", "out of memory\n", with_text);
 	text = response_text(c->response);
@@ -280,26 +311,46 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 		client__free(c);
 }
 
-/* Key of clients that share one limit: an address; for IPv6 the network; for this machine all. */
-static uint64_t client_from(const struct sockaddr_storage *a)
+enum from_kind { FROM_FOUR, FROM_USER, FROM_UNKNOWN };
+
+/* No address of a client begins with 0xff. */
+static uint64_t key(enum from_kind kind, uint32_t id)
+{
+	uint8_t bytes[8] = {0xff, kind};
+	uint64_t key;
+
+	memcpy(&bytes[4], &id, sizeof(id));
+	memcpy(&key, bytes, sizeof(key));
+	return key;
+}
+
+/* Key of clients that share one limit: a user of this machine; otherwise an address, for IPv6 the
+ * network. Unknown users of this machine share one. */
+static uint64_t client_from(int fd, const struct sockaddr_storage *a)
 {
 	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
 	uint32_t four = ((const struct sockaddr_in *)a)->sin_addr.s_addr;
 	uint64_t net;
+	uid_t uid;
 
+	if (peer_user__of(fd, a, &uid))
+		return key(FROM_USER, uid);
+	if (a->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(six))
+		return key(FROM_UNKNOWN, 0);
 	if (a->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(six)) {
 		memcpy(&net, six, sizeof(net));
 		return net;
 	}
 	if (a->ss_family == AF_INET6)
 		memcpy(&four, &six->s6_addr[12], sizeof(four));
-	return ntohl(four) >> 24 == IN_LOOPBACKNET ? IN_LOOPBACKNET : four;
+	return ntohl(four) >> 24 == IN_LOOPBACKNET ? key(FROM_UNKNOWN, 0) : key(FROM_FOUR, four);
 }
 
 static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from)
 {
 	struct http *h = ctx;
-	struct client *c = make_place(h) ? calloc(1, sizeof(*c)) : NULL;
+	uint64_t of = client_from(fd, from);
+	struct client *c = has_share(h, of) && make_place(h) ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		h->closed++;
@@ -308,9 +359,9 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	}
 	c->http = h;
 	c->fd = fd;
-	c->from = client_from(from);
+	c->from = of;
 	c->end_ns = now_ns() + TIME_NS;
-	keep(c);
+	c->keep_ns = now_ns() + WAIT_NS;
 	c->ev = event_new(h->base, fd, EV_READ, on_readable, c);
 	h->clients[h->client_cnt++] = c;
 	if (!c->ev || !wait_for(c))

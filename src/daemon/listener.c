@@ -10,8 +10,9 @@
 #include "util/clock.h"
 #include "util/safe_close.h"
 
-/* Connections accepted in one turn of the loop. */
-#define BATCH 8
+/* Connections accepted in one turn of the loop, and the time after which no more are. */
+#define BATCH	 64
+#define BATCH_NS (SEC_NS / 1000)
 
 struct listener {
 	struct event *ev, *resume_ev;
@@ -24,8 +25,10 @@ static void on_connection(evutil_socket_t fd, short what, void *ctx)
 {
 	struct sockaddr_storage from;
 	struct listener *d = ctx;
+	uint64_t end = now_ns() + BATCH_NS;
 
-	for (int i = 0; i < BATCH && event_pending(d->ev, EV_READ, NULL); i++) {
+	for (int i = 0; i < BATCH && (!i || now_ns() < end) && event_pending(d->ev, EV_READ, NULL);
+	     i++) {
 		socklen_t len = sizeof(from);
 		int conn =
 			accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -15,12 +15,8 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-/* Kernel memory of a row with its place in the table (6.18, by the charge of a memory cgroup:
- * docs/measured/daemon.md). The kernel's allocator rounds up to the next power of two. */
-#define COUNT_KERNEL_SZ	 (1024 + 48)
-#define THREAD_KERNEL_SZ (8192 + 96)
-#define DRIVER_KERNEL_SZ (4096 + 64)
-#define SMALL_KERNEL_SZ	 128
+/* Kernel memory of a row of the smallest tables. */
+#define SMALL_KERNEL_SZ KERNEL_ERRORS_SZ
 /* For a process traced in-process: its row in the kernel, and error codes. */
 #define INPROC_SZ (1024 + CT_SHM_ERRORS * SMALL_KERNEL_SZ)
 /* Limit of processes with labels: each uses CUDA, with a context of 300 MB and more on a GPU. */
@@ -47,7 +43,7 @@ static uint64_t more(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-void memory__bound(const struct config *c, struct quotas *q)
+void memory__set_limits(const struct config *c, struct quotas *q)
 {
 	uint64_t tasks = memory_rows(c->metrics.max_tasks);
 	struct quota *labels = &q->of[QUOTA_LABELS], *threads = &q->of[QUOTA_THREADS],
@@ -81,8 +77,8 @@ static void add(struct sum *s, const char *what, uint64_t bytes)
 		s->part(s->ctx, what, bytes);
 }
 
-uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned cpus,
-		      void (*part)(void *ctx, const char *what, uint64_t bytes), void *ctx)
+uint64_t memory__max_bytes(const struct config *c, const struct quotas *q, unsigned cpus,
+			   void (*part)(void *ctx, const char *what, uint64_t bytes), void *ctx)
 {
 	uint64_t counts = memory_rows(c->metrics.max_counts), errors = counts / 4;
 	uint64_t tasks = memory_rows(c->metrics.max_tasks), lines = c->metrics.max_series * LINE_SZ;
@@ -91,15 +87,15 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 	struct sum s = {.part = part, .ctx = ctx};
 
 	add(&s, "counts and errors, in the kernel",
-	    kernel_counts * COUNT_KERNEL_SZ + errors * SMALL_KERNEL_SZ +
+	    kernel_counts * KERNEL_COUNTS_SZ + errors * SMALL_KERNEL_SZ +
 		    less(CT_SHARES_MAX, kernel_counts + errors) * SMALL_KERNEL_SZ);
 	add(&s, "threads and processes, in the kernel",
-	    kernel_tasks * (THREAD_KERNEL_SZ + 3 * SMALL_KERNEL_SZ +
-			    (c->trace.kernel ? DRIVER_KERNEL_SZ : 0)));
+	    kernel_tasks * (KERNEL_THREADS_SZ + 3 * SMALL_KERNEL_SZ +
+			    (c->trace.kernel ? KERNEL_DRIVER_SZ : 0)));
 	add(&s, "the buffer", rings__share(c->trace.buffer_size, cpus) * (uint64_t)cpus);
 	add(&s, "counts and errors, in the daemon",
 	    counts * DPROC_COUNT_SZ + errors * SMALL_KERNEL_SZ);
-	add(&s, "tables of processes and libraries", quotas__most(q));
+	add(&s, "tables of processes and libraries", quotas__max_bytes(q));
 	add(&s, "flight recorder", c->recorder.keep_ns ? c->recorder.memory + MIB : 0);
 	add(&s, "series", c->metrics.max_series * SERIES_SZ);
 	/* The cached texts, or the largest, which needs half as much again while it grows. */
@@ -109,13 +105,13 @@ uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned c
 		add(&s, "collector",
 		    c->otlp.queue * OTLP_SPAN_SZ + 2 * MIB + 2 * c->metrics.max_series * POINT_SZ);
 	add(&s, "processes with the library",
-	    config__has_listener(c) ? inject__most(tasks / MEMORY_INPROC_PARTS) +
+	    config__has_listener(c) ? inject__max_bytes(tasks / MEMORY_INPROC_PARTS) +
 					      (c->trace.inject ? INJECT_OPEN_MAX * INPROC_SZ : 0)
 				    : 0);
 	/* The limit, plus the table of their calls. */
 	add(&s, "lines pending for GPU times",
 	    c->trace.gpu_time ? c->trace.gpu_pending_size + MIB : 0);
-	add(&s, "lines on their way to files", formatter__most(memory__writers(c, cpus)));
+	add(&s, "lines on their way to files", formatter__max_bytes(memory__writers(c, cpus)));
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);
 	return s.bytes;

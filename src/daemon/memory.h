@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "config.h"
-#include "util/quota.h"
+#include "util/limits.h"
 
 /* MemoryMax of dist/cudatrace.service.in. */
 #define MEMORY_UNIT (544ull << 20)
@@ -27,11 +27,11 @@ static inline uint32_t memory_inproc(const struct config *c, uint32_t rows)
 }
 
 /* Sets the limits of the tracer's tables that follow from the configuration. */
-void memory__bound(const struct config *c, struct quotas *q);
+void memory__set_limits(const struct config *c, struct quotas *q);
 /* Number of threads that format files, on this number of processors. */
 unsigned memory__writers(const struct config *c, unsigned cpus);
 /* Calls part for each, and returns the sum. cpus: processors with a ring. part may be NULL. */
-uint64_t memory__most(const struct config *c, const struct quotas *q, unsigned cpus,
-		      void (*part)(void *ctx, const char *what, uint64_t bytes), void *ctx);
+uint64_t memory__max_bytes(const struct config *c, const struct quotas *q, unsigned cpus,
+			   void (*part)(void *ctx, const char *what, uint64_t bytes), void *ctx);
 
 #endif /* DAEMON_MEMORY_H */

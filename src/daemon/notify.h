@@ -7,7 +7,7 @@
 
 /* state: "READY=1", ...; does nothing when systemd does not listen. */
 void notify(const char *state);
-/* Whether stderr goes to the journal, which interprets priorities. */
+/* Returns whether stderr goes to the journal, which interprets priorities. */
 bool notify_has_journal(void);
 
 #endif /* DAEMON_NOTIFY_H */

@@ -22,9 +22,9 @@
 /* Includes its command line and its lines' suffix, of which each byte may become six. */
 #define SUFFIX_SZ (6 * (2 * LABEL_NAME_SZ + 64) + 64)
 
-_Static_assert(sizeof(struct dproc) + COMMAND_SZ + SUFFIX_SZ + 3 * 24 + QUOTA_HASH_SZ <=
+_Static_assert(sizeof(struct dproc) + COMMAND_SZ + SUFFIX_SZ + 3 * 24 + HASH_TABLE_ROW_SZ <=
 		       QUOTA_LABELS_SZ,
-	       "includes the overhead of malloc() and uthash");
+	       "includes the overhead of malloc() and the table");
 
 /* Identity */
 
@@ -181,7 +181,7 @@ void dprocs__set_level(struct dprocs *ps, struct dproc *p, int level)
 
 void dprocs__reload(struct dprocs *ps)
 {
-	for (struct dproc *p = ps->by_pid; p; p = p->hh.next)
+	hash_each (p, &ps->by_pid)
 		level_by_rules(ps, p);
 }
 
@@ -189,10 +189,7 @@ void dprocs__reload(struct dprocs *ps)
 
 struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid)
 {
-	struct dproc *p;
-
-	HASH_FIND(hh, ps->by_pid, &pid, sizeof(pid), p);
-	return p;
+	return dproc_table__find(&ps->by_pid, &pid);
 }
 
 /* The same lookup for each event, with a cache. */
@@ -269,14 +266,12 @@ struct dproc *dprocs__get(struct dprocs *ps, uint32_t pid, const char *comm)
 		*refusal(ps, pid) = (struct drefused){pid, now_ns()};
 		return NULL;
 	}
-	p = calloc(1, sizeof(*p));
+	p = dproc_table__new(&ps->by_pid, &pid);
 	if (!p) {
 		quota_owners__give(&ps->users, ps->quota, uid, 1);
 		return NULL;
 	}
-	p->pid = pid;
 	p->owner = uid;
-	HASH_ADD(hh, ps->by_pid, pid, sizeof(p->pid), p);
 	identify(ps, p, comm);
 	return p;
 }
@@ -315,7 +310,7 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 
 static void free_proc(struct dprocs *ps, struct dproc *p)
 {
-	HASH_DEL(ps->by_pid, p);
+	dproc_table__del(&ps->by_pid, p);
 	if (ps->recent[p->pid % DPROCS_RECENT] == p)
 		ps->recent[p->pid % DPROCS_RECENT] = NULL;
 	dproc__forget_counts(p);
@@ -340,9 +335,7 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation
 
 void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx)
 {
-	struct dproc *p, *next;
-
-	HASH_ITER (hh, ps->by_pid, p, next) {
+	hash_each (p, &ps->by_pid) {
 		if (!target_has_ended(p->pid)) {
 			if (p->unread)
 				read_again(ps, p);
@@ -355,9 +348,7 @@ void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), voi
 
 void dprocs__free(struct dprocs *ps)
 {
-	struct dproc *p, *next;
-
-	HASH_ITER (hh, ps->by_pid, p, next)
+	hash_each (p, &ps->by_pid)
 		free_proc(ps, p);
 }
 
@@ -379,7 +370,7 @@ bool dprocs__clock(struct dprocs *ps, uint64_t now_ns)
 {
 	bool ended = false;
 
-	for (struct dproc *p = ps->by_pid; p; p = p->hh.next) {
+	hash_each (p, &ps->by_pid) {
 		if (p->burst_until_ns && now_ns >= p->burst_until_ns) {
 			p->burst_until_ns = 0;
 			apply_level(ps, p);
@@ -395,7 +386,7 @@ bool dprocs__clock(struct dprocs *ps, uint64_t now_ns)
 
 bool dprocs__any_burst(const struct dprocs *ps)
 {
-	for (const struct dproc *p = ps->by_pid; p; p = p->hh.next)
+	hash_each (p, &ps->by_pid)
 		if (p->burst_until_ns)
 			return true;
 	return false;

@@ -3,18 +3,18 @@
 #ifndef DAEMON_PROCS_H
 #define DAEMON_PROCS_H
 
-#include <uthash.h>
-
 #include "config.h"
 #include "metrics/labels.h"
 #include "metrics/metrics.h"
 #include "trace/source.h"
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 
-struct count_row;
-struct counted_error;
+HASH_TABLE_TYPE(count_row);
+HASH_TABLE_TYPE(counted_error);
 
 struct dproc {
+	struct hash_link link;
 	uint32_t pid;
 	ct_generation generation; /* program whose counts it has; 0: nothing was counted yet */
 	uid_t uid;
@@ -35,12 +35,12 @@ struct dproc {
 	uint64_t bursts;
 	struct metrics_target *target;
 	struct mem_totals mem;
-	struct count_row *counts;
-	struct counted_error *errors;
+	struct count_row_table counts;
+	struct counted_error_table errors;
 	unsigned libs_look; /* number of the last library scan that read it (daemon_libs.c) */
 	char *suffix; /* ,"container":"..." and so on, as in its lines; NULL: none, or no memory */
-	UT_hash_handle hh;
 };
+HASH_TABLE(dproc, pid);
 
 /* Events that can trigger a burst or a dump. */
 enum cause { CAUSE_ERROR, CAUSE_XID, CAUSE_SYNC, CAUSE_MEMORY };
@@ -56,7 +56,7 @@ struct drefused {
 #define DPROC_COUNT_SZ 1120
 
 struct dprocs {
-	struct dproc *by_pid;
+	struct dproc_table by_pid;
 	struct dproc *recent[DPROCS_RECENT]; /* most recently used, by pid */
 	struct quota *quota;
 	struct quota_owners users;
@@ -75,8 +75,8 @@ struct dprocs {
 	void *ctx;
 };
 
-/* Whether a function's calls are recorded at level metrics, too, because counting would lose their
- * information. */
+/* Returns whether a function's calls are recorded at level metrics, too, because counting would
+ * lose their information. */
 bool dprocs__is_always(const struct dprocs *ps, enum ct_redact redact, const struct api_fn *fn);
 /* Creates it when it is new: reads its labels, finds its level. comm: used if it has ended already.
  * NULL: a limit was reached, or its user's share. */
@@ -86,7 +86,7 @@ struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid);
 struct dproc *dprocs__of(struct dprocs *ps, const struct trace_event *ev);
 /* The kernel's level for a level, outside of bursts. */
 enum ct_proc_level dproc_kernel_level(enum proc_level level);
-/* Whether each of its calls is recorded now. */
+/* Returns whether each of its calls is recorded now. */
 static inline bool dproc_is_traced(const struct dproc *p)
 {
 	return p->kernel_level == CT_PROC_TRACE;

@@ -17,40 +17,38 @@ _Static_assert(CT_MAX_FUNCS <= UINT16_MAX && CT_SPREAD <= UINT8_MAX, "the number
 /* A struct ct_count as last read, without the buckets that are 0 below and above: there are as many
  * of these as processes times functions. */
 struct count_row {
+	struct hash_link link;
 	struct count_of key;
 	uint16_t first, cnt; /* buckets */
 	uint64_t sums[SUM_CNT];
 	uint64_t *hist;
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(count_row, key);
 
 #define HIST_SZ_MAX (CT_HIST_CNT * sizeof(uint64_t))
-_Static_assert(sizeof(struct count_row) + HIST_SZ_MAX + 2 * 24 + QUOTA_HASH_SZ <= DPROC_COUNT_SZ,
-	       "includes the overhead of malloc() and uthash");
+_Static_assert(sizeof(struct count_row) + HIST_SZ_MAX + 2 * 24 + HASH_TABLE_ROW_SZ <=
+		       DPROC_COUNT_SZ,
+	       "includes the overhead of malloc() and the table");
 
 struct counted_error {
-	struct {
+	struct hash_link link;
+	struct error_of {
 		struct count_of of;
 		int32_t result;
 	} key;
 	uint64_t was;
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(counted_error, key);
 
 void dproc__forget_counts(struct dproc *p)
 {
-	struct counted_error *e, *e2;
-	struct count_row *c, *c2;
+	struct count_row *c;
 
-	HASH_ITER (hh, p->counts, c, c2) {
-		HASH_DEL(p->counts, c);
+	while ((c = count_row_table__pop(&p->counts))) {
 		free(c->hist);
 		free(c);
 	}
-	HASH_ITER (hh, p->errors, e, e2) {
-		HASH_DEL(p->errors, e);
-		free(e);
-	}
+	counted_error_table__free(&p->errors);
 }
 
 /* generation 0: not distinguished from other programs of this process. */
@@ -86,22 +84,13 @@ static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, u
 {
 	struct dprocs *ps = ctx;
 	struct dproc *p = counted_proc(ps, k->pid, k->generation);
-	struct counted_error *e, key;
+	const struct error_of of = {{k->func_id, source, 0}, k->result};
+	struct counted_error *e;
 
-	memset(&key, 0, sizeof(key));
-	key.key.of = (struct count_of){k->func_id, source, 0};
-	key.key.result = k->result;
 	if (!p)
 		return;
-	HASH_FIND(hh, p->errors, &key.key, sizeof(key.key), e);
-	if (!e) {
-		e = calloc(1, sizeof(*e));
-		if (!e)
-			return;
-		e->key = key.key;
-		HASH_ADD(hh, p->errors, key, sizeof(e->key), e);
-	}
-	if (cnt <= e->was)
+	e = counted_error_table__find(&p->errors, &of) ?: counted_error_table__new(&p->errors, &of);
+	if (!e || cnt <= e->was)
 		return;
 	add_errors(ps, p, k, cnt - e->was);
 	e->was = cnt;
@@ -211,14 +200,9 @@ static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
 
 	if (!p)
 		return;
-	HASH_FIND(hh, p->counts, &of, sizeof(of), c);
-	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return;
-		c->key = of;
-		HASH_ADD(hh, p->counts, key, sizeof(c->key), c);
-	}
+	c = count_row_table__find(&p->counts, &of) ?: count_row_table__new(&p->counts, &of);
+	if (!c)
+		return;
 	recall(c, &was);
 	if (!memcmp(&was, now, sizeof(*now)) || has_shrunk(now, &was) || !keep(c, now))
 		return;

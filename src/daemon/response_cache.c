@@ -74,7 +74,7 @@ static size_t held(const struct response_cache *ps)
 	return sz;
 }
 
-/* Whether another text as large as the newest fits. */
+/* Returns whether another text as large as the newest fits. */
 static bool has_room(const struct response_cache *ps)
 {
 	return ps->cnt < RESPONSES_MAX &&
@@ -111,12 +111,13 @@ static void make(struct response_cache *ps)
 	event_add(ps->forget_ev, &tv);
 }
 
-struct response *response_cache__get(struct response_cache *ps)
+struct response *response_cache__get(struct response_cache *ps, uint64_t since_ns)
 {
 	uint64_t now = now_ns();
 	bool old = !ps->cnt || now - newest(ps)->made_ns > RESPONSE_S * SEC_NS;
+	bool newer = !old && newest(ps)->made_ns >= since_ns;
 
-	if (may_make(ps, now) || old) {
+	if (!newer && (may_make(ps, now) || old)) {
 		forget(ps);
 		while (old && !has_room(ps))
 			ps->ops.release(ps->ops.ctx, ps->all[0]);

@@ -28,9 +28,9 @@ struct response_cache *response_cache__new(struct event_base *base,
 					   const struct response_cache_ops *ops);
 /* To be called after all texts were put back. */
 void response_cache__free(struct response_cache *ps);
-/* Returns the current text. Under too many requests, it is at most RESPONSE_S old. To be put back.
- * NULL: no memory. */
-struct response *response_cache__get(struct response_cache *ps);
+/* Returns a text that was made after since_ns. Under too many requests, it is at most RESPONSE_S
+ * old. To be put back. NULL: no memory. */
+struct response *response_cache__get(struct response_cache *ps, uint64_t since_ns);
 void response_cache__put(struct response_cache *ps, struct response *p);
 const struct out *response_text(const struct response *p);
 

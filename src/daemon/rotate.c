@@ -165,7 +165,7 @@ static void close_dirs(struct rotate *r)
 	r->dir_fd = r->pending_fd = -1;
 }
 
-/* false if the folder was removed or replaced. */
+/* false if the directory was removed or replaced. */
 static bool dir_is_there(const struct rotate *r)
 {
 	struct stat now, ours;
@@ -189,7 +189,7 @@ static int find_dirs(struct rotate *r)
 				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (r->pending_fd < 0)
 			return -errno;
-		/* The command gets a path, so no other user may change the folder. */
+		/* The command gets a path, so no other user may change the directory. */
 		if (!folder__is_ours(r->pending_fd))
 			return -EPERM;
 	}
@@ -323,7 +323,7 @@ static bool file_is_there(const struct rotate *r)
 	return dir_is_there(r) && zfile__is_there(r->z);
 }
 
-/* With its folder, or alone. */
+/* With its directory, or alone. */
 static void file_is_gone(struct rotate *r, uint64_t now_ns)
 {
 	set_error(r, "the open file was removed or cut in", ENOENT, now_ns);
@@ -509,7 +509,7 @@ int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
 {
 	int ret;
 
-	/* Otherwise the loss would go unnoticed: the folder is created again here. */
+	/* Otherwise the loss would go unnoticed: the directory is created again here. */
 	if (r->z && !file_is_there(r))
 		file_is_gone(r, now_ns);
 	ret = open_dirs(r);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A folder of trace files within a disk limit. Lines go into one open file (.part). By size or age
- * it is finished: its closing line is written, and it is renamed. With a command (on_rotate),
- * finished files wait in the folder "pending" until the command succeeds (exit status 0). When they
- * fill the limit, new lines are dropped and counted, not the files.
+ * A directory of trace files within a disk limit. Lines go into one open file (.part). By size or
+ * age it is finished: its closing line is written, and it is renamed. With a command (on_rotate),
+ * finished files wait in the directory "pending" until the command succeeds (exit status 0). When
+ * they fill the limit, new lines are dropped and counted, not the files.
  *
  *     DIR/trace-20260101T000000Z-000001.jsonl.zst.part     being written
  *     DIR/pending/trace-...jsonl.zst                       for the command
  *     DIR/trace-...jsonl.zst                               done; the oldest are removed first
  *     DIR/dump-...jsonl.zst                                others' files, which count as done ones
  *
- * Errors here do not end the daemon: a full disk or a missing folder stops writing, which is tried
- * again every ten seconds.
+ * Errors here do not end the daemon: a full disk or a missing directory stops writing, which is
+ * tried again every ten seconds.
  */
 #ifndef DAEMON_ROTATE_H
 #define DAEMON_ROTATE_H
@@ -33,8 +33,8 @@ struct rotate_opts {
 	uint64_t age_ns; /* maximum age of a file; 0: no limit */
 	uint64_t total;	 /* maximum bytes of all files */
 	enum compression compress;
-	/* Whether a command is configured, and the runner that runs it (for files in the folder's
-	 * ROTATE_PENDING); NULL: none. */
+	/* Whether a command is configured, and the runner that runs it (for files in the
+	 * directory's ROTATE_PENDING); NULL: none. */
 	const char *on_rotate;
 	struct runner *runner;
 	/* Write the first and the last line of each file. */
@@ -44,7 +44,7 @@ struct rotate_opts {
 };
 
 /* Strings of o must live as long as the rotate. Finishes .part files of an earlier daemon. NULL:
- * out of memory. A folder that cannot be created is reported, and tried again later. */
+ * out of memory. A directory that cannot be created is reported, and tried again later. */
 struct rotate *rotate__new(const struct rotate_opts *o);
 /* Writes one line with its newline. now_ns: CLOCK_MONOTONIC. true: the line is in the file that is
  * open then, and counts for its end. */
@@ -62,7 +62,7 @@ bool rotate__try_frame(struct rotate *r, const char *frame, size_t frame_len, si
 void rotate__tick(struct rotate *r, uint64_t now_ns);
 /* Finishes the file now. */
 void rotate__finish_file(struct rotate *r, uint64_t now_ns);
-/* Makes TIME-NUMBER for the name of another file in the folder. It increases whatever the clock
+/* Makes TIME-NUMBER for the name of another file in the directory. It increases whatever the clock
  * does: the file with the lowest is the oldest. */
 #define ROTATE_STAMP_SZ 40
 void rotate__next_stamp(struct rotate *r, char text[ROTATE_STAMP_SZ]);
@@ -72,7 +72,7 @@ uint64_t rotate_file_room(uint64_t size, enum compression how);
  * fit. 0 or -errno. */
 int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns);
 void rotate__stats(const struct rotate *r, struct metrics_files *s);
-/* Applies new options; the open file is finished if the folder changes. */
+/* Applies new options; the open file is finished if the directory changes. */
 void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns);
 /* Finishes the file; a running command is left to end by itself. */
 void rotate__free(struct rotate *r, uint64_t now_ns);

@@ -13,7 +13,7 @@ struct runner;
 
 struct runner_what {
 	char *command; /* for the shell, "$1" is the file; "" or NULL: none */
-	char *folder;  /* folder of the file */
+	char *folder;  /* directory of the file */
 };
 
 /* Runs in that process, at the start and after each reload. It frees the old values, and keeps them
@@ -22,9 +22,9 @@ typedef void (*runner_read_fn)(void *ctx, struct runner_what *what);
 
 /* Call this before the daemon opens anything. NULL after reporting. */
 struct runner *runner__new(runner_read_fn fn, void *ctx);
-/* file: a name in the folder. One at a time. false: the process does not exist. */
+/* file: a name in the directory. One at a time. false: the process does not exist. */
 bool runner__start(struct runner *r, const char *file);
-/* Whether the command has ended. status: as of waitpid(). */
+/* Returns whether the command has ended. status: as of waitpid(). */
 bool runner__ended(struct runner *r, int *status);
 /* Tells the process to read the configuration again. */
 void runner__reload(struct runner *r);

@@ -11,11 +11,11 @@
 
 static const int handled[DAEMON_SIGNALS] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
 
-/* These keep their default action: none, stop, or reporting a fault. systemd's watchdog sends
- * SIGABRT. SIGIO: src/attach/find/watch.h. */
+/* These keep their default action: none, or reporting a fault. systemd's watchdog sends SIGABRT.
+ * SIGIO: src/attach/find/watch.h. */
 static const int left_alone[] = {
-	SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,  SIGWINCH, SIGKILL,
-	SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT, SIGIO,
+	SIGCHLD, SIGCONT, SIGSTOP, SIGURG,  SIGWINCH, SIGKILL, SIGSEGV,
+	SIGBUS,	 SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,   SIGABRT, SIGIO,
 };
 
 static void on_signal(evutil_socket_t signo, short what, void *ctx)

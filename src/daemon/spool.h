@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The daemon's files in a folder, recognised by name. */
+/* The daemon's files in a directory, recognised by name. */
 #ifndef DAEMON_SPOOL_H
 #define DAEMON_SPOOL_H
 

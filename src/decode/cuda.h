@@ -3,7 +3,7 @@
  * The CUDA driver API as data.
  *
  * Each row of cuda_api.def is one exported function. The attach list, the capture spec of the BPF
- * programs, the decoder, the exports of the stand-in library and `cudatrace list` are generated
+ * programs, the decoder, the exports of the mock library and `cudatrace list` are generated
  * from it. Types, enums and structs that rows name are rows too (cuda_types.def, cuda_enums.def,
  * cuda_structs.def). The sources are cuda.h, cudaGL.h, cudaEGL.h, cudaVDPAU.h, cudaProfiler.h and
  * cudaTypedefs.h of CUDA 13.0; tools/cuda-api-draft.py drafts rows from an installed header and

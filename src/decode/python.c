@@ -149,7 +149,7 @@ static int __attribute__((format(printf, 3, 4))) fail(char *why, size_t size, co
 /* 3.13 and 3.14: FRAME_OWNED_BY_CSTACK is 3 and 4, FRAME_OWNED_BY_INTERPRETER 3. */
 #define OWNER_MIN 3
 
-static const char nonsense[] = "its debug offsets are invalid";
+static const char bad_offsets[] = "its debug offsets are invalid";
 
 int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, char *why,
 		       size_t why_size)
@@ -183,13 +183,13 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	/* Each structure's size comes first: the offsets must be within it. */
 	for (size_t i = ts; i < co + 10; i++)
 		if (!small(word(d, i)))
-			return fail(why, why_size, nonsense);
+			return fail(why, why_size, bad_offsets);
 	if (word(d, ts) <= word(d, ts + 6) || word(d, fr) <= word(d, fr + 5) ||
 	    word(d, co) < word(d, co + 9))
-		return fail(why, why_size, nonsense);
+		return fail(why, why_size, bad_offsets);
 	if (word(d, D_RUNTIME + 2) > 1 << 24 || word(d, D_INTERPRETER + 2) > 1 << 24 ||
 	    word(d, D_INTERPRETER + 3) > 1 << 24)
-		return fail(why, why_size, nonsense);
+		return fail(why, why_size, bad_offsets);
 	b->interpreters = word(d, D_RUNTIME + 2);
 	b->interpreter_next = word(d, D_INTERPRETER + 2);
 	b->threads = word(d, D_INTERPRETER + 3);
@@ -210,7 +210,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	b->frame_sz = (end + 7) & ~7u;
 	if (b->frame_sz >= CT_PYTHON_FRAME_SZ_MAX ||
 	    (b->frame_back | b->frame_code | b->frame_ip) % 8)
-		return fail(why, why_size, nonsense);
+		return fail(why, why_size, bad_offsets);
 	l->filename = word(d, co + 1);
 	l->name = word(d, co + 2);
 	l->qualname = word(d, co + 3);
@@ -220,7 +220,7 @@ int python_layout_read(const uint8_t *d, size_t size, struct python_layout *l, c
 	l->ascii = 40;
 	complete(l);
 	if (l->code_sz > PYTHON_CODE_SZ_MAX)
-		return fail(why, why_size, nonsense);
+		return fail(why, why_size, bad_offsets);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ struct ctxsw {
 
 struct ctxsw_opts {
 	bool force;    /* also use unknown versions of the driver */
-	bool any_file; /* tests: accept a stand-in for the driver */
+	bool any_file; /* tests: accept a mock of the driver */
 };
 
 /* Opens the logs of all accessible GPUs. Returns 0; else non-zero with the reason in why. */

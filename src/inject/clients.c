@@ -88,7 +88,7 @@ bool clients__has_ended(const struct client *p)
 
 /* Resident pages are those that we read or write: the first of each slot and of one more slot per
  * process, and the header. */
-uint64_t inject__most(unsigned slots_max)
+uint64_t inject__max_bytes(unsigned slots_max)
 {
 	const uint64_t page = 4096;
 	uint64_t client = sizeof(struct client) + 2 * page + 64;
@@ -111,6 +111,11 @@ unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max)
 		cnt++;
 	}
 	return cnt;
+}
+
+const char *inject__socket(const struct inject *in)
+{
+	return in->socket_name;
 }
 
 void clients__leave(struct inject *in, struct client *p, uint64_t now)
@@ -506,8 +511,8 @@ void clients__look(struct inject *in, uint64_t now)
 			clients__leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);
 		}
-		/* Counts wait to be taken; with a folder only for some seconds. After that they are
-		 * dropped with everything else the program left. */
+		/* Counts wait to be taken; with a directory only for some seconds. After that they
+		 * are dropped with everything else the program left. */
 		late = in->o.folder && now - p->ended_ns > CLIENTS_LEFT_NS;
 		if (p->pidfd < 0 && (late || is_read(p)) && (p->counts_taken || !has_counts(in, p)))
 			forget(in, i, now);

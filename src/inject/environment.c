@@ -11,7 +11,7 @@
 
 static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
 
-/* Keeps the previous value: behind ours if first, else before it. */
+/* Keeps the previous value: after ours if first, else before it. */
 static void set_list(const char *name, const char *ours, char between, bool first)
 {
 	const char *was = getenv(name);
@@ -59,6 +59,9 @@ void inject__set_env(const struct inject *in, const char *program)
 	setenv(CT_ENV_SOCKET, in->socket_name, 1);
 	snprintf(cnt, sizeof(cnt), "%u", quiet__filters(getpid()));
 	setenv(CT_ENV_FILTERS, cnt, 1);
+	/* With probes, these record what cannot connect. */
+	if (in->lost_path && !in->o.probes)
+		setenv(CT_ENV_LOST, in->lost_path, 1);
 	set_injection(in, program);
 	/* gcc's ASan ends the program if it is not the first library. It need not be, because ours
 	 * calls nothing that it replaces. clang's does not check. */

@@ -32,7 +32,7 @@ static struct elf_lib *read_file(const struct target_lib *t)
 	return elf;
 }
 
-/* Containers come and go with files of their own: drops a file that no process uses. */
+/* Drops a file that no process uses, because each container may bring files of its own. */
 static void drop_unused(struct inject *in)
 {
 	for (unsigned i = in->file_cnt; i-- > 0;) {

@@ -73,13 +73,15 @@ struct inject *inject__open(const struct inject_opts *o)
 		return NULL;
 	}
 	in->o = *o;
-	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = -1;
+	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = in->lost_fd = -1;
 	in->next_ns = NONE;
 	in->slot_room.max = o->slots_max;
 	in->count_room.max = o->counts_max;
 	shares__open(in);
 	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
+	if (!ret && !o->folder && !o->name)
+		lost__open_file(in);
 	if (!ret)
 		return in;
 	if (in->library || o->name)
@@ -94,6 +96,8 @@ void inject__free(struct inject *in)
 		return;
 	listener__close(in);
 	clients__free(in);
+	owners__free(in);
+	lost__close_file(in);
 	for (unsigned i = 0; i < in->file_cnt; i++)
 		free(in->files[i].path);
 	settings__close(&in->settings);
@@ -147,6 +151,7 @@ static void look_outside(struct inject *in, uint64_t now)
 		listener__poll(in);
 	clients__look(in, now);
 	quiet__look(in, now);
+	lost__look(in);
 }
 
 bool inject__is_over(struct inject *in)
@@ -230,7 +235,7 @@ static void look_at(struct inject *in, struct client *p, uint64_t now, bool *who
 		uint64_t of;
 
 		of_it &= shm__look(m, k, now);
-		of = (m->slots[k].head - m->slots[k].told) * FAST_PARTS / m->ring_sz;
+		of = (m->slots[k].head - m->slots[k].released) * FAST_PARTS / m->ring_sz;
 		*filled = of > *filled ? of : *filled;
 		if (m->slots[k].size && m->slots[k].key < *next)
 			*next = m->slots[k].key;
@@ -373,7 +378,7 @@ size_t inject__take(struct inject *in, size_t max, uint64_t until)
 		in->next_ns = find_oldest(in).key;
 	for (unsigned i = 0; i < in->client_cnt; i++)
 		for (unsigned k = 0; k < in->clients[i]->shm.slot_cnt; k++)
-			shm__tell(&in->clients[i]->shm, k);
+			shm__release(&in->clients[i]->shm, k);
 	return cnt;
 }
 
@@ -394,6 +399,7 @@ void inject__totals(struct inject *in, struct ct_totals *sum)
 
 	*sum = in->gone;
 	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
+	sum->drops[in->o.folder ? CT_DROP_INPROC : CT_DROP_PROCESSES] += in->lost_cnt;
 	for (unsigned i = 0; i < in->client_cnt; i++) {
 		shm__read_totals(&in->clients[i]->shm, now, now + LEFT_OUT_NS);
 		clients__add_totals(in, in->clients[i], sum);
@@ -454,6 +460,8 @@ void inject__stop(struct inject *in)
 
 	/* Receive the messages of programs that ended at once. */
 	listener__poll(in);
+	/* Later children cannot connect, and are not part of the trace. */
+	lost__look(in);
 	in->stopped = true;
 	in->stopped_ns = begin;
 	__atomic_store_n(&in->settings.set->ended, 1, __ATOMIC_SEQ_CST);

@@ -21,10 +21,10 @@ struct inject;
 
 /* Maximum length of a name in the abstract socket namespace. */
 #define INJECT_NAME_MAX 100
-/* Maximum length of the folder's path: a socket in it must have a path of at most 107 bytes. */
+/* Maximum length of the directory's path: a socket in it must have a path of at most 107 bytes. */
 #define INJECT_FOLDER_MAX 96
 
-/* Maximum processes at a time with a folder. */
+/* Maximum processes at a time with a directory. */
 #define INJECT_OPEN_MAX 512
 
 /* Receives a record. It is valid during the call only; its sizes are not checked yet. */
@@ -63,7 +63,7 @@ struct inject_opts {
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that processes connect to; NULL: a random one */
 	uid_t uid;	  /* only processes of this user */
-	/* Not NULL: the library and its socket are put into this folder, and name and uid are
+	/* Not NULL: the library and its socket are put into this directory, and name and uid are
 	 * ignored. Processes of any user that load this library connect. */
 	const char *folder;
 	/* Limits over all processes then: threads, and counted functions of threads. */
@@ -103,9 +103,11 @@ uint64_t inject__bad_records(const struct inject *in);
 /* --gpu-time: adds up the counters of all processes. */
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
 /* With a folder: returns the maximum memory here for processes with slots_max threads in all. */
-uint64_t inject__most(unsigned slots_max);
+uint64_t inject__max_bytes(unsigned slots_max);
 /* Returns how many traced processes still run; the first max of them are in pids. */
 unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max);
+/* As in the environment of the programs. */
+const char *inject__socket(const struct inject *in);
 /* With probes: programs that the process ran before this generation have ended. Emits records of
  * calls in flight. */
 void inject__left(struct inject *in, pid_t pid, ct_generation generation, uint64_t now);

@@ -4,6 +4,7 @@
 
 #include "inject.h"
 
+#include "ct_limit.h"
 #include "ct_shm.h"
 
 /* Maximum processes at a time. Ended processes are included until their counts are taken. */
@@ -17,7 +18,7 @@
 #define CONNS_OF_ONE_MAX 8
 /* Maximum pending records made by the tracer; more are dropped. */
 #define SYNTH_MAX 16384
-/* The same with a folder. */
+/* The same with a directory. */
 #define SYNTH_OPEN_MAX 2048
 /* Threads whose numbers are cached. */
 #define GPU_TIDS 64
@@ -63,7 +64,7 @@ static inline void shm_copy(void *to, const void *from, size_t size)
 /* The tracer's own state of a slot. */
 struct shm_slot {
 	uint64_t pos;	     /* read so far */
-	uint64_t told;	     /* tail that the process has received */
+	uint64_t released;   /* tail that the process has received */
 	uint64_t head;	     /* at the last poll */
 	uint64_t key;	     /* when the next record was sent */
 	uint32_t size;	     /* of the next record; 0: there is none */
@@ -84,6 +85,9 @@ struct owner {
 	unsigned clients, slots, counts;
 	unsigned with_records; /* processes with pending records; give_turns() */
 	uint64_t bytes;	       /* in rings, at the last check */
+	int lost_fd;	       /* of its processes: */
+	struct ct_shm_lost *lost;
+	uint64_t lost_cnt[CT_SHM_LOST_CNT];
 };
 
 /* Limit for all processes together. One user may have at most half. One process gets at most as
@@ -93,10 +97,10 @@ struct shm_memlimit {
 };
 static inline bool shm_charge(struct shm_memlimit *r, unsigned mine, unsigned of_user)
 {
-	unsigned half = (r->max + 1) / 2;
+	uint64_t half = ct_limit_left((r->max + 1) / 2, of_user);
 
-	if (r->max && (r->used >= r->max || mine >= r->max - r->used || of_user >= half ||
-		       mine >= half - of_user))
+	if (r->max && !(ct_limit_fits(mine, 1, CT_LIMIT_NO_SHARE, ct_limit_left(r->max, r->used)) &&
+			ct_limit_fits(mine, 1, CT_LIMIT_NO_SHARE, half)))
 		return false;
 	r->used++;
 	return true;
@@ -153,7 +157,7 @@ void shm__end(struct shm *m, uint64_t now);
 /* Copies that record to buf (CT_SHM_REC_MAX bytes) and advances to the next. Returns its size. */
 size_t shm__take(struct shm *m, unsigned i, void *buf);
 /* Frees the ring space: stores the tail for the process. */
-void shm__tell(struct shm *m, unsigned i);
+void shm__release(struct shm *m, unsigned i);
 /* Returns the number of calls in flight. */
 unsigned shm__depth(const struct shm *m, unsigned i);
 /* Calls fn for each pending call record, of the first max; its words are missing. Returns false if
@@ -199,7 +203,7 @@ struct conn {
 	bool waits; /* its hello has arrived and is answered later */
 	bool refused;
 	struct ct_shm_hello hello;
-	bool told;	       /* the go message was sent */
+	bool go_sent;	       /* the go message was sent */
 	bool more;	       /* of a further library of the process */
 	struct client *client; /* NULL: no hello yet, or refused */
 	unsigned lib_id;       /* of the file that it named */
@@ -217,7 +221,7 @@ struct client {
 	int pidfd; /* -1: it has ended, or runs another program */
 	uint64_t ended_ns;
 	uint64_t bytes;	    /* of its rings */
-	uint64_t wait_ns;   /* since when a record in the making is waited for; 0: none */
+	uint64_t wait_ns;   /* since when an unfinished record is waited for; 0: none */
 	uint64_t waited_ns; /* decreases over time, as of waited_at_ns */
 	uint64_t waited_at_ns;
 	char comm[16];
@@ -289,6 +293,9 @@ struct inject {
 	struct shm_memlimit slot_room, count_room;
 	struct ct_totals gone; /* of ended processes */
 	uint64_t gone_bad_cnt;
+	uint64_t lost_cnt; /* processes that reported that they are not recorded */
+	char *lost_path;   /* of the file of struct ct_shm_lost_line, or NULL */
+	int lost_fd;
 	struct ct_shm_gpu gone_gpu;
 	uint32_t next_block;
 	uint64_t next_ns, refused_cnt;
@@ -296,6 +303,7 @@ struct inject {
 	uint64_t record_ns; /* time of the last one */
 	uint64_t stopped_ns;
 	uint64_t quiet_ns; /* quiet.c: last check */
+	bool said_lost[CT_SHM_LOST_CNT];
 	bool stopped, said_no_nv, said_memory, said_broken;
 	bool over;    /* only data that existed then is still read */
 	bool is_open; /* any process may connect */
@@ -341,6 +349,15 @@ void synth__push(struct inject *in, const struct synth_record *m);
 struct owner *owner__get(struct inject *in, uid_t uid);
 /* A process of that user is gone. */
 void owner__put(struct inject *in, struct owner *o);
+void owners__free(struct inject *in);
+/* lost.c: processes that report that they are not recorded. */
+int lost__open(struct owner *o);
+/* Creates the command's file. Without it, programs that cannot connect are not counted. */
+void lost__open_file(struct inject *in);
+void lost__close_file(struct inject *in);
+void lost__close(struct inject *in, struct owner *o);
+/* Counts and reports those that are new. */
+void lost__look(struct inject *in);
 /* Before the sandbox: reads the size of the memory. */
 void shares__open(struct inject *in);
 bool shares__has_room(const struct inject *in, uid_t uid, pid_t pid);

@@ -56,8 +56,8 @@ static uint64_t hash(const struct library *l)
 	return h;
 }
 
-/* Creates a folder that only we can write to, and all can read. Returns false if another user could
- * replace the library. */
+/* Creates a directory that only we can write to, and all can read. Returns false if another user
+ * could replace the library. */
 static bool make_folder(const char *path)
 {
 	struct stat st;

@@ -9,7 +9,7 @@ enum library_id {
 };
 
 /* Returns the library's path and writes the file there if it is missing; NULL after reporting the
- * error. folder: write it there, under its plain name; NULL: in a folder of ours. */
+ * error. folder: write it there, under its plain name; NULL: in a directory of ours. */
 char *library__put(enum library_id id, const char *folder);
 
 #endif /* INJECT_LIBRARY_H */

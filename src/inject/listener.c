@@ -98,6 +98,11 @@ static void drop(struct inject *in, unsigned i)
 	/* Connections without a hello only checked whether the tracer exists. */
 	if (in->o.probes && c->greeted && !c->over && (!c->client || !c->client->hooked))
 		in->o.probes->on_lost(in->o.ctx, c->pid);
+	/* It had no memory, or no time. A child of fork reports that by itself. */
+	if (!in->o.probes && !in->stopped && c->client && c->client->pidfd >= 0 &&
+	    !c->client->hooked && !c->more && c->hello.how != CT_SHM_CHILD &&
+	    !clients__has_ended(c->client))
+		in->refused_cnt++;
 	safe_close(c->fd);
 	if (c->pidfd >= 0)
 		close(c->pidfd);
@@ -213,7 +218,7 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 		.status = status,
 		.again = c->client && c->client->again,
 	};
-	int fds[2] = {in->settings.fd, mem ? mem->fd : -1};
+	int fds[3] = {in->settings.fd, mem ? mem->fd : -1, mem ? mem->owner->lost_fd : -1};
 	union {
 		struct cmsghdr head;
 		char buf[CMSG_SPACE(sizeof(fds))];
@@ -377,7 +382,7 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	struct inject_lib to = {.pid = c->pid};
 
 	/* pidfd: it has connected again since. */
-	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->client->pidfd < 0 || c->told ||
+	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->client->pidfd < 0 || c->go_sent ||
 	    !lib)
 		return false;
 	/* For NCCL's calls the two need no handshake: inject/bypass.c. */
@@ -407,16 +412,16 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	c->client->hooked = true;
 	if (in->o.only_gpu || !in->o.on_lib(in->o.ctx, &to) || !in->o.probes || c->more)
 		return false;
-	c->told = say_go(c);
-	c->client->hooked = !c->told;
-	if (!c->told)
+	c->go_sent = say_go(c);
+	c->client->hooked = !c->go_sent;
+	if (!c->go_sent)
 		in->o.probes->on_lost(in->o.ctx, c->pid);
-	return c->told;
+	return c->go_sent;
 }
 
 static void has_received(const struct conn *c)
 {
-	if (c->told && c->client)
+	if (c->go_sent && c->client)
 		c->client->hooked = true;
 }
 

@@ -158,7 +158,7 @@ static int find(struct shm *m, unsigned i)
 		s->size = rec.size;
 		return 1;
 	}
-	/* No record can be found behind an invalid one. */
+	/* No record can be found after an invalid one. */
 	if (s->pos < s->head) {
 		is_broken(m);
 		s->pos = s->head;
@@ -198,7 +198,7 @@ bool shm__look(struct shm *m, unsigned i, uint64_t now)
 	}
 	if (head >= s->pos && head - s->pos <= m->ring_sz && !(head & (CT_SHM_ALIGN - 1)))
 		s->head = head;
-	if (s->head - s->told + CT_SHM_REC_MAX > m->ring_sz)
+	if (s->head - s->released + CT_SHM_REC_MAX > m->ring_sz)
 		m->was_full = true;
 	if (!s->size && find(m, i))
 		busy = false;
@@ -240,19 +240,19 @@ size_t shm__take(struct shm *m, unsigned i, void *buf)
 	s->taken_cnt++;
 	if (m->broken_cnt < SHM_BROKEN_MAX)
 		find(m, i);
-	if (s->pos - s->told >= m->ring_sz / 8)
-		shm__tell(m, i);
+	if (s->pos - s->released >= m->ring_sz / 8)
+		shm__release(m, i);
 	return size;
 }
 
-void shm__tell(struct shm *m, unsigned i)
+void shm__release(struct shm *m, unsigned i)
 {
 	struct shm_slot *s = &m->slots[i];
 
-	if (s->told == s->pos)
+	if (s->released == s->pos)
 		return;
 	__atomic_store_n(&shm__slot(m, i)->tail, s->pos, __ATOMIC_RELEASE);
-	s->told = s->pos;
+	s->released = s->pos;
 }
 
 /* Calls between checks of the time budget. */

@@ -87,7 +87,7 @@ static bool is_reached(const struct api_fn *fn)
 	return fn->api == API_CUDA || fn->api == API_NVTX || (fn->api == API_NCCL && fn->known);
 }
 
-/* CT_CAP_EXTRA is the last of a launch's pointees. The library looks for it behind the others, only
+/* CT_CAP_EXTRA is the last of a launch's pointees. The library looks for it after the others, only
  * in calls of another family, so that other calls have no overhead. */
 static void set_extra_apart(struct ct_spec *spec)
 {

@@ -28,6 +28,10 @@ struct owner *owner__get(struct inject *in, uid_t uid)
 		if (!o)
 			return NULL;
 		o->uid = uid;
+		if (lost__open(o)) {
+			free(o);
+			return NULL;
+		}
 		in->owners[in->owner_cnt++] = o;
 	}
 	if (o)
@@ -37,14 +41,26 @@ struct owner *owner__get(struct inject *in, uid_t uid)
 
 void owner__put(struct inject *in, struct owner *o)
 {
-	if (!o || --o->clients)
+	/* One user's children may report long after their parents have ended. */
+	if (!o || --o->clients || !in->o.folder)
 		return;
 	for (unsigned i = 0; i < in->owner_cnt; i++)
 		if (in->owners[i] == o) {
 			in->owners[i] = in->owners[--in->owner_cnt];
 			break;
 		}
+	lost__close(in, o);
 	free(o);
+}
+
+void owners__free(struct inject *in)
+{
+	while (in->owner_cnt) {
+		struct owner *o = in->owners[--in->owner_cnt];
+
+		lost__close(in, o);
+		free(o);
+	}
 }
 
 bool shares__has_room(const struct inject *in, uid_t uid, pid_t pid)

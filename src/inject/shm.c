@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "inject_priv.h"
 
+#include "ct_recorder.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -164,17 +165,9 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 	c->rec.flags = CT_CALL_F_UNFINISHED;
 	c->rec.ts_ns = f.start_ns;
 	c->rec.tid = shared->tid;
-	c->call_id = f.call_id;
+	recorder_fill(c, &f, recorder_word_cnt(&set->specs[f.func_id].of));
 	/* A call on another stack than the previous one has no parent. */
 	c->parent_id = f.depth ? outer.call_id : 0;
-	c->func_id = f.func_id;
-	c->depth = f.depth;
-	c->api_depth = f.api_depth;
-	c->ioctl_cnt = f.ioctl_cnt;
-	c->ioctl_ns = f.ioctl_ns;
-	c->word_cnt = set->specs[f.func_id].of.word_cnt;
-	if (c->word_cnt > CT_MAX_WORDS)
-		c->word_cnt = CT_MAX_WORDS;
 	memcpy(c->words, f.words, sizeof(c->words));
 	c->rec.size = CT_CALL_FIXED_SZ + c->word_cnt * sizeof(c->words[0]);
 	return c->rec.size;

@@ -33,7 +33,7 @@ struct target_gpu {
 
 /* Stores an EVENT_GPU_STATS and returns its GPU; NULL: it has none, or the limit was reached. */
 struct gpu_sample *gpu_samples__event(struct gpu_samples *s, const struct trace_event *ev);
-/* Whether its last sample is recent. */
+/* Returns whether its last sample is recent. */
 bool gpu_sample_is_fresh(const struct gpu_sample *g, uint64_t now);
 
 #endif /* METRICS_GPU_SAMPLES_H */

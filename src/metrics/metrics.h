@@ -15,14 +15,14 @@
 #include "gpus.h"
 #include "labels.h"
 #include "model/event.h"
-#include "util/quota.h"
+#include "util/limits.h"
 #include "util/time_budget.h"
 
 struct metrics;
 struct metrics_target;
 struct out;
 
-/* For the folder of rotating files. */
+/* For the directory of rotating files. */
 struct metrics_files {
 	uint64_t lines, bytes;	/* written, before compression */
 	uint64_t dropped;	/* lines dropped by limits or disk errors */
@@ -60,6 +60,7 @@ struct metrics_self {
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
 	uint64_t reads_lost, reads_denied; /* see util/reader.h */
+	uint64_t without_probes;	   /* libraries and periods */
 	struct time_budget_stats work;
 	double longest_turn; /* seconds */
 	unsigned gpu_cnt;

@@ -23,18 +23,14 @@ static const char *api_label(enum api_id api)
 
 static void calls_points(POINTS)
 {
-	const struct fn_metrics *f, *next;
-
-	HASH_ITER (hh, t->fns, f, next)
+	hash_each (f, &t->fns)
 		PUT({f->fn->symbol, api_class_name(f->fn->class), api_label(f->fn->api)},
 		    .number = f->sums.calls);
 }
 
 static void errors_points(POINTS)
 {
-	const struct error_metrics *e, *next;
-
-	HASH_ITER (hh, t->errors, e, next)
+	hash_each (e, &t->errors)
 		PUT({e->key.fn->symbol, metrics_error_name(e->key.fn, e->key.code),
 		     api_label(e->key.fn->api)},
 		    .number = e->cnt);
@@ -71,27 +67,22 @@ static void memory_peaks_points(POINTS)
 /* For two metrics: count and time. */
 static void ioctls_points(POINTS)
 {
-	const struct cmd_metrics *c, *next;
-
-	HASH_ITER (hh, t->cmds, c, next)
+	hash_each (c, &t->cmds)
 		PUT({c->name}, .number = c->cnt, .seconds = c->total_ns / 1e9);
 }
 
 /* For two metrics. */
 static void residents_points(POINTS)
 {
-	const struct gpu_metrics *g, *next;
-
-	HASH_ITER (hh, t->resident_on, g, next)
+	hash_each (g, &t->resident_on)
 		PUT({g->bus}, .number = g->cnt, .seconds = g->total_ns / 1e9);
 }
 
 static void runs_points(POINTS)
 {
-	const struct run_metrics *r, *next;
 	char device[16];
 
-	HASH_ITER (hh, t->runs, r, next) {
+	hash_each (r, &t->runs) {
 		snprintf(device, sizeof(device), "%u", r->key.device);
 		PUT({device, r->key.op}, .number = r->cnt, .seconds = r->total_ns / 1e9);
 	}
@@ -99,10 +90,9 @@ static void runs_points(POINTS)
 
 static void communication_points(POINTS)
 {
-	const struct run_metrics *r, *next;
 	char device[16];
 
-	HASH_ITER (hh, t->runs, r, next) {
+	hash_each (r, &t->runs) {
 		snprintf(device, sizeof(device), "%u", r->key.device);
 		if (r->collective_ns)
 			PUT({device}, .seconds = r->collective_ns / 1e9);
@@ -112,17 +102,13 @@ static void communication_points(POINTS)
 /* For two metrics. */
 static void collectives_points(POINTS)
 {
-	const struct coll_metrics *x, *next;
-
-	HASH_ITER (hh, t->colls, x, next)
+	hash_each (x, &t->colls)
 		PUT({api_op_name(x->op)}, .number = x->cnt, .seconds = x->total_ns / 1e9);
 }
 
 static void collective_bytes_points(POINTS)
 {
-	const struct coll_metrics *x, *next;
-
-	HASH_ITER (hh, t->colls, x, next)
+	hash_each (x, &t->colls)
 		PUT({api_op_name(x->op)}, .number = x->bytes);
 }
 
@@ -158,7 +144,7 @@ static void drops_points(POINTS)
 static void limits_hit_points(POINTS)
 {
 	for (int i = 0; i < QUOTA_CNT; i++)
-		PUT({quota_name(i)}, .number = s->full[i]);
+		PUT({limit_name(i)}, .number = s->full[i]);
 }
 
 static void work_refused_points(POINTS)
@@ -176,7 +162,7 @@ static void work_time_points(POINTS)
 static void tables_used_points(POINTS)
 {
 	for (int i = 0; i < QUOTA_CNT; i++)
-		PUT({quota_name(i)}, .number = s->used[i]);
+		PUT({limit_name(i)}, .number = s->used[i]);
 }
 
 static void xids_points(POINTS)
@@ -317,10 +303,9 @@ bool metric_is_shown(const struct metric *metric, const struct metrics_self *s)
 void metrics__each(const struct metrics *m, void (*fn)(void *ctx, const struct metrics_target *t),
 		   void *ctx)
 {
-	const struct metrics_target *t, *next;
-
-	HASH_ITER (hh, m->targets, t, next)
+	hash_each (t, &m->targets)
 		fn(ctx, t);
-	if (m->others.fns || m->others.resident_on || m->others.processes || m->others.gpu_cnt)
+	if (m->others.fns.first || m->others.resident_on.first || m->others.processes ||
+	    m->others.gpu_cnt)
 		fn(ctx, &m->others);
 }

@@ -36,7 +36,7 @@ struct metric {
 const struct metric *metrics_table(unsigned *cnt);
 /* Prometheus' name: cudatrace_calls_total. */
 void metric_full_name(const struct metric *metric, char *buf, size_t size);
-/* Whether it has decimals. */
+/* Returns whether it has decimals. */
 bool metric_is_real(const struct metric *metric);
 bool metric_is_seconds(const struct metric *metric);
 /* false if trace.redact hides it. */

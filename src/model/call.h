@@ -89,14 +89,6 @@ static inline bool call_may_block(const struct trace_event *ev)
 	return call_does(ev, MAY_WAIT) || (call_crosses(ev) && ev->fn->is_async && !ev->capturing);
 }
 
-/* Whether a failed call is to be reported as an error: queries and lookups that fail are answers,
- * and CUDA_ERROR_DEINITIALIZED comes from clean-up at exit. */
-static inline bool call_error_matters(const struct trace_event *ev)
-{
-	return ev->is_error && ev->fn->op != OP_QUERY && ev->fn->op != OP_LOOKUP &&
-	       !(ev->fn->api == API_CUDA && ev->result == CUDA_ERROR_DEINITIALIZED);
-}
-
 /* The call submits work to the GPU. The type is also known for functions that this version's table
  * lacks. */
 static inline bool call_submits(const struct trace_event *ev)

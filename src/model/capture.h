@@ -8,7 +8,7 @@
 
 #include "event.h"
 
-#include "util/quota.h"
+#include "util/limits.h"
 
 /* Key of a stream: each thread has its own default stream. */
 struct capture_stream {

@@ -19,10 +19,7 @@ bool comm_is_sound(const struct ct_comm *c)
 
 static struct comm *find(const struct comms *cs, uint64_t handle)
 {
-	struct comm *c;
-
-	HASH_FIND(hh, cs->by_handle, &handle, sizeof(handle), c);
-	return c;
+	return comm_table__find(&cs->by_handle, &handle);
 }
 
 static struct comm *add(struct comms *cs, uint64_t handle)
@@ -31,13 +28,9 @@ static struct comm *add(struct comms *cs, uint64_t handle)
 
 	if (!quota__take(cs->quota, &cs->share, 1))
 		return NULL;
-	c = calloc(1, sizeof(*c));
-	if (!c) {
+	c = comm_table__new(&cs->by_handle, &handle);
+	if (!c)
 		quota__give(cs->quota, &cs->share, 1);
-		return NULL;
-	}
-	c->handle = handle;
-	HASH_ADD(hh, cs->by_handle, handle, sizeof(c->handle), c);
 	return c;
 }
 
@@ -112,27 +105,20 @@ void comms__drop(struct comms *cs, uint64_t handle)
 
 	if (!c)
 		return;
-	HASH_DEL(cs->by_handle, c);
+	comm_table__del(&cs->by_handle, c);
 	free(c);
 	quota__give(cs->quota, &cs->share, 1);
 }
 
 void comms__lost(struct comms *cs)
 {
-	struct comm *c, *tmp;
-
-	HASH_ITER (hh, cs->by_handle, c, tmp)
+	hash_each (c, &cs->by_handle)
 		c->partial = true;
 }
 
 void comms__clear(struct comms *cs)
 {
-	struct comm *c, *tmp;
-
-	HASH_ITER (hh, cs->by_handle, c, tmp) {
-		HASH_DEL(cs->by_handle, c);
-		free(c);
-		quota__give(cs->quota, &cs->share, 1);
-	}
+	quota__give(cs->quota, &cs->share, hash_cnt(&cs->by_handle));
+	comm_table__free(&cs->by_handle);
 	cs->unnamed_cnt = 0;
 }

@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <uthash.h>
-
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 
 #include "ct_record.h"
 
 struct comm {
+	struct hash_link link;
 	uint64_t handle;
 	uint64_t hash;	       /* 0: not known */
 	uint32_t rank, nranks; /* nranks 0: not known */
@@ -26,12 +26,12 @@ struct comm {
 	uint64_t group;	    /* last group that used it; 0: none */
 	bool partial; /* it is older than the trace, or calls were dropped, and NCCL's own count has
 			 not been read since: seq does not match other ranks */
-	UT_hash_handle hh;
 };
+HASH_TABLE(comm, handle);
 
 /* The communicators of a process. */
 struct comms {
-	struct comm *by_handle;
+	struct comm_table by_handle;
 	struct quota *quota;
 	struct quota_share share;
 	uint32_t unnamed_cnt; /* communicators begun in a group whose handles are not known yet */

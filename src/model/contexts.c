@@ -12,21 +12,17 @@
 #define THREAD_UNITS 2
 
 struct ctx_thread {
+	struct hash_link link;
 	uint32_t tid;
 	unsigned depth;
 	uint64_t stack[CTX_STACK_MAX];
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(ctx_thread, tid);
 
 static void free_threads(struct contexts *c)
 {
-	struct ctx_thread *t, *tmp;
-
-	HASH_ITER (hh, c->threads, t, tmp) {
-		HASH_DEL(c->threads, t);
-		free(t);
-		quota__give(c->quota, &c->share, THREAD_UNITS);
-	}
+	quota__give(c->quota, &c->share, hash_cnt(&c->threads) * THREAD_UNITS);
+	ctx_thread_table__free(&c->threads);
 	c->last = NULL;
 }
 
@@ -35,7 +31,7 @@ static struct ctx_thread *find_thread(struct contexts *c, uint32_t tid)
 	struct ctx_thread *t = c->last;
 
 	if (!t || t->tid != tid)
-		HASH_FIND(hh, c->threads, &tid, sizeof(tid), t);
+		t = ctx_thread_table__find(&c->threads, &tid);
 	if (t)
 		c->last = t;
 	return t;
@@ -47,17 +43,15 @@ static struct ctx_thread *thread_of(struct contexts *c, uint32_t tid)
 
 	if (t)
 		return t;
-	if (HASH_COUNT(c->threads) == THREADS_MAX)
+	if (hash_cnt(&c->threads) == THREADS_MAX)
 		free_threads(c);
 	if (!quota__take(c->quota, &c->share, THREAD_UNITS))
 		return NULL;
-	t = calloc(1, sizeof(*t));
+	t = ctx_thread_table__new(&c->threads, &tid);
 	if (!t) {
 		quota__give(c->quota, &c->share, THREAD_UNITS);
 		return NULL;
 	}
-	t->tid = tid;
-	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
 	return c->last = t;
 }
 
@@ -70,7 +64,7 @@ uint64_t contexts__current(struct contexts *c, uint32_t tid)
 
 uint64_t contexts__only(const struct contexts *c)
 {
-	return HASH_COUNT(c->by_handle) == 1 ? c->by_handle->handle : 0;
+	return hash_cnt(&c->by_handle) == 1 ? c->by_handle.first->handle : 0;
 }
 
 static void push(struct ctx_thread *t, uint64_t ctx)
@@ -90,17 +84,12 @@ static void pop(struct ctx_thread *t)
 
 struct context *contexts__find(const struct contexts *c, uint64_t handle)
 {
-	struct context *x;
-
-	HASH_FIND(hh, c->by_handle, &handle, sizeof(handle), x);
-	return x;
+	return context_table__find(&c->by_handle, &handle);
 }
 
 static struct context *primary_of(const struct contexts *c, int device)
 {
-	struct context *x;
-
-	for (x = c->by_handle; x; x = x->hh.next)
+	hash_each (x, &c->by_handle)
 		if (x->primary && x->device == device)
 			return x;
 	return NULL;
@@ -111,16 +100,13 @@ static struct context *context_add(struct contexts *c, uint64_t handle, int devi
 	struct context *x = contexts__find(c, handle);
 
 	if (!x) {
-		if (HASH_COUNT(c->by_handle) == CONTEXTS_MAX ||
-		    !quota__take(c->quota, &c->share, 1))
+		if (hash_cnt(&c->by_handle) == CONTEXTS_MAX || !quota__take(c->quota, &c->share, 1))
 			return NULL;
-		x = calloc(1, sizeof(*x));
+		x = context_table__new(&c->by_handle, &handle);
 		if (!x) {
 			quota__give(c->quota, &c->share, 1);
 			return NULL;
 		}
-		x->handle = handle;
-		HASH_ADD(hh, c->by_handle, handle, sizeof(x->handle), x);
 	}
 	x->device = device;
 	return x;
@@ -132,7 +118,7 @@ static void context_del(struct contexts *c, uint64_t handle)
 
 	if (!x)
 		return;
-	HASH_DEL(c->by_handle, x);
+	context_table__del(&c->by_handle, x);
 	free(x);
 	quota__give(c->quota, &c->share, 1);
 }
@@ -270,9 +256,7 @@ uint64_t contexts__event(struct contexts *c, const struct trace_event *ev, bool 
 
 void contexts__clear(struct contexts *c)
 {
-	struct context *x, *tmp;
-
-	HASH_ITER (hh, c->by_handle, x, tmp)
+	hash_each (x, &c->by_handle)
 		context_del(c, x->handle);
 	free_threads(c);
 	c->from_start = c->begun = false;

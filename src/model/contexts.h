@@ -6,25 +6,27 @@
 
 #include "event.h"
 
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
 struct context {
+	struct hash_link link;
 	uint64_t handle;
 	int device;
 	unsigned refs;
 	bool primary;
-	UT_hash_handle hh;
 };
+HASH_TABLE(context, handle);
 
-struct ctx_thread;
+HASH_TABLE_TYPE(ctx_thread);
 
 struct contexts {
-	struct context *by_handle;
-	struct ctx_thread *threads, *last;
+	struct context_table by_handle;
+	struct ctx_thread_table threads;
+	struct ctx_thread *last;
 	/* Counts contexts and threads; NULL: only the fixed limits apply. */
 	struct quota *quota;
 	struct quota_share share;

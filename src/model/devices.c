@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 struct device_entry {
+	struct hash_link link;
 	struct device d;
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(device_entry, d.key);
 
 /* For all processes together; above this, the oldest are dropped. */
 #define DEVICES_MAX 4096
@@ -23,24 +23,20 @@ struct device_entry {
 static void drop(struct devices *ds, struct device_entry *e)
 {
 	ds->new_cnt -= e->d.is_new;
-	HASH_DEL(ds->by_key, e);
+	device_entry_table__del(&ds->by_key, e);
 	free(e);
 }
 
 void devices__free(struct devices *ds)
 {
-	struct device_entry *e, *next;
-
-	HASH_ITER (hh, ds->by_key, e, next)
+	hash_each (e, &ds->by_key)
 		drop(ds, e);
 	*ds = (struct devices){0};
 }
 
 static void forget(struct devices *ds, uint32_t pid)
 {
-	struct device_entry *e, *next;
-
-	HASH_ITER (hh, ds->by_key, e, next)
+	hash_each (e, &ds->by_key)
 		if (e->d.key.pid == pid)
 			drop(ds, e);
 }
@@ -48,9 +44,8 @@ static void forget(struct devices *ds, uint32_t pid)
 static struct device *find(struct devices *ds, uint32_t pid, uint32_t number)
 {
 	struct device_key key = {pid, number};
-	struct device_entry *e;
+	struct device_entry *e = device_entry_table__find(&ds->by_key, &key);
 
-	HASH_FIND(hh, ds->by_key, &key, sizeof(key), e);
 	return e ? &e->d : NULL;
 }
 
@@ -75,6 +70,7 @@ const struct device *devices__find(struct devices *ds, uint32_t pid, uint32_t nu
 
 static struct device *get(struct devices *ds, uint32_t pid, uint64_t number)
 {
+	struct device_key key = {pid, number};
 	struct device_entry *e;
 	struct device *d;
 
@@ -83,15 +79,13 @@ static struct device *get(struct devices *ds, uint32_t pid, uint64_t number)
 	d = find(ds, pid, number);
 	if (d)
 		return d;
-	if (HASH_COUNT(ds->by_key) == DEVICES_MAX)
-		drop(ds, ds->by_key);
-	e = calloc(1, sizeof(*e));
+	if (hash_cnt(&ds->by_key) == DEVICES_MAX)
+		drop(ds, ds->by_key.first);
+	e = device_entry_table__new(&ds->by_key, &key);
 	if (!e)
 		return NULL;
-	e->d.key = (struct device_key){pid, number};
 	for (int i = 0; i < DEVICE_PART_CNT; i++)
 		e->d.parts[i] = -1;
-	HASH_ADD(hh, ds->by_key, d.key, sizeof(e->d.key), e);
 	return &e->d;
 }
 
@@ -257,7 +251,7 @@ static struct pointee bytes(const void *data, size_t size)
 	return (struct pointee){data, size};
 }
 
-void devices__told(struct devices *ds, const struct ct_device *rec)
+void devices__add_record(struct devices *ds, const struct ct_device *rec)
 {
 	const struct {
 		uint32_t attribute, value;
@@ -286,9 +280,9 @@ void devices__told(struct devices *ds, const struct ct_device *rec)
 
 const struct device *devices__take_new(struct devices *ds)
 {
-	struct device_entry *e;
-
-	for (e = ds->new_cnt ? ds->by_key : NULL; e; e = e->hh.next) {
+	if (!ds->new_cnt)
+		return NULL;
+	hash_each (e, &ds->by_key) {
 		if (!e->d.is_new)
 			continue;
 		e->d.is_new = false;

@@ -2,12 +2,14 @@
 /*
  * Maps the device numbers of processes to GPUs of the machine. CUDA and CUPTI number the GPUs that
  * the process sees. With CUDA_VISIBLE_DEVICES, or in containers, several GPUs are number 0. The
- * UUID tells them apart.
+ * UUID distinguishes them.
  */
 #ifndef MODEL_DEVICES_H
 #define MODEL_DEVICES_H
 
 #include "event.h"
+
+#include "util/hash_table.h"
 
 #define DEVICE_UUID_SZ	48
 #define DEVICE_TEXT_SZ	64
@@ -46,9 +48,9 @@ struct device {
 };
 
 #define DEVICES_NVML 64
-struct device_entry;
+HASH_TABLE_TYPE(device_entry);
 struct devices {
-	struct device_entry *by_key;
+	struct device_entry_table by_key;
 	unsigned new_cnt; /* number of devices with is_new */
 	struct {
 		uint64_t id[2];
@@ -77,7 +79,7 @@ struct annotations;
 void devices__call(struct devices *ds, const struct annotations *m, const struct trace_event *ev);
 /* Updates the devices from a record of the in-process library. */
 struct ct_device;
-void devices__told(struct devices *ds, const struct ct_device *rec);
+void devices__add_record(struct devices *ds, const struct ct_device *rec);
 /* Returns a device with is_new, and clears is_new; NULL: there is none. */
 const struct device *devices__take_new(struct devices *ds);
 /* Fills the event that describes a device. Its texts are the device's. */

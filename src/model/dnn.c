@@ -15,10 +15,7 @@ struct dnn *dnn__new(struct quota *quota)
 
 struct dnn_desc *dnn__find(const struct dnn *ds, uint64_t handle)
 {
-	struct dnn_desc *d;
-
-	HASH_FIND(hh, ds->by_handle, &handle, sizeof(handle), d);
-	return d;
+	return dnn_desc_table__find(&ds->by_handle, &handle);
 }
 
 struct dnn_desc *dnn__made(struct dnn *ds, uint64_t handle, uint32_t type)
@@ -28,13 +25,11 @@ struct dnn_desc *dnn__made(struct dnn *ds, uint64_t handle, uint32_t type)
 	if (!d) {
 		if (!quota__take(ds->quota, &ds->share, 1))
 			return NULL;
-		d = calloc(1, sizeof(*d));
+		d = dnn_desc_table__new(&ds->by_handle, &handle);
 		if (!d) {
 			quota__give(ds->quota, &ds->share, 1);
 			return NULL;
 		}
-		d->handle = handle;
-		HASH_ADD(hh, ds->by_handle, handle, sizeof(d->handle), d);
 	}
 	d->type = type;
 	d->done = false;
@@ -311,7 +306,7 @@ void dnn__got(struct dnn *ds, const struct dnn_desc *d, uint64_t attr, const str
 
 static void drop(struct dnn *ds, struct dnn_desc *d)
 {
-	HASH_DEL(ds->by_handle, d);
+	dnn_desc_table__del(&ds->by_handle, d);
 	free(d);
 	quota__give(ds->quota, &ds->share, 1);
 }
@@ -326,11 +321,9 @@ void dnn__drop(struct dnn *ds, uint64_t handle)
 
 void dnn__clear(struct dnn *ds)
 {
-	struct dnn_desc *d, *tmp;
-
 	if (!ds)
 		return;
-	HASH_ITER (hh, ds->by_handle, d, tmp)
+	hash_each (d, &ds->by_handle)
 		drop(ds, d);
 }
 

@@ -11,9 +11,8 @@
 #include "event.h"
 
 #include "decode/dnn.h"
-#include "util/quota.h"
-
-#include <uthash.h>
+#include "util/hash_table.h"
+#include "util/limits.h"
 
 struct dnn_tensor {
 	uint32_t type; /* cudnnDataType_t */
@@ -32,6 +31,7 @@ struct dnn_work {
 };
 
 struct dnn_desc {
+	struct hash_link link;
 	uint64_t handle;
 	uint32_t type; /* enum dnn_type, or the type of an operation */
 	bool done;     /* an operation: work is known, operands are no longer stored */
@@ -42,12 +42,12 @@ struct dnn_desc {
 		uint32_t compute; /* cudnnDataType_t */
 		bool overridden;  /* a variant pack that overrides shapes */
 	};
-	UT_hash_handle hh;
 };
+HASH_TABLE(dnn_desc, handle);
 
 #define DNN_INNER 8
 struct dnn {
-	struct dnn_desc *by_handle;
+	struct dnn_desc_table by_handle;
 	struct quota *quota;
 	struct quota_share share;
 	/* The last calls in which cuBLAS products were counted. */

@@ -12,7 +12,7 @@
 #include "decode/nv/nv_decode.h"
 #include "decode/nv/objects.h"
 #include "record/check.h"
-#include "util/quota.h"
+#include "util/limits.h"
 
 struct driver {
 	struct nv_abi abi;

@@ -163,8 +163,8 @@ typedef struct {
 #include "forms.def"
 
 /* The members of one kind of events: struct event_xid, ... */
-#define EVENT(ID, id, type, flags, ops, text) struct event_##id {
-#define OWN(id, form, name, when, unit, text) form_##form name;
+#define EVENT(ID, id, type, flags, ops, text)		 struct event_##id {
+#define OWN_AS(id, form, name, member, when, unit, text) form_##form member;
 #define ROW(id, where, form, name, place, value, when, unit, text)
 #define END(id)                                                                                    \
 	}                                                                                          \
@@ -194,7 +194,7 @@ struct trace_event {
 	bool unfinished, abandoned;
 	bool entry_only; /* its return was not probed: no result, no end */
 	bool is_error;	 /* result is an error; CUDA_ERROR_NOT_READY is not */
-	uint8_t made;	 /* memory: 1 + enum block_kind of the memory it makes; 0: as its op says */
+	uint8_t made;	 /* memory: 1 + enum block_kind of the memory it makes; 0: by its op */
 	bool capturing;	 /* its stream is being captured: it added a graph node and nothing ran */
 	const uint64_t *words;
 	unsigned word_cnt;

@@ -38,7 +38,7 @@ const struct event_field event_fields[EVENT_FIELD_CNT] = {
 #define ROW(id, where, form, name, place, value, when, unit, text)                                 \
 	_Static_assert(!sizeof(((struct trace_event *)0)->place) ||                                \
 			       sizeof(((struct trace_event *)0)->place) == sizeof(form_##form),    \
-		       #id "." #name " has another size than its form");                           \
+		       #id "." #name " differs in size from its form");                            \
 	_Static_assert(sizeof(#name) <= 17, #name ": saved/parse.cc looks at 16 bytes");
 #include "events.def"
 

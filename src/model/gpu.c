@@ -223,7 +223,7 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 	ev->gpu.call = call->name;
 	ev->gpu.range_id = call->range_id;
 	ev->gpu.operator_id = call->operator_id;
-	ev->gpu.queue_us = ev->start_ns > call->start_ns ? ev->start_ns - call->start_ns : 0;
+	ev->gpu.queue_ns = ev->start_ns > call->start_ns ? ev->start_ns - call->start_ns : 0;
 }
 
 const char *gpu_time_name(int mode)

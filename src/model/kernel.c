@@ -23,7 +23,7 @@ struct recent_handle {
 };
 
 struct kernel_names {
-	struct kernel_name *by_text;
+	struct kernel_name_table by_text;
 	struct recent_handle recent[1 << RECENT_LOG];
 	struct kernel_name *loose;
 	struct quotas *quotas;
@@ -47,7 +47,7 @@ struct kernel_names *kernel_names__new(struct quotas *q)
 /* Memory of a name of len, without its demangled form. */
 static size_t size_of_name(size_t len)
 {
-	return quota_malloc_sz(sizeof(struct kernel_name)) + QUOTA_HASH_SZ +
+	return quota_malloc_sz(sizeof(struct kernel_name)) + HASH_TABLE_ROW_SZ +
 	       quota_malloc_sz(len + 1);
 }
 
@@ -61,14 +61,12 @@ static void free_name(struct kernel_name *name)
 
 void kernel_names__free(struct kernel_names *n)
 {
-	struct kernel_name *name, *tmp;
+	struct kernel_name *name;
 
 	if (!n)
 		return;
-	HASH_ITER (hh, n->by_text, name, tmp) {
-		HASH_DEL(n->by_text, name);
+	while ((name = kernel_name_table__pop(&n->by_text)))
 		free_name(name);
-	}
 	free(n);
 }
 
@@ -90,7 +88,7 @@ void kernel_names__collect(struct kernel_names *n)
 		name->loose = false;
 		if (name->refs)
 			continue;
-		HASH_DEL(n->by_text, name);
+		kernel_name_table__del(&n->by_text, name);
 		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, name->size);
 		free_name(name);
 	}
@@ -141,22 +139,27 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 	struct quota_share s = h->names_share; /* charged again to the handle that takes the name */
 	struct kernel_names *n = h->names;
 	struct kernel_name *name;
+	size_t size;
 
 	len = strnlen(mangled, len);
-	HASH_FIND(hh, n->by_text, mangled, len, name);
+	name = kernel_name_table__find(&n->by_text, mangled, len);
 	if (name)
 		return name;
 	/* Check the limit first: demangling is the most expensive step. */
-	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, size_of_name(len)))
+	size = size_of_name(len);
+	if (!quota__take(quotas__get(n->quotas, QUOTA_NAMES), &s, size))
 		return uncached(n, mangled, len);
 	name = make_name(mangled, len);
+	if (name && kernel_name_table__add(&n->by_text, name, len)) {
+		free_name(name);
+		name = NULL;
+	}
 	if (!name) {
-		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, size_of_name(len));
+		quota__give(quotas__get(n->quotas, QUOTA_NAMES), NULL, size);
 		return NULL;
 	}
 	add_demangled(h, name, &s);
 	name->id = n->last_id += 2;
-	HASH_ADD_KEYPTR(hh, n->by_text, name->mangled, len, name);
 	unlink_recent(n, name);
 	return name;
 }
@@ -179,20 +182,17 @@ static struct recent_handle *recent_of(struct handles *h, uint64_t value)
 
 static struct handle *add(struct handles *h, uint64_t value)
 {
-	struct handle *e;
+	struct handle *e = handle_table__find(&h->by_value, &value);
 
-	HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
 	if (e)
 		return e;
 	if (!quota__take(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1))
 		return NULL;
-	e = calloc(1, sizeof(*e));
+	e = handle_table__new(&h->by_value, &value);
 	if (!e) {
 		quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
 		return NULL;
 	}
-	e->value = value;
-	HASH_ADD(hh, h->by_value, value, sizeof(e->value), e);
 	*recent_of(h, value) = (struct recent_handle){h, value, e};
 	return e;
 }
@@ -224,7 +224,7 @@ static void drop(struct handles *h, struct handle *e)
 		*recent = (struct recent_handle){0};
 	set_name(h, &e->name, NULL);
 	set_name(h, &e->read, NULL);
-	HASH_DEL(h->by_value, e);
+	handle_table__del(&h->by_value, e);
 	free(e);
 	quota__give(quotas__get(h->names->quotas, QUOTA_HANDLES), &h->share, 1);
 }
@@ -254,7 +254,7 @@ static void forget_read(struct handles *h, struct handle *e)
 	e->is_read = e->read_is_name = false;
 }
 
-void handles__told(struct handles *h, uint64_t value, const char *name, size_t size)
+void handles__set_name(struct handles *h, uint64_t value, const char *name, size_t size)
 {
 	/* A name that fills the record may be truncated. */
 	bool whole = size && size < CT_NAME_SZ_MAX && is_name(name, size - 1);
@@ -317,7 +317,7 @@ const struct handle *handles__get(struct handles *h, uint64_t value)
 	struct handle *e = recent->e;
 
 	if (recent->of != h || recent->value != value) {
-		HASH_FIND(hh, h->by_value, &value, sizeof(value), e);
+		e = handle_table__find(&h->by_value, &value);
 		*recent = (struct recent_handle){h, value, e};
 	}
 	/* After the first contradiction, all guessed names are rejected. */
@@ -326,9 +326,7 @@ const struct handle *handles__get(struct handles *h, uint64_t value)
 
 void handles__unloaded(struct handles *h)
 {
-	struct handle *e, *tmp;
-
-	HASH_ITER (hh, h->by_value, e, tmp) {
+	hash_each (e, &h->by_value) {
 		if (e->guessed)
 			drop(h, e);
 		else
@@ -339,9 +337,7 @@ void handles__unloaded(struct handles *h)
 
 void handles__clear(struct handles *h)
 {
-	struct handle *e, *tmp;
-
-	HASH_ITER (hh, h->by_value, e, tmp)
+	hash_each (e, &h->by_value)
 		drop(h, e);
 	kernel_names__collect(h->names);
 	h->checked_ok = h->checked_bad = 0;

@@ -14,24 +14,25 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <uthash.h>
-
 #include "util/demangle.h"
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 
 #include "ct_record.h"
 
 /* Interned name: one per text. It lives as long as a handle of any process has it, and at least
  * until the next lookup. */
 struct kernel_name {
+	struct hash_link link;
 	char *mangled, *demangled; /* the same pointer if there is nothing to demangle */
 	size_t size;		   /* memory of all of it; 0: over the limit, and not stored */
 	uint64_t id;		   /* as in struct trace_event; the mangled name has the next ID */
 	unsigned refs;		   /* number of handles */
 	bool loose;		   /* in the list of names that may have no handles */
 	struct kernel_name *next_loose;
-	UT_hash_handle hh;
 };
+HASH_TABLE_TYPE(kernel_name);
+HASH_TABLE_BYTES(kernel_name, mangled);
 
 /* The names of a model. */
 struct kernel_names;
@@ -42,19 +43,20 @@ void kernel_names__free(struct kernel_names *n);
 void kernel_names__collect(struct kernel_names *n);
 
 struct handle {
+	struct hash_link link;
 	uint64_t value;
 	const struct kernel_name *name; /* NULL: not known */
 	bool guessed;			/* read through the handle */
 	bool is_read;			/* read through the handle after it was last named: */
 	bool read_is_name;		/* the result was name */
 	const struct kernel_name *read; /* else the result; NULL: not a name */
-	UT_hash_handle hh;
 };
+HASH_TABLE(handle, value);
 
 /* The handles of a process. */
 struct handles {
 	struct kernel_names *names;
-	struct handle *by_value;
+	struct handle_table by_value;
 	struct quota_share share, names_share;
 	unsigned checked_ok, checked_bad; /* checks of names read through handles */
 	struct demangle_share demangling;
@@ -66,7 +68,7 @@ const struct kernel_name *kernel_name__intern(struct handles *h, const char *man
 
 /* Stores what was read through this handle: size bytes including a NUL; 0: nothing could be
  * read. */
-void handles__told(struct handles *h, uint64_t value, const char *name, size_t size);
+void handles__set_name(struct handles *h, uint64_t value, const char *name, size_t size);
 /* The program looked this handle up by name. Checks it against what was read through the handle. */
 void handles__set(struct handles *h, uint64_t value, const struct kernel_name *name);
 /* Returns NULL if its name is unknown. */

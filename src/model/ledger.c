@@ -194,7 +194,7 @@ void ledger__clear(struct ledger *l, uint64_t ns, void (*left)(struct ledger *l,
 {
 	struct block *b, *next;
 
-	/* Mappings first: they may be all that keeps the memory. */
+	/* Mappings first: they may be the only references to the memory. */
 	for (b = ledger__list(l, SPACE_MAPPED); b; b = next) {
 		next = b->next;
 		if (b->space != SPACE_MAPPED)

@@ -10,7 +10,7 @@
 #include "contexts.h"
 #include "event.h"
 
-#include "util/quota.h"
+#include "util/limits.h"
 
 /* First member of the user's struct for a block. */
 struct block {
@@ -33,13 +33,13 @@ struct ledger_ops {
 	void (*lost)(struct ledger *l, struct block *b, const struct block *by);
 };
 
-struct ledger_pool;
+HASH_TABLE_TYPE(ledger_pool);
 
 struct ledger {
 	const struct ledger_ops *ops;
 	void *trees[SPACE_MAPPED]; /* tsearch; mappings are in the tree of SPACE_ADDR */
 	struct contexts ctx;
-	struct ledger_pool *pools;
+	struct ledger_pool_table pools;
 	struct quota *quota;	  /* for contexts and pools; NULL: only the fixed limits apply */
 	struct quota_share share; /* includes the user's blocks */
 };

@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POOLS_MAX 4096
-
 struct ledger_pool {
+	struct hash_link link;
 	uint64_t handle;
 	int device;
 	enum block_kind kind; /* kind of the blocks allocated from it */
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(ledger_pool, handle);
 
 static bool is(const struct trace_event *ev, const char *name)
 {
@@ -51,24 +50,19 @@ static void place_managed(const struct trace_event *ev, const char *path, enum b
 
 static struct ledger_pool *pool_find(const struct ledger *l, uint64_t handle)
 {
-	struct ledger_pool *pool;
-
-	HASH_FIND(hh, l->pools, &handle, sizeof(handle), pool);
-	return pool;
+	return ledger_pool_table__find(&l->pools, &handle);
 }
 
 static void pool_del(struct ledger *l, struct ledger_pool *pool)
 {
-	HASH_DEL(l->pools, pool);
+	ledger_pool_table__del(&l->pools, pool);
 	free(pool);
 	quota__give(l->quota, &l->share, 1);
 }
 
 void ledger_pools_clear(struct ledger *l)
 {
-	struct ledger_pool *pool, *tmp;
-
-	HASH_ITER (hh, l->pools, pool, tmp)
+	hash_each (pool, &l->pools)
 		pool_del(l, pool);
 }
 
@@ -76,15 +70,11 @@ static struct ledger_pool *pool_new(struct ledger *l, uint64_t handle)
 {
 	struct ledger_pool *pool;
 
-	if (HASH_COUNT(l->pools) == POOLS_MAX || !quota__take(l->quota, &l->share, 1))
+	if (hash_cnt(&l->pools) == MEMLIMIT_POOLS_MAX || !quota__take(l->quota, &l->share, 1))
 		return NULL;
-	pool = calloc(1, sizeof(*pool));
-	if (!pool) {
+	pool = ledger_pool_table__new(&l->pools, &handle);
+	if (!pool)
 		quota__give(l->quota, &l->share, 1);
-		return NULL;
-	}
-	pool->handle = handle;
-	HASH_ADD(hh, l->pools, handle, sizeof(pool->handle), pool);
 	return pool;
 }
 
@@ -224,7 +214,7 @@ void ledger__read(const struct ledger *l, const struct trace_event *ev, struct m
 
 uint64_t ledger__home(struct ledger *l, const struct trace_event *ev, const struct mem_act *a)
 {
-	if (!a->in_context || !l->ctx.by_handle)
+	if (!a->in_context || !l->ctx.by_handle.first)
 		return 0;
 	return contexts__current(&l->ctx, ev->tid) ?: contexts__only(&l->ctx);
 }

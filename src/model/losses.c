@@ -33,11 +33,15 @@ void losses__end(struct losses *l, const struct trace_end *end)
 #include "losses.def"
 			},
 		.write_error = end->write_error,
+		.unseen = end->unseen,
 		.chosen = {[CHOSEN_FILTERED] = end->stats[CT_STAT_FILTERED],
 			   [CHOSEN_COUNTED] = end->stats[CT_STAT_COUNTED]},
 	};
 
 	memcpy(of.full, end->full, sizeof(of.full));
+	/* Then `unseen` only refers to these libraries. */
+	if (l->cnt[LOSS_LIBRARY_FAILED])
+		of.cnt[LOSS_UNSEEN] = 0;
 	losses__add(l, &of);
 }
 
@@ -48,6 +52,7 @@ void losses__add(struct losses *l, const struct losses *other)
 	for (int i = 0; i < QUOTA_CNT; i++)
 		more(&l->full[i], other->full[i]);
 	l->write_error = l->write_error ?: other->write_error;
+	l->unseen = l->unseen ?: other->unseen;
 	l->of_report |= other->of_report;
 	for (int i = 0; i < CHOSEN_CNT; i++)
 		more(&l->chosen[i], other->chosen[i]);
@@ -61,32 +66,38 @@ bool losses__any(const struct losses *l)
 	return losses__next(l, &i, &row);
 }
 
+/* Rows whose reason is in the end line have none of their own. */
+static const char *why_of(const struct losses *l, enum loss i)
+{
+	if (i == LOSS_UNSEEN)
+		return l->unseen ?: "";
+	return rows[i].why ?: l->write_error ?: "not written";
+}
+
 static struct loss_row row_at(const struct losses *l, unsigned i)
 {
+	enum limit_table t = i - LOSS_CNT;
 	struct loss_row row;
 
 	if (i < LOSS_CNT) {
 		row = (struct loss_row){"",
 					rows[i].id,
 					l->cnt[i] == 1 ? rows[i].one : rows[i].many,
-					rows[i].why ?: l->write_error ?: "not written",
+					why_of(l, i),
 					rows[i].how_to_avoid,
 					l->cnt[i]};
-	} else if (i - LOSS_CNT < QUOTA_CNT) {
-		enum quota_table t = i - LOSS_CNT;
+	} else if (t < QUOTA_CNT) {
 
 		row = (struct loss_row){"limits_hit.",
-					quota_name(t),
-					quota_text(t),
+					limit_name(t),
+					limit_text(t),
 					"a table of the tracer was full (docs/LIMITS.md)",
 					"trace fewer processes, or a shorter part",
 					l->full[t]};
 	} else {
-		enum memlimit_table t = i - LOSS_CNT - QUOTA_CNT;
-
 		row = (struct loss_row){"rejected.",
-					memlimit_name(t),
-					memlimit_text(t),
+					limit_name(t),
+					limit_text(t),
 					"the report reached its limit (docs/LIMITS.md)",
 					"trace or report a shorter part",
 					l->of_report ? memlimit_rejected(t) : 0};
@@ -96,7 +107,7 @@ static struct loss_row row_at(const struct losses *l, unsigned i)
 
 bool losses__next(const struct losses *l, unsigned *i, struct loss_row *row)
 {
-	while (*i < LOSS_CNT + QUOTA_CNT + MEMLIMIT_CNT) {
+	while (*i < LOSS_CNT + LIMIT_TABLE_CNT) {
 		unsigned at = (*i)++;
 
 		*row = row_at(l, at);

@@ -25,6 +25,7 @@ struct losses {
 	uint64_t cnt[LOSS_CNT];
 	uint64_t full[QUOTA_CNT];
 	const char *write_error; /* reason for LOSS_LINES, whose count may be 0 then; NULL: none */
+	const char *unseen;	 /* reason for LOSS_UNSEEN; NULL: none */
 	bool of_report;		 /* includes what this process's reports rejected (memlimit.h) */
 	uint64_t chosen[CHOSEN_CNT];
 };

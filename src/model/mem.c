@@ -68,11 +68,15 @@ static bool drop_loose(struct mem *m, enum mem_kind kind)
 
 static struct block *block_new(struct mem *m, const struct block *key)
 {
-	struct block *b =
-		quota__take(m->ledger.quota, &m->ledger.share, 1) ? malloc(sizeof(*b)) : NULL;
+	struct block *b;
 
+	if (!quota__take(m->ledger.quota, &m->ledger.share, 1))
+		return NULL;
+	b = malloc(sizeof(*b));
 	if (b)
 		*b = *key;
+	else
+		quota__give(m->ledger.quota, &m->ledger.share, 1);
 	return b;
 }
 
@@ -175,7 +179,7 @@ static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
 {
 	ledger__context_gone(&m->ledger, ctx, ns, NULL);
 	/* After the last context no memory is left. */
-	for (int k = 0; k < MEM_KIND_CNT && HASH_COUNT(m->ledger.ctx.by_handle) <= 1; k++) {
+	for (int k = 0; k < MEM_KIND_CNT && hash_cnt(&m->ledger.ctx.by_handle) <= 1; k++) {
 		less(m, k, m->loose[k].bytes);
 		m->loose[k].cnt = m->loose[k].bytes = 0;
 	}

@@ -90,7 +90,7 @@ uint64_t model__filtered(const struct model *m)
 
 void model__calls_lost(struct model *m, uint32_t pid)
 {
-	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &m->procs.by_pid)
 		if (!pid || p->pid == pid)
 			comms__lost(&p->comms);
 	ranks__lost(&m->ranks, pid);
@@ -98,7 +98,7 @@ void model__calls_lost(struct model *m, uint32_t pid)
 
 void model__handles_lost(struct model *m, uint32_t pid)
 {
-	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next)
+	hash_each (p, &m->procs.by_pid)
 		if (!pid || p->pid == pid)
 			dnn__clear(p->dnn);
 }
@@ -155,7 +155,7 @@ void model__python(const struct model *m, struct trace_end *end)
 
 void model__flush(struct model *m)
 {
-	for (struct proc *p = m->procs.by_pid; p; p = p->hh.next) {
+	hash_each (p, &m->procs.by_pid) {
 		ranges__unfinished(&m->ranges, p, 0);
 		operators__unfinished(&m->operators, p);
 	}
@@ -205,8 +205,8 @@ static void on_name(struct model *m, const void *data, const struct raw *raw)
 	struct proc *p = procs__get(&m->procs, rec->rec.pid);
 
 	if (p)
-		handles__told(rec->rec.flags & CT_NAME_F_GPU ? &p->gpu_names : &p->handles,
-			      rec->handle, rec->name, rec->len);
+		handles__set_name(rec->rec.flags & CT_NAME_F_GPU ? &p->gpu_names : &p->handles,
+				  rec->handle, rec->name, rec->len);
 }
 
 static void on_python(struct model *m, const void *data, const struct raw *raw)
@@ -215,7 +215,7 @@ static void on_python(struct model *m, const void *data, const struct raw *raw)
 	struct proc *p = procs__find(&m->procs, rec->rec.pid);
 
 	if (p)
-		proc_stacks__told(p->stacks, rec);
+		proc_stacks__add_code(p->stacks, rec);
 }
 
 /* A child has its parent's Python, and may have ended before cudatrace looks for it. */
@@ -396,7 +396,7 @@ static void on_gpu(struct model *m, const void *data, const struct raw *raw)
 
 static void on_device(struct model *m, const void *data, const struct raw *raw)
 {
-	devices__told(&m->devices, data);
+	devices__add_record(&m->devices, data);
 	model__give_devices(m, raw->rec->ts_ns);
 }
 

@@ -34,11 +34,7 @@ static void give_gpu(struct model *m, const struct ct_gpu_run *g, struct proc *p
 
 static struct thread *find_thread(struct proc *p, uint32_t tid)
 {
-	struct thread *t = NULL;
-
-	if (p)
-		HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
-	return t;
+	return p ? thread_table__find(&p->threads, &tid) : NULL;
 }
 
 static void give_alone(struct model *m, const struct ct_gpu_run *g)
@@ -162,16 +158,13 @@ void model__calls_end(struct model *m, uint64_t now)
 void model__gpu(const struct model *m, struct trace_end *end)
 {
 	const struct gpu_join *j = &m->procs.gpu;
-	const struct proc *p;
-	const struct thread *t;
-
 	if (!m->opts.gpu_time)
 		return;
 	end->gpu.launches_timed = j->timed_cnt;
 	end->gpu.launches_untimed = j->missing_cnt;
 	end->gpu.no_call = j->no_call_cnt;
-	for (p = m->procs.by_pid; p; p = p->hh.next)
-		for (t = p->threads; t; t = t->hh.next)
+	hash_each (p, &m->procs.by_pid)
+		hash_each (t, &p->threads)
 			if (t->gpu_calls)
 				end->gpu.launches_untimed += gpu_calls__missing(t->gpu_calls);
 }

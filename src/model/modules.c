@@ -9,7 +9,8 @@
 
 #include "util/clock.h"
 #include "util/demangle.h"
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 #include "util/reader.h"
 #include "util/symbols.h"
 
@@ -20,8 +21,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <uthash.h>
 
 #define FILES_MAX   1024 /* each has an open descriptor */
 #define MAPS_MAX    65536
@@ -35,9 +34,11 @@
 #define DELETED	   " (deleted)"
 
 struct path {
-	UT_hash_handle hh;
+	struct hash_link link;
 	char text[];
 };
+HASH_TABLE_TYPE(path);
+HASH_TABLE_BYTES(path, text);
 
 /* Identity of a file, which changes when it is overwritten. */
 struct file_id {
@@ -45,15 +46,16 @@ struct file_id {
 };
 
 struct file {
+	struct hash_link link;
 	struct file_id id;
 	struct symbols *symbols;
 	unsigned refs; /* modules that have used it; at 0 it stays until memory is needed */
-	UT_hash_handle hh;
 };
+HASH_TABLE(file, id);
 
 struct module_files {
 	enum ct_redact redact;
-	struct file *by_id;
+	struct file_table by_id;
 	struct quotas *quotas;
 };
 
@@ -79,7 +81,7 @@ struct modules {
 	unsigned vain_cnt; /* since all pages waited last */
 	struct perf_map *perf;
 	struct demangle_share demangling;
-	struct path *paths;
+	struct path_table paths;
 	struct quota_share paths_share;
 	struct quota_share symbols_share; /* for all files that it uses */
 	struct file **used;		  /* each once */
@@ -97,7 +99,7 @@ struct module_files *module_files__new(struct quotas *q, enum ct_redact redact)
 
 static void free_file(struct module_files *f, struct file *file)
 {
-	HASH_DEL(f->by_id, file);
+	file_table__del(&f->by_id, file);
 	quota__give(quotas__get(f->quotas, QUOTA_SYMBOLS), NULL, symbols__size(file->symbols));
 	symbols__free(file->symbols);
 	free(file);
@@ -105,11 +107,9 @@ static void free_file(struct module_files *f, struct file *file)
 
 void module_files__free(struct module_files *f)
 {
-	struct file *file, *next_file;
-
 	if (!f)
 		return;
-	HASH_ITER (hh, f->by_id, file, next_file)
+	hash_each (file, &f->by_id)
 		free_file(f, file);
 	free(f);
 }
@@ -131,15 +131,10 @@ struct modules *modules__new(struct module_files *files, uint32_t pid)
 
 void modules__free(struct modules *m)
 {
-	struct path *path, *next;
-
 	if (!m)
 		return;
 	perf_map__free(m->perf);
-	HASH_ITER (hh, m->paths, path, next) {
-		HASH_DEL(m->paths, path);
-		free(path);
-	}
+	path_table__free(&m->paths);
 	quota__give(quotas__get(m->files->quotas, QUOTA_PATHS), &m->paths_share,
 		    m->paths_share.used);
 	for (unsigned i = 0; i < m->used_cnt; i++)
@@ -153,21 +148,21 @@ static const char *keep_path(struct modules *m, const char *text)
 {
 	struct quota *q = quotas__get(m->files->quotas, QUOTA_PATHS);
 	size_t len = strlen(text);
-	struct path *path;
+	struct path *path = path_table__find(&m->paths, text, len);
 
-	HASH_FIND_STR(m->paths, text, path);
 	if (path)
 		return path->text;
 	if (!quota__take(q, &m->paths_share, sizeof(*path) + len + 1))
 		return "[too many files]";
 	path = malloc(sizeof(*path) + len + 1);
-	if (!path) {
-		quota__give(q, &m->paths_share, sizeof(*path) + len + 1);
-		return "[too many files]";
+	if (path) {
+		memcpy(path->text, text, len + 1);
+		if (!path_table__add(&m->paths, path, len))
+			return path->text;
 	}
-	memcpy(path->text, text, len + 1);
-	HASH_ADD_STR(m->paths, text, path);
-	return path->text;
+	free(path);
+	quota__give(q, &m->paths_share, sizeof(*path) + len + 1);
+	return "[too many files]";
 }
 
 /* The kernel writes a newline in a name as \012. */
@@ -375,9 +370,7 @@ static int open_map(const struct modules *m, const struct map *map, struct stat 
 /* Drops files that no module uses. */
 static void drop_unused(struct module_files *f)
 {
-	struct file *file, *next;
-
-	HASH_ITER (hh, f->by_id, file, next)
+	hash_each (file, &f->by_id)
 		if (!file->refs)
 			free_file(f, file);
 }
@@ -428,19 +421,21 @@ static struct file *read_file(struct modules *m, const struct file_id *id, int f
 		free(file);
 		return NULL;
 	}
-	if (!has_room(m, symbols__size(file->symbols))) {
-		symbols__free(file->symbols);
-		free(file);
-		return NULL;
-	}
-	HASH_ADD(hh, f->by_id, id, sizeof(file->id), file);
-	return file;
+	if (!has_room(m, symbols__size(file->symbols)))
+		goto err;
+	if (!file_table__add(&f->by_id, file))
+		return file;
+	quota__give(quotas__get(f->quotas, QUOTA_SYMBOLS), NULL, symbols__size(file->symbols));
+err:
+	symbols__free(file->symbols);
+	free(file);
+	return NULL;
 }
 
 /* As for all tables: no process has more files than are left free. */
 static bool has_place(const struct modules *m)
 {
-	return HASH_COUNT(m->files->by_id) + m->used_cnt < FILES_MAX;
+	return hash_cnt(&m->files->by_id) + m->used_cnt < FILES_MAX;
 }
 
 static void find_file(struct modules *m, struct map *map)
@@ -458,7 +453,7 @@ static void find_file(struct modules *m, struct map *map)
 	memset(&id, 0, sizeof(id));
 	id = (struct file_id){st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec,
 			      st.st_mtim.tv_nsec};
-	HASH_FIND(hh, files->by_id, &id, sizeof(id), file);
+	file = file_table__find(&files->by_id, &id);
 	if (!file && !has_place(m))
 		drop_unused(files);
 	if (file || !has_place(m)) {

@@ -51,7 +51,7 @@ static void give(struct operators *o, const struct proc *p, const struct thread 
 			{
 				.id = x->id,
 				.parent = x->parent,
-				.min_duration_us = x->last_ns - x->start_ns,
+				.min_duration_ns = x->last_ns - x->start_ns,
 				.seq = {x->seq, x->has_seq},
 			},
 	};
@@ -158,7 +158,7 @@ static void number(const struct raw_call *raw, struct thread *t)
 
 void operators__unfinished(struct operators *o, struct proc *p)
 {
-	for (struct thread *t = p->threads; t; t = t->hh.next)
+	hash_each (t, &p->threads)
 		while (t->operators.cnt)
 			end(o, p, t, 0);
 }

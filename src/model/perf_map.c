@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "perf_map.h"
 
-#include "util/quota.h"
+#include "util/limits.h"
 #include "util/reader.h"
 #include "util/time_budget.h"
 

@@ -60,27 +60,25 @@ static struct quota *thread_quota(const struct procs *ps)
 /* Makes room for one more process. */
 static void make_room(struct procs *ps)
 {
-	struct proc *p, *tmp;
 	unsigned going = 0;
 
-	if (is_time_to_look(ps, HASH_COUNT(ps->by_pid), &ps->look)) {
-		HASH_ITER (hh, ps->by_pid, p, tmp) {
+	if (is_time_to_look(ps, hash_cnt(&ps->by_pid), &ps->look)) {
+		hash_each (p, &ps->by_pid) {
 			if (!p->ended && may_go(p->pid, &p->was_gone))
 				procs__remove(ps, p);
 			else
 				going += p->was_gone;
 		}
-		ps->look.at = next_look(HASH_COUNT(ps->by_pid) - going) + going;
+		ps->look.at = next_look(hash_cnt(&ps->by_pid) - going) + going;
 	}
 	if (quota__take(proc_quota(ps), NULL, 1))
 		return;
-	procs__remove(ps, ps->by_pid);
+	procs__remove(ps, ps->by_pid.first);
 	quota__force(proc_quota(ps), NULL, 1);
 }
 
-static void init(struct procs *ps, struct proc *p, uint32_t pid)
+static void init(struct procs *ps, struct proc *p)
 {
-	p->pid = pid;
 	p->handles.names = p->gpu_names.names = ps->names;
 	p->mem.ledger.quota = quotas__get(ps->quotas, QUOTA_RANGES);
 	p->captures.quota = quotas__get(ps->quotas, QUOTA_CAPTURES);
@@ -93,7 +91,7 @@ struct proc *procs__find(struct procs *ps, uint32_t pid)
 
 	if (p && p->pid == pid)
 		return p;
-	HASH_FIND(hh, ps->by_pid, &pid, sizeof(pid), p);
+	p = proc_table__find(&ps->by_pid, &pid);
 	if (p)
 		*recent = p;
 	return p;
@@ -121,14 +119,15 @@ struct proc *procs__get_any(struct procs *ps, uint32_t pid)
 	struct proc *p = procs__find(ps, pid);
 
 	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return NULL;
 		make_room(ps);
-		init(ps, p, pid);
+		p = proc_table__new(&ps->by_pid, &pid);
+		if (!p) {
+			quota__give(proc_quota(ps), NULL, 1);
+			return NULL;
+		}
+		init(ps, p);
 		if (ps->live)
 			read_comm(p->comm, pid, pid);
-		HASH_ADD(hh, ps->by_pid, pid, sizeof(p->pid), p);
 	}
 	return p;
 }
@@ -144,7 +143,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 
 	thread_ranges__free(ps->quotas, p, t);
 	thread_operators__free(t);
-	HASH_DEL(p->threads, t);
+	thread_table__del(&p->threads, t);
 	if (recent->t == t)
 		*recent = (struct recent_thread){0};
 	if (t->gpu_calls)
@@ -157,40 +156,38 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 
 static void make_thread_room(struct procs *ps, struct proc *p)
 {
-	struct thread *t, *tmp;
 	unsigned going = 0;
 
-	if (is_time_to_look(ps, HASH_COUNT(p->threads), &p->threads_look)) {
-		HASH_ITER (hh, p->threads, t, tmp) {
+	if (is_time_to_look(ps, hash_cnt(&p->threads), &p->threads_look)) {
+		hash_each (t, &p->threads) {
 			if (may_go(t->tid, &t->was_gone))
 				drop_thread(ps, p, t);
 			else
 				going += t->was_gone;
 		}
-		p->threads_look.at = next_look(HASH_COUNT(p->threads) - going) + going;
+		p->threads_look.at = next_look(hash_cnt(&p->threads) - going) + going;
 	}
 	if (quota__take(thread_quota(ps), &p->threads_share, 1))
 		return;
-	if (p->threads)
-		drop_thread(ps, p, p->threads);
+	if (p->threads.first)
+		drop_thread(ps, p, p->threads.first);
 	quota__force(thread_quota(ps), &p->threads_share, 1);
 }
 
 struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid)
 {
-	struct thread *t;
+	struct thread *t = thread_table__find(&p->threads, &tid);
 
-	HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
 	if (!t) {
-		t = calloc(1, sizeof(*t));
-		if (!t)
-			return NULL;
 		make_thread_room(ps, p);
-		t->tid = tid;
+		t = thread_table__new(&p->threads, &tid);
+		if (!t) {
+			quota__give(thread_quota(ps), &p->threads_share, 1);
+			return NULL;
+		}
 		/* Its first record was dropped, or its row was given to others. */
 		if (ps->live)
 			t->is_named = read_comm(t->comm, p->pid, tid);
-		HASH_ADD(hh, p->threads, tid, sizeof(t->tid), t);
 	}
 	*recent_thread(ps, tid) = (struct recent_thread){p, t};
 	return t;
@@ -207,9 +204,7 @@ void proc__set_comm(struct proc *p, struct thread *t, const char comm[THREAD_COM
 
 static void free_threads(struct procs *ps, struct proc *p)
 {
-	struct thread *t, *tmp;
-
-	HASH_ITER (hh, p->threads, t, tmp)
+	hash_each (t, &p->threads)
 		drop_thread(ps, p, t);
 	p->threads_look = (struct sweep){0};
 }
@@ -266,7 +261,7 @@ unsigned procs__compact(struct procs *ps)
 
 void procs__remove(struct procs *ps, struct proc *p)
 {
-	HASH_DEL(ps->by_pid, p);
+	proc_table__del(&ps->by_pid, p);
 	if (ps->recent[p->pid % PROCS_RECENT] == p)
 		ps->recent[p->pid % PROCS_RECENT] = NULL;
 	procs__renew(ps, p);
@@ -276,9 +271,7 @@ void procs__remove(struct procs *ps, struct proc *p)
 
 void procs__free(struct procs *ps)
 {
-	struct proc *p, *tmp;
-
-	HASH_ITER (hh, ps->by_pid, p, tmp)
+	hash_each (p, &ps->by_pid)
 		procs__remove(ps, p);
 	gpu_join__free(&ps->gpu);
 }

@@ -13,7 +13,7 @@
 #include "ranges.h"
 #include "stacks.h"
 
-#include <uthash.h>
+#include "util/hash_table.h"
 
 /* Removes rows of processes or threads that have ended. A row found dead is removed at a sweep for
  * a later record: until then its last records may still arrive. */
@@ -23,6 +23,7 @@ struct sweep {
 };
 
 struct thread {
+	struct hash_link link;
 	uint32_t tid;
 	char comm[THREAD_COMM_SZ + 1];
 	bool is_named;			   /* comm is known; it may be "" */
@@ -31,15 +32,16 @@ struct thread {
 	struct thread_operators operators; /* --torch */
 	struct gpu_calls *gpu_calls;	   /* --gpu-time; NULL: none so far */
 	struct nccl_thread *nccl;	   /* NULL: it does not call NCCL */
-	UT_hash_handle hh;
 };
+HASH_TABLE(thread, tid);
 
 struct proc {
+	struct hash_link link;
 	uint32_t pid;
 	char comm[THREAD_COMM_SZ + 1]; /* of its main thread; "": unknown */
 	bool ended, tidied, was_gone;
 	struct sweep threads_look;
-	struct thread *threads; /* by tid */
+	struct thread_table threads;
 	struct quota_share threads_share;
 	struct handles handles;	  /* kernel names */
 	struct handles gpu_names; /* the same, by the IDs of --gpu-time */
@@ -49,8 +51,8 @@ struct proc {
 	struct comms comms;
 	struct dnn *dnn;	    /* NULL: no call of cuDNN so far */
 	struct proc_stacks *stacks; /* NULL: none so far */
-	UT_hash_handle hh;
 };
+HASH_TABLE(proc, pid);
 
 /* The last record of a process may precede those of its other threads, which end on other CPUs. So
  * this many ended processes are kept. */
@@ -65,7 +67,7 @@ struct recent_thread {
 };
 
 struct procs {
-	struct proc *by_pid;
+	struct proc_table by_pid;
 	struct proc *recent[PROCS_RECENT];
 	struct recent_thread recent_threads[PROCS_RECENT];
 	struct proc *ended[PROCS_ENDED];

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "python.h"
 
+#include "util/hash_table.h"
 #include "util/reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <uthash.h>
 
 /* Bytes of a string or a line table that are read at once; few are longer. */
 #define TEXT_SZ	 256
@@ -28,6 +27,7 @@ struct code_key {
 };
 
 struct code_row {
+	struct hash_link link;
 	struct code_key key;
 	uint64_t at[PARTS];
 	int32_t first_line;
@@ -35,15 +35,15 @@ struct code_row {
 	char *function, *file; /* NULL: could not be read, or redacted */
 	uint8_t *table;
 	size_t table_sz;
-	UT_hash_handle hh;
 };
+HASH_TABLE(code_row, key);
 
 struct python_codes {
 	uint32_t pid;
 	struct python_location place;
 	enum ct_redact redact;
 	const struct python_check *check;
-	struct code_row *rows;
+	struct code_row_table rows;
 	size_t bytes;
 };
 
@@ -74,7 +74,7 @@ static void clear_row(struct python_codes *c, struct code_row *row)
 
 static void drop(struct python_codes *c, struct code_row *row)
 {
-	HASH_DEL(c->rows, row);
+	code_row_table__del(&c->rows, row);
 	clear_row(c, row);
 	c->bytes -= sizeof(*row);
 	free(row);
@@ -82,9 +82,7 @@ static void drop(struct python_codes *c, struct code_row *row)
 
 void python_codes__clear(struct python_codes *c)
 {
-	struct code_row *row, *next;
-
-	HASH_ITER (hh, c->rows, row, next)
+	hash_each (row, &c->rows)
 		drop(c, row);
 }
 
@@ -114,21 +112,17 @@ const struct python_location *python_codes__place(const struct python_codes *c)
 static struct code_row *find(const struct python_codes *c, uint64_t addr, uint32_t id)
 {
 	struct code_key key = {.addr = addr, .id = id};
-	struct code_row *row;
 
-	HASH_FIND(hh, c->rows, &key, sizeof(key), row);
-	return row;
+	return code_row_table__find(&c->rows, &key);
 }
 
 static struct code_row *add(struct python_codes *c, uint64_t addr, uint32_t id)
 {
-	struct code_row *row = calloc(1, sizeof(*row));
+	struct code_key key = {.addr = addr, .id = id};
+	struct code_row *row = code_row_table__new(&c->rows, &key);
 
-	if (!row)
-		return NULL;
-	row->key = (struct code_key){.addr = addr, .id = id};
-	c->bytes += sizeof(*row);
-	HASH_ADD(hh, c->rows, key, sizeof(row->key), row);
+	if (row)
+		c->bytes += sizeof(*row);
 	return row;
 }
 
@@ -296,7 +290,7 @@ bool python_codes__read(struct python_codes *c, const struct ct_python_frame *fr
 
 	if (cnt > CT_PYTHON_MAX)
 		cnt = CT_PYTHON_MAX;
-	if (HASH_COUNT(c->rows) + cnt > PYTHON_CODES_MAX)
+	if (hash_cnt(&c->rows) + cnt > PYTHON_CODES_MAX)
 		return false;
 	n = missing(c, frames, cnt, rows);
 	for (unsigned i = 0; i < n; i++)
@@ -316,7 +310,7 @@ bool python_codes__read(struct python_codes *c, const struct ct_python_frame *fr
 	return true;
 }
 
-int python_codes__tell(struct python_codes *c, const struct ct_python_code *rec)
+int python_codes__add_record(struct python_codes *c, const struct ct_python_code *rec)
 {
 	struct code_row *row = find(c, rec->code, rec->id);
 	const struct part p[PARTS] = {
@@ -329,7 +323,7 @@ int python_codes__tell(struct python_codes *c, const struct ct_python_code *rec)
 
 	if (row && row->is_read)
 		return 0;
-	if (!row && HASH_COUNT(c->rows) >= PYTHON_CODES_MAX)
+	if (!row && hash_cnt(&c->rows) >= PYTHON_CODES_MAX)
 		return -ENOSPC;
 	row = row ?: add(c, rec->code, rec->id);
 	if (!row)

@@ -3,7 +3,7 @@
  * Frames of Python code: maps code objects to functions, files and lines. A record taken while the
  * code object ran contains its names. Longer names are read from the process's memory. Both may
  * contain anything, so every length is limited. Code objects are freed and others made in their
- * places. A number tells them apart (ct_python_slot()). What was read from memory counts only if
+ * places. A number distinguishes them (ct_python_slot()). What was read from memory counts only if
  * that number has not changed meanwhile.
  */
 #ifndef MODEL_PYTHON_H
@@ -36,7 +36,7 @@ bool python_codes__is_interpreter(const struct python_codes *c, uint64_t ip);
 const struct python_location *python_codes__place(const struct python_codes *c);
 /* Stores the names of a code object. Returns 1 if it could not be read before, else 0; -ENOSPC if
  * there are too many; -ENOMEM. */
-int python_codes__tell(struct python_codes *c, const struct ct_python_code *rec);
+int python_codes__add_record(struct python_codes *c, const struct ct_python_code *rec);
 /* Reads the unknown code objects. Returns false if there are too many: clear all and call this
  * again. */
 bool python_codes__read(struct python_codes *c, const struct ct_python_frame *frames, unsigned cnt);

@@ -15,11 +15,12 @@
 #define STARTED_MAX 1024
 
 struct range_text {
+	struct hash_link link;
 	size_t len, size; /* length of the text; memory that it uses */
 	unsigned refs;
-	UT_hash_handle hh;
 	char s[];
 };
+HASH_TABLE_BYTES(range_text, s);
 
 enum name_kind { NAME_DOMAIN, NAME_STRING, NAME_CATEGORY };
 
@@ -29,10 +30,11 @@ struct name_key {
 };
 
 struct range_name {
+	struct hash_link link;
 	struct name_key key;
 	struct range_text *text;
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(range_name, key);
 
 /* nvtxPayloadType_t */
 enum payload {
@@ -73,24 +75,25 @@ static struct range_text *text_get(struct ranges *r, struct proc_ranges *p, cons
 	size_t size;
 
 	len = strnlen(s, len);
-	HASH_FIND(hh, p->texts, s, len, text);
+	text = range_text_table__find(&p->texts, s, len);
 	if (text) {
 		text->refs++;
 		return text;
 	}
-	size = quota_malloc_sz(sizeof(*text) + len + 1) + QUOTA_HASH_SZ;
+	size = quota_malloc_sz(sizeof(*text) + len + 1) + HASH_TABLE_ROW_SZ;
 	if (!quota__take(quota_of(r->quotas), &p->share, size))
 		return NULL;
 	text = malloc(sizeof(*text) + len + 1);
-	if (!text) {
-		quota__give(quota_of(r->quotas), &p->share, size);
-		return NULL;
+	if (text) {
+		*text = (struct range_text){.len = len, .size = size, .refs = 1};
+		memcpy(text->s, s, len);
+		text->s[len] = 0;
+		if (!range_text_table__add(&p->texts, text, len))
+			return text;
 	}
-	*text = (struct range_text){.len = len, .size = size, .refs = 1};
-	memcpy(text->s, s, len);
-	text->s[len] = 0;
-	HASH_ADD_KEYPTR(hh, p->texts, text->s, len, text);
-	return text;
+	free(text);
+	quota__give(quota_of(r->quotas), &p->share, size);
+	return NULL;
 }
 
 static struct range_text *text_again(struct range_text *text)
@@ -104,7 +107,7 @@ static void text_put(struct quotas *q, struct proc_ranges *p, struct range_text 
 {
 	if (!text || --text->refs)
 		return;
-	HASH_DEL(p->texts, text);
+	range_text_table__del(&p->texts, text);
 	quota__give(quota_of(q), &p->share, text->size);
 	free(text);
 }
@@ -123,14 +126,11 @@ static struct range_text *text_of_cap(struct ranges *r, struct proc *p,
 
 /* --- names of handles and categories --- */
 
-#define NAME_ROW_SZ (quota_malloc_sz(sizeof(struct range_name)) + QUOTA_HASH_SZ)
+#define NAME_ROW_SZ (quota_malloc_sz(sizeof(struct range_name)) + HASH_TABLE_ROW_SZ)
 
 static struct range_name *name_find(struct proc_ranges *p, const struct name_key *key)
 {
-	struct range_name *n;
-
-	HASH_FIND(hh, p->names, key, sizeof(*key), n);
-	return n;
+	return range_name_table__find(&p->names, key);
 }
 
 static struct range_text *name_get(struct proc *p, enum name_kind kind, uint64_t handle,
@@ -144,7 +144,7 @@ static struct range_text *name_get(struct proc *p, enum name_kind kind, uint64_t
 
 static void name_drop(struct quotas *q, struct proc_ranges *p, struct range_name *n)
 {
-	HASH_DEL(p->names, n);
+	range_name_table__del(&p->names, n);
 	text_put(q, p, n->text);
 	quota__give(quota_of(q), &p->share, NAME_ROW_SZ);
 	free(n);
@@ -163,14 +163,15 @@ static void name_set(struct ranges *r, struct proc_ranges *p, struct name_key ke
 	}
 	if (!text)
 		return;
-	n = quota__take(quota_of(r->quotas), &p->share, NAME_ROW_SZ) ? calloc(1, sizeof(*n)) : NULL;
-	if (!n) {
-		text_put(r->quotas, p, text);
-		return;
+	if (quota__take(quota_of(r->quotas), &p->share, NAME_ROW_SZ)) {
+		n = range_name_table__new(&p->names, &key);
+		if (!n)
+			quota__give(quota_of(r->quotas), &p->share, NAME_ROW_SZ);
 	}
-	n->key = key;
-	n->text = text;
-	HASH_ADD(hh, p->names, key, sizeof(n->key), n);
+	if (n)
+		n->text = text;
+	else
+		text_put(r->quotas, p, text);
 }
 
 /* --- reading calls --- */
@@ -406,10 +407,7 @@ static void begin(struct ranges *r, const struct annotations *m, const struct tr
 
 static struct thread *thread_of(struct proc *p, uint32_t tid)
 {
-	struct thread *t;
-
-	HASH_FIND(hh, p->threads, &tid, sizeof(tid), t);
-	return t;
+	return thread_table__find(&p->threads, &tid);
 }
 
 /* Unlinks the range and frees it. */
@@ -551,7 +549,7 @@ void ranges__unfinished(struct ranges *r, struct proc *p, uint64_t now)
 {
 	if (now < r->last_ns)
 		now = r->last_ns;
-	for (struct thread *t = p->threads; t; t = t->hh.next)
+	hash_each (t, &p->threads)
 		while (t->range)
 			end(r, p, t, t->range, now, true);
 }
@@ -564,11 +562,9 @@ void thread_ranges__free(struct quotas *q, struct proc *p, struct thread *t)
 
 void proc_ranges__free(struct quotas *q, struct proc *p)
 {
-	struct range_name *n, *tmp;
-
 	if (!p->ranges)
 		return;
-	HASH_ITER (hh, p->ranges->names, n, tmp)
+	hash_each (n, &p->ranges->names)
 		name_drop(q, p->ranges, n);
 	free(p->ranges);
 	p->ranges = NULL;

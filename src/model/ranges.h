@@ -10,12 +10,12 @@
 #include "event.h"
 #include "trace.h"
 
-#include "util/quota.h"
+#include "util/limits.h"
 
 struct annotations;
 struct proc;
-struct range_name;
-struct range_text;
+HASH_TABLE_TYPE(range_name);
+HASH_TABLE_TYPE(range_text);
 struct thread;
 
 /* An open range. */
@@ -34,8 +34,8 @@ struct range {
 };
 
 struct proc_ranges {
-	struct range_text *texts;
-	struct range_name *names; /* names of domains, strings and categories, by handle */
+	struct range_text_table texts;
+	struct range_name_table names; /* names of domains, strings and categories, by handle */
 	struct range *started;
 	struct quota_share share;
 };

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 /* docs/LIMITS.md */
 #define COMMS_MAX	  256
 #define COMMS_OF_USER_MAX (COMMS_MAX / 2)
@@ -27,22 +25,23 @@ struct rank {
 };
 
 struct rank_comm {
+	struct hash_link link;
 	uint64_t hash;
 	uid_t uid; /* of the process that used it first */
 	struct rank ranks[RANKS_MAX];
 	unsigned rank_cnt;
-	bool told;
-	uint64_t told_seq;
+	bool reported;
+	uint64_t reported_seq;
 	struct {
 		uint64_t seq, first_ns;
 		const char *op;
 	} begun[AHEAD]; /* by the first rank to begin */
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(rank_comm, hash);
 
 static void drop(struct ranks *rs, struct rank_comm *c)
 {
-	HASH_DEL(rs->by_hash, c);
+	rank_comm_table__del(&rs->by_hash, c);
 	free(c);
 }
 
@@ -51,7 +50,7 @@ static unsigned comms_of(const struct ranks *rs, uid_t uid, struct rank_comm **o
 {
 	unsigned cnt = 0;
 
-	for (struct rank_comm *c = rs->by_hash; c; c = c->hh.next)
+	hash_each (c, &rs->by_hash)
 		if (c->uid == uid && !cnt++)
 			*oldest = c;
 	return cnt;
@@ -69,9 +68,9 @@ static void make_room(struct ranks *rs, uid_t uid)
 		drop(rs, oldest);
 		return;
 	}
-	if (HASH_COUNT(rs->by_hash) < COMMS_MAX)
+	if (hash_cnt(&rs->by_hash) < COMMS_MAX)
 		return;
-	for (struct rank_comm *c = rs->by_hash; c; c = c->hh.next) {
+	hash_each (c, &rs->by_hash) {
 		if (of_most && c->uid == before)
 			continue;
 		before = c->uid;
@@ -86,20 +85,16 @@ static void make_room(struct ranks *rs, uid_t uid)
 
 static struct rank_comm *comm_of(struct ranks *rs, uint64_t hash, uint32_t pid)
 {
-	struct rank_comm *c;
+	struct rank_comm *c = rank_comm_table__find(&rs->by_hash, &hash);
 	uid_t uid;
 
-	HASH_FIND(hh, rs->by_hash, &hash, sizeof(hash), c);
 	if (c)
 		return c;
 	uid = (rs->user_of ? rs->user_of : reader__user)((pid_t)pid);
 	make_room(rs, uid);
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return NULL;
-	c->hash = hash;
-	c->uid = uid;
-	HASH_ADD(hh, rs->by_hash, hash, sizeof(c->hash), c);
+	c = rank_comm_table__new(&rs->by_hash, &hash);
+	if (c)
+		c->uid = uid;
 	return c;
 }
 
@@ -156,14 +151,12 @@ void ranks__event(struct ranks *rs, const struct trace_event *ev)
 
 bool ranks__any(const struct ranks *rs)
 {
-	return rs->by_hash;
+	return rs->by_hash.first;
 }
 
 void ranks__ended(struct ranks *rs, uint32_t pid)
 {
-	struct rank_comm *c, *tmp;
-
-	HASH_ITER (hh, rs->by_hash, c, tmp) {
+	hash_each (c, &rs->by_hash) {
 		unsigned alive = 0;
 
 		for (unsigned i = 0; i < c->rank_cnt; i++) {
@@ -177,9 +170,7 @@ void ranks__ended(struct ranks *rs, uint32_t pid)
 
 void ranks__lost(struct ranks *rs, uint32_t pid)
 {
-	struct rank_comm *c, *tmp;
-
-	HASH_ITER (hh, rs->by_hash, c, tmp)
+	hash_each (c, &rs->by_hash)
 		for (unsigned i = 0; i < c->rank_cnt; i++)
 			c->ranks[i].partial |= !pid || c->ranks[i].pid == pid;
 }
@@ -238,25 +229,23 @@ static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
 		 void *ctx)
 {
-	struct rank_comm *c, *tmp;
-
-	HASH_ITER (hh, rs->by_hash, c, tmp) {
+	hash_each (c, &rs->by_hash) {
 		struct rank_wait w = {.hash = c->hash};
 		bool open = find_open(c, &w);
 
-		if (c->told && (!open || w.seq != c->told_seq)) {
+		if (c->reported && (!open || w.seq != c->reported_seq)) {
 			struct rank_wait over = {.hash = c->hash,
-						 .seq = c->told_seq,
+						 .seq = c->reported_seq,
 						 .over = true,
 						 .lost = is_partial(c)};
 
-			c->told = false;
+			c->reported = false;
 			fn(ctx, &over);
 		}
-		if (!open || c->told || now < w.since_ns + RANKS_HANG_NS)
+		if (!open || c->reported || now < w.since_ns + RANKS_HANG_NS)
 			continue;
-		c->told = true;
-		c->told_seq = w.seq;
+		c->reported = true;
+		c->reported_seq = w.seq;
 		w.ns = now - w.since_ns;
 		list(c, w.seq, true, w.in, sizeof(w.in));
 		list(c, w.seq, false, w.missing, sizeof(w.missing));
@@ -282,8 +271,5 @@ void rank_wait_text(const struct rank_wait *w, char *buf, size_t size)
 
 void ranks__free(struct ranks *rs)
 {
-	struct rank_comm *c, *tmp;
-
-	HASH_ITER (hh, rs->by_hash, c, tmp)
-		drop(rs, c);
+	rank_comm_table__free(&rs->by_hash);
 }

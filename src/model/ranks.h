@@ -9,14 +9,16 @@
 
 #include "event.h"
 
+#include "util/hash_table.h"
+
 #include <sys/types.h>
 
 /* A wait is reported after this time. */
 #define RANKS_HANG_NS 5000000000ull
 
-struct rank_comm;
+HASH_TABLE_TYPE(rank_comm);
 struct ranks {
-	struct rank_comm *by_hash;
+	struct rank_comm_table by_hash;
 	uid_t (*user_of)(pid_t pid); /* NULL: reader__user() */
 };
 

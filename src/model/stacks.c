@@ -4,7 +4,8 @@
 #include "modules.h"
 #include "python.h"
 #include "trace.h"
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,14 +13,13 @@
 
 #include "ct_record.h"
 
-#include <uthash.h>
-
 struct frame_row {
+	struct hash_link link;
 	uint64_t ip;
 	struct stack_frame frame;
 	char *symbol;
-	UT_hash_handle hh;
 };
+HASH_TABLE(frame_row, ip);
 
 /* Interval of searches for Python. */
 #define PYTHON_AGAIN_NS 1000000000ull
@@ -28,11 +28,13 @@ struct frame_row {
 #define KEY_MAX (1 + CT_STACK_MAX + CT_PYTHON_MAX * 2)
 
 struct stack_row {
-	UT_hash_handle hh;
+	struct hash_link link;
 	uint64_t *key;	    /* stored after the frames */
 	bool unread;	    /* some of its names are missing */
 	struct stack stack; /* must be last: frames follow */
 };
+HASH_TABLE_TYPE(stack_row);
+HASH_TABLE_BYTES(stack_row, key);
 
 struct stacks {
 	enum ct_redact redact;
@@ -49,8 +51,8 @@ struct proc_stacks {
 	struct python_codes *python; /* NULL: no Python */
 	size_t python_sz;	     /* its memory, in the quota */
 	uint64_t python_ns;	     /* time of the last search; 0: never */
-	struct stack_row *stacks;
-	struct frame_row *frames;
+	struct stack_row_table stacks;
+	struct frame_row_table frames;
 	struct quota *quota; /* of bytes */
 	struct quota_share share;
 };
@@ -85,15 +87,10 @@ void stacks__free(struct stacks *s)
 /* Drops the stacks, but keeps the names of code objects. */
 static void drop_stacks(struct proc_stacks *p)
 {
-	struct stack_row *stack, *next_stack;
-	struct frame_row *frame, *next_frame;
+	struct frame_row *frame;
 
-	HASH_ITER (hh, p->stacks, stack, next_stack) {
-		HASH_DEL(p->stacks, stack);
-		free(stack);
-	}
-	HASH_ITER (hh, p->frames, frame, next_frame) {
-		HASH_DEL(p->frames, frame);
+	stack_row_table__free(&p->stacks);
+	while ((frame = frame_row_table__pop(&p->frames))) {
 		free(frame->symbol);
 		free(frame);
 	}
@@ -151,20 +148,18 @@ void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid)
 
 static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, bool is_return, uint64_t ns)
 {
-	struct frame_row *row;
+	struct frame_row *row = frame_row_table__find(&p->frames, &ip);
 
-	HASH_FIND(hh, p->frames, &ip, sizeof(ip), row);
 	if (row)
 		return &row->frame;
-	row = calloc(1, sizeof(*row));
+	row = frame_row_table__new(&p->frames, &ip);
 	if (!row)
 		return NULL;
-	row->ip = row->frame.ip = ip;
+	row->frame.ip = ip;
 	modules__resolve(p->modules, &row->frame, is_return, ns, &row->symbol);
 	row->frame.symbol = row->symbol;
 	/* The row exists already: the next stack checks the limit. */
 	quota__force(p->quota, &p->share, sizeof(*row) + (row->symbol ? strlen(row->symbol) : 0));
-	HASH_ADD(hh, p->frames, ip, sizeof(row->ip), row);
 	return &row->frame;
 }
 
@@ -277,13 +272,13 @@ static bool take_room(struct proc_stacks *p, size_t size)
 	return true;
 }
 
-void proc_stacks__told(struct proc_stacks *p, const struct ct_python_code *rec)
+void proc_stacks__add_code(struct proc_stacks *p, const struct ct_python_code *rec)
 {
-	int ret = p && p->python ? python_codes__tell(p->python, rec) : 0;
+	int ret = p && p->python ? python_codes__add_record(p->python, rec) : 0;
 
 	if (ret == -ENOSPC) {
 		drop_all(p);
-		ret = python_codes__tell(p->python, rec);
+		ret = python_codes__add_record(p->python, rec);
 	}
 	/* The stored stacks lack these names. */
 	if (ret > 0)
@@ -317,12 +312,12 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 	if (!p || !(from.cnt + from.python_cnt))
 		return NULL;
 	key_sz = make_key(&from, key) * sizeof(*key);
-	HASH_FIND(hh, p->stacks, key, key_sz, row);
+	row = stack_row_table__find(&p->stacks, key, key_sz);
 	if (row) {
 		s->python.unread += row->unread;
 		return &row->stack;
 	}
-	if (HASH_COUNT(p->stacks) >= STACKS_MAX || HASH_COUNT(p->frames) >= FRAMES_MAX)
+	if (hash_cnt(&p->stacks) >= STACKS_MAX || hash_cnt(&p->frames) >= FRAMES_MAX)
 		drop_stacks(p);
 	frames_sz = (from.cnt + from.python_cnt) * sizeof(row->stack.frames[0]);
 	size = sizeof(*row) + frames_sz + key_sz;
@@ -338,13 +333,12 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 		return NULL;
 	row->key = (uint64_t *)((char *)(row + 1) + frames_sz);
 	memcpy(row->key, key, key_sz);
-	if (!fill(p, row, &from, ns)) {
+	if (!fill(p, row, &from, ns) || stack_row_table__add(&p->stacks, row, key_sz)) {
 		free(row);
 		return NULL;
 	}
 	row->stack.id = ++s->last_id;
 	s->python.unread += row->unread;
-	HASH_ADD_KEYPTR(hh, p->stacks, row->key, key_sz, row);
 	*is_new = true;
 	return &row->stack;
 }

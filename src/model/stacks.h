@@ -42,7 +42,7 @@ void proc_stacks__set_python(struct stacks *s, struct proc_stacks **p, uint32_t 
 void proc_stacks__fork(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 		       const struct proc_stacks *parent, uint64_t now);
 /* Stores the names of a code object. */
-void proc_stacks__told(struct proc_stacks *p, const struct ct_python_code *rec);
+void proc_stacks__add_code(struct proc_stacks *p, const struct ct_python_code *rec);
 
 /* Counts the result for a call's Python frames; is_asked: frames were requested for it. */
 void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "ct_record.h"
-#include "util/quota.h"
+#include "util/limits.h"
 
 struct api_fn;
 
@@ -85,7 +85,7 @@ struct trace_fn_cost {
 	const struct api_fn *fn;
 	uint64_t ns;
 };
-#define TRACE_DEAR_MAX 5
+#define TRACE_COSTLY_MAX 5
 
 /* --gpu-time: counts of GPU executions, known and missing. */
 struct trace_gpu {
@@ -164,10 +164,10 @@ struct trace_end {
 	double cost_share;	    /* in the time of one thread: 0.01 is 1 % */
 	double max_thread_overhead; /* in the busiest second of a thread; 0: unknown */
 	uint32_t max_overhead_tid;
-	struct trace_fn_cost dear[TRACE_DEAR_MAX]; /* most overhead first */
-	unsigned dear_cnt;
+	struct trace_fn_cost costly[TRACE_COSTLY_MAX]; /* most overhead first */
+	unsigned costly_cnt;
 	uint64_t detail_low_saving_ns; /* part of cost_ns that --detail=low would save */
-	const char *unseen;	       /* why uncounted calls may be missing; or NULL */
+	const char *unseen;	       /* why uncounted calls may be missing; NULL or "" */
 	const char *not_traced;
 	double count_cost_ns;		  /* overhead of a counted call */
 	const struct trace_count *counts; /* most calls first */

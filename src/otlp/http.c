@@ -56,7 +56,7 @@ const char *otlp_endpoint_problem(const char *endpoint)
 	    !*evhttp_uri_get_host(uri))
 		why = "write it as http://127.0.0.1:4318";
 	else if (evhttp_uri_get_userinfo(uri))
-		why = "a password here is visible to everybody; put \"Authorization: ...\" into "
+		why = "a password here is visible to all users; put \"Authorization: ...\" into "
 		      "otlp.headers_file";
 	else if (evhttp_uri_get_query(uri) || evhttp_uri_get_fragment(uri))
 		why = "it must end with its path: /v1/traces and /v1/metrics are added to it";

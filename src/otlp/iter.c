@@ -6,22 +6,24 @@
 #include <event2/util.h>
 #include <stdlib.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash_table.h"
+
+struct iter_key {
+	uint32_t pid, tid;
+};
 
 struct iter {
-	struct {
-		uint32_t pid, tid;
-	} key;
+	struct hash_link link;
+	struct iter_key key;
 	uint64_t changes;
 	uint64_t number, start_ns;
 	uint64_t calls, launches, errors;
 	struct otlp_ids ids;
-	UT_hash_handle hh;
 };
+HASH_TABLE(iter, key);
 
 struct otlp_iters {
-	struct iter *by_thread;
+	struct iter_table by_thread;
 	struct quota *quota;
 	struct quota_owners processes;
 };
@@ -38,29 +40,24 @@ struct otlp_iters *otlp_iters__new(struct quota *quota)
 static void drop(struct otlp_iters *its, struct iter *it)
 {
 	quota_owners__give(&its->processes, its->quota, it->key.pid, 1);
-	HASH_DEL(its->by_thread, it);
+	iter_table__del(&its->by_thread, it);
 	free(it);
 }
 
 void otlp_iters__free(struct otlp_iters *its)
 {
-	struct iter *it, *next;
-
 	if (!its)
 		return;
-	HASH_ITER (hh, its->by_thread, it, next)
+	hash_each (it, &its->by_thread)
 		drop(its, it);
 	free(its);
 }
 
 static struct iter *find(struct otlp_iters *its, const struct trace_event *ev, uint64_t changes)
 {
-	const struct {
-		uint32_t pid, tid;
-	} key = {ev->pid, ev->tid};
-	struct iter *it;
+	const struct iter_key key = {ev->pid, ev->tid};
+	struct iter *it = iter_table__find(&its->by_thread, &key);
 
-	HASH_FIND(hh, its->by_thread, &key, sizeof(key), it);
 	if (!it || it->changes == changes)
 		return it;
 	drop(its, it);
@@ -83,32 +80,30 @@ const struct otlp_ids *otlp_iters__call(struct otlp_iters *its, const struct tra
 /* Drops the process's oldest iteration. Threads that end leave theirs behind. */
 static bool drop_oldest(struct otlp_iters *its, uint32_t pid)
 {
-	struct iter *it = its->by_thread;
-
-	while (it && it->key.pid != pid)
-		it = it->hh.next;
-	if (it)
-		drop(its, it);
-	return it;
+	hash_each (it, &its->by_thread) {
+		if (it->key.pid == pid) {
+			drop(its, it);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Begins at a thread's first call of a marker. */
 static struct iter *begin(struct otlp_iters *its, const struct trace_event *ev, uint64_t changes)
 {
-	struct iter *it = calloc(1, sizeof(*it));
+	const struct iter_key key = {ev->pid, ev->tid};
+	struct iter *it;
 
-	if (!it)
-		return NULL;
 	if (!quota_owners__take(&its->processes, its->quota, ev->pid, 1) &&
 	    !(drop_oldest(its, ev->pid) &&
-	      quota_owners__take(&its->processes, its->quota, ev->pid, 1))) {
-		free(it);
+	      quota_owners__take(&its->processes, its->quota, ev->pid, 1)))
 		return NULL;
-	}
-	it->key.pid = ev->pid;
-	it->key.tid = ev->tid;
-	it->changes = changes;
-	HASH_ADD(hh, its->by_thread, key, sizeof(it->key), it);
+	it = iter_table__new(&its->by_thread, &key);
+	if (it)
+		it->changes = changes;
+	else
+		quota_owners__give(&its->processes, its->quota, ev->pid, 1);
 	return it;
 }
 
@@ -149,11 +144,9 @@ bool otlp_iters__mark(struct otlp_iters *its, const struct trace_event *ev, uint
 
 void otlp_iters__forget(struct otlp_iters *its, uint32_t pid)
 {
-	struct iter *it, *next;
-
 	if (!its)
 		return;
-	HASH_ITER (hh, its->by_thread, it, next) {
+	hash_each (it, &its->by_thread) {
 		if (it->key.pid == pid)
 			drop(its, it);
 	}

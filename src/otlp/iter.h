@@ -4,7 +4,7 @@
 #define OTLP_ITER_H
 
 #include "message.h"
-#include "util/quota.h"
+#include "util/limits.h"
 
 struct otlp_iters;
 

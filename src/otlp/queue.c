@@ -4,16 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 /* A process with queued spans. */
 struct otlp_sender {
+	struct hash_link link;
 	uint32_t pid;
 	struct otlp_item *first, *last;
 	uint64_t bytes;
-	UT_hash_handle hh;
 };
+HASH_TABLE_KEY(otlp_sender, pid);
 
 static uint64_t size_of(const struct otlp_item *it)
 {
@@ -43,7 +41,7 @@ static struct otlp_item *take(struct otlp_queue *q, struct otlp_sender *s)
 	q->bytes -= size_of(it);
 	q->cnt--;
 	if (!s->first) {
-		HASH_DEL(q->by_pid, s);
+		otlp_sender_table__del(&q->by_pid, s);
 		free(s);
 	}
 	return it;
@@ -62,25 +60,16 @@ void otlp_queue__clear(struct otlp_queue *q)
 
 static struct otlp_sender *sender(struct otlp_queue *q, uint32_t pid)
 {
-	struct otlp_sender *s;
-
-	HASH_FIND(hh, q->by_pid, &pid, sizeof(pid), s);
-	if (s)
-		return s;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	s->pid = pid;
-	HASH_ADD(hh, q->by_pid, pid, sizeof(s->pid), s);
-	return s;
+	return otlp_sender_table__find(&q->by_pid, &pid)
+		       ?: otlp_sender_table__new(&q->by_pid, &pid);
 }
 
 /* Among equals, the one that came first. */
 static struct otlp_sender *largest(struct otlp_queue *q)
 {
-	struct otlp_sender *most = q->by_pid;
+	struct otlp_sender *most = q->by_pid.first;
 
-	for (struct otlp_sender *s = q->by_pid; s; s = s->hh.next)
+	hash_each (s, &q->by_pid)
 		if (s->bytes > most->bytes)
 			most = s;
 	return most;

@@ -11,10 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/hash_table.h"
+
 /* A typical span has 1.2 KiB. */
 #define OTLP_SPAN_SZ 2048
 
-struct otlp_sender;
+HASH_TABLE_TYPE(otlp_sender);
 
 struct otlp_item {
 	struct otlp_item *prev, *next; /* in order of arrival */
@@ -27,7 +29,7 @@ struct otlp_item {
 
 struct otlp_queue {
 	struct otlp_item *first, *last;
-	struct otlp_sender *by_pid;
+	struct otlp_sender_table by_pid;
 	uint64_t cnt, bytes, max_cnt, max_bytes;
 };
 

@@ -84,7 +84,7 @@ void ring__add(struct ring *r, unsigned long *consumer, const unsigned long *pro
 	p->consumer = consumer;
 	p->producer = producer;
 	p->data = data;
-	p->pos = p->told = *consumer;
+	p->pos = p->released = *consumer;
 }
 
 static int map_part(struct ring *r, int fd)
@@ -258,18 +258,18 @@ static void play_all(struct ring *r)
 	}
 }
 
-/* Frees the space. Not for each record, because the programs read that position for each of
- * theirs. */
-static void tell(struct ring_part *p)
+/* Frees the space. Called once for many records, because the programs read this position for every
+ * record. */
+static void release(struct ring_part *p)
 {
-	if (p->told == p->pos)
+	if (p->released == p->pos)
 		return;
 	__atomic_store_n(p->consumer, p->pos, __ATOMIC_RELEASE);
-	p->told = p->pos;
+	p->released = p->pos;
 }
 
-/* Whether other rings must wait for this incomplete record: later records in its ring may have
- * caused some of theirs. */
+/* Returns whether other rings must wait for this incomplete record: later records in its ring may
+ * have caused some of theirs. */
 static bool holds_up(struct ring_part *p)
 {
 	uint64_t now = now_ns();
@@ -289,7 +289,7 @@ bool ring__look(struct ring *r)
 		enum peek found;
 
 		p->head = __atomic_load_n(p->producer, __ATOMIC_ACQUIRE);
-		if (p->head - p->told + RECORD_SZ_MAX > r->part_sz)
+		if (p->head - p->released + RECORD_SZ_MAX > r->part_sz)
 			r->was_full = true;
 		found = look(r, p);
 		if (found == LOOK_RECORD)
@@ -318,8 +318,8 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 		r->fn(r->ctx, p->rec, p->size);
 		cnt++;
 		p->pos += (HEADER_SZ + p->size + 7) & ~7ul;
-		if (p->pos - p->told >= r->part_sz / 8)
-			tell(p);
+		if (p->pos - p->released >= r->part_sz / 8)
+			release(p);
 		found = look(r, p);
 		if (found == LOOK_BUSY && holds_up(p))
 			break;
@@ -328,7 +328,7 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until)
 	}
 	r->first = first;
 	for (unsigned i = 0; i < r->cnt; i++)
-		tell(&r->parts[i]);
+		release(&r->parts[i]);
 	/* They may have been filled again meanwhile. */
 	if (cnt == max)
 		r->was_full = true;

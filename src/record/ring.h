@@ -29,7 +29,7 @@ int ring__fd(const struct ring *r);
 /* To be called before a drain: the descriptor becomes readable again when as much has come
  * since. */
 void ring__woken(const struct ring *r);
-/* Finds the available records. False: one is incomplete; call again, because records behind it may
+/* Finds the available records. False: one is incomplete; call again, because records after it may
  * have caused others. This ends soon. */
 bool ring__look(struct ring *r);
 /* The time of the oldest record found and not yet taken. UINT64_MAX: there is none. */
@@ -40,7 +40,7 @@ size_t ring__take(struct ring *r, size_t max, uint64_t until);
 /* Both steps, when there is nothing to merge with: hands out at most max records. Returns their
  * number; less than max means that it is empty. */
 size_t ring__drain(struct ring *r, size_t max);
-/* Whether a ring was so full since the last call that records may have been dropped. */
+/* Returns whether a ring was so full since the last call that records may have been dropped. */
 bool ring__was_full(struct ring *r);
 
 #endif /* RECORD_RING_H */

@@ -12,7 +12,7 @@ struct ring_part {
 	const unsigned long *producer;
 	const uint8_t *data;
 	unsigned long pos;	/* everything before it was handed out */
-	unsigned long told;	/* position reported to the kernel, which may write before it again
+	unsigned long released; /* position reported to the kernel, which may write before it again
 				 */
 	unsigned long head;	/* the producer's position at the last look */
 	unsigned long fetched;	/* prefetched up to here */

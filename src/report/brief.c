@@ -21,12 +21,13 @@ static void count_of(const struct report *r, const struct loss_row *row, char *t
 {
 	char cnt[CELL_SZ], all[CELL_SZ], share[CELL_SZ];
 	struct overview_totals t;
-	uint64_t whole = 0;
+	double whole = 0; /* with the lost ones, whose number may be any in a damaged end line */
 
 	overview_totals(r, &t);
-	if (!strcmp(row->id, "calls"))
+	/* A report's own table of calls has the same name. */
+	if (!*row->prefix && !strcmp(row->id, "calls"))
 		whole = t.call_cnt;
-	for (unsigned i = 0; !strcmp(row->id, "lines") && i < r->file_cnt; i++)
+	for (unsigned i = 0; !*row->prefix && !strcmp(row->id, "lines") && i < r->file_cnt; i++)
 		whole += r->files[i].lines;
 	human_count(cnt, row->cnt);
 	human_count(all, whole + row->cnt);
@@ -81,11 +82,11 @@ static void print_trust(const struct report *r, const struct term *term)
 	human_count(launches, t.launch_cnt + t.graph_launch_cnt);
 	human_time(wall, report_wall_ns(r));
 	human_share(share, r->end ? r->end->cost_share : 0, 1);
-	snprintf(text, sizeof(text), "%s: %s CUDA call%s, %s launch%s, %u process%s, %s%s%s%s",
+	snprintf(text, sizeof(text), "%s: %s CUDA call%s, %s launch%s, %u process%s, %s%s%s",
 		 report_is_incomplete(r) ? "Recorded" : "Complete", calls, plural(t.call_cnt),
 		 launches, plural_es(t.launch_cnt + t.graph_launch_cnt), procs, plural_es(procs),
-		 wall, r->end && r->end->cost_ns ? "; tracing cost " : "",
-		 r->end && r->end->cost_ns ? share : "", r->end && r->end->cost_ns ? " of it" : "");
+		 wall, r->end && r->end->cost_ns ? "; tracing overhead " : "",
+		 r->end && r->end->cost_ns ? share : "");
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);

@@ -7,8 +7,6 @@
 
 #include "text/stack.h"
 
-#define CALLERS_MAX 65536
-
 void callers__free(struct callers *c)
 {
 	keys__free(&c->keys);
@@ -17,24 +15,18 @@ void callers__free(struct callers *c)
 
 void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns)
 {
-	struct caller *rows;
 	uint32_t i;
 
 	if (!ev->stack)
 		return;
-	i = keys_get(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), CALLERS_MAX,
-		     MEMLIMIT_CALLERS);
-	rows = i == KEYS_NONE ? NULL
-			      : grow(c->rows, &c->cap, i + 1, sizeof(*rows), MEMLIMIT_CALLERS);
-	if (!rows) {
-		keys__undo(&c->keys, i);
+	i = keys_row(&c->keys, pair_key((uintptr_t)ev->fn, (uintptr_t)ev->stack), MEMLIMIT_CALLERS,
+		     c->rows, c->cap);
+	if (i == KEYS_NONE)
 		return;
-	}
-	c->rows = rows;
-	rows[i].fn = ev->fn;
-	rows[i].stack = ev->stack;
-	rows[i].cnt++;
-	rows[i].total_ns += ns;
+	c->rows[i].fn = ev->fn;
+	c->rows[i].stack = ev->stack;
+	c->rows[i].cnt++;
+	c->rows[i].total_ns += ns;
 }
 
 static int by_time(const void *a, const void *b)

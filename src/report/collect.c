@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "text/table.h"
+#include "util/hash_table.h"
 
 #define GROW_TWICE 1024
 
-void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum memlimit_table t)
+void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum limit_table t)
 {
 	unsigned n = *cap ? *cap : 8;
 	void *p;
@@ -29,14 +30,14 @@ void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum memlimit
 
 static uint32_t slot_of(const struct keys *k, uint64_t key)
 {
-	uint32_t i = (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 32) & (k->slot_cnt - 1);
+	uint32_t i = (uint32_t)hash_word(key) & (k->slot_cnt - 1);
 
 	while (k->slots[i] && k->keys[k->slots[i] - 1] != key)
 		i = (i + 1) & (k->slot_cnt - 1);
 	return i;
 }
 
-static bool make_room(struct keys *k, enum memlimit_table t)
+static bool make_room(struct keys *k, enum limit_table t)
 {
 	uint32_t n = k->slot_cnt ? k->slot_cnt * 2 : 16;
 	uint32_t *slots;
@@ -63,7 +64,7 @@ uint32_t keys__find(struct keys *k, uint64_t key)
 	return k->cnt ? k->slots[slot_of(k, key)] - 1 : KEYS_NONE;
 }
 
-uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum limit_table t)
 {
 	uint32_t n = keys__find(k, key);
 

@@ -14,7 +14,7 @@ struct term;
 
 /* Grows the array to at least need elements of size bytes; new elements are zero. Returns NULL if
  * memory is short; the old array is then unchanged. Free it with memlimit_free(). */
-void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum memlimit_table t);
+void *grow(void *array, unsigned *cap, unsigned need, size_t size, enum limit_table t);
 
 /* Numbers keys (pointers, thread ids) in order of arrival. A zeroed struct is empty. */
 #define KEYS_NONE UINT32_MAX
@@ -28,18 +28,35 @@ struct keys {
 uint32_t keys__find(struct keys *k, uint64_t key);
 /* Returns the number of the key; a new key gets a new number. Returns KEYS_NONE and counts it if
  * the current owner (memlimit.h) has max keys, or memory is short. */
-uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t);
+uint32_t keys__add(struct keys *k, uint64_t key, uint32_t max, enum limit_table t);
 /* Removes key n if it is the latest one. For callers that have no memory for its row: each key
  * that stays has its row. Does nothing if n is KEYS_NONE. */
 void keys__undo(struct keys *k, uint32_t n);
 void keys__free(struct keys *k);
 
-static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
+static inline uint32_t keys_get(struct keys *k, uint64_t key, uint32_t max, enum limit_table t)
 {
 	if (k->cnt && k->keys[k->last] == key)
 		return k->last;
 	return keys__add(k, key, max, t);
 }
+
+/* As keys_get(); also grows the array `rows`, so that each key has its row, zero at first. Returns
+ * KEYS_NONE if either fails. */
+#define keys_row_max(k, key, max, t, rows, cap)                                                    \
+	({                                                                                         \
+		uint32_t i_ = keys_get(k, key, max, t);                                            \
+		void *p_ =                                                                         \
+			i_ == KEYS_NONE ? NULL : grow(rows, &(cap), i_ + 1, sizeof(*(rows)), t);   \
+                                                                                                   \
+		if (p_)                                                                            \
+			(rows) = p_;                                                               \
+		else                                                                               \
+			keys__undo(k, i_);                                                         \
+		p_ ? i_ : KEYS_NONE;                                                               \
+	})
+/* Like keys_row_max(), with the maximum of table t (util/limits.def). */
+#define keys_row(k, key, t, rows, cap) keys_row_max(k, key, t##_MAX, t, rows, cap)
 
 static inline uint64_t thread_key(uint32_t pid, uint32_t tid)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Compares ranks and other processes that launch; each row is as if its process were alone. */
 #include "report/collect.h"
+#include "report/section.h"
 
 #include "model/call.h"
 #include "report/iter/iter.h"
@@ -14,12 +15,18 @@
 #include <string.h>
 
 #define ROWS_MAX 64
-#define NAME_SZ	 64
 
 struct compare_row {
 	uint32_t pid;
 	const char *comm;
 	uint64_t launches;
+	/* set at the end */
+	uint32_t rank;
+	bool has_rank, has_stages, has_gpu;
+	struct iter_result it;
+	struct stage_result stages;
+	struct gpu_of_process gpu;
+	uint64_t idle_ns;
 };
 
 struct compare {
@@ -28,6 +35,7 @@ struct compare {
 	unsigned cnt;
 	struct compare_row *last; /* row of the latest event */
 	uint64_t rejected;	  /* launches of more processes */
+	bool has_gpu, has_stage[STAGE_CNT];
 };
 
 static void *compare__new(struct report *r)
@@ -72,146 +80,76 @@ static void compare_event(void *a, const struct trace_event *ev)
 		c->rejected++;
 }
 
-static void put_stages(const struct compare *c, const struct compare_row *row, struct json *j)
+static void compare_finish(void *a)
 {
-	struct stage_result res;
+	struct compare *c = a;
 
-	if (!stage_of_process(c->r, row->pid, &res))
-		return;
-	json_open(j, "stages");
-	for (unsigned i = 0; i < STAGE_CNT; i++)
-		if (res.stages[i].wall_ns)
-			json_u64(j, stage_name(i), res.stages[i].wall_ns);
-	json_close(j);
-}
+	for (unsigned i = 0; i < c->cnt; i++) {
+		struct compare_row *x = &c->rows[i];
 
-static void compare_json(const void *a, struct json *j)
-{
-	const struct compare *c = a;
-
-	json_open_array(j, "compared");
-	for (unsigned i = 0; c->cnt > 1 && i < c->cnt; i++) {
-		const struct compare_row *row = &c->rows[i];
-		struct gpu_of_process gpu;
-		struct iter_result it;
-		uint32_t rank;
-
-		json_open(j, NULL);
-		json_u64(j, "pid", row->pid);
-		json_str(j, "comm", row->comm);
-		if (communication_rank(c->r, row->pid, &rank))
-			json_u64(j, "rank", rank);
-		json_u64(j, "launches", row->launches);
-		iter_of_process(c->r, row->pid, &it);
-		json_u64(j, "iterations", it.count);
-		json_u64(j, "warmup", it.warmup);
-		if (it.count) {
-			json_u64(j, "iteration_ns", it.dist[ITS_TIME].median);
-			json_u64(j, "iteration_launches",
-				 it.dist[ITS_KERNELS].median + it.dist[ITS_GRAPHS].median);
-			json_u64(j, "iteration_sync_ns", it.dist[ITS_SYNC].median);
-		}
-		put_stages(c, row, j);
-		json_u64(j, "idle_ns", idle_of_process(c->r, row->pid));
-		if (gpu_of_process(c->r, row->pid, &gpu)) {
-			json_u64(j, "gpu_busy_ns", gpu.busy_ns);
-			json_u64(j, "gpu_idle_ns", gpu.idle_ns);
-			json_u64(j, "gpu_communicating_ns", gpu.comm_ns);
-			json_u64(j, "gpu_alone_ns", gpu.alone_ns);
-		}
-		json_u64(j, "device_peak_bytes", memory_peak_of_process(c->r, row->pid));
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-/* Time of each process by stage; a stage that no process has gets no column. */
-static void print_stages(const struct compare *c, char name[][NAME_SZ], const struct term *term)
-{
-	struct stage_result of[TABLE_ROWS];
-	uint64_t sum[STAGE_CNT] = {0};
-	char heads[128] = "";
-	struct table t;
-	unsigned cnt = c->cnt < TABLE_ROWS ? c->cnt : TABLE_ROWS;
-
-	for (unsigned i = 0; i < cnt; i++) {
-		stage_of_process(c->r, c->rows[i].pid, &of[i]);
+		x->has_rank = communication_rank(c->r, x->pid, &x->rank);
+		x->has_stages = stage_of_process(c->r, x->pid, &x->stages);
+		x->has_gpu = gpu_of_process(c->r, x->pid, &x->gpu);
+		x->idle_ns = idle_of_process(c->r, x->pid);
+		iter_of_process(c->r, x->pid, &x->it);
+		c->has_gpu |= x->has_gpu;
 		for (unsigned s = 0; s < STAGE_CNT; s++)
-			sum[s] += of[i].stages[s].wall_ns;
+			c->has_stage[s] |= x->stages.stages[s].wall_ns > 0;
 	}
+}
+
+static const char *process_text(char buf[SECTION_BUF], const struct compare_row *x)
+{
+	if (x->has_rank)
+		snprintf(buf, SECTION_BUF, "rank %u", x->rank);
+	else
+		snprintf(buf, SECTION_BUF, "%u %s", x->pid, x->comm);
+	return buf;
+}
+
+#define SECTION_STATE struct compare
+#define SECTION_ROWS  "report/compare.section"
+#include "report/section_rows.h"
+
+static void print_stages(const struct compare *c, const struct term *term)
+{
+	bool any = false;
+
 	for (unsigned s = 0; s < STAGE_CNT; s++)
-		if (sum[s])
-			strcat(strcat(heads, stage_name(s)), "|");
-	if (!*heads)
+		any |= c->has_stage[s];
+	if (!any)
 		return;
-	table__init(&t, strcat(heads, "stages of process"));
-	for (unsigned i = 0; i < cnt; i++) {
-		struct table_row *row = table__row(&t, name[i]);
-		unsigned col = 0;
-
-		for (unsigned s = 0; s < STAGE_CNT; s++)
-			if (sum[s])
-				human_time(row->cell[col++], of[i].stages[s].wall_ns);
-	}
 	putc('\n', term->f);
-	table__print(&t, term);
+	section_print(c->r, &compared_table, c, c, "stages", TABLE_ROWS, term);
 }
 
 static void compare_print(const void *a, const struct term *term)
 {
 	const struct compare *c = a;
-	char name[ROWS_MAX][NAME_SZ];
-	bool has_gpu = false;
-	struct table t;
 
 	if (c->cnt < 2)
 		return;
-	term_section(term, "Processes", "%u that launch, beside each other", c->cnt);
-	table__init(&t, "launches|iterations|each|waits|idle|communicates|alone|memory|"
-			"process");
-	for (unsigned i = 0; i < c->cnt && i < TABLE_ROWS; i++) {
-		const struct compare_row *row = &c->rows[i];
-		struct gpu_of_process gpu;
-		struct table_row *cells;
-		struct iter_result it;
-		uint32_t rank;
-
-		if (communication_rank(c->r, row->pid, &rank))
-			snprintf(name[i], sizeof(name[i]), "rank %u", rank);
-		else
-			snprintf(name[i], sizeof(name[i]), "%u %s", row->pid, row->comm);
-		cells = table__row(&t, name[i]);
-		human_count(cells->cell[0], row->launches);
-		iter_of_process(c->r, row->pid, &it);
-		if (it.count) {
-			human_count(cells->cell[1], it.count);
-			human_time(cells->cell[2], it.dist[ITS_TIME].median);
-			human_time(cells->cell[3], it.dist[ITS_SYNC].median);
-		}
-		human_time(cells->cell[4], idle_of_process(c->r, row->pid));
-		if (gpu_of_process(c->r, row->pid, &gpu)) {
-			has_gpu = true;
-			human_time(cells->cell[5], gpu.comm_ns);
-			human_time(cells->cell[6], gpu.alone_ns);
-		}
-		human_bytes(cells->cell[7], memory_peak_of_process(c->r, row->pid));
-	}
-	table__print(&t, term);
+	term_section(term, "Processes", "%u that launch kernels", c->cnt);
+	section_print(c->r, &compared_table, c, c, "compared", TABLE_ROWS, term);
 	if (c->cnt > TABLE_ROWS || c->rejected)
 		term_para(term, "There are more processes; the JSON form has %u.", ROWS_MAX);
-	term_para(term, "Each: the median iteration; waits: of that, in waits for the GPU. Idle is "
-			"what the host knows of. Memory: the most of a device.");
-	print_stages(c, name, term);
-	if (has_gpu)
-		term_para(term, "Alone: the GPU communicated and did nothing else. GPUs that "
-				"several processes use are left out.");
+	term_para(
+		term,
+		"Each: the median iteration; waits: its time in waits for the GPU; idle: a lower bound from host "
+		"calls; memory: peak of a device.");
+	print_stages(c, term);
+	if (c->has_gpu)
+		term_para(term, "Alone: the GPU only communicated. GPUs that several processes "
+				"use are excluded.");
 }
 
 const struct analysis_ops compare_ops = {
 	.name = "compared",
 	.new = compare__new,
 	.event = compare_event,
-	.json = compare_json,
+	.finish = compare_finish,
+	.section = &compared_table,
+	.is_list = true,
 	.print = compare_print,
 	.free = free,
 	.of_args = true,

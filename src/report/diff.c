@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Both traces are analysed as for a report; then sums are compared: of the whole, of each
- * function and of each kernel. A thing has an exact value (a count, bytes) and perhaps a time. It
+ * function and of each kernel. An item has an exact value (a count, bytes) and perhaps a time. It
  * differs if its value differs, or its time by more than noise. Changes are ordered by their change
  * in time, then by their relative change in count.
  */
@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash_table.h"
 
 #include "model/call.h"
 #include "collect.h"
@@ -21,43 +20,35 @@
 #include "rejected.h"
 #include "saved/reader.h"
 #include "saved/strings.h"
+#include "section.h"
 #include "text/losses_text.h"
-#include "report/layers/driver_calls.h"
-#include "report/gpu/gpu.h"
-#include "report/time/idle.h"
-#include "report/iter/iter.h"
-#include "report/memory/memory.h"
-#include "report/time/stage.h"
-#include "report/time/wait.h"
 
 enum diff_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THING_KIND_CNT };
 
-enum value_flag {
-	VAL_CNT = 1 << 0,
-	VAL_BYTES = 1 << 1, /* the count is of bytes */
-	VAL_TIME = 1 << 2,
-	VAL_ANALYSED = 1 << 3, /* by a report, whose memory is limited */
-};
+/* With flags of enum section_compare: it comes from a report, whose memory is limited. */
+#define COMPARE_ANALYSED (1u << 8)
 
 struct value {
 	uint64_t cnt, ns;
 };
 
 struct diff_row {
+	struct hash_link link;
 	const char *name;
 	enum diff_kind kind;
-	unsigned flags; /* enum value_flag */
+	unsigned flags; /* enum section_compare */
 	bool differs;
 	struct value v[2];
-	UT_hash_handle hh;
 };
+HASH_TABLE_TYPE(diff_row);
+HASH_TABLE_BYTES(diff_row, name);
 
 struct diff {
 	struct report_opts opts;
 	struct trace_info info[2];
 	struct report *report[2];
 	/* Keyed by the address of the interned name. executions: on GPUs (--gpu-time) */
-	struct diff_row *functions, *kernels, *executions;
+	struct diff_row_table functions, kernels, executions;
 	struct value calls[2], launches[2], errors[2], copied[2][COPY_DIR_PEER + 1];
 	uint64_t lost[2];
 	struct saved_file files[2]; /* diff__file() */
@@ -84,22 +75,24 @@ int diff__begin(struct diff *d, int side, const struct trace_info *info)
 	return d->report[side] ? 0 : -1;
 }
 
-static void count(struct diff_row **table, enum diff_kind kind, int side, const char *name,
+static void count(struct diff_row_table *table, enum diff_kind kind, int side, const char *name,
 		  uint64_t ns)
 {
-	struct diff_row *t;
+	size_t size = strlen(name) + 1;
+	struct diff_row *t = diff_row_table__find(table, name, size);
 
-	HASH_FIND(hh, *table, name, strlen(name), t);
 	if (!t) {
-		size_t size = strlen(name) + 1;
-
 		t = memlimit_new(MEMLIMIT_COMPARED, sizeof(*t) + size);
 		if (!t)
 			return;
 		*t = (struct diff_row){
-			.name = (char *)(t + 1), .kind = kind, .flags = VAL_CNT | VAL_TIME};
+			.name = (char *)(t + 1), .kind = kind, .flags = COMPARE_CNT | COMPARE_NS};
 		memcpy(t + 1, name, size);
-		HASH_ADD_KEYPTR(hh, *table, t->name, strlen(t->name), t);
+		if (diff_row_table__add(table, t, size)) {
+			memlimit_reject(MEMLIMIT_COMPARED);
+			memlimit_free(t);
+			return;
+		}
 	}
 	t->v[side].cnt++;
 	t->v[side].ns += ns;
@@ -160,86 +153,58 @@ static void add(struct diff *d, const char *name, unsigned flags, struct value a
 	d->things[d->cnt++] = t;
 }
 
-#define COUNT(x)   ((struct value){.cnt = (x)})
-#define TIME(x)	   ((struct value){.ns = (x)})
-#define BOTH(c, t) ((struct value){(c), (t)})
-#define SIDES(x)   x[0], x[1]
-#define WHOLE_MAX  32
+#define WHOLE_MAX 64
+
+/* Values of one trace that its report has. */
+struct values {
+	struct section_value of[WHOLE_MAX];
+	unsigned cnt;
+};
+
+static void take_value(void *ctx, const struct section_value *v)
+{
+	struct values *all = ctx;
+
+	if (all->cnt < WHOLE_MAX)
+		all->of[all->cnt++] = *v;
+}
+
+/* Adds the values that both reports have. */
+static void add_values(struct diff *d)
+{
+	struct values v[2] = {0};
+
+	for (int i = 0; i < 2; i++)
+		section_values(d->report[i], take_value, &v[i]);
+	for (unsigned i = 0, n; i < v[0].cnt; i++) {
+		const struct section_value *a = &v[0].of[i], *b;
+
+		for (n = 0; n < v[1].cnt && strcmp(v[1].of[n].what, a->what) != 0;)
+			n++;
+		b = &v[1].of[n];
+		if (n < v[1].cnt &&
+		    !(a->flags & COMPARE_SOME && !(a->cnt | a->ns | b->cnt | b->ns)))
+			add(d, a->what, a->flags | COMPARE_ANALYSED, (struct value){a->cnt, a->ns},
+			    (struct value){b->cnt, b->ns});
+	}
+}
 
 static void add_whole(struct diff *d)
 {
-	struct iter_result it[2];
-	struct memory_result mem[2];
-	struct idle_result idle[2];
-	struct wait_result wait[2];
-	struct stage_result stage[2];
-	struct driver_result drv[2];
-	struct gpu_result gpu[2];
 	bool redacted = d->report[0]->args_redacted || d->report[1]->args_redacted;
-	struct value load[2], blocked[2], drivers[2];
 	char name[32];
 
-	for (int i = 0; i < 2; i++) {
-		const struct stage_sum *l = &stage[i].stages[STAGE_LOAD];
-
-		iter_result(d->report[i], &it[i]);
-		memory_result(d->report[i], &mem[i]);
-		idle_result(d->report[i], &idle[i]);
-		wait_result(d->report[i], &wait[i]);
-		stage_result(d->report[i], &stage[i]);
-		driver_result(d->report[i], &drv[i]);
-		gpu_result(d->report[i], &gpu[i]);
-		load[i] = BOTH(l->call_cnt, l->wall_ns);
-		blocked[i] = BOTH(wait[i].count, wait[i].total_ns);
-		drivers[i] = BOTH(drv[i].ioctl_cnt, drv[i].total_ns);
-	}
-	add(d, "CUDA calls", VAL_CNT | VAL_TIME, SIDES(d->calls));
-	add(d, "kernel launches", VAL_CNT | VAL_TIME, SIDES(d->launches));
-	add(d, "failed calls", VAL_CNT, SIDES(d->errors));
-	if (!redacted) {
-		add(d, "iterations", VAL_CNT | VAL_ANALYSED, COUNT(it[0].count),
-		    COUNT(it[1].count));
-		add(d, "launches per iteration (median)", VAL_CNT | VAL_ANALYSED,
-		    COUNT(it[0].dist[ITS_KERNELS].median), COUNT(it[1].dist[ITS_KERNELS].median));
-		add(d, "time per iteration (median)", VAL_TIME | VAL_ANALYSED,
-		    TIME(it[0].dist[ITS_TIME].median), TIME(it[1].dist[ITS_TIME].median));
-		add(d, "calls while loading", VAL_CNT | VAL_TIME | VAL_ANALYSED, SIDES(load));
-	}
-	add(d, "blocking calls", VAL_CNT | VAL_TIME | VAL_ANALYSED, SIDES(blocked));
-	if (!redacted) {
-		add(d, "GPU idle", VAL_TIME | VAL_ANALYSED, TIME(idle[0].total_ns),
-		    TIME(idle[1].total_ns));
-		add(d, "GPU memory, peak", VAL_CNT | VAL_BYTES | VAL_ANALYSED,
-		    COUNT(mem[0].device_peak), COUNT(mem[1].device_peak));
-		add(d, "memory never freed", VAL_CNT | VAL_BYTES | VAL_ANALYSED,
-		    COUNT(mem[0].leak_bytes), COUNT(mem[1].leak_bytes));
-	}
+	add(d, "CUDA calls", COMPARE_CNT | COMPARE_NS, d->calls[0], d->calls[1]);
+	add(d, "kernel launches", COMPARE_CNT | COMPARE_NS, d->launches[0], d->launches[1]);
+	add(d, "failed calls", COMPARE_CNT, d->errors[0], d->errors[1]);
 	for (int dir = COPY_NONE + 1; !redacted && dir <= COPY_DIR_PEER; dir++) {
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
-		add(d, name, VAL_CNT | VAL_BYTES | VAL_TIME, d->copied[0][dir], d->copied[1][dir]);
+		add(d, name, COMPARE_CNT | COMPARE_BYTES | COMPARE_NS, d->copied[0][dir],
+		    d->copied[1][dir]);
 	}
-	/* A trace without GPU times has no idle GPU time. */
-	if (gpu[0].executions && gpu[1].executions) {
-		add(d, "GPU computed", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].compute_ns),
-		    TIME(gpu[1].compute_ns));
-		add(d, "GPU copied", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].copy_ns),
-		    TIME(gpu[1].copy_ns));
-		add(d, "GPU did both", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].overlap_ns),
-		    TIME(gpu[1].overlap_ns));
-		if (gpu[0].comm_ns || gpu[1].comm_ns) {
-			add(d, "GPU communicated", VAL_TIME | VAL_ANALYSED, TIME(gpu[0].comm_ns),
-			    TIME(gpu[1].comm_ns));
-			add(d, "GPU only communicated", VAL_TIME | VAL_ANALYSED,
-			    TIME(gpu[0].alone_ns), TIME(gpu[1].alone_ns));
-		}
-		add(d, "GPU idle, measured", VAL_TIME | VAL_ANALYSED,
-		    TIME(gpu[0].span_ns - gpu[0].busy_ns), TIME(gpu[1].span_ns - gpu[1].busy_ns));
-		add(d, "wait for the GPU (median)", VAL_TIME | VAL_ANALYSED,
-		    TIME(gpu[0].queue_p50_ns), TIME(gpu[1].queue_p50_ns));
-	}
-	if (drv[0].traced || drv[1].traced)
-		add(d, "ioctls", VAL_CNT | VAL_TIME | VAL_ANALYSED, SIDES(drivers));
-	add(d, "lost records", VAL_CNT, COUNT(d->lost[0]), COUNT(d->lost[1]));
+	add_values(d);
+	add(d, "lost records", COMPARE_CNT, (struct value){.cnt = d->lost[0]},
+	    (struct value){.cnt = d->lost[1]});
 }
 
 static double ratio(const struct diff_row *t)
@@ -247,19 +212,19 @@ static double ratio(const struct diff_row *t)
 	return t->v[0].ns ? (double)t->v[1].ns / t->v[0].ns : INFINITY;
 }
 
-/* Do the times differ by more than noise? */
+/* Returns whether the times differ by more than noise. */
 static bool time_differs(const struct diff_row *t)
 {
-	if (!(t->flags & VAL_TIME) || t->v[0].ns == t->v[1].ns)
+	if (!(t->flags & COMPARE_NS) || t->v[0].ns == t->v[1].ns)
 		return false;
 	return ratio(t) > 1 + DIFF_NOISE || ratio(t) < 1 / (1 + DIFF_NOISE);
 }
 
-/* The traces share the memory limit: a thing that was rejected in one of them is unknown. */
+/* The traces share the memory limit: an item that was rejected in one of them is unknown. */
 static bool is_unknown(const struct diff_row *t)
 {
 	return t->kind == THING_WHOLE
-		       ? t->flags & VAL_ANALYSED
+		       ? t->flags & COMPARE_ANALYSED
 		       : !t->v[0].cnt || !t->v[1].cnt || !strcmp(t->name, STRINGS_FULL);
 }
 
@@ -272,14 +237,14 @@ static void find_differences(struct diff *d)
 
 		t->differs =
 			!(limited && is_unknown(t)) &&
-			((t->flags & VAL_CNT && t->v[0].cnt != t->v[1].cnt) || time_differs(t));
+			((t->flags & COMPARE_CNT && t->v[0].cnt != t->v[1].cnt) || time_differs(t));
 		d->differ_cnt += t->differs;
 	}
 }
 
 static double moved_ns(const struct diff_row *t)
 {
-	return t->flags & VAL_TIME ? fabs((double)t->v[1].ns - (double)t->v[0].ns) : 0;
+	return t->flags & COMPARE_NS ? fabs((double)t->v[1].ns - (double)t->v[0].ns) : 0;
 }
 
 static double cnt_share(const struct diff_row *t)
@@ -289,7 +254,7 @@ static double cnt_share(const struct diff_row *t)
 	return most ? fabs((double)t->v[1].cnt - (double)t->v[0].cnt) / most : 0;
 }
 
-/* Things of the whole keep their order; functions and kernels are sorted by change. */
+/* Items of the whole keep their order; functions and kernels are sorted by change. */
 static int by_change(const void *a, const void *b)
 {
 	const struct diff_row *x = *(struct diff_row *const *)a, *y = *(struct diff_row *const *)b;
@@ -305,14 +270,16 @@ static int by_change(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void take_all(struct diff *d, struct diff_row **table)
+static void take_all(struct diff *d, struct diff_row_table *table)
 {
-	struct diff_row *t, *next;
+	while (table->first)
+		d->things[d->cnt++] = diff_row_table__pop(table);
+}
 
-	HASH_ITER (hh, *table, t, next) {
-		HASH_DEL(*table, t);
-		d->things[d->cnt++] = t;
-	}
+/* What a side does not have; NULL: nothing. */
+static const char *redacted_on(const struct diff *d, int side)
+{
+	return d->report[side]->args_redacted ? "arguments" : d->info[side].redacted;
 }
 
 /* Redacted in either trace; NULL: nothing. */
@@ -320,7 +287,18 @@ static const char *what_is_redacted(const struct diff *d)
 {
 	if (d->report[0]->args_redacted || d->report[1]->args_redacted)
 		return "arguments";
-	return d->info[0].redacted ?: d->info[1].redacted;
+	return redacted_on(d, 0) ?: redacted_on(d, 1);
+}
+
+/* The side that has less than the other: what only the other has cannot be compared. NULL: they
+ * have the same. */
+static const char *poorer_side(const struct diff *d)
+{
+	const char *before = redacted_on(d, 0), *after = redacted_on(d, 1);
+
+	if (!before == !after && (!before || !strcmp(before, after)))
+		return NULL;
+	return !after || (before && !strcmp(before, "arguments")) ? "before" : "after";
 }
 
 void diff__file(struct diff *d, int side, const struct saved_file *file)
@@ -330,8 +308,8 @@ void diff__file(struct diff *d, int side, const struct saved_file *file)
 
 unsigned diff__finish(struct diff *d)
 {
-	size_t max = WHOLE_MAX + HASH_COUNT(d->functions) + HASH_COUNT(d->kernels) +
-		     HASH_COUNT(d->executions);
+	size_t max = WHOLE_MAX + 16 + hash_cnt(&d->functions) + hash_cnt(&d->kernels) +
+		     hash_cnt(&d->executions);
 	unsigned whole;
 
 	for (int i = 0; i < 2; i++) {
@@ -362,29 +340,47 @@ bool diff__is_incomplete(const struct diff *d)
 	return diff_losses_any(d->report);
 }
 
-/* With missing records, equal sums do not prove equal traces. */
+bool diff__is_unknown(const struct diff *d)
+{
+	return !d->differ_cnt && (diff__is_incomplete(d) || poorer_side(d));
+}
+
 static const char *verdict_of(const struct diff *d)
 {
-	return d->differ_cnt ? "different" : diff__is_incomplete(d) ? "unknown" : "same";
+	return d->differ_cnt ? "different" : diff__is_unknown(d) ? "unknown" : "same";
+}
+
+/* One line on what redaction left out. */
+static void print_redacted(const struct diff *d, const struct term *term)
+{
+	const char *what = what_is_redacted(d), *side = poorer_side(d);
+	bool args = what && !strcmp(what, "arguments");
+
+	if (!what)
+		return;
+	term_para(term, "Hidden: %s are not compared, because %s%s %s no %s (%s).",
+		  args ? "kernels, iterations, copies and memory" : "kernels",
+		  side ? "the trace " : "both traces", side ? side : "", side ? "has" : "have",
+		  args ? "arguments" : "names", args ? "--no-args" : "--no-strings");
 }
 
 static void put_cells(const struct diff_row *t, struct table_row *row)
 {
-	for (int i = 0; i < 2 && t->flags & VAL_CNT; i++) {
-		if (t->flags & VAL_BYTES)
+	for (int i = 0; i < 2 && t->flags & COMPARE_CNT; i++) {
+		if (t->flags & COMPARE_BYTES)
 			human_bytes(row->cell[i], t->v[i].cnt);
 		else
 			human_count(row->cell[i], t->v[i].cnt);
 	}
-	for (int i = 0; i < 2 && t->flags & VAL_TIME; i++)
+	for (int i = 0; i < 2 && t->flags & COMPARE_NS; i++)
 		human_time(row->cell[2 + i], t->v[i].ns);
-	if (t->flags & VAL_TIME && t->v[0].ns)
+	if (t->flags & COMPARE_NS && t->v[0].ns)
 		snprintf(row->cell[4], CELL_SZ, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
 }
 
 static const char *verdict(const struct diff_row *t)
 {
-	if (t->kind == THING_WHOLE || !(t->flags & VAL_CNT))
+	if (t->kind == THING_WHOLE || !(t->flags & COMPARE_CNT))
 		return "";
 	return !t->v[0].cnt ? "new: " : !t->v[1].cnt ? "gone: " : "";
 }
@@ -427,9 +423,7 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	const char *mark = diff__is_incomplete(d) ? LOSSES_MARK : "";
 
 	diff_losses_print(d->report, term);
-	if (what_is_redacted(d))
-		term_para(term, "Hidden: %s: values that depend on them are not compared.",
-			  what_is_redacted(d));
+	print_redacted(d, term);
 	if (d->has_gpu[0] != d->has_gpu[1])
 		term_para(term,
 			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
@@ -439,6 +433,10 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 		term_para(term, "Not known: no recorded value differs, but a trace is incomplete.");
 		return;
 	}
+	if (diff__is_unknown(d)) {
+		term_para(term, "Not known: nothing else differs.");
+		return;
+	}
 	if (!d->differ_cnt) {
 		term_para(term,
 			  "Nothing changed: all counts are the same, and no time differs by more "
@@ -446,11 +444,11 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 			  DIFF_NOISE * 100);
 		return;
 	}
-	term_section(term, "What changed",
-		     "%u thing%s; counts are exact, a time that differs by less than %.0f %% is "
-		     "noise (~)%s",
-		     d->differ_cnt, plural(d->differ_cnt), DIFF_NOISE * 100, mark);
-	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|in all", TABLE_ROWS);
+	term_section(
+		term, "What changed",
+		"%u value%s; counts are exact; a time that differs by less than %.0f %% is noise (~)%s",
+		d->differ_cnt, plural(d->differ_cnt), DIFF_NOISE * 100, mark);
+	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|total", TABLE_ROWS);
 	print_kind(d, term, THING_FUNCTION, "before|after|time|time|ratio|function", top);
 	print_kind(d, term, THING_KERNEL, "before|after|time|time|ratio|kernel", top);
 	print_kind(d, term, THING_EXECUTION, "before|after|time|time|ratio|on the GPU", top);
@@ -469,6 +467,8 @@ void diff__json(const struct diff *d, struct json *j)
 	diff_verdict_json(d->report, j, DIFF_NOISE);
 	if (what_is_redacted(d))
 		json_str(j, "redacted", what_is_redacted(d));
+	if (what_is_redacted(d))
+		json_sym(j, "redacted_in", poorer_side(d) ?: "both");
 	rejected_json(j);
 	for (int k = 0; k < THING_KIND_CNT; k++) {
 		json_open_array(j, kinds[k]);
@@ -480,13 +480,15 @@ void diff__json(const struct diff *d, struct json *j)
 			json_open(j, NULL);
 			json_str(j, "name", t->name);
 			json_bool(j, "changed", t->differs);
-			if (t->flags & VAL_CNT) {
-				json_u64(j, t->flags & VAL_BYTES ? "bytes_before" : "count_before",
+			if (t->flags & COMPARE_CNT) {
+				json_u64(j,
+					 t->flags & COMPARE_BYTES ? "bytes_before" : "count_before",
 					 t->v[0].cnt);
-				json_u64(j, t->flags & VAL_BYTES ? "bytes_after" : "count_after",
+				json_u64(j,
+					 t->flags & COMPARE_BYTES ? "bytes_after" : "count_after",
 					 t->v[1].cnt);
 			}
-			if (t->flags & VAL_TIME) {
+			if (t->flags & COMPARE_NS) {
 				json_u64(j, "before_ns", t->v[0].ns);
 				json_u64(j, "after_ns", t->v[1].ns);
 			}
@@ -507,22 +509,14 @@ static void free_thing(struct diff_row *t)
 
 void diff__free(struct diff *d)
 {
-	struct diff_row *t, *next;
-
 	if (!d)
 		return;
-	HASH_ITER (hh, d->functions, t, next) {
-		HASH_DEL(d->functions, t);
-		free_thing(t);
-	}
-	HASH_ITER (hh, d->kernels, t, next) {
-		HASH_DEL(d->kernels, t);
-		free_thing(t);
-	}
-	HASH_ITER (hh, d->executions, t, next) {
-		HASH_DEL(d->executions, t);
-		free_thing(t);
-	}
+	while (d->functions.first)
+		free_thing(diff_row_table__pop(&d->functions));
+	while (d->kernels.first)
+		free_thing(diff_row_table__pop(&d->kernels));
+	while (d->executions.first)
+		free_thing(diff_row_table__pop(&d->executions));
 	for (unsigned i = 0; i < d->cnt; i++)
 		free_thing(d->things[i]);
 	free(d->things);

@@ -6,7 +6,7 @@
 
 #include "report.h"
 
-/* Did the reports reach a memory limit? */
+/* Returns whether the reports reached a memory limit. */
 bool diff_losses_of_limits(void);
 bool diff_losses_any(struct report *const r[2]);
 void diff_losses_print(struct report *const r[2], const struct term *term);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The verdict compares the median iteration if both traces have enough iterations; else the time
- * after start-up; else the whole traces. The host activity that changed most tells where.
+ * after start-up; else the whole traces. The host activity that changed most shows where.
  */
 #include "diff_verdict.h"
 
@@ -23,9 +23,9 @@ static const struct {
 	enum stage_part part;
 	const char *what, *section; /* section of a report with details */
 } places[PART_CNT] = {
-	{PART_OUTSIDE, "in no CUDA call", "map"},   {PART_LAUNCH, "in launches", "kernels"},
-	{PART_TRANSFER, "in copies", "transfers"},  {PART_SYNC, "in waits", "waits"},
-	{PART_MEMORY, "in memory calls", "memory"}, {PART_MODULE, "loading code", "overview"},
+	{PART_OUTSIDE, "outside CUDA calls", "map"}, {PART_LAUNCH, "in launches", "kernels"},
+	{PART_TRANSFER, "in copies", "transfers"},   {PART_SYNC, "in waits", "waits"},
+	{PART_MEMORY, "in memory calls", "memory"},  {PART_MODULE, "loading code", "overview"},
 	{PART_OTHER, "in other calls", "overview"},
 };
 

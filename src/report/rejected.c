@@ -7,7 +7,7 @@ static bool any_rejected(void)
 {
 	bool any = false;
 
-	for (int i = 0; i < MEMLIMIT_CNT; i++)
+	for (int i = QUOTA_CNT; i < LIMIT_TABLE_CNT; i++)
 		any |= memlimit_rejected(i) > 0;
 	return any;
 }
@@ -17,8 +17,8 @@ void rejected_json(struct json *j)
 	if (!any_rejected())
 		return;
 	json_open(j, "rejected");
-	for (int i = 0; i < MEMLIMIT_CNT; i++)
+	for (int i = QUOTA_CNT; i < LIMIT_TABLE_CNT; i++)
 		if (memlimit_rejected(i))
-			json_u64(j, memlimit_name(i), memlimit_rejected(i));
+			json_u64(j, limit_name(i), memlimit_rejected(i));
 	json_close(j);
 }

@@ -102,32 +102,14 @@ bool report_is_incomplete(const struct report *r)
 	return losses__any(&r->lost);
 }
 
-static void put_files(const struct report *r, struct json *j)
-{
-	json_open_array(j, "files");
-	for (unsigned i = 0; i < r->file_cnt; i++) {
-		const struct saved_file *f = &r->files[i];
-
-		json_open(j, NULL);
-		json_str(j, "path", f->path);
-		json_u64(j, "bytes", f->bytes);
-		json_u64(j, "lines", f->lines);
-		json_u64(j, "events", f->events);
-		json_u64(j, "bad_lines", f->bad_lines);
-		if (f->cut_line)
-			json_u64(j, "cut_line", f->cut_line);
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
 void report__json(const struct report *r, struct json *j)
 {
 	json_open(j, NULL);
 	json_u64(j, "report", REPORT_SCHEMA);
 	losses_json(&r->lost, j);
-	put_files(r, j);
-	report_traces_json(r, j);
+	section_list_json(r, &report_files_table, r, j);
+	if (r->trace_cnt > 1)
+		section_list_json(r, &report_traces_table, r, j);
 	rejected_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (r->opts.sections && !(r->opts.sections >> i & 1))
@@ -152,13 +134,13 @@ void report_print_redacted(const struct report *r, const struct term *term)
 	if (!what)
 		return;
 	term_section(term, "Hidden", "%s", what);
-	term_para(term, "%s",
-		  r->args_redacted
-			  ? "Arguments were not read (--no-args): nothing is known of "
-			    "iterations, stages, idle times, kernels, graphs, streams, memory "
-			    "and bytes, and there are no findings."
-			  : "Strings were not read (--no-strings): kernels have no names, and "
-			    "frames of stacks neither files nor functions.");
+	term_para(
+		term, "%s",
+		r->args_redacted
+			? "Arguments were not read (--no-args): iterations, stages, idle times, kernels, graphs, streams, "
+			  "memory, bytes and findings are missing."
+			: "Strings were not read (--no-strings): kernels have no names, and stack frames have no files or "
+			  "functions.");
 }
 
 /* Prints all sections: the most important first, the rest in the order of the table. */

@@ -24,7 +24,7 @@ enum iter_mode {
 	ITER_GAP,    /* no call for opts.gap_ns ends one */
 };
 
-/* Weight of --map: columns of map/json.c. */
+/* Weight of --map: columns of map/map.section. */
 enum map_weight {
 	MAP_BY_NONE,
 	MAP_BY_HOST,
@@ -121,7 +121,7 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 void report__also(struct report *r, const char *path, const struct trace_info *info);
 /* Ends a trace: adds up its losses. */
 void report__ended(struct report *r, const struct trace_info *info, const struct trace_end *end);
-/* Are records missing? Conclusions then mention it. */
+/* Returns whether records are missing. Conclusions then mention it. */
 bool report_is_incomplete(const struct report *r);
 /* Strings of the event (names, kernels, comm) must live as long as the report: same text, same
  * address (interned). */
@@ -144,9 +144,17 @@ void report_sections_print(FILE *f);
 /* traces.c: end of what that trace covers; UINT64_MAX: it has not ended. */
 uint64_t report_until(const struct report *r, unsigned trace);
 void report_traces_event(struct report *r, const struct trace_event *ev);
-/* Write "traces" and its section if there are several. */
-void report_traces_json(const struct report *r, struct json *j);
+/* "files", and "traces" if there are several; their state is the report. */
+extern const struct section_table report_files_table, report_traces_table;
+/* Prints them if there are several. */
 void report_traces_print(const struct report *r, const struct term *term);
+
+/* A time for people: ns since the first file began. For lines of a file of the daemon, ts counts
+ * from the daemon's start instead (report_json_ts()). Valid from the finish on. */
+static inline double report_since_begin(const struct report *r, uint64_t ns)
+{
+	return (double)ns - (double)r->begin_ns;
+}
 
 /* Length of the trace so far. */
 static inline uint64_t report_wall_ns(const struct report *r)

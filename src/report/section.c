@@ -4,35 +4,49 @@
 
 #include <string.h>
 
-static void visit(const struct section_cursor *w, const struct section_table *of,
-		  struct section_cursor *to)
+void section_visit(const struct section_cursor *w, const struct section_table *of,
+		   struct section_cursor *to)
 {
+	to->of = of;
 	to->r = w->r;
 	to->s = w->s;
 	to->buf = w->buf;
 	to->j = w->j;
 	to->text = w->text;
+	to->term = w->term;
+	to->csv = w->csv;
+	to->value = w->value;
+	to->ctx = w->ctx;
 	of->visit(to);
 }
 
 bool section_begin(struct section_cursor *w, bool when)
 {
-	if (!when)
-		return false;
+	if (!when || w->value)
+		return when;
 	if (!w->j)
 		return section_text_begin(w->text);
-	json_open(w->j, w->name);
+	if (w->csv)
+		section_csv_begin(w);
+	else
+		json_open(w->j, w->name);
 	return true;
 }
 
 void section_end(struct section_cursor *w)
 {
-	if (w->j)
+	if (w->csv)
+		section_csv_end(w);
+	else if (w->j)
 		json_close(w->j);
 }
 
 bool section_wants(const struct section_cursor *w, const struct section_col *c)
 {
+	if (w->value)
+		return c->kind == SECTION_OBJECT || c->kind == SECTION_COMPARE;
+	if (w->csv)
+		return section_csv_wants(w, c);
 	return w->j ? c->in_json : section_text_column(w->text, c) >= 0;
 }
 
@@ -44,28 +58,63 @@ void section_null(struct section_cursor *w, const struct section_col *c)
 
 void section_red(struct section_cursor *w, bool is_red)
 {
-	if (!w->j)
+	if (w->text)
 		section_text_red(w->text, is_red);
+}
+
+void section_compare(struct section_cursor *w, const char *what, unsigned flags, uint64_t cnt,
+		     uint64_t ns)
+{
+	if (w->value)
+		w->value(w->ctx, &(struct section_value){what, flags, cnt, ns});
+}
+
+void section_values(const struct report *r, section_value_fn fn, void *ctx)
+{
+	static const struct analysis_ops *const analyses[AN_CNT] = {
+#define AN(id, name, what) [AN_##id] = &name##_ops,
+#include "analyses.def"
+#undef AN
+	};
+	char buf[SECTION_BUF];
+	struct section_cursor w = {.r = r, .buf = buf, .value = fn, .ctx = ctx};
+
+	for (unsigned i = 0; i < AN_CNT; i++) {
+		w.s = r->an[i];
+		if (analyses[i]->section && !(r->args_redacted && analyses[i]->of_args))
+			section_visit(&w, analyses[i]->section,
+				      &(struct section_cursor){.x = r->an[i]});
+	}
 }
 
 void section_object(struct section_cursor *w, const struct section_col *c, const void *x)
 {
-	visit(w, c->of, &(struct section_cursor){.x = x, .up = w->x, .name = c->name});
+	struct section_cursor to = {.x = x, .up = w->x, .name = c->name, .depth = w->depth + 1};
+
+	if (w->csv)
+		to.col = section_csv_col(w, c);
+	section_visit(w, c->of, &to);
+}
+
+/* Grows with each row that is not left out. */
+static uint64_t written(const struct section_cursor *w)
+{
+	return w->csv ? section_csv_rows(w->csv) : w->j ? w->j->o->len : section_text_rows(w->text);
 }
 
 unsigned section_walk(struct section_cursor *w, const struct section_col *c, unsigned max)
 {
-	struct section_cursor row = {.up = w->x};
+	struct section_cursor row = {.up = w->x, .depth = w->depth + 1};
 
 	for (unsigned i = 0; row.n < max; i++) {
-		size_t len = w->j ? w->j->o->len : 0;
+		uint64_t before = written(w);
 
 		row.x = c->row(w, row.x, i, row.n);
 		if (!row.x)
 			break;
 		row.i = i;
-		visit(w, c->of, &row);
-		row.n = w->j ? row.n + (w->j->o->len > len) : section_text_rows(w->text);
+		section_visit(w, c->of, &row);
+		row.n += written(w) > before;
 	}
 	return row.n;
 }
@@ -117,6 +166,9 @@ void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t
 		return;
 	case SECTION_TYPE_milli:
 		json_milli(w->j, name, v);
+		return;
+	case SECTION_TYPE_since:
+		json_micro(w->j, name, v);
 		return;
 	case SECTION_TYPE_ts:
 		report_json_ts(w->r, w->j, name, v);

@@ -36,10 +36,12 @@
  * MAP(type, name, cnt, key, value, has, when, text): an object whose names are keys, where has
  * RAW(name, statement, schema, when, text): a statement writes it to w->j
  * RED(condition): these rows are red on a terminal
+ * COMPARE(what, flags, cnt, ns, when): `cudatrace diff` compares these values of both traces, if both
+ *     have them. what is their name; flags are of enum section_compare
  *
  * Expressions can use s, the state; x, the row; up, the row that has the list of x; i, the number
  * of x in its list; buf, SECTION_BUF bytes for text; and the report as w->r (NULL in a summary).
- * w->j is NULL for a terminal. They must change only buf and w->j.
+ * w->j is NULL for a terminal, which is w->term. They must change only buf and w->j.
  */
 /* clang-format on */
 #ifndef REPORT_SECTION_H
@@ -69,13 +71,30 @@ enum section_kind {
 	SECTION_LIST,
 	SECTION_ARRAY,
 	SECTION_MAP,
-	SECTION_RAW
+	SECTION_RAW,
+	SECTION_COMPARE
 };
+
+enum section_compare {
+	COMPARE_CNT = 1 << 0,
+	COMPARE_BYTES = 1 << 1, /* cnt is bytes */
+	COMPARE_NS = 1 << 2,
+	COMPARE_SOME = 1 << 3, /* left out if zero in both traces */
+};
+
+/* A row that is compared. */
+struct section_value {
+	const char *what;
+	unsigned flags;
+	uint64_t cnt, ns;
+};
+typedef void (*section_value_fn)(void *ctx, const struct section_value *v);
 
 enum section_show { SHOWN, HAS = 1, NONZERO = 2, HAS_NONZERO = HAS | NONZERO };
 
 struct section_table;
 struct section_text;
+struct section_csv;
 
 /* Position of a walk over the tables. */
 struct section_cursor {
@@ -88,6 +107,12 @@ struct section_cursor {
 	char *buf;
 	struct json *j; /* NULL: for a terminal, to text */
 	struct section_text *text;
+	const struct term *term; /* of text */
+	const struct section_table *of;
+	struct section_csv *csv; /* not NULL: j is the members of a line, in memory */
+	unsigned depth, col;	 /* csv: objects around this one; its first column */
+	section_value_fn value;	 /* not NULL: only values to compare are wanted */
+	void *ctx;
 };
 
 struct section_col {
@@ -117,6 +142,8 @@ void section_list_json(const struct report *r, const struct section_table *of, c
  * rows; prints nothing if there are none. */
 unsigned section_print(const struct report *r, const struct section_table *of, const void *s,
 		       const void *x, const char *list, unsigned max, const struct term *term);
+/* Calls fn for each value of the report that `diff` compares, in the order of the report. */
+void section_values(const struct report *r, section_value_fn fn, void *ctx);
 /* Write the JSON Schema of the object, or of the list that is its first member. */
 void section_schema(struct out *out, const struct section_table *of, bool or_null);
 void section_list_schema(struct out *out, const struct section_table *of, bool or_null);
@@ -125,7 +152,7 @@ void section_list_schema(struct out *out, const struct section_table *of, bool o
 
 bool section_begin(struct section_cursor *w, bool when);
 void section_end(struct section_cursor *w);
-/* Does the output have the column? */
+/* Returns whether the output has the column. */
 bool section_wants(const struct section_cursor *w, const struct section_col *c);
 void section_null(struct section_cursor *w, const struct section_col *c);
 void section_object(struct section_cursor *w, const struct section_col *c, const void *x);
@@ -133,6 +160,8 @@ void section_list(struct section_cursor *w, const struct section_col *c);
 void section_open_items(struct section_cursor *w, const struct section_col *c);
 void section_close_items(struct section_cursor *w, const struct section_col *c);
 void section_red(struct section_cursor *w, bool is_red);
+void section_compare(struct section_cursor *w, const char *what, unsigned flags, uint64_t cnt,
+		     uint64_t ns);
 
 void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t v);
 void section_i64(struct section_cursor *w, const struct section_col *c, int64_t v);

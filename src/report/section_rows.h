@@ -22,6 +22,7 @@
 #define MAP(type, name, cnt, key, value, has, when, text)
 #define RAW(name, statement, schema, when, text)
 #define RED(condition)
+#define COMPARE(what, flags, cnt, ns, when)
 #include SECTION_ROWS
 
 /* 2: the rows of lists. */
@@ -44,18 +45,7 @@
 #include SECTION_ROWS
 
 /* 3: walks. */
-#undef TABLE
-#undef END
-#undef COL
-#undef JSON
-#undef TEXT
-#undef OBJECT
-#undef LIST
-#undef TEXT_LIST
-#undef ARRAY
-#undef MAP
-#undef RAW
-#undef RED
+#include "section_undef.h"
 #define ALWAYS			1
 #define IF(cond)		((cond) ? 1 : 0)
 #define OR_NULL(cond)		((cond) ? 1 : -1)
@@ -109,30 +99,15 @@
 	}
 #define RAW(name, statement, schema, when, text) SECTION_MEMBER(statement, when)
 #define RED(condition)				 section_red(w, condition);
+#define COMPARE(what, flags, cnt, ns, when)                                                        \
+	SECTION_MEMBER(section_compare(w, what, flags, cnt, ns), when)
 #define END(id)                                                                                    \
 	section_end(w);                                                                            \
 	}
 #include SECTION_ROWS
 
 /* 4: the rows as data. */
-#undef ALWAYS
-#undef IF
-#undef OR_NULL
-#undef IF_OR_NULL
-#undef TABLE
-#undef END
-#undef COL
-#undef JSON
-#undef TEXT
-#undef OBJECT
-#undef LIST
-#undef TEXT_LIST
-#undef ARRAY
-#undef MAP
-#undef RAW
-#undef RED
-#undef SECTION_MEMBER
-#undef SECTION_ITEMS
+#include "section_undef.h"
 #define ALWAYS			       .required = true
 #define IF(cond)		       .required = false
 #define OR_NULL(cond)		       .required = true, .nullable = true
@@ -174,6 +149,7 @@
 #define RAW(called, statement, is, when, meaning)                                                  \
 	{SECTION_NAMED(called, SECTION_RAW, meaning, when), .schema = is},
 #define RED(condition)
+#define COMPARE(what, flags, cnt, ns, when) {.name = what, .kind = SECTION_COMPARE},
 #define END(table)                                                                                 \
 	}                                                                                          \
 	;                                                                                          \
@@ -184,23 +160,7 @@
 		.visit = table##_visit,                                                            \
 	};
 #include SECTION_ROWS
-#undef ALWAYS
-#undef IF
-#undef OR_NULL
-#undef IF_OR_NULL
-#undef TABLE
-#undef END
-#undef COL
-#undef JSON
-#undef TEXT
-#undef OBJECT
-#undef LIST
-#undef TEXT_LIST
-#undef ARRAY
-#undef MAP
-#undef RAW
-#undef RED
-#undef SECTION_NAMED
+#include "section_undef.h"
 #undef SECTION_ROWS
 #undef SECTION_STATE
 #endif /* SECTION_ROWS */

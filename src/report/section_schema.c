@@ -99,12 +99,15 @@ static const struct analysis_ops *const analyses[] = {
 
 void report_schema(struct out *out)
 {
-	out_lit(out,
-		"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\n"
-		"\"title\":\"cudatrace report --format=json\",\"type\":\"object\",\n"
-		"\"additionalProperties\":false,\"properties\":{\n\"report\":{\"const\":1},\n"
-		"\"complete\":true,\"lost\":true,\"chosen\":true,\"files\":true,\"traces\":true,"
-		"\"rejected\":true");
+	out_lit(out, "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\n"
+		     "\"title\":\"cudatrace report --format=json\",\"type\":\"object\",\n"
+		     "\"additionalProperties\":false,\"properties\":{\n\"report\":{\"const\":1},\n"
+		     "\"complete\":true,\"lost\":true,\"chosen\":true,"
+		     "\"rejected\":true,\"files\":{");
+	section_list_schema(out, &report_files_table, false);
+	out_lit(out, "},\n\"traces\":{");
+	section_list_schema(out, &report_traces_table, false);
+	out_char(out, '}');
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		out_lit(out, ",\n\"");
 		out_str(out, analyses[i]->name);

@@ -146,7 +146,7 @@ static const struct section_col *find(const struct section_table *of, const char
 	return NULL;
 }
 
-/* Does the view name the column? */
+/* Returns whether the view names the column. */
 static bool names(const char *view, const char *name)
 {
 	size_t len;
@@ -197,7 +197,7 @@ unsigned section_print(const struct report *r, const struct section_table *of, c
 	const struct section_col *c = find(of, list, strlen(list));
 	char buf[SECTION_BUF];
 	struct section_text t;
-	struct section_cursor w = {.r = r, .s = s, .x = x, .buf = buf, .text = &t};
+	struct section_cursor w = {.r = r, .s = s, .x = x, .buf = buf, .text = &t, .term = term};
 
 	law(c && c->kind == SECTION_LIST);
 	if (!c)

@@ -2,6 +2,8 @@
 /* Several traces in one report: start and end of each. */
 #include "collect.h"
 #include "report.h"
+#include "saved/reader.h"
+#include "section.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -91,70 +93,53 @@ static unsigned same_as(const struct report *r, const struct report_trace *t)
 	return i;
 }
 
-void report_traces_json(const struct report *r, struct json *j)
+static uint64_t since_base(const struct report *r, uint64_t ns)
 {
-	if (r->trace_cnt < 2)
-		return;
-	json_open_array(j, "traces");
-	for (unsigned i = 0; i < r->trace_cnt; i++) {
-		const struct report_trace *t = &r->traces[i];
-
-		json_open(j, NULL);
-		if (t->path)
-			json_str(j, "path", t->path);
-		json_str(j, "host", t->info->hostname ?: "");
-		report_json_wall_time(j, t->info->wall_ns);
-		json_str(j, "clock", place_name(t->info->place));
-		if (t->info->place == TRACE_SAME_CLOCK)
-			json_u64(j, "same_as", same_as(r, t));
-		report_json_ts(r, j, "first_ts", t->info->base_ns);
-		report_json_ts(r, j, "last_ts", t->last_ns);
-		json_u64(j, "pid_offset", t->info->pid_add);
-		json_close(j);
-	}
-	json_close_array(j);
+	return ns > r->base_ns ? ns - r->base_ns : 0;
 }
+
+static const char *clock_text(char buf[SECTION_BUF], const struct report *r,
+			      const struct report_trace *t)
+{
+	if (t->info->place != TRACE_SAME_CLOCK)
+		return place_name(t->info->place);
+	snprintf(buf, SECTION_BUF, "same as %u", same_as(r, t));
+	return buf;
+}
+
+static const char *offset_text(char buf[SECTION_BUF], const struct report_trace *t)
+{
+	snprintf(buf, SECTION_BUF, "+%" PRIu32, t->info->pid_add);
+	return buf;
+}
+
+#define SECTION_STATE struct report
+#define SECTION_ROWS  "report/traces.section"
+#include "report/section_rows.h"
 
 void report_traces_print(const struct report *r, const struct term *term)
 {
 	unsigned placed[TRACE_ALIGN_CNT] = {0};
-	struct table t;
 
 	if (r->trace_cnt < 2)
 		return;
 	term_section(term, "Traces", "%u, in one report", r->trace_cnt);
-	table__init(&t, "trace|from|to|clock|process ids|file");
-	for (unsigned i = 0; i < r->trace_cnt; i++) {
-		const struct report_trace *x = &r->traces[i];
-		struct table_row *row = table__row(&t, x->path ?: "");
-
-		placed[x->info->place]++;
-		if (!row)
-			continue;
-		snprintf(row->cell[0], CELL_SZ, "%u", i);
-		human_time(row->cell[1],
-			   x->info->base_ns > r->base_ns ? x->info->base_ns - r->base_ns : 0);
-		human_time(row->cell[2], x->last_ns > r->base_ns ? x->last_ns - r->base_ns : 0);
-		snprintf(row->cell[3], CELL_SZ, "%s", place_name(x->info->place));
-		if (x->info->place == TRACE_SAME_CLOCK)
-			snprintf(row->cell[3], CELL_SZ, "same as %u", same_as(r, x));
-		if (x->info->pid_add)
-			snprintf(row->cell[4], CELL_SZ, "+%" PRIu32, x->info->pid_add);
-	}
-	table__print(&t, term);
+	for (unsigned i = 0; i < r->trace_cnt; i++)
+		placed[r->traces[i].info->place]++;
+	section_print(r, &report_traces_table, r, r, "traces", TABLE_ROWS, term);
 	if (r->trace_cnt > TABLE_ROWS)
 		term_para(term, "There are more; the JSON form has %u.", r->trace_cnt);
 	if (placed[TRACE_SAME_CLOCK])
 		term_para(
 			term,
-			"Clock same: of the same boot as that trace, so times of both compare to the "
-			"nanosecond.");
+			"Clock same: the same boot as that trace; times of both are comparable to the nanosecond.");
 	if (placed[TRACE_BY_WALL])
-		term_para(term, "Clock wall: of another machine or boot. Its times are as right as "
-				"the wall clocks agree, which nothing here can check (with NTP: "
-				"milliseconds); so ranks of different clocks are not compared.");
+		term_para(
+			term,
+			"Clock wall: another machine or boot. Its times are as accurate as the wall clocks, which cannot be "
+			"checked here (with NTP: milliseconds); so ranks of different clocks are not compared.");
 	if (placed[TRACE_BEHIND])
-		term_para(term,
-			  "Clock none: not of that time, or it is not known when; it is shown "
-			  "right behind what came before.");
+		term_para(
+			term,
+			"Clock none: from another or an unknown time; placed right after the previous trace.");
 }

@@ -2,21 +2,23 @@
 #include "call_ids.h"
 
 #include <stdlib.h>
-#include <uthash.h>
+
+#include "util/hash_table.h"
 
 /* Recently used pages: processors take turns, and each has its own ids. */
 #define RECENT 64
 
 struct page {
-	struct {
+	struct hash_link link;
+	struct page_key {
 		uint64_t run, number;
 	} key;
 	uint64_t bits[CALL_IDS_PAGE / 64];
-	UT_hash_handle hh;
 };
+HASH_TABLE(page, key);
 
 struct call_ids {
-	struct page *pages;
+	struct page_table pages;
 	struct page *recent[RECENT];
 };
 
@@ -27,40 +29,23 @@ struct call_ids *call_ids__new(void)
 
 void call_ids__free(struct call_ids *c)
 {
-	struct page *p, *next;
-
 	if (!c)
 		return;
-	HASH_ITER (hh, c->pages, p, next) {
-		HASH_DEL(c->pages, p);
-		free(p);
-	}
+	page_table__free(&c->pages);
 	free(c);
 }
 
 /* Returns NULL when there is no room. */
 static struct page *page_of(struct call_ids *c, uint64_t run, uint64_t number)
 {
-	struct page **recent = &c->recent[(number ^ run) % RECENT], *p = *recent, key = {0};
-	unsigned before = HASH_COUNT(c->pages);
+	struct page **recent = &c->recent[(number ^ run) % RECENT], *p = *recent;
+	const struct page_key key = {run, number};
 
 	if (p && p->key.number == number && p->key.run == run)
 		return p;
-	key.key.run = run;
-	key.key.number = number;
-	HASH_FIND(hh, c->pages, &key.key, sizeof(key.key), p);
-	if (!p && before < CALL_IDS_PAGES_MAX) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return NULL;
-		p->key = key.key;
-		HASH_ADD(hh, c->pages, key, sizeof(p->key), p);
-		/* HASH_NONFATAL_OOM: out of memory */
-		if (HASH_COUNT(c->pages) == before) {
-			free(p);
-			return NULL;
-		}
-	}
+	p = page_table__find(&c->pages, &key);
+	if (!p && hash_cnt(&c->pages) < CALL_IDS_PAGES_MAX)
+		p = page_table__new(&c->pages, &key);
 	if (p)
 		*recent = p;
 	return p;

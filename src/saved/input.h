@@ -12,7 +12,7 @@
 struct input;
 
 /* path "-" is stdin. many: one of several files, whose zstd window may be at most 8 MiB. Returns
- * NULL on error: *why says what failed and what to do. */
+ * NULL on error: *why: what failed, and what to do. */
 struct input *input__open(const char *path, bool many, const char **why);
 /* Reads at most n bytes. Returns 0 at the end, and -1 on error (*why). The bytes before an error
  * are valid. */

@@ -66,13 +66,13 @@ void lines__complain(struct lines *l, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	warn("%s:%" PRIu64 ": %s", lines__name(l), l->file->lines, text);
+	warn("%s:%" PRIu64 ": %s", lines__name(l), l->number, text);
 }
 
 void lines__note(struct lines *l, const char *text)
 {
 	if (++l->note_cnt <= MESSAGES_MAX)
-		info("%s: line %" PRIu64 ": %s", lines__name(l), l->file->lines, text);
+		info("%s: line %" PRIu64 ": %s", lines__name(l), l->number, text);
 }
 
 void lines__sum_up(const struct lines *l)
@@ -89,7 +89,8 @@ void lines__sum_up(const struct lines *l)
 		     "they are skipped",
 		     lines__name(l), l->unknown_cnt);
 	if (l->backwards_cnt > 1)
-		warn("%s: time goes back in %" PRIu64 " lines", lines__name(l), l->backwards_cnt);
+		warn("%s: %" PRIu64 " lines are too far from their places", lines__name(l),
+		     l->backwards_cnt);
 }
 
 static bool may_grow(const struct lines *l)
@@ -152,7 +153,7 @@ static void skip_line(struct lines *l)
 {
 	char *nl;
 
-	l->file->lines++;
+	l->number = ++l->file->lines;
 	l->file->bad_lines++;
 	lines__complain(l, "a line of more than %zu MiB is skipped: is this a cudatrace trace?",
 			l->cap >> 20);
@@ -216,7 +217,7 @@ char *lines__next(struct lines *l, size_t *len, bool *whole)
 		l->line_len = nl - l->line;
 		*nl = 0;
 		l->pos = nl - l->buf + l->line_whole;
-		l->file->lines++;
+		l->number = ++l->file->lines;
 		/* Some editors write a byte order mark first. */
 		if (l->file->lines == 1 && l->line_len >= 3 &&
 		    !memcmp(l->line, "\xef\xbb\xbf", 3)) {

@@ -16,8 +16,9 @@
 struct lines_all {
 	const struct reader_ops *ops;
 	void *ctx;
-	size_t bytes; /* size of all buffers */
-	bool many;    /* several files are read: each may use only little memory */
+	size_t bytes;	    /* size of all buffers */
+	bool many;	    /* several files are read: each may use only little memory */
+	bool in_file_order; /* lines are not sorted */
 };
 
 struct lines {
@@ -27,7 +28,8 @@ struct lines {
 	struct input *in;
 	char *buf; /* cap bytes, followed by PARSE_SLACK */
 	size_t pos, len, cap;
-	char *line; /* the line returned last */
+	char *line;	 /* the line returned last */
+	uint64_t number; /* of the line that messages are about */
 	size_t line_len;
 	bool line_whole, again, looked_at;
 	uint64_t shown; /* position of the last progress report */

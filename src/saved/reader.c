@@ -70,6 +70,11 @@ void reader__free(struct reader *r)
 	free(r);
 }
 
+void reader__keep_order(struct reader *r)
+{
+	r->all.in_file_order = true;
+}
+
 /* Returns whether f is the next segment of the trace that `last` belongs to. */
 static bool goes_on(const struct stream_file *last, const struct stream_file *f)
 {
@@ -323,7 +328,7 @@ static void keep_segments(const char *path, unsigned n)
 	}
 }
 
-/* Which segment a file is, is known only after its header was read: here its name counts. */
+/* The segment number of a file is known only after its header was read; here its name counts. */
 static void keep_input(const char *path)
 {
 	struct stat st;

@@ -44,6 +44,8 @@ struct reader;
 /* Returns NULL when out of memory. Strings that callbacks received live as long as the reader. */
 struct reader *reader__new(const struct reader_ops *ops, void *ctx);
 void reader__free(struct reader *r);
+/* Events come in the order of the lines, not of their ends: for outputs that are copies of it. */
+void reader__keep_order(struct reader *r);
 /*
  * Reads files ("-" is stdin), and the segments in which their traces continue (util/segment.h).
  * Counts into files, and prints what is wrong with them. Traces of the same time, each in its own

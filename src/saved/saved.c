@@ -12,7 +12,7 @@
 
 #define PROCS_MAX 65536
 
-/* Members that tell what a line is. */
+/* Members that identify the kind of a line. */
 enum head {
 	HEAD_OTHER,
 	HEAD_TS,
@@ -102,7 +102,7 @@ static struct saved_all *all_new(void)
 		all_drop(all);
 		return NULL;
 	}
-	/* These find a place, however many names follow. */
+	/* These names come first, so that a full table cannot reject them. */
 	for (int t = 0; t < TYPE_CNT; t++)
 		add_type(all->types, event_type_name(t), t);
 	add_type(all->types, "header", LINE_HEADER);
@@ -137,7 +137,7 @@ struct saved *saved__beside(struct saved *other)
 
 static void proc_free(struct saved_all *s, struct saved_proc *p)
 {
-	HASH_DEL(s->procs, p);
+	saved_proc_table__del(&s->procs, p);
 	mem__clear(&p->mem);
 	capture_set__clear(&p->captures);
 	memlimit_free(p);
@@ -146,9 +146,7 @@ static void proc_free(struct saved_all *s, struct saved_proc *p)
 
 void saved_procs_clear(struct saved_all *all)
 {
-	struct saved_proc *p, *next;
-
-	HASH_ITER (hh, all->procs, p, next)
+	hash_each (p, &all->procs)
 		proc_free(all, p);
 	devices__free(&all->devices);
 }
@@ -235,7 +233,7 @@ static struct saved_proc *proc_find(struct saved_all *s, uint32_t pid)
 	struct saved_proc *p = s->last_proc;
 
 	if (!p || p->pid != pid)
-		HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
+		p = saved_proc_table__find(&s->procs, &pid);
 	return p;
 }
 
@@ -244,7 +242,7 @@ static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
 	struct saved_proc *p = proc_find(s, pid);
 
 	if (!p) {
-		if (HASH_COUNT(s->procs) == PROCS_MAX)
+		if (hash_cnt(&s->procs) == PROCS_MAX)
 			memlimit_reject(MEMLIMIT_PROCESSES);
 		else
 			p = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*p));
@@ -253,7 +251,11 @@ static struct saved_proc *proc_get(struct saved_all *s, uint32_t pid)
 		p->pid = pid;
 		p->mem.ledger.quota = memlimit_quota(QUOTA_RANGES);
 		p->captures.quota = memlimit_quota(QUOTA_CAPTURES);
-		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
+		if (saved_proc_table__add(&s->procs, p)) {
+			memlimit_reject(MEMLIMIT_PROCESSES);
+			memlimit_free(p);
+			return NULL;
+		}
 	}
 	return s->last_proc = p;
 }
@@ -405,4 +407,25 @@ int saved__line(struct saved *s, const struct json_value *p, const char *line,
 		ev->type = (uintptr_t)type->tag - 1;
 		return read_event(s, p, line, head, ev, why);
 	}
+}
+
+unsigned saved__skipped(const struct saved *s)
+{
+	return s->skipped;
+}
+
+const struct saved_own_end *saved__own_end(const struct saved *s)
+{
+	return &s->own;
+}
+
+bool saved__is_again(struct saved *s, const struct trace_event *ev)
+{
+	return ev->kind == EVENT_CALL && ev->id &&
+	       call_ids__again(s->all->call_ids, s->cur->run, ev->id);
+}
+
+unsigned saved__segment(const struct saved *s)
+{
+	return s->cur ? s->cur->segment : 0;
 }

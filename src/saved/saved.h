@@ -26,7 +26,7 @@ void saved__free(struct saved *s);
 
 /*
  * line is the text that p was parsed from. Returns an enum saved_line; -EINVAL: it is not a line of
- * a trace; -EPROTO: it is the header of another schema. *why says what is wrong. The strings of an
+ * a trace; -EPROTO: it is the header of another schema. *why: the error. The strings of an
  * event live as long as s, and equal texts have the same address. Its text, and what drv points to,
  * are valid until the next line.
  */
@@ -39,10 +39,13 @@ bool saved__continues(struct saved *s, const struct json_value *p, unsigned *seg
 unsigned saved__segment(const struct saved *s);
 /* Number of segments missing right before the header read last. */
 unsigned saved__skipped(const struct saved *s);
-/* Number of lines, stacks included, that the file has according to its end; 0: unknown. */
-uint64_t saved__end_lines(const struct saved *s);
-/* Whether that number is exact; false: there may be more lines. */
-bool saved__end_is_exact(const struct saved *s);
+/* The end line read last, without the sums of the files before. */
+struct saved_own_end {
+	struct trace_end end;
+	uint64_t unknown_cnt;	    /* lines of types that this version does not know */
+	bool has_events, has_calls; /* members are present */
+};
+const struct saved_own_end *saved__own_end(const struct saved *s);
 /* Returns whether another line, in any file, had the same call of the same run of a tracer. */
 bool saved__is_again(struct saved *s, const struct trace_event *ev);
 /* Begins a trace without a header: times count from 0. */

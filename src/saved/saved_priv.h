@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Shared by saved.c (events) and saved_trace.c (header, end). */
+/* Shared by saved.c (events), saved_trace.c (header, end) and saved_place.c (placement in time). */
 #ifndef SAVED_SAVED_PRIV_H
 #define SAVED_SAVED_PRIV_H
 
@@ -14,20 +14,20 @@
 #include "call_ids.h"
 #include "stack_pool.h"
 #include "strings.h"
+#include "util/hash_table.h"
 #include "util/memlimit.h"
-
-#include <uthash.h>
 
 /* The latest valid time (146 years): sums of three do not overflow, and doubles are precise
  * enough. */
 #define SAVED_NS_MAX (1ull << 62)
 
 struct saved_proc {
+	struct hash_link link;
 	uint32_t pid;
 	struct mem mem;
 	struct capture_set captures;
-	UT_hash_handle hh;
 };
+HASH_TABLE(saved_proc, pid);
 
 /* One of several traces. */
 struct saved_trace {
@@ -59,7 +59,8 @@ struct saved_all {
 	struct strings *types, *symbols; /* with tags */
 	struct fnset *fns[2];
 	struct memlimit_share fn_rows; /* rows in both sets for functions missing from the table */
-	struct saved_proc *procs, *last_proc;
+	struct saved_proc_table procs;
+	struct saved_proc *last_proc;
 	struct devices devices;
 	struct call_ids *call_ids;
 
@@ -89,9 +90,8 @@ struct saved {
 	uint32_t pid_add; /* offset that keeps process ids of different traces apart */
 	uint32_t pid;	  /* process of the current line */
 	char note[256];
-	unsigned skipped;   /* files missing before the header read last */
-	uint64_t end_lines; /* lines of the file according to the end read last */
-	bool end_is_exact;  /* whether that number is exact */
+	unsigned skipped; /* files missing before the header read last */
+	struct saved_own_end own;
 
 	struct stack_pool *stacks;
 	struct parser *list; /* frames, while inner reads one of them */
@@ -120,7 +120,7 @@ int saved_stack(struct saved *s, const struct json_value *p, const char **why);
 const struct stack *saved_stack_of(const struct saved *s, uint64_t id);
 void saved_stack_ids_clear(struct saved *s);
 void saved_stacks_free(struct saved *s);
-/* saved_trace.c */
+/* saved_trace.c, saved_place.c */
 int saved_header(struct saved *s, const struct json_value *p, const char **why);
 int saved_end(struct saved *s, const struct json_value *p);
 void saved_traces_free(struct saved *s);

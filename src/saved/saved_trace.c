@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The header and the end of a saved trace, and the placement of several traces in time. */
+/* The header and the end of a saved trace. */
 #include "saved_value.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "util/memlimit.h"
-
-/* Tolerance for traces without a boot id: their clocks agree this well within one boot, since the
- * wall clock may be adjusted in small steps. */
-#define SAME_BOOT_NS 5000000000ll
 
 const struct member *parsed_find(const struct json_value *p, const char *name)
 {
@@ -195,124 +190,6 @@ static void read_info(struct saved *s, const struct json_value *p, struct trace_
 	read_libs(s, p, info);
 }
 
-static bool same_boot(const struct trace_info *a, const struct trace_info *b)
-{
-	int64_t diff = (int64_t)((a->wall_ns - a->base_ns) - (b->wall_ns - b->base_ns));
-
-	if (a->boot_id && b->boot_id)
-		return !strcmp(a->boot_id, b->boot_id);
-	return a->wall_ns && b->wall_ns && !strcmp(a->hostname, b->hostname) &&
-	       diff < SAME_BOOT_NS && diff > -SAME_BOOT_NS;
-}
-
-/* Returns the index of the clock, or -1. */
-static int clock_of(const struct saved_all *all, const struct trace_info *info)
-{
-	for (unsigned i = 0; i < all->clock_cnt; i++)
-		if (same_boot(&all->clocks[i].info, info))
-			return (int)i;
-	return -1;
-}
-
-bool saved__is_placed(const struct saved *s)
-{
-	return s->cur && s->cur->is_placed;
-}
-
-uint64_t saved__when(const struct saved *s, const struct trace_info *info)
-{
-	const struct saved_all *all = s->all;
-	const struct saved_clock *ref = &all->clocks[all->ref];
-	int clock = clock_of(all, info);
-	uint64_t ns = UINT64_MAX;
-
-	if (clock >= 0)
-		ns = all->clocks[clock].placed_ns +
-		     (info->base_ns - all->clocks[clock].info.base_ns);
-	else if (all->clock_cnt && info->wall_ns && ref->info.wall_ns)
-		ns = ref->placed_ns + (info->wall_ns - ref->info.wall_ns);
-	return ns <= SAVED_NS_MAX ? ns : UINT64_MAX;
-}
-
-bool saved__earlier(const struct trace_info *a, const struct trace_info *b)
-{
-	if (same_boot(a, b))
-		return a->base_ns < b->base_ns;
-	return a->wall_ns && (!b->wall_ns || a->wall_ns < b->wall_ns);
-}
-
-/* Adds a clock for the current trace. */
-static int clock_add(struct saved_all *all, const struct trace_info *info, uint64_t placed_ns)
-{
-	if (all->clock_cnt == CLOCKS_MAX)
-		return -1;
-	all->clocks[all->clock_cnt] = (struct saved_clock){*info, placed_ns, info->pid_add};
-	return (int)all->clock_cnt++;
-}
-
-static void __attribute__((format(printf, 2, 3))) note(struct saved *s, const char *fmt, ...)
-{
-	va_list ap;
-	int len;
-
-	va_start(ap, fmt);
-	len = vsnprintf(s->note, sizeof(s->note), fmt, ap);
-	va_end(ap);
-	if (len >= 0 && (size_t)len < sizeof(s->note))
-		snprintf(s->note + len, sizeof(s->note) - len,
-			 ": its ts 0 is at ts %.6f, and its process ids are raised by %" PRIu32,
-			 (double)(int64_t)(s->base_ns - s->all->first_ns) / 1e6, s->pid_add);
-}
-
-void saved__place(struct saved *s, bool beside)
-{
-	struct saved_all *all = s->all;
-	struct trace_info *info = &s->cur->info;
-	uint64_t when = saved__when(s, info);
-	int clock = clock_of(all, info);
-
-	s->note[0] = 0;
-	if (s->cur->is_placed)
-		return;
-	s->cur->is_placed = true;
-	info->number = all->trace_cnt++;
-	info->pid_add = info->number * TRACE_PID_STEP;
-	if (!info->number) {
-		info->place = TRACE_FIRST;
-		when = all->first_ns = all->last_ns = info->base_ns;
-		clock = clock_add(all, info, when);
-	} else if (clock >= 0 && when != UINT64_MAX && (beside || when >= all->last_ns)) {
-		info->place = TRACE_SAME_CLOCK;
-		/* Processes that continue keep their ids. Containers have host names of their
-		 * own. */
-		if (!beside && !strcmp(all->clocks[clock].info.hostname, info->hostname))
-			info->pid_add = all->clocks[clock].pid_add;
-	} else if (beside && when != UINT64_MAX) {
-		info->place = TRACE_BY_WALL;
-		clock = clock_add(all, info, when);
-	} else {
-		info->place = TRACE_BEHIND;
-		when = all->last_ns + 1000000;
-		clock = clock_add(all, info, when);
-		saved_procs_clear(all);
-	}
-	if (!beside && clock >= 0)
-		all->ref = (unsigned)clock;
-	info->clock = clock >= 0 ? (unsigned)clock : CLOCKS_MAX + info->number;
-	info->base_ns = s->base_ns = when;
-	s->pid_add = info->pid_add;
-	if (info->place == TRACE_BEHIND)
-		note(s,
-		     "another trace begins, of another or unknown time: it is placed right after the "
-		     "previous one (traces of the same time need one file each)");
-	else if (beside && info->place == TRACE_BY_WALL)
-		note(s,
-		     "a trace of the same time, but of another clock, begins: it is aligned by wall "
-		     "clocks, which may differ");
-	else if (beside)
-		note(s, "a trace of the same time begins");
-}
-
 /* Returns false when there is no room for another trace; its events then count for the previous
  * one. */
 static bool trace_add(struct saved *s)
@@ -391,32 +268,6 @@ bool saved__continues(struct saved *s, const struct json_value *p, unsigned *seg
 	return s->cur && *segment > s->cur->segment &&
 	       u64_of(p, "clock_base_ns") == s->cur->clock_base_ns &&
 	       !strcmp(boot_id, s->cur->info.boot_id ?: "");
-}
-
-unsigned saved__skipped(const struct saved *s)
-{
-	return s->skipped;
-}
-
-uint64_t saved__end_lines(const struct saved *s)
-{
-	return s->end_lines;
-}
-
-bool saved__end_is_exact(const struct saved *s)
-{
-	return s->end_is_exact;
-}
-
-bool saved__is_again(struct saved *s, const struct trace_event *ev)
-{
-	return ev->kind == EVENT_CALL && ev->id &&
-	       call_ids__again(s->all->call_ids, s->cur->run, ev->id);
-}
-
-unsigned saved__segment(const struct saved *s)
-{
-	return s->cur ? s->cur->segment : 0;
 }
 
 /* The next segment continues with the clock, ids and stacks of the current trace. */
@@ -506,16 +357,16 @@ out:
 /* Keeps the most expensive first, whatever their order in the file; equal ones by name. */
 static void add_cost(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
 {
-	struct trace_fn_cost *d = end->dear;
-	unsigned i = end->dear_cnt;
+	struct trace_fn_cost *d = end->costly;
+	unsigned i = end->costly_cnt;
 
 	while (i && (d[i - 1].ns < ns ||
 		     (d[i - 1].ns == ns && strcmp(d[i - 1].fn->symbol, fn->symbol) > 0)))
 		i--;
-	if (i == TRACE_DEAR_MAX)
+	if (i == TRACE_COSTLY_MAX)
 		return;
-	end->dear_cnt += end->dear_cnt < TRACE_DEAR_MAX;
-	memmove(&d[i + 1], &d[i], (end->dear_cnt - 1 - i) * sizeof(*d));
+	end->costly_cnt += end->costly_cnt < TRACE_COSTLY_MAX;
+	memmove(&d[i + 1], &d[i], (end->costly_cnt - 1 - i) * sizeof(*d));
 	d[i] = (struct trace_fn_cost){fn, ns};
 }
 
@@ -535,19 +386,60 @@ static void add_own(struct trace_end *sum, const struct trace_end *end)
 	sum->write_error = sum->write_error ?: end->write_error;
 }
 
+static bool is_count(const struct member *m)
+{
+	size_t digits = 0;
+
+	while (digits < m->len && m->text[digits] >= '0' && m->text[digits] <= '9')
+		digits++;
+	return m->val == VAL_NUMBER && digits && digits == m->len;
+}
+
+/* An end line has about 60. */
+#define END_MEMBERS_MAX 512
+
+/* Numbers of an end line that are not counts, and members that occur twice: it is damaged. */
+static uint64_t damaged_members(const struct json_value *p)
+{
+	static const char *const counts[] = {
+#define END_u64(name) #name,
+#define END_other(name)
+#define END_f64					 END_other
+#define END_ms					 END_other
+#define END_text				 END_other
+#define END_sym					 END_other
+#define END(form, name, place, when, unit, text) END_##form(name)
+#include "model/trace.def"
+	};
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		const struct member *m = parsed_find(p, counts[i]);
+
+		sum += m && !is_count(m);
+	}
+	if (p->cnt > END_MEMBERS_MAX)
+		return sum + 1;
+	for (unsigned i = 0; i < p->cnt; i++)
+		for (unsigned k = 0; k < i; k++)
+			sum += p->m[i].name_len == p->m[k].name_len &&
+			       !memcmp(p->m[i].name, p->m[k].name, p->m[i].name_len);
+	return sum;
+}
+
 /* Counts drops of kinds unknown to this version, and values that are not counts. */
 static uint64_t unknown_drops(const struct json_value *in)
 {
 	uint64_t sum = 0;
 
 	for (const struct member *m = in->m; m < in->m + in->cnt; m++) {
-		bool is_count = m->val == VAL_NUMBER && *m->text != '-', is_known = false;
+		bool is_known = false;
 
 		for (int i = 0; i < CT_DROP_CNT; i++)
 			is_known |= m->name_len == strlen(drop_name(i)) &&
 				    !memcmp(m->name, drop_name(i), m->name_len);
-		if (!is_count || !is_known)
-			sum += is_count ? member_u64(m) : 1;
+		if (!is_count(m) || !is_known)
+			sum += is_count(m) ? member_u64(m) : 1;
 	}
 	return sum;
 }
@@ -576,18 +468,18 @@ int saved_end(struct saved *s, const struct json_value *p)
 				 member_fixed(&in.m[i], 6, NULL));
 	if (object_of(s, p, "limits_hit", &in))
 		for (int i = 0; i < QUOTA_CNT; i++)
-			end->full[i] = u64_of(&in, quota_name(i));
+			end->full[i] = u64_of(&in, limit_name(i));
 	read_counted(s, p, end);
-	s->end_lines = 0;
-	s->end_is_exact = false;
+	s->own = (struct saved_own_end){.has_calls = parsed_find(p, "calls")};
 	if (object_of(s, p, "events", &in)) {
-		for (int i = 0; i < TYPE_CNT; i++)
-			end->type_cnt[i] = u64_of(&in, event_type_name(i));
+		s->own.has_events = true;
 		for (unsigned i = 0; i < in.cnt; i++)
 			end->event_cnt += member_u64(&in.m[i]);
-		if (end->event_cnt > end->lines_lost)
-			s->end_lines = end->event_cnt - end->lines_lost;
-		s->end_is_exact = !end->write_error;
+		s->own.unknown_cnt = end->event_cnt;
+		for (int i = 0; i < TYPE_CNT; i++) {
+			end->type_cnt[i] = u64_of(&in, event_type_name(i));
+			s->own.unknown_cnt -= end->type_cnt[i];
+		}
 		end->level_cnt = end->type_cnt[TYPE_TRACER];
 		end->event_cnt -= end->type_cnt[TYPE_STACK];
 	}
@@ -596,6 +488,8 @@ int saved_end(struct saved *s, const struct json_value *p)
 			end->drops[i] = u64_of(&in, drop_name(i));
 		end->unknown_drop_cnt = unknown_drops(&in);
 	}
+	end->unknown_drop_cnt += damaged_members(p);
+	s->own.end = *end;
 	if (end->end_ns > s->all->last_ns)
 		s->all->last_ns = end->end_ns;
 	end->goes_on = !strcmp(end->reason, TRACE_GOES_ON);

@@ -3,34 +3,33 @@
 
 #include <stdlib.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
+#include "util/hash_table.h"
 #include "util/memlimit.h"
 
-#define BYTES_MAX (64ull << 20)
-
 struct pool_row {
-	UT_hash_handle hh; /* by frames */
+	struct hash_link link;
 	struct stack stack;
 };
+HASH_TABLE_TYPE(pool_row);
+HASH_TABLE_BYTES(pool_row, stack.frames);
 
 struct pool_id {
+	struct hash_link link;
 	uint64_t id;
 	const struct stack *stack;
-	UT_hash_handle hh;
 };
+HASH_TABLE(pool_id, id);
 
 /* Shared by pools that stack_pool__beside() connected. */
 struct content {
 	unsigned pools;
-	struct pool_row *stacks; /* of all traces so far */
+	struct pool_row_table stacks; /* of all traces so far */
 	struct memlimit_share bytes;
 };
 
 struct stack_pool {
 	struct content *all;
-	struct pool_id *ids; /* of the current trace */
+	struct pool_id_table ids; /* of the current trace */
 };
 
 /* Frames are hash keys: no padding. */
@@ -64,10 +63,9 @@ struct stack_pool *stack_pool__beside(struct stack_pool *p)
 
 void stack_pool__forget_ids(struct stack_pool *p)
 {
-	struct pool_id *id, *next;
+	struct pool_id *id;
 
-	HASH_ITER (hh, p->ids, id, next) {
-		HASH_DEL(p->ids, id);
+	while ((id = pool_id_table__pop(&p->ids))) {
 		memlimit_uncharge(&p->all->bytes, id, sizeof(*id));
 		memlimit_free(id);
 	}
@@ -75,7 +73,6 @@ void stack_pool__forget_ids(struct stack_pool *p)
 
 void stack_pool__free(struct stack_pool *p)
 {
-	struct pool_row *st, *next;
 	struct content *all;
 
 	if (!p)
@@ -85,10 +82,8 @@ void stack_pool__free(struct stack_pool *p)
 	free(p);
 	if (--all->pools)
 		return;
-	HASH_ITER (hh, all->stacks, st, next) {
-		HASH_DEL(all->stacks, st);
-		memlimit_free(st);
-	}
+	while (all->stacks.first)
+		memlimit_free(pool_row_table__pop(&all->stacks));
 	memlimit_share_free(&all->bytes);
 	free(all);
 }
@@ -98,7 +93,7 @@ struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
 	size_t size = sizeof(struct pool_row) + frame_cnt * sizeof(struct stack_frame);
 	struct pool_row *st;
 
-	if (!memlimit_has(&p->all->bytes, size, BYTES_MAX)) {
+	if (!memlimit_has(&p->all->bytes, size, MEMLIMIT_STACKS_MAX)) {
 		memlimit_reject(MEMLIMIT_STACKS);
 		return NULL;
 	}
@@ -108,21 +103,22 @@ struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt)
 
 static struct pool_id *id_get(struct stack_pool *p, uint64_t number)
 {
-	struct pool_id *id;
+	struct pool_id *id = pool_id_table__find(&p->ids, &number);
 
-	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	if (id)
 		return id;
-	if (!memlimit_charge(&p->all->bytes, sizeof(*id), BYTES_MAX, MEMLIMIT_STACKS))
+	if (!memlimit_charge(&p->all->bytes, sizeof(*id), MEMLIMIT_STACKS_MAX, MEMLIMIT_STACKS))
 		return NULL;
 	id = memlimit_new(MEMLIMIT_STACKS, sizeof(*id));
-	if (!id) {
-		memlimit_uncharge(&p->all->bytes, NULL, sizeof(*id));
-		return NULL;
+	if (id) {
+		id->id = number;
+		if (!pool_id_table__add(&p->ids, id))
+			return id;
+		memlimit_reject(MEMLIMIT_STACKS);
 	}
-	id->id = number;
-	HASH_ADD(hh, p->ids, id, sizeof(id->id), id);
-	return id;
+	memlimit_free(id);
+	memlimit_uncharge(&p->all->bytes, NULL, sizeof(*id));
+	return NULL;
 }
 
 const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
@@ -133,17 +129,22 @@ const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 	struct pool_row *known;
 	struct pool_id *id;
 
-	HASH_FIND(hh, p->all->stacks, stack->frames, key_sz, known);
+	known = pool_row_table__find(&p->all->stacks, stack->frames, key_sz);
 	if (known) {
 		memlimit_free(st);
 		st = known;
 	} else {
-		if (!memlimit_charge(&p->all->bytes, sizeof(*st) + key_sz, BYTES_MAX,
+		if (!memlimit_charge(&p->all->bytes, sizeof(*st) + key_sz, MEMLIMIT_STACKS_MAX,
 				     MEMLIMIT_STACKS)) {
 			memlimit_free(st);
 			return NULL;
 		}
-		HASH_ADD_KEYPTR(hh, p->all->stacks, stack->frames, key_sz, st);
+		if (pool_row_table__add(&p->all->stacks, st, key_sz)) {
+			memlimit_reject(MEMLIMIT_STACKS);
+			memlimit_uncharge(&p->all->bytes, st, sizeof(*st) + key_sz);
+			memlimit_free(st);
+			return NULL;
+		}
 	}
 	id = id_get(p, number);
 	if (id)
@@ -153,8 +154,7 @@ const struct stack *stack_pool__put(struct stack_pool *p, struct stack *stack)
 
 const struct stack *stack_pool__get(const struct stack_pool *p, uint64_t number)
 {
-	struct pool_id *id;
+	const struct pool_id *id = pool_id_table__find(&p->ids, &number);
 
-	HASH_FIND(hh, p->ids, &number, sizeof(number), id);
 	return id ? id->stack : NULL;
 }

@@ -13,10 +13,6 @@
 /* Invalid lines without a valid one, after which a file is not a trace. */
 #define GIVE_UP 1000
 
-/* Lines of different threads may be out of order by this much; unfinished calls are all at the
- * end. */
-#define BACKWARDS_NS 1000000000ull
-
 static bool is_stdin(const char *path)
 {
 	return !strcmp(path, "-");
@@ -80,8 +76,7 @@ static void bad_line(struct stream *st, size_t len, const struct json_value *p, 
 	struct saved_file *f = st->lines.file;
 
 	f->bad_lines++;
-	st->line_cnt++;
-	st->strange_cnt++;
+	st->counts.invalid++;
 	if (!whole && f->events) {
 		f->cut_line = f->lines;
 		lines__complain(&st->lines,
@@ -110,20 +105,12 @@ static void lose_told(struct stream *st)
 
 static void forget_lines(struct stream *st)
 {
-	st->line_cnt = st->strange_cnt = st->again_cnt = 0;
+	st->counts = (struct line_counts){0};
 }
 
-/* Compares the lines of a file with the number in its end. Invalid lines and repeated calls are
- * counted elsewhere; the other line of a repeated call may be in another file. */
 static void check_lines(struct stream *st)
 {
-	uint64_t lines = saved__end_lines(st->saved);
-	uint64_t sane = st->line_cnt - st->again_cnt - st->strange_cnt;
-
-	if (lines > st->line_cnt)
-		lose(st, LOSS_MISSING_LINES, lines - st->line_cnt);
-	if (sane > lines && saved__end_is_exact(st->saved))
-		lose(st, LOSS_SURPLUS_LINES, sane - lines);
+	line_counts__check(&st->counts, saved__own_end(st->saved), &st->sum->lost);
 	forget_lines(st);
 }
 
@@ -152,7 +139,6 @@ static void in_trace(struct stream *st)
 static void begin(struct stream *st)
 {
 	in_trace(st);
-	st->last_ns = 0;
 	st->at = STREAM_TRACE;
 }
 
@@ -172,11 +158,10 @@ static void begin_without_header(struct stream *st)
 
 static void on_event(struct stream *st)
 {
-	uint64_t end_ns = st->ev.end_ns;
-
 	st->lines.file->events++;
+	line_counts__event(&st->counts, &st->ev);
 	if (saved__is_again(st->saved, &st->ev)) {
-		st->again_cnt++;
+		st->counts.again++;
 		lose(st, LOSS_DOUBLED_CALLS, 1);
 		if (!st->lines.doubled_cnt++)
 			lines__complain(&st->lines,
@@ -184,14 +169,6 @@ static void on_event(struct stream *st)
 	}
 	if (st->ev.kind == EVENT_TRACER && !strcmp(st->ev.op, "lost"))
 		st->told_lost += st->ev.tracer.events;
-	if (end_ns + BACKWARDS_NS < st->last_ns && !st->ev.unfinished && !st->lines.backwards_cnt++)
-		lines__complain(&st->lines,
-				"time goes back by %.3f s here: the lines are in another order "
-				"than cudatrace wrote them in; times in the report may be "
-				"wrong",
-				(st->last_ns - end_ns) / 1e9);
-	if (end_ns > st->last_ns)
-		st->last_ns = end_ns;
 	st->at = STREAM_EVENT;
 }
 
@@ -263,9 +240,10 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 			begin_without_header(st);
 			break;
 		}
-		st->line_cnt++;
 		if (kind == SAVED_EVENT)
 			on_event(st);
+		else
+			st->counts.types[TYPE_STACK]++;
 		break;
 	case SAVED_END:
 		check_lines(st);
@@ -282,7 +260,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		st->in_trace = false;
 		break;
 	case SAVED_UNKNOWN:
-		st->line_cnt++;
+		st->counts.unknown++;
 		on_unknown(st);
 		break;
 	case -EPROTO:
@@ -291,8 +269,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 		break;
 	default:
 		l->file->bad_lines++;
-		st->line_cnt++;
-		st->strange_cnt++;
+		st->counts.invalid++;
 		lines__complain(l, "%s", why);
 	}
 }
@@ -323,6 +300,9 @@ static void end_file(struct stream *st)
 	}
 	if (l->error == -EPROTO || l->error == -ESTALE)
 		read = false;
+	else if (l->error == -ENOMEM)
+		err("%s: out of memory: close other programs; the rest of the file is not read",
+		    lines__name(l));
 	else if (!f->lines && !l->error)
 		err("%s is empty: give the file that the trace was written to", lines__name(l));
 	else if (f->lines && !read)
@@ -339,6 +319,8 @@ static void end_file(struct stream *st)
 		sum->cut_line = f->cut_line;
 	}
 	st->goes_on &= !l->error;
+	st->drains = false;
+	st->kept = NULL;
 	lines__close(l);
 }
 
@@ -394,10 +376,98 @@ static bool open_named(struct stream *st)
 
 static bool next_file(struct stream *st)
 {
+	if (!st->window && !st->all->in_file_order)
+		st->window = window__new(st->all->many ? WINDOW_BYTES_MANY : WINDOW_BYTES_ONE);
 	if (st->path[0] && !is_stdin(st->path) && open_more(st))
 		return true;
 	lose(st, LOSS_LAST_FILES, st->goes_on && !st->files);
 	return open_named(st);
+}
+
+/* The line is too far from its place for the window. */
+static void be_late(struct stream *st, uint64_t late_ns)
+{
+	lose(st, LOSS_UNSORTED, 1);
+	if (!st->lines.backwards_cnt++)
+		lines__complain(&st->lines,
+				"this line belongs %.3f s earlier, and too many lines lie between: "
+				"times in the report may be wrong; sort the lines by \"ts\"",
+				late_ns / 1e9);
+}
+
+static void take_sorted(struct stream *st)
+{
+	uint64_t late_ns;
+	const struct window_line *line = window__take(st->window, &late_ns);
+
+	st->lines.number = line->number;
+	if (late_ns)
+		be_late(st, late_ns);
+	on_line(st, line->text, line->len, true);
+}
+
+static void keep_line(struct stream *st, char *line, size_t len, bool whole)
+{
+	st->kept = line;
+	st->kept_len = len;
+	st->kept_whole = whole;
+}
+
+/* Events and stacks go to the window. A header or an end waits until it is empty, and so does the
+ * end of the file in a line. Lines that cannot be read have no place: they are handled at once. */
+static void put_line(struct stream *st, char *line, size_t len, bool whole)
+{
+	struct json_value p;
+
+	if (!st->window || !st->in_trace || !whole) {
+		keep_line(st, line, len, whole);
+		return;
+	}
+	if (parser__line(st->parser, line, len, &p)) {
+		bad_line(st, len, &p, whole);
+		return;
+	}
+	switch (window__add(st->window, &p, line, len, st->lines.number)) {
+	case WINDOW_ADDED:
+		break;
+	case WINDOW_BORDER:
+		keep_line(st, line, len, whole);
+		break;
+	case WINDOW_NO_PLACE:
+		on_line(st, line, len, whole);
+		break;
+	default:
+		st->lines.error = -ENOMEM;
+	}
+}
+
+/* Handles one line, or reads one. Returns false at the end of the file. */
+static bool next_line(struct stream *st)
+{
+	bool has_sorted = st->window && !window__is_empty(st->window);
+	struct lines *l = &st->lines;
+	bool whole;
+	size_t len;
+	char *line;
+
+	if (has_sorted && (st->kept || st->drains || window__is_full(st->window))) {
+		take_sorted(st);
+		return true;
+	}
+	if (st->kept) {
+		line = st->kept;
+		st->kept = NULL;
+		if (st->window && st->in_trace)
+			window__begin(st->window);
+		l->number = l->file->lines;
+		on_line(st, line, st->kept_len, st->kept_whole);
+		return true;
+	}
+	line = l->error ? NULL : lines__next(l, &len, &whole);
+	st->drains = !line;
+	if (line && !is_blank(line, len))
+		put_line(st, line, len, whole);
+	return line || has_sorted;
 }
 
 /* The sort key of an event or an end: it never decreases within a stream. */
@@ -416,9 +486,7 @@ static void set_key(struct stream *st)
 void stream__next(struct stream *st)
 {
 	struct lines *l = &st->lines;
-	bool whole;
-	size_t len;
-	char *line;
+	bool goes_on;
 
 	if (st->at == STREAM_TRACE && saved__note(st->saved))
 		lines__note(l, saved__note(st->saved));
@@ -429,10 +497,9 @@ void stream__next(struct stream *st)
 			st->at = STREAM_DONE;
 			return;
 		}
-		line = l->error ? NULL : lines__next(l, &len, &whole);
-		if (line && !is_blank(line, len))
-			on_line(st, line, len, whole);
-		if (!line || (l->file->bad_lines >= GIVE_UP && !l->file->events && !st->in_trace))
+		goes_on = next_line(st);
+		if (!goes_on ||
+		    (l->file->bad_lines >= GIVE_UP && !l->file->events && !st->in_trace))
 			end_file(st);
 	}
 	set_key(st);
@@ -443,6 +510,8 @@ void stream__close(struct stream *st)
 	struct stream_file *f;
 
 	lines__close(&st->lines);
+	window__free(st->window);
+	st->window = NULL;
 	for (f = st->files; f; f = f->next)
 		lines__close(&f->lines);
 	st->files = NULL;

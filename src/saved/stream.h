@@ -5,9 +5,11 @@
 
 #include <limits.h>
 
+#include "line_counts.h"
 #include "lines.h"
 #include "parse.h"
 #include "saved.h"
+#include "window.h"
 
 /* The current item. */
 enum stream_at {
@@ -39,15 +41,16 @@ struct stream {
 	struct trace_event ev; /* STREAM_EVENT */
 	uint64_t key_ns;       /* sort key: events and ends of several streams are merged by it */
 
-	struct lines lines;	      /* the current file */
+	struct lines lines;    /* the current file */
+	struct window *window; /* its lines that were read ahead; NULL: lines are not sorted */
+	char *kept;	       /* the line behind those: it has no place among them; NULL: none */
+	size_t kept_len;
+	bool kept_whole, drains;      /* the window is emptied before another line is read */
 	struct saved_file more, *sum; /* counters of the named file, which also count its segments
 				       * that were not named */
 	char path[PATH_MAX], before[PATH_MAX];
-	uint64_t last_ns;
 	bool has_end, in_trace;
-	uint64_t line_cnt; /* lines since the header: those that the end counts, and those that it
-			    * cannot */
-	uint64_t strange_cnt, again_cnt; /* of those: invalid lines, and repeated calls */
+	struct line_counts counts;
 	unsigned skipped;   /* missing files before the first, while no end says whether rotation
 			     * removed them */
 	uint64_t told_lost; /* losses reported by `lost` lines and not yet by an end */

@@ -283,8 +283,8 @@ static void v_sym(struct visitor *v, const char *name, const char *s)
 	json_sym(json(v), name, s);
 }
 
-/* A truncated string also gets a member NAME_cut: a mark in the string could not be told from its
- * text. */
+/* A truncated string also gets a member NAME_cut: a mark in the string could not be distinguished
+ * from its text. */
 static void v_text(struct visitor *v, const char *name, const char *s, size_t len, bool cut)
 {
 	char flag[64];

@@ -33,22 +33,22 @@ static void print_saving(struct table *t, const char *name, uint64_t ns,
 void overhead_print(const struct term *term, const struct trace_end *end)
 {
 	bool low = end->detail_low_saving_ns &&
-		   (!end->dear_cnt || end->detail_low_saving_ns > end->dear[0].ns);
-	char *names[TRACE_DEAR_MAX]; /* NULL: not mangled */
+		   (!end->costly_cnt || end->detail_low_saving_ns > end->costly[0].ns);
+	char *names[TRACE_COSTLY_MAX]; /* NULL: not mangled */
 	struct table t;
 
-	if (!end->dear_cnt && !low)
+	if (!end->costly_cnt && !low)
 		return;
 	table__init(&t, low ? "cost|share|saved by --detail=low, or by -e '!NAME'"
 			    : "cost|share|saved by -e '!NAME'");
 	if (low)
 		print_saving(&t, "--detail=low", end->detail_low_saving_ns, end);
-	for (unsigned i = 0; i < end->dear_cnt; i++) {
-		names[i] = demangle(end->dear[i].fn->symbol, NULL);
-		print_saving(&t, names[i] ? names[i] : end->dear[i].fn->symbol, end->dear[i].ns,
+	for (unsigned i = 0; i < end->costly_cnt; i++) {
+		names[i] = demangle(end->costly[i].fn->symbol, NULL);
+		print_saving(&t, names[i] ? names[i] : end->costly[i].fn->symbol, end->costly[i].ns,
 			     end);
 	}
 	table__print(&t, term);
-	for (unsigned i = 0; i < end->dear_cnt; i++)
+	for (unsigned i = 0; i < end->costly_cnt; i++)
 		free(names[i]);
 }

@@ -6,7 +6,7 @@
 #include "util/plain.h"
 
 #define GAP "  "
-/* Of a name on a line of its own. */
+/* Indent of a name on its own line. */
 #define NAME_INDENT 6
 
 static int columns(const char *s)
@@ -53,7 +53,7 @@ struct table_row *table__row(struct table *t, const char *name)
 	return r;
 }
 
-/* Blanks before it are put off, in gap: none stand at the end of a line. */
+/* Blanks before it are delayed in gap, so that no line ends in blanks. */
 static void put_right(FILE *f, const char *s, int width, int *gap)
 {
 	*gap += strlen(GAP) + width - columns(s);
@@ -64,7 +64,7 @@ static void put_right(FILE *f, const char *s, int width, int *gap)
 	*gap = 0;
 }
 
-/* Of a column; 0: it is not shown. */
+/* Width of a column; 0: hidden. */
 static int width_of(const struct table *t, unsigned c)
 {
 	int width = columns(t->col[c].head);
@@ -78,7 +78,7 @@ static int width_of(const struct table *t, unsigned c)
 	return any || !t->col[c].if_any ? width : 0;
 }
 
-/* The column to drop next, TABLE_COLS when all that are left stay. Of equal ones the last goes. */
+/* The column to drop next, the last of equal ones; TABLE_COLS: none may be dropped. */
 static unsigned next_drop(const struct table *t, const int width[TABLE_COLS])
 {
 	unsigned best = TABLE_COLS;
@@ -90,7 +90,7 @@ static unsigned next_drop(const struct table *t, const int width[TABLE_COLS])
 	return best;
 }
 
-/* The width of each column, 0 for one that is not shown. Returns the room for the name. */
+/* The width of each column, 0 for one that is not shown. Returns the width left for the name. */
 static int fit(const struct table *t, const struct term *term, int width[TABLE_COLS])
 {
 	int room = term->width - (int)strlen(GAP), want = 0;

@@ -27,7 +27,7 @@ struct table_row {
 
 struct table_col {
 	const char *head;
-	unsigned drop; /* of a narrow terminal: the highest goes first; 0: it stays */
+	unsigned drop; /* on a narrow terminal the highest is dropped first; 0: never dropped */
 	bool if_any;   /* shown only if a row has a cell */
 };
 

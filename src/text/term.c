@@ -42,7 +42,7 @@ void term_name(const struct term *term, const char *s, int width)
 	put_plain(term->f, s + len - (width - 3 - head), width - 3 - head);
 }
 
-/* A share gets its mark behind the "%". */
+/* The mark of a share follows its "%". */
 static void put_word(const struct term *term, const char *s, size_t len, bool is_share)
 {
 	size_t head = is_share ? (size_t)((const char *)memchr(s, '%', len) - s) + 1 : len;

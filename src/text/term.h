@@ -12,7 +12,7 @@ struct term {
 	FILE *f;
 	int width;
 	bool color;
-	bool is_partial; /* of an incomplete trace: each "%" in sentences has a "*" behind it */
+	bool is_partial; /* of an incomplete trace: each "%" in sentences is followed by "*" */
 };
 
 /* Prints at most width columns of s, shortened in the middle; control characters become '?'. */

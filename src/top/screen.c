@@ -177,13 +177,9 @@ static struct view_order *order_of(struct screen *s)
 	return &s->order[s->dived != NULL];
 }
 
-static const struct top_row *row_of(const struct top_stats *r, const void *target)
+static const struct top_row *row_of(const struct top_stats *r, const struct metrics_target *target)
 {
-	struct top_row *row = NULL;
-
-	if (target)
-		HASH_FIND_PTR(r->all, &target, row);
-	return row;
+	return target ? top_row_table__find(&r->all, &target) : NULL;
 }
 
 static void draw_heads(struct screen *s, unsigned shown)

@@ -56,7 +56,7 @@ int stats__open(struct top_stats *r, struct session *s)
 
 static void free_row(struct top_stats *r, struct top_row *row)
 {
-	HASH_DEL(r->all, row);
+	top_row_table__del(&r->all, row);
 	free(row->command);
 	free(row->fns);
 	free(row);
@@ -64,9 +64,7 @@ static void free_row(struct top_stats *r, struct top_row *row)
 
 void stats__close(struct top_stats *r)
 {
-	struct top_row *row, *next;
-
-	HASH_ITER (hh, r->all, row, next)
+	hash_each (row, &r->all)
 		free_row(r, row);
 	thread_overhead__clear(&r->overhead);
 	if (r->metrics)
@@ -116,14 +114,12 @@ static struct top_row *get_row(struct top_stats *r, const struct dproc *p)
 	struct top_row *row;
 	pid_t parent;
 
-	HASH_FIND_PTR(r->all, &target, row);
+	row = top_row_table__find(&r->all, &target);
 	if (!row) {
-		row = calloc(1, sizeof(*row));
+		row = top_row_table__new(&r->all, &target);
 		if (!row)
 			return NULL;
-		row->target = target;
 		row->pid = p->pid;
-		HASH_ADD_PTR(r->all, target, row);
 		row->is_late = target_stat(p->pid, &parent, &start) && start < r->began;
 	}
 	if (!row->command || strcmp(row->command, p->command ?: p->comm))
@@ -135,11 +131,8 @@ struct top_row *stats__find(const struct top_stats *r, uint32_t pid)
 {
 	const struct dproc *p = dprocs__find(&r->procs, pid);
 	const struct metrics_target *target = p ? p->target : NULL;
-	struct top_row *row = NULL;
 
-	if (target)
-		HASH_FIND_PTR(r->all, &target, row);
-	return row;
+	return target ? top_row_table__find(&r->all, &target) : NULL;
 }
 
 /* Counts */
@@ -270,7 +263,7 @@ void stats__forget_fn(struct top_stats *r, unsigned func_id)
 {
 	const struct api_fn *fn = fnset__fn(r->procs.fns, func_id);
 
-	for (struct top_row *row = r->all; row; row = row->hh.next)
+	hash_each (row, &r->all)
 		for (unsigned i = 0; i < row->fn_cnt; i++)
 			if (row->fns[i].fn == fn)
 				row->fns[i] = row->fns[--row->fn_cnt];
@@ -361,11 +354,9 @@ static void end_row(struct top_row *row)
 
 static void begin(struct top_stats *r, uint64_t now)
 {
-	struct top_row *row, *next;
-
 	r->from_ns = r->to_ns;
 	r->to_ns = now;
-	HASH_ITER (hh, r->all, row, next) {
+	hash_each (row, &r->all) {
 		row->in_flight_ns = 0;
 		if (row->was_shown)
 			free_row(r, row);
@@ -381,7 +372,7 @@ void stats__read(struct top_stats *r, uint64_t now)
 	tracer__drain(&r->session->t);
 	thread_overhead__update(&r->overhead, &r->session->t.sources, on_thread, r);
 	dprocs__read_counts(&r->procs);
-	for (const struct dproc *p = r->procs.by_pid; p; p = p->hh.next) {
+	hash_each (p, &r->procs.by_pid) {
 		row = get_row(r, p);
 		if (!row)
 			continue;
@@ -389,7 +380,7 @@ void stats__read(struct top_stats *r, uint64_t now)
 		take_numbers(row);
 	}
 	r->shown_cnt = 0;
-	for (row = r->all; row; row = row->hh.next) {
+	hash_each (row, &r->all) {
 		end_row(row);
 		r->shown_cnt += row->is_shown;
 	}
@@ -401,7 +392,7 @@ struct top_sums stats__sums(const struct top_stats *r, uint64_t *device_bytes)
 	struct top_sums sum = {.cost_ns = r->cost_diff_ns};
 
 	*device_bytes = 0;
-	for (const struct top_row *row = r->all; row; row = row->hh.next) {
+	hash_each (row, &r->all) {
 		*device_bytes += row->mem.bytes[MEM_DEVICE];
 		sum.calls += row->diff.calls;
 		sum.errors += row->diff.errors;

@@ -24,6 +24,7 @@ struct top_fn {
 };
 
 struct top_row {
+	struct hash_link link;
 	const struct metrics_target *target; /* one target per process */
 	uint32_t pid;
 	char owner[LABEL_NAME_SZ]; /* pod, container or user */
@@ -40,8 +41,8 @@ struct top_row {
 	struct mem_totals mem;
 	struct top_fn *fns;
 	unsigned fn_cnt;
-	UT_hash_handle hh;
 };
+HASH_TABLE(top_row, target);
 
 /* false: its threads ended before their cost was read. */
 static inline bool row_knows_cost(const struct top_row *row)
@@ -55,7 +56,7 @@ struct top_stats {
 	struct metrics *metrics;
 	struct dprocs procs;
 	struct thread_overhead overhead;
-	struct top_row *all;
+	struct top_row_table all;
 	unsigned shown_cnt;
 	unsigned long long began; /* ticks since boot */
 	uint64_t from_ns, to_ns;  /* the interval */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The terminal while a screen is drawn on it. Output of us and the command goes to an unnamed file
- * meanwhile, and is printed when the screen is closed. The command reads nothing.
+ * The terminal while a screen is drawn on it. Meanwhile all output, also of the command, goes to an
+ * unnamed file, which is printed when the screen is closed. The command reads nothing.
  *
  * The terminal is restored before another program gets it, however we end. For that, the initial
  * process becomes "cudatrace-tty", which only waits for the tracer, its child, and returns its exit
@@ -30,7 +30,7 @@ void tty__taken(struct tty *t);
 void tty__restore(struct tty *t);
 /* Bytes of that output. */
 long tty__waiting(struct tty *t);
-/* Whether the terminal or its keeper is gone. */
+/* Returns whether the terminal or its keeper is gone. */
 bool tty__is_lost(const struct tty *t);
 void tty__close(struct tty *t);
 

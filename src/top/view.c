@@ -182,10 +182,10 @@ bool view__of_procs(struct view *s, const struct top_stats *r, struct view_order
 	s->col_cnt = PROC_CNT;
 	s->name_head = "COMMAND";
 	s->cnt = 0;
-	for (const struct top_row *row = r->all; row && ok; row = row->hh.next) {
+	hash_each (row, &r->all) {
 		struct view_line *l;
 
-		if (!row->is_shown)
+		if (!row->is_shown || !ok)
 			continue;
 		l = add_line(s, row->command ?: "", row);
 		ok = l != NULL;

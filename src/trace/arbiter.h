@@ -38,10 +38,11 @@ bool arbiter__inproc(struct arbiter *b, const struct inject_lib *lib);
 ct_generation arbiter__left(const struct ct_rec *rec);
 /* The library in this process gave up. */
 void arbiter__lost(struct arbiter *b, pid_t pid);
-/* Whether its library records its calls, and the number of such processes. */
+/* Returns whether its library records its calls, and the number of such processes. */
 bool arbiter__is_inproc(const struct arbiter *b, pid_t pid);
 unsigned arbiter__inproc_cnt(const struct arbiter *b);
-/* Takes each record, in order. Corrects a call's depth and parent: raw->call.call is room then. */
+/* Takes each record, in order. Corrects a call's depth and parent: raw->call.call is overwritten.
+ */
 void arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room);
 /* Called by the clock. drained: all records sent so far have been read. */
 void arbiter__tick(struct arbiter *b, uint64_t now, bool drained);

@@ -6,13 +6,12 @@
 #include "arbiter.h"
 
 #include "attach/attach.h"
-
-#include <uthash.h>
+#include "util/hash_table.h"
 
 /* A process with a libcuda; uprobes or its library record its calls. */
 struct user {
-	UT_hash_handle hh; /* by pid: first of the process's list */
-	struct user *next; /* of the same process */
+	struct hash_link link; /* of the first in the process's list */
+	struct user *next;     /* of the same process */
 	pid_t pid;
 	unsigned lib_id;
 	bool inproc;
@@ -22,6 +21,7 @@ struct user {
 	ct_generation generation; /* of a process with the library */
 	char comm[17];
 };
+HASH_TABLE(user, pid);
 
 /*
  * A file that some process's in-process library has hooked. In these states, probes on functions
@@ -68,7 +68,7 @@ struct arbiter {
 	uint64_t always_probed[CT_MAX_FUNCS / 64]; /* functions that keep their probes */
 	bool sees_begin;			   /* they include the one that reports the first
 						    * use */
-	struct user *users;
+	struct user_table users;
 	unsigned user_cnt;
 	struct file *files;
 	unsigned file_cnt;

@@ -24,9 +24,9 @@
 #define SWEEP_NS    10000000000ull
 #define USERS_MAX   16384
 
-/* Functions that work before cuInit(), and cuInit() itself. A process may call them when it maps
- * the file while other functions have no probes. cuInit() takes longer than attaching those
- * again. */
+/* Functions that work before cuInit(), and cuInit() itself. They keep their probes, because a
+ * process may call them right after mapping the file. cuInit() takes longer than attaching the
+ * other probes again. */
 static const char *const always_probed[] = {
 	ATTACH_BEGINS,	  "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2",
 	"cuGetErrorName", "cuGetErrorString",	"cuGetExportTable",
@@ -48,10 +48,7 @@ void arbiter_find_always_probed(struct arbiter *b)
 
 static struct user *users_of(const struct arbiter *b, pid_t pid)
 {
-	struct user *u;
-
-	HASH_FIND_INT(b->users, &pid, u);
-	return u;
+	return user_table__find(&b->users, &pid);
 }
 
 struct user *arbiter_user(const struct arbiter *b, pid_t pid, unsigned lib_id)
@@ -63,21 +60,28 @@ struct user *arbiter_user(const struct arbiter *b, pid_t pid, unsigned lib_id)
 	return u;
 }
 
-static void drop_user(struct arbiter *b, struct user *u)
+/* Returns the next one of the process. */
+static struct user *drop_user(struct arbiter *b, struct user *u)
 {
-	struct user *first = users_of(b, u->pid), *next = u->next;
+	struct user *before = users_of(b, u->pid), *next = u->next;
 
-	if (first == u) {
-		HASH_DEL(b->users, u);
-		if (next)
-			HASH_ADD_INT(b->users, pid, next);
-	} else {
-		while (first->next != u)
-			first = first->next;
-		first->next = next;
-	}
 	b->user_cnt--;
+	if (before == u && next) {
+		/* The first stays in the table: it becomes the next one. */
+		next->link = u->link;
+		*u = *next;
+		free(next);
+		return u;
+	}
+	if (before == u) {
+		user_table__del(&b->users, u);
+	} else {
+		while (before->next != u)
+			before = before->next;
+		before->next = next;
+	}
 	free(u);
+	return next;
 }
 
 static struct file *find_file(const struct arbiter *b, unsigned lib_id)
@@ -120,14 +124,17 @@ static struct user *add_user(struct arbiter *b, pid_t pid, unsigned lib_id, cons
 	}
 	u->pid = pid;
 	u->lib_id = lib_id;
-	strncpy(u->comm, comm, sizeof(u->comm) - 1);
 	first = users_of(b, pid);
+	if (!first && user_table__add(&b->users, u)) {
+		b->crowded = true;
+		free(u);
+		return NULL;
+	}
 	if (first) {
 		u->next = first->next;
 		first->next = u;
-	} else {
-		HASH_ADD_INT(b->users, pid, u);
 	}
+	strncpy(u->comm, comm, sizeof(u->comm) - 1);
 	b->user_cnt++;
 	return u;
 }
@@ -185,7 +192,7 @@ static struct file *add_file(struct arbiter *b, const struct inject_lib *lib)
 	return f;
 }
 
-/* Whether the process's library has hooked all functions that have no probes. */
+/* Returns whether the process's library has hooked all functions that have no probes. */
 static bool has_all(const struct file *f, const struct ct_inproc *in)
 {
 	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
@@ -246,21 +253,24 @@ void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
 /* Drops programs of the process with a lower generation. */
 void arbiter_left(struct arbiter *b, pid_t pid, ct_generation generation)
 {
-	for (struct user *u = users_of(b, pid), *next; u; u = next) {
-		next = u->next;
+	struct user *u = users_of(b, pid);
+
+	while (u) {
 		/* Its library may have reported before this record arrived; generations only
 		 * grow. */
-		if (u->generation >= generation)
+		if (u->generation >= generation) {
+			u = u->next;
 			continue;
+		}
 		if (!u->inproc && u->called)
 			arbiter_announce(b, u, "the in-process library was not loaded");
-		drop_user(b, u);
+		u = drop_user(b, u);
 	}
 }
 
 static bool is_needed(const struct arbiter *b, unsigned lib_id)
 {
-	for (const struct user *of = b->users; of; of = of->hh.next)
+	hash_each (of, &b->users)
 		for (const struct user *u = of; u; u = u->next)
 			if (u->lib_id == lib_id && u->began && !u->inproc)
 				return true;
@@ -280,9 +290,7 @@ static void drop_files(struct arbiter *b)
 /* A process that made no call sends no exit record. */
 static void sweep(struct arbiter *b)
 {
-	struct user *u, *next;
-
-	HASH_ITER (hh, b->users, u, next) {
+	hash_each (u, &b->users) {
 		pid_t pid = u->pid;
 
 		while (!target_exists(pid) && (u = users_of(b, pid)))
@@ -398,8 +406,8 @@ void arbiter__tick(struct arbiter *b, uint64_t now, bool drained)
 
 void arbiter_drop_all(struct arbiter *b)
 {
-	while (b->users)
-		drop_user(b, b->users);
+	while (b->users.first)
+		drop_user(b, b->users.first);
 	for (unsigned i = 0; i < b->file_cnt; i++)
 		free(b->files[i].path);
 	free(b->files);
@@ -409,7 +417,7 @@ unsigned arbiter__inproc_cnt(const struct arbiter *b)
 {
 	unsigned cnt = 0;
 
-	for (const struct user *u = b->users; u; u = u->hh.next)
+	hash_each (u, &b->users)
 		cnt += arbiter__is_inproc(b, u->pid);
 	return cnt;
 }

@@ -224,7 +224,7 @@ static void spend_less(struct budget *b, uint64_t now_ns)
 
 		if (id < 0) {
 			if (!b->said)
-				warn("--max-overhead: the limit is exceeded: tracing takes %.1f %% of the time of "
+				warn("--max-overhead: the target is exceeded: tracing takes %.1f %% of the time of "
 				     "the busiest thread, and counting cannot be reduced further: exclude "
 				     "functions with -e",
 				     b->share * 100);

@@ -102,7 +102,7 @@ static const char *not_found_hint(const char *name)
 			return habits[i].hint;
 	if (shell_hint(name))
 		return shell_hint(name);
-	return geteuid() ? "give its path" : "give its path (sudo may have another PATH than you)";
+	return geteuid() ? "give its path" : "give its path (sudo may use another PATH)";
 }
 
 static int check_command(char **argv)

@@ -42,7 +42,7 @@ int command__fork(struct command *c, char **argv, const struct command_user *u,
 /* Lets the child exec. to_stderr: its standard output goes to its standard error, or to /dev/null
  * when that is closed. Reports a failed exec; the child has ended then. */
 int command__go(struct command *c, const char *name, bool to_stderr);
-/* Whether it has ended. Collects its status. */
+/* Returns whether it has ended. Collects its status. */
 bool command__ended(struct command *c);
 /* Waits for its end. */
 void command__wait(struct command *c);

@@ -80,24 +80,24 @@ static void list_counts(struct session *s)
 /* With fewer timed calls the cost cannot be assigned to functions. */
 #define TIMED_MIN 16
 /* Functions below this share of the cost are not suggested for exclusion. */
-#define DEAR_SHARE 0.05
+#define COSTLY_SHARE 0.05
 
-static void add_dear(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
+static void add_costly(struct trace_end *end, const struct api_fn *fn, uint64_t ns)
 {
-	unsigned at = end->dear_cnt;
+	unsigned at = end->costly_cnt;
 
-	while (at && end->dear[at - 1].ns < ns)
+	while (at && end->costly[at - 1].ns < ns)
 		at--;
-	if (at == TRACE_DEAR_MAX)
+	if (at == TRACE_COSTLY_MAX)
 		return;
-	end->dear_cnt += end->dear_cnt < TRACE_DEAR_MAX;
-	for (unsigned i = end->dear_cnt - 1; i > at; i--)
-		end->dear[i] = end->dear[i - 1];
-	end->dear[at] = (struct trace_fn_cost){fn, ns};
+	end->costly_cnt += end->costly_cnt < TRACE_COSTLY_MAX;
+	for (unsigned i = end->costly_cnt - 1; i > at; i--)
+		end->costly[i] = end->costly[i - 1];
+	end->costly[at] = (struct trace_fn_cost){fn, ns};
 }
 
 /* Finds the most expensive functions, from the timed calls. Returns the sum over all functions. */
-static struct ct_fn_cost find_dear(struct session *s)
+static struct ct_fn_cost find_costly(struct session *s)
 {
 	struct trace_end *end = &s->end;
 	struct ct_fn_cost sum = {0}, c;
@@ -112,18 +112,18 @@ static struct ct_fn_cost find_dear(struct session *s)
 			sum.timed[k] += c.timed[k];
 		}
 		if (c.ns[0] + c.ns[1])
-			add_dear(end, fnset__fn(s->t.fns, id), c.ns[0] + c.ns[1]);
+			add_costly(end, fnset__fn(s->t.fns, id), c.ns[0] + c.ns[1]);
 		if (!fnset__wanted_at(s->t.fns, DETAIL_LOW, id))
 			low += c.ns[0] + c.ns[1];
 	}
 	all = sum.ns[0] + sum.ns[1];
 	if (sum.timed[0] + sum.timed[1] < TIMED_MIN)
-		end->dear_cnt = low = 0;
-	while (end->dear_cnt && end->dear[end->dear_cnt - 1].ns < all * DEAR_SHARE)
-		end->dear_cnt--;
-	for (unsigned i = 0; i < end->dear_cnt; i++)
-		end->dear[i].ns = (double)end->dear[i].ns / all * end->cost_ns;
-	if (low > all * DEAR_SHARE)
+		end->costly_cnt = low = 0;
+	while (end->costly_cnt && end->costly[end->costly_cnt - 1].ns < all * COSTLY_SHARE)
+		end->costly_cnt--;
+	for (unsigned i = 0; i < end->costly_cnt; i++)
+		end->costly[i].ns = (double)end->costly[i].ns / all * end->cost_ns;
+	if (low > all * COSTLY_SHARE)
 		end->detail_low_saving_ns = (double)low / all * end->cost_ns;
 	return sum;
 }
@@ -140,7 +140,7 @@ void session__count_end(struct session *s)
 	sources__read_counts(&s->t.sources, &r);
 	sources__unfinished_counts(&s->t.sources, &r);
 	list_counts(s);
-	timed = find_dear(s);
+	timed = find_costly(s);
 	/* Costs per call: means of the timed calls, or as measured at the start. The total is exact
 	 * for the number of calls. */
 	end->probe_cost_ns = s->t.cost.record;

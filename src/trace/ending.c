@@ -63,7 +63,8 @@ static void put_files(const struct session *s, char *text, size_t size)
 	}
 }
 
-/* Without a summary nothing else reports losses. Outputs have already reported their own. */
+/* Without a summary nothing else reports losses. Outputs have already reported their own, and
+ * session__say_no_call() reports LOSS_UNSEEN. */
 static void print_line(struct session *s)
 {
 	char text[4096], calls[CELL_SZ], time[CELL_SZ];
@@ -71,7 +72,7 @@ static void print_line(struct session *s)
 
 	losses__end(&s->lost, &s->end);
 	is_complete = !losses__any(&s->lost);
-	s->lost.cnt[LOSS_LINES] = s->lost.cnt[LOSS_OUTPUTS_GONE] = 0;
+	s->lost.cnt[LOSS_LINES] = s->lost.cnt[LOSS_OUTPUTS_GONE] = s->lost.cnt[LOSS_UNSEEN] = 0;
 	s->lost.write_error = NULL;
 	if (losses_line(&s->lost, text, sizeof(text)))
 		warn("the trace is incomplete, missing: %s", text);

@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/plural.h"
+#include "util/reader.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@
 #define FRAME_NAME_MAX 80
 #define UNTOLD	       "(callers unknown)"
 
-/* Calls in flight of a process. A call that began just now is not what it hangs in. */
+/* Calls in flight of a process. A call that began just now is not the cause of the hang. */
 struct calls_of {
 	const struct tracer *t;
 	uint32_t pid;
@@ -73,16 +74,12 @@ static void add_call(void *ctx, const struct seen_thread *seen)
  * permission to trace the process), else its state. */
 static void add_state(struct calls_of *c)
 {
-	char path[40], asleep_in[64] = "";
+	int fd = reader__copy(c->pid, "wchan", 63);
+	char asleep_in[64] = "";
 	const char *what = "sleeps";
-	FILE *f;
+	ssize_t n = fd < 0 ? -1 : reader__take(fd, asleep_in, sizeof(asleep_in) - 1);
 
-	snprintf(path, sizeof(path), "/proc/%u/wchan", c->pid);
-	f = fopen(path, "re");
-	if (f) {
-		asleep_in[fread(asleep_in, 1, sizeof(asleep_in) - 1, f)] = 0;
-		fclose(f);
-	}
+	asleep_in[n > 0 ? n : 0] = '\0';
 	switch (target_state(c->pid)) {
 	case 0:
 		return;
@@ -201,7 +198,7 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 
 		sources__each_thread(&t->sources, add_call, &c);
 		if (!c.cnt)
-			say(&c, "in no call that takes a second or more");
+			say(&c, "not in a call of a second or more");
 		else if (c.cnt > THREADS_MAX)
 			say(&c, ", and %u more %s in such calls", c.cnt - THREADS_MAX,
 			    noun(c.cnt - THREADS_MAX, "thread is", "threads are"));

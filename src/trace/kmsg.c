@@ -30,7 +30,34 @@ static const char *parse_number(const char *p, uint32_t *number)
 	return end;
 }
 
-/* Any user who may write to the log can write a text like an Xid. */
+/* Skips min to max hexadecimal digits. NULL: fewer, or p is NULL. */
+static const char *skip_hex(const char *p, size_t min, size_t max)
+{
+	size_t n = p ? strspn(p, "0123456789abcdefABCDEF") : 0;
+
+	return p && n >= min && n <= max ? p + n : NULL;
+}
+
+static const char *skip(const char *p, const char *text)
+{
+	return p && !strncmp(p, text, strlen(text)) ? p + strlen(text) : NULL;
+}
+
+/* Returns the end of a GPU's address as the driver writes it: domain, bus, device, and "GPU-I:"
+ * with the instance under MIG. NULL: it is none. */
+static const char *skip_address(const char *p)
+{
+	p = skip_hex(skip(p, "PCI:") ?: p, 4, 8);
+	p = skip_hex(skip(p, ":"), 2, 2);
+	p = skip_hex(skip(p, ":"), 2, 2);
+	return skip_hex(skip(p, " GPU-I:"), 2, 2) ?: p;
+}
+
+/*
+ * The text must begin as the driver's does. Users choose parts of other lines: their program's file
+ * name comes late in a line about its segmentation fault, and its name of 15 bytes first, which is
+ * too short for an address. Root can write such a line.
+ */
 bool kmsg_parse_xid(const char *record, struct ct_xid *x)
 {
 	const char *text = strchr(record, ';'), *p, *end, *line_end;
@@ -41,11 +68,10 @@ bool kmsg_parse_xid(const char *record, struct ct_xid *x)
 		return false;
 	/* Further lines of a record name its device. */
 	line_end = text + strcspn(text, "\n");
-	p = strstr(text, "NVRM: Xid (");
-	if (!p || p > line_end)
+	p = skip(text, ";NVRM: Xid (");
+	end = p ? skip_address(p) : NULL;
+	if (!end)
 		return false;
-	p += strlen("NVRM: Xid (");
-	end = p + strcspn(p, ")\n");
 	snprintf(x->device, sizeof(x->device), "%.*s", (int)(end - p), p);
 	end = parse_number(end, &x->code);
 	if (!end)

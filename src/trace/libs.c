@@ -24,7 +24,7 @@
 #define PENDING_SHARE 128
 
 #define HANGS	 "its file, or its process, did not respond"
-#define REFUSED	 "its process may not be inspected"
+#define REFUSED	 "its process cannot be inspected"
 #define TOO_MANY "too many libraries"
 
 void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
@@ -147,6 +147,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 		unsigned before = attach__newest_lib(l->att);
 
 		lib = libs_attach_one(l, &list->libs[i], &f);
+		attach__mapped(l->att, &list->libs[i].key, rec->rec.ts_ns);
 		if (!lib)
 			continue;
 		if (attach__newest_lib(l->att) == before) {
@@ -158,7 +159,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 		libs_event(l, "attached", rec, lib,
 			   rec->rec.flags & CT_LIB_F_STOPPED
 				   ? NULL
-				   : "calls made before duration_us had passed were not seen");
+				   : "calls before duration_us had passed were not recorded");
 	}
 	*hangs |= f.hangs;
 	/* A process may have several: the new one is preferred. */
@@ -177,7 +178,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	return true;
 }
 
-/* Warns once; the trace has each. */
+/* Warns once; the trace contains each. */
 static void say_refused(uint32_t pid, const char *comm)
 {
 	static bool said;
@@ -229,6 +230,7 @@ static enum scan_result attach_mapped(struct libs *l, const struct ct_lib_map *r
 
 	if (lib) {
 		l->written |= attach__is_written(l->att, lib);
+		attach__mapped(l->att, &lib->key, rec->rec.ts_ns);
 		if (!lib->ignored)
 			libs_event(l, "mapped", rec, lib, NULL);
 		return LOOK_DONE;
@@ -254,8 +256,16 @@ static void give_up(struct libs *l, const struct ct_lib_map *rec, bool hangs)
 
 static void go_on(struct libs *l, const struct ct_lib_map *rec)
 {
-	if (rec->rec.flags & CT_LIB_F_STOPPED)
-		attach__go_on(l->att, rec->rec.pid);
+	if (!(rec->rec.flags & CT_LIB_F_STOPPED))
+		return;
+	attach__go_on(l->att, rec->rec.pid);
+	stops__note(&l->stops, rec->rec.pid, now_ns());
+}
+
+static void on_missed(void *ctx, const struct attach_lib *lib)
+{
+	libs_event(ctx, "detached", NULL, lib,
+		   "its probes are not attached yet: calls until then are not traced");
 }
 
 /* libs__tick() tries again. */
@@ -283,7 +293,13 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 		libs_event(l, "failed", rec, NULL, "32-bit program");
 		return;
 	}
+	if (rec->rec.flags & CT_LIB_F_RUNS)
+		libs_event(
+			l, "detached", rec, NULL,
+			"its first calls are not traced: stopping it would stop its parent, too");
 	looked = attach_mapped(l, rec, &hangs);
+	/* A record may be read after the last tick. */
+	attach__missed(l->att, on_missed, l);
 	if (looked != LOOK_DONE && !(rec->rec.flags & CT_LIB_F_STOPPED)) {
 		put_off(l, rec);
 		return;
@@ -382,8 +398,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 
 	tell(lib);
 	info("%s is traced now", lib->path);
-	libs_event(l, "attached", NULL, lib,
-		   "late: the kernel waited for a lock; earlier calls were not traced");
+	libs_event(l, "attached", NULL, lib, "late: the kernel waited for a lock");
 }
 
 bool libs__tick(struct libs *l, uint64_t now, bool drained)
@@ -399,7 +414,9 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 		l->pending[left++] = l->pending[i];
 	}
 	l->pending_cnt = left;
+	stops__tick(&l->stops, now);
 	libs_look_at_later(l, now);
+	attach__missed(l->att, on_missed, l);
 	if (attach__late(l->att, on_late, l))
 		return true;
 	err("cudatrace-links has ended, and all probes with it: start cudatrace again");

@@ -13,6 +13,7 @@
 
 #include "arbiter.h"
 #include "refused_libs.h"
+#include "stops.h"
 
 #include "attach/attach.h"
 #include "inject/inject.h"
@@ -36,6 +37,7 @@ struct libs {
 	struct pending_lib pending[LIBS_MAX_PENDING];
 	unsigned pending_cnt;
 	struct refused_libs refused;
+	struct stops stops;
 	/* Processes that started before us and are still to be inspected (libs_start.c). */
 	pid_t *later;
 	unsigned later_cnt;

@@ -34,6 +34,8 @@ static unsigned attach_from(struct libs *l, const struct target_libs *list, unsi
 		if (t->api->id != API_CUDA && !(mapped && t->pid))
 			continue;
 		lib = libs_attach_one(l, t, &f);
+		if (mapped && t->pid)
+			attach__mapped(l->att, &t->key, 0);
 		if (t->api->id == API_CUDA)
 			cnt += lib || f.late || f.busy;
 	}

@@ -270,7 +270,8 @@ static int open_sinks(struct session *s)
 	return ret;
 }
 
-/* Whether the command's output would be mixed into an output. A terminal shows both anyway. */
+/* Returns whether the command's output would be mixed into an output. A terminal shows both anyway.
+ */
 static bool shares_stdout(const struct session *s)
 {
 	struct stat out, st;

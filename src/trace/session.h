@@ -31,7 +31,7 @@ struct signals {
 	struct witness witness; /* with a command */
 	unsigned interrupt_cnt; /* while the command ran */
 	uint64_t asked_ns;	/* time of the first signal to end; 0: none */
-	bool told;
+	bool reported;
 };
 
 struct session {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Signals. All are blocked and read in the main loop. With a command, signals are for the command,
- * and the trace goes on until it has ended. Without one, signals that end programs end the trace.
+ * Signals. All are blocked and read in the main loop. With a command, signals are passed on to it,
+ * and the trace continues until the command has ended. Without one, signals that end programs end
+ * the trace.
  */
 #include "session.h"
 
@@ -26,7 +27,7 @@
 /* Delay until the tracer reports what it waits for after a signal. */
 #define TELL_NS 1000000000ull
 
-/* Signals that end a trace without a command. asks: the signal asks the command to end too, so the
+/* Signals that end a trace without a command. asks: the signal also ends the command, so the
  * trace does not wait for its children. */
 static const struct {
 	int signo;
@@ -199,9 +200,9 @@ void session__tell_signals(struct session *s, uint64_t now)
 {
 	struct signals *g = &s->signals;
 
-	if (g->told || !g->asked_ns || now - g->asked_ns < TELL_NS || !command_runs(s))
+	if (g->reported || !g->asked_ns || now - g->asked_ns < TELL_NS || !command_runs(s))
 		return;
-	g->told = true;
+	g->reported = true;
 	info("%s: waiting for %s to end: Ctrl-C %sends the trace, not the command", s->end.reason,
 	     s->o->argv[0], g->interrupt_cnt ? "again " : "twice ");
 }

@@ -6,9 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 /* Limits of one drain, because some records are expensive: its time, and records between clock
  * reads. */
 #define DRAIN_NS    20000000ull
@@ -16,10 +13,11 @@
 
 /* A process with threads that lost records. */
 struct source_drop_owner {
+	struct hash_link link;
 	uint32_t pid;
-	uint64_t told, lost;
-	UT_hash_handle hh;
+	uint64_t reported, lost;
 };
+HASH_TABLE_KEY(source_drop_owner, pid);
 
 void source__give(struct source *s, const void *rec, size_t size)
 {
@@ -88,31 +86,15 @@ static void add_drop_owner(void *ctx, const struct seen_thread *t)
 
 	if (!t->lost)
 		return;
-	HASH_FIND(hh, s->drop_owners, &t->pid, sizeof(t->pid), l);
-	if (!l) {
-		l = calloc(1, sizeof(*l));
-		if (!l)
-			return;
-		l->pid = t->pid;
-		HASH_ADD(hh, s->drop_owners, pid, sizeof(l->pid), l);
-	}
-	l->lost += t->lost;
-}
-
-static void forget_drop_owners(struct source *s)
-{
-	struct source_drop_owner *l, *next;
-
-	HASH_ITER (hh, s->drop_owners, l, next) {
-		HASH_DEL(s->drop_owners, l);
-		free(l);
-	}
+	l = source_drop_owner_table__find(&s->drop_owners, &t->pid)
+		    ?: source_drop_owner_table__new(&s->drop_owners, &t->pid);
+	if (l)
+		l->lost += t->lost;
 }
 
 bool source__drop_owners(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid),
 			 void *ctx)
 {
-	struct source_drop_owner *l, *next;
 	uint64_t sum = 0;
 
 	if (s->ops->drop_owners) {
@@ -121,16 +103,16 @@ bool source__drop_owners(struct source *s, uint64_t cnt, void (*fn)(void *ctx, u
 	}
 	if (s->ops->each_thread)
 		s->ops->each_thread(s, add_drop_owner, s);
-	for (l = s->drop_owners; l; l = l->hh.next)
-		sum += l->lost > l->told ? l->lost - l->told : 0;
-	HASH_ITER (hh, s->drop_owners, l, next) {
-		if (sum == cnt && l->lost > l->told)
+	hash_each (l, &s->drop_owners)
+		sum += l->lost > l->reported ? l->lost - l->reported : 0;
+	hash_each (l, &s->drop_owners) {
+		if (sum == cnt && l->lost > l->reported)
 			fn(ctx, l->pid);
-		l->told = l->lost;
+		l->reported = l->lost;
 		l->lost = 0;
-		if (l->told)
+		if (l->reported)
 			continue;
-		HASH_DEL(s->drop_owners, l);
+		source_drop_owner_table__del(&s->drop_owners, l);
 		free(l);
 	}
 	return sum == cnt;
@@ -140,7 +122,7 @@ static void close_one(struct source *s)
 {
 	if (s->ops->close)
 		s->ops->close(s);
-	forget_drop_owners(s);
+	source_drop_owner_table__free(&s->drop_owners);
 	free(s);
 }
 

@@ -15,13 +15,14 @@
 #include "attach/levels.h"
 #include "inject/inject.h"
 #include "record/check.h"
+#include "util/hash_table.h"
 
 #include <stdbool.h>
 
 struct source;
-struct source_drop_owner;
 struct trace_end;
 struct tracer;
+HASH_TABLE_TYPE(source_drop_owner);
 
 /* Gets each complete record; it is valid during the call only. */
 typedef void (*source_fn)(void *ctx, const struct raw *raw);
@@ -76,8 +77,8 @@ struct source_ops {
 	/* Gives (source__give) at most max records sent until until, in that order. Sets s->next_ns
 	 * to the time of the next. Returns their number. It may stop at an incomplete record. */
 	size_t (*take)(struct source *s, size_t max, uint64_t until);
-	/* Whether something may have been lost since the last call. Adding up the losses takes
-	 * time. */
+	/* Returns whether something may have been lost since the last call. Adding up the losses
+	 * takes time. */
 	bool (*was_full)(struct source *s);
 	/* Invalid records, which were not given. */
 	uint64_t (*bad_records)(const struct source *s);
@@ -98,7 +99,7 @@ struct source_ops {
 	/* Sets the level of all processes without their own; not CT_PROC_DEFAULT. */
 	void (*set_default)(struct source *s, enum ct_proc_level level);
 	/* Reads totals of calls that were not recorded; they only grow until they are taken. The
-	 * key's generation is 0 where programs of a process are not told apart. */
+	 * key's generation is 0 if programs of a process are not distinguished. */
 	void (*read_counts)(struct source *s, const struct count_reader *r);
 	/* Reads the counts of one process whose program has ended, and frees them. generation 0:
 	 * all programs with this process id. */
@@ -140,7 +141,7 @@ struct source {
 	uint64_t next_ns;
 	uint64_t bad_cnt; /* records that raw_check() refused */
 	uint64_t lost_told;
-	struct source_drop_owner *drop_owners;
+	struct source_drop_owner_table drop_owners;
 	source_fn fn;
 	void *ctx;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Records that the library in traced processes sends through shared memory. */
+#include "forked.h"
 #include "source.h"
 #include "tracer.h"
 
@@ -231,9 +232,13 @@ static void inject_prepare_child(const struct source *s, const char *program)
 static unsigned inject_live(struct source *s, pid_t *pids, unsigned max)
 {
 	const struct tracer *t = s->ctx;
+	unsigned cnt;
 
 	/* The BPF side follows the same processes. */
-	return t->att ? 0 : inject__live(of(s), pids, max);
+	if (t->att)
+		return 0;
+	cnt = inject__live(of(s), pids, max);
+	return cnt ?: forked__find(inject__socket(of(s)), pids, max);
 }
 
 static void inject_each_thread(struct source *s, thread_fn fn, void *ctx)

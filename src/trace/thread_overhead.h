@@ -5,9 +5,9 @@
 
 #include "source.h"
 
-struct overhead_thread;
+HASH_TABLE_TYPE(overhead_thread);
 struct thread_overhead {
-	struct overhead_thread *by_tid;
+	struct overhead_thread_table by_tid;
 };
 
 /* since_ns: for a new thread, its total overhead. */

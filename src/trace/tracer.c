@@ -422,15 +422,15 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 {
 	struct trace_event ev =
 		tracer_event("gpu-time", gpu->state == CT_CUPTI_ON ? "on" : "off", now_ns());
-	struct ct_shm_gpu told = *gpu;
+	struct ct_shm_gpu shown = *gpu;
 	char what[400], why[512];
 
 	/* Redacted texts, as in the program's records. */
 	if (t->o.attach.redact) {
-		strcpy(told.path, told.path[0] ? "[file]" : "");
-		told.who[0] = 0;
+		strcpy(shown.path, shown.path[0] ? "[file]" : "");
+		shown.who[0] = 0;
 	}
-	gpu_state_text(&told, what, sizeof(what));
+	gpu_state_text(&shown, what, sizeof(what));
 	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
 	ev.tracer.why = why;
 	if (gpu->state == CT_CUPTI_ON)

@@ -15,7 +15,7 @@
 #include "attach/attach.h"
 #include "model/model.h"
 #include "model/trace.h"
-#include "util/quota.h"
+#include "util/limits.h"
 
 #include "ct_shm.h"
 
@@ -86,7 +86,7 @@ struct tracer {
 
 /* t->fns is set and selected already. Reports its own errors. 0 or -errno. */
 int tracer__open(struct tracer *t, const struct tracer_opts *o);
-/* Whether any producer records system calls into the driver. */
+/* Returns whether any producer records system calls into the driver. */
 bool tracer__sees_driver(const struct tracer *t);
 /* --python: looks for a Python in the process, once. */
 void tracer__find_python(struct tracer *t, pid_t pid);

@@ -2,7 +2,7 @@
 /*
  * A process beside the tracer that receives signals sent to the whole process group, or to each
  * process of a service or of a Slurm step. The command has received those as well, so they are not
- * passed on. siginfo cannot tell this: a signal by kill(2) looks the same either way.
+ * passed on. siginfo does not show this: a signal by kill(2) looks the same either way.
  */
 #ifndef TRACE_WITNESS_H
 #define TRACE_WITNESS_H
@@ -19,8 +19,8 @@ struct witness {
 /* argv: the command, within our own arguments. Tracing works without a witness, so errors are not
  * reported. */
 void witness__start(struct witness *w, char **argv, int argc, bool sandbox);
-/* Whether the same process also sent the signal, which we have just received, to the witness. Each
- * signal counts once. Waits some milliseconds. */
+/* Returns whether the same process also sent the signal, which we have just received, to the
+ * witness. Each signal counts once. Waits some milliseconds. */
 bool witness__saw(struct witness *w, const siginfo_t *si);
 void witness__end(struct witness *w);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "clock.h"
 
+#include "reader.h"
+
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Readings at most this far apart are accurate enough. */
@@ -16,23 +17,24 @@ static int64_t own_offset_ns;
 /* Returns 0 if unknown, as before Linux 5.6, which added time namespaces. */
 static ino_t time_namespace(pid_t pid, const char *name)
 {
-	struct stat st;
-	char path[48];
+	char path[32], text[64];
+	unsigned long ino;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
-	return stat(path, &st) ? 0 : st.st_ino;
+	snprintf(path, sizeof(path), "ns/%s", name);
+	reader__link(pid, path, text, sizeof(text));
+	/* namespaces(7): "time:[4026531834]" */
+	return sscanf(text, "%*[^[][%lu]", &ino) == 1 ? ino : 0;
 }
 
 /* Lines are "monotonic SECONDS NANOSECONDS" (time_namespaces(7)); seconds may be negative. */
 static bool read_offset(pid_t pid, int64_t *ns)
 {
 	long long sec, nsec;
-	char path[48], line[128];
+	int fd = reader__copy(pid, "timens_offsets", 4096);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	char line[128];
 	bool found = false;
-	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/timens_offsets", (int)pid);
-	f = fopen(path, "re");
 	while (f && !found && fgets(line, sizeof(line), f))
 		found = sscanf(line, "monotonic %lld %lld", &sec, &nsec) == 2;
 	if (f)

@@ -26,6 +26,9 @@
 #define SHARE_PART     10 /* a share is refilled by 1/10 of the elapsed time */
 #define SHARES_AT_ONCE 2
 
+/* LIMIT: of time or output. BAD: it is no mangled name. */
+enum outcome { DONE, LIMIT, BAD };
+
 struct text {
 	char buf[DEMANGLED_MAX];
 	size_t len;
@@ -51,7 +54,7 @@ static void on_timer(int sig, siginfo_t *si, void *ctx)
 	if (si->si_code != SI_TIMER)
 		stray_note(sig, si->si_pid);
 	else if (own.running && clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns >= NAME_NS)
-		siglongjmp(own.leave, 1);
+		siglongjmp(own.leave, LIMIT);
 }
 
 static bool make_timer(void)
@@ -79,16 +82,16 @@ static bool set_timer(uint64_t ns)
 
 static bool start_timer(void)
 {
-	static bool told;
+	static bool registered;
 
 	if (own.made && set_timer(CHECK_NS))
 		return true;
 	/* Creates it again in a child, which does not inherit timers. */
 	if (make_timer() && set_timer(CHECK_NS))
 		return true;
-	if (!told)
+	if (!registered)
 		warn("cannot set a timer: mangled names are not demangled");
-	told = true;
+	registered = true;
 	return false;
 }
 
@@ -98,23 +101,22 @@ static void on_text(const char *s, size_t len, void *ctx)
 	struct text *t = ctx;
 
 	if (len > sizeof(t->buf) - t->len)
-		siglongjmp(own.leave, 2);
+		siglongjmp(own.leave, LIMIT);
 	memcpy(t->buf + t->len, s, len);
 	t->len += len;
 }
 
-/* 0: done; 1: out of time; else the name stays mangled. */
-static int run(const char *mangled, struct text *t)
+static enum outcome run(const char *mangled, struct text *t)
 {
-	int why = sigsetjmp(own.leave, 0);
+	enum outcome o = sigsetjmp(own.leave, 0);
 
-	if (!why) {
+	if (o == DONE) {
 		own.running = true;
-		why = cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_TYPES, on_text, t) ? 0
-												: 3;
+		if (!cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_TYPES, on_text, t))
+			o = BAD;
 	}
 	own.running = false;
-	return why;
+	return o;
 }
 
 static bool has_time(struct demangle_share *s, unsigned shares, uint64_t ns)
@@ -136,29 +138,29 @@ static bool may_run(struct demangle_share *share)
 static char *run_timed(const char *mangled, struct demangle_share *share)
 {
 	struct text t;
+	enum outcome o;
 	uint64_t used_ns;
-	int why;
 
 	if (!start_timer())
 		return NULL;
 	t.len = 0;
 	own.begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	why = run(mangled, &t);
+	o = run(mangled, &t);
 	set_timer(0);
 	used_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own.begin_ns;
 	if (share) {
 		share->used_ns += used_ns;
 		everyone.used_ns += used_ns;
 	}
-	given_up += why == 1;
-	return why ? NULL : strndup(t.buf, t.len);
+	given_up += o == LIMIT;
+	return o == DONE ? strndup(t.buf, t.len) : NULL;
 }
 
 char *demangle(const char *mangled, struct demangle_share *share)
 {
-	if (strncmp(mangled, "_Z", 2) || strnlen(mangled, MANGLED_MAX + 1) > MANGLED_MAX)
+	if (strncmp(mangled, "_Z", 2) != 0)
 		return NULL;
-	if (!share || may_run(share))
+	if (strnlen(mangled, MANGLED_MAX + 1) <= MANGLED_MAX && (!share || may_run(share)))
 		return run_timed(mangled, share);
 	given_up++;
 	return NULL;

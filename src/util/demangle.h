@@ -17,6 +17,7 @@ struct demangle_share {
 /*
  * Returns the readable form, which the caller frees; NULL when the name is not mangled or stays
  * mangled. The target chooses the names, so the limits hold for any name:
+ *   length  1024 bytes
  *   time    3 ms of processor time a name; a process (share) 100 ms a second, 300 ms at once; all
  *           processes together twice that
  *   memory  below 1 MB of stack; no heap but the result
@@ -25,7 +26,7 @@ struct demangle_share {
  */
 char *demangle(const char *mangled, struct demangle_share *share);
 
-/* Number of names that stayed mangled because of the time limits. */
+/* Number of names that stayed mangled because of a limit. */
 uint64_t demangle_given_up(void);
 
 #endif /* UTIL_DEMANGLE_H */

@@ -13,7 +13,7 @@ static struct {
 	bool known;
 	struct rlimit at_start;
 } limits[] = {{.which = RLIMIT_NOFILE}, {.which = RLIMIT_MEMLOCK}};
-#define LIMIT_CNT (sizeof(limits) / sizeof(limits[0]))
+#define LIMIT_TABLE_CNT (sizeof(limits) / sizeof(limits[0]))
 
 /* Linux has 64 signals on x86-64 and arm64. */
 #define SIGNAL_CNT 65
@@ -48,7 +48,7 @@ __attribute__((constructor)) static void note(void)
 				 a.handler == (void *)SIG_IGN;
 	}
 	sigprocmask(SIG_SETMASK, NULL, &blocked);
-	for (unsigned i = 0; i < LIMIT_CNT; i++)
+	for (unsigned i = 0; i < LIMIT_TABLE_CNT; i++)
 		limits[i].known = !getrlimit(limits[i].which, &limits[i].at_start);
 	/* The exit status of a child is lost where SIGCHLD is ignored (waitpid(2)). */
 	if (ignored[SIGCHLD])
@@ -62,7 +62,7 @@ bool inherited_ignores(int signo)
 
 void inherited_restore(void)
 {
-	for (unsigned i = 0; i < LIMIT_CNT; i++)
+	for (unsigned i = 0; i < LIMIT_TABLE_CNT; i++)
 		if (limits[i].known)
 			setrlimit(limits[i].which, &limits[i].at_start);
 	/* Handlers do not survive exec; signals that we ignore would stay ignored. */

@@ -8,8 +8,8 @@
 
 /* To be called in a child before exec: the new program inherits what we inherited. */
 void inherited_restore(void);
-/* Whether our parent ignored this signal: nohup ignores SIGHUP; a shell without job control ignores
- * SIGINT and SIGQUIT for background processes. */
+/* Returns whether our parent ignored this signal: nohup ignores SIGHUP; a shell without job control
+ * ignores SIGINT and SIGQUIT for background processes. */
 bool inherited_ignores(int signo);
 
 #endif /* UTIL_INHERITED_H */

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "memlimit.h"
 
+#include "hash_table.h"
+
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct {
-	const char *name, *text;
-} tables[MEMLIMIT_CNT] = {
-#define MEMLIMIT(ID, name, text) [MEMLIMIT_##ID] = {name, text},
-#include "memlimit.def"
-};
 
 /* The header of a glibc block. */
 #define MALLOC_SZ 8
@@ -18,9 +13,6 @@ static const struct {
 /* Further owners share one entry. */
 #define OWNERS_MAX (1u << 17)
 #define NOBODY	   0
-
-/* One process may have half of it: quota.h. */
-#define RANGES_MAX (1 << 19)
 
 /* Precedes each block. A block that several owners have resized belongs to no owner: each was
  * charged for its part. */
@@ -35,7 +27,7 @@ struct owner {
 
 static struct {
 	uint64_t size, used;
-	uint64_t rejected[MEMLIMIT_CNT];
+	uint64_t rejected[LIMIT_TABLE_CNT];
 	struct quotas quotas;
 	bool has_quotas;
 	/* By number. Forgotten when nothing is in use. */
@@ -57,8 +49,7 @@ static uint64_t size_of(struct head *h)
 
 static uint32_t *owner_slot(const void *at, uint64_t pid)
 {
-	uint64_t key = ((uintptr_t)at ^ pid << 20) * 0x9e3779b97f4a7c15ull;
-	uint32_t i = key >> 32;
+	uint32_t i = (uint32_t)hash_word((uintptr_t)at ^ hash_word(pid));
 
 	for (;; i++) {
 		uint32_t *slot = &limits.slots[i & (limits.slot_cnt - 1)];
@@ -138,18 +129,19 @@ static void charge(uint32_t owner, uint64_t more, uint64_t less)
 }
 
 /* more: bytes in addition to those in use */
-static bool has_room(enum memlimit_table t, uint64_t more)
+static bool has_room(enum limit_table t, uint64_t more)
 {
-	uint64_t left = limits.size > limits.used ? limits.size - limits.used : 0;
-	uint64_t mine = limits.owner == NOBODY ? 0 : limits.owners[limits.owner].used;
+	uint64_t left = ct_limit_left(limits.size, limits.used);
 
-	if (more <= left && (limits.owner == NOBODY || mine + more <= left - more))
+	if (limits.owner == NOBODY ? more <= left
+				   : ct_limit_fits(limits.owners[limits.owner].used, more,
+						   CT_LIMIT_NO_SHARE, left))
 		return true;
 	memlimit_reject(t);
 	return false;
 }
 
-void *memlimit_new(enum memlimit_table t, size_t size)
+void *memlimit_new(enum limit_table t, size_t size)
 {
 	struct head *h;
 
@@ -165,7 +157,7 @@ void *memlimit_new(enum memlimit_table t, size_t size)
 	return h + 1;
 }
 
-void *memlimit_resize(enum memlimit_table t, void *p, size_t size)
+void *memlimit_resize(enum limit_table t, void *p, size_t size)
 {
 	uint64_t before = size_of(head_of(p));
 	struct head *h;
@@ -206,7 +198,7 @@ bool memlimit_has(const struct memlimit_share *s, uint64_t n, uint64_t one)
 	return memlimit_leaves(mine, n, s->used, one);
 }
 
-bool memlimit_charge(struct memlimit_share *s, uint64_t n, uint64_t one, enum memlimit_table t)
+bool memlimit_charge(struct memlimit_share *s, uint64_t n, uint64_t one, enum limit_table t)
 {
 	if (!memlimit_has(s, n, one)) {
 		memlimit_reject(t);
@@ -239,28 +231,28 @@ void memlimit_share_free(struct memlimit_share *s)
 	*s = (struct memlimit_share){0};
 }
 
-void memlimit_reject(enum memlimit_table t)
+void memlimit_reject(enum limit_table t)
 {
 	memlimit_reject_cnt(t, 1);
 }
 
-void memlimit_reject_cnt(enum memlimit_table t, uint64_t n)
+void memlimit_reject_cnt(enum limit_table t, uint64_t n)
 {
 	limits.rejected[t] += n;
 }
 
-struct quota *memlimit_quota(enum quota_table t)
+struct quota *memlimit_quota(enum limit_table t)
 {
 	if (!limits.has_quotas) {
 		limits.has_quotas = true;
 		quotas__init(&limits.quotas, false, false);
-		limits.quotas.of[QUOTA_RANGES].max = RANGES_MAX;
-		limits.quotas.of[QUOTA_RANGES].share = RANGES_MAX;
+		limits.quotas.of[QUOTA_RANGES].max = MEMLIMIT_ALL(MEMLIMIT_ALLOCATIONS_MAX);
+		limits.quotas.of[QUOTA_RANGES].share = MEMLIMIT_ALL(MEMLIMIT_ALLOCATIONS_MAX);
 	}
 	return &limits.quotas.of[t];
 }
 
-uint64_t memlimit_rejected(enum memlimit_table t)
+uint64_t memlimit_rejected(enum limit_table t)
 {
 	uint64_t n = limits.rejected[t];
 
@@ -271,16 +263,6 @@ uint64_t memlimit_rejected(enum memlimit_table t)
 	return n;
 }
 
-const char *memlimit_name(enum memlimit_table t)
-{
-	return tables[t].name;
-}
-
-const char *memlimit_text(enum memlimit_table t)
-{
-	return tables[t].text;
-}
-
 uint64_t memlimit_used(void)
 {
 	return limits.used;
@@ -289,7 +271,7 @@ uint64_t memlimit_used(void)
 void memlimit_set(uint64_t size)
 {
 	limits.size = size;
-	for (int i = 0; i < MEMLIMIT_CNT; i++)
+	for (int i = 0; i < LIMIT_TABLE_CNT; i++)
 		limits.rejected[i] = 0;
 	memlimit_quota(QUOTA_RANGES)->full_cnt = 0;
 	memlimit_quota(QUOTA_CAPTURES)->full_cnt = 0;

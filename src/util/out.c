@@ -20,7 +20,7 @@
 #define STUCK_SZ_MAX (16 << 20)
 /* How long a reader that reads nothing may block us, once. */
 #define STUCK_MS 100
-/* After this time a message says what is being waited for. */
+/* After this time a message names the output that is waited for. */
 #define STUCK_TELL_MS 2000
 
 static int write_timeout_fd = -1, write_timeout_ms = -1;
@@ -126,8 +126,8 @@ static bool can_write(int fd, int ms, int signal_fd)
 
 /*
  * Writes what the reader takes; -EAGAIN when it takes no more. When poll() reports a pipe as
- * writable, PIPE_BUF bytes can be written without blocking, whoever shares the pipe and whatever
- * its flags.
+ * writable, PIPE_BUF bytes can be written without blocking, whatever its flags, even if the pipe is
+ * shared.
  */
 static int write_some(int fd, const char *p, size_t n, size_t *done, int ms, int signal_fd)
 {
@@ -186,7 +186,7 @@ static void cut_back(struct out *o, size_t done)
 	o->written += whole;
 	o->lost += count_units(o, whole, o->mark, NULL);
 	/* Nothing was overwritten: the part to be cut is unchanged. A file system that never
-	 * overwrites (btrfs) needs a new block for it, which a full quota refuses, and would damage
+	 * overwrites (btrfs) needs a new block for it, which a full quota refuses. It would damage
 	 * a file that it cannot shorten. */
 	if (o->stale && !done) {
 		o->written += o->stale;

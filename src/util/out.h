@@ -39,7 +39,7 @@ struct out {
 	/* Bytes and lines at the end of the file that are cut after the next flush. */
 	uint64_t stale, stale_lines;
 	/* For units other than lines: the length of the unit at p, of which n bytes are available;
-	 * 0: too few bytes to tell. NULL: units are lines. To be set before anything is put. */
+	 * 0: too few bytes. NULL: units are lines. To be set before anything is put. */
 	size_t (*unit_len)(const char *p, size_t n);
 	size_t begun; /* bytes at the start of the buffer of a unit that is partly written */
 	uint64_t boundary[2]; /* file offsets of unit starts, the older first */
@@ -68,7 +68,7 @@ void out__flush(struct out *o);
  * lines can be written into blocks that the file has already. Keeps the first line. Returns the
  * number of lines cut, or -errno. Writing is possible again then, and the buffer is empty. */
 long out__make_room(struct out *o, size_t n);
-/* Whether data waits for the reader: flush when poll() reports fd writable. */
+/* Returns whether data waits for the reader: flush when poll() reports fd writable. */
 static inline bool out__waits(const struct out *o)
 {
 	return !o->is_file && o->fd >= 0 && o->mark && !o->failed;

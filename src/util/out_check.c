@@ -31,7 +31,7 @@ void out_note_end(struct out *o)
 	o->end = pos > 0 ? pos : 0;
 }
 
-/* Whether the name leads to another file, or to none. Unknown if it cannot be looked up. */
+/* Returns whether the name leads to another file, or to none. Unknown if it cannot be looked up. */
 static bool is_moved(const struct out *o, const struct stat *st)
 {
 	struct stat named;

@@ -20,8 +20,8 @@ void *out_must(void *p)
 {
 	if (p)
 		return p;
-	err("out of memory: close other programs, or trace fewer functions with -e");
-	abort();
+	err("out of memory: close other programs");
+	exit(1);
 }
 
 static const char *open_hint(int e)
@@ -79,7 +79,7 @@ static struct out *out__new(int fd, const char *name)
 	return o;
 }
 
-/* Whether SIGINT, SIGTERM or SIGHUP is pending, which the caller has blocked. */
+/* Returns whether SIGINT, SIGTERM or SIGHUP is pending, which the caller has blocked. */
 static bool wanted_to_end(void)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
@@ -99,7 +99,7 @@ static bool wanted_to_end(void)
 
 /*
  * Opening a FIFO waits for its reader, and a file for a process that holds a lease on it. With
- * signals blocked nobody could interrupt that.
+ * signals blocked, that could not be interrupted.
  */
 static int open_path(const char *path, enum safe_open_why *why)
 {

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Whether no other user can change what the folder's path leads to. The folder and those above must
- * belong to us or root. Others must not be able to write to it, or to move anything in those above
- * (as in a sticky /tmp). */
+/* Returns whether no other user can change what the directory's path leads to. The directory and
+ * those above must belong to us or root. Others must not be able to write to it, or to move
+ * anything in those above (as in a sticky /tmp). */
 bool folder__is_ours(int dir_fd);
 
 #endif /* UTIL_OWN_FOLDER_H */

@@ -38,7 +38,7 @@ bool pass_fd__send(int sock, int fd)
 	return sendmsg(sock, &msg, MSG_NOSIGNAL) == sizeof(ret);
 }
 
-/* Whether it is a file of that type. Does not involve its server. */
+/* Returns whether it is a file of that type. Does not involve its server. */
 static bool is_a(int fd, mode_t type)
 {
 	struct statx st;

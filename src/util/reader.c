@@ -6,6 +6,7 @@
  */
 #include "reader_priv.h"
 
+#include "await.h"
 #include "child.h"
 #include "clock.h"
 #include "log.h"
@@ -26,9 +27,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Without the time in which it waits for a processor. */
 #define TIMEOUT_MS 500
 /* A reader ends itself after this time, if it can. */
-#define ALARM_S	     2
+#define ALARM_S	     (AWAIT_MAX_MS / 1000 + 1)
 #define LOST_MAX     64
 #define USERS_MAX    256
 #define USER_LOST    3
@@ -41,7 +43,7 @@ struct user {
 };
 
 static struct {
-	pid_t maker;
+	pid_t maker, pid; /* pid: of the current reader */
 	int maker_fd, fd; /* -1: none */
 	bool asked;	  /* a reader was requested from the maker and has not arrived yet */
 	struct {
@@ -114,7 +116,9 @@ static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 				sandbox__enter_reader(false);
 			read_for(pair[1]);
 		}
-		if (pid < 0 || !pass_fd__send(CHILD_SOCK, pair[0]))
+		/* The first message of its socket is its process id. */
+		if (pid < 0 || write(pair[1], &pid, sizeof(pid)) != sizeof(pid) ||
+		    !pass_fd__send(CHILD_SOCK, pair[0]))
 			_exit(1);
 		close(pair[0]);
 		close(pair[1]);
@@ -157,21 +161,14 @@ void reader__end(void)
 	reader.maker = 0;
 }
 
-/* false: nothing arrived in time. */
-static bool await(int fd, unsigned ms)
+/* Returns false if nothing arrived in time. */
+static bool await(int fd, pid_t pid, unsigned ms)
 {
-	uint64_t end = now_ns() + ms * 1000000ull, now;
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t starved_ns;
+	bool answered = await_answer(fd, pid, ms, &starved_ns);
 
-	while ((now = now_ns()) < end) {
-		int n = poll(&p, 1, (int)((end - now) / 1000000) + 1);
-
-		if (n > 0)
-			return true;
-		if (n < 0 && errno != EINTR)
-			return false;
-	}
-	return false;
+	time_budget__excuse(starved_ns);
+	return answered;
 }
 
 /* Forgets abandoned readers that have answered after all, or could be killed. */
@@ -192,7 +189,7 @@ static int no_reader(void)
 	warn("cudatrace-read was ended: files of processes cannot be read any more: start "
 	     "cudatrace again");
 	close_fd(&reader.maker_fd);
-	reader.fd = -1;
+	close_fd(&reader.fd);
 	return -EBUSY;
 }
 
@@ -213,10 +210,11 @@ static int get_reader(void)
 	if (!waited && write(reader.maker_fd, "", 1) != 1)
 		return no_reader();
 	reader.asked = true;
-	if (!await(reader.maker_fd, waited ? 1 : 2 * TIMEOUT_MS))
+	if (!await(reader.maker_fd, reader.maker, waited ? 1 : 2 * TIMEOUT_MS))
 		return -EBUSY;
 	reader.asked = false;
-	if (!pass_fd__take(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0)
+	if (!pass_fd__take(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0 ||
+	    read(reader.fd, &reader.pid, sizeof(reader.pid)) != sizeof(reader.pid))
 		return no_reader();
 	return 0;
 }
@@ -318,7 +316,7 @@ static int ask_reader(const struct reader_request *r)
 		if (ret)
 			return ret;
 		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
-			if (!await(reader.fd, TIMEOUT_MS))
+			if (!await(reader.fd, reader.pid, TIMEOUT_MS))
 				return lose(r->pid, r->range_cnt ? "memory" : r->path);
 			if (pass_fd__take(reader.fd, S_IFREG, &fd))
 				return fd;
@@ -361,6 +359,17 @@ int reader__copy(pid_t pid, const char *name, size_t max)
 
 	snprintf(r.path, sizeof(r.path), "%s", name);
 	return count(ask(&r));
+}
+
+ssize_t reader__link(pid_t pid, const char *name, char *buf, size_t size)
+{
+	struct reader_request r = {.pid = pid, .copy = true, .link = true, .max = size - 1};
+	ssize_t n;
+
+	snprintf(r.path, sizeof(r.path), "%s", name);
+	n = reader__take(count(ask(&r)), buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
 }
 
 int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t *buf)

@@ -4,9 +4,9 @@
  * memory, cmdline and environ also for its pages. A path through its mounts may lead to a FUSE
  * server of its own that never answers, and a process blocked there cannot be killed. So only a
  * disposable process of ours ("cudatrace-read") reads them. One that hangs is abandoned after half
- * a second and replaced. A user whose processes cause that three times is skipped for a minute, and
- * while three hang; when 64 hang for all users, nothing is read. The time of reading is charged to
- * the user (util/time_budget.h).
+ * a second (util/await.h) and replaced. A user whose processes cause that three times is skipped
+ * for a minute, and while three hang; when 64 hang for all users, nothing is read. The time of
+ * reading is charged to the user (util/time_budget.h).
  *
  * Results are safe to read: a copy, or a file on a file system that only the administrator
  * controls.
@@ -32,6 +32,9 @@ void reader__end(void);
 
 /* A copy of at most max bytes of /proc/PID/NAME. */
 int reader__copy(pid_t pid, const char *name, size_t max);
+/* Reads where the link /proc/PID/NAME leads (exe, fd/N, ns/NAME): adds a NUL, and returns the
+ * length. Linux 6.18 waits for the process's execve(). */
+ssize_t reader__link(pid_t pid, const char *name, char *buf, size_t size);
 /* Opens a regular file for reading. pid: the process whose path it is (0: ours). Links below
  * /proc/PID/root/ stay inside it. flags: 0 or O_NOFOLLOW. */
 int reader__open(pid_t pid, const char *path, int flags);

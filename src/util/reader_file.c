@@ -31,8 +31,8 @@ static bool is_trusted_type(int fd)
 	       fs.f_type != PROC_MAGIC;
 }
 
-/* Whether only the administrator controls reads of it. fd is O_PATH: its server was not involved so
- * far. */
+/* Returns whether only the administrator controls reads of it. fd is O_PATH: its server was not
+ * involved so far. */
 static bool is_safe(int fd, pid_t pid)
 {
 	struct statx st;
@@ -129,6 +129,25 @@ static int copy_file(const struct reader_request *r)
 	return ret;
 }
 
+static int copy_link(const struct reader_request *r)
+{
+	char path[128], text[4096];
+	ssize_t n;
+	int to;
+
+	snprintf(path, sizeof(path), "/proc/%d/%.64s", (int)r->pid, r->path);
+	n = readlink(path, text, r->max < sizeof(text) ? r->max : sizeof(text));
+	if (n < 0)
+		return -errno;
+	to = memfd_create("cudatrace-read", MFD_CLOEXEC);
+	if (to < 0)
+		return -errno;
+	if (write(to, text, n) == n && !lseek(to, 0, SEEK_SET))
+		return to;
+	close(to);
+	return -ENOMEM;
+}
+
 /* May wait for the server of a file that the process has mapped there. */
 static int copy_memory(const struct reader_request *r)
 {
@@ -195,5 +214,7 @@ int reader_serve(const struct reader_request *asked)
 		go_by_thread(&r, tid);
 	if (r.range_cnt)
 		return copy_memory(&r);
+	if (r.link)
+		return copy_link(&r);
 	return r.copy ? copy_file(&r) : open_file(&r);
 }

@@ -65,7 +65,7 @@ static unsigned oldest;
 
 /* A procfs has files whose content depends on the reader: us. FUSE: user_id= is the user of the
  * server, as numbered in its user namespace. An overlay accesses its lower file systems with the
- * rights of the user who mounted it, whoever reads. */
+ * rights of the user who mounted it, whichever process reads. */
 static enum mount_trust trust_of(const struct mount_line *m)
 {
 	const char *user = strstr(m->options, "user_id=");

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Whether only the administrator controls reads of mount id in the namespace of the process (pid 0:
- * ours): 1, 0, or -1 if there is no such mount. */
+/* Returns whether only the administrator controls reads of mount id in the namespace of the process
+ * (pid 0: ours): 1, 0, or -1 if there is no such mount. */
 int reader_mounts__are_safe(pid_t pid, unsigned long long id);
 /* Frees the tables, which keep namespaces alive: to be called after a second without requests. */
 void reader_mounts__forget(void);

@@ -11,6 +11,7 @@ struct reader_request {
 	pid_t pid;
 	int flags;
 	bool copy;
+	bool link;	    /* copies where the link leads */
 	unsigned range_cnt; /* not 0: a request for memory, without a path */
 	size_t max;
 	union {
@@ -21,8 +22,8 @@ struct reader_request {
 
 /* Returns a descriptor or -errno. */
 int reader_serve(const struct reader_request *r);
-/* Opens (O_PATH) the path inside the folder root_fd, which it does not leave. Returns a descriptor
- * or -errno. flags: 0 or O_NOFOLLOW. */
+/* Opens (O_PATH) the path inside the directory root_fd, which it does not leave. Returns a
+ * descriptor or -errno. flags: 0 or O_NOFOLLOW. */
 int reader_walk(int root_fd, const char *path, int flags);
 
 #endif /* UTIL_READER_PRIV_H */

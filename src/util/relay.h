@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Whether another process sent the signal to this process alone. false: a terminal sent it to the
- * whole process group, or this process caused it (SIGPIPE). is_leader: this process leads its
- * session; when the terminal closes, the kernel sends SIGHUP only to the leader. */
+/* Returns whether another process sent the signal to this process alone. false: a terminal sent it
+ * to the whole process group, or this process caused it (SIGPIPE). is_leader: this process leads
+ * its session; when the terminal closes, the kernel sends SIGHUP only to the leader. */
 bool relay_is_for_us(const siginfo_t *si, bool is_leader);
 /* Sends the signal to the child, which must not have been waited for. A sigqueue() value keeps its
  * sender; for other signals the child sees us as the sender, since the kernel allows no other. */

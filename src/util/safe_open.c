@@ -98,7 +98,7 @@ static bool is_ours(uid_t uid)
 }
 
 struct walk {
-	int dir;	     /* folder of the next component */
+	int dir;	     /* directory of the next component */
 	char rest[PATH_MAX]; /* remaining components */
 	unsigned links;
 	enum safe_open_why why;
@@ -164,7 +164,7 @@ static int follow(struct walk *w, int link_fd)
 	return target[0] == '/' ? go_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) : 0;
 }
 
-/* Walks to the folder of the last component, and returns its name in part. */
+/* Walks to the directory of the last component, and returns its name in part. */
 static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
 {
 	struct stat st;
@@ -201,7 +201,7 @@ static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
 	}
 }
 
-/* Whether this may be written to. Devices may belong to anybody. */
+/* Returns whether this may be written to. Devices may belong to any user. */
 static int check_there(struct walk *w, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))

@@ -20,24 +20,24 @@ enum safe_open_why {
 	SAFE_OPEN_FOREIGN_FILE,	  /* exists and belongs to another user */
 	SAFE_OPEN_FOREIGN_LINK,	  /* a symbolic link of another user is on the path */
 	SAFE_OPEN_HARD_LINK,	  /* exists and has other names */
-	SAFE_OPEN_FOREIGN_FOLDER, /* a folder to be made exists and belongs to another user */
+	SAFE_OPEN_FOREIGN_FOLDER, /* a directory to be made exists and belongs to another user */
 	SAFE_OPEN_INPUT,	  /* safe_open_keep() */
 };
 
 /* Marks a regular file as an input: no output may be written to it, under any name. */
 void safe_open_keep(dev_t dev, ino_t ino);
-/* Whether the file was marked. */
+/* Returns whether the file was marked. */
 bool safe_open_is_kept(const struct stat *st);
 
 /*
- * Creates a file (mode 0600), or empties an existing one. Devices may belong to anybody. A standard
- * stream or a descriptor (/dev/stdout, /dev/fd/N, /proc/self/fd/N) is duplicated. Returns -1 on
- * error: *why.
+ * Creates a file (mode 0600), or empties an existing one. Devices may belong to any user. A
+ * standard stream or a descriptor (/dev/stdout, /dev/fd/N, /proc/self/fd/N) is duplicated. Returns
+ * -1 on error: *why.
  */
 int safe_open(const char *path, enum safe_open_why *why);
 /* The descriptor that a path such as /dev/fd/N stands for; -1: it is another path. */
 int safe_open_fd(const char *path);
-/* Makes a folder (mode 0700) if it does not exist. */
+/* Makes a directory (mode 0700) if it does not exist. */
 bool safe_mkdir(const char *path, enum safe_open_why *why);
 
 #endif /* UTIL_SAFE_OPEN_H */

@@ -12,7 +12,7 @@
 
 struct place {
 	char path[PATH_MAX];
-	const char *name; /* name of a missing file in the folder st; NULL: st is the file */
+	const char *name; /* name of a missing file in the directory st; NULL: st is the file */
 	struct stat st;
 };
 

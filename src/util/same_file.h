@@ -6,9 +6,9 @@
 #include <stdbool.h>
 
 /*
- * Whether writing to a and b would write to one regular file, by any spelling, link or mount. "-"
- * is stdout. For a file that does not exist yet its folder and name are compared. Returns false for
- * devices, pipes and terminals, which accept several outputs.
+ * Returns whether writing to a and b would write to one regular file, by any spelling, link or
+ * mount. "-" is stdout. For a file that does not exist yet its directory and name are compared.
+ * Returns false for devices, pipes and terminals, which accept several outputs.
  */
 bool same_file(const char *a, const char *b);
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "sandbox.h"
+#include "sandbox_priv.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
-#include <linux/nsfs.h>
 #include <linux/perf_event.h>
-#include <linux/sched.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,31 +17,13 @@
 
 #include "log.h"
 
-/* For headers older than Linux 5.8 and 5.9. */
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#endif
-#ifndef CAP_BPF
-#define CAP_BPF 39
-#endif
-#ifndef CAP_CHECKPOINT_RESTORE
-#define CAP_CHECKPOINT_RESTORE 40
-#endif
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const int kept[] = {
 	CAP_BPF, CAP_SYS_PTRACE, /* memory, maps and root of other users' processes */
 	CAP_DAC_READ_SEARCH,	 /* their libraries */
 	CAP_CHECKPOINT_RESTORE,	 /* /proc/PID/map_files */
 };
 
-static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
-
-/* To act as the owner of files; root's own rights for root's files. */
-static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
-
-static bool drop_caps(const bool keep[64])
+bool sandbox_drop_caps(const bool keep[64])
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct now[2], less[2] = {0};
@@ -189,7 +166,7 @@ static const char *const daemon_calls[] = {
 	"setsockopt",
 	"sendmmsg",
 	"shutdown",
-	/* files in its folder */
+	/* files in its directory */
 	"mkdir",
 	"mkdirat",
 	"sync_file_range",
@@ -206,93 +183,8 @@ static const char *const daemon_calls[] = {
 /* Programs that connect receive memory (src/inject/). */
 static const char *const inject_calls[] = {"accept4", "getsockopt", "shutdown", "memfd_create"};
 
-/* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
-static const char *const reader_calls[] = {
-	/* memory */
-	"brk",
-	"mmap",
-	"munmap",
-	"mremap",
-	"mprotect",
-	"madvise",
-	"futex",
-	/* files; only what memfd_create() makes can be written */
-	"read",
-	"pread64",
-	"write",
-	"lseek",
-	"close",
-	"memfd_create",
-	"fstat",
-	"newfstatat",
-	"stat",
-	"statx",
-	"fstatfs",
-	"getdents64", /* util/task.h */
-	"readlink",
-	"readlinkat",
-	/* its client, and timeouts */
-	"poll",
-	"ppoll",
-	"sendmsg",
-	"alarm",
-	"setitimer",
-	"geteuid",
-	"getrandom",
-	"set_robust_list",
-	"rseq",
-	"rt_sigprocmask",
-	"rt_sigreturn",
-	"sigaltstack", /* AddressSanitizer */
-	"restart_syscall",
-	"exit",
-	"exit_group",
-};
-
-/* The maker also creates readers, and gives each a filter of its own. */
-static const char *const maker_calls[] = {"socketpair", "seccomp"};
-
 /* For the attaching process: it inspects other processes in a child (attach/probe/mmap_lock.h). */
 static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
-
-/* cudatrace-open */
-static const char *const opener_calls[] = {
-	"read",
-	"sendmsg",
-	"openat",
-	"close",
-	"fcntl",
-	"ftruncate",
-	"fstat",
-	"newfstatat",
-	"readlinkat",
-	/* changing users: util/safe_open.h, util/privs.h */
-	"geteuid",
-	"getegid",
-	"getgroups",
-	"setgroups",
-	"setfsuid",
-	"setfsgid",
-	"capget",
-	"capset",
-	/* memory, AddressSanitizer */
-	"brk",
-	"mmap",
-	"munmap",
-	"mprotect",
-	"madvise",
-	"futex",
-	"sigaltstack",
-	"rt_sigreturn",
-	"restart_syscall",
-	"exit",
-	"exit_group",
-};
-
-/* signal-witness, of src/trace/witness.c */
-static const char *const witness_calls[] = {
-	"read", "write", "poll", "ppoll", "restart_syscall", "exit", "exit_group",
-};
 
 static const uint32_t families[] = {AF_UNIX, AF_INET, AF_INET6};
 
@@ -328,7 +220,7 @@ static const uint32_t gpu_log_ioctls[] = {
 	0xc0104629, /* RM_REQUEST_FREE */
 };
 
-static int allow(scmp_filter_ctx ctx, const char *call)
+int sandbox_allow(scmp_filter_ctx ctx, const char *call)
 {
 	int nr = seccomp_syscall_resolve_name(call);
 
@@ -336,20 +228,27 @@ static int allow(scmp_filter_ctx ctx, const char *call)
 	return nr == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
 }
 
-static int allow_if(scmp_filter_ctx ctx, int nr, unsigned arg, uint32_t mask, uint32_t value)
+int sandbox_allow_calls(scmp_filter_ctx ctx, const char *const *allowed, size_t cnt)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < cnt && !ret; i++)
+		ret = sandbox_allow(ctx, allowed[i]);
+	return ret;
+}
+
+int sandbox_allow_if(scmp_filter_ctx ctx, int nr, unsigned arg, uint32_t mask, uint32_t value)
 {
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
 				SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, mask, value));
 }
-
-#define WRITES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 
 static int allow_bpf(scmp_filter_ctx ctx, const uint32_t *commands, size_t cnt)
 {
 	int ret = 0;
 
 	for (size_t i = 0; i < cnt && !ret; i++)
-		ret = allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, commands[i]);
+		ret = sandbox_allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, commands[i]);
 	return ret;
 }
 
@@ -357,12 +256,11 @@ static int allow_for_links(scmp_filter_ctx ctx, const struct sandbox_needs *need
 {
 	int ret = allow_bpf(ctx, links_bpf_commands, COUNT(links_bpf_commands));
 
-	for (size_t i = 0; i < COUNT(links_calls) && !ret; i++)
-		ret = allow(ctx, links_calls[i]);
-	ret = ret ?: allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_NAME);
+	ret = ret ?: sandbox_allow_calls(ctx, links_calls, COUNT(links_calls));
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_NAME);
 	if (needs->perf_probes)
-		ret = ret	  ?: allow(ctx, "perf_event_open")
-				  ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX,
+		ret = ret	  ?: sandbox_allow(ctx, "perf_event_open")
+				  ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX,
 					      PERF_EVENT_IOC_ENABLE);
 	return ret;
 }
@@ -372,28 +270,26 @@ static int allow_ioctls(scmp_filter_ctx ctx, const uint32_t *requests, size_t cn
 	int ret = 0;
 
 	for (size_t i = 0; i < cnt && !ret; i++)
-		ret = allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, requests[i]);
+		ret = sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, requests[i]);
 	return ret;
 }
 
 static int allow_for_inject(scmp_filter_ctx ctx)
 {
-	int ret = 0;
+	int ret = sandbox_allow_calls(ctx, inject_calls, COUNT(inject_calls));
 
-	for (size_t i = 0; i < COUNT(inject_calls) && !ret; i++)
-		ret = allow(ctx, inject_calls[i]);
 	/* The exit status of a process (PIDFD_GET_INFO, whose size may grow). */
-	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, 0xffff, 0xff0b);
 	return ret ?: allow_ioctls(ctx, inject_ioctls, COUNT(inject_ioctls));
 }
 
 static int allow_in_part(scmp_filter_ctx ctx)
 {
-	int ret = allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
+	int ret = sandbox_allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
 
 	/* Only limits of this process. */
 	if (!ret)
-		ret = allow_if(ctx, SCMP_SYS(prlimit64), 0, UINT32_MAX, 0);
+		ret = sandbox_allow_if(ctx, SCMP_SYS(prlimit64), 0, UINT32_MAX, 0);
 	return ret ?: allow_ioctls(ctx, ioctls, COUNT(ioctls));
 }
 
@@ -407,7 +303,7 @@ static int allow_rule(scmp_filter_ctx ctx, const struct rule *r)
 {
 	int nr = seccomp_syscall_resolve_name(r->call);
 
-	return nr == __NR_SCMP_ERROR ? 0 : allow_if(ctx, nr, r->arg, r->mask, r->value);
+	return nr == __NR_SCMP_ERROR ? 0 : sandbox_allow_if(ctx, nr, r->arg, r->mask, r->value);
 }
 
 /*
@@ -428,15 +324,14 @@ static int allow_for_daemon(scmp_filter_ctx ctx)
 				   SCMP_A2(SCMP_CMP_MASKED_EQ, how, O_WRONLY | O_CREAT | O_EXCL),
 				   SCMP_A3(SCMP_CMP_MASKED_EQ, 07000, 0));
 
-	/* libevent queries how much there is to read. */
-	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONREAD);
-	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONBIO);
-	for (size_t i = 0; i < COUNT(daemon_calls) && !ret; i++)
-		ret = allow(ctx, daemon_calls[i]);
+	/* libevent queries the number of readable bytes. */
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONREAD);
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONBIO);
+	ret = ret ?: sandbox_allow_calls(ctx, daemon_calls, COUNT(daemon_calls));
 	for (size_t i = 0; i < COUNT(rules) && !ret; i++)
 		ret = allow_rule(ctx, &rules[i]);
 	for (size_t i = 0; i < COUNT(families) && !ret; i++)
-		ret = allow_if(ctx, SCMP_SYS(socket), 0, UINT32_MAX, families[i]);
+		ret = sandbox_allow_if(ctx, SCMP_SYS(socket), 0, UINT32_MAX, families[i]);
 	ret = ret
 		      ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
 					  SCMP_CMP(0, SCMP_CMP_MASKED_EQ, UINT32_MAX, AF_NETLINK));
@@ -473,7 +368,13 @@ static uint32_t refusal(void)
 	return has_handler ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(EPERM);
 }
 
-static int load(scmp_filter_ctx ctx, int ret)
+int sandbox_begin(scmp_filter_ctx *ctx, const char *const *allowed, size_t cnt)
+{
+	*ctx = seccomp_init(refusal());
+	return *ctx ? sandbox_allow_calls(*ctx, allowed, cnt) : -ENOMEM;
+}
+
+int sandbox_load(scmp_filter_ctx ctx, int ret)
 {
 	if (!ret)
 		ret = seccomp_load(ctx);
@@ -484,11 +385,9 @@ static int load(scmp_filter_ctx ctx, int ret)
 
 static int filter_calls(const struct sandbox_needs *needs)
 {
-	scmp_filter_ctx ctx = seccomp_init(refusal());
-	int ret = ctx ? 0 : -ENOMEM;
+	scmp_filter_ctx ctx;
+	int ret = sandbox_begin(&ctx, calls, COUNT(calls));
 
-	for (size_t i = 0; i < COUNT(calls) && !ret; i++)
-		ret = allow(ctx, calls[i]);
 	if (!ret && needs->links)
 		ret = allow_for_links(ctx, needs);
 	else if (!ret)
@@ -506,75 +405,7 @@ static int filter_calls(const struct sandbox_needs *needs)
 	/* Also for existing threads, which have no capabilities by then. */
 	if (!ret)
 		ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
-	return load(ctx, ret);
-}
-
-/* fork(), and the filters of the readers. */
-static int allow_for_maker(scmp_filter_ctx ctx)
-{
-	const uint32_t spaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-				CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-	int ret = allow_if(ctx, SCMP_SYS(clone), 0, spaces | CLONE_VM, 0);
-
-	for (size_t i = 0; i < COUNT(maker_calls) && !ret; i++)
-		ret = allow(ctx, maker_calls[i]);
-	ret = ret ?: allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_NO_NEW_PRIVS);
-	return ret ?: allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_SECCOMP);
-}
-
-static int filter_reader(bool makes_readers)
-{
-	scmp_filter_ctx ctx = seccomp_init(refusal());
-	int ret = ctx ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < COUNT(reader_calls) && !ret; i++)
-		ret = allow(ctx, reader_calls[i]);
-	if (!ret && makes_readers)
-		ret = allow_for_maker(ctx);
-	ret = ret ?: allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
-	ret = ret ?: allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, NS_GET_USERNS);
-	return load(ctx, ret);
-}
-
-/* Where this fails it also fails in the tracer, which reports it; a message here would reach
- * nobody. */
-void sandbox__enter_reader(bool makes_readers)
-{
-	bool keep[64] = {false};
-
-	for (size_t i = 0; i < COUNT(reader_kept); i++)
-		keep[reader_kept[i]] = true;
-	if (makes_readers)
-		drop_caps(keep);
-	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		filter_reader(makes_readers);
-}
-
-static void enter(const bool keep[64], const char *const *allowed, size_t cnt)
-{
-	scmp_filter_ctx ctx = seccomp_init(refusal());
-	int ret = ctx ? 0 : -ENOMEM;
-
-	drop_caps(keep);
-	for (size_t i = 0; i < cnt && !ret; i++)
-		ret = allow(ctx, allowed[i]);
-	load(ctx, ret);
-}
-
-void sandbox__enter_opener(void)
-{
-	bool keep[64] = {false};
-
-	for (size_t i = 0; i < COUNT(opener_kept); i++)
-		keep[opener_kept[i]] = true;
-	enter(keep, opener_calls, COUNT(opener_calls));
-}
-
-void sandbox__enter_witness(void)
-{
-	const bool keep[64] = {false};
-
-	enter(keep, witness_calls, COUNT(witness_calls));
+	return sandbox_load(ctx, ret);
 }
 
 void sandbox__enter(const struct sandbox_needs *needs)
@@ -591,7 +422,7 @@ void sandbox__enter(const struct sandbox_needs *needs)
 	keep[CAP_KILL] = !needs->daemon && !needs->links;
 	/* The socket, when a reload changes ctl.group. Owners are fixed above. */
 	keep[CAP_CHOWN] = needs->daemon;
-	if (!drop_caps(keep))
+	if (!sandbox_drop_caps(keep))
 		warn("cannot drop capabilities: %s: tracing continues with all of them",
 		     strerror(errno));
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {

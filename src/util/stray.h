@@ -11,7 +11,8 @@
 /* Async-signal-safe; may be called by any thread. signo: below 32. sender: the process that sent
  * it. */
 void stray_note(int signo, pid_t sender);
-/* Whether the signal was noted since the last call. si: the last one, as kill(2) sends it. */
+/* Returns whether the signal was noted since the last call. si: the last one, as kill(2) sends it.
+ */
 bool stray_take(int signo, siginfo_t *si);
 
 #endif /* UTIL_STRAY_H */

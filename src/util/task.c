@@ -2,38 +2,53 @@
 #include "task.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* PF_... of Linux 6.18, part of the flags in stat (proc(5)). The kernel sets PF_EXITING before it
- * releases the memory of a thread. */
-#define PF_EXITING 0x00000004u
-#define PF_KTHREAD 0x00200000u
+/* The kernel's threads are its children (Linux 6.18). A process that exits has no memory either. */
+#define KTHREADD 2
 
-/* Reads the flags of a thread (proc(5): stat, field 9); false: it has ended. */
-static bool read_flags(pid_t pid, pid_t tid, unsigned *flags)
+bool task_read(pid_t pid, pid_t tid, const char *name, char *buf, size_t size)
 {
-	char path[64], buf[1024];
-	const char *at;
-	FILE *f;
-	size_t n;
+	char path[96];
+	ssize_t n;
+	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
-	f = fopen(path, "re");
-	n = f ? fread(buf, 1, sizeof(buf) - 1, f) : 0;
-	if (f)
-		fclose(f);
-	buf[n] = '\0';
-	at = strrchr(buf, ')'); /* a name may contain any character */
-	return at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %u", flags) == 1;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, size - 1);
+	if (fd >= 0)
+		close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* Reads a thread's status. Returns false once it has ended. has_memory: the kernel shows VmSize
+ * until it releases the memory. */
+static bool read_status(pid_t pid, pid_t tid, bool *has_memory, pid_t *parent)
+{
+	const char *at, *line;
+	char buf[4096];
+	int ppid;
+
+	task_read(pid, tid, "status", buf, sizeof(buf));
+	at = strstr(buf, "\nState:\t");
+	*has_memory = strstr(buf, "\nVmSize:");
+	*parent = -1;
+	if ((line = strstr(buf, "\nPPid:\t")) && sscanf(line, "\nPPid:\t%d", &ppid) == 1)
+		*parent = ppid;
+	return at && at[8] != 'Z' && at[8] != 'X';
 }
 
 static bool is_living(pid_t pid, pid_t tid)
 {
-	unsigned flags;
+	bool has_memory;
+	pid_t parent;
 
-	return read_flags(pid, tid, &flags) && !(flags & PF_EXITING);
+	return read_status(pid, tid, &has_memory, &parent) && has_memory;
 }
 
 pid_t task_living(pid_t pid)
@@ -76,7 +91,9 @@ pid_t task_process(pid_t id)
 
 bool task_is_kernel(pid_t pid)
 {
-	unsigned flags;
+	bool has_memory;
+	pid_t parent;
 
-	return read_flags(pid, pid, &flags) && flags & PF_KTHREAD;
+	return read_status(pid, pid, &has_memory, &parent) && !has_memory &&
+	       (pid == KTHREADD || parent == KTHREADD);
 }

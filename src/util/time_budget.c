@@ -36,7 +36,7 @@ static struct user everyone;
 static bool limited;
 static double turn_ns;
 static uint64_t outer_begin_ns; /* start of work that is not nested; 0: none */
-static uint64_t outer_cpu_ns;
+static uint64_t outer_cpu_ns, outer_excused_ns;
 static enum work_kind outer_kind;
 static struct time_budget_stats totals;
 
@@ -141,6 +141,7 @@ int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
 	}
 	w->user = u;
 	outer_begin_ns = ns;
+	outer_excused_ns = 0;
 	outer_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	outer_kind = kind;
 	return 0;
@@ -153,14 +154,19 @@ bool time_budget__has_time(void)
 	if (!outer_begin_ns)
 		return true;
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - outer_cpu_ns < more * PIECE_CPU_NS &&
-	       now_ns() - outer_begin_ns < more * PIECE_WALL_NS;
+	       now_ns() - outer_begin_ns - outer_excused_ns < more * PIECE_WALL_NS;
+}
+
+void time_budget__excuse(uint64_t ns)
+{
+	outer_excused_ns += ns;
 }
 
 void time_budget__end(struct work *w)
 {
 	struct user *u = w->user;
 	uint64_t ns = now_ns();
-	double took = ns - w->begin_ns;
+	double took = ns - w->begin_ns - outer_excused_ns;
 
 	if (!u)
 		return;

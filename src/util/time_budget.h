@@ -48,13 +48,15 @@ void time_budget__turn(void);
 /* Returns 0, or -EAGAIN when the time of the turn or the user is used up. Call end only after 0.
  * uid -1: unknown users, who share one budget. */
 int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind);
-/* Whether the piece of work may continue: it has 20 ms of processor time, or 300 ms of wall time.
- * Work without time left must fail, or continue in another turn. Outside of work: true. */
+/* Returns whether the piece of work may continue: it has 20 ms of processor time, or 300 ms of wall
+ * time. Work without time left must fail, or continue in another turn. Outside of work: true. */
 bool time_budget__has_time(void);
 void time_budget__end(struct work *w);
-/* Whether begin uses the user at all: nested work has no limit of its own. */
+/* Of the current work, this time is nobody's: the machine was busy. */
+void time_budget__excuse(uint64_t ns);
+/* Returns whether begin uses the user at all: nested work has no limit of its own. */
 bool time_budget__needs_user(void);
-/* Whether begin would succeed for deferrable work; counts nothing. */
+/* Returns whether begin would succeed for deferrable work; counts nothing. */
 bool time_budget__may(uid_t uid);
 
 struct time_budget_stats {

@@ -378,7 +378,7 @@ def bench_position():
     best = results.get("calls", {}).get("mechanism", "uprobe.session")
     mech = next(m for m, name in MECHANISMS.items() if name == best)
     rows, table = [], {}
-    for what, library, f in (("stand-in 535", FAKE535, "cuLaunchKernel"),
+    for what, library, f in (("mock 535", FAKE535, "cuLaunchKernel"),
                              ("real 535", real_535(), "cuDriverGetVersion")):
         if not library:
             skip(what, "no library of driver 535 in the build folder: `make check` fetches it")
@@ -435,7 +435,7 @@ def attach_runs(cnt, *args, **kwargs):
 
 def bench_attach():
     cnt = 3 if QUICK else 7
-    parts = {"stand-in": attach_runs(cnt, ALL)}
+    parts = {"mock": attach_runs(cnt, ALL)}
     if real_535():
         parts["real 535"] = attach_runs(cnt, "all", library=real_535())
     with tempfile.TemporaryDirectory(dir=OUT, prefix="attach.") as tmp:
@@ -454,7 +454,7 @@ def bench_attach():
         limit(f"{what}: bytes left in the target after detaching", left, 0, "bytes")
         if min(r["changed_while_attached"] for r in runs) < runs[0]["functions"]:
             broken("attach", f"{what}: fewer bytes changed than functions attached")
-    say(f"  stand-in, with one function that the kernel refuses: {refused['attach_ms']:.1f} ms")
+    say(f"  mock, with one function that the kernel refuses: {refused['attach_ms']:.1f} ms")
     say()
 
 
@@ -465,7 +465,7 @@ def try_uftrace():
         skip(name, "not installed")
         return
     with tempfile.TemporaryDirectory(dir=OUT, prefix="uftrace.") as tmp:
-        argv = [name, "record", "--force", "-P", "cuLaunchKernel@standin.so", "-d", f"{tmp}/data",
+        argv = [name, "record", "--force", "-P", "cuLaunchKernel@mock.so", "-d", f"{tmp}/data",
                 os.path.join(OUT, "load"), rig.copy_library(FAKE, tmp, "lib")]
         env = dict(os.environ, FAKE_NO_SEM="1")
         try:

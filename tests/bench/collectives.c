@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * collectives N: N small collectives of the stand-in libnccl, each with the calls that PyTorch
+ * collectives N: N small collectives of the mock libnccl, each with the calls that PyTorch
  * makes around one: get the context, check for a capture, wait for the program's stream, record an
  * event and query it. Prints the CPU time of its thread for one, in ns.
  */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Measures the cost of the levels of --detail: tests/bench/detail.py [BUILD FOLDER] (root).
 
-A token of tests/fake/sample.c, by the cost in the trace, and a small collective of the stand-in libnccl with PyTorch's calls
+A token of tests/fake/sample.c, by the cost in the trace, and a small collective of the mock libnccl with PyTorch's calls
 around one, by CPU time of its thread (tests/bench/collectives.c). All levels take turns. Prints medians of the rounds."""
 import json
 import os

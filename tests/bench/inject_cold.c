@@ -2,7 +2,7 @@
 /*
  * inject_cold TRACED PLAIN ROUNDS KB [FUNCTION]...: what the library in the traced process adds to
  * a call with cold caches, as in a program that computes between calls. TRACED and PLAIN are two
- * copies of the stand-in libcuda (FAKE_NO_SEM=1), one of which is hooked: its name must be
+ * copies of the mock libcuda (FAKE_NO_SEM=1), one of which is hooked: its name must be
  * libcuda.so.*, the other's must not. Before each call the program reads KB of memory and executes
  * half as much code; 0: none. NESTED=1 (without FAKE_NO_SEM): all calls are nested in another one,
  * like NCCL's. PAUSE_S=16: so many seconds after the first calls, when a daemon has removed its

@@ -3,7 +3,7 @@
 """Measures the time of the BPF programs of two or more versions of cudatrace per call, by the kernel's own count.
 
 O=build tests/bench/programs.py VERSION... [INSTANCES] (root) attaches all versions at once, each to its own program and copy
-of the stand-in driver, and makes calls in turns. It does so INSTANCES times, since the place of a thread's state in the
+of the mock driver, and makes calls in turns. It does so INSTANCES times, since the place of a thread's state in the
 caches is random. build/bench/load must be there, as `make bench` builds it. MECHANISMS and WAYS choose. Prints
 the median of each version in ns a call, and the median over the turns of its ratio to the first in the same turn. The
 kernel's count (kernel.bpf_stats_enabled) includes the time of reading its clock. With WHOLE=1 it is not used: then the

@@ -43,7 +43,7 @@ def busy_s():
     return (user + nice + kernel + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-def copy_library(fake, tmp, name, file="standin.so"):
+def copy_library(fake, tmp, name, file="mock.so"):
     """Makes a separate file, under a name that system-wide tracers ignore.
     It has no debug information, which perf probe would prefer to the symbols."""
     path = os.path.join(tmp, name, file)

@@ -4,7 +4,7 @@
 # Measures the cost of tracing: `make bench`. Needs root. Prints tables, and writes the numbers to
 # $O/bench/results.json. docs/OVERHEAD.md explains the results.
 #
-#   O=DIR         build folder (build); holds cudatrace and the stand-in driver
+#   O=DIR         build folder (build); holds cudatrace and the mock driver
 #   tests/bench/run.sh [-q] [PART...]    -q: fewer rounds, to try it out; PART: bench_levels, ...
 #
 # Exit status 0 also if a limit is missed, which is printed; 1 if something could not be run.

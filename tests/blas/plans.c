@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Graphs of cuDNN: what test_dnn.py expects. plans FOLDER GRAPH OPS CNN: the files in FOLDER that
- * have the functions of each, stand-ins or real ones. Without libcuda there is no handle, and what
+ * have the functions of each, mocks or real ones. Without libcuda there is no handle, and what
  * is executed fails.
  */
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Products of matrices by the stand-ins: what test_blas.py expects. */
+/* Products of matrices by the mocks: what test_blas.py expects. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -21,7 +21,7 @@ and as the value of a member:
     {"$bytes":"HEX"}                text made of these bytes, with invalid UTF-8 replaced
 null as value of a member also matches an event without it.
 
---counts compares the number of calls of each symbol with the file that the stand-in driver wrote
+--counts compares the number of calls of each symbol with the file that the mock driver wrote
 (FAKE_CUDA_COUNTS), without symbols that no tracer can record. With --present only those in the
 trace: for traces of a selection.
 

@@ -2,7 +2,8 @@
 /*
  * many SYMBOL COUNT [THREADS [PAUSE_NS]]: COUNT calls of SYMBOL in each thread, back to back or
  * PAUSE_NS apart; prints the time of a call. For benchmarks, with FAKE_NO_SEM=1 to measure the
- * tracer and not the stand-in. It prints no expectations: FAKE_CUDA_COUNTS has the number of calls.
+ * tracer and not the mock driver. It prints no expectations: FAKE_CUDA_COUNTS has the number of
+ * calls.
  */
 #include "case.h"
 

@@ -29,7 +29,7 @@ static void device(void)
 	       ",'$id':'pitch','args':{'dptr':" HEX
 	       ",'pPitch':%zu,'WidthInBytes':1000,'Height':7,'ElementSizeBytes':4}",
 	       pitch * 7, H(p), H(p), pitch);
-	/* The stand-in's function calls the public cuMemAlloc_v2. */
+	/* The mock's function calls the public cuMemAlloc_v2. */
 	if (dlsym(case_lib, "cuFakeNest"))
 		expect("cuMemAlloc_v2", 0,
 		       "'type':'memory','op':'alloc','size':%zu,'ptr':" HEX ",'$parent':'pitch'",

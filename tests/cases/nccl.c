@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Collectives of the stand-in libnccl.so.2 and their driver calls: names, arguments, errors of the
+ * Collectives of the mock libnccl.so.2 and their driver calls: names, arguments, errors of the
  * family's own result type, nesting; and every other function once.
  */
 #include "case.h"
@@ -52,7 +52,7 @@ static void expect_as(const char *name, int result)
 
 typedef int (*init_config_fn)(handle *, int, struct unique_id, int, const struct config *);
 
-/* The stand-in's hash of a communicator's properties. */
+/* The mock's hash of a communicator's properties. */
 static unsigned long long hash_of(unsigned long long from, const void *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)

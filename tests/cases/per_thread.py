@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compares a trace (JSONL) with the stand-in driver's counts of each thread.
+"""Compares a trace (JSONL) with the mock driver's counts of each thread.
 
     per_thread.py [--drops] [--killed] [--left] TRACE COUNTS
 

@@ -31,7 +31,7 @@ static void on_read(void *ctx, const struct trace_event *ev)
 	const struct event_throttle *t = &ev->throttle;
 
 	printf("%s %s %u %llu %d %d\n", ev->op, t->board, t->clock_mhz,
-	       (unsigned long long)t->lasted_us, t->hot,
+	       (unsigned long long)t->lasted_ns, t->hot,
 	       ev->kind == EVENT_THROTTLE && ev->type == TYPE_THROTTLE);
 }
 

@@ -2,7 +2,7 @@
 # timeout: 600
 # takes: 20
 """cuBLAS, cuBLASLt, cuDNN and the runtime are not traced by default. Each matrix product is counted once, with sizes, types, operations
-and GPU time. Tested with stand-ins, and with the real libraries if nvcc is installed."""
+and GPU time. Tested with mocks, and with the real libraries if nvcc is installed."""
 import glob
 import json
 import os
@@ -91,7 +91,7 @@ def test_gpu_time(tmp_path, program):
         "cublasSgemm": 3, "cublasGemmStridedBatchedEx": 1, "cublasGemmEx": 1, "cublasCgemmStridedBatched": 0}
     s = rows["cublasSgemm"]
     assert s["tflops"] == pytest.approx(750000 / (s["gpu_ns"] * 1e3), rel=1e-3) and s["count"] == 3
-    # The stand-in has 132 multiprocessors (9.0) at 1500 MHz. A call with 32-bit types does not state the type of its arithmetic.
+    # The mock has 132 multiprocessors (9.0) at 1500 MHz. A call with 32-bit types does not state the type of its arithmetic.
     peak = 4096 * 132 * 1.5e9 / 1e12
     for name, kind in (("cublasGemmEx", "FP16"), ("cublasGemmStridedBatchedEx", "BF16")):
         x = rows[name]
@@ -105,8 +105,8 @@ def test_gpu_time(tmp_path, program):
     unknown.write_text("".join(line for line in lines if '"type":"gpu_device"' not in line))
     assert '"tflops"' in (said := cudatrace("report", "--format=json", unknown).out) and "peak" not in json.dumps(json.loads(said)["gemms"])
     ran = cudatrace("report", "--full", path)
-    assert "Peak of BF16: 811 TFLOP/s, dense: 132 multiprocessors at 1500 MHz, Stand-in GPU" in re.sub(r"\s+", " ", ran.out)
-    assert ran.status == 0 and "Products of matrices: 6" in ran.out and "100 50 25 R_32F Sgemm" in ran.out
+    assert "Peak of BF16: 811 TFLOP/s, dense: 132 multiprocessors at 1500 MHz, Mock GPU" in re.sub(r"\s+", " ", ran.out)
+    assert ran.status == 0 and "Matrix products: 6" in ran.out and "100 50 25 R_32F Sgemm" in ran.out
 
 
 def real_folders(lib):

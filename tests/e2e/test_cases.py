@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""The cases of tests/cases, traced on the stand-in driver. The trace must contain what the program prints, and every call that
-the stand-in counted, with each mechanism and both forms of entry points. The Chrome trace, the summary and a report of the
+"""The cases of tests/cases, traced on the mock driver. The trace must contain what the program prints, and every call that
+the mock driver counted, with each mechanism and both forms of entry points. The Chrome trace, the summary and a report of the
 saved trace must agree with its lines."""
 import collections
 import concurrent.futures
@@ -100,7 +100,7 @@ def traced(request):
 
 
 def judge(t, name, counts_of=()):
-    """A case's trace must match its expectations and the stand-in's counts of each symbol."""
+    """A case's trace must match its expectations and the mock driver's counts of each symbol."""
     if t.ran.status == 77:
         pytest.skip(t.ran.err.strip().split("\n")[-1])
     assert t.ran.status == 0 and t.ran.err == "", t.ran

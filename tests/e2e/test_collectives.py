@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 30
-"""Ranks of a stand-in NCCL, one process each: collectives are joined across ranks, and late or missing ranks are named. Case nccl of
+"""Ranks of a mock NCCL, one process each: collectives are joined across ranks, and late or missing ranks are named. Case nccl of
 test_cases.py tests the calls themselves."""
 import collections
 import datetime
@@ -105,26 +105,28 @@ def test_joined(traced):
     assert sorted(r["collectives"] for r in comms[4]["ranks"]) == [5] * 4
     assert sum(r["last"] for r in comms[4]["ranks"]) == 5
     text = report(path, "ascii")
-    assert "4 ranks, 4 of them here; 5 collectives joined" in text and "broadcast" in text
+    assert "4 ranks, 4 of them in this report; 5 collectives joined" in text and "broadcast" in text
     assert not finding(report(path), "hanging-collective")
 
 
 def test_late(traced):
-    """A rank that is 30 ms late to each of five collectives must be named as the last, with that time; no other rank is named."""
-    path = traced(3, 5, "late=1:30")
+    """A rank that is 60 ms late to each of five collectives must be named as the last, with that time; no other rank is named."""
+    path = traced(3, 5, "late=1:60")
     said = report(path)
     comm, = said["communication"]["communicators"]
     late = {r["rank"]: r for r in comm["ranks"]}
-    assert late[1]["late"] == late[1]["last"] == 5 and late[1]["late_ns"] >= 5 * 20_000_000  # the first may begin late, too
-    assert late[1]["late_max_ns"] * 5 >= late[1]["late_ns"]
-    assert late[0]["late"] == late[2]["late"] == 0
-    found, = finding(said, "late-rank")
-    assert "Rank 1 was the last to begin 5 of 5 collectives" in found["text"], found
-    # The delays must equal those computed from the lines.
+    # The delays must equal those computed from the lines. On a busy machine another rank can be the last once.
     starts = collections.defaultdict(list)
     for e in collectives(path):
-        starts[e["seq"]].append(e["ts"])
-    assert sum(max(v) - min(v) for v in starts.values()) * 1e6 == pytest.approx(late[1]["late_ns"], abs=10)
+        starts[e["seq"]].append((e["ts"], e["rank"]))
+    last = [max(v) for v in starts.values()]
+    delays = sum(max(v)[0] - min(v)[0] for v in starts.values() if max(v)[1] == 1) * 1e6
+    assert late[1]["late"] == late[1]["last"] == sum(rank == 1 for _, rank in last) >= 4
+    assert late[1]["late_ns"] == pytest.approx(delays, abs=10) and delays >= late[1]["late"] * 40_000_000  # the first may begin late, too
+    assert late[1]["late_max_ns"] * 5 >= late[1]["late_ns"]
+    assert late[0]["last"] + late[2]["last"] == 5 - late[1]["last"]
+    found, = finding(said, "late-rank")
+    assert f"Rank 1 was the last to begin {late[1]['last']} of 5 collectives" in found["text"], found
 
 
 def test_not_late(traced):
@@ -159,7 +161,7 @@ def test_hang_is_said(ranks, tmp_path):
     assert said["name"] == "nccl" and re.search(pattern, said["why"]), said
     assert len(re.findall(pattern, ran.err)) == 1, ran
     # Then the state of each rank, the missing one first: all are in pause().
-    assert [re.sub(r"0x\w+ \(process \d+\)", "X", e["why"]) for e in ranks_said][0].startswith("rank 2 of X: in no call that takes a second or more; the main thread sleeps")
+    assert [re.sub(r"0x\w+ \(process \d+\)", "X", e["why"]) for e in ranks_said][0].startswith("rank 2 of X: not in a call of a second or more; the main thread sleeps")
     assert sorted(e["why"][:6] for e in ranks_said) == ["rank 0", "rank 0", "rank 1", "rank 1", "rank 2", "rank 2"]
     assert all(e["why"] in ran.err for e in ranks_said)
     # The stack's line has the whole stack; the messages have its beginning.
@@ -240,7 +242,7 @@ def test_hang_in_the_call(ranks, tmp_path, tracer):
     assert ran.status == 0, ran
     said = [e["why"] for e in hangs(path) if "stack" not in e]
     assert len(said) == 4 and re.search(r"^collective 1 \(all_reduce\) .* waits for [56]\.\d s: begun by rank 0, not by rank 1$", said[0]), said
-    assert re.search(r"^rank 1 .*: in no call that takes a second or more; the main thread sleeps", said[1]), said
+    assert re.search(r"^rank 1 .*: not in a call of a second or more; the main thread sleeps", said[1]), said
     assert re.search(r"^rank 0 .*: thread \d+ is in ncclAllReduce for [56]\.\d s; the main thread sleeps", said[2]), said
     assert said[3].endswith("has begun on all ranks"), said
     # The stack goes through the waiting call, whose return address is in the kernel, because our probe replaced it.
@@ -267,7 +269,7 @@ def attached(run, ranks, *what, env=ENV):
 
 
 def without_counts(folder):
-    """A folder of stand-ins with a libnccl whose counting instruction adds 2, so that no count is found."""
+    """A folder of mocks with a libnccl whose counting instruction adds 2, so that no count is found."""
     folder.mkdir()
     for name in os.listdir(FAKE):
         os.symlink(f"{FAKE}/{name}", f"{folder}/{name}")
@@ -371,7 +373,7 @@ def test_two_traces(ranks, tmp_path, run):
     assert second["first_ts"] * 1e6 == pytest.approx(max(bases) - min(bases), abs=1)
     assert sorted(r["pid"] % 10_000_000 for r in said["compared"]) == pids
     text = " ".join(cudatrace("report", "--full", *paths).out.split())
-    assert "of the same boot as that trace, so times of both compare to the nanosecond" in text and "9 collectives joined" in text
+    assert "the same boot as that trace; times of both are comparable to the nanosecond" in text and "9 collectives joined" in text
     # All events must be in the order of one clock.
     chrome = cudatrace("report", "--format=chrome", *paths)
     made = [e for e in json.loads(chrome.out) if e.get("name") == "ncclAllReduce" and e["ph"] in "XB"]
@@ -387,7 +389,7 @@ def test_two_traces(ranks, tmp_path, run):
     assert wall["other"]["first_ts"] - mine["first_ts"] == pytest.approx((bases[1] - bases[0]) / 1e6, abs=100)
     assert sorted(t["clock"] for t in said["traces"]) == ["first", "wall"]
     text = " ".join(cudatrace("report", "--full", paths[0], there).out.split())
-    assert "as right as the wall clocks agree" in text and "in traces that do not share a clock" in text
+    assert "as accurate as the wall clocks" in text and "whose traces do not share a clock" in text
     # A trace of a day later is unrelated.
     later = another_boot(paths[1], tmp_path / "later.jsonl", 86400)
     first, second = of_both(later, paths[0])["traces"]
@@ -515,6 +517,6 @@ def test_compared(traced):
         calls = [e for e in Trace(path).calls if e["pid"] == r["pid"]]
         ns = max(e["ts"] * 1e6 + e["duration_us"] * 1e3 for e in calls) - min(e["ts"] for e in calls) * 1e6
         assert sum(r["stages"].values()) == pytest.approx(ns, abs=10) and {"warmup", "inference", "sync"} <= set(r["stages"]) and "other" not in r["stages"], r
-    assert "3 that launch, beside each other" in report(path, "ascii") and "inference sync stages of process" in report(path, "ascii")
+    assert "Processes: 3 that launch kernels" in report(path, "ascii") and "inference sync stages of process" in report(path, "ascii")
     alone = traced(1, 5)
-    assert report(alone)["compared"] == [] and "beside each other" not in report(alone, "ascii")
+    assert report(alone)["compared"] == [] and "that launch kernels" not in report(alone, "ascii")

@@ -67,6 +67,30 @@ def test_iterations_are_the_programs_steps(reports, name):
     assert abs(its["time_ns"]["median"] - sorted(steps)[len(steps) // 2]) < 0.05 * its["time_ns"]["median"]
 
 
+@pytest.mark.parametrize("old,new", [("gpt2-eager", "gpt2-graph"), ("gpt2-graph", "train"), ("convolutions", "graph-loop"), ("gpt2-graph", "gpt2-graph")])
+def test_speed(old, new):
+    """The verdict of a diff must follow from the steps that the programs measured themselves."""
+    got = json.loads(subprocess.run([os.environ["CUDATRACE"], "diff", "--json", *(f"{TESTS}/corpus/{x}.jsonl.zst" for x in (old, new))],
+                                    check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout)["speed"]
+    medians = [sorted(b - a for a, b in log_of(x)["steps"])[len(log_of(x)["steps"]) // 2] for x in (old, new)]
+    assert got["of"] == "an iteration (median)"
+    assert [got["before_ns"], got["after_ns"]] == pytest.approx(medians, rel=0.05)
+    assert got["verdict"] == ("same" if old == new else "faster" if medians[1] < medians[0] else "slower")
+
+
+@pytest.mark.parametrize("name", ["vllm-graphs", "vllm-nodes"])
+def test_serving_steps(reports, name):
+    """While requests were served, the steps must be those that vLLM's scheduler gave to its worker, with their tokens and phases."""
+    log, steps = log_of(name), reports(name)["serving"]["list"]
+    begin, end, _ = log["rounds"][0]
+    base = oracle.read(f"{TESTS}/corpus/{name}.jsonl.zst")[0]["clock_base_ns"]
+    mine = [x for x in steps if begin <= x["ts"] * 1e6 + base <= end]
+    made = [x for x in log["steps"] if begin <= x["at"] <= end]
+    assert len(mine) == len(made) > 190
+    assert sum(x["tokens"] == y["tokens"] for x, y in zip(mine, made)) >= 0.95 * len(made)
+    assert sum((x["phase"] == "decode") == (y["tokens"] == y["sequences"]) for x, y in zip(mine, made)) >= 0.95 * len(made)
+
+
 @pytest.mark.parametrize("name,ranks", [("ranks-2", 2), ("ranks-4", 4)])
 def test_ranks(reports, name, ranks):
     """Each rank must have its number in the job, not in a communicator of some ranks, and its own steps."""

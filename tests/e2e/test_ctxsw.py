@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 300
 # takes: 30
-"""--gpu-ctxsw with a stand-in for the driver (tests/nvfuse/rm_driver.py): real ioctls and mappings of a log that the test
+"""--gpu-ctxsw with a mock of the driver (tests/nvfuse/rm_driver.py): real ioctls and mappings of a log that the test
 writes. Tests the requests, refusals, valid records and invalid records."""
 import json
 import os
@@ -25,7 +25,7 @@ INIT = 1
 
 def needs_stand_in():
     if os.geteuid() or not os.path.exists("/dev/fuse"):
-        pytest.skip("needs root and /dev/fuse, for a stand-in device")
+        pytest.skip("needs root and /dev/fuse, for a mock device")
 
 
 def run_of(pid, context, *times):
@@ -168,7 +168,7 @@ def test_page(turns, tmp_path):
     page = Ran([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom", f"file://{tmp_path}/page.html"],
                timeout=120).out
     [section] = re.findall(r'<section[^>]* id="switches".*?</section>', page, re.S)
-    assert "Who had the GPUs" in section and "GPU 0 · 0000:3b:00.0" in section
+    assert "Context switches" in section and "GPU 0 · 0000:3b:00.0" in section
     assert "(other user)" in section and "(kernel)" in section and f"({os.getpid()})" in section
 
 
@@ -201,7 +201,7 @@ def test_alone(tmp_path):
     needs_stand_in()
     t = Traced(tmp_path, [gpu([])])
     assert t.slices == [] and t.head["gpu_ctxsw"] == "on"
-    assert "Context switches: none: who is alone" in t.ran.err
+    assert "Context switches: none: a process that is alone" in t.ran.err
     assert "no other process used a GPU" in " ".join(cudatrace("report", "--full", t.path).out.split())
 
 
@@ -270,7 +270,7 @@ def test_refused(tmp_path, what, how):
     assert t.ran.err.count("cudatrace: ") <= 2 and t.slices == [] and t.head["gpu_ctxsw"] != "on"
     made = [a["what"] for a in t.asked if a.get("call") == "alloc" and not a["status"]]
     assert sorted(t.calls("free")) == sorted(made) and sorted(t.calls("close")) == sorted(t.calls("open"))
-    assert "Context switches: not seen: " in t.ran.err
+    assert "Context switches: not recorded: " in t.ran.err
 
 
 @pytest.mark.parametrize("mode", [1, 3, 4])

@@ -2,7 +2,7 @@
 # timeout: 600
 # takes: 20
 """cuDNN: each execution has its plan's operation, from the plan's descriptors, and each convolution of the older interface has its own.
-Sizes, types and operations are as for matrix products. Tested with stand-ins, and with the real libraries if nvcc is installed."""
+Sizes, types and operations are as for matrix products. Tested with mocks, and with the real libraries if nvcc is installed."""
 import json
 import os
 import subprocess
@@ -115,7 +115,7 @@ def test_report(tmp_path, program):
     nodes = report["map"]["nodes"]
     assert rows["flops"] == sum(n.get("flops", 0) for n in nodes if n["kind"] == "call" and n["name"].startswith("cudnn"))
     out = " ".join(cudatrace("report", "--full", path).out.split())
-    assert "R_16F conv 1" in out and "4 executions of plans of cuDNN are not among them" in out
+    assert "R_16F conv 1" in out and "4 executions of cuDNN plans are not included" in out
 
 
 @pytest.mark.parametrize("folder", real_folders(GRAPH))

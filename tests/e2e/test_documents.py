@@ -20,11 +20,11 @@ PAGES = [TOP / "README.md", *sorted(map(pathlib.Path, glob.glob(f"{TOP}/docs/*.m
 NOT_HERE = {
     "sudo cudatrace --gpu-ctxsw --summary=full -p 4242": "needs a GPU",
     "sudo cudatrace --gpu-stats --summary=full -p 4242": "needs a GPU",
-    "sudo cudatrace daemon": "takes the machine's own port and folders: tests/suites/daemon.sh",
+    "sudo cudatrace daemon": "takes the machine's own port and folders: tests/e2e/test_daemon_life.py",
     "curl -s 127.0.0.1:9464/metrics | grep launches_total": "needs that daemon",
     "sudo cudatrace ctl burst 4242 5s": "needs that daemon",
     "sudo cudatrace ctl dump": "needs that daemon",
-    "make demo": "tests/suites/install.sh",
+    "make demo": "tests/e2e/test_install.py",
     "make check": "this is it",
 }
 COMMAND = re.compile(r"(?:sudo )?cudatrace\b(?! (?:records|shows)\b)|make [a-z]|jq |curl ")

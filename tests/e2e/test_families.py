@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 20
-"""Families of libraries other than the driver: NCCL, as a stand-in and a real one. Driver calls made by them stay hidden details in all
+"""Families of libraries other than the driver: NCCL, as a mock and a real one. Driver calls made by them stay hidden details in all
 sums. Case nccl of test_cases.py tests the calls themselves."""
 import collections
 import ctypes.util
@@ -109,7 +109,7 @@ def real_nccl():
 
 
 def test_real_communicators(tmp_path):
-    """The location of the rank in a communicator must be found in a real libnccl's code, and in the stand-in's."""
+    """The location of the rank in a communicator must be found in a real libnccl's code, and in the mock driver's."""
     needs_tracing()
     lib = real_nccl()
     if not lib or os.uname().machine != "x86_64":

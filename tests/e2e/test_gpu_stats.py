@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 15
-"""--gpu-stats with a stand-in for NVML: its values, its errors, and misbehaviour, which must do no harm."""
+"""--gpu-stats with a mock of NVML: its values, its errors, and misbehaviour, which must do no harm."""
 import json
 import os
 import re
@@ -121,8 +121,8 @@ def test_not_supported(tmp_path, function, member):
 def test_refused(tmp_path):
     """An error must be reported in one line, however often it occurs; other values continue."""
     t = Sampled(tmp_path, "nvmlDeviceGetPowerUsage=15 nvmlDeviceGetTemperature=15", wanted=4)
-    assert [m["why"] for m in t.of["missing"]] == ["NVML answers GPU is lost (15)"]
-    assert t.ran.err.count("\n") == 1 and "GPU 0: NVML answers GPU is lost (15)" in t.ran.err
+    assert [m["why"] for m in t.of["missing"]] == ["NVML error: GPU is lost (15)"]
+    assert t.ran.err.count("\n") == 1 and "GPU 0: NVML error: GPU is lost (15)" in t.ran.err
     assert all("power_w" not in s and s["util"] == 50 for s in t.of["sample"])
 
 
@@ -300,7 +300,7 @@ def check_sums(s, t):
     assert zero["throttle"] == "sw_power_cap sw_thermal_slowdown"
     assert [p["pid"] for p in zero["processes"]] == [1] and not one["processes"]
     assert zero["processes"][0]["sm_util"] == {"mean": 50, "max": 50, "last": 50}
-    assert s["missing"] == ["GPU 0: NVML answers GPU is lost (15)", "GPU 1: NVML answers GPU is lost (15)"]
+    assert s["missing"] == ["GPU 0: NVML error: GPU is lost (15)", "GPU 1: NVML error: GPU is lost (15)"]
 
 
 def test_report(outputs):
@@ -311,8 +311,8 @@ def test_report(outputs):
     check_sums(json.loads(ran.out)["gpu_stats"], t)
     text = cudatrace("report", "--full", t.path).out
     section = text[text.index("GPUs by NVML"):]
-    for what in ["samples, each ", "50.0 %", "NVIDIA Fake H100", "346 W", "GPU 0 was kept slow for ", "sw_power_cap sw_thermal_slowdown",
-                 "GPU 0: 1 Xids, the last was 31", "not there: GPU 1: NVML answers GPU is lost (15)"]:
+    for what in ["samples, each ", "50.0 %", "NVIDIA Fake H100", "346 W", "GPU 0 was throttled for ", "sw_power_cap sw_thermal_slowdown",
+                 "GPU 0: 1 Xids, the last was 31", "missing: GPU 1: NVML error: GPU is lost (15)"]:
         assert what in section, what
     assert ["xid"] == [x["kind"] for x in json.loads(ran.out)["failures"]] and "Xid 31: " in cudatrace("report", t.path).out
     assert cudatrace("report", t.path, "-o", folder / "r.html").status == 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 600
 # takes: 60
-"""--gpu-time: each execution on the stand-in GPU is in the trace once, with the call that requested it, for all producers; and
+"""--gpu-time: each execution on the mock GPU is in the trace once, with the call that requested it, for all producers; and
 missing ones are reported."""
 import collections
 import json
@@ -48,7 +48,7 @@ def in_calls(lines):
 
 
 class Traced:
-    """A traced command: t is its trace, gpu the executions, made the stand-in's counts."""
+    """A traced command: t is its trace, gpu the executions, made the mock driver's counts."""
 
     def __init__(self, tmp_path, *args, probe="inject", command=(SAMPLE, "--quiet", "--tokens", "8"), fake=FAKE, **env):
         path, counts = tmp_path / "t.jsonl", tmp_path / "counts"
@@ -321,7 +321,7 @@ def test_gpus_of_the_machine(tmp_path, probe, seen):
     uuids = sorted(f"GPU-fa4ec0d{n}-0001-0203-0405-060708090a00" for n in seen)
     assert sorted(d["uuid"] for d in r.devices) == uuids
     for d in r.devices:
-        assert d["device"] == 0 and d["pci"] == f"0000:0{int(d['uuid'][11]) + 1}:00.0" and d["model"] == "Stand-in GPU"
+        assert d["device"] == 0 and d["pci"] == f"0000:0{int(d['uuid'][11]) + 1}:00.0" and d["model"] == "Mock GPU"
         assert (d["capability"], d["multiprocessors"], d["clock_khz"]) == (90, 132, 1500000)
         # The device's line is before its executions.
         assert r.t.ev.index(d) < min(i for i, e in enumerate(r.t.ev) if e["type"] == "gpu" and e["pid"] == d["pid"])
@@ -375,7 +375,7 @@ def test_report(tmp_path):
     assert sum(g["total_ns"] for g in device["gaps"]) == device["idle_ns"] and device["late"] == 0
     text = cudatrace("report", "--full", tmp_path / "t.jsonl").out
     assert "On the GPU" in text and "Measured on the GPU" in text and "does not see how long" not in text
-    assert f"Without a time: 0 of {r.end('launches_timed'):,} launches" in re.sub(r"\s+", " ", text)
+    assert f"Without a GPU time: 0 of {r.end('launches_timed'):,} launches" in re.sub(r"\s+", " ", text)
 
 
 def test_page(tmp_path):
@@ -389,7 +389,7 @@ def test_page(tmp_path):
     [section] = re.findall(r'<section[^>]* id="executed".*?</section>', page, re.S)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", section))
     assert f"{len(r.gpu):,}" in text.replace("\u202f", ",").replace("\u00a0", " ") and "matmul" in text and "copies HtoD" in text and "graphs" in text
-    assert "is in the next table" in page and "GPU idle" in page
+    assert "in the next table" in page and "GPU idle" in page
     # Each stream has a row, and none of them is a driver's.
     lanes = Page(tmp_path / "page.html").meta["lanes"]
     rows = {row_of(r, e): e["gpu_stream"] for e in r.gpu}

@@ -8,12 +8,13 @@ A finding must be in the report as text and JSON. A metric must be at /metrics, 
 the check of the dashboard. Calls into a library must have names, arguments, errors and nesting, and be in list, summary and
 metrics. Records of a producer must become lines of the trace, in order and with their own ids, and be counted in the daemon."""
 import collections
+import csv
+import io
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -21,11 +22,13 @@ import urllib.request
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import FAKE, O, TESTS, Ran, needs_tracing, passes, until
+from helpers.otlp import Received
+from helpers.ports import free_port
+from helpers.run import FAKE, O, TESTS, Ran, needs_tracing, until
 
 TOP = os.path.dirname(TESTS)
-# "In `FILE`, behind `TEXT`:", followed by indented lines.
-EDIT = re.compile(r"In\s+`([^`]+)`,\s+behind\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
+# "In `FILE`, after `TEXT`:", followed by indented lines.
+EDIT = re.compile(r"In\s+`([^`]+)`,\s+after\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
 # "The new file `FILE`:"
 FILE = re.compile(r"The new file\s+`([^`]+)`:\n\n((?:(?: {7,}.*)?\n)+)")
 COMMANDS = re.compile(r"from the rows:\n\n((?: {7,}.*\n)+)")
@@ -48,7 +51,7 @@ def followed(to, page, edits, files=0):
     found = EDIT.findall(howto)
     assert len(found) == edits
     for path, text, lines in found:
-        put_behind(f"{to}/{path}", text, textwrap.dedent(lines).rstrip("\n").split("\n"))
+        insert_after(f"{to}/{path}", text, textwrap.dedent(lines).rstrip("\n").split("\n"))
     found = FILE.findall(howto)
     assert len(found) == files
     for path, lines in found:
@@ -58,7 +61,7 @@ def followed(to, page, edits, files=0):
     return howto
 
 
-def put_behind(path, text, lines):
+def insert_after(path, text, lines):
     with open(path, encoding="utf-8") as f:
         old = f.read().split("\n")
     at = [i for i, line in enumerate(old) if text in line]
@@ -70,12 +73,6 @@ def put_behind(path, text, lines):
 def sh(tree, command):
     ran = Ran(["bash", "-ec", "unset O MAKEFLAGS MAKELEVEL; " + command], cwd=tree, timeout=900)
     return ran, ran.out + ran.err
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def get(port, path):
@@ -107,7 +104,7 @@ def served(tree, tmp, name):
         receiver.kill()
         daemon.wait()
         receiver.wait()
-    passes("otlp/otlp.py", tmp / "got", f"{name!r} in prometheus_names()")
+    assert name in Received(tmp / "got").prometheus_names()
     return text
 
 
@@ -224,11 +221,58 @@ def daemon_says(tree, tmp, program, env):
         daemon.wait()
 
 
+def tables_of_page(tree, trace, path):
+    """The descriptions of tables in the HTML report of a trace, by name."""
+    assert Ran([tree + "/build/cudatrace", "-q", "report", "--format=html", "-o", path, trace]).status == 0
+    with open(path, encoding="utf-8") as f:
+        return {t["name"]: t for t in json.loads(re.search(r'id="rows">(.*?)</script>', f.read(), re.S)[1])}
+
+
+def csv_of(tree, trace, table):
+    ran = Ran([tree + "/build/cudatrace", "report", "--format=csv", "--section=" + table, trace])
+    assert ran.status == 0, ran
+    return list(csv.DictReader(io.StringIO(ran.out)))
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory):
+    """A tree in which HOWTO_ADD_ANALYSIS.md was followed."""
+    tree = str(tmp_path_factory.mktemp("analysis") / "tree")
+    followed(tree, "HOWTO_ADD_ANALYSIS.md", edits=3, files=2)
+    ran, said = sh(tree, "make WERROR=1 all build/unit/test_findings build/unit/test_section && build/unit/test_findings && build/unit/test_section")
+    assert not ran.status, said[-3000:]
+    return tree
+
+
 @pytest.mark.long
-def test_finding(tmp_path):
-    tree = str(tmp_path / "tree")
-    followed(tree, "HOWTO_ADD_ANALYSIS.md", edits=2)
-    ran, said = sh(tree, "make WERROR=1 all build/unit/test_findings && build/unit/test_findings")
+def test_section(analysis, tmp_path):
+    """A new section, a file with its rows and a row of the list, must be in text, JSON, schema, CSV, the page, diff and the document."""
+    trace = TESTS + "/golden/h200-triton.jsonl"
+    program = analysis + "/build/cudatrace"
+    found = json.loads(Ran([program, "report", "--format=json", trace]).out)
+    threads = found["threads"]["list"]
+    assert found["threads"]["count"] == len(threads) > 0 and sum(t["calls"] for t in threads) > 50
+    old = json.loads(Ran([O + "/cudatrace", "report", "--format=json", trace]).out)
+    assert {k: v for k, v in found.items() if k != "threads"} == old
+    text = Ran([program, "report", "--section=threads", trace]).out
+    assert re.search(rf"(?m)^  +thread  calls +time  name\n +{threads[0]['tid']}  ", text), text
+    assert "threads           calls by thread\n" in Ran([program, "report", "--list-sections"]).out
+    schema = json.loads(Ran([program, "list", "--schema=report"]).out)["properties"]["threads"]
+    assert schema["properties"]["list"]["items"]["properties"]["call_ns"]["description"] == "time in them"
+    assert [row["call_ns"] for row in csv_of(analysis, trace, "threads.list")] == [str(t["call_ns"]) for t in threads]
+    assert [c["path"] for c in tables_of_page(analysis, trace, tmp_path / "page.html")["threads.list"]["columns"]] == [["pid"], ["tid"], ["calls"], ["call_ns"], ["comm"]]
+    changes = json.loads(Ran([program, "diff", "--json", trace, TESTS + "/golden/h200-gpt2-tokens.jsonl"]).out)["all"]
+    assert next(x for x in changes if x["name"] == "threads with calls")["count_before"] == len(threads)
+    ran, said = sh(analysis, "! tools/doc-tables.py --check build/cudatrace && tools/doc-tables.py build/cudatrace && tools/doc-tables.py --check build/cudatrace")
+    assert not ran.status, said[-3000:]
+    with open(analysis + "/docs/REPORT.md", encoding="utf-8") as f:
+        assert "| `list[].call_ns` | number | yes | time in them |" in f.read().split("\n## threads\n")[1]
+
+
+@pytest.mark.long
+def test_finding(analysis):
+    tree = analysis
+    ran, said = sh(tree, "build/unit/test_findings")
     assert not ran.status, said[-3000:]
 
     trace = TESTS + "/golden/h200-gpt2-tokens.jsonl"
@@ -250,7 +294,7 @@ def test_finding(tmp_path):
 
 @pytest.mark.long
 def test_member(tmp_path):
-    """After adding a row and its value, JSON, text, schema and the document must have the number."""
+    """After adding a row and its value, JSON, text, schema, CSV, the page and the document must have the number."""
     tree = str(tmp_path / "tree")
     followed(tree, "HOWTO_ADD_MEMBER.md", edits=2)
     ran, said = sh(tree, "make WERROR=1 all && ! tools/doc-tables.py --check build/cudatrace && tools/doc-tables.py build/cudatrace")
@@ -271,6 +315,9 @@ def test_member(tmp_path):
     assert "warps" not in schema["required"] and not schema["additionalProperties"]
     with open(tree + "/docs/REPORT.md", encoding="utf-8") as f:
         assert "| `list[].warps` | number |  | warps of the largest block |" in f.read()
+    assert [row["warps"] for row in csv_of(tree, report[2], "kernels.list")] == [str(k["warps"]) for k in kernels]
+    column = next(c for c in tables_of_page(tree, report[2], tmp_path / "page.html")["kernels.list"]["columns"] if c["path"] == ["warps"])
+    assert column["head"] == "warps" and column["text"] == "warps of the largest block" and column["type"] == "count"
 
 
 @pytest.mark.long

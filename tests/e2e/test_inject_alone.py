@@ -232,6 +232,12 @@ def test_without_cudatrace(alone, tmp_path):
     assert not os.path.exists(tmp_path / "trace")
 
 
-def test_a_file_that_cannot_be_written(alone):
+@pytest.mark.parametrize("kind", ["no folder", "a folder"])
+def test_a_file_that_cannot_be_written(alone, tmp_path, kind):
+    """The program runs as untraced, and one line says why there is no trace."""
+    path = tmp_path / "trace"
+    if kind == "a folder":
+        path.mkdir()
     status, out, err = Waiting(alone, {}).finish()
-    assert Waiting(alone, preloaded("/nowhere/trace")).finish() == (status, out, err)
+    traced = Waiting(alone, preloaded("/nowhere/trace" if kind == "no folder" else path)).finish()
+    assert traced[:2] == (status, out) and re.fullmatch(re.escape(err) + "cudatrace: not traced: .* CUDATRACE_OUT to a file that you may create .*\n", traced[2]), traced

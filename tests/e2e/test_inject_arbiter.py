@@ -176,9 +176,10 @@ def test_threads_of_forked_children(tmp_path):
                     env={"LD_LIBRARY_PATH": f"{O}/fake", "CUDATRACE_VERBOSE": "1"})
     t = Trace(tmp_path / "trace")
     seen, made = t.sym["cuCtxSynchronize"], int(ran.out)
-    assert ran.status == 0 and t.accounts() and made == 9600 and seen <= made, (ran, t.end)
-    # On a very busy machine some processes connect too late, and report it.
-    assert seen == made or "no answer of the tracer" in ran.err, (ran, seen)
+    late = t.end["drops"].get("processes", 0)
+    assert ran.status == 0 and t.accounts(drops=bool(late)) and made == 9600 and seen <= made, (ran, t.end)
+    # On a busy machine some processes connect too late, which is counted.
+    assert seen == made or late, (ran, seen)
     assert len({e["id"] for e in t.calls}) == len(t.calls)
 
 

@@ -63,7 +63,7 @@ class Caller:
 
 
 def own_counts(path):
-    """The stand-in's counts of calls."""
+    """The mock's counts of calls."""
     made = collections.Counter()
     for line in path.read_text().splitlines():
         if line.startswith("cu"):

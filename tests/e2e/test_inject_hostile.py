@@ -60,12 +60,9 @@ def test_busy(hostile, way, tmp_path):
         p.wait()
 
 
-@pytest.mark.parametrize("way,seconds", [("alone", 40), ("both", 3)])
-def test_writer(hostile, way, seconds, tmp_path):
-    """With uprobes the child is followed, and the tracer waits for it."""
-    ran, t, took = trace(tmp_path, WAYS[way], *hostile, "writer", str(seconds))
-    if way == "alone":
-        os.kill(int(ran.out), signal.SIGKILL)
+def test_writer(hostile, way, tmp_path):
+    """The tracer waits for the child, whatever that writes into its parent's rings."""
+    ran, t, took = trace(tmp_path, way, *hostile, "writer", "3")
     assert ran.status == 0 and t.end["type"] == "end" and took < 25, (ran, took)
     assert len({e["pid"] for e in t.ev if e.get("comm") == "written"}) <= 1
 

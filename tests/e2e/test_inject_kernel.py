@@ -2,7 +2,7 @@
 # timeout: 600
 # takes: 60
 """--kernel in the process records the same driver system calls as the tracepoints, without root. Has the tests of
-tests/suites/kernel.sh, with a program whose system calls are made by a library with the driver's name."""
+tests/e2e/test_kernel.py, with a program whose system calls are made by a library with the driver's name."""
 import collections
 import json
 import os
@@ -13,12 +13,12 @@ import subprocess
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.nvfuse import BY_NAME, mock_devices, needs_no_driver
 from helpers.run import ALL, CUDATRACE, FAKE, O, TESTS, Ran, needs_tracing, passes, until
 
 CC = os.environ.get("CC", "gcc").split()
 # A user id that nothing else uses: names of folders in /tmp contain it.
 UID = 410000000 + os.getpid()
-BY_NAME = {"CUDATRACE_TEST_NV_BY_NAME": "1"}
 # How the library calls libc's functions: lazy binding, read-only pages bound at the start, or direct pointers.
 TABLES = {"lazy": ["-Wl,-z,lazy,-z,norelro"], "now": ["-Wl,-z,now,-z,relro"], "no-plt": ["-fno-plt", "-Wl,-z,now,-z,relro"]}
 
@@ -35,15 +35,13 @@ def build(folder, source, how):
 
 @pytest.fixture(scope="module")
 def place():
-    """A readable folder with all that a user needs; "out" is the user's own, "nv" has the stand-in devices."""
-    if os.path.exists("/sys/module/nvidia"):
-        pytest.skip("the NVIDIA driver is loaded: its version would choose the layouts")
+    """A readable folder with all that a user needs; "out" is the user's own, "nv" has the mock devices."""
+    needs_no_driver()
     if os.geteuid() or not shutil.which("setpriv"):
         pytest.skip("needs root, to mount devices and to become a user without rights")
     folder = os.environ["TMP"] + "/place"
     os.chmod(os.environ["TMP"], 0o755)
     os.makedirs(folder + "/out")
-    os.makedirs(folder + "/nv")
     os.chown(folder + "/out", UID, UID)
     for path in (CUDATRACE, FAKE + "/libcuda.so.1", O + "/libcudatrace-inject.so"):
         os.chmod(shutil.copy(path, folder), 0o755)
@@ -59,13 +57,8 @@ def place():
 
 @pytest.fixture(scope="module")
 def nv(place):
-    """The folder of the stand-in devices."""
-    subprocess.run([*CC, "-O1", "-w", "-D_GNU_SOURCE", "-o", place + "/server", f"{TESTS}/nvfuse/server.c"], check=True)
-    with subprocess.Popen([place + "/server", place + "/nv"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        if server.stdout.readline() != "ready\n":
-            pytest.skip("no stand-in device: " + server.stderr.read())
-        yield place + "/nv"
-        server.terminate()
+    with mock_devices(place) as folder:
+        yield folder
 
 
 AS = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]

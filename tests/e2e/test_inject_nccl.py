@@ -71,7 +71,7 @@ def times(*counts):
 
 
 def all_are_there(tmp_path):
-    """The trace must have as many calls of each NCCL and driver function as the stand-ins counted."""
+    """The trace must have as many calls of each NCCL and driver function as the mocks counted."""
     passes("cases/expect.py", "--counts", tmp_path / "counts", tmp_path / "t")
 
 

@@ -18,7 +18,7 @@ CC = os.environ.get("CC", "gcc").split()
 
 
 def made(path):
-    """The stand-in's counts."""
+    """The mock's counts."""
     with open(path, encoding="utf-8") as f:
         return {s: int(n) for s, n in map(str.split, f)}
 

@@ -154,6 +154,8 @@ def test_stale_table(tmp_path):
     os.makedirs(tmp_path / "docs")
     os.makedirs(tmp_path / "tools")
     shutil.copy(TOP + "/tools/doc-tables.py", tmp_path / "tools")
+    os.makedirs(tmp_path / "src/util")
+    shutil.copy(TOP + "/src/util/limits.def", tmp_path / "src/util")
     for name in os.listdir(TOP + "/docs"):
         if name.endswith(".md"):
             shutil.copy(f"{TOP}/docs/{name}", tmp_path / "docs")
@@ -165,6 +167,25 @@ def test_stale_table(tmp_path):
     assert ran.returncode == 1 and ran.stdout.startswith("docs/FIELDS.md differs from ")
     assert subprocess.run([*tables, CUDATRACE], check=False).returncode == 0
     assert fields.read_text(encoding="utf-8") == text
+    # The same for a row of limits.def.
+    rows = tmp_path / "src/util/limits.def"
+    rows.write_text(rows.read_text(encoding="utf-8").replace('"edges", 4096,', '"edges", 5000,'), encoding="utf-8")
+    ran = subprocess.run([*tables, "--check", CUDATRACE], stdout=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == 1 and ran.stdout.startswith("docs/LIMITS.md differs from ")
+    assert subprocess.run([*tables, CUDATRACE], check=False).returncode == 0
+    assert "| `edges` | waits between streams | 5,000 | 10,000 |" in (tmp_path / "docs/LIMITS.md").read_text(encoding="utf-8")
+
+
+def test_page_has_every_limit():
+    """docs/LIMITS.md must have each row of limits.def once, with its name, and no placeholder."""
+    with open(TOP + "/src/util/limits.def", encoding="utf-8") as f:
+        rows = re.findall(r"^(KERNEL|TRACE|REPORT)_LIMIT\((\w+), (?:\"(\w+)\")?", f.read(), re.M)
+    with open(TOP + "/docs/LIMITS.md", encoding="utf-8") as f:
+        text = f.read()
+    blocks = re.findall(r"<!-- limits of a \w+, made by.*?<!-- end of limits -->", text, re.S)
+    trace, report = (re.findall(r"^\| (?!table)(?:`(\w+)`)?", block, re.M) for block in blocks)
+    assert trace == [name for kind, _, name in rows if kind != "REPORT"] and report == [name for kind, _, name in rows if kind == "REPORT"]
+    assert len(trace) > 20 and len(report) > 20 and "{max}" not in text and "{share}" not in text
 
 
 def test_page_has_a_section_of_every_kind():

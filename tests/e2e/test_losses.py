@@ -134,7 +134,8 @@ NEWER = {"ts": 3, "type": "of-tomorrow", "op": "x", "name": "x", "pid": 7, "tid"
 
 
 def with_line(line, **end):
-    lines = piece(0, **{"events": {"memory": 10, "other": 1}, **end})
+    kind = line.get("type", "other") if isinstance(line, dict) else "other"
+    lines = piece(0, **{"events": {"memory": 10, kind: 1}, **end})
     return [*lines[:5], line, *lines[5:]]
 
 
@@ -152,6 +153,10 @@ FILES = {
     "a line without its members": ([with_line({"ts": 4}, events={"memory": 11})], {"bad_lines": 1}),
     "NULs in the middle": ([with_line("\0\0\0\n", events={"memory": 11})], {"bad_lines": 1}),
     "lines taken out": ([[*piece(0)[:3], *piece(0)[6:]]], {"missing_lines": 3}),
+    "calls without lines": ([[*piece(0)[:-1], {**piece(0)[-1], "calls": 13}]], {"missing_lines": 3}),
+    "starts of calls without lines": ([[*piece(0)[:-1], {**piece(0)[-1], "entries": 14}]], {"missing_lines": 4}),
+    "lines of another type": ([piece(0, events={"memory": 8, "kernel": 2})], {"missing_lines": 2, "surplus_lines": 2}),
+    "calls without lines in a middle file": ([P[0], [*P[1][:-1], {**P[1][-1], "calls": 12}], *P[2:]], {"missing_lines": 2}),
     "lines of a newer version": ([with_line(NEWER)], {"unknown_lines": 1}),
     "a library that was missed": ([with_line(MISSED)], {"failed_libraries": 1}),
     "a library that was written to": ([with_line({**MISSED, "op": "detached", "pid": 0})], {"detached": 1}),
@@ -385,11 +390,21 @@ def test_doubled(tmp_path):
         views(tmp_path, put(tmp_path, [HEAD, *lines, end], name=f"d{i}"), want)
 
 
-@pytest.mark.parametrize("drops,want", [({"newthing": 5, "other": 2}, 7), ({"calls": "7"}, 1), ({"calls": [3], "tasks": None}, 2), ({"calls": -5}, 1), ({"calls": 0}, 0)])
+@pytest.mark.parametrize("drops,want", [({"newthing": 5, "other": 2}, 7), ({"calls": "7"}, 1), ({"calls": [3], "tasks": None}, 2), ({"calls": -5}, 1), ({"calls": 0.5}, 1), ({"calls": 0}, 0)])
 def test_unknown_drops(tmp_path, drops, want):
     """Unknown counts, of a newer cudatrace, and invalid counts must be reported."""
     got = lost(json.loads(report(*put(tmp_path, piece(0, drops=drops)))))
     assert got.get("unknown_drops", 0) == want and bool(got) == bool(want)
+
+
+@pytest.mark.parametrize("old,new", [('"bad_records": 0', '"bad_records": "4"'), ('"bad_records": 0', '"bad_records": -4'), ('"entries": 10', '"entries": null'),
+                                     ('"drops": {', '"drops": {"calls": 0}, "drops": {'), ('"calls": 10', '"calls": 10, "lines_lost": 0.4')])
+def test_damaged_end_line(tmp_path, old, new):
+    """What is not a count, or occurs twice, must not be taken for a complete trace."""
+    path, = put(tmp_path, piece(0))
+    assert json.loads(report(path))["complete"] is True
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    assert json.loads(report(path))["complete"] is False
 
 
 def copies(folder):

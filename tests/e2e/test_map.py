@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
 """The report's map: each layer of an uninstrumented model, with its work. tests/map/make_trace.py writes a trace with known
-numbers; then the same program runs with a stand-in and is traced."""
+numbers; then the same program runs with a mock and is traced."""
 import collections
 import json
 import os
@@ -355,7 +355,7 @@ def test_hostile(tmp_path, seed):
 
 
 def test_traced(tmp_path):
-    """The program itself, traced with a stand-in for libcuda, must give the right map."""
+    """The program itself, traced with a mock of libcuda, must give the right map."""
     needs_tracing()
     trace = tmp_path / "real.jsonl"
     tracer = [CUDATRACE, "-q", "--python", "--jsonl", trace, "--"]

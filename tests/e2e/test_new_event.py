@@ -23,14 +23,14 @@ pytestmark = pytest.mark.long
 def follow(page, tree):
     """Inserts each block of the page at the place given in its first line. Returns the changed files."""
     changed = []
-    for name, where, anchor, text in re.findall(r"^ *```c (\S+): (behind|before): ([^\n]*)\n(.*?)^ *```$", page, re.M | re.S):
+    for name, where, anchor, text in re.findall(r"^ *```c (\S+): (after|before): ([^\n]*)\n(.*?)^ *```$", page, re.M | re.S):
         # Pages have spaces, the sources tabs.
         text = re.sub("^(?: {8})+", lambda m: "\t" * (len(m[0]) // 8), textwrap.dedent(text), flags=re.M)
         path = tree / name
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         at = [i for i, line in enumerate(lines) if line.rstrip("\n") == anchor]
         assert len(at) == 1, f"{name}: {len(at)} lines are {anchor!r}"
-        lines.insert(at[0] + (where == "behind"), text)
+        lines.insert(at[0] + (where == "after"), text)
         path.write_text("".join(lines), encoding="utf-8")
         changed.append(name)
     return changed

@@ -50,7 +50,7 @@ int main(void)
 
 @pytest.fixture(scope="module")
 def built():
-    """The program with the tests' own client; stand-ins for libnvToolsExt and for another tool."""
+    """The program with the tests' own client; mocks of libnvToolsExt and for another tool."""
     folder = os.environ["TMP"] + "/nvtx"
     os.makedirs(folder + "/asks", exist_ok=True)
     subprocess.run([*CC, "-O1", "-o", folder + "/ranges", SOURCES + "ranges.c", "-ldl", "-lpthread"], check=True)

@@ -2,6 +2,7 @@
 # timeout: 300
 # takes: 20
 """Unusual but real libraries, and processes that cannot be inspected: every producer must report what is not traced."""
+import json
 import os
 import re
 import shutil
@@ -49,6 +50,11 @@ def trace(caller, who, says, *args, before=(), quiet=True, library=LIB, env=()):
                        env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"} | dict(env))
     assert p.returncode == 0, p.stderr
     return p.stderr, Trace(path)
+
+
+def lost(caller):
+    """What a report says is missing in the last trace."""
+    return [x["id"] for x in json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", os.path.dirname(caller) + "/t.jsonl"]).out)["lost"]]
 
 
 @pytest.mark.parametrize("who", ALL)
@@ -118,8 +124,9 @@ def test_not_let_in(caller, who, before, quiet):
     said, t = trace(caller, who, SHUT, before=before, quiet=quiet)
     assert re.search(r"cannot inspect process \d+ \(caller\), its CUDA calls are not traced: .*CAP_SYS_PTRACE.*run it with sudo", said), said
     assert "never loaded" not in said and not t.calls
-    assert [(e["op"], e["note"]) for e in t.lib] == [("failed", "its process may not be inspected")] and "failed" in t.end["unseen"]
+    assert [(e["op"], e["note"]) for e in t.lib] == [("failed", "its process cannot be inspected")] and "failed" in t.end["unseen"]
     assert who != "user" or t.end["drops"]["processes"] == 1
+    assert "failed_libraries" in lost(caller) and "unseen" not in lost(caller)
 
 
 EMPTY = {"env -i": ["env", "-i"], "unset": ["env", "-u", "LD_PRELOAD", "-u", "CUDA_INJECTION64_PATH"], "set to others": ["env", "LD_PRELOAD=", "CUDA_INJECTION64_PATH="]}
@@ -131,6 +138,7 @@ def test_library_was_not_loaded(caller, how):
     said, t = trace(caller, "user", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how], quiet=False)
     assert "made no CUDA driver call that is traced: no process has loaded libcuda and the in-process library" in said and "env -i" in said, said
     assert "never loaded libcuda" not in said and "env -i" in t.end["unseen"]
+    assert lost(caller) == ["unseen"]
     assert trace(caller, "user", "open {lib}\ninit\n", before=EMPTY[how])[0] == ""
     # With root, the calls are traced.
     assert trace(caller, "uprobe", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how])[1].sym["cuMemAlloc_v2"] == 9
@@ -138,4 +146,4 @@ def test_library_was_not_loaded(caller, how):
 
 def test_nothing_is_unseen(caller):
     for who in ALL:
-        assert "unseen" not in trace(caller, who, "open {lib}\ninit\nalloc 1\n")[1].end
+        assert "unseen" not in trace(caller, who, "open {lib}\ninit\nalloc 1\n")[1].end and not lost(caller)

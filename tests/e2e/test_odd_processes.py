@@ -49,6 +49,19 @@ def test_main_thread_has_ended(running, before, after, option):
     assert {e["pid"] for e in trace.calls} == {c.pid}
 
 
+@pytest.mark.parametrize("how,code", [("exit 7", 7), ("", 0)], ids=["exit", "last thread returns"])
+def test_exit_line(running, how, code):
+    """It has the process's name and exit code, also when another thread is the last to end."""
+    c = headless(running, *READY)
+    t = running.tracer("t", "-e", "memory", "-p", c.pid)
+    if how:
+        c.p.stdin.write(f"{how}\n")
+        c.p.stdin.flush()
+    assert c.end() == code and t.ended() == 0
+    line, = (e for e in t.trace.ev if e.get("type") == "process" and e["op"] == "exit")
+    assert (line["pid"], line["tid"], line["comm"], line["exit_code"]) == (c.pid, c.pid, "caller", code)
+
+
 def test_debug_messages(running, tmp_path):
     """With -v, the reader of other processes' files must still work: its sandbox only reports what it refuses."""
     c = running.caller().ready(LIB)

@@ -201,9 +201,25 @@ def test_spans_each_attribute_counts(served):
         s = next(s for s in other if name in s["attrs"])
         s["attrs"][name] = "77777" if s["attrs"][name].isdigit() else "x"
         assert metrics.compare_spans(served.lines, other, zero), name
+    assert {s["status"].get("code") for s in mine} == {None, 2}
+    for code in (None, 2):
+        for status in ({"code": 1}, {"code": 2, "message": "x"}, {} if code else {"code": 2, "message": "CUDA_ERROR_UNKNOWN"}):
+            other = copy.deepcopy(mine)
+            next(s for s in other if s["status"].get("code") == code)["status"] = status
+            assert metrics.compare_spans(served.lines, other, zero), (code, status)
     assert metrics.compare_spans(served.lines, mine[1:], zero)
     longer = [{**mine[0], "endTimeUnixNano": str(int(mine[0]["endTimeUnixNano"]) + 1)}, *mine[1:]]
     assert metrics.compare_spans(served.lines, longer, zero)
+
+
+def test_costs_of_files(served):
+    """The cost in a daemon's file must follow from its own calls and its own time, not from the daemon's."""
+    traced = [f for f in served.files if f[-1]["calls"]]
+    assert traced
+    for lines in traced:
+        assert not metrics.costs(lines)
+        head, end = lines[0], lines[-1]
+        assert metrics.costs([{**head, "begin_ns": 0}, end]) and metrics.costs([head, {**end, "cost_share": end["cost_share"] * 1.01}])
 
 
 def test_otlp_metrics(served):

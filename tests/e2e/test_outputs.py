@@ -335,7 +335,7 @@ def test_silent(jsonl):
 def test_summary(jsonl):
     said = ct("-e", DEFAULT, "--summary=full", "--jsonl", jsonl, "--", *SAMPLE).err
     assert re.search(r"^Summary: ([\d,]+) CUDA calls", said, re.M)[1].replace(",", "") == str(Trace(jsonl).end["calls"])
-    assert re.search("^Cost of tracing: [0-9]+ calls", said, re.M)
+    assert re.search("^Tracing overhead: [0-9]+ calls", said, re.M)
     assert not [line for line in said.splitlines() if len(line) > 120]
 
 

@@ -93,6 +93,34 @@ def test_diff():
     assert sum(t["changed"] for k in ("all", "functions", "kernels") for t in diff[k]) == diff["changed"]
 
 
+def redacted(path, what):
+    """TOKENS as with --no-strings or --no-args."""
+    with open(TOKENS, encoding="utf-8") as f:
+        lines = [json.loads(line) for line in f]
+    for x in lines:
+        for name in ("kernel", "kernel_mangled") if what == "strings" else ("kernel", "kernel_mangled", "args", "size", "direction", "ptr", "stream", "grid", "block", "bandwidth_gbps"):
+            x.pop(name, None)
+    lines[0]["redacted"] = what
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines), encoding="utf-8")
+    return path
+
+
+def test_diff_of_redacted_traces(tmp_path):
+    """If only one trace lacks names or arguments, no difference proves nothing, and one line must say so."""
+    full, strings, arguments = TOKENS, redacted(tmp_path / "s.jsonl", "strings"), redacted(tmp_path / "a.jsonl", "arguments")
+    for one, other, status, verdict, what, where in (
+            (full, full, 0, "same", None, None), (strings, strings, 0, "same", "strings", "both"), (full, strings, 3, "unknown", "strings", "after"),
+            (strings, full, 3, "unknown", "strings", "before"), (arguments, full, 3, "unknown", "arguments", "before"), (strings, arguments, 3, "unknown", "arguments", "after"),
+            (arguments, arguments, 0, "same", "arguments", "both"), (strings, TRITON, 1, "different", "strings", "before")):
+        ran = cudatrace("diff", "--json", one, other)
+        got = json.loads(ran.out)
+        assert (ran.status, got["verdict"], got.get("redacted"), got.get("redacted_in")) == (status, verdict, what, where), (one, other, [x for x in got["all"] + got["functions"] if x["changed"]])
+        ran = cudatrace("diff", one, other)
+        said = re.findall(r"Hidden: [^.]* not compared, because (?:the trace (before|after) has|(both) traces have) no (names|arguments)", " ".join(ran.out.split()))
+        assert ran.status == status and [a or b for a, b, _ in said] == [where] * bool(where), ran.out
+        assert ("Nothing changed" in ran.out) == (status == 0)
+
+
 @pytest.mark.parametrize("other", [["none"], []], ids=["no such file", "one trace"])
 def test_diff_usage(tmp_path, other):
     assert cudatrace("diff", TOKENS, *[tmp_path / o for o in other]).status == 2

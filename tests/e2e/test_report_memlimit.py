@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 
@@ -129,6 +130,27 @@ def test_behind_diff(first):
     assert '"name":"small_first","changed":false,"count_before":50,"count_after":50' in ran.out
 
 
+def test_no_memory(tmp_path):
+    """Wherever memory runs out, a report must be complete except for rows that it counts, or end with an error."""
+    path, statuses = tmp_path / "processes.jsonl", set()
+    with open(path, "w", encoding="ascii") as f:
+        f.write('{"ts":0,"type":"header","name":"cudatrace","schema":2,"clock_base_ns":1000,"boot_id":"x","host":"h"}\n')
+        for i in range(1, 10001):
+            f.write(f'{{"ts":{i},"type":"memory","op":"alloc","name":"cuMemAlloc","symbol":"cuMemAlloc_v2","pid":{i},"tid":{i},"comm":"c",'
+                    f'"id":{i},"duration_us":1,"result":0,"ptr":"{i << 12:#x}","size":4096,"args":{{}}}}\n')
+        f.write('{"ts":10001,"type":"end","name":"cudatrace","reason":"x"}\n')
+    for mb in [*range(44, 84, 5), 400]:
+        ran = cudatrace("report", "-q", "--format=json", path, preexec_fn=lambda size=mb << 20: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
+        statuses.add(ran.status)
+        assert ran.status in (0, 1), f"{mb} MiB: {ran}"
+        if ran.status:
+            assert ran.err and all(line.startswith("cudatrace: ") for line in ran.err.splitlines()), f"{mb} MiB: {ran}"
+        else:
+            found = json.loads(ran.out)
+            assert found["overview"]["calls"] == 10000 or found.get("rejected") or found["files"][0]["bad_lines"], f"{mb} MiB"
+    assert statuses == {0, 1}, "other limits are needed"
+
+
 def test_pools(tmp_path):
     """A program that makes more pools than the limit of 4,096 for one program must have the rest counted."""
     path = tmp_path / "pools.jsonl"
@@ -144,3 +166,26 @@ def test_pools(tmp_path):
     path.write_text("\n".join(lines[:4000]) + "\n")
     assert "rejected" not in json.loads(cudatrace("report", "-q", "--format=json", path).out)
     assert "memory pools: the report" not in cudatrace("report", "--full", "-q", path).out
+
+
+def test_ranges(tmp_path):
+    """A process with more names of ranges, and more work in ranges that never end, than its limits must leave both to a later process."""
+    path = tmp_path / "ranges.jsonl"
+    lines = ['{"ts":0,"type":"header","name":"cudatrace","schema":2}']
+
+    def add(form, pid, *fields):
+        lines.append(('{"ts":%d,"type":' + form + '}') % (len(lines), pid, pid, *fields))
+    call = '"sync","op":"sync","name":"cuCtxSynchronize","symbol":"cuCtxSynchronize","pid":%d,"tid":%d,"comm":"c","id":%d,"duration_us":1,"result":0,"range_id":%d,"args":{}'
+    push = '"range","op":"push","name":"push","pid":%d,"tid":%d,"comm":"c","duration_us":1,"id":%d,"level":0,"text":"%s"'
+    for i in range(1, 16384 + 101):
+        add(push, 1, i, f"name {i}")
+    for i in range(1, 65536 + 11):
+        add(call, 1, i, 1000000 + i)
+    for i in range(100):
+        add(call, 2, 100000 + i, 7)
+    add(push, 2, 7, "small")
+    path.write_text("\n".join(lines) + '\n{"ts":90000,"type":"end","name":"cudatrace","reason":"x"}\n')
+    found = json.loads(cudatrace("report", "-q", "--top", 40000, "--format=json", path).out)
+    small = [r for r in found["ranges"]["list"] if r["text"] == "small"]
+    assert [(r["count"], r["calls"]) for r in small] == [(1, 100)], small
+    assert found["rejected"]["ranges"] == found["ranges"]["rejected"] == 100 + 10

@@ -180,11 +180,13 @@ def test_long(tree):
     tree.suite("long", "echo ok long", "# long")
     tree.suite("longer", 'echo "ok long is $LONG"', "# longer")
     tree.suite("short", "echo ok short")
+    tree.module("all_long", "# long\ndef test_a(): pass\ndef test_b(): pass\n")
     tree.module("both", "import pytest\ndef test_a(): pass\n@pytest.mark.long\ndef test_b(): pass\n@pytest.mark.long\ndef test_c(): pass\n")
     short, long = tree.run("-v")[1], tree.run("-v", "--long")[1]
     assert sums(short) == (3, 0, 0) and "ok longer: long is 0" in short and "short" in short
-    assert sums(long) == (4, 0, 0) and "ok longer: long is 1" in long and "long" in long
+    assert sums(long) == (6, 0, 0) and "ok longer: long is 1" in long and "long" in long
     assert sums(tree.run("long")[1]) == (1, 0, 0)
+    assert sums(tree.run("all_long")[1]) == (2, 0, 0)
 
 
 def test_modules(tree):
@@ -303,8 +305,14 @@ def test_own_processes(tree):
         tree.suite("all", see)
         tree.suite("own", see.replace("grep", "! grep"), "# own processes")
         tree.suite("leaves", see.replace("grep", "! grep") + "\nsetsid sleep 99 &", "# own processes")
+        module = "# own processes\nimport os, subprocess\ndef test_it():\n    assert not os.path.exists('/proc/%d')\n"
+        tree.module("alone", module % sleeper.pid)
+        tree.module("litters", module % sleeper.pid + "    subprocess.Popen(['setsid', 'sleep', '99'])\n")
+        tree.module("fails", module % os.getpid() + "    os._exit(3)\n")
         _, out = tree.run()
-        assert sums(out) == (3, 1, 0) and "leaves: the suite # left running: sleep" in out
+        assert sums(out) == (5, 3, 0) and "fails: the suite # exit status 3" in out, out
+        for name in ("leaves", "litters"):
+            assert f"{name}: the suite # left running: sleep" in out, out
     finally:
         sleeper.kill()
         sleeper.wait()
@@ -323,7 +331,7 @@ def test_nothing_stays(tree, how, own):
     text += f'echo ok {mark}; : >"$0.ready"\n' + {"end": "exit 0"}.get(how, "sleep 1000")
     tree.suite("leaves", text, ("# timeout: 3" if how == "timeout" else "") + own)
     # The module's process is forked, and leaves children behind.
-    tree.module("stays", "import subprocess, time\ndef test_it():\n"
+    tree.module("stays", own[1:] + "\nimport subprocess, time\ndef test_it():\n"
                 f"    subprocess.Popen(['setsid', 'sleep', '{marks[0]}'])\n    time.sleep(0 if {how!r} in ('end', 'timeout') else 1000)\n")
     p = tree.begin()
     if how.startswith("SIG"):

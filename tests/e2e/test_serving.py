@@ -98,7 +98,7 @@ def test_steps(tmp_path, libraries, args):
     assert {x["tokens"]: x["replays"] for x in r["graphs"]["sizes"]} == sizes
     assert r["graphs"]["padded"] == sum(bool(x["graph"]) and x["graph"] > x["batch"] for x in steps)
     text = s.text()
-    assert f"Serving: {len(steps)} steps of the model" in text and "n of the products is the number of tokens" in text
+    assert f"Serving: {len(steps)} steps of the model" in text and "n of the matrix products is the number of tokens" in text
 
 
 @pytest.mark.parametrize("args", [["--graphs", "1,2,4,8"], ["--async", "--f32"]], ids=" ".join)
@@ -196,7 +196,7 @@ def test_page(tmp_path, libraries):
     if ran.status == 77:
         pytest.skip("no Chromium")
     passed = {line[3:].split(" #")[0] for line in ran.out.splitlines() if line.startswith("ok ")}
-    assert passed >= {"serving has a section only if there are steps", "products of matrices have a row each", "nothing ran that the trace brought", "no element from a name"}, ran.out
+    assert passed >= {"serving has a section only if there are steps", "matrix products have a row each", "nothing ran that the trace brought", "no element from a name"}, ran.out
     assert bad in json.dumps(s.report()["serving"]["between"]).replace('\\"', '"') or sys.version_info < (3, 11)
 
 

@@ -24,7 +24,7 @@ cuMemAlloc app::pool::grow(int (*)(unsigned long*, unsigned long)) _Z1fDTsr1aC p
 
 
 class Built:
-    """Targets made of tests/stack/stacks.c, their plugin, and a stand-in driver with frame pointers, without which a nested call's stack
+    """Targets made of tests/stack/stacks.c, their plugin, and a mock driver with frame pointers, without which a nested call's stack
     would end in the driver."""
 
     def __init__(self, folder):

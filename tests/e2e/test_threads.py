@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""No thread may lose calls: the trace must match the stand-in driver's counts for each thread (FAKE_TID_COUNTS). Tests every kind of
+"""No thread may lose calls: the trace must match the mock driver's counts for each thread (FAKE_TID_COUNTS). Tests every kind of
 load, and every way in which a call can end."""
 import collections
 import json

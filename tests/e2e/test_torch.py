@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 40
-"""--torch: a program's operators and the calls in them, with stand-ins for PyTorch's libraries: exact counts, nesting, exceptions,
+"""--torch: a program's operators and the calls in them, with mocks of PyTorch's libraries: exact counts, nesting, exceptions,
 longjmp, threads, unreadable nodes. Also attached late; functions missing in a version are reported. With PyTorch itself, if installed,
 operators must match those of torch.profiler."""
 import collections

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# The stand-ins libcuda.so.1 and libnccl.so.2, the sample program and the test cases. Included by the main Makefile;
+# The mocks libcuda.so.1 and libnccl.so.2, the sample program and the test cases. Included by the main Makefile;
 # works alone too: make -f tests/fake/fake.mk fake-all
 # No SAN, no hardening: to a uprobe the entry points must look like a driver's.
 #
@@ -8,9 +8,9 @@
 #   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, je at +10, and a jump through a pointer)
 #   $(O)/fakeplain/libcuda.so.1  entry points without such pointers
 #   $(O)/fakelocked/libcuda.so.1  entry points as in fake/, but that of cuFakeLocked cannot be probed
-#   $(O)/fake*/libnccl.so.2    a stand-in for NCCL that calls them
-#   $(O)/cupti/libcupti.so.13  a stand-in for CUPTI, which the stand-in driver tells what it does
-#   $(O)/fakenvml*/libnvidia-ml.so.1  a stand-in for NVML; an old one; a library that is none
+#   $(O)/fake*/libnccl.so.2    a mock of NCCL that calls them
+#   $(O)/cupti/libcupti.so.13  a mock of CUPTI, which the mock driver tells what it does
+#   $(O)/fakenvml*/libnvidia-ml.so.1  a mock of NVML; an old one; a library that is none
 #   $(O)/fake/sample           an inference-like program
 #   $(O)/cases/NAME            one program per file of tests/cases
 #   $(O)/hard/                 tests/inject: a library and a program that thunks could spoil

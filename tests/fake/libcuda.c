@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda.so.1: dispatch, counts, injected failures and delays, and the results of all
+ * Mock libcuda.so.1: dispatch, counts, injected failures and delays, and the results of all
  * functions without specific behaviour.
  *
  * Environment:

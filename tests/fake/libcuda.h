@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Inside the stand-in libcuda.so.1.
+ * Inside the mock libcuda.so.1.
  *
  * libcuda_entry.S has the exports. They all call fake_dispatch() with the number of the row and the
  * argument words. A function with specific behaviour has an entry in one of the impl tables; every
@@ -167,7 +167,7 @@ struct array {
 	unsigned char *data;
 };
 
-/* Whether the whole range is in one live allocation. */
+/* Returns whether the whole range is in one live allocation. */
 bool mem_is_device(uint64_t ptr, size_t size);
 /* The GPU has a copy to or from it over its bus. */
 bool mem_is_host(uint64_t ptr);

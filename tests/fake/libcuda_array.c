@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in libcuda: arrays. Rows of bytes, one after another, outside the device's memory. */
+/* Mock libcuda: arrays. Rows of bytes, one after another, outside the device's memory. */
 #include "libcuda.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in libcuda: initialisation, devices, contexts, entry point lookup, handles. */
+/* Mock libcuda: initialisation, devices, contexts, entry point lookup, handles. */
 #include "libcuda.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define OBJ_MAGIC   0xc0da5eed
-#define DEVICE_NAME "Stand-in GPU"
+#define DEVICE_NAME "Mock GPU"
 
 static bool inited;
 bool fake_inited(void)

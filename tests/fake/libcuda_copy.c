@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda: copies and memset. Bytes move during the call, which programs cannot
+ * Mock libcuda: copies and memset. Bytes move during the call, which programs cannot
  * notice, since kernels change nothing; on the timeline an asynchronous copy takes its time.
  */
 #include "libcuda.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in libcuda: contexts. Each thread has a stack of them, as in the driver. */
+/* Mock libcuda: contexts. Each thread has a stack of them, as in the driver. */
 #include "libcuda.h"
 
 #include <string.h>

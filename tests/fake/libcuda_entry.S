@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The exported entry points of the stand-in libcuda: one per row of the table, each at its own
+ * The exported entry points of the mock libcuda: one per row of the table, each at its own
  * address, shaped like a driver's. Where a uprobe sits decides what it costs, so the tracer reads
  * the first bytes of an entry point; both shapes that drivers have are made here.
  *
@@ -210,7 +210,7 @@ fake_entry_\sym:
 	.endm
 #define POINTER .quad
 #else
-#error "the stand-in libcuda has entry points for x86-64 and arm64 only"
+#error "the mock libcuda has entry points for x86-64 and arm64 only"
 #endif
 
 	.set	fake_id, 0

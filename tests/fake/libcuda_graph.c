@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in libcuda: graphs. Nodes run one after another, in the order in which they were added. */
+/* Mock libcuda: graphs. Nodes run one after another, in the order in which they were added. */
 #include "libcuda.h"
 
 #include <stdlib.h>

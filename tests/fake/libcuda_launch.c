@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in libcuda: launches, host functions, and stream capture, which records them as nodes. */
+/* Mock libcuda: launches, host functions, and stream capture, which records them as nodes. */
 #include "libcuda.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda: memory. Device addresses come from one large reservation of address space, so
+ * Mock libcuda: memory. Device addresses come from one large reservation of address space, so
  * they look like a driver's (0x7f...), differ from host addresses, and can be copied to and from.
  */
 #include "libcuda.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda: modules, libraries, functions, kernels.
+ * Mock libcuda: modules, libraries, functions, kernels.
  *
  * Three kinds of image are known: PTX text, whose .entry names are the functions; "FAKE", NUL and
  * then NUL-terminated names up to an empty one, for names that PTX cannot spell; and anything else,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcuda: the simulated timeline. A stream has the time until which it is busy;
+ * Mock libcuda: the simulated timeline. A stream has the time until which it is busy;
  * added work begins then, or now if that is past. Calls that wait really wait. Streams, events,
  * launches, host functions.
  */

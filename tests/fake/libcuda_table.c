@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The API table inside the stand-in: hidden, so that it does not clash with the tracer's copy. */
+/* The API table inside the mock driver: hidden, so that it does not clash with the tracer's copy.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

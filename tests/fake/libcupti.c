@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-in libcupti.so.13: activity records of the work of the stand-in libcuda, in buffers like in
+ * Mock libcupti.so.13: activity records of the work of the mock libcuda, in buffers like in
  * CUPTI 12.9 and 13.0; callbacks of calls; one subscriber.
  *
  * Environment, words with commas between:

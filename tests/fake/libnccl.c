@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The stand-in's communicators: they allocate memory and load a module, inside a group at its
+/* The mock's communicators: they allocate memory and load a module, inside a group at its
  * end. */
 #include "libnccl.h"
 

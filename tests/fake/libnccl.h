@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stand-in libnccl.so.2: every function of the table. Those of libnccl.c and libnccl_calls.c
+ * The mock libnccl.so.2: every function of the table. Those of libnccl.c and libnccl_calls.c
  * have behaviour; the others count their calls and return 0. Each is also exported as pnccl*, at
  * the same address.
  *
- *   FAKE_CUDA_COUNTS=FILE  at exit, append "SYMBOL COUNT" lines, as the stand-in libcuda does
+ *   FAKE_CUDA_COUNTS=FILE  at exit, append "SYMBOL COUNT" lines, as the mock libcuda does
  *   FAKE_NCCL_VERSION=N    result of ncclGetVersion; the version in its code stays 22809
  */
 #ifndef FAKE_LIBNCCL_H

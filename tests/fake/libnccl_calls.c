@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stand-in's collectives: each launches a kernel; in a group the outermost end launches one for
+ * The mock's collectives: each launches a kernel; in a group the outermost end launches one for
  * each communicator (group.cc of 2.28.9). With one rank nothing is launched. The kernel's arguments
  * match NCCL's as far as cudatrace reads them: the number of the device function, as in 2.24 to
  * 2.28 for float32. Below 64 KiB the protocol is LL, else SIMPLE.

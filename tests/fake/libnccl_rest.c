@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Functions of the stand-in libnccl.so.2 that do nothing, weak: libnccl.c overrides some. */
+/* Functions of the mock libnccl.so.2 that do nothing, weak: libnccl.c overrides some. */
 #include "libnccl.h"
 
 uint64_t fake_nccl_counts[FN_CNT];

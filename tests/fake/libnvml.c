@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A stand-in for libnvidia-ml.so.1. Its values are in $FAKE_NVML, words NAME=NUMBER:
+ * A mock of libnvidia-ml.so.1. Its values are in $FAKE_NVML, words NAME=NUMBER:
  *   devices=N, mig=N (MIG devices of GPU 0), gpm=1, pids=A,B (processes on GPU 0)
  *   util, memory_mib, power_mw, reasons, xid (reported at the third sample), ...: see number()
  *   nvmlFUNCTION=ERROR: it fails with this error   hang=nvmlFUNCTION   crash=nvmlFUNCTION

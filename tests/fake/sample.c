@@ -2,7 +2,7 @@
 /*
  * A program with the driver calls of an inference server: it loads weights, warms up, then makes
  * tokens layer by layer on three streams, and replays a captured graph for the last ones. It loads
- * libcuda.so.1 itself and needs no CUDA header, so that the same binary runs with the stand-in
+ * libcuda.so.1 itself and needs no CUDA header, so that the same binary runs with the mock driver
  * driver and a real one. The kernels compute nothing; it checks that copied bytes come back.
  */
 #include "sample.h"
@@ -259,7 +259,7 @@ static void try_too_much(void)
 		die("allocating 1 PiB gave %d, not out of memory", err);
 	COUNTED(cuGetErrorName, err, &name);
 	if (!opt.quiet)
-		printf("1 PiB for a larger cache: %s, going on without\n", name);
+		printf("1 PiB for a larger cache: %s; continuing without it\n", name);
 }
 
 struct worker {

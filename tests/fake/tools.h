@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The interface between the stand-in libcuda and the stand-in libcupti, which sets the
+/* The interface between the mock libcuda and the mock libcupti, which sets the
  * functions. */
 #ifndef FAKE_TOOLS_H
 #define FAKE_TOOLS_H

@@ -11,6 +11,8 @@
  *   perf    its perf map is in the mount, and the calls come from code without a file
  *   lib     its libcuda is in the mount
  *   maps    one of its threads holds the lock of its memory and waits for the server
+ *   waits   the same, but its sleep can be interrupted (state S), and no thread waits behind it
+ *   exec    from the line on stdin on, it is in execve() and waits for the server
  *   later   like maps, but from the line on stdin on
  *
  * Prints "ready MINOR PID" (MINOR: of /sys/fs/fuse/connections), waits for a line, makes its calls,
@@ -47,6 +49,11 @@ static uint64_t lib_size;
 static bool is(const char *name)
 {
 	return !strcmp(what, name);
+}
+
+static bool is_held(void)
+{
+	return is("maps") || is("waits");
 }
 
 static void die(const char *why)
@@ -96,7 +103,13 @@ static void serve_one(const struct fuse_in_header *h)
 	struct fuse_entry_out entry = {.nodeid = 2, .attr = attr(2)};
 	struct fuse_attr_out got = {.attr = attr(h->nodeid)};
 	struct fuse_open_out opened = {0};
-	struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 4096};
+	struct fuse_init_out init = {
+		.major = 7,
+		.minor = 31,
+		.max_write = 4096,
+		.flags = is("waits") ? FUSE_WRITEBACK_CACHE : 0,
+	};
+	struct fuse_write_out written = {.size = 4096};
 
 	switch (h->opcode) {
 	case FUSE_INIT:
@@ -118,11 +131,24 @@ static void serve_one(const struct fuse_in_header *h)
 			serve_read(h);
 		return;
 	case FUSE_WRITE:
+		if (is("waits"))
+			reply(h->unique, 0, &written, sizeof(written));
+		return;
+	case FUSE_SETATTR:
+		/* Last of all: the times of the page's file. */
+		if (is("waits"))
+			(void)!write(1, "held\n", 5);
+		else
+			reply(h->unique, ENOSYS, NULL, 0);
+		return;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
 	case FUSE_INTERRUPT:
 		return;
 	case FUSE_FLUSH:
+		if (!is("exec"))
+			reply(h->unique, 0, NULL, 0);
+		return;
 	case FUSE_RELEASE:
 	case FUSE_ACCESS:
 		reply(h->unique, 0, NULL, 0);
@@ -140,7 +166,7 @@ static void serve(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* If anything waits for that lock in spite of all, every fork() of the machine waits, too.
 	 * So the connection ends with this process, without starting another. */
-	if (is("maps") || is("later"))
+	if (is_held() || is("later"))
 		alarm(HELD_MAX_S);
 	for (;;) {
 		ssize_t n = read(fuse_fd, buf, sizeof(buf));
@@ -288,7 +314,8 @@ static void map_dirty(void)
 	*dirty = 1;
 	/* No other thread can be made then either. */
 	pthread_create(&t, NULL, hold_lock, NULL);
-	pthread_create(&t, NULL, hold_lock, dirty);
+	if (!is("waits"))
+		pthread_create(&t, NULL, hold_lock, dirty);
 }
 
 static void *run(void *minor)
@@ -297,7 +324,7 @@ static void *run(void *minor)
 	int len = snprintf(line, sizeof(line), "ready %u %d\n", *(unsigned *)minor, getpid());
 
 	snprintf(path, sizeof(path), "%s/libcuda.so.1", folder);
-	if (is("maps"))
+	if (is_held())
 		usleep(1500000);
 	/* Not dprintf(): it allocates, and no thread of "maps" can have memory now. */
 	if (write(1, line, len) != len)
@@ -308,15 +335,30 @@ static void *run(void *minor)
 		die("dlopen");
 	if (is("args"))
 		cover_args();
+	if (is("exec") && write(later[1], "x", 1) == 1)
+		pause();
 	if (is("later"))
 		(void)!write(later[1], "xx", 2);
-	else if (!is("maps"))
+	else if (!is_held())
 		make_calls();
 	if (write(1, "made\n", 5) != 5)
 		die("write");
 	while (read(0, line, sizeof(line)) > 0)
 		;
 	_exit(0);
+}
+
+/* The kernel closes the file in execve(). The main thread calls it: the server ends with it. */
+static void run_another(void)
+{
+	char byte;
+
+	if (read(later[0], &byte, 1) != 1)
+		return;
+	open_file("page", O_RDONLY);
+	(void)!write(1, "made\n", 5);
+	execlp("cat", "cat", NULL);
+	die("cat");
 }
 
 int main(int argc, char **argv, char **envp)
@@ -344,12 +386,14 @@ int main(int argc, char **argv, char **envp)
 	if (stat(folder, &st))
 		die(folder);
 	minor_nr = minor(st.st_dev);
+	if (pipe(later))
+		die("pipe");
 	if (pthread_create(&t, NULL, run, &minor_nr))
 		die("thread");
-	if (is("later") && pipe(later))
-		die("pipe");
-	if (is("maps") || is("later"))
+	if (is_held() || is("later"))
 		map_dirty();
+	if (is("exec"))
+		run_another();
 	for (;;)
 		pause();
 }

@@ -89,12 +89,12 @@ static void open_daemon(void)
 		.metrics = metrics__new(100),
 		.sources = &d.t.sources, /* none */
 	};
-	p = calloc(1, sizeof(*p));
+	p = dproc_table__new(&d.procs.by_pid, &(uint32_t){7});
 	c = calloc(1, sizeof(*c));
 	assert(d.cfg && d.base && d.rotate && d.recorder && d.formatter && d.procs.metrics && p &&
 	       c);
-	*p = (struct dproc){.pid = 7, .comm = "python3", .command = strdup("/bin/py " SECRET)};
-	HASH_ADD(hh, d.procs.by_pid, pid, sizeof(p->pid), p);
+	strcpy(p->comm, "python3");
+	p->command = strdup("/bin/py " SECRET);
 	*c = (struct ctl){
 		.ops = ops, .base = d.base, .lock_fd = -1, .has_group = true, .gid = GROUP};
 }

@@ -43,10 +43,10 @@ static void tell(struct python_codes *c, size_t size)
 	rec.file_sz %= sizeof(rec.file) + 1;
 	rec.function_sz %= sizeof(rec.function) + 1;
 	rec.table_sz %= sizeof(rec.table) + 1;
-	python_codes__tell(c, &rec);
+	python_codes__add_record(c, &rec);
 	rec.code = 0;
 	rec.id = 0;
-	python_codes__tell(c, &rec);
+	python_codes__add_record(c, &rec);
 }
 
 static void read_codes(const struct python_location *place, enum ct_redact redact, size_t size)

@@ -3,7 +3,7 @@
 # The step `daemon` of run.sh: tests/gpu/daemon.sh CUDATRACE OUT_FOLDER. Three minutes. What the daemon costs at each
 # level, whether its metrics are those of a full trace of the same run, and what the flight recorder has of an error.
 # Ends with 1 when numbers differ or a dump is not as it should be.
-#   FAKE=build/fake    try it against the stand-in driver
+#   FAKE=build/fake    try it against the mock driver
 set -u
 ct=$(realpath "$1")
 out=$2/daemon
@@ -18,7 +18,7 @@ if [ -n "${FAKE:-}" ]; then
 	cp "$FAKE/libcuda.so.1" "$out/"
 	libcuda=(--libcuda "$out/libcuda.so.1")
 	export LD_LIBRARY_PATH=$out
-	gpt2=(python3 "$here/standin.py" gpt2) error=(python3 "$here/standin.py" error)
+	gpt2=(python3 "$here/mock.py" gpt2) error=(python3 "$here/mock.py" error)
 	names=(CUDA_ERROR_OUT_OF_MEMORY CUDA_ERROR_INVALID_VALUE) tokens=1000
 fi
 
@@ -31,7 +31,7 @@ up()
 	mkdir -p "$out/$name"
 	echo "level: $level" >"$out/config.yaml"
 	# Others may make calls meanwhile.
-	[ -z "${FAKE:-}" ] || printf 'level: off\nrules:\n  - match: {command: "*standin.py*"}\n    level: %s\n' "$level" >"$out/config.yaml"
+	[ -z "${FAKE:-}" ] || printf 'level: off\nrules:\n  - match: {command: "*mock.py*"}\n    level: %s\n' "$level" >"$out/config.yaml"
 	"$ct" daemon --config "$out/config.yaml" "${libcuda[@]}" --set metrics.listen=127.0.0.1:$port --set ctl.socket="$out/ctl.sock" \
 		--set files.directory="$out/$name" "${sets[@]}" >>"$out/daemon.log" 2>&1 </dev/null &
 	daemon=$!

@@ -2,7 +2,7 @@
 """The step `door`: the daemon's trace.inject. Are the metrics of a program that opts in those of a full trace of the same run, and what
 does a token of GPT-2 take by uprobes, inside beside a program that has not opted in, and inside alone, against itself at level off? Four minutes.
 
-usage: door.py CUDATRACE OUT_FOLDER     FAKE=build/fake tries it against the stand-in driver
+usage: door.py CUDATRACE OUT_FOLDER     FAKE=build/fake tries it against the mock driver
 """
 import json
 import os
@@ -26,7 +26,7 @@ AT_EXIT = "CUDA_ERROR_DEINITIALIZED"
 
 
 def script(name, *args):
-    return [sys.executable, *([HERE + "/standin.py", "gpt2"] if FAKE else [f"{HERE}/{name}.py"]), *args]
+    return [sys.executable, *([HERE + "/mock.py", "gpt2"] if FAKE else [f"{HERE}/{name}.py"]), *args]
 
 
 def env(opts_in):

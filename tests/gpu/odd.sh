@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # odd.sh CUDATRACE: programs that are odd but real, on a machine with an NVIDIA GPU and gcc, as root: status and output as untraced,
-# and what the trace has of them. Run it in the repository's folder. FAKE=build/fake tries it against the stand-in driver.
+# and what the trace has of them. Run it in the repository's folder. FAKE=build/fake tries it against the mock driver.
 set -u
 ct=$(realpath "$1")
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT

@@ -118,7 +118,7 @@ if want cases; then
 	for src in "$here"/../cases/*.c; do
 		name=$(basename "$src" .c)
 		case $name in
-		many | dlopen_late | hostile | nccl) continue ;; # no expectations, or only of the stand-in driver
+		many | dlopen_late | hostile | nccl) continue ;; # no expectations, or only of the mock driver
 		esac
 		gcc -O1 -w -D_GNU_SOURCE -o "$out/cases/$name" "$src" -ldl -lpthread || exit 1
 		timeout -k 5 60 "$ct" -q --all --jsonl "$out/cases/$name.jsonl" -- "$out/cases/$name" \

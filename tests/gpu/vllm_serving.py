@@ -2,7 +2,7 @@
 """vLLM on a real GPU, a Llama of random weights behind `vllm serve`: does the report find the steps, tokens and sequences that vLLM's
 scheduler gave to its worker, and what does tracing cost in tokens a second?
 
-usage: vllm_serving.py CUDATRACE OUT_FOLDER [PART...]    PART: steps (3 minutes), late (1), cost (4); all if none is named
+usage: vllm_serving.py CUDATRACE OUT_FOLDER [PART...]    PART: steps (3 minutes), late (1), cost (4), all three if none is named; corpus (3), for tests/corpus
 
 A plug-in of vLLM (group vllm.general_plugins) writes each step of the worker down: when, tokens, sequences. vllm_wheels.py brings
 vLLM to a machine without a network.
@@ -192,6 +192,26 @@ def late(tracer, out):
     s.end()
     serving.check(tracer, trace, s.said(), "vllm.late", out)
     keep(trace, out)
+
+
+def corpus(tracer, out):
+    """Two traces with GPU times, of graphs and of their nodes, for tests/corpus. Both servers start at once, and serve in turn."""
+    servers = []
+    for how in ("graphs", "nodes"):
+        options = [*WITH_PYTHON, f"--gpu-time={how}"]
+        print(f"vllm-{how}: cudatrace {' '.join(options)} -- vllm serve", flush=True)
+        servers.append(Server(out, f"vllm-{how}", [tracer, "-q", "--no-summary", *options, "--jsonl", f"{out}/vllm-{how}.jsonl", "--"]))
+    for s in servers:
+        s.ready()
+    for s in servers:
+        print(f"  {s.name}: tokens/s {[round(x) for x in s.rounds(1)]}", flush=True)
+    for s in servers:
+        s.end()
+        write(f"{out}/{s.name}.log.json", json.dumps(s.said()))
+        trace = f"{out}/{s.name}.jsonl"
+        print(f"  {s.name}: end {serving.end_of(trace)}, {os.path.getsize(trace)} bytes", flush=True)
+    for s in servers:
+        keep(f"{out}/{s.name}.jsonl", out)
 
 
 @contextlib.contextmanager

@@ -37,8 +37,8 @@ def compiled(out, *args):
 class Caller:
     """tests/caller.c, which runs commands."""
 
-    def __init__(self, program, name="caller", env=None):
-        self.p = subprocess.Popen([name], executable=program, env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, program, name="caller", *args, env=None):
+        self.p = subprocess.Popen([name, *args], executable=program, env={**os.environ, **(env or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.p.pid
 
     def ready(self, lib):
@@ -104,8 +104,12 @@ class Running:
         self.folder, self.all, self.program = str(folder), [], None
 
     def start(self, *args, env=None, **how):
+        """Starts a program. stdout and stderr may also be paths."""
+        files = {k: open(v, "wb") for k, v in how.items() if isinstance(v, os.PathLike)}
         p = subprocess.Popen([*map(str, args)], env={**os.environ, **(env or {})}, **{
-            "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **how})
+            "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **how, **files})
+        for f in files.values():
+            f.close()
         self.all.append(p)
         return p
 
@@ -120,7 +124,7 @@ class Running:
             self.program = os.environ["TMP"] + "/caller"
             if not os.path.exists(self.program):
                 compiled(self.program, TESTS + "/caller.c")
-        c = Caller(self.program, name, env)
+        c = Caller(self.program, name, env=env)
         self.all.append(c.p)
         return c
 

@@ -15,4 +15,10 @@ def free():
             s.close()
 
 
-print(*(s.getsockname()[1] for s in [free() for _ in range(int(sys.argv[1]))]))
+def free_port():
+    with free() as s:
+        return s.getsockname()[1]
+
+
+if __name__ == "__main__":
+    print(*(s.getsockname()[1] for s in [free() for _ in range(int(sys.argv[1]))]))

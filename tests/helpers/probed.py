@@ -28,6 +28,7 @@ def starts_of(data):
 
 
 def probed(pid, path):
+    path, mapped = str(path), False
     with open(path, "rb") as f:
         data = f.read()
     starts = None
@@ -38,6 +39,7 @@ def probed(pid, path):
         span, perms, off, _, _, *name = line.split()
         if not name or name[0] != path or "x" not in perms:
             continue
+        mapped = True
         lo, hi = (int(x, 16) for x in span.split("-"))
         with open(f"/proc/{pid}/mem", "rb") as f:
             f.seek(lo)
@@ -52,6 +54,7 @@ def probed(pid, path):
                 at = off + i
                 near = [d for d in range(16) if at - d in starts]
                 changed[f"{near[0]:#x}" if near and a == 0xcc else f"elsewhere: {a:#x}"] += 1
+    assert mapped, f"process {pid} has no code of {path}"
     return ", ".join(f"{n} at {k}" for k, n in sorted(changed.items())) or "none"
 
 

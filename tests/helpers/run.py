@@ -12,10 +12,13 @@ import time
 
 import pytest
 
+from .jsonl import Trace
 from .tracing import why_not
 
 CC = os.environ.get("CC", "gcc").split()
 O = os.environ["O"]
+# As make wants it: relative, if it is in the top folder.
+MAKE_O = O.removeprefix(os.getcwd() + "/")
 CUDATRACE = os.environ["CUDATRACE"]
 FAKE, FAKE535, CASES = O + "/fake", O + "/fake535", O + "/cases"
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -59,6 +62,25 @@ class Ran:
 
 def cudatrace(*args, **how):
     return Ran([CUDATRACE, *map(str, args)], **how)
+
+
+def traced(path, *args, status=0, out=None, **how):
+    """The trace of a run of cudatrace -q with these arguments, which must end with this status and, if given, this output."""
+    ran = cudatrace("-q", "--jsonl", path, *args, **how)
+    assert ran.status == status and (out is None or ran.out == out), ran
+    t = Trace(path)
+    t.ran = ran
+    return t
+
+
+def files_below(folder):
+    """The regular files below a folder, as paths from there."""
+    return {f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file() and not f.is_symlink()}
+
+
+def building(*args, timeout=600):
+    """Runs make in the build folder, one suite at a time."""
+    return Ran(["flock", O + "/check/make.lock", "make", "-j2", f"O={MAKE_O}", *args], timeout=timeout)
 
 
 # Without the capabilities for BPF programs: --probe=inject then uses only the library, like for an ordinary user.

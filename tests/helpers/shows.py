@@ -4,7 +4,7 @@
     total(family, label=value...)   the sum of the samples that have these labels
     by(family, label, ...)          the same by the values of one label
     lines                           events of the daemon's files, as far as they are on the disk
-    own(file)                       calls by function that the stand-in driver counted
+    own(file)                       calls by function that the mock driver counted
 """
 import collections, glob, json, re, subprocess, sys
 samples = []

@@ -56,7 +56,7 @@ def unpacked(data):
 
 
 wanted = list(marks(sys.argv[1]))
-for path in sys.argv[2:]:
+for path in (p for arg in sys.argv[2:] for p in ([f.path for f in os.scandir(arg)] if os.path.isdir(arg) else [arg])):
     with open(path, "rb") as f:
         parts = list(unpacked(f.read()))
     for name, forms in wanted:

@@ -17,7 +17,7 @@ TEXT(KERNEL_NAME, "HIDEMARK_kernel_name")
 TEXT(PROC_NAME, "HIDEMARK_proc_name")
 TEXT(DEVICE_NAME, "HIDEMARK_device_name") /* an answer */
 TEXT(ERROR_TEXT, "HIDEMARK_error_text")	  /* an answer, by a pointer */
-TEXT(VERSION_TEXT, "595.45.04")		  /* of the stand-in device, by NV_ESC_CHECK_VERSION_STR */
+TEXT(VERSION_TEXT, "595.45.04") /* of the mock driver device, by NV_ESC_CHECK_VERSION_STR */
 /* strings of stacks */
 TEXT(LIBRARY_PATH, "HIDEMARK_library")
 TEXT(SYMBOL_NAME, "HIDEMARK_symbol")

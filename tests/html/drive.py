@@ -210,6 +210,25 @@ def costs(p):
     check("cost of tracing: what is dearest first", names == (["--detail=low", "cuLaunchKernel", "cuEventRecord"] if said else []), rows[:4])
 
 
+def from_rows(p):
+    """Tables from the rows of sections: hidden columns, a section that no code draws, and names that are no markup."""
+    got = p.js("""const all = [...document.querySelectorAll('.table-box .all')], box = all[0].closest('.table-box'), before = box.querySelectorAll('th').length;
+        const parent = box.parentNode, at = [...parent.children].indexOf(box);
+        all[0].click();
+        return [before, parent.children[at].querySelectorAll('th').length]""") if p.js("return !!document.querySelector('.table-box .all')") else [0, 1]
+    check("hidden columns can be shown", got[0] < got[1], got)
+    got = p.js("""rows.tables.set('toy', {name: 'toy', path: [], columns: [{path: ['total_ns'], type: 'ns', text: 'in all'}]});
+        rows.tables.set('toy.list', {name: 'toy.list', path: [{name: 'list', is_list: true}], head: 'toy', text: 'toys', columns: [
+            {path: ['n'], type: 'count', head: 'times', nonzero: true, drop: 0, text: 'how often'}, {path: ['name'], type: 'text', text: 'its name'},
+            {path: ['of', 'max_ns'], type: 'ns', text: 'longest'}, {path: ['none'], type: 'ns', head: 'none', drop: 0, text: 'no row has it'}]});
+        const toy = {toy: {total_ns: 5000, list: [{n: 1234, name: '<img src=x>', of: {max_ns: 1500}}, {n: 0, name: 'b'}]}}, box = el('div', {}, rows.section(toy, 'toy'));
+        const texts = what => [...box.querySelectorAll(what)].map(x => x.textContent);
+        const list = toy.toy.list, t = rows.tables.get('toy.list');
+        return [texts('dl.figures dd'), texts('th'), texts('td'), table.csv(rows.columns(t, list, {}), list), box.querySelectorAll('img').length]""")
+    check("a section from its rows", got[0] == ["5.00\u00a0µs"] and got[1] == ["toy", "times"] and got[2] == ["<img src=x>", "1,234", "b", ""] and got[4] == 0, got)
+    check("its CSV has members", got[3] == "name,n,of.max_ns\r\n<img src=x>,1234,1500\r\nb,0,\r\n", got[3])
+
+
 def sorting(p):
     """The functions' table by number of calls, by the keyboard."""
     p.js("""const b = [...document.querySelectorAll('#functions th button')].find(b => b.textContent.trim() === 'calls');
@@ -234,7 +253,7 @@ def stacks(p):
           if p.js("return !!(cudatrace.report.serving && cudatrace.report.serving.steps)") else serving is None, serving)
     products = p.js("const s = document.getElementById('products'); return s && [...s.querySelectorAll('tbody tr')].map(r => r.cells[1].innerText)")
     wanted = p.js("const g = cudatrace.report.gemms; return g && g.list && g.list.length ? g.list.map(x => [x.m, x.n, x.k].join(' × ')) : null")
-    check("products of matrices have a row each", products is None if wanted is None else bool(products) and {x.split(",")[0] for x in products} <= set(wanted), products)
+    check("matrix products have a row each", products is None if wanted is None else bool(products) and {x.split(",")[0] for x in products} <= set(wanted), products)
     check("stacks have a section only if there are any", bool(callers) == p.js("return !!document.getElementById('stacks')"))
     if callers:
         row = p.js("return [...document.querySelector('#stacks tbody tr').cells].map(c => c.innerText)")
@@ -363,6 +382,7 @@ def drive(p, pictures):
     search(p, "launch")
     costs(p)
     as_csv(p)
+    from_rows(p)
     sorting(p)
     stacks(p)
     the_map(p)

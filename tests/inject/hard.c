@@ -188,12 +188,13 @@ static void *raw_exit(void *arg)
 	return NULL;
 }
 
-/* Many threads that end without a return to libc. */
+/* More threads than slots (CT_SHM_SLOTS), one after another, each ending without a return to libc:
+ * its slot must be taken over. */
 static void raw_threads(void)
 {
 	pthread_t t;
 
-	for (int i = 0; i < 600; i++) {
+	for (int i = 0; i < 1100; i++) {
 		MUST(!pthread_create(&t, NULL, raw_exit, NULL));
 		MUST(!pthread_join(t, NULL));
 	}

@@ -218,7 +218,7 @@ static void *reduce_often(void *reduce)
 	       (comm = __atomic_load_n(&shared_comm, __ATOMIC_ACQUIRE)) != MAP_FAILED) {
 		int err = comm ? fn(buffer, buffer, 8, 7, 0, comm, NULL) : 0;
 
-		/* The stand-in refuses a destroyed one: invalid argument. */
+		/* The mock refuses a destroyed one: invalid argument. */
 		must(!err || err == 4, "reduce");
 		__atomic_store_n(&used_cnt, cnt, __ATOMIC_RELEASE);
 		if (!err && ++done % RACE_CALLS)

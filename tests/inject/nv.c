@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Part of a stand-in for one of NVIDIA's libraries: makes system calls on files that tests use as
+ * Part of a mock for one of NVIDIA's libraries: makes system calls on files that tests use as
  * devices, at the worst moments. Prints the number of each.
  *
  *   nv PART FILE    FILE is called nvidiactl

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ranks N ROUNDS [WHAT...]: N processes, each a rank of one communicator of the stand-in libnccl,
+ * ranks N ROUNDS [WHAT...]: N processes, each a rank of one communicator of the mock libnccl,
  * that make ROUNDS all-reduces of 1024 floats together.
  *   late=RANK:MS   it comes that much later to each collective
  *   stop=RANK:SEQ[:MS]  it makes none from that one on, and stays; so do the others; all are ended

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Makes system calls into the stand-in driver (server.c) and says on stdout, one JSON object a
+ * Makes system calls into the mock driver (server.c) and says on stdout, one JSON object a
  * line, what a trace of it must contain. compare.py compares the two.
  *
  *   drive FOLDER                every command that the server knows, inside CUDA calls and outside
@@ -364,7 +364,7 @@ static void expect_control(uint32_t cmd, const struct rm_control *c, const struc
 	       c->params_size, c->client, c->object, object_class, more);
 }
 
-/* class: of the object, NULL when the trace cannot know it. */
+/* class: of the object; NULL: unknown to the trace. */
 static uint32_t control(uint32_t client, uint32_t object, const struct control *k, void *params,
 			uint32_t size, uint32_t order, const char *class)
 {
@@ -580,7 +580,7 @@ static void bad_escapes(void)
 	cmd = RM(0x99, 16);
 	ret = do_ioctl(&ctl, cmd, block);
 	expect("ioctl", &ctl, ctl.fd, ",'name':'ioctl 0x99','cmd':'0x%x','result':%d", cmd, ret);
-	/* A size that fits no form: no field can be told. */
+	/* A size that fits no form: no field can be decoded. */
 	cmd = RM(ESC_RM_ALLOC, 40);
 	ret = do_ioctl(&ctl, cmd, block);
 	expect("ioctl", &ctl, ctl.fd,
@@ -750,7 +750,7 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-/* A thread in no call, while this one is in one. */
+/* A thread outside calls, while this one is in one. */
 static void beside(void *arg)
 {
 	pthread_t t;

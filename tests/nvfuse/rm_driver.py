@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""rm_driver.py SCENARIO LOG COMMAND...: runs COMMAND with a stand-in for the NVIDIA driver that logs context switches.
+"""rm_driver.py SCENARIO LOG COMMAND...: runs COMMAND with a mock for the NVIDIA driver that logs context switches.
 
 In a mount namespace of its own, /dev has nvidiactl and nvidiaN that a FUSE server of ours answers: the RM calls of
 src/gpu/, and memory to map. What it was asked is in LOG, one JSON object a line. Where the driver would write over its
@@ -53,7 +53,7 @@ def now_of_gpu():
 
 
 class Gpu:
-    """Whose log is bound to a buffer: get, put and what was dropped are in the header's memory."""
+    """A log bound to a buffer: get, put and the number of drops are in the header's memory."""
 
     def __init__(self, say, card):
         self.minor, self.mig, self.batches = card["minor"], card.get("mig", 2), [*card["batches"]]
@@ -252,7 +252,7 @@ class Server:
         return struct.pack("=QQQQQQIIIIIIIIII", node, 0 if node == 1 else FILE_SZ, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def look_anew(self):
-        """What is mapped of memory that has changed. The reader waits for an ioctl of ours meanwhile, and touches none."""
+        """The mapped part of changed memory. Meanwhile the reader waits for an ioctl of ours and accesses none of it."""
         for node in self.driver.memory_of:
             data = struct.pack("=QqQ", node, 0, 0)
             try:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A stand-in for the NVIDIA kernel driver where there is none: mounts a file system on a folder and
+ * A mock for the NVIDIA kernel driver where there is none: mounts a file system on a folder and
  * answers the ioctls of the files in it, through raw /dev/fuse.
  *
  *   server FOLDER    prints "ready" when it serves; SIGTERM unmounts and ends it
@@ -31,7 +31,7 @@
 #define FILE_SZ	    (64 << 10)
 #define BLOCKED_MAX 64
 
-/* The folder is node 1, the files follow. */
+/* The directory is node 1; the files follow. */
 static const char *const names[] = {"nvidiactl", "nvidia0", "nvidia-uvm", "nvidia-uvm-tools"};
 #define NAME_CNT   (sizeof(names) / sizeof(names[0]))
 #define FIRST_FILE 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A stand-in for libnvToolsExt: real exports, which do nothing when no tool is there. Handles and
+/* A mock for libnvToolsExt: real exports, which do nothing when no tool is there. Handles and
  * ids are 0 then, as its own are. */
 #include <stdint.h>
 

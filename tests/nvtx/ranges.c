@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Ranges and marks around allocations whose sizes tell them apart: what test_nvtx.py expects. With
+/* Ranges and marks around allocations with distinct sizes, as test_nvtx.py expects. With
  * NVIDIA's headers (-DREAL_NVTX) or those of client.h. */
 #ifdef REAL_NVTX
 #include <nvtx3/nvToolsExt.h>
@@ -152,7 +152,7 @@ static void hostile(void)
 	nvtxRangePushA(NULL);
 	a.messageType = 99;
 	nvtxRangePushEx(&a);
-	/* A pointer that leads nowhere, and is followed by nobody. */
+	/* An invalid pointer, which must not be dereferenced. */
 	a.messageType = NVTX_MESSAGE_TYPE_ASCII;
 	a.message.ascii = (const char *)16;
 	a.payloadType = (int32_t)0xdfbd0009;
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 	/* A range may begin before the driver is there. */
 	if (!strcmp(what, "early"))
 		nvtxRangePushA("early");
-	/* For who attaches late: exports are there, and calls wait for a line on stdin. */
+	/* For a late attach: exports exist, and calls wait for a line on stdin. */
 	if (!strcmp(what, "late")) {
 		nvtxMarkA("before");
 		cuda();

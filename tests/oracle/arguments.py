@@ -326,6 +326,10 @@ UNIONS = {
     "CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC": ("type", "CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_", FENCES),
     "CUmemcpy3DOperand": ("type", "CU_MEMCPY_OPERAND_TYPE_", {"POINTER": each("op.ptr", "ptr", "rowLength", "layerHeight", "locHint"), "ARRAY": each("op.array", "array", "offset")}),
     "CUexecAffinityParam": ("type", "CU_EXEC_AFFINITY_TYPE_", {"SM_COUNT": {"smCount": "param.smCount.val"}}),
+    "CUgraphNodeParams": ("type", "CU_GRAPH_NODE_TYPE_", {name: {member: member} for name, member in {
+        "KERNEL": "kernel", "MEMCPY": "memcpy", "MEMSET": "memset", "HOST": "host", "GRAPH": "graph", "WAIT_EVENT": "eventWait", "EVENT_RECORD": "eventRecord",
+        "EXT_SEMAS_SIGNAL": "extSemSignal", "EXT_SEMAS_WAIT": "extSemWait", "MEM_ALLOC": "alloc", "MEM_FREE": "free", "BATCH_MEM_OP": "memOp",
+        "CONDITIONAL": "conditional"}.items()}),
     "CUdevResource": ("type", "CU_DEV_RESOURCE_TYPE_", {"SM": each("sm", "smCount", "minSmPartitionSize", "smCoscheduledAlignment")}),
     "CUstreamBatchMemOpParams": ("operation", "CU_STREAM_MEM_OP_", {
         "WAIT_VALUE_32": each("waitValue", "address", "value", "flags"), "WRITE_VALUE_32": each("writeValue", "address", "value", "flags"),
@@ -440,7 +444,7 @@ class Compare:
         values = {v: n.removeprefix(prefix) for n, v in enum.enum}
         enumerator = values.get(number(enum, x))
         wanted = members.get(enumerator, {})
-        own = {path[0] for path, _, m in paths(t) if len(path) == 1 and not (isinstance(m, Struct) and m.union)}
+        own = {n for n, _, m in t.members if n and not (isinstance(m, Struct) and m.union)}
         if t.union:
             own = {selector} - {None}
         cut = len(raw) < t.size

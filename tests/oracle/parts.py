@@ -14,7 +14,7 @@ NOT_RECOMPUTED = {
     r"map\.(nodes|functions)\[\]\.(.*\.)?(wall_ns|gpu_idle_ns|flops|passes|bytes|unfinished)": "time between calls: suite map",
     r"serving\.(pid|tid|first_ts|last_ts|products|\w+_confidence|old_graphs|rejected\.\w+)": "how steps are found: suite serving has the engine's own steps",
     r"serving\.(requests|memory|batch)\.\w+|serving\.graphs\.(padded\w*|sizes\[\]\.\w+)": "suite serving has them of the engine itself",
-    r"serving\.between\.(functions\[\]\..*|pauses|pauses_ns)": "suite serving, with Python",
+    r"serving\.between\.functions\[\]\..*": "suite serving, with Python",
     r"serving\.(others\[\]\..*|list\[\]\.(ts|duration_ns|tokens|batch))": "rows: suite serving has them of the engine itself",
 }
 TOLERANCE = 2e-5
@@ -140,9 +140,13 @@ def check_serving(lines, report):
                 "sync_ns": sum(r["wait"] for r in mine), "gpu_ns": sum(r["gpu"] for r in mine)}
         for key, value in got.items():
             found.same(f"serving.{phase}.{key}", value, want[key])
-    between = [r["between_ns"] for r in rows[1:]]
+    longest = max(20 * part([r["duration_ns"] for r in rows], 50), 10_000_000)  # a longer time without steps is a pause
+    pauses = [r["between_ns"] for r in rows[1:] if r["between_ns"] > longest]
+    between = [r["between_ns"] for r in rows[1:] if r["between_ns"] <= longest]
     found.same("serving.steps", section["steps"], len(rows))
     found.same("serving.tokens_made", section["tokens_made"], sum(r.get("batch", 0) for r in rows))
+    found.same("serving.between.pauses", section["between"].get("pauses", 0), len(pauses))
+    found.same("serving.between.pauses_ns", section["between"].get("pauses_ns", 0), sum(pauses))
     found.same("serving.between.time_ns", section["between"]["time_ns"], sum(between))
     found.same("serving.between.median_ns", section["between"]["median_ns"], part(between, 50))
     found.same("serving.between.p95_ns", section["between"]["p95_ns"], part(between, 95))

@@ -170,17 +170,6 @@ def counted(end):
                             "ms": float(r.get("total_us", 0)) / 1e3, "max_us": r.get("max_us", 0)} for k, r in rows.items()}}
 
 
-def comes_late(lines):
-    """An unfinished call may come after its process's exit line; the summary then counts that process twice."""
-    ended = set()
-    for x in lines:
-        if x["type"] == "process" and x["op"] == "exit":
-            ended.add(x["pid"])
-        elif "symbol" in x and x["pid"] in ended:
-            return True
-    return False
-
-
 def expected(lines):
     end = lines[-1]
     calls = [x for x in lines if "symbol" in x]
@@ -190,7 +179,7 @@ def expected(lines):
     launched = [c for c in graph if c["op"] == "launch" and not c.get("capturing")]
     waits = [c for c in calls if is_wait(c)]
     out = {
-        "wall_ms": end["wall_ms"], "processes": None if comes_late(lines) else len({c["pid"] for c in calls}), "calls": len(calls),
+        "wall_ms": end["wall_ms"], "processes": len({c["pid"] for c in calls}), "calls": len(calls),
         "events": sum(x["type"] not in ("header", "end", "tracer", "stack") for x in lines),
         "call_ms": ms(filter(oracle.returned, oracle.outermost([c for c in calls if c["type"] in oracle.DRIVER], by_id))),
         "classes": classes(calls, by_id), "launches": kernels(calls, gpu),

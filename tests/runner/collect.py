@@ -5,6 +5,7 @@ A bash suite is one item of pytest: it begins as its only test, and each line `o
 `skip NAME # why` that it prints is a separate result. A module test_NAME.py is a suite too.
 """
 import fnmatch
+import functools
 import os
 import re
 import sys
@@ -54,7 +55,7 @@ class Needs:
     no tracers         only suites may run at the same time that have the next line:
     traces nothing     it starts no tracer that could affect another suite
     uses: NAME...      not together with other suites that use the same, such as names of cgroups
-    long               only make check-all runs it
+    long               only make check-all runs it, or tests/run.sh with its name
     longer             make check runs a part of it, make check-all the rest: $LONG is 1 then. In a module these are the
                        tests that are marked long
     """
@@ -102,10 +103,15 @@ def not_wanted(path, config):
     return needs.long and not option.suite
 
 
+@functools.lru_cache(maxsize=None)
+def is_long(path):
+    return Needs(path).long
+
+
 def long_ones(config, items):
     """Selects the tests of modules that are marked long, or the others."""
     def wanted(item):
-        return isinstance(item, Whole) or bool(item.get_closest_marker("long")) == config.option.long
+        return isinstance(item, Whole) or is_long(item.path) or bool(item.get_closest_marker("long")) == config.option.long
     config.hook.pytest_deselected(items=[i for i in items if not wanted(i)])
     items[:] = [i for i in items if wanted(i)]
 

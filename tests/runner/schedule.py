@@ -5,11 +5,9 @@ Each suite is run by a process of its own (contain.py), prints into $O/check/NAM
 module's tests report to $O/check/NAME.reports instead of printing `ok`.
 """
 import fcntl
-import functools
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,33 +20,6 @@ from . import collect, contain
 LOOK_S = 0.1
 # If more suites fail, the failures are not random.
 AGAIN_MAX = 4
-# The first process of a namespace: reports the processes that are left, which end with it.
-INIT = """
-"$@"
-rc=$?
-for i in $(seq 600); do
-	left=
-	for p in /proc/[0-9]*/cmdline; do
-		[ $p = /proc/1/cmdline ] || ! grep -q . $p 2>/dev/null || left="$left $(cat ${p%/*}/comm)"
-	done
-	[ "$left" ] || exit $rc
-	# cudatrace-links removes probes after its tracer has ended; others are about to end, or never do.
-	[ $i -lt 31 ] || [ "$(printf '%s\\n' $left | sort -u)" = cudatrace-links ] || break
-	sleep 0.1
-done
-echo "not ok the suite # left running:$left"
-exit 1
-"""
-OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-
-
-@functools.lru_cache(maxsize=None)
-def can_have_own():
-    try:
-        return subprocess.run(OWN + ["true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
-    except OSError:
-        return False
-
 
 
 class Interrupted(KeyboardInterrupt):
@@ -102,10 +73,11 @@ class Job:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.environ["TMP"] = self.folder
+        if self.needs.own:
+            contain.own_processes()
         if self.bash:
             os.closerange(3, 1024)
-            own = [*OWN, "sh", "-c", INIT, "sh"] if self.needs.own and can_have_own() else []
-            os.execvp((own + [self.needs.path])[0], own + [self.needs.path])
+            os.execv(self.needs.path, [self.needs.path])
         with open(self.reports, "ab") as out:
             for i, item in enumerate(self.items):
                 after = self.items[i + 1] if i + 1 < len(self.items) else None

@@ -34,7 +34,7 @@ clean() {
 }
 trap clean EXIT
 
-# What runs in each: the stand-in driver, a program that calls it, a shell.
+# What runs in each: the mock driver, a program that calls it, a shell.
 image=$T/image
 mkdir -p "$image"/{bin,cuda,lib64,lib/x86_64-linux-gnu,proc,sys,dev,tmp,etc}
 chmod 1777 "$image/tmp"

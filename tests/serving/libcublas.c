@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stand-in for libcublas: a product launches a kernel on the stream that was set, so that it
- * becomes a node of a graph where the stream captures. serving_kernel() says which kernel. */
+/* Mock of libcublas: a product launches a kernel on the stream that was set, so that it
+ * becomes a node of a graph where the stream captures. serving_kernel() selects the kernel. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #
 # tests/soak/run.sh [SECONDS]: the daemon while processes come and go, levels change and its configuration is read
 # again; 1200 seconds by default. Prints a line every ten seconds, and at the end whether its memory and its descriptors
-# stayed flat, it counted what the stand-in driver counted, and it still answers. Exit status 1 when not. Other programs that use a libcuda meanwhile
+# stayed flat, it counted what the mock driver counted, and it still answers. Exit status 1 when not. Other programs that use a libcuda meanwhile
 # are seen too, and take memory for their names and descriptors for their libraries: that is allowed for.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

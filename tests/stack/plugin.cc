@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Of tests/e2e/test_stack.py: a caller in a shared object, with C++ names. */
+/* A caller in a shared object, with C++ names, for tests/e2e/test_stack.py. */
 namespace app
 {
 struct pool {

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What follows the call keeps it from being a jump. */
+/* The statement after the call prevents a tail call. */
 #define KEEP __asm__ volatile("" ::: "memory")
 
 typedef int (*fn_t)();
@@ -92,7 +92,7 @@ static void *thread(void *arg)
 	return NULL;
 }
 
-/* The bits of path choose who calls whom. */
+/* The bits of path choose the callers. */
 __attribute__((noinline)) int left(unsigned path, unsigned depth);
 __attribute__((noinline)) int right(unsigned path, unsigned depth)
 {
@@ -141,7 +141,7 @@ static int count(const char *path, const char *what)
 	return n;
 }
 
-/* So many calls of it are in the trace. */
+/* The number of its calls in the trace. */
 static void await(const char *name, int n)
 {
 	const char *path = getenv("STACKS_TRACE");

@@ -3,7 +3,7 @@
 # Another user's processes fill all of the daemon's tables, at once and repeatedly. Its memory must stay far below its unit's limit, and
 # shrink when they have gone. Calls of others must be counted, or counted as lost.
 # takes: 40
-# longer
+# long
 # own processes
 set -u
 . tests/lib.sh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Steps of training on the CPU, in which some operators, of the forward and of the backward pass, launch a kernel each: by the stand-in
+"""Steps of training on the CPU, in which some operators, of the forward and of the backward pass, launch a kernel each: by the mock driver
 for libcuda.
 
 usage: launches.py LIBCUDA STEPS"""

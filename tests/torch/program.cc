@@ -58,7 +58,7 @@ using namespace at::_ops;
 
 static int (*mem_alloc)(uint64_t *, size_t);
 
-/* A driver call that is told by its number. */
+/* A driver call that its number identifies. */
 static NOINLINE void allocate(long n)
 {
 	uint64_t p;
@@ -67,11 +67,11 @@ static NOINLINE void allocate(long n)
 	__asm__ volatile("" ::"m"(p) : "memory");
 }
 
-/* What is called last is called, too, and not jumped to: then nothing tells that what was called
- * before is over. */
+/* The last call is not a tail call: then no later call shows that the previous operator has ended.
+ */
 #define STAYS() __asm__ volatile("" ::: "memory")
 
-/* The same, far below, in a frame whose larger part is not written: where an operator was before.
+/* The same in a much deeper frame, most of which is not written: an operator was there before.
  */
 static NOINLINE void deep(long n)
 {
@@ -299,7 +299,8 @@ static void dies()
 #define FLOOD_THREADS 28
 #define FLOOD_ROUNDS  300
 
-/* More than the rings hold while nobody reads them: 1 in inner, 2 in add_, 3 in outer, 4 in none.
+/* More than the rings hold while no reader empties them: 1 in inner, 2 in add_, 3 in outer, 4 in
+ * none.
  */
 static void flood()
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Stand-ins for libtorch_cpu, libc10 and libtorch_python: functions with the names that PyTorch
+ * Mocks of libtorch_cpu, libc10 and libtorch_python: functions with the names that PyTorch
  * exports, and operators that call them as PyTorch's do: at::_ops::X::call() asks for callbacks
  * once, then calls what does the work. TORCH_CPU, C10 or TORCH_PYTHON chooses the library.
  */

@@ -33,6 +33,17 @@ UNUSED static void says(const char *id, const char *part)
 		fail_msg("no \"%s\" in \"%s\"", part, found(id)->text);
 }
 
+/* The finding comes behind at least one other. */
+UNUSED static void is_last(const char *id)
+{
+	const struct findings *x;
+
+	finish();
+	x = r->an[AN_FINDINGS];
+	assert_in_range(x->list_cnt, 2, 100);
+	assert_string_equal(x->list[x->list_cnt - 1].rule->id, id);
+}
+
 UNUSED static void finds_no(const char *id)
 {
 	finish();

@@ -179,7 +179,7 @@ static inline bool jc_all(const char *s, size_t n, bool blanks)
 	return jc_value(&c) && c.p == c.end;
 }
 
-/* Whether the n bytes at s are exactly one JSON value, without white space. */
+/* Returns whether the n bytes at s are exactly one JSON value, without white space. */
 static inline bool json_valid(const char *s, size_t n)
 {
 	return jc_all(s, n, false);

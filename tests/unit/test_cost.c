@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Cost of tracing: instructions that cost more, and sums of measured times. */
+/* Tracing overhead: instructions that cost more, and sums of measured times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,8 @@ static void test_base(void **state)
 	BASES(&c, {CT_COST_PAIR, 80, 1000}, {CT_COST_PAIR, 50, 1000}, {CT_COST_PAIR, 130, 1400},
 	      {CT_COST_PAIR, 180, 1800}, {CT_COST_PAIR, 100000, 2200}, {CT_COST_ENTRY, 180, 1000},
 	      {CT_COST_STEPPED, 180, 9800}, {CT_COST_STEPPED + CT_COST_ENTRY, 180, 8400});
-	/* In the first level there is nothing of it already when the second has most. */
+	/* The program also fills the first level: the overhead grows with the lookup time, up to
+	 * 1.5 times the second level. */
 	c.found_more_ns[0] = 20;
 	c.away_ns[0][CT_COST_PAIR] = 400;
 	BASES(&c, {CT_COST_PAIR, 80, 1000}, {CT_COST_PAIR, 90, 1200}, {CT_COST_PAIR, 100, 1400},

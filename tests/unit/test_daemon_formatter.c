@@ -158,11 +158,11 @@ static void run(struct got *g, unsigned threads, unsigned refuse, bool frames, s
 		if (i % 4001 == 4000)
 			formatter__mark(l, g->newest_ns);
 		if (i % 7001 == 7000)
-			lines__release(l);
+			formatter__release(l);
 		if (i % 900 == 0)
 			formatter__tick(l, g->newest_ns);
 	}
-	lines__release(l);
+	formatter__release(l);
 	formatter__free(l);
 }
 

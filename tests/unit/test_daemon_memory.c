@@ -28,8 +28,8 @@ static uint64_t most(const struct config *c, unsigned cpus)
 	struct quotas q;
 
 	quotas__init(&q, false, c->trace.kernel);
-	memory__bound(c, &q);
-	return memory__most(c, &q, cpus, NULL, NULL);
+	memory__set_limits(c, &q);
+	return memory__max_bytes(c, &q, cpus, NULL, NULL);
 }
 
 static struct config *defaults(const char *set)
@@ -55,8 +55,8 @@ static void test_defaults(void **state)
 	if (also)
 		assert_true(config__set(c, *also, &errors));
 	quotas__init(&q, false, false);
-	memory__bound(c, &q);
-	all = memory__most(c, &q, 64, put, &sum);
+	memory__set_limits(c, &q);
+	all = memory__max_bytes(c, &q, 64, put, &sum);
 	assert_int_equal(all, sum);
 	for (unsigned cpus = 1; cpus <= 1024; cpus++)
 		assert_true(most(c, cpus) + RESERVE <= MEMORY_UNIT);

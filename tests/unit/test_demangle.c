@@ -124,6 +124,33 @@ static void test_exponential(void **state)
 	becomes("_Z1gv", "g()");
 }
 
+/* Each refused name is counted, whatever the limit. */
+static void test_counted(void **state)
+{
+	uint64_t before = demangle_given_up();
+	char name[2048];
+
+	/* Too long a name. */
+	memset(name, 'a', sizeof(name));
+	memcpy(name, "_Z2000", 6);
+	name[2006] = '\0';
+	becomes(name, NULL);
+	assert_int_equal(demangle_given_up(), before + 1);
+	/* Too much output. */
+	doubled(name, sizeof(name), "S_IS%c_S%c_E", 30);
+	becomes(name, NULL);
+	assert_int_equal(demangle_given_up(), before + 2);
+	/* Too much time. */
+	twice(name, sizeof(name), 64);
+	becomes(name, NULL);
+	assert_int_equal(demangle_given_up(), before + 3);
+	/* No mangled names. */
+	becomes("kernel", NULL);
+	becomes("_Z", NULL);
+	becomes("_Z1gv", "g()");
+	assert_int_equal(demangle_given_up(), before + 3);
+}
+
 /* The longest names that the library accepts, and longer ones; on a stack of 512 KiB. */
 static void *deep(void *arg)
 {
@@ -227,7 +254,7 @@ int main(void)
 		cmocka_unit_test(test_names),	    cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_exponential), cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_share),	    cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_stray),
+		cmocka_unit_test(test_stray),	    cmocka_unit_test(test_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,7 +187,7 @@ static void test_bound(void **state)
 	struct ct_device rec = {.rec.pid = 1, .sm_cnt = 1};
 
 	for (rec.rec.pid = 1; rec.rec.pid <= 10000; rec.rec.pid++)
-		devices__told(&ds, &rec);
+		devices__add_record(&ds, &rec);
 	assert_null(devices__find(&ds, 1, 0));
 	assert_non_null(devices__find(&ds, 10000, 0));
 	assert_int_equal(ds.new_cnt, 4096);

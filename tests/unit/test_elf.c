@@ -149,7 +149,7 @@ static void tells_stubs(void **state)
 	/* A driver has a few functions that only return an error. */
 	assert_false(stub_of(CODE_580, CODE_STUB));
 	assert_false(stub_of(CODE_STUB, CODE_580));
-	/* A stand-in that returns CUDA_SUCCESS from everything is traced. */
+	/* A mock that returns CUDA_SUCCESS from everything is traced. */
 	assert_false(stub_of(CODE_ZERO, CODE_ZERO));
 }
 

@@ -461,11 +461,13 @@ static void test_marks(void **state)
 			 fnset__id(set, "cuNoRow"));
 }
 
-/* A bucket begins at its floor; the previous one ends there. */
+/* A bucket begins at its floor; the previous one ends before. Powers of two end buckets. */
 static void test_hist(void **state)
 {
 	assert_int_equal(ct_hist_index(0), 0);
-	assert_int_equal(ct_hist_index(255), 0);
+	assert_int_equal(ct_hist_index(256), 0);
+	for (unsigned log = CT_HIST_LOG_MIN; log < CT_HIST_LOG_MAX; log++)
+		assert_int_equal(ct_hist_index((1ull << log) + 1), ct_hist_index(1ull << log) + 1);
 	for (uint32_t i = 1; i < CT_HIST_CNT; i++) {
 		assert_int_equal(ct_hist_index(ct_hist_floor(i)), i);
 		assert_int_equal(ct_hist_index(ct_hist_floor(i) - 1), i - 1);

@@ -111,17 +111,17 @@ static void test_lanes(void **state)
 	struct html_events *h = html_events__new(FACTORY_BASE_NS, 10000);
 	struct out *meta = out__memory(), *columns = out__memory();
 
-	for (unsigned i = 0; i < LANES + 100; i++) {
+	for (unsigned i = 0; i < MEMLIMIT_PAGE_MAX + 100; i++) {
 		struct factory f = factory(1 + i);
 		struct trace_event ev = factory_call(&f, "cuMemFree_v2", 10, 10);
 
 		html_events__event(h, &ev);
 	}
 	assert_int_equal(html_events__write(h, meta, columns), 0);
-	assert_int_equal(h->lane_cnt, LANES + 1);
-	assert_int_equal(h->lane_at[LANES - 1]->cnt, 1);
-	assert_int_equal(h->lane_at[LANES]->cnt, 100);
-	assert_string_equal(h->lane_at[LANES]->comm, "(others)");
+	assert_int_equal(h->lane_cnt, MEMLIMIT_PAGE_MAX + 1);
+	assert_int_equal(h->lane_at[MEMLIMIT_PAGE_MAX - 1]->cnt, 1);
+	assert_int_equal(h->lane_at[MEMLIMIT_PAGE_MAX]->cnt, 100);
+	assert_string_equal(h->lane_at[MEMLIMIT_PAGE_MAX]->comm, "(others)");
 	out__close(meta);
 	out__close(columns);
 	html_events__free(h);

@@ -14,7 +14,7 @@
 /* The BPF side has read this name through a handle. */
 static void told(struct handles *h, uint64_t value, const char *name)
 {
-	handles__told(h, value, name, strlen(name) + 1);
+	handles__set_name(h, value, name, strlen(name) + 1);
 }
 
 static struct kernel_names *names;
@@ -225,7 +225,7 @@ static void test_told_bad(void **state)
 		told(&h, 0x10, bad[i]);
 		assert_null(handles__get(&h, 0x10));
 	}
-	handles__told(&h, 0x10, NULL, 0);
+	handles__set_name(&h, 0x10, NULL, 0);
 	assert_null(handles__get(&h, 0x10));
 	/* A name that fills the buffer may be truncated. */
 	memset(huge, 'a', sizeof(huge) - 1);
@@ -264,7 +264,7 @@ static void test_contradiction(void **state)
 	told(&h, 0x10, "one");
 	assert_non_null(handles__get(&h, 0x10));
 	/* An unreadable handle that the program just received is a contradiction, too. */
-	handles__told(&h, 8, NULL, 0);
+	handles__set_name(&h, 8, NULL, 0);
 	handles__set(&h, 8, intern("other"));
 	assert_null(handles__get(&h, 0x10));
 	handles__clear(&h);
@@ -327,7 +327,7 @@ static void test_derive(void **state)
 	handles__derive(&h, 0x30, handles__get(&h, 0x40));
 	assert_true(handles__get(&h, 0x30)->guessed);
 	/* Names derived from a guess are dropped with it. */
-	handles__told(&h, 8, NULL, 0);
+	handles__set_name(&h, 8, NULL, 0);
 	handles__set(&h, 8, intern("other"));
 	assert_null(handles__get(&h, 0x30));
 	assert_non_null(handles__get(&h, 0x20));

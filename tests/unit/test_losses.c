@@ -147,6 +147,68 @@ static void test_doubled(void **state)
 	lacks(BOOT("1000") A COUNTED("1") BOOT("1000") A COUNTED("1"), "doubled_calls 1");
 }
 
+#define CALL_OF(more)                                                                              \
+	"{\"ts\":1,\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","               \
+	"\"symbol\":\"cuCtxSynchronize\",\"pid\":1,\"tid\":1,\"comm\":\"x\",\"id\":" TEXT(         \
+		__COUNTER__) more "}\n"
+
+/* Each counter of the end line is compared with the lines. */
+static void test_end_counters(void **state)
+{
+	/* By type: the sum is right. */
+	lacks(HEADER CALL CALL END(",\"events\":{\"sync\":1,\"kernel\":1}"),
+	      "missing_lines 1, surplus_lines 1");
+	lacks(HEADER CALL END(",\"events\":{\"sync\":1,\"future\":4}"), "missing_lines 4");
+	lacks(HEADER CALL END(",\"events\":{\"sync\":9223372036854775809,"
+			      "\"kernel\":9223372036854775809}"),
+	      "missing_lines 18446744073709551615");
+	/* Calls, whatever `events` counts. */
+	lacks(HEADER CALL END(",\"calls\":4"), "missing_lines 3");
+	lacks(HEADER CALL END(",\"events\":{\"sync\":1},\"calls\":4"), "missing_lines 3");
+	lacks(HEADER CALL CALL END(",\"calls\":1"), "surplus_lines 1");
+	lacks(HEADER CALL END(",\"events\":{\"sync\":3},\"calls\":3,\"entries\":3"),
+	      "missing_lines 2");
+	/* A start has a line, or is counted as left out. */
+	lacks(HEADER CALL END(",\"entries\":3"), "missing_lines 2");
+	lacks(HEADER CALL END(",\"entries\":3,\"filtered\":2"), "");
+	lacks(HEADER CALL END(",\"entries\":3,\"nvtx_calls\":1,\"torch_calls\":1"), "");
+	lacks(HEADER CALL END(",\"entries\":9,\"counted\":{\"cuInit\":{\"calls\":5,"
+			      "\"unfinished\":2,\"abandoned\":1}}"),
+	      "");
+	lacks(HEADER CALL END(",\"entries\":3,\"drops\":{\"calls\":1}"),
+	      "calls 1, missing_lines 1");
+	lacks(HEADER CALL END(",\"entries\":1,\"drops\":{\"calls\":1}"), "calls 1");
+	lacks(HEADER CALL "{\"ts\":2,\"type\":\"end\",\"reason\":\"max-events\",\"entries\":7}\n",
+	      "");
+	/* Calls without an end. */
+	lacks(HEADER CALL_OF(",\"unfinished\":true") END(",\"unfinished\":1,\"abandoned\":0"), "");
+	lacks(HEADER CALL END(",\"unfinished\":1"), "missing_lines 1");
+	lacks(HEADER CALL_OF(",\"abandoned\":true") END(",\"abandoned\":3"), "missing_lines 2");
+	/* Lines that are known to be lost, or are invalid. */
+	lacks(HEADER CALL END(",\"write_error\":\"x\",\"lines_lost\":2,\"calls\":3,\"entries\":3"),
+	      "lines 2");
+	lacks(HEADER CALL "x\n" END(",\"calls\":2,\"entries\":2"), "bad_lines 1");
+	/* Each file of a trace, and each of several traces. */
+	lacks(HEADER CALL
+	      "{\"ts\":2,\"type\":\"end\",\"reason\":\"max-file\",\"calls\":2}\n" PIECE("1")
+		      CALL END(",\"calls\":1"),
+	      "missing_lines 1");
+	lacks(HEADER CALL
+	      "{\"ts\":2,\"type\":\"end\",\"reason\":\"max-file\",\"calls\":1}\n" PIECE("1")
+		      CALL END(",\"calls\":2"),
+	      "missing_lines 1");
+	lacks(HEADER CALL END(",\"calls\":1") HEADER CALL END(",\"calls\":3"), "missing_lines 2");
+}
+
+static void test_unseen(void **state)
+{
+	lacks(HEADER END(",\"unseen\":\"no process has connected\""), "unseen 1");
+	/* It is about that library. */
+	lacks(HEADER "{\"ts\":1,\"type\":\"library\",\"op\":\"failed\",\"name\":\"libcuda\","
+		     "\"pid\":1,\"tid\":1,\"comm\":\"x\"}\n" END(",\"unseen\":\"a library\""),
+	      "failed_libraries 1");
+}
+
 /* A file truncated anywhere. */
 static void test_cut(void **state)
 {
@@ -179,16 +241,16 @@ static void test_each_counter(void **state)
 		end.full[i] = 4;
 		lost = (struct losses){0};
 		losses__end(&lost, &end);
-		snprintf(want, sizeof(want), "limits_hit.%s 4", quota_name(i));
+		snprintf(want, sizeof(want), "limits_hit.%s 4", limit_name(i));
 		assert_string_equal(list(&lost), want);
 	}
-	for (int i = 0; i < MEMLIMIT_CNT; i++) {
+	for (int i = QUOTA_CNT; i < LIMIT_TABLE_CNT; i++) {
 		memlimit_set(MEMLIMIT_SZ);
 		memlimit_reject(i);
 		lost = (struct losses){0};
 		assert_false(losses__any(&lost));
 		lost.of_report = true;
-		snprintf(want, sizeof(want), "rejected.%s 1", memlimit_name(i));
+		snprintf(want, sizeof(want), "rejected.%s 1", limit_name(i));
 		assert_string_equal(list(&lost), want);
 	}
 	memlimit_set(MEMLIMIT_SZ);
@@ -263,10 +325,11 @@ static void test_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),	cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_doubled), cmocka_unit_test(test_each_counter),
-		cmocka_unit_test(test_chosen),	cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_rotated), cmocka_unit_test(test_text),
+		cmocka_unit_test(test_files),	     cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_doubled),	     cmocka_unit_test(test_each_counter),
+		cmocka_unit_test(test_chosen),	     cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_rotated),	     cmocka_unit_test(test_text),
+		cmocka_unit_test(test_end_counters), cmocka_unit_test(test_unseen),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -134,8 +134,8 @@ static void test_rows(void **state)
 	assert_int_equal(memlimit_rejected(MEMLIMIT_POOLS), 4);
 	memlimit_set_owner(&at, 0);
 	memlimit_uncharge(&s, NULL, 1000);
-	assert_true(memlimit_has(&s, 562, 1000));
-	assert_false(memlimit_has(&s, 563, 1000));
+	assert_true(memlimit_has(&s, 563, 1000));
+	assert_false(memlimit_has(&s, 564, 1000));
 	assert_int_equal(s.used, 875);
 	memlimit_share_free(&s);
 	assert_int_equal(memlimit_used(), 0);

@@ -33,11 +33,12 @@ static void test_leak(void **state)
 static void test_bound(void **state)
 {
 	process("exec");
-	for (uint64_t i = 1; i <= BLOCKS_MAX + 10; i++)
+	for (uint64_t i = 1; i <= MEMLIMIT_ALLOCATIONS_MAX + 10; i++)
 		alloc("cuMemAlloc_v2", i << 12, 4096);
-	assert_int_equal(m->block_cnt, BLOCKS_MAX);
+	assert_int_equal(m->block_cnt, MEMLIMIT_ALLOCATIONS_MAX);
 	assert_int_equal(m->rejected_cnt, 10);
-	check_kind(BLOCK_DEVICE, BLOCKS_MAX, 0, BLOCKS_MAX * 4096ull, BLOCKS_MAX * 4096ull);
+	check_kind(BLOCK_DEVICE, MEMLIMIT_ALLOCATIONS_MAX, 0, MEMLIMIT_ALLOCATIONS_MAX * 4096ull,
+		   MEMLIMIT_ALLOCATIONS_MAX * 4096ull);
 	/* Freed memory makes room. */
 	release("cuMemFree_v2", 1 << 12);
 	alloc("cuMemAlloc_v2", 1 << 12, 4096);
@@ -340,7 +341,7 @@ static void test_text(void **state)
 	assert_non_null(strstr(text, "Never freed: 1 allocation with 4.00 KiB"));
 	assert_non_null(strstr(text, "cuMemAlloc 0x20000, process 100"));
 	assert_non_null(strstr(text, "double free: cuMemFree 0x10000, process 100"));
-	assert_non_null(strstr(text, "Pageable host memory: 1 copy of 100 B"));
+	assert_non_null(strstr(text, "Pageable host memory: 1 copy, 100 B in total"));
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		assert_true(columns(line) <= 80);
 }

@@ -180,7 +180,7 @@ static void test_processes(void **state)
 	check_kind(BLOCK_DEVICE, 3, 1, 550, 1500);
 	assert_int_equal(m->leak_ends[LEAK_EXIT].bytes, 50);
 	assert_int_equal(m->bad_free_cnt, 1);
-	assert_null(m->procs);
+	assert_null(m->procs.first);
 }
 
 static void test_over_time(void **state)

@@ -13,6 +13,7 @@
 #include "metrics/metrics.h"
 #include "metrics/table.h"
 #include "factory.h"
+#include "otlp/message.h"
 #include "metrics_check.h"
 #include "util/out.h"
 #include "util/plain.h"
@@ -29,7 +30,7 @@ static void events(void **state)
 	ev.fn = api_fn_by_symbol("cuLaunchKernel");
 	for (int i = 0; i < 3; i++) {
 		ev.start_ns = 1000;
-		ev.end_ns = 1000 + (1024ull << 2 * i); /* on a limit: in the bucket above */
+		ev.end_ns = 1000 + (1024ull << 2 * i); /* on a limit: in its bucket */
 		metrics__event(m, t, &ev);
 	}
 	ev.capturing = true;
@@ -52,9 +53,9 @@ static void events(void **state)
 	       ",function=\"cuLaunchKernel\",error=\"CUDA_ERROR_LAUNCH_FAILED\"} 1");
 	has(m, "cudatrace_transfer_bytes_total{" POD ",direction=\"HtoD\"} 8192");
 	has(m,
-	    "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"1.024e-06\"} 0");
+	    "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"1.024e-06\"} 1");
 	has(m,
-	    "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"4.096e-06\"} 1");
+	    "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"4.096e-06\"} 2");
 	has(m, "cudatrace_call_duration_seconds_bucket{" POD ",class=\"launch\",le=\"+Inf\"} 5");
 	has(m, "cudatrace_call_duration_seconds_count{" POD ",class=\"launch\"} 5");
 	has(m, "cudatrace_target_processes{" POD "} 1");
@@ -486,6 +487,56 @@ static void histograms(void **state)
 	metrics__free(m);
 }
 
+/* Returns the first bucket with a call, as Prometheus and OTLP have it. */
+static void bucket_in_outputs(const struct metrics *m, unsigned bucket[2])
+{
+	struct out *o = out__memory();
+	char *text = print(m), *at = text;
+
+	for (bucket[0] = 0; (at = strstr(at, "call_duration_seconds_bucket{")); bucket[0]++) {
+		at = strstr(at, "} ") + 2;
+		if (*at == '1')
+			break;
+	}
+	free(text);
+	otlp_put_metrics(o, m, &self, "node", 1);
+	text = strndup(o->buf, o->len);
+	at = strstr(text, "\"bucketCounts\":[\"");
+	assert_non_null(at);
+	at += strlen("\"bucketCounts\":[\"");
+	for (bucket[1] = 0; *at == '0'; bucket[1]++)
+		at += strlen("0\",\"");
+	free(text);
+	out__close(o);
+}
+
+/* A call that takes exactly as long as a bucket's limit (le, explicitBounds) belongs to it: from
+ * 4^5 to 4^17 ns. One that takes a nanosecond more belongs to the next. */
+static void limits_of_buckets(void **state)
+{
+	const struct api_fn *fn = api_fn_by_symbol("cuLaunchKernel");
+
+	for (unsigned i = 0; i < 13 * 4; i++) {
+		uint64_t ns = (1024ull << 2 * (i / 4)) + i % 2;
+		struct metrics *m = metrics__new(1000);
+		struct metrics_target *t = metrics__get(m, &(struct labels){0}, "x");
+		struct ct_count c = {.total_ns = ns, .max_ns = ns};
+		unsigned bucket[2];
+
+		c.hist[ct_hist_index(ns)] = 1;
+		if (i % 4 < 2)
+			metrics__counts(m, t, fn, &c);
+		else
+			metrics__event(
+				m, t,
+				&(struct trace_event){.kind = EVENT_CALL, .fn = fn, .end_ns = ns});
+		bucket_in_outputs(m, bucket);
+		assert_int_equal(bucket[0], i / 4 + i % 2);
+		assert_int_equal(bucket[1], i / 4 + i % 2);
+		metrics__free(m);
+	}
+}
+
 #define TABLE                                                                                      \
 	"| metric | kind | unit | labels | what it is |\n"                                         \
 	"|---|---|---|---|---|\n"
@@ -571,6 +622,7 @@ int main(void)
 		cmocka_unit_test(hostile),
 		cmocka_unit_test(share),
 		cmocka_unit_test(histograms),
+		cmocka_unit_test(limits_of_buckets),
 		cmocka_unit_test(families),
 		cmocka_unit_test(documented),
 	};

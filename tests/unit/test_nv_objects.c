@@ -11,7 +11,7 @@
 
 #include "decode/nv/nv_decode.h"
 #include "decode/nv/objects.h"
-#include "util/quota.h"
+#include "util/limits.h"
 
 #define C     0xc1d00001u
 #define OWNER 42

@@ -360,7 +360,7 @@ static const struct {
 	{"list --chrome x", "--chrome has no meaning for cudatrace list"},
 	{"check -e launch", "--trace has no meaning for cudatrace check"},
 	{"-p 1 list", "--pid has no meaning for cudatrace list"},
-	{"--stop-on-load", "processes that nobody named are never stopped"},
+	{"--stop-on-load", "only named processes are stopped"},
 	{"--stop-on-load -- true", "a command's processes are stopped anyway"},
 	{"--names", "--names belongs to cudatrace list"},
 	{"--completion=tcsh", "choose one of: bash zsh fish"},

@@ -251,7 +251,7 @@ static void shared_queue(void **state)
 	assert_int_equal(q.cnt + q.bytes, 0);
 	otlp_queue__put(&q, 4, "last", 2, 4, 0, 0);
 	otlp_queue__clear(&q);
-	assert_null(q.by_pid);
+	assert_null(q.by_pid.first);
 }
 
 static bool mark(struct otlp_iters *its, uint32_t pid, uint32_t tid)

@@ -59,7 +59,7 @@ static bool executed(struct pending_lines *q, uint64_t id, uint64_t start_ns)
 				       .start_ns = FACTORY_BASE_NS + start_ns,
 				       .end_ns = FACTORY_BASE_NS + start_ns + 3000,
 				       .gpu.call_id = id,
-				       .gpu.queue_us = 1000};
+				       .gpu.queue_ns = 1000};
 
 	return pending_lines__executed(q, &ev);
 }

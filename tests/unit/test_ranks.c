@@ -164,7 +164,7 @@ static void test_first(void **state)
 	ranks__ended(&rs, 101);
 	assert_int_equal(look(11), 0);
 	ranks__ended(&rs, 100);
-	assert_null(rs.by_hash);
+	assert_null(rs.by_hash.first);
 }
 
 /* A rank whose process ended too early. */

@@ -31,12 +31,15 @@
 	"\"unfinished\":5,\"bad_records\":6,\"wall_ms\":9.5,\"cost_ms\":0.000025,"                 \
 	"\"max_thread_overhead\":0.5,\"max_overhead_tid\":7,"                                      \
 	"\"costs\":{\"cuInit\":0.000020},\"detail_low_saving_ms\":0.000021}\n"
-#define CALL(rest)                                                                                 \
-	"{\"ts\":1.234567,\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","           \
+#define CALL(rest) CALL_AT("1.234567", rest)
+#define CALL_AT(ts, rest)                                                                          \
+	"{\"ts\":" ts ",\"type\":\"memory\",\"op\":\"alloc\",\"name\":\"cuMemAlloc\","             \
 	"\"symbol\":\"cuMemAlloc_v2\",\"pid\":10,\"tid\":11,\"comm\":\"py\",\"id\":7," rest "}\n"
-#define ALLOC(ptr, size)                                                                           \
-	CALL("\"duration_us\":1.501,\"result\":0,\"size\":" size ",\"ptr\":\"" ptr "\",\"args\":"  \
-	     "{\"dptr\":\"" ptr "\",\"bytesize\":" size "}")
+#define ALLOC(ptr, size) ALLOC_AT("1.234567", ptr, size)
+#define ALLOC_AT(ts, ptr, size)                                                                    \
+	CALL_AT(ts, "\"duration_us\":1.501,\"result\":0,\"size\":" size ",\"ptr\":\"" ptr          \
+		    "\",\"args\":"                                                                 \
+		    "{\"dptr\":\"" ptr "\",\"bytesize\":" size "}")
 
 /* Events read; strings stay valid, the rest is copied. */
 static struct {
@@ -138,8 +141,8 @@ static void test_header(void **state)
 	assert_int_equal(got.end.cost_ns, 25);
 	assert_true(got.end.max_thread_overhead == 0.5);
 	assert_int_equal(got.end.max_overhead_tid, 7);
-	assert_int_equal(got.end.dear_cnt, 1);
-	assert_int_equal(got.end.dear[0].ns, 20);
+	assert_int_equal(got.end.costly_cnt, 1);
+	assert_int_equal(got.end.costly[0].ns, 20);
 	assert_int_equal(got.end.detail_low_saving_ns, 21);
 }
 
@@ -244,7 +247,7 @@ static void test_launch(void **state)
 static void test_memory(void **state)
 {
 	static const char exec[] =
-		"{\"ts\":2,\"type\":\"process\",\"op\":\"exec\",\"name\":\"exec\","
+		"{\"ts\":4,\"type\":\"process\",\"op\":\"exec\",\"name\":\"exec\","
 		"\"pid\":10,\"tid\":10,\"comm\":\"c\"}\n";
 	char text[4096];
 
@@ -252,7 +255,7 @@ static void test_memory(void **state)
 		 "{\"ts\":2,\"type\":\"memory\",\"op\":\"free\",\"name\":\"cuMemFree\",\"symbol\":"
 		 "\"cuMemFree_v2\",\"pid\":10,\"tid\":11,\"comm\":\"c\",\"id\":8,\"duration_us\":1,"
 		 "\"result\":0,\"ptr\":\"0x100\",\"args\":{}}\n",
-		 ALLOC("0x100", "16"), exec, ALLOC("0x200", "1"));
+		 ALLOC_AT("3", "0x100", "16"), exec, ALLOC_AT("5", "0x200", "1"));
 	read_text(text);
 	assert_int_equal(got.cnt, 5);
 	assert_true(got.ev[1].has_mem);
@@ -269,11 +272,11 @@ static void test_processes(void **state)
 		HEADER
 		"{\"ts\":1,\"type\":\"process\",\"op\":\"fork\",\"name\":\"fork\",\"pid\":12,\"tid\":12,"
 		"\"comm\":\"c\",\"parent_pid\":11}\n"
-		"{\"ts\":1,\"type\":\"process\",\"op\":\"exit\",\"name\":\"exit\",\"pid\":12,\"tid\":12,"
+		"{\"ts\":2,\"type\":\"process\",\"op\":\"exit\",\"name\":\"exit\",\"pid\":12,\"tid\":12,"
 		"\"comm\":\"c\",\"exit_code\":3}\n"
-		"{\"ts\":1,\"type\":\"process\",\"op\":\"exit\",\"name\":\"exit\",\"pid\":12,\"tid\":12,"
+		"{\"ts\":3,\"type\":\"process\",\"op\":\"exit\",\"name\":\"exit\",\"pid\":12,\"tid\":12,"
 		"\"comm\":\"c\",\"signal\":9}\n"
-		"{\"ts\":1,\"type\":\"library\",\"op\":\"attach\",\"name\":\"libcuda\",\"pid\":12,"
+		"{\"ts\":4,\"type\":\"library\",\"op\":\"attach\",\"name\":\"libcuda\",\"pid\":12,"
 		"\"tid\":12,\"comm\":\"c\",\"lib\":2,\"path\":\"/l\",\"build_id\":\"ab\","
 		"\"note\":\"n\"}\n");
 	assert_int_equal(got.cnt, 4);

@@ -18,8 +18,11 @@
 #define STACK(id, frames)                                                                          \
 	"{\"ts\":1,\"type\":\"stack\",\"op\":\"stack\",\"name\":\"stack\",\"pid\":1,\"tid\":1,"    \
 	"\"comm\":\"x\",\"id\":" #id ",\"frames\":" frames "}\n"
-#define CALL(stack)                                                                                \
-	"{\"ts\":1,\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","               \
+/* Each is later than those above: calls come in the order of their ends. */
+#define CALL(stack)	   CALL_AT(__COUNTER__, stack)
+#define CALL_AT(ts, stack) CALL_AT_TS(ts, stack)
+#define CALL_AT_TS(ts, stack)                                                                      \
+	"{\"ts\":1" #ts ",\"type\":\"sync\",\"op\":\"sync\",\"name\":\"cuCtxSynchronize\","        \
 	"\"symbol\":\"cuCtxSynchronize\",\"pid\":1,\"tid\":1,\"comm\":\"x\",\"id\":7,"             \
 	"\"duration_us\":1.0,\"result\":0,\"stack\":" #stack ",\"args\":{}}\n"
 #define INNER "{\"ip\":\"0x1010\",\"module\":\"/a\",\"offset\":\"0x10\",\"symbol\":\"inner+0x4\"}"

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "report/section.h"
+#include "report/section_csv.h"
 
 static const struct analysis_ops *const analyses[] = {
 #define AN(id, name, what) &name##_ops,
@@ -49,7 +50,7 @@ static unsigned check_table(const struct section_table *t)
 		const struct section_col *c = &t->cols[i];
 
 		for (unsigned k = 0; k < i; k++)
-			if (!strcmp(t->cols[k].name, c->name))
+			if (!strcmp(t->cols[k].name, c->name) && c->kind != SECTION_COMPARE)
 				fail_msg("%s: %s is there twice", t->id, c->name);
 		if (c->in_json && (!c->text || !*c->text || c->text[strlen(c->text) - 1] == '.'))
 			fail_msg("%s: %s has no text, or a sentence", t->id, c->name);
@@ -135,12 +136,61 @@ static void test_text(void **state)
 				 "  3.00  6  row 6\n");
 }
 
+/* Tables of the report itself have it as their state; here that is toy. */
+static void assert_csv(const struct toy *x, const struct section_path *p, const char *want)
+{
+	struct out *out = out__memory();
+
+	assert_non_null(out);
+	section_csv((const void *)x, p, out);
+	assert_int_equal(out->len, strlen(want));
+	assert_memory_equal(out->buf, want, out->len);
+	out__close(out);
+}
+
+/* Objects are columns, also those that are left out; a list is a table of its own. */
+static void test_csv(void **state)
+{
+	struct section_path p = {.id = AN_CNT, .from = &toy_table};
+	struct toy quoted = toy;
+
+	assert_csv(&toy, &p,
+		   "cnt,left,name,mean,ids,by_id,first.n,first.up,second.n,second.up\r\n"
+		   "1234,,,1235,\"[7,8,0]\",\"{\"\"id7\"\":7,\"\"id8\"\":8}\",5,1234,,\r\n");
+	quoted.name = "=a\"b\",c";
+	assert_csv(
+		&quoted, &p,
+		"cnt,left,name,mean,ids,by_id,first.n,first.up,second.n,second.up\r\n"
+		"1234,,\"'=a\"\"b\"\",c\",1235,\"[7,8,0]\",\"{\"\"id7\"\":7,\"\"id8\"\":8}\",5,1234,,"
+		"\r\n");
+	p.cols[p.len++] = find(&toy_table, "list", 4);
+	assert_csv(&toy, &p, "n,up\r\n5,1234\r\n6,1234\r\n");
+}
+
+static void take(void *ctx, const struct section_value *v)
+{
+	char *text = ctx;
+
+	sprintf(text + strlen(text), "%s %u %u %u;", v->what, v->flags, (unsigned)v->cnt,
+		(unsigned)v->ns);
+}
+
+/* The values of a table and its objects, not of its lists. */
+static void test_compare(void **state)
+{
+	char got[200] = "", buf[SECTION_BUF];
+
+	toy_visit(&(struct section_cursor){
+		.s = &toy, .x = &toy, .of = &toy_table, .buf = buf, .value = take, .ctx = got});
+	assert_string_equal(got, "n 1 5 0;all 5 1234 7;");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_rows),	cmocka_unit_test(test_json),
+		cmocka_unit_test(test_text),	cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_compare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void gpu_work(uint64_t ns)
 	/* in the step's wait, of a call in the step */
 	ev.start_ns = prev_end_ns - 900;
 	ev.end_ns = ev.start_ns + ns;
-	ev.gpu.queue_us = 1000;
+	ev.gpu.queue_ns = 1000;
 	send(&ev);
 }
 

@@ -125,8 +125,8 @@ static void advice_names_what_saves_most(void **state)
 	char *text;
 
 	r->end.cost_ns = 100000000;
-	r->end.dear[0] = (struct trace_fn_cost){api_fn_by_symbol("cuEventRecord"), 40000000};
-	r->end.dear_cnt = 1;
+	r->end.costly[0] = (struct trace_fn_cost){api_fn_by_symbol("cuEventRecord"), 40000000};
+	r->end.costly_cnt = 1;
 	r->end.detail_low_saving_ns = 40000000;
 	text = print(r, 80, false);
 	assert_non_null(strstr(text, "saved by -e '!NAME'\n"));
@@ -139,15 +139,15 @@ static void advice_names_what_saves_most(void **state)
 	assert_non_null(strstr(text, "40.0 ms  40.0 %  cuEventRecord\n"));
 	free(text);
 	/* C++ names are shown as in the source. */
-	r->end.dear[0].fn =
+	r->end.costly[0].fn =
 		api_fn_by_symbol("_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE");
-	assert_non_null(r->end.dear[0].fn);
+	assert_non_null(r->end.costly[0].fn);
 	text = print(r, 80, false);
 	assert_non_null(strstr(text, "at::getStepCallbacks"));
 	assert_null(strstr(text, "_ZN"));
 	free(text);
 	/* None of many functions saves much alone. */
-	r->end.dear_cnt = 0;
+	r->end.costly_cnt = 0;
 	text = print(r, 80, false);
 	assert_non_null(strstr(text, "70.0 ms  70.0 %  --detail=low\n"));
 	free(text);
@@ -288,6 +288,29 @@ static void empty(void **state)
 	summary__free(r.s);
 }
 
+/* The record of an unfinished call may come after its process's exit. A later process may have the
+ * same id. */
+static void a_process_counts_once(void **state)
+{
+	struct run r = {.s = summary__new(), .f = factory(1), .info = factory_info()};
+	struct trace_event hangs = factory_call(&r.f, "cuCtxSynchronize", 10, 100);
+
+	hangs.unfinished = true;
+	for (unsigned i = 1; i <= 2 * SUMMARY_PROCS_MAX; i++) {
+		if (i > 3)
+			r.f.pid++;
+		put(&r, factory_call(&r.f, "cuInit", 10, 100));
+		put(&r, factory_process(&r.f, "exit"));
+		hangs.pid = r.f.pid;
+		hangs.end_ns = r.f.now_ns;
+		hangs.start_ns = hangs.end_ns - 100;
+		put(&r, hangs);
+		assert_int_equal(r.s->proc_cnt, i);
+	}
+	summary__free(r.s);
+	(void)state;
+}
+
 static void json_is_json(void **state)
 {
 	static const char check[] = "python3 tests/helpers/says.py - '"
@@ -327,6 +350,7 @@ int main(void)
 		WITH_RUN(versions_are_one),
 		WITH_RUN(json_is_json),
 		cmocka_unit_test(empty),
+		cmocka_unit_test(a_process_counts_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,7 +153,7 @@ static void driver_text(void **state)
 	r->end.object_refused_cnt = 2000;
 	text = print(r, 80, false);
 	assert_non_null(strstr(text,
-			       "  1 ioctl on objects whose allocation was not seen: no class\n"
+			       "  1 ioctl on objects whose allocation was not recorded: no class\n"
 			       "  2,000 objects not stored: the table of handles was full\n"));
 	free(text);
 	text = print(r, 80, true);

@@ -114,8 +114,8 @@ static void everything_fits(void **state)
 	r->end.bad_record_cnt = r->end.lines_lost = 77;
 	r->end.write_error = "No space left on device";
 	r->end.cost_share = 0.5;
-	r->end.dear[0] = (struct trace_fn_cost){api_fn_by_symbol("cuEventRecord"), 4000000};
-	r->end.dear_cnt = 1;
+	r->end.costly[0] = (struct trace_fn_cost){api_fn_by_symbol("cuEventRecord"), 4000000};
+	r->end.costly_cnt = 1;
 	r->end.gpu.on = true;
 	r->end.torch.on = true;
 	r->end.counts = counts;
@@ -189,8 +189,11 @@ static void expected_errors(void **state)
 	put(&r, ev);
 	put_error(&r, "cuMemAlloc_v2", 2);
 	put_error(&r, "cuMemAlloc_v2", 2);
+	/* A query's result that says that a kernel failed. */
+	put_error(&r, "cuEventQuery", 700);
 	text = print_short(&r, 80);
-	assert_non_null(strstr(text, ", 6 failed (3 as expected), complete"));
+	assert_non_null(strstr(text, ", 7 failed (3 as expected), complete"));
+	assert_non_null(strstr(text, "ERROR      cuEventQuery at "));
 	assert_non_null(strstr(text, "ERROR      ncclAllReduce at "));
 	assert_non_null(strstr(text, "ERROR      cuMemAlloc, 2 times, first at "));
 	free(text);
@@ -271,19 +274,20 @@ static void advice(void **state)
 	/* Its functions have mangled names, which are not shown. */
 	r.end.cost_share = 0.051;
 	r.end.cost_ns = 1000000;
-	r.end.dear_cnt = 1;
-	r.end.dear[0] = (struct trace_fn_cost){
+	r.end.costly_cnt = 1;
+	r.end.costly[0] = (struct trace_fn_cost){
 		api_fn_by_symbol("_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE"), 900000};
 	text = print_short(&r, 120);
-	assert_non_null(strstr(text, "           3. tracing added 5.1 %: trace without --torch\n"));
+	assert_non_null(
+		strstr(text, "           3. tracing overhead 5.1 %: trace without --torch\n"));
 	free(text);
-	r.end.dear[0].fn = api_fn_by_symbol("cuEventRecord");
+	r.end.costly[0].fn = api_fn_by_symbol("cuEventRecord");
 	text = print_short(&r, 120);
 	assert_non_null(strstr(text, "5.1 %: -e '!cuEventRecord' saves 90.0 % of that\n"));
 	free(text);
 	r.end.cost_share = 0.049;
 	text = print_short(&r, 120);
-	assert_null(strstr(text, "tracing added 4.9 %:"));
+	assert_null(strstr(text, "tracing overhead 4.9 %:"));
 	free(text);
 	/* More than a tenth of the waits follow much work. */
 	for (int n = 0; n < 3; n++) {

@@ -209,7 +209,7 @@ static struct trace_event execution(uint64_t call_id, uint64_t start_ns)
 				    .start_ns = start_ns,
 				    .end_ns = start_ns + 3000,
 				    .gpu.call_id = call_id,
-				    .gpu.queue_us = 1000};
+				    .gpu.queue_ns = 1000};
 }
 
 /* Finds the line of that call. */

@@ -11,7 +11,7 @@ bad = [f"{k}: {has(d).get(k)}" for k, v in want.items() if k in has(d) and (has(
 if release not in text:
     bad.append("does not say " + release)
 best = ways.split()[0]
-if (d["kernel_probe"], none["kernel_probe"]) != (best, best) or f"sees the driver by {best}.\n" not in text:
+if (d["kernel_probe"], none["kernel_probe"]) != (best, best) or f"probes the driver by {best}.\n" not in text:
     bad.append(f"way of seeing the driver: {none['kernel_probe']}, {d['kernel_probe']}; {text[-80:]}")
 if "580.159.04" not in text:
     bad.append("does not say the driver's version")

@@ -133,7 +133,7 @@ def compare(how, want_path, trace_path):
 
 
 def calls(trace):
-    """What was done within a CUDA call belongs to it, and it says how much there was."""
+    """Requests within a CUDA call belong to the call, which has their number."""
     by_id = {e["id"]: e for e in trace if "symbol" in e}
     ioctls = collections.Counter()
     for e in driver_events(trace):
@@ -153,7 +153,7 @@ def calls(trace):
             say(f"call {i}, {c['name']}: says {c.get('ioctls', 0)}, {ioctls[i]} are in the trace")
 
 
-# What each run has of its own.
+# Values that differ in each run.
 OWN = ("ts", "pid", "tid", "duration_us", "call_id", "fd", "ptr", "client", "new", "comm", "object", "result", "parent",
        "target_fd", "address")
 

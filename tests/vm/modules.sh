@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Builds the stand-in modules of tests/vm/stub for a kernel that tests/vm/fetch.sh got:
+# Builds the mock driver modules of tests/vm/stub for a kernel that tests/vm/fetch.sh got:
 #
 #   tests/vm/modules.sh KERNEL    $O/vm/KERNEL/modules/VARIANT/{nvidia,nvidia-uvm,nvidia-modeset}.ko
 #

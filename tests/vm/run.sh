@@ -16,7 +16,7 @@
 #   tests/vm/run.sh -n try 6.1 'driver_load nobtf && cudatrace --kernel --jsonl /results/t.jsonl -- drive'
 #
 # The script is run by busybox' sh with, in PATH: cudatrace, drive (static), drive-cuda, sample, all of busybox;
-# libcuda.so.1 (the stand-in) is where the linker looks. Shell functions: driver_load new|old|older|nobtf, driver_unload
+# libcuda.so.1 (the mock driver) is where the linker looks. Shell functions: driver_load new|old|older|nobtf, driver_unload
 # (tests/vm/modules.sh says what these are). One CPU, no network, all emulated: no /dev/kvm is needed. Kernels for arm64 have no
 # drivers; what they run is `make cross-arm64`'s, where this is another machine.
 #

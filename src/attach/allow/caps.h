@@ -66,8 +66,8 @@ struct cap {
 	const char *fix;
 	enum cap_need need;
 	enum cap_state (*probe)(struct cap *c);
-	/* Slow check of a row that is available: for caps__all() only. Otherwise the user of the
-	 * row finds out by trying. */
+	/* Slow check of a row that is available: for caps__all() only. Otherwise the first use of
+	 * the mechanism detects a failure. */
 	enum cap_state (*look_closer)(struct cap *c);
 	/* results: */
 	enum cap_state state;

@@ -49,7 +49,7 @@ static bool is_wrap(const uint8_t *code, size_t len)
  * (looked for in 550.163.01), so that a probe there is hit once for each call, too.
  *
  * endbr64 comes from compilers with -fcf-protection; kernel 6.18 single-steps it: 3.9 us a call,
- * and 0.55 us on the push behind it.
+ * and 0.55 us on the push after it.
  */
 unsigned elf_probe_shift(const uint8_t *code, size_t len)
 {

@@ -18,7 +18,7 @@
 /* 2.3 is 2300, 2.30 is 23000. */
 #define VERSION_MIN 2000
 #define VERSION_MAX 99999
-/* The counts are 0x2060 to 0x27b0 bytes behind the hash. */
+/* The counts are 0x2060 to 0x27b0 bytes after the hash. */
 #define COUNTS_FAR 0x10000
 /* Code is read in pieces. They overlap by the size of an addition and the instruction before it. */
 #define PIECE_SZ 65536

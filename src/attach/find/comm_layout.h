@@ -11,7 +11,7 @@
  *
  * The communicator also counts the collectives that NCCL has launched: uint64 seqNumber[], by
  * function. Since 2.26 it always counts; before, only for a profiler. One place in the library adds
- * 1 to it (2.26 to 2.30 examined). No other adds 1 to such a table so close behind the hash.
+ * 1 to it (2.26 to 2.30 examined). No other adds 1 to such a table so close after the hash.
  */
 #ifndef ATTACH_FIND_COMM_LAYOUT_H
 #define ATTACH_FIND_COMM_LAYOUT_H

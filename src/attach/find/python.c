@@ -4,7 +4,6 @@
 #include "elf_file.h"
 
 #include "util/reader.h"
-#include "util/task.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -68,16 +67,14 @@ static unsigned find_candidates(pid_t pid, struct candidate *c)
 {
 	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX);
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-	char *line = NULL, path[64], program[4096];
+	char *line = NULL, program[4096];
 	size_t size = 0, suffix = strlen(DELETED);
 	unsigned cnt = 0;
 	ssize_t n;
 
 	if (!f)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)task_living(pid));
-	n = readlink(path, program, sizeof(program) - 1);
-	program[n > 0 ? n : 0] = '\0';
+	n = reader__link(pid, "exe", program, sizeof(program));
 	if (n > (ssize_t)suffix && !strcmp(program + n - suffix, DELETED))
 		program[n - suffix] = '\0';
 	while (getline(&line, &size, f) >= 0)

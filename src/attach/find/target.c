@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * All data here comes from /proc, and another user's process may have crafted it. File names may
- * contain spaces, newlines (the kernel writes them as \012), " (deleted)", up to 4095 bytes. A file
- * is identified by device and inode; its name is only for messages.
+ * All data here comes from /proc, and another user's process may have crafted it. A file is
+ * identified by device and inode; its name is only for messages.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
@@ -26,7 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DELETED	    " (deleted)"
 #define MAPS_SZ_MAX (64u << 20)
 /* Lines between checks of the time budget. */
 #define LINES_AT_ONCE 256
@@ -48,78 +46,6 @@ void target_libs__clear(struct target_libs *list)
 	free(list->libs);
 	list->libs = NULL;
 	list->cnt = 0;
-}
-
-/* Parses a number of at most 64 bits that ends with `stop`. Moves *p behind it. */
-static bool take_num(char **p, int base, char stop, uint64_t *out)
-{
-	char *end;
-
-	/* strtoull() would accept a sign, blanks and "0x", too. */
-	if (!isxdigit((unsigned char)**p) || (*p)[1] == 'x')
-		return false;
-	errno = 0;
-	*out = strtoull(*p, &end, base);
-	if (errno || *end != stop)
-		return false;
-	*p = end + 1;
-	return true;
-}
-
-char *target_cut_deleted(char *path, bool *deleted)
-{
-	size_t len = strlen(path), suffix = sizeof(DELETED) - 1;
-
-	*deleted = len > suffix && !strcmp(path + len - suffix, DELETED);
-	if (*deleted)
-		path[len - suffix] = '\0';
-	return path;
-}
-
-/* The device is hexadecimal, the inode decimal. */
-bool target_parse_file_line(char *line, struct map_line *out)
-{
-	uint64_t major, minor, ino;
-	char *p = line, *perms;
-
-	line[strcspn(line, "\n")] = '\0';
-	if (!take_num(&p, 16, '-', &out->start) || !take_num(&p, 16, ' ', &out->end))
-		return false;
-	perms = p;
-	if (strcspn(perms, " ") != 4 || !perms[4])
-		return false;
-	p += 5;
-	if (!take_num(&p, 16, ' ', &out->off) || !take_num(&p, 16, ':', &major) ||
-	    !take_num(&p, 16, ' ', &minor) || !take_num(&p, 10, ' ', &ino))
-		return false;
-	if (out->start >= out->end || major > UINT32_MAX || minor > UINT32_MAX)
-		return false;
-	out->key.ino = ino;
-	out->key.dev_major = (__u32)major;
-	out->key.dev_minor = (__u32)minor;
-	out->exec = perms[2] == 'x';
-	p += strspn(p, " ");
-	out->path = target_cut_deleted(p, &out->deleted);
-	return *p == '/';
-}
-
-const struct api *target_api_of_path(const char *path)
-{
-	static const char memory[] = "memfd:";
-	const char *base = strrchr(path, '/');
-
-	if (!base++)
-		return NULL;
-	return api_of_file(base + (strncmp(base, memory, strlen(memory)) ? 0 : strlen(memory)));
-}
-
-int target_parse_map_line(char *line, struct map_line *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (!target_parse_file_line(line, out) || !out->exec)
-		return 0;
-	out->api = target_api_of_path(out->path);
-	return out->api != NULL;
 }
 
 static bool same_key(const struct ct_lib_key *a, const struct ct_lib_key *b)
@@ -294,14 +220,6 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 	return put_lib(list, m, pid, path);
 }
 
-static FILE *open_proc(pid_t pid, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	return fopen(path, "re");
-}
-
 /* A process may have millions of lines of up to 4 KiB: check whether the pages are executable
  * before parsing. */
 static bool is_executable(const char *line)
@@ -415,20 +333,6 @@ int target_libs__add_mapped(struct target_libs *list, pid_t pid, const struct ct
 		return -ESRCH;
 	ret = scan_maps(&s);
 	return ret < 0 ? ret : 0;
-}
-
-bool target_each(bool (*fn)(void *ctx, pid_t pid), void *ctx)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *de;
-	bool go_on = dir;
-
-	while (go_on && (de = readdir(dir)))
-		if (isdigit((unsigned char)de->d_name[0]))
-			go_on = fn(ctx, atoi(de->d_name));
-	if (dir)
-		closedir(dir);
-	return go_on;
 }
 
 struct all {
@@ -557,7 +461,7 @@ static int open_by_name(const char *path)
 }
 
 /* A process closes its library once it is mapped. The next file with that descriptor may be a
- * folder, a pipe, or of another kind. */
+ * directory, a pipe, or of another kind. */
 int target_lib__open(const struct target_lib *t)
 {
 	int fd = t->pid ? reader__open(t->pid, t->open_path, 0) : open_by_name(t->open_path);
@@ -573,89 +477,4 @@ int target_lib__open(const struct target_lib *t)
 		return fd;
 	close(fd);
 	return -ENOENT;
-}
-
-/* include/linux/proc_ns.h: the initial PID namespace, on every machine */
-#define PROC_PID_INIT_INO 0xEFFFFFFCU
-
-uint32_t target_own_pidns(void)
-{
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) || st.st_ino == PROC_PID_INIT_INO)
-		return 0;
-	return st.st_ino;
-}
-
-bool target_exists(pid_t pid)
-{
-	return pid > 0 && (!kill(pid, 0) || errno == EPERM);
-}
-
-int target_is_64bit(pid_t pid)
-{
-	unsigned char ident[EI_NIDENT];
-	char path[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	n = reader__take(reader__open(pid, path, 0), ident, sizeof(ident));
-	if (n < 0)
-		return n;
-	if (n != sizeof(ident) || memcmp(ident, ELFMAG, SELFMAG) != 0)
-		return -ENOEXEC;
-	return ident[EI_CLASS] == ELFCLASS64;
-}
-
-/* A process's name cannot forge these lines: the kernel writes its newlines as
- * . */
-static char read_state(pid_t pid, unsigned *threads)
-{
-	FILE *f = open_proc(pid, "status");
-	char line[256], state = 0;
-
-	*threads = 0;
-	while (f && !*threads && fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, "State:\t", 7))
-			state = line[7];
-		sscanf(line, "Threads:\t%u", threads);
-	}
-	if (f)
-		fclose(f);
-	return state;
-}
-
-char target_state(pid_t pid)
-{
-	unsigned threads;
-
-	return read_state(pid, &threads);
-}
-
-bool target_has_ended(pid_t pid)
-{
-	unsigned threads;
-	char state = read_state(pid, &threads);
-
-	return !state || state == 'X' || (state == 'Z' && threads <= 1);
-}
-
-bool target_stat(pid_t pid, pid_t *parent, unsigned long long *start)
-{
-	char path[40], buf[1024];
-	const char *at;
-	FILE *f;
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	n = f ? fread(buf, 1, sizeof(buf) - 1, f) : 0;
-	if (f)
-		fclose(f);
-	buf[n] = 0;
-	at = strrchr(buf, ')'); /* a name may contain any character */
-	return at && sscanf(at + 1,
-			    " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-			    "%*d %*d %llu",
-			    parent, start) == 2;
 }

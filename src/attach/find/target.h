@@ -80,7 +80,7 @@ char *target_fd_path(pid_t pid, uint64_t ino, const char *name);
 /* Adds the libraries of all processes. Returns the number of processes with one. */
 int target_libs__add_all(struct target_libs *list);
 /* Adds what the dynamic linker would find for a program started from here: LD_LIBRARY_PATH, the
- * linker's cache, its default folders, and the usual folders of driver installations. */
+ * linker's cache, its default directories, and the usual directories of driver installations. */
 int target_libs__add_system(struct target_libs *list);
 /* The same for a running process, by its environment and the root of its file system. */
 void target_libs__add_loadable(struct target_libs *list, pid_t pid);

@@ -129,8 +129,8 @@ static void try_cache(struct search *s)
 
 void target_libs__add_loadable(struct target_libs *list, pid_t pid)
 {
-	/* Folders of the dynamic linkers and of driver installations. No patterns: listing a folder
-	 * of the process may take for ever. */
+	/* Directories of the dynamic linkers and of driver installations. No patterns: listing a
+	 * directory of the process may never end. */
 	static const char *const folders[] = {
 		"/usr/lib/x86_64-linux-gnu",
 		"/usr/lib/aarch64-linux-gnu",

@@ -32,7 +32,7 @@ static int add_folder(struct target_libs *list, const char *dir, size_t len)
 	for (unsigned i = 0; !ret && (name = api_any_file(i, &api, &name_len)); i++) {
 		char *path;
 
-		/* To the dynamic linker, an empty entry is the current folder. */
+		/* To the dynamic linker, an empty entry is the current directory. */
 		if (asprintf(&path, "%.*s%s%.*s", (int)len, dir, len ? "/" : "", (int)name_len,
 			     name) < 0)
 			return -ENOMEM;

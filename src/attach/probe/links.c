@@ -92,7 +92,8 @@ static bool moves(struct links *l)
 {
 	bool hangs;
 
-	l->self.pid = l->self.tid = l->pid;
+	l->self.pid = l->pid;
+	l->self.tid = l->shared->closer ?: l->pid;
 	hangs = mmap_waiter__is_still(&l->self);
 	/* While it waits for a lock holder, it wakes up regularly. */
 	return !hangs && !l->shared->holder;

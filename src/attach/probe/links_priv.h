@@ -37,9 +37,21 @@ union links_room {
 /* Memory shared by both. */
 struct links_shared {
 	volatile pid_t holder; /* process whose lock is waited for; 0: none */
+	volatile pid_t closer; /* thread that is waited for; 0: the main thread works itself */
 };
 
 /* Returns when the other end of the socket and all links are closed. */
 void links_run(int sock, struct links_shared *shared, bool sandbox) __attribute__((noreturn));
+
+/* Name of the process while it creates perf events. */
+#define LINKS_NAME_PERF "cudatrace-probe"
+/* Interval between attempts while a process holds a lock, so that the kernel never waits for it. */
+#define LINKS_RETRY_MS 100
+
+/* links_close.c. Returns whether another tracer creates perf events. */
+bool links_yield(void);
+/* Closes links together, each in a thread. */
+#define LINKS_CLOSE_MAX 128
+void links_close(const int *fds, unsigned cnt, struct links_shared *shared);
 
 #endif /* ATTACH_PROBE_LINKS_PRIV_H */

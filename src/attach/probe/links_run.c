@@ -9,7 +9,6 @@
 #include "util/clock.h"
 #include "util/sandbox.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,8 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Interval between attempts while a process holds a lock, so that the kernel never waits for it. */
-#define RETRY_MS 100
 /* The tracer attaches its first libraries soon after measuring the overhead: closing the probe for
  * that takes 0.1 s. */
 #define SOON_MS 500
@@ -33,11 +30,7 @@
 /* Interval between scans to compare. */
 #define LOOK_WAIT_NS 20000000ull
 
-/* Names of the process; the second while it creates perf events. */
-#define NAME	  "cudatrace-links"
-#define NAME_PERF "cudatrace-probe"
-/* Maximum total time of yielding to others that create some. */
-#define YIELD_NS 60000000000ull
+#define NAME "cudatrace-links"
 
 struct owner {
 	struct owner *next;
@@ -63,7 +56,6 @@ static struct {
 	struct owner *owners;
 	struct job *jobs; /* oldest first */
 	bool closing_all, gone, sandboxed;
-	uint64_t yielded_ns;
 	pid_t holder;			  /* process that blocked this attempt; 0: none */
 	struct mmap_waiters mmap_waiters; /* as of looked_ns */
 	uint64_t looked_ns;
@@ -80,6 +72,7 @@ static bool is_held(int file_fd)
 {
 	struct timespec wait = {0};
 	uint64_t since;
+	pid_t holder;
 
 	if (now_ns() - self.looked_ns > LOOK_NS)
 		look();
@@ -89,54 +82,15 @@ static bool is_held(int file_fd)
 	if (self.mmap_waiters.cnt)
 		nanosleep(&wait, NULL);
 	mmap_waiters__look_again(&self.mmap_waiters);
-	for (unsigned i = 0; i < self.mmap_waiters.cnt; i++) {
-		if (!mmap_waiter__holds(&self.mmap_waiters.v[i], file_fd))
-			continue;
-		self.holder = self.mmap_waiters.v[i].pid;
-		return true;
-	}
-	return false;
+	holder = mmap_waiters__holder(&self.mmap_waiters, file_fd);
+	if (holder)
+		self.holder = holder;
+	return holder;
 }
 
 static void answer(const struct links_answer *a)
 {
 	send(self.sock, a, sizeof(*a), MSG_NOSIGNAL);
-}
-
-static bool is_named(const char *pid, const char *name)
-{
-	char path[64], line[32] = "";
-	struct stat st;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	/* Any process can use the name. */
-	n = fstat(fd, &st) || st.st_uid != geteuid() ? 0 : read(fd, line, sizeof(line) - 1);
-	close(fd);
-	return n > 0 && !strncmp(line, name, strlen(name));
-}
-
-/*
- * Creating and closing a perf event take the same lock (event_mutex), and closing holds it for 30
- * to 100 ms. On 6.1, a tracer that started while a thousand were closed needed a minute for its
- * own. So closing yields to attaching.
- */
-static bool yields(enum mechanism mech)
-{
-	DIR *dir = mech == MECH_PERF && self.yielded_ns < YIELD_NS ? opendir("/proc") : NULL;
-	bool found = false;
-	struct dirent *e;
-
-	while (dir && !found && (e = readdir(dir)))
-		found = *e->d_name >= '1' && *e->d_name <= '9' && is_named(e->d_name, NAME_PERF);
-	if (dir)
-		closedir(dir);
-	self.yielded_ns += found * RETRY_MS * 1000000ull;
-	return found;
 }
 
 static struct owner *get_owner(unsigned id, int file_fd)
@@ -232,7 +186,7 @@ static void attach_mapped(const struct job *j, struct links_answer *a)
 	}
 	o->mech = j->m.mech;
 	if (o->mech == MECH_PERF)
-		prctl(PR_SET_NAME, NAME_PERF);
+		prctl(PR_SET_NAME, LINKS_NAME_PERF);
 	if (!fstat(o->file_fd, &st))
 		map = mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, o->file_fd, 0);
 	a->ret = attach(o, j, a);
@@ -278,7 +232,7 @@ static void forget_owner(struct owner *o)
 		at = &(*at)->next;
 	*at = o->next;
 	close(o->file_fd);
-	free(o->probes.fds);
+	probes__detach(&o->probes);
 	free(o);
 }
 
@@ -291,20 +245,47 @@ static struct owner *next_to_close(struct owner *o)
 	return o;
 }
 
-/* Closes one link. Returns false if there is none at present. */
-static bool close_one(void)
+static void finish_owners(void)
+{
+	struct owner *o = next_to_close(NULL), *next;
+
+	for (; o; o = next) {
+		next = next_to_close(o);
+		if (o->probes.cnt)
+			continue;
+		if (!o->soon && !self.closing_all)
+			answer(&(struct links_answer){.owner = o->id});
+		forget_owner(o);
+	}
+}
+
+static unsigned take_links(bool returns, int fds[LINKS_CLOSE_MAX])
+{
+	struct owner *o = NULL;
+	unsigned cnt = 0;
+
+	while ((o = next_to_close(o)))
+		if (!is_held(o->file_fd))
+			cnt += probes__take(&o->probes, returns, fds + cnt, LINKS_CLOSE_MAX - cnt);
+	return cnt;
+}
+
+/* Closes some links, entries first, or one perf event. Returns false if there are none at present.
+ */
+static bool close_some(void)
 {
 	struct owner *o = next_to_close(NULL);
+	int fds[LINKS_CLOSE_MAX];
 
 	while (o && is_held(o->file_fd))
 		o = next_to_close(o);
-	if (!o || yields(o->mech))
+	if (!o || (o->mech == MECH_PERF && links_yield()))
 		return false;
-	if (probes__detach_one(&o->probes))
-		return true;
-	if (!o->soon && !self.closing_all)
-		answer(&(struct links_answer){.owner = o->id});
-	forget_owner(o);
+	if (o->mech == MECH_PERF)
+		probes__detach_one(&o->probes);
+	else
+		links_close(fds, take_links(false, fds) ?: take_links(true, fds), self.shared);
+	finish_owners();
 	return true;
 }
 
@@ -428,7 +409,7 @@ static int timeout(bool moves)
 	const struct owner *o;
 
 	if (self.jobs || next_to_close(NULL))
-		return moves ? 0 : RETRY_MS;
+		return moves ? 0 : LINKS_RETRY_MS;
 	for (o = self.owners; o && !o->soon;)
 		o = o->next;
 	return o ? SOON_MS : -1;
@@ -455,7 +436,7 @@ static void loop(void)
 		if (!self.jobs && !next_to_close(NULL))
 			close_soon_ones();
 		self.holder = 0;
-		moves = do_job() || close_one();
+		moves = do_job() || close_some();
 		self.shared->holder = self.holder;
 	}
 	answer(&(struct links_answer){.owner = LINKS_NOBODY});

@@ -3,12 +3,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -16,77 +16,65 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The process that examines another for us exits after this time. */
-#define LOOK_MS	   200
-#define WAITER_MAX 1024
+#include "util/clock.h"
+#include "util/task.h"
 
-/* Neither stat nor status waits for locks of the process. */
-static bool read_proc(pid_t pid, pid_t tid, const char *name, char *buf, size_t size)
+/* The process that examines others for us waits for one of them for this time before it is ended.
+ */
+#define WAIT_MS 20
+/* Time of one round: the caller must not look as if it hung. The next round continues. */
+#define ROUND_NS 400000000ull
+
+/* Returns the thread's state; 'X': it has ended. */
+static char look_at(struct waiter *w, pid_t pid, pid_t tid)
 {
-	char path[96];
-	ssize_t n;
-	int fd;
+	static const char state[] = "\nState:\t", switches[] = "\nvoluntary_ctxt_switches:";
+	char buf[4096], *at, *cnt;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, size - 1);
-	if (fd >= 0)
-		close(fd);
-	buf[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
-static char read_state(pid_t pid, pid_t tid)
-{
-	char buf[512], *state;
-
-	if (!read_proc(pid, tid, "stat", buf, sizeof(buf)))
-		return 'X';
-	/* The name before it may contain any character. */
-	state = strrchr(buf, ')');
-	return state && state[1] == ' ' ? state[2] : 'X';
-}
-
-static bool read_switches(pid_t pid, pid_t tid, unsigned long *cnt)
-{
-	static const char name[] = "\nvoluntary_ctxt_switches:";
-	char buf[4096], *at;
-
-	if (!read_proc(pid, tid, "status", buf, sizeof(buf)) || !(at = strstr(buf, name)))
-		return false;
-	*cnt = strtoul(at + sizeof(name) - 1, NULL, 10);
-	return true;
-}
-
-static bool look_at(struct waiter *w, pid_t pid, pid_t tid)
-{
 	*w = (struct waiter){.pid = pid, .tid = tid};
-	return read_state(pid, tid) == 'D' && read_switches(pid, tid, &w->switches);
+	if (!task_read(pid, tid, "status", buf, sizeof(buf)))
+		return 'X';
+	at = strstr(buf, state);
+	cnt = strstr(buf, switches);
+	if (!at || !cnt)
+		return 'X';
+	w->switches = strtoul(cnt + sizeof(switches) - 1, NULL, 10);
+	return at[sizeof(state) - 1];
+}
+
+/* A holder may wait interruptibly too, as FUSE does for its server. A stopped thread (T, t) is
+ * about to return from its system call and holds no lock. */
+static bool is_asleep(char state)
+{
+	return state == 'S' || state == 'D';
 }
 
 bool mmap_waiter__is_still(struct waiter *w)
 {
 	unsigned long before = w->switches;
-	char state = read_state(w->pid, w->tid);
+	char state = look_at(w, w->pid, w->tid);
 
-	return read_switches(w->pid, w->tid, &w->switches) && w->switches == before &&
-	       (state == 'D' || state == 'T');
+	/* A process of ours that somebody stopped makes no progress either. */
+	return (is_asleep(state) || state == 'T' || state == 't') && w->switches == before;
 }
 
 static void look_at_thread(struct mmap_waiters *w, pid_t pid, pid_t tid)
 {
 	struct waiter new, *v;
 
-	if (w->cnt == WAITER_MAX || !look_at(&new, pid, tid))
+	if (!is_asleep(look_at(&new, pid, tid)))
 		return;
-	v = realloc(w->v, (w->cnt + 1) * sizeof(*v));
-	if (!v)
-		return;
-	w->v = v;
+	if (!(w->cnt & (w->cnt - 1))) {
+		v = reallocarray(w->v, w->cnt ? 2 * w->cnt : 1, sizeof(*v));
+		w->partial |= !v;
+		if (!v)
+			return;
+		w->v = v;
+	}
 	w->v[w->cnt++] = new;
 }
 
-/* Calls fn for each number in a folder of /proc. */
+/* Calls fn for each number in a directory of /proc. */
 static void each_number(const char *path,
 			void (*fn)(struct mmap_waiters *w, pid_t pid, pid_t number),
 			struct mmap_waiters *w, pid_t pid)
@@ -110,20 +98,48 @@ static void look_at_process(struct mmap_waiters *w, pid_t none, pid_t pid)
 		each_number(path, look_at_thread, w, pid);
 }
 
+static int compare(const void *a, const void *b)
+{
+	const struct waiter *x = a, *y = b;
+
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+/* Takes what is known of threads that have not run since. */
+static void take_known(struct mmap_waiters *w, const struct mmap_waiters *known)
+{
+	for (unsigned i = 0; i < w->cnt && known->cnt; i++) {
+		const struct waiter *k =
+			bsearch(&w->v[i], known->v, known->cnt, sizeof(*k), compare);
+
+		w->v[i].harmless = k && k->harmless && k->pid == w->v[i].pid &&
+				   k->switches == w->v[i].switches;
+	}
+}
+
 void mmap_waiters__look(struct mmap_waiters *w)
 {
-	w->cnt = 0;
+	struct mmap_waiters known = *w;
+
+	*w = (struct mmap_waiters){0};
 	each_number("/proc", look_at_process, w, 0);
+	if (w->cnt)
+		qsort(w->v, w->cnt, sizeof(*w->v), compare);
+	take_known(w, &known);
+	mmap_waiters__free(&known);
 }
 
 void mmap_waiters__look_again(struct mmap_waiters *w)
 {
-	for (unsigned i = w->cnt; i-- > 0;) {
-		struct waiter now;
+	unsigned cnt = 0;
 
-		if (!look_at(&now, w->v[i].pid, w->v[i].tid) || now.switches != w->v[i].switches)
-			w->v[i] = w->v[--w->cnt];
+	for (unsigned i = 0; i < w->cnt; i++) {
+		struct waiter *v = &w->v[i];
+
+		if (v->harmless || mmap_waiter__is_still(v))
+			w->v[cnt++] = *v;
 	}
+	w->cnt = cnt;
 }
 
 void mmap_waiters__free(struct mmap_waiters *w)
@@ -173,58 +189,126 @@ static bool maps_file(pid_t tid, const struct stat *st)
 	return found;
 }
 
+/* Shared with the process that examines. */
+struct view {
+	unsigned at; /* thread being examined */
+	bool in_maps, holds;
+	bool harmless[];
+};
+
 /* These files wait for locks of the process, until a signal kills the reader. */
-static void __attribute__((noreturn)) judge(const struct waiter *w, const struct stat *st)
+static void __attribute__((noreturn))
+judge(const struct mmap_waiters *w, const struct stat *st, volatile struct view *view)
 {
-	struct sigaction dfl = {.sa_handler = SIG_DFL};
-	const struct itimerspec in = {.it_value.tv_nsec = LOOK_MS * 1000000l};
-	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
-	sigset_t alarms;
-	timer_t timer;
 	char line[256];
 
-	sigaction(SIGALRM, &dfl, NULL);
-	sigemptyset(&alarms);
-	sigaddset(&alarms, SIGALRM);
-	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
-	if (timer_create(CLOCK_MONOTONIC, &ev, &timer) || timer_settime(timer, 0, &in, NULL))
-		_exit(1);
-	if (!read_proc(w->pid, w->tid, "syscall", line, sizeof(line)) || !is_of_memory(line))
-		_exit(0);
-	_exit(maps_file(w->tid, st));
+	for (unsigned i = view->at; i < w->cnt; i++) {
+		if (view->harmless[i])
+			continue;
+		view->in_maps = false;
+		view->at = i;
+		if (!task_read(w->v[i].pid, w->v[i].tid, "syscall", line, sizeof(line)) ||
+		    !is_of_memory(line)) {
+			view->harmless[i] = true;
+			continue;
+		}
+		view->in_maps = true;
+		if (maps_file(w->v[i].tid, st)) {
+			view->holds = true;
+			break;
+		}
+	}
+	_exit(0);
 }
 
-bool mmap_waiter__holds(const struct waiter *w, int fd)
-{
-	struct stat st;
-	int status = 0;
-	pid_t pid;
-
-	if (fstat(fd, &st))
-		return false;
-	pid = fork();
-	if (!pid)
-		judge(w, &st);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	/* A process that cannot be examined may hold the lock. */
-	return pid > 0 && (WIFSIGNALED(status) || WEXITSTATUS(status));
-}
-
-/* Every fork() of the machine, and cudatrace itself, wait behind such a process. */
-static bool waits_for_probes(const struct waiter *w)
+/* Whether our process waits for the execve() of another, and not for memory of its own: these
+ * functions of Linux 6.18 take exec_update_lock. */
+static bool waits_for_exec(pid_t pid)
 {
 	char where[128];
 
-	return read_proc(w->pid, w->tid, "wchan", where, sizeof(where)) &&
-	       (strstr(where, "percpu_") || strstr(where, "uprobe") ||
-		strstr(where, "for_each_vma"));
+	return task_read(pid, pid, "wchan", where, sizeof(where)) &&
+	       (strstr(where, "lock_trace") || strstr(where, "proc_pid_syscall"));
+}
+
+/* Returns whether the process ended by itself; else it waited for the thread view->at, or there is
+ * no more time. One that has no processor does not wait. */
+static bool await(pid_t pid, const volatile struct view *view, uint64_t end, bool *in_exec)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct waiter w = {.pid = pid, .tid = pid};
+	unsigned waits = 0, at = view->at;
+	int status = 0;
+	pid_t ended;
+
+	while (!(ended = waitpid(pid, &status, WNOHANG)) && now_ns() < end && waits < WAIT_MS) {
+		nanosleep(&pause, NULL);
+		waits = mmap_waiter__is_still(&w) && view->at == at ? waits + 1 : 0;
+		at = view->at;
+	}
+	if (ended)
+		return ended == pid && WIFEXITED(status);
+	*in_exec = !view->in_maps && waits_for_exec(pid);
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return false;
+}
+
+/*
+ * Whoever waits for the system call of a thread waits for its execve(), which has exec_update_lock
+ * (6.18). The thread holds no memory lock that matters: its new memory is not locked while it
+ * closes files, and the kernel visits only memory with users (mmget_not_zero()), not the old one.
+ * Others that share the old one are threads of the list.
+ */
+static pid_t holder_of(const struct mmap_waiters *w, const struct stat *st, volatile struct view *v)
+{
+	uint64_t end = now_ns() + ROUND_NS;
+
+	for (;;) {
+		pid_t pid = fork();
+		bool in_exec = false;
+
+		if (!pid)
+			judge(w, st, v);
+		if (pid > 0 && await(pid, v, end, &in_exec))
+			return v->holds ? w->v[v->at].pid : 0;
+		/* A process that cannot be examined may hold the lock. */
+		if (pid < 0 || !in_exec)
+			return w->v[v->at].pid;
+		v->harmless[v->at] = true;
+	}
+}
+
+pid_t mmap_waiters__holder(struct mmap_waiters *w, int fd)
+{
+	size_t size = sizeof(struct view) + w->cnt;
+	struct view *view;
+	struct stat st;
+	pid_t holder;
+
+	/* Not all threads are in the list. */
+	if (w->partial)
+		return getpid();
+	if (!w->cnt || fstat(fd, &st))
+		return 0;
+	view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (view == MAP_FAILED)
+		return w->v[0].pid;
+	for (unsigned i = 0; i < w->cnt; i++)
+		view->harmless[i] = w->v[i].harmless;
+	holder = holder_of(w, &st, view);
+	for (unsigned i = 0; i < w->cnt; i++)
+		w->v[i].harmless = view->harmless[i];
+	munmap(view, size);
+	return holder;
 }
 
 pid_t mmap_waiters__suspect(pid_t links)
 {
 	const struct timespec wait = {.tv_nsec = 50000000};
 	struct mmap_waiters w = {0};
+	struct waiter now;
 	pid_t pid = 0;
 
 	mmap_waiters__look(&w);
@@ -232,7 +316,7 @@ pid_t mmap_waiters__suspect(pid_t links)
 		nanosleep(&wait, NULL);
 	mmap_waiters__look_again(&w);
 	for (unsigned i = 0; i < w.cnt && !pid; i++)
-		if (w.v[i].pid != links && !waits_for_probes(&w.v[i]))
+		if (w.v[i].pid != links && look_at(&now, w.v[i].pid, w.v[i].tid) == 'D')
 			pid = w.v[i].pid;
 	mmap_waiters__free(&w);
 	return pid;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Finds processes that hold their memory lock. To add or remove a probe, the kernel takes this lock
- * of every process that maps the file, uninterruptibly. A process may hold it for ever: munmap() of
+ * of every process that maps the file, uninterruptibly. A process may hold it forever: munmap() of
  * a page that a FUSE server must write first. The waiter then holds a lock that every fork() of the
  * machine needs (dup_mmap_sem; all kernels). So the locks are checked before. The check finds
- * threads that wait uninterruptibly in a system call or page fault that takes the lock, and have
+ * threads that wait, in any state, in a system call or page fault that takes the lock, and have
  * not run since the previous check.
  */
 #ifndef ATTACH_PROBE_MMAP_LOCK_H
@@ -17,25 +17,28 @@
 struct waiter {
 	pid_t pid, tid;
 	unsigned long switches; /* number of context switches */
+	bool harmless;		/* its system call changes no memory */
 };
 
 struct mmap_waiters {
 	struct waiter *v;
 	unsigned cnt;
+	bool partial; /* no memory for all */
 };
 
-/* Returns whether this thread has not run since the previous check, and is uninterruptible or
- * stopped. */
+/* Returns whether this thread waits, in any state, and has not run since the previous check. */
 bool mmap_waiter__is_still(struct waiter *w);
-/* Scans all threads of the machine: 1 ms for a hundred. */
+/* Scans all threads of the machine, and keeps what it knows of those that have not run since. Does
+ * not block. */
 void mmap_waiters__look(struct mmap_waiters *w);
-/* Keeps those that have not run since. Does not block. */
+/* Keeps those that have not run since, or are harmless. Does not block. */
 void mmap_waiters__look_again(struct mmap_waiters *w);
 void mmap_waiters__free(struct mmap_waiters *w);
 
-/* Returns whether w's process may map the file of fd and hold the lock. Forks a short-lived
- * process. */
-bool mmap_waiter__holds(const struct waiter *w, int fd);
+/* Returns a process of the list that may map the file of fd and hold the lock; 0: none. Forks
+ * processes that live 0.4 s in total at most. Threads that were not examined in this time may hold
+ * it: the next call examines them. */
+pid_t mmap_waiters__holder(struct mmap_waiters *w, int fd);
 
 /* For messages: returns a process that waits uninterruptibly; 0: none. links, which waits for it,
  * is excluded. */

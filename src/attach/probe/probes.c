@@ -62,16 +62,17 @@ static int link_create(int prog_fd, enum mechanism mech, const struct probe_req 
 	return fd < 0 ? -errno : fd;
 }
 
-static int add_fd(struct probes *p, int fd)
+static int add_fd(struct probes *p, int fd, bool is_return)
 {
-	int *fds = realloc(p->fds, (p->fd_cnt + 1) * sizeof(*fds));
+	void *links = realloc(p->links, (p->cnt + 1) * sizeof(*p->links));
 
-	if (!fds) {
+	if (!links) {
 		close(fd);
 		return -ENOMEM;
 	}
-	p->fds = fds;
-	p->fds[p->fd_cnt++] = fd;
+	p->links = links;
+	p->links[p->cnt].fd = fd;
+	p->links[p->cnt++].is_return = is_return;
 	return 0;
 }
 
@@ -84,7 +85,7 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 	if (mech == MECH_SESSION || req->entry_only) {
 		fd = link_create(mech == MECH_SESSION ? progs->session : progs->entry, mech, req,
 				 0);
-		return fd < 0 ? fd : add_fd(p, fd);
+		return fd < 0 ? fd : add_fd(p, fd, false);
 	}
 	ret_fd = link_create(progs->ret, mech, req, UPROBE_MULTI_RETURN);
 	if (ret_fd < 0)
@@ -94,12 +95,12 @@ static int attach_multi(struct probes *p, enum mechanism mech, const struct prob
 		close(ret_fd);
 		return fd;
 	}
-	ret = add_fd(p, ret_fd);
+	ret = add_fd(p, ret_fd, true);
 	if (ret) {
 		close(fd);
 		return ret;
 	}
-	return add_fd(p, fd);
+	return add_fd(p, fd, false);
 }
 
 /* Reads a number from a file below /sys; -1 if it does not exist. skip: text before the number. */
@@ -158,11 +159,11 @@ static int add_perf(struct probes *p, int prog_fd, const struct probe_req *req, 
 		return link;
 	}
 	/* Closing is in reverse order, so the event is closed last. */
-	if (add_fd(p, event)) {
+	if (add_fd(p, event, ret)) {
 		close(link);
 		return -ENOMEM;
 	}
-	return add_fd(p, link);
+	return add_fd(p, link, ret);
 }
 
 static int attach_perf(struct probes *p, const struct probe_progs *progs,
@@ -233,20 +234,33 @@ int probes__attach(struct probes *p, enum mechanism mech, const struct probe_pro
 	return ret;
 }
 
-/* Closes in reverse order, entry before return. Otherwise a call that begins meanwhile would seem
- * never to return. */
+/* Closes in reverse order, entry before return: see probes__take(). */
 bool probes__detach_one(struct probes *p)
 {
-	if (!p->fd_cnt)
+	if (!p->cnt)
 		return false;
-	close(p->fds[--p->fd_cnt]);
+	close(p->links[--p->cnt].fd);
 	return true;
+}
+
+unsigned probes__take(struct probes *p, bool returns, int *fds, unsigned max)
+{
+	unsigned cnt = 0, left = 0;
+
+	for (unsigned i = 0; i < p->cnt; i++) {
+		if (p->links[i].is_return == returns && cnt < max)
+			fds[cnt++] = p->links[i].fd;
+		else
+			p->links[left++] = p->links[i];
+	}
+	p->cnt = left;
+	return cnt;
 }
 
 void probes__detach(struct probes *p)
 {
 	while (probes__detach_one(p))
 		;
-	free(p->fds);
+	free(p->links);
 	memset(p, 0, sizeof(*p));
 }

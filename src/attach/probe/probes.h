@@ -28,10 +28,13 @@ struct probe_req {
 	bool entry_only; /* only the entry program (a session program skips the return by itself) */
 };
 
-/* Attached links: descriptors; probes__detach() closes them. */
+/* Attached links; probes__detach() closes them. */
 struct probes {
-	int *fds;
-	unsigned fd_cnt;
+	struct {
+		int fd;
+		bool is_return;
+	} * links;
+	unsigned cnt;
 };
 
 /*
@@ -42,9 +45,12 @@ struct probes {
  */
 int probes__attach(struct probes *p, enum mechanism mech, const struct probe_progs *progs,
 		   const struct probe_req *req, bool *refused);
-/* Closes one link: on kernel 6.18 a perf event takes 0.1 s, and concurrent closing does not help.
- * Returns false if there was none. */
+/* Closes one link: on kernel 6.18 a perf event takes 0.1 s, and concurrent closing does not help
+ * (it does for the other mechanisms: links_close.c). Returns false if there was none. */
 bool probes__detach_one(struct probes *p);
+/* Moves at most max links of one kind to fds, for the caller to close: entries before returns.
+ * Otherwise a call that begins meanwhile would seem never to return. Returns their number. */
+unsigned probes__take(struct probes *p, bool returns, int *fds, unsigned max);
 void probes__detach(struct probes *p);
 
 /* Attach types for bpf_program__set_expected_attach_type(); kernel ABI. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Shared by the files of this folder only: macros for .def rows. */
+/* Shared by the files of this directory only: macros for .def rows. */
 #ifndef DECODE_NV_NV_PRIV_H
 #define DECODE_NV_NV_PRIV_H
 

@@ -12,7 +12,8 @@
 
 #include "nv_decode.h"
 #include "nv_numbers.h"
-#include "util/quota.h"
+#include "util/hash_table.h"
+#include "util/limits.h"
 
 #define NONE UINT32_MAX
 
@@ -63,10 +64,7 @@ struct nv_objects *nv_objects__new(unsigned max)
 
 static uint32_t *bucket(struct nv_objects *t, uint32_t client, uint32_t handle)
 {
-	uint64_t key = (uint64_t)client << 32 | handle;
-
-	key *= 0x9e3779b97f4a7c15ull;
-	return &t->buckets[(key >> 32) & t->mask];
+	return &t->buckets[hash_word((uint64_t)client << 32 | handle) & t->mask];
 }
 
 static uint32_t find(struct nv_objects *t, uint32_t client, uint32_t handle)
@@ -358,8 +356,8 @@ int nv_objects__apply(struct nv_objects *t, uint64_t owner, const struct nv_ioct
 	case NV_ESC_RM_VID_HEAP_CONTROL:
 		if (nv_has(io, NV_R_FUNCTION) && io->f[NV_R_FUNCTION].v == NVOS32_FUNCTION_FREE)
 			break;
-		/* For other functions, only the RM knows whether the memory is video or system
-		 * memory. */
+		/* For other functions, the memory may be video or system memory, depending on the
+		 * RM. */
 		if (io->f[NV_R_FUNCTION].v == NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR)
 			class = NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
 		return apply_new(t, owner, io, class);

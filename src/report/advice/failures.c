@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What went wrong: failed calls, waits that do not end, Xids, failed processes. Failed queries and
- * look-ups are answers, and CUDA_ERROR_DEINITIALIZED at exit is harmless: neither is a failure.
+/* Failures: failed calls (model/failure.h), waits that do not end, Xids, failed processes.
  */
 #include "failures.h"
 
@@ -9,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/api_values.h"
 #include "decode/cuda.h"
 #include "decode/nv/nv_decode.h"
+#include "model/failure.h"
 #include "findings_priv.h"
 #include "report/gpu/gpu_sums.h"
 #include "report/layers/driver_calls.h"
 #include "report/memory/memory.h"
+#include "report/section.h"
 #include "report/time/overview.h"
 #include "report/time/wait.h"
 #include "text/kernel_name.h"
@@ -36,38 +35,6 @@ struct failures {
 	struct failure list[FAILURES_MAX];
 	unsigned cnt, more; /* more: failures that did not fit into list */
 };
-
-static const struct {
-	int32_t result;
-	const char *meaning;
-} faults[] = {
-	{CUDA_ERROR_ILLEGAL_ADDRESS,
-	 "a kernel accessed an address that it may not: compute-sanitizer names the line"},
-	{CUDA_ERROR_MISALIGNED_ADDRESS,
-	 "a kernel accessed an address that is not aligned: compute-sanitizer names the line"},
-	{CUDA_ERROR_INVALID_ADDRESS_SPACE,
-	 "a kernel accessed an address of another memory space: compute-sanitizer names the line"},
-	{CUDA_ERROR_ILLEGAL_INSTRUCTION, "a kernel executed an instruction that does not exist"},
-	{CUDA_ERROR_INVALID_PC, "a kernel jumped to an invalid address"},
-	{CUDA_ERROR_HARDWARE_STACK_ERROR, "a kernel damaged its call stack, or exceeded it"},
-	{CUDA_ERROR_ASSERT, "an assertion in a kernel failed: its text is on the program's stderr"},
-	{CUDA_ERROR_LAUNCH_FAILED, "a kernel failed: compute-sanitizer names the line"},
-	{CUDA_ERROR_LAUNCH_TIMEOUT, "a kernel ran longer than a GPU with a display allows"},
-	{CUDA_ERROR_ECC_UNCORRECTABLE, "the GPU's memory is damaged: see the kernel's log"},
-};
-
-const char *fault_meaning(const struct api_fn *fn, int32_t result)
-{
-	/* Other libraries have their own result numbers. */
-	const char *name = result ? fn_result_name(fn, result) : NULL;
-
-	if (!name || strncmp(name, "CUDA_", 5))
-		return NULL;
-	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		if (faults[i].result == result)
-			return faults[i].meaning;
-	return NULL;
-}
 
 static void *failures__new(struct report *r)
 {
@@ -106,7 +73,7 @@ static void say_at(const struct failures *a, struct failure *x)
 {
 	char at[CELL_SZ];
 
-	human_time(at, (double)x->at_ns - (double)a->r->base_ns);
+	human_time(at, report_since_begin(a->r, x->at_ns));
 	say(x, " at %s", at);
 }
 
@@ -165,12 +132,12 @@ static void say_error(struct failures *a, const struct find_error *e)
 /* With --no-args the findings analysis receives no errors. */
 static void say_any_error(struct failures *a, const struct overview_error *e)
 {
-	const char *name = fn_result_name(e->fn, e->result);
+	const char *name;
 	struct failure *x;
 
-	if (e->result == CUDA_ERROR_DEINITIALIZED || e->fn->op == OP_QUERY ||
-	    e->fn->op == OP_LOOKUP)
+	if (!e->cnt)
 		return;
+	name = fn_result_name(e->fn, e->result);
 	x = add(a, "error", 0, e->cnt, e->first_ns);
 	if (!x)
 		return;
@@ -252,7 +219,7 @@ static void say_nvml_xids(struct failures *a)
 		f = add(a, "xid", 0, x.cnt, x.first_ns);
 		if (!f)
 			return;
-		say(f, "Xid %llu: %s, GPU %llu, %llu time%s in all", (unsigned long long)x.last,
+		say(f, "Xid %llu: %s, GPU %llu, %llu time%s", (unsigned long long)x.last,
 		    meaning ? meaning : "see the kernel's log", (unsigned long long)x.gpu,
 		    (unsigned long long)x.cnt, plural(x.cnt));
 	}
@@ -318,31 +285,16 @@ static void failures_print(const void *p, const struct term *term)
 	failures_print_some(a->r, term, FAILURES_MAX);
 }
 
-static void failures_json(const void *p, struct json *j)
-{
-	const struct failures *a = p;
-
-	json_open_array(j, "failures");
-	for (unsigned i = 0; i < a->cnt; i++) {
-		const struct failure *x = &a->list[i];
-
-		json_open(j, NULL);
-		json_sym(j, "kind", x->kind);
-		json_text(j, "text", x->text, x->len);
-		json_u64(j, "count", x->cnt);
-		if (x->pid)
-			json_u64(j, "pid", x->pid);
-		report_json_ts(a->r, j, "ts", x->at_ns);
-		json_close(j);
-	}
-	json_close_array(j);
-}
+#define SECTION_STATE struct failures
+#define SECTION_ROWS  "report/advice/failures.section"
+#include "report/section_rows.h"
 
 const struct analysis_ops failures_ops = {
 	.name = "failures",
 	.new = failures__new,
 	.finish = failures_finish,
-	.json = failures_json,
+	.section = &failures_table,
+	.is_list = true,
 	.print = failures_print,
 	.free = free,
 };

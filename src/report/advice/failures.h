@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What went wrong; for the short report. */
+/* Failures, for the short report. */
 #ifndef REPORT_ADVICE_FAILURES_H
 #define REPORT_ADVICE_FAILURES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is slow, and what to do. A finding is a row of findings.def whose rule applies to the
- * results of the other analyses and to the counts made here.
+ * Finds causes of lost time, and advice. A finding is a row of findings.def whose rule applies to
+ * the results of the other analyses and to the counts made here.
  */
 #include "report/report.h"
 
@@ -10,10 +10,10 @@
 
 #include "decode/api_values.h"
 #include "model/call.h"
+#include "model/failure.h"
 #include "findings_priv.h"
 #include "report/time/stage.h"
 
-#define THREADS_MAX   65536
 #define SMALL_SUBMITS 4
 #define SMALL_BYTES   (1 << 20)
 #define SMALL_COPY    65536
@@ -52,11 +52,11 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 	struct hot_call *calls;
 
 	/* Rejected calls matter only with iterations: findings_finish() reports them then. */
-	if (!memlimit_has(&f->call_rows[kind], 1, HOT_MAX)) {
+	if (!memlimit_has(&f->call_rows[kind], 1, MEMLIMIT_CALLS_MAX)) {
 		f->unkept_cnt++;
 		return;
 	}
-	if (!memlimit_charge(&f->call_rows[kind], 1, HOT_MAX, MEMLIMIT_CALLS))
+	if (!memlimit_charge(&f->call_rows[kind], 1, MEMLIMIT_CALLS_MAX, MEMLIMIT_CALLS))
 		return;
 	calls = grow(f->calls[kind], &f->cap[kind], f->cnt[kind] + 1, sizeof(*calls),
 		     MEMLIMIT_CALLS);
@@ -96,7 +96,7 @@ static void keep_hot(struct findings *f, const struct trace_event *ev)
 		break;
 	case OP_QUERY:
 		f->query_cnt++;
-		keys_get(&f->query_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
+		keys_get(&f->query_threads, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS_MAX,
 			 MEMLIMIT_THREADS);
 		f->query_ns += event_duration_ns(ev);
 		keep(f, HOT_QUERY, ev);
@@ -109,19 +109,12 @@ static void keep_hot(struct findings *f, const struct trace_event *ev)
 
 static struct find_thread *thread_of(struct findings *f, const struct trace_event *ev)
 {
-	uint32_t i = keys_get(&f->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
-			      MEMLIMIT_THREADS);
-	struct find_thread *t;
+	uint32_t i = keys_row(&f->thread_keys, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS,
+			      f->threads, f->thread_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	t = grow(f->threads, &f->thread_cap, i + 1, sizeof(*t), MEMLIMIT_THREADS);
-	if (!t) {
-		keys__undo(&f->thread_keys, i);
-		return NULL;
-	}
-	f->threads = t;
-	return &t[i];
+	return &f->threads[i];
 }
 
 /* Consecutive small copies in one direction could be one copy: counts all but the first. */
@@ -200,19 +193,14 @@ static void on_wait(struct findings *f, struct find_thread *t, const struct trac
 	t->submits = t->bytes = 0;
 }
 
-/* A failed query or look-up is an answer, not an error. */
 static void on_error(struct findings *f, const struct trace_event *ev)
 {
 	const struct find_thread *t = thread_of(f, ev);
 	struct find_error *e;
 	unsigned i;
 
-	if (ev->result == CUDA_ERROR_DEINITIALIZED) {
-		f->deinit_cnt++;
-		return;
-	}
-	if ((ev->fn->op == OP_QUERY || ev->fn->op == OP_LOOKUP) &&
-	    !fault_meaning(ev->fn, ev->result))
+	f->deinit_cnt += failure_is_at_exit(ev->fn, ev->result);
+	if (!failure_matters(ev->fn, ev->result))
 		return;
 	for (i = 0; i < f->error_cnt; i++) {
 		e = &f->errors[i];
@@ -255,12 +243,12 @@ static void findings_event(void *a, const struct trace_event *ev)
 	struct find_thread *t;
 	bool waits, submits;
 
-	if (!call_was_made(ev) || !call_is_top(ev))
+	if (!call_was_made(ev) || !call_is_outer(ev))
 		return;
-	if (ev->is_error) {
+	if (ev->is_error)
 		on_error(f, ev);
+	if (ev->is_error || !call_is_top(ev))
 		return;
-	}
 	keep_hot(f, ev);
 	waits = call_blocks(ev);
 	submits = call_submits(ev);
@@ -277,19 +265,21 @@ static void findings_event(void *a, const struct trace_event *ev)
 
 static void sum_hot(struct findings *f, enum hot_kind kind)
 {
+	uint64_t most = 0, middle_ns = f->it.steady_ns / 2 + f->run_to_ns / 2;
 	struct hot_sum *s = &f->hot[kind];
-	uint64_t most = 0;
 
 	for (unsigned i = 0; i < f->cnt[kind]; i++) {
 		const struct hot_call *c = &f->calls[kind][i];
 
 		if (c->start_ns < f->it.steady_ns || !iter_round_at(f->r, c->pid, c->start_ns))
 			continue;
-		keys_get(&s->threads, thread_key(c->pid, c->tid), THREADS_MAX, MEMLIMIT_THREADS);
+		keys_get(&s->threads, thread_key(c->pid, c->tid), MEMLIMIT_THREADS_MAX,
+			 MEMLIMIT_THREADS);
 		if (kind == HOT_ALLOC || kind == HOT_FREE)
-			keys_get(&f->memory_threads, thread_key(c->pid, c->tid), THREADS_MAX,
-				 MEMLIMIT_THREADS);
+			keys_get(&f->memory_threads, thread_key(c->pid, c->tid),
+				 MEMLIMIT_THREADS_MAX, MEMLIMIT_THREADS);
 		s->cnt++;
+		s->late_cnt += c->start_ns >= middle_ns;
 		s->ns += c->ns;
 		if (c->ns >= most) {
 			most = c->ns;
@@ -397,7 +387,8 @@ const struct analysis_ops findings_ops = {
 	.new = findings__new,
 	.event = findings_event,
 	.finish = findings_finish,
-	.json = findings_json,
+	.section = &findings_table,
+	.is_list = true,
 	.print = findings_print,
 	.free = findings__free,
 	.of_args = true,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "findings_priv.h"
+#include "report/section.h"
 #include "text/losses_text.h"
 
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ])
@@ -90,67 +91,23 @@ const char *finding_severity(const struct finding *x)
 	static const char *const names[] = {[SEVERITY_INCOMPLETE] = "incomplete",
 					    [SEVERITY_ERROR] = "error",
 					    [SEVERITY_HANG] = "hang",
-					    [SEVERITY_LEAK] = "leak"};
+					    [SEVERITY_LEAK] = "leak",
+					    [SEVERITY_MINOR] = "minor"};
 
 	if (x->rule->severity != SEVERITY_COST)
 		return names[x->rule->severity];
 	return x->steady > 0 || !x->lost_ns ? "steady" : "startup";
 }
 
-static void put_evidence(struct json *j, const struct finding *x)
+static const char *evidence_text(char buf[SECTION_BUF], const struct finding *x, unsigned i)
 {
-	const struct finding_value *v = x->rule->values;
-	char cell[CELL_SZ];
-
-	json_open_array(j, "evidence");
-	for (unsigned i = 0; v[i].kind; i++) {
-		if (v[i].kind == VALUE_WORDS)
-			continue;
-		finding_value(v[i].kind, x->v.all[i], cell);
-		json_open(j, NULL);
-		json_sym(j, "what", v[i].what);
-		json_str(j, "value", cell);
-		json_f64(j, "number", x->v.all[i]);
-		json_close(j);
-	}
-	json_close_array(j);
+	finding_value(x->rule->values[i].kind, x->v.all[i], buf);
+	return buf;
 }
 
-static void put(const struct findings *f, struct json *j, const struct finding *x)
-{
-	json_open(j, NULL);
-	json_sym(j, "id", x->rule->id);
-	json_sym(j, "title", x->rule->title);
-	json_str(j, "text", x->text);
-	json_str(j, "advice", x->advice);
-	json_sym(j, "severity", finding_severity(x));
-	json_u64(j, "lost_ns", x->lost_ns);
-	json_u64(j, "steady_ns", finding_steady_ns(x));
-	json_f64(j, "share", ratio_of(x->lost_ns, report_wall_ns(f->r)));
-	if (x->clocks > 1) {
-		json_open(j, "mean_of");
-		json_sym(j, "what", x->clock);
-		json_u64(j, "count", x->clocks);
-		json_close(j);
-	}
-	json_f64(j, "confidence", x->confidence);
-	json_str(j, "confidence_reason", x->confidence_reason);
-	json_bool(j, "incomplete", report_is_incomplete(f->r));
-	put_evidence(j, x);
-	if (x->at_ns)
-		report_json_ts(f->r, j, "ts", x->at_ns);
-	json_close(j);
-}
-
-void findings_json(const void *a, struct json *j)
-{
-	const struct findings *f = a;
-
-	json_open_array(j, "findings");
-	for (unsigned i = 0; i < f->list_cnt; i++)
-		put(f, j, &f->list[i]);
-	json_close_array(j);
-}
+#define SECTION_STATE struct findings
+#define SECTION_ROWS  "report/advice/findings.section"
+#include "report/section_rows.h"
 
 void findings_print(const void *a, const struct term *term)
 {

@@ -29,7 +29,14 @@ union finding_values {
 _Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "room for all values");
 
 /* The most important first. */
-enum severity { SEVERITY_INCOMPLETE, SEVERITY_ERROR, SEVERITY_HANG, SEVERITY_LEAK, SEVERITY_COST };
+enum severity {
+	SEVERITY_INCOMPLETE,
+	SEVERITY_ERROR,
+	SEVERITY_HANG,
+	SEVERITY_LEAK,
+	SEVERITY_COST,
+	SEVERITY_MINOR, /* it costs nothing */
+};
 
 struct finding {
 	const struct rule *rule;
@@ -48,7 +55,6 @@ struct finding {
 /* Calls that matter in the iterations after the warm-up. Iterations are known only at the end, so
  * the times of the calls are kept. */
 enum hot_kind { HOT_ALLOC, HOT_FREE, HOT_MODULE, HOT_QUERY, HOT_MAY_WAIT, HOT_CNT };
-#define HOT_MAX 65536 /* per process */
 
 struct hot_call {
 	uint64_t start_ns, ns;
@@ -57,6 +63,7 @@ struct hot_call {
 
 struct hot_sum {
 	uint64_t cnt, ns, at_ns; /* at_ns: start of the longest */
+	uint64_t late_cnt;	 /* in the second half of the iterations */
 	struct keys threads;
 };
 
@@ -165,9 +172,6 @@ bool finding_fill(const struct finding *x, const char *template, char *text, siz
 
 /* The kernels that the thread launched since it last waited; NULL: not known. */
 const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid);
-/* Explains what this result implies about an earlier kernel, or NULL. After such a result the
- * context is unusable. */
-const char *fault_meaning(const struct api_fn *fn, int32_t result);
 
 /* "steady" or "startup", where most of its time is lost. */
 const char *finding_severity(const struct finding *x);
@@ -177,7 +181,7 @@ static inline uint64_t finding_steady_ns(const struct finding *x)
 	return x->lost_ns * x->steady;
 }
 
-void findings_json(const void *a, struct json *j);
+extern const struct section_table findings_table;
 void findings_print(const void *a, const struct term *term);
 
 #endif /* REPORT_ADVICE_FINDINGS_PRIV_H */

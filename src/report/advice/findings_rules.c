@@ -9,6 +9,7 @@
 #include "report/time/idle.h"
 #include "report/memory/memory.h"
 #include "report/time/overview.h"
+#include "report/time/stage.h"
 #include "report/time/wait.h"
 #include "report/layers/communication.h"
 #include "report/gpu/gpu.h"
@@ -370,14 +371,17 @@ static bool chatty(const struct findings *f, struct finding *x)
 /* Lost: the idle periods within rounds of iterations. */
 static bool idle_between(const struct findings *f, struct finding *x)
 {
+	struct stage_result stages;
 	struct idle_result i;
 
 	idle_result(f->r, &i);
+	stage_result(f->r, &stages);
 	if (f->steady_cnt < 3 || i.in_iter_cnt < 3 ||
 	    i.in_iter_ns * 50 < f->it.dist[ITS_TIME].total)
 		return false;
 	x->lost_ns = i.in_iter_ns;
-	x->steady = 1;
+	/* Iterations of the warm-up have some of it. */
+	x->steady = fmin(1, ratio_of(stages.phase_ns[PHASE_RUN], i.in_iter_ns));
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,
 		.time = i.in_iter_ns,
@@ -427,13 +431,15 @@ static bool errors_ignored(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Allocations minus frees in the iterations; 0 if the difference may be chance. */
+/* Allocations minus frees in the iterations; 0 if the difference may be chance, or ends in their
+ * first half: a cache fills until it has enough. */
 static uint64_t grows_by(const struct findings *f)
 {
-	uint64_t made = f->hot[HOT_ALLOC].cnt, freed = f->hot[HOT_FREE].cnt;
-	uint64_t left = made > freed ? made - freed : 0;
+	const struct hot_sum *made = &f->hot[HOT_ALLOC], *freed = &f->hot[HOT_FREE];
+	uint64_t left = made->cnt > freed->cnt ? made->cnt - freed->cnt : 0;
+	bool goes_on = made->late_cnt >= freed->late_cnt + (f->steady_cnt + 3) / 4;
 
-	return f->steady_cnt >= 3 && left * 2 >= f->steady_cnt ? left : 0;
+	return f->steady_cnt >= 3 && left * 2 >= f->steady_cnt && goes_on ? left : 0;
 }
 
 static bool leaks_grow(const struct findings *f, struct finding *x)
@@ -447,9 +453,9 @@ static bool leaks_grow(const struct findings *f, struct finding *x)
 }
 
 /*
- * Unfreed memory is a leak only if the program frees other memory: its context was destroyed first,
- * or it freed nine tenths of its allocations, or each iteration leaves some. Memory that is all
- * left to the exit is left on purpose.
+ * Memory that did not grow was forgotten only if the program frees other memory of that kind: its
+ * context was destroyed first, or it freed nine tenths of its allocations. Memory that is all left
+ * to the exit is left on purpose: PyTorch's cache is, while NCCL frees other kinds.
  */
 static bool leaks(const struct findings *f, struct finding *x)
 {

@@ -55,8 +55,12 @@ bool decode_host(const struct findings *f, struct finding *x)
 bool prefill_blocks(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
+	uint64_t all;
 
-	if (!serves(f, &s) || !s.block_cnt || s.block_ns * 20 < s.last_ns - s.first_ns)
+	if (!serves(f, &s))
+		return false;
+	all = s.prefill.ns + s.decode.ns + s.between_ns;
+	if (!s.block_cnt || s.block_ns * 20 < all)
 		return false;
 	x->lost_ns = s.block_ns;
 	x->steady = 1;
@@ -66,7 +70,7 @@ bool prefill_blocks(const struct findings *f, struct finding *x)
 		.time = s.block_ns,
 		.most = s.block_max_ns,
 		.usual = s.decode.median_ns,
-		.share = ratio_of(s.block_ns, s.last_ns - s.first_ns),
+		.share = ratio_of(s.block_ns, all),
 	};
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What limits the program. The steady state decides, as start-up happens once. Start-up is the
+ * The limit of a program. The steady state decides, because start-up happens once. Start-up is the
  * limit if it takes nine tenths of the time, or half without a steady state. With GPU times, the
  * GPU's largest share decides; if that is idle time, the host's activity does. Without GPU times
  * only the host's time is used. docs/REPORT.md has the rules.
@@ -117,7 +117,7 @@ static void say_host(struct verdict *v)
 	static const struct {
 		enum stage_part part;
 		const char *what;
-	} parts[] = {{PART_OUTSIDE, "in no CUDA call"},
+	} parts[] = {{PART_OUTSIDE, "outside CUDA calls"},
 		     {PART_LAUNCH, "in launches"},
 		     {PART_OTHER, "in libraries and other calls"}};
 	unsigned most = 0;
@@ -242,8 +242,8 @@ static void decide_from_host(struct verdict *v)
 		decide(v, LIMIT_UNKNOWN, "host", waits, v->run_ns);
 		v->at_most_ns = 0;
 		say(v,
-		    "Not known: the host waits for the GPU for %s of %s, and works for the "
-		    "rest. Trace with --gpu-time to know what the GPU does meanwhile",
+		    "Not known: the host waits for the GPU for %s of %s, and works otherwise. Trace with --gpu-time to "
+		    "measure the GPU",
 		    share_text(v, share), scope);
 	}
 }
@@ -312,8 +312,9 @@ static double missing_share(const struct report *r)
 	static const enum loss of_calls[] = {LOSS_CALLS,     LOSS_THREADS, LOSS_THREADS_SHARE,
 					     LOSS_PROCESSES, LOSS_DEPTH,   LOSS_INPROC,
 					     LOSS_EVENTS};
-	uint64_t lines = r->lost.cnt[LOSS_LINES] + r->lost.cnt[LOSS_MISSING_LINES];
-	uint64_t calls = 0, read = 0;
+	/* A damaged end line may hold any number: their sums would overflow as integers. */
+	double lines = (double)r->lost.cnt[LOSS_LINES] + r->lost.cnt[LOSS_MISSING_LINES];
+	double calls = 0, read = 0;
 	struct overview_totals t;
 	double of_lines;
 
@@ -337,7 +338,7 @@ static void doubt(struct verdict *v)
 	snprintf(was, sizeof(was), "%s", v->sentence);
 	*v->sentence = '\0';
 	human_share(share, missing, 1);
-	say(v, "Not known: %s of the trace is missing. Judging by the rest: %s", share, was);
+	say(v, "Not known: %s of the trace is missing. From the rest: %s", share, was);
 	v->limit = LIMIT_UNKNOWN;
 	v->basis = "none";
 	v->at_most_ns = 0;
@@ -412,7 +413,7 @@ const struct analysis_ops verdict_ops = {
 	.name = "verdict",
 	.new = verdict__new,
 	.finish = verdict_finish,
-	.json = verdict_json,
+	.section = &verdict_table,
 	.print = verdict_print,
 	.free = free,
 };

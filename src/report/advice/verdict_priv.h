@@ -42,9 +42,9 @@ struct verdict {
 };
 
 const char *verdict_limit_name(enum verdict_limit limit);
-/* Formats the name of a phase for the table. */
-void verdict_phase(const struct verdict *v, enum phase phase, char *text, size_t size);
-void verdict_json(const void *a, struct json *j);
+/* Formats the name of a phase for the table; returns text. */
+const char *verdict_phase(const struct verdict *v, enum phase phase, char *text, size_t size);
+extern const struct section_table verdict_table;
 void verdict_print(const void *a, const struct term *term);
 
 #endif /* REPORT_ADVICE_VERDICT_PRIV_H */

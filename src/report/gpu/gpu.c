@@ -11,8 +11,6 @@
 
 #include "report/iter/iter.h"
 
-#define KERNELS_MAX (1 << 16)
-
 static void *gpu__new(struct report *r)
 {
 	struct gpu *g = calloc(1, sizeof(*g));
@@ -35,19 +33,12 @@ static void gpu__free(void *a)
 
 static struct gpu_sum *kernel_of(struct gpu *g, const char *name)
 {
-	uint32_t i = keys_get(&g->keys, (uintptr_t)name, KERNELS_MAX, MEMLIMIT_KERNELS);
-	struct gpu_sum *list;
+	uint32_t i = keys_row(&g->keys, (uintptr_t)name, MEMLIMIT_KERNELS, g->kernels, g->cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	list = grow(g->kernels, &g->cap, i + 1, sizeof(*list), MEMLIMIT_KERNELS);
-	if (!list) {
-		keys__undo(&g->keys, i);
-		return NULL;
-	}
-	g->kernels = list;
-	list[i].name = name;
-	return &list[i];
+	g->kernels[i].name = name;
+	return &g->kernels[i];
 }
 
 static void add(struct gpu_sum *s, const struct trace_event *ev)
@@ -65,9 +56,9 @@ static void add(struct gpu_sum *s, const struct trace_event *ev)
 	if (!ev->gpu.call || ev->gpu.graph_node)
 		return;
 	s->queue_cnt++;
-	s->queue_ns += ev->gpu.queue_us;
-	if (ev->gpu.queue_us > s->queue_max)
-		s->queue_max = ev->gpu.queue_us;
+	s->queue_ns += ev->gpu.queue_ns;
+	if (ev->gpu.queue_ns > s->queue_max)
+		s->queue_max = ev->gpu.queue_ns;
 }
 
 static void gpu_event_seen(void *a, const struct trace_event *ev)
@@ -85,7 +76,7 @@ static void gpu_event_seen(void *a, const struct trace_event *ev)
 	add(&g->all, ev);
 	/* A node also waits for its predecessors: its queue time is not counted. */
 	if (ev->gpu.call && !ev->gpu.graph_node)
-		loghist_add(&g->queue, ev->gpu.queue_us);
+		loghist_add(&g->queue, ev->gpu.queue_ns);
 	switch (ev->op[0]) {
 	case 'k':
 		s = kernel_of(g, ev->gpu.kernel);

@@ -24,9 +24,8 @@ static const char *coarse_words(const struct gpu_result *res, char text[WORDS_SZ
 	human_time(piece, res->iter_coarse_ns);
 	snprintf(
 		text, WORDS_SZ,
-		"the trace is too long for iterations as short as these: the GPU's time is kept in "
-		"pieces of %s, and an iteration has fewer than %d of them; trace for a shorter "
-		"time (--duration)",
+		"the trace is too long for iterations as short as these: GPU time is stored in intervals of %s, and "
+		"an iteration has fewer than %d of them; trace for a shorter time (--duration)",
 		piece, ITER_PIECES);
 	return text;
 }
@@ -133,23 +132,21 @@ static void print_words(const struct gpu *g, const struct term *term)
 		human_count(b, res->host_bound);
 		snprintf(
 			text, sizeof(text),
-			"Iterations: %s bound by the GPU, %s by the host; the GPU is busy for %.0f %% "
-			"of the median one",
+			"Iterations: %s limited by the GPU, %s by the host; the GPU is busy for %.0f %% of the median "
+			"iteration",
 			a, b, 100 * res->iter_busy_median);
 		print_line(term, text);
 	}
 	if (res->iter_coarse_ns) {
 		coarse_words(res, why);
 		snprintf(text, sizeof(text),
-			 "Iterations: whether the GPU or the host binds them is not known: %s",
-			 why);
+			 "Iterations: unknown whether the GPU or the host limits them: %s", why);
 		print_line(term, text);
 	}
 	if (res->iter_comm_median > 0) {
 		snprintf(
 			text, sizeof(text),
-			"NCCL's kernels run for %.1f %% of the median iteration, for %.1f %% with nothing "
-			"beside them",
+			"NCCL's kernels run for %.1f %% of the median iteration, and alone for %.1f %%",
 			100 * res->iter_comm_median, 100 * res->iter_alone_median);
 		print_line(term, text);
 	}
@@ -159,8 +156,8 @@ static void print_words(const struct gpu *g, const struct term *term)
 	human_count(b, end->gpu.launches_timed + end->gpu.launches_untimed);
 	snprintf(
 		text, sizeof(text),
-		"Without a time: %s of %s launches; %llu records dropped by CUPTI, %llu without times, %llu "
-		"not read in time, %llu without their call; times are accurate to %llu ns",
+		"Without a GPU time: %s of %s launches; %llu records dropped by CUPTI, %llu without times, %llu "
+		"not read in time, %llu without a call; times are accurate to %llu ns",
 		a, b, (unsigned long long)end->gpu.dropped, (unsigned long long)end->gpu.untimed,
 		(unsigned long long)end->gpu.lost, (unsigned long long)end->gpu.no_call,
 		(unsigned long long)end->gpu.clock_error_ns);

@@ -60,25 +60,24 @@ static void print_notes(const struct gpu_sums *g, const struct term *term)
 
 		human_time(time, d->throttled_ns);
 		if (d->throttled_ns)
-			term_para(term, "GPU %" PRIu64 " was kept slow for %s: %s", d->gpu, time,
+			term_para(term, "GPU %" PRIu64 " was throttled for %s: %s", d->gpu, time,
 				  d->throttle);
 		if (v[CT_GPU_XIDS].max)
 			term_para(term, "GPU %" PRIu64 ": %" PRIu64 " Xids, the last was %" PRIu64,
 				  d->gpu, v[CT_GPU_XIDS].max, v[CT_GPU_LAST_XID].last);
 		if (v[CT_GPU_ECC_UNCORRECTED].max)
-			term_para(
-				term,
-				"GPU %" PRIu64 ": %" PRIu64
-				" errors of its memory were not corrected since the driver was loaded",
-				d->gpu, v[CT_GPU_ECC_UNCORRECTED].max);
+			term_para(term,
+				  "GPU %" PRIu64 ": %" PRIu64
+				  " uncorrected memory errors since the driver was loaded",
+				  d->gpu, v[CT_GPU_ECC_UNCORRECTED].max);
 	}
 	for (unsigned i = 0; i < g->missing_cnt; i++) {
-		fputs("  not there: ", term->f);
-		term_name(term, g->missing[i], term->width - 13);
+		fputs("  missing: ", term->f);
+		term_name(term, g->missing[i], term->width - 11);
 		putc('\n', term->f);
 	}
 	if (g->rejected_cnt)
-		term_para(term, "%" PRIu64 " %s left out: too many devices or processes",
+		term_para(term, "%" PRIu64 " %s missing: too many devices or processes",
 			  g->rejected_cnt, noun(g->rejected_cnt, "sample is", "samples are"));
 }
 

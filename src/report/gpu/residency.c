@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/json.h"
-#include "text/table.h"
+#include "report/collect.h"
+#include "report/section.h"
 
 /* A longer gap between two contexts is idle time; a switch takes a tenth of this. */
 #define SWITCH_MAX_NS 1000000
@@ -132,58 +132,26 @@ static unsigned row_cnt(const struct resident_gpu *g)
 	return g->procs[RESIDENCY_PROCS].cnt ? RESIDENCY_PROCS + 1 : g->proc_cnt;
 }
 
-static void put_proc(struct json *j, const struct resident_gpu *g, const struct resident *p)
+static const char *resident_text(char buf[SECTION_BUF], const struct resident *p)
 {
-	uint64_t span = resident_span_ns(g);
-
-	json_open(j, NULL);
-	json_u64(j, "pid", p->pid);
-	if (p->owner)
-		json_str(j, "owner", p->owner);
-	else
-		json_str(j, "comm", p->comm);
-	json_u64(j, "resident_ns", p->ns);
-	json_f64(j, "share", span ? (double)p->ns / span : 0);
-	json_u64(j, "slices", p->cnt);
-	json_u64(j, "max_ns", p->max_ns);
-	json_close(j);
+	resident_name(p, buf, SECTION_BUF);
+	return buf;
 }
 
-void residency__json(const struct residency *r, struct json *j, const struct trace_info *info)
-{
-	json_open(j, "context_switches");
-	if (info->gpu_ctxsw)
-		json_str(j, "log", info->gpu_ctxsw);
-	json_open_array(j, "gpus");
-	for (unsigned i = 0; i < r->cnt; i++) {
-		const struct resident_gpu *g = r->gpus[i];
+#define SECTION_STATE struct residency
+#define SECTION_ROWS  "report/gpu/residency.section"
+#include "report/section_rows.h"
 
-		json_open(j, NULL);
-		json_u64(j, "minor", g->minor);
-		json_str(j, "gpu", g->gpu);
-		if (g->trace)
-			json_u64(j, "trace", g->trace);
-		json_u64(j, "switches", g->switch_cnt);
-		json_u64(j, "span_ns", resident_span_ns(g));
-		json_u64(j, "between_ns", g->between_ns);
-		json_u64(j, "empty_ns", g->empty_ns);
-		json_u64(j, "lost_before", g->lost_before);
-		json_open_array(j, "processes");
-		for (unsigned k = 0; k < row_cnt(g); k++)
-			put_proc(j, g, &g->procs[k]);
-		json_close_array(j);
-		json_close(j);
-	}
-	json_close_array(j);
-	json_close(j);
+void residency__json(const struct residency *r, struct json *j)
+{
+	section_json(NULL, &residency_table, r, r, j, "context_switches");
 }
 
-static void print_gpu(const struct resident_gpu *g, const struct term *term)
+static void print_gpu(const struct residency *r, const struct resident_gpu *g,
+		      const struct term *term)
 {
 	char switches[CELL_SZ], span[CELL_SZ], share[CELL_SZ], each[CELL_SZ], empty[CELL_SZ];
-	char title[48], names[TABLE_ROWS][64], missed[CELL_SZ];
-	unsigned cnt = row_cnt(g);
-	struct table t;
+	char title[48], missed[CELL_SZ];
 
 	if (g->trace)
 		snprintf(title, sizeof(title), "Context switches of GPU %u, trace %u", g->minor,
@@ -198,39 +166,25 @@ static void print_gpu(const struct resident_gpu *g, const struct term *term)
 	term_section(term, title, "%s in %s; %s between two contexts, %s each%s%s", switches, span,
 		     share[0] ? share : "nothing", each, g->empty_ns ? "; nobody had it for " : "",
 		     g->empty_ns ? empty : "");
-	table__init(&t, "share|time|slices|mean|longest|process");
-	for (unsigned i = 0; i < cnt && i < TABLE_ROWS; i++) {
-		const struct resident *p = &g->procs[i];
-		struct table_row *row;
-
-		resident_name(p, names[i], sizeof(names[i]));
-		row = table__row(&t, names[i]);
-		human_share(row->cell[0], p->ns, resident_span_ns(g));
-		human_time(row->cell[1], p->ns);
-		human_count(row->cell[2], p->cnt);
-		human_time(row->cell[3], p->cnt ? (double)p->ns / p->cnt : 0);
-		human_time(row->cell[4], p->max_ns);
-	}
-	table__print(&t, term);
+	section_print(NULL, &resident_gpu_table, r, g, "processes", TABLE_ROWS, term);
 	human_count(missed, g->lost_before);
 	if (g->lost_before)
 		fprintf(term->f,
-			"  %s record%s of the driver's log missing: who had it then is not known\n",
+			"  %s record%s of the driver's log missing: the process at that time is unknown\n",
 			missed, plural(g->lost_before));
 }
 
-void residency__print(const struct residency *r, const struct term *term,
-		      const struct trace_info *info)
+void residency__print(const struct residency *r, const struct term *term)
 {
-	bool on = info->gpu_ctxsw && !strcmp(info->gpu_ctxsw, "on");
+	const char *log = r->info->gpu_ctxsw;
 
 	for (unsigned i = 0; i < r->cnt; i++)
-		print_gpu(r->gpus[i], term);
-	if (r->cnt || !info->gpu_ctxsw)
+		print_gpu(r, r->gpus[i], term);
+	if (r->cnt || !log)
 		return;
-	if (on)
+	if (!strcmp(log, "on"))
 		term_section(term, "Context switches",
-			     "none: who is alone on a GPU keeps it without any");
+			     "none: a process that is alone on a GPU causes no switches");
 	else
-		term_section(term, "Context switches", "not seen: %s", info->gpu_ctxsw);
+		term_section(term, "Context switches", "not recorded: %s", log);
 }

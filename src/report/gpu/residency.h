@@ -32,6 +32,7 @@ struct resident_gpu {
 };
 
 struct residency {
+	const struct trace_info *info;
 	struct resident_gpu *gpus[RESIDENCY_GPUS]; /* in order of appearance */
 	unsigned cnt;
 };
@@ -40,10 +41,11 @@ void residency__event(struct residency *r, const struct trace_event *ev);
 /* Longest time first. */
 void residency__sort(struct residency *r);
 void residency__free(struct residency *r);
-/* r must be sorted. info shows whether there was a log. Writes nothing if it was not requested. */
-void residency__json(const struct residency *r, struct json *j, const struct trace_info *info);
-void residency__print(const struct residency *r, const struct term *term,
-		      const struct trace_info *info);
+/* r must be sorted, and info must be set. */
+extern const struct section_table residency_table;
+void residency__json(const struct residency *r, struct json *j);
+/* Prints nothing if the log was not requested. */
+void residency__print(const struct residency *r, const struct term *term);
 
 static inline uint64_t resident_span_ns(const struct resident_gpu *g)
 {

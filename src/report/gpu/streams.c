@@ -15,10 +15,7 @@
 #include "report/memory/memory.h"
 #include "streams_priv.h"
 
-#define PROCS_MAX   32768 /* each row is a process: the table holds twice as many */
-#define STREAMS_MAX 65536
-#define EVENTS_MAX  (1 << 20)
-#define EDGES_MAX   4096
+#define PROCS_MAX 32768 /* each row is a process: the table holds twice as many */
 
 static void *streams__new(struct report *r)
 {
@@ -54,18 +51,12 @@ static uint64_t handle_of(const struct trace_event *ev)
 
 static struct stream_proc *proc_get(struct streams *s, uint32_t pid)
 {
-	uint32_t i = keys_get(&s->proc_keys, pid, PROCS_MAX, MEMLIMIT_PROCESSES);
-	struct stream_proc *procs;
+	uint32_t i = keys_row_max(&s->proc_keys, pid, PROCS_MAX, MEMLIMIT_PROCESSES, s->procs,
+				  s->proc_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(s->procs, &s->proc_cap, i + 1, sizeof(*procs), MEMLIMIT_PROCESSES);
-	if (!procs) {
-		keys__undo(&s->proc_keys, i);
-		return NULL;
-	}
-	s->procs = procs;
-	return &procs[i];
+	return &s->procs[i];
 }
 
 /* The stream of this handle, or a new one if that stream has ended. Each context has its own
@@ -74,24 +65,17 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 {
 	uint32_t tid = handle == CU_STREAM_PER_THREAD ? ev->tid : 0;
 	uint64_t ctx = !handle || tid ? memory_context(s->r, ev) : 0;
-	uint32_t i = keys_get(&s->keys, pair_key(pair_key(pair_key(handle, ev->pid), tid), ctx),
-			      STREAMS_MAX, MEMLIMIT_STREAMS);
+	uint32_t i = keys_row(&s->keys, pair_key(pair_key(pair_key(handle, ev->pid), tid), ctx),
+			      MEMLIMIT_STREAMS, s->by_key, s->by_key_cap);
 	struct stream_proc *p;
 	struct stream *list;
-	uint32_t *by_key;
 
 	if (i == KEYS_NONE)
 		return NULL;
-	by_key = grow(s->by_key, &s->by_key_cap, i + 1, sizeof(*by_key), MEMLIMIT_STREAMS);
-	if (!by_key) {
-		keys__undo(&s->keys, i);
-		return NULL;
-	}
-	s->by_key = by_key;
-	if (by_key[i] &&
-	    (!s->list[by_key[i] - 1].gone || !memlimit_has(&s->list_rows, 1, STREAMS_MAX)))
-		return &s->list[by_key[i] - 1];
-	if (!memlimit_charge(&s->list_rows, 1, STREAMS_MAX, MEMLIMIT_STREAMS))
+	if (s->by_key[i] && (!s->list[s->by_key[i] - 1].gone ||
+			     !memlimit_has(&s->list_rows, 1, MEMLIMIT_STREAMS_MAX)))
+		return &s->list[s->by_key[i] - 1];
+	if (!memlimit_charge(&s->list_rows, 1, MEMLIMIT_STREAMS_MAX, MEMLIMIT_STREAMS))
 		return NULL;
 	list = grow(s->list, &s->cap, s->cnt + 1, sizeof(*list), MEMLIMIT_STREAMS);
 	if (!list) {
@@ -100,7 +84,7 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 	}
 	s->list = list;
 	list[s->cnt] = (struct stream){.handle = handle, .pid = ev->pid, .tid = tid, .ctx = ctx};
-	by_key[i] = ++s->cnt;
+	s->by_key[i] = ++s->cnt;
 	p = proc_get(s, ev->pid);
 	if (p) {
 		list[s->cnt - 1].next = p->first;
@@ -111,19 +95,12 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 
 static struct stream_point *event_get(struct streams *s, const struct trace_event *ev)
 {
-	uint32_t i = keys_get(&s->event_keys, pair_key(ev->cu_event, ev->pid), EVENTS_MAX,
-			      MEMLIMIT_EVENTS);
-	struct stream_point *events;
+	uint32_t i = keys_row(&s->event_keys, pair_key(ev->cu_event, ev->pid), MEMLIMIT_EVENTS,
+			      s->events, s->event_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	events = grow(s->events, &s->event_cap, i + 1, sizeof(*events), MEMLIMIT_EVENTS);
-	if (!events) {
-		keys__undo(&s->event_keys, i);
-		return NULL;
-	}
-	s->events = events;
-	return &events[i];
+	return &s->events[i];
 }
 
 static void reach(struct stream *s, uint64_t seq)
@@ -262,20 +239,14 @@ static void on_record(struct streams *s, const struct trace_event *ev)
 
 static void add_edge(struct streams *s, uint32_t from, uint32_t to)
 {
-	uint32_t i = keys_get(&s->edge_keys, (uint64_t)from << 32 | to, EDGES_MAX, MEMLIMIT_EDGES);
-	struct stream_edge *edges;
+	uint32_t i = keys_row(&s->edge_keys, (uint64_t)from << 32 | to, MEMLIMIT_EDGES, s->edges,
+			      s->edge_cap);
 
 	if (i == KEYS_NONE)
 		return;
-	edges = grow(s->edges, &s->edge_cap, i + 1, sizeof(*edges), MEMLIMIT_EDGES);
-	if (!edges) {
-		keys__undo(&s->edge_keys, i);
-		return;
-	}
-	s->edges = edges;
-	edges[i].from = from;
-	edges[i].to = to;
-	edges[i].cnt++;
+	s->edges[i].from = from;
+	s->edges[i].to = to;
+	s->edges[i].cnt++;
 }
 
 static void on_wait_event(struct streams *s, const struct trace_event *ev)

@@ -22,8 +22,8 @@ static const char *why(const struct streams *s)
 	if (!s->default_work)
 		return "Nothing was submitted to the legacy default stream.";
 	if (!s->switches)
-		return "No stream that waits for the legacy default stream was used beside it, as "
-		       "far as the flags of streams were seen.";
+		return "No stream that waits for the legacy default stream was used with it, as far as stream flags were "
+		       "recorded.";
 	return "The legacy default stream and streams without CU_STREAM_NON_BLOCKING wait for one "
 	       "another.";
 }

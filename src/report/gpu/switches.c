@@ -4,56 +4,40 @@
 
 #include <stdlib.h>
 
-struct switches {
-	struct report *r;
-	struct residency res;
-};
-
 static void *switches__new(struct report *r)
 {
-	struct switches *s = calloc(1, sizeof(*s));
+	struct residency *s = calloc(1, sizeof(*s));
 
 	if (s)
-		s->r = r;
+		s->info = r->info;
 	return s;
 }
 
 static void switches_event(void *a, const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_CTXSW)
-		residency__event(&((struct switches *)a)->res, ev);
+		residency__event(a, ev);
 }
 
 static void switches_finish(void *a)
 {
-	residency__sort(&((struct switches *)a)->res);
-}
-
-static void switches_json(const void *a, struct json *j)
-{
-	const struct switches *s = a;
-
-	residency__json(&s->res, j, s->r->info);
+	residency__sort(a);
 }
 
 static void switches_print(const void *a, const struct term *term)
 {
-	const struct switches *s = a;
-
-	residency__print(&s->res, term, s->r->info);
+	residency__print(a, term);
 }
 
 static void switches__free(void *a)
 {
-	residency__free(&((struct switches *)a)->res);
+	residency__free(a);
 	free(a);
 }
 
 const struct residency *switches_result(const struct report *r)
 {
-	const struct switches *s = r->an[AN_SWITCHES];
-
-	return s ? &s->res : NULL;
+	return r->an[AN_SWITCHES];
 }
 
 const struct analysis_ops switches_ops = {
@@ -61,7 +45,7 @@ const struct analysis_ops switches_ops = {
 	.new = switches__new,
 	.event = switches_event,
 	.finish = switches_finish,
-	.json = switches_json,
+	.section = &residency_table,
 	.print = switches_print,
 	.free = switches__free,
 };

@@ -14,7 +14,6 @@
 #define SMALL	     65536
 #define SIZE_CLASSES 64
 #define LARGEST_MAX  100
-#define THREADS_MAX  65536
 #define BATCH_MAX    128 /* maximum in a record */
 
 /* Sums for one direction, or for memsets or prefetches. */
@@ -189,7 +188,7 @@ static void on_copy(struct transfers *t, const struct trace_event *ev)
 		t->pageable_bytes += ev->has & HAS_SIZE ? ev->size : 0;
 		t->pageable_ns += l.ns;
 		spread__add(&t->pageable, ev->start_ns, l.ns);
-		keys_get(&t->pageable_threads, thread_key(ev->pid, ev->tid), THREADS_MAX,
+		keys_get(&t->pageable_threads, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS_MAX,
 			 MEMLIMIT_THREADS);
 	}
 	if (ev->has & HAS_SIZE)
@@ -263,16 +262,16 @@ static void transfers__print(const void *a, const struct term *term)
 	term_bold(term, "Transfers\n");
 	section_print(t->r, &transfers_table, t, t, "all", TABLE_ROWS, term);
 	if (has_bandwidth(t))
-		term_para(term, "Bandwidth: of those that were done when the call returned, by the "
-				"host's time in it.");
+		term_para(
+			term,
+			"Bandwidth: of transfers that were complete when the call returned, by host time in the call.");
 	if (!t->pageable_cnt)
 		return;
 	human_count(cnt, t->pageable_cnt);
 	human_bytes(bytes, t->pageable_bytes);
 	human_rate(rate, t->pageable_bytes, t->pageable_ns);
-	snprintf(text, sizeof(text),
-		 "Pageable host memory: %s cop%s of %s in all, %s while in the call", cnt,
-		 t->pageable_cnt == 1 ? "y" : "ies", bytes, rate);
+	snprintf(text, sizeof(text), "Pageable host memory: %s cop%s, %s in total, %s of host time",
+		 cnt, t->pageable_cnt == 1 ? "y" : "ies", bytes, rate);
 	fputs("  ", term->f);
 	term_text(term, text, 2);
 }

@@ -8,7 +8,7 @@
 /* Repetitions that make a run of segments periodic. */
 #define REPEATS_MIN 3
 
-/* Do the k segments before i and those from i on have the same patterns, in this order? */
+/* Returns whether segment i has the known pattern of segment i - k. */
 static bool repeats(const struct it_thread *t, unsigned i, unsigned k)
 {
 	return t->segs[i].pattern != IT_NONE && t->segs[i].pattern == t->segs[i - k].pattern;
@@ -119,7 +119,7 @@ static uint64_t add_iter(struct iter *it, const struct it_thread *t, unsigned i,
 	return work;
 }
 
-/* Is the pause too long to be part of the step? */
+/* Returns whether the pause is too long to be part of the step. */
 static bool long_gap(const struct iter *it, const struct it_seg *s, uint64_t usual)
 {
 	uint64_t end = it->list[it->cnt - 1].end_ns;
@@ -151,8 +151,8 @@ static uint64_t work_of_cycle(const struct it_thread *t, unsigned i, unsigned k)
 	return work;
 }
 
-/* May these k unique segments be the first of the next round (the prompt before the tokens)? They
- * must launch about as much. */
+/* Returns whether these k unique segments may be the first of the next round (the prompt before the
+ * tokens). They must have about as many launches. */
 static bool may_begin(const struct it_thread *t, unsigned i, unsigned k)
 {
 	uint64_t first = work_of_cycle(t, i, k), next = work_of_cycle(t, i + k, k);
@@ -230,7 +230,7 @@ static uint64_t add_all(struct iter *it, const struct it_thread *t)
 	static const char *const cuts[] = {
 		[ITER_MARKER] = "each call of the marker begins one",
 		[ITER_SYNC] = "each wait after launches ends one",
-		[ITER_GAP] = "a gap between calls, as long as was asked for, ends one",
+		[ITER_GAP] = "a gap of the given length (--gap) ends one",
 	};
 	uint64_t work = 0;
 
@@ -251,17 +251,17 @@ static void say_auto(struct iter *it, const struct repeat *f, uint64_t work)
 {
 	int n;
 
-	n = snprintf(it->why, sizeof(it->why),
-		     "thread %u repeats the same launches between %s; %.1f %% of its launches are "
-		     "in them",
-		     f->t->tid, f->k == 1 ? "waits for the GPU" : "groups of waits for the GPU",
-		     100 * ratio_of(work, f->t->work));
+	n = snprintf(
+		it->why, sizeof(it->why),
+		"thread %u repeats the same launches between %s; the iterations have %.1f %% of its launches",
+		f->t->tid, f->k == 1 ? "waits for the GPU" : "groups of waits for the GPU",
+		100 * ratio_of(work, f->t->work));
 	if (f->k > 1)
 		n += snprintf(it->why + n, sizeof(it->why) - n, "; %u waits in each", f->k);
 	if (it->lost_segs)
 		snprintf(it->why + n, sizeof(it->why) - n,
-			 "; %llu segments after the first %u of a process are not looked at",
-			 (unsigned long long)it->lost_segs, IT_SEGS_MAX);
+			 "; %llu segments after the first %u of a process are ignored",
+			 (unsigned long long)it->lost_segs, MEMLIMIT_SEGMENTS_MAX);
 }
 
 uint64_t iter_find_segments(struct iter *it)

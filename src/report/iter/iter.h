@@ -34,7 +34,7 @@ struct iter_result {
 	uint64_t steady_ns;		/* begin of the first after the warm-up */
 	struct iter_dist dist[ITS_CNT]; /* without warm-up */
 };
-/* Does this call end a piece of its thread's work: does it wait for the GPU after launches?
+/* Returns whether this call ends a piece of its thread's work: it waits for the GPU after launches.
  * Iterations and steps of serving consist of such pieces. */
 static inline bool iter_ends_piece(const struct trace_event *ev, uint64_t launches)
 {

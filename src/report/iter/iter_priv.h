@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * iter.c cuts each thread's calls into segments and groups alike ones. find.c and period.c make
- * iterations of them after the last event; print.c shows them.
+ * iterations of them after the last event, result.c measures them, print.c shows them.
  */
 #ifndef REPORT_ITER_ITER_PRIV_H
 #define REPORT_ITER_ITER_PRIV_H
@@ -9,8 +9,7 @@
 #include "report/collect.h"
 #include "iter.h"
 
-#define IT_DIMS	      128	/* kernels that a sketch always tells apart */
-#define IT_SEGS_MAX   (1 << 19) /* segments kept, of all threads of one process */
+#define IT_DIMS	      128	/* kernels that a sketch always distinguishes */
 #define IT_STEPS_MAX  (1 << 18) /* launches of one segment in order */
 #define IT_PATTERNS   64	/* kinds of segments, per thread */
 #define IT_PERIOD_MAX 16	/* segments in one iteration */
@@ -77,13 +76,17 @@ struct it_iter {
 	bool loads, warmup;
 };
 
+struct kernel_row {
+	uint32_t kernel, cnt;
+};
+
 struct iter {
 	struct report *r;
 	struct keys thread_keys, kernel_keys;
 	struct it_thread *threads;
 	unsigned thread_cap;
 	struct memlimit_share seg_rows;
-	uint64_t lost_segs;		 /* beyond IT_SEGS_MAX */
+	uint64_t lost_segs;		 /* beyond MEMLIMIT_SEGMENTS_MAX */
 	const struct it_thread *longest; /* thread with most launches in one segment; NULL: none */
 	/* results */
 	struct it_iter *list;
@@ -91,6 +94,8 @@ struct iter {
 	uint32_t *sample; /* kernels of a typical one, owned by a pattern or by longest_sample */
 	unsigned sample_cnt;
 	uint32_t *longest_sample;
+	struct kernel_row *rows; /* kernels of the sample, most launches first */
+	unsigned row_cnt;
 	struct iter_result res;
 	char why[512];
 	uint32_t only; /* search only this process; 0: all */
@@ -107,11 +112,15 @@ const char *iter_kernel_name(const struct iter *it, uint32_t kernel);
 /* The value of one iteration. */
 uint64_t iter_value(const struct it_iter *i, enum iter_stat stat);
 
-void iter_json(const void *a, struct json *j);
+extern const struct section_table iter_table;
+/* result.c: finds iterations in the segments, and measures them. */
+void iter_find(struct iter *it);
+/* Makes the rows of the sample. */
+void iter_count_kernels(struct iter *it);
 void iter_print(const void *a, const struct term *term);
 
-/* Does thread t have more than the current maximum? Of equal threads the lowest wins, because their
- * order in the trace is chance. */
+/* Returns whether thread t has more than the current maximum. Of equal threads the lowest wins,
+ * because their order in the trace is chance. */
 static inline bool iter_has_more(const struct it_thread *t, uint64_t n,
 				 const struct it_thread *most, uint64_t most_n)
 {

@@ -149,10 +149,11 @@ uint64_t iter_find_periods(struct iter *it, uint64_t better_than)
 	for (unsigned i = 0; it->longest_sample && i < p; i++)
 		it->longest_sample[it->sample_cnt++] = s[start + i].kernel;
 	it->sample = it->longest_sample;
-	snprintf(it->why, sizeof(it->why),
-		 "thread %u launches the same %u kernel%s again and again without waiting for the "
-		 "GPU in between%s; only launches are counted in calls and times",
-		 it->res.tid, p, plural(p),
-		 n == IT_STEPS_MAX ? " (seen in the first 262,144 launches)" : "");
+	snprintf(
+		it->why, sizeof(it->why),
+		"thread %u repeats the same %u kernel%s without waiting for the GPU in between%s; calls and times "
+		"include only launches",
+		it->res.tid, p, plural(p),
+		n == IT_STEPS_MAX ? " (seen in the first 262,144 launches)" : "");
 	return (uint64_t)cnt * p;
 }

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Iterations as JSON and as text. */
 #include "iter_priv.h"
+#include "report/section.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const stat_names[ITS_CNT] = {
-	[ITS_KERNELS] = "kernels",  [ITS_GRAPHS] = "graph_launches", [ITS_CALLS] = "calls",
-	[ITS_HTOD] = "htod_bytes",  [ITS_DTOH] = "dtoh_bytes",	     [ITS_TIME] = "time_ns",
-	[ITS_LAUNCH] = "launch_ns", [ITS_SYNC] = "sync_ns",	     [ITS_GAP] = "gap_ns",
-};
-
-struct kernel_row {
-	uint32_t kernel, cnt;
-};
 
 static int by_kernel(const void *a, const void *b)
 {
@@ -31,14 +22,15 @@ static int by_cnt(const void *a, const void *b)
 	return (x->kernel > y->kernel) - (x->kernel < y->kernel);
 }
 
-/* Kernels of a typical iteration, most launches first. */
-static struct kernel_row *kernel_rows(const struct iter *it, unsigned *cnt)
+void iter_count_kernels(struct iter *it)
 {
 	uint32_t *k = calloc(it->sample_cnt + 1, sizeof(*k));
 	struct kernel_row *rows = calloc(it->sample_cnt + 1, sizeof(*rows));
 	unsigned n = 0;
 
-	*cnt = 0;
+	free(it->rows);
+	it->rows = rows;
+	it->row_cnt = 0;
 	if (!k || !rows)
 		goto out;
 	if (it->sample_cnt)
@@ -50,161 +42,58 @@ static struct kernel_row *kernel_rows(const struct iter *it, unsigned *cnt)
 		rows[n - 1].cnt++;
 	}
 	qsort(rows, n, sizeof(*rows), by_cnt);
-	*cnt = n;
+	it->row_cnt = n;
 out:
 	free(k);
-	return rows;
 }
 
-static void put_rounds(const struct iter *it, struct json *j)
+/* The number of iterations from this one to the end of its round. */
+static unsigned round_length(const struct iter *it, const struct it_iter *first)
 {
-	json_open_array(j, "rounds");
-	for (unsigned i = 0, first; i < it->cnt;) {
-		for (first = i; i < it->cnt && it->list[i].round == it->list[first].round;)
-			i++;
-		json_open(j, NULL);
-		json_u64(j, "first", first);
-		json_u64(j, "count", i - first);
-		json_close(j);
-	}
-	json_close_array(j);
+	const struct it_iter *end = first;
+
+	while (end < it->list + it->cnt && end->round == first->round)
+		end++;
+	return end - first;
 }
 
-static void put_dist(struct json *j, const char *name, const struct iter_dist *d)
+/* The first iteration of the round after the one of prev; NULL: none. */
+static const struct it_iter *next_round(const struct iter *it, const struct it_iter *prev)
 {
-	json_open(j, name);
-	json_u64(j, "min", d->min);
-	json_u64(j, "median", d->median);
-	json_f64(j, "mean", d->mean);
-	json_u64(j, "p95", d->p95);
-	json_u64(j, "p99", d->p99);
-	json_u64(j, "max", d->max);
-	json_u64(j, "total", d->total);
-	json_close(j);
+	const struct it_iter *next = prev ? prev + round_length(it, prev) : it->list;
+
+	return it->cnt && next < it->list + it->cnt ? next : NULL;
 }
 
-static void put_list(const struct iter *it, struct json *j)
+static const char *const stat_labels[ITS_CNT] = {
+	[ITS_KERNELS] = "kernel launches", [ITS_GRAPHS] = "graph launches",
+	[ITS_CALLS] = "CUDA calls",	   [ITS_HTOD] = "bytes HtoD",
+	[ITS_DTOH] = "bytes DtoH",	   [ITS_TIME] = "time",
+	[ITS_LAUNCH] = "in launches",	   [ITS_SYNC] = "in waits",
+	[ITS_GAP] = "outside calls",
+};
+
+static const char *dist_text(char buf[SECTION_BUF], enum iter_stat stat, double v)
 {
-	json_open_array(j, "list");
-	for (unsigned i = 0; i < it->cnt && i < IT_LIST_MAX; i++) {
-		const struct it_iter *iter = &it->list[i];
-
-		json_open(j, NULL);
-		report_json_ts(it->r, j, "ts", iter->begin_ns);
-		json_u64(j, "time_ns", iter_value(iter, ITS_TIME));
-		json_u64(j, "kernels", iter->kernels);
-		json_u64(j, "graph_launches", iter->graphs);
-		json_u64(j, "calls", iter->sums.calls);
-		json_u64(j, "launch_ns", iter->sums.launch_ns);
-		json_u64(j, "sync_ns", iter->sums.sync_ns);
-		json_u64(j, "bytes", iter->sums.htod + iter->sums.dtoh);
-		if (iter->warmup)
-			json_bool(j, "warmup", true);
-		json_close(j);
-	}
-	json_close_array(j);
+	if (stat <= ITS_CALLS)
+		human_count(buf, (uint64_t)(v + 0.5));
+	else if (stat <= ITS_DTOH)
+		human_bytes(buf, (uint64_t)(v + 0.5));
+	else
+		human_time(buf, v);
+	return buf;
 }
 
-void iter_json(const void *a, struct json *j)
-{
-	static const char *const modes[] = {
-		[ITER_AUTO] = "auto",
-		[ITER_MARKER] = "marker",
-		[ITER_SYNC] = "sync",
-		[ITER_GAP] = "gap",
-	};
-	const struct iter *it = a;
-	unsigned cnt;
-	struct kernel_row *rows = kernel_rows(it, &cnt);
+static const char *const modes[] = {
+	[ITER_AUTO] = "auto",
+	[ITER_MARKER] = "marker",
+	[ITER_SYNC] = "sync",
+	[ITER_GAP] = "gap",
+};
 
-	json_open(j, "iterations");
-	json_str(j, "mode", modes[it->r->opts.iter]);
-	json_f64(j, "confidence", it->res.confidence);
-	json_str(j, "why", it->why);
-	json_u64(j, "pid", it->res.pid);
-	json_u64(j, "tid", it->res.tid);
-	json_u64(j, "count", it->cnt);
-	json_u64(j, "warmup", it->res.warmup);
-	put_rounds(it, j);
-	for (unsigned i = 0; i < ITS_CNT; i++)
-		put_dist(j, stat_names[i], &it->res.dist[i]);
-	json_open_array(j, "sequence");
-	for (unsigned i = 0; i < cnt; i++) {
-		json_open(j, NULL);
-		json_str(j, "kernel", iter_kernel_name(it, rows[i].kernel));
-		json_u64(j, "count", rows[i].cnt);
-		json_close(j);
-	}
-	json_close_array(j);
-	put_list(it, j);
-	json_close(j);
-	free(rows);
-}
-
-static void put_row(struct table *t, const struct iter *it, enum iter_stat stat, const char *name,
-		    void (*cell)(char *, double))
-{
-	const struct iter_dist *d = &it->res.dist[stat];
-	const double v[] = {d->min, d->median, d->mean, d->p95, d->p99, d->max};
-	struct table_row *row;
-
-	if (!d->max)
-		return;
-	row = table__row(t, name);
-	for (unsigned i = 0; i < 6; i++)
-		cell(row->cell[i], v[i]);
-}
-
-static void cell_count(char *cell, double v)
-{
-	human_count(cell, (uint64_t)(v + 0.5));
-}
-
-static void cell_bytes(char *cell, double v)
-{
-	human_bytes(cell, (uint64_t)(v + 0.5));
-}
-
-static void cell_time(char *cell, double v)
-{
-	human_time(cell, v);
-}
-
-static void print_stats(const struct iter *it, const struct term *term)
-{
-	struct table t;
-
-	table__init(&t, "min|median|mean|p95|p99|max|of each iteration");
-	put_row(&t, it, ITS_KERNELS, "kernel launches", cell_count);
-	put_row(&t, it, ITS_GRAPHS, "graph launches", cell_count);
-	put_row(&t, it, ITS_CALLS, "CUDA calls", cell_count);
-	put_row(&t, it, ITS_HTOD, "bytes HtoD", cell_bytes);
-	put_row(&t, it, ITS_DTOH, "bytes DtoH", cell_bytes);
-	put_row(&t, it, ITS_TIME, "time", cell_time);
-	put_row(&t, it, ITS_LAUNCH, "in launches", cell_time);
-	put_row(&t, it, ITS_SYNC, "in waits", cell_time);
-	put_row(&t, it, ITS_GAP, "in no call", cell_time);
-	table__print(&t, term);
-}
-
-static void print_kernels(const struct iter *it, const struct term *term)
-{
-	unsigned cnt, top = report_rows(term, it->r->opts.top);
-	struct kernel_row *rows = kernel_rows(it, &cnt);
-	struct table_row *row;
-	struct table t;
-
-	table__init(&t, "times|launched by a typical iteration");
-	for (unsigned i = 0; i < cnt && i < top; i++) {
-		row = table__row(&t, iter_kernel_name(it, rows[i].kernel));
-		human_count(row->cell[0], rows[i].cnt);
-	}
-	if (t.row_cnt) {
-		putc('\n', term->f);
-		table__print(&t, term);
-	}
-	free(rows);
-}
+#define SECTION_STATE struct iter
+#define SECTION_ROWS  "report/iter/iter.section"
+#include "report/section_rows.h"
 
 void iter_print(const void *a, const struct term *term)
 {
@@ -218,11 +107,13 @@ void iter_print(const void *a, const struct term *term)
 	human_count(count, it->cnt);
 	human_count(rounds, it->round_cnt);
 	human_count(warmup, it->res.warmup);
-	term_section(term, "Iterations",
-		     "%s in %s round%s; %s of warm-up are not in the numbers below; "
-		     "confidence %.2f",
-		     count, rounds, plural(it->round_cnt), warmup, it->res.confidence);
+	term_section(
+		term, "Iterations",
+		"%s in %s round%s; the numbers below exclude %s of warm-up; confidence %.0f %%",
+		count, rounds, plural(it->round_cnt), warmup, it->res.confidence * 100);
 	term_para(term, "%s.", it->why);
-	print_stats(it, term);
-	print_kernels(it, term);
+	section_print(it->r, &iter_table, it, it, "stats", ITS_CNT, term);
+	if (it->row_cnt)
+		putc('\n', term->f);
+	section_print(it->r, &iter_table, it, it, "sequence", 0, term);
 }

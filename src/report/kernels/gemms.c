@@ -86,25 +86,18 @@ static uint32_t row_of(struct gemms *s, const struct trace_event *ev)
 {
 	const struct gemm_info *g = &ev->gemm;
 	uint64_t key = text_key(text_key(0, ev->name), ev->op);
-	struct gemm_row *rows;
 	uint32_t i;
 
 	key = pair_key(pair_key(pair_key(pair_key(key, g->m), g->n), g->k), g->batch);
 	key = text_key(text_key(text_key(key, g->a_type), g->b_type), g->c_type);
 	/* A cuDNN plan may have further products besides the one with these sizes. */
 	key = pair_key(text_key(key, g->compute_type), g->flops);
-	i = keys_get(&s->keys, key, ROWS_MAX, MEMLIMIT_KERNELS);
+	i = keys_row_max(&s->keys, key, ROWS_MAX, MEMLIMIT_KERNELS, s->rows, s->cap);
 	if (i == KEYS_NONE)
 		return NONE;
-	rows = grow(s->rows, &s->cap, i + 1, sizeof(*rows), MEMLIMIT_KERNELS);
-	if (!rows) {
-		keys__undo(&s->keys, i);
-		return NONE;
-	}
-	s->rows = rows;
-	rows[i].name = ev->name;
-	rows[i].op = ev->op;
-	rows[i].g = *g;
+	s->rows[i].name = ev->name;
+	s->rows[i].op = ev->op;
+	s->rows[i].g = *g;
 	return i;
 }
 
@@ -339,11 +332,12 @@ static void print_unknown(const struct gemms *s, const struct term *term)
 
 	if (!s->unknown_cnt)
 		return;
-	snprintf(text, sizeof(text),
-		 "%" PRIu64
-		 " executions of plans of cuDNN are not among them: these plans were made "
-		 "before the trace or from JSON, or calls were lost",
-		 s->unknown_cnt);
+	snprintf(
+		text, sizeof(text),
+		"%" PRIu64
+		" executions of cuDNN plans are not included: the plans were made before the trace or from JSON, or "
+		"calls were lost",
+		s->unknown_cnt);
 	fputs("  ", term->f);
 	term_text(term, text, 2);
 }
@@ -367,11 +361,12 @@ static const char *gemm_text(char buf[SECTION_BUF], const struct gemm_row *x)
 static void gemms_print(const void *a, const struct term *term)
 {
 	const struct gemms *s = a;
-	char all[SECTION_BUF];
+	char count[CELL_SZ], all[SECTION_BUF];
 
 	if (!s->cnt && !s->unknown_cnt)
 		return;
-	term_section(term, "Products of matrices", "%" PRIu64 ", %s operations", s->cnt,
+	human_count(count, s->cnt);
+	term_section(term, "Matrix products", "%s, %s operations", count,
 		     flops_text(all, s->flops));
 	print_peaks(s, section_print(s->r, &gemms_table, s, s, "list", 0, term), term);
 	print_unknown(s, term);

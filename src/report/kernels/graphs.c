@@ -16,8 +16,6 @@
 #include "model/event_path.h"
 #include "graphs_priv.h"
 
-#define LIVE_MAX (1 << 20)
-
 /* NULL: there is none. */
 static void *live_get(struct live_set *l, uint64_t handle, uint32_t pid)
 {
@@ -29,7 +27,8 @@ static void *live_get(struct live_set *l, uint64_t handle, uint32_t pid)
 /* Replaces any item with this handle. false: out of memory. */
 static bool live_set(struct live_set *l, uint64_t handle, uint32_t pid, void *item)
 {
-	uint32_t i = keys_get(&l->keys, pair_key(handle, pid), LIVE_MAX, MEMLIMIT_GRAPHS);
+	uint32_t i =
+		keys_get(&l->keys, pair_key(handle, pid), MEMLIMIT_GRAPHS_MAX, MEMLIMIT_GRAPHS);
 	void **items = i == KEYS_NONE
 			       ? NULL
 			       : grow(l->items, &l->cap, i + 1, sizeof(*items), MEMLIMIT_GRAPHS);
@@ -76,8 +75,8 @@ static void graphs__free(void *a)
 {
 	struct graphs *g = a;
 
-	while (g->procs)
-		graphs_capture_forget(g, g->procs->pid);
+	while (g->procs.first)
+		graphs_capture_forget(g, g->procs.first->pid);
 	live_free(&g->graphs);
 	live_free(&g->execs);
 	keys__free(&g->node_keys);
@@ -204,7 +203,6 @@ static void on_add(struct graphs *g, const struct trace_event *ev)
 {
 	uint64_t node, child;
 	bool unknown = false;
-	struct graph_node *nodes;
 	struct graph *x, *y;
 	int kind;
 	uint32_t i;
@@ -222,16 +220,11 @@ static void on_add(struct graphs *g, const struct trace_event *ev)
 		if (y)
 			add_nodes_of(&x->nodes, y);
 	}
-	i = keys_get(&g->node_keys, pair_key(node, ev->pid), LIVE_MAX, MEMLIMIT_GRAPHS);
-	nodes = i == KEYS_NONE
-			? NULL
-			: grow(g->nodes, &g->node_cap, i + 1, sizeof(*nodes), MEMLIMIT_GRAPHS);
-	if (!nodes) {
-		keys__undo(&g->node_keys, i);
+	i = keys_row(&g->node_keys, pair_key(node, ev->pid), MEMLIMIT_GRAPHS, g->nodes,
+		     g->node_cap);
+	if (i == KEYS_NONE)
 		return;
-	}
-	g->nodes = nodes;
-	nodes[i] = (struct graph_node){x->handle, kind};
+	g->nodes[i] = (struct graph_node){x->handle, kind};
 }
 
 /* The graph of a captured node is not known: from now on no node count is certain. */

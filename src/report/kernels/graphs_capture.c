@@ -6,15 +6,11 @@
 #include "model/call.h"
 #include "graphs_priv.h"
 
-#define PROCS_MAX    65536
-#define CAPTURES_MAX 1024
+#define PROCS_MAX 65536
 
 static struct graph_proc *proc_find(struct graphs *g, uint32_t pid)
 {
-	struct graph_proc *p;
-
-	HASH_FIND(hh, g->procs, &pid, sizeof(pid), p);
-	return p;
+	return graph_proc_table__find(&g->procs, &pid);
 }
 
 static struct graph_proc *proc_get(struct graphs *g, uint32_t pid)
@@ -23,7 +19,7 @@ static struct graph_proc *proc_get(struct graphs *g, uint32_t pid)
 
 	if (p)
 		return p;
-	if (HASH_COUNT(g->procs) == PROCS_MAX) {
+	if (hash_cnt(&g->procs) == PROCS_MAX) {
 		memlimit_reject(MEMLIMIT_PROCESSES);
 		return NULL;
 	}
@@ -31,8 +27,11 @@ static struct graph_proc *proc_get(struct graphs *g, uint32_t pid)
 	if (!p)
 		return NULL;
 	p->pid = pid;
-	HASH_ADD(hh, g->procs, pid, sizeof(p->pid), p);
-	return p;
+	if (!graph_proc_table__add(&g->procs, p))
+		return p;
+	memlimit_reject(MEMLIMIT_PROCESSES);
+	memlimit_free(p);
+	return NULL;
 }
 
 static void forget(struct graphs *g, struct graph_proc *p, struct open_capture *c)
@@ -71,7 +70,7 @@ void graphs_capture_forget(struct graphs *g, uint32_t pid)
 		return;
 	g->capturing_cnt -= p->cnt;
 	memlimit_free(p->caps);
-	HASH_DEL(g->procs, p);
+	graph_proc_table__del(&g->procs, p);
 	memlimit_free(p);
 }
 
@@ -89,7 +88,7 @@ static void on_begin(struct graphs *g, const struct trace_event *ev)
 		if (p->caps[i].origin.handle == origin.handle &&
 		    p->caps[i].origin.tid == origin.tid)
 			forget(g, p, &p->caps[i]);
-	if (p->cnt == CAPTURES_MAX) {
+	if (p->cnt == MEMLIMIT_CAPTURES_MAX) {
 		memlimit_reject(MEMLIMIT_CAPTURES);
 		return;
 	}

@@ -14,7 +14,7 @@ static uint64_t node_sum(const struct nodes *n)
 static const char *exec_text(char buf[SECTION_BUF], const struct exec *x)
 {
 	snprintf(buf, SECTION_BUF, "0x%llx %s", (unsigned long long)x->handle,
-		 x->how ? how_name[x->how] : "not seen");
+		 x->how ? how_name[x->how] : "not recorded");
 	return buf;
 }
 
@@ -33,16 +33,16 @@ void graphs_print(const void *a, const struct term *term)
 	human_count(captures, g->captures);
 	human_count(built, g->built);
 	human_time(time, g->launch_ns);
-	term_section(term, "CUDA graphs",
-		     "%s captured, %s built; %s launch%s, %s of the host's time", captures, built,
-		     launches, plural_es(g->launches), time);
+	term_section(term, "CUDA graphs", "%s captured, %s built; %s launch%s, %s of host time",
+		     captures, built, launches, plural_es(g->launches), time);
 	if (g->launches && !g->kernels_unknown) {
 		human_count(run, g->kernels_run);
-		term_para(term, "They ran %s kernel%s, which are in no other count.", run,
+		term_para(term, "They ran %s kernel%s, which no other number includes.", run,
 			  plural(g->kernels_run));
 	} else if (g->launches) {
-		term_para(term, "How many kernels they ran is not known: not all nodes were seen "
-				"to be added, or some run on a condition.");
+		term_para(
+			term,
+			"The number of kernels that they ran is unknown: some nodes were not recorded, or run conditionally.");
 	}
 	if (g->capture_failures) {
 		human_count(run, g->capture_failures);

@@ -5,8 +5,7 @@
 #include "report/collect.h"
 #include "graphs.h"
 #include "model/capture.h"
-
-#include <uthash.h>
+#include "util/hash_table.h"
 
 #define GRAPHS_LIST 1000
 
@@ -46,11 +45,12 @@ struct open_capture {
 };
 
 struct graph_proc {
+	struct hash_link link;
 	uint32_t pid;
 	struct open_capture *caps;
 	unsigned cnt, cap;
-	UT_hash_handle hh;
 };
+HASH_TABLE(graph_proc, pid);
 
 /* Live items by handle and process. */
 struct live_set {
@@ -64,7 +64,7 @@ struct graphs {
 	uint64_t captures, capture_failures, built, clones, instantiations, updates, destroyed;
 	uint64_t launches, launch_ns, kernels_run;
 	bool kernels_unknown;
-	struct graph_proc *procs;
+	struct graph_proc_table procs;
 	unsigned capturing_cnt; /* open captures */
 	struct live_set graphs, execs;
 	struct keys node_keys; /* of built graphs */

@@ -12,8 +12,6 @@
 #include "model/event_path.h"
 #include "kernels_priv.h"
 
-#define STREAM_KEYS_MAX (1 << 20)
-
 static void *kernels__new(struct report *r)
 {
 	struct kernels *k = calloc(1, sizeof(*k));
@@ -40,37 +38,23 @@ static void kernels__free(void *a)
 static struct kernel *row_of(struct kernels *k, const char *name, uint64_t func, uint32_t pid)
 {
 	uint64_t key = name ? (uintptr_t)name : pair_key(func, pid);
-	uint32_t i = keys_get(&k->keys, key, KERNELS_MAX, MEMLIMIT_KERNELS);
-	struct kernel *list;
+	uint32_t i = keys_row(&k->keys, key, MEMLIMIT_KERNELS, k->list, k->cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	list = grow(k->list, &k->cap, i + 1, sizeof(*list), MEMLIMIT_KERNELS);
-	if (!list) {
-		keys__undo(&k->keys, i);
-		return NULL;
-	}
-	k->list = list;
-	list[i].name = name;
-	list[i].func = func;
-	return &list[i];
+	k->list[i].name = name;
+	k->list[i].func = func;
+	return &k->list[i];
 }
 
 struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid)
 {
-	uint32_t i =
-		keys_get(&k->func_keys, pair_key(func, pid), STREAM_KEYS_MAX, MEMLIMIT_HANDLES);
-	struct kernel_func *funcs;
+	uint32_t i = keys_row(&k->func_keys, pair_key(func, pid), MEMLIMIT_HANDLES, k->funcs,
+			      k->func_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	funcs = grow(k->funcs, &k->func_cap, i + 1, sizeof(*funcs), MEMLIMIT_HANDLES);
-	if (!funcs) {
-		keys__undo(&k->func_keys, i);
-		return NULL;
-	}
-	k->funcs = funcs;
-	return &funcs[i];
+	return &k->funcs[i];
 }
 
 /* Links a handle to its kernel, so that queries of the handle apply to the kernel. */
@@ -96,7 +80,7 @@ static void note_stream(struct kernels *k, struct kernel *row, const struct trac
 	if (row->stream_cnt && row->last_stream == stream)
 		return;
 	row->last_stream = stream;
-	keys_get(&k->stream_keys, pair_key(stream, row - k->list), STREAM_KEYS_MAX,
+	keys_get(&k->stream_keys, pair_key(stream, row - k->list), MEMLIMIT_HANDLES_MAX,
 		 MEMLIMIT_KERNELS);
 	row->stream_cnt += k->stream_keys.cnt - before;
 }

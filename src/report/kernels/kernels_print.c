@@ -59,8 +59,8 @@ static void print_ncu(const struct kernels *k, const struct term *term)
 
 	if (!x || !ncu_command(k->r->info, x->name, x->mangled, x->cnt, ncu))
 		return;
-	term_para(term, "To see caches, bank conflicts and stalls of the first kernel, run Nsight "
-			"Compute:");
+	term_para(term,
+		  "For caches, bank conflicts and stalls of the first kernel, run Nsight Compute:");
 	print_command(ncu, term);
 }
 
@@ -76,14 +76,13 @@ void kernels_print(const void *a, const struct term *term)
 	human_time(total, k->total_ns);
 	human_count(nodes, k->node_cnt);
 	if (k->node_cnt)
-		term_section(
-			term, "Kernels",
-			"%s launch%s of %s kernel%s, %s of the host's time; %s node%s of graphs",
-			cnt, plural_es(k->cnt), kernels, plural(k->keys.cnt), total, nodes,
-			plural(k->node_cnt));
+		term_section(term, "Kernels",
+			     "%s launch%s of %s kernel%s, %s of host time; %s graph node%s", cnt,
+			     plural_es(k->cnt), kernels, plural(k->keys.cnt), total, nodes,
+			     plural(k->node_cnt));
 	else
-		term_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of the host's time",
-			     cnt, plural_es(k->cnt), kernels, plural(k->keys.cnt), total);
+		term_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of host time", cnt,
+			     plural_es(k->cnt), kernels, plural(k->keys.cnt), total);
 	section_print(k->r, &kernels_table, k, k, "list", 0, term);
 	print_ncu(k, term);
 }

@@ -5,8 +5,6 @@
 #include "report/collect.h"
 #include "report/report.h"
 
-#define KERNELS_MAX 65536
-
 /* All kernels of one name; without a name, the kernel of one handle in a process. */
 struct kernel {
 	const char *name;    /* NULL: not known */

@@ -75,7 +75,7 @@ static uint32_t tensor_clock(const struct device *d)
 	return d->clock_khz;
 }
 
-/* On these chips GeForce has half the rate with 32-bit sums; only the name tells. */
+/* On these chips GeForce has half the rate with 32-bit sums; only the name distinguishes them. */
 static bool may_be_geforce(const struct device *d)
 {
 	return d->capability == 75 || d->capability == 86 || d->capability == 89;

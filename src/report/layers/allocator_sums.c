@@ -137,9 +137,8 @@ void allocator_sums__print(struct allocator_sums *s, const struct term *term)
 {
 	if (!s || !s->row_cnt)
 		return;
-	term_section(
-		term, "PyTorch allocator",
-		"what programs have of it, and what it holds of the driver for that and for later");
+	term_section(term, "PyTorch allocator",
+		     "memory allocated to programs, and memory reserved from the driver");
 	section_print(NULL, &allocator_table, s, s, "list", TABLE_ROWS, term);
 	for (unsigned i = 0; i < s->row_cnt; i++)
 		if (s->rows[i].ooms)
@@ -147,7 +146,7 @@ void allocator_sums__print(struct allocator_sums *s, const struct term *term)
 				  s->rows[i].device, s->rows[i].pid,
 				  (unsigned long long)s->rows[i].ooms, plural(s->rows[i].ooms));
 	if (s->rejected)
-		term_para(term, "%llu %s left out: too many devices",
+		term_para(term, "%llu %s missing: too many devices",
 			  (unsigned long long)s->rejected,
 			  noun(s->rejected, "allocation is", "allocations are"));
 }

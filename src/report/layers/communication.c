@@ -20,7 +20,7 @@ static void *communication__new(struct report *r)
 static struct coll_comm *comm_of(struct communication *x, const struct trace_event *ev)
 {
 	uint64_t hash = ev->has & HAS_COMM ? ev->coll.hash : 0;
-	uint32_t i = keys_get(&x->keys, hash, COMMS_MAX, MEMLIMIT_COMMUNICATORS);
+	uint32_t i = keys_get(&x->keys, hash, MEMLIMIT_COMMUNICATORS_MAX, MEMLIMIT_COMMUNICATORS);
 	struct coll_comm **comms;
 
 	if (i == KEYS_NONE)
@@ -203,7 +203,8 @@ static void note_small(struct communication *x, const struct trace_event *ev)
 {
 	if (ev->coll.group || !(ev->has & HAS_BYTES) || ev->coll.bytes >= SMALL_SZ)
 		return;
-	keys_get(&x->small_threads, thread_key(ev->pid, ev->tid), THREADS_MAX, MEMLIMIT_THREADS);
+	keys_get(&x->small_threads, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS_MAX,
+		 MEMLIMIT_THREADS);
 	x->res.small_threads = x->small_threads.cnt;
 	x->res.small_ns += event_duration_ns(ev);
 	spread__add(&x->small, ev->start_ns, event_duration_ns(ev));
@@ -289,8 +290,8 @@ static void communication_event(void *a, const struct trace_event *ev)
 	}
 }
 
-/* Ranks that have joined. A rank with a later collective has, too: its line may be not traced or
- * lost. */
+/* Ranks that have joined. A rank with a later collective has joined, too: its line may be lost or
+ * untraced. */
 static uint64_t who_came(const struct coll_comm *c, const struct coll_slot *s)
 {
 	uint64_t who = s->who;

@@ -65,23 +65,24 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 	if (c->hash)
 		snprintf(title, sizeof(title), "Communication, 0x%" PRIx64, c->hash);
 	else
-		snprintf(title, sizeof(title), "Communication, communicator not known");
+		snprintf(title, sizeof(title), "Communication, unknown communicator");
 	if (c->rank_cnt < 2)
 		term_section(term, title, "%u rank%s; this trace has one of them", c->nranks,
 			     plural(c->nranks));
 	else if (c->is_apart)
-		term_section(term, title,
-			     "%u ranks, %u of them here, in traces that do not share a clock: late "
-			     "ranks are not known",
-			     c->nranks, c->rank_cnt);
+		term_section(
+			term, title,
+			"%u ranks, %u of them in this report, whose traces do not share a clock: late ranks are unknown",
+			c->nranks, c->rank_cnt);
 	else if (comm_is_partial(c))
 		term_section(
 			term, title,
-			"%u ranks, %u of them here; the communicator is older than the trace, or calls were "
+			"%u ranks, %u of them in this report; the communicator is older than the trace, or calls were "
 			"lost: collectives of the ranks cannot be matched",
 			c->nranks, c->rank_cnt);
 	else
-		term_section(term, title, "%u ranks, %u of them here; %s collective%s joined",
+		term_section(term, title,
+			     "%u ranks, %u of them in this report; %s collective%s joined",
 			     c->nranks, c->rank_cnt, joined, plural(c->joined_cnt));
 	section_print(x->r, &coll_comm_table, x, c, "operations", TABLE_ROWS, term);
 	if (c->joined_cnt || c->open.seq) {
@@ -92,11 +93,11 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 		print_open(x, c, term);
 	if (c->differ_cnt)
 		term_para(term,
-			  "%" PRIu64 " with the same number are not the same in all ranks: "
-			  "not joined.",
+			  "%" PRIu64
+			  " with the same number differ between ranks and are not joined.",
 			  c->differ_cnt);
 	if (c->missed_cnt)
-		term_para(term, "%" PRIu64 " are not there in all ranks.", c->missed_cnt);
+		term_para(term, "%" PRIu64 " are missing on some ranks.", c->missed_cnt);
 }
 
 void communication_print(const void *a, const struct term *term)
@@ -116,6 +117,6 @@ void communication_print(const void *a, const struct term *term)
 	if (shown)
 		term_para(
 			term,
-			"Host time is the time in calls, which only begin a collective. "
+			"Host time: time in calls, which only begin a collective. "
 			"Late: a rank's call began a millisecond or more after the first rank's.");
 }

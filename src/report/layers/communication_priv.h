@@ -11,12 +11,10 @@
 
 #include "report/collect.h"
 
-#define COMMS_MAX   4096
-#define THREADS_MAX 65536
-#define RANKS_MAX   64 /* per communicator */
-#define OPS_MAX	    16
-#define GONE_MAX    32768 /* each row is a process: the table holds twice as many */
-#define SLOTS	    1024
+#define RANKS_MAX 64 /* per communicator */
+#define OPS_MAX	  16
+#define GONE_MAX  32768 /* each row is a process: the table holds twice as many */
+#define SLOTS	  1024
 /* A rank is late if it starts this long after the first; smaller differences are normal. */
 #define LATE_NS 1000000ull
 /* A collective that is incomplete for this long at the end is hanging. */

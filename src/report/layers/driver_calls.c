@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What reached the kernel driver (--kernel): ioctls by command and by CUDA call, commands for the
+ * Requests to the kernel driver (--kernel): ioctls by command and by CUDA call, commands for the
  * GPU's scheduler, errors of the GPU, managed memory.
  */
 #include "driver_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define ROWS_MAX 4096
 
 static void *driver__new(struct report *r)
 {
@@ -43,20 +41,13 @@ static void driver__free(void *a)
 static struct dr_row *row_get(struct dr_rows *rows, const char *name, const char *other)
 {
 	uint64_t key = pair_key((uintptr_t)other, (uintptr_t)name);
-	uint32_t i = keys_get(&rows->keys, key, ROWS_MAX, MEMLIMIT_COMMANDS);
-	struct dr_row *list;
+	uint32_t i = keys_row(&rows->keys, key, MEMLIMIT_COMMANDS, rows->rows, rows->cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	list = grow(rows->rows, &rows->cap, i + 1, sizeof(*list), MEMLIMIT_COMMANDS);
-	if (!list) {
-		keys__undo(&rows->keys, i);
-		return NULL;
-	}
-	rows->rows = list;
-	list[i].name = name;
-	list[i].other = other;
-	return &list[i];
+	rows->rows[i].name = name;
+	rows->rows[i].other = other;
+	return &rows->rows[i];
 }
 
 static void row_add(struct dr_row *row, const struct trace_event *ev, uint64_t ns)

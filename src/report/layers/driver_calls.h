@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What reached the kernel driver; for other analyses. */
+/* Requests to the kernel driver, for other analyses. */
 #ifndef REPORT_LAYERS_DRIVER_CALLS_H
 #define REPORT_LAYERS_DRIVER_CALLS_H
 

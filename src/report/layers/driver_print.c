@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Prints what reached the kernel driver, as JSON and as text. */
+/* Prints requests to the kernel driver, as JSON and as text. */
 #include "driver_priv.h"
 #include "report/section.h"
 
@@ -22,7 +22,7 @@ void driver_print(const void *a, const struct term *term)
 	human_count(count, d->ioctl_cnt);
 	human_time(time, d->total_ns);
 	human_count(outside, d->outside_cnt);
-	term_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them outside of CUDA calls",
+	term_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them outside CUDA calls",
 		     count, plural(d->ioctl_cnt), time, outside);
 	section_print(d->r, &driver_table, d, d, "commands", 0, term);
 	section_print(d->r, &driver_table, d, d, "calls", 0, term);

@@ -4,16 +4,13 @@
 #include "model/call.h"
 #include "report/collect.h"
 #include "report/section.h"
+#include "util/hash_table.h"
 #include "util/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-/* Limits: names; ranges open at the same time. */
-#define ROWS_MAX (1u << 14)
+/* Limits of a process, and of a summary: names; ranges open at the same time. */
 #define OPEN_MAX (1u << 16)
 /* Nesting limit of ranges: parents in a hostile trace may form a cycle. */
 #define DEPTH_MAX 256
@@ -24,20 +21,25 @@ struct sum {
 };
 
 struct row {
+	struct hash_link link;
+	struct row *next; /* in the order of by_time() */
+	unsigned number;  /* in the order of creation */
 	struct sum sum;
 	uint64_t cnt, ns, max_ns, unfinished, marks;
 	const char *domain, *text; /* in key; NULL: none */
-	UT_hash_handle hh;
 	size_t len;
 	char key[]; /* "domain\0text\0" */
 };
+HASH_TABLE_TYPE(row);
+HASH_TABLE_BYTES(row, key);
 
 /* Work in a range whose own line comes later. */
 struct open {
+	struct hash_link link;
 	uint64_t key;
 	struct sum sum;
-	UT_hash_handle hh;
 };
+HASH_TABLE(open, key);
 
 struct past {
 	uint64_t key, parent;
@@ -48,11 +50,22 @@ struct range_sums {
 	const struct report *r; /* NULL in a summary */
 	bool of_operators;	/* operators of PyTorch, not ranges */
 	bool has_gpu;		/* valid from sort() on: GPU times exist */
-	struct row *rows;
-	struct open *open;
+	struct row_table rows;
+	struct row *first; /* of the sorted rows */
+	struct open_table open;
 	struct past *past; /* the latest (recent_find()) */
 	uint64_t rejected;
+	struct memlimit_share names, opened; /* in a report */
 };
+
+/* Charges a row of all cnt ones to the process. */
+static bool charge(const struct range_sums *s, struct memlimit_share *rows, unsigned cnt,
+		   unsigned max)
+{
+	if (!s->r)
+		return cnt < max;
+	return memlimit_has(rows, 1, max) && memlimit_charge(rows, 1, max, MEMLIMIT_RANGES);
+}
 
 struct range_sums *range_sums__new(bool of_operators)
 {
@@ -71,19 +84,12 @@ struct range_sums *range_sums__new(bool of_operators)
 
 void range_sums__free(struct range_sums *s)
 {
-	struct row *r, *next_r;
-	struct open *o, *next_o;
-
 	if (!s)
 		return;
-	HASH_ITER (hh, s->rows, r, next_r) {
-		HASH_DEL(s->rows, r);
-		free(r);
-	}
-	HASH_ITER (hh, s->open, o, next_o) {
-		HASH_DEL(s->open, o);
-		free(o);
-	}
+	row_table__free(&s->rows);
+	open_table__free(&s->open);
+	memlimit_share_free(&s->names);
+	memlimit_share_free(&s->opened);
 	free(s->past);
 	free(s);
 }
@@ -119,35 +125,35 @@ static struct row *row_of(struct range_sums *s, const char *domain, const char *
 	memcpy(key, domain ?: "", domain_len + 1);
 	memcpy(key + domain_len + 1, text ?: "", text_len + 1);
 	key[len - 1] = !text;
-	HASH_FIND(hh, s->rows, key, len, r);
-	if (r || HASH_COUNT(s->rows) >= ROWS_MAX) {
+	r = row_table__find(&s->rows, key, len);
+	if (r || !charge(s, &s->names, hash_cnt(&s->rows), MEMLIMIT_RANGES_MAX)) {
 		free(made);
 		return r;
 	}
 	made->len = len;
 	made->domain = domain ? key : NULL;
 	made->text = text ? key + domain_len + 1 : NULL;
-	HASH_ADD(hh, s->rows, key, len, made);
-	return made;
+	made->number = hash_cnt(&s->rows);
+	if (!row_table__add(&s->rows, made, len))
+		return made;
+	free(made);
+	return NULL;
 }
 
 /* Sums of the range with this key; NULL: limit reached, or no memory. */
 static struct sum *open_of(struct range_sums *s, uint64_t key)
 {
-	struct open *o;
+	struct open *o = open_table__find(&s->open, &key);
 
-	HASH_FIND(hh, s->open, &key, sizeof(key), o);
-	if (!o && HASH_COUNT(s->open) < OPEN_MAX)
-		o = calloc(1, sizeof(*o));
-	else if (o)
+	if (o)
 		return &o->sum;
+	if (charge(s, &s->opened, hash_cnt(&s->open), OPEN_MAX))
+		o = open_table__new(&s->open, &key);
 	if (!o) {
 		s->rejected++;
 		memlimit_reject(MEMLIMIT_RANGES);
 		return NULL;
 	}
-	o->key = key;
-	HASH_ADD(hh, s->open, key, sizeof(o->key), o);
 	return &o->sum;
 }
 
@@ -185,11 +191,13 @@ static void on_range(struct range_sums *s, const struct trace_event *ev)
 	struct past *past;
 	struct open *o;
 
-	HASH_FIND(hh, s->open, &key, sizeof(key), o);
+	o = open_table__find(&s->open, &key);
 	if (o) {
 		sum = o->sum;
-		HASH_DEL(s->open, o);
+		open_table__del(&s->open, o);
 		free(o);
+		if (s->r)
+			memlimit_uncharge(&s->opened, NULL, 1);
 	}
 	if (!r) {
 		s->rejected++;
@@ -239,9 +247,13 @@ void range_sums__event(struct range_sums *s, const struct trace_event *ev)
 
 /* --- output --- */
 
-static int by_time(struct row *a, struct row *b)
+static int by_time(const void *a, const void *b)
 {
-	return a->ns > b->ns ? -1 : a->ns < b->ns;
+	const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
+
+	if (x->ns != y->ns)
+		return x->ns > y->ns ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* Reasons for wrong numbers or missing names. */
@@ -250,26 +262,25 @@ static void print_notes(const struct trace_nvtx *n, const struct term *term)
 	if (n->unfinished)
 		term_para(term, "%llu had not ended", (unsigned long long)n->unfinished);
 	if (n->unbalanced)
-		term_para(term, "%llu ended whose beginning was not seen",
+		term_para(term, "%llu ended without a recorded start",
 			  (unsigned long long)n->unbalanced);
 	if (n->unnamed)
-		term_para(term, "%llu have no text that could be read",
-			  (unsigned long long)n->unnamed);
+		term_para(term, "%llu have unreadable text", (unsigned long long)n->unnamed);
 	if (n->too_many)
 		term_para(term,
-			  "%llu are left out, for too many were open, or their names too long",
+			  "%llu are missing: too many were open, or their names were too long",
 			  (unsigned long long)n->too_many);
 }
 
 static void print_torch_notes(const struct trace_torch *n, const struct term *term)
 {
 	if (n->unfinished)
-		term_para(term, "%llu after which nothing was seen in their thread",
+		term_para(term, "%llu have no later event in their thread",
 			  (unsigned long long)n->unfinished);
 	if (n->unnamed)
-		term_para(term, "%llu have no name that is known", (unsigned long long)n->unnamed);
+		term_para(term, "%llu have unknown names", (unsigned long long)n->unnamed);
 	if (n->too_many)
-		term_para(term, "%llu are left out, for they were in too many others",
+		term_para(term, "%llu are missing: they were nested too deeply",
 			  (unsigned long long)n->too_many);
 }
 
@@ -286,9 +297,22 @@ static const char *range_text(char buf[SECTION_BUF], const struct row *r)
 
 static void sort(struct range_sums *s)
 {
-	HASH_SORT(s->rows, by_time);
-	for (const struct row *r = s->rows; r; r = r->hh.next)
+	struct row **list = calloc(hash_cnt(&s->rows) + 1, sizeof(*list));
+	unsigned n = 0;
+
+	s->first = NULL;
+	if (!list) {
+		memlimit_reject(MEMLIMIT_RANGES);
+		return;
+	}
+	hash_each (r, &s->rows) {
 		s->has_gpu |= r->sum.gpu_cnt;
+		list[n++] = r;
+	}
+	qsort(list, n, sizeof(*list), by_time);
+	for (; n--; s->first = list[n])
+		list[n]->next = s->first;
+	free(list);
 }
 
 static const struct section_table *section_of(const struct range_sums *s)
@@ -301,25 +325,25 @@ void range_sums__print(struct range_sums *s, const struct term *term, const stru
 {
 	uint64_t marks = 0, cnt = 0;
 
-	if (!s || !s->rows)
+	if (!s || !s->rows.first)
 		return;
 	sort(s);
-	for (const struct row *r = s->rows; r; r = r->hh.next) {
+	hash_each (r, &s->rows) {
 		cnt += r->cnt;
 		marks += r->marks;
 	}
 	if (s->of_operators)
-		term_section(term, "PyTorch operators",
-			     "%llu, nodes of the backward pass among them; with what was done in "
-			     "those that they call; a time ends with what came next",
-			     (unsigned long long)cnt);
+		term_section(
+			term, "PyTorch operators",
+			"%llu, including backward nodes; numbers include nested operators; a time ends with the next event",
+			(unsigned long long)cnt);
 	else
 		term_section(term, "NVTX ranges",
-			     "%llu, and %llu mark%s; with what was done in ranges that are in them",
+			     "%llu, and %llu mark%s; numbers include nested ranges",
 			     (unsigned long long)cnt, (unsigned long long)marks, plural(marks));
 	section_print(s->r, section_of(s), s, s, "list", top, term);
 	if (s->rejected)
-		term_para(term, "%llu %s%s, with the calls in them, left out: too many names",
+		term_para(term, "%llu %s%s and the calls in them are missing: too many names",
 			  (unsigned long long)s->rejected, s->of_operators ? "operator" : "range",
 			  plural(s->rejected));
 	if (end && s->of_operators)

@@ -149,26 +149,20 @@ static uint32_t final_of(struct map *m, uint32_t parent, enum map_kind kind, con
 	uint64_t key = pair_key(pair_key(pair_key((uintptr_t)name, (uintptr_t)file), parent),
 				(uint64_t)kind << 32 | number);
 	uint32_t cnt = m->final_keys.cnt, i;
-	struct map_final *list;
 
 	if (parent == MAP_NONE)
 		return MAP_NONE;
-	i = keys_get(&m->final_keys, key, KEYS_NONE, MEMLIMIT_MAP);
-	list = i == KEYS_NONE ? NULL
-			      : grow(m->finals, &m->final_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
-	if (!list) {
-		keys__undo(&m->final_keys, i);
+	i = keys_row_max(&m->final_keys, key, KEYS_NONE, MEMLIMIT_MAP, m->finals, m->final_cap);
+	if (i == KEYS_NONE)
 		return MAP_NONE;
-	}
-	m->finals = list;
 	if (i == cnt)
-		list[i] = (struct map_final){.name = name,
-					     .file = file,
-					     .parent = parent,
-					     .first = MAP_NONE,
-					     .next = MAP_NONE,
-					     .number = number,
-					     .kind = kind};
+		m->finals[i] = (struct map_final){.name = name,
+						  .file = file,
+						  .parent = parent,
+						  .first = MAP_NONE,
+						  .next = MAP_NONE,
+						  .number = number,
+						  .kind = kind};
 	return i;
 }
 
@@ -373,21 +367,15 @@ static bool sort_children(struct map *m)
 
 static struct map_function *function_of(struct map *m, const struct map_final *f)
 {
-	struct map_function *list;
-	uint32_t i = keys_get(&m->function_keys, pair_key((uintptr_t)f->name, (uintptr_t)f->file),
-			      KEYS_NONE, MEMLIMIT_MAP);
+	uint32_t i =
+		keys_row_max(&m->function_keys, pair_key((uintptr_t)f->name, (uintptr_t)f->file),
+			     KEYS_NONE, MEMLIMIT_MAP, m->functions, m->function_cap);
 
-	list = i == KEYS_NONE
-		       ? NULL
-		       : grow(m->functions, &m->function_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
-	if (!list) {
-		keys__undo(&m->function_keys, i);
+	if (i == KEYS_NONE)
 		return NULL;
-	}
-	m->functions = list;
-	list[i].name = f->name;
-	list[i].file = f->file;
-	return &list[i];
+	m->functions[i].name = f->name;
+	m->functions[i].file = f->file;
+	return &m->functions[i];
 }
 
 /* Recursive functions count their time once. */
@@ -471,6 +459,7 @@ void map_finish_tree(struct map *m)
 	if (!sort_children(m))
 		m->rejected++;
 	sum_functions(m);
+	map_number(m);
 out:
 	if (w) {
 		keys__free(&w->made);

@@ -12,7 +12,6 @@
 
 #include "model/call.h"
 
-#define THREADS_MAX   65536
 #define CUT_LAUNCHES  256 /* a slice without waits */
 #define PENDING_FIRST 16
 
@@ -81,24 +80,18 @@ static void map__free(void *a)
 
 static uint32_t thread_of(struct map *m, const struct trace_event *ev)
 {
-	uint32_t i = keys_get(&m->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
-			      MEMLIMIT_THREADS);
-	struct map_thread *list;
+	uint32_t i = keys_row(&m->thread_keys, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS,
+			      m->threads, m->thread_cap);
 
 	if (i == KEYS_NONE)
 		return MAP_NONE;
-	list = grow(m->threads, &m->thread_cap, i + 1, sizeof(*list), MEMLIMIT_THREADS);
-	if (!list) {
-		keys__undo(&m->thread_keys, i);
-		return MAP_NONE;
-	}
-	m->threads = list;
-	if (list[i].next)
+	if (m->threads[i].next)
 		return i;
-	list[i] = (struct map_thread){.first = 1, .next = 1, .last = MAP_NONE, .pid = ev->pid};
-	list[i].root = map_node_of(m, 0, MAP_ROOT, NULL, NULL, 0);
-	list[i].root = map_node_of(m, list[i].root, MAP_PROCESS, NULL, NULL, ev->pid);
-	list[i].root = map_node_of(m, list[i].root, MAP_THREAD, ev->comm, NULL, 0);
+	m->threads[i] =
+		(struct map_thread){.first = 1, .next = 1, .last = MAP_NONE, .pid = ev->pid};
+	m->threads[i].root = map_node_of(m, 0, MAP_ROOT, NULL, NULL, 0);
+	m->threads[i].root = map_node_of(m, m->threads[i].root, MAP_PROCESS, NULL, NULL, ev->pid);
+	m->threads[i].root = map_node_of(m, m->threads[i].root, MAP_THREAD, ev->comm, NULL, 0);
 	return i;
 }
 
@@ -493,7 +486,7 @@ const struct analysis_ops map_ops = {
 	.new = map__new,
 	.event = map_event,
 	.finish = map_finish,
-	.json = map_json,
+	.section = &map_table,
 	.print = map_print,
 	.free = map__free,
 };

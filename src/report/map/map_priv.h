@@ -2,7 +2,7 @@
 /*
  * map.c reads calls and finds their enclosing calls; python.c makes paths of frames; scopes.c
  * handles ranges and operators; tree.c has the nodes and their sums; final.c adds stages and
- * iterations at the end; print.c and json.c write the map.
+ * iterations at the end; print.c and rows.c write the map.
  */
 #ifndef REPORT_MAP_PRIV_H
 #define REPORT_MAP_PRIV_H
@@ -13,7 +13,6 @@
 #include "report/collect.h"
 
 /* Limits per process: nodes, sums of nodes and slices, Python paths. */
-#define MAP_NODES  (1u << 18)
 #define MAP_SUMS   (1u << 18)
 #define MAP_SLICES 4096
 /* Nesting limit of Python frames, ranges and operators; deeper ones are cut and counted. */
@@ -164,6 +163,7 @@ struct map_final {
 	uint64_t per;		      /* iterations that it is part of; 0: none */
 	uint32_t parent, first, next; /* first child, next sibling: heaviest first */
 	uint32_t number, cnt;	      /* cnt: children */
+	uint32_t place;		      /* in JSON: parents first */
 	uint8_t kind;
 	bool is_numbered; /* other passes of its function exist */
 };
@@ -217,7 +217,7 @@ uint32_t map_node_of(struct map *m, uint32_t parent, enum map_kind kind, const c
 		     const char *file, uint32_t number);
 /* NULL: limit reached, or no memory. */
 struct map_sums *map_sums_of(struct map *m, uint32_t node, uint32_t slice);
-/* slice: a result of map_slice_at(), however old. */
+/* slice: a result of map_slice_at(), of any age. */
 static inline uint32_t map_slice_now(const struct map *m, uint32_t slice)
 {
 	return slice >> m->shift;
@@ -274,8 +274,10 @@ static inline double map_idle_share(const struct map_sums *s)
 /* The displayed name; in buf or in the node. */
 const char *map_final_name(const struct map_final *f, char *buf, size_t size);
 
-/* print.c, json.c */
+/* print.c, rows.c */
+extern const struct section_table map_table;
 void map_print(const void *a, const struct term *term);
-void map_json(const void *a, struct json *j);
+/* Sets the places of all nodes. */
+void map_number(struct map *m);
 
 #endif /* REPORT_MAP_PRIV_H */

@@ -8,6 +8,7 @@
 
 #include "report/page/stacks.h"
 #include "report/gpu/gpu.h"
+#include "report/section.h"
 #include "text/kernel_name.h"
 #include "text/table.h"
 
@@ -201,40 +202,14 @@ static bool *choose(const struct map *m, unsigned rows)
 
 static void print_functions(const struct map *m, const struct term *term)
 {
-	unsigned top = report_rows(term, m->r->opts.top);
-	char names[TABLE_ROWS][256];
-	struct table t;
-
 	if (!m->functions)
 		return;
-	term_section(term, "Python functions",
-		     "%" PRIu32 ", by the time from their calls' first to the last; self: with no "
-		     "other function in between",
-		     m->function_keys.cnt);
-	table__init(&t, m->has_gpu ? "passes|time|self|launches|GPU|self|function"
-				   : "passes|time|self|launches|self|function");
-	for (unsigned i = 0; i < m->function_keys.cnt && i < top; i++) {
-		const struct map_function *f = &m->functions[i];
-		const char *slash = strrchr(f->file, '/');
-		struct table_row *row;
-
-		snprintf(names[i], sizeof(names[i]), "%.150s (%.90s)", f->name,
-			 slash ? slash + 1 : f->file);
-		row = table__row(&t, names[i]);
-		if (!row)
-			break;
-		human_count(row->cell[0], f->total.passes);
-		human_time(row->cell[1], map_wall(&f->total));
-		human_time(row->cell[2], map_wall(&f->self));
-		human_count(row->cell[3], f->total.launches);
-		if (m->has_gpu) {
-			human_time(row->cell[4], f->total.gpu_ns);
-			human_time(row->cell[5], f->self.gpu_ns);
-		} else {
-			human_count(row->cell[4], f->self.launches);
-		}
-	}
-	table__print(&t, term);
+	term_section(
+		term, "Python functions",
+		"%" PRIu32
+		", by time from the first to the last call; self: excluding functions that they call",
+		m->function_keys.cnt);
+	section_print(m->r, &map_table, m, m, "functions", 0, term);
 }
 
 static void note(const struct term *term, uint64_t n, const char *what)
@@ -250,11 +225,11 @@ static void note(const struct term *term, uint64_t n, const char *what)
 static void print_notes(const struct map *m, const struct term *term)
 {
 	note(term, m->cut_frames,
-	     "calls were made in more functions than the map is deep: the inner ones lack");
-	note(term, m->unnamed_frames, "frames of Python code have no names, and are left out");
-	note(term, m->early, "calls and ranges were placed before all was known that they were in");
-	note(term, m->unknown_gpu, "executions belong to no call that is known: they lack");
-	note(term, m->rejected, "calls or executions found no room: they lack");
+	     "calls were nested deeper than the map: inner functions are missing");
+	note(term, m->unnamed_frames, "Python frames have no names and are missing");
+	note(term, m->early, "calls and ranges were placed before their context was complete");
+	note(term, m->unknown_gpu, "executions have no known call and are missing");
+	note(term, m->rejected, "calls or executions exceeded a limit and are missing");
 }
 
 void map_print(const void *a, const struct term *term)
@@ -279,12 +254,13 @@ void map_print(const void *a, const struct term *term)
 			return;
 		p.shown = shown;
 	}
-	term_section(term, "Map", "what the calls were made in; time: from the first to the last%s",
-		     m->r->opts.map ? "" : "; the heaviest of it (--map: more)");
+	term_section(term, "Map", "calls by context; time: from the first to the last call%s",
+		     m->r->opts.map ? "" : "; only the heaviest (all: --map)");
 	if (m->has_gpu)
-		term_para(term,
-			  "bound by: host, where the GPU had nothing to do for so much of its "
-			  "time until this came; GPU, where it was busy for nine tenths");
+		term_para(
+			term,
+			"bound by: host N %%: the GPU was idle for N %% of the time before this work; GPU: it was busy for "
+			"90 %% or more");
 	put_row(&p, heads, "", 0);
 	for (uint32_t c = m->finals[0].first; c != MAP_NONE; c = m->finals[c].next)
 		if (!shown || shown[c])

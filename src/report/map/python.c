@@ -78,20 +78,14 @@ bool map_is_noise(const struct stack_frame *f)
 static bool is_noise(struct map *m, const struct stack_frame *f)
 {
 	uint32_t cnt = m->noise_keys.cnt, i;
-	bool *list;
 
-	i = keys_get(&m->noise_keys, pair_key((uintptr_t)f->symbol, (uintptr_t)f->module),
-		     MAP_NODES, MEMLIMIT_MAP);
-	list = i == KEYS_NONE ? NULL
-			      : grow(m->noise, &m->noise_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
-	if (!list) {
-		keys__undo(&m->noise_keys, i);
+	i = keys_row(&m->noise_keys, pair_key((uintptr_t)f->symbol, (uintptr_t)f->module),
+		     MEMLIMIT_MAP, m->noise, m->noise_cap);
+	if (i == KEYS_NONE)
 		return map_is_noise(f);
-	}
-	m->noise = list;
 	if (i == cnt)
-		list[i] = map_is_noise(f);
-	return list[i];
+		m->noise[i] = map_is_noise(f);
+	return m->noise[i];
 }
 
 static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const char *file,
@@ -100,7 +94,7 @@ static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const 
 	uint64_t key =
 		pair_key(pair_key(pair_key((uintptr_t)name, (uintptr_t)file), parent), number);
 	struct map_path *paths;
-	uint32_t i = keys_get(&m->path_keys, key, MAP_NODES, MEMLIMIT_MAP);
+	uint32_t i = keys_get(&m->path_keys, key, MEMLIMIT_MAP_MAX, MEMLIMIT_MAP);
 
 	if (i == KEYS_NONE)
 		return 0;
@@ -120,28 +114,21 @@ static uint32_t next_number(struct map *m, uint32_t thread, const struct map_fra
 			    struct map_frame *f)
 {
 	uint64_t key = pair_key(pair_key((uintptr_t)f->name, (uintptr_t)f->file), thread);
-	struct map_family *list;
 	uint32_t i;
 
 	key = pair_key(key, caller ? caller->path : 0);
-	i = keys_get(&m->family_keys, key, MAP_NODES, MEMLIMIT_MAP);
-	list = i == KEYS_NONE
-		       ? NULL
-		       : grow(m->families, &m->family_cap, i + 1, sizeof(*list), MEMLIMIT_MAP);
-	if (!list) {
-		keys__undo(&m->family_keys, i);
+	i = keys_row(&m->family_keys, key, MEMLIMIT_MAP, m->families, m->family_cap);
+	if (i == KEYS_NONE)
 		return MAP_PASSES + 1;
-	}
-	m->families = list;
 	f->family = i;
 	/* The outermost function is called once, or its thread starts again. */
 	if (!caller)
 		return 1;
-	if (list[i].serial != caller->serial)
-		list[i] = (struct map_family){.serial = caller->serial};
-	if (list[i].cnt <= MAP_PASSES && list[i].calls <= PASS_CALLS)
-		list[i].cnt++;
-	return list[i].cnt ?: 1;
+	if (m->families[i].serial != caller->serial)
+		m->families[i] = (struct map_family){.serial = caller->serial};
+	if (m->families[i].cnt <= MAP_PASSES && m->families[i].calls <= PASS_CALLS)
+		m->families[i].cnt++;
+	return m->families[i].cnt ?: 1;
 }
 
 /* The functions from index at on have returned, or are called anew. */

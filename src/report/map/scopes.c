@@ -42,7 +42,8 @@ static uint32_t long_node(struct map *m, uint32_t root, uint64_t key, const char
 
 	if (at)
 		return *at;
-	/* Counts all ranges that are or were open; beyond the limit they are not told apart. */
+	/* Number of all ranges that are or were open; beyond the limit they are not distinguished.
+	 */
 	if (m->long_keys.cnt >= MAP_LONG) {
 		m->early++;
 		return root;

@@ -45,28 +45,21 @@ uint32_t map_node_of(struct map *m, uint32_t parent, enum map_kind kind, const c
 {
 	uint64_t key = pair_key(pair_key(pair_key((uintptr_t)name, (uintptr_t)file), parent),
 				(uint64_t)kind << 32 | number);
-	struct map_node *nodes;
 	uint32_t i;
 
 	if (parent == MAP_NONE)
 		return MAP_NONE;
-	i = keys_get(&m->node_keys, key, MAP_NODES, MEMLIMIT_MAP);
+	i = keys_row(&m->node_keys, key, MEMLIMIT_MAP, m->nodes, m->node_cap);
 	if (i == KEYS_NONE)
 		return MAP_NONE;
-	nodes = grow(m->nodes, &m->node_cap, i + 1, sizeof(*nodes), MEMLIMIT_MAP);
-	if (!nodes) {
-		keys__undo(&m->node_keys, i);
-		return MAP_NONE;
-	}
-	m->nodes = nodes;
 	/* The root is its own parent. */
-	if (i && !nodes[i].depth)
-		nodes[i] = (struct map_node){.name = name,
-					     .file = file,
-					     .parent = parent,
-					     .depth = nodes[parent].depth + 1,
-					     .number = number,
-					     .kind = kind};
+	if (i && !m->nodes[i].depth)
+		m->nodes[i] = (struct map_node){.name = name,
+						.file = file,
+						.parent = parent,
+						.depth = m->nodes[parent].depth + 1,
+						.number = number,
+						.kind = kind};
 	return i;
 }
 

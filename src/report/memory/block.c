@@ -15,9 +15,9 @@ struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 
 	if (p && p->pid == pid)
 		return p;
-	HASH_FIND(hh, m->procs, &pid, sizeof(pid), p);
+	p = mem_proc_table__find(&m->procs, &pid);
 	if (!p) {
-		if (HASH_COUNT(m->procs) == PROCS_MAX)
+		if (hash_cnt(&m->procs) == PROCS_MAX)
 			memlimit_reject(MEMLIMIT_PROCESSES);
 		else
 			p = memlimit_new(MEMLIMIT_PROCESSES, sizeof(*p));
@@ -26,7 +26,11 @@ struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 		p->pid = pid;
 		p->generation = ++m->lives;
 		p->ledger.quota = p->ledger.ctx.quota = memlimit_quota(QUOTA_RANGES);
-		HASH_ADD(hh, m->procs, pid, sizeof(p->pid), p);
+		if (mem_proc_table__add(&m->procs, p)) {
+			memlimit_reject(MEMLIMIT_PROCESSES);
+			memlimit_free(p);
+			return NULL;
+		}
 	}
 	m->last_proc = p;
 	return p;
@@ -34,10 +38,7 @@ struct mem_proc *memory__proc(struct memory *m, uint32_t pid)
 
 struct mem_block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key)
 {
-	struct mem_block *b;
-
-	HASH_FIND(hh, p->blocks[space], &key, sizeof(key), b);
-	return b;
+	return mem_block_table__find(&p->blocks[space], &key);
 }
 
 /* Lookups may use an address in the middle of a block. Live blocks do not overlap, so "overlaps"
@@ -103,24 +104,30 @@ static void discharge(struct memory *m, struct mem_block *b, uint64_t ns)
 	b->dev->live -= b->size;
 }
 
-static void put_in(struct memory *m, struct mem_proc *p, struct mem_block *b)
+/* Returns false, and counts it, if memory is out. */
+static bool put_in(struct memory *m, struct mem_proc *p, struct mem_block *b)
 {
 	struct mem_block **node;
 
-	HASH_ADD(hh, p->blocks[b->space], key, sizeof(b->key), b);
+	if (mem_block_table__add(&p->blocks[b->space], b)) {
+		m->rejected_cnt++;
+		memlimit_reject(MEMLIMIT_ALLOCATIONS);
+		return false;
+	}
 	m->block_cnt++;
 	p->block_cnt++;
 	p->gpu_range_cnt += is_gpu_range(b);
 	/* Overlapping blocks were freed unseen. */
 	while (in_tree(b) && (node = tsearch(b, &p->tree, cmp_addr)) && *node != b)
 		memory__lost(m, p, *node, b->born_ns);
+	return true;
 }
 
 static void take_out(struct memory *m, struct mem_proc *p, struct mem_block *b)
 {
 	m->block_cnt--;
 	p->block_cnt--;
-	HASH_DEL(p->blocks[b->space], b);
+	mem_block_table__del(&p->blocks[b->space], b);
 	p->gpu_range_cnt -= is_gpu_range(b);
 	if (in_tree(b))
 		tdelete(b, &p->tree, cmp_addr);
@@ -182,7 +189,7 @@ struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct
 	struct mem_block *b;
 
 	/* Replacing a block does not raise the count. */
-	if (!memlimit_leaves(p->block_cnt, 1, m->block_cnt, BLOCKS_MAX) &&
+	if (!memlimit_leaves(p->block_cnt, 1, m->block_cnt, MEMLIMIT_ALLOCATIONS_MAX) &&
 	    !block_at(p, tmpl->space, tmpl->key)) {
 		m->rejected_cnt++;
 		memlimit_reject(MEMLIMIT_ALLOCATIONS);
@@ -197,7 +204,10 @@ struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct
 		b->size = UINT64_MAX - b->key;
 	mem_time__advance(&m->time, m, b->born_ns);
 	make_room(m, p, b);
-	put_in(m, p, b);
+	if (!put_in(m, p, b)) {
+		memlimit_free(b);
+		return NULL;
+	}
 	if (b->space == SPACE_MAPPED)
 		return b;
 	count_alloc(m, b, 1);
@@ -331,9 +341,8 @@ void memory__unmap(struct memory *m, struct mem_proc *p, const struct trace_even
 
 void memory__revive(struct memory *m, struct mem_proc *p, struct mem_block *phys, uint64_t handle)
 {
-	phys->refs = 1;
 	phys->key = handle;
-	put_in(m, p, phys);
+	phys->refs = put_in(m, p, phys);
 }
 
 void memory__lost(struct memory *m, struct mem_proc *p, struct mem_block *b, uint64_t ns)
@@ -348,9 +357,7 @@ void memory__lost(struct memory *m, struct mem_proc *p, struct mem_block *b, uin
 /* The live block with the address in it, but not at its start. Used only after an error. */
 static const struct mem_block *block_around(const struct mem_proc *p, uint64_t addr)
 {
-	const struct mem_block *b;
-
-	for (b = p->blocks[SPACE_ADDR]; b; b = b->hh.next)
+	hash_each (b, &p->blocks[SPACE_ADDR])
 		if (addr > b->key && addr - b->key < b->size)
 			return b;
 	return NULL;

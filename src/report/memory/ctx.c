@@ -22,13 +22,13 @@ uint64_t memory_context(const struct report *r, const struct trace_event *ev)
 	if (ev->fn->class == CLASS_SYNC && event_arg_u64(ev, "ctx", &ctx) && ctx)
 		return ctx;
 	ctx = contexts__current(&p->ledger.ctx, ev->tid) ?: contexts__only(&p->ledger.ctx);
-	return ctx || !p->ledger.ctx.by_handle ? ctx : CONTEXT_UNKNOWN;
+	return ctx || !p->ledger.ctx.by_handle.first ? ctx : CONTEXT_UNKNOWN;
 }
 
 int memory__device_of(const struct mem_proc *p, uint64_t ctx)
 {
 	const struct context *c =
-		ctx ? contexts__find(&p->ledger.ctx, ctx) : p->ledger.ctx.by_handle;
+		ctx ? contexts__find(&p->ledger.ctx, ctx) : p->ledger.ctx.by_handle.first;
 	int device = c ? c->device : -1;
 
 	if (ctx)
@@ -37,8 +37,8 @@ int memory__device_of(const struct mem_proc *p, uint64_t ctx)
 	 * contexts are on one device. */
 	if (!p->ledger.ctx.from_start)
 		return -1;
-	for (; c; c = c->hh.next)
-		if (c->device != device)
+	hash_each (other, &p->ledger.ctx.by_handle)
+		if (other->device != device)
 			return -1;
 	return device;
 }
@@ -50,7 +50,7 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 	for (d = p->devs; d; d = d->next)
 		if (d->device == device)
 			return d;
-	if (!memlimit_charge(&m->dev_row_rows, 1, DEV_ROWS_MAX, MEMLIMIT_DEVICES))
+	if (!memlimit_charge(&m->dev_row_rows, 1, MEMLIMIT_DEVICES_MAX, MEMLIMIT_DEVICES))
 		return &m->other_dev;
 	d = memlimit_new(MEMLIMIT_DEVICES, sizeof(*d));
 	if (!d) {

@@ -15,13 +15,12 @@ static int by_address(const void *a, const void *b)
 
 static size_t collect(struct mem_proc *p, struct mem_block **list)
 {
-	struct mem_block *b;
 	size_t n = 0;
 
-	for (b = p->blocks[SPACE_ADDR]; b; b = b->hh.next)
+	hash_each (b, &p->blocks[SPACE_ADDR])
 		if (on_gpu(b->kind))
 			list[n++] = b;
-	for (b = p->blocks[SPACE_MAPPED]; b; b = b->hh.next)
+	hash_each (b, &p->blocks[SPACE_MAPPED])
 		list[n++] = b;
 	return n;
 }

@@ -43,6 +43,7 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct mem_bl
 		m->too_late_cnt++;
 		return;
 	}
+	m->kinds[b->kind].leaks++;
 	m->leak_cnt++;
 	m->leak_bytes += b->size;
 	m->leak_ends[end].cnt++;
@@ -52,12 +53,10 @@ static void leak(struct memory *m, const struct mem_proc *p, const struct mem_bl
 
 void memory__context_gone(struct memory *m, struct mem_proc *p, uint64_t ctx, uint64_t ns)
 {
-	struct mem_block *b, *tmp;
-
 	if (p->gpu_range_cnt > p->snap_cnt)
 		memory__snapshot(m, p, ns);
 	for (unsigned s = 0; s < SPACE_CNT; s++) {
-		HASH_ITER (hh, p->blocks[s], b, tmp) {
+		hash_each (b, &p->blocks[s]) {
 			if (b->ctx != ctx)
 				continue;
 			leak(m, p, b, LEAK_CONTEXT);
@@ -75,10 +74,8 @@ static void keep(struct memory *m, struct mem_block *b)
 
 static void clear_blocks(struct memory *m, struct mem_proc *p, enum leak_end end, uint64_t ns)
 {
-	struct mem_block *b, *tmp;
-
 	/* Mappings first: a mapping may be the last reference to the memory. */
-	HASH_ITER (hh, p->blocks[SPACE_MAPPED], b, tmp) {
+	hash_each (b, &p->blocks[SPACE_MAPPED]) {
 		struct mem_block *phys = b->phys;
 
 		if (phys && !phys->refs && phys->maps == 1) {
@@ -88,7 +85,7 @@ static void clear_blocks(struct memory *m, struct mem_proc *p, enum leak_end end
 		memory__unmap_block(m, p, b, ns);
 	}
 	for (unsigned s = 0; s < SPACE_CNT; s++) {
-		HASH_ITER (hh, p->blocks[s], b, tmp) {
+		hash_each (b, &p->blocks[s]) {
 			leak(m, p, b, end);
 			keep(m, b);
 			block__drop(m, p, b, ns);
@@ -109,7 +106,7 @@ void memory__proc_gone(struct memory *m, struct mem_proc *p, enum leak_end end, 
 
 void memory__proc_free(struct memory *m, struct mem_proc *p)
 {
-	HASH_DEL(m->procs, p);
+	mem_proc_table__del(&m->procs, p);
 	if (m->last_proc == p)
 		m->last_proc = NULL;
 	memlimit_free(p);
@@ -123,7 +120,8 @@ void memory_result(const struct report *r, struct memory_result *res)
 	if (!m)
 		return;
 	for (int i = 0; i < BLOCK_KIND_CNT; i++)
-		res->frees += m->kinds[i].frees;
+		if (m->kinds[i].leaks || !m->leak_cnt)
+			res->frees += m->kinds[i].frees;
 	res->device_peak = m->device_peak;
 	res->leak_cnt = m->leak_cnt;
 	res->leak_bytes = m->leak_bytes;

@@ -192,10 +192,9 @@ static int by_size(const void *a, const void *b)
 static void memory__finish(void *a)
 {
 	struct memory *m = a;
-	struct mem_proc *p;
 
 	mem_time__advance(&m->time, m, m->r->last_ns);
-	for (p = m->procs; p; p = p->hh.next)
+	hash_each (p, &m->procs)
 		if (p->gpu_range_cnt > p->snap_cnt)
 			memory__snapshot(m, p, m->r->last_ns);
 	qsort(m->leaks, m->leak_list_cnt, sizeof(m->leaks[0]), by_size);
@@ -204,9 +203,8 @@ static void memory__finish(void *a)
 static void memory__free(void *a)
 {
 	struct memory *m = a;
-	struct mem_proc *p, *tmp;
 
-	HASH_ITER (hh, m->procs, p, tmp) {
+	hash_each (p, &m->procs) {
 		memory__proc_gone(m, p, LEAK_EXIT, m->r->last_ns);
 		memory__proc_free(m, p);
 	}
@@ -222,7 +220,7 @@ const struct analysis_ops memory_ops = {
 	.new = memory__new,
 	.event = memory__event,
 	.finish = memory__finish,
-	.json = memory__json,
+	.section = &memory_table,
 	.print = memory__print,
 	.free = memory__free,
 	.of_args = true,

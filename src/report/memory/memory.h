@@ -22,7 +22,7 @@ struct trace_event;
 uint64_t memory_context(const struct report *r, const struct trace_event *ev);
 
 struct memory_result {
-	uint64_t frees;
+	uint64_t frees; /* of the kinds of memory that have leaks, and all if there are none */
 	uint64_t device_peak; /* bytes */
 	uint64_t leak_cnt, leak_bytes;
 	uint64_t left_behind_cnt; /* leaks not caused by the process's exit */

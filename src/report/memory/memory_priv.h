@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The analysis of memory. memory.c: calls that make and free it; block.c: live blocks; leak.c:
- * leaks; frag.c: holes; ctx.c: contexts, threads, devices; time.c: bytes over time; json.c and
- * print.c: output.
+ * leaks; frag.c: holes; ctx.c: contexts, threads, devices; time.c: bytes over time; print.c:
+ * output.
  *
  * Live blocks are kept, and little else: lists of leaks and bad frees are limited.
  */
@@ -12,11 +12,11 @@
 #include "memory.h"
 
 #include "model/ledger.h"
+#include "util/hash_table.h"
 #include "util/memlimit.h"
 
-#include <uthash.h>
-
 struct mem_block {
+	struct hash_link link;
 	uint64_t key, size;
 	uint64_t id, parent_id, start_ns;
 	uint64_t born_ns; /* when the call that made it returned */
@@ -29,8 +29,8 @@ struct mem_block {
 	uint8_t kind, space;
 	bool size_known, counted;
 	bool too_late; /* it was freed after the driver's end */
-	UT_hash_handle hh;
 };
+HASH_TABLE(mem_block, key);
 
 /* A device of a process. The row outlives the process. */
 struct dev_row {
@@ -41,20 +41,26 @@ struct dev_row {
 };
 
 struct mem_proc {
+	struct hash_link link;
 	uint32_t pid;
-	uint32_t generation; /* tells apart programs with the same pid */
-	struct mem_block *blocks[SPACE_CNT];
+	uint32_t generation; /* distinguishes programs with the same pid */
+	struct mem_block_table blocks[SPACE_CNT];
 	void *tree;			/* tsearch: blocks with an address, and mappings */
 	size_t gpu_range_cnt, snap_cnt; /* now, and at the latest measurement of holes */
 	unsigned block_cnt;
 	struct ledger ledger; /* contexts and pools; blocks are in this struct instead */
 	struct dev_row *devs;
-	UT_hash_handle hh;
 };
+HASH_TABLE(mem_proc, pid);
 
 struct kind_stat {
 	uint64_t allocs, frees, alloc_bytes, alloc_ns, free_ns;
 	uint64_t live, kept, peak, peak_ns; /* kept: still live at the end of its process */
+	uint64_t leaks;
+};
+
+struct mem_count {
+	uint64_t cnt, bytes;
 };
 
 /* Memory that was not freed. */
@@ -98,8 +104,6 @@ struct free_record {
 #define PROCS_MAX 65536
 /* Limits for a process. */
 #define BAD_FREES_MAX 1000
-#define DEV_ROWS_MAX  1024
-#define BLOCKS_MAX    (1u << 18) /* live at a time */
 #define SIZE_BITS     64
 
 #define TIME_STEPS   512
@@ -119,12 +123,11 @@ struct fragmentation {
 
 struct memory {
 	const struct report *r;
-	struct mem_proc *procs, *last_proc;
+	struct mem_proc_table procs;
+	struct mem_proc *last_proc;
 	uint32_t lives;
 	struct kind_stat kinds[BLOCK_KIND_CNT];
-	struct {
-		uint64_t cnt, bytes;
-	} sizes[SIZE_BITS + 1], leak_ends[LEAK_END_CNT];
+	struct mem_count sizes[SIZE_BITS + 1], leak_ends[LEAK_END_CNT];
 	uint64_t device_bytes, device_peak, device_peak_ns;
 	uint64_t first_ns, last_ns, alloc_cnt; /* from the first to the last allocation */
 	uint64_t failed_cnt, failed_largest, failed_first_ns;
@@ -133,11 +136,12 @@ struct memory {
 	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
 	uint64_t too_late_cnt; /* frees after the driver's end; no leaks, as that end frees all */
 	unsigned block_cnt;
-	uint64_t rejected_cnt; /* allocations beyond BLOCKS_MAX: in none of the other numbers */
+	uint64_t rejected_cnt; /* allocations beyond MEMLIMIT_ALLOCATIONS_MAX: in none of the other
+				  numbers */
 	uint64_t pool_made_cnt, pool_gone_cnt, pool_trim_cnt;
 	bool reset_unknown; /* a context was released, but perhaps not destroyed */
 
-	struct dev_row *dev_rows[MEMLIMIT_ALL(DEV_ROWS_MAX)];
+	struct dev_row *dev_rows[MEMLIMIT_ALL(MEMLIMIT_DEVICES_MAX)];
 	unsigned dev_row_cnt;
 	struct memlimit_share dev_row_rows, bad_free_rows;
 	struct dev_row other_dev; /* used when dev_rows is full */
@@ -152,13 +156,13 @@ struct memory {
 	struct mem_time time;
 };
 
-/* Does memory of this kind fill a GPU? */
+/* Returns whether memory of this kind is on a GPU. */
 static inline bool on_gpu(enum block_kind k)
 {
 	return k == BLOCK_DEVICE || k == BLOCK_ARRAY || k == BLOCK_VMM || k == BLOCK_POOL;
 }
 
-/* Allocations a second, from the first to the last; one alone has no rate. */
+/* Allocations per second, from the first to the last; a single one has no rate. */
 static inline double memory_rate(const struct memory *m)
 {
 	return m->alloc_cnt > 1 ? m->alloc_cnt * 1e9 / (m->last_ns - m->first_ns + 1) : 0;
@@ -167,8 +171,8 @@ static inline double memory_rate(const struct memory *m)
 /* block.c */
 struct mem_proc *memory__proc(struct memory *m, uint32_t pid);
 struct mem_block *block_at(const struct mem_proc *p, enum block_space space, uint64_t key);
-/* Adds a copy of block b. NULL: out of memory, or b is from the outer call of one that was already
- * seen. */
+/* Adds a copy of block b, replacing blocks that it overlaps. NULL: the limit is reached, or out of
+ * memory. */
 struct mem_block *memory__add(struct memory *m, struct mem_proc *p, const struct mem_block *b);
 /* Counts another import of the same memory of another process. false: the block differs. */
 bool memory__again(struct memory *m, struct mem_proc *p, const struct mem_block *b);
@@ -218,8 +222,8 @@ void mem_time__advance(struct mem_time *t, const struct memory *m, uint64_t ns);
 void mem_time__alloc(struct mem_time *t, int sign);
 void mem_time__max(struct mem_time *t, enum block_kind kind, uint64_t live);
 
-/* json.c, print.c */
-void memory__json(const void *a, struct json *j);
+/* print.c */
+extern const struct section_table memory_table;
 void memory__print(const void *a, const struct term *term);
 
 #endif /* REPORT_MEMORY_MEMORY_PRIV_H */

@@ -1,59 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "report/callers.h"
 #include "report/collect.h"
 #include "memory_priv.h"
+#include "report/callers.h"
+#include "report/section.h"
+#include "text/stack.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static void print_kinds(const struct memory *m, const struct term *term)
-{
-	struct table t;
-
-	table__init(&t, "allocs|frees|allocated|peak|at end|time|kind");
-	for (unsigned i = 0; i < BLOCK_KIND_CNT; i++) {
-		const struct kind_stat *k = &m->kinds[i];
-		struct table_row *r;
-
-		if (!k->allocs && !k->frees)
-			continue;
-		r = table__row(&t, block_desc[i].name);
-		human_count(r->cell[0], k->allocs);
-		human_count(r->cell[1], k->frees);
-		human_bytes(r->cell[2], k->alloc_bytes);
-		human_bytes(r->cell[3], k->peak);
-		human_bytes(r->cell[4], k->live + k->kept);
-		human_time(r->cell[5], k->alloc_ns + k->free_ns);
-	}
-	table__print(&t, term);
-}
-
-static void print_devices(const struct memory *m, const struct term *term)
-{
-	char names[TABLE_ROWS][64];
-	struct table t;
-
-	if (m->dev_row_cnt < 2)
-		return;
-	putc('\n', term->f);
-	table__init(&t, "peak|at end|device");
-	for (unsigned i = 0; i < m->dev_row_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
-		const struct dev_row *d = m->dev_rows[i];
-		struct table_row *r = table__row(&t, names[i]);
-
-		if (d->device < 0)
-			snprintf(names[i], sizeof(names[i]), "unknown, process %u", d->pid);
-		else
-			snprintf(names[i], sizeof(names[i]), "%d, process %u", d->device, d->pid);
-		human_bytes(r->cell[0], d->peak);
-		human_bytes(r->cell[1], d->live + d->kept);
-	}
-	table__print(&t, term);
-}
-
 static double ms(const struct memory *m, uint64_t ns)
 {
-	return ((double)ns - (double)m->r->base_ns) / 1e6;
+	return report_since_begin(m->r, ns) / 1e6;
+}
+
+static const char *ms_text(char buf[SECTION_BUF], const struct memory *m, uint64_t ns)
+{
+	snprintf(buf, SECTION_BUF, "%.3f", ms(m, ns));
+	return buf;
+}
+
+static const char *device_text(char buf[SECTION_BUF], const struct dev_row *d)
+{
+	if (d->device < 0)
+		snprintf(buf, SECTION_BUF, "unknown, process %u", d->pid);
+	else
+		snprintf(buf, SECTION_BUF, "%d, process %u", d->device, d->pid);
+	return buf;
+}
+
+static const char *leak_text(char buf[SECTION_BUF], const struct leak *l)
+{
+	snprintf(buf, SECTION_BUF, "%s 0x%llx, process %u", l->call, (unsigned long long)l->ptr,
+		 l->pid);
+	return buf;
+}
+
+static const char *bad_free_text(char buf[SECTION_BUF], const struct bad_free *b)
+{
+	snprintf(buf, SECTION_BUF, "%s: %s 0x%llx, process %u", bad_free_name[b->what], b->call,
+		 (unsigned long long)b->ptr, b->pid);
+	return buf;
+}
+
+static void put_kinds(const struct memory *m, struct json *j)
+{
+	json_open(j, "kinds");
+	for (unsigned k = 0; k < BLOCK_KIND_CNT; k++) {
+		if (!m->kinds[k].allocs)
+			continue;
+		json_open_array(j, block_desc[k].name);
+		for (unsigned i = 0; i <= m->time.last; i++)
+			json_u64(j, NULL, m->time.max[k][i]);
+		json_close_array(j);
+	}
+	json_close(j);
+}
+
+#define SECTION_STATE struct memory
+#define SECTION_ROWS  "report/memory/memory.section"
+#include "report/section_rows.h"
+
+static unsigned print_list(const struct memory *m, const char *list, const struct term *term)
+{
+	return section_print(m->r, &memory_table, m, m, list, m->r->opts.top, term);
 }
 
 static void print_peak(const struct memory *m, const struct term *term)
@@ -64,7 +73,7 @@ static void print_peak(const struct memory *m, const struct term *term)
 	if (m->device_peak) {
 		human_bytes(bytes, m->device_peak);
 		human_count(cnt, memory_rate(m) + 0.5);
-		term_para(term, "Most GPU memory at once: %s at %.3f ms; %s allocation%s a second",
+		term_para(term, "Peak of GPU memory: %s at %.3f ms; %s allocation%s per second",
 			  bytes, ms(m, m->device_peak_ns), cnt,
 			  plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
@@ -75,14 +84,14 @@ static void print_peak(const struct memory *m, const struct term *term)
 		human_count(hole, f->holes);
 		term_para(
 			term,
-			"%s ranges of process %u lay in %s of addresses with %s hole%s, the largest %s",
+			"%s ranges of process %u in %s of addresses, with %s hole%s, the largest %s",
 			cnt, f->pid, span, hole, plural(f->holes), largest);
 	}
 	if (m->failed_cnt) {
 		human_count(cnt, m->failed_cnt);
 		human_bytes(largest, m->failed_largest);
 		term_para(term,
-			  "%s allocation%s failed, first at %.3f ms; the largest asked for %s", cnt,
+			  "%s allocation%s failed, first at %.3f ms; the largest requested %s", cnt,
 			  plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
 	}
 }
@@ -108,63 +117,33 @@ static void print_leaks(const struct memory *m, const struct term *term)
 		[LEAK_EXEC] = "their program was replaced",
 		[LEAK_CONTEXT] = "their context was destroyed",
 	};
-	char names[TABLE_ROWS][96], cnt[CELL_SZ], bytes[CELL_SZ];
-	struct table t;
+	char cnt[CELL_SZ], bytes[CELL_SZ];
 
 	for (unsigned i = 0; i < LEAK_END_CNT; i++) {
 		if (!m->leak_ends[i].cnt)
 			continue;
 		human_count(cnt, m->leak_ends[i].cnt);
 		human_bytes(bytes, m->leak_ends[i].bytes);
-		term_para(term, "Never freed: %s allocation%s with %s, gone when %s", cnt,
+		term_para(term, "Never freed: %s allocation%s with %s, released when %s", cnt,
 			  plural(m->leak_ends[i].cnt), bytes, how[i]);
 	}
 	if (m->too_late_cnt) {
 		human_count(cnt, m->too_late_cnt);
-		term_para(term, "%s allocation%s freed when the driver had shut down already", cnt,
+		term_para(term, "%s allocation%s freed after the driver had shut down", cnt,
 			  m->too_late_cnt == 1 ? " was" : "s were");
 	}
-	if (!m->leak_list_cnt)
-		return;
-	table__init(&t, "bytes|at ms|id|never freed");
-	for (unsigned i = 0; i < m->leak_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
-		const struct leak *l = &m->leaks[i];
-		struct table_row *r = table__row(&t, names[i]);
-
-		snprintf(names[i], sizeof(names[i]), "%s 0x%llx, process %u", l->call,
-			 (unsigned long long)l->ptr, l->pid);
-		if (l->size_known)
-			human_bytes(r->cell[0], l->size);
-		snprintf(r->cell[1], CELL_SZ, "%.3f", ms(m, l->start_ns));
-		human_count(r->cell[2], l->id);
-	}
-	table__print(&t, term);
+	print_list(m, "leaks", term);
 	print_leak_stacks(m, term);
 }
 
 static void print_bad_frees(const struct memory *m, const struct term *term)
 {
-	char names[TABLE_ROWS][160], cnt[CELL_SZ];
-	struct table t;
+	char cnt[CELL_SZ];
 
 	if (m->bad_free_cnt) {
 		human_count(cnt, m->bad_free_cnt);
-		term_para(term, "Bad frees: %s that CUDA refused", cnt);
-		table__init(&t, "at ms|id|confidence|bad free");
-		for (unsigned i = 0;
-		     i < m->bad_free_list_cnt && i < m->r->opts.top && i < TABLE_ROWS; i++) {
-			const struct bad_free *b = &m->bad_frees[i];
-			struct table_row *r = table__row(&t, names[i]);
-
-			snprintf(names[i], sizeof(names[i]), "%s: %s 0x%llx, process %u",
-				 bad_free_name[b->what], b->call, (unsigned long long)b->ptr,
-				 b->pid);
-			snprintf(r->cell[0], CELL_SZ, "%.3f", ms(m, b->start_ns));
-			human_count(r->cell[1], b->id);
-			human_share(r->cell[2], b->confidence, 1);
-			r->red = true;
-		}
-		table__print(&t, term);
+		term_para(term, "Bad frees: CUDA refused %s", cnt);
+		print_list(m, "bad_frees", term);
 	}
 	if (m->unmatched_free_cnt) {
 		human_count(cnt, m->unmatched_free_cnt);
@@ -173,13 +152,14 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 	}
 	if (m->unseen_free_cnt) {
 		human_count(cnt, m->unseen_free_cnt);
-		term_para(term, "%s free%s not in the trace: others lie where the memory was", cnt,
-			  m->unseen_free_cnt == 1 ? " is" : "s are");
+		term_para(term, "%s free%s missing in the trace: the memory was allocated again",
+			  cnt, m->unseen_free_cnt == 1 ? " is" : "s are");
 	}
 	if (m->reset_unknown)
-		term_para(term,
-			  "A context was released, and it is not known whether that freed its "
-			  "memory: the trace began later than its process");
+		term_para(
+			term,
+			"A context was released; whether that freed its memory is unknown, because the trace began after its "
+			"process");
 }
 
 static void print_rejected(const struct memory *m, const struct term *term)
@@ -189,10 +169,11 @@ static void print_rejected(const struct memory *m, const struct term *term)
 	if (!m->rejected_cnt)
 		return;
 	human_count(cnt, m->rejected_cnt);
-	term_para(term,
-		  "%s allocation%s not looked at: beyond the first %u that lived at a time. They "
-		  "are in no number here, and their frees have no allocation",
-		  cnt, m->rejected_cnt == 1 ? " was" : "s were", BLOCKS_MAX);
+	term_para(
+		term,
+		"%s allocation%s ignored: more than %u were live at a time. No number includes them, and their frees "
+		"have no allocation",
+		cnt, m->rejected_cnt == 1 ? " was" : "s were", MEMLIMIT_ALLOCATIONS_MAX);
 }
 
 void memory__print(const void *a, const struct term *term)
@@ -206,8 +187,11 @@ void memory__print(const void *a, const struct term *term)
 		return;
 	putc('\n', term->f);
 	term_bold(term, "Memory\n");
-	print_kinds(m, term);
-	print_devices(m, term);
+	section_print(m->r, &memory_table, m, m, "kinds", BLOCK_KIND_CNT, term);
+	if (m->dev_row_cnt > 1) {
+		putc('\n', term->f);
+		print_list(m, "devices", term);
+	}
 	print_peak(m, term);
 	print_leaks(m, term);
 	print_bad_frees(m, term);

@@ -27,7 +27,7 @@ static void halve(struct mem_time *t)
 
 void mem_time__advance(struct mem_time *t, const struct memory *m, uint64_t ns)
 {
-	uint64_t at = ns > m->r->base_ns ? ns - m->r->base_ns : 0;
+	uint64_t at = ns > m->r->begin_ns ? ns - m->r->begin_ns : 0;
 
 	while (at / t->step_ns >= TIME_STEPS)
 		halve(t);

@@ -8,13 +8,15 @@
 #include <zlib.h>
 
 #include "html_assets.h"
+#include "report/section_page.h"
+#include "text/json.h"
 
 struct page {
 	struct out *o;
 	char nonce[33];
 	const char *report;
 	size_t report_len;
-	struct out *meta;
+	struct out *meta, *rows;
 	struct out *columns; /* deflated */
 };
 
@@ -53,7 +55,7 @@ static void put_base64(struct out *o, const char *data, size_t len)
 	}
 }
 
-/* Writes {{name}} of the page: a file of html/, or one of the four parts specific to a report. */
+/* Writes {{name}} of the page: a file of html/, or one of the five parts specific to a report. */
 static void put_part(struct page *p, const char *name, size_t len)
 {
 	size_t size;
@@ -67,6 +69,8 @@ static void put_part(struct page *p, const char *name, size_t len)
 		put_json(p->o, p->report, p->report_len);
 	else if (len == 4 && !memcmp(name, "meta", len))
 		put_json(p->o, p->meta->buf, p->meta->len);
+	else if (len == 4 && !memcmp(name, "rows", len))
+		put_json(p->o, p->rows->buf, p->rows->len);
 	else if (len == 7 && !memcmp(name, "columns", len))
 		put_base64(p->o, p->columns->buf, p->columns->len);
 }
@@ -115,11 +119,15 @@ int html__write(struct out *o, const char *report, size_t len, struct html_event
 	struct page p = {.o = o, .report = report, .report_len = len};
 	struct out *raw = out__memory();
 	int err = -ENOMEM;
+	struct json j;
 
 	p.meta = out__memory();
 	p.columns = out__memory();
-	if (!raw || !p.meta || !p.columns)
+	p.rows = out__memory();
+	if (!raw || !p.meta || !p.columns || !p.rows)
 		goto out;
+	json__init(&j, p.rows);
+	section_page(&j);
 	err = make_nonce(p.nonce);
 	if (!err)
 		err = html_events__write(events, p.meta, raw);
@@ -132,6 +140,8 @@ out:
 		out__close(raw);
 	if (p.meta)
 		out__close(p.meta);
+	if (p.rows)
+		out__close(p.rows);
 	if (p.columns)
 		out__close(p.columns);
 	return err;

@@ -20,6 +20,7 @@
 	X(uplot_license, "vendor/uPlot.LICENSE")                                                   \
 	X(util, "util.js")                                                                         \
 	X(tables, "tables.js")                                                                     \
+	X(rows_js, "rows.js")                                                                      \
 	X(charts, "charts.js")                                                                     \
 	X(events, "events.js")                                                                     \
 	X(draw, "draw.js")                                                                         \

@@ -39,6 +39,14 @@ static void *row_new(struct memlimit_share *rows, uint64_t max, size_t size)
 	return row;
 }
 
+/* Memory was short for the row's place in its table. */
+static void row_undo(struct memlimit_share *rows, void *row)
+{
+	memlimit_reject(MEMLIMIT_PAGE);
+	memlimit_uncharge(rows, row, 1);
+	memlimit_free(row);
+}
+
 static struct lane *others(struct html_events *h)
 {
 	struct lane *l = &h->others;
@@ -62,15 +70,18 @@ static struct lane *find_lane(struct html_events *h, const struct trace_event *e
 				       : ev->tid,
 			       driver};
 	char row[GPU_ROW_NAME_SZ + RANGE_ROW_NAME_SZ];
-	struct lane *l;
+	struct lane *l = lane_table__find(&h->lanes, &key);
 
-	HASH_FIND(hh, h->lanes, &key, sizeof(key), l);
 	if (l)
 		return l;
-	l = row_new(&h->lane_rows, LANES, sizeof(*l));
+	l = row_new(&h->lane_rows, MEMLIMIT_PAGE_MAX, sizeof(*l));
 	if (!l)
 		return others(h);
 	l->key = key;
+	if (lane_table__add(&h->lanes, l)) {
+		row_undo(&h->lane_rows, l);
+		return others(h);
+	}
 	l->idx = h->lane_cnt;
 	if (gpu)
 		gpu_row_name(ev, row);
@@ -80,7 +91,6 @@ static struct lane *find_lane(struct html_events *h, const struct trace_event *e
 		snprintf(l->comm, sizeof(l->comm), "%.*s", (int)sizeof(l->comm) - 1,
 			 gpu || range ? row : ev->comm);
 	h->lane_at[h->lane_cnt++] = l;
-	HASH_ADD(hh, h->lanes, key, sizeof(key), l);
 	return l;
 }
 
@@ -96,16 +106,19 @@ static struct detail_row *find_what(struct html_events *h, const struct trace_ev
 							   : NULL;
 	key.type = ev->type;
 	key.kind = ev->kind;
-	HASH_FIND(hh, h->whats, &key, sizeof(key), w);
+	w = detail_row_table__find(&h->whats, &key);
 	if (w)
 		return w;
 	w = row_new(&h->what_rows, WHATS, sizeof(*w));
 	if (!w)
-		return h->whats;
+		return h->whats.first;
 	w->key = key;
+	if (detail_row_table__add(&h->whats, w)) {
+		row_undo(&h->what_rows, w);
+		return h->whats.first;
+	}
 	w->op = ev->op;
 	w->idx = h->what_cnt++;
-	HASH_ADD(hh, h->whats, key, sizeof(key), w);
 	return w;
 }
 
@@ -140,15 +153,18 @@ static unsigned find_detail(struct html_events *h, const struct trace_event *ev)
 		key.stack = ev->stack;
 	if (!memcmp(&key, &none, sizeof(key)))
 		return 0;
-	HASH_FIND(hh, h->details, &key, sizeof(key), d);
+	d = detail_table__find(&h->details, &key);
 	if (d)
 		return d->idx;
 	d = row_new(&h->detail_rows, DETAILS, sizeof(*d));
 	if (!d)
 		return 0;
 	d->key = key;
+	if (detail_table__add(&h->details, d)) {
+		row_undo(&h->detail_rows, d);
+		return 0;
+	}
 	d->idx = ++h->detail_cnt;
-	HASH_ADD(hh, h->details, key, sizeof(key), d);
 	return d->idx;
 }
 
@@ -238,11 +254,10 @@ static int make_room(struct html_events *h)
 	size_t bins[8 * 64] = {0}, sum = 0, kept = 0;
 	uint8_t *types = malloc(h->what_cnt);
 	unsigned bin = 0;
-	struct detail_row *w, *next;
 
 	if (!types)
 		return -ENOMEM;
-	HASH_ITER (hh, h->whats, w, next)
+	hash_each (w, &h->whats)
 		types[w->idx] = html_type(w->key.kind, w->key.type);
 	for (size_t i = 0; i < h->cnt; i++)
 		bins[dur_bin(h->evs[i].dur)]++;
@@ -301,13 +316,16 @@ static void count_refusal(struct html_events *h, const struct trace_event *ev)
 	key.number = key.is_errno  ? (uint64_t)-drv->ret
 		     : !key.status ? drv->io->f[NV_R_STATUS].v
 				   : 0;
-	HASH_FIND(hh, h->refusals, &key, sizeof(key), r);
+	r = refusal_table__find(&h->refusals, &key);
 	if (!r) {
 		r = row_new(&h->refusal_rows, REFUSALS, sizeof(*r));
 		if (!r)
 			return;
 		r->key = key;
-		HASH_ADD(hh, h->refusals, key, sizeof(key), r);
+		if (refusal_table__add(&h->refusals, r)) {
+			row_undo(&h->refusal_rows, r);
+			return;
+		}
 	}
 	r->cnt++;
 }
@@ -355,30 +373,21 @@ void html_events__event(struct html_events *h, const struct trace_event *ev)
 
 void html_events__free(struct html_events *h)
 {
-	struct detail_row *w, *wnext;
-	struct detail *d, *dnext;
-	struct refusal *r, *rnext;
-
 	if (!h)
 		return;
-	HASH_CLEAR(hh, h->lanes);
+	while (lane_table__pop(&h->lanes))
+		;
 	for (unsigned i = 0; i < h->lane_cnt; i++) {
 		memlimit_free(h->lane_at[i]->cells);
 		if (h->lane_at[i] != &h->others)
 			memlimit_free(h->lane_at[i]);
 	}
-	HASH_ITER (hh, h->whats, w, wnext) {
-		HASH_DEL(h->whats, w);
-		memlimit_free(w);
-	}
-	HASH_ITER (hh, h->details, d, dnext) {
-		HASH_DEL(h->details, d);
-		memlimit_free(d);
-	}
-	HASH_ITER (hh, h->refusals, r, rnext) {
-		HASH_DEL(h->refusals, r);
-		memlimit_free(r);
-	}
+	while (h->whats.first)
+		memlimit_free(detail_row_table__pop(&h->whats));
+	while (h->details.first)
+		memlimit_free(detail_table__pop(&h->details));
+	while (h->refusals.first)
+		memlimit_free(refusal_table__pop(&h->refusals));
 	callers__free(&h->callers);
 	memlimit_share_free(&h->lane_rows);
 	memlimit_share_free(&h->what_rows);

@@ -3,14 +3,13 @@
 #ifndef REPORT_PAGE_HTML_EVENTS_H
 #define REPORT_PAGE_HTML_EVENTS_H
 
-#include <uthash.h>
+#include "util/hash_table.h"
 
 #include "report/callers.h"
 #include "html.h"
 
-/* Limits per process: further threads share a lane, names become the first name, and other events
- * have no details. */
-#define LANES	 1024
+/* Limits per process, besides MEMLIMIT_PAGE_MAX lanes, of which further threads share one: names
+ * become the first name, and other events have no details. */
 #define WHATS	 (1 << 20)
 #define DETAILS	 (1 << 17)
 #define REFUSALS 4096
@@ -29,7 +28,7 @@ struct hev {
 	uint32_t what;
 };
 _Static_assert(sizeof(struct hev) == 24, "a million events are 24 MB");
-_Static_assert(MEMLIMIT_ALL(LANES) < 1 << 16 && MEMLIMIT_ALL(DETAILS) < 1 << 20,
+_Static_assert(MEMLIMIT_ALL(MEMLIMIT_PAGE_MAX) < 1 << 16 && MEMLIMIT_ALL(DETAILS) < 1 << 20,
 	       "their numbers fit");
 
 struct cell {
@@ -39,6 +38,7 @@ struct cell {
 };
 
 struct lane {
+	struct hash_link link;
 	struct lane_key {
 		uint32_t pid, tid;
 		uint32_t driver;
@@ -47,18 +47,19 @@ struct lane {
 	char comm[64];
 	size_t cnt; /* events written */
 	struct cell *cells;
-	UT_hash_handle hh;
 };
+HASH_TABLE(lane, key);
 
 struct detail_row {
+	struct hash_link link;
 	struct detail_row_key {
 		const char *name, *kernel;
 		uint32_t type, kind;
 	} key;
 	unsigned idx;
 	const char *op;
-	UT_hash_handle hh;
 };
+HASH_TABLE(detail_row, key);
 
 enum detail_flag {
 	D_UNFINISHED = 1 << 0,
@@ -69,6 +70,7 @@ enum detail_flag {
 };
 
 struct detail {
+	struct hash_link link;
 	struct detail_key {
 		uint64_t size, stream;
 		const char *error;	   /* result name; NULL: none, or no name */
@@ -80,30 +82,32 @@ struct detail {
 		uint32_t pad;
 	} key;
 	unsigned idx;
-	UT_hash_handle hh;
 };
+HASH_TABLE(detail, key);
 
 /* Refused ioctls, by command and reason. */
 struct refusal {
+	struct hash_link link;
 	struct refusal_key {
 		const char *name, *device, *status;
 		uint64_t number; /* status without a name, or errno */
 		uint64_t is_errno;
 	} key;
 	uint64_t cnt;
-	UT_hash_handle hh;
 };
+HASH_TABLE(refusal, key);
 
 struct html_events {
 	uint64_t base_ns;
 	struct hev *evs;
 	size_t cnt, cap, max;
-	struct lane *lanes, *lane_at[MEMLIMIT_ALL(LANES) + 1];
+	struct lane_table lanes;
+	struct lane *lane_at[MEMLIMIT_ALL(MEMLIMIT_PAGE_MAX) + 1];
 	struct lane others; /* threads without a lane of their own */
 	struct memlimit_share lane_rows, what_rows, detail_rows, refusal_rows;
-	struct detail_row *whats;
-	struct detail *details;
-	struct refusal *refusals;
+	struct detail_row_table whats;
+	struct detail_table details;
+	struct refusal_table refusals;
 	struct callers callers;
 	unsigned lane_cnt, what_cnt, detail_cnt;
 	bool failed; /* out of memory */

@@ -101,10 +101,8 @@ static void put_lanes(struct html_events *h, struct json *j)
 
 static void put_whats(const struct html_events *h, struct json *j)
 {
-	struct detail_row *w, *next;
-
-	json_open_array(j, "whats"); /* in the order of their numbers: uthash keeps it */
-	HASH_ITER (hh, h->whats, w, next) {
+	json_open_array(j, "whats"); /* in the order of their numbers */
+	hash_each (w, &h->whats) {
 		json_open(j, NULL);
 		json_str(j, "type", html_type_name(html_type(w->key.kind, w->key.type)));
 		json_str(j, "name", w->key.name ? w->key.name : "?");
@@ -149,10 +147,8 @@ static void put_python(struct json *j, const struct stack *s)
 
 static void put_details(const struct html_events *h, struct json *j)
 {
-	struct detail *d, *next;
-
 	json_open_array(j, "details"); /* numbered from 1 */
-	HASH_ITER (hh, h->details, d, next) {
+	hash_each (d, &h->details) {
 		const struct detail_key *k = &d->key;
 
 		json_open(j, NULL);
@@ -189,10 +185,8 @@ static void put_details(const struct html_events *h, struct json *j)
 
 static void put_refusals(const struct html_events *h, struct json *j)
 {
-	struct refusal *r, *next;
-
 	json_open_array(j, "refused");
-	HASH_ITER (hh, h->refusals, r, next) {
+	hash_each (r, &h->refusals) {
 		const struct refusal_key *k = &r->key;
 		const char *name = k->is_errno ? strerrorname_np((int)k->number) : k->status;
 

@@ -9,18 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "model/call.h"
+#include "report/section.h"
 #include "report/time/stage.h"
+#include "util/hash_table.h"
 #include "util/memlimit.h"
 
 /* Beyond the first two limits slices get longer. The others limit one process, also for rows within
  * a slice. Names are kernel names, counted once per row. */
-#define SUMS_MAX      32768
+#define SUMS_MAX      (MEMLIMIT_FLAME_MAX / 4)
 #define SUM_NAMES_SZ  (16u << 20)
-#define ROWS_MAX      (4 * SUMS_MAX)
 #define NAMES_SZ      (2 * SUM_NAMES_SZ)
 #define FIRST_STEP_NS 1000000
 
@@ -32,28 +30,30 @@ struct sum_key {
 };
 
 struct sum {
+	struct hash_link link;
 	struct sum_key key;
 	uint64_t cnt, ns;
-	UT_hash_handle hh;
 };
+HASH_TABLE(sum, key);
 
 /* Name of a process. */
 struct name {
+	struct hash_link link;
 	uint32_t pid;
 	char text[20]; /* "process 4711" */
-	UT_hash_handle hh;
 };
+HASH_TABLE(name, pid);
 
 #define RECENT 256
 
 struct stacks {
 	const struct report *r;
 	struct memlimit_share rows, names_sz;
-	struct sum *sums;
+	struct sum_table sums;
 	struct sum *recent[RECENT]; /* cache of sums: programs repeat themselves */
 	uint64_t step_ns;
 	struct folded_stack *folded;
-	struct name *names;
+	struct name_table names;
 	unsigned folded_cnt;
 };
 
@@ -77,7 +77,7 @@ static struct sum *sum_new(struct stacks *s, const struct sum_key *key)
 {
 	struct sum *sum = NULL;
 
-	if (!memlimit_charge(&s->rows, 1, ROWS_MAX, MEMLIMIT_FLAME))
+	if (!memlimit_charge(&s->rows, 1, MEMLIMIT_FLAME_MAX, MEMLIMIT_FLAME))
 		return NULL;
 	if (memlimit_charge(&s->names_sz, name_sz(key), NAMES_SZ, MEMLIMIT_FLAME)) {
 		sum = memlimit_new(MEMLIMIT_FLAME, sizeof(*sum));
@@ -102,15 +102,16 @@ static void sum_free(struct stacks *s, struct sum *sum)
 /* NULL: limit reached, or no memory. */
 static struct sum *sum_get(struct stacks *s, const struct sum_key *key)
 {
-	struct sum *sum;
+	struct sum *sum = sum_table__find(&s->sums, key);
 
-	HASH_FIND(hh, s->sums, key, sizeof(*key), sum);
 	if (sum)
 		return sum;
 	sum = sum_new(s, key);
-	if (sum)
-		HASH_ADD(hh, s->sums, key, sizeof(sum->key), sum);
-	return sum;
+	if (!sum || !sum_table__add(&s->sums, sum))
+		return sum;
+	memlimit_reject(MEMLIMIT_FLAME);
+	sum_free(s, sum);
+	return NULL;
 }
 
 static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
@@ -126,22 +127,24 @@ static struct sum *sum_recent(struct stacks *s, const struct sum_key *key)
 /* Doubles the length of slices by merging pairs. */
 static void coarsen(struct stacks *s)
 {
-	struct sum *table = NULL, *sum, *next;
+	struct sum_table table = {0};
+	struct sum *sum;
 
 	s->step_ns *= 2;
 	memset(s->recent, 0, sizeof(s->recent));
-	HASH_ITER (hh, s->sums, sum, next) {
+	while ((sum = sum_table__pop(&s->sums))) {
 		struct sum *both;
 
-		HASH_DEL(s->sums, sum);
 		sum->key.slice /= 2;
-		HASH_FIND(hh, table, &sum->key, sizeof(sum->key), both);
-		if (!both) {
-			HASH_ADD(hh, table, key, sizeof(sum->key), sum);
+		both = sum_table__find(&table, &sum->key);
+		if (!both && !sum_table__add(&table, sum))
 			continue;
+		if (both) {
+			both->cnt += sum->cnt;
+			both->ns += sum->ns;
+		} else {
+			memlimit_reject(MEMLIMIT_FLAME);
 		}
-		both->cnt += sum->cnt;
-		both->ns += sum->ns;
 		sum_free(s, sum);
 	}
 	s->sums = table;
@@ -169,7 +172,7 @@ static void stacks_event(void *a, const struct trace_event *ev)
 		sum->cnt++;
 		sum->ns += event_returned(ev) ? event_duration_ns(ev) : 0;
 	}
-	while ((HASH_COUNT(s->sums) > SUMS_MAX || s->names_sz.used > SUM_NAMES_SZ) && key.slice) {
+	while ((hash_cnt(&s->sums) > SUMS_MAX || s->names_sz.used > SUM_NAMES_SZ) && key.slice) {
 		coarsen(s);
 		key.slice /= 2;
 	}
@@ -199,17 +202,11 @@ static enum stage stage_at(const struct stage_result *res, uint64_t ns, const st
 
 static const char *process_name(struct stacks *s, uint32_t pid)
 {
-	struct name *n;
+	struct name *n = name_table__find(&s->names, &pid) ?: name_table__new(&s->names, &pid);
 
-	HASH_FIND(hh, s->names, &pid, sizeof(pid), n);
-	if (n)
-		return n->text;
-	n = calloc(1, sizeof(*n));
 	if (!n)
 		return "process";
-	n->pid = pid;
 	snprintf(n->text, sizeof(n->text), "process %u", pid);
-	HASH_ADD(hh, s->names, pid, sizeof(n->pid), n);
 	return n->text;
 }
 
@@ -250,11 +247,10 @@ static void stacks_finish(void *a)
 {
 	struct stacks *s = a;
 	struct stage_result stages;
-	struct sum *sum, *next;
 
 	stage_result(s->r, &stages);
-	s->folded = calloc(HASH_COUNT(s->sums) + 1, sizeof(*s->folded));
-	HASH_ITER (hh, s->sums, sum, next) {
+	s->folded = calloc(hash_cnt(&s->sums) + 1, sizeof(*s->folded));
+	hash_each (sum, &s->sums) {
 		uint64_t mid = s->r->base_ns + sum->key.slice * s->step_ns + s->step_ns / 2;
 		const struct api_fn *fn = sum->key.fn;
 
@@ -267,7 +263,7 @@ static void stacks_finish(void *a)
 				.total_ns = sum->ns,
 				.class = fn->class,
 			};
-		HASH_DEL(s->sums, sum);
+		sum_table__del(&s->sums, sum);
 		sum_free(s, sum);
 	}
 	/* events may follow */
@@ -278,42 +274,28 @@ static void stacks_finish(void *a)
 	merge_equal(s);
 }
 
-static void stacks_json(const void *a, struct json *j)
+static unsigned depth_of(const struct folded_stack *f)
 {
-	const struct stacks *s = a;
+	unsigned n = 0;
 
-	json_open_array(j, "stacks");
-	for (unsigned i = 0; i < s->folded_cnt; i++) {
-		const struct folded_stack *f = &s->folded[i];
-
-		json_open(j, NULL);
-		json_open_array(j, "stack");
-		for (int n = 0; n < STACK_DEPTH && f->frames[n]; n++)
-			json_str(j, NULL, f->frames[n]);
-		json_close_array(j);
-		json_u64(j, "count", f->cnt);
-		json_u64(j, "total_ns", f->total_ns);
-		json_close(j);
-	}
-	json_close_array(j);
+	while (n < STACK_DEPTH && f->frames[n])
+		n++;
+	return n;
 }
+
+#define SECTION_STATE struct stacks
+#define SECTION_ROWS  "report/page/stacks.section"
+#include "report/section_rows.h"
 
 static void stacks_free(void *a)
 {
 	struct stacks *s = a;
-	struct sum *sum, *next;
-	struct name *name, *next_name;
 
-	HASH_ITER (hh, s->sums, sum, next) {
-		HASH_DEL(s->sums, sum);
-		sum_free(s, sum);
-	}
+	while (s->sums.first)
+		sum_free(s, sum_table__pop(&s->sums));
 	memlimit_share_free(&s->rows);
 	memlimit_share_free(&s->names_sz);
-	HASH_ITER (hh, s->names, name, next_name) {
-		HASH_DEL(s->names, name);
-		free(name);
-	}
+	name_table__free(&s->names);
 	free(s->folded);
 	free(s);
 }
@@ -331,6 +313,7 @@ const struct analysis_ops stacks_ops = {
 	.new = stacks_new,
 	.event = stacks_event,
 	.finish = stacks_finish,
-	.json = stacks_json,
+	.section = &stacks_table,
+	.is_list = true,
 	.free = stacks_free,
 };

@@ -288,8 +288,8 @@ static enum serving_phase phase_by_rows(const struct serving *s, const struct st
 	return x->tokens > x->batch ? PHASE_PREFILL : PHASE_DECODE;
 }
 
-/* If the last product makes logits only for the last token of each sequence, its rows count the
- * sequences. This shows in rows that are fewer than the tokens. */
+/* If the last product makes logits only for the last token of each sequence, it has one row per
+ * sequence: fewer rows than tokens. */
 static bool by_rows(struct serving *s, struct serving_thread *t)
 {
 	unsigned fewer = 0;
@@ -452,14 +452,15 @@ static void say_why(struct serving *s, const struct serving_thread *t)
 	if (n)
 		n += snprintf(s->why + n, sizeof(s->why) - n, ", by files or kernels; ");
 	if (!t->product_cnt)
-		snprintf(s->why + n, sizeof(s->why) - n,
-			 "no products of matrices were traced, so the tokens of a step are not "
-			 "known: trace with --detail=normal -e cublas");
+		snprintf(
+			s->why + n, sizeof(s->why) - n,
+			"no matrix products were traced, so the tokens of a step are unknown: trace with --detail=normal -e "
+			"cublas");
 	else
 		snprintf(
 			s->why + n, sizeof(s->why) - n,
-			"%s of the products is the number of tokens (confidence %.0f %%): it is the "
-			"same in %.0f %% of products that follow each other, and %s",
+			"%s of the matrix products is the number of tokens (confidence %.0f %%): it is the same in %.0f %% "
+			"of consecutive products, and %s",
 			s->axis == AXIS_N ? "n" : "m", 100 * s->axis_confidence,
 			100 * ratio_of(t->same[s->axis], t->pairs),
 			t->changed[s->axis] ? "changes from step to step" : "never changes");
@@ -477,7 +478,7 @@ void serving_find(struct serving *s)
 		known |= s->engines[e];
 	if (!t || t->cnt < SERVING_STEPS_MIN) {
 		snprintf(s->why, sizeof(s->why),
-			 "no thread has %d steps: launches with a wait for the GPU behind them",
+			 "no thread has %d steps (launches followed by a wait for the GPU)",
 			 SERVING_STEPS_MIN);
 		if (!s->r->opts.serving)
 			s->main = KEYS_NONE;

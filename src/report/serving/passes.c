@@ -135,7 +135,7 @@ void serving_end_piece(struct serving *s, struct serving_thread *t)
 		flush_pending(s, t);
 		t->pending = *p;
 		t->has_pending = true;
-		/* If attached late, it may be the end of a pass. */
+		/* After a late attach, it may be the end of a pass. */
 		t->pending_is_cut = !t->cnt && t->is_late;
 	}
 	*p = (struct pass){0};

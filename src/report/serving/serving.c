@@ -44,7 +44,7 @@ static void serving__free(void *a)
 }
 
 /* Rows beyond the limit matter only with serving, so the caller counts them. */
-uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t)
+uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum limit_table t)
 {
 	uint32_t i = keys__find(k, key);
 
@@ -210,7 +210,7 @@ static void on_gpu(struct serving *s, const struct trace_event *ev)
 		return;
 	s->gpu_cnt++;
 	t = &s->threads[i];
-	at = ev->start_ns - ev->gpu.queue_us;
+	at = ev->start_ns - ev->gpu.queue_ns;
 	x = step_at(t, at);
 	if (x)
 		x->gpu_ns += ns;
@@ -275,7 +275,7 @@ const struct analysis_ops serving_ops = {
 	.new = serving__new,
 	.event = serving_event,
 	.finish = serving_finish,
-	.json = serving_json,
+	.section = &serving_table,
 	.print = serving_print,
 	.free = serving__free,
 	.of_args = true,

@@ -2,7 +2,7 @@
 /*
  * serving.c, passes.c: make steps from calls while the trace is read; find.c: finds the serving
  * thread, the tokens' dimension of its products, and prefill steps; sum.c: results; blocks.c: use
- * of memory; pauses.c: Python between steps; json.c, print.c.
+ * of memory; pauses.c: Python between steps; print.c.
  */
 #ifndef REPORT_SERVING_SERVING_PRIV_H
 #define REPORT_SERVING_SERVING_PRIV_H
@@ -171,7 +171,7 @@ static inline void vote_add(struct vote *v, uint64_t value)
 }
 
 /* As keys_get(), but does not count rejected rows. */
-uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum memlimit_table t);
+uint32_t serving_key(struct keys *k, uint64_t key, uint32_t max, enum limit_table t);
 
 /* passes.c */
 /* Adds a matrix product that ran, or became part of a graph. */
@@ -210,7 +210,7 @@ static inline uint64_t step_ns(const struct step *x)
 /* Returns true if the time before the step is too long to be part of the engine's loop. */
 bool serving_is_pause(const struct serving *s, const struct step *x);
 
-void serving_json(const void *a, struct json *j);
+extern const struct section_table serving_table;
 void serving_print(const void *a, const struct term *term);
 
 #endif /* REPORT_SERVING_SERVING_PRIV_H */

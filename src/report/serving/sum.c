@@ -41,12 +41,12 @@ static bool is_usual_decode(const struct step *x)
 
 static bool is_eager_decode(const struct step *x)
 {
-	return is_decode(x) && !x->graphs;
+	return is_usual_decode(x) && !x->graphs;
 }
 
 static bool is_replayed_decode(const struct step *x)
 {
-	return is_decode(x) && x->graphs;
+	return is_usual_decode(x) && x->graphs;
 }
 
 static void sum_up(const struct serving_thread *t, chosen *is, struct serving_sum *sum, uint64_t *v)
@@ -148,7 +148,7 @@ static void sum_graphs(struct serving *s, const struct serving_thread *t, uint64
 		uint32_t padded = x->padded_of[s->axis];
 
 		s->replay_cnt += x->graphs != 0;
-		if (!is_decode(x))
+		if (!is_usual_decode(x))
 			continue;
 		if (!x->graphs) {
 			if (r->eager_cnt && !r->eager_at_ns)
@@ -177,7 +177,7 @@ static void note_prefill(struct serving *s, const struct serving_thread *t, unsi
 	for (unsigned n = i; n < end; n++) {
 		uint64_t ns = step_ns(&t->steps[n]);
 
-		if (ns < BLOCKS * usual || !usual)
+		if (t->steps[n].is_setup || ns < BLOCKS * usual || !usual)
 			continue;
 		lost = ns - usual;
 		r->block_cnt++;

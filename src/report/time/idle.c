@@ -21,7 +21,6 @@
 #include "report/iter/iter.h"
 #include "report/memory/memory.h"
 
-#define STREAMS_MAX    65536
 #define EVENTS_MAX     (1 << 18)
 #define PROCS_MAX      32768 /* each is a process: twice as many */
 #define THREAD_DEFAULT (1ull << 63)
@@ -55,19 +54,13 @@ static void idle__free(void *a)
 
 static struct idle_proc *proc_get(struct idle *d, uint32_t pid)
 {
-	uint32_t i = keys_get(&d->proc_keys, pid, PROCS_MAX, MEMLIMIT_PROCESSES);
-	struct idle_proc *procs;
+	uint32_t i = keys_row_max(&d->proc_keys, pid, PROCS_MAX, MEMLIMIT_PROCESSES, d->procs,
+				  d->proc_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(d->procs, &d->proc_cap, i + 1, sizeof(*procs), MEMLIMIT_PROCESSES);
-	if (!procs) {
-		keys__undo(&d->proc_keys, i);
-		return NULL;
-	}
-	d->procs = procs;
-	procs[i].pid = pid;
-	return &procs[i];
+	d->procs[i].pid = pid;
+	return &d->procs[i];
 }
 
 static uint64_t handle_key(uint32_t pid, uint64_t handle)
@@ -86,7 +79,6 @@ static bool is_default(const struct trace_event *ev, uint64_t handle)
  * thread for calls that use per-thread default streams. */
 static struct idle_stream *stream_get(struct idle *d, const struct trace_event *ev, uint64_t handle)
 {
-	struct idle_stream *streams;
 	uint64_t meant = call_stream(ev, handle), key;
 	uint32_t i;
 
@@ -96,18 +88,12 @@ static struct idle_stream *stream_get(struct idle *d, const struct trace_event *
 		key = handle_key(ev->pid, meant);
 	if (is_default(ev, handle))
 		key = pair_key(key, memory_context(d->r, ev));
-	i = keys_get(&d->stream_keys, key, STREAMS_MAX, MEMLIMIT_STREAMS);
+	i = keys_row(&d->stream_keys, key, MEMLIMIT_STREAMS, d->streams, d->stream_cap);
 	if (i == KEYS_NONE)
 		return NULL;
-	streams = grow(d->streams, &d->stream_cap, i + 1, sizeof(*streams), MEMLIMIT_STREAMS);
-	if (!streams) {
-		keys__undo(&d->stream_keys, i);
-		return NULL;
-	}
-	d->streams = streams;
-	streams[i].pid = ev->pid;
-	streams[i].handle = handle;
-	return &streams[i];
+	d->streams[i].pid = ev->pid;
+	d->streams[i].handle = handle;
+	return &d->streams[i];
 }
 
 static struct idle_event *event_get(struct idle *d, const struct trace_event *ev)
@@ -221,7 +207,7 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	}
 	period.cpu = p->cpu;
 	keep_longest(d, &period);
-	if (!memlimit_charge(&d->place_rows, 1, IDLE_PERIODS, MEMLIMIT_IDLE))
+	if (!memlimit_charge(&d->place_rows, 1, MEMLIMIT_IDLE_MAX, MEMLIMIT_IDLE))
 		return;
 	places = grow(d->places, &d->place_cap, d->place_cnt + 1, sizeof(*places), MEMLIMIT_IDLE);
 	if (!places) {

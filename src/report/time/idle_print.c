@@ -11,9 +11,9 @@
 #include "report/section.h"
 
 static const char what[] =
-	"from the return of a call after which no stream of the process had work that was not "
-	"known to be done, to the start of the next call that submits work: a lower bound, for the "
-	"host does not see when a kernel ends, only when it has waited for it";
+	"a period from the return of a call after which all submitted work was known to be done, to the next "
+	"call that submits work. This is a lower bound, because the host learns that a kernel has ended only "
+	"by waiting";
 
 const char *idle_cause_name(enum idle_cause c)
 {
@@ -33,10 +33,10 @@ static const char *describe(const struct idle_period *p, char *text, size_t size
 	bool used[IDLE_FNS] = {0}, said_outside = false;
 	size_t n = 0;
 
-	snprintf(text, size, "no CUDA call");
+	snprintf(text, size, "outside CUDA calls");
 	for (int round = 0; round < 3 && p->cpu.cnt && n < size; round++) {
 		uint64_t most = said_outside ? 0 : outside;
-		const char *name = "no CUDA call";
+		const char *name = "outside CUDA calls";
 		int at = -1;
 
 		for (unsigned i = 0; i < p->cpu.cnt; i++) {
@@ -94,7 +94,8 @@ void idle_print(const void *a, const struct term *term)
 		else
 			term_section(term, "GPU idle", "measured: see the section gpu");
 		if (d->list_cnt)
-			term_para(term, "The longest periods that the host's calls prove:");
+			term_para(term,
+				  "The longest idle periods that follow from the host's calls:");
 		section_print(d->r, &idle_table, d, d, "list", 0, term);
 		return;
 	}
@@ -102,7 +103,7 @@ void idle_print(const void *a, const struct term *term)
 		     "at least %s in %s period%s, %s of the %s between the first work and the "
 		     "last",
 		     total, count, plural(d->res.count), share, span);
-	term_para(term, "That is %s.", what);
+	term_para(term, "Idle is %s.", what);
 	if (d->res.in_iter_cnt) {
 		human_time(cell, d->res.in_iter_ns);
 		human_count(count, d->res.in_iter_cnt);

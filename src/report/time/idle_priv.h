@@ -6,10 +6,9 @@
 #include "report/collect.h"
 #include "idle.h"
 
-#define IDLE_FNS     8	       /* functions told apart in one period */
-#define IDLE_WAITS   4	       /* streams that a stream waited for, the latest ones */
-#define IDLE_PERIODS (1 << 20) /* kept with their position, to find those in iterations */
-#define IDLE_LIST    1000
+#define IDLE_FNS   8 /* functions distinguished in one period */
+#define IDLE_WAITS 4 /* streams that a stream waited for, the latest ones */
+#define IDLE_LIST  1000
 
 /* Host activity of the process in a period. */
 struct idle_cpu {

@@ -76,7 +76,7 @@ static void longest_print(const void *a, const struct term *term)
 
 	if (!l->cnt)
 		return;
-	term_section(term, "Longest calls", "with the id that they have in the trace");
+	term_section(term, "Longest calls", "with their id in the trace");
 	section_print(l->r, &longest_table, l, l, "longest", 0, term);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "model/failure.h"
 
 static void *overview__new(struct report *r)
 {
@@ -34,46 +35,35 @@ static void overview__free(void *a)
 
 static struct ov_fn *fn_get(struct overview *o, const struct api_fn *fn)
 {
-	uint32_t i = keys_get(&o->fn_keys, (uintptr_t)fn, KEYS_NONE, MEMLIMIT_FUNCTIONS);
-	struct ov_fn *fns;
+	uint32_t i = keys_row_max(&o->fn_keys, (uintptr_t)fn, KEYS_NONE, MEMLIMIT_FUNCTIONS, o->fns,
+				  o->fn_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	fns = grow(o->fns, &o->fn_cap, i + 1, sizeof(*fns), MEMLIMIT_FUNCTIONS);
-	if (!fns) {
-		keys__undo(&o->fn_keys, i);
-		return NULL;
+	if (!o->fns[i].fn) {
+		o->fns[i].fn = fn;
+		o->fns[i].loghist = memlimit_new(MEMLIMIT_FUNCTIONS, sizeof(*o->fns[i].loghist));
 	}
-	o->fns = fns;
-	if (!fns[i].fn) {
-		fns[i].fn = fn;
-		fns[i].loghist = memlimit_new(MEMLIMIT_FUNCTIONS, sizeof(*fns[i].loghist));
-	}
-	return &fns[i];
+	return &o->fns[i];
 }
 
 static struct ov_proc *proc_get(struct overview *o, const struct trace_event *ev)
 {
-	uint32_t i = keys_get(&o->proc_keys, ev->pid, OV_PROCS_MAX, MEMLIMIT_PROCESSES);
-	struct ov_proc *procs;
+	uint32_t i = keys_row_max(&o->proc_keys, ev->pid, OV_PROCS_MAX, MEMLIMIT_PROCESSES,
+				  o->procs, o->proc_cap);
 
 	if (i == KEYS_NONE)
 		return NULL;
-	procs = grow(o->procs, &o->proc_cap, i + 1, sizeof(*procs), MEMLIMIT_PROCESSES);
-	if (!procs) {
-		keys__undo(&o->proc_keys, i);
-		return NULL;
+	if (!o->procs[i].pid) {
+		o->procs[i].pid = ev->pid;
+		o->procs[i].first_ns = ev->start_ns;
 	}
-	o->procs = procs;
-	if (!procs[i].pid) {
-		procs[i].pid = ev->pid;
-		procs[i].first_ns = ev->start_ns;
-	}
-	return &procs[i];
+	return &o->procs[i];
 }
 
 static void on_error(struct overview *o, const struct trace_event *ev)
 {
+	struct overview_error *failures;
 	unsigned i = 0;
 
 	o->t.error_cnt++;
@@ -81,12 +71,17 @@ static void on_error(struct overview *o, const struct trace_event *ev)
 	       (o->errors[i].code != ev->result || o->errors[i].first->api != ev->fn->api))
 		i++;
 	if (i == o->error_kinds) {
-		if (!memlimit_charge(&o->error_rows, 1, OV_ERRORS_MAX, MEMLIMIT_ERRORS))
+		if (!memlimit_charge(&o->error_rows, 1, MEMLIMIT_ERRORS_MAX, MEMLIMIT_ERRORS))
 			return;
 		o->error_kinds++;
-		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn};
+		o->errors[i] = (struct ov_error){ev->result, 0, ev->start_ns, ev->fn, {0}};
 	}
 	o->errors[i].cnt++;
+	failures = &o->errors[i].failures;
+	if (!call_is_outer(ev) || !failure_matters(ev->fn, ev->result))
+		return;
+	if (!failures->cnt++)
+		*failures = (struct overview_error){ev->fn, ev->result, 1, ev->start_ns};
 }
 
 static void on_times(struct overview *o, struct ov_fn *f, const struct trace_event *ev)
@@ -184,8 +179,7 @@ bool overview_error(const struct report *r, unsigned i, struct overview_error *r
 
 	if (!o || i >= o->error_kinds)
 		return false;
-	*res = (struct overview_error){o->errors[i].first, o->errors[i].code, o->errors[i].cnt,
-				       o->errors[i].first_ns};
+	*res = o->errors[i].failures;
 	return true;
 }
 

@@ -22,12 +22,13 @@ struct overview_exit {
 };
 bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res);
 
-/* Kind i of errors of all calls, from 0. false: there are no more. */
+/* Failures with one result (model/failure.h). */
 struct overview_error {
 	const struct api_fn *fn; /* first function that returned it */
 	int32_t result;
 	uint64_t cnt, first_ns;
 };
+/* Kind i of errors, from 0; its cnt is 0 if none of them is a failure. false: there are no more. */
 bool overview_error(const struct report *r, unsigned i, struct overview_error *res);
 
 #endif /* REPORT_TIME_OVERVIEW_H */

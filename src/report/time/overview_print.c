@@ -136,7 +136,7 @@ static void print_cost(const struct trace_end *end, const struct term *term)
 		return;
 	human_time(cost, end->cost_ns);
 	overhead_share(share, sizeof(share), end);
-	term_section(term, "Cost of tracing", "%s, %s", cost, share);
+	term_section(term, "Tracing overhead", "%s, %s", cost, share);
 	overhead_print(term, end);
 }
 

@@ -8,7 +8,6 @@
 
 #define OV_PROCS_MAX   32768 /* each is a process: twice as many */
 #define OV_THREADS_MAX (1 << 20)
-#define OV_ERRORS_MAX  64 /* of one process */
 
 struct ov_fn {
 	const struct api_fn *fn;
@@ -36,6 +35,8 @@ struct ov_error {
 	int32_t code;
 	uint64_t cnt, first_ns;
 	const struct api_fn *first; /* first function that returned it */
+	/* Those that are failures (model/failure.h). */
+	struct overview_error failures;
 };
 
 struct overview {
@@ -48,7 +49,7 @@ struct overview {
 	struct ov_fn *fns;
 	struct ov_proc *procs;
 	unsigned fn_cap, proc_cap;
-	struct ov_error errors[MEMLIMIT_ALL(OV_ERRORS_MAX)];
+	struct ov_error errors[MEMLIMIT_ALL(MEMLIMIT_ERRORS_MAX)];
 	struct memlimit_share error_rows;
 	unsigned error_kinds;
 	uint64_t class_max_ns[CLASS_CNT], class_timed[CLASS_CNT];

@@ -32,7 +32,7 @@ enum phase {
 };
 
 struct stage_sum {
-	uint64_t first_ns, last_ns; /* of its calls, or of its time in no call; 0, 0: nothing */
+	uint64_t first_ns, last_ns; /* of its calls, or of its time outside calls; 0, 0: nothing */
 	uint64_t wall_ns, call_ns, call_cnt, launch_cnt, bytes;
 	uint64_t alloc_bytes, htod_bytes;
 };
@@ -67,7 +67,7 @@ void stage_result(const struct report *r, struct stage_result *res);
  * processes that call CUDA have them, if there are two or more. */
 #define STAGE_PROCS 64
 bool stage_of_process(const struct report *r, uint32_t pid, struct stage_result *res);
-/* The surrounding stage: the one that time in no call would have. */
+/* The surrounding stage: the one that time outside calls would have. */
 enum stage stage_of_moment(const struct report *r, uint64_t ns);
 const char *stage_name(enum stage s);
 /* Share of the time in calls. */

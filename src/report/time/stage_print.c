@@ -53,6 +53,6 @@ void stages_print(const void *a, const struct term *term)
 		return;
 	human_time(wall, report_wall_ns(s->r));
 	human_share(outside, s->res.all.ns[PART_OUTSIDE], report_wall_ns(s->r));
-	term_section(term, "Stages", "%s, of which %s in no CUDA call", wall, outside);
+	term_section(term, "Stages", "%s, of which %s outside CUDA calls", wall, outside);
 	section_print(s->r, &stages_table, s, s, "list", TABLE_ROWS, term);
 }

@@ -17,7 +17,7 @@ struct stage_row {
 	uint64_t launch_cnt, bytes, first_ns, last_ns;
 };
 
-/* Time in no call so far: a call that began before and returns later removes it. ns is less than
+/* Time outside calls so far: a call that began before and returns later removes it. ns is less than
  * end_ns - start_ns if neighbours were merged. */
 struct stage_gap {
 	uint64_t start_ns, end_ns, ns;
@@ -62,6 +62,8 @@ struct iter_result;
 void stages_begin(struct stages *s, struct report *r);
 /* ev is a call. */
 void stages_add(struct stages *s, const struct trace_event *ev);
+/* Ends the last cell. */
+void stages_close(struct stages *s);
 void stages_end(struct stages *s, const struct iter_result *iter);
 void stages_clear(struct stages *s);
 

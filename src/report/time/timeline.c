@@ -12,6 +12,7 @@
 
 #include "model/call.h"
 #include "report/collect.h"
+#include "report/section.h"
 #include "util/plural.h"
 
 #define STEPS	      512
@@ -162,41 +163,23 @@ static unsigned steps_of(const struct timeline *t)
 	return t->last_ns ? t->last_ns / t->step_ns - t->first_ns / t->step_ns + 1 : 0;
 }
 
-static void put_shares(const struct timeline *t, struct json *j, const char *name,
-		       const struct row *row)
+static void put_classes(const struct timeline *t, struct json *j)
 {
-	json_open_array(j, name);
-	for (unsigned i = 0; i < steps_of(t); i++)
-		json_f64(j, NULL, (double)row->ns[i] / t->step_ns);
-	json_close_array(j);
-}
-
-static void timeline_json(const void *a, struct json *j)
-{
-	const struct timeline *t = a;
-
-	json_open(j, "timeline");
-	if (t->last_ns)
-		json_micro(j, "first_ts", t->first_ns / t->step_ns * t->step_ns);
-	json_u64(j, "step_ns", t->step_ns);
-	json_u64(j, "steps", steps_of(t));
 	json_open(j, "classes");
-	for (int i = 0; i < CLASS_CNT; i++)
-		if (t->classes[i].total_ns)
-			put_shares(t, j, api_class_name(i), &t->classes[i]);
-	json_close(j);
-	json_open_array(j, "rows");
-	for (unsigned i = 0; i < t->thread_cnt; i++) {
-		json_open(j, NULL);
-		json_u64(j, "pid", t->threads[i].pid);
-		json_u64(j, "tid", t->threads[i].tid);
-		json_str(j, "comm", t->threads[i].comm);
-		put_shares(t, j, "busy", &t->threads[i]);
-		json_close(j);
+	for (int i = 0; i < CLASS_CNT; i++) {
+		if (!t->classes[i].total_ns)
+			continue;
+		json_open_array(j, api_class_name(i));
+		for (unsigned k = 0; k < steps_of(t); k++)
+			json_f64(j, NULL, (double)t->classes[i].ns[k] / t->step_ns);
+		json_close_array(j);
 	}
-	json_close_array(j);
 	json_close(j);
 }
+
+#define SECTION_STATE struct timeline
+#define SECTION_ROWS  "report/time/timeline.section"
+#include "report/section_rows.h"
 
 /* Prints one character per column, by its share of time. */
 static void put_bar(const struct timeline *t, const struct term *term, const struct row *row,
@@ -231,7 +214,7 @@ static void timeline_print(const void *a, const struct term *term)
 	if (!t->last_ns)
 		return;
 	human_time(span, t->last_ns - t->first_ns);
-	human_time(begin, t->first_ns);
+	human_time(begin, report_since_begin(t->r, t->r->base_ns + t->first_ns));
 	term_section(term, "Timeline",
 		     "%s from the first call (%s after the start of the trace) to the end of the "
 		     "last",
@@ -268,7 +251,7 @@ const struct analysis_ops timeline_ops = {
 	.name = "timeline",
 	.new = timeline_new,
 	.event = timeline_event,
-	.json = timeline_json,
+	.section = &timeline_table,
 	.print = timeline_print,
 	.free = timeline_free,
 };

@@ -16,10 +16,7 @@
 #include "report/collect.h"
 #include "report/memory/memory.h"
 
-#define THREADS_MAX 65536
-#define STREAMS_MAX 65536
-#define FOR_MAX	    4096
-#define LIST_MAX    1000
+#define LIST_MAX 1000
 
 struct wait_fn {
 	const struct api_fn *fn;
@@ -118,18 +115,12 @@ static uint64_t last_key(const struct waits *w, const struct trace_event *ev, en
 
 static void note_launch(struct waits *w, const struct trace_event *ev, enum last_of of)
 {
-	uint32_t i = keys_get(&w->last_keys, last_key(w, ev, of), STREAMS_MAX, MEMLIMIT_STREAMS);
-	const char **last;
+	uint32_t i = keys_row(&w->last_keys, last_key(w, ev, of), MEMLIMIT_STREAMS, w->last,
+			      w->last_cap);
 
 	if (i == KEYS_NONE)
 		return;
-	last = grow(w->last, &w->last_cap, i + 1, sizeof(*last), MEMLIMIT_STREAMS);
-	if (!last) {
-		keys__undo(&w->last_keys, i);
-		return;
-	}
-	w->last = last;
-	last[i] = call_launches_graph(ev) ? "(a CUDA graph)" : ev->launch.kernel;
+	w->last[i] = call_launches_graph(ev) ? "(a CUDA graph)" : ev->launch.kernel;
 }
 
 static const char *last_kernel(struct waits *w, const struct trace_event *ev)
@@ -145,22 +136,15 @@ static const char *last_kernel(struct waits *w, const struct trace_event *ev)
 static void add_for(struct waits *w, uint32_t fn, const char *kernel, const char *what, uint64_t ns)
 {
 	uint64_t key = pair_key((uintptr_t)(kernel ? kernel : what), fn);
-	uint32_t i = keys_get(&w->for_keys, key, FOR_MAX, MEMLIMIT_WAITS);
-	struct wait_for *fors;
+	uint32_t i = keys_row(&w->for_keys, key, MEMLIMIT_WAITS, w->fors, w->for_cap);
 
 	if (i == KEYS_NONE)
 		return;
-	fors = grow(w->fors, &w->for_cap, i + 1, sizeof(*fors), MEMLIMIT_WAITS);
-	if (!fors) {
-		keys__undo(&w->for_keys, i);
-		return;
-	}
-	w->fors = fors;
-	fors[i].fn = fn;
-	fors[i].kernel = kernel;
-	fors[i].what = what;
-	fors[i].cnt++;
-	fors[i].total_ns += ns;
+	w->fors[i].fn = fn;
+	w->fors[i].kernel = kernel;
+	w->fors[i].what = what;
+	w->fors[i].cnt++;
+	w->fors[i].total_ns += ns;
 }
 
 /* Number of the function, or KEYS_NONE. */
@@ -192,23 +176,16 @@ static uint32_t add_fn(struct keys *keys, struct wait_fn **fns, unsigned *cap,
 
 static void add_thread(struct waits *w, const struct trace_event *ev, uint64_t ns)
 {
-	uint32_t i = keys_get(&w->thread_keys, thread_key(ev->pid, ev->tid), THREADS_MAX,
-			      MEMLIMIT_THREADS);
-	struct wait_thread *threads;
+	uint32_t i = keys_row(&w->thread_keys, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS,
+			      w->threads, w->thread_cap);
 
 	if (i == KEYS_NONE)
 		return;
-	threads = grow(w->threads, &w->thread_cap, i + 1, sizeof(*threads), MEMLIMIT_THREADS);
-	if (!threads) {
-		keys__undo(&w->thread_keys, i);
-		return;
-	}
-	w->threads = threads;
-	threads[i].pid = ev->pid;
-	threads[i].tid = ev->tid;
-	threads[i].comm = ev->comm;
-	threads[i].cnt++;
-	threads[i].total_ns += ns;
+	w->threads[i].pid = ev->pid;
+	w->threads[i].tid = ev->tid;
+	w->threads[i].comm = ev->comm;
+	w->threads[i].cnt++;
+	w->threads[i].total_ns += ns;
 }
 
 static bool precedes(const struct trace_event *ev, const struct wait_long *row)
@@ -384,7 +361,7 @@ static void waits_print(const void *a, const struct term *term)
 	human_count(threads, w->thread_keys.cnt);
 	term_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of %s", total,
 		     count, plural(w->cnt), threads, plural(w->thread_keys.cnt), share,
-		     w->thread_keys.cnt > 1 ? "their time" : "the trace");
+		     w->thread_keys.cnt > 1 ? "time of these periods" : "the trace");
 	if (w->unfinished_cnt) {
 		human_count(count, w->unfinished_cnt);
 		human_time(total, w->longest_unfinished.ns);

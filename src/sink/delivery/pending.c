@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 
+#include "util/hash_table.h"
+
 /* As many chains as half of the pending memory holds calls. */
 #define CHAINS_LOG 16
-/* The traced process makes the ids: it may choose them so that all fall into one chain. */
+/* The traced process makes the ids: all may be equal. */
 #define LOOK_MAX 64
 
 /* Begins with its oldest call, which is removed first. */
@@ -24,7 +26,7 @@ struct pending_calls *pending__new(void)
 
 static struct chain *chain_of(struct pending_calls *c, uint64_t id)
 {
-	return &c->chains[id * 0x9e3779b97f4a7c15 >> (64 - CHAINS_LOG)];
+	return &c->chains[hash_word(id) >> (64 - CHAINS_LOG)];
 }
 
 void pending__add(struct pending_calls *c, struct pending_call *h, uint64_t id)
@@ -51,7 +53,7 @@ bool pending__executed(struct pending_calls *c, const struct trace_event *ev)
 	t = &h->times;
 	if (!t->cnt || ev->start_ns < t->start_ns) {
 		t->start_ns = ev->start_ns;
-		t->queue_ns = ev->gpu.queue_us;
+		t->queue_ns = ev->gpu.queue_ns;
 	}
 	t->ns += event_duration_ns(ev);
 	t->cnt++;

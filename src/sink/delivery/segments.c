@@ -26,7 +26,7 @@ struct segments {
 	struct segments_pending *wait; /* NULL: lines do not wait */
 	unsigned segments;	       /* finished files */
 	struct trace_end here;	       /* sums of the current file */
-	struct trace_end told;	       /* sums in the ends of earlier files */
+	struct trace_end earlier;      /* sums in the ends of earlier files */
 	/* Stacks that the current file defines: a bit for each id. */
 	uint8_t *stacks;
 	size_t stacks_sz;
@@ -151,7 +151,7 @@ static bool put(struct sink *s, const struct segment_item *n,
 	return lacks;
 }
 
-/* Whether no room is left for this number of bytes. */
+/* Returns whether no room is left for this number of bytes. */
 static bool is_full(const struct sink *s, size_t room)
 {
 	return s->out->written + s->out->len + room > s->segments->max;
@@ -175,9 +175,9 @@ static void end_file(struct sink *s)
 	s->ops->end(s, &end);
 	out__flush(s->out);
 	out__check(s->out, true);
-	sp->told.stats[CT_STAT_ENTRIES] += end.stats[CT_STAT_ENTRIES];
-	sp->told.stats[CT_STAT_UNFINISHED] += end.stats[CT_STAT_UNFINISHED];
-	sp->told.stats[CT_STAT_ABANDONED] += end.stats[CT_STAT_ABANDONED];
+	sp->earlier.stats[CT_STAT_ENTRIES] += end.stats[CT_STAT_ENTRIES];
+	sp->earlier.stats[CT_STAT_UNFINISHED] += end.stats[CT_STAT_UNFINISHED];
+	sp->earlier.stats[CT_STAT_ABANDONED] += end.stats[CT_STAT_ABANDONED];
 }
 
 static void begin_file(struct sink *s)
@@ -297,7 +297,7 @@ static struct trace_end last_end(const struct segments *sp, const struct trace_e
 	memcpy(last.type_cnt, sp->here.type_cnt, sizeof(last.type_cnt));
 	for (unsigned i = 0; i < CT_STAT_CNT; i++)
 		last.stats[i] -=
-			sp->told.stats[i] < last.stats[i] ? sp->told.stats[i] : last.stats[i];
+			sp->earlier.stats[i] < last.stats[i] ? sp->earlier.stats[i] : last.stats[i];
 	return last;
 }
 

@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "util/clock.h"
+#include "util/hash_table.h"
 #include "util/out.h"
 
 /* Limit of stored definitions, for a trace in which each call has a new stack. */
@@ -18,32 +16,30 @@
 
 /* The definition of a stack that pending lines refer to. */
 struct stack_def {
+	struct hash_link link;
 	uint64_t id;
 	uint64_t line_cnt;
-	UT_hash_handle hh;
 	size_t len;
 	char text[];
 };
+HASH_TABLE(stack_def, id);
 
 struct segments_pending {
 	struct sink *s;
 	struct sink *own; /* formats lines, in memory */
 	struct pending_lines *lines;
-	struct stack_def *stacks;
+	struct stack_def_table stacks;
 	size_t stacks_sz;
 };
 
 static struct stack_def *find(const struct segments_pending *w, uint64_t id)
 {
-	struct stack_def *k;
-
-	HASH_FIND(hh, w->stacks, &id, sizeof(id), k);
-	return k;
+	return stack_def_table__find(&w->stacks, &id);
 }
 
 static void drop(struct segments_pending *w, struct stack_def *k)
 {
-	HASH_DEL(w->stacks, k);
+	stack_def_table__del(&w->stacks, k);
 	w->stacks_sz -= sizeof(*k) + k->len;
 	free(k);
 }
@@ -103,8 +99,7 @@ static struct stack_def *new_kept(struct segments_pending *w, const struct trace
 	k->id = ev->stack->id;
 	k->len = o->len;
 	memcpy(k->text, o->buf, o->len);
-	HASH_ADD(hh, w->stacks, id, sizeof(k->id), k);
-	if (!k->hh.tbl) {
+	if (stack_def_table__add(&w->stacks, k)) {
 		free(k);
 		return NULL;
 	}
@@ -157,13 +152,10 @@ void segments_pending__release(struct segments_pending *w)
 
 void segments_pending__free(struct segments_pending *w)
 {
-	struct stack_def *k, *next;
-
 	if (!w)
 		return;
 	pending_lines__free(w->lines);
-	HASH_ITER (hh, w->stacks, k, next)
-		drop(w, k);
+	stack_def_table__free(&w->stacks);
 	sink__free_copy(w->own);
 	free(w);
 }

@@ -83,7 +83,7 @@ unsigned workers__size(unsigned cpus)
 	return cnt < 2 ? 0 : cnt > 4 ? 3 : cnt - 1;
 }
 
-uint64_t workers__most(unsigned threads)
+uint64_t workers__max_bytes(unsigned threads)
 {
 	return threads ? (uint64_t)workers__copies(threads) * (ITEMS_SZ + ITEMS_TEXT_SZ) : 0;
 }

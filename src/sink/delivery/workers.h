@@ -31,7 +31,7 @@ struct workers_writer {
 #define WORKERS_CALLER	    WORKERS_THREADS_MAX
 
 /* The maximum memory of a worker pool of this size, and the number of its copies of the sink. */
-uint64_t workers__most(unsigned threads);
+uint64_t workers__max_bytes(unsigned threads);
 unsigned workers__copies(unsigned threads);
 /* Useful number of threads for this number of processors: 0 where they would take one away from the
  * traced program. */

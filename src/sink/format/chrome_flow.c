@@ -12,8 +12,7 @@
 #include <string.h>
 
 /* Out of memory costs an arrow, never the trace. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash_table.h"
 
 #define MAX_PROCS   4096
 #define MAX_STREAMS 1024
@@ -28,30 +27,33 @@ struct stream_key {
 };
 
 struct flow_stream {
+	struct hash_link link;
 	struct stream_key key;
 	/* Newest first. The earlier one is kept for a launch that another thread makes while this
 	 * one already waits. */
 	struct flow_launch last[2];
 	uint64_t waited_seq; /* launches up to this one were waited for */
-	UT_hash_handle hh;
 };
+HASH_TABLE(flow_stream, key);
 
 struct flow_event {
+	struct hash_link link;
 	uint64_t handle;
 	struct stream_key stream;
 	struct flow_launch launch;
-	UT_hash_handle hh;
 };
+HASH_TABLE(flow_event, handle);
 
 struct flow_proc {
+	struct hash_link link;
 	uint32_t pid;
-	struct flow_stream *streams;
-	struct flow_event *events;
-	UT_hash_handle hh;
+	struct flow_stream_table streams;
+	struct flow_event_table events;
 };
+HASH_TABLE(flow_proc, pid);
 
 struct flows {
-	struct flow_proc *procs;
+	struct flow_proc_table procs;
 	struct flow_proc *cur; /* process of the last event */
 	uint64_t seq;
 	unsigned stream_cnt, event_cnt; /* of all processes */
@@ -65,20 +67,11 @@ struct flows *flows__new(void)
 
 static void proc_drop(struct flows *f, struct flow_proc *p)
 {
-	struct flow_stream *s, *s_next;
-	struct flow_event *e, *e_next;
-
-	f->stream_cnt -= HASH_COUNT(p->streams);
-	f->event_cnt -= HASH_COUNT(p->events);
-	HASH_ITER (hh, p->streams, s, s_next) {
-		HASH_DEL(p->streams, s);
-		free(s);
-	}
-	HASH_ITER (hh, p->events, e, e_next) {
-		HASH_DEL(p->events, e);
-		free(e);
-	}
-	HASH_DEL(f->procs, p);
+	f->stream_cnt -= hash_cnt(&p->streams);
+	f->event_cnt -= hash_cnt(&p->events);
+	flow_stream_table__free(&p->streams);
+	flow_event_table__free(&p->events);
+	flow_proc_table__del(&f->procs, p);
 	if (f->cur == p)
 		f->cur = NULL;
 	free(p);
@@ -86,11 +79,9 @@ static void proc_drop(struct flows *f, struct flow_proc *p)
 
 void flows__free(struct flows *f)
 {
-	struct flow_proc *p, *next;
-
 	if (!f)
 		return;
-	HASH_ITER (hh, f->procs, p, next)
+	hash_each (p, &f->procs)
 		proc_drop(f, p);
 	free(f);
 }
@@ -111,7 +102,7 @@ static struct flow_proc *proc_find(struct flows *f, uint32_t pid)
 
 	if (p && p->pid == pid)
 		return p;
-	HASH_FIND(hh, f->procs, &pid, sizeof(pid), p);
+	p = flow_proc_table__find(&f->procs, &pid);
 	if (p)
 		f->cur = p;
 	return p;
@@ -120,25 +111,16 @@ static struct flow_proc *proc_find(struct flows *f, uint32_t pid)
 static struct flow_proc *proc_get(struct flows *f, uint32_t pid)
 {
 	struct flow_proc *p = proc_find(f, pid);
-	unsigned before = HASH_COUNT(f->procs);
 
 	if (p)
 		return p;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return NULL;
-	p->pid = pid;
-	if (before >= MAX_PROCS) {
-		proc_drop(f, f->procs);
+	if (hash_cnt(&f->procs) >= MAX_PROCS) {
+		proc_drop(f, f->procs.first);
 		f->forgotten++;
 	}
-	before = HASH_COUNT(f->procs);
-	HASH_ADD(hh, f->procs, pid, sizeof(p->pid), p);
-	if (HASH_COUNT(f->procs) == before) {
-		free(p);
-		return NULL;
-	}
-	f->cur = p;
+	p = flow_proc_table__new(&f->procs, &pid);
+	if (p)
+		f->cur = p;
 	return p;
 }
 
@@ -153,13 +135,10 @@ static struct stream_key stream_key(const struct trace_event *ev)
 
 static struct flow_stream *stream_find(struct flow_proc *p, const struct stream_key *k)
 {
-	struct flow_stream *s;
-
-	HASH_FIND(hh, p->streams, k, sizeof(*k), s);
-	return s;
+	return flow_stream_table__find(&p->streams, k);
 }
 
-/* Whether an entry must be dropped before the process, which has `mine`, gets another. */
+/* Returns whether an entry must be dropped before the process, which has `mine`, gets another. */
 static bool is_full(unsigned mine, unsigned max, unsigned all, unsigned all_max)
 {
 	return mine && (mine >= max || all >= all_max || mine > all_max - all);
@@ -168,56 +147,33 @@ static bool is_full(unsigned mine, unsigned max, unsigned all, unsigned all_max)
 static struct flow_stream *stream_get(struct flows *f, struct flow_proc *p,
 				      const struct stream_key *k)
 {
-	struct flow_stream *s = stream_find(p, k), *old = p->streams;
-	unsigned before;
+	struct flow_stream *s = stream_find(p, k);
 
 	if (s)
 		return s;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	s->key = *k;
-	if (is_full(HASH_COUNT(p->streams), MAX_STREAMS, f->stream_cnt, ALL_STREAMS)) {
-		HASH_DEL(p->streams, old);
-		free(old);
+	if (is_full(hash_cnt(&p->streams), MAX_STREAMS, f->stream_cnt, ALL_STREAMS)) {
+		free(flow_stream_table__pop(&p->streams));
 		f->stream_cnt--;
 		f->forgotten++;
 	}
-	before = HASH_COUNT(p->streams);
-	HASH_ADD(hh, p->streams, key, sizeof(s->key), s);
-	if (HASH_COUNT(p->streams) == before) {
-		free(s);
-		return NULL;
-	}
-	f->stream_cnt++;
+	s = flow_stream_table__new(&p->streams, k);
+	f->stream_cnt += s != NULL;
 	return s;
 }
 
 static struct flow_event *event_get(struct flows *f, struct flow_proc *p, uint64_t handle)
 {
-	struct flow_event *e, *old = p->events;
-	unsigned before;
+	struct flow_event *e = flow_event_table__find(&p->events, &handle);
 
-	HASH_FIND(hh, p->events, &handle, sizeof(handle), e);
 	if (e)
 		return e;
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return NULL;
-	e->handle = handle;
-	if (is_full(HASH_COUNT(p->events), MAX_EVENTS, f->event_cnt, ALL_EVENTS)) {
-		HASH_DEL(p->events, old);
-		free(old);
+	if (is_full(hash_cnt(&p->events), MAX_EVENTS, f->event_cnt, ALL_EVENTS)) {
+		free(flow_event_table__pop(&p->events));
 		f->event_cnt--;
 		f->forgotten++;
 	}
-	before = HASH_COUNT(p->events);
-	HASH_ADD(hh, p->events, handle, sizeof(e->handle), e);
-	if (HASH_COUNT(p->events) == before) {
-		free(e);
-		return NULL;
-	}
-	f->event_cnt++;
+	e = flow_event_table__new(&p->events, &handle);
+	f->event_cnt += e != NULL;
 	return e;
 }
 
@@ -273,10 +229,9 @@ static void wait_stream(struct flow_stream *s, const struct trace_event *ev, flo
 
 static void wait_event(struct flow_proc *p, const struct trace_event *ev, flow_fn fn, void *ctx)
 {
-	struct flow_event *e;
+	struct flow_event *e = flow_event_table__find(&p->events, &ev->cu_event);
 	struct flow_stream *s;
 
-	HASH_FIND(hh, p->events, &ev->cu_event, sizeof(ev->cu_event), e);
 	if (!e || !e->launch.seq || e->launch.start_ns >= ev->start_ns)
 		return;
 	s = stream_find(p, &e->stream);
@@ -290,20 +245,19 @@ static void wait_event(struct flow_proc *p, const struct trace_event *ev, flow_f
 static void on_sync(struct flows *f, const struct trace_event *ev, flow_fn fn, void *ctx)
 {
 	struct flow_proc *p = proc_find(f, ev->pid);
-	struct flow_stream *s, *next;
-	struct stream_key k;
 
 	if (!p)
 		return;
 	if (ev->has & HAS_CU_EVENT) {
 		wait_event(p, ev, fn, ctx);
 	} else if (ev->has & HAS_STREAM || ev->type == TYPE_TRANSFER) {
-		k = stream_key(ev);
-		s = stream_find(p, &k);
+		struct stream_key k = stream_key(ev);
+		struct flow_stream *s = stream_find(p, &k);
+
 		if (s)
 			wait_stream(s, ev, fn, ctx);
 	} else if (!strcmp(ev->name, "cuCtxSynchronize")) {
-		HASH_ITER (hh, p->streams, s, next)
+		hash_each (s, &p->streams)
 			wait_stream(s, ev, fn, ctx);
 	}
 }
@@ -322,14 +276,14 @@ static void on_destroy(struct flows *f, const struct trace_event *ev)
 		k = stream_key(ev);
 		s = stream_find(p, &k);
 		if (s) {
-			HASH_DEL(p->streams, s);
+			flow_stream_table__del(&p->streams, s);
 			free(s);
 			f->stream_cnt--;
 		}
 	} else if (ev->type == TYPE_EVENT && ev->has & HAS_CU_EVENT) {
-		HASH_FIND(hh, p->events, &ev->cu_event, sizeof(ev->cu_event), e);
+		e = flow_event_table__find(&p->events, &ev->cu_event);
 		if (e) {
-			HASH_DEL(p->events, e);
+			flow_event_table__del(&p->events, e);
 			free(e);
 			f->event_cnt--;
 		}

@@ -2,9 +2,9 @@
 /*
  * Which launch a synchronisation waited for: the arrows of the Chrome trace and of Perfetto's.
  *
- * The host only knows the last launch on the stream before the call. Not followed: waits between
- * streams (cuStreamWaitEvent), the legacy default stream's waits for all others, and contexts
- * (cuCtxSynchronize is taken to wait for every stream of the process).
+ * Only the last launch on the stream before the call is known on the host. Not followed: waits
+ * between streams (cuStreamWaitEvent), the legacy default stream's waits for all others, and
+ * contexts (cuCtxSynchronize is taken to wait for every stream of the process).
  */
 #ifndef SINK_FORMAT_CHROME_FLOW_H
 #define SINK_FORMAT_CHROME_FLOW_H

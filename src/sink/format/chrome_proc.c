@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash_table.h"
 
 /* Limits. Dropped entries are named again when they return. */
 #define MAX_PROCS   16384
@@ -28,13 +27,15 @@ struct thread_key {
 };
 
 struct thread {
+	struct hash_link link;
 	struct thread_key key;
 	unsigned file; /* file in which it was named */
 	char comm[COMM_SZ];
-	UT_hash_handle hh;
 };
+HASH_TABLE(thread, key);
 
 struct proc {
+	struct hash_link link;
 	uint32_t pid;
 	unsigned index;
 	unsigned file;	    /* file in which it was named */
@@ -50,12 +51,12 @@ struct proc {
 
 	uint64_t rate_ns;   /* start of the current ioctl count */
 	unsigned ioctl_cnt; /* 0: not counting */
-	UT_hash_handle hh;
 };
+HASH_TABLE(proc, pid);
 
 struct chrome_procs {
-	struct proc *procs;
-	struct thread *threads;
+	struct proc_table procs;
+	struct thread_table threads;
 	struct proc *cur_proc; /* process of the last event */
 	struct thread *cur_thread;
 	unsigned proc_cnt; /* processes so far */
@@ -70,7 +71,7 @@ struct chrome_procs *chrome_procs__new(void)
 
 static void proc_drop(struct chrome_procs *ps, struct proc *p)
 {
-	HASH_DEL(ps->procs, p);
+	proc_table__del(&ps->procs, p);
 	if (ps->cur_proc == p)
 		ps->cur_proc = NULL;
 	free(p);
@@ -78,7 +79,7 @@ static void proc_drop(struct chrome_procs *ps, struct proc *p)
 
 static void thread_drop(struct chrome_procs *ps, struct thread *t)
 {
-	HASH_DEL(ps->threads, t);
+	thread_table__del(&ps->threads, t);
 	if (ps->cur_thread == t)
 		ps->cur_thread = NULL;
 	free(t);
@@ -86,15 +87,10 @@ static void thread_drop(struct chrome_procs *ps, struct thread *t)
 
 void chrome_procs__free(struct chrome_procs *ps)
 {
-	struct proc *p, *next_p;
-	struct thread *t, *next_t;
-
 	if (!ps)
 		return;
-	HASH_ITER (hh, ps->procs, p, next_p)
-		proc_drop(ps, p);
-	HASH_ITER (hh, ps->threads, t, next_t)
-		thread_drop(ps, t);
+	proc_table__free(&ps->procs);
+	thread_table__free(&ps->threads);
 	free(ps);
 }
 
@@ -114,7 +110,7 @@ static struct proc *proc_find(struct chrome_procs *ps, uint32_t pid)
 
 	if (p && p->pid == pid)
 		return p;
-	HASH_FIND(hh, ps->procs, &pid, sizeof(pid), p);
+	p = proc_table__find(&ps->procs, &pid);
 	if (p)
 		ps->cur_proc = p;
 	return p;
@@ -122,23 +118,16 @@ static struct proc *proc_find(struct chrome_procs *ps, uint32_t pid)
 
 static struct proc *proc_add(struct chrome_procs *ps, uint32_t pid)
 {
-	struct proc *p = calloc(1, sizeof(*p));
-	unsigned before;
+	struct proc *p;
 
-	if (!p)
-		return NULL;
-	p->pid = pid;
-	p->index = ps->proc_cnt++;
-	if (HASH_COUNT(ps->procs) >= MAX_PROCS) {
-		proc_drop(ps, ps->procs);
+	if (hash_cnt(&ps->procs) >= MAX_PROCS) {
+		proc_drop(ps, ps->procs.first);
 		ps->forgotten++;
 	}
-	before = HASH_COUNT(ps->procs);
-	HASH_ADD(hh, ps->procs, pid, sizeof(p->pid), p);
-	if (HASH_COUNT(ps->procs) == before) {
-		free(p);
+	p = proc_table__new(&ps->procs, &pid);
+	if (!p)
 		return NULL;
-	}
+	p->index = ps->proc_cnt++;
 	ps->cur_proc = p;
 	return p;
 }
@@ -150,7 +139,7 @@ static struct thread *thread_find(struct chrome_procs *ps, uint32_t pid, uint32_
 
 	if (t && t->key.tid == tid && t->key.pid == pid)
 		return t;
-	HASH_FIND(hh, ps->threads, &k, sizeof(k), t);
+	t = thread_table__find(&ps->threads, &k);
 	if (t)
 		ps->cur_thread = t;
 	return t;
@@ -158,23 +147,16 @@ static struct thread *thread_find(struct chrome_procs *ps, uint32_t pid, uint32_
 
 static struct thread *thread_add(struct chrome_procs *ps, uint32_t pid, uint32_t tid)
 {
-	struct thread *t = calloc(1, sizeof(*t));
-	unsigned before;
+	const struct thread_key key = {pid, tid};
+	struct thread *t;
 
-	if (!t)
-		return NULL;
-	t->key = (struct thread_key){pid, tid};
-	if (HASH_COUNT(ps->threads) >= MAX_THREADS) {
-		thread_drop(ps, ps->threads);
+	if (hash_cnt(&ps->threads) >= MAX_THREADS) {
+		thread_drop(ps, ps->threads.first);
 		ps->forgotten++;
 	}
-	before = HASH_COUNT(ps->threads);
-	HASH_ADD(hh, ps->threads, key, sizeof(t->key), t);
-	if (HASH_COUNT(ps->threads) == before) {
-		free(t);
-		return NULL;
-	}
-	ps->cur_thread = t;
+	t = thread_table__new(&ps->threads, &key);
+	if (t)
+		ps->cur_thread = t;
 	return t;
 }
 
@@ -295,9 +277,7 @@ static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_cou
 
 static void threads_forget(struct chrome_procs *ps, uint32_t pid)
 {
-	struct thread *t, *next;
-
-	HASH_ITER (hh, ps->threads, t, next)
+	hash_each (t, &ps->threads)
 		if (t->key.pid == pid)
 			thread_drop(ps, t);
 }
@@ -349,9 +329,7 @@ void chrome_procs__counters(struct chrome_procs *ps, const struct trace_event *e
 
 void chrome_procs__flush(struct chrome_procs *ps, chrome_counter_fn fn, void *ctx)
 {
-	struct proc *p, *next;
-
-	HASH_ITER (hh, ps->procs, p, next) {
+	hash_each (p, &ps->procs) {
 		rate_end(p, fn, ctx);
 		if (p->pending)
 			counters_late(p, fn, ctx);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/hash_table.h"
 #include "util/out.h"
 
 #define SLOT_CNT  (1 << 17) /* a power of two */
@@ -47,34 +48,9 @@ void intern__free(struct intern *t)
 	free(t);
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	unsigned __int128 x = (unsigned __int128)a * b;
-
-	return (uint64_t)x ^ (uint64_t)(x >> 64);
-}
-
-/* Hashes sixteen bytes a step. A program that fills the table with colliding keys only slows its
- * own trace. */
-static uint64_t hash_of(unsigned kind, const char *key, size_t len)
-{
-	const uint64_t odd1 = 0x9e3779b97f4a7c15ULL, odd2 = 0xc2b2ae3d27d4eb4fULL;
-	uint64_t h = (len << 8 | kind) ^ odd2, w[2];
-
-	for (; len > 16; len -= 16, key += 16) {
-		memcpy(w, key, 16);
-		h = mix(w[0] ^ odd1, w[1] ^ h);
-	}
-	memset(w, 0, sizeof(w));
-	memcpy(w, key, len);
-	h = mix(w[0] ^ odd1, w[1] ^ h);
-	h = mix(h ^ odd2, odd1);
-	return h ?: 1;
-}
-
 uint64_t intern__get(struct intern *t, unsigned kind, const void *key, size_t len, bool *is_new)
 {
-	uint64_t hash = hash_of(kind, key, len);
+	uint64_t hash = hash_bytes(key, len) + kind ?: 1;
 	struct slot *s;
 
 	for (size_t i = hash;; i++) {

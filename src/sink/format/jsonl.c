@@ -257,7 +257,7 @@ static void end_limits_hit(struct jsonl *l, const char *name, const struct trace
 	json_open(&l->j, name);
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		if (end->full[i])
-			json_u64(&l->j, quota_name(i), end->full[i]);
+			json_u64(&l->j, limit_name(i), end->full[i]);
 	json_close(&l->j);
 }
 
@@ -297,8 +297,8 @@ static void end_costs(struct jsonl *l, const char *name, const struct trace_end 
 	struct json *j = &l->j;
 
 	json_open(j, name);
-	for (unsigned i = 0; i < end->dear_cnt; i++)
-		json_micro(j, end->dear[i].fn->symbol, end->dear[i].ns);
+	for (unsigned i = 0; i < end->costly_cnt; i++)
+		json_micro(j, end->costly[i].fn->symbol, end->costly[i].ns);
 	json_close(j);
 }
 

@@ -37,8 +37,8 @@ static bool has_config(const struct trace_event *ev)
 	return ev->has & HAS_LAUNCH && ev->launch.has_config;
 }
 
-/* Whether "launch" contains the member. Tests the first letter first, because this runs for each
- * value of each call. */
+/* Returns whether "launch" contains the member. Tests the first letter first, because this runs for
+ * each value of each call. */
 static bool is_of_launch(const char *name)
 {
 	switch (name[0]) {
@@ -57,10 +57,11 @@ static bool is_of_launch(const char *name)
 	}
 }
 
-/* Whether the value is written elsewhere. The mangled name is too long to be written twice. */
+/* Returns whether the value is written elsewhere. The mangled name is too long to be written twice.
+ */
 static bool is_told(const struct pargs *a, const char *name)
 {
-	if (a->untold)
+	if (a->unrepeated)
 		return true;
 	if (!a->call || a->in_args || a->depth || !name)
 		return false;
@@ -76,12 +77,12 @@ static bool ends_in(const char *name, const char *end)
 	return len >= n && !strcmp(name + len - n, end);
 }
 
-/* Whether an argument repeats a field: one argument for each field. */
+/* Returns whether an argument repeats a field: one argument for each field. */
 static bool repeats(struct pargs *a, enum event_has field, bool same)
 {
-	if (!same || !(a->call->has & field) || a->told & field)
+	if (!same || !(a->call->has & field) || a->repeated & field)
 		return false;
-	a->told |= field;
+	a->repeated |= field;
 	return true;
 }
 
@@ -134,7 +135,7 @@ static void put_none(struct visitor *v, const char *name)
 {
 	struct pargs *a = pargs(v);
 
-	if (!a->untold && a->depth && a->levels[a->depth - 1].is_array)
+	if (!a->unrepeated && a->depth && a->levels[a->depth - 1].is_array)
 		put_string(a, name, "null", 4);
 }
 
@@ -250,7 +251,7 @@ static void open_level(struct pargs *a, const char *name, bool is_array)
 
 	/* Our own values are never that deep. */
 	if (is_told(a, name) || a->depth == PARGS_DEPTH) {
-		a->untold++;
+		a->unrepeated++;
 		return;
 	}
 	at = begin(a, name);
@@ -275,8 +276,8 @@ static void put_close(struct visitor *v)
 	struct pargs *a = pargs(v);
 	struct pargs_level *l;
 
-	if (a->untold) {
-		a->untold--;
+	if (a->unrepeated) {
+		a->unrepeated--;
 		return;
 	}
 	l = &a->levels[--a->depth];
@@ -319,7 +320,7 @@ void pargs__init(struct pargs *a, struct pseq *q, struct out *scratch)
 	a->scratch = scratch;
 	a->call = NULL;
 	a->kernel = 0;
-	a->told = a->untold = a->depth = 0;
+	a->repeated = a->unrepeated = a->depth = 0;
 	a->is_launch = a->in_args = false;
 	scratch->len = 0;
 }

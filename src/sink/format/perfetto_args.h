@@ -14,10 +14,10 @@ struct pargs {
 	struct out *scratch;		/* for texts of saved events */
 	const struct trace_event *call; /* NULL: values of another object */
 	uint64_t kernel;
-	unsigned told;	/* enum event_has: fields that an argument has repeated */
-	bool is_launch; /* its configuration is known: "launch" contains it */
+	unsigned repeated; /* enum event_has: fields that an argument has repeated */
+	bool is_launch;	   /* its configuration is known: "launch" contains it */
 	bool in_args;
-	unsigned untold; /* depth within omitted values */
+	unsigned unrepeated; /* depth within omitted values */
 	unsigned depth;
 	struct pargs_level {
 		size_t at, empty; /* start of its message, and the message's length when empty */

@@ -49,7 +49,7 @@ const struct trace_event *timeline_place(const struct trace_event *ev, struct ti
 	to->ev.comm = to->row;
 	to->has_call = ev->gpu.call && ev->tid;
 	to->call =
-		(struct flow_launch){.start_ns = ev->start_ns - ev->gpu.queue_us, .tid = ev->tid};
+		(struct flow_launch){.start_ns = ev->start_ns - ev->gpu.queue_ns, .tid = ev->tid};
 	return &to->ev;
 }
 

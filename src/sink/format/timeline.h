@@ -13,7 +13,7 @@
 
 #define TIMELINE_NAME_SZ 96
 
-/* Whether it is shown without a duration. Samples of GPUs are counters. */
+/* Returns whether it is shown without a duration. Samples of GPUs are counters. */
 bool timeline_is_instant(const struct trace_event *ev);
 /* The name of a slice or an instant: a launch has its kernel's name. In buf, or in the event. */
 const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len);
@@ -34,7 +34,7 @@ struct timeline_place {
 };
 /* The event as it is drawn: ev, or &to->ev. */
 const struct trace_event *timeline_place(const struct trace_event *ev, struct timeline_place *to);
-/* Whether it has a duration: a slice and not an instant. */
+/* Returns whether it has a duration: a slice and not an instant. */
 static inline bool timeline_is_slice(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_CALL || ev->kind == EVENT_DRIVER || ev->kind == EVENT_GPU ||

@@ -19,26 +19,13 @@ struct summary *summary__new(void)
 
 void summary__free(struct summary *s)
 {
-	struct kernel_stat *k, *next_k;
-	struct proc_stat *p, *next_p;
-	struct wait_thread *t, *next_t;
-
 	if (!s)
 		return;
-	HASH_ITER (hh, s->wait_threads, t, next_t) {
-		HASH_DEL(s->wait_threads, t);
-		free(t);
-	}
-	HASH_ITER (hh, s->kernels, k, next_k) {
-		HASH_DEL(s->kernels, k);
-		free(k);
-	}
-	HASH_ITER (hh, s->procs, p, next_p) {
-		HASH_DEL(s->procs, p);
-		free(p);
-	}
-	summary_threads_free(s);
-	summary_driver_free(s);
+	wait_thread_table__free(&s->wait_threads);
+	kernel_stat_table__free(&s->kernels);
+	proc_stat_table__free(&s->procs);
+	thread_stat_table__free(&s->threads);
+	cmd_stat_table__free(&s->driver.cmds);
 	gpu_devices__free(&s->run_gpus);
 	residency__free(&s->residency);
 	gpu_sums__free(s->gpus);
@@ -66,22 +53,18 @@ static struct fn_stat *fn_stat(struct summary *s, const struct api_fn *fn)
 static struct kernel_stat *kernel_by_name(struct summary *s, const char *name)
 {
 	size_t len = strnlen(name, SUMMARY_NAME_MAX);
-	struct kernel_stat *k;
-	unsigned before;
+	struct kernel_stat *k = kernel_stat_table__find(&s->kernels, name, len);
 
-	HASH_FIND(hh, s->kernels, name, len, k);
 	if (k)
 		return k;
-	before = HASH_COUNT(s->kernels);
-	if (before >= SUMMARY_KERNELS_MAX)
+	if (hash_cnt(&s->kernels) >= SUMMARY_KERNELS_MAX)
 		return &s->other_kernels;
 	k = calloc(1, sizeof(*k) + len + 1);
 	if (!k)
 		return &s->other_kernels;
 	memcpy(k + 1, name, len);
 	k->name = (const char *)(k + 1);
-	HASH_ADD_KEYPTR(hh, s->kernels, k->name, len, k);
-	if (HASH_COUNT(s->kernels) == before) {
+	if (kernel_stat_table__add(&s->kernels, k, len)) {
 		free(k);
 		return &s->other_kernels;
 	}
@@ -216,19 +199,10 @@ static void on_memory(struct summary *s, struct proc_stat *p, const struct trace
 static void note_wait_thread(struct summary *s, const struct trace_event *ev)
 {
 	uint64_t key = (uint64_t)ev->pid << 32 | ev->tid;
-	struct wait_thread *t;
 
-	HASH_FIND(hh, s->wait_threads, &key, sizeof(key), t);
-	if (t || HASH_COUNT(s->wait_threads) == SUMMARY_WAIT_THREADS)
-		return;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return;
-	t->key = key;
-	HASH_ADD(hh, s->wait_threads, key, sizeof(t->key), t);
-	/* HASH_NONFATAL_OOM */
-	if (!t->hh.tbl)
-		free(t);
+	if (!wait_thread_table__find(&s->wait_threads, &key) &&
+	    hash_cnt(&s->wait_threads) < SUMMARY_WAIT_THREADS)
+		wait_thread_table__new(&s->wait_threads, &key);
 }
 
 static void on_wait(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
@@ -274,26 +248,38 @@ static void on_transfer(struct summary *s, struct fn_stat *st, const struct trac
 	t->sync_ns += ns;
 }
 
-/* NULL when there are too many. */
-static struct proc_stat *proc_get(struct summary *s, uint32_t pid)
+static void proc_free(struct summary *s, struct proc_stat *p)
+{
+	proc_stat_table__del(&s->procs, p);
+	free(p);
+	s->cur_proc = NULL;
+}
+
+static void forget_ended(struct summary *s)
+{
+	hash_each (p, &s->procs)
+		if (p->ended_ns)
+			proc_free(s, p);
+}
+
+/* The process of a call; NULL when there are too many. */
+static struct proc_stat *proc_get(struct summary *s, const struct trace_event *ev)
 {
 	struct proc_stat *p = s->cur_proc;
-	unsigned before = HASH_COUNT(s->procs);
+	uint32_t pid = ev->pid;
 
-	if (p && p->pid == pid)
-		return p;
-	HASH_FIND(hh, s->procs, &pid, sizeof(pid), p);
-	if (!p && before < SUMMARY_PROCS_MAX) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return NULL;
-		p->pid = pid;
-		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
-		if (HASH_COUNT(s->procs) == before) {
-			free(p);
-			return NULL;
-		}
-		s->proc_cnt++;
+	if (!p || p->pid != pid)
+		p = proc_stat_table__find(&s->procs, &pid);
+	/* Another process with the same id. */
+	if (p && p->ended_ns && ev->start_ns > p->ended_ns) {
+		proc_free(s, p);
+		p = NULL;
+	}
+	if (!p && hash_cnt(&s->procs) == SUMMARY_PROCS_MAX)
+		forget_ended(s);
+	if (!p && hash_cnt(&s->procs) < SUMMARY_PROCS_MAX) {
+		p = proc_stat_table__new(&s->procs, &pid);
+		s->proc_cnt += p != NULL;
 	}
 	s->cur_proc = p;
 	return p;
@@ -308,19 +294,15 @@ static void on_process(struct summary *s, const struct trace_event *ev)
 
 	if (!is_exit && strcmp(ev->name, "exec"))
 		return;
-	HASH_FIND(hh, s->procs, &ev->pid, sizeof(ev->pid), p);
+	p = proc_stat_table__find(&s->procs, &ev->pid);
 	if (!p)
 		return;
 	for (i = 0; i < MEM_KIND_CNT; i++) {
 		s->mem[i].kept += p->mem[i];
 		mem_set(s, p, i, 0);
 	}
-	if (!is_exit)
-		return;
-	if (s->cur_proc == p)
-		s->cur_proc = NULL;
-	HASH_DEL(s->procs, p);
-	free(p);
+	if (is_exit)
+		p->ended_ns = ev->end_ns;
 }
 
 /* A truncated time does not describe the function: it is in no total. */
@@ -367,7 +349,7 @@ static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *s
 static void on_call(struct summary *s, const struct trace_event *ev)
 {
 	uint64_t ns = event_duration_ns(ev);
-	struct proc_stat *p = proc_get(s, ev->pid);
+	struct proc_stat *p = proc_get(s, ev);
 	struct fn_stat *st = fn_stat(s, ev->fn);
 	struct class_stat *c = &s->classes[ev->fn->class];
 

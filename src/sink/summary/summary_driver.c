@@ -8,34 +8,21 @@
 
 #include "decode/nv/nv_decode.h"
 
-void summary_driver_free(struct summary *s)
-{
-	struct cmd_stat *c, *next;
-
-	HASH_ITER (hh, s->driver.cmds, c, next) {
-		HASH_DEL(s->driver.cmds, c);
-		free(c);
-	}
-}
-
 static struct cmd_stat *cmd_stat(struct driver_stat *d, const char *name)
 {
 	size_t len = strnlen(name, SUMMARY_NAME_MAX);
-	unsigned before = HASH_COUNT(d->cmds);
-	struct cmd_stat *c;
+	struct cmd_stat *c = cmd_stat_table__find(&d->cmds, name, len);
 
-	HASH_FIND(hh, d->cmds, name, len, c);
 	if (c)
 		return c;
-	if (before >= SUMMARY_CMDS_MAX)
+	if (hash_cnt(&d->cmds) >= SUMMARY_CMDS_MAX)
 		return &d->other_cmds;
 	c = calloc(1, sizeof(*c) + len + 1);
 	if (!c)
 		return &d->other_cmds;
 	memcpy(c + 1, name, len);
 	c->name = (const char *)(c + 1);
-	HASH_ADD_KEYPTR(hh, d->cmds, c->name, len, c);
-	if (HASH_COUNT(d->cmds) == before) {
+	if (cmd_stat_table__add(&d->cmds, c, len)) {
 		free(c);
 		return &d->other_cmds;
 	}

@@ -175,7 +175,7 @@ static void print_objects(const struct term *term, const struct trace_end *end)
 	human_count(unknown, end->object_unknown_cnt);
 	if (end->object_unknown_cnt)
 		fprintf(term->f,
-			"  %s ioctl%s on objects whose allocation was not seen: no class\n",
+			"  %s ioctl%s on objects whose allocation was not recorded: no class\n",
 			unknown, plural(end->object_unknown_cnt));
 	if (end->object_refused_cnt)
 		fprintf(term->f, "  %s object%s not stored: the table of handles was full\n",

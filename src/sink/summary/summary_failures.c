@@ -3,6 +3,7 @@
 #include "summary_priv.h"
 
 #include "model/call.h"
+#include "model/failure.h"
 
 static void note_failure(struct summary *s, const struct trace_event *ev)
 {
@@ -32,7 +33,7 @@ void summary_error(struct summary *s, struct fn_stat *st, const struct trace_eve
 
 	s->error_cnt++;
 	st->error_cnt++;
-	if (call_is_outer(ev) && call_error_matters(ev))
+	if (call_is_outer(ev) && failure_matters(ev->fn, ev->result))
 		note_failure(s, ev);
 	for (; e < s->errors + s->error_kinds; e++) {
 		if (e->code == ev->result && e->first->api == ev->fn->api) {

@@ -167,17 +167,17 @@ static void put_end(struct json *j, const struct trace_end *end)
 	json_open(j, "limits_hit");
 	for (i = 0; i < QUOTA_CNT; i++)
 		if (end->full[i])
-			json_u64(j, quota_name(i), end->full[i]);
+			json_u64(j, limit_name(i), end->full[i]);
 	json_close(j);
 	json_f64(j, "probe_cost_ns", end->probe_cost_ns);
 	put_ms(j, "cost_ms", end->cost_ns);
 	json_f64(j, "cost_share", end->cost_share);
 	json_f64(j, "max_thread_overhead", end->max_thread_overhead);
 	json_open_array(j, "costs");
-	for (i = 0; i < end->dear_cnt; i++) {
+	for (i = 0; i < end->costly_cnt; i++) {
 		json_open(j, NULL);
-		json_str(j, "symbol", end->dear[i].fn->symbol);
-		put_ms(j, "ms", end->dear[i].ns);
+		json_str(j, "symbol", end->costly[i].fn->symbol);
+		put_ms(j, "ms", end->costly[i].ns);
 		json_close(j);
 	}
 	json_close_array(j);
@@ -231,9 +231,10 @@ void summary__json(struct summary *s, struct out *out, const struct trace_info *
 	put_ms(&j, "ms", s->wait_ns);
 	json_close(&j);
 	summary_json_driver(s, &j, end, info->kernel_probe);
+	s->residency.info = info;
 	residency__sort(&s->residency);
 	if (info->gpu_ctxsw)
-		residency__json(&s->residency, &j, info);
+		residency__json(&s->residency, &j);
 	gpu_sums__json(s->gpus, &j, "gpu_stats");
 	put_functions(&j, s);
 	json_u64(&j, "failed", s->error_cnt);

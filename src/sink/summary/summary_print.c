@@ -247,7 +247,7 @@ static void put_how(char cell[CELL_SZ], const struct fn_stat *st)
 static void print_waits(const struct summary *s, const struct term *term, struct fn_row *rows,
 			size_t cnt, uint64_t wall_ns)
 {
-	unsigned threads = HASH_COUNT(s->wait_threads);
+	unsigned threads = hash_cnt(&s->wait_threads);
 	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], by[CELL_SZ];
 	struct table_row *r;
 	struct table t;
@@ -406,11 +406,11 @@ static void print_cost(const struct summary *s, const struct term *term,
 	human_time(cost, end->cost_ns);
 	overhead_share(share, sizeof(share), end);
 	if (end->stats[CT_STAT_COUNTED])
-		term_section(term, "Cost of tracing", "%s call%s × %s + %s counted × %s = %s, %s",
+		term_section(term, "Tracing overhead", "%s call%s × %s + %s counted × %s = %s, %s",
 			     calls, plural(entries - end->stats[CT_STAT_COUNTED]), each, counted,
 			     count_each, cost, share);
 	else
-		term_section(term, "Cost of tracing", "%s call%s × %s = %s, %s", calls,
+		term_section(term, "Tracing overhead", "%s call%s × %s = %s, %s", calls,
 			     plural(entries), each, cost, share);
 	overhead_print(term, end);
 }
@@ -449,8 +449,9 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	print_waits(s, &term, rows, cnt, wall_ns);
 	print_functions(s, &term, rows, cnt);
 	summary_print_driver(s, &term, rows, cnt, info, end);
+	s->residency.info = info;
 	residency__sort(&s->residency);
-	residency__print(&s->residency, &term, info);
+	residency__print(&s->residency, &term);
 	gpu_sums__print(s->gpus, &term);
 	print_errors(s, &term);
 	print_unfinished(s, &term);

@@ -15,8 +15,7 @@
 
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash_table.h"
 
 #define SUMMARY_FN_BITS	     12
 #define SUMMARY_FN_SLOTS     (1 << SUMMARY_FN_BITS)
@@ -47,13 +46,15 @@ struct fn_stat {
 };
 
 struct kernel_stat {
+	struct hash_link link;
 	uint64_t cnt, total_ns, max_ns; /* direct launches */
 	uint64_t node_cnt;		/* launches into a graph */
 	uint64_t untimed_cnt;		/* of cnt, probed at their entry only */
 	uint64_t gpu_cnt, gpu_ns;	/* --gpu-time: executions, including nodes of graphs */
 	const char *name;		/* cut to SUMMARY_NAME_MAX */
-	UT_hash_handle hh;
 };
+HASH_TABLE_TYPE(kernel_stat);
+HASH_TABLE_BYTES(kernel_stat, name);
 
 struct kernel_slot {
 	const char *ptr; /* NULL: free */
@@ -83,23 +84,27 @@ struct mem_call {
 /* A thread that has waited. */
 #define SUMMARY_WAIT_THREADS 65536
 struct wait_thread {
+	struct hash_link link;
 	uint64_t key; /* pid, tid */
-	UT_hash_handle hh;
 };
+HASH_TABLE(wait_thread, key);
 
 /* A thread that made a driver call. */
 struct thread_stat {
+	struct hash_link link;
 	uint64_t key;			   /* pid, tid */
 	uint64_t submit_cnt, submit_bytes; /* since its last wait */
-	UT_hash_handle hh;
 };
+HASH_TABLE(thread_stat, key);
 
 struct proc_stat {
+	struct hash_link link;
 	uint32_t pid;
+	uint64_t ended_ns; /* 0: it runs. Records of its unfinished calls may come later */
 	uint64_t mem[MEM_KIND_CNT];
 	struct mem_call inner; /* the last one made within another call */
-	UT_hash_handle hh;
 };
+HASH_TABLE(proc_stat, pid);
 
 /* The copies, and other operations that move bytes, each in its own row. */
 enum transfer_kind {
@@ -120,7 +125,7 @@ struct error_stat {
 	const struct api_fn *first; /* first function that returned it */
 };
 
-/* A call that failed with this result, and is to be shown (call_error_matters()). */
+/* A call that failed with this result, and is to be shown (failure_matters()). */
 struct failure {
 	const struct api_fn *fn;
 	int32_t code;
@@ -131,11 +136,13 @@ struct failure {
 
 /* A command of the driver: names of unknown ones are made per event, so they are copied. */
 struct cmd_stat {
+	struct hash_link link;
 	uint64_t cnt, total_ns, max_ns, error_cnt;
 	const char *name;
 	const char *first_error; /* status or errno; NULL: no name */
-	UT_hash_handle hh;
 };
+HASH_TABLE_TYPE(cmd_stat);
+HASH_TABLE_BYTES(cmd_stat, name);
 
 struct slow_ioctl {
 	uint64_t ns;
@@ -163,7 +170,7 @@ struct driver_stat {
 	uint64_t ioctl_ns, unfinished_cnt;
 	uint64_t outside_cnt, outside_ns; /* ioctls outside CUDA calls */
 	uint64_t irq_cnt, xid_cnt;
-	struct cmd_stat *cmds; /* by name */
+	struct cmd_stat_table cmds;
 	struct cmd_stat other_cmds;
 	struct slow_ioctl slowest[SUMMARY_SLOWEST]; /* slowest first */
 	unsigned slow_cnt;
@@ -217,15 +224,15 @@ struct summary {
 	struct failure failures[SUMMARY_ERRORS_MAX];
 	unsigned failure_kinds;
 
-	struct proc_stat *procs;
+	struct proc_stat_table procs;
 	struct proc_stat *cur_proc;
 	uint64_t proc_cnt; /* processes so far */
-	struct wait_thread *wait_threads;
-	struct thread_stat *threads;
+	struct wait_thread_table wait_threads;
+	struct thread_stat_table threads;
 	struct thread_stat *recent_threads[1 << SUMMARY_THREAD_BITS];
 	bool threads_full;
 
-	struct kernel_stat *kernels; /* by name */
+	struct kernel_stat_table kernels;
 	struct kernel_stat other_kernels;
 	unsigned kernel_ptr_cnt;
 	unsigned fn_cnt;
@@ -238,13 +245,12 @@ struct summary {
 
 static inline unsigned hash_bits(uint64_t x, unsigned bits)
 {
-	return (x * 0x9e3779b97f4a7c15ull) >> (64 - bits);
+	return hash_word(x) >> (64 - bits);
 }
 
 /* summary_threads.c: a driver call that is not in another one, of ns, and its function. */
 void summary_top_call(struct summary *s, struct fn_stat *st, const struct trace_event *ev,
 		      uint64_t ns);
-void summary_threads_free(struct summary *s);
 /* summary_failures.c */
 void summary_error(struct summary *s, struct fn_stat *st, const struct trace_event *ev);
 
@@ -278,7 +284,6 @@ const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt)
 
 /* Counts driver events. */
 void summary_driver_event(struct summary *s, const struct trace_event *ev);
-void summary_driver_free(struct summary *s);
 /* Pointers to all commands, most time first; to be freed. */
 const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);
 

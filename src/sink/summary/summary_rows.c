@@ -116,14 +116,13 @@ struct fn_row *summary_fns(const struct summary *s, size_t *cnt)
 
 const struct kernel_stat **summary_kernels(const struct summary *s, size_t *cnt)
 {
-	const struct kernel_stat **list = calloc(HASH_COUNT(s->kernels) + 1, sizeof(*list));
-	struct kernel_stat *k, *next;
+	const struct kernel_stat **list = calloc(hash_cnt(&s->kernels) + 1, sizeof(*list));
 	size_t n = 0;
 
 	*cnt = 0;
 	if (!list)
 		return NULL;
-	HASH_ITER (hh, s->kernels, k, next)
+	hash_each (k, &s->kernels)
 		/* The others ran only in graphs that were made before the trace. */
 		if (k->cnt || k->node_cnt)
 			list[n++] = k;
@@ -146,14 +145,13 @@ static int cmd_cmp(const void *a, const void *b)
 
 const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt)
 {
-	const struct cmd_stat **list = calloc(HASH_COUNT(s->driver.cmds) + 1, sizeof(*list));
-	struct cmd_stat *c, *next;
+	const struct cmd_stat **list = calloc(hash_cnt(&s->driver.cmds) + 1, sizeof(*list));
 	size_t n = 0;
 
 	*cnt = 0;
 	if (!list)
 		return NULL;
-	HASH_ITER (hh, s->driver.cmds, c, next)
+	hash_each (c, &s->driver.cmds)
 		list[n++] = c;
 	if (s->driver.other_cmds.cnt)
 		list[n++] = &s->driver.other_cmds;

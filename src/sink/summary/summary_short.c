@@ -54,7 +54,7 @@ static void put_target(const struct trace_info *info, char *text, size_t size)
 		memcpy(text + size - 4, "...", 4);
 }
 
-/* ", 8 failed (7 as expected)": call_error_matters(), and calls within others. */
+/* ", 8 failed (7 as expected)": failure_matters(), and calls within others. */
 static void put_failed(const struct summary *s, char *text, size_t size)
 {
 	char failed[CELL_SZ], expected[CELL_SZ];
@@ -100,9 +100,7 @@ void short_trust(const struct short_summary *x)
 	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], procs[64] = "";
 	char counted[CELL_SZ], more_calls[64] = "";
 	char target[44], failed[128], added[96] = "", cnt[CELL_SZ];
-	const char *state = losses__any(&lost) ? "INCOMPLETE"
-			    : x->end->unseen   ? "calls may be missing"
-					       : "complete";
+	const char *state = losses__any(&lost) ? "INCOMPLETE" : "complete";
 	struct term bold = *x->term;
 	unsigned more;
 
@@ -125,7 +123,7 @@ void short_trust(const struct short_summary *x)
 	if (x->s->proc_cnt > 1)
 		snprintf(procs, sizeof(procs), " by %s processes", cnt);
 	if (x->end->cost_ns)
-		snprintf(added, sizeof(added), "; tracing added %s", share);
+		snprintf(added, sizeof(added), "; tracing overhead %s", share);
 	short_blank(x);
 	fputs(bold.color ? "\033[1m" : "", bold.f);
 	term_words(&bold, 2, "%s: %s, %s CUDA call%s%s%s%s, %s%s", target, time, calls,
@@ -210,7 +208,7 @@ void short_failures(const struct short_summary *x)
 			 plural(s->abandoned_cnt));
 }
 
-/* Only what GPU times support; the host's times alone do not say what limits a program. */
+/* Only what GPU times support; the host's times alone do not show what limits a program. */
 void short_verdict(const struct short_summary *x)
 {
 	const struct gpu_devices *gpus = &x->s->run_gpus;

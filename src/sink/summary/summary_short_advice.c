@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-/* One call that takes this part of the run. */
+/* Minimum share of the run for one long call. */
 #define LONG_CALL 0.2
-/* Waits after little work: so many, and of all waits this part. */
+/* Minimum number of waits after little work, and their minimum share of all waits. */
 #define SMALL_WAITS	 20
 #define SMALL_WAITS_PART 0.9
-/* What tracing may cost before it is mentioned. */
+/* Minimum overhead that is mentioned. */
 #define COST_PART  0.05
 #define ADVICE_MAX 3
 
@@ -55,25 +55,25 @@ static void small_waits(const struct short_summary *x, struct advice *a)
 		 small, all);
 }
 
-static void dear_trace(const struct short_summary *x, struct advice *a)
+static void costly_trace(const struct short_summary *x, struct advice *a)
 {
 	const struct trace_end *end = x->end;
 	char share[CELL_SZ], saved[CELL_SZ], how[160];
-	bool low = end->dear_cnt ? end->detail_low_saving_ns > end->dear[0].ns
-				 : end->detail_low_saving_ns;
+	bool low = end->costly_cnt ? end->detail_low_saving_ns > end->costly[0].ns
+				   : end->detail_low_saving_ns;
 
-	if (end->cost_share < COST_PART || (!low && !end->dear_cnt))
+	if (end->cost_share < COST_PART || (!low && !end->costly_cnt))
 		return;
 	human_share(share, end->cost_share, 1);
-	human_share(saved, low ? end->detail_low_saving_ns : end->dear[0].ns, end->cost_ns);
+	human_share(saved, low ? end->detail_low_saving_ns : end->costly[0].ns, end->cost_ns);
 	if (low)
 		snprintf(how, sizeof(how), "--detail=low saves %s of that", saved);
-	else if (end->dear[0].fn->api == API_TORCH)
+	else if (end->costly[0].fn->api == API_TORCH)
 		snprintf(how, sizeof(how), "trace without --torch");
 	else
-		snprintf(how, sizeof(how), "-e '!%s' saves %s of that", end->dear[0].fn->symbol,
+		snprintf(how, sizeof(how), "-e '!%s' saves %s of that", end->costly[0].fn->symbol,
 			 saved);
-	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "tracing added %s: %s", share, how);
+	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "tracing overhead %s: %s", share, how);
 }
 
 void short_advice(const struct short_summary *x)
@@ -84,7 +84,7 @@ void short_advice(const struct short_summary *x)
 		return;
 	long_call(x, &a);
 	small_waits(x, &a);
-	dear_trace(x, &a);
+	costly_trace(x, &a);
 	for (unsigned i = 0; i < a.cnt; i++) {
 		if (!i)
 			short_blank(x);

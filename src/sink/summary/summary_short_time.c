@@ -25,13 +25,13 @@ static void put_right(FILE *f, const char *s, int width)
 
 static double thread_time(const struct short_summary *x)
 {
-	return x->s->threads_full ? 0 : (double)x->wall_ns * HASH_COUNT(x->s->threads);
+	return x->s->threads_full ? 0 : (double)x->wall_ns * hash_cnt(&x->s->threads);
 }
 
 /* ", 12.8 % of the run", of all threads together; nothing if that is not known */
 static void put_share(const struct short_summary *x, uint64_t ns, char *text, size_t size)
 {
-	unsigned threads = HASH_COUNT(x->s->threads);
+	unsigned threads = hash_cnt(&x->s->threads);
 	char share[CELL_SZ];
 
 	human_share(share, ns, thread_time(x));
@@ -258,7 +258,7 @@ static void put_memory(const struct mem_stat *m, const char *kind, char *text, s
 	snprintf(text, size, "%s peak %s%s", kind, peak, rest);
 }
 
-/* What other layers recorded has no room here. */
+/* There is no space for what other layers recorded. */
 static void print_layers(const struct short_summary *x)
 {
 	const struct summary *s = x->s;

@@ -6,19 +6,9 @@
 
 #include "model/call.h"
 
-/* A wait after at most so much work, as the report's findings have it. */
+/* Maximum work before a small wait; the same limits as in the report's findings. */
 #define SMALL_SUBMITS 4
 #define SMALL_BYTES   (1 << 20)
-
-void summary_threads_free(struct summary *s)
-{
-	struct thread_stat *t, *next;
-
-	HASH_ITER (hh, s->threads, t, next) {
-		HASH_DEL(s->threads, t);
-		free(t);
-	}
-}
 
 /* NULL: there are too many, or there is no memory. */
 static struct thread_stat *thread_stat(struct summary *s, const struct trace_event *ev)
@@ -29,25 +19,14 @@ static struct thread_stat *thread_stat(struct summary *s, const struct trace_eve
 
 	if (t && t->key == key)
 		return t;
-	HASH_FIND(hh, s->threads, &key, sizeof(key), t);
-	if (!t) {
-		if (HASH_COUNT(s->threads) < SUMMARY_THREADS_MAX)
-			t = calloc(1, sizeof(*t));
-		if (!t)
-			goto full;
-		t->key = key;
-		HASH_ADD(hh, s->threads, key, sizeof(t->key), t);
-		/* HASH_NONFATAL_OOM */
-		if (!t->hh.tbl) {
-			free(t);
-			goto full;
-		}
-	}
-	*recent = t;
+	t = thread_stat_table__find(&s->threads, &key);
+	if (!t && hash_cnt(&s->threads) < SUMMARY_THREADS_MAX)
+		t = thread_stat_table__new(&s->threads, &key);
+	if (t)
+		*recent = t;
+	else
+		s->threads_full = true;
 	return t;
-full:
-	s->threads_full = true;
-	return NULL;
 }
 
 void summary_top_call(struct summary *s, struct fn_stat *st, const struct trace_event *ev,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Uses the stand-in driver of tests/vm/stub as libcuda uses the real one, and prints what a trace
+ * Uses the mock driver of tests/vm/stub as libcuda uses the real one, and prints what a trace
  * must show: a JSON line for each system call that reaches the driver, in cudatrace's own words
  * (docs/SCHEMA.md), in the order in which each thread made them. tests/vm/compare.py compares.
  *
  * - -n N: rounds (1)
  * - -t N: threads, each with its own files and rounds
- * - -c: in a CUDA call (cuFakeCallback of the stand-in libcuda.so.1): rounds 0, 2, 4..., -s, -f
+ * - -c: in a CUDA call (cuFakeCallback of the mock libcuda.so.1): rounds 0, 2, 4..., -s, -f
  * - -d 535: the driver's branch, for layouts differ (580)
  * - -u: first page faults and migrations of managed memory
  * - -s MS: at the end an ioctl that takes so long
@@ -601,7 +601,7 @@ static void load_cuda(void)
 	}
 	*(void **)&init = dlsym(lib, "cuInit");
 	*(void **)&callback = dlsym(lib, "cuFakeCallback");
-	must(init && callback, "no stand-in libcuda.so.1");
+	must(init && callback, "no mock libcuda.so.1");
 	must(!init(0), "cuInit");
 #endif
 }

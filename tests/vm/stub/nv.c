@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A stand-in for nvidia.ko: /dev/nvidiactl, /dev/nvidia0, /proc/driver/nvidia. See stub.h. */
+/* A mock for nvidia.ko: /dev/nvidiactl, /dev/nvidia0, /proc/driver/nvidia. See stub.h. */
 #include "stub.h"
 
 #include <linux/cdev.h>
@@ -351,6 +351,6 @@ static void __exit stub_exit(void)
 
 module_init(stub_init);
 module_exit(stub_exit);
-MODULE_DESCRIPTION("stand-in for NVIDIA's driver, for tests of cudatrace");
+MODULE_DESCRIPTION("mock for NVIDIA's driver, for tests of cudatrace");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(NV_VERSION);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A stand-in for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says
+/* A mock for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says
  * in the argument which one is meant. */
 #include "stub.h"
 
@@ -70,6 +70,6 @@ static void __exit stub_exit(void)
 
 module_init(stub_init);
 module_exit(stub_exit);
-MODULE_DESCRIPTION("stand-in for NVIDIA's mode setting driver, for tests of cudatrace");
+MODULE_DESCRIPTION("mock for NVIDIA's mode setting driver, for tests of cudatrace");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(NV_VERSION);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the stand-ins for NVIDIA's kernel modules have in common.
+ * What the mocks for NVIDIA's kernel modules have in common.
  *
  * They have the real modules' devices, entry points and ioctl layouts, and do nothing. What an
  * ioctl answers is the caller's wish, put into the status field beforehand:

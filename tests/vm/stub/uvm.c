@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A stand-in for nvidia-uvm.ko: /dev/nvidia-uvm and /dev/nvidia-uvm-tools, at a major number that
+/* A mock for nvidia-uvm.ko: /dev/nvidia-uvm and /dev/nvidia-uvm-tools, at a major number that
  * the kernel chooses. See stub.h. */
 #include "stub.h"
 #include "uvm_events.h"
@@ -169,6 +169,6 @@ static void __exit stub_exit(void)
 
 module_init(stub_init);
 module_exit(stub_exit);
-MODULE_DESCRIPTION("stand-in for NVIDIA's UVM driver, for tests of cudatrace");
+MODULE_DESCRIPTION("mock for NVIDIA's UVM driver, for tests of cudatrace");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(NV_VERSION);

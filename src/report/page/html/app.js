@@ -15,18 +15,18 @@ const app = {
 		const o = r.overview || {}, notes = [];
 		const bad = text => notes.push(['bad', text]), note = text => notes.push(['note', text]);
 		if (r.complete === false)
-			bad('This trace is incomplete: what follows may be wrong.');
+			bad('This trace is incomplete: the numbers below may be wrong.');
 		for (const l of r.lost || [])
 			bad(`${fmt.count(l.count)} ${l.what}: ${l.why}. To avoid it: ${l.how_to_avoid}.`);
 		for (const c of r.chosen || [])
 			note(`${fmt.count(c.count)} ${c.what} (${c.why}).`);
 		const traces = r.traces || [], wall = traces.filter(t => t.clock === 'wall').length, none = traces.filter(t => t.clock === 'none').length;
 		if (wall)
-			note(`${fmt.count(wall)} of ${fmt.count(traces.length)} traces are of other machines or boots: their times are as right as the wall clocks agree, which nothing here can check. Ranks of different clocks are not compared.`);
+			note(`${fmt.count(wall)} of ${fmt.count(traces.length)} traces are from other machines or boots. Their times are as accurate as the wall clocks, which cannot be checked here. Ranks of different clocks are not compared.`);
 		if (none)
-			note(`${fmt.count(none)} of ${fmt.count(traces.length)} traces are not of that time, or it is not known when: they are shown right behind what came before.`);
+			note(`${fmt.count(none)} of ${fmt.count(traces.length)} traces are from another or an unknown time: they are placed right after the previous trace.`);
 		if (o.redacted)
-			note(o.redacted === 'arguments' ? 'Arguments were hidden: what is known from them (iterations, stages, idle times, kernels, graphs, streams, collectives, memory, bytes, findings) is not here.' : `Hidden: ${o.redacted}.`);
+			note(o.redacted === 'arguments' ? 'Arguments were redacted: iterations, stages, idle times, kernels, graphs, streams, collectives, memory, bytes and findings are missing.' : `Redacted: ${o.redacted}.`);
 		if (o.unfinished)
 			note(`${fmt.count(o.unfinished)} calls had not returned at the end.`);
 		for (const d of o.degraded || [])
@@ -61,17 +61,14 @@ const app = {
 		return has(r.failures) ? el('ul', {class: 'failures'}, r.failures.map(f => el('li', {}, f.text))) : null;
 	},
 
-	/* What limits the program, and the parts of its time, which add up to the whole. */
+	/* The limit of the program, and the parts of its time, which add up to the whole. */
 	verdict(r) {
 		const v = r.verdict;
 		if (!v || !v.sentence)
 			return null;
-		const all = (v.time || []).reduce((sum, x) => sum + x.ns, 0) || 1;
 		return [
 			el('p', {class: 'verdict'}, v.sentence + app.mark(v)),
-			has(v.time) ? table.make([
-				col.text('part', 'part'), col.text('of the run', 'what', {name: true}), col.ns('time', 'ns', {bar: x => x.ns / all}), col.ns('in calls', 'call_ns', {minor: true}),
-			], v.time, {label: 'Time by part of the run'}) : null,
+			rows.table('verdict.time', v.time, {label: 'Time by part of the run', bar: 'ns', also: ['what']}),
 		];
 	},
 
@@ -84,7 +81,7 @@ const app = {
 			m && m.peak_bytes ? ['Peak memory', fmt.bytes(m.peak_bytes), m.leak_count ? `${fmt.bytes(m.leak_bytes)} never freed` : 'all freed'] : null,
 			app.gpuIdle(r),
 			w && w.count ? ['Waiting', fmt.share(w.share), fmt.ns(w.total_ns)] : null,
-			['Errors', fmt.count(o.errors), o.errors && has(o.error_codes) ? o.error_codes[0].error.replace('CUDA_ERROR_', '').toLowerCase().replaceAll('_', ' ') : 'failed calls', o.errors > 0],
+			r.failures ? ['Failures', fmt.count(r.failures.length), o.errors ? `${fmt.count(o.errors)} calls returned errors` : '', r.failures.length > 0] : null,
 		];
 		return el('dl', {class: 'cards'}, cards.filter(c => c && c[1] !== '').map(([name, value, more, red]) => el('div', {class: red ? 'red' : ''},
 			el('dt', {}, name), el('dd', {}, el('b', {}, value), el('span', {class: 'muted'}, more)))));
@@ -100,7 +97,7 @@ const app = {
 		if (!Array.isArray(r.findings))
 			return null;
 		if (!r.findings.length)
-			return el('p', {}, 'Nothing stands out.');
+			return el('p', {}, 'No findings.');
 		const most = Math.max(...r.findings.map(f => f.lost_ns || 0), 1);
 		return el('ol', {class: 'findings'}, r.findings.map(f => {
 			const bar = el('span', {class: 'lost-bar', 'aria-hidden': 'true'});
@@ -119,6 +116,9 @@ const app = {
 		return content && content.length !== 0 ? el('section', {id, class: 'card', 'aria-labelledby': id + '-h'}, el('h2', {id: id + '-h'}, title), content) : null;
 	},
 
+	DRAWN: ['files', 'traces', 'overview', 'iterations', 'stages', 'idle', 'waits', 'ranges', 'operators', 'allocator', 'kernels', 'gemms', 'graphs', 'serving', 'streams', 'communication', 'gpu', 'compared', 'memory',
+		'transfers', 'driver', 'context_switches', 'gpu_stats', 'longest', 'timeline', 'stacks', 'map', 'findings', 'failures', 'verdict', 'answers'],
+
 	build(r, meta) {
 		const tl = timeline.make(r, meta), main = document.getElementById('main');
 		const parts = [
@@ -136,20 +136,26 @@ const app = {
 			['ranges', 'NVTX ranges', sections.ranges(r, tl), 'Ranges'],
 			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
 			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
-			['products', 'Products of matrices', sections.products(r), ''],
+			['operators', 'PyTorch operators', rows.section(r, 'operators'), ''],
+			['allocator', 'Memory of PyTorch', rows.section(r, 'allocator'), ''],
+			['products', 'Matrix products', sections.products(r), ''],
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
 			['streams', 'Streams', sections.streams(r, tl), ''],
 			['communication', 'Communication', sections.communication(r, tl), ''],
-			['compared', 'Processes beside each other', sections.compared(r), ''],
+			['compared', 'Processes compared', sections.compared(r), ''],
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
 			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
-			['stacks', 'Who calls CUDA', sections.stacks(r, tl), 'Stacks'],
+			['stacks', 'Call stacks', sections.stacks(r, tl), 'Stacks'],
 			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
 			['driver', 'Kernel driver', sections.driver(r, tl), 'Driver'],
-			['switches', 'Who had the GPUs', sections.switches(r), 'Contexts'],
+			['switches', 'Context switches', sections.switches(r), 'Contexts'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];
+		/* Sections that nothing above draws. */
+		for (const name of new Set([...rows.tables.keys()].map(x => x.split('.')[0])))
+			if (!app.DRAWN.includes(name))
+				parts.splice(-1, 0, [name, rows.words([name]), rows.section(r, name), '']);
 		main.append(...[app.banner(r), app.hero(r)].filter(Boolean));
 		for (const [id, title, content, short] of parts) {
 			const s = app.section(id, title, content);
@@ -159,7 +165,7 @@ const app = {
 			if (short)
 				document.getElementById('nav').append(el('a', {href: '#' + id}, short));
 		}
-		document.getElementById('foot').append(el('p', {class: 'muted'}, `Made by cudatrace ${(r.overview && r.overview.version) || ''}. Everything in this page comes from the trace; nothing is fetched. Plots: uPlot, © Leon Sorokin, MIT.`));
+		document.getElementById('foot').append(el('p', {class: 'muted'}, `Written by cudatrace ${(r.overview && r.overview.version) || ''}. All data comes from the trace; nothing is loaded from the network. Plots: uPlot, © Leon Sorokin, MIT.`));
 		return tl;
 	},
 
@@ -168,9 +174,10 @@ const app = {
 		document.getElementById('theme').addEventListener('click', theme.toggle);
 		matchMedia('(prefers-color-scheme: dark)').addEventListener('change', theme.changed);
 		if (!report || !meta) {
-			document.getElementById('main').append(el('p', {class: 'banner'}, 'This file is cut off or damaged: make the report again.'));
+			document.getElementById('main').append(el('p', {class: 'banner'}, 'This file is truncated or damaged: write the report again.'));
 			return;
 		}
+		rows.read();
 		const tl = app.build(report, meta);
 		theme.changed();
 		window.cudatrace = {report, meta, timeline: tl, ready: false};

@@ -37,7 +37,7 @@ const map = {
 		const by = el('select', {'aria-label': 'Width by', onchange: e => { m.by = +e.target.value; map.draw(m); }},
 			map.BY.map(([key, label], i) => key !== 'gpu_ns' || has_gpu ? el('option', {value: i}, 'by ' + label) : null));
 		const search = el('input', {type: 'search', placeholder: 'Search', 'aria-label': 'Search the map', oninput: e => map.search(m, e.target.value)});
-		const bound = has_gpu ? el('label', {class: 'small'}, el('input', {type: 'checkbox', onchange: e => { m.bound = e.target.checked; map.draw(m); }}), ' colour by who waits') : null;
+		const bound = has_gpu ? el('label', {class: 'small'}, el('input', {type: 'checkbox', onchange: e => { m.bound = e.target.checked; map.draw(m); }}), ' colour by limit (host or GPU)') : null;
 		return el('div', {class: 'table-tools'}, by, search, bound, m.count);
 	},
 
@@ -159,7 +159,7 @@ const map = {
 			['time', fmt.ns(n.wall_ns), each(n.wall_ns, fmt.ns)], ['in calls', fmt.ns(n.host_ns), each(n.host_ns, fmt.ns)],
 			n.gpu_ns ? ['GPU', fmt.ns(n.gpu_ns), each(n.gpu_ns, fmt.ns)] : null, n.bytes ? ['copied', fmt.bytes(n.bytes)] : null, n.flops ? ['GFLOP', fmt.num(n.flops / 1e9), each(n.flops / 1e9, fmt.num)] : null,
 			n.bound ? ['bound by', n.bound === 'gpu' ? 'the GPU' : 'the host', `the GPU was idle for ${fmt.share(n.gpu_idle_share)} before and in it`] : null,
-			n.passes > 1 ? ['passes', fmt.count(n.passes)] : null, ['of all', fmt.share(whole ? map.weight(m, i) / whole : 0)]]));
+			n.passes > 1 ? ['passes', fmt.count(n.passes)] : null, ['of total', fmt.share(whole ? map.weight(m, i) / whole : 0)]]));
 	},
 
 	/* What is below a hit has its time already. */
@@ -176,7 +176,7 @@ const map = {
 			sum += inside[i] ? 0 : map.weight(m, i);
 			inside[i] = true;
 		});
-		m.count.textContent = text ? `${fmt.count(hits)} found, ${fmt.share(sum / (map.weight(m, 0) || 1))} of all` : '';
+		m.count.textContent = text ? `${fmt.count(hits)} found, ${fmt.share(sum / (map.weight(m, 0) || 1))} of the total` : '';
 		map.draw(m);
 	},
 
@@ -200,10 +200,10 @@ const map = {
 		if (!data || !has(data.nodes) || data.nodes.length < 2)
 			return null;
 		const m = map.make(data.nodes, (r.overview || {}).functions), gpu = data.nodes[0].gpu_ns > 0;
-		const lacks = [[data.rejected, 'calls or executions found no room'], [data.unknown_executions, 'executions belong to no call that is known'], [data.cut_frames, 'calls were made in more functions than the map is deep'],
+		const lacks = [[data.rejected, 'calls or executions exceeded a limit'], [data.unknown_executions, 'executions have no known call'], [data.cut_frames, 'calls were nested deeper than the map'],
 			[data.unnamed_frames, 'frames have no names']].filter(([n]) => n).map(([n, what]) => `${fmt.count(n)} ${what}.`);
 		map.shown = m;
-		return [el('p', {class: 'muted'}, 'What the calls were made in, down to kernels. A click makes a part as wide as the picture, Escape goes back.', lacks.length ? ' ' + lacks.join(' ') : null), m.box,
+		return [el('p', {class: 'muted'}, 'Calls by context, down to kernels. Click to zoom; Escape goes back.', lacks.length ? ' ' + lacks.join(' ') : null), m.box,
 			has(data.functions) ? sub('Python functions', table.make([col.text('function', 'name', {name: true, title: f => f.file}), col.count('passes', 'passes'),
 				col.ns('time', 'wall', {get: f => f.total.wall_ns, bar: f => f.total.wall_ns / (data.nodes[0].wall_ns || 1)}), col.ns('self', 'self', {get: f => f.self.wall_ns}),
 				col.count('launches', 'launches', {get: f => f.total.launches}), col.count('self', 'own', {get: f => f.self.launches, minor: true}),

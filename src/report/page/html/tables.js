@@ -3,9 +3,9 @@
 /*
  * A table that sorts and filters.
  *   columns: {label, get(row) -> value, show(value, row) -> text or node, num, bar: share of 1 of (row),
- *             minor: left out on phones, title(row)}
+ *             minor: left out on phones, title(row), member: its name in JSON, about: its meaning}
  *   opts: {label: accessible name, sort: index of the column that it starts sorted by, first: rows shown at
- *          first, pick(row): what a click on the first cell does, empty: text}
+ *          first, pick(row): what a click on the first cell does, empty: text, hidden: columns that a button shows}
  */
 const table = {
 	FILTER_FROM: 8,
@@ -27,13 +27,15 @@ const table = {
 			}), t.found));
 		}
 		box.append(el('div', {class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': opts.label}, grid), t.more,
-			el('button', {type: 'button', class: 'ghost csv', onclick: e => table.copy(e.target, table.csv(columns, rows))}, 'Copy as CSV'));
+			opts.hidden && opts.hidden.length ? el('button', {type: 'button', class: 'ghost all', onclick: () =>
+				box.replaceWith(table.make([...columns, ...opts.hidden], rows, {...opts, hidden: null}))}, 'All columns') : '',
+			el('button', {type: 'button', class: 'ghost csv', onclick: e => table.copy(e.target, table.csv([...columns, ...opts.hidden || []], rows))}, 'Copy as CSV'));
 		table.fill(t);
 		return box;
 	},
 
 	head(t, c, i) {
-		const th = el('th', {scope: 'col', class: (c.num ? 'num ' : '') + (c.minor ? 'minor' : '')},
+		const th = el('th', {scope: 'col', title: c.about, class: (c.num ? 'num ' : '') + (c.minor ? 'minor' : '')},
 			el('button', {type: 'button', onclick: () => table.sort(t, i)}, c.num && i ? [table.arrow(), c.label] : [c.label, table.arrow()]));
 		t.heads.push(th);
 		return th;
@@ -102,7 +104,7 @@ const table = {
 			const text = v === undefined || v === null ? '' : typeof v === 'number' ? String(v) : clean(String(v)).replace(/^(?=[=+\-@])/, "'");
 			return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 		};
-		return [columns.map(c => cell(c.label)), ...rows.map(r => columns.map(c => cell(c.get(r))))].map(line => line.join(',') + '\r\n').join('');
+		return [columns.map(c => cell(c.member || c.label)), ...rows.map(r => columns.map(c => cell(c.get(r))))].map(line => line.join(',') + '\r\n').join('');
 	},
 
 	async copy(button, text) {

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Options of report and diff. */
+#include "opts_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/report.h"
+
+void set_format(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	const char *word = row->words, *at = strstr(word, arg);
+	size_t len = strlen(arg);
+
+	if (!len || !at || (at > word && at[-1] != ' ') || (at[len] && at[len] != ' '))
+		opts__die("--format '%s': unknown; choose one of: %s", arg, word);
+	o->format = arg;
+}
+
+void set_top(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t n;
+
+	if (opt_read_u64(arg, &n) || !n || n > 100000)
+		opts__die("--top '%s': not a number of rows; give 1 to 100000", arg);
+	o->top = n;
+}
+
+void set_map(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	static const char *const words[] = {
+		[MAP_BY_WALL] = "wall",		[MAP_BY_HOST] = "host",	  [MAP_BY_GPU] = "gpu",
+		[MAP_BY_LAUNCHES] = "launches", [MAP_BY_CALLS] = "calls",
+	};
+
+	o->map = arg ? MAP_BY_NONE : MAP_BY_WALL;
+	for (unsigned i = 1; arg && i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i], arg))
+			o->map = i;
+	if (!o->map)
+		opts__die("--map=%s: unknown; choose one of: %s", arg, row->words);
+}
+
+void set_section(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	for (;; arg++) {
+		/* kernels.list is a table of the section kernels. */
+		size_t len = strcspn(arg, ".,"), all = strcspn(arg, ",");
+		uint64_t bit = report_section(arg, len);
+		const char *like = report_section_like(arg, len);
+
+		if (!bit)
+			opts__die("--section '%.*s': there is no such section; %s%s%s", (int)len,
+				  arg, like ? "did you mean " : "--list-sections lists them",
+				  like ? like : "", like ? "?" : "");
+		o->sections |= bit;
+		strv_add(&o->tables, strndup(arg, all));
+		arg += all;
+		if (!*arg)
+			break;
+	}
+	if (o->sections >> AN_MAP & 1 && !o->map)
+		o->map = MAP_BY_WALL;
+}
+
+void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	report_sections_print(stdout);
+	exit(0);
+}
+
+void set_width(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t n;
+
+	if (opt_read_u64(arg, &n) || n < 40 || n > 1000)
+		opts__die("--width '%s': not a number of columns; give 40 to 1000", arg);
+	o->width = n;
+}
+
+void set_marker(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	o->marker = arg;
+	o->iterations = ITER_MARKER;
+}
+
+void set_iterations(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (!strcmp(arg, "auto"))
+		o->iterations = ITER_AUTO;
+	else if (!strcmp(arg, "sync"))
+		o->iterations = ITER_SYNC;
+	else if (!strcmp(arg, "gap"))
+		o->iterations = ITER_GAP;
+	else
+		opts__die("--iterations '%s': unknown; choose one of: %s", arg, row->words);
+	if (o->iterations == ITER_GAP && !o->gap_ns)
+		o->gap_ns = OPTS_GAP_DEFAULT;
+}
+
+void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (opt_read_time(arg, 1000, &o->gap_ns) || !o->gap_ns)
+		opts__die("--gap '%s': not a time; give microseconds, or a unit: 500, 2ms", arg);
+	o->iterations = ITER_GAP;
+}

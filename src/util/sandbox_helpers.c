@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sandboxes of the helper processes: cudatrace-read, cudatrace-open, signal-witness. */
+#include "sandbox_priv.h"
+
+#include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <linux/sched.h>
+#include <sys/prctl.h>
+
+static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
+
+/* To act as the owner of files; root's own rights for root's files. */
+static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
+
+/* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
+static const char *const reader_calls[] = {
+	/* memory */
+	"brk",
+	"mmap",
+	"munmap",
+	"mremap",
+	"mprotect",
+	"madvise",
+	"futex",
+	/* files; only what memfd_create() makes can be written */
+	"read",
+	"pread64",
+	"write",
+	"lseek",
+	"close",
+	"memfd_create",
+	"fstat",
+	"newfstatat",
+	"stat",
+	"statx",
+	"fstatfs",
+	"getdents64", /* util/task.h */
+	"readlink",
+	"readlinkat",
+	/* its client, and timeouts */
+	"poll",
+	"ppoll",
+	"sendmsg",
+	"alarm",
+	"setitimer",
+	"geteuid",
+	"getrandom",
+	"set_robust_list",
+	"rseq",
+	"rt_sigprocmask",
+	"rt_sigreturn",
+	"sigaltstack", /* AddressSanitizer */
+	"restart_syscall",
+	"exit",
+	"exit_group",
+};
+
+/* The maker also creates readers, and gives each a filter of its own. */
+static const char *const maker_calls[] = {"socketpair", "seccomp"};
+
+/* cudatrace-open */
+static const char *const opener_calls[] = {
+	"read",
+	"sendmsg",
+	"openat",
+	"close",
+	"fcntl",
+	"ftruncate",
+	"fstat",
+	"newfstatat",
+	"readlinkat",
+	/* changing users: util/safe_open.h, util/privs.h */
+	"geteuid",
+	"getegid",
+	"getgroups",
+	"setgroups",
+	"setfsuid",
+	"setfsgid",
+	"capget",
+	"capset",
+	/* memory, AddressSanitizer */
+	"brk",
+	"mmap",
+	"munmap",
+	"mprotect",
+	"madvise",
+	"futex",
+	"sigaltstack",
+	"rt_sigreturn",
+	"restart_syscall",
+	"exit",
+	"exit_group",
+};
+
+/* signal-witness, of src/trace/witness.c */
+static const char *const witness_calls[] = {
+	"read", "write", "poll", "ppoll", "restart_syscall", "exit", "exit_group",
+};
+
+/* fork(), and the filters of the readers. */
+static int allow_for_maker(scmp_filter_ctx ctx)
+{
+	const uint32_t spaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+				CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+	int ret = sandbox_allow_if(ctx, SCMP_SYS(clone), 0, spaces | CLONE_VM, 0);
+
+	ret = ret ?: sandbox_allow_calls(ctx, maker_calls, COUNT(maker_calls));
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_NO_NEW_PRIVS);
+	return ret ?: sandbox_allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_SECCOMP);
+}
+
+static int filter_reader(bool makes_readers)
+{
+	scmp_filter_ctx ctx;
+	int ret = sandbox_begin(&ctx, reader_calls, COUNT(reader_calls));
+
+	if (!ret && makes_readers)
+		ret = allow_for_maker(ctx);
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(openat), 2, WRITES, O_RDONLY);
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, NS_GET_USERNS);
+	return sandbox_load(ctx, ret);
+}
+
+/* Where this fails it also fails in the tracer, which reports it; a message here would not be seen.
+ */
+void sandbox__enter_reader(bool makes_readers)
+{
+	bool keep[64] = {false};
+
+	for (size_t i = 0; i < COUNT(reader_kept); i++)
+		keep[reader_kept[i]] = true;
+	if (makes_readers)
+		sandbox_drop_caps(keep);
+	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		filter_reader(makes_readers);
+}
+
+static void enter(const bool keep[64], const char *const *allowed, size_t cnt)
+{
+	scmp_filter_ctx ctx;
+	int ret;
+
+	sandbox_drop_caps(keep);
+	ret = sandbox_begin(&ctx, allowed, cnt);
+	sandbox_load(ctx, ret);
+}
+
+void sandbox__enter_opener(void)
+{
+	bool keep[64] = {false};
+
+	for (size_t i = 0; i < COUNT(opener_kept); i++)
+		keep[opener_kept[i]] = true;
+	enter(keep, opener_calls, COUNT(opener_calls));
+}
+
+void sandbox__enter_witness(void)
+{
+	const bool keep[64] = {false};
+
+	enter(keep, witness_calls, COUNT(witness_calls));
+}

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 120
+# uses: cgroups
+"""The image and the manifests must agree, the API must accept them, and the daemon must trace with exactly the DaemonSet's rights. There
+is no cluster here: tests/kubernetes/pod.py simulates a container runtime."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from helpers.container import OWN, SLICE, Containers
+from helpers.run import CUDATRACE, O, TESTS, Ran, cudatrace, needs_tracing, passes, until
+
+pytest.importorskip("yaml", reason="needs python3-yaml")
+MANIFESTS, BASE = "kubernetes/manifests.py", "dist/kubernetes/base"
+# Three containers that each need a capability: a libcuda that only the container has, one that only its owner may read, and one that is
+# deleted while in use.
+OWNER = OWN + '; chmod 700 "$root/lib/libcuda.so.1"; chown 12345:12345 "$root/lib/libcuda.so.1"'
+MORE = {"private": (4, "/kubepods/besteffort/podPOD/ID", "", OWNER, "12345"),
+        "deleted": (5, "/kubepods/besteffort/podPOD/ID", "", OWN, "0"), "cudatrace": (3, SLICE, "", ":", "0")}
+SEEN = ["docker", "private", "deleted"]
+CALLS = r'^cudatrace_calls_total\{{namespace="[a-z]*",pod="[^"]*",container="{0}",command="ct-caller",function="cuMemAlloc_v2".* 10$'
+LAUNCHES = 'cudatrace_launches_total{{namespace="{}",pod="{}",container="{}",command="ct-sample"'
+
+
+# --- Manifests ---
+
+def test_manifests_agree():
+    """With each other, the image and the systemd unit; daemon.yaml is a configuration."""
+    passes(MANIFESTS, "agree")
+    assert cudatrace("daemon", "--check-config", "--config", BASE + "/daemon.yaml").status == 0
+
+
+def schema(*paths):
+    ran = Ran([TESTS + "/kubernetes/schema.sh", *map(str, paths)], timeout=300)
+    if ran.status == 77:
+        pytest.skip(ran.err.strip())
+    return ran
+
+
+def test_schema(tmp_path):
+    """The API accepts all of it; a key that does not exist is found."""
+    passes(MANIFESTS, "json", tmp_path)
+    ran = schema(*sorted(tmp_path.glob("*.json")))
+    assert ran.status == 0, ran.out + ran.err
+    daemonset = json.loads((tmp_path / "daemonset.json").read_text())
+    daemonset["spec"]["template"]["spec"]["hostPid"] = True
+    (tmp_path / "typo.json").write_text(json.dumps(daemonset))
+    assert schema(tmp_path / "typo.json").status
+
+
+def test_kustomize():
+    """The configuration is in it. Before Linux 6.6, SYS_ADMIN is added."""
+    import yaml
+    if not shutil.which("kubectl"):
+        pytest.skip("kubectl is not installed")
+
+    def built(name):
+        return list(yaml.safe_load_all(subprocess.check_output(["kubectl", "kustomize", f"dist/kubernetes/{name}"], text=True)))
+    (config,) = (x for x in built("base") if x["kind"] == "ConfigMap")
+    assert config["data"]["daemon.yaml"] == pathlib.Path(BASE + "/daemon.yaml").read_text()
+    (daemonset,) = (x for x in built("before-linux-6.6") if x["kind"] == "DaemonSet")
+    added = daemonset["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"]
+    assert added == passes(MANIFESTS, "field", "securityContext.capabilities.add").split() + ["SYS_ADMIN"]
+
+
+# --- Pod ---
+
+class Pod:
+    """The daemon like the DaemonSet runs it, without one capability. started: False when it has ended."""
+
+    def __init__(self, all_of_them, rootfs, *without):
+        self.all, self.log = all_of_them, all_of_them.folder / "pod.log"
+        shutil.rmtree(all_of_them.node / "var/lib/cudatrace", ignore_errors=True)
+        start = 'echo $$ >"$0/cgroup.procs" && exec unshare --mount --net --uts --ipc --cgroup python3 "$@"'
+        with open(self.log, "wb") as log:
+            self.p = subprocess.Popen(["bash", "-c", start, all_of_them["cudatrace"].cgroup_path, TESTS + "/kubernetes/pod.py", rootfs,
+                                       all_of_them.node, *without], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        all_of_them.started.append(self.p)
+        until(lambda: self.p.poll() is not None or self.page("healthz"))
+        self.started = self.p.poll() is None
+
+    def enter(self, *args):
+        return Ran(["nsenter", f"--target={self.p.pid}", *args]).out
+
+    def page(self, name="metrics"):
+        """As the kubelet and Prometheus see it, in its network namespace."""
+        return self.enter("--net", sys.executable, TESTS + "/helpers/fetch.py", f"http://127.0.0.1:9464/{name}")
+
+    def ctl(self, *args):
+        """Like kubectl exec."""
+        return json.loads(self.enter("--all", "--root", "--wd=/", "/cudatrace", "ctl", *map(str, args)))
+
+    def seen(self):
+        """The containers whose allocations since the daemon's start are counted: ten each."""
+        for c in self.all.callers.values():
+            c.tell("alloc 10")
+        return [name for name in SEEN if re.search(CALLS.format(self.all[name].id), self.page(), re.M)]
+
+    def end(self):
+        self.p.terminate()
+        self.p.wait()
+
+
+@pytest.fixture(scope="module")
+def rootfs():
+    needs_tracing()
+    made = Ran(["flock", O + "/check/make.lock", "make", "-j2", "O=" + os.path.relpath(O), "static"], timeout=600)
+    assert made.status == 0, made.out[-600:] + made.err[-600:]
+    path = pathlib.Path(os.environ["TMP"]) / "rootfs"
+    made = Ran(["dist/container/rootfs.sh", path])
+    assert made.status == 0, made
+    assert [f for f in path.rglob("*") if f.is_file() and os.access(f, os.X_OK) and f.stat().st_mode & 0o111] == [path / "cudatrace"]
+    # In the daemon's own image /var/run is not a link, and its namespace differs from theirs.
+    account = path / "run/secrets/kubernetes.io/serviceaccount"
+    account.mkdir(parents=True)
+    (account / "namespace").write_text("cudatrace")
+    return path
+
+
+@pytest.fixture(scope="module")
+def containers(rootfs):
+    found = Containers(pathlib.Path(os.environ["TMP"]) / "containers")
+    for name, how in MORE.items():
+        found.add(name, *how)
+    found.callers = {name: found[name].caller() for name in SEEN}
+    for c in found.callers.values():
+        assert c.tell("init") == 0 and c.tell("alloc 1") == 1
+    for pid in found["deleted"].pids:
+        pathlib.Path(f"/proc/{pid}/root/lib/libcuda.so.1").unlink(missing_ok=True)
+    yield found
+    found.close()
+
+
+def answered(folder, sample):
+    """Runs the page's commands that read traces, on the trace of a program that decodes with graphs in three threads. Each must print
+    something, or write a file."""
+    (folder / "bin").mkdir()
+    (folder / "bin/cudatrace").symlink_to(CUDATRACE)
+    text = pathlib.Path("docs/KUBERNETES.md").read_text()
+    commands = [line for box in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in box.splitlines()]
+    assert len(commands) >= 10
+    for line in commands:
+        ran = Ran(["bash", "-o", "pipefail", "-c", line], cwd=folder, env={"PATH": f"{folder}/bin:{os.environ['PATH']}"})
+        assert ran.status == 0 and (ran.out + ran.err or ">vllm" in line), f"{line}: {ran}"
+    # "... 714 kernel launches, 24 graph launches"; some launches are captured
+    said = dict(reversed(x) for x in re.findall(r"(\d+) (kernel|graph) launches", sample))
+    assert sum(g["launches"] for g in json.loads((folder / "vllm.json").read_text())["graphs"]["list"]) == int(said["graph"])
+    lines = list(map(json.loads, (folder / "vllm.jsonl").read_text().splitlines()))
+    assert sum((x["type"], x.get("op")) == ("kernel", "launch") for x in lines) == int(said["kernel"])
+    assert {(x["comm"], x["pod"]) for x in lines if "symbol" in x} == {("ct-sample", "vllm-0")}
+
+
+def test_pod(containers, rootfs):
+    """It starts with five capabilities and a read-only root, and traces containers with their names."""
+    pod = Pod(containers, rootfs)
+    assert pod.started, pod.log.read_text()
+    assert pod.seen() == SEEN
+    # After the start only cudatrace-links has PERFMON.
+    mask = passes(MANIFESTS, "mask").strip()
+    has = f"{int(mask, 16) & ~(1 << 38):016x}"
+    status = dict(re.findall(r"^(\w+):\s+(\S+)$", pathlib.Path(f"/proc/{pod.p.pid}/status").read_text(), re.M))
+    assert [status[k] for k in ("CapPrm", "CapEff", "CapBnd", "NoNewPrivs")] == [has, has, mask, "1"], "it can get no others"
+    assert Ran(["touch", f"/proc/{pod.p.pid}/root/x"]).status, "it cannot write to its root"
+    # The daemon also reports libraries of other suites.
+    said = [line for line in pod.log.read_text().splitlines() if not re.search("tracing by|no libcuda found", line)
+            and (str(containers.folder) in line or not re.search(r"/lib[a-z]+\.so", line))]
+    assert said == [] and pod.ctl("status")["level"] == "metrics"
+    for name in "containerd", "k3s":
+        containers[name].sample("--quiet", "--tokens", 4)
+    page = pod.page()
+    # From the node's disk; and from the container, not from its own.
+    for names in ("llm", "vllm-0", "vllm"), ("batch", "train-0", containers["k3s"].id):
+        assert "\n" + LAUNCHES.format(*names) in page
+    (docker,) = (p["pid"] for p in pod.ctl("status")["processes"] if p.get("container_id") == containers["docker"].id)
+    pod.ctl("level", docker, "trace")
+    for c in containers.callers.values():
+        c.tell("alloc 10")
+    pod.ctl("level", "*ct-sample*", "trace")
+    sample = containers["containerd"].sample("--threads", 3, "--tokens", 10, "--layers", 4)
+    containers["crio"].sample("--quiet")
+    pod.end()
+    folder = containers.node / "var/lib/cudatrace"
+    lines = subprocess.check_output(["zstd", "-dcq", *folder.glob("trace-*.zst")], text=True).splitlines()
+    assert sum('"symbol":"cuMemAlloc_v2"' in x and f'"container":"{containers["docker"].id}"' in x for x in lines) == 10
+    answered(folder, sample.out + sample.err)
+
+
+# Without it, the loss in docs/KUBERNETES.md occurs.
+@pytest.mark.parametrize("capability,seen", [
+    ("BPF", None), ("PERFMON", None), ("SYS_PTRACE", []), ("DAC_READ_SEARCH", ["docker", "deleted"]),
+    ("CHECKPOINT_RESTORE", ["docker", "private"])])
+def test_each_capability_is_needed(containers, rootfs, capability, seen):
+    pod = Pod(containers, rootfs, capability)
+    assert (pod.seen() if pod.started else None) == seen
+    pod.end()

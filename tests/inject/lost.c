@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Processes that the in-process library cannot record, or no longer.
+ *
+ *   lost KIND [STACK]
+ *
+ * Makes 2 calls, and then 100 calls in a child or, with a KIND that begins with "self-", itself.
+ * The child of "program-network" has executed this program again; that of "outlives" makes them
+ * when its parent has ended. Prints how many milliseconds they took. STACK: bytes of stack that the
+ * child's calls have.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALLS 100
+
+int cuInit(unsigned flags);
+int cuDeviceGetCount(int *cnt);
+
+static void must(int good, const char *what)
+{
+	if (good)
+		return;
+	perror(what);
+	_exit(3);
+}
+
+static void calls(void)
+{
+	int n;
+
+	for (int i = 0; i < CALLS; i++)
+		cuDeviceGetCount(&n);
+}
+
+static long raw(long nr, long a, long b, long c)
+{
+#ifdef __x86_64__
+	register long r10 __asm__("r10") = 0, r8 __asm__("r8") = 0;
+
+	__asm__ volatile("syscall"
+			 : "+a"(nr)
+			 : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return nr;
+#else
+	return syscall(nr, a, b, c, 0, 0);
+#endif
+}
+
+static void filter(unsigned refused)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, refused),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog p = {4, f};
+
+	must(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, 2, &p), "seccomp");
+}
+
+static void limit(int what, rlim_t max)
+{
+	struct rlimit l = {max, max};
+
+	must(!setrlimit(what, &l), "setrlimit");
+}
+
+static rlim_t used(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long pages = 0;
+
+	must(f && fscanf(f, "%ld", &pages) == 1, "statm");
+	fclose(f);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void become(const char *kind)
+{
+	if (strstr(kind, "descriptors")) {
+		limit(RLIMIT_NOFILE, 64);
+		while (open("/dev/null", O_RDONLY) >= 0)
+			;
+	} else if (strstr(kind, "memory")) {
+		limit(RLIMIT_AS, used());
+	} else if (strstr(kind, "filter")) {
+		filter(SECCOMP_RET_ERRNO | EPERM);
+	} else if (strstr(kind, "tsc-syscall")) {
+		must(!syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0), "PR_SET_TSC");
+	} else if (strstr(kind, "tsc-raw")) {
+		must(!raw(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0), "PR_SET_TSC");
+	} else if (strstr(kind, "tsc")) {
+		must(!prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0), "PR_SET_TSC");
+	}
+}
+
+static char *stack;
+static size_t left;
+
+static void *on_small_stack(void *arg)
+{
+	char here;
+	volatile char *used = __builtin_alloca(&here - stack - left);
+
+	used[0] = 1;
+	calls();
+	return arg;
+}
+
+static void small_stack(void)
+{
+	const size_t size = 128 << 10;
+	char *m =
+		mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t t;
+
+	must(m != MAP_FAILED && !mprotect(m, 4096, PROT_NONE), "mmap");
+	stack = m + 4096;
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, stack, size);
+	must(!pthread_create(&t, &attr, on_small_stack, NULL), "pthread_create");
+	pthread_join(t, NULL);
+}
+
+static int child(const char *kind)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	must(pid >= 0, "fork");
+	if (!pid) {
+		if (!strncmp(kind, "program-", 8))
+			execl("/proc/self/exe", "lost", "calls", NULL);
+		become(kind);
+		if (!strcmp(kind, "outlives"))
+			usleep(500000);
+		if (left)
+			small_stack();
+		else
+			calls();
+		_exit(0);
+	}
+	if (!strcmp(kind, "outlives"))
+		return 0;
+	must(waitpid(pid, &status, 0) == pid, "waitpid");
+	return WIFSIGNALED(status) ? 100 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static long now_ms(void)
+{
+	struct timespec ts;
+
+	must(!syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts), "clock_gettime");
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int main(int argc, char **argv)
+{
+	const char *kind = argv[1];
+	pid_t tracer = getppid();
+	int n, status = 0;
+	long begin;
+
+	cuInit(0);
+	if (!strcmp(kind, "calls")) {
+		calls();
+		return 0;
+	}
+	cuDeviceGetCount(&n);
+	left = argc > 2 ? atoi(argv[2]) : 0;
+	if (strstr(kind, "network"))
+		must(!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWNET | CLONE_NEWUSER), "unshare");
+	if (!strcmp(kind, "stopped") && getenv("LD_PRELOAD"))
+		kill(tracer, SIGSTOP);
+	begin = now_ms();
+	if (!strncmp(kind, "self-", 5)) {
+		become(kind);
+		calls();
+	} else {
+		status = child(kind);
+	}
+	n = now_ms() - begin;
+	if (!strcmp(kind, "stopped") && getenv("LD_PRELOAD"))
+		kill(tracer, SIGCONT);
+	printf("%d ms\n", n);
+	return status;
+}
