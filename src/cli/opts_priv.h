@@ -80,6 +80,7 @@ void set_format(struct opts *o, const struct opt_row *row, const char *arg);
 void set_top(struct opts *o, const struct opt_row *row, const char *arg);
 void set_map(struct opts *o, const struct opt_row *row, const char *arg);
 void set_section(struct opts *o, const struct opt_row *row, const char *arg);
+void set_what_if(struct opts *o, const struct opt_row *row, const char *arg);
 void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg);
 void set_width(struct opts *o, const struct opt_row *row, const char *arg);
 void set_marker(struct opts *o, const struct opt_row *row, const char *arg);

@@ -13,6 +13,7 @@
 #include "model/event.h"
 #include "model/losses.h"
 #include "model/trace.h"
+#include "report/step/replay.h"
 #include "text/json.h"
 #include "text/table.h"
 
@@ -41,11 +42,13 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
-	bool html;	     /* keep the events for the page */
-	enum map_weight map; /* --map: show only the map, by this */
-	bool serving;	     /* explain if no serving was found */
-	bool full;	     /* print all sections as text */
-	uint64_t sections;   /* print only these: a bit for each analysis; 0: all */
+	bool html;			   /* keep the events for the page */
+	enum map_weight map;		   /* --map: show only the map, by this */
+	bool serving;			   /* explain if no serving was found */
+	bool full;			   /* print all sections as text */
+	uint64_t sections;		   /* print only these: a bit for each analysis; 0: all */
+	const struct step_change *changes; /* --what-if */
+	unsigned change_cnt;
 };
 
 enum analysis_id {

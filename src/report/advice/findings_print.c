@@ -43,6 +43,8 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 		v++;
 	if (!v->kind && len == 2 && !strncmp(name, "fn", len))
 		return snprintf(text, size, "%s", x->fn ? x->fn->name : "?") > 0;
+	if (!v->kind && len == 5 && !strncmp(name, "place", len))
+		return snprintf(text, size, "%s%s", x->place[0] ? " in " : "", x->place) >= 0;
 	if (!v->kind)
 		return false;
 	number = x->v.all[v - x->rule->values];

@@ -48,6 +48,7 @@ struct finding {
 	const char *clock;
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
+	char place[128];	 /* where it is called: step_place() */
 	union finding_values v;
 	char brief[160], text[512], advice[384], confidence_reason[256];
 };
@@ -155,6 +156,12 @@ enum {
 	FINDING_CNT
 };
 extern const struct rule finding_rules[FINDING_CNT];
+
+/* findings_step.c */
+bool plans_rebuilt(const struct findings *f, struct finding *x);
+/* The part of the steady state that the host costs: by a CUDA graph if it has none, else in all.
+ * Returns false if no step was replayed. */
+bool step_host_share(const struct findings *f, double *share);
 
 /* findings_serving.c */
 bool decode_host(const struct findings *f, struct finding *x);

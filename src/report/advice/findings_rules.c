@@ -48,17 +48,21 @@ static void over(struct finding *x, unsigned clocks, const char *clock)
 	x->clock = clock;
 }
 
-/* Lost: the part of the iterations in which no device was busy. */
+/* Lost: what replayed steps take less; without them, the part of the iterations in which no device
+ * was busy. */
 static bool host_bound(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
 	struct gpu_result g;
+	double share;
 
 	gpu_result(f->r, &g);
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
-	x->lost_ns = (f->run_to_ns - f->run_from_ns) * ratio_of(steady.idle_ns, steady.whole_ns);
+	if (!step_host_share(f, &share))
+		share = ratio_of(steady.idle_ns, steady.whole_ns);
+	x->lost_ns = (f->run_to_ns - f->run_from_ns) * share;
 	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	x->v.host_bound = (struct host_bound){

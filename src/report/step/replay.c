@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Replays the dependency graph with other costs. Each interval of a thread begins after the one
+ * before it, and takes as long as in the trace, times the change's factor; the time between two
+ * intervals is treated in the same way. An execution begins after its launch call and after the
+ * executions that it had to wait for, with the delay that it had in the trace. A blocked wait
+ * returns when the execution that it waits for has ended. Order, streams and threads stay.
+ */
+#include "step_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Measured on an H200, driver 580: docs/measured/step.md. */
+#define GRAPH_LAUNCH_NS	    6000 /* cuGraphLaunch */
+#define GRAPH_NODE_NS	    125	 /* of it, for each node */
+#define GRAPH_NODE_DELAY_NS 300	 /* from the end of a node to the start of the next */
+
+#define DELAY_NS 1000 /* if the trace has none */
+
+struct ref {
+	uint64_t start_ns;
+	uint32_t seg;
+	uint16_t thread;
+};
+
+struct step_sim {
+	const struct steps *s;
+	const struct step_graph *g;
+	const struct step_change *changes;
+	unsigned change_cnt;
+	bool has_graphs;   /* CHANGE_GRAPH is one of them */
+	struct ref *order; /* intervals of all threads, by start */
+	uint32_t order_cnt;
+	uint64_t from_ns;     /* replayed times are since then */
+	uint64_t delay_ns[2]; /* usual delay of executions: after another one, after the call */
+	int64_t *seg_end;     /* of each interval: its replayed end */
+	int64_t *exec_end;    /* of each execution */
+	uint32_t *exec_first; /* lists of the executions of each call */
+	uint32_t *exec_next;
+	uint32_t *call_first; /* lists of the calls with executions that end in each interval */
+	uint32_t *call_next;
+	uint32_t *group;   /* of each interval: launches of the graph that it would begin; or 0 */
+	bool *is_in_graph; /* of each interval: it would be part of a graph */
+};
+
+static int64_t scaled(uint64_t ns, double factor)
+{
+	return (int64_t)((double)ns * factor);
+}
+
+bool step_change_read(const char *text, size_t len, struct step_change *c)
+{
+	static const struct {
+		const char *word;
+		enum step_change_kind kind;
+		bool has_name, has_factor;
+	} words[] = {
+		{"host", CHANGE_HOST, false, true},	  {"gpu", CHANGE_GPU, false, true},
+		{"kernel", CHANGE_KERNEL, true, true},	  {"plans", CHANGE_PLANS, false, false},
+		{"drop", CHANGE_DROP, true, false},	  {"cache", CHANGE_CACHE, true, false},
+		{"no-wait", CHANGE_NO_WAIT, true, false}, {"graph", CHANGE_GRAPH, false, false},
+	};
+	char copy[sizeof(c->text)], *name, *factor, *end;
+
+	if (!len || len >= sizeof(copy))
+		return false;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	*c = (struct step_change){0};
+	memcpy(c->text, copy, len + 1);
+	name = strchr(copy, ':');
+	factor = strrchr(copy, '=');
+	if (name)
+		*name++ = '\0';
+	if (factor)
+		*factor++ = '\0';
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(copy, words[i].word) || words[i].has_name != !!name ||
+		    words[i].has_factor != !!factor)
+			continue;
+		c->kind = words[i].kind;
+		if (name && (!*name || strlen(name) >= sizeof(c->name)))
+			return false;
+		if (name)
+			strcpy(c->name, name);
+		if (factor) {
+			c->factor = strtod(factor, &end);
+			if (end == factor || *end || !(c->factor >= 0 && c->factor <= 100))
+				return false;
+		}
+		return true;
+	}
+	return false;
+}
+
+static bool is_fn(const struct step_call *c, const char *name)
+{
+	return !strcmp(c->fn->name, name);
+}
+
+/* Factor of the host time of an interval. */
+static double host_factor(const struct step_sim *m, const struct step_call *c)
+{
+	double factor = 1;
+
+	for (unsigned i = 0; i < m->change_cnt; i++) {
+		const struct step_change *ch = &m->changes[i];
+
+		if (ch->kind == CHANGE_HOST)
+			factor *= ch->factor;
+		if (ch->kind == CHANGE_PLANS && c && c->kind == STEP_PLAN)
+			factor = 0;
+		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && c &&
+		    is_fn(c, ch->name))
+			factor = 0;
+	}
+	return factor;
+}
+
+static double gpu_factor(const struct step_sim *m)
+{
+	double factor = 1;
+
+	for (unsigned i = 0; i < m->change_cnt; i++)
+		if (m->changes[i].kind == CHANGE_GPU)
+			factor *= m->changes[i].factor;
+	return factor;
+}
+
+static bool does_wait(const struct step_sim *m, const struct step_call *c)
+{
+	for (unsigned i = 0; i < m->change_cnt; i++)
+		if (m->changes[i].kind == CHANGE_NO_WAIT && is_fn(c, m->changes[i].name))
+			return false;
+	return true;
+}
+
+static double exec_factor(const struct step_sim *m, const struct step_exec *x)
+{
+	double factor = 1;
+
+	for (unsigned i = 0; i < m->change_cnt; i++) {
+		const struct step_change *ch = &m->changes[i];
+
+		if (ch->kind == CHANGE_GPU ||
+		    (ch->kind == CHANGE_KERNEL && x->kernel && strstr(x->kernel, ch->name)))
+			factor *= ch->factor;
+		if (ch->kind == CHANGE_DROP && x->call != STEP_NONE &&
+		    is_fn(&m->g->calls[x->call], ch->name))
+			factor = 0;
+	}
+	return factor;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct ref *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns > y->start_ns ? 1 : -1;
+	return (x->seg > y->seg) - (x->seg < y->seg);
+}
+
+/* The launches of a thread between two waits would be one graph, with all that it does from the
+ * first of them to the last. Memory and modules cannot be used in a graph. */
+static void group_launches(struct step_sim *m, const struct step_thread *t)
+{
+	const struct step_graph *g = m->g;
+	uint32_t first = STEP_NONE, last = 0, cnt = 0;
+
+	for (uint32_t i = 0; i <= t->cnt; i++) {
+		uint32_t seg = t->first + i;
+		const struct step_call *c = i < t->cnt ? &g->calls[g->segs[seg].call] : NULL;
+
+		if (c && c->launches) {
+			first = first == STEP_NONE ? seg : first;
+			last = seg;
+			cnt++;
+		}
+		if (c && !c->waits)
+			continue;
+		if (cnt > 1) {
+			m->group[first] = cnt;
+			memset(m->is_in_graph + first, true, last - first + 1);
+		}
+		first = STEP_NONE;
+		cnt = 0;
+	}
+}
+
+/* The end of the executions that it had to wait for; 0: there are none. */
+static uint64_t ready_ns(const struct step_graph *g, const struct step_exec *x)
+{
+	uint64_t ns = 0;
+
+	for (unsigned b = 0; b < 2; b++)
+		if (x->before[b] != STEP_NONE && g->execs[x->before[b]].end_ns > ns)
+			ns = g->execs[x->before[b]].end_ns;
+	return ns;
+}
+
+/* It waited for its launch call, not for other executions. */
+static bool is_late_launch(const struct step_graph *g, const struct step_exec *x)
+{
+	return g->calls[x->call].end_ns > ready_ns(g, x);
+}
+
+/* The usual delays after an execution, and after a launch call. */
+static void find_delays(struct step_sim *m)
+{
+	const struct step_graph *g = m->g;
+	uint64_t *buf = malloc((g->exec_cnt + 1) * sizeof(*buf));
+	uint32_t cnt[2] = {0, 0};
+
+	m->delay_ns[0] = m->delay_ns[1] = DELAY_NS;
+	for (unsigned late = 0; buf && late < 2; late++) {
+		for (uint32_t i = 0; i < g->exec_cnt; i++) {
+			const struct step_exec *x = &g->execs[i];
+			uint64_t after;
+
+			if (x->call == STEP_NONE || is_late_launch(g, x) != late)
+				continue;
+			after = late ? g->calls[x->call].end_ns : ready_ns(g, x);
+			buf[cnt[late]++] = x->start_ns > after ? x->start_ns - after : 0;
+		}
+		sort_values(buf, cnt[late]);
+		if (cnt[late])
+			m->delay_ns[late] = sorted_percentile(buf, cnt[late], 0.5);
+	}
+	free(buf);
+}
+
+static uint32_t seg_count(const struct step_graph *g)
+{
+	uint32_t cnt = 0;
+
+	for (unsigned t = 0; t < g->thread_cnt; t++)
+		if (g->threads[t].first + g->threads[t].cnt > cnt)
+			cnt = g->threads[t].first + g->threads[t].cnt;
+	return cnt;
+}
+
+/* Lists the executions of each call, and the calls that end in each interval. */
+static void list_work(struct step_sim *m)
+{
+	const struct step_graph *g = m->g;
+
+	for (uint32_t i = g->exec_cnt; i--;) {
+		uint32_t call = g->execs[i].call;
+
+		if (call == STEP_NONE)
+			continue;
+		m->exec_next[i] = m->exec_first[call];
+		m->exec_first[call] = i;
+	}
+	for (uint32_t i = g->call_cnt; i--;) {
+		const struct step_seg *seg;
+
+		if (m->exec_first[i] == STEP_NONE)
+			continue;
+		seg = step_seg_before(g, step_thread_of(g, i), g->calls[i].end_ns);
+		if (!seg)
+			continue;
+		m->call_next[i] = m->call_first[seg - g->segs];
+		m->call_first[seg - g->segs] = i;
+	}
+}
+
+struct step_sim *step_sim_new(const struct steps *s)
+{
+	const struct step_graph *g = &s->graph;
+	uint32_t seg_cnt = seg_count(g);
+	struct step_sim *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->s = s;
+	m->g = g;
+	m->from_ns = g->calls[0].start_ns;
+	m->order = calloc(seg_cnt + 1, sizeof(*m->order));
+	m->seg_end = calloc(seg_cnt + 1, sizeof(*m->seg_end));
+	m->group = calloc(seg_cnt + 1, sizeof(*m->group));
+	m->is_in_graph = calloc(seg_cnt + 1, sizeof(*m->is_in_graph));
+	m->exec_end = calloc(g->exec_cnt + 1, sizeof(*m->exec_end));
+	m->exec_next = malloc((g->exec_cnt + 1) * sizeof(*m->exec_next));
+	m->exec_first = malloc((g->call_cnt + 1) * sizeof(*m->exec_first));
+	m->call_next = malloc((g->call_cnt + 1) * sizeof(*m->call_next));
+	m->call_first = malloc((seg_cnt + 1) * sizeof(*m->call_first));
+	if (!m->order || !m->seg_end || !m->group || !m->is_in_graph || !m->exec_end ||
+	    !m->exec_next || !m->exec_first || !m->call_next || !m->call_first) {
+		step_sim_free(m);
+		return NULL;
+	}
+	memset(m->exec_first, 0xff, (g->call_cnt + 1) * sizeof(*m->exec_first));
+	memset(m->call_first, 0xff, (seg_cnt + 1) * sizeof(*m->call_first));
+	list_work(m);
+	for (unsigned t = 0; t < g->thread_cnt; t++) {
+		for (uint32_t i = 0; i < g->threads[t].cnt; i++) {
+			uint32_t seg = g->threads[t].first + i;
+
+			m->order[m->order_cnt++] = (struct ref){g->segs[seg].start_ns, seg, t};
+		}
+		group_launches(m, &g->threads[t]);
+	}
+	qsort(m->order, m->order_cnt, sizeof(*m->order), by_start);
+	find_delays(m);
+	return m;
+}
+
+void step_sim_free(struct step_sim *m)
+{
+	if (!m)
+		return;
+	free(m->order);
+	free(m->seg_end);
+	free(m->group);
+	free(m->is_in_graph);
+	free(m->exec_end);
+	free(m->exec_next);
+	free(m->exec_first);
+	free(m->call_next);
+	free(m->call_first);
+	free(m);
+}
+
+/* call_end: replayed end of its call. An execution has the delay that it had in the trace after
+ * what it waited for there, and the usual one after other things. */
+static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool is_node)
+{
+	const struct step_graph *g = m->g;
+	const struct step_exec *x = &g->execs[i];
+	bool is_late = is_late_launch(g, x);
+	/* It may start before its call returns. */
+	int64_t after_call = (int64_t)(x->start_ns - g->calls[x->call].end_ns);
+	int64_t after_exec = (int64_t)(x->start_ns - ready_ns(g, x)), start;
+
+	if (!is_late && after_call > (int64_t)m->delay_ns[1])
+		after_call = (int64_t)m->delay_ns[1];
+	if (is_late && after_exec > (int64_t)m->delay_ns[0])
+		after_exec = (int64_t)m->delay_ns[0];
+	if (is_node && after_exec > GRAPH_NODE_DELAY_NS)
+		after_exec = GRAPH_NODE_DELAY_NS;
+	start = call_end + after_call;
+	for (unsigned b = 0; b < 2; b++)
+		if (x->before[b] != STEP_NONE && m->exec_end[x->before[b]] + after_exec > start)
+			start = m->exec_end[x->before[b]] + after_exec;
+	m->exec_end[i] = start + scaled(x->end_ns - x->start_ns, exec_factor(m, x));
+}
+
+/* Replays the executions of calls that end in an interval; end: its replayed end. */
+static void replay_work(struct step_sim *m, uint32_t seg, int64_t end, double factor, bool is_node)
+{
+	for (uint32_t call = m->call_first[seg]; call != STEP_NONE; call = m->call_next[call]) {
+		uint64_t before = m->g->segs[seg].end_ns - m->g->calls[call].end_ns;
+
+		for (uint32_t i = m->exec_first[call]; i != STEP_NONE; i = m->exec_next[i])
+			replay_exec(m, i, end - scaled(before, factor), is_node);
+	}
+}
+
+/* The interval of another thread after which this one continued; NULL: none. */
+static const struct step_seg *handed_over(const struct step_sim *m, unsigned thread,
+					  const struct step_seg *prev, const struct step_seg *seg)
+{
+	const struct step_graph *g = m->g;
+	const struct step_seg *best = prev, *other;
+
+	for (unsigned t = 0; t < g->thread_cnt; t++) {
+		if (t == thread || (t && !g->threads[t].alternates) ||
+		    (thread && !g->threads[thread].alternates))
+			continue;
+		other = step_seg_before(g, t, seg->start_ns);
+		if (other && other->end_ns <= seg->start_ns &&
+		    (!best || other->end_ns > best->end_ns))
+			best = other;
+	}
+	return best == prev ? NULL : best;
+}
+
+static int64_t replayed_start(const struct step_sim *m, const struct ref *ref, bool is_node)
+{
+	const struct step_graph *g = m->g;
+	const struct step_seg *seg = &g->segs[ref->seg];
+	const struct step_seg *prev = ref->seg > g->threads[ref->thread].first ? seg - 1 : NULL;
+	const struct step_seg *other = handed_over(m, ref->thread, prev, seg);
+	const struct step_seg *after = other ? other : prev;
+	int64_t start;
+
+	if (!after)
+		return (int64_t)(seg->start_ns - m->from_ns);
+	start = m->seg_end[after - g->segs];
+	if (!is_node || m->group[ref->seg])
+		start += scaled(seg->start_ns - after->end_ns, host_factor(m, NULL));
+	if (other && prev && m->seg_end[ref->seg - 1] > start)
+		start = m->seg_end[ref->seg - 1];
+	return start;
+}
+
+static void replay_seg(struct step_sim *m, const struct ref *ref)
+{
+	const struct step_graph *g = m->g;
+	const struct step_seg *seg = &g->segs[ref->seg];
+	const struct step_call *c = &g->calls[seg->call];
+	bool is_node = m->has_graphs && m->is_in_graph[ref->seg];
+	uint64_t until = step_blocked_until(m->s, seg->call), ns = seg->end_ns - seg->start_ns;
+	uint32_t target = g->target[seg->call];
+	double factor = host_factor(m, c);
+	int64_t start = replayed_start(m, ref, is_node), end = start;
+
+	if (is_node) {
+		if (m->group[ref->seg])
+			end += GRAPH_LAUNCH_NS + (int64_t)m->group[ref->seg] * GRAPH_NODE_NS;
+		replay_work(m, ref->seg, end, 0, true);
+	} else if (until <= seg->start_ns) {
+		end += scaled(ns, factor);
+		replay_work(m, ref->seg, end, factor, false);
+		/* With other costs it may have to wait. */
+		if (c->waits && target != STEP_NONE && does_wait(m, c) && m->exec_end[target] > end)
+			end = m->exec_end[target];
+	} else {
+		replay_work(m, ref->seg, start + (int64_t)ns, 1, false);
+		if (does_wait(m, c) && target == STEP_NONE) {
+			end += scaled(ns, gpu_factor(m)); /* a trace without GPU times */
+		} else if (does_wait(m, c)) {
+			if (m->exec_end[target] > end)
+				end = m->exec_end[target];
+			end += seg->end_ns > until ? scaled(seg->end_ns - until, factor) : 0;
+		}
+	}
+	m->seg_end[ref->seg] = end;
+}
+
+void step_replay(struct step_sim *m, const struct step_change *changes, unsigned cnt)
+{
+	const struct step_graph *g = m->g;
+
+	m->changes = changes;
+	m->change_cnt = cnt;
+	m->has_graphs = false;
+	for (unsigned i = 0; i < cnt; i++)
+		m->has_graphs |= changes[i].kind == CHANGE_GRAPH;
+	for (uint32_t i = 0; i < g->exec_cnt; i++)
+		m->exec_end[i] = (int64_t)(g->execs[i].end_ns - m->from_ns);
+	for (uint32_t i = 0; i < m->order_cnt; i++)
+		replay_seg(m, &m->order[i]);
+}
+
+/* The number of executions that ended until then. */
+static uint32_t ended_until(const struct step_graph *g, uint64_t ns)
+{
+	uint32_t lo = 0, hi = g->exec_cnt, middle;
+
+	while (lo < hi) {
+		middle = (lo + hi) / 2;
+		if (g->execs[middle].end_ns <= ns)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}
+
+int64_t step_replayed(const struct step_sim *m, uint64_t ns)
+{
+	const struct step_seg *seg = step_seg_before(m->g, 0, ns);
+	uint32_t ended = ended_until(m->g, ns);
+	int64_t at;
+
+	if (!seg)
+		return (int64_t)(ns - m->from_ns);
+	at = m->seg_end[seg - m->g->segs];
+	if (seg->end_ns >= ns)
+		at -= (int64_t)(seg->end_ns - ns);
+	else
+		at += scaled(ns - seg->end_ns, host_factor(m, NULL));
+	/* What the GPU had done by then is done, too. */
+	if (ended && m->exec_end[ended - 1] > at)
+		at = m->exec_end[ended - 1];
+	return at;
+}

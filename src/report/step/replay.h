@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a step would take if something cost less. */
+#ifndef REPORT_STEP_REPLAY_H
+#define REPORT_STEP_REPLAY_H
+
+#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum step_change_kind {
+	CHANGE_NOTHING, /* the trace as it is: shows how exact the replay is */
+	CHANGE_HOST,	/* host time outside waits times factor */
+	CHANGE_GPU,	/* GPU time times factor */
+	CHANGE_KERNEL,	/* GPU time of kernels whose name contains name, times factor */
+	CHANGE_PLANS,	/* no time in calls that build plans */
+	CHANGE_DROP,	/* no time in calls of function name, nor in what they execute */
+	CHANGE_CACHE,	/* no host time in calls of function name */
+	CHANGE_NO_WAIT, /* calls of function name return at once */
+	CHANGE_GRAPH,	/* the launches between two waits are one CUDA graph */
+};
+
+#define CHANGE_NAME 128
+#define CHANGES_MAX 8
+
+struct step_change {
+	enum step_change_kind kind;
+	double factor;
+	char name[CHANGE_NAME];
+	char text[CHANGE_NAME + 16]; /* as the user wrote it */
+};
+
+/* Reads one change of --what-if: "host=0.5", "cache:cudnnBackendFinalize". Returns false if it is
+ * none. */
+bool step_change_read(const char *text, size_t len, struct step_change *c);
+
+#endif /* REPORT_STEP_REPLAY_H */

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The critical path of an iteration: which calls, executions and gaps determined its time. Times of
+ * calls and executions cannot be added up for that, because the host and the GPU work at the same
+ * time. Each moment of an iteration belongs to one piece of the path, so the pieces add up to it.
+ */
+#include "step_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/call.h"
+#include "model/gpu_busy.h"
+#include "report/memory/memory.h"
+
+static void *steps__new(struct report *r)
+{
+	struct steps *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->r = r;
+	return s;
+}
+
+static void steps__free(void *a)
+{
+	struct steps *s = a;
+
+	memlimit_free(s->calls.rows);
+	memlimit_free(s->execs.rows);
+	step_graph_free(&s->graph);
+	free(s->path.pieces);
+	free(s);
+}
+
+/* The place of a new row; NULL: no memory for it. */
+static void *ring_add(struct step_ring *ring, size_t size)
+{
+	void *rows;
+
+	if (ring->cnt < STEP_KEPT) {
+		rows = grow(ring->rows, &ring->cap, ring->cnt + 1, size, MEMLIMIT_STEPS);
+		if (!rows)
+			return NULL;
+		ring->rows = rows;
+		return (char *)rows + size * ring->cnt++;
+	}
+	ring->is_full = true;
+	rows = (char *)ring->rows + size * ring->next;
+	ring->next = (ring->next + 1) % STEP_KEPT;
+	return rows;
+}
+
+static bool is_plan(const struct trace_event *ev)
+{
+	return ev->fn->op == OP_FINALIZE || strstr(ev->fn->name, "Heuristic") ||
+	       !strncmp(ev->fn->name, "cudnnFind", 9) || !strncmp(ev->fn->name, "nvrtcCompile", 12);
+}
+
+static enum step_kind kind_of_call(const struct trace_event *ev)
+{
+	if (ev->fn->api != API_CUDA)
+		return is_plan(ev) ? STEP_PLAN : STEP_LIBRARY;
+	if (call_does(ev, DOES_LAUNCH | DOES_LAUNCH_GRAPH))
+		return STEP_LAUNCH;
+	switch (ev->fn->class) {
+	case CLASS_TRANSFER:
+		return STEP_COPY_CALL;
+	case CLASS_MEMORY:
+		return STEP_MEMORY;
+	case CLASS_MODULE:
+		return STEP_MODULE;
+	case CLASS_GRAPH:
+		return STEP_BUILD_GRAPH;
+	default:
+		return STEP_CALL;
+	}
+}
+
+/* A stream's key: default streams are one per context, or per thread. */
+static uint64_t stream_key(const struct steps *s, const struct trace_event *ev)
+{
+	uint64_t stream = call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
+
+	if (!stream)
+		return pair_key(1, memory_context(s->r, ev));
+	if (stream == CU_STREAM_PER_THREAD)
+		return pair_key(pair_key(2, memory_context(s->r, ev)), ev->tid);
+	return stream;
+}
+
+static void on_call(struct steps *s, const struct trace_event *ev)
+{
+	struct step_call *c = ring_add(&s->calls, sizeof(*c));
+	uint64_t flags;
+
+	if (!c)
+		return;
+	*c = (struct step_call){
+		.start_ns = ev->start_ns,
+		.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns : ev->start_ns,
+		.id = ev->id,
+		.operator_id = ev->operator_id,
+		.fn = ev->fn,
+		.operator= ev->operator,
+		.stack = ev->stack,
+		.pid = ev->pid,
+		.tid = ev->tid,
+		.kind = kind_of_call(ev),
+	};
+	if (ev->fn->api != API_CUDA)
+		return;
+	c->submits = call_submits(ev);
+	c->launches = call_launches_any(ev);
+	c->waits = call_blocks(ev);
+	c->may_wait = call_may_block(ev);
+	c->of_stream = ev->has & HAS_STREAM;
+	c->of_event = ev->has & HAS_CU_EVENT;
+	c->stream = stream_key(s, ev);
+	c->is_legacy = !call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
+	c->cu_event = c->of_event ? ev->cu_event : 0;
+	c->makes_blocking_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE &&
+				   event_arg_u64(ev, "Flags", &flags) && !flags;
+}
+
+static enum step_kind kind_of_exec(const struct trace_event *ev)
+{
+	switch (ev->op[0]) {
+	case 'k':
+		return gpu_is_collective(ev) ? STEP_COMMUNICATION : STEP_KERNEL;
+	case 'c':
+		return STEP_COPY;
+	case 'm':
+		return STEP_MEMSET;
+	default:
+		return STEP_GRAPH;
+	}
+}
+
+static void on_exec(struct steps *s, const struct trace_event *ev)
+{
+	struct step_exec *x = ring_add(&s->execs, sizeof(*x));
+	uint64_t queue = (uint64_t)ev->gpu.device << 48 | (uint64_t)ev->gpu.context << 24;
+
+	if (x)
+		*x = (struct step_exec){
+			.start_ns = ev->start_ns,
+			.end_ns = ev->end_ns > ev->start_ns ? ev->end_ns : ev->start_ns,
+			.call_id = ev->gpu.call_id,
+			.queue = queue ^ ev->gpu.gpu_stream,
+			.kernel = ev->gpu.kernel,
+			.pid = ev->pid,
+			.kind = kind_of_exec(ev),
+		};
+}
+
+static void steps_event(void *a, const struct trace_event *ev)
+{
+	if (ev->kind == EVENT_GPU)
+		on_exec(a, ev);
+	else if (call_took_time(ev))
+		on_call(a, ev);
+}
+
+static void steps_finish(void *a)
+{
+	struct steps *s = a;
+	struct iter_result iter;
+
+	iter_result(s->r, &iter);
+	if (iter.count && step_graph_make(s, &iter))
+		step_parts_make(s, &iter);
+	step_graph_free(&s->graph);
+	free(s->path.pieces);
+	s->path = (struct step_path){0};
+	memlimit_free(s->calls.rows);
+	memlimit_free(s->execs.rows);
+	s->calls = s->execs = (struct step_ring){0};
+}
+
+const struct step_result *step_result(const struct report *r)
+{
+	const struct steps *s = r->an[AN_STEP];
+
+	return s && s->res.steps[STEP_MEDIAN].part_cnt ? &s->res : NULL;
+}
+
+uint64_t step_saved_ns(const struct step_result *res, enum step_change_kind kind)
+{
+	for (unsigned i = 0; i < res->what_if_cnt; i++)
+		if (res->what_ifs[i].change.kind == kind &&
+		    res->what_ifs[i].total_ns < res->unchanged.total_ns)
+			return res->unchanged.total_ns - res->what_ifs[i].total_ns;
+	return 0;
+}
+
+const struct analysis_ops step_ops = {
+	.name = "step",
+	.new = steps__new,
+	.event = steps_event,
+	.finish = steps_finish,
+	.section = &step_table,
+	.print = step_print,
+	.free = steps__free,
+};
