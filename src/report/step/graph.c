@@ -13,6 +13,9 @@
 #define OPEN_MAX  64 /* calls inside one another */
 #define LOOK_BACK 32
 
+#define PLAN_NS	    50000
+#define PLAN_GAP_NS 1000000
+
 struct id_row {
 	uint64_t id;
 	uint32_t call;
@@ -287,7 +290,8 @@ static void emit(struct flatten *f, uint64_t until_ns)
 	if (f->t->cnt && seg[-1].call == call && seg[-1].end_ns == f->cursor_ns) {
 		seg[-1].end_ns = until_ns;
 	} else {
-		*seg = (struct step_seg){f->cursor_ns, until_ns, call};
+		*seg = (struct step_seg){
+			.start_ns = f->cursor_ns, .end_ns = until_ns, .call = call};
 		f->t->cnt++;
 	}
 	f->cursor_ns = until_ns;
@@ -407,6 +411,55 @@ static void find_alternating(struct step_graph *g)
 	}
 }
 
+/* Marks a run of calls in which cuDNN builds a plan: [first, last]. The first execution of the plan
+ * loads its kernels, until end at most. */
+static void mark_plan(struct step_graph *g, uint32_t first, uint32_t last, uint32_t end)
+{
+	for (uint32_t i = last + 1; i < end && !g->calls[g->segs[i].call].submits; i++)
+		g->segs[i].is_plan = g->calls[g->segs[i].call].kind == STEP_MODULE;
+	for (uint32_t i = first; i <= last; i++) {
+		g->segs[i].is_plan = true;
+		g->segs[i].is_plan_before = i > first;
+	}
+}
+
+/*
+ * cuDNN builds a plan in many calls: descriptors are made, heuristics are queried, and finalized.
+ * Each execution also makes a descriptor, of the pointers, in calls that take about 1 us. So a run
+ * of such calls builds a plan if those that finalize take PLAN_NS together.
+ */
+static void find_plans(struct step_graph *g, const struct step_thread *t)
+{
+	uint32_t first = STEP_NONE, last = 0, end = t->first + t->cnt;
+	uint64_t ns = 0;
+
+	for (uint32_t i = t->first; i <= end; i++) {
+		const struct step_call *c = i < end ? &g->calls[g->segs[i].call] : NULL;
+		bool goes_on = c && first != STEP_NONE && !c->submits && !c->waits &&
+			       (c->is_dnn_setup || c->fn->api == API_CUDA) &&
+			       g->segs[i].start_ns - g->segs[i - 1].end_ns < PLAN_GAP_NS;
+
+		if (first != STEP_NONE && !goes_on) {
+			if (ns >= PLAN_NS)
+				mark_plan(g, first, last, end);
+			first = STEP_NONE;
+		}
+		if (!c)
+			break;
+		if (!c->is_dnn_setup) {
+			g->segs[i].is_plan |= c->kind == STEP_PLAN;
+			continue;
+		}
+		if (first == STEP_NONE) {
+			first = i;
+			ns = 0;
+		}
+		last = i;
+		if (c->kind == STEP_PLAN)
+			ns += g->segs[i].end_ns - g->segs[i].start_ns;
+	}
+}
+
 bool step_graph_make(struct steps *s, const struct iter_result *iter)
 {
 	struct step_graph *g = &s->graph;
@@ -423,6 +476,8 @@ bool step_graph_make(struct steps *s, const struct iter_result *iter)
 	}
 	if (is_made)
 		find_alternating(g);
+	for (unsigned i = 0; is_made && i < g->thread_cnt; i++)
+		find_plans(g, &g->threads[i]);
 	keys__free(&d.stream_keys);
 	keys__free(&d.event_keys);
 	memlimit_free(d.streams);

@@ -216,6 +216,13 @@ static int by_length(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	const struct step_window *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
 /* Start of the oldest events that are kept. */
 static uint64_t kept_from(const struct steps *s)
 {
@@ -273,6 +280,7 @@ void step_parts_make(struct steps *s, const struct iter_result *iter)
 		make_step(s, &steady[cnt - 1], &s->res.steps[STEP_SLOWEST]);
 		if (first.end_ns)
 			make_step(s, &first, &s->res.steps[STEP_FIRST]);
+		qsort(steady, cnt, sizeof(*steady), by_number);
 		step_what_ifs_make(s, steady, cnt, iter->dist[ITS_GRAPHS].median);
 	}
 	free(steady);

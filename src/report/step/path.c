@@ -116,16 +116,35 @@ static unsigned active_thread(const struct walk *w, const struct step_seg **seg)
 	return best;
 }
 
+/* Of the time before the call that the walk was in last. */
+static enum step_kind kind_before(const struct walk *w)
+{
+	const struct step_seg *next = step_seg_before(w->g, w->thread, w->t + 1);
+
+	return next && next->start_ns == w->t && next->is_plan_before ? STEP_PLAN : STEP_BETWEEN;
+}
+
+static enum step_kind kind_of(const struct step_call *c, const struct step_seg *seg)
+{
+	if (c->waits)
+		return STEP_RETURN;
+	if (seg->is_plan)
+		return STEP_PLAN;
+	return c->kind == STEP_PLAN ? STEP_LIBRARY : c->kind;
+}
+
 static void walk_host(struct walk *w)
 {
 	const struct step_graph *g = w->g;
 	const struct step_seg *seg = step_seg_before(g, w->thread, w->t);
 	const struct step_call *c;
+	enum step_kind kind;
 	uint64_t until;
 
 	if (!seg || seg->end_ns < w->t) {
+		kind = kind_before(w);
 		w->thread = active_thread(w, &seg);
-		add(w, seg ? seg->end_ns : w->from_ns, STEP_BETWEEN, w->next, STEP_NONE);
+		add(w, seg ? seg->end_ns : w->from_ns, kind, w->next, STEP_NONE);
 		w->launched = STEP_NONE;
 		return;
 	}
@@ -134,7 +153,7 @@ static void walk_host(struct walk *w)
 							     : step_blocked_until(w->s, seg->call);
 	w->next = seg->call;
 	if (until <= seg->start_ns) {
-		add(w, seg->start_ns, c->waits ? STEP_RETURN : c->kind, seg->call, STEP_NONE);
+		add(w, seg->start_ns, kind_of(c, seg), seg->call, STEP_NONE);
 		return;
 	}
 	if (!g->exec_cnt) {

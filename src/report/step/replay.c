@@ -12,11 +12,19 @@
 #include <string.h>
 
 /* Measured on an H200, driver 580: docs/measured/step.md. */
-#define GRAPH_LAUNCH_NS	    6000 /* cuGraphLaunch */
-#define GRAPH_NODE_NS	    125	 /* of it, for each node */
-#define GRAPH_NODE_DELAY_NS 300	 /* from the end of a node to the start of the next */
+#define GRAPH_LAUNCH_NS	    6000    /* cuGraphLaunch */
+#define GRAPH_NODE_NS	    125	    /* of it, for each node */
+#define GRAPH_GAP_NS	    1000000 /* a longer time between calls is work of the program, and stays */
+#define GRAPH_NODE_DELAY_NS 300	    /* from the end of a node to the start of the next */
 
 #define DELAY_NS 1000 /* if the trace has none */
+
+#define PINNED_CALL_NS 5000 /* an asynchronous copy of pinned memory */
+/* Bytes per ns, if the trace has no such copy: PCIe 4.0 x16, and PCIe 5.0 x16 from compute
+ * capability 9.0 on (an H200: 55). */
+#define PINNED_RATE    25.0
+#define PINNED_RATE_90 53.0
+#define PINNED_MIN     262144 /* smaller copies do not show the rate */
 
 struct ref {
 	uint64_t start_ns;
@@ -29,7 +37,8 @@ struct step_sim {
 	const struct step_graph *g;
 	const struct step_change *changes;
 	unsigned change_cnt;
-	bool has_graphs;   /* CHANGE_GRAPH is one of them */
+	bool has_graphs, pins, overlaps, batches; /* CHANGE_GRAPH, ... are among them */
+	double pinned_rate;
 	struct ref *order; /* intervals of all threads, by start */
 	uint32_t order_cnt;
 	uint64_t from_ns;     /* replayed times are since then */
@@ -56,10 +65,18 @@ bool step_change_read(const char *text, size_t len, struct step_change *c)
 		enum step_change_kind kind;
 		bool has_name, has_factor;
 	} words[] = {
-		{"host", CHANGE_HOST, false, true},	  {"gpu", CHANGE_GPU, false, true},
-		{"kernel", CHANGE_KERNEL, true, true},	  {"plans", CHANGE_PLANS, false, false},
-		{"drop", CHANGE_DROP, true, false},	  {"cache", CHANGE_CACHE, true, false},
-		{"no-wait", CHANGE_NO_WAIT, true, false}, {"graph", CHANGE_GRAPH, false, false},
+		{"host", CHANGE_HOST, false, true},
+		{"gpu", CHANGE_GPU, false, true},
+		{"kernel", CHANGE_KERNEL, true, true},
+		{"plans", CHANGE_PLANS, false, false},
+		{"drop", CHANGE_DROP, true, false},
+		{"cache", CHANGE_CACHE, true, false},
+		{"no-wait", CHANGE_NO_WAIT, true, false},
+		{"graph", CHANGE_GRAPH, false, false},
+		{"pinned", CHANGE_PINNED, false, false},
+		{"overlap-copies", CHANGE_OVERLAP, false, false},
+		{"before", CHANGE_BEFORE, true, true},
+		{"batch", CHANGE_BATCH, true, false},
 	};
 	char copy[sizeof(c->text)], *name, *factor, *end;
 
@@ -99,8 +116,25 @@ static bool is_fn(const struct step_call *c, const char *name)
 	return !strcmp(c->fn->name, name);
 }
 
+/* Factor of the time between calls before an interval. */
+static double gap_factor(const struct step_sim *m, const struct step_call *c, bool is_plan)
+{
+	double factor = 1;
+
+	for (unsigned i = 0; i < m->change_cnt; i++) {
+		const struct step_change *ch = &m->changes[i];
+
+		if (ch->kind == CHANGE_HOST ||
+		    (ch->kind == CHANGE_BEFORE && c && is_fn(c, ch->name)))
+			factor *= ch->factor;
+		if (ch->kind == CHANGE_PLANS && is_plan)
+			factor = 0;
+	}
+	return factor;
+}
+
 /* Factor of the host time of an interval. */
-static double host_factor(const struct step_sim *m, const struct step_call *c)
+static double host_factor(const struct step_sim *m, const struct step_call *c, bool is_plan)
 {
 	double factor = 1;
 
@@ -109,7 +143,7 @@ static double host_factor(const struct step_sim *m, const struct step_call *c)
 
 		if (ch->kind == CHANGE_HOST)
 			factor *= ch->factor;
-		if (ch->kind == CHANGE_PLANS && c && c->kind == STEP_PLAN)
+		if (ch->kind == CHANGE_PLANS && is_plan)
 			factor = 0;
 		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && c &&
 		    is_fn(c, ch->name))
@@ -162,30 +196,42 @@ static int by_start(const void *a, const void *b)
 	return (x->seg > y->seg) - (x->seg < y->seg);
 }
 
-/* The launches of a thread between two waits would be one graph, with all that it does from the
- * first of them to the last. Memory and modules cannot be used in a graph. */
-static void group_launches(struct step_sim *m, const struct step_thread *t)
+/* The intervals of a thread in a step: [*first, *last). */
+static void segs_of_step(const struct step_graph *g, const struct step_thread *t,
+			 const struct step_window *w, uint32_t *first, uint32_t *last)
+{
+	uint32_t i = *last;
+
+	while (i < t->first + t->cnt && g->segs[i].start_ns < w->begin_ns)
+		i++;
+	*first = i;
+	while (i < t->first + t->cnt && g->segs[i].end_ns <= w->end_ns)
+		i++;
+	*last = i;
+}
+
+/* All that a thread does in a step would be one graph launch, waits included, except for the wait
+ * at the end of the step. */
+static void group_launches(struct step_sim *m, const struct step_thread *t,
+			   const struct step_window *windows, uint64_t cnt)
 {
 	const struct step_graph *g = m->g;
-	uint32_t first = STEP_NONE, last = 0, cnt = 0;
+	uint32_t first, last = t->first;
 
-	for (uint32_t i = 0; i <= t->cnt; i++) {
-		uint32_t seg = t->first + i;
-		const struct step_call *c = i < t->cnt ? &g->calls[g->segs[seg].call] : NULL;
+	for (uint64_t w = 0; w < cnt; w++) {
+		uint32_t launches = 0, one = 0, end;
 
-		if (c && c->launches) {
-			first = first == STEP_NONE ? seg : first;
-			last = seg;
-			cnt++;
-		}
-		if (c && !c->waits)
+		segs_of_step(g, t, &windows[w], &first, &last);
+		end = last;
+		if (end > first && g->calls[g->segs[end - 1].call].waits)
+			end--;
+		for (uint32_t i = first; i < end; i++)
+			if (g->calls[g->segs[i].call].launches)
+				one = launches++ ? one : i;
+		if (launches < 2)
 			continue;
-		if (cnt > 1) {
-			m->group[first] = cnt;
-			memset(m->is_in_graph + first, true, last - first + 1);
-		}
-		first = STEP_NONE;
-		cnt = 0;
+		m->group[one] = launches;
+		memset(m->is_in_graph + first, true, end - first);
 	}
 }
 
@@ -231,6 +277,42 @@ static void find_delays(struct step_sim *m)
 	free(buf);
 }
 
+static bool is_input(const struct step_graph *g, const struct step_exec *x)
+{
+	return x->kind == STEP_COPY && x->call != STEP_NONE && g->calls[x->call].is_htod;
+}
+
+/* The execution to wait for instead of p if copies have their own stream: of the same sort. */
+static uint32_t beside_copies(const struct step_sim *m, const struct step_exec *x, uint32_t p)
+{
+	const struct step_graph *g = m->g;
+	bool is_copy = is_input(g, x);
+
+	while (p != STEP_NONE && is_input(g, &g->execs[p]) != is_copy)
+		p = g->execs[p].before[0];
+	return p;
+}
+
+/* The highest rate of copies that do not use pageable memory, in bytes per ns. */
+static void find_rate(struct step_sim *m)
+{
+	const struct step_graph *g = m->g;
+	double rate, best = 0;
+
+	for (uint32_t i = 0; i < g->exec_cnt; i++) {
+		const struct step_exec *x = &g->execs[i];
+		const struct step_call *c = x->call == STEP_NONE ? NULL : &g->calls[x->call];
+
+		if (!c || c->is_pageable || c->bytes < PINNED_MIN || x->end_ns <= x->start_ns)
+			continue;
+		rate = ratio_of(c->bytes, x->end_ns - x->start_ns);
+		best = rate > best ? rate : best;
+	}
+	if (!(best > 0))
+		best = m->s->capability >= 90 ? PINNED_RATE_90 : PINNED_RATE;
+	m->pinned_rate = best;
+}
+
 static uint32_t seg_count(const struct step_graph *g)
 {
 	uint32_t cnt = 0;
@@ -267,7 +349,8 @@ static void list_work(struct step_sim *m)
 	}
 }
 
-struct step_sim *step_sim_new(const struct steps *s)
+struct step_sim *step_sim_new(const struct steps *s, const struct step_window *windows,
+			      uint64_t cnt)
 {
 	const struct step_graph *g = &s->graph;
 	uint32_t seg_cnt = seg_count(g);
@@ -301,10 +384,11 @@ struct step_sim *step_sim_new(const struct steps *s)
 
 			m->order[m->order_cnt++] = (struct ref){g->segs[seg].start_ns, seg, t};
 		}
-		group_launches(m, &g->threads[t]);
+		group_launches(m, &g->threads[t], windows, cnt);
 	}
 	qsort(m->order, m->order_cnt, sizeof(*m->order), by_start);
 	find_delays(m);
+	find_rate(m);
 	return m;
 }
 
@@ -326,13 +410,16 @@ void step_sim_free(struct step_sim *m)
 
 /* call_end: replayed end of its call. An execution has the delay that it had in the trace after
  * what it waited for there, and the usual one after other things. */
-static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool is_node)
+static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool is_node,
+			bool is_batch)
 {
 	const struct step_graph *g = m->g;
 	const struct step_exec *x = &g->execs[i];
-	bool is_late = is_late_launch(g, x);
+	const struct step_call *c = &g->calls[x->call];
+	bool is_late = is_late_launch(g, x), is_pinned = m->pins && c->is_pageable;
+	uint64_t ns;
 	/* It may start before its call returns. */
-	int64_t after_call = (int64_t)(x->start_ns - g->calls[x->call].end_ns);
+	int64_t after_call = (int64_t)(x->start_ns - c->end_ns);
 	int64_t after_exec = (int64_t)(x->start_ns - ready_ns(g, x)), start;
 
 	if (!is_late && after_call > (int64_t)m->delay_ns[1])
@@ -341,21 +428,31 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool i
 		after_exec = (int64_t)m->delay_ns[0];
 	if (is_node && after_exec > GRAPH_NODE_DELAY_NS)
 		after_exec = GRAPH_NODE_DELAY_NS;
+	if (is_batch)
+		after_exec = 0;
+	if (is_pinned && after_call < (int64_t)m->delay_ns[1])
+		after_call = (int64_t)m->delay_ns[1];
 	start = call_end + after_call;
-	for (unsigned b = 0; b < 2; b++)
-		if (x->before[b] != STEP_NONE && m->exec_end[x->before[b]] + after_exec > start)
-			start = m->exec_end[x->before[b]] + after_exec;
-	m->exec_end[i] = start + scaled(x->end_ns - x->start_ns, exec_factor(m, x));
+	for (unsigned b = 0; b < 2; b++) {
+		uint32_t p = m->overlaps ? beside_copies(m, x, x->before[b]) : x->before[b];
+
+		if (p != STEP_NONE && m->exec_end[p] + after_exec > start)
+			start = m->exec_end[p] + after_exec;
+	}
+	ns = is_pinned || (is_batch && c->bytes) ? (uint64_t)(c->bytes / m->pinned_rate)
+						 : x->end_ns - x->start_ns;
+	m->exec_end[i] = start + scaled(ns, exec_factor(m, x));
 }
 
 /* Replays the executions of calls that end in an interval; end: its replayed end. */
-static void replay_work(struct step_sim *m, uint32_t seg, int64_t end, double factor, bool is_node)
+static void replay_work(struct step_sim *m, uint32_t seg, int64_t end, double factor, bool is_node,
+			bool is_batch)
 {
 	for (uint32_t call = m->call_first[seg]; call != STEP_NONE; call = m->call_next[call]) {
 		uint64_t before = m->g->segs[seg].end_ns - m->g->calls[call].end_ns;
 
 		for (uint32_t i = m->exec_first[call]; i != STEP_NONE; i = m->exec_next[i])
-			replay_exec(m, i, end - scaled(before, factor), is_node);
+			replay_exec(m, i, end - scaled(before, factor), is_node, is_batch);
 	}
 }
 
@@ -378,6 +475,22 @@ static const struct step_seg *handed_over(const struct step_sim *m, unsigned thr
 	return best == prev ? NULL : best;
 }
 
+/* Its call follows another one of the same function, which a batch would join. */
+static bool is_batched(const struct step_sim *m, const struct ref *ref)
+{
+	const struct step_graph *g = m->g;
+	const struct step_call *c = &g->calls[g->segs[ref->seg].call], *prev;
+
+	if (!m->batches || ref->seg == g->threads[ref->thread].first)
+		return false;
+	prev = &g->calls[g->segs[ref->seg - 1].call];
+	for (unsigned i = 0; i < m->change_cnt; i++)
+		if (m->changes[i].kind == CHANGE_BATCH && is_fn(c, m->changes[i].name) &&
+		    is_fn(prev, m->changes[i].name))
+			return true;
+	return false;
+}
+
 static int64_t replayed_start(const struct step_sim *m, const struct ref *ref, bool is_node)
 {
 	const struct step_graph *g = m->g;
@@ -385,13 +498,15 @@ static int64_t replayed_start(const struct step_sim *m, const struct ref *ref, b
 	const struct step_seg *prev = ref->seg > g->threads[ref->thread].first ? seg - 1 : NULL;
 	const struct step_seg *other = handed_over(m, ref->thread, prev, seg);
 	const struct step_seg *after = other ? other : prev;
+	uint64_t gap;
 	int64_t start;
 
 	if (!after)
 		return (int64_t)(seg->start_ns - m->from_ns);
 	start = m->seg_end[after - g->segs];
-	if (!is_node || m->group[ref->seg])
-		start += scaled(seg->start_ns - after->end_ns, host_factor(m, NULL));
+	gap = seg->start_ns - after->end_ns;
+	if ((!is_node || gap > GRAPH_GAP_NS) && !is_batched(m, ref))
+		start += scaled(gap, gap_factor(m, &g->calls[seg->call], seg->is_plan_before));
 	if (other && prev && m->seg_end[ref->seg - 1] > start)
 		start = m->seg_end[ref->seg - 1];
 	return start;
@@ -405,21 +520,25 @@ static void replay_seg(struct step_sim *m, const struct ref *ref)
 	bool is_node = m->has_graphs && m->is_in_graph[ref->seg];
 	uint64_t until = step_blocked_until(m->s, seg->call), ns = seg->end_ns - seg->start_ns;
 	uint32_t target = g->target[seg->call];
-	double factor = host_factor(m, c);
+	bool is_batch = is_batched(m, ref);
+	double factor = is_batch ? 0 : host_factor(m, c, seg->is_plan);
 	int64_t start = replayed_start(m, ref, is_node), end = start;
 
 	if (is_node) {
 		if (m->group[ref->seg])
 			end += GRAPH_LAUNCH_NS + (int64_t)m->group[ref->seg] * GRAPH_NODE_NS;
-		replay_work(m, ref->seg, end, 0, true);
+		replay_work(m, ref->seg, end, 0, true, false);
+	} else if (m->pins && c->is_pageable && c->fn->is_async) {
+		end += scaled(ns < PINNED_CALL_NS ? ns : PINNED_CALL_NS, factor);
+		replay_work(m, ref->seg, end, factor, false, is_batch);
 	} else if (until <= seg->start_ns) {
 		end += scaled(ns, factor);
-		replay_work(m, ref->seg, end, factor, false);
+		replay_work(m, ref->seg, end, factor, false, is_batch);
 		/* With other costs it may have to wait. */
 		if (c->waits && target != STEP_NONE && does_wait(m, c) && m->exec_end[target] > end)
 			end = m->exec_end[target];
 	} else {
-		replay_work(m, ref->seg, start + (int64_t)ns, 1, false);
+		replay_work(m, ref->seg, start + (int64_t)ns, 1, false, is_batch);
 		if (does_wait(m, c) && target == STEP_NONE) {
 			end += scaled(ns, gpu_factor(m)); /* a trace without GPU times */
 		} else if (does_wait(m, c)) {
@@ -437,9 +556,13 @@ void step_replay(struct step_sim *m, const struct step_change *changes, unsigned
 
 	m->changes = changes;
 	m->change_cnt = cnt;
-	m->has_graphs = false;
-	for (unsigned i = 0; i < cnt; i++)
+	m->has_graphs = m->pins = m->overlaps = m->batches = false;
+	for (unsigned i = 0; i < cnt; i++) {
 		m->has_graphs |= changes[i].kind == CHANGE_GRAPH;
+		m->pins |= changes[i].kind == CHANGE_PINNED;
+		m->overlaps |= changes[i].kind == CHANGE_OVERLAP;
+		m->batches |= changes[i].kind == CHANGE_BATCH;
+	}
 	for (uint32_t i = 0; i < g->exec_cnt; i++)
 		m->exec_end[i] = (int64_t)(g->execs[i].end_ns - m->from_ns);
 	for (uint32_t i = 0; i < m->order_cnt; i++)
@@ -473,7 +596,7 @@ int64_t step_replayed(const struct step_sim *m, uint64_t ns)
 	if (seg->end_ns >= ns)
 		at -= (int64_t)(seg->end_ns - ns);
 	else
-		at += scaled(ns - seg->end_ns, host_factor(m, NULL));
+		at += scaled(ns - seg->end_ns, gap_factor(m, NULL, false));
 	/* What the GPU had done by then is done, too. */
 	if (ended && m->exec_end[ended - 1] > at)
 		at = m->exec_end[ended - 1];

@@ -16,7 +16,11 @@ enum step_change_kind {
 	CHANGE_DROP,	/* no time in calls of function name, nor in what they execute */
 	CHANGE_CACHE,	/* no host time in calls of function name */
 	CHANGE_NO_WAIT, /* calls of function name return at once */
-	CHANGE_GRAPH,	/* the launches between two waits are one CUDA graph */
+	CHANGE_PINNED,	/* copies from or to pageable memory use pinned memory */
+	CHANGE_OVERLAP, /* copies to a device run beside other work */
+	CHANGE_BEFORE,	/* time between calls before calls of function name, times factor */
+	CHANGE_BATCH,	/* calls of function name that follow one another are one */
+	CHANGE_GRAPH,	/* a step is one CUDA graph */
 };
 
 #define CHANGE_NAME 128

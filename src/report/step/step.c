@@ -11,6 +11,7 @@
 
 #include "model/call.h"
 #include "model/gpu_busy.h"
+#include "report/gpu/transfers.h"
 #include "report/memory/memory.h"
 
 static void *steps__new(struct report *r)
@@ -108,6 +109,7 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 		.tid = ev->tid,
 		.kind = kind_of_call(ev),
 	};
+	c->is_dnn_setup = ev->fn->class == CLASS_DNN && ev->fn->op != OP_EXECUTE;
 	if (ev->fn->api != API_CUDA)
 		return;
 	c->submits = call_submits(ev);
@@ -118,6 +120,11 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 	c->of_event = ev->has & HAS_CU_EVENT;
 	c->stream = stream_key(s, ev);
 	c->is_legacy = !call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
+	if (call_crosses(ev) && ev->has & HAS_SIZE) {
+		c->bytes = ev->size;
+		c->is_htod = ev->dir == COPY_DIR_HTOD;
+		c->is_pageable = !ev->capturing && transfer_is_pageable(s->r, ev);
+	}
 	c->cu_event = c->of_event ? ev->cu_event : 0;
 	c->makes_blocking_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE &&
 				   event_arg_u64(ev, "Flags", &flags) && !flags;
@@ -156,8 +163,13 @@ static void on_exec(struct steps *s, const struct trace_event *ev)
 
 static void steps_event(void *a, const struct trace_event *ev)
 {
+	struct steps *s = a;
+
 	if (ev->kind == EVENT_GPU)
 		on_exec(a, ev);
+	else if (ev->kind == EVENT_GPU_DEVICE && ev->gpu_device.capability.known &&
+		 ev->gpu_device.capability.v > s->capability)
+		s->capability = ev->gpu_device.capability.v;
 	else if (call_took_time(ev))
 		on_call(a, ev);
 }

@@ -22,13 +22,14 @@ struct step_call {
 	uint64_t stream,
 		cu_event; /* keys, with the process or thread where handles need it; 0: none */
 	uint64_t operator_id;
+	uint64_t bytes; /* of a copy between host and device */
 	const struct api_fn *fn;
 	const char *operator;
 	const struct stack *stack;
 	uint32_t pid, tid;
 	uint8_t kind; /* enum step_kind */
-	bool submits, waits, may_wait, launches, is_legacy, makes_blocking_stream, of_stream,
-		of_event;
+	bool submits, waits, may_wait, launches, is_legacy, makes_blocking_stream, is_htod,
+		is_pageable, is_dnn_setup, of_stream, of_event;
 };
 
 struct step_exec {
@@ -53,6 +54,8 @@ struct step_ring {
 struct step_seg {
 	uint64_t start_ns, end_ns;
 	uint32_t call;
+	bool is_plan;	     /* in a call that builds plans, or between such calls of cuDNN */
+	bool is_plan_before; /* so is the time before it, since the interval before */
 };
 
 struct step_thread {
@@ -91,6 +94,7 @@ struct step_path {
 struct steps {
 	struct report *r;
 	struct step_ring calls, execs;
+	uint64_t capability; /* compute capability of the GPUs, the highest; 0: unknown */
 	struct step_graph graph;
 	struct step_path path;
 	struct step_result res;
@@ -119,9 +123,10 @@ const struct step_seg *step_seg_before(const struct step_graph *g, unsigned thre
 /* The thread of a call, as an index of g->threads. */
 unsigned step_thread_of(const struct step_graph *g, uint32_t call);
 
-/* replay.c: NULL if memory is short. */
+/* replay.c: windows: the steps, in their order. NULL: memory is short. */
 struct step_sim;
-struct step_sim *step_sim_new(const struct steps *s);
+struct step_sim *step_sim_new(const struct steps *s, const struct step_window *windows,
+			      uint64_t cnt);
 void step_sim_free(struct step_sim *m);
 void step_replay(struct step_sim *m, const struct step_change *changes, unsigned cnt);
 /* When all is done that the main thread and the GPU had done at this moment of the trace: in the

@@ -8,7 +8,7 @@
 
 #define BEST	   3	/* changes that are proposed */
 #define WORTH	   0.01 /* share of the steps' time that a proposed change saves at least */
-#define CANDIDATES (2 + 2 * STEP_PARTS)
+#define CANDIDATES (4 + 2 * STEP_PARTS)
 
 struct list {
 	struct step_change of[CANDIDATES];
@@ -56,6 +56,10 @@ static void propose_all(const struct steps *s, bool has_graphs, struct list *l)
 	if (s->graph.exec_cnt && !has_graphs)
 		propose(l, "%s", "graph");
 	propose(l, "%s", "plans");
+	if (s->graph.exec_cnt) {
+		propose(l, "%s", "pinned");
+		propose(l, "%s", "overlap-copies");
+	}
 	for (unsigned i = 0; i < m->part_cnt; i++) {
 		const struct step_part *p = &m->parts[i];
 
@@ -126,7 +130,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 {
 	static const struct step_change no_host = {.kind = CHANGE_HOST},
 					no_gpu = {.kind = CHANGE_GPU};
-	struct step_sim *m = step_sim_new(s);
+	struct step_sim *m = step_sim_new(s, windows, cnt);
 	uint64_t *buf = malloc(cnt * sizeof(*buf));
 	struct step_result *res = &s->res;
 	struct step_what_if w = {0};
