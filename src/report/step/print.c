@@ -57,17 +57,6 @@ static double saved_share(const struct steps *s, const struct step_what_if *w)
 	return w->total_ns < all ? ratio_of(all - w->total_ns, all) : 0;
 }
 
-static const char *what_text(char buf[SECTION_BUF], const struct step_part *p)
-{
-	size_t len = 0;
-	const char *name = p->name && p->kind != STEP_BETWEEN ? p->name : "";
-
-	if (*name)
-		name = kernel_short_name(name, &len);
-	snprintf(buf, SECTION_BUF, "%.*s", (int)len, name);
-	return buf;
-}
-
 void step_place(const struct step_part *p, char *buf, size_t size)
 {
 	const char *file = p->frame ? p->frame->module : NULL;
@@ -84,9 +73,21 @@ void step_place(const struct step_part *p, char *buf, size_t size)
 			 p->frame->line, p->frame->symbol);
 }
 
-static const char *place_text(char buf[SECTION_BUF], const struct step_part *p)
+/* "cudnnBackendFinalize in aten::addmm, model.py:39 forward" */
+static const char *what_text(char buf[SECTION_BUF], const struct step_part *p)
 {
-	step_place(p, buf, SECTION_BUF);
+	const char *name = p->name && p->kind != STEP_BETWEEN ? p->name : "";
+	size_t len = 0, n;
+
+	if (*name)
+		name = kernel_short_name(name, &len);
+	n = snprintf(buf, SECTION_BUF, "%.*s", (int)len, name);
+	if (!p->operator&& !p->frame)
+		return buf;
+	if (n && n + 4 < SECTION_BUF)
+		n += sprintf(buf + n, " in ");
+	if (n < SECTION_BUF)
+		step_place(p, buf + n, SECTION_BUF - n);
 	return buf;
 }
 
