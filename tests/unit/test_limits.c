@@ -464,10 +464,10 @@ static void test_row_sizes(void **state)
 		uint32_t cnt;
 		void (*make)(uint32_t i);
 	} rows[] = {
-		{QUOTA_PROCESSES, 8192, make_proc},    {QUOTA_THREADS, 16000, make_thread},
-		{QUOTA_RANGES, 20000, make_range},     {QUOTA_HANDLES, 20000, make_handle},
-		{QUOTA_CAPTURES, 16000, make_capture}, {QUOTA_COMMS, 16000, make_comm},
-		{QUOTA_NAMES, 8000, make_short_name},  {QUOTA_NAMES, 8000, make_long_name},
+		{QUOTA_PROCESSES, 8192, make_proc},	     {QUOTA_THREADS, 16000, make_thread},
+		{QUOTA_RANGES, 20000, make_range},	     {QUOTA_HANDLES, 20000, make_handle},
+		{QUOTA_CAPTURES, 16000, make_capture},	     {QUOTA_COMMS, 16000, make_comm},
+		{QUOTA_NAMES, 8000, make_short_name},	     {QUOTA_NAMES, 8000, make_long_name},
 		{QUOTA_DESCRIPTORS, 60000, make_descriptor},
 	};
 
