@@ -10,7 +10,7 @@
 
 #include "spool.h"
 #include "rules.h"
-#include "text/losses_text.h"
+#include "report/losses.h"
 #include "text/units.h"
 #include "version.h"
 

@@ -42,6 +42,9 @@ void losses__event(struct losses *l, const struct trace_event *ev);
 void losses__end(struct losses *l, const struct trace_end *end);
 void losses__add(struct losses *l, const struct losses *other);
 bool losses__any(const struct losses *l);
+/* Row i of LOSSES_MAX possible ones. Returns false if nothing of it is missing. */
+#define LOSSES_MAX (LOSS_CNT + LIMIT_TABLE_CNT)
+bool losses__row(const struct losses *l, unsigned i, struct loss_row *row);
 /* Gets the next row; *i is 0 at first. Returns false if there are no more. */
 bool losses__next(const struct losses *l, unsigned *i, struct loss_row *row);
 

@@ -15,9 +15,8 @@
 
 #include "model/call.h"
 #include "collect.h"
-#include "diff_losses.h"
+#include "losses.h"
 #include "diff_verdict.h"
-#include "rejected.h"
 #include "saved/reader.h"
 #include "saved/strings.h"
 #include "section.h"

@@ -148,7 +148,12 @@ void report_sections_print(FILE *f);
 uint64_t report_until(const struct report *r, unsigned trace);
 void report_traces_event(struct report *r, const struct trace_event *ev);
 /* "files", and "traces" if there are several; their state is the report. */
-extern const struct section_table report_files_table, report_traces_table;
+/* Tables of the report itself, in the order of JSON. */
+#define REPORT_TABLES                                                                              \
+	{                                                                                          \
+		&losses_table, &report_files_table, &rejected_table                                \
+	}
+extern const struct section_table losses_table, report_files_table, rejected_table;
 /* Prints them if there are several. */
 void report_traces_print(const struct report *r, const struct term *term);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "losses.h"
 #include "section_priv.h"
 #include "util/law.h"
 
@@ -81,8 +82,7 @@ static int tables_below(const struct section_path *p, const struct section_table
 
 int section_tables(int (*fn)(void *ctx, const struct section_path *p), void *ctx)
 {
-	static const struct section_table *const of_report[] = {&report_files_table,
-								&report_traces_table};
+	static const struct section_table *const of_report[] = REPORT_TABLES;
 	int ret = 0;
 
 	for (unsigned i = 0; !ret && i < sizeof(of_report) / sizeof(of_report[0]); i++)
@@ -276,6 +276,7 @@ void section_csv(const struct report *r, const struct section_path *p, struct ou
 	const struct section_table *of = section_path_table(p);
 	struct section_csv csv = {.path = p, .out = out, .line = out__memory()};
 	struct section_cursor w = {.r = r, .csv = &csv, .s = r};
+	struct losses_view lost = {.of = {{.l = &r->lost}}, .cnt = 1};
 	bool is_silent = false;
 	char buf[SECTION_BUF];
 	struct json j;
@@ -299,7 +300,9 @@ void section_csv(const struct report *r, const struct section_path *p, struct ou
 		json__init(&j, csv.line);
 		w.j = &j;
 		w.buf = buf;
-		section_visit(&w, p->from, &(struct section_cursor){.x = w.s});
+		section_visit(
+			&w, p->from,
+			&(struct section_cursor){.x = p->from == &losses_table ? &lost : w.s});
 	}
 	free(csv.cells);
 	out__close(csv.line);

@@ -317,10 +317,7 @@ void out__write_all_of(struct out *o, struct out *from)
 
 const char *out__why(const struct out *o)
 {
-	return o->gone
-		       ?: o->error ? strerror(o->error)
-		  : o->lost	   ? "the reader was too slow"
-				   : NULL;
+	return o->gone ?: o->error ? strerror(o->error) : o->lost ? OUT_READER_SLOW : NULL;
 }
 
 void out__set_write_timeout(int signal_fd, int ms)

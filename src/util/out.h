@@ -77,7 +77,8 @@ static inline bool out__waits(const struct out *o)
 /* Fails, with a message, when another program has deleted or truncated the file; at_end: also when
  * it has moved or replaced it. Each write and out__finish() check this too. */
 void out__check(struct out *o, bool at_end);
-/* Why something was not written; NULL: everything was. */
+/* Why something was not written: the error, or OUT_READER_SLOW; NULL: everything was. */
+#define OUT_READER_SLOW "the reader was too slow"
 const char *out__why(const struct out *o);
 
 /* Sets how long out__close() waits for a reader that reads nothing, in ms (-1: no limit). It also

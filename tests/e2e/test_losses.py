@@ -300,7 +300,7 @@ def test_full_disk(tmp_path, traced):
     assert counted > there > 20
     views(tmp_path, [tmp_path / "a.jsonl"], {"lines": counted - there})
     said = ran.err[ran.err.index("\nINCOMPLETE: "):]
-    assert f"\n  {counted - there:,} lines: No space left on device." in said and said.index(" CUDA calls, 1 failed, INCOMPLETE") > said.index("lines: No space")
+    assert f"\n  {counted - there:,} lines of the output: No space left on device." in said and said.index(" CUDA calls, 1 failed, INCOMPLETE") > said.index("output: No space")
     ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", tmp_path, "64k", CUDATRACE, "-e", DEFAULT, "--json", "--jsonl", tmp_path / "small/a.jsonl",
                "--", *SAMPLE], env=ENV)
     summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))

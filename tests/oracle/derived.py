@@ -11,7 +11,7 @@ from sections import SLACK, took
 NOT_RECOMPUTED = {
     r"report|files\[\]\..*|lost\[\]\.count|rejected\.\w+": "what was read, not what it means; suites report and losses",
     r"answers\[\]\.numbers\.\w+": "copies of other members, in the words of suite report_answers",
-    r"findings\[\]\.(evidence\[\]\.number|lost_ns|steady_ns|mean_of\.count|share|confidence|ts)": "rules: suite finding",
+    r"findings\[\]\.(evidence\[\]\.number|lost_ns|steady_ns|steady_share|mean_of\.count|share|confidence|ts)": "rules: suite finding",
     r"failures\[\]\..*": "suite verdict",
     r"verdict\.(share|at_most_ns|run_bytes|ns|of_ns)": "its number and limit: verdict.py; suite verdict",
     r"serving\..*": "suite serving",

@@ -159,7 +159,7 @@ static void test_comm_alone(void **state)
 	finish();
 	assert_non_null(found("communication-alone"));
 	says("communication-alone",
-	     "ran for 200 µs in total, 100 µs of that while the GPU computed nothing");
+	     "ran for 200 µs in the whole trace, 100 µs of that while the GPU did nothing else");
 }
 
 /* All of it runs beside other work. */

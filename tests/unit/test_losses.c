@@ -13,6 +13,7 @@
 
 #include "json_check.h"
 #include "model/losses.h"
+#include "report/losses.h"
 #include "saved/reader.h"
 #include "text/losses_text.h"
 
@@ -309,17 +310,42 @@ static void test_text(void **state)
 	term.f = open_memstream(&text, &len);
 	losses_print(&lost, &term, "x");
 	fclose(term.f);
-	assert_non_null(strstr(text, "\nINCOMPLETE: x\n  1 line: "));
+	assert_non_null(strstr(text, "\nINCOMPLETE: x\n  1 line of the output: "));
 	assert_null(strchr(text, '\033'));
 	free(text);
 	assert_true(losses_line(&lost, line, sizeof(line)));
-	assert_string_equal(line, "1 line");
+	assert_string_equal(line, "1 line of the output");
 	for (int i = 0; i < LOSS_CNT; i++)
 		lost.cnt[i] = UINT64_MAX;
 	assert_true(losses_line(&lost, line, sizeof(line)));
 	assert_int_equal(strlen(line), sizeof(line) - 1);
 	lost = (struct losses){0};
 	assert_false(losses_line(&lost, line, sizeof(line)));
+}
+
+/* The remedy must be for the reason in the end line. */
+static void test_remedies(void **state)
+{
+	static const struct {
+		const char *why, *how;
+	} rows[] = {
+		{"No space left on device", "free space on the disk"},
+		{"File too large", "ulimit -f"},
+		{"Disk quota exceeded", "quota"},
+		{OUT_READER_SLOW, "read the output faster"},
+		{"Input/output error", "check the device"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct losses l = {.cnt = {[LOSS_LINES] = 2}, .write_error = rows[i].why};
+		struct loss_row row;
+
+		assert_true(losses__row(&l, LOSS_LINES, &row));
+		assert_string_equal(row.why, rows[i].why);
+		assert_non_null(strstr(row.how_to_avoid, rows[i].how));
+		assert_int_equal(!strcmp(rows[i].why, OUT_READER_SLOW),
+				 strstr(row.how_to_avoid, "faster") != NULL);
+	}
 }
 
 int main(void)
@@ -330,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_chosen),	     cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_rotated),	     cmocka_unit_test(test_text),
 		cmocka_unit_test(test_end_counters), cmocka_unit_test(test_unseen),
+		cmocka_unit_test(test_remedies),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

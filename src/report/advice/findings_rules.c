@@ -62,7 +62,7 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
 	if (!step_host_share(f, &share))
 		share = ratio_of(steady.idle_ns, steady.whole_ns);
-	x->lost_ns = (f->run_to_ns - f->run_from_ns) * share;
+	x->lost_ns = f->run_ns * share;
 	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	x->v.host_bound = (struct host_bound){
@@ -76,26 +76,38 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	return true;
 }
 
+/* Device time of the process that iterates, as in the verdict: in the whole trace, and in the
+ * steady state. */
+static void gpu_times(const struct findings *f, struct gpu_result *all, struct gpu_period *steady)
+{
+	double scale;
+
+	gpu_result_of(f->r, f->it.pid, all);
+	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, steady);
+	scale = ratio_of(f->run_ns, f->run_to_ns - f->run_from_ns);
+	steady->copy_alone_ns *= scale;
+	steady->comm_alone_ns *= scale;
+}
+
 /* Lost: the time in which a device copied and did not compute. */
 static bool copies_alone(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
-	struct gpu_result g;
+	struct gpu_result all;
 	uint64_t alone;
 
-	gpu_result(f->r, &g);
-	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
-	alone = g.copy_ns - g.overlap_ns;
-	if (!g.copy_ns || alone * 10 < g.span_ns)
+	gpu_times(f, &all, &steady);
+	alone = all.copy_ns - all.overlap_ns;
+	if (!all.copy_ns || alone * 10 < all.span_ns)
 		return false;
 	x->lost_ns = alone;
 	x->steady = part_of(steady.copy_alone_ns, alone);
-	over(x, g.device_cnt, "device");
-	x->at_ns = g.first_ns;
+	over(x, all.device_cnt, "device");
+	x->at_ns = all.first_ns;
 	x->v.copies_alone = (struct copies_alone){
-		.copies = g.copy_ns,
+		.copies = all.copy_ns,
 		.alone = alone,
-		.share = ratio_of(alone, g.span_ns),
+		.share = ratio_of(alone, all.span_ns),
 	};
 	return true;
 }
@@ -106,24 +118,24 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 /* Lost: the time in which a device communicated and did nothing else. */
 static bool comm_alone(const struct findings *f, struct finding *x)
 {
+	struct gpu_result g, all;
 	struct gpu_period steady;
-	struct gpu_result g;
 	double share;
 	bool steps;
 
 	gpu_result(f->r, &g);
-	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
+	gpu_times(f, &all, &steady);
 	steps = g.gpu_bound + g.host_bound;
-	share = steps ? g.iter_alone_median : ratio_of(g.alone_ns, g.span_ns);
+	share = steps ? g.iter_alone_median : ratio_of(all.alone_ns, all.span_ns);
 	if (share < ALONE_SHARE)
 		return false;
-	x->lost_ns = g.alone_ns;
-	x->steady = part_of(steady.comm_alone_ns, g.alone_ns);
-	over(x, g.device_cnt, "device");
+	x->lost_ns = all.alone_ns;
+	x->steady = part_of(steady.comm_alone_ns, all.alone_ns);
+	over(x, all.device_cnt, "device");
 	x->at_ns = g.first_ns;
 	x->v.comm_alone = (struct comm_alone){
-		.comm = g.comm_ns,
-		.alone = g.alone_ns,
+		.comm = all.comm_ns,
+		.alone = all.alone_ns,
 		.share = share,
 		.step = steps,
 	};
@@ -235,6 +247,8 @@ static bool late_rank(const struct findings *f, struct finding *x)
 		.most = c.late_max_ns,
 		.who = who,
 		.job = job,
+		.late = c.late_all_cnt,
+		.ranks = c.rank_cnt,
 	};
 	return true;
 }

@@ -10,7 +10,7 @@
 static uint64_t steady_loss(const struct findings *f, const struct step_result *res,
 			    uint64_t saved_ns)
 {
-	return (f->run_to_ns - f->run_from_ns) * ratio_of(saved_ns, res->unchanged.total_ns);
+	return f->run_ns * ratio_of(saved_ns, res->unchanged.total_ns);
 }
 
 bool plans_rebuilt(const struct findings *f, struct finding *x)

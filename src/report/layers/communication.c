@@ -397,9 +397,12 @@ static void communication_finish(void *a)
 		for (unsigned i = 0; i < c->rank_cnt; i++) {
 			const struct coll_rank *k = &c->ranks[i];
 
-			if (k->late_ns <= res->late_ns)
+			/* By chance, each rank is last in the same share of them. */
+			if (k->late_ns <= res->late_ns || k->late_cnt * c->rank_cnt <= c->late_cnt)
 				continue;
 			res->joined_cnt = c->joined_cnt;
+			res->late_all_cnt = c->late_cnt;
+			res->rank_cnt = c->rank_cnt;
 			res->late_cnt = k->late_cnt;
 			res->late_ns = k->late_ns;
 			res->late_max_ns = k->late_max_ns;
