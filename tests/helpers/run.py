@@ -120,3 +120,12 @@ def until(what, seconds=10):
     while not what():
         assert time.monotonic() < end, f"not within {seconds * 6} s"
         time.sleep(0.02)
+
+
+def ended(p, seconds):
+    """The exit status of a process, which is killed if it still runs after that time."""
+    try:
+        return p.wait(seconds)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        raise
