@@ -19,8 +19,13 @@
 /* libbpf explains a failed load at length: show that with -v only. Our own message is one line. */
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
+	char text[4096];
+	int n = 0;
+
 	if (log_level() >= LOG_DEBUG && level != LIBBPF_DEBUG)
-		vfprintf(stderr, fmt, ap);
+		n = vsnprintf(text, sizeof(text), fmt, ap);
+	if (n > 0)
+		log_write(text, strnlen(text, sizeof(text)));
 	return 0;
 }
 

@@ -454,6 +454,7 @@ int daemon_run(const struct daemon_opts *o)
 	mallopt(M_ARENA_MAX, 1);
 	daemon__ignore_signals();
 	log_set_journal(notify_has_journal());
+	log_set_wait(LOG_WAIT_MS);
 	d.o = o;
 	d.now = d.started_ns = now_ns();
 	d.cfg = daemon_config(o, &errors);

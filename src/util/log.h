@@ -4,6 +4,7 @@
 #define UTIL_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 enum log_level { LOG_ERR, LOG_WARN, LOG_INFO, LOG_DEBUG };
@@ -14,6 +15,14 @@ enum log_level log_level(void);
 /* For the journal: each line begins with its priority, <3> to <7>. */
 void log_set_journal(bool on);
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The longest time that messages wait for the reader of stderr; -1: without limit, the default.
+ * After it messages are dropped until the reader continues, and then counted in one line. */
+void log_set_wait(int ms);
+/* While programs are traced. */
+#define LOG_WAIT_MS 100
+/* Writes text of any length to stderr, with the same limit. */
+void log_write(const char *text, size_t size);
 
 #define err(...)  log_msg(LOG_ERR, __VA_ARGS__)
 #define warn(...) log_msg(LOG_WARN, __VA_ARGS__)

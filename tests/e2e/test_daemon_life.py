@@ -14,7 +14,7 @@ import time
 import pytest
 from helpers.daemon import NOBODY, lines_of
 from helpers.jsonl import Trace
-from helpers.run import CUDATRACE, Ran, cudatrace, until
+from helpers.run import CUDATRACE, Ran, cudatrace, into_full, until
 
 CHECK = "daemon", "--check-config"
 SMALL = "--set", "files.total_size=32M", "--set", "files.rotate_size=4M"
@@ -281,3 +281,13 @@ def test_secrets_of_processes(private):
     # Nor by guessing.
     assert d.ctl("level", "*geheim*", "trace", before=NOBODY)["processes"] == 0
     assert d.ctl("level", "*geheim*", "trace")["processes"] == 1
+
+
+def test_log_is_full(private, tmp_path):
+    """A daemon whose log nobody reads must start, answer and end."""
+    before, _ = into_full(tmp_path / "fifo")
+    d = private.daemon("full", level="trace", before=before)
+    for _ in range(20):
+        assert d.ask("status").status == 0
+        d.p.send_signal(signal.SIGHUP)
+    d.stop()

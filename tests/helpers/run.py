@@ -129,3 +129,14 @@ def ended(p, seconds):
     except subprocess.TimeoutExpired:
         p.kill()
         raise
+
+
+def into_full(fifo):
+    """A command that runs another one whose stderr is a pipe that is full, and a descriptor of it."""
+    os.mkfifo(fifo)
+    fd = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    for part in (b"x" * 4096, b"x"):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(fd, part)
+    return ["sh", "-c", 'exec "$@" 2>"$0"', str(fifo)], fd
