@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from helpers.jsonl import Trace
@@ -252,3 +253,16 @@ def test_fifo_without_a_reader(alone, tmp_path):
     os.kill(pid, signal.SIGTERM)
     until(lambda: not os.path.exists(f"/proc/{pid}"))
     assert w.finish()[:2] == (status, out)
+
+
+def test_collector_ends_at_once(tmp_path):
+    """The program must not wait for a collector that has ended."""
+    shutil.copy(LIBRARY, tmp_path / "inject.so")
+    shutil.copy(shutil.which("false"), tmp_path / "cudatrace")
+    took = []
+    for _ in range(5):
+        begun = time.monotonic()
+        ran = Ran([CASES + "/launch"], env={"LD_LIBRARY_PATH": FAKE, "LD_PRELOAD": str(tmp_path / "inject.so")})
+        took.append(time.monotonic() - begun)
+        assert ran.status == 0 and "cudatrace did not start" in ran.err, ran
+    assert min(took) < 1.5
