@@ -176,6 +176,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);
+	if (d->reload_asked)
+		daemon__hangup(d);
 	formatter__wait_idle(d->formatter);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);

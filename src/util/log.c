@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "plain.h"
 
 static enum log_level level = LOG_INFO;
@@ -108,4 +109,20 @@ void log_msg(enum log_level l, const char *fmt, ...)
 	line[n++] = '\n';
 	/* A single write, so that lines of two processes do not mix. */
 	log_write(line, n);
+}
+
+bool log_may(struct log_limit *l, char note[64])
+{
+	uint64_t now = now_ns();
+
+	note[0] = '\0';
+	if (l->last_ns && now - l->last_ns < SEC_NS) {
+		l->left_out++;
+		return false;
+	}
+	if (l->left_out)
+		snprintf(note, 64, "; %u such message%s left out", l->left_out,
+			 l->left_out == 1 ? " was" : "s were");
+	*l = (struct log_limit){.last_ns = now};
+	return true;
 }
