@@ -65,6 +65,7 @@ bool collector_is_name(const char *name)
 }
 
 struct start_args {
+	int pid; /* of the process that stays */
 	char paths[5][PATH_MAX];
 	char collect[128];
 	char *argv[7];
@@ -129,8 +130,11 @@ static int make(void *arg)
 {
 	char *stack = (char *)arg - STACK_SZ;
 
-	if (sys_clone_vfork(run, stack, arg) < 0)
-		((struct start_args *)arg)->failed = true;
+	struct start_args *s = arg;
+
+	s->pid = sys_clone_vfork(run, stack, s);
+	if (s->pid < 0)
+		s->failed = true;
 	sys(SYS_exit, 0);
 	return 0;
 }
@@ -181,7 +185,7 @@ void collector_failed(const char *name)
 		     0);
 }
 
-int collector_start(const char *name)
+int collector_start(const char *name, int *collector_pid)
 {
 	size_t size = 2 * STACK_SZ + sizeof(struct start_args);
 	uint64_t all = ~0ull, old;
@@ -204,6 +208,7 @@ int collector_start(const char *name)
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
 	if (!err && s->failed)
 		err = -ENOENT;
+	*collector_pid = s->pid;
 	sys(SYS_munmap, mem, size);
 	if (err == -ENOENT && is_first(name))
 		tell("not traced: cudatrace is not in the directory of the library, in "

@@ -358,7 +358,7 @@ void thread_setup(void);
 const char *collector_name(void);
 bool collector_is_name(const char *name);
 /* -ENOENT: cudatrace was not found, which is reported once per name. */
-int collector_start(const char *name);
+int collector_start(const char *name, int *collector_pid);
 /* Reports, once per name, that the collector does not listen. */
 void collector_failed(const char *name);
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -144,14 +145,22 @@ static int dial_collector(void)
 {
 	struct timespec pause = {.tv_nsec = 2000000};
 	uint64_t begin = inject_now();
-	int fd = collector_start(collector);
+	int pid, fd = collector_start(collector, &pid);
+	struct pollfd end = {.events = POLLIN};
+	bool has_ended;
 
 	if (fd)
 		return fd;
+	/* Before Linux 5.3 it only pauses. */
+	end.fd = sys(SYS_pidfd_open, pid, 0);
 	do {
-		sys(SYS_nanosleep, &pause, NULL);
+		has_ended =
+			end.fd == -ESRCH || sys(SYS_ppoll, &end, end.fd >= 0, &pause, NULL, 0) == 1;
+		pause.tv_nsec = 2000000;
 		fd = dial(0);
-	} while (fd == -ECONNREFUSED && inject_now() - begin < START_MAX_NS);
+	} while (fd == -ECONNREFUSED && !has_ended && inject_now() - begin < START_MAX_NS);
+	if (end.fd >= 0)
+		sys(SYS_close, end.fd);
 	if (fd < 0)
 		collector_failed(collector);
 	return fd;

@@ -37,7 +37,6 @@ struct lib_entry {
 	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
 	bool covered_off;		  /* only those are left */
 	bool said_refused;
-	bool no_probes;	  /* attaching has failed, or the kernel still waits */
 	uint64_t late_ns; /* when late probes were attached; 0: they were not late */
 	/* Whether the library was in use without probes: attach__missed() reports it once. */
 	enum { MISSED_NONE, MISSED_NEW, MISSED_SAID } missed;
@@ -46,7 +45,6 @@ struct lib_entry {
 	bool closing; /* off, but its probes are still being removed: the writer waits */
 	unsigned writes;
 	uint64_t written_ns, seen_ns, due_ns;
-	int ret;			/* result of attaching */
 	uint8_t held[CT_MAX_FUNCS / 8]; /* ids of functions that are not in the table */
 };
 

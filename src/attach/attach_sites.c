@@ -110,7 +110,6 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 	int ret = answer->ret;
 
 	e->lib.attach_ns = answer->took_ns;
-	e->no_probes = ret < 0;
 	if (ret < 0)
 		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
 	else
@@ -168,7 +167,6 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 	if (a->detached)
 		return -EINPROGRESS;
 	ret = links__attach(&a->links, &req, &answer);
-	e->no_probes = ret == -EINPROGRESS;
 	if (ret == -EINPROGRESS) {
 		say_late(a, e);
 		return ret;
@@ -182,7 +180,7 @@ void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t sin
 {
 	struct lib_entry *e = attach_lib__find(a, key);
 
-	if (e && !e->missed && (e->no_probes || since_ns < e->late_ns))
+	if (e && !e->missed && (e->lib.error == -EINPROGRESS || since_ns < e->late_ns))
 		e->missed = MISSED_NEW;
 }
 
@@ -213,8 +211,8 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 			attach_lib__closed(a, e);
 		if (!e || !e->sites)
 			continue;
-		e->ret = done(a, e, &answer);
-		if (e->ret)
+		e->lib.error = done(a, e, &answer);
+		if (e->lib.error)
 			continue;
 		e->late_ns = now_ns();
 		fn(ctx, &e->lib);

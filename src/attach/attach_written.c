@@ -176,12 +176,12 @@ void attach__follow_writes(struct attach *a,
 		if (!e->off || !time_budget__may(e->lib.uid) ||
 		    time_budget__begin(&w, e->lib.uid, WORK_LIBRARIES))
 			continue;
-		e->ret = attach_lib__hold(a, e, -1);
+		e->lib.error = attach_lib__hold(a, e, -1);
 		time_budget__end(&w);
-		if (e->ret == -ETXTBSY)
+		if (e->lib.error == -ETXTBSY)
 			continue;
 		attach_lib__announce(a, &e->lib.key, e->lib.id);
-		if (!e->ret && !e->lib.ignored)
+		if (!e->lib.error && !e->lib.ignored)
 			fn(ctx, &e->lib, true);
 	}
 }

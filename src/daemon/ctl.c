@@ -28,6 +28,8 @@
 /* All members of the group share half of the connections, so that root can always connect. */
 #define MAX_CLIENTS 32
 #define MAX_MEMBERS (MAX_CLIENTS / 2)
+/* A member has half of those, so that the others can always connect. */
+#define MAX_OF_ONE (MAX_MEMBERS / 2)
 /* Limit of all unread answers; when it is reached no more are made. */
 #define ANSWERS_SZ (8 << 20)
 #define MAX_GROUPS 256
@@ -54,6 +56,7 @@ struct client {
 	struct evbuffer *answer;
 	size_t answer_sz, len;
 	bool root;
+	uid_t uid;
 	char in[LINE_MAX_SZ];
 };
 
@@ -174,13 +177,18 @@ static bool in_group(const struct ctl *ctl, int fd, gid_t gid)
 	return false;
 }
 
-static bool has_place(const struct ctl *ctl, bool root)
+static bool has_place(const struct ctl *ctl, uid_t uid)
 {
-	return ctl->clients < MAX_CLIENTS && (root || ctl->members < MAX_MEMBERS);
+	unsigned own = 0;
+
+	for (unsigned i = 0; i < ctl->clients; i++)
+		own += ctl->all[i]->uid == uid;
+	return ctl->clients < MAX_CLIENTS &&
+	       (!uid || (ctl->members < MAX_MEMBERS && own < MAX_OF_ONE));
 }
 
 /* NULL: out of memory. Takes fd. */
-static struct client *client__new(struct ctl *ctl, int fd, bool root)
+static struct client *client__new(struct ctl *ctl, int fd, uid_t uid)
 {
 	const int on = 1; /* see safe_recv() */
 	struct client *c = calloc(1, sizeof(*c));
@@ -192,9 +200,10 @@ static struct client *client__new(struct ctl *ctl, int fd, bool root)
 	setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 	c->ctl = ctl;
 	c->fd = fd;
-	c->root = root;
+	c->root = !uid;
+	c->uid = uid;
 	ctl->all[ctl->clients++] = c;
-	ctl->members += !root;
+	ctl->members += uid != 0;
 	c->ev = event_new(ctl->base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	c->timer = event_new(ctl->base, -1, 0, on_timeout, c);
 	if (c->ev && c->timer)
@@ -213,11 +222,13 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	bool known;
 
 	known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	if (!has_place(ctl, known && !cred.uid)) {
+	if (!known)
+		cred.uid = -1;
+	if (!has_place(ctl, cred.uid)) {
 		safe_close(fd);
 		return;
 	}
-	c = client__new(ctl, fd, known && !cred.uid);
+	c = client__new(ctl, fd, cred.uid);
 	if (!c)
 		return;
 	event_add(c->timer, &timeout);

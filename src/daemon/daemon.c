@@ -176,6 +176,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);
+	if (d->reload_asked)
+		daemon__hangup(d);
 	formatter__wait_idle(d->formatter);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
@@ -454,6 +456,7 @@ int daemon_run(const struct daemon_opts *o)
 	mallopt(M_ARENA_MAX, 1);
 	daemon__ignore_signals();
 	log_set_journal(notify_has_journal());
+	log_set_wait(LOG_WAIT_MS);
 	d.o = o;
 	d.now = d.started_ns = now_ns();
 	d.cfg = daemon_config(o, &errors);

@@ -349,11 +349,13 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 	free(path);
 }
 
-static void reload(struct daemon *d, struct json *j)
+static void reload(struct daemon *d, bool root, struct json *j)
 {
 	char why[512];
 
-	if (daemon__reload(d, why, sizeof(why)))
+	if (!root && daemon__has_just_reloaded(d))
+		fail(j, "the configuration was read less than a second ago: try again");
+	else if (daemon__reload(d, why, sizeof(why)))
 		json_u64(j, "reloads", d->reloads);
 	else
 		fail(j, "%s", why);
@@ -377,7 +379,7 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	else if (!strcmp(verb, "dump"))
 		dump(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "reload"))
-		reload(d, &j);
+		reload(d, root, &j);
 	else
 		fail(&j, "there is no command %s; use status, level, burst, dump or reload", verb);
 	json_close(&j);

@@ -359,7 +359,8 @@ void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t
 	if (!p->burst_until_ns) {
 		p->bursts++;
 		ps->bursts++;
-		info("process %u (%s): traced for %.1f s", p->pid, p->comm, ns / 1e9);
+		log_seldom(LOG_INFO, "process %u (%s): traced for %.1f s", p->pid, p->comm,
+			   ns / 1e9);
 	}
 	if (p->burst_until_ns < now_ns + ns)
 		p->burst_until_ns = now_ns + ns;

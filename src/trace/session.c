@@ -244,11 +244,19 @@ static int open_default_sink(struct session *s)
 static const char *collect_path(const struct session_opts *o, const char *path)
 {
 	static char other[4096];
-	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	/* A FIFO would wait for its writer. */
+	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	bool is_file;
+	struct stat st;
 
-	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+	if (fd < 0)
+		return path;
+	is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
+	if (is_file && !flock(fd, LOCK_EX | LOCK_NB))
 		return path;
 	close(fd);
+	if (!is_file)
+		return path;
 	snprintf(other, sizeof(other), "%s.%d", path, o->collect_for);
 	return other;
 }
@@ -538,6 +546,7 @@ int session__run(const struct session_opts *o)
 
 	s.own = *o;
 	s.o = &s.own;
+	log_set_wait(LOG_WAIT_MS);
 	s.signals.fd = s.signals.quit_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;

@@ -398,9 +398,10 @@ def test_unknown_drops(tmp_path, drops, want):
 
 
 @pytest.mark.parametrize("old,new", [('"bad_records": 0', '"bad_records": "4"'), ('"bad_records": 0', '"bad_records": -4'), ('"entries": 10', '"entries": null'),
-                                     ('"drops": {', '"drops": {"calls": 0}, "drops": {'), ('"calls": 10', '"calls": 10, "lines_lost": 0.4')])
+                                     ('"drops": {', '"drops": {"calls": 0}, "drops": {'), ('"calls": 10', '"calls": 10, "lines_lost": 0.4'), ('"drops": {', '"x": {'), ('"drops": {', '"drops": 0, "x": {'),
+                                     ('"bad_records": 0', '"x": 0'), ('"calls": 10', '"x": 10'), ('"events": {', '"x": {')])
 def test_damaged_end_line(tmp_path, old, new):
-    """What is not a count, or occurs twice, must not be taken for a complete trace."""
+    """What is missing or not a count, or occurs twice, must not be taken for a complete trace."""
     path, = put(tmp_path, piece(0))
     assert json.loads(report(path))["complete"] is True
     path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 import pytest
-from helpers.run import CUDATRACE, FAKE, Ran, cudatrace, needs_tracing, until
+from helpers.run import CUDATRACE, FAKE, Ran, cudatrace, ended, needs_tracing, until
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -113,9 +113,12 @@ def test_every_process(args, tmp_path):
         def is_traced():
             Ran([FAKE + "/sample", "--tokens", "1", "--quiet"], env={"LD_LIBRARY_PATH": FAKE})
             return any('"cuInit"' in f.read_text(encoding="utf-8") for f in tmp_path.rglob("*.json*")) or p.poll() is not None
-        until(is_traced, 60)
-        p.send_signal(signal.SIGINT)
-        assert p.wait(60) == 0
+        try:
+            until(is_traced, 60)
+        finally:
+            p.send_signal(signal.SIGINT)
+            status = ended(p, 60)
+        assert status == 0
     assert any('"cuInit"' in f.read_text(encoding="utf-8") for f in tmp_path.rglob("*.json*"))
 
 

@@ -84,7 +84,7 @@ class Program:
         for x in body:
             counts[x["type"]] = counts.get(x["type"], 0) + 1
         tail = {"ts": self.now / 1e3, "type": "end", "name": "cudatrace", "reason": "command exited", "events": counts, "calls": self.id, "entries": self.id,
-                "drops": {"calls": 0}, "unfinished": sum("unfinished" in x for x in body), "abandoned": 0, "filtered": 0, "wall_ms": self.now / 1e3, **(end or {})}
+                "drops": {"calls": 0}, "bad_records": 0, "unfinished": sum("unfinished" in x for x in body), "abandoned": 0, "filtered": 0, "wall_ms": self.now / 1e3, **(end or {})}
         path.write_text("".join(json.dumps(x) + "\n" for x in [head, *body, tail]), encoding="utf-8")
         return path
 

@@ -71,9 +71,10 @@ int target_libs__add_pid(struct target_libs *list, pid_t pid);
 int target_libs__add_mapped(struct target_libs *list, pid_t pid, const struct ct_lib_key *key,
 			    const char *name);
 /* Adds the library that pid has open as fd, if it is one: the dynamic linker is about to map it.
+ * file: its name without the path, which stands for a path of more than 4,095 bytes.
  * Returns 0; -ENOENT: not a library, or closed; -EACCES: access to pid is denied; or an error of
  * reader__open(). */
-int target_libs__add_open(struct target_libs *list, pid_t pid, int fd);
+int target_libs__add_open(struct target_libs *list, pid_t pid, int fd, const char *file);
 /* Returns a path through a descriptor of pid for that file in memory (memfd_create(2)), which has
  * no other path. The caller frees it. NULL: not such a file, or pid has closed it. */
 char *target_fd_path(pid_t pid, uint64_t ino, const char *name);
