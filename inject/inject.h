@@ -416,10 +416,14 @@ int lost_map(int fd);
 #define TURN_MAX_MS  200
 struct wait {
 	uint32_t turn, cnt;
+	uint64_t begin_ns;
 };
 struct wait wait_begin(void);
-/* No answer came within the socket's timeout: is the tracer running? */
-bool wait_goes_on(struct wait *w);
+/* For the socket's timeout, in milliseconds. */
+unsigned wait_max_ms(void);
+/* A system call of the connection failed: try it again? After a signal, if the time is not over;
+ * after the time, if the tracer is running. */
+bool wait_goes_on(struct wait *w, long err);
 /* The library does not record this process, which the tracer counts. Makes no system call. */
 void process_lose(enum ct_shm_lost_why why, int err);
 /* The trace has ended: nothing is recorded from now on. */

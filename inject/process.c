@@ -107,8 +107,8 @@ bool process_setup(void)
 /* Returns a socket, or -errno. */
 static int dial(int flags)
 {
-	struct timeval max = forked ? (struct timeval){.tv_usec = TURN_MAX_MS * 1000}
-				    : (struct timeval){.tv_sec = ANSWER_MAX_S};
+	struct timeval max = {.tv_sec = wait_max_ms() / 1000,
+			      .tv_usec = wait_max_ms() % 1000 * 1000};
 	struct wait w = wait_begin();
 	int fd = sys(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), err;
 
@@ -118,7 +118,7 @@ static int dial(int flags)
 	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &max, sizeof(max));
 	do
 		err = sys(SYS_connect, fd, &addr, addr_len);
-	while (err == -EAGAIN && !flags && wait_goes_on(&w));
+	while (err < 0 && !flags && wait_goes_on(&w, err));
 	if (!err)
 		return fd;
 	sys(SYS_close, fd);
@@ -168,8 +168,12 @@ static int dial_collector(void)
 
 static int send_all(int fd, const void *data, size_t size)
 {
-	long n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
+	struct wait w = wait_begin();
+	long n;
 
+	do
+		n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
+	while (n < 0 && wait_goes_on(&w, n));
 	return n == (long)size ? 0 : n < 0 ? (int)n : -EIO;
 }
 
@@ -207,7 +211,7 @@ static long receive(int fd, struct msghdr *msg)
 
 	do
 		n = sys(SYS_recvmsg, fd, msg, MSG_CMSG_CLOEXEC);
-	while (n == -EINTR || (n == -EAGAIN && wait_goes_on(&w)));
+	while (n < 0 && wait_goes_on(&w, n));
 	return n;
 }
 
@@ -409,7 +413,8 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	if (refused)
 		p->given_up = 1;
 	else
-		process_lose(CT_SHM_LOST_ANSWER, err == -EAGAIN ? -ETIMEDOUT : err);
+		process_lose(CT_SHM_LOST_ANSWER,
+			     err == -EAGAIN || err == -EINTR ? -ETIMEDOUT : err);
 	unhook();
 }
 
@@ -471,6 +476,10 @@ cold void process_ask(struct process *p, uint64_t now)
 	fd = dial(SOCK_NONBLOCK);
 	if (fd >= 0)
 		sys(SYS_close, fd);
-	if (fd >= 0 ? is_replaced(false) : fd == -ECONNREFUSED || fd == -ENOENT)
-		process_end();
+	if (fd >= 0 ? !is_replaced(false) : fd != -ECONNREFUSED && fd != -ENOENT)
+		return;
+	/* A tracer that is alive cannot be reached from another network namespace or root. */
+	if (fd < 0)
+		process_lose(CT_SHM_LOST_ANSWER, fd);
+	process_end();
 }

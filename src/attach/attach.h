@@ -105,6 +105,8 @@ struct attach_lib {
 	unsigned wanted_cnt, attached_cnt;
 	char **refused; /* symbols whose instruction the kernel cannot probe */
 	unsigned refused_cnt;
+	unsigned changed_at; /* of refused; these were changed by a process */
+	pid_t changed_by;
 	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
 	unsigned shifted_cnt; /* probes after the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */

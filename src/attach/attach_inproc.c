@@ -125,9 +125,15 @@ void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64
 
 		if (inproc && id >= 0 && inproc[id / 64] >> id % 64 & 1)
 			continue;
-		warn("the kernel cannot probe the first instruction of %s in %s: its calls are not "
-		     "traced",
-		     e->lib.refused[i], e->lib.path);
+		if (i >= e->lib.changed_at)
+			warn("process %d has changed the code of %s in %s (a hook?) and would crash "
+			     "with a probe: its calls are not traced; use --probe=inject, or trace "
+			     "when that process has ended",
+			     (int)e->lib.changed_by, e->lib.refused[i], e->lib.path);
+		else
+			warn("the kernel cannot probe the first instruction of %s in %s: its calls "
+			     "are not traced",
+			     e->lib.refused[i], e->lib.path);
 	}
 	e->said_refused = true;
 }

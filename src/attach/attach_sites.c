@@ -89,7 +89,8 @@ static int add_refused(struct attach_lib *lib, const char *name)
 	return 0;
 }
 
-static int note_refused(struct attach_lib *lib, const struct probe_sites *p, const bool *refused)
+static int note_refused(struct attach_lib *lib, const struct probe_sites *p,
+			const struct links_answer *answer)
 {
 	int ret = 0;
 
@@ -99,7 +100,12 @@ static int note_refused(struct attach_lib *lib, const struct probe_sites *p, con
 	for (unsigned i = 0; i < p->bad_cnt && !ret; i++)
 		ret = add_refused(lib, p->bad[i]);
 	for (unsigned i = 0; i < p->cnt && !ret; i++)
-		if (refused[i])
+		if (answer->refused[i])
+			ret = add_refused(lib, p->names[i]);
+	lib->changed_by = answer->changed_by;
+	lib->changed_at = lib->refused_cnt;
+	for (unsigned i = 0; i < p->cnt && !ret; i++)
+		if (answer->changed[i])
 			ret = add_refused(lib, p->names[i]);
 	return ret;
 }
@@ -114,7 +120,7 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
 	else
 		e->lib.attached_cnt = ret;
-	ret = ret < 0 ? ret : note_refused(&e->lib, e->sites, answer->refused);
+	ret = ret < 0 ? ret : note_refused(&e->lib, e->sites, answer);
 	if (!ret && !a->inproc)
 		attach_lib__say_refused(a, e, NULL);
 	probe_sites__free(e->sites);
@@ -180,7 +186,10 @@ void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t sin
 {
 	struct lib_entry *e = attach_lib__find(a, key);
 
-	if (e && !e->missed && (e->lib.error == -EINPROGRESS || since_ns < e->late_ns))
+	bool changed = e && e->lib.changed_by && !a->inproc;
+
+	if (e && !e->missed &&
+	    (e->lib.error == -EINPROGRESS || changed || since_ns < e->late_ns))
 		e->missed = MISSED_NEW;
 }
 

@@ -49,6 +49,12 @@ typedef void (*levels_error_fn)(void *ctx, const struct ct_error_key *key, uint6
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
 void levels__take_errors(struct attach *a, pid_t pid, ct_generation generation, levels_error_fn fn,
 			 void *ctx);
+/* Returns whether taking the counts of this program searches whole tables. */
+bool levels__is_slow_to_take(struct attach *a, pid_t pid, ct_generation generation);
+/* Takes the counts and errors of all programs that wanted accepts, with one search. */
+typedef bool (*levels_wanted_fn)(void *ctx, uint32_t pid, ct_generation generation);
+void levels__take_all(struct attach *a, levels_wanted_fn wanted, levels_fn fn,
+		      levels_error_fn error_fn, void *ctx);
 /* Releases the rows of a program whose counts and errors were taken. generation 0: as above. */
 void levels__forget_rows(struct attach *a, pid_t pid, ct_generation generation);
 /* Present state of a thread, from its producer. */

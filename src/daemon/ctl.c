@@ -301,6 +301,24 @@ static int listen_on(struct ctl *c)
 	return fd;
 }
 
+/* Not by path: another user may have replaced the socket by a link. */
+static bool set_owner(const struct ctl *c, mode_t mode)
+{
+	int fd = open(c->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char self[64];
+	struct stat st;
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	errno = ENOTSOCK;
+	ok = !fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
+	     !fchownat(fd, "", 0, c->gid, AT_EMPTY_PATH) && !chmod(self, mode);
+	close(fd);
+	return ok;
+}
+
 int ctl__set_group(struct ctl *c, const char *group)
 {
 	const struct group *gr = *group ? getgrnam(group) : NULL;
@@ -311,7 +329,7 @@ int ctl__set_group(struct ctl *c, const char *group)
 	}
 	c->has_group = gr != NULL;
 	c->gid = gr ? gr->gr_gid : 0;
-	if (chown(c->path, 0, c->gid) || chmod(c->path, gr ? 0660 : 0600))
+	if (!set_owner(c, gr ? 0660 : 0600))
 		warn("ctl.socket: cannot give %s to group %s: %s", c->path, group, strerror(errno));
 	return 0;
 }

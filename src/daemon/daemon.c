@@ -164,9 +164,9 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	dprocs__read_errors(&d->procs);
 	dprocs__take_left(&d->procs);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
-		d->sweep_ns = d->now;
 		daemon__read_counts(d);
-		dprocs__sweep(&d->procs, on_gone, d);
+		if (dprocs__sweep(&d->procs, on_gone, d))
+			d->sweep_ns = d->now;
 		/* Freed memory lies between memory in use. */
 		if (model__compact(d->t.model))
 			malloc_trim(0);

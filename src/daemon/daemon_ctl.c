@@ -182,6 +182,8 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, const char *hint, 
 /* Limit of patterns, and of those set by members: each process is compared with all of them. */
 #define PATTERNS_MAX	 256
 #define PATTERNS_MEMBERS (PATTERNS_MAX / 2)
+/* A comparison takes up to this times the length of the name. */
+#define PATTERN_LEN_MAX 64
 
 /* Removes an earlier rule with the same pattern. */
 static void drop_rule(struct config *c, const char *pattern, bool name_only)
@@ -237,6 +239,10 @@ static void level_of_pattern(struct daemon *d, const char *pattern, bool root, i
 	if (level < 0) {
 		fail(j,
 		     "default works with a process id only; cudatrace ctl reload removes patterns");
+		return;
+	}
+	if (strlen(pattern) > PATTERN_LEN_MAX) {
+		fail(j, "the pattern is longer than %d bytes: shorten it", PATTERN_LEN_MAX);
 		return;
 	}
 	drop_rule(d->cfg, pattern, !root);

@@ -182,6 +182,9 @@ static int find_dirs(struct rotate *r)
 	r->dir_fd = open(r->o.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->dir_fd < 0)
 		return -errno;
+	/* Files are renamed and removed here. */
+	if (!folder__is_path_ours(r->o.dir) || !folder__is_ours(r->dir_fd, true))
+		return -EPERM;
 	if (has_command(r)) {
 		if (mkdirat(r->dir_fd, PENDING_DIR, 0700) && errno != EEXIST)
 			return -errno;
@@ -190,7 +193,7 @@ static int find_dirs(struct rotate *r)
 		if (r->pending_fd < 0)
 			return -errno;
 		/* The command gets a path, so no other user may change the directory. */
-		if (!folder__is_ours(r->pending_fd))
+		if (!folder__is_ours(r->pending_fd, false))
 			return -EPERM;
 	}
 	return 0;
@@ -225,7 +228,7 @@ static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
 	set_error(
 		r,
 		error == EPERM
-			? "files.on_rotate: other users can write to the directory, or to one above it,"
+			? "files.directory: other users can replace it, or what is in it: choose another,"
 			: "cannot write to",
 		error, now_ns);
 }

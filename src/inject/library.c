@@ -70,7 +70,7 @@ static bool make_folder(const char *path)
 	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	ours = !fstat(fd, &st) && st.st_uid == geteuid() && folder__is_ours(fd);
+	ours = !fstat(fd, &st) && st.st_uid == geteuid() && folder__is_ours(fd, false);
 	close(fd);
 	return ours;
 }

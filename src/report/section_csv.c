@@ -167,6 +167,30 @@ static size_t put_escaped(struct out *out, const char *s)
 	return 6;
 }
 
+/* Whether a spreadsheet takes it for a formula; some also know the full-width forms of the signs.
+ */
+static bool is_formula(const char *s, size_t len)
+{
+	static const char *const starts[] = {
+		"=",
+		"+",
+		"-",
+		"@",
+		"\\u0009",
+		"\\u000a",
+		"\\u000d",
+		"\xef\xbc\x9d",
+		"\xef\xbc\x8b",
+		"\xef\xbc\x8d",
+		"\xef\xbc\xa0",
+	};
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (len >= strlen(starts[i]) && !memcmp(s, starts[i], strlen(starts[i])))
+			return true;
+	return false;
+}
+
 /* The text of a JSON string, which begins at s behind its quote. */
 static void put_text(struct out *out, const char *s, size_t len)
 {
@@ -174,8 +198,7 @@ static void put_text(struct out *out, const char *s, size_t len)
 
 	if (is_quoted)
 		out_char(out, '"');
-	/* A spreadsheet would take it for a formula. */
-	if (len && (strchr("=+-@", *s) || !strncmp(s, "\\u0009", 6)))
+	if (is_formula(s, len))
 		out_char(out, '\'');
 	for (size_t i = 0, n; i < len; i += n) {
 		n = 1;

@@ -9,7 +9,7 @@
 /* Limits of one drain, because some records are expensive: its time, and records between clock
  * reads. */
 #define DRAIN_NS    20000000ull
-#define DRAIN_PIECE 1024
+#define DRAIN_PIECE 128
 
 /* A process with threads that lost records. */
 struct source_drop_owner {
@@ -41,6 +41,13 @@ void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cn
 	const struct source_reading *to = reading;
 
 	to->r->error(to->r->ctx, to->number, key, cnt);
+}
+
+bool source__is_wanted(void *reading, uint32_t pid, ct_generation generation)
+{
+	const struct source_reading *to = reading;
+
+	return to->r->wanted(to->r->ctx, pid, generation);
 }
 
 int source__fd(const struct source *s)
@@ -391,6 +398,32 @@ void sources__take_counts(struct sources *ss, pid_t pid, ct_generation generatio
 			  const struct count_reader *r)
 {
 	EACH(ss, take_counts, pid, generation, r);
+}
+
+bool sources__take_counts_quickly(struct sources *ss, pid_t pid, ct_generation generation,
+				  const struct count_reader *r)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < ss->cnt; i++) {
+		struct source *s = ss->of[i];
+
+		if (s->ops->is_slow_to_take && s->ops->is_slow_to_take(s, pid, generation))
+			all = false;
+		else if (s->ops->take_counts)
+			s->ops->take_counts(s, pid, generation, r);
+	}
+	return all;
+}
+
+void sources__take_all_counts(struct sources *ss, const struct count_reader *r)
+{
+	EACH(ss, take_all_counts, r);
+}
+
+void sources__forget_counts(struct sources *ss, pid_t pid, ct_generation generation)
+{
+	EACH(ss, forget_counts, pid, generation);
 }
 
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r)

@@ -135,6 +135,7 @@ def test_ctl(levels):
     refuses("there is no command dance", d.ask("dance"))
     assert ctl_patterns.send(d.sock, *(f"none-{i % 256}" for i in range(600))) == (600, "")
     assert ctl_patterns.send(d.sock, "none-256", "none-7") == (1, "there are 256 patterns already")
+    assert ctl_patterns.send(d.sock, "x" * 65) == (0, "the pattern is longer than 64 bytes")
     d.ctl("reload")
     assert d.ctl("level", "none-256", "off")["processes"] == 0
 

@@ -222,6 +222,13 @@ def test_packed(tmp_path):
     broken = bytearray(gzip.compress(lines[:len(lines) // 2]) + gzip.compress(lines[len(lines) // 2:]))
     path.write_bytes(broken)
     assert lost(json.loads(report(path))) == {}
+    # Padding is zeros. Anything else is data that cannot be read.
+    path.write_bytes(broken + bytes(1000))
+    assert lost(json.loads(report(path))) == {}
+    member = len(gzip.compress(lines[:len(lines) // 2]))
+    for bad in (broken[:member] + b"\0" + broken[member + 1:], broken + lines, broken + bytes(300000) + b"x"):
+        path.write_bytes(bad)
+        assert lost(json.loads(report(path)))["unread_files"] == 1
     broken[-len(packed) // 4] ^= 255
     path.write_bytes(broken)
     ran = cudatrace("report", "-q", "--format=json", path)

@@ -63,6 +63,8 @@ struct links_answer {
 	int ret; /* number of probed sites, or -errno: none */
 	uint64_t took_ns;
 	bool refused[CT_MAX_FUNCS]; /* refused by the kernel, in the order of the request */
+	bool changed[CT_MAX_FUNCS]; /* not probed: a process has changed the code */
+	pid_t changed_by;
 };
 
 /* sandbox: it drops privileges that it does not need, once they are known. Returns 0 or -errno. */

@@ -3,6 +3,7 @@
  * old ones. It may hang whenever a link is created or closed. */
 #include "links_priv.h"
 
+#include "changed_code.h"
 #include "mmap_lock.h"
 
 #include "util/child.h"
@@ -139,32 +140,39 @@ static int attach_group(struct owner *o, enum links_group g, const struct probe_
 
 static int attach(struct owner *o, const struct job *j, struct links_answer *a)
 {
-	static uint64_t offs[CT_MAX_FUNCS], cookies[CT_MAX_FUNCS];
+	static uint64_t all[CT_MAX_FUNCS], offs[CT_MAX_FUNCS], cookies[CT_MAX_FUNCS];
+	static unsigned number[CT_MAX_FUNCS];
+	static bool refused[CT_MAX_FUNCS];
 	const struct probe_progs progs = {j->fds[1], j->fds[1], j->fds[j->fd_cnt - 1]};
 	const struct links_message *m = &j->m;
 	char path[64];
-	struct probe_req req = {
-		.path = path,
-		.offs = offs,
-		.cookies = cookies,
-		.pid = m->pid,
-	};
 	unsigned at = 0, sum = 0;
 
-	for (unsigned i = 0; i < m->cnt; i++) {
-		offs[i] = m->sites[i].off;
-		cookies[i] = m->sites[i].cookie;
-	}
+	for (unsigned i = 0; i < m->cnt; i++)
+		all[i] = m->sites[i].off;
+	a->changed_by = changed_code__find(o->file_fd, m->pid, all, m->cnt, a->changed);
 	/* By descriptor: attach to the file that was checked, even if the path changes. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->file_fd);
 	for (enum links_group g = 0; g < LINKS_GROUP_CNT; at += m->group_cnt[g++]) {
+		struct probe_req req = {
+			.path = path, .offs = offs, .cookies = cookies, .pid = m->pid};
+		unsigned cnt = 0;
 		int ret;
 
-		req.cnt = m->group_cnt[g];
-		ret = attach_group(o, g, &progs, &req, a->refused + at);
+		for (unsigned i = at; i < at + m->group_cnt[g]; i++) {
+			if (a->changed[i])
+				continue;
+			offs[cnt] = m->sites[i].off;
+			cookies[cnt] = m->sites[i].cookie;
+			number[cnt++] = i;
+		}
+		req.cnt = cnt;
+		ret = attach_group(o, g, &progs, &req, refused);
 		if (ret < 0)
 			return ret;
 		sum += ret;
+		for (unsigned i = 0; i < cnt; i++)
+			a->refused[number[i]] = refused[i];
 	}
 	return sum;
 }
