@@ -107,7 +107,7 @@ static __always_inline struct ct_count *count_get(struct ct_thread *t, __u32 fun
 	if (!c || c->last_tid == t->tid)
 		return c;
 	c->last_tid = t->tid;
-	if (!t->own_rows && ++t->met == CT_MET_MAX)
+	if (!t->own_rows && ++t->contended_cnt == CT_CONTENDED_MAX)
 		t->own_rows = 1 + t->tid % CT_SPREAD;
 	return c;
 }

@@ -285,7 +285,7 @@ struct ct_thread {
 	__u64 off_since_ns;    /* not 0: off the CPU since then */
 	__u32 level_gen;       /* when proc_level was looked up */
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
-	__u16 met;	       /* how often another thread counted in between */
+	__u16 contended_cnt;   /* how often another thread counted in between */
 	__u16 own_rows;	       /* ct_count_key.thread */
 	struct ct_cost cost;
 	__u64 stats[CT_STAT_CNT];

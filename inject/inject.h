@@ -111,9 +111,9 @@ struct process {
 	uint32_t starting; /* id of the thread that is connecting */
 	int pid;
 	struct ct_shm *shm;
-	uint64_t asked_ns; /* last check whether the tracer still exists */
-	uint32_t level;	   /* enum ct_proc_level, as last read */
-	uint32_t muted;	   /* functions are redirected, but probes still record their calls */
+	uint64_t checked_ns; /* last check whether the tracer still exists */
+	uint32_t level;	     /* enum ct_proc_level, as last read */
+	uint32_t muted;	     /* functions are redirected, but probes still record their calls */
 	/* clock.c: nanoseconds per cycle times 2^32; 0: unknown. Then the time of the last
 	 * measurement. */
 	uint64_t mult, cal_tsc, cal_ns;
@@ -426,10 +426,10 @@ void process_lose(enum ct_shm_lost_why why, int err);
 void process_end(void);
 /* Checks whether the tracer still exists. */
 void process_ask(struct process *p, uint64_t now);
-/* tell.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
+/* log.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
 extern bool inject_verbose;
-void tell(const char *what, int err);
-void say(const char *what, int err);
+void log_warn(const char *what, int err);
+void log_debug(const char *what, int err);
 /* Writes a number with its NUL; returns its length. */
 size_t put_number(char *to, unsigned long n, unsigned base);
 
@@ -440,7 +440,7 @@ void nv_unhook(void);
 /* nv.c: functions of libc, their replacements, and their operations. */
 struct nv_func {
 	const char *name;
-	void *ours, *real;
+	void *hook, *real;
 };
 #define NV_FUNC_CNT 8
 extern struct nv_func nv_funcs[NV_FUNC_CNT];

@@ -138,7 +138,7 @@ static void begin(const struct ct_shm_set *set)
 	is_hooked = !err;
 	seen = 0;
 	if (err && !set->probed)
-		say("the functions of NCCL are not traced", -err);
+		log_debug("the functions of NCCL are not traced", -err);
 }
 
 static bool is_same(const struct objects_cnt *now)
@@ -192,8 +192,9 @@ static void look_for_more(void)
 		err = process_more(more[more_cnt].path, hook_more_now);
 		if (more_cnt > before)
 			continue;
-		tell("a second libcuda of the process is not traced: the tracer did not respond",
-		     -err);
+		log_warn(
+			"a second libcuda of the process is not traced: the tracer did not respond",
+			-err);
 		return;
 	}
 }

@@ -73,9 +73,10 @@ bool sandbox_has_come(void)
 
 	if (!inject_sandboxed && before && filters() > number(before)) {
 		inject_sandboxed = 1;
-		tell("not traced in the process, which has a seccomp filter of its own; as root, "
-		     "--probe=uprobe traces it",
-		     0);
+		log_warn(
+			"not traced in the process, which has a seccomp filter of its own; as root, "
+			"--probe=uprobe traces it",
+			0);
 	}
 	return inject_sandboxed;
 }
@@ -96,9 +97,9 @@ cold void inject_clock_off(void)
 	clock_off = true;
 	if (!inject_process->alive)
 		return;
-	tell("no longer traced in the process, which disables the time stamp counter; as root, "
-	     "--probe=uprobe traces it",
-	     0);
+	log_warn("no longer traced in the process, which disables the time stamp counter; as root, "
+		 "--probe=uprobe traces it",
+		 0);
 	/* Probes record it from then on, where functions have some. */
 	if (!inject_process->set->probed)
 		process_lose(CT_SHM_LOST_CLOCK, 0);

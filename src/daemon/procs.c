@@ -333,7 +333,7 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation
 	free_proc(ps, p);
 }
 
-void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx)
+void dprocs__sweep(struct dprocs *ps, void (*ended)(void *ctx, uint32_t pid), void *ctx)
 {
 	hash_each (p, &ps->by_pid) {
 		if (!target_has_ended(p->pid)) {
@@ -341,7 +341,7 @@ void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), voi
 				read_again(ps, p);
 			continue;
 		}
-		gone(ctx, p->pid);
+		ended(ctx, p->pid);
 		dprocs__remove(ps, p, 0);
 	}
 }

@@ -99,7 +99,7 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_generation generation);
 /* Removes processes whose end was not seen; gone gets each. Reads again what could not be read
  * before. */
-void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
+void dprocs__sweep(struct dprocs *ps, void (*ended)(void *ctx, uint32_t pid), void *ctx);
 /* Applies a changed configuration. */
 void dprocs__reload(struct dprocs *ps);
 /* Set by ctl; level < 0: apply the rules. */

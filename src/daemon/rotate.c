@@ -168,10 +168,10 @@ static void close_dirs(struct rotate *r)
 /* false if the directory was removed or replaced. */
 static bool dir_is_there(const struct rotate *r)
 {
-	struct stat now, ours;
+	struct stat now, opened;
 
-	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &ours) &&
-	       now.st_ino == ours.st_ino && now.st_dev == ours.st_dev;
+	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &opened) &&
+	       now.st_ino == opened.st_ino && now.st_dev == opened.st_dev;
 }
 
 /* 0 or -errno. */

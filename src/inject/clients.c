@@ -38,10 +38,10 @@ void synth__push(struct inject *in, const struct synth_record *m)
 						     : NULL;
 
 		if (!synth) {
-			in->gone.drops[in->o.folder		    ? CT_DROP_INPROC
-				       : m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
-				       : m->rec.kind == CT_REC_NV   ? CT_DROP_NV
-								    : CT_DROP_TASK]++;
+			in->ended.drops[in->o.folder		     ? CT_DROP_INPROC
+					: m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
+					: m->rec.kind == CT_REC_NV   ? CT_DROP_NV
+								     : CT_DROP_TASK]++;
 			return;
 		}
 		in->synth = synth;
@@ -351,10 +351,10 @@ static void give_up_calls(struct inject *in, struct client *p, unsigned slot, ui
 
 		if (shm__has_returned(&p->shm, slot, depth, last))
 			continue;
-		in->gone.stats[CT_STAT_UNFINISHED]++;
+		in->ended.stats[CT_STAT_UNFINISHED]++;
 		m.size = shm__frame(&p->shm, slot, depth, in->settings.set, &m.call);
 		if (!m.size) {
-			in->gone.stats[CT_STAT_COUNTED]++;
+			in->ended.stats[CT_STAT_COUNTED]++;
 			continue;
 		}
 		m.call.end_ns = now;
@@ -466,7 +466,7 @@ static void forget(struct inject *in, unsigned i, uint64_t now)
 	listener__forget(in, p);
 	shm__read_totals(&p->shm, now, now);
 	p->not_given += shm__unread(&p->shm);
-	clients__add_totals(in, p, &in->gone);
+	clients__add_totals(in, p, &in->ended);
 	in->count_room.used -= p->count_cnt;
 	in->gone_bad_cnt += p->shm.bad_cnt;
 	if (in->o.gpu_time) {

@@ -397,7 +397,7 @@ void inject__totals(struct inject *in, struct ct_totals *sum)
 {
 	uint64_t now = now_ns();
 
-	*sum = in->gone;
+	*sum = in->ended;
 	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
 	sum->drops[in->o.folder ? CT_DROP_INPROC : CT_DROP_PROCESSES] += in->lost_cnt;
 	for (unsigned i = 0; i < in->client_cnt; i++) {

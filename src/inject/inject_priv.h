@@ -233,7 +233,7 @@ struct client {
 	uint64_t not_given; /* dropped records, and calls in flight */
 	uint64_t drops;	    /* as of the last inject__drop_owners() */
 	bool hooked;	    /* its hooked message has arrived */
-	bool gpu_told;
+	bool gpu_reported;
 	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
 	unsigned filters;		/* quiet.c: filters it had when it connected */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: its number, our number */
@@ -291,7 +291,7 @@ struct inject {
 	unsigned synth_at, synth_cnt, synth_room;
 	/* Limits for the case that processes of all users connect. */
 	struct shm_memlimit slot_room, count_room;
-	struct ct_totals gone; /* of ended processes */
+	struct ct_totals ended; /* of ended processes */
 	uint64_t gone_bad_cnt;
 	uint64_t lost_cnt; /* processes that reported that they are not recorded */
 	char *lost_path;   /* of the file of struct ct_shm_lost_line, or NULL */

@@ -28,7 +28,7 @@ struct block {
 struct ledger;
 struct ledger_ops {
 	/* The block is no longer live: frees it. */
-	void (*gone)(struct ledger *l, struct block *b, uint64_t ns);
+	void (*removed)(struct ledger *l, struct block *b, uint64_t ns);
 	/* Its free was not recorded, or not yet: block by now has its place. */
 	void (*lost)(struct ledger *l, struct block *b, const struct block *by);
 };

@@ -87,7 +87,7 @@ static void say_dropped(struct otlp *o)
 
 /* At least the delay that the collector requested, and randomised so that nodes do not retry all at
  * once. */
-static uint64_t delay_ns(const struct channel *c, uint64_t asked_ns)
+static uint64_t delay_ns(const struct channel *c, uint64_t retry_after_ns)
 {
 	unsigned shift = c->failures > 6 ? 6 : c->failures - 1;
 	uint64_t ns = RETRY_NS << shift, jitter;
@@ -96,7 +96,7 @@ static uint64_t delay_ns(const struct channel *c, uint64_t asked_ns)
 		ns = RETRY_MAX_NS;
 	evutil_secure_rng_get_bytes(&jitter, sizeof(jitter));
 	jitter %= ns / 2;
-	return asked_ns > ns / 2 ? asked_ns + jitter : ns / 2 + jitter;
+	return retry_after_ns > ns / 2 ? retry_after_ns + jitter : ns / 2 + jitter;
 }
 
 static void failed(struct channel *c, const struct otlp_answer *a)

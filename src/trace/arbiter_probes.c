@@ -166,9 +166,9 @@ void arbiter_begins(struct arbiter *b, pid_t pid)
 
 void arbiter_announce(struct arbiter *b, struct user *u, const char *why)
 {
-	if (u->said)
+	if (u->announced)
 		return;
-	u->said = true;
+	u->announced = true;
 	if (b->opt_in)
 		return;
 	info("process %d (%s): %s: its calls are traced by uprobes", u->pid, u->comm, why);
@@ -246,7 +246,7 @@ void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
 		u->inproc = from->inproc;
 		u->began = from->began;
 		u->generation = rec->generation;
-		u->said = from->said;
+		u->announced = from->announced;
 	}
 }
 

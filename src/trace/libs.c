@@ -66,7 +66,7 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 }
 
 /* Logs one line: what was attached, and the time taken. */
-static void tell(const struct attach_lib *lib)
+static void log_attached(const struct attach_lib *lib)
 {
 	if (lib->ignored)
 		return;
@@ -95,7 +95,7 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 		return NULL;
 	ret = attach__lib(l->att, t, &lib);
 	time_budget__end(&w);
-	f->gone |= ret == -ENOENT;
+	f->missing |= ret == -ENOENT;
 	f->too_many |= ret == -ENOSPC;
 	f->busy |= ret == -ETXTBSY;
 	f->late |= ret == -EINPROGRESS;
@@ -103,7 +103,7 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
-		tell(lib);
+		log_attached(lib);
 	return lib->ignored ? NULL : lib;
 }
 
@@ -171,7 +171,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	}
 	if (f.late)
 		return true;
-	if (found || f.gone || !known)
+	if (found || f.missing || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
 	libs_event(l, "mapped", rec, known, NULL);
@@ -181,12 +181,12 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 /* Warns once; the trace contains each. */
 static void say_refused(uint32_t pid, const char *comm)
 {
-	static bool said;
+	static bool warned;
 
-	if (!said)
+	if (!warned)
 		warn("cannot inspect process %u (%.16s), its CUDA calls are not traced: %s", pid,
 		     comm, caps__why_refused());
-	said = true;
+	warned = true;
 }
 
 enum scan_result { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
@@ -396,7 +396,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 {
 	struct libs *l = ctx;
 
-	tell(lib);
+	log_attached(lib);
 	info("%s is traced now", lib->path);
 	libs_event(l, "attached", NULL, lib, "late: the kernel waited for a lock");
 }
@@ -426,7 +426,7 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 {
 	if (on)
-		tell(lib);
+		log_attached(lib);
 	libs_event(ctx, on ? "attached" : "detached", NULL, lib,
 		   on ? "its contents have changed" : "it is being written to");
 }

@@ -9,7 +9,7 @@
 
 /* Result of inspecting files. */
 struct lib_state {
-	bool gone;     /* there is no such file at that path any more */
+	bool missing;  /* there is no such file at that path any more */
 	bool too_many; /* a limit rejected it */
 	bool busy;     /* it is open for writing */
 	bool late;     /* libs__tick() reports the result */

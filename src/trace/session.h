@@ -30,7 +30,7 @@ struct signals {
 	bool is_leader;		/* whether we lead our session */
 	struct witness witness; /* with a command */
 	unsigned interrupt_cnt; /* while the command ran */
-	uint64_t asked_ns;	/* time of the first signal to end; 0: none */
+	uint64_t requested_ns;	/* time of the first signal to end; 0: none */
 	bool reported;
 };
 
@@ -51,7 +51,7 @@ struct session {
 	struct command cmd;
 	char *nvtx; /* NVTX library that the command loads; NULL: none */
 	struct guard guard;
-	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
+	uint64_t lost_reported[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;
 	struct losses lost;

@@ -70,12 +70,12 @@ uint64_t source__lost(struct source *s)
 
 uint64_t source__newly_lost(struct source *s)
 {
-	uint64_t before = s->lost_told, cnt = source__lost(s);
+	uint64_t before = s->lost_reported, cnt = source__lost(s);
 
 	/* Losses of a thread that is ending at this moment may appear in no counter. */
 	if (cnt <= before)
 		return 0;
-	s->lost_told = cnt;
+	s->lost_reported = cnt;
 	return cnt - before;
 }
 

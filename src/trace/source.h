@@ -140,7 +140,7 @@ struct source {
 	unsigned number; /* unique; it is part of its calls' ids */
 	uint64_t next_ns;
 	uint64_t bad_cnt; /* records that raw_check() refused */
-	uint64_t lost_told;
+	uint64_t lost_reported;
 	struct source_drop_owner_table drop_owners;
 	source_fn fn;
 	void *ctx;

@@ -485,10 +485,10 @@ void tracer__close(struct tracer *t)
  */
 void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {
-	if (!t->att || t->said_sigill || ev->process.signal != SIGILL ||
+	if (!t->att || t->warned_sigill || ev->process.signal != SIGILL ||
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
-	t->said_sigill = true;
+	t->warned_sigill = true;
 	warn("process %u (%s) was ended by SIGILL, which %s causes in programs that call "
 	     "CUDA on another stack in the middle of a call: use --entry-only FUNCTIONS, "
 	     "or Linux 6.13",

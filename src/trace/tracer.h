@@ -77,11 +77,11 @@ struct tracer {
 	bool has_python;	  /* a Python with readable frames was found */
 	char unknown_python[128]; /* last message about an unknown one */
 	unsigned unknown_python_cnt;
-	bool said_stacks;	  /* reported that ranks' stacks cannot be read */
+	bool warned_stacks;	  /* reported that ranks' stacks cannot be read */
 	char gpu_ctxsw[256];	  /* as in info; "": not requested */
 	uint64_t ranks_looked_ns; /* last look at calls in flight */
 	unsigned gpu_warned_cnt;  /* processes reported without GPU times */
-	bool said_sigill;
+	bool warned_sigill;
 };
 
 /* t->fns is set and selected already. Reports its own errors. 0 or -errno. */

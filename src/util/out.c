@@ -317,7 +317,7 @@ void out__write_all_of(struct out *o, struct out *from)
 
 const char *out__why(const struct out *o)
 {
-	return o->gone
+	return o->external_change
 		       ?: o->error ? strerror(o->error)
 		  : o->lost	   ? "the reader was too slow"
 				   : NULL;
@@ -423,7 +423,7 @@ long out__make_room(struct out *o, size_t n)
 
 	if (!o->failed)
 		return 0;
-	if (!o->is_file || o->gone)
+	if (!o->is_file || o->external_change)
 		return -ESPIPE;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", o->fd);
 	fd = open(self, O_RDONLY | O_CLOEXEC);

@@ -24,19 +24,19 @@ bool folder__is_ours(int dir_fd)
 	uid_t root = owner_of_all();
 	mode_t bad = 0022, sticky = 0;
 	struct stat st, above;
-	bool ours = false, top = false;
+	bool is_safe = false, top = false;
 
 	while (fd >= 0 && !top && !fstat(fd, &st)) {
-		ours = (!st.st_uid || st.st_uid == root || st.st_uid == geteuid()) &&
-		       (!(st.st_mode & bad) || st.st_mode & sticky);
-		up = ours ? open_above(fd, "..") : -1;
-		ours = up >= 0 && !fstat(up, &above);
-		top = !ours || (above.st_ino == st.st_ino && above.st_dev == st.st_dev);
+		is_safe = (!st.st_uid || st.st_uid == root || st.st_uid == geteuid()) &&
+			  (!(st.st_mode & bad) || st.st_mode & sticky);
+		up = is_safe ? open_above(fd, "..") : -1;
+		is_safe = up >= 0 && !fstat(up, &above);
+		top = !is_safe || (above.st_ino == st.st_ino && above.st_dev == st.st_dev);
 		close(fd);
 		fd = up;
 		sticky = S_ISVTX;
 	}
 	if (fd >= 0)
 		close(fd);
-	return ours && top;
+	return is_safe && top;
 }

@@ -175,7 +175,7 @@ TRACES = [
         (f"-q -e launch {o} {{tmp}}/plain/x -- true", 1, "create the directory|another file", None),
         (f"-q -e launch {o} {{tmp}}/dir -- true", 1, "name a file in it", None),
         (f"-q -e launch {o} /dev/full -- sh -c 'echo runs'", 1, "free some space", None),
-        (f"{{read_only}} cudatrace -q -e launch {o} {{tmp}}/ro/x -- true", 1, "file system is read-only", None))),
+        (f"{{read_only}} cudatrace -q -e launch {o} {{tmp}}/ro/x -- true", 1, "another file system", None))),
     ("{to_x} --chrome {tmp}/dir -- true", 1, "name a file in it", "could not start"),
     ("{closed} cudatrace -q -e launch --jsonl - -- true", 1, "standard output is closed", None),
     ("{closed} cudatrace list", 1, "cannot write to stdout", None),

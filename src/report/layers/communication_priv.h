@@ -88,7 +88,7 @@ struct coll_call {
 struct communication {
 	struct report *r;
 	struct keys keys;
-	struct keys gone; /* processes that have ended */
+	struct keys ended; /* processes that have ended */
 	struct keys small_threads;
 	struct coll_comm **comms;
 	unsigned cap;
