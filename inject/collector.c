@@ -180,9 +180,11 @@ static bool is_first(const char *name)
 void collector_failed(const char *name)
 {
 	if (is_first(name))
-		tell("not traced: cudatrace did not start, probably because it cannot write its output: "
-		     "set " CT_ENV_OUT " to a file that you may create (default: " OUT_DEFAULT ")",
-		     0);
+		log_warn(
+			"not traced: cudatrace did not start, probably because it cannot write its output: "
+			"set " CT_ENV_OUT " to a file that you may create (default: " OUT_DEFAULT
+			")",
+			0);
 }
 
 int collector_start(const char *name, int *collector_pid)
@@ -211,8 +213,9 @@ int collector_start(const char *name, int *collector_pid)
 	*collector_pid = s->pid;
 	sys(SYS_munmap, mem, size);
 	if (err == -ENOENT && is_first(name))
-		tell("not traced: cudatrace is not in the directory of the library, in "
-		     "/usr/local/bin or in /usr/bin: install it there, or run cudatrace -- PROGRAM",
-		     0);
+		log_warn(
+			"not traced: cudatrace is not in the directory of the library, in "
+			"/usr/local/bin or in /usr/bin: install it there, or run cudatrace -- PROGRAM",
+			0);
 	return err;
 }

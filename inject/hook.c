@@ -232,10 +232,10 @@ void hook_place(const struct ct_shm_set *set, const char *name, void **at, void 
 void unhook_all(void)
 {
 	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
-		void *ours = thunk_of(id);
+		void *thunk = thunk_of(id);
 
 		if (funcs[id].slot && inject_hooks[id].real)
-			__atomic_compare_exchange_n(funcs[id].slot, &ours, inject_hooks[id].real,
+			__atomic_compare_exchange_n(funcs[id].slot, &thunk, inject_hooks[id].real,
 						    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	}
 }
@@ -419,7 +419,8 @@ static void hook_found(const struct object *lib, uint32_t from, uint32_t to, boo
 		if (!funcs[i].slot && funcs[i].entry && answers)
 			hook_pointer(i, ids[i], NULL, cnt);
 	}
-	/* Last, because functions that share a pointer are detected only when all are known. */
+	/* Must come last, because functions that share a pointer are detected only when all are
+	 * known. */
 	for (uint32_t i = from; i < to; i++)
 		if (funcs[i].slot)
 			hook_slot(lib, i, ids[i], cnt);

@@ -16,7 +16,7 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define ASK_EVERY_NS 1000000000ull
+#define CHECK_EVERY_NS 1000000000ull
 /* Maximum wait for a collector of our own to start. */
 #define START_MAX_NS 2000000000ull
 
@@ -89,7 +89,7 @@ bool process_setup(void)
 	if (collector_is_name(name))
 		collector = name;
 	if (len >= sizeof(addr.sun_path)) {
-		say(CT_ENV_SOCKET " is too long: not traced", 0);
+		log_debug(CT_ENV_SOCKET " is too long: not traced", 0);
 		return false;
 	}
 	addr.sun_family = AF_UNIX;
@@ -386,9 +386,10 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 		return;
 	}
 	if (clock_is_off()) {
-		tell("not traced in the process, which has disabled the time stamp counter; as root, "
-		     "--probe=uprobe traces it",
-		     0);
+		log_warn(
+			"not traced in the process, which has disabled the time stamp counter; as root, "
+			"--probe=uprobe traces it",
+			0);
 		process_lose(CT_SHM_LOST_CLOCK, 0);
 		unhook();
 		return;
@@ -408,7 +409,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	err = connect_and_hook(p, how_loaded, first);
 	if (!err)
 		return;
-	say("not traced: the tracer did not respond", -err);
+	log_debug("not traced: the tracer did not respond", -err);
 	p->alive = 0;
 	if (refused)
 		p->given_up = 1;
@@ -466,11 +467,11 @@ cold void process_end(void)
 
 cold void process_ask(struct process *p, uint64_t now)
 {
-	uint64_t asked = p->asked_ns;
+	uint64_t checked = p->checked_ns;
 	int fd;
 
-	if (is_quiet() || now - asked < ASK_EVERY_NS ||
-	    !__atomic_compare_exchange_n(&p->asked_ns, &asked, now, false, __ATOMIC_RELAXED,
+	if (is_quiet() || now - checked < CHECK_EVERY_NS ||
+	    !__atomic_compare_exchange_n(&p->checked_ns, &checked, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
 	fd = dial(SOCK_NONBLOCK);

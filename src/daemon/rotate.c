@@ -168,10 +168,10 @@ static void close_dirs(struct rotate *r)
 /* false if the directory was removed or replaced. */
 static bool dir_is_there(const struct rotate *r)
 {
-	struct stat now, ours;
+	struct stat now, opened;
 
-	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &ours) &&
-	       now.st_ino == ours.st_ino && now.st_dev == ours.st_dev;
+	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &opened) &&
+	       now.st_ino == opened.st_ino && now.st_dev == opened.st_dev;
 }
 
 /* 0 or -errno. */
@@ -376,8 +376,8 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 	rotate__finish_file(r, now_ns);
 }
 
-/* Does not run with the line that fills the file, because that line is counted for its end only
- * later. */
+/* Must not be called right after the line that fills the file was written, because that line is
+ * counted for the end line only later. */
 static void finish_full(struct rotate *r, uint64_t now_ns)
 {
 	if (r->z && zfile__size(r->z) >= r->o.size)

@@ -67,7 +67,7 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 }
 
 /* Logs one line: what was attached, and the time taken. */
-static void tell(const struct attach_lib *lib)
+static void log_attached(const struct attach_lib *lib)
 {
 	if (lib->ignored)
 		return;
@@ -96,7 +96,7 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 		return NULL;
 	ret = attach__lib(l->att, t, &lib);
 	time_budget__end(&w);
-	f->gone |= ret == -ENOENT;
+	f->missing |= ret == -ENOENT;
 	f->late |= ret == -EINPROGRESS;
 	f->hangs |= is_hanging(ret);
 	if (ret && ret != -ENOENT && ret != -EINPROGRESS && !is_hanging(ret))
@@ -104,7 +104,7 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
-		tell(lib);
+		log_attached(lib);
 	return lib->ignored ? NULL : lib;
 }
 
@@ -201,7 +201,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	}
 	if (f.late)
 		return true;
-	if (found || f.gone || !known)
+	if (found || f.missing || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
 	libs_event(l, "mapped", rec, known, NULL);
@@ -412,7 +412,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 {
 	struct libs *l = ctx;
 
-	tell(lib);
+	log_attached(lib);
 	info("%s is traced now", lib->path);
 	libs_event(l, "attached", NULL, lib, "late: the kernel waited for a lock");
 }
@@ -442,7 +442,7 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 {
 	if (on)
-		tell(lib);
+		log_attached(lib);
 	libs_event(ctx, on ? "attached" : "detached", NULL, lib,
 		   on ? "its contents have changed" : WRITTEN);
 }

@@ -32,7 +32,8 @@ struct out {
 	bool has_size; /* its size reflects what was written */
 	int error;     /* errno of the first failure, which alone is reported */
 	char *name;
-	const char *gone; /* what another program did to the file, or NULL; implies failed */
+	const char *
+		external_change; /* what another program did to the file, or NULL; implies failed */
 	uint64_t end;	  /* file offset after the last write: the file is at least this long */
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* committed units that were not written and never will be */

@@ -57,18 +57,18 @@ bool folder__is_ours(int dir_fd, bool is_shared)
 	int fd = open_above(dir_fd, "."), up = -1;
 	mode_t bad = 0022, sticky = is_shared ? S_ISVTX : 0;
 	struct stat st, above;
-	bool ours = false, top = false;
+	bool is_safe = false, top = false;
 
 	while (fd >= 0 && !top && !fstat(fd, &st)) {
-		ours = is_owner_trusted(&st) && (!(st.st_mode & bad) || st.st_mode & sticky);
-		up = ours ? open_above(fd, "..") : -1;
-		ours = up >= 0 && !fstat(up, &above);
-		top = !ours || (above.st_ino == st.st_ino && above.st_dev == st.st_dev);
+		is_safe = is_owner_trusted(&st) && (!(st.st_mode & bad) || st.st_mode & sticky);
+		up = is_safe ? open_above(fd, "..") : -1;
+		is_safe = up >= 0 && !fstat(up, &above);
+		top = !is_safe || (above.st_ino == st.st_ino && above.st_dev == st.st_dev);
 		close(fd);
 		fd = up;
 		sticky = S_ISVTX;
 	}
 	if (fd >= 0)
 		close(fd);
-	return ours && top;
+	return is_safe && top;
 }

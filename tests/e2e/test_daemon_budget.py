@@ -33,7 +33,7 @@ class Stalls(Private):
         return self.folder / kind / SLOW[kind]
 
     def begin(self, users, what, library=""):
-        """Attacks as these users for some seconds; returns when they have begun. Each has a folder of its own."""
+        """Attacks as these users for a few seconds; returns when they have begun. Each has a folder of its own."""
         for i in range(users):
             folder = self.folder / f"x{len(self.begun)}"
             folder.mkdir()

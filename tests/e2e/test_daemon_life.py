@@ -28,8 +28,9 @@ ONLY_GROUP = "only root and members of ctl.group"
     ((*CHECK, "--set", "level"), "not KEY=VALUE"),
     ((*CHECK, "--config", "{tmp}/bad.yaml"), "bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?"),
     (("ctl",), "give status, level"),
+    (("ctl", "bogus"), "there is no command bogus; give status, level"),
     (("ctl", "status", "--set", "ctl.socket={tmp}/none.sock"), "no cudatrace daemon listens"),
-], ids=["a dump would never fit", "function", "no =", "key", "nothing to do", "no daemon"])
+], ids=["a dump would never fit", "function", "no =", "key", "nothing to do", "no such command", "no daemon"])
 def test_wrong_commands(tmp_path, args, want):
     """Each is refused, and the message has the reason."""
     (tmp_path / "bad.yaml").write_text("level: metrics\nfiles:\n  rotate_sise: 1M\n")

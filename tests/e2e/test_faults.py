@@ -181,7 +181,7 @@ def stacks(made, returns):
 
 
 def deep(t):
-    """Calls deeper than can be told apart are dropped, without orphans."""
+    """Calls deeper than the limit are dropped, without orphans."""
     return (t.end["drops"]["depth"], t.end["calls"], t.end["orphans"], t.end["abandoned"]) == (260, 160, 0, 0)
 
 
@@ -212,8 +212,8 @@ RUNS = [  # name, mechanism, options and command, its output, its status, what h
     ("PID, mount, user and cgroup namespace", "", "-e ALL -- SPACES life.c procs 20", 60, 0, life(60)),
     ("handlers below", "session", "-e CALLBACKS -- elsewhere.c below", 100, 0, stacks(100, 100)),
     ("handlers below", "multi", "-e CALLBACKS -- elsewhere.c below", 100, 0, stacks(100, 100)),
-    ("deeper than can be told apart", "session", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
-    ("deeper than can be told apart", "multi", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
+    ("deeper than the limit", "session", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
+    ("deeper than the limit", "multi", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
     ("with --entry-only", "multi", "-e CALLBACKS --entry-only cu*Callback -- elsewhere.c STACKS", 272, 0, bool),
     ("with --entry-only", "perf", "-e CALLBACKS --entry-only cu*Callback -- elsewhere.c STACKS", 272, 0, bool),
     ("coroutines, handlers above", "session", "-e CALLBACKS -- elsewhere.c STACKS", 272, 0, stacks(272, 142)),

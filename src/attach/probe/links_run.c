@@ -56,7 +56,7 @@ static struct {
 	struct links_shared *shared;
 	struct owner *owners;
 	struct job *jobs; /* oldest first */
-	bool closing_all, gone, sandboxed;
+	bool closing_all, disconnected, sandboxed;
 	pid_t holder;			  /* process that blocked this attempt; 0: none */
 	struct mmap_waiters mmap_waiters; /* as of looked_ns */
 	uint64_t looked_ns;
@@ -392,7 +392,7 @@ static void take(void)
 	if (!j)
 		_exit(1);
 	if (recvmsg(self.sock, &msg, MSG_CMSG_CLOEXEC) < (ssize_t)LINKS_MESSAGE_SZ(0)) {
-		self.gone = true;
+		self.disconnected = true;
 		close_all();
 		free(j);
 		return;
@@ -434,7 +434,7 @@ static void loop(void)
 	bool moves = true;
 
 	while (!self.closing_all || self.owners) {
-		struct pollfd p = {.fd = self.gone ? -1 : self.sock, .events = POLLIN};
+		struct pollfd p = {.fd = self.disconnected ? -1 : self.sock, .events = POLLIN};
 
 		if (poll(&p, 1, timeout(moves)) > 0) {
 			take();

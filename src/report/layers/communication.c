@@ -120,7 +120,7 @@ static uint64_t seen_until(struct communication *x, const struct coll_comm *c, u
 		const struct coll_rank *k = &c->ranks[i];
 		uint64_t ns = report_until(x->r, k->trace);
 
-		if (who >> i & 1 && ns < until && keys__find(&x->gone, k->pid) == KEYS_NONE)
+		if (who >> i & 1 && ns < until && keys__find(&x->ended, k->pid) == KEYS_NONE)
 			until = ns;
 	}
 	return until;
@@ -261,7 +261,7 @@ static void communication_event(void *a, const struct trace_event *ev)
 		return;
 	}
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
-		keys_get(&x->gone, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
+		keys_get(&x->ended, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
 	if (ev->kind == EVENT_TRACER && !strcmp(ev->op, "lost"))
 		on_lost(x, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
@@ -446,7 +446,7 @@ static void communication__free(void *a)
 		memlimit_free(x->comms[i]);
 	}
 	keys__free(&x->keys);
-	keys__free(&x->gone);
+	keys__free(&x->ended);
 	keys__free(&x->small_threads);
 	memlimit_free(x->comms);
 	memlimit_free(x->calls);
