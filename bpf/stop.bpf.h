@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whether a process's parent would notice that the process is stopped for a moment. su, runuser,
- * script and nsenter stop themselves then, and a shell with job control takes the job for stopped.
+ * Detects whether a process's parent would notice that the process is stopped for a moment. su,
+ * runuser, script and nsenter stop themselves then, and a shell with job control takes the job for
+ * stopped.
  */
 #ifndef CT_STOP_BPF_H
 #define CT_STOP_BPF_H

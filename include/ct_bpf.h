@@ -114,7 +114,7 @@ struct ct_cost_cfg {
 	 */
 	__u32 found_ns, found_more_ns[CT_COST_LEVELS];
 	__u32 away_ns[CT_COST_LEVELS][2]; /* CT_COST_PAIR, CT_COST_ENTRY */
-	/* What each of the two programs of a system call adds besides its own time. */
+	/* Overhead of each of the two programs of a system call besides its own time. */
 	__u32 syscall_ns;
 };
 

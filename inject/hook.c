@@ -419,7 +419,8 @@ static void hook_found(const struct object *lib, uint32_t from, uint32_t to, boo
 		if (!funcs[i].slot && funcs[i].entry && answers)
 			hook_pointer(i, ids[i], NULL, cnt);
 	}
-	/* Last, because functions that share a pointer are detected only when all are known. */
+	/* Must come last, because functions that share a pointer are detected only when all are
+	 * known. */
 	for (uint32_t i = from; i < to; i++)
 		if (funcs[i].slot)
 			hook_slot(lib, i, ids[i], cnt);

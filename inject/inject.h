@@ -135,7 +135,7 @@ extern uint32_t inject_sandboxed;
  */
 bool sandbox_has_come(void);
 void inject_clock_off(void);
-/* Does a read of the time stamp counter end this thread? */
+/* Returns whether a read of the time stamp counter would end this thread. */
 bool clock_is_off(void);
 /* For programs started from here: filters present now were inherited. */
 void sandbox_keep(void);
@@ -410,7 +410,7 @@ extern uint32_t process_missed;
 int shares_map(struct process *p, const struct ct_shm_welcome *w, const int fds[FD_CNT]);
 /* lost.c: maps the losses, instead of another tracer's that the parent had. 0 or -errno. */
 int lost_map(int fd);
-/* How long to wait for an answer. In a child of fork the tracer may be stopped: it waits so long
+/* Limits a wait for an answer. In a child of fork the tracer may be stopped: it waits so long
  * without a turn of the tracer's loop. */
 #define ANSWER_MAX_S 5
 #define TURN_MAX_MS  200
@@ -418,7 +418,7 @@ struct wait {
 	uint32_t turn, cnt;
 };
 struct wait wait_begin(void);
-/* No answer came within the socket's timeout: is the tracer running? */
+/* Called when no answer arrived within the socket's timeout: returns whether to wait again. */
 bool wait_goes_on(struct wait *w);
 /* The library does not record this process, which the tracer counts. Makes no system call. */
 void process_lose(enum ct_shm_lost_why why, int err);
@@ -434,7 +434,7 @@ void log_debug(const char *what, int err);
 size_t put_number(char *to, unsigned long n, unsigned base);
 
 /* nv_hook.c: --kernel */
-/* Also hooks driver objects that were loaded meanwhile. Returns the number of pointers. */
+/* Hooks driver objects, also those that were loaded meanwhile. Returns the number of pointers. */
 uint32_t nv_hook(void);
 void nv_unhook(void);
 /* nv.c: functions of libc, their replacements, and their operations. */
@@ -462,7 +462,7 @@ extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
 /* Finds functions by their names in the settings. answers: functions without a dispatch pointer are
  * hooked in the pointers that the program requests. */
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt);
-/* The same for another libcuda of the process. */
+/* As hook_all(), for another libcuda of the process. */
 void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
 bool hook_is_known(const struct object *lib);
 void unhook_all(void);
@@ -478,8 +478,8 @@ void *hook_beneath(const char *name);
 bool hook_is_entry(uint32_t hook, uint64_t addr);
 /* Returns the pointer that the program gets instead of this one. */
 void *hook_answer(void *p);
-/* The same for a symbol that the loader has not resolved yet; NULL: it may belong to another
- * library. */
+/* As hook_answer(), for a symbol that the loader has not resolved yet; NULL: it may belong to
+ * another library. */
 void *hook_lazy(const struct object *lib, const char *name);
 /* Returns whether there are functions with this prefix. */
 bool hook_has(const struct ct_shm_set *set, const char *prefix);

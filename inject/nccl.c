@@ -162,7 +162,7 @@ static bool bind_all(struct objects_cnt *now)
 	return objects_cnt().unloaded == now->unloaded;
 }
 
-/* Another libcuda, such as that of a compatibility package besides the driver's own. */
+/* Another libcuda, such as that of a compatibility package next to the driver's own. */
 static bool is_more(const struct object *o, void *arg)
 {
 	if (!inject_lib.dyn || hook_is_known(o) || !object_is(o, "libcuda.so"))
@@ -209,7 +209,7 @@ static void look(struct process *p)
 	for (unsigned i = 0; is_hooked && !bind_all(&now); i++)
 		if (i == TRIES_MAX)
 			return;
-	/* Last, because a thread that finds no news returns at once. */
+	/* Must come last, because a thread that finds no change returns at once. */
 	__atomic_store_n(&again, unready, __ATOMIC_RELAXED);
 	__atomic_store_n(&seen_cnt.unloaded, now.unloaded, __ATOMIC_RELEASE);
 	__atomic_store_n(&seen_cnt.loaded, now.loaded, __ATOMIC_RELEASE);
@@ -224,7 +224,8 @@ void nccl_look(struct process *p)
 	    (is_same(&now) && (!again || inject_now() - news_ns > AGAIN_MAX_NS)) || !take_turn())
 		return;
 	look(p);
-	/* Tracing may have ended meanwhile, in a thread that could not take its turn. */
+	/* Another thread may have ended tracing meanwhile, when it could not unbind the objects
+	 * itself. */
 	if (p->given_up && is_hooked)
 		objects_each(unbind_object, NULL);
 	end_turn();

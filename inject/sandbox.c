@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 
 uint32_t inject_sandboxed;
-/* A program has disabled the time stamp counter, in whichever of its threads. */
+/* A thread of the program has disabled the time stamp counter. */
 static bool clock_off;
 
 /* Reads the value after "NAME:\t" at the start of a line. */
@@ -85,7 +85,7 @@ bool clock_is_off(void)
 {
 	int allowed = PR_TSC_ENABLE;
 
-	/* Another architecture than x86 has no such request: -EINVAL. */
+	/* Only x86 has this request; others return -EINVAL. */
 	return clock_off || (!sys(SYS_prctl, PR_GET_TSC, &allowed) && allowed != PR_TSC_ENABLE);
 }
 
@@ -100,7 +100,7 @@ cold void inject_clock_off(void)
 	log_warn("no longer traced in the process, which disables the time stamp counter; as root, "
 		 "--probe=uprobe traces it",
 		 0);
-	/* Probes record it from then on, where functions have some. */
+	/* From then on, probes record its calls to functions that have probes. */
 	if (!inject_process->set->probed)
 		process_lose(CT_SHM_LOST_CLOCK, 0);
 	process_end();

@@ -184,7 +184,7 @@ struct narrow_event {
 	char text[NARROW_SZ];
 };
 
-/* The same event with narrow text. */
+/* Returns the event with narrow text. */
 static const struct attributes *narrow_event(struct narrow_event *to, const struct attributes *a)
 {
 	if (!a || a->message_type != MESSAGE_WIDE)

@@ -180,7 +180,7 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	}
 	if (fd >= 0)
 		close(fd);
-	/* Also after a failure: a process that maps it must not be stopped for it. */
+	/* Announced also after a failure: a process that maps it must not be stopped for it. */
 	if (*e && !(*e)->off)
 		attach_lib__announce(a, &t->key, (*e)->lib.id);
 	return *e ? 0 : -ENOSPC;
@@ -215,7 +215,7 @@ static void say_lingering(const struct attach *a)
 
 	if (holder)
 		warn("the probes stay attached, without effect, until a memory lock is "
-		     "released, perhaps of process %d, which waits itself: cudatrace-links, process %d, then "
+		     "released, perhaps of process %d, which is blocked, too: cudatrace-links, process %d, then "
 		     "removes them and exits",
 		     (int)holder, (int)a->links.pid);
 	else

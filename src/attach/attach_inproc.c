@@ -120,7 +120,7 @@ bool attach__has_lib(const struct attach *a, unsigned lib_id)
 
 void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
 {
-	for (unsigned i = 0; i < e->lib.refused_cnt && !e->said_refused; i++) {
+	for (unsigned i = 0; i < e->lib.refused_cnt && !e->warned_refused; i++) {
 		int id = fnset__find(a->fns, e->lib.refused[i]);
 
 		if (inproc && id >= 0 && inproc[id / 64] >> id % 64 & 1)
@@ -129,7 +129,7 @@ void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64
 		     "traced",
 		     e->lib.refused[i], e->lib.path);
 	}
-	e->said_refused = true;
+	e->warned_refused = true;
 }
 
 bool attach__covered_off(const struct attach *a, unsigned lib_id)

@@ -129,17 +129,18 @@ static void say_late(struct attach *a, const struct lib_entry *e)
 	char who[160] = "";
 	pid_t holder;
 
-	if (a->said_late) {
+	if (a->warned_late) {
 		dbg("%s: %u probes wait, too", e->lib.path, e->sites->cnt);
 		return;
 	}
-	a->said_late = true;
+	a->warned_late = true;
 	holder = links__holder(&a->links);
 	if (holder)
-		snprintf(who, sizeof(who),
-			 ", perhaps of process %d, which waits itself (for a FUSE server that does "
-			 "not answer?)",
-			 (int)holder);
+		snprintf(
+			who, sizeof(who),
+			", perhaps of process %d, which is blocked, too (by a FUSE server that does "
+			"not answer?)",
+			(int)holder);
 	warn("%s: cannot attach %u probe%s while the kernel waits for the memory lock%s: "
 	     "its calls are not traced until then; end the process that holds the lock",
 	     e->lib.path, e->sites->cnt, plural(e->sites->cnt), who);
@@ -192,7 +193,7 @@ void attach__missed(struct attach *a, void (*fn)(void *ctx, const struct attach_
 	for (unsigned i = 0; i < attach__lib_cnt(a); i++) {
 		if (a->libs[i]->missed != MISSED_NEW)
 			continue;
-		a->libs[i]->missed = MISSED_SAID;
+		a->libs[i]->missed = MISSED_REPORTED;
 		fn(ctx, &a->libs[i]->lib);
 	}
 }
@@ -219,7 +220,7 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 		e->late_ns = now_ns();
 		fn(ctx, &e->lib);
 	}
-	a->said_late &= a->links.late_cnt != 0;
+	a->warned_late &= a->links.late_cnt != 0;
 	return !links__is_gone(&a->links);
 }
 

@@ -54,7 +54,7 @@ static void take_off(struct attach *a, struct lib_entry *e)
 	if (!e->off && e->writes < WRITES_FREE)
 		warn("%s is being written: it is traced as soon as the writer closes it",
 		     e->lib.path);
-	/* First: processes that map it from now on must be checked. */
+	/* Must come first, because processes that map it from now on must be checked. */
 	attach_lib__forget_keys(a, e);
 	/* The kernel may be waiting for another process. */
 	e->closing = attach_lib__take_off(a, e) == -EINPROGRESS;
@@ -101,11 +101,11 @@ static void forget(struct attach *a, struct lib_entry *e)
 	free(e->lib.refused);
 	e->lib.refused = NULL;
 	e->lib.refused_cnt = e->lib.shifted_cnt = 0;
-	e->said_refused = false;
+	e->warned_refused = false;
 	e->lib.ignored = e->lib.idle = false;
 	e->lib.id = ++a->newest_lib;
 	/* The time since the write is such a period already. */
-	e->missed = MISSED_SAID;
+	e->missed = MISSED_REPORTED;
 	e->late_ns = 0;
 }
 

@@ -41,8 +41,8 @@ static inline uint64_t ct_count_calls(const struct ct_count *c)
 /* Receives one process's counts of one function. They only grow, until levels__take(). */
 typedef void (*levels_fn)(void *ctx, const struct ct_count_key *key, const struct ct_count *c);
 void levels__read(struct attach *a, levels_fn fn, void *ctx);
-/* The same for one process whose program has ended; deletes the rows. generation 0: of all programs
- * with this process id. */
+/* Reads the counts of one process whose program has ended, and deletes the rows. generation 0: of
+ * all programs with this process id. */
 void levels__take(struct attach *a, pid_t pid, ct_generation generation, levels_fn fn, void *ctx);
 /* Receives the number of failures with one code. For an ended process, use take. */
 typedef void (*levels_error_fn)(void *ctx, const struct ct_error_key *key, uint64_t cnt);

@@ -95,7 +95,7 @@ void opts__print_group(FILE *f, enum opt_group group, enum verb verb)
 	}
 }
 
-/* In the general help only the brief ones. */
+/* Prints only the brief ones in the general help. */
 static void print_usages(FILE *f, enum verb v, bool in_general)
 {
 	const struct verb_row *verb = verb_row(v);

@@ -35,7 +35,7 @@ enum {
 	FOR_ALL = (1u << VERB_CNT) - 1
 };
 
-/* What a shell completes for the value of an option. */
+/* Kinds of values that a shell completes for an option. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
 
 #define OPTS_MAX 96

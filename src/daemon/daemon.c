@@ -27,9 +27,10 @@
 
 /* Records between checks of signals and sockets. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes the daemon by amount; this drains the rest, more slowly while idle. */
+/* The kernel side wakes the daemon when enough records wait; this drains the rest, more slowly
+ * while idle. */
 #define DRAIN_BUSY_MS 50
-/* While work for processes is left over from a turn. */
+/* If the last turn left work for processes. */
 #define DRAIN_SOON_MS 10
 #define DRAIN_IDLE_MS 1000
 #define SWEEP_NS      10000000000ull
@@ -74,7 +75,7 @@ static void dump_for_cause(struct daemon *d)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
 		daemon__dump(d, NULL, d->dump_why, &path), free(path);
-	/* Also after a failure, so that not every error retries. */
+	/* Set also after a failure, so that not every error retries. */
 	d->dumped_ns = d->now;
 	d->dump_why = NULL;
 }
@@ -224,7 +225,7 @@ static int listen_to_all(struct daemon *d)
 	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
 	if (!d->ctl)
 		return -EADDRINUSE;
-	/* Also without a port: a reload may open one. */
+	/* Needed also without a port, because a reload may open one. */
 	peer_user__start();
 	if (*c->metrics.listen) {
 		d->http = http__new(d->base, c->metrics.listen, &http_ops);
@@ -463,7 +464,7 @@ int daemon_run(const struct daemon_opts *o)
 			err("%s", line);
 		return 1;
 	}
-	/* Before anything is opened that the reader process would inherit. */
+	/* Must come before anything is opened that the reader process would inherit. */
 	ret = reader__start(o->sandbox);
 	if (ret)
 		err("cannot start cudatrace-read: %s", strerror(-ret));

@@ -134,8 +134,8 @@ void daemon__print_metrics(void *d, struct out *o);
 
 /* daemon_libs.c */
 /* Containers bring their own copies of libraries. A library is detached when no process mapped it
- * in two scans, and its path is not on the machine's disk. When there are many, those on the disk
- * are detached too. */
+ * in two scans, and its path is not on the machine's disk. If many libraries are attached, those on
+ * the disk are detached too. */
 void daemon__drop_libs(struct daemon *d);
 /* Continues the scan; to be called in turns. */
 void daemon__look_at_libs(struct daemon *d);

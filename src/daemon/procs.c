@@ -192,7 +192,7 @@ struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid)
 	return dproc_table__find(&ps->by_pid, &pid);
 }
 
-/* The same lookup for each event, with a cache. */
+/* Looks up a process for each event, with a cache. */
 static struct dproc *find(struct dprocs *ps, uint32_t pid)
 {
 	struct dproc **recent = &ps->recent[pid % DPROCS_RECENT];

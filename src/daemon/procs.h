@@ -111,7 +111,7 @@ bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
 bool dprocs__any_burst(const struct dprocs *ps);
 /* Reads the counts of the sources. */
 void dprocs__read_counts(struct dprocs *ps);
-/* Takes the counts of programs whose exit record was lost, after some seconds. Those of unknown
+/* Takes the counts of programs whose exit record was lost, after a few seconds. Those of unknown
  * processes are added to the others. */
 void dprocs__take_left(struct dprocs *ps);
 void dprocs__read_errors(struct dprocs *ps);

@@ -373,8 +373,8 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 	rotate__finish_file(r, now_ns);
 }
 
-/* Does not run with the line that fills the file, because that line is counted for its end only
- * later. */
+/* Must not be called right after the line that fills the file was written, because that line is
+ * counted for the end line only later. */
 static void finish_full(struct rotate *r, uint64_t now_ns)
 {
 	if (r->z && zfile__size(r->z) >= r->o.size)

@@ -23,7 +23,7 @@
 /* A parent may take a moment to wait for its child: only then is the exit status known. */
 #define REAP_MAX_NS 200000000ull
 /* The BPF side's exit record arrives within this time, or was dropped. */
-#define TOLD_MAX_NS 2000000000ull
+#define NOTIFIED_MAX_NS 2000000000ull
 /* A block of ids stands for at least this many calls, most of which have a record. */
 #define BLOCK_CALLS_MIN 256
 
@@ -491,7 +491,7 @@ void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint6
 
 void clients__look(struct inject *in, uint64_t now)
 {
-	uint64_t max = in->o.probes ? TOLD_MAX_NS : REAP_MAX_NS;
+	uint64_t max = in->o.probes ? NOTIFIED_MAX_NS : REAP_MAX_NS;
 
 	for (unsigned i = in->client_cnt; i-- > 0;) {
 		enum ct_proc_level level;
@@ -511,7 +511,7 @@ void clients__look(struct inject *in, uint64_t now)
 			clients__leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);
 		}
-		/* Counts wait to be taken; with a directory only for some seconds. After that they
+		/* Counts wait to be taken; with a directory only for a few seconds. After that they
 		 * are dropped with everything else the program left. */
 		late = in->o.folder && now - p->ended_ns > CLIENTS_LEFT_NS;
 		if (p->pidfd < 0 && (late || is_read(p)) && (p->counts_taken || !has_counts(in, p)))

@@ -18,7 +18,7 @@
 #define CONNS_OF_ONE_MAX 8
 /* Maximum pending records made by the tracer; more are dropped. */
 #define SYNTH_MAX 16384
-/* The same with a directory. */
+/* The limit with a directory. */
 #define SYNTH_OPEN_MAX 2048
 /* Threads whose numbers are cached. */
 #define GPU_TIDS 64
@@ -167,7 +167,7 @@ bool shm__each_call(const struct shm *m, unsigned i, unsigned max,
 /* Finds the call of the last record, in the process's own numbers; *id 0: none. Returns false if
  * the time budget is used up. */
 bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id);
-/* The process has gone away: drops its cached ring windows. */
+/* The process has ended: drops its cached ring windows. */
 void shm__forget_windows(const struct shm *m);
 /* Returns about how many records were not read. */
 uint64_t shm__unread(const struct shm *m);
@@ -303,8 +303,8 @@ struct inject {
 	uint64_t record_ns; /* time of the last one */
 	uint64_t stopped_ns;
 	uint64_t quiet_ns; /* quiet.c: last check */
-	bool said_lost[CT_SHM_LOST_CNT];
-	bool stopped, said_no_nv, said_memory, said_broken;
+	bool warned_lost[CT_SHM_LOST_CNT];
+	bool stopped, warned_no_nv, warned_memory, warned_broken;
 	bool over;    /* only data that existed then is still read */
 	bool is_open; /* any process may connect */
 };
@@ -347,7 +347,7 @@ void synth__push(struct inject *in, const struct synth_record *m);
 
 /* shares.c: shares of common resources. */
 struct owner *owner__get(struct inject *in, uid_t uid);
-/* A process of that user is gone. */
+/* A process of that user has ended. */
 void owner__put(struct inject *in, struct owner *o);
 void owners__free(struct inject *in);
 /* lost.c: processes that report that they are not recorded. */

@@ -84,7 +84,7 @@ static bool is_whole(const struct library *l, int fd)
 
 	if (fstat(fd, &st) || (size_t)st.st_size != size)
 		return false;
-	/* As the loader does: fails if the file system is mounted noexec. */
+	/* Maps it as the loader does, which fails if the file system is mounted noexec. */
 	mem = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (mem == MAP_FAILED)
 		return false;

@@ -21,7 +21,7 @@ struct dnn_tensor {
 	uint64_t dims[DNN_DIMS];
 };
 
-/* What an operation, a graph or a plan computes. */
+/* The computation of an operation, a graph or a plan. */
 struct dnn_work {
 	const char *op;	  /* NULL: not known */
 	uint8_t rank;	  /* precedence of op */

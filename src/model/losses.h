@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is missing from a trace, or from a report of it: one list for all views (losses.def). A
+ * The losses of a trace, or of a report of it: one list for all views (losses.def). A
  * trace is complete if the list is empty. Data that the user excluded (--min-duration, --count,
  * files that rotation removed) is not in the list; it is counted separately.
  */

@@ -29,7 +29,7 @@
 #define RETRY_NS     SEC_NS
 #define RETRY_MAX_NS (60 * SEC_NS)
 /* Minimum time between log lines about dropped spans. */
-#define SAY_NS (60 * SEC_NS)
+#define WARN_INTERVAL_NS (60 * SEC_NS)
 
 struct channel {
 	struct otlp *o;
@@ -52,7 +52,7 @@ struct otlp {
 	struct otlp_queue queue;
 	void *batch_ev, *interval_ev;
 	bool finishing, last_metrics; /* last_metrics: not sent yet */
-	uint64_t said_ns, said_dropped;
+	uint64_t warned_ns, warned_dropped;
 	struct otlp_stats stats;
 };
 
@@ -76,13 +76,14 @@ static void say_dropped(struct otlp *o)
 {
 	uint64_t now = now_ns();
 
-	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
+	if (o->stats.dropped == o->warned_dropped ||
+	    (o->warned_ns && now - o->warned_ns < WARN_INTERVAL_NS))
 		return;
 	warn("%llu %s dropped: the collector at %s is unreachable, slow, or rejects spans",
-	     (unsigned long long)(o->stats.dropped - o->said_dropped),
-	     noun(o->stats.dropped - o->said_dropped, "span was", "spans were"), o->endpoint);
-	o->said_ns = now;
-	o->said_dropped = o->stats.dropped;
+	     (unsigned long long)(o->stats.dropped - o->warned_dropped),
+	     noun(o->stats.dropped - o->warned_dropped, "span was", "spans were"), o->endpoint);
+	o->warned_ns = now;
+	o->warned_dropped = o->stats.dropped;
 }
 
 /* At least the delay that the collector requested, and randomised so that nodes do not retry all at

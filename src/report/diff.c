@@ -276,7 +276,7 @@ static void take_all(struct diff *d, struct diff_row_table *table)
 		d->things[d->cnt++] = diff_row_table__pop(table);
 }
 
-/* What a side does not have; NULL: nothing. */
+/* Returns the kind of data that a side lacks; NULL: none. */
 static const char *redacted_on(const struct diff *d, int side)
 {
 	return d->report[side]->args_redacted ? "arguments" : d->info[side].redacted;
@@ -350,7 +350,7 @@ static const char *verdict_of(const struct diff *d)
 	return d->differ_cnt ? "different" : diff__is_unknown(d) ? "unknown" : "same";
 }
 
-/* One line on what redaction left out. */
+/* Prints one line about redacted data. */
 static void print_redacted(const struct diff *d, const struct term *term)
 {
 	const char *what = what_is_redacted(d), *side = poorer_side(d);

@@ -96,7 +96,7 @@ void section_object(struct section_cursor *w, const struct section_col *c, const
 	section_visit(w, c->of, &to);
 }
 
-/* Grows with each row that is not left out. */
+/* Returns a number that grows with each written row. */
 static uint64_t written(const struct section_cursor *w)
 {
 	return w->csv ? section_csv_rows(w->csv) : w->j ? w->j->o->len : section_text_rows(w->text);

@@ -105,7 +105,7 @@ int section_tables(int (*fn)(void *ctx, const struct section_path *p), void *ctx
 	return ret;
 }
 
-/* Is the cursor in a line of the table, not on the way to it? */
+/* Returns whether the cursor is in a line of the table, and not above it. */
 static bool is_line(const struct section_cursor *w)
 {
 	return w->depth >= w->csv->path->len;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* How many lines the file lacks, and how many it has too many. */
+/* Number of lines that the file lacks, and number of its surplus lines. */
 struct difference {
 	uint64_t less, more;
 };

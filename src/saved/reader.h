@@ -11,7 +11,7 @@
 #include "model/losses.h"
 #include "model/trace.h"
 
-/* What was read of a file. */
+/* The result of reading a file. */
 struct saved_file {
 	const char *path;
 	uint64_t bytes, lines, events, bad_lines;

@@ -322,7 +322,7 @@ static bool look_at_process(void *ctx, pid_t pid)
 	struct user *u;
 	int ret;
 
-	/* A user that has not begun sends a record when it does. */
+	/* A process that has not begun to use the driver sends a record when it does. */
 	if (pid <= l->f->scan_pos || arbiter_user(l->b, pid, l->f->lib_id))
 		return true;
 	if (now_ns() > l->until_ns || !time_budget__may(reader__user(pid)))
@@ -376,7 +376,7 @@ static void look_at_file(struct arbiter *b, struct file *f, uint64_t now, bool d
 }
 
 /* A lost record may have been a process that begins to use the driver. Assume so until all
- * processes have been looked at. */
+ * processes have been checked. */
 static void look_at_losses(struct arbiter *b)
 {
 	struct ct_totals sum;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What stderr gets at the end of a trace: a summary, one line, or losses alone. */
+/* The output on stderr at the end of a trace: a summary, one line, or losses alone. */
 #include "session.h"
 
 #include <stdio.h>

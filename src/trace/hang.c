@@ -25,7 +25,7 @@
 /* Number of threads of one rank that are named. */
 #define THREADS_MAX 3
 /* Frames, and length of a name, in messages; the stack's line has all. */
-#define FRAMES_SAID    16
+#define FRAMES_PRINTED 16
 #define FRAME_NAME_MAX 80
 #define UNTOLD	       "(callers unknown)"
 
@@ -123,14 +123,14 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 		.python_cnt = s->python_cnt,
 	};
 	const struct stack *stack = model__stack(t->model, who->pid, s->tid, &from, now_ns());
-	char why[200 + FRAMES_SAID * (FRAME_NAME_MAX + 4)], name[256];
+	char why[200 + FRAMES_PRINTED * (FRAME_NAME_MAX + 4)], name[256];
 	size_t len;
 
 	if (!stack)
 		return;
 	len = snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): thread %u %s in ",
 		       who->rank, hash, who->pid, s->tid, s->runs ? "runs" : "waits");
-	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++) {
+	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_PRINTED; i++) {
 		/* Python's frames do not depend on the other frames, which may end too soon. */
 		bool is_gap = i == s->at.cnt && !s->at.whole;
 
@@ -138,9 +138,9 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 				is_gap ? UNTOLD " < " : "", FRAME_NAME_MAX,
 				stack_frame_name(&stack->frames[i], name, sizeof(name)));
 	}
-	if (stack->frame_cnt > FRAMES_SAID)
+	if (stack->frame_cnt > FRAMES_PRINTED)
 		snprintf(why + len, sizeof(why) - len, " < %u more",
-			 stack->frame_cnt - FRAMES_SAID);
+			 stack->frame_cnt - FRAMES_PRINTED);
 	else if (!s->at.whole && !s->python_cnt)
 		snprintf(why + len, sizeof(why) - len, " < " UNTOLD);
 	report_hang(t, why, stack, true);

@@ -178,7 +178,7 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	return true;
 }
 
-/* Warns once; the trace contains each. */
+/* Warns once; the trace contains each such process. */
 static void say_refused(uint32_t pid, const char *comm)
 {
 	static bool warned;

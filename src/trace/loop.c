@@ -17,7 +17,8 @@
 
 /* Records between checks of signals and timers. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes the tracer by amount; the tick drains the rest, more slowly while idle. */
+/* The kernel side wakes the tracer when enough records wait; the tick drains the rest, more slowly
+ * while idle. */
 #define TICK_BUSY_MS 50
 #define TICK_IDLE_MS 1000
 #define FLUSH_NS     500000000ull
@@ -35,8 +36,8 @@ void session__stop(struct session *s, const char *reason)
 	s->stopping = true;
 }
 
-/* The first process still exists and may start others. Or it does not (a daemon's has exited), and
- * the process that started us has not connected yet. */
+/* Returns whether processes may still connect: the first process exists and may start others; or it
+ * has exited (a daemon's), and the process that started us has not connected yet. */
 static bool is_collecting(const struct session *s)
 {
 	return !kill(s->o->collect_for, 0) ||

@@ -63,7 +63,8 @@ void session__event(void *session, const struct trace_event *ev)
 		summary__event(s->summary, ev);
 	/* A stack may come before any event. */
 	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
-		/* Also when the command has ended meanwhile: later events are not written. */
+		/* This is the reason also if the command has ended meanwhile, because later events
+		 * are not written. */
 		s->end.reason = "max-events";
 		s->stopping = true;
 	}
@@ -289,7 +290,7 @@ static void make_summary(struct session *s)
 {
 	if (s->o->view)
 		return;
-	/* No progress line beside a command: it writes to the same terminal. */
+	/* No progress line with a command, which writes to the same terminal. */
 	if (!s->o->argv && !s->o->quiet)
 		s->progress = progress__new(stderr);
 	if (s->progress || session__wants_summary(s->o))

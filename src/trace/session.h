@@ -27,7 +27,7 @@ struct signals {
 	int fd;			/* readable when one of them arrives, SIGCHLD too */
 	int quit_fd;		/* readable when a signal to end is pending */
 	sigset_t taken;		/* signals that fd receives */
-	bool is_leader;		/* whether we lead our session */
+	bool is_leader;		/* this process leads its session */
 	struct witness witness; /* with a command */
 	unsigned interrupt_cnt; /* while the command ran */
 	uint64_t requested_ns;	/* time of the first signal to end; 0: none */
@@ -76,7 +76,8 @@ void session__event(void *session, const struct trace_event *ev);
 /* lost.c */
 /* Reports in the trace what was lost since the last call. */
 void session__tell_lost(struct session *s, uint64_t now, bool at_end);
-/* Why calls of the command may be missing without being counted; NULL: none are. Static. */
+/* Returns why calls of the command may be missing without being counted; NULL: none are. The text
+ * is static. */
 const char *session__unseen(const struct session *s);
 /* Warns when the command has made no traced call. */
 void session__say_no_call(const struct session *s);

@@ -22,7 +22,7 @@
 
 /* Write timeout of outputs with slow readers once a signal has ended the trace. */
 #define OUTPUT_MS 2000
-/* Signals handled between reads of records; each may take some milliseconds. */
+/* Signals handled between reads of records; each may take a few milliseconds. */
 #define AT_ONCE 8
 /* Delay until the tracer reports what it waits for after a signal. */
 #define REPORT_NS 1000000000ull

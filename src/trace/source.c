@@ -191,7 +191,7 @@ static void look(const struct sources *ss, uint64_t now)
 	} while (!whole);
 }
 
-/* Takes records sent until now; all other sources were looked at for that time, too. */
+/* Takes records sent until now; all other sources were read up to that time, too. */
 static size_t take(const struct sources *ss, size_t max, uint64_t now)
 {
 	size_t cnt = 0;
@@ -227,7 +227,7 @@ size_t sources__drain(struct sources *ss, size_t max)
 		if (!first)
 			break;
 		/* It was sent after the clock was read, and its cause may be in a source already
-		 * looked at, so look again. It is taken the next time, even if the processors'
+		 * read, so read again. It is taken the next time, even if the processors'
 		 * clocks differ. */
 		if (first->next_ns > now && first->next_ns != ahead_ns) {
 			ahead_ns = first->next_ns;
@@ -291,7 +291,7 @@ uint64_t sources__bad_records(const struct sources *ss)
 		if ((ss)->of[i]->ops->op)                                                          \
 	(ss)->of[i]->ops->op((ss)->of[i], ##__VA_ARGS__)
 
-/* The same; ret becomes the first result that is not 0. */
+/* As EACH(); ret becomes the first result that is not 0. */
 #define EACH_RET(ret, ss, op, ...)                                                                 \
 	for (unsigned i = 0; i < (ss)->cnt; i++) {                                                 \
 		struct source *s = (ss)->of[i];                                                    \

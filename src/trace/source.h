@@ -6,7 +6,7 @@
  *
  * All sources form one stream, ordered by the time at which records were sent. A call's is its end,
  * so that an effect comes after its cause. For that, the clock is read before the sources are
- * looked at, and only records sent until then are taken. The source with the oldest record hands
+ * read, and only records sent until then are taken. The source with the oldest record hands
  * out all that are older than those of the others: a single source is called once.
  */
 #ifndef TRACE_SOURCE_H

@@ -94,7 +94,7 @@ static void make_record(struct source_ctxsw *c, const struct gpu_log *l,
 		memcpy(c->next.comm, name_of(c, pid), sizeof(c->next.comm));
 }
 
-/* As in the kernel log, the time of reading is the time of sending. The log began before the
+/* As with the kernel log, the time of reading is the time of sending. The log began before the
  * trace. */
 static void read_next(struct source_ctxsw *c)
 {

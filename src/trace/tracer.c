@@ -84,7 +84,7 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 {
 	const struct ct_rec *rec = raw->rec;
 
-	/* First end what the process was doing. */
+	/* First end the calls of the process's previous program. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
 		sources__left(&t->sources, rec->pid, arbiter__left(rec), rec->ts_ns);
 	arbiter__record(t->arbiter, raw, placed);

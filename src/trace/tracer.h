@@ -96,9 +96,9 @@ void tracer__fill_info(struct tracer *t);
 void tracer__fill_libs(struct tracer *t);
 /* Drains all sources. */
 void tracer__drain(struct tracer *t);
-/* The same for at most max_ns, because processes may go on writing. */
+/* Drains all sources for at most max_ns, because processes may continue to write. */
 void tracer__drain_for(struct tracer *t, uint64_t max_ns);
-/* The same after sources__stop(), plus calls in flight. */
+/* Drains all sources after sources__stop(), and adds calls in flight. */
 void tracer__finish(struct tracer *t);
 /* Returns the source's losses since the last call, and passes them to the model. */
 uint64_t tracer__look_for_losses(struct tracer *t, struct source *s);

@@ -43,7 +43,7 @@ void log_msg(enum log_level l, const char *fmt, ...)
 	m = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	va_end(ap);
 	n += m < 0 ? 0 : m;
-	/* The remedy is the same for whatever could not be opened. */
+	/* The remedy does not depend on what could not be opened. */
 	if (n < (int)sizeof(line) - 2 && strstr(line, strerror(EMFILE)) && !strstr(line, "ulimit"))
 		n += snprintf(line + n, sizeof(line) - n - 1,
 			      "; raise the limit of open files (ulimit -n)");

@@ -18,7 +18,7 @@
 #define BOUNDARY_GAP (64 << 10)
 /* Maximum data buffered for a stuck reader, in addition to the current line. */
 #define STUCK_SZ_MAX (16 << 20)
-/* How long a reader that reads nothing may block us, once. */
+/* Time for which a reader that reads nothing may block us, once. */
 #define STUCK_MS 100
 /* After this time a message names the output that is waited for. */
 #define STUCK_TELL_MS 2000
@@ -350,7 +350,7 @@ char *out__room(struct out *o, size_t n)
 	return o->buf + o->len;
 }
 
-/* The same for units other than lines: they are parsed forward from a boundary. */
+/* Finds the cut for units other than lines, which are parsed forward from a boundary. */
 static off_t find_unit_cut(const struct out *o, int fd, off_t size, size_t n, long *cnt)
 {
 	off_t begin = size - (off_t)o->written, at = begin + (off_t)o->boundary[0], cut = 0;

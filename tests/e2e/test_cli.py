@@ -151,7 +151,7 @@ TRACES = [
     # Verbs and habits of other programs.
     ("{to_x} record x", 1, "tracing needs no subcommand: cudatrace -- COMMAND", None),
     ("{to_x} attach 1", 1, "cudatrace -p PID", None),
-    ("{to_x} -- 'no-such-program x.py'", 1, "leave the quotes out, or .*sh -c", None),
+    ("{to_x} -- 'no-such-program x.py'", 1, "remove the quotes, or .*sh -c", None),
     ("{to_x} -- NAME=1 true", 1, "cudatrace -- env NAME=VALUE", None),
     ("{to_x} trace trace", 1, "no such command in PATH", None),
     # Commands that do not exist, or that cannot be executed.

@@ -15,7 +15,7 @@
 
 /* Timeout without a sign of life: a process may be stopped for as long. */
 #define TIMEOUT_MS 1000
-/* The same for perf events, which wait for each other (event_mutex). On a busy machine, one takes
+/* Timeout for perf events, which wait for each other (event_mutex). On a busy machine, one takes
  * seconds while other tracers close theirs. */
 #define TIMEOUT_PERF_MS 15000
 /* Total time to close all links. The prompt must return within two seconds. Other mechanisms take

@@ -84,7 +84,7 @@ pid_t links__holder(const struct links *l);
 
 /* Closes an owner's links. Returns 0; -EINPROGRESS: continues in the background; -errno. */
 int links__close(struct links *l, unsigned owner);
-/* The same when the process is idle. */
+/* Closes them later, when the process is idle. */
 void links__close_soon(struct links *l, unsigned owner);
 /* Closes all links; nothing can be attached after that. Returns false if it continues in the
  * background. */

@@ -174,7 +174,7 @@ static void say_parts(struct answer *a, const struct stage_parts *p)
 			   100 * stage_part_share(p, i));
 }
 
-/* How the GPU spent its time, if that is known. */
+/* Adds how the GPU spent its time, if that is known. */
 static void say_gpu(const struct report *r, struct answer *a, struct cells *c)
 {
 	struct gpu_result g;

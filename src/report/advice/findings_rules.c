@@ -380,7 +380,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	    i.in_iter_ns * 50 < f->it.dist[ITS_TIME].total)
 		return false;
 	x->lost_ns = i.in_iter_ns;
-	/* Iterations of the warm-up have some of it. */
+	/* Some of it is in warm-up iterations. */
 	x->steady = fmin(1, ratio_of(stages.phase_ns[PHASE_RUN], i.in_iter_ns));
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,

@@ -144,7 +144,7 @@ static void decide_idle(struct verdict *v)
 		{PART_MODULE, HOST_SHARE, LIMIT_MODULES, "Loading of code limits",
 		 "in calls that load code", "Loading it before the loop gains"},
 		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers limit", "in copies",
-		 "Copying less, or beside other work, gains"},
+		 "Copying less, or during other work, gains"},
 		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit",
 		 "in waits although the GPU is idle", "Waiting less gains"},
 	};
@@ -231,7 +231,7 @@ static void decide_from_host(struct verdict *v)
 		decide(v, LIMIT_TRANSFERS, "host", copies, v->run_ns);
 		say(v, "Transfers limit: the host spends %s of %s in copies", share_text(v, share),
 		    scope);
-		say_gain(v, "Copying less, or beside other work, gains");
+		say_gain(v, "Copying less, or during other work, gains");
 	} else if (waits < WAITS_FEW * v->run_ns) {
 		decide(v, LIMIT_HOST, "host", v->run_ns - waits, v->run_ns);
 		human_share(share, waits, v->run_ns);

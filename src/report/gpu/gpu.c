@@ -269,7 +269,7 @@ void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t
 		}
 		if (part[GPU_ANY] < 1 || (pid && !d->is_shared && !gpu_device__is_of(d, pid)))
 			continue;
-		/* Executions that came late may be in one part only. */
+		/* Executions that arrived late may be in one part only. */
 		for (unsigned n = 0; n < GPU_ANY; n++)
 			if (part[n] > part[GPU_ANY])
 				part[n] = part[GPU_ANY];

@@ -139,7 +139,7 @@ static void put_none(struct visitor *v, const char *name)
 		put_string(a, name, "null", 4);
 }
 
-/* As many digits as in JSON, because a saved trace has no more. */
+/* Writes as many digits as JSON has, because a saved trace has no more. */
 static void put_f64(struct visitor *v, const char *name, double x)
 {
 	static const struct visitor_ops number_ops = {
@@ -205,7 +205,7 @@ static void put_bool(struct visitor *v, const char *name, bool x)
 	pb_close(a->q->packet, at);
 }
 
-/* As in json.c: a cut text has a member NAME_cut beside it. */
+/* As in json.c, a cut text also has a member NAME_cut. */
 static void put_text(struct visitor *v, const char *name, const char *s, size_t len, bool cut)
 {
 	struct pargs *a = pargs(v);

@@ -73,7 +73,7 @@ struct mem_stat {
 	uint64_t kept; /* live when processes ended */
 };
 
-/* What a call changed in the counts of its kind of memory. */
+/* Changes by a call of the counts of its kind of memory. */
 struct mem_call {
 	uint64_t parent_id; /* 0: called by the program itself */
 	enum mem_kind kind;

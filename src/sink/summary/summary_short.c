@@ -13,7 +13,7 @@
 #include "text/losses_text.h"
 #include "util/plain.h"
 
-/* How much is shown, most first. The last one always fits. */
+/* Amounts of detail, largest first. The last one always fits. */
 static const struct {
 	uint8_t row_max;
 	bool no_blank, no_extra, no_advice;
@@ -256,7 +256,7 @@ void short_verdict(const struct short_summary *x)
 		 gpus->cnt, lo, hi, is_shared ? " (processes may use different GPUs)" : "");
 }
 
-/* What the sinks write, as the summary names it. Others: the name of the option. */
+/* Names of outputs in the summary. Others have the name of the option. */
 static const char *const file_labels[][3] = {
 	{"jsonl", "Trace", ""},
 	{"chrome", "Timeline", ", for ui.perfetto.dev"},
