@@ -327,10 +327,17 @@ def test_corpus(path):
     # These programs keep their memory in a cache until they end.
     assert "leaks" not in advice
     cost = [x for x in r["findings"] if x["severity"] in COST]
+    for x in cost:
+        rest = x["lost_ns"] - x["steady_ns"]
+        assert ("% of " in x.get("gain", "% of ")) and (" outside of it" in x.get("gain", "")) == (x["steady_ns"] > 0 and rest >= 0.05 * x["lost_ns"] > 0), x
     keys = [("is_limit" not in x, -x["steady_ns"]) for x in cost]
     assert keys == sorted(keys)
     limit = r["verdict"]["limit"]
     assert limit not in AGREE or cost[0]["id"] in AGREE[limit], (limit, cost)
+    assert limit not in ("gpu", "collectives") or abs(cost[0]["steady_ns"] - r["verdict"]["at_most_ns"]) < 0.001 * r["verdict"]["at_most_ns"]
+    # A process beside the ranks is not left unexplained.
+    ranks = sum("rank" in x for x in r["overview"]["processes"])
+    assert (", {} of them ranks".format(ranks) in text) == (0 < ranks < sum(x["calls"] > 0 for x in r["overview"]["processes"]))
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=os.path.basename)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counters of summary.c, shown by summary_print.c and summary_json.c. */
+/* Counters of summary.c, shown by summary_print.c, and by the rows in summary.section. */
 #ifndef SINK_SUMMARY_SUMMARY_PRIV_H
 #define SINK_SUMMARY_SUMMARY_PRIV_H
 
