@@ -117,12 +117,12 @@ bool log_may(struct log_limit *l, char note[64])
 
 	note[0] = '\0';
 	if (l->last_ns && now - l->last_ns < SEC_NS) {
-		l->left_out++;
+		l->dropped++;
 		return false;
 	}
-	if (l->left_out)
-		snprintf(note, 64, "; %u such message%s left out", l->left_out,
-			 l->left_out == 1 ? " was" : "s were");
+	if (l->dropped)
+		snprintf(note, 64, "; %u such message%s dropped", l->dropped,
+			 l->dropped == 1 ? " was" : "s were");
 	*l = (struct log_limit){.last_ns = now};
 	return true;
 }

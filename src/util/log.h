@@ -31,10 +31,10 @@ void log_write(const char *text, size_t size);
 #define dbg(...)  log_msg(LOG_DEBUG, __VA_ARGS__)
 
 /* A message that others may cause as often as they like: at most one per second, which has the
- * number of those left out before it. */
+ * number of those dropped before it. */
 struct log_limit {
 	uint64_t last_ns;
-	unsigned left_out;
+	unsigned dropped;
 };
 bool log_may(struct log_limit *l, char note[64]);
 #define log_seldom(level, fmt, ...)                                                                \
