@@ -85,6 +85,13 @@ uint64_t step_blocked_until(const struct steps *s, uint32_t call)
 	return end;
 }
 
+uint64_t step_requested_ns(const struct step_graph *g, const struct step_exec *x)
+{
+	const struct step_call *c = &g->calls[x->call];
+
+	return (c->waits || c->may_wait) && x->start_ns < c->end_ns ? c->start_ns : c->end_ns;
+}
+
 unsigned step_thread_of(const struct step_graph *g, uint32_t call)
 {
 	for (unsigned i = 0; i < g->thread_cnt; i++)
@@ -134,7 +141,8 @@ static void walk_host(struct walk *w)
 							     : step_blocked_until(w->s, seg->call);
 	w->next = seg->call;
 	if (until <= seg->start_ns) {
-		add(w, seg->start_ns, c->waits ? STEP_RETURN : c->kind, seg->call, STEP_NONE);
+		add(w, seg->start_ns, c->waits && c->kind == STEP_CALL ? STEP_RETURN : c->kind,
+		    seg->call, STEP_NONE);
 		return;
 	}
 	if (!g->exec_cnt) {
@@ -143,6 +151,17 @@ static void walk_host(struct walk *w)
 	}
 	add(w, until, STEP_RETURN, seg->call, STEP_NONE);
 	w->exec = g->target[seg->call];
+}
+
+/* Before an execution that the GPU was ready for at this time. */
+static void add_gap(struct walk *w, const struct step_exec *x, uint64_t ready_ns)
+{
+	const struct step_call *c = x->call == STEP_NONE ? NULL : &w->g->calls[x->call];
+
+	if (c && c->end_ns > x->start_ns) /* the host was in the call */
+		add(w, ready_ns, c->kind, x->call, STEP_NONE);
+	else
+		add(w, ready_ns, STEP_GAP, x->call, w->exec);
 }
 
 static void walk_gpu(struct walk *w)
@@ -157,8 +176,8 @@ static void walk_gpu(struct walk *w)
 		before = x->before[1];
 	if (before != STEP_NONE)
 		p = &g->execs[before];
-	if (p && (x->call == STEP_NONE || g->calls[x->call].end_ns <= p->end_ns)) {
-		add(w, p->end_ns, STEP_GAP, x->call, w->exec);
+	if (p && (x->call == STEP_NONE || step_requested_ns(g, x) <= p->end_ns)) {
+		add_gap(w, x, p->end_ns);
 		w->exec = before;
 		return;
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "model/event_path.h"
 #include "model/gpu_busy.h"
 #include "report/memory/memory.h"
 
@@ -119,8 +120,11 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 	c->stream = stream_key(s, ev);
 	c->is_legacy = !call_stream(ev, ev->has & HAS_STREAM ? ev->stream : 0);
 	c->cu_event = c->of_event ? ev->cu_event : 0;
-	c->makes_blocking_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE &&
-				   event_arg_u64(ev, "Flags", &flags) && !flags;
+	c->creates_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE;
+	c->is_blocking =
+		c->creates_stream &&
+		(event_path_u64(ev, "Flags", &flags) || event_path_u64(ev, "flags", &flags)) &&
+		!flags;
 }
 
 static enum step_kind kind_of_exec(const struct trace_event *ev)
@@ -183,15 +187,6 @@ const struct step_result *step_result(const struct report *r)
 	const struct steps *s = r->an[AN_STEP];
 
 	return s && s->res.steps[STEP_MEDIAN].part_cnt ? &s->res : NULL;
-}
-
-uint64_t step_saved_ns(const struct step_result *res, enum step_change_kind kind)
-{
-	for (unsigned i = 0; i < res->what_if_cnt; i++)
-		if (res->what_ifs[i].change.kind == kind &&
-		    res->what_ifs[i].total_ns < res->unchanged.total_ns)
-			return res->unchanged.total_ns - res->what_ifs[i].total_ns;
-	return 0;
 }
 
 const struct analysis_ops step_ops = {
