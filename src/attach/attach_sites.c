@@ -189,8 +189,7 @@ void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t sin
 
 	bool changed = e && e->lib.changed_by && !a->inproc;
 
-	if (e && !e->missed &&
-	    (e->lib.error == -EINPROGRESS || changed || since_ns < e->late_ns))
+	if (e && !e->missed && (e->lib.error == -EINPROGRESS || changed || since_ns < e->late_ns))
 		e->missed = MISSED_NEW;
 }
 

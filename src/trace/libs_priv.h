@@ -10,10 +10,10 @@
 /* Result of inspecting files. */
 struct lib_state {
 	bool missing; /* there is no such file at that path any more */
-	bool late;  /* libs__tick() reports the result */
-	bool hangs; /* its filesystem or its process does not respond */
-	int error;  /* -errno of any other failure; -ENOSPC: a limit rejected it; -ETXTBSY: it is
-		       open for writing */
+	bool late;    /* libs__tick() reports the result */
+	bool hangs;   /* its filesystem or its process does not respond */
+	int error;    /* -errno of any other failure; -ENOSPC: a limit rejected it; -ETXTBSY: it is
+			 open for writing */
 };
 
 /* A library event about a mapping, or a file (lib), or both. */

@@ -317,7 +317,10 @@ void out__write_all_of(struct out *o, struct out *from)
 
 const char *out__why(const struct out *o)
 {
-	return o->external_change ?: o->error ? strerror(o->error) : o->lost ? OUT_READER_SLOW : NULL;
+	return o->external_change
+		       ?: o->error ? strerror(o->error)
+		  : o->lost	   ? OUT_READER_SLOW
+				   : NULL;
 }
 
 void out__set_write_timeout(int signal_fd, int ms)

@@ -33,7 +33,7 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 	}
 	if (!longest || ns < PLANS_SHARE * step_ns)
 		return false;
-	x->lost_ns = steady_loss(f, res, step_saved_ns(res, CHANGE_PLANS));
+	x->lost_ns = steady_loss(f, res, res->plans_saved_ns);
 	x->steady = 1;
 	x->at_ns = m->begin_ns;
 	x->fn = longest->fn;

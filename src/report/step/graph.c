@@ -13,7 +13,7 @@
 #define OPEN_MAX  64 /* calls inside one another */
 #define LOOK_BACK 32
 
-#define PLAN_NS	    50000
+#define PLAN_NS	    20000
 #define PLAN_GAP_NS 1000000
 
 struct id_row {
@@ -212,6 +212,15 @@ static void on_submit(struct deps *d, uint32_t i, struct stream_state *st)
 	d->process_last = later(d->process_last, d->last[i]);
 }
 
+/* The execution after which the stream has nothing left to do. */
+static uint32_t done_of(const struct deps *d, const struct step_call *c,
+			const struct stream_state *st)
+{
+	uint32_t last = later(st->last, st->dep);
+
+	return c->is_legacy ? later(last, d->blocking_last) : last;
+}
+
 static uint32_t target_of(const struct deps *d, uint32_t i, const struct stream_state *st,
 			  const uint32_t *event)
 {
@@ -223,7 +232,7 @@ static uint32_t target_of(const struct deps *d, uint32_t i, const struct stream_
 		return event ? *event : STEP_NONE;
 	if (!c->of_stream)
 		return d->process_last;
-	return c->is_legacy ? later(st->last, d->blocking_last) : st->last;
+	return done_of(d, c, st);
 }
 
 static void find_deps(struct deps *d)
@@ -237,12 +246,12 @@ static void find_deps(struct deps *d)
 
 		if (!st)
 			continue;
-		if (c->makes_blocking_stream)
-			st->is_blocking = true;
+		if (c->creates_stream)
+			st->is_blocking = c->is_blocking;
 		if (c->submits && d->last[i] != STEP_NONE)
 			on_submit(d, i, st);
 		if (event && c->fn->op == OP_RECORD)
-			*event = st->last;
+			*event = done_of(d, c, st);
 		if (event && c->fn->op == OP_WAIT)
 			st->dep = later(st->dep, *event);
 		if (c->waits || c->may_wait)

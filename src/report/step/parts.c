@@ -10,15 +10,12 @@
 
 #define LOOK_AHEAD 1024 /* calls */
 
+/* A piece of the path in a step; then all of its kind and name. */
 struct part_row {
-	struct step_part part;
-	uint64_t longest_ns;
+	const char *name;
+	uint64_t ns, cnt;
 	uint32_t place; /* call of the longest piece; STEP_NONE: none */
-};
-
-struct part_rows {
-	struct part_row *rows;
-	uint32_t cnt, cap;
+	uint8_t kind;
 };
 
 /* Where a call was made: by its own stack, or by that of the next launch of the same operator. */
@@ -26,11 +23,12 @@ static const struct step_call *with_stack(const struct step_graph *g, uint32_t c
 {
 	const struct step_call *c = &g->calls[call];
 
+	if (c->stack || !c->operator_id)
+		return c->stack ? c : NULL;
 	for (uint32_t i = call; i < g->call_cnt && i - call <= LOOK_AHEAD; i++) {
 		const struct step_call *n = &g->calls[i];
 
-		if (n->tid == c->tid && n->stack && n->operator_id == c->operator_id &&
-		    (i == call || c->operator_id))
+		if (n->tid == c->tid && n->stack && n->operator_id == c->operator_id)
 			return n;
 	}
 	return NULL;
@@ -66,71 +64,78 @@ static const char *name_of(const struct step_graph *g, const struct step_piece *
 	return p->call != STEP_NONE && p->exec == STEP_NONE ? g->calls[p->call].fn->name : NULL;
 }
 
-static bool add_piece(struct part_rows *to, const struct step_graph *g, const struct step_piece *p,
-		      uint64_t ns)
+/* Rows to merge are neighbours, the longest piece first. */
+static int by_part(const void *a, const void *b)
 {
-	const char *name = name_of(g, p);
-	struct part_row *row = to->rows, *rows;
+	const struct part_row *x = a, *y = b;
 
-	while (row < to->rows + to->cnt && (row->part.kind != p->kind || row->part.name != name))
-		row++;
-	if (row == to->rows + to->cnt) {
-		if (to->cnt == to->cap) {
-			rows = realloc(to->rows, (2 * to->cap + 64) * sizeof(*rows));
-			if (!rows)
-				return false;
-			to->rows = rows;
-			to->cap = 2 * to->cap + 64;
+	if (x->kind != y->kind)
+		return x->kind - y->kind;
+	if (x->name != y->name)
+		return (uintptr_t)x->name > (uintptr_t)y->name ? 1 : -1;
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Returns how many rows are left. */
+static uint32_t merge(struct part_row *rows, uint32_t cnt)
+{
+	uint32_t to = 0;
+
+	qsort(rows, cnt, sizeof(*rows), by_part);
+	for (uint32_t i = 1; i < cnt; i++) {
+		if (rows[i].kind != rows[to].kind || rows[i].name != rows[to].name) {
+			rows[++to] = rows[i];
+			continue;
 		}
-		row = &to->rows[to->cnt++];
-		*row = (struct part_row){.part = {.kind = p->kind, .name = name},
-					 .place = STEP_NONE};
+		rows[to].ns += rows[i].ns;
+		rows[to].cnt++;
 	}
-	row->part.ns += ns;
-	row->part.cnt++;
-	if (ns > row->longest_ns) {
-		row->longest_ns = ns;
-		row->place = p->call;
-	}
-	return true;
+	return cnt ? to + 1 : 0;
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct part_row *x = a, *y = b;
 
-	if (x->part.ns != y->part.ns)
-		return x->part.ns < y->part.ns ? 1 : -1;
-	if (x->part.kind != y->part.kind)
-		return x->part.kind < y->part.kind ? -1 : 1;
-	if (!x->part.name || !y->part.name)
-		return !x->part.name - !y->part.name;
-	return strcmp(x->part.name, y->part.name);
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (!x->name || !y->name)
+		return !x->name - !y->name;
+	return strcmp(x->name, y->name);
 }
 
-static void set_parts(struct step *step, struct part_rows *rows, const struct step_graph *g)
+static void set_parts(struct step *step, struct part_row *rows, uint32_t cnt,
+		      const struct step_graph *g)
 {
-	unsigned shown = rows->cnt > STEP_PARTS ? STEP_PARTS - 1 : rows->cnt;
+	unsigned shown = cnt > STEP_PARTS ? STEP_PARTS - 1 : cnt;
 	struct step_part *rest = &step->parts[STEP_PARTS - 1];
 
-	qsort(rows->rows, rows->cnt, sizeof(*rows->rows), by_time);
-	for (uint32_t i = 0; i < rows->cnt; i++) {
-		struct part_row *row = &rows->rows[i];
+	qsort(rows, cnt, sizeof(*rows), by_time);
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct part_row *row = &rows[i];
+		struct step_part *part = &step->parts[i];
 
 		if (i >= shown) {
 			rest->kind = STEP_REST;
-			rest->ns += row->part.ns;
-			rest->cnt += row->part.cnt;
+			rest->ns += row->ns;
+			rest->cnt += row->cnt;
 			continue;
 		}
+		part->kind = row->kind;
+		part->name = row->name;
+		part->ns = row->ns;
+		part->cnt = row->cnt;
 		if (row->place != STEP_NONE) {
-			row->part.fn = g->calls[row->place].fn;
-			row->part.operator= g->calls[row->place].operator;
-			row->part.frame = python_frame(g, row->place);
+			part->fn = g->calls[row->place].fn;
+			part->operator= g->calls[row->place].operator;
+			part->frame = python_frame(g, row->place);
 		}
-		step->parts[i] = row->part;
 	}
-	step->part_cnt = shown + (rows->cnt > shown);
+	step->part_cnt = shown + (cnt > shown);
 }
 
 /* Time in which some execution ran. They are in the order of their ends. */
@@ -179,11 +184,11 @@ static uint64_t blocked_ns(const struct steps *s, const struct step_window *win)
 	return sum < win->end_ns - win->begin_ns ? sum : win->end_ns - win->begin_ns;
 }
 
-static bool make_step(const struct steps *s, const struct step_window *win, struct step *step)
+static void make_step(const struct steps *s, const struct step_window *win, struct step *step)
 {
 	const struct step_path *path = &s->path;
-	struct part_rows rows = {0};
-	bool is_whole = true;
+	struct part_row *rows = malloc((path->cnt + 1) * sizeof(*rows));
+	uint32_t cnt = 0;
 
 	*step = (struct step){
 		.number = win->number,
@@ -192,18 +197,21 @@ static bool make_step(const struct steps *s, const struct step_window *win, stru
 		.busy_ns = busy_ns(&s->graph, win),
 		.blocked_ns = blocked_ns(s, win),
 	};
-	for (uint32_t i = 0; i < path->cnt && is_whole; i++) {
+	for (uint32_t i = 0; i < path->cnt && rows; i++) {
 		const struct step_piece *p = &path->pieces[i];
 		uint64_t from = p->begin_ns > win->begin_ns ? p->begin_ns : win->begin_ns;
 		uint64_t to = p->end_ns < win->end_ns ? p->end_ns : win->end_ns;
 
 		if (to > from)
-			is_whole = add_piece(&rows, &s->graph, p, to - from);
+			rows[cnt++] = (struct part_row){.kind = p->kind,
+							.name = name_of(&s->graph, p),
+							.ns = to - from,
+							.cnt = 1,
+							.place = p->call};
 	}
-	if (is_whole)
-		set_parts(step, &rows, &s->graph);
-	free(rows.rows);
-	return is_whole;
+	if (rows)
+		set_parts(step, rows, merge(rows, cnt), &s->graph);
+	free(rows);
 }
 
 static int by_length(const void *a, const void *b)

@@ -85,6 +85,13 @@ uint64_t step_blocked_until(const struct steps *s, uint32_t call)
 	return end;
 }
 
+uint64_t step_requested_ns(const struct step_graph *g, const struct step_exec *x)
+{
+	const struct step_call *c = &g->calls[x->call];
+
+	return (c->waits || c->may_wait) && x->start_ns < c->end_ns ? c->start_ns : c->end_ns;
+}
+
 unsigned step_thread_of(const struct step_graph *g, uint32_t call)
 {
 	for (unsigned i = 0; i < g->thread_cnt; i++)
@@ -126,7 +133,7 @@ static enum step_kind kind_before(const struct walk *w)
 
 static enum step_kind kind_of(const struct step_call *c, const struct step_seg *seg)
 {
-	if (c->waits)
+	if (c->waits && c->kind == STEP_CALL)
 		return STEP_RETURN;
 	if (seg->is_plan)
 		return STEP_PLAN;
@@ -164,6 +171,17 @@ static void walk_host(struct walk *w)
 	w->exec = g->target[seg->call];
 }
 
+/* Before an execution that the GPU was ready for at this time. */
+static void add_gap(struct walk *w, const struct step_exec *x, uint64_t ready_ns)
+{
+	const struct step_call *c = x->call == STEP_NONE ? NULL : &w->g->calls[x->call];
+
+	if (c && c->end_ns > x->start_ns) /* the host was in the call */
+		add(w, ready_ns, c->kind, x->call, STEP_NONE);
+	else
+		add(w, ready_ns, STEP_GAP, x->call, w->exec);
+}
+
 static void walk_gpu(struct walk *w)
 {
 	const struct step_graph *g = w->g;
@@ -176,8 +194,8 @@ static void walk_gpu(struct walk *w)
 		before = x->before[1];
 	if (before != STEP_NONE)
 		p = &g->execs[before];
-	if (p && (x->call == STEP_NONE || g->calls[x->call].end_ns <= p->end_ns)) {
-		add(w, p->end_ns, STEP_GAP, x->call, w->exec);
+	if (p && (x->call == STEP_NONE || step_requested_ns(g, x) <= p->end_ns)) {
+		add_gap(w, x, p->end_ns);
 		w->exec = before;
 		return;
 	}

@@ -41,6 +41,7 @@ struct step_sim {
 	double pinned_rate;
 	struct ref *order; /* intervals of all threads, by start */
 	uint32_t order_cnt;
+	uint32_t *other;      /* of each interval: one of another thread that it followed */
 	uint64_t from_ns;     /* replayed times are since then */
 	uint64_t delay_ns[2]; /* usual delay of executions: after another one, after the call */
 	int64_t *seg_end;     /* of each interval: its replayed end */
@@ -56,59 +57,6 @@ struct step_sim {
 static int64_t scaled(uint64_t ns, double factor)
 {
 	return (int64_t)((double)ns * factor);
-}
-
-bool step_change_read(const char *text, size_t len, struct step_change *c)
-{
-	static const struct {
-		const char *word;
-		enum step_change_kind kind;
-		bool has_name, has_factor;
-	} words[] = {
-		{"host", CHANGE_HOST, false, true},
-		{"gpu", CHANGE_GPU, false, true},
-		{"kernel", CHANGE_KERNEL, true, true},
-		{"plans", CHANGE_PLANS, false, false},
-		{"drop", CHANGE_DROP, true, false},
-		{"cache", CHANGE_CACHE, true, false},
-		{"no-wait", CHANGE_NO_WAIT, true, false},
-		{"graph", CHANGE_GRAPH, false, false},
-		{"pinned", CHANGE_PINNED, false, false},
-		{"overlap-copies", CHANGE_OVERLAP, false, false},
-		{"before", CHANGE_BEFORE, true, true},
-		{"batch", CHANGE_BATCH, true, false},
-	};
-	char copy[sizeof(c->text)], *name, *factor, *end;
-
-	if (!len || len >= sizeof(copy))
-		return false;
-	memcpy(copy, text, len);
-	copy[len] = '\0';
-	*c = (struct step_change){0};
-	memcpy(c->text, copy, len + 1);
-	name = strchr(copy, ':');
-	factor = strrchr(copy, '=');
-	if (name)
-		*name++ = '\0';
-	if (factor)
-		*factor++ = '\0';
-	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(copy, words[i].word) || words[i].has_name != !!name ||
-		    words[i].has_factor != !!factor)
-			continue;
-		c->kind = words[i].kind;
-		if (name && (!*name || strlen(name) >= sizeof(c->name)))
-			return false;
-		if (name)
-			strcpy(c->name, name);
-		if (factor) {
-			c->factor = strtod(factor, &end);
-			if (end == factor || *end || !(c->factor >= 0 && c->factor <= 100))
-				return false;
-		}
-		return true;
-	}
-	return false;
 }
 
 static bool is_fn(const struct step_call *c, const char *name)
@@ -249,7 +197,7 @@ static uint64_t ready_ns(const struct step_graph *g, const struct step_exec *x)
 /* It waited for its launch call, not for other executions. */
 static bool is_late_launch(const struct step_graph *g, const struct step_exec *x)
 {
-	return g->calls[x->call].end_ns > ready_ns(g, x);
+	return step_requested_ns(g, x) > ready_ns(g, x);
 }
 
 /* The usual delays after an execution, and after a launch call. */
@@ -267,7 +215,7 @@ static void find_delays(struct step_sim *m)
 
 			if (x->call == STEP_NONE || is_late_launch(g, x) != late)
 				continue;
-			after = late ? g->calls[x->call].end_ns : ready_ns(g, x);
+			after = late ? step_requested_ns(g, x) : ready_ns(g, x);
 			buf[cnt[late]++] = x->start_ns > after ? x->start_ns - after : 0;
 		}
 		sort_values(buf, cnt[late]);
@@ -349,6 +297,45 @@ static void list_work(struct step_sim *m)
 	}
 }
 
+/* Finds the interval of another thread after which an interval continued. latest: of each thread,
+ * its latest interval that began before. */
+static uint32_t handed_over(const struct step_graph *g, const struct ref *ref,
+			    const uint32_t *latest)
+{
+	uint32_t best = STEP_NONE;
+	uint64_t end = latest[ref->thread] == STEP_NONE ? 0 : g->segs[latest[ref->thread]].end_ns;
+
+	for (unsigned t = 0; t < g->thread_cnt; t++) {
+		uint64_t other;
+
+		if (t == ref->thread || (t && !g->threads[t].alternates) || latest[t] == STEP_NONE)
+			continue;
+		other = g->segs[latest[t]].end_ns;
+		if (other > ref->start_ns || other <= end)
+			continue;
+		best = latest[t];
+		end = other;
+	}
+	return best;
+}
+
+static void find_handed_over(struct step_sim *m)
+{
+	const struct step_graph *g = m->g;
+	uint32_t latest[STEP_THREADS], next = 0;
+
+	memset(latest, 0xff, sizeof(latest));
+	for (uint32_t i = 0; i < m->order_cnt; i++) {
+		const struct ref *ref = &m->order[i];
+
+		for (; m->order[next].start_ns < ref->start_ns; next++)
+			latest[m->order[next].thread] = m->order[next].seg;
+		m->other[ref->seg] = ref->thread && !g->threads[ref->thread].alternates
+					     ? STEP_NONE
+					     : handed_over(g, ref, latest);
+	}
+}
+
 struct step_sim *step_sim_new(const struct steps *s, const struct step_window *windows,
 			      uint64_t cnt)
 {
@@ -362,6 +349,7 @@ struct step_sim *step_sim_new(const struct steps *s, const struct step_window *w
 	m->g = g;
 	m->from_ns = g->calls[0].start_ns;
 	m->order = calloc(seg_cnt + 1, sizeof(*m->order));
+	m->other = malloc((seg_cnt + 1) * sizeof(*m->other));
 	m->seg_end = calloc(seg_cnt + 1, sizeof(*m->seg_end));
 	m->group = calloc(seg_cnt + 1, sizeof(*m->group));
 	m->is_in_graph = calloc(seg_cnt + 1, sizeof(*m->is_in_graph));
@@ -370,7 +358,7 @@ struct step_sim *step_sim_new(const struct steps *s, const struct step_window *w
 	m->exec_first = malloc((g->call_cnt + 1) * sizeof(*m->exec_first));
 	m->call_next = malloc((g->call_cnt + 1) * sizeof(*m->call_next));
 	m->call_first = malloc((seg_cnt + 1) * sizeof(*m->call_first));
-	if (!m->order || !m->seg_end || !m->group || !m->is_in_graph || !m->exec_end ||
+	if (!m->order || !m->other || !m->seg_end || !m->group || !m->is_in_graph || !m->exec_end ||
 	    !m->exec_next || !m->exec_first || !m->call_next || !m->call_first) {
 		step_sim_free(m);
 		return NULL;
@@ -387,6 +375,7 @@ struct step_sim *step_sim_new(const struct steps *s, const struct step_window *w
 		group_launches(m, &g->threads[t], windows, cnt);
 	}
 	qsort(m->order, m->order_cnt, sizeof(*m->order), by_start);
+	find_handed_over(m);
 	find_delays(m);
 	find_rate(m);
 	return m;
@@ -397,6 +386,7 @@ void step_sim_free(struct step_sim *m)
 	if (!m)
 		return;
 	free(m->order);
+	free(m->other);
 	free(m->seg_end);
 	free(m->group);
 	free(m->is_in_graph);
@@ -408,18 +398,18 @@ void step_sim_free(struct step_sim *m)
 	free(m);
 }
 
-/* call_end: replayed end of its call. An execution has the delay that it had in the trace after
- * what it waited for there, and the usual one after other things. */
-static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool is_node,
-			bool is_batch)
+/* requested: replayed time of its request; factor: of its call's host time. An execution has the
+ * delay that it had in the trace after what it waited for there, and the usual one after other
+ * things. */
+static void replay_exec(struct step_sim *m, uint32_t i, int64_t requested, double factor,
+			bool is_node, bool is_batch)
 {
 	const struct step_graph *g = m->g;
 	const struct step_exec *x = &g->execs[i];
 	const struct step_call *c = &g->calls[x->call];
 	bool is_late = is_late_launch(g, x), is_pinned = m->pins && c->is_pageable;
 	uint64_t ns;
-	/* It may start before its call returns. */
-	int64_t after_call = (int64_t)(x->start_ns - c->end_ns);
+	int64_t after_call = (int64_t)(x->start_ns - step_requested_ns(g, x));
 	int64_t after_exec = (int64_t)(x->start_ns - ready_ns(g, x)), start;
 
 	if (!is_late && after_call > (int64_t)m->delay_ns[1])
@@ -430,9 +420,13 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool i
 		after_exec = GRAPH_NODE_DELAY_NS;
 	if (is_batch)
 		after_exec = 0;
+	/* It may start before its call returns; until then, it waits for the host. */
+	if (c->end_ns > x->start_ns)
+		after_call =
+			after_call < 0 ? -scaled(-after_call, factor) : scaled(after_call, factor);
 	if (is_pinned && after_call < (int64_t)m->delay_ns[1])
 		after_call = (int64_t)m->delay_ns[1];
-	start = call_end + after_call;
+	start = requested + after_call;
 	for (unsigned b = 0; b < 2; b++) {
 		uint32_t p = m->overlaps ? beside_copies(m, x, x->before[b]) : x->before[b];
 
@@ -448,31 +442,17 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t call_end, bool i
 static void replay_work(struct step_sim *m, uint32_t seg, int64_t end, double factor, bool is_node,
 			bool is_batch)
 {
+	uint64_t seg_end = m->g->segs[seg].end_ns;
+
 	for (uint32_t call = m->call_first[seg]; call != STEP_NONE; call = m->call_next[call]) {
-		uint64_t before = m->g->segs[seg].end_ns - m->g->calls[call].end_ns;
+		for (uint32_t i = m->exec_first[call]; i != STEP_NONE; i = m->exec_next[i]) {
+			uint64_t at = step_requested_ns(m->g, &m->g->execs[i]);
 
-		for (uint32_t i = m->exec_first[call]; i != STEP_NONE; i = m->exec_next[i])
-			replay_exec(m, i, end - scaled(before, factor), is_node, is_batch);
+			/* The end of a call is later only in damaged traces. */
+			at = at < seg_end ? seg_end - at : 0;
+			replay_exec(m, i, end - scaled(at, factor), factor, is_node, is_batch);
+		}
 	}
-}
-
-/* The interval of another thread after which this one continued; NULL: none. */
-static const struct step_seg *handed_over(const struct step_sim *m, unsigned thread,
-					  const struct step_seg *prev, const struct step_seg *seg)
-{
-	const struct step_graph *g = m->g;
-	const struct step_seg *best = prev, *other;
-
-	for (unsigned t = 0; t < g->thread_cnt; t++) {
-		if (t == thread || (t && !g->threads[t].alternates) ||
-		    (thread && !g->threads[thread].alternates))
-			continue;
-		other = step_seg_before(g, t, seg->start_ns);
-		if (other && other->end_ns <= seg->start_ns &&
-		    (!best || other->end_ns > best->end_ns))
-			best = other;
-	}
-	return best == prev ? NULL : best;
 }
 
 /* Its call follows another one of the same function, which a batch would join. */
@@ -496,7 +476,8 @@ static int64_t replayed_start(const struct step_sim *m, const struct ref *ref, b
 	const struct step_graph *g = m->g;
 	const struct step_seg *seg = &g->segs[ref->seg];
 	const struct step_seg *prev = ref->seg > g->threads[ref->thread].first ? seg - 1 : NULL;
-	const struct step_seg *other = handed_over(m, ref->thread, prev, seg);
+	uint32_t number = m->other[ref->seg];
+	const struct step_seg *other = number == STEP_NONE ? NULL : &g->segs[number];
 	const struct step_seg *after = other ? other : prev;
 	uint64_t gap;
 	int64_t start;
@@ -538,7 +519,7 @@ static void replay_seg(struct step_sim *m, const struct ref *ref)
 		if (c->waits && target != STEP_NONE && does_wait(m, c) && m->exec_end[target] > end)
 			end = m->exec_end[target];
 	} else {
-		replay_work(m, ref->seg, start + (int64_t)ns, 1, false, is_batch);
+		replay_work(m, ref->seg, start + scaled(ns, factor), factor, false, is_batch);
 		if (does_wait(m, c) && target == STEP_NONE) {
 			end += scaled(ns, gpu_factor(m)); /* a trace without GPU times */
 		} else if (does_wait(m, c)) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "model/call.h"
+#include "model/event_path.h"
 #include "model/gpu_busy.h"
 #include "report/gpu/transfers.h"
 #include "report/memory/memory.h"
@@ -56,6 +57,23 @@ static bool is_plan(const struct trace_event *ev)
 {
 	return ev->fn->op == OP_FINALIZE || strstr(ev->fn->name, "Heuristic") ||
 	       !strncmp(ev->fn->name, "cudnnFind", 9) || !strncmp(ev->fn->name, "nvrtcCompile", 12);
+}
+
+/* Calls that make, query or finalize what others execute. */
+static bool is_setup(enum api_op op)
+{
+	switch (op) {
+	case OP_CREATE:
+	case OP_DESTROY:
+	case OP_SET:
+	case OP_QUERY:
+	case OP_DESCRIBE:
+	case OP_DESCRIBED:
+	case OP_FINALIZE:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static enum step_kind kind_of_call(const struct trace_event *ev)
@@ -109,7 +127,7 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 		.tid = ev->tid,
 		.kind = kind_of_call(ev),
 	};
-	c->is_dnn_setup = ev->fn->class == CLASS_DNN && ev->fn->op != OP_EXECUTE;
+	c->is_dnn_setup = ev->fn->class == CLASS_DNN && is_setup(ev->fn->op);
 	if (ev->fn->api != API_CUDA)
 		return;
 	c->submits = call_submits(ev);
@@ -126,8 +144,11 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 		c->is_pageable = !ev->capturing && transfer_is_pageable(s->r, ev);
 	}
 	c->cu_event = c->of_event ? ev->cu_event : 0;
-	c->makes_blocking_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE &&
-				   event_arg_u64(ev, "Flags", &flags) && !flags;
+	c->creates_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE;
+	c->is_blocking =
+		c->creates_stream &&
+		(event_path_u64(ev, "Flags", &flags) || event_path_u64(ev, "flags", &flags)) &&
+		!flags;
 }
 
 static enum step_kind kind_of_exec(const struct trace_event *ev)
@@ -195,15 +216,6 @@ const struct step_result *step_result(const struct report *r)
 	const struct steps *s = r->an[AN_STEP];
 
 	return s && s->res.steps[STEP_MEDIAN].part_cnt ? &s->res : NULL;
-}
-
-uint64_t step_saved_ns(const struct step_result *res, enum step_change_kind kind)
-{
-	for (unsigned i = 0; i < res->what_if_cnt; i++)
-		if (res->what_ifs[i].change.kind == kind &&
-		    res->what_ifs[i].total_ns < res->unchanged.total_ns)
-			return res->unchanged.total_ns - res->what_ifs[i].total_ns;
-	return 0;
 }
 
 const struct analysis_ops step_ops = {

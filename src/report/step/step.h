@@ -53,6 +53,7 @@ struct step_result {
 	struct step_what_if unchanged, no_host, no_gpu;
 	struct step_what_if what_ifs[STEP_WHAT_IFS]; /* asked for, then those that bring most */
 	unsigned what_if_cnt;
+	uint64_t plans_saved_ns; /* if libraries built no plans */
 	uint64_t graph_saved_ns; /* by a CUDA graph, if libraries built no plans */
 	uint64_t total_ns;	 /* of these steps, in the trace */
 	uint64_t step_cnt;	 /* steps after the warm-up whose events were kept */
@@ -63,7 +64,5 @@ struct step_result {
 const struct step_result *step_result(const struct report *r);
 /* Writes where a part of a step is: "aten::addmm, model.py:39 forward"; nothing if not known. */
 void step_place(const struct step_part *p, char *buf, size_t size);
-/* Time that the change of this kind would save in the steps; 0: none, or not replayed. */
-uint64_t step_saved_ns(const struct step_result *res, enum step_change_kind kind);
 
 #endif /* REPORT_STEP_STEP_H */

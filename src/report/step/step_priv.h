@@ -28,7 +28,7 @@ struct step_call {
 	const struct stack *stack;
 	uint32_t pid, tid;
 	uint8_t kind; /* enum step_kind */
-	bool submits, waits, may_wait, launches, is_legacy, makes_blocking_stream, is_htod,
+	bool submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking, is_htod,
 		is_pageable, is_dnn_setup, of_stream, of_event;
 };
 
@@ -117,6 +117,10 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 /* Whether a call that is waited in was blocked, and until when: end of the execution, or of the
  * call without GPU times. 0: it was not. */
 uint64_t step_blocked_until(const struct steps *s, uint32_t call);
+
+/* When the execution was requested: at the end of its call, or at the start of a call that it began
+ * in and that may wait for it. */
+uint64_t step_requested_ns(const struct step_graph *g, const struct step_exec *x);
 
 /* The thread's last interval that begins before ns; NULL: none. */
 const struct step_seg *step_seg_before(const struct step_graph *g, unsigned thread, uint64_t ns);

@@ -91,14 +91,18 @@ static void keep_best(struct step_result *res, unsigned first, const struct step
 }
 
 /* A graph also saves the building of plans, which has easier remedies. */
-static void measure_graph(struct step_sim *m, const struct step_window *windows, uint64_t cnt,
-			  uint64_t *buf, struct step_result *res)
+static void measure_findings(struct step_sim *m, const struct step_window *windows, uint64_t cnt,
+			     uint64_t *buf, bool would_graph, struct step_result *res)
 {
 	static const struct step_change changes[] = {{.kind = CHANGE_PLANS},
 						     {.kind = CHANGE_GRAPH}};
 	struct step_what_if plans, both;
 
 	measure(m, windows, cnt, changes, 1, buf, &plans);
+	if (plans.total_ns < res->unchanged.total_ns)
+		res->plans_saved_ns = res->unchanged.total_ns - plans.total_ns;
+	if (!would_graph)
+		return;
 	measure(m, windows, cnt, changes, 2, buf, &both);
 	if (both.total_ns < plans.total_ns)
 		res->graph_saved_ns = plans.total_ns - both.total_ns;
@@ -143,8 +147,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 		measure(m, windows, cnt, NULL, 0, buf, &res->unchanged);
 		measure(m, windows, cnt, &no_host, 1, buf, &res->no_host);
 		measure(m, windows, cnt, &no_gpu, 1, buf, &res->no_gpu);
-		if (s->graph.exec_cnt && !has_graphs)
-			measure_graph(m, windows, cnt, buf, res);
+		measure_findings(m, windows, cnt, buf, s->graph.exec_cnt && !has_graphs, res);
 		replay_asked(s, m, windows, cnt, buf);
 		propose_all(s, has_graphs, &l);
 		first = res->what_if_cnt;
