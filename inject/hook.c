@@ -343,10 +343,8 @@ static bool bind_object(const struct object *o, void *arg)
 /* The library must stay loaded, because thunks lead to it, and programs unload it after errors. */
 static bool pin(const struct object *lib)
 {
-	void *(*open)(const char *, int) = libc_symbol("dlopen");
-
 	/* RTLD_LAZY, _NOLOAD, _NODELETE */
-	return open && open(lib->path, 0x1 | 0x4 | 0x1000);
+	return libc_open(lib->path, 0x1 | 0x4 | 0x1000);
 }
 
 /* Returns false if the library has no function of this name. */

@@ -50,11 +50,10 @@ static bool is_libcuda(const struct object *o, void *arg)
  * process begins with it. */
 static void begin_early(void)
 {
-	void *(*open)(const char *, int) = libc_symbol("dlopen");
 	static bool tried;
 	struct object lib;
 
-	if (!inject_lib.dyn && !tried && open && open(STEM ".1", 0x1) &&
+	if (!inject_lib.dyn && !tried && libc_open(STEM ".1", 0x1) &&
 	    objects_each(is_libcuda, &lib))
 		process_begin(CT_SHM_PRELOAD, &lib);
 	tried = true;

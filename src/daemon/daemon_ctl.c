@@ -34,8 +34,10 @@ static bool read_pid(const char *word, uint32_t *pid)
 	char *end;
 	long n = strtol(word, &end, 10);
 
+	if (end == word || *end || n <= 0 || n > INT32_MAX)
+		return false;
 	*pid = n;
-	return end > word && !*end && n > 0 && n <= INT32_MAX;
+	return true;
 }
 
 /* Command lines may hold passwords: members of the group see only the program's name. */

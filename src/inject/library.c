@@ -152,7 +152,8 @@ char *library__put(enum library_id id, const char *folder)
 	snprintf(folders[1], sizeof(folders[1]), "/tmp/cudatrace-%u", geteuid());
 	snprintf(folders[2], sizeof(folders[2]), "/var/tmp/cudatrace-%u", geteuid());
 	for (int i = 0; i < 3; i++) {
-		if (!make_folder(folders[i]))
+		/* The loader splits LD_PRELOAD at blanks and colons, and replaces $ORIGIN. */
+		if (strpbrk(folders[i], " \t\n:$") || !make_folder(folders[i]))
 			continue;
 		snprintf(path, sizeof(path), "%.4000s/%s", folders[i], file);
 		put_at = put(l, path);

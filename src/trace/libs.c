@@ -6,6 +6,7 @@
 #include "attach/guard.h"
 
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/log.h"
 #include "util/task.h"
 #include "util/time_budget.h"
@@ -278,6 +279,10 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 {
 	if (!(rec->rec.flags & CT_LIB_F_STOPPED))
 		return;
+	if (heartbeat__has_acted())
+		libs_event(l, "detached", rec, NULL,
+			   "cudatrace stood still, so the process was continued before its probes "
+			   "were attached: its first calls are not traced");
 	attach__go_on(l->att, rec->rec.pid);
 	stops__note(&l->stops, rec->rec.pid, now_ns());
 }

@@ -4,6 +4,7 @@
 
 #include "text/numbers.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -216,6 +217,7 @@ void session__loop(struct session *s)
 		uint64_t now = now_ns();
 		int timeout;
 
+		heartbeat__beat();
 		on_tick(s, now, cnt < DRAIN_BATCH);
 		if (s->stopping)
 			break;

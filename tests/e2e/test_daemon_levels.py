@@ -109,6 +109,8 @@ def test_rules(levels):
     assert workers["silent"].tell("alloc 7") == 7 and d.metrics().calls("w-silent") == 7
     d.ctl("reload")
     assert d.process(workers["silent"].pid)["level"] == "off"
+    # A time is no process.
+    assert d.ctl("burst", "1s")["processes"] == 1 and d.ctl("burst", "1.5")["processes"] == 1
 
 
 def test_levels_that_change(levels):

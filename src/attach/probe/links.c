@@ -2,6 +2,7 @@
 #include "links_priv.h"
 
 #include "util/clock.h"
+#include "util/heartbeat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,6 +107,7 @@ static bool await(struct links *l, unsigned ms)
 	unsigned timeout;
 
 	while (!has_answer(l, LOOK_MS)) {
+		heartbeat__beat();
 		now = now_ms();
 		if (moves(l))
 			moved = now;
