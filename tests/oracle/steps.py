@@ -176,7 +176,7 @@ class Machine:
                 "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9,
                 "wall_time": "2026-01-01T00:00:00.000000000Z"}
         return [head, *lines, {"ts": end, "type": "end", "name": "cudatrace", "reason": "command exited", "events": events, "calls": calls, "entries": calls,
-                               "drops": {"calls": 0}, "unfinished": 0, "abandoned": 0, "filtered": 0, "wall_ms": end}]
+                               "drops": {"calls": 0}, "bad_records": 0, "unfinished": 0, "abandoned": 0, "filtered": 0, "wall_ms": end}]
 
     def path(self, i):
         """The time of each (kind, name) on the critical path of step i, found backwards from the end of the last step."""

@@ -188,7 +188,7 @@ static void test_nested_plan(void **state)
 	nested("cudnnBackendFinalize", 30000, 0, STEP_PLAN);
 }
 
-/* Another thread launches while this one is in no call: the path goes through it. */
+/* Another thread launches while this one is outside calls: the path goes through it. */
 static void test_alternating(void **state)
 {
 	const struct step *x;
