@@ -128,6 +128,7 @@ const app = {
 			['verdict', 'Verdict', app.verdict(r), 'Verdict'],
 			['findings', 'Findings', app.findings(r, tl), 'Findings'],
 			['answers', 'Answers', app.answers(r), 'Answers'],
+			['step', 'Step', sections.step(r, tl), 'Step'],
 			['timeline', 'Timeline', meta.events || meta.merged ? tl.box : null, 'Timeline'],
 			['map', 'Map', map.section(r), 'Map'],
 			['serving', 'Serving', serving.section(r, tl), 'Serving'],
