@@ -150,7 +150,7 @@ def test_planted(tmp_path, name):
 
 
 # The findings that agree with a limit. Others may have none.
-AGREE = {"gpu": {"gpu-bound"}, "start-up": {"start-up"}, "collectives": {"communication-alone"}, "host": {"launch-bound", "idle-between", "decode-host-bound", "start-up"}, "memory": {"hot-allocations"}, "modules": {"hot-modules"}}
+AGREE = {"gpu": {"gpu-bound"}, "start-up": {"start-up"}, "collectives": {"communication-alone"}, "host": {"launch-bound", "plans-in-loop", "idle-between", "decode-host-bound", "start-up"}, "memory": {"hot-allocations"}, "modules": {"hot-modules"}}
 COST = ("steady", "startup")
 
 
