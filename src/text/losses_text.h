@@ -10,7 +10,7 @@
 #define LOSSES_MARK " (from an incomplete trace)"
 
 /* Explains the mark of struct term's is_partial. */
-#define LOSSES_STAR "shares with a * are of what was recorded: the true shares may differ"
+#define LOSSES_STAR "a * marks shares of what was recorded"
 
 /* Data that the user excluded, and by which option. */
 extern const struct chosen_text {

@@ -232,7 +232,7 @@ def test_few_losses(tmp_path):
     assert report(path)["verdict"]["limit"] == "gpu" and report(path)["verdict"]["incomplete"]
     text = short(path)
     assert re.match(r"INCOMPLETE: 2 of \d+ CUDA calls \(\d.* %\) are missing: the ring buffer was full\. To avoid it: ", text)
-    body = text[text.index("Below, shares with a * are of what was recorded"):].replace("a *", "", 1)
+    body = text[text.index("Below, a * marks shares of what was recorded"):].replace("a *", "", 1)
     assert re.search(r"computes for 9\d\.\d %\* of", body) and "share*" in body and not re.search(r" %(?!\*)", re.sub(r"(?m)^ +[\d.]+ \S+ +[\d.]+ % .*$|^Recorded.*$", "", body))
 
 
