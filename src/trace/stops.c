@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A parent notices the stop when it gets a processor. */
-#define WATCHED_NS 3000000000ull
+/* A parent notices the stop when it gets a processor, which may take seconds. */
+#define WATCHED_NS 20000000000ull
 
 /* Programs that stop themselves when a child is stopped. Another one that is stopped was stopped by
  * somebody else. */

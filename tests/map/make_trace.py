@@ -164,7 +164,7 @@ class Maker:
         self.end_operators()
         if self.ranges:
             self.event(500_000, "range", "push", "push", duration_us=self.now / 1000 - 500, id=self.outer, level=0, text="everything")
-        self.line(self.now, type="end", name="cudatrace", reason="command exited", events={k: n for k, n in self.lines.items() if n}, calls=self.calls, drops={})
+        self.line(self.now, type="end", name="cudatrace", reason="command exited", events={k: n for k, n in self.lines.items() if n}, calls=self.calls, drops={}, bad_records=0)
 
 
 def busy(ran):

@@ -117,7 +117,7 @@ static void set_parts(struct step *step, struct part_row *rows, uint32_t cnt,
 	qsort(rows, cnt, sizeof(*rows), by_time);
 	for (uint32_t i = 0; i < cnt; i++) {
 		const struct part_row *row = &rows[i];
-		struct step_part *part = &step->parts[i];
+		struct step_part *part;
 
 		if (i >= shown) {
 			rest->kind = STEP_REST;
@@ -125,6 +125,7 @@ static void set_parts(struct step *step, struct part_row *rows, uint32_t cnt,
 			rest->cnt += row->cnt;
 			continue;
 		}
+		part = &step->parts[i];
 		part->kind = row->kind;
 		part->name = row->name;
 		part->ns = row->ns;
