@@ -87,7 +87,7 @@ static const char *list(const struct losses *l)
 
 /* The end lines here have only members that a test is about. Missing ones are a loss, too: their
  * number. */
-static unsigned left_out(const char *text)
+static unsigned absent_members(const char *text)
 {
 	static const char *const needed[] = {
 		",\"events\":", ",\"drops\":", ",\"calls\":", ",\"bad_records\":"};
@@ -109,7 +109,7 @@ static unsigned left_out(const char *text)
 static void lacks(const char *text, const char *want)
 {
 	read_text(text, strlen(text));
-	lost.cnt[LOSS_UNKNOWN_DROPS] -= left_out(text);
+	lost.cnt[LOSS_UNKNOWN_DROPS] -= absent_members(text);
 	assert_string_equal(list(&lost), want);
 	assert_int_equal(losses__any(&lost), *want != 0);
 }
