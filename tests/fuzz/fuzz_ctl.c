@@ -59,6 +59,10 @@ uint64_t now_ns(void)
 void daemon__read_counts(struct daemon *daemon)
 {
 }
+bool daemon__has_just_reloaded(const struct daemon *d)
+{
+	return false;
+}
 bool daemon__reload(struct daemon *daemon, char *why, size_t size)
 {
 	snprintf(why, size, "not now");
