@@ -472,7 +472,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	if (spec->flags & CT_SPEC_F_PYTHON)
 		size += python_of(t, size);
 	thread_send(t, size);
-	/* Must come after the record, because names sent from here on must follow it. */
+	/* Only now: names sent from here on must follow this record. */
 	if (spec->flags & CT_SPEC_F_UNLOADS)
 		names_forget(t->pid);
 }

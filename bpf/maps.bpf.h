@@ -212,7 +212,7 @@ static __always_inline void rec_begin_at(struct ct_rec *rec, __u16 kind, __u32 s
 	rec->tid = tid;
 }
 
-/* As rec_begin_at(), with the present time: see rec_send(). */
+/* The same, with the present time: see rec_send(). */
 static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
 				      __u32 tid)
 {

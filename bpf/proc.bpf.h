@@ -208,8 +208,7 @@ __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 #define FDS_AT_ONCE   32
 #define FDS_LOOKED_AT (16 * FDS_AT_ONCE)
 
-/* Returns the file of such a library behind one of cnt descriptors (at most FDS_AT_ONCE), else 0.
- * Adds the number examined to rec->fd. */
+/* The same for cnt descriptors, at most FDS_AT_ONCE. Adds the number examined to rec->fd. */
 __noinline __u64 open_libraries(__u64 slots, __u32 cnt, struct ct_lib_map *rec)
 {
 	__u64 file = 0;
@@ -304,7 +303,7 @@ static __always_inline int proc_mmap(void)
 			rec.rec.flags |= known ? 0 : CT_LIB_F_RUNS;
 			goto send;
 		}
-		/* Must come first, because the tracer's guard needs it if the tracer dies now
+		/* First, because the tracer's guard needs it if the tracer dies now
 		 * (src/attach/guard.h). */
 		p->flags |= CT_PID_F_STOPPED;
 		if (!bpf_send_signal(SIGSTOP))

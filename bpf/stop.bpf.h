@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Detects whether a process's parent would notice that the process is stopped for a moment. su,
- * runuser, script and nsenter stop themselves then, and a shell with job control takes the job for
- * stopped.
+ * Whether a process's parent would notice that the process is stopped for a moment. su, runuser,
+ * script and nsenter stop themselves then, and a shell with job control takes the job for stopped.
  */
 #ifndef CT_STOP_BPF_H
 #define CT_STOP_BPF_H
@@ -30,29 +29,6 @@ static __always_inline bool waits_for_stops(struct signal_struct *signal)
 	return false;
 }
 
-/* Returns whether the process runs a program whose handler ignores stops: a shell (bash, dash,
- * zsh5, ksh93, busybox), or timeout. By its file: the process may have the name of a script. */
-static __always_inline bool ignores_stops(struct task_struct *task)
-{
-	const unsigned char *from = BPF_CORE_READ(task, mm, exe_file, f_path.dentry, d_name.name);
-	const __u64 busybox = 0x00786f6279737562, timeout = 0x0074756f656d6974; /* as words */
-	__u64 words[2] = {0};
-	const char *name = (const char *)words;
-	char before = 0, last = 0;
-
-	if (bpf_probe_read_kernel_str(words, sizeof(words), from) < 0)
-		return false;
-	if (words[0] == busybox || words[0] == timeout)
-		return true;
-	for (int i = 0; i < (int)sizeof(words) && name[i]; i++) {
-		if (name[i] >= '0' && name[i] <= '9')
-			continue;
-		before = last;
-		last = name[i];
-	}
-	return before == 's' && last == 'h';
-}
-
 static __always_inline bool stop_is_noticed(struct task_struct *task)
 {
 	struct task_struct *parent = BPF_CORE_READ(task, real_parent);
@@ -74,10 +50,9 @@ static __always_inline bool stop_is_noticed(struct task_struct *task)
 		return BPF_CORE_READ(parent, blocked.sig[0]) & 1ull << (SIGCHLD - 1) &&
 		       (BPF_CORE_READ(parent, __state) ||
 			bpf_ktime_get_ns() - BPF_CORE_READ(task, start_time) > START_MAX_NS);
-	/* The handlers of shells matter only with job control: then each job has a group. Any other
-	 * handler interrupts the system calls of its process. */
-	return !ignores_stops(parent) || BPF_CORE_READ(task, signal, pids[PIDTYPE_PGID]) !=
-						 BPF_CORE_READ(signal, pids[PIDTYPE_PGID]);
+	/* The handlers of shells matter only with job control: then each job has a group. */
+	return BPF_CORE_READ(task, signal, pids[PIDTYPE_PGID]) !=
+	       BPF_CORE_READ(signal, pids[PIDTYPE_PGID]);
 }
 
 #endif /* CT_STOP_BPF_H */

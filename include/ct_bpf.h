@@ -114,7 +114,7 @@ struct ct_cost_cfg {
 	 */
 	__u32 found_ns, found_more_ns[CT_COST_LEVELS];
 	__u32 away_ns[CT_COST_LEVELS][2]; /* CT_COST_PAIR, CT_COST_ENTRY */
-	/* Overhead of each of the two programs of a system call besides its own time. */
+	/* What each of the two programs of a system call adds besides its own time. */
 	__u32 syscall_ns;
 };
 
@@ -285,7 +285,7 @@ struct ct_thread {
 	__u64 off_since_ns;    /* not 0: off the CPU since then */
 	__u32 level_gen;       /* when proc_level was looked up */
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
-	__u16 contended_cnt;   /* how often another thread counted in between */
+	__u16 met;	       /* how often another thread counted in between */
 	__u16 own_rows;	       /* ct_count_key.thread */
 	struct ct_cost cost;
 	__u64 stats[CT_STAT_CNT];

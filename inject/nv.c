@@ -325,7 +325,7 @@ ON_OPEN(open64, OPEN64)
 ON_OPENAT(openat, OPENAT)
 ON_OPENAT(openat64, OPENAT64)
 
-#define FUNC(NAME, func) [NAME] = {.name = #func, .hook = on_##func}
+#define FUNC(NAME, func) [NAME] = {.name = #func, .ours = on_##func}
 
 struct nv_func nv_funcs[NV_FUNC_CNT] = {
 	FUNC(IOCTL, ioctl), FUNC(CLOSE, close),	  FUNC(MMAP, mmap),	FUNC(MMAP64, mmap64),

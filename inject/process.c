@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -16,7 +15,7 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define CHECK_EVERY_NS 1000000000ull
+#define ASK_EVERY_NS 1000000000ull
 /* Maximum wait for a collector of our own to start. */
 #define START_MAX_NS 2000000000ull
 
@@ -89,7 +88,7 @@ bool process_setup(void)
 	if (collector_is_name(name))
 		collector = name;
 	if (len >= sizeof(addr.sun_path)) {
-		log_debug(CT_ENV_SOCKET " is too long: not traced", 0);
+		say(CT_ENV_SOCKET " is too long: not traced", 0);
 		return false;
 	}
 	addr.sun_family = AF_UNIX;
@@ -107,8 +106,8 @@ bool process_setup(void)
 /* Returns a socket, or -errno. */
 static int dial(int flags)
 {
-	struct timeval max = {.tv_sec = wait_max_ms() / 1000,
-			      .tv_usec = wait_max_ms() % 1000 * 1000};
+	struct timeval max = forked ? (struct timeval){.tv_usec = TURN_MAX_MS * 1000}
+				    : (struct timeval){.tv_sec = ANSWER_MAX_S};
 	struct wait w = wait_begin();
 	int fd = sys(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), err;
 
@@ -118,7 +117,7 @@ static int dial(int flags)
 	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &max, sizeof(max));
 	do
 		err = sys(SYS_connect, fd, &addr, addr_len);
-	while (err < 0 && !flags && wait_goes_on(&w, err));
+	while (err == -EAGAIN && !flags && wait_goes_on(&w));
 	if (!err)
 		return fd;
 	sys(SYS_close, fd);
@@ -145,22 +144,14 @@ static int dial_collector(void)
 {
 	struct timespec pause = {.tv_nsec = 2000000};
 	uint64_t begin = inject_now();
-	int pid, fd = collector_start(collector, &pid);
-	struct pollfd end = {.events = POLLIN};
-	bool has_ended;
+	int fd = collector_start(collector);
 
 	if (fd)
 		return fd;
-	/* Before Linux 5.3 it only pauses. */
-	end.fd = sys(SYS_pidfd_open, pid, 0);
 	do {
-		has_ended =
-			end.fd == -ESRCH || sys(SYS_ppoll, &end, end.fd >= 0, &pause, NULL, 0) == 1;
-		pause.tv_nsec = 2000000;
+		sys(SYS_nanosleep, &pause, NULL);
 		fd = dial(0);
-	} while (fd == -ECONNREFUSED && !has_ended && inject_now() - begin < START_MAX_NS);
-	if (end.fd >= 0)
-		sys(SYS_close, end.fd);
+	} while (fd == -ECONNREFUSED && inject_now() - begin < START_MAX_NS);
 	if (fd < 0)
 		collector_failed(collector);
 	return fd;
@@ -168,12 +159,8 @@ static int dial_collector(void)
 
 static int send_all(int fd, const void *data, size_t size)
 {
-	struct wait w = wait_begin();
-	long n;
+	long n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
 
-	do
-		n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
-	while (n < 0 && wait_goes_on(&w, n));
 	return n == (long)size ? 0 : n < 0 ? (int)n : -EIO;
 }
 
@@ -211,7 +198,7 @@ static long receive(int fd, struct msghdr *msg)
 
 	do
 		n = sys(SYS_recvmsg, fd, msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && wait_goes_on(&w, n));
+	while (n == -EINTR || (n == -EAGAIN && wait_goes_on(&w)));
 	return n;
 }
 
@@ -386,10 +373,9 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 		return;
 	}
 	if (clock_is_off()) {
-		log_warn(
-			"not traced in the process, which has disabled the time stamp counter; as root, "
-			"--probe=uprobe traces it",
-			0);
+		tell("not traced in the process, which has disabled the time stamp counter; as root, "
+		     "--probe=uprobe traces it",
+		     0);
 		process_lose(CT_SHM_LOST_CLOCK, 0);
 		unhook();
 		return;
@@ -409,13 +395,12 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	err = connect_and_hook(p, how_loaded, first);
 	if (!err)
 		return;
-	log_debug("not traced: the tracer did not respond", -err);
+	say("not traced: the tracer did not respond", -err);
 	p->alive = 0;
 	if (refused)
 		p->given_up = 1;
 	else
-		process_lose(CT_SHM_LOST_ANSWER,
-			     err == -EAGAIN || err == -EINTR ? -ETIMEDOUT : err);
+		process_lose(CT_SHM_LOST_ANSWER, err == -EAGAIN ? -ETIMEDOUT : err);
 	unhook();
 }
 
@@ -467,20 +452,16 @@ cold void process_end(void)
 
 cold void process_ask(struct process *p, uint64_t now)
 {
-	uint64_t checked = p->checked_ns;
+	uint64_t asked = p->asked_ns;
 	int fd;
 
-	if (is_quiet() || now - checked < CHECK_EVERY_NS ||
-	    !__atomic_compare_exchange_n(&p->checked_ns, &checked, now, false, __ATOMIC_RELAXED,
+	if (is_quiet() || now - asked < ASK_EVERY_NS ||
+	    !__atomic_compare_exchange_n(&p->asked_ns, &asked, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
 	fd = dial(SOCK_NONBLOCK);
 	if (fd >= 0)
 		sys(SYS_close, fd);
-	if (fd >= 0 ? !is_replaced(false) : fd != -ECONNREFUSED && fd != -ENOENT)
-		return;
-	/* A tracer that is alive cannot be reached from another network namespace or root. */
-	if (fd < 0)
-		process_lose(CT_SHM_LOST_ANSWER, fd);
-	process_end();
+	if (fd >= 0 ? is_replaced(false) : fd == -ECONNREFUSED || fd == -ENOENT)
+		process_end();
 }

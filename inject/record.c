@@ -51,7 +51,7 @@ static inline void *call_room(struct thread *t, const struct call *call)
 
 static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 {
-	/* The order of these stores matters: see was_sent(). */
+	/* In this order: see was_sent(). */
 	t->sent_head = t->slot->head;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->sent_id = call_id;
@@ -199,7 +199,7 @@ static cold void enter_only(struct thread *t, const struct call *call, uint32_t 
 		s->stats[CT_STAT_COUNTED]++;
 		count_get(t, call->func_id)->entered++;
 	} else {
-		/* Recorded like a failed call, because its output is not written yet. */
+		/* As for a failed call: its output is not written yet. */
 		call_put(t, call, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
 	}
 }
@@ -425,7 +425,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	inject_me.frame = f;
 	if (unlikely(!sent))
 		number_back(t, f);
-	/* Must come last, because names sent from here on must follow this record. */
+	/* Last: names sent from here on must follow this record. */
 	if (unlikely(spec->flags & CT_SPEC_F_UNLOADS) && forgets)
 		names_forget();
 }

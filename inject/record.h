@@ -86,7 +86,7 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t,
 	return CT_CALL_FIXED_SZ + words * 8;
 }
 
-/* Fills in a short record of a call that has returned. */
+/* The same for a call that has returned. */
 static inline __attribute__((always_inline)) uint32_t
 short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame *f,
 	   const struct ct_spec *spec, uint64_t now, int32_t result)

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 
 uint32_t inject_sandboxed;
-/* A thread of the program has disabled the time stamp counter. */
+/* A program has disabled the time stamp counter, in whichever of its threads. */
 static bool clock_off;
 
 /* Reads the value after "NAME:\t" at the start of a line. */
@@ -73,10 +73,9 @@ bool sandbox_has_come(void)
 
 	if (!inject_sandboxed && before && filters() > number(before)) {
 		inject_sandboxed = 1;
-		log_warn(
-			"not traced in the process, which has a seccomp filter of its own; as root, "
-			"--probe=uprobe traces it",
-			0);
+		tell("not traced in the process, which has a seccomp filter of its own; as root, "
+		     "--probe=uprobe traces it",
+		     0);
 	}
 	return inject_sandboxed;
 }
@@ -85,7 +84,7 @@ bool clock_is_off(void)
 {
 	int allowed = PR_TSC_ENABLE;
 
-	/* Only x86 has this request; others return -EINVAL. */
+	/* Another architecture than x86 has no such request: -EINVAL. */
 	return clock_off || (!sys(SYS_prctl, PR_GET_TSC, &allowed) && allowed != PR_TSC_ENABLE);
 }
 
@@ -97,10 +96,10 @@ cold void inject_clock_off(void)
 	clock_off = true;
 	if (!inject_process->alive)
 		return;
-	log_warn("no longer traced in the process, which disables the time stamp counter; as root, "
-		 "--probe=uprobe traces it",
-		 0);
-	/* From then on, probes record its calls to functions that have probes. */
+	tell("no longer traced in the process, which disables the time stamp counter; as root, "
+	     "--probe=uprobe traces it",
+	     0);
+	/* Probes record it from then on, where functions have some. */
 	if (!inject_process->set->probed)
 		process_lose(CT_SHM_LOST_CLOCK, 0);
 	process_end();

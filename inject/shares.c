@@ -8,8 +8,7 @@
 /* src/inject/shm.c: whole pages. */
 #define SHM_SZ ((sizeof(struct ct_shm) + page_size() - 1) & -page_size())
 
-/* Maps the first size bytes of a memory that has at least `has` bytes. A child of fork does not
- * have them. */
+/* Of a memory of at least that size, the first bytes. A child of fork does not have them. */
 static void *map(int fd, size_t has, size_t size, int prot)
 {
 	long end = sys(SYS_lseek, fd, 0, SEEK_END), at;

@@ -34,7 +34,7 @@ static void read_facts(struct sampler *s, struct device *d)
 		     !answered(s, d, ASK(&s->n, gpm_alloc, &d->gpm[1]));
 }
 
-static void report(struct sampler *s, struct device *d)
+static void tell(struct sampler *s, struct device *d)
 {
 	struct ct_gpu rec = record_of(d, CT_GPU_DEVICE);
 	struct nvml_memory m = {0};
@@ -85,7 +85,7 @@ static void add_mig(struct sampler *s, struct device *whole)
 		if (ASK(&s->n, compute_instance, handle, &d->compute_instance))
 			d->compute_instance = CT_GPU_WHOLE;
 		read_facts(s, d);
-		report(s, d);
+		tell(s, d);
 	}
 }
 
@@ -115,7 +115,7 @@ void find_devices(struct sampler *s)
 		if (!d)
 			return;
 		read_facts(s, d);
-		report(s, d);
+		tell(s, d);
 		if (s->events)
 			ASK(&s->n, register_events, handle, NVML_EVENT_XID, s->events);
 		add_mig(s, d);

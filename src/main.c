@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 		privs_drop();
 	privs_raise();
 	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
-	/* This program may be the entry point of a container. */
+	/* The entry point of a container. */
 	if (o.trace.argv)
 		relay_as_init();
 	if (!clock__open())

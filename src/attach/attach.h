@@ -105,12 +105,9 @@ struct attach_lib {
 	unsigned wanted_cnt, attached_cnt;
 	char **refused; /* symbols whose instruction the kernel cannot probe */
 	unsigned refused_cnt;
-	unsigned changed_at; /* of refused; these were changed by a process */
-	pid_t changed_by;
 	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
 	unsigned shifted_cnt; /* probes after the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
-	int error;	      /* -errno: it has no probes, as attach__lib() returned or later */
 	bool ignored;	      /* a stub: nothing attached */
 	bool idle;	      /* unused at the last check */
 	uid_t uid;	      /* user of its first process; root for those of the machine */
@@ -120,8 +117,7 @@ struct attach_lib {
  * Attaches to a library once; a second call for the same file returns the first result. Returns 0
  * and *out, or -errno after reporting the error. -ENOENT (the file vanished before it was opened)
  * is not reported: a later call may find it. -ENOSPC: too many libraries, in all or of the
- * process's user. A process's file that cannot be opened is tried again by a later call. -ETXTBSY:
- * a process has it open for writing; it is attached after that is closed.
+ * process's user. -ETXTBSY: a process has it open for writing; it is attached after that is closed.
  * -EINPROGRESS: the kernel is waiting for another process (links.h); attach__late() reports the
  * end.
  */

@@ -120,22 +120,16 @@ bool attach__has_lib(const struct attach *a, unsigned lib_id)
 
 void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
 {
-	for (unsigned i = 0; i < e->lib.refused_cnt && !e->warned_refused; i++) {
+	for (unsigned i = 0; i < e->lib.refused_cnt && !e->said_refused; i++) {
 		int id = fnset__find(a->fns, e->lib.refused[i]);
 
 		if (inproc && id >= 0 && inproc[id / 64] >> id % 64 & 1)
 			continue;
-		if (i >= e->lib.changed_at)
-			warn("process %d has changed the code of %s in %s (a hook?) and would crash "
-			     "with a probe: its calls are not traced; use --probe=inject, or trace "
-			     "when that process has ended",
-			     (int)e->lib.changed_by, e->lib.refused[i], e->lib.path);
-		else
-			warn("the kernel cannot probe the first instruction of %s in %s: its calls "
-			     "are not traced",
-			     e->lib.refused[i], e->lib.path);
+		warn("the kernel cannot probe the first instruction of %s in %s: its calls are not "
+		     "traced",
+		     e->lib.refused[i], e->lib.path);
 	}
-	e->warned_refused = true;
+	e->said_refused = true;
 }
 
 bool attach__covered_off(const struct attach *a, unsigned lib_id)

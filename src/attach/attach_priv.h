@@ -36,16 +36,17 @@ struct lib_entry {
 		rest_owner; /* not 0: owner of the links that stay after attach__detach_covered() */
 	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
 	bool covered_off;		  /* only those are left */
-	bool warned_refused;
+	bool said_refused;
+	bool no_probes;	  /* attaching has failed, or the kernel still waits */
 	uint64_t late_ns; /* when late probes were attached; 0: they were not late */
-	/* State of a period in which the library was in use without probes: attach__missed()
-	 * reports it once. */
-	enum { MISSED_NONE, MISSED_NEW, MISSED_REPORTED } missed;
+	/* Whether the library was in use without probes: attach__missed() reports it once. */
+	enum { MISSED_NONE, MISSED_NEW, MISSED_SAID } missed;
 	bool off;     /* being written: no probes; attach again from due_ns on */
 	bool late;    /* noticed after the write */
 	bool closing; /* off, but its probes are still being removed: the writer waits */
 	unsigned writes;
 	uint64_t written_ns, seen_ns, due_ns;
+	int ret;			/* result of attaching */
 	uint8_t held[CT_MAX_FUNCS / 8]; /* ids of functions that are not in the table */
 };
 
@@ -67,7 +68,7 @@ struct python_file {
 struct attach {
 	struct cudatrace_bpf *skel;
 	struct links links; /* owners are library ids */
-	bool warned_late, detached;
+	bool said_late, detached;
 	struct probe_progs progs;
 	bool has_stubs; /* probes on functions of our own, until the overhead is measured */
 	/* Times of a call of those without probes: emulated, single-stepped; with work between

@@ -4,13 +4,11 @@
 #include "attach_priv.h"
 #include "map_rows.h"
 
-#include "util/heartbeat.h"
 #include "util/log.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,44 +21,6 @@
  * a running program may still stop a process. */
 #define LOOKS	     25
 #define LOOK_WAIT_NS 20000000
-
-/* A tracer that stands still for this number of looks is not waited for. */
-#define STILL_LOOKS   3
-#define STILL_WAIT_MS 1000
-
-/* The tracer stands still: its terminal does not take its output, or somebody has stopped it. It
- * stops later processes again. */
-static void let_go_on_meanwhile(void *ctx, const void *key, const void *val)
-{
-	struct ct_pid p = *(const struct ct_pid *)val;
-
-	if (!(p.flags & CT_PID_F_STOPPED))
-		return;
-	p.flags &= ~CT_PID_F_STOPPED;
-	bpf_map_update_elem(*(int *)ctx, key, &p, BPF_EXIST);
-	heartbeat__act();
-	kill(*(const uint32_t *)key, SIGCONT);
-}
-
-/* Returns when the tracer has ended. */
-static void watch_tracer(int dead_fd, int map_fd)
-{
-	struct pollfd dead = {.fd = dead_fd, .events = POLLIN};
-	uint64_t beats = heartbeat__cnt();
-	unsigned looks = 0;
-
-	for (int ret; (ret = poll(&dead, 1, STILL_WAIT_MS)) <= 0;) {
-		uint64_t now = heartbeat__cnt();
-
-		if (ret < 0)
-			continue;
-		looks = now == beats ? looks + 1 : 0;
-		beats = now;
-		if (looks >= STILL_LOOKS)
-			map_rows__each(map_fd, sizeof(uint32_t), sizeof(struct ct_pid),
-				       let_go_on_meanwhile, &map_fd);
-	}
-}
 
 static void let_go_on(void *ctx, const void *key, const void *val)
 {
@@ -104,6 +64,7 @@ static void guard_run(int dead_fd, int map_fd)
 {
 	struct timespec wait = {.tv_nsec = LOOK_WAIT_NS};
 	sigset_t all;
+	char byte;
 
 	if (dup2(dead_fd, 0) < 0 || dup2(map_fd, 1) < 0)
 		_exit(1);
@@ -115,7 +76,8 @@ static void guard_run(int dead_fd, int map_fd)
 	setsid();
 	prctl(PR_SET_NAME, "cudatrace-guard");
 	(void)!chdir("/");
-	watch_tracer(0, 1);
+	while (read(0, &byte, 1) < 0 && errno == EINTR)
+		;
 	for (int i = 0; i < LOOKS; i++) {
 		go_on_all(1);
 		nanosleep(&wait, NULL);
@@ -127,7 +89,7 @@ int guard__start(struct guard *g, const struct attach *a)
 {
 	int fds[2] = {-1, -1}, ret;
 
-	if (heartbeat__start() || pipe2(fds, O_CLOEXEC))
+	if (pipe2(fds, O_CLOEXEC))
 		goto fail;
 	g->pid = fork();
 	if (!g->pid)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status like diff(1): 0: no
- * change, 1: a change, 2: an error; 3: no recorded value changed, but a trace is incomplete. */
+/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status like diff(1): 0
+ * nothing, 1 something, 2 trouble; 3: nothing in what is there, but a trace is incomplete. */
 #include "cmd.h"
 
 #include "report/diff.h"

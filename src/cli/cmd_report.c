@@ -130,8 +130,6 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		/* With --format=all, the text file has all sections. */
 		.full = o->full || !strcmp(o->format, "all"),
 		.sections = o->sections,
-		.changes = o->changes,
-		.change_cnt = o->change_cnt,
 	};
 
 	/* The first trace makes the report; further traces are added to it. */

@@ -366,9 +366,6 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"ctl: a command is missing; give status, level, burst, dump or reload, as in "
 			"cudatrace ctl status");
-	if (o->verb == VERB_CTL && !verb__has_word(VERB_CTL, o->files.v[0]))
-		opts__die("ctl: there is no command %s; give status, level, burst, dump or reload",
-			  o->files.v[0]);
 	check_outputs(o);
 }
 

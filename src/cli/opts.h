@@ -53,11 +53,9 @@ struct opts {
 	uint64_t gap_ns;	   /* ITER_GAP */
 	bool serving;		   /* print the section on serving even if it is empty */
 	bool full;		   /* --full: all sections */
-	struct step_change changes[CHANGES_MAX]; /* --what-if */
-	unsigned change_cnt;
-	uint64_t sections;  /* --section: bits of report_section(); 0: all */
-	struct strv tables; /* --section: its names; report_tables.h */
-	int width;	    /* --width: columns; 0: the output's own */
+	uint64_t sections;	   /* --section: bits of report_section(); 0: all */
+	struct strv tables;	   /* --section: its names; report_tables.h */
+	int width;		   /* --width: columns; 0: the output's own */
 	struct top_opts top_opts;
 	/* daemon, ctl */
 	const char *config; /* --config FILE */

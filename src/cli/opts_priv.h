@@ -35,7 +35,7 @@ enum {
 	FOR_ALL = (1u << VERB_CNT) - 1
 };
 
-/* Kinds of values that a shell completes for an option. */
+/* What a shell completes for the value of an option. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
 
 #define OPTS_MAX 96
@@ -80,7 +80,6 @@ void set_format(struct opts *o, const struct opt_row *row, const char *arg);
 void set_top(struct opts *o, const struct opt_row *row, const char *arg);
 void set_map(struct opts *o, const struct opt_row *row, const char *arg);
 void set_section(struct opts *o, const struct opt_row *row, const char *arg);
-void set_what_if(struct opts *o, const struct opt_row *row, const char *arg);
 void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg);
 void set_width(struct opts *o, const struct opt_row *row, const char *arg);
 void set_marker(struct opts *o, const struct opt_row *row, const char *arg);

@@ -64,27 +64,6 @@ void set_section(struct opts *o, const struct opt_row *row, const char *arg)
 		o->map = MAP_BY_WALL;
 }
 
-void set_what_if(struct opts *o, const struct opt_row *row, const char *arg)
-{
-	need_text(row, arg);
-	for (;; arg++) {
-		size_t len = strcspn(arg, ",");
-
-		if (o->change_cnt == CHANGES_MAX)
-			opts__die("--what-if: too many changes; give at most %d", CHANGES_MAX);
-		if (!step_change_read(arg, len, &o->changes[o->change_cnt++]))
-			opts__die(
-				"--what-if '%.*s': not a change; give one like graph, plans, pinned, "
-				"overlap-copies, cache:FUNCTION, drop:FUNCTION, no-wait:FUNCTION, "
-				"before:FUNCTION=0.5, kernel:NAME=0.5, gpu=0.5 or host=0.5",
-				(int)len, arg);
-		arg += len;
-		if (!*arg)
-			break;
-	}
-	o->sections |= report_section("step", 4);
-}
-
 void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	report_sections_print(stdout);

@@ -32,9 +32,7 @@ static void add_pid(struct opts *o, const char *text)
 			"--pid: a PID is missing; give numbers with commas between, as in -p 42,43");
 	ret = opt_read_u64(text, &pid);
 	if (ret == -EINVAL)
-		opts__die(
-			"--pid '%s': not a process id; give a number above 0: pgrep NAME prints that of a program",
-			text);
+		opts__die("--pid '%s': not a process id; give a number above 0, as in -p 42", text);
 	if (ret || pid > PID_LIMIT)
 		opts__die("--pid %s: too large for a process id; the highest is %d", text,
 			  PID_LIMIT);

@@ -24,7 +24,7 @@ struct tables {
 	bool is_file;
 };
 
-/* Returns whether arg names the table or its section. */
+/* Is it the table, or its section? */
 static bool names(const char *arg, const char *table)
 {
 	size_t len = strlen(arg);
@@ -55,7 +55,7 @@ static int is_named(void *ctx, const struct section_path *p)
 	return !strcmp(p->name, ((struct tables *)ctx)->name);
 }
 
-/* Adds the table to the words if it belongs to the section. */
+/* Adds it to the words if it is of the section. */
 static int list_table(void *ctx, const struct section_path *p)
 {
 	struct tables *t = ctx;

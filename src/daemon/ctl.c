@@ -28,8 +28,6 @@
 /* All members of the group share half of the connections, so that root can always connect. */
 #define MAX_CLIENTS 32
 #define MAX_MEMBERS (MAX_CLIENTS / 2)
-/* A member has half of those, so that the others can always connect. */
-#define MAX_OF_ONE (MAX_MEMBERS / 2)
 /* Limit of all unread answers; when it is reached no more are made. */
 #define ANSWERS_SZ (8 << 20)
 #define MAX_GROUPS 256
@@ -56,7 +54,6 @@ struct client {
 	struct evbuffer *answer;
 	size_t answer_sz, len;
 	bool root;
-	uid_t uid;
 	char in[LINE_MAX_SZ];
 };
 
@@ -177,18 +174,13 @@ static bool in_group(const struct ctl *ctl, int fd, gid_t gid)
 	return false;
 }
 
-static bool has_place(const struct ctl *ctl, uid_t uid)
+static bool has_place(const struct ctl *ctl, bool root)
 {
-	unsigned own = 0;
-
-	for (unsigned i = 0; i < ctl->clients; i++)
-		own += ctl->all[i]->uid == uid;
-	return ctl->clients < MAX_CLIENTS &&
-	       (!uid || (ctl->members < MAX_MEMBERS && own < MAX_OF_ONE));
+	return ctl->clients < MAX_CLIENTS && (root || ctl->members < MAX_MEMBERS);
 }
 
 /* NULL: out of memory. Takes fd. */
-static struct client *client__new(struct ctl *ctl, int fd, uid_t uid)
+static struct client *client__new(struct ctl *ctl, int fd, bool root)
 {
 	const int on = 1; /* see safe_recv() */
 	struct client *c = calloc(1, sizeof(*c));
@@ -200,10 +192,9 @@ static struct client *client__new(struct ctl *ctl, int fd, uid_t uid)
 	setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 	c->ctl = ctl;
 	c->fd = fd;
-	c->root = !uid;
-	c->uid = uid;
+	c->root = root;
 	ctl->all[ctl->clients++] = c;
-	ctl->members += uid != 0;
+	ctl->members += !root;
 	c->ev = event_new(ctl->base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	c->timer = event_new(ctl->base, -1, 0, on_timeout, c);
 	if (c->ev && c->timer)
@@ -222,13 +213,11 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	bool known;
 
 	known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	if (!known)
-		cred.uid = -1;
-	if (!has_place(ctl, cred.uid)) {
+	if (!has_place(ctl, known && !cred.uid)) {
 		safe_close(fd);
 		return;
 	}
-	c = client__new(ctl, fd, cred.uid);
+	c = client__new(ctl, fd, known && !cred.uid);
 	if (!c)
 		return;
 	event_add(c->timer, &timeout);
@@ -301,24 +290,6 @@ static int listen_on(struct ctl *c)
 	return fd;
 }
 
-/* Not by path: another user may have replaced the socket by a link. */
-static bool set_owner(const struct ctl *c, mode_t mode)
-{
-	int fd = open(c->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	char self[64];
-	struct stat st;
-	bool ok;
-
-	if (fd < 0)
-		return false;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	errno = ENOTSOCK;
-	ok = !fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
-	     !fchownat(fd, "", 0, c->gid, AT_EMPTY_PATH) && !chmod(self, mode);
-	close(fd);
-	return ok;
-}
-
 int ctl__set_group(struct ctl *c, const char *group)
 {
 	const struct group *gr = *group ? getgrnam(group) : NULL;
@@ -329,7 +300,7 @@ int ctl__set_group(struct ctl *c, const char *group)
 	}
 	c->has_group = gr != NULL;
 	c->gid = gr ? gr->gr_gid : 0;
-	if (!set_owner(c, gr ? 0660 : 0600))
+	if (chown(c->path, 0, c->gid) || chmod(c->path, gr ? 0660 : 0600))
 		warn("ctl.socket: cannot give %s to group %s: %s", c->path, group, strerror(errno));
 	return 0;
 }

@@ -3,7 +3,7 @@
  * The Unix socket of `cudatrace ctl`. A request is one line of words separated by tabs. The answer
  * is one line of JSON, an object, with "error" in it when nothing was done.
  *
- * A daemon holds a lock on a file next to the socket: the socket of an ended daemon is replaced,
+ * A daemon holds a lock on a file beside the socket: the socket of an ended daemon is replaced,
  * that of a running one is not.
  */
 #ifndef DAEMON_CTL_H

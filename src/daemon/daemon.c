@@ -27,10 +27,9 @@
 
 /* Records between checks of signals and sockets. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes the daemon when enough records wait; this drains the rest, more slowly
- * while idle. */
+/* The kernel side wakes the daemon by amount; this drains the rest, more slowly while idle. */
 #define DRAIN_BUSY_MS 50
-/* If the last turn left work for processes. */
+/* While work for processes is left over from a turn. */
 #define DRAIN_SOON_MS 10
 #define DRAIN_IDLE_MS 1000
 #define SWEEP_NS      10000000000ull
@@ -75,7 +74,7 @@ static void dump_for_cause(struct daemon *d)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
 		daemon__dump(d, NULL, d->dump_why, &path), free(path);
-	/* Set also after a failure, so that not every error retries. */
+	/* Also after a failure, so that not every error retries. */
 	d->dumped_ns = d->now;
 	d->dump_why = NULL;
 }
@@ -165,9 +164,9 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	dprocs__read_errors(&d->procs);
 	dprocs__take_left(&d->procs);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
+		d->sweep_ns = d->now;
 		daemon__read_counts(d);
-		if (dprocs__sweep(&d->procs, on_gone, d))
-			d->sweep_ns = d->now;
+		dprocs__sweep(&d->procs, on_gone, d);
 		/* Freed memory lies between memory in use. */
 		if (model__compact(d->t.model))
 			malloc_trim(0);
@@ -177,8 +176,6 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);
-	if (d->reload_asked)
-		daemon__hangup(d);
 	formatter__wait_idle(d->formatter);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
@@ -227,7 +224,7 @@ static int listen_to_all(struct daemon *d)
 	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
 	if (!d->ctl)
 		return -EADDRINUSE;
-	/* Needed also without a port, because a reload may open one. */
+	/* Also without a port: a reload may open one. */
 	peer_user__start();
 	if (*c->metrics.listen) {
 		d->http = http__new(d->base, c->metrics.listen, &http_ops);
@@ -457,7 +454,6 @@ int daemon_run(const struct daemon_opts *o)
 	mallopt(M_ARENA_MAX, 1);
 	daemon__ignore_signals();
 	log_set_journal(notify_has_journal());
-	log_set_wait(LOG_WAIT_MS);
 	d.o = o;
 	d.now = d.started_ns = now_ns();
 	d.cfg = daemon_config(o, &errors);
@@ -467,7 +463,7 @@ int daemon_run(const struct daemon_opts *o)
 			err("%s", line);
 		return 1;
 	}
-	/* Must come before anything is opened that the reader process would inherit. */
+	/* Before anything is opened that the reader process would inherit. */
 	ret = reader__start(o->sandbox);
 	if (ret)
 		err("cannot start cudatrace-read: %s", strerror(-ret));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Handles an event in the daemon: counts, lines, and triggers. */
+/* What the daemon does with an event: counts, lines, and triggers. */
 #include "daemon_priv.h"
 
 #include "model/event_table.h"

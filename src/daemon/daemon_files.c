@@ -196,7 +196,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	if (fd >= 0 && close(fd) && !ret)
 		ret = -errno;
 	if (ret) {
-		log_seldom(LOG_WARN, "cannot write a dump to %s: %s", to, strerror(-ret));
+		warn("cannot write a dump to %s: %s", to, strerror(-ret));
 		if (fd >= 0)
 			unlink(to);
 		free(to);
@@ -204,7 +204,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	}
 	d->dumps++;
 	d->dumped_ns = d->now;
-	log_seldom(LOG_INFO, "flight recorder written to %s (%s)", to, why);
+	info("flight recorder written to %s (%s)", to, why);
 	*path = to;
 	return 0;
 }

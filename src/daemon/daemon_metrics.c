@@ -49,7 +49,7 @@ static double cpu_seconds(void)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Reads records first, because they precede the counts. */
+/* Records first: they precede the counts read now. */
 void daemon__read_counts(struct daemon *d)
 {
 	d->now = now_ns();

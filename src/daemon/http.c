@@ -137,7 +137,7 @@ static struct client *next_out(const struct http *h)
 	return out;
 }
 
-/* Returns false if the connection has to go: its user has half of the connections, and none can be
+/* Returns false if the connection has to go: its user has half of the places, and none can be
  * closed for it yet. */
 static bool has_share(struct http *h, uint64_t from)
 {

@@ -33,8 +33,8 @@ struct rotate_opts {
 	uint64_t age_ns; /* maximum age of a file; 0: no limit */
 	uint64_t total;	 /* maximum bytes of all files */
 	enum compression compress;
-	/* The configured command, and the runner that runs it (for files in the directory's
-	 * ROTATE_PENDING); NULL: none. */
+	/* Whether a command is configured, and the runner that runs it (for files in the
+	 * directory's ROTATE_PENDING); NULL: none. */
 	const char *on_rotate;
 	struct runner *runner;
 	/* Write the first and the last line of each file. */
@@ -49,12 +49,12 @@ struct rotate *rotate__new(const struct rotate_opts *o);
 /* Writes one line with its newline. now_ns: CLOCK_MONOTONIC. true: the line is in the file that is
  * open then, and counts for its end. */
 bool rotate__line(struct rotate *r, const char *line, size_t len, uint64_t now_ns);
-/* As rotate__line(), in another thread, while no other thread uses it. false: the owner has to call
+/* The same in another thread, while no other thread uses it. false: the owner has to call
  * rotate__line() for that line. */
 bool rotate__try_line(struct rotate *r, const char *line, size_t len, uint64_t now_ns,
 		      bool *written);
-/* As rotate__try_line(), for lines compressed as a frame (util/zframe.h), of len bytes
- * uncompressed. false: they have to be passed one by one. */
+/* The same for lines compressed as a frame (util/zframe.h), of len bytes uncompressed. false: they
+ * have to be given one by one. */
 bool rotate__try_frame(struct rotate *r, const char *frame, size_t frame_len, size_t len,
 		       uint64_t lines);
 /* To be called about every second: handles age, buffered data, the command, and retries after an

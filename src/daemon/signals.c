@@ -21,10 +21,11 @@ static const int left_alone[] = {
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
 	struct daemon *d = ctx;
+	char why[512];
 
 	d->now = turn__begin(&d->turn);
 	if (signo == SIGHUP)
-		daemon__hangup(d);
+		daemon__reload(d, why, sizeof(why));
 	else
 		event_base_loopbreak(d->base);
 }

@@ -11,8 +11,7 @@
 /* Maximum number of arguments: cublasGemmStridedBatchedEx has 23. */
 #define PLAN_ARGS API_ARGS_MAX
 
-/* Marks an argument that is not in the argument words: a float (vector register), or beyond the
- * recorded words. */
+/* Not in the argument words: a float (vector register), or beyond the recorded words. */
 #define PLAN_NO_WORD 0xff
 
 struct plan {

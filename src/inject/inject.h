@@ -51,7 +51,7 @@ struct inject_probes {
 	unsigned (*lib_id)(void *ctx, const struct target_lib *t);
 	/* Returns the process's present generation and its level. */
 	void (*process)(void *ctx, pid_t pid, ct_generation *generation, enum ct_proc_level *level);
-	/* The process has connected, and then closed the connection. */
+	/* The process has connected, and then gone away. */
 	void (*on_lost)(void *ctx, pid_t pid);
 };
 

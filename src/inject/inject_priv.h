@@ -18,7 +18,7 @@
 #define CONNS_OF_ONE_MAX 8
 /* Maximum pending records made by the tracer; more are dropped. */
 #define SYNTH_MAX 16384
-/* The limit with a directory. */
+/* The same with a directory. */
 #define SYNTH_OPEN_MAX 2048
 /* Threads whose numbers are cached. */
 #define GPU_TIDS 64
@@ -167,7 +167,7 @@ bool shm__each_call(const struct shm *m, unsigned i, unsigned max,
 /* Finds the call of the last record, in the process's own numbers; *id 0: none. Returns false if
  * the time budget is used up. */
 bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id);
-/* The process has ended: drops its cached ring windows. */
+/* The process has gone away: drops its cached ring windows. */
 void shm__forget_windows(const struct shm *m);
 /* Returns about how many records were not read. */
 uint64_t shm__unread(const struct shm *m);
@@ -233,7 +233,7 @@ struct client {
 	uint64_t not_given; /* dropped records, and calls in flight */
 	uint64_t drops;	    /* as of the last inject__drop_owners() */
 	bool hooked;	    /* its hooked message has arrived */
-	bool gpu_reported;
+	bool gpu_told;
 	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
 	unsigned filters;		/* quiet.c: filters it had when it connected */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: its number, our number */
@@ -291,7 +291,7 @@ struct inject {
 	unsigned synth_at, synth_cnt, synth_room;
 	/* Limits for the case that processes of all users connect. */
 	struct shm_memlimit slot_room, count_room;
-	struct ct_totals ended; /* of ended processes */
+	struct ct_totals gone; /* of ended processes */
 	uint64_t gone_bad_cnt;
 	uint64_t lost_cnt; /* processes that reported that they are not recorded */
 	char *lost_path;   /* of the file of struct ct_shm_lost_line, or NULL */
@@ -303,8 +303,8 @@ struct inject {
 	uint64_t record_ns; /* time of the last one */
 	uint64_t stopped_ns;
 	uint64_t quiet_ns; /* quiet.c: last check */
-	bool warned_lost[CT_SHM_LOST_CNT];
-	bool stopped, warned_no_nv, warned_memory, warned_broken;
+	bool said_lost[CT_SHM_LOST_CNT];
+	bool stopped, said_no_nv, said_memory, said_broken;
 	bool over;    /* only data that existed then is still read */
 	bool is_open; /* any process may connect */
 };
@@ -347,7 +347,7 @@ void synth__push(struct inject *in, const struct synth_record *m);
 
 /* shares.c: shares of common resources. */
 struct owner *owner__get(struct inject *in, uid_t uid);
-/* A process of that user has ended. */
+/* A process of that user is gone. */
 void owner__put(struct inject *in, struct owner *o);
 void owners__free(struct inject *in);
 /* lost.c: processes that report that they are not recorded. */

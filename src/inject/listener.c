@@ -139,7 +139,7 @@ static unsigned conns_of(const struct inject *in, pid_t pid)
 	return cnt;
 }
 
-/* When all users may connect, each gets at most half of the connections. Otherwise others' programs
+/* When all users may connect, each gets at most half of the places. Otherwise others' programs
  * would wait in cuInit(). */
 static bool has_place(struct inject *in, uid_t uid)
 {
@@ -365,8 +365,8 @@ static bool has_gone(const struct conn *c)
 	return !recv(c->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
-/* Returns false if the process has closed the connection. It confirms by closing; a process that
- * timed out leaves the message unread. */
+/* Returns false if the process has gone. It confirms by closing; a process that timed out leaves
+ * the message unread. */
 static bool say_go(const struct conn *c)
 {
 	const struct ct_shm_go go = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
@@ -403,8 +403,8 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	dbg("process %d: hooked %u functions of %s by dispatch pointers, %u by returned pointers, of "
 	    "%u; %u pointers to libc",
 	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
-	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->warned_no_nv) {
-		in->warned_no_nv = true;
+	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->said_no_nv) {
+		in->said_no_nv = true;
 		warn("--kernel: process %d: %s calls libc in an unknown way: its system calls are "
 		     "not traced",
 		     c->pid, to.path);

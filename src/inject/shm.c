@@ -14,7 +14,7 @@
 
 /* Initial number of slots; a power of two. */
 #define SLOTS_MIN 8
-_Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all checked members are in one page");
+_Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all that is looked at is in one page");
 
 int shm__open(struct shm *m, uint64_t ring_sz, struct shm_memlimit *room, struct owner *owner)
 {

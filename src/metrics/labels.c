@@ -175,15 +175,13 @@ bool labels__from_cgroup(struct labels *l, const char *path)
  * is known. */
 void labels__from_file(struct labels *l, FILE *f)
 {
-	bool is_rest = false; /* of a longer line, whose path a user may choose */
 	char line[1024];
 
 	while (fgets(line, sizeof(line), f)) {
-		char *path = is_rest ? NULL : strchr(line, ':');
+		char *path = strchr(line, ':');
 		struct labels tried = {0};
 		bool is_v2 = !strncmp(line, "0::", 3);
 
-		is_rest = !strchr(line, '\n');
 		path = path ? strchr(path + 1, ':') : NULL;
 		if (!path)
 			continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counters of the daemon, and its output for Prometheus. Counts belong to a *target*: the processes
+ * What the daemon counts, and its output for Prometheus. Counts belong to a *target*: the processes
  * of one container, or those of one command outside containers. A process id is no label, so
  * restarts make no new series. Counters of a target go on when its processes end.
  */

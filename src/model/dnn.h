@@ -21,7 +21,7 @@ struct dnn_tensor {
 	uint64_t dims[DNN_DIMS];
 };
 
-/* The computation of an operation, a graph or a plan. */
+/* What an operation, a graph or a plan computes. */
 struct dnn_work {
 	const char *op;	  /* NULL: not known */
 	uint8_t rank;	  /* precedence of op */

@@ -26,7 +26,7 @@ static bool to_key(struct span *s, const char *name, size_t len)
 
 	if (n < 0 || n >= (int)sizeof(key))
 		return false;
-	p = s->at < s->end ? memmem(s->at, s->end - s->at, key, n) : NULL;
+	p = memmem(s->at, s->end - s->at, key, n);
 	if (!p)
 		return false;
 	s->at = p + n;

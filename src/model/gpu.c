@@ -242,20 +242,6 @@ int gpu_time_by_name(const char *name)
 	return -1;
 }
 
-/* code: a CUptiResult, or -errno */
-static const char *cupti_error_name(int code)
-{
-	switch (code) {
-#define CUPTI_ERROR(name, number)                                                                  \
-	case number:                                                                               \
-		return "CUPTI_ERROR_" #name;
-#include "cupti_results.def"
-#undef CUPTI_ERROR
-	default:
-		return code < 0 && code > -4096 ? strerror(-code) : "unknown error";
-	}
-}
-
 void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 {
 	switch (gpu->state) {
@@ -279,8 +265,7 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
 		break;
 	default:
-		snprintf(buf, size, "%s failed: %s (%d)", gpu->who[0] ? gpu->who : "CUPTI",
-			 cupti_error_name(gpu->code), gpu->code);
+		snprintf(buf, size, "%s failed (%d)", gpu->who[0] ? gpu->who : "CUPTI", gpu->code);
 	}
 }
 

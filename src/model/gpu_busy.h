@@ -14,8 +14,8 @@
 /* Number of time bins, whose width grows with the trace: 2 MiB for each part that has bins. */
 #define GPU_BINS (1u << 18)
 
-/* Kinds of activity of a device: any kernel, a copy, a kernel of NCCL, anything except NCCL's
- * kernels, anything. */
+/* What a device was doing at a moment: any kernel, a copy, a kernel of NCCL, anything except that,
+ * anything. */
 enum gpu_part { GPU_COMPUTE, GPU_COPYING, GPU_COMMUNICATING, GPU_ELSE, GPU_ANY, GPU_PART_CNT };
 
 /* The kind of an execution. */

@@ -59,8 +59,8 @@ struct rank_wait;
 /* Reports that calls of process pid were dropped; 0: of an unknown process. Sequence numbers of its
  * communicators are then invalid, except for communicators made later. */
 void model__calls_lost(struct model *m, uint32_t pid);
-/* Reports that calls on handles of process pid were dropped; 0: of an unknown process. A handle of
- * cuDNN may stand for another descriptor by now. */
+/* The same for handles of process pid; 0: of an unknown process. A handle of cuDNN may stand for
+ * another descriptor by now. */
 void model__handles_lost(struct model *m, uint32_t pid);
 /* Reports that probes will be detached, at time now. Later requests to the GPU are not part of this
  * trace, unless their call is. */

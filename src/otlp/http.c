@@ -35,7 +35,7 @@ struct otlp_http {
 	char *address, *host, *path; /* host: value of the Host header */
 	int port;
 	char *version, *headers_file;
-	bool gzip, warned_headers;
+	bool gzip, said_headers;
 	unsigned continues; /* answers 100 to the current request */
 	const char *why;    /* evhttp's error for the current request */
 	void (*fn)(void *ctx, const struct otlp_answer *a);
@@ -183,9 +183,9 @@ static void on_done(struct evhttp_request *req, void *ctx)
 
 static void say_headers(struct otlp_http *h, unsigned line, const char *why)
 {
-	if (!h->warned_headers)
+	if (!h->said_headers)
 		warn("otlp.headers_file: %s: line %u: %s", h->headers_file, line, why);
-	h->warned_headers = true;
+	h->said_headers = true;
 }
 
 /* Reads the file for each request, because tokens change while we run. Its contents are never
@@ -202,10 +202,10 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 	f = fopen(h->headers_file, "re");
 	privs_raise();
 	if (!f) {
-		if (!h->warned_headers)
+		if (!h->said_headers)
 			warn("otlp.headers_file: cannot read %s: %s", h->headers_file,
 			     strerror(errno));
-		h->warned_headers = true;
+		h->said_headers = true;
 		return;
 	}
 	while (fgets(line, sizeof(line), f)) {

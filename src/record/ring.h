@@ -3,7 +3,7 @@
  * The ring buffers filled by the BPF programs, one per processor, as one stream of records.
  *
  * Records come in the order of their times, and an effect comes after its cause, even across
- * processors. For that, the clock is read before the rings are read, and only records up to
+ * processors. For that, the clock is read before the rings are looked at, and only records up to
  * that time are taken. A call's record is in its ring before the call returns. So if a look at that
  * ring does not find it, all its effects are later than the clock reading, and wait for the next
  * look.

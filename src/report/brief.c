@@ -62,33 +62,56 @@ static void print_losses(const struct report *r, const struct term *term)
 	if (more)
 		term_para(term, "and %u more kinds of data (--full lists them)", more);
 	if (n)
-		term_para(term, "Below, " LOSSES_STAR);
+		term_para(term, "* a share of what was recorded: the true one may differ");
 }
 
 /* Shows if records are missing, and the content of the trace. */
 static void print_trust(const struct report *r, const struct term *term)
 {
-	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], share[CELL_SZ], procs[96];
+	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], share[CELL_SZ];
 	struct overview_totals t;
-	char text[320];
+	struct overview_exit e;
+	unsigned procs = 0;
+	char text[256];
 
 	print_losses(r, term);
 	overview_totals(r, &t);
-	overview_callers(r, procs, sizeof(procs));
+	for (unsigned i = 0; overview_exit(r, i, &e); i++)
+		procs += e.call_cnt != 0;
 	human_count(calls, t.call_cnt);
 	human_count(launches, t.launch_cnt + t.graph_launch_cnt);
 	human_time(wall, report_wall_ns(r));
 	human_share(share, r->end ? r->end->cost_share : 0, 1);
-	snprintf(text, sizeof(text), "%s: %s CUDA call%s, %s launch%s, %s, %s%s%s",
+	snprintf(text, sizeof(text), "%s: %s CUDA call%s, %s launch%s, %u process%s, %s%s%s",
 		 report_is_incomplete(r) ? "Recorded" : "Complete", calls, plural(t.call_cnt),
-		 launches, plural_es(t.launch_cnt + t.graph_launch_cnt), procs, wall,
-		 r->end && r->end->cost_ns ? "; tracing overhead " : "",
+		 launches, plural_es(t.launch_cnt + t.graph_launch_cnt), procs, plural_es(procs),
+		 wall, r->end && r->end->cost_ns ? "; tracing overhead " : "",
 		 r->end && r->end->cost_ns ? share : "");
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);
 	losses_print_chosen(&r->lost, term);
 	report_print_redacted(r, term);
+}
+
+/* The possible gain of a finding, as far as it is known. */
+static void gain_of(const struct findings *f, const struct finding *x, char *text, size_t size)
+{
+	uint64_t run_ns = f->run_to_ns - f->run_from_ns, steady_ns = finding_steady_ns(x);
+	char time[CELL_SZ], share[CELL_SZ];
+
+	*text = '\0';
+	if (!x->lost_ns || x->rule->severity != SEVERITY_COST)
+		return;
+	if (!strcmp(finding_severity(x), "steady")) {
+		human_time(time, steady_ns);
+		human_share(share, steady_ns, run_ns);
+		snprintf(text, size, ": gains at most %s, %s of %s", time, share,
+			 verdict_scope(f->r));
+		return;
+	}
+	human_time(time, x->lost_ns);
+	snprintf(text, size, ": gains at most %s at start-up", time);
 }
 
 /* Length of the first part of an advice. */
@@ -104,13 +127,12 @@ static size_t first_advice(const char *text)
 	return len && text[len - 1] == '.' ? len - 1 : len;
 }
 
-static void print_advice(const struct term *term, const struct finding *x)
+static void print_advice(const struct term *term, const struct finding *x, const char *gain)
 {
 	struct term inner = *term;
-	char text[sizeof(x->advice) + sizeof(x->gain) + 16];
+	char text[sizeof(x->advice) + 128];
 
-	snprintf(text, sizeof(text), "%.*s%s%s", (int)first_advice(x->advice), x->advice,
-		 *x->gain ? ": gains " : "", x->gain);
+	snprintf(text, sizeof(text), "%.*s%s", (int)first_advice(x->advice), x->advice, gain);
 	fprintf(term->f, "%*s", ADVICE_INDENT, "");
 	inner.width -= ADVICE_INDENT;
 	term_text(&inner, text, ADVICE_INDENT);
@@ -120,6 +142,7 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 {
 	const struct findings *f = r->an[AN_FINDINGS];
 	unsigned n = 0, skipped = 0;
+	char gain[128];
 
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
@@ -129,9 +152,10 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 			continue;
 		}
 		if (!n++)
-			term_section(term, "Do next", FINDINGS_ORDER);
+			term_section(term, "Do next", "what is wrong first, then the largest gain");
+		gain_of(f, x, gain, sizeof(gain));
 		term_para(term, "%u. %s: %s", n, x->rule->title, x->brief);
-		print_advice(term, x);
+		print_advice(term, x, gain);
 	}
 	if (skipped)
 		term_para(term, "and %u more (--section=findings)", skipped);

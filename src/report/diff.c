@@ -15,8 +15,9 @@
 
 #include "model/call.h"
 #include "collect.h"
-#include "losses.h"
+#include "diff_losses.h"
 #include "diff_verdict.h"
+#include "rejected.h"
 #include "saved/reader.h"
 #include "saved/strings.h"
 #include "section.h"
@@ -275,7 +276,7 @@ static void take_all(struct diff *d, struct diff_row_table *table)
 		d->things[d->cnt++] = diff_row_table__pop(table);
 }
 
-/* Returns the kind of data that a side lacks; NULL: none. */
+/* What a side does not have; NULL: nothing. */
 static const char *redacted_on(const struct diff *d, int side)
 {
 	return d->report[side]->args_redacted ? "arguments" : d->info[side].redacted;
@@ -349,7 +350,7 @@ static const char *verdict_of(const struct diff *d)
 	return d->differ_cnt ? "different" : diff__is_unknown(d) ? "unknown" : "same";
 }
 
-/* Prints one line about redacted data. */
+/* One line on what redaction left out. */
 static void print_redacted(const struct diff *d, const struct term *term)
 {
 	const char *what = what_is_redacted(d), *side = poorer_side(d);

@@ -23,10 +23,10 @@ static const struct {
 	enum stage_part part;
 	const char *what, *section; /* section of a report with details */
 } places[PART_CNT] = {
-	{PART_OUTSIDE, "outside CUDA calls", "map"},	 {PART_LAUNCH, "in launches", "kernels"},
-	{PART_TRANSFER, "in copies", "transfers"},	 {PART_SYNC, "in waits", "waits"},
-	{PART_MEMORY, "in memory calls", "memory"},	 {PART_MODULE, "loading code", "overview"},
-	{PART_OTHER, "in other CUDA calls", "overview"},
+	{PART_OUTSIDE, "outside CUDA calls", "map"}, {PART_LAUNCH, "in launches", "kernels"},
+	{PART_TRANSFER, "in copies", "transfers"},   {PART_SYNC, "in waits", "waits"},
+	{PART_MEMORY, "in memory calls", "memory"},  {PART_MODULE, "loading code", "overview"},
+	{PART_OTHER, "in other calls", "overview"},
 };
 
 enum speed_verdict { SPEED_UNKNOWN, SPEED_SAME, SPEED_FASTER, SPEED_SLOWER };

@@ -6,7 +6,7 @@
 
 #include "brief.h"
 #include "collect.h"
-#include "losses.h"
+#include "rejected.h"
 #include "report/page/html.h"
 #include "saved/reader.h"
 #include "section.h"
@@ -107,7 +107,9 @@ void report__json(const struct report *r, struct json *j)
 	json_open(j, NULL);
 	json_u64(j, "report", REPORT_SCHEMA);
 	losses_json(&r->lost, j);
-	section_members(r, &report_files_table, r, j);
+	section_list_json(r, &report_files_table, r, j);
+	if (r->trace_cnt > 1)
+		section_list_json(r, &report_traces_table, r, j);
 	rejected_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (r->opts.sections && !(r->opts.sections >> i & 1))

@@ -13,7 +13,6 @@
 #include "model/event.h"
 #include "model/losses.h"
 #include "model/trace.h"
-#include "report/step/replay.h"
 #include "text/json.h"
 #include "text/table.h"
 
@@ -42,13 +41,11 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
-	bool html;			   /* keep the events for the page */
-	enum map_weight map;		   /* --map: show only the map, by this */
-	bool serving;			   /* explain if no serving was found */
-	bool full;			   /* print all sections as text */
-	uint64_t sections;		   /* print only these: a bit for each analysis; 0: all */
-	const struct step_change *changes; /* --what-if */
-	unsigned change_cnt;
+	bool html;	     /* keep the events for the page */
+	enum map_weight map; /* --map: show only the map, by this */
+	bool serving;	     /* explain if no serving was found */
+	bool full;	     /* print all sections as text */
+	uint64_t sections;   /* print only these: a bit for each analysis; 0: all */
 };
 
 enum analysis_id {
@@ -148,12 +145,7 @@ void report_sections_print(FILE *f);
 uint64_t report_until(const struct report *r, unsigned trace);
 void report_traces_event(struct report *r, const struct trace_event *ev);
 /* "files", and "traces" if there are several; their state is the report. */
-/* Tables of the report itself, in the order of JSON. */
-#define REPORT_TABLES                                                                              \
-	{                                                                                          \
-		&losses_table, &report_files_table, &rejected_table                                \
-	}
-extern const struct section_table losses_table, report_files_table, rejected_table;
+extern const struct section_table report_files_table, report_traces_table;
 /* Prints them if there are several. */
 void report_traces_print(const struct report *r, const struct term *term);
 

@@ -28,7 +28,7 @@ bool section_begin(struct section_cursor *w, bool when)
 		return section_text_begin(w->text);
 	if (w->csv)
 		section_csv_begin(w);
-	else if (!w->is_open)
+	else
 		json_open(w->j, w->name);
 	return true;
 }
@@ -37,7 +37,7 @@ void section_end(struct section_cursor *w)
 {
 	if (w->csv)
 		section_csv_end(w);
-	else if (w->j && !w->is_open)
+	else if (w->j)
 		json_close(w->j);
 }
 
@@ -96,7 +96,7 @@ void section_object(struct section_cursor *w, const struct section_col *c, const
 	section_visit(w, c->of, &to);
 }
 
-/* Returns a number that grows with each written row. */
+/* Grows with each row that is not left out. */
 static uint64_t written(const struct section_cursor *w)
 {
 	return w->csv ? section_csv_rows(w->csv) : w->j ? w->j->o->len : section_text_rows(w->text);
@@ -164,9 +164,6 @@ void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t
 	case SECTION_TYPE_flag:
 		json_bool(w->j, name, v);
 		return;
-	case SECTION_TYPE_ms:
-		json_f64(w->j, name, v / 1e6);
-		return;
 	case SECTION_TYPE_milli:
 		json_milli(w->j, name, v);
 		return;
@@ -196,7 +193,7 @@ void section_f64(struct section_cursor *w, const struct section_col *c, double v
 	else if (c->type == SECTION_TYPE_mean_ns)
 		json_u64(w->j, name_of(w, c), v + 0.5);
 	else
-		json_f64(w->j, name_of(w, c), c->type == SECTION_TYPE_us ? v / 1e3 : v);
+		json_f64(w->j, name_of(w, c), v);
 }
 
 void section_str(struct section_cursor *w, const struct section_col *c, const char *v)
@@ -230,22 +227,11 @@ void section_json(const struct report *r, const struct section_table *of, const 
 		&(struct section_cursor){.r = r, .s = s, .x = x, .name = name, .buf = buf, .j = j});
 }
 
-void section_members(const struct report *r, const struct section_table *of, const void *s,
-		     struct json *j)
-{
-	char buf[SECTION_BUF];
-
-	of->visit(&(struct section_cursor){
-		.r = r, .s = s, .x = s, .buf = buf, .j = j, .is_open = true});
-}
-
 void section_list_json(const struct report *r, const struct section_table *of, const void *s,
 		       struct json *j)
 {
-	const struct section_col *c = of->cols;
 	char buf[SECTION_BUF];
 
-	while (c->kind != SECTION_LIST)
-		c++;
-	section_list(&(struct section_cursor){.r = r, .s = s, .x = s, .buf = buf, .j = j}, c);
+	section_list(&(struct section_cursor){.r = r, .s = s, .x = s, .buf = buf, .j = j},
+		     of->cols);
 }

@@ -104,7 +104,6 @@ struct section_cursor {
 	const char *name; /* of the object; NULL in an array */
 	const char *key;  /* of a value in an array or a map */
 	bool is_item;	  /* a value of an array or a map */
-	bool is_open;	  /* its members belong to the object around it */
 	char *buf;
 	struct json *j; /* NULL: for a terminal, to text */
 	struct section_text *text;
@@ -136,10 +135,7 @@ struct section_table {
 /* Writes one row's object as member name of j; name is NULL in an array. */
 void section_json(const struct report *r, const struct section_table *of, const void *s,
 		  const void *x, struct json *j, const char *name);
-/* Writes the members of the object into the one that is open. */
-void section_members(const struct report *r, const struct section_table *of, const void *s,
-		     struct json *j);
-/* Writes its first list. */
+/* Writes the list that is its first member. */
 void section_list_json(const struct report *r, const struct section_table *of, const void *s,
 		       struct json *j);
 /* Prints a list as a table of at most max rows; 0: the terminal's default. Returns the number of

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "losses.h"
 #include "section_priv.h"
 #include "util/law.h"
 
@@ -82,7 +81,8 @@ static int tables_below(const struct section_path *p, const struct section_table
 
 int section_tables(int (*fn)(void *ctx, const struct section_path *p), void *ctx)
 {
-	static const struct section_table *const of_report[] = REPORT_TABLES;
+	static const struct section_table *const of_report[] = {&report_files_table,
+								&report_traces_table};
 	int ret = 0;
 
 	for (unsigned i = 0; !ret && i < sizeof(of_report) / sizeof(of_report[0]); i++)
@@ -105,7 +105,7 @@ int section_tables(int (*fn)(void *ctx, const struct section_path *p), void *ctx
 	return ret;
 }
 
-/* Returns whether the cursor is in a line of the table, and not above it. */
+/* Is the cursor in a line of the table, not on the way to it? */
 static bool is_line(const struct section_cursor *w)
 {
 	return w->depth >= w->csv->path->len;
@@ -167,30 +167,6 @@ static size_t put_escaped(struct out *out, const char *s)
 	return 6;
 }
 
-/* Whether a spreadsheet takes it for a formula; some also know the full-width forms of the signs.
- */
-static bool is_formula(const char *s, size_t len)
-{
-	static const char *const starts[] = {
-		"=",
-		"+",
-		"-",
-		"@",
-		"\\u0009",
-		"\\u000a",
-		"\\u000d",
-		"\xef\xbc\x9d",
-		"\xef\xbc\x8b",
-		"\xef\xbc\x8d",
-		"\xef\xbc\xa0",
-	};
-
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (len >= strlen(starts[i]) && !memcmp(s, starts[i], strlen(starts[i])))
-			return true;
-	return false;
-}
-
 /* The text of a JSON string, which begins at s behind its quote. */
 static void put_text(struct out *out, const char *s, size_t len)
 {
@@ -198,7 +174,8 @@ static void put_text(struct out *out, const char *s, size_t len)
 
 	if (is_quoted)
 		out_char(out, '"');
-	if (is_formula(s, len))
+	/* A spreadsheet would take it for a formula. */
+	if (len && (strchr("=+-@", *s) || !strncmp(s, "\\u0009", 6)))
 		out_char(out, '\'');
 	for (size_t i = 0, n; i < len; i += n) {
 		n = 1;
@@ -299,7 +276,6 @@ void section_csv(const struct report *r, const struct section_path *p, struct ou
 	const struct section_table *of = section_path_table(p);
 	struct section_csv csv = {.path = p, .out = out, .line = out__memory()};
 	struct section_cursor w = {.r = r, .csv = &csv, .s = r};
-	struct losses_view lost = {.of = {{.l = &r->lost}}, .cnt = 1};
 	bool is_silent = false;
 	char buf[SECTION_BUF];
 	struct json j;
@@ -323,9 +299,7 @@ void section_csv(const struct report *r, const struct section_path *p, struct ou
 		json__init(&j, csv.line);
 		w.j = &j;
 		w.buf = buf;
-		section_visit(
-			&w, p->from,
-			&(struct section_cursor){.x = p->from == &losses_table ? &lost : w.s});
+		section_visit(&w, p->from, &(struct section_cursor){.x = w.s});
 	}
 	free(csv.cells);
 	out__close(csv.line);

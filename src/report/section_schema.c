@@ -56,10 +56,12 @@ static void put_member(struct out *out, const struct section_col *c)
 	out_char(out, '}');
 }
 
-static void put_members(struct out *out, const struct section_table *of)
+void section_schema(struct out *out, const struct section_table *of, bool or_null)
 {
 	const char *before = "\n";
 
+	out_str(out, or_null ? "\"type\":[\"object\",\"null\"]" : "\"type\":\"object\"");
+	out_lit(out, ",\"additionalProperties\":false,\"properties\":{");
 	for (unsigned i = 0; i < of->col_cnt; i++) {
 		if (!of->cols[i].in_json)
 			continue;
@@ -67,10 +69,8 @@ static void put_members(struct out *out, const struct section_table *of)
 		put_member(out, &of->cols[i]);
 		before = ",\n";
 	}
-}
-
-static void put_required(struct out *out, const struct section_table *of, const char *before)
-{
+	out_lit(out, "},\"required\":[");
+	before = "";
 	for (unsigned i = 0; i < of->col_cnt; i++) {
 		if (!of->cols[i].in_json || !of->cols[i].required)
 			continue;
@@ -80,15 +80,6 @@ static void put_required(struct out *out, const struct section_table *of, const 
 		out_char(out, '"');
 		before = ",";
 	}
-}
-
-void section_schema(struct out *out, const struct section_table *of, bool or_null)
-{
-	out_str(out, or_null ? "\"type\":[\"object\",\"null\"]" : "\"type\":\"object\"");
-	out_lit(out, ",\"additionalProperties\":false,\"properties\":{");
-	put_members(out, of);
-	out_lit(out, "},\"required\":[");
-	put_required(out, of, "");
 	out_char(out, ']');
 }
 
@@ -108,16 +99,15 @@ static const struct analysis_ops *const analyses[] = {
 
 void report_schema(struct out *out)
 {
-	static const struct section_table *const tables[] = REPORT_TABLES;
-	const unsigned table_cnt = sizeof(tables) / sizeof(tables[0]);
-
 	out_lit(out, "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\n"
 		     "\"title\":\"cudatrace report --format=json\",\"type\":\"object\",\n"
-		     "\"additionalProperties\":false,\"properties\":{\n\"report\":{\"const\":1}");
-	for (unsigned i = 0; i < table_cnt; i++) {
-		out_char(out, ',');
-		put_members(out, tables[i]);
-	}
+		     "\"additionalProperties\":false,\"properties\":{\n\"report\":{\"const\":1},\n"
+		     "\"complete\":true,\"lost\":true,\"chosen\":true,"
+		     "\"rejected\":true,\"files\":{");
+	section_list_schema(out, &report_files_table, false);
+	out_lit(out, "},\n\"traces\":{");
+	section_list_schema(out, &report_traces_table, false);
+	out_char(out, '}');
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		out_lit(out, ",\n\"");
 		out_str(out, analyses[i]->name);
@@ -133,8 +123,5 @@ void report_schema(struct out *out)
 			section_schema(out, analyses[i]->section, analyses[i]->of_args);
 		out_char(out, '}');
 	}
-	out_lit(out, "},\n\"required\":[\"report\"");
-	for (unsigned i = 0; i < table_cnt; i++)
-		put_required(out, tables[i], ",");
-	out_lit(out, "]}\n");
+	out_lit(out, "},\n\"required\":[\"report\",\"complete\",\"lost\",\"chosen\",\"files\"]}\n");
 }

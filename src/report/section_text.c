@@ -66,7 +66,6 @@ void section_text_u64(struct section_cursor *w, const struct section_col *c, uin
 		return;
 	switch (c->type) {
 	case SECTION_TYPE_ns:
-	case SECTION_TYPE_ms:
 		human_time(cell, v);
 		break;
 	case SECTION_TYPE_bytes:
@@ -95,7 +94,6 @@ void section_text_f64(struct section_cursor *w, const struct section_col *c, dou
 		return;
 	switch (c->type) {
 	case SECTION_TYPE_mean_ns:
-	case SECTION_TYPE_us:
 	case SECTION_TYPE_f64_ns:
 		human_time(cell, v);
 		break;

@@ -126,7 +126,7 @@ void report_traces_print(const struct report *r, const struct term *term)
 	term_section(term, "Traces", "%u, in one report", r->trace_cnt);
 	for (unsigned i = 0; i < r->trace_cnt; i++)
 		placed[r->traces[i].info->place]++;
-	section_print(r, &report_files_table, r, r, "traces", TABLE_ROWS, term);
+	section_print(r, &report_traces_table, r, r, "traces", TABLE_ROWS, term);
 	if (r->trace_cnt > TABLE_ROWS)
 		term_para(term, "There are more; the JSON form has %u.", r->trace_cnt);
 	if (placed[TRACE_SAME_CLOCK])

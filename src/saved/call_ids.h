@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ids of the calls that were read. Without them, reports would count a call twice if it is read
- * twice. */
+/* The ids of the calls that were read. Reports would count a call twice that is read twice. */
 #ifndef SAVED_CALL_IDS_H
 #define SAVED_CALL_IDS_H
 

@@ -17,8 +17,8 @@ struct line_counts {
 };
 
 void line_counts__event(struct line_counts *c, const struct trace_event *ev);
-/* Adds the numbers of missing and of surplus lines. Invalid lines and repeated calls are not
- * included: they are counted where they are read. */
+/* Adds what is missing, and what is too much. Invalid lines and repeated calls are not included:
+ * they are counted where they are read. */
 void line_counts__check(const struct line_counts *c, const struct saved_own_end *own,
 			struct losses *lost);
 

@@ -53,7 +53,7 @@ void lines__again(struct lines *l);
 const char *lines__name(const struct lines *l);
 /* Prints a warning with file and line number, for the first few per file. */
 void __attribute__((format(printf, 2, 3))) lines__complain(struct lines *l, const char *fmt, ...);
-/* Prints an information message with file and line number. */
+/* The same as an information message. */
 void lines__note(struct lines *l, const char *text);
 /* At the end of the file: prints how many further messages there were. */
 void lines__sum_up(const struct lines *l);

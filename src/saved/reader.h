@@ -11,7 +11,7 @@
 #include "model/losses.h"
 #include "model/trace.h"
 
-/* The result of reading a file. */
+/* What was read of a file. */
 struct saved_file {
 	const char *path;
 	uint64_t bytes, lines, events, bad_lines;

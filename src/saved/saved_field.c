@@ -12,7 +12,7 @@ const char *parse_key_name(unsigned key)
 	return key <= EVENT_FIELD_CNT ? event_fields[key - 1].name : NULL;
 }
 
-/* Returns whether a member is read here: of those written by custom code, only these are. */
+/* Of the members written by custom code, only these are read here. */
 bool saved_takes(const struct event_field *f)
 {
 	switch (f - event_fields) {

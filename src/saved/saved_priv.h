@@ -78,8 +78,7 @@ struct saved {
 	const struct string *last[EVENT_FIELD_CNT + 1]; /* last value of a member, by key */
 	/* By kind and key: 1 + the row; 0: events of this kind have no such member. */
 	uint8_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
-	/* Rows of members that are read, by kind and key; and whether a member is shown as written.
-	 */
+	/* The same for members that are read; and whether a member is shown as written. */
 	uint8_t take_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
 	bool is_body[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
 	uint8_t head_of[EVENT_FIELD_CNT + 1]; /* by key: enum head of saved.c */

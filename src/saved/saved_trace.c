@@ -427,26 +427,6 @@ static uint64_t damaged_members(const struct json_value *p)
 	return sum;
 }
 
-/* Without these members of an end line it is unknown what is missing: it is damaged. */
-static unsigned missing_members(const struct json_value *p)
-{
-	static const struct {
-		const char *name;
-		enum parse_val val;
-	} needed[] = {{"events", VAL_OBJECT},
-		      {"drops", VAL_OBJECT},
-		      {"calls", VAL_NUMBER},
-		      {"bad_records", VAL_NUMBER}};
-	unsigned cnt = 0;
-
-	for (unsigned i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
-		const struct member *m = parsed_find(p, needed[i].name);
-
-		cnt += !m || m->val != needed[i].val;
-	}
-	return cnt;
-}
-
 /* Counts drops of kinds unknown to this version, and values that are not counts. */
 static uint64_t unknown_drops(const struct json_value *in)
 {
@@ -508,7 +488,7 @@ int saved_end(struct saved *s, const struct json_value *p)
 			end->drops[i] = u64_of(&in, drop_name(i));
 		end->unknown_drop_cnt = unknown_drops(&in);
 	}
-	end->unknown_drop_cnt += damaged_members(p) + missing_members(p);
+	end->unknown_drop_cnt += damaged_members(p);
 	s->own.end = *end;
 	if (end->end_ns > s->all->last_ns)
 		s->all->last_ns = end->end_ns;

@@ -20,8 +20,7 @@ const char *member_str(struct saved *s, const struct member *m);
 /* Returns a word that needs no escapes in any format; NULL for anything else. */
 const char *member_op(struct saved *s, const struct member *m);
 
-/* saved_field.c: returns whether a member is read; reads the members of a line as their rows
- * describe. */
+/* saved_field.c: whether a member is read; writes the members of a line as their rows describe. */
 bool saved_takes(const struct event_field *f);
 void saved_take(struct saved *s, struct trace_event *ev, enum event_kind kind,
 		const struct json_value *p);

@@ -97,10 +97,10 @@ static void lose(struct stream *st, enum loss what, uint64_t cnt)
 }
 
 /* Counts losses of `lost` lines that no end line has included. */
-static void lose_reported(struct stream *st)
+static void lose_told(struct stream *st)
 {
-	lose(st, LOSS_EVENTS, st->reported_lost);
-	st->reported_lost = 0;
+	lose(st, LOSS_EVENTS, st->told_lost);
+	st->told_lost = 0;
 }
 
 static void forget_lines(struct stream *st)
@@ -168,7 +168,7 @@ static void on_event(struct stream *st)
 					"this call was read before: it is counted twice");
 	}
 	if (st->ev.kind == EVENT_TRACER && !strcmp(st->ev.op, "lost"))
-		st->reported_lost += st->ev.tracer.events;
+		st->told_lost += st->ev.tracer.events;
 	st->at = STREAM_EVENT;
 }
 
@@ -224,7 +224,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	kind = saved__line(st->saved, &p, line, &st->ev, &why);
 	switch (kind) {
 	case SAVED_HEADER:
-		lose_reported(st);
+		lose_told(st);
 		lose(st, LOSS_LAST_FILES, st->goes_on);
 		begin(st);
 		st->skipped = saved__skipped(st->saved);
@@ -248,7 +248,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	case SAVED_END:
 		check_lines(st);
 		lose_first(st, saved__end(st->saved)->reason);
-		st->reported_lost = 0;
+		st->told_lost = 0;
 		st->has_end = true;
 		st->in_trace = false;
 		st->at = STREAM_END;
@@ -493,7 +493,7 @@ void stream__next(struct stream *st)
 	st->at = STREAM_CLOSED;
 	while (st->at == STREAM_CLOSED) {
 		if (!l->in && !next_file(st)) {
-			lose_reported(st);
+			lose_told(st);
 			st->at = STREAM_DONE;
 			return;
 		}

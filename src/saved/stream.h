@@ -51,12 +51,12 @@ struct stream {
 	char path[PATH_MAX], before[PATH_MAX];
 	bool has_end, in_trace;
 	struct line_counts counts;
-	unsigned skipped; /* missing files before the first, while no end says whether rotation
-			   * removed them */
-	uint64_t reported_lost; /* losses reported by `lost` lines and not yet by an end */
-	bool goes_on;		/* the trace continues in another file */
-	bool must_go_on;	/* this file must be a continuation */
-	bool any;		/* anything could be read */
+	unsigned skipped;   /* missing files before the first, while no end says whether rotation
+			     * removed them */
+	uint64_t told_lost; /* losses reported by `lost` lines and not yet by an end */
+	bool goes_on;	    /* the trace continues in another file */
+	bool must_go_on;    /* this file must be a continuation */
+	bool any;	    /* anything could be read */
 };
 
 /* Reads the first line of a file into f->head. Anything but a disk file stays open. s interns the

@@ -9,12 +9,12 @@
 
 /* Calls whose ends and parents are known, by id. As many lines of 300 bytes fit into a window. */
 #define CALLS_MAX (1u << 17)
-/* Maximum number of enclosing calls that are examined for a call. */
+/* A call has at most so many enclosing ones that are looked at. */
 #define DEPTH_MAX 8
 /* GPUs of processes, by a hash. */
 #define DEVICES_MAX 1024
 
-/* Order of lines with equal ends. */
+/* Of lines with equal ends. */
 enum rank { RANK_STACK, RANK_FORK, RANK_EXEC, RANK_OTHER, RANK_CALL, RANK_EXIT, RANK_GPU };
 
 struct waiting {
@@ -194,8 +194,8 @@ static bool note_call(struct window *w, const struct known_call *c)
 	return w->calls;
 }
 
-/* Records the data that GPU lines wait for. A GPU's description is repeated when more is known: the
- * last one counts. */
+/* Notes what GPU lines wait for. A GPU's description is repeated when more is known: the last one
+ * counts. */
 static bool note(struct window *w, const struct waiting *l, const struct member *const *at)
 {
 	struct known_call *d = device_of(w, l);

@@ -62,7 +62,7 @@ static const char *intern_name(struct live_report *l, const char *name)
 	return name ? l->names[i].to : NULL;
 }
 
-/* Frames are as in a saved trace: a location in a module, or an address without one. */
+/* As in a saved trace: a location in a module, or an address without one. */
 static const struct stack *intern_stack(struct live_report *l, const struct stack *stack)
 {
 	const struct stack *known = stack_pool__get(l->stacks, stack->id);

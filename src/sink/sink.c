@@ -170,7 +170,7 @@ int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_e
 	if (s->ops->close)
 		s->ops->close(s);
 	out__finish(s->out);
-	if (s->out->external_change) {
+	if (s->out->gone) {
 		sum->output_gone_cnt++;
 	} else if (out__why(s->out)) {
 		sum->write_error = out__why(s->out);

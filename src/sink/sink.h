@@ -62,7 +62,7 @@ struct sink {
 	uint64_t event_cnt; /* events received */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
 	bool waits;	    /* calls' lines wait for their GPU executions */
-	uint64_t late_cnt;  /* executions that arrived after their call's line was written */
+	uint64_t late_cnt;  /* executions that came after their call's line was written */
 	size_t gpu_at;	    /* JSONL: position in out for the last call's gpu_times */
 };
 
@@ -82,7 +82,7 @@ void sink__start_workers(struct sink *s, unsigned threads, bool wait);
 void sink__event(struct sink *s, const struct trace_event *ev);
 /* Writes buffered text; s->out and s->lost_cnt are exact until the next event. */
 void sink__flush(struct sink *s);
-/* As sink__flush(), except for pending lines. Called by a timer, so that files can be followed. */
+/* The same except for pending lines. Called by a timer, so that files can be followed. */
 void sink__tick(struct sink *s);
 /* A copy that formats events separately, for ops with `cloned`: to memory, n->out. NULL: no
  * memory. */
@@ -97,7 +97,7 @@ void sink__free_copy(struct sink *n);
 bool sink__failed(const struct sink *s);
 /* end may be NULL when the trace failed to start. */
 int sink__close(struct sink *s, const struct trace_end *end);
-/* As sink__close(); the output's losses are added to sum->lines_lost and sum->write_error, or to
+/* The same; the output's losses are added to sum->lines_lost and sum->write_error, or to
  * sum->output_gone_cnt. */
 int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_end *sum);
 

@@ -73,15 +73,3 @@ void human_rate(char cell[CELL_SZ], double bytes, double ns)
 	else
 		put_unit(cell, bytes / ns, "GB/s");
 }
-
-void human_processes(char *text, size_t size, uint64_t processes, uint64_t ranks)
-{
-	char all[CELL_SZ], of[CELL_SZ];
-
-	human_count(all, processes);
-	human_count(of, ranks);
-	if (ranks && ranks < processes)
-		snprintf(text, size, "%s processes, %s of them rank%s", all, of, plural(ranks));
-	else
-		snprintf(text, size, "%s process%s", all, plural_es(processes));
-}

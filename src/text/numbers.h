@@ -3,7 +3,6 @@
 #ifndef TEXT_NUMBERS_H
 #define TEXT_NUMBERS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "util/plural.h"
@@ -18,8 +17,6 @@ void human_bytes(char cell[CELL_SZ], uint64_t bytes);
 void human_time(char cell[CELL_SZ], double ns);
 /* "45.2 %"; empty if whole is 0 */
 void human_share(char cell[CELL_SZ], double part, double whole);
-/* "5 processes"; if only some are ranks, "5 processes, 4 of them ranks" */
-void human_processes(char *text, size_t size, uint64_t processes, uint64_t ranks);
 /* bytes per ns: "12.3 GB/s" (1e9), as usual for bandwidths; empty if ns is 0 */
 void human_rate(char cell[CELL_SZ], double bytes, double ns);
 

@@ -42,8 +42,7 @@ struct table {
 
 /* heads: the headings of the columns, then that of the name, separated by '|'. */
 void table__init(struct table *t, const char *heads);
-/* As table__init(), column by column: all before the first row. Columns beyond TABLE_COLS are not
- * shown. */
+/* The same, column by column: all before the first row. What exceeds TABLE_COLS is not shown. */
 void table__start(struct table *t, const char *name_head);
 void table__col(struct table *t, struct table_col col);
 /* A row with empty cells; NULL when the table is full. A table of up to 16 columns has room for

@@ -184,7 +184,7 @@ static void on_own_call(struct arbiter *b, struct raw *raw, struct ct_call *room
 	end(b, raw->call.id);
 	if (arbiter__is_inproc(b, c->rec.pid))
 		place_own(b, raw, room);
-	if (!u || u->inproc || u->announced)
+	if (!u || u->inproc || u->said)
 		return;
 	u->called = true;
 	if (fn && !strcmp(fn->symbol, ATTACH_BEGINS))

@@ -16,7 +16,7 @@ struct user {
 	unsigned lib_id;
 	bool inproc;
 	bool began;		  /* uses the driver, and does not only map its file */
-	bool announced;		  /* its uprobe tracing was announced */
+	bool said;		  /* its uprobe tracing was announced */
 	bool called;		  /* made a call that uprobes saw */
 	ct_generation generation; /* of a process with the library */
 	char comm[17];

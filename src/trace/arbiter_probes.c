@@ -166,9 +166,9 @@ void arbiter_begins(struct arbiter *b, pid_t pid)
 
 void arbiter_announce(struct arbiter *b, struct user *u, const char *why)
 {
-	if (u->announced)
+	if (u->said)
 		return;
-	u->announced = true;
+	u->said = true;
 	if (b->opt_in)
 		return;
 	info("process %d (%s): %s: its calls are traced by uprobes", u->pid, u->comm, why);
@@ -246,7 +246,7 @@ void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
 		u->inproc = from->inproc;
 		u->began = from->began;
 		u->generation = rec->generation;
-		u->announced = from->announced;
+		u->said = from->said;
 	}
 }
 
@@ -322,7 +322,7 @@ static bool look_at_process(void *ctx, pid_t pid)
 	struct user *u;
 	int ret;
 
-	/* A process that has not begun to use the driver sends a record when it does. */
+	/* A user that has not begun sends a record when it does. */
 	if (pid <= l->f->scan_pos || arbiter_user(l->b, pid, l->f->lib_id))
 		return true;
 	if (now_ns() > l->until_ns || !time_budget__may(reader__user(pid)))
@@ -376,7 +376,7 @@ static void look_at_file(struct arbiter *b, struct file *f, uint64_t now, bool d
 }
 
 /* A lost record may have been a process that begins to use the driver. Assume so until all
- * processes have been checked. */
+ * processes have been looked at. */
 static void look_at_losses(struct arbiter *b)
 {
 	struct ct_totals sum;

@@ -47,7 +47,7 @@ struct budget {
 	uint64_t last_ns, took_ns; /* the last period's end and length */
 	double share;		   /* overhead of the busiest thread, in the last period */
 	double spent_ns;	   /* by all threads in that period */
-	bool warned;		   /* that the limit cannot be kept */
+	bool said;		   /* that the limit cannot be kept */
 };
 
 struct budget *budget__new(const struct budget_opts *o)
@@ -223,12 +223,12 @@ static void spend_less(struct budget *b, uint64_t now_ns)
 		int id = most_saved(b);
 
 		if (id < 0) {
-			if (!b->warned)
+			if (!b->said)
 				warn("--max-overhead: the target is exceeded: tracing takes %.1f %% of the time of "
 				     "the busiest thread, and counting cannot be reduced further: exclude "
 				     "functions with -e",
 				     b->share * 100);
-			b->warned = true;
+			b->said = true;
 			return;
 		}
 		left += change(b, &b->fns[id], below(&b->fns[id]));

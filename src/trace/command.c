@@ -75,7 +75,7 @@ static const char *shell_hint(const char *name)
 	if (strcspn(name, "=") < strcspn(name, "/ "))
 		return "to set a variable: cudatrace -- env NAME=VALUE COMMAND";
 	if (strpbrk(name, " \t|&;<>"))
-		return "remove the quotes, or run a shell command: cudatrace -- sh -c 'LINE'";
+		return "leave the quotes out, or run a line of the shell: cudatrace -- sh -c 'LINE'";
 	return NULL;
 }
 

@@ -25,7 +25,7 @@
 /* Number of threads of one rank that are named. */
 #define THREADS_MAX 3
 /* Frames, and length of a name, in messages; the stack's line has all. */
-#define FRAMES_PRINTED 16
+#define FRAMES_SAID    16
 #define FRAME_NAME_MAX 80
 #define UNTOLD	       "(callers unknown)"
 
@@ -97,8 +97,7 @@ static void add_state(struct calls_of *c)
 		say(c, "; the main thread %s", what);
 }
 
-static void report_hang(struct tracer *t, const char *why, const struct stack *stack,
-			bool is_warning)
+static void tell(struct tracer *t, const char *why, const struct stack *stack, bool is_warning)
 {
 	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
 
@@ -123,14 +122,14 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 		.python_cnt = s->python_cnt,
 	};
 	const struct stack *stack = model__stack(t->model, who->pid, s->tid, &from, now_ns());
-	char why[200 + FRAMES_PRINTED * (FRAME_NAME_MAX + 4)], name[256];
+	char why[200 + FRAMES_SAID * (FRAME_NAME_MAX + 4)], name[256];
 	size_t len;
 
 	if (!stack)
 		return;
 	len = snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): thread %u %s in ",
 		       who->rank, hash, who->pid, s->tid, s->runs ? "runs" : "waits");
-	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_PRINTED; i++) {
+	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++) {
 		/* Python's frames do not depend on the other frames, which may end too soon. */
 		bool is_gap = i == s->at.cnt && !s->at.whole;
 
@@ -138,23 +137,23 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 				is_gap ? UNTOLD " < " : "", FRAME_NAME_MAX,
 				stack_frame_name(&stack->frames[i], name, sizeof(name)));
 	}
-	if (stack->frame_cnt > FRAMES_PRINTED)
+	if (stack->frame_cnt > FRAMES_SAID)
 		snprintf(why + len, sizeof(why) - len, " < %u more",
-			 stack->frame_cnt - FRAMES_PRINTED);
+			 stack->frame_cnt - FRAMES_SAID);
 	else if (!s->at.whole && !s->python_cnt)
 		snprintf(why + len, sizeof(why) - len, " < " UNTOLD);
-	report_hang(t, why, stack, true);
+	tell(t, why, stack, true);
 }
 
 /* NULL: it runs no known Python. */
 static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
 {
 	static struct python_location place;
-	char ignored_err[128];
+	char unsaid[128];
 
 	/* --python: calls need it, too. */
 	tracer__find_python(t, (pid_t)pid);
-	if (!t->att || python__find((pid_t)pid, &place, NULL, ignored_err, sizeof(ignored_err)))
+	if (!t->att || python__find((pid_t)pid, &place, NULL, unsaid, sizeof(unsaid)))
 		return NULL;
 	model__set_python(t->model, pid, &place);
 	return &place.layout.bpf;
@@ -176,8 +175,8 @@ static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *
 			s[cnt++].tid = who->pid;
 	}
 	can_read = thread_stacks__read(t->att, (pid_t)who->pid, find_python(t, who->pid), s, cnt);
-	if (!can_read && !t->warned_stacks && target_exists(who->pid)) {
-		t->warned_stacks = true;
+	if (!can_read && !t->said_stacks && target_exists(who->pid)) {
+		t->said_stacks = true;
 		warn("cannot read the stacks of waiting ranks: run cudatrace as their user, or "
 		     "with CAP_SYS_PTRACE");
 	}
@@ -193,7 +192,7 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 	char why[768];
 
 	rank_wait_text(w, why, sizeof(why));
-	report_hang(t, why, NULL, !w->over);
+	tell(t, why, NULL, !w->over);
 	for (unsigned i = 0; i < w->who_cnt; i++) {
 		struct calls_of c = {.t = t, .pid = w->who[i].pid, .now = now_ns()};
 
@@ -206,7 +205,7 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 		add_state(&c);
 		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
 			 w->who[i].rank, w->hash, c.pid, c.text);
-		report_hang(t, why, NULL, true);
+		tell(t, why, NULL, true);
 		tell_stacks(t, w->hash, &w->who[i], &c);
 	}
 }

@@ -6,7 +6,6 @@
 #include "attach/guard.h"
 
 #include "util/clock.h"
-#include "util/heartbeat.h"
 #include "util/log.h"
 #include "util/task.h"
 #include "util/time_budget.h"
@@ -27,7 +26,6 @@
 #define HANGS	 "its file, or its process, did not respond"
 #define REFUSED	 "its process cannot be inspected"
 #define TOO_MANY "too many libraries"
-#define WRITTEN	 "it is being written to"
 
 void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		const struct attach_lib *lib, const char *note)
@@ -68,7 +66,7 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 }
 
 /* Logs one line: what was attached, and the time taken. */
-static void log_attached(const struct attach_lib *lib)
+static void tell(const struct attach_lib *lib)
 {
 	if (lib->ignored)
 		return;
@@ -97,15 +95,15 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 		return NULL;
 	ret = attach__lib(l->att, t, &lib);
 	time_budget__end(&w);
-	f->missing |= ret == -ENOENT;
+	f->gone |= ret == -ENOENT;
+	f->too_many |= ret == -ENOSPC;
+	f->busy |= ret == -ETXTBSY;
 	f->late |= ret == -EINPROGRESS;
 	f->hangs |= is_hanging(ret);
-	if (ret && ret != -ENOENT && ret != -EINPROGRESS && !is_hanging(ret))
-		f->error = ret;
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
-		log_attached(lib);
+		tell(lib);
 	return lib->ignored ? NULL : lib;
 }
 
@@ -129,40 +127,11 @@ static int find_file(struct target_libs *list, const struct ct_lib_map *rec)
 
 	if (!target_exists(rec->rec.pid))
 		return -ESRCH;
-	ret = target_libs__add_open(list, rec->rec.pid, rec->fd, rec->name);
+	ret = target_libs__add_open(list, rec->rec.pid, rec->fd);
 	if (is_hanging(ret) || has_file(list, rec))
 		return ret;
 	ret = target_libs__add_mapped(list, rec->rec.pid, &key, rec->name);
 	return ret && !task_living(rec->rec.pid) ? -ESRCH : ret;
-}
-
-/* Warns once; the trace contains each. */
-static void say_refused(uint32_t pid, const char *comm)
-{
-	static bool said;
-
-	if (!said)
-		warn("cannot inspect process %u (%.16s), its CUDA calls are not traced: %s", pid,
-		     comm, caps__why_refused());
-	said = true;
-}
-
-/* The library that the process maps has no probes. */
-static void tell_failed(struct libs *l, const struct ct_lib_map *rec, int error)
-{
-	const char *why = strerror(-error);
-
-	if (error == -EACCES) {
-		say_refused(rec->rec.pid, rec->comm);
-		why = REFUSED;
-	} else if (error == -ETXTBSY) {
-		why = WRITTEN;
-	} else if (error == -ENOEXEC) {
-		why = "its file is damaged, or not such a library";
-	} else if (error == -ENOSPC) {
-		why = TOO_MANY;
-	}
-	libs_event(l, "failed", rec, NULL, why);
 }
 
 /* Attaches new libraries of the process. false: one of them was not found at this moment. */
@@ -194,19 +163,30 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	}
 	*hangs |= f.hangs;
 	/* A process may have several: the new one is preferred. */
-	if (!found && f.error) {
-		tell_failed(l, rec, f.error);
-		if (f.error == -ENOSPC)
+	if (!found && (f.too_many || f.busy)) {
+		libs_event(l, "failed", rec, NULL, f.busy ? "it is being written to" : TOO_MANY);
+		if (f.too_many)
 			refused_libs__add(&l->refused, &key, rec->uid, now_ns());
 		return true;
 	}
 	if (f.late)
 		return true;
-	if (found || f.missing || !known)
+	if (found || f.gone || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
 	libs_event(l, "mapped", rec, known, NULL);
 	return true;
+}
+
+/* Warns once; the trace contains each. */
+static void say_refused(uint32_t pid, const char *comm)
+{
+	static bool said;
+
+	if (!said)
+		warn("cannot inspect process %u (%.16s), its CUDA calls are not traced: %s", pid,
+		     comm, caps__why_refused());
+	said = true;
 }
 
 enum scan_result { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
@@ -231,7 +211,8 @@ static enum scan_result look_at_file(struct libs *l, const struct ct_lib_map *re
 		}
 		if (ret == -EACCES || ret == -EPERM) {
 			target_libs__clear(&list);
-			tell_failed(l, rec, -EACCES);
+			say_refused(rec->rec.pid, rec->comm);
+			libs_event(l, "failed", rec, NULL, REFUSED);
 			return LOOK_DONE;
 		}
 		found = attach_found(l, rec, &list, hangs);
@@ -250,9 +231,7 @@ static enum scan_result attach_mapped(struct libs *l, const struct ct_lib_map *r
 	if (lib) {
 		l->written |= attach__is_written(l->att, lib);
 		attach__mapped(l->att, &lib->key, rec->rec.ts_ns);
-		if (lib->error && lib->error != -EINPROGRESS)
-			tell_failed(l, rec, lib->error);
-		else if (!lib->ignored)
+		if (!lib->ignored)
 			libs_event(l, "mapped", rec, lib, NULL);
 		return LOOK_DONE;
 	}
@@ -279,10 +258,6 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 {
 	if (!(rec->rec.flags & CT_LIB_F_STOPPED))
 		return;
-	if (heartbeat__has_acted())
-		libs_event(l, "detached", rec, NULL,
-			   "the tracer stood still, so the process was continued before its probes "
-			   "were attached: its first calls are not traced");
 	attach__go_on(l->att, rec->rec.pid);
 	stops__note(&l->stops, rec->rec.pid, now_ns());
 }
@@ -293,7 +268,8 @@ static void on_missed(void *ctx, const struct attach_lib *lib)
 		   "its probes are not attached yet: calls until then are not traced");
 }
 
-void libs_put_off(struct libs *l, const struct ct_lib_map *rec)
+/* libs__tick() tries again. */
+static void put_off(struct libs *l, const struct ct_lib_map *rec)
 {
 	unsigned mine = 0;
 
@@ -303,8 +279,7 @@ void libs_put_off(struct libs *l, const struct ct_lib_map *rec)
 		libs_event(l, "failed", rec, NULL, "too many libraries at once");
 		return;
 	}
-	l->pending[l->pending_cnt] = (struct pending_lib){.rec = *rec};
-	l->pending[l->pending_cnt++].rec.rec.flags &= ~CT_LIB_F_STOPPED;
+	l->pending[l->pending_cnt++] = (struct pending_lib){.rec = *rec};
 }
 
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
@@ -325,8 +300,12 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 	looked = attach_mapped(l, rec, &hangs);
 	/* A record may be read after the last tick. */
 	attach__missed(l->att, on_missed, l);
-	if (looked != LOOK_DONE)
-		libs_put_off(l, rec);
+	if (looked != LOOK_DONE && !(rec->rec.flags & CT_LIB_F_STOPPED)) {
+		put_off(l, rec);
+		return;
+	}
+	if (looked == LOOK_AGAIN)
+		give_up(l, rec, hangs);
 	go_on(l, rec);
 }
 
@@ -417,7 +396,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 {
 	struct libs *l = ctx;
 
-	log_attached(lib);
+	tell(lib);
 	info("%s is traced now", lib->path);
 	libs_event(l, "attached", NULL, lib, "late: the kernel waited for a lock");
 }
@@ -447,9 +426,9 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 {
 	if (on)
-		log_attached(lib);
+		tell(lib);
 	libs_event(ctx, on ? "attached" : "detached", NULL, lib,
-		   on ? "its contents have changed" : WRITTEN);
+		   on ? "its contents have changed" : "it is being written to");
 }
 
 void libs__follow_writes(struct libs *l)

@@ -4,7 +4,6 @@
 
 #include "text/numbers.h"
 #include "util/clock.h"
-#include "util/heartbeat.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -18,8 +17,7 @@
 
 /* Records between checks of signals and timers. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes the tracer when enough records wait; the tick drains the rest, more slowly
- * while idle. */
+/* The kernel side wakes the tracer by amount; the tick drains the rest, more slowly while idle. */
 #define TICK_BUSY_MS 50
 #define TICK_IDLE_MS 1000
 #define FLUSH_NS     500000000ull
@@ -37,8 +35,8 @@ void session__stop(struct session *s, const char *reason)
 	s->stopping = true;
 }
 
-/* Returns whether processes may still connect: the first process exists and may start others; or it
- * has exited (a daemon's), and the process that started us has not connected yet. */
+/* The first process still exists and may start others. Or it does not (a daemon's has exited), and
+ * the process that started us has not connected yet. */
 static bool is_collecting(const struct session *s)
 {
 	return !kill(s->o->collect_for, 0) ||
@@ -217,7 +215,6 @@ void session__loop(struct session *s)
 		uint64_t now = now_ns();
 		int timeout;
 
-		heartbeat__beat();
 		on_tick(s, now, cnt < DRAIN_BATCH);
 		if (s->stopping)
 			break;

@@ -5,8 +5,7 @@
 #include "util/log.h"
 #include "util/out.h"
 
-static void report_lost(struct session *s, uint64_t now, const char *where, uint64_t cnt,
-			const char *why)
+static void tell(struct session *s, uint64_t now, const char *where, uint64_t cnt, const char *why)
 {
 	struct trace_event ev = tracer_event("lost", where, now);
 
@@ -20,7 +19,7 @@ static void tell_drops(struct session *s, uint64_t now, struct source *source)
 	uint64_t cnt = tracer__look_for_losses(&s->t, source);
 
 	if (cnt)
-		report_lost(s, now, source->ops->name, cnt, source->ops->why);
+		tell(s, now, source->ops->name, cnt, source->ops->why);
 }
 
 void session__tell_lost(struct session *s, uint64_t now, bool at_end)
@@ -32,13 +31,13 @@ void session__tell_lost(struct session *s, uint64_t now, bool at_end)
 			tell_drops(s, now, s->t.sources.of[i]);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;
-		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_reported[i];
+		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_told[i];
 
 		/* While the output is stuck, this line would be lost too. Files are never slow. */
 		if (!cnt || o->stuck || o->failed)
 			continue;
-		s->lost_reported[i] = o->lost;
-		report_lost(s, now, o->name, cnt, "its reader was too slow");
+		s->lost_told[i] = o->lost;
+		tell(s, now, o->name, cnt, "its reader was too slow");
 	}
 }
 

@@ -63,8 +63,7 @@ void session__event(void *session, const struct trace_event *ev)
 		summary__event(s->summary, ev);
 	/* A stack may come before any event. */
 	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
-		/* This is the reason also if the command has ended meanwhile, because later events
-		 * are not written. */
+		/* Also when the command has ended meanwhile: later events are not written. */
 		s->end.reason = "max-events";
 		s->stopping = true;
 	}
@@ -245,19 +244,11 @@ static int open_default_sink(struct session *s)
 static const char *collect_path(const struct session_opts *o, const char *path)
 {
 	static char other[4096];
-	/* A FIFO would wait for its writer. */
-	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-	bool is_file;
-	struct stat st;
+	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (fd < 0)
-		return path;
-	is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
-	if (is_file && !flock(fd, LOCK_EX | LOCK_NB))
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
 		return path;
 	close(fd);
-	if (!is_file)
-		return path;
 	snprintf(other, sizeof(other), "%s.%d", path, o->collect_for);
 	return other;
 }
@@ -298,7 +289,7 @@ static void make_summary(struct session *s)
 {
 	if (s->o->view)
 		return;
-	/* No progress line with a command, which writes to the same terminal. */
+	/* No progress line beside a command: it writes to the same terminal. */
 	if (!s->o->argv && !s->o->quiet)
 		s->progress = progress__new(stderr);
 	if (s->progress || session__wants_summary(s->o))
@@ -547,7 +538,6 @@ int session__run(const struct session_opts *o)
 
 	s.own = *o;
 	s.o = &s.own;
-	log_set_wait(LOG_WAIT_MS);
 	s.signals.fd = s.signals.quit_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;

@@ -27,10 +27,10 @@ struct signals {
 	int fd;			/* readable when one of them arrives, SIGCHLD too */
 	int quit_fd;		/* readable when a signal to end is pending */
 	sigset_t taken;		/* signals that fd receives */
-	bool is_leader;		/* this process leads its session */
+	bool is_leader;		/* whether we lead our session */
 	struct witness witness; /* with a command */
 	unsigned interrupt_cnt; /* while the command ran */
-	uint64_t requested_ns;	/* time of the first signal to end; 0: none */
+	uint64_t asked_ns;	/* time of the first signal to end; 0: none */
 	bool reported;
 };
 
@@ -51,7 +51,7 @@ struct session {
 	struct command cmd;
 	char *nvtx; /* NVTX library that the command loads; NULL: none */
 	struct guard guard;
-	uint64_t lost_reported[SESSION_MAX_SINKS]; /* by output */
+	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;
 	struct losses lost;
@@ -76,8 +76,7 @@ void session__event(void *session, const struct trace_event *ev);
 /* lost.c */
 /* Reports in the trace what was lost since the last call. */
 void session__tell_lost(struct session *s, uint64_t now, bool at_end);
-/* Returns why calls of the command may be missing without being counted; NULL: none are. The text
- * is static. */
+/* Why calls of the command may be missing without being counted; NULL: none are. Static. */
 const char *session__unseen(const struct session *s);
 /* Warns when the command has made no traced call. */
 void session__say_no_call(const struct session *s);

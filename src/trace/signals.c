@@ -22,10 +22,10 @@
 
 /* Write timeout of outputs with slow readers once a signal has ended the trace. */
 #define OUTPUT_MS 2000
-/* Signals handled between reads of records; each may take a few milliseconds. */
+/* Signals handled between reads of records; each may take some milliseconds. */
 #define AT_ONCE 8
 /* Delay until the tracer reports what it waits for after a signal. */
-#define REPORT_NS 1000000000ull
+#define TELL_NS 1000000000ull
 
 /* Signals that end a trace without a command. asks: the signal also ends the command, so the
  * trace does not wait for its children. */
@@ -160,7 +160,7 @@ static void end_by(struct session *s, int signo, bool runs)
 		}
 		if (!s->end.reason) {
 			s->end.reason = ends[i].reason;
-			s->signals.requested_ns = now_ns();
+			s->signals.asked_ns = now_ns();
 		}
 	}
 }
@@ -200,8 +200,7 @@ void session__tell_signals(struct session *s, uint64_t now)
 {
 	struct signals *g = &s->signals;
 
-	if (g->reported || !g->requested_ns || now - g->requested_ns < REPORT_NS ||
-	    !command_runs(s))
+	if (g->reported || !g->asked_ns || now - g->asked_ns < TELL_NS || !command_runs(s))
 		return;
 	g->reported = true;
 	info("%s: waiting for %s to end: Ctrl-C %sends the trace, not the command", s->end.reason,

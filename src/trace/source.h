@@ -6,7 +6,7 @@
  *
  * All sources form one stream, ordered by the time at which records were sent. A call's is its end,
  * so that an effect comes after its cause. For that, the clock is read before the sources are
- * read, and only records sent until then are taken. The source with the oldest record hands
+ * looked at, and only records sent until then are taken. The source with the oldest record hands
  * out all that are older than those of the others: a single source is called once.
  */
 #ifndef TRACE_SOURCE_H
@@ -41,8 +41,6 @@ struct count_reader {
 	/* The number of its failed calls with one error code. */
 	void (*error)(void *ctx, unsigned source, const struct ct_error_key *key, uint64_t cnt);
 	void *ctx;
-	/* For sources__take_all_counts(). */
-	bool (*wanted)(void *ctx, uint32_t pid, ct_generation generation);
 };
 
 /* Where a source puts its counts while it reads them. */
@@ -52,7 +50,6 @@ struct source_reading {
 };
 void source__on_count(void *reading, const struct ct_count_key *key, const struct ct_count *c);
 void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cnt);
-bool source__is_wanted(void *reading, uint32_t pid, ct_generation generation);
 
 /* source.next_ns: no record is pending. */
 #define SOURCE_NONE UINT64_MAX
@@ -108,12 +105,6 @@ struct source_ops {
 	 * all programs with this process id. */
 	void (*take_counts)(struct source *s, pid_t pid, ct_generation generation,
 			    const struct count_reader *r);
-	/* Returns whether take_counts() searches whole tables. NULL: never. */
-	bool (*is_slow_to_take)(struct source *s, pid_t pid, ct_generation generation);
-	/* Takes the counts of all programs that r->wanted accepts, with one search. Their rows stay
-	 * charged until forget_counts(). */
-	void (*take_all_counts)(struct source *s, const struct count_reader *r);
-	void (*forget_counts)(struct source *s, pid_t pid, ct_generation generation);
 	/* Takes the counts of programs that ended some time ago and whose exit records were
 	 * lost. */
 	void (*take_left_counts)(struct source *s, const struct count_reader *r);
@@ -149,7 +140,7 @@ struct source {
 	unsigned number; /* unique; it is part of its calls' ids */
 	uint64_t next_ns;
 	uint64_t bad_cnt; /* records that raw_check() refused */
-	uint64_t lost_reported;
+	uint64_t lost_told;
 	struct source_drop_owner_table drop_owners;
 	source_fn fn;
 	void *ctx;
@@ -210,12 +201,6 @@ void sources__set_default(struct sources *ss, enum ct_proc_level level);
 void sources__read_counts(struct sources *ss, const struct count_reader *r);
 void sources__take_counts(struct sources *ss, pid_t pid, ct_generation generation,
 			  const struct count_reader *r);
-/* The same, except from sources that would search whole tables. False: there was one, and the
- * caller adds the program to its next sources__take_all_counts(). */
-bool sources__take_counts_quickly(struct sources *ss, pid_t pid, ct_generation generation,
-				  const struct count_reader *r);
-void sources__take_all_counts(struct sources *ss, const struct count_reader *r);
-void sources__forget_counts(struct sources *ss, pid_t pid, ct_generation generation);
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r);
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);
 

@@ -32,7 +32,7 @@ struct source_gpu {
 	struct nvml_program *program;
 	uint64_t looked_ns, alive_ns;
 	struct ct_gpu rec; /* the next record, unless there is none */
-	unsigned lost_cnt, reported_cnt;
+	unsigned lost_cnt, told_cnt;
 	unsigned warned_cnt;
 	bool saw_any;
 };
@@ -160,9 +160,9 @@ static size_t gpu_take(struct source *s, size_t max, uint64_t until)
 static bool gpu_was_full(struct source *s)
 {
 	struct source_gpu *g = (void *)s;
-	bool was = g->lost_cnt != g->reported_cnt;
+	bool was = g->lost_cnt != g->told_cnt;
 
-	g->reported_cnt = g->lost_cnt;
+	g->told_cnt = g->lost_cnt;
 	return was;
 }
 

@@ -84,7 +84,7 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 {
 	const struct ct_rec *rec = raw->rec;
 
-	/* First end the calls of the process's previous program. */
+	/* First end what the process was doing. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
 		sources__left(&t->sources, rec->pid, arbiter__left(rec), rec->ts_ns);
 	arbiter__record(t->arbiter, raw, placed);
@@ -485,10 +485,10 @@ void tracer__close(struct tracer *t)
  */
 void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {
-	if (!t->att || t->warned_sigill || ev->process.signal != SIGILL ||
+	if (!t->att || t->said_sigill || ev->process.signal != SIGILL ||
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
-	t->warned_sigill = true;
+	t->said_sigill = true;
 	warn("process %u (%s) was ended by SIGILL, which %s causes in programs that call "
 	     "CUDA on another stack in the middle of a call: use --entry-only FUNCTIONS, "
 	     "or Linux 6.13",

@@ -14,7 +14,7 @@
 #define LOOK_MS 20
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
 
-/* Returns whether the process could run, or is stopped. A throttled process could run. */
+/* Whether it could run, or is stopped. A throttled process could run. */
 static bool has_no_wait(pid_t pid)
 {
 	char buf[4096], *at;

@@ -116,7 +116,7 @@ void *hash_table__pop(struct hash_table *t);
 	}                                                                                          \
 	HASH_TABLE_COMMON(x)
 
-/* Defines these functions for a key of bytes, in or at a member: X_table__find(t, bytes, len) and
+/* The same for a key of bytes, in or at a member: X_table__find(t, bytes, len) and
  * X_table__add(t, element, len). */
 #define HASH_TABLE_BYTES(x, member)                                                                \
 	HASH_TABLE_FN struct x *x##_table__find(const struct x##_table *t, const void *bytes,      \

@@ -18,7 +18,7 @@
 #define BOUNDARY_GAP (64 << 10)
 /* Maximum data buffered for a stuck reader, in addition to the current line. */
 #define STUCK_SZ_MAX (16 << 20)
-/* Time for which a reader that reads nothing may block us, once. */
+/* How long a reader that reads nothing may block us, once. */
 #define STUCK_MS 100
 /* After this time a message names the output that is waited for. */
 #define STUCK_TELL_MS 2000
@@ -317,9 +317,9 @@ void out__write_all_of(struct out *o, struct out *from)
 
 const char *out__why(const struct out *o)
 {
-	return o->external_change
+	return o->gone
 		       ?: o->error ? strerror(o->error)
-		  : o->lost	   ? OUT_READER_SLOW
+		  : o->lost	   ? "the reader was too slow"
 				   : NULL;
 }
 
@@ -350,7 +350,7 @@ char *out__room(struct out *o, size_t n)
 	return o->buf + o->len;
 }
 
-/* Finds the cut for units other than lines, which are parsed forward from a boundary. */
+/* The same for units other than lines: they are parsed forward from a boundary. */
 static off_t find_unit_cut(const struct out *o, int fd, off_t size, size_t n, long *cnt)
 {
 	off_t begin = size - (off_t)o->written, at = begin + (off_t)o->boundary[0], cut = 0;
@@ -423,7 +423,7 @@ long out__make_room(struct out *o, size_t n)
 
 	if (!o->failed)
 		return 0;
-	if (!o->is_file || o->external_change)
+	if (!o->is_file || o->gone)
 		return -ESPIPE;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", o->fd);
 	fd = open(self, O_RDONLY | O_CLOEXEC);

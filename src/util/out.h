@@ -32,8 +32,7 @@ struct out {
 	bool has_size; /* its size reflects what was written */
 	int error;     /* errno of the first failure, which alone is reported */
 	char *name;
-	const char *
-		external_change; /* what another program did to the file, or NULL; implies failed */
+	const char *gone; /* what another program did to the file, or NULL; implies failed */
 	uint64_t end;	  /* file offset after the last write: the file is at least this long */
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* committed units that were not written and never will be */
@@ -78,8 +77,7 @@ static inline bool out__waits(const struct out *o)
 /* Fails, with a message, when another program has deleted or truncated the file; at_end: also when
  * it has moved or replaced it. Each write and out__finish() check this too. */
 void out__check(struct out *o, bool at_end);
-/* Why something was not written: the error, or OUT_READER_SLOW; NULL: everything was. */
-#define OUT_READER_SLOW "the reader was too slow"
+/* Why something was not written; NULL: everything was. */
 const char *out__why(const struct out *o);
 
 /* Sets how long out__close() waits for a reader that reads nothing, in ms (-1: no limit). It also

@@ -31,14 +31,14 @@ static const char *open_hint(int e)
 	case ENOTDIR:
 		return "create the directory, or choose another file";
 	case EISDIR:
-		return "name a file in it";
+		return "it is a directory: name a file in it";
 	case EACCES:
 	case EPERM:
 		return "check the permissions, or choose another file";
 	case EINTR:
 		return "no process opened it for reading";
 	case EROFS:
-		return "choose a file on another file system";
+		return "the file system is read-only: choose another file";
 	case ENOSPC:
 	case EDQUOT:
 		return "free some space, or choose another file";

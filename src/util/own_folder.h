@@ -6,9 +6,7 @@
 
 /* Returns whether no other user can change what the directory's path leads to. The directory and
  * those above must belong to us or root. Others must not be able to write to it, or to move
- * anything in those above (as in a sticky /tmp). is_shared: others may add files to it, too. */
-bool folder__is_ours(int dir_fd, bool is_shared);
-/* The same for the names in a path, which may be symbolic links: no other user can replace them. */
-bool folder__is_path_ours(const char *path);
+ * anything in those above (as in a sticky /tmp). */
+bool folder__is_ours(int dir_fd);
 
 #endif /* UTIL_OWN_FOLDER_H */

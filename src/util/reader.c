@@ -45,7 +45,7 @@ struct user {
 static struct {
 	pid_t maker, pid; /* pid: of the current reader */
 	int maker_fd, fd; /* -1: none */
-	bool requested;	  /* a reader was requested from the maker and has not arrived yet */
+	bool asked;	  /* a reader was requested from the maker and has not arrived yet */
 	struct {
 		int fd;
 		uid_t uid; /* user of the process that it reads */
@@ -195,7 +195,7 @@ static int no_reader(void)
 
 static int get_reader(void)
 {
-	bool waited = reader.requested;
+	bool waited = reader.asked;
 
 	if (reader.fd >= 0)
 		return 0;
@@ -209,10 +209,10 @@ static int get_reader(void)
 	 * request, waited for once, and then only polled. */
 	if (!waited && write(reader.maker_fd, "", 1) != 1)
 		return no_reader();
-	reader.requested = true;
+	reader.asked = true;
 	if (!await(reader.maker_fd, reader.maker, waited ? 1 : 2 * TIMEOUT_MS))
 		return -EBUSY;
-	reader.requested = false;
+	reader.asked = false;
 	if (!pass_fd__take(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0 ||
 	    read(reader.fd, &reader.pid, sizeof(reader.pid)) != sizeof(reader.pid))
 		return no_reader();

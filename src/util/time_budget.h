@@ -52,7 +52,7 @@ int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind);
  * time. Work without time left must fail, or continue in another turn. Outside of work: true. */
 bool time_budget__has_time(void);
 void time_budget__end(struct work *w);
-/* Charges this time of the current work to no user, because the machine was busy. */
+/* Of the current work, this time is nobody's: the machine was busy. */
 void time_budget__excuse(uint64_t ns);
 /* Returns whether begin uses the user at all: nested work has no limit of its own. */
 bool time_budget__needs_user(void);

@@ -151,7 +151,7 @@ TRACES = [
     # Verbs and habits of other programs.
     ("{to_x} record x", 1, "tracing needs no subcommand: cudatrace -- COMMAND", None),
     ("{to_x} attach 1", 1, "cudatrace -p PID", None),
-    ("{to_x} -- 'no-such-program x.py'", 1, "remove the quotes, or .*sh -c", None),
+    ("{to_x} -- 'no-such-program x.py'", 1, "leave the quotes out, or .*sh -c", None),
     ("{to_x} -- NAME=1 true", 1, "cudatrace -- env NAME=VALUE", None),
     ("{to_x} trace trace", 1, "no such command in PATH", None),
     # Commands that do not exist, or that cannot be executed.
@@ -175,7 +175,7 @@ TRACES = [
         (f"-q -e launch {o} {{tmp}}/plain/x -- true", 1, "create the directory|another file", None),
         (f"-q -e launch {o} {{tmp}}/dir -- true", 1, "name a file in it", None),
         (f"-q -e launch {o} /dev/full -- sh -c 'echo runs'", 1, "free some space", None),
-        (f"{{read_only}} cudatrace -q -e launch {o} {{tmp}}/ro/x -- true", 1, "another file system", None))),
+        (f"{{read_only}} cudatrace -q -e launch {o} {{tmp}}/ro/x -- true", 1, "file system is read-only", None))),
     ("{to_x} --chrome {tmp}/dir -- true", 1, "name a file in it", "could not start"),
     ("{closed} cudatrace -q -e launch --jsonl - -- true", 1, "standard output is closed", None),
     ("{closed} cudatrace list", 1, "cannot write to stdout", None),

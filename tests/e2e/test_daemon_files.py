@@ -160,7 +160,7 @@ def test_full_disk(private, full_disk):
         subprocess.run(["zstd", "-tq", f], check=True)
     for f in full_disk.iterdir():
         f.unlink()
-    # The daemon tries again after a few seconds.
+    # The daemon tries again after some seconds.
     time.sleep(10)
     c.tell("alloc 10")
     until(lambda: "lines are written again" in d.said() and d.all_files("trace-*.part"), 3)

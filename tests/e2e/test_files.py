@@ -49,7 +49,7 @@ REFUSED = {
     # Like a link by another user where fs.protected_hardlinks is 0.
     "a hard link": (["ln", "{dir}/victim", "{dir}/hard"], False, "hard", "it has other names (hard links)"),
     "links in a circle": (["sh", "-c", "ln -s two '{dir}/one'; ln -s one '{dir}/two'"], False, "one", "Too many levels of symbolic links"),
-    "a folder": (["true"], False, "", "Is a directory: name a file in it"),
+    "a folder": (["true"], False, "", "it is a directory"),
 }
 
 

@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from helpers.jsonl import Trace
@@ -149,51 +147,3 @@ def test_library_was_not_loaded(caller, how):
 def test_nothing_is_unseen(caller):
     for who in ALL:
         assert "unseen" not in trace(caller, who, "open {lib}\ninit\nalloc 1\n")[1].end and not lost(caller)
-
-
-DESCEND = """import os, sys
-os.chdir(os.path.dirname(sys.argv[1]))
-while os.path.isdir('d' * 200):
-    os.chdir('d' * 200)
-os.execv(sys.argv[1], sys.argv[1:])"""
-
-
-@pytest.fixture(scope="module")
-def far(caller):
-    """A library whose path has more bytes than the kernel returns (4,095)."""
-    before = os.getcwd()
-    os.chdir(os.path.dirname(caller))
-    for _ in range(21):
-        os.mkdir("d" * 200)
-        os.chdir("d" * 200)
-    shutil.copy(LIB, "libcuda.so.1")
-    os.chdir(before)
-
-
-@pytest.mark.parametrize("who", ALL)
-def test_long_path(caller, far, who):
-    """The calls must be traced. Without root, which may open the file by its mapping, they must be a loss."""
-    said, t = trace(caller, who, "open ./libcuda.so.1\ninit\nalloc 9\n", before=[sys.executable, "-c", DESCEND, caller])
-    assert t.sym["cuMemAlloc_v2"] == 9 if who != "user" else "failed_libraries" in lost(caller), said
-
-
-MAPS = "import mmap, sys\nf = open(sys.argv[1], 'rb')\nm = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)\nprint(flush=True)\ninput()"
-
-
-@pytest.mark.parametrize("targets", ["-p", "-a"])
-@pytest.mark.parametrize("says", ["not such a library", "it is being written to"])
-def test_no_probes_at_the_start(tmp_path, targets, says):
-    """A mapped library without probes must be a loss, with a line that has the reason."""
-    path = str(tmp_path / "libcuda.so.1")
-    Path(path).write_bytes(b"\0" * 8192) if "not" in says else shutil.copy(LIB, path)
-    with subprocess.Popen([sys.executable, "-c", MAPS, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p, open(path, "ab") as writer:
-        p.stdout.readline()
-        if "not" in says:
-            writer.close()
-        out = tmp_path / "t.jsonl"
-        ran = Ran([CUDATRACE, "-q", "--probe=uprobe", "-e", "cuInit", "--duration=0.5", "--jsonl", out, *([targets, str(p.pid)] if targets == "-p" else ["-a"])])
-        p.communicate(b"\n")
-    assert ran.status == 0, ran
-    notes = [e["note"] for e in Trace(out).lib if e["pid"] == p.pid and e["op"] == "failed"]
-    assert len(notes) == 1 and says in notes[0], Trace(out).lib
-    assert "failed_libraries" in [x["id"] for x in json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", out]).out)["lost"]]

@@ -3,17 +3,14 @@
 # takes: 40
 """Unusual but real processes, named with -p: without a main thread, by the id of a thread, in other forms of lists, and those
 that cannot be traced, each with a one-line reason."""
-import json
 import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
 from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
-from helpers.jsonl import Trace
 from helpers.live import Caller, compiled, state
 from helpers.run import CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
 
@@ -174,26 +171,3 @@ def test_not_let_in(running):
     until(lambda: os.stat(f"/proc/{target.pid}").st_uid == 65534)
     ran = Ran(["setpriv", "--bounding-set=-sys_ptrace", CUDATRACE, "-p", str(target.pid), "--jsonl", "/dev/null"])
     assert ran.status == 1 and "CAP_SYS_PTRACE" in ran.err and "--cap-add=SYS_PTRACE" in ran.err and "run it as root" not in ran.err, ran
-
-
-@pytest.mark.parametrize("probe", ["uprobe", "inject"])
-def test_hooked_bystander(tmp_path, probe):
-    """A process that has changed the code of a function must not crash, also if it is not traced: the function gets no probe."""
-    library = tmp_path / "libcuda.so.1"
-    shutil.copy(LIB, library)
-    program = compiled(tmp_path / "hooked", TESTS + "/hooked.c", f"-L{FAKE}", "-l:libcuda.so.1", "-Wl,-z,now")
-    env = {"LD_LIBRARY_PATH": str(library.parent)}
-    flag = tmp_path / "flag"
-    with subprocess.Popen([program, flag], env={**os.environ, **env}) as hooked:
-        until(flag.exists)
-        ran = Ran([CUDATRACE, f"--probe={probe}", "--no-summary", "--jsonl", tmp_path / "t", "--", FAKE + "/sample"], env=env)
-        time.sleep(0.1)
-        flag.unlink()
-        assert hooked.wait(20) == 0, ran
-    assert ran.status == 0, ran
-    t = Trace(tmp_path / "t")
-    assert t.sym["cuCtxSynchronize"] == (0 if probe == "uprobe" else 1) and t.sym["cuLaunchKernel"] > 10, ran
-    complete = json.loads(Ran([CUDATRACE, "report", "--format=json", tmp_path / "t"]).out)["complete"]
-    assert complete is (probe == "inject"), ran
-    if probe == "uprobe":
-        assert f"process {hooked.pid} has changed the code of cuCtxSynchronize" in ran.err

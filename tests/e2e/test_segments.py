@@ -268,7 +268,7 @@ def test_next_cannot_be_opened(tmp_path):
     os.mkdir(tmp_path / "a.1.jsonl")
     ran = inside("-q", "-e", ALL, "--max-file=1M", "--jsonl", tmp_path / "a.jsonl", "--chrome", tmp_path / "b.json", "--", *SAMPLE, env={"LD_LIBRARY_PATH": FAKE})
     assert ran.status == 1 and ran.err.count("\n") == 1, ran
-    assert f"cannot write {tmp_path}/a.1.jsonl: Is a directory: name a file in it" in ran.err
+    assert f"cannot write {tmp_path}/a.1.jsonl: Is a directory: it is a directory: name a file in it" in ran.err
     f = lines(tmp_path / "a.jsonl")
     assert os.path.getsize(tmp_path / "a.jsonl") <= MIB and f[-1]["write_error"] == "Is a directory" and f[-1]["lines_lost"] > 1000
     # The other output continues.

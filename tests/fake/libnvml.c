@@ -346,12 +346,12 @@ struct event {
 
 int nvmlEventSetWait_v2(void *set, struct event *e, unsigned ms)
 {
-	static int reported;
+	static int told;
 
 	BEGIN;
-	if (!watched || reported || !word("xid") || calls < 2 || ms)
+	if (!watched || told || !word("xid") || calls < 2 || ms)
 		return 10;
-	reported = 1;
+	told = 1;
 	*e = (struct event){(device)1, 8, number("xid", 0), -1, -1};
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A saved trace, as a file from an unknown sender: the reader, all analyses, the Chrome form;
- * depending on the input's size, a form of the report and a comparison with itself. Written JSON
+ * A saved trace, as a file that somebody sent: the reader, all analyses, the Chrome form; and as
+ * the input's size says, a form of the report and a comparison with itself. JSON that comes out
  * must be valid.
  */
 #include "fuzz.h"
@@ -20,11 +20,11 @@
 #include "sink/sink.h"
 #include "util/log.h"
 
-/* One size of this many. The page is a megabyte for any trace; a comparison has two traces.
+/* Of so many sizes one. The page is a megabyte whatever the trace is; a comparison has two traces.
  */
 #define HTML_EVERY 16
 #define DIFF_EVERY 4
-/* After this many runs the reader is replaced, because it keeps names and processes. */
+/* Then the reader is another: what it knows of names and processes stays. */
 #define RUNS 64
 
 struct run {
@@ -95,7 +95,7 @@ static void write_diff(struct run *run)
 	struct out *out = out__memory();
 	struct json j;
 
-	/* A trace must not differ from itself. */
+	/* A trace is no different from itself. */
 	assert(!diff__finish(run->diff));
 	json__init(&j, out);
 	diff__json(run->diff, &j);
@@ -103,7 +103,7 @@ static void write_diff(struct run *run)
 	out__close(out);
 }
 
-/* Replaces stdin by the input, without system calls. */
+/* stdin is the input, without the kernel. */
 static struct input in;
 
 ssize_t read(int fd, void *to, size_t n)
@@ -126,7 +126,7 @@ int fstat(int fd, struct stat *st)
 static void open_all(void)
 {
 	log_set_level(LOG_ERR);
-	/* Otherwise freeing and allocating memory takes half of the time. */
+	/* Else half of the time goes into giving memory back and asking for it again. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tokens of mangled names (Itanium C++ ABI, chapter 5.1), and some real names from compilers. */
+/* What mangled names are made of (Itanium C++ ABI, chapter 5.1), and some that compilers made. */
 #ifndef TESTS_NAMES_TOKENS_H
 #define TESTS_NAMES_TOKENS_H
 
@@ -144,7 +144,7 @@ static const char *const tokens[] = {
 	"GR",
 	"GTt",
 	"GI",
-	/* numbers, ends, and invalid tokens */
+	/* numbers, ends, what is none of it */
 	"0",
 	"9",
 	"36",

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Runs the fuzz targets in the order given, FUZZ_SECONDS (60) each:
 #   tests/fuzz/run.sh [TARGET...]          TARGET as in fuzz_TARGET.c, or names (names.c)
-#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        number of runs of each, and of processes at once; FUZZ_SECONDS is then the
-#                                          limit for all together: name the slowest last, which gets the remaining time
-#   FUZZ_DIR=DIR                           programs, seeds and dictionaries exist already (`make fuzz-fast` packs
+#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        so many runs of each, by so many processes at once; FUZZ_SECONDS is then the
+#                                          most that all take together: name the slowest last, which gets what is left
+#   FUZZ_DIR=DIR                           programs, seeds and dictionaries are there already (`make fuzz-fast` packs
 #                                          them: no sanitizers, static): nothing is built, no source is needed
-# Interesting inputs are kept in build/fuzzing/corpus, where the next run begins. An input that
-# fails is kept beside it and printed. Exit status 1 when there is one.
+# What they find interesting is kept in build/fuzzing/corpus, and where they begin next time. An input that
+# fails is kept beside it and named. Exit status 1 when there is one.
 set -u
 cd "$(dirname "$0")" || exit 1
 [ -n "${FUZZ_DIR-}" ] || cd ../.. || exit 1
@@ -17,14 +17,14 @@ jobs=${FUZZ_JOBS:-1} seconds=${FUZZ_SECONDS:-60}
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 seed() { mkdir -p "$dir/seeds/$1" && cat >"$dir/seeds/$1/$2"; }
-# Small real inputs, because chance would not find these.
+# Small real inputs, for what chance would not find.
 make_seeds()
 {
 	mkdir -p "$dir/seeds/elf"
 	printf 'int cuInit(int f){return f;}\nint cuMemAlloc_v2(int f){return f+1;}\n' |
 		gcc -shared -nostdlib -Wl,-soname,libcuda.so.1,-z,noseparate-code,--build-id -s -x c - \
 			-o "$dir/seeds/elf/small.so" || return 1
-	# Three functions that load adjacent members, and a version.
+	# Three that load what lies together, and a version.
 	mkdir -p "$dir/seeds/nccl"
 	gcc -O2 -shared -nostdlib -Wl,-soname,libnccl.so.2,-z,noseparate-code -s -x c - -o "$dir/seeds/nccl/small.so" <<-'C' || return 1
 		struct comm { char state[1024]; unsigned long hash; int rank, ranks, device; };
@@ -71,7 +71,7 @@ PY
 	make_dicts
 }
 
-# Requests to the daemon, and answers to it; the first bytes are the target's own.
+# What is asked of the daemon, and what it is answered; the first bytes are the target's own.
 make_daemon_seeds()
 {
 	local word answer='{"partialSuccess":{"rejectedSpans":"3"}}'
@@ -92,7 +92,7 @@ make_daemon_seeds()
 	printf '\2\0\1\0\0\0\0' | seed reader two
 }
 
-# Words of each format, quoted, which chance does not produce.
+# What chance does not spell: words of each language, quoted.
 words() { sed 's/[\\"]/\\&/g; s/.*/"&"/' | sort -u >"$dir/$1.dict"; }
 make_dicts()
 {
@@ -132,7 +132,7 @@ make_dicts()
 	done
 }
 
-# one NAME LENGTH JOB: a process's share of the runs. Without entropy, which takes longer than most targets.
+# one NAME LENGTH JOB: a process's share of the runs. Entropy as a guide takes libFuzzer longer than most targets take.
 one()
 {
 	local name=$1 log=$dir/$1.$3.log dict='' time=$seconds rc
@@ -147,7 +147,7 @@ one()
 	echo "$3" >>"$dir/$name.ended"
 }
 
-# Prints the result of a target that has ended.
+# What became of a target that has ended.
 say()
 {
 	local name=$1 runs crashes hangs log
@@ -163,7 +163,7 @@ say()
 	echo "not ok fuzz $name: $runs runs, $crashes crashes, $hangs hangs # $(grep -aoE "Test unit written to .*|ERROR: .*|Assertion.*" "$log" | tail -n 2 | tr '\n' ' '); see $log"
 }
 
-# Waits for a process, and prints the result of its target.
+# Waits for a process, and says what has ended with it.
 wait_one()
 {
 	local name
@@ -176,7 +176,7 @@ wait_one()
 	done
 }
 
-# The next target begins as soon as a process is free, so none waits for another target's last process.
+# The next target begins where there is a process less than there may be: none waits for another's last.
 fuzz()
 {
 	local name=$1 i
@@ -189,7 +189,7 @@ fuzz()
 	done
 }
 
-# The demangler's names are limited by number, not by time.
+# The demangler's names: a number of them, not a time.
 names()
 {
 	local prog=$O/fuzz/names out

@@ -407,7 +407,7 @@ static void times(void)
 	}
 }
 
-/* Repeats: a pause, then a few milliseconds with this number of calls in each. */
+/* Repeats: a pause, then some milliseconds with this number of calls in each. */
 static void bursts(int cnt, int ms, int calls)
 {
 	for (int burst = 0; burst < cnt; burst++) {

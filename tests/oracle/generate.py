@@ -174,7 +174,7 @@ def in_order(m, end, seed):
             "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 1000000000,
             "wall_time": "2026-01-01T00:00:00.000000000Z"}
     tail = {"ts": ms(end), "type": "end", "name": "cudatrace", "reason": "command exited", "events": dict(kinds), "calls": len(calls), "entries": len(calls),
-            "drops": {"calls": 0}, "bad_records": 0, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": ms(end)}
+            "drops": {"calls": 0}, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": ms(end)}
     return [head, *lines, tail]
 
 

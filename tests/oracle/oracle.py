@@ -6,7 +6,7 @@ usage: oracle.py TRACE.jsonl[.zst] REPORT.json    prints each difference; exit s
 It shares no code with the report, and is simple rather than fast (the whole trace in memory, sorted lists).
 check(lines, report) returns a list of differences. It covers overview (classes, functions), waits, transfers, kernels,
 stages (parts of the whole), executions on the GPU (unions by device, gaps), and laws that hold in every report (laws()): shares lie within
-0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory, step.py the critical path; derived.py has the
+0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory; derived.py has the
 list of members that are not recomputed.
 """
 import collections
@@ -17,7 +17,6 @@ import sys
 import derived
 import ledger
 import sections
-import step
 import verdict
 
 # Lines of these types are calls of the CUDA driver; calls of libraries have types of their own.
@@ -389,7 +388,6 @@ def check(lines, report):
         sections.ratio(TOOLS, d, calls, report)
         sections.stages(d, report)
         ledger.check(TOOLS, d, lines, report)
-        step.check(TOOLS, d, lines, calls, report)
     sections.overview(TOOLS, d, lines, calls, report)
     sections.waits(TOOLS, d, calls, report)
     sections.longest(TOOLS, d, calls, report)

@@ -441,7 +441,7 @@ def trace(p):
             "machine": "x86_64", "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9,
             "wall_time": "2026-01-01T00:00:00.000000000Z"}
     tail = {"ts": now / 1e6, "type": "end", "name": "cudatrace", "reason": "command exited", "events": events, "calls": entries,
-            "entries": entries, "drops": {"calls": 0}, "bad_records": 0, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": now / 1e6}
+            "entries": entries, "drops": {"calls": 0}, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": now / 1e6}
     return [head, *lines, tail]
 
 

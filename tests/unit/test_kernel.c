@@ -12,7 +12,7 @@
 #include "model/kernel.h"
 
 /* The BPF side has read this name through a handle. */
-static void set_name(struct handles *h, uint64_t value, const char *name)
+static void told(struct handles *h, uint64_t value, const char *name)
 {
 	handles__set_name(h, value, name, strlen(name) + 1);
 }
@@ -187,14 +187,14 @@ static void test_told(void **state)
 	struct handles h = {.names = names};
 	const struct handle *e;
 
-	set_name(&h, 0x10, "_Z4goodv");
-	set_name(&h, 0x20, "foo.isra.0");
+	told(&h, 0x10, "_Z4goodv");
+	told(&h, 0x20, "foo.isra.0");
 	e = handles__get(&h, 0x10);
 	assert_true(e->guessed);
 	assert_string_equal(e->name->demangled, "good()");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "foo.isra.0");
 	/* The program confirms the name. */
-	set_name(&h, 0x10, "_Z4goodv");
+	told(&h, 0x10, "_Z4goodv");
 	handles__set(&h, 0x10, intern("_Z4goodv"));
 	assert_int_equal(h.checked_ok, 1);
 	assert_int_equal(h.checked_bad, 0);
@@ -203,10 +203,10 @@ static void test_told(void **state)
 	handles__unloaded(&h);
 	assert_null(handles__get(&h, 0x20));
 	assert_non_null(handles__get(&h, 0x10));
-	set_name(&h, 0x20, "another");
+	told(&h, 0x20, "another");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "another");
 	/* The unload was not traced. */
-	set_name(&h, 0x20, "a_third");
+	told(&h, 0x20, "a_third");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "a_third");
 	/* A name read before the unload is not compared with a later one from the program. */
 	handles__set(&h, 0x10, intern("new"));
@@ -222,21 +222,21 @@ static void test_told_bad(void **state)
 	struct handles h = {.names = names};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		set_name(&h, 0x10, bad[i]);
+		told(&h, 0x10, bad[i]);
 		assert_null(handles__get(&h, 0x10));
 	}
 	handles__set_name(&h, 0x10, NULL, 0);
 	assert_null(handles__get(&h, 0x10));
 	/* A name that fills the buffer may be truncated. */
 	memset(huge, 'a', sizeof(huge) - 1);
-	set_name(&h, 0x10, huge);
+	told(&h, 0x10, huge);
 	assert_null(handles__get(&h, 0x10));
-	set_name(&h, 0x10, huge + 1);
+	told(&h, 0x10, huge + 1);
 	assert_non_null(handles__get(&h, 0x10));
-	set_name(&h, 0, "k");
+	told(&h, 0, "k");
 	assert_null(handles__get(&h, 0));
 	/* The program names it later. */
-	set_name(&h, 8, "1kernel");
+	told(&h, 8, "1kernel");
 	handles__clear(&h);
 	handles__set(&h, 8, intern("k"));
 	assert_string_equal(handles__get(&h, 8)->name->mangled, "k");
@@ -248,12 +248,12 @@ static void test_contradiction(void **state)
 {
 	struct handles h = {.names = names};
 
-	set_name(&h, 0x10, "one");
-	set_name(&h, 0x20, "two");
+	told(&h, 0x10, "one");
+	told(&h, 0x20, "two");
 	handles__set(&h, 0x20, intern("other"));
 	assert_int_equal(h.checked_bad, 1);
 	assert_null(handles__get(&h, 0x10));
-	set_name(&h, 0x30, "three");
+	told(&h, 0x30, "three");
 	assert_null(handles__get(&h, 0x30));
 	/* Names from the program are. */
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "other");
@@ -261,7 +261,7 @@ static void test_contradiction(void **state)
 	assert_string_equal(handles__get(&h, 0x10)->name->mangled, "uno");
 	/* Another program in the process starts without contradictions. */
 	handles__clear(&h);
-	set_name(&h, 0x10, "one");
+	told(&h, 0x10, "one");
 	assert_non_null(handles__get(&h, 0x10));
 	/* An unreadable handle that the program just received is a contradiction, too. */
 	handles__set_name(&h, 8, NULL, 0);
@@ -276,7 +276,7 @@ static void test_check_limit(void **state)
 	struct handles h = {.names = names};
 
 	for (int i = 0; i < 100; i++) {
-		set_name(&h, 0x10, "one");
+		told(&h, 0x10, "one");
 		handles__set(&h, 0x10, intern("one"));
 	}
 	assert_true(h.checked_ok >= 8 && h.checked_ok < 50);
@@ -295,19 +295,19 @@ static void test_cut(void **state)
 	memset(whole, 'w', sizeof(whole) - 1);
 	memset(other, 'o', sizeof(other) - 1);
 	for (int i = 0; i < 100; i++) {
-		set_name(&h, 0x10, whole);
+		told(&h, 0x10, whole);
 		handles__set(&h, 0x10, kernel_name__intern(&none, whole, 1023));
 		assert_string_equal(handles__get(&h, 0x10)->name->mangled, whole);
 		assert_false(handles__get(&h, 0x10)->guessed);
 	}
 	assert_int_equal(h.checked_bad, 0);
 	/* A short name is not truncated: a different name is a contradiction. */
-	set_name(&h, 0x20, other);
+	told(&h, 0x20, other);
 	handles__set(&h, 0x20, kernel_name__intern(&none, whole, 1023));
 	assert_int_equal(h.checked_bad, 1);
 	assert_int_equal(strlen(handles__get(&h, 0x20)->name->mangled), 1023);
 	handles__clear(&h);
-	set_name(&h, 0x10, whole);
+	told(&h, 0x10, whole);
 	handles__set(&h, 0x10, kernel_name__intern(&none, whole, 1000));
 	assert_int_equal(h.checked_bad, 1);
 	handles__clear(&h);
@@ -323,7 +323,7 @@ static void test_derive(void **state)
 	assert_false(handles__get(&h, 0x20)->guessed);
 	handles__derive(&h, 0, handles__get(&h, 0x10));
 	assert_null(handles__get(&h, 0));
-	set_name(&h, 0x40, "one");
+	told(&h, 0x40, "one");
 	handles__derive(&h, 0x30, handles__get(&h, 0x40));
 	assert_true(handles__get(&h, 0x30)->guessed);
 	/* Names derived from a guess are dropped with it. */

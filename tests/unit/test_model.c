@@ -326,7 +326,7 @@ static void test_min_duration(void **state)
 }
 
 /* The record that the BPF side sends before a call with a handle. */
-static void set_name(uint64_t handle, const char *name)
+static void tell(uint64_t handle, const char *name)
 {
 	_Alignas(8) char buf[sizeof(struct ct_name) + 64] = {0};
 	struct ct_name *n = (struct ct_name *)buf;
@@ -350,12 +350,12 @@ static void test_told_names(void **state)
 	const struct trace_event *ev;
 
 	assert_null(launch(0xa0)->launch.kernel);
-	set_name(0xa0, "_Z1av");
+	tell(0xa0, "_Z1av");
 	ev = launch(0xa0);
 	assert_string_equal(ev->launch.kernel, "a()");
 	assert_string_equal(ev->launch.kernel_mangled, "_Z1av");
 	assert_true(ev->launch.kernel_guessed);
-	set_name(0xb0, "kernel_b");
+	tell(0xb0, "kernel_b");
 	assert_string_equal(launch(0xb0)->launch.kernel, "kernel_b");
 	/* The name of a CUfunction from a CUkernel is a guess if the CUkernel's is. */
 	ev = CALL(&r, "cuKernelGetFunction", {"pFunc", 0xf00}, {"kernel", 0xa0});
@@ -368,13 +368,13 @@ static void test_told_names(void **state)
 	/* Modules and contexts take their kernels with them. */
 	CALL(&r, "cuModuleUnload", {"hmod", 1});
 	assert_null(launch(0xa0)->launch.kernel);
-	set_name(0xa0, "_Z1av");
+	tell(0xa0, "_Z1av");
 	assert_non_null(launch(0xa0)->launch.kernel);
 	CALL(&r, "cuCtxDestroy_v2", {"ctx", 1});
 	assert_null(launch(0xa0)->launch.kernel);
 	/* The program uses another name: all guesses are dropped, with names derived from them. */
-	set_name(0xa0, "_Z1av");
-	set_name(0xb0, "kernel_b");
+	tell(0xa0, "_Z1av");
+	tell(0xb0, "kernel_b");
 	CALL(&r, "cuModuleGetFunction", {"hfunc", 0xb0}, {"name", .str = "other"});
 	assert_null(launch(0xa0)->launch.kernel);
 	assert_null(launch(0xf00)->launch.kernel);

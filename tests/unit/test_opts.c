@@ -275,7 +275,7 @@ static const struct {
 } wrong[] = {
 	{"-p 1 -- ls", "both -p and a command ('ls')"},
 	{"-p 1 ls", "both -p and a command"},
-	{"-p x", "--pid 'x': not a process id; give a number above 0: pgrep NAME"},
+	{"-p x", "--pid 'x': not a process id"},
 	{"-p 1x", "--pid '1x': not a process id"},
 	{"-p +1", "not a process id"},
 	{"-p 0x10", "not a process id"},

@@ -117,7 +117,7 @@ enum cap_state cap_probe_cookie(struct cap *c)
 }
 
 /* Tries to attach a link to a directory, which always fails. A kernel that has the attach type
- * returns EBADF; one without it fails earlier (EINVAL). Nothing is attached, so nothing has to be
+ * returns EBADF; one without it stops before (EINVAL). Nothing is attached, so nothing has to be
  * detached, which would take up to 0.1 s. */
 static enum cap_state try_link(struct cap *c, enum mechanism mech)
 {

@@ -154,13 +154,13 @@ static int read_file(int fd, const char *path, const struct python_map *first,
 {
 	struct elf_file *f = calloc(1, sizeof(*f));
 	const Elf64_Sym *runtime;
-	char err[256];
+	char said[256];
 	uint64_t bias;
 	int ret = -ENOENT;
 
 	if (!f)
 		return -ENOENT;
-	*f = (struct elf_file){.fd = fd, .program = true, .err = err, .err_size = sizeof(err)};
+	*f = (struct elf_file){.fd = fd, .program = true, .err = said, .err_size = sizeof(said)};
 	if (!elf_file__read(f)) {
 		runtime = find_symbol(f, "_PyRuntime");
 		if (runtime && elf_file_bias(f, first->start, first->off, &bias)) {

@@ -186,13 +186,13 @@ int target_open_mapped(const struct map_line *m, pid_t pid)
 /* Warns once, because the file is found repeatedly. */
 static void say_remote(const struct map_line *m, pid_t pid)
 {
-	static bool warned;
+	static bool said;
 
-	if (!warned)
+	if (!said)
 		warn("%s of process %d is on a file system that another user serves (FUSE): it is "
 		     "not traced; put a copy on a disk",
 		     m->path, pid);
-	warned = true;
+	said = true;
 }
 
 static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t pid)

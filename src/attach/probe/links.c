@@ -2,7 +2,6 @@
 #include "links_priv.h"
 
 #include "util/clock.h"
-#include "util/heartbeat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,7 @@
 
 /* Timeout without a sign of life: a process may be stopped for as long. */
 #define TIMEOUT_MS 1000
-/* Timeout for perf events, which wait for each other (event_mutex). On a busy machine, one takes
+/* The same for perf events, which wait for each other (event_mutex). On a busy machine, one takes
  * seconds while other tracers close theirs. */
 #define TIMEOUT_PERF_MS 15000
 /* Total time to close all links. The prompt must return within two seconds. Other mechanisms take
@@ -107,7 +106,6 @@ static bool await(struct links *l, unsigned ms)
 	unsigned timeout;
 
 	while (!has_answer(l, LOOK_MS)) {
-		heartbeat__beat();
 		now = now_ms();
 		if (moves(l))
 			moved = now;

@@ -54,7 +54,7 @@ bool mmap_waiter__is_still(struct waiter *w)
 	unsigned long before = w->switches;
 	char state = look_at(w, w->pid, w->tid);
 
-	/* A process of ours that was stopped makes no progress either. */
+	/* A process of ours that somebody stopped makes no progress either. */
 	return (is_asleep(state) || state == 'T' || state == 't') && w->switches == before;
 }
 
@@ -105,7 +105,7 @@ static int compare(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* Copies the known data of threads that have not run since. */
+/* Takes what is known of threads that have not run since. */
 static void take_known(struct mmap_waiters *w, const struct mmap_waiters *known)
 {
 	for (unsigned i = 0; i < w->cnt && known->cnt; i++) {
@@ -221,8 +221,8 @@ judge(const struct mmap_waiters *w, const struct stat *st, volatile struct view 
 	_exit(0);
 }
 
-/* Returns whether our process waits for the execve() of another, and not for memory of its own:
- * these functions of Linux 6.18 take exec_update_lock. */
+/* Whether our process waits for the execve() of another, and not for memory of its own: these
+ * functions of Linux 6.18 take exec_update_lock. */
 static bool waits_for_exec(pid_t pid)
 {
 	char where[128];
@@ -232,7 +232,7 @@ static bool waits_for_exec(pid_t pid)
 }
 
 /* Returns whether the process ended by itself; else it waited for the thread view->at, or there is
- * no more time. A process without a processor does not count as waiting. */
+ * no more time. One that has no processor does not wait. */
 static bool await(pid_t pid, const volatile struct view *view, uint64_t end, bool *in_exec)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -256,10 +256,10 @@ static bool await(pid_t pid, const volatile struct view *view, uint64_t end, boo
 }
 
 /*
- * A process that waits to read the system call of a thread waits for the thread's execve(), which
- * has exec_update_lock (6.18). The thread holds no memory lock that matters: its new memory is not
- * locked while it closes files, and the kernel visits only memory with users (mmget_not_zero()),
- * not the old one. Others that share the old one are threads of the list.
+ * Whoever waits for the system call of a thread waits for its execve(), which has exec_update_lock
+ * (6.18). The thread holds no memory lock that matters: its new memory is not locked while it
+ * closes files, and the kernel visits only memory with users (mmget_not_zero()), not the old one.
+ * Others that share the old one are threads of the list.
  */
 static pid_t holder_of(const struct mmap_waiters *w, const struct stat *st, volatile struct view *v)
 {

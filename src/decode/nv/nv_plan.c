@@ -90,7 +90,7 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 		row->plan.flags |= CT_NV_PLAN_CONTROL;
 		break;
 	case NV_ESC_RM_ALLOC:
-		/* A request of 48 bytes is NVOS64 of 535, whatever the assumed version. */
+		/* Whatever the assumed version, a request of 48 bytes is NVOS64 of 535. */
 		size = 48;
 		break;
 	}

@@ -174,7 +174,7 @@ static void say_parts(struct answer *a, const struct stage_parts *p)
 			   100 * stage_part_share(p, i));
 }
 
-/* Adds how the GPU spent its time, if that is known. */
+/* How the GPU spent its time, if that is known. */
 static void say_gpu(const struct report *r, struct answer *a, struct cells *c)
 {
 	struct gpu_result g;
@@ -206,7 +206,7 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	};
 	struct stage_result s;
 	struct cells c = {0};
-	unsigned item_cnt = 0;
+	unsigned said = 0;
 
 	stage_result(r, &s);
 	answer_number(a, "compute_share", stage_part_share(&s.all, PART_LAUNCH));
@@ -220,9 +220,9 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	say_gpu(r, a, &c);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		if (s.stages[i].wall_ns)
-			answer_say(a, "%s%s %s", item_cnt++ ? ", " : "By stage: ", stage_name(i),
+			answer_say(a, "%s%s %s", said++ ? ", " : "By stage: ", stage_name(i),
 				   answer_time(&c, s.stages[i].wall_ns));
-	answer_say(a, "%s", item_cnt ? "." : "");
+	answer_say(a, "%s", said ? "." : "");
 }
 
 /* With GPU times, idle time comes from them alone. */
@@ -242,10 +242,10 @@ static void say_measured_idle(struct answer *a, const struct gpu_idle *steady,
 	answer_say(a, "%s of %s, from the first execution to the last; the longest period was %s.",
 		   answer_time(c, idle), answer_time(c, g->span_ns),
 		   answer_time(c, g->longest_gap_ns));
-	for (unsigned i = 0, item_cnt = 0; i < IDLE_CAUSE_CNT; i++)
+	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
 		if (d->cause_ns[i])
 			answer_say(a, "%s%s %.0f %%",
-				   item_cnt++ ? ", " : " Meanwhile, by the host's calls: ",
+				   said++ ? ", " : " Meanwhile, by the host's calls: ",
 				   idle_cause_name(i), 100 * ratio_of(d->cause_ns[i], d->total_ns));
 	answer_say(a, "%s", d->count ? "." : "");
 }
@@ -269,9 +269,9 @@ static void say_proven_idle(struct answer *a, const struct idle_result *d, struc
 		answer_time(c, d->total_ns), answer_count(c, d->count), plural(d->count),
 		100 * ratio_of(d->total_ns, d->span_ns), answer_time(c, d->span_ns));
 	answer_say(a, "; %s of it within iterations. Meanwhile: ", answer_time(c, d->in_iter_ns));
-	for (unsigned i = 0, item_cnt = 0; i < IDLE_CAUSE_CNT; i++)
+	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
 		if (d->cause_ns[i])
-			answer_say(a, "%s%s %s", item_cnt++ ? ", " : "", idle_cause_name(i),
+			answer_say(a, "%s%s %s", said++ ? ", " : "", idle_cause_name(i),
 				   answer_time(c, d->cause_ns[i]));
 	answer_say(a, ". The longest, %s, came after %s and before %s.",
 		   answer_time(c, d->longest_ns), d->longest_after, d->longest_before);

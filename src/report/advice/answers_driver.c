@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Answers about the kernel driver, and about the processes that have the GPU. */
+/* What reaches the kernel driver, and who has the GPU. */
 #include "answers_priv.h"
 
 #include <string.h>

@@ -12,7 +12,6 @@
 #include "model/call.h"
 #include "model/failure.h"
 #include "findings_priv.h"
-#include "verdict_priv.h"
 #include "report/time/stage.h"
 
 #define SMALL_SUBMITS 4
@@ -289,19 +288,8 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	}
 }
 
-/* The limit that a finding is about. */
-static const uint8_t limit_of[FINDING_CNT] = {
-	[FINDING_gpu_bound] = LIMIT_GPU,	  [FINDING_plans_rebuilt] = LIMIT_HOST,
-	[FINDING_launch_bound] = LIMIT_HOST,	  [FINDING_host_bound] = LIMIT_HOST,
-	[FINDING_decode_host] = LIMIT_HOST,	  [FINDING_idle_between] = LIMIT_HOST,
-	[FINDING_small_syncs] = LIMIT_WAITS,	  [FINDING_copies_alone] = LIMIT_TRANSFERS,
-	[FINDING_pageable] = LIMIT_TRANSFERS,	  [FINDING_startup_host] = LIMIT_STARTUP,
-	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
-	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
-	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
-};
-
-/* FINDINGS_ORDER */
+/* Order of findings in all views: by severity, then time lost in the steady state, then all time
+ * lost. */
 static int by_severity(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
@@ -309,8 +297,6 @@ static int by_severity(const void *a, const void *b)
 
 	if (x->rule->severity != y->rule->severity)
 		return x->rule->severity < y->rule->severity ? -1 : 1;
-	if (x->is_limit != y->is_limit)
-		return x->is_limit ? -1 : 1;
 	if (x_ns != y_ns)
 		return x_ns < y_ns ? 1 : -1;
 	if (x->lost_ns != y->lost_ns)
@@ -355,13 +341,11 @@ static void keep_one_of_host(struct findings *f)
 static void findings_finish(void *a)
 {
 	struct findings *f = a;
-	struct verdict *v = f->r->an[AN_VERDICT];
+
 	struct stage_result stages;
 
 	iter_result(f->r, &f->it);
 	stage_result(f->r, &stages);
-	verdict_decide(v);
-	f->run_ns = v->run_ns;
 	f->run_from_ns = stages.run_from_ns;
 	f->run_to_ns = stages.run_to_ns;
 	f->steady_cnt = f->it.count - f->it.warmup;
@@ -391,8 +375,6 @@ static void findings_finish(void *a)
 		finding_fill(x, rule->confidence_reason, x->confidence_reason,
 			     sizeof(x->confidence_reason));
 		finding_fill(x, rule->advice, x->advice, sizeof(x->advice));
-		finding_say_gain(f, x);
-		x->is_limit = limit_of[i] != LIMIT_UNKNOWN && limit_of[i] == v->limit;
 		f->list_cnt++;
 	}
 	keep_one_of_host(f);

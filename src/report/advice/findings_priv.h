@@ -11,7 +11,7 @@
 #include "report/iter/iter.h"
 #include "text/table.h"
 
-#define VALUES_MAX 8
+#define VALUES_MAX 7
 #define ERRORS_MAX 32 /* per process */
 
 /* The values of each rule, by name or by position in its row. */
@@ -48,11 +48,8 @@ struct finding {
 	const char *clock;
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
-	char place[128];	 /* where it is called: step_place() */
-	char period[96];	 /* the part of the run that it is about, or empty */
-	bool is_limit;		 /* the verdict is about it */
 	union finding_values v;
-	char brief[160], text[512], advice[384], confidence_reason[256], gain[192];
+	char brief[160], text[512], advice[384], confidence_reason[256];
 };
 
 /* Calls that matter in the iterations after the warm-up. Iterations are known only at the end, so
@@ -118,7 +115,6 @@ struct findings {
 	/* valid from the finish on */
 	struct iter_result it;
 	uint64_t run_from_ns, run_to_ns; /* the steady state */
-	uint64_t run_ns;		 /* its length, as in the verdict */
 	uint64_t steady_cnt;		 /* iterations after the warm-up */
 	struct hot_sum hot[HOT_CNT];
 	struct keys memory_threads; /* threads with HOT_ALLOC or HOT_FREE calls */
@@ -160,18 +156,6 @@ enum {
 };
 extern const struct rule finding_rules[FINDING_CNT];
 
-/* findings_step.c */
-bool plans_rebuilt(const struct findings *f, struct finding *x);
-/* The part of the steady state that the host costs: by a CUDA graph if it has none, else in all.
- * Returns false if no step was replayed. */
-bool step_host_share(const struct findings *f, double *share);
-
-/* findings_startup.c */
-bool gpu_bound(const struct findings *f, struct finding *x);
-bool startup_host(const struct findings *f, struct finding *x);
-bool startup_init(const struct findings *f, struct finding *x);
-bool startup_load(const struct findings *f, struct finding *x);
-bool startup_warmup(const struct findings *f, struct finding *x);
 /* findings_serving.c */
 bool decode_host(const struct findings *f, struct finding *x);
 /* The process that serves requests. */
@@ -185,12 +169,6 @@ bool graphs_padded(const struct findings *f, struct finding *x);
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ]);
 /* Fills a template of the rule with the finding's values. Returns false if it is malformed. */
 bool finding_fill(const struct finding *x, const char *template, char *text, size_t size);
-/* Fills x->gain: the possible gain by period; empty if it is not known. */
-void finding_say_gain(const struct findings *f, struct finding *x);
-/* The order of findings in all views. */
-#define FINDINGS_ORDER                                                                             \
-	"first what is wrong, then the limit in the verdict, then by gain in the steady state, "   \
-	"then at start-up"
 
 /* The kernels that the thread launched since it last waited; NULL: not known. */
 const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid);
@@ -201,14 +179,6 @@ const char *finding_severity(const struct finding *x);
 static inline uint64_t finding_steady_ns(const struct finding *x)
 {
 	return x->lost_ns * x->steady;
-}
-
-/* Share of the steady state that is lost. Time in calls that overlap may be longer than it. */
-static inline double finding_steady_share(const struct findings *f, const struct finding *x)
-{
-	double share = ratio_of(finding_steady_ns(x), f->run_ns);
-
-	return share < 1 ? share : 1;
 }
 
 extern const struct section_table findings_table;

@@ -48,21 +48,17 @@ static void over(struct finding *x, unsigned clocks, const char *clock)
 	x->clock = clock;
 }
 
-/* Lost: what replayed steps take less; without them, the part of the iterations in which no device
- * was busy. */
+/* Lost: the part of the iterations in which no device was busy. */
 static bool host_bound(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
 	struct gpu_result g;
-	double share;
 
 	gpu_result(f->r, &g);
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
-	if (!step_host_share(f, &share))
-		share = ratio_of(steady.idle_ns, steady.whole_ns);
-	x->lost_ns = f->run_ns * share;
+	x->lost_ns = (f->run_to_ns - f->run_from_ns) * ratio_of(steady.idle_ns, steady.whole_ns);
 	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	x->v.host_bound = (struct host_bound){
@@ -76,38 +72,26 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Device time of the process that iterates, as in the verdict: in the whole trace, and in the
- * steady state. */
-static void gpu_times(const struct findings *f, struct gpu_result *all, struct gpu_period *steady)
-{
-	double scale;
-
-	gpu_result_of(f->r, f->it.pid, all);
-	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, steady);
-	scale = ratio_of(f->run_ns, f->run_to_ns - f->run_from_ns);
-	steady->copy_alone_ns *= scale;
-	steady->comm_alone_ns *= scale;
-}
-
 /* Lost: the time in which a device copied and did not compute. */
 static bool copies_alone(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
-	struct gpu_result all;
+	struct gpu_result g;
 	uint64_t alone;
 
-	gpu_times(f, &all, &steady);
-	alone = all.copy_ns - all.overlap_ns;
-	if (!all.copy_ns || alone * 10 < all.span_ns)
+	gpu_result(f->r, &g);
+	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
+	alone = g.copy_ns - g.overlap_ns;
+	if (!g.copy_ns || alone * 10 < g.span_ns)
 		return false;
 	x->lost_ns = alone;
 	x->steady = part_of(steady.copy_alone_ns, alone);
-	over(x, all.device_cnt, "device");
-	x->at_ns = all.first_ns;
+	over(x, g.device_cnt, "device");
+	x->at_ns = g.first_ns;
 	x->v.copies_alone = (struct copies_alone){
-		.copies = all.copy_ns,
+		.copies = g.copy_ns,
 		.alone = alone,
-		.share = ratio_of(alone, all.span_ns),
+		.share = ratio_of(alone, g.span_ns),
 	};
 	return true;
 }
@@ -118,24 +102,24 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 /* Lost: the time in which a device communicated and did nothing else. */
 static bool comm_alone(const struct findings *f, struct finding *x)
 {
-	struct gpu_result g, all;
 	struct gpu_period steady;
+	struct gpu_result g;
 	double share;
 	bool steps;
 
 	gpu_result(f->r, &g);
-	gpu_times(f, &all, &steady);
+	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
 	steps = g.gpu_bound + g.host_bound;
-	share = steps ? g.iter_alone_median : ratio_of(all.alone_ns, all.span_ns);
+	share = steps ? g.iter_alone_median : ratio_of(g.alone_ns, g.span_ns);
 	if (share < ALONE_SHARE)
 		return false;
-	x->lost_ns = all.alone_ns;
-	x->steady = part_of(steady.comm_alone_ns, all.alone_ns);
-	over(x, all.device_cnt, "device");
+	x->lost_ns = g.alone_ns;
+	x->steady = part_of(steady.comm_alone_ns, g.alone_ns);
+	over(x, g.device_cnt, "device");
 	x->at_ns = g.first_ns;
 	x->v.comm_alone = (struct comm_alone){
-		.comm = all.comm_ns,
-		.alone = all.alone_ns,
+		.comm = g.comm_ns,
+		.alone = g.alone_ns,
 		.share = share,
 		.step = steps,
 	};
@@ -247,8 +231,6 @@ static bool late_rank(const struct findings *f, struct finding *x)
 		.most = c.late_max_ns,
 		.who = who,
 		.job = job,
-		.late = c.late_all_cnt,
-		.ranks = c.rank_cnt,
 	};
 	return true;
 }
@@ -398,7 +380,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	    i.in_iter_ns * 50 < f->it.dist[ITS_TIME].total)
 		return false;
 	x->lost_ns = i.in_iter_ns;
-	/* Some of it is in warm-up iterations. */
+	/* Iterations of the warm-up have some of it. */
 	x->steady = fmin(1, ratio_of(stages.phase_ns[PHASE_RUN], i.in_iter_ns));
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,

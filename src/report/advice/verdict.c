@@ -119,7 +119,7 @@ static void say_host(struct verdict *v)
 		const char *what;
 	} parts[] = {{PART_OUTSIDE, "outside CUDA calls"},
 		     {PART_LAUNCH, "in launches"},
-		     {PART_OTHER, "in libraries and other CUDA calls"}};
+		     {PART_OTHER, "in libraries and other calls"}};
 	unsigned most = 0;
 	char share[CELL_SZ];
 
@@ -144,7 +144,7 @@ static void decide_idle(struct verdict *v)
 		{PART_MODULE, HOST_SHARE, LIMIT_MODULES, "Loading of code limits",
 		 "in calls that load code", "Loading it before the loop gains"},
 		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers limit", "in copies",
-		 "Copying less, or during other work, gains"},
+		 "Copying less, or beside other work, gains"},
 		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit",
 		 "in waits although the GPU is idle", "Waiting less gains"},
 	};
@@ -231,7 +231,7 @@ static void decide_from_host(struct verdict *v)
 		decide(v, LIMIT_TRANSFERS, "host", copies, v->run_ns);
 		say(v, "Transfers limit: the host spends %s of %s in copies", share_text(v, share),
 		    scope);
-		say_gain(v, "Copying less, or during other work, gains");
+		say_gain(v, "Copying less, or beside other work, gains");
 	} else if (waits < WAITS_FEW * v->run_ns) {
 		decide(v, LIMIT_HOST, "host", v->run_ns - waits, v->run_ns);
 		human_share(share, waits, v->run_ns);
@@ -248,8 +248,7 @@ static void decide_from_host(struct verdict *v)
 	}
 }
 
-/* Replaces what verdict_decide() found. */
-static void decide_hang(struct verdict *v)
+static bool decide_hang(struct verdict *v)
 {
 	const struct findings *f = v->r->an[AN_FINDINGS];
 	char time[CELL_SZ], share[CELL_SZ];
@@ -261,14 +260,14 @@ static void decide_hang(struct verdict *v)
 			continue;
 		decide(v, LIMIT_WAITS, "host", x->lost_ns, v->whole_ns);
 		v->at_most_ns = x->lost_ns;
-		*v->sentence = '\0';
 		human_time(time, x->lost_ns);
 		human_share(share, x->lost_ns, v->whole_ns);
 		say(v, "The program hangs: %s for %s, %s of the trace",
 		    x->fn ? "a wait has not returned" : "a collective has not been joined", time,
 		    share);
-		return;
+		return true;
 	}
+	return false;
 }
 
 static bool has_steady_state(const struct verdict *v)
@@ -277,29 +276,17 @@ static bool has_steady_state(const struct verdict *v)
 			       v->run_ns >= STEADY_SHARE * v->whole_ns);
 }
 
-enum phase verdict_longest_startup(const struct verdict *v)
-{
-	enum phase most = PHASE_BEFORE;
-
-	for (enum phase p = PHASE_BEFORE; p < PHASE_RUN; p++)
-		if (v->stages.phase_ns[p] > v->stages.phase_ns[most])
-			most = p;
-	return most;
-}
-
-bool verdict_notes_startup(const struct verdict *v)
-{
-	return v->startup_ns && v->startup_ns >= STARTUP_NOTE_SHARE * v->whole_ns;
-}
-
 static bool decide_startup(struct verdict *v)
 {
 	double share = ratio_of(v->startup_ns, v->whole_ns);
-	enum phase most = verdict_longest_startup(v);
+	enum phase most = PHASE_BEFORE;
 	char cell[CELL_SZ], name[96];
 
 	if (share < (has_steady_state(v) ? STARTUP_SHARE : STARTUP_ONLY_SHARE))
 		return false;
+	for (enum phase p = PHASE_BEFORE; p < PHASE_RUN; p++)
+		if (v->stages.phase_ns[p] > v->stages.phase_ns[most])
+			most = p;
 	decide(v, LIMIT_STARTUP, "host", v->startup_ns, v->whole_ns);
 	v->at_most_ns = v->startup_ns;
 	verdict_phase(v, most, name, sizeof(name));
@@ -313,7 +300,7 @@ static void note_startup(struct verdict *v)
 {
 	char cell[CELL_SZ];
 
-	if (v->limit == LIMIT_STARTUP || !verdict_notes_startup(v))
+	if (v->limit == LIMIT_STARTUP || v->startup_ns < STARTUP_NOTE_SHARE * v->whole_ns)
 		return;
 	human_share(cell, v->startup_ns, v->whole_ns);
 	say(v, ". Start-up, paid once, takes %s of the trace", cell);
@@ -375,8 +362,9 @@ static void find_idle(struct verdict *v)
 	v->idle.of_ns = v->it.count ? v->it.last_ns - v->it.first_ns : d.span_ns;
 }
 
-void verdict_decide(struct verdict *v)
+static void verdict_finish(void *a)
 {
+	struct verdict *v = a;
 	struct overview_totals t;
 
 	stage_result(v->r, &v->stages);
@@ -394,7 +382,7 @@ void verdict_decide(struct verdict *v)
 		say(v, "Not known: arguments were not recorded. Trace without --no-args");
 	else if (!t.call_cnt)
 		say(v, "Not known: no CUDA call was recorded");
-	else if (decide_startup(v))
+	else if (decide_hang(v) || decide_startup(v))
 		;
 	else if (!t.launch_cnt && !t.graph_launch_cnt && !t.class_cnt[CLASS_TRANSFER])
 		say(v, "Not known: no work for the GPU was recorded");
@@ -405,20 +393,13 @@ void verdict_decide(struct verdict *v)
 		decide_measured(v);
 	else
 		decide_from_host(v);
-	v->has_calls = !v->r->args_redacted && t.call_cnt;
-}
-
-static void verdict_finish(void *a)
-{
-	struct verdict *v = a;
-
-	if (v->has_calls) {
-		decide_hang(v);
+	if (!v->r->args_redacted && t.call_cnt) {
 		note_startup(v);
-	}
-	say(v, ".");
-	if (v->has_calls)
+		say(v, ".");
 		doubt(v);
+	} else {
+		say(v, ".");
+	}
 }
 
 void verdict_idle(const struct report *r, struct gpu_idle *res)

@@ -15,7 +15,7 @@ const char *verdict_phase(const struct verdict *v, enum phase phase, char *text,
 		[PHASE_LOAD] = "loading",
 		[PHASE_WARMUP] = "warm-up",
 		[PHASE_AFTER] = "after the last iteration",
-		[PHASE_END] = "after the last launch, copy or wait",
+		[PHASE_END] = "after the last work",
 	};
 	char cnt[CELL_SZ];
 
@@ -58,7 +58,7 @@ static void say_host(const struct verdict *v, const struct term *term)
 		[PART_SYNC] = "in waits",
 		[PART_MEMORY] = "in memory calls",
 		[PART_MODULE] = "loading code",
-		[PART_OTHER] = "in other CUDA calls",
+		[PART_OTHER] = "in other calls",
 		[PART_OUTSIDE] = "outside CUDA calls",
 	};
 	char text[512], share[CELL_SZ];

@@ -39,15 +39,7 @@ struct verdict {
 	struct gpu_period gpu;
 	struct gpu_idle idle;
 	uint64_t whole_ns, startup_ns, run_ns; /* all phases; those before the run; the run */
-	bool has_calls;			       /* and their arguments */
 };
-
-/* Decides on the limit. The findings need it, so they call this in their finish; hangs and notes
- * follow in the verdict's own. */
-void verdict_decide(struct verdict *v);
-/* Whether the verdict mentions start-up; the longest phase of start-up. */
-bool verdict_notes_startup(const struct verdict *v);
-enum phase verdict_longest_startup(const struct verdict *v);
 
 const char *verdict_limit_name(enum verdict_limit limit);
 /* Formats the name of a phase for the table; returns text. */

@@ -110,20 +110,15 @@ static void sort_kernels(struct gpu *g)
 	qsort(g->sorted, g->sorted_cnt, sizeof(*g->sorted), by_time);
 }
 
-static bool is_used_by(const struct gpu_device *d, uint32_t pid)
+static void sum_devices(struct gpu *g)
 {
-	return !pid || d->is_shared || gpu_device__is_of(d, pid);
-}
+	struct gpu_result *res = &g->res;
 
-static void sum_devices(const struct gpu *g, uint32_t pid, struct gpu_result *res)
-{
+	gpu_devices__finish(&g->devices);
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
-		const struct gpu_device *d = g->devices.of[i];
-		const struct gpu_busy *b = &d->busy;
+		struct gpu_device *d = g->devices.of[i];
+		struct gpu_busy *b = &d->busy;
 
-		if (!is_used_by(d, pid))
-			continue;
-		res->device_cnt++;
 		res->span_ns += b->last - b->first;
 		res->busy_ns += b->parts[GPU_ANY].total;
 		res->compute_ns += b->parts[GPU_COMPUTE].total;
@@ -134,7 +129,7 @@ static void sum_devices(const struct gpu *g, uint32_t pid, struct gpu_result *re
 			res->comm_ns += b->parts[GPU_COMMUNICATING].total;
 			res->alone_ns += gpu_busy__alone(b);
 		}
-		if (!res->first_ns || b->first < res->first_ns)
+		if (!i || b->first < res->first_ns)
 			res->first_ns = b->first;
 		if (b->longest_gap <= res->longest_gap_ns)
 			continue;
@@ -170,7 +165,7 @@ static const struct gpu_device *device_of(const struct gpu *g, uint32_t pid,
 		const struct gpu_device *d = g->devices.of[i];
 
 		share = share_of(&d->busy, GPU_ANY, it);
-		if (!is_used_by(d, pid) || share <= most)
+		if ((!gpu_device__is_of(d, pid) && !d->is_shared) || share <= most)
 			continue;
 		most = share;
 		best = d;
@@ -237,11 +232,11 @@ static void gpu__finish(void *a)
 	struct gpu *g = a;
 
 	g->res.executions = g->all.cnt;
+	g->res.device_cnt = g->devices.cnt;
 	if (!g->all.cnt)
 		return;
 	sort_kernels(g);
-	gpu_devices__finish(&g->devices);
-	sum_devices(g, 0, &g->res);
+	sum_devices(g);
 	g->res.queue_p50_ns =
 		loghist_percentile(&g->queue, g->all.queue_cnt, 0.5, g->all.queue_max);
 	g->res.queue_p99_ns =
@@ -254,15 +249,6 @@ void gpu_result(const struct report *r, struct gpu_result *res)
 	const struct gpu *g = r->an[AN_GPU];
 
 	*res = g ? g->res : (struct gpu_result){0};
-}
-
-void gpu_result_of(const struct report *r, uint32_t pid, struct gpu_result *res)
-{
-	const struct gpu *g = r->an[AN_GPU];
-
-	*res = (struct gpu_result){0};
-	if (g)
-		sum_devices(g, pid, res);
 }
 
 void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t to_ns,
@@ -281,9 +267,9 @@ void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t
 			if (part[n] > whole)
 				part[n] = whole;
 		}
-		if (part[GPU_ANY] < 1 || !is_used_by(d, pid))
+		if (part[GPU_ANY] < 1 || (pid && !d->is_shared && !gpu_device__is_of(d, pid)))
 			continue;
-		/* Executions that arrived late may be in one part only. */
+		/* Executions that came late may be in one part only. */
 		for (unsigned n = 0; n < GPU_ANY; n++)
 			if (part[n] > part[GPU_ANY])
 				part[n] = part[GPU_ANY];

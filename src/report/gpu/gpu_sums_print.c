@@ -98,7 +98,7 @@ void gpu_sums__print(const struct gpu_sums *g, const struct term *term)
 	human_time(cost, cnt ? cost_ns / cnt : 0);
 	if (cnt)
 		term_section(term, "GPUs by NVML",
-			     "%" PRIu64 " sample%s; each took a separate process %s", samples,
+			     "%" PRIu64 " sample%s, each %s of a process of its own", samples,
 			     plural(samples), cost);
 	else
 		term_section(term, "GPUs by NVML", "no samples");

@@ -72,7 +72,7 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 
 	if (i == KEYS_NONE)
 		return NULL;
-	if (s->by_key[i] && (!s->list[s->by_key[i] - 1].destroyed ||
+	if (s->by_key[i] && (!s->list[s->by_key[i] - 1].gone ||
 			     !memlimit_has(&s->list_rows, 1, MEMLIMIT_STREAMS_MAX)))
 		return &s->list[s->by_key[i] - 1];
 	if (!memlimit_charge(&s->list_rows, 1, MEMLIMIT_STREAMS_MAX, MEMLIMIT_STREAMS))
@@ -271,7 +271,7 @@ static void on_create(struct streams *s, const struct trace_event *ev)
 	if (!x)
 		return;
 	if (x->created || x->submitted) { /* its end was lost */
-		x->destroyed = true;
+		x->gone = true;
 		x = stream_get(s, ev, handle_of(ev));
 		if (!x)
 			return;
@@ -291,7 +291,7 @@ static void on_destroy(struct streams *s, const struct trace_event *ev)
 
 	x = stream_get(s, ev, handle_of(ev));
 	if (x)
-		x->destroyed = true;
+		x->gone = true;
 }
 
 static void on_event_life(struct streams *s, const struct trace_event *ev)
@@ -312,7 +312,7 @@ static void on_process(struct streams *s, const struct trace_event *ev)
 	while (p && p->first) {
 		struct stream *x = &s->list[p->first - 1];
 
-		x->destroyed = true;
+		x->gone = true;
 		p->first = x->next;
 	}
 }

@@ -17,7 +17,7 @@ struct stream {
 	uint64_t handle, created_ns;
 	uint64_t ctx;	   /* memory_context() of the creating call, or of its last work */
 	uint32_t pid, tid; /* tid: only for a per-thread default stream, else 0 */
-	bool created, has_flags, has_priority, destroyed;
+	bool created, has_flags, has_priority, gone;
 	uint64_t flags;
 	int32_t priority;
 	uint64_t launches, transfers, bytes, syncs, sync_ns, recorded, waited;

@@ -105,11 +105,6 @@ static enum host_place place_of(const struct transfers *t, const struct trace_ev
 	return src < dst ? src : dst;
 }
 
-bool transfer_is_pageable(const struct report *r, const struct trace_event *ev)
-{
-	return r->an[AN_TRANSFERS] && place_of(r->an[AN_TRANSFERS], ev) == HOST_PAGEABLE;
-}
-
 /* Duration of the copy itself; false: not known. The host's time is used, from start to return, if
  * the call returned when the copy was done. Times measured on the GPU would go here. */
 static bool copy_ns(const struct trace_event *ev, uint64_t *ns)

@@ -59,7 +59,7 @@ struct it_thread {
 	struct it_sketch sketch;
 	struct it_step *steps; /* launches of the segment */
 	unsigned step_cnt, step_cap;
-	/* of the segment with the most launches: it may contain a loop that does not wait */
+	/* of the segment with most launches: it may contain a loop that does not wait */
 	struct it_step *longest;
 	unsigned longest_cnt, longest_cap;
 	struct it_seg *segs;
@@ -86,9 +86,8 @@ struct iter {
 	struct it_thread *threads;
 	unsigned thread_cap;
 	struct memlimit_share seg_rows;
-	uint64_t lost_segs; /* beyond MEMLIMIT_SEGMENTS_MAX */
-	const struct it_thread
-		*longest; /* thread with the most launches in one segment; NULL: none */
+	uint64_t lost_segs;		 /* beyond MEMLIMIT_SEGMENTS_MAX */
+	const struct it_thread *longest; /* thread with most launches in one segment; NULL: none */
 	/* results */
 	struct it_iter *list;
 	unsigned cnt, cap, round_cnt;

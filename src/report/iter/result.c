@@ -232,7 +232,7 @@ struct iter_span iter_at(const struct report *r, uint64_t i)
 {
 	const struct it_iter *at = &((const struct iter *)r->an[AN_ITER])->list[i];
 
-	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup, at->round};
+	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup};
 }
 
 unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)

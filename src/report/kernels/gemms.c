@@ -17,7 +17,7 @@
 #define ROWS_MAX (1u << 14)
 #define NONE	 UINT32_MAX
 #define IN_MAX	 8
-/* Executions that arrived before their launch's enclosing call returned. */
+/* Executions that came before their launch's enclosing call returned. */
 #define EARLY_MAX 512
 
 struct gemm_row {

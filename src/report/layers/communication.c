@@ -120,7 +120,7 @@ static uint64_t seen_until(struct communication *x, const struct coll_comm *c, u
 		const struct coll_rank *k = &c->ranks[i];
 		uint64_t ns = report_until(x->r, k->trace);
 
-		if (who >> i & 1 && ns < until && keys__find(&x->ended, k->pid) == KEYS_NONE)
+		if (who >> i & 1 && ns < until && keys__find(&x->gone, k->pid) == KEYS_NONE)
 			until = ns;
 	}
 	return until;
@@ -261,7 +261,7 @@ static void communication_event(void *a, const struct trace_event *ev)
 		return;
 	}
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
-		keys_get(&x->ended, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
+		keys_get(&x->gone, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
 	if (ev->kind == EVENT_TRACER && !strcmp(ev->op, "lost"))
 		on_lost(x, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
@@ -397,12 +397,9 @@ static void communication_finish(void *a)
 		for (unsigned i = 0; i < c->rank_cnt; i++) {
 			const struct coll_rank *k = &c->ranks[i];
 
-			/* By chance, each rank is last in the same share of them. */
-			if (k->late_ns <= res->late_ns || k->late_cnt * c->rank_cnt <= c->late_cnt)
+			if (k->late_ns <= res->late_ns)
 				continue;
 			res->joined_cnt = c->joined_cnt;
-			res->late_all_cnt = c->late_cnt;
-			res->rank_cnt = c->rank_cnt;
 			res->late_cnt = k->late_cnt;
 			res->late_ns = k->late_ns;
 			res->late_max_ns = k->late_max_ns;
@@ -446,7 +443,7 @@ static void communication__free(void *a)
 		memlimit_free(x->comms[i]);
 	}
 	keys__free(&x->keys);
-	keys__free(&x->ended);
+	keys__free(&x->gone);
 	keys__free(&x->small_threads);
 	memlimit_free(x->comms);
 	memlimit_free(x->calls);

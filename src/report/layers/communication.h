@@ -10,10 +10,9 @@ struct communication_result {
 	/* Small calls outside groups: each has its own launch. */
 	uint64_t small_cnt, small_ns, small_at_ns;
 	unsigned small_threads; /* threads that make those */
-	/* The rank that was late for the longest time, over all communicators, and more often than
-	 * by chance; joined 0: none. late_all_cnt: late collectives of its communicator. */
-	uint64_t joined_cnt, late_cnt, late_all_cnt, late_ns, late_max_ns, late_at_ns;
-	unsigned rank_cnt;
+	/* The rank that was late for the longest time, over all communicators; joined 0: none is
+	 * late */
+	uint64_t joined_cnt, late_cnt, late_ns, late_max_ns, late_at_ns;
 	uint32_t late_pid;
 	const struct spread *late, *small; /* over time, all ranks; NULL without the analysis */
 	/* A collective that a rank has not joined; open_seq 0: none */

@@ -43,7 +43,7 @@ struct coll_rank {
 	uint64_t first, seq; /* first and last sequence number in the trace */
 	bool unknown;	     /* the last one had no sequence number valid in all ranks */
 	bool lost;	     /* calls of its trace were lost */
-	uint64_t last_cnt;   /* number of times it was last, late or not */
+	uint64_t last_cnt;   /* number of times it came last, late or not */
 	/* late_ns: time that another rank spent in a collective that this rank started last.
 	 * late_until: end of the counted time, as collectives submitted ahead overlap. */
 	uint64_t late_cnt, late_ns, late_max_ns, late_max_at, late_until;
@@ -88,7 +88,7 @@ struct coll_call {
 struct communication {
 	struct report *r;
 	struct keys keys;
-	struct keys ended; /* processes that have ended */
+	struct keys gone; /* processes that have ended */
 	struct keys small_threads;
 	struct coll_comm **comms;
 	unsigned cap;

@@ -58,7 +58,7 @@ struct range_sums {
 	struct memlimit_share names, opened; /* in a report */
 };
 
-/* Charges one more row to the process; cnt: number of rows so far. */
+/* Charges a row of all cnt ones to the process. */
 static bool charge(const struct range_sums *s, struct memlimit_share *rows, unsigned cnt,
 		   unsigned max)
 {

@@ -109,7 +109,7 @@ static void put_row(const struct print_ctx *p, char cell[COLS][CELL_SZ], const c
 		used += COL_WIDTH;
 	}
 	fprintf(p->term->f, "  %*s", indent, "");
-	/* The map alone may be piped to less or grep, so its names are not cut. */
+	/* The map alone is also for less and grep. */
 	term_name(p->term, name, p->shown ? p->term->width - used - indent - 1 : NAME_MAX_WIDTH);
 	putc('\n', p->term->f);
 }

@@ -351,7 +351,7 @@ static void on_create(struct idle *d, const struct trace_event *ev)
 	s->created = s->ctx && s->ctx != CONTEXT_UNKNOWN;
 }
 
-static bool reports_done(const struct trace_event *ev)
+static bool says_done(const struct trace_event *ev)
 {
 	if (ev->is_error)
 		return false;
@@ -375,7 +375,7 @@ static void idle_event(void *a, const struct trace_event *ev)
 		on_submit(d, p, ev);
 	else if (p->idle_ns)
 		count_cpu(p, ev);
-	if (reports_done(ev))
+	if (says_done(ev))
 		on_done(d, p, ev);
 	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_CU_EVENT) &&
 		 !ev->is_error)

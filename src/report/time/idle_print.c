@@ -30,12 +30,12 @@ const char *idle_cause_name(enum idle_cause c)
 static const char *describe(const struct idle_period *p, char *text, size_t size)
 {
 	uint64_t outside = p->dur_ns > p->cpu.call_ns ? p->dur_ns - p->cpu.call_ns : 0;
-	bool used[IDLE_FNS] = {0}, printed_outside = false;
+	bool used[IDLE_FNS] = {0}, said_outside = false;
 	size_t n = 0;
 
 	snprintf(text, size, "outside CUDA calls");
 	for (int round = 0; round < 3 && p->cpu.cnt && n < size; round++) {
-		uint64_t most = printed_outside ? 0 : outside;
+		uint64_t most = said_outside ? 0 : outside;
 		const char *name = "outside CUDA calls";
 		int at = -1;
 
@@ -51,7 +51,7 @@ static const char *describe(const struct idle_period *p, char *text, size_t size
 			used[at] = true;
 			name = p->cpu.fns[at]->name;
 		} else {
-			printed_outside = true;
+			said_outside = true;
 		}
 		n += (size_t)snprintf(text + n, size - n, "%s%s %.0f %%", n ? ", " : "", name,
 				      100 * ratio_of(most, p->dur_ns));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The overview as JSON and as text. */
 #include "overview_priv.h"
-#include "report/layers/communication.h"
 #include "report/section.h"
 #include "text/overhead.h"
 
@@ -100,21 +99,6 @@ static const char *error_text(char buf[SECTION_BUF], const struct ov_error *e)
 	return name ? name : buf;
 }
 
-static uint32_t rank_of(const struct report *r, const struct ov_proc *p)
-{
-	uint32_t rank;
-
-	communication_rank(r, p->pid, &rank);
-	return rank;
-}
-
-static bool has_rank(const struct report *r, const struct ov_proc *p)
-{
-	uint32_t rank;
-
-	return communication_rank(r, p->pid, &rank);
-}
-
 static uint64_t dropped(const struct trace_end *end)
 {
 	return end ? end->bad_record_cnt + end->drops[CT_DROP_CTXSW] + trace_lost(end) : 0;
@@ -156,30 +140,21 @@ static void print_cost(const struct trace_end *end, const struct term *term)
 	overhead_print(term, end);
 }
 
-void overview_callers(const struct report *r, char *text, size_t size)
-{
-	const struct overview *o = r->an[AN_OVERVIEW];
-	uint64_t ranks = 0;
-
-	for (unsigned i = 0; i < o->proc_keys.cnt && i < o->proc_cap; i++)
-		ranks += o->procs[i].call_cnt && has_rank(r, &o->procs[i]);
-	human_processes(text, size, o->caller_cnt, ranks);
-}
-
 void overview_print(const void *a, const struct term *term)
 {
 	const struct overview *o = a;
-	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], threads[CELL_SZ], procs[96];
+	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], procs[CELL_SZ], threads[CELL_SZ];
 
 	human_count(calls, o->t.call_cnt);
 	human_time(wall, report_wall_ns(o->r));
 	human_count(launches, o->t.launch_cnt + o->t.graph_launch_cnt);
-	overview_callers(o->r, procs, sizeof(procs));
+	human_count(procs, o->caller_cnt);
 	human_count(threads, o->thread_keys.cnt);
-	term_section(term, "Overview", "%s CUDA call%s in %s, %s launch%s, by %s (%s thread%s)",
-		     calls, plural(o->t.call_cnt), wall, launches,
-		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs, threads,
-		     plural(o->thread_keys.cnt));
+	term_section(term, "Overview",
+		     "%s CUDA call%s in %s, %s launch%s, by %s process%s (%s thread%s)", calls,
+		     plural(o->t.call_cnt), wall, launches,
+		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
+		     plural_es(o->caller_cnt), threads, plural(o->thread_keys.cnt));
 	section_print(o->r, &overview_table, o, o, "classes", TABLE_ROWS, term);
 	putc('\n', term->f);
 	section_print(o->r, &overview_table, o, o, "functions", 0, term);

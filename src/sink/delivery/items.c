@@ -191,7 +191,7 @@ static inline char *pack(struct item *it, const struct trace_event *ev, unsigned
 	return p;
 }
 
-/* Data that the first part points to and that is in the batch already. */
+/* What the first part points to that is in the batch already. */
 struct reused {
 	size_t stack;
 	struct text range, operator;

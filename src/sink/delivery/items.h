@@ -6,7 +6,7 @@
 #include "pending.h"
 #include "sink/sink.h"
 
-/* A few hundred events, which fit into a processor's own cache. */
+/* Some hundred events, which fit into a processor's own cache. */
 #define ITEMS_SZ (256 << 10)
 
 #define CACHE_LINE_SZ 64

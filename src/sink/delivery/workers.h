@@ -39,7 +39,7 @@ unsigned workers__size(unsigned cpus);
 /* Call this before privileges are dropped: each thread drops its own. From now on s->out belongs to
  * the threads, except between workers__wait() and the next event. NULL: no memory or no threads. */
 struct workers *workers__new(struct sink *s, unsigned threads, bool wait);
-/* As workers__new(), but these writers receive the text. */
+/* The same, but these writers get the text. */
 struct workers *workers__new_for(struct sink *s, unsigned threads,
 				 const struct workers_writer *writers, unsigned cnt);
 /* Sets the time of the following events. */

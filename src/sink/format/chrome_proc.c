@@ -261,7 +261,7 @@ static void rate_end(struct proc *p, chrome_counter_fn fn, void *ctx)
 	fn(ctx, p->pid, &rate_counter, p->rate_ns, 0);
 }
 
-/* Threads may be out of order by a few microseconds: a late ioctl counts as one of now. */
+/* Threads may be out of order by some microseconds: a late ioctl counts as one of now. */
 static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_counter_fn fn,
 			void *ctx)
 {

@@ -13,7 +13,7 @@
 #include "text/losses_text.h"
 #include "util/plain.h"
 
-/* Amounts of detail, largest first. The last one always fits. */
+/* How much is shown, most first. The last one always fits. */
 static const struct {
 	uint8_t row_max;
 	bool no_blank, no_extra, no_advice;
@@ -97,14 +97,16 @@ static void put_left_out(const struct short_summary *x, struct losses *lost)
 void short_trust(const struct short_summary *x)
 {
 	struct losses lost = summary_losses(x->s, x->end);
-	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], procs[112] = "";
+	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], procs[64] = "";
 	char counted[CELL_SZ], more_calls[64] = "";
-	char target[44], failed[128], added[96] = "", all[96];
+	char target[44], failed[128], added[96] = "", cnt[CELL_SZ];
 	const char *state = losses__any(&lost) ? "INCOMPLETE" : "complete";
 	struct term bold = *x->term;
 	unsigned more;
 
-	more = losses_print_first(&lost, x->term, "something is missing; " LOSSES_STAR, x->row_max);
+	more = losses_print_first(&lost, x->term,
+				  "something is missing; a * marks shares of what is left",
+				  x->row_max);
 	if (more)
 		term_para(x->term, "%u more kind%s of losses: --summary=full lists them.", more,
 			  plural(more));
@@ -113,13 +115,13 @@ void short_trust(const struct short_summary *x)
 	human_count(calls, x->s->call_cnt);
 	human_time(time, x->wall_ns);
 	human_share(share, x->end->cost_share, 1);
-	human_processes(all, sizeof(all), x->s->proc_cnt, x->s->rank_cnt);
+	human_count(cnt, x->s->proc_cnt);
 	if (x->end->stats[CT_STAT_COUNTED]) {
 		human_count(counted, x->end->stats[CT_STAT_COUNTED]);
 		snprintf(more_calls, sizeof(more_calls), " and %s counted", counted);
 	}
 	if (x->s->proc_cnt > 1)
-		snprintf(procs, sizeof(procs), " by %s", all);
+		snprintf(procs, sizeof(procs), " by %s processes", cnt);
 	if (x->end->cost_ns)
 		snprintf(added, sizeof(added), "; tracing overhead %s", share);
 	short_blank(x);
@@ -254,7 +256,7 @@ void short_verdict(const struct short_summary *x)
 		 gpus->cnt, lo, hi, is_shared ? " (processes may use different GPUs)" : "");
 }
 
-/* Names of outputs in the summary. Others have the name of the option. */
+/* What the sinks write, as the summary names it. Others: the name of the option. */
 static const char *const file_labels[][3] = {
 	{"jsonl", "Trace", ""},
 	{"chrome", "Timeline", ", for ui.perfetto.dev"},

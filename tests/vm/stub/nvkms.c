@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A mock for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, whose argument
- * has the command. */
+/* A mock for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says
+ * in the argument which one is meant. */
 #include "stub.h"
 
 #include <linux/cdev.h>

@@ -14,8 +14,7 @@
 #define MAP_EXTERNAL_SIZE 9264
 #endif
 
-/* Size of the parameters, and offset of rmStatus: as in driver 580, and in 535 if it has the
- * command.
+/* Bytes of the parameters, and where rmStatus is: as in driver 580, and in 535 where that has them.
  */
 static const struct {
 	u32 cmd;

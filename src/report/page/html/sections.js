@@ -222,28 +222,6 @@ const sections = {
 		];
 	},
 
-	/* The critical path: a bar for each listed step, and the parts of the median one. */
-	step(r, tl) {
-		const s = r.step;
-		if (!s || !has(s.list))
-			return null;
-		const colours = {kernel: CLASSES.kernel, graph: CLASSES.graph, copy: CLASSES.transfer, memset: CLASSES.transfer, communication: CLASSES.collective, launch: CLASSES.kernel,
-			memory: CLASSES.memory, module: CLASSES.module, plan: CLASSES.dnn, copy_call: CLASSES.transfer, build_graph: CLASSES.graph, wait: CLASSES.sync, wait_return: CLASSES.sync};
-		const what = p => [rows.words([p.kind]), p.name || p.operator || p.function].filter(Boolean).join(' ');
-		const names = {median: 'the median iteration', p95: 'the 95th percentile', slowest: 'the slowest iteration', first: 'the first iteration'};
-		const bars = s.list.map(x => [el('p', {}, `${names[x.which] || x.which}: `, el('b', {}, fmt.ns(x.wall_ns)), '  ',
-			el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, x.begin_ts)}, 'Show on the timeline')),
-		charts.stack(x.parts.map(p => ({label: what(p), value: p.total_ns, text: fmt.ns(p.total_ns), colour: colours[p.kind] || CLASSES.other})), `Critical path of ${names[x.which] || x.which}`)]);
-		return [
-			bars[0],
-			rows.table('step.list.parts', s.list[0].parts, {label: 'Parts of the critical path', sort: 'total_ns', bar: 'total_ns', also: ['name', 'operator', 'function', 'file', 'line']}),
-			figures([s.without_host ? ['if the host cost nothing', fmt.ns(s.without_host.step_ns)] : null, s.without_gpu ? ['if the GPU cost nothing', fmt.ns(s.without_gpu.step_ns)] : null,
-				s.replay ? ['replay of the unchanged steps', fmt.ns(s.replay.step_ns)] : null]),
-			has(s.what_if) ? sub('What if', rows.table('step.what_if', s.what_if, {label: 'Replays with changes', name: 'change', sort: 'saved_share'})) : null,
-			bars.length > 1 ? sub('Other steps', ...bars.slice(1)) : null,
-		];
-	},
-
 	transfers(r, tl) {
 		const t = r.transfers;
 		if (!t || !has(t.directions))

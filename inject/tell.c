@@ -20,7 +20,7 @@ size_t put_number(char *to, unsigned long n, unsigned base)
 	return len;
 }
 
-void log_warn(const char *what, int err)
+void tell(const char *what, int err)
 {
 	char text[300] = "cudatrace: ";
 	size_t n = strlen(text);
@@ -37,8 +37,8 @@ void log_warn(const char *what, int err)
 	sys(SYS_write, 2, text, n);
 }
 
-void log_debug(const char *what, int err)
+void say(const char *what, int err)
 {
 	if (inject_verbose)
-		log_warn(what, err);
+		tell(what, err);
 }
