@@ -14,7 +14,7 @@ CLANG        ?= clang
 CLANG_FORMAT ?= clang-format
 PKG_CONFIG   ?= pkg-config
 INSTALL      ?= install
-# Recursive on purpose: asked when first needed, so that `make deps` works where nothing is installed.
+# Recursive on purpose: evaluated when first needed, so that `make deps` works where nothing is installed.
 BPFTOOL      ?= $(shell tools/install-deps.sh bpftool)
 
 Q := $(if $(filter 1,$(V)),,@)
@@ -26,10 +26,10 @@ MAKEFLAGS += --no-print-directory
 endif
 
 # --- flags ---
-# With sanitizers -O2 takes gcc twice as long as -Og, and -O1 a quarter longer; of -g lines are enough, and a pointer to
-# nothing is AddressSanitizer's to see: that is another third.
+# With sanitizers -O2 takes gcc twice as long as -Og, and -O1 a quarter longer. Line information (-g1) is enough, and
+# AddressSanitizer itself detects null pointers, which saves another third.
 OPT    := $(if $(DEBUG),-O0 -DDEBUG,$(if $(findstring address,$(SAN)),$(if $(findstring fuzzer,$(SAN)),-O2,-Og),-O2))
-# Wherever it is built. In the BPF side always: its type information says where each line is from.
+# The output must not depend on the build folder. Always for the BPF side, whose type information has file names.
 MAP    := -ffile-prefix-map=$(CURDIR)=.
 # _FORTIFY_SOURCE needs optimisation, and hides bugs from AddressSanitizer.
 HARDEN := -fstack-protector-strong $(if $(DEBUG)$(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
@@ -44,7 +44,7 @@ LDFLAGS_ALL  = $(SANFL) $(LDFLAGS)
 LINK_PIE     = -pie -Wl,-z,now,-z,relro
 DEP          = -MMD -MP
 PKGS        := 'libbpf >= 1.3' libelf zlib libzstd yaml-0.1 libevent_extra libevent_core libseccomp ncursesw
-# libiberty is no more than an archive, without a .pc file.
+# libiberty is only an archive, without a .pc file.
 LIBS         = $(shell $(PKG_CONFIG) --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm -lpthread -ldl
 STATIC_LIBS  = $(shell $(PKG_CONFIG) --static --libs $(PKGS)) -l:libiberty.a -l:libstdc++.a -lm
 
@@ -84,7 +84,7 @@ $(O)/cudatrace: $(MAIN_OBJ) $(LIB)
 $(O)/cudatrace-static: $(MAIN_OBJ) $(LIB) $(O)/tools/static-libelf-shim.o
 	$(call say,LINK,$@)$(CC) $(CFLAGS_ALL) -static-pie -Wl,-z,now,-z,relro $(LDFLAGS_ALL) $^ $(STATIC_LIBS) -o $@
 
-# An archive, so that a unit test links only what it uses. Made anew: a deleted source must go.
+# An archive, so that a unit test links only what it uses. It is created anew, so that it has no deleted sources.
 $(LIB): $(OBJS) $(O)/sources
 	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $(OBJS)
 
@@ -104,10 +104,10 @@ $(O)/src/report/page/html_assets.o: $(wildcard src/report/page/html/*.* src/repo
 $(O)/%.o: %.cc $(O)/flags | $(GEN)
 	$(call say,CXX,$<)mkdir -p $(@D); $(CXX) $(filter-out -D_GNU_SOURCE=,$(CPPFLAGS_ALL)) $(CXXFLAGS_ALL) $(DEP) -c $< -o $@
 
-# Written only when they change: what depends on them is then built again.
+# Written only when they change, because files that depend on them are then built again.
 put = { cat > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 
-# Now, not when the file is made: whoever asks for it first may have flags of its own.
+# Evaluated now, because the target that needs the file first may have flags of its own.
 FLAGS := $(CC) $(filter-out -Werror -I$(O),$(CPPFLAGS_ALL) $(CFLAGS_ALL))
 $(O)/flags: FORCE | $(O)/tools-ok
 	@echo '$(FLAGS)' | $(put)
@@ -119,7 +119,7 @@ $(O)/version.h: FORCE
 	{ v=$$(git rev-parse --short HEAD 2>/dev/null) && v=$(VERSION)-g$$v; } || v=$(VERSION); \
 	echo "#define CUDATRACE_VERSION \"$${v#v}\"" | $(put)
 
-# What is missing is said once, here, and not by a compiler.
+# Reports missing tools once, here, instead of by a compiler.
 $(O)/tools-ok: | $(O)/version.h
 	@lack() { echo "cudatrace: $$1; run: make deps" >&2; exit 1; }; \
 	for t in $(firstword $(CC)) $(lastword $(CXX)) $(CLANG) $(BPFTOOL) $(PKG_CONFIG); do \
@@ -151,21 +151,21 @@ bpf-arm64: $(ARM64_OBJS) ## compile the BPF side for arm64 (any machine can)
 include inject/inject.mk
 # --- the library that programs with NVTX load ---
 include nvtx/nvtx.mk
-# --- the process that asks NVML ---
+# --- the process that queries NVML ---
 include nvml/nvml.mk
 
 # --- tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(UNIT_OBJS) $(LIB)
 	$(call say,LINK,$@)mkdir -p $(@D); $(CC) $(CFLAGS_ALL) $(LINK_PIE) $(LDFLAGS_ALL) $^ -lcmocka $(LIBS) -o $@
 $(O)/tests/unit/%.o: CPPFLAGS += -Itests/unit -Isrc/decode
-# Of the code under test alone it matters how fast it is; at -O0 its tests are compiled in a third of the time.
+# Only the code under test has to be fast; at -O0 its tests are compiled in a third of the time.
 $(O)/tests/unit/%.o: CFLAGS += -O0 -U_FORTIFY_SOURCE
 
 # The mock driver, the sample program and the cases.
 include tests/fake/fake.mk
 
-# What compiles is no prerequisite of the tests' build, so that -j cannot start a compiler before it is installed. What only
-# runs them is installed meanwhile: that waits for the network and the disk more than for a processor.
+# Compilers are no prerequisite of the tests' build, so that -j cannot start one before it is installed. Packages that only
+# run tests are installed meanwhile, because that mostly waits for the network and the disk.
 again = +$(Q)$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell echo $$(($$(nproc) + 1))))
 tools-%:
 	$(Q)tools/install-deps.sh $*
@@ -173,7 +173,7 @@ run   = O='$(abspath $(O))' tests/run.sh
 
 san-unit:
 	$(again) O=$(O)/san SKEL_DIR=$(O) SAN=address,undefined $(UNIT:$(O)/%=$(O)/san/%) $(O)/san/cudatrace
-# What suites build is built before: they run side by side. The fuzzers are linked by their own suite, which is long.
+# Programs of the suites are built before, because suites run side by side. The fuzzers are linked by their own long suite.
 check-build: all static fake-all $(patsubst %.c,$(O)/%.o,$(wildcard tests/fuzz/*.c))
 	$(if $(UNIT),+$(Q)$(MAKE) san-unit)
 
@@ -216,6 +216,7 @@ fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 tables: all $(O)/unit/test_metrics ## write the tables of docs/ that the program knows
 	$(Q)tools/doc-tables.py $(O)/cudatrace
 	$(Q)tools/doc-samples.py $(O)/cudatrace
+	$(Q)tools/doc-files.py
 	$(Q)UPDATE_GOLDEN=1 $(O)/unit/test_metrics >/dev/null
 
 format: ## clang-format all C files
@@ -227,7 +228,7 @@ check-format: ## say which C files clang-format would change
 deps: ## install what the build needs (Debian 12, Ubuntu 24.04)
 	$(Q)tools/install-deps.sh build
 
-# What is installed, and what prints its documents.
+# Installed files, and the program that prints their documents.
 PROGRAM      ?= $(O)/cudatrace
 DOCUMENTS_BY ?= $(PROGRAM)
 $(O)/cudatrace.1: $(DOCUMENTS_BY)
@@ -242,6 +243,7 @@ $(O)/cudatrace.service: dist/cudatrace.service.in FORCE
 SHARE     := $(PREFIX)/share
 INSTALLED := $(PROGRAM):$(PREFIX)/bin/cudatrace:755 \
   $(INJECT):$(PREFIX)/lib/cudatrace/libcudatrace-inject.so:755 \
+  $(O)/fake/libcuda.so.1:$(PREFIX)/lib/cudatrace/fake/libcuda.so.1:755 \
   $(O)/cudatrace.1:$(SHARE)/man/man1/cudatrace.1:644 \
   $(O)/completion.bash:$(SHARE)/bash-completion/completions/cudatrace:644 \
   $(O)/completion.zsh:$(SHARE)/zsh/site-functions/_cudatrace:644 \
@@ -252,7 +254,7 @@ INSTALLED := $(PROGRAM):$(PREFIX)/bin/cudatrace:755 \
   dist/daemon.yaml:$(SHARE)/doc/cudatrace/daemon.yaml:644 \
   dist/prometheus/alerts.yaml:$(SHARE)/cudatrace/alerts.yaml:644 \
   dist/grafana/cudatrace.json:$(SHARE)/cudatrace/grafana.json:644
-# A copy of the tree, for what the package is made of must not depend on what else lies here.
+# A copy of the tree, because the package must not depend on other files here.
 DEB_TREE  := $(O)/deb/cudatrace-$(VERSION)
 deb: ## a package: build/deb/*.deb; DEBFULLNAME and DEBEMAIL say whose
 	$(Q)tools/install-deps.sh deb

@@ -99,7 +99,7 @@ __noinline int call_drop_frame(struct ct_thread *t, __u32 depth, __u64 now, __u1
 #define CALL_OTHER_STACK -2 /* on another stack: do not probe its return */
 
 /*
- * Drops frames of abandoned calls to make room for a call with this stack pointer. Returns the
+ * Drops frames of abandoned calls to make space for a call with this stack pointer. Returns the
  * depth of the new frame, or CALL_*. stacks: check for other stacks.
  */
 __noinline int call_unwind_stale(struct ct_thread *t, __u64 sp, __u32 func_id, __u32 lib_id,
@@ -412,7 +412,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 
 	/* The usual case. */
 	if (top < CT_MAX_DEPTH) {
-		/* Without this, 6.1 sees the bound in one register and the index in another. */
+		/* Without this, the verifier of 6.1 checks one register and indexes by another. */
 		barrier_var(top);
 		f = &t->frames[top & (CT_MAX_DEPTH - 1)];
 		if (frame_is(f, sp, func_id, lib_id)) {
@@ -422,7 +422,7 @@ static __always_inline struct ct_frame *call_match(struct ct_thread *t, __u64 sp
 	}
 	i = call_find(t, sp, func_id, lib_id, now);
 	if (i < 0) {
-		/* A call within a known call began after attaching, so it found no room for a
+		/* A call within a known call began after attaching, so it found no space for a
 		 * frame. With in-process libraries, another attachment may have seen it. */
 		if (!cfg.inproc && !(spec->flags & CT_SPEC_F_NO_RETURN) &&
 		    spec->level != CT_LEVEL_OFF && t->proc_level != CT_PROC_OFF &&
@@ -472,7 +472,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	if (spec->flags & CT_SPEC_F_PYTHON)
 		size += python_of(t, size);
 	thread_send(t, size);
-	/* Only now: names sent from here on must follow this record. */
+	/* Must come after the record, because names sent from here on must follow it. */
 	if (spec->flags & CT_SPEC_F_UNLOADS)
 		names_forget(t->pid);
 }

@@ -6,7 +6,8 @@
 #ifndef CT_COUNT_BPF_H
 #define CT_COUNT_BPF_H
 
-/* Not static: verified once each, not per call site. They return 1 when the table has no room. */
+/* These functions are not static, so each is verified once, not per call site. They return 1 when
+ * the table has no space. */
 
 static __always_inline struct ct_share *share_get(const struct ct_owner *who)
 {
@@ -107,7 +108,7 @@ static __always_inline struct ct_count *count_get(struct ct_thread *t, __u32 fun
 	if (!c || c->last_tid == t->tid)
 		return c;
 	c->last_tid = t->tid;
-	if (!t->own_rows && ++t->met == CT_MET_MAX)
+	if (!t->own_rows && ++t->contended_cnt == CT_CONTENDED_MAX)
 		t->own_rows = 1 + t->tid % CT_SPREAD;
 	return c;
 }
@@ -164,7 +165,7 @@ static __always_inline int count_returned(struct ct_thread *t, __u32 func_id, __
 			break;
 		max = was;
 	}
-	/* Last, because its branches are verified with all the code that follows. */
+	/* Must come last, because its branches are verified with all the code that follows. */
 	i = ct_hist_index(ns);
 	if (i < CT_HIST_CNT)
 		__sync_fetch_and_add(&c->hist[i], 1);

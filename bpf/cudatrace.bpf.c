@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The BPF side: the programs and where they attach. What they do is in
+ * The BPF side: the programs and where they attach. Their code is in
  *   ids.bpf.h          ids of tasks
  *   memlimit.bpf.h     limits of table rows per owner
  *   thread.bpf.h       the state of a thread

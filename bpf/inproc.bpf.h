@@ -78,7 +78,8 @@ static __always_inline void inproc_announce(const struct ct_thread *t, const str
 		total_drop(CT_DROP_BEGIN);
 }
 
-/* No library sees this call. If it is the first driver call, the process's later calls need probes.
+/* No library records this call. If it is the first driver call, the process's later calls need
+ * probes.
  */
 static __always_inline void inproc_begins(__u32 pid, __u32 tid, __u32 func_id)
 {

@@ -212,7 +212,7 @@ static __always_inline void rec_begin_at(struct ct_rec *rec, __u16 kind, __u32 s
 	rec->tid = tid;
 }
 
-/* The same, with the present time: see rec_send(). */
+/* As rec_begin_at(), with the present time: see rec_send(). */
 static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size, __u32 pid,
 				      __u32 tid)
 {
@@ -220,7 +220,7 @@ static __always_inline void rec_begin(struct ct_rec *rec, __u16 kind, __u32 size
 }
 
 /*
- * Sends a record. at_once: wake the reader for it. Returns false if there was no room. The reader
+ * Sends a record. at_once: wake the reader for it. Returns false if there was no space. The reader
  * merges the records of all rings by time (src/record/ring.h): take the time in the same program
  * run.
  */

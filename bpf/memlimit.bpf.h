@@ -81,7 +81,7 @@ __noinline int thread_charge(__u32 pid, __u32 table)
 	if (i > 1)
 		return TABLE_FULL;
 	max = cfg.rows_max[CT_TABLE_THREADS + i];
-	/* First: a process without a row of the table needs none here. */
+	/* Must come first, because a process without a row of the table needs none here. */
 	ret = memlimit_charge(table, uid, 1);
 	if (ret)
 		return ret;

@@ -4,8 +4,8 @@
  * the driver's own entry points (kprobe or fentry; here), and the tracepoints of all system calls
  * (nv_sys.bpf.h).
  *
- * A plan from user space (nv_plans) defines what is copied of an ioctl (ct_nv_copy.h). The commands
- * are not listed here.
+ * A plan from user space (nv_plans) defines which data of an ioctl is copied (ct_nv_copy.h). The
+ * commands are not listed here.
  */
 #ifndef CT_NV_BPF_H
 #define CT_NV_BPF_H

@@ -90,7 +90,7 @@ static __always_inline int nv_sys_enter(struct pt_regs *regs, long nr)
 	return nv_enter(&w);
 }
 
-/* openat has returned, so the file exists: forget the call unless it is a device. */
+/* openat has returned, so the file exists: drop the call unless it is a device. */
 static __always_inline void nv_opened(struct ct_nv_thread *st, struct pt_regs *regs, long ret)
 {
 	struct ct_nv *rec = (struct ct_nv *)st->out;

@@ -114,7 +114,6 @@ static __always_inline int proc_rename(struct task_struct *task, const char *com
 }
 
 #define MAP_ANONYMOUS 0x20
-#define SIGSTOP	      19
 /* Only the alignment matters: libcudart 13 has 3 MB. arm64's linkers align all libraries to the
  * largest page, 64 KiB. The flags exclude mappings for thread stacks and heaps. */
 #if defined(__TARGET_ARCH_x86)
@@ -184,8 +183,9 @@ static __always_inline bool is_in_memory(const char *name)
 }
 
 /* Returns the file behind a descriptor (slot: its place in the table) if its name is libcuda.so* or
- * similar, else 0. The name goes to rec. Not static, without kernel pointers as arguments: verified
- * once, not per iteration of the loop below, which took 390000 steps. */
+ * similar, else 0. The name goes to rec. The function is not static and has no kernel pointers as
+ * parameters, so it is verified once. In each iteration of the loop below that took 390000 steps.
+ */
 __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 {
 	const unsigned char *name;
@@ -208,7 +208,8 @@ __noinline __u64 open_library(__u64 slot, struct ct_lib_map *rec)
 #define FDS_AT_ONCE   32
 #define FDS_LOOKED_AT (16 * FDS_AT_ONCE)
 
-/* The same for cnt descriptors, at most FDS_AT_ONCE. Adds the number examined to rec->fd. */
+/* Returns the file of such a library behind one of cnt descriptors (at most FDS_AT_ONCE), else 0.
+ * Adds the number examined to rec->fd. */
 __noinline __u64 open_libraries(__u64 slots, __u32 cnt, struct ct_lib_map *rec)
 {
 	__u64 file = 0;
@@ -299,11 +300,12 @@ static __always_inline int proc_mmap(void)
 	}
 	if (p && p->flags & CT_PID_F_STOP_ON_LIB && !call.compat &&
 	    (!known || !python_is_known(pid))) {
-		if (stop_is_noticed(task)) {
+		if (stop_is_noticed(task) ||
+		    (!(p->flags & CT_PID_F_STOPPED) && is_being_stopped(task))) {
 			rec.rec.flags |= known ? 0 : CT_LIB_F_RUNS;
 			goto send;
 		}
-		/* First, because the tracer's guard needs it if the tracer dies now
+		/* Must come first, because the tracer's guard needs it if the tracer dies now
 		 * (src/attach/guard.h). */
 		p->flags |= CT_PID_F_STOPPED;
 		if (!bpf_send_signal(SIGSTOP))

@@ -26,7 +26,7 @@ __u32 python_freed[1 << CT_PYTHON_PLACES_LOG];
 
 /* Code objects whose names this processor has sent lately, two per four slots. The lowest bit is 1
  * where the names could not be read, else 0. */
-#define PYTHON_TOLD_LOG (CT_PYTHON_PLACES_LOG - 2)
+#define PYTHON_SENT_LOG (CT_PYTHON_PLACES_LOG - 2)
 struct python_sent {
 	__u64 newer, older;
 };
@@ -39,17 +39,18 @@ struct {
 } python_sent SEC(".maps");
 
 /* Names that could not be read are retried once in this many calls. */
-#define PYTHON_TELL_RETRY 256
+#define PYTHON_SEND_RETRY 256
 /* Maximum frames above the one on the interpreter's own stack. */
 #define PYTHON_PLACE_MAX 64
 /* Maximum thread states and interpreters examined for one thread. */
 #define PYTHON_LOOK_MAX 512
-/* Maximum frames that are not code, besides those that are. */
+/* Maximum frames that are not code, in addition to those that are. */
 #define PYTHON_NO_CODE_MAX 64
 /* A thread's missing state is searched again when one was added, and once in this many calls. */
 #define PYTHON_RETRY 64
 
-/* Not static, with numbers as arguments: verified once, and its result may be any number. */
+/* The kernel verifies a function once, instead of at each call, if it is not static and all its
+ * parameters are numbers. The result may be any number. */
 __noinline __u64 user_word(__u64 addr)
 {
 	__u64 word = 0;
@@ -106,8 +107,8 @@ __noinline __u64 python_location(struct ct_python *p, __u64 state)
 	return 0;
 }
 
-/* State of a search, stored where the window will be, which is still empty. In memory, because the
- * verifier would otherwise explore all values after each state. */
+/* State of a search, stored where the window will be, which is still empty. It is in memory,
+ * because the verifier would otherwise explore all values after each state. */
 struct python_search {
 	__u64 self, sp;	    /* pthread_self(), stack pointer */
 	__u64 alone;	    /* there is one interpreter: a thread has one state */
@@ -319,13 +320,13 @@ static __always_inline __u32 python_id(struct ct_thread *t, struct ct_python *p,
 
 	id = ct_python_id(
 		*(volatile __u32 *)&python_freed[slot & ((1 << CT_PYTHON_PLACES_LOG) - 1)]);
-	slot >>= CT_PYTHON_PLACES_LOG - PYTHON_TOLD_LOG;
+	slot >>= CT_PYTHON_PLACES_LOG - PYTHON_SENT_LOG;
 	sent = bpf_map_lookup_elem(&python_sent, &slot);
 	key = ((code + id) * cfg.name_secret[0] + (t->generation + t->pid) * cfg.name_secret[1]) &
 	      ~1ull;
 	if (!sent || sent->newer == key || sent->older == key)
 		return id;
-	if (sent->newer == (key | 1) && t->stats[CT_STAT_ENTRIES] % PYTHON_TELL_RETRY)
+	if (sent->newer == (key | 1) && t->stats[CT_STAT_ENTRIES] % PYTHON_SEND_RETRY)
 		return id;
 	if (!python_send(t, p, code, id)) {
 		key |= 1;
@@ -459,7 +460,7 @@ static __always_inline void python_fork(__u32 ppid, __u32 pid)
 		bpf_map_update_elem(&pythons, &pid, p, BPF_ANY);
 }
 
-/* Also true if Python is not traced. */
+/* Returns true also if Python is not traced. */
 static __always_inline bool python_is_known(__u32 pid)
 {
 	return !cfg.python || bpf_map_lookup_elem(&pythons, &pid);

@@ -18,7 +18,8 @@ static __always_inline __u64 return_trampoline(void)
 #endif
 }
 
-/* Not static, with numbers as arguments: verified once each, not for every frame of a thread. */
+/* The functions below are not static, and their parameters are numbers, so each is verified once,
+ * not for every frame of a thread. */
 
 /* Returns whether the call was abandoned and its place on the stack reused. */
 __noinline int frame_is_stale(__u64 sp, __u64 trampoline)

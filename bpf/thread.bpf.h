@@ -34,7 +34,7 @@ static __always_inline struct ct_thread *thread_new(__u32 pid, __u32 tid)
 	zero = bpf_map_lookup_elem(&zero_thread, &key);
 	if (!zero)
 		return NULL;
-	/* First: without its row the end of the process would be missed. */
+	/* Must come first, because without its row the end of the process would be missed. */
 	if (cfg.filter_mode == CT_FILTER_ALL && !bpf_map_lookup_elem(&pids, &pid)) {
 		struct ct_pid p = {};
 

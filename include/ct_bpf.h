@@ -114,7 +114,7 @@ struct ct_cost_cfg {
 	 */
 	__u32 found_ns, found_more_ns[CT_COST_LEVELS];
 	__u32 away_ns[CT_COST_LEVELS][2]; /* CT_COST_PAIR, CT_COST_ENTRY */
-	/* What each of the two programs of a system call adds besides its own time. */
+	/* Overhead of each of the two programs of a system call besides its own time. */
 	__u32 syscall_ns;
 };
 
@@ -153,7 +153,7 @@ struct ct_fn_cost {
 
 /* Maximum bytes read of a Python frame. From 3.11 on, frames lie side by side, each above its
  * caller: bytes below a frame are read with it and serve as the next frames. A power of two. The
- * window is the end of ct_thread.out: a record that is long already has room for fewer frames. */
+ * window is the end of ct_thread.out: a record that is long already has space for fewer frames. */
 #define CT_PYTHON_FRAME_SZ_MAX 128
 #define CT_PYTHON_WINDOW       1024
 #define CT_PYTHON_WINDOW_SZ    (CT_PYTHON_WINDOW + CT_PYTHON_FRAME_SZ_MAX)
@@ -236,7 +236,7 @@ struct ct_operator {
 
 /* Words above an operator's return address that are searched for its callers' addresses. */
 #define CT_OPERATOR_ABOVE 16
-/* The return address and those words, with room for a masked index. */
+/* The return address and those words, with space for a masked index. */
 struct ct_operator_words {
 	__u64 at[2 * CT_OPERATOR_ABOVE];
 };
@@ -285,7 +285,7 @@ struct ct_thread {
 	__u64 off_since_ns;    /* not 0: off the CPU since then */
 	__u32 level_gen;       /* when proc_level was looked up */
 	__u32 proc_level;      /* enum ct_proc_level, never CT_PROC_DEFAULT */
-	__u16 met;	       /* how often another thread counted in between */
+	__u16 contended_cnt;   /* how often another thread counted in between */
 	__u16 own_rows;	       /* ct_count_key.thread */
 	struct ct_cost cost;
 	__u64 stats[CT_STAT_CNT];

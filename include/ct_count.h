@@ -82,7 +82,7 @@ typedef __u64 ct_generation;
 
 /* Threads that count the same function contend for one cache line. A thread gets rows of its own
  * once another thread counted in between this many times. */
-#define CT_MET_MAX 256
+#define CT_CONTENDED_MAX 256
 /* Maximum threads of a process with rows of their own; beyond this, threads share rows. */
 #define CT_SPREAD 64
 

@@ -35,7 +35,7 @@ struct ct_gpu {
 	__u32 gpu; /* NVML's index, or CT_GPU_NONE */
 	__u32 gpu_instance, compute_instance;
 	__u32 minor;	/* DEVICE: /dev/nvidiaN; CT_GPU_NONE: unknown */
-	__u32 lost_cnt; /* total records dropped so far for lack of room */
+	__u32 lost_cnt; /* total records dropped so far for lack of space */
 	__u64 known;	/* one bit per value that is present */
 	__u64 values[CT_GPU_VALUE_CNT];
 	char name[CT_GPU_NAME_SZ]; /* DEVICE: the model; PROCESS: its command */

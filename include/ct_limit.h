@@ -17,8 +17,8 @@ static inline __u64 ct_limit_left(__u64 max, __u64 used)
 	return used < max ? max - used : 0;
 }
 
-/* Returns whether n more fit for an owner that has `mine`. left: what is unused before; share: what
- * an owner may have at most. */
+/* Returns whether n more fit for an owner that has `mine`. left: unused rows before; share: the
+ * most that an owner may have. */
 static inline int ct_limit_fits(__u64 mine, __u64 n, __u64 share, __u64 left)
 {
 	return n <= left && n <= share && mine <= share - n && mine + n <= left - n + 1;

@@ -32,7 +32,7 @@ struct ct_nv_span {
 };
 #define CT_NV_SPANS 2
 
-/* Value of the `nv_plans` map: what to copy for one command. Nothing is copied for a command
+/* Value of the `nv_plans` map: the bytes to copy for one command. Nothing is copied for a command
  * without a plan. */
 struct ct_nv_plan {
 	struct ct_nv_span entry[CT_NV_SPANS], exit[CT_NV_SPANS];

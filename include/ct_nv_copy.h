@@ -242,7 +242,7 @@ NV_INLINE __s64 nv_result(__u32 redact, __u8 op, __s64 ret)
 	return ret;
 }
 
-/* The call has returned: copies what its plan wants of the results. */
+/* The call has returned: copies the results that its plan requests. */
 NV_INLINE void nv_end(struct ct_nv_thread *st, __u32 redact)
 {
 	struct ct_nv *rec = (struct ct_nv *)st->out;

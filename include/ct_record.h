@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Interface for records: what producers (such as the BPF programs) send, and what they count. Fixed
- * widths, sizes asserted.
+ * Interface for records that producers (such as the BPF programs) send, and for their counters.
+ * Fixed widths, sizes asserted.
  *
  * A record contains only what was observed. src/model/ adds the meaning.
  */

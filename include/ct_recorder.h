@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What both recorders of calls do in the same way: the BPF programs (bpf/) and the library in the
- * traced process (inject/). ct_pointee.h has the same for memory of the program, and ct_nv_copy.h
- * for system calls into the driver.
+ * Code that both recorders of calls share: the BPF programs (bpf/) and the library in the traced
+ * process (inject/). ct_pointee.h has the shared code for memory of the program, and ct_nv_copy.h
+ * that for system calls into the driver.
  */
 #ifndef CT_RECORDER_H
 #define CT_RECORDER_H
@@ -25,7 +25,7 @@
 
 /* --- levels and results --- */
 
-/* Level of a call in a process with this level (enum ct_proc_level); CT_LEVEL_SAMPLE: ask
+/* Level of a call in a process with this level (enum ct_proc_level); CT_LEVEL_SAMPLE: call
  * recorder_sample(). */
 RECORDER_INLINE __u32 recorder_level(const struct ct_spec *spec, __u32 proc_level)
 {
@@ -37,7 +37,7 @@ RECORDER_INLINE __u32 recorder_level(const struct ct_spec *spec, __u32 proc_leve
 	return spec->level;
 }
 
-/* Random: every Nth call would always be the same one in a program that repeats itself. */
+/* Chosen at random, because every Nth call of a repetitive program may always be the same one. */
 RECORDER_INLINE __u32 recorder_sample(const struct ct_spec *spec, __u32 random)
 {
 	return random < spec->sample_below ? CT_LEVEL_TRACE : CT_LEVEL_COUNT;
@@ -91,7 +91,7 @@ RECORDER_INLINE __u32 recorder_word_cnt(const struct ct_spec *spec)
 	return spec->word_cnt < CT_MAX_WORDS ? spec->word_cnt : CT_MAX_WORDS;
 }
 
-/* Copies what a record has of its frame, except the words. */
+/* Copies the members of a record that come from its frame, except the words. */
 RECORDER_INLINE void recorder_fill(struct ct_call *c, const struct ct_frame *f, __u32 word_cnt)
 {
 	c->call_id = f->call_id;

@@ -21,11 +21,11 @@
 
 /* Environment of a traced program. "@name" is in the abstract namespace, others are paths. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
-/* Name of the socket beside the library, where a daemon has put both (trace.gpu_time). */
+/* Name of the socket next to the library, where a daemon has put both (trace.gpu_time). */
 #define CT_SHM_SOCKET "socket"
 /* Number of system call filters (seccomp) of a traced command at its start. */
 #define CT_ENV_FILTERS "CUDATRACE_FILTERS"
-/* Path of a file beside the library, one for all tracers of a user: programs that cannot connect
+/* Path of a file next to the library, one for all tracers of a user: programs that cannot connect
  * append a struct ct_shm_lost_line. */
 #define CT_ENV_LOST "CUDATRACE_LOST"
 /* Previous value of CUDA_INJECTION64_PATH: the library loads it. */
@@ -35,7 +35,7 @@
 /* Without a tracer: if set, and not to "0", trace with --kernel. */
 #define CT_ENV_KERNEL "CUDATRACE_KERNEL"
 
-/* How the library came into the process. */
+/* How the library was loaded into the process. */
 enum ct_shm_how {
 	CT_SHM_INJECTION = 1, /* the driver loaded it (CUDA_INJECTION64_PATH) */
 	CT_SHM_PRELOAD = 2,   /* the dynamic loader did (LD_PRELOAD) */
@@ -63,8 +63,9 @@ struct ct_shm_welcome {
 };
 _Static_assert(sizeof(struct ct_shm_welcome) == 32, "ct_shm_welcome is part of the ABI");
 
-/* Second message of the library: what it has hooked. Then it closes the socket and records calls.
- * If functions have probes, too (ct_shm_set.probed), it first waits for struct ct_shm_go. */
+/* Second message of the library: the functions that it has hooked. Then it closes the socket and
+ * records calls. If functions have probes, too (ct_shm_set.probed), it first waits for struct
+ * ct_shm_go. */
 struct ct_shm_hooked {
 	__u32 magic, version;
 	__u32 slot_cnt;	   /* functions whose dispatch pointer leads to the library */
@@ -86,7 +87,7 @@ struct ct_shm_go {
 /* Size of the names of all functions, each with its NUL. */
 #define CT_SHM_NAMES_SZ (128 << 10)
 
-/* --kernel: what to copy of system calls into the driver. */
+/* --kernel: the data to copy from system calls into the driver. */
 struct ct_shm_nv {
 	__u32 wanted; /* 0: they are not traced */
 	struct ct_nv_devs devs;
@@ -122,7 +123,7 @@ struct ct_shm_gpu {
 	char path[256];	      /* of libcupti */
 	__u64 given;	      /* not 0: the trace has ended and everything has been sent */
 	__u64 records;	      /* records taken from CUPTI's buffers */
-	__u64 dropped;	      /* dropped by CUPTI for lack of room */
+	__u64 dropped;	      /* dropped by CUPTI for lack of space */
 	__u64 untimed;	      /* records without a plausible start or end */
 	__u64 lost;	      /* dropped because the ring was full for too long */
 	__u64 discarded;      /* bytes of records dropped for lack of a buffer */

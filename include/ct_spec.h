@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Specs: what the BPF side copies for one CUDA function.
+ * Specs: the data that the BPF side copies for one CUDA function.
  *
  * The BPF programs contain no function names. The cookie of a probe holds an index into the `specs`
  * map. The spec there defines how many argument words to keep at entry and which memory to read on
@@ -45,7 +45,7 @@ enum ct_cap_kind {
 	CT_CAP_MEM = 1,
 	/* NUL-terminated string at args[arg], at most size bytes with its NUL. A longer string is
 	 * cut to size - 1 bytes without a NUL, so that it differs from a string of exactly that
-	 * length. The same holds for the other strings. */
+	 * length. This also applies to the other strings. */
 	CT_CAP_STR = 2,
 	/* NUL-terminated string at *(char **)args[arg] */
 	CT_CAP_PSTR = 3,

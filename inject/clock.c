@@ -76,7 +76,7 @@ static void measure(struct process *p, uint64_t tsc, uint64_t ns)
 
 cold uint64_t clock_anchor(struct process *p, struct thread *t)
 {
-	uint64_t before, ns, tsc, said = 0;
+	uint64_t before, ns, tsc, predicted = 0;
 	int64_t off;
 
 	before = __builtin_ia32_rdtsc();
@@ -85,9 +85,9 @@ cold uint64_t clock_anchor(struct process *p, struct thread *t)
 	if (p->tsc_ok && tsc - before < TOGETHER) {
 		tsc = before + (tsc - before) / 2;
 		if (p->mult && t->ns0 && tsc - t->tsc0 < 4 * CLOCK_SPAN)
-			said = t->ns0 + ((tsc - t->tsc0) * p->mult >> 32);
-		off = said - ns;
-		if (said && (off > WRONG_NS || off < -WRONG_NS))
+			predicted = t->ns0 + ((tsc - t->tsc0) * p->mult >> 32);
+		off = predicted - ns;
+		if (predicted && (off > WRONG_NS || off < -WRONG_NS))
 			p->tsc_ok = p->mult = 0;
 		else
 			measure(p, tsc, ns);

@@ -65,6 +65,7 @@ bool collector_is_name(const char *name)
 }
 
 struct start_args {
+	int pid; /* of the process that stays */
 	char paths[5][PATH_MAX];
 	char collect[128];
 	char *argv[7];
@@ -129,8 +130,11 @@ static int make(void *arg)
 {
 	char *stack = (char *)arg - STACK_SZ;
 
-	if (sys_clone_vfork(run, stack, arg) < 0)
-		((struct start_args *)arg)->failed = true;
+	struct start_args *s = arg;
+
+	s->pid = sys_clone_vfork(run, stack, s);
+	if (s->pid < 0)
+		s->failed = true;
 	sys(SYS_exit, 0);
 	return 0;
 }
@@ -176,12 +180,14 @@ static bool is_first(const char *name)
 void collector_failed(const char *name)
 {
 	if (is_first(name))
-		tell("not traced: cudatrace did not start, probably because it cannot write its output: "
-		     "set " CT_ENV_OUT " to a file that you may create (default: " OUT_DEFAULT ")",
-		     0);
+		log_warn(
+			"not traced: cudatrace did not start, probably because it cannot write its output: "
+			"set " CT_ENV_OUT " to a file that you may create (default: " OUT_DEFAULT
+			")",
+			0);
 }
 
-int collector_start(const char *name)
+int collector_start(const char *name, int *collector_pid)
 {
 	size_t size = 2 * STACK_SZ + sizeof(struct start_args);
 	uint64_t all = ~0ull, old;
@@ -204,10 +210,12 @@ int collector_start(const char *name)
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
 	if (!err && s->failed)
 		err = -ENOENT;
+	*collector_pid = s->pid;
 	sys(SYS_munmap, mem, size);
 	if (err == -ENOENT && is_first(name))
-		tell("not traced: cudatrace is not in the directory of the library, in "
-		     "/usr/local/bin or in /usr/bin: install it there, or run cudatrace -- PROGRAM",
-		     0);
+		log_warn(
+			"not traced: cudatrace is not in the directory of the library, in "
+			"/usr/local/bin or in /usr/bin: install it there, or run cudatrace -- PROGRAM",
+			0);
 	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Finds libcupti: already loaded (by PyTorch's profiler), beside loaded CUDA libraries, in the
+ * Finds libcupti: already loaded (by PyTorch's profiler), next to loaded CUDA libraries, in the
  * directories of pip's packages, or in the toolkit's. The one that comes with the program's own
  * libraries fits best.
  */

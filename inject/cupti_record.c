@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Activity records. Each version of a struct begins like the previous one (CUpti_ActivityKernel4 to
- * 11, Memcpy to Memcpy6, Memset to Memset4, GraphTrace, GraphTrace2; CUPTI 11.0 to 13.0), so
- * offsets suffice. GetNextRecord() has checked that the whole record is in the buffer.
+ * Reads CUPTI's activity records. Each version of a struct begins like the previous one
+ * (CUpti_ActivityKernel4 to 11, Memcpy to Memcpy6, Memset to Memset4, GraphTrace, GraphTrace2;
+ * CUPTI 11.0 to 13.0), so offsets suffice. GetNextRecord() has checked that the whole record is in
+ * the buffer.
  */
 #include "cupti.h"
 

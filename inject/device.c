@@ -15,7 +15,7 @@ typedef int uuid_fn(uint8_t *uuid, int device);
 typedef int text_fn(char *text, int len, int device);
 typedef int attribute_fn(int *value, int attribute, int device);
 
-static void ask_text(const char *name, char *text, int device)
+static void query_text(const char *name, char *text, int device)
 {
 	text_fn *fn = (text_fn *)hook_beneath(name);
 
@@ -24,14 +24,14 @@ static void ask_text(const char *name, char *text, int device)
 	text[CT_DEVICE_TEXT_SZ - 1] = 0;
 }
 
-static uint32_t ask_uuid(const char *name, uint8_t *uuid, int device)
+static uint32_t query_uuid(const char *name, uint8_t *uuid, int device)
 {
 	uuid_fn *fn = (uuid_fn *)hook_beneath(name);
 
 	return fn && !fn(uuid, device);
 }
 
-static uint32_t ask_number(int attribute, int device)
+static uint32_t query_number(int attribute, int device)
 {
 	attribute_fn *fn = (attribute_fn *)hook_beneath("cuDeviceGetAttribute");
 	int value = 0;
@@ -39,24 +39,24 @@ static uint32_t ask_number(int attribute, int device)
 	return fn && !fn(&value, attribute, device) && value > 0 ? value : 0;
 }
 
-void device_ask(struct ct_device *d, uint32_t device, bool texts)
+void device_query(struct ct_device *d, uint32_t device, bool texts)
 {
 	*d = (struct ct_device){
 		.rec = {.size = sizeof(*d), .kind = CT_REC_DEVICE},
 		.device = device,
-		.major = ask_number(MAJOR, device),
-		.minor = ask_number(MINOR, device),
-		.sm_cnt = ask_number(MULTIPROCESSOR_COUNT, device),
-		.clock_khz = ask_number(CLOCK_RATE, device),
+		.major = query_number(MAJOR, device),
+		.minor = query_number(MINOR, device),
+		.sm_cnt = query_number(MULTIPROCESSOR_COUNT, device),
+		.clock_khz = query_number(CLOCK_RATE, device),
 	};
 	/* The second function (CUDA 11.4) returns the UUID of a MIG device; the first returns that
 	 * of the whole GPU. */
-	if (ask_uuid("cuDeviceGetUuid_v2", d->uuid, device))
+	if (query_uuid("cuDeviceGetUuid_v2", d->uuid, device))
 		d->has |= CT_DEVICE_HAS_UUID;
-	if (ask_uuid("cuDeviceGetUuid", d->gpu_uuid, device))
+	if (query_uuid("cuDeviceGetUuid", d->gpu_uuid, device))
 		d->has |= CT_DEVICE_HAS_GPU_UUID;
 	if (!texts)
 		return;
-	ask_text("cuDeviceGetName", d->name, device);
-	ask_text("cuDeviceGetPCIBusId", d->pci, device);
+	query_text("cuDeviceGetName", d->name, device);
+	query_text("cuDeviceGetPCIBusId", d->pci, device);
 }

@@ -344,6 +344,17 @@ void *libc_symbol(const char *name)
 	return w.p;
 }
 
+void *libc_open(const char *path, int flags)
+{
+	void *(*open)(const char *, int) = libc_symbol("dlopen");
+	char *(*message)(void) = libc_symbol("dlerror");
+	void *lib = open ? open(path, flags) : NULL;
+
+	if (open && !lib && message)
+		message();
+	return lib;
+}
+
 void *global_symbol(const char *name)
 {
 	struct symbol_query w = {name, NULL};

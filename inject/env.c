@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The environment. libc's functions for it may be replaced by the program (a shell), and may
- * allocate. The library changes it only while it is loaded at program start, when no other thread
- * reads it.
+ * The environment of the process. libc's functions for it may be replaced by the program (a shell),
+ * and may allocate. The library changes it only while it is loaded at program start, when no other
+ * thread reads it.
  */
 #include "inject.h"
 

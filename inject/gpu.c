@@ -291,7 +291,7 @@ static void send_device(struct thread *t, uint32_t device)
 	if (device >= 64 || gpu.devices >> device & 1 || redact == CT_REDACT_ARGS)
 		return;
 	gpu.devices |= 1ull << device;
-	device_ask(&d, device, redact == CT_REDACT_NOTHING);
+	device_query(&d, device, redact == CT_REDACT_NOTHING);
 	d.rec.tid = t->tid;
 	/* It is sent with the next record. */
 	if (!send(t, &d.rec))
@@ -406,7 +406,7 @@ static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
 	}
 	take(t);
 	if ((int64_t)(now - inject_process->set->beat_ns) > (int64_t)CT_SHM_STALE_NS)
-		process_ask(inject_process, now);
+		process_check_tracer(inject_process, now);
 }
 
 static void *work(void *arg)

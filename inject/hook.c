@@ -39,7 +39,7 @@ static struct func {
 	uint32_t size; /* of its code */
 } funcs[CT_MAX_FUNCS];
 
-/* First hook of another libcuda, and the ranges of these. */
+/* The number of the first hook of another libcuda, and the addresses of such libraries. */
 #define MORE_MAX 8
 static uint32_t more = CT_MAX_FUNCS;
 static uintptr_t more_at[MORE_MAX];
@@ -232,10 +232,10 @@ void hook_place(const struct ct_shm_set *set, const char *name, void **at, void 
 void unhook_all(void)
 {
 	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
-		void *ours = thunk_of(id);
+		void *thunk = thunk_of(id);
 
 		if (funcs[id].slot && inject_hooks[id].real)
-			__atomic_compare_exchange_n(funcs[id].slot, &ours, inject_hooks[id].real,
+			__atomic_compare_exchange_n(funcs[id].slot, &thunk, inject_hooks[id].real,
 						    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	}
 }
@@ -343,10 +343,8 @@ static bool bind_object(const struct object *o, void *arg)
 /* The library must stay loaded, because thunks lead to it, and programs unload it after errors. */
 static bool pin(const struct object *lib)
 {
-	void *(*open)(const char *, int) = libc_symbol("dlopen");
-
 	/* RTLD_LAZY, _NOLOAD, _NODELETE */
-	return open && open(lib->path, 0x1 | 0x4 | 0x1000);
+	return libc_open(lib->path, 0x1 | 0x4 | 0x1000);
 }
 
 /* Returns false if the library has no function of this name. */
@@ -419,7 +417,8 @@ static void hook_found(const struct object *lib, uint32_t from, uint32_t to, boo
 		if (!funcs[i].slot && funcs[i].entry && answers)
 			hook_pointer(i, ids[i], NULL, cnt);
 	}
-	/* Last, because functions that share a pointer are detected only when all are known. */
+	/* Must come last, because functions that share a pointer are detected only when all are
+	 * known. */
 	for (uint32_t i = from; i < to; i++)
 		if (funcs[i].slot)
 			hook_slot(lib, i, ids[i], cnt);

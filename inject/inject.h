@@ -111,9 +111,9 @@ struct process {
 	uint32_t starting; /* id of the thread that is connecting */
 	int pid;
 	struct ct_shm *shm;
-	uint64_t asked_ns; /* last check whether the tracer still exists */
-	uint32_t level;	   /* enum ct_proc_level, as last read */
-	uint32_t muted;	   /* functions are redirected, but probes still record their calls */
+	uint64_t checked_ns; /* last check whether the tracer still exists */
+	uint32_t level;	     /* enum ct_proc_level, as last read */
+	uint32_t muted;	     /* functions are redirected, but probes still record their calls */
 	/* clock.c: nanoseconds per cycle times 2^32; 0: unknown. Then the time of the last
 	 * measurement. */
 	uint64_t mult, cal_tsc, cal_ns;
@@ -135,7 +135,7 @@ extern uint32_t inject_sandboxed;
  */
 bool sandbox_has_come(void);
 void inject_clock_off(void);
-/* Does a read of the time stamp counter end this thread? */
+/* Returns whether a read of the time stamp counter would end this thread. */
 bool clock_is_off(void);
 /* For programs started from here: filters present now were inherited. */
 void sandbox_keep(void);
@@ -353,12 +353,12 @@ void thread_look(struct thread *t, uint64_t now);
  * have held the loader's lock, and other libraries also create keys. */
 void thread_setup(void);
 
-/* collector.c: chooses a name, which children inherit; returns whether a name is such; starts a
- * collector: 0 or -errno. */
+/* collector.c: chooses a name, which children inherit; returns whether a name has that
+ * form; starts a collector: 0 or -errno. */
 const char *collector_name(void);
 bool collector_is_name(const char *name);
 /* -ENOENT: cudatrace was not found, which is reported once per name. */
-int collector_start(const char *name);
+int collector_start(const char *name, int *collector_pid);
 /* Reports, once per name, that the collector does not listen. */
 void collector_failed(const char *name);
 
@@ -410,37 +410,41 @@ extern uint32_t process_missed;
 int shares_map(struct process *p, const struct ct_shm_welcome *w, const int fds[FD_CNT]);
 /* lost.c: maps the losses, instead of another tracer's that the parent had. 0 or -errno. */
 int lost_map(int fd);
-/* How long to wait for an answer. In a child of fork the tracer may be stopped: it waits so long
- * without a turn of the tracer's loop. */
+/* Time limit of a wait for an answer. A child of fork waits only TURN_MAX_MS for each turn of the
+ * tracer's loop, because the tracer may be stopped. */
 #define ANSWER_MAX_S 5
 #define TURN_MAX_MS  200
 struct wait {
 	uint32_t turn, cnt;
+	uint64_t begin_ns;
 };
 struct wait wait_begin(void);
-/* No answer came within the socket's timeout: is the tracer running? */
-bool wait_goes_on(struct wait *w);
+/* For the socket's timeout, in milliseconds. */
+unsigned wait_max_ms(void);
+/* A system call of the connection failed: try it again? After a signal, if the time is not over;
+ * after the time, if the tracer is running. */
+bool wait_goes_on(struct wait *w, long err);
 /* The library does not record this process, which the tracer counts. Makes no system call. */
 void process_lose(enum ct_shm_lost_why why, int err);
 /* The trace has ended: nothing is recorded from now on. */
 void process_end(void);
 /* Checks whether the tracer still exists. */
-void process_ask(struct process *p, uint64_t now);
-/* tell.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
+void process_check_tracer(struct process *p, uint64_t now);
+/* log.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
 extern bool inject_verbose;
-void tell(const char *what, int err);
-void say(const char *what, int err);
+void log_warn(const char *what, int err);
+void log_debug(const char *what, int err);
 /* Writes a number with its NUL; returns its length. */
 size_t put_number(char *to, unsigned long n, unsigned base);
 
 /* nv_hook.c: --kernel */
-/* Also hooks driver objects that were loaded meanwhile. Returns the number of pointers. */
+/* Hooks driver objects, also those that were loaded meanwhile. Returns the number of pointers. */
 uint32_t nv_hook(void);
 void nv_unhook(void);
 /* nv.c: functions of libc, their replacements, and their operations. */
 struct nv_func {
 	const char *name;
-	void *ours, *real;
+	void *hook, *real;
 };
 #define NV_FUNC_CNT 8
 extern struct nv_func nv_funcs[NV_FUNC_CNT];
@@ -451,7 +455,7 @@ void nv_unfinished(struct thread *t, uint64_t now);
 void gpu_begin(void);
 
 /* device.c: queries the driver's data on a device. texts: also its name. */
-void device_ask(struct ct_device *d, uint32_t device, bool texts);
+void device_query(struct ct_device *d, uint32_t device, bool texts);
 
 /* hook.c */
 struct hooked_cnt {
@@ -462,7 +466,7 @@ extern uint64_t inject_is_hooked[CT_MAX_FUNCS / 64];
 /* Finds functions by their names in the settings. answers: functions without a dispatch pointer are
  * hooked in the pointers that the program requests. */
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt);
-/* The same for another libcuda of the process. */
+/* As hook_all(), for another libcuda of the process. */
 void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
 bool hook_is_known(const struct object *lib);
 void unhook_all(void);
@@ -478,8 +482,8 @@ void *hook_beneath(const char *name);
 bool hook_is_entry(uint32_t hook, uint64_t addr);
 /* Returns the pointer that the program gets instead of this one. */
 void *hook_answer(void *p);
-/* The same for a symbol that the loader has not resolved yet; NULL: it may belong to another
- * library. */
+/* As hook_answer(), for a symbol that the loader has not resolved yet; NULL: it may belong to
+ * another library. */
 void *hook_lazy(const struct object *lib, const char *name);
 /* Returns whether there are functions with this prefix. */
 bool hook_has(const struct ct_shm_set *set, const char *prefix);

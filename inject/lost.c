@@ -58,13 +58,24 @@ cold void process_lose(enum ct_shm_lost_why why, int err)
 
 struct wait wait_begin(void)
 {
-	return (struct wait){.turn = lost ? __atomic_load_n(&lost->turn, __ATOMIC_RELAXED) : 0};
+	return (struct wait){.turn = lost ? __atomic_load_n(&lost->turn, __ATOMIC_RELAXED) : 0,
+			     .begin_ns = inject_now()};
 }
 
-bool wait_goes_on(struct wait *w)
+unsigned wait_max_ms(void)
+{
+	return process_is_forked() ? TURN_MAX_MS : ANSWER_MAX_S * 1000;
+}
+
+/* A signal restarts the socket's timeout, and a program may get one every few milliseconds. */
+bool wait_goes_on(struct wait *w, long err)
 {
 	uint32_t before = w->turn, cnt = w->cnt + 1;
 
+	if (err == -EINTR && inject_now() - w->begin_ns < wait_max_ms() * 1000000ull)
+		return true;
+	if (err != -EINTR && err != -EAGAIN)
+		return false;
 	*w = wait_begin();
 	w->cnt = cnt;
 	return process_is_forked() && cnt < TURNS_MAX && w->turn != before;

@@ -50,11 +50,10 @@ static bool is_libcuda(const struct object *o, void *arg)
  * process begins with it. */
 static void begin_early(void)
 {
-	void *(*open)(const char *, int) = libc_symbol("dlopen");
 	static bool tried;
 	struct object lib;
 
-	if (!inject_lib.dyn && !tried && open && open(STEM ".1", 0x1) &&
+	if (!inject_lib.dyn && !tried && libc_open(STEM ".1", 0x1) &&
 	    objects_each(is_libcuda, &lib))
 		process_begin(CT_SHM_PRELOAD, &lib);
 	tried = true;
@@ -140,9 +139,10 @@ static void leave_to_profiler(void)
 	for (unsigned i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(comm, names[i]) && !strncmp(slash + 1, OWN_NAME, strlen(OWN_NAME))) {
 			env_remove("CUDA_INJECTION64_PATH");
-			tell("CUDA_INJECTION64_PATH is left to the profiler: the library is only "
-			     "preloaded",
-			     0);
+			log_warn(
+				"CUDA_INJECTION64_PATH is left to the profiler: the library is only "
+				"preloaded",
+				0);
 		}
 }
 
@@ -180,7 +180,7 @@ static int next_in_chain(void)
 	if (lib)
 		init = inject_real.dlsym(lib, "InitializeInjection");
 	if (!init)
-		say("the library of " CT_ENV_CHAIN " cannot be loaded", 0);
+		log_debug("the library of " CT_ENV_CHAIN " cannot be loaded", 0);
 	return init ? init() : 1;
 }
 

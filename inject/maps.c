@@ -59,7 +59,7 @@ static bool find_line(int fd, uintptr_t addr, struct mapping *m)
 bool maps_find(uintptr_t addr, struct mapping *m)
 {
 	struct query q = {.size = sizeof(q), .addr = addr};
-	/* Not "self", which has no maps once the first thread has ended. */
+	/* /proc/self has no maps once the first thread has ended. */
 	int fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
 	bool found;
 

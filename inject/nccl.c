@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NCCL has no dispatch pointers. Its calls reach the library through pointers that programs get
- * from dlsym() (main.c), and through tables that the dynamic loader fills in all objects that call
- * NCCL, including NCCL itself.
+ * Records calls of NCCL, which has no dispatch pointers. Its calls reach the library through
+ * pointers that programs get from dlsym() (main.c), and through tables that the dynamic loader
+ * fills in all objects that call NCCL, including NCCL itself.
  *
  * NCCL and its callers may be loaded at any time. A program usually calls dlsym() after loading an
  * object, so each dlsym() checks for new objects, and so does the first call of each thread. The
@@ -138,7 +138,7 @@ static void begin(const struct ct_shm_set *set)
 	is_hooked = !err;
 	seen = 0;
 	if (err && !set->probed)
-		say("the functions of NCCL are not traced", -err);
+		log_debug("NCCL's functions are not traced", -err);
 }
 
 static bool is_same(const struct objects_cnt *now)
@@ -162,7 +162,7 @@ static bool bind_all(struct objects_cnt *now)
 	return objects_cnt().unloaded == now->unloaded;
 }
 
-/* Another libcuda, such as that of a compatibility package besides the driver's own. */
+/* Another libcuda, such as that of a compatibility package next to the driver's own. */
 static bool is_more(const struct object *o, void *arg)
 {
 	if (!inject_lib.dyn || hook_is_known(o) || !object_is(o, "libcuda.so"))
@@ -192,8 +192,9 @@ static void look_for_more(void)
 		err = process_more(more[more_cnt].path, hook_more_now);
 		if (more_cnt > before)
 			continue;
-		tell("a second libcuda of the process is not traced: the tracer did not respond",
-		     -err);
+		log_warn(
+			"a second libcuda of the process is not traced: the tracer did not respond",
+			-err);
 		return;
 	}
 }
@@ -208,7 +209,7 @@ static void look(struct process *p)
 	for (unsigned i = 0; is_hooked && !bind_all(&now); i++)
 		if (i == TRIES_MAX)
 			return;
-	/* Last, because a thread that finds no news returns at once. */
+	/* Must come last, because a thread that finds no change returns at once. */
 	__atomic_store_n(&again, unready, __ATOMIC_RELAXED);
 	__atomic_store_n(&seen_cnt.unloaded, now.unloaded, __ATOMIC_RELEASE);
 	__atomic_store_n(&seen_cnt.loaded, now.loaded, __ATOMIC_RELEASE);
@@ -223,7 +224,8 @@ void nccl_look(struct process *p)
 	    (is_same(&now) && (!again || inject_now() - news_ns > AGAIN_MAX_NS)) || !take_turn())
 		return;
 	look(p);
-	/* Tracing may have ended meanwhile, in a thread that could not take its turn. */
+	/* Another thread may have ended tracing meanwhile, when it could not unbind the objects
+	 * itself. */
 	if (p->given_up && is_hooked)
 		objects_each(unbind_object, NULL);
 	end_turn();

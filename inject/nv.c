@@ -164,7 +164,7 @@ static struct thread *enter(const struct nv_what *w, int dev, uint16_t minor, ui
 	__atomic_store_n(&t->slot->nv.active, 1, __ATOMIC_RELEASE);
 	busy_clear(t);
 	if (unlikely((int64_t)(now - p->set->beat_ns) > (int64_t)CT_SHM_STALE_NS))
-		process_ask(p, now);
+		process_check_tracer(p, now);
 	return t;
 }
 
@@ -224,7 +224,7 @@ static void leave(struct thread *t, int64_t ret)
 	cost_add_nv(t, t->nv_took + done - ended, done);
 }
 
-/* If the call succeeded, the file exists now. Returns false if it is no device. */
+/* If the call succeeded, the file exists now. Returns false if it is not a device. */
 static bool is_opened(const struct process *p, struct ct_nv *rec, int fd)
 {
 	rec->dev = fd < 0 ? CT_NV_OTHER : dev_of(p, fd, &rec->minor);
@@ -325,7 +325,7 @@ ON_OPEN(open64, OPEN64)
 ON_OPENAT(openat, OPENAT)
 ON_OPENAT(openat64, OPENAT64)
 
-#define FUNC(NAME, func) [NAME] = {.name = #func, .ours = on_##func}
+#define FUNC(NAME, func) [NAME] = {.name = #func, .hook = on_##func}
 
 struct nv_func nv_funcs[NV_FUNC_CNT] = {
 	FUNC(IOCTL, ioctl), FUNC(CLOSE, close),	  FUNC(MMAP, mmap),	FUNC(MMAP64, mmap64),

@@ -39,11 +39,11 @@ static void hook_one(const struct object *o, void **at, const char *name, bool i
 	struct nv_func *f = func_of(name);
 	void *was = *at;
 
-	if (!f || !f->real || was == f->ours)
+	if (!f || !f->real || was == f->hook)
 		return;
 	if (was != f->real && !is_lazy)
 		again |= (uintptr_t)was < o->base; /* not relocated yet */
-	else if (pointer_put(o, at, was, f->ours))
+	else if (pointer_put(o, at, was, f->hook))
 		hooked_cnt++;
 	else
 		again = true;
@@ -54,8 +54,8 @@ static void unhook_one(const struct object *o, void **at, const char *name, bool
 {
 	struct nv_func *f = func_of(name);
 
-	if (f && *at == f->ours)
-		pointer_put(o, at, f->ours, f->real);
+	if (f && *at == f->hook)
+		pointer_put(o, at, f->hook, f->real);
 }
 
 static bool hook_object(const struct object *o, void *arg)

@@ -43,6 +43,8 @@ struct objects_cnt objects_cnt(void);
 void libc_setup(void);
 /* Finds a function of libc in libc.so.6, or before 2.34 in libpthread.so.0 or libdl.so.2. */
 void *libc_symbol(const char *name);
+/* dlopen(). Leaves no message: the program, which may be in dlsym(), would take it for its own. */
+void *libc_open(const char *path, int flags);
 /* Finds the function that the program would get without this library: of the next object in the
  * list. */
 void *next_symbol(const char *name);

@@ -91,6 +91,17 @@ static int read_mem(const struct thread *t, const struct call *call, void *to, u
 	return read_trusted(t, call->sp, to, addr, len, trust);
 }
 
+/* Reads a string like read_slow(). The page after its NUL is not touched: a read of a page for
+ * which the program has a userfaultfd waits until the program provides it. */
+static cold size_t read_str_slow(char *to, uint64_t addr, size_t size)
+{
+	size_t first = PAGE - addr % PAGE, n = read_slow(to, addr, first < size ? first : size);
+
+	if (n < first || strnlen(to, n) < n || n == size)
+		return n;
+	return n + read_slow(to + n, addr + n, size - n);
+}
+
 /* Returns the length with the NUL, which a truncated string lacks; or -EFAULT. */
 static int read_str(const struct thread *t, const struct call *call, char *to, uint64_t addr,
 		    size_t size, enum read_trust trust)
@@ -103,7 +114,7 @@ static int read_str(const struct thread *t, const struct call *call, char *to, u
 		len = strnlen((char *)addr, size);
 		memcpy(to, (char *)addr, len);
 	} else {
-		n = read_slow(to, addr, size);
+		n = read_str_slow(to, addr, size);
 		len = strnlen(to, n);
 		if (len == n && n < size)
 			return -EFAULT;
@@ -114,7 +125,7 @@ static int read_str(const struct thread *t, const struct call *call, char *to, u
 	return len + 1;
 }
 
-/* For ct_pointee.h: a call, and the trust in what the function itself uses. */
+/* For ct_pointee.h: a call, and whether the memory that the function itself uses is readable. */
 struct source {
 	const struct thread *t;
 	const struct call *call;

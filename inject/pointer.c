@@ -54,7 +54,7 @@ static void pointer_of(const struct object *o, const ElfW(Rela) * r,
 
 	if ((type == R_SLOT || type == R_GLOB || type == R_WORD) && sym && !r->r_addend &&
 	    object_has(o, at, false, true))
-		/* Not resolved yet: it points into the object's own table. */
+		/* An unresolved slot points into the object's own table. */
 		fn(o, at, o->strs + o->syms[sym].st_name,
 		   type == R_SLOT && object_has(o, *at, true, false));
 }

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,7 +16,7 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define ASK_EVERY_NS 1000000000ull
+#define CHECK_EVERY_NS 1000000000ull
 /* Maximum wait for a collector of our own to start. */
 #define START_MAX_NS 2000000000ull
 
@@ -88,7 +89,7 @@ bool process_setup(void)
 	if (collector_is_name(name))
 		collector = name;
 	if (len >= sizeof(addr.sun_path)) {
-		say(CT_ENV_SOCKET " is too long: not traced", 0);
+		log_debug(CT_ENV_SOCKET " is too long: not traced", 0);
 		return false;
 	}
 	addr.sun_family = AF_UNIX;
@@ -106,8 +107,8 @@ bool process_setup(void)
 /* Returns a socket, or -errno. */
 static int dial(int flags)
 {
-	struct timeval max = forked ? (struct timeval){.tv_usec = TURN_MAX_MS * 1000}
-				    : (struct timeval){.tv_sec = ANSWER_MAX_S};
+	struct timeval max = {.tv_sec = wait_max_ms() / 1000,
+			      .tv_usec = wait_max_ms() % 1000 * 1000};
 	struct wait w = wait_begin();
 	int fd = sys(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0), err;
 
@@ -117,7 +118,7 @@ static int dial(int flags)
 	sys(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &max, sizeof(max));
 	do
 		err = sys(SYS_connect, fd, &addr, addr_len);
-	while (err == -EAGAIN && !flags && wait_goes_on(&w));
+	while (err < 0 && !flags && wait_goes_on(&w, err));
 	if (!err)
 		return fd;
 	sys(SYS_close, fd);
@@ -144,14 +145,22 @@ static int dial_collector(void)
 {
 	struct timespec pause = {.tv_nsec = 2000000};
 	uint64_t begin = inject_now();
-	int fd = collector_start(collector);
+	int pid, fd = collector_start(collector, &pid);
+	struct pollfd end = {.events = POLLIN};
+	bool has_ended;
 
 	if (fd)
 		return fd;
+	/* Before Linux 5.3 it only pauses. */
+	end.fd = sys(SYS_pidfd_open, pid, 0);
 	do {
-		sys(SYS_nanosleep, &pause, NULL);
+		has_ended =
+			end.fd == -ESRCH || sys(SYS_ppoll, &end, end.fd >= 0, &pause, NULL, 0) == 1;
+		pause.tv_nsec = 2000000;
 		fd = dial(0);
-	} while (fd == -ECONNREFUSED && inject_now() - begin < START_MAX_NS);
+	} while (fd == -ECONNREFUSED && !has_ended && inject_now() - begin < START_MAX_NS);
+	if (end.fd >= 0)
+		sys(SYS_close, end.fd);
 	if (fd < 0)
 		collector_failed(collector);
 	return fd;
@@ -159,8 +168,12 @@ static int dial_collector(void)
 
 static int send_all(int fd, const void *data, size_t size)
 {
-	long n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
+	struct wait w = wait_begin();
+	long n;
 
+	do
+		n = sys(SYS_sendto, fd, data, size, MSG_NOSIGNAL, NULL, 0);
+	while (n < 0 && wait_goes_on(&w, n));
 	return n == (long)size ? 0 : n < 0 ? (int)n : -EIO;
 }
 
@@ -198,7 +211,7 @@ static long receive(int fd, struct msghdr *msg)
 
 	do
 		n = sys(SYS_recvmsg, fd, msg, MSG_CMSG_CLOEXEC);
-	while (n == -EINTR || (n == -EAGAIN && wait_goes_on(&w)));
+	while (n < 0 && wait_goes_on(&w, n));
 	return n;
 }
 
@@ -373,9 +386,10 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 		return;
 	}
 	if (clock_is_off()) {
-		tell("not traced in the process, which has disabled the time stamp counter; as root, "
-		     "--probe=uprobe traces it",
-		     0);
+		log_warn(
+			"not traced in the process, which has disabled the time stamp counter; as root, "
+			"--probe=uprobe traces it",
+			0);
 		process_lose(CT_SHM_LOST_CLOCK, 0);
 		unhook();
 		return;
@@ -395,12 +409,16 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	err = connect_and_hook(p, how_loaded, first);
 	if (!err)
 		return;
-	say("not traced: the tracer did not respond", -err);
+	log_debug("not traced: the tracer did not respond", -err);
+	/* It may have listened before it found that it cannot write. */
+	if (first && collector && !refused && err != -EAGAIN && err != -EINTR)
+		collector_failed(collector);
 	p->alive = 0;
 	if (refused)
 		p->given_up = 1;
 	else
-		process_lose(CT_SHM_LOST_ANSWER, err == -EAGAIN ? -ETIMEDOUT : err);
+		process_lose(CT_SHM_LOST_ANSWER,
+			     err == -EAGAIN || err == -EINTR ? -ETIMEDOUT : err);
 	unhook();
 }
 
@@ -450,18 +468,22 @@ cold void process_end(void)
 		unhook();
 }
 
-cold void process_ask(struct process *p, uint64_t now)
+cold void process_check_tracer(struct process *p, uint64_t now)
 {
-	uint64_t asked = p->asked_ns;
+	uint64_t checked = p->checked_ns;
 	int fd;
 
-	if (is_quiet() || now - asked < ASK_EVERY_NS ||
-	    !__atomic_compare_exchange_n(&p->asked_ns, &asked, now, false, __ATOMIC_RELAXED,
+	if (is_quiet() || now - checked < CHECK_EVERY_NS ||
+	    !__atomic_compare_exchange_n(&p->checked_ns, &checked, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
 	fd = dial(SOCK_NONBLOCK);
 	if (fd >= 0)
 		sys(SYS_close, fd);
-	if (fd >= 0 ? is_replaced(false) : fd == -ECONNREFUSED || fd == -ENOENT)
-		process_end();
+	if (fd >= 0 ? !is_replaced(false) : fd != -ECONNREFUSED && fd != -ENOENT)
+		return;
+	/* A tracer that is alive cannot be reached from another network namespace or root. */
+	if (fd < 0)
+		process_lose(CT_SHM_LOST_ANSWER, fd);
+	process_end();
 }

@@ -51,7 +51,7 @@ static inline void *call_room(struct thread *t, const struct call *call)
 
 static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 {
-	/* In this order: see was_sent(). */
+	/* The order of these stores matters: see was_sent(). */
 	t->sent_head = t->slot->head;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->sent_id = call_id;
@@ -199,7 +199,7 @@ static cold void enter_only(struct thread *t, const struct call *call, uint32_t 
 		s->stats[CT_STAT_COUNTED]++;
 		count_get(t, call->func_id)->entered++;
 	} else {
-		/* As for a failed call: its output is not written yet. */
+		/* Recorded like a failed call, because its output is not written yet. */
 		call_put(t, call, call->start_ns, CT_CALL_F_ENTRY_ONLY, 0, false);
 	}
 }
@@ -291,8 +291,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		return;
 	}
 	busy_set(t, call->sp);
-	/* Check again now that the tracer sees that a record is being made: it waits for it, or has
-	 * ended. */
+	/* Check again now that the record in progress is visible to the tracer, which waits for it
+	 * unless it has ended. */
 	if (unlikely(p->set->ended)) {
 		busy_clear(t);
 		return;
@@ -323,7 +323,7 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		enter_timed(p, t, call, began);
 	busy_clear(t);
 	if (unlikely((int64_t)(call->start_ns - p->set->beat_ns) > (int64_t)CT_SHM_STALE_NS))
-		process_ask(p, call->start_ns);
+		process_check_tracer(p, call->start_ns);
 }
 
 /* Copies words of the caller's stack. A stack may end after its used part: another page is read
@@ -425,7 +425,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	inject_me.frame = f;
 	if (unlikely(!sent))
 		number_back(t, f);
-	/* Last: names sent from here on must follow this record. */
+	/* Must come last, because names sent from here on must follow this record. */
 	if (unlikely(spec->flags & CT_SPEC_F_UNLOADS) && forgets)
 		names_forget();
 }

@@ -86,7 +86,7 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t,
 	return CT_CALL_FIXED_SZ + words * 8;
 }
 
-/* The same for a call that has returned. */
+/* Fills in a short record of a call that has returned. */
 static inline __attribute__((always_inline)) uint32_t
 short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame *f,
 	   const struct ct_spec *spec, uint64_t now, int32_t result)
@@ -111,7 +111,7 @@ short_fill(struct ct_shm_short *c, const struct thread *t, const struct ct_frame
 	return sizeof(*c) + (first + words) * 8;
 }
 
-/* All pointees: usually one number, which is read here. */
+/* Adds all pointees of a call. Usually there is one number, which is read here. */
 static inline __attribute__((always_inline)) uint32_t
 pointees_add(struct thread *t, const struct call *call, const struct ct_spec *spec, void *rec,
 	     int16_t *cap_len, bool ok, uint32_t off)

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 
 uint32_t inject_sandboxed;
-/* A program has disabled the time stamp counter, in whichever of its threads. */
+/* A thread of the program has disabled the time stamp counter. */
 static bool clock_off;
 
 /* Reads the value after "NAME:\t" at the start of a line. */
@@ -46,7 +46,7 @@ static unsigned number(const char *s)
 static unsigned filters(void)
 {
 	int fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	static char text[4096]; /* one thread at a time, and a stack may have no room for it */
+	static char text[4096]; /* one thread at a time, and a stack may have no space for it */
 	const char *at;
 	long n;
 
@@ -73,9 +73,10 @@ bool sandbox_has_come(void)
 
 	if (!inject_sandboxed && before && filters() > number(before)) {
 		inject_sandboxed = 1;
-		tell("not traced in the process, which has a seccomp filter of its own; as root, "
-		     "--probe=uprobe traces it",
-		     0);
+		log_warn(
+			"not traced in the process, which has a seccomp filter of its own; as root, "
+			"--probe=uprobe traces it",
+			0);
 	}
 	return inject_sandboxed;
 }
@@ -84,7 +85,7 @@ bool clock_is_off(void)
 {
 	int allowed = PR_TSC_ENABLE;
 
-	/* Another architecture than x86 has no such request: -EINVAL. */
+	/* Only x86 has this request; others return -EINVAL. */
 	return clock_off || (!sys(SYS_prctl, PR_GET_TSC, &allowed) && allowed != PR_TSC_ENABLE);
 }
 
@@ -96,10 +97,10 @@ cold void inject_clock_off(void)
 	clock_off = true;
 	if (!inject_process->alive)
 		return;
-	tell("no longer traced in the process, which disables the time stamp counter; as root, "
-	     "--probe=uprobe traces it",
-	     0);
-	/* Probes record it from then on, where functions have some. */
+	log_warn("no longer traced in the process, which disables the time stamp counter; as root, "
+		 "--probe=uprobe traces it",
+		 0);
+	/* From then on, probes record its calls to functions that have probes. */
 	if (!inject_process->set->probed)
 		process_lose(CT_SHM_LOST_CLOCK, 0);
 	process_end();

@@ -8,7 +8,8 @@
 /* src/inject/shm.c: whole pages. */
 #define SHM_SZ ((sizeof(struct ct_shm) + page_size() - 1) & -page_size())
 
-/* Of a memory of at least that size, the first bytes. A child of fork does not have them. */
+/* Maps the first size bytes of a memory that has at least `has` bytes. A child of fork does not
+ * have them. */
 static void *map(int fd, size_t has, size_t size, int prot)
 {
 	long end = sys(SYS_lseek, fd, 0, SEEK_END), at;
@@ -19,7 +20,7 @@ static void *map(int fd, size_t has, size_t size, int prot)
 	if (is_sys_error(at))
 		return NULL;
 	sys(SYS_madvise, at, size, MADV_DONTFORK);
-	sys(SYS_madvise, at, size, MADV_DONTDUMP); /* no part of the program */
+	sys(SYS_madvise, at, size, MADV_DONTDUMP); /* it is not part of the program */
 	return (void *)at;
 }
 

@@ -79,7 +79,7 @@ static void stack_of_thread(struct thread *t)
 }
 
 /* Finds the stack that the system allocated for this thread. The only thread of a forked child may
- * be any of its parent's. */
+ * be a copy of any of its parent's threads. */
 static void stack_find(struct thread *t, uint64_t sp)
 {
 	t->stack_lo = t->stack_hi = 0;
@@ -201,14 +201,14 @@ static struct thread *thread_take(struct process *p, uint64_t sp)
 	uint32_t tid;
 	uint64_t now;
 
-	/* Everything below is system calls. */
+	/* All that follows needs system calls. */
 	if (is_quiet())
 		return NULL;
 	tid = sys(SYS_gettid);
 	t = slot_find(p, tid);
 	if (!t)
 		return NULL;
-	/* From when the slot belongs to the thread, for a signal handler that makes a call. */
+	/* Set as soon as the slot belongs to the thread, for a signal handler that makes a call. */
 	busy_set(t, sp);
 	stack_find(t, sp);
 	now = inject_now();

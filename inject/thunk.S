@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What functions lead to: a thunk for each id, which calls inject_enter(), the real function with
- * the same arguments, inject_exit(), and returns what the real one did. A call, and no change of
+ * The targets of redirected functions: a thunk for each id, which calls inject_enter(), the real function with the same arguments, and inject_exit(), and returns the result of the real one. A call, and no change of
  * return addresses: unwinders, exceptions and shadow stacks go through it as through any function.
  *
- * The frame is a struct call (inject.h) and after it space for what is kept around the calls of C:
- * vector registers that hold arguments, and then what was returned.
+ * The frame is a struct call (inject.h), followed by space for values that are saved around the calls of C: vector registers that hold arguments, and later the returned values.
  *
- * A function whose calls are off (inject.h: struct hook) is jumped to, as if nobody had been here.
+ * If calls of a function are off (inject.h: struct hook), its thunk jumps to it and does nothing else.
  */
 #define PR_SET_SECCOMP 22
 #define PR_SET_TSC     26
@@ -169,8 +167,7 @@ inject_skips:
 	.cfi_endproc
 	.size	inject_skips, . - inject_skips
 
-	/* Goes on to what the program would have called, which is so many bytes from inject_real on:
-	 * by a jump, with all arguments as they came. */
+	/* Jumps to the function that the program would have called, with unchanged arguments. Its address is at this offset from inject_real. */
 	.macro	PASS_ON at
 8:	mov	(inject_real + \at)(%rip), %r11
 	test	%r11, %r11
@@ -194,8 +191,7 @@ inject_skips:
 
 	/*
 	 * void *dlsym(void *handle, const char *name), in the place of libc's when the library is
-	 * preloaded. What inject_dlsym() has no answer to goes to the real one by a jump, for that
-	 * looks at its return address: RTLD_NEXT and RTLD_DEFAULT mean something else to each caller.
+	 * preloaded. If inject_dlsym() has no answer, the real function is reached by a jump, because it examines its return address: the meaning of RTLD_NEXT and RTLD_DEFAULT depends on the caller.
 	 */
 	.globl	dlsym
 	.type	dlsym, @function
@@ -217,13 +213,13 @@ dlsym:
 	pop	%rdi
 	.cfi_adjust_cfa_offset -8
 	test	%rax, %rax
-	jz	1f		/* the caller may find what the library does not; and the error is its own */
+	jz	1f		/* the real function may find more for the caller, and sets the error */
 	ret
 1:	PASS_ON	0
 	.cfi_endproc
 	.size	dlsym, . - dlsym
 
-	/* Before a system call that makes each read of the clock end the program. */
+	/* Used before a system call after which each read of the clock ends the program. */
 	.macro	CLOCK_OFF
 	.irp	reg, rdi, rsi, rdx, rcx, r8, r9, rax
 	push	%\reg
@@ -237,8 +233,7 @@ dlsym:
 	.endm
 
 	/*
-	 * prctl() and syscall(): what sets a filter for system calls is noticed (sandbox.c), and all
-	 * goes on to the real one.
+	 * prctl() and syscall(): calls that set a filter for system calls are detected (sandbox.c). All calls continue to the real function.
 	 */
 	.globl	prctl
 	.type	prctl, @function

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Finds the GPUs and MIG instances, and reads what does not change. */
 #include "sampler.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static void read_facts(struct sampler *s, struct device *d)
 		     !answered(s, d, ASK(&s->n, gpm_alloc, &d->gpm[1]));
 }
 
-static void tell(struct sampler *s, struct device *d)
+static void report(struct sampler *s, struct device *d)
 {
 	struct ct_gpu rec = record_of(d, CT_GPU_DEVICE);
 	struct nvml_memory m = {0};
@@ -85,7 +86,7 @@ static void add_mig(struct sampler *s, struct device *whole)
 		if (ASK(&s->n, compute_instance, handle, &d->compute_instance))
 			d->compute_instance = CT_GPU_WHOLE;
 		read_facts(s, d);
-		tell(s, d);
+		report(s, d);
 	}
 }
 
@@ -115,7 +116,7 @@ void find_devices(struct sampler *s)
 		if (!d)
 			return;
 		read_facts(s, d);
-		tell(s, d);
+		report(s, d);
 		if (s->events)
 			ASK(&s->n, register_events, handle, NVML_EVENT_XID, s->events);
 		add_mig(s, d);

@@ -2,7 +2,7 @@
 /*
  * The part of NVML that is used here; building needs no header of NVML. Each declaration was
  * compared with nvml.h of CUDA 12.9, 13.0 and 13.5 (NVIDIA's packages nvidia-nvml-dev of PyPI). A
- * versioned struct is declared with its version. A function exists since the driver named beside
+ * versioned struct is declared with its version. A function exists since the driver named next to
  * it; an older library lacks it and its values.
  */
 #ifndef NVML_NVML_H

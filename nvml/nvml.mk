@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#
-# cudatrace-nvml, the process that asks NVIDIA's management library (--gpu-stats). Included by the main Makefile. The
-# tracer carries it and starts it from memory. A program of its own, dynamically linked, for a static one cannot load a
-# library that wants the machine's libc. No SAN: it shares a process with that library. -nostartfiles: what a compiler
-# links in front of main() wants the libc of the machine it was built on (nvml/start.c).
+# cudatrace-nvml, the process that queries NVIDIA's management library (--gpu-stats). Included by the main Makefile. The
+# tracer embeds it and starts it from memory. It is a separate dynamic program, because a static one cannot load a
+# library that needs the machine's libc. No SAN: it shares a process with that library. -nostartfiles: the start-up files
+# of a compiler need the libc of the machine it was built on (nvml/start.c).
 
 NVML_OBJS  := $(patsubst %.c,$(O)/%.o,$(wildcard nvml/*.c))
 NVML       := $(O)/cudatrace-nvml

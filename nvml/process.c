@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The processes on a device: their memory, and their share of its time. */
 #include "sampler.h"
 
 #include <fcntl.h>

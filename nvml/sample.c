@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reads the values of a device at one time: utilization, memory, clocks, power, errors. */
 #include "sampler.h"
 
 #include <math.h>

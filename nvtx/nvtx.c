@@ -184,7 +184,7 @@ struct narrow_event {
 	char text[NARROW_SZ];
 };
 
-/* The same event with narrow text. */
+/* Returns the event with narrow text. */
 static const struct attributes *narrow_event(struct narrow_event *to, const struct attributes *a)
 {
 	if (!a || a->message_type != MESSAGE_WIDE)
@@ -281,12 +281,12 @@ static void *create_w(const wchar_t *name)
 	CALL(nvtxDomainDestroy)(domain);
 }
 
-static const struct ours {
+static const struct hook {
 	int module;
 	unsigned number;
 	void *f;
 	void **next; /* the other tool's function; NULL: the call is passed on with narrow text */
-} ours[] = {
+} hooks[] = {
 	{CORE, 1, (void *)mark_ex, (void **)&next_nvtxMarkEx},
 	{CORE, 2, (void *)mark_a, (void **)&next_nvtxMarkA},
 	{CORE, 3, (void *)mark_w, NULL},
@@ -317,7 +317,7 @@ static const struct ours {
 /* --- initialization --- */
 
 /* Where a client stores its pointer to a function; NULL: nowhere. */
-static func *slot_of(const struct callbacks *cb, const struct ours *o)
+static func *slot_of(const struct callbacks *cb, const struct hook *o)
 {
 	func **slots;
 	unsigned cnt;
@@ -337,21 +337,21 @@ static init_fn other_tool(void)
 /* The function that the other tool stored there is called after ours. */
 static void serve_other(init_fn init, table_fn get_table, const struct callbacks *cb)
 {
-	enum { CNT = sizeof(ours) / sizeof(ours[0]) };
+	enum { CNT = sizeof(hooks) / sizeof(hooks[0]) };
 	func was[CNT];
 
 	for (unsigned i = 0; i < CNT; i++) {
-		func *slot = slot_of(cb, &ours[i]);
+		func *slot = slot_of(cb, &hooks[i]);
 
 		was[i] = slot ? *slot : NULL;
 	}
 	if (!init(get_table))
 		return;
 	for (unsigned i = 0; i < CNT; i++) {
-		func *slot = slot_of(cb, &ours[i]);
+		func *slot = slot_of(cb, &hooks[i]);
 
-		if (ours[i].next && slot && *slot != was[i])
-			__atomic_store_n(ours[i].next, (void *)*slot, __ATOMIC_RELEASE);
+		if (hooks[i].next && slot && *slot != was[i])
+			__atomic_store_n(hooks[i].next, (void *)*slot, __ATOMIC_RELEASE);
 	}
 }
 
@@ -384,11 +384,11 @@ EXPORT int InitializeInjectionNvtx2(table_fn get_table)
 	offer();
 	if (other)
 		serve_other(other, get_table, cb);
-	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-		func *slot = slot_of(cb, &ours[i]);
+	for (unsigned i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++) {
+		func *slot = slot_of(cb, &hooks[i]);
 
 		if (slot)
-			*slot = (func)ours[i].f;
+			*slot = (func)hooks[i].f;
 	}
 	return 1;
 }

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#
-# libcudatrace-nvtx.so, which programs load that use NVTX. Included by the main Makefile; the tracer carries it. No SAN: it
+# libcudatrace-nvtx.so, which programs with NVTX load. Included by the main Makefile; the tracer embeds it. No SAN: it
 # is loaded into programs that have none. Each function begins with a nop, which the kernel emulates under a probe; none is
-# merged with another. Its thread-local storage is the loader's reserve.
+# merged with another. Its thread-local storage comes from the loader's reserve.
 
 NVTX       := $(O)/libcudatrace-nvtx.so
 NVTX_FLAGS  = -D_GNU_SOURCE= -Iinclude -std=gnu11 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) -fPIC -fvisibility=hidden \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The start of the program: safe standard descriptors, then the verb of the command line. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ int main(int argc, char **argv)
 		privs_drop();
 	privs_raise();
 	log_set_level(o.trace.quiet ? LOG_WARN : o.verbose ? LOG_DEBUG : LOG_INFO);
-	/* The entry point of a container. */
+	/* This program may be the entry point of a container. */
 	if (o.trace.argv)
 		relay_as_init();
 	if (!clock__open())

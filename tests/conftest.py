@@ -24,7 +24,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("cudatrace")
     group.addoption("--suite", action="append", default=[], metavar="PATTERN", help="only suites with these names")
     group.addoption("--long", action="store_true", help="the slow tests, which only make check-all runs")
-    group.addoption("--again", action="store_true", help="run at most four failed suites again, one at a time")
+    group.addoption("--again", action="store_true", help="run at most eight failed suites again, one at a time")
     group.addoption("--until", type=float, default=float(os.environ.get("CHECK_UNTIL") or "inf"), metavar="EPOCH",
                     help="skip suites that would end later, and name them (CHECK_UNTIL)")
     group.addoption("--list", action="store_true", help="only list the suites")

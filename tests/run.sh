@@ -8,7 +8,7 @@
 #                                     ("daemon-*"); -l only lists them
 #   --long                            the slow tests, which make check does not run
 #   --jobs N                          number of suites in parallel (CHECK_JOBS; default: twice the processors, plus two)
-#   --again                           at most four failed suites run again, one at a time: the second result counts, and the
+#   --again                           at most eight failed suites run again, one at a time: the second result counts, and the
 #                                     first failure is reported at the end (make check and check-all)
 #   --until EPOCH                     skips suites that would end later, and names them (CHECK_UNTIL)
 #

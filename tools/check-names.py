@@ -19,7 +19,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Files of other projects that comments name.
 FOREIGN = set("""
     types.h bpf.h bpf_tracing.h capability.h cmocka.h dl-cache.h proc_ns.h ptrace.h ringbuf.c segment.h
-    cudaEGL.h cudaGL.h cudaProfiler.h cudaTypedefs.h cudaVDPAU.h cuda_occupancy.h nccl.h group.cc uvm_gpu.h uvm_perf_events.h
+    cudaEGL.h cudaGL.h cudaProfiler.h cudaTypedefs.h cudaVDPAU.h cuda_occupancy.h cupti_result.h nccl.h group.cc uvm_gpu.h uvm_perf_events.h
 """.split())
 TOPS = "src|bpf|include|vmlinux|tests|tools|docs|dist"
 NAME = re.compile(rf"(?<![\w./*<-])(?:(?:{TOPS})/[\w./*-]*[\w/*]|[\w/*-]+(?:\.bpf)?\.(?:c|h|cc|def)\b|[A-Z][A-Z_]+\.md\b)(?![\w/*({{$])")

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Checks that a test exists for every promise of the documents.
+"""Checks that a test exists for every promise of the documents, and that pages for users name no tests.
 
-    tools/check-promises.py [FILE...]    docs/PROMISES.md, RELIABILITY.md, CONTEXT_SWITCHES.md and SECURITY.md
+    tools/check-promises.py [FILE...]    docs/PROMISES.md, RELIABILITY.md, SECURITY.md and the pages for users
 
 In tables whose last column is "held by", each row names its tests there, in backticks:
 
     `SUITE: words`                tests/suites/SUITE.sh (or a program that it runs, in tests/vm/guest) or
                                   tests/e2e/test_SUITE.py has a check whose name contains these words
     `test_reader_file: test_proc` tests/unit/test_reader_file.c runs that test
+
+If the column is "tested by", each row names whole suites: `SUITE` or `test_reader_file`.
+
+Outside of these columns, the pages of docs/README.md before its headings Contributing and Archive may have neither names of tests nor
+commit hashes, which are for developers.
 
 Prints FILE:LINE: the error. Exit status 1 on errors. tests/e2e/test_layers.py runs it."""
 import os
@@ -17,6 +22,9 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMENT = re.compile(r"^\s*(#|$)")
+# A name of a test, of a folder with tests, or of a suite; and a commit hash: hexadecimal digits, with both letters and digits.
+LABORATORY = re.compile(r"\btest_\w+|\btests/(?!corpus\b|bench\b)\w*|\bsuites? `\w+`|`\w+: (?:test_)?\w+`(?= \|$)"
+                        r"|\bcommit `?[0-9a-f]{7,40}\b|`(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}`")
 
 
 def read(path):
@@ -50,6 +58,40 @@ def wrong_with(ref):
     return None
 
 
+def wrong_with_suite(ref):
+    """The error in the name of a whole suite, or None."""
+    if any(read(p) is not None for p in (f"tests/unit/{ref}.c", f"tests/suites/{ref}.sh", f"tests/suites/{ref.replace('_', '-')}.sh", f"tests/e2e/test_{ref}.py")):
+        return None
+    return f"`{ref}`: there is no such test"
+
+
+def for_users():
+    """The pages that users read."""
+    parts = (read("docs/README.md") or "").split("\n## Contributing\n")[0]
+    return ["README.md", *dict.fromkeys(f"docs/{page}" for page in re.findall(r"\]\((\w+\.md)\)", parts))]
+
+
+def is_for_users(path):
+    return not str(path).startswith("docs/") or path in for_users()
+
+
+def without_tests(text):
+    """(line, text) of what a page for users may not have names of tests in: all but code blocks and columns "held by"."""
+    held = fence = False
+    for number, line in enumerate(text.split("\n"), 1):
+        fence ^= line.startswith("```")
+        held = line.startswith("|") and (held or line.endswith("| held by |"))
+        if not (fence or line.startswith("    ")):
+            yield number, line.rsplit("|", 2)[0] if held else line
+
+
+def laboratory(path):
+    """Names of tests and commit hashes in a page for users."""
+    for number, line in without_tests(read(path) or ""):
+        for found in LABORATORY.finditer(line):
+            yield f"{path}:{number}: `{found[0].strip()}` is for developers: write it on a page of Contributing"
+
+
 def check(path):
     text = read(path)
     if text is None:
@@ -61,21 +103,26 @@ def check(path):
             held = False
             continue
         cells = [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if cells[-1] == "held by":
-            held = True
+        if cells[-1] in ("held by", "tested by"):
+            held = wrong_with if cells[-1] == "held by" else wrong_with_suite
         elif held and not set(cells[-1]) <= set("-: "):
             rows += 1
             refs = re.findall(r"`([^`]+)`", cells[-1])
             if not refs:
                 yield f"{path}:{number}: a promise that no test holds: {cells[0][:60]}"
             for ref in refs:
-                why = wrong_with(ref)
+                why = held(ref)
                 if why:
                     yield f"{path}:{number}: {why}"
     if not rows:
         yield f"{path}: no table says what holds its promises"
 
 
-found = [w for path in sys.argv[1:] or ["docs/PROMISES.md", "docs/RELIABILITY.md", "docs/CONTEXT_SWITCHES.md", "docs/SECURITY.md"] for w in check(path)]
-print("\n".join(found), end="\n" if found else "")
-sys.exit(1 if found else 0)
+def main(paths):
+    promises = ["docs/PROMISES.md", "docs/RELIABILITY.md", "docs/SECURITY.md"]
+    found = [w for path in paths or promises for w in check(path)] + [w for path in paths or for_users() if is_for_users(path) for w in laboratory(path)]
+    print("\n".join(found), end="\n" if found else "")
+    return bool(found)
+
+
+sys.exit(main(sys.argv[1:]))

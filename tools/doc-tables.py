@@ -6,6 +6,8 @@
                                                docs/CHOOSE.md, from PROGRAM help which --json
                                                lists of members in docs/REPORT.md, from PROGRAM list --schema=report
                                                tables in docs/LIMITS.md, from src/util/limits.def
+                                               the table of their tests in docs/PROMISES.md
+                                               the table in docs/BUDGETS.md, from src/budget/limits.def
 
 Rewrites pages that are out of date; with --check it only reports them, with exit status 1. `make tables` runs it, and the
 test suite json_schema does with --check."""
@@ -22,7 +24,7 @@ TITLES = {
     "header": "Header", "call": "Calls", "driver": "System calls into the driver", "sched": "Scheduler", "xid": "Xids",
     "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "gpu_device": "GPU devices", "range": "Ranges",
     "torch_op": "Operators", "allocator": "Allocator",
-    "gpu_stats": "GPU statistics", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "library": "Libraries",
+    "gpu_stats": "GPU statistics", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "job": "Jobs", "library": "Libraries",
     "end": "End",
 }
 
@@ -82,7 +84,7 @@ def fields(program):
 
 [SCHEMA](SCHEMA.md) explains the lines; these are all members of each, from the tables that the program writes them by
 (`cudatrace list --schema`). "always": the member is in every line of its kind; the others are left out where they do not apply. A
-name before a colon says which ops or types a member is of.
+name before a colon shows to which ops or types a member belongs.
 
 ## Every line
 
@@ -133,6 +135,7 @@ def report(program):
 
 
 LIMITS = re.compile(r"(<!-- limits of a (trace|report), made by `make tables` -->\n).*?(<!-- end of limits -->)", re.S)
+CHECKED = re.compile(r"(<!-- tests of limits, made by `make tables` -->\n).*?(<!-- end of limits -->)", re.S)
 ROW = re.compile(r"^(KERNEL|TRACE|REPORT)_LIMIT\(((?:\"(?:[^\"\\\\]|\\\\.)*\"|[^\")])*)\)", re.M)
 
 
@@ -157,20 +160,37 @@ def amount(n):
     return f"{n >> 20} MiB" if n >= 4 << 20 and not n & (1 << 20) - 1 else f"{n:,}"
 
 
+def limit_rows():
+    """(kind, arguments) of each row of src/util/limits.def."""
+    with open(os.path.join(os.path.dirname(DOCS), "src/util/limits.def"), encoding="utf-8") as f:
+        return [(kind, arguments(args)) for kind, args in ROW.findall(f.read())]
+
+
+def promises():
+    """docs/PROMISES.md with the tests of the rows of src/util/limits.def."""
+    text = "| table | tested by |\n|---|---|\n"
+    for kind, args in limit_rows():
+        if kind == "REPORT":
+            continue
+        name = args[2] if kind == "KERNEL" else f"`{args[1]}`"
+        text += f"| {name} | {', '.join(f'`{test}`' for test in args[-1].split(', '))} |\n"
+    with open(os.path.join(DOCS, "PROMISES.md"), encoding="utf-8") as f:
+        return CHECKED.sub(lambda old: old[1] + text + old[2], f.read())
+
+
 def limits():
     """docs/LIMITS.md with the rows of src/util/limits.def."""
-    with open(os.path.join(os.path.dirname(DOCS), "src/util/limits.def"), encoding="utf-8") as f:
-        rows_ = [(kind, arguments(args)) for kind, args in ROW.findall(f.read())]
-    trace = ["| table | filled by | limit | for one owner | at the limit | counter | released | check |", "|---|---|---|---|---|---|---|---|"]
+    rows_ = limit_rows()
+    trace = ["| table | filled by | limit | for one owner | at the limit | counter | released |", "|---|---|---|---|---|---|---|"]
     report_ = ["| table | holds | per process | total |", "|---|---|---|---|"]
     for kind, args in rows_:
         if kind == "KERNEL":
-            _, row_sz, holds, filled, limit, owner, full, counter, released, check = args
-            trace.append(f"| {holds}; {row_sz:,} bytes a row | {filled} | {limit} | {owner} | {full} | {counter} | {released} | {check} |")
+            _, row_sz, holds, filled, limit, owner, full, counter, released, _ = args
+            trace.append(f"| {holds}; {row_sz:,} bytes per row | {filled} | {limit} | {owner} | {full} | {counter} | {released} |")
         elif kind == "TRACE":
-            _, name, most, share, _, _, holds, full, filled, limit, owner, released, check = args
+            _, name, most, share, _, _, holds, full, filled, limit, owner, released, _ = args
             owner = owner.replace("{share}", amount(share))
-            trace.append(f"| `{name}`: {holds} | {filled} | {(limit or '{max}').replace('{max}', amount(most))} | {owner} | {full} | `table={name}` | {released} | {check} |")
+            trace.append(f"| `{name}`: {holds} | {filled} | {(limit or '{max}').replace('{max}', amount(most))} | {owner} | {full} | `table={name}` | {released} |")
         else:
             _, name, most, holds, limit, total = args
             report_.append(f"| `{name}` | {holds} | {(limit or '{max}').replace('{max}', amount(most))} | {total or (amount(2 * most) if most else '')} |")
@@ -179,12 +199,28 @@ def limits():
     return LIMITS.sub(lambda found: found[1] + "\n".join(trace if found[2] == "trace" else report_) + "\n" + found[3], page)
 
 
+BUDGET = re.compile(r"(<!-- limits of budgets, made by `make tables` -->\n).*?(<!-- end of limits -->)", re.S)
+UNITS = {"COUNT": "number", "BYTES": "bytes", "TIME": "time", "SHARE": "share"}
+
+
+def budgets():
+    """docs/BUDGETS.md with the rows of src/budget/limits.def."""
+    with open(os.path.join(os.path.dirname(DOCS), "src/budget/limits.def"), encoding="utf-8") as f:
+        found = re.findall(r'^LIMIT\((\w+), "([^"]*)", (\w+), "([^"]*)", "([^"]*)"\)', f.read(), re.M)
+    text = "| per | limit | value | of | member of the report |\n|---|---|---|---|---|\n"
+    for scope, name, unit, path, what in found:
+        text += f"| {scope.lower()} | `{name}` | {UNITS[unit]} | {what} | `{path.rstrip('!')}` |\n"
+    with open(os.path.join(DOCS, "BUDGETS.md"), encoding="utf-8") as f:
+        return BUDGET.sub(lambda old: old[1] + text + old[2], f.read())
+
+
 def main(args):
     is_check = args[:1] == ["--check"]
     if len(args) != 1 + is_check:
         sys.exit(__doc__)
     bad = 0
-    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1]), "REPORT.md": report(args[-1]), "LIMITS.md": limits()}.items():
+    for name, text in {"FIELDS.md": fields(args[-1]), "CHOOSE.md": choose(args[-1]), "REPORT.md": report(args[-1]), "LIMITS.md": limits(),
+                       "PROMISES.md": promises(), "BUDGETS.md": budgets()}.items():
         path = os.path.join(DOCS, name)
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else None
         if old == text:

@@ -121,11 +121,14 @@ if [ "$set" = check ] || [ "$set" = check-all ]; then
 		wanted+=('golang-src:has the viewer of chrome://tracing, which Debian builds Chromium without')
 	have promtool || wanted+=('prometheus:checks the metrics of the daemon, its alert rules and dashboard')
 	have mkfs.btrfs || wanted+=('btrfs-progs:makes a file system with a quota')
-	"$(find_pytest || echo python3)" -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
-	"$(find_pytest || echo python3)" -c 'import jsonschema' 2>/dev/null ||
+	# The python3 of the tests, or the one that python3-pytest will be for.
+	python=$(find_pytest || echo /usr/bin/python3)
+	"$python" -c 'import yaml' 2>/dev/null || wanted+=('python3-yaml:reads the manifests for Kubernetes')
+	"$python" -c 'import jsonschema' 2>/dev/null ||
 		wanted+=('python3-jsonschema:checks traces against their schema')
-	"$(find_pytest || echo python3)" -c 'import pycparser' 2>/dev/null ||
+	"$python" -c 'import pycparser' 2>/dev/null ||
 		wanted+=('python3-pycparser:reads the headers of CUDA for the test of arguments')
+	"$python" -m pip --version >/dev/null 2>&1 || wanted+=('python3-pip:fetches DuckDB and others that tests use')
 	have mandoc || wanted+=('mandoc:checks the man page')
 	have tmux || wanted+=('tmux:is the terminal that cudatrace top is tested on')
 	compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ||

@@ -14,7 +14,7 @@ import re
 import sys
 
 HEAD = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n"
-MADE = "/* Made by tools/nv-tables.py: edit the facts or the tool, not the rows.\n *\n"
+MADE = "/*\n * %s Made by tools/nv-tables.py:\n * edit the facts or the tool, not the rows.\n *\n"
 BRANCHES = "515 520 525 530 535 545 550 555 560 565 570 575 580 590 595".split()
 OLDEST, NEWEST = "515.43.04", "595.45.04"
 NVKMS_TAGS = ("515.43.04 525.147.05 535.288.01 550.163.01 570.211.01 580.142 590.48.01 "
@@ -33,8 +33,8 @@ def ver(tag):
     return "V(%d, %d, %d)" % tuple(n + [0] * (3 - len(n)))
 
 
-def header(text):
-    out = HEAD + MADE
+def header(contents, text):
+    out = HEAD + MADE % contents
     for line in text.strip().split("\n"):
         out += (" * " + line).rstrip() + "\n"
     return out + " */\n"
@@ -86,7 +86,7 @@ def ctrl_sizes(r):
 
 
 def rmctrl(facts):
-    out = header("""
+    out = header("Control commands of the driver's resource manager (RM).", """
 CTRL(value, name, parameter struct, what runs it, branches, sizes)
 CTRLP(value, name, parameter struct, what runs it, branches, branches where only some releases
 have it, sizes)
@@ -116,7 +116,7 @@ not known. S(first version, bytes).""")
 
 
 def rmclass(facts):
-    out = header("""
+    out = header("Classes of objects in the driver's resource manager (RM).", """
 CLASS(number, name, kind, allocation parameters, their bytes in the newest driver, branches, other
 names). Ascending by number. No branches: in the driver's list of resources, in no class header.
 Bytes by version are in struct.def for the structs that are there.""")
@@ -142,7 +142,7 @@ def escape_span(r):
 
 
 def escape(facts):
-    out = header("""
+    out = header("Requests to /dev/nvidiactl and /dev/nvidiaN (escapes).", """
 ESC(nr, name, devices, parameter struct, first version, last version)
 ESC_SHORT(...): the 32-byte form of the row before it.
 
@@ -166,7 +166,7 @@ on Linux. The kernel looks at _IOC_NR only, never at the type byte.""")
 
 
 def uvm(facts):
-    out = header("""
+    out = header("Requests to /dev/nvidia-uvm, which manages memory.", """
 UVM(number, name, device, parameter struct, first version, last version)
 UVM_TEST(number, name): built-in tests; they run only where the module was loaded with
 uvm_enable_builtin_tests=1, and their numbers drift between releases.
@@ -187,7 +187,7 @@ Linux. Versions: those that route it; for NODEV those that define it.""")
 
 
 def status(facts):
-    out = header("""
+    out = header("Status codes of the driver.", """
 STATUS(value, name, first version, last version). Ascending by value; of rows with one value the
 newest name comes first. 0x1xxxx are warnings.""")
     for r in sorted(rows(facts, "nv_status.tsv"), key=lambda r: int(r["value_dec"])):
@@ -199,7 +199,7 @@ newest name comes first. 0x1xxxx are warnings.""")
 
 
 def nvkms(facts):
-    out = header("""
+    out = header("Requests to the driver's display part (NVKMS).", """
 RELEASE(version): the releases that the columns stand for.
 NVKMS(name, number in each release, NA where it has none). The driver numbers these with an enum
 that grows in the middle, so a number means nothing without a version.""")
@@ -276,7 +276,7 @@ def layout_blocks(facts):
 
 
 def struct(facts):
-    out = header("""
+    out = header("Layouts of the driver's parameter structs by version.", """
 STRUCT_BEGIN(name, n, bytes, first version, last version) FIELD(offset, bytes, kind, name)...
 STRUCT_END(name, n): layout number n of a struct. Sorted by name, then by version; a version takes
 the last layout that is not newer than itself. Dots name members of members.""")

@@ -21,10 +21,10 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARES = {"docs": 5, "messages": 2, "comments": 3}
 PLACES = {
     "docs": ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/measured/*.md"),
-    "messages": ("src/**/*.[ch]", "src/**/*.def", "inject/*.[ch]"),
+    "messages": ("src/**/*.[ch]", "src/**/*.def", "src/**/*.section", "inject/*.[ch]"),
     "comments": ("src/**/*.[ch]", "src/**/*.def", "bpf/*.[ch]", "inject/*.[ch]"),
 }
-GENERATED = "made by `make tables`"
+GENERATED = re.compile(r"<!-- (?:made by `make tables`.*|[^\n]*, made by `make tables` -->.*?<!-- end of \w+ -->)", re.S)
 ENDS = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`*\[-])")
 
 
@@ -45,6 +45,7 @@ def from_lines(lines):
 
 
 def docs(text):
+    text = GENERATED.sub(lambda m: "\n" * m[0].count("\n"), text)
     fence, prose = False, []
     for at, line in enumerate(text.split("\n"), 1):
         fence ^= line.startswith("```")
@@ -70,8 +71,8 @@ def messages(text):
 def comments(text):
     for m in re.finditer(r"/\*(.*?)\*/|//([^\n]*)", text, re.S):
         at = text.count("\n", 0, m.start()) + 1
-        body = [(at + i, re.sub(r"^[\s*]+", "", l).strip()) for i, l in enumerate((m[1] or m[2] or "").split("\n"))]
-        yield from ((a, s) for a, s in from_lines(body) if "SPDX" not in s)
+        lines = [re.sub(r"^[\s*]+", "", line).strip() for line in (m[1] or m[2] or "").split("\n")]
+        yield from from_lines((at + i, "" if line.startswith("SPDX-") else line) for i, line in enumerate(lines))
 
 
 def sentences(kind, only):
@@ -82,8 +83,7 @@ def sentences(kind, only):
             continue
         with open(path, encoding="utf-8") as f:
             text = f.read()
-        if GENERATED not in text:
-            yield from ((name, at, s) for at, s in {"docs": docs, "messages": messages, "comments": comments}[kind](text))
+        yield from ((name, at, s) for at, s in {"docs": docs, "messages": messages, "comments": comments}[kind](text))
 
 
 def main():

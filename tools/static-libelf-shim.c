@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * For the static binary only. libelf.a of elfutils 0.191 and later calls five functions that live
- * in elfutils' internal libeu.a, which no distribution ships (Debian bookworm-backports, trixie).
- * Here they are, over libc's tsearch(). Weak: a libelf.a that has its own wins.
+ * Functions that libelf.a lacks, for the static program only. libelf.a of elfutils 0.191 and later
+ * calls five functions that live in elfutils' internal libeu.a, which no distribution ships (Debian
+ * bookworm-backports, trixie). Here they are, over libc's tsearch(). Weak: a libelf.a that has its
+ * own wins.
  *
  * elfutils guards the tree with a lock when built with thread safety; the lock follows root in the
  * real struct and is not needed here, since cudatrace uses each Elf from one thread only.

@@ -231,7 +231,16 @@ struct wait_opts {
 };
 #define WUNTRACED 2
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct signal_struct {
+	struct sigpending shared_pending;
 	atomic_t live; /* threads left; 0 in the last one's exit */
 	int nr_threads;
 	int group_exit_code;
@@ -241,6 +250,7 @@ struct signal_struct {
 };
 #define SIGNAL_GROUP_EXIT 0x00000004
 #define PIDTYPE_PGID	  2
+#define PIDTYPE_SID	  3
 
 struct sigaction {
 	void (*sa_handler)(int);
@@ -256,9 +266,6 @@ struct sighand_struct {
 };
 #define SA_NOCLDSTOP 1
 
-typedef struct {
-	unsigned long sig[1];
-} sigset_t;
 
 /* A call that a return probe waits for. */
 struct return_instance {
@@ -280,6 +287,7 @@ struct task_struct {
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;
+	unsigned int ptrace;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;

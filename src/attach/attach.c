@@ -19,8 +19,13 @@
 /* libbpf explains a failed load at length: show that with -v only. Our own message is one line. */
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
+	char text[4096];
+	int n = 0;
+
 	if (log_level() >= LOG_DEBUG && level != LIBBPF_DEBUG)
-		vfprintf(stderr, fmt, ap);
+		n = vsnprintf(text, sizeof(text), fmt, ap);
+	if (n > 0)
+		log_write(text, strnlen(text, sizeof(text)));
 	return 0;
 }
 
@@ -165,9 +170,9 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 	int fd = target_lib__open(t), ret = fd < 0 ? fd : 0;
 	struct layer_file file = {0};
 
-	/* The process has closed it meanwhile, and may still map it; or something hangs at the
-	 * moment. Neither is remembered as a failure. */
-	if (ret == -ENOENT || ret == -ETIMEDOUT || ret == -EBUSY)
+	/* The process may end, or close the file and still map it; something may hang at the
+	 * moment. The next process may succeed: this is not remembered. */
+	if (ret && (t->pid || ret == -ENOENT))
 		return ret;
 	layer_file__read(&file, fd);
 	for (unsigned i = 0; i < a->lib_cnt && !*e; i++)
@@ -176,11 +181,11 @@ static int open_lib(struct attach *a, const struct target_lib *t, struct lib_ent
 		if (ret)
 			err("cannot open %s: %s", t->open_path, strerror(-ret));
 		(*e)->file = file;
-		(*e)->ret = ret ?: attach_lib__hold(a, *e, fd);
+		(*e)->lib.error = ret ?: attach_lib__hold(a, *e, fd);
 	}
 	if (fd >= 0)
 		close(fd);
-	/* Also after a failure: a process that maps it must not be stopped for it. */
+	/* Announced also after a failure: a process that maps it must not be stopped for it. */
 	if (*e && !(*e)->off)
 		attach_lib__announce(a, &t->key, (*e)->lib.id);
 	return *e ? 0 : -ENOSPC;
@@ -191,12 +196,12 @@ int attach__lib(struct attach *a, const struct target_lib *t, const struct attac
 	struct lib_entry *e = attach_lib__find(a, &t->key);
 	int ret = e ? 0 : open_lib(a, t, &e);
 
-	if (e && e->off && (e->ret = attach_lib__hold(a, e, -1)) != -ETXTBSY)
+	if (e && e->off && (e->lib.error = attach_lib__hold(a, e, -1)) != -ETXTBSY)
 		attach_lib__announce(a, &t->key, e->lib.id);
 	if (ret)
 		return ret;
 	*out = &e->lib;
-	return e->ret;
+	return e->lib.error;
 }
 
 /* Waits until running BPF programs have ended. */
@@ -209,13 +214,13 @@ static void await_programs(void)
 		nanosleep(&wait, NULL);
 }
 
-static void say_lingering(const struct attach *a)
+static void report_lingering(const struct attach *a)
 {
 	pid_t holder = a->mech == MECH_PERF ? 0 : links__holder(&a->links);
 
 	if (holder)
 		warn("the probes stay attached, without effect, until a memory lock is "
-		     "released, perhaps of process %d, which waits itself: cudatrace-links, process %d, then "
+		     "released, perhaps of process %d, which is blocked, too: cudatrace-links, process %d, then "
 		     "removes them and exits",
 		     (int)holder, (int)a->links.pid);
 	else
@@ -231,7 +236,7 @@ void attach__detach(struct attach *a)
 	levels__end(a);
 	if (!links__close_all(&a->links, a->mech)) {
 		await_programs();
-		say_lingering(a);
+		report_lingering(a);
 	}
 	for (unsigned i = 0; i < a->lib_cnt; i++)
 		file_watch__close(&a->libs[i]->watch, &a->watch);

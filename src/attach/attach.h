@@ -41,7 +41,7 @@ struct attach_opts {
 	bool force;   /* also attach to files that others may write to, where the write would be
 			 noticed too late */
 	bool sandbox; /* the attaching process drops its privileges */
-	/* Not 0: probes exist in this process only; others have no overhead (except with
+	/* If not 0, only this process has probes; others have no overhead (except with
 	 * uprobe.multi). */
 	pid_t only_pid;
 };
@@ -75,7 +75,7 @@ void attach__process(struct attach *a, pid_t pid, ct_generation *generation,
 		     enum ct_proc_level *level);
 /* Calls that the in-process library records are not recorded by the programs. This holds while the
  * word at address `alive` in the process is not 0, until another program runs there. in NULL: ends
- * it. Returns false if there is no room. */
+ * it. Returns false if there is no space. */
 bool attach__set_inproc(struct attach *a, pid_t pid, const struct ct_inproc *in);
 /* A process that calls this function begins to use the driver: others fail before it, and it is
  * slow. With libraries in some of the processes (CT_INPROC_SOME), a ct_enter is sent at its start.
@@ -105,9 +105,12 @@ struct attach_lib {
 	unsigned wanted_cnt, attached_cnt;
 	char **refused; /* symbols whose instruction the kernel cannot probe */
 	unsigned refused_cnt;
+	unsigned changed_at; /* number of them that a process has changed */
+	pid_t changed_by;
 	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
 	unsigned shifted_cnt; /* probes after the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
+	int error;	      /* -errno: it has no probes, as attach__lib() returned or later */
 	bool ignored;	      /* a stub: nothing attached */
 	bool idle;	      /* unused at the last check */
 	uid_t uid;	      /* user of its first process; root for those of the machine */
@@ -116,8 +119,9 @@ struct attach_lib {
 /*
  * Attaches to a library once; a second call for the same file returns the first result. Returns 0
  * and *out, or -errno after reporting the error. -ENOENT (the file vanished before it was opened)
- * is not reported: a later call may find it. -ENOSPC: too many libraries, in all or of the
- * process's user. -ETXTBSY: a process has it open for writing; it is attached after that is closed.
+ * is not reported: a later call may find it. -ENOSPC: too many libraries, in total or of the
+ * process's user. A process's file that cannot be opened is tried again by a later call. -ETXTBSY:
+ * a process has it open for writing; it is attached after that is closed.
  * -EINPROGRESS: the kernel is waiting for another process (links.h); attach__late() reports the
  * end.
  */
@@ -170,7 +174,7 @@ unsigned attach__off_cnt(const struct attach *a);
 /* Detaches probes (on false) before the file changes, and attaches to the new contents. */
 void attach__follow_writes(struct attach *a,
 			   void (*fn)(void *ctx, const struct attach_lib *lib, bool on), void *ctx);
-/* A process maps the file: returns whether it was written without notice. */
+/* Returns whether a file, which a process maps now, was written to unnoticed. */
 bool attach__is_written(const struct attach *a, const struct attach_lib *lib);
 
 /* Overhead of one call in a thread that makes only such calls, in nanoseconds. 0: unknown. */

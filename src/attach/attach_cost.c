@@ -23,7 +23,7 @@
 #define CALLS  100
 /* Each call takes 10 us. */
 #define CALLS_STEPPED 15
-/* Calls between the work of a program; and when that work takes half a millisecond. */
+/* Number of timed calls, each after other work; the second: after half a millisecond of it. */
 #define AWAY_CALLS	60
 #define AWAY_CALLS_COLD 10
 /* The second cache level is emptied by touching this many times its size. With twice as much, or
@@ -322,8 +322,8 @@ static double time_programs(struct attach *a, stub_fn *stub, const struct work *
 	return timed ? (double)ns / timed : 0;
 }
 
-/* Returns the overhead of a call, and in *base the part that the programs cannot measure. Medians,
- * because a round may be disturbed. */
+/* Returns the overhead of a call, and in *base the part that the programs cannot measure. Uses
+ * medians, because a round may be disturbed. */
 static double time_spec(struct attach *a, stub_fn *stub, uint8_t flags, uint8_t level, double bare,
 			uint32_t *base)
 {
@@ -362,7 +362,7 @@ static void time_bare(struct attach *a)
 /* Not a library's owner id. */
 #define STUB_OWNER 0
 
-/* Also for -EINPROGRESS: the probes will be detached. */
+/* Detaches also on -EINPROGRESS. */
 static int attach_stubs(struct attach *a, const struct links_req *req)
 {
 	static struct links_answer answer;
@@ -392,7 +392,7 @@ int stubs__attach(struct attach *a, bool entry_only)
 		.group_cnt =
 			{[LINKS_RETURN] = entry_only ? 0 : 2, [LINKS_ENTRY] = entry_only ? 2 : 0},
 		/* Only in this process: other processes that run our executable must not find a
-		 * breakpoint in it. valgrind takes it for the program's code. */
+		 * breakpoint in it. valgrind treats it as the program's code. */
 		.pid = getpid(),
 	};
 

@@ -118,18 +118,34 @@ bool attach__has_lib(const struct attach *a, unsigned lib_id)
 	return by_id(a, lib_id);
 }
 
-void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
+/* More are reported in one line. */
+#define CHANGED_NAMED 8
+
+void attach_lib__report_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc)
 {
-	for (unsigned i = 0; i < e->lib.refused_cnt && !e->said_refused; i++) {
+	for (unsigned i = 0; i < e->lib.refused_cnt && !e->warned_refused; i++) {
 		int id = fnset__find(a->fns, e->lib.refused[i]);
 
 		if (inproc && id >= 0 && inproc[id / 64] >> id % 64 & 1)
 			continue;
-		warn("the kernel cannot probe the first instruction of %s in %s: its calls are not "
-		     "traced",
-		     e->lib.refused[i], e->lib.path);
+		if (i >= e->lib.changed_at && e->lib.refused_cnt - i > CHANGED_NAMED) {
+			warn("process %d, which has changed the code of %u functions in %s or runs "
+			     "under valgrind, would crash with probes: their calls are not traced; "
+			     "use --probe=inject, or trace when that process has ended",
+			     (int)e->lib.changed_by, e->lib.refused_cnt - i, e->lib.path);
+			break;
+		}
+		if (i >= e->lib.changed_at)
+			warn("process %d has changed the code of %s in %s (a hook?) and would crash "
+			     "with a probe: its calls are not traced; use --probe=inject, or trace "
+			     "when that process has ended",
+			     (int)e->lib.changed_by, e->lib.refused[i], e->lib.path);
+		else
+			warn("the kernel cannot probe the first instruction of %s in %s: its calls "
+			     "are not traced",
+			     e->lib.refused[i], e->lib.path);
 	}
-	e->said_refused = true;
+	e->warned_refused = true;
 }
 
 bool attach__covered_off(const struct attach *a, unsigned lib_id)
@@ -144,7 +160,7 @@ void attach__uprobes_alone(struct attach *a, unsigned lib_id)
 	struct lib_entry *e = by_id(a, lib_id);
 
 	if (e)
-		attach_lib__say_refused(a, e, NULL);
+		attach_lib__report_refused(a, e, NULL);
 }
 
 /* The remaining functions keep their probes from now on. */
@@ -154,7 +170,7 @@ static bool hold_rest(struct attach *a, struct lib_entry *e, const uint64_t *inp
 
 	if (put_on(a, e, owner, inproc))
 		return false;
-	attach_lib__say_refused(a, e, inproc);
+	attach_lib__report_refused(a, e, inproc);
 	e->rest_owner = owner;
 	for (unsigned i = 0; i < CT_MAX_FUNCS / 64; i++)
 		e->rest[i] = ~inproc[i];

@@ -52,8 +52,8 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 	if (excluded)
 		warn("%s: %u exported %s not traced: the table of functions is full", e->lib.path,
 		     excluded,
-		     noun(excluded, "function that cudatrace does not know is",
-			  "functions that cudatrace does not know are"));
+		     noun(excluded, "function without a row in the tables is",
+			  "functions without rows in the tables are"));
 }
 
 void attach_lib__give_ids(struct attach *a, struct lib_entry *e)

@@ -59,7 +59,7 @@ static uint32_t wake_shift(uint64_t ring_sz)
 }
 
 /* For tests/bench/start.py. The number of verified instructions exists since Linux 5.16. */
-static void say_loaded(const struct attach *a, uint64_t ns)
+static void report_loaded(const struct attach *a, uint64_t ns)
 {
 	struct bpf_program *p;
 
@@ -117,7 +117,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 	if (!ret)
 		ret = cudatrace_bpf__load(a->skel);
 	if (!ret)
-		say_loaded(a, now_ns() - start_ns);
+		report_loaded(a, now_ns() - start_ns);
 	a->progs = (struct probe_progs){
 		.session = bpf_program__fd(a->skel->progs.ct_session),
 		.entry = bpf_program__fd(a->skel->progs.ct_entry),
@@ -198,7 +198,7 @@ static int load_from(struct attach *a, const struct attach_opts *o, bool proven,
 	}
 }
 
-static void say_load_error(const struct attach_opts *o, int first, int kernel)
+static void report_load_error(const struct attach_opts *o, int first, int kernel)
 {
 	if (kernel && o->kernel_probe != NV_PROBE_AUTO)
 		err("--kernel-probe=%s does not work here: %s: leave the option out, or run "
@@ -221,7 +221,7 @@ int attach__load(struct attach *a, const struct attach_opts *o)
 	if (ret && o->mech == MECH_AUTO)
 		ret = load_from(a, o, false, &first, &first_kernel);
 	if (ret)
-		say_load_error(o, first ? first : ret, first_kernel);
+		report_load_error(o, first ? first : ret, first_kernel);
 	if (ret)
 		return ret;
 	links__settle(&a->links, a->mech);
@@ -229,6 +229,6 @@ int attach__load(struct attach *a, const struct attach_opts *o)
 		warn("%s does not work here (%s): functions are probed by %s", mechanism_name(best),
 		     strerror(-first), mechanism_name(a->mech));
 	if (o->kernel)
-		nv__say(o->kernel_probe, a->kernel_probe, first_kernel);
+		nv__report(o->kernel_probe, a->kernel_probe, first_kernel);
 	return 0;
 }

@@ -36,17 +36,16 @@ struct lib_entry {
 		rest_owner; /* not 0: owner of the links that stay after attach__detach_covered() */
 	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
 	bool covered_off;		  /* only those are left */
-	bool said_refused;
-	bool no_probes;	  /* attaching has failed, or the kernel still waits */
+	bool warned_refused;
 	uint64_t late_ns; /* when late probes were attached; 0: they were not late */
-	/* Whether the library was in use without probes: attach__missed() reports it once. */
-	enum { MISSED_NONE, MISSED_NEW, MISSED_SAID } missed;
+	/* State of a period in which the library was in use without probes: attach__missed()
+	 * reports it once. */
+	enum { MISSED_NONE, MISSED_NEW, MISSED_REPORTED } missed;
 	bool off;     /* being written: no probes; attach again from due_ns on */
 	bool late;    /* noticed after the write */
 	bool closing; /* off, but its probes are still being removed: the writer waits */
 	unsigned writes;
 	uint64_t written_ns, seen_ns, due_ns;
-	int ret;			/* result of attaching */
 	uint8_t held[CT_MAX_FUNCS / 8]; /* ids of functions that are not in the table */
 };
 
@@ -68,7 +67,7 @@ struct python_file {
 struct attach {
 	struct cudatrace_bpf *skel;
 	struct links links; /* owners are library ids */
-	bool said_late, detached;
+	bool warned_late, detached;
 	struct probe_progs progs;
 	bool has_stubs; /* probes on functions of our own, until the overhead is measured */
 	/* Times of a call of those without probes: emulated, single-stepped; with work between
@@ -144,7 +143,7 @@ void memlimit__uncharge(struct attach *a, enum ct_table table, uid_t uid);
 int memlimit__set_process(struct attach *a, uint32_t pid,
 			  void (*set)(struct ct_pid *p, uint32_t value), uint32_t value);
 void memlimit__drop_process(struct attach *a, uint32_t pid);
-/* attach_libs.c. Both return NULL: not found; no room. */
+/* attach_libs.c. Both return NULL: not found; no space. */
 struct lib_entry *attach_lib__find(const struct attach *a, const struct ct_lib_key *key);
 struct lib_entry *attach_lib__add(struct attach *a, const struct target_lib *t);
 void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct elf_lib *elf);
@@ -161,9 +160,9 @@ int attach_lib__hold(struct attach *a, struct lib_entry *e, int fd);
  * does not wait. */
 int attach_lib__take_off(struct attach *a, struct lib_entry *e);
 void attach_lib__take_off_soon(struct attach *a, struct lib_entry *e);
-/* Warns once about functions without a probe that no library sees. inproc: as in struct ct_inproc;
- * NULL: no library. */
-void attach_lib__say_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc);
+/* Warns once about functions without a probe that no library records. inproc: as in struct
+ * ct_inproc; NULL: no library. */
+void attach_lib__report_refused(struct attach *a, struct lib_entry *e, const uint64_t *inproc);
 /* Its probes are gone: lets the writer continue. */
 void attach_lib__closed(struct attach *a, struct lib_entry *e);
 

@@ -62,7 +62,7 @@ int attach__python_file(struct attach *a, int fd, uint64_t off)
 		return -ENOSPC;
 	*f = (struct python_file){.dev = st.st_dev, .ino = st.st_ino, .off = off};
 	ret = file_watch__open(&f->watch, &a->watch, fd);
-	/* As for libraries: an unnoticed write could crash all processes that run it. */
+	/* As with libraries, an unnoticed write could crash all processes that run it. */
 	if (ret > 0)
 		ret = !a->force && file_watch__is_open_to_others(&f->watch) ? -EPERM : 0;
 	ret = ret ?: put_on(a, f);

@@ -89,7 +89,8 @@ static int add_refused(struct attach_lib *lib, const char *name)
 	return 0;
 }
 
-static int note_refused(struct attach_lib *lib, const struct probe_sites *p, const bool *refused)
+static int note_refused(struct attach_lib *lib, const struct probe_sites *p,
+			const struct links_answer *answer)
 {
 	int ret = 0;
 
@@ -99,7 +100,12 @@ static int note_refused(struct attach_lib *lib, const struct probe_sites *p, con
 	for (unsigned i = 0; i < p->bad_cnt && !ret; i++)
 		ret = add_refused(lib, p->bad[i]);
 	for (unsigned i = 0; i < p->cnt && !ret; i++)
-		if (refused[i])
+		if (answer->refused[i])
+			ret = add_refused(lib, p->names[i]);
+	lib->changed_by = answer->changed_by;
+	lib->changed_at = lib->refused_cnt;
+	for (unsigned i = 0; i < p->cnt && !ret; i++)
+		if (answer->changed[i])
 			ret = add_refused(lib, p->names[i]);
 	return ret;
 }
@@ -110,36 +116,36 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 	int ret = answer->ret;
 
 	e->lib.attach_ns = answer->took_ns;
-	e->no_probes = ret < 0;
 	if (ret < 0)
 		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
 	else
 		e->lib.attached_cnt = ret;
-	ret = ret < 0 ? ret : note_refused(&e->lib, e->sites, answer->refused);
+	ret = ret < 0 ? ret : note_refused(&e->lib, e->sites, answer);
 	if (!ret && !a->inproc)
-		attach_lib__say_refused(a, e, NULL);
+		attach_lib__report_refused(a, e, NULL);
 	probe_sites__free(e->sites);
 	e->sites = NULL;
 	return ret;
 }
 
 /* Warns once: a process that blocks one library blocks all. */
-static void say_late(struct attach *a, const struct lib_entry *e)
+static void report_late(struct attach *a, const struct lib_entry *e)
 {
 	char who[160] = "";
 	pid_t holder;
 
-	if (a->said_late) {
+	if (a->warned_late) {
 		dbg("%s: %u probes wait, too", e->lib.path, e->sites->cnt);
 		return;
 	}
-	a->said_late = true;
+	a->warned_late = true;
 	holder = links__holder(&a->links);
 	if (holder)
-		snprintf(who, sizeof(who),
-			 ", perhaps of process %d, which waits itself (for a FUSE server that does "
-			 "not answer?)",
-			 (int)holder);
+		snprintf(
+			who, sizeof(who),
+			", perhaps of process %d, which is blocked, too (by a FUSE server that does "
+			"not answer?)",
+			(int)holder);
 	warn("%s: cannot attach %u probe%s while the kernel waits for the memory lock%s: "
 	     "its calls are not traced until then; end the process that holds the lock",
 	     e->lib.path, e->sites->cnt, plural(e->sites->cnt), who);
@@ -168,9 +174,8 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 	if (a->detached)
 		return -EINPROGRESS;
 	ret = links__attach(&a->links, &req, &answer);
-	e->no_probes = ret == -EINPROGRESS;
 	if (ret == -EINPROGRESS) {
-		say_late(a, e);
+		report_late(a, e);
 		return ret;
 	}
 	if (ret)
@@ -182,7 +187,9 @@ void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t sin
 {
 	struct lib_entry *e = attach_lib__find(a, key);
 
-	if (e && !e->missed && (e->no_probes || since_ns < e->late_ns))
+	bool changed = e && e->lib.changed_by && !a->inproc;
+
+	if (e && !e->missed && (e->lib.error == -EINPROGRESS || changed || since_ns < e->late_ns))
 		e->missed = MISSED_NEW;
 }
 
@@ -192,7 +199,7 @@ void attach__missed(struct attach *a, void (*fn)(void *ctx, const struct attach_
 	for (unsigned i = 0; i < attach__lib_cnt(a); i++) {
 		if (a->libs[i]->missed != MISSED_NEW)
 			continue;
-		a->libs[i]->missed = MISSED_SAID;
+		a->libs[i]->missed = MISSED_REPORTED;
 		fn(ctx, &a->libs[i]->lib);
 	}
 }
@@ -213,13 +220,13 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 			attach_lib__closed(a, e);
 		if (!e || !e->sites)
 			continue;
-		e->ret = done(a, e, &answer);
-		if (e->ret)
+		e->lib.error = done(a, e, &answer);
+		if (e->lib.error)
 			continue;
 		e->late_ns = now_ns();
 		fn(ctx, &e->lib);
 	}
-	a->said_late &= a->links.late_cnt != 0;
+	a->warned_late &= a->links.late_cnt != 0;
 	return !links__is_gone(&a->links);
 }
 

@@ -33,7 +33,7 @@ static unsigned add_sites(struct attach *a, unsigned lib_id, const struct torch_
 	return cnt;
 }
 
-static void say_missing(const struct lib_entry *e, const struct elf_lib *elf)
+static void report_missing(const struct lib_entry *e, const struct elf_lib *elf)
 {
 	static const struct {
 		const char *file, *name, *lost;
@@ -68,7 +68,7 @@ void attach_torch__take(struct attach *a, const struct lib_entry *e, struct elf_
 
 	if (e->lib.api->id != API_TORCH)
 		return;
-	say_missing(e, elf);
+	report_missing(e, elf);
 	if (!elf->torch || attach__torch(a, e->lib.id))
 		return;
 	files = reallocarray(a->torch_files, a->torch_file_cnt + 1, sizeof(*files));

@@ -54,7 +54,7 @@ static void take_off(struct attach *a, struct lib_entry *e)
 	if (!e->off && e->writes < WRITES_FREE)
 		warn("%s is being written: it is traced as soon as the writer closes it",
 		     e->lib.path);
-	/* First: processes that map it from now on must be checked. */
+	/* Must come first, because processes that map it from now on must be checked. */
 	attach_lib__forget_keys(a, e);
 	/* The kernel may be waiting for another process. */
 	e->closing = attach_lib__take_off(a, e) == -EINPROGRESS;
@@ -101,11 +101,11 @@ static void forget(struct attach *a, struct lib_entry *e)
 	free(e->lib.refused);
 	e->lib.refused = NULL;
 	e->lib.refused_cnt = e->lib.shifted_cnt = 0;
-	e->said_refused = false;
+	e->warned_refused = false;
 	e->lib.ignored = e->lib.idle = false;
 	e->lib.id = ++a->newest_lib;
 	/* The time since the write is such a period already. */
-	e->missed = MISSED_SAID;
+	e->missed = MISSED_REPORTED;
 	e->late_ns = 0;
 }
 
@@ -176,12 +176,12 @@ void attach__follow_writes(struct attach *a,
 		if (!e->off || !time_budget__may(e->lib.uid) ||
 		    time_budget__begin(&w, e->lib.uid, WORK_LIBRARIES))
 			continue;
-		e->ret = attach_lib__hold(a, e, -1);
+		e->lib.error = attach_lib__hold(a, e, -1);
 		time_budget__end(&w);
-		if (e->ret == -ETXTBSY)
+		if (e->lib.error == -ETXTBSY)
 			continue;
 		attach_lib__announce(a, &e->lib.key, e->lib.id);
-		if (!e->ret && !e->lib.ignored)
+		if (!e->lib.error && !e->lib.ignored)
 			fn(ctx, &e->lib, true);
 	}
 }

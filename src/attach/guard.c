@@ -4,12 +4,16 @@
 #include "attach_priv.h"
 #include "map_rows.h"
 
+#include "util/heartbeat.h"
 #include "util/log.h"
+#include "util/task.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -21,6 +25,44 @@
  * a running program may still stop a process. */
 #define LOOKS	     25
 #define LOOK_WAIT_NS 20000000
+
+/* After this number of checks without progress of the tracer, its stopped processes continue. */
+#define STILL_LOOKS   3
+#define STILL_WAIT_MS 1000
+
+/* The tracer does not run: its terminal does not accept output, or a signal has stopped it. It
+ * stops later processes again. */
+static void let_go_on_meanwhile(void *ctx, const void *key, const void *val)
+{
+	struct ct_pid p = *(const struct ct_pid *)val;
+
+	if (!(p.flags & CT_PID_F_STOPPED))
+		return;
+	p.flags &= ~CT_PID_F_STOPPED;
+	bpf_map_update_elem(*(int *)ctx, key, &p, BPF_EXIST);
+	heartbeat__act();
+	kill(*(const uint32_t *)key, SIGCONT);
+}
+
+/* Returns when the tracer has ended. */
+static void watch_tracer(int dead_fd, int map_fd)
+{
+	struct pollfd dead = {.fd = dead_fd, .events = POLLIN};
+	uint64_t beats = heartbeat__cnt();
+	unsigned looks = 0;
+
+	for (int ret; (ret = poll(&dead, 1, STILL_WAIT_MS)) <= 0;) {
+		uint64_t now = heartbeat__cnt();
+
+		if (ret < 0)
+			continue;
+		looks = now == beats ? looks + 1 : 0;
+		beats = now;
+		if (looks >= STILL_LOOKS)
+			map_rows__each(map_fd, sizeof(uint32_t), sizeof(struct ct_pid),
+				       let_go_on_meanwhile, &map_fd);
+	}
+}
 
 static void let_go_on(void *ctx, const void *key, const void *val)
 {
@@ -45,13 +87,32 @@ void attach__go_on_all(struct attach *a)
 		go_on_all(bpf_map__fd(a->skel->maps.pids));
 }
 
+/* A stop signal that somebody sent to a process that had stopped; SIGCONT would delete it. 0: none.
+ */
+static int other_stop(pid_t pid)
+{
+	static const int sigs[] = {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+	char text[4096], *state, *pending;
+
+	if (!task_read(pid, pid, "status", text, sizeof(text)))
+		return 0;
+	state = strstr(text, "\nState:\tT");
+	pending = strstr(text, "\nShdPnd:");
+	for (size_t i = 0; state && pending && i < sizeof(sigs) / sizeof(sigs[0]); i++)
+		if (strtoull(pending + strlen("\nShdPnd:"), NULL, 16) >> (sigs[i] - 1) & 1)
+			return sigs[i];
+	return 0;
+}
+
 void attach__go_on(struct attach *a, pid_t pid)
 {
-	int fd = bpf_map__fd(a->skel->maps.pids);
+	int fd = bpf_map__fd(a->skel->maps.pids), again = other_stop(pid);
 	uint32_t key = pid;
 	struct ct_pid p;
 
 	kill(pid, SIGCONT);
+	if (again)
+		kill(pid, again);
 	/* Otherwise the guard would end a stop that is not ours. */
 	if (bpf_map_lookup_elem(fd, &key, &p))
 		return;
@@ -64,7 +125,6 @@ static void guard_run(int dead_fd, int map_fd)
 {
 	struct timespec wait = {.tv_nsec = LOOK_WAIT_NS};
 	sigset_t all;
-	char byte;
 
 	if (dup2(dead_fd, 0) < 0 || dup2(map_fd, 1) < 0)
 		_exit(1);
@@ -76,8 +136,7 @@ static void guard_run(int dead_fd, int map_fd)
 	setsid();
 	prctl(PR_SET_NAME, "cudatrace-guard");
 	(void)!chdir("/");
-	while (read(0, &byte, 1) < 0 && errno == EINTR)
-		;
+	watch_tracer(0, 1);
 	for (int i = 0; i < LOOKS; i++) {
 		go_on_all(1);
 		nanosleep(&wait, NULL);
@@ -89,7 +148,7 @@ int guard__start(struct guard *g, const struct attach *a)
 {
 	int fds[2] = {-1, -1}, ret;
 
-	if (pipe2(fds, O_CLOEXEC))
+	if (heartbeat__start() || pipe2(fds, O_CLOEXEC))
 		goto fail;
 	g->pid = fork();
 	if (!g->pid)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Processes that are stopped until their libcuda is attached (CT_PID_F_STOP_ON_LIB) must continue
- * if the tracer dies. A small process of ours waits for the tracer's end, including by SIGKILL, and
- * continues them.
+ * Continues stopped processes when the tracer dies, even by SIGKILL, or does not run for three
+ * seconds. Processes are stopped until their libcuda is attached (CT_PID_F_STOP_ON_LIB). A small
+ * process of ours waits.
  */
 #ifndef ATTACH_GUARD_H
 #define ATTACH_GUARD_H

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(API_CNT <= CT_APIS_MAX, "ct_cfg has room for all families");
+_Static_assert(API_CNT <= CT_APIS_MAX, "ct_cfg has space for all families");
 
 /* Adds the library names of a family, each once. Returns the total so far. */
 static unsigned add_stems(struct ct_cfg *cfg, const struct api *api, unsigned cnt)
@@ -154,13 +154,15 @@ struct read_ctx {
 	void *ctx;
 	pid_t pid;		  /* only this process; 0: all */
 	ct_generation generation; /* and only this program; 0: all */
+	levels_wanted_fn wanted;  /* and only those that it accepts; NULL: all */
 	uint32_t rows;
 };
 
 static bool is_wanted(const struct read_ctx *r, uint32_t pid, ct_generation generation)
 {
 	return (!r->pid || pid == (uint32_t)r->pid) &&
-	       (!r->generation || generation == r->generation);
+	       (!r->generation || generation == r->generation) &&
+	       (!r->wanted || r->wanted(r->ctx, pid, generation));
 }
 
 static void read_count(void *ctx, const void *key, const void *val)
@@ -265,6 +267,24 @@ void levels__take_errors(struct attach *a, pid_t pid, ct_generation generation, 
 	/* Scans the whole table, so avoid it for programs without rows. */
 	if (generation && !share_of(a, pid, generation).rows[CT_TABLE_ERRORS])
 		return;
+	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),
+		       sizeof(uint64_t), take_error, &r);
+}
+
+bool levels__is_slow_to_take(struct attach *a, pid_t pid, ct_generation generation)
+{
+	struct ct_share share = share_of(a, pid, generation);
+
+	return share.own_rows || share.rows[CT_TABLE_ERRORS];
+}
+
+void levels__take_all(struct attach *a, levels_wanted_fn wanted, levels_fn fn,
+		      levels_error_fn error_fn, void *ctx)
+{
+	struct read_ctx r = {.a = a, .fn = fn, .error_fn = error_fn, .ctx = ctx, .wanted = wanted};
+
+	map_rows__each(bpf_map__fd(a->skel->maps.counts), sizeof(struct ct_count_key),
+		       sizeof(struct ct_count), take_count, &r);
 	map_rows__each(bpf_map__fd(a->skel->maps.errors), sizeof(struct ct_error_key),
 		       sizeof(uint64_t), take_error, &r);
 }

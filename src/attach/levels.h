@@ -41,14 +41,20 @@ static inline uint64_t ct_count_calls(const struct ct_count *c)
 /* Receives one process's counts of one function. They only grow, until levels__take(). */
 typedef void (*levels_fn)(void *ctx, const struct ct_count_key *key, const struct ct_count *c);
 void levels__read(struct attach *a, levels_fn fn, void *ctx);
-/* The same for one process whose program has ended; deletes the rows. generation 0: of all programs
- * with this process id. */
+/* Reads the counts of one process whose program has ended, and deletes the rows. generation 0: of
+ * all programs with this process id. */
 void levels__take(struct attach *a, pid_t pid, ct_generation generation, levels_fn fn, void *ctx);
 /* Receives the number of failures with one code. For an ended process, use take. */
 typedef void (*levels_error_fn)(void *ctx, const struct ct_error_key *key, uint64_t cnt);
 void levels__read_errors(struct attach *a, levels_error_fn fn, void *ctx);
 void levels__take_errors(struct attach *a, pid_t pid, ct_generation generation, levels_error_fn fn,
 			 void *ctx);
+/* Returns whether taking the counts of this program searches whole tables. */
+bool levels__is_slow_to_take(struct attach *a, pid_t pid, ct_generation generation);
+/* Takes the counts and errors of all programs that wanted accepts, with one search. */
+typedef bool (*levels_wanted_fn)(void *ctx, uint32_t pid, ct_generation generation);
+void levels__take_all(struct attach *a, levels_wanted_fn wanted, levels_fn fn,
+		      levels_error_fn error_fn, void *ctx);
 /* Releases the rows of a program whose counts and errors were taken. generation 0: as above. */
 void levels__forget_rows(struct attach *a, pid_t pid, ct_generation generation);
 /* Present state of a thread, from its producer. */

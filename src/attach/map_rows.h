@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reads all rows of a BPF hash table. */
 #ifndef ATTACH_MAP_ROWS_H
 #define ATTACH_MAP_ROWS_H
 

@@ -322,13 +322,13 @@ int nv__attach(struct cudatrace_bpf *skel, enum nv_probe how)
 	}
 }
 
-void nv__say(enum nv_probe want, enum nv_probe got, int error)
+void nv__report(enum nv_probe want, enum nv_probe got, int error)
 {
 	enum nv_probe how[NV_PROBE_CNT];
 
 	nv__candidates(want, how);
 	if (!nv_devs__loaded())
-		nv_devs__say_none();
+		nv_devs__warn_none();
 	else if (got == NV_PROBE_AUTO)
 		warn("--kernel: cannot probe the driver here (%s): only CUDA calls are traced",
 		     strerror(-error));

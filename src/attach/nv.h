@@ -20,6 +20,6 @@ int nv__attach(struct cudatrace_bpf *skel, enum nv_probe how);
 /* Lists what to try for AUTO, best first. Returns the number. */
 unsigned nv__candidates(enum nv_probe want, enum nv_probe out[NV_PROBE_CNT]);
 /* Warns if `got` is not the best of the requested mechanisms. error: why that one failed. */
-void nv__say(enum nv_probe want, enum nv_probe got, int error);
+void nv__report(enum nv_probe want, enum nv_probe got, int error);
 
 #endif /* ATTACH_NV_H */

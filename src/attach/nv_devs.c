@@ -41,7 +41,7 @@ void nv_devs__read(struct ct_nv_devs *devs)
 		fclose(f);
 }
 
-void nv_devs__say_none(void)
+void nv_devs__warn_none(void)
 {
 	warn("--kernel: the NVIDIA driver is not loaded: only CUDA calls are traced");
 }

@@ -12,6 +12,6 @@ void nv_devs__read(struct ct_nv_devs *devs);
 bool nv_devs__by_name(void);
 /* Returns whether the driver's modules are loaded, or simulated by a test. */
 bool nv_devs__loaded(void);
-void nv_devs__say_none(void);
+void nv_devs__warn_none(void);
 
 #endif /* ATTACH_NV_DEVS_H */

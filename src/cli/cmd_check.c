@@ -291,7 +291,7 @@ static void print_caps(const struct check *c)
 }
 
 /* "524 functions, probed at +10: 521, at +0: 3": by offset from the first byte. */
-static void say_probes(const struct file *f, char *buf, size_t size)
+static void print_probes(const struct file *f, char *buf, size_t size)
 {
 	const char *word = "probed ";
 	size_t n;
@@ -318,7 +318,7 @@ static void print_elf(struct out *out, const struct file *f)
 {
 	char text[512];
 
-	say_probes(f, text, sizeof(text));
+	print_probes(f, text, sizeof(text));
 	put_labelled(out, "", text);
 	if (f->elf->build_id[0])
 		put_labelled(out, "build id ", f->elf->build_id);

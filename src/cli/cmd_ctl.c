@@ -73,7 +73,7 @@ int cmd_ctl(const struct opts *o)
 		return 1;
 	if (o->files.cnt > 1 && !strcmp(o->files.v[0], "dump"))
 		make_absolute(&o->files.v[1]);
-	text = ctl_ask(path, o->files.cnt, o->files.v);
+	text = ctl_request(path, o->files.cnt, o->files.v);
 	free(path);
 	if (!text)
 		return 1;

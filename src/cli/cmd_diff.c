@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status like diff(1): 0
- * nothing, 1 something, 2 trouble; 3: nothing in what is there, but a trace is incomplete. */
+/* cudatrace diff OLD NEW: what changed between two saved traces. Exit status like diff(1): 0: no
+ * change, 1: a change, 2: an error; 3: no recorded value changed, but a trace is incomplete. With
+ * --budget: that of report --budget. */
 #include "cmd.h"
+#include "report_budget.h"
 
 #include "report/diff.h"
 #include "report/format.h"
@@ -68,7 +70,7 @@ static int write_json(const struct diff *d)
 	return out__close(o);
 }
 
-int cmd_diff(const struct opts *o)
+static int compare(const struct opts *o)
 {
 	static const struct reader_ops ops = {.begin = on_begin, .event = on_event, .end = on_end};
 	const struct report_opts ro = {
@@ -117,4 +119,9 @@ out:
 	reader__free(readers[0]);
 	reader__free(readers[1]);
 	return status;
+}
+
+int cmd_diff(const struct opts *o)
+{
+	return o->budget ? diff_budget(o) : compare(o);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cudatrace list: the API table, and what a libcuda file exports of it. --ioctls: the driver's
- * tables. --schema: the schema of a JSONL line, or of a report's JSON form.
+ * tables. --schema: the schema of a JSONL line, of the JSON of a report or diff, or of a budget.
  *
  *	SYMBOL             CLASS     OP      TRACED  SINCE  LIB
  *	cuMemAlloc_v2      memory    alloc   yes     3.2    yes
@@ -130,7 +130,7 @@ static int choose(struct list *l)
 	for (unsigned id = 0; id < cnt; id++) {
 		const struct api_fn *fn = fnset__fn(l->set, id);
 
-		if ((!sel->cnt && !l->o->trace.detail && !api_at(fn->api)->is_asked) ||
+		if ((!sel->cnt && !l->o->trace.detail && !api_at(fn->api)->is_requested) ||
 		    fnset__wanted(l->set, id))
 			l->ids[l->id_cnt++] = id;
 	}
@@ -372,7 +372,7 @@ static void print_names(struct list *l)
 	}
 }
 
-/* A reader that exits early (| head) is no failure: no message. */
+/* A reader that exits early (| head) is not a failure: no message. */
 static int write_stdout(const struct out *out)
 {
 	for (size_t done = 0; done < out->len;) {
@@ -421,7 +421,11 @@ static int list_other(const struct opts *o)
 		err("out of memory");
 		return EXIT_FAILURE;
 	}
-	if (o->schema_report)
+	if (o->schema_of && !strcmp(o->schema_of, "diff"))
+		diff_schema(out);
+	else if (o->schema_of && !strcmp(o->schema_of, "budget"))
+		budget_schema(out);
+	else if (o->schema_of)
 		report_schema(out);
 	else if (o->schema)
 		list_schema(out);

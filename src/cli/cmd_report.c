@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace report: analyses saved traces. Reads them once; pictures are written during the read,
+/* cudatrace report: analyses saved traces. Reads them once; timelines are written during the read,
  * other formats at the end. Needs no root. */
 #include "cmd.h"
+#include "report_budget.h"
 #include "report_tables.h"
 #include "trace/command.h"
 
 #include "report/format.h"
+#include "saved/end_sum.h"
 #include "saved/reader.h"
 #include "sink/sink.h"
+#include "text/json.h"
 #include "text/losses_text.h"
 #include "util/log.h"
 #include "util/out.h"
@@ -23,24 +26,23 @@ static const struct {
 	const char *name, *suffix;
 	enum sink_id id;
 	bool for_files; /* not for terminals */
-} pictures[] = {
+} timelines[] = {
 	{"chrome", ".chrome.json", SINK_CHROME, false},
 	{"perfetto", ".pftrace", SINK_PERFETTO, true},
 };
 /* Suffix of the folder of --format=csv. */
-#define TABLES	    ".tables"
-#define PICTURE_CNT (sizeof(pictures) / sizeof(pictures[0]))
+#define TABLES	     ".tables"
+#define TIMELINE_CNT (sizeof(timelines) / sizeof(timelines[0]))
 
 struct report_cmd {
 	const struct opts *o;
 	struct reader *reader;
 	struct report *report;
-	struct sink *pictures[PICTURE_CNT]; /* NULL: not requested */
+	struct sink *timelines[TIMELINE_CNT]; /* NULL: not requested */
 	struct saved_file *files;
-	struct losses lost;	    /* of all traces and files */
-	struct trace_end end;	    /* of all traces together */
-	struct trace_count *counts; /* counts of end, if there are several traces */
-	unsigned trace_cnt, end_cnt;
+	struct losses lost; /* of all traces and files */
+	struct end_sum ends;
+	unsigned trace_cnt;
 	uint64_t last_ns; /* of the events */
 	bool bar;	  /* a progress line is on the terminal */
 	bool failed;
@@ -85,32 +87,32 @@ static char *path_for(const struct opts *o, const char *suffix, bool for_files)
 	return strdup("-");
 }
 
-static void say_written(const char *path)
+static void print_written(const char *path)
 {
 	if (strcmp(path, "-"))
 		info("wrote %s", path);
 }
 
-static int open_picture(struct report_cmd *c, unsigned i, const struct trace_info *info)
+static int open_timeline(struct report_cmd *c, unsigned i, const struct trace_info *info)
 {
-	char *path = path_for(c->o, pictures[i].suffix, pictures[i].for_files);
+	char *path = path_for(c->o, timelines[i].suffix, timelines[i].for_files);
 
 	if (!path)
 		return -ENOMEM;
-	c->pictures[i] = sink__open(pictures[i].id, path, info);
-	if (c->pictures[i] && c->o->trace.max_file &&
-	    sink__segment(c->pictures[i], path, c->o->trace.max_file, info)) {
-		sink__close(c->pictures[i], NULL);
-		c->pictures[i] = NULL;
+	c->timelines[i] = sink__open(timelines[i].id, path, info);
+	if (c->timelines[i] && c->o->trace.max_file &&
+	    sink__segment(c->timelines[i], path, c->o->trace.max_file, info)) {
+		sink__close(c->timelines[i], NULL);
+		c->timelines[i] = NULL;
 	}
 	free(path);
-	return c->pictures[i] ? 0 : -EIO;
+	return c->timelines[i] ? 0 : -EIO;
 }
 
-static bool is_picture(const char *format)
+static bool is_timeline(const char *format)
 {
-	for (unsigned i = 0; i < PICTURE_CNT; i++)
-		if (!strcmp(format, pictures[i].name))
+	for (unsigned i = 0; i < TIMELINE_CNT; i++)
+		if (!strcmp(format, timelines[i].name))
 			return true;
 	return false;
 }
@@ -126,10 +128,13 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		.marker = o->marker,
 		.gap_ns = o->gap_ns,
 		.html = wants(o, "html"),
+		.pprof = wants(o, "pprof"),
 		.serving = o->serving,
 		/* With --format=all, the text file has all sections. */
 		.full = o->full || !strcmp(o->format, "all"),
 		.sections = o->sections,
+		.changes = o->changes,
+		.change_cnt = o->change_cnt,
 	};
 
 	/* The first trace makes the report; further traces are added to it. */
@@ -138,7 +143,7 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 			report__also(c->report, path, info);
 		return 0;
 	}
-	if (!is_picture(o->format)) {
+	if (!is_timeline(o->format)) {
 		c->report = report__new(&ro, info);
 		if (!c->report) {
 			err("out of memory: close other programs");
@@ -147,8 +152,8 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		}
 		report__also(c->report, path, info);
 	}
-	for (unsigned i = 0; i < PICTURE_CNT; i++) {
-		if (wants(o, pictures[i].name) && open_picture(c, i, info)) {
+	for (unsigned i = 0; i < TIMELINE_CNT; i++) {
+		if (wants(o, timelines[i].name) && open_timeline(c, i, info)) {
 			c->failed = true;
 			return -EIO;
 		}
@@ -165,88 +170,19 @@ static void on_event(void *ctx, const struct trace_event *ev)
 		c->last_ns = ev->end_ns;
 	if (c->report)
 		report__event(c->report, ev);
-	for (unsigned i = 0; i < PICTURE_CNT; i++)
-		if (c->pictures[i])
-			sink__event(c->pictures[i], ev);
-}
-
-static void add_count(struct trace_count *counts, unsigned *cnt, const struct trace_count *more)
-{
-	unsigned i = 0;
-
-	while (i < *cnt && counts[i].fn != more->fn)
-		i++;
-	if (i == *cnt) {
-		counts[(*cnt)++] = *more;
-		return;
-	}
-	counts[i].calls += more->calls;
-	counts[i].entered += more->entered;
-	counts[i].errors += more->errors;
-	counts[i].unfinished += more->unfinished;
-	counts[i].abandoned += more->abandoned;
-	counts[i].total_ns += more->total_ns;
-	if (more->max_ns > counts[i].max_ns)
-		counts[i].max_ns = more->max_ns;
-}
-
-/* Adds the functions of one trace to those of previous ones, one row each. */
-static void add_counts(struct report_cmd *c, struct trace_end *sum)
-{
-	unsigned before = c->end.count_cnt, cnt = 0;
-	struct trace_count *grown;
-
-	if (!before || !sum->count_cnt) {
-		sum->counts = before ? c->end.counts : sum->counts;
-		sum->count_cnt += before;
-		return;
-	}
-	grown = calloc(before + sum->count_cnt, sizeof(*grown));
-	if (!grown)
-		return;
-	for (unsigned i = 0; i < before; i++)
-		add_count(grown, &cnt, &c->end.counts[i]);
-	for (unsigned i = 0; i < sum->count_cnt; i++)
-		add_count(grown, &cnt, &sum->counts[i]);
-	free(c->counts);
-	sum->counts = c->counts = grown;
-	sum->count_cnt = cnt;
+	for (unsigned i = 0; i < TIMELINE_CNT; i++)
+		if (c->timelines[i])
+			sink__event(c->timelines[i], ev);
 }
 
 static void on_end(void *ctx, const struct trace_info *info, const struct trace_end *end)
 {
 	struct report_cmd *c = ctx;
-	struct trace_end sum = *end;
 
-	c->end_cnt++;
 	losses__end(&c->lost, end);
 	if (c->report)
 		report__ended(c->report, info, end);
-	for (unsigned i = 0; i < TYPE_CNT; i++)
-		sum.type_cnt[i] += c->end.type_cnt[i];
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		sum.drops[i] += c->end.drops[i];
-	for (unsigned i = 0; i < CT_STAT_CNT; i++)
-		sum.stats[i] += c->end.stats[i];
-	sum.level_cnt += c->end.level_cnt;
-	add_counts(c, &sum);
-	sum.event_cnt += c->end.event_cnt;
-	sum.call_cnt += c->end.call_cnt;
-	sum.bad_record_cnt += c->end.bad_record_cnt;
-	sum.lines_lost += c->end.lines_lost;
-	sum.cost_ns += c->end.cost_ns;
-	if (c->end.max_thread_overhead > sum.max_thread_overhead) {
-		sum.max_thread_overhead = c->end.max_thread_overhead;
-		sum.max_overhead_tid = c->end.max_overhead_tid;
-	}
-	/* Overhead by function is shown only for a single trace. */
-	if (c->end_cnt > 1)
-		sum.costly_cnt = 0;
-	if (c->end.end_ns > sum.end_ns)
-		sum.end_ns = c->end.end_ns;
-	if (c->end_cnt > 1 && c->report && sum.end_ns > c->report->base_ns)
-		sum.cost_share = (double)sum.cost_ns / (sum.end_ns - c->report->base_ns);
-	c->end = sum;
+	end_sum__add(&c->ends, end, c->report ? c->report->base_ns : UINT64_MAX);
 }
 
 static void on_progress(void *ctx, const char *path, uint64_t pos, uint64_t size)
@@ -297,12 +233,12 @@ static int write_format(const struct report_cmd *c, const struct report_format *
 	if (out__close(out) && !ret)
 		ret = -EIO;
 	if (!ret)
-		say_written(path);
+		print_written(path);
 	free(path);
 	return ret;
 }
 
-/* A flame graph in a .svg file is a picture, not folded stacks. */
+/* A flame graph in a .svg file is drawn, and not written as folded stacks. */
 static const struct report_format *as_named(const struct opts *o,
 					    const struct report_format *format)
 {
@@ -320,6 +256,8 @@ static int write_tables(const struct report_cmd *c)
 	char *dir = o->output ? path_for(o, TABLES, true) : name_after(o->files.v[0], TABLES);
 	int ret = dir ? report_tables(o, c->report, dir) : -ENOMEM;
 
+	if (ret == -ENOMEM)
+		err("out of memory: close other programs");
 	free(dir);
 	return ret;
 }
@@ -340,7 +278,7 @@ static int write_formats(struct report_cmd *c)
 }
 
 /* Warns about losses, because not all formats can show them. */
-static void say_lost(struct report_cmd *c)
+static void print_lost(struct report_cmd *c)
 {
 	char text[512];
 
@@ -351,7 +289,9 @@ static void say_lost(struct report_cmd *c)
 		info("the trace is incomplete, missing: %s", text);
 }
 
-int cmd_report(const struct opts *o)
+/* text: NULL, or where a report is written as JSON instead of the outputs. Returns the exit status.
+ */
+static int make_report(const struct opts *o, struct out *text)
 {
 	static const struct reader_ops ops = {
 		.begin = on_begin,
@@ -362,45 +302,64 @@ int cmd_report(const struct opts *o)
 	struct report_cmd c = {.o = o};
 	const struct trace_end *end;
 	int status = EXIT_FAILURE;
+	struct json j;
 
-	if (command_user__owns_files())
-		return status;
 	c.reader = reader__new(&ops, &c);
 	c.files = calloc(o->files.cnt, sizeof(*c.files));
 	if (!c.reader || !c.files) {
 		err("out of memory: close other programs");
 		goto out;
 	}
-	/* A picture of a saved trace is the live one, byte for byte. */
-	if (is_picture(o->format))
+	/* A timeline made from a saved trace equals the live one, byte for byte. */
+	if (is_timeline(o->format))
 		reader__keep_order(c.reader);
 	if (!read_files(&c))
 		goto out;
 	/* A trace that was cut off makes the whole incomplete. */
-	end = c.end_cnt == c.trace_cnt ? &c.end : NULL;
+	end = c.ends.cnt == c.trace_cnt ? &c.ends.end : NULL;
 	status = EXIT_SUCCESS;
 	if (c.report) {
 		report__finish(c.report, end, c.files, o->files.cnt);
-		if (write_formats(&c))
+		if (text) {
+			json__init(&j, text);
+			report__json(c.report, &j);
+		} else if (write_formats(&c)) {
 			status = EXIT_FAILURE;
+		}
 	}
-	/* Viewers accept a picture of a trace without its end; other readers need valid JSON. */
+	/* Viewers accept a timeline of a trace without its end; other readers need valid JSON. */
 	if (!end) {
-		c.end.reason = "the trace has no end";
-		c.end.end_ns = c.last_ns > c.end.end_ns ? c.last_ns : c.end.end_ns;
+		c.ends.end.reason = "the trace has no end";
+		c.ends.end.end_ns = c.last_ns > c.ends.end.end_ns ? c.last_ns : c.ends.end.end_ns;
 	}
-	for (unsigned i = 0; i < PICTURE_CNT; i++) {
-		if (sink__close(c.pictures[i], &c.end))
+	for (unsigned i = 0; i < TIMELINE_CNT; i++) {
+		if (sink__close(c.timelines[i], &c.ends.end))
 			status = EXIT_FAILURE;
-		c.pictures[i] = NULL;
+		c.timelines[i] = NULL;
 	}
-	say_lost(&c);
+	print_lost(&c);
 out:
-	for (unsigned i = 0; i < PICTURE_CNT; i++)
-		sink__close(c.pictures[i], NULL);
+	for (unsigned i = 0; i < TIMELINE_CNT; i++)
+		sink__close(c.timelines[i], NULL);
 	report__free(c.report);
 	reader__free(c.reader);
-	free(c.counts);
+	end_sum__free(&c.ends);
 	free(c.files);
 	return status;
+}
+
+int report_as_json(const struct opts *o, const struct strv *files, struct out *text)
+{
+	struct opts of = *o;
+
+	of.files = *files;
+	of.format = "json";
+	return make_report(&of, text) ? -1 : 0;
+}
+
+int cmd_report(const struct opts *o)
+{
+	if (command_user__owns_files())
+		return EXIT_FAILURE;
+	return o->budget || o->make_budget ? report_budget(o) : make_report(o, NULL);
 }

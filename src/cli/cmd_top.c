@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* cudatrace top: who uses CUDA now. All of it is in src/top/. */
+/* cudatrace top: which processes use CUDA now. All of it is in src/top/. */
 #include "cmd.h"
 
 int cmd_top(const struct opts *o)

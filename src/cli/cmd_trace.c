@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* cudatrace [COMMAND]: traces a command, processes or the system. */
 #include "cmd.h"
 
 #include "quickstart.h"

@@ -13,5 +13,7 @@ void list_ioctls(struct out *out, bool json);
 
 /* --schema: the JSON Schema of a line of JSONL. */
 void list_schema(struct out *out);
+/* --schema=budget: the JSON Schema of a budget. */
+void budget_schema(struct out *out);
 
 #endif /* CLI_LIST_H */

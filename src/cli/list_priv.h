@@ -35,7 +35,7 @@ static inline const struct list_lib *list_lib_of(const struct list *l, const str
 /* Returns whether the function belongs to this detail level. */
 static inline bool list_is_in(const struct api_fn *fn, enum api_detail d)
 {
-	return !api_at(fn->api)->is_asked && api_fn_detail(fn) <= d;
+	return !api_at(fn->api)->is_requested && api_fn_detail(fn) <= d;
 }
 
 /* Returns whether the function is traced without an option. */

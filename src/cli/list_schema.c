@@ -75,7 +75,7 @@ static void put_call_ops(struct names *n)
 	}
 }
 
-/* What a line describes: a kind of event; or, with kind NULL, a header or an end. */
+/* The subject of a line: a kind of event; or, with kind NULL, a header or an end. */
 struct line {
 	const char *name, *text;
 	const struct event_kind_desc *kind;

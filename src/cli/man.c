@@ -16,7 +16,7 @@ static const char sets[] =
 	"name of a function (\\fBcuMemAlloc\\fR means all\nits versions, \\fBcuMemAlloc_v2\\fR only that "
 	"one; also one that only a library of this\nmachine exports), a glob (\\fBcuMem*\\fR), a class,\n.B "
 	"all\nor\n.BR none .\nA\n.B !\nin front of the list means all but these; in front of an item it "
-	"removes the item:\nlater items win. Without\n.B \\-\\-trace\neverything but the class\n.B query\nis "
+	"removes the item:\nthe last item that matches applies. Without\n.B \\-\\-trace\neverything but the class\n.B query\nis "
 	"traced: lookups that change nothing, of which some programs make hundreds of thousands.\nThe trace "
 	"and the summary list the classes that are not traced. The classes:\n";
 
@@ -88,7 +88,7 @@ static const char examples[] =
 
 static const char output[] =
 	".SH OUTPUT\n"
-	"JSON lines are the complete form: one object a line. The first is of type\n"
+	"JSON lines are the complete form: one object per line. The first is of type\n"
 	".B header\n"
 	"(versions, libcuda files, what is traced and what is not), the last of type\n"
 	".B end\n"
@@ -138,8 +138,8 @@ static const char rest[] =
 	"the command line is wrong\n"
 	".SH NEEDS\n"
 	"Linux 5.15 or later with uprobes and BTF; 6.6 or later attaches faster, and 6.13 or later\n"
-	"traces at the least cost. Root, or a user with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. An\n"
-	"NVIDIA driver, since that is where libcuda comes from. A 64-bit x86 or Arm machine.\n"
+	"traces at the lowest cost. Root, or a user with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. An\n"
+	"NVIDIA driver, which provides libcuda. A 64-bit x86 or Arm machine.\n"
 	".B cudatrace check\n"
 	"shows what is there and what is missing.\n"
 	".SH LIMITS\n"

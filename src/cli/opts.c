@@ -5,7 +5,9 @@
  * words again to find the wrong one.
  */
 #include "opts_priv.h"
+#include "report_budget.h"
 #include "report_tables.h"
+#include "trace_folder.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -329,15 +331,27 @@ static void check_whole(const struct parse *p)
 			  "both",
 			  o->trace.argv[0]);
 	if (o->system && (o->trace.pid_cnt || o->trace.argv))
-		opts__die("--system is every process; leave it out, or leave out %s",
+		opts__die("--system traces every process; leave it out, or leave out %s",
 			  o->trace.pid_cnt ? "-p" : "the command");
 	if (o->trace.stop_on_load && !o->trace.pid_cnt)
 		opts__die("--stop-on-load needs -p: %s",
 			  o->trace.argv ? "a command's processes are stopped anyway"
 					: "only named processes are stopped");
+	if (o->trace.capture == CAPTURE_PROFILER &&
+	    (o->trace.min_duration_ns || o->trace.max_overhead))
+		opts__die(
+			"--capture-range=cudaProfilerApi needs each call of cuProfilerStart; leave out "
+			"--%s",
+			o->trace.min_duration_ns ? "min-duration" : "max-overhead");
+	if (o->trace.capture == CAPTURE_NVTX && o->trace.redact)
+		opts__die("--capture-range=nvtx needs the texts of ranges; leave out --no-%s",
+			  o->trace.redact == CT_REDACT_ARGS ? "args" : "strings");
 	if (o->trace.wait_ns != UINT64_MAX && !o->trace.argv)
 		opts__die("--wait needs a COMMAND: cudatrace --wait=main -- COMMAND");
-	if (o->verb == VERB_DIFF && o->files.cnt != 2)
+	if (o->verb == VERB_DIFF && o->runs && o->files.cnt != 2 * o->runs)
+		opts__die("diff --runs %u: give %u old traces, then %u new ones", o->runs, o->runs,
+			  o->runs);
+	if (o->verb == VERB_DIFF && !o->runs && o->files.cnt != 2)
 		opts__die(
 			"diff: give two traces, the old one and the new one, as in cudatrace diff "
 			"old.jsonl new.jsonl");
@@ -345,6 +359,8 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"FILE is missing; give a trace that cudatrace --jsonl wrote, as in cudatrace "
 			"report trace.jsonl, or - for stdin");
+	if (o->verb == VERB_MCP && !o->files.cnt)
+		opts__die("mcp: FILE is missing; give traces, as in cudatrace mcp trace.jsonl");
 	if (o->verb == VERB_REPORT && o->trace.json && strcmp(o->format, "ascii") &&
 	    strcmp(o->format, "json"))
 		opts__die(
@@ -354,22 +370,25 @@ static void check_whole(const struct parse *p)
 		opts__die("--full prints all sections; leave it out, or leave out --section, --map "
 			  "and --serving");
 	if (o->verb == VERB_REPORT && o->sections && strcmp(o->format, "ascii") &&
-	    strcmp(o->format, "json") && strcmp(o->format, "csv"))
-		opts__die(
-			"--section is for text, JSON and CSV; leave it out, or leave out --format=%s",
-			o->format);
+	    strcmp(o->format, "json") && strcmp(o->format, "csv") && strcmp(o->format, "markdown"))
+		opts__die("--section is for text, Markdown, JSON and CSV; leave it out, or leave "
+			  "out --format=%s",
+			  o->format);
+	if (o->verb == VERB_REPORT || o->verb == VERB_DIFF || o->verb == VERB_RUN)
+		report_budget_check(o);
 	if (o->verb == VERB_REPORT)
 		report_tables_check(o);
-	if (o->verb == VERB_REPORT)
-		segments_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_CTL && !o->files.cnt)
 		opts__die(
 			"ctl: a command is missing; give status, level, burst, dump or reload, as in "
 			"cudatrace ctl status");
+	if (o->verb == VERB_CTL && !verb__has_word(VERB_CTL, o->files.v[0]))
+		opts__die("ctl: there is no command %s; give status, level, burst, dump or reload",
+			  o->files.v[0]);
 	check_outputs(o);
 }
 
-/* Options that were given keep their values. NCCL's calls are on by default. */
+/* Explicit options keep their values. NCCL's calls are on by default. */
 static void take_all_layers(struct session_opts *t)
 {
 	t->nvtx = t->torch = true;
@@ -380,6 +399,18 @@ static void take_all_layers(struct session_opts *t)
 	if (!t->detail)
 		t->detail = DETAIL_NORMAL;
 	strv_add(&t->select, "cublas,cudnn");
+}
+
+/* A range begins with a call of the driver, which must be recorded. */
+static void take_capture_range(struct session_opts *t)
+{
+	const char **last = t->select.cnt ? &t->select.v[t->select.cnt - 1] : NULL;
+	char *more;
+
+	if (t->capture != CAPTURE_PROFILER || !last ||
+	    asprintf(&more, "%s,cuProfilerStart,cuProfilerStop", *last) < 0)
+		return;
+	*last = more;
 }
 
 /* argp needs its own array. Letters of options are also their keys. */
@@ -420,16 +451,26 @@ void opts__parse(struct opts *o, int argc, char **argv)
 	o->format = "ascii";
 	o->top = REPORT_TOP_DEFAULT;
 	o->top_opts.interval_ns = OPTS_INTERVAL_DEFAULT;
-	/* In order: everything after the first word that is no option belongs to the command. */
+	/* In order: everything after the first word that is not an option belongs to the command.
+	 */
 	ret = argp_parse(&argp, argc, argv,
 			 ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &p);
 	if (ret)
 		explain(argc, argv);
+	if ((o->verb == VERB_RUN || (o->verb == VERB_DIFF && o->budget)) && o->trace.json)
+		o->format = "json";
 	check_whole(&p);
+	if (o->verb == VERB_REPORT)
+		trace_folder__expand(&o->files);
+	if ((o->verb == VERB_REPORT || o->verb == VERB_MCP) && !o->runs)
+		segments_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_REPORT && o->trace.json)
 		o->format = "json";
+	if (o->verb == VERB_RUN && !o->runs)
+		o->runs = RUNS_DEFAULT;
 	if (o->all_layers)
 		take_all_layers(&o->trace);
+	take_capture_range(&o->trace);
 	if (!o->trace.buffer_sz)
 		o->trace.buffer_sz =
 			o->trace.pid_cnt || o->trace.argv ? OPTS_BUFFER_DEFAULT : OPTS_BUFFER_ALL;

@@ -95,7 +95,7 @@ void opts__print_group(FILE *f, enum opt_group group, enum verb verb)
 	}
 }
 
-/* In the general help only the brief ones. */
+/* Prints only the brief ones in the general help. */
 static void print_usages(FILE *f, enum verb v, bool in_general)
 {
 	const struct verb_row *verb = verb_row(v);
@@ -110,7 +110,7 @@ static void print_usages(FILE *f, enum verb v, bool in_general)
 		snprintf(form, sizeof(form), "cudatrace %s%s%s", v ? verb->name : "", v ? " " : "",
 			 verb->usages[i].args);
 		if (verb->usages[i].note)
-			fprintf(f, "%-42s%s\n", form, verb->usages[i].note);
+			fprintf(f, "%-43s%s\n", form, verb->usages[i].note);
 		else
 			fprintf(f, "%s\n", form);
 	}

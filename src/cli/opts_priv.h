@@ -35,7 +35,7 @@ enum {
 	FOR_ALL = (1u << VERB_CNT) - 1
 };
 
-/* What a shell completes for the value of an option. */
+/* Kinds of values that a shell completes for an option. */
 enum opt_complete { COMP_NONE, COMP_FILE, COMP_PID, COMP_USER, COMP_SET, COMP_WORDS };
 
 #define OPTS_MAX 96
@@ -78,8 +78,10 @@ void need_text(const struct opt_row *row, const char *arg);
 /* opts_report.c */
 void set_format(struct opts *o, const struct opt_row *row, const char *arg);
 void set_top(struct opts *o, const struct opt_row *row, const char *arg);
+void set_runs(struct opts *o, const struct opt_row *row, const char *arg);
 void set_map(struct opts *o, const struct opt_row *row, const char *arg);
 void set_section(struct opts *o, const struct opt_row *row, const char *arg);
+void set_what_if(struct opts *o, const struct opt_row *row, const char *arg);
 void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg);
 void set_width(struct opts *o, const struct opt_row *row, const char *arg);
 void set_marker(struct opts *o, const struct opt_row *row, const char *arg);

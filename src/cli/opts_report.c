@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Options of report and diff. */
+/* Options of report, diff and run. */
 #include "opts_priv.h"
 
 #include <stdlib.h>
@@ -24,6 +24,15 @@ void set_top(struct opts *o, const struct opt_row *row, const char *arg)
 	if (opt_read_u64(arg, &n) || !n || n > 100000)
 		opts__die("--top '%s': not a number of rows; give 1 to 100000", arg);
 	o->top = n;
+}
+
+void set_runs(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t n;
+
+	if (opt_read_u64(arg, &n) || !n || n > RUNS_MAX)
+		opts__die("--runs '%s': not a number of runs; give 1 to %d", arg, RUNS_MAX);
+	o->runs = n;
 }
 
 void set_map(struct opts *o, const struct opt_row *row, const char *arg)
@@ -62,6 +71,29 @@ void set_section(struct opts *o, const struct opt_row *row, const char *arg)
 	}
 	if (o->sections >> AN_MAP & 1 && !o->map)
 		o->map = MAP_BY_WALL;
+}
+
+void set_what_if(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	need_text(row, arg);
+	for (;; arg++) {
+		size_t len = strcspn(arg, ",");
+
+		if (o->change_cnt == CHANGES_MAX)
+			opts__die("--what-if: too many changes; give at most %d", CHANGES_MAX);
+		if (!step_change_read(arg, len, &o->changes[o->change_cnt++]))
+			opts__die(
+				"--what-if '%.*s': not a change; give one like graph, plans, pinned, "
+				"overlap-copies, overlap-comm, on-time:RANK, cache:FUNCTION, "
+				"drop:FUNCTION, no-wait:FUNCTION, batch:FUNCTION, "
+				"before:FUNCTION=0.5, fuse:NAME, kernel:NAME=0.5, graph:RANGE, "
+				"gpu=0.5, host=0.5 or untraced",
+				(int)len, arg);
+		arg += len;
+		if (!*arg)
+			break;
+	}
+	o->sections |= report_section("step", 4);
 }
 
 void set_list_sections(struct opts *o, const struct opt_row *row, const char *arg)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* PID_MAX_LIMIT of 64-bit kernels. */
 #define PID_LIMIT 4194304
@@ -32,7 +33,9 @@ static void add_pid(struct opts *o, const char *text)
 			"--pid: a PID is missing; give numbers with commas between, as in -p 42,43");
 	ret = opt_read_u64(text, &pid);
 	if (ret == -EINVAL)
-		opts__die("--pid '%s': not a process id; give a number above 0, as in -p 42", text);
+		opts__die(
+			"--pid '%s': not a process id; give a number above 0: pgrep NAME prints that of a program",
+			text);
 	if (ret || pid > PID_LIMIT)
 		opts__die("--pid %s: too large for a process id; the highest is %d", text,
 			  PID_LIMIT);
@@ -55,7 +58,7 @@ static void set_pid(struct opts *o, const struct opt_row *row, const char *arg)
 
 	if (!list)
 		opts__die("out of memory while reading the command line");
-	/* Blanks and newlines separate like commas: pidof and pgrep print them. */
+	/* Blanks and newlines separate numbers, too: pidof and pgrep print them. */
 	while ((item = strsep(&rest, ","))) {
 		pid = strtok_r(item, blanks, &save);
 		do
@@ -162,14 +165,69 @@ static void check_number(int ret, uint64_t val, const struct opt_row *row, const
 			  arg);
 }
 
+/* RFC 3339 in UTC, or @SECONDS. */
+static void set_start_at(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	struct tm tm = {0};
+	const char *end = strptime(arg, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	time_t seconds = end && !*end ? timegm(&tm) : -1;
+
+	if (*arg == '@' && !opt_read_time(arg + 1, 1000000000, &o->trace.start_at_ns) &&
+	    o->trace.start_at_ns < INT64_MAX / 2)
+		return;
+	if (seconds <= 0)
+		opts__die("--start-at '%s': not a time in UTC; write it as in --start-at "
+			  "2026-01-31T12:00:00Z or --start-at @1769860800",
+			  arg);
+	o->trace.start_at_ns = (uint64_t)seconds * 1000000000;
+}
+
+static void set_start_every(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int ret = opt_read_time(arg, 1000000000, &o->trace.start_every_ns);
+
+	if (!ret && o->trace.start_every_ns > 86400 * 1000000000ull)
+		ret = -ERANGE;
+	check_number(ret, o->trace.start_every_ns, row, arg, "10 (seconds), 500ms or 2m");
+}
+
 static void set_duration(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	int ret = opt_read_time(arg, 1000000000, &o->trace.duration_ns);
 
-	/* Leave room for adding it to a clock. */
-	if (!ret && o->trace.duration_ns > INT64_MAX / 2)
+	/* Leave space for adding it to a clock. */
+	if (!ret && o->trace.duration_ns > INT64_MAX / 4)
 		ret = -ERANGE;
 	check_number(ret, o->trace.duration_ns, row, arg, "2.5 (seconds), 100ms or 2m");
+}
+
+static void set_start_after(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int ret = opt_read_time(arg, 1000000000, &o->trace.start_after_ns);
+
+	/* Leave space for adding it and --duration to a clock. */
+	if (!ret && o->trace.start_after_ns > INT64_MAX / 4)
+		ret = -ERANGE;
+	check_number(ret, o->trace.start_after_ns, row, arg, "2.5 (seconds), 100ms or 2m");
+}
+
+static void set_capture_range(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	struct session_opts *t = &o->trace;
+
+	t->capture_name = NULL;
+	if (!strcmp(arg, "none")) {
+		t->capture = CAPTURE_NONE;
+	} else if (!strcmp(arg, "cudaProfilerApi")) {
+		t->capture = CAPTURE_PROFILER;
+	} else if (!strncmp(arg, "nvtx:", 5) && arg[5]) {
+		t->capture = CAPTURE_NVTX;
+		t->capture_name = arg + 5;
+		t->nvtx = true;
+	} else {
+		opts__die("--capture-range '%s': unknown; give cudaProfilerApi, nvtx:NAME or none",
+			  arg);
+	}
 }
 
 static void set_wait(struct opts *o, const struct opt_row *row, const char *arg)
@@ -199,6 +257,15 @@ static void set_min_duration(struct opts *o, const struct opt_row *row, const ch
 	int ret = opt_read_time(arg, 1000, &o->trace.min_duration_ns);
 
 	check_number(ret, o->trace.min_duration_ns, row, arg, "2.5 (microseconds) or 1ms");
+}
+
+static void set_hang_after(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int ret = opt_read_time(arg, 1000000000, &o->trace.hang_after_ns);
+
+	if (!ret && o->trace.hang_after_ns > INT64_MAX / 2)
+		ret = -ERANGE;
+	check_number(ret, o->trace.hang_after_ns, row, arg, "5 (seconds), 500ms or 2m");
 }
 
 static void set_max_overhead(struct opts *o, const struct opt_row *row, const char *arg)
@@ -336,10 +403,10 @@ static void set_gpu_ctxsw(struct opts *o, const struct opt_row *row, const char 
 
 static void set_schema(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	if (arg && strcmp(arg, row->words))
-		opts__die("--schema=%s: unknown; write --schema, or --schema=%s", arg, row->words);
+	if (arg && strcmp(arg, "report") && strcmp(arg, "diff") && strcmp(arg, "budget"))
+		opts__die("--schema=%s: unknown; choose one of: %s", arg, row->words);
 	o->schema = true;
-	o->schema_report = arg;
+	o->schema_of = arg;
 }
 
 static void set_no_strings(struct opts *o, const struct opt_row *row, const char *arg)
@@ -392,7 +459,8 @@ static void set_interval(struct opts *o, const struct opt_row *row, const char *
 	uint64_t *ns = &o->top_opts.interval_ns;
 	int ret = opt_read_time(arg, 1000000000, ns);
 
-	check_number(ret, *ns, row, arg, "2.5 (seconds) or 500ms");
+	if (ret)
+		check_number(ret, *ns, row, arg, "2.5 (seconds) or 500ms");
 	if (*ns < OPTS_INTERVAL_MIN || *ns > OPTS_INTERVAL_MAX)
 		opts__die("--interval %s: give 0.1 seconds to a day", arg);
 }
@@ -418,9 +486,10 @@ static void set_completion(struct opts *o, const struct opt_row *row, const char
 	exit(0);
 }
 
-/* Those of report_formats(), and four that are not rows there. */
-#define MAP_WEIGHTS    "wall host gpu launches calls"
-#define REPORT_FORMATS "ascii json csv html chrome perfetto flamegraph svg all"
+/* Those of report_formats(), four that are not rows there, and those of --budget only. */
+#define MAP_WEIGHTS "wall host gpu launches calls"
+#define REPORT_FORMATS                                                                             \
+	"ascii json csv html chrome perfetto flamegraph svg pprof markdown all junit github gitlab"
 
 static void set_flag(struct opts *o, const struct opt_row *row, const char *arg)
 {

@@ -24,7 +24,7 @@ struct tables {
 	bool is_file;
 };
 
-/* Is it the table, or its section? */
+/* Returns whether arg names the table or its section. */
 static bool names(const char *arg, const char *table)
 {
 	size_t len = strlen(arg);
@@ -55,7 +55,7 @@ static int is_named(void *ctx, const struct section_path *p)
 	return !strcmp(p->name, ((struct tables *)ctx)->name);
 }
 
-/* Adds it to the words if it is of the section. */
+/* Adds the table to the words if it belongs to the section. */
 static int list_table(void *ctx, const struct section_path *p)
 {
 	struct tables *t = ctx;
@@ -105,9 +105,8 @@ static int write_table(void *ctx, const struct section_path *p)
 	free(path);
 	if (!out)
 		return -EIO;
-	section_csv(t->r, p, out);
-	ret = out__close(out);
-	return ret ? -EIO : 0;
+	ret = section_csv(t->r, p, out);
+	return out__close(out) ? -EIO : ret;
 }
 
 static bool is_folder(const char *path)

@@ -54,6 +54,17 @@ bool verb__has_words(enum verb v)
 	return rows[v].usages[0].args[0] >= 'a' && rows[v].usages[0].args[0] <= 'z';
 }
 
+bool verb__has_word(enum verb v, const char *word)
+{
+	for (int i = 0; i < VERB_USAGES && rows[v].usages[i].args; i++) {
+		const char *args = rows[v].usages[i].args;
+
+		if (!strncmp(args, word, strcspn(args, " ")) && !word[strcspn(args, " ")])
+			return true;
+	}
+	return false;
+}
+
 void verb__print_words(FILE *f, enum verb v)
 {
 	const char *last = "";

@@ -33,6 +33,8 @@ void verbs__print(FILE *f, const char *sep, const char *last_sep);
 /* Prints the forms that are in the short help. */
 void verb__print_first(FILE *f, enum verb v);
 bool verb__has_words(enum verb v);
+/* Returns whether word is a subcommand. */
+bool verb__has_word(enum verb v, const char *word);
 /* Prints the subcommands, each after a blank (" status level ..."); nothing if there are none. */
 void verb__print_words(FILE *f, enum verb v);
 

@@ -43,6 +43,7 @@ static const struct key keys[] = {
 	NUM("trace.gpu_pending_size", KEY_SIZE, trace.gpu_pending_size, "6M", 1 << 20, false),
 	KEY("trace.inject", KEY_BOOL, trace.inject, "false"),
 	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
+	KEY("trace.hang_after", KEY_TIME, trace.hang_after_ns, "30s"),
 	KEY("trace.cupti", KEY_TEXT, trace.cupti, ""),
 	KEY("trace.redact", KEY_REDACT, trace.redact, "none"),
 	NUM("trace.buffer_size", KEY_SIZE, trace.buffer_size, "8M", 64 << 10, false),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The daemon's configuration: docs/DAEMON.md. Read from YAML by libyaml; each value has one row in
+/* The daemon's configuration (docs/DAEMON.md). Read from YAML by libyaml; each value has one row in
  * config.c, which --set also uses. */
 #ifndef DAEMON_CONFIG_H
 #define DAEMON_CONFIG_H
@@ -48,6 +48,7 @@ struct config {
 		char *inject_folder, *cupti; /* cupti "": search for it */
 		enum ct_redact redact;
 		uint64_t buffer_size, gpu_pending_size;
+		uint64_t hang_after_ns; /* 0: waits are not watched */
 	} trace;
 	struct {
 		char *directory, *on_rotate;

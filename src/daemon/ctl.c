@@ -28,6 +28,8 @@
 /* All members of the group share half of the connections, so that root can always connect. */
 #define MAX_CLIENTS 32
 #define MAX_MEMBERS (MAX_CLIENTS / 2)
+/* A member has half of those, so that the others can always connect. */
+#define MAX_OF_ONE (MAX_MEMBERS / 2)
 /* Limit of all unread answers; when it is reached no more are made. */
 #define ANSWERS_SZ (8 << 20)
 #define MAX_GROUPS 256
@@ -54,6 +56,7 @@ struct client {
 	struct evbuffer *answer;
 	size_t answer_sz, len;
 	bool root;
+	uid_t uid;
 	char in[LINE_MAX_SZ];
 };
 
@@ -129,6 +132,10 @@ static void on_request(struct client *c, char *line)
 		argv[argc++] = word;
 	argv[argc] = NULL;
 	o = out__memory();
+	if (!o) {
+		refuse(c, "out of memory: try again later");
+		return;
+	}
 	c->ctl->ops.command(c->ctl->ops.ctx, argc, argv, c->root, o);
 	answer(c, o->buf, o->len);
 	out__close(o);
@@ -174,13 +181,18 @@ static bool in_group(const struct ctl *ctl, int fd, gid_t gid)
 	return false;
 }
 
-static bool has_place(const struct ctl *ctl, bool root)
+static bool has_place(const struct ctl *ctl, uid_t uid)
 {
-	return ctl->clients < MAX_CLIENTS && (root || ctl->members < MAX_MEMBERS);
+	unsigned own = 0;
+
+	for (unsigned i = 0; i < ctl->clients; i++)
+		own += ctl->all[i]->uid == uid;
+	return ctl->clients < MAX_CLIENTS &&
+	       (!uid || (ctl->members < MAX_MEMBERS && own < MAX_OF_ONE));
 }
 
 /* NULL: out of memory. Takes fd. */
-static struct client *client__new(struct ctl *ctl, int fd, bool root)
+static struct client *client__new(struct ctl *ctl, int fd, uid_t uid)
 {
 	const int on = 1; /* see safe_recv() */
 	struct client *c = calloc(1, sizeof(*c));
@@ -192,9 +204,10 @@ static struct client *client__new(struct ctl *ctl, int fd, bool root)
 	setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 	c->ctl = ctl;
 	c->fd = fd;
-	c->root = root;
+	c->root = !uid;
+	c->uid = uid;
 	ctl->all[ctl->clients++] = c;
-	ctl->members += !root;
+	ctl->members += uid != 0;
 	c->ev = event_new(ctl->base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	c->timer = event_new(ctl->base, -1, 0, on_timeout, c);
 	if (c->ev && c->timer)
@@ -213,11 +226,13 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	bool known;
 
 	known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	if (!has_place(ctl, known && !cred.uid)) {
+	if (!known)
+		cred.uid = -1;
+	if (!has_place(ctl, cred.uid)) {
 		safe_close(fd);
 		return;
 	}
-	c = client__new(ctl, fd, known && !cred.uid);
+	c = client__new(ctl, fd, cred.uid);
 	if (!c)
 		return;
 	event_add(c->timer, &timeout);
@@ -290,6 +305,24 @@ static int listen_on(struct ctl *c)
 	return fd;
 }
 
+/* Uses a descriptor, because another user may have replaced the path by a link. */
+static bool set_owner(const struct ctl *c, mode_t mode)
+{
+	int fd = open(c->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char self[64];
+	struct stat st;
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	errno = ENOTSOCK;
+	ok = !fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
+	     !fchownat(fd, "", 0, c->gid, AT_EMPTY_PATH) && !chmod(self, mode);
+	close(fd);
+	return ok;
+}
+
 int ctl__set_group(struct ctl *c, const char *group)
 {
 	const struct group *gr = *group ? getgrnam(group) : NULL;
@@ -300,7 +333,7 @@ int ctl__set_group(struct ctl *c, const char *group)
 	}
 	c->has_group = gr != NULL;
 	c->gid = gr ? gr->gr_gid : 0;
-	if (chown(c->path, 0, c->gid) || chmod(c->path, gr ? 0660 : 0600))
+	if (!set_owner(c, gr ? 0660 : 0600))
 		warn("ctl.socket: cannot give %s to group %s: %s", c->path, group, strerror(errno));
 	return 0;
 }
@@ -380,7 +413,7 @@ static int connect_to(const char *path)
 	return -1;
 }
 
-char *ctl_ask(const char *path, int argc, const char *const *argv)
+char *ctl_request(const char *path, int argc, const char *const *argv)
 {
 	char request[LINE_MAX_SZ] = "", *text = NULL;
 	int fd = connect_to(path);

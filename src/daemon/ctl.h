@@ -3,7 +3,7 @@
  * The Unix socket of `cudatrace ctl`. A request is one line of words separated by tabs. The answer
  * is one line of JSON, an object, with "error" in it when nothing was done.
  *
- * A daemon holds a lock on a file beside the socket: the socket of an ended daemon is replaced,
+ * A daemon holds a lock on a file next to the socket: the socket of an ended daemon is replaced,
  * that of a running one is not.
  */
 #ifndef DAEMON_CTL_H
@@ -32,6 +32,6 @@ void ctl__free(struct ctl *c);
 
 /* The client: sends a request and returns the answer, to be freed. Reports its own errors. NULL
  * when there is no answer. */
-char *ctl_ask(const char *path, int argc, const char *const *argv);
+char *ctl_request(const char *path, int argc, const char *const *argv);
 
 #endif /* DAEMON_CTL_H */

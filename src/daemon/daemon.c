@@ -27,9 +27,10 @@
 
 /* Records between checks of signals and sockets. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes the daemon by amount; this drains the rest, more slowly while idle. */
+/* The kernel side wakes the daemon when enough records wait; this drains the rest, more slowly
+ * while idle. */
 #define DRAIN_BUSY_MS 50
-/* While work for processes is left over from a turn. */
+/* If the last turn left work for processes. */
 #define DRAIN_SOON_MS 10
 #define DRAIN_IDLE_MS 1000
 #define SWEEP_NS      10000000000ull
@@ -74,7 +75,7 @@ static void dump_for_cause(struct daemon *d)
 		recorder__stats(d->recorder, &r);
 	if (r.lines)
 		daemon__dump(d, NULL, d->dump_why, &path), free(path);
-	/* Also after a failure, so that not every error retries. */
+	/* Set also after a failure, so that not every error retries. */
 	d->dumped_ns = d->now;
 	d->dump_why = NULL;
 }
@@ -164,18 +165,21 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	dprocs__read_errors(&d->procs);
 	dprocs__take_left(&d->procs);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
-		d->sweep_ns = d->now;
 		daemon__read_counts(d);
-		dprocs__sweep(&d->procs, on_gone, d);
+		if (dprocs__sweep(&d->procs, on_gone, d))
+			d->sweep_ns = d->now;
 		/* Freed memory lies between memory in use. */
 		if (model__compact(d->t.model))
 			malloc_trim(0);
 	}
 	look_for_losses(d);
 	tracer__look_at_ranks(&d->t, d->now);
+	waits__look(d->waits, d->now);
 	if (d->now - d->libs_ns >= LIBS_NS)
 		daemon__drop_libs(d);
 	daemon__follow_clock(d);
+	if (d->reload_requested)
+		daemon__hangup(d);
 	formatter__wait_idle(d->formatter);
 	rotate__tick(d->rotate, d->now);
 	after_turn(d);
@@ -224,7 +228,7 @@ static int listen_to_all(struct daemon *d)
 	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
 	if (!d->ctl)
 		return -EADDRINUSE;
-	/* Also without a port: a reload may open one. */
+	/* Needed also without a port, because a reload may open one. */
 	peer_user__start();
 	if (*c->metrics.listen) {
 		d->http = http__new(d->base, c->metrics.listen, &http_ops);
@@ -262,6 +266,23 @@ static void what_to_run(void *ctx, struct runner_what *what)
 	config__free(c);
 }
 
+static int watch_waits(struct daemon *d)
+{
+	/* The work of all processes of a machine would need too much memory. */
+	const struct waits_opts opts = {
+		.tracer = &d->t,
+		.after_ns = d->cfg->trace.hang_after_ns,
+		.only_calls = true,
+		.fn = daemon__event,
+		.ctx = d,
+	};
+
+	if (!opts.after_ns)
+		return 0;
+	d->waits = waits__new(&opts);
+	return d->waits ? 0 : -ENOMEM;
+}
+
 static int open_tracer(struct daemon *d)
 {
 	uint32_t counts = memory_rows(d->cfg->metrics.max_counts);
@@ -283,8 +304,8 @@ static int open_tracer(struct daemon *d)
 			},
 		.wait = true,
 		.xids = true,
-		/* Without trace.inject, uprobes see the calls of all processes: the library only
-		 * serves this. */
+		/* Without trace.inject, uprobes record the calls of all processes, and the library
+		 * has only the GPU times. */
 		.gpu_time = d->cfg->trace.gpu_time,
 		.inject_folder = d->cfg->trace.inject_folder,
 		.inject_slots_max = tasks / MEMORY_INPROC_PARTS,
@@ -371,7 +392,9 @@ static int start(struct daemon *d)
 	sources__set_default(&d->t.sources, daemon__default_level(d));
 	daemon__set_always(d);
 	tracer__fill_info(&d->t);
-	ret = open_outputs(d, cpus);
+	ret = watch_waits(d);
+	if (!ret)
+		ret = open_outputs(d, cpus);
 	if (!ret)
 		ret = daemon__open_otlp(d);
 	if (!ret && d->o->libcuda)
@@ -436,6 +459,7 @@ static void release(struct daemon *d)
 	formatter__free(d->formatter);
 	dprocs__free(&d->procs);
 	metrics__free(d->metrics);
+	waits__free(d->waits);
 	tracer__close(&d->t);
 	free(d->libs_look.used);
 	config__free(d->cfg);
@@ -454,6 +478,7 @@ int daemon_run(const struct daemon_opts *o)
 	mallopt(M_ARENA_MAX, 1);
 	daemon__ignore_signals();
 	log_set_journal(notify_has_journal());
+	log_set_wait(LOG_WAIT_MS);
 	d.o = o;
 	d.now = d.started_ns = now_ns();
 	d.cfg = daemon_config(o, &errors);
@@ -463,7 +488,7 @@ int daemon_run(const struct daemon_opts *o)
 			err("%s", line);
 		return 1;
 	}
-	/* Before anything is opened that the reader process would inherit. */
+	/* Must come before anything is opened that the reader process would inherit. */
 	ret = reader__start(o->sandbox);
 	if (ret)
 		err("cannot start cudatrace-read: %s", strerror(-ret));

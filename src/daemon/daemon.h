@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* `cudatrace daemon`: docs/DAEMON.md. */
+/* The daemon (docs/DAEMON.md): one process for all programs of a machine. */
 #ifndef DAEMON_DAEMON_H
 #define DAEMON_DAEMON_H
 

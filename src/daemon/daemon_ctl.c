@@ -10,7 +10,7 @@
 
 #include "spool.h"
 #include "rules.h"
-#include "text/losses_text.h"
+#include "report/losses.h"
 #include "text/units.h"
 #include "version.h"
 
@@ -34,8 +34,10 @@ static bool read_pid(const char *word, uint32_t *pid)
 	char *end;
 	long n = strtol(word, &end, 10);
 
+	if (end == word || *end || n <= 0 || n > INT32_MAX)
+		return false;
 	*pid = n;
-	return end > word && !*end && n > 0 && n <= INT32_MAX;
+	return true;
 }
 
 /* Command lines may hold passwords: members of the group see only the program's name. */
@@ -182,6 +184,8 @@ static struct dproc *find_pid(struct daemon *d, uint32_t pid, const char *hint, 
 /* Limit of patterns, and of those set by members: each process is compared with all of them. */
 #define PATTERNS_MAX	 256
 #define PATTERNS_MEMBERS (PATTERNS_MAX / 2)
+/* A comparison takes up to this times the length of the name. */
+#define PATTERN_LEN_MAX 64
 
 /* Removes an earlier rule with the same pattern. */
 static void drop_rule(struct config *c, const char *pattern, bool name_only)
@@ -237,6 +241,10 @@ static void level_of_pattern(struct daemon *d, const char *pattern, bool root, i
 	if (level < 0) {
 		fail(j,
 		     "default works with a process id only; cudatrace ctl reload removes patterns");
+		return;
+	}
+	if (strlen(pattern) > PATTERN_LEN_MAX) {
+		fail(j, "the pattern is longer than %d bytes: shorten it", PATTERN_LEN_MAX);
 		return;
 	}
 	drop_rule(d->cfg, pattern, !root);
@@ -349,11 +357,13 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 	free(path);
 }
 
-static void reload(struct daemon *d, struct json *j)
+static void reload(struct daemon *d, bool root, struct json *j)
 {
 	char why[512];
 
-	if (daemon__reload(d, why, sizeof(why)))
+	if (!root && daemon__has_just_reloaded(d))
+		fail(j, "the configuration was read less than a second ago: try again");
+	else if (daemon__reload(d, why, sizeof(why)))
 		json_u64(j, "reloads", d->reloads);
 	else
 		fail(j, "%s", why);
@@ -377,7 +387,7 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	else if (!strcmp(verb, "dump"))
 		dump(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "reload"))
-		reload(d, &j);
+		reload(d, root, &j);
 	else
 		fail(&j, "there is no command %s; use status, level, burst, dump or reload", verb);
 	json_close(&j);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the daemon does with an event: counts, lines, and triggers. */
+/* Handles an event in the daemon: counts, lines, and triggers. */
 #include "daemon_priv.h"
 
 #include "model/event_table.h"
@@ -194,6 +194,7 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	struct dproc *p = dprocs__of(&d->procs, ev);
 
 	losses__event(&d->lost, ev);
+	waits__event(d->waits, ev);
 	/* The library has no level, and the level may have changed since. */
 	if (ev->kind == EVENT_GPU && (!p || p->level == LEVEL_OFF)) {
 		formatter__executed(d->formatter, ev);

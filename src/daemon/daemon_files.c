@@ -152,8 +152,10 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	struct recorder_stats stats;
 	struct ct_totals sum;
 	char reason[64];
-	int ret;
+	int ret = -ENOMEM;
 
+	if (!first || !last)
+		goto out;
 	snprintf(reason, sizeof(reason), "dump: %s", why);
 	recorder__stats(d->recorder, &stats);
 	put_header(d, stats.oldest_ns, first);
@@ -161,6 +163,7 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	fill_end(d, &dump_end, reason, stats.oldest_ns, &sum);
 	formatter__end(d->formatter, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
+out:
 	out__close(first);
 	out__close(last);
 	return ret;
@@ -181,7 +184,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 
 	*path = NULL;
 	formatter__release(d->formatter);
-	/* A path that root gives is used as it is, and never removed by us. The next name is known
+	/* A path from root is used as it is, and never removed by us. The next name is known
 	 * only after the directory was scanned. */
 	ret = name && strchr(name, '/') ? 0 : make_room(d);
 	to = dump_path(d, name);
@@ -196,7 +199,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	if (fd >= 0 && close(fd) && !ret)
 		ret = -errno;
 	if (ret) {
-		warn("cannot write a dump to %s: %s", to, strerror(-ret));
+		log_seldom(LOG_WARN, "cannot write a dump to %s: %s", to, strerror(-ret));
 		if (fd >= 0)
 			unlink(to);
 		free(to);
@@ -204,7 +207,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 	}
 	d->dumps++;
 	d->dumped_ns = d->now;
-	info("flight recorder written to %s (%s)", to, why);
+	log_seldom(LOG_INFO, "flight recorder written to %s (%s)", to, why);
 	*path = to;
 	return 0;
 }

@@ -15,7 +15,7 @@
 
 /* A typical node has only a few. */
 #define LIBS_MANY 16
-/* A look takes as many turns as the users' time budgets need, up to this limit. Then the remaining
+/* A scan takes as many turns as the users' time budgets need, up to this limit. Then the remaining
  * processes count as unknown. */
 #define LOOK_MAX_NS (30 * SEC_NS)
 
@@ -105,7 +105,7 @@ void daemon__drop_libs(struct daemon *d)
 	daemon__look_at_libs(d);
 }
 
-/* Returns whether some processes wait for time. */
+/* Returns whether some processes were postponed, because their user has no time left. */
 static bool look_at_processes(struct daemon *d, bool is_last)
 {
 	struct libs_look *l = &d->libs_look;

@@ -49,7 +49,7 @@ static double cpu_seconds(void)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Records first: they precede the counts read now. */
+/* Reads records first, because they precede the counts. */
 void daemon__read_counts(struct daemon *d)
 {
 	d->now = now_ns();
@@ -81,6 +81,8 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.rss_bytes = resident_bytes(),
 		.fds = open_fds(),
 		.bursts = d->procs.bursts,
+		.hangs = waits__reported(d->waits),
+		.hanging = waits__lasting(d->waits),
 		.dumps = d->dumps,
 		.reloads = d->reloads,
 		.reload_failures = d->reload_failures,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the daemon sends to a collector, and when. */
+/* Sends the daemon's spans and metrics to a collector. */
 #include "daemon_priv.h"
 
 #include <errno.h>

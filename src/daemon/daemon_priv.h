@@ -19,6 +19,7 @@
 #include "turn.h"
 
 #include "trace/tracer.h"
+#include "trace/waits.h"
 
 #define LIBS_KEPT_MAX 64
 
@@ -40,6 +41,7 @@ struct daemon {
 	const struct daemon_opts *o;
 	struct config *cfg;
 	struct tracer t;
+	struct waits *waits; /* NULL: not watched */
 	struct dprocs procs;
 	struct metrics *metrics;
 	struct formatter *formatter;
@@ -65,7 +67,8 @@ struct daemon {
 	uint64_t libs_ns; /* last scan of libraries */
 	struct libs_look libs_look;
 	struct losses lost; /* libraries without probes */
-	uint64_t reloads, reload_failures;
+	uint64_t reloads, reload_failures, reloaded_ns;
+	bool reload_requested; /* by SIGHUP, less than a second after the last one */
 	/* Values for the end line of the open file. */
 	struct trace_end file_end;
 	int64_t file_epoch_ns;
@@ -134,8 +137,8 @@ void daemon__print_metrics(void *d, struct out *o);
 
 /* daemon_libs.c */
 /* Containers bring their own copies of libraries. A library is detached when no process mapped it
- * in two scans, and its path is not on the machine's disk. When there are many, those on the disk
- * are detached too. */
+ * in two scans, and its path is not on the machine's disk. If many libraries are attached, those on
+ * the disk are detached too. */
 void daemon__drop_libs(struct daemon *d);
 /* Continues the scan; to be called in turns. */
 void daemon__look_at_libs(struct daemon *d);
@@ -154,5 +157,9 @@ void daemon__finish_otlp(struct daemon *d);
 /* daemon_reload.c */
 /* false: an error, which it reports; nothing has changed then. why: first line of the error. */
 bool daemon__reload(struct daemon *d, char *why, size_t size);
+/* Returns whether that was less than a second ago. */
+bool daemon__has_just_reloaded(const struct daemon *d);
+/* SIGHUP: reads the configuration now, or a second after the last time. */
+void daemon__hangup(struct daemon *d);
 
 #endif /* DAEMON_DAEMON_PRIV_H */

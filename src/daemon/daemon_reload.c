@@ -136,14 +136,31 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 	if (!c) {
 		d->reload_failures++;
 		snprintf(why, size, "%.*s", (int)strcspn(errors.text, "\n"), errors.text);
-		err("cannot apply the new configuration, the old one stays in effect: %s", why);
+		log_seldom(LOG_ERR,
+			   "cannot apply the new configuration, the old one stays in effect: %s",
+			   why);
 	} else {
 		d->cfg = c;
 		apply(d, was);
 		config__free(was);
 		d->reloads++;
-		info("configuration read");
+		log_seldom(LOG_INFO, "configuration read%s", "");
 	}
+	d->reloaded_ns = now_ns();
 	notify("READY=1");
 	return c != NULL;
+}
+
+bool daemon__has_just_reloaded(const struct daemon *d)
+{
+	return d->reloaded_ns && now_ns() - d->reloaded_ns < SEC_NS;
+}
+
+void daemon__hangup(struct daemon *d)
+{
+	char why[512];
+
+	d->reload_requested = daemon__has_just_reloaded(d);
+	if (!d->reload_requested)
+		daemon__reload(d, why, sizeof(why));
 }

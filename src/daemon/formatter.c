@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "formatter.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,8 @@ static int format_open(struct sink *s, const struct trace_info *info)
 	struct format_sink *w = (struct format_sink *)s;
 
 	w->places = out__memory();
+	if (!w->places)
+		return -ENOMEM;
 	w->done = true;
 	return jsonl_sink_ops.open(s, info);
 }
@@ -111,7 +114,7 @@ static void format_put(struct sink *s, const char *text, size_t len)
 	put_line(s, &l, text + sizeof(l));
 }
 
-static void format_cloned(struct sink *s)
+static int format_cloned(struct sink *s)
 {
 	struct format_sink *w = (struct format_sink *)s;
 
@@ -119,6 +122,7 @@ static void format_cloned(struct sink *s)
 	w->places = out__memory();
 	w->done = true;
 	w->frame = malloc(FRAME_ROOM);
+	return w->places && w->frame ? 0 : -ENOMEM;
 }
 
 static void format_uncloned(struct sink *s)
@@ -147,7 +151,7 @@ static void format_formatted(struct sink *s, unsigned thread)
 	const struct out *o = s->out;
 
 	w->done = true;
-	/* A mark separates two files, so its batch is no frame. */
+	/* A mark separates two files, so its batch is not a frame. */
 	if (!w->of->o.frames || !z || !w->frame || w->has_mark || o->len < TEXT_MIN ||
 	    o->len > TEXT_MAX)
 		return;

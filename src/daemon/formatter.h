@@ -60,11 +60,11 @@ void formatter__mark(struct formatter *l, uint64_t now_ns);
 void formatter__tick(struct formatter *l, uint64_t now_ns);
 /* Until the next event neither file nor record is called, so the caller may use their data. */
 void formatter__wait_idle(struct formatter *l);
-/* The same, after all pending lines were written. */
+/* As formatter__wait_idle(), after all pending lines were written. */
 void formatter__release(struct formatter *l);
 /* Changes formatter_opts.frames while the formatter is idle. */
 void formatter__set_frames(struct formatter *l, bool frames);
-/* Total number of executions whose call's line had been written before they came. */
+/* Total number of executions whose call's line had been written before they arrived. */
 uint64_t formatter__late(const struct formatter *l);
 void formatter__header(const struct formatter *l, struct out *o);
 void formatter__end(const struct formatter *l, const struct trace_end *end, struct out *o);

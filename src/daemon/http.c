@@ -2,8 +2,8 @@
 /*
  * Clients of the port may be hostile, so their use is limited: the number of connections, each with
  * one request of limited size and limited time from its first byte to its last. Answers are shared
- * (response_cache.h). A turn of the loop takes no longer than these few connections: the ring comes
- * next.
+ * (response_cache.h). A turn of the loop handles at most this many connections, because the ring
+ * must be read next.
  *
  * libevent's evhttp has none of these limits: it reads on while answers wait, and its timeouts
  * restart with each byte.
@@ -137,7 +137,7 @@ static struct client *next_out(const struct http *h)
 	return out;
 }
 
-/* Returns false if the connection has to go: its user has half of the places, and none can be
+/* Returns false if the connection has to go: its user has half of the connections, and none can be
  * closed for it yet. */
 static bool has_share(struct http *h, uint64_t from)
 {
@@ -162,7 +162,7 @@ static bool has_share(struct http *h, uint64_t from)
 	return true;
 }
 
-/* Keeps a place free for the next connection. If there is none now, connections wait in the
+/* Keeps a slot free for the next connection. If there is none now, connections wait in the
  * kernel. */
 static bool make_place(struct http *h)
 {
@@ -181,7 +181,7 @@ static bool make_place(struct http *h)
 	return true;
 }
 
-/* Waits for the rest of its time. */
+/* Waits until the end of its time limit. */
 static bool wait_for(struct client *c)
 {
 	uint64_t now = now_ns(), left = now < c->end_ns ? c->end_ns - now : 0;

@@ -25,7 +25,7 @@ struct http_ops {
 /* listen: ADDRESS:PORT, with [] around an IPv6 address; an empty address means all. Reports its own
  * errors, with advice. NULL on error. */
 struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops);
-/* Connections that were closed early to make room for others. */
+/* Connections that were closed early to make space for others. */
 uint64_t http__closed(const struct http *h);
 void http__free(struct http *h);
 

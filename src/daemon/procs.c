@@ -18,6 +18,8 @@
 #define COMMAND_SZ 4096
 /* A process that was rejected by a limit is not tried again for this long. */
 #define REFUSED_NS 1000000000ull
+/* As in util/time_budget.h. */
+#define TURN_NS 20000000ull
 
 /* Includes its command line and its lines' suffix, of which each byte may become six. */
 #define SUFFIX_SZ (6 * (2 * LABEL_NAME_SZ + 64) + 64)
@@ -84,6 +86,8 @@ static void make_suffix(struct dproc *p)
 	struct out *o = out__memory();
 	struct json j;
 
+	if (!o)
+		return;
 	json__init(&j, o);
 	j.comma = true;
 	add_text(&j, "namespace", p->labels.namespace);
@@ -102,7 +106,7 @@ bool dprocs__is_always(const struct dprocs *ps, enum ct_redact redact, const str
 {
 	struct ct_spec spec;
 
-	/* These calls have no arguments to learn from. */
+	/* These calls have no arguments. */
 	if (redact == CT_REDACT_ARGS)
 		return false;
 	if (fn->class == CLASS_MODULE && fn->op == OP_LOOKUP)
@@ -192,7 +196,7 @@ struct dproc *dprocs__find(const struct dprocs *ps, uint32_t pid)
 	return dproc_table__find(&ps->by_pid, &pid);
 }
 
-/* The same lookup for each event, with a cache. */
+/* Looks up a process for each event, with a cache. */
 static struct dproc *find(struct dprocs *ps, uint32_t pid)
 {
 	struct dproc **recent = &ps->recent[pid % DPROCS_RECENT];
@@ -295,11 +299,42 @@ void dproc__set_memory(struct dproc *p, const struct mem_totals *now)
 	p->mem = *now;
 }
 
+/* Returns what is needed of a process to add the remaining counts of its last program: its target
+ * and its counts so far. NULL: its user has too many processes, or there is no memory. */
+static struct dproc *last_program(struct dprocs *ps, struct dproc *p, ct_generation generation)
+{
+	struct dproc *last;
+
+	if (!quota_owners__take(&ps->users, ps->quota, p->owner, 1))
+		return NULL;
+	last = calloc(1, sizeof(*last));
+	if (!last) {
+		quota_owners__give(&ps->users, ps->quota, p->owner, 1);
+		return NULL;
+	}
+	last->pid = p->pid;
+	last->generation = p->generation;
+	last->owner = p->owner;
+	last->kernel_level = p->kernel_level;
+	last->target = metrics__get(ps->metrics, &p->labels, p->comm);
+	/* Counts of the new program may have been read before this record. */
+	if (!p->generation || p->generation == generation) {
+		last->counts = p->counts;
+		last->errors = p->errors;
+		p->counts = (struct count_row_table){0};
+		p->errors = (struct counted_error_table){0};
+	}
+	return last;
+}
+
 void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 {
 	static const struct mem_totals none;
 
-	dproc__take_counts(ps, p, generation - 1);
+	if (!dproc__take_counts(ps, p, generation - 1))
+		dprocs__add_ended(ps, p->pid, generation - 1, last_program(ps, p, generation - 1));
+	if (!p->generation || p->generation == generation - 1)
+		dproc__forget_counts(p);
 	p->generation = generation;
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
@@ -308,11 +343,15 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 	identify(ps, p, NULL);
 }
 
-static void free_proc(struct dprocs *ps, struct dproc *p)
+static void unlink_proc(struct dprocs *ps, struct dproc *p)
 {
 	dproc_table__del(&ps->by_pid, p);
 	if (ps->recent[p->pid % DPROCS_RECENT] == p)
 		ps->recent[p->pid % DPROCS_RECENT] = NULL;
+}
+
+void dprocs__free_proc(struct dprocs *ps, struct dproc *p)
+{
 	dproc__forget_counts(p);
 	quota_owners__give(&ps->users, ps->quota, p->owner, 1);
 	metrics__put(ps->metrics, p->target);
@@ -325,16 +364,23 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation
 {
 	static const struct mem_totals none;
 
-	dproc__take_counts(ps, p, generation);
+	bool taken = dproc__take_counts(ps, p, generation);
+
 	dproc__set_memory(p, &none);
 	/* The level may have been set while the process ended, and its pid will be reused. */
 	if (!target_exists(p->pid))
 		sources__set_proc(ps->sources, p->pid, CT_PROC_DEFAULT);
-	free_proc(ps, p);
+	unlink_proc(ps, p);
+	if (taken)
+		dprocs__free_proc(ps, p);
+	else
+		dprocs__add_ended(ps, p->pid, generation, p);
 }
 
-void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx)
+bool dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx)
 {
+	uint64_t begin_ns = now_ns();
+
 	hash_each (p, &ps->by_pid) {
 		if (!target_has_ended(p->pid)) {
 			if (p->unread)
@@ -342,14 +388,26 @@ void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), voi
 			continue;
 		}
 		gone(ctx, p->pid);
-		dprocs__remove(ps, p, 0);
+		dprocs__remove(ps, p, p->generation);
+		if (now_ns() - begin_ns >= TURN_NS)
+			return false;
 	}
+	return true;
 }
 
 void dprocs__free(struct dprocs *ps)
 {
-	hash_each (p, &ps->by_pid)
-		free_proc(ps, p);
+	struct ended_program *e;
+
+	hash_each (p, &ps->by_pid) {
+		unlink_proc(ps, p);
+		dprocs__free_proc(ps, p);
+	}
+	while ((e = ended_program_table__pop(&ps->ended))) {
+		if (e->p)
+			dprocs__free_proc(ps, e->p);
+		free(e);
+	}
 }
 
 /* Bursts */
@@ -359,7 +417,8 @@ void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t
 	if (!p->burst_until_ns) {
 		p->bursts++;
 		ps->bursts++;
-		info("process %u (%s): traced for %.1f s", p->pid, p->comm, ns / 1e9);
+		log_seldom(LOG_INFO, "process %u (%s): traced for %.1f s", p->pid, p->comm,
+			   ns / 1e9);
 	}
 	if (p->burst_until_ns < now_ns + ns)
 		p->burst_until_ns = now_ns + ns;

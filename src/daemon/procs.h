@@ -42,6 +42,15 @@ struct dproc {
 };
 HASH_TABLE(dproc, pid);
 
+/* A program that has ended, some of whose counts are still in a source: reading them for each
+ * program would take too long. */
+struct ended_program {
+	struct hash_link link;
+	struct ct_owner who;
+	struct dproc *p; /* in no other table; NULL: counts belong to no target */
+};
+HASH_TABLE(ended_program, who);
+
 /* Events that can trigger a burst or a dump. */
 enum cause { CAUSE_ERROR, CAUSE_XID, CAUSE_SYNC, CAUSE_MEMORY };
 
@@ -58,6 +67,8 @@ struct drefused {
 struct dprocs {
 	struct dproc_table by_pid;
 	struct dproc *recent[DPROCS_RECENT]; /* most recently used, by pid */
+	struct ended_program_table ended;
+	uint64_t read_ns; /* begin of the last read of counts */
 	struct quota *quota;
 	struct quota_owners users;
 	struct drefused refused[DPROCS_REFUSED]; /* newest processes rejected by a limit */
@@ -98,8 +109,8 @@ void dprocs__remove(struct dprocs *ps, struct dproc *p, ct_generation generation
 /* A rejected process has ended: its counts belong to no target. */
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_generation generation);
 /* Removes processes whose end was not seen; gone gets each. Reads again what could not be read
- * before. */
-void dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
+ * before. False: that takes longer than a turn, and is to be continued in the next. */
+bool dprocs__sweep(struct dprocs *ps, void (*gone)(void *ctx, uint32_t pid), void *ctx);
 /* Applies a changed configuration. */
 void dprocs__reload(struct dprocs *ps);
 /* Set by ctl; level < 0: apply the rules. */
@@ -109,9 +120,9 @@ void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t
 /* Begins and ends bursts by the clock; true when this ended the last one. */
 bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
 bool dprocs__any_burst(const struct dprocs *ps);
-/* Reads the counts of the sources. */
+/* Reads the counts of the sources, and first those of ended programs. */
 void dprocs__read_counts(struct dprocs *ps);
-/* Takes the counts of programs whose exit record was lost, after some seconds. Those of unknown
+/* Takes the counts of programs whose exit record was lost, after a few seconds. Those of unknown
  * processes are added to the others. */
 void dprocs__take_left(struct dprocs *ps);
 void dprocs__read_errors(struct dprocs *ps);

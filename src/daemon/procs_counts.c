@@ -2,10 +2,15 @@
 /* Counts of the processes, read from the sources. */
 #include "procs_priv.h"
 
+#include "util/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define SUM_CNT (offsetof(struct ct_count, hist) / sizeof(uint64_t))
+
+/* New processes are added for so long while counts are read; the others the next time. */
+#define READ_NEW_NS 20000000ull
 
 /* Each source counts separately, as do threads with the same hash. */
 struct count_of {
@@ -62,8 +67,11 @@ static bool is_counted(const struct dproc *p, ct_generation generation)
  * NULL: not now. */
 static struct dproc *counted_proc(struct dprocs *ps, uint32_t pid, ct_generation generation)
 {
-	struct dproc *p = dprocs__get(ps, pid, NULL);
+	struct dproc *p = dprocs__find(ps, pid);
 
+	/* Reading the names of new processes may take long. */
+	if (!p && now_ns() - ps->read_ns < READ_NEW_NS)
+		p = dprocs__get(ps, pid, NULL);
 	if (p && !p->generation)
 		p->generation = generation;
 	return is_counted(p, generation) ? p : NULL;
@@ -80,20 +88,26 @@ static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error
 	ps->caused(ps->ctx, p, CAUSE_ERROR, 0);
 }
 
-static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
+static void errors_of(struct dprocs *ps, struct dproc *p, unsigned source,
+		      const struct ct_error_key *k, uint64_t cnt)
 {
-	struct dprocs *ps = ctx;
-	struct dproc *p = counted_proc(ps, k->pid, k->generation);
 	const struct error_of of = {{k->func_id, source, 0}, k->result};
 	struct counted_error *e;
 
-	if (!p)
-		return;
 	e = counted_error_table__find(&p->errors, &of) ?: counted_error_table__new(&p->errors, &of);
 	if (!e || cnt <= e->was)
 		return;
 	add_errors(ps, p, k, cnt - e->was);
 	e->was = cnt;
+}
+
+static void on_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = counted_proc(ps, k->pid, k->generation);
+
+	if (p)
+		errors_of(ps, p, source, k, cnt);
 }
 
 /* Errors of a generation that was not read before. */
@@ -189,17 +203,13 @@ static void add_counts(struct dprocs *ps, struct dproc *p, uint32_t func_id,
 		look_for_sync(ps, p, delta);
 }
 
-static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
-		     const struct ct_count *now)
+static void counts_of(struct dprocs *ps, struct dproc *p, unsigned source,
+		      const struct ct_count_key *key, const struct ct_count *now)
 {
 	const struct count_of of = {key->func_id, source, key->thread};
-	struct dprocs *ps = ctx;
-	struct dproc *p = counted_proc(ps, key->pid, key->generation);
 	struct ct_count delta, was;
 	struct count_row *c;
 
-	if (!p)
-		return;
 	c = count_row_table__find(&p->counts, &of) ?: count_row_table__new(&p->counts, &of);
 	if (!c)
 		return;
@@ -210,6 +220,16 @@ static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
 	/* If none of these was the longest, the maximum does not apply to them. */
 	delta.max_ns = now->max_ns > was.max_ns ? now->max_ns : 0;
 	add_counts(ps, p, key->func_id, &delta);
+}
+
+static void on_count(void *ctx, unsigned source, const struct ct_count_key *key,
+		     const struct ct_count *now)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = counted_proc(ps, key->pid, key->generation);
+
+	if (p)
+		counts_of(ps, p, source, key, now);
 }
 
 static void on_old_count(void *ctx, unsigned source, const struct ct_count_key *key,
@@ -224,27 +244,15 @@ static void on_old_count(void *ctx, unsigned source, const struct ct_count_key *
 		add_counts(ps, p, key->func_id, c);
 }
 
-void dprocs__read_counts(struct dprocs *ps)
+bool dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_generation generation)
 {
-	const struct count_reader r = {.count = on_count, .ctx = ps};
+	const struct count_reader r = {.count = on_old_count, .error = on_old_error, .ctx = ps};
 
-	sources__read_counts(ps->sources, &r);
-}
-
-void dprocs__read_errors(struct dprocs *ps)
-{
-	const struct count_reader r = {.error = on_error, .ctx = ps};
-
-	sources__read_counts(ps->sources, &r);
-}
-
-void dproc__take_counts(struct dprocs *ps, struct dproc *p, ct_generation generation)
-{
-	const struct count_reader r = {on_old_count, on_old_error, ps};
-
+	if (!ps->by_process)
+		return sources__take_counts_quickly(ps->sources, p->pid, generation, &r);
+	/* Its target is freed with it. */
 	sources__take_counts(ps->sources, p->pid, generation, &r);
-	if (!generation || !p->generation || p->generation == generation)
-		dproc__forget_counts(p);
+	return true;
 }
 
 static void others_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
@@ -289,14 +297,104 @@ static void left_error(void *ctx, unsigned source, const struct ct_error_key *k,
 
 void dprocs__take_left(struct dprocs *ps)
 {
-	const struct count_reader r = {left_count, left_error, ps};
+	const struct count_reader r = {.count = left_count, .error = left_error, .ctx = ps};
 
 	sources__take_left_counts(ps->sources, &r);
 }
 
 void dprocs__take_unknown(struct dprocs *ps, uint32_t pid, ct_generation generation)
 {
-	const struct count_reader r = {others_count, others_error, ps};
+	const struct count_reader r = {.count = others_count, .error = others_error, .ctx = ps};
 
-	sources__take_counts(ps->sources, pid, generation, &r);
+	if (!sources__take_counts_quickly(ps->sources, pid, generation, &r))
+		dprocs__add_ended(ps, pid, generation, NULL);
+}
+
+/* Ended programs */
+
+static struct ended_program *find_ended(struct dprocs *ps, uint32_t pid, ct_generation generation)
+{
+	const struct ct_owner who = {.generation = generation, .pid = pid};
+
+	return ended_program_table__find(&ps->ended, &who);
+}
+
+static bool is_ended(void *ctx, uint32_t pid, ct_generation generation)
+{
+	return find_ended(ctx, pid, generation);
+}
+
+static void ended_error(void *ctx, unsigned source, const struct ct_error_key *k, uint64_t cnt)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = find_ended(ps, k->pid, k->generation)->p;
+
+	if (p)
+		errors_of(ps, p, source, k, cnt);
+	else
+		others_error(ps, source, k, cnt);
+}
+
+static void ended_count(void *ctx, unsigned source, const struct ct_count_key *k,
+			const struct ct_count *c)
+{
+	struct dprocs *ps = ctx;
+	struct dproc *p = find_ended(ps, k->pid, k->generation)->p;
+
+	if (p)
+		counts_of(ps, p, source, k, c);
+	else
+		others_count(ps, source, k, c);
+}
+
+static void take_ended(struct dprocs *ps)
+{
+	const struct count_reader r = {
+		.count = ended_count, .error = ended_error, .ctx = ps, .wanted = is_ended};
+	struct ended_program *e;
+
+	if (hash_cnt(&ps->ended))
+		sources__take_all_counts(ps->sources, &r);
+	while ((e = ended_program_table__pop(&ps->ended))) {
+		sources__forget_counts(ps->sources, e->who.pid, e->who.generation);
+		if (e->p)
+			dprocs__free_proc(ps, e->p);
+		free(e);
+	}
+}
+
+void dprocs__add_ended(struct dprocs *ps, uint32_t pid, ct_generation generation, struct dproc *p)
+{
+	const struct ct_owner who = {.generation = generation, .pid = pid};
+	struct ended_program *e =
+		find_ended(ps, pid, generation) ?: ended_program_table__new(&ps->ended, &who);
+
+	/* It no longer begins bursts. */
+	if (p)
+		p->level = LEVEL_OFF;
+	/* Counts of another program are not its own. */
+	if (p && !is_counted(p, generation))
+		dproc__forget_counts(p);
+	if (e && !e->p)
+		e->p = p;
+	else if (p)
+		dprocs__free_proc(ps, p);
+}
+
+void dprocs__read_counts(struct dprocs *ps)
+{
+	const struct count_reader r = {.count = on_count, .ctx = ps};
+
+	take_ended(ps);
+	ps->read_ns = now_ns();
+	sources__read_counts(ps->sources, &r);
+}
+
+void dprocs__read_errors(struct dprocs *ps)
+{
+	const struct count_reader r = {.error = on_error, .ctx = ps};
+
+	take_ended(ps);
+	ps->read_ns = now_ns();
+	sources__read_counts(ps->sources, &r);
 }

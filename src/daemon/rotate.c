@@ -168,10 +168,10 @@ static void close_dirs(struct rotate *r)
 /* false if the directory was removed or replaced. */
 static bool dir_is_there(const struct rotate *r)
 {
-	struct stat now, ours;
+	struct stat now, opened;
 
-	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &ours) &&
-	       now.st_ino == ours.st_ino && now.st_dev == ours.st_dev;
+	return r->dir_fd >= 0 && !stat(r->o.dir, &now) && !fstat(r->dir_fd, &opened) &&
+	       now.st_ino == opened.st_ino && now.st_dev == opened.st_dev;
 }
 
 /* 0 or -errno. */
@@ -182,6 +182,9 @@ static int find_dirs(struct rotate *r)
 	r->dir_fd = open(r->o.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->dir_fd < 0)
 		return -errno;
+	/* Files are renamed and removed here. */
+	if (!folder__is_path_ours(r->o.dir) || !folder__is_ours(r->dir_fd, true))
+		return -EPERM;
 	if (has_command(r)) {
 		if (mkdirat(r->dir_fd, PENDING_DIR, 0700) && errno != EEXIST)
 			return -errno;
@@ -190,7 +193,7 @@ static int find_dirs(struct rotate *r)
 		if (r->pending_fd < 0)
 			return -errno;
 		/* The command gets a path, so no other user may change the directory. */
-		if (!folder__is_ours(r->pending_fd))
+		if (!folder__is_ours(r->pending_fd, false))
 			return -EPERM;
 	}
 	return 0;
@@ -225,7 +228,7 @@ static void no_dirs(struct rotate *r, int error, uint64_t now_ns)
 	set_error(
 		r,
 		error == EPERM
-			? "files.on_rotate: other users can write to the directory, or to one above it,"
+			? "files.directory: other users can replace it, or what is in it: choose another,"
 			: "cannot write to",
 		error, now_ns);
 }
@@ -323,7 +326,7 @@ static bool file_is_there(const struct rotate *r)
 	return dir_is_there(r) && zfile__is_there(r->z);
 }
 
-/* With its directory, or alone. */
+/* The open file was removed, with its directory or alone. */
 static void file_is_gone(struct rotate *r, uint64_t now_ns)
 {
 	set_error(r, "the open file was removed or cut in", ENOENT, now_ns);
@@ -373,8 +376,8 @@ static void write_failed(struct rotate *r, int error, uint64_t now_ns)
 	rotate__finish_file(r, now_ns);
 }
 
-/* Does not run with the line that fills the file, because that line is counted for its end only
- * later. */
+/* Must not be called right after the line that fills the file was written, because that line is
+ * counted for the end line only later. */
 static void finish_full(struct rotate *r, uint64_t now_ns)
 {
 	if (r->z && zfile__size(r->z) >= r->o.size)

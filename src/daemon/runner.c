@@ -21,7 +21,8 @@
 #define RELOAD "/"
 
 struct runner {
-	int fd; /* -1: it has ended */
+	int fd;		  /* -1: it has ended */
+	bool must_reload; /* a reload did not fit into the socket while a command runs */
 };
 
 /* Runs the shell, without descriptors or privileges of ours. */
@@ -121,12 +122,16 @@ static bool say(struct runner *r, const char *text)
 	if (r->fd >= 0 && len < NAME_SZ &&
 	    send(r->fd, text, len, MSG_NOSIGNAL | MSG_DONTWAIT) == len)
 		return true;
-	is_gone(r);
+	if (r->fd < 0 || len >= NAME_SZ || errno != EAGAIN)
+		is_gone(r);
 	return false;
 }
 
 bool runner__start(struct runner *r, const char *file)
 {
+	if (r->must_reload && !say(r, RELOAD))
+		return false;
+	r->must_reload = false;
 	return say(r, file);
 }
 
@@ -146,7 +151,7 @@ bool runner__ended(struct runner *r, int *status)
 void runner__reload(struct runner *r)
 {
 	if (r)
-		say(r, RELOAD);
+		r->must_reload = !say(r, RELOAD);
 }
 
 void runner__free(struct runner *r)

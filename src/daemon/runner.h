@@ -26,7 +26,7 @@ struct runner *runner__new(runner_read_fn fn, void *ctx);
 bool runner__start(struct runner *r, const char *file);
 /* Returns whether the command has ended. status: as of waitpid(). */
 bool runner__ended(struct runner *r, int *status);
-/* Tells the process to read the configuration again. */
+/* Makes the process read the configuration again. */
 void runner__reload(struct runner *r);
 /* A running command is left to end by itself. */
 void runner__free(struct runner *r);

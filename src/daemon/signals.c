@@ -21,11 +21,10 @@ static const int left_alone[] = {
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
 	struct daemon *d = ctx;
-	char why[512];
 
 	d->now = turn__begin(&d->turn);
 	if (signo == SIGHUP)
-		daemon__reload(d, why, sizeof(why));
+		daemon__hangup(d);
 	else
 		event_base_loopbreak(d->base);
 }

@@ -132,7 +132,7 @@ struct api {
 	const char *prefix;
 	const struct api_enum *results;
 	int32_t ok, pending;
-	bool is_asked; /* traced only if an option names it */
+	bool is_requested; /* traced only if an option names it */
 };
 
 struct api_fn {
@@ -182,8 +182,8 @@ const char *api_class_text(enum api_class c);
 /* Returns -1 if there is no such class. */
 int api_class_by_name(const char *name, size_t len);
 const char *api_op_name(enum api_op op);
-/* Returns whether fn is a query: calls that only look something up, made by the hundred thousand,
- * and off by default. */
+/* Returns whether fn is a query: it only looks something up, programs make hundreds of thousands
+ * of its calls, and it is off by default. */
 bool api_fn_is_query(const struct api_fn *fn);
 
 const char *detail_name(enum api_detail d);

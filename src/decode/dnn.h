@@ -58,7 +58,7 @@ enum dnn_form {
 	DNN_BACKWARD_FILTER,   /* dw = dy x */
 	DNN_PRODUCT,	       /* C = A B */
 	DNN_ATTENTION,	       /* two products of q, k, v */
-	DNN_ATTENTION_BACKWARD /* five products of the same */
+	DNN_ATTENTION_BACKWARD /* five products of q, k, v and the gradient */
 };
 
 struct dnn_operation {

@@ -51,9 +51,9 @@ static void expr__free(struct expr *e)
 	free(e->items);
 }
 
-static bool is_asked(const struct api_fn *fn)
+static bool is_requested(const struct api_fn *fn)
 {
-	return api_at(fn->api)->is_asked;
+	return api_at(fn->api)->is_requested;
 }
 
 static bool in_class(const struct api_fn *fn, int class)
@@ -76,23 +76,23 @@ static bool item_matches(const struct item *it, const struct api_fn *fn)
 {
 	switch (it->kind) {
 	case ITEM_ALL:
-		return it->remove || !is_asked(fn);
+		return it->remove || !is_requested(fn);
 	case ITEM_API:
-		return fn->api == it->api && (it->remove || fn->known || !is_asked(fn));
+		return fn->api == it->api && (it->remove || fn->known || !is_requested(fn));
 	case ITEM_CLASS:
 		return in_class(fn, it->class) &&
-		       (it->remove || it->class != CLASS_QUERY || !is_asked(fn));
+		       (it->remove || it->class != CLASS_QUERY || !is_requested(fn));
 	case ITEM_NAME:
 		return !strcmp(it->text, fn->name) || !strcmp(it->text, fn->symbol);
 	default:
-		return (!is_asked(fn) || names_family(it->text, fn)) &&
+		return (!is_requested(fn) || names_family(it->text, fn)) &&
 		       (!fnmatch(it->text, fn->name, 0) || !fnmatch(it->text, fn->symbol, 0));
 	}
 }
 
 static bool in_detail(const struct fnset *set, const struct api_fn *fn)
 {
-	return !is_asked(fn) && api_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
+	return !is_requested(fn) && api_fn_detail(fn) <= (set->detail ?: DETAIL_NORMAL);
 }
 
 /* Exports without a row are not included. */
@@ -300,10 +300,10 @@ bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned 
 {
 	const struct api_fn *fn = fnset__fn(set, id);
 
-	return fn &&
-	       (expr_wants(&set->expr, fn,
-			   is_added(set, fn) || (!is_asked(fn) && api_fn_detail(fn) <= detail)) ||
-		is_marked(set, FNSET_COUNT, fn));
+	return fn && (expr_wants(&set->expr, fn,
+				 is_added(set, fn) ||
+					 (!is_requested(fn) && api_fn_detail(fn) <= detail)) ||
+		      is_marked(set, FNSET_COUNT, fn));
 }
 
 /* Returns whether a name or a glob could match a symbol that is not in the table. */

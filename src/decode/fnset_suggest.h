@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Similar names for a mistyped function or class. */
 #ifndef DECODE_FNSET_SUGGEST_H
 #define DECODE_FNSET_SUGGEST_H
 

@@ -40,7 +40,7 @@ static void count(const struct fnset *set, int class, unsigned *wanted, unsigned
 		if (class_of(fn) != class)
 			continue;
 		/* Families that were not named are not listed as missing. */
-		if (api_at(fn->api)->is_asked && !fnset__wanted(set, id))
+		if (api_at(fn->api)->is_requested && !fnset__wanted(set, id))
 			continue;
 		++*all;
 		*wanted += fnset__wanted(set, id);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a call does: model/ uses it, and its name is "op" in JSONL. */
+/* The effect of a call: model/ uses it, and its name is "op" in JSONL. */
 enum api_op {
 #define OP(id, ...) OP_##id,
 #include "cuda_ops.def"

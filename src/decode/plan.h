@@ -11,7 +11,8 @@
 /* Maximum number of arguments: cublasGemmStridedBatchedEx has 23. */
 #define PLAN_ARGS API_ARGS_MAX
 
-/* Not in the argument words: a float (vector register), or beyond the recorded words. */
+/* Marks an argument that is not in the argument words: a float (vector register), or beyond the
+ * recorded words. */
 #define PLAN_NO_WORD 0xff
 
 struct plan {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Common printing of values. A sink implements struct visitor_ops; decode/ and model/ walk
- * arguments and fields and call it. So all outputs agree on a value.
+ * Passes the values of a call to a visitor. A sink implements struct visitor_ops; decode/ and
+ * model/ walk arguments and fields and call it. So all outputs agree on a value.
  */
 #ifndef DECODE_VALUE_H
 #define DECODE_VALUE_H
@@ -80,8 +80,8 @@ struct pointee {
  * (CUlaunchConfig) adds a pointee directly after the struct's. api_visit_args() relies on the same
  * order. */
 void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec);
-/* The same without redacted data: this is the only place that defines it. Pointees keep their
- * index. */
+/* As api_fn_spec(), without redacted data: this is the only place that defines it. Pointees keep
+ * their index. */
 void api_fn_spec_redacting(const struct api_fn *fn, enum ct_redact redact, struct ct_spec *spec);
 /* Sets a bit for each named result of each family. */
 void api_named_results(__u64 bits[CT_APIS_MAX][CT_RESULT_WORDS]);

@@ -341,7 +341,7 @@ static int log_open(struct gpu_log *l, const struct ctxsw *c, const struct rm_ca
 		return ret;
 	}
 	fecs__init(&l->fecs, gpu_time(l, l->sample_ns));
-	dbg("GPU %u (%s): context switches are logged, accuracy of its clock: %" PRIu64 " ns",
+	dbg("GPU %u (%s): context switches are logged, with a clock accurate to %" PRIu64 " ns",
 	    l->minor, l->bus, l->error_ns);
 	return 0;
 }

@@ -15,7 +15,7 @@
 #define FECS_RECORD_SZ 32
 
 /* Process IDs in the log that stand for no process ID. */
-#define FECS_PID_HIDDEN 0u	    /* another user's process, and cudatrace is no administrator */
+#define FECS_PID_HIDDEN 0u /* another user's process, and cudatrace is not an administrator */
 #define FECS_PID_KERNEL 0xffffffffu /* the kernel's own, or its channel no longer exists */
 
 struct fecs_slice {

@@ -30,7 +30,7 @@ struct rm_card {
 struct rm {
 	int ctl; /* /dev/nvidiactl; -1: not open */
 	uint32_t client;
-	bool any_file; /* tests: a mock that is no character device */
+	bool any_file; /* tests: a mock that is not a character device */
 };
 
 /* Memory of the driver, mapped for reading. */

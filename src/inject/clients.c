@@ -23,7 +23,7 @@
 /* A parent may take a moment to wait for its child: only then is the exit status known. */
 #define REAP_MAX_NS 200000000ull
 /* The BPF side's exit record arrives within this time, or was dropped. */
-#define TOLD_MAX_NS 2000000000ull
+#define NOTIFIED_MAX_NS 2000000000ull
 /* A block of ids stands for at least this many calls, most of which have a record. */
 #define BLOCK_CALLS_MIN 256
 
@@ -38,10 +38,10 @@ void synth__push(struct inject *in, const struct synth_record *m)
 						     : NULL;
 
 		if (!synth) {
-			in->gone.drops[in->o.folder		    ? CT_DROP_INPROC
-				       : m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
-				       : m->rec.kind == CT_REC_NV   ? CT_DROP_NV
-								    : CT_DROP_TASK]++;
+			in->ended.drops[in->o.folder		     ? CT_DROP_INPROC
+					: m->rec.kind == CT_REC_CALL ? CT_DROP_CALL
+					: m->rec.kind == CT_REC_NV   ? CT_DROP_NV
+								     : CT_DROP_TASK]++;
 			return;
 		}
 		in->synth = synth;
@@ -351,10 +351,10 @@ static void give_up_calls(struct inject *in, struct client *p, unsigned slot, ui
 
 		if (shm__has_returned(&p->shm, slot, depth, last))
 			continue;
-		in->gone.stats[CT_STAT_UNFINISHED]++;
+		in->ended.stats[CT_STAT_UNFINISHED]++;
 		m.size = shm__frame(&p->shm, slot, depth, in->settings.set, &m.call);
 		if (!m.size) {
-			in->gone.stats[CT_STAT_COUNTED]++;
+			in->ended.stats[CT_STAT_COUNTED]++;
 			continue;
 		}
 		m.call.end_ns = now;
@@ -466,7 +466,7 @@ static void forget(struct inject *in, unsigned i, uint64_t now)
 	listener__forget(in, p);
 	shm__read_totals(&p->shm, now, now);
 	p->not_given += shm__unread(&p->shm);
-	clients__add_totals(in, p, &in->gone);
+	clients__add_totals(in, p, &in->ended);
 	in->count_room.used -= p->count_cnt;
 	in->gone_bad_cnt += p->shm.bad_cnt;
 	if (in->o.gpu_time) {
@@ -483,7 +483,8 @@ void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint6
 	for (unsigned i = 0; i < in->client_cnt; i++) {
 		struct client *p = in->clients[i];
 
-		/* Generations increase. One reported late may have been followed by another. */
+		/* Generations increase. A process that is reported late may already have a later
+		 * generation. */
 		if (p->pid == pid && p->pidfd >= 0 && p->generation < generation)
 			clients__leave(in, p, now);
 	}
@@ -491,7 +492,7 @@ void clients__left(struct inject *in, pid_t pid, ct_generation generation, uint6
 
 void clients__look(struct inject *in, uint64_t now)
 {
-	uint64_t max = in->o.probes ? TOLD_MAX_NS : REAP_MAX_NS;
+	uint64_t max = in->o.probes ? NOTIFIED_MAX_NS : REAP_MAX_NS;
 
 	for (unsigned i = in->client_cnt; i-- > 0;) {
 		enum ct_proc_level level;
@@ -499,7 +500,7 @@ void clients__look(struct inject *in, uint64_t now)
 		int code = 0;
 		bool late;
 
-		/* No probe had seen the process until then. */
+		/* No probe had fired in the process until then. */
 		if (p->pidfd >= 0 && !p->generation && in->o.probes)
 			in->o.probes->process(in->o.ctx, p->pid, &p->generation, &level);
 		if (p->pidfd >= 0 && clients__has_ended(p)) {
@@ -511,7 +512,7 @@ void clients__look(struct inject *in, uint64_t now)
 			clients__leave(in, p, now);
 			push_task(in, CT_REC_EXIT, p, 0, code, now);
 		}
-		/* Counts wait to be taken; with a directory only for some seconds. After that they
+		/* Counts wait to be taken; with a directory only for a few seconds. After that they
 		 * are dropped with everything else the program left. */
 		late = in->o.folder && now - p->ended_ns > CLIENTS_LEFT_NS;
 		if (p->pidfd < 0 && (late || is_read(p)) && (p->counts_taken || !has_counts(in, p)))

@@ -166,7 +166,7 @@ static void read_functions(struct inject *in, struct client *p, const struct cou
 		to->fn(to->ctx, &key, &sum);
 	}
 	free(rows.of);
-	/* Counts accepted only now stay dropped for the time before. */
+	/* A count that was accepted only now had drops before: they remain in the sum. */
 	if (p->uncounted < uncounted)
 		p->uncounted = uncounted;
 }

@@ -75,7 +75,8 @@ void inject__enclosing(struct inject *in, pid_t pid, uint32_t tid, uint64_t at_n
 
 			if (p->shm.slots[k].tid != tid)
 				continue;
-			/* In this order: a record is written before its frame is removed. */
+			/* Frames must be read before records, because a record is written before
+			 * its frame is removed. */
 			look_at_frames(&s, &p->shm, k);
 			if (!time_budget__begin(&w, p->uid, WORK_RINGS)) {
 				shm__each_call(&p->shm, k, RECORDS_MAX, on_record, &s);

@@ -12,14 +12,14 @@
 static const char inject_env[] = "CUDA_INJECTION64_PATH", preload_env[] = "LD_PRELOAD";
 
 /* Keeps the previous value: after ours if first, else before it. */
-static void set_list(const char *name, const char *ours, char between, bool first)
+static void set_list(const char *name, const char *value, char between, bool first)
 {
 	const char *was = getenv(name);
 	char *list;
 
 	if (!was || !*was) {
-		setenv(name, ours, 1);
-	} else if (asprintf(&list, "%s%c%s", first ? ours : was, between, first ? was : ours) >=
+		setenv(name, value, 1);
+	} else if (asprintf(&list, "%s%c%s", first ? value : was, between, first ? was : value) >=
 		   0) {
 		setenv(name, list, 1);
 		free(list);

@@ -10,10 +10,10 @@ void gpu__look(struct inject *in, struct client *p)
 	struct ct_shm_gpu copy;
 	char comm[sizeof(p->comm) + 1] = {0};
 
-	if (p->gpu_told ||
+	if (p->gpu_reported ||
 	    __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_CUPTI_NONE)
 		return;
-	p->gpu_told = true;
+	p->gpu_reported = true;
 	shm_copy(&copy, &p->shm.mem->gpu, sizeof(copy));
 	copy.who[sizeof(copy.who) - 1] = copy.path[sizeof(copy.path) - 1] = 0;
 	__builtin_memcpy(comm, p->comm, sizeof(p->comm));

@@ -244,9 +244,9 @@ static void look_at(struct inject *in, struct client *p, uint64_t now, bool *who
 		is_whole(p);
 	else if (!in->o.folder || is_waited_for(p))
 		*whole = false;
-	if (m->broken_cnt >= SHM_BROKEN_MAX && !in->said_broken) {
-		in->said_broken = true;
-		warn("process %d: its records are invalid: its calls are not read; further such "
+	if (m->broken_cnt >= SHM_BROKEN_MAX && !in->warned_broken) {
+		in->warned_broken = true;
+		warn("process %d sends invalid records: its calls are not read; further such "
 		     "processes are only counted",
 		     p->pid);
 	}
@@ -397,7 +397,7 @@ void inject__totals(struct inject *in, struct ct_totals *sum)
 {
 	uint64_t now = now_ns();
 
-	*sum = in->gone;
+	*sum = in->ended;
 	sum->drops[CT_DROP_PROCESSES] += in->refused_cnt;
 	sum->drops[in->o.folder ? CT_DROP_INPROC : CT_DROP_PROCESSES] += in->lost_cnt;
 	for (unsigned i = 0; i < in->client_cnt; i++) {
@@ -441,7 +441,7 @@ void inject__drop_owners(struct inject *in, void (*fn)(void *ctx, uint32_t pid),
 	}
 }
 
-/* A thread that has begun a record completes it. Then it sees that tracing has ended. */
+/* A thread that has begun a record completes it. Then it detects that tracing has ended. */
 static bool is_busy(const struct inject *in)
 {
 	for (unsigned i = 0; i < in->client_cnt; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The tracer's side of the in-process library (inject/, include/ct_shm.h): accepts connections,
- * provides memory to each process, and reads what it writes. It needs no privilege. It trusts no
+ * provides memory to each process, and reads what it writes. It needs no privilege. It relies on no
  * process: the kernel identifies each one, and each has a limit of its own.
  */
 #ifndef INJECT_INJECT_H
@@ -51,7 +51,7 @@ struct inject_probes {
 	unsigned (*lib_id)(void *ctx, const struct target_lib *t);
 	/* Returns the process's present generation and its level. */
 	void (*process)(void *ctx, pid_t pid, ct_generation *generation, enum ct_proc_level *level);
-	/* The process has connected, and then gone away. */
+	/* The process has connected, and then closed the connection. */
 	void (*on_lost)(void *ctx, pid_t pid);
 };
 
@@ -63,7 +63,7 @@ struct inject_opts {
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that processes connect to; NULL: a random one */
 	uid_t uid;	  /* only processes of this user */
-	/* Not NULL: the library and its socket are put into this directory, and name and uid are
+	/* If not NULL, the library and its socket are put into this directory, and name and uid are
 	 * ignored. Processes of any user that load this library connect. */
 	const char *folder;
 	/* Limits over all processes then: threads, and counted functions of threads. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Processes, connections, rings and files: the state that the files of this directory share. */
 #ifndef INJECT_PRIV_H
 #define INJECT_PRIV_H
 
@@ -13,12 +14,12 @@
 #define CLIENTS_OF_ONE_MAX 32
 /* With a folder: a program that ended this long ago leaves nothing worth waiting for. */
 #define CLIENTS_LEFT_NS 3000000000ull
-/* Maximum unfinished connections, in all and of one process; more wait in the backlog. */
+/* Maximum unfinished connections, in total and per process; more wait in the backlog. */
 #define CONNS_MAX	 256
 #define CONNS_OF_ONE_MAX 8
 /* Maximum pending records made by the tracer; more are dropped. */
 #define SYNTH_MAX 16384
-/* The same with a directory. */
+/* The limit with a directory. */
 #define SYNTH_OPEN_MAX 2048
 /* Threads whose numbers are cached. */
 #define GPU_TIDS 64
@@ -167,7 +168,7 @@ bool shm__each_call(const struct shm *m, unsigned i, unsigned max,
 /* Finds the call of the last record, in the process's own numbers; *id 0: none. Returns false if
  * the time budget is used up. */
 bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id);
-/* The process has gone away: drops its cached ring windows. */
+/* The process has ended: drops its cached ring windows. */
 void shm__forget_windows(const struct shm *m);
 /* Returns about how many records were not read. */
 uint64_t shm__unread(const struct shm *m);
@@ -233,7 +234,7 @@ struct client {
 	uint64_t not_given; /* dropped records, and calls in flight */
 	uint64_t drops;	    /* as of the last inject__drop_owners() */
 	bool hooked;	    /* its hooked message has arrived */
-	bool gpu_told;
+	bool gpu_reported;
 	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
 	unsigned filters;		/* quiet.c: filters it had when it connected */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: its number, our number */
@@ -291,7 +292,7 @@ struct inject {
 	unsigned synth_at, synth_cnt, synth_room;
 	/* Limits for the case that processes of all users connect. */
 	struct shm_memlimit slot_room, count_room;
-	struct ct_totals gone; /* of ended processes */
+	struct ct_totals ended; /* of ended processes */
 	uint64_t gone_bad_cnt;
 	uint64_t lost_cnt; /* processes that reported that they are not recorded */
 	char *lost_path;   /* of the file of struct ct_shm_lost_line, or NULL */
@@ -303,8 +304,8 @@ struct inject {
 	uint64_t record_ns; /* time of the last one */
 	uint64_t stopped_ns;
 	uint64_t quiet_ns; /* quiet.c: last check */
-	bool said_lost[CT_SHM_LOST_CNT];
-	bool stopped, said_no_nv, said_memory, said_broken;
+	bool warned_lost[CT_SHM_LOST_CNT];
+	bool stopped, warned_no_nv, warned_memory, warned_broken;
 	bool over;    /* only data that existed then is still read */
 	bool is_open; /* any process may connect */
 };
@@ -347,7 +348,7 @@ void synth__push(struct inject *in, const struct synth_record *m);
 
 /* shares.c: shares of common resources. */
 struct owner *owner__get(struct inject *in, uid_t uid);
-/* A process of that user is gone. */
+/* A process of that user has ended. */
 void owner__put(struct inject *in, struct owner *o);
 void owners__free(struct inject *in);
 /* lost.c: processes that report that they are not recorded. */

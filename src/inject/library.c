@@ -61,7 +61,7 @@ static uint64_t hash(const struct library *l)
 static bool make_folder(const char *path)
 {
 	struct stat st;
-	bool ours;
+	bool is_safe;
 	int fd;
 
 	/* By default, the daemon's files are private. */
@@ -70,9 +70,9 @@ static bool make_folder(const char *path)
 	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	ours = !fstat(fd, &st) && st.st_uid == geteuid() && folder__is_ours(fd);
+	is_safe = !fstat(fd, &st) && st.st_uid == geteuid() && folder__is_ours(fd, false);
 	close(fd);
-	return ours;
+	return is_safe;
 }
 
 static bool is_whole(const struct library *l, int fd)
@@ -84,7 +84,7 @@ static bool is_whole(const struct library *l, int fd)
 
 	if (fstat(fd, &st) || (size_t)st.st_size != size)
 		return false;
-	/* As the loader does: fails if the file system is mounted noexec. */
+	/* Maps it as the loader does, which fails if the file system is mounted noexec. */
 	mem = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (mem == MAP_FAILED)
 		return false;
@@ -152,7 +152,8 @@ char *library__put(enum library_id id, const char *folder)
 	snprintf(folders[1], sizeof(folders[1]), "/tmp/cudatrace-%u", geteuid());
 	snprintf(folders[2], sizeof(folders[2]), "/var/tmp/cudatrace-%u", geteuid());
 	for (int i = 0; i < 3; i++) {
-		if (!make_folder(folders[i]))
+		/* The loader splits LD_PRELOAD at blanks and colons, and replaces $ORIGIN. */
+		if (strpbrk(folders[i], " \t\n:$") || !make_folder(folders[i]))
 			continue;
 		snprintf(path, sizeof(path), "%.4000s/%s", folders[i], file);
 		put_at = put(l, path);

@@ -48,7 +48,7 @@ static socklen_t address(const struct inject *in, struct sockaddr_un *sa)
 	return offsetof(struct sockaddr_un, sun_path) + len;
 }
 
-/* Stops accepting while there is no room; processes wait. */
+/* Stops accepting while there is no space; processes wait. */
 static int open_or_shut(struct inject *in)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -139,7 +139,7 @@ static unsigned conns_of(const struct inject *in, pid_t pid)
 	return cnt;
 }
 
-/* When all users may connect, each gets at most half of the places. Otherwise others' programs
+/* When all users may connect, each gets at most half of the connections. Otherwise others' programs
  * would wait in cuInit(). */
 static bool has_place(struct inject *in, uid_t uid)
 {
@@ -240,8 +240,8 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 }
 
 /* Reports that its library was not found or not readable. With probes, those record the calls. */
-static void say_missed(struct inject *in, enum api_id api, const struct conn *c,
-		       const struct ct_shm_hello *h, int why)
+static void report_missed(struct inject *in, enum api_id api, const struct conn *c,
+			  const struct ct_shm_hello *h, int why)
 {
 	struct inject_lib lib = {.api = api_at(api), .path = h->lib_path, .pid = c->pid};
 
@@ -273,7 +273,7 @@ static bool on_more(struct inject *in, struct conn *c, const struct ct_shm_hello
 		return false;
 	}
 	lib = files__of(in, api_of(h->lib_path), c->pid, h->lib_path, &why);
-	say_missed(in, api_of(h->lib_path), c, h, why);
+	report_missed(in, api_of(h->lib_path), c, h, why);
 	if (lib) {
 		c->client = p;
 		c->lib_id = lib->id;
@@ -309,7 +309,7 @@ static const struct lib_file *join(struct inject *in, struct conn *c)
 	int why;
 
 	lib = files__of(in, API_CUDA, c->pid, c->hello.lib_path, &why);
-	say_missed(in, API_CUDA, c, &c->hello, why);
+	report_missed(in, API_CUDA, c, &c->hello, why);
 	c->client = lib ? clients__add(in, c, &c->hello) : NULL;
 	if (c->client)
 		c->lib_id = c->client->lib_id = lib->id;
@@ -365,9 +365,9 @@ static bool has_gone(const struct conn *c)
 	return !recv(c->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
-/* Returns false if the process has gone. It confirms by closing; a process that timed out leaves
- * the message unread. */
-static bool say_go(const struct conn *c)
+/* Returns false if the process has closed the connection. It confirms by closing; a process that
+ * timed out leaves the message unread. */
+static bool send_go(const struct conn *c)
 {
 	const struct ct_shm_go go = {.magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION};
 
@@ -385,7 +385,7 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	if (size != sizeof(*h) || h->magic != CT_SHM_MAGIC || c->client->pidfd < 0 || c->go_sent ||
 	    !lib)
 		return false;
-	/* For NCCL's calls the two need no handshake: inject/bypass.c. */
+	/* For NCCL's calls the two need no handshake: see inject/bypass.c. */
 	if (in->o.probes && lib->api->id != API_CUDA)
 		return false;
 	to.id = lib->id;
@@ -403,8 +403,8 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	dbg("process %d: hooked %u functions of %s by dispatch pointers, %u by returned pointers, of "
 	    "%u; %u pointers to libc",
 	    c->pid, h->slot_cnt, to.path, h->pointer_cnt, to.wanted_cnt, h->nv_cnt);
-	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->said_no_nv) {
-		in->said_no_nv = true;
+	if (in->o.kernel && lib->api->id == API_CUDA && !h->nv_cnt && !in->warned_no_nv) {
+		in->warned_no_nv = true;
 		warn("--kernel: process %d: %s calls libc in an unknown way: its system calls are "
 		     "not traced",
 		     c->pid, to.path);
@@ -412,7 +412,7 @@ static bool on_hooked(struct inject *in, struct conn *c, const struct ct_shm_hoo
 	c->client->hooked = true;
 	if (in->o.only_gpu || !in->o.on_lib(in->o.ctx, &to) || !in->o.probes || c->more)
 		return false;
-	c->go_sent = say_go(c);
+	c->go_sent = send_go(c);
 	c->client->hooked = !c->go_sent;
 	if (!c->go_sent)
 		in->o.probes->on_lost(in->o.ctx, c->pid);

@@ -64,9 +64,9 @@ static void add(struct inject *in, enum ct_shm_lost_why reason, uint64_t cnt, in
 	bool answer = reason == CT_SHM_LOST_ANSWER;
 
 	in->lost_cnt += cnt;
-	if (in->said_lost[reason])
+	if (in->warned_lost[reason])
 		return;
-	in->said_lost[reason] = true;
+	in->warned_lost[reason] = true;
 	warn("a process is not traced in-process: %s%s%s; further such processes are only counted",
 	     why[reason], answer ? ": " : "",
 	     answer ? strerror(error < 0 && error > -4096 ? -error : EIO) : "");

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Detects seccomp filters that a process installs later: the library then makes no system call. */
 #include "inject_priv.h"
 
 #include <stdio.h>

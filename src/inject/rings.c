@@ -184,7 +184,8 @@ bool shm__look(struct shm *m, unsigned i, uint64_t now)
 {
 	const struct ct_shm_slot *shared = shm__slot(m, i);
 	struct shm_slot *s = &m->slots[i];
-	/* In this order: a record committed in between is found the next time. */
+	/* The order of these loads matters: a record committed in between is found the next time.
+	 */
 	bool busy = __atomic_load_n(&shared->busy, __ATOMIC_ACQUIRE);
 	uint64_t head = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The settings that a process gets in its memory: functions, filters and plans. */
 #include "inject_priv.h"
 
 #include "attach/nv_devs.h"
@@ -66,8 +67,8 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	return 0;
 }
 
-/* Returns false if there is no room for its name. */
-static bool tell_name(struct settings *s, unsigned id, const char *symbol)
+/* Returns false if there is no space for its name. */
+static bool report_name(struct settings *s, unsigned id, const char *symbol)
 {
 	size_t size = strlen(symbol) + 1;
 
@@ -125,7 +126,7 @@ void settings__fill(struct settings *s)
 		fnset__spec(s->fns, id, s->redact, &s->set->specs[id].of);
 		set_extra_apart(&s->set->specs[id].of);
 		set_out(&s->set->specs[id].of);
-		if (tell_name(s, id, fn->symbol))
+		if (report_name(s, id, fn->symbol))
 			s->wanted_cnt += fn->api == API_CUDA;
 		else
 			warn("%s is not traced: it exports too many functions", fn->symbol);

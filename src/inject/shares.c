@@ -85,11 +85,11 @@ static uint64_t allowed(const struct inject *in, const struct client *p)
 
 static void release_conn(struct inject *in, struct client *p, uint64_t bytes, uint64_t now)
 {
-	if (!in->said_memory)
+	if (!in->warned_memory)
 		warn("process %d is no longer traced in-process: its ring buffers take %llu MiB "
 		     "(docs/LIMITS.md); further such processes are only counted",
 		     p->pid, (unsigned long long)(bytes / MIB));
-	in->said_memory = true;
+	in->warned_memory = true;
 	in->refused_cnt++;
 	if (in->o.probes)
 		in->o.probes->on_lost(in->o.ctx, p->pid);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The shared memory of one process: its slots, rings and counts. */
 #include "inject_priv.h"
 
 #include "ct_recorder.h"
@@ -14,7 +15,7 @@
 
 /* Initial number of slots; a power of two. */
 #define SLOTS_MIN 8
-_Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all that is looked at is in one page");
+_Static_assert(offsetof(struct ct_shm_slot, nv) <= PAGE, "all checked members are in one page");
 
 int shm__open(struct shm *m, uint64_t ring_sz, struct shm_memlimit *room, struct owner *owner)
 {

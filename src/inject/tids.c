@@ -67,7 +67,7 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 }
 
 /* Queries the kernel. -ENOTTY: not supported by it. 0: no such thread. */
-static int ask_kernel(struct client *p, uint32_t inner)
+static int query_kernel(struct client *p, uint32_t inner)
 {
 	int tid;
 
@@ -85,7 +85,7 @@ static int ask_kernel(struct client *p, uint32_t inner)
 
 static uint32_t find_tid(struct client *p, uint32_t inner)
 {
-	int tid = ask_kernel(p, inner);
+	int tid = query_kernel(p, inner);
 	struct work w;
 
 	if (tid == -ENOTTY && !time_budget__begin(&w, p->uid, WORK_TASKS)) {

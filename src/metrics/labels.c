@@ -175,13 +175,15 @@ bool labels__from_cgroup(struct labels *l, const char *path)
  * is known. */
 void labels__from_file(struct labels *l, FILE *f)
 {
+	bool is_rest = false; /* of a longer line, whose path a user may choose */
 	char line[1024];
 
 	while (fgets(line, sizeof(line), f)) {
-		char *path = strchr(line, ':');
+		char *path = is_rest ? NULL : strchr(line, ':');
 		struct labels tried = {0};
 		bool is_v2 = !strncmp(line, "0::", 3);
 
+		is_rest = !strchr(line, '\n');
 		path = path ? strchr(path + 1, ':') : NULL;
 		if (!path)
 			continue;
@@ -274,7 +276,8 @@ static void read_name(char *to, size_t size, pid_t pid, const char *path)
 	put_name(to, size, text, strcspn(text, "\n"));
 }
 
-/* Reads the names usually given to the downward API from the program's initial environment. */
+/* Reads the variables that usually have the downward API's values, from the program's initial
+ * environment. */
 static void read_environ(struct labels *l, pid_t pid)
 {
 	const struct {

@@ -28,8 +28,8 @@ struct labels {
 /* Parses one cgroup path into container, runtime, pod_uid. The innermost container counts. Returns
  * false when the path is of no known container (cgroup is filled all the same). */
 bool labels__from_cgroup(struct labels *l, const char *path);
-/* The same from the text of /proc/PID/cgroup: lines "0::PATH" (v2) and "N:CONTROLLERS:PATH" (v1). l
- * must be zeroed. */
+/* As labels__from_cgroup(), from the text of /proc/PID/cgroup: lines "0::PATH" (v2) and
+ * "N:CONTROLLERS:PATH" (v1). l must be zeroed. */
 void labels__from_file(struct labels *l, FILE *f);
 /*
  * Finds the names of a known pod_uid and container. root: where the machine's files are ("" when

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the daemon counts, and its output for Prometheus. Counts belong to a *target*: the processes
- * of one container, or those of one command outside containers. A process id is no label, so
+ * Counters of the daemon, and its output for Prometheus. Counts belong to a *target*: the processes
+ * of one container, or those of one command outside containers. A process id is not a label, so
  * restarts make no new series. Counters of a target go on when its processes end.
  */
 #ifndef METRICS_METRICS_H
@@ -29,7 +29,7 @@ struct metrics_files {
 	uint64_t files;		/* finished files */
 	uint64_t removed;	/* removed to stay within total */
 	uint64_t taken, failed; /* by the command: files handled, failed attempts */
-	uint64_t disk_bytes;	/* size of all files, at the last look */
+	uint64_t disk_bytes;	/* size of all files, at the last check */
 	const char *error;	/* why nothing is written now; NULL: no error */
 };
 
@@ -53,6 +53,8 @@ struct metrics_self {
 	uint64_t full[QUOTA_CNT], used[QUOTA_CNT]; /* tables: rejected entries; size */
 	uint64_t processes[4];			   /* traced now, by enum proc_level */
 	uint64_t bursts;
+	uint64_t hangs;
+	unsigned hanging;
 	uint64_t names_given_up; /* see util/demangle.h */
 	struct metrics_files files;
 	uint64_t recorder_lines, recorder_bytes, dumps;

@@ -126,7 +126,7 @@ struct metrics {
 
 /* metrics.c: takes n more series. Past the limit new ones are rejected and counted. */
 bool metrics__take(struct metrics *m, struct metrics_target *t, unsigned n);
-/* Returns the row for which n were taken; NULL, it is out of memory: takes them back, and counts
+/* Returns row, for which n were taken. If row is NULL (out of memory), gives the n back and counts
  * the rejection. */
 void *metrics__made(struct metrics *m, struct metrics_target *t, unsigned n, void *row);
 

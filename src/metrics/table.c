@@ -15,7 +15,7 @@
 		metric_point_fn put, void *ctx
 #define PUT(...) put(ctx, &(struct metric_point){__VA_ARGS__})
 
-/* As in traces: libcuda's functions have an empty label, so that their series stay unchanged. */
+/* As in traces, libcuda's functions have an empty label, so that their series stay unchanged. */
 static const char *api_label(enum api_id api)
 {
 	return api == API_CUDA ? NULL : api_at(api)->name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Parts of annotate.c in files of their own. */
+/* Shared by annotate.c and annotate_*.c. */
 #ifndef MODEL_ANNOTATE_PRIV_H
 #define MODEL_ANNOTATE_PRIV_H
 

@@ -16,7 +16,7 @@ void collective__apply(const struct annotations *m, struct trace_event *ev, stru
 bool collective__in_flight(const struct annotations *m, struct proc *p,
 			   const __u64 words[CT_MAX_WORDS], struct rank_begun *b);
 
-/* Records a launched kernel. If it is NCCL's, its number gives the algorithm of the enclosing
+/* Records a launched kernel. If it is NCCL's, its number identifies the algorithm of the enclosing
  * call. */
 void collective__launched(const struct annotations *m, const struct trace_event *ev,
 			  struct thread *t);

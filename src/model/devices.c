@@ -225,7 +225,7 @@ static bool take_uuid(struct device *d, int form, const struct pointee *c)
 }
 
 void devices__learn(struct devices *ds, uint32_t pid, uint64_t number,
-		    const struct device_says *says)
+		    const struct device_desc *desc)
 {
 	struct device *d = get(ds, pid, number);
 	bool is_new = false;
@@ -233,13 +233,13 @@ void devices__learn(struct devices *ds, uint32_t pid, uint64_t number,
 	if (!d)
 		return;
 	for (int form = 0; form < 2; form++)
-		if (says->uuids[form].len > 0)
-			is_new |= take_uuid(d, form, &says->uuids[form]);
-	if (says->model.len > 0)
-		is_new |= take_text(d->model, &says->model);
-	if (says->pci.len > 0)
-		is_new |= take_text(d->pci, &says->pci);
-	is_new |= take_attribute(d, says->attribute, says->value);
+		if (desc->uuids[form].len > 0)
+			is_new |= take_uuid(d, form, &desc->uuids[form]);
+	if (desc->model.len > 0)
+		is_new |= take_text(d->model, &desc->model);
+	if (desc->pci.len > 0)
+		is_new |= take_text(d->pci, &desc->pci);
+	is_new |= take_attribute(d, desc->attribute, desc->value);
 	if (!is_new)
 		return;
 	settle_uuid(d);
@@ -256,22 +256,22 @@ void devices__add_record(struct devices *ds, const struct ct_device *rec)
 	const struct {
 		uint32_t attribute, value;
 	} numbers[] = {{75, rec->major}, {76, rec->minor}, {16, rec->sm_cnt}, {13, rec->clock_khz}};
-	struct device_says says = {
+	struct device_desc desc = {
 		.model = bytes(rec->name, sizeof(rec->name)),
 		.pci = bytes(rec->pci, sizeof(rec->pci)),
 	};
 
 	if (rec->has & CT_DEVICE_HAS_GPU_UUID)
-		says.uuids[0] = bytes(rec->gpu_uuid, sizeof(rec->gpu_uuid));
+		desc.uuids[0] = bytes(rec->gpu_uuid, sizeof(rec->gpu_uuid));
 	if (rec->has & CT_DEVICE_HAS_UUID)
-		says.uuids[1] = bytes(rec->uuid, sizeof(rec->uuid));
-	devices__learn(ds, rec->rec.pid, rec->device, &says);
+		desc.uuids[1] = bytes(rec->uuid, sizeof(rec->uuid));
+	devices__learn(ds, rec->rec.pid, rec->device, &desc);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		/* 0 means unknown, except for a minor number. */
 		if (!numbers[i].value && !(numbers[i].attribute == 76 && rec->major))
 			continue;
 		devices__learn(ds, rec->rec.pid, rec->device,
-			       &(struct device_says){.attribute = numbers[i].attribute,
+			       &(struct device_desc){.attribute = numbers[i].attribute,
 						     .value = numbers[i].value});
 	}
 }

@@ -67,13 +67,13 @@ const struct device *devices__find(struct devices *ds, uint32_t pid, uint32_t nu
 void devices__free(struct devices *ds);
 
 /* A description of a device: empty texts and zeros are unknown. */
-struct device_says {
+struct device_desc {
 	struct pointee uuids[2]; /* from the first and the second form of cuDeviceGetUuid() */
 	struct pointee model, pci;
 	uint64_t attribute, value; /* CUdevice_attribute */
 };
 void devices__learn(struct devices *ds, uint32_t pid, uint64_t number,
-		    const struct device_says *says);
+		    const struct device_desc *desc);
 /* devices_call.c: updates the devices from a call of class device. */
 struct annotations;
 void devices__call(struct devices *ds, const struct annotations *m, const struct trace_event *ev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Learns about devices from the program's queries to the driver, and their results. */
+/* Updates the devices from the program's queries to the driver, and their results. */
 #include "devices.h"
 
 #include "annotate_priv.h"
@@ -17,26 +17,26 @@ static void take_bytes(const struct annotations *m, const struct trace_event *ev
 
 void devices__call(struct devices *ds, const struct annotations *m, const struct trace_event *ev)
 {
-	struct device_says says = {0};
+	struct device_desc desc = {0};
 	uint64_t dev;
 
 	if (m->fn->api != API_CUDA || ev->result || !event_returned(ev) ||
 	    !event_arg_by_name(m, ev, "dev", &dev))
 		return;
 	if (!strcmp(ev->name, "cuDeviceGetAttribute")) {
-		if (!event_arg_by_name(m, ev, "attrib", &says.attribute) ||
-		    !event_arg_by_name(m, ev, "pi", &says.value))
+		if (!event_arg_by_name(m, ev, "attrib", &desc.attribute) ||
+		    !event_arg_by_name(m, ev, "pi", &desc.value))
 			return;
 	} else if (!strcmp(m->fn->symbol, "cuDeviceGetUuid")) {
-		take_bytes(m, ev, "uuid", &says.uuids[0]);
+		take_bytes(m, ev, "uuid", &desc.uuids[0]);
 	} else if (!strcmp(m->fn->symbol, "cuDeviceGetUuid_v2")) {
-		take_bytes(m, ev, "uuid", &says.uuids[1]);
+		take_bytes(m, ev, "uuid", &desc.uuids[1]);
 	} else if (!strcmp(ev->name, "cuDeviceGetName")) {
-		take_bytes(m, ev, "name", &says.model);
+		take_bytes(m, ev, "name", &desc.model);
 	} else if (!strcmp(ev->name, "cuDeviceGetPCIBusId")) {
-		take_bytes(m, ev, "pciBusId", &says.pci);
+		take_bytes(m, ev, "pciBusId", &desc.pci);
 	} else {
 		return;
 	}
-	devices__learn(ds, ev->pid, dev, &says);
+	devices__learn(ds, ev->pid, dev, &desc);
 }

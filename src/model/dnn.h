@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cuDNN descriptors of a process. A plan refers to its operations through a chain of descriptors:
- * tensors, operations, an operation graph, an engine configuration. What a graph computes is
+ * tensors, operations, an operation graph, an engine configuration. The computation of a graph is
  * derived once and copied along the chain, so earlier descriptors are not needed again. The target
  * controls all of it; it is accepted if sizes do not contradict each other.
  */
@@ -21,7 +21,7 @@ struct dnn_tensor {
 	uint64_t dims[DNN_DIMS];
 };
 
-/* What an operation, a graph or a plan computes. */
+/* The computation of an operation, a graph or a plan. */
 struct dnn_work {
 	const char *op;	  /* NULL: not known */
 	uint8_t rank;	  /* precedence of op */

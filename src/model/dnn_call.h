@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Calls of cuDNN: what they change in the descriptors, and what they compute. */
 #ifndef MODEL_DNN_CALL_H
 #define MODEL_DNN_CALL_H
 

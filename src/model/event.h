@@ -36,7 +36,7 @@ enum event_type event_type_of(enum api_class c);
 
 struct launch_info {
 	uint32_t grid[3], block[3];
-	uint32_t cluster[3]; /* 0: none given */
+	uint32_t cluster[3]; /* 0: not set */
 	uint32_t shared_mem_sz;
 	bool has_config; /* false: the launch configuration could not be read */
 	bool cooperative;
@@ -248,6 +248,7 @@ struct trace_event {
 
 	const struct event_text *text; /* read from a file; NULL: live */
 	unsigned trace, clock;	       /* number and clock of its trace_info; live: 0 */
+	uint64_t clock_error_ns;       /* of its trace_info */
 
 	/* Only the first cap_cnt entries are set for calls: sink/delivery/items.c copies no
 	 * more. */

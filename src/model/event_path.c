@@ -12,7 +12,7 @@ struct span {
 
 static void skip_blanks(struct span *s)
 {
-	while (s->at < s->end && (*s->at == ' ' || *s->at == '\t'))
+	while (s->at < s->end && *s->at && strchr(" \t\r\n", *s->at))
 		s->at++;
 }
 
@@ -26,7 +26,7 @@ static bool to_key(struct span *s, const char *name, size_t len)
 
 	if (n < 0 || n >= (int)sizeof(key))
 		return false;
-	p = memmem(s->at, s->end - s->at, key, n);
+	p = s->at < s->end ? memmem(s->at, s->end - s->at, key, n) : NULL;
 	if (!p)
 		return false;
 	s->at = p + n;

@@ -128,8 +128,9 @@ static void visit_nv_status(struct visitor *v, const char *name, const struct nv
 {
 	const struct nv_value *st = &io->f[NV_R_STATUS];
 
+	/* A saved trace may have any text as its name. */
 	if (st->at == NV_AT_EXIT && io->status_name)
-		v->ops->sym(v, name, io->status_name);
+		v->ops->text(v, name, io->status_name, strlen(io->status_name), false);
 	else if (st->at == NV_AT_EXIT)
 		v->ops->hex(v, name, st->v);
 	else if (st->at == NV_AT_UNREADABLE)

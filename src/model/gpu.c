@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls kept per thread: half a second at 500,000 a second. All threads together: 100 MB. */
+/* Calls kept per thread: half a second at 500,000 per second. All threads together: 100 MB. */
 #define ROOM_MIN    256
 #define ROOM_MAX    (1u << 16)
 #define ROWS_MAX    (1u << 21)
@@ -23,7 +23,7 @@ static bool is_graph_launch(const struct trace_event *ev)
 
 bool gpu_is_wanted(const struct trace_event *ev)
 {
-	/* CUPTI gives a nested driver call the number of the outer one. */
+	/* CUPTI assigns a nested driver call the number of the outer one. */
 	return ev->fn->api == API_CUDA && !ev->api_depth &&
 	       (ev->type == TYPE_KERNEL || ev->type == TYPE_TRANSFER || is_graph_launch(ev));
 }
@@ -242,6 +242,20 @@ int gpu_time_by_name(const char *name)
 	return -1;
 }
 
+/* code: a CUptiResult, or -errno */
+static const char *cupti_error_name(int code)
+{
+	switch (code) {
+#define CUPTI_ERROR(name, number)                                                                  \
+	case number:                                                                               \
+		return "CUPTI_ERROR_" #name;
+#include "cupti_results.def"
+#undef CUPTI_ERROR
+	default:
+		return code < 0 && code > -4096 ? strerror(-code) : "unknown error";
+	}
+}
+
 void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 {
 	switch (gpu->state) {
@@ -265,7 +279,8 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
 		break;
 	default:
-		snprintf(buf, size, "%s failed (%d)", gpu->who[0] ? gpu->who : "CUPTI", gpu->code);
+		snprintf(buf, size, "%s failed: %s (%d)", gpu->who[0] ? gpu->who : "CUPTI",
+			 cupti_error_name(gpu->code), gpu->code);
 	}
 }
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Computes when a device was busy. Executions arrive roughly in the order of their start: those of
- * a stream are in order, but CUPTI delivers them by the buffer. GPU_KEPT of them are kept and
- * sorted before they are counted.
+ * a stream are in order, but CUPTI delivers them one buffer at a time. GPU_KEPT of them are kept
+ * and sorted before they are counted.
  */
 #ifndef MODEL_GPU_BUSY_H
 #define MODEL_GPU_BUSY_H
 
 #include "devices.h"
 
-/* Executions kept per device: half a second at 500,000 a second. */
+/* Executions kept per device: half a second at 500,000 per second. */
 #define GPU_KEPT (1u << 18)
 /* Number of time bins, whose width grows with the trace: 2 MiB for each part that has bins. */
 #define GPU_BINS (1u << 18)
 
-/* What a device was doing at a moment: any kernel, a copy, a kernel of NCCL, anything except that,
- * anything. */
+/* Kinds of activity of a device: any kernel, a copy, a kernel of NCCL, anything except NCCL's
+ * kernels, anything. */
 enum gpu_part { GPU_COMPUTE, GPU_COPYING, GPU_COMMUNICATING, GPU_ELSE, GPU_ANY, GPU_PART_CNT };
 
 /* The kind of an execution. */

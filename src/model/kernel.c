@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of checked names that suffices to trust a driver's layout. */
+/* Number of checked names that confirms a driver's layout. */
 #define CHECKS_WANTED 16
 /* A name of this length may be truncated: records hold 1024 bytes of a string (decode/spec.c). */
 #define CUT_LEN	    1023

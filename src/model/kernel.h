@@ -47,8 +47,8 @@ struct handle {
 	uint64_t value;
 	const struct kernel_name *name; /* NULL: not known */
 	bool guessed;			/* read through the handle */
-	bool is_read;			/* read through the handle after it was last named: */
-	bool read_is_name;		/* the result was name */
+	bool is_read;			/* it was read through the handle after it was last named */
+	bool read_is_name;		/* the result of that read was name */
 	const struct kernel_name *read; /* else the result; NULL: not a name */
 };
 HASH_TABLE(handle, value);

@@ -66,7 +66,7 @@ bool ledger__again(struct ledger *l, const struct block *b)
 static void unmapped(struct ledger *l, struct block *phys, uint64_t ns)
 {
 	if (!--phys->maps && !phys->refs)
-		l->ops->gone(l, phys, ns);
+		l->ops->removed(l, phys, ns);
 }
 
 void ledger__take(struct ledger *l, struct block *b, uint64_t ns)
@@ -78,7 +78,7 @@ void ledger__take(struct ledger *l, struct block *b, uint64_t ns)
 		b->refs = 0;
 		return;
 	}
-	l->ops->gone(l, b, ns);
+	l->ops->removed(l, b, ns);
 	if (phys)
 		unmapped(l, phys, ns);
 }
@@ -168,7 +168,7 @@ struct block *ledger__list(const struct ledger *l, enum block_space space)
 	return list.first;
 }
 
-static void tell(struct ledger *l, struct block *b, void (*left)(struct ledger *, struct block *))
+static void notify(struct ledger *l, struct block *b, void (*left)(struct ledger *, struct block *))
 {
 	if (left && b)
 		left(l, b);
@@ -184,7 +184,7 @@ void ledger__context_gone(struct ledger *l, uint64_t ctx, uint64_t ns,
 			next = b->next;
 			if (b->ctx != ctx)
 				continue;
-			tell(l, b, left);
+			notify(l, b, left);
 			ledger__take(l, b, ns);
 		}
 	}
@@ -200,13 +200,13 @@ void ledger__clear(struct ledger *l, uint64_t ns, void (*left)(struct ledger *l,
 		if (b->space != SPACE_MAPPED)
 			continue;
 		if (b->phys && !b->phys->refs && b->phys->maps == 1)
-			tell(l, b->phys, left);
+			notify(l, b->phys, left);
 		ledger__take(l, b, ns);
 	}
 	for (unsigned s = 0; s < SPACE_MAPPED; s++) {
 		for (b = ledger__list(l, s); b; b = next) {
 			next = b->next;
-			tell(l, b, left);
+			notify(l, b, left);
 			ledger__take(l, b, ns);
 		}
 	}

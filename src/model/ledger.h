@@ -28,8 +28,8 @@ struct block {
 struct ledger;
 struct ledger_ops {
 	/* The block is no longer live: frees it. */
-	void (*gone)(struct ledger *l, struct block *b, uint64_t ns);
-	/* Its free was not recorded, or not yet: block by now has its place. */
+	void (*removed)(struct ledger *l, struct block *b, uint64_t ns);
+	/* Its free was not recorded, or not yet: block by is at its address now. */
 	void (*lost)(struct ledger *l, struct block *b, const struct block *by);
 };
 
@@ -79,8 +79,8 @@ struct block *ledger__around(const struct ledger *l, uint64_t addr);
 bool ledger__again(struct ledger *l, const struct block *b);
 /* Removes blocks that overlap b: they must have been freed. */
 void ledger__evict(struct ledger *l, const struct block *b);
-/* The same, and adds b, which belongs to the ledger until gone() is called. Returns false if out of
- * memory. */
+/* As ledger__evict(), and adds b, which belongs to the ledger until removed() is called. Returns
+ * false if out of memory. */
 bool ledger__put(struct ledger *l, struct block *b);
 /* Adds b, of SPACE_MAPPED, as a mapping of the physical memory with the handle. Returns false if
  * out of memory. */

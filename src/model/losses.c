@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "losses.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "util/out.h"
 
 static const struct {
 	const char *id, *one, *many, *why, *how_to_avoid;
@@ -74,18 +77,38 @@ static const char *why_of(const struct losses *l, enum loss i)
 	return rows[i].why ?: l->write_error ?: "not written";
 }
 
+/* How to avoid that lines are not written: depends on the reason in the end line. */
+static const char *how_of(const struct losses *l, enum loss i)
+{
+	static const struct {
+		int error;
+		const char *how;
+	} remedies[] = {
+		{ENOSPC, "free space on the disk, or write to another one"},
+		{EDQUOT, "free space within the quota, or write to another disk"},
+		{EFBIG, "raise the file size limit (ulimit -f)"},
+		{EPIPE, "let the reader of the output read until cudatrace ends"},
+	};
+
+	if (i != LOSS_LINES || !l->write_error)
+		return rows[i].how_to_avoid;
+	if (!strcmp(l->write_error, OUT_READER_SLOW))
+		return "read the output faster, or write to a file";
+	for (size_t n = 0; n < sizeof(remedies) / sizeof(remedies[0]); n++)
+		if (!strcmp(l->write_error, strerror(remedies[n].error)))
+			return remedies[n].how;
+	return rows[i].how_to_avoid;
+}
+
 static struct loss_row row_at(const struct losses *l, unsigned i)
 {
 	enum limit_table t = i - LOSS_CNT;
 	struct loss_row row;
 
 	if (i < LOSS_CNT) {
-		row = (struct loss_row){"",
-					rows[i].id,
-					l->cnt[i] == 1 ? rows[i].one : rows[i].many,
-					why_of(l, i),
-					rows[i].how_to_avoid,
-					l->cnt[i]};
+		row = (struct loss_row){
+			"",	      rows[i].id,   l->cnt[i] == 1 ? rows[i].one : rows[i].many,
+			why_of(l, i), how_of(l, i), l->cnt[i]};
 	} else if (t < QUOTA_CNT) {
 
 		row = (struct loss_row){"limits_hit.",
@@ -105,14 +128,16 @@ static struct loss_row row_at(const struct losses *l, unsigned i)
 	return row;
 }
 
+bool losses__row(const struct losses *l, unsigned i, struct loss_row *row)
+{
+	*row = row_at(l, i);
+	return row->cnt || (i == LOSS_LINES && l->write_error);
+}
+
 bool losses__next(const struct losses *l, unsigned *i, struct loss_row *row)
 {
-	while (*i < LOSS_CNT + LIMIT_TABLE_CNT) {
-		unsigned at = (*i)++;
-
-		*row = row_at(l, at);
-		if (row->cnt || (at == LOSS_LINES && l->write_error))
+	while (*i < LOSSES_MAX)
+		if (losses__row(l, (*i)++, row))
 			return true;
-	}
 	return false;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is missing from a trace, or from a report of it: one list for all views (losses.def). A
+ * The losses of a trace, or of a report of it: one list for all views (losses.def). A
  * trace is complete if the list is empty. Data that the user excluded (--min-duration, --count,
  * files that rotation removed) is not in the list; it is counted separately.
  */
@@ -42,6 +42,9 @@ void losses__event(struct losses *l, const struct trace_event *ev);
 void losses__end(struct losses *l, const struct trace_end *end);
 void losses__add(struct losses *l, const struct losses *other);
 bool losses__any(const struct losses *l);
+/* Row i of LOSSES_MAX possible ones. Returns false if nothing of it is missing. */
+#define LOSSES_MAX (LOSS_CNT + LIMIT_TABLE_CNT)
+bool losses__row(const struct losses *l, unsigned i, struct loss_row *row);
 /* Gets the next row; *i is 0 at first. Returns false if there are no more. */
 bool losses__next(const struct losses *l, unsigned *i, struct loss_row *row);
 

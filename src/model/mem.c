@@ -305,7 +305,7 @@ void mem__event(struct mem *m, struct trace_event *ev)
 	struct ledger *l = ledger_of(m);
 	bool unknown = false;
 	struct mem_act a;
-	uint64_t gone;
+	uint64_t ended;
 
 	if (ev->result || !event_returned(ev))
 		return;
@@ -315,9 +315,9 @@ void mem__event(struct mem *m, struct trace_event *ev)
 			learn(m, ev->ptr, ev->has & HAS_SIZE ? ev->size : 0, ev->end_ns);
 		return;
 	}
-	gone = contexts__event(&l->ctx, ev, &unknown);
-	if (gone) {
-		context_gone(m, gone, ev->end_ns);
+	ended = contexts__event(&l->ctx, ev, &unknown);
+	if (ended) {
+		context_gone(m, ended, ev->end_ns);
 		ev->has_mem = true;
 	}
 	if (ev->fn->class == CLASS_MEMORY) {

@@ -25,6 +25,7 @@ struct model *model__new(const struct model_opts *opts)
 	m->names = kernel_names__new(opts->quotas);
 	m->ranges = (struct ranges){
 		.fn = opts->fn,
+		.on_range = opts->on_range,
 		.ctx = opts->ctx,
 		.quotas = opts->quotas,
 		.min_duration_ns = opts->min_duration_ns,
@@ -254,8 +255,8 @@ static void on_process(struct model *m, const struct ct_task *rec, const char *o
 		ranks__ended(&m->ranks, rec->rec.pid);
 	model__give_devices(m, rec->rec.ts_ns);
 	devices__event(&m->devices, &ev);
-	/* Also for a new process: the exit of an older process with its ID may have been
-	 * dropped. */
+	/* Done also for a new process, because the exit of an older process with its ID may have
+	 * been dropped. */
 	if (p && (rec->rec.kind == CT_REC_EXEC || rec->rec.kind == CT_REC_FORK))
 		procs__renew(&m->procs, p);
 	if (p)

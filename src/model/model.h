@@ -8,6 +8,7 @@
 
 #include "event.h"
 #include "python.h"
+#include "ranges.h"
 #include "trace.h"
 
 #include "decode/fnset.h"
@@ -39,6 +40,7 @@ struct model_opts {
 	bool gpu_time;
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* limits of its tables; NULL: none */
+	range_fn on_range;     /* NULL: none */
 	/* Shorter events are not delivered, but still update the model. */
 	uint64_t min_duration_ns;
 };
@@ -59,8 +61,8 @@ struct rank_wait;
 /* Reports that calls of process pid were dropped; 0: of an unknown process. Sequence numbers of its
  * communicators are then invalid, except for communicators made later. */
 void model__calls_lost(struct model *m, uint32_t pid);
-/* The same for handles of process pid; 0: of an unknown process. A handle of cuDNN may stand for
- * another descriptor by now. */
+/* Reports that calls on handles of process pid were dropped; 0: of an unknown process. A handle of
+ * cuDNN may stand for another descriptor by now. */
 void model__handles_lost(struct model *m, uint32_t pid);
 /* Reports that probes will be detached, at time now. Later requests to the GPU are not part of this
  * trace, unless their call is. */
@@ -72,6 +74,10 @@ bool model__wants_in_flight(const struct model *m);
  * any time. */
 void model__in_flight(struct model *m, uint32_t pid, uint32_t tid, uint32_t func_id,
 		      const __u64 words[CT_MAX_WORDS], uint64_t start_ns);
+/* Makes the event of a call in flight that waits or may wait (model/call.h), with its words.
+ * Returns false for another call. Valid until the next record. */
+bool model__wait(struct model *m, const struct ct_call *call, const __u64 words[CT_MAX_WORDS],
+		 struct trace_event *ev);
 /* Calls fn for ranks that wait for each other (ranks.h). */
 void model__look_at_ranks(struct model *m, uint64_t now,
 			  void (*fn)(void *ctx, const struct rank_wait *w), void *ctx);

@@ -2,9 +2,11 @@
 /* Records of calls: each model annotates its part, in a fixed order. */
 #include "model.h"
 
+#include "call.h"
 #include "collective.h"
 #include "dnn_call.h"
 #include "event_table.h"
+#include "job.h"
 #include "model_priv.h"
 
 #include "util/words.h"
@@ -141,6 +143,47 @@ void model__in_flight(struct model *m, uint32_t pid, uint32_t tid, uint32_t func
 	ranks__begun(&m->ranks, &b);
 }
 
+static bool may_wait(const struct api_fn *fn)
+{
+	return op_does(fn->op, DOES_WAIT) || fn->class == CLASS_TRANSFER ||
+	       (fn->class == CLASS_MEMORY && op_does(fn->op, MAY_WAIT));
+}
+
+bool model__wait(struct model *m, const struct ct_call *call, const __u64 words[CT_MAX_WORDS],
+		 struct trace_event *ev)
+{
+	const struct annotations *annotations = get_annotations(m, call->func_id);
+	struct proc *p = procs__find(&m->procs, call->rec.pid);
+	struct thread *t = p ? proc__thread(&m->procs, p, call->rec.tid) : NULL;
+	const struct raw_call raw = {
+		.call = call,
+		.words = (const uint64_t *)words,
+		.word_cnt = m->opts.redact == CT_REDACT_ARGS ? 0 : CT_MAX_WORDS,
+	};
+
+	if (!annotations || !t || !may_wait(annotations->fn))
+		return false;
+	*ev = (struct trace_event){0};
+	fill_call(ev, &raw, annotations);
+	ev->comm = proc__comm(p, t);
+	annotate__apply(annotations, ev, p);
+	return call_blocks(ev) || call_may_block(ev);
+}
+
+/* Delivers the process's place in a job before its first call. */
+static void give_job(struct model *m, struct proc *p, const struct thread *t,
+		     const struct raw_call *raw)
+{
+	struct ct_rec rec = raw->call->rec;
+	struct trace_event ev = event_of(EVENT_JOB, &rec, "rank");
+
+	p->has_job = true;
+	if (!m->opts.live || !job_rank_of((pid_t)p->pid, &ev.job.global_rank))
+		return;
+	ev.comm = proc__comm(p, t);
+	m->opts.fn(m->opts.ctx, &ev);
+}
+
 void model__call(struct model *m, const struct raw_call *raw)
 {
 	const struct annotations *annotations;
@@ -159,6 +202,8 @@ void model__call(struct model *m, const struct raw_call *raw)
 	t = p ? proc__thread(&m->procs, p, raw->call->rec.tid) : NULL;
 	if (!t)
 		return;
+	if (!p->has_job)
+		give_job(m, p, t, raw);
 	clear_call(ev);
 	fill_call(ev, raw, annotations);
 	ev->comm = proc__comm(p, t);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The state of the model, shared by model.c and the files with its parts (model_*.c). */
 #ifndef MODEL_PRIV_H
 #define MODEL_PRIV_H
 

@@ -432,7 +432,7 @@ err:
 	return NULL;
 }
 
-/* As for all tables: no process has more files than are left free. */
+/* As in all tables, no process has more files than are left free. */
 static bool has_place(const struct modules *m)
 {
 	return hash_cnt(&m->files->by_id) + m->used_cnt < FILES_MAX;

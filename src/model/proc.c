@@ -57,7 +57,7 @@ static struct quota *thread_quota(const struct procs *ps)
 	return quotas__get(ps->quotas, QUOTA_THREADS);
 }
 
-/* Makes room for one more process. */
+/* Makes space for one more process. */
 static void make_room(struct procs *ps)
 {
 	unsigned going = 0;
@@ -185,7 +185,7 @@ struct thread *proc__any_thread(struct procs *ps, struct proc *p, uint32_t tid)
 			quota__give(thread_quota(ps), &p->threads_share, 1);
 			return NULL;
 		}
-		/* Its first record was dropped, or its row was given to others. */
+		/* Its first record was dropped, or others use its row now. */
 		if (ps->live)
 			t->is_named = read_comm(t->comm, p->pid, tid);
 	}
@@ -215,7 +215,7 @@ void procs__renew(struct procs *ps, struct proc *p)
 		if (ps->ended[i] == p)
 			ps->ended[i] = NULL;
 	}
-	p->ended = p->tidied = false;
+	p->ended = p->tidied = p->has_job = false;
 	p->comm[0] = 0;
 	free_threads(ps, p);
 	handles__clear(&p->handles);

@@ -40,6 +40,7 @@ struct proc {
 	uint32_t pid;
 	char comm[THREAD_COMM_SZ + 1]; /* of its main thread; "": unknown */
 	bool ended, tidied, was_gone;
+	bool has_job; /* its place in a job was looked for */
 	struct sweep threads_look;
 	struct thread_table threads;
 	struct quota_share threads_share;

@@ -2,9 +2,9 @@
 /*
  * Frames of Python code: maps code objects to functions, files and lines. A record taken while the
  * code object ran contains its names. Longer names are read from the process's memory. Both may
- * contain anything, so every length is limited. Code objects are freed and others made in their
- * places. A number distinguishes them (ct_python_slot()). What was read from memory counts only if
- * that number has not changed meanwhile.
+ * contain anything, so every length is limited. Code objects are freed and others made at their
+ * addresses. A number distinguishes them (ct_python_slot()). A name read from memory counts only
+ * if that number has not changed meanwhile.
  */
 #ifndef MODEL_PYTHON_H
 #define MODEL_PYTHON_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Numbers of a timeline's rows for ranges and operators of a thread. */
 #include "ranges.h"
 
 #include <inttypes.h>

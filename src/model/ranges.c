@@ -403,6 +403,8 @@ static void begin(struct ranges *r, const struct annotations *m, const struct tr
 		p->ranges->started = x;
 	}
 	take_event(r, m, ev, p, x);
+	if (r->on_range)
+		r->on_range(r->ctx, range__text(x), x->start_ns, true);
 }
 
 static struct thread *thread_of(struct proc *p, uint32_t tid)
@@ -438,6 +440,8 @@ static void end(struct ranges *r, struct proc *p, struct thread *t, struct range
 	if (unfinished || end_ns - x->start_ns >= r->min_duration_ns)
 		give(r, p, x, x->is_started ? "start" : "push", proc__comm(p, t), end_ns,
 		     unfinished);
+	if (r->on_range)
+		r->on_range(r->ctx, range__text(x), end_ns, false);
 	range_free(r->quotas, p, t, x);
 }
 

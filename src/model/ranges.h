@@ -40,9 +40,13 @@ struct proc_ranges {
 	struct quota_share share;
 };
 
+/* A range with this text begins or ends; text: NULL if it has none. */
+typedef void (*range_fn)(void *ctx, const char *text, uint64_t ns, bool begins);
+
 /* The ranges of a model. */
 struct ranges {
 	void (*fn)(void *ctx, const struct trace_event *ev);
+	range_fn on_range; /* or NULL */
 	void *ctx;
 	struct quotas *quotas;
 	uint64_t min_duration_ns;

@@ -201,11 +201,11 @@ void proc_stacks__fork(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
 		proc_stacks__set_python(s, ps, pid, python_codes__place(parent->python), now);
 }
 
-void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked)
+void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_requested)
 {
 	bool has_ended = !(c->rec.flags & (CT_CALL_F_UNFINISHED | CT_CALL_F_ABANDONED));
 
-	s->python.early += is_asked && has_ended && !(c->python & CT_PYTHON_F_KNOWN);
+	s->python.early += is_requested && has_ended && !(c->python & CT_PYTHON_F_KNOWN);
 	s->python.calls += c->python_cnt > 0;
 	s->python.cut += !!(c->python & CT_PYTHON_F_CUT);
 	s->python.broken += !!(c->python & CT_PYTHON_F_BROKEN);

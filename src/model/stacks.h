@@ -44,8 +44,8 @@ void proc_stacks__fork(struct stacks *s, struct proc_stacks **p, uint32_t pid,
 /* Stores the names of a code object. */
 void proc_stacks__add_code(struct proc_stacks *p, const struct ct_python_code *rec);
 
-/* Counts the result for a call's Python frames; is_asked: frames were requested for it. */
-void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_asked);
+/* Counts the result for a call's Python frames; is_requested: frames were requested for it. */
+void stacks__count_python(struct stacks *s, const struct ct_call *c, bool is_requested);
 struct trace_python;
 void stacks__python(const struct stacks *s, struct trace_python *sum);
 

@@ -29,9 +29,11 @@ struct trace_lib {
 /* How the times of a saved trace are aligned with the first trace that is read with it. */
 enum trace_alignment {
 	TRACE_FIRST,
-	TRACE_SAME_CLOCK, /* same boot: CLOCK_MONOTONIC is the same to the nanosecond */
-	TRACE_BY_WALL,	  /* another machine or boot: as accurate as their wall clocks */
-	TRACE_BEHIND,	  /* unrelated: directly after the previous trace */
+	TRACE_SAME_CLOCK,     /* same boot: CLOCK_MONOTONIC is the same to the nanosecond */
+	TRACE_BY_COLLECTIVES, /* another machine: within clock_error_ns, from its ranks' collectives
+			       */
+	TRACE_BY_WALL,	      /* another machine or boot: as accurate as their wall clocks */
+	TRACE_BEHIND,	      /* unrelated: directly after the previous trace */
 	TRACE_ALIGN_CNT
 };
 
@@ -68,6 +70,14 @@ struct trace_info {
 	unsigned number; /* from 0, in the order of their start */
 	unsigned clock;	 /* traces with the same clock have comparable times */
 	enum trace_alignment place;
+	/* Its times are off by at most this; UINT64_MAX: unknown. */
+	uint64_t clock_error_ns;
+	/* TRACE_BY_COLLECTIVES: how far its wall clock was ahead of the reference's at first, and
+	 * by how much it gained per time; how often it was set; number of collectives compared. */
+	int64_t clock_ahead_ns;
+	double clock_rate;
+	unsigned clock_steps;
+	uint64_t clock_collectives;
 	uint32_t pid_add; /* added to its process and thread IDs */
 };
 

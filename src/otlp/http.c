@@ -35,7 +35,7 @@ struct otlp_http {
 	char *address, *host, *path; /* host: value of the Host header */
 	int port;
 	char *version, *headers_file;
-	bool gzip, said_headers;
+	bool gzip, warned_headers;
 	unsigned continues; /* answers 100 to the current request */
 	const char *why;    /* evhttp's error for the current request */
 	void (*fn)(void *ctx, const struct otlp_answer *a);
@@ -181,11 +181,11 @@ static void on_done(struct evhttp_request *req, void *ctx)
 	h->fn(h->ctx, &a);
 }
 
-static void say_headers(struct otlp_http *h, unsigned line, const char *why)
+static void report_headers(struct otlp_http *h, unsigned line, const char *why)
 {
-	if (!h->said_headers)
+	if (!h->warned_headers)
 		warn("otlp.headers_file: %s: line %u: %s", h->headers_file, line, why);
-	h->said_headers = true;
+	h->warned_headers = true;
 }
 
 /* Reads the file for each request, because tokens change while we run. Its contents are never
@@ -202,10 +202,10 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 	f = fopen(h->headers_file, "re");
 	privs_raise();
 	if (!f) {
-		if (!h->said_headers)
+		if (!h->warned_headers)
 			warn("otlp.headers_file: cannot read %s: %s", h->headers_file,
 			     strerror(errno));
-		h->said_headers = true;
+		h->warned_headers = true;
 		return;
 	}
 	while (fgets(line, sizeof(line), f)) {
@@ -216,14 +216,14 @@ static void add_headers(struct otlp_http *h, struct evkeyvalq *headers)
 		if (!*line || *line == '#')
 			continue;
 		if (!colon || colon == line) {
-			say_headers(h, number, "write each as Name: value");
+			report_headers(h, number, "write each as Name: value");
 			continue;
 		}
 		*colon++ = '\0';
 		colon += strspn(colon, " \t");
 		evhttp_remove_header(headers, line);
 		if (evhttp_add_header(headers, line, colon))
-			say_headers(h, number, "this is not a header");
+			report_headers(h, number, "this is not a header");
 	}
 	fclose(f);
 }

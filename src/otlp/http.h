@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One address of a collector: one POST at a time, by libevent's evhttp, and the meaning of its
- * answer. */
+/* Sends one POST at a time to an address of a collector, with libevent's evhttp, and interprets
+ * the response. */
 #ifndef OTLP_HTTP_H
 #define OTLP_HTTP_H
 

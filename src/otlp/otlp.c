@@ -29,7 +29,7 @@
 #define RETRY_NS     SEC_NS
 #define RETRY_MAX_NS (60 * SEC_NS)
 /* Minimum time between log lines about dropped spans. */
-#define SAY_NS (60 * SEC_NS)
+#define WARN_INTERVAL_NS (60 * SEC_NS)
 
 struct channel {
 	struct otlp *o;
@@ -52,7 +52,7 @@ struct otlp {
 	struct otlp_queue queue;
 	void *batch_ev, *interval_ev;
 	bool finishing, last_metrics; /* last_metrics: not sent yet */
-	uint64_t said_ns, said_dropped;
+	uint64_t warned_ns, warned_dropped;
 	struct otlp_stats stats;
 };
 
@@ -72,22 +72,23 @@ static void done(struct channel *c)
 }
 
 /* Reports spans dropped since the last line, not each of them. */
-static void say_dropped(struct otlp *o)
+static void report_dropped(struct otlp *o)
 {
 	uint64_t now = now_ns();
 
-	if (o->stats.dropped == o->said_dropped || (o->said_ns && now - o->said_ns < SAY_NS))
+	if (o->stats.dropped == o->warned_dropped ||
+	    (o->warned_ns && now - o->warned_ns < WARN_INTERVAL_NS))
 		return;
 	warn("%llu %s dropped: the collector at %s is unreachable, slow, or rejects spans",
-	     (unsigned long long)(o->stats.dropped - o->said_dropped),
-	     noun(o->stats.dropped - o->said_dropped, "span was", "spans were"), o->endpoint);
-	o->said_ns = now;
-	o->said_dropped = o->stats.dropped;
+	     (unsigned long long)(o->stats.dropped - o->warned_dropped),
+	     noun(o->stats.dropped - o->warned_dropped, "span was", "spans were"), o->endpoint);
+	o->warned_ns = now;
+	o->warned_dropped = o->stats.dropped;
 }
 
 /* At least the delay that the collector requested, and randomised so that nodes do not retry all at
  * once. */
-static uint64_t delay_ns(const struct channel *c, uint64_t asked_ns)
+static uint64_t delay_ns(const struct channel *c, uint64_t retry_after_ns)
 {
 	unsigned shift = c->failures > 6 ? 6 : c->failures - 1;
 	uint64_t ns = RETRY_NS << shift, jitter;
@@ -96,7 +97,7 @@ static uint64_t delay_ns(const struct channel *c, uint64_t asked_ns)
 		ns = RETRY_MAX_NS;
 	evutil_secure_rng_get_bytes(&jitter, sizeof(jitter));
 	jitter %= ns / 2;
-	return asked_ns > ns / 2 ? asked_ns + jitter : ns / 2 + jitter;
+	return retry_after_ns > ns / 2 ? retry_after_ns + jitter : ns / 2 + jitter;
 }
 
 static void failed(struct channel *c, const struct otlp_answer *a)
@@ -262,7 +263,7 @@ static void send_metrics(struct otlp *o)
 static void on_interval(evutil_socket_t fd, short what, void *ctx)
 {
 	send_metrics(ctx);
-	say_dropped(ctx);
+	report_dropped(ctx);
 }
 
 static bool open_channel(struct otlp *o, struct channel *c, const char *what, const char *path)

@@ -64,7 +64,7 @@ static struct otlp_sender *sender(struct otlp_queue *q, uint32_t pid)
 		       ?: otlp_sender_table__new(&q->by_pid, &pid);
 }
 
-/* Among equals, the one that came first. */
+/* Among equals, the one that was added first. */
 static struct otlp_sender *largest(struct otlp_queue *q)
 {
 	struct otlp_sender *most = q->by_pid.first;

@@ -23,7 +23,7 @@
 
 #define HEADER_SZ     8
 #define CACHE_LINE_SZ 64
-/* Room for two records of calls without pointees and stack, and the next one's header. */
+/* Space for two records of calls without pointees and stack, and the next one's header. */
 #define AHEAD_SZ 512
 /* No record is longer than a page. */
 #define RECORD_SZ_MAX 4096
@@ -43,7 +43,7 @@ struct entry {
 struct ring {
 	struct ring_part *parts;
 	unsigned cnt;
-	/* Rings that had a record at the last look are the leaves of a tree of losers (Knuth,
+	/* Rings that had a record at the last check are the leaves of a tree of losers (Knuth,
 	 * 5.4.1). first is the oldest record; losers[1] lost to it last. The order of rings is
 	 * practically random, so the way up has no branch that depends on it. */
 	struct ring_part **leaves;
@@ -346,7 +346,7 @@ size_t ring__drain(struct ring *r, size_t max)
 		next = ring__next_ns(r);
 		if (next == UINT64_MAX && whole)
 			break;
-		/* Each look takes something, even if the processors' clocks differ. */
+		/* Each check takes a record, even if the processors' clocks differ. */
 		if (whole)
 			cnt += ring__take(r, max - cnt, next > now ? next : now);
 	}

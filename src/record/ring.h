@@ -3,10 +3,10 @@
  * The ring buffers filled by the BPF programs, one per processor, as one stream of records.
  *
  * Records come in the order of their times, and an effect comes after its cause, even across
- * processors. For that, the clock is read before the rings are looked at, and only records up to
- * that time are taken. A call's record is in its ring before the call returns. So if a look at that
- * ring does not find it, all its effects are later than the clock reading, and wait for the next
- * look.
+ * processors. For that, the clock is read before the rings are read, and only records up to
+ * that time are taken. A call's record is in its ring before the call returns. So if a check of
+ * that ring does not find it, all its effects are later than the clock reading, and wait for the
+ * next check.
  */
 #ifndef RECORD_RING_H
 #define RECORD_RING_H
@@ -34,8 +34,8 @@ void ring__woken(const struct ring *r);
 bool ring__look(struct ring *r);
 /* The time of the oldest record found and not yet taken. UINT64_MAX: there is none. */
 uint64_t ring__next_ns(const struct ring *r);
-/* Passes records found and sent until until to fn, at most max; returns their number. It stops at
- * an incomplete record: then ring__next_ns() is not later than until. */
+/* Passes records that were found and sent by `until` to fn, at most max; returns their number. It
+ * stops at an incomplete record: then ring__next_ns() is not later than until. */
 size_t ring__take(struct ring *r, size_t max, uint64_t until);
 /* Both steps, when there is nothing to merge with: hands out at most max records. Returns their
  * number; less than max means that it is empty. */

@@ -14,7 +14,7 @@ struct ring_part {
 	unsigned long pos;	/* everything before it was handed out */
 	unsigned long released; /* position reported to the kernel, which may write before it again
 				 */
-	unsigned long head;	/* the producer's position at the last look */
+	unsigned long head;	/* the producer's position at the last check */
 	unsigned long fetched;	/* prefetched up to here */
 	uint64_t busy_since_ns; /* since when the record at pos is incomplete; 0: it is complete */
 	/* The record at pos. */

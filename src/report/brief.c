@@ -7,35 +7,50 @@
 #include "report/advice/failures.h"
 #include "report/advice/findings_priv.h"
 #include "report/advice/verdict.h"
+#include "report/failure/failure.h"
+#include "report/step/step.h"
 #include "report/time/overview.h"
 #include "saved/reader.h"
 #include "text/losses_text.h"
 #include "util/plain.h"
 
+#define CAUSES_MAX    2
 #define FAILURES_MAX  4
 #define FINDINGS_MAX  5
 #define ADVICE_INDENT 5
 
+/* Returns the number of all calls or lines, including the lost ones. A double, because a damaged
+ * end line may hold any number. 0: unknown, because the file lacks recorded ones, too. */
+static double whole_of(const struct report *r, const struct loss_row *row)
+{
+	bool are_calls = !strcmp(row->id, "calls");
+	struct overview_totals t;
+	double whole = 0;
+
+	/* A report's own table of calls has the same name. */
+	if (*row->prefix || !row->cnt || (!are_calls && strcmp(row->id, "lines") != 0))
+		return 0;
+	for (enum loss i = LOSS_NO_END; i < LOSS_CNT; i++)
+		if (r->lost.cnt[i])
+			return 0;
+	if (are_calls && (r->lost.cnt[LOSS_LINES] || r->lost.write_error))
+		return 0;
+	overview_totals(r, &t);
+	for (unsigned i = 0; i < r->file_cnt; i++)
+		whole += r->files[i].lines;
+	return (are_calls ? t.call_cnt : whole) + row->cnt;
+}
+
 /* "129,393 of 265,881 CUDA calls (48.7 %)" if the whole is known. */
 static void count_of(const struct report *r, const struct loss_row *row, char *text, size_t size)
 {
-	char cnt[CELL_SZ], all[CELL_SZ], share[CELL_SZ];
-	struct overview_totals t;
-	double whole = 0; /* with the lost ones, whose number may be any in a damaged end line */
+	double whole = whole_of(r, row);
 
-	overview_totals(r, &t);
-	/* A report's own table of calls has the same name. */
-	if (!*row->prefix && !strcmp(row->id, "calls"))
-		whole = t.call_cnt;
-	for (unsigned i = 0; !*row->prefix && !strcmp(row->id, "lines") && i < r->file_cnt; i++)
-		whole += r->files[i].lines;
-	human_count(cnt, row->cnt);
-	human_count(all, whole + row->cnt);
-	human_share(share, row->cnt, whole + row->cnt);
-	if (whole && row->cnt)
-		snprintf(text, size, "%s of %s %s (%s) are missing", cnt, all, row->what, share);
+	if (whole)
+		snprintf(text, size, "%s of %s %s (%s) are missing", HUMAN_COUNT(row->cnt),
+			 HUMAN_COUNT(whole), row->what, HUMAN_SHARE(row->cnt, whole));
 	else
-		snprintf(text, size, "%s %s %s missing", cnt, row->what,
+		snprintf(text, size, "%s %s %s missing", HUMAN_COUNT(row->cnt), row->what,
 			 noun(row->cnt, "is", "are"));
 }
 
@@ -54,7 +69,7 @@ static void print_losses(const struct report *r, const struct term *term)
 			term_text(term, all, 2);
 			fputs(term->color ? "\033[0m" : "", term->f);
 		} else if (n == 1) {
-			term_para(term, "%s: %s", text, row.why);
+			term_para(term, "%s: %s. To avoid it: %s", text, row.why, row.how_to_avoid);
 		} else {
 			more++;
 		}
@@ -62,56 +77,31 @@ static void print_losses(const struct report *r, const struct term *term)
 	if (more)
 		term_para(term, "and %u more kinds of data (--full lists them)", more);
 	if (n)
-		term_para(term, "* a share of what was recorded: the true one may differ");
+		term_para(term, "Below, " LOSSES_STAR);
 }
 
 /* Shows if records are missing, and the content of the trace. */
 static void print_trust(const struct report *r, const struct term *term)
 {
-	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], share[CELL_SZ];
+	char procs[96];
 	struct overview_totals t;
-	struct overview_exit e;
-	unsigned procs = 0;
-	char text[256];
+	char text[320];
 
 	print_losses(r, term);
 	overview_totals(r, &t);
-	for (unsigned i = 0; overview_exit(r, i, &e); i++)
-		procs += e.call_cnt != 0;
-	human_count(calls, t.call_cnt);
-	human_count(launches, t.launch_cnt + t.graph_launch_cnt);
-	human_time(wall, report_wall_ns(r));
-	human_share(share, r->end ? r->end->cost_share : 0, 1);
-	snprintf(text, sizeof(text), "%s: %s CUDA call%s, %s launch%s, %u process%s, %s%s%s",
-		 report_is_incomplete(r) ? "Recorded" : "Complete", calls, plural(t.call_cnt),
-		 launches, plural_es(t.launch_cnt + t.graph_launch_cnt), procs, plural_es(procs),
-		 wall, r->end && r->end->cost_ns ? "; tracing overhead " : "",
-		 r->end && r->end->cost_ns ? share : "");
+	overview_callers(r, procs, sizeof(procs));
+	snprintf(text, sizeof(text), "%s: %s, %s, %s, %s%s%s",
+		 report_is_incomplete(r) ? "Recorded" : "Complete",
+		 HUMAN_NOUNS(t.call_cnt, "CUDA call"),
+		 HUMAN_NOUNS(t.launch_cnt + t.graph_launch_cnt, "launch"), procs,
+		 HUMAN_TIME(report_wall_ns(r)),
+		 r->end && r->end->cost_ns ? "; tracing overhead " : "",
+		 r->end && r->end->cost_ns ? HUMAN_SHARE(r->end ? r->end->cost_share : 0, 1) : "");
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);
 	losses_print_chosen(&r->lost, term);
 	report_print_redacted(r, term);
-}
-
-/* The possible gain of a finding, as far as it is known. */
-static void gain_of(const struct findings *f, const struct finding *x, char *text, size_t size)
-{
-	uint64_t run_ns = f->run_to_ns - f->run_from_ns, steady_ns = finding_steady_ns(x);
-	char time[CELL_SZ], share[CELL_SZ];
-
-	*text = '\0';
-	if (!x->lost_ns || x->rule->severity != SEVERITY_COST)
-		return;
-	if (!strcmp(finding_severity(x), "steady")) {
-		human_time(time, steady_ns);
-		human_share(share, steady_ns, run_ns);
-		snprintf(text, size, ": gains at most %s, %s of %s", time, share,
-			 verdict_scope(f->r));
-		return;
-	}
-	human_time(time, x->lost_ns);
-	snprintf(text, size, ": gains at most %s at start-up", time);
 }
 
 /* Length of the first part of an advice. */
@@ -127,12 +117,13 @@ static size_t first_advice(const char *text)
 	return len && text[len - 1] == '.' ? len - 1 : len;
 }
 
-static void print_advice(const struct term *term, const struct finding *x, const char *gain)
+static void print_advice(const struct term *term, const struct finding *x)
 {
 	struct term inner = *term;
-	char text[sizeof(x->advice) + 128];
+	char text[sizeof(x->advice) + sizeof(x->gain) + 16];
 
-	snprintf(text, sizeof(text), "%.*s%s", (int)first_advice(x->advice), x->advice, gain);
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)first_advice(x->advice), x->advice,
+		 *x->gain ? ": gains " : "", x->gain);
 	fprintf(term->f, "%*s", ADVICE_INDENT, "");
 	inner.width -= ADVICE_INDENT;
 	term_text(&inner, text, ADVICE_INDENT);
@@ -142,7 +133,6 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 {
 	const struct findings *f = r->an[AN_FINDINGS];
 	unsigned n = 0, skipped = 0;
-	char gain[128];
 
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
@@ -152,10 +142,9 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 			continue;
 		}
 		if (!n++)
-			term_section(term, "Do next", "what is wrong first, then the largest gain");
-		gain_of(f, x, gain, sizeof(gain));
+			term_section(term, "Do next", FINDINGS_ORDER "; gains may overlap");
 		term_para(term, "%u. %s: %s", n, x->rule->title, x->brief);
-		print_advice(term, x, gain);
+		print_advice(term, x);
 	}
 	if (skipped)
 		term_para(term, "and %u more (--section=findings)", skipped);
@@ -166,7 +155,7 @@ static void print_next(const struct report *r, const struct term *term)
 	const char *path = r->file_cnt ? r->files[0].path : "FILE";
 
 	fputs("\nNext: cudatrace report --full ", term->f);
-	plain_print(term->f, path, strlen(path));
+	term_escaped(term, path, strlen(path));
 	fputs(r->file_cnt > 1 ? " ...\n" : "\n", term->f);
 	term_para(term,
 		  "Instead of --full: --section=NAME (--list-sections), --map, --format=html");
@@ -179,9 +168,13 @@ static void print_parts(const struct report *r, const struct term *term, unsigne
 
 	print_trust(r, term);
 	body.is_partial = report_is_incomplete(r);
+	failure_print_verdicts(r, &body, failures < CAUSES_MAX ? failures : CAUSES_MAX);
 	failures_print_some(r, &body, failures);
 	verdict_print_sentence(r, &body);
 	verdict_print_time(r, &body);
+	/* Its readers may be unable to ask for another section. */
+	if (term->is_markdown)
+		step_print_parts(r, &body);
 	print_findings(r, &body, findings);
 	print_next(r, term);
 }
@@ -210,7 +203,7 @@ void brief_print(const struct report *r, const struct term *term)
 		if (!mem.f)
 			return;
 		print_parts(r, &mem, failures, findings);
-		fits = !fclose(mem.f) && lines_of(text) <= BRIEF_LINES;
+		fits = !fclose(mem.f) && (lines_of(text) <= BRIEF_LINES || term->is_markdown);
 		if (fits || (failures == 1 && findings == 1)) {
 			fwrite(text, 1, len, term->f);
 			fits = true;

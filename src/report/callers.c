@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "text/stack.h"
+#include "util/order.h"
 
 void callers__free(struct callers *c)
 {
@@ -33,9 +34,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct caller *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return (x->stack->id > y->stack->id) - (x->stack->id < y->stack->id);
+	return DESCENDING(x->total_ns, y->total_ns) ?: ASCENDING(x->stack->id, y->stack->id);
 }
 
 void callers__sort(struct callers *c)

@@ -7,6 +7,7 @@
 
 #include "text/table.h"
 #include "util/hash_table.h"
+#include "util/order.h"
 
 #define GROW_TWICE 1024
 
@@ -164,7 +165,7 @@ static int by_value(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return (x > y) - (x < y);
+	return ASCENDING(x, y);
 }
 
 void sort_values(uint64_t *v, size_t cnt)

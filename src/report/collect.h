@@ -69,8 +69,8 @@ static inline uint64_t pair_key(uint64_t a, uint64_t b)
 	return a * 0x9e3779b97f4a7c15ull + b;
 }
 
-/* The order of lists of the longest or largest calls. Of two equal calls, the one that began first
- * comes first. */
+/* The order of lists of the longest or largest calls. If two calls are equal, the one that began
+ * first comes first. */
 static inline bool call_precedes(const struct trace_event *ev, uint64_t value, uint64_t other_value,
 				 uint64_t other_start_ns, uint64_t other_id)
 {
@@ -81,14 +81,14 @@ static inline bool call_precedes(const struct trace_event *ev, uint64_t value, u
 	return ev->id < other_id;
 }
 
-/* The latest rows by key. Each row begins with its key, a uint64_t; 0: none. A place holds
+/* The latest rows by key. Each row begins with its key, a uint64_t; 0: none. A slot holds
  * RECENT_WAYS keys. If that many processes have consecutive call numbers, each keeps its last
  * RECENT_MAX / RECENT_WAYS rows. */
 #define RECENT_WAYS 8u
 #define RECENT_MAX  (1u << 18)
 /* NULL: the key was not added, or was overwritten. */
 void *recent_find(void *rows, size_t row_sz, uint64_t key);
-/* The row with that key. A new row has only its key set; it replaces its place's oldest row. */
+/* The row with that key. A new row has only its key set; it replaces its slot's oldest row. */
 void *recent_get(void *rows, size_t row_sz, uint64_t key);
 
 /* Durations in 16 steps per power of two: a percentile is off by at most 1/32 of itself. */

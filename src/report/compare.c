@@ -11,7 +11,6 @@
 #include "report/layers/communication.h"
 #include "report/gpu/gpu.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ROWS_MAX 64
@@ -37,15 +36,6 @@ struct compare {
 	uint64_t rejected;	  /* launches of more processes */
 	bool has_gpu, has_stage[STAGE_CNT];
 };
-
-static void *compare__new(struct report *r)
-{
-	struct compare *c = calloc(1, sizeof(*c));
-
-	if (c)
-		c->r = r;
-	return c;
-}
 
 static struct compare_row *row_of(struct compare *c, const struct trace_event *ev)
 {
@@ -101,7 +91,7 @@ static void compare_finish(void *a)
 static const char *process_text(char buf[SECTION_BUF], const struct compare_row *x)
 {
 	if (x->has_rank)
-		snprintf(buf, SECTION_BUF, "rank %u", x->rank);
+		snprintf(buf, SECTION_BUF, "global rank %u", x->rank);
 	else
 		snprintf(buf, SECTION_BUF, "%u %s", x->pid, x->comm);
 	return buf;
@@ -119,7 +109,7 @@ static void print_stages(const struct compare *c, const struct term *term)
 		any |= c->has_stage[s];
 	if (!any)
 		return;
-	putc('\n', term->f);
+	term_gap(term);
 	section_print(c->r, &compared_table, c, c, "stages", TABLE_ROWS, term);
 }
 
@@ -145,12 +135,11 @@ static void compare_print(const void *a, const struct term *term)
 
 const struct analysis_ops compare_ops = {
 	.name = "compared",
-	.new = compare__new,
+	.size = STATE_SIZE(struct compare),
 	.event = compare_event,
 	.finish = compare_finish,
 	.section = &compared_table,
 	.is_list = true,
 	.print = compare_print,
-	.free = free,
 	.of_args = true,
 };

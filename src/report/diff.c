@@ -15,13 +15,13 @@
 
 #include "model/call.h"
 #include "collect.h"
-#include "diff_losses.h"
+#include "losses.h"
 #include "diff_verdict.h"
-#include "rejected.h"
 #include "saved/reader.h"
 #include "saved/strings.h"
 #include "section.h"
 #include "text/losses_text.h"
+#include "util/order.h"
 
 enum diff_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THING_KIND_CNT };
 
@@ -53,8 +53,11 @@ struct diff {
 	uint64_t lost[2];
 	struct saved_file files[2]; /* diff__file() */
 	bool has_gpu[2];
-	struct diff_row **things; /* all, ordered */
-	unsigned cnt, differ_cnt;
+	/* of diff__finish() */
+	struct speed speed;
+	struct losses_view lost_in;
+	struct diff_row **things; /* all, ordered; those of a kind begin at first[] */
+	unsigned cnt, differ_cnt, first[THING_KIND_CNT + 1], differ_of[THING_KIND_CNT];
 };
 
 struct diff *diff__new(const struct report_opts *opts)
@@ -239,6 +242,7 @@ static void find_differences(struct diff *d)
 			!(limited && is_unknown(t)) &&
 			((t->flags & COMPARE_CNT && t->v[0].cnt != t->v[1].cnt) || time_differs(t));
 		d->differ_cnt += t->differs;
+		d->differ_of[t->kind] += t->differs;
 	}
 }
 
@@ -263,11 +267,8 @@ static int by_change(const void *a, const void *b)
 		return x->kind < y->kind ? -1 : 1;
 	if (x->differs != y->differs)
 		return x->differs ? -1 : 1;
-	if (moved_ns(x) != moved_ns(y))
-		return moved_ns(x) < moved_ns(y) ? 1 : -1;
-	if (cnt_share(x) != cnt_share(y))
-		return cnt_share(x) < cnt_share(y) ? 1 : -1;
-	return strcmp(x->name, y->name);
+	return DESCENDING(moved_ns(x), moved_ns(y)) ?: DESCENDING(cnt_share(x), cnt_share(y))
+	       ?: strcmp(x->name, y->name);
 }
 
 static void take_all(struct diff *d, struct diff_row_table *table)
@@ -276,7 +277,7 @@ static void take_all(struct diff *d, struct diff_row_table *table)
 		d->things[d->cnt++] = diff_row_table__pop(table);
 }
 
-/* What a side does not have; NULL: nothing. */
+/* Returns the kind of data that a side lacks; NULL: none. */
 static const char *redacted_on(const struct diff *d, int side)
 {
 	return d->report[side]->args_redacted ? "arguments" : d->info[side].redacted;
@@ -317,6 +318,8 @@ unsigned diff__finish(struct diff *d)
 		/* The limit applies to both reports together. */
 		d->report[i]->lost.of_report = false;
 	}
+	diff_speed(d->report, DIFF_NOISE, &d->speed);
+	d->lost_in = diff_losses(d->report);
 	d->things = calloc(max, sizeof(struct diff_row *));
 	if (!d->things) {
 		memlimit_reject(MEMLIMIT_COMPARED);
@@ -332,6 +335,9 @@ unsigned diff__finish(struct diff *d)
 		take_all(d, &d->executions);
 	find_differences(d);
 	qsort(d->things + whole, d->cnt - whole, sizeof(*d->things), by_change);
+	for (unsigned i = 0; i < d->cnt; i++)
+		for (unsigned k = d->things[i]->kind + 1; k <= THING_KIND_CNT; k++)
+			d->first[k] = i + 1;
 	return d->differ_cnt;
 }
 
@@ -350,7 +356,7 @@ static const char *verdict_of(const struct diff *d)
 	return d->differ_cnt ? "different" : diff__is_unknown(d) ? "unknown" : "same";
 }
 
-/* One line on what redaction left out. */
+/* Prints one line about redacted data. */
 static void print_redacted(const struct diff *d, const struct term *term)
 {
 	const char *what = what_is_redacted(d), *side = poorer_side(d);
@@ -364,58 +370,58 @@ static void print_redacted(const struct diff *d, const struct term *term)
 		  args ? "arguments" : "names", args ? "--no-args" : "--no-strings");
 }
 
-static void put_cells(const struct diff_row *t, struct table_row *row)
+static const struct diff_row *row_at(const struct diff *d, enum diff_kind kind, unsigned i)
 {
-	for (int i = 0; i < 2 && t->flags & COMPARE_CNT; i++) {
-		if (t->flags & COMPARE_BYTES)
-			human_bytes(row->cell[i], t->v[i].cnt);
-		else
-			human_count(row->cell[i], t->v[i].cnt);
-	}
-	for (int i = 0; i < 2 && t->flags & COMPARE_NS; i++)
-		human_time(row->cell[2 + i], t->v[i].ns);
-	if (t->flags & COMPARE_NS && t->v[0].ns)
-		snprintf(row->cell[4], CELL_SZ, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
+	return d->first[kind] + i < d->first[kind + 1] ? d->things[d->first[kind] + i] : NULL;
 }
 
-static const char *verdict(const struct diff_row *t)
+static bool has_count(const struct diff_row *t)
 {
-	if (t->kind == THING_WHOLE || !(t->flags & COMPARE_CNT))
-		return "";
-	return !t->v[0].cnt ? "new: " : !t->v[1].cnt ? "gone: " : "";
+	return t->flags & COMPARE_CNT && !(t->flags & COMPARE_BYTES);
 }
+
+static const char *amount_text(char buf[SECTION_BUF], const struct diff_row *t, int side)
+{
+	if (t->flags & COMPARE_BYTES)
+		human_bytes(buf, t->v[side].cnt);
+	else
+		human_count(buf, t->v[side].cnt);
+	return buf;
+}
+
+static const char *ratio_text(char buf[SECTION_BUF], const struct diff_row *t)
+{
+	snprintf(buf, SECTION_BUF, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
+	return buf;
+}
+
+static const char *row_text(char buf[SECTION_BUF], const struct diff_row *t)
+{
+	bool is_single = t->kind != THING_WHOLE && t->flags & COMPARE_CNT;
+
+	snprintf(buf, SECTION_BUF, "%s%s",
+		 is_single && !t->v[0].cnt   ? "new: "
+		 : is_single && !t->v[1].cnt ? "gone: "
+					     : "",
+		 t->name);
+	return buf;
+}
+
+#define SECTION_STATE struct diff
+#define SECTION_ROWS  "report/diff.section"
+#include "report/section_rows.h"
 
 static void print_kind(const struct diff *d, const struct term *term, enum diff_kind kind,
-		       const char *heads, unsigned top)
+		       const char *list, unsigned top)
 {
-	char names[TABLE_ROWS][600];
-	struct table t;
-	unsigned n = 0, more = 0;
+	unsigned rows;
 
-	table__init(&t, heads);
-	for (unsigned i = 0; i < d->cnt; i++) {
-		const struct diff_row *x = d->things[i];
-		struct table_row *row;
-
-		if (x->kind != kind || !x->differs)
-			continue;
-		if (n >= top || n >= TABLE_ROWS) {
-			more++;
-			continue;
-		}
-		snprintf(names[n], sizeof(names[n]), "%s%.500s", verdict(x), x->name);
-		row = table__row(&t, names[n]);
-		if (!row)
-			continue;
-		n++;
-		put_cells(x, row);
-	}
-	if (!n)
+	if (!d->differ_of[kind])
 		return;
-	putc('\n', term->f);
-	table__print(&t, term);
-	if (more)
-		term_para(term, "and %u more that differ", more);
+	term_gap(term);
+	rows = section_print(d->report[0], &diff_table, d, d, list, top, term);
+	if (rows < d->differ_of[kind])
+		term_para(term, "and %u more that differ", d->differ_of[kind] - rows);
 }
 
 void diff__print(const struct diff *d, const struct term *term, unsigned top)
@@ -428,7 +434,7 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 		term_para(term,
 			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
 			  d->has_gpu[0] ? "before" : "after");
-	diff_verdict_print(d->report, term, DIFF_NOISE, mark);
+	diff_verdict_print(&d->speed, term, mark);
 	if (!d->differ_cnt && *mark) {
 		term_para(term, "Not known: no recorded value differs, but a trace is incomplete.");
 		return;
@@ -448,54 +454,18 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 		term, "What changed",
 		"%u value%s; counts are exact; a time that differs by less than %.0f %% is noise (~)%s",
 		d->differ_cnt, plural(d->differ_cnt), DIFF_NOISE * 100, mark);
-	print_kind(d, term, THING_WHOLE, "before|after|time|time|ratio|total", TABLE_ROWS);
-	print_kind(d, term, THING_FUNCTION, "before|after|time|time|ratio|function", top);
-	print_kind(d, term, THING_KERNEL, "before|after|time|time|ratio|kernel", top);
-	print_kind(d, term, THING_EXECUTION, "before|after|time|time|ratio|on the GPU", top);
+	print_kind(d, term, THING_WHOLE, "all", TABLE_ROWS);
+	print_kind(d, term, THING_FUNCTION, "functions", top);
+	print_kind(d, term, THING_KERNEL, "kernels", top);
+	print_kind(d, term, THING_EXECUTION, "gpu", top);
 }
 
 void diff__json(const struct diff *d, struct json *j)
 {
-	static const char *const kinds[THING_KIND_CNT] = {"all", "functions", "kernels", "gpu"};
-
 	json_open(j, NULL);
-	json_u64(j, "diff", 1);
-	diff_losses_json(d->report, j);
-	json_sym(j, "verdict", verdict_of(d));
-	json_u64(j, "changed", d->differ_cnt);
-	json_f64(j, "noise", DIFF_NOISE);
-	diff_verdict_json(d->report, j, DIFF_NOISE);
-	if (what_is_redacted(d))
-		json_str(j, "redacted", what_is_redacted(d));
-	if (what_is_redacted(d))
-		json_sym(j, "redacted_in", poorer_side(d) ?: "both");
+	section_members(NULL, &diff_head_table, d, j);
 	rejected_json(j);
-	for (int k = 0; k < THING_KIND_CNT; k++) {
-		json_open_array(j, kinds[k]);
-		for (unsigned i = 0; i < d->cnt; i++) {
-			const struct diff_row *t = d->things[i];
-
-			if (t->kind != (enum diff_kind)k)
-				continue;
-			json_open(j, NULL);
-			json_str(j, "name", t->name);
-			json_bool(j, "changed", t->differs);
-			if (t->flags & COMPARE_CNT) {
-				json_u64(j,
-					 t->flags & COMPARE_BYTES ? "bytes_before" : "count_before",
-					 t->v[0].cnt);
-				json_u64(j,
-					 t->flags & COMPARE_BYTES ? "bytes_after" : "count_after",
-					 t->v[1].cnt);
-			}
-			if (t->flags & COMPARE_NS) {
-				json_u64(j, "before_ns", t->v[0].ns);
-				json_u64(j, "after_ns", t->v[1].ns);
-			}
-			json_close(j);
-		}
-		json_close_array(j);
-	}
+	section_members(NULL, &diff_table, d, j);
 	json_close(j);
 }
 

@@ -9,6 +9,9 @@
 #define DIFF_NOISE 0.10
 
 struct diff;
+struct section_table;
+/* Its JSON is the members of diff_head, of "rejected" (losses.h) and of diff. */
+extern const struct section_table diff_head_table, diff_table;
 
 /* Trace infos and event strings must live as long as it. NULL: out of memory. */
 struct diff *diff__new(const struct report_opts *opts);
@@ -22,10 +25,10 @@ void diff__end(struct diff *d, int side, const struct trace_info *info,
 void diff__file(struct diff *d, int side, const struct saved_file *file);
 /* Call it after both traces. Sorts by change, largest first; returns the number of differences. */
 unsigned diff__finish(struct diff *d);
-/* Is one of the traces incomplete? Valid after diff__finish(). */
+/* Returns whether one of the traces is incomplete. Valid after diff__finish(). */
 bool diff__is_incomplete(const struct diff *d);
-/* Nothing differs, but equal sums prove nothing: records are missing, or names or arguments are
- * hidden in one trace only. Valid after diff__finish(). */
+/* Returns whether nothing differs although equal sums prove nothing: records are missing, or names
+ * or arguments are hidden in one trace only. Valid after diff__finish(). */
 bool diff__is_unknown(const struct diff *d);
 void diff__print(const struct diff *d, const struct term *term, unsigned top);
 void diff__json(const struct diff *d, struct json *j);

@@ -22,45 +22,42 @@
 static const struct {
 	enum stage_part part;
 	const char *what, *section; /* section of a report with details */
-} places[PART_CNT] = {
-	{PART_OUTSIDE, "outside CUDA calls", "map"}, {PART_LAUNCH, "in launches", "kernels"},
-	{PART_TRANSFER, "in copies", "transfers"},   {PART_SYNC, "in waits", "waits"},
-	{PART_MEMORY, "in memory calls", "memory"},  {PART_MODULE, "loading code", "overview"},
-	{PART_OTHER, "in other calls", "overview"},
+} parts[PART_CNT] = {
+	{PART_OUTSIDE, "outside CUDA calls", "map"},	 {PART_LAUNCH, "in launches", "kernels"},
+	{PART_TRANSFER, "in copies", "transfers"},	 {PART_SYNC, "in waits", "waits"},
+	{PART_MEMORY, "in memory calls", "memory"},	 {PART_MODULE, "loading code", "overview"},
+	{PART_OTHER, "in other CUDA calls", "overview"},
 };
 
-enum speed_verdict { SPEED_UNKNOWN, SPEED_SAME, SPEED_FASTER, SPEED_SLOWER };
-static const char *const verdicts[] = {"unknown", "same", "faster", "slower"};
-
-struct speed {
-	enum speed_verdict verdict;
-	const char *of;
-	double ns[2];
-	double place_ns[PART_CNT][2];
-	unsigned order[PART_CNT]; /* indexes of places, largest change first */
-	unsigned place_cnt;	  /* places that are shown */
-};
-
-static double moved(const struct speed *s, unsigned place)
+const char *speed_verdict_name(enum speed_verdict verdict)
 {
-	return fabs(s->place_ns[place][1] - s->place_ns[place][0]);
+	static const char *const names[] = {"unknown", "same", "faster", "slower"};
+
+	return names[verdict];
 }
 
+static double moved(const struct speed_place *place)
+{
+	return fabs(place->ns[1] - place->ns[0]);
+}
+
+/* Largest change first. */
 static void sort_places(struct speed *s)
 {
-	for (unsigned i = 0; i < PART_CNT; i++) {
+	for (unsigned i = 1; i < PART_CNT; i++) {
+		struct speed_place place = s->places[i];
 		unsigned at = i;
 
-		for (; at && moved(s, s->order[at - 1]) < moved(s, i); at--)
-			s->order[at] = s->order[at - 1];
-		s->order[at] = i;
+		for (; at && moved(&s->places[at - 1]) < moved(&place); at--)
+			s->places[at] = s->places[at - 1];
+		s->places[at] = place;
 	}
 	while (s->place_cnt < PLACES_MAX &&
-	       moved(s, s->order[s->place_cnt]) > PLACE_SHARE * fmax(s->ns[0], s->ns[1]))
+	       moved(&s->places[s->place_cnt]) > PLACE_SHARE * fmax(s->ns[0], s->ns[1]))
 		s->place_cnt++;
 }
 
-static void compare(struct report *const r[2], double noise, struct speed *s)
+void diff_speed(struct report *const r[2], double noise, struct speed *s)
 {
 	struct stage_result stages[2];
 	struct iter_result it[2];
@@ -74,14 +71,18 @@ static void compare(struct report *const r[2], double noise, struct speed *s)
 		runs &= stages[i].phase_ns[PHASE_RUN] != 0;
 	}
 	for (int i = 0; i < 2; i++) {
-		const struct stage_parts *parts = runs ? &stages[i].steady : &stages[i].all;
+		const struct stage_parts *times = runs ? &stages[i].steady : &stages[i].all;
 		double cnt = iterates ? it[i].count - it[i].warmup : 1;
 
 		s->ns[i] = iterates ? it[i].dist[ITS_TIME].median
 			   : runs   ? stages[i].phase_ns[PHASE_RUN]
 				    : report_wall_ns(r[i]);
 		for (unsigned n = 0; n < PART_CNT; n++)
-			s->place_ns[n][i] = parts->ns[places[n].part] / cnt;
+			s->places[n].ns[i] = times->ns[parts[n].part] / cnt;
+	}
+	for (unsigned n = 0; n < PART_CNT; n++) {
+		s->places[n].what = parts[n].what;
+		s->places[n].section = parts[n].section;
 	}
 	s->of = iterates ? "an iteration (median)" : runs ? "the time after start-up" : s->of;
 	if (!s->ns[0] || !s->ns[1])
@@ -95,56 +96,26 @@ static void compare(struct report *const r[2], double noise, struct speed *s)
 		sort_places(s);
 }
 
-void diff_verdict_print(struct report *const r[2], const struct term *term, double noise,
-			const char *mark)
+void diff_verdict_print(const struct speed *s, const struct term *term, const char *mark)
 {
-	char before[CELL_SZ], after[CELL_SZ], cell[CELL_SZ], text[512];
-	struct speed s;
+	char text[512];
 	size_t n = 0;
 
-	compare(r, noise, &s);
-	human_time(before, s.ns[0]);
-	human_time(after, s.ns[1]);
-	if (s.verdict == SPEED_UNKNOWN) {
+	if (s->verdict == SPEED_UNKNOWN) {
 		term_section(term, "Verdict", "not known: there is no time to compare%s", mark);
 		return;
 	}
 	*text = '\0';
-	for (unsigned i = 0; i < s.place_cnt && n < sizeof(text); i++) {
-		unsigned p = s.order[i];
+	for (unsigned i = 0; i < s->place_cnt && n < sizeof(text); i++) {
+		const struct speed_place *place = &s->places[i];
 
-		human_time(cell, moved(&s, p));
 		n += snprintf(text + n, sizeof(text) - n, "%s %s %s %s (--section=%s)",
-			      i ? "," : ":", cell,
-			      s.place_ns[p][1] < s.place_ns[p][0] ? "less" : "more", places[p].what,
-			      places[p].section);
+			      i ? "," : ":", HUMAN_TIME(moved(place)),
+			      place->ns[1] < place->ns[0] ? "less" : "more", place->what,
+			      place->section);
 	}
-	term_section(term, "Verdict", "%s%s, %s took %s, now %s%s%s", verdicts[s.verdict],
-		     s.verdict == SPEED_SAME ? " within noise" : "", s.of, before, after, text,
-		     mark);
-}
-
-void diff_verdict_json(struct report *const r[2], struct json *j, double noise)
-{
-	struct speed s;
-
-	compare(r, noise, &s);
-	json_open(j, "speed");
-	json_sym(j, "verdict", verdicts[s.verdict]);
-	json_sym(j, "of", s.of);
-	json_u64(j, "before_ns", s.ns[0]);
-	json_u64(j, "after_ns", s.ns[1]);
-	json_open_array(j, "sections");
-	for (unsigned i = 0; i < s.place_cnt; i++) {
-		unsigned p = s.order[i];
-
-		json_open(j, NULL);
-		json_sym(j, "section", places[p].section);
-		json_sym(j, "what", places[p].what);
-		json_u64(j, "before_ns", s.place_ns[p][0]);
-		json_u64(j, "after_ns", s.place_ns[p][1]);
-		json_close(j);
-	}
-	json_close_array(j);
-	json_close(j);
+	term_section(term, "Verdict", "%s%s, %s took %s, now %s%s%s",
+		     speed_verdict_name(s->verdict),
+		     s->verdict == SPEED_SAME ? " within noise" : "", s->of, HUMAN_TIME(s->ns[0]),
+		     HUMAN_TIME(s->ns[1]), text, mark);
 }

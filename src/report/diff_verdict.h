@@ -4,11 +4,25 @@
 #define REPORT_DIFF_VERDICT_H
 
 #include "report.h"
+#include "report/time/stage.h"
 
-/* Prints "Verdict: ...". noise: smaller relative differences are ignored. mark: text after it. */
-void diff_verdict_print(struct report *const r[2], const struct term *term, double noise,
-			const char *mark);
-/* Writes "speed". */
-void diff_verdict_json(struct report *const r[2], struct json *j, double noise);
+enum speed_verdict { SPEED_UNKNOWN, SPEED_SAME, SPEED_FASTER, SPEED_SLOWER };
+const char *speed_verdict_name(enum speed_verdict verdict);
+
+struct speed {
+	enum speed_verdict verdict;
+	const char *of; /* what is compared */
+	double ns[2];
+	struct speed_place {
+		const char *what, *section; /* section of a report with details */
+		double ns[2];
+	} places[PART_CNT];
+	unsigned place_cnt; /* the first of them differ most */
+};
+
+/* noise: smaller relative differences are ignored. */
+void diff_speed(struct report *const r[2], double noise, struct speed *s);
+/* Prints "Verdict: ...". mark: text after it. */
+void diff_verdict_print(const struct speed *s, const struct term *term, const char *mark);
 
 #endif /* REPORT_DIFF_VERDICT_H */

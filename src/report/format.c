@@ -9,6 +9,7 @@
 
 #include "report/map/map.h"
 #include "report/page/html.h"
+#include "report/page/profile.h"
 #include "report/page/stacks.h"
 #include "util/log.h"
 
@@ -45,6 +46,16 @@ static int write_ascii(const struct report *r, struct out *o, const struct term 
 	return 0;
 }
 
+/* Width has no meaning there: no column is dropped, and no name is cut. */
+#define MARKDOWN_WIDTH 1000
+
+static int write_markdown(const struct report *r, struct out *o, const struct term *term)
+{
+	const struct term markdown = {.width = MARKDOWN_WIDTH, .is_markdown = true};
+
+	return write_ascii(r, o, &markdown);
+}
+
 static int write_json(const struct report *r, struct out *o, const struct term *term)
 {
 	struct json j;
@@ -59,11 +70,15 @@ static int write_html(const struct report *r, struct out *o, const struct term *
 {
 	struct out *text = out__memory();
 	struct json j;
-	int ret;
+	int ret = -ENOMEM;
 
-	json__init(&j, text);
-	report__json(r, &j);
-	ret = html__write(o, text->buf, text->len, r->html);
+	if (text) {
+		text->is_checked = true;
+		json__init(&j, text);
+		report__json(r, &j);
+		if (!text->failed)
+			ret = html__write(o, text->buf, text->len, r->html);
+	}
 	out__close(text);
 	if (ret)
 		err("cannot write the HTML report: %s", strerror(-ret));
@@ -85,10 +100,16 @@ static int write_svg(const struct report *r, struct out *o, const struct term *t
 	return 0;
 }
 
+static int write_pprof(const struct report *r, struct out *o, const struct term *term)
+{
+	return pprof_write(r, o);
+}
+
 static const struct report_format formats[] = {
-	{"ascii", ".txt", false, write_ascii}, {"json", ".json", false, write_json},
-	{"html", ".html", true, write_html},   {"flamegraph", ".folded", false, write_folded},
-	{"svg", ".svg", true, write_svg},
+	{"ascii", ".txt", false, write_ascii},	{"json", ".json", false, write_json},
+	{"html", ".html", true, write_html},	{"flamegraph", ".folded", false, write_folded},
+	{"svg", ".svg", true, write_svg},	{"markdown", ".md", false, write_markdown},
+	{"pprof", ".pb.gz", true, write_pprof},
 };
 
 const struct report_format *report_formats(unsigned *cnt)

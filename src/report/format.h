@@ -14,7 +14,7 @@ struct report_format {
 	int (*write)(const struct report *r, struct out *o, const struct term *term);
 };
 
-/* Width and colour of the terminal at fd; 120 columns if fd is no terminal. f is NULL. */
+/* Width and colour of the terminal at fd; 120 columns if fd is not a terminal. f is NULL. */
 struct term term_of_fd(int fd);
 
 const struct report_format *report_formats(unsigned *cnt);

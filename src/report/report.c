@@ -6,8 +6,9 @@
 
 #include "brief.h"
 #include "collect.h"
-#include "rejected.h"
+#include "losses.h"
 #include "report/page/html.h"
+#include "report/page/profile.h"
 #include "saved/reader.h"
 #include "section.h"
 #include "text/losses_text.h"
@@ -24,6 +25,18 @@ static const struct analysis_ops *const analyses[AN_CNT] = {
 static bool is_silent(const struct report *r, unsigned id)
 {
 	return r->args_redacted && analyses[id]->of_args;
+}
+
+static void *state_new(const struct analysis_ops *ops, struct report *r)
+{
+	struct report **state;
+
+	if (ops->new)
+		return ops->new (r);
+	state = calloc(1, ops->size);
+	if (state)
+		*state = r;
+	return state;
 }
 
 struct report *report__new(const struct report_opts *opts, const struct trace_info *info)
@@ -44,10 +57,17 @@ struct report *report__new(const struct report_opts *opts, const struct trace_in
 			return NULL;
 		}
 	}
+	if (opts->pprof) {
+		r->profile = profile__new();
+		if (!r->profile) {
+			report__free(r);
+			return NULL;
+		}
+	}
 	for (unsigned i = 0; i < AN_CNT; i++) {
-		if (!analyses[i])
+		if (!analyses[i] || (opts->analyses && !(opts->analyses >> i & 1)))
 			continue;
-		r->an[i] = analyses[i]->new (r);
+		r->an[i] = state_new(analyses[i], r);
 		if (!r->an[i]) {
 			report__free(r);
 			return NULL;
@@ -63,12 +83,14 @@ void report__event(struct report *r, const struct trace_event *ev)
 		r->begin_ns = ev->start_ns > r->base_ns ? ev->start_ns : r->base_ns;
 	if (r->html && ev->kind != EVENT_GPU_STATS && ev->kind != EVENT_GPU_DEVICE)
 		html_events__event(r->html, ev);
+	if (r->profile)
+		profile__event(r->profile, r, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
 	losses__event(&r->lost, ev);
 	report_traces_event(r, ev);
 	for (unsigned i = 0; i < AN_CNT; i++) {
-		if (analyses[i] && analyses[i]->event && !is_silent(r, i))
+		if (r->an[i] && analyses[i]->event && !is_silent(r, i))
 			analyses[i]->event(r->an[i], ev);
 	}
 }
@@ -107,9 +129,7 @@ void report__json(const struct report *r, struct json *j)
 	json_open(j, NULL);
 	json_u64(j, "report", REPORT_SCHEMA);
 	losses_json(&r->lost, j);
-	section_list_json(r, &report_files_table, r, j);
-	if (r->trace_cnt > 1)
-		section_list_json(r, &report_traces_table, r, j);
+	section_members(r, &report_files_table, r, j);
 	rejected_json(j);
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (r->opts.sections && !(r->opts.sections >> i & 1))
@@ -146,7 +166,8 @@ void report_print_redacted(const struct report *r, const struct term *term)
 /* Prints all sections: the most important first, the rest in the order of the table. */
 static void print_sections(const struct report *r, const struct term *term, uint64_t sections)
 {
-	static const enum analysis_id first[] = {AN_FAILURES, AN_VERDICT, AN_FINDINGS, AN_ANSWERS};
+	static const enum analysis_id first[] = {AN_FAILURE, AN_FAILURES, AN_VERDICT, AN_FINDINGS,
+						 AN_ANSWERS};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
@@ -183,9 +204,10 @@ void report__free(struct report *r)
 		return;
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (analyses[i] && r->an[i])
-			analyses[i]->free(r->an[i]);
+			(analyses[i]->free ?: free)(r->an[i]);
 	}
 	html_events__free(r->html);
+	profile__free(r->profile);
 	memlimit_free(r->traces);
 	free(r);
 }

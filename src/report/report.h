@@ -13,6 +13,7 @@
 #include "model/event.h"
 #include "model/losses.h"
 #include "model/trace.h"
+#include "report/step/replay.h"
 #include "text/json.h"
 #include "text/table.h"
 
@@ -41,11 +42,15 @@ struct report_opts {
 	enum iter_mode iter;
 	const char *marker;
 	uint64_t gap_ns;
-	bool html;	     /* keep the events for the page */
-	enum map_weight map; /* --map: show only the map, by this */
-	bool serving;	     /* explain if no serving was found */
-	bool full;	     /* print all sections as text */
-	uint64_t sections;   /* print only these: a bit for each analysis; 0: all */
+	bool html;			   /* keep the events for the page */
+	bool pprof;			   /* keep the sums for a profile */
+	enum map_weight map;		   /* --map: show only the map, by this */
+	bool serving;			   /* explain if no serving was found */
+	bool full;			   /* print all sections as text */
+	uint64_t sections;		   /* print only these: a bit for each analysis; 0: all */
+	uint64_t analyses;		   /* run only these; 0: all */
+	const struct step_change *changes; /* --what-if */
+	unsigned change_cnt;
 };
 
 enum analysis_id {
@@ -61,6 +66,8 @@ struct section_table;
 
 struct analysis_ops {
 	const char *name; /* its member in JSON */
+	/* STATE_SIZE() of the state, which begins as zeros and r; or else new. */
+	size_t size;
 	/* Creates the state of the analysis; NULL: out of memory. */
 	void *(*new)(struct report *r);
 	void (*event)(void *a, const struct trace_event *ev);
@@ -73,17 +80,21 @@ struct analysis_ops {
 	void (*json)(const void *a, struct json *j);
 	/* Prints a section for a terminal; prints nothing if it is empty. */
 	void (*print)(const void *a, const struct term *term);
-	void (*free)(void *a);
+	void (*free)(void *a); /* NULL: free() */
 	/* The analysis needs arguments. In a trace without them (--no-args) it gets no events and
 	 * has no output. */
 	bool of_args;
 };
+
+/* The size of a state whose first member is struct report *r. */
+#define STATE_SIZE(type) (sizeof(type) + 0 * sizeof(char[offsetof(type, r) ? -1 : 1]))
 
 #define AN(id, name, what) extern const struct analysis_ops name##_ops;
 #include "analyses.def"
 #undef AN
 
 struct html_events;
+struct profile;
 
 /* One of several traces in the report. */
 struct report_trace {
@@ -106,12 +117,13 @@ struct report {
 	struct report_trace *traces; /* in the order of their numbers, from info's on */
 	unsigned trace_cnt, trace_cap;
 	unsigned ended_cnt; /* report__ended() */
-	struct losses lost; /* from the finish on with counts of memlimit.h */
+	struct losses lost; /* after the finish: includes the counts of memlimit.h */
 	bool is_over;	    /* no more events follow */
 	const struct saved_file *files;
 	unsigned file_cnt;
 	void *an[AN_CNT];
 	struct html_events *html;
+	struct profile *profile; /* with opts.pprof */
 	bool args_redacted;
 };
 
@@ -129,8 +141,9 @@ void report__event(struct report *r, const struct trace_event *ev);
 void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt);
 void report__json(const struct report *r, struct json *j);
-/* JSON Schema of report__json(). */
+/* JSON Schemas of report__json() and diff__json(). */
 void report_schema(struct out *out);
+void diff_schema(struct out *out);
 void report__print(const struct report *r, const struct term *term);
 void report__free(struct report *r);
 
@@ -138,6 +151,8 @@ void report__free(struct report *r);
 uint64_t report_section(const char *name, size_t len);
 /* The most similar name; NULL: none. */
 const char *report_section_like(const char *name, size_t len);
+/* Returns the name and the content of the next section from *i on, which grows; NULL: no more. */
+const char *report_section_at(unsigned *i, const char **what);
 /* Prints one line per section: its name and content. */
 void report_sections_print(FILE *f);
 
@@ -145,12 +160,17 @@ void report_sections_print(FILE *f);
 uint64_t report_until(const struct report *r, unsigned trace);
 void report_traces_event(struct report *r, const struct trace_event *ev);
 /* "files", and "traces" if there are several; their state is the report. */
-extern const struct section_table report_files_table, report_traces_table;
+/* Tables of the report itself, in the order of JSON. */
+#define REPORT_TABLES                                                                              \
+	{                                                                                          \
+		&losses_table, &report_files_table, &rejected_table                                \
+	}
+extern const struct section_table losses_table, report_files_table, rejected_table;
 /* Prints them if there are several. */
 void report_traces_print(const struct report *r, const struct term *term);
 
 /* A time for people: ns since the first file began. For lines of a file of the daemon, ts counts
- * from the daemon's start instead (report_json_ts()). Valid from the finish on. */
+ * from the daemon's start instead (report_json_ts()). Valid after the finish. */
 static inline double report_since_begin(const struct report *r, uint64_t ns)
 {
 	return (double)ns - (double)r->begin_ns;

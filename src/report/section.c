@@ -28,7 +28,7 @@ bool section_begin(struct section_cursor *w, bool when)
 		return section_text_begin(w->text);
 	if (w->csv)
 		section_csv_begin(w);
-	else
+	else if (!w->is_open)
 		json_open(w->j, w->name);
 	return true;
 }
@@ -37,7 +37,7 @@ void section_end(struct section_cursor *w)
 {
 	if (w->csv)
 		section_csv_end(w);
-	else if (w->j)
+	else if (w->j && !w->is_open)
 		json_close(w->j);
 }
 
@@ -60,6 +60,12 @@ void section_red(struct section_cursor *w, bool is_red)
 {
 	if (w->text)
 		section_text_red(w->text, is_red);
+}
+
+void section_depth(struct section_cursor *w, unsigned depth)
+{
+	if (w->text)
+		section_text_depth(w->text, depth);
 }
 
 void section_compare(struct section_cursor *w, const char *what, unsigned flags, uint64_t cnt,
@@ -96,7 +102,7 @@ void section_object(struct section_cursor *w, const struct section_col *c, const
 	section_visit(w, c->of, &to);
 }
 
-/* Grows with each row that is not left out. */
+/* Returns a number that grows with each written row. */
 static uint64_t written(const struct section_cursor *w)
 {
 	return w->csv ? section_csv_rows(w->csv) : w->j ? w->j->o->len : section_text_rows(w->text);
@@ -164,6 +170,9 @@ void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t
 	case SECTION_TYPE_flag:
 		json_bool(w->j, name, v);
 		return;
+	case SECTION_TYPE_ms:
+		json_f64(w->j, name, v / 1e6);
+		return;
 	case SECTION_TYPE_milli:
 		json_milli(w->j, name, v);
 		return;
@@ -193,17 +202,16 @@ void section_f64(struct section_cursor *w, const struct section_col *c, double v
 	else if (c->type == SECTION_TYPE_mean_ns)
 		json_u64(w->j, name_of(w, c), v + 0.5);
 	else
-		json_f64(w->j, name_of(w, c), v);
+		json_f64(w->j, name_of(w, c), c->type == SECTION_TYPE_us ? v / 1e3 : v);
 }
 
 void section_str(struct section_cursor *w, const struct section_col *c, const char *v)
 {
-	if (!w->j)
-		section_text_str(w, c, v);
-	else if (c->type == SECTION_TYPE_sym && v)
-		json_sym(w->j, name_of(w, c), v);
-	else
+	/* Always escaped: names of functions come from the trace, which may be hostile. */
+	if (w->j)
 		json_str(w->j, name_of(w, c), v);
+	else
+		section_text_str(w, c, v);
 }
 
 void section_dim(struct section_cursor *w, const struct section_col *c, const uint32_t *v)
@@ -227,11 +235,22 @@ void section_json(const struct report *r, const struct section_table *of, const 
 		&(struct section_cursor){.r = r, .s = s, .x = x, .name = name, .buf = buf, .j = j});
 }
 
-void section_list_json(const struct report *r, const struct section_table *of, const void *s,
-		       struct json *j)
+void section_members(const struct report *r, const struct section_table *of, const void *s,
+		     struct json *j)
 {
 	char buf[SECTION_BUF];
 
-	section_list(&(struct section_cursor){.r = r, .s = s, .x = s, .buf = buf, .j = j},
-		     of->cols);
+	of->visit(&(struct section_cursor){
+		.r = r, .s = s, .x = s, .buf = buf, .j = j, .is_open = true});
+}
+
+void section_list_json(const struct report *r, const struct section_table *of, const void *s,
+		       struct json *j)
+{
+	const struct section_col *c = of->cols;
+	char buf[SECTION_BUF];
+
+	while (c->kind != SECTION_LIST)
+		c++;
+	section_list(&(struct section_cursor){.r = r, .s = s, .x = s, .buf = buf, .j = j}, c);
 }

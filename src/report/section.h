@@ -36,6 +36,7 @@
  * MAP(type, name, cnt, key, value, has, when, text): an object whose names are keys, where has
  * RAW(name, statement, schema, when, text): a statement writes it to w->j
  * RED(condition): these rows are red on a terminal
+ * DEPTH(n): the row is a node of a tree, n levels below the root: its name is indented
  * COMPARE(what, flags, cnt, ns, when): `cudatrace diff` compares these values of both traces, if both
  *     have them. what is their name; flags are of enum section_compare
  *
@@ -104,6 +105,7 @@ struct section_cursor {
 	const char *name; /* of the object; NULL in an array */
 	const char *key;  /* of a value in an array or a map */
 	bool is_item;	  /* a value of an array or a map */
+	bool is_open;	  /* its members belong to the object around it */
 	char *buf;
 	struct json *j; /* NULL: for a terminal, to text */
 	struct section_text *text;
@@ -135,7 +137,10 @@ struct section_table {
 /* Writes one row's object as member name of j; name is NULL in an array. */
 void section_json(const struct report *r, const struct section_table *of, const void *s,
 		  const void *x, struct json *j, const char *name);
-/* Writes the list that is its first member. */
+/* Writes the members of the object into the one that is open. */
+void section_members(const struct report *r, const struct section_table *of, const void *s,
+		     struct json *j);
+/* Writes its first list. */
 void section_list_json(const struct report *r, const struct section_table *of, const void *s,
 		       struct json *j);
 /* Prints a list as a table of at most max rows; 0: the terminal's default. Returns the number of
@@ -160,6 +165,7 @@ void section_list(struct section_cursor *w, const struct section_col *c);
 void section_open_items(struct section_cursor *w, const struct section_col *c);
 void section_close_items(struct section_cursor *w, const struct section_col *c);
 void section_red(struct section_cursor *w, bool is_red);
+void section_depth(struct section_cursor *w, unsigned depth);
 void section_compare(struct section_cursor *w, const char *what, unsigned flags, uint64_t cnt,
 		     uint64_t ns);
 

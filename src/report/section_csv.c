@@ -2,10 +2,12 @@
 /* The members of a line are written as JSON into memory, and then as cells. */
 #include "section_csv.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "losses.h"
 #include "section_priv.h"
 #include "util/law.h"
 
@@ -18,6 +20,9 @@ struct section_csv {
 	unsigned cnt, at;		   /* columns; the one that is written */
 	unsigned index[SECTION_DEPTH + 1]; /* of the rows around the line */
 	uint64_t rows;
+	section_row_fn row; /* not NULL: rows are JSON, in out */
+	void *ctx;
+	struct out *heads; /* names of the columns, each followed by a comma */
 };
 
 static const struct analysis_ops *const analyses[AN_CNT] = {
@@ -81,8 +86,7 @@ static int tables_below(const struct section_path *p, const struct section_table
 
 int section_tables(int (*fn)(void *ctx, const struct section_path *p), void *ctx)
 {
-	static const struct section_table *const of_report[] = {&report_files_table,
-								&report_traces_table};
+	static const struct section_table *const of_report[] = REPORT_TABLES;
 	int ret = 0;
 
 	for (unsigned i = 0; !ret && i < sizeof(of_report) / sizeof(of_report[0]); i++)
@@ -105,7 +109,7 @@ int section_tables(int (*fn)(void *ctx, const struct section_path *p), void *ctx
 	return ret;
 }
 
-/* Is the cursor in a line of the table, not on the way to it? */
+/* Returns whether the cursor is in a line of the table, and not above it. */
 static bool is_line(const struct section_cursor *w)
 {
 	return w->depth >= w->csv->path->len;
@@ -167,6 +171,31 @@ static size_t put_escaped(struct out *out, const char *s)
 	return 6;
 }
 
+/* Returns whether a spreadsheet treats it as a formula; some also accept the full-width forms of
+ * the signs.
+ */
+static bool is_formula(const char *s, size_t len)
+{
+	static const char *const starts[] = {
+		"=",
+		"+",
+		"-",
+		"@",
+		"\\u0009",
+		"\\u000a",
+		"\\u000d",
+		"\xef\xbc\x9d",
+		"\xef\xbc\x8b",
+		"\xef\xbc\x8d",
+		"\xef\xbc\xa0",
+	};
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (len >= strlen(starts[i]) && !memcmp(s, starts[i], strlen(starts[i])))
+			return true;
+	return false;
+}
+
 /* The text of a JSON string, which begins at s behind its quote. */
 static void put_text(struct out *out, const char *s, size_t len)
 {
@@ -174,8 +203,7 @@ static void put_text(struct out *out, const char *s, size_t len)
 
 	if (is_quoted)
 		out_char(out, '"');
-	/* A spreadsheet would take it for a formula. */
-	if (len && (strchr("=+-@", *s) || !strncmp(s, "\\u0009", 6)))
+	if (is_formula(s, len))
 		out_char(out, '\'');
 	for (size_t i = 0, n; i < len; i += n) {
 		n = 1;
@@ -200,13 +228,20 @@ static void put_nested(struct out *out, const char *s, size_t len)
 	out_char(out, '"');
 }
 
-/* false: the cell is empty. */
-static bool put_cell(struct out *out, const char *s, const char *end)
+/* The value of a member; end: it has none. */
+static const char *value_of(const char *s, const char *end)
 {
 	const char *value = s < end ? memmem(s, end - s, "\":", 2) : NULL;
 
-	value = value ? value + 2 : end;
-	if (value == end || *value == 'n' || (*value == '"' && end - value == 2))
+	return value && value[2] != 'n' ? value + 2 : end;
+}
+
+/* false: the cell is empty. */
+static bool put_cell(struct out *out, const char *s, const char *end)
+{
+	const char *value = value_of(s, end);
+
+	if (value == end || (*value == '"' && end - value == 2))
 		return false;
 	if (*value == '"')
 		put_text(out, value + 1, end - value - 2);
@@ -217,16 +252,48 @@ static bool put_cell(struct out *out, const char *s, const char *end)
 	return true;
 }
 
-void section_csv_end(struct section_cursor *w)
+static void put_object(struct section_csv *csv)
 {
-	struct section_csv *csv = w->csv;
+	const struct section_path *p = csv->path;
+	const char *line = csv->line->buf, *head = csv->heads->buf;
+	struct out *out = csv->out;
+	char sep = '{';
+
+	out->len = out->mark = 0;
+	for (unsigned i = 0; i + 1 < p->len; i++) {
+		if (p->cols[i]->kind != SECTION_LIST)
+			continue;
+		out_char(out, sep);
+		out_json_str(out, p->cols[i]->name, strlen(p->cols[i]->name));
+		out_char(out, ':');
+		out_u64(out, csv->index[i + 1]);
+		sep = ',';
+	}
+	for (unsigned i = 0; i < csv->cnt; i++) {
+		const char *end = line + csv->cells[i].to;
+		const char *value = value_of(line + csv->cells[i].from, end);
+		size_t len = strcspn(head, ",");
+
+		if (value < end) {
+			out_char(out, sep);
+			out_json_str(out, head, len);
+			out_char(out, ':');
+			out_bytes(out, value, end - value);
+			sep = ',';
+		}
+		head += len + 1;
+	}
+	out_str(out, sep == '{' ? "{}" : "}");
+	if (!out->failed)
+		csv->row(csv->ctx, out->buf, out->len);
+}
+
+static void put_line(struct section_csv *csv)
+{
 	const struct section_path *p = csv->path;
 	const char *line = csv->line->buf;
 	bool is_empty = true;
 
-	if (w->depth != p->len)
-		return;
-	csv->cells[csv->at].to = csv->line->len;
 	for (unsigned i = 0; i + 1 < p->len; i++) {
 		if (p->cols[i]->kind != SECTION_LIST)
 			continue;
@@ -240,67 +307,119 @@ void section_csv_end(struct section_cursor *w)
 		if (put_cell(csv->out, line + csv->cells[i].from, line + csv->cells[i].to) || i)
 			is_empty = false;
 	}
-	/* An empty line would be no row. */
+	/* An empty line would not be a row. */
 	if (is_empty)
 		out_lit(csv->out, "\"\"");
 	out_lit(csv->out, "\r\n");
 	out__commit(csv->out);
 }
 
-/* Names of columns, with those of the objects that they are in. */
-static void put_heads(struct out *out, const struct section_table *of, const char *before)
+void section_csv_end(struct section_cursor *w)
+{
+	struct section_csv *csv = w->csv;
+
+	if (w->depth != csv->path->len || csv->line->failed)
+		return;
+	csv->cells[csv->at].to = csv->line->len;
+	if (csv->row)
+		put_object(csv);
+	else
+		put_line(csv);
+}
+
+static void columns(const struct section_table *of, const char *before, section_column_fn fn,
+		    void *ctx)
 {
 	char name[SECTION_TABLE_SZ];
-	bool is_first = true;
 
 	for (unsigned i = 0; i < of->col_cnt; i++) {
 		const struct section_col *c = &of->cols[i];
+		bool is_object = c->kind == SECTION_OBJECT;
 
 		if (!width_of(c))
 			continue;
-		if (!is_first)
-			out_char(out, ',');
-		is_first = false;
-		if (c->kind == SECTION_OBJECT) {
-			snprintf(name, sizeof(name), "%s%s.", before, c->name);
-			put_heads(out, c->of, name);
-			continue;
-		}
-		out_str(out, before);
-		out_str(out, c->name);
+		snprintf(name, sizeof(name), "%s%s%s", before, c->name, is_object ? "." : "");
+		if (is_object)
+			columns(c->of, name, fn, ctx);
+		else
+			fn(ctx, name, c);
 	}
 }
 
-void section_csv(const struct report *r, const struct section_path *p, struct out *out)
+void section_columns(const struct section_path *p, section_column_fn fn, void *ctx)
 {
+	columns(section_path_table(p), "", fn, ctx);
+}
+
+static void put_head(void *ctx, const char *name, const struct section_col *c)
+{
+	out_str(ctx, name);
+	out_char(ctx, ',');
+}
+
+/* Visits the rows of the table. Returns 0 or -ENOMEM. */
+static int walk(const struct report *r, struct section_csv *csv)
+{
+	const struct section_path *p = csv->path;
 	const struct section_table *of = section_path_table(p);
-	struct section_csv csv = {.path = p, .out = out, .line = out__memory()};
-	struct section_cursor w = {.r = r, .csv = &csv, .s = r};
+	struct section_cursor w = {.r = r, .csv = csv, .s = r};
+	struct losses_view lost = {.of = {{.l = &r->lost}}, .cnt = 1};
 	bool is_silent = false;
 	char buf[SECTION_BUF];
 	struct json j;
+	int ret;
 
-	for (unsigned i = 0; i + 1 < p->len; i++) {
-		if (p->cols[i]->kind != SECTION_LIST)
-			continue;
-		out_str(out, p->cols[i]->name);
-		out_char(out, ',');
-	}
-	put_heads(out, of, "");
-	out_lit(out, "\r\n");
-	out__commit(out);
-	csv.cnt = width_to(of, of->cols + of->col_cnt);
-	csv.cells = calloc(csv.cnt + 1, sizeof(*csv.cells));
+	csv->line = out__memory();
+	csv->cnt = width_to(of, of->cols + of->col_cnt);
+	csv->cells = calloc(csv->cnt + 1, sizeof(*csv->cells));
 	if (p->id < AN_CNT) {
 		w.s = r->an[p->id];
 		is_silent = r->args_redacted && analyses[p->id]->of_args;
 	}
-	if (csv.cells && !is_silent) {
-		json__init(&j, csv.line);
+	if (csv->cells && csv->line && !is_silent) {
+		csv->line->is_checked = true;
+		json__init(&j, csv->line);
 		w.j = &j;
 		w.buf = buf;
-		section_visit(&w, p->from, &(struct section_cursor){.x = w.s});
+		section_visit(
+			&w, p->from,
+			&(struct section_cursor){.x = p->from == &losses_table ? &lost : w.s});
 	}
-	free(csv.cells);
-	out__close(csv.line);
+	ret = csv->cells && csv->line && !csv->line->failed ? 0 : -ENOMEM;
+	free(csv->cells);
+	out__close(csv->line);
+	return ret;
+}
+
+int section_csv(const struct report *r, const struct section_path *p, struct out *out)
+{
+	struct section_csv csv = {.path = p, .out = out};
+
+	for (unsigned i = 0; i + 1 < p->len; i++)
+		if (p->cols[i]->kind == SECTION_LIST)
+			put_head(out, p->cols[i]->name, NULL);
+	section_columns(p, put_head, out);
+	out->len--;
+	out_lit(out, "\r\n");
+	out__commit(out);
+	return walk(r, &csv);
+}
+
+int section_rows(const struct report *r, const struct section_path *p, section_row_fn fn, void *ctx)
+{
+	struct section_csv csv = {
+		.path = p, .row = fn, .ctx = ctx, .out = out__memory(), .heads = out__memory()};
+	int ret = -ENOMEM;
+
+	if (csv.out && csv.heads) {
+		csv.out->is_checked = true;
+		section_columns(p, put_head, csv.heads);
+		out_char(csv.heads, '\0');
+		ret = walk(r, &csv);
+		if (csv.out->failed)
+			ret = -ENOMEM;
+	}
+	out__close(csv.heads);
+	out__close(csv.out);
+	return ret;
 }

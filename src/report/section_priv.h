@@ -11,12 +11,13 @@ void section_visit(const struct section_cursor *w, const struct section_table *o
 /* Writes at most max rows of a list; returns their number. */
 unsigned section_walk(struct section_cursor *w, const struct section_col *c, unsigned max);
 
-/* Begins a row of the table. false: the table is full. */
+/* Begins a row of the table. Returns false without memory. */
 bool section_text_begin(struct section_text *t);
 unsigned section_text_rows(const struct section_text *t);
 /* The column's number in the view; the name is last. Negative: the view lacks it. */
 int section_text_column(const struct section_text *t, const struct section_col *c);
 void section_text_red(struct section_text *t, bool is_red);
+void section_text_depth(struct section_text *t, unsigned depth);
 void section_text_u64(struct section_cursor *w, const struct section_col *c, uint64_t v);
 void section_text_f64(struct section_cursor *w, const struct section_col *c, double v);
 void section_text_str(struct section_cursor *w, const struct section_col *c, const char *v);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Makes tables from the rows in SECTION_ROWS for an analysis with the state SECTION_STATE: see
- * section.h. A C file may include it once. It needs no header guard: all but the tables is static.
+ * section.h. A C file may include it once. It needs no header guard: everything except the tables
+ * is static.
  */
 #ifdef SECTION_ROWS
 #include "section.h"
@@ -22,6 +23,7 @@
 #define MAP(type, name, cnt, key, value, has, when, text)
 #define RAW(name, statement, schema, when, text)
 #define RED(condition)
+#define DEPTH(n)
 #define COMPARE(what, flags, cnt, ns, when)
 #include SECTION_ROWS
 
@@ -99,6 +101,7 @@
 	}
 #define RAW(name, statement, schema, when, text) SECTION_MEMBER(statement, when)
 #define RED(condition)				 section_red(w, condition);
+#define DEPTH(n)				 section_depth(w, n);
 #define COMPARE(what, flags, cnt, ns, when)                                                        \
 	SECTION_MEMBER(section_compare(w, what, flags, cnt, ns), when)
 #define END(id)                                                                                    \
@@ -149,6 +152,7 @@
 #define RAW(called, statement, is, when, meaning)                                                  \
 	{SECTION_NAMED(called, SECTION_RAW, meaning, when), .schema = is},
 #define RED(condition)
+#define DEPTH(n)
 #define COMPARE(what, flags, cnt, ns, when) {.name = what, .kind = SECTION_COMPARE},
 #define END(table)                                                                                 \
 	}                                                                                          \

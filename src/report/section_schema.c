@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "diff.h"
+
 static const struct {
 	const char *json, *more;
 } types[SECTION_TYPE_CNT] = {
@@ -56,12 +58,10 @@ static void put_member(struct out *out, const struct section_col *c)
 	out_char(out, '}');
 }
 
-void section_schema(struct out *out, const struct section_table *of, bool or_null)
+static void put_members(struct out *out, const struct section_table *of)
 {
 	const char *before = "\n";
 
-	out_str(out, or_null ? "\"type\":[\"object\",\"null\"]" : "\"type\":\"object\"");
-	out_lit(out, ",\"additionalProperties\":false,\"properties\":{");
 	for (unsigned i = 0; i < of->col_cnt; i++) {
 		if (!of->cols[i].in_json)
 			continue;
@@ -69,8 +69,10 @@ void section_schema(struct out *out, const struct section_table *of, bool or_nul
 		put_member(out, &of->cols[i]);
 		before = ",\n";
 	}
-	out_lit(out, "},\"required\":[");
-	before = "";
+}
+
+static void put_required(struct out *out, const struct section_table *of, const char *before)
+{
 	for (unsigned i = 0; i < of->col_cnt; i++) {
 		if (!of->cols[i].in_json || !of->cols[i].required)
 			continue;
@@ -80,6 +82,15 @@ void section_schema(struct out *out, const struct section_table *of, bool or_nul
 		out_char(out, '"');
 		before = ",";
 	}
+}
+
+void section_schema(struct out *out, const struct section_table *of, bool or_null)
+{
+	out_str(out, or_null ? "\"type\":[\"object\",\"null\"]" : "\"type\":\"object\"");
+	out_lit(out, ",\"additionalProperties\":false,\"properties\":{");
+	put_members(out, of);
+	out_lit(out, "},\"required\":[");
+	put_required(out, of, "");
 	out_char(out, ']');
 }
 
@@ -97,17 +108,8 @@ static const struct analysis_ops *const analyses[] = {
 #undef AN
 };
 
-void report_schema(struct out *out)
+static void put_analyses(struct out *out)
 {
-	out_lit(out, "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\n"
-		     "\"title\":\"cudatrace report --format=json\",\"type\":\"object\",\n"
-		     "\"additionalProperties\":false,\"properties\":{\n\"report\":{\"const\":1},\n"
-		     "\"complete\":true,\"lost\":true,\"chosen\":true,"
-		     "\"rejected\":true,\"files\":{");
-	section_list_schema(out, &report_files_table, false);
-	out_lit(out, "},\n\"traces\":{");
-	section_list_schema(out, &report_traces_table, false);
-	out_char(out, '}');
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		out_lit(out, ",\n\"");
 		out_str(out, analyses[i]->name);
@@ -123,5 +125,48 @@ void report_schema(struct out *out)
 			section_schema(out, analyses[i]->section, analyses[i]->of_args);
 		out_char(out, '}');
 	}
-	out_lit(out, "},\n\"required\":[\"report\",\"complete\",\"lost\",\"chosen\",\"files\"]}\n");
+}
+
+/* The schema of an object whose members are those of several tables. */
+static void put_document(struct out *out, const char *title,
+			 const struct section_table *const tables[], unsigned cnt, bool is_report)
+{
+	const char *before = "";
+
+	out_lit(out,
+		"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\n\"title\":\"");
+	out_str(out, title);
+	out_lit(out, "\",\"type\":\"object\",\n\"additionalProperties\":false,\"properties\":{");
+	if (is_report)
+		out_lit(out, "\n\"report\":{\"const\":1},");
+	for (unsigned i = 0; i < cnt; i++) {
+		out_str(out, before);
+		put_members(out, tables[i]);
+		before = ",";
+	}
+	if (is_report)
+		put_analyses(out);
+	out_lit(out, "},\n\"required\":[");
+	if (is_report)
+		out_lit(out, "\"report\"");
+	for (unsigned i = 0; i < cnt; i++)
+		put_required(out, tables[i], is_report || i ? "," : "");
+	out_lit(out, "]}\n");
+}
+
+void report_schema(struct out *out)
+{
+	static const struct section_table *const tables[] = REPORT_TABLES;
+
+	put_document(out, "cudatrace report --format=json", tables,
+		     sizeof(tables) / sizeof(tables[0]), true);
+}
+
+void diff_schema(struct out *out)
+{
+	static const struct section_table *const tables[] = {&diff_head_table, &rejected_table,
+							     &diff_table};
+
+	put_document(out, "cudatrace diff --json", tables, sizeof(tables) / sizeof(tables[0]),
+		     false);
 }

@@ -3,12 +3,11 @@
 #include "section_priv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "collect.h"
 #include "util/law.h"
-
-#define NAME_SZ 640
 
 struct section_text {
 	struct table t;
@@ -16,7 +15,6 @@ struct section_text {
 	const struct section_col *view[TABLE_COLS + 1];
 	unsigned view_cnt;
 	struct table_row *row;
-	char names[TABLE_ROWS][NAME_SZ]; /* names that were formatted */
 };
 
 bool section_text_begin(struct section_text *t)
@@ -43,18 +41,25 @@ void section_text_red(struct section_text *t, bool is_red)
 	t->row->red |= is_red;
 }
 
+void section_text_depth(struct section_text *t, unsigned depth)
+{
+	t->row->depth = depth;
+}
+
 /* The text of a column in the row. */
 static void put(struct section_cursor *w, const struct section_col *c, const char *text)
 {
 	struct section_text *t = w->text;
-	unsigned at = section_text_column(t, c), row = t->t.row_cnt - 1;
+	unsigned at = section_text_column(t, c);
 
 	if (at + 1 < t->view_cnt) {
 		snprintf(t->row->cell[at], CELL_SZ, "%s", text);
 	} else {
 		/* The buffer is reused: copy the text. */
-		snprintf(t->names[row], NAME_SZ, "%s", text);
-		t->row->name = t->names[row];
+		free(t->row->text);
+		t->row->text = strdup(text);
+		t->row->name = t->row->text ?: "";
+		t->t.is_cut |= !t->row->text;
 	}
 }
 
@@ -66,6 +71,7 @@ void section_text_u64(struct section_cursor *w, const struct section_col *c, uin
 		return;
 	switch (c->type) {
 	case SECTION_TYPE_ns:
+	case SECTION_TYPE_ms:
 		human_time(cell, v);
 		break;
 	case SECTION_TYPE_bytes:
@@ -94,6 +100,7 @@ void section_text_f64(struct section_cursor *w, const struct section_col *c, dou
 		return;
 	switch (c->type) {
 	case SECTION_TYPE_mean_ns:
+	case SECTION_TYPE_us:
 	case SECTION_TYPE_f64_ns:
 		human_time(cell, v);
 		break;
@@ -204,7 +211,8 @@ unsigned section_print(const struct report *r, const struct section_table *of, c
 		return 0;
 	start(&t, c->of, c->view);
 	section_walk(&w, c, max ? max : report_rows(term, r->opts.top));
-	if (t.t.row_cnt)
+	if (t.t.row_cnt || t.t.is_cut)
 		table__print(&t.t, term);
+	table__free(&t.t);
 	return t.t.row_cnt;
 }

@@ -13,6 +13,7 @@
 #undef MAP
 #undef RAW
 #undef RED
+#undef DEPTH
 #undef COMPARE
 #undef ALWAYS
 #undef IF

@@ -44,9 +44,20 @@ const char *report_section_like(const char *name, size_t len)
 	return like;
 }
 
+const char *report_section_at(unsigned *i, const char **what)
+{
+	while (*i < AN_CNT && !sections[*i].ops->print)
+		++*i;
+	if (*i == AN_CNT)
+		return NULL;
+	*what = sections[*i].what;
+	return sections[(*i)++].ops->name;
+}
+
 void report_sections_print(FILE *f)
 {
-	for (unsigned i = 0; i < AN_CNT; i++)
-		if (sections[i].ops->print)
-			fprintf(f, "%-17s %s\n", sections[i].ops->name, sections[i].what);
+	const char *name, *what;
+
+	for (unsigned i = 0; (name = report_section_at(&i, &what));)
+		fprintf(f, "%-17s %s\n", name, what);
 }

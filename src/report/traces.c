@@ -76,6 +76,7 @@ static const char *place_name(enum trace_alignment place)
 	static const char *const names[] = {
 		[TRACE_FIRST] = "first",
 		[TRACE_SAME_CLOCK] = "same",
+		[TRACE_BY_COLLECTIVES] = "collectives",
 		[TRACE_BY_WALL] = "wall",
 		[TRACE_BEHIND] = "none",
 	};
@@ -101,6 +102,10 @@ static uint64_t since_base(const struct report *r, uint64_t ns)
 static const char *clock_text(char buf[SECTION_BUF], const struct report *r,
 			      const struct report_trace *t)
 {
+	if (t->info->place == TRACE_BY_COLLECTIVES) {
+		snprintf(buf, SECTION_BUF, "collectives, %s", HUMAN_TIME(t->info->clock_error_ns));
+		return buf;
+	}
 	if (t->info->place != TRACE_SAME_CLOCK)
 		return place_name(t->info->place);
 	snprintf(buf, SECTION_BUF, "same as %u", same_as(r, t));
@@ -126,18 +131,23 @@ void report_traces_print(const struct report *r, const struct term *term)
 	term_section(term, "Traces", "%u, in one report", r->trace_cnt);
 	for (unsigned i = 0; i < r->trace_cnt; i++)
 		placed[r->traces[i].info->place]++;
-	section_print(r, &report_traces_table, r, r, "traces", TABLE_ROWS, term);
+	section_print(r, &report_files_table, r, r, "traces", TABLE_ROWS, term);
 	if (r->trace_cnt > TABLE_ROWS)
 		term_para(term, "There are more; the JSON form has %u.", r->trace_cnt);
 	if (placed[TRACE_SAME_CLOCK])
 		term_para(
 			term,
 			"Clock same: the same boot as that trace; times of both are comparable to the nanosecond.");
+	if (placed[TRACE_BY_COLLECTIVES])
+		term_para(
+			term,
+			"Clock collectives: another machine. No rank leaves a collective before the last has entered it, "
+			"which limits how far the clocks differ: times compare to within the time shown, while collectives run.");
 	if (placed[TRACE_BY_WALL])
 		term_para(
 			term,
 			"Clock wall: another machine or boot. Its times are as accurate as the wall clocks, which cannot be "
-			"checked here (with NTP: milliseconds); so ranks of different clocks are not compared.");
+			"checked here (with NTP: milliseconds), because too few collectives of its ranks are in the traces; so its ranks are not compared with others.");
 	if (placed[TRACE_BEHIND])
 		term_para(
 			term,

@@ -35,7 +35,7 @@ void call_ids__free(struct call_ids *c)
 	free(c);
 }
 
-/* Returns NULL when there is no room. */
+/* Returns NULL when there is no space. */
 static struct page *page_of(struct call_ids *c, uint64_t run, uint64_t number)
 {
 	struct page **recent = &c->recent[(number ^ run) % RECENT], *p = *recent;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ids of the calls that were read. Reports would count a call twice that is read twice. */
+/* The ids of the calls that were read. Without them, reports would count a call twice if it is read
+ * twice. */
 #ifndef SAVED_CALL_IDS_H
 #define SAVED_CALL_IDS_H
 
@@ -15,7 +16,7 @@ struct call_ids;
 /* Returns NULL when out of memory. */
 struct call_ids *call_ids__new(void);
 /* Returns whether this id was already added for this run of a tracer, and adds it. Returns false
- * when there is no room for more ids. */
+ * when there is no space for more ids. */
 bool call_ids__again(struct call_ids *c, uint64_t run, uint64_t id);
 /* c may be NULL. */
 void call_ids__free(struct call_ids *c);

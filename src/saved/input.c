@@ -134,12 +134,12 @@ static ssize_t read_gzip(struct input *in, char *buf, size_t n, const char **why
 {
 	int ret;
 
-	/* Another member may follow (cat a.gz b.gz), or padding, which is ignored. */
+	/* Another member may follow (cat a.gz b.gz), or padding of zeros, which is ignored. */
 	if (!in->inside) {
-		if (in->raw[in->at] != 0x1f) {
-			in->at = in->len;
+		while (in->at < in->len && !in->raw[in->at])
+			in->at++;
+		if (in->at == in->len)
 			return 0;
-		}
 		inflateReset(&in->gz);
 		in->inside = true;
 	}

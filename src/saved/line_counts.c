@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* How many lines the file lacks, and how many it has too many. */
+/* Number of lines that the file lacks, and number of its surplus lines. */
 struct difference {
 	uint64_t less, more;
 };
@@ -36,7 +36,7 @@ void line_counts__event(struct line_counts *c, const struct trace_event *ev)
 }
 
 /* Lines that are not in the file, or not readable, but counted as such. */
-static uint64_t told(const struct line_counts *c, const struct trace_end *end)
+static uint64_t reported(const struct line_counts *c, const struct trace_end *end)
 {
 	uint64_t n = end->lines_lost;
 
@@ -55,7 +55,7 @@ static struct difference by_type(const struct line_counts *c, const struct saved
 		differ(&d, own->end.type_cnt[i], c->types[i]);
 	differ(&d, own->unknown_cnt, c->unknown);
 	again = own->end.write_error || d.more < c->again ? d.more : c->again;
-	d.less = above(above(d.less, told(c, &own->end)), again);
+	d.less = above(above(d.less, reported(c, &own->end)), again);
 	return d;
 }
 
@@ -65,7 +65,7 @@ static uint64_t without_line(const struct line_counts *c, const struct trace_end
 {
 	const uint64_t out[] = {
 		lines,
-		told(c, end),
+		reported(c, end),
 		c->unknown,
 		end->stats[CT_STAT_FILTERED],
 		end->stats[CT_STAT_COUNTED],
@@ -113,7 +113,7 @@ void line_counts__check(const struct line_counts *c, const struct saved_own_end 
 		d = by_type(c, own);
 	if (own->has_calls)
 		differ(&calls, end->call_cnt, c->calls);
-	raise(&d.less, above(above(calls.less, told(c, end)), c->unknown));
+	raise(&d.less, above(above(calls.less, reported(c, end)), c->unknown));
 	raise(&d.more, calls.more);
 	raise(&d.less, of_calls(c, end));
 	add(&lost->cnt[LOSS_MISSING_LINES], d.less);

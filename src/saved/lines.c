@@ -14,7 +14,10 @@
 #include "util/log.h"
 #include "util/plural.h"
 
-#define BUF_SZ	       (1u << 20)
+#define BUF_SZ (1u << 20)
+/* Of each of many files. */
+#define BUF_SZ_MANY    (64u << 10)
+#define MANY_FILES     32
 #define PROGRESS_BYTES (16u << 20)
 
 /* Messages printed per file; further ones are only counted. */
@@ -26,6 +29,8 @@ int lines__open(struct lines *l, struct lines_all *all, const char *path, struct
 
 	*f = (struct saved_file){.path = path};
 	*l = (struct lines){.all = all, .path = path, .file = f, .cap = BUF_SZ};
+	if (all->file_cnt > MANY_FILES)
+		l->cap = BUF_SZ_MANY;
 	l->in = input__open(path, all->many, &why);
 	if (!l->in) {
 		err("cannot read %s: %s", lines__name(l), why);
@@ -75,6 +80,12 @@ void lines__note(struct lines *l, const char *text)
 		info("%s: line %" PRIu64 ": %s", lines__name(l), l->number, text);
 }
 
+void lines__be_quiet(struct lines *l)
+{
+	l->message_cnt = l->note_cnt = MESSAGES_MAX;
+	l->is_quiet = true;
+}
+
 void lines__sum_up(const struct lines *l)
 {
 	if (l->message_cnt > MESSAGES_MAX)
@@ -89,7 +100,7 @@ void lines__sum_up(const struct lines *l)
 		     "they are skipped",
 		     lines__name(l), l->unknown_cnt);
 	if (l->backwards_cnt > 1)
-		warn("%s: %" PRIu64 " lines are too far from their places", lines__name(l),
+		warn("%s: %" PRIu64 " lines are too far from their position", lines__name(l),
 		     l->backwards_cnt);
 }
 
@@ -134,8 +145,9 @@ static ssize_t fill(struct lines *l)
 		return 0;
 	}
 	if (n < 0) {
-		warn("%s: line %" PRIu64 ": %s: the rest of the file is not read", lines__name(l),
-		     l->file->lines + 1, why);
+		if (!l->is_quiet)
+			warn("%s: line %" PRIu64 ": %s: the rest of the file is not read",
+			     lines__name(l), l->file->lines + 1, why);
 		l->error = -EIO;
 		return 0;
 	}

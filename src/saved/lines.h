@@ -18,6 +18,7 @@ struct lines_all {
 	void *ctx;
 	size_t bytes;	    /* size of all buffers */
 	bool many;	    /* several files are read: each may use only little memory */
+	unsigned file_cnt;  /* number of them */
 	bool in_file_order; /* lines are not sorted */
 };
 
@@ -31,7 +32,7 @@ struct lines {
 	char *line;	 /* the line returned last */
 	uint64_t number; /* of the line that messages are about */
 	size_t line_len;
-	bool line_whole, again, looked_at;
+	bool line_whole, again, looked_at, is_quiet;
 	uint64_t shown; /* position of the last progress report */
 	unsigned message_cnt, note_cnt;
 	uint64_t unknown_cnt, backwards_cnt, doubled_cnt;
@@ -53,8 +54,10 @@ void lines__again(struct lines *l);
 const char *lines__name(const struct lines *l);
 /* Prints a warning with file and line number, for the first few per file. */
 void __attribute__((format(printf, 2, 3))) lines__complain(struct lines *l, const char *fmt, ...);
-/* The same as an information message. */
+/* Prints an information message with file and line number. */
 void lines__note(struct lines *l, const char *text);
+/* Prints no more messages: the file is read twice. */
+void lines__be_quiet(struct lines *l);
 /* At the end of the file: prints how many further messages there were. */
 void lines__sum_up(const struct lines *l);
 

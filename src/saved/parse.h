@@ -25,7 +25,7 @@ const char *parse_key_name(unsigned key);
 enum parse_val { VAL_NULL, VAL_FALSE, VAL_TRUE, VAL_NUMBER, VAL_STRING, VAL_OBJECT, VAL_ARRAY };
 
 struct member {
-	uint8_t key;	   /* parse_key() */
+	uint16_t key;	   /* parse_key() */
 	uint8_t val;	   /* enum parse_val */
 	uint32_t from, to; /* the member, with its name and value, in the line */
 	uint32_t name_len, len;
@@ -55,7 +55,7 @@ void parser__free(struct parser *p);
 /* text[len] must be 0. The result is valid until the next line. Its strings are slices of text, or,
  * if they have escapes, of the parser. Returns 0 or -EINVAL. */
 int parser__line(struct parser *p, const char *text, size_t len, struct json_value *out);
-/* Parses a slice that a parser returned: a nested object or array. It needs no NUL. */
+/* Parses a slice that another parser returned: a nested object or array. It needs no NUL. */
 int parser__slice(struct parser *p, const struct member *m, struct json_value *out);
 
 #ifdef __cplusplus

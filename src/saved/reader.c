@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clock_read.h"
 #include "stream.h"
 #include "util/log.h"
 #include "util/segment.h"
@@ -23,7 +24,13 @@ struct reader {
 	struct saved *saved[READER_SIDES];
 	struct parser *parsers[READER_SIDES];
 	struct stream *sides[READER_SIDES]; /* NULL: unused */
+	/* Those with an event or end, as a heap by precedes(); valid except for the first, whose
+	 * item may have changed. */
+	struct stream *heap[READER_SIDES];
+	unsigned heap_cnt;
+	bool is_heap;
 
+	struct clocks clocks;
 	struct stream *streams;
 	struct stream_file *files;
 	unsigned stream_cnt;
@@ -67,7 +74,13 @@ void reader__free(struct reader *r)
 		parser__free(r->parsers[i]);
 		saved__free(r->saved[i]);
 	}
+	clocks__free(&r->clocks);
 	free(r);
+}
+
+void reader__stop(struct reader *r)
+{
+	r->error = -ECANCELED;
 }
 
 void reader__keep_order(struct reader *r)
@@ -147,6 +160,7 @@ static bool take_side(struct reader *r, struct stream *st)
 			return false;
 		}
 		r->sides[i] = st;
+		st->side = i;
 		st->saved = r->saved[i];
 		st->parser = r->parsers[i];
 		return true;
@@ -201,7 +215,7 @@ static void find_next(struct reader *r)
 		ns = when(r, st);
 		/* Before the first stream has started, only the headers can be compared. */
 		if (!r->next || ns < r->next_ns ||
-		    (!r->has_begun && saved__earlier(head_of(st), head_of(r->next)))) {
+		    (!r->has_begun && saved__earlier(r->saved[0], head_of(st), head_of(r->next)))) {
 			r->next = st;
 			r->next_ns = ns;
 		}
@@ -213,25 +227,49 @@ static bool has_item(const struct stream *st)
 	return st->at == STREAM_EVENT || st->at == STREAM_END;
 }
 
-/* Returns the active stream with the earliest event or end; *until: the earliest of the others. */
-static struct stream *next_reading(const struct reader *r, uint64_t *until)
+static bool precedes(const struct stream *a, const struct stream *b)
 {
-	struct stream *next = NULL;
+	return a->key_ns < b->key_ns || (a->key_ns == b->key_ns && a->side < b->side);
+}
 
-	*until = UINT64_MAX;
-	for (unsigned i = 0; i < READER_SIDES; i++) {
-		struct stream *st = r->sides[i];
+/* Moves an element down to its place. */
+static void sift(struct reader *r, unsigned i)
+{
+	for (unsigned child; (child = 2 * i + 1) < r->heap_cnt; i = child) {
+		struct stream *st = r->heap[i];
 
-		if (!st || !has_item(st))
-			continue;
-		if (!next || st->key_ns < next->key_ns) {
-			*until = next ? next->key_ns : *until;
-			next = st;
-		} else if (st->key_ns < *until) {
-			*until = st->key_ns;
-		}
+		if (child + 1 < r->heap_cnt && precedes(r->heap[child + 1], r->heap[child]))
+			child++;
+		if (!precedes(r->heap[child], st))
+			return;
+		r->heap[i] = r->heap[child];
+		r->heap[child] = st;
 	}
-	return next;
+}
+
+static void make_heap(struct reader *r)
+{
+	r->heap_cnt = 0;
+	for (unsigned i = 0; i < READER_SIDES; i++)
+		if (r->sides[i] && has_item(r->sides[i]))
+			r->heap[r->heap_cnt++] = r->sides[i];
+	for (unsigned i = r->heap_cnt / 2; i--;)
+		sift(r, i);
+	r->is_heap = true;
+}
+
+/* Returns the active stream with the earliest event or end; *until: the earliest of the others. */
+static struct stream *next_reading(struct reader *r, uint64_t *until)
+{
+	if (r->is_heap)
+		sift(r, 0);
+	else
+		make_heap(r);
+	*until = UINT64_MAX;
+	for (unsigned i = 1; i < 3 && i < r->heap_cnt; i++)
+		if (r->heap[i]->key_ns < *until)
+			*until = r->heap[i]->key_ns;
+	return r->heap_cnt ? r->heap[0] : NULL;
 }
 
 static void begin(struct reader *r, struct stream *st)
@@ -246,6 +284,7 @@ static void begin(struct reader *r, struct stream *st)
 static void advance(struct reader *r, struct stream *st)
 {
 	stream__next(st);
+	r->is_heap &= has_item(st);
 	/* The next file of a daemon's trace. */
 	while (st->at == STREAM_TRACE && saved__is_placed(st->saved) && !r->error) {
 		begin(r, st);
@@ -260,7 +299,7 @@ static void advance(struct reader *r, struct stream *st)
 /* Starts a waiting stream, in parallel with others or after all of them. */
 static void start(struct reader *r, struct stream *st, bool beside)
 {
-	r->is_known = false;
+	r->is_known = r->is_heap = false;
 	if (st->at == STREAM_CLOSED) {
 		if (take_side(r, st))
 			advance(r, st);
@@ -349,7 +388,9 @@ int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 	bool any = false;
 
 	r->all.many = cnt > 1;
-	r->stream_cnt = 0;
+	r->all.file_cnt = cnt;
+	r->stream_cnt = r->heap_cnt = 0;
+	r->is_heap = false;
 	r->is_known = false;
 	r->error = 0;
 	r->files = calloc(cnt, sizeof(*r->files));
@@ -375,6 +416,11 @@ int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 	}
 	if (!r->error)
 		add_files(r, cnt);
+	if (!r->error && r->stream_cnt > 1) {
+		clocks__free(&r->clocks);
+		clock_read__files(&r->clocks, &r->all, r->streams, r->stream_cnt);
+		saved__set_clocks(r->saved[0], r->clocks.cnt ? &r->clocks : NULL);
+	}
 	read_all(r);
 	for (unsigned i = 0; i < r->stream_cnt; i++) {
 		any |= r->streams[i].any;

@@ -11,7 +11,7 @@
 #include "model/losses.h"
 #include "model/trace.h"
 
-/* What was read of a file. */
+/* The result of reading a file. */
 struct saved_file {
 	const char *path;
 	uint64_t bytes, lines, events, bad_lines;
@@ -44,6 +44,8 @@ struct reader;
 /* Returns NULL when out of memory. Strings that callbacks received live as long as the reader. */
 struct reader *reader__new(const struct reader_ops *ops, void *ctx);
 void reader__free(struct reader *r);
+/* For callbacks: reading ends soon, with -ECANCELED. */
+void reader__stop(struct reader *r);
 /* Events come in the order of the lines, not of their ends: for outputs that are copies of it. */
 void reader__keep_order(struct reader *r);
 /*
@@ -53,7 +55,7 @@ void reader__keep_order(struct reader *r);
  * order, as far as a shared clock or wall clocks give it. Other traces are read one after the
  * other. Returns 0 when anything could be read, else -errno.
  */
-#define READER_SIDES 32
+#define READER_SIDES 512
 int reader__files(struct reader *r, const char *const *paths, unsigned cnt,
 		  struct saved_file *files);
 static inline int reader__file(struct reader *r, const char *path, struct saved_file *f)

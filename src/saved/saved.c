@@ -75,7 +75,7 @@ static void all_drop(struct saved_all *all)
 	free(all);
 }
 
-/* Beside enum event_type: lines that are no events. */
+/* Beside enum event_type: lines that are not events. */
 enum { LINE_HEADER = TYPE_CNT, LINE_END };
 
 /* Tag 0 means "no such type". */
@@ -203,12 +203,12 @@ static bool begins_as_ours(const struct saved *s, const struct json_value *p, co
 }
 
 /* Takes the members outside the head in the order in which cudatrace writes them: as a slice of the
- * line, unless someone has changed it. */
+ * line, unless another program has changed it. */
 static bool take_fields(struct saved *s, const struct json_value *p, const char *line,
 			const struct trace_event *ev)
 {
 	const bool *is_body = s->is_body[ev->kind];
-	const uint8_t *row_of = s->row_of[ev->kind];
+	const uint16_t *row_of = s->row_of[ev->kind];
 	const struct member *first = NULL, *last = NULL;
 	bool is_ours = begins_as_ours(s, p, line);
 	unsigned row = 0;
@@ -217,7 +217,7 @@ static bool take_fields(struct saved *s, const struct json_value *p, const char 
 		if (!is_body[m->key])
 			continue;
 		is_ours &= (!last || last == m - 1) && (row_of[m->key] >= row || !row_of[m->key]);
-		row = row_of[m->key] ?: UINT8_MAX;
+		row = row_of[m->key] ?: UINT16_MAX;
 		first = first ?: m;
 		last = m;
 	}
@@ -340,16 +340,14 @@ static int read_event(struct saved *s, const struct json_value *p, const char *l
 	ev->start_ns = member_fixed(head[HEAD_TS], 6, &negative);
 	*why = "its time is not within 146 years: was it changed?";
 	if (ev->start_ns > SAVED_NS_MAX || duration > SAVED_NS_MAX ||
-	    s->base_ns + ev->start_ns + duration > SAVED_NS_MAX)
+	    saved_time(s, ev->start_ns, false) + duration > SAVED_NS_MAX)
 		return -EINVAL;
-	if (!negative)
-		ev->start_ns += s->base_ns;
-	else
-		ev->start_ns = ev->start_ns < s->base_ns ? s->base_ns - ev->start_ns : 0;
+	ev->start_ns = saved_time(s, ev->start_ns, negative);
 	ev->end_ns = ev->start_ns + duration;
 	ev->kind = kind;
 	ev->trace = s->cur ? s->cur->info.number : 0;
 	ev->clock = s->cur ? s->cur->info.clock : 0;
+	ev->clock_error_ns = s->cur ? s->cur->info.clock_error_ns : 0;
 	ev->text = &s->text;
 	if (!take_fields(s, p, line, ev)) {
 		*why = "out of memory: close other programs";

@@ -17,6 +17,7 @@ enum saved_line {
 	SAVED_UNKNOWN, /* a type that this version does not support, written by a newer cudatrace */
 };
 
+struct clocks;
 struct saved;
 struct saved *saved__new(void);
 /* Returns one that reads other files of the same set: it shares strings, functions and the time
@@ -42,7 +43,7 @@ unsigned saved__skipped(const struct saved *s);
 /* The end line read last, without the sums of the files before. */
 struct saved_own_end {
 	struct trace_end end;
-	uint64_t unknown_cnt;	    /* lines of types that this version does not know */
+	uint64_t unknown_cnt;	    /* lines of types that this version does not support */
 	bool has_events, has_calls; /* members are present */
 };
 const struct saved_own_end *saved__own_end(const struct saved *s);
@@ -62,7 +63,9 @@ bool saved__is_placed(const struct saved *s);
  * UINT64_MAX: unknown. info is as in a header. */
 uint64_t saved__when(const struct saved *s, const struct trace_info *info);
 /* Compares two traces in the same way, before a first one is placed. */
-bool saved__earlier(const struct trace_info *a, const struct trace_info *b);
+bool saved__earlier(const struct saved *s, const struct trace_info *a, const struct trace_info *b);
+/* Sets the clocks that place traces; they must live as long as s. */
+void saved__set_clocks(struct saved *s, const struct clocks *clocks);
 /* Reads what saved__when() needs of a header; false: it is not a header. */
 bool saved__peek(struct saved *s, const struct json_value *p, struct trace_info *info);
 /* Sets the memory limit owner (util/memlimit.h) to the process of this event; ev NULL: to the

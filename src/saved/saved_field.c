@@ -5,14 +5,14 @@
 /* 16 bytes in the kernel. */
 #define COMM_MAX 64
 
-_Static_assert(EVENT_FIELD_CNT < UINT8_MAX, "a row is a byte, and so is a key");
+_Static_assert(EVENT_FIELD_CNT < UINT16_MAX, "rows and keys have 16 bits");
 
 const char *parse_key_name(unsigned key)
 {
 	return key <= EVENT_FIELD_CNT ? event_fields[key - 1].name : NULL;
 }
 
-/* Of the members written by custom code, only these are read here. */
+/* Returns whether a member is read here: of those written by custom code, only these are. */
 bool saved_takes(const struct event_field *f)
 {
 	switch (f - event_fields) {
@@ -86,6 +86,9 @@ static inline void take(struct saved *s, struct trace_event *ev, const struct ev
 		*(uint64_t *)at = member_fixed(m, 6, NULL);
 		break;
 	case FORM_sym:
+		*(const char **)at = member_sym(s, m);
+		is_there = *(const char **)at;
+		break;
 	case FORM_text:
 	case FORM_text_null:
 	case FORM_text_or_null:

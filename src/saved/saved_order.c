@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Members of a JSON object have no order, and blanks may separate them: other programs rewrite
- * lines (jq -S, Python's sort_keys). The part of a line that pictures show is put into the order in
- * which cudatrace writes it. Rows of events.def, arguments and struct fields are ordered as
+ * Restores the order of a line's members, which other programs change when they rewrite lines (jq
+ * -S, Python's sort_keys). The part of a line that timelines show is put into the order
+ * in which cudatrace writes it. Rows of events.def, arguments and struct fields are ordered as
  * declared; unknown members come last, by name.
  */
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static int by_rank(const void *x, const void *y)
 
 static const char *skip_blanks(const char *p)
 {
-	return p + strspn(p, " \t");
+	return p + strspn(p, " \t\r\n"); /* RFC 8259, section 2 */
 }
 
 static void put_value(struct saved *s, unsigned depth, const struct member *m, const char *raw,

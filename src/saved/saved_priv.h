@@ -12,6 +12,7 @@
 #include "model/capture.h"
 #include "model/mem.h"
 #include "call_ids.h"
+#include "clocks.h"
 #include "stack_pool.h"
 #include "strings.h"
 #include "util/hash_table.h"
@@ -68,7 +69,8 @@ struct saved_all {
 	uint64_t first_ns, last_ns; /* start of the first trace; latest time so far */
 	struct saved_clock clocks[CLOCKS_MAX];
 	unsigned clock_cnt;
-	unsigned ref; /* the clock that wall times are compared with */
+	unsigned ref;			  /* the clock that wall times are compared with */
+	const struct clocks *clock_units; /* NULL: they were not compared */
 };
 
 #define SAVED_DEPTH_MAX 6
@@ -77,9 +79,10 @@ struct saved {
 	struct saved_all *all;
 	const struct string *last[EVENT_FIELD_CNT + 1]; /* last value of a member, by key */
 	/* By kind and key: 1 + the row; 0: events of this kind have no such member. */
-	uint8_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
-	/* The same for members that are read; and whether a member is shown as written. */
-	uint8_t take_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
+	uint16_t row_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
+	/* Rows of members that are read, by kind and key; and whether a member is shown as written.
+	 */
+	uint16_t take_of[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
 	bool is_body[EVENT_KIND_CNT][EVENT_FIELD_CNT + 1];
 	uint8_t head_of[EVENT_FIELD_CNT + 1]; /* by key: enum head of saved.c */
 	uint8_t kind_of[TYPE_CNT];	      /* kind of the types that calls do not have */
@@ -87,6 +90,9 @@ struct saved {
 
 	struct saved_trace *traces, *cur; /* cur: the last of them */
 	uint64_t base_ns; /* ts 0 of the current trace on the time line of the first */
+	/* Its clock, and ts 0 on it; NULL: its times are only shifted. */
+	const struct clock_unit *unit;
+	uint64_t own_base_ns;
 	uint32_t pid_add; /* offset that keeps process ids of different traces apart */
 	uint32_t pid;	  /* process of the current line */
 	char note[256];
@@ -107,6 +113,10 @@ struct saved {
 	struct nv_sched sched;
 };
 
+/* Whether two traces are of one boot of a machine. */
+bool saved_same_boot(const struct trace_info *a, const struct trace_info *b);
+/* A time of the current trace, in ns from its ts 0, on the time line of the first trace. */
+uint64_t saved_time(const struct saved *s, uint64_t ns, bool negative);
 /* Returns NULL when there is no such member. */
 const struct member *parsed_find(const struct json_value *p, const char *name);
 

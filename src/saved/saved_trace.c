@@ -190,7 +190,7 @@ static void read_info(struct saved *s, const struct json_value *p, struct trace_
 	read_libs(s, p, info);
 }
 
-/* Returns false when there is no room for another trace; its events then count for the previous
+/* Returns false when there is no space for another trace; its events then count for the previous
  * one. */
 static bool trace_add(struct saved *s)
 {
@@ -427,6 +427,26 @@ static uint64_t damaged_members(const struct json_value *p)
 	return sum;
 }
 
+/* Without these members of an end line it is unknown what is missing: it is damaged. */
+static unsigned missing_members(const struct json_value *p)
+{
+	static const struct {
+		const char *name;
+		enum parse_val val;
+	} needed[] = {{"events", VAL_OBJECT},
+		      {"drops", VAL_OBJECT},
+		      {"calls", VAL_NUMBER},
+		      {"bad_records", VAL_NUMBER}};
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
+		const struct member *m = parsed_find(p, needed[i].name);
+
+		cnt += !m || m->val != needed[i].val;
+	}
+	return cnt;
+}
+
 /* Counts drops of kinds unknown to this version, and values that are not counts. */
 static uint64_t unknown_drops(const struct json_value *in)
 {
@@ -458,7 +478,7 @@ int saved_end(struct saved *s, const struct json_value *p)
 #define END(form, name, place, when, unit, text) end->place = read_##form(s, p, #name);
 #include "model/trace.def"
 	end->end_ns = member_fixed(parsed_find(p, "ts"), 6, NULL);
-	end->end_ns = end->end_ns < SAVED_NS_MAX ? s->base_ns + end->end_ns : SAVED_NS_MAX;
+	end->end_ns = end->end_ns < SAVED_NS_MAX ? saved_time(s, end->end_ns, false) : SAVED_NS_MAX;
 	end->reason = str_or(s, p, "reason", "?");
 	end->has_objects = parsed_find(p, "objects_refused");
 	end->gpu.on = parsed_find(p, "gpu_records");
@@ -488,7 +508,7 @@ int saved_end(struct saved *s, const struct json_value *p)
 			end->drops[i] = u64_of(&in, drop_name(i));
 		end->unknown_drop_cnt = unknown_drops(&in);
 	}
-	end->unknown_drop_cnt += damaged_members(p);
+	end->unknown_drop_cnt += damaged_members(p) + missing_members(p);
 	s->own.end = *end;
 	if (end->end_ns > s->all->last_ns)
 		s->all->last_ns = end->end_ns;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/driver.h"
+#include "util/plain.h"
 
 static const uint64_t pow10_of[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 
@@ -162,6 +163,18 @@ const char *member_op(struct saved *s, const struct member *m)
 	return member_str(s, m);
 }
 
+const char *member_sym(struct saved *s, const struct member *m)
+{
+	for (size_t i = 0; m->val == VAL_STRING && i < m->len;) {
+		unsigned n = plain_len(m->text + i, m->len - i);
+
+		if (!n || m->text[i] == '"' || m->text[i] == '\\')
+			return NULL;
+		i += n;
+	}
+	return member_str(s, m);
+}
+
 static void take_status(struct saved *s, const struct member *m)
 {
 	struct nv_value *st = &s->io.f[NV_R_STATUS];
@@ -191,8 +204,8 @@ static void take_class(struct saved *s, const struct member *m)
 	take_value(s, NV_R_CLASS, m);
 	if (m->val != VAL_STRING || s->io.f[NV_R_CLASS].v)
 		return;
-	s->class = (struct nv_class){.name = member_str(s, m), .kind = "", .other_names = ""};
-	s->io.class = &s->class;
+	s->class = (struct nv_class){.name = member_sym(s, m), .kind = "", .other_names = ""};
+	s->io.class = s->class.name ? &s->class : NULL;
 }
 
 /* Both kinds have these members, with the same meaning. */
@@ -206,7 +219,7 @@ static void take_driver(struct saved *s, const struct member *m, struct trace_ev
 	switch (row - 1) {
 	case F_driver_device:
 	case F_sched_device:
-		d->device = member_str(s, m);
+		d->device = member_sym(s, m);
 		break;
 	case F_driver_fd:
 		d->fd = member_i64(m);
@@ -216,11 +229,11 @@ static void take_driver(struct saved *s, const struct member *m, struct trace_ev
 		break;
 	case F_driver_escape:
 	case F_driver_uvm:
-		s->io.name = member_str(s, m);
+		s->io.name = member_sym(s, m);
 		s->io.dev = row - 1 == F_driver_uvm ? CT_NV_UVM : CT_NV_CTL;
 		break;
 	case F_driver_control:
-		s->control = (struct nv_rmctrl){.name = member_str(s, m)};
+		s->control = (struct nv_rmctrl){.name = member_sym(s, m)};
 		s->io.control = s->control.name ? &s->control : NULL;
 		break;
 	case F_driver_control_cmd:
@@ -245,7 +258,7 @@ static void take_driver(struct saved *s, const struct member *m, struct trace_ev
 		break;
 	case F_driver_object_class:
 	case F_sched_object_class:
-		d->object_class = member_str(s, m);
+		d->object_class = member_sym(s, m);
 		break;
 	case F_driver_status:
 	case F_sched_status:
@@ -261,13 +274,13 @@ static void take_driver(struct saved *s, const struct member *m, struct trace_ev
 		break;
 	case F_driver_call:
 	case F_sched_call:
-		d->call = member_str(s, m);
+		d->call = member_sym(s, m);
 		break;
 	case F_sched_values:
 		d->sched_values = member_str(s, m);
 		break;
 	case F_sched_meaning:
-		s->sched.text = member_str(s, m);
+		s->sched.text = member_sym(s, m);
 		break;
 	case F_driver_size:
 		d->length = member_u64(m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Values of members: saved_value.c. An invalid value reads as 0 or NULL. */
+/* Reads the values of a line's members. An invalid value reads as 0 or NULL. */
 #ifndef SAVED_SAVED_VALUE_H
 #define SAVED_SAVED_VALUE_H
 
@@ -19,8 +19,11 @@ uint32_t member_cause(const struct member *m);
 const char *member_str(struct saved *s, const struct member *m);
 /* Returns a word that needs no escapes in any format; NULL for anything else. */
 const char *member_op(struct saved *s, const struct member *m);
+/* Returns a word that cudatrace defines, which outputs do not escape; NULL if it needs escapes. */
+const char *member_sym(struct saved *s, const struct member *m);
 
-/* saved_field.c: whether a member is read; writes the members of a line as their rows describe. */
+/* saved_field.c: returns whether a member is read; reads the members of a line as their rows
+ * describe. */
 bool saved_takes(const struct event_field *f);
 void saved_take(struct saved *s, struct trace_event *ev, enum event_kind kind,
 		const struct json_value *p);

@@ -14,7 +14,7 @@ struct stack_pool *stack_pool__new(void);
  * Returns NULL when out of memory. */
 struct stack_pool *stack_pool__beside(struct stack_pool *p);
 void stack_pool__free(struct stack_pool *p);
-/* Returns an empty stack with room for frame_cnt frames, to be filled and passed to
+/* Returns an empty stack with space for frame_cnt frames, to be filled and passed to
  * stack_pool__put(). Returns NULL when out of memory, or when the pool is full (64 MiB of one
  * process: only a hostile file has more). */
 struct stack *stack_pool__make(const struct stack_pool *p, unsigned frame_cnt);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "util/log.h"
 #include "util/segment.h"
@@ -97,10 +97,10 @@ static void lose(struct stream *st, enum loss what, uint64_t cnt)
 }
 
 /* Counts losses of `lost` lines that no end line has included. */
-static void lose_told(struct stream *st)
+static void lose_reported(struct stream *st)
 {
-	lose(st, LOSS_EVENTS, st->told_lost);
-	st->told_lost = 0;
+	lose(st, LOSS_EVENTS, st->reported_lost);
+	st->reported_lost = 0;
 }
 
 static void forget_lines(struct stream *st)
@@ -168,7 +168,7 @@ static void on_event(struct stream *st)
 					"this call was read before: it is counted twice");
 	}
 	if (st->ev.kind == EVENT_TRACER && !strcmp(st->ev.op, "lost"))
-		st->told_lost += st->ev.tracer.events;
+		st->reported_lost += st->ev.tracer.events;
 	st->at = STREAM_EVENT;
 }
 
@@ -224,7 +224,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	kind = saved__line(st->saved, &p, line, &st->ev, &why);
 	switch (kind) {
 	case SAVED_HEADER:
-		lose_told(st);
+		lose_reported(st);
 		lose(st, LOSS_LAST_FILES, st->goes_on);
 		begin(st);
 		st->skipped = saved__skipped(st->saved);
@@ -248,7 +248,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	case SAVED_END:
 		check_lines(st);
 		lose_first(st, saved__end(st->saved)->reason);
-		st->told_lost = 0;
+		st->reported_lost = 0;
 		st->has_end = true;
 		st->in_trace = false;
 		st->at = STREAM_END;
@@ -274,7 +274,7 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	}
 }
 
-static void say_missing(const char *before, const char *name)
+static void report_missing(const char *before, const char *name)
 {
 	warn("%s: the trace continues in %s, which does not exist or belongs to another "
 	     "trace: the rest is missing",
@@ -295,7 +295,7 @@ static void end_file(struct stream *st)
 	lose(st, LOSS_BAD_LINES, f->bad_lines - (f->cut_line != 0));
 	lose(st, LOSS_UNREAD, (l->error && l->error != -ESTALE) || !f->lines);
 	if (l->error == -ESTALE) {
-		say_missing(st->before, st->path);
+		report_missing(st->before, st->path);
 		lose(st, LOSS_LAST_FILES, !st->files);
 	}
 	if (l->error == -EPROTO || l->error == -ESTALE)
@@ -335,12 +335,16 @@ static bool open_more(struct stream *st)
 	const struct stream_file *next = st->files;
 	unsigned segment = saved__segment(st->saved);
 	char name[PATH_MAX];
+	struct stat file;
 
 	if (!st->goes_on || (next && next->head.segment == segment + 1) ||
 	    segment_after(name, sizeof(name), st->path, segment))
 		return false;
-	if (access(name, F_OK) || lines__open(&st->lines, st->all, name, &st->more)) {
-		say_missing(st->path, name);
+	/* Nobody named it: a FIFO of that name, which anyone may have made, would never be opened.
+	 */
+	if (stat(name, &file) || !S_ISREG(file.st_mode) ||
+	    lines__open(&st->lines, st->all, name, &st->more)) {
+		report_missing(st->path, name);
 		return false;
 	}
 	strcpy(st->before, st->path);
@@ -374,17 +378,28 @@ static bool open_named(struct stream *st)
 	return false;
 }
 
+static size_t window_bytes(const struct lines_all *all)
+{
+	size_t bytes = all->file_cnt ? WINDOW_BYTES_ALL / all->file_cnt : 0;
+
+	if (!all->many)
+		return WINDOW_BYTES_ONE;
+	if (bytes < WINDOW_BYTES_MIN)
+		return WINDOW_BYTES_MIN;
+	return bytes < WINDOW_BYTES_MANY ? bytes : WINDOW_BYTES_MANY;
+}
+
 static bool next_file(struct stream *st)
 {
 	if (!st->window && !st->all->in_file_order)
-		st->window = window__new(st->all->many ? WINDOW_BYTES_MANY : WINDOW_BYTES_ONE);
+		st->window = window__new(window_bytes(st->all));
 	if (st->path[0] && !is_stdin(st->path) && open_more(st))
 		return true;
 	lose(st, LOSS_LAST_FILES, st->goes_on && !st->files);
 	return open_named(st);
 }
 
-/* The line is too far from its place for the window. */
+/* The line is too far from its position for the window. */
 static void be_late(struct stream *st, uint64_t late_ns)
 {
 	lose(st, LOSS_UNSORTED, 1);
@@ -493,7 +508,7 @@ void stream__next(struct stream *st)
 	st->at = STREAM_CLOSED;
 	while (st->at == STREAM_CLOSED) {
 		if (!l->in && !next_file(st)) {
-			lose_told(st);
+			lose_reported(st);
 			st->at = STREAM_DONE;
 			return;
 		}

@@ -39,6 +39,7 @@ struct stream {
 
 	enum stream_at at;
 	struct trace_event ev; /* STREAM_EVENT */
+	unsigned side;	       /* reader.c: its slot */
 	uint64_t key_ns;       /* sort key: events and ends of several streams are merged by it */
 
 	struct lines lines;    /* the current file */
@@ -51,12 +52,12 @@ struct stream {
 	char path[PATH_MAX], before[PATH_MAX];
 	bool has_end, in_trace;
 	struct line_counts counts;
-	unsigned skipped;   /* missing files before the first, while no end says whether rotation
-			     * removed them */
-	uint64_t told_lost; /* losses reported by `lost` lines and not yet by an end */
-	bool goes_on;	    /* the trace continues in another file */
-	bool must_go_on;    /* this file must be a continuation */
-	bool any;	    /* anything could be read */
+	unsigned skipped; /* missing files before the first, while no end shows whether rotation
+			   * removed them */
+	uint64_t reported_lost; /* losses reported by `lost` lines and not yet by an end */
+	bool goes_on;		/* the trace continues in another file */
+	bool must_go_on;	/* this file must be a continuation */
+	bool any;		/* anything could be read */
 };
 
 /* Reads the first line of a file into f->head. Anything but a disk file stays open. s interns the

@@ -52,7 +52,7 @@ void strings__free(struct strings *t)
 	free(t);
 }
 
-/* Including its place in the table. */
+/* Including its slot in the table. */
 static size_t bytes_of(size_t len)
 {
 	return sizeof(struct string) + len + 1 + HASH_TABLE_ROW_SZ;

@@ -7,14 +7,15 @@
 
 #include "saved_value.h"
 
-/* Calls whose ends and parents are known, by id. As many lines of 300 bytes fit into a window. */
+/* Limit of calls whose ends and parents are known, by id: the number of 300-byte lines in a window.
+ */
 #define CALLS_MAX (1u << 17)
-/* A call has at most so many enclosing ones that are looked at. */
+/* Maximum number of enclosing calls that are examined for a call. */
 #define DEPTH_MAX 8
 /* GPUs of processes, by a hash. */
 #define DEVICES_MAX 1024
 
-/* Of lines with equal ends. */
+/* Order of lines with equal ends. */
 enum rank { RANK_STACK, RANK_FORK, RANK_EXEC, RANK_OTHER, RANK_CALL, RANK_EXIT, RANK_GPU };
 
 struct waiting {
@@ -22,7 +23,7 @@ struct waiting {
 	uint64_t id; /* of a call; of a GPU line: its call's */
 	uint64_t pid, device;
 	enum rank rank;
-	bool is_timed; /* a call that returned: it has its place */
+	bool is_timed; /* a call that returned: its position is known */
 	struct window_line line;
 };
 
@@ -194,8 +195,8 @@ static bool note_call(struct window *w, const struct known_call *c)
 	return w->calls;
 }
 
-/* Notes what GPU lines wait for. A GPU's description is repeated when more is known: the last one
- * counts. */
+/* Records the data that GPU lines wait for. A GPU's description is repeated when more is known: the
+ * last one counts. */
 static bool note(struct window *w, const struct waiting *l, const struct member *const *at)
 {
 	struct known_call *d = device_of(w, l);

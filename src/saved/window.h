@@ -3,7 +3,7 @@
  * Sorts the lines of a trace: analyses need calls in the order of their ends, and GPU lines after
  * their calls. A tracer writes lines in nearly that order, and other programs may sort them in
  * another way. The window holds the lines that were read ahead and returns the first of them in an
- * order that does not depend on the order in which they came.
+ * order that does not depend on the order in which they arrived.
  */
 #ifndef SAVED_WINDOW_H
 #define SAVED_WINDOW_H
@@ -13,6 +13,9 @@
 /* Bytes of lines in a window: of the only file, and of each of several. */
 #define WINDOW_BYTES_ONE  (32u << 20)
 #define WINDOW_BYTES_MANY (4u << 20)
+/* Of all together, if there are more. */
+#define WINDOW_BYTES_ALL (128u << 20)
+#define WINDOW_BYTES_MIN (64u << 10)
 
 struct window;
 
@@ -38,7 +41,7 @@ enum window_added {
 /* Copies a line, which p was parsed from. */
 enum window_added window__add(struct window *w, const struct json_value *p, const char *line,
 			      size_t len, uint64_t number);
-/* Whether a line must be taken before the next one is added. */
+/* Returns whether a line must be taken before the next one is added. */
 bool window__is_full(const struct window *w);
 bool window__is_empty(const struct window *w);
 /* Returns the first line, or NULL. It is valid until the next call. *late_ns: how much earlier it

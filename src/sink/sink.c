@@ -31,6 +31,8 @@ static struct sink *open_on(const struct sink_ops *ops, const char *path,
 	s->base_ns = info->base_ns;
 	s->out = path ? out__open(path) : out__memory();
 	if (!s->out) {
+		if (!path)
+			err("out of memory: close other programs");
 		free(s);
 		return NULL;
 	}
@@ -66,8 +68,14 @@ struct sink *sink__copy(const struct sink *s)
 	n->workers = NULL;
 	n->segments = NULL;
 	n->out = out__memory();
-	n->ops->cloned(n);
-	return n;
+	if (!n->out) {
+		free(n);
+		return NULL;
+	}
+	if (!n->ops->cloned(n))
+		return n;
+	sink__free_copy(n);
+	return NULL;
 }
 
 void sink_put(struct sink *n, const char *text, size_t len)
@@ -170,7 +178,7 @@ int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_e
 	if (s->ops->close)
 		s->ops->close(s);
 	out__finish(s->out);
-	if (s->out->gone) {
+	if (s->out->external_change) {
 		sum->output_gone_cnt++;
 	} else if (out__why(s->out)) {
 		sum->write_error = out__why(s->out);

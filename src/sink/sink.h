@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Outputs. A sink is one file with a struct sink_ops and one row in sinks.def. It receives model
- * events, never raw records, and prints their values through a visitor.
+ * The interface of outputs. A sink is one file with a struct sink_ops and one row in sinks.def. It
+ * receives model events, never raw records, and prints their values through a visitor.
  */
 #ifndef SINK_SINK_H
 #define SINK_SINK_H
@@ -28,8 +28,8 @@ struct sink_ops {
 	int (*open)(struct sink *s, const struct trace_info *info);
 	void (*event)(struct sink *s, const struct trace_event *ev);
 	/* s is a copy that writes events to its own out, concurrently with other copies. NULL:
-	 * events depend on earlier ones. */
-	void (*cloned)(struct sink *s);
+	 * events depend on earlier ones. Returns 0 or -ENOMEM. */
+	int (*cloned)(struct sink *s);
 	/* Writes the text that event made in a copy that packs. NULL: the same as copying it. */
 	void (*put)(struct sink *s, const char *text, size_t len);
 	/* The copy's out is complete and will be written next; then other events follow. thread:
@@ -62,7 +62,7 @@ struct sink {
 	uint64_t event_cnt; /* events received */
 	uint64_t lost_cnt;  /* of those, not written: disk full, pipe closed */
 	bool waits;	    /* calls' lines wait for their GPU executions */
-	uint64_t late_cnt;  /* executions that came after their call's line was written */
+	uint64_t late_cnt;  /* executions that arrived after their call's line was written */
 	size_t gpu_at;	    /* JSONL: position in out for the last call's gpu_times */
 };
 
@@ -72,8 +72,8 @@ struct sink *sink__open(enum sink_id id, const char *path, const struct trace_in
 struct sink *sink__memory_for(const struct sink_ops *ops, const struct trace_info *info);
 struct sink *sink__memory(enum sink_id id, const struct trace_info *info);
 /* Splits the output into files of at most max bytes, named after path (util/segment.h), each a
- * valid trace. Does nothing for outputs that are no file or cannot be split. info must live as long
- * as s. To be called before any event; reports its own errors: 0 or -errno. */
+ * valid trace. Does nothing for outputs that are not files or cannot be split. info must live as
+ * long as s. To be called before any event; reports its own errors: 0 or -errno. */
 int sink__segment(struct sink *s, const char *path, uint64_t max, const struct trace_info *info);
 /* Formats lines in this number of threads from now on, if the output is an unsplit file and its ops
  * allow it. Otherwise, or without threads, the caller formats them. wait (--gpu-time): lines also
@@ -82,7 +82,7 @@ void sink__start_workers(struct sink *s, unsigned threads, bool wait);
 void sink__event(struct sink *s, const struct trace_event *ev);
 /* Writes buffered text; s->out and s->lost_cnt are exact until the next event. */
 void sink__flush(struct sink *s);
-/* The same except for pending lines. Called by a timer, so that files can be followed. */
+/* As sink__flush(), except for pending lines. Called by a timer, so that files can be followed. */
 void sink__tick(struct sink *s);
 /* A copy that formats events separately, for ops with `cloned`: to memory, n->out. NULL: no
  * memory. */
@@ -97,7 +97,7 @@ void sink__free_copy(struct sink *n);
 bool sink__failed(const struct sink *s);
 /* end may be NULL when the trace failed to start. */
 int sink__close(struct sink *s, const struct trace_end *end);
-/* The same; the output's losses are added to sum->lines_lost and sum->write_error, or to
+/* As sink__close(); the output's losses are added to sum->lines_lost and sum->write_error, or to
  * sum->output_gone_cnt. */
 int sink__close_into(struct sink *s, const struct trace_end *end, struct trace_end *sum);
 

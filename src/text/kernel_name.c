@@ -9,7 +9,7 @@
 /* Kernel names longer than this, without template arguments, are cut. */
 #define SHORT_MAX 256
 
-/* "operator<", "operator<<", "operator->": angle brackets that are no template brackets. */
+/* "operator<", "operator<<", "operator->": angle brackets that are not template brackets. */
 static size_t operator_len(const char *s)
 {
 	size_t n = strlen("operator");

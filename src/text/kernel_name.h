@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Short names of kernels. */
 #ifndef TEXT_KERNEL_NAME_H
 #define TEXT_KERNEL_NAME_H
 

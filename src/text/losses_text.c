@@ -7,52 +7,12 @@
 
 #include "numbers.h"
 
-void losses_json_rows(const struct losses *l, struct json *j, const char *trace)
-{
-	struct loss_row row;
-	char id[64];
-
-	for (unsigned i = 0; losses__next(l, &i, &row);) {
-		snprintf(id, sizeof(id), "%s%s", row.prefix, row.id);
-		json_open(j, NULL);
-		if (trace)
-			json_sym(j, "trace", trace);
-		json_str(j, "id", id);
-		json_str(j, "what", row.what);
-		json_u64(j, "count", row.cnt);
-		json_str(j, "why", row.why);
-		json_str(j, "how_to_avoid", row.how_to_avoid);
-		json_close(j);
-	}
-}
-
-static const struct {
-	const char *what, *why;
-} chosen[CHOSEN_CNT] = {
-	[CHOSEN_FILTERED] = {"filtered calls", "--min-duration"},
+const struct chosen_text chosen_text[CHOSEN_CNT] = {
+	[CHOSEN_FILTERED] = {"filtered calls", "--min-duration, --start-after or --capture-range"},
 	[CHOSEN_COUNTED] = {"counted calls", "--count or --max-overhead"},
 	[CHOSEN_REMOVED] = {"files before the first",
 			    "rotation removed them, or they were not named"},
 };
-
-void losses_json(const struct losses *l, struct json *j)
-{
-	json_bool(j, "complete", !losses__any(l));
-	json_open_array(j, "lost");
-	losses_json_rows(l, j, NULL);
-	json_close_array(j);
-	json_open_array(j, "chosen");
-	for (int i = 0; i < CHOSEN_CNT; i++) {
-		if (!l->chosen[i])
-			continue;
-		json_open(j, NULL);
-		json_sym(j, "what", chosen[i].what);
-		json_u64(j, "count", l->chosen[i]);
-		json_sym(j, "why", chosen[i].why);
-		json_close(j);
-	}
-	json_close_array(j);
-}
 
 void losses_print(const struct losses *l, const struct term *term, const char *title)
 {
@@ -69,7 +29,8 @@ unsigned losses_print_first(const struct losses *l, const struct term *term, con
 	if (!losses__any(l))
 		return 0;
 	fputs(term->color ? "\033[1;31m" : "", term->f);
-	fprintf(term->f, "\nINCOMPLETE: %s\n", title);
+	putc('\n', term->f);
+	term_words(term, 2, "INCOMPLETE: %s", title);
 	fputs(term->color ? "\033[0m" : "", term->f);
 	for (unsigned i = 0; losses__next(l, &i, &row);) {
 		if (rows++ >= max)
@@ -88,8 +49,8 @@ void losses_print_chosen(const struct losses *l, const struct term *term)
 	for (int i = 0; i < CHOSEN_CNT; i++) {
 		human_count(cnt, l->chosen[i]);
 		if (l->chosen[i])
-			term_section(term, "Excluded by choice", "%s %s: %s", cnt, chosen[i].what,
-				     chosen[i].why);
+			term_section(term, "Excluded by choice", "%s %s: %s", cnt,
+				     chosen_text[i].what, chosen_text[i].why);
 	}
 }
 
@@ -103,7 +64,7 @@ bool losses_chosen_line(const struct losses *l, char *text, size_t size)
 		human_count(cnt, l->chosen[i]);
 		if (l->chosen[i])
 			n += snprintf(text + n, size - n, "%s%s %s (%s)", n ? ", " : "", cnt,
-				      chosen[i].what, chosen[i].why);
+				      chosen_text[i].what, chosen_text[i].why);
 	}
 	return n;
 }

@@ -3,17 +3,19 @@
 #ifndef TEXT_LOSSES_TEXT_H
 #define TEXT_LOSSES_TEXT_H
 
-#include "json.h"
 #include "model/losses.h"
 #include "term.h"
 
 /* Appended to conclusions from an incomplete trace. */
 #define LOSSES_MARK " (from an incomplete trace)"
 
-/* Writes "complete", "lost" and "chosen". */
-void losses_json(const struct losses *l, struct json *j);
-/* Writes the elements of "lost". trace: value of a member with the trace's name, or NULL. */
-void losses_json_rows(const struct losses *l, struct json *j, const char *trace);
+/* Explains the mark of struct term's is_partial. */
+#define LOSSES_STAR "a * marks shares of what was recorded"
+
+/* Data that the user excluded, and by which option. */
+extern const struct chosen_text {
+	const char *what, *why;
+} chosen_text[CHOSEN_CNT];
 /* Prints the losses under title; nothing if the trace is complete. */
 void losses_print(const struct losses *l, const struct term *term, const char *title);
 /* Prints at most max losses. Returns how many more there are. */

@@ -26,6 +26,8 @@ static void print_saving(struct table *t, const char *name, uint64_t ns,
 {
 	struct table_row *r = table__row(t, name);
 
+	if (!r)
+		return;
 	human_time(r->cell[0], ns);
 	human_share(r->cell[1], ns, end->cost_ns);
 }
@@ -49,6 +51,7 @@ void overhead_print(const struct term *term, const struct trace_end *end)
 			     end);
 	}
 	table__print(&t, term);
+	table__free(&t);
 	for (unsigned i = 0; i < end->costly_cnt; i++)
 		free(names[i]);
 }

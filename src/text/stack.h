@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Stacks as JSON and as text. */
 #ifndef TEXT_STACK_H
 #define TEXT_STACK_H
 

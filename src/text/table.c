@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/plain.h"
@@ -8,6 +9,8 @@
 #define GAP "  "
 /* Indent of a name on its own line. */
 #define NAME_INDENT 6
+/* Columns of a name that is not shortened. */
+#define UNCUT_MAX 400
 
 static int columns(const char *s)
 {
@@ -18,6 +21,8 @@ void table__start(struct table *t, const char *name_head)
 {
 	t->name_head = name_head;
 	t->col_cnt = t->row_cnt = 0;
+	t->first = t->last = NULL;
+	t->is_cut = false;
 }
 
 void table__col(struct table *t, struct table_col col)
@@ -43,14 +48,26 @@ void table__init(struct table *t, const char *heads)
 
 struct table_row *table__row(struct table *t, const char *name)
 {
-	struct table_row *r = &t->rows[t->row_cnt];
+	struct table_row *r = calloc(1, sizeof(*r) + t->col_cnt * CELL_SZ);
 
-	if (t->row_cnt == TABLE_ROWS || (t->row_cnt + 1) * t->col_cnt > TABLE_CELLS)
+	if (!r) {
+		t->is_cut = true;
 		return NULL;
-	*r = (struct table_row){.cell = t->cells + t->row_cnt * t->col_cnt, .name = name};
-	memset(r->cell, 0, t->col_cnt * CELL_SZ);
+	}
+	r->name = name;
+	*(t->last ? &t->last->next : &t->first) = r;
+	t->last = r;
 	t->row_cnt++;
 	return r;
+}
+
+void table__free(struct table *t)
+{
+	for (struct table_row *r = t->first, *next; r; r = next) {
+		next = r->next;
+		free(r->text);
+		free(r);
+	}
 }
 
 /* Blanks before it are delayed in gap, so that no line ends in blanks. */
@@ -70,10 +87,10 @@ static int width_of(const struct table *t, unsigned c)
 	int width = columns(t->col[c].head);
 	bool any = false;
 
-	for (unsigned i = 0; i < t->row_cnt; i++) {
-		any |= *t->rows[i].cell[c];
-		if (columns(t->rows[i].cell[c]) > width)
-			width = columns(t->rows[i].cell[c]);
+	for (const struct table_row *r = t->first; r; r = r->next) {
+		any |= *r->cell[c];
+		if (columns(r->cell[c]) > width)
+			width = columns(r->cell[c]);
 	}
 	return any || !t->col[c].if_any ? width : 0;
 }
@@ -90,6 +107,14 @@ static unsigned next_drop(const struct table *t, const int width[TABLE_COLS])
 	return best;
 }
 
+/* A deep node still has space for its name. */
+static int indent_of(const struct term *term, const struct table_row *r)
+{
+	int indent = r->depth * (term->width < 100 ? 1 : 2);
+
+	return indent < term->width / 3 ? indent : term->width / 3;
+}
+
 /* The width of each column, 0 for one that is not shown. Returns the width left for the name. */
 static int fit(const struct table *t, const struct term *term, int width[TABLE_COLS])
 {
@@ -99,10 +124,13 @@ static int fit(const struct table *t, const struct term *term, int width[TABLE_C
 		width[c] = width_of(t, c);
 		room -= width[c] ? width[c] + (int)strlen(GAP) : 0;
 	}
-	for (unsigned i = 0; i < t->row_cnt; i++)
-		if ((int)strlen(t->rows[i].name) > want)
-			want = strlen(t->rows[i].name);
-	want = want < TABLE_NAME_MIN ? want : TABLE_NAME_MIN;
+	for (const struct table_row *r = t->first; r; r = r->next) {
+		int len = strlen(r->name), indent = indent_of(term, r);
+
+		len = (len < TABLE_NAME_MIN ? len : TABLE_NAME_MIN) +
+		      (indent < term->width / 8 ? indent : term->width / 8);
+		want = len > want ? len : want;
+	}
 	while (room < want) {
 		unsigned c = next_drop(t, width);
 
@@ -114,21 +142,57 @@ static int fit(const struct table *t, const struct term *term, int width[TABLE_C
 	return room;
 }
 
-static void put_name(const struct term *term, const char *name, int room, int gap)
+static void put_name(const struct term *term, const struct table_row *r, int room, int gap)
 {
-	if (room < TABLE_NAME_MIN && (int)strlen(name) > room) {
-		fprintf(term->f, "\n%*s", NAME_INDENT, "");
+	int indent = indent_of(term, r);
+
+	room = term->is_uncut ? UNCUT_MAX : room - indent;
+	if (room < TABLE_NAME_MIN && (int)strlen(r->name) > room) {
 		room = term->width - NAME_INDENT;
+		indent = room - indent > TABLE_NAME_MIN ? indent : room - TABLE_NAME_MIN;
+		indent = indent > 0 ? indent : 0;
+		fprintf(term->f, "\n%*s", NAME_INDENT + indent, "");
+		room -= indent;
 	} else {
-		fprintf(term->f, "%*s" GAP, gap, "");
+		fprintf(term->f, "%*s" GAP, gap + indent, "");
 	}
-	term_name(term, name, room > TABLE_NAME_MIN ? room : TABLE_NAME_MIN);
+	term_name(term, r->name, room > TABLE_NAME_MIN ? room : TABLE_NAME_MIN);
 }
 
-void table__print(const struct table *t, const struct term *term)
+static void print_markdown_row(const struct table *t, const struct term *term, const int *width,
+			       const struct table_row *r)
 {
-	int width[TABLE_COLS], room = fit(t, term, width), gap = 0;
-	const struct table_row *r;
+	for (unsigned c = 0; c < t->col_cnt; c++) {
+		const char *cell = r ? r->cell[c] : t->col[c].head;
+
+		if (!width[c])
+			continue;
+		fputs("| ", term->f);
+		term_escaped(term, cell, strlen(cell));
+		putc(' ', term->f);
+	}
+	fputs("| ", term->f);
+	for (unsigned d = 0; r && d < r->depth; d++)
+		fputs("\u00b7 ", term->f);
+	term_escaped(term, r ? r->name : t->name_head, strlen(r ? r->name : t->name_head));
+	fputs(" |\n", term->f);
+}
+
+/* Numbers are at the right. */
+static void print_markdown(const struct table *t, const struct term *term, const int *width)
+{
+	putc('\n', term->f);
+	print_markdown_row(t, term, width, NULL);
+	for (unsigned c = 0; c < t->col_cnt; c++)
+		fputs(width[c] ? "|---:" : "", term->f);
+	fputs("|---|\n", term->f);
+	for (const struct table_row *r = t->first; r; r = r->next)
+		print_markdown_row(t, term, width, r);
+}
+
+static void print_text(const struct table *t, const struct term *term, const int *width, int room)
+{
+	int gap = 0;
 	unsigned c;
 
 	fputs(term->color ? "\033[2m" : "", term->f);
@@ -136,13 +200,25 @@ void table__print(const struct table *t, const struct term *term)
 		if (width[c])
 			put_right(term->f, t->col[c].head, width[c], &gap);
 	fprintf(term->f, GAP "%s%s\n", t->name_head, term->color ? "\033[0m" : "");
-	for (r = t->rows; r < t->rows + t->row_cnt; r++) {
+	for (const struct table_row *r = t->first; r; r = r->next) {
 		fputs(r->red && term->color ? "\033[31m" : "", term->f);
 		gap = 0;
 		for (c = 0; c < t->col_cnt; c++)
 			if (width[c])
 				put_right(term->f, r->cell[c], width[c], &gap);
-		put_name(term, r->name, room, gap);
+		put_name(term, r, room, gap);
 		fputs(r->red && term->color ? "\033[0m\n" : "\n", term->f);
 	}
+}
+
+void table__print(const struct table *t, const struct term *term)
+{
+	int width[TABLE_COLS], room = fit(t, term, width);
+
+	if (term->is_markdown)
+		print_markdown(t, term, width);
+	else
+		print_text(t, term, width, room);
+	if (t->is_cut)
+		term_para(term, "out of memory: rows or names are missing");
 }

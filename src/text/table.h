@@ -15,14 +15,16 @@
 #include "term.h"
 
 #define TABLE_COLS     32
-#define TABLE_ROWS     32
-#define TABLE_CELLS    512 /* rows times columns */
+#define TABLE_ROWS     32 /* at most this many for an overview; a table can have more */
 #define TABLE_NAME_MIN 40
 
 struct table_row {
-	char (*cell)[CELL_SZ]; /* one for each column; UTF-8 */
-	const char *name;      /* any bytes */
+	struct table_row *next;
+	const char *name; /* any bytes */
+	char *text;	  /* NULL, or an allocated name, freed with the table */
+	unsigned depth;	  /* in a tree: the name is indented */
 	bool red;
+	char cell[][CELL_SZ]; /* one for each column; UTF-8 */
 };
 
 struct table_col {
@@ -36,18 +38,20 @@ struct table {
 	struct table_col col[TABLE_COLS];
 	const char *name_head;
 	unsigned col_cnt, row_cnt;
-	struct table_row rows[TABLE_ROWS];
-	char cells[TABLE_CELLS + TABLE_COLS][CELL_SZ];
+	struct table_row *first, *last;
+	bool is_cut; /* a row or a name could not be allocated */
 };
 
 /* heads: the headings of the columns, then that of the name, separated by '|'. */
 void table__init(struct table *t, const char *heads);
-/* The same, column by column: all before the first row. What exceeds TABLE_COLS is not shown. */
+/* As table__init(), column by column: all before the first row. Columns beyond TABLE_COLS are not
+ * shown. */
 void table__start(struct table *t, const char *name_head);
 void table__col(struct table *t, struct table_col col);
-/* A row with empty cells; NULL when the table is full. A table of up to 16 columns has room for
- * TABLE_ROWS. */
+/* A row with empty cells, valid until table__free(); NULL if memory is short. */
 struct table_row *table__row(struct table *t, const char *name);
+/* Prints the rows, and a note if rows are missing for lack of memory. */
 void table__print(const struct table *t, const struct term *term);
+void table__free(struct table *t);
 
 #endif /* TEXT_TABLE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "term.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -42,15 +43,38 @@ void term_name(const struct term *term, const char *s, int width)
 	put_plain(term->f, s + len - (width - 3 - head), width - 3 - head);
 }
 
+/* An underscore within a word is only itself. */
+static bool is_markup(const char *s, size_t i, size_t len)
+{
+	if (s[i] == '_' && i && i + 1 < len && isalnum((unsigned char)s[i - 1]) &&
+	    isalnum((unsigned char)s[i + 1]))
+		return false;
+	return strchr("\\`*_[<|~#", s[i]);
+}
+
+void term_escaped(const struct term *term, const char *s, size_t len)
+{
+	size_t from = 0;
+
+	for (size_t i = 0; term->is_markdown && i < len; i++) {
+		if (!is_markup(s, i, len))
+			continue;
+		plain_print(term->f, s + from, i - from);
+		putc('\\', term->f);
+		from = i;
+	}
+	plain_print(term->f, s + from, len - from);
+}
+
 /* The mark of a share follows its "%". */
 static void put_word(const struct term *term, const char *s, size_t len, bool is_share)
 {
 	size_t head = is_share ? (size_t)((const char *)memchr(s, '%', len) - s) + 1 : len;
 
-	plain_print(term->f, s, head);
+	term_escaped(term, s, head);
 	if (is_share)
-		putc('*', term->f);
-	plain_print(term->f, s + head, len - head);
+		fputs(term->is_markdown ? "\\*" : "*", term->f);
+	term_escaped(term, s + head, len - head);
 }
 
 /* The line has col columns already. */
@@ -67,7 +91,7 @@ static void put_words(const struct term *term, const char *s, int col, int inden
 			len += 1 + strcspn(s + len + 1, " ");
 		is_share = len > 2 && memmem(s, len, " %", 2) && term->is_partial;
 		n = term_columns(s, len) + is_share;
-		if (col && col + 1 + n > term->width) {
+		if (col && col + 1 + n > term->width && !term->is_markdown) {
 			fprintf(term->f, "\n%*s", indent, "");
 			col = indent;
 		} else if (col) {
@@ -79,7 +103,8 @@ static void put_words(const struct term *term, const char *s, int col, int inden
 		s += len;
 		s += strspn(s, " ");
 	}
-	putc('\n', term->f);
+	/* Two blanks end a line of Markdown, too. */
+	fputs(term->is_markdown ? "  \n" : "\n", term->f);
 }
 
 void term_text(const struct term *term, const char *s, int indent)
@@ -115,8 +140,32 @@ void term_label(const struct term *term, const char *label)
 	bool is_red = *label && !label[strspn(label, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")];
 	const char *on = is_red ? "\033[1;31m" : "\033[1m";
 
+	if (term->is_markdown) {
+		fprintf(term->f, "**%s** ", label);
+		return;
+	}
 	fprintf(term->f, "%s%s%s%*s", term->color ? on : "", label, term->color ? "\033[0m" : "",
 		TERM_LABEL - 1 - (int)strlen(label), "");
+}
+
+void term_heading(const struct term *term, const char *title)
+{
+	putc('\n', term->f);
+	fputs(term->is_markdown ? "## " : "", term->f);
+	term_bold(term, title);
+	putc('\n', term->f);
+}
+
+void term_gap(const struct term *term)
+{
+	if (!term->is_markdown)
+		putc('\n', term->f);
+}
+
+void term_fence(const struct term *term)
+{
+	if (term->is_markdown)
+		fputs("```\n", term->f);
 }
 
 void term_section(const struct term *term, const char *title, const char *fmt, ...)
@@ -129,6 +178,12 @@ void term_section(const struct term *term, const char *title, const char *fmt, .
 	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
 	va_end(ap);
 	putc('\n', term->f);
+	if (term->is_markdown) {
+		fprintf(term->f, "## %s\n\n", title);
+		text[n] = toupper((unsigned char)text[n]);
+		term_text(term, text + n, 0);
+		return;
+	}
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);
@@ -143,7 +198,7 @@ void term_para(const struct term *term, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputs("  ", term->f);
+	fputs(term->is_markdown ? "\n" : "  ", term->f);
 	/* the first line begins after the indent */
 	inner.width -= 2;
 	term_text(&inner, text, 2);

@@ -12,7 +12,9 @@ struct term {
 	FILE *f;
 	int width;
 	bool color;
-	bool is_partial; /* of an incomplete trace: each "%" in sentences is followed by "*" */
+	bool is_markdown; /* for a comment, an issue or an assistant: lines are not broken */
+	bool is_uncut;	  /* a name in a table is not shortened; its line may exceed the width */
+	bool is_partial;  /* of an incomplete trace: each "%" in sentences is followed by "*" */
 };
 
 /* Prints at most width columns of s, shortened in the middle; control characters become '?'. */
@@ -24,6 +26,12 @@ void term_bold(const struct term *term, const char *s);
 /* Prints an empty line, a title in bold and a sentence. */
 void term_section(const struct term *term, const char *title, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Prints an empty line and a title in bold. */
+void term_heading(const struct term *term, const char *title);
+/* Prints the empty line between two tables; in Markdown each table has one. */
+void term_gap(const struct term *term);
+/* Prints the line before or after lines that stay as they are: nothing except in Markdown. */
+void term_fence(const struct term *term);
 /* Prints a sentence with an indent of two. */
 void term_para(const struct term *term, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Prints formatted words as term_text() does. */
@@ -36,6 +44,8 @@ void term_row(const struct term *term, const char *label, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Prints the label alone, without the last blank before the sentence. */
 void term_label(const struct term *term, const char *label);
+/* Prints text in which Markdown interprets nothing. */
+void term_escaped(const struct term *term, const char *s, size_t len);
 /* Returns the number of columns of len bytes of UTF-8. */
 int term_columns(const char *s, size_t len);
 

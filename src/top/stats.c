@@ -312,7 +312,7 @@ static void read_totals(struct top_stats *r)
 	r->unlisted = t->quotas.of[QUOTA_LABELS].full_cnt + metrics__rejected(r->metrics);
 }
 
-/* Counters vanish when series are dropped to make room. */
+/* Counters vanish when series are dropped to make space. */
 static uint64_t less(uint64_t now, uint64_t was)
 {
 	return now > was ? now - was : 0;

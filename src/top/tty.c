@@ -20,7 +20,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Messages to the keeper: the terminal is in use by us, or given back. */
+/* Messages to the keeper: the terminal is in use by us, or released. */
 #define TAKEN 't'
 #define BACK  'b'
 
@@ -188,7 +188,7 @@ int tty__open(struct tty *t)
 	return ret;
 }
 
-static void tell(struct tty *t, char what)
+static void notify(struct tty *t, char what)
 {
 	if (t->keeper_fd >= 0)
 		(void)!write(t->keeper_fd, &what, 1);
@@ -196,7 +196,7 @@ static void tell(struct tty *t, char what)
 
 void tty__taken(struct tty *t)
 {
-	tell(t, TAKEN);
+	notify(t, TAKEN);
 }
 
 static void put_back(struct tty *t)
@@ -212,7 +212,7 @@ static void put_back(struct tty *t)
 
 void tty__restore(struct tty *t)
 {
-	tell(t, BACK);
+	notify(t, BACK);
 	put_back(t);
 	t->shown = put_out(fileno(t->behind), t->shown);
 }
@@ -227,9 +227,9 @@ long tty__waiting(struct tty *t)
 bool tty__is_lost(const struct tty *t)
 {
 	struct pollfd p[] = {{.fd = fileno(t->in)}, {.fd = t->keeper_fd}};
-	const short gone = POLLHUP | POLLERR | POLLNVAL;
+	const short ended = POLLHUP | POLLERR | POLLNVAL;
 
-	return poll(p, 2, 0) > 0 && (p[0].revents | p[1].revents) & gone;
+	return poll(p, 2, 0) > 0 && (p[0].revents | p[1].revents) & ended;
 }
 
 static void close_file(FILE **f)

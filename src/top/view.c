@@ -27,9 +27,9 @@ static const struct view_col proc_cols[PROC_CNT] = {
 	[PROC_MEMORY] = {"MEMORY", 9, false, 1,
 			 "device memory allocated and not freed; +: since tracing began"},
 	[PROC_WAIT] = {"WAIT", 7, false, 1,
-		       "share of the time in synchronising calls, of all threads together"},
+		       "share of the time in synchronising calls, summed over all threads"},
 	[PROC_ERRORS] = {"ERR/S", 5, false, 1, "calls that failed"},
-	[PROC_COST] = {"TRACING", 7, false, 4, "what tracing costs, of one thread's time"},
+	[PROC_COST] = {"TRACING", 7, false, 4, "tracing overhead, as a share of one thread's time"},
 };
 
 enum { FN_CALLS, FN_MEAN, FN_LONGEST, FN_TIME, FN_ERRORS, FN_ALL, FN_CNT };
@@ -37,7 +37,8 @@ static const struct view_col fn_cols[FN_CNT] = {
 	[FN_CALLS] = {"CALLS/S", 9, false, 0, "calls"},
 	[FN_MEAN] = {"MEAN", 9, false, 0, "mean duration in the interval"},
 	[FN_LONGEST] = {"LONGEST", 9, false, 0, "longest duration since tracing began"},
-	[FN_TIME] = {"TIME", 7, false, 1, "share of the time in it, of all threads together"},
+	[FN_TIME] = {"TIME", 7, false, 1,
+		     "share of the time in this function, summed over all threads"},
 	[FN_ERRORS] = {"ERR/S", 5, false, 1, "calls that failed"},
 	[FN_ALL] = {"ALL", 11, false, 2, "calls since tracing began"},
 };

@@ -37,7 +37,7 @@ void arbiter__free(struct arbiter *b)
 	free(b);
 }
 
-/* Makes room for one more element of size bytes; false: no memory. */
+/* Makes space for one more element of size bytes; false: no memory. */
 static bool grow(void **array, unsigned cnt, unsigned *room, size_t size)
 {
 	unsigned more = *room ? 2 * *room : 16;
@@ -72,7 +72,7 @@ static void drop_call(struct arbiter *b, unsigned i)
 	memmove(&b->calls[i], &b->calls[i + 1], (--b->call_cnt - i) * sizeof(b->calls[0]));
 }
 
-/* Drops calls whose end was lost, and calls of processes over their limit, so that they are no
+/* Drops calls whose end was lost, and calls of processes over their limit, so that they are not
  * parents. */
 static void make_room(struct arbiter *b, pid_t pid)
 {
@@ -184,7 +184,7 @@ static void on_own_call(struct arbiter *b, struct raw *raw, struct ct_call *room
 	end(b, raw->call.id);
 	if (arbiter__is_inproc(b, c->rec.pid))
 		place_own(b, raw, room);
-	if (!u || u->inproc || u->said)
+	if (!u || u->inproc || u->announced)
 		return;
 	u->called = true;
 	if (fn && !strcmp(fn->symbol, ATTACH_BEGINS))

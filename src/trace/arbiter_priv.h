@@ -16,8 +16,8 @@ struct user {
 	unsigned lib_id;
 	bool inproc;
 	bool began;		  /* uses the driver, and does not only map its file */
-	bool said;		  /* its uprobe tracing was announced */
-	bool called;		  /* made a call that uprobes saw */
+	bool announced;		  /* its uprobe tracing was announced */
+	bool called;		  /* made a call that uprobes recorded */
 	ct_generation generation; /* of a process with the library */
 	char comm[17];
 };
@@ -49,7 +49,7 @@ struct file {
 	uint64_t is_inproc[CT_MAX_FUNCS / 64];
 };
 
-/* A call that uprobes saw begin and that has not returned. */
+/* A call whose entry uprobes recorded and that has not returned. */
 struct open_call {
 	pid_t pid;
 	uint32_t tid;
@@ -64,7 +64,7 @@ struct arbiter {
 	bool opt_in;
 	bool crowded; /* some processes are not stored, and may need probes */
 	uint64_t looked_ns, swept_ns;
-	uint64_t lost_cnt;			   /* lost process records, at the last look */
+	uint64_t lost_cnt;			   /* lost process records, at the last check */
 	uint64_t always_probed[CT_MAX_FUNCS / 64]; /* functions that keep their probes */
 	bool sees_begin;			   /* they include the one that reports the first
 						    * use */
@@ -81,7 +81,7 @@ struct user *arbiter_user(const struct arbiter *b, pid_t pid, unsigned lib_id);
 /* Announces, once for each process, that uprobes see its calls. */
 void arbiter_announce(struct arbiter *b, struct user *u, const char *why);
 void arbiter_fork(struct arbiter *b, const struct ct_task *rec);
-/* The process begins to use the driver, and no library sees its calls. */
+/* The process begins to use the driver, and no library records its calls. */
 void arbiter_begins(struct arbiter *b, pid_t pid);
 /* Earlier programs of the process, with a lower generation, have ended. */
 void arbiter_left(struct arbiter *b, pid_t pid, ct_generation generation);

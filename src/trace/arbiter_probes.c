@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which processes need probes in which files, and when probes are attached and detached. */
+/* Attaches and detaches probes by what processes need: which files, and from when to when. */
 #include "arbiter_priv.h"
 
 #include "attach/find/target.h"
@@ -16,9 +16,9 @@
  * stopped, calls of the next program may be missed while probes are attached again. */
 #define IDLE_NS	       1000000000ull
 #define IDLE_OPT_IN_NS 10000000000ull
-/* Where processes belong to several users: interval between looks. */
+/* Where processes belong to several users: interval between checks. */
 #define LOOK_NS 1000000000ull
-/* Time limit of one look, during which no records are read; interval between sweeps for ended
+/* Time limit of one check, during which no records are read; interval between sweeps for ended
  * processes; limit of stored processes. */
 #define LOOK_MAX_NS 20000000ull
 #define SWEEP_NS    10000000000ull
@@ -166,9 +166,9 @@ void arbiter_begins(struct arbiter *b, pid_t pid)
 
 void arbiter_announce(struct arbiter *b, struct user *u, const char *why)
 {
-	if (u->said)
+	if (u->announced)
 		return;
-	u->said = true;
+	u->announced = true;
 	if (b->opt_in)
 		return;
 	info("process %d (%s): %s: its calls are traced by uprobes", u->pid, u->comm, why);
@@ -246,7 +246,7 @@ void arbiter_fork(struct arbiter *b, const struct ct_task *rec)
 		u->inproc = from->inproc;
 		u->began = from->began;
 		u->generation = rec->generation;
-		u->said = from->said;
+		u->announced = from->announced;
 	}
 }
 
@@ -322,7 +322,7 @@ static bool look_at_process(void *ctx, pid_t pid)
 	struct user *u;
 	int ret;
 
-	/* A user that has not begun sends a record when it does. */
+	/* A process that has not begun to use the driver sends a record when it does. */
 	if (pid <= l->f->scan_pos || arbiter_user(l->b, pid, l->f->lib_id))
 		return true;
 	if (now_ns() > l->until_ns || !time_budget__may(reader__user(pid)))
@@ -376,7 +376,7 @@ static void look_at_file(struct arbiter *b, struct file *f, uint64_t now, bool d
 }
 
 /* A lost record may have been a process that begins to use the driver. Assume so until all
- * processes have been looked at. */
+ * processes have been checked. */
 static void look_at_losses(struct arbiter *b)
 {
 	struct ct_totals sum;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Interval between looks at the overhead. */
+/* Interval between checks of the overhead. */
 #define PERIOD_NS 250000000ull
 /* A function goes back up if the total then stays below this part of the budget... */
 #define ROOM 0.7
@@ -47,7 +47,7 @@ struct budget {
 	uint64_t last_ns, took_ns; /* the last period's end and length */
 	double share;		   /* overhead of the busiest thread, in the last period */
 	double spent_ns;	   /* by all threads in that period */
-	bool said;		   /* that the limit cannot be kept */
+	bool warned;		   /* that the limit cannot be kept */
 };
 
 struct budget *budget__new(const struct budget_opts *o)
@@ -223,12 +223,12 @@ static void spend_less(struct budget *b, uint64_t now_ns)
 		int id = most_saved(b);
 
 		if (id < 0) {
-			if (!b->said)
+			if (!b->warned)
 				warn("--max-overhead: the target is exceeded: tracing takes %.1f %% of the time of "
 				     "the busiest thread, and counting cannot be reduced further: exclude "
 				     "functions with -e",
 				     b->share * 100);
-			b->said = true;
+			b->warned = true;
 			return;
 		}
 		left += change(b, &b->fns[id], below(&b->fns[id]));

@@ -28,7 +28,7 @@ struct budget *budget__new(const struct budget_opts *o);
 void budget__free(struct budget *b);
 /* To be called for each recorded call. */
 void budget__call(struct budget *b, const struct trace_event *ev);
-/* Checks the overhead; to be called a few times a second. */
+/* Checks the overhead; to be called a few times per second. */
 void budget__tick(struct budget *b, uint64_t now_ns);
 
 #endif /* TRACE_BUDGET_H */

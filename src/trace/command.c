@@ -75,7 +75,7 @@ static const char *shell_hint(const char *name)
 	if (strcspn(name, "=") < strcspn(name, "/ "))
 		return "to set a variable: cudatrace -- env NAME=VALUE COMMAND";
 	if (strpbrk(name, " \t|&;<>"))
-		return "leave the quotes out, or run a line of the shell: cudatrace -- sh -c 'LINE'";
+		return "remove the quotes, or run a shell command: cudatrace -- sh -c 'LINE'";
 	return NULL;
 }
 
@@ -257,7 +257,7 @@ static int become(const struct command_user *u)
 	return 0;
 }
 
-/* Unlike execvp(), does not run a file that is no program by sh. Returns -errno. */
+/* Unlike execvp(), does not run a file that is not a program with sh. Returns -errno. */
 static int exec_command(char **argv)
 {
 	const char *path = search_path();
@@ -386,18 +386,26 @@ int command__go(struct command *c, const char *name, bool to_stderr)
 	return -why;
 }
 
+/* A stop is no end: its parent is told of each signal to a command that called PTRACE_TRACEME. */
+static void reap(struct command *c, int flags)
+{
+	pid_t pid = waitpid(c->pid, &c->wstatus, flags);
+
+	if (pid < 0 ? errno != EINTR : pid && !WIFSTOPPED(c->wstatus))
+		c->exited = true;
+}
+
 bool command__ended(struct command *c)
 {
-	if (c->pid && !c->exited && waitpid(c->pid, &c->wstatus, WNOHANG) == c->pid)
-		c->exited = true;
+	if (c->pid && !c->exited)
+		reap(c, WNOHANG);
 	return c->exited;
 }
 
 void command__wait(struct command *c)
 {
 	while (c->pid && !c->exited)
-		if (waitpid(c->pid, &c->wstatus, 0) == c->pid || errno != EINTR)
-			c->exited = true;
+		reap(c, 0);
 }
 
 void command__cancel(struct command *c)

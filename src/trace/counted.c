@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Approximate costs in process, from a loop on the fake driver (docs/measured/calls.md). The
- * overhead itself is measured there; these estimate what a step down saves. */
+/* Approximate costs of in-process calls, from a loop on the mock driver (docs/measured/calls.md).
+ * The in-process library measures the overhead itself; these numbers estimate what a step down
+ * saves. */
 static const struct attach_cost inject_cost = {
 	.record = 45, .count = 40, .entry_record = 40, .entry_count = 15};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What stderr gets at the end of a trace: a summary, one line, or losses alone. */
+/* The output on stderr at the end of a trace: a summary, one line, or losses alone. */
 #include "session.h"
 
 #include <stdio.h>
@@ -16,6 +16,8 @@
 
 /* Columns without a terminal. */
 #define WIDTH_DEFAULT 120
+/* For the reader of stderr, which may be busy or stopped. */
+#define LAST_WAIT_MS 2000
 
 bool session__wants_summary(const struct session_opts *o)
 {
@@ -30,24 +32,32 @@ static void print_summary(struct session *s)
 	int width = WIDTH_DEFAULT;
 	bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
 	struct out *out;
+	size_t size;
+	char *text;
+	FILE *f;
 
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
 		width = ws.ws_col;
-	if (!s->o->json && s->o->full_summary) {
-		summary__print(s->summary, stderr, &s->t.info, &s->end, width, color);
+	if (s->o->json) {
+		out = out__memory();
+		if (!out)
+			return;
+		summary__json(s->summary, out, &s->t.info, &s->end);
+		log_write(out->buf, out->len);
+		out__close(out);
 		return;
 	}
-	if (!s->o->json) {
-		summary__print_short(s->summary, stderr, &s->t.info, &s->end, s->files, s->file_cnt,
+	f = open_memstream(&text, &size);
+	if (!f)
+		return;
+	if (s->o->full_summary)
+		summary__print(s->summary, f, &s->t.info, &s->end, width, color);
+	else
+		summary__print_short(s->summary, f, &s->t.info, &s->end, s->files, s->file_cnt,
 				     width, color);
-		return;
-	}
-	out = out__memory();
-	if (!out)
-		return;
-	summary__json(s->summary, out, &s->t.info, &s->end);
-	(void)!write(STDERR_FILENO, out->buf, out->len);
-	out__close(out);
+	fclose(f);
+	log_write(text, size);
+	free(text);
 }
 
 /* "a.jsonl, b.json" */
@@ -64,7 +74,7 @@ static void put_files(const struct session *s, char *text, size_t size)
 }
 
 /* Without a summary nothing else reports losses. Outputs have already reported their own, and
- * session__say_no_call() reports LOSS_UNSEEN. */
+ * session__warn_no_call() reports LOSS_UNSEEN. */
 static void print_line(struct session *s)
 {
 	char text[4096], calls[CELL_SZ], time[CELL_SZ];
@@ -78,7 +88,7 @@ static void print_line(struct session *s)
 		warn("the trace is incomplete, missing: %s", text);
 	if (s->o->quiet || s->o->view || s->o->collect || s->o->summary == TRI_OFF)
 		return;
-	/* Then session__say_no_call() prints a line. */
+	/* Then session__warn_no_call() prints a line. */
 	if (s->cmd.pid && !s->end.stats[CT_STAT_ENTRIES])
 		return;
 	human_count(calls, s->end.call_cnt);
@@ -90,6 +100,7 @@ static void print_line(struct session *s)
 
 void session__summarize(struct session *s)
 {
+	log_set_wait(LAST_WAIT_MS);
 	if (s->summary && session__wants_summary(s->o))
 		print_summary(s);
 	else

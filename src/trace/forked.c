@@ -6,7 +6,7 @@
 #include "decode/cuda.h"
 #include "util/reader.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,23 +14,23 @@
 #define ENVIRON_SZ_MAX (256 << 10)
 
 struct search {
-	char variable[sizeof(CT_ENV_SOCKET) + 128];
+	const char *socket;
 	pid_t *pids;
 	unsigned max, cnt;
 };
 
-static bool has_variable(const struct search *s, pid_t pid)
+int forked__has_variable(pid_t pid, const char *name, const char *part)
 {
 	char *env = malloc(ENVIRON_SZ_MAX + 1);
 	ssize_t n = env ? reader__take(reader__copy(pid, "environ", ENVIRON_SZ_MAX), env,
 				       ENVIRON_SZ_MAX)
-			: 0;
-	bool found = false;
+			: -ENOMEM;
+	int found = n < 0 ? n : 0;
 
 	if (n > 0)
 		env[n] = '\0';
 	for (const char *p = env; n > 0 && p < env + n && !found; p += strlen(p) + 1)
-		found = !strcmp(p, s->variable);
+		found = !strncmp(p, name, strlen(name)) && strstr(p, part);
 	free(env);
 	return found;
 }
@@ -49,7 +49,7 @@ static bool look(void *ctx, pid_t pid)
 	if (reader__user(pid) != getuid() || target_has_ended(pid) ||
 	    reader__begin(&w, pid, WORK_FILES))
 		return true;
-	found = has_variable(s, pid);
+	found = forked__has_variable(pid, CT_ENV_SOCKET "=", s->socket) == 1;
 	time_budget__end(&w);
 	if (!found || target_each_mapped(pid, is_driver, NULL) != 1)
 		return true;
@@ -61,9 +61,8 @@ static bool look(void *ctx, pid_t pid)
 
 unsigned forked__find(const char *socket, pid_t *pids, unsigned max)
 {
-	struct search s = {.pids = pids, .max = max};
+	struct search s = {.socket = socket, .pids = pids, .max = max};
 
-	snprintf(s.variable, sizeof(s.variable), CT_ENV_SOCKET "=%s", socket);
 	target_each(look, &s);
 	return s.cnt;
 }

@@ -24,8 +24,8 @@
 
 /* Number of threads of one rank that are named. */
 #define THREADS_MAX 3
-/* Frames, and length of a name, in messages; the stack's line has all. */
-#define FRAMES_SAID    16
+/* Frames, and length of a name, in messages; the stack's line has all of them. */
+#define FRAMES_PRINTED 16
 #define FRAME_NAME_MAX 80
 #define UNTOLD	       "(callers unknown)"
 
@@ -97,7 +97,8 @@ static void add_state(struct calls_of *c)
 		say(c, "; the main thread %s", what);
 }
 
-static void tell(struct tracer *t, const char *why, const struct stack *stack, bool is_warning)
+static void report_hang(struct tracer *t, const char *why, const struct stack *stack,
+			bool is_warning)
 {
 	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
 
@@ -111,8 +112,8 @@ static void tell(struct tracer *t, const char *why, const struct stack *stack, b
 }
 
 /* "thread 7 waits in pause < wait_for_all < main" */
-static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *who,
-		       const struct thread_stack *s)
+static void report_stack(struct tracer *t, uint64_t hash, const struct rank_who *who,
+			 const struct thread_stack *s)
 {
 	const struct stack_source from = {
 		.ips = s->at.ips,
@@ -122,14 +123,14 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 		.python_cnt = s->python_cnt,
 	};
 	const struct stack *stack = model__stack(t->model, who->pid, s->tid, &from, now_ns());
-	char why[200 + FRAMES_SAID * (FRAME_NAME_MAX + 4)], name[256];
+	char why[200 + FRAMES_PRINTED * (FRAME_NAME_MAX + 4)], name[256];
 	size_t len;
 
 	if (!stack)
 		return;
 	len = snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): thread %u %s in ",
 		       who->rank, hash, who->pid, s->tid, s->runs ? "runs" : "waits");
-	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_SAID; i++) {
+	for (unsigned i = 0; i < stack->frame_cnt && i < FRAMES_PRINTED; i++) {
 		/* Python's frames do not depend on the other frames, which may end too soon. */
 		bool is_gap = i == s->at.cnt && !s->at.whole;
 
@@ -137,31 +138,31 @@ static void tell_stack(struct tracer *t, uint64_t hash, const struct rank_who *w
 				is_gap ? UNTOLD " < " : "", FRAME_NAME_MAX,
 				stack_frame_name(&stack->frames[i], name, sizeof(name)));
 	}
-	if (stack->frame_cnt > FRAMES_SAID)
+	if (stack->frame_cnt > FRAMES_PRINTED)
 		snprintf(why + len, sizeof(why) - len, " < %u more",
-			 stack->frame_cnt - FRAMES_SAID);
+			 stack->frame_cnt - FRAMES_PRINTED);
 	else if (!s->at.whole && !s->python_cnt)
 		snprintf(why + len, sizeof(why) - len, " < " UNTOLD);
-	tell(t, why, stack, true);
+	report_hang(t, why, stack, true);
 }
 
 /* NULL: it runs no known Python. */
 static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
 {
 	static struct python_location place;
-	char unsaid[128];
+	char ignored_err[128];
 
 	/* --python: calls need it, too. */
 	tracer__find_python(t, (pid_t)pid);
-	if (!t->att || python__find((pid_t)pid, &place, NULL, unsaid, sizeof(unsaid)))
+	if (!t->att || python__find((pid_t)pid, &place, NULL, ignored_err, sizeof(ignored_err)))
 		return NULL;
 	model__set_python(t->model, pid, &place);
 	return &place.layout.bpf;
 }
 
 /* Reports threads in long calls; else the thread of the last collective and the main thread. */
-static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *who,
-			const struct calls_of *c)
+static void report_stacks(struct tracer *t, uint64_t hash, const struct rank_who *who,
+			  const struct calls_of *c)
 {
 	struct thread_stack s[THREADS_MAX] = {0};
 	unsigned cnt = 0;
@@ -175,24 +176,24 @@ static void tell_stacks(struct tracer *t, uint64_t hash, const struct rank_who *
 			s[cnt++].tid = who->pid;
 	}
 	can_read = thread_stacks__read(t->att, (pid_t)who->pid, find_python(t, who->pid), s, cnt);
-	if (!can_read && !t->said_stacks && target_exists(who->pid)) {
-		t->said_stacks = true;
+	if (!can_read && !t->warned_stacks && target_exists(who->pid)) {
+		t->warned_stacks = true;
 		warn("cannot read the stacks of waiting ranks: run cudatrace as their user, or "
 		     "with CAP_SYS_PTRACE");
 	}
 	quotas__with_stacks(&t->quotas);
 	for (unsigned i = 0; i < cnt; i++)
 		if (s[i].at.cnt)
-			tell_stack(t, hash, who, &s[i]);
+			report_stack(t, hash, who, &s[i]);
 }
 
-static void tell_wait(void *ctx, const struct rank_wait *w)
+static void report_wait(void *ctx, const struct rank_wait *w)
 {
 	struct tracer *t = ctx;
 	char why[768];
 
 	rank_wait_text(w, why, sizeof(why));
-	tell(t, why, NULL, !w->over);
+	report_hang(t, why, NULL, !w->over);
 	for (unsigned i = 0; i < w->who_cnt; i++) {
 		struct calls_of c = {.t = t, .pid = w->who[i].pid, .now = now_ns()};
 
@@ -205,8 +206,8 @@ static void tell_wait(void *ctx, const struct rank_wait *w)
 		add_state(&c);
 		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
 			 w->who[i].rank, w->hash, c.pid, c.text);
-		tell(t, why, NULL, true);
-		tell_stacks(t, w->hash, &w->who[i], &c);
+		report_hang(t, why, NULL, true);
+		report_stacks(t, w->hash, &w->who[i], &c);
 	}
 }
 
@@ -229,5 +230,5 @@ void tracer__look_at_ranks(struct tracer *t, uint64_t now)
 		t->ranks_looked_ns = now;
 		sources__each_thread(&t->sources, look_at_calls, t);
 	}
-	model__look_at_ranks(t->model, now, tell_wait, t);
+	model__look_at_ranks(t->model, now, report_wait, t);
 }

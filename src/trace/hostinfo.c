@@ -76,7 +76,7 @@ int hostinfo__check_caps(enum mechanism mech)
 	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		const struct cap *cap;
 
-		/* These are found by trying, which works only with the others. */
+		/* These are detected by trying, which needs the capabilities above. */
 		if (first && ids[i] >= CAP_BPF_LOAD)
 			break;
 		cap = caps__get(ids[i]);

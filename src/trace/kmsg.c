@@ -89,8 +89,8 @@ struct source_kmsg {
 	int fd; /* -1: none */
 	bool messages;
 	uint64_t looked_ns;
-	uint64_t gap_cnt, told_cnt; /* records were overwritten before they were read */
-	struct ct_xid xid;	    /* the next record, unless there is none */
+	uint64_t gap_cnt, reported_cnt; /* records were overwritten before they were read */
+	struct ct_xid xid;		/* the next record, unless there is none */
 };
 
 /* The log's clock is not adjusted as ours is, and drifts by seconds in weeks. An Xid gets the time
@@ -169,9 +169,9 @@ static size_t kmsg_take(struct source *s, size_t max, uint64_t until)
 static bool kmsg_was_full(struct source *s)
 {
 	struct source_kmsg *k = (void *)s;
-	bool was = k->gap_cnt != k->told_cnt;
+	bool was = k->gap_cnt != k->reported_cnt;
 
-	k->told_cnt = k->gap_cnt;
+	k->reported_cnt = k->gap_cnt;
 	return was;
 }
 

@@ -6,6 +6,7 @@
 #include "attach/guard.h"
 
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/log.h"
 #include "util/task.h"
 #include "util/time_budget.h"
@@ -26,6 +27,7 @@
 #define HANGS	 "its file, or its process, did not respond"
 #define REFUSED	 "its process cannot be inspected"
 #define TOO_MANY "too many libraries"
+#define WRITTEN	 "it is being written to"
 
 void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		const struct attach_lib *lib, const char *note)
@@ -66,7 +68,7 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 }
 
 /* Logs one line: what was attached, and the time taken. */
-static void tell(const struct attach_lib *lib)
+static void log_attached(const struct attach_lib *lib)
 {
 	if (lib->ignored)
 		return;
@@ -95,15 +97,15 @@ const struct attach_lib *libs_attach_one(struct libs *l, const struct target_lib
 		return NULL;
 	ret = attach__lib(l->att, t, &lib);
 	time_budget__end(&w);
-	f->gone |= ret == -ENOENT;
-	f->too_many |= ret == -ENOSPC;
-	f->busy |= ret == -ETXTBSY;
+	f->missing |= ret == -ENOENT;
 	f->late |= ret == -EINPROGRESS;
 	f->hangs |= is_hanging(ret);
+	if (ret && ret != -ENOENT && ret != -EINPROGRESS && !is_hanging(ret))
+		f->error = ret;
 	if (ret)
 		return NULL;
 	if (attach__newest_lib(l->att) > before)
-		tell(lib);
+		log_attached(lib);
 	return lib->ignored ? NULL : lib;
 }
 
@@ -127,11 +129,40 @@ static int find_file(struct target_libs *list, const struct ct_lib_map *rec)
 
 	if (!target_exists(rec->rec.pid))
 		return -ESRCH;
-	ret = target_libs__add_open(list, rec->rec.pid, rec->fd);
+	ret = target_libs__add_open(list, rec->rec.pid, rec->fd, rec->name);
 	if (is_hanging(ret) || has_file(list, rec))
 		return ret;
 	ret = target_libs__add_mapped(list, rec->rec.pid, &key, rec->name);
 	return ret && !task_living(rec->rec.pid) ? -ESRCH : ret;
+}
+
+/* Warns once; the trace contains each. */
+static void report_refused(uint32_t pid, const char *comm)
+{
+	static bool said;
+
+	if (!said)
+		warn("cannot inspect process %u (%.16s), its CUDA calls are not traced: %s", pid,
+		     comm, caps__why_refused());
+	said = true;
+}
+
+/* The library that the process maps has no probes. */
+static void report_failed(struct libs *l, const struct ct_lib_map *rec, int error)
+{
+	const char *why = strerror(-error);
+
+	if (error == -EACCES) {
+		report_refused(rec->rec.pid, rec->comm);
+		why = REFUSED;
+	} else if (error == -ETXTBSY) {
+		why = WRITTEN;
+	} else if (error == -ENOEXEC) {
+		why = "its file is damaged, or not such a library";
+	} else if (error == -ENOSPC) {
+		why = TOO_MANY;
+	}
+	libs_event(l, "failed", rec, NULL, why);
 }
 
 /* Attaches new libraries of the process. false: one of them was not found at this moment. */
@@ -163,30 +194,19 @@ static bool attach_found(struct libs *l, const struct ct_lib_map *rec,
 	}
 	*hangs |= f.hangs;
 	/* A process may have several: the new one is preferred. */
-	if (!found && (f.too_many || f.busy)) {
-		libs_event(l, "failed", rec, NULL, f.busy ? "it is being written to" : TOO_MANY);
-		if (f.too_many)
+	if (!found && f.error) {
+		report_failed(l, rec, f.error);
+		if (f.error == -ENOSPC)
 			refused_libs__add(&l->refused, &key, rec->uid, now_ns());
 		return true;
 	}
 	if (f.late)
 		return true;
-	if (found || f.gone || !known)
+	if (found || f.missing || !known)
 		return found;
 	attach__know(l->att, &key, known->id, rec->rec.pid);
 	libs_event(l, "mapped", rec, known, NULL);
 	return true;
-}
-
-/* Warns once; the trace contains each. */
-static void say_refused(uint32_t pid, const char *comm)
-{
-	static bool said;
-
-	if (!said)
-		warn("cannot inspect process %u (%.16s), its CUDA calls are not traced: %s", pid,
-		     comm, caps__why_refused());
-	said = true;
 }
 
 enum scan_result { LOOK_DONE /* or never will be */, LOOK_AGAIN, LOOK_NO_TIME };
@@ -197,7 +217,7 @@ static enum scan_result look_at_file(struct libs *l, const struct ct_lib_map *re
 	bool found = false;
 
 	*hangs = false;
-	/* A file that was closed between the look and the open is mapped by now. */
+	/* A file that was closed between the check and the open is mapped by now. */
 	for (int i = 0; i < 2 && !found; i++) {
 		struct target_libs list = {0};
 		int ret = find_file(&list, rec);
@@ -211,8 +231,7 @@ static enum scan_result look_at_file(struct libs *l, const struct ct_lib_map *re
 		}
 		if (ret == -EACCES || ret == -EPERM) {
 			target_libs__clear(&list);
-			say_refused(rec->rec.pid, rec->comm);
-			libs_event(l, "failed", rec, NULL, REFUSED);
+			report_failed(l, rec, -EACCES);
 			return LOOK_DONE;
 		}
 		found = attach_found(l, rec, &list, hangs);
@@ -231,7 +250,9 @@ static enum scan_result attach_mapped(struct libs *l, const struct ct_lib_map *r
 	if (lib) {
 		l->written |= attach__is_written(l->att, lib);
 		attach__mapped(l->att, &lib->key, rec->rec.ts_ns);
-		if (!lib->ignored)
+		if (lib->error && lib->error != -EINPROGRESS)
+			report_failed(l, rec, lib->error);
+		else if (!lib->ignored)
 			libs_event(l, "mapped", rec, lib, NULL);
 		return LOOK_DONE;
 	}
@@ -258,6 +279,10 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 {
 	if (!(rec->rec.flags & CT_LIB_F_STOPPED))
 		return;
+	if (heartbeat__has_acted())
+		libs_event(l, "detached", rec, NULL,
+			   "the tracer stood still, so the process was continued before its probes "
+			   "were attached: its first calls are not traced");
 	attach__go_on(l->att, rec->rec.pid);
 	stops__note(&l->stops, rec->rec.pid, now_ns());
 }
@@ -268,8 +293,7 @@ static void on_missed(void *ctx, const struct attach_lib *lib)
 		   "its probes are not attached yet: calls until then are not traced");
 }
 
-/* libs__tick() tries again. */
-static void put_off(struct libs *l, const struct ct_lib_map *rec)
+void libs_put_off(struct libs *l, const struct ct_lib_map *rec)
 {
 	unsigned mine = 0;
 
@@ -279,7 +303,8 @@ static void put_off(struct libs *l, const struct ct_lib_map *rec)
 		libs_event(l, "failed", rec, NULL, "too many libraries at once");
 		return;
 	}
-	l->pending[l->pending_cnt++] = (struct pending_lib){.rec = *rec};
+	l->pending[l->pending_cnt] = (struct pending_lib){.rec = *rec};
+	l->pending[l->pending_cnt++].rec.rec.flags &= ~CT_LIB_F_STOPPED;
 }
 
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
@@ -300,12 +325,8 @@ void libs__on_map(struct libs *l, const struct ct_lib_map *rec)
 	looked = attach_mapped(l, rec, &hangs);
 	/* A record may be read after the last tick. */
 	attach__missed(l->att, on_missed, l);
-	if (looked != LOOK_DONE && !(rec->rec.flags & CT_LIB_F_STOPPED)) {
-		put_off(l, rec);
-		return;
-	}
-	if (looked == LOOK_AGAIN)
-		give_up(l, rec, hangs);
+	if (looked != LOOK_DONE)
+		libs_put_off(l, rec);
 	go_on(l, rec);
 }
 
@@ -387,7 +408,7 @@ void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why)
 		ev.library.note = HANGS;
 	if (why == -EACCES || why == -EPERM) {
 		ev.library.note = REFUSED;
-		say_refused(lib->pid, lib->comm);
+		report_refused(lib->pid, lib->comm);
 	}
 	l->fn(l->ctx, &ev);
 }
@@ -396,7 +417,7 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 {
 	struct libs *l = ctx;
 
-	tell(lib);
+	log_attached(lib);
 	info("%s is traced now", lib->path);
 	libs_event(l, "attached", NULL, lib, "late: the kernel waited for a lock");
 }
@@ -426,9 +447,9 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 static void on_write(void *ctx, const struct attach_lib *lib, bool on)
 {
 	if (on)
-		tell(lib);
+		log_attached(lib);
 	libs_event(ctx, on ? "attached" : "detached", NULL, lib,
-		   on ? "its contents have changed" : "it is being written to");
+		   on ? "its contents have changed" : WRITTEN);
 }
 
 void libs__follow_writes(struct libs *l)

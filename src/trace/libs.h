@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which library files are attached, and when.
+ * Attaches library files, before the programs run and when processes map them.
  *
  * Before anything runs: the files that a program would load from here, and those that processes map
  * already. A process that maps another file later is found by an event. If it belongs to the
@@ -57,7 +57,7 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib);
 void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
-/* To be called by the clock, more often while libs__is_waiting(). drained: all records sent so far
+/* To be called periodically, more often while libs__is_waiting(). drained: all records sent so far
  * have been read. Retries mappings that could not be inspected, and reports libraries that took
  * long. false, after reporting: there are no probes any more. */
 bool libs__tick(struct libs *l, uint64_t now, bool drained);

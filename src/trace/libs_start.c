@@ -10,16 +10,36 @@
 #include "util/time_budget.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Time limit for processes whose inspection was postponed. */
 #define LATER_MAX_NS (300 * SEC_NS)
 
+/* Its failure is reported when the outputs are open. */
+static void look_again_later(struct libs *l, const struct target_lib *t)
+{
+	const char *base = strrchr(t->path, '/');
+	struct ct_lib_map rec = {
+		.rec = {.pid = t->pid, .tid = t->pid, .ts_ns = now_ns()},
+		.ino = t->key.ino,
+		.dev_major = t->key.dev_major,
+		.dev_minor = t->key.dev_minor,
+		.fd = -1,
+		.uid = reader__user(t->pid),
+	};
+
+	task_read(t->pid, t->pid, "comm", rec.comm, sizeof(rec.comm));
+	rec.comm[strcspn(rec.comm, "\n")] = '\0';
+	snprintf(rec.name, sizeof(rec.name), "%s", base ? base + 1 : t->path);
+	libs_put_off(l, &rec);
+}
+
 /*
  * Returns the number of real drivers that were or will be attached: without one there is nothing to
- * trace yet. Of files that no process maps, only libcuda is attached. Programs usually bring their
- * own copy of other libraries, which is attached when it is loaded.
+ * trace yet. If no process maps a file, it is attached only if it is a libcuda. Programs usually
+ * bring their own copy of other libraries, which is attached when it is loaded.
  */
 static unsigned attach_from(struct libs *l, const struct target_libs *list, unsigned from,
 			    bool mapped)
@@ -36,8 +56,10 @@ static unsigned attach_from(struct libs *l, const struct target_libs *list, unsi
 		lib = libs_attach_one(l, t, &f);
 		if (mapped && t->pid)
 			attach__mapped(l->att, &t->key, 0);
+		if (mapped && t->pid && f.error)
+			look_again_later(l, t);
 		if (t->api->id == API_CUDA)
-			cnt += lib || f.late || f.busy;
+			cnt += lib || f.late || f.error == -ETXTBSY;
 	}
 	return cnt;
 }
@@ -65,7 +87,7 @@ static int attach_pid(struct libs *l, pid_t pid)
 		return -ESRCH;
 	}
 	if (ret) {
-		targets__say_refused(pid, ret);
+		targets__report_refused(pid, ret);
 		return ret;
 	}
 	if (cnt)
@@ -160,7 +182,7 @@ void libs_look_at_later(struct libs *l, uint64_t now)
 		const struct attach_lib *lib = attach__lib_at(l->att, i);
 
 		if (lib->id > before && !lib->ignored)
-			libs_event(l, "attach", NULL, lib,
+			libs_event(l, "attached", NULL, lib,
 				   "late: its user's processes are slow to inspect");
 	}
 }
@@ -174,8 +196,9 @@ int libs__attach_system(struct libs *l, bool running)
 	if (running)
 		target_each(look_at_running, &r);
 	time_budget__turn();
+	cnt = list.cnt;
 	target_libs__add_system(&list);
-	cnt = r.cnt + attach_list(l, &list, true);
+	cnt = r.cnt + attach_from(l, &list, cnt, true);
 	target_libs__clear(&list);
 	if (!running || cnt || has_driver(l))
 		return 0;

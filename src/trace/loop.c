@@ -4,6 +4,7 @@
 
 #include "text/numbers.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/log.h"
 #include "util/out.h"
 
@@ -17,7 +18,8 @@
 
 /* Records between checks of signals and timers. */
 #define DRAIN_BATCH 16384
-/* The kernel side wakes the tracer by amount; the tick drains the rest, more slowly while idle. */
+/* The kernel side wakes the tracer when enough records wait; the tick drains the rest, more slowly
+ * while idle. */
 #define TICK_BUSY_MS 50
 #define TICK_IDLE_MS 1000
 #define FLUSH_NS     500000000ull
@@ -35,8 +37,8 @@ void session__stop(struct session *s, const char *reason)
 	s->stopping = true;
 }
 
-/* The first process still exists and may start others. Or it does not (a daemon's has exited), and
- * the process that started us has not connected yet. */
+/* Returns whether processes may still connect: the first process exists and may start others; or it
+ * has exited (a daemon's), and the process that started us has not connected yet. */
 static bool is_collecting(const struct session *s)
 {
 	return !kill(s->o->collect_for, 0) ||
@@ -59,7 +61,7 @@ static void name_of(pid_t pid, char comm[16])
 }
 
 /* Reports processes that continue untraced. */
-static void tell_left(const pid_t *pids, unsigned cnt, const char *name)
+static void report_left(const pid_t *pids, unsigned cnt, const char *name)
 {
 	char list[LEFT_NAMED * 64] = "", comm[16];
 	size_t len = 0;
@@ -110,7 +112,7 @@ static void look_at_targets(struct session *s)
 	if (!s->cmd.pid || (live && waits_for(s, live)))
 		return;
 	if (live && s->o->follow)
-		tell_left(pids, live, s->o->argv[0]);
+		report_left(pids, live, s->o->argv[0]);
 	session__stop(s, "command exited");
 }
 
@@ -140,14 +142,17 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 
 	if (s->deadline_ns && now >= s->deadline_ns)
 		session__stop(s, "duration");
-	session__tell_signals(s, now);
+	session__report_signals(s, now);
 	if (s->budget)
 		budget__tick(s->budget, now);
+	waits__look(s->waits, now);
+	if (s->unreached)
+		unreached__look(s->unreached, now);
 	if (now - flushed_ns >= FLUSH_NS) {
 		for (unsigned i = 0; i < s->sink_cnt; i++)
 			sink__tick(s->sinks[i]);
 		flushed_ns = now;
-		session__tell_lost(s, now, false);
+		session__report_lost(s, now, false);
 		tracer__look_at_ranks(&s->t, now);
 		if (all_sinks_failed(s))
 			session__stop(s, NO_OUTPUT);
@@ -182,6 +187,8 @@ static int timeout_ms(const struct session *s, bool busy, uint64_t now)
 									: TICK_IDLE_MS;
 
 	ms = until(s->deadline_ns, now, ms);
+	ms = until(unreached__next_ns(s->unreached), now, ms);
+	ms = until(waits__next_ns(s->waits), now, ms);
 	return until(s->view_ns, now, ms);
 }
 
@@ -215,6 +222,7 @@ void session__loop(struct session *s)
 		uint64_t now = now_ns();
 		int timeout;
 
+		heartbeat__beat();
 		on_tick(s, now, cnt < DRAIN_BATCH);
 		if (s->stopping)
 			break;

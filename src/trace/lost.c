@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Losses are reported in the trace where they occur, not only at the end. */
+/* Reports losses in the trace where they occur, not only at the end. */
 #include "session.h"
 
 #include "util/log.h"
 #include "util/out.h"
 
-static void tell(struct session *s, uint64_t now, const char *where, uint64_t cnt, const char *why)
+static void report_lost(struct session *s, uint64_t now, const char *where, uint64_t cnt,
+			const char *why)
 {
 	struct trace_event ev = tracer_event("lost", where, now);
 
@@ -14,30 +15,30 @@ static void tell(struct session *s, uint64_t now, const char *where, uint64_t cn
 	session__event(s, &ev);
 }
 
-static void tell_drops(struct session *s, uint64_t now, struct source *source)
+static void report_drops(struct session *s, uint64_t now, struct source *source)
 {
 	uint64_t cnt = tracer__look_for_losses(&s->t, source);
 
 	if (cnt)
-		tell(s, now, source->ops->name, cnt, source->ops->why);
+		report_lost(s, now, source->ops->name, cnt, source->ops->why);
 }
 
-void session__tell_lost(struct session *s, uint64_t now, bool at_end)
+void session__report_lost(struct session *s, uint64_t now, bool at_end)
 {
 	/* Adding up the counters of all threads takes time, so this runs only when there may be a
 	 * loss. Drops while a source was being drained are found later. */
 	for (unsigned i = 0; i < s->t.sources.cnt; i++)
 		if (source__was_full(s->t.sources.of[i]) || at_end)
-			tell_drops(s, now, s->t.sources.of[i]);
+			report_drops(s, now, s->t.sources.of[i]);
 	for (unsigned i = 0; i < s->sink_cnt; i++) {
 		struct out *o = s->sinks[i]->out;
-		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_told[i];
+		uint64_t cnt = o->is_file ? 0 : o->lost - s->lost_reported[i];
 
 		/* While the output is stuck, this line would be lost too. Files are never slow. */
 		if (!cnt || o->stuck || o->failed)
 			continue;
-		s->lost_told[i] = o->lost;
-		tell(s, now, o->name, cnt, "its reader was too slow");
+		s->lost_reported[i] = o->lost;
+		report_lost(s, now, o->name, cnt, "its reader was too slow");
 	}
 }
 
@@ -55,8 +56,13 @@ const char *session__unseen(const struct session *s)
 	return s->probe == PROBE_INJECT && s->cmd.pid && !s->lib_cnt ? UNSEEN : NULL;
 }
 
-void session__say_no_call(const struct session *s)
+void session__warn_no_call(const struct session *s)
 {
+	if (s->o->capture && !s->capture.cnt)
+		warn("--capture-range: no process %s%s%s: the trace has no calls",
+		     s->o->capture == CAPTURE_NVTX ? "began the NVTX range '"
+						   : "called cuProfilerStart",
+		     s->o->capture_name ?: "", s->o->capture == CAPTURE_NVTX ? "'" : "");
 	if (!s->cmd.pid || s->end.stats[CT_STAT_ENTRIES] || s->o->quiet)
 		return;
 	if (s->end.unseen)

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Room for some hundred samples of a device with some processes. */
+/* Space for a few hundred samples of a device with several processes. */
 #define ROOM_SZ (1 << 20)
 
 /* The Makefile has this dependency. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which functions are traced, counted, probed at their entry only, or have stacks and Python
- * frames. */
+/* Selects the functions that are traced, counted, probed at their entry only, or have stacks and
+ * Python frames. */
 #include "session.h"
 
 #include "attach/find/elf.h"

@@ -6,6 +6,7 @@
  *   the sources, write calls in flight, end lines, summary.
  */
 #include "session.h"
+#include "start_at.h"
 #include "targets.h"
 
 #include "attach/allow/caps.h"
@@ -43,6 +44,11 @@ void session__event(void *session, const struct trace_event *ev)
 		s->o->view->event(s->o->view, ev);
 	if (s->budget && ev->kind == EVENT_CALL)
 		budget__call(s->budget, ev);
+	capture_range__event(&s->capture, ev);
+	if (!capture_range__has(&s->capture, ev)) {
+		s->outside_cnt += ev->kind == EVENT_CALL;
+		return;
+	}
 	if (s->o->max_events && s->end.event_cnt >= s->o->max_events)
 		return;
 	s->lib_cnt += ev->kind == EVENT_LIBRARY;
@@ -51,6 +57,7 @@ void session__event(void *session, const struct trace_event *ev)
 	if (s->o->max_file && ev->kind == EVENT_LIBRARY)
 		tracer__fill_libs(&s->t);
 	losses__event(&s->lost, ev);
+	waits__event(s->waits, ev);
 	s->end.event_cnt += ev->kind != EVENT_STACK; /* a stack is not an event by itself */
 	s->end.type_cnt[ev->type]++;
 	s->end.call_cnt += ev->kind == EVENT_CALL;
@@ -63,7 +70,8 @@ void session__event(void *session, const struct trace_event *ev)
 		summary__event(s->summary, ev);
 	/* A stack may come before any event. */
 	if (s->o->max_events && s->end.event_cnt == s->o->max_events) {
-		/* Also when the command has ended meanwhile: later events are not written. */
+		/* This is the reason also if the command has ended meanwhile, because later events
+		 * are not written. */
 		s->end.reason = "max-events";
 		s->stopping = true;
 	}
@@ -79,6 +87,13 @@ static void on_reuse(void *session, unsigned func_id)
 		sink__flush(s->sinks[i]);
 	if (s->o->view)
 		s->o->view->reuse(s->o->view, func_id);
+}
+
+static void on_range(void *session, const char *text, uint64_t ns, bool begins)
+{
+	struct session *s = session;
+
+	capture_range__nvtx(&s->capture, text, ns, begins);
 }
 
 static void on_use(void *session, uint32_t pid, const char comm[16])
@@ -124,6 +139,7 @@ static int open_attach(struct session *s)
 		.fn = session__event,
 		.on_use = o->view ? on_use : NULL,
 		.on_reuse = on_reuse,
+		.on_range = o->capture == CAPTURE_NVTX ? on_range : NULL,
 		.ctx = s,
 	};
 	int ret = tracer__open(&s->t, &to);
@@ -244,11 +260,19 @@ static int open_default_sink(struct session *s)
 static const char *collect_path(const struct session_opts *o, const char *path)
 {
 	static char other[4096];
-	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	/* A FIFO would wait for its writer. */
+	int fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	bool is_file;
+	struct stat st;
 
-	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+	if (fd < 0)
+		return path;
+	is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
+	if (is_file && !flock(fd, LOCK_EX | LOCK_NB))
 		return path;
 	close(fd);
+	if (!is_file)
+		return path;
 	snprintf(other, sizeof(other), "%s.%d", path, o->collect_for);
 	return other;
 }
@@ -289,7 +313,7 @@ static void make_summary(struct session *s)
 {
 	if (s->o->view)
 		return;
-	/* No progress line beside a command: it writes to the same terminal. */
+	/* No progress line with a command, which writes to the same terminal. */
 	if (!s->o->argv && !s->o->quiet)
 		s->progress = progress__new(stderr);
 	if (s->progress || session__wants_summary(s->o))
@@ -324,6 +348,22 @@ static const char *layers(const struct session_opts *o)
 				: "--python and --torch (--all-layers) are";
 }
 
+/* valgrind and DynamoRIO run a translation of the program's code. Refuses a command whose program
+ * would end by SIGTRAP. */
+static int check_translator(const struct session *s)
+{
+	const char *name = s->o->argv ? s->o->argv[0] : "", *slash = strrchr(name, '/');
+
+	name = slash ? slash + 1 : name;
+	if (s->probe == PROBE_INJECT ||
+	    (strcmp(name, "valgrind") != 0 && strcmp(name, "drrun") != 0))
+		return 0;
+	err("%s reads probes as code, and its program would end by SIGTRAP: trace it in-process, "
+	    "without root, or with --probe=inject --kernel",
+	    name);
+	return EXIT_USAGE;
+}
+
 /* Chooses where calls are recorded: by the kernel if it permits, else in-process if we start the
  * program. */
 static int choose_probe(struct session *s)
@@ -350,7 +390,7 @@ static int choose_probe(struct session *s)
 		return EXIT_USAGE;
 	}
 	if (s->probe != PROBE_INJECT)
-		return 0;
+		return check_translator(s);
 	if (!o->argv && !o->collect) {
 		err("--probe=inject must start the program that it traces: cudatrace "
 		    "--probe=inject -- COMMAND; for a running program use --probe=uprobe, as root");
@@ -361,8 +401,8 @@ static int choose_probe(struct session *s)
 		    o->sched ? "--sched does not work" : "--kernel-probe does not work");
 		return EXIT_USAGE;
 	}
-	/* Adds uprobes for what the library does not reach, if possible. Not with --kernel: system
-	 * calls that the library records must be within calls that it records. */
+	/* Adds uprobes for what the library does not reach, if possible. With --kernel it does
+	 * not: system calls that the library records must be within calls that it records. */
 	if (o->argv && !o->kernel && caps__can_trace())
 		s->probe = PROBE_BOTH;
 	if ((o->python.cnt || o->torch) && s->probe == PROBE_INJECT) {
@@ -370,16 +410,39 @@ static int choose_probe(struct session *s)
 		    o->kernel ? " with --kernel" : "");
 		return EXIT_USAGE;
 	}
-	return 0;
+	return check_translator(s);
+}
+
+static int watch_waits(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	const struct waits_opts opts = {
+		.tracer = &s->t,
+		.after_ns = o->hang_after_ns,
+		.filtered = o->select.cnt || o->count.cnt || o->min_duration_ns || o->max_overhead,
+		.fn = session__event,
+		.ctx = s,
+	};
+
+	if (!o->hang_after_ns)
+		return 0;
+	s->waits = waits__new(&opts);
+	if (s->waits)
+		return 0;
+	err("--hang-after: out of memory: close other programs");
+	return -ENOMEM;
 }
 
 /* 0, EXIT_USAGE, or -errno after reporting. */
 static int start(struct session *s)
 {
+	uint64_t begin_ns;
 	bool to_stderr;
 	int ret;
 
-	ret = start_reader(s->o->sandbox);
+	ret = start_at__wait(s->o, &begin_ns);
+	if (!ret)
+		ret = start_reader(s->o->sandbox);
 	if (!ret)
 		ret = targets__check(s->own.pids, &s->own.pid_cnt);
 	if (!ret)
@@ -408,18 +471,25 @@ static int start(struct session *s)
 	ret = open_sinks(s);
 	if (ret)
 		return ret;
+	ret = watch_waits(s);
+	if (ret)
+		return ret;
 	opener__close_names();
 	to_stderr = s->cmd.pid && shares_stdout(s);
 	if (to_stderr)
 		info("the trace is written to stdout: the output of %s goes to stderr",
 		     s->o->argv[0]);
+	if (s->o->start_after_ns)
+		s->capture.start_ns = (begin_ns ?: now_ns()) + s->o->start_after_ns;
 	if (s->o->duration_ns)
-		s->deadline_ns = now_ns() + s->o->duration_ns;
+		s->deadline_ns = (begin_ns ?: now_ns()) + s->o->start_after_ns + s->o->duration_ns;
 	if (s->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){
 			.inject = s->probe != PROBE_UPROBE || s->o->gpu_time,
 			.gpu_log = s->o->gpu_ctxsw,
 			.screen = s->o->view && s->o->view->fd >= 0});
+	if (s->cmd.pid && s->probe == PROBE_INJECT && !s->t.att && s->o->follow)
+		s->unreached = unreached__open(s->cmd.pid, session__event, s);
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0], to_stderr) : 0;
 }
 
@@ -430,6 +500,7 @@ static void fill_end(struct session *s)
 
 	tracer__fill_end(&s->t, end);
 	session__count_end(s);
+	end->stats[CT_STAT_FILTERED] += s->outside_cnt;
 	end->unseen = session__unseen(s);
 	wall = end->end_ns - s->t.info.base_ns;
 	end->cost_share = wall ? (double)end->cost_ns / wall : 0;
@@ -490,7 +561,7 @@ static bool finish(struct session *s)
 		tracer__finish(&s->t);
 	if (s->cmd.pid)
 		session__take_signals(s);
-	session__tell_lost(s, now_ns(), true);
+	session__report_lost(s, now_ns(), true);
 	if (s->o->view)
 		s->o->view->end(s->o->view);
 	/* Detaching takes time, and calls are recorded until it is done. */
@@ -503,7 +574,7 @@ static bool finish(struct session *s)
 	    !s->t.unknown_python_cnt)
 		warn("--python: no CPython (3.8 to 3.14) was found in the processes that made "
 		     "calls: no call has Python frames");
-	session__say_no_call(s);
+	session__warn_no_call(s);
 	return ok;
 }
 
@@ -524,7 +595,9 @@ static void release(struct session *s)
 	command_user__free(&s->user);
 	free(s->nvtx);
 	summary__free(s->summary);
+	waits__free(s->waits);
 	budget__free(s->budget);
+	unreached__free(s->unreached);
 	tracer__close(&s->t);
 	reader__end();
 	opener__end();
@@ -538,6 +611,9 @@ int session__run(const struct session_opts *o)
 
 	s.own = *o;
 	s.o = &s.own;
+	s.capture.kind = o->capture;
+	s.capture.name = o->capture_name;
+	log_set_wait(LOG_WAIT_MS);
 	s.signals.fd = s.signals.quit_fd = -1;
 	s.t.fns = fnset__new();
 	ret = s.t.fns ? start(&s) : -ENOMEM;

@@ -14,6 +14,8 @@
 #include "sink/sink.h"
 #include "sink/summary/summary.h"
 #include "tracer.h"
+#include "unreached.h"
+#include "waits.h"
 
 #include <signal.h>
 
@@ -27,10 +29,10 @@ struct signals {
 	int fd;			/* readable when one of them arrives, SIGCHLD too */
 	int quit_fd;		/* readable when a signal to end is pending */
 	sigset_t taken;		/* signals that fd receives */
-	bool is_leader;		/* whether we lead our session */
+	bool is_leader;		/* this process leads its session */
 	struct witness witness; /* with a command */
 	unsigned interrupt_cnt; /* while the command ran */
-	uint64_t asked_ns;	/* time of the first signal to end; 0: none */
+	uint64_t requested_ns;	/* time of the first signal to end; 0: none */
 	bool reported;
 };
 
@@ -49,14 +51,18 @@ struct session {
 	struct summary *summary;
 	struct progress *progress;
 	struct command cmd;
-	char *nvtx; /* NVTX library that the command loads; NULL: none */
+	struct waits *waits;	     /* --hang-after */
+	struct unreached *unreached; /* NULL: probes see all processes of the command */
+	char *nvtx;		     /* NVTX library that the command loads; NULL: none */
 	struct guard guard;
-	uint64_t lost_told[SESSION_MAX_SINKS]; /* by output */
+	uint64_t lost_reported[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;
 	struct losses lost;
 	struct trace_count counts[CT_MAX_FUNCS]; /* by function id, until the end */
 	struct budget *budget;			 /* --max-overhead */
+	struct capture_range capture;		 /* what is written */
+	uint64_t outside_cnt;			 /* calls that are not */
 	bool stopping;				 /* read only what exists already */
 	bool hurry;				 /* second signal: skip slow steps */
 	struct signals signals;
@@ -75,11 +81,12 @@ void session__event(void *session, const struct trace_event *ev);
 
 /* lost.c */
 /* Reports in the trace what was lost since the last call. */
-void session__tell_lost(struct session *s, uint64_t now, bool at_end);
-/* Why calls of the command may be missing without being counted; NULL: none are. Static. */
+void session__report_lost(struct session *s, uint64_t now, bool at_end);
+/* Returns why calls of the command may be missing without being counted; NULL: none are. The text
+ * is static. */
 const char *session__unseen(const struct session *s);
 /* Warns when the command has made no traced call. */
-void session__say_no_call(const struct session *s);
+void session__warn_no_call(const struct session *s);
 
 /* ending.c */
 bool session__wants_summary(const struct session_opts *o);
@@ -96,7 +103,7 @@ void session__close_signals(struct session *s);
 /* Passes received signals on to the command, and applies them to the trace. */
 void session__take_signals(struct session *s);
 /* Reports what the tracer waits for, some time after a signal. */
-void session__tell_signals(struct session *s, uint64_t now);
+void session__report_signals(struct session *s, uint64_t now);
 /* After the trace has ended: waits for the command, whose status we return. */
 void session__await_command(struct session *s);
 

@@ -10,6 +10,7 @@
 #include "attach/attach.h"
 #include "attach/probe/mechanism.h"
 #include "decode/cuda.h"
+#include "capture_range.h"
 #include "sink/sink.h"
 #include "tracer.h"
 
@@ -78,9 +79,16 @@ struct session_opts {
 	enum ct_gpu_time gpu_time; /* --gpu-time */
 	const char *cupti;	   /* --cupti PATH */
 	unsigned gpu_stats_ms;	   /* --gpu-stats: interval of samples; 0: none */
+	/* Wall time at which the trace begins; period of whose multiples it begins at one; 0: now.
+	 */
+	uint64_t start_at_ns, start_every_ns;
 	uint64_t duration_ns;	   /* 0: none */
+	uint64_t start_after_ns;   /* --start-after; 0: none */
+	enum capture_kind capture; /* --capture-range */
+	const char *capture_name;  /* CAPTURE_NVTX */
 	uint64_t max_events;	   /* 0: none */
 	uint64_t min_duration_ns;
+	uint64_t hang_after_ns; /* --hang-after; 0: waits are not watched */
 	/* tuning */
 	uint64_t buffer_sz; /* ring buffer in bytes: a power of two, 64 KiB to 1 GiB */
 	int format_threads; /* threads; -1: chosen from the number of processors */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Signals. All are blocked and read in the main loop. With a command, signals are passed on to it,
- * and the trace continues until the command has ended. Without one, signals that end programs end
- * the trace.
+ * Signals of a trace. All are blocked and read in the main loop. With a command, signals are passed
+ * on to it, and the trace continues until the command has ended. Without one, signals that end
+ * programs end the trace.
  */
 #include "session.h"
 
@@ -22,10 +22,10 @@
 
 /* Write timeout of outputs with slow readers once a signal has ended the trace. */
 #define OUTPUT_MS 2000
-/* Signals handled between reads of records; each may take some milliseconds. */
+/* Signals handled between reads of records; each may take a few milliseconds. */
 #define AT_ONCE 8
 /* Delay until the tracer reports what it waits for after a signal. */
-#define TELL_NS 1000000000ull
+#define REPORT_NS 1000000000ull
 
 /* Signals that end a trace without a command. asks: the signal also ends the command, so the
  * trace does not wait for its children. */
@@ -160,7 +160,7 @@ static void end_by(struct session *s, int signo, bool runs)
 		}
 		if (!s->end.reason) {
 			s->end.reason = ends[i].reason;
-			s->signals.asked_ns = now_ns();
+			s->signals.requested_ns = now_ns();
 		}
 	}
 }
@@ -196,11 +196,12 @@ void session__take_signals(struct session *s)
 			take(s, &si);
 }
 
-void session__tell_signals(struct session *s, uint64_t now)
+void session__report_signals(struct session *s, uint64_t now)
 {
 	struct signals *g = &s->signals;
 
-	if (g->reported || !g->asked_ns || now - g->asked_ns < TELL_NS || !command_runs(s))
+	if (g->reported || !g->requested_ns || now - g->requested_ns < REPORT_NS ||
+	    !command_runs(s))
 		return;
 	g->reported = true;
 	info("%s: waiting for %s to end: Ctrl-C %sends the trace, not the command", s->end.reason,

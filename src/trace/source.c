@@ -9,7 +9,7 @@
 /* Limits of one drain, because some records are expensive: its time, and records between clock
  * reads. */
 #define DRAIN_NS    20000000ull
-#define DRAIN_PIECE 1024
+#define DRAIN_PIECE 128
 
 /* A process with threads that lost records. */
 struct source_drop_owner {
@@ -43,6 +43,13 @@ void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cn
 	to->r->error(to->r->ctx, to->number, key, cnt);
 }
 
+bool source__is_wanted(void *reading, uint32_t pid, ct_generation generation)
+{
+	const struct source_reading *to = reading;
+
+	return to->r->wanted(to->r->ctx, pid, generation);
+}
+
 int source__fd(const struct source *s)
 {
 	return s->ops->fd ? s->ops->fd(s) : -1;
@@ -70,12 +77,12 @@ uint64_t source__lost(struct source *s)
 
 uint64_t source__newly_lost(struct source *s)
 {
-	uint64_t before = s->lost_told, cnt = source__lost(s);
+	uint64_t before = s->lost_reported, cnt = source__lost(s);
 
 	/* Losses of a thread that is ending at this moment may appear in no counter. */
 	if (cnt <= before)
 		return 0;
-	s->lost_told = cnt;
+	s->lost_reported = cnt;
 	return cnt - before;
 }
 
@@ -178,7 +185,7 @@ static struct source *oldest(const struct sources *ss, uint64_t *until)
 	return first;
 }
 
-/* Looks until all records sent before now are complete; each source ensures that this ends. */
+/* Checks until all records sent before now are complete; each source ensures that this ends. */
 static void look(const struct sources *ss, uint64_t now)
 {
 	bool whole;
@@ -191,7 +198,7 @@ static void look(const struct sources *ss, uint64_t now)
 	} while (!whole);
 }
 
-/* Takes records sent until now; all other sources were looked at for that time, too. */
+/* Takes records sent until now; all other sources were read up to that time, too. */
 static size_t take(const struct sources *ss, size_t max, uint64_t now)
 {
 	size_t cnt = 0;
@@ -227,7 +234,7 @@ size_t sources__drain(struct sources *ss, size_t max)
 		if (!first)
 			break;
 		/* It was sent after the clock was read, and its cause may be in a source already
-		 * looked at, so look again. It is taken the next time, even if the processors'
+		 * read, so read again. It is taken the next time, even if the processors'
 		 * clocks differ. */
 		if (first->next_ns > now && first->next_ns != ahead_ns) {
 			ahead_ns = first->next_ns;
@@ -291,7 +298,7 @@ uint64_t sources__bad_records(const struct sources *ss)
 		if ((ss)->of[i]->ops->op)                                                          \
 	(ss)->of[i]->ops->op((ss)->of[i], ##__VA_ARGS__)
 
-/* The same; ret becomes the first result that is not 0. */
+/* As EACH(); ret becomes the first result that is not 0. */
 #define EACH_RET(ret, ss, op, ...)                                                                 \
 	for (unsigned i = 0; i < (ss)->cnt; i++) {                                                 \
 		struct source *s = (ss)->of[i];                                                    \
@@ -391,6 +398,32 @@ void sources__take_counts(struct sources *ss, pid_t pid, ct_generation generatio
 			  const struct count_reader *r)
 {
 	EACH(ss, take_counts, pid, generation, r);
+}
+
+bool sources__take_counts_quickly(struct sources *ss, pid_t pid, ct_generation generation,
+				  const struct count_reader *r)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < ss->cnt; i++) {
+		struct source *s = ss->of[i];
+
+		if (s->ops->is_slow_to_take && s->ops->is_slow_to_take(s, pid, generation))
+			all = false;
+		else if (s->ops->take_counts)
+			s->ops->take_counts(s, pid, generation, r);
+	}
+	return all;
+}
+
+void sources__take_all_counts(struct sources *ss, const struct count_reader *r)
+{
+	EACH(ss, take_all_counts, r);
+}
+
+void sources__forget_counts(struct sources *ss, pid_t pid, ct_generation generation)
+{
+	EACH(ss, forget_counts, pid, generation);
 }
 
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r)

@@ -6,7 +6,7 @@
  *
  * All sources form one stream, ordered by the time at which records were sent. A call's is its end,
  * so that an effect comes after its cause. For that, the clock is read before the sources are
- * looked at, and only records sent until then are taken. The source with the oldest record hands
+ * read, and only records sent until then are taken. The source with the oldest record hands
  * out all that are older than those of the others: a single source is called once.
  */
 #ifndef TRACE_SOURCE_H
@@ -41,6 +41,8 @@ struct count_reader {
 	/* The number of its failed calls with one error code. */
 	void (*error)(void *ctx, unsigned source, const struct ct_error_key *key, uint64_t cnt);
 	void *ctx;
+	/* For sources__take_all_counts(). */
+	bool (*wanted)(void *ctx, uint32_t pid, ct_generation generation);
 };
 
 /* Where a source puts its counts while it reads them. */
@@ -50,6 +52,7 @@ struct source_reading {
 };
 void source__on_count(void *reading, const struct ct_count_key *key, const struct ct_count *c);
 void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cnt);
+bool source__is_wanted(void *reading, uint32_t pid, ct_generation generation);
 
 /* source.next_ns: no record is pending. */
 #define SOURCE_NONE UINT64_MAX
@@ -59,7 +62,7 @@ void source__on_error(void *reading, const struct ct_error_key *key, uint64_t cn
 /* NULL where a source lacks the function; look, take and open are required. */
 struct source_ops {
 	size_t size;	  /* of the source's own struct, which begins with struct source */
-	const char *name; /* place of a loss, in messages */
+	const char *name; /* where records were lost, in messages */
 	const char *why;  /* reason of a loss, in messages */
 	/* 0, SOURCE_UNUSED, or -errno after reporting: then there is no trace. The sandbox starts
 	 * afterwards: nothing can be opened later. */
@@ -74,19 +77,21 @@ struct source_ops {
 	 * incomplete that may have begun before now; call again with the same now. That ends within
 	 * milliseconds, whatever the producer does. */
 	bool (*look)(struct source *s, uint64_t now);
-	/* Gives (source__give) at most max records sent until until, in that order. Sets s->next_ns
-	 * to the time of the next. Returns their number. It may stop at an incomplete record. */
+	/* Delivers (source__give) at most max records sent by `until`, in that order. Sets
+	 * s->next_ns to the time of the next. Returns their number. It may stop at an incomplete
+	 * record. */
 	size_t (*take)(struct source *s, size_t max, uint64_t until);
 	/* Returns whether something may have been lost since the last call. Adding up the losses
 	 * takes time. */
 	bool (*was_full)(struct source *s);
-	/* Invalid records, which were not given. */
+	/* Invalid records, which were not delivered. */
 	uint64_t (*bad_records)(const struct source *s);
 	/* Adds totals and losses so far; *sum is all 0. */
 	void (*totals)(struct source *s, struct ct_totals *sum);
 	/* Fills what only this source can add to the end line. Or NULL. */
 	void (*fill_end)(const struct source *s, struct trace_end *end);
-	/* When all records have been taken: gives the calls in flight, as CT_CALL_F_UNFINISHED. */
+	/* When all records have been taken: delivers the calls in flight, as CT_CALL_F_UNFINISHED.
+	 */
 	void (*unfinished)(struct source *s);
 	/* Sets how much is recorded of a function's calls from now on. The initial level is in the
 	 * tracer's fns (FNSET_COUNT, FNSET_NO_RETURN). 0 or -errno. */
@@ -105,10 +110,16 @@ struct source_ops {
 	 * all programs with this process id. */
 	void (*take_counts)(struct source *s, pid_t pid, ct_generation generation,
 			    const struct count_reader *r);
+	/* Returns whether take_counts() searches whole tables. NULL: never. */
+	bool (*is_slow_to_take)(struct source *s, pid_t pid, ct_generation generation);
+	/* Takes the counts of all programs that r->wanted accepts, with one search. Their rows stay
+	 * charged until forget_counts(). */
+	void (*take_all_counts)(struct source *s, const struct count_reader *r);
+	void (*forget_counts)(struct source *s, pid_t pid, ct_generation generation);
 	/* Takes the counts of programs that ended some time ago and whose exit records were
 	 * lost. */
 	void (*take_left_counts)(struct source *s, const struct count_reader *r);
-	/* After unfinished(): gives counted calls in flight, one at a time. */
+	/* After unfinished(): delivers counted calls in flight, one at a time. */
 	void (*unfinished_counts)(struct source *s, const struct count_reader *r);
 	/* Runs in a child that is about to become the command; sets what this source needs to see
 	 * it. */
@@ -116,13 +127,13 @@ struct source_ops {
 	/* The number of processes still running that it follows by id; the first max of them go to
 	 * pids. */
 	unsigned (*live)(struct source *s, pid_t *pids, unsigned max);
-	/* Gives the threads that it sees. */
+	/* Lists the threads that it traces. */
 	void (*each_thread)(struct source *s, thread_fn fn, void *ctx);
-	/* Gives the processes that lost something since the last call. NULL: each_thread() reports
+	/* Lists the processes that lost something since the last call. NULL: each_thread() reports
 	 * them. */
 	void (*drop_owners)(struct source *s, void (*fn)(void *ctx, uint32_t pid), void *ctx);
 	/* Another source reports that the process's programs with a lower generation have ended:
-	 * gives their calls in flight. */
+	 * delivers their calls in flight. */
 	void (*left)(struct source *s, pid_t pid, ct_generation generation, uint64_t now);
 	/* Adds its calls that enclose that time in a thread, if any, with the source's number. */
 	void (*enclosing)(struct source *s, pid_t pid, uint32_t tid, uint64_t at_ns,
@@ -140,7 +151,7 @@ struct source {
 	unsigned number; /* unique; it is part of its calls' ids */
 	uint64_t next_ns;
 	uint64_t bad_cnt; /* records that raw_check() refused */
-	uint64_t lost_told;
+	uint64_t lost_reported;
 	struct source_drop_owner_table drop_owners;
 	source_fn fn;
 	void *ctx;
@@ -162,8 +173,8 @@ uint64_t source__lost(struct source *s);
 /* Losses since the last call. */
 uint64_t source__newly_lost(struct source *s);
 /*
- * Gives the processes that lost these cnt records, which are all since the last call. False: they
- * are unknown, and none was given. A thread's own counter identifies it while it exists. Losses of
+ * Lists the processes that lost these cnt records, which are all since the last call. False: they
+ * are unknown, and none was listed. A thread's own counter identifies it while it exists. Losses of
  * an ended thread, or of one without a counter, belong to no process.
  */
 bool source__drop_owners(struct source *s, uint64_t cnt, void (*fn)(void *ctx, uint32_t pid),
@@ -201,6 +212,12 @@ void sources__set_default(struct sources *ss, enum ct_proc_level level);
 void sources__read_counts(struct sources *ss, const struct count_reader *r);
 void sources__take_counts(struct sources *ss, pid_t pid, ct_generation generation,
 			  const struct count_reader *r);
+/* The same, except from sources that would search whole tables. False: there was one, and the
+ * caller adds the program to its next sources__take_all_counts(). */
+bool sources__take_counts_quickly(struct sources *ss, pid_t pid, ct_generation generation,
+				  const struct count_reader *r);
+void sources__take_all_counts(struct sources *ss, const struct count_reader *r);
+void sources__forget_counts(struct sources *ss, pid_t pid, ct_generation generation);
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r);
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);
 

@@ -139,6 +139,26 @@ static void bpf_take_counts(struct source *s, pid_t pid, ct_generation generatio
 	levels__forget_rows(att, pid, generation);
 }
 
+static bool bpf_is_slow_to_take(struct source *s, pid_t pid, ct_generation generation)
+{
+	return !generation ||
+	       levels__is_slow_to_take(((struct source_bpf *)s)->att, pid, generation);
+}
+
+static void bpf_take_all_counts(struct source *s, const struct count_reader *r)
+{
+	struct source_reading to = {r, s->number};
+
+	levels__take_all(((struct source_bpf *)s)->att, source__is_wanted, source__on_count,
+			 source__on_error, &to);
+}
+
+static void bpf_forget_counts(struct source *s, pid_t pid, ct_generation generation)
+{
+	if (generation)
+		levels__forget_rows(((struct source_bpf *)s)->att, pid, generation);
+}
+
 static void bpf_unfinished_counts(struct source *s, const struct count_reader *r)
 {
 	struct source_reading to = {r, s->number};
@@ -205,6 +225,9 @@ const struct source_ops bpf_source_ops = {
 	.set_default = bpf_set_default,
 	.read_counts = bpf_read_counts,
 	.take_counts = bpf_take_counts,
+	.is_slow_to_take = bpf_is_slow_to_take,
+	.take_all_counts = bpf_take_all_counts,
+	.forget_counts = bpf_forget_counts,
 	.unfinished_counts = bpf_unfinished_counts,
 	.live = bpf_live,
 	.each_thread = bpf_each_thread,

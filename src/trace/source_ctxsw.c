@@ -33,7 +33,7 @@ struct source_ctxsw {
 	struct ctxsw log;
 	int fd; /* -1: none */
 	uint64_t looked_ns;
-	uint64_t told_cnt;	  /* of missing records */
+	uint64_t reported_cnt;	  /* of missing records */
 	bool has_names;		  /* process ids are valid in our namespace */
 	struct name names[NAMES]; /* last known names of processes */
 	struct ct_ctxsw next;	  /* the next record, unless there is none */
@@ -94,7 +94,7 @@ static void make_record(struct source_ctxsw *c, const struct gpu_log *l,
 		memcpy(c->next.comm, name_of(c, pid), sizeof(c->next.comm));
 }
 
-/* As in the kernel log, the time of reading is the time of sending. The log began before the
+/* As with the kernel log, the time of reading is the time of sending. The log began before the
  * trace. */
 static void read_next(struct source_ctxsw *c)
 {
@@ -204,9 +204,9 @@ static uint64_t missed(const struct source_ctxsw *c)
 static bool ctxsw_source_was_full(struct source *s)
 {
 	struct source_ctxsw *c = (void *)s;
-	bool was = missed(c) != c->told_cnt;
+	bool was = missed(c) != c->reported_cnt;
 
-	c->told_cnt = missed(c);
+	c->reported_cnt = missed(c);
 	return was;
 }
 
@@ -215,7 +215,7 @@ static void ctxsw_source_totals(struct source *s, struct ct_totals *sum)
 	sum->drops[CT_DROP_CTXSW] = missed((struct source_ctxsw *)s);
 }
 
-/* Gives the processes on a GPU now, after the whole log has been read. */
+/* Delivers the processes on a GPU now, after the whole log has been read. */
 static void ctxsw_source_unfinished(struct source *s)
 {
 	struct source_ctxsw *c = (void *)s;

@@ -24,7 +24,7 @@
 #define STEP_MS	   50
 /* Interval between checks that the process runs. */
 #define ALIVE_NS 500000000ull
-/* Limit of warnings; the trace has all. */
+/* Limit of warnings; the trace contains all of them. */
 #define WARNINGS_MAX 8
 
 struct source_gpu {
@@ -32,12 +32,12 @@ struct source_gpu {
 	struct nvml_program *program;
 	uint64_t looked_ns, alive_ns;
 	struct ct_gpu rec; /* the next record, unless there is none */
-	unsigned lost_cnt, told_cnt;
+	unsigned lost_cnt, reported_cnt;
 	unsigned warned_cnt;
 	bool saw_any;
 };
 
-static void say_missing(struct source_gpu *g, const struct ct_gpu *rec)
+static void report_missing(struct source_gpu *g, const struct ct_gpu *rec)
 {
 	char gpu[32] = "", text[sizeof(rec->name) + 1];
 
@@ -90,7 +90,7 @@ static void read_next(struct source_gpu *g)
 		g->rec.rec.ts_ns -= clock_own_offset();
 		g->lost_cnt = g->rec.lost_cnt;
 		if (g->rec.op == CT_GPU_MISSING)
-			say_missing(g, &g->rec);
+			report_missing(g, &g->rec);
 	}
 	g->s.next_ns = g->looked_ns;
 }
@@ -160,9 +160,9 @@ static size_t gpu_take(struct source *s, size_t max, uint64_t until)
 static bool gpu_was_full(struct source *s)
 {
 	struct source_gpu *g = (void *)s;
-	bool was = g->lost_cnt != g->told_cnt;
+	bool was = g->lost_cnt != g->reported_cnt;
 
-	g->told_cnt = g->lost_cnt;
+	g->reported_cnt = g->lost_cnt;
 	return was;
 }
 

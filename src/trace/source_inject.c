@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* A thread's ring is this part of --buffer-size. With 8 MB and 80 bytes a call, it holds 10 ms of
+/* A thread's ring is this part of --buffer-size. With 8 MB and 80 bytes per call, it holds 10 ms of
  * calls of 0.8 us each. */
 #define RING_PARTS  8
 #define RING_SZ_MIN (64 << 10)
@@ -83,7 +83,7 @@ static int inject_open(struct source *s, struct tracer *t)
 	struct inject_opts o = {
 		.fns = t->fns,
 		.redact = t->o.attach.redact,
-		/* The kernel side, where it is loaded, sees system calls of all processes. */
+		/* The BPF side, where it is loaded, records system calls of all processes. */
 		.kernel = !t->att && tracer__sees_driver(t) ? &t->abi : NULL,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
@@ -106,7 +106,7 @@ static int inject_open(struct source *s, struct tracer *t)
 	if (only_gpu && !t->o.gpu_time)
 		return SOURCE_UNUSED;
 	if (!t->att && t->o.attach.kernel && !o.kernel)
-		nv_devs__say_none();
+		nv_devs__warn_none();
 	((struct source_inject *)s)->in = inject__open(&o);
 	return of(s) ? 0 : -EIO;
 }

@@ -2,7 +2,8 @@
 /*
  * Parents of processes that were stopped until their library was attached. bpf/stop.bpf.h avoids
  * such a stop if the parent would notice it, but a parent can begin to wait for stops meanwhile.
- * su, runuser, script, nsenter and sudo then stop themselves until somebody continues them: here.
+ * su, runuser, script, nsenter and sudo then stop themselves until they are continued, which
+ * this file does. Other parents are left as they are.
  */
 #ifndef TRACE_STOPS_H
 #define TRACE_STOPS_H
@@ -15,6 +16,7 @@
 struct stops {
 	struct stop {
 		pid_t child, parent;
+		unsigned long long parent_start;
 		uint64_t end_ns;
 	} of[STOPS_MAX]; /* the oldest is replaced */
 	unsigned cnt;

@@ -84,7 +84,7 @@ int targets__check(pid_t *pids, unsigned *cnt)
 	return 0;
 }
 
-void targets__say_refused(pid_t pid, int ret)
+void targets__report_refused(pid_t pid, int ret)
 {
 	if (ret == -EACCES || ret == -EPERM)
 		err("cannot inspect process %d: %s", pid, caps__why_refused());

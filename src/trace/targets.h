@@ -13,6 +13,6 @@
 int targets__check(pid_t *pids, unsigned *cnt);
 
 /* Reports that /proc/PID cannot be read, and the missing permission. ret: -errno of the attempt. */
-void targets__say_refused(pid_t pid, int ret);
+void targets__report_refused(pid_t pid, int ret);
 
 #endif /* TRACE_TARGETS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tracing overhead of each thread since the last look. */
+/* Tracing overhead of each thread since the last check. */
 #ifndef TRACE_THREAD_OVERHEAD_H
 #define TRACE_THREAD_OVERHEAD_H
 

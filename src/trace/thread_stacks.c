@@ -113,3 +113,26 @@ bool thread_stacks__read(struct attach *a, pid_t pid, const struct ct_python *py
 	time_budget__end(&w);
 	return any;
 }
+
+bool thread_stacks__callers(struct attach *a, pid_t pid, uint32_t tid, uint64_t sp,
+			    struct call_chain *out)
+{
+	const struct thread_stack s = {.tid = tid};
+	struct unwinder *u;
+	struct unwind_at at;
+	struct ct_regs r;
+	struct work w;
+	bool is_read;
+
+	if (reader__begin(&w, pid, WORK_SYMBOLS))
+		return false;
+	u = unwinder__new(pid);
+	/* The registers come with the return addresses that return probes replaced. */
+	read_regs(a, pid, &s, &r, 1);
+	at = place(&r, false);
+	at.sp = sp;
+	is_read = u && unwinder__callers(u, &at, out);
+	unwinder__free(u);
+	time_budget__end(&w);
+	return is_read;
+}

@@ -20,5 +20,9 @@ struct thread_stack {
  * false: none could be read. */
 bool thread_stacks__read(struct attach *a, pid_t pid, const struct ct_python *python,
 			 struct thread_stack *s, unsigned cnt);
+/* Reads the callers of a call in flight of one thread; sp: the stack pointer at its start. false:
+ * they could not be read. */
+bool thread_stacks__callers(struct attach *a, pid_t pid, uint32_t tid, uint64_t sp,
+			    struct call_chain *out);
 
 #endif /* TRACE_THREAD_STACKS_H */

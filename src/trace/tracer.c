@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Limit of warnings; the trace has all. */
+/* Limit of warnings; the trace contains all of them. */
 #define GPU_WARNINGS_MAX 16
 /* Records between checks for more. */
 #define DRAIN_BATCH 16384
@@ -84,7 +84,7 @@ static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 {
 	const struct ct_rec *rec = raw->rec;
 
-	/* First end what the process was doing. */
+	/* First end the calls of the process's previous program. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
 		sources__left(&t->sources, rec->pid, arbiter__left(rec), rec->ts_ns);
 	arbiter__record(t->arbiter, raw, placed);
@@ -176,6 +176,7 @@ static int open_model(struct tracer *t)
 		.fns = t->fns,
 		.fn = t->o.fn,
 		.ctx = t->o.ctx,
+		.on_range = t->o.on_range,
 		.stub_func_id = ATTACH_STUB_FUNC,
 		.live = true,
 		.kernel = t->o.attach.kernel,
@@ -485,10 +486,10 @@ void tracer__close(struct tracer *t)
  */
 void tracer__exited(struct tracer *t, const struct trace_event *ev)
 {
-	if (!t->att || t->said_sigill || ev->process.signal != SIGILL ||
+	if (!t->att || t->warned_sigill || ev->process.signal != SIGILL ||
 	    attach__mechanism(t->att) == MECH_SESSION)
 		return;
-	t->said_sigill = true;
+	t->warned_sigill = true;
 	warn("process %u (%s) was ended by SIGILL, which %s causes in programs that call "
 	     "CUDA on another stack in the middle of a call: use --entry-only FUNCTIONS, "
 	     "or Linux 6.13",

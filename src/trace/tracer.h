@@ -55,6 +55,8 @@ struct tracer_opts {
 	void (*on_use)(void *ctx, uint32_t pid, const char comm[16]);
 	/* A function's id is reused for another. Or NULL. */
 	void (*on_reuse)(void *ctx, unsigned func_id);
+	/* As in struct model_opts; NULL: none. */
+	range_fn on_range;
 };
 
 struct tracer {
@@ -77,11 +79,11 @@ struct tracer {
 	bool has_python;	  /* a Python with readable frames was found */
 	char unknown_python[128]; /* last message about an unknown one */
 	unsigned unknown_python_cnt;
-	bool said_stacks;	  /* reported that ranks' stacks cannot be read */
+	bool warned_stacks;	  /* reported that ranks' stacks cannot be read */
 	char gpu_ctxsw[256];	  /* as in info; "": not requested */
 	uint64_t ranks_looked_ns; /* last look at calls in flight */
 	unsigned gpu_warned_cnt;  /* processes reported without GPU times */
-	bool said_sigill;
+	bool warned_sigill;
 };
 
 /* t->fns is set and selected already. Reports its own errors. 0 or -errno. */
@@ -96,9 +98,9 @@ void tracer__fill_info(struct tracer *t);
 void tracer__fill_libs(struct tracer *t);
 /* Drains all sources. */
 void tracer__drain(struct tracer *t);
-/* The same for at most max_ns, because processes may go on writing. */
+/* Drains all sources for at most max_ns, because processes may continue to write. */
 void tracer__drain_for(struct tracer *t, uint64_t max_ns);
-/* The same after sources__stop(), plus calls in flight. */
+/* Drains all sources after sources__stop(), and adds calls in flight. */
 void tracer__finish(struct tracer *t);
 /* Returns the source's losses since the last call, and passes them to the model. */
 uint64_t tracer__look_for_losses(struct tracer *t, struct source *s);

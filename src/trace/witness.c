@@ -29,9 +29,10 @@ struct question {
 };
 
 /*
- * A pattern for the command's line (pkill -f train.py) matches the command, our line and so must
- * match the witness's; a pattern for ours (pkill -f cudatrace) must not. So the witness's line is
- * the command's, which is the end of ours, after a name that pidof does not find.
+ * A pattern for the command's line (pkill -f train.py) matches the command and our line, so it must
+ * match the witness's, too. A pattern for our line (pkill -f cudatrace) must not match it. So the
+ * witness's line is a name that pidof does not find, followed by the command's line, which is the
+ * end of ours.
  */
 static void take_command_line(char **argv, int argc)
 {
@@ -104,7 +105,7 @@ static void __attribute__((noreturn)) serve(int sock, char **argv, int argc, boo
 		bool has_it;
 
 		poll(fds, 2, -1);
-		/* First, so that the reply covers all signals sent before the request. */
+		/* Must come first, so that the reply covers all signals sent before the request. */
 		note_signals(signals);
 		if (!fds[0].revents)
 			continue;

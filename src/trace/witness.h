@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A process beside the tracer that receives signals sent to the whole process group, or to each
+ * A process next to the tracer that receives signals sent to the whole process group, or to each
  * process of a service or of a Slurm step. The command has received those as well, so they are not
  * passed on. siginfo does not show this: a signal by kill(2) looks the same either way.
  */
@@ -20,7 +20,7 @@ struct witness {
  * reported. */
 void witness__start(struct witness *w, char **argv, int argc, bool sandbox);
 /* Returns whether the same process also sent the signal, which we have just received, to the
- * witness. Each signal counts once. Waits some milliseconds. */
+ * witness. Each signal counts once. Waits a few milliseconds. */
 bool witness__saw(struct witness *w, const siginfo_t *si);
 void witness__end(struct witness *w);
 

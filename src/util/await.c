@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Interval between looks at the process. */
+/* Interval between checks of the process. */
 #define LOOK_MS 20
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
 
-/* Whether it could run, or is stopped. A throttled process could run. */
+/* Returns whether the process could run, or is stopped. A throttled process could run. */
 static bool has_no_wait(pid_t pid)
 {
 	char buf[4096], *at;

@@ -34,8 +34,8 @@ bool clock_offset_of(pid_t pid, int64_t *ns);
 uint64_t machine_ns(clockid_t clock);
 /* CLOCK_MONOTONIC of the initial time namespace. */
 uint64_t now_ns(void);
-/* What to add to now_ns() for the time since the epoch, by the current setting of the wall
- * clock. */
+/* Returns the number to add to now_ns() for the time since the epoch, by the current setting of the
+ * wall clock. */
 int64_t epoch_ns(void);
 
 #endif /* UTIL_CLOCK_H */

@@ -26,7 +26,7 @@
 #define SHARE_PART     10 /* a share is refilled by 1/10 of the elapsed time */
 #define SHARES_AT_ONCE 2
 
-/* LIMIT: of time or output. BAD: it is no mangled name. */
+/* LIMIT: of time or output. BAD: it is not a mangled name. */
 enum outcome { DONE, LIMIT, BAD };
 
 struct text {

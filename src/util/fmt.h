@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Numbers as text, written to a pointer with enough room: printf would cost more than the rest of a
- * trace line. Each function returns the end of what it wrote, without a NUL.
+ * Numbers as text, written to a pointer with enough space: printf would cost more than the rest of
+ * a trace line. Each function returns the end of what it wrote, without a NUL.
  */
 #ifndef UTIL_FMT_H
 #define UTIL_FMT_H

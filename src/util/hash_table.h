@@ -5,9 +5,9 @@
  * `struct hash_link link`.
  *
  * - Iteration is in the order of addition.
- * - Keys may be hostile: their places depend on a random number of this process.
- * - A zeroed table is empty, and so has no memory of its own. One with elements uses at most
- *   HASH_TABLE_ROW_SZ bytes for each, and at least HASH_TABLE_MIN_SZ.
+ * - Keys may be hostile: their slots depend on a random number of this process.
+ * - A zeroed table is empty, and has no memory of its own. A table with elements uses at most
+ *   HASH_TABLE_ROW_SZ bytes per element, and at least HASH_TABLE_MIN_SZ.
  * - Adding fails with -ENOMEM, and the table is unchanged.
  * - Of elements with equal keys, the latest is found.
  */
@@ -50,9 +50,10 @@ static inline uint64_t hash_mix(uint64_t a, uint64_t b)
 	return (uint64_t)x ^ (uint64_t)(x >> 64);
 }
 
+/* One product alone is linear: with some seeds, keys at equal distances share slots. */
 static inline uint64_t hash_word(uint64_t x)
 {
-	return hash_mix(x ^ hash_seed[0], hash_seed[1]);
+	return hash_mix(hash_mix(x ^ hash_seed[0], hash_seed[1]), 0x9e3779b97f4a7c15);
 }
 
 /* For the functions below. */
@@ -116,7 +117,7 @@ void *hash_table__pop(struct hash_table *t);
 	}                                                                                          \
 	HASH_TABLE_COMMON(x)
 
-/* The same for a key of bytes, in or at a member: X_table__find(t, bytes, len) and
+/* Defines these functions for a key of bytes, in or at a member: X_table__find(t, bytes, len) and
  * X_table__add(t, element, len). */
 #define HASH_TABLE_BYTES(x, member)                                                                \
 	HASH_TABLE_FN struct x *x##_table__find(const struct x##_table *t, const void *bytes,      \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Limits of all tables that traced programs or saved traces fill: one row each in limits.def, one
- * rule for their owners in ct_limit.h. This is the account of a tracer's table: a limit for all
- * owners, a share for one owner (a process; for libraries a user, for functions a library), and a
- * counter of what did not fit. util/memlimit.h has the accounts of a report; bpf/memlimit.bpf.h and
- * src/inject/inject_priv.h those of the recorders.
+ * rule for their owners in ct_limit.h. A struct quota limits one table of the tracer: it has a
+ * limit for all owners, a share for one owner (a process; for libraries a user, for functions a
+ * library), and a counter of rejected rows. util/memlimit.h limits the tables of a report;
+ * bpf/memlimit.bpf.h and src/inject/inject_priv.h limit those of the recorders.
  */
 #ifndef UTIL_LIMITS_H
 #define UTIL_LIMITS_H
@@ -56,7 +56,7 @@ struct quota {
 	uint64_t full_cnt; /* number of times that something did not fit */
 };
 
-/* What one owner has of a table. */
+/* One owner's use of a table. */
 struct quota_share {
 	uint64_t used;
 };
@@ -65,7 +65,7 @@ struct quotas {
 	struct quota of[QUOTA_CNT];
 };
 
-/* stacks, driver: whether these are traced; else their tables have no room. */
+/* stacks, driver: whether these are traced; else their tables have no space. */
 void quotas__init(struct quotas *q, bool stacks, bool driver);
 /* Enables the tables of stacks. */
 void quotas__with_stacks(struct quotas *q);
@@ -88,7 +88,7 @@ bool quota__take(struct quota *q, struct quota_share *s, uint64_t n);
 /* Charges n whether it fits or not. */
 void quota__force(struct quota *q, struct quota_share *s, uint64_t n);
 void quota__give(struct quota *q, struct quota_share *s, uint64_t n);
-/* Counts something dropped for lack of room, without a charge. */
+/* Counts something dropped for lack of space, without a charge. */
 void quota__full(struct quota *q);
 
 /* Shares by number, of users or processes. Owners with nothing are not kept. */
@@ -98,7 +98,7 @@ struct quota_owners {
 };
 /* Like quota__take(); also false when out of memory. */
 bool quota_owners__take(struct quota_owners *os, struct quota *q, uint32_t id, uint64_t n);
-/* What one owner has. */
+/* Returns one owner's use. */
 uint64_t quota_owners__used(const struct quota_owners *os, uint32_t id);
 void quota_owners__give(struct quota_owners *os, struct quota *q, uint32_t id, uint64_t n);
 

@@ -18,7 +18,9 @@
 #define BOUNDARY_GAP (64 << 10)
 /* Maximum data buffered for a stuck reader, in addition to the current line. */
 #define STUCK_SZ_MAX (16 << 20)
-/* How long a reader that reads nothing may block us, once. */
+/* Bytes that are put at once: no more need to fit into the buffer of an output that has failed. */
+#define PART_SZ (64 << 10)
+/* Time for which a reader that reads nothing may block us, once. */
 #define STUCK_MS 100
 /* After this time a message names the output that is waited for. */
 #define STUCK_TELL_MS 2000
@@ -35,6 +37,8 @@ static const char *write_hint(int e)
 		return "the trace up to here is kept; raise the file size limit (ulimit -f)";
 	case EPIPE:
 		return "its reader has exited: the rest is not written";
+	case ENOMEM:
+		return "what was written before is kept; close other programs";
 	default:
 		return "nothing more is written; check the device, or choose another file";
 	}
@@ -317,9 +321,9 @@ void out__write_all_of(struct out *o, struct out *from)
 
 const char *out__why(const struct out *o)
 {
-	return o->gone
+	return o->external_change
 		       ?: o->error ? strerror(o->error)
-		  : o->lost	   ? "the reader was too slow"
+		  : o->lost	   ? OUT_READER_SLOW
 				   : NULL;
 }
 
@@ -336,21 +340,68 @@ void out__rollback(struct out *o)
 
 void out__fit(struct out *o)
 {
+	char *buf = realloc(o->buf, o->len ?: 1);
+
+	if (!buf)
+		return;
+	o->buf = buf;
 	o->cap = o->len ?: 1;
-	o->buf = out_must(realloc(o->buf, o->cap));
+}
+
+/* Drops the unit that does not fit into memory, and all after it. Its rest, too, finds space in the
+ * buffer. */
+static char *fail_for_memory(struct out *o, size_t n)
+{
+	bool held = o->held;
+
+	o->held = false;
+	out__flush(o);
+	o->held = held;
+	out_fail(o, ENOMEM);
+	o->lost += count_units(o, 0, o->mark, NULL);
+	o->len = o->mark = o->begun = 0;
+	if (o->cap >= n)
+		return o->buf;
+	free(o->buf);
+	o->buf = malloc(n);
+	o->cap = n;
+	return o->buf;
 }
 
 char *out__room(struct out *o, size_t n)
 {
+	size_t cap = o->cap;
+	char *buf;
+
 	out__flush(o);
-	while (o->cap - o->len < n) {
-		o->cap *= 2;
-		o->buf = out_must(realloc(o->buf, o->cap));
+	if (o->cap - o->len >= n)
+		return o->buf + o->len;
+	while (cap - o->len < n)
+		cap *= 2;
+	buf = realloc(o->buf, cap);
+	if (buf) {
+		o->buf = buf;
+		o->cap = cap;
+		return buf + o->len;
 	}
-	return o->buf + o->len;
+	buf = o->fd >= 0 || o->is_checked ? fail_for_memory(o, n) : NULL;
+	if (!buf) {
+		err("cannot write %s: out of memory: close other programs", o->name);
+		exit(1);
+	}
+	return buf;
 }
 
-/* The same for units other than lines: they are parsed forward from a boundary. */
+void out__bytes(struct out *o, const char *s, size_t n)
+{
+	for (size_t part; n; s += part, n -= part) {
+		part = n < PART_SZ ? n : PART_SZ;
+		memcpy(out_reserve(o, part), s, part);
+		o->len += part;
+	}
+}
+
+/* Finds the cut for units other than lines, which are parsed forward from a boundary. */
 static off_t find_unit_cut(const struct out *o, int fd, off_t size, size_t n, long *cnt)
 {
 	off_t begin = size - (off_t)o->written, at = begin + (off_t)o->boundary[0], cut = 0;
@@ -423,7 +474,7 @@ long out__make_room(struct out *o, size_t n)
 
 	if (!o->failed)
 		return 0;
-	if (!o->is_file || o->gone)
+	if (!o->is_file || o->external_change)
 		return -ESPIPE;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", o->fd);
 	fd = open(self, O_RDONLY | O_CLOEXEC);

@@ -23,16 +23,18 @@ struct out {
 	int fd;
 	bool is_file; /* a regular file: can be truncated */
 	bool failed;
-	bool finished; /* out__finish() was called: no more waiting */
-	bool stuck;    /* the reader has read nothing for a while */
-	bool last;     /* closing lines follow: none is dropped */
-	bool held;     /* nothing is written: the buffer grows */
-	bool named;    /* a file that was opened by name */
-	bool had_link; /* it had a directory entry when it was opened */
-	bool has_size; /* its size reflects what was written */
-	int error;     /* errno of the first failure, which alone is reported */
+	bool finished;	 /* out__finish() was called: no more waiting */
+	bool stuck;	 /* the reader has read nothing for a while */
+	bool last;	 /* closing lines follow: none is dropped */
+	bool held;	 /* nothing is written: the buffer grows */
+	bool named;	 /* a file that was opened by name */
+	bool is_checked; /* in memory: its user checks `failed`, and relies on no offset before */
+	bool had_link;	 /* it had a directory entry when it was opened */
+	bool has_size;	 /* its size reflects what was written */
+	int error;	 /* errno of the first failure, which alone is reported */
 	char *name;
-	const char *gone; /* what another program did to the file, or NULL; implies failed */
+	const char *
+		external_change; /* what another program did to the file, or NULL; implies failed */
 	uint64_t end;	  /* file offset after the last write: the file is at least this long */
 	uint64_t written; /* bytes of whole units in the file */
 	uint64_t lost;	  /* committed units that were not written and never will be */
@@ -52,7 +54,7 @@ struct out *out__open(const char *path);
 void out__next(struct out *o, int fd, const char *name);
 /* Reports that the next file, called name, cannot be opened; nothing more is written. */
 void out__no_next(struct out *o, const char *name, int e);
-/* An output in memory: fd is -1, and the buffer grows. */
+/* An output in memory: fd is -1, and the buffer grows. Returns NULL without memory. */
 struct out *out__memory(void);
 /* Shrinks the buffer to its content, when nothing more will be put. */
 void out__fit(struct out *o);
@@ -77,7 +79,8 @@ static inline bool out__waits(const struct out *o)
 /* Fails, with a message, when another program has deleted or truncated the file; at_end: also when
  * it has moved or replaced it. Each write and out__finish() check this too. */
 void out__check(struct out *o, bool at_end);
-/* Why something was not written; NULL: everything was. */
+/* Why something was not written: the error, or OUT_READER_SLOW; NULL: everything was. */
+#define OUT_READER_SLOW "the reader was too slow"
 const char *out__why(const struct out *o);
 
 /* Sets how long out__close() waits for a reader that reads nothing, in ms (-1: no limit). It also
@@ -88,7 +91,10 @@ void out__finish(struct out *o);
 /* Finishes, closes and frees. Returns -errno when anything was not written. */
 int out__close(struct out *o);
 
-/* Makes room for n more bytes (flushes or grows) and returns where to write. Never NULL. */
+/* Makes room for n more bytes (flushes or grows) and returns where to write. Never NULL. Without
+ * memory for a unit the output fails, with a message: the unit is dropped, and len is less than
+ * before. The process ends if n bytes alone do not fit, or if an output in memory is not
+ * is_checked. */
 char *out__room(struct out *o, size_t n);
 
 static inline char *out_reserve(struct out *o, size_t n)
@@ -96,10 +102,23 @@ static inline char *out_reserve(struct out *o, size_t n)
 	return o->cap - o->len >= n ? o->buf + o->len : out__room(o, n);
 }
 
+/* out_bytes() without enough space in the buffer. */
+void out__bytes(struct out *o, const char *s, size_t n);
+
 static inline void out_bytes(struct out *o, const char *s, size_t n)
 {
-	memcpy(out_reserve(o, n), s, n);
+	if (o->cap - o->len < n) {
+		out__bytes(o, s, n);
+		return;
+	}
+	memcpy(o->buf + o->len, s, n);
 	o->len += n;
+}
+
+/* The bytes since the offset at of this unit; 0 if the output failed meanwhile. */
+static inline size_t out_since(const struct out *o, size_t at)
+{
+	return o->len > at ? o->len - at : 0;
 }
 
 static inline void out_char(struct out *o, char c)

@@ -41,7 +41,7 @@ static bool is_moved(const struct out *o, const struct stat *st)
 	return named.st_ino != st->st_ino || named.st_dev != st->st_dev;
 }
 
-static const char *why_gone(const struct out *o, bool at_end)
+static const char *external_change(const struct out *o, bool at_end)
 {
 	struct stat st;
 
@@ -63,12 +63,12 @@ void out__check(struct out *o, bool at_end)
 {
 	if (!o->is_file || o->failed)
 		return;
-	o->gone = why_gone(o, at_end);
-	if (!o->gone)
+	o->external_change = external_change(o, at_end);
+	if (!o->external_change)
 		return;
 	o->failed = true;
 	o->error = o->error ?: ESTALE;
 	err("%s is lost or damaged: %s by another program while it was written: do not let others change "
 	    "outputs",
-	    o->name, o->gone);
+	    o->name, o->external_change);
 }

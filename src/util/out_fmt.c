@@ -162,8 +162,8 @@ void out_f64(struct out *o, double x)
 
 typedef int8_t bytes16 __attribute__((vector_size(16)));
 
-/* Not zero if one of the sixteen bytes cannot simply be copied: below 0x20, a quote, a backslash,
- * or not ASCII. */
+/* Returns a value other than 0 if one of the sixteen bytes cannot simply be copied: below 0x20, a
+ * quote, a backslash, or not ASCII. */
 static inline uint64_t not_plain(bytes16 b)
 {
 	bytes16 bad = (b < 0x20) | (b == '"') | (b == '\\');

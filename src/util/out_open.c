@@ -16,14 +16,6 @@
 
 #define BUF_SZ (1 << 20)
 
-void *out_must(void *p)
-{
-	if (p)
-		return p;
-	err("out of memory: close other programs");
-	exit(1);
-}
-
 static const char *open_hint(int e)
 {
 	switch (e) {
@@ -31,19 +23,21 @@ static const char *open_hint(int e)
 	case ENOTDIR:
 		return "create the directory, or choose another file";
 	case EISDIR:
-		return "it is a directory: name a file in it";
+		return "name a file in it";
 	case EACCES:
 	case EPERM:
 		return "check the permissions, or choose another file";
 	case EINTR:
 		return "no process opened it for reading";
 	case EROFS:
-		return "the file system is read-only: choose another file";
+		return "choose a file on another file system";
 	case ENOSPC:
 	case EDQUOT:
 		return "free some space, or choose another file";
 	case EBADF:
 		return "standard output is closed: name a file";
+	case ENOMEM:
+		return "close other programs";
 	case EPIPE:
 		return "cudatrace-open, which opens it, has ended: start cudatrace again";
 	default:
@@ -70,13 +64,20 @@ static const char *refusal_hint(enum safe_open_why why)
 
 static struct out *out__new(int fd, const char *name)
 {
-	struct out *o = out_must(calloc(1, sizeof(*o)));
+	struct out *o = calloc(1, sizeof(*o));
 
+	if (!o)
+		return NULL;
 	o->fd = fd;
 	o->cap = BUF_SZ;
-	o->buf = out_must(malloc(o->cap));
-	o->name = out_must(strdup(name));
-	return o;
+	o->buf = malloc(o->cap);
+	o->name = strdup(name);
+	if (o->buf && o->name)
+		return o;
+	free(o->buf);
+	free(o->name);
+	free(o);
+	return NULL;
 }
 
 /* Returns whether SIGINT, SIGTERM or SIGHUP is pending, which the caller has blocked. */
@@ -156,6 +157,11 @@ struct out *out__open(const char *path)
 		return NULL;
 	}
 	o = out__new(fd, name);
+	if (!o) {
+		close(fd);
+		err("cannot write %s: %s: %s", name, strerror(ENOMEM), open_hint(ENOMEM));
+		return NULL;
+	}
 	out_opened(o, !is_stdout && safe_open_fd(path) < 0);
 	return o;
 }
@@ -170,12 +176,19 @@ void out__no_next(struct out *o, const char *name, int e)
 
 void out__next(struct out *o, int fd, const char *name)
 {
+	char *copy = strdup(name);
+
+	if (!copy) {
+		close(fd);
+		out__no_next(o, name, ENOMEM);
+		return;
+	}
 	/* Network file systems report a full quota on close. */
 	if (close(o->fd) && errno != EINTR)
 		out_fail(o, errno);
 	o->fd = fd;
 	free(o->name);
-	o->name = out_must(strdup(name));
+	o->name = copy;
 	out_opened(o, true);
 	o->written = o->begun = o->boundary[0] = o->boundary[1] = 0;
 }

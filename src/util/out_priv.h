@@ -5,8 +5,6 @@
 
 #include "out.h"
 
-/* Returns p, the result of an allocation; ends the process if it is NULL. */
-void *out_must(void *p);
 /* Stops all writing, and reports the reason once. */
 void out_fail(struct out *o, int e);
 /* To be called when o->fd is new. named: it was opened by the path o->name. */

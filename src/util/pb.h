@@ -30,7 +30,7 @@ static inline void pb_varint(struct out *o, uint64_t x)
 	o->len = pb_fmt(out_reserve(o, PB_VARINT_MAX), x) - o->buf;
 }
 
-/* Also for a negative int64 (as the uint64 with its bits), an enum and a bool. */
+/* Writes also a negative int64 (as the uint64 with its bits), an enum or a bool. */
 static inline void pb_u64(struct out *o, unsigned field, uint64_t x)
 {
 	char *p = pb_fmt(out_reserve(o, 2 * PB_VARINT_MAX), field << 3 | PB_VARINT);

@@ -93,7 +93,8 @@ void plain_put(struct out *o, const char *s)
 	size_t len = strlen(s);
 
 	out_bytes(o, s, len);
-	plain_text(o->buf + o->len - len, len);
+	if (!o->failed)
+		plain_text(o->buf + o->len - len, len);
 }
 
 static bool is_escape(const char *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Capabilities from our executable file (setcap) are lent: they are for inspecting traced
- * processes. The user who runs us does not have them, so files that the user names are opened
- * without them.
+ * Drops and raises capabilities. Those from our executable file (setcap) are lent: they are for
+ * inspecting traced processes. The user who runs us does not have them, so files that the user
+ * names are opened without them.
  */
 #ifndef UTIL_PRIVS_H
 #define UTIL_PRIVS_H

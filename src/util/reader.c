@@ -45,7 +45,7 @@ struct user {
 static struct {
 	pid_t maker, pid; /* pid: of the current reader */
 	int maker_fd, fd; /* -1: none */
-	bool asked;	  /* a reader was requested from the maker and has not arrived yet */
+	bool requested;	  /* a reader was requested from the maker and has not arrived yet */
 	struct {
 		int fd;
 		uid_t uid; /* user of the process that it reads */
@@ -195,7 +195,7 @@ static int no_reader(void)
 
 static int get_reader(void)
 {
-	bool waited = reader.asked;
+	bool waited = reader.requested;
 
 	if (reader.fd >= 0)
 		return 0;
@@ -209,18 +209,18 @@ static int get_reader(void)
 	 * request, waited for once, and then only polled. */
 	if (!waited && write(reader.maker_fd, "", 1) != 1)
 		return no_reader();
-	reader.asked = true;
+	reader.requested = true;
 	if (!await(reader.maker_fd, reader.maker, waited ? 1 : 2 * TIMEOUT_MS))
 		return -EBUSY;
-	reader.asked = false;
+	reader.requested = false;
 	if (!pass_fd__take(reader.maker_fd, S_IFSOCK, &reader.fd) || reader.fd < 0 ||
 	    read(reader.fd, &reader.pid, sizeof(reader.pid)) != sizeof(reader.pid))
 		return no_reader();
 	return 0;
 }
 
-/* No line of this file waits for the process. The owner of /proc/PID is no use: it is root for a
- * process that is not dumpable. */
+/* No line of this file waits for the process. The owner of /proc/PID does not help: it is root for
+ * a process that is not dumpable. */
 uid_t reader__user(pid_t pid)
 {
 	char line[256];
@@ -303,7 +303,7 @@ static int lose(pid_t pid, const char *what)
 	return -ETIMEDOUT;
 }
 
-static int ask_reader(const struct reader_request *r)
+static int request_read(const struct reader_request *r)
 {
 	int ret, fd;
 
@@ -339,10 +339,10 @@ static int ask(const struct reader_request *r)
 	int ret;
 
 	if (!r->pid)
-		return ask_reader(r);
+		return request_read(r);
 	if (reader__begin(&w, r->pid, WORK_FILES))
 		return -EBUSY;
-	ret = ask_reader(r);
+	ret = request_read(r);
 	time_budget__end(&w);
 	return ret;
 }

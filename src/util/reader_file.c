@@ -205,10 +205,10 @@ static void go_by_thread(struct reader_request *r, pid_t tid)
 	memcpy(r->path, to, to_len);
 }
 
-int reader_serve(const struct reader_request *asked)
+int reader_serve(const struct reader_request *request)
 {
-	pid_t tid = asked->pid ? task_living(asked->pid) : 0;
-	struct reader_request r = *asked;
+	pid_t tid = request->pid ? task_living(request->pid) : 0;
+	struct reader_request r = *request;
 
 	if (tid && tid != r.pid)
 		go_by_thread(&r, tid);

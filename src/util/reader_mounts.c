@@ -39,7 +39,7 @@ static bool parse_mount(char *line, struct mount_line *m)
 	return true;
 }
 
-/* Who controls reads of it. */
+/* Trust in reads of a mount, which its server answers. */
 enum mount_trust {
 	TRUST_NOBODY,
 	TRUST_MOUNTER, /* depends on who has mounted it */

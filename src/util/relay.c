@@ -40,7 +40,7 @@ int relay_until_end(pid_t child)
 	sigfillset(&all);
 	for (;;) {
 		while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-			if (pid == child)
+			if (pid == child && !WIFSTOPPED(status))
 				return status;
 		if (sigwaitinfo(&all, &si) > 0 && relay_is_for_us(&si, is_leader))
 			relay_signal(child, &si);

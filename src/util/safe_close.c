@@ -146,7 +146,7 @@ void safe_close(int fd)
 		close(fd);
 		return;
 	}
-	/* Its peer does not wait for the thread. Fails if it is no socket. */
+	/* Its peer does not wait for the thread. Fails if it is not a socket. */
 	shutdown(fd, SHUT_RDWR);
 	pthread_mutex_lock(&closer.lock);
 	if (closer.cnt == QUEUE_MAX) {

@@ -43,8 +43,11 @@ static unsigned kept_cnt;
 
 void safe_open_keep(dev_t dev, ino_t ino)
 {
-	void *grown = reallocarray(kept, kept_cnt + 1, sizeof(*kept));
+	void *grown;
 
+	if (safe_open_is_kept(&(struct stat){.st_dev = dev, .st_ino = ino}))
+		return;
+	grown = reallocarray(kept, kept_cnt + 1, sizeof(*kept));
 	if (!grown)
 		return;
 	kept = grown;

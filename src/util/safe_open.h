@@ -16,7 +16,7 @@ void safe_open_owner(uid_t uid, gid_t gid, const gid_t *groups, int group_cnt);
 
 enum safe_open_why {
 	SAFE_OPEN_OK,
-	SAFE_OPEN_ERRNO,	  /* errno says why */
+	SAFE_OPEN_ERRNO,	  /* errno has the reason */
 	SAFE_OPEN_FOREIGN_FILE,	  /* exists and belongs to another user */
 	SAFE_OPEN_FOREIGN_LINK,	  /* a symbolic link of another user is on the path */
 	SAFE_OPEN_HARD_LINK,	  /* exists and has other names */

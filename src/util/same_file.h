@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether two names lead to one file. */
+/* Detects whether two names lead to one file. */
 #ifndef UTIL_SAME_FILE_H
 #define UTIL_SAME_FILE_H
 

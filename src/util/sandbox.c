@@ -213,8 +213,8 @@ static const uint32_t screen_ioctls[] = {
  * NS_GET_PID_FROM_PIDNS, Linux 6.11). */
 static const uint32_t inject_ioctls[] = {0xff05, 0x8004b706};
 
-/* What gpu/rm.h does after the start. It allows any RM control of our own clients, since the filter
- * cannot see which. */
+/* Requests of gpu/rm.h after the start. They include any RM control of our own clients, since the
+ * filter cannot see which. */
 static const uint32_t gpu_log_ioctls[] = {
 	0xc020462a, /* RM_REQUEST_CONTROL */
 	0xc0104629, /* RM_REQUEST_FREE */
@@ -308,7 +308,7 @@ static int allow_rule(scmp_filter_ctx ctx, const struct rule *r)
 
 /*
  * Files can only be created, not opened for writing: existing ones include the memory of other
- * processes (/proc/PID/mem). None can be setuid, and none can be given to another user than root
+ * processes (/proc/PID/mem). None can be setuid, and none can be given to a user other than root
  * (ctl.group changes the group). netlink: glibc's getaddrinfo() uses it to list addresses, and
  * works without it.
  */
@@ -402,7 +402,7 @@ static int filter_calls(const struct sandbox_needs *needs)
 		ret = allow_ioctls(ctx, screen_ioctls, COUNT(screen_ioctls));
 	if (!ret)
 		ret = allow_in_part(ctx);
-	/* Also for existing threads, which have no capabilities by then. */
+	/* The filter applies also to existing threads, which have no capabilities by then. */
 	if (!ret)
 		ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
 	return sandbox_load(ctx, ret);

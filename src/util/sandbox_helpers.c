@@ -55,7 +55,7 @@ static const char *const reader_calls[] = {
 	"exit_group",
 };
 
-/* The maker also creates readers, and gives each a filter of its own. */
+/* The maker also creates readers, and installs a filter of its own in each. */
 static const char *const maker_calls[] = {"socketpair", "seccomp"};
 
 /* cudatrace-open */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits the time that the main thread spends for the processes of a user. Limits on files, lines
+ * Limits the time that the main thread spends on the processes of a user. Limits on files, lines
  * or symbols would not: a user chooses how long one of them takes. Each piece of work is enclosed
  * by begin and end, which charges the elapsed time to the user:
  *
@@ -52,7 +52,7 @@ int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind);
  * time. Work without time left must fail, or continue in another turn. Outside of work: true. */
 bool time_budget__has_time(void);
 void time_budget__end(struct work *w);
-/* Of the current work, this time is nobody's: the machine was busy. */
+/* Charges this time of the current work to no user, because the machine was busy. */
 void time_budget__excuse(uint64_t ns);
 /* Returns whether begin uses the user at all: nested work has no limit of its own. */
 bool time_budget__needs_user(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Copies structs of some hundred bytes whose size is a compile-time constant. The compiler would
+ * Copies structs of a few hundred bytes whose size is a compile-time constant. The compiler would
  * use `rep movs` and `rep stos`, whose startup takes longer than the whole copy; libc first has to
  * evaluate the size.
  */

@@ -230,7 +230,7 @@ int zfile__close(struct zfile *z)
 {
 	int ret = zfile__flush(z);
 
-	/* Another program has cut the file if it is shorter. */
+	/* Another program has truncated the file if it is shorter. */
 	if (ret && ret != -ESTALE && ftruncate(z->fd, z->whole))
 		ret = -errno;
 	if (!ret && fdatasync(z->fd) && errno != EINVAL)

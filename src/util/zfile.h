@@ -20,7 +20,7 @@ struct zfile *zfile__new(int fd, enum compression c);
 /* lines: what data counts for in zfile__unwritten(). Returns 0 or -errno; after an error nothing
  * more is written, and the lines of that call do not count. */
 int zfile__write(struct zfile *z, const void *data, size_t len, uint64_t lines);
-/* The same for a zstd frame (zframe.h), in files that are COMPRESS_ZSTD. */
+/* As zfile__write(), for a zstd frame (zframe.h), in files that are COMPRESS_ZSTD. */
 int zfile__frame(struct zfile *z, const void *data, size_t len, uint64_t lines);
 /* Ends the frame. Returns 0 or -errno. */
 int zfile__flush(struct zfile *z);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A trace like that of an inference program: four threads load a model (modules, lookups,
- * allocations, copies) and then make tokens. Each token has some hundred launches of few kernels, a
- * copy in, a copy out, a wait, and sometimes an allocation. The JSONL sink writes EVENTS calls; the
- * same numbers give the same trace.
+ * allocations, copies) and then make tokens. Each token has a few hundred launches of few kernels,
+ * a copy in, a copy out, a wait, and sometimes an allocation. The JSONL sink writes EVENTS calls;
+ * the same numbers give the same trace.
  *
  *   gen_trace EVENTS [FILE [short]]     short: no launches, lines of about 280 bytes
  */

@@ -20,7 +20,7 @@ PROCESSES = 20 if QUICK else 200
 
 
 class Throughput:
-    """One rate for some seconds."""
+    """One rate for a few seconds."""
 
     def __init__(self, rate, seconds, threads=2):
         self.rate, self.seconds, self.threads = rate, seconds, threads

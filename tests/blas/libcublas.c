@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Mocks of libcublas and, with -DLT, libcublasLt: a product is a memset of the device, so that
- * there is something which a GPU executes. cublasGemmEx asks cublasLt, as the real one does. */
+ * there is something which a GPU executes. cublasGemmEx calls cublasLt, as the real one does. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Mocks of libcudnn_graph, libcudnn_ops and libcudnn_cnn, by what is defined of GRAPH, OPS and
- * CNN: what is executed is a memset of the device. Without a variant pack a plan asks cuBLAS. */
+ * CNN: what is executed is a memset of the device. Without a variant pack a plan calls cuBLAS. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -250,7 +250,7 @@ static void attention(void)
 	execute(handle,
 		plan_of(GRAPH_OF(done(WITH(SDPA, {2800, q}, {2801, k}, {2802, v4}, {2803, o})))),
 		made(PACK));
-	/* The first product says no more than that of another plan. */
+	/* The first product is the same as that of another plan. */
 	execute(handle, plan_of(GRAPH_OF(product(q, kt, s))), made(PACK));
 	execute(handle, plan_of(GRAPH_OF(product(q, kt, s), product(q, kt, s))), made(PACK));
 }

@@ -11,7 +11,7 @@ static const char ptx[] = PTX_HEAD PTX_KERNEL("plain_c_name")
 static const char library_ptx[] = PTX_HEAD PTX_KERNEL("_Z4geluPKfPfi")
 	PTX_KERNEL("_ZN7cutlass6KernelINS_4gemm6kernel8GemmUnivEEEvNT_6ParamsE");
 
-/* cudatrace reads names behind handles, and learns their position from other names. All must exist
+/* cudatrace reads names behind handles, whose position it derives from other names. All must exist
  * until then, which may take a second while little happens. */
 #define UNTIL_READ 1200
 

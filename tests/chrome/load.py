@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Loads a trace into the viewer of chrome://tracing, in headless Chromium, and says what its model holds.
+"""Loads a trace into the viewer of chrome://tracing, in headless Chromium, and prints the contents of its model.
 
     load.py TRACE.json [PICTURE.png]    ->  one JSON object on stdout, PICTURE.png and PICTURE-zoom.png
 
@@ -114,7 +114,7 @@ class Driver:
         args = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
                 "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
                 "--window-size=1600,900", "--user-data-dir=" + os.path.join(tmp, "profile")]
-        # Newer versions hide this page until chrome://chrome-urls has been told to show it.
+        # Newer versions hide this page until chrome://chrome-urls has been set to show it.
         state = {"internal_only_uis_enabled": True}
         try:
             got = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {

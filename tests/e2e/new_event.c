@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * new_event JSONL CHROME: records of the kind that docs/HOWTO_ADD_EVENT.md makes up go the way of
- * all records into both files. Then says what a reader finds in the first. test_new_event.py builds
- * it in a tree that has that kind.
+ * all records into both files. Then prints what a reader finds in the first. test_new_event.py
+ * builds it in a tree that has that kind.
  */
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	rec.lasted_ns = 1500000;
 	rec.clock_mhz = 1980;
 	send(m, &rec, &end);
-	/* Smaller than its row says. */
+	/* Smaller than in its row. */
 	rec.rec.size -= 8;
 	send(m, &rec, &end);
 	if (sink__close(sinks[0], &end) || sink__close(sinks[1], &end) ||

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import pytest
-from helpers import pftrace
+from helpers import pftrace, pypi
 from helpers.jsonl import Trace
 from helpers.run import CUDATRACE, TESTS, Ran, needs_tracing
 
@@ -71,7 +71,7 @@ def in_perfetto(path, traced):
     """Each argument of each call must be in the slice, except null arguments, arguments that a field has, and those that form "launch"."""
     try:
         slices = sorted(pftrace.decoded(path).slices, key=lambda s: s.start)
-    except pftrace.Missing:
+    except pypi.Missing:
         return  # suite perfetto reports why
     assert len(slices) == len(traced)
     for s, (symbol, args) in zip(slices, traced):
@@ -136,7 +136,7 @@ def test_it_finds_what_is_wrong(tmp_path):
     assert found(args=dict(reversed(args.items())))
     assert found(args={**args, "bytesize": None})
     assert found(calls=traced[:at] + traced[at + 1:])
-    with contextlib.suppress(pftrace.Missing):
+    with contextlib.suppress(pypi.Missing):
         pftrace.protos()
         other = {**args, "bytesize": 12345}
         with pytest.raises(AssertionError):

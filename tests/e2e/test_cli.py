@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 60
-"""The command line: an error is one line that also says what to do. Also tests exit statuses, and check. Suite cli_help has the rest."""
+"""The command line: an error is one line that also contains the remedy. Also tests exit statuses, and check. Suite cli_help has the rest."""
 import collections
 import json
 import os
@@ -129,7 +129,7 @@ USAGE += [(f"--{o} {v} -- true", "give|write it as|leave .* out|the (highest|lar
 
 @pytest.mark.parametrize("line,says", USAGE)
 def test_usage(run, line, says):
-    """Wrong arguments must end the program with status 2, and one line that says what to write instead."""
+    """Wrong arguments must end the program with status 2, and one line with what to write instead."""
     one_line(run(line), 2, says)
 
 
@@ -151,7 +151,7 @@ TRACES = [
     # Verbs and habits of other programs.
     ("{to_x} record x", 1, "tracing needs no subcommand: cudatrace -- COMMAND", None),
     ("{to_x} attach 1", 1, "cudatrace -p PID", None),
-    ("{to_x} -- 'no-such-program x.py'", 1, "leave the quotes out, or .*sh -c", None),
+    ("{to_x} -- 'no-such-program x.py'", 1, "remove the quotes, or .*sh -c", None),
     ("{to_x} -- NAME=1 true", 1, "cudatrace -- env NAME=VALUE", None),
     ("{to_x} trace trace", 1, "no such command in PATH", None),
     # Commands that do not exist, or that cannot be executed.
@@ -175,7 +175,7 @@ TRACES = [
         (f"-q -e launch {o} {{tmp}}/plain/x -- true", 1, "create the directory|another file", None),
         (f"-q -e launch {o} {{tmp}}/dir -- true", 1, "name a file in it", None),
         (f"-q -e launch {o} /dev/full -- sh -c 'echo runs'", 1, "free some space", None),
-        (f"{{read_only}} cudatrace -q -e launch {o} {{tmp}}/ro/x -- true", 1, "file system is read-only", None))),
+        (f"{{read_only}} cudatrace -q -e launch {o} {{tmp}}/ro/x -- true", 1, "another file system", None))),
     ("{to_x} --chrome {tmp}/dir -- true", 1, "name a file in it", "could not start"),
     ("{closed} cudatrace -q -e launch --jsonl - -- true", 1, "standard output is closed", None),
     ("{closed} cudatrace list", 1, "cannot write to stdout", None),
@@ -201,7 +201,7 @@ TRACES = [
     ("{perfmon} {ct} --probe=uprobe -q --jsonl {x} -- true", 1, "without: privilege CAP_BPF: .*: run it with sudo", None),
     ("{bpf_and_perfmon_and_sys_ptrace} {ct} -q -e launch --jsonl {tmp}/mine/x -- sh -c 'exit 3'", 3, "", None),
     ("{bpf_and_perfmon_and_sys_ptrace} {ct} -q -e launch --user 12345 --jsonl {tmp}/mine/x -- true", 1, "run cudatrace as root", None),
-    # Older kernels, or those that do not load or attach our program: what was asked for is refused.
+    # Older kernels, or those that do not load or attach our program: the request is refused.
     ("{no_btf} cudatrace {to_x} -- true", 1, "BTF.*CONFIG_DEBUG_INFO_BTF", None),
     (f"{{older}} LACKS=' -1 {SESSION} {MULTI} ' cudatrace {{to_x}} --libcuda {{lib}} -- true", 1, "without: uprobes: .*CONFIG_UPROBES",
      None),
@@ -324,7 +324,7 @@ def about_us(err):
 
 
 def test_check(run):
-    """check must sum up, and for each row say what is lost and how to fix it; --kernel has the best mechanism of those that exist."""
+    """check must sum up, and for each row print what is lost and how to fix it; --kernel has the best mechanism of those that exist."""
     needs_tracing()
     ran = run("check")
     assert ran.status == 0 and not about_us(ran.err) and re.search("^Tracing is possible, with uprobe", ran.out, re.M)
@@ -350,7 +350,7 @@ def test_check_of_a_library(run):
 
 
 def test_check_not_root(run):
-    """check must say which privileges are missing, and that there is no way of tracing; list needs none."""
+    """check must print which privileges are missing, and that there is no way of tracing; list needs none."""
     needs_tracing()
     ran = run("{user} {ct} check")
     assert ran.status == 1 and re.search(r"no  *privilege CAP_BPF", ran.out), ran
@@ -362,7 +362,7 @@ def test_check_not_root(run):
 
 
 def test_check_of_older_kernels(run):
-    """check must say what is lost without links, and what ends programs; without uprobes or BTF, that tracing is not possible."""
+    """check must print what is lost without links, and what ends programs; without uprobes or BTF, that tracing is not possible."""
     needs_tracing()
     out = run(f"{{older}} {NO_LINKS} cudatrace check").out
     assert re.search(r"no  *uprobe.multi", out)

@@ -124,7 +124,7 @@ def test_help(options):
     assert len(d) > 15
     for x in d:
         assert x["command"].startswith("cudatrace ") and all(x[k] for k in ("question", "cost", "needs_root", "works_with_p")), x
-    # Options do not repeat the verb; help of ctl says what each command does.
+    # Options do not repeat the verb; help of ctl explains each command.
     ran = run("top --help")
     assert ran.status == 0 and " top: " not in ran.out
     assert len(re.findall("^  (?:status|level|burst|dump|reload) +[a-z]", run("ctl --help").out, re.M)) == 5

@@ -16,6 +16,9 @@ from helpers.jsonl import Trace
 from helpers.live import Running, compiled
 from helpers.run import FAKE, O, TESTS, cudatrace, inside, needs_tracing, until
 
+sys.path.insert(0, TESTS + "/oracle")
+import late as oracle_late  # noqa: E402
+
 ENV = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti"}
 # The location of NCCL's count of collectives is found only in x86-64 instructions.
 HAS_COUNTS = platform.machine() == "x86_64"
@@ -40,9 +43,9 @@ def traced(request, tmp_path, ranks):
     """The trace, by either producer; the second runs without privileges."""
     tracer = cudatrace if request.param == "uprobe" else inside
 
-    def trace(*args, before=()):
+    def trace(*args, before=(), env=()):
         path = str(tmp_path / "t.jsonl")
-        ran = tracer("-q", *before, "--jsonl", path, "--", ranks, *args, env=ENV)
+        ran = tracer("-q", *before, "--jsonl", path, "--", ranks, *args, env={**ENV, **dict(env)})
         assert ran.status == 0, ran
         return path
     return trace
@@ -126,7 +129,32 @@ def test_late(traced):
     assert late[1]["late_max_ns"] * 5 >= late[1]["late_ns"]
     assert late[0]["last"] + late[2]["last"] == 5 - late[1]["last"]
     found, = finding(said, "late-rank")
-    assert f"Rank 1 was the last to begin {late[1]['last']} of 5 collectives" in found["text"], found
+    pid, = {e["pid"] for e in collectives(path) if e["rank"] == 1}
+    by, episodes = oracle_late.typical(oracle_late.episodes(collectives(path), *oracle_late.steady(said))[pid])
+    assert 4 <= len(episodes) <= 5 and 40 < by < 200
+    assert f"Global rank 1 was late {len(episodes)} times, typically by " in found["text"], found
+    assert found["lost_ns"] == pytest.approx(sum(x[2] for x in episodes) * 1e6, abs=10)
+
+
+def test_global_rank(traced):
+    """The rank in the environment that a process was started with is in the trace, once, before its first call; nothing else of the
+    environment is. The ranks are forks of a process with that environment, so all have the same number here. They live for 300 ms."""
+    path = traced(2, 3, "late=1:150", env={"RANK": "7", "SLURM_PROCID": "3", "SECRET": "8d71c2"})
+    lines = Trace(path).ev
+    jobs = [e for e in lines if e["type"] == "job"]
+    callers = {e["pid"] for e in collectives(path)}
+    assert {(e["op"], e["global_rank"]) for e in jobs} == {("rank", 7)} and callers <= {e["pid"] for e in jobs}
+    assert len({e["pid"] for e in jobs}) == len(jobs)
+    for e in jobs:
+        assert next(x for x in lines if x.get("pid") == e["pid"] and "id" in x and "args" in x)["ts"] >= e["ts"]
+    with open(path, encoding="utf-8") as f:
+        assert "8d71c2" not in f.read()
+    assert {r["global_rank"] for c in report(path)["communication"]["communicators"] for r in c["ranks"]} == {7}
+
+
+def test_no_global_rank(traced):
+    path = traced(2, 1, env={"RANK": "first", "LOCAL_RANK": "1"})
+    assert not [e for e in Trace(path).ev if e["type"] == "job"]
 
 
 def test_not_late(traced):
@@ -336,8 +364,9 @@ def of_both(*paths):
 
 
 def another_boot(path, to, seconds):
-    """The trace as if from a machine with another clock, whose wall clock is wrong by this many seconds."""
-    ev = [json.loads(line) for line in open(path, encoding="utf-8")]
+    """The trace as if from a machine with another clock, whose wall clock is wrong by this many seconds. Without waits for collectives, only
+    wall clocks can be compared (the ranks of this program do not wait for each other)."""
+    ev = [e for e in map(json.loads, open(path, encoding="utf-8")) if e["type"] != "sync"]
     ev[0]["boot_id"], ev[0]["host"] = "11111111-2222-3333-4444-555555555555", "other"
     ev[0]["clock_base_ns"] += 10 ** 15
     text, rest = ev[0]["wall_time"].split(".")
@@ -389,7 +418,7 @@ def test_two_traces(ranks, tmp_path, run):
     assert wall["other"]["first_ts"] - mine["first_ts"] == pytest.approx((bases[1] - bases[0]) / 1e6, abs=100)
     assert sorted(t["clock"] for t in said["traces"]) == ["first", "wall"]
     text = " ".join(cudatrace("report", "--full", paths[0], there).out.split())
-    assert "as accurate as the wall clocks" in text and "whose traces do not share a clock" in text
+    assert "as accurate as the wall clocks" in text and "whose clocks could not be compared" in text
     # A trace of a day later is unrelated.
     later = another_boot(paths[1], tmp_path / "later.jsonl", 86400)
     first, second = of_both(later, paths[0])["traces"]

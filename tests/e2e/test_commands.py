@@ -12,7 +12,7 @@ import pytest
 from helpers.run import CUDATRACE, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing
 
 TOP = pathlib.Path(TESTS).parent
-VERBS = ("trace", "top", "list", "check", "report", "diff", "daemon", "ctl", "help")
+VERBS = ("trace", "top", "list", "check", "report", "diff", "mcp", "run", "fake", "daemon", "ctl", "help")
 # TYPED matches text before a command to type; PROSE has words that may follow the name in a sentence.
 TYPED = re.compile(r"(?:^|[:;,`]|\b(?:run|use|try|see|then|as in|type|or|with|sudo)) *$")
 PROSE = set("""again and as end at before beside by can cannot could did does ends failed has have in is itself knows left makes may measures needs on only

@@ -74,7 +74,7 @@ def says(folder, *args):
 
 @pytest.mark.parametrize("ioctls, others", [pytest.param(3000, 0, id="ioctls", marks=pytest.mark.long), pytest.param(0, 20000, id="others", marks=pytest.mark.long),
                                             pytest.param(500, 5000, id="both")])
-def test_says_what_it_cost(folder, ioctls, others):
+def test_reported_overhead(folder, ioctls, others):
     """The median of three runs must be within a quarter. Other processes may disturb a try, but a real error shows in each."""
     for _ in range(TRIES):
         ratio = statistics.median(says(folder, ioctls, others) for _ in range(3))

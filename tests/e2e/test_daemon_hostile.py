@@ -30,8 +30,7 @@ def place():
 @pytest.fixture(scope="module")
 def daemon(place):
     """A daemon, and a program whose calls must all be counted. It ends well after all attacks."""
-    d = place.daemon("hostile", "ctl.group=nogroup", "trace.buffer_size=32M", "recorder.seconds=0s")
-    d.victim, d.made = d.worker("victim"), 0
+    d = place.daemon("hostile", "ctl.group=nogroup", "trace.buffer_size=32M", "recorder.seconds=0s").begin_victim()
     yield d
     d.victim.end()
     d.stop()
@@ -70,14 +69,14 @@ def attack(d, what, seconds):
     p = d.place.attack(what, d.sock if what.startswith("ctl-") else d.at.split(":")[1], seconds, out="attack")
     time.sleep(0.5)
     served(d)
-    d.made += d.victim.tell("alloc 2000")
+    d.victim_allocates(2000)
     yield sums
     p.wait()
     sums += map(float, (d.place.folder / "attack").read_text().split()[-3:])
     assert sums[1] > 0, "it has taken place"
     print(what, before, "then", d.kilobytes("VmHWM"), "kB; the attack:", *sums)
     assert d.kilobytes("VmHWM") <= before + ROOM
-    d.until(lambda m: m.calls("w-victim") == d.made and m.total("dropped_total") == 0)
+    d.until_all_counted()
 
 
 @pytest.mark.parametrize("method,path,header,want", [

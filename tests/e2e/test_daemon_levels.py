@@ -109,6 +109,8 @@ def test_rules(levels):
     assert workers["silent"].tell("alloc 7") == 7 and d.metrics().calls("w-silent") == 7
     d.ctl("reload")
     assert d.process(workers["silent"].pid)["level"] == "off"
+    # A time is no process.
+    assert d.ctl("burst", "1s")["processes"] == 1 and d.ctl("burst", "1.5")["processes"] == 1
 
 
 def test_levels_that_change(levels):
@@ -135,6 +137,7 @@ def test_ctl(levels):
     refuses("there is no command dance", d.ask("dance"))
     assert ctl_patterns.send(d.sock, *(f"none-{i % 256}" for i in range(600))) == (600, "")
     assert ctl_patterns.send(d.sock, "none-256", "none-7") == (1, "there are 256 patterns already")
+    assert ctl_patterns.send(d.sock, "x" * 65) == (0, "the pattern is longer than 64 bytes")
     d.ctl("reload")
     assert d.ctl("level", "none-256", "off")["processes"] == 0
 
@@ -170,7 +173,9 @@ def test_unread(private):  # noqa: F811
     """When the daemon's reader does not respond while it reads a command line, the process must have a level all the same. The line is
     read later, and calls are counted from then on."""
     d = private.daemon("unread")
-    d.worker("read")
+    # All of this process has been read when its first calls are counted.
+    assert d.worker("read").tell("alloc 1") == 1
+    d.until(lambda m: m.calls("w-read") == 1)
 
     def reading():
         reader = Ran(["pgrep", "-P", str(d.pid), "-x", "cudatrace-read"]).out.strip()

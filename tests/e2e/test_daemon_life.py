@@ -9,12 +9,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
 from helpers.daemon import NOBODY, lines_of
 from helpers.jsonl import Trace
-from helpers.run import CUDATRACE, Ran, cudatrace, until
+from helpers.run import CUDATRACE, Ran, cudatrace, into_full, until
 
 CHECK = "daemon", "--check-config"
 SMALL = "--set", "files.total_size=32M", "--set", "files.rotate_size=4M"
@@ -27,8 +28,9 @@ ONLY_GROUP = "only root and members of ctl.group"
     ((*CHECK, "--set", "level"), "not KEY=VALUE"),
     ((*CHECK, "--config", "{tmp}/bad.yaml"), "bad.yaml:3: files.rotate_sise: there is no such key; did you mean files.rotate_size?"),
     (("ctl",), "give status, level"),
+    (("ctl", "bogus"), "there is no command bogus; give status, level"),
     (("ctl", "status", "--set", "ctl.socket={tmp}/none.sock"), "no cudatrace daemon listens"),
-], ids=["a dump would never fit", "function", "no =", "key", "nothing to do", "no daemon"])
+], ids=["a dump would never fit", "function", "no =", "key", "nothing to do", "no such command", "no daemon"])
 def test_wrong_commands(tmp_path, args, want):
     """Each is refused, and the message has the reason."""
     (tmp_path / "bad.yaml").write_text("level: metrics\nfiles:\n  rotate_sise: 1M\n")
@@ -281,3 +283,52 @@ def test_secrets_of_processes(private):
     # Nor by guessing.
     assert d.ctl("level", "*geheim*", "trace", before=NOBODY)["processes"] == 0
     assert d.ctl("level", "*geheim*", "trace")["processes"] == 1
+
+
+def test_log_is_full(private, tmp_path):
+    """A daemon whose log nobody reads must start, answer and end."""
+    before, _ = into_full(tmp_path / "fifo")
+    d = private.daemon("full", level="trace", before=before)
+    for _ in range(20):
+        assert d.ask("status").status == 0
+        d.p.send_signal(signal.SIGHUP)
+    d.stop()
+
+
+def test_storm_of_reloads(private):
+    """The configuration must be read at most once per second, and again after the last signal."""
+    d = private.daemon("storm", level="metrics")
+    begun = time.monotonic()
+    for _ in range(100):
+        d.p.send_signal(signal.SIGHUP)
+        time.sleep(0.02)
+    d.conf.write_text("x: y\n")
+    d.p.send_signal(signal.SIGHUP)
+    until(lambda: d.ctl("status")["reload_failures"] == 1)
+    assert 2 <= d.ctl("status")["reloads"] <= 2 + time.monotonic() - begun
+    assert d.said().count("configuration read") <= 2 + time.monotonic() - begun
+
+
+HOLD = "import socket, sys, time\nall = [socket.socket(socket.AF_UNIX) for _ in range(20)]\nfor s in all: s.connect(sys.argv[1])\nprint(flush=True)\ninput()"
+
+
+def test_member_holds_connections(private):
+    """Another member of the group must be answered, although one holds all connections that it can get."""
+    d = private.daemon("held", "ctl.group=nogroup")
+    p = private.start(*NOBODY, sys.executable, "-c", HOLD, d.sock, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdout.readline()
+    ran = d.ask("status", before=["setpriv", "--reuid=12345", "--regid=65534", "--clear-groups"])
+    assert ran.status == 0, ran
+    p.communicate(b"\n")
+
+
+def test_member_floods_the_log(private):
+    """Requests of members must write at most one line per second and kind."""
+    d = private.daemon("flood", "ctl.group=nogroup", level="trace")
+    begun = time.monotonic()
+    for i in range(30):
+        d.ask("dump", f"x{i}", before=NOBODY)
+        d.ask("reload", before=NOBODY)
+    seconds = time.monotonic() - begun
+    assert d.said().count("flight recorder written") <= seconds + 2
+    assert d.said().count("configuration read") <= seconds + 2

@@ -36,3 +36,27 @@ def test_hanging_collective(private):
     lines = d.lines()
     assert any((e["type"], e.get("op"), e.get("name")) == ("tracer", "hang", "nccl") for e in lines)
     assert any(e["type"] == "stack" and "case_sleep_ms+" in str(e) for e in lines)
+
+
+def test_long_wait(private):
+    """The log, the files and metrics must have a wait that lasts longer than trace.hang_after, and its end, also of a process whose calls are counted."""
+    d = private.daemon("waits", "trace.hang_after=700ms", level=[("full/", "trace"), ("", "metrics")])
+    (private.folder / "full").mkdir()
+    programs = [private.compiled(name, f"-I{TESTS}", f"{TESTS}/hangs.c") for name in ("counted", "full/traced")]
+    before = d.metrics()
+    assert before.total("hangs_total") == before.total("hanging") == 0
+    env = {"LD_LIBRARY_PATH": str(private.lib), "FAKE_HANG": "_Z5spinsPVi:4000", "FAKE_DELAY_US": "cuInit:2000000"}
+    waiting = [private.start(p, "alone", env=env) for p in programs]
+    m = d.until(lambda m: m.total("hanging") == 2, 10)
+    assert m.total("hangs_total") == 2
+    for p in waiting:
+        assert re.search(rf"process {p.pid} \(\w+\), thread {p.pid}: cuStreamSynchronize has not returned for [0-9.]* s\n", d.said())
+        assert p.wait(60) == 0
+    m = d.until(lambda m: m.total("hanging") == 0, 10)
+    assert m.total("hangs_total") == 2
+    for p in waiting:
+        assert re.search(rf"process {p.pid}, thread {p.pid}: cuStreamSynchronize returned after [34]\.[0-9] s\n", d.said())
+    d.stop()
+    hangs = [x for x in d.lines() if (x["type"], x.get("op"), x.get("name")) == ("tracer", "hang", "wait")]
+    assert {(x["process"], x["function"]) for x in hangs if "over" not in x} >= {(waiting[1].pid, "cuStreamSynchronize")}
+    assert not any("work" in x or "certain" in x for x in hangs)

@@ -203,6 +203,26 @@ def test_a_message_that_is_not_there_is_found():
     assert not_printed("| `no such message of ours` | x |\n") == (["no such message of ours"], 1)
 
 
+def test_words_are_within_the_budgets():
+    ran = Ran([TOP / "tools/doc-words.py"])
+    assert ran.status == 0, ran.out + ran.err
+
+
+def test_too_many_words_are_found(tmp_path):
+    """A part above its budget, and a page in no part; words of generated tables, code and link targets do not count."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "tools").mkdir()
+    shutil.copy(TOP / "tools/doc-words.py", tmp_path / "tools")
+    texts = {"docs/README.md": "## Start\n\n| [A](A.md) | x |\n\n## Choose\n\n| [B](B.md) | x |\n", "README.md": "two words\n", "docs/" + "A.md": "<!-- x -->\nfour [words](of/prose) are here\n\n- a list\n",
+             "docs/B.md": "# B\n\n" + "word " * 1500 + "\n", "docs/C.md": "x\n"}
+    texts["docs/" + "A.md"] += "\n<!-- x, made by `make tables` -->\nnot counted\n<!-- end of x -->\n\n    nor this\n\n| nor | that |\n"
+    for path, text in texts.items():
+        (tmp_path / path).write_text(text)
+    ran = Ran([tmp_path / "tools/doc-words.py", "-v"])
+    assert ran.status == 1 and re.search(r"^ +6 +2 +[\d,]+  Start$", ran.out, re.M), ran.out
+    assert ran.out.endswith("Choose: 1,501 words of prose; its budget is 1,000\ndocs/C.md: in no part of docs/README.md\n")
+
+
 def test_samples_are_what_is_printed():
     ran = Ran([TOP / "tools/doc-samples.py", "--check", CUDATRACE])
     assert ran.status == 0, ran.out + ran.err

@@ -15,7 +15,7 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.live import Tracer, compiled
 from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE, chrome, ct, schema
-from helpers.run import CUDATRACE, FAKE, TESTS, Ran, needs_tracing, until
+from helpers.run import CUDATRACE, FAKE, TESTS, Ran, into_full, needs_tracing, until
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -214,10 +214,24 @@ def test_a_process_ends_while_it_is_looked_into(running, tmp_path):
     (tmp_path / "pid").write_text(str(first.pid), encoding="utf-8")
     first.p.stdin.write(f"open {lib}\n")
     first.p.stdin.flush()
-    assert first.p.wait(60) == -signal.SIGKILL
+    try:
+        assert first.p.wait(60) == -signal.SIGKILL
+    except subprocess.TimeoutExpired:
+        t.stop()
+        pytest.fail(f"not opened twice: {t.trace.end['drops']}, {[e for e in t.trace.ev if e['type'] == 'library'][-3:]}, {t.err}")
     second = running.caller("second").ready(lib)
     until(lambda: any('"op":"attached"' in line and str(lib) in line for line in open(t.path, encoding="utf-8")))
     assert second.tell("alloc 10") == 10
     t.stop()
     # All processes are traced, so other processes' calls are in the trace, too.
     assert sum(e["symbol"] == "cuMemAlloc_v2" and e["pid"] == second.pid for e in t.trace.calls) == 10 and "cannot open" not in t.err
+
+
+@pytest.mark.parametrize("args", [["-vv"], ["--summary"], ["--summary=full"], ["--summary", "--json"]])
+def test_stderr_is_full(tmp_path, args):
+    """Messages and summaries that nobody reads must not stop the trace."""
+    before, fd = into_full(tmp_path / "fifo")
+    ran = Ran([*before, CUDATRACE, *args, "-e", DEFAULT, "--jsonl", tmp_path / "a.jsonl", "--", *SAMPLE], env=ENV, timeout=30)
+    os.close(fd)
+    assert ran.status == 0
+    assert Trace(tmp_path / "a.jsonl").accounts()

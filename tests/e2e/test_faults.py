@@ -4,6 +4,7 @@
 No process may stay stopped, nothing of ours may remain, and losses must be counted.
 
 FAULTS_KILLS=N   how many tracers are killed (10; make check-all: 100; make faults: 200)"""
+import json
 import os
 import re
 import shutil
@@ -66,6 +67,21 @@ def test_tracer_killed_while_one_is_stopped(running, tmp_path, how):
     until(lambda: is_gone(kid))
     assert out.read_text().count("symbol") == 5
     until(lambda: is_gone(guard))
+
+
+def test_tracer_stands_still_while_one_is_stopped(running, tmp_path):
+    """A tracer that is stopped itself, or whose terminal is, does not keep a process of its command stopped. Its trace is incomplete."""
+    shutil.copy(LIB, tmp_path)
+    t, out = running.tracer("still", "--", CASES + "/dlopen_late", tmp_path / "libcuda.so.1", "-", stdin=subprocess.PIPE), tmp_path / "still.out"
+    until(lambda: "ready" in out.read_text())
+    (kid,) = (p for p, name in descendants(t.pid).items() if name == "dlopen_late")
+    t.p.send_signal(signal.SIGSTOP)
+    t.p.stdin.write(b"\n")
+    t.p.stdin.close()
+    until(lambda: out.read_text().count("symbol") == 5, seconds=20)
+    t.p.send_signal(signal.SIGCONT)
+    assert t.ended() == 0 and is_gone(kid)
+    assert [e["op"] for e in t.trace.lib if "stood still" in json.dumps(e)] == ["detached"]
 
 
 def has_end(path):
@@ -181,7 +197,7 @@ def stacks(made, returns):
 
 
 def deep(t):
-    """Calls deeper than can be told apart are dropped, without orphans."""
+    """Calls deeper than the limit are dropped, without orphans."""
     return (t.end["drops"]["depth"], t.end["calls"], t.end["orphans"], t.end["abandoned"]) == (260, 160, 0, 0)
 
 
@@ -212,8 +228,8 @@ RUNS = [  # name, mechanism, options and command, its output, its status, what h
     ("PID, mount, user and cgroup namespace", "", "-e ALL -- SPACES life.c procs 20", 60, 0, life(60)),
     ("handlers below", "session", "-e CALLBACKS -- elsewhere.c below", 100, 0, stacks(100, 100)),
     ("handlers below", "multi", "-e CALLBACKS -- elsewhere.c below", 100, 0, stacks(100, 100)),
-    ("deeper than can be told apart", "session", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
-    ("deeper than can be told apart", "multi", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
+    ("deeper than the limit", "session", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
+    ("deeper than the limit", "multi", "-e CALLBACKS -- elsewhere.c deep", 20, 0, deep),
     ("with --entry-only", "multi", "-e CALLBACKS --entry-only cu*Callback -- elsewhere.c STACKS", 272, 0, bool),
     ("with --entry-only", "perf", "-e CALLBACKS --entry-only cu*Callback -- elsewhere.c STACKS", 272, 0, bool),
     ("coroutines, handlers above", "session", "-e CALLBACKS -- elsewhere.c STACKS", 272, 0, stacks(272, 142)),

@@ -49,7 +49,7 @@ REFUSED = {
     # Like a link by another user where fs.protected_hardlinks is 0.
     "a hard link": (["ln", "{dir}/victim", "{dir}/hard"], False, "hard", "it has other names (hard links)"),
     "links in a circle": (["sh", "-c", "ln -s two '{dir}/one'; ln -s one '{dir}/two'"], False, "one", "Too many levels of symbolic links"),
-    "a folder": (["true"], False, "", "it is a directory"),
+    "a folder": (["true"], False, "", "Is a directory: name a file in it"),
 }
 
 
@@ -78,7 +78,7 @@ def test_ours(folder):
 
 
 def test_lease(folder):
-    """A file with a lease on it: the holder is asked for it, and waited for."""
+    """A file with a lease on it: the holder is notified, and waited for."""
     (folder / "own").touch()
     with subprocess.Popen([sys.executable, TESTS + "/helpers/lease.py", folder / "own"], stdout=subprocess.PIPE, text=True) as p:
         assert p.stdout.readline() == "held\n"

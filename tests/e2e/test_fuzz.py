@@ -3,7 +3,7 @@
 # timeout: 2400
 # long
 # cpus: 2
-"""Every fuzz target runs for some seconds from its seeds; `make fuzz` runs longer."""
+"""Every fuzz target runs for a few seconds from its seeds; `make fuzz` runs longer."""
 import fcntl
 import glob
 import os

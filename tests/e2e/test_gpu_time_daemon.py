@@ -177,7 +177,7 @@ def test_daemon_of_a_process_that_is_off(for_all):  # noqa: F811
     assert not [line for f in (for_all / "files").iterdir() for line in f.read_text().splitlines() if '"type":"gpu"' in line]
 
 
-def test_daemon_says_it_so_often(for_all):  # noqa: F811
+def test_daemon_limits_messages(for_all):  # noqa: F811
     """The number of messages about processes must be limited, so that a user cannot fill the log."""
     needs_tracing()
     d = Daemon(for_all)

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from helpers.jsonl import Trace
@@ -234,10 +235,34 @@ def test_without_cudatrace(alone, tmp_path):
 
 @pytest.mark.parametrize("kind", ["no folder", "a folder"])
 def test_a_file_that_cannot_be_written(alone, tmp_path, kind):
-    """The program runs as untraced, and one line says why there is no trace."""
+    """The program runs as untraced, and one line reports why there is no trace."""
     path = tmp_path / "trace"
     if kind == "a folder":
         path.mkdir()
     status, out, err = Waiting(alone, {}).finish()
     traced = Waiting(alone, preloaded("/nowhere/trace" if kind == "no folder" else path)).finish()
     assert traced[:2] == (status, out) and re.fullmatch(re.escape(err) + "cudatrace: not traced: .* CUDATRACE_OUT to a file that you may create .*\n", traced[2]), traced
+
+
+def test_fifo_without_a_reader(alone, tmp_path):
+    """The program continues without a reader of its trace, and a signal ends the collector, which waits for it."""
+    status, out, _ = Waiting(alone, {}).finish()
+    os.mkfifo(tmp_path / "fifo")
+    w = Waiting(alone, preloaded(tmp_path / "fifo"))
+    pid = w.collector()
+    os.kill(pid, signal.SIGTERM)
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert w.finish()[:2] == (status, out)
+
+
+def test_collector_ends_at_once(tmp_path):
+    """The program must not wait for a collector that has ended."""
+    shutil.copy(LIBRARY, tmp_path / "inject.so")
+    shutil.copy(shutil.which("false"), tmp_path / "cudatrace")
+    took = []
+    for _ in range(5):
+        begun = time.monotonic()
+        ran = Ran([CASES + "/launch"], env={"LD_LIBRARY_PATH": FAKE, "LD_PRELOAD": str(tmp_path / "inject.so")})
+        took.append(time.monotonic() - begun)
+        assert ran.status == 0 and "cudatrace did not start" in ran.err, ran
+    assert min(took) < 1.5

@@ -41,8 +41,9 @@ def text(path):
 
 
 def complaints(folder):
-    """The tracer's messages, except those that a busy machine causes."""
-    return [line for line in text(f"{folder}/err").splitlines() if not re.search(r"cannot read \S+ of process \d+: left out", line)]
+    """The tracer's messages, except those that a busy machine causes, or another suite that blocks the machine's probes."""
+    busy = r"cannot read \S+ of process \d+: left out|cannot attach \d+ probes? while the kernel waits"
+    return [line for line in text(f"{folder}/err").splitlines() if not re.search(busy, line)]
 
 
 def moment(folder, i):

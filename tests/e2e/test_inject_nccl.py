@@ -153,7 +153,7 @@ def test_destroyed_meanwhile(tmp_path, place, tracer):
     """Another thread destroys a communicator just after a call with it returned: its memory must not be read afterwards."""
     if tracer is as_root:
         needs_tracing()
-    # The calls are so fast that a tracer without a processor for some milliseconds needs a large buffer.
+    # The calls are so fast that a tracer without a processor for a few milliseconds needs a large buffer.
     t = trace(tmp_path, place, "program", "driver init race", tracer=tracer, options=("--buffer-size", "128M"))
     n = of_nccl(t)
     assert (n["ncclCommInitRank"], n["ncclCommAbort"], n["ncclCommDestroy"]) == (2000, 1000, 1000)

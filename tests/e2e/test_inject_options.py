@@ -43,7 +43,7 @@ def test_functions(tmp_path):
     assert dict(t.sym) == {s: t.made[s] for s in ("cuMemAlloc_v2", "cuLaunchKernel")}
 
 
-def test_nothing_but_what_is_asked_for(tmp_path):
+def test_only_what_is_requested(tmp_path):
     """If the program calls none of the selected functions, it must still be traced."""
     t = Traced(tmp_path, "-e", "cuTexObjectCreate")
     assert t.trace.accounts() and not t.calls and t.trace.lib

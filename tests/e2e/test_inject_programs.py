@@ -195,6 +195,7 @@ PROGRAMS = {
     "signals": (plain_driver("signals"), 360, True),
     "forked": (plain_driver("forked"), 70, True),
     "mlock": (calls("mlock", "64"), 60, True),
+    "monitored": (calls("monitored"), 60, True),
     "sandbox-prctl": (calls("sandbox", "prctl"), None, True),
     "sandbox-seccomp": (calls("sandbox", "seccomp"), None, True),
     "sandbox-raw": (calls("sandbox", "raw"), None, False),

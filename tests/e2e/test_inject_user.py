@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.live import compiled
 from helpers.run import ALL, CASES, CUDATRACE, FAKE, O, Ran, passes, until
 
 # A user id that nothing else uses: names of folders in /tmp contain it.
@@ -89,6 +90,33 @@ def test_nccl(place):
     with open(place + "/out/expected", "w", encoding="utf-8") as f:
         f.write(ran.out)
     passes("cases/expect.py", place + "/out/nccl", place + "/out/expected")
+
+
+def test_no_message_for_dlerror(place):
+    """Where libcuda is not found, a lookup in NCCL must leave no message for dlerror(), which programs take for a failure of the lookup."""
+    folder = place + "/nocuda"
+    os.makedirs(folder)
+    shutil.copy(place + "/cudatrace", folder)
+    with open(folder + "/nccl.c", "w", encoding="utf-8") as f:
+        f.write("int ncclGetVersion(int *v) { return *v = 0; }")
+    with open(folder + "/main.c", "w", encoding="utf-8") as f:
+        f.write('#include <dlfcn.h>\nint main(int c, char **v) { void *l = dlopen(v[1], RTLD_NOW); dlerror(); return !dlsym(l, "ncclGetVersion") || dlerror(); }')
+    compiled(folder + "/libnccl.so.2", "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", folder + "/nccl.c")
+    compiled(folder + "/main", folder + "/main.c")
+    if Ran(["sh", "-c", "ldconfig -p | grep libcuda.so.1"]).out:
+        pytest.skip("libcuda is installed")
+    ran = user(folder, "-q", "--jsonl", place + "/out/dlerror", "--", folder + "/main", folder + "/libnccl.so.2")
+    assert ran.status == 0, ran
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a$b"])
+def test_folder_that_the_loader_splits(place, name):
+    runtime = f"{place}/out/{name}"
+    os.makedirs(runtime)
+    os.chown(runtime, UID, UID)
+    ran = user(place, "-q", "--jsonl", place + "/out/split", "--", *sample(place), XDG_RUNTIME_DIR=runtime)
+    assert (ran.status, ran.err) == (0, ""), ran
+    assert Trace(place + "/out/split").sym["cuLaunchKernel"] > 50
 
 
 def test_quiet_is_quiet(place):

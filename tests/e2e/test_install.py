@@ -45,6 +45,7 @@ def test_install(tmp_path):
     program = tmp_path / "usr/bin/cudatrace"
     assert program.stat().st_mode & 0o777 == 0o755 and Ran([program, "--version"]).out == version()
     assert [e["symbol"] for e in json.loads(Ran([program, "list", "--json", "-e", "cuInit"]).out)] == ["cuInit"]
+    assert Ran([program, "fake", "--", "python3", "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"]).out == "0\n"
     assert {f: oct((share / f).stat().st_mode) for f in INSTALLED} == dict.fromkeys(INSTALLED, "0o100644")
     page = share / "man/man1/cudatrace.1"
     assert re.search(rf"^\.TH CUDATRACE 1 .*{re.escape(version().strip())}", page.read_text(), re.M)
@@ -192,3 +193,14 @@ def test_demo(tmp_path):
         page = tmp_path / "traces/demo.html"
         assert ran.status == 0 and (ran.out or page.exists() and page.stat().st_size), (line, ran)
         page.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(os.geteuid(), reason="needs root to mount")
+def test_packages_for_the_tests_python(tmp_path):
+    """Another python3 comes first in PATH and has what tests use, except pytest: the distribution's needs all of it."""
+    for name, script in (("python3", "case \"$*\" in *pytest*) exit 1 ;; esac"), ("none", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    ran = Ran(["unshare", "-m", "sh", "-c", 'mount --bind "$0/none" "$(realpath /usr/bin/python3)" && PATH=$0:$PATH tools/install-deps.sh -n check', tmp_path],
+              env={"XDG_CACHE_HOME": str(tmp_path)})
+    assert ran.status == 0 and {"python3-pytest", "python3-yaml", "python3-jsonschema", "python3-pycparser"} <= {*ran.err.split()}, ran

@@ -59,6 +59,7 @@ LINES = {
     "torch_op": {**head("operator", "forward"), "name": "aten::addmm", "duration_us": 9.5, "min_duration_us": 8.5, "id": 1, "seq": 4},
     "allocator": head("allocator", "alloc", size=512, ptr="0x10", device="cuda:0", allocated=512, reserved=2097152),
     "process": head("process", "exit", exit_code=0),
+    "job": head("job", "rank", global_rank=3),
     "library": head("library", "failed", path=None, build_id=None, note="n"),
     "gpu_stats": head("gpu_stats", "sample", gpu=0, util=50, power_w=1.5, clock_reasons="0x4"),
     "tracer": head("tracer", "lost", events=3, why="w"),
@@ -154,8 +155,9 @@ def test_stale_table(tmp_path):
     os.makedirs(tmp_path / "docs")
     os.makedirs(tmp_path / "tools")
     shutil.copy(TOP + "/tools/doc-tables.py", tmp_path / "tools")
-    os.makedirs(tmp_path / "src/util")
-    shutil.copy(TOP + "/src/util/limits.def", tmp_path / "src/util")
+    for folder in "src/util", "src/budget":
+        os.makedirs(tmp_path / folder)
+        shutil.copy(f"{TOP}/{folder}/limits.def", tmp_path / folder)
     for name in os.listdir(TOP + "/docs"):
         if name.endswith(".md"):
             shutil.copy(f"{TOP}/docs/{name}", tmp_path / "docs")

@@ -40,7 +40,7 @@ def test_random_traces(tmp_path):
     assert not any(broken(write(tmp_path / "trace.jsonl", generate.trace(seed))) for seed in range(1, 9))
 
 
-def test_a_broken_law_is_told(tmp_path):
+def test_a_broken_law_is_reported(tmp_path):
     """A broken law must be reported: a thread in two waits at once for the whole trace, so that its share of time is 2."""
     lines = [x for x in generate.trace(1) if x["type"] in ("header", "end", "process")]
     wait = {"ts": 0.001, "type": "sync", "op": "sync", "name": "cuCtxSynchronize", "symbol": "cuCtxSynchronize", "pid": 1000, "tid": 1000, "comm": "sim",

@@ -56,12 +56,19 @@ def unused_words():
     return "".join(f"x {row}, y\n" for row in rows)
 
 
+# Each line but the last three names a test or a commit. The rows of "held by" may.
+LABORATORY = ("| promise | held by |\n|---|---|\n| a | `format: test_style` |\n\n| test_style | x |\nsee `tests/unit/x.c`\nthe suite `format`\n| a | `format: test_style` |\n"
+              "since commit 691139df\nsince `691139d`\n`tests/corpus/x.py`\n`1234567` `deadbeef`\n    test_style\n")
+
+
 @pytest.mark.parametrize("tool,bad,says,count", [
     # A row without a test; a missing check, suite and unit test.
     ("promises", lambda: PROMISES, r"bad.md:[345]: ", lambda bad: 4),
+    ("promises", lambda: LABORATORY, r"bad.md:(?:5|6|7|8|9|10): `[^`]*.*` is for developers", lambda bad: 6),
+    ("promises", lambda: "| table | tested by |\n|---|---|\n| a | `format` |\n| b | `test_none` |\n", r"bad.md:4: .*no such test", lambda bad: 1),
     ("names", lambda: NAMES, r"bad.md:1: .*none.* does not exist", lambda bad: 8),
     ("words", unused_words, r"bad.md:\d*: write ", lambda bad: bad.count("\n"))],
-                         ids=["promises", "names", "words"])
+                         ids=["promises", "laboratory", "tested", "names", "words"])
 def test_documents(tmp_path, tool, bad, says, count):
     """The check must find nothing in the documents, and all that is wrong in a bad one."""
     ran = Ran([f"tools/check-{tool}.py"])
@@ -70,6 +77,55 @@ def test_documents(tmp_path, tool, bad, says, count):
     (tmp_path / "bad.md").write_text(text)
     said = Ran([f"tools/check-{tool}.py", tmp_path / "bad.md"]).out
     assert len(re.findall(says, said, re.I)) == count(text) > 0, said
+
+
+ARCHITECTURE = "| directory | contents | may include |\n|---|---|---|\n| **shared by all** | | |\n| `src/util/` | x | nothing |\n"
+UTIL = "src/util/"
+SPDX = "/* SPDX-License-Identifier: MIT */\n"
+
+
+def files_tree(top):
+    """A tree whose folder src/util has a pair of files, a script and a page of styles, all with a first comment."""
+    texts = {"docs/ARCHITECTURE.md": ARCHITECTURE, UTIL + "a.h": SPDX + "/*\n * Reads x,\n * or y. More.\n */\n", UTIL + "a.c": SPDX + "#include <a.h>\n",
+             UTIL + "b.def": SPDX + "/* ROW(x): rows of x_y. */\n", UTIL + "c.sh": "#!/bin/bash\n# SPDX-License-Identifier: MIT\n# Does it.\n\n# Not this.\n",
+             UTIL + "d.py": '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\n"""Counts.\n\nAnd more."""\n', UTIL + "e.js": "'use strict';\n/* Draws. */\n"}
+    for path, text in texts.items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(text)
+    (top / "tools").mkdir()
+    shutil.copy("tools/doc-files.py", top / "tools")
+    return [top / "tools/doc-files.py"]
+
+
+def test_files_are_up_to_date():
+    ran = Ran(["tools/doc-files.py", "--check"])
+    assert ran.status == 0, ran.out + ran.err
+
+
+def test_files(tmp_path):
+    tool = files_tree(tmp_path)
+    assert Ran([*tool, "--check"]).out == "docs/FILES.md differs from the files' first comments: run `make tables`\n"
+    assert Ran(tool).status == 0 and Ran([*tool, "--check"]).status == 0
+    page = (tmp_path / "docs/FILES.md").read_text()
+    assert "\n## Shared by all\n\n### `src/util/`\n" in page
+    assert page.split("|---|---|\n")[1] == ("| `a.h`, `a.c` | Reads x, or y |\n| `b.def` | ROW(x): rows of x_y |\n| `c.sh` | Does it |\n"
+                                           "| `d.py` | Counts |\n| `e.js` | Draws |\n")
+
+
+@pytest.mark.parametrize("path,text,says", [
+    ("a.h", SPDX + "/* Reads z. */\n", "docs/FILES.md differs"),
+    ("new.c", SPDX + "#include <x.h>\n/* Of a function. */\n", UTIL + "new.c:1: a first comment must"),
+    ("new.py", "import os\n", UTIL + "new.py:1: a first comment must"),
+    ("new.sh", "#!/bin/bash\n# SPDX-License-Identifier: MIT\nset -u\n# Too late.\n", UTIL + "new.sh:1: a first comment must"),
+    ("new.h", SPDX + f"/* {'x' * 300}. */\n", UTIL + "new.h:1: the first sentence has 300 characters")],
+                         ids=["stale", "function", "no-comment", "late", "long"])
+def test_wrong_files_are_found(tmp_path, path, text, says):
+    """A stale page, a file without a first comment, and one with a sentence that fits no table must be reported."""
+    tool = files_tree(tmp_path)
+    assert Ran(tool).status == 0
+    (tmp_path / UTIL / path).write_text(text)
+    ran = Ran([*tool, "--check"])
+    assert ran.status == 1 and says in ran.out, ran.out
 
 
 @pytest.mark.parametrize("header", sorted(glob.glob("include/*.h") + glob.glob("src/**/*.h", recursive=True)))

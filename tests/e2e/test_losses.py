@@ -198,7 +198,7 @@ def test_torn_then_another(tmp_path):
 
 
 def test_one_of_two(tmp_path):
-    """If one of two traces is unreadable, empty, without an end, or incomplete, the report must say so."""
+    """If one of two traces is unreadable, empty, without an end, or incomplete, the report must show it."""
     (whole,) = put(tmp_path, piece(0))
     other = tmp_path / "other.jsonl"
     for what, want in (None, {"unread_files": 1}), ("", {"unread_files": 1}), (text([{**HEAD, "boot_id": "c"}, call(1)]), {"end": 1}), \
@@ -222,6 +222,13 @@ def test_packed(tmp_path):
     broken = bytearray(gzip.compress(lines[:len(lines) // 2]) + gzip.compress(lines[len(lines) // 2:]))
     path.write_bytes(broken)
     assert lost(json.loads(report(path))) == {}
+    # Padding is zeros. Anything else is data that cannot be read.
+    path.write_bytes(broken + bytes(1000))
+    assert lost(json.loads(report(path))) == {}
+    member = len(gzip.compress(lines[:len(lines) // 2]))
+    for bad in (broken[:member] + b"\0" + broken[member + 1:], broken + lines, broken + bytes(300000) + b"x"):
+        path.write_bytes(bad)
+        assert lost(json.loads(report(path)))["unread_files"] == 1
     broken[-len(packed) // 4] ^= 255
     path.write_bytes(broken)
     ran = cudatrace("report", "-q", "--format=json", path)
@@ -300,7 +307,7 @@ def test_full_disk(tmp_path, traced):
     assert counted > there > 20
     views(tmp_path, [tmp_path / "a.jsonl"], {"lines": counted - there})
     said = ran.err[ran.err.index("\nINCOMPLETE: "):]
-    assert f"\n  {counted - there:,} lines: No space left on device." in said and said.index(" CUDA calls, 1 failed, INCOMPLETE") > said.index("lines: No space")
+    assert f"\n  {counted - there:,} lines of the output: No space left on device." in said and said.index(" CUDA calls, 1 failed, INCOMPLETE") > said.index("output: No space")
     ran = Ran(["unshare", "-m", "sh", "-c", SMALL, "sh", tmp_path, "64k", CUDATRACE, "-e", DEFAULT, "--json", "--jsonl", tmp_path / "small/a.jsonl",
                "--", *SAMPLE], env=ENV)
     summary = next(json.loads(line) for line in ran.err.splitlines() if line.startswith('{"type":"summary"'))
@@ -398,9 +405,10 @@ def test_unknown_drops(tmp_path, drops, want):
 
 
 @pytest.mark.parametrize("old,new", [('"bad_records": 0', '"bad_records": "4"'), ('"bad_records": 0', '"bad_records": -4'), ('"entries": 10', '"entries": null'),
-                                     ('"drops": {', '"drops": {"calls": 0}, "drops": {'), ('"calls": 10', '"calls": 10, "lines_lost": 0.4')])
+                                     ('"drops": {', '"drops": {"calls": 0}, "drops": {'), ('"calls": 10', '"calls": 10, "lines_lost": 0.4'), ('"drops": {', '"x": {'), ('"drops": {', '"drops": 0, "x": {'),
+                                     ('"bad_records": 0', '"x": 0'), ('"calls": 10', '"x": 10'), ('"events": {', '"x": {')])
 def test_damaged_end_line(tmp_path, old, new):
-    """What is not a count, or occurs twice, must not be taken for a complete trace."""
+    """What is missing or not a count, or occurs twice, must not be taken for a complete trace."""
     path, = put(tmp_path, piece(0))
     assert json.loads(report(path))["complete"] is True
     path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
@@ -419,7 +427,7 @@ def copies(folder):
 
 
 def test_copies(tmp_path):
-    """A file given twice, packed or not, under any name, must count once, and the report must say so."""
+    """A file given twice, packed or not, under any name, must count once, and the report must show it."""
     first, *others = copies(tmp_path)
     for other in (first, *others):
         ran = cudatrace("report", "--format=json", first, other)

@@ -14,6 +14,7 @@ import pytest
 from helpers.run import CUDATRACE, FAKE, TESTS, cudatrace, needs_tracing, until
 
 sys.path.insert(0, TESTS + "/map")
+import graph_trace  # noqa: E402
 import make_trace  # noqa: E402 (its folder is none of the path)
 sys.path.insert(0, TESTS + "/oracle")
 import oracle  # noqa: E402
@@ -137,7 +138,7 @@ def test_sums(made, options):
 
 
 def test_many_tokens(made):
-    """With more iterations than numbered passes, iterations are not told apart, but layers are."""
+    """With more iterations than numbered passes, iterations are not distinguished, but layers are."""
     path, want = made(layer_cnt=3, tokens=400, gpu=0)
     m = Map(path)
     check_layers(m, {**want, "layers": {k: {"launches": v["launches"], "host_ns": v["host_ns"]} for k, v in want["layers"].items() if k != "None"}}, 400)
@@ -222,7 +223,7 @@ def test_backward_of_two_threads(made, tmp_path):
 def test_text(made):
     path, _ = made()
     text = cudatrace("report", "--full", "--width", "80", "-q", path).out
-    assert re.search(r"^Map: ", text, re.M) and re.search(r"^ +13 +157 µs +250 µs +GPU 100 % +Block\.forward #7$", text, re.M)
+    assert re.search(r"^Map: ", text, re.M) and re.search(r"^ +13 +157 µs +77\.0 µs +250 µs +GPU 100 % +Block\.forward #7$", text, re.M)
     assert re.search(r"^Python functions: 7", text, re.M)
     alone = cudatrace("report", "-q", "--width", "80", "--map=launches", "--top", "3", path).out
     assert "Overview" not in alone and "(1 more)" in alone and re.search(r"^ +6 .* Attention\.forward$", alone, re.M)
@@ -372,3 +373,96 @@ def test_traced(tmp_path):
         got[str(n["number"])] += n["launches"]
     assert got == {k: v for k, v in want.items() if k != "None"}
     assert sum(n["passes"] for n in m.named("Model.forward")) == 12
+
+
+# ---- replayed graphs ----
+
+@pytest.fixture
+def graph(tmp_path):
+    def make(**options):
+        path = tmp_path / "graph.jsonl"
+        return path, graph_trace.make(path, **options)
+    return make
+
+
+def replayed_layers(m):
+    """GPU time of the layers below the launch of a graph."""
+    return {n["number"]: n.get("gpu_ns", 0) for n in m.named("Block.forward", "python") if "cuGraphLaunch" in m.path(n)}
+
+
+@pytest.mark.parametrize("number", [lambda i: 2 << 32 | i, lambda i: 7 << 32 | 5 + 3 * i], ids=["numbers", "order"])
+def test_graph_nodes(graph, number):
+    """What executed a node must be below the launch of its graph in the layer that captured it, whether nodes are numbered from 0 or only
+    have the order of their capture."""
+    path, made = graph(number=number)
+    m = Map(path)
+    assert replayed_layers(m) == {k: v for k, v in made.graph_ns.items() if k is not None}
+    softmax = [n for n in m.named("softmax", "kernel") if n.get("gpu_ns")]
+    assert {tuple(m.path(n)[1:]) for n in softmax} == {("iterations", "generate", "replay", "cuGraphLaunch", "Model.forward", "Block.forward", "Attention.forward", "softmax")}
+    assert len(softmax) == 12 and not m.named("captured before the trace")
+    graphs = m.report["graphs"]
+    assert graphs["joined_executions"] == 20 * len(made.nodes) and "refused_executions" not in graphs and "earlier_executions" not in graphs
+    functions = {f["name"]: f["total"]["gpu_ns"] for f in m.map["functions"] if "gpu_ns" in f["total"]}
+    wanted = {name: ns for name, ns in made.functions.items() if not name.startswith("Module.") and name != "_call_impl"}
+    assert functions == {**wanted, "generate": sum(made.graph_ns.values()), "replay": sum(made.graph_ns.values())}
+    assert sum(f["self"].get("gpu_ns", 0) for f in m.map["functions"]) == sum(made.graph_ns.values()) == m.nodes[0]["gpu_ns"]
+    parts = {p["name"]: p.get("function") for p in m.report["step"]["list"][0]["parts"] if p["kind"] == "kernel"}
+    assert parts["gemm_kernel"] == "Linear.forward" and parts["softmax"] == "Attention.forward"
+    folded = cudatrace("report", "-q", "--format=flamegraph", "--map=gpu", path).out
+    assert re.search(r";generate;replay;cuGraphLaunch;Model\.forward;Block\.forward #7;Attention\.forward;softmax \d+$", folded, re.M)
+
+
+def test_graph_of_other_kernels(graph):
+    """If a kernel's name is not that of the captured call, no node of the graph may be joined."""
+    path, made = graph(rename={30: "another"})
+    m = Map(path)
+    assert not replayed_layers(m) and m.report["graphs"]["refused_executions"] == 20 * len(made.nodes) and "joined_executions" not in m.report["graphs"]
+    assert m.path(m.one("another")) == ["inference", "iterations", "generate", "replay", "cuGraphLaunch", "another"]
+    assert m.nodes[0]["gpu_ns"] == sum(made.graph_ns.values())
+    assert "executions of nodes cannot be joined" in cudatrace("report", "-q", "--full", path).out
+
+
+def test_graph_captured_before(graph, tmp_path):
+    path, made = graph()
+    lines = [e for e in lines_of(path) if not e.get("capturing") and e.get("op") not in ("capture_begin", "capture_end", "instantiate") and e["type"] != "blas"]
+    m = Map(write(tmp_path / "late.jsonl", lines))
+    assert not replayed_layers(m) and m.report["graphs"]["earlier_executions"] == 20 * len(made.nodes)
+    row = m.one("cuGraphLaunch", "captured before the trace")
+    assert row["kind"] == "graph" and row["gpu_ns"] == sum(made.graph_ns.values()) and m.one("captured before the trace", "softmax")["gpu_executions"] == 20 * 12
+
+
+@pytest.mark.parametrize("burst", [0, 3])
+def test_whole_graphs(graph, burst):
+    """One time per replay is divided by the shares of the nodes' times, if the trace has these; else it stays with the launch."""
+    path, made = graph(burst=burst)
+    m = Map(path)
+    total = sum(made.graph_ns.values())
+    assert m.one("cuGraphLaunch")["gpu_ns"] == total + made.whole_ns
+    if not burst:
+        assert not replayed_layers(m) and "divided_gpu_ns" not in m.map
+        return
+    got = replayed_layers(m)
+    for layer, ns in made.graph_ns.items():
+        if layer is not None:
+            assert abs(got[layer] - ns * (total + made.whole_ns) / total) < 20 * len(made.nodes)
+    assert 0 <= made.whole_ns - m.map["divided_gpu_ns"] < 20 * len(made.nodes)
+    assert re.search(r"of GPU time of whole graphs was divided", cudatrace("report", "-q", "--map", path).out)
+
+
+def test_shares_of_another_process(graph, tmp_path):
+    """The nodes may have been measured in another process, with an equal graph."""
+    path, made = graph(replays=5)
+    lines = lines_of(path)
+    whole, _ = graph(replays=5, burst=0)
+    other = [{**e, "pid": 5000, "tid": 5000, **{k: e[k] + 10**6 for k in ("id", "stack", "parent", "call_id") if k in e}} for e in lines_of(whole)[1:-1]]
+    m = Map(write(tmp_path / "two.jsonl", [*lines[:-1], *other, lines[-1]]))
+    total = sum(made.graph_ns.values())
+    blocks = [n for n in m.named("Block.forward", "python") if "cuGraphLaunch" in m.path(n)]
+    assert len(blocks) == 24 and abs(sum(n["gpu_ns"] for n in blocks) - 2 * sum(v for k, v in made.graph_ns.items() if k is not None)) < 20 * len(made.nodes)
+    assert m.nodes[0]["gpu_ns"] == 2 * total and 0 <= total - m.map["divided_gpu_ns"] < 20 * len(made.nodes)
+
+
+def test_no_graph(made):
+    """Without graphs no execution may be joined or refused."""
+    report = Map(made()[0]).report
+    assert not {"joined_executions", "refused_executions", "earlier_executions"} & set(report["graphs"]) and "divided_gpu_ns" not in report["map"]

@@ -161,7 +161,7 @@ def test_real_exports(tmp_path, built):
 
 
 @pytest.mark.parametrize("probe", HOW)
-def test_exports_that_ask_for_a_tool(tmp_path, built, probe):
+def test_exports_that_request_a_tool(tmp_path, built, probe):
     """CuPy's exports call the tool's function: the two calls must count as one."""
     r = Traced(tmp_path, [built + "/ranges"], probe=probe, NVTX_EXPORTS=built + "/asks/libnvToolsExt.so.1")
     counts = [r.count(name) for name in ("ranges", "marks", "unbalanced", "unfinished", "too_many")]
@@ -235,7 +235,7 @@ def test_redacted(tmp_path, built):
             assert ids[0] == ids[2] != ids[1] and ids[3] is None and None not in ids[:3]
 
 
-def test_not_asked_for(tmp_path, built):
+def test_not_requested(tmp_path, built):
     """Without --nvtx nothing of it may be in the trace, whatever else is traced; -e nvtx must trace ranges only."""
     path = tmp_path / "t.jsonl"
     ran = Ran([*INSIDE, CUDATRACE, "-q", "--all", "--probe=inject", "--jsonl", str(path), "--", "sh", "-c", f'echo "$NVTX_INJECTION64_PATH"; {built}/ranges plain'], env=ENV)

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from helpers.jsonl import Trace
@@ -53,7 +55,7 @@ def trace(caller, who, says, *args, before=(), quiet=True, library=LIB, env=()):
 
 
 def lost(caller):
-    """What a report says is missing in the last trace."""
+    """What is missing in the last trace by its report."""
     return [x["id"] for x in json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", os.path.dirname(caller) + "/t.jsonl"]).out)["lost"]]
 
 
@@ -136,14 +138,107 @@ EMPTY = {"env -i": ["env", "-i"], "unset": ["env", "-u", "LD_PRELOAD", "-u", "CU
 def test_library_was_not_loaded(caller, how):
     """If the library was not loaded, the tracer must not claim that there was no call."""
     said, t = trace(caller, "user", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how], quiet=False)
-    assert "made no CUDA driver call that is traced: no process has loaded libcuda and the in-process library" in said and "env -i" in said, said
-    assert "never loaded libcuda" not in said and "env -i" in t.end["unseen"]
-    assert lost(caller) == ["unseen"]
-    assert trace(caller, "user", "open {lib}\ninit\n", before=EMPTY[how])[0] == ""
+    # A process that lives long enough is found in /proc.
+    found = "has not loaded the in-process library" in said
+    why = "a library of a process could not be traced" if found else "no process has loaded libcuda and the in-process library"
+    assert f"made no CUDA driver call that is traced: {why}" in said and "env -i" in said, said
+    assert "never loaded libcuda" not in said and why in t.end["unseen"]
+    assert lost(caller) == (["failed_libraries"] if found else ["unseen"])
+    said = trace(caller, "user", "open {lib}\ninit\n", before=EMPTY[how])[0]
+    assert said == "" or "has not loaded the in-process library" in said, said
     # With root, the calls are traced.
     assert trace(caller, "uprobe", "open {lib}\ninit\nalloc 9\n", before=EMPTY[how])[1].sym["cuMemAlloc_v2"] == 9
+
+
+LATER = "open {lib}\ninit\nalloc 9\nsleep 1000000\njoin\n"
+# Also in a child of a child, and where a reached process executes the other.
+BELOW = {"command": [], "child": ["sh", "-c", '"$@"; true', "sh"], "deep": ["sh", "-c", '(sh -c \'"$@"; true\' sh "$@"); true', "sh"]}
+
+
+@pytest.mark.parametrize("below", BELOW)
+@pytest.mark.parametrize("how", EMPTY)
+def test_another_was_reached(caller, how, below):
+    """A process without the library must be reported and make the trace incomplete, although another process has it."""
+    first = ["sh", "-c", f'printf "open {LIB}\\ninit\\nalloc 3\\n" | "$0"; exec "$@"', caller]
+    said, t = trace(caller, "user", LATER, before=[*first, *BELOW[below], *EMPTY[how]])
+    assert t.sym["cuMemAlloc_v2"] == 3, said
+    assert said.count("\n") == 2 and "missing: 1 library without probes" in said and re.search(r"the CUDA calls of process \d+ \(caller\) are not traced: it has not loaded the in-process", said), said
+    failed = [e for e in t.lib if e["op"] == "failed"]
+    assert [(e["path"], e["note"]) for e in failed] == [(LIB, "its process has not loaded the in-process library")], t.lib
+    assert "failed" in t.end["unseen"] and lost(caller) == ["failed_libraries"]
+
+
+def test_below_many(caller):
+    """Forty parents must not hide it for a second."""
+    deep = ["sh", "-c", 'f() { if [ "$1" -gt 0 ]; then n=$1; shift; (f $((n - 1)) "$@"; true); else shift; env -i "$@"; fi; }; f 40 "$@"', "sh"]
+    said, t = trace(caller, "user", LATER, before=deep)
+    assert [(e["op"], e["path"]) for e in t.lib] == [("failed", LIB)], (said, t.lib)
+
+
+def test_two_are_not_reached(caller):
+    """Each program counts once, and one line names the first."""
+    twice = ["sh", "-c", f'for i in 1 2; do printf "{LATER.replace(chr(10), chr(92) + "n").format(lib=LIB)}" | env -i "$@"; done', "sh"]
+    said, t = trace(caller, "user", "", before=twice)
+    assert said.count("\n") == 2 and len({e["pid"] for e in t.lib if e["op"] == "failed"}) == 2 == len(t.lib), (said, t.lib)
+
+
+def test_all_are_reached(caller):
+    """A process with the library, its child, and one that gets it in cuInit() are no losses, except that cuInit()."""
+    for says, before in (LATER, []), (LATER.replace("alloc 9", "child 9"), BELOW["deep"]):
+        said, t = trace(caller, "user", says, before=before)
+        assert said == "" and not lost(caller) and "unseen" not in t.end, (said, t.end)
+    said, t = trace(caller, "user", LATER, before=["env", "-u", "LD_PRELOAD"])
+    assert said.count("\n") == 1 and "missing: 1 CUDA call\n" in said and "unseen" not in t.end, (said, t.end)
 
 
 def test_nothing_is_unseen(caller):
     for who in ALL:
         assert "unseen" not in trace(caller, who, "open {lib}\ninit\nalloc 1\n")[1].end and not lost(caller)
+
+
+DESCEND = """import os, sys
+os.chdir(os.path.dirname(sys.argv[1]))
+while os.path.isdir('d' * 200):
+    os.chdir('d' * 200)
+os.execv(sys.argv[1], sys.argv[1:])"""
+
+
+@pytest.fixture(scope="module")
+def far(caller):
+    """A library whose path has more bytes than the kernel returns (4,095)."""
+    before = os.getcwd()
+    os.chdir(os.path.dirname(caller))
+    for _ in range(21):
+        os.mkdir("d" * 200)
+        os.chdir("d" * 200)
+    shutil.copy(LIB, "libcuda.so.1")
+    os.chdir(before)
+
+
+@pytest.mark.parametrize("who", ALL)
+def test_long_path(caller, far, who):
+    """The calls must be traced. Without root, which may open the file by its mapping, they must be a loss."""
+    said, t = trace(caller, who, "open ./libcuda.so.1\ninit\nalloc 9\n", before=[sys.executable, "-c", DESCEND, caller])
+    assert t.sym["cuMemAlloc_v2"] == 9 if who != "user" else "failed_libraries" in lost(caller), said
+
+
+MAPS = "import mmap, sys\nf = open(sys.argv[1], 'rb')\nm = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)\nprint(flush=True)\ninput()"
+
+
+@pytest.mark.parametrize("targets", ["-p", "-a"])
+@pytest.mark.parametrize("says", ["not such a library", "it is being written to"])
+def test_no_probes_at_the_start(tmp_path, targets, says):
+    """A mapped library without probes must be a loss, with a line that has the reason."""
+    path = str(tmp_path / "libcuda.so.1")
+    Path(path).write_bytes(b"\0" * 8192) if "not" in says else shutil.copy(LIB, path)
+    with subprocess.Popen([sys.executable, "-c", MAPS, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p, open(path, "ab") as writer:
+        p.stdout.readline()
+        if "not" in says:
+            writer.close()
+        out = tmp_path / "t.jsonl"
+        ran = Ran([CUDATRACE, "-q", "--probe=uprobe", "-e", "cuInit", "--duration=0.5", "--jsonl", out, *([targets, str(p.pid)] if targets == "-p" else ["-a"])])
+        p.communicate(b"\n")
+    assert ran.status == 0, ran
+    notes = [e["note"] for e in Trace(out).lib if e["pid"] == p.pid and e["op"] == "failed"]
+    assert len(notes) == 1 and says in notes[0], Trace(out).lib
+    assert "failed_libraries" in [x["id"] for x in json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", out]).out)["lost"]]

@@ -3,14 +3,17 @@
 # takes: 40
 """Unusual but real processes, named with -p: without a main thread, by the id of a thread, in other forms of lists, and those
 that cannot be traced, each with a one-line reason."""
+import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
 from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
+from helpers.jsonl import Trace
 from helpers.live import Caller, compiled, state
 from helpers.run import CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
 
@@ -171,3 +174,54 @@ def test_not_let_in(running):
     until(lambda: os.stat(f"/proc/{target.pid}").st_uid == 65534)
     ran = Ran(["setpriv", "--bounding-set=-sys_ptrace", CUDATRACE, "-p", str(target.pid), "--jsonl", "/dev/null"])
     assert ran.status == 1 and "CAP_SYS_PTRACE" in ran.err and "--cap-add=SYS_PTRACE" in ran.err and "run it as root" not in ran.err, ran
+
+
+@pytest.mark.parametrize("probe", ["uprobe", "inject"])
+def test_hooked_bystander(tmp_path, probe):
+    """A process that has changed the code of a function must not crash, also if it is not traced: the function gets no probe."""
+    library = tmp_path / "libcuda.so.1"
+    shutil.copy(LIB, library)
+    program = compiled(tmp_path / "hooked", TESTS + "/hooked.c", f"-L{FAKE}", "-l:libcuda.so.1", "-Wl,-z,now")
+    env = {"LD_LIBRARY_PATH": str(library.parent)}
+    flag = tmp_path / "flag"
+    with subprocess.Popen([program, flag], env={**os.environ, **env}) as hooked:
+        until(flag.exists)
+        ran = Ran([CUDATRACE, f"--probe={probe}", "--no-summary", "--jsonl", tmp_path / "t", "--", FAKE + "/sample"], env=env)
+        time.sleep(0.1)
+        flag.unlink()
+        assert hooked.wait(20) == 0, ran
+    assert ran.status == 0, ran
+    t = Trace(tmp_path / "t")
+    assert t.sym["cuCtxSynchronize"] == (0 if probe == "uprobe" else 1) and t.sym["cuLaunchKernel"] > 10, ran
+    complete = json.loads(Ran([CUDATRACE, "report", "--format=json", tmp_path / "t"]).out)["complete"]
+    assert complete is (probe == "inject"), ran
+    if probe == "uprobe":
+        assert f"process {hooked.pid} has changed the code of cuCtxSynchronize" in ran.err
+
+
+VALGRIND = shutil.which("valgrind")
+
+
+@pytest.mark.skipif(not VALGRIND, reason="no valgrind")
+def test_valgrind_is_refused(tmp_path):
+    """valgrind reads breakpoints as code: its program would end by SIGTRAP."""
+    for probe in "uprobe", "inject", "auto":
+        ran = Ran([CUDATRACE, f"--probe={probe}", "--jsonl", tmp_path / "t", "--", "valgrind", "true"])
+        assert ran.status == 2 and ran.err.count("\n") == 1 and "valgrind reads probes as code" in ran.err, ran
+
+
+@pytest.mark.skipif(not VALGRIND, reason="no valgrind")
+def test_valgrind_bystander(tmp_path):
+    """A program under valgrind must not end, also if it is not traced: no function of its library gets a probe."""
+    library = tmp_path / "libcuda.so.1"
+    shutil.copy(LIB, library)
+    program = compiled(tmp_path / "caller", TESTS + "/caller.c")
+    with subprocess.Popen([VALGRIND, "-q", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        print(f"open {library}\ninit\nalloc 2", file=p.stdin, flush=True)
+        assert [p.stdout.readline().split() for _ in range(3)][-1] == ["2"]
+        ran = Ran([CUDATRACE, "--probe=uprobe", "--no-summary", "--jsonl", tmp_path / "t", "--", FAKE + "/sample", "--tokens", "1"],
+                  env={"LD_LIBRARY_PATH": str(tmp_path)}, timeout=120)
+        print("alloc 3\nversion 1", file=p.stdin, flush=True)
+        assert p.stdout.readline().split() == ["3"] and p.stdout.readline(), ran
+        p.kill()  # its end takes a minute
+    assert ran.status == 0 and f"process {p.pid}, which has changed the code of" in ran.err and "missing" in ran.err, ran

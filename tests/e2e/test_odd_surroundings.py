@@ -89,10 +89,10 @@ def test_seccomp_of_perf_alone(tmp_path):
 
 
 TYPED = {
-    "quoted": (["python3 cu.py --n 5"], "leave the quotes out, or run a line of the shell: cudatrace -- sh -c 'LINE'"),
-    "quoted path": (["./train.sh  2"], "leave the quotes out"),
-    "quoted, in a folder": (["/bin/ls -l"], "leave the quotes out"),
-    "a pipe": (["a|b"], "run a line of the shell"),
+    "quoted": (["python3 cu.py --n 5"], "remove the quotes, or run a shell command: cudatrace -- sh -c 'LINE'"),
+    "quoted path": (["./train.sh  2"], "remove the quotes"),
+    "quoted, in a folder": (["/bin/ls -l"], "remove the quotes"),
+    "a pipe": (["a|b"], "run a shell command"),
     "a variable": (["CUDA_VISIBLE_DEVICES=1", "python3", "cu.py"], "to set a variable: cudatrace -- env NAME=VALUE COMMAND"),
     "an empty one": (["_x=", "true"], "to set a variable: cudatrace -- env NAME=VALUE COMMAND"),
     "a path in one": (["LD_LIBRARY_PATH=/opt/x", "true"], "to set a variable: cudatrace -- env NAME=VALUE COMMAND"),

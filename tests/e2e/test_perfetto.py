@@ -12,7 +12,7 @@ import resource
 import subprocess
 
 import pytest
-from helpers import pftrace
+from helpers import pftrace, pypi
 from helpers.run import ALL, CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing
 
 GOLDEN = sorted(glob.glob(TESTS + "/golden/*.jsonl"))
@@ -24,7 +24,7 @@ LIVE = ["sample", "nested", "fork", *(pytest.param(n, marks=pytest.mark.long) fo
 def protos():
     try:
         pftrace.protos()
-    except pftrace.Missing as e:
+    except pypi.Missing as e:
         pytest.skip(str(e))
 
 
@@ -138,7 +138,7 @@ def test_processor(tmp_path, name):
 def in_processor(p, path):
     try:
         tp = pftrace.Processor(path)
-    except pftrace.Missing as e:
+    except pypi.Missing as e:
         pytest.skip(str(e))
     with tp:
         assert not tp.query("select name, value from stats where value != 0 and severity in ('error', 'data_loss')")
@@ -326,7 +326,7 @@ def test_cut_anywhere(tmp_path):
     (tmp_path / "cut").write_bytes(data[:at + 5])
     try:
         tp = pftrace.Processor(tmp_path / "cut")
-    except pftrace.Missing as e:
+    except pypi.Missing as e:
         pytest.skip(str(e))
     with tp:
         assert tp.query("select count(*) from slice s join thread_track k on s.track_id = k.id where dur >= 0") == [(ends,)]

@@ -48,7 +48,7 @@ def saved(d):
 
 
 def test_served(private):
-    """The daemon serves what the documentation says."""
+    """The daemon serves what the documentation lists."""
     d = private.daemon("served")
     private.sample("sample", "--tokens", 20, "--layers", 2)
     passes("prometheus/dashboard.py", "served", saved(d), DOC)

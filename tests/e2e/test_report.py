@@ -276,7 +276,7 @@ def test_not_foreign(tmp_path):
 
 def test_bad_paths(tmp_path):
     judged(1, "cannot read .*nowhere: there is no such file", tmp_path / "nowhere")
-    judged(1, "it is a directory", tmp_path)
+    judged(2, "has no traces", tmp_path)
     judged(0, "nowhere: there is no such file", GOLDEN, tmp_path / "nowhere")
     path = shutil.copy(GOLDEN, tmp_path)
     judged(1, "one of the input traces", "-o", path, path)
@@ -287,7 +287,7 @@ def test_bad_paths(tmp_path):
 def test_all_formats_beside_others(tmp_path):
     """--format=all must use separate file names: no existing file may be overwritten, with or without -o."""
     trace = shutil.copy(GOLDEN, tmp_path / "model.jsonl")
-    ours = {f"model.report{x}" for x in (".txt", ".json", ".html", ".folded", ".svg", ".chrome.json", ".pftrace", ".tables")}
+    ours = {f"model.report{x}" for x in (".txt", ".json", ".html", ".folded", ".svg", ".pb.gz", ".md", ".chrome.json", ".pftrace", ".tables")}
     theirs = {f"model{x}" for x in ("", ".txt", ".json", ".html", ".folded", ".svg", ".chrome.json", ".pftrace", ".1.jsonl")}
     for name in theirs:
         (tmp_path / name).write_text("theirs\n")
@@ -431,3 +431,44 @@ def test_impossible_losses(tmp_path):
     for form in ([], ["--full"]):
         shares = [float(x) for x in re.findall(r"([\d.]+) ?%", cudatrace("report", *form, tmp_path / "t.jsonl").out)]
         assert shares and max(shares) <= 100, (form, max(shares))
+
+
+# --- values that no tracer writes ---
+
+def changed(tmp_path, **members):
+    """A trace of one failed allocation, one product and one collective, with these members in each event."""
+    head = json.loads(LINES[0])
+    call = {"pid": 1, "tid": 1, "comm": "x", "duration_us": 1, "result": 0, "args": {}}
+    events = [
+        {"type": "memory", "op": "alloc", "name": "cuMemAlloc", "symbol": "cuMemAlloc_v2", "size": 64, "ptr": "0x1000"},
+        {"type": "memory", "op": "alloc", "name": "cuMemAlloc", "symbol": "cuMemAlloc_v2", "size": 64, "result": 2, "error": "CUDA_ERROR_OUT_OF_MEMORY"},
+        {"type": "blas", "op": "gemm", "name": "cublasGemmEx", "symbol": "cublasGemmEx", "api": "cublas", "m": 8, "n": 8, "k": 8, "batch": 1,
+         "c_type": "CUDA_R_32F", "flops": 1024},
+        *({"type": "collective", "op": "all_reduce", "name": "ncclAllReduce", "symbol": "ncclAllReduce", "api": "nccl", "pid": i, "tid": i,
+           "bytes": 64, "communicator": "0x1", "rank": i - 1, "nranks": 2, "seq": 1} for i in (1, 2))]
+    path = tmp_path / "t.jsonl"
+    lines = [head, *({"ts": 1 + i / 10, **call, "id": i, **e, **{k: v for k, v in members.items() if k in e}} for i, e in enumerate(events, 1))]
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    return path
+
+
+def test_largest_sequence_number(tmp_path):
+    """The report of such a trace never ended."""
+    path = changed(tmp_path, seq=2**64 - 1)
+    ran = Ran(["prlimit", "--cpu=5", CUDATRACE, "report", "-q", "--format=json", path])
+    assert ran.status == 0 and json.loads(ran.out)["communication"]["calls"] == 2, ran
+
+
+def test_names_are_escaped(tmp_path):
+    """Names of functions were written into JSON as they were."""
+    name = 'f","pid":7,"x":"\n\x1b\\'
+    r = json.loads(report("json", changed(tmp_path, name=name, symbol=name)))
+    assert name in json.dumps(r, ensure_ascii=False).encode().decode("unicode_escape")
+    assert [f["name"] for f in r["overview"]["functions"]] == [name]
+
+
+def test_type_of_a_product(tmp_path):
+    """Five characters of a matrix's type were omitted, also from a shorter one."""
+    for c_type, shown in ("CUDA_R_32F", "R_32F"), ("WHATEVER", "WHATEVER"), ("", ""):
+        text = cudatrace("report", "-q", "--section=gemms", changed(tmp_path, c_type=c_type)).out
+        assert f"8 8 8 {shown} GemmEx" in text, text

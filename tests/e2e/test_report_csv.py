@@ -59,7 +59,7 @@ def text(x):
     if isinstance(x, Number):
         return str(x)
     x = CONTROL.sub("\ufffd", x)
-    return "'" + x if x[:1] in ("=", "+", "-", "@", "\t") else x
+    return "'" + x if x[:1] in ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠") else x
 
 
 class Number(str):
@@ -159,7 +159,7 @@ def test_top(tmp_path):
     assert len(want["longest"]) == 4 and len(want["overview.functions"]) > 5
 
 
-NAMES = ['a,b', 'a "quoted" one', 'two\nlines', 'déjà 网 😀', '=SUM(A1)', '+1', '-1', '@x', '\t=1', "'=1", 'tab\tin', '\u202edrow', '\u001b[31m', 'back\\slash', '\\u0041', '']
+NAMES = ['a,b', 'a "quoted" one', 'two\nlines', 'déjà 网 😀', '=SUM(A1)', '+1', '-1', '@x', '\t=1', "'=1", 'tab\tin', '\u202edrow', '\u001b[31m', 'back\\slash', '\\u0041', '\n=2', '＝1', '']
 
 
 def test_names(tmp_path):

@@ -106,7 +106,7 @@ def redacted(path, what):
 
 
 def test_diff_of_redacted_traces(tmp_path):
-    """If only one trace lacks names or arguments, no difference proves nothing, and one line must say so."""
+    """If only one trace lacks names or arguments, no difference proves nothing, and one line must report it."""
     full, strings, arguments = TOKENS, redacted(tmp_path / "s.jsonl", "strings"), redacted(tmp_path / "a.jsonl", "arguments")
     for one, other, status, verdict, what, where in (
             (full, full, 0, "same", None, None), (strings, strings, 0, "same", "strings", "both"), (full, strings, 3, "unknown", "strings", "after"),

@@ -41,7 +41,7 @@ def pages():
     def by_maker(path, *events):
         maker = folder + "/make_page"
         if not os.path.exists(maker):
-            subprocess.run([*CC, "-std=gnu11", "-O1", "-D_GNU_SOURCE=", "-Isrc", "-Iinclude", "-Itests", TESTS + "/html/make_page.c", O + "/libct.a", "-lz", "-l:libiberty.a",
+            subprocess.run([*CC, "-std=gnu11", "-O1", "-D_GNU_SOURCE=", "-Isrc", "-Iinclude", "-Itests", TESTS + "/html/make_page.c", O + "/libct.a", "-lz", "-lseccomp", "-l:libiberty.a",
                             "-l:libstdc++.a", "-lpthread", "-ldl", "-lm", "-o", maker], check=True)
         subprocess.run([maker, SAMPLE, path, *map(str, events)], stdout=subprocess.DEVNULL, check=True)
 

@@ -12,7 +12,7 @@ from helpers.reorder import reordered
 from helpers.run import FAKE, TESTS, cudatrace, needs_tracing
 
 GOLDEN = sorted(glob.glob(TESTS + "/golden/*.jsonl"))
-FORMS = ["ascii", "json", "html", "chrome", "perfetto", "flamegraph", "svg", "ascii --map", "json --map", "html --map", "flamegraph --map", "ascii --serving",
+FORMS = ["ascii", "json", "html", "chrome", "perfetto", "flamegraph", "svg", "pprof", "ascii --map", "json --map", "html --map", "flamegraph --map", "ascii --serving",
          "json --serving"]
 
 
@@ -21,8 +21,14 @@ def python_sorted(lines):
     return "".join(json.dumps(json.loads(line), sort_keys=True) + "\n" for line in lines)
 
 
+def blanks(lines):
+    """All blanks that a line of JSON may have between its tokens."""
+    tokens = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:," \t\r\n]+')
+    return "".join("\r\t ".join(tokens.findall(python_sorted([line]))) + "\n" for line in lines)
+
+
 WAYS = {"sorted": lambda x: reordered(x, "sorted"), "reversed": lambda x: reordered(x, "reversed"), "by chance": lambda x: reordered(x, "39"),
-        "Python": python_sorted}
+        "Python": python_sorted, "blanks": blanks}
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,32 @@ def test_redacted_sections_are_null():
     assert not wrong({**report, "kernels": None}) and wrong({**report, "overview": None})
 
 
+def test_diffs_conform(tmp_path):
+    """Of the same, different, redacted and incomplete traces; other members, and numbers as text, do not."""
+    schema = json.loads(Ran([CUDATRACE, "list", "--schema=diff"]).out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    is_valid = jsonschema.Draft202012Validator(schema).is_valid
+    one, other = TESTS + "/golden/h200-gpt2-tokens.jsonl", TESTS + "/golden/h200-gpt2-memory.jsonl"
+    cut, hidden = tmp_path / "cut.jsonl", tmp_path / "hidden.jsonl"
+    with open(one, encoding="utf-8") as f:
+        lines = f.readlines()
+    cut.write_text("".join(lines[:-1]))
+    hidden.write_text("".join([json.dumps({**json.loads(lines[0]), "redacted": "arguments"}) + "\n", *lines[1:]]))
+    seen = {}
+    for pair in ((one, one), (one, other), (one, cut), (hidden, one)):
+        found = json.loads(Ran([CUDATRACE, "diff", "--json", *pair]).out)
+        assert is_valid(found), pair
+        seen |= found
+        for path, of in objects(schema, found):
+            assert not is_valid({**found, "none_of_ours": 1})
+            for name, member in of["properties"].items():
+                if member.get("type") == "integer" and name in at(found, path):
+                    spoilt = copy.deepcopy(found)
+                    at(spoilt, path)[name] = "1"
+                    assert not is_valid(spoilt), (path, name)
+    assert {*schema["properties"]} - {*seen} == {"rejected"}
+
+
 def test_unknown_schema():
     ran = Ran([CUDATRACE, "list", "--schema=trace"])
-    assert ran.status == 2 and "--schema=report" in ran.err, ran
+    assert ran.status == 2 and "report diff budget" in ran.err, ran

@@ -268,7 +268,7 @@ def test_again_fails_again(tree):
     assert (status, sums(out)) == (1, (1, 1, 1)) and out.count("# bad: 0 passed, 1 failed") == 2, out
     assert "tests/run.sh bad" in out
     # Failed suites are not repeated without the option, nor if too many fail.
-    for more, wanted in (0, ()), (4, ("--again",)):
+    for more, wanted in (0, ()), (8, ("--again",)):
         for n in range(more):
             tree.suite(f"3{n}-bad", 'echo "not ok bad # it is"')
         status, out = tree.run(*wanted)

@@ -61,6 +61,7 @@ def test_text():
 @pytest.mark.parametrize("args,said", [
     (["--tables", "0", "--", "true"], "--tables 0: must be above 0"),
     (["--interval", "0.01"], "--interval 0.01: give 0.1 seconds to a day"),
+    (["--interval", "0"], "--interval 0: give 0.1 seconds to a day"),
     (["--jsonl", "x"], "--jsonl has no meaning for cudatrace top"),
     (["--"], "COMMAND is missing"),
 ])

@@ -64,7 +64,7 @@ def test_members_of_lines():
 
 def test_columns_of_reports():
     checked = 0
-    for path in glob.glob(f"{SRC}/report/**/*.section", recursive=True):
+    for path in glob.glob(f"{SRC}/**/*.section", recursive=True):
         for macro, args in rows(path):
             if macro != "JSON":
                 continue
@@ -72,7 +72,7 @@ def test_columns_of_reports():
             at, end = f"{os.path.basename(path)}: {name}", ending(name)
             if end in ("ns", "us", "ms", "bytes", "gbps"):
                 checked += 1
-                assert kind in {"ns": ("ns", "mean_ns", "f64_ns"), "bytes": ("bytes",), "gbps": ("rate",)}.get(end, ()), (at, kind)
+                assert kind in {"ns": ("ns", "mean_ns", "f64_ns", "signed"), "us": ("us",), "ms": ("ms",), "bytes": ("bytes",), "gbps": ("rate",)}.get(end, ()), (at, kind)
             if kind in ("ns", "mean_ns", "f64_ns"):
                 assert re.search(r"(^|_)ns$", name), at
             if kind == "ts":
@@ -92,7 +92,7 @@ def test_members_written_by_code():
             units = {x for x in re.findall(r"\b\w+_(ns|us|ms)\b", value)}
             checked += bool(units)
             assert not units or re.search(r"[*/]|ratio_of", value) or units == {"ns" if how in ("milli", "micro") else name.rsplit("_", 1)[-1]}, (path, name, value)
-    assert checked > 10
+    assert checked > 5
 
 
 def test_metrics():

@@ -2,15 +2,15 @@
 #
 # The mocks libcuda.so.1 and libnccl.so.2, the sample program and the test cases. Included by the main Makefile;
 # works alone too: make -f tests/fake/fake.mk fake-all
-# No SAN, no hardening: to a uprobe the entry points must look like a driver's.
+# No SAN, no hardening: the entry points must look like a driver's to a uprobe.
 #
 #   $(O)/fake/libcuda.so.1     entry points as in driver 580 (push %rbp, and a call through a pointer)
 #   $(O)/fake535/libcuda.so.1  entry points as in drivers 470 to 555 (cmpl, je at +10, and a jump through a pointer)
 #   $(O)/fakeplain/libcuda.so.1  entry points without such pointers
 #   $(O)/fakelocked/libcuda.so.1  entry points as in fake/, but that of cuFakeLocked cannot be probed
 #   $(O)/fake*/libnccl.so.2    a mock of NCCL that calls them
-#   $(O)/cupti/libcupti.so.13  a mock of CUPTI, which the mock driver tells what it does
-#   $(O)/fakenvml*/libnvidia-ml.so.1  a mock of NVML; an old one; a library that is none
+#   $(O)/cupti/libcupti.so.13  a mock of CUPTI, to which the mock driver reports its work
+#   $(O)/fakenvml*/libnvidia-ml.so.1  a mock of NVML; an old one; a library that is not NVML
 #   $(O)/fake/sample           an inference-like program
 #   $(O)/cases/NAME            one program per file of tests/cases
 #   $(O)/hard/                 tests/inject: a library and a program that thunks could spoil
@@ -20,7 +20,7 @@ CC	?= gcc
 FAKE_CFLAGS ?= -O2 -g
 Q	?= @
 
-FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) -Isrc -Iinclude -I$(O) -MMD -MP
+FAKE_FLAGS := -D_GNU_SOURCE -std=gnu11 $(FAKE_CFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) -Isrc -Iinclude -I$(O) -MMD -MP
 FAKE_SRCS  := $(wildcard tests/fake/libcuda*.c)
 FAKE_ASM   := $(wildcard tests/fake/*.S)
 FAKE_OBJS  := $(FAKE_SRCS:%.c=$(O)/fake/obj/%.o)
@@ -28,7 +28,7 @@ CASE_BINS  := $(patsubst tests/cases/%.c,$(O)/cases/%,$(wildcard tests/cases/*.c
 FAKE_LIBS  := $(O)/fake/libcuda.so.1 $(O)/fake535/libcuda.so.1 $(O)/fakeplain/libcuda.so.1 $(O)/fakelocked/libcuda.so.1 $(O)/fake/libnccl.so.2 \
   $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2
 
-# Each row of apis.def brings its family's tables. Here, because this file works alone.
+# Each row of apis.def adds its family's tables. This is here because the file also works alone.
 $(O)/api_includes.h: src/decode/apis.def
 	@mkdir -p $(O); sed -n 's|^API[_A-Z]*(\([A-Z0-9_]*\), *"\([a-z0-9_]*\)".*|#define FAMILY \1\n#include "decode/api/\2.def"\n#undef FAMILY|p' $< >$@.new; \
 		cmp -s $@.new $@ && rm $@.new || mv $@.new $@
@@ -44,7 +44,7 @@ $(O)/fake/obj/%.o: %.c | $(O)/api_includes.h
 
 $(O)/fake/obj/%.o: %.S
 	@mkdir -p $(@D)
-	$(Q)$(CC) -g -Isrc -Itests/fake -MMD -MP -c -o $@ $<
+	$(Q)$(CC) -g $(if $(REPRODUCIBLE),$(MAP)) -Isrc -Itests/fake -MMD -MP -c -o $@ $<
 
 $(O)/fake535/obj/%.o: %.S
 	@mkdir -p $(@D)

@@ -7,6 +7,9 @@
  *   FAKE_CUDA_COUNTS=FILE      at exit, append "SYMBOL COUNT" lines; %p in FILE is the pid
  *   FAKE_TID_COUNTS=FILE       calls of each thread: libcuda_tids.c
  *   FAKE_FAIL=SYM:N[:CODE],... the Nth call of SYM fails with CODE (999); N 0: every call
+ *   FAKE_FAULT=KERNEL:CODE     when this kernel (mangled name) ends, its context fails with CODE
+ *   FAKE_HANG=KERNEL[:MS]      this kernel ends after so many milliseconds; without MS: never
+ *   FAKE_EVENT_HANG=1          a wait for an event that is not recorded does not end
  *   FAKE_DELAY_US=SYM:US,...   delays each call of SYM
  *   FAKE_CALL_NS=NS            delays every call
  *   FAKE_KERNEL_US=US          duration of a kernel on the simulated timeline (5)
@@ -290,6 +293,22 @@ static int injected(unsigned id)
 	return OK;
 }
 
+static int fault_code;
+static uint64_t fault_ns;
+
+void fault_plan(int code, uint64_t when_ns)
+{
+	if (!fault_code)
+		fault_ns = when_ns;
+	fault_code = fault_code ? fault_code : code;
+}
+
+static int fault_now(const struct impl *impl)
+{
+	return fault_code && impl && impl->flags & IMPL_CONTEXT && now_ns() >= fault_ns ? fault_code
+											: OK;
+}
+
 /* Called by the entry points with the register words and the address of the stack words. */
 static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 {
@@ -317,12 +336,15 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 		return E_NOT_INIT;
 	if (impl && impl->flags & IMPL_CONTEXT && !ctx_current())
 		return E_CONTEXT;
+	err = fault_now(impl);
+	if (err)
+		return err;
 	if (impl && impl->flags & IMPL_NOLOCK)
 		return impl->run(&c);
 	fake_lock();
 	err = impl ? impl->run(&c) : run_generic(&c);
 	fake_unlock();
-	return err;
+	return err ? err : fault_now(impl);
 }
 
 /* --- for libcupti --- */

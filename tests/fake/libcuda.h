@@ -174,6 +174,9 @@ bool mem_is_host(uint64_t ptr);
 /* false for freed or never allocated device memory; host memory is not checked. */
 bool mem_plausible(uint64_t ptr, size_t size);
 
+/* From that time on the context is unusable: calls that need it return the code. */
+void fault_plan(int code, uint64_t when_ns);
+
 /* Streams. */
 struct graph;
 struct stream {
@@ -197,6 +200,7 @@ void stream_wait(struct stream *s);
 extern struct stream *streams;
 bool stream_is_legacy(const struct stream *s);
 uint64_t copy_ns(size_t bytes);
+#define ENDLESS_NS (3600 * 1000000000ull)
 uint64_t kernel_ns(void);
 
 /* Graphs: the work of a captured or added node. */

@@ -275,8 +275,16 @@ static int run_get_proc(struct call *c)
 	return p ? OK : E_NOT_FOUND;
 }
 
+/* The CUDA runtime starts with these tables, and checks that they are those of NVIDIA's driver. */
 static int run_export_table(struct call *c)
 {
+	static bool reported;
+
+	if (getenv("CUDATRACE_FAKE") && !reported)
+		fputs("cudatrace fake: the program requests internal tables of NVIDIA's driver: if it "
+		      "uses the CUDA runtime, as PyTorch does, it cannot run on the mock driver\n",
+		      stderr);
+	reported = true;
 	return put64(c->w[0], 0) ? E_VALUE : E_NOT_FOUND;
 }
 

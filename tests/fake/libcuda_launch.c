@@ -2,6 +2,7 @@
 /* Mock libcuda: launches, host functions, and stream capture, which records them as nodes. */
 #include "libcuda.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int launch(struct call *c, uint64_t func, const uint32_t *dim, uint64_t stream)
@@ -56,17 +57,42 @@ static int run_launch_host(struct call *c)
 	return work_submit(s, &w);
 }
 
+/* The value after "KERNEL:" if the variable names this kernel; "" without one. NULL: it does not.
+ */
+static const char *planned(const char *variable, uint64_t func)
+{
+	const char *plan = getenv(variable);
+	const struct func *f = plan ? func_get(func) : NULL;
+	size_t len = f ? strlen(f->name) : 0;
+
+	if (!f || strncmp(plan, f->name, len) != 0)
+		return NULL;
+	return plan[len] == ':' ? plan + len + 1 : plan[len] ? NULL : plan + len;
+}
+
 static void run_on_timeline(struct stream *s, const struct work *w, uint64_t duration_ns)
 {
 	stream_add(s, duration_ns);
 	tools_work(s, w, duration_ns);
 }
 
+static void run_kernel(struct stream *s, const struct work *w)
+{
+	const char *code = planned("FAKE_FAULT", w->func), *ms = planned("FAKE_HANG", w->func);
+
+	run_on_timeline(s, w,
+			!ms   ? kernel_ns()
+			: *ms ? strtoull(ms, NULL, 0) * 1000000
+			      : ENDLESS_NS);
+	if (code)
+		fault_plan(strtol(code, NULL, 0), s->busy_until_ns);
+}
+
 int work_run(struct stream *s, const struct work *w)
 {
 	switch (w->kind) {
 	case WORK_KERNEL:
-		run_on_timeline(s, w, kernel_ns());
+		run_kernel(s, w);
 		break;
 	case WORK_COPY:
 		memmove((void *)(uintptr_t)w->dst, (void *)(uintptr_t)w->src, w->size);

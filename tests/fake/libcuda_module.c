@@ -4,7 +4,7 @@
  *
  * Three kinds of image are known: PTX text, whose .entry names are the functions; "FAKE", NUL and
  * then NUL-terminated names up to an empty one, for names that PTX cannot spell; and anything else,
- * which has every function that is asked for.
+ * which has every requested function.
  */
 #include "libcuda.h"
 

@@ -429,6 +429,8 @@ static int run_event_sync(struct call *c)
 
 		wait_until_ns(e->when_ns);
 		wait_host_funcs(s, upto);
+	} else if (getenv("FAKE_EVENT_HANG")) {
+		wait_until_ns(now_ns() + ENDLESS_NS);
 	}
 	return OK;
 }

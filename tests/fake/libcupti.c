@@ -202,7 +202,7 @@ out:
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- what the driver tells --- */
+/* --- notifications by the driver --- */
 
 static void on_enter(const char *symbol, uint32_t correlation)
 {
@@ -253,7 +253,7 @@ static void on_work(enum fake_work what, const char *name, uint64_t start, uint6
 
 static const struct fake_tools tools = {on_enter, on_leave, on_work};
 
-static void tell_driver(const struct fake_tools *t)
+static void report_driver(const struct fake_tools *t)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	const struct fake_tools **at = lib ? dlsym(lib, "fake_tools") : NULL;
@@ -300,7 +300,7 @@ EXPORT int cuptiUnsubscribe(void *subscriber)
 {
 	(void)subscriber;
 	callback = NULL;
-	tell_driver(NULL);
+	report_driver(NULL);
 	return CUPTI_SUCCESS;
 }
 
@@ -326,7 +326,7 @@ EXPORT int cuptiActivityEnable(int kind)
 	if (wants("fail"))
 		return 10;
 	enabled[kind % KINDS] = true;
-	tell_driver(&tools);
+	report_driver(&tools);
 	return CUPTI_SUCCESS;
 }
 

@@ -346,12 +346,12 @@ struct event {
 
 int nvmlEventSetWait_v2(void *set, struct event *e, unsigned ms)
 {
-	static int told;
+	static int reported;
 
 	BEGIN;
-	if (!watched || told || !word("xid") || calls < 2 || ms)
+	if (!watched || reported || !word("xid") || calls < 2 || ms)
 		return 10;
-	told = 1;
+	reported = 1;
 	*e = (struct event){(device)1, 8, number("xid", 0), -1, -1};
 	return 0;
 }

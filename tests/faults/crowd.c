@@ -2,7 +2,8 @@
 /*
  * crowd LIBRARY NAMES PROCESSES CODES: many processes. Each of PROCESSES calls each function of the
  * file NAMES once for each of CODES results (0, 1, ...). Prints "done" when all have, and stays
- * until its stdin ends. The library's functions return their argument.
+ * until its stdin ends; "no probes" if the functions have none after a minute. The library's
+ * functions return their argument.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -30,18 +31,21 @@ static int is_probed(int (*fn)(int))
 #ifdef __x86_64__
 	return memchr((void *)fn, 0xcc, 8) != NULL; /* a breakpoint */
 #else
-	return 0;
+	const unsigned *code = (const unsigned *)fn;
+
+	return code[0] == 0xd42000a0 || code[1] == 0xd42000a0; /* brk #5 */
 #endif
 }
 
 /* Waits until the daemon's probes are on the first and the last function; the time depends on the
- * load of the machine. */
-static void wait_for_probes(void)
+ * load of the machine. Returns whether they are. */
+static int wait_for_probes(void)
 {
 	fns[0](0); /* the daemon finds the caller */
-	for (int i = 0; i < 1000 && !(is_probed(fns[0]) && is_probed(fns[cnt - 1])); i++)
+	for (int i = 0; i < 6000 && !(is_probed(fns[0]) && is_probed(fns[cnt - 1])); i++)
 		usleep(10000);
 	usleep(500000); /* time for the other probes, and later work */
+	return is_probed(fns[0]) && is_probed(fns[cnt - 1]);
 }
 
 int main(int argc, char **argv)
@@ -53,8 +57,10 @@ int main(int argc, char **argv)
 	if (!lib || pipe(done))
 		return 1;
 	find(lib, argv[2]);
-	if (cnt)
-		wait_for_probes();
+	if (cnt && !wait_for_probes()) {
+		puts("no probes");
+		return 1;
+	}
 	for (int i = 0; i < procs; i++) {
 		if (fork())
 			continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A libcuda that returns the handle that it is told to (tests/faults/hang.c). */
+/* A libcuda that returns the requested handle (tests/faults/hang.c). */
 #include <stdint.h>
 
 uint64_t next_handle;

@@ -10,7 +10,7 @@
 
 #include "attach/find/elf.h"
 
-/* NULL: it is refused, which says why; else the caller's. */
+/* Returns NULL if it is refused, with a reason; else the caller frees the result. */
 static inline struct elf_lib *library_of(const uint8_t *data, size_t size, const char *name,
 					 enum api_id api)
 {

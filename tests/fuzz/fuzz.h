@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the fuzz targets share: bytes taken from the front of the input, and sinks into memory. */
+/* Shared by the fuzz targets: bytes taken from the front of the input, and sinks into memory. */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
@@ -15,7 +15,7 @@ struct input {
 	size_t left;
 };
 
-/* n bytes into to; what is missing is 0. */
+/* Copies n bytes to `to`; missing bytes are 0. */
 static inline void take(struct input *in, void *to, size_t n)
 {
 	size_t have = n < in->left ? n : in->left;

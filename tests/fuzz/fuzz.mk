@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# libFuzzer targets: the library once more, compiled by clang for coverage, and one program a target.
+# libFuzzer targets: the library, compiled again by clang for coverage, and one program per target.
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-# The same without sanitizers, and with no shared library but libc (libFuzzer does not run in a static program): several
-# times as fast, and to be carried to a machine without compilers, with a glibc that is no older.
-# Comparisons are not followed, which takes two thirds of the time: that is what the dictionaries are for.
+# The fast targets have no sanitizers and no shared library but libc (libFuzzer does not run in a static program): several
+# times as fast, for a machine without compilers whose glibc is not older.
+# Comparisons are not traced, because that takes two thirds of the time: the dictionaries replace it.
 FUZZ_FAST_COVERAGE = -fsanitize-coverage=inline-8bit-counters,pc-table
 FUZZ_FAST_LINK = $(CLANG) $(CFLAGS_ALL) -fsanitize=fuzzer -static-libstdc++ -static-libgcc $(LINK_PIE) $(LDFLAGS_ALL)
 
 # FUZZ_LIBRARIES=DIR: archives that were built for coverage are linked before the system's libraries: those in DIR/fuzzing
-# (sanitizers, too) or DIR/fuzzing-fast. One that is not there is the system's.
+# (with sanitizers) or DIR/fuzzing-fast. The system's library replaces a missing one.
 FUZZ_ARCHIVES = $(if $(FUZZ_LIBRARIES),$(sort $(wildcard $(FUZZ_LIBRARIES)/$(notdir $(O))/lib*.a)))
 FUZZ_OURS     = -Wl,--start-group $(filter %.o %.a,$^) -Wl,--end-group
 

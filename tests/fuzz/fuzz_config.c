@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The daemon's configuration; what is wrong is said, and what is accepted can be printed. */
+/* The daemon's configuration: errors are reported, and an accepted one can be printed. */
 #include "fuzz.h"
 
 #include <assert.h>

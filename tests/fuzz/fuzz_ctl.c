@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Requests to the daemon's socket: a byte says whether root asks or a member of the group, and the
- * length of the first piece. What a request asks for is done to a daemon without a kernel side.
+ * Requests to the daemon's socket: a byte selects root or a member of the group as the client, and
+ * the length of the first piece. Requests are executed by a daemon without a kernel side.
  */
 #include "fuzz.h"
 
@@ -9,19 +9,19 @@
 #include <stdio.h>
 
 #include "../unit/json_check.h"
-#include "daemon/ctl.c" /* its clients come by a door; here they are let in */
+#include "daemon/ctl.c" /* its clients connect to a listener; here they are passed directly */
 #include "daemon/daemon_priv.h"
 #include "daemon/spool.h"
 #include "sockets.h"
 
-/* The command line of the one process: only root may see it. */
+/* The command line of the only process, which is visible to root alone. */
 #define SECRET "password=4711"
 #define GROUP  4
 
 static struct daemon d;
 static struct ctl *c;
 
-/* The kernel side, and what the daemon's other files do. */
+/* Replaces the kernel side, and the daemon's other files. */
 
 unsigned attach__lib_cnt(const struct attach *a)
 {
@@ -59,12 +59,16 @@ uint64_t now_ns(void)
 void daemon__read_counts(struct daemon *daemon)
 {
 }
+bool daemon__has_just_reloaded(const struct daemon *d)
+{
+	return false;
+}
 bool daemon__reload(struct daemon *daemon, char *why, size_t size)
 {
 	snprintf(why, size, "not now");
 	return false;
 }
-/* Where would it be written? */
+/* Returns the path of the dump. */
 int daemon__dump(struct daemon *daemon, const char *name, const char *why, char **path)
 {
 	assert(!name || *name == '/' || !strchr(name, '/'));
@@ -99,14 +103,14 @@ static void open_daemon(void)
 		.ops = ops, .base = d.base, .lock_fd = -1, .has_group = true, .gid = GROUP};
 }
 
-/* asked: the request; what a member wrote himself may stand in its answer. */
+/* asked: the request. Its answer may contain text that the member sent. */
 static void check_answer(int fd, bool root, const struct input *asked)
 {
 	const char *buf;
 	size_t n;
 
 	buf = sock_take(fd, &n);
-	if (!n) /* it was no whole line */
+	if (!n) /* it was not a complete line */
 		return;
 	assert(n > 1 && n <= SOCK_KEPT && buf[n - 1] == '\n' && buf[0] == '{' &&
 	       json_valid(buf, n - 1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* CUPTI's activity records: none is shorter than what is read of it (sizes of CUDA 11.8). */
+/* CUPTI's activity records: no read exceeds the record (sizes of CUDA 11.8). */
 #include "fuzz.h"
 
 #include <assert.h>
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(&kind, data, size < sizeof(kind) ? size : sizeof(kind));
 	len = size_of(kind);
-	/* With nothing behind it that may be read. */
+	/* No memory behind it may be read. */
 	rec = calloc(1, len);
 	assert(rec);
 	memcpy(rec, data, size < len ? size : len);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Requests to the port, in pieces, from clients that leave, stay, or do not read. A byte says
- * which; what follows is sent: first a piece of the length of the second byte, then the rest.
+ * Requests to the port, in pieces, from clients that leave, stay, or do not read. A byte selects
+ * which; the bytes after it are sent: first a piece of the length of the second byte, then the
+ * rest.
  */
 #include "fuzz.h"
 
 #include <assert.h>
 
-#include "daemon/http.c" /* its clients come by a door; here they are let in */
+#include "daemon/http.c" /* its clients connect to a listener; here they are passed directly */
 #include "sockets.h"
 
 #define STAY_MAX (CLIENTS_MAX + 8)
@@ -62,7 +63,7 @@ static int accept_conn(uint8_t from)
 	return fd;
 }
 
-/* An answer is one, whole as far as its head goes. */
+/* There is one answer, as long as its head states. */
 static void check_answer(int fd)
 {
 	char buf[1024];

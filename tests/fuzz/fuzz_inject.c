@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The memory that a traced process shares with the tracer: it may write anything anywhere, also
- * between two looks. What comes out is no longer than it says, and is of that process.
+ * between two reads. Each record must have its stated length and belong to that process.
  */
 #include "fuzz.h"
 
@@ -70,7 +70,7 @@ static void begin(void)
 	}
 }
 
-/* Somewhere in a slot's own part, in its ring, or at the ring's end. */
+/* Returns a place in a slot's own part, in its ring, or at the ring's end. */
 static void scribble(struct input *from)
 {
 	uint8_t *slot = (uint8_t *)shm__slot(&client.shm, take8(from) % SLOTS);
@@ -81,7 +81,7 @@ static void scribble(struct input *from)
 	take(from, slot + off, size);
 }
 
-/* As a thread does: a whole record behind what is there. */
+/* Appends a whole record, as a thread does. */
 static void write_record(struct input *from)
 {
 	unsigned i = take8(from) % SLOTS;
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 2:
 			for (unsigned i = 0; i < SLOTS; i++)
 				shm__look(&client.shm, i, now);
-			/* From here on nothing that is written is there. */
+			/* From here on, nothing that is written counts. */
 			if (now == 255)
 				shm__end(&client.shm, now);
 			break;

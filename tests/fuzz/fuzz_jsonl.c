@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A saved trace, as a file that somebody sent: the reader, all analyses, the Chrome form; and as
- * the input's size says, a form of the report and a comparison with itself. JSON that comes out
+ * A saved trace, as a file from an unknown sender: the reader, all analyses, the Chrome form;
+ * depending on the input's size, a form of the report and a comparison with itself. Written JSON
  * must be valid.
  */
 #include "fuzz.h"
@@ -20,11 +20,11 @@
 #include "sink/sink.h"
 #include "util/log.h"
 
-/* Of so many sizes one. The page is a megabyte whatever the trace is; a comparison has two traces.
+/* One size of this many. The page is a megabyte for any trace; a comparison has two traces.
  */
 #define HTML_EVERY 16
 #define DIFF_EVERY 4
-/* Then the reader is another: what it knows of names and processes stays. */
+/* After this many runs the reader is replaced, because it keeps names and processes. */
 #define RUNS 64
 
 struct run {
@@ -70,20 +70,24 @@ static void on_end(void *ctx, const struct trace_info *info, const struct trace_
 		diff__end(run->diff, side, info, end);
 }
 
+static const struct report_format *format_of(size_t size)
+{
+	unsigned cnt;
+	const struct report_format *formats = report_formats(&cnt), *f;
+
+	if (size % HTML_EVERY == 0)
+		return report_format_by_path("page.html");
+	f = &formats[size / HTML_EVERY % cnt];
+	return strcmp(f->name, "html") ? f : formats;
+}
+
 static void write_format(struct run *run, const struct saved_file *file, size_t size)
 {
-	const struct report_format *formats, *f;
+	const struct report_format *f = format_of(size);
 	struct term term = {.width = 80};
 	struct out *out = out__memory();
-	unsigned cnt;
 
 	report__finish(run->report, run->has_end ? &run->end : NULL, file, 1);
-	formats = report_formats(&cnt);
-	f = &formats[size / HTML_EVERY % cnt];
-	if (run->opts.html)
-		f = report_format_by_path("page.html");
-	else if (!strcmp(f->name, "html"))
-		f = formats;
 	assert(out && !f->write(run->report, out, &term));
 	if (!strcmp(f->name, "json"))
 		assert(json_valid(out->buf, out->len - 1)); /* a newline ends it */
@@ -95,7 +99,7 @@ static void write_diff(struct run *run)
 	struct out *out = out__memory();
 	struct json j;
 
-	/* A trace is no different from itself. */
+	/* A trace must not differ from itself. */
 	assert(!diff__finish(run->diff));
 	json__init(&j, out);
 	diff__json(run->diff, &j);
@@ -103,7 +107,7 @@ static void write_diff(struct run *run)
 	out__close(out);
 }
 
-/* stdin is the input, without the kernel. */
+/* Replaces stdin by the input, without system calls. */
 static struct input in;
 
 ssize_t read(int fd, void *to, size_t n)
@@ -126,7 +130,7 @@ int fstat(int fd, struct stat *st)
 static void open_all(void)
 {
 	log_set_level(LOG_ERR);
-	/* Else half of the time goes into giving memory back and asking for it again. */
+	/* Otherwise freeing and allocating memory takes half of the time. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
@@ -144,7 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!reader)
 		reader = reader__new(&ops, &run);
 	run = (struct run){.opts = {.top = 1 + size % 20, .iter = size / 8 % (ITER_GAP + 1)}};
-	run.opts.html = size % HTML_EVERY == 0;
+	run.opts.html = !strcmp(format_of(size)->name, "html");
+	run.opts.pprof = !strcmp(format_of(size)->name, "pprof");
 	run.opts.map = size / 2 % 2 ? size % (MAP_BY_CALLS + 1) : MAP_BY_NONE;
 	run.opts.serving = size % 2;
 	run.opts.marker = "cuStreamSynchronize";

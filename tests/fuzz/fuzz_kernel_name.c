@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Mangled names of kernels: whatever a module, or memory behind a handle, holds. The demangler is
- * seen into with FUZZ_LIBRARIES only; without, tests/fuzz/names.c reaches it. */
+/* Mangled names of kernels: a module, or the memory behind a handle, may hold anything. The
+ * demangler is instrumented only with FUZZ_LIBRARIES; otherwise tests/fuzz/names.c tests it. */
 #include "fuzz.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of the kernel log: who may write to it can write anything. */
+/* Records of the kernel log: a process that may write to it can write anything. */
 #include "fuzz.h"
 
 #include <assert.h>

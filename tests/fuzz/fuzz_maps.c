@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lines of /proc/PID/maps: the file's name is the target's choice. */
+/* Lines of /proc/PID/maps, in which the target chooses the file's name. */
 #include "fuzz.h"
 
 #include "attach/find/target.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a collector answers, whoever that is: a byte says whether the input is all of the answer or
- * comes behind a head that is well-formed, and whether the connection ends with it; then there
- * is the length of its first piece. libevent reads it, and what it made of it has a meaning for us.
+ * Answers of an untrusted collector. A byte selects whether the input is the whole answer or
+ * follows a well-formed head, and whether the connection ends after it; the next byte is the length
+ * of its first piece. libevent parses it, and our code interprets the result.
  */
 #include "fuzz.h"
 
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	turn(base);
 	put(in.p + first, in.left - first);
 	turn(base);
-	/* It has not ended: there is no more. */
+	/* The connection has not ended, but has no more data. */
 	for (int i = 0; i < 8 && !answers; i++) {
 		hang_up();
 		turn(base);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* /tmp/perf-PID.map: a program's own text about its own code, which it may change as it is read. */
+/* /tmp/perf-PID.map: a program's text about its own code, which it may change while it is read. */
 #include "fuzz.h"
 
 #include <assert.h>
 
-#include "model/perf_map.c" /* its file is opened by the reading process; here it is there */
+#include "model/perf_map.c" /* its file is opened by the reading process; here it is passed directly */
 
-/* The file, as far as it is written; in memory: the kernel took three quarters of a run's time. */
+/* The file so far. It is in memory, because the kernel took three quarters of a run's time. */
 static struct {
 	const uint8_t *data;
 	size_t size, at;
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rewind(file);
 	m->f = file;
 	find(m, 0x1000);
-	/* The program has added to it. */
+	/* The program appends to it. */
 	map.size = size;
 	find(m, 0x1000);
 	find(m, 0xffffffffffffffff);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A process's memory as --python reads it: code objects, strings, line tables, debug offsets. The
- * input is that memory, from address 0 on; what lies behind it is not there.
+ * input is that memory, from address 0 on; memory after it does not exist.
  */
 #include "fuzz.h"
 
 #include <assert.h>
 
-#include "model/python.c" /* its memory is read by the reading process; here it is there */
+#include "model/python.c" /* its memory is read by the reading process; here it is passed directly */
 
 static struct {
 	const uint8_t *data;
@@ -32,8 +32,8 @@ int reader__memory(pid_t pid, struct reader_range *ranges, unsigned cnt, uint8_t
 	return 0;
 }
 
-/* The same memory as a record has it. */
-static void tell(struct python_codes *c, size_t size)
+/* Passes the same memory in a record. */
+static void add_record(struct python_codes *c, size_t size)
 {
 	struct ct_python_code rec;
 	size_t n = size < sizeof(rec) ? size : sizeof(rec);
@@ -59,7 +59,7 @@ static void read_codes(const struct python_location *place, enum ct_redact redac
 	for (unsigned i = 0; i < 8; i++)
 		frames[i] = (struct ct_python_frame){size * i / 8 & ~7ull, i, 2 * i};
 	assert(python_codes__read(c, frames, 8) && python_codes__read(c, frames, 8));
-	tell(c, size);
+	add_record(c, size);
 	for (unsigned i = 0; i < 8; i++) {
 		if (!python_codes__frame(c, &frames[i], &f))
 			assert(!f.symbol && !f.module);

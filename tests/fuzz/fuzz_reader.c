@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers of the reading process, which looks at what hostile programs make: numbers, descriptors
- * of anything, as many as there are. What is taken is a regular file or an error, and nothing of
- * what came along stays open. Answers come from memory; of every KERNEL_EVERY runs one goes through
- * a socket besides, and must end the same.
+ * Answers of the reading process, which handles files of hostile programs: numbers, and any number
+ * of descriptors of any kind. The result is a regular file or an error, and no other received
+ * descriptor stays open. Answers come from memory; one of every KERNEL_EVERY runs also uses a
+ * socket, and must have the same result.
  */
 #include "fuzz.h"
 
@@ -21,13 +21,14 @@
 
 #define FDS_MAX	     8
 #define KERNEL_EVERY 1024
-/* A socket that is none; descriptors that are none come behind it. */
-#define MEMORY	     512
-#define FIRST	     (MEMORY + 1)
-#define OPEN_MAX_CNT 2 /* an answer's, as the kernel gives them to who has room for one */
+/* A simulated socket; simulated descriptors follow it. */
+#define MEMORY 512
+#define FIRST  (MEMORY + 1)
+/* An answer's descriptors, as the kernel delivers them to a receiver with room for one. */
+#define OPEN_MAX_CNT 2
 
 static const mode_t types[] = {S_IFREG, S_IFIFO, S_IFDIR, S_IFCHR};
-static int things[4]; /* one of each, for the kernel */
+static int things[4]; /* one of each kind, for the kernel */
 static int pair[2];
 
 static struct {
@@ -106,7 +107,7 @@ static void open_things(void)
 	things[3] = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-/* The lowest that is free: goes up with each that is left. */
+/* Returns the lowest free descriptor, which increases with each one that was left open. */
 static int free_fd(void)
 {
 	int fd = dup(things[0]);
@@ -136,7 +137,7 @@ static void send_all(void)
 	assert(sendmsg(pair[1], &msg, 0) == (ssize_t)sent.len);
 }
 
-/* taken: what came of it before, fd with it. */
+/* taken: the earlier result, with fd. */
 static void by_kernel(bool taken, int fd)
 {
 	int before, now = -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Raw records through the model into all outputs; each line of JSON must be valid. The first byte
- * of a record says whether its sizes are hostile too, or right, so that what lies behind the check
- * is reached: a call then has the words and captures that its function's spec asks for.
+ * of a record selects hostile or valid sizes, so that code after the check is reached: a call then
+ * has the words and captures that its function's spec requests.
  */
 #include "fuzz.h"
 
@@ -138,7 +138,7 @@ static void put_record(struct input *in, uint8_t *buf, const struct fnset *fns)
 	}
 }
 
-/* In a block of exactly its size, so that reading behind it is seen. */
+/* Copied to a block of exactly its size, so that reads beyond it are detected. */
 static void send(struct model *m, const uint8_t *buf, size_t size)
 {
 	void *copy = malloc(size ? size : 1);
@@ -161,7 +161,7 @@ static void check_lines(const struct out *out)
 	}
 }
 
-/* Made once: they are large, and what a run leaves in them is no more than a long trace would. */
+/* Created once, because they are large, and runs leave no more in them than a long trace. */
 static struct outputs outputs;
 static struct fnset *fns;
 static struct nv_abi abi;
@@ -207,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!fns)
 		open_outputs(&info);
-	/* A new one has tables to fill. */
+	/* A new one has empty tables. */
 	m = m
 		    ?: model__new(&(struct model_opts){.fns = fns,
 						       .fn = on_event,

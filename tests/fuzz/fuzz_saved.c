@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Lines of saved traces, of every kind of event: from JSON to the event, and from there to its
- * Chrome and Perfetto forms. Without files and analyses, which fuzz_jsonl has: a hundred times as
- * fast.
+ * Chrome and Perfetto forms. It has no files and analyses, unlike fuzz_jsonl, and is a hundred
+ * times as fast.
  */
 #include "fuzz.h"
 
@@ -13,7 +13,7 @@
 #include "sink/sink.h"
 #include "util/out.h"
 
-/* Then all begins anew: a trace's names and processes stay. */
+/* After this many runs everything is created anew, because a trace keeps names and processes. */
 #define RUNS 256
 
 static struct parser *parser;
@@ -54,13 +54,13 @@ static void on_event(const struct trace_event *ev)
 	assert(ev->name && ev->op && (ev->kind != EVENT_CALL || ev->fn));
 	out_char(out, '[');
 	sink__event(chrome, ev);
-	/* Events, each with a comma behind it, in one line or several. */
+	/* Events, each followed by a comma, in one line or several. */
 	if (out->len > 1) {
 		assert(!memcmp(out->buf + out->len - 2, ",\n", 2));
 		out->buf[out->len - 2] = ']';
 		assert(json_valid_loose(out->buf, out->len - 1));
 	}
-	/* Whole units, one behind the other. */
+	/* Consecutive whole units. */
 	sink__event(perfetto, ev);
 	out = perfetto->out;
 	for (size_t at = 0, n; at < out->len; at += n) {
@@ -70,7 +70,7 @@ static void on_event(const struct trace_event *ev)
 	clear();
 }
 
-/* As saved/stream.c does; line has PARSE_SLACK behind it. */
+/* Like saved/stream.c; line is followed by PARSE_SLACK. */
 static void on_line(const char *line, size_t len)
 {
 	struct json_value p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Any file that a process maps: which function is an address in it? */
+/* Any file that a process maps: finds the function of an address in it. */
 #include "fuzz.h"
 
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Mangled names by the million: the system's demangler is a library that no fuzzer sees into, so
- * names are put together from the tokens of the ABI instead. names NAMES [JOBS [SEED]] A name that
- * takes SLOW_S of processor time, 1 MB of stack or 2 GB of memory, or ends its process otherwise,
- * is printed, and the job goes on behind it. Exit status 1 when there was one. Results are the same
- * for the same numbers.
+ * Millions of mangled names: the system's demangler is not instrumented for a fuzzer, so names are
+ * assembled from the tokens of the ABI instead. names NAMES [JOBS [SEED]] A name that takes SLOW_S
+ * of processor time, 1 MB of stack or 2 GB of memory, or ends its process otherwise, is printed,
+ * and the job continues after it. Exit status 1 when there was one. Results are the same for the
+ * same numbers.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,11 +23,11 @@
 #include "util/demangle.h"
 
 #define JOBS_MAX 256
-#define NAME_SZ	 4200 /* as long as names that are read through handles, and longer */
+#define NAME_SZ	 4200 /* up to the length of names that are read through handles, and more */
 #define SLOW_S	 8
-#define BAD_MAX	 100 /* of a job: then it gives up */
+#define BAD_MAX	 100 /* of a job, after which it gives up */
 
-/* In memory that the parent sees: what a job was at when it ended. */
+/* Shared with the parent: the last name of a job when it ended. */
 struct job {
 	pid_t pid;
 	uint64_t first, next, end; /* numbers of names */
@@ -73,7 +73,7 @@ static size_t put(char *name, size_t len, const char *token)
 	return len + n;
 }
 
-/* Most are short: what is wrong with a name is seldom its length. */
+/* Most names are short, because defects rarely depend on the length. */
 static size_t wanted_len(uint64_t *x)
 {
 	switch (below(x, 16)) {
@@ -92,7 +92,7 @@ static const char *a_token(uint64_t *x)
 	return tokens[below(x, sizeof(tokens) / sizeof(tokens[0]))];
 }
 
-/* Tokens by chance, some of them many times. */
+/* Random tokens, some of them many times. */
 static void by_chance(char *name, uint64_t *x)
 {
 	size_t want = wanted_len(x), len = put(name, 0, "_Z");
@@ -106,7 +106,7 @@ static void by_chance(char *name, uint64_t *x)
 	}
 }
 
-/* A real name, or a part of it, with tokens put in, parts said twice or taken out. */
+/* A real name, or a part of it, with tokens inserted, and parts repeated or removed. */
 static void changed(char *name, uint64_t *x)
 {
 	size_t len = put(name, 0, real_names[below(x, sizeof(real_names) / sizeof(real_names[0]))]);
@@ -137,7 +137,7 @@ static void changed(char *name, uint64_t *x)
 	}
 }
 
-/* Each type is made of two of the one before, or of packs of it: 2^n of the first. */
+/* Each type consists of two of the previous one, or of packs of it: 2^n of the first. */
 static void doubled(char *name, uint64_t *x)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -158,7 +158,7 @@ static void doubled(char *name, uint64_t *x)
 	}
 }
 
-/* One thing in another, and what closes them, or not. */
+/* Nested items, with or without their ends. */
 static void nested(char *name, uint64_t *x)
 {
 	const char *open = a_token(x), *more = below(x, 2) ? a_token(x) : "";
@@ -219,7 +219,7 @@ static void one(struct job *j, uint64_t seed)
 	}
 }
 
-/* SIGXCPU ends what takes longer than that from here. */
+/* SIGXCPU ends a process that takes longer than that from here. */
 static void limit_time(void)
 {
 	struct rlimit lim;
@@ -271,7 +271,7 @@ static struct job *job_of(pid_t pid, unsigned cnt)
 	return NULL;
 }
 
-/* What a job has died of; the name is the one that it was at. */
+/* Prints why a job ended, with its current name. */
 static void say(struct job *j, int status)
 {
 	int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What mangled names are made of (Itanium C++ ABI, chapter 5.1), and some that compilers made. */
+/* Tokens of mangled names (Itanium C++ ABI, chapter 5.1), and some real names from compilers. */
 #ifndef TESTS_NAMES_TOKENS_H
 #define TESTS_NAMES_TOKENS_H
 
@@ -144,7 +144,7 @@ static const char *const tokens[] = {
 	"GR",
 	"GTt",
 	"GI",
-	/* numbers, ends, what is none of it */
+	/* numbers, ends, and invalid tokens */
 	"0",
 	"9",
 	"36",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Puts what `make fuzz-fast` has built into a folder that runs anywhere: build/fuzz-pack.
+# Packs the programs of `make fuzz-fast` into a folder that runs anywhere: build/fuzz-pack.
 #   FUZZ_DIR=$PWD/fuzz-pack FUZZ_RUNS=50000000 FUZZ_JOBS=32 FUZZ_SECONDS=540 fuzz-pack/run.sh TARGET...
 set -eu
 cd "$(dirname "$0")/../.."

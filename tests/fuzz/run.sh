@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Runs the fuzz targets in the order given, FUZZ_SECONDS (60) each:
 #   tests/fuzz/run.sh [TARGET...]          TARGET as in fuzz_TARGET.c, or names (names.c)
-#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        so many runs of each, by so many processes at once; FUZZ_SECONDS is then the
-#                                          most that all take together: name the slowest last, which gets what is left
-#   FUZZ_DIR=DIR                           programs, seeds and dictionaries are there already (`make fuzz-fast` packs
+#   FUZZ_RUNS=50000000 FUZZ_JOBS=32        number of runs of each, and of processes at once; FUZZ_SECONDS is then the
+#                                          limit for all together: name the slowest last, which gets the remaining time
+#   FUZZ_DIR=DIR                           programs, seeds and dictionaries exist already (`make fuzz-fast` packs
 #                                          them: no sanitizers, static): nothing is built, no source is needed
-# What they find interesting is kept in build/fuzzing/corpus, and where they begin next time. An input that
-# fails is kept beside it and named. Exit status 1 when there is one.
+# Interesting inputs are kept in build/fuzzing/corpus, where the next run begins. An input that
+# fails is kept beside it and printed. Exit status 1 when there is one.
 set -u
 cd "$(dirname "$0")" || exit 1
 [ -n "${FUZZ_DIR-}" ] || cd ../.. || exit 1
@@ -17,14 +17,14 @@ jobs=${FUZZ_JOBS:-1} seconds=${FUZZ_SECONDS:-60}
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 seed() { mkdir -p "$dir/seeds/$1" && cat >"$dir/seeds/$1/$2"; }
-# Small real inputs, for what chance would not find.
+# Small real inputs, because chance would not find these.
 make_seeds()
 {
 	mkdir -p "$dir/seeds/elf"
 	printf 'int cuInit(int f){return f;}\nint cuMemAlloc_v2(int f){return f+1;}\n' |
 		gcc -shared -nostdlib -Wl,-soname,libcuda.so.1,-z,noseparate-code,--build-id -s -x c - \
 			-o "$dir/seeds/elf/small.so" || return 1
-	# Three that load what lies together, and a version.
+	# Three functions that load adjacent members, and a version.
 	mkdir -p "$dir/seeds/nccl"
 	gcc -O2 -shared -nostdlib -Wl,-soname,libnccl.so.2,-z,noseparate-code -s -x c - -o "$dir/seeds/nccl/small.so" <<-'C' || return 1
 		struct comm { char state[1024]; unsigned long hash; int rank, ranks, device; };
@@ -68,10 +68,11 @@ PY
 	python3 tests/fuzz/seeds.py python "$dir/seeds"
 	mkdir -p "$dir/seeds/symbols" && cp "$dir/seeds/elf/small.so" /bin/true "$dir/seeds/symbols/"
 	make_daemon_seeds
+	make_mcp_seeds
 	make_dicts
 }
 
-# What is asked of the daemon, and what it is answered; the first bytes are the target's own.
+# Requests to the daemon, and answers to it; the first bytes are the target's own.
 make_daemon_seeds()
 {
 	local word answer='{"partialSuccess":{"rejectedSpans":"3"}}'
@@ -92,7 +93,27 @@ make_daemon_seeds()
 	printf '\2\0\1\0\0\0\0' | seed reader two
 }
 
-# What chance does not spell: words of each language, quoted.
+# A call of each tool, and what the protocol has besides.
+make_mcp_seeds()
+{
+	local call='{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{%s}}}\n'
+	{
+		printf '{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-03-26"}}\n'
+		printf '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"}]\n{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n'
+	} | seed mcp protocol
+	# shellcheck disable=SC2059
+	{
+		printf "$call" 1 events '"type":"kernel","rows":1,"columns":["ts","args"]'
+		printf '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}\n'
+		printf "$call" 2 events '"group":"kernel","from_ms":-1,"page":"1"'
+		printf "$call" 3 diff '"old":"1","new":"2","table":"kernels"'
+	} | seed mcp queries
+	# shellcheck disable=SC2059
+	printf "$call" 1 section '"name":"kernels.list","order":"total_ns","contains":"k"' 2 section '"name":"memory"' 3 sections '"section":"map"' \
+		4 what_if '"changes":["host=0.5"]' 5 summary '' | seed mcp sections
+}
+
+# Words of each format, quoted, which chance does not produce.
 words() { sed 's/[\\"]/\\&/g; s/.*/"&"/' | sort -u >"$dir/$1.dict"; }
 make_dicts()
 {
@@ -105,6 +126,12 @@ make_dicts()
 		printf '%s\n' 18446744073709551615 -1 1e308 0.000001 '{"type":"header","name":"cudatrace","schema":2}' HtoD DtoD '[1,1,1]' null true
 	} | words saved
 	printf '%s\n' status level burst dump reload trace metrics sampled off default $'\t' 7 10s 1e9 -1 4294967303 'py*' '[' mine.zst .jsonl / . | words ctl
+	{
+		sed -n 's/^ARG([a-z_]*, \([a-z_]*\),.*/"\1":/p; s/^TOOL(\([a-z_]*\),.*/"\1"/p' src/mcp/tools.def
+		sed -n 's/^AN([A-Z_]*, \([a-z_]*\),.*/"\1"/p' src/report/analyses.def
+		printf '%s\n' '"jsonrpc":"2.0",' '"id":' '"method":' '"params":' '"arguments":' '"name":' '"columns":["ts"],' '"rows":' '"page":"1"' tools/call tools/list \
+			notifications/cancelled '"requestId":' initialize '"protocolVersion":"2025-03-26"' '[{' '},{' '}]' kernels.list 1e308 -1 null
+	} | words mcp
 	printf '%s\n' 'GET ' 'HEAD ' 'POST ' /metrics /healthz / '?' ' HTTP/1.1' ' HTTP/1.0' $'\r' 'Host: ' http:// // | words http
 	printf '%s\n' 'HTTP/1.1 ' '200 ' '429 ' '503 ' '100 ' $'\r' 'Content-Length: ' 'Transfer-Encoding: chunked' 'Retry-After: ' 'Connection: close' \
 		'Wed, 21 Oct 2026 07:28:00 GMT' '{"partialSuccess":{' '"rejectedSpans":' '"rejectedDataPoints":' 18446744073709551615 -1 '"' : 0 ffffffff | words otlp
@@ -132,7 +159,7 @@ make_dicts()
 	done
 }
 
-# one NAME LENGTH JOB: a process's share of the runs. Entropy as a guide takes libFuzzer longer than most targets take.
+# one NAME LENGTH JOB: a process's share of the runs. Without entropy, which takes longer than most targets.
 one()
 {
 	local name=$1 log=$dir/$1.$3.log dict='' time=$seconds rc
@@ -147,7 +174,7 @@ one()
 	echo "$3" >>"$dir/$name.ended"
 }
 
-# What became of a target that has ended.
+# Prints the result of a target that has ended.
 say()
 {
 	local name=$1 runs crashes hangs log
@@ -163,7 +190,7 @@ say()
 	echo "not ok fuzz $name: $runs runs, $crashes crashes, $hangs hangs # $(grep -aoE "Test unit written to .*|ERROR: .*|Assertion.*" "$log" | tail -n 2 | tr '\n' ' '); see $log"
 }
 
-# Waits for a process, and says what has ended with it.
+# Waits for a process, and prints the result of its target.
 wait_one()
 {
 	local name
@@ -176,7 +203,7 @@ wait_one()
 	done
 }
 
-# The next target begins where there is a process less than there may be: none waits for another's last.
+# The next target begins as soon as a process is free, so none waits for another target's last process.
 fuzz()
 {
 	local name=$1 i
@@ -189,7 +216,7 @@ fuzz()
 	done
 }
 
-# The demangler's names: a number of them, not a time.
+# The demangler's names are limited by number, not by time.
 names()
 {
 	local prog=$O/fuzz/names out

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""seeds.py [python] FOLDER: inputs to begin with, of saved traces and the documents; python: memory of a CPython."""
+"""seeds.py [python] FOLDER: writes seeds from saved traces and the documents; python: memory of a CPython."""
 import json, os, struct, sys
 
 
 def python(folder):
-    """A code object at 0 and what it leads to, as 3.8, 3.10, 3.11 and 3.12 have it; a debug header."""
+    """A code object at address 0 and the objects that it refers to, as in 3.8, 3.10, 3.11 and 3.12; a debug header."""
     os.makedirs(folder, exist_ok=True)
     for minor, file, name, table, first, asc in ((8, 104, 112, 120, 40, 48), (10, 104, 112, 120, 40, 48), (11, 112, 128, 136, 72, 48), (12, 112, 128, 136, 68, 40)):
         m = bytearray(1024)
@@ -43,7 +43,7 @@ for name in ("h200-gpt2-tokens", "h200-gpt2-memory", "h200-triton"):
     lines = open(f"tests/golden/{name}.jsonl", encoding="utf-8").readlines()
     cuts += ["".join(lines[i:i + n]) for i, n in ((1, 4), (30, 12), (90, 40), (len(lines) - 6, 6))]
     cuts.append(lines[0] + "".join(lines[-40:]))
-# What the map is made of: frames, ranges, operators with their backward pass; and serving: products and waits.
+# Data of the map: frames, ranges, operators with their backward pass; and of serving: products and waits.
 sys.path.insert(0, "tests/map")
 import make_trace  # noqa: E402 (its folder is none of the path)
 os.makedirs(sys.argv[1], exist_ok=True)
@@ -60,7 +60,7 @@ for i in range(40):
                 "batch": 1, "a_type": "CUDA_R_32F", "flops": 99}
     lines.append(json.dumps({"ts": i, **what, **more}, separators=(",", ":")) + "\n")
 cuts.append("".join(lines))
-# One line of each kind of event that there is.
+# One line of each kind of event.
 kinds = {}
 for name in ("tests/golden/h200-gpt2-tokens.jsonl", "docs/SCHEMA.md"):
     for line in open(name, encoding="utf-8"):

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sockets in memory, for libevent and the daemon's code: what they ask of the kernel is answered
- * here, which took four fifths of a run's time. Included by one file of a program: it defines
- * libc's functions. Descriptors that are not from here go to the kernel; epoll knows those from
- * here only.
+ * Sockets in memory, for libevent and the daemon's code: system calls, which took four fifths of a
+ * run's time, are simulated here. Included by one file of a program: it defines libc's functions.
+ * Other descriptors go to the kernel; epoll supports only simulated ones.
  */
 #ifndef TESTS_FUZZ_SOCKETS_H
 #define TESTS_FUZZ_SOCKETS_H
@@ -24,22 +23,22 @@
 #define SOCK_FIRST 512 /* above all of the kernel's */
 #define SOCKS_MAX  320
 #define SOCK_IN_SZ 2048
-/* What is taken before the other end reads, and how much of that it can read. */
+/* Bytes accepted before the other end reads, and how many of these it can read. */
 #define SOCK_OUT_MAX 65536
 #define SOCK_KEPT    16384
 
-/* Its place is given to another when both ends are closed. */
+/* Its place is reused when both ends are closed. */
 struct sock {
-	bool open, hung_up; /* our end is; theirs did */
+	bool open, hung_up; /* our end is closed; their end was */
 	struct epoll_event wants;
 	size_t in_at, in_len, out_len;
 	char in[SOCK_IN_SZ], out[SOCK_KEPT];
 };
 
 static struct sock socks[SOCKS_MAX];
-static unsigned sock_end; /* there is none from here on */
+static unsigned sock_end; /* no data comes after this */
 static struct ucred sock_peer;
-static int sock_connected = -1; /* the last that was: who uses connect() takes it from here */
+static int sock_connected = -1; /* the last created one: a caller of connect() gets it from here */
 
 static struct sock *sock_of(int fd)
 {
@@ -74,7 +73,7 @@ static int sock_new(void)
 	return SOCK_FIRST + i;
 }
 
-/* Lost when our end is closed. */
+/* It is lost when our end is closed. */
 static void sock_put(int fd, const void *data, size_t len)
 {
 	struct sock *s = sock_of(fd);

@@ -208,8 +208,13 @@ UVM = dict(EVENT, **{
     'to': (PROCESSOR, False), 'cause': (lambda v: word(v) or count(v), False),
 })
 LEVEL = matches(re.compile(r'(trace|sample 1/\d+|count|count entries)\Z'))
-TRACER = dict(EVENT, **{'op': (one_of({'level', 'lost'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
-                        'why': (word, True)})
+WAIT = {
+    'process': (some, False), 'thread': (some, False), 'function': (word, False), 'waited_us': (num, False), 'over': (is_true, False), 'work': (word, False),
+    'work_id': (some, False), 'stream': (hexa, False), 'launched_by': (word, False), 'behind': (count, False),
+    'deadlock': (one_of({'host-function', 'event'}), False), 'certain': (is_true, False), 'stack': (some, False),
+}
+TRACER = dict(EVENT, **WAIT, **{'op': (one_of({'level', 'lost', 'hang'}), True), 'from': (LEVEL, False), 'to': (LEVEL, False), 'events': (some, False),
+                                'why': (word, True)})
 STACK = dict(EVENT, **{'op': (one_of({'stack'}), True), 'id': (some, True), 'frames': (array(is_object), True), 'python': (array(is_object), False)})
 FRAME = {
     'ip': (hexa, True), 'module': (word, False), 'offset': (hexa, False), 'build_id': (matches(BUILD_ID), False),
@@ -222,6 +227,7 @@ CTXSW = dict(EVENT, **{
     'truncated_start': (is_true, False), 'lost_before': (some, False),
 })
 INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, True), 'cpu': (count, True)})
+JOB = dict(EVENT, **{'op': (one_of({'rank'}), True), 'global_rank': (count, True)})
 GPU_DEVICE = dict(EVENT, **{
     'op': (one_of({'device'}), True), 'device': (count, True), 'uuid': (word, False), 'pci': (word, False), 'model': (text, False),
     'capability': (some, False), 'multiprocessors': (some, False), 'clock_khz': (some, False),
@@ -316,6 +322,7 @@ class Trace:
                       'scheduler': lambda o: members(o, SCHEDULER, o.get('name', kind)),
                       'xid': lambda o: members(o, XID, kind), 'interrupt': lambda o: members(o, INTERRUPT, kind),
                       'ctxsw': lambda o: members(o, CTXSW, kind), 'gpu_device': lambda o: members(o, GPU_DEVICE, kind),
+                      'job': lambda o: members(o, JOB, kind),
                       'tracer': self.check_tracer, 'stack': self.check_stack}
             if kind == 'kernel' and obj.get('op') in SYSTEM_CALLS:
                 checks[kind] = self.check_system_call
@@ -336,7 +343,13 @@ class Trace:
     def check_tracer(o):
         members(o, TRACER, 'tracer')
         together(o, 'from', 'to')
-        need(('from' in o) == (o['op'] == 'level') == ('events' not in o), 'tracer: a level has from and to, a loss events')
+        need(('from' in o) == (o['op'] == 'level') and ('events' in o) == (o['op'] == 'lost'), 'tracer: a level has from and to, a loss events')
+        need(o['op'] == 'hang' or not o.keys() & WAIT.keys(), 'tracer: only a hang has these members')
+        if o['name'] == 'wait':
+            need(o.keys() >= {'process', 'thread', 'function', 'waited_us'}, 'tracer: a wait has its thread and its call')
+            together(o, 'work', 'work_id')
+            together(o, 'work', 'stream')
+            together(o, 'work', 'behind')
 
     @staticmethod
     def constant(name):

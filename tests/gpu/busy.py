@@ -4,8 +4,8 @@ import time
 
 
 def busy_for(share, seconds, slot, size, products=1):
-    """Multiplies matrices of that size for a share of each slot, so many products before each wait; how long it did, and how long all
-    took."""
+    """Multiplies matrices of that size for a share of each slot, with that many products before each wait. Returns the time of the products
+    and the total time."""
     import torch
     a = torch.randn(size, size, device="cuda", dtype=torch.bfloat16)
     torch.mm(a, a)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a call takes its thread: cuDriverGetVersion, which does next to nothing. usage: call_loop
- * CALLS. Not in the first seconds, in which as root uprobes are there beside the library. */
+/* Measures the time of a call in its thread: cuDriverGetVersion, which does almost nothing. usage:
+ * call_loop CALLS. It skips the first seconds, because as root uprobes are attached beside the
+ * library then. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compares launches that cudatrace saw in a region with what torch.profiler counted there.
+"""Compares the launches that cudatrace recorded in a region with the counts of torch.profiler there.
 
 usage: compare.py TRACE.jsonl OUT_OF_GPT2.json
 """

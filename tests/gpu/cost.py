@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a trace says that it cost GPT-2, against what it did: within 25 % of that?
+"""Compares the overhead that a trace of GPT-2 reports with the measured overhead: it must be within 25 %.
 
 usage: cost.py CUDATRACE OUT_FOLDER [OPTION...]    OPTION: those of cudatrace in one word, as "--all --count=query". 75 s each
        SERVE="PROGRAM ARG..."                      instead of GPT-2, a program with serve.py
 
-One process makes tokens all the time (the host is what they wait for): with a tracer attached, and right before and right
-after that without. The difference of its CPU time is what it cost; that of the time is told beside it. What is said is the ratio
-of medians, with an interval that has it with 95 %, by bootstrap over turns.
+One process makes tokens all the time (the host is the bottleneck): with a tracer attached, and right before and after that without. The
+overhead is the difference of its CPU time; the difference of elapsed time is printed beside it. The result is the ratio of medians, with a
+95 % interval by bootstrap over turns.
 """
 import json
 import os
@@ -38,8 +38,8 @@ class Program:
 
 
 def one_turn(tracer, trace, way, gen):
-    """Beside the time before and that after: [time and CPU time that it cost and what it said, ms a token; time without, with it;
-    calls a token, drops]"""
+    """Relative to the time before and after: [added time and CPU time, and the reported overhead, in ms per token; time without and with
+    it; calls per token, drops]"""
     before = gen.rounds()
     with subprocess.Popen([tracer, "-q", "--jsonl", trace, *shlex.split(way), "-p", str(gen.proc.pid)]) as ct:
         while not os.path.exists(trace) or not os.path.getsize(trace):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ctxsw.py CUDATRACE OUT [SECONDS]: the log of context switches against what the processes did.
+"""ctxsw.py CUDATRACE OUT [SECONDS]: compares the log of context switches with the work of the processes.
 
-Two processes multiply matrices on one GPU, and note when each batch was done; the first sleeps once. Meanwhile cudatrace reads
+Two processes multiply matrices on one GPU, and record the end of each batch; the first sleeps once. Meanwhile cudatrace reads
 the log: as root, as nobody, as root and killed, as root again. Each share in the log is compared with the process's share of
 the batches in that time, the sleep with the longest time that the process was not on the GPU, and the rate of
 batches with the log with the rate without.
@@ -56,7 +56,7 @@ def wait_for(path, seconds=120):
 
 
 def trace(cudatrace, path, seconds, user=0, kill=None):
-    """Times of begin and end; what it said."""
+    """Returns times of begin and end, and the output."""
     begin = time.monotonic()
     p = subprocess.Popen([cudatrace, "-q", "--probe=inject", "--gpu-ctxsw", "--summary", "--jsonl", path, "--", "sleep", str(seconds)],
                          stderr=subprocess.PIPE, text=True, user=user, group=user, extra_groups=[], cwd="/")
@@ -69,7 +69,7 @@ def trace(cudatrace, path, seconds, user=0, kill=None):
 
 
 def read(path):
-    """The header, slices as (begin, end, event) in seconds of CLOCK_MONOTONIC, the end line."""
+    """Returns the header, slices as (begin, end, event) in seconds of CLOCK_MONOTONIC, and the end line."""
     with open(path, encoding="utf-8") as f:
         lines = [json.loads(line) for line in f if line.endswith("}\n")]
     base = lines[0]["clock_base_ns"] / 1e9
@@ -86,7 +86,7 @@ def batches(worker, begin, end):
 
 
 def check(path, workers, as_root):
-    """Compares one trace with what the processes noted; False: it does not hold."""
+    """Compares one trace with the records of the processes; returns False if they differ."""
     head, slices, end = read(path)
     name = os.path.basename(path)
     if head.get("gpu_ctxsw") != "on" or not slices:
@@ -125,7 +125,7 @@ def main(cudatrace, out, seconds=4.0):
     os.makedirs(out, exist_ok=True)
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)
-    # Where nobody may look.
+    # In a folder that the user nobody may read.
     binary = shutil.copy(cudatrace, folder + "/cudatrace")
     os.chmod(binary, 0o755)
     procs = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", folder, str(i)]) for i in range(2)]

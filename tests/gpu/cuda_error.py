@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Works for some seconds, allocates more than there is, works on, and reads an address that is nobody's.
+"""Works for a few seconds, allocates more memory than the GPU has, continues, and reads an invalid address.
 
 usage: cuda_error.py SECONDS
 """

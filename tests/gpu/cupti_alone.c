@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* CUPTI with what --gpu-time asks of it, and nobody who reads it (gpu_time.py, part floor): by
- * CUDA_INJECTION64_PATH. CUPTI_ALONE=callbacks: and a callback that does nothing at each launch and
+/* Enables CUPTI with the settings of --gpu-time, without a reader (gpu_time.py, part floor). Loaded
+ * by CUDA_INJECTION64_PATH. CUPTI_ALONE=callbacks: also with an empty callback at each launch and
  * copy. Needs CUDA's headers. */
 #include <cupti.h>
 #include <stdio.h>

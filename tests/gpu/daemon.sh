@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The step `daemon` of run.sh: tests/gpu/daemon.sh CUDATRACE OUT_FOLDER. Three minutes. What the daemon costs at each
-# level, whether its metrics are those of a full trace of the same run, and what the flight recorder has of an error.
-# Ends with 1 when numbers differ or a dump is not as it should be.
+# The step `daemon` of run.sh: tests/gpu/daemon.sh CUDATRACE OUT_FOLDER. Three minutes. Measures the cost of the daemon at each
+# level, compares its metrics with a full trace of the same run, and checks the flight recorder after an error.
+# Exit status 1 when numbers differ or a dump is wrong.
 #   FAKE=build/fake    try it against the mock driver
 set -u
 ct=$(realpath "$1")
@@ -14,7 +14,7 @@ mkdir -p "$out"
 port=9475 tokens=50 libcuda=() daemon='' failed=0
 gpt2=(python3 "$here/gpt2.py") error=(python3 "$here/cuda_error.py") names=(CUDA_ERROR_OUT_OF_MEMORY CUDA_ERROR_ILLEGAL_ADDRESS)
 if [ -n "${FAKE:-}" ]; then
-	# A copy: others may use the library too.
+	# A copy, because other processes may use the library too.
 	cp "$FAKE/libcuda.so.1" "$out/"
 	libcuda=(--libcuda "$out/libcuda.so.1")
 	export LD_LIBRARY_PATH=$out
@@ -30,7 +30,7 @@ up()
 	for s; do sets+=(--set "$s"); done
 	mkdir -p "$out/$name"
 	echo "level: $level" >"$out/config.yaml"
-	# Others may make calls meanwhile.
+	# Other processes may make calls meanwhile.
 	[ -z "${FAKE:-}" ] || printf 'level: off\nrules:\n  - match: {command: "*mock.py*"}\n    level: %s\n' "$level" >"$out/config.yaml"
 	"$ct" daemon --config "$out/config.yaml" "${libcuda[@]}" --set metrics.listen=127.0.0.1:$port --set ctl.socket="$out/ctl.sock" \
 		--set files.directory="$out/$name" "${sets[@]}" >>"$out/daemon.log" 2>&1 </dev/null &
@@ -49,7 +49,7 @@ trap down EXIT
 
 echo '--- milliseconds per token, one process, the daemon at each level in turn'
 coproc gen { exec "${gpt2[@]}" --tokens 50 --serve 2>"$out/gpt2.err"; }
-# gen is forgotten when it ends.
+# gen is removed when it ends.
 # shellcheck disable=SC2154
 gen_pid=$gen_PID ask=${gen[1]} answer=${gen[0]}
 read -r -t 120 line <&"$answer" && [ "$line" = ready ] || { echo 'gpt2.py does not start:'; tail -n 5 "$out/gpt2.err"; exit 1; }
@@ -78,7 +78,7 @@ exec {ask}>&- {answer}<&-
 wait "$gen_pid"
 py times "$out/time.jsonl"
 
-# The daemon counts; `cudatrace --` records the same process at the same time. At level trace the daemon's own file too.
+# The daemon counts, and `cudatrace --` records the same process at the same time. At level trace, the daemon's file does, too.
 for level in metrics sampled trace; do
 	echo "--- metrics against a full trace of the same process: level $level"
 	up $level "files-$level" sample.trace=200ms sample.every=1s files.compress=none files.rotate_size=2G
@@ -103,7 +103,7 @@ py dumps 5 "$out/dumps" "${names[@]}" || failed=1
 newest=("$out"/dumps/dump-*)
 echo "--- cudatrace report of ${newest[0]##*/}"
 "$ct" report "${newest[0]}" 2>&1 | head -n 12
-# What stays: the metrics, the rows of the first table, the log, the dumps.
+# Keeps the metrics, the rows of the first table, the log and the dumps.
 rm -f "$out"/{metrics,sampled,trace}.{jsonl,out} "$out"/{libcuda.so.1,before,after,config.yaml,ctl.sock.lock,gpt2.err,error.err}
 [ $failed = 0 ] && echo 'daemon: all numbers agree' || echo 'daemon: NOT all is as it should be'
 exit $failed

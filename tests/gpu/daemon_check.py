@@ -4,7 +4,7 @@
 usage: daemon_check.py scrape PORT FILE                the metrics, as soon as there are some
        daemon_check.py row HOW MS [BEFORE AFTER]       a line for `times`: MS is a JSON array, the others are metrics
        daemon_check.py times ROWS                      the table of them
-       daemon_check.py counts CUDATRACE METRICS TRACE  whether both say the same
+       daemon_check.py counts CUDATRACE METRICS TRACE  whether both agree
        daemon_check.py dumps SECONDS FOLDER ERROR...   whether a dump ends with each of these errors
 """
 import collections
@@ -36,7 +36,7 @@ def scrape(port, path):
 
 
 class Metrics:
-    """The samples of a file of metrics, as (name, labels, value)."""
+    """Returns the samples of a file of metrics, as (name, labels, value)."""
 
     def __init__(self, path):
         self.samples = []
@@ -48,7 +48,7 @@ class Metrics:
                     self.samples.append((m.group(1), labels, float(m.group(3))))
 
     def sums(self, name, by, **want):
-        """Sums by the values of the labels in `by`; those that are 0 are left out."""
+        """Returns sums by the values of the labels in `by`, without sums of 0."""
         sums = collections.Counter()
         for n, labels, value in self.samples:
             if n == name and all(labels.get(k) == v for k, v in want.items()):
@@ -90,7 +90,7 @@ def times(path):
 
 
 def read_trace(path):
-    """What the metrics should say of the process of a trace that made most of its calls."""
+    """Returns the expected metrics of the process that made most calls of a trace."""
     is_ = {"calls_total": collections.Counter(), "errors_total": collections.Counter(),
            "launches_total": collections.Counter(), "transfer_bytes_total": collections.Counter(),
            "call_duration_seconds_count": collections.Counter()}
@@ -150,7 +150,7 @@ def counts(cudatrace, metrics_path, trace_path):
 
 
 def unzstd(path):
-    """All frames of a file. Not all machines have the zstd command, and Python has it from 3.14 on."""
+    """Decompresses all frames of a file. Not all machines have the zstd command, and Python supports zstd from 3.14 on."""
     zstd = ctypes.CDLL("libzstd.so.1")
     zstd.ZSTD_findDecompressedSize.restype = zstd.ZSTD_decompress.restype = ctypes.c_ulonglong
     with open(path, "rb") as f:
@@ -177,7 +177,7 @@ def dumps(seconds, folder, *names):
             to_end = calls[-1]["ts"] - e["ts"]
             before = (e["ts"] - calls[0]["ts"]) / 1e3
             print(f"    {e['symbol']} {e['error']}: {before:.2f} s of calls before it, {to_end:.1f} ms after it")
-            # What comes before is there, and it does not begin long before that.
+            # The dump has the calls before the error, and does not begin long before it.
             if whole and before >= min(seconds, 5) - 0.5 and span <= seconds + after + 1.5 and to_end < (after + 0.5) * 1e3:
                 found.add(e["error"])
     missing = [n for n in names if n not in found]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two GPUs under torchrun: data-parallel training, whose all-reduces run beside the backward pass, then a
-tensor-parallel layer, whose collectives nothing runs beside, then a send and a receive.
+"""Two GPUs under torchrun: data-parallel training, whose all-reduces overlap the backward pass; then a tensor-parallel layer, whose
+collectives overlap nothing; then a send and a receive.
 
 usage: torchrun --nproc-per-node 2 ddp.py [--steps N] [--width N] [--layers N] [--out FILE]
-FILE.RANK then says how many collectives the rank made, and its bytes, by operation.
+FILE.RANK then has the number of collectives of the rank and its bytes, by operation.
        ddp.py --overlap TRACE   by the executions of TRACE (--gpu-time): for each process's device the nanoseconds with
                                 a kernel of NCCL, with anything else, and with both
-       ddp.py --check TRACE FILE   has TRACE what the ranks say that they made, and the same collectives in both? Status 1: no
+       ddp.py --check TRACE FILE   TRACE must have the collectives that the ranks recorded, the same in both. Status 1: it has not
 """
 import argparse
 import collections
@@ -70,7 +70,7 @@ def run(args):
 
 
 def covered(spans):
-    """Nanoseconds of the union."""
+    """Returns the nanoseconds of the union."""
     total, end = 0, 0
     for a, b in sorted(spans):
         if b > end:
@@ -80,7 +80,7 @@ def covered(spans):
 
 
 def overlap(trace):
-    """Simple and independent of the report."""
+    """A simple computation that is independent of the report."""
     kernels = collections.defaultdict(lambda: ([], []))
     with open(trace, encoding="utf-8") as f:
         for line in f:
@@ -96,7 +96,7 @@ def overlap(trace):
 
 
 def check(trace, out):
-    """What DDP makes besides is its own business: in both ranks it is the same."""
+    """Further collectives of DDP are not checked, but must be the same in both ranks."""
     by_rank, numbers, wrong = collections.defaultdict(collections.Counter), collections.defaultdict(list), 0
     ways, end = collections.Counter(), None
     with open(trace, encoding="utf-8") as f:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which GPU is whose: two processes that see one GPU each (CUDA_VISIBLE_DEVICES=0, =1), and call it 0. Are their UUIDs
-nvidia-smi's, their rows two devices, and the operations a second those that PyTorch measures with events?
+"""Identification of GPUs: two processes that see one GPU each (CUDA_VISIBLE_DEVICES=0, =1), and call it 0. Their UUIDs must be
+nvidia-smi's, their rows two devices, and the operations per second those that PyTorch measures with events.
 
 usage: devices.py CUDATRACE OUT_FOLDER
        devices.py --work          products of matrices; prints a line of JSON
-On a machine with one GPU both see that one: a single device then.
+On a machine with one GPU both see that one, so there is a single device.
 """
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The step `door`: the daemon's trace.inject. Are the metrics of a program that opts in those of a full trace of the same run, and what
-does a token of GPT-2 take by uprobes, inside beside a program that has not opted in, and inside alone, against itself at level off? Four minutes.
+"""The step `door`: the daemon's trace.inject. The metrics of a program that opts in must equal a full trace of the same run. Measures a
+token of GPT-2 by uprobes, in-process beside a program that has not opted in, and in-process alone, relative to level off. Four minutes.
 
 usage: door.py CUDATRACE OUT_FOLDER     FAKE=build/fake tries it against the mock driver
 """
@@ -21,7 +21,7 @@ CT, OUT = os.path.realpath(sys.argv[1]), os.path.join(os.path.realpath(sys.argv[
 FAKE, PORT = os.environ.get("FAKE"), 9476
 TOKENS = "30" if FAKE else "3"
 SOCK, INJECT = OUT + "/ctl.sock", OUT + "/inject"
-# Answered after the driver has shut down, which the library does not see (docs/INJECT.md).
+# Answered after the shutdown of the driver, so the library does not record them (docs/INJECT.md).
 AT_EXIT = "CUDA_ERROR_DEINITIALIZED"
 
 
@@ -63,7 +63,7 @@ class Gen:
         assert self.p.stdout.readline() == "ready\n"
 
     def at(self, level):
-        """A round at that level: [milliseconds a token, the same of CPU time]."""
+        """Runs a round at that level: [milliseconds per token, CPU milliseconds per token]."""
         ctl("level", self.p.pid, level)
         return turns.rounds(self.p, 1)
 
@@ -73,7 +73,7 @@ class Gen:
 
 
 def take_turns(gens, seconds):
-    """As turns.take_turns(), but a process is compared with itself at level off, before and after."""
+    """Like turns.take_turns(), but compares a process with itself at level off, before and after."""
     took = {level: [[] for _ in gens] for level in ("metrics", "trace")}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -112,7 +112,7 @@ def times(detail):
 
 
 def counts(level):
-    """By two that know nothing of each other: the daemon from inside, a full trace by uprobes."""
+    """Counts by two independent producers: the daemon's in-process library, and a full trace by uprobes."""
     daemon, path = start_daemon(level), OUT + "/trace.jsonl"
     program = script("torch_mlp") if not FAKE else script("gpt2", "--tokens", "50", "--rounds", "2")
     subprocess.run([CT, "-q", "--no-summary", "--all", "--probe=uprobe", "--jsonl", path, "--", *program], env=env(True), stdout=subprocess.DEVNULL, check=True)
@@ -122,7 +122,7 @@ def counts(level):
     trace, comm, lost = read_trace(path)
     ours = Metrics(OUT + "/metrics")
     at_exit = {of[0] for of in trace["errors_total"] if of[1] == AT_EXIT}
-    # Another library's functions are seen by nobody here.
+    # Functions of other libraries are not traced here.
     ours, theirs = ({k[0]: v for k, v in x.items() if k[0].startswith("cu") and k[0] not in at_exit}
                     for x in (ours.sums("calls_total", ("function",), command=comm), trace["calls_total"]))
     theirs = {k: v for k, v in theirs.items() if v}

@@ -3,10 +3,10 @@
 
 usage: gpt2.py [--tokens N] [--rounds N] [--profile none|cuda|all|stack|ranges] [--wait FILE] [--out FILE] [--serve]
 
-Prints one JSON object: milliseconds per token of each round, the profiled region in
-CLOCK_MONOTONIC nanoseconds, what torch.profiler counted in it, and torch's memory peak.
+Prints one JSON object: milliseconds per token of each round, the profiled region in CLOCK_MONOTONIC nanoseconds, the counts of
+torch.profiler in it, and torch's memory peak.
 --wait FILE: after the warm-up, writes FILE and waits until it is gone (to attach in the middle).
---serve: after the warm-up, as serve.py has it: rounds, and their milliseconds per token.
+--serve: after the warm-up, serves rounds as serve.py describes, and prints their milliseconds per token.
 --profile ($GPT2_PROFILE): rounds are under torch.profiler, stack: with_stack and with_modules; ranges: each module is a range of NVTX.
 """
 import argparse
@@ -22,7 +22,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 
 def model_of(name):
-    """Random weights: GPT-2, or what is built as Llama is, with a quarter of the heads for keys and values. And 32 tokens."""
+    """Random weights: GPT-2, or a model with the structure of Llama and a quarter of the heads for keys and values. Also returns 32 tokens."""
     torch.manual_seed(0)
     if name == "gpt2":
         model = GPT2LMHeadModel(GPT2Config())
@@ -70,7 +70,7 @@ def profiled(model, ids, tokens, mode):
 
 
 def name_ranges(model):
-    """A hook that returns something replaces what the module gets or gives."""
+    """A hook must return None, because another value would replace the module's input or output."""
     def pop(*_):
         torch.cuda.nvtx.range_pop()
 
@@ -82,7 +82,7 @@ def name_ranges(model):
 
 
 def a_round(model, ids, args):
-    """Milliseconds per token of one round that is served."""
+    """Returns milliseconds per token of one served round."""
     if args.profile in ("none", "ranges"):
         seconds = generate(model, ids, args.tokens)
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--gpu-time on a real GPU: every execution there, with its call? The times that torch.profiler has? And what it costs.
+"""--gpu-time on a real GPU: every execution must be recorded with its call, and times must equal torch.profiler's. Also measures its cost.
 
 usage: gpu_time.py CUDATRACE OUT_FOLDER [PART[:PROGRAM]...]    PART: programs, sums, cost, beside, all of them if none is named; floor
 """
@@ -27,7 +27,7 @@ def lines(path):
 
 
 def trace(tracer, out, options, argv):
-    """Runs it; path of its trace and its output."""
+    """Runs it; returns the path of its trace and its output."""
     path = os.path.join(out, "gpu_time.jsonl")
     ran = subprocess.run([tracer, "-q", *shlex.split(options), "--jsonl", path, "--", sys.executable, *argv],
                          stdout=subprocess.PIPE, text=True, check=False)
@@ -37,7 +37,7 @@ def trace(tracer, out, options, argv):
 
 
 def programs(tracer, out, *only):
-    """Each execution has its call, and that call's line its time."""
+    """Each execution must have its call, and the call's line its time."""
     for name in only or ("gpt2", "triton_add", "cupy_mm", "jax_mlp", "torch_mlp", "graph_replay"):
         argv = [os.path.join(HERE, name + ".py")] + (["--tokens", "20", "--rounds", "1"] if name == "gpt2" else [])
         for options in ("--gpu-time --probe=inject", "--gpu-time --probe=uprobe", "--gpu-time=nodes --probe=inject"):
@@ -70,7 +70,7 @@ def in_region(path, region):
 
 
 def profiled(what):
-    """{kernel: [executions, microseconds]} by torch.profiler."""
+    """Returns {kernel: [executions, microseconds]} from torch.profiler."""
     ran = subprocess.run([sys.executable, KERNEL_TIMES, what, "--profile"], stdout=subprocess.PIPE, text=True, check=True)
     of = collections.defaultdict(lambda: [0, 0.0])
     for name, (cnt, us) in json.loads(ran.stdout.splitlines()[-1])["gpu"].items():
@@ -86,7 +86,7 @@ def traced(tracer, out, what):
 
 
 def sums(tracer, out, *only):
-    """Times of a run differ with the GPU's clocks: three of each, in turn, and how far those of one profiler are apart."""
+    """Times of a run depend on the GPU's clocks, so this makes three runs of each, in turn, and prints the spread of each profiler."""
     for what in only or ("gpt2", "graph", "compile", "overlap", "copies"):
         runs = [(profiled(what), traced(tracer, out, what)) for _ in range(3)]
         theirs, ours = zip(*runs)
@@ -121,7 +121,7 @@ def cost(tracer, out, *only):
 
 
 def floor(tracer, out):
-    """What CUPTI takes by itself, of what --gpu-time does. Three minutes."""
+    """Measures the share of CUPTI in the cost of --gpu-time. Three minutes."""
     folder, library = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "targets/x86_64-linux"), os.path.abspath(os.path.join(out, "cupti_alone.so"))
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", f"-I{folder}/include", "-o", library, os.path.join(HERE, "cupti_alone.c"), f"-L{folder}/lib", "-lcupti",
                     f"-Wl,-rpath,{folder}/lib"], check=True)
@@ -133,7 +133,7 @@ def floor(tracer, out):
 
 
 def beside(tracer, out):
-    """torch.profiler in a program that has --gpu-time: who gets what?"""
+    """Runs torch.profiler in a program with --gpu-time, and prints what each records."""
     path, text = trace(tracer, out, "--gpu-time --probe=inject", [KERNEL_TIMES, "gpt2", "--profile"])
     end = list(lines(path))[-1]
     print("torch.profiler beside it: it has", sum(v[0] for v in json.loads(text.splitlines()[-1])["gpu"].values()),

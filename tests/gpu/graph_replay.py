@@ -3,7 +3,7 @@
 
 usage: graph_replay.py [--steps N] [--layers N]
 
-Prints one JSON object: steps, the kernels in the graph as torch.profiler counts them for one replay, and torch's
+Prints one JSON object: steps, the kernels of one replay as counted by torch.profiler, and torch's
 memory peak.
 """
 import argparse

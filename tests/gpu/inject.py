@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Traced by a library in the process, and by uprobes: the same calls? And what each costs.
+"""Traces programs in-process and by uprobes: both must record the same calls. Also measures the cost of each.
 
 usage: inject.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: loop (of calls that do nothing), gpt2 (the cost, too), parts (of it), triton_add, cupy_mm, ... of this folder
 """
@@ -15,12 +15,12 @@ import sys
 from turns import in_turn, traced
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The second has the library in it, which records nothing: no program calls that function.
+# The second has the library, which records nothing because no program calls that function.
 WAYS = ["", "--probe=inject -e cuProfilerStart", "--probe=inject", "--probe=inject --all", "--probe=inject --all --count=all", "--probe=uprobe"]
 
 
 def calls(path):
-    """How often each function was called, by its symbol; and the end line."""
+    """Returns the number of calls by symbol, and the end line."""
     cnt, end = collections.Counter(), {}
     with open(path, encoding="utf-8") as f:
         for line in f:
@@ -38,7 +38,7 @@ def account(end):
 
 
 def compare(name, traces):
-    """The same calls in all of them?"""
+    """All of them must have the same calls."""
     ways = sorted(traces)
     first = traces[ways[0]][0]
     for way in ways:
@@ -61,7 +61,7 @@ def run_program(tracer, out, name):
 
 
 def loop(tracer, out):
-    """What a call takes that does nothing, ten times in turn."""
+    """Measures a call that does nothing, ten times in turn."""
     program, ways = os.path.join(out, "call_loop"), ["", "--probe=inject", "--probe=inject --count=all", "--probe=uprobe", "--probe=uprobe --count=all"]
     subprocess.run(["gcc", "-O1", "-o", program, os.path.join(HERE, "call_loop.c"), "-ldl"], check=True)
     took = collections.defaultdict(list)
@@ -86,7 +86,7 @@ def gpt2(tracer, out):
 
 
 def parts(tracer, out):
-    """What of the cost is there before anything is recorded. A minute and a half."""
+    """Measures the cost without any recorded call. A minute and a half."""
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", os.path.join(out, "nothing.so"), "-x", "c", "-"], input=b"int InitializeInjection(void) { return 1; }", check=True)
     library = os.path.join(os.path.dirname(os.path.abspath(tracer)), "libcudatrace-inject.so")
     before = {"injection": ["env", f"CUDA_INJECTION64_PATH={out}/nothing.so"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What reached the NVIDIA driver in a trace made with --kernel, as Markdown tables.
+"""Prints the requests to the NVIDIA driver in a trace made with --kernel, as Markdown tables.
 
 usage: ioctls.py TRACE.jsonl
 """

@@ -4,8 +4,8 @@
 usage: kernel_times.py WHAT [--profile] [--rounds N] [--serve]
 
 Warms up, then works N rounds. Prints one JSON object: the region in CLOCK_MONOTONIC nanoseconds, milliseconds of each
-round, and with --profile what torch.profiler says of it: [count, microseconds] of each kernel, copy and memset.
---serve: after the warm-up, as serve.py has it.
+round, and with --profile the data of torch.profiler: [count, microseconds] of each kernel, copy and memset.
+--serve: after the warm-up, serves rounds as serve.py describes.
 """
 import argparse
 import collections

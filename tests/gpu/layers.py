@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What each layer costs: tokens of GPT-2 untraced, traced by default and with one layer more, with all, and under torch.profiler, in turn.
+"""Measures the cost of each layer: tokens of GPT-2 untraced, with default options, with one more layer, with all, and under torch.profiler, in turn.
 
 usage: layers.py CUDATRACE OUT_FOLDER [SECONDS]
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The report's map on a real GPU: is each launch of GPT-2, and of what is built as Llama is, under the layer that torch.profiler has it
-under, are those of a backward pass under the operators that it goes back from, are the operations of each layer those of its matrices, and do
-the map's sums add up to those of the trace?
+"""The report's map on a real GPU. Each launch of GPT-2, and of a model with the structure of Llama, must be under the same layer as in
+torch.profiler. Launches of a backward pass must be under their forward operators, the operations of each layer must be those of its
+matrices, and the map's sums must equal those of the trace.
 
 usage: map.py CUDATRACE OUT_FOLDER [PART...]    PART: gpt2, llama, train, flops, cudnn, decode; all if none is named. Keeps traces and reports there
 """
@@ -16,7 +16,7 @@ from python import Frames
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHAT = "launch,graph,transfer,sync,cublas"
-# The block first.
+# The block comes first.
 MODULES = {"gpt2": ("GPT2Block", "GPT2Attention", "GPT2MLP", "LayerNorm", "Conv1D"),
            "llama": ("LlamaDecoderLayer", "LlamaAttention", "LlamaMLP", "LlamaRMSNorm", "Linear")}
 ENOUGH = 0.95
@@ -34,7 +34,7 @@ def traced(tracer, path, program, *options):
 
 
 def reports(tracer, trace):
-    """Written beside the trace: the map as text, JSON, the page, folded stacks. The JSON."""
+    """Writes the map beside the trace as text, JSON, HTML and folded stacks. Returns the JSON."""
     base = trace[:-len(".jsonl")]
     for form, end, more in (("ascii", ".map.txt", ["--map", "--top", "16"]), ("json", ".report.json", []), ("html", ".html", []), ("flamegraph", ".folded", ["--map=gpu"])):
         subprocess.run([tracer, "-q", "report", f"--format={form}", *more, "-o", base + end, trace], check=True)
@@ -51,7 +51,7 @@ def same(what, got, want):
 
 
 def sums(report, trace):
-    """What the map counts is what the trace has."""
+    """The counts of the map must be those of the trace."""
     nodes, calls, launches, host, gpu = report["map"]["nodes"], 0, 0, 0, collections.Counter()
     under = collections.Counter()
     stacks = {}
@@ -81,7 +81,7 @@ def sums(report, trace):
 
 
 def in_region(trace, region, tid, path):
-    """What one thread did in this time, as a trace."""
+    """Returns the lines of one thread in this time, as a trace."""
     base, ids, out = 0, set(), []
     for e in lines(trace):
         base = e.get("clock_base_ns", base)
@@ -142,7 +142,7 @@ def llama(tracer, out):
 
 
 def train(tracer, out):
-    """Launches of backward nodes, by the node and the operator that the lines say it goes back from."""
+    """Returns launches of backward nodes, by the node and its forward operator in the lines."""
     trace = os.path.join(out, "map_train.jsonl")
     subprocess.run([tracer, "-q", "--torch", "--python=launch,sync", "--gpu-time", "-e", WHAT, "--jsonl", trace, "--",
                     sys.executable, os.path.join(HERE, "operators.py"), "--run", "train"], check=True)
@@ -158,7 +158,7 @@ def train(tracer, out):
         while at in ops and (at := ops[at].get("parent")):
             has_calls.add(at)
     made = {e["seq"]: e for e in ops.values() if e["op"] == "forward" and "seq" in e}
-    # The map does not know of operators that make no call (view, split).
+    # The map has no operators without calls (view, split).
     want, plain = collections.Counter(), collections.Counter()
     for at in launches:
         node = None
@@ -200,7 +200,7 @@ torch.cuda.synchronize()
 
 
 def cudnn(tracer, out):
-    """What PyTorch has cuDNN do: a convolution, forward and backward, and attention."""
+    """Work of cuDNN for PyTorch: a convolution, forward and backward, and attention."""
     trace = os.path.join(out, "map_cudnn.jsonl")
     subprocess.run([tracer, "-q", "--gpu-time", "-e", "launch,sync,cublas,cudnn", "--jsonl", trace, "--", sys.executable, "-c", CONVOLUTIONS], check=True)
     report = reports(tracer, trace)
@@ -220,7 +220,7 @@ def cudnn(tracer, out):
 
 
 def flops(tracer, out):
-    """Operations of GPT-2's matrices, in all and of each layer: two for each weight and token."""
+    """Checks the operations of GPT-2's matrices, in total and of each layer: two for each weight and token."""
     trace = os.path.join(out, "map_flops.jsonl")
     said = json.loads(subprocess.run([tracer, "-q", "--python=launch,sync", "--gpu-time", "-e", "launch,sync,cublas,cudnn", "--jsonl", trace, "--", sys.executable,
                                       os.path.join(HERE, "gpt2.py"), "--tokens", "20", "--rounds", "1"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What gpt2.py and cuda_error.py ask of the driver, asked of the mock driver: to try the step `daemon` without a GPU.
+"""Makes the driver calls of gpt2.py and cuda_error.py to the mock driver, to try the step `daemon` without a GPU.
 
 usage: mock.py gpt2 [--tokens N] [--rounds N] [--serve] | error SECONDS
 """
@@ -10,7 +10,7 @@ import time
 
 from serve import serve
 
-# Before the library: what the daemon calls it.
+# Before the library is loaded, so that the daemon has this name.
 with open("/proc/self/comm", "w", encoding="ascii") as f:
     f.write("mock")
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two processes that share a GPU through MPS: whose are its context switches and executions? 45 seconds.
+"""Two processes that share a GPU through MPS: checks the owners of its context switches and executions. 45 seconds.
 
 usage: mps.py CUDATRACE OUT [SECONDS]
-       mps.py --load BUSY SECONDS       what is traced: multiplies matrices for that part of each tenth of a second
+       mps.py --load BUSY SECONDS       the traced program: multiplies matrices for that part of each tenth of a second
 
-Where nvidia-cuda-mps-control is. Its daemon is ours alone: it has a folder of its own, and is told to quit whatever
-happens. Nothing of the GPU is set.
+It needs nvidia-cuda-mps-control. It uses its own MPS daemon with its own folder, and always ends it. It changes no setting of the GPU.
 """
 import collections
 import json
@@ -46,7 +45,7 @@ class Mps:
         return [int(x) for x in self.ask("get_server_list").split() if x.isdigit()]
 
     def quit(self):
-        """It, and its servers; by force if it does not."""
+        """Ends the daemon and its servers, by force if necessary."""
         try:
             pid = open(self.pid_file, encoding="ascii").read().strip()
         except OSError:
@@ -123,7 +122,7 @@ def main(ct, out, seconds=8.0):
                     time.sleep(0.5)
                 said = [json.loads(line) for line in p.communicate(timeout=90)[0].splitlines() if line.startswith("{")]
             finally:
-                # Its command, too.
+                # Its command is ended, too.
                 p.terminate()
         print(f"MPS servers {servers}; cudatrace ended with {p.returncode}; clients {[c['pid'] for c in said]}")
         return 0 if tell(path, said, servers) else 1

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Collectives of two GPUs through PyTorch and NCCL, one process a GPU, and whether a trace has them.
-On a machine with one GPU both processes use it: each tells NCCL that it is on a host of its own (NCCL_HOSTID), so
-that they talk through a socket. Times are no use then: the GPU runs one of them at a time.
+"""Makes collectives of two GPUs through PyTorch and NCCL, one process per GPU, and checks that a trace has them. On a machine with one GPU
+both processes use it: each sets another host (NCCL_HOSTID), so that they communicate through a socket. Times are meaningless then,
+because the GPU runs one of them at a time.
 
-usage: nccl.py [--rounds N] [--out FILE]    run them; FILE.RANK says what rank RANK did, FILE.log.PID what NCCL said
-               [--late RANK:MS] [--times N] before each of N all-reduces that rank sleeps; --rounds 0 leaves out the others
-       nccl.py --small BATCHES --out FILE   small all-reduces alone: FILE.small has a line for each batch: when, microseconds each
+usage: nccl.py [--rounds N] [--out FILE]    run them; FILE.RANK has the calls of rank RANK, FILE.log.PID the log of NCCL
+               [--late RANK:MS] [--times N] before each of N all-reduces that rank sleeps; --rounds 0 omits the others
+       nccl.py --small BATCHES --out FILE   small all-reduces alone: FILE.small has a line for each batch: time, microseconds per call
        nccl.py --check TRACE FILE           compare: exit status 1 where they differ
-       nccl.py --check-plugin TRACE FILE    compare with what NCCL's profiler plugin wrote down (nccl_plugin.c), FILE.PID
-       nccl.py --check-report REPORT FILE   the same of `cudatrace report --format=json`: late ranks, bus bandwidth
+       nccl.py --check-plugin TRACE FILE    compare with the records of NCCL's profiler plugin (nccl_plugin.c), FILE.PID
+       nccl.py --check-report REPORT FILE   compare `cudatrace report --format=json`: late ranks, bus bandwidth
 
-Prints how long small all-reduces take: microseconds each, the median of batches.
+Prints the time of small all-reduces: microseconds per call, the median of batches.
 """
 import argparse
 import collections
@@ -29,7 +29,7 @@ PROTOCOLS = ["LL", "LL128", "SIMPLE"]
 
 
 def small_ones(torch, dist, rank, batches, path):
-    """Batches of 100 all-reduces of 1 KiB, each by the host's clock until the GPU is done with them."""
+    """Runs batches of 100 all-reduces of 1 KiB, each timed by the host's clock until the GPU has completed them."""
     small = torch.ones(256, device="cuda")
     with open(path if rank == 0 else os.devnull, "w", encoding="utf-8", buffering=1) as f:
         for _ in range(batches):
@@ -41,7 +41,7 @@ def small_ones(torch, dist, rank, batches, path):
 
 
 def rank_main(rank, rounds, out, late, times, batches):
-    """What one process does; done: its NCCL calls by name; made: its collectives in order."""
+    """Runs one process. done: its NCCL calls by name; made: its collectives in order."""
     if out and not batches:
         os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,COLL,TUNING", NCCL_DEBUG_FILE=out + ".log.%p")
     import torch
@@ -70,7 +70,7 @@ def rank_main(rank, rounds, out, late, times, batches):
         made += [["all_reduce", 1 << 20, "bfloat16", 2 << 20], ["all_gather", 1 << 20, "bfloat16", WORLD << 21],
                  ["reduce_scatter", 1 << 20, "bfloat16", WORLD << 21], ["broadcast", 256, "float32", 1024]]
         done.update(["ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast"])
-        # one way, in a group of PyTorch's
+        # in one direction, in a group of PyTorch
         if rank == 0:
             dist.send(small, 1)
             done["ncclSend"] += 1
@@ -88,7 +88,7 @@ def rank_main(rank, rounds, out, late, times, batches):
         made.append(["all_reduce", 1 << 20, "bfloat16", 2 << 20])
         done["ncclAllReduce"] += 1
     torch.cuda.synchronize()
-    # As nccl-tests do: many of one size, by the GPU's clock.
+    # Like nccl-tests: many of one size, by the GPU's clock.
     big = torch.ones((4 if one_gpu else 64) << 20, device="cuda")
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     dist.all_reduce(big)
@@ -119,7 +119,7 @@ def rank_main(rank, rounds, out, late, times, batches):
 
 
 def split(dist, small, done):
-    """A communicator that is made of another one."""
+    """Splits a communicator."""
     group = dist.new_group([0, 1])
     for _ in range(3):
         dist.all_reduce(small, group=group)
@@ -142,7 +142,7 @@ def train(torch, rank, device, done):
 
 
 def said_by_nccl(out, pid):
-    """(algorithm, protocol) of each collective, as NCCL's tuning log has them; its communicators' hashes."""
+    """Returns (algorithm, protocol) of each collective from NCCL's tuning log, and its communicators' hashes."""
     ways, hashes = [], set()
     for path in glob.glob(f"{out}.log.{pid}*"):
         with open(path, encoding="utf-8", errors="replace") as f:
@@ -157,10 +157,10 @@ def said_by_nccl(out, pid):
 
 
 def check_rank(rank, said, calls, out):
-    """How many things differ; prints them."""
+    """Prints the differences; returns their number."""
     wrong = []
     made = [[e["op"], e["count"], e["datatype"], e["bytes"]] for e in calls if e.get("seq") and e["nranks"] == WORLD]
-    # PyTorch makes some of its own (barriers): what the program made is there, in its order.
+    # PyTorch makes further ones (barriers), so only the program's must be there, in its order.
     at = iter(made)
     missing = [m for m in said["made"] if m not in at]
     if missing:
@@ -176,7 +176,7 @@ def check_rank(rank, said, calls, out):
     print(f"rank {rank}: algorithm and protocol of {len(seen)} collectives; NCCL says {len(ways)}: {collections.Counter(ways).most_common(4)}")
     if ways and collections.Counter(seen) - collections.Counter(ways):
         wrong.append(f"algorithms: {collections.Counter(seen)}, by NCCL {collections.Counter(ways)}")
-    # NCCL 2.28 does not name what is made of another communicator.
+    # NCCL 2.28 does not log a communicator that was split from another.
     unnamed = {int(e["communicator"], 16) for e in calls if "communicator" in e} - hashes
     if hashes and len(unnamed) > sum(e["name"] == "ncclCommSplit" for e in calls):
         wrong.append("communicators that NCCL does not name")
@@ -209,12 +209,12 @@ def check(trace, out):
     return 1 if differ or alone or None in {k[0] for k in numbers} or any(end["drops"].values()) else 0
 
 
-# NCCL gathers and broadcasts bytes, whatever the type was.
+# NCCL gathers and broadcasts bytes for any type.
 SIZES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
 
 
-def plugin_says(path):
-    """(communicator, function): of each that NCCL launched the bytes, the algorithm, the protocol."""
+def plugin_reports(path):
+    """Returns by (communicator, function) the bytes, algorithm and protocol of each collective that NCCL launched."""
     said = collections.defaultdict(list)
     with open(path, encoding="utf-8") as f:
         for line in f:
@@ -224,7 +224,7 @@ def plugin_says(path):
 
 
 def check_plugin(trace, out):
-    """Each collective that NCCL launched is in the trace, with its size, and where the trace has algorithm and protocol they are NCCL's."""
+    """The trace must have each collective that NCCL launched, with its size. Algorithm and protocol must be NCCL's where the trace has them."""
     made, wrong, ways = collections.defaultdict(lambda: collections.defaultdict(list)), 0, collections.Counter()
     with open(trace, encoding="utf-8") as f:
         for line in f:
@@ -233,7 +233,7 @@ def check_plugin(trace, out):
                 made[ev["pid"]][int(ev["communicator"], 16), ev["op"].replace("_", "")].append(
                     (ev["count"] * SIZES[ev["datatype"]], ev.get("algorithm"), ev.get("protocol")))
     for pid, of in made.items():
-        said = plugin_says(f"{out}.{pid}")
+        said = plugin_reports(f"{out}.{pid}")
         for key in of.keys() | said.keys():
             here, there = of.get(key, []), said.get(key, [])
             known = [c for c in here if c[1]]
@@ -247,7 +247,7 @@ def check_plugin(trace, out):
 
 
 def check_report(report, out):
-    """The rank that was told to be late is, by that; the bus bandwidth is what the program measured, within 5 %."""
+    """The delayed rank must be late by its delay. The bus bandwidth must be the measured one, within 5 %."""
     with open(report, encoding="utf-8") as f:
         comms = json.load(f)["communication"]["communicators"]
     with open(f"{out}.0", encoding="utf-8") as f:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two ranks of a running program, attached to in the middle: which collective each call is, and who comes late.
+"""Attaches to two ranks of a running program: the trace must identify each collective and the late rank.
 
-usage: nccl_attach.py CUDATRACE OUT_FOLDER      (two GPUs, or one that both use: nccl.py says how)
+usage: nccl_attach.py CUDATRACE OUT_FOLDER      (two GPUs, or one that both use, as nccl.py describes)
 
-Each rank numbers its collectives, from the communicator's first one on, and notes when it made which. Before cudatrace comes some are made in
-groups, and some while a graph is captured, which NCCL does not count.
+Each rank numbers its collectives, from the communicator's first one on, and records the time of each. Before cudatrace attaches, some are
+made in groups, and some while a graph is captured, which NCCL does not count.
 """
 import bisect
 import json
@@ -68,13 +68,13 @@ def rank_main(rank, path):
     with open(f"{path}.{rank}", "w", encoding="utf-8") as f:
         json.dump({"pid": os.getpid(), "made": made}, f)
     if graph:
-        graph.reset()  # a communicator that a graph has does not end
+        graph.reset()  # a communicator in a graph does not end
     dist.destroy_process_group()
 
 
 def check_rank(trace, base, said, rank):
-    """Each call has the number that the program gave it: that of its last note before the call began. PyTorch makes the calls of a group
-    when both are noted."""
+    """Each call must have the program's number: that of the last record before the call began. PyTorch makes the calls of a group after
+    both are recorded."""
     times = [t for t, _ in said["made"]]
     right = wrong = partial = 0
     for ev in trace:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a small all-reduce between two GPUs costs while it is traced: one pair of processes, which cudatrace attaches
-to and leaves, in turn, so that all ways are compared in the same processes; a pair that has the library in it, for the daemon, which
-records, counts and does nothing in turn; then pairs of their own for each way, from their start. And which calls that are.
+"""Measures a small all-reduce between two GPUs while it is traced. One pair of processes is attached and detached in turn, so that all ways
+are compared in the same processes. A pair with the in-process library is recorded, counted and not traced by the daemon in turn. Then
+each way has its own pair from the start. Also prints which calls are made.
 
 usage: nccl_cost.py CUDATRACE OUT_FOLDER [calls | attached | levels | injected]...   (all; TURNS=40 of levels)
 """
@@ -29,7 +29,7 @@ ROUNDS, SECONDS, TURNS = 3, 1.0, int(os.environ.get("TURNS", "40"))
 
 @contextlib.contextmanager
 def measuring(out, before=(), **env):
-    """The pair, in a process group of its own, while it measures."""
+    """The measuring pair, in its own process group."""
     small = out + ".small"
     if os.path.exists(small):
         os.remove(small)
@@ -55,7 +55,7 @@ def between(out, begin, end):
 
 
 def ranks(pair):
-    """The processes that mp.spawn made: those whose command line says so."""
+    """The processes of mp.spawn, recognized by their command line."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -77,7 +77,7 @@ def show(took):
 
 
 def calls(tracer, out):
-    """Of all threads of the first rank."""
+    """Returns the sum over all threads of the first rank."""
     with measuring(out) as pair:
         subprocess.run([tracer, "-q", "--no-summary", "--count=all", "--jsonl", out + ".jsonl", "--duration", "2", "-p", ranks(pair)[0]], check=True)
     with open(out + ".jsonl", encoding="utf-8") as f:
@@ -105,13 +105,13 @@ def attached(tracer, out):
 
 
 def mapped(pid):
-    """Files, as it sees their paths."""
+    """Returns files by their paths in that process."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
         return {line.split(None, 5)[-1].rstrip("\n") for line in f}
 
 
 def levels(tracer, out, detail):
-    """What there is at a level in a quarter of a second is compared with level off before and after it."""
+    """Compares each quarter of a second at a level with level off before and after it."""
     folder, sock, port = out + ".inject", out + ".sock", 9478
     sets = ("level=off", "trace.inject=true", f"trace.inject_folder={folder}", f"trace.detail={detail}", f"ctl.socket={sock}", f"files.directory={out}.files",
             f"metrics.listen=127.0.0.1:{port}", "files.compress=none", "files.total_size=16G", "recorder.seconds=0")
@@ -136,7 +136,7 @@ def turns_of(tracer, out, detail, sock, pair):
     def probes():
         return {os.path.basename(x["path"]): x["probes"] for x in ctl("status")["libraries"] if os.path.realpath(x["path"]) in own}
 
-    # As long as the ranks' libcuda has probes for others, a call takes a trap at each level.
+    # While the ranks' libcuda has probes for other processes, a call takes a trap at each level.
     end = time.monotonic() + 40
     while time.monotonic() < end and any(has == "all" and "libcuda" in lib for lib, has in probes().items()):
         time.sleep(0.5)

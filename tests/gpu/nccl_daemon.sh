@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Part of the step `nccl` of run.sh: tests/gpu/nccl_daemon.sh CUDATRACE OUT_FOLDER COMMAND... Does the daemon name a rank that does not come to a
-# collective, with ranks and stacks? DAEMON_ARGS: other than level=trace. COMMAND has two ranks of which the second is away for ten seconds. Ends with 1 if not.
+# Part of the step `nccl` of run.sh: tests/gpu/nccl_daemon.sh CUDATRACE OUT_FOLDER COMMAND... The daemon must name a rank that does not enter a
+# collective, with ranks and stacks. DAEMON_ARGS: other than level=trace. COMMAND has two ranks, of which the second pauses for ten seconds.
+# Exit status 1 on failure.
 set -u
 ct=$(realpath "$1")
 out=$2/nccl_daemon

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A profiler plugin of NCCL (2.27 and later: the fourth version of that interface), which writes
- * down each collective as NCCL itself has it, when it launches it:
+ * A profiler plugin of NCCL (2.27 and later: the fourth version of that interface), which records
+ * each collective with NCCL's own data when it is launched:
  *
  *   gcc -shared -fPIC -o nccl_plugin.so nccl_plugin.c
  *   NCCL_PROFILER_PLUGIN=$PWD/nccl_plugin.so NCCL_CALLS=FILE python3 ...
  *
- * FILE.PID has a line for each: communicator, rank, the how manieth of its kind, function, count,
+ * FILE.PID has a line for each: communicator, rank, sequence number of its kind, function, count,
  * type, algorithm, protocol. tests/gpu/nccl.py --check-plugin compares a trace with them.
  */
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 /* Kinds of events, bits. */
 enum { COLLECTIVE = 2 };
 
-/* What NCCL says of an event that begins; of other kinds the rest is something else. */
+/* NCCL's description of an event that begins. Other kinds have other members here. */
 struct event {
 	uint8_t kind;
 	void *parent;

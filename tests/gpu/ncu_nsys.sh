@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# ncu_nsys.sh PROGRAM [ARGUMENT]...: NVIDIA's profilers as a command of cudatrace, by each producer, and from a shell of its own.
-# Prints for each what the profiler and cudatrace returned without and with the trace, and how many calls were recorded. On a
-# machine with a GPU; a profiler that is not there is named. CUDATRACE: the program.
+# ncu_nsys.sh PROGRAM [ARGUMENT]...: runs NVIDIA's profilers as a command of cudatrace, by each producer, and from a shell script.
+# Prints for each the exit status without and with the trace, and the number of recorded calls. For a
+# machine with a GPU; it names a missing profiler. CUDATRACE: the program.
 set -u
 ct=${CUDATRACE:-build/cudatrace}
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which calls are made in which, by the library in the process and by uprobes: the calls of a program between two GPUs, each with
-the calls that it is in, are counted in both traces.
+"""Compares the nesting of calls in-process and by uprobes: counts the calls of a program on two GPUs in both traces, each with its enclosing calls.
 
 usage: nested.py CUDATRACE OUT_FOLDER        (ends with 1 if the producers differ, or a depth is not the number of parents)
 """
@@ -14,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def trace(tracer, probe, out):
-    """(how often each chain of calls, innermost first; how many depths are wrong; calls lost)"""
+    """Returns (count of each chain of calls, innermost first; number of wrong depths; number of lost calls)."""
     subprocess.run([tracer, "-q", "--no-summary", f"--probe={probe}", "--all", "--jsonl", out + ".jsonl", "--",
                     sys.executable, os.path.join(HERE, "nccl.py"), "--rounds", "1", "--out", out], check=True)
     calls, end = {}, {}
@@ -41,7 +40,7 @@ tracer, out = os.path.realpath(sys.argv[1]), sys.argv[2]
 seen, bad = {}, False
 for probe in ("inject", "uprobe"):
     chains, wrong, lost = trace(tracer, probe, os.path.join(out, "nested." + probe))
-    # What is in no other call differs: how often a thread asks whether something has happened.
+    # Outermost calls differ, because a thread polls a varying number of times.
     seen[probe] = {c: n for c, n in chains.items() if len(c) > 1}
     print(f"{probe}: {sum(chains.values())} calls, {lost} lost, {sum(seen[probe].values())} in other calls, in {len(seen[probe])} ways; depth wrong in {wrong}", flush=True)
     bad |= wrong > 0 or lost > 0

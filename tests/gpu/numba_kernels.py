@@ -3,8 +3,7 @@
 
 usage: [NUMBA_WHEELS=FOLDER] numba_kernels.py CUDATRACE OUT_FOLDER
 
-Numba refuses a NumPy that is newer than it. FOLDER has wheels that go before what is installed: an older NumPy (17 MB) for the Numba that is
-there,
+Numba refuses a newer NumPy. FOLDER has wheels that precede the installed packages: an older NumPy (17 MB) for the installed Numba,
 
     pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d FOLDER numpy==2.2.6
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What numba_kernels.py traces: kernels of Numba, so many times. usage: numba_work.py [N]"""
+"""The program that numba_kernels.py traces: launches kernels of Numba N times. usage: numba_work.py [N]"""
 import json
 import sys
 

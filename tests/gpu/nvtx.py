@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--nvtx with real programs: are their ranges in the trace, as often as the program says that it made them, and is each
-launch in the right one? By uprobes, in the process as root, and in the process as a user; by the daemon, of libraries that a running
-program calls (CuPy's own copy).
+"""--nvtx with real programs: the trace must have as many ranges as the program reports, and each launch in the right one. By uprobes,
+in-process as root, and in-process as a user; by the daemon, for libraries that a running program calls (CuPy's own copy).
 
 usage: nvtx.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: torch, emit, jax, untuned, cupy, cost; all if none is named
-       nvtx.py --run PROGRAM                        what is traced
+       nvtx.py --run PROGRAM                        the traced program
 """
 import collections
 import glob
@@ -82,7 +81,7 @@ def run_jax():
 
 
 def run_untuned():
-    """Without XLA's trials of kernels, which are no operation's: every launch has one."""
+    """Without XLA's trials of kernels, which belong to no operation, every launch has a range."""
     os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
     run_jax()
 
@@ -104,7 +103,7 @@ def run_cupy():
 
 
 def run_cost():
-    """Microseconds of a push and a pop, and of a step with launches in ranges."""
+    """Returns microseconds of a push and a pop, and of a step with launches in ranges."""
     torch, layers, x = network()
     push, pop = torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop
     pairs, steps = [], []
@@ -160,7 +159,7 @@ def by_daemon(tracer, out, program):
 
 
 def elsewhere(ev, launches, prefix):
-    """What the other launches were made in: the kind of range (XlaPass, ...), and whether a function of Python's that compiles is around."""
+    """Returns the context of the other launches: the kind of range (XlaPass, ...), and whether a compiling Python function encloses it."""
     stacks = {e["id"]: e["python"] for e in ev if e["type"] == "stack" and e.get("python")}
     kinds = collections.Counter()
     for e in launches:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# odd.sh CUDATRACE: programs that are odd but real, on a machine with an NVIDIA GPU and gcc, as root: status and output as untraced,
-# and what the trace has of them. Run it in the repository's folder. FAKE=build/fake tries it against the mock driver.
+# odd.sh CUDATRACE: unusual real programs, on a machine with an NVIDIA GPU and gcc, as root: checks status and output as untraced,
+# and the contents of the trace. Run it in the repository's folder. FAKE=build/fake tries it against the mock driver.
 set -u
 ct=$(realpath "$1")
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
@@ -11,7 +11,7 @@ if [ -n "${FAKE:-}" ]; then
 fi
 failed=0
 
-# same NAME CALLS COMMAND...: traced by both producers as untraced; CALLS calls of cuMemAlloc are in each trace.
+# same NAME CALLS COMMAND...: traced by both producers, it must behave as untraced, and each trace has CALLS calls of cuMemAlloc.
 same()
 {
 	local name=$1 calls=$2 want got status
@@ -105,7 +105,7 @@ real=$(ldconfig -p | awk '/libcuda\.so\.1.*x86-64/ { print $NF; exit }')
 [ -z "${FAKE:-}" ] || real=$tmp/libcuda.so.1
 same "libcuda in a memfd" 100 "$tmp/odd-plain" "$(realpath "$real")"
 
-# A child that stays behind: --wait=main does not wait for it.
+# A child that outlives its parent: --wait=main does not wait for it.
 begun=$SECONDS
 "$ct" -q --no-summary --wait=main --jsonl "$tmp/w.jsonl" -- sh -c 'sleep 30 & "$1"' sh "$tmp/odd-plain" >"$tmp/w.out"
 status=$?

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--torch with PyTorch on a GPU: are the operators and backward nodes those that torch.profiler has of the same program, each launch
-under the operator that the profiler's correlation says, and the allocations those that torch.cuda.memory_stats() counts?
+"""--torch with PyTorch on a GPU: operators and backward nodes must be those of torch.profiler for the same program, each launch must be
+under the operator of the profiler's correlation, and allocations must be those of torch.cuda.memory_stats().
 
 usage: operators.py CUDATRACE OUT_FOLDER [PROGRAM...]    PROGRAM: decode, train, cost; all if none is named
-       operators.py --run PROGRAM FILE                   what is traced; FILE: what PyTorch says of itself; none: only times
+       operators.py --run PROGRAM FILE                   the traced program; FILE: data of PyTorch itself; none: only times
 """
 import collections
 import json
@@ -13,7 +13,7 @@ import sys
 import time
 
 NODE = "autograd::engine::evaluate_function: "
-# No profiler shows these; the last is what cudatrace calls operators that libtorch_cpu does not name.
+# No profiler shows these; the last is cudatrace's name for operators without a name in libtorch_cpu.
 UNSEEN = {"aten::size", "aten::is_leaf", "aten::output_nr", "aten::_version", "aten::is_complex", "custom operator"}
 MARK = "aten::special_erfcx"
 STEPS = {"decode": 20, "train": 5}
@@ -104,7 +104,7 @@ def compare(tracer, out, program):
     inside = [e for e in lines[1:-1] if marks[0] <= e["ts"] <= marks[-1]]
     ours = [e for e in inside if e["type"] == "operator" and e["name"] not in UNSEEN]
     ok = check(f"{program}: nothing is lost", not any(end["drops"].values()), end["drops"])
-    # While a guard forbids observers PyTorch calls aten::empty, which the profiler does not show.
+    # While a guard disables observers, PyTorch calls aten::empty, which the profiler does not show.
     names = collections.Counter(e["name"] for e in ours)
     guarded = collections.Counter(e["name"] for e in ours if "parent" not in e and e["name"].startswith("aten::empty"))
     more = names - collections.Counter(theirs["operators"])

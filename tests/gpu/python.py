@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--python on a real GPU: is each launch of GPT-2 and of a Llama in eager mode under the module that torch.profiler has it under? What it costs.
+"""--python on a real GPU: each launch of GPT-2 and of a Llama in eager mode must be under the same module as in torch.profiler. Also
+measures the cost.
 
 usage: python.py CUDATRACE OUT_FOLDER [PART...]    PART: modules, cost; both if none is named
-       python.py --program TRACE [MODEL]           what is traced for modules: under torch.profiler(with_stack, with_modules)
+       python.py --program TRACE [MODEL]           the traced program for modules, under torch.profiler(with_stack, with_modules)
 """
 import bisect
 import collections
@@ -41,7 +42,7 @@ def program(path, name="gpt2"):
 
 
 class Frames:
-    """What torch.profiler has: launches in their order, and what encloses each, outermost first."""
+    """Returns the data of torch.profiler: launches in their order, each with its enclosing items, outermost first."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as f:
@@ -56,7 +57,7 @@ class Frames:
         self.starts = {tid: [r[0] for r in rows] for tid, rows in self.python.items()}
 
     def enclosing(self):
-        """For each launch: the names of what it is in."""
+        """Returns for each launch the names of its enclosing items."""
         at, open_rows = collections.Counter(), collections.defaultdict(list)
         for ts, tid in self.launches:
             rows, stack = self.python[tid], open_rows[tid]
@@ -71,11 +72,11 @@ class Frames:
             yield [r[2] for r in stack]
 
     def around(self):
-        """For each launch: names of modules, (file, function) of Python's functions."""
+        """Returns for each launch the names of modules, and (file, function) of Python's functions."""
         stacks = []
         for names in self.enclosing():
             modules = [re.sub(r"_\d+$", "", n[len("nn.Module: "):]) for n in names if n.startswith("nn.Module: ")]
-            # A module's event stands for the function by which it is called.
+            # A module's event stands for the function that calls it.
             names = ["torch/nn/modules/module.py(0): _wrapped_call_impl" if n.startswith("nn.Module: ") else n for n in names]
             funcs = [re.match(r"(.*)\((\d+)\): (.*)", n) for n in names]
             stacks.append((modules, [(os.path.basename(m[1]), m[3]) for m in funcs if m and not m[1].startswith(("<built-in>", *NOT_THEIRS))]))
@@ -83,7 +84,7 @@ class Frames:
 
 
 def ours(path, region, tid):
-    """The same of our trace."""
+    """Returns the same data from our trace."""
     known, out, end, base = {}, [], {}, 0
     with open(path, encoding="utf-8") as f:
         for line in f:
@@ -112,7 +113,7 @@ def modules(tracer, out):
               f"{ {k: end.get(k) for k in ENDS} }; trace of {os.path.getsize(path)} bytes", flush=True)
         chain, innermost, whole, wrong = 0, 0, 0, collections.Counter()
         for got, (mods, funcs) in zip(frames, theirs):
-            # The class is in the function's name from 3.11 on; the base's where it is the base's function.
+            # From 3.11 on the function's name contains the class; for an inherited function it is the base class.
             classes = [f["function"].rsplit(".", 1)[0].split(".")[-1] for f in got if f.get("function", "").endswith(".forward")]
             chain += classes == mods
             innermost += classes[-1:] == mods[-1:]

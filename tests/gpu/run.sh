@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
-# Traces real programs and prints what docs/measured/gpu.md and docs/measured/ioctls.md quote. Steps: launch attach frameworks
+# Traces real programs and prints the numbers of docs/measured/gpu.md and docs/measured/ioctls.md. Steps: launch attach frameworks
 # counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch lines nested
 set -u
 ct=$(realpath "$1")
@@ -15,9 +15,9 @@ export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 want() { [[ " $steps " == *" $1 "* ]]; }
 title() { printf '\n=== %s\n' "$*"; }
-# Of the command before.
+# Status of the previous command.
 verdict() { [ $? = 0 ] && echo "OK: $*" || echo "FAILED: $*"; }
-# What a trace says of itself, and its launches.
+# The end line of a trace, and its launches.
 facts() {
 	tail -n 1 "$1" | python3 tests/gpu/says.py
 	python3 tests/gpu/launches.py "$1"
@@ -118,7 +118,7 @@ if want cases; then
 	for src in "$here"/../cases/*.c; do
 		name=$(basename "$src" .c)
 		case $name in
-		many | dlopen_late | hostile | nccl) continue ;; # no expectations, or only of the mock driver
+		many | dlopen_late | hostile | nccl) continue ;; # without expectations, or only for the mock driver
 		esac
 		gcc -O1 -w -D_GNU_SOURCE -o "$out/cases/$name" "$src" -ldl -lpthread || exit 1
 		timeout -k 5 60 "$ct" -q --all --jsonl "$out/cases/$name.jsonl" -- "$out/cases/$name" \
@@ -146,7 +146,7 @@ if want nccl; then
 	title "10 collectives of two GPUs: all in the trace? And what small ones cost"
 	"$ct" -q --jsonl "$out/nccl.jsonl" --chrome "$out/nccl.json" --no-summary -- python3 "$here/nccl.py" --out "$out/nccl.out"
 	python3 "$here/nccl.py" --check "$out/nccl.jsonl" "$out/nccl.out"
-	# the same from inside the processes, by a user without privileges: nccl.py, then torchrun (60 s)
+	# in-process, by a user without privileges: nccl.py, then torchrun (60 s)
 	user=$(mktemp -d)
 	cp "$ct" "$user/cudatrace" && cp "$here/nccl.py" "$here/ddp.py" "$user" && chmod 755 "$user"/* && chmod 1777 "$user"
 	as_user() { (cd "$user" && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$user" ./cudatrace -q --probe=inject --no-summary "$@"); }
@@ -169,18 +169,18 @@ if want nccl; then
 		"$ct" report -q --format=json -o "$out/nccl_late.json" "$out/nccl_late.jsonl"
 		echo "late by $late:" && python3 "$here/nccl.py" --check-report "$out/nccl_late.json" "$out/nccl_late.out"
 	done
-	# ten seconds that a rank is not there
+	# a rank pauses for ten seconds
 	"$ct" -q --jsonl "$out/nccl_stop.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 2 --out "$out/nccl_stop.out"
 	"$ct" report --full "$out/nccl_stop.jsonl" | grep -A12 '^Communication'
 	grep '"op":"hang"' "$out/nccl_stop.jsonl"
-	# attached to while they run
+	# attached while they run
 	python3 "$here/nccl_attach.py" "$ct" "$out"
 	"$here/nccl_daemon.sh" "$ct" "$out" python3 "$here/nccl.py" --rounds 0 --late 1:10000 --times 1; verdict "the daemon names a rank that stays away"
 	# the bus bandwidth of large ones
 	"$ct" -q --gpu-time --jsonl "$out/nccl_bus.jsonl" --no-summary -- python3 "$here/nccl.py" --rounds 0 --out "$out/nccl_bus.out"
 	"$ct" report -q --format=json -o "$out/nccl_bus.json" "$out/nccl_bus.jsonl"
 	python3 "$here/nccl.py" --check-report "$out/nccl_bus.json" "$out/nccl_bus.out"
-	# On one GPU there are no two to wait for each other.
+	# This needs two GPUs that wait for each other.
 	if [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
 		"$ct" -q --gpu-time --jsonl "$out/nccl_ddp.jsonl" --no-summary -- torchrun --nproc-per-node 2 "$here/ddp.py"
 		python3 "$here/ddp.py" --overlap "$out/nccl_ddp.jsonl"

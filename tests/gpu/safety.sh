@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# safety.sh CUDATRACE [OLDER]: what a traced program must not notice, on a machine with an NVIDIA GPU, PyTorch and nvcc, as root.
+# safety.sh CUDATRACE [OLDER]: checks that tracing does not change a program, on a machine with an NVIDIA GPU, PyTorch and nvcc, as root.
 # OLDER: another build, for comparison. Run it in the repository's folder.
 set -u
 ct=$(realpath "$1") older=${2:+$(realpath "$2")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--serve of the programs here: they live on, and work when they are told to (turns.py, cost.py, daemon.sh)."""
+"""--serve of the programs here: they keep running, and work on request (turns.py, cost.py, daemon.sh)."""
 import json
 import os
 import sys
@@ -7,9 +7,9 @@ import time
 
 
 def serve(work, per=1, times_itself=False):
-    """Prints "ready"; for each line "N" on stdin works N times, and prints the milliseconds of each by per as JSON; for "N cpu"
-    pairs of these and of CPU time of this thread. SERVE_CORE: the processor that this thread stays on.
-    times_itself: work returns the milliseconds, by per already."""
+    """Prints "ready". For each line "N" on stdin, works N times, and prints the milliseconds of each, divided by per, as JSON; for "N cpu"
+    pairs of elapsed and CPU time of this thread. SERVE_CORE: the processor of this thread.
+    times_itself: work returns the milliseconds, already divided by per."""
     if "SERVE_CORE" in os.environ:
         os.sched_setaffinity(0, {int(os.environ["SERVE_CORE"])})
     print("ready", flush=True)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Inference serving on a real GPU: continuous batching of transformers (generate_batch, paged cache), random weights. Does the
-report find the engine's own steps, tokens and sequences, and what does tracing cost in tokens a second?
+"""Inference serving on a real GPU: continuous batching of transformers (generate_batch, paged cache), random weights. The report must find
+the engine's own steps, tokens and sequences. Also measures the cost of tracing in tokens per second.
 
 usage: serving.py CUDATRACE OUT_FOLDER [PART...]    PART: steps, late, cost, daemon; all if none is named. 200 seconds
-       serving.py --engine HOW --log FILE           what is traced; HOW: sdpa, eager (attention), graphs (sdpa, CUDA graphs),
+       serving.py --engine HOW --log FILE           the traced program; HOW: sdpa, eager (attention), graphs (sdpa, CUDA graphs),
                                                     async (sdpa, steps overlap), plain (a loop of generate)
 
-The engine says "ready", and for each number N on stdin does so many rounds: prints tokens a second of each as JSON. FILE has for
-each round when it was, and each step: tokens, sequences, padded tokens, what the model's forward was called with.
+The engine prints "ready". For each number N on stdin it runs N rounds and prints tokens per second of each as JSON. FILE has for each round
+its time, and for each step tokens, sequences, padded tokens, and arguments of the model's forward.
 """
 import bisect
 import collections
@@ -36,7 +36,7 @@ class Log:
         self.rounds, self.steps, self.forwards, self.on = [], [], [], False
 
     def wrap(self, model):
-        """Steps by the engine's own lists, and what the model is called with; neither where the version has no such thing."""
+        """Records steps from the engine's own lists and the model's arguments; neither if the version lacks them."""
         import torch
         forward = model.forward
 
@@ -84,7 +84,7 @@ def make(how):
 
 
 def settings(how):
-    """Whatever this version of transformers knows of these."""
+    """Returns those that this version of transformers supports."""
     from transformers import GenerationConfig
     graphs = how == "graphs"
     wanted = {"use_cuda_graph": graphs, "use_async_batching": how == "async", "auto_switch_to_flash": False, "max_batch_tokens": 256,
@@ -194,7 +194,7 @@ def show(tracer, trace):
 
 
 def check(tracer, trace, said, name, out):
-    """The report's steps of the last round against the engine's."""
+    """Compares the report's steps of the last round with the engine's."""
     report, base = report_of(tracer, trace, os.path.join(out, name + ".report.json"))
     s = report.get("serving")
     show(tracer, trace)
@@ -220,7 +220,7 @@ def check(tracer, trace, said, name, out):
           f"with the padded tokens {sum((padded & collections.Counter(x.get('tokens') for x in got)).values())} of {len(steps)}")
     phases = collections.Counter("prefill" if x["tokens"] > x.get("sequences", x["tokens"]) else "decode" for x in steps)
     print(f"  phases: engine {dict(phases)}, report {dict(collections.Counter(x['phase'] for x in got))}")
-    # in the order of time: the step of the report that begins after the engine prepared it
+    # in time order: the step of the report that begins after the engine prepared it
     starts, right, pairs = [base + x["ts"] * 1e6 for x in got], 0, []
     for x in steps:
         i = bisect.bisect_left(starts, x["at"])
@@ -328,7 +328,7 @@ def cost(tracer, out, turns=4):
 
 
 def daemon_levels(tracer, out, e, turns):
-    """What each level of the daemon costs the engine `e`, which is ready."""
+    """Measures the cost of each level of the daemon for the engine `e`, which is ready."""
     folder = os.path.join(out, "serving.daemon")
     os.makedirs(folder, exist_ok=True)
     for level in ("metrics", "trace"):

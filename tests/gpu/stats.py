@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What --gpu-stats says of a GPU whose load is known, beside nvidia-smi: stats.py CUDATRACE OUT [SECONDS]
+"""Compares --gpu-stats with nvidia-smi on a GPU with a known load: stats.py CUDATRACE OUT [SECONDS]
 
 As a child (--load BUSY SECONDS) it multiplies matrices for that part of each 30 ms, and sleeps for the rest."""
 import json
@@ -14,9 +14,10 @@ import time
 
 from busy import busy_for
 
-# Much shorter than what NVML's utilisation is sampled in (a sixth of a second to one): with 0.2 s it said 20 % of a load of 50, as nvidia-smi did.
+# Much shorter than the sampling period of NVML's utilisation (a sixth of a second to one): with 0.2 s it was 20 % for a load of 50 %, as in
+# nvidia-smi.
 SLOT = 0.03
-# nvidia-smi's column, and what it is here; how far means may lie apart (share of the larger, and absolute).
+# nvidia-smi's column, and our name; maximum difference of means (share of the larger, and absolute).
 COLUMNS = [("utilization.gpu", "util", 0.25, 12), ("memory.used", "memory_used", 0.05, 64), ("clocks.sm", "sm_clock_mhz", 0.15, 50),
            ("clocks.mem", "memory_clock_mhz", 0.15, 50), ("power.draw", "power_w", 0.15, 20), ("temperature.gpu", "temperature_c", 0.1, 3)]
 
@@ -27,7 +28,7 @@ def load(busy, seconds):
 
 
 def smi(done):
-    """Means of nvidia-smi's columns, sampled twice a second."""
+    """Returns means of nvidia-smi's columns, sampled twice a second."""
     names = ",".join(c[0] for c in COLUMNS)
     rows = []
     program = shutil.which("nvidia-smi", path=os.environ["PATH"] + ":/usr/local/nvidia/bin:/opt/bin")
@@ -54,7 +55,7 @@ def lines_of(path):
 
 
 def busy_share(executions, first_ms, last_ms):
-    """Percent of the time in which the GPU executed something, by --gpu-time."""
+    """Returns the percentage of time in which the GPU executed something, by --gpu-time."""
     at, ran = first_ms, 0.0
     for begin, end in sorted((e["ts"], e["ts"] + e["duration_us"] / 1e3) for e in executions):
         begin, end = max(begin, at), min(end, last_ms)
@@ -73,7 +74,8 @@ def show(v):
 
 
 def idle(ct, path, active, util, said):
-    """The report's idle share beside what NVML's figures leave, and the program by its own clock. graphics_active is counted, utilisation sampled."""
+    """Prints the report's idle share, the idle share by NVML, and that of the program's own clock. graphics_active is counted, utilisation
+    is sampled."""
     gpu = json.loads(subprocess.run([ct, "-q", "report", "--format=json", path], stdout=subprocess.PIPE, check=True).stdout)["gpu"]
     device = max(gpu["devices"], key=lambda d: d["busy_ns"], default={"idle_ns": 0, "span_ns": 0})
     own = re.search(r"busy ([\d.]+) of", said)
@@ -105,7 +107,7 @@ def one(ct, out, busy, seconds, period):
         if e["op"] in ("device", "missing"):
             print({k: v for k, v in e.items() if k not in ("ts", "type", "name", "pid", "tid", "comm")})
     samples = [e for e in lines if e["op"] == "sample" and e["gpu"] == 0 and "gpu_instance" not in e]
-    # The middle of the program: Python starts up before, and the driver's figures lag by a second.
+    # The middle of the program, because Python starts up before, and the driver's numbers lag by a second.
     with_load = [e for e in samples if e.get("memory_used", 0) > 500 << 20][4:-1]
     if len(with_load) < 5:
         print(f"only {len(with_load)} samples while it ran")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A small network in PyTorch: what a program's start asks of the driver, and what its steps do."""
+"""A small network in PyTorch, for the driver requests of a program's start and of its steps."""
 import torch
 
 model = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 1024)).cuda()

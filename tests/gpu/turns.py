@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What tracing costs a program whose times change from start to start and from second to second.
+"""Measures the cost of tracing for a program whose times vary from start to start and from second to second.
 
-Processes that are traced in different ways live side by side, in sets of one for each way. One works at a time, a little,
-in another order each turn; the untraced one of its set works right before and right after it. All of a set share a
-processor. What is said is the median of these ratios, with an interval that has it with 95 %: by bootstrap over sets,
-and over turns in each.
+Processes that are traced in different ways run side by side, in sets of one for each way. One works at a time, for a short time, in another
+order each turn; the untraced one of its set works right before and right after it. All of a set share a processor. The result is the median
+of these ratios, with a 95 % interval by bootstrap over sets, and over turns in each.
 
-usage: turns.py FACTOR... [--seconds N]    tries that on programs that work FACTOR times as much as the first
+usage: turns.py FACTOR... [--seconds N]    validates this with programs that work FACTOR times as much as the first
 """
 import argparse
 import collections
@@ -27,7 +26,7 @@ AGAIN = "untraced, again"
 
 
 def interval(sets, of, times=1000):
-    """What has of(turns) with 95 %: sets, and turns of each, are drawn anew."""
+    """Returns the 95 % interval of of(turns): sets, and turns of each, are drawn anew."""
     drawn = sorted(of([turn for s in random.choices(sets, k=len(sets)) for turn in random.choices(s, k=len(s))]) for _ in range(times))
     return drawn[times * 25 // 1000], drawn[times * 975 // 1000 - 1]
 
@@ -38,7 +37,7 @@ def verdict(low, high, most, least=0.0):
 
 @functools.lru_cache
 def libcuda():
-    """The file that a program loads; None: it is not found."""
+    """Returns the file that a program loads; None: it was not found."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     known = subprocess.run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
     folders += [os.path.dirname(line.split()[-1]) for line in known.splitlines() if line.strip().startswith("libcuda.so.1 ") and "x86-64" in line]
@@ -46,14 +45,14 @@ def libcuda():
 
 
 def rounds(proc, n):
-    """Means of the milliseconds of a round, and of its thread's CPU time. One before, in which it finds what it needs again."""
+    """Returns means of the milliseconds of a round, and of its thread's CPU time. An uncounted round comes first, to warm the caches."""
     proc.stdin.write(f"{n + 1} cpu\n")
     proc.stdin.flush()
     return [statistics.mean(t) for t in zip(*json.loads(proc.stdout.readline())[1:])]
 
 
 class Process:
-    """A program with --serve (serve.py), and a libcuda of its own: whoever else has a file with uprobes in it pays for these."""
+    """A program with --serve (serve.py), and its own libcuda, because uprobes in a shared file would slow down the others."""
 
     def __init__(self, folder, way, argv, core):
         self.way, self.path, self.folder = way, folder + "/trace.jsonl", folder
@@ -68,14 +67,14 @@ class Process:
         return rounds(self.proc, n)
 
     def end(self):
-        """When stdin has been closed."""
+        """Called when stdin was closed."""
         self.proc.wait()
         if os.path.exists(self.folder + "/libcuda.so.1"):
             os.remove(self.folder + "/libcuda.so.1")
 
 
 def take_turns(sets, seconds, rounds):
-    """For each way and set, of each turn: [time, CPU time] of the untraced one before it, of it, of the untraced one after it."""
+    """Returns for each way and set, for each turn: [time, CPU time] of the untraced one before it, of it, and of the untraced one after it."""
     took = collections.defaultdict(lambda: [[] for _ in sets])
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -89,8 +88,7 @@ def take_turns(sets, seconds, rounds):
 
 
 def ratios(turns, of=0):
-    """To the untraced one before and to that after: not to their mean, which has a higher median than one of them where times
-    have outliers to one side."""
+    """Relative to the untraced one before and to the one after, and not to their mean, whose median is higher if times have outliers to one side."""
     return [own[of] / bare[of] for before, own, after in turns for bare in (before, after)]
 
 
@@ -108,15 +106,14 @@ def tell(way, sets, unit, most):
 
 
 def in_turn(argv, out, ways, seconds, rounds=1, copies=4, name="", unit="ms a token", goals=None):
-    """argv(way, path of its trace): the command of each of ways; "", the first, is untraced, and so is one more: it should come out
-    as 1. goals: what a way is to be at most. Returns the traced processes, set by set, which have ended: traces lie at path, in a
-    folder that is the caller's."""
+    """argv(way, path of its trace): the command of each of ways; "", the first, is untraced, and so is one more, whose result should be 1.
+    goals: maximum of a way. Returns the traced processes, set by set, which have ended: traces are at path, in the caller's folder."""
     began, ways, cores = time.monotonic(), [*ways, AGAIN], sorted(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack:
         sets = []
         for i in range(copies):
             started = {}
-            # Who comes first has its memory elsewhere.
+            # The first process has another memory layout.
             for way in random.sample(ways, len(ways)):
                 started[way] = Process(f"{out}/turns.{i}.{ways.index(way)}", way, lambda w, path: argv("" if w == AGAIN else w, path), cores[(1 + i) % len(cores)])
                 stack.callback(started[way].proc.kill)
@@ -141,7 +138,7 @@ def in_turn(argv, out, ways, seconds, rounds=1, copies=4, name="", unit="ms a to
 
 
 def traced(tracer, program):
-    """argv of in_turn(): that Python program, and a way is options of cudatrace."""
+    """argv of in_turn() for that Python program, where a way is options of cudatrace."""
     def argv(way, path):
         return [*([tracer, "-q", *shlex.split(way), "--jsonl", path, "--"] if way else []), sys.executable, *program, "--serve"]
     return argv

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""vLLM on a real GPU, a Llama of random weights behind `vllm serve`: does the report find the steps, tokens and sequences that vLLM's
-scheduler gave to its worker, and what does tracing cost in tokens a second?
+"""vLLM on a real GPU, a Llama of random weights behind `vllm serve`: the report must find the steps, tokens and sequences that vLLM's
+scheduler sent to its worker. Also measures the cost of tracing in tokens per second.
 
 usage: vllm_serving.py CUDATRACE OUT_FOLDER [PART...]    PART: steps (3 minutes), late (1), cost (4), all three if none is named; corpus (3), for tests/corpus
 
-A plug-in of vLLM (group vllm.general_plugins) writes each step of the worker down: when, tokens, sequences. vllm_wheels.py brings
-vLLM to a machine without a network.
+A plug-in of vLLM (group vllm.general_plugins) records each step of the worker: time, tokens, sequences. vllm_wheels.py packs vLLM for a
+machine without a network.
 """
 import concurrent.futures
 import contextlib
@@ -79,7 +79,7 @@ def weight_bytes():
 
 
 class Server:
-    """`vllm serve`; `name` is of this server alone."""
+    """Starts `vllm serve`; `name` belongs to this server alone."""
     ports = iter(range(8121, 8200))
 
     def __init__(self, out, name, tracer=(), eager=False):
@@ -127,7 +127,7 @@ class Server:
             return json.load(answer)["usage"]["completion_tokens"]
 
     def rounds(self, n):
-        """Tokens a second of each round; all prompts at once, the same in each round."""
+        """Returns tokens per second of each round; all prompts are sent at once, the same in each round."""
         rng, rates = random.Random(0), []
         prompts = [[rng.randrange(10, VOCAB) for _ in range(rng.choice((5, 17, 64, 200, 31, 9, 400, 120, 77, 700)))] for _ in range(PROMPTS)]
         with concurrent.futures.ThreadPoolExecutor(PROMPTS) as pool:
@@ -164,7 +164,7 @@ class Server:
 
 
 def keep(trace, out):
-    """For a look at home: as small as it gets."""
+    """A trace for inspection elsewhere, as small as possible."""
     subprocess.run(["xz", "-T0", "-3", trace], check=True)
     print(f"  kept {os.path.getsize(trace + '.xz')} bytes in {out}")
 
@@ -195,7 +195,7 @@ def late(tracer, out):
 
 
 def corpus(tracer, out):
-    """Two traces with GPU times, of graphs and of their nodes, for tests/corpus. Both servers start at once, and serve in turn."""
+    """Records two traces with GPU times, of graphs and of their nodes, for tests/corpus. Both servers start at once, and serve in turn."""
     servers = []
     for how in ("graphs", "nodes"):
         options = [*WITH_PYTHON, f"--gpu-time={how}"]
@@ -244,7 +244,7 @@ def daemon(tracer, out, servers, level):
             said = subprocess.run([tracer, "ctl", *keys, "status"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
             if said and wanted <= {p["pid"] for p in json.loads(said)["processes"] if p["level"] == level}:
                 break
-            for s in servers if said else ():  # it knows of those that make calls
+            for s in servers if said else ():  # it has only those that make calls
                 s.ask([10] * 5)
             time.sleep(0.1)
         else:
@@ -262,7 +262,7 @@ def rate(s):
 
 
 def from_start(tracer, out):
-    """Two servers that a trace of the whole machine sees from their start; then it ends. Prints what it cost; returns them, untraced."""
+    """Traces two servers from their start by a trace of the whole machine, which then ends. Prints its cost; returns the servers, untraced."""
     trace = f"{out}/vllm.start.jsonl"
     ct = serving.attached(tracer, trace, None)
     servers = [Server(out, "graphs"), Server(out, "eager", eager=True)]
@@ -288,7 +288,7 @@ def from_start(tracer, out):
 
 
 def cost(tracer, out, seconds=215):
-    """In turn, until the time is over: untraced, traced in one way, untraced, in the next ... The servers stay the same."""
+    """Runs in turn, until the time is over: untraced, traced in one way, untraced, in the next ... The servers stay the same."""
     over = time.monotonic() + seconds
     print("--- cost", flush=True)
     graphs, eager = servers = from_start(tracer, out)
@@ -307,7 +307,7 @@ def cost(tracer, out, seconds=215):
 
 
 def in_turn(servers, ways, over):
-    """For each server and way: pairs of tokens a second, traced and of the untraced rounds on both sides."""
+    """Returns for each server and way pairs of tokens per second: traced, and untraced on both sides."""
     rows, before = {}, {s: rate(s) for s in servers}
     for _ in range(TURNS):
         if time.monotonic() > over:
@@ -328,7 +328,7 @@ def in_turn(servers, ways, over):
 
 
 def between(tracer, out, s):
-    """The host's time between steps by Python function: who is around events too."""
+    """Prints the host's time between steps by Python function, also of functions around events."""
     print(f"--- {s.name}, attached, {' '.join(WITH_PYTHON)}", flush=True)
     trace = f"{out}/vllm.between.jsonl"
     ct = serving.attached(tracer, trace, s.worker(), *WITH_PYTHON)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""vLLM for a machine with a Hopper GPU and PyTorch, transformers and Triton, but no network: as few bytes as it takes to serve a Llama.
+"""Packs vLLM for a machine with a Hopper GPU and PyTorch, transformers and Triton, but no network: only the bytes that serving a Llama needs.
 
 usage: vllm_wheels.py FOLDER [PYTHON]    on a machine with pip's index; PYTHON is of the other machine's version (python3.12)
 
@@ -8,8 +8,8 @@ FOLDER gets vllm.tar.xz.00, .01 ... of at most 60 MB, SHA256SUMS and unpack.sh. 
 
     sh unpack.sh /tmp/vllm && export PYTHONPATH=/tmp/vllm
 
-Left out: what the other machine has, FlashInfer and other kernels that vLLM falls back from, FlashAttention 2 (Hopper takes 3), the
-front end in Rust, machine code for other GPUs, quantised matrix products that have none for Hopper (Marlin), symbols.
+Omitted: packages of the other machine, FlashInfer and other optional kernels, FlashAttention 2 (Hopper uses 3), the front end in Rust,
+machine code for other GPUs, quantised matrix products without code for Hopper (Marlin), symbols.
 """
 import glob
 import hashlib
@@ -21,7 +21,8 @@ import sys
 import tempfile
 
 PIECE = 60 * 1000 * 1000
-# What `pip install --dry-run vllm` wants, less what a server of a Llama never imports, and less what is there: torch 2.11 with its libraries, torchvision,
+# Requirements of `pip install --dry-run vllm`, without modules that a server of a Llama never imports, and without installed ones: torch
+# 2.11 with its libraries, torchvision,
 # torchaudio, transformers 5.17, triton 3.6, numpy, tokenizers, safetensors, huggingface_hub, sentencepiece, tiktoken, numba, opencv-python-headless, protobuf,
 # psutil, prometheus-client, regex, requests, tqdm, pillow, aiohttp, anyio, httpx, uvloop, einops, cloudpickle, ninja, nvidia-ml-py, pyyaml, py-cpuinfo.
 WANTED = """
@@ -52,7 +53,7 @@ python3 -m compileall -q -j 0 "$1" >/dev/null || true
 
 
 def sections(image):
-    """Name, offset and size of each section of an ELF file."""
+    """Returns name, offset and size of each section of an ELF file."""
     at, = struct.unpack_from("<Q", image, 0x28)
     count, names = struct.unpack_from("<HH", image, 0x3c)
     heads = [struct.unpack_from("<IIQQQQ", image, at + 64 * i) for i in range(count)]
@@ -62,7 +63,7 @@ def sections(image):
 
 
 def fat_binaries(image):
-    """Of each: where its entries begin, and these, as kind, architecture and bytes."""
+    """Returns for each the start of its entries, and the entries as kind, architecture and bytes."""
     for name, at, size in list(sections(image)):
         end = at + size if name == ".nv_fatbin" else at
         while at < end:
@@ -81,8 +82,8 @@ def fat_binaries(image):
 
 
 def only_hopper(image):
-    """Drops all code that is not for Hopper; where it was are zeros, which take no room packed. One without any gets code of another GPU, as small as
-    there is: to use it stays the error that it is on a GPU that was not thought of. Returns the bytes kept."""
+    """Replaces all code that is not for Hopper by zeros, which compress to nothing. One without any keeps the smallest code of another GPU,
+    so that its use remains an error, as on an unsupported GPU. Returns the bytes kept."""
     found = list(fat_binaries(image))
     spare = min((code for _, entries in found for kind, arch, code in entries if kind == MACHINE_CODE and arch != HOPPER), key=len, default=b"")
     total = 0
@@ -112,7 +113,7 @@ def shrink(folder):
 
 
 def pack(folder, out):
-    """As pieces; returns their number and bytes."""
+    """Writes it in pieces; returns their number and bytes."""
     with subprocess.Popen(["tar", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar, \
             subprocess.Popen(["xz", "-9", "-T1", "--lzma2=preset=9,dict=256MiB"], stdin=tar.stdout, stdout=subprocess.PIPE) as xz:
         subprocess.run(["split", "-b", str(PIECE), "-d", "-", f"{out}/vllm.tar.xz."], stdin=xz.stdout, check=True)

@@ -254,6 +254,17 @@ class PrivateDaemon(Daemon):
         assert c.tell("init") == 0
         return c
 
+    def begin_victim(self):
+        """A program whose calls must all be counted."""
+        self.victim, self.made = self.worker("victim"), 0
+        return self
+
+    def victim_allocates(self, n):
+        self.made += self.victim.tell(f"alloc {n}")
+
+    def until_all_counted(self):
+        self.until(lambda m: m.calls("w-victim") == self.made and m.total("dropped_total") == 0)
+
     def kilobytes(self, field):
         """A number of /proc/PID/status: VmHWM is the most memory, RssAnon its own now."""
         return int(re.search(rf"^{field}:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text(), re.M)[1])
@@ -266,7 +277,7 @@ class Private:
         needs_tracing()
         self.folder, self.lib, self.started, self.callers = pathlib.Path(folder), pathlib.Path(folder) / "lib", [], []
         self.new_lib("lib")
-        # Other users may reach what they know the name of.
+        # Other users may reach anything whose name they have.
         for path in (pathlib.Path(os.environ["TMP"]), self.folder):
             path.chmod(0o711)
 

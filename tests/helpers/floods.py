@@ -27,7 +27,7 @@ class Floods:
         return compiled(self.folder / name / "libcuda.so.1", *SHARED, *args)
 
     def many(self):
-        """A library with 1500 functions that cudatrace does not know."""
+        """A library with 1500 functions that are in no table."""
         header = self.folder / "many.h"
         header.write_text("".join(f"int cuMany{i}(void) {{ return 0; }}\n" for i in range(1, 1501)))
         return self.library("many", f'-DMORE="{header}"', f"{TESTS}/liar.c")

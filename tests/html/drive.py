@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Uses a report's page as a person would, in headless Chromium, and says what it saw.
+"""Uses a report's page as a person would, in headless Chromium, and prints the results.
 
     drive.py PAGE.html [PICTURES]   ->  lines "ok NAME", "not ok NAME # WHY" and "# figures"
 
@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chrome"))
 from load import Driver  # noqa: E402
 
-# Bright pixels of a canvas: those that are not see-through.
+# Visible pixels of a canvas: those that are not transparent.
 PAINTED = """
 const c = document.querySelector(arguments[0]), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
 let n = 0;
@@ -28,7 +28,7 @@ for (let i = 3; i < d.length; i += 4)
 return n;
 """
 
-# Time of each frame while the view goes in, along and out again.
+# Time of each frame while the view zooms in, moves, and zooms out again.
 FRAMES = """
 const done = arguments[0], tl = cudatrace.timeline, out = [], steps = [];
 timeline.show(tl, tl.min, tl.max);
@@ -112,7 +112,7 @@ class Page:
             f.write(base64.b64decode(self.cdp("Page.captureScreenshot", format="png")["data"]))
 
     def collect(self):
-        """Errors of the console, and addresses that were asked for."""
+        """Returns errors of the console, and requested addresses."""
         def entries(kind):
             return self.d.call("POST", f"/session/{self.d.session}/se/log", {"type": kind})
         self.log += [e["message"] for e in entries("browser") if e["level"] in ("SEVERE", "WARNING") and "willReadFrequently" not in e["message"]]
@@ -164,7 +164,7 @@ def timeline(p):
 
 
 def hover(p):
-    """The first event that is shown, under the mouse and as the page's own data has it."""
+    """The first displayed event, under the mouse and in the page's own data."""
     x, y, wanted = p.js("""const t = cudatrace.timeline, l = t.lanes[0], r = l.rows[0], i = r.n >> 1;
         timeline.around(t, r.S[i], r.E[i]); const b = t.canvas.getBoundingClientRect();
         return [b.x + t.width / 2, b.y + t.top + l.y - t.scroll + 18 + 8, (r.S[i] / 1e6).toFixed(6)]""")
@@ -193,7 +193,7 @@ def search(p, word):
 
 
 def as_csv(p):
-    """A table is copied whole, quoted, and starts no formula."""
+    """A table is copied whole and quoted, and no cell begins a formula."""
     got = p.js("""return table.csv([col.text('name, text', 'a'), col.ns('time', 'b')], [{a: '=1+1', b: 5}, {a: 'say "x",\\ny'}, {a: '-k', b: 0.25}])""")
     lines = list(csv.reader(io.StringIO(got, newline="")))
     check("a table as CSV", lines[0] == ["name, text", "time"] and lines[1] == ["'=1+1", "5"] and lines[2][0].startswith('say "x",') and lines[3] == ["'-k", "0.25"], got)
@@ -201,7 +201,7 @@ def as_csv(p):
 
 
 def costs(p):
-    """What tracing cost, and what would have made it cheaper, where the trace says so."""
+    """The overhead of tracing, and how to reduce it, if the trace has them."""
     text = p.js("return document.getElementById('trace').textContent").replace("\xa0", " ")
     rows = p.js("return [...document.querySelectorAll('#trace tbody tr')].map(r => r.textContent)")
     said = p.js("return cudatrace.report.overview.max_overhead_tid")
@@ -211,7 +211,7 @@ def costs(p):
 
 
 def from_rows(p):
-    """Tables from the rows of sections: hidden columns, a section that no code draws, and names that are no markup."""
+    """Tables from the rows of sections: hidden columns, a section without drawing code, and names that are shown as text."""
     got = p.js("""const all = [...document.querySelectorAll('.table-box .all')], box = all[0].closest('.table-box'), before = box.querySelectorAll('th').length;
         const parent = box.parentNode, at = [...parent.children].indexOf(box);
         all[0].click();
@@ -230,7 +230,7 @@ def from_rows(p):
 
 
 def sorting(p):
-    """The functions' table by number of calls, by the keyboard."""
+    """Sorts the table of functions by number of calls, by the keyboard."""
     p.js("""const b = [...document.querySelectorAll('#functions th button')].find(b => b.textContent.trim() === 'calls');
         b.focus()""")
     p.key("Enter", text="\r")
@@ -243,7 +243,7 @@ def sorting(p):
 
 
 def stacks(p):
-    """The tables of --stack and of refused commands, where the trace has them."""
+    """The tables of --stack and of refused commands, if the trace has them."""
     callers, refused = p.js("return [cudatrace.meta.callers || [], cudatrace.meta.refused]")
     gpus = p.js("return document.querySelector('#gpus') && document.querySelector('#gpus').textContent")
     check("GPUs have a section only if they were sampled", ("57" in gpus and "12.5" in gpus) if p.js("return !!cudatrace.report.gpu_stats")
@@ -275,7 +275,7 @@ def stacks(p):
 
 
 def the_map(p):
-    """Zooms by click and keys, searches; what it says is what the report has."""
+    """Zooms by click and keys, and searches; the text must equal the report."""
     nodes = p.js("return cudatrace.report.map ? cudatrace.report.map.nodes : []")
     if len(nodes) < 3:
         return
@@ -306,9 +306,22 @@ def the_map(p):
     found = p.js("return document.querySelector('.pmap .table-tools [role=status]').textContent")
     check("map: a search counts what it finds", found.startswith(f"{wanted:,} found") and wanted > 0, found)
     p.js("const s = document.querySelector('.pmap [type=search]'); s.value = ''; s.dispatchEvent(new Event('input'))")
+    the_step(p, nodes)
     before = p.js("return map.shown.boxes.length")
     p.js("const s = document.querySelector('.pmap select'); s.value = '3'; s.dispatchEvent(new Event('change'))")
     check("map: widths by launches", p.js("return map.shown.by === 3 && map.shown.boxes.length > 1") and before > 1, before)
+
+
+def the_step(p, nodes):
+    """A part of a step opens the map where it is."""
+    parts = p.js("const s = cudatrace.report.step; return s && s.list.length ? s.list[0].parts : []")
+    if not parts:
+        return
+    places = [{x[k] for k in ("function", "operator", "name") if x.get(k)} & {n.get("name") for n in nodes[1:]} for x in parts]
+    check("map: parts of a step open it", p.js("return document.querySelector('#step .legend').querySelectorAll('button').length") == sum(map(bool, places)), places)
+    for i in [i for i, names in enumerate(places) if names][:3]:
+        p.js("map.zoom(map.shown, 0); document.querySelectorAll('#step .legend')[0].children[arguments[0]].querySelector('button').click()", i)
+        check(f"map: part {i} of the step is in it", p.js("return map.shown.nodes[map.shown.at].name") in places[i], places[i])
 
 
 def themes(p, pictures):
@@ -364,7 +377,7 @@ def drive(p, pictures):
     check("events are unpacked", meta[0] == meta[1] > 0 and meta[2] > 0, meta)
     check("nothing ran that the trace brought", not p.js("return window.hacked"))
     check("no element from a name", p.js("return document.querySelectorAll('img').length") == 0)
-    # The best of a few: what else runs on this machine delays a load, and says nothing of the page.
+    # The best of a few, because other programs on this machine delay a load.
     for _ in range(4):
         paint = p.js("return performance.getEntriesByType('paint')[0].startTime")
         if paint < 1000:
@@ -375,7 +388,7 @@ def drive(p, pictures):
     print(f"# {meta[0]} events: first paint {paint:.0f} ms, unpacked in {load:.0f} ms; {frames['frames']} frames: "
           f"median {frames['median']:.1f} ms, longest {frames['max']:.1f} ms")
     check("first paint within a second", paint < 1000, paint)
-    # not the longest: other work on this machine may come between
+    # not the longest, because other programs on this machine may delay a frame
     check("frames below 50 ms", frames["p95"] < 50, frames)
     timeline(p)
     hover(p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Writes a page from a report's JSON and N made-up events, and on stdout what must be found in it:
+ * Writes a page from a report's JSON and N made-up events, and prints its expected contents:
  *   make_page REPORT.json PAGE.html N [MAX]   ->   {"events":N,"lanes":N,...}
  * MAX: events above it are merged. The events last as long as the sample report, 12.4 s.
  */
@@ -12,7 +12,7 @@
 
 static const char *const kernels[] = {
 	FACTORY_KERNELS,
-	/* What a module may call its kernels. */
+	/* Names that a module may have for its kernels. */
 	"</script><img src=x onerror=\"window.hacked=1\"><!--<script>",
 	"\x1b[31m\x01\xe2\x80\xaegnitteg\xe2\x80\xac \xff\xfe\"'&amp;",
 };

@@ -130,7 +130,7 @@ int main(void)
 	must(!pthread_create(&thread, NULL, destroy, comm), "thread");
 	usleep(20000);
 	must(!__atomic_load_n(&is_through, __ATOMIC_SEQ_CST), "does not wait");
-	/* Until destroy() is through, no thread reads it directly or learns of it. */
+	/* Until destroy() is through, no thread reads or finds it. */
 	must(reads(comm, true), "does not read");
 	__atomic_store_n(&other->comm, 0, __ATOMIC_SEQ_CST);
 	must(!pthread_join(thread, NULL) && is_through, "waits");

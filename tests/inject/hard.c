@@ -61,7 +61,7 @@ static void *sym(const char *name)
 	return p;
 }
 
-static void say_counts(void)
+static void report_counts(void)
 {
 	char text[200];
 	int n = 0;
@@ -254,7 +254,7 @@ static void forks(void)
 		do_call(fork_here, (void *)how);
 		if (getpid() != self) {
 			do_nop();
-			say_counts();
+			report_counts();
 			_exit(0);
 		}
 	}
@@ -407,7 +407,7 @@ static void times(void)
 	}
 }
 
-/* Repeats: a pause, then some milliseconds with this number of calls in each. */
+/* Repeats: a pause, then a few milliseconds with this number of calls in each. */
 static void bursts(int cnt, int ms, int calls)
 {
 	for (int burst = 0; burst < cnt; burst++) {
@@ -469,6 +469,6 @@ int main(int argc, char **argv)
 		MUST(!"known");
 	printf("cuInit 1\n");
 	fflush(stdout);
-	say_counts();
+	report_counts();
 	return 0;
 }

@@ -6,8 +6,8 @@
  *
  * Makes 2 calls, and then 100 calls in a child or, with a KIND that begins with "self-", itself.
  * The child of "program-network" has executed this program again; that of "outlives" makes them
- * when its parent has ended. Prints how many milliseconds they took. STACK: bytes of stack that the
- * child's calls have.
+ * when its parent has ended. Of "stopped" and "self-network", the tracer stands still. Prints how
+ * many milliseconds they took. STACK: bytes of stack that the child's calls have.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,6 +97,10 @@ static rlim_t used(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
+static void on_alarm(int sig)
+{
+}
+
 static void become(const char *kind)
 {
 	if (strstr(kind, "descriptors")) {
@@ -103,6 +109,12 @@ static void become(const char *kind)
 			;
 	} else if (strstr(kind, "memory")) {
 		limit(RLIMIT_AS, used());
+	} else if (strstr(kind, "timer")) {
+		const struct itimerval every = {{0, 50000}, {0, 50000}};
+		struct sigaction a = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+
+		sigaction(SIGALRM, &a, NULL);
+		setitimer(ITIMER_REAL, &every, NULL);
 	} else if (strstr(kind, "filter")) {
 		filter(SECCOMP_RET_ERRNO | EPERM);
 	} else if (strstr(kind, "tsc-syscall")) {
@@ -180,6 +192,7 @@ int main(int argc, char **argv)
 	const char *kind = argv[1];
 	pid_t tracer = getppid();
 	int n, status = 0;
+	bool stops;
 	long begin;
 
 	cuInit(0);
@@ -191,8 +204,13 @@ int main(int argc, char **argv)
 	left = argc > 2 ? atoi(argv[2]) : 0;
 	if (strstr(kind, "network"))
 		must(!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWNET | CLONE_NEWUSER), "unshare");
-	if (!strcmp(kind, "stopped") && getenv("LD_PRELOAD"))
+	stops = (!strncmp(kind, "stopped", 7) || !strcmp(kind, "self-network")) &&
+		getenv("LD_PRELOAD");
+	if (stops)
 		kill(tracer, SIGSTOP);
+	/* Long enough for it to be taken for dead. */
+	if (stops && !strcmp(kind, "self-network"))
+		usleep(4000000);
 	begin = now_ms();
 	if (!strncmp(kind, "self-", 5)) {
 		become(kind);
@@ -201,7 +219,7 @@ int main(int argc, char **argv)
 		status = child(kind);
 	}
 	n = now_ms() - begin;
-	if (!strcmp(kind, "stopped") && getenv("LD_PRELOAD"))
+	if (stops)
 		kill(tracer, SIGCONT);
 	printf("%d ms\n", n);
 	return status;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the manifests of dist/kubernetes say, for the suite kubernetes.
+"""The contents of the manifests of dist/kubernetes, for the suite kubernetes.
 
 manifests.py agree           whether they agree with each other, with the image, the systemd unit and what the daemon serves
 manifests.py json FOLDER     writes each as FOLDER/NAME.json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A program in the shape of a language model: layers of one class called in a loop, through a __call__ of a library. Nothing is
-computed; the object that launches is given: launch(kernel), gemm(kernel), wait()."""
+"""A program in the shape of a language model: layers of one class called in a loop, through a __call__ of a library. It computes nothing;
+the caller passes the object that launches: launch(kernel), gemm(kernel), wait()."""
 import sys
 
 LIBRARY = """
@@ -95,7 +95,7 @@ def run(launcher, layers=12, tokens=20):
 
 
 def frames(skip=3):
-    """Of whoever called run()'s launcher: (function, file, line), innermost first, from generate() on; and the number of the layer,
+    """Returns (function, file, line) of the callers of run()'s launcher, innermost first, from generate() on, and the number of the layer,
     or None."""
     f, out, layer = sys._getframe(skip), [], None
     while f:

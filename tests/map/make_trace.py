@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The trace that layers.py would have, made without tracing: with times that are known, and what it must say of each layer.
+"""Writes the trace that layers.py would have, without tracing: with known times, and the expected values of each layer.
 
-usage: make_trace.py TRACE [OPTION...]     writes it, and to stdout what is true of it, as JSON
+usage: make_trace.py TRACE [OPTION...]     writes it, and prints its expected values as JSON
     python=0    no frames       gpu=0    no times of a GPU       ranges=1    an NVTX range for each token, in one for all
     torch=1     operators of PyTorch; a line comes when the next one begins
     backward=1  operators, and in another thread a backward pass after each token: of each operator a node with as many launches
@@ -71,7 +71,7 @@ class Maker:
                 **({"operator_id": self.open[-1][0], "operator": self.open[-1][1]} if self.open else {})}
 
     def begin_operators(self, *names):
-        """In each other. Those before are over then, and have their lines, the inner ones first."""
+        """Nested operators. Earlier ones have ended then, and have their lines, the inner ones first."""
         self.end_operators()
         for name in names if self.torch else ():
             self.open.append((self.next_id(), name))
@@ -103,7 +103,7 @@ class Maker:
                 self.event(at, "operator", what, called, duration_us=(self.now - at) / 1000, min_duration_us=1.0, id=id, **more, **thread)
         self.tape.clear()
 
-    # what layers.py asks for
+    # the interface that layers.py uses
 
     def launch(self, name):
         self.now += 10_000
@@ -114,7 +114,7 @@ class Maker:
         self.layers[layer]["host_ns"] += 5000
 
     def gemm(self, name):
-        """A call of cuBLAS with two launches in it; its line comes behind theirs."""
+        """A call of cuBLAS with two launches in it; its line follows theirs."""
         self.now += 10_000
         self.begin_operators("aten::linear", "aten::addmm")
         stack, layer = self.stack()
@@ -131,7 +131,7 @@ class Maker:
         if self.backward:
             self.go_back()
         self.now += 3000
-        self.open = []  # it is over, and that is not known yet
+        self.open = []  # it has ended, and that is not known yet
         stack, _ = self.stack()
         end = max(self.now + 1000, self.gpu_free + 1000)
         self.call("cuStreamSynchronize", (end - self.now) / 1000, "sync", "sync", stream="0x0", **self.in_range(), **stack)
@@ -164,11 +164,11 @@ class Maker:
         self.end_operators()
         if self.ranges:
             self.event(500_000, "range", "push", "push", duration_us=self.now / 1000 - 500, id=self.outer, level=0, text="everything")
-        self.line(self.now, type="end", name="cudatrace", reason="command exited", events={k: n for k, n in self.lines.items() if n}, calls=self.calls, drops={})
+        self.line(self.now, type="end", name="cudatrace", reason="command exited", events={k: n for k, n in self.lines.items() if n}, calls=self.calls, drops={}, bad_records=0)
 
 
 def busy(ran):
-    """Time from the first to the last, and time with anything, of (start, duration)."""
+    """Returns the time from the first to the last, and the covered time, of (start, duration)."""
     total, until = 0, 0
     for begin, took in sorted(ran):
         total += max(0, begin + took - max(begin, until))

@@ -2,19 +2,19 @@
 /*
  * ranks N ROUNDS [WHAT...]: N processes, each a rank of one communicator of the mock libnccl,
  * that make ROUNDS all-reduces of 1024 floats together.
- *   late=RANK:MS   it comes that much later to each collective
- *   stop=RANK:SEQ[:MS]  it makes none from that one on, and stays; so do the others; all are ended
- *                  after so long (1500)
- *   spin           that one runs meanwhile, and does not wait
- *   threads        a rank's calls are made by a thread that is not its process's first
- *   block=RANK:MS  each of its collectives takes so long in its call
- *   split          another communicator of each two ranks, with two broadcasts
+ *   late=RANK:MS   it enters each collective that much later
+ *   stop=RANK:SEQ[:MS]  it makes none from that one on, and waits, as the others do; all are
+ *                  ended after that time (1500)
+ *   spin           that rank runs meanwhile, and does not wait
+ *   threads        a rank's calls are made by a thread other than its process's first
+ *   block=RANK:MS  each of its collectives takes that long in its call
+ *   split          another communicator for each two ranks, with two broadcasts
  *   wait           after three more before these print "ready" and wait for the end of stdin; the
  *                  last rank makes its third after that
  *   begin          each rank prints its process id when it has a context, and waits for stdin's end
- *   other=RANK     its third collective is another one than the others'
+ *   other=RANK     its third collective differs from the others'
  * The real library's kernels wait for each other. Here the processes do, before each collective, so
- * that a rank is late by what it was told and not by what it was before.
+ * that a rank is late by its own delay and not by earlier ones.
  */
 #include "../cases/case.h"
 

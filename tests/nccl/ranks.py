@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ranks.py SECONDS: two processes, each a rank of one communicator of the mock libnccl. The second comes SECONDS late to an
-all-reduce, which takes the first as long; both in Python functions that tests know."""
+"""ranks.py SECONDS: two processes, each a rank of one communicator of the mock libnccl. The second enters an all-reduce SECONDS late, so
+the first waits as long; both are in Python functions whose names tests expect."""
 import ctypes
 import os
 import sys

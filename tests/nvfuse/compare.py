@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compares a trace made with --kernel (JSONL) with what the traced program says it must contain.
+"""Compares a trace made with --kernel (JSONL) with the expectations that the traced program prints.
 
     compare.py [--no-calls] [--only] TRACE EXPECTED [CHROME]
 
 EXPECTED is the stdout of drive.c: one JSON object a line, lines that do not begin with { are
 skipped. Per thread, in the order in which they began, the trace must have exactly those system
-calls into the driver, and exactly those CUDA calls. Every member named must match, and members that
-the decoder makes from the caller's bytes (DECODED) must not be there unless named: what cannot be
-known must not be printed. null stands for a member that is not there.
+calls into the driver, and exactly those CUDA calls. Every named member must match. Members that the decoder derives from the caller's bytes
+(DECODED) must not be there unless named, because unknown values must not be printed. null stands for a missing member.
 
-    --no-calls   the trace has no CUDA calls; those expected are not looked for
-    --only       processes of which nothing is expected may have done anything
+    --no-calls   the trace has no CUDA calls; expected ones are not checked
+    --only       processes without expectations may have made any calls
 
 Beyond that: a call's "ioctl_us" is the sum of its ioctls, each lies within its call, and in a
 Chrome trace of the same run each has its slice, inside the slice of its call.
@@ -79,7 +78,7 @@ def compare(what, wanted, got, ids, is_call):
             if wrong:
                 problem(f"thread {key[1]}: {what}: {i}: {wrong}\n  expected: {short(want)}\n"
                         f"  event:    {short(event)}")
-            # One missing or too many: what follows would only repeat it.
+            # One is missing or additional: later differences would only repeat it.
             if wrong and (want.get("symbol"), want.get("name"), want.get("type")) != \
                     (event.get("symbol"), event.get("name"), event.get("type")):
                 break
@@ -121,7 +120,7 @@ def check_chrome(path, calls, driver):
         rows[s["pid"], s["tid"]].append(s)
     nested = 0
     for row in rows.values():
-        # Longer first where two begin together; a stack of those that are open.
+        # The longer comes first if two begin together; a stack of open ones.
         row.sort(key=lambda s: (s["ts"], -s["dur"]))
         open_ = []
         for s in row:
@@ -147,7 +146,7 @@ def main():
         sys.exit(__doc__)
     trace, expected = read(args[0]), read(args[1])
     calls = sorted((e for e in trace if "symbol" in e), key=lambda e: (e["ts"], e["id"]))
-    # Stable: what the scheduler is asked comes before the ioctl by which, at the same time.
+    # Stable sort: a scheduler request comes before its ioctl of the same time.
     driver = sorted((e for e in trace if is_driver(e)), key=lambda e: e["ts"])
     if "--only" in options:
         pids = {e["pid"] for e in expected}

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Makes system calls into the mock driver (server.c) and says on stdout, one JSON object a
- * line, what a trace of it must contain. compare.py compares the two.
+ * Makes system calls into the mock driver (server.c) and prints the expected contents of its
+ * trace, one JSON object per line. compare.py compares the two.
  *
- *   drive FOLDER                every command that the server knows, inside CUDA calls and outside
- *   drive FOLDER single         the same, but that no descriptor is copied: what copies do only the
- *                               kernel knows
+ *   drive FOLDER                every command of the server, inside CUDA calls and outside
+ *   drive FOLDER single         the same, without copied descriptors, whose effect only the kernel
+ *                               detects
  *   drive FOLDER many N         N ioctls, nothing on stdout
- *   drive FOLDER wait [N]       a line from stdin, then N ioctls (1) with what is expected of them
+ *   drive FOLDER wait [N]       a line from stdin, then N ioctls (1) with their expectations
  *   drive FOLDER objects N      a client, N objects, controls on the first and the last three; then
  *                               the client is freed, and the same with a new one and one object
  *   drive FOLDER block          an ioctl that does not return, in a CUDA call; "blocking PID"
  *   drive FOLDER sched MS       a call that sleeps MS milliseconds, one that spins, one in whose
- *                               ioctl the driver takes DELAY_MS; says of each for how long its
+ *                               ioctl the driver takes DELAY_MS; prints for each how long its
  *                               thread did not run
  *
- * libcuda.so.1 must be the one of tests/fake; many and wait do without. FOLDER may be /dev, in a
- * mount namespace: cudatrace knows openat() of a device by its path.
+ * libcuda.so.1 must be the one of tests/fake; many and wait do not need it. FOLDER may be
+ * /dev, in a mount namespace, because cudatrace recognizes openat() of a device by its path.
  *
  * Members of the objects that begin with $ are for compare.py:
  *   "$id":"a"      call this CUDA call's id a        "$in":"a"   made inside the call called a
@@ -42,11 +42,11 @@
 
 #define CALLS_MAX 32
 
-/* A CUDA call, made or under way. */
+/* A CUDA call that has returned or has not. */
 struct call {
 	const char *symbol;
 	int tid, result;
-	unsigned cnt; /* system calls into the driver, those of nested calls too */
+	unsigned cnt; /* system calls into the driver, including those of nested calls */
 	struct call *parent;
 };
 
@@ -57,7 +57,7 @@ static __thread struct call *current;
 
 static const char *folder;
 static void *lib;
-static void *gone; /* an address where nothing can be read */
+static void *gone; /* an unreadable address */
 static bool quiet;
 
 struct dev {
@@ -78,7 +78,7 @@ static int my_tid(void)
 	return syscall(SYS_gettid);
 }
 
-/* One line in one write: threads share stdout. ' stands for ". */
+/* Writes a line at once, because threads share stdout. ' stands for ". */
 static void print(const char *fmt, va_list ap, const char *head)
 {
 	char line[2048], format[1024];
@@ -94,7 +94,7 @@ static void print(const char *fmt, va_list ap, const char *head)
 		exit(1);
 }
 
-/* A system call into the driver. Its members are those of the decoder exactly; the rest is here. */
+/* A system call into the driver. The decoder's members are compared exactly; the rest is here. */
 static void expect(const char *op, const struct dev *d, int fd, const char *fmt, ...)
 {
 	char head[512], in[64] = "null", number[16] = "null";
@@ -178,7 +178,7 @@ static void call_end(struct call *c, int result)
 	current = c->parent;
 }
 
-/* fn(arg) inside a CUDA call. */
+/* Calls fn(arg) inside a CUDA call. */
 static void inside(void (*fn)(void *), void *arg)
 {
 	struct call *c = call_begin("cuFakeCallback");
@@ -249,7 +249,7 @@ static void open_other_ways(void)
 		die("/dev/nvidiactl");
 	expect("open", &again, again.fd, ",'name':'open','result':%d", again.fd);
 	close_dev(&again);
-	/* Which device it would have been is not looked up. */
+	/* The device is not determined. */
 	if (open(untouched("/dev/nvidia9"), O_RDWR) >= 0)
 		die("/dev/nvidia9");
 	expect("open", &none, -1, ",'name':'open','result':%d", -ENOENT);
@@ -284,7 +284,7 @@ static const char *status_name(uint32_t status)
 	}
 }
 
-/* Expects what makes the trace's line of an RM_ALLOC; xfer: it came in an XFER. */
+/* Adds the expectations of an RM_ALLOC's line; xfer: it was inside an XFER. */
 static void expect_alloc(const struct dev *d, uint32_t cmd, const struct rm_alloc *a, bool is_short,
 			 const char *class, bool xfer)
 {
@@ -413,7 +413,7 @@ static uint32_t sched_control(uint32_t client, uint32_t group, const struct cont
 	return c.status;
 }
 
-/* ioctl() fails: the event must not look as if it had been done. */
+/* ioctl() fails, so the event must not look successful. */
 static void sched_refused(uint32_t client, uint32_t group)
 {
 	expect_sched("schedule",
@@ -506,7 +506,7 @@ static void dup_map_event(uint32_t client, uint32_t device, uint32_t object)
 	       RM(ESC_ALLOC_OS_EVENT, sizeof(e)), client, device, gpu.fd);
 }
 
-/* What the kernel driver schedules. */
+/* Requests to the scheduler of the kernel driver. */
 static void sched(uint32_t client, uint32_t group)
 {
 	uint8_t enable[3] = {1, 0, 0};
@@ -559,7 +559,7 @@ static void uvm_commands(uint32_t client)
 	       ",'name':'UVM_FREE','uvm':'UVM_FREE','cmd':'0x22','params':'UVM_FREE_PARAMS',"
 	       "'address':'0x%llx','status':'NV_ERR_INVALID_ARGUMENT','result':0",
 	       (unsigned long long)f.base);
-	/* Unreadable; and a number that no driver has. */
+	/* An unreadable argument; and a number that no driver has. */
 	ret = do_ioctl(&uvm, UVM_FREE, gone);
 	expect("ioctl", &uvm, uvm.fd,
 	       ",'name':'UVM_FREE','uvm':'UVM_FREE','cmd':'0x22','params':'UVM_FREE_PARAMS',"
@@ -602,13 +602,13 @@ static void bad_escapes(void)
 	       ",'name':'NV_ESC_RM_CONTROL','escape':'NV_ESC_RM_CONTROL','cmd':'0x%x',"
 	       "'params':'NVOS54_PARAMETERS','result':%d",
 	       cmd, ret);
-	/* Its last bytes are not: gone is behind a page that can be read. */
+	/* Its last bytes are unreadable, because `gone` follows a readable page. */
 	ret = do_ioctl(&ctl, cmd, (char *)gone - 16);
 	expect("ioctl", &ctl, ctl.fd,
 	       ",'name':'NV_ESC_RM_CONTROL','escape':'NV_ESC_RM_CONTROL','cmd':'0x%x',"
 	       "'params':'NVOS54_PARAMETERS','result':%d",
 	       cmd, ret);
-	/* The driver looks at the number alone. */
+	/* The driver examines only the number. */
 	memset(block, 0, sizeof(block));
 	cmd = (RM(ESC_REGISTER_FD, 4) & ~0xff00u) | 'z' << 8;
 	ret = do_ioctl(&gpu, cmd, block);
@@ -637,20 +637,20 @@ static void xfers(uint32_t client, uint32_t device)
 		die("XFER of RM_CONTROL");
 	expect_control(cmd, &c, &cpu_info, "NV01_ROOT_CLIENT",
 		       ",\"xfer\":true,\"status\":\"NV_ERR_NO_MEMORY\",\"result\":0");
-	/* The inner block is not there. */
+	/* The inner block does not exist. */
 	x.ptr = (uintptr_t)gone;
 	ret = do_ioctl(&ctl, cmd, &x);
 	expect("ioctl", &ctl, ctl.fd,
 	       ",'name':'NV_ESC_RM_CONTROL','escape':'NV_ESC_RM_CONTROL','cmd':'0x%x',"
 	       "'params':'NVOS54_PARAMETERS','xfer':true,'result':%d",
 	       cmd, ret);
-	/* The outer one is not. */
+	/* The outer one does not exist. */
 	ret = do_ioctl(&ctl, cmd, gone);
 	expect("ioctl", &ctl, ctl.fd,
 	       ",'name':'NV_ESC_IOCTL_XFER_CMD','escape':'NV_ESC_IOCTL_XFER_CMD','cmd':'0x%x',"
 	       "'params':'nv_ioctl_xfer_t','xfer':true,'result':%d",
 	       cmd, ret);
-	/* A number that is none; an XFER in an XFER, which the driver does not take. */
+	/* An invalid number; an XFER in an XFER, which the driver refuses. */
 	x = (struct rm_xfer){.nr = 0x98, .size = 8, .ptr = (uintptr_t)&c};
 	for (int i = 0; i < 2; i++) {
 		ret = do_ioctl(&ctl, cmd, &x);
@@ -688,7 +688,7 @@ static void second_file(void)
 	control(client, client, &cpu_info, NULL, 0, ORDER | NV_ERR_INVALID_OBJECT_HANDLE, NULL);
 }
 
-/* Copies of its descriptor, here and in a child: it is gone with the last of them. */
+/* Copies of its descriptor, here and in a child: the file is closed with the last of them. */
 static void copies(void)
 {
 	struct dev file = {"nvidiactl", -1}, copy = file;
@@ -778,7 +778,7 @@ static void everything(bool single)
 	sub = alloc_short(&ctl, client, device, 0x2080, "NV20_SUBDEVICE_0");
 	group = alloc(&gpu, client, device, 0, 0xa06c, "KEPLER_CHANNEL_GROUP_A", 0);
 	alloc(&gpu, client, group, channel, 0xc86f, "HOPPER_CHANNEL_GPFIFO_A", 0);
-	/* ioctl() returns 0 although RM refused: what it did not make has no class. */
+	/* ioctl() returns 0 although RM refused: an object that was not created has no class. */
 	alloc(&ctl, client, channel, 0x5c000003, 0xcbc0, "HOPPER_COMPUTE_A",
 	      ORDER | NV_ERR_NO_MEMORY);
 	unknown_handle(client, 0x5c000003);
@@ -804,7 +804,8 @@ static void everything(bool single)
 	inside(nothing, NULL);
 	inside(nested, (void *)&cpu_info);
 	inside(beside, (void *)&cpu_info);
-	/* Refused: the channel is still there. Then it is not, nor what hangs below the group. */
+	/* First refused, so the channel still exists. Then it and all objects below the group are
+	 * freed. */
 	rm_free(client, channel, "HOPPER_CHANNEL_GPFIFO_A", ORDER | NV_ERR_INVALID_ARGUMENT);
 	control(client, channel, &unknown, NULL, 0, 0, "HOPPER_CHANNEL_GPFIFO_A");
 	rm_free(client, group, "KEPLER_CHANNEL_GROUP_A", 0);
@@ -907,7 +908,7 @@ static void cu_ioctl(void *arg)
 	inside(one_control, arg);
 }
 
-/* By the kernel's other account of it: the thread's CPU time. */
+/* Measured by the thread's CPU time. */
 static void off_cpu(void (*fn)(void *), void *arg)
 {
 	double wall = clock_us(CLOCK_MONOTONIC), cpu = clock_us(CLOCK_THREAD_CPUTIME_ID);
@@ -942,7 +943,7 @@ int main(int argc, char **argv)
 		die("mmap");
 	memset(page, 0, 4096);
 	gone = page + 4096;
-	/* Not unmapped: the next mmap() would get the place. */
+	/* Not unmapped, because the next mmap() would reuse the address. */
 	mprotect(gone, 4096, PROT_NONE);
 	if (strcmp(mode, "many") && strcmp(mode, "wait") && strcmp(mode, "objects"))
 		load_libcuda();

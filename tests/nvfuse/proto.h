@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What server.c and drive.c agree on: the driver's structs (those of the newest driver that
- * cudatrace knows, which it takes where no driver is loaded), and how a caller orders an answer. */
+/* Shared by server.c and drive.c: the driver's structs (those of the newest driver in cudatrace's
+ * tables, which it uses if no driver is loaded), and how a caller requests an answer. */
 #ifndef NVFUSE_PROTO_H
 #define NVFUSE_PROTO_H
 
@@ -29,18 +29,18 @@
 #define NV_ERR_INVALID_POINTER	     0x3d
 #define NV_ERR_NO_MEMORY	     0x51
 
-/* Orders, in a field of the request that the driver does not mind: flags of RM_CONTROL and of the
+/* Requests for answers, in a field that the driver ignores: flags of RM_CONTROL and of the
  * long RM_ALLOC, paramsSize of the short one, the handle of RM_FREE, the low bits of a UVM base. */
 #define ORDER	    0x7e570000u
 #define ORDER_MASK  0xffff0000u
-#define ORDER_FAIL  0x8000 /* ioctl() itself fails, with EIO, and nothing is written */
+#define ORDER_FAIL  0x8000 /* ioctl() itself fails with EIO, and writes nothing */
 #define ORDER_DELAY 0x4000 /* answer after DELAY_MS */
 #define ORDER_BLOCK 0x2000 /* answer when interrupted, EINTR */
 #define ORDER_CODE  0x0fff /* NV_STATUS */
 #define DELAY_MS    20
 
 #define DRIVER_VERSION	   "595.45.04"
-#define FIRST_NEW	   0xcaf00001u /* handles that the driver makes count from here */
+#define FIRST_NEW	   0xcaf00001u /* handles that the driver creates count from here */
 #define TIMESLICE_US	   2000
 #define CTRL_GET_TIMESLICE 0xa06c0104
 

@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """rm_driver.py SCENARIO LOG COMMAND...: runs COMMAND with a mock for the NVIDIA driver that logs context switches.
 
-In a mount namespace of its own, /dev has nvidiactl and nvidiaN that a FUSE server of ours answers: the RM calls of
-src/gpu/, and memory to map. What it was asked is in LOG, one JSON object a line. Where the driver would write over its
-own memory, or follow a pointer that is none, there is a line with "hazard". Its exit status is COMMAND's.
+In a separate mount namespace, /dev has nvidiactl and nvidiaN, which a FUSE server of ours answers: the RM calls of src/gpu/, and memory to
+map. LOG has its requests, one JSON object per line. If the driver would overwrite its own memory, or follow an invalid pointer, there is a
+line with "hazard". Its exit status is COMMAND's.
 
 SCENARIO is JSON: {"version": "580.159.04", "gpus": [{"minor": 0, "mig": 2, "batches": [[RECORD, ...], ...]}],
-"fail": {WHAT: STATUS, ...}, "reason": N}. A RECORD is {"tag", "pid", "context", "us"} and, if it is to be odd, "skip"
-(so many numbers are left out), "type". us of the first batch, which is there at once,
-counts from when the log is switched on; of the others from when the reader first gives back what it has read: one is there
-then, the next the next time, all that are left when it asks for a flush. WHAT is the name of
-a call below, as "bind"; STATUS is the driver's, a negative one an errno of ioctl().
+"fail": {WHAT: STATUS, ...}, "reason": N}. A RECORD is {"tag", "pid", "context", "us"} and, for odd ones, "skip" (number of omitted sequence
+numbers), "type". us of the first batch, which is available at once, counts from the start of the log; that of the others from the first
+time that the reader frees what it has read. Each time one more batch is available, and all remaining ones at a flush. WHAT is the name of a
+call below, as "bind"; STATUS is the driver's, a negative one an errno of ioctl().
 """
 import ctypes
 import errno
@@ -92,7 +91,7 @@ class Driver:
     def hazard(self, what):
         self.say(hazard=what)
 
-    # --- calls: a status
+    # --- calls, which return a status
 
     def alloc(self, mem, a):
         root, parent, _, kind, params, _, size, *_ = a
@@ -192,7 +191,7 @@ class Driver:
         return 0 if o else INVALID_OBJECT
 
     def ioctl(self, pid, node, nr, arg):
-        """0 or an errno; what is to be copied back."""
+        """Returns 0 or an errno, and the data to copy back."""
         def mem(address, size, data=None):
             with open(f"/proc/{pid}/mem", "r+b", buffering=0) as f:
                 f.seek(address)
@@ -272,7 +271,7 @@ class Server:
             if name != "nvidiactl" and name not in (f"nvidia{g.minor}" for g in self.driver.gpus):
                 self.answer(unique, errno.ENOENT)
                 return
-            # Each that is opened has pages of its own.
+            # Each open file has its own pages.
             node, self.next_node = self.next_node, self.next_node + 1
             self.names[node] = name
             self.answer(unique, data=struct.pack("=QQQQII", node, 0, 0, 3600, 0, 0) + self.attr(node))
@@ -334,7 +333,7 @@ def main(scenario, log, *command):
     done = os.pidfd_open(child)
     with open(log, "w", encoding="utf-8") as out:
         server, end = Server(dev, Driver(scenario, out)), None
-        # Children may have what COMMAND had open for a moment longer.
+        # Children may hold COMMAND's open files for a moment longer.
         while not end or server.open_cnt and time.monotonic() < end:
             ready = [fd for fd, _ in poll_of(dev, *([] if end else [done])).poll(100)]
             if dev in ready:

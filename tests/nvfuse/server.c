@@ -5,8 +5,9 @@
  *
  *   server FOLDER    prints "ready" when it serves; SIGTERM unmounts and ends it
  *
- * The kernel copies an argument by the size in the request number. UVM's numbers have none: their
- * arguments, and what other arguments point at, are read and written in the caller's memory.
+ * The kernel copies an argument by the size in the request number. UVM's numbers have no size:
+ * their arguments, and data that other arguments point to, are read and written in the caller's
+ * memory.
  *
  * One thread: while an answer is delayed, nothing else is answered.
  */
@@ -63,7 +64,7 @@ static void answer(uint64_t unique, int error, const struct iovec *parts, int cn
 		iov[i + 1] = parts[i];
 		h.len += parts[i].iov_len;
 	}
-	/* ENOENT: whoever asked is gone. */
+	/* ENOENT: the caller has ended. */
 	if (writev(dev, iov, cnt + 1) < 0 && errno != ENOENT)
 		perror("nvfuse: answer");
 }
@@ -138,7 +139,7 @@ static void rm_alloc(struct io *io)
 	}
 }
 
-/* 0 or -errno, as the driver's ioctl entry. */
+/* Returns 0 or -errno, like the driver's ioctl entry. */
 static int rm_ioctl(struct io *io)
 {
 	static const struct {

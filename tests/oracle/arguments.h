@@ -73,7 +73,7 @@ static void pointer(void *p, int i, int is_string, int to_pointers)
 	}
 	memcpy(p, next() % 16 ? (void *)&b : (void *)&null, sizeof(b));
 }
-/* In each element of an array: what says which member of a union is in use. */
+/* In each element of an array: the number that selects the member of a union. */
 static void selector(int i, unsigned off, unsigned size, const int *values, unsigned n)
 {
 	for (unsigned at = off; at + 4 <= BUFFER; at += size)

@@ -151,7 +151,7 @@ def trace(seed):
             threads.append(Thread(m, pid, pid + i, rng.randrange(devices), hex(0x100 * (i + 1)), rng.randrange(5, 40)))
     running = [(t, t.run()) for t in threads]
     while running:
-        # The thread that is furthest behind continues: a wait must know what others have submitted by then.
+        # The thread that is furthest behind continues: a wait needs what others have submitted by then.
         at = min(range(len(running)), key=lambda i: running[i][0].now)
         if next(running[at][1], running) is running:
             del running[at]
@@ -174,7 +174,7 @@ def in_order(m, end, seed):
             "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 1000000000,
             "wall_time": "2026-01-01T00:00:00.000000000Z"}
     tail = {"ts": ms(end), "type": "end", "name": "cudatrace", "reason": "command exited", "events": dict(kinds), "calls": len(calls), "entries": len(calls),
-            "drops": {"calls": 0}, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": ms(end)}
+            "drops": {"calls": 0}, "bad_records": 0, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": ms(end)}
     return [head, *lines, tail]
 
 

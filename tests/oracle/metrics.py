@@ -18,6 +18,7 @@ NOT_RECOMPUTED = {
     r"cudatrace_(file_bytes|files?_\w+|files_total|dumps_total|recorder_\w+|bursts_total)": "suites daemon_files, daemon_levels",
     r"cudatrace_(series\w*|table_used|processes|processes_inproc|names_not_demangled_total)": "tables of the daemon: suites daemon_shares, metrics",
     r"cudatrace_otlp_\w+": "suite otlp",
+    r"cudatrace_hang(s_total|ing)": "waits that last: suite hangs",
     r"cudatrace_(table_full|dropped|libraries_without_probes)_total": "of all processes of the machine: suites losses, blocking",
     r"cudatrace_gpu_(executions_lost_total|discarded_bytes_total)": "not in lines: suite gpu_time_daemon",
 }

@@ -6,7 +6,7 @@ usage: oracle.py TRACE.jsonl[.zst] REPORT.json    prints each difference; exit s
 It shares no code with the report, and is simple rather than fast (the whole trace in memory, sorted lists).
 check(lines, report) returns a list of differences. It covers overview (classes, functions), waits, transfers, kernels,
 stages (parts of the whole), executions on the GPU (unions by device, gaps), and laws that hold in every report (laws()): shares lie within
-0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory; derived.py has the
+0 and 1, parts add up to the whole, nothing is negative. sections.py covers the rest of the sections, ledger.py memory, failure.py the suspects of failures, step.py the critical path; derived.py has the
 list of members that are not recomputed.
 """
 import collections
@@ -15,8 +15,10 @@ import subprocess
 import sys
 
 import derived
+import failure
 import ledger
 import sections
+import step
 import verdict
 
 # Lines of these types are calls of the CUDA driver; calls of libraries have types of their own.
@@ -85,7 +87,7 @@ class Float(float):
 
 
 def located(node, path="report"):
-    """The report with numbers that know their path, which is the same for all members of an array."""
+    """The report with numbers that have their path, which is the same for all members of an array."""
     if isinstance(node, dict):
         return {key: located(value, f"{path}.{key}") for key, value in node.items()}
     if isinstance(node, list):
@@ -383,11 +385,14 @@ def check(lines, report):
         sections.transfers(TOOLS, d, calls, report)
         sections.kernels(TOOLS, d, calls, report)
         sections.graphs(TOOLS, d, calls, report)
+        sections.graph_nodes(d, lines, report)
         sections.streams(TOOLS, d, calls, report)
         sections.communication(TOOLS, d, calls, report)
         sections.ratio(TOOLS, d, calls, report)
         sections.stages(d, report)
         ledger.check(TOOLS, d, lines, report)
+        step.check(TOOLS, d, lines, calls, report)
+        failure.check(TOOLS, d, lines, report)
     sections.overview(TOOLS, d, lines, calls, report)
     sections.waits(TOOLS, d, calls, report)
     sections.longest(TOOLS, d, calls, report)

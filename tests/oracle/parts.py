@@ -9,7 +9,7 @@ import re
 import oracle
 
 NOT_RECOMPUTED = {
-    r"map\.(cut_frames|unnamed_frames|early|unknown_executions|rejected)": "suite map",
+    r"map\.(divided_gpu_ns|cut_frames|unnamed_frames|early|unknown_executions|rejected)": "suite map",
     r"map\.nodes\[\]\.(parent|number|pid|iterations|passes|per_iteration\.\w+|gpu_idle_share)": "how calls are placed, and what follows from it: suite map",
     r"map\.(nodes|functions)\[\]\.(.*\.)?(wall_ns|gpu_idle_ns|flops|passes|bytes|unfinished)": "time between calls: suite map",
     r"serving\.(pid|tid|first_ts|last_ts|products|\w+_confidence|old_graphs|rejected\.\w+)": "how steps are found: suite serving has the engine's own steps",

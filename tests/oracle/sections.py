@@ -186,6 +186,51 @@ def graphs(o, d, calls, report):
         d.compares(row["launches"])
 
 
+def is_joined(captured, nodes):
+    """nodes: {number: (op, kernel)} of one graph. Each must fit the captured call of its number, or the one at its place in the order."""
+    def fits(c, node):
+        op, kernel = node
+        what = {"kernel": "kernel"}.get(c["type"], c["op"])
+        return what == op and (op != "kernel" or not kernel or not c.get("kernel") or c["kernel"] == kernel)
+    by_number = [(captured[n & 0xffffffff] if n & 0xffffffff < len(captured) else None, node) for n, node in nodes.items()]
+    if all(c and fits(c, node) for c, node in by_number):
+        return True
+    runs = [c for c in captured if c["type"] in ("kernel", "transfer") and c["op"] in ("launch", "copy", "memset")]
+    return len(runs) == len(nodes) and all(fits(c, nodes[n]) for c, n in zip(runs, sorted(nodes)))
+
+
+def graph_nodes(d, lines, report):
+    """Executions of nodes whose captured calls are known. Captures on one stream each."""
+    streams, graphs, execs, launched = {}, {}, {}, {}
+    groups, before = collections.defaultdict(list), 0
+    for c in lines:
+        if "symbol" in c and c.get("capturing"):
+            streams.get((c["pid"], c["stream"]), []).append(c)
+        if c["type"] == "graph" and not c.get("result"):
+            args = c.get("args", {})
+            if c["op"] == "capture_begin":
+                streams[c["pid"], c["stream"]] = []
+            elif c["op"] == "capture_end":
+                graphs[c["pid"], args["phGraph"]] = streams.pop((c["pid"], c["stream"]), None)
+            elif c["op"] == "instantiate":
+                execs[c["pid"], args["phGraphExec"]] = (c["id"], graphs.get((c["pid"], args["hGraph"])))
+            elif c["op"] == "launch":
+                launched[c["pid"], c["id"]] = execs.get((c["pid"], args["hGraphExec"]))
+    for x in lines:
+        if x["type"] != "gpu" or "graph_node" not in x or (x["pid"], x.get("call_id")) not in launched:
+            continue
+        of = launched[x["pid"], x["call_id"]]
+        if of is None:
+            before += 1
+        elif of[1] is not None:
+            groups[x["pid"], id(of[1]), x["graph_node"] >> 32].append((x, of[1]))
+    joined = {True: 0, False: 0}
+    for group in groups.values():
+        joined[is_joined(group[0][1], {x["graph_node"]: (x["op"], x.get("kernel")) for x, _ in group})] += len(group)
+    for name, count in (("joined", joined[True]), ("refused", joined[False]), ("earlier", before)):
+        d.same(f"graphs.{name}_executions", report["graphs"].get(f"{name}_executions", 0), count)
+
+
 def streams(o, d, calls, report):
     if any("_pt" in c["symbol"] for c in calls):
         return  # per-thread default streams

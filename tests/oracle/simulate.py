@@ -81,8 +81,12 @@ def late_in(p, step):
     return p["late_ns"] if step >= p["steps"] - p["late_steps"] else 0
 
 
+def late_rank(p):
+    return p.get("late_rank", p["workers"] - 1)
+
+
 def late_of(p, rank, step):
-    return late_in(p, step) if rank == p["workers"] - 1 else 0
+    return late_in(p, step) if rank == late_rank(p) else 0
 
 
 def nccl_begin(p, rank, step):
@@ -92,7 +96,7 @@ def nccl_begin(p, rank, step):
 
 def gpu_ns(p, step):
     """From the first kernel's start on the GPU to the end of the step's last kernel. NCCL's kernel ends on all ranks at once."""
-    return nccl_begin(p, p["workers"] - 1, step) + p["nccl_ns"] if p["nccl_ns"] else compute_ns(p)
+    return nccl_begin(p, late_rank(p), step) + p["nccl_ns"] if p["nccl_ns"] else compute_ns(p)
 
 
 def wait_end(p, step):
@@ -197,7 +201,7 @@ def truth_of_work(p, t):
     if p["nccl_ns"]:
         t["collectives.joined"] = p["steps"]
         for r in range(p["workers"]):
-            is_late = r == p["workers"] - 1 and p["late_ns"]
+            is_late = r == late_rank(p) and p["late_ns"]
             t[f"rank.{r}.late"] = p["late_steps"] if is_late else 0
             t[f"rank.{r}.late_ns"] = p["late_steps"] * p["late_ns"] if is_late else 0
             t[f"rank.{r}.late_max_ns"] = p["late_ns"] if is_late else 0
@@ -441,7 +445,7 @@ def trace(p):
             "machine": "x86_64", "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9,
             "wall_time": "2026-01-01T00:00:00.000000000Z"}
     tail = {"ts": now / 1e6, "type": "end", "name": "cudatrace", "reason": "command exited", "events": events, "calls": entries,
-            "entries": entries, "drops": {"calls": 0}, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": now / 1e6}
+            "entries": entries, "drops": {"calls": 0}, "bad_records": 0, "unfinished": unfinished, "abandoned": 0, "filtered": 0, "wall_ms": now / 1e6}
     return [head, *lines, tail]
 
 

@@ -188,6 +188,9 @@ def expected(lines):
         "functions": functions(calls), "failed": sum(map(failed, calls)), "errors": errors(calls),
         "limits_hit": end.get("limits_hit", {}), **{k: end.get(k, 0) for k in COPIED}, **counted(end),
     }
+    ranks = len({c["pid"] for c in calls if "rank" in c})
+    if ranks:
+        out["ranks"] = ranks
     if "gpu_launches_timed" in end or gpu:
         out["gpus"] = gpus(lines)
         out.update({k: end[k] for k in ("gpu_launches_timed", "gpu_launches_untimed") if k in end})

@@ -51,7 +51,9 @@ def missing_share(report):
     calls = sum(n for x, n in lost.items() if x in LOST_CALLS)
     lines = lost.get("lines", 0) + lost.get("missing_lines", 0)
     read = sum(x["lines"] for x in report["files"])
-    return max(calls / max(1, calls + report["overview"]["calls"]), lines / max(1, lines + read))
+    written = read / max(1, lines + read)
+    recorded = report["overview"]["calls"]
+    return 1 - written * (recorded / (recorded + calls * written) if recorded else not calls)
 
 
 def from_host(report, run, host):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A collector that keeps what it gets: receiver.py PORT MODE LOG. What the file MODE says is its answer: "200", "503",
+"""A collector that keeps what it gets: receiver.py PORT MODE LOG. The file MODE contains its answer: "200", "503",
 "429 Retry-After: 2", "200 {json}", or "hang". LOG gets a line of JSON for each request."""
 import base64
 import gzip

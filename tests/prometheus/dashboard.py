@@ -126,7 +126,7 @@ def served(metrics, doc):
 
 
 def series(metrics, *commands):
-    """Each series is there once, and the commands have calls that are told apart."""
+    """Each series is there once, and the calls of the commands are distinguished."""
     lines = [line.rpartition(" ")[0] for line in open(metrics, encoding="utf-8") if line.strip() and line[0] != "#"]
     wrong = [f"twice: {s}" for s, n in collections.Counter(lines).items() if n > 1]
     return wrong + [f"no calls of {c}" for c in commands if not any(s.startswith("cudatrace_calls_total{") and f'command="{c}"' in s for s in lines)]

@@ -19,7 +19,7 @@ from . import collect, contain
 
 LOOK_S = 0.1
 # If more suites fail, the failures are not random.
-AGAIN_MAX = 4
+AGAIN_MAX = 8
 
 
 class Interrupted(KeyboardInterrupt):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""jit.py LIBCUDA [other]: makes code that calls cuMemAlloc, and says how it is called ($JIT_NAME), as Python's -X perf does; in a file of
+"""jit.py LIBCUDA [other]: makes code that calls cuMemAlloc, and writes its name ($JIT_NAME), as Python's -X perf does; in a file of
 another user's. $JIT_FOLDER: where the file is, as /tmp leads there."""
 import ctypes, mmap, os, sys, time
 cuda = ctypes.CDLL(sys.argv[1])

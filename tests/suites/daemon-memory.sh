@@ -109,7 +109,7 @@ theirs_are() { is "$(ctl status | jq '[.libraries[] | select(.uid == 65534)] | l
 check 'libraries: a user has a share, all of it' until_ok 10 theirs_are 32
 check 'libraries: the rest is counted' until_shows shows 'total("table_full_total", table="libraries") > 0'
 check 'libraries: a file has a share of functions' shows '0 < total("table_used", table="functions") and total("table_full_total", table="functions") > 1000'
-check 'libraries: what a file exports too much is said' grep -q '1244 exported functions that cudatrace does not know are not traced' "$log"
+check 'libraries: what a file exports too much is said' grep -q '1244 exported functions without rows in the tables are not traced' "$log"
 check 'libraries: and no more' theirs_are 32
 # Library names for which no file is found.
 mkdir -m 777 "$TMP/keys"

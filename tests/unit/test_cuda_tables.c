@@ -114,7 +114,7 @@ static void test_rows(void **state)
 		/* This also checks that symbols are unique. */
 		if (api_fn_by_symbol(fn->symbol) != fn)
 			fail_msg("%s: found as another row", fn->symbol);
-		if (fn->arg_cnt > (api_at(fn->api)->is_asked ? API_ARGS_MAX : MAX_ARGS) ||
+		if (fn->arg_cnt > (api_at(fn->api)->is_requested ? API_ARGS_MAX : MAX_ARGS) ||
 		    fn->args[fn->arg_cnt].dir != DIR_END)
 			fail_msg("%s: %d arguments", fn->symbol, fn->arg_cnt);
 		if (fn->since < 1000 || fn->since % 10)
@@ -126,7 +126,7 @@ static void test_rows(void **state)
 			check_arg(fn, a);
 			caps += fn->args[a].dir != DIR_IN;
 		}
-		if (caps > MAX_CAPS && !api_at(fn->api)->is_asked)
+		if (caps > MAX_CAPS && !api_at(fn->api)->is_requested)
 			fail_msg("%s: %d captures", fn->symbol, caps);
 	}
 }
@@ -140,7 +140,7 @@ static void test_words(void **state)
 		bool float_seen = false;
 
 		/* A tool drafts their tables; it determines which register has what. */
-		if (api_at(fns[i].api)->is_asked)
+		if (api_at(fns[i].api)->is_requested)
 			continue;
 		for (int j = 0; j < fns[i].arg_cnt; j++) {
 			const struct api_arg *a = &fns[i].args[j];

@@ -63,6 +63,35 @@ static void test_not_launch_bound_copy(void **state)
 	finds_no("launch-bound");
 }
 
+/* 30,000 of each 172,500 ns, while three other changes would save more. */
+static void test_plans(void **state)
+{
+	for (int i = 0; i < 10; i++) {
+		call("cuMemAlloc_v2", 500, 39500);
+		call("cuMemAllocHost_v2", 500, 39500);
+		call("cuMemAllocManaged", 500, 39500);
+		call("cudnnBackendFinalize", 0, 30000);
+		launches(4);
+		wait_for(2000);
+	}
+	finish();
+	assert_non_null(found("plans-in-loop"));
+	assert_in_range(found("plans-in-loop")->lost_ns, 9 * 30000, 10 * 30000);
+	says("plans-in-loop", "cudnnBackendFinalize takes 30.0 µs of a step of 172 µs");
+}
+
+/* Plans before the loop, and plans that take 1 % of it. */
+static void test_no_plans(void **state)
+{
+	call("cudnnBackendFinalize", 0, 50000000);
+	for (int i = 0; i < 10; i++) {
+		call("cudnnBackendFinalize", 0, 1000);
+		launches(20);
+		wait_for(2000);
+	}
+	finds_no("plans-in-loop");
+}
+
 /* An execution on the GPU of the given length, this long after the end of the last call. */
 static void executed_as(const char *op, const char *kernel, uint64_t after, uint64_t ns)
 {
@@ -159,7 +188,7 @@ static void test_comm_alone(void **state)
 	finish();
 	assert_non_null(found("communication-alone"));
 	says("communication-alone",
-	     "ran for 200 µs in total, 100 µs of that while the GPU computed nothing");
+	     "ran for 200 µs in the whole trace, 100 µs of that while the GPU did nothing else");
 }
 
 /* All of it runs beside other work. */
@@ -598,6 +627,8 @@ int main(void)
 		TEST(test_launch_bound),
 		TEST(test_not_launch_bound),
 		TEST(test_not_launch_bound_copy),
+		TEST(test_plans),
+		TEST(test_no_plans),
 		TEST(test_copies_beside),
 		TEST(test_copies_alone),
 		TEST(test_comm_alone),

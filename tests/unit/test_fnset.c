@@ -44,7 +44,7 @@ static unsigned usual_cnt(void)
 	unsigned n = 0;
 
 	for (unsigned id = 0; id < fnset__cnt(set); id++)
-		n += !api_at(fnset__fn(set, id)->api)->is_asked;
+		n += !api_at(fnset__fn(set, id)->api)->is_requested;
 	return n;
 }
 
@@ -58,12 +58,12 @@ static void test_default(void **state)
 	assert_int_equal(wanted_cnt(), usual_cnt());
 }
 
-static void test_asked(void **state)
+static void test_requested(void **state)
 {
 	const struct api *nvtx = api_at(API_NVTX);
 	char traced[512], not_traced[512];
 
-	assert_true(nvtx->is_asked);
+	assert_true(nvtx->is_requested);
 	assert_false(fnset__wants_api(set, nvtx));
 	select_ok("all,query");
 	assert_false(fnset__wants_api(set, nvtx));
@@ -316,7 +316,7 @@ static void test_details(void **state)
 	for (unsigned id = 0; id < fnset__cnt(set); id++)
 		assert_int_equal(fnset__wanted(set, id),
 				 !api_fn_is_query(fnset__fn(set, id)) &&
-					 !api_at(fnset__fn(set, id)->api)->is_asked);
+					 !api_at(fnset__fn(set, id)->api)->is_requested);
 }
 
 static void test_detail_and_expr(void **state)
@@ -487,7 +487,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_default),	    TEST(test_ids),	  TEST(test_asked),
+		TEST(test_default),	    TEST(test_ids),	  TEST(test_requested),
 		TEST(test_id_limit),	    TEST(test_give_back), TEST(test_names),
 		TEST(test_globs),	    TEST(test_classes),	  TEST(test_negation),
 		TEST(test_errors),	    TEST(test_describe),  TEST(test_error_bounds),

@@ -12,7 +12,7 @@
 #include "model/kernel.h"
 
 /* The BPF side has read this name through a handle. */
-static void told(struct handles *h, uint64_t value, const char *name)
+static void set_name(struct handles *h, uint64_t value, const char *name)
 {
 	handles__set_name(h, value, name, strlen(name) + 1);
 }
@@ -182,19 +182,19 @@ static void test_set_get(void **state)
 	handles__clear(&h);
 }
 
-static void test_told(void **state)
+static void test_reported(void **state)
 {
 	struct handles h = {.names = names};
 	const struct handle *e;
 
-	told(&h, 0x10, "_Z4goodv");
-	told(&h, 0x20, "foo.isra.0");
+	set_name(&h, 0x10, "_Z4goodv");
+	set_name(&h, 0x20, "foo.isra.0");
 	e = handles__get(&h, 0x10);
 	assert_true(e->guessed);
 	assert_string_equal(e->name->demangled, "good()");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "foo.isra.0");
 	/* The program confirms the name. */
-	told(&h, 0x10, "_Z4goodv");
+	set_name(&h, 0x10, "_Z4goodv");
 	handles__set(&h, 0x10, intern("_Z4goodv"));
 	assert_int_equal(h.checked_ok, 1);
 	assert_int_equal(h.checked_bad, 0);
@@ -203,10 +203,10 @@ static void test_told(void **state)
 	handles__unloaded(&h);
 	assert_null(handles__get(&h, 0x20));
 	assert_non_null(handles__get(&h, 0x10));
-	told(&h, 0x20, "another");
+	set_name(&h, 0x20, "another");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "another");
 	/* The unload was not traced. */
-	told(&h, 0x20, "a_third");
+	set_name(&h, 0x20, "a_third");
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "a_third");
 	/* A name read before the unload is not compared with a later one from the program. */
 	handles__set(&h, 0x10, intern("new"));
@@ -215,28 +215,28 @@ static void test_told(void **state)
 }
 
 /* Handles that lead nowhere, or to something that is not a name. */
-static void test_told_bad(void **state)
+static void test_bad_values_reported(void **state)
 {
 	static const char *const bad[] = {"", "1kernel", "a b", "a\xc3\xa4", "a\nb"};
 	static char huge[CT_NAME_SZ_MAX];
 	struct handles h = {.names = names};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		told(&h, 0x10, bad[i]);
+		set_name(&h, 0x10, bad[i]);
 		assert_null(handles__get(&h, 0x10));
 	}
 	handles__set_name(&h, 0x10, NULL, 0);
 	assert_null(handles__get(&h, 0x10));
 	/* A name that fills the buffer may be truncated. */
 	memset(huge, 'a', sizeof(huge) - 1);
-	told(&h, 0x10, huge);
+	set_name(&h, 0x10, huge);
 	assert_null(handles__get(&h, 0x10));
-	told(&h, 0x10, huge + 1);
+	set_name(&h, 0x10, huge + 1);
 	assert_non_null(handles__get(&h, 0x10));
-	told(&h, 0, "k");
+	set_name(&h, 0, "k");
 	assert_null(handles__get(&h, 0));
 	/* The program names it later. */
-	told(&h, 8, "1kernel");
+	set_name(&h, 8, "1kernel");
 	handles__clear(&h);
 	handles__set(&h, 8, intern("k"));
 	assert_string_equal(handles__get(&h, 8)->name->mangled, "k");
@@ -248,12 +248,12 @@ static void test_contradiction(void **state)
 {
 	struct handles h = {.names = names};
 
-	told(&h, 0x10, "one");
-	told(&h, 0x20, "two");
+	set_name(&h, 0x10, "one");
+	set_name(&h, 0x20, "two");
 	handles__set(&h, 0x20, intern("other"));
 	assert_int_equal(h.checked_bad, 1);
 	assert_null(handles__get(&h, 0x10));
-	told(&h, 0x30, "three");
+	set_name(&h, 0x30, "three");
 	assert_null(handles__get(&h, 0x30));
 	/* Names from the program are. */
 	assert_string_equal(handles__get(&h, 0x20)->name->mangled, "other");
@@ -261,7 +261,7 @@ static void test_contradiction(void **state)
 	assert_string_equal(handles__get(&h, 0x10)->name->mangled, "uno");
 	/* Another program in the process starts without contradictions. */
 	handles__clear(&h);
-	told(&h, 0x10, "one");
+	set_name(&h, 0x10, "one");
 	assert_non_null(handles__get(&h, 0x10));
 	/* An unreadable handle that the program just received is a contradiction, too. */
 	handles__set_name(&h, 8, NULL, 0);
@@ -276,7 +276,7 @@ static void test_check_limit(void **state)
 	struct handles h = {.names = names};
 
 	for (int i = 0; i < 100; i++) {
-		told(&h, 0x10, "one");
+		set_name(&h, 0x10, "one");
 		handles__set(&h, 0x10, intern("one"));
 	}
 	assert_true(h.checked_ok >= 8 && h.checked_ok < 50);
@@ -295,19 +295,19 @@ static void test_cut(void **state)
 	memset(whole, 'w', sizeof(whole) - 1);
 	memset(other, 'o', sizeof(other) - 1);
 	for (int i = 0; i < 100; i++) {
-		told(&h, 0x10, whole);
+		set_name(&h, 0x10, whole);
 		handles__set(&h, 0x10, kernel_name__intern(&none, whole, 1023));
 		assert_string_equal(handles__get(&h, 0x10)->name->mangled, whole);
 		assert_false(handles__get(&h, 0x10)->guessed);
 	}
 	assert_int_equal(h.checked_bad, 0);
 	/* A short name is not truncated: a different name is a contradiction. */
-	told(&h, 0x20, other);
+	set_name(&h, 0x20, other);
 	handles__set(&h, 0x20, kernel_name__intern(&none, whole, 1023));
 	assert_int_equal(h.checked_bad, 1);
 	assert_int_equal(strlen(handles__get(&h, 0x20)->name->mangled), 1023);
 	handles__clear(&h);
-	told(&h, 0x10, whole);
+	set_name(&h, 0x10, whole);
 	handles__set(&h, 0x10, kernel_name__intern(&none, whole, 1000));
 	assert_int_equal(h.checked_bad, 1);
 	handles__clear(&h);
@@ -323,7 +323,7 @@ static void test_derive(void **state)
 	assert_false(handles__get(&h, 0x20)->guessed);
 	handles__derive(&h, 0, handles__get(&h, 0x10));
 	assert_null(handles__get(&h, 0));
-	told(&h, 0x40, "one");
+	set_name(&h, 0x40, "one");
 	handles__derive(&h, 0x30, handles__get(&h, 0x40));
 	assert_true(handles__get(&h, 0x30)->guessed);
 	/* Names derived from a guess are dropped with it. */
@@ -359,12 +359,18 @@ static void test_same_value(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_intern),	    cmocka_unit_test(test_intern_many),
-		cmocka_unit_test(test_hostile),	    cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_set_get),	    cmocka_unit_test(test_told),
-		cmocka_unit_test(test_told_bad),    cmocka_unit_test(test_contradiction),
-		cmocka_unit_test(test_check_limit), cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_derive),	    cmocka_unit_test(test_same_value),
+		cmocka_unit_test(test_intern),
+		cmocka_unit_test(test_intern_many),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_set_get),
+		cmocka_unit_test(test_reported),
+		cmocka_unit_test(test_bad_values_reported),
+		cmocka_unit_test(test_contradiction),
+		cmocka_unit_test(test_check_limit),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_derive),
+		cmocka_unit_test(test_same_value),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -106,7 +106,7 @@ static void test_occupancy_by_name(void **state)
 }
 
 /* CUDA's own answer takes precedence; two devices with different answers give none. */
-static void test_occupancy_asked(void **state)
+static void test_occupancy_queried(void **state)
 {
 	struct trace_event ev;
 
@@ -334,7 +334,7 @@ int main(void)
 		TEST(test_launches),
 		TEST(test_occupancy_of_kernel),
 		TEST(test_occupancy_by_name),
-		TEST(test_occupancy_asked),
+		TEST(test_occupancy_queried),
 		TEST(test_waves),
 		TEST(test_waves_of_small),
 		TEST(test_waves_mixed),

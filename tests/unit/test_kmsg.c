@@ -215,7 +215,7 @@ static void close_log(struct source *s, int fds[2])
 	free(s);
 }
 
-static void log_says(int fd, const char *text)
+static void write_log(int fd, const char *text)
 {
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
@@ -229,7 +229,7 @@ static void redacted(void **state)
 		char said[128] = "";
 		struct source *s = open_log(fds, shown, said);
 
-		log_says(fds[1], "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, name=secret\n");
+		write_log(fds[1], "6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, name=secret\n");
 		assert_true(s->ops->look(s, 5));
 		assert_int_equal(s->ops->take(s, 10, 5), 1);
 		assert_string_equal(said, shown ? "5: 79 PCI:0000:3b:00 name=secret\n"
@@ -247,12 +247,12 @@ static void one_after_the_other(void **state)
 
 	assert_true(s->ops->look(s, 5));
 	assert_int_equal(s->next_ns, SOURCE_NONE);
-	log_says(fds[1], "6,1,2,-;usb 1-1: new\n");
+	write_log(fds[1], "6,1,2,-;usb 1-1: new\n");
 	for (int i = 1; i < 5; i++) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "6,1,2,-;NVRM: Xid (0000:0a:00): %d, x\n", i);
-		log_says(fds[1], text);
+		write_log(fds[1], text);
 	}
 	assert_true(s->ops->look(s, 6));
 	assert_int_equal(s->next_ns, 6);
@@ -278,7 +278,7 @@ static void overwritten(void **state)
 	assert_true(s->ops->look(s, 1));
 	assert_false(source__was_full(s));
 	assert_int_equal(source__lost(s), 0);
-	log_says(fds[1], "6,1,2,-;NVRM: Xid (0000:0a:00): 1, x\n");
+	write_log(fds[1], "6,1,2,-;NVRM: Xid (0000:0a:00): 1, x\n");
 	gaps = 2;
 	assert_true(s->ops->look(s, 2));
 	assert_int_equal(s->ops->take(s, 10, 2), 1);

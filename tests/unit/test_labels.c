@@ -145,6 +145,28 @@ static void long_paths_are_cut(void **state)
 	assert_int_equal(strlen(l.cgroup), sizeof(l.cgroup) - 1);
 }
 
+/* A user names the cgroups below its own: the rest of a long path is no other line. */
+static void long_paths_are_one_line(void **state)
+{
+	struct labels l = {0};
+	char text[3000];
+	FILE *f;
+
+	memset(text, 'a', sizeof(text));
+	memcpy(text, "0::/user.slice/", 15);
+	for (unsigned at = 1015; at < 1030; at++) {
+		memset(text + 15, 'a', sizeof(text) - 15);
+		strcpy(text + at, "0::" V1_POD "\n");
+		f = fmemopen(text, strlen(text), "r");
+		assert_non_null(f);
+		l = (struct labels){0};
+		labels__from_file(&l, f);
+		fclose(f);
+		assert_string_equal(l.pod_uid, "");
+		assert_string_equal(l.container, "");
+	}
+}
+
 /* A node's disk, below a folder of the test. */
 static char root[] = "/tmp/cudatrace-labels-XXXXXX";
 
@@ -251,6 +273,7 @@ int main(void)
 		cmocka_unit_test(shapes),
 		cmocka_unit_test(texts_of_processes),
 		cmocka_unit_test(long_paths_are_cut),
+		cmocka_unit_test(long_paths_are_one_line),
 		cmocka_unit_test(names),
 		cmocka_unit_test(environment),
 		cmocka_unit_test(own_process),

@@ -303,7 +303,7 @@ static void test_forget(void **state)
 	check_knows(100, true);
 }
 
-/* The model learns from short calls, too. */
+/* Short calls update the model, too. */
 static void test_min_duration(void **state)
 {
 	const struct trace_event *ev;
@@ -326,7 +326,7 @@ static void test_min_duration(void **state)
 }
 
 /* The record that the BPF side sends before a call with a handle. */
-static void tell(uint64_t handle, const char *name)
+static void set_name(uint64_t handle, const char *name)
 {
 	_Alignas(8) char buf[sizeof(struct ct_name) + 64] = {0};
 	struct ct_name *n = (struct ct_name *)buf;
@@ -345,17 +345,17 @@ static const struct trace_event *launch(uint64_t handle)
 	return CALL(&r, "cuLaunchKernel", {"f", handle});
 }
 
-static void test_told_names(void **state)
+static void test_names_in_messages(void **state)
 {
 	const struct trace_event *ev;
 
 	assert_null(launch(0xa0)->launch.kernel);
-	tell(0xa0, "_Z1av");
+	set_name(0xa0, "_Z1av");
 	ev = launch(0xa0);
 	assert_string_equal(ev->launch.kernel, "a()");
 	assert_string_equal(ev->launch.kernel_mangled, "_Z1av");
 	assert_true(ev->launch.kernel_guessed);
-	tell(0xb0, "kernel_b");
+	set_name(0xb0, "kernel_b");
 	assert_string_equal(launch(0xb0)->launch.kernel, "kernel_b");
 	/* The name of a CUfunction from a CUkernel is a guess if the CUkernel's is. */
 	ev = CALL(&r, "cuKernelGetFunction", {"pFunc", 0xf00}, {"kernel", 0xa0});
@@ -368,13 +368,13 @@ static void test_told_names(void **state)
 	/* Modules and contexts take their kernels with them. */
 	CALL(&r, "cuModuleUnload", {"hmod", 1});
 	assert_null(launch(0xa0)->launch.kernel);
-	tell(0xa0, "_Z1av");
+	set_name(0xa0, "_Z1av");
 	assert_non_null(launch(0xa0)->launch.kernel);
 	CALL(&r, "cuCtxDestroy_v2", {"ctx", 1});
 	assert_null(launch(0xa0)->launch.kernel);
 	/* The program uses another name: all guesses are dropped, with names derived from them. */
-	tell(0xa0, "_Z1av");
-	tell(0xb0, "kernel_b");
+	set_name(0xa0, "_Z1av");
+	set_name(0xb0, "kernel_b");
 	CALL(&r, "cuModuleGetFunction", {"hfunc", 0xb0}, {"name", .str = "other"});
 	assert_null(launch(0xa0)->launch.kernel);
 	assert_null(launch(0xf00)->launch.kernel);
@@ -452,10 +452,18 @@ static void test_live_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_common),	   TEST(test_outcome),	  TEST(test_unfinished),
-		TEST(test_nested),	   TEST(test_bad),	  TEST(test_unknown_symbol),
-		TEST(test_threads),	   TEST(test_processes),  TEST(test_forget),
-		TEST(test_min_duration),   TEST(test_told_names), TEST_LIVE(test_live_comm),
+		TEST(test_common),
+		TEST(test_outcome),
+		TEST(test_unfinished),
+		TEST(test_nested),
+		TEST(test_bad),
+		TEST(test_unknown_symbol),
+		TEST(test_threads),
+		TEST(test_processes),
+		TEST(test_forget),
+		TEST(test_min_duration),
+		TEST(test_names_in_messages),
+		TEST_LIVE(test_live_comm),
 		TEST_LIVE(test_live_gone),
 	};
 

@@ -113,6 +113,23 @@ static void test_stack(void **state)
 	assert_string_equal(o.trace.argv[0], "prog");
 }
 
+/* The calls that bound the parts are recorded, whatever else is. */
+static void test_capture_range(void **state)
+{
+	struct opts o = parse("-e launch --capture-range=cudaProfilerApi -- prog");
+
+	assert_int_equal(o.trace.capture, CAPTURE_PROFILER);
+	assert_string_equal(o.trace.select.v[0], "launch,cuProfilerStart,cuProfilerStop");
+	o = parse("--capture-range=cudaProfilerApi -- prog");
+	assert_int_equal(o.trace.select.cnt, 0);
+	o = parse("--capture-range=nvtx:a:b --start-after 2 -- prog");
+	assert_true(o.trace.nvtx);
+	assert_string_equal(o.trace.capture_name, "a:b");
+	assert_int_equal(o.trace.start_after_ns, 2000000000);
+	o = parse("run --budget b -- prog");
+	assert_int_equal(o.runs, 5);
+}
+
 static void test_all_layers(void **state)
 {
 	struct opts o = parse("--all-layers -- prog");
@@ -231,6 +248,10 @@ static void test_times(void **state)
 {
 	assert_int_equal(parse("--duration 100ms").trace.duration_ns, 100000000);
 	assert_int_equal(parse("--duration 5s").trace.duration_ns, 5000000000);
+	assert_int_equal(parse("--start-every 10s").trace.start_every_ns, 10000000000);
+	assert_int_equal(parse("--start-at @1769860800").trace.start_at_ns, 1769860800000000000);
+	assert_int_equal(parse("--start-at 2026-01-31T12:00:00Z").trace.start_at_ns,
+			 1769860800000000000);
 	assert_true(parse("-- x").trace.wait_ns == UINT64_MAX);
 	assert_true(parse("--wait all -- x").trace.wait_ns == UINT64_MAX);
 	assert_false(parse("--summary -- x").trace.full_summary);
@@ -247,6 +268,8 @@ static void test_times(void **state)
 	assert_int_equal(parse("--duration 1.0000000009").trace.duration_ns, 1000000000);
 	assert_int_equal(parse("--min-duration 1ms").trace.min_duration_ns, 1000000);
 	assert_int_equal(parse("--min-duration 0.001").trace.min_duration_ns, 1);
+	assert_int_equal(parse("--hang-after 5").trace.hang_after_ns, 5000000000);
+	assert_int_equal(parse("--hang-after 500ms").trace.hang_after_ns, 500000000);
 }
 
 static void test_sizes(void **state)
@@ -275,7 +298,7 @@ static const struct {
 } wrong[] = {
 	{"-p 1 -- ls", "both -p and a command ('ls')"},
 	{"-p 1 ls", "both -p and a command"},
-	{"-p x", "--pid 'x': not a process id"},
+	{"-p x", "--pid 'x': not a process id; give a number above 0: pgrep NAME"},
 	{"-p 1x", "--pid '1x': not a process id"},
 	{"-p +1", "not a process id"},
 	{"-p 0x10", "not a process id"},
@@ -287,7 +310,25 @@ static const struct {
 	{"-p 1,,2", "a PID is missing"},
 	{"-p ''", "a PID is missing"},
 	{"-p", "--pid: PID[,PID...] is missing"},
+	{"--start-at noon", "--start-at 'noon': not a time in UTC"},
+	{"--start-at 2026-01-31T12:00:00", "--start-at '2026-01-31T12:00:00': not a time in UTC"},
+	{"--start-at @x", "--start-at '@x': not a time in UTC"},
+	{"--start-every 0", "--start-every 0: must be above 0"},
+	{"--start-every x", "--start-every 'x': not a number above 0"},
+	{"--start-every 90000", "--start-every 90000: too large"},
 	{"--duration 0", "--duration 0: must be above 0"},
+	{"--start-after 0", "--start-after 0: must be above 0"},
+	{"--start-after soon", "--start-after 'soon': not a number"},
+	{"--capture-range x", "--capture-range 'x': unknown; give cudaProfilerApi"},
+	{"--capture-range=cudaProfilerApi --max-overhead 1 -- x", "leave out --max-overhead"},
+	{"--capture-range=nvtx:x --no-args -- x", "leave out --no-args"},
+	{"report --runs 0 x", "--runs '0': not a number of runs; give 1 to 100"},
+	{"report --budget b --runs 2 x", "--runs 2: give 2 traces"},
+	{"run -- x", "run compares with a budget"},
+	{"run --budget b", "COMMAND is missing"},
+	{"run --budget b --jsonl - -- x", "run makes a file of each trace"},
+	{"report --baseline x y", "--baseline has no meaning for cudatrace report"},
+	{"list --schema=x", "--schema=x: unknown; choose one of: report diff budget"},
 	{"--summary=short -- x", "--summary 'short': unknown; write --summary or --summary=full"},
 	{"--wait=primary -- x", "--wait 'primary': unknown; give all, main, or how long"},
 	{"--wait= -- x", "--wait '': unknown; give all, main, or how long"},
@@ -308,6 +349,9 @@ static const struct {
 	{"--max-events -3", "not a number above 0"},
 	{"--max-events 1.5", "not a number above 0"},
 	{"--max-events 18446744073709551616", "too large"},
+	{"--hang-after 0", "must be above 0"},
+	{"--hang-after soon", "not a number above 0"},
+	{"--hang-after 200000000000", "too large"},
 	{"--min-duration 0", "must be above 0"},
 	{"--min-duration -0.5", "not a number above 0"},
 	{"--buffer-size 3M", "the nearest are 2M and 4M"},
@@ -345,12 +389,13 @@ static const struct {
 	 "unknown topic 'nothing-like-it'; give an option or one of: which"},
 	{"help report diff", "help: only one topic can be printed; leave out 'diff'"},
 	{"help report --json", "only help which can be printed as JSON"},
-	{"-a -- x", "--system is every process; leave it out, or leave out the command"},
-	{"-a -p 1", "--system is every process; leave it out, or leave out -p"},
+	{"-a -- x", "--system traces every process; leave it out, or leave out the command"},
+	{"-a -p 1", "--system traces every process; leave it out, or leave out -p"},
 	{"-Z", "unknown option -Z"},
 	{"-qZ", "unknown option -Z"},
-	{"--m 3", "could be any of: --max-file, --max-events, --min-duration, --map, --marker, "
-		  "--max-overhead, --mechanism"},
+	{"--m 3",
+	 "could be any of: --max-file, --max-events, --min-duration, --make-budget, --map, --marker, "
+	 "--max-overhead, --mechanism"},
 	{"--all=yes", "--all takes no value"},
 	{"--", "COMMAND is missing after --"},
 	{"-q --", "COMMAND is missing after --"},
@@ -711,17 +756,17 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),   cmocka_unit_test(test_stack),
-		cmocka_unit_test(test_all_layers), cmocka_unit_test(test_pids),
-		cmocka_unit_test(test_command),	   cmocka_unit_test(test_verbs),
-		cmocka_unit_test(test_values),	   cmocka_unit_test(test_times),
-		cmocka_unit_test(test_sizes),	   cmocka_unit_test(test_outputs),
-		cmocka_unit_test(test_wrong),	   cmocka_unit_test(test_most_pids),
-		cmocka_unit_test(test_help),	   cmocka_unit_test(test_verb_help),
-		cmocka_unit_test(test_short_help), cmocka_unit_test(test_topics),
-		cmocka_unit_test(test_which),	   cmocka_unit_test(test_man),
-		cmocka_unit_test(test_completion), cmocka_unit_test(test_table),
-		cmocka_unit_test(test_each_verb),
+		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_capture_range), cmocka_unit_test(test_all_layers),
+		cmocka_unit_test(test_pids),	      cmocka_unit_test(test_command),
+		cmocka_unit_test(test_verbs),	      cmocka_unit_test(test_values),
+		cmocka_unit_test(test_times),	      cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_outputs),	      cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_most_pids),     cmocka_unit_test(test_help),
+		cmocka_unit_test(test_verb_help),     cmocka_unit_test(test_short_help),
+		cmocka_unit_test(test_topics),	      cmocka_unit_test(test_which),
+		cmocka_unit_test(test_man),	      cmocka_unit_test(test_completion),
+		cmocka_unit_test(test_table),	      cmocka_unit_test(test_each_verb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -507,7 +507,7 @@ static void check_gone(const char *what, bool by_write)
 	assert_int_equal(o->failed, by_write);
 	assert_int_equal(out__make_room(o, 10) < 0, by_write);
 	out__finish(o);
-	assert_true(o->failed && o->gone && out__why(o) == o->gone);
+	assert_true(o->failed && o->external_change && out__why(o) == o->external_change);
 	assert_int_equal(out__close(o), -ESTALE);
 }
 

@@ -97,7 +97,7 @@ static void test_types(void **state)
 	assert_int_equal(type_of(f32, f32, "CUBLAS_COMPUTE_32F_FAST_TF32", NULL), PEAK_TF32);
 	assert_int_equal(type_of(f32, f32, "CUBLAS_COMPUTE_32F_PEDANTIC", NULL), PEAK_FP32);
 	assert_int_equal(type_of("CUDA_R_8I", "CUDA_R_8I", "CUBLAS_COMPUTE_32I", NULL), PEAK_INT8);
-	/* The call does not say whether TF32 is allowed. */
+	/* The call does not show whether TF32 is allowed. */
 	assert_int_equal(type_of(f32, f32, c32, NULL), PEAK_NONE);
 	assert_int_equal(type_of(f32, f32, c32, "sm80_xmma_gemm_f32f32_tf32f32_f32_tn"), PEAK_TF32);
 	assert_int_equal(type_of(f32, f32, NULL, "ampere_sgemm_128x64_tn"), PEAK_FP32);

@@ -24,6 +24,8 @@ struct made {
 	} rows[ROWS];
 	unsigned cnt;
 	enum ct_proc_level level; /* of this process */
+	bool is_slow;
+	unsigned searches; /* of the whole table */
 };
 
 static struct made made[2];
@@ -68,6 +70,24 @@ static void made_take(struct source *s, pid_t pid, ct_generation generation,
 	}
 }
 
+static bool made_is_slow(struct source *s, pid_t pid, ct_generation generation)
+{
+	return ((struct made *)s)->is_slow;
+}
+
+static void made_take_all(struct source *s, const struct count_reader *r)
+{
+	struct made *m = (void *)s;
+
+	m->searches++;
+	for (unsigned i = 0; i < m->cnt; i++) {
+		if (!r->wanted(r->ctx, m->rows[i].pid, m->rows[i].generation))
+			continue;
+		give(m, i, r);
+		m->rows[i--] = m->rows[--m->cnt];
+	}
+}
+
 static int made_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
 {
 	assert_int_equal(pid, getpid());
@@ -78,6 +98,8 @@ static int made_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
 static const struct source_ops made_ops = {
 	.read_counts = made_read,
 	.take_counts = made_take,
+	.is_slow_to_take = made_is_slow,
+	.take_all_counts = made_take_all,
 	.set_proc = made_set_proc,
 };
 
@@ -183,7 +205,7 @@ static void same_function(void **state)
 	assert_int_equal(calls("cuDeviceGet"), 3);
 }
 
-/* One producer tells the programs of a process apart, the other does not. */
+/* One producer distinguishes the programs of a process, the other does not. */
 static void lives(void **state)
 {
 	struct dproc *p;
@@ -216,6 +238,36 @@ static void lives(void **state)
 	assert_null(dprocs__find(&ps, getpid()));
 }
 
+/* Programs that end one after the other are searched for together. */
+static void ends(void **state)
+{
+	struct dproc *p;
+
+	made[0].is_slow = true;
+	for (unsigned i = 0; i < 3; i++) {
+		put(&made[0], i, "cuInit", 10 + i, 1);
+		made[0].rows[i].generation = 71 + i;
+	}
+	put(&made[1], 0, "cuInit", 5, 1);
+	read_all();
+	assert_int_equal(calls("cuInit"), 15);
+	p = dprocs__find(&ps, getpid());
+	put(&made[0], 0, "cuInit", 20, 2);
+	dprocs__exec(&ps, p, 72);
+	dprocs__exec(&ps, p, 73);
+	assert_int_equal(made[1].cnt, 0);
+	dprocs__remove(&ps, p, 73);
+	dprocs__take_unknown(&ps, getpid(), 74);
+	assert_null(dprocs__find(&ps, getpid()));
+	assert_int_equal(made[0].searches, 0);
+	read_all();
+	assert_int_equal(made[0].searches, 1);
+	assert_int_equal(made[0].cnt, 0);
+	assert_int_equal(calls("cuInit"), 20 + 11 + 12 + 5);
+	assert_int_equal(errors("cuInit"), 2 + 1 + 1 + 1);
+	assert_null(dprocs__find(&ps, getpid()));
+}
+
 static void levels(void **state)
 {
 	struct dproc *p = dprocs__get(&ps, getpid(), NULL);
@@ -235,7 +287,8 @@ static void levels(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {TEST(same_function), TEST(lives), TEST(levels)};
+	const struct CMUnitTest tests[] = {TEST(same_function), TEST(lives), TEST(ends),
+					   TEST(levels)};
 
 	return cmocka_run_group_tests_name("procs", tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void copy(uint8_t *to, uint32_t *size, size_t max, const void *from, size
 	memcpy(to, from, *size);
 }
 
-static struct ct_python_code *told(void)
+static struct ct_python_code *example_code(void)
 {
 	static struct ct_python_code r;
 
@@ -104,7 +104,7 @@ static void by_record(void **state)
 	struct stack_frame f;
 
 	table.len = 100;
-	assert_int_equal(python_codes__add_record(c, told()), 0);
+	assert_int_equal(python_codes__add_record(c, example_code()), 0);
 	there = false;
 	memset(code, 0xff, sizeof(code));
 	file.text[0] = 'x';
@@ -114,7 +114,7 @@ static void by_record(void **state)
 	assert_string_equal(f.symbol, "aaaaaaaaaa");
 	assert_int_equal(f.line, 11);
 	/* The same again; then another code object at that address. */
-	assert_int_equal(python_codes__add_record(c, told()), 0);
+	assert_int_equal(python_codes__add_record(c, example_code()), 0);
 	assert_false(python_codes__frame(c, &(struct ct_python_frame){frame.code, 8, 4}, &f));
 	python_codes__free(c);
 }
@@ -128,7 +128,7 @@ static void cut(void **state)
 		struct python_codes *c = make();
 
 		there = !i;
-		assert_int_equal(python_codes__add_record(c, told()), 0);
+		assert_int_equal(python_codes__add_record(c, example_code()), 0);
 		assert_true(python_codes__frame(c, &frame, &f));
 		assert_string_equal(f.symbol, "aaaaaaaaaa");
 		assert_int_equal(f.line, i ? 0 : 11);
@@ -139,7 +139,7 @@ static void cut(void **state)
 		struct python_codes *c = make();
 
 		there = !i;
-		assert_int_equal(python_codes__add_record(c, told()), 0);
+		assert_int_equal(python_codes__add_record(c, example_code()), 0);
 		assert_int_equal(python_codes__frame(c, &frame, &f), !i);
 		if (!i)
 			assert_int_equal(strlen(f.symbol), 1000);
@@ -158,7 +158,7 @@ static void by_memory(void **state)
 	assert_false(python_codes__frame(c, &frame, &f));
 	assert_int_equal(f.ip, (uintptr_t)code);
 	/* The BPF side could read it later. */
-	assert_int_equal(python_codes__add_record(c, told()), 1);
+	assert_int_equal(python_codes__add_record(c, example_code()), 1);
 	assert_true(python_codes__frame(c, &frame, &f));
 	python_codes__clear(c);
 	assert_int_equal(python_codes__size(c), 0);

@@ -13,29 +13,29 @@
 
 static struct ranks rs;
 static struct rank_wait last;
-static unsigned said_cnt;
+static unsigned logged_cnt;
 
 static int clear(void **state)
 {
 	ranks__free(&rs);
 	rs = (struct ranks){0};
-	said_cnt = 0;
+	logged_cnt = 0;
 	return 0;
 }
 
 static void on_wait(void *ctx, const struct rank_wait *w)
 {
 	last = *w;
-	said_cnt++;
+	logged_cnt++;
 }
 
 /* The number of reports at this second. */
 static unsigned look(uint64_t sec)
 {
-	unsigned before = said_cnt;
+	unsigned before = logged_cnt;
 
 	ranks__look(&rs, FACTORY_BASE_NS + sec * SEC, on_wait, NULL);
-	return said_cnt - before;
+	return logged_cnt - before;
 }
 
 static void call(const char *symbol, uint64_t hash, uint32_t rank, uint64_t seq, uint64_t sec)
@@ -213,7 +213,7 @@ static void test_many(void **state)
 	for (uint32_t i = 0; i < 100; i++)
 		reduce(i, i, 0);
 	look(100);
-	assert_true(said_cnt <= 257);
+	assert_true(logged_cnt <= 257);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, clear, clear)

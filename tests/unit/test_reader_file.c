@@ -201,13 +201,53 @@ static void test_plain(void **state)
 	assert_true(reader__open(0, ours, 0) >= 0);
 }
 
+/* Where a link of a process leads, with a NUL, cut to the buffer. */
+static void test_link(void **state)
+{
+	char name[32], buf[4096];
+	int fd = open(ours, O_RDONLY | O_CLOEXEC), pipes[2];
+
+	assert_true(fd >= 0 && !pipe(pipes));
+	snprintf(name, sizeof(name), "fd/%d", fd);
+	assert_int_equal(reader__link(getpid(), name, buf, sizeof(buf)), strlen(ours));
+	assert_string_equal(buf, ours);
+	assert_int_equal(reader__link(getpid(), name, buf, 5), 4);
+	assert_int_equal(strlen(buf), 4);
+	/* Opens nothing: a pipe has no other end here. */
+	snprintf(name, sizeof(name), "fd/%d", pipes[0]);
+	assert_true(reader__link(getpid(), name, buf, sizeof(buf)) > 0);
+	assert_int_equal(strncmp(buf, "pipe:[", 6), 0);
+	assert_int_equal(reader__link(getpid(), "fd/-1", buf, sizeof(buf)), -ENOENT);
+	assert_string_equal(buf, "");
+	assert_int_equal(reader__link(getpid(), "maps", buf, sizeof(buf)), -EINVAL);
+	close(pipes[0]);
+	close(pipes[1]);
+	close(fd);
+}
+
+/* The kernel does not return a path of more than a page. */
+static void test_long_link(void **state)
+{
+	int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char part[201] = "", buf[4096];
+
+	memset(part, 'd', sizeof(part) - 1);
+	assert_int_equal(chdir(top), 0);
+	for (int i = 0; i < 21; i++)
+		assert_true(!mkdir(part, 0755) && !chdir(part));
+	assert_int_equal(reader__link(getpid(), "cwd", buf, sizeof(buf)), -ENAMETOOLONG);
+	for (int i = 0; i < 21; i++)
+		assert_true(!chdir("..") && !rmdir(part));
+	assert_int_equal(fchdir(before), 0);
+	close(before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inside),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_proc),
-		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_inside), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_proc),   cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_link),   cmocka_unit_test(test_long_link),
 	};
 
 	return cmocka_run_group_tests_name("reader_file", tests, setup, teardown);

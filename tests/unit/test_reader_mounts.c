@@ -74,7 +74,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static unsigned long long tell(char what)
+static unsigned long long command(char what)
 {
 	unsigned long long id = 0;
 
@@ -86,17 +86,17 @@ static unsigned long long tell(char what)
 
 static void test_changes_are_seen(void **state)
 {
-	unsigned long long tmpfs = tell('t'), proc;
+	unsigned long long tmpfs = command('t'), proc;
 
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), 1);
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), 1);
-	tell('u');
+	command('u');
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), -1);
 	/* It usually has the other's number. */
-	proc = tell('p');
+	proc = command('p');
 	assert_int_equal(reader_mounts__are_safe(child, proc), 0);
-	tell('u');
-	tmpfs = tell('t');
+	command('u');
+	tmpfs = command('t');
 	assert_int_equal(reader_mounts__are_safe(child, tmpfs), 1);
 	/* Not in our namespace. */
 	assert_int_equal(reader_mounts__are_safe(0, tmpfs), -1);

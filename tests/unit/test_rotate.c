@@ -332,6 +332,29 @@ static void runner_runs_one_command(void **state)
 	runner__free(runner);
 }
 
+/* More reloads than fit into the socket while a command runs are no failure. */
+static void runner_reloads_often(void **state)
+{
+	struct runner *runner;
+	int status = 0;
+
+	sh("mkdir -p %s/pending", dir);
+	sh("echo >%s/pending/a", dir);
+	runner = runner__new(what_to_run, "sleep 0.3");
+	assert_non_null(runner);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(runner__start(runner, "a"));
+		for (unsigned k = 0; k < 3000 * !i; k++)
+			runner__reload(runner);
+		while (!runner__ended(runner, &status))
+			usleep(1000);
+		assert_int_equal(status, 0);
+		/* It reads the queued ones. */
+		usleep(200000);
+	}
+	runner__free(runner);
+}
+
 /* A user who can replace a file of that name decides what the command gets. */
 static void command_needs_own_folder(void **state)
 {
@@ -366,6 +389,38 @@ static void command_needs_own_folder(void **state)
 	assert_null(stats(r).error);
 	rotate__free(r, 20 * SEC);
 	runner__free(runner);
+}
+
+/* A user who can replace the directory or a link to it decides which files are removed. */
+static void folder_of_another_user(void **state)
+{
+	static const char *const bad[] = {"chmod 777 %s", "chown 12345 %s", "chown 12345 %s/..",
+					  "chown -h 12345 %s-link"};
+	struct rotate_opts o = opts();
+	char link[256];
+	struct rotate *r;
+
+	if (geteuid())
+		skip();
+	snprintf(link, sizeof(link), "%s-link", dir);
+	o.dir = link;
+	for (unsigned i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+		sh("mkdir -p %s", dir);
+		sh("rm -f %s-link", dir);
+		assert_int_equal(symlink(dir, link), 0);
+		sh("chmod 755 %s", dir);
+		sh("chown 0 %s/.. ", dir);
+		sh("chown 0 %s", dir);
+		if (i < sizeof(bad) / sizeof(bad[0]))
+			sh(bad[i], dir);
+		r = rotate__new(&o);
+		rotate__line(r, LINE, strlen(LINE), 20 * SEC);
+		if (i < sizeof(bad) / sizeof(bad[0]))
+			assert_string_equal(stats(r).error, "Operation not permitted");
+		else
+			assert_null(stats(r).error);
+		rotate__free(r, 20 * SEC);
+	}
 }
 
 static void folder_goes_away(void **state)
@@ -614,7 +669,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(never_more_than_total, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_takes_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(runner_runs_one_command, setup, teardown),
+		cmocka_unit_test_setup_teardown(runner_reloads_often, setup, teardown),
 		cmocka_unit_test_setup_teardown(command_needs_own_folder, setup, teardown),
+		cmocka_unit_test_setup_teardown(folder_of_another_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(folder_goes_away, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_file_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_a_dead_daemon_left, setup, teardown),

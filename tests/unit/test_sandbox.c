@@ -369,7 +369,7 @@ static void test_links(void **state)
 }
 
 /* -v: prints the call, and goes on. */
-static void test_says_it(void **state)
+static void test_message(void **state)
 {
 	char said[256], want[128];
 
@@ -401,7 +401,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_daemon),
-		cmocka_unit_test(test_links),	cmocka_unit_test(test_says_it),
+		cmocka_unit_test(test_links),	cmocka_unit_test(test_message),
 		cmocka_unit_test(test_kills),	cmocka_unit_test(test_reader),
 		cmocka_unit_test(test_opener),	cmocka_unit_test(test_screen),
 	};

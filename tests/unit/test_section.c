@@ -142,7 +142,7 @@ static void assert_csv(const struct toy *x, const struct section_path *p, const 
 	struct out *out = out__memory();
 
 	assert_non_null(out);
-	section_csv((const void *)x, p, out);
+	assert_int_equal(section_csv((const void *)x, p, out), 0);
 	assert_int_equal(out->len, strlen(want));
 	assert_memory_equal(out->buf, want, out->len);
 	out__close(out);

@@ -88,7 +88,7 @@ static void fits_its_width(void **state)
 		free(print(r, (int)i - 10, true));
 }
 
-static void colours_only_when_asked(void **state)
+static void colours_only_on_request(void **state)
 {
 	char *text = print(*state, 80, false);
 
@@ -333,6 +333,25 @@ static void json_is_json(void **state)
 	out__close(o);
 }
 
+/* Two of three processes use a communicator: the text must not leave the third unexplained. */
+static void ranks_are_distinguished(void **state)
+{
+	struct run *r = *state;
+	char *text;
+
+	for (uint32_t rank = 0; rank < 4; rank++) {
+		struct trace_event ev = factory_call(&r->f, "ncclAllReduce", 0, 1000);
+
+		ev.pid += 1 + rank % 2;
+		ev.has = HAS_COMM;
+		ev.coll = (struct collective_info){.hash = 0xabc, .rank = rank % 2, .nranks = 2};
+		put(r, ev);
+	}
+	text = print(r, 120, false);
+	assert_non_null(strstr(text, " by 3 processes, 2 of them ranks"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,7 +359,7 @@ int main(void)
 		WITH_RUN(golden_120),
 		WITH_RUN(waits_of_threads),
 		WITH_RUN(fits_its_width),
-		WITH_RUN(colours_only_when_asked),
+		WITH_RUN(colours_only_on_request),
 		WITH_RUN(losses_are_loud),
 		WITH_RUN(advice_names_what_saves_most),
 		WITH_RUN(hostile_kernel_name),
@@ -349,6 +368,7 @@ int main(void)
 		WITH_RUN(kernels_are_bounded),
 		WITH_RUN(versions_are_one),
 		WITH_RUN(json_is_json),
+		WITH_RUN(ranks_are_distinguished),
 		cmocka_unit_test(empty),
 		cmocka_unit_test(a_process_counts_once),
 	};

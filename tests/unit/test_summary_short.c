@@ -189,7 +189,7 @@ static void expected_errors(void **state)
 	put(&r, ev);
 	put_error(&r, "cuMemAlloc_v2", 2);
 	put_error(&r, "cuMemAlloc_v2", 2);
-	/* A query's result that says that a kernel failed. */
+	/* A query's result that shows that a kernel failed. */
 	put_error(&r, "cuEventQuery", 700);
 	text = print_short(&r, 80);
 	assert_non_null(strstr(text, ", 7 failed (3 as expected), complete"));
@@ -237,7 +237,7 @@ static void redacted(void **state)
 	text = print_short(r, 80);
 	assert_null(strstr(text, "Launched"));
 	assert_null(strstr(text, "Memory "));
-	assert_null(strstr(text, "asked for"));
+	assert_null(strstr(text, "requested"));
 	free(text);
 	text = print(r, 80, false);
 	assert_null(strstr(text, "Kernels"));

@@ -57,6 +57,7 @@ static void test_any(void **state)
 	       "  launches  mean  waves  kernel\n"
 	       "        12   1.5         one\n"
 	       "                    0.5  two\n");
+	table__free(&t);
 }
 
 /* Columns are dropped, the highest number first, until the name has 40 columns. */
@@ -75,6 +76,7 @@ static void test_drop(void **state)
 	prints(&t, 52,
 	       "  launches  kernel\n"
 	       "        12  void kernel_of_a_lo...array<char*, 3ul>>\n");
+	table__free(&t);
 }
 
 /* If no column may be dropped, the name has its own line, unless it fits. */
@@ -90,9 +92,10 @@ static void test_own_line(void **state)
 	       "        12\n"
 	       "      void kernel_of_a_long...::array<char*, 3ul>>\n"
 	       "        12  short\n");
+	table__free(&t);
 }
 
-/* Many columns, more than the limit, and more rows. */
+/* More columns than the limit, and many rows. */
 static void test_many(void **state)
 {
 	char heads[200] = "";
@@ -104,22 +107,45 @@ static void test_many(void **state)
 	table__init(&t, heads);
 	assert_int_equal(t.col_cnt, TABLE_COLS);
 	assert_string_equal(t.name_head, "name");
-	for (unsigned i = 0; i < TABLE_CELLS / TABLE_COLS; i++)
+	for (unsigned i = 0; i < 1000; i++)
 		assert_non_null(table__row(&t, ""));
-	assert_null(table__row(&t, ""));
-	table__init(&t, "a|b|c|d|e|f|g|h|i|j|k|l|name");
-	for (unsigned i = 0; i < TABLE_ROWS; i++)
-		assert_non_null(table__row(&t, ""));
-	assert_null(table__row(&t, ""));
+	assert_int_equal(t.row_cnt, 1000);
+	table__free(&t);
+}
+
+/* Nodes of a tree are indented, less on a narrow terminal, and never by more than a third. */
+static void test_depth(void **state)
+{
+	struct table t;
+
+	table__start(&t, "node");
+	table__col(&t, (struct table_col){.head = "calls"});
+	for (unsigned i = 0; i < 3; i++) {
+		struct table_row *row = table__row(&t, i < 2 ? "name" : LONG_NAME);
+
+		snprintf(row->cell[0], CELL_SZ, "%u", i);
+		row->depth = 20 * i;
+	}
+	prints(&t, 120,
+	       "  calls  node\n"
+	       "      0  name\n"
+	       "      1                                          name\n"
+	       "      2                                          " LONG_NAME "\n");
+	prints(&t, 66,
+	       "  calls  node\n"
+	       "      0  name\n"
+	       "      1                      name\n"
+	       "      2\n"
+	       "                          void kernel_of_a_lo...array<char*, 3ul>>\n");
+	table__free(&t);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_any),
-		cmocka_unit_test(test_drop),
-		cmocka_unit_test(test_own_line),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_any),	 cmocka_unit_test(test_drop),
+		cmocka_unit_test(test_own_line), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_depth),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

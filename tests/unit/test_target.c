@@ -288,7 +288,7 @@ static void opens_no_other_file(void **state)
 	int fd = open(m->path, O_RDONLY | O_CLOEXEC), other, ends[2], opened;
 
 	assert_true(fd >= 0);
-	assert_int_equal(target_libs__add_open(&list, getpid(), fd), 0);
+	assert_int_equal(target_libs__add_open(&list, getpid(), fd, "libcuda.so.1"), 0);
 	assert_int_equal(list.cnt, 1);
 	opened = target_lib__open(&list.libs[0]);
 	assert_true(opened >= 0);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/numbers.h"
 #include "text/term.h"
 
 static void breaks(int width, const char *text, const char *want)
@@ -37,11 +38,47 @@ static void test_percent(void **state)
 	breaks(13, "some is 1.3 % of it", "some is 1.3 %\n  of it\n");
 }
 
+static void prints(bool is_markdown, const char *want)
+{
+	char got[200] = "";
+	struct term term = {.width = 80, .is_markdown = is_markdown};
+
+	term.f = fmemopen(got, sizeof(got), "w");
+	assert_non_null(term.f);
+	term_heading(&term, "Memory");
+	term_fence(&term);
+	fputs("drawn\n", term.f);
+	term_fence(&term);
+	term_gap(&term);
+	fclose(term.f);
+	assert_string_equal(got, want);
+}
+
+/* What is between tables and sentences. */
+static void test_markdown(void **state)
+{
+	prints(false, "\nMemory\ndrawn\n\n");
+	prints(true, "\n## Memory\n```\ndrawn\n```\n");
+}
+
+static void test_nouns(void **state)
+{
+	assert_string_equal(HUMAN_NOUNS(1, "CUDA call"), "1 CUDA call");
+	assert_string_equal(HUMAN_NOUNS(12345, "CUDA call"), "12,345 CUDA calls");
+	assert_string_equal(HUMAN_NOUNS(1, "launch"), "1 launch");
+	assert_string_equal(HUMAN_NOUNS(0, "launch"), "0 launches");
+	assert_string_equal(HUMAN_NOUNS(2, "process"), "2 processes");
+	assert_string_equal(HUMAN_TIME(1.25e6), "1.25 ms");
+	assert_string_equal(HUMAN_SHARE(1, 0), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_percent),
+		cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_nouns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,6 +132,51 @@ static void test_return_probe(void **state)
 	assert_int_equal(out.ips[2], (uintptr_t)in_thread + 1);
 }
 
+static bool look_at_callers(uint64_t sp)
+{
+	struct unwinder *u = unwinder__new(getpid());
+	const struct unwind_at at = {.sp = sp, .rets = &patch, .ret_cnt = patch.at != 0};
+	bool is_read;
+
+	assert_non_null(u);
+	is_read = unwinder__callers(u, &at, &out);
+	unwinder__free(u);
+	return is_read;
+}
+
+static PLAIN int callee(void)
+{
+	/* The return address is above the frame pointer. */
+	uint64_t sp = (uintptr_t)__builtin_frame_address(0) + 8;
+
+	patch.at = patch.ip ? sp : 0;
+	return look_at_callers(sp);
+}
+
+static PLAIN __attribute__((optimize("O2", "omit-frame-pointer"))) int caller(void)
+{
+	volatile uint64_t much[32];
+
+	much[0] = 1;
+	return callee() + (int)much[0];
+}
+
+/* Only the place of the return address is known, and a return probe may have replaced it. */
+static void test_callers(void **state)
+{
+	patch = (struct ct_ret){0};
+	assert_int_equal(caller(), 2);
+	assert_true(out.cnt > 1 && !out.inside);
+	assert_true(is_in(out.ips[0], caller));
+	assert_true(is_in(out.ips[1], test_callers));
+	patch = (struct ct_ret){.ip = (uintptr_t)in_thread + 1};
+	assert_int_equal(caller(), 2);
+	assert_int_equal(out.ips[0], (uintptr_t)in_thread + 1);
+	patch = (struct ct_ret){0};
+	assert_false(look_at_callers(8));
+	assert_false(look_at_callers(UINT64_MAX - 7));
+}
+
 static void follow(uint64_t ip, uint64_t sp)
 {
 	struct unwinder *u = unwinder__new(getpid());
@@ -332,7 +377,8 @@ int main(void)
 #ifdef __x86_64__
 		cmocka_unit_test(test_main_thread),	 cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_no_frame_pointer), cmocka_unit_test(test_return_probe),
-		cmocka_unit_test(test_nonsense),	 cmocka_unit_test(test_without_bpf),
+		cmocka_unit_test(test_callers),		 cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_without_bpf),
 #endif
 		cmocka_unit_test(test_common),		 cmocka_unit_test(test_python),
 	};

@@ -54,7 +54,7 @@ static void test_specs(void **state)
 			int cap = api_arg_cap(f, a), word = api_arg_word(f, a);
 
 			assert_true(word < spec.word_cnt);
-			if (word < 0 && !api_at(f->api)->is_asked &&
+			if (word < 0 && !api_at(f->api)->is_requested &&
 			    !(f->args[a].dir == DIR_IN &&
 			      (f->args[a].type->kind == KIND_FLOAT ||
 			       f->args[a].type->size > 8 * (CT_MAX_WORDS - CT_REG_WORDS_X86))))

@@ -60,8 +60,9 @@ static void word(struct sink *s, const struct trace_event *ev)
 	out__commit(s->out);
 }
 
-static void cloned(struct sink *s)
+static int cloned(struct sink *s)
 {
+	return 0;
 }
 
 static bool all_others_sleep(void)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""checked.py FOLDER RELEASE MECHANISMS WAYS: does what `cudatrace check` said in the guest fit this kernel?"""
+"""checked.py FOLDER RELEASE MECHANISMS WAYS: compares the output of `cudatrace check` in the guest with this kernel."""
 import json, sys
 folder, release, mechanisms, ways = sys.argv[1:]
 d, none = json.load(open(folder + "/check.json")), json.load(open(folder + "/none.json"))

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Compares a trace of tests/vm/guest/drive.c with what drive printed, event for event:
+"""Compares a trace of tests/vm/guest/drive.c with the output of drive, event by event:
 
     compare.py probe|tracepoint EXPECTED TRACE
 
-probe: seen by kprobe or fentry, on the driver's own functions: file numbers are not known, poll is seen.
+probe: recorded by kprobe or fentry, on the driver's own functions: file numbers are unknown, polls are recorded.
 tracepoint: at system calls. Each thread's events must be just those expected, in that order, and have the fields
-that drive printed; and each event of a CUDA call must lie within it. By tracepoint a kernel that preempts may lose some
-(the program of one system call is left out where it interrupts that of another): no more than the trace counts as lost.
-Prints what is wrong, exit status 1.
+that drive printed; and each event of a CUDA call must lie within it. By tracepoint a preemptible kernel may lose some (it skips the program
+of one system call that interrupts that of another): at most as many as the trace counts as lost. Prints differences; then the exit status
+is 1.
 
     compare.py same TRACE TRACE...
 
-Traces of the same run by other means: the same events, but for times, process ids, addresses and handles, and what a
-trace by tracepoint counts as lost.
+Compares traces of the same run by different mechanisms: the same events, except for times, process ids, addresses and handles, and events
+that a trace by tracepoint counts as lost.
 """
 import collections, json, sys
 
@@ -51,12 +51,12 @@ def by_thread(events):
 
 
 def lost(trace):
-    """How many events of the driver may be missing, by the trace's own count. Other ways of seeing it must lose none."""
+    """Returns how many events of the driver may be missing, by the trace's own count. Other mechanisms must lose none."""
     return trace[-1].get("drops", {}).get("driver", 0) if trace[0].get("kernel_probe") == "tracepoint" else 0
 
 
 def with_gaps(few, many, equal, gaps):
-    """many, without those that few has no equal of where it comes to them: no more than gaps of them."""
+    """Returns many without at most `gaps` events that few lacks at their position."""
     out = list(many)
     n = 0
     while gaps and len(out) > len(few) and n < len(out):
@@ -73,7 +73,7 @@ def short(e):
 
 
 def matches(how, want, got):
-    """The fields that differ."""
+    """Returns the fields that differ."""
     bad = []
     for key, value in want.items():
         if key.startswith("_") or key == "only":
@@ -103,7 +103,7 @@ def compare(how, want_path, trace_path):
     want, got = by_thread(expected(how, want_path)), by_thread(driver_events(trace))
     if not want:
         say(f"{want_path}: nothing is expected")
-    # drive is not all that may have used the driver.
+    # Other programs may have used the driver, too.
     for tid in got.keys() - want.keys():
         say(f"thread {tid} was not expected: {short(got[tid][0])}")
     may = lost(trace)
@@ -125,15 +125,15 @@ def compare(how, want_path, trace_path):
     end = trace[-1]
     if end["type"] != "end":
         say("the trace has no end")
-    # A preemptible kernel may leave out a program for a fork or a new thread name: counted, no call lost. By tracepoint
-    # what is lost was held against what is missing above; it may have been anybody's.
+    # A preemptible kernel may skip a program for a fork or a new thread name, which is counted, and no call is lost. By tracepoint,
+    # losses were compared with missing events above; they may belong to any process.
     elif end["bad_records"] or any(n for kind, n in end["drops"].items() if kind != "tasks" and
                                    not (kind == "driver" and lost(trace))):
         say(f"drops: {end['drops']}, bad records: {end['bad_records']}")
 
 
 def calls(trace):
-    """Requests within a CUDA call belong to the call, which has their number."""
+    """Requests within a CUDA call must belong to the call, which counts them."""
     by_id = {e["id"]: e for e in trace if "symbol" in e}
     ioctls = collections.Counter()
     for e in driver_events(trace):

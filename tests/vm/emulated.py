@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Makes a trace of tests/cases, from a processor that is emulated, comparable with what the program says of it:
+"""Makes a trace of tests/cases, from an emulated processor, comparable with the program's output:
 
     emulated.py [--present] TRACE EXPECTED
 
-Both are rewritten. Readable names of kernels are made here: cudatrace gives a name 3 ms of processor time, which an emulated
-processor does not always keep. --present: what is expected of functions that were not traced is left out.
+It rewrites both. It demangles names of kernels here, because an emulated processor does not always keep cudatrace's limit of 3 ms per name.
+--present: omits expectations of functions that were not traced.
 """
 import json
 import re

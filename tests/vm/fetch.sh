@@ -4,14 +4,13 @@
 # Fetches kernels of tests/vm/kernels.txt from this machine's Debian mirror and unpacks them:
 #
 #   tests/vm/fetch.sh [-u] [KERNEL...]      into $O/vm/KERNEL/ (all when none is named)
-#
-#   vmlinuz release packages     the kernel, its `uname -r`, what it was unpacked from
+# vmlinuz release packages     the kernel, its `uname -r`, and its packages
 #   build/                       its headers, as /lib/modules/RELEASE/build; not for all
-#   busybox                      for arm64: what this machine's own does not run on
+# busybox                      for arm64, on which this machine's own does not run
 #
 # Nothing is installed; apt gets a configuration, lists and a cache of its own, so that suites that the machine
-# does not use can be had. What is there already is kept (-u: look for something newer). Exit status 77, with one
-# line that says why, where a kernel cannot be had (no Debian, no network).
+# does not use are available. Existing files are kept (-u: look for newer ones). Exit status 77, with one
+# line that gives the reason, if a kernel is not available (no Debian, no network).
 set -u
 export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 1
@@ -29,7 +28,7 @@ table() { sed 's/#.*//' tests/vm/kernels.txt | awk -v n="$1" 'NF && (n == "" || 
 
 # --- apt, with everything of its own --------------------------------------------------------------------
 
-# The mirror is where this machine's own packages come from; security updates have one of their own.
+# The mirror is that of this machine's own packages; security updates have a separate one.
 targets() { apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null; }
 sources() # ARCHITECTURE SUITE...
 {
@@ -46,7 +45,7 @@ sources() # ARCHITECTURE SUITE...
 	done
 }
 
-# One world for each set of suites: a newer suite must not change what is found in an older one.
+# A separate state for each set of suites, because a newer suite must not change results in an older one.
 apt_world() # SUITES ARCHITECTURE
 {
 	local dir=$vm/apt/$2/$1 age
@@ -67,7 +66,7 @@ apt_world() # SUITES ARCHITECTURE
 }
 depends() { apt-cache "${apt_opts[@]}" depends "$1" 2>/dev/null | sed -n 's/.*Depends: \([^<].*\)/\1/p'; }
 
-unpack() # PACKAGE DIR [GLOB]: all of a package, or only the files that match
+unpack() # PACKAGE DIR [GLOB]: unpacks all files of a package, or only those that match
 {
 	local tmp
 	tmp=$(mktemp -d) || exit 1
@@ -134,11 +133,11 @@ fetch() # NAME SUITES IMAGE HEADERS
 headers() # DIR RELEASE
 {
 	ln -s "root/usr/src/linux-headers-$2" "$1/build"
-	# tests/vm/modules.sh puts the place where it lies into it.
+	# tests/vm/modules.sh inserts its location.
 	mv "$1/build/Makefile" "$1/build/Makefile.debian"
 	foreign_tools "$1"
-	# Type information of the kernel, from which that of a module is made: not in all headers. Out of kbuild's
-	# sight, which would want just the pahole that the kernel was made with.
+	# Type information of the kernel, the base of a module's; not all headers have it. It is hidden from
+	# kbuild, which would require the kernel's own version of pahole.
 	if [ -e "$1/build/vmlinux" ]; then
 		mv "$1/build/vmlinux" "$1/"
 	else
@@ -146,7 +145,7 @@ headers() # DIR RELEASE
 	fi
 }
 
-# kbuild's own programs may want a newer C library than this machine has: then they run with their own.
+# kbuild's own programs may need a newer C library than this machine has: then they run with their own.
 foreign_tools() # DIR
 {
 	local f lib=$1/root/usr/lib/x86_64-linux-gnu p

@@ -1,16 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#
-# Builds the mock driver modules of tests/vm/stub for a kernel that tests/vm/fetch.sh got:
+# Builds the mock driver modules of tests/vm/stub for a kernel that tests/vm/fetch.sh fetched:
 #
 #   tests/vm/modules.sh KERNEL    $O/vm/KERNEL/modules/VARIANT/{nvidia,nvidia-uvm,nvidia-modeset}.ko
 #
 #   new      driver 580.159.04 (entry points nvidia_*), with type information (BTF)
 #   old      driver 535.288.01 (entry points nvidia_frontend_*), with BTF
-#   older    as old, but says that it is 525.147.05
-#   nobtf    as new, without BTF, as they are where the headers have none: no fentry
-#
-# Exit status 77 where the kernel has no headers. Done again only when a source is newer.
+#   older    as old, but reports version 525.147.05
+#   nobtf    as new, without BTF, as with headers that have none: no fentry
+# Exit status 77 if the kernel has no headers. Builds again only when a source is newer.
 set -u
 export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,7 +18,7 @@ out=$dir/modules
 [ -e "$dir/build/Makefile.debian" ] || { echo "vm/modules: $1: no kernel headers" >&2; exit 77; }
 [ -z "$(find tests/vm/stub tests/vm/modules.sh "$dir/release" -newer "$out/done" 2>&1)" ] && exit 0
 
-# The compiler that made the kernel is not always here; some of what it was configured for, others lack.
+# The kernel's own compiler is not always installed, and others lack some of its configured features.
 arguments()
 {
 	local cc=${CC:-gcc}
@@ -50,7 +48,7 @@ variant() # NAME MAKE-ARGUMENT...
 	rm -rf "$b/src"
 }
 
-# Headers say where they are to be installed.
+# Headers contain their place of installation.
 sed "s|/usr/src/|$dir/root&|" "$dir/build/Makefile.debian" >"$dir/build/Makefile"
 
 rm -f "$out/done"
@@ -60,7 +58,7 @@ variant older OLD=1 VERSION_STR=525.147.05 || exit 1
 wait $! || exit 1
 mkdir -p "$out/nobtf"
 for f in "$out"/new/*.ko; do
-	# Debug information goes too: not for the guest.
+	# Removes debug information, too, which the guest does not need.
 	objcopy --remove-section=.BTF --remove-section=.BTF.base "$f" "$out/nobtf/${f##*/}"
 done
 strip --strip-debug "$out"/*/*.ko

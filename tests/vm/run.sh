@@ -5,7 +5,7 @@
 #
 #   tests/vm/run.sh [OPTION...] KERNEL [SCRIPT-TEXT...]
 #
-#   -n NAME       results go to $O/vm/KERNEL/NAME/ (run): what the script left in /results, its stdout, stderr,
+#   -n NAME       results go to $O/vm/KERNEL/NAME/ (run): files of the script in /results, its stdout, stderr,
 #                 and dmesg; console.log
 #   -f FILE       the script is this file
 #   -a FILE[:TO]  put this file of the host into the guest, as /root/NAME or TO; may be repeated
@@ -16,12 +16,11 @@
 #   tests/vm/run.sh -n try 6.1 'driver_load nobtf && cudatrace --kernel --jsonl /results/t.jsonl -- drive'
 #
 # The script is run by busybox' sh with, in PATH: cudatrace, drive (static), drive-cuda, sample, all of busybox;
-# libcuda.so.1 (the mock driver) is where the linker looks. Shell functions: driver_load new|old|older|nobtf, driver_unload
-# (tests/vm/modules.sh says what these are). One CPU, no network, all emulated: no /dev/kvm is needed. Kernels for arm64 have no
-# drivers; what they run is `make cross-arm64`'s, where this is another machine.
-#
-# Exit status: the script's, to 95; 77 where the kernel cannot be had or something is not installed; 124 after
-# the time; 125 when the machine did not come to an end of its own.
+# libcuda.so.1 (the mock driver) is on the linker's path. Shell functions: driver_load new|old|older|nobtf, driver_unload
+# (tests/vm/modules.sh describes these). One CPU, no network, all emulated: no /dev/kvm is needed. Kernels for arm64 have no
+# drivers; on another machine they run the programs of `make cross-arm64`.
+# Exit status: the script's, up to 95; 77 if the kernel is not available or something is not installed; 124 after
+# the time limit; 125 when the machine did not end by itself.
 set -u
 export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 1
@@ -45,7 +44,7 @@ shift
 [ $# -gt 0 ] && script=$*
 
 vm=$O/vm dir=$O/vm/$kernel
-# What is run there, its compiler, and the libraries that it is linked to: of arm64 elsewhere they are the cross compiler's.
+# The programs to run, their compiler, and their libraries: for arm64 on another machine they are the cross compiler's.
 qemu=qemu-system-x86_64:qemu-system-x86 built=$O guest=$vm/guest cc=${CC:-gcc} libraries=
 if [[ $kernel == arm64-* ]]; then
 	qemu=qemu-system-aarch64:qemu-system-arm
@@ -64,7 +63,7 @@ mkdir -p "$out" || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
-# --- what is in the guest -------------------------------------------------------------------------------
+# --- contents of the guest -------------------------------------------------------------------------------
 
 guest_build() # OUT FLAGS... SOURCE
 {
@@ -80,7 +79,7 @@ put()
 	local lib
 	mkdir -p "$tmp/root${2%/*}"
 	cp -L "$1" "$tmp/root$2" || return
-	# Nothing in a foreign guest needs more than these: see base().
+	# A guest of another architecture needs only these: see base().
 	[ -z "$libraries" ] || return 0
 	ldd "$1" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do
 		[ -e "$tmp/root$lib" ] && continue
@@ -93,7 +92,7 @@ pack() { (cd "$1" && find . | cpio -o -H newc --quiet -R 0:0); }
 base()
 {
 	local cudatrace=$built/cudatrace busybox lib
-	# The static program, when there is one of this build: it is what one copies to other machines.
+	# The static program, if this build has one, because it is the one that users copy to other machines.
 	[ "$built/cudatrace-static" -nt "$built/libct.a" ] && cudatrace=$built/cudatrace-static
 	guest_build verdict -static tests/vm/guest/verdict.c &&
 		guest_build drive -static -DSTATIC tests/vm/guest/drive.c &&
@@ -131,7 +130,7 @@ pack "$tmp/root" >"$tmp/initrd" || exit 1
 truncate -s 512M "$tmp/disk"
 boot=(-kernel "$dir/vmlinuz" -initrd "$tmp/initrd" -append 'console=ttyS0 quiet panic=-1 rdinit=/init' -device isa-debug-exit,iobase=0xf4,iosize=4)
 [[ $kernel == arm64-* ]] && boot=(-M virt -cpu cortex-a72 -kernel "$dir/vmlinuz" -initrd "$tmp/initrd" -append 'console=ttyAMA0 quiet panic=-1 rdinit=/init')
-# Ends with this shell, however that ends.
+# It ends with this shell, whatever the cause.
 setpriv --pdeathsig TERM timeout --foreground -k 5 "$limit" "${qemu%:*}" -accel tcg -smp 1 -m 768 -nodefaults -no-user-config \
 	-display none -no-reboot "${boot[@]}" -serial "file:$out/console.log" \
 	-drive "file=$tmp/disk,format=raw,if=none,id=d0,cache=unsafe" -device nvme,drive=d0,serial=results \

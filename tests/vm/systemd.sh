@@ -5,9 +5,8 @@
 # /usr, and runs tests/vm/guest/systemd.sh there:
 #
 #   tests/vm/systemd.sh [KERNEL]      6.12
-#
-# Prints what that prints (ok, not ok, skip); the console is kept in $O/vm/systemd.log. All emulated: no /dev/kvm is needed.
-# Exit status 77, with one line that says why, where something is not there.
+# Prints its output (ok, not ok, skip); the console is kept in $O/vm/systemd.log. All emulated: no /dev/kvm is needed.
+# Exit status 77, with one line that gives the reason, if something is missing.
 set -u
 export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Takes a kernel's type information (BTF) out of its vmlinuz: vmlinux.py VMLINUZ OUT
+"""Extracts a kernel's type information (BTF) from its vmlinuz: vmlinux.py VMLINUZ OUT
 
-OUT becomes an ELF file with the section .BTF alone: that is all that kbuild and pahole want of the vmlinux,
-which not all Debian headers have.
+OUT becomes an ELF file with only the section .BTF, because kbuild and pahole need no other part of the vmlinux, which not all Debian headers have.
 """
 import lzma, struct, subprocess, sys, tempfile, zlib
 

@@ -285,7 +285,7 @@ static struct cap caps[CAP_CNT] = {
 		},
 };
 
-void cap_say(struct cap *c, const char *fmt, ...)
+void cap_set_detail(struct cap *c, const char *fmt, ...)
 {
 	va_list ap;
 

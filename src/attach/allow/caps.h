@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What this kernel and this user allow. Each row has a feature, what is missing without it, and
- * what to do. A row is probed when it is first needed, and cached.
+ * Capabilities of this kernel and this user. Each row has a feature, what is missing without it,
+ * and what to do. A row is probed when it is first needed, and cached.
  */
 #ifndef ATTACH_ALLOW_CAPS_H
 #define ATTACH_ALLOW_CAPS_H

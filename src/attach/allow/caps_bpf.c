@@ -44,10 +44,10 @@ static enum cap_state no(struct cap *c, int ret)
 	bool may = caps__has(CAP_PRIV_BPF) && caps__has(CAP_PRIV_PERFMON);
 
 	if (!may && (ret == -EPERM || ret == -EACCES)) {
-		cap_say(c, "the privileges are missing");
+		cap_set_detail(c, "the privileges are missing");
 		return CAP_UNKNOWN;
 	}
-	cap_say(c, "%s", strerror(-ret));
+	cap_set_detail(c, "%s", strerror(-ret));
 	return CAP_NO;
 }
 
@@ -87,17 +87,17 @@ enum cap_state cap_try_read_kernel(struct cap *c)
 	int fd;
 
 	if (!caps__has(CAP_BPF_LOAD)) {
-		cap_say(c, "none, or cannot be read");
+		cap_set_detail(c, "none, or cannot be read");
 		return CAP_YES;
 	}
 	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ct_probe", "GPL", insns,
 			   sizeof(insns) / sizeof(insns[0]), NULL);
 	if (fd < 0) {
-		cap_say(c, "BPF programs may not read kernel memory");
+		cap_set_detail(c, "BPF programs may not read kernel memory");
 		return CAP_NO;
 	}
 	close(fd);
-	cap_say(c, "none, or cannot be read");
+	cap_set_detail(c, "none, or cannot be read");
 	return CAP_YES;
 }
 
@@ -117,7 +117,7 @@ enum cap_state cap_probe_cookie(struct cap *c)
 }
 
 /* Tries to attach a link to a directory, which always fails. A kernel that has the attach type
- * returns EBADF; one without it stops before (EINVAL). Nothing is attached, so nothing has to be
+ * returns EBADF; one without it fails earlier (EINVAL). Nothing is attached, so nothing has to be
  * detached, which would take up to 0.1 s. */
 static enum cap_state try_link(struct cap *c, enum mechanism mech)
 {
@@ -149,7 +149,7 @@ static enum cap_state try_link(struct cap *c, enum mechanism mech)
 		return CAP_YES;
 	if (ret != -EINVAL)
 		return no(c, ret);
-	cap_say(c, "not supported by this kernel");
+	cap_set_detail(c, "not supported by this kernel");
 	return CAP_NO;
 }
 
@@ -171,7 +171,7 @@ static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
 	const struct btf_type *proto, *arg;
 
 	if (id < 0) {
-		cap_say(c, "this kernel has no bpf_session_is_return()");
+		cap_set_detail(c, "this kernel has no bpf_session_is_return()");
 		return false;
 	}
 	proto = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
@@ -180,7 +180,7 @@ static bool session_kfunc_fits(struct cap *c, const struct btf *btf)
 	arg = btf__type_by_id(btf, btf_params(proto)[0].type);
 	if (btf_vlen(proto) == 1 && arg && btf_is_ptr(arg))
 		return true;
-	cap_say(c, "this kernel's bpf_session_is_return() has unknown arguments");
+	cap_set_detail(c, "this kernel's bpf_session_is_return() has unknown arguments");
 	return false;
 }
 
@@ -191,7 +191,7 @@ enum cap_state cap_session_kfunc(struct cap *c)
 	enum cap_state state;
 
 	if (!btf) {
-		cap_say(c, "no BTF of the kernel");
+		cap_set_detail(c, "no BTF of the kernel");
 		return CAP_UNKNOWN;
 	}
 	state = session_kfunc_fits(c, btf) ? CAP_YES : CAP_NO;
@@ -243,13 +243,13 @@ enum cap_state cap_probe_uprobe(struct cap *c)
 		fclose(f);
 	}
 	if (type <= 0) {
-		cap_say(c, "this kernel has none, or /sys is not mounted");
+		cap_set_detail(c, "this kernel has none, or /sys is not mounted");
 		return CAP_NO;
 	}
 	attr.type = (uint32_t)type;
 	fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0 && errno == EACCES && caps__has(CAP_PRIV_PERFMON)) {
-		cap_say(c, "without uprobe.multi they need CAP_SYS_ADMIN: run it with sudo");
+		cap_set_detail(c, "without uprobe.multi they need CAP_SYS_ADMIN: run it with sudo");
 		return CAP_NO;
 	}
 	return done(c, fd < 0 ? -errno : fd);
@@ -264,7 +264,7 @@ static enum cap_state try_raw_tp(struct cap *c, const char *name)
 	fd = bpf_raw_tracepoint_open(name, prog);
 	close(prog);
 	if (fd == -ENOENT) {
-		cap_say(c, "this kernel has no %s", name);
+		cap_set_detail(c, "this kernel has no %s", name);
 		return CAP_NO;
 	}
 	return done(c, fd);
@@ -293,7 +293,7 @@ static enum cap_state try_tracing(struct cap *c, enum bpf_attach_type type, cons
 	int id = libbpf_find_vmlinux_btf_id(func, type), prog, fd;
 
 	if (id < 0) {
-		cap_say(c, "no BTF of %s", func);
+		cap_set_detail(c, "no BTF of %s", func);
 		return caps__has(CAP_BTF) ? CAP_NO : CAP_UNKNOWN;
 	}
 	opts.attach_btf_id = (uint32_t)id;
@@ -304,7 +304,7 @@ static enum cap_state try_tracing(struct cap *c, enum bpf_attach_type type, cons
 	close(prog);
 	/* ENOTSUPP is internal to the kernel: strerror() has no text for it. */
 	if (fd == -524 || fd == -EBUSY) {
-		cap_say(c, "this kernel refuses to attach");
+		cap_set_detail(c, "this kernel refuses to attach");
 		return CAP_NO;
 	}
 	return done(c, fd);
@@ -324,7 +324,7 @@ enum cap_state cap_probe_kprobe_multi(struct cap *c)
 	fd = bpf_link_create(prog, 0, BPF_TRACE_KPROBE_MULTI, &opts);
 	close(prog);
 	if (fd == -EINVAL || fd == -EOPNOTSUPP) {
-		cap_say(c, "not supported by this kernel");
+		cap_set_detail(c, "not supported by this kernel");
 		return CAP_NO;
 	}
 	return done(c, fd);

@@ -5,7 +5,7 @@
 
 #include "caps.h"
 
-__attribute__((format(printf, 2, 3))) void cap_say(struct cap *c, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void cap_set_detail(struct cap *c, const char *fmt, ...);
 
 bool cap_is_admin(void); /* CAP_SYS_ADMIN */
 /* kernel.ftrace_enabled: without it, probes on kernel functions attach but never fire. Sets the

@@ -114,7 +114,7 @@ enum cap_state cap_probe_kernel(struct cap *c)
 	struct utsname uts;
 
 	uname(&uts);
-	cap_say(c, "%s, %s", uts.release, uts.machine);
+	cap_set_detail(c, "%s, %s", uts.release, uts.machine);
 	if (sscanf(uts.release, "%u.%u", &major, &minor) != 2)
 		return CAP_UNKNOWN;
 	return major > 5 || (major == 5 && minor >= 15) ? CAP_YES : CAP_NO;
@@ -124,12 +124,13 @@ enum cap_state cap_probe_kernel(struct cap *c)
 static enum cap_state probe_priv(struct cap *c, unsigned bit, const char *name)
 {
 	if (!has_bit(bit) && !has_bit(BIT_SYS_ADMIN)) {
-		cap_say(c, "this process (user %u) has neither %s nor CAP_SYS_ADMIN", geteuid(),
-			name);
+		cap_set_detail(c, "this process (user %u) has neither %s nor CAP_SYS_ADMIN",
+			       geteuid(), name);
 		return CAP_NO;
 	}
 	if (caps__in_user_namespace()) {
-		cap_say(c,
+		cap_set_detail(
+			c,
 			"root of a user namespace (rootless container) only: run it on the host");
 		return CAP_NO;
 	}
@@ -150,7 +151,7 @@ enum cap_state cap_probe_priv_ptrace(struct cap *c)
 {
 	if (has_bit(BIT_SYS_PTRACE))
 		return CAP_YES;
-	cap_say(c, "only processes of user %u", geteuid());
+	cap_set_detail(c, "only processes of user %u", geteuid());
 	return CAP_NO;
 }
 
@@ -161,7 +162,7 @@ enum cap_state cap_probe_lockdown(struct cap *c)
 	/* No file: no lockdown, or securityfs is not mounted. */
 	if (!read_line("/sys/kernel/security/lockdown", buf, sizeof(buf)))
 		return cap_try_read_kernel(c);
-	cap_say(c, "%s", buf);
+	cap_set_detail(c, "%s", buf);
 	return strstr(buf, "[confidentiality]") ? CAP_NO : CAP_YES;
 }
 
@@ -171,7 +172,7 @@ enum cap_state cap_probe_btf(struct cap *c)
 
 	if (!access(path, R_OK))
 		return CAP_YES;
-	cap_say(c, "%s: %s", path, strerror(errno));
+	cap_set_detail(c, "%s: %s", path, strerror(errno));
 	return CAP_NO;
 }
 
@@ -194,7 +195,7 @@ enum cap_state cap_probe_map_files(struct cap *c)
 	snprintf(path, sizeof(path), "/proc/self/map_files/%llx-%llx", start, end);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		cap_say(c, "%s", strerror(errno));
+		cap_set_detail(c, "%s", strerror(errno));
 		return CAP_NO;
 	}
 	close(fd);
@@ -205,7 +206,7 @@ enum cap_state cap_probe_pidns(struct cap *c)
 {
 	if (!target_own_pidns())
 		return CAP_YES;
-	cap_say(c, "in a container");
+	cap_set_detail(c, "in a container");
 	return CAP_NO;
 }
 
@@ -222,7 +223,7 @@ bool cap_ftrace_on(struct cap *c)
 
 	if (!read_line("/proc/sys/kernel/ftrace_enabled", line, sizeof(line)) || *line != '0')
 		return true;
-	cap_say(c, "kernel.ftrace_enabled is 0");
+	cap_set_detail(c, "kernel.ftrace_enabled is 0");
 	return false;
 }
 
@@ -236,7 +237,7 @@ enum cap_state cap_probe_tracefs(struct cap *c)
 			return CAP_YES;
 	}
 	if (geteuid()) {
-		cap_say(c, "only root can check it");
+		cap_set_detail(c, "only root can check it");
 		return CAP_UNKNOWN;
 	}
 	return CAP_NO;
@@ -252,7 +253,7 @@ enum cap_state cap_probe_paranoid(struct cap *c)
 enum cap_state cap_probe_yama(struct cap *c)
 {
 	if (!read_line("/proc/sys/kernel/yama/ptrace_scope", c->detail, sizeof(c->detail))) {
-		cap_say(c, "not in this kernel");
+		cap_set_detail(c, "not in this kernel");
 		return CAP_YES;
 	}
 	return c->detail[0] == '0' || has_bit(BIT_SYS_PTRACE) ? CAP_YES : CAP_NO;
@@ -264,7 +265,7 @@ enum cap_state cap_probe_seccomp(struct cap *c)
 
 	if (!read_status("Seccomp:", buf, sizeof(buf)) || !strcmp(buf, "0"))
 		return CAP_YES;
-	cap_say(c, "mode %s", buf);
+	cap_set_detail(c, "mode %s", buf);
 	return CAP_NO;
 }
 
@@ -286,7 +287,7 @@ enum cap_state cap_probe_shstk(struct cap *c)
 	if (f)
 		fclose(f);
 	if (!has)
-		cap_say(c, "not available on this processor or kernel");
+		cap_set_detail(c, "not available on this processor or kernel");
 	return has && major == 6 && minor < 11 ? CAP_NO : CAP_YES;
 }
 
@@ -297,9 +298,9 @@ enum cap_state cap_probe_memlock(struct cap *c)
 	if (getrlimit(RLIMIT_MEMLOCK, &lim))
 		return CAP_UNKNOWN;
 	if (lim.rlim_cur == RLIM_INFINITY)
-		cap_say(c, "unlimited");
+		cap_set_detail(c, "unlimited");
 	else
-		cap_say(c, "%llu KiB", (unsigned long long)lim.rlim_cur >> 10);
+		cap_set_detail(c, "%llu KiB", (unsigned long long)lim.rlim_cur >> 10);
 	return CAP_YES;
 }
 
@@ -311,9 +312,9 @@ enum cap_state cap_probe_nofile(struct cap *c)
 	if (getrlimit(RLIMIT_NOFILE, &lim))
 		return CAP_UNKNOWN;
 	if (lim.rlim_max == RLIM_INFINITY)
-		cap_say(c, "unlimited");
+		cap_set_detail(c, "unlimited");
 	else
-		cap_say(c, "%llu", (unsigned long long)lim.rlim_max);
+		cap_set_detail(c, "%llu", (unsigned long long)lim.rlim_max);
 	return lim.rlim_max >= 3000 || caps__has(CAP_UPROBE_MULTI) ? CAP_YES : CAP_NO;
 }
 
@@ -340,12 +341,12 @@ enum cap_state cap_probe_nv_driver(struct cap *c)
 	bool is_open;
 
 	if (!read_line("/proc/driver/nvidia/version", line, sizeof(line))) {
-		cap_say(c, "not loaded");
+		cap_set_detail(c, "not loaded");
 		return CAP_NO;
 	}
 	is_open = strstr(line, "Open Kernel Module") != NULL;
 	if (!find_version(line, c->detail, sizeof(c->detail) - 32))
-		cap_say(c, "version unknown");
+		cap_set_detail(c, "version unknown");
 	else if (is_open)
 		strcat(c->detail, " (open kernel modules)");
 	return CAP_YES;
@@ -359,7 +360,7 @@ enum cap_state cap_probe_nv_devices(struct cap *c)
 	/* WSL has one device for all GPUs. */
 	if (glob("/dev/nvidia*", 0, NULL, &g) && glob("/dev/dxg", 0, NULL, &g)) {
 		globfree(&g);
-		cap_say(c, "none");
+		cap_set_detail(c, "none");
 		return CAP_NO;
 	}
 	for (size_t i = 0; i < g.gl_pathc && n < sizeof(c->detail); i++) {

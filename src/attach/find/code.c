@@ -48,7 +48,7 @@ static bool is_wrap(const uint8_t *code, size_t len)
  * in all functions but three (cuEGLApiInit and two that return a constant). Nothing jumps to the je
  * (looked for in 550.163.01), so that a probe there is hit once for each call, too.
  *
- * endbr64 comes from compilers with -fcf-protection; kernel 6.18 single-steps it: 3.9 us a call,
+ * endbr64 comes from compilers with -fcf-protection; kernel 6.18 single-steps it: 3.9 us per call,
  * and 0.55 us on the push after it.
  */
 unsigned elf_probe_shift(const uint8_t *code, size_t len)
@@ -75,8 +75,8 @@ static bool is_legacy_prefix(uint8_t byte)
 /*
  * A lock prefix, alone or among others. Tested with perf events on 6.1, 6.12, 6.18 and 7.3: all
  * return ENOTSUPP. They refuse more, see code_is_suspect(), but not permanently: 7.3 accepts
- * "cs nopw", which 6.18 refuses. A wrong match here would miss calls; the kernel still reports what
- * is missing here.
+ * "cs nopw", which 6.18 refuses. A wrong match here would lose the function's
+ * calls; a missing match would not, because the kernel refuses the probe.
  */
 bool code_is_refused(const uint8_t *code, size_t len)
 {
@@ -187,7 +187,7 @@ void code_stats__add(struct code_stats *s, const char *name, const uint8_t *code
 /*
  * The CUDA toolkit's link-time stub has every function of the API, and each returns the same error:
  * 34 (CUDA_ERROR_STUB_LIBRARY) in CUDA 13.0, other numbers before 11. The test: cuInit and 90 % of
- * all functions only return the same number, not 0. A test's fake driver returns 0 or does
+ * all functions only return the same number, not 0. A test's mock driver returns 0 or does
  * something; a real driver does something. The path (".../stubs/..."), size and DT_SONAME
  * (libcuda.so.1 in both) are less reliable.
  */

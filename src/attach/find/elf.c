@@ -106,7 +106,7 @@ static unsigned long name_version(const char *name)
 }
 
 /*
- * Sorts by address. Of several names for one address, the one to keep comes first. That is the
+ * Sorts by address. If an address has several names, the one to keep comes first. That is the
  * highest version, because its row in the API table describes that code best. Then the shortest
  * (without _ptsz: if both forms are the same code, the stream argument is used as it is). Then
  * alphabetical order.

@@ -31,7 +31,7 @@ struct elf_file {
 
 /* Fills everything from fd, program, err and err_size on, and checks its consistency. */
 int elf_file__read(struct elf_file *f);
-/* The same without the contents of the dynamic section. */
+/* As elf_file__read(), without the contents of the dynamic section. */
 int elf_file__read_segments(struct elf_file *f);
 void elf_file__free(struct elf_file *f);
 

@@ -154,13 +154,13 @@ static int read_file(int fd, const char *path, const struct python_map *first,
 {
 	struct elf_file *f = calloc(1, sizeof(*f));
 	const Elf64_Sym *runtime;
-	char said[256];
+	char err[256];
 	uint64_t bias;
 	int ret = -ENOENT;
 
 	if (!f)
 		return -ENOENT;
-	*f = (struct elf_file){.fd = fd, .program = true, .err = said, .err_size = sizeof(said)};
+	*f = (struct elf_file){.fd = fd, .program = true, .err = err, .err_size = sizeof(err)};
 	if (!elf_file__read(f)) {
 		runtime = find_symbol(f, "_PyRuntime");
 		if (runtime && elf_file_bias(f, first->start, first->off, &bias)) {
@@ -191,8 +191,8 @@ static int open_candidate(pid_t pid, const struct candidate *c)
 	return reader__open(pid, path, 0);
 }
 
-/* No file has a CPython runtime (3.7 is the first with one). Checks by name whether one is another
- * interpreter. A file named like a CPython with a runtime could not be read. */
+/* No file has a CPython runtime (3.7 is the first with one). Checks by name whether one of the
+ * files is another interpreter. A file named like a CPython with a runtime could not be read. */
 static int find_other(const struct candidate *c, unsigned cnt, char *why, size_t why_size)
 {
 	char name[64];

@@ -35,8 +35,8 @@ static uint64_t top_of(pid_t pid, const struct ct_python *p, uint64_t state)
 	return frame;
 }
 
-/* Of the thread's states, finds the running one. Of several, that is the innermost: the lowest on
- * its stack if known, else that of the newest interpreter (bpf/python.bpf.h). */
+/* Finds the running one of the thread's states. If there are several, it is the innermost: the
+ * lowest on its stack if known, else that of the newest interpreter (bpf/python.bpf.h). */
 static uint64_t find_top(pid_t pid, const struct ct_python *p, uint64_t self)
 {
 	uint64_t interpreter = word_at(pid, p->runtime + p->interpreters), top;

@@ -184,15 +184,15 @@ int target_open_mapped(const struct map_line *m, pid_t pid)
 }
 
 /* Warns once, because the file is found repeatedly. */
-static void say_remote(const struct map_line *m, pid_t pid)
+static void report_remote(const struct map_line *m, pid_t pid)
 {
-	static bool said;
+	static bool warned;
 
-	if (!said)
+	if (!warned)
 		warn("%s of process %d is on a file system that another user serves (FUSE): it is "
 		     "not traced; put a copy on a disk",
 		     m->path, pid);
-	said = true;
+	warned = true;
 }
 
 static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t pid)
@@ -209,7 +209,7 @@ static int add_mapped(struct target_libs *list, const struct map_line *m, pid_t 
 		if (ret == -ENOENT)
 			return 0;
 		if (ret == -EREMOTE) {
-			say_remote(m, pid);
+			report_remote(m, pid);
 			return 0;
 		}
 		warn("cannot open %s of process %d: %s; run as root, or with cap_sys_ptrace and "
@@ -246,22 +246,51 @@ static int each_line(FILE *f, int (*fn)(void *ctx, const struct map_line *m), vo
 	return ret;
 }
 
+/* Opens a copy of the process's maps. Returns 0 or an error of target_each_mapped(). */
+static int open_maps(pid_t pid, FILE **f)
+{
+	int fd = reader__copy(pid, "maps", MAPS_SZ_MAX);
+
+	*f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (*f)
+		return 0;
+	return fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -ENOMEM;
+}
+
 int target_each_mapped(pid_t pid, int (*fn)(void *ctx, const struct map_line *m), void *ctx)
 {
 	struct work w;
 	FILE *f;
-	int ret, fd;
+	int ret;
 
 	if (reader__begin(&w, pid, WORK_FILES))
 		return -EAGAIN;
-	fd = reader__copy(pid, "maps", MAPS_SZ_MAX);
-	f = fd >= 0 ? fdopen(fd, "r") : NULL;
-	if (f)
+	ret = open_maps(pid, &f);
+	if (!ret) {
 		ret = each_line(f, fn, ctx);
-	else
-		ret = fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -ENOMEM;
-	if (f)
 		fclose(f);
+	}
+	time_budget__end(&w);
+	return ret;
+}
+
+int target_maps(pid_t pid, const char *part)
+{
+	char *line = NULL;
+	size_t size = 0;
+	struct work w;
+	FILE *f;
+	int ret;
+
+	if (reader__begin(&w, pid, WORK_FILES))
+		return -EAGAIN;
+	ret = open_maps(pid, &f);
+	if (!ret) {
+		while (!ret && getline(&line, &size, f) >= 0)
+			ret = strstr(line, part) != NULL;
+		fclose(f);
+	}
+	free(line);
 	time_budget__end(&w);
 	return ret;
 }

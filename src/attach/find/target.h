@@ -49,7 +49,7 @@ int target_parse_map_line(char *line, struct map_line *out);
 const struct api *target_api_of_path(const char *path);
 /* Removes the suffix " (deleted)", which /proc adds, from a path. */
 char *target_cut_deleted(char *path, bool *deleted);
-/* The same for any mapping of a file; api is not set. */
+/* As target_parse_map_line(), for any mapping of a file; api is not set. */
 bool target_parse_file_line(char *line, struct map_line *out);
 /* Opens the file that pid maps there for reading. Returns it or -errno (util/reader.h). */
 int target_open_mapped(const struct map_line *m, pid_t pid);
@@ -63,17 +63,21 @@ int target_open_mapped(const struct map_line *m, pid_t pid);
  * nonzero result of fn ends the loop and is returned. Else returns 0; -ESRCH: no such process;
  * -EAGAIN: out of time (util/time_budget.h); or an error of reader__copy(). */
 int target_each_mapped(pid_t pid, int (*fn)(void *ctx, const struct map_line *m), void *ctx);
+/* Returns 1 if pid maps a file whose path contains part, 0 if not, or an error as above. */
+int target_maps(pid_t pid, const char *part);
 /* Adds the libraries that pid maps. Returns 0; -ESRCH: no such process; -EACCES: its maps, or a
  * file in them, may not be read (only the file is reported); -EAGAIN: out of time, the list is
  * incomplete. */
 int target_libs__add_pid(struct target_libs *list, pid_t pid);
-/* The same for one file only: with that inode, or with that last path component. */
+/* As target_libs__add_pid(), for one file only: with that inode, or with that last path component.
+ */
 int target_libs__add_mapped(struct target_libs *list, pid_t pid, const struct ct_lib_key *key,
 			    const char *name);
 /* Adds the library that pid has open as fd, if it is one: the dynamic linker is about to map it.
+ * file: its name without the path, which stands for a path of more than 4,095 bytes.
  * Returns 0; -ENOENT: not a library, or closed; -EACCES: access to pid is denied; or an error of
  * reader__open(). */
-int target_libs__add_open(struct target_libs *list, pid_t pid, int fd);
+int target_libs__add_open(struct target_libs *list, pid_t pid, int fd, const char *file);
 /* Returns a path through a descriptor of pid for that file in memory (memfd_create(2)), which has
  * no other path. The caller frees it. NULL: not such a file, or pid has closed it. */
 char *target_fd_path(pid_t pid, uint64_t ino, const char *name);
@@ -82,11 +86,12 @@ int target_libs__add_all(struct target_libs *list);
 /* Adds what the dynamic linker would find for a program started from here: LD_LIBRARY_PATH, the
  * linker's cache, its default directories, and the usual directories of driver installations. */
 int target_libs__add_system(struct target_libs *list);
-/* The same for a running process, by its environment and the root of its file system. */
+/* As target_libs__add_system(), for a running process, by its environment and the root of its file
+ * system. */
 void target_libs__add_loadable(struct target_libs *list, pid_t pid);
 /* Adds one file of a family by name. Reports nothing. */
 int target_libs__add_path(struct target_libs *list, const struct api *api, const char *path);
-/* The same for a path in a process, which is untrusted. */
+/* As target_libs__add_path(), for a path in a process, which is untrusted. */
 int target_libs__add_path_of(struct target_libs *list, const struct api *api, pid_t pid,
 			     const char *path);
 /* Adds one libcuda by name (--libcuda). Reports its own errors. */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int target_libs__add_open(struct target_libs *list, pid_t pid, int fd)
+int target_libs__add_open(struct target_libs *list, pid_t pid, int fd, const char *file)
 {
 	unsigned before = list->cnt;
 	char path[64], link[32], name[4096];
@@ -26,6 +26,9 @@ int target_libs__add_open(struct target_libs *list, pid_t pid, int fd)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)task_living(pid), fd);
 	snprintf(link, sizeof(link), "fd/%d", fd);
 	n = reader__link(pid, link, name, sizeof(name));
+	/* The kernel does not return a path of more than a page; the file opens nevertheless. */
+	if (n == -ENAMETOOLONG)
+		n = snprintf(name, sizeof(name), ".../%s", file);
 	if (n <= 0)
 		return n == -EACCES ? -EACCES : -ENOENT;
 	api = target_api_of_path(target_cut_deleted(name, &deleted));

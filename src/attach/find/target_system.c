@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Libraries that a program started from here could load. None of the places has to exist. */
+/* Libraries that a program started from here could load. None of the paths has to exist. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* asprintf */
 #endif

@@ -161,7 +161,8 @@ static bool read_words(struct unwinder *u, const struct unwind_at *at, uint64_t 
 	return true;
 }
 
-/* Steps to the caller's frame. Returns false if it is unknown, or there is none: out->whole. */
+/* Steps to the caller's frame. Returns false if it is unknown, or if there is none, which sets
+ * out->whole. */
 static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struct call_chain *out)
 {
 	/* Use the call before a return address: the address itself may be the next function's first
@@ -197,16 +198,32 @@ static bool step(struct unwinder *u, struct unwind_at *at, bool innermost, struc
 	return at->ip && place_of(u, at->ip - 1);
 }
 
+static void follow(struct unwinder *u, struct unwind_at at, struct call_chain *out)
+{
+	do
+		out->ips[out->cnt++] = at.ip;
+	while (step(u, &at, out->inside && out->cnt == 1, out) && out->cnt < CT_STACK_MAX);
+}
+
 bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct call_chain *out)
 {
-	struct unwind_at now = *at;
-
 	*out = (struct call_chain){.inside = true};
 	u->unread = false;
-	do
-		out->ips[out->cnt++] = now.ip;
-	while (step(u, &now, out->cnt == 1, out) && out->cnt < CT_STACK_MAX);
+	follow(u, *at, out);
 	return out->cnt > 1 || !u->unread;
+}
+
+bool unwinder__callers(struct unwinder *u, const struct unwind_at *at, struct call_chain *out)
+{
+	struct unwind_at caller = *at;
+
+	*out = (struct call_chain){0};
+	if (!read_words(u, at, at->sp, 0, &caller.ip, NULL) || !place_of(u, caller.ip - 1))
+		return false;
+	caller.sp += 8;
+	caller.has_fp = false;
+	follow(u, caller, out);
+	return true;
 }
 
 void unwound_common(struct call_chain *first, const struct call_chain *second)

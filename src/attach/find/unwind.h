@@ -38,9 +38,13 @@ struct call_chain {
 /* Unwinds up to the first uncertain frame. Returns false if the stack cannot be read. */
 bool unwinder__follow(struct unwinder *u, const struct unwind_at *at, struct call_chain *out);
 
-/* Of two successive stacks of a running thread, keeps in `first` the frames that the thread was in
- * all the time: the equal ones from the outermost on, and the position in the last one. None if a
- * stack is not whole. */
+/* Unwinds the callers of a call in flight: at->sp is where its return address is. They do not
+ * change while the thread is in the call. */
+bool unwinder__callers(struct unwinder *u, const struct unwind_at *at, struct call_chain *out);
+
+/* Compares two successive stacks of a running thread, and keeps in `first` the frames that the
+ * thread was in all the time: the equal ones from the outermost on, and the position in the last
+ * one. Keeps none if a stack is not whole. */
 void unwound_common(struct call_chain *first, const struct call_chain *second);
 
 #endif /* ATTACH_FIND_UNWIND_H */

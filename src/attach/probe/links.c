@@ -2,6 +2,7 @@
 #include "links_priv.h"
 
 #include "util/clock.h"
+#include "util/heartbeat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 /* Timeout without a sign of life: a process may be stopped for as long. */
 #define TIMEOUT_MS 1000
-/* The same for perf events, which wait for each other (event_mutex). On a busy machine, one takes
+/* Timeout for perf events, which wait for each other (event_mutex). On a busy machine, one takes
  * seconds while other tracers close theirs. */
 #define TIMEOUT_PERF_MS 15000
 /* Total time to close all links. The prompt must return within two seconds. Other mechanisms take
@@ -106,6 +107,7 @@ static bool await(struct links *l, unsigned ms)
 	unsigned timeout;
 
 	while (!has_answer(l, LOOK_MS)) {
+		heartbeat__beat();
 		now = now_ms();
 		if (moves(l))
 			moved = now;
@@ -144,7 +146,7 @@ static int ask(struct links *l, struct links_message *m, const int *fds, unsigne
 	return 0;
 }
 
-static int ask_attach(struct links *l, const struct links_req *r)
+static int request_attach(struct links *l, const struct links_req *r)
 {
 	bool session = r->mech == MECH_SESSION;
 	const int fds[LINKS_FDS] = {r->file_fd, session ? r->progs.session : r->progs.entry,
@@ -204,7 +206,7 @@ void links__settle(struct links *l, enum mechanism mech)
 
 int links__attach(struct links *l, const struct links_req *r, struct links_answer *answer)
 {
-	int ret = r->cnt > CT_MAX_FUNCS ? -E2BIG : ask_attach(l, r);
+	int ret = r->cnt > CT_MAX_FUNCS ? -E2BIG : request_attach(l, r);
 
 	l->perf = r->mech == MECH_PERF;
 	return ret ? ret : await_answer(l, r->owner, answer);

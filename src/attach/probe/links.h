@@ -63,6 +63,8 @@ struct links_answer {
 	int ret; /* number of probed sites, or -errno: none */
 	uint64_t took_ns;
 	bool refused[CT_MAX_FUNCS]; /* refused by the kernel, in the order of the request */
+	bool changed[CT_MAX_FUNCS]; /* not probed: a process has changed the code */
+	pid_t changed_by;
 };
 
 /* sandbox: it drops privileges that it does not need, once they are known. Returns 0 or -errno. */
@@ -84,7 +86,7 @@ pid_t links__holder(const struct links *l);
 
 /* Closes an owner's links. Returns 0; -EINPROGRESS: continues in the background; -errno. */
 int links__close(struct links *l, unsigned owner);
-/* The same when the process is idle. */
+/* Closes them later, when the process is idle. */
 void links__close_soon(struct links *l, unsigned owner);
 /* Closes all links; nothing can be attached after that. Returns false if it continues in the
  * background. */

@@ -3,6 +3,7 @@
  * old ones. It may hang whenever a link is created or closed. */
 #include "links_priv.h"
 
+#include "changed_code.h"
 #include "mmap_lock.h"
 
 #include "util/child.h"
@@ -55,7 +56,7 @@ static struct {
 	struct links_shared *shared;
 	struct owner *owners;
 	struct job *jobs; /* oldest first */
-	bool closing_all, gone, sandboxed;
+	bool closing_all, disconnected, sandboxed;
 	pid_t holder;			  /* process that blocked this attempt; 0: none */
 	struct mmap_waiters mmap_waiters; /* as of looked_ns */
 	uint64_t looked_ns;
@@ -139,32 +140,39 @@ static int attach_group(struct owner *o, enum links_group g, const struct probe_
 
 static int attach(struct owner *o, const struct job *j, struct links_answer *a)
 {
-	static uint64_t offs[CT_MAX_FUNCS], cookies[CT_MAX_FUNCS];
+	static uint64_t all[CT_MAX_FUNCS], offs[CT_MAX_FUNCS], cookies[CT_MAX_FUNCS];
+	static unsigned number[CT_MAX_FUNCS];
+	static bool refused[CT_MAX_FUNCS];
 	const struct probe_progs progs = {j->fds[1], j->fds[1], j->fds[j->fd_cnt - 1]};
 	const struct links_message *m = &j->m;
 	char path[64];
-	struct probe_req req = {
-		.path = path,
-		.offs = offs,
-		.cookies = cookies,
-		.pid = m->pid,
-	};
 	unsigned at = 0, sum = 0;
 
-	for (unsigned i = 0; i < m->cnt; i++) {
-		offs[i] = m->sites[i].off;
-		cookies[i] = m->sites[i].cookie;
-	}
+	for (unsigned i = 0; i < m->cnt; i++)
+		all[i] = m->sites[i].off;
+	a->changed_by = changed_code__find(o->file_fd, m->pid, all, m->cnt, a->changed);
 	/* By descriptor: attach to the file that was checked, even if the path changes. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->file_fd);
 	for (enum links_group g = 0; g < LINKS_GROUP_CNT; at += m->group_cnt[g++]) {
+		struct probe_req req = {
+			.path = path, .offs = offs, .cookies = cookies, .pid = m->pid};
+		unsigned cnt = 0;
 		int ret;
 
-		req.cnt = m->group_cnt[g];
-		ret = attach_group(o, g, &progs, &req, a->refused + at);
+		for (unsigned i = at; i < at + m->group_cnt[g]; i++) {
+			if (a->changed[i])
+				continue;
+			offs[cnt] = m->sites[i].off;
+			cookies[cnt] = m->sites[i].cookie;
+			number[cnt++] = i;
+		}
+		req.cnt = cnt;
+		ret = attach_group(o, g, &progs, &req, refused);
 		if (ret < 0)
 			return ret;
 		sum += ret;
+		for (unsigned i = 0; i < cnt; i++)
+			a->refused[number[i]] = refused[i];
 	}
 	return sum;
 }
@@ -384,7 +392,7 @@ static void take(void)
 	if (!j)
 		_exit(1);
 	if (recvmsg(self.sock, &msg, MSG_CMSG_CLOEXEC) < (ssize_t)LINKS_MESSAGE_SZ(0)) {
-		self.gone = true;
+		self.disconnected = true;
 		close_all();
 		free(j);
 		return;
@@ -426,7 +434,7 @@ static void loop(void)
 	bool moves = true;
 
 	while (!self.closing_all || self.owners) {
-		struct pollfd p = {.fd = self.gone ? -1 : self.sock, .events = POLLIN};
+		struct pollfd p = {.fd = self.disconnected ? -1 : self.sock, .events = POLLIN};
 
 		if (poll(&p, 1, timeout(moves)) > 0) {
 			take();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The mechanisms by which probes are attached. */
 #ifndef ATTACH_PROBE_MECHANISM_H
 #define ATTACH_PROBE_MECHANISM_H
 
@@ -14,8 +15,8 @@ const char *mechanism_name(enum mechanism m);
 enum nv_probe {
 	NV_PROBE_AUTO = 0,
 	NV_PROBE_KPROBE_MULTI, /* on the driver's entry points */
-	NV_PROBE_FENTRY,       /* the same places; needs BTF of its modules */
-	NV_PROBE_KPROBE,       /* the same places */
+	NV_PROBE_FENTRY,       /* the same functions; needs BTF of its modules */
+	NV_PROBE_KPROBE,       /* the same functions */
 	NV_PROBE_TRACEPOINT,   /* on all system calls; no poll */
 };
 #define NV_PROBE_CNT 4 /* without AUTO */

@@ -54,7 +54,7 @@ bool mmap_waiter__is_still(struct waiter *w)
 	unsigned long before = w->switches;
 	char state = look_at(w, w->pid, w->tid);
 
-	/* A process of ours that somebody stopped makes no progress either. */
+	/* A process of ours that was stopped makes no progress either. */
 	return (is_asleep(state) || state == 'T' || state == 't') && w->switches == before;
 }
 
@@ -105,7 +105,7 @@ static int compare(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* Takes what is known of threads that have not run since. */
+/* Copies the known data of threads that have not run since. */
 static void take_known(struct mmap_waiters *w, const struct mmap_waiters *known)
 {
 	for (unsigned i = 0; i < w->cnt && known->cnt; i++) {
@@ -221,8 +221,8 @@ judge(const struct mmap_waiters *w, const struct stat *st, volatile struct view 
 	_exit(0);
 }
 
-/* Whether our process waits for the execve() of another, and not for memory of its own: these
- * functions of Linux 6.18 take exec_update_lock. */
+/* Returns whether our process waits for the execve() of another, and not for memory of its own:
+ * these functions of Linux 6.18 take exec_update_lock. */
 static bool waits_for_exec(pid_t pid)
 {
 	char where[128];
@@ -231,8 +231,8 @@ static bool waits_for_exec(pid_t pid)
 	       (strstr(where, "lock_trace") || strstr(where, "proc_pid_syscall"));
 }
 
-/* Returns whether the process ended by itself; else it waited for the thread view->at, or there is
- * no more time. One that has no processor does not wait. */
+/* Returns true if the process ended by itself, false if it waits for the thread view->at, or if
+ * the time is over. A process without a processor does not count as waiting. */
 static bool await(pid_t pid, const volatile struct view *view, uint64_t end, bool *in_exec)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -256,10 +256,10 @@ static bool await(pid_t pid, const volatile struct view *view, uint64_t end, boo
 }
 
 /*
- * Whoever waits for the system call of a thread waits for its execve(), which has exec_update_lock
- * (6.18). The thread holds no memory lock that matters: its new memory is not locked while it
- * closes files, and the kernel visits only memory with users (mmget_not_zero()), not the old one.
- * Others that share the old one are threads of the list.
+ * A process that waits to read the system call of a thread waits for the thread's execve(), which
+ * has exec_update_lock (6.18). The thread holds no memory lock that matters: its new memory is not
+ * locked while it closes files, and the kernel visits only memory with users (mmget_not_zero()),
+ * not the old one. Others that share the old one are threads of the list.
  */
 static pid_t holder_of(const struct mmap_waiters *w, const struct stat *st, volatile struct view *v)
 {
@@ -287,7 +287,7 @@ pid_t mmap_waiters__holder(struct mmap_waiters *w, int fd)
 	struct stat st;
 	pid_t holder;
 
-	/* Not all threads are in the list. */
+	/* The list lacks some threads. */
 	if (w->partial)
 		return getpid();
 	if (!w->cnt || fstat(fd, &st))
@@ -304,6 +304,23 @@ pid_t mmap_waiters__holder(struct mmap_waiters *w, int fd)
 	return holder;
 }
 
+#define OURS "cudatrace-"
+
+/* A process of another tracer waits for the same lock, and is not its holder. */
+static bool is_tracer(pid_t pid)
+{
+	char path[32], comm[16] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	f = fopen(path, "re");
+	if (f && !fgets(comm, sizeof(comm), f))
+		comm[0] = '\0';
+	if (f)
+		fclose(f);
+	return !strncmp(comm, OURS, sizeof(OURS) - 1);
+}
+
 pid_t mmap_waiters__suspect(pid_t links)
 {
 	const struct timespec wait = {.tv_nsec = 50000000};
@@ -316,7 +333,8 @@ pid_t mmap_waiters__suspect(pid_t links)
 		nanosleep(&wait, NULL);
 	mmap_waiters__look_again(&w);
 	for (unsigned i = 0; i < w.cnt && !pid; i++)
-		if (w.v[i].pid != links && look_at(&now, w.v[i].pid, w.v[i].tid) == 'D')
+		if (w.v[i].pid != links && !is_tracer(w.v[i].pid) &&
+		    look_at(&now, w.v[i].pid, w.v[i].tid) == 'D')
 			pid = w.v[i].pid;
 	mmap_waiters__free(&w);
 	return pid;

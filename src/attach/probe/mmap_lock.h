@@ -28,7 +28,7 @@ struct mmap_waiters {
 
 /* Returns whether this thread waits, in any state, and has not run since the previous check. */
 bool mmap_waiter__is_still(struct waiter *w);
-/* Scans all threads of the machine, and keeps what it knows of those that have not run since. Does
+/* Scans all threads of the machine, and keeps its data on those that have not run since. Does
  * not block. */
 void mmap_waiters__look(struct mmap_waiters *w);
 /* Keeps those that have not run since, or are harmless. Does not block. */

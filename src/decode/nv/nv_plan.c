@@ -2,10 +2,10 @@
 /*
  * Selects the bytes to copy from an ioctl.
  *
- * Structs of up to 256 bytes are copied completely at exit. Of a bigger one, the start (addresses,
- * lengths) and the end are copied, where UVM has handles and status. Copies at entry serve calls
- * that do not return, and blocks that cannot be read later. For these the start suffices; of big
- * structs the end is copied too, because it contains the handles.
+ * Structs of up to 256 bytes are copied completely at exit. A bigger one is copied in two parts:
+ * the start (addresses, lengths), and the end, where UVM has handles and status. Copies at entry
+ * serve calls that do not return, and blocks that cannot be read later. For these the start
+ * suffices; the end of big structs is copied too, because it contains the handles.
  */
 #include "nv_decode.h"
 
@@ -90,7 +90,7 @@ static bool escape_row(const struct nv_abi *abi, const struct nv_escape *e, stru
 		row->plan.flags |= CT_NV_PLAN_CONTROL;
 		break;
 	case NV_ESC_RM_ALLOC:
-		/* Whatever the assumed version, a request of 48 bytes is NVOS64 of 535. */
+		/* A request of 48 bytes is NVOS64 of 535, whatever the assumed version. */
 		size = 48;
 		break;
 	}

@@ -25,7 +25,7 @@ enum nv_branch_index {
 #define P(name)	       #name
 #define NOP	       NULL
 
-/* Of two rows with the same number, the better fit is used, or the first of equals. */
+/* If two rows have the same number, the better fit is used, or the first of equals. */
 enum nv_fit nv_fit_range(const struct nv_abi *abi, uint32_t since, uint32_t until);
 enum nv_fit nv_fit_branches(const struct nv_abi *abi, uint16_t mask, uint16_t partial);
 

@@ -233,7 +233,7 @@ int nv_objects__add(struct nv_objects *t, uint32_t client, uint32_t parent, uint
 {
 	uint32_t root, up, i;
 
-	/* RM never gives an object its client's handle. */
+	/* RM never assigns an object its client's handle. */
 	if (handle == client)
 		return -EINVAL;
 	i = find(t, client, handle);

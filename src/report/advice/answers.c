@@ -4,7 +4,6 @@
 #include "text/losses_text.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "answers_priv.h"
@@ -34,21 +33,7 @@ struct answers {
 	struct answer list[ANSWER_CNT];
 };
 
-static void *answers__new(struct report *r)
-{
-	struct answers *a = calloc(1, sizeof(*a));
-
-	if (a)
-		a->r = r;
-	return a;
-}
-
-static void answers__free(void *a)
-{
-	free(a);
-}
-
-void answer_say(struct answer *a, const char *fmt, ...)
+void answer_print(struct answer *a, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -106,20 +91,20 @@ static void answer_load(const struct report *r, struct answer *a)
 	answer_number(a, "init_calls", init->call_cnt);
 	answer_number(a, "init_call_ns", init->call_ns);
 	if (!load->call_cnt) {
-		answer_say(
+		answer_print(
 			a,
 			"No loading was recorded: nothing was copied to the device before the first iteration, or the trace "
 			"began later.");
 		return;
 	}
-	answer_say(a, "%s call%s, %s in them, in %s: %s allocated, %s copied to the device.",
-		   answer_count(&c, load->call_cnt), plural(load->call_cnt),
-		   answer_time(&c, load->call_ns), answer_time(&c, load->wall_ns),
-		   bytes_of(&c, load->alloc_bytes), bytes_of(&c, load->htod_bytes));
+	answer_print(a, "%s call%s, %s in them, in %s: %s allocated, %s copied to the device.",
+		     answer_count(&c, load->call_cnt), plural(load->call_cnt),
+		     answer_time(&c, load->call_ns), answer_time(&c, load->wall_ns),
+		     bytes_of(&c, load->alloc_bytes), bytes_of(&c, load->htod_bytes));
 	if (init->call_cnt)
-		answer_say(a, " Before that, %s call%s initialised CUDA in %s.",
-			   answer_count(&c, init->call_cnt), plural(init->call_cnt),
-			   answer_time(&c, init->call_ns));
+		answer_print(a, " Before that, %s call%s initialised CUDA in %s.",
+			     answer_count(&c, init->call_cnt), plural(init->call_cnt),
+			     answer_time(&c, init->call_ns));
 }
 
 static void answer_iter(const struct report *r, struct answer *a)
@@ -141,28 +126,28 @@ static void answer_iter(const struct report *r, struct answer *a)
 	answer_number(a, "time_ns_median", time->median);
 	answer_number(a, "confidence", it.confidence);
 	if (!it.count) {
-		answer_say(
+		answer_print(
 			a,
 			"No iterations were found: %s. --marker FUNCTION names the call that begins one.",
 			it.why ? it.why : "the trace was not searched");
 		return;
 	}
-	answer_say(a, "%s kernel launch%s", answer_count(&c, kernels->median),
-		   plural_es(kernels->median));
+	answer_print(a, "%s kernel launch%s", answer_count(&c, kernels->median),
+		     plural_es(kernels->median));
 	if (graphs->median)
-		answer_say(a, " and %s graph launch%s", answer_count(&c, graphs->median),
-			   plural_es(graphs->median));
-	answer_say(a,
-		   " per iteration (median; %s to %s), %s CUDA call%s, %s: %s iteration%s in %s "
-		   "round%s, %s of them warm-up.",
-		   answer_count(&c, kernels->min), answer_count(&c, kernels->max),
-		   answer_count(&c, calls->median), plural(calls->median),
-		   answer_time(&c, time->median), answer_count(&c, it.count), plural(it.count),
-		   answer_count(&c, it.rounds), plural(it.rounds), answer_count(&c, it.warmup));
-	answer_say(a, " Confidence %.0f %%.", it.confidence * 100);
+		answer_print(a, " and %s graph launch%s", answer_count(&c, graphs->median),
+			     plural_es(graphs->median));
+	answer_print(a,
+		     " per iteration (median; %s to %s), %s CUDA call%s, %s: %s iteration%s in %s "
+		     "round%s, %s of them warm-up.",
+		     answer_count(&c, kernels->min), answer_count(&c, kernels->max),
+		     answer_count(&c, calls->median), plural(calls->median),
+		     answer_time(&c, time->median), answer_count(&c, it.count), plural(it.count),
+		     answer_count(&c, it.rounds), plural(it.rounds), answer_count(&c, it.warmup));
+	answer_print(a, " Confidence %.0f %%.", it.confidence * 100);
 }
 
-static void say_parts(struct answer *a, const struct stage_parts *p)
+static void answer_parts(struct answer *a, const struct stage_parts *p)
 {
 	static const char *const names[PART_CNT] = {
 		[PART_LAUNCH] = "launches", [PART_TRANSFER] = "transfers", [PART_SYNC] = "waits",
@@ -170,24 +155,26 @@ static void say_parts(struct answer *a, const struct stage_parts *p)
 	};
 
 	for (unsigned i = 0; i < PART_OUTSIDE; i++)
-		answer_say(a, "%s%s %.1f %%", i ? ", " : "", names[i],
-			   100 * stage_part_share(p, i));
+		answer_print(a, "%s%s %.1f %%", i ? ", " : "", names[i],
+			     100 * stage_part_share(p, i));
 }
 
-/* How the GPU spent its time, if that is known. */
-static void say_gpu(const struct report *r, struct answer *a, struct cells *c)
+/* Adds how the GPU spent its time, if that is known. */
+static void answer_gpu(const struct report *r, struct answer *a, struct cells *c)
 {
 	struct gpu_result g;
 
 	gpu_result(r, &g);
 	if (!g.executions) {
-		answer_say(a, "The host does not see how long the GPU computed; --gpu-time does. ");
+		answer_print(a,
+			     "The host's calls do not show how long the GPU computed; --gpu-time "
+			     "measures it. ");
 		return;
 	}
 	answer_number(a, "gpu_compute_ns", g.compute_ns);
 	answer_number(a, "gpu_copy_ns", g.copy_ns);
 	answer_number(a, "gpu_idle_ns", g.span_ns - g.busy_ns);
-	answer_say(
+	answer_print(
 		a,
 		"In %s on %u GPU%s: computing %s, copying %s (%s of that while computing), idle %s. ",
 		answer_time(c, g.span_ns), g.device_cnt, plural(g.device_cnt),
@@ -206,7 +193,7 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	};
 	struct stage_result s;
 	struct cells c = {0};
-	unsigned said = 0;
+	unsigned item_cnt = 0;
 
 	stage_result(r, &s);
 	answer_number(a, "compute_share", stage_part_share(&s.all, PART_LAUNCH));
@@ -214,67 +201,69 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	answer_number(a, "outside_ns", s.all.ns[PART_OUTSIDE]);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		answer_number(a, names[i], s.stages[i].wall_ns);
-	answer_say(a, "Host time in CUDA calls: ");
-	say_parts(a, &s.all);
-	answer_say(a, ". ");
-	say_gpu(r, a, &c);
+	answer_print(a, "Host time in CUDA calls: ");
+	answer_parts(a, &s.all);
+	answer_print(a, ". ");
+	answer_gpu(r, a, &c);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		if (s.stages[i].wall_ns)
-			answer_say(a, "%s%s %s", said++ ? ", " : "By stage: ", stage_name(i),
-				   answer_time(&c, s.stages[i].wall_ns));
-	answer_say(a, "%s", said ? "." : "");
+			answer_print(a, "%s%s %s", item_cnt++ ? ", " : "By stage: ", stage_name(i),
+				     answer_time(&c, s.stages[i].wall_ns));
+	answer_print(a, "%s", item_cnt ? "." : "");
 }
 
 /* With GPU times, idle time comes from them alone. */
-static void say_measured_idle(struct answer *a, const struct gpu_idle *steady,
-			      const struct gpu_result *g, const struct idle_result *d,
-			      struct cells *c)
+static void print_measured_idle(struct answer *a, const struct gpu_idle *steady,
+				const struct gpu_result *g, const struct idle_result *d,
+				struct cells *c)
 {
 	uint64_t idle = g->span_ns - g->busy_ns;
 
 	answer_number(a, "gpu_idle_ns", idle);
 	answer_number(a, "gpu_span_ns", g->span_ns);
-	answer_say(a, "Measured on the GPU: ");
+	answer_print(a, "Measured on the GPU: ");
 	if (steady->measured)
-		answer_say(a, "idle for %.1f %% of the steady state (%s of %s). With start-up: ",
-			   100 * ratio_of(steady->ns, steady->of_ns), answer_time(c, steady->ns),
-			   answer_time(c, steady->of_ns));
-	answer_say(a, "%s of %s, from the first execution to the last; the longest period was %s.",
-		   answer_time(c, idle), answer_time(c, g->span_ns),
-		   answer_time(c, g->longest_gap_ns));
-	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
+		answer_print(a, "idle for %.1f %% of the steady state (%s of %s). With start-up: ",
+			     100 * ratio_of(steady->ns, steady->of_ns), answer_time(c, steady->ns),
+			     answer_time(c, steady->of_ns));
+	answer_print(a,
+		     "%s of %s, from the first execution to the last; the longest period was %s.",
+		     answer_time(c, idle), answer_time(c, g->span_ns),
+		     answer_time(c, g->longest_gap_ns));
+	for (unsigned i = 0, item_cnt = 0; i < IDLE_CAUSE_CNT; i++)
 		if (d->cause_ns[i])
-			answer_say(a, "%s%s %.0f %%",
-				   said++ ? ", " : " Meanwhile, by the host's calls: ",
-				   idle_cause_name(i), 100 * ratio_of(d->cause_ns[i], d->total_ns));
-	answer_say(a, "%s", d->count ? "." : "");
+			answer_print(a, "%s%s %.0f %%",
+				     item_cnt++ ? ", " : " Meanwhile, by the host's calls: ",
+				     idle_cause_name(i),
+				     100 * ratio_of(d->cause_ns[i], d->total_ns));
+	answer_print(a, "%s", d->count ? "." : "");
 }
 
-static void say_proven_idle(struct answer *a, const struct idle_result *d, struct cells *c)
+static void print_proven_idle(struct answer *a, const struct idle_result *d, struct cells *c)
 {
 	if (!d->count) {
-		answer_say(
+		answer_print(
 			a,
 			"No idle time can be proven for the whole process: at no moment was all submitted work known to be "
 			"done.");
 		if (d->stream_cnt)
-			answer_say(a, " Stream 0x%llx alone was idle at least %s in %s period%s.",
-				   (unsigned long long)d->stream, answer_time(c, d->stream_ns),
-				   answer_count(c, d->stream_cnt), plural(d->stream_cnt));
+			answer_print(a, " Stream 0x%llx alone was idle at least %s in %s period%s.",
+				     (unsigned long long)d->stream, answer_time(c, d->stream_ns),
+				     answer_count(c, d->stream_cnt), plural(d->stream_cnt));
 		return;
 	}
-	answer_say(
+	answer_print(
 		a,
 		"At least %s in %s period%s, %.1f %% of the %s between the first work and the last",
 		answer_time(c, d->total_ns), answer_count(c, d->count), plural(d->count),
 		100 * ratio_of(d->total_ns, d->span_ns), answer_time(c, d->span_ns));
-	answer_say(a, "; %s of it within iterations. Meanwhile: ", answer_time(c, d->in_iter_ns));
-	for (unsigned i = 0, said = 0; i < IDLE_CAUSE_CNT; i++)
+	answer_print(a, "; %s of it within iterations. Meanwhile: ", answer_time(c, d->in_iter_ns));
+	for (unsigned i = 0, item_cnt = 0; i < IDLE_CAUSE_CNT; i++)
 		if (d->cause_ns[i])
-			answer_say(a, "%s%s %s", said++ ? ", " : "", idle_cause_name(i),
-				   answer_time(c, d->cause_ns[i]));
-	answer_say(a, ". The longest, %s, came after %s and before %s.",
-		   answer_time(c, d->longest_ns), d->longest_after, d->longest_before);
+			answer_print(a, "%s%s %s", item_cnt++ ? ", " : "", idle_cause_name(i),
+				     answer_time(c, d->cause_ns[i]));
+	answer_print(a, ". The longest, %s, came after %s and before %s.",
+		     answer_time(c, d->longest_ns), d->longest_after, d->longest_before);
 }
 
 static void answer_idle(const struct report *r, struct answer *a)
@@ -288,9 +277,9 @@ static void answer_idle(const struct report *r, struct answer *a)
 	gpu_result(r, &g);
 	verdict_idle(r, &steady);
 	if (g.executions)
-		say_measured_idle(a, &steady, &g, &d, &c);
+		print_measured_idle(a, &steady, &g, &d, &c);
 	else
-		say_proven_idle(a, &d, &c);
+		print_proven_idle(a, &d, &c);
 	answer_number(a, "total_ns", d.total_ns);
 	answer_number(a, "count", d.count);
 	answer_number(a, "span_ns", d.span_ns);
@@ -310,21 +299,21 @@ static void answer_wait(const struct report *r, struct answer *a)
 	answer_number(a, "total_ns", w.total_ns);
 	answer_number(a, "threads", w.thread_cnt);
 	if (!w.count)
-		answer_say(a, "No blocking call was made.");
+		answer_print(a, "No blocking call was made.");
 	else
-		answer_say(a, "%s in %s blocking call%s: ", answer_time(&c, w.total_ns),
-			   answer_count(&c, w.count), plural(w.count));
+		answer_print(a, "%s in %s blocking call%s: ", answer_time(&c, w.total_ns),
+			     answer_count(&c, w.count), plural(w.count));
 	for (unsigned i = 0; i < w.fn_cnt && i < 4; i++)
-		answer_say(a, "%s%s %s in %s", i ? ", " : "", w.fns[i].name,
-			   answer_time(&c, w.fns[i].total_ns), answer_count(&c, w.fns[i].cnt));
+		answer_print(a, "%s%s %s in %s", i ? ", " : "", w.fns[i].name,
+			     answer_time(&c, w.fns[i].total_ns), answer_count(&c, w.fns[i].cnt));
 	if (w.count)
-		answer_say(a, ". Thread %u (%s) waited longest: %s.", w.thread_tid,
-			   w.thread_comm ? w.thread_comm : "?", answer_time(&c, w.thread_ns));
+		answer_print(a, ". Thread %u (%s) waited longest: %s.", w.thread_tid,
+			     w.thread_comm ? w.thread_comm : "?", answer_time(&c, w.thread_ns));
 	for (unsigned i = 0; i < w.may_cnt; i++)
-		answer_say(a, "%s%s %s in %s",
-			   i ? ", " : " Calls that may have waited: ", w.may[i].name,
-			   answer_time(&c, w.may[i].total_ns), answer_count(&c, w.may[i].cnt));
-	answer_say(a, "%s", w.may_cnt ? "." : "");
+		answer_print(a, "%s%s %s in %s",
+			     i ? ", " : " Calls that may have waited: ", w.may[i].name,
+			     answer_time(&c, w.may[i].total_ns), answer_count(&c, w.may[i].cnt));
+	answer_print(a, "%s", w.may_cnt ? "." : "");
 }
 
 static void answers_finish(void *p)
@@ -354,7 +343,7 @@ static void answers_finish(void *p)
 		a->list[i].id = questions[i].id;
 		a->list[i].question = questions[i].question;
 		if (a->r->args_redacted && questions[i].of_args)
-			answer_say(&a->list[i], "Not known: arguments are redacted (--no-args).");
+			answer_print(&a->list[i], "Not known: arguments are redacted (--no-args).");
 		else
 			questions[i].fill(a->r, &a->list[i]);
 	}
@@ -384,7 +373,7 @@ static void answers_print(const void *p, const struct term *term)
 
 	term_section(term, "Answers", "seven questions");
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
-		fprintf(term->f, "  %s\n", a->list[i].question);
+		term_para(term, "%s", a->list[i].question);
 		term_para(term, "  %s%s", a->list[i].text,
 			  report_is_incomplete(a->r) ? LOSSES_MARK : "");
 	}
@@ -392,10 +381,9 @@ static void answers_print(const void *p, const struct term *term)
 
 const struct analysis_ops answers_ops = {
 	.name = "answers",
-	.new = answers__new,
+	.size = STATE_SIZE(struct answers),
 	.finish = answers_finish,
 	.section = &answers_table,
 	.is_list = true,
 	.print = answers_print,
-	.free = answers__free,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* answers.c has most answers, answers_driver.c those about the kernel driver. */
+/* The state of the answers; answers.c has most of them, answers_driver.c those about the kernel
+ * driver. */
 #ifndef REPORT_ADVICE_ANSWERS_PRIV_H
 #define REPORT_ADVICE_ANSWERS_PRIV_H
 
@@ -28,7 +29,7 @@ struct cells {
 };
 
 /* Appends to the text. */
-void answer_say(struct answer *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void answer_print(struct answer *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void answer_number(struct answer *a, const char *name, double value);
 const char *answer_count(struct cells *c, uint64_t n);
 const char *answer_time(struct cells *c, double ns);

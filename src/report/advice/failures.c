@@ -36,15 +36,6 @@ struct failures {
 	unsigned cnt, more; /* more: failures that did not fit into list */
 };
 
-static void *failures__new(struct report *r)
-{
-	struct failures *a = calloc(1, sizeof(*a));
-
-	if (a)
-		a->r = r;
-	return a;
-}
-
 static void __attribute__((format(printf, 2, 3))) say(struct failure *x, const char *fmt, ...)
 {
 	va_list ap;
@@ -71,10 +62,7 @@ static struct failure *add(struct failures *a, const char *kind, uint32_t pid, u
 
 static void say_at(const struct failures *a, struct failure *x)
 {
-	char at[CELL_SZ];
-
-	human_time(at, report_since_begin(a->r, x->at_ns));
-	say(x, " at %s", at);
+	say(x, " at %s", HUMAN_TIME(report_since_begin(a->r, x->at_ns)));
 }
 
 static void say_since(struct failure *x, const struct since_wait *s)
@@ -97,7 +85,6 @@ static void say_error(struct failures *a, const struct find_error *e)
 	const char *name = fn_result_name(e->fn, e->result), *meaning;
 	struct memory_result m;
 	struct failure *x;
-	char cell[CELL_SZ];
 
 	x = add(a, "error", e->pid, e->cnt, e->first_ns);
 	if (!x)
@@ -106,8 +93,7 @@ static void say_error(struct failures *a, const struct find_error *e)
 		say(x, "%s: %s", e->fn->name, name);
 	else
 		say(x, "%s: error %d", e->fn->name, e->result);
-	human_count(cell, e->cnt);
-	say(x, e->cnt > 1 ? ", %s times, first" : ",", cell);
+	say(x, e->cnt > 1 ? ", %s times, first" : ",", HUMAN_COUNT(e->cnt));
 	say_at(a, x);
 	say(x, " in process %u%s%s%s", e->pid, e->comm ? " (" : "", e->comm ? e->comm : "",
 	    e->comm ? ")" : "");
@@ -118,12 +104,10 @@ static void say_error(struct failures *a, const struct find_error *e)
 		say_since(x, &e->since);
 	if (name && !strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY")) {
 		memory_result(a->r, &m);
-		human_bytes(cell, e->size);
 		if (e->size)
-			say(x, ", %s requested", cell);
-		human_bytes(cell, m.device_peak);
+			say(x, ", %s requested", HUMAN_BYTES(e->size));
 		if (m.device_peak)
-			say(x, "; at most %s were allocated at once", cell);
+			say(x, "; at most %s were allocated at once", HUMAN_BYTES(m.device_peak));
 	}
 	if (e->ignored)
 		say(x, "; the program continued");
@@ -163,7 +147,6 @@ static void say_hangs(struct failures *a)
 	const struct since_wait *since;
 	struct wait_result w;
 	struct failure *x;
-	char time[CELL_SZ];
 
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		if (f->list[i].rule->severity != SEVERITY_HANG)
@@ -177,9 +160,8 @@ static void say_hangs(struct failures *a)
 		}
 		wait_result(a->r, &w);
 		x->pid = w.unfinished.pid;
-		human_time(time, w.unfinished.ns);
-		say(x, "%s has not returned for %s, in process %u", w.unfinished.fn->name, time,
-		    w.unfinished.pid);
+		say(x, "%s has not returned for %s, in process %u", w.unfinished.fn->name,
+		    HUMAN_TIME(w.unfinished.ns), w.unfinished.pid);
 		since = findings_since_wait(a->r, w.unfinished.pid, w.unfinished.tid);
 		if (since)
 			say_since(x, since);
@@ -291,10 +273,9 @@ static void failures_print(const void *p, const struct term *term)
 
 const struct analysis_ops failures_ops = {
 	.name = "failures",
-	.new = failures__new,
+	.size = STATE_SIZE(struct failures),
 	.finish = failures_finish,
 	.section = &failures_table,
 	.is_list = true,
 	.print = failures_print,
-	.free = free,
 };

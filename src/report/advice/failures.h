@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Failures, for the short report. */
+/* Failed calls and processes, for the short report. */
 #ifndef REPORT_ADVICE_FAILURES_H
 #define REPORT_ADVICE_FAILURES_H
 
 #include "report/report.h"
 
-/* Number of failures; valid from the finish on. */
+/* Number of failures; valid after the finish. */
 unsigned failures_cnt(const struct report *r);
 /* Prints a heading and the first max failures; nothing when nothing failed. */
 void failures_print_some(const struct report *r, const struct term *term, unsigned max);

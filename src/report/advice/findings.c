@@ -12,22 +12,15 @@
 #include "model/call.h"
 #include "model/failure.h"
 #include "findings_priv.h"
+#include "verdict_priv.h"
 #include "report/time/stage.h"
+#include "util/order.h"
 
 #define SMALL_SUBMITS 4
 #define SMALL_BYTES   (1 << 20)
 #define SMALL_COPY    65536
 #define STEADY_MIN    0.05
 #define BUBBLE_MAX_NS 1000000 /* a longer pause has other causes than the wait */
-
-static void *findings__new(struct report *r)
-{
-	struct findings *f = calloc(1, sizeof(*f));
-
-	if (f)
-		f->r = r;
-	return f;
-}
 
 static void findings__free(void *a)
 {
@@ -288,8 +281,19 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 	}
 }
 
-/* Order of findings in all views: by severity, then time lost in the steady state, then all time
- * lost. */
+/* The limit that a finding is about. */
+static const uint8_t limit_of[FINDING_CNT] = {
+	[FINDING_gpu_bound] = LIMIT_GPU,	  [FINDING_plans_rebuilt] = LIMIT_HOST,
+	[FINDING_launch_bound] = LIMIT_HOST,	  [FINDING_host_bound] = LIMIT_HOST,
+	[FINDING_decode_host] = LIMIT_HOST,	  [FINDING_idle_between] = LIMIT_HOST,
+	[FINDING_small_syncs] = LIMIT_WAITS,	  [FINDING_copies_alone] = LIMIT_TRANSFERS,
+	[FINDING_pageable] = LIMIT_TRANSFERS,	  [FINDING_startup_host] = LIMIT_STARTUP,
+	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
+	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
+	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
+};
+
+/* FINDINGS_ORDER */
 static int by_severity(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
@@ -297,11 +301,10 @@ static int by_severity(const void *a, const void *b)
 
 	if (x->rule->severity != y->rule->severity)
 		return x->rule->severity < y->rule->severity ? -1 : 1;
-	if (x_ns != y_ns)
-		return x_ns < y_ns ? 1 : -1;
-	if (x->lost_ns != y->lost_ns)
-		return x->lost_ns < y->lost_ns ? 1 : -1;
-	return (x->rule > y->rule) - (x->rule < y->rule);
+	if (x->is_limit != y->is_limit)
+		return x->is_limit ? -1 : 1;
+	return DESCENDING(x_ns, y_ns) ?: DESCENDING(x->lost_ns, y->lost_ns)
+	       ?: ASCENDING(x->rule, y->rule);
 }
 
 static struct finding *listed(struct findings *f, unsigned rule)
@@ -341,11 +344,13 @@ static void keep_one_of_host(struct findings *f)
 static void findings_finish(void *a)
 {
 	struct findings *f = a;
-
+	struct verdict *v = f->r->an[AN_VERDICT];
 	struct stage_result stages;
 
 	iter_result(f->r, &f->it);
 	stage_result(f->r, &stages);
+	verdict_decide(v);
+	f->run_ns = v->run_ns;
 	f->run_from_ns = stages.run_from_ns;
 	f->run_to_ns = stages.run_to_ns;
 	f->steady_cnt = f->it.count - f->it.warmup;
@@ -375,6 +380,8 @@ static void findings_finish(void *a)
 		finding_fill(x, rule->confidence_reason, x->confidence_reason,
 			     sizeof(x->confidence_reason));
 		finding_fill(x, rule->advice, x->advice, sizeof(x->advice));
+		finding_format_gain(f, x);
+		x->is_limit = limit_of[i] != LIMIT_UNKNOWN && limit_of[i] == v->limit;
 		f->list_cnt++;
 	}
 	keep_one_of_host(f);
@@ -384,7 +391,7 @@ static void findings_finish(void *a)
 
 const struct analysis_ops findings_ops = {
 	.name = "findings",
-	.new = findings__new,
+	.size = STATE_SIZE(struct findings),
 	.event = findings_event,
 	.finish = findings_finish,
 	.section = &findings_table,

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Findings as text and JSON; fills the templates of findings.def. */
 #include <stdio.h>
 #include <string.h>
 
 #include "findings_priv.h"
+#include "verdict.h"
 #include "report/section.h"
 #include "text/losses_text.h"
+
+/* Minimum share of a loss outside the steady state that is mentioned. */
+#define OUTSIDE_MIN 0.05
 
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ])
 {
@@ -43,6 +48,10 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 		v++;
 	if (!v->kind && len == 2 && !strncmp(name, "fn", len))
 		return snprintf(text, size, "%s", x->fn ? x->fn->name : "?") > 0;
+	if (!v->kind && len == 5 && !strncmp(name, "place", len))
+		return snprintf(text, size, "%s%s", x->place[0] ? " in " : "", x->place) >= 0;
+	if (!v->kind && len == 6 && !strncmp(name, "period", len))
+		return snprintf(text, size, "%s", x->period) >= 0;
 	if (!v->kind)
 		return false;
 	number = x->v.all[v - x->rule->values];
@@ -99,6 +108,32 @@ const char *finding_severity(const struct finding *x)
 	return x->steady > 0 || !x->lost_ns ? "steady" : "startup";
 }
 
+void finding_format_gain(const struct findings *f, struct finding *x)
+{
+	uint64_t steady_ns = finding_steady_ns(x), rest_ns = x->lost_ns - steady_ns;
+	const char *scope = verdict_scope(f->r);
+	char time[CELL_SZ], share[CELL_SZ], mean[48] = "";
+	size_t n = 0;
+
+	if (!x->lost_ns || x->rule->severity != SEVERITY_COST)
+		return;
+	if (x->clocks > 1)
+		snprintf(mean, sizeof(mean), " (mean of %u %ss)", x->clocks, x->clock);
+	if (steady_ns) {
+		human_time(time, steady_ns);
+		human_share(share, finding_steady_share(f, x), 1);
+		n = snprintf(x->gain, sizeof(x->gain), "at most %s, %s of %s", time, share, scope);
+	}
+	human_time(time, rest_ns);
+	human_share(share, rest_ns, report_wall_ns(f->r));
+	if (!n)
+		n = snprintf(x->gain, sizeof(x->gain), "at most %s at start-up, %s of the trace",
+			     time, share);
+	else if (rest_ns >= OUTSIDE_MIN * x->lost_ns)
+		n += snprintf(x->gain + n, sizeof(x->gain) - n, ", and %s outside of it", time);
+	snprintf(x->gain + n, sizeof(x->gain) - n, "%s", mean);
+}
+
 static const char *evidence_text(char buf[SECTION_BUF], const struct finding *x, unsigned i)
 {
 	finding_value(x->rule->values[i].kind, x->v.all[i], buf);
@@ -113,24 +148,19 @@ void findings_print(const void *a, const struct term *term)
 {
 	const struct findings *f = a;
 	const char *mark = report_is_incomplete(f->r) ? LOSSES_MARK : "";
-	char lost[CELL_SZ], share[CELL_SZ];
 
 	if (!f->list_cnt)
 		return;
-	term_section(
-		term, "Findings",
-		"what is wrong first, then the largest loss in the steady state; losses may overlap");
+	term_section(term, "Findings", FINDINGS_ORDER "; gains may overlap");
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 
-		human_time(lost, x->lost_ns);
-		human_share(share, x->lost_ns, report_wall_ns(f->r));
-		if (x->lost_ns && x->clocks > 1)
-			term_para(term, "%u. %s: about %s, %s of the trace, on average of %u %ss%s",
-				  i + 1, x->rule->title, lost, share, x->clocks, x->clock, mark);
+		if (*x->gain)
+			term_para(term, "%u. %s: gains %s%s", i + 1, x->rule->title, x->gain, mark);
 		else if (x->lost_ns)
-			term_para(term, "%u. %s: about %s, %s of the trace%s", i + 1,
-				  x->rule->title, lost, share, mark);
+			term_para(term, "%u. %s: %s, %s of the trace%s", i + 1, x->rule->title,
+				  HUMAN_TIME(x->lost_ns),
+				  HUMAN_SHARE(x->lost_ns, report_wall_ns(f->r)), mark);
 		else
 			term_para(term, "%u. %s%s", i + 1, x->rule->title, mark);
 		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->advice,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
+ * Rules and found causes: the state of the findings.
+ *
  * findings.def has one row per rule, with its texts; findings_rules.c has a function for each row.
  * findings.c counts events for them and sorts the findings; findings_print.c prints them.
  */
@@ -11,7 +13,7 @@
 #include "report/iter/iter.h"
 #include "text/table.h"
 
-#define VALUES_MAX 7
+#define VALUES_MAX 8
 #define ERRORS_MAX 32 /* per process */
 
 /* The values of each rule, by name or by position in its row. */
@@ -26,7 +28,7 @@ union finding_values {
 #undef FINDING
 #undef VALUE
 };
-_Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "room for all values");
+_Static_assert(sizeof(union finding_values) == VALUES_MAX * sizeof(double), "space for all values");
 
 /* The most important first. */
 enum severity {
@@ -48,8 +50,11 @@ struct finding {
 	const char *clock;
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
+	char place[128];	 /* where it is called: step_place() */
+	char period[96];	 /* the part of the run that it is about, or empty */
+	bool is_limit;		 /* the verdict is about it */
 	union finding_values v;
-	char brief[160], text[512], advice[384], confidence_reason[256];
+	char brief[160], text[512], advice[384], confidence_reason[256], gain[192];
 };
 
 /* Calls that matter in the iterations after the warm-up. Iterations are known only at the end, so
@@ -112,9 +117,10 @@ struct findings {
 	struct find_error errors[MEMLIMIT_ALL(ERRORS_MAX)];
 	unsigned error_cnt, pending;
 	uint64_t deinit_cnt;
-	/* valid from the finish on */
+	/* valid after the finish */
 	struct iter_result it;
 	uint64_t run_from_ns, run_to_ns; /* the steady state */
+	uint64_t run_ns;		 /* its length, as in the verdict */
 	uint64_t steady_cnt;		 /* iterations after the warm-up */
 	struct hot_sum hot[HOT_CNT];
 	struct keys memory_threads; /* threads with HOT_ALLOC or HOT_FREE calls */
@@ -156,6 +162,22 @@ enum {
 };
 extern const struct rule finding_rules[FINDING_CNT];
 
+/* findings_failure.c */
+bool gpu_fault(const struct findings *f, struct finding *x);
+
+/* findings_step.c */
+bool plans_rebuilt(const struct findings *f, struct finding *x);
+/* By replay, the share of the steps' time that the host costs. Steps without CUDA graphs: what one
+ * graph for each step would save; others: all that the host takes. Returns false if no step was
+ * replayed. */
+bool step_host_share(const struct findings *f, double *share);
+
+/* findings_startup.c */
+bool gpu_bound(const struct findings *f, struct finding *x);
+bool startup_host(const struct findings *f, struct finding *x);
+bool startup_init(const struct findings *f, struct finding *x);
+bool startup_load(const struct findings *f, struct finding *x);
+bool startup_warmup(const struct findings *f, struct finding *x);
 /* findings_serving.c */
 bool decode_host(const struct findings *f, struct finding *x);
 /* The process that serves requests. */
@@ -169,6 +191,11 @@ bool graphs_padded(const struct findings *f, struct finding *x);
 void finding_value(enum value_kind kind, double v, char cell[CELL_SZ]);
 /* Fills a template of the rule with the finding's values. Returns false if it is malformed. */
 bool finding_fill(const struct finding *x, const char *template, char *text, size_t size);
+/* Fills x->gain: the possible gain by period; empty if it is not known. */
+void finding_format_gain(const struct findings *f, struct finding *x);
+/* The order of findings in all views. */
+#define FINDINGS_ORDER                                                                             \
+	"what is wrong first, then the verdict's limit, then by gain (steady state, start-up)"
 
 /* The kernels that the thread launched since it last waited; NULL: not known. */
 const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid);
@@ -179,6 +206,14 @@ const char *finding_severity(const struct finding *x);
 static inline uint64_t finding_steady_ns(const struct finding *x)
 {
 	return x->lost_ns * x->steady;
+}
+
+/* Share of the steady state that is lost. Time in calls that overlap may be longer than it. */
+static inline double finding_steady_share(const struct findings *f, const struct finding *x)
+{
+	double share = ratio_of(finding_steady_ns(x), f->run_ns);
+
+	return share < 1 ? share : 1;
 }
 
 extern const struct section_table findings_table;

@@ -48,17 +48,21 @@ static void over(struct finding *x, unsigned clocks, const char *clock)
 	x->clock = clock;
 }
 
-/* Lost: the part of the iterations in which no device was busy. */
+/* Lost: what replayed steps take less; without them, the part of the iterations in which no device
+ * was busy. */
 static bool host_bound(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
 	struct gpu_result g;
+	double share;
 
 	gpu_result(f->r, &g);
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
-	x->lost_ns = (f->run_to_ns - f->run_from_ns) * ratio_of(steady.idle_ns, steady.whole_ns);
+	if (!step_host_share(f, &share))
+		share = ratio_of(steady.idle_ns, steady.whole_ns);
+	x->lost_ns = f->run_ns * share;
 	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	x->v.host_bound = (struct host_bound){
@@ -72,26 +76,51 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	return true;
 }
 
+/* Device time of the process that iterates, as in the verdict: in the whole trace, and in the
+ * steady state. */
+static void gpu_times(const struct findings *f, struct gpu_result *all, struct gpu_period *steady)
+{
+	double scale;
+
+	gpu_result_of(f->r, f->it.pid, all);
+	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, steady);
+	scale = ratio_of(f->run_ns, f->run_to_ns - f->run_from_ns);
+	steady->copy_alone_ns *= scale;
+	steady->comm_alone_ns *= scale;
+}
+
+/* Overlapping it with other work saves at most the time of the shorter of the two. */
+static void bound_by_rest(const struct findings *f, struct finding *x)
+{
+	uint64_t steady_ns = finding_steady_ns(x);
+	uint64_t rest_ns = f->run_ns > steady_ns ? f->run_ns - steady_ns : 0;
+
+	if (steady_ns <= rest_ns)
+		return;
+	x->lost_ns -= steady_ns - rest_ns;
+	x->steady = part_of(rest_ns, x->lost_ns);
+}
+
 /* Lost: the time in which a device copied and did not compute. */
 static bool copies_alone(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
-	struct gpu_result g;
+	struct gpu_result all;
 	uint64_t alone;
 
-	gpu_result(f->r, &g);
-	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
-	alone = g.copy_ns - g.overlap_ns;
-	if (!g.copy_ns || alone * 10 < g.span_ns)
+	gpu_times(f, &all, &steady);
+	alone = all.copy_ns - all.overlap_ns;
+	if (!all.copy_ns || alone * 10 < all.span_ns)
 		return false;
 	x->lost_ns = alone;
 	x->steady = part_of(steady.copy_alone_ns, alone);
-	over(x, g.device_cnt, "device");
-	x->at_ns = g.first_ns;
+	over(x, all.device_cnt, "device");
+	bound_by_rest(f, x);
+	x->at_ns = all.first_ns;
 	x->v.copies_alone = (struct copies_alone){
-		.copies = g.copy_ns,
+		.copies = all.copy_ns,
 		.alone = alone,
-		.share = ratio_of(alone, g.span_ns),
+		.share = ratio_of(alone, all.span_ns),
 	};
 	return true;
 }
@@ -99,27 +128,29 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 /* A smaller share of a step is not reported. */
 #define ALONE_SHARE 0.05
 
-/* Lost: the time in which a device communicated and did nothing else. */
+/* Lost: the time in which a device communicated and did nothing else, but not more than it did
+ * otherwise. */
 static bool comm_alone(const struct findings *f, struct finding *x)
 {
+	struct gpu_result g, all;
 	struct gpu_period steady;
-	struct gpu_result g;
 	double share;
 	bool steps;
 
 	gpu_result(f->r, &g);
-	gpu_period(f->r, 0, f->run_from_ns, f->run_to_ns, &steady);
+	gpu_times(f, &all, &steady);
 	steps = g.gpu_bound + g.host_bound;
-	share = steps ? g.iter_alone_median : ratio_of(g.alone_ns, g.span_ns);
+	share = steps ? g.iter_alone_median : ratio_of(all.alone_ns, all.span_ns);
 	if (share < ALONE_SHARE)
 		return false;
-	x->lost_ns = g.alone_ns;
-	x->steady = part_of(steady.comm_alone_ns, g.alone_ns);
-	over(x, g.device_cnt, "device");
+	x->lost_ns = all.alone_ns;
+	x->steady = part_of(steady.comm_alone_ns, all.alone_ns);
+	over(x, all.device_cnt, "device");
+	bound_by_rest(f, x);
 	x->at_ns = g.first_ns;
 	x->v.comm_alone = (struct comm_alone){
-		.comm = g.comm_ns,
-		.alone = g.alone_ns,
+		.comm = all.comm_ns,
+		.alone = all.alone_ns,
 		.share = share,
 		.step = steps,
 	};
@@ -210,25 +241,31 @@ static bool hanging(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Applies to at least 10 ms and 1 % of the trace. Lost: the lateness. */
+/* Applies to at least 10 ms and 1 % of the steady state, or of a trace without iterations. Lost:
+ * the lateness. */
 static bool late_rank(const struct findings *f, struct finding *x)
 {
+	uint64_t whole = f->steady_cnt ? f->run_ns : report_wall_ns(f->r);
 	struct communication_result c;
+	struct communication_late l;
 	double who;
 	bool job;
 
-	communication_result(f->r, &c);
-	job = who_is(f, c.late_pid, &who);
-	if (c.late_ns < 10000000 || c.late_ns * 100 < report_wall_ns(f->r))
+	if (!communication_late(f->r, f->steady_cnt ? f->run_from_ns : 0,
+				f->steady_cnt ? f->run_to_ns : UINT64_MAX, &l) ||
+	    l.total_ns < 10000000 || l.total_ns * 100 < whole)
 		return false;
-	x->lost_ns = c.late_ns;
-	x->steady = steady_part(f, c.late);
-	x->at_ns = c.late_at_ns;
+	communication_result(f->r, &c);
+	job = who_is(f, l.pid, &who);
+	x->lost_ns = l.total_ns;
+	x->steady = f->steady_cnt ? 1 : steady_part(f, c.late);
+	x->at_ns = l.at_ns;
 	x->v.late_rank = (struct late_rank){
-		.n = c.late_cnt,
-		.all = c.joined_cnt,
-		.time = c.late_ns,
-		.most = c.late_max_ns,
+		.n = l.cnt,
+		.all = l.all_cnt,
+		.time = l.total_ns,
+		.by = l.typical_ns,
+		.most = l.max_ns,
 		.who = who,
 		.job = job,
 	};
@@ -380,7 +417,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	    i.in_iter_ns * 50 < f->it.dist[ITS_TIME].total)
 		return false;
 	x->lost_ns = i.in_iter_ns;
-	/* Iterations of the warm-up have some of it. */
+	/* Some of it is in warm-up iterations. */
 	x->steady = fmin(1, ratio_of(stages.phase_ns[PHASE_RUN], i.in_iter_ns));
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,
@@ -454,8 +491,9 @@ static bool leaks_grow(const struct findings *f, struct finding *x)
 
 /*
  * Memory that did not grow was forgotten only if the program frees other memory of that kind: its
- * context was destroyed first, or it freed nine tenths of its allocations. Memory that is all left
- * to the exit is left on purpose: PyTorch's cache is, while NCCL frees other kinds.
+ * context was destroyed first, or it freed nine tenths of its allocations. A program
+ * that frees none of a kind before its exit does so on purpose, such as PyTorch's cache, while NCCL
+ * frees other kinds.
  */
 static bool leaks(const struct findings *f, struct finding *x)
 {

@@ -76,7 +76,7 @@ bool prefill_blocks(const struct findings *f, struct finding *x)
 }
 
 /* Nearly all prompts are admitted after others end, and the resulting batch size varies; with a
- * fixed number of places it would be constant. Lost: not known. */
+ * fixed number of slots it would be constant. Lost: not known. */
 bool cache_small(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
@@ -119,7 +119,7 @@ bool graphs_unused(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* Applies if 20 % of the places are empty. Lost: not known. */
+/* Applies if 20 % of the slots are empty. Lost: not known. */
 bool graphs_padded(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;

@@ -7,10 +7,8 @@
  */
 #include "verdict_priv.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "report/advice/findings_priv.h"
 #include "report/time/idle.h"
@@ -45,15 +43,6 @@ const char *verdict_limit_name(enum verdict_limit limit)
 	};
 
 	return names[limit];
-}
-
-static void *verdict__new(struct report *r)
-{
-	struct verdict *v = calloc(1, sizeof(*v));
-
-	if (v)
-		v->r = r;
-	return v;
 }
 
 static void __attribute__((format(printf, 2, 3))) say(struct verdict *v, const char *fmt, ...)
@@ -92,13 +81,11 @@ static const char *share_text(const struct verdict *v, char cell[CELL_SZ])
 	return cell;
 }
 
-static void say_gain(struct verdict *v, const char *how)
+static void print_gain(struct verdict *v, const char *how)
 {
-	char most[CELL_SZ], all[CELL_SZ];
-
-	human_time(most, v->at_most_ns);
-	human_time(all, v->run_ns);
-	say(v, ". %s at most %s of %s", how, most, all);
+	v->gain_from = strlen(v->sentence);
+	say(v, ". %s at most %s of %s", how, HUMAN_TIME(v->at_most_ns), HUMAN_TIME(v->run_ns));
+	v->gain_to = strlen(v->sentence);
 }
 
 static uint64_t part(const struct verdict *v, enum stage_part p)
@@ -112,22 +99,21 @@ static uint64_t host_ns(const struct verdict *v)
 	return part(v, PART_OUTSIDE) + part(v, PART_LAUNCH) + part(v, PART_OTHER);
 }
 
-static void say_host(struct verdict *v)
+static void print_host(struct verdict *v)
 {
 	static const struct {
 		enum stage_part part;
 		const char *what;
 	} parts[] = {{PART_OUTSIDE, "outside CUDA calls"},
 		     {PART_LAUNCH, "in launches"},
-		     {PART_OTHER, "in libraries and other calls"}};
+		     {PART_OTHER, "in libraries and other CUDA calls"}};
 	unsigned most = 0;
-	char share[CELL_SZ];
 
 	for (unsigned i = 1; i < 3; i++)
 		if (part(v, parts[i].part) > part(v, parts[most].part))
 			most = i;
-	human_share(share, part(v, parts[most].part), v->run_ns);
-	say(v, "; the host spends %s of it %s", share, parts[most].what);
+	say(v, "; the host spends %s of it %s", HUMAN_SHARE(part(v, parts[most].part), v->run_ns),
+	    parts[most].what);
 }
 
 /* The GPU is idle: the cause is the host, or what the host waits for. */
@@ -139,13 +125,13 @@ static void decide_idle(struct verdict *v)
 		enum verdict_limit limit;
 		const char *start, *what, *how;
 	} rows[] = {
-		{PART_MEMORY, HOST_SHARE, LIMIT_MEMORY, "Memory allocation limits",
+		{PART_MEMORY, HOST_SHARE, LIMIT_MEMORY, "Memory allocation is the limit",
 		 "in allocations and frees", "Allocating once gains"},
-		{PART_MODULE, HOST_SHARE, LIMIT_MODULES, "Loading of code limits",
+		{PART_MODULE, HOST_SHARE, LIMIT_MODULES, "Loading of code is the limit",
 		 "in calls that load code", "Loading it before the loop gains"},
-		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers limit", "in copies",
-		 "Copying less, or beside other work, gains"},
-		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits limit",
+		{PART_TRANSFER, HOST_SHARE, LIMIT_TRANSFERS, "Transfers are the limit", "in copies",
+		 "Copying less, or during other work, gains"},
+		{PART_SYNC, WAITS_MANY, LIMIT_WAITS, "Waits are the limit",
 		 "in waits although the GPU is idle", "Waiting less gains"},
 	};
 	char share[CELL_SZ];
@@ -158,14 +144,14 @@ static void decide_idle(struct verdict *v)
 		decide(v, rows[i].limit, "measured", ns, v->run_ns);
 		say(v, "%s: the host spends %s of %s %s", rows[i].start, share_text(v, share),
 		    verdict_scope(v->r), rows[i].what);
-		say_gain(v, rows[i].how);
+		print_gain(v, rows[i].how);
 		return;
 	}
 	decide(v, LIMIT_HOST, "measured", v->gpu.idle_ns, v->gpu.whole_ns);
-	say(v, "The host limits: the GPU is idle for %s of %s", share_text(v, share),
+	say(v, "The host is the limit: the GPU is idle for %s of %s", share_text(v, share),
 	    verdict_scope(v->r));
-	say_host(v);
-	say_gain(v, "Keeping the GPU busy gains");
+	print_host(v);
+	print_gain(v, "Keeping the GPU busy gains");
 }
 
 static void decide_measured(struct verdict *v)
@@ -175,12 +161,13 @@ static void decide_measured(struct verdict *v)
 		enum verdict_limit limit;
 		const char *what, *how;
 	} rows[] = {
-		{v->gpu.compute_ns, LIMIT_GPU, "The GPU limits: it computes for",
+		{v->gpu.compute_ns, LIMIT_GPU, "The GPU is the limit: it computes for",
 		 "Faster or fewer kernels gain"},
 		{v->gpu.comm_alone_ns, LIMIT_COLLECTIVES,
-		 "Collectives limit: the GPU only communicates, or waits for other ranks, for",
+		 "Collectives are the limit: the GPU only communicates, or waits for other ranks, for",
 		 "Overlapping them with other work gains"},
-		{v->gpu.copy_alone_ns, LIMIT_TRANSFERS, "Transfers limit: the GPU only copies for",
+		{v->gpu.copy_alone_ns, LIMIT_TRANSFERS,
+		 "Transfers are the limit: the GPU only copies for",
 		 "Overlapping copies with kernels gains"},
 	};
 	unsigned most = 0;
@@ -194,8 +181,11 @@ static void decide_measured(struct verdict *v)
 		return;
 	}
 	decide(v, rows[most].limit, "measured", rows[most].ns, v->gpu.whole_ns);
+	/* As bound_by_rest() in findings_rules.c. */
+	if (most && v->at_most_ns > v->run_ns - v->at_most_ns)
+		v->at_most_ns = v->run_ns - v->at_most_ns;
 	say(v, "%s %s of %s", rows[most].what, share_text(v, share), verdict_scope(v->r));
-	say_gain(v, rows[most].how);
+	print_gain(v, rows[most].how);
 }
 
 /* Without GPU times only the host's time is known. */
@@ -212,32 +202,33 @@ static void decide_from_host(struct verdict *v)
 	if (waits >= WAITS_MANY * v->run_ns) {
 		decide(v, LIMIT_GPU, "host", waits, v->run_ns);
 		say(v,
-		    "The GPU seems to limit: the host waits for it for %s of %s; --gpu-time "
+		    "The GPU seems to be the limit: the host waits for it for %s of %s; --gpu-time "
 		    "measures it",
 		    share_text(v, share), scope);
-		say_gain(v, "Less work for the GPU gains");
+		print_gain(v, "Less work for the GPU gains");
 	} else if (memory >= HOST_SHARE * v->run_ns && memory > modules) {
 		decide(v, LIMIT_MEMORY, "host", memory, v->run_ns);
 		say(v,
-		    "Memory allocation limits: the host spends %s of %s in allocations and frees",
+		    "Memory allocation is the limit: the host spends %s of %s in allocations and frees",
 		    share_text(v, share), scope);
-		say_gain(v, "Allocating once gains");
+		print_gain(v, "Allocating once gains");
 	} else if (modules >= HOST_SHARE * v->run_ns) {
 		decide(v, LIMIT_MODULES, "host", modules, v->run_ns);
-		say(v, "Loading of code limits: the host spends %s of %s in it",
+		say(v, "Loading of code is the limit: the host spends %s of %s in it",
 		    share_text(v, share), scope);
-		say_gain(v, "Loading it before the loop gains");
+		print_gain(v, "Loading it before the loop gains");
 	} else if (!copies_wait && copies >= HOST_SHARE * v->run_ns) {
 		decide(v, LIMIT_TRANSFERS, "host", copies, v->run_ns);
-		say(v, "Transfers limit: the host spends %s of %s in copies", share_text(v, share),
-		    scope);
-		say_gain(v, "Copying less, or beside other work, gains");
+		say(v, "Transfers are the limit: the host spends %s of %s in copies",
+		    share_text(v, share), scope);
+		print_gain(v, "Copying less, or during other work, gains");
 	} else if (waits < WAITS_FEW * v->run_ns) {
 		decide(v, LIMIT_HOST, "host", v->run_ns - waits, v->run_ns);
 		human_share(share, waits, v->run_ns);
-		say(v, "The host limits: it waits for the GPU for only %s of %s", share, scope);
-		say_host(v);
-		say_gain(v, "Less work for the host gains");
+		say(v, "The host is the limit: it waits for the GPU for only %s of %s", share,
+		    scope);
+		print_host(v);
+		print_gain(v, "Less work for the host gains");
 	} else {
 		decide(v, LIMIT_UNKNOWN, "host", waits, v->run_ns);
 		v->at_most_ns = 0;
@@ -248,10 +239,10 @@ static void decide_from_host(struct verdict *v)
 	}
 }
 
-static bool decide_hang(struct verdict *v)
+/* Replaces what verdict_decide() found. */
+static void decide_hang(struct verdict *v)
 {
 	const struct findings *f = v->r->an[AN_FINDINGS];
-	char time[CELL_SZ], share[CELL_SZ];
 
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
@@ -260,14 +251,12 @@ static bool decide_hang(struct verdict *v)
 			continue;
 		decide(v, LIMIT_WAITS, "host", x->lost_ns, v->whole_ns);
 		v->at_most_ns = x->lost_ns;
-		human_time(time, x->lost_ns);
-		human_share(share, x->lost_ns, v->whole_ns);
+		*v->sentence = '\0';
 		say(v, "The program hangs: %s for %s, %s of the trace",
-		    x->fn ? "a wait has not returned" : "a collective has not been joined", time,
-		    share);
-		return true;
+		    x->fn ? "a wait has not returned" : "a collective has not been joined",
+		    HUMAN_TIME(x->lost_ns), HUMAN_SHARE(x->lost_ns, v->whole_ns));
+		return;
 	}
-	return false;
 }
 
 static bool has_steady_state(const struct verdict *v)
@@ -276,38 +265,63 @@ static bool has_steady_state(const struct verdict *v)
 			       v->run_ns >= STEADY_SHARE * v->whole_ns);
 }
 
+enum phase verdict_longest_startup(const struct verdict *v)
+{
+	enum phase most = PHASE_BEFORE;
+
+	for (enum phase p = PHASE_BEFORE; p < PHASE_RUN; p++)
+		if (v->stages.phase_ns[p] > v->stages.phase_ns[most])
+			most = p;
+	return most;
+}
+
+bool verdict_notes_startup(const struct verdict *v)
+{
+	return v->startup_ns && v->startup_ns >= STARTUP_NOTE_SHARE * v->whole_ns;
+}
+
 static bool decide_startup(struct verdict *v)
 {
 	double share = ratio_of(v->startup_ns, v->whole_ns);
-	enum phase most = PHASE_BEFORE;
+	enum phase most = verdict_longest_startup(v);
 	char cell[CELL_SZ], name[96];
 
 	if (share < (has_steady_state(v) ? STARTUP_SHARE : STARTUP_ONLY_SHARE))
 		return false;
-	for (enum phase p = PHASE_BEFORE; p < PHASE_RUN; p++)
-		if (v->stages.phase_ns[p] > v->stages.phase_ns[most])
-			most = p;
 	decide(v, LIMIT_STARTUP, "host", v->startup_ns, v->whole_ns);
 	v->at_most_ns = v->startup_ns;
 	verdict_phase(v, most, name, sizeof(name));
-	say(v, "Start-up limits: it takes %s of the trace", share_text(v, cell));
+	say(v, "Start-up is the limit: it takes %s of the trace", share_text(v, cell));
 	human_time(cell, v->stages.phase_ns[most]);
 	say(v, ", of that %s %s", cell, name);
 	return true;
 }
 
+/* Start-up is the limit of this run; a longer one has the limit of its steady state. */
+static void note_steady_state(struct verdict *v)
+{
+	struct verdict rest = *v;
+
+	if (v->limit != LIMIT_STARTUP || !has_steady_state(v))
+		return;
+	*rest.sentence = '\0';
+	if (v->gpu.whole_ns)
+		decide_measured(&rest);
+	else
+		decide_from_host(&rest);
+	say(v, ". Apart from it: %s", rest.sentence);
+}
+
 static void note_startup(struct verdict *v)
 {
-	char cell[CELL_SZ];
-
-	if (v->limit == LIMIT_STARTUP || v->startup_ns < STARTUP_NOTE_SHARE * v->whole_ns)
+	if (v->limit == LIMIT_STARTUP || !verdict_notes_startup(v))
 		return;
-	human_share(cell, v->startup_ns, v->whole_ns);
-	say(v, ". Start-up, paid once, takes %s of the trace", cell);
+	say(v, ". Start-up, paid once, takes %s of the trace",
+	    HUMAN_SHARE(v->startup_ns, v->whole_ns));
 }
 
 /* Estimated share of the trace that is missing. */
-static double missing_share(const struct report *r)
+static double missing_share(const struct report *r, bool *are_calls)
 {
 	static const enum loss of_calls[] = {LOSS_CALLS,     LOSS_THREADS, LOSS_THREADS_SHARE,
 					     LOSS_PROCESSES, LOSS_DEPTH,   LOSS_INPROC,
@@ -324,21 +338,28 @@ static double missing_share(const struct report *r)
 	for (unsigned i = 0; i < r->file_cnt; i++)
 		read += r->files[i].lines;
 	of_lines = ratio_of(lines, read + lines);
-	return fmax(of_lines, ratio_of(calls, t.call_cnt + calls));
+	*are_calls = calls;
+	/* Recorded, the dropped calls would have lost the same share of their lines. */
+	calls *= 1 - of_lines;
+	return of_lines + (1 - of_lines) * ratio_of(calls, t.call_cnt + calls);
 }
 
 /* If much is missing, the recorded part may not represent the program. */
 static void doubt(struct verdict *v)
 {
-	char was[sizeof(v->sentence)], share[CELL_SZ];
-	double missing = missing_share(v->r);
+	char was[sizeof(v->sentence)];
+	bool are_calls;
+	double missing = missing_share(v->r, &are_calls);
 
 	if (missing < MISSING_SHARE)
 		return;
-	snprintf(was, sizeof(was), "%s", v->sentence);
+	/* Nothing is known of what could be gained. */
+	snprintf(was, sizeof(was), "%.*s%s", (int)v->gain_from, v->sentence,
+		 v->sentence + v->gain_to);
 	*v->sentence = '\0';
-	human_share(share, missing, 1);
-	say(v, "Not known: %s of the trace is missing. From the rest: %s", share, was);
+	say(v, "Not known: %s of the trace is missing%s. From the rest: %s",
+	    HUMAN_SHARE(missing, 1),
+	    are_calls ? ", and missing calls count as time outside CUDA calls" : "", was);
 	v->limit = LIMIT_UNKNOWN;
 	v->basis = "none";
 	v->at_most_ns = 0;
@@ -362,9 +383,8 @@ static void find_idle(struct verdict *v)
 	v->idle.of_ns = v->it.count ? v->it.last_ns - v->it.first_ns : d.span_ns;
 }
 
-static void verdict_finish(void *a)
+void verdict_decide(struct verdict *v)
 {
-	struct verdict *v = a;
 	struct overview_totals t;
 
 	stage_result(v->r, &v->stages);
@@ -382,7 +402,7 @@ static void verdict_finish(void *a)
 		say(v, "Not known: arguments were not recorded. Trace without --no-args");
 	else if (!t.call_cnt)
 		say(v, "Not known: no CUDA call was recorded");
-	else if (decide_hang(v) || decide_startup(v))
+	else if (decide_startup(v))
 		;
 	else if (!t.launch_cnt && !t.graph_launch_cnt && !t.class_cnt[CLASS_TRANSFER])
 		say(v, "Not known: no work for the GPU was recorded");
@@ -393,13 +413,21 @@ static void verdict_finish(void *a)
 		decide_measured(v);
 	else
 		decide_from_host(v);
-	if (!v->r->args_redacted && t.call_cnt) {
+	v->has_calls = !v->r->args_redacted && t.call_cnt;
+}
+
+static void verdict_finish(void *a)
+{
+	struct verdict *v = a;
+
+	if (v->has_calls) {
+		decide_hang(v);
+		note_steady_state(v);
 		note_startup(v);
-		say(v, ".");
-		doubt(v);
-	} else {
-		say(v, ".");
 	}
+	say(v, ".");
+	if (v->has_calls)
+		doubt(v);
 }
 
 void verdict_idle(const struct report *r, struct gpu_idle *res)
@@ -411,9 +439,8 @@ void verdict_idle(const struct report *r, struct gpu_idle *res)
 
 const struct analysis_ops verdict_ops = {
 	.name = "verdict",
-	.new = verdict__new,
+	.size = STATE_SIZE(struct verdict),
 	.finish = verdict_finish,
 	.section = &verdict_table,
 	.print = verdict_print,
-	.free = free,
 };

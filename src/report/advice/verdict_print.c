@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The limit of a program as text and JSON. */
 #include "verdict_priv.h"
 
 #include <stdio.h>
@@ -15,17 +16,15 @@ const char *verdict_phase(const struct verdict *v, enum phase phase, char *text,
 		[PHASE_LOAD] = "loading",
 		[PHASE_WARMUP] = "warm-up",
 		[PHASE_AFTER] = "after the last iteration",
-		[PHASE_END] = "after the last work",
+		[PHASE_END] = "after the last launch, copy or wait",
 	};
-	char cnt[CELL_SZ];
 
 	if (phase != PHASE_RUN) {
 		snprintf(text, size, "%s", names[phase]);
 		return text;
 	}
-	human_count(cnt, v->it.count - v->it.warmup);
 	if (v->it.count)
-		snprintf(text, size, "%s iteration%s", cnt, plural(v->it.count - v->it.warmup));
+		snprintf(text, size, "%s", HUMAN_NOUNS(v->it.count - v->it.warmup, "iteration"));
 	else
 		snprintf(text, size, "no iterations were found");
 	return text;
@@ -50,7 +49,7 @@ static const char *part_text(char buf[SECTION_BUF], const struct verdict *v, enu
 #define SECTION_ROWS  "report/advice/verdict.section"
 #include "report/section_rows.h"
 
-static void say_host(const struct verdict *v, const struct term *term)
+static void print_host(const struct verdict *v, const struct term *term)
 {
 	static const char *const names[PART_CNT] = {
 		[PART_LAUNCH] = "in launches",
@@ -58,10 +57,10 @@ static void say_host(const struct verdict *v, const struct term *term)
 		[PART_SYNC] = "in waits",
 		[PART_MEMORY] = "in memory calls",
 		[PART_MODULE] = "loading code",
-		[PART_OTHER] = "in other calls",
+		[PART_OTHER] = "in other CUDA calls",
 		[PART_OUTSIDE] = "outside CUDA calls",
 	};
-	char text[512], share[CELL_SZ];
+	char text[512];
 	size_t n = 0;
 
 	for (unsigned i = 0; i < PART_CNT && n < sizeof(text); i++) {
@@ -70,15 +69,14 @@ static void say_host(const struct verdict *v, const struct term *term)
 
 		if (v->stages.steady.ns[p] * 1000 < v->run_ns)
 			continue;
-		human_share(share, v->stages.steady.ns[p], v->run_ns);
-		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "", share,
-			      names[p]);
+		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "",
+			      HUMAN_SHARE(v->stages.steady.ns[p], v->run_ns), names[p]);
 	}
 	if (n)
 		term_para(term, "Host in %s: %s", verdict_scope(v->r), text);
 }
 
-static void say_gpu(const struct verdict *v, const struct term *term)
+static void print_idle(const struct verdict *v, const struct term *term)
 {
 	const struct {
 		uint64_t ns;
@@ -87,23 +85,21 @@ static void say_gpu(const struct verdict *v, const struct term *term)
 		     {v->gpu.compute_ns, "computing"},
 		     {v->gpu.copy_alone_ns, "only copying"},
 		     {v->gpu.comm_alone_ns, "only communicating"}};
-	char text[256], share[CELL_SZ];
+	char text[256];
 	size_t n = 0;
 
-	human_share(share, v->idle.ns, v->idle.of_ns);
 	if (v->idle.known && !v->idle.measured)
 		term_para(term,
 			  "GPU in %s: idle at least %s (a lower bound from the host's calls; "
 			  "--gpu-time measures it)",
-			  verdict_scope(v->r), share);
+			  verdict_scope(v->r), HUMAN_SHARE(v->idle.ns, v->idle.of_ns));
 	if (!v->gpu.whole_ns)
 		return;
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (i && parts[i].ns * 1000 < v->gpu.whole_ns)
 			continue;
-		human_share(share, parts[i].ns, v->gpu.whole_ns);
-		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "", share,
-			      parts[i].what);
+		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "",
+			      HUMAN_SHARE(parts[i].ns, v->gpu.whole_ns), parts[i].what);
 	}
 	term_para(term, "GPU in %s, measured: %s", verdict_scope(v->r), text);
 }
@@ -111,17 +107,15 @@ static void say_gpu(const struct verdict *v, const struct term *term)
 void verdict_print_time(const struct report *r, const struct term *term)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
-	char whole[CELL_SZ];
 
 	if (!v->whole_ns || r->args_redacted)
 		return;
-	human_time(whole, v->whole_ns);
-	term_section(term, "Time", "%s, by part of the run", whole);
+	term_section(term, "Time", "%s, by part of the run", HUMAN_TIME(v->whole_ns));
 	section_print(r, &verdict_table, v, v, "time", PHASE_CNT, term);
 	if (!v->run_ns)
 		return;
-	say_host(v, term);
-	say_gpu(v, term);
+	print_host(v, term);
+	print_idle(v, term);
 }
 
 void verdict_print_sentence(const struct report *r, const struct term *term)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* verdict.c decides, verdict_print.c shows. */
+/* The state of the verdict; verdict.c decides, verdict_print.c shows. */
 #ifndef REPORT_ADVICE_VERDICT_PRIV_H
 #define REPORT_ADVICE_VERDICT_PRIV_H
 
@@ -29,17 +29,26 @@ enum verdict_limit {
 struct verdict {
 	struct report *r;
 	enum verdict_limit limit;
-	char sentence[512];
-	const char *basis;   /* "measured", "host", "none" */
-	uint64_t ns, of_ns;  /* the supporting number, and its whole */
-	uint64_t at_most_ns; /* possible gain, as part of the trace */
+	char sentence[768];
+	size_t gain_from, gain_to; /* the possible gain in it */
+	const char *basis;	   /* "measured", "host", "none" */
+	uint64_t ns, of_ns;	   /* the supporting number, and its whole */
+	uint64_t at_most_ns;	   /* possible gain, as part of the trace */
 	/* inputs of the decision */
 	struct stage_result stages;
 	struct iter_result it;
 	struct gpu_period gpu;
 	struct gpu_idle idle;
 	uint64_t whole_ns, startup_ns, run_ns; /* all phases; those before the run; the run */
+	bool has_calls;			       /* and their arguments */
 };
+
+/* Decides on the limit. The findings need it, so they call this in their finish; hangs and notes
+ * follow in the verdict's own. */
+void verdict_decide(struct verdict *v);
+/* Whether the verdict mentions start-up; the longest phase of start-up. */
+bool verdict_notes_startup(const struct verdict *v);
+enum phase verdict_longest_startup(const struct verdict *v);
 
 const char *verdict_limit_name(enum verdict_limit limit);
 /* Formats the name of a phase for the table; returns text. */

@@ -11,15 +11,6 @@
 
 #include "report/iter/iter.h"
 
-static void *gpu__new(struct report *r)
-{
-	struct gpu *g = calloc(1, sizeof(*g));
-
-	if (g)
-		g->r = r;
-	return g;
-}
-
 static void gpu__free(void *a)
 {
 	struct gpu *g = a;
@@ -110,15 +101,20 @@ static void sort_kernels(struct gpu *g)
 	qsort(g->sorted, g->sorted_cnt, sizeof(*g->sorted), by_time);
 }
 
-static void sum_devices(struct gpu *g)
+static bool is_used_by(const struct gpu_device *d, uint32_t pid)
 {
-	struct gpu_result *res = &g->res;
+	return !pid || d->is_shared || gpu_device__is_of(d, pid);
+}
 
-	gpu_devices__finish(&g->devices);
+static void sum_devices(const struct gpu *g, uint32_t pid, struct gpu_result *res)
+{
 	for (unsigned i = 0; i < g->devices.cnt; i++) {
-		struct gpu_device *d = g->devices.of[i];
-		struct gpu_busy *b = &d->busy;
+		const struct gpu_device *d = g->devices.of[i];
+		const struct gpu_busy *b = &d->busy;
 
+		if (!is_used_by(d, pid))
+			continue;
+		res->device_cnt++;
 		res->span_ns += b->last - b->first;
 		res->busy_ns += b->parts[GPU_ANY].total;
 		res->compute_ns += b->parts[GPU_COMPUTE].total;
@@ -129,7 +125,7 @@ static void sum_devices(struct gpu *g)
 			res->comm_ns += b->parts[GPU_COMMUNICATING].total;
 			res->alone_ns += gpu_busy__alone(b);
 		}
-		if (!i || b->first < res->first_ns)
+		if (!res->first_ns || b->first < res->first_ns)
 			res->first_ns = b->first;
 		if (b->longest_gap <= res->longest_gap_ns)
 			continue;
@@ -165,7 +161,7 @@ static const struct gpu_device *device_of(const struct gpu *g, uint32_t pid,
 		const struct gpu_device *d = g->devices.of[i];
 
 		share = share_of(&d->busy, GPU_ANY, it);
-		if ((!gpu_device__is_of(d, pid) && !d->is_shared) || share <= most)
+		if (!is_used_by(d, pid) || share <= most)
 			continue;
 		most = share;
 		best = d;
@@ -232,11 +228,11 @@ static void gpu__finish(void *a)
 	struct gpu *g = a;
 
 	g->res.executions = g->all.cnt;
-	g->res.device_cnt = g->devices.cnt;
 	if (!g->all.cnt)
 		return;
 	sort_kernels(g);
-	sum_devices(g);
+	gpu_devices__finish(&g->devices);
+	sum_devices(g, 0, &g->res);
 	g->res.queue_p50_ns =
 		loghist_percentile(&g->queue, g->all.queue_cnt, 0.5, g->all.queue_max);
 	g->res.queue_p99_ns =
@@ -249,6 +245,15 @@ void gpu_result(const struct report *r, struct gpu_result *res)
 	const struct gpu *g = r->an[AN_GPU];
 
 	*res = g ? g->res : (struct gpu_result){0};
+}
+
+void gpu_result_of(const struct report *r, uint32_t pid, struct gpu_result *res)
+{
+	const struct gpu *g = r->an[AN_GPU];
+
+	*res = (struct gpu_result){0};
+	if (g)
+		sum_devices(g, pid, res);
 }
 
 void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t to_ns,
@@ -267,9 +272,9 @@ void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t
 			if (part[n] > whole)
 				part[n] = whole;
 		}
-		if (part[GPU_ANY] < 1 || (pid && !d->is_shared && !gpu_device__is_of(d, pid)))
+		if (part[GPU_ANY] < 1 || !is_used_by(d, pid))
 			continue;
-		/* Executions that came late may be in one part only. */
+		/* Executions that arrived late may be in one part only. */
 		for (unsigned n = 0; n < GPU_ANY; n++)
 			if (part[n] > part[GPU_ANY])
 				part[n] = part[GPU_ANY];
@@ -303,7 +308,7 @@ bool gpu_of_process(const struct report *r, uint32_t pid, struct gpu_of_process 
 
 const struct analysis_ops gpu_ops = {
 	.name = "gpu",
-	.new = gpu__new,
+	.size = STATE_SIZE(struct gpu),
 	.event = gpu_event_seen,
 	.finish = gpu__finish,
 	.section = &gpu_table,

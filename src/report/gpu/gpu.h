@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* GPU times (--gpu-time) for other analyses, from their finish on. */
+/* GPU times (--gpu-time) for other analyses, which may use them when they finish. */
 #ifndef REPORT_GPU_GPU_H
 #define REPORT_GPU_GPU_H
 
@@ -13,7 +13,7 @@
 struct gpu_result {
 	uint64_t executions; /* 0: there are no times */
 	unsigned device_cnt;
-	/* Sums over all devices. */
+	/* Sums over these devices. */
 	uint64_t span_ns, busy_ns, compute_ns, copy_ns, overlap_ns;
 	bool shared; /* several processes use one device number */
 	/* Time with NCCL kernels, and with nothing else; only devices that are not shared. */
@@ -31,6 +31,8 @@ struct gpu_result {
 	uint64_t iter_coarse_ns;
 };
 void gpu_result(const struct report *r, struct gpu_result *res);
+/* The same, but with sums over the devices that process pid uses; 0: all. */
+void gpu_result_of(const struct report *r, uint32_t pid, struct gpu_result *res);
 
 /* Device time from from_ns to to_ns, for process pid or for all (pid 0). The parts add up to
  * whole_ns, which counts each device that executed something in that time. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* GPU times as text and JSON. */
 #include "gpu_priv.h"
 
 #include <inttypes.h>
@@ -19,14 +20,11 @@ static const char *dir_name(unsigned dir)
 /* Why the iterations have no GPU times. */
 static const char *coarse_words(const struct gpu_result *res, char text[WORDS_SZ])
 {
-	char piece[CELL_SZ];
-
-	human_time(piece, res->iter_coarse_ns);
 	snprintf(
 		text, WORDS_SZ,
 		"the trace is too long for iterations as short as these: GPU time is stored in intervals of %s, and "
 		"an iteration has fewer than %d of them; trace for a shorter time (--duration)",
-		piece, ITER_PIECES);
+		HUMAN_TIME(res->iter_coarse_ns), ITER_PIECES);
 	return text;
 }
 
@@ -104,64 +102,50 @@ static void print_kernels(const struct gpu *g, const struct term *term)
 
 	section_print(g->r, &gpu_table, g, g, "kernels", rows, term);
 	if (g->sorted_cnt > rows)
-		fprintf(term->f, "  and %u more kernel%s\n", g->sorted_cnt - rows,
-			plural(g->sorted_cnt - rows));
-}
-
-static void print_line(const struct term *term, const char *text)
-{
-	fputs("  ", term->f);
-	term_text(term, text, 2);
+		term_para(term, "and %u more kernel%s", g->sorted_cnt - rows,
+			  plural(g->sorted_cnt - rows));
 }
 
 static void print_words(const struct gpu *g, const struct term *term)
 {
 	const struct gpu_result *res = &g->res;
 	const struct trace_end *end = g->r->end;
-	char a[CELL_SZ], b[CELL_SZ], text[WORDS_SZ + 96], why[WORDS_SZ];
+	char why[WORDS_SZ];
 
 	if (g->all.queue_cnt) {
-		human_time(a, res->queue_p50_ns);
-		human_time(b, res->queue_p99_ns);
-		snprintf(text, sizeof(text),
-			 "From a call to its start on the GPU: median %s, 99 %% below %s", a, b);
-		print_line(term, text);
+		term_para(term, "From a call to its start on the GPU: median %s, 99 %% below %s",
+			  HUMAN_TIME(res->queue_p50_ns), HUMAN_TIME(res->queue_p99_ns));
 	}
 	if (res->gpu_bound || res->host_bound) {
-		human_count(a, res->gpu_bound);
-		human_count(b, res->host_bound);
-		snprintf(
-			text, sizeof(text),
+		term_para(
+			term,
 			"Iterations: %s limited by the GPU, %s by the host; the GPU is busy for %.0f %% of the median "
 			"iteration",
-			a, b, 100 * res->iter_busy_median);
-		print_line(term, text);
+			HUMAN_COUNT(res->gpu_bound), HUMAN_COUNT(res->host_bound),
+			100 * res->iter_busy_median);
 	}
 	if (res->iter_coarse_ns) {
 		coarse_words(res, why);
-		snprintf(text, sizeof(text),
-			 "Iterations: unknown whether the GPU or the host limits them: %s", why);
-		print_line(term, text);
+		term_para(term, "Iterations: unknown whether the GPU or the host limits them: %s",
+			  why);
 	}
 	if (res->iter_comm_median > 0) {
-		snprintf(
-			text, sizeof(text),
+		term_para(
+			term,
 			"NCCL's kernels run for %.1f %% of the median iteration, and alone for %.1f %%",
 			100 * res->iter_comm_median, 100 * res->iter_alone_median);
-		print_line(term, text);
 	}
 	if (!end || !end->gpu.on)
 		return;
-	human_count(a, end->gpu.launches_untimed);
-	human_count(b, end->gpu.launches_timed + end->gpu.launches_untimed);
-	snprintf(
-		text, sizeof(text),
+	term_para(
+		term,
 		"Without a GPU time: %s of %s launches; %llu records dropped by CUPTI, %llu without times, %llu "
 		"not read in time, %llu without a call; times are accurate to %llu ns",
-		a, b, (unsigned long long)end->gpu.dropped, (unsigned long long)end->gpu.untimed,
+		HUMAN_COUNT(end->gpu.launches_untimed),
+		HUMAN_COUNT(end->gpu.launches_timed + end->gpu.launches_untimed),
+		(unsigned long long)end->gpu.dropped, (unsigned long long)end->gpu.untimed,
 		(unsigned long long)end->gpu.lost, (unsigned long long)end->gpu.no_call,
 		(unsigned long long)end->gpu.clock_error_ns);
-	print_line(term, text);
 }
 
 void gpu_print(const void *a, const struct term *term)
@@ -170,17 +154,16 @@ void gpu_print(const void *a, const struct term *term)
 
 	if (!g->all.cnt)
 		return;
-	putc('\n', term->f);
-	term_bold(term, "On the GPU\n");
+	term_heading(term, "On the GPU");
 	section_print(g->r, &gpu_table, g, g, "devices", TABLE_ROWS, term);
 	if (g->res.shared)
 		term_para(term, GPU_SHARED_WORDS);
-	putc('\n', term->f);
+	term_gap(term);
 	if (g->res.comm_ns &&
 	    section_print(g->r, &gpu_table, g, g, "communication", TABLE_ROWS, term))
-		putc('\n', term->f);
+		term_gap(term);
 	if (section_print(g->r, &gpu_table, g, g, "others", TABLE_ROWS, term))
-		putc('\n', term->f);
+		term_gap(term);
 	print_kernels(g, term);
 	print_words(g, term);
 }

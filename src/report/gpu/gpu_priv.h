@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sums of executions: the state of gpu.c and gpu_print.c. */
 #ifndef REPORT_GPU_GPU_PRIV_H
 #define REPORT_GPU_GPU_PRIV_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Samples of --gpu-stats as text and JSON. */
 #include <inttypes.h>
 
 #include "gpu_sums_priv.h"
@@ -56,12 +57,10 @@ static void print_notes(const struct gpu_sums *g, const struct term *term)
 	for (unsigned i = 0; i < g->device_cnt; i++) {
 		const struct gpu_device *d = &g->devices[i];
 		const struct gpu_value *v = d->values;
-		char time[CELL_SZ];
 
-		human_time(time, d->throttled_ns);
 		if (d->throttled_ns)
-			term_para(term, "GPU %" PRIu64 " was throttled for %s: %s", d->gpu, time,
-				  d->throttle);
+			term_para(term, "GPU %" PRIu64 " was throttled for %s: %s", d->gpu,
+				  HUMAN_TIME(d->throttled_ns), d->throttle);
 		if (v[CT_GPU_XIDS].max)
 			term_para(term, "GPU %" PRIu64 ": %" PRIu64 " Xids, the last was %" PRIu64,
 				  d->gpu, v[CT_GPU_XIDS].max, v[CT_GPU_LAST_XID].last);
@@ -71,11 +70,8 @@ static void print_notes(const struct gpu_sums *g, const struct term *term)
 				  " uncorrected memory errors since the driver was loaded",
 				  d->gpu, v[CT_GPU_ECC_UNCORRECTED].max);
 	}
-	for (unsigned i = 0; i < g->missing_cnt; i++) {
-		fputs("  missing: ", term->f);
-		term_name(term, g->missing[i], term->width - 11);
-		putc('\n', term->f);
-	}
+	for (unsigned i = 0; i < g->missing_cnt; i++)
+		term_para(term, "missing: %s", g->missing[i]);
 	if (g->rejected_cnt)
 		term_para(term, "%" PRIu64 " %s missing: too many devices or processes",
 			  g->rejected_cnt, noun(g->rejected_cnt, "sample is", "samples are"));
@@ -85,7 +81,6 @@ void gpu_sums__print(const struct gpu_sums *g, const struct term *term)
 {
 	double cost_ns = 0;
 	uint64_t cnt = 0, samples = 0;
-	char cost[CELL_SZ];
 
 	if (!g || (!g->device_cnt && !g->missing_cnt))
 		return;
@@ -95,17 +90,16 @@ void gpu_sums__print(const struct gpu_sums *g, const struct term *term)
 		if (g->devices[i].sample_cnt > samples)
 			samples = g->devices[i].sample_cnt;
 	}
-	human_time(cost, cnt ? cost_ns / cnt : 0);
 	if (cnt)
 		term_section(term, "GPUs by NVML",
-			     "%" PRIu64 " sample%s, each %s of a process of its own", samples,
-			     plural(samples), cost);
+			     "%" PRIu64 " sample%s; each took a separate process %s", samples,
+			     plural(samples), HUMAN_TIME(cnt ? cost_ns / cnt : 0));
 	else
 		term_section(term, "GPUs by NVML", "no samples");
 	if (cnt)
 		section_print(NULL, &gpu_stats_table, g, g, "devices", TABLE_ROWS, term);
 	if (g->process_cnt) {
-		putc('\n', term->f);
+		term_gap(term);
 		section_print(NULL, &gpu_stats_table, g, g, "processes", 10, term);
 	}
 	print_notes(g, term);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Values of devices and processes: the state of gpu_sums.c and gpu_sums_print.c. */
 #ifndef REPORT_GPU_GPU_SUMS_PRIV_H
 #define REPORT_GPU_GPU_SUMS_PRIV_H
 

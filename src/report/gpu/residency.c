@@ -7,6 +7,7 @@
 
 #include "report/collect.h"
 #include "report/section.h"
+#include "util/order.h"
 
 /* A longer gap between two contexts is idle time; a switch takes a tenth of this. */
 #define SWITCH_MAX_NS 1000000
@@ -89,9 +90,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct resident *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? 1 : -1;
-	return (x->pid > y->pid) - (x->pid < y->pid);
+	return DESCENDING(x->ns, y->ns) ?: ASCENDING(x->pid, y->pid);
 }
 
 static int by_minor(const void *a, const void *b)
@@ -99,9 +98,7 @@ static int by_minor(const void *a, const void *b)
 	const struct resident_gpu *x = *(struct resident_gpu *const *)a;
 	const struct resident_gpu *y = *(struct resident_gpu *const *)b;
 
-	if (x->minor != y->minor)
-		return x->minor < y->minor ? -1 : 1;
-	return (x->trace > y->trace) - (x->trace < y->trace);
+	return ASCENDING(x->minor, y->minor) ?: ASCENDING(x->trace, y->trace);
 }
 
 void residency__sort(struct residency *r)
@@ -150,28 +147,26 @@ void residency__json(const struct residency *r, struct json *j)
 static void print_gpu(const struct residency *r, const struct resident_gpu *g,
 		      const struct term *term)
 {
-	char switches[CELL_SZ], span[CELL_SZ], share[CELL_SZ], each[CELL_SZ], empty[CELL_SZ];
-	char title[48], missed[CELL_SZ];
+	char share[CELL_SZ];
+	char title[48];
 
 	if (g->trace)
 		snprintf(title, sizeof(title), "Context switches of GPU %u, trace %u", g->minor,
 			 g->trace);
 	else
 		snprintf(title, sizeof(title), "Context switches of GPU %u", g->minor);
-	human_count(switches, g->switch_cnt);
-	human_time(span, resident_span_ns(g));
 	human_share(share, g->between_ns, resident_span_ns(g));
-	human_time(each, g->switch_cnt ? (double)g->between_ns / g->switch_cnt : 0);
-	human_time(empty, g->empty_ns);
-	term_section(term, title, "%s in %s; %s between two contexts, %s each%s%s", switches, span,
-		     share[0] ? share : "nothing", each, g->empty_ns ? "; nobody had it for " : "",
-		     g->empty_ns ? empty : "");
+	term_section(term, title, "%s in %s; %s between two contexts, %s each%s%s",
+		     HUMAN_COUNT(g->switch_cnt), HUMAN_TIME(resident_span_ns(g)),
+		     share[0] ? share : "nothing",
+		     HUMAN_TIME(g->switch_cnt ? (double)g->between_ns / g->switch_cnt : 0),
+		     g->empty_ns ? "; no process had it for " : "",
+		     g->empty_ns ? HUMAN_TIME(g->empty_ns) : "");
 	section_print(NULL, &resident_gpu_table, r, g, "processes", TABLE_ROWS, term);
-	human_count(missed, g->lost_before);
 	if (g->lost_before)
-		fprintf(term->f,
-			"  %s record%s of the driver's log missing: the process at that time is unknown\n",
-			missed, plural(g->lost_before));
+		term_para(term,
+			  "%s of the driver's log missing: the process at that time is unknown",
+			  HUMAN_NOUNS(g->lost_before, "record"));
 }
 
 void residency__print(const struct residency *r, const struct term *term)

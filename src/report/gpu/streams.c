@@ -2,7 +2,8 @@
 /*
  * Streams: the work submitted to each, how far it ran ahead of the work known to be done, and which
  * streams wait for which. Work is known to be done after a synchronisation, a successful query or a
- * copy that is not async. Work that this stream had waited for is done too, one step back.
+ * copy that is not async. Work that this stream had waited for is then done, too; only direct waits
+ * are followed.
  */
 #include "streams.h"
 
@@ -14,17 +15,9 @@
 #include "report/kernels/graphs.h"
 #include "report/memory/memory.h"
 #include "streams_priv.h"
+#include "util/order.h"
 
 #define PROCS_MAX 32768 /* each row is a process: the table holds twice as many */
-
-static void *streams__new(struct report *r)
-{
-	struct streams *s = calloc(1, sizeof(*s));
-
-	if (s)
-		s->r = r;
-	return s;
-}
 
 static void streams__free(void *a)
 {
@@ -72,7 +65,7 @@ static struct stream *stream_get(struct streams *s, const struct trace_event *ev
 
 	if (i == KEYS_NONE)
 		return NULL;
-	if (s->by_key[i] && (!s->list[s->by_key[i] - 1].gone ||
+	if (s->by_key[i] && (!s->list[s->by_key[i] - 1].destroyed ||
 			     !memlimit_has(&s->list_rows, 1, MEMLIMIT_STREAMS_MAX)))
 		return &s->list[s->by_key[i] - 1];
 	if (!memlimit_charge(&s->list_rows, 1, MEMLIMIT_STREAMS_MAX, MEMLIMIT_STREAMS))
@@ -271,7 +264,7 @@ static void on_create(struct streams *s, const struct trace_event *ev)
 	if (!x)
 		return;
 	if (x->created || x->submitted) { /* its end was lost */
-		x->gone = true;
+		x->destroyed = true;
 		x = stream_get(s, ev, handle_of(ev));
 		if (!x)
 			return;
@@ -291,7 +284,7 @@ static void on_destroy(struct streams *s, const struct trace_event *ev)
 
 	x = stream_get(s, ev, handle_of(ev));
 	if (x)
-		x->gone = true;
+		x->destroyed = true;
 }
 
 static void on_event_life(struct streams *s, const struct trace_event *ev)
@@ -312,7 +305,7 @@ static void on_process(struct streams *s, const struct trace_event *ev)
 	while (p && p->first) {
 		struct stream *x = &s->list[p->first - 1];
 
-		x->gone = true;
+		x->destroyed = true;
 		p->first = x->next;
 	}
 }
@@ -382,19 +375,14 @@ static int by_use(const void *a, const void *b)
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	const struct stream *x = &sort_list[i], *y = &sort_list[k];
 
-	if (x->submitted != y->submitted)
-		return x->submitted < y->submitted ? 1 : -1;
-	return (i > k) - (i < k);
+	return DESCENDING(x->submitted, y->submitted) ?: ASCENDING(i, k);
 }
 
 static int by_count(const void *a, const void *b)
 {
 	const struct stream_edge *x = a, *y = b;
 
-	if (x->cnt != y->cnt)
-		return x->cnt < y->cnt ? 1 : -1;
-	return x->from != y->from ? (x->from > y->from) - (x->from < y->from)
-				  : (x->to > y->to) - (x->to < y->to);
+	return DESCENDING(x->cnt, y->cnt) ?: ASCENDING(x->from, y->from) ?: ASCENDING(x->to, y->to);
 }
 
 static void streams_finish(void *a)
@@ -423,7 +411,7 @@ void streams_result(const struct report *r, struct streams_result *res)
 
 const struct analysis_ops streams_ops = {
 	.name = "streams",
-	.new = streams__new,
+	.size = STATE_SIZE(struct streams),
 	.event = streams_event,
 	.finish = streams_finish,
 	.section = &streams_table,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Streams and their events as text and JSON. */
 #include <stdio.h>
 
 #include "report/memory/memory.h"
@@ -47,33 +48,28 @@ static const char *stream_text(char buf[SECTION_BUF], const struct stream *x)
 static void print_edges(const struct streams *s, const struct term *term)
 {
 	unsigned top = report_rows(term, s->r->opts.top);
-	char cnt[CELL_SZ];
 
 	for (unsigned i = 0; i < s->edge_keys.cnt && i < top; i++) {
-		human_count(cnt, s->edges[i].cnt);
-		term_para(term, "0x%llx waited for an event of 0x%llx: %s time%s",
+		term_para(term, "0x%llx waited for an event of 0x%llx: %s",
 			  (unsigned long long)s->list[s->edges[i].to].handle,
-			  (unsigned long long)s->list[s->edges[i].from].handle, cnt,
-			  plural(s->edges[i].cnt));
+			  (unsigned long long)s->list[s->edges[i].from].handle,
+			  HUMAN_NOUNS(s->edges[i].cnt, "time"));
 	}
 }
 
 void streams_print(const void *a, const struct term *term)
 {
 	const struct streams *s = a;
-	char used[CELL_SZ], unused[CELL_SZ], share[CELL_SZ];
 	unsigned used_cnt = 0;
 
 	for (unsigned i = 0; i < s->cnt; i++)
 		used_cnt += is_used(&s->list[i]);
 	if (!used_cnt)
 		return;
-	human_count(used, used_cnt);
-	human_count(unused, s->cnt - used_cnt);
-	human_share(share, s->default_launches, s->launches);
 	term_section(term, "Streams",
-		     "%s used, %s unused; %s of launches on the legacy default stream", used,
-		     unused, s->launches ? share : "none");
+		     "%s used, %s unused; %s of launches on the legacy default stream",
+		     HUMAN_COUNT(used_cnt), HUMAN_COUNT(s->cnt - used_cnt),
+		     s->launches ? HUMAN_SHARE(s->default_launches, s->launches) : "none");
 	section_print(s->r, &streams_table, s, s, "list", 0, term);
 	print_edges(s, term);
 	if (s->switches)

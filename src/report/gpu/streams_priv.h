@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Streams and edges between them: the state of streams.c and streams_print.c. */
 #ifndef REPORT_GPU_STREAMS_PRIV_H
 #define REPORT_GPU_STREAMS_PRIV_H
 
@@ -17,7 +18,7 @@ struct stream {
 	uint64_t handle, created_ns;
 	uint64_t ctx;	   /* memory_context() of the creating call, or of its last work */
 	uint32_t pid, tid; /* tid: only for a per-thread default stream, else 0 */
-	bool created, has_flags, has_priority, gone;
+	bool created, has_flags, has_priority, destroyed;
 	uint64_t flags;
 	int32_t priority;
 	uint64_t launches, transfers, bytes, syncs, sync_ns, recorded, waited;
@@ -53,7 +54,7 @@ struct streams {
 	struct stream_proc *procs;
 	unsigned by_key_cap, cnt, cap, event_cap, edge_cap, proc_cap;
 	uint64_t launches, work, default_launches, default_work, switches, first_switch_ns;
-	uint32_t *sorted; /* valid from the finish on: indices, most used first */
+	uint32_t *sorted; /* valid after the finish: indices, most used first */
 };
 
 /* The legacy default stream and blocking streams wait for each other. */

@@ -105,6 +105,11 @@ static enum host_place place_of(const struct transfers *t, const struct trace_ev
 	return src < dst ? src : dst;
 }
 
+bool transfer_is_pageable(const struct report *r, const struct trace_event *ev)
+{
+	return r->an[AN_TRANSFERS] && place_of(r->an[AN_TRANSFERS], ev) == HOST_PAGEABLE;
+}
+
 /* Duration of the copy itself; false: not known. The host's time is used, from start to return, if
  * the call returned when the copy was done. Times measured on the GPU would go here. */
 static bool copy_ns(const struct trace_event *ev, uint64_t *ns)
@@ -253,13 +258,12 @@ static bool has_bandwidth(const struct transfers *t)
 
 static void transfers__print(const void *a, const struct term *term)
 {
-	char cnt[CELL_SZ], bytes[CELL_SZ], rate[CELL_SZ], text[256];
+	char text[256];
 	const struct transfers *t = a;
 
 	if (!has_any(t))
 		return;
-	putc('\n', term->f);
-	term_bold(term, "Transfers\n");
+	term_heading(term, "Transfers");
 	section_print(t->r, &transfers_table, t, t, "all", TABLE_ROWS, term);
 	if (has_bandwidth(t))
 		term_para(
@@ -267,13 +271,10 @@ static void transfers__print(const void *a, const struct term *term)
 			"Bandwidth: of transfers that were complete when the call returned, by host time in the call.");
 	if (!t->pageable_cnt)
 		return;
-	human_count(cnt, t->pageable_cnt);
-	human_bytes(bytes, t->pageable_bytes);
-	human_rate(rate, t->pageable_bytes, t->pageable_ns);
 	snprintf(text, sizeof(text), "Pageable host memory: %s cop%s, %s in total, %s of host time",
-		 cnt, t->pageable_cnt == 1 ? "y" : "ies", bytes, rate);
-	fputs("  ", term->f);
-	term_text(term, text, 2);
+		 HUMAN_COUNT(t->pageable_cnt), t->pageable_cnt == 1 ? "y" : "ies",
+		 HUMAN_BYTES(t->pageable_bytes), HUMAN_RATE(t->pageable_bytes, t->pageable_ns));
+	term_para(term, "%s", text);
 }
 
 static void *transfers__new(struct report *r)

@@ -13,4 +13,7 @@ struct transfers_result {
 /* All zero if the analysis did not run. */
 void transfers_result(const struct report *r, struct transfers_result *res);
 
+/* Returns whether the copy is from or to host memory that is known to be pageable. */
+bool transfer_is_pageable(const struct report *r, const struct trace_event *ev);
+
 #endif /* REPORT_GPU_TRANSFERS_H */

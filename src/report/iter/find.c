@@ -90,9 +90,8 @@ static void sums_sub(struct it_sums *a, const struct it_sums *b)
 	a->call_ns -= b->call_ns;
 }
 
-/* Adds segments i to i + k as an iteration. In a round it begins at the previous one's end. */
-static uint64_t add_iter(struct iter *it, const struct it_thread *t, unsigned i, unsigned k,
-			 bool new_round)
+uint64_t iter_add_segments(struct iter *it, const struct it_thread *t, unsigned i, unsigned k,
+			   bool new_round)
 {
 	struct it_iter *iter = iter_add(it);
 	uint64_t work = 0;
@@ -203,7 +202,7 @@ static uint64_t add_runs(struct iter *it, const struct repeat *f)
 
 			if (n != s && long_gap(it, &t->segs[n], usual))
 				new_round = true;
-			work += add_iter(it, t, n, k, new_round);
+			work += iter_add_segments(it, t, n, k, new_round);
 			done = n + k;
 		}
 		i += len;
@@ -235,7 +234,7 @@ static uint64_t add_all(struct iter *it, const struct it_thread *t)
 	uint64_t work = 0;
 
 	for (unsigned i = 0; i < t->seg_cnt; i++)
-		work += add_iter(it, t, i, 1, !i || it->r->opts.iter != ITER_SYNC);
+		work += iter_add_segments(it, t, i, 1, !i || it->r->opts.iter != ITER_SYNC);
 	it->round_cnt = 1;
 	for (unsigned i = 0; i < it->cnt; i++) {
 		it->list[i].round = 0;
@@ -247,7 +246,7 @@ static uint64_t add_all(struct iter *it, const struct it_thread *t)
 	return work;
 }
 
-static void say_auto(struct iter *it, const struct repeat *f, uint64_t work)
+static void print_auto(struct iter *it, const struct repeat *f, uint64_t work)
 {
 	int n;
 
@@ -291,7 +290,7 @@ uint64_t iter_find_segments(struct iter *it)
 	it->res.confidence = 1;
 	work = is_auto ? add_runs(it, &best) : add_all(it, best.t);
 	if (is_auto)
-		say_auto(it, &best, work);
+		print_auto(it, &best, work);
 	sample = typical(best.t, best.key);
 	if (sample && best.k == 1) {
 		it->sample = sample->kernels;

@@ -2,8 +2,8 @@
 /*
  * Iterations: tokens, training steps. Each thread's calls are cut into segments, by default where
  * the thread waits for the GPU after launches. A segment's pattern is the number of launches of
- * each kernel. Two are alike if they share four fifths of their launches, so a kernel that depends
- * on length does not change the pattern.
+ * each kernel. Two are similar if they share four fifths of their launches, so a kernel that
+ * depends on length does not change the pattern.
  */
 #include "iter_priv.h"
 
@@ -16,15 +16,6 @@
 #define ALIKE	    0.8
 #define KERNELS_MAX (1 << 20)
 #define GRAPH_KEY   1 /* no address of a name */
-
-static void *iter__new(struct report *r)
-{
-	struct iter *it = calloc(1, sizeof(*it));
-
-	if (it)
-		it->r = r;
-	return it;
-}
 
 static void iter__free(void *a)
 {
@@ -47,6 +38,8 @@ static void iter__free(void *a)
 	memlimit_share_free(&it->seg_rows);
 	keys__free(&it->thread_keys);
 	keys__free(&it->kernel_keys);
+	keys__free(&it->coll_keys);
+	memlimit_free(it->colls);
 	free(it);
 }
 
@@ -97,7 +90,7 @@ static void keep_sample(struct it_pattern *p, const struct it_thread *t)
 	p->kernel_cnt = t->step_cnt;
 }
 
-/* The pattern of the open segment; a new one if no pattern is alike. */
+/* The pattern of the open segment; a new one if no pattern is similar. */
 static uint32_t pattern_of(struct it_thread *t)
 {
 	struct it_pattern *p;
@@ -158,6 +151,7 @@ static void cut(struct iter *it, struct it_thread *t)
 	struct it_seg *segs;
 
 	if (t->open && (work || it->r->opts.iter == ITER_MARKER)) {
+		t->cur.colls = iter_colls_of(it, t->pid);
 		t->cur.pattern = work ? pattern_of(t) : IT_NONE;
 		t->work += work;
 		segs = seg_room(it, t);
@@ -229,6 +223,21 @@ static void begin_anew(struct it_seg *s)
 	s->loads = false;
 }
 
+uint32_t iter_colls_of(struct iter *it, uint32_t pid)
+{
+	uint32_t i = keys__find(&it->coll_keys, pid);
+
+	return i == KEYS_NONE ? 0 : it->colls[i];
+}
+
+static void count_collective(struct iter *it, const struct trace_event *ev)
+{
+	uint32_t i = keys_row(&it->coll_keys, ev->pid, MEMLIMIT_THREADS, it->colls, it->coll_cap);
+
+	if (i != KEYS_NONE)
+		it->colls[i]++;
+}
+
 static bool is_marker(const struct iter *it, const struct trace_event *ev)
 {
 	const char *marker = it->r->opts.marker;
@@ -242,7 +251,11 @@ static void iter_event(void *a, const struct trace_event *ev)
 	enum iter_mode mode = it->r->opts.iter;
 	struct it_thread *t;
 
-	if (!call_was_made(ev) || !call_is_top(ev))
+	if (!call_was_made(ev))
+		return;
+	if (ev->type == TYPE_COLLECTIVE && call_is_outer(ev) && call_does(ev, DOES_COLLECTIVE))
+		count_collective(it, ev);
+	if (!call_is_top(ev))
 		return;
 	t = thread_get(it, ev);
 	if (!t)
@@ -279,7 +292,7 @@ static void iter_finish(void *a)
 
 const struct analysis_ops iter_ops = {
 	.name = "iterations",
-	.new = iter__new,
+	.size = STATE_SIZE(struct iter),
 	.event = iter_event,
 	.finish = iter_finish,
 	.section = &iter_table,

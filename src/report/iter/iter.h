@@ -50,6 +50,7 @@ void iter_of_process(const struct report *r, uint32_t pid, struct iter_result *r
 struct iter_span {
 	uint64_t begin_ns, end_ns;
 	bool warmup;
+	unsigned round; /* of consecutive iterations */
 };
 struct iter_span iter_at(const struct report *r, uint64_t i);
 /* Number of the round at this moment, from 1. 0: none, or pid is not iter_result()'s process. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * iter.c cuts each thread's calls into segments and groups alike ones. find.c and period.c make
+ * The state of the analysis of iterations.
+ *
+ * iter.c cuts each thread's calls into segments and groups similar ones. find.c and period.c make
  * iterations of them after the last event, result.c measures them, print.c shows them.
  */
 #ifndef REPORT_ITER_ITER_PRIV_H
@@ -30,7 +32,8 @@ struct it_seg {
 	struct it_sums before; /* of these, before begin_ns */
 	uint64_t work;	       /* kernels, with those of its graphs */
 	uint32_t kernels, graphs;
-	uint32_t pattern; /* IT_NONE: no kept pattern is alike */
+	uint32_t colls;	  /* collectives of the process up to its end */
+	uint32_t pattern; /* IT_NONE: no kept pattern is similar */
 	bool loads;	  /* modules, since begin_ns */
 };
 
@@ -59,7 +62,7 @@ struct it_thread {
 	struct it_sketch sketch;
 	struct it_step *steps; /* launches of the segment */
 	unsigned step_cnt, step_cap;
-	/* of the segment with most launches: it may contain a loop that does not wait */
+	/* of the segment with the most launches: it may contain a loop that does not wait */
 	struct it_step *longest;
 	unsigned longest_cnt, longest_cap;
 	struct it_seg *segs;
@@ -83,11 +86,15 @@ struct kernel_row {
 struct iter {
 	struct report *r;
 	struct keys thread_keys, kernel_keys;
+	struct keys coll_keys; /* processes with collectives */
+	uint32_t *colls;       /* their numbers */
+	unsigned coll_cap;
 	struct it_thread *threads;
 	unsigned thread_cap;
 	struct memlimit_share seg_rows;
-	uint64_t lost_segs;		 /* beyond MEMLIMIT_SEGMENTS_MAX */
-	const struct it_thread *longest; /* thread with most launches in one segment; NULL: none */
+	uint64_t lost_segs; /* beyond MEMLIMIT_SEGMENTS_MAX */
+	const struct it_thread
+		*longest; /* thread with the most launches in one segment; NULL: none */
 	/* results */
 	struct it_iter *list;
 	unsigned cnt, cap, round_cnt;
@@ -108,6 +115,18 @@ struct iter {
 uint64_t iter_find_segments(struct iter *it);
 uint64_t iter_find_periods(struct iter *it, uint64_t better_than);
 struct it_iter *iter_add(struct iter *it);
+/* Adds k segments from i on as one iteration; returns the launches in it. In a round it begins at
+ * the previous one's end. */
+uint64_t iter_add_segments(struct iter *it, const struct it_thread *t, unsigned i, unsigned k,
+			   bool new_round);
+/* Sets the result from the list, which has found launches. */
+void iter_measure(struct iter *it, uint64_t found);
+/* Finds iterations in the calls of one process alone. Free with iter_alone_free(). */
+void iter_find_alone(const struct iter *all, uint32_t pid, struct iter *alone);
+void iter_alone_free(struct iter *alone);
+/* share.c: ranks of a job have the same iterations. */
+void iter_share(struct iter *it);
+uint32_t iter_colls_of(struct iter *it, uint32_t pid);
 const char *iter_kernel_name(const struct iter *it, uint32_t kernel);
 /* The value of one iteration. */
 uint64_t iter_value(const struct it_iter *i, enum iter_stat stat);
@@ -119,8 +138,8 @@ void iter_find(struct iter *it);
 void iter_count_kernels(struct iter *it);
 void iter_print(const void *a, const struct term *term);
 
-/* Returns whether thread t has more than the current maximum. Of equal threads the lowest wins,
- * because their order in the trace is chance. */
+/* Returns whether thread t has more than the current maximum. If threads are equal, the lowest
+ * wins, because their order in the trace is chance. */
 static inline bool iter_has_more(const struct it_thread *t, uint64_t n,
 				 const struct it_thread *most, uint64_t most_n)
 {

@@ -7,6 +7,7 @@
  */
 #include "iter_priv.h"
 #include "util/plural.h"
+#include "util/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +25,14 @@ static int by_len(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	return (x > y) - (x < y);
+	return ASCENDING(x, y);
 }
 
 static int by_cnt(const void *a, const void *b)
 {
 	const struct gap *x = a, *y = b;
 
-	if (x->cnt != y->cnt)
-		return x->cnt < y->cnt ? 1 : -1;
-	return (x->len > y->len) - (x->len < y->len);
+	return DESCENDING(x->cnt, y->cnt) ?: ASCENDING(x->len, y->len);
 }
 
 /* Distances between a launch (with its successors) and its next occurrence. */

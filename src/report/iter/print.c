@@ -2,6 +2,7 @@
 /* Iterations as JSON and as text. */
 #include "iter_priv.h"
 #include "report/section.h"
+#include "util/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +11,14 @@ static int by_kernel(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	return (x > y) - (x < y);
+	return ASCENDING(x, y);
 }
 
 static int by_cnt(const void *a, const void *b)
 {
 	const struct kernel_row *x = a, *y = b;
 
-	if (x->cnt != y->cnt)
-		return x->cnt < y->cnt ? 1 : -1;
-	return (x->kernel > y->kernel) - (x->kernel < y->kernel);
+	return DESCENDING(x->cnt, y->cnt) ?: ASCENDING(x->kernel, y->kernel);
 }
 
 void iter_count_kernels(struct iter *it)
@@ -98,22 +97,19 @@ static const char *const modes[] = {
 void iter_print(const void *a, const struct term *term)
 {
 	const struct iter *it = a;
-	char count[CELL_SZ], rounds[CELL_SZ], warmup[CELL_SZ];
 
 	if (!it->cnt) {
 		term_section(term, "Iterations", "none found: %s", it->why);
 		return;
 	}
-	human_count(count, it->cnt);
-	human_count(rounds, it->round_cnt);
-	human_count(warmup, it->res.warmup);
 	term_section(
 		term, "Iterations",
 		"%s in %s round%s; the numbers below exclude %s of warm-up; confidence %.0f %%",
-		count, rounds, plural(it->round_cnt), warmup, it->res.confidence * 100);
+		HUMAN_COUNT(it->cnt), HUMAN_COUNT(it->round_cnt), plural(it->round_cnt),
+		HUMAN_COUNT(it->res.warmup), it->res.confidence * 100);
 	term_para(term, "%s.", it->why);
 	section_print(it->r, &iter_table, it, it, "stats", ITS_CNT, term);
 	if (it->row_cnt)
-		putc('\n', term->f);
+		term_gap(term);
 	section_print(it->r, &iter_table, it, it, "sequence", 0, term);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Makes iterations of segments, and measures them. */
+/* Makes iterations from segments, and measures them. */
 #include "iter_priv.h"
 
 #include <stdlib.h>
@@ -120,15 +120,11 @@ static uint64_t found_beside(const struct iter *it)
 	return found;
 }
 
-static void find(struct iter *it)
+void iter_measure(struct iter *it, uint64_t found)
 {
 	struct iter_result *res = &it->res;
-	uint64_t found = iter_find_segments(it), *v;
+	uint64_t *v = calloc(it->cnt + 1, sizeof(*v));
 
-	found += found_beside(it);
-	if (it->r->opts.iter == ITER_AUTO && (!found || found * 2 < work_of(it, res->pid)))
-		found = iter_find_periods(it, found) ?: found;
-	v = calloc(it->cnt + 1, sizeof(*v));
 	if (!it->cnt || !v)
 		goto out;
 	mark_warmup(it, v);
@@ -142,6 +138,16 @@ static void find(struct iter *it)
 		measure(it, i, v);
 out:
 	free(v);
+}
+
+static void find(struct iter *it)
+{
+	uint64_t found = iter_find_segments(it);
+
+	found += found_beside(it);
+	if (it->r->opts.iter == ITER_AUTO && (!found || found * 2 < work_of(it, it->res.pid)))
+		found = iter_find_periods(it, found) ?: found;
+	iter_measure(it, found);
 }
 
 /* pid 0: of all processes. */
@@ -159,23 +165,33 @@ static const struct it_thread *find_longest(const struct iter *it, uint32_t pid)
 	return most;
 }
 
-/* Finds iterations in the calls of one process alone. */
-static void find_of(const struct iter *all, uint32_t pid, struct iter_result *res)
+void iter_find_alone(const struct iter *all, uint32_t pid, struct iter *alone)
 {
-	struct iter it = {
+	*alone = (struct iter){
 		.r = all->r,
 		.thread_keys = all->thread_keys,
 		.threads = all->threads,
 		.thread_cap = all->thread_cap,
 		.only = pid,
 	};
+	alone->longest = find_longest(alone, pid);
+	find(alone);
+	alone->res.pid = pid;
+}
 
-	it.longest = find_longest(&it, pid);
-	find(&it);
+void iter_alone_free(struct iter *alone)
+{
+	free(alone->longest_sample);
+	memlimit_free(alone->list);
+}
+
+static void find_of(const struct iter *all, uint32_t pid, struct iter_result *res)
+{
+	struct iter it;
+
+	iter_find_alone(all, pid, &it);
 	*res = it.res;
-	res->pid = pid;
-	free(it.longest_sample);
-	memlimit_free(it.list);
+	iter_alone_free(&it);
 }
 
 static bool is_listed(const struct iter *it, uint32_t pid)
@@ -204,9 +220,11 @@ void iter_find(struct iter *it)
 {
 	it->longest = find_longest(it, 0);
 	find(it);
+	find_each(it);
+	if (it->r->opts.iter == ITER_AUTO)
+		iter_share(it);
 	it->res.why = it->why;
 	iter_count_kernels(it);
-	find_each(it);
 }
 
 void iter_of_process(const struct report *r, uint32_t pid, struct iter_result *res)
@@ -232,7 +250,7 @@ struct iter_span iter_at(const struct report *r, uint64_t i)
 {
 	const struct it_iter *at = &((const struct iter *)r->an[AN_ITER])->list[i];
 
-	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup};
+	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup, at->round};
 }
 
 unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)

@@ -17,7 +17,7 @@
 #define ROWS_MAX (1u << 14)
 #define NONE	 UINT32_MAX
 #define IN_MAX	 8
-/* Executions that came before their launch's enclosing call returned. */
+/* Executions that arrived before their launch's enclosing call returned. */
 #define EARLY_MAX 512
 
 struct gemm_row {
@@ -54,15 +54,6 @@ struct gemms {
 	uint64_t flops, cnt;
 	uint64_t unknown_cnt; /* plans of cuDNN with unknown operations */
 };
-
-static void *gemms__new(struct report *r)
-{
-	struct gemms *a = calloc(1, sizeof(*a));
-
-	if (a)
-		a->r = r;
-	return a;
-}
 
 static void gemms__free(void *a)
 {
@@ -251,7 +242,7 @@ static void gemms_finish(void *a)
 		qsort(s->rows, s->keys.cnt, sizeof(*s->rows), by_flops);
 }
 
-/* 10^12 a second; 0: not known. */
+/* 10^12 per second; 0: not known. */
 static double tflops(const struct gemm_row *row)
 {
 	return row->gpu_ns ? row->timed_flops / (row->gpu_ns * 1e3) : 0;
@@ -302,8 +293,7 @@ static void print_peaks(const struct gemms *s, unsigned rows, const struct term 
 			 "Peak of %s: %.4g TFLOP/s, dense: %u multiprocessors at %u MHz%s%s",
 			 peak_type_name(row->type), p.tflops, row->device.sm_cnt,
 			 p.clock_khz / 1000, *row->device.model ? ", " : "", row->device.model);
-		fputs("  ", term->f);
-		term_text(term, text, 2);
+		term_para(term, "%s", text);
 	}
 }
 
@@ -338,19 +328,21 @@ static void print_unknown(const struct gemms *s, const struct term *term)
 		" executions of cuDNN plans are not included: the plans were made before the trace or from JSON, or "
 		"calls were lost",
 		s->unknown_cnt);
-	fputs("  ", term->f);
-	term_text(term, text, 2);
+	term_para(term, "%s", text);
 }
 
 static const char *gemm_text(char buf[SECTION_BUF], const struct gemm_row *x)
 {
+	const char *type = x->g.c_type ?: "";
 	int len = snprintf(buf, SECTION_BUF, "%" PRIu64 " %" PRIu64 " %" PRIu64, x->g.m, x->g.n,
 			   x->g.k);
 
+	/* A trace may contain any text here. */
+	if (!strncmp(type, "CUDA_", 5))
+		type += 5;
 	if (x->g.batch > 1)
 		len += snprintf(buf + len, SECTION_BUF - len, " x %" PRIu64, x->g.batch);
-	snprintf(buf + len, SECTION_BUF - len, " %s %s",
-		 x->g.c_type ? x->g.c_type + strlen("CUDA_") : "", short_name(x));
+	snprintf(buf + len, SECTION_BUF - len, " %s %s", type, short_name(x));
 	return buf;
 }
 
@@ -361,12 +353,11 @@ static const char *gemm_text(char buf[SECTION_BUF], const struct gemm_row *x)
 static void gemms_print(const void *a, const struct term *term)
 {
 	const struct gemms *s = a;
-	char count[CELL_SZ], all[SECTION_BUF];
+	char all[SECTION_BUF];
 
 	if (!s->cnt && !s->unknown_cnt)
 		return;
-	human_count(count, s->cnt);
-	term_section(term, "Matrix products", "%s, %s operations", count,
+	term_section(term, "Matrix products", "%s, %s operations", HUMAN_COUNT(s->cnt),
 		     flops_text(all, s->flops));
 	print_peaks(s, section_print(s->r, &gemms_table, s, s, "list", 0, term), term);
 	print_unknown(s, term);
@@ -374,7 +365,7 @@ static void gemms_print(const void *a, const struct term *term)
 
 const struct analysis_ops gemms_ops = {
 	.name = "gemms",
-	.new = gemms__new,
+	.size = STATE_SIZE(struct gemms),
 	.event = gemms_event,
 	.finish = gemms_finish,
 	.section = &gemms_table,

@@ -15,6 +15,7 @@
 #include "model/capture.h"
 #include "model/event_path.h"
 #include "graphs_priv.h"
+#include "util/order.h"
 
 /* NULL: there is none. */
 static void *live_get(struct live_set *l, uint64_t handle, uint32_t pid)
@@ -62,15 +63,6 @@ static void add_nodes_of(struct nodes *to, const struct graph *from)
 	to->unknown |= !from->seen;
 }
 
-static void *graphs__new(struct report *r)
-{
-	struct graphs *g = calloc(1, sizeof(*g));
-
-	if (g)
-		g->r = r;
-	return g;
-}
-
 static void graphs__free(void *a)
 {
 	struct graphs *g = a;
@@ -81,6 +73,7 @@ static void graphs__free(void *a)
 	live_free(&g->execs);
 	keys__free(&g->node_keys);
 	memlimit_free(g->nodes);
+	graph_nodes_free(&g->joined);
 	free(g);
 }
 
@@ -170,6 +163,7 @@ static void on_capture_end(struct graphs *g, const struct trace_event *ev)
 	x->seen |= begun && !c.graph;
 	x->how = GRAPH_CAPTURED;
 	x->capture_id = ev->id;
+	x->capture = c.graph ? 0 : c.capture;
 	nodes_add(&x->nodes, &c.nodes);
 	x->nodes.unknown |= !begun;
 }
@@ -270,6 +264,7 @@ static void on_create(struct graphs *g, const struct trace_event *ev)
 	struct nodes nodes = {0};
 	const struct graph *from;
 	uint64_t handle, capture_id;
+	uint32_t capture;
 	struct graph *x;
 
 	if (event_arg_u64(ev, "phGraph", &handle)) {
@@ -282,10 +277,12 @@ static void on_create(struct graphs *g, const struct trace_event *ev)
 			return;
 		add_nodes_of(&nodes, from);
 		capture_id = from->capture_id;
+		capture = from->capture;
 		x = graph_new(g, handle, ev->pid, GRAPH_CLONED);
 		if (x) {
 			x->nodes = nodes;
 			x->capture_id = capture_id;
+			x->capture = capture;
 		}
 	}
 }
@@ -311,6 +308,7 @@ static void on_instantiate(struct graphs *g, const struct trace_event *ev)
 			   .how = from->how,
 			   .instantiate_ns = event_duration_ns(ev),
 			   .capture_id = from->capture_id,
+			   .capture = from->capture,
 			   .first_ns = ev->start_ns};
 	add_nodes_of(&x->nodes, from);
 	if (!live_set(&g->execs, handle, ev->pid, x))
@@ -328,6 +326,7 @@ static void on_launch(struct graphs *g, const struct trace_event *ev)
 	if (!x)
 		return;
 	g->kernels_run += x->nodes.n[NODE_KERNEL];
+	graph_nodes_launch(&g->joined, ev, x);
 	x->launches++;
 	x->launch_ns += event_duration_ns(ev);
 }
@@ -421,6 +420,8 @@ static void graphs_event(void *a, const struct trace_event *ev)
 
 	if (ev->kind == EVENT_PROCESS)
 		on_process(g, ev);
+	if (ev->kind == EVENT_GPU)
+		graph_nodes_execution(&g->joined, ev);
 	if (!call_was_made(ev))
 		return;
 	if (ev->fn->class == CLASS_GRAPH)
@@ -434,9 +435,7 @@ static int by_launches(const void *a, const void *b)
 {
 	const struct exec *x = a, *y = b;
 
-	if (x->launches != y->launches)
-		return x->launches < y->launches ? 1 : -1;
-	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+	return DESCENDING(x->launches, y->launches) ?: ASCENDING(x->first_ns, y->first_ns);
 }
 
 static void graphs_finish(void *a)
@@ -447,6 +446,7 @@ static void graphs_finish(void *a)
 		if (g->execs.items[i])
 			keep(g, g->execs.items[i]);
 	qsort(g->list, g->list_cnt, sizeof(*g->list), by_launches);
+	graph_nodes_join(&g->joined);
 }
 
 /* NULL: it is not known. */
@@ -476,7 +476,7 @@ uint64_t graphs_kernels_of(const struct report *r, const struct trace_event *ev)
 
 const struct analysis_ops graphs_ops = {
 	.name = "graphs",
-	.new = graphs__new,
+	.size = STATE_SIZE(struct graphs),
 	.event = graphs_event,
 	.finish = graphs_finish,
 	.section = &graphs_table,

@@ -98,6 +98,7 @@ static void on_begin(struct graphs *g, const struct trace_event *ev)
 	p->caps = c;
 	event_arg_u64(ev, "hGraph", &graph); /* cuStreamBeginCaptureToGraph */
 	c[p->cnt++] = (struct open_capture){.id = ev->capture, .origin = origin, .graph = graph};
+	graph_nodes_begin(&g->joined, &c[p->cnt - 1]);
 	g->capturing_cnt++;
 }
 
@@ -138,6 +139,8 @@ void graphs_capture_event(struct graphs *g, const struct trace_event *ev)
 		return;
 	}
 	c = ev->capturing ? capture_of(proc_find(g, ev->pid), ev) : NULL;
-	if (c)
-		add_node(&c->nodes, ev);
+	if (!c)
+		return;
+	add_node(&c->nodes, ev);
+	graph_nodes_add(&g->joined, c, ev);
 }

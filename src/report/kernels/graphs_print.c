@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* CUDA graphs as text and JSON. */
 #include <stdio.h>
 
 #include "graphs_priv.h"
@@ -25,29 +26,28 @@ static const char *exec_text(char buf[SECTION_BUF], const struct exec *x)
 void graphs_print(const void *a, const struct term *term)
 {
 	const struct graphs *g = a;
-	char launches[CELL_SZ], captures[CELL_SZ], built[CELL_SZ], time[CELL_SZ], run[CELL_SZ];
 
 	if (!g->captures && !g->built && !g->list_cnt && !g->capture_failures)
 		return;
-	human_count(launches, g->launches);
-	human_count(captures, g->captures);
-	human_count(built, g->built);
-	human_time(time, g->launch_ns);
 	term_section(term, "CUDA graphs", "%s captured, %s built; %s launch%s, %s of host time",
-		     captures, built, launches, plural_es(g->launches), time);
+		     HUMAN_COUNT(g->captures), HUMAN_COUNT(g->built), HUMAN_COUNT(g->launches),
+		     plural_es(g->launches), HUMAN_TIME(g->launch_ns));
 	if (g->launches && !g->kernels_unknown) {
-		human_count(run, g->kernels_run);
-		term_para(term, "They ran %s kernel%s, which no other number includes.", run,
-			  plural(g->kernels_run));
+		term_para(term, "They ran %s, which no other number includes.",
+			  HUMAN_NOUNS(g->kernels_run, "kernel"));
 	} else if (g->launches) {
 		term_para(
 			term,
 			"The number of kernels that they ran is unknown: some nodes were not recorded, or run conditionally.");
 	}
 	if (g->capture_failures) {
-		human_count(run, g->capture_failures);
-		term_para(term, "%s call%s to begin or end a capture failed.", run,
-			  plural(g->capture_failures));
+		term_para(term, "%s to begin or end a capture failed.",
+			  HUMAN_NOUNS(g->capture_failures, "call"));
+	}
+	if (g->joined.refused_cnt) {
+		term_para(term,
+			  "%s of nodes cannot be joined with captured calls: the kernels differ.",
+			  HUMAN_NOUNS(g->joined.refused_cnt, "execution"));
 	}
 	section_print(g->r, &graphs_table, g, g, "list", 0, term);
 }

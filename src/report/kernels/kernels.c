@@ -11,15 +11,7 @@
 #include "model/call.h"
 #include "model/event_path.h"
 #include "kernels_priv.h"
-
-static void *kernels__new(struct report *r)
-{
-	struct kernels *k = calloc(1, sizeof(*k));
-
-	if (k)
-		k->r = r;
-	return k;
-}
+#include "util/order.h"
 
 static void kernels__free(void *a)
 {
@@ -219,7 +211,7 @@ static int by_time(const void *a, const void *b)
 		return x->node_cnt < y->node_cnt ? 1 : -1;
 	if (x->name && y->name)
 		return strcmp(x->name, y->name);
-	return (x->func > y->func) - (x->func < y->func);
+	return ASCENDING(x->func, y->func);
 }
 
 static void kernels_finish(void *a)
@@ -236,7 +228,7 @@ static void kernels_finish(void *a)
 
 const struct analysis_ops kernels_ops = {
 	.name = "kernels",
-	.new = kernels__new,
+	.size = STATE_SIZE(struct kernels),
 	.event = kernels_event,
 	.finish = kernels_finish,
 	.section = &kernels_table,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Kernels as text and JSON, with their launch configurations and occupancy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ static void print_command(const char *s, const struct term *term)
 {
 	int at = 0;
 
+	term_fence(term);
 	for (size_t len; *s; s += len + (s[len] == ' ')) {
 		len = word_len(s);
 		if (at && at + 1 + (int)len > term->width - 2) {
@@ -50,6 +52,7 @@ static void print_command(const char *s, const struct term *term)
 		at += term_columns(s, len);
 	}
 	putc('\n', term->f);
+	term_fence(term);
 }
 
 static void print_ncu(const struct kernels *k, const struct term *term)
@@ -67,22 +70,21 @@ static void print_ncu(const struct kernels *k, const struct term *term)
 void kernels_print(const void *a, const struct term *term)
 {
 	const struct kernels *k = a;
-	char kernels[CELL_SZ], cnt[CELL_SZ], total[CELL_SZ], nodes[CELL_SZ];
+	char kernels[CELL_SZ];
 
 	if (!k->keys.cnt)
 		return;
 	human_count(kernels, k->keys.cnt);
-	human_count(cnt, k->cnt);
-	human_time(total, k->total_ns);
-	human_count(nodes, k->node_cnt);
 	if (k->node_cnt)
 		term_section(term, "Kernels",
-			     "%s launch%s of %s kernel%s, %s of host time; %s graph node%s", cnt,
-			     plural_es(k->cnt), kernels, plural(k->keys.cnt), total, nodes,
+			     "%s launch%s of %s kernel%s, %s of host time; %s graph node%s",
+			     HUMAN_COUNT(k->cnt), plural_es(k->cnt), kernels, plural(k->keys.cnt),
+			     HUMAN_TIME(k->total_ns), HUMAN_COUNT(k->node_cnt),
 			     plural(k->node_cnt));
 	else
-		term_section(term, "Kernels", "%s launch%s of %s kernel%s, %s of host time", cnt,
-			     plural_es(k->cnt), kernels, plural(k->keys.cnt), total);
+		term_section(term, "Kernels", "%s of %s kernel%s, %s of host time",
+			     HUMAN_NOUNS(k->cnt, "launch"), kernels, plural(k->keys.cnt),
+			     HUMAN_TIME(k->total_ns));
 	section_print(k->r, &kernels_table, k, k, "list", 0, term);
 	print_ncu(k, term);
 }

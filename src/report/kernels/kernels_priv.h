@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Kernels and their queried attributes: the state of kernels*.c. */
 #ifndef REPORT_KERNELS_KERNELS_PRIV_H
 #define REPORT_KERNELS_KERNELS_PRIV_H
 
@@ -18,7 +19,7 @@ struct kernel {
 	uint64_t last_stream, last_func;
 	bool has_config;
 	bool is_mixed; /* its launches differ in threads of a block, shared memory or cluster */
-	/* from the finish on */
+	/* after the finish */
 	bool has_registers, has_occupancy, has_waves;
 	uint64_t registers;
 	double occupancy;
@@ -51,7 +52,7 @@ struct kernels {
 	uint64_t sm_cnt;
 	bool has_major, has_minor, mixed; /* mixed: devices of more than one capability */
 	bool has_sms, mixed_sms;	  /* the same for their number of multiprocessors */
-	struct kernel **sorted;		  /* from the finish on: most time first */
+	struct kernel **sorted;		  /* after the finish: most time first */
 };
 
 /* Records attributes and occupancy that the program queried. */

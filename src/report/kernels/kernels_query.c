@@ -135,7 +135,7 @@ static struct kernel *kernel_of(struct kernels *k, const struct kernel_func *f)
 }
 
 /* Sets the registers of a kernel only if all its handles agree. */
-static void say_registers(struct kernel *row, const struct kernel_func *f)
+static void print_registers(struct kernel *row, const struct kernel_func *f)
 {
 	if (row->has_registers && row->registers != f->registers)
 		row->registers = UINT64_MAX;
@@ -146,7 +146,7 @@ static void say_registers(struct kernel *row, const struct kernel_func *f)
 
 /* Does the same for the occupancy. A kernel with several block sizes has several occupancies, and
  * no launch has the largest of each value. */
-static void say_occupancy(struct kernels *k, struct kernel *row, const struct kernel_func *f)
+static void print_occupancy(struct kernels *k, struct kernel *row, const struct kernel_func *f)
 {
 	unsigned cc = kernels_cc(k);
 	struct occupancy_use use = {row->block_threads, f->registers,
@@ -168,7 +168,7 @@ static void say_occupancy(struct kernels *k, struct kernel *row, const struct ke
 }
 
 /* Equally long blocks run in waves; a full wave has as many blocks as the GPU holds. */
-static void say_waves(const struct kernels *k, struct kernel *row)
+static void print_waves(const struct kernels *k, struct kernel *row)
 {
 	uint64_t room, whole;
 
@@ -193,14 +193,14 @@ void kernels_occupancy(struct kernels *k)
 		if (!row)
 			continue;
 		if (f->has_registers)
-			say_registers(row, f);
-		say_occupancy(k, row, f);
+			print_registers(row, f);
+		print_occupancy(k, row, f);
 	}
 	for (uint32_t i = 0; i < k->keys.cnt && i < k->cap; i++) {
 		struct kernel *row = &k->list[i];
 
 		if (row->has_registers && row->registers == UINT64_MAX)
 			row->has_registers = row->has_occupancy = false;
-		say_waves(k, row);
+		print_waves(k, row);
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Memory that PyTorch's allocator held on each device (--torch), beside memory from the driver. */
+/* Memory that PyTorch's allocator held on each device (--torch), apart from memory from the driver.
+ */
 #ifndef REPORT_LAYERS_ALLOCATOR_SUMS_H
 #define REPORT_LAYERS_ALLOCATOR_SUMS_H
 

@@ -8,15 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *communication__new(struct report *r)
-{
-	struct communication *x = calloc(1, sizeof(*x));
-
-	if (x)
-		x->r = r;
-	return x;
-}
-
 static struct coll_comm *comm_of(struct communication *x, const struct trace_event *ev)
 {
 	uint64_t hash = ev->has & HAS_COMM ? ev->coll.hash : 0;
@@ -44,7 +35,48 @@ static struct coll_comm *comm_of(struct communication *x, const struct trace_eve
 
 /* NULL: limit reached. A rank belongs to one process: two programs traced one after the other have
  * different hashes. */
-static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *ev)
+/* Sets k->lost if its trace had a loss while it was the rank's. */
+static void note_losses(const struct communication *x, struct coll_rank *k)
+{
+	k->lost |= k->trace < x->last_loss_cap && x->last_loss[k->trace] > k->loss;
+}
+
+static struct coll_rank *rank_add(struct coll_comm *c)
+{
+	struct coll_rank *grown = NULL;
+
+	if (c->rank_cnt == RANKS_MAX)
+		memlimit_reject(MEMLIMIT_COMMUNICATORS);
+	else
+		grown = grow(c->ranks, &c->rank_cap, c->rank_cnt + 1, sizeof(*grown),
+			     MEMLIMIT_COMMUNICATORS);
+	if (!grown)
+		return NULL;
+	c->ranks = grown;
+	return &grown[c->rank_cnt++];
+}
+
+/* Ranks of one machine have exact times. */
+static void note_clock(struct coll_comm *c, const struct coll_rank *k, uint64_t error_ns)
+{
+	uint64_t *errors = c->clock_errors_ns;
+
+	for (const struct coll_rank *other = c->ranks; other < k; other++)
+		if (other->clock == k->clock)
+			return;
+	c->clock_cnt++;
+	c->is_uncompared |= error_ns == UINT64_MAX;
+	c->is_apart = c->clock_cnt > 1 && c->is_uncompared;
+	if (error_ns > errors[0]) {
+		errors[1] = errors[0];
+		errors[0] = error_ns;
+	} else if (error_ns > errors[1]) {
+		errors[1] = error_ns;
+	}
+}
+
+static struct coll_rank *rank_of(struct communication *x, struct coll_comm *c,
+				 const struct trace_event *ev)
 {
 	struct coll_rank *k = c->ranks;
 
@@ -59,18 +91,23 @@ static struct coll_rank *rank_of(struct coll_comm *c, const struct trace_event *
 		if (k->trace != ev->trace)
 			return NULL;
 	}
-	if (c->rank_cnt == RANKS_MAX) {
+	k = rank_add(c);
+	if (!k) {
 		c->ranks_rejected++;
-		memlimit_reject(MEMLIMIT_COMMUNICATORS);
 		return NULL;
 	}
-	c->rank_cnt++;
 	k->rank = ev->coll.rank;
 	k->pid = ev->pid;
 	k->clock = ev->clock;
-	c->is_apart |= k->clock != c->ranks->clock;
-out:
+	note_clock(c, k, ev->clock_error_ns);
 	k->trace = ev->trace;
+	k->loss = x->loss_cnt;
+out:
+	if (k->trace != ev->trace) {
+		note_losses(x, k);
+		k->trace = ev->trace;
+		k->loss = x->loss_cnt;
+	}
 	return k;
 }
 
@@ -95,24 +132,33 @@ bool comm_is_partial(const struct coll_comm *c)
 	return false;
 }
 
-/* Ranks whose first recorded collective is a later one. */
-static uint64_t not_seen_yet(const struct coll_comm *c, uint64_t seq)
+static void who_add(struct coll_who *w, unsigned i)
 {
-	uint64_t who = 0;
+	w->bits[i / 64] |= 1ull << i % 64;
+}
 
+static unsigned who_cnt(const struct coll_who *w)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < RANKS_MAX / 64; i++)
+		cnt += (unsigned)__builtin_popcountll(w->bits[i]);
+	return cnt;
+}
+
+/* Returns whether a rank is missing whose first recorded collective is a later one. */
+static bool misses_unseen(const struct coll_comm *c, const struct coll_slot *s)
+{
 	for (unsigned i = 0; i < c->rank_cnt; i++)
-		who |= (uint64_t)(c->ranks[i].first > seq) << i;
-	return who;
+		if (!who_has(&s->who, i) && c->ranks[i].first > s->seq)
+			return true;
+	return false;
 }
 
-static uint64_t all_ranks(const struct coll_comm *c)
-{
-	return c->rank_cnt < 64 ? (1ull << c->rank_cnt) - 1 : UINT64_MAX;
-}
-
-/* Time until which the activity of these ranks (a bit for each) is known: the end of their traces;
- * unlimited for processes that have ended. */
-static uint64_t seen_until(struct communication *x, const struct coll_comm *c, uint64_t who)
+/* Time until which the activity of all ranks but these is known: the end of their traces; unlimited
+ * for processes that have ended. */
+static uint64_t seen_until(struct communication *x, const struct coll_comm *c,
+			   const struct coll_who *but)
 {
 	uint64_t until = x->r->is_over ? x->r->last_ns : UINT64_MAX;
 
@@ -120,7 +166,7 @@ static uint64_t seen_until(struct communication *x, const struct coll_comm *c, u
 		const struct coll_rank *k = &c->ranks[i];
 		uint64_t ns = report_until(x->r, k->trace);
 
-		if (who >> i & 1 && ns < until && keys__find(&x->gone, k->pid) == KEYS_NONE)
+		if (!who_has(but, i) && ns < until && keys__find(&x->ended, k->pid) == KEYS_NONE)
 			until = ns;
 	}
 	return until;
@@ -130,15 +176,16 @@ static uint64_t seen_until(struct communication *x, const struct coll_comm *c, u
 static void settle(struct communication *x, struct coll_comm *c, struct coll_slot *s)
 {
 	struct coll_rank *last = &c->ranks[s->last_rank];
-	uint64_t late = s->last_ns - s->first_ns, missing = all_ranks(c) & ~s->who, from;
+	uint64_t late = s->last_ns - s->first_ns, from;
+	bool missing = who_cnt(&s->who) < c->rank_cnt;
 
-	if (!s->seq || c->rank_cnt < 2 || missing & not_seen_yet(c, s->seq))
+	if (!s->seq || c->rank_cnt < 2 || misses_unseen(c, s))
 		return;
 	if (s->differs) {
 		c->differ_cnt++;
 	} else if (missing) {
 		/* It may have joined after its trace ended. */
-		c->missed_cnt += seen_until(x, c, missing) >= s->last_ns;
+		c->missed_cnt += seen_until(x, c, &s->who) >= s->last_ns;
 	} else {
 		c->joined_cnt++;
 		last->last_cnt++;
@@ -150,6 +197,7 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 		last->late_ns += s->last_ns > from ? s->last_ns - from : 0;
 		spread__add(&x->late, s->last_ns, s->last_ns > from ? s->last_ns - from : 0);
 		last->late_until = s->last_ns;
+		comm_late_add(x, c, s);
 		if (late > last->late_max_ns) {
 			last->late_max_ns = late;
 			last->late_max_at = s->last_ns;
@@ -187,7 +235,7 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 		};
 	}
 	s->differs |= s->op != ev->fn->op || s->bytes != ev->coll.bytes;
-	s->who |= 1ull << i;
+	who_add(&s->who, i);
 	if (ev->start_ns < s->first_ns)
 		s->first_ns = ev->start_ns;
 	/* If ranks start at the same time, the highest one counts as last, in any order of
@@ -216,7 +264,7 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 {
 	struct coll_comm *c = comm_of(x, ev);
 	struct coll_op *o = c ? op_of(c, ev->fn->op) : NULL;
-	struct coll_rank *k = c ? rank_of(c, ev) : NULL;
+	struct coll_rank *k = c ? rank_of(x, c, ev) : NULL;
 	unsigned i = 0;
 
 	if (!o)
@@ -247,9 +295,13 @@ static void on_call(struct communication *x, const struct trace_event *ev)
 /* A collective may be lost: sequence numbers no longer match those of other ranks. */
 static void on_lost(struct communication *x, const struct trace_event *ev)
 {
-	for (unsigned i = 0; i < x->keys.cnt; i++)
-		for (unsigned k = 0; x->comms[i] && k < x->comms[i]->rank_cnt; k++)
-			x->comms[i]->ranks[k].lost |= x->comms[i]->ranks[k].trace == ev->trace;
+	uint32_t *last = grow(x->last_loss, &x->last_loss_cap, ev->trace + 1, sizeof(*last),
+			      MEMLIMIT_TRACES);
+
+	if (!last)
+		return;
+	x->last_loss = last;
+	last[ev->trace] = ++x->loss_cnt;
 }
 
 static void communication_event(void *a, const struct trace_event *ev)
@@ -260,8 +312,10 @@ static void communication_event(void *a, const struct trace_event *ev)
 		comm_gpu_add(x, ev);
 		return;
 	}
+	if (ev->kind == EVENT_JOB)
+		comm_add_job(x, ev);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
-		keys_get(&x->gone, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
+		keys_get(&x->ended, ev->pid, GONE_MAX, MEMLIMIT_PROCESSES);
 	if (ev->kind == EVENT_TRACER && !strcmp(ev->op, "lost"))
 		on_lost(x, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->abandoned)
@@ -286,38 +340,45 @@ static void communication_event(void *a, const struct trace_event *ev)
 		struct coll_comm *c = comm_of(x, ev);
 
 		if (c)
-			rank_of(c, ev);
+			rank_of(x, c, ev);
 	}
 }
 
 /* Ranks that have joined. A rank with a later collective has joined, too: its line may be lost or
  * untraced. */
-static uint64_t who_came(const struct coll_comm *c, const struct coll_slot *s)
+static struct coll_who who_came(const struct coll_comm *c, const struct coll_slot *s)
 {
-	uint64_t who = s->who;
+	struct coll_who who = s->who;
 
 	for (unsigned i = 0; i < c->rank_cnt; i++)
-		who |= (uint64_t)(c->ranks[i].seq > s->seq) << i;
+		if (c->ranks[i].seq > s->seq)
+			who_add(&who, i);
 	return who;
 }
 
 /* Finds the first collective that only some ranks have joined. */
 static void find_open(struct communication *x, struct coll_comm *c)
 {
-	uint64_t all = all_ranks(c);
+	static const struct coll_who none;
 	struct communication_result *res = &x->res;
 	uint64_t until, waits;
+	unsigned missing = 0;
 
 	for (unsigned i = 0; c->slots && i < SLOTS; i++) {
 		const struct coll_slot *s = &c->slots[i];
 
-		if (s->seq && who_came(c, s) != all && (!c->open.seq || s->seq < c->open.seq))
+		struct coll_who who;
+
+		if (!s->seq || (c->open.seq && s->seq > c->open.seq))
+			continue;
+		who = who_came(c, s);
+		if (who_cnt(&who) < c->rank_cnt)
 			c->open = *s;
 	}
 	if (!c->open.seq)
 		return;
 	c->open.who = who_came(c, &c->open);
-	until = seen_until(x, c, all);
+	until = seen_until(x, c, &none);
 	waits = until > c->open.first_ns ? until - c->open.first_ns : 0;
 	c->open_ns = waits;
 	if (waits < OPEN_NS) {
@@ -329,34 +390,10 @@ static void find_open(struct communication *x, struct coll_comm *c)
 	res->open_seq = c->open.seq;
 	res->open_ns = waits;
 	res->open_at_ns = c->open.first_ns;
-	res->open_in_cnt = __builtin_popcountll(c->open.who);
-	res->open_pid = c->ranks[__builtin_ctzll(~c->open.who)].pid;
-}
-
-static const struct coll_rank *rank_in(const struct coll_comm *c, uint32_t pid)
-{
-	for (unsigned i = 0; i < c->rank_cnt; i++)
-		if (c->ranks[i].pid == pid)
-			return &c->ranks[i];
-	return NULL;
-}
-
-static bool all_are_in(const struct communication *x, const struct coll_comm *job)
-{
-	for (unsigned i = 0; i < x->keys.cnt; i++)
-		for (unsigned k = 0; k < x->comms[i]->rank_cnt; k++)
-			if (!rank_in(job, x->comms[i]->ranks[k].pid))
-				return false;
-	return true;
-}
-
-static void find_job(struct communication *x)
-{
-	for (unsigned i = 0; i < x->keys.cnt; i++)
-		if (!x->job || x->comms[i]->nranks > x->job->nranks)
-			x->job = x->comms[i];
-	if (x->job && !all_are_in(x, x->job))
-		x->job = NULL;
+	res->open_in_cnt = who_cnt(&c->open.who);
+	while (who_has(&c->open.who, missing))
+		missing++;
+	res->open_pid = c->ranks[missing].pid;
 }
 
 /* In order of sequence numbers: lateness depends on time order. */
@@ -366,8 +403,9 @@ static void settle_rest(struct communication *x, struct coll_comm *c)
 
 	for (unsigned i = 0; c->slots && i < SLOTS; i++)
 		most = c->slots[i].seq > most ? c->slots[i].seq : most;
-	for (uint64_t seq = most < SLOTS ? 1 : most - SLOTS + 1; most && seq <= most; seq++) {
-		struct coll_slot *s = &c->slots[seq % SLOTS];
+	/* Counts slots, not numbers: a trace may contain the largest number. */
+	for (unsigned i = 0; most && i < SLOTS; i++) {
+		struct coll_slot *s = &c->slots[(most + 1 + i) % SLOTS];
 
 		if (!c->open.seq || s->seq < c->open.seq)
 			settle(x, c, s);
@@ -377,36 +415,28 @@ static void settle_rest(struct communication *x, struct coll_comm *c)
 static void communication_finish(void *a)
 {
 	struct communication *x = a;
-	struct communication_result *res = &x->res;
 
-	find_job(x);
+	comm_find_job(x);
 	for (unsigned n = 0; n < x->keys.cnt; n++) {
 		struct coll_comm *c = x->comms[n];
-		bool joined = c->rank_cnt > 1 && !comm_is_partial(c) && !c->is_apart;
+		bool joined;
 
+		for (unsigned i = 0; i < c->rank_cnt; i++)
+			note_losses(x, &c->ranks[i]);
+		joined = c->rank_cnt > 1 && !comm_is_partial(c) && !c->is_apart;
 		if (joined)
 			find_open(x, c);
 		settle_rest(x, c);
+		if (joined)
+			continue;
 		/* Unmatched collectives are neither joined nor late. */
-		if (!joined) {
-			c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;
-			for (unsigned i = 0; i < c->rank_cnt; i++)
-				c->ranks[i].late_cnt = c->ranks[i].late_ns =
-					c->ranks[i].late_max_ns = c->ranks[i].last_cnt = 0;
-		}
-		for (unsigned i = 0; i < c->rank_cnt; i++) {
-			const struct coll_rank *k = &c->ranks[i];
-
-			if (k->late_ns <= res->late_ns)
-				continue;
-			res->joined_cnt = c->joined_cnt;
-			res->late_cnt = k->late_cnt;
-			res->late_ns = k->late_ns;
-			res->late_max_ns = k->late_max_ns;
-			res->late_at_ns = k->late_max_at;
-			res->late_pid = k->pid;
-		}
+		comm_late_drop(x, c);
+		c->joined_cnt = c->late_cnt = c->differ_cnt = c->missed_cnt = 0;
+		for (unsigned i = 0; i < c->rank_cnt; i++)
+			c->ranks[i].late_cnt = c->ranks[i].late_ns = c->ranks[i].late_max_ns =
+				c->ranks[i].last_cnt = 0;
 	}
+	comm_late_finish(x);
 }
 
 double coll_busbw(const struct coll_comm *c, const struct coll_op *o)
@@ -425,27 +455,23 @@ void communication_result(const struct report *r, struct communication_result *r
 	res->small = &x->small;
 }
 
-bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank)
-{
-	const struct communication *x = r->an[AN_COMMUNICATION];
-	const struct coll_rank *k = x && x->job ? rank_in(x->job, pid) : NULL;
-
-	*rank = k ? k->rank : 0;
-	return k;
-}
-
 static void communication__free(void *a)
 {
 	struct communication *x = a;
 
 	for (unsigned i = 0; i < x->keys.cnt; i++) {
 		memlimit_free(x->comms[i]->slots);
+		memlimit_free(x->comms[i]->ranks);
 		memlimit_free(x->comms[i]);
 	}
 	keys__free(&x->keys);
-	keys__free(&x->gone);
+	keys__free(&x->ended);
+	keys__free(&x->proc_keys);
+	memlimit_free(x->procs);
 	keys__free(&x->small_threads);
 	memlimit_free(x->comms);
+	memlimit_free(x->lates);
+	memlimit_free(x->last_loss);
 	memlimit_free(x->calls);
 	memlimit_free(x->launches);
 	free(x);
@@ -453,7 +479,7 @@ static void communication__free(void *a)
 
 const struct analysis_ops communication_ops = {
 	.name = "communication",
-	.new = communication__new,
+	.size = STATE_SIZE(struct communication),
 	.event = communication_event,
 	.finish = communication_finish,
 	.section = &communication_table,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Collectives as text and JSON. */
 #include "communication_priv.h"
 
 #include "report/section.h"
@@ -9,7 +10,7 @@ static void put_ranks(const struct coll_comm *c, struct json *j, const char *nam
 {
 	json_open_array(j, name);
 	for (unsigned i = 0; i < c->rank_cnt; i++)
-		if ((c->open.who >> i & 1) == in)
+		if (who_has(&c->open.who, i) == in)
 			json_u64(j, NULL, c->ranks[i].rank);
 	json_close_array(j);
 }
@@ -21,9 +22,29 @@ static const char *busbw_text(char buf[SECTION_BUF], const struct coll_comm *c,
 	return buf;
 }
 
-static const char *rank_text(char buf[SECTION_BUF], const struct coll_rank *k)
+static bool has_global_rank(const struct report *r, const struct coll_rank *k)
 {
-	snprintf(buf, SECTION_BUF, "%u (process %u)", k->rank, k->pid);
+	uint32_t rank;
+
+	return communication_rank(r, k->pid, &rank);
+}
+
+static uint32_t global_rank(const struct report *r, const struct coll_rank *k)
+{
+	uint32_t rank;
+
+	communication_rank(r, k->pid, &rank);
+	return rank;
+}
+
+static const char *rank_text(char buf[SECTION_BUF], const struct report *r,
+			     const struct coll_rank *k)
+{
+	if (has_global_rank(r, k))
+		snprintf(buf, SECTION_BUF, "%u (global rank %u, process %u)", k->rank,
+			 global_rank(r, k), k->pid);
+	else
+		snprintf(buf, SECTION_BUF, "%u (process %u)", k->rank, k->pid);
 	return buf;
 }
 
@@ -37,7 +58,7 @@ static void rank_list(const struct coll_comm *c, bool in, char *buf, size_t size
 
 	buf[0] = 0;
 	for (unsigned i = 0; i < c->rank_cnt && len + 16 < size; i++)
-		if ((c->open.who >> i & 1) == in)
+		if (who_has(&c->open.who, i) == in)
 			len += snprintf(buf + len, size - len, "%s%u", len ? ", " : "",
 					c->ranks[i].rank);
 }
@@ -45,23 +66,21 @@ static void rank_list(const struct coll_comm *c, bool in, char *buf, size_t size
 static void print_open(const struct communication *x, const struct coll_comm *c,
 		       const struct term *term)
 {
-	char in[256], missing[256], time[CELL_SZ];
+	char in[256], missing[256];
 
 	rank_list(c, true, in, sizeof(in));
 	rank_list(c, false, missing, sizeof(missing));
-	human_time(time, c->open_ns);
 	term_para(term,
 		  "Collective %" PRIu64
 		  " (%s) was begun %s before the end by rank %s; not in it: %s.",
-		  c->open.seq, api_op_name(c->open.op), time, in, missing);
+		  c->open.seq, api_op_name(c->open.op), HUMAN_TIME(c->open_ns), in, missing);
 }
 
 static void print_comm(const struct communication *x, const struct coll_comm *c,
 		       const struct term *term)
 {
-	char title[48], joined[CELL_SZ];
+	char title[48];
 
-	human_count(joined, c->joined_cnt);
 	if (c->hash)
 		snprintf(title, sizeof(title), "Communication, 0x%" PRIx64, c->hash);
 	else
@@ -72,7 +91,7 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 	else if (c->is_apart)
 		term_section(
 			term, title,
-			"%u ranks, %u of them in this report, whose traces do not share a clock: late ranks are unknown",
+			"%u ranks, %u of them in this report, whose clocks could not be compared: late ranks are unknown",
 			c->nranks, c->rank_cnt);
 	else if (comm_is_partial(c))
 		term_section(
@@ -81,16 +100,21 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 			"lost: collectives of the ranks cannot be matched",
 			c->nranks, c->rank_cnt);
 	else
-		term_section(term, title,
-			     "%u ranks, %u of them in this report; %s collective%s joined",
-			     c->nranks, c->rank_cnt, joined, plural(c->joined_cnt));
+		term_section(
+			term, title, "%u ranks, %u of them in this report; %s collective%s joined",
+			c->nranks, c->rank_cnt, HUMAN_COUNT(c->joined_cnt), plural(c->joined_cnt));
 	section_print(x->r, &coll_comm_table, x, c, "operations", TABLE_ROWS, term);
 	if (c->joined_cnt || c->open.seq) {
-		putc('\n', term->f);
+		term_gap(term);
 		section_print(x->r, &coll_comm_table, x, c, "ranks", TABLE_ROWS, term);
 	}
 	if (c->open.seq)
 		print_open(x, c, term);
+	if (c->joined_cnt && coll_clock_error(c))
+		term_para(
+			term,
+			"Its ranks are on several machines. Their times are aligned by the ends of collectives, and are off by at most %s.",
+			HUMAN_TIME(coll_clock_error(c)));
 	if (c->differ_cnt)
 		term_para(term,
 			  "%" PRIu64

@@ -11,7 +11,7 @@
 
 #include "report/collect.h"
 
-#define RANKS_MAX 64 /* per communicator */
+#define RANKS_MAX 512 /* per communicator */
 #define OPS_MAX	  16
 #define GONE_MAX  32768 /* each row is a process: the table holds twice as many */
 #define SLOTS	  1024
@@ -42,18 +42,26 @@ struct coll_rank {
 	unsigned trace, clock;
 	uint64_t first, seq; /* first and last sequence number in the trace */
 	bool unknown;	     /* the last one had no sequence number valid in all ranks */
-	bool lost;	     /* calls of its trace were lost */
-	uint64_t last_cnt;   /* number of times it came last, late or not */
+	bool lost;	     /* calls of its trace were lost: after the finish, or before its trace
+			      * changed */
+	uint32_t loss;	     /* the last one when it was added, or when its trace changed */
+	uint64_t last_cnt;   /* number of times it was last, late or not */
 	/* late_ns: time that another rank spent in a collective that this rank started last.
 	 * late_until: end of the counted time, as collectives submitted ahead overlap. */
 	uint64_t late_cnt, late_ns, late_max_ns, late_max_at, late_until;
 };
 
+/* A bit for each of the ranks of a communicator. */
+struct coll_who {
+	uint64_t bits[RANKS_MAX / 64];
+};
+
 struct coll_slot {
 	uint64_t seq; /* 0: free */
-	uint64_t who; /* a bit for each of ranks */
+	struct coll_who who;
 	uint64_t first_ns, last_ns, bytes;
-	uint8_t op, last_rank;
+	uint16_t last_rank;
+	uint8_t op;
 	bool differs;
 };
 
@@ -62,14 +70,16 @@ struct coll_comm {
 	uint32_t nranks;
 	struct coll_op ops[OPS_MAX];
 	unsigned op_cnt;
-	struct coll_rank ranks[RANKS_MAX];
-	unsigned rank_cnt;
+	struct coll_rank *ranks;
+	unsigned rank_cnt, rank_cap;
 	uint64_t ranks_rejected;
 	struct coll_slot *slots;
 	uint64_t joined_cnt, late_cnt, differ_cnt, missed_cnt;
-	bool is_apart;	       /* its ranks have different clocks */
-	struct coll_slot open; /* at the end: the first that some ranks have not joined */
-	uint64_t open_ns;      /* how long ranks have waited there */
+	unsigned clock_cnt;
+	bool is_apart, is_uncompared; /* some of its ranks' clocks could not be compared */
+	uint64_t clock_errors_ns[2];  /* the largest of its ranks' clocks: their sum is the error */
+	struct coll_slot open;	      /* at the end: the first that some ranks have not joined */
+	uint64_t open_ns;	      /* how long ranks have waited there */
 };
 
 /* Assigns the GPU time of a launch, by process and id of the launch and of the enclosing call. */
@@ -85,10 +95,30 @@ struct coll_call {
 	bool timed;
 };
 
+/* A time in which other ranks were in a collective that this process began last. After the finish:
+ * an episode, of all communicators; by_ns: lateness at its first collective. */
+struct coll_late {
+	uint64_t from_ns, to_ns, by_ns;
+	const struct coll_comm *comm;
+	uint32_t pid;
+};
+#define LATES_MAX (1u << 18)
+
+/* A process whose environment has its global rank. */
+struct coll_proc {
+	uint32_t pid, rank;
+	bool is_launcher; /* a rank of the job has the same number */
+};
+
 struct communication {
 	struct report *r;
+	struct keys proc_keys;
+	struct coll_proc *procs;
+	unsigned proc_cap;
+	struct coll_late *lates; /* after the finish: by process and time */
+	unsigned late_cnt, late_cap;
 	struct keys keys;
-	struct keys gone; /* processes that have ended */
+	struct keys ended; /* processes that have ended */
 	struct keys small_threads;
 	struct coll_comm **comms;
 	unsigned cap;
@@ -96,9 +126,24 @@ struct communication {
 	struct coll_join *launches;  /* the latest (recent_find()); also calls */
 	struct coll_call *calls;
 	struct communication_result res;
+	/* Losses are numbered; of each trace, the last. */
+	uint32_t loss_cnt, *last_loss;
+	unsigned last_loss_cap;
 	struct spread late, small; /* late time of ranks; time in small collectives */
 	uint64_t gpu_cnt, gpu_ns;
 };
+
+/* communication_late.c: times, episodes of the finish */
+void comm_late_add(struct communication *x, const struct coll_comm *c, const struct coll_slot *s);
+void comm_late_drop(struct communication *x, const struct coll_comm *c);
+void comm_late_finish(struct communication *x);
+
+/* communication_job.c: global ranks, from EVENT_JOB or communicators. The latter are known from
+ * comm_find_job() on. */
+void comm_add_job(struct communication *x, const struct trace_event *ev);
+void comm_find_job(struct communication *x);
+/* Adds the processes that share a communicator with this one, and itself. */
+void comm_find_shared(const struct communication *x, uint32_t pid, struct keys *to);
 
 /* communication_gpu.c */
 /* Allocates the tables of the functions below. Returns false if out of memory. */
@@ -114,6 +159,15 @@ void comm_gpu_inner(struct communication *x, const struct trace_event *ev);
 void comm_gpu_launch(struct communication *x, const struct trace_event *ev);
 void comm_gpu_add(struct communication *x, const struct trace_event *ev);
 
+static inline bool who_has(const struct coll_who *w, unsigned i)
+{
+	return w->bits[i / 64] >> i % 64 & 1;
+}
+/* By how much the times of two ranks may be off. */
+static inline uint64_t coll_clock_error(const struct coll_comm *c)
+{
+	return c->clock_cnt > 1 && !c->is_apart ? c->clock_errors_ns[0] + c->clock_errors_ns[1] : 0;
+}
 /* Returns true if a rank's sequence numbers do not match other ranks'. */
 bool comm_is_partial(const struct coll_comm *c);
 double coll_busbw(const struct coll_comm *c, const struct coll_op *o);

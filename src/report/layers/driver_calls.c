@@ -4,6 +4,7 @@
  * GPU's scheduler, errors of the GPU, managed memory.
  */
 #include "driver_priv.h"
+#include "util/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +155,8 @@ static int row_by_time(const void *a, const void *b)
 {
 	const struct dr_row *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	if (x->cnt != y->cnt)
-		return x->cnt < y->cnt ? 1 : -1;
-	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+	return DESCENDING(x->total_ns, y->total_ns) ?: DESCENDING(x->cnt, y->cnt)
+	       ?: ASCENDING(x->first_ns, y->first_ns);
 }
 
 static void driver_finish(void *a)

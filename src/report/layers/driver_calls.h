@@ -6,7 +6,7 @@
 #include "report/report.h"
 
 struct driver_pair {
-	const char *name; /* of a command, a call, an op */
+	const char *name; /* name of a command, a call or an op */
 	uint64_t cnt, total_ns;
 };
 struct driver_result {

@@ -15,29 +15,25 @@ static unsigned xid_of(const struct dr_row *row)
 void driver_print(const void *a, const struct term *term)
 {
 	const struct driver_calls *d = a;
-	char count[CELL_SZ], time[CELL_SZ], outside[CELL_SZ];
 
 	if (!d->ioctl_cnt && !d->sched_cnt && !d->xid_cnt)
 		return;
-	human_count(count, d->ioctl_cnt);
-	human_time(time, d->total_ns);
-	human_count(outside, d->outside_cnt);
-	term_section(term, "Kernel driver", "%s ioctl%s in %s, %s of them outside CUDA calls",
-		     count, plural(d->ioctl_cnt), time, outside);
+	term_section(term, "Kernel driver", "%s in %s, %s of them outside CUDA calls",
+		     HUMAN_NOUNS(d->ioctl_cnt, "ioctl"), HUMAN_TIME(d->total_ns),
+		     HUMAN_COUNT(d->outside_cnt));
 	section_print(d->r, &driver_table, d, d, "commands", 0, term);
 	section_print(d->r, &driver_table, d, d, "calls", 0, term);
 	for (unsigned i = 0; i < d->sched.keys.cnt; i++) {
 		const struct dr_row *row = &d->sched.rows[i];
 
-		human_count(count, row->cnt);
-		term_para(term, "scheduler: %s x %s%s%s", count, row->name, row->text ? ", " : "",
-			  row->text ? row->text : "");
+		term_para(term, "scheduler: %s x %s%s%s", HUMAN_COUNT(row->cnt), row->name,
+			  row->text ? ", " : "", row->text ? row->text : "");
 	}
 	for (unsigned i = 0; i < d->xids.keys.cnt; i++) {
 		unsigned number = xid_of(&d->xids.rows[i]);
 		const char *meaning = nv_xid_text(number);
 
-		human_count(count, d->xids.rows[i].cnt);
-		term_para(term, "Xid %u: %s x %s", number, count, meaning ? meaning : "unknown");
+		term_para(term, "Xid %u: %s x %s", number, HUMAN_COUNT(d->xids.rows[i].cnt),
+			  meaning ? meaning : "unknown");
 	}
 }

@@ -6,6 +6,7 @@
 #include "report/section.h"
 #include "util/hash_table.h"
 #include "util/plural.h"
+#include "util/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ struct range_sums {
 	struct memlimit_share names, opened; /* in a report */
 };
 
-/* Charges a row of all cnt ones to the process. */
+/* Charges one more row to the process; cnt: number of rows so far. */
 static bool charge(const struct range_sums *s, struct memlimit_share *rows, unsigned cnt,
 		   unsigned max)
 {
@@ -251,9 +252,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
 
-	if (x->ns != y->ns)
-		return x->ns > y->ns ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return DESCENDING(x->ns, y->ns) ?: ASCENDING(x->number, y->number);
 }
 
 /* Reasons for wrong numbers or missing names. */

@@ -9,11 +9,15 @@
 #include <stdlib.h>
 
 #include "report/iter/iter.h"
+#include "report/kernels/graphs.h"
 #include "report/time/stage.h"
 
 /* A function is the iteration, or encloses it, if one pass has this share of an iteration's
  * launches. */
 #define PART_OF_ITERATION 0.5
+
+/* Steps in which GPU times of graphs are divided; what is left stays with the launches. */
+#define DIVIDED_MAX (1u << 22)
 
 enum its { NO_ITERATION, IS_WARMUP, IS_STEADY };
 
@@ -35,6 +39,7 @@ struct work {
 	struct keys family_keys;
 	unsigned family_cap;
 	uint32_t *threads; /* threads per process */
+	uint64_t divided_cnt;
 };
 
 static enum its its_at(const struct work *w, uint64_t ns)
@@ -125,8 +130,8 @@ static bool sum_families(struct work *w)
 	return true;
 }
 
-/* 0: passes are merged. */
-static uint32_t number_of(struct work *w, const struct map_node *n)
+/* 0: passes are merged. in_graph: below the top of a capture, which is a part of an iteration. */
+static uint32_t number_of(struct work *w, const struct map_node *n, bool in_graph)
 {
 	const uint64_t *f;
 
@@ -135,7 +140,7 @@ static uint32_t number_of(struct work *w, const struct map_node *n)
 	f = &w->families[3 * keys__find(&w->family_keys, family_key(n))];
 	if (f[2] < 2)
 		return 0;
-	if (w->iter.count &&
+	if (w->iter.count && !in_graph &&
 	    ratio_of(f[0], f[1]) > PART_OF_ITERATION * w->iter.dist[ITS_KERNELS].mean)
 		return 0;
 	return n->number;
@@ -185,6 +190,45 @@ static uint32_t class_of(struct work *w, uint32_t at, uint32_t pid, struct class
 	return at;
 }
 
+static uint32_t final_like(struct map *m, uint32_t at, const struct map_node *n, uint32_t number)
+{
+	at = final_of(m, at, n->kind, n->name, n->file, number);
+	if (at != MAP_NONE)
+		m->finals[at].is_numbered = is_numbered(n) && number;
+	return at;
+}
+
+/* The path of a captured call below the launch of its graph. */
+static uint32_t final_captured(struct work *w, uint32_t at, uint32_t launch, uint32_t row)
+{
+	uint32_t path[MAP_GRAFT];
+	unsigned cnt = map_graph_path(w->m, launch, row, path);
+
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct map_node *n = &w->m->nodes[path[i]];
+
+		at = final_like(w->m, at, n,
+				map_graph_is_top(w->m, row, path[i]) ? 0 : number_of(w, n, true));
+	}
+	return cnt ? at : MAP_NONE;
+}
+
+/* The place in the map of an execution of a graph's node. */
+static uint32_t final_replayed(struct work *w, uint32_t at, const struct map_node *n)
+{
+	const struct graph_executed *x = graphs_executed(w->m->r, n->number - 1);
+	uint32_t found;
+
+	if (!x || !x->node || at == MAP_NONE)
+		return at;
+	found = final_captured(w, at, n->parent, x->captured);
+	if (found != MAP_NONE)
+		return found;
+	if (!x->capture)
+		at = final_of(w->m, at, MAP_GRAPH, "captured before the trace", NULL, 0);
+	return x->what == 'k' ? final_of(w->m, at, MAP_KERNEL, n->name, NULL, 0) : at;
+}
+
 static uint32_t make_final(struct work *w, uint32_t node, struct class c, unsigned depth)
 {
 	struct map *m = w->m;
@@ -218,27 +262,70 @@ static uint32_t make_final(struct work *w, uint32_t node, struct class c, unsign
 		if (w->threads[n->parent] > 1)
 			at = final_of(m, at, MAP_THREAD, n->name, NULL, 0);
 		break;
+	case MAP_REPLAYED:
+		at = final_replayed(w, at, n);
+		break;
 	default:
-		at = final_of(m, at, n->kind, n->name, n->file, number_of(w, n));
-		if (at != MAP_NONE)
-			m->finals[at].is_numbered = is_numbered(n) && m->finals[at].number;
+		at = final_like(m, at, n, number_of(w, n, false));
 	}
 	w->finals[i] = at;
 	return at;
 }
 
+/* Divides GPU time of whole graphs, which their launch `at` has, among their captured calls, by the
+ * times that the nodes of an equal graph took. */
+static void divide(struct work *w, const struct map_node *n, uint32_t at, uint64_t ns)
+{
+	struct map *m = w->m;
+	const struct graph_executed *x = graphs_executed(m->r, n->number - 1);
+	uint64_t total = 0, left = ns;
+	uint32_t like = x ? graphs_shares_of(m->r, x, &total) : GRAPH_NONE;
+	uint32_t own = like == GRAPH_NONE ? like : graphs_first_captured(m->r, x->capture - 1);
+	const struct graph_captured *c, *of;
+
+	while (total && (c = graphs_captured(m->r, own)) && (of = graphs_captured(m->r, like))) {
+		uint64_t part = (double)ns * of->ns / total;
+		uint32_t to = MAP_NONE;
+
+		part = part < left ? part : left;
+		if (part && w->divided_cnt++ < DIVIDED_MAX)
+			to = final_captured(w, at, n->parent, own);
+		if (to != MAP_NONE) {
+			m->finals[to].sums.gpu_ns += part;
+			left -= part;
+		}
+		own = c->next;
+		like = of->next;
+	}
+	m->finals[at].sums.gpu_ns -= ns - left;
+	m->divided_ns += ns - left;
+}
+
 static void add_parts(struct work *w, uint32_t node)
 {
 	struct map *m = w->m;
+	struct map_node *n = &m->nodes[node];
+	uint64_t graphs_ns[STAGE_CNT][IS_STEADY + 1] = {0};
+	const struct class *c;
+	uint32_t at;
 
-	for (const struct map_part *p = m->nodes[node].parts; p; p = p->next) {
-		uint32_t at = make_final(w, node, w->of[p->slice], 0);
-
+	for (const struct map_part *p = n->parts; p; p = p->next) {
+		c = &w->of[p->slice];
+		at = make_final(w, node, *c, 0);
 		if (at == MAP_NONE) {
 			m->rejected++;
 			continue;
 		}
 		map_sums_add(&m->finals[at].sums, &p->sums);
+		graphs_ns[c->stage][c->its] += p->sums.gpu_ns;
+	}
+	for (unsigned i = 0; n->kind == MAP_REPLAYED && i < STAGE_CNT * (IS_STEADY + 1); i++) {
+		struct class of = {i / (IS_STEADY + 1), i % (IS_STEADY + 1)};
+		uint64_t ns = graphs_ns[of.stage][of.its];
+
+		at = ns ? make_final(w, node, of, 0) : MAP_NONE;
+		if (at != MAP_NONE)
+			divide(w, n, at, ns);
 	}
 }
 
@@ -266,159 +353,7 @@ static void sum_up(struct map *m)
 	m->finals[0].first = MAP_NONE;
 }
 
-/* --- order --- */
-
-struct order {
-	uint64_t weight;
-	uint32_t number, node;
-};
-
-uint64_t map_weight(const struct map *m, const struct map_sums *s)
-{
-	switch (m->r->opts.map) {
-	case MAP_BY_HOST:
-		return s->host_ns;
-	case MAP_BY_WALL:
-		return map_wall(s);
-	case MAP_BY_GPU:
-		return s->gpu_ns;
-	case MAP_BY_LAUNCHES:
-		return s->launches;
-	case MAP_BY_CALLS:
-		return s->calls;
-	default: /* host or GPU, whichever took longer */
-		return map_wall(s) > s->gpu_ns ? map_wall(s) : s->gpu_ns;
-	}
-}
-
-/* The list is reversed later: then the heaviest comes first, and passes in order. */
-static int lightest_first(const void *a, const void *b)
-{
-	const struct order *x = a, *y = b;
-
-	if (x->weight != y->weight)
-		return x->weight < y->weight ? -1 : 1;
-	if (x->number != y->number)
-		return x->number > y->number ? -1 : 1;
-	return x->node > y->node ? -1 : x->node < y->node;
-}
-
-/* Gives all passes of a function the weight of the heaviest, so that they stay together. */
-static bool level_passes(struct map *m, struct order *list)
-{
-	struct keys keys = {0};
-	uint64_t *most = NULL;
-	unsigned cap = 0;
-	bool ok = true;
-
-	for (int round = 0; round < 2; round++) {
-		for (uint32_t i = 1; ok && i < m->final_keys.cnt; i++) {
-			const struct map_final *f = &m->finals[i];
-			uint64_t key = pair_key(pair_key((uintptr_t)f->name, (uintptr_t)f->file),
-						f->parent);
-			uint64_t *grown;
-			uint32_t n;
-
-			if (!f->is_numbered)
-				continue;
-			n = keys_get(&keys, key, KEYS_NONE, MEMLIMIT_MAP);
-			grown = n == KEYS_NONE
-					? NULL
-					: grow(most, &cap, n + 1, sizeof(*most), MEMLIMIT_MAP);
-			ok = grown;
-			if (!ok)
-				break;
-			most = grown;
-			list[i].number = f->number;
-			if (most[n] < list[i].weight)
-				most[n] = list[i].weight;
-			list[i].weight = most[n];
-		}
-	}
-	keys__free(&keys);
-	memlimit_free(most);
-	return ok;
-}
-
-static bool sort_children(struct map *m)
-{
-	uint32_t cnt = m->final_keys.cnt;
-	struct order *list = calloc(cnt + 1, sizeof(*list));
-	bool ok;
-
-	if (!list)
-		return false;
-	for (uint32_t i = 1; i < cnt; i++)
-		list[i] = (struct order){.weight = map_weight(m, &m->finals[i].sums), .node = i};
-	ok = level_passes(m, list);
-	qsort(list + 1, cnt ? cnt - 1 : 0, sizeof(*list), lightest_first);
-	for (uint32_t i = 1; i < cnt; i++) {
-		struct map_final *parent = &m->finals[m->finals[list[i].node].parent];
-
-		m->finals[list[i].node].next = parent->first;
-		parent->first = list[i].node;
-		parent->cnt++;
-	}
-	free(list);
-	return ok;
-}
-
-/* --- functions --- */
-
-static struct map_function *function_of(struct map *m, const struct map_final *f)
-{
-	uint32_t i =
-		keys_row_max(&m->function_keys, pair_key((uintptr_t)f->name, (uintptr_t)f->file),
-			     KEYS_NONE, MEMLIMIT_MAP, m->functions, m->function_cap);
-
-	if (i == KEYS_NONE)
-		return NULL;
-	m->functions[i].name = f->name;
-	m->functions[i].file = f->file;
-	return &m->functions[i];
-}
-
-/* Recursive functions count their time once. */
-static bool is_in_itself(const struct map *m, const struct map_final *f)
-{
-	for (const struct map_final *up = &m->finals[f->parent]; up->kind == MAP_PYTHON;
-	     up = &m->finals[up->parent])
-		if (up->name == f->name && up->file == f->file)
-			return true;
-	return false;
-}
-
-static int by_total(const void *a, const void *b)
-{
-	const struct map_function *x = a, *y = b;
-	uint64_t wx = map_wall(&x->total), wy = map_wall(&y->total);
-
-	if (wx != wy)
-		return wx < wy ? 1 : -1;
-	return x->total.calls < y->total.calls ? 1 : x->total.calls > y->total.calls ? -1 : 0;
-}
-
-static void sum_functions(struct map *m)
-{
-	for (uint32_t i = 1; i < m->final_keys.cnt; i++) {
-		const struct map_final *f = &m->finals[i];
-		struct map_function *fn;
-
-		if (f->kind != MAP_PYTHON)
-			continue;
-		fn = function_of(m, f);
-		if (!fn)
-			continue;
-		map_sums_add(&fn->self, &f->sums);
-		for (uint32_t c = f->first; c != MAP_NONE; c = m->finals[c].next)
-			if (m->finals[c].kind == MAP_PYTHON)
-				map_sums_sub(&fn->self, &m->finals[c].sums);
-		if (!is_in_itself(m, f))
-			map_sums_add(&fn->total, &f->sums);
-	}
-	if (m->functions)
-		qsort(m->functions, m->function_keys.cnt, sizeof(*m->functions), by_total);
-}
+/* --- all --- */
 
 /* Counts threads with work below them: all of autograd's may be below another thread. */
 static void count_threads(struct work *w)
@@ -456,9 +391,9 @@ void map_finish_tree(struct map *m)
 	for (uint32_t i = 0; i < cnt; i++)
 		add_parts(w, i);
 	sum_up(m);
-	if (!sort_children(m))
+	if (!map_sort_children(m))
 		m->rejected++;
-	sum_functions(m);
+	map_sum_functions(m);
 	map_number(m);
 out:
 	if (w) {

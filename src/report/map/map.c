@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 #include "model/call.h"
+#include "report/kernels/graphs.h"
 
 #define CUT_LAUNCHES  256 /* a slice without waits */
 #define PENDING_FIRST 16
-
 /* Adds GPU busy time not covered by earlier executions, and the idle time before it. */
 static void add_busy(void *ctx, struct gpu_owner of, uint64_t idle_ns, uint64_t busy_ns)
 {
@@ -71,6 +71,9 @@ static void map__free(void *a)
 	memlimit_free(m->threads);
 	memlimit_free(m->finals);
 	memlimit_free(m->functions);
+	memlimit_free(m->captured);
+	memlimit_free(m->capture_tops);
+	memlimit_free(m->graph_counts);
 	free(m->scopes);
 	free(m->op_scopes);
 	free(m->forwards);
@@ -181,7 +184,9 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 	struct map_sums *sums;
 
 	/* Kernels of a graph are below its launch. */
-	if (h->kind == MAP_KERNEL && m->nodes[node].kind == MAP_CALL)
+	if (h->graph_row != GRAPH_NONE)
+		node = map_graph_node(m, node, h->graph_row, h->name);
+	else if (h->kind == MAP_KERNEL && m->nodes[node].kind == MAP_CALL)
 		node = map_node_of(m, node, MAP_KERNEL, h->name, NULL, 0);
 	sums = map_sums_of(m, node, slice);
 	if (!sums) {
@@ -222,6 +227,7 @@ static void give_place(struct map *m, struct map_thread *t, const struct map_pen
 		if (node == MAP_NONE)
 			place->key = 0;
 	}
+	map_graph_captured(m, h->graph_row, node);
 	sums = map_sums_of(m, node, h->slice);
 	if (!sums) {
 		m->rejected++;
@@ -280,8 +286,8 @@ static void take_inner(struct map_thread *t, struct map_pending *outer, uint64_t
 		t->outer = number;
 }
 
-/* Makes space for one more call: places calls that are ready or oldest, after those in other
- * threads that they wait for. */
+/* Adds an entry for one more call of the thread. If its list is full, the oldest quarter gets its
+ * places in the map now; calls of other threads that these wait for get theirs before. */
 static struct map_pending *hold(struct map *m, uint32_t thread)
 {
 	struct map_thread *t = &m->threads[thread];
@@ -357,6 +363,7 @@ static void on_call(struct map *m, const struct trace_event *ev)
 		.is_launch = call_was_made(ev) && call_launches_any(ev),
 		.is_cut = ev->unfinished || ev->abandoned,
 		.has_time = event_returned(ev),
+		.graph_row = graphs_captured_row(m->r, ev),
 	};
 	if (call_does(ev, DOES_LAUNCH) && ev->launch.kernel) {
 		h->kind = MAP_KERNEL;
@@ -392,6 +399,7 @@ static void on_gpu(struct map *m, const struct trace_event *ev)
 					   .end_ns = ev->end_ns > ev->start_ns ? ev->end_ns
 									       : ev->start_ns,
 					   .device = gpu_devices__get(&m->devices, ev),
+					   .graph_row = graphs_executed_row(m->r),
 					   .is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
 				   },
 			   *h;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
+ * The state of the map, and the functions that its files share.
+ *
  * map.c reads calls and finds their enclosing calls; python.c makes paths of frames; scopes.c
  * handles ranges and operators; tree.c has the nodes and their sums; final.c adds stages and
- * iterations at the end; print.c and rows.c write the map.
+ * iterations at the end; graphs.c has the nodes of replayed graphs; order.c sorts them;
+ * functions.c sums Python functions; print.c and rows.c write the map.
  */
 #ifndef REPORT_MAP_PRIV_H
 #define REPORT_MAP_PRIV_H
@@ -11,6 +14,7 @@
 
 #include "model/gpu_busy.h"
 #include "report/collect.h"
+#include "report/section.h"
 
 /* Limits per process: nodes, sums of nodes and slices, Python paths. */
 #define MAP_SUMS   (1u << 18)
@@ -22,6 +26,8 @@
 /* Calls of a thread that wait for their enclosing calls and ranges. */
 #define MAP_PENDING 4096
 #define MAP_NONE    UINT32_MAX
+/* Nodes of a captured call below those that its whole capture shares. */
+#define MAP_GRAFT (4 * MAP_DEPTH)
 
 enum map_kind {
 	MAP_ROOT,
@@ -35,6 +41,8 @@ enum map_kind {
 	MAP_BACKWARD, /* a node of autograd */
 	MAP_CALL,
 	MAP_KERNEL,
+	MAP_GRAPH,    /* graphs of which the captured calls are not known */
+	MAP_REPLAYED, /* what executed a node of a graph; only until map_finish_tree() */
 	MAP_KIND_CNT
 };
 
@@ -105,6 +113,7 @@ struct map_pending {
 	uint64_t up;		/* number of the enclosing call; 0: not ended yet */
 	uint32_t path, new_cnt; /* new_cnt: functions at the path's end that began a pass */
 	uint32_t slice, inner_cnt;
+	uint32_t graph_row;	   /* of a captured call, or of an executed node; or GRAPH_NONE */
 	struct gpu_device *device; /* of an execution; NULL: limit reached */
 	uint8_t kind;		   /* MAP_CALL, MAP_KERNEL */
 	bool is_gpu, is_copy, is_launch, is_cut, has_time;
@@ -174,6 +183,16 @@ struct map_function {
 	struct map_sums self, total;
 };
 
+/* A row of the text. */
+struct map_line {
+	const struct map_final *f; /* the first of its chain; NULL: the row counts nodes left out */
+	unsigned left, depth;
+};
+struct map_lines {
+	struct map_line *of;
+	unsigned cnt, cap, lost;
+};
+
 struct map {
 	struct report *r;
 	struct keys node_keys, path_keys, family_keys, thread_keys, noise_keys;
@@ -194,13 +213,17 @@ struct map {
 	struct map_forward *forwards;
 	struct keys long_keys;
 	uint32_t long_nodes[MAP_LONG];
-	struct map_position *places; /* MAP_CALLS */
+	struct map_position *places;	   /* MAP_CALLS */
+	uint32_t *captured, *capture_tops; /* graphs.c */
+	uint32_t *graph_counts;		   /* per node; 0 except in graphs.c */
+	unsigned captured_cap, capture_top_cap;
 	struct gpu_devices devices;
 	struct map_slice slices[MAP_SLICES];
 	unsigned slice_cnt, shift;
 	uint64_t cut_cnt, launches_since;
 	/* Counts of missing data. */
 	uint64_t rejected, cut_frames, unnamed_frames, early, unknown_gpu;
+	uint64_t divided_ns; /* GPU time of whole graphs that was divided by shares */
 	/* Set by map_finish_tree(). */
 	struct keys final_keys;
 	struct map_final *finals;
@@ -253,9 +276,27 @@ void map_operator_ended(struct map *m, const struct trace_event *ev, uint32_t th
 /* The node of a range with calls placed before its end; NULL: none. */
 uint32_t *map_long_of(struct map *m, uint64_t key);
 
+/* graphs.c */
+/* The node of a captured call; row: of graphs_captured_row(). */
+void map_graph_captured(struct map *m, uint32_t row, uint32_t node);
+/* The node of what executed a node of a graph, or a whole graph; row: of graphs_executed_row(). */
+uint32_t map_graph_node(struct map *m, uint32_t launch, uint32_t row, const char *name);
+/* The nodes of the captured call `row` that are repeated below the launch, outermost first. Returns
+ * their number; 0: not known, or more than MAP_GRAFT. */
+unsigned map_graph_path(struct map *m, uint32_t launch, uint32_t row, uint32_t path[MAP_GRAFT]);
+/* Returns true if the paths of the capture of `row` begin with this node. */
+bool map_graph_is_top(struct map *m, uint32_t row, uint32_t node);
+
 /* python.c */
 /* The path of a call's Python frames; 0: none. new_cnt: functions at its end that began a pass. */
 uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, uint32_t *new_cnt);
+
+/* functions.c */
+void map_sum_functions(struct map *m);
+
+/* order.c */
+/* Sets the children of each final node, in order. Returns false if memory is short. */
+bool map_sort_children(struct map *m);
 
 /* final.c */
 void map_finish_tree(struct map *m);
@@ -275,7 +316,9 @@ static inline double map_idle_share(const struct map_sums *s)
 const char *map_final_name(const struct map_final *f, char *buf, size_t size);
 
 /* print.c, rows.c */
-extern const struct section_table map_table;
+extern const struct section_table map_table, map_lines_table;
+/* The name of a row, with those of its chain; in buf. */
+const char *map_line_name(const struct map *m, const struct map_line *x, char buf[SECTION_BUF]);
 void map_print(const void *a, const struct term *term);
 /* Sets the places of all nodes. */
 void map_number(struct map *m);

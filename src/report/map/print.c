@@ -7,16 +7,11 @@
 #include <string.h>
 
 #include "report/page/stacks.h"
-#include "report/gpu/gpu.h"
 #include "report/section.h"
 #include "text/kernel_name.h"
-#include "text/table.h"
 
-#define ROWS_SHORT     24 /* of the section in a report */
-#define COLS	       6
-#define COL_WIDTH      11
-#define CHAIN	       4 /* consecutive functions with one child on one line */
-#define NAME_MAX_WIDTH 400
+#define ROWS_SHORT 24 /* of the section in a report */
+#define CHAIN	   4  /* consecutive functions with one child on one line */
 
 const char *map_final_name(const struct map_final *f, char *buf, size_t size)
 {
@@ -49,71 +44,6 @@ const char *map_final_name(const struct map_final *f, char *buf, size_t size)
 	}
 }
 
-/* --- text --- */
-
-static void mean_of(char cell[CELL_SZ], uint64_t n, uint64_t per)
-{
-	double mean = per ? (double)n / per : n;
-
-	if (n && mean < 0.05)
-		strcpy(cell, "<0.1");
-	else if (per > 1 && n % per && mean < 1000)
-		snprintf(cell, CELL_SZ, "%.1f", mean);
-	else
-		human_count(cell, mean + 0.5);
-}
-
-/* in the order of the columns */
-enum { COL_CALLS, COL_LAUNCHES, COL_TIME, COL_HOST, COL_GPU, COL_BOUND };
-
-struct print_ctx {
-	const struct map *m;
-	const struct term *term;
-	const bool *shown; /* NULL: all within top */
-	unsigned top, indent;
-	bool has_col[COLS];
-};
-
-static void put_cells(const struct map_final *f, char cell[COLS][CELL_SZ])
-{
-	const struct map_sums *s = &f->sums;
-	double idle = map_idle_share(s), per = f->per ? f->per : 1;
-	bool gpu_bound = 1 - idle >= GPU_BOUND_SHARE;
-
-	memset(cell, 0, COLS * CELL_SZ);
-	mean_of(cell[COL_CALLS], s->calls, f->per);
-	mean_of(cell[COL_LAUNCHES], s->launches, f->per);
-	human_time(cell[COL_TIME], map_wall(s) / per);
-	human_time(cell[COL_HOST], s->host_ns / per);
-	if (s->gpu_cnt)
-		human_time(cell[COL_GPU], s->gpu_ns / per);
-	if (idle >= 0)
-		snprintf(cell[COL_BOUND], CELL_SZ, "%s %.0f %%", gpu_bound ? "GPU" : "host",
-			 100 * (gpu_bound ? 1 - idle : idle));
-}
-
-static void put_row(const struct print_ctx *p, char cell[COLS][CELL_SZ], const char *name,
-		    unsigned depth)
-{
-	int indent = p->indent * depth, used = 2;
-
-	/* A deep node still needs space for its name. */
-	if (indent > p->term->width / 3)
-		indent = p->term->width / 3;
-	putc(' ', p->term->f);
-	for (unsigned i = 0; i < COLS; i++) {
-		if (!p->has_col[i])
-			continue;
-		fprintf(p->term->f, "%*s%s", COL_WIDTH - term_columns(cell[i], strlen(cell[i])), "",
-			cell[i]);
-		used += COL_WIDTH;
-	}
-	fprintf(p->term->f, "  %*s", indent, "");
-	/* The map alone is also for less and grep. */
-	term_name(p->term, name, p->shown ? p->term->width - used - indent - 1 : NAME_MAX_WIDTH);
-	putc('\n', p->term->f);
-}
-
 /* A function, range or operator whose only child is of the same kind. */
 static bool leads_on(const struct map *m, const struct map_final *f)
 {
@@ -134,32 +64,73 @@ static int row_name(const struct map_final *f, char *buf, size_t size)
 	return snprintf(buf, size, "%.*s", (int)(len < 250 ? len : 250), s);
 }
 
-static void print_node(const struct print_ctx *p, uint32_t node, unsigned depth)
+/* The last node of the chain that begins with f. */
+static const struct map_final *chain_end(const struct map *m, const struct map_final *f)
 {
-	const struct map *m = p->m;
-	const struct map_final *f = &m->finals[node];
-	char cell[COLS][CELL_SZ], name[2048];
-	unsigned cnt = 0, len = 0, left = 0;
-
-	put_cells(f, cell);
-	for (unsigned n = 1; n < CHAIN && leads_on(m, f); n++) {
-		len += row_name(f, name + len, sizeof(name) - len);
-		len += snprintf(name + len, sizeof(name) - len, " > ");
+	for (unsigned n = 1; n < CHAIN && leads_on(m, f); n++)
 		f = &m->finals[f->first];
+	return f;
+}
+
+const char *map_line_name(const struct map *m, const struct map_line *x, char buf[SECTION_BUF])
+{
+	const struct map_final *f = x->f, *end;
+	int len = 0;
+
+	if (!f) {
+		snprintf(buf, SECTION_BUF, "(%u more)", x->left);
+		return buf;
 	}
-	row_name(f, name + len, sizeof(name) - len);
-	put_row(p, cell, name, depth);
-	for (uint32_t c = f->first; c != MAP_NONE; c = m->finals[c].next) {
-		if (p->shown ? p->shown[c] : cnt++ < p->top)
-			print_node(p, c, depth + 1);
-		else
-			left += !p->shown;
+	for (end = chain_end(m, f); f != end; f = &m->finals[f->first]) {
+		len += row_name(f, buf + len, SECTION_BUF - len);
+		len += snprintf(buf + len, SECTION_BUF - len, " > ");
 	}
-	if (!left)
+	row_name(f, buf + len, SECTION_BUF - len);
+	return buf;
+}
+
+/* Rows of text, of up to 1 KB each. */
+#define LINES_MAX 50000
+
+static void add_line(struct map_lines *lines, struct map_line x)
+{
+	struct map_line *of = lines->of;
+
+	if (lines->cnt == LINES_MAX) {
+		lines->lost++;
 		return;
-	memset(cell, 0, sizeof(cell));
-	snprintf(name, sizeof(name), "(%u more)", left);
-	put_row(p, cell, name, depth + 1);
+	}
+	if (lines->cnt == lines->cap) {
+		of = realloc(of, (2 * lines->cap + 64) * sizeof(*of));
+		if (!of) {
+			lines->lost++;
+			return;
+		}
+		lines->of = of;
+		lines->cap = 2 * lines->cap + 64;
+	}
+	of[lines->cnt++] = x;
+}
+
+/* Adds the children of a node that are shown. shown is NULL: the first of opts.top. */
+static void add_children(const struct map *m, struct map_lines *lines, const bool *shown,
+			 const struct map_final *of, unsigned depth)
+{
+	unsigned top = depth ? m->r->opts.top : UINT32_MAX, left = 0;
+
+	for (uint32_t c = of->first; c != MAP_NONE; c = m->finals[c].next) {
+		const struct map_final *f = &m->finals[c];
+
+		if (shown ? !shown[c] : !top) {
+			left += !shown;
+			continue;
+		}
+		top--;
+		add_line(lines, (struct map_line){.f = f, .depth = depth});
+		add_children(m, lines, shown, chain_end(m, f), depth + 1);
+	}
+	if (left)
+		add_line(lines, (struct map_line){.left = left, .depth = depth});
 }
 
 /* Marks up to rows nodes to show: the heaviest below shown ones. */
@@ -214,12 +185,9 @@ static void print_functions(const struct map *m, const struct term *term)
 
 static void note(const struct term *term, uint64_t n, const char *what)
 {
-	char cnt[CELL_SZ];
-
 	if (!n)
 		return;
-	human_count(cnt, n);
-	term_para(term, "%s %s", cnt, what);
+	term_para(term, "%s %s", HUMAN_COUNT(n), what);
 }
 
 static void print_notes(const struct map *m, const struct term *term)
@@ -229,30 +197,29 @@ static void print_notes(const struct map *m, const struct term *term)
 	note(term, m->unnamed_frames, "Python frames have no names and are missing");
 	note(term, m->early, "calls and ranges were placed before their context was complete");
 	note(term, m->unknown_gpu, "executions have no known call and are missing");
+	if (m->divided_ns)
+		term_para(
+			term,
+			"%s of GPU time of whole graphs was divided by the shares of their nodes in other replays",
+			HUMAN_TIME(m->divided_ns));
 	note(term, m->rejected, "calls or executions exceeded a limit and are missing");
 }
 
 void map_print(const void *a, const struct term *term)
 {
 	const struct map *m = a;
-	char heads[COLS][CELL_SZ] = {"calls", "launches", "time", "in calls", "GPU", "bound by"};
-	bool wide = term->width >= 100;
-	struct print_ctx p = {
-		.m = m,
-		.term = term,
-		.top = m->r->opts.top,
-		.indent = wide ? 2 : 1,
-		.has_col = {wide, true, true, wide || !m->has_gpu, m->has_gpu, m->has_gpu},
-	};
+	struct term inner = *term;
+	struct map_lines lines = {0};
 	bool *shown = NULL;
 
 	if (!m->finals || m->finals[0].first == MAP_NONE)
 		return;
+	/* The map alone may be piped to less or grep. */
+	inner.is_uncut = m->r->opts.map;
 	if (!m->r->opts.map) {
 		shown = choose(m, ROWS_SHORT);
 		if (!shown)
 			return;
-		p.shown = shown;
 	}
 	term_section(term, "Map", "calls by context; time: from the first to the last call%s",
 		     m->r->opts.map ? "" : "; only the heaviest (all: --map)");
@@ -261,10 +228,10 @@ void map_print(const void *a, const struct term *term)
 			term,
 			"bound by: host N %%: the GPU was idle for N %% of the time before this work; GPU: it was busy for "
 			"90 %% or more");
-	put_row(&p, heads, "", 0);
-	for (uint32_t c = m->finals[0].first; c != MAP_NONE; c = m->finals[c].next)
-		if (!shown || shown[c])
-			print_node(&p, c, 0);
+	add_children(m, &lines, shown, &m->finals[0], 0);
+	section_print(m->r, &map_lines_table, m, &lines, "list", UINT32_MAX, &inner);
+	note(term, lines.lost, "more rows, which --format=json has");
+	free(lines.of);
 	free(shown);
 	print_notes(m, term);
 	print_functions(m, term);

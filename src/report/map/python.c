@@ -98,7 +98,7 @@ static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const 
 
 	if (i == KEYS_NONE)
 		return 0;
-	/* index 0 is no path */
+	/* index 0 is not a path */
 	paths = grow(m->paths, &m->path_cap, i + 2, sizeof(*paths), MEMLIMIT_MAP);
 	if (!paths) {
 		keys__undo(&m->path_keys, i);

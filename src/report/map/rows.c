@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The nodes of the map as rows, for JSON and the HTML page. */
 #include "map_priv.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ static const char *const kinds[MAP_KIND_CNT] = {
 	[MAP_THREAD] = "thread",     [MAP_RANGE] = "range",
 	[MAP_PYTHON] = "python",     [MAP_OPERATOR] = "operator",
 	[MAP_BACKWARD] = "backward", [MAP_CALL] = "call",
-	[MAP_KERNEL] = "kernel",
+	[MAP_KERNEL] = "kernel",     [MAP_GRAPH] = "graph",
 };
 
 /* The kernels and stacks of the report have full names; here each node repeats its name. */
@@ -32,6 +33,34 @@ static const char *function_text(char buf[SECTION_BUF], const struct map_functio
 	const char *slash = strrchr(f->file, '/');
 
 	snprintf(buf, SECTION_BUF, "%.150s (%.90s)", f->name, slash ? slash + 1 : f->file);
+	return buf;
+}
+
+static double per_of(const struct map_final *f)
+{
+	return f->per ? f->per : 1;
+}
+
+/* The mean of an iteration. */
+static const char *mean_text(char buf[SECTION_BUF], uint64_t n, uint64_t per)
+{
+	double mean = per ? (double)n / per : n;
+
+	if (n && mean < 0.05)
+		return "<0.1";
+	if (per > 1 && n % per && mean < 1000)
+		snprintf(buf, SECTION_BUF, "%.1f", mean);
+	else
+		human_count(buf, mean + 0.5);
+	return buf;
+}
+
+static const char *bound_text(char buf[SECTION_BUF], double idle)
+{
+	bool is_gpu = 1 - idle >= GPU_BOUND_SHARE;
+
+	snprintf(buf, SECTION_BUF, "%s %.0f %%", is_gpu ? "GPU" : "host",
+		 100 * (is_gpu ? 1 - idle : idle));
 	return buf;
 }
 

@@ -363,7 +363,7 @@ static const struct mem_block *block_around(const struct mem_proc *p, uint64_t a
 	return NULL;
 }
 
-/* A free failed: is the pointer the cause? */
+/* Returns whether the pointer is the cause of a failed free. */
 static bool blames_pointer(int32_t result)
 {
 	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||

@@ -64,8 +64,8 @@ struct dev_row *memory__dev_row(struct memory *m, struct mem_proc *p, int device
 
 void memory__context_event(struct memory *m, struct mem_proc *p, const struct trace_event *ev)
 {
-	uint64_t gone = contexts__event(&p->ledger.ctx, ev, &m->reset_unknown);
+	uint64_t ended = contexts__event(&p->ledger.ctx, ev, &m->reset_unknown);
 
-	if (gone)
-		memory__context_gone(m, p, gone, ev->end_ns);
+	if (ended)
+		memory__context_gone(m, p, ended, ev->end_ns);
 }

@@ -2,6 +2,7 @@
 /* Holes between the live ranges of a process that has many; and ranges that must have been freed,
  * because others overlap them. */
 #include "memory_priv.h"
+#include "util/order.h"
 
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@ static int by_address(const void *a, const void *b)
 	const struct mem_block *x = *(struct mem_block *const *)a,
 			       *y = *(struct mem_block *const *)b;
 
-	return (x->key > y->key) - (x->key < y->key);
+	return ASCENDING(x->key, y->key);
 }
 
 static size_t collect(struct mem_proc *p, struct mem_block **list)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Leaks: memory that went with its context, process or program, without a free. */
+/* Leaks: memory that was released with its context, process or program, without a free. */
 #include "memory_priv.h"
 
 #include <search.h>

@@ -3,6 +3,7 @@
 #include "memory_priv.h"
 
 #include "model/call.h"
+#include "util/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -183,12 +184,10 @@ static int by_size(const void *a, const void *b)
 {
 	const struct leak *x = a, *y = b;
 
-	if (x->size != y->size)
-		return x->size < y->size ? 1 : -1;
-	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+	return DESCENDING(x->size, y->size) ?: ASCENDING(x->start_ns, y->start_ns);
 }
 
-/* Memory of processes that have not ended is no leak. */
+/* Memory of processes that have not ended is not a leak. */
 static void memory__finish(void *a)
 {
 	struct memory *m = a;

@@ -21,8 +21,28 @@ enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t
 struct trace_event;
 uint64_t memory_context(const struct report *r, const struct trace_event *ev);
 
+/* A block of memory with an address. */
+struct memory_block {
+	uint64_t ptr, size, id; /* id: of the call that made it */
+	uint64_t start_ns;	/* of that call */
+	const char *call;
+	const struct stack *stack; /* NULL: none */
+	int device;		   /* -1: unknown, or not on a GPU */
+	bool on_gpu, size_known;
+};
+/* Calls fn for each live block or mapping of the process that has an address, in no order. */
+void memory_each_block(const struct report *r, uint32_t pid,
+		       void (*fn)(void *ctx, const struct memory_block *b), void *ctx);
+/* Gets the live block or mapping that contains the address. Returns false if there is none. */
+bool memory_block_around(const struct report *r, uint32_t pid, uint64_t addr,
+			 struct memory_block *b);
+/* Whether all memory of the process is in the trace. */
+bool memory_is_whole(const struct report *r, uint32_t pid);
+/* Gets the device on which a call that allocates does so; -1: unknown. */
+int memory_device(const struct report *r, const struct trace_event *ev);
+
 struct memory_result {
-	uint64_t frees; /* of the kinds of memory that have leaks, and all if there are none */
+	uint64_t frees;	      /* frees of memory of the kinds that leak; all frees if none leaks */
 	uint64_t device_peak; /* bytes */
 	uint64_t leak_cnt, leak_bytes;
 	uint64_t left_behind_cnt; /* leaks not caused by the process's exit */

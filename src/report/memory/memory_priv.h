@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The analysis of memory. memory.c: calls that make and free it; block.c: live blocks; leak.c:
- * leaks; frag.c: holes; ctx.c: contexts, threads, devices; time.c: bytes over time; print.c:
- * output.
+ * The state of the analysis of memory. memory.c: calls that make and free it; block.c: live blocks;
+ * leak.c: leaks; frag.c: holes; ctx.c: contexts, threads, devices; time.c: bytes over time;
+ * print.c: output.
  *
  * Live blocks are kept, and little else: lists of leaks and bad frees are limited.
  */
@@ -134,7 +134,8 @@ struct memory {
 	uint64_t late_free_cnt;	     /* frees recorded after their address was reused */
 	uint64_t unseen_free_cnt;    /* blocks that must have been freed: others replaced them */
 	uint64_t unmatched_free_cnt; /* of pointers whose allocation was not seen */
-	uint64_t too_late_cnt; /* frees after the driver's end; no leaks, as that end frees all */
+	uint64_t too_late_cnt; /* frees after the driver's end; not leaks, because that end frees
+				  all */
 	unsigned block_cnt;
 	uint64_t rejected_cnt; /* allocations beyond MEMLIMIT_ALLOCATIONS_MAX: in none of the other
 				  numbers */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Memory as text and JSON. */
 #include "report/collect.h"
 #include "memory_priv.h"
 #include "report/callers.h"
@@ -67,32 +68,25 @@ static unsigned print_list(const struct memory *m, const char *list, const struc
 
 static void print_peak(const struct memory *m, const struct term *term)
 {
-	char bytes[CELL_SZ], hole[CELL_SZ], span[CELL_SZ], largest[CELL_SZ], cnt[CELL_SZ];
 	const struct fragmentation *f = &m->frag;
 
 	if (m->device_peak) {
-		human_bytes(bytes, m->device_peak);
-		human_count(cnt, memory_rate(m) + 0.5);
 		term_para(term, "Peak of GPU memory: %s at %.3f ms; %s allocation%s per second",
-			  bytes, ms(m, m->device_peak_ns), cnt,
+			  HUMAN_BYTES(m->device_peak), ms(m, m->device_peak_ns),
+			  HUMAN_COUNT(memory_rate(m) + 0.5),
 			  plural((uint64_t)(memory_rate(m) + 0.5)));
 	}
 	if (f->holes) {
-		human_count(cnt, f->ranges);
-		human_bytes(span, f->span);
-		human_bytes(largest, f->largest_hole);
-		human_count(hole, f->holes);
-		term_para(
-			term,
-			"%s ranges of process %u in %s of addresses, with %s hole%s, the largest %s",
-			cnt, f->pid, span, hole, plural(f->holes), largest);
+		term_para(term,
+			  "%s ranges of process %u in %s of addresses, with %s, the largest %s",
+			  HUMAN_COUNT(f->ranges), f->pid, HUMAN_BYTES(f->span),
+			  HUMAN_NOUNS(f->holes, "hole"), HUMAN_BYTES(f->largest_hole));
 	}
 	if (m->failed_cnt) {
-		human_count(cnt, m->failed_cnt);
-		human_bytes(largest, m->failed_largest);
 		term_para(term,
-			  "%s allocation%s failed, first at %.3f ms; the largest requested %s", cnt,
-			  plural(m->failed_cnt), ms(m, m->failed_first_ns), largest);
+			  "%s allocation%s failed, first at %.3f ms; the largest requested %s",
+			  HUMAN_COUNT(m->failed_cnt), plural(m->failed_cnt),
+			  ms(m, m->failed_first_ns), HUMAN_BYTES(m->failed_largest));
 	}
 }
 
@@ -117,20 +111,17 @@ static void print_leaks(const struct memory *m, const struct term *term)
 		[LEAK_EXEC] = "their program was replaced",
 		[LEAK_CONTEXT] = "their context was destroyed",
 	};
-	char cnt[CELL_SZ], bytes[CELL_SZ];
 
 	for (unsigned i = 0; i < LEAK_END_CNT; i++) {
 		if (!m->leak_ends[i].cnt)
 			continue;
-		human_count(cnt, m->leak_ends[i].cnt);
-		human_bytes(bytes, m->leak_ends[i].bytes);
-		term_para(term, "Never freed: %s allocation%s with %s, released when %s", cnt,
-			  plural(m->leak_ends[i].cnt), bytes, how[i]);
+		term_para(term, "Never freed: %s with %s, released when %s",
+			  HUMAN_NOUNS(m->leak_ends[i].cnt, "allocation"),
+			  HUMAN_BYTES(m->leak_ends[i].bytes), how[i]);
 	}
 	if (m->too_late_cnt) {
-		human_count(cnt, m->too_late_cnt);
-		term_para(term, "%s allocation%s freed after the driver had shut down", cnt,
-			  m->too_late_cnt == 1 ? " was" : "s were");
+		term_para(term, "%s allocation%s freed after the driver had shut down",
+			  HUMAN_COUNT(m->too_late_cnt), m->too_late_cnt == 1 ? " was" : "s were");
 	}
 	print_list(m, "leaks", term);
 	print_leak_stacks(m, term);
@@ -138,22 +129,18 @@ static void print_leaks(const struct memory *m, const struct term *term)
 
 static void print_bad_frees(const struct memory *m, const struct term *term)
 {
-	char cnt[CELL_SZ];
-
 	if (m->bad_free_cnt) {
-		human_count(cnt, m->bad_free_cnt);
-		term_para(term, "Bad frees: CUDA refused %s", cnt);
+		term_para(term, "Bad frees: CUDA refused %s", HUMAN_COUNT(m->bad_free_cnt));
 		print_list(m, "bad_frees", term);
 	}
 	if (m->unmatched_free_cnt) {
-		human_count(cnt, m->unmatched_free_cnt);
-		term_para(term, "%s free%s of memory whose allocation is not in the trace", cnt,
-			  plural(m->unmatched_free_cnt));
+		term_para(term, "%s of memory whose allocation is not in the trace",
+			  HUMAN_NOUNS(m->unmatched_free_cnt, "free"));
 	}
 	if (m->unseen_free_cnt) {
-		human_count(cnt, m->unseen_free_cnt);
 		term_para(term, "%s free%s missing in the trace: the memory was allocated again",
-			  cnt, m->unseen_free_cnt == 1 ? " is" : "s are");
+			  HUMAN_COUNT(m->unseen_free_cnt),
+			  m->unseen_free_cnt == 1 ? " is" : "s are");
 	}
 	if (m->reset_unknown)
 		term_para(
@@ -164,16 +151,14 @@ static void print_bad_frees(const struct memory *m, const struct term *term)
 
 static void print_rejected(const struct memory *m, const struct term *term)
 {
-	char cnt[CELL_SZ];
-
 	if (!m->rejected_cnt)
 		return;
-	human_count(cnt, m->rejected_cnt);
 	term_para(
 		term,
 		"%s allocation%s ignored: more than %u were live at a time. No number includes them, and their frees "
 		"have no allocation",
-		cnt, m->rejected_cnt == 1 ? " was" : "s were", MEMLIMIT_ALLOCATIONS_MAX);
+		HUMAN_COUNT(m->rejected_cnt), m->rejected_cnt == 1 ? " was" : "s were",
+		MEMLIMIT_ALLOCATIONS_MAX);
 }
 
 void memory__print(const void *a, const struct term *term)
@@ -185,11 +170,10 @@ void memory__print(const void *a, const struct term *term)
 		any |= m->kinds[i].allocs || m->kinds[i].frees;
 	if (!any)
 		return;
-	putc('\n', term->f);
-	term_bold(term, "Memory\n");
+	term_heading(term, "Memory");
 	section_print(m->r, &memory_table, m, m, "kinds", BLOCK_KIND_CNT, term);
 	if (m->dev_row_cnt > 1) {
-		putc('\n', term->f);
+		term_gap(term);
 		print_list(m, "devices", term);
 	}
 	print_peak(m, term);

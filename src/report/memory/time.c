@@ -31,7 +31,7 @@ void mem_time__advance(struct mem_time *t, const struct memory *m, uint64_t ns)
 
 	while (at / t->step_ns >= TIME_STEPS)
 		halve(t);
-	/* Records of threads may be swapped by some microseconds; late ones count in this step. */
+	/* Records of threads may be swapped by a few microseconds; late ones count in this step. */
 	while (t->last < at / t->step_ns) {
 		t->last++;
 		for (unsigned k = 0; k < BLOCK_KIND_CNT; k++)

@@ -13,7 +13,7 @@ void flame_frame(struct out *o, const char *s)
 	size_t len = strlen(s);
 
 	plain_put(o, s);
-	for (char *p = o->buf + o->len - len; len--; p++)
+	for (char *p = o->buf + o->len - len; !o->failed && len--; p++)
 		if (*p == ';')
 			*p = ':';
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The flame graph as a standalone SVG: root at the top, one row per level, widths are time. Its
- * script zooms on click (or Enter) and marks search results; without scripts the whole picture is
+ * script zooms on click (or Enter) and marks search results; without scripts the whole graph is
  * visible.
  */
 #include <stdio.h>
@@ -52,19 +52,17 @@ static void put_rect(struct svg *v, const char *name, int depth, uint64_t at_ns,
 {
 	double x = WIDTH * (double)at_ns / v->total_ns, w = WIDTH * (double)ns / v->total_ns;
 	size_t len = strlen(name), fits = w / CHAR_PX > 2 ? (size_t)(w / CHAR_PX) - 1 : 0;
-	char text[256], time[CELL_SZ], count[CELL_SZ];
+	char text[256];
 
 	if (w < MIN_PX)
 		return;
-	human_time(time, ns);
-	human_count(count, cnt);
 	snprintf(text, sizeof(text),
 		 "<g tabindex=\"0\" data-x=\"%.4f\" data-w=\"%.4f\" data-d=\"%d\"><title>", x, w,
 		 depth);
 	out_str(v->o, text);
 	put_xml(v->o, name, len);
-	snprintf(text, sizeof(text), "\n%s in %s call%s, %.2f %%</title>", time, count, plural(cnt),
-		 100.0 * ns / v->total_ns);
+	snprintf(text, sizeof(text), "\n%s in %s, %.2f %%</title>", HUMAN_TIME(ns),
+		 HUMAN_NOUNS(cnt, "call"), 100.0 * ns / v->total_ns);
 	for (char *p = text; *p; p++) /* "µs" is two bytes of UTF-8: copied unchanged */
 		out_char(v->o, *p);
 	snprintf(text, sizeof(text),
@@ -148,7 +146,7 @@ void flame_svg(const struct report *r, struct out *o)
 {
 	const struct folded_stack *f;
 	struct svg v = {.o = o};
-	char head[1024], time[CELL_SZ];
+	char head[1024];
 	uint64_t calls = 0;
 	unsigned cnt;
 
@@ -157,7 +155,6 @@ void flame_svg(const struct report *r, struct out *o)
 		v.total_ns += f[i].total_ns;
 		calls += f[i].cnt;
 	}
-	human_time(time, v.total_ns);
 	snprintf(
 		head, sizeof(head),
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -170,7 +167,7 @@ void flame_svg(const struct report *r, struct out *o)
 		"<text x=\"4\" y=\"40\" fill=\"#555\">process, stage, class, function, kernel; click to "
 		"zoom, Escape to go back</text>\n<text id=\"find\" x=\"%d\" y=\"20\" "
 		"text-anchor=\"end\">find</text>\n",
-		WIDTH, TOP + 7 * ROW, WIDTH, TOP + 7 * ROW, time, WIDTH - 8);
+		WIDTH, TOP + 7 * ROW, WIDTH, TOP + 7 * ROW, HUMAN_TIME(v.total_ns), WIDTH - 8);
 	out_str(o, head);
 	put_losses(r, o);
 	if (v.total_ns) {

@@ -126,6 +126,8 @@ int html__write(struct out *o, const char *report, size_t len, struct html_event
 	p.rows = out__memory();
 	if (!raw || !p.meta || !p.columns || !p.rows)
 		goto out;
+	raw->is_checked = p.meta->is_checked = true;
+	p.columns->is_checked = p.rows->is_checked = true;
 	json__init(&j, p.rows);
 	section_page(&j);
 	err = make_nonce(p.nonce);
@@ -133,6 +135,8 @@ int html__write(struct out *o, const char *report, size_t len, struct html_event
 		err = html_events__write(events, p.meta, raw);
 	if (!err)
 		err = deflate_into(p.columns, raw);
+	if (raw->failed || p.meta->failed || p.columns->failed || p.rows->failed)
+		err = -ENOMEM;
 	if (!err)
 		put_page(&p);
 out:

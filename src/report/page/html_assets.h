@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The files of html/, embedded in the program. */
 #ifndef REPORT_PAGE_HTML_ASSETS_H
 #define REPORT_PAGE_HTML_ASSETS_H
 

@@ -39,7 +39,7 @@ static void *row_new(struct memlimit_share *rows, uint64_t max, size_t size)
 	return row;
 }
 
-/* Memory was short for the row's place in its table. */
+/* There was no memory for the row's place in its table. */
 static void row_undo(struct memlimit_share *rows, void *row)
 {
 	memlimit_reject(MEMLIMIT_PAGE);

@@ -9,6 +9,7 @@
 #include "text/json.h"
 #include "text/kernel_name.h"
 #include "text/stack.h"
+#include "util/order.h"
 
 #define PYTHON_SHOWN 3 /* functions shown above a call */
 
@@ -17,11 +18,8 @@ static int by_place(const void *a, const void *b)
 {
 	const struct hev *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->dur > y->dur ? -1 : x->dur < y->dur;
+	return ASCENDING(x->lane, y->lane) ?: ASCENDING(x->start, y->start)
+	       ?: DESCENDING(x->dur, y->dur);
 }
 
 static void put_varint(struct out *o, uint64_t x)

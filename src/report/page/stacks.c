@@ -50,7 +50,7 @@ struct stacks {
 	const struct report *r;
 	struct memlimit_share rows, names_sz;
 	struct sum_table sums;
-	struct sum *recent[RECENT]; /* cache of sums: programs repeat themselves */
+	struct sum *recent[RECENT]; /* cache of sums: stacks repeat */
 	uint64_t step_ns;
 	struct folded_stack *folded;
 	struct name_table names;

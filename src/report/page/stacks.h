@@ -20,7 +20,7 @@ const struct folded_stack *stacks_folded(const struct report *r, unsigned *cnt);
 /* flame.c: writes lines "frame;frame;... nanoseconds" for flame graph tools. */
 void flame_fold(const struct report *r, struct out *o);
 void flame_frame(struct out *o, const char *s);
-/* flame_svg.c: writes one self-contained picture: click to zoom, search. */
+/* flame_svg.c: writes one self-contained SVG: click to zoom, search. */
 void flame_svg(const struct report *r, struct out *o);
 
 #endif /* REPORT_PAGE_STACKS_H */

@@ -4,6 +4,7 @@
  * and changes from pass to pass; and prefill steps, which have more tokens than sequences.
  */
 #include "serving_priv.h"
+#include "util/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ const char *serving_phase_name(enum serving_phase p)
 	return names[p];
 }
 
-/* Without products, pieces with few launches are no steps (sampling, copies). */
+/* Without products, pieces with few launches are not steps (sampling, copies). */
 static uint32_t launches_of_a_step(const struct serving_thread *t)
 {
 	uint64_t *v = calloc(t->cnt + 1, sizeof(*v)), usual = 0;
@@ -81,7 +82,7 @@ static int by_begin(const void *a, const void *b)
 {
 	const struct step *x = a, *y = b;
 
-	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+	return ASCENDING(x->begin_ns, y->begin_ns);
 }
 
 /* Counts steps that begin before the previous one has ended; steps must be sorted. */
@@ -212,7 +213,7 @@ static int by_size(const void *a, const void *b)
 {
 	const struct size_row *x = a, *y = b;
 
-	return (x->size > y->size) - (x->size < y->size);
+	return ASCENDING(x->size, y->size);
 }
 
 /* Finds the sizes that graphs were captured for. */
@@ -347,7 +348,7 @@ static int by_tokens(const void *a, const void *b)
 {
 	const struct growth *x = a, *y = b;
 
-	return (x->tokens > y->tokens) - (x->tokens < y->tokens);
+	return ASCENDING(x->tokens, y->tokens);
 }
 
 /* Finds the number of tokens that best separates steps that grew from the others. */
@@ -440,7 +441,7 @@ static void find_phases(struct serving *s, struct serving_thread *t)
 		set_batches(s, t);
 }
 
-static void say_why(struct serving *s, const struct serving_thread *t)
+static void print_why(struct serving *s, const struct serving_thread *t)
 {
 	int n = 0;
 
@@ -488,7 +489,7 @@ void serving_find(struct serving *s)
 	varies = t->pairs >= SERVING_STEPS_MIN && t->changed[s->axis] &&
 		 s->axis_confidence >= AXIS_SURE;
 	s->res.found = varies || known;
-	say_why(s, t);
+	print_why(s, t);
 	if (!s->res.found && !s->r->opts.serving) {
 		s->main = KEYS_NONE;
 		return;

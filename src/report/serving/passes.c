@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Steps. A step is one pass through the model. It has a thread's launches up to a wait for the GPU
- * (like pieces of iterations: iter.h), with matrix products or a graph.
+ * Steps of inference. A step is one pass through the model. It has a thread's launches up to a wait
+ * for the GPU (like pieces of iterations: iter.h), with matrix products or a graph.
  *
  * Products with weights are single, not batched as those of attention. Two of their three sizes
  * belong to the model; the third is the number of tokens. Weights never move, so the first weights

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Serving as text and JSON. */
 #include "report/section.h"
 #include "serving_priv.h"
 
@@ -126,7 +127,7 @@ static void print_batches(const struct serving *s, const struct term *term)
 			  s->batch_min, s->res.batch_max, s->res.batch_median,
 			  s->rows_at_most ? "at most " : "", s->rows_made,
 			  ratio_of(s->rows_made, ns / 1e9),
-			  s->rows_at_most ? " Graphs may have more places than sequences." : "");
+			  s->rows_at_most ? " Graphs may have more slots than sequences." : "");
 	if (s->requests_min)
 		term_para(term,
 			  "%" PRIu64 " request%s at least, by growth of the batch. "
@@ -157,40 +158,32 @@ static void print_graphs(const struct serving *s, const struct term *term)
 	if (r->padded_known_cnt)
 		term_para(term,
 			  "%" PRIu64 " of %" PRIu64
-			  " replays had more places than sequences: %" PRIu64 " places for %" PRIu64
+			  " replays had more slots than sequences: %" PRIu64 " slots for %" PRIu64
 			  ".",
 			  r->padded_cnt, r->padded_known_cnt, r->padded_rows, r->padded_real_rows);
 }
 
 static void print_between(const struct serving *s, const struct term *term)
 {
-	char median[CELL_SZ], all[CELL_SZ], pauses[CELL_SZ];
-
-	human_time(median, s->between_median_ns);
-	human_time(all, s->between_ns);
-	human_time(pauses, s->pause_ns);
-	term_para(term, "Between steps: %s (median), %s in total.", median, all);
+	term_para(term, "Between steps: %s (median), %s in total.",
+		  HUMAN_TIME(s->between_median_ns), HUMAN_TIME(s->between_ns));
 	if (s->pause_cnt)
 		term_para(term, "Also %" PRIu64 " long pause%s, %s: probably no requests.",
-			  s->pause_cnt, plural(s->pause_cnt), pauses);
+			  s->pause_cnt, plural(s->pause_cnt), HUMAN_TIME(s->pause_ns));
 	section_print(s->r, &serving_between_table, s, s, "functions", 0, term);
 }
 
 static void print_memory(const struct serving *s, const struct serving_thread *t,
 			 const struct term *term)
 {
-	char weights[CELL_SZ], blocks[CELL_SZ], cache[CELL_SZ], other[CELL_SZ];
-
 	if (!s->stay_bytes || !t->weight_cnt)
 		return;
-	human_bytes(weights, t->weight_bytes);
-	human_bytes(blocks, s->weights_in_blocks);
-	human_bytes(cache, s->kv_bytes);
-	human_bytes(other, s->other_bytes);
 	term_para(term,
 		  "Memory that stays allocated: %s of weights, in blocks of %s; %s in %" PRIu64
 		  " large block%s without weights, probably the cache; %s of other memory.",
-		  weights, blocks, cache, s->kv_cnt, plural(s->kv_cnt), other);
+		  HUMAN_BYTES(t->weight_bytes), HUMAN_BYTES(s->weights_in_blocks),
+		  HUMAN_BYTES(s->kv_bytes), s->kv_cnt, plural(s->kv_cnt),
+		  HUMAN_BYTES(s->other_bytes));
 }
 
 static void print_others(const struct serving *s, const struct term *term)

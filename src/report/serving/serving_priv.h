@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
+ * The state of the analysis of serving, and the functions that its files share.
+ *
  * serving.c, passes.c: make steps from calls while the trace is read; find.c: finds the serving
  * thread, the tokens' dimension of its products, and prefill steps; sum.c: results; blocks.c: use
  * of memory; pauses.c: Python between steps; print.c.
@@ -140,7 +142,7 @@ struct serving {
 	bool engines[ENGINE_CNT];
 	uint64_t request_cnt, request_ns; /* ranges named "request" */
 	uint64_t gpu_cnt, failed_alloc_cnt, failed_alloc_ns;
-	/* valid from the finish on */
+	/* valid after the finish */
 	uint32_t main; /* thread; KEYS_NONE: no thread has steps */
 	enum serving_axis axis;
 	double axis_confidence, phase_confidence;

@@ -7,7 +7,7 @@
  *
  * A stream is done when a synchronisation has returned: of it, of its context (cuCtxSynchronize,
  * not of others), or of an event recorded after its last work. A query of those that reports
- * completion, or a blocking copy to the host, is enough too. Work that the stream had waited for
+ * completion, or a blocking copy to the host, also suffices. Work that the stream had waited for
  * (cuStreamWaitEvent) is then done as well. A blocking copy to the device proves nothing: it may
  * return when the data is staged.
  */
@@ -20,6 +20,7 @@
 #include "util/law.h"
 #include "report/iter/iter.h"
 #include "report/memory/memory.h"
+#include "util/order.h"
 
 #define EVENTS_MAX     (1 << 18)
 #define PROCS_MAX      32768 /* each is a process: twice as many */
@@ -351,7 +352,7 @@ static void on_create(struct idle *d, const struct trace_event *ev)
 	s->created = s->ctx && s->ctx != CONTEXT_UNKNOWN;
 }
 
-static bool says_done(const struct trace_event *ev)
+static bool reports_done(const struct trace_event *ev)
 {
 	if (ev->is_error)
 		return false;
@@ -375,7 +376,7 @@ static void idle_event(void *a, const struct trace_event *ev)
 		on_submit(d, p, ev);
 	else if (p->idle_ns)
 		count_cpu(p, ev);
-	if (says_done(ev))
+	if (reports_done(ev))
 		on_done(d, p, ev);
 	else if ((ev->fn->op == OP_RECORD || ev->fn->op == OP_WAIT) && (ev->has & HAS_CU_EVENT) &&
 		 !ev->is_error)
@@ -390,9 +391,7 @@ static int by_total(const void *a, const void *b)
 	const struct idle_stream *x = *(const struct idle_stream *const *)a;
 	const struct idle_stream *y = *(const struct idle_stream *const *)b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return (x->handle > y->handle) - (x->handle < y->handle);
+	return DESCENDING(x->total_ns, y->total_ns) ?: ASCENDING(x->handle, y->handle);
 }
 
 static void sort_streams(struct idle *d)

@@ -12,8 +12,8 @@
 
 static const char what[] =
 	"a period from the return of a call after which all submitted work was known to be done, to the next "
-	"call that submits work. This is a lower bound, because the host learns that a kernel has ended only "
-	"by waiting";
+	"call that submits work. This is a lower bound, because on the host the end of a kernel "
+	"is visible only in a wait";
 
 const char *idle_cause_name(enum idle_cause c)
 {
@@ -30,12 +30,12 @@ const char *idle_cause_name(enum idle_cause c)
 static const char *describe(const struct idle_period *p, char *text, size_t size)
 {
 	uint64_t outside = p->dur_ns > p->cpu.call_ns ? p->dur_ns - p->cpu.call_ns : 0;
-	bool used[IDLE_FNS] = {0}, said_outside = false;
+	bool used[IDLE_FNS] = {0}, printed_outside = false;
 	size_t n = 0;
 
 	snprintf(text, size, "outside CUDA calls");
 	for (int round = 0; round < 3 && p->cpu.cnt && n < size; round++) {
-		uint64_t most = said_outside ? 0 : outside;
+		uint64_t most = printed_outside ? 0 : outside;
 		const char *name = "outside CUDA calls";
 		int at = -1;
 
@@ -51,7 +51,7 @@ static const char *describe(const struct idle_period *p, char *text, size_t size
 			used[at] = true;
 			name = p->cpu.fns[at]->name;
 		} else {
-			said_outside = true;
+			printed_outside = true;
 		}
 		n += (size_t)snprintf(text + n, size - n, "%s%s %.0f %%", n ? ", " : "", name,
 				      100 * ratio_of(most, p->dur_ns));
@@ -74,14 +74,12 @@ void idle_print(const void *a, const struct term *term)
 	const struct idle *d = a;
 	struct gpu_idle steady;
 	struct gpu_result gpu;
-	char total[CELL_SZ], share[CELL_SZ], count[CELL_SZ], span[CELL_SZ], cell[CELL_SZ];
+	char total[CELL_SZ], share[CELL_SZ];
 
 	if (!d->res.span_ns)
 		return;
 	human_time(total, d->res.total_ns);
 	human_share(share, d->res.total_ns, d->res.span_ns);
-	human_count(count, d->res.count);
-	human_time(span, d->res.span_ns);
 	gpu_result(d->r, &gpu);
 	verdict_idle(d->r, &steady);
 	if (gpu.executions) {
@@ -100,15 +98,12 @@ void idle_print(const void *a, const struct term *term)
 		return;
 	}
 	term_section(term, "GPU idle",
-		     "at least %s in %s period%s, %s of the %s between the first work and the "
-		     "last",
-		     total, count, plural(d->res.count), share, span);
+		     "at least %s in %s, %s of the %s between the first work and the last", total,
+		     HUMAN_NOUNS(d->res.count, "period"), share, HUMAN_TIME(d->res.span_ns));
 	term_para(term, "Idle is %s.", what);
 	if (d->res.in_iter_cnt) {
-		human_time(cell, d->res.in_iter_ns);
-		human_count(count, d->res.in_iter_cnt);
-		term_para(term, "Within rounds of iterations: %s in %s period%s.", cell, count,
-			  plural(d->res.in_iter_cnt));
+		term_para(term, "Within rounds of iterations: %s in %s.",
+			  HUMAN_TIME(d->res.in_iter_ns), HUMAN_NOUNS(d->res.in_iter_cnt, "period"));
 	}
 	section_print(d->r, &idle_table, d, d, "list", 0, term);
 	section_print(d->r, &idle_table, d, d, "streams", 4, term);

@@ -81,7 +81,7 @@ struct idle {
 	unsigned list_cnt, list_max;
 	uint64_t cause_cnt[IDLE_CAUSE_CNT];
 	struct idle_result res;
-	const struct idle_stream **by_total; /* from the finish on: most idle first */
+	const struct idle_stream **by_total; /* after the finish: most idle first */
 	unsigned stream_cnt;
 };
 

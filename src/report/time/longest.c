@@ -80,11 +80,6 @@ static void longest_print(const void *a, const struct term *term)
 	section_print(l->r, &longest_table, l, l, "longest", 0, term);
 }
 
-static void longest__free(void *a)
-{
-	free(a);
-}
-
 const struct analysis_ops longest_ops = {
 	.name = "longest",
 	.new = longest__new,
@@ -92,5 +87,4 @@ const struct analysis_ops longest_ops = {
 	.section = &longest_table,
 	.is_list = true,
 	.print = longest_print,
-	.free = longest__free,
 };

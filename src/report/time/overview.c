@@ -8,15 +8,6 @@
 #include "model/call.h"
 #include "model/failure.h"
 
-static void *overview__new(struct report *r)
-{
-	struct overview *o = calloc(1, sizeof(*o));
-
-	if (o)
-		o->r = r;
-	return o;
-}
-
 static void overview__free(void *a)
 {
 	struct overview *o = a;
@@ -194,7 +185,7 @@ void overview_totals(const struct report *r, struct overview_totals *t)
 
 const struct analysis_ops overview_ops = {
 	.name = "overview",
-	.new = overview__new,
+	.size = STATE_SIZE(struct overview),
 	.event = overview_event,
 	.finish = overview_finish,
 	.section = &overview_table,

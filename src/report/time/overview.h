@@ -12,6 +12,8 @@ struct overview_totals {
 	uint64_t class_top_ns[CLASS_CNT]; /* its part of call_ns */
 };
 void overview_totals(const struct report *r, struct overview_totals *t);
+/* human_processes() of the processes that made calls. */
+void overview_callers(const struct report *r, char *text, size_t size);
 
 /* The end of process i of the trace, from 0. false: there are no more. */
 struct overview_exit {

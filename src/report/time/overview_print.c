@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The overview as JSON and as text. */
 #include "overview_priv.h"
+#include "report/layers/communication.h"
 #include "report/section.h"
 #include "text/overhead.h"
+#include "util/demangle.h"
+#include "util/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +24,7 @@ static int row_by_time(const void *a, const void *b)
 {
 	const struct ov_fn_row *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return strcmp(x->fn->name, y->fn->name);
+	return DESCENDING(x->total_ns, y->total_ns) ?: strcmp(x->fn->name, y->fn->name);
 }
 
 static int class_by_time(const void *a, const void *b, void *ctx)
@@ -31,9 +32,7 @@ static int class_by_time(const void *a, const void *b, void *ctx)
 	const struct overview_totals *t = ctx;
 	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
 
-	if (t->class_ns[x] != t->class_ns[y])
-		return t->class_ns[x] < t->class_ns[y] ? 1 : -1;
-	return (x > y) - (x < y);
+	return DESCENDING(t->class_ns[x], t->class_ns[y]) ?: ASCENDING(x, y);
 }
 
 static void row_add(struct ov_fn_row *row, struct loghist *h, const struct ov_fn *f)
@@ -99,6 +98,33 @@ static const char *error_text(char buf[SECTION_BUF], const struct ov_error *e)
 	return name ? name : buf;
 }
 
+/* NULL: the symbol is not mangled. */
+static const char *cost_name(char buf[SECTION_BUF], const struct trace_fn_cost *c)
+{
+	char *name = demangle(c->fn->symbol, NULL);
+
+	if (!name)
+		return NULL;
+	snprintf(buf, SECTION_BUF, "%s", name);
+	free(name);
+	return buf;
+}
+
+static uint32_t rank_of(const struct report *r, const struct ov_proc *p)
+{
+	uint32_t rank;
+
+	communication_rank(r, p->pid, &rank);
+	return rank;
+}
+
+static bool has_rank(const struct report *r, const struct ov_proc *p)
+{
+	uint32_t rank;
+
+	return communication_rank(r, p->pid, &rank);
+}
+
 static uint64_t dropped(const struct trace_end *end)
 {
 	return end ? end->bad_record_cnt + end->drops[CT_DROP_CTXSW] + trace_lost(end) : 0;
@@ -112,51 +138,54 @@ static uint64_t dropped(const struct trace_end *end)
 
 static void print_errors(const struct overview *o, const struct term *term)
 {
-	char cell[CELL_SZ], text[64];
+	char text[64];
 
 	if (!o->t.error_cnt)
 		return;
-	human_count(cell, o->t.error_cnt);
-	term_section(term, "Failed calls", "%s", cell);
+	term_section(term, "Failed calls", "%s", HUMAN_COUNT(o->t.error_cnt));
 	for (unsigned i = 0; i < o->error_kinds; i++) {
 		const struct ov_error *e = &o->errors[i];
 		const char *name = fn_result_name(e->first, e->code);
 
 		snprintf(text, sizeof(text), "error %d", e->code);
-		human_count(cell, e->cnt);
-		term_para(term, "%s x %s, first %s", cell, name ? name : text, e->first->name);
+		term_para(term, "%s x %s, first %s", HUMAN_COUNT(e->cnt), name ? name : text,
+			  e->first->name);
 	}
 }
 
 static void print_cost(const struct trace_end *end, const struct term *term)
 {
-	char cost[CELL_SZ], share[128];
+	char share[128];
 
 	if (!end || !end->cost_ns)
 		return;
-	human_time(cost, end->cost_ns);
 	overhead_share(share, sizeof(share), end);
-	term_section(term, "Tracing overhead", "%s, %s", cost, share);
+	term_section(term, "Tracing overhead", "%s, %s", HUMAN_TIME(end->cost_ns), share);
 	overhead_print(term, end);
+}
+
+void overview_callers(const struct report *r, char *text, size_t size)
+{
+	const struct overview *o = r->an[AN_OVERVIEW];
+	uint64_t ranks = 0;
+
+	for (unsigned i = 0; i < o->proc_keys.cnt && i < o->proc_cap; i++)
+		ranks += o->procs[i].call_cnt && has_rank(r, &o->procs[i]);
+	human_processes(text, size, o->caller_cnt, ranks);
 }
 
 void overview_print(const void *a, const struct term *term)
 {
 	const struct overview *o = a;
-	char calls[CELL_SZ], wall[CELL_SZ], launches[CELL_SZ], procs[CELL_SZ], threads[CELL_SZ];
+	char procs[96];
 
-	human_count(calls, o->t.call_cnt);
-	human_time(wall, report_wall_ns(o->r));
-	human_count(launches, o->t.launch_cnt + o->t.graph_launch_cnt);
-	human_count(procs, o->caller_cnt);
-	human_count(threads, o->thread_keys.cnt);
-	term_section(term, "Overview",
-		     "%s CUDA call%s in %s, %s launch%s, by %s process%s (%s thread%s)", calls,
-		     plural(o->t.call_cnt), wall, launches,
-		     plural_es(o->t.launch_cnt + o->t.graph_launch_cnt), procs,
-		     plural_es(o->caller_cnt), threads, plural(o->thread_keys.cnt));
+	overview_callers(o->r, procs, sizeof(procs));
+	term_section(term, "Overview", "%s in %s, %s, by %s (%s)",
+		     HUMAN_NOUNS(o->t.call_cnt, "CUDA call"), HUMAN_TIME(report_wall_ns(o->r)),
+		     HUMAN_NOUNS(o->t.launch_cnt + o->t.graph_launch_cnt, "launch"), procs,
+		     HUMAN_NOUNS(o->thread_keys.cnt, "thread"));
 	section_print(o->r, &overview_table, o, o, "classes", TABLE_ROWS, term);
-	putc('\n', term->f);
+	term_gap(term);
 	section_print(o->r, &overview_table, o, o, "functions", 0, term);
 	print_errors(o, term);
 	print_cost(o->r->end, term);

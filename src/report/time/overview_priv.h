@@ -53,7 +53,7 @@ struct overview {
 	struct memlimit_share error_rows;
 	unsigned error_kinds;
 	uint64_t class_max_ns[CLASS_CNT], class_timed[CLASS_CNT];
-	/* from the finish on: most time first */
+	/* after the finish: most time first */
 	unsigned by_time[CLASS_CNT];
 	struct ov_fn_row *rows;
 	unsigned row_cnt;

@@ -34,6 +34,7 @@
 #include "model/call.h"
 #include "util/law.h"
 #include "report/iter/iter.h"
+#include "util/order.h"
 
 #define LOADED 0.99
 
@@ -203,9 +204,7 @@ static int fn_by_time(const void *a, const void *b)
 {
 	const struct stage_fn *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return strcmp(x->name, y->name);
+	return DESCENDING(x->total_ns, y->total_ns) ?: strcmp(x->name, y->name);
 }
 
 void stages_end(struct stages *s, const struct iter_result *iter)

@@ -47,12 +47,11 @@ static const char *stage_text(unsigned stage)
 void stages_print(const void *a, const struct term *term)
 {
 	const struct stages *s = a;
-	char wall[CELL_SZ], outside[CELL_SZ];
 
 	if (!s->has_call)
 		return;
-	human_time(wall, report_wall_ns(s->r));
-	human_share(outside, s->res.all.ns[PART_OUTSIDE], report_wall_ns(s->r));
-	term_section(term, "Stages", "%s, of which %s outside CUDA calls", wall, outside);
+	term_section(term, "Stages", "%s, of which %s outside CUDA calls",
+		     HUMAN_TIME(report_wall_ns(s->r)),
+		     HUMAN_SHARE(s->res.all.ns[PART_OUTSIDE], report_wall_ns(s->r)));
 	section_print(s->r, &stages_table, s, s, "list", TABLE_ROWS, term);
 }

@@ -208,34 +208,33 @@ static void put_bar(const struct timeline *t, const struct term *term, const str
 static void timeline_print(const void *a, const struct term *term)
 {
 	const struct timeline *t = a;
-	unsigned columns = term->width > 40 ? term->width - 20 : 20, shown = 0;
-	char span[CELL_SZ], begin[CELL_SZ];
+	unsigned columns = term->width > 40 ? term->width - 20 : 20;
 
 	if (!t->last_ns)
 		return;
-	human_time(span, t->last_ns - t->first_ns);
-	human_time(begin, report_since_begin(t->r, t->r->base_ns + t->first_ns));
 	term_section(term, "Timeline",
 		     "%s from the first call (%s after the start of the trace) to the end of the "
 		     "last",
-		     span, begin);
+		     HUMAN_TIME(t->last_ns - t->first_ns),
+		     HUMAN_TIME(report_since_begin(t->r, t->r->base_ns + t->first_ns)));
 	term_para(term, "Share of the time in calls: . some, : 12 %%, - 25, = 37, + 50, * 62, "
 			"# 75, @ 87 and more");
+	columns = term->is_markdown ? 100 : columns;
+	term_fence(term);
 	for (int i = 0; i < CLASS_CNT; i++) {
 		if (!t->classes[i].total_ns)
 			continue;
 		fprintf(term->f, "  %-15s |", api_class_name(i));
 		put_bar(t, term, &t->classes[i], columns);
 	}
-	for (unsigned i = 0; i < t->thread_cnt && t->thread_cnt > 1; i++) {
-		if (shown++ == THREADS_SHOWN) {
-			term_para(term, "and %u more thread%s", t->thread_cnt - THREADS_SHOWN,
-				  plural(t->thread_cnt - THREADS_SHOWN));
-			break;
-		}
+	for (unsigned i = 0; i < t->thread_cnt && t->thread_cnt > 1 && i < THREADS_SHOWN; i++) {
 		fprintf(term->f, "  thread %-8u |", t->threads[i].tid);
 		put_bar(t, term, &t->threads[i], columns);
 	}
+	term_fence(term);
+	if (t->thread_cnt > THREADS_SHOWN)
+		term_para(term, "and %u more thread%s", t->thread_cnt - THREADS_SHOWN,
+			  plural(t->thread_cnt - THREADS_SHOWN));
 }
 
 static void timeline_free(void *a)

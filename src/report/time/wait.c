@@ -15,6 +15,7 @@
 #include "report/callers.h"
 #include "report/collect.h"
 #include "report/memory/memory.h"
+#include "util/order.h"
 
 #define LIST_MAX 1000
 
@@ -61,7 +62,7 @@ struct waits {
 	struct callers callers;
 	struct wait_long list[LIST_MAX]; /* longest first */
 	unsigned list_cnt, list_max;
-	const struct wait_fn **by_time, **may_by_time; /* from the finish on */
+	const struct wait_fn **by_time, **may_by_time; /* after the finish */
 };
 
 static void *waits__new(struct report *r)
@@ -265,9 +266,7 @@ static int fn_by_time(const void *a, const void *b)
 	const struct wait_fn *x = *(const struct wait_fn *const *)a;
 	const struct wait_fn *y = *(const struct wait_fn *const *)b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return strcmp(x->fn->symbol, y->fn->symbol);
+	return DESCENDING(x->total_ns, y->total_ns) ?: strcmp(x->fn->symbol, y->fn->symbol);
 }
 
 static const struct wait_fn **sorted_fns(const struct wait_fn *fns, unsigned cnt)
@@ -285,18 +284,15 @@ static int for_by_time(const void *a, const void *b)
 {
 	const struct wait_for *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return strcmp(x->kernel ? x->kernel : x->what, y->kernel ? y->kernel : y->what);
+	return DESCENDING(x->total_ns, y->total_ns)
+		       ?: strcmp(x->kernel ?: x->what, y->kernel ?: y->what);
 }
 
 static int thread_by_time(const void *a, const void *b)
 {
 	const struct wait_thread *x = a, *y = b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	return DESCENDING(x->total_ns, y->total_ns) ?: ASCENDING(x->tid, y->tid);
 }
 
 static void waits_finish(void *a)
@@ -336,37 +332,31 @@ static double waits_share(const struct waits *w)
 
 static void print_callers(const struct waits *w, const struct term *term)
 {
-	char time[CELL_SZ], cnt[CELL_SZ], line[512];
+	char line[512];
 
 	for (unsigned i = 0; i < w->callers.keys.cnt && i < 5 && i < w->r->opts.top; i++) {
 		const struct caller *c = &w->callers.rows[i];
 
-		human_time(time, c->total_ns);
-		human_count(cnt, c->cnt);
 		stack_line(c->stack, line, sizeof(line));
-		term_para(term, "%s in %s %s from %s", time, cnt, c->fn->name, line);
+		term_para(term, "%s in %s %s from %s", HUMAN_TIME(c->total_ns), HUMAN_COUNT(c->cnt),
+			  c->fn->name, line);
 	}
 }
 
 static void waits_print(const void *a, const struct term *term)
 {
 	const struct waits *w = a;
-	char total[CELL_SZ], count[CELL_SZ], share[CELL_SZ], threads[CELL_SZ];
 
 	if (!w->cnt && !w->may_keys.cnt)
 		return;
-	human_time(total, w->total_ns);
-	human_count(count, w->cnt);
-	human_share(share, waits_share(w), 1);
-	human_count(threads, w->thread_keys.cnt);
-	term_section(term, "Blocking calls", "%s in %s call%s by %s thread%s, %s of %s", total,
-		     count, plural(w->cnt), threads, plural(w->thread_keys.cnt), share,
+	term_section(term, "Blocking calls", "%s in %s by %s, %s of %s", HUMAN_TIME(w->total_ns),
+		     HUMAN_NOUNS(w->cnt, "call"), HUMAN_NOUNS(w->thread_keys.cnt, "thread"),
+		     HUMAN_SHARE(waits_share(w), 1),
 		     w->thread_keys.cnt > 1 ? "time of these periods" : "the trace");
 	if (w->unfinished_cnt) {
-		human_count(count, w->unfinished_cnt);
-		human_time(total, w->longest_unfinished.ns);
-		term_para(term, "%s of them had not returned; the longest is %s, after %s", count,
-			  w->longest_unfinished.fn->name, total);
+		term_para(term, "%s of them had not returned; the longest is %s, after %s",
+			  HUMAN_COUNT(w->unfinished_cnt), w->longest_unfinished.fn->name,
+			  HUMAN_TIME(w->longest_unfinished.ns));
 	}
 	section_print(w->r, &waits_table, w, w, "functions", 0, term);
 	section_print(w->r, &waits_table, w, w, "may_wait", 0, term);

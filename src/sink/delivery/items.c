@@ -85,7 +85,7 @@ static inline void fetch_for_writing(const char *p, size_t size)
 #endif
 }
 
-/* Appends an item followed by extra bytes; again is added to the repeated bytes. NULL: no room. */
+/* Appends an item followed by extra bytes; again is added to the repeated bytes. NULL: no space. */
 static inline struct item *new_item(struct items *is, size_t extra, size_t again)
 {
 	size_t size = (sizeof(struct item) + extra + 7) & ~(size_t)7;
@@ -191,7 +191,7 @@ static inline char *pack(struct item *it, const struct trace_event *ev, unsigned
 	return p;
 }
 
-/* What the first part points to that is in the batch already. */
+/* Data that the first part points to and that is in the batch already. */
 struct reused {
 	size_t stack;
 	struct text range, operator;
@@ -326,7 +326,7 @@ void items__format(const struct items *is, struct sink *s)
 		s->more = it->n ? is->buf + it->n : NULL;
 		was = o->len;
 		s->ops->event(s, &u.ev);
-		fetch_for_writing(o->buf + o->len + AHEAD_SZ, o->len - was);
+		fetch_for_writing(o->buf + o->len + AHEAD_SZ, out_since(o, was));
 	}
 }
 

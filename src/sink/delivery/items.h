@@ -6,14 +6,14 @@
 #include "pending.h"
 #include "sink/sink.h"
 
-/* Some hundred events, which fit into a processor's own cache. */
+/* A few hundred events, which fit into a processor's own cache. */
 #define ITEMS_SZ (256 << 10)
 
 #define CACHE_LINE_SZ 64
 /* One thread fills it, then another empties it; several are in use at a time. Aligned because
  * processors fetch cache lines in pairs. */
 struct items {
-	_Alignas(2 * CACHE_LINE_SZ) char *buf; /* NULL: not allocated yet, and no room */
+	_Alignas(2 * CACHE_LINE_SZ) char *buf; /* NULL: not allocated yet, and no space */
 	size_t len, room;
 	/* Size of names that are shared with earlier events: lines contain them each time. */
 	size_t again;
@@ -37,10 +37,10 @@ struct item_names {
 /* false: it has memory already, or there is none. */
 bool items__get_room(struct items *is);
 /* Puts what the JSON of a live call shows, and the members that follow (sink.h). names: of these
- * items. pending: NULL, or where the call waits for its GPU executions. false: no room. */
+ * items. pending: NULL, or where the call waits for its GPU executions. false: no space. */
 bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
 		     const char *more, struct pending_calls *pending);
-/* Puts a line unchanged. false: no room. */
+/* Puts a line unchanged. false: no space. */
 bool items__put_line(struct items *is, const char *s, size_t len);
 /* Its calls stop waiting; they must be the oldest of all pending ones. */
 void items__release(const struct items *is, struct pending_calls *pending);

@@ -5,7 +5,7 @@
 
 #include "util/hash_table.h"
 
-/* As many chains as half of the pending memory holds calls. */
+/* Number of chains: as many as half of the pending memory holds calls. */
 #define CHAINS_LOG 16
 /* The traced process makes the ids: all may be equal. */
 #define LOOK_MAX 64

@@ -24,7 +24,7 @@ struct pending_calls;
 
 /* NULL: no memory. */
 struct pending_calls *pending__new(void);
-/* Adds a call, the youngest. h belongs to the caller, and must stay at its address until it is
+/* Adds the latest call. h belongs to the caller, and must stay at its address until it is
  * released. */
 void pending__add(struct pending_calls *c, struct pending_call *h, uint64_t id);
 /* EVENT_GPU; false: its call is not pending. */

@@ -8,7 +8,7 @@
 #include "model/gpu.h"
 #include "util/out.h"
 
-/* Holds some hundred lines. */
+/* Holds a few hundred lines. */
 #define CHUNK_SZ (256 << 10)
 
 struct row {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * JSON lines that wait, as text, for their calls' GPU executions (--gpu-time). Used where the
- * writer inspects each line, for several files. They leave in the order in which they came.
+ * writer inspects each line, for several files. They leave in the order in which they arrived.
  */
 #ifndef SINK_DELIVERY_PENDING_LINES_H
 #define SINK_DELIVERY_PENDING_LINES_H

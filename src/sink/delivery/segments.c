@@ -151,7 +151,7 @@ static bool put(struct sink *s, const struct segment_item *n,
 	return lacks;
 }
 
-/* Returns whether no room is left for this number of bytes. */
+/* Returns whether no space is left for this number of bytes. */
 static bool is_full(const struct sink *s, size_t room)
 {
 	return s->out->written + s->out->len + room > s->segments->max;
@@ -159,7 +159,7 @@ static bool is_full(const struct sink *s, size_t room)
 
 static void take_back(struct out *o, size_t at)
 {
-	o->len = o->mark = at;
+	o->len = o->mark = o->failed ? 0 : at;
 }
 
 /* Ends a file that another one follows, with that file's sums. The tracer's costs and drops belong
@@ -236,7 +236,7 @@ static void put_next(struct sink *s, const struct segment_item *n)
 	o->held = true;
 	with_stack = put(s, n, s->ops->event);
 	/* An event that is alone in its file stays there, whatever its size. */
-	if (is_full(s, CLOSING_SZ) && sp->here.event_cnt) {
+	if (!o->failed && is_full(s, CLOSING_SZ) && sp->here.event_cnt) {
 		take_back(o, at);
 		if (next_file(s)) {
 			o->held = true;
@@ -314,7 +314,7 @@ void segments__end(struct sink *s, const struct trace_end *end)
 	}
 	o->held = true;
 	s->ops->end(s, &last);
-	if (is_full(s, 0) && sp->here.event_cnt) {
+	if (!o->failed && is_full(s, 0) && sp->here.event_cnt) {
 		take_back(o, 0);
 		next_file(s);
 		last = last_end(sp, end);

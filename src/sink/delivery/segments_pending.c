@@ -117,7 +117,7 @@ static bool add(struct segments_pending *w, const struct trace_event *ev)
 		k = find(w, ev->stack->id) ?: new_kept(w, ev);
 		if (!k)
 			return false;
-		/* Count the line first, because lines may be released to make room. */
+		/* Count the line first, because lines may be released to make space. */
 		k->line_cnt++;
 	}
 	word(w, ev);

@@ -319,7 +319,7 @@ static void answer(struct workers *c)
 	wake_next(c);
 }
 
-/* Gives batches up to that number to the threads. */
+/* Hands batches up to that number to the threads. */
 static void make_ready(struct workers *c, uint64_t number)
 {
 	for (uint64_t i = c->ready; c->pending && i < number; i++)

@@ -22,7 +22,7 @@ struct workers_text {
 /* Gets all texts in order, in any thread, one at a time. */
 struct workers_writer {
 	/* Consumes the text from *at on, and advances that. false: the rest is for the thread that
-	 * gives events, which calls this next (is_caller). */
+	 * adds events, which calls this next (is_caller). */
 	bool (*write)(void *ctx, const struct workers_text *t, size_t *at, bool is_caller);
 	void *ctx;
 };
@@ -39,7 +39,7 @@ unsigned workers__size(unsigned cpus);
 /* Call this before privileges are dropped: each thread drops its own. From now on s->out belongs to
  * the threads, except between workers__wait() and the next event. NULL: no memory or no threads. */
 struct workers *workers__new(struct sink *s, unsigned threads, bool wait);
-/* The same, but these writers get the text. */
+/* As workers__new(), but these writers receive the text. */
 struct workers *workers__new_for(struct sink *s, unsigned threads,
 				 const struct workers_writer *writers, unsigned cnt);
 /* Sets the time of the following events. */

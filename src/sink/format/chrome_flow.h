@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which launch a synchronisation waited for: the arrows of the Chrome trace and of Perfetto's.
+ * Finds the launch that a synchronisation waited for: the arrows of the Chrome trace and of
+ * Perfetto's.
  *
  * Only the last launch on the stream before the call is known on the host. Not followed: waits
  * between streams (cuStreamWaitEvent), the legacy default stream's waits for all others, and
@@ -30,7 +31,7 @@ void flows__event(struct flows *f, const struct trace_event *ev, flow_fn fn, voi
 
 /* Number of launches so far. */
 uint64_t flows__seq(const struct flows *f);
-/* Streams, events and processes that were dropped to make room: arrows may be missing. */
+/* Streams, events and processes that were dropped to make space: arrows may be missing. */
 uint64_t flows__forgotten(const struct flows *f);
 
 #endif /* SINK_FORMAT_CHROME_FLOW_H */

@@ -261,7 +261,7 @@ static void rate_end(struct proc *p, chrome_counter_fn fn, void *ctx)
 	fn(ctx, p->pid, &rate_counter, p->rate_ns, 0);
 }
 
-/* Threads may be out of order by some microseconds: a late ioctl counts as one of now. */
+/* Threads may be out of order by a few microseconds: a late ioctl counts as one of now. */
 static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_counter_fn fn,
 			void *ctx)
 {
@@ -269,7 +269,8 @@ static void count_ioctl(struct proc *p, const struct trace_event *ev, chrome_cou
 		rate_end(p, fn, ctx);
 	else if (p->ioctl_cnt && ev->end_ns >= p->rate_ns + CHROME_RATE_GAP_NS)
 		rate_write(p, fn, ctx);
-	/* Do not count in a period that is over: values keep that distance. */
+	/* A call after the end of a period starts a new one, so values are at least a period apart.
+	 */
 	if (!p->ioctl_cnt && ev->end_ns >= p->rate_ns + CHROME_RATE_GAP_NS)
 		p->rate_ns = ev->end_ns;
 	p->ioctl_cnt++;

@@ -29,7 +29,7 @@ typedef void (*chrome_counter_fn)(void *ctx, uint32_t pid, const struct chrome_c
 
 struct chrome_procs *chrome_procs__new(void);
 void chrome_procs__free(struct chrome_procs *ps);
-/* Processes and threads that were dropped to make room, and are named again. */
+/* Processes and threads that were dropped to make space, and are named again. */
 uint64_t chrome_procs__forgotten(const struct chrome_procs *ps);
 /* false: no change. The names live until the next call. */
 bool chrome_procs__names(struct chrome_procs *ps, const struct trace_event *ev,

@@ -36,7 +36,10 @@ struct intern *intern__new(void)
 		return NULL;
 	}
 	t->bytes = out__memory();
-	return t;
+	if (t->bytes)
+		return t;
+	intern__free(t);
+	return NULL;
 }
 
 void intern__free(struct intern *t)

@@ -17,7 +17,7 @@ struct intern *intern__new(void);
 void intern__free(struct intern *t);
 /* kind: below INTERN_KINDS. *is_new: it was added. */
 uint64_t intern__get(struct intern *t, unsigned kind, const void *key, size_t len, bool *is_new);
-/* Returns whether there is no room for a few hundred more. */
+/* Returns whether there is no space for a few hundred more. */
 bool intern__full(const struct intern *t);
 /* again: numbers begin at 1 again, otherwise they continue. */
 void intern__empty(struct intern *t, bool again);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The canonical form of a trace: one JSON object a line (docs/SCHEMA.md). It is written up to
- * hundreds of thousands of times a second. So the common part of events is formatted through a
- * pointer, without checking for room in between.
+ * hundreds of thousands of times per second. So the common part of events is formatted through a
+ * pointer, without checking for space in between.
  */
 #include "jsonl_priv.h"
 
@@ -13,7 +13,7 @@
 
 #include "text/stack.h"
 
-/* Room for the closing line, with every counter at its longest and our texts; and for one counted
+/* Space for the closing line, with every counter at its longest and our texts; and for one counted
  * function in it. */
 #define END_ROOM   8192
 #define COUNT_ROOM 512
@@ -336,9 +336,10 @@ static void jsonl_end(struct sink *s, const struct trace_end *end)
 	out__flush(o);
 }
 
-static void jsonl_cloned(struct sink *s)
+static int jsonl_cloned(struct sink *s)
 {
 	json__init(&((struct jsonl *)s)->j, s->out);
+	return 0;
 }
 
 const struct sink_ops jsonl_sink_ops = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The line of a call. Nearly all lines are calls, up to millions a second. So members of limited
- * size are formatted through a pointer with room for all; the others reserve their own.
+ * size are formatted through a pointer with space for all; the others reserve their own.
  */
 #include "jsonl_priv.h"
 
@@ -34,7 +34,7 @@ static char *put_fn(char *p, const struct trace_event *ev)
 }
 
 /* Caches of the text that calls of a function, or of a thread, have in common. */
-#define SAID_CNT 64
+#define CACHE_CNT 64
 /* Literals, type and family of a function. */
 #define FN_ROOM	 128
 #define COMM_MAX 16
@@ -53,15 +53,15 @@ struct task_text {
 	char text[64 + FMT_JSON_STR_MAX(COMM_MAX)];
 };
 
-static _Thread_local struct fn_text said_fns[SAID_CNT];
-static _Thread_local struct task_text said_tasks[SAID_CNT];
+static _Thread_local struct fn_text fn_texts[CACHE_CNT];
+static _Thread_local struct task_text task_texts[CACHE_CNT];
 
 /* NULL: not cacheable. Rows of the table are constant; other functions, and names read from a file,
  * are not. */
-static const struct fn_text *said_of_fn(const struct trace_event *ev)
+static const struct fn_text *text_of_fn(const struct trace_event *ev)
 {
 	const struct api_fn *fn = ev->fn;
-	struct fn_text *s = &said_fns[(uintptr_t)fn / sizeof(*fn) % SAID_CNT];
+	struct fn_text *s = &fn_texts[(uintptr_t)fn / sizeof(*fn) % CACHE_CNT];
 
 	if (!fn->known || ev->name != fn->name || ev->op != api_op_name(fn->op))
 		return NULL;
@@ -75,9 +75,9 @@ static const struct fn_text *said_of_fn(const struct trace_event *ev)
 	return s;
 }
 
-static const struct task_text *said_of_task(const struct trace_event *ev)
+static const struct task_text *text_of_task(const struct trace_event *ev)
 {
-	struct task_text *s = &said_tasks[ev->tid % SAID_CNT];
+	struct task_text *s = &task_texts[ev->tid % CACHE_CNT];
 
 	if (!ev->comm)
 		return NULL;
@@ -133,7 +133,7 @@ static inline char *body_direction(char *p, enum copy_dir dir)
 	return LIT(p, "\"");
 }
 
-/* Room for each member except names and texts, which reserve their own. */
+/* Space for each member except names and texts, which reserve their own. */
 #define VALUE_ROOM 96
 enum {
 	ROWS_ROOM = 0
@@ -188,8 +188,8 @@ char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t)
 
 void jsonl_call(struct jsonl *l, const struct trace_event *ev)
 {
-	const struct fn_text *fn = said_of_fn(ev);
-	const struct task_text *task = said_of_task(ev);
+	const struct fn_text *fn = text_of_fn(ev);
+	const struct task_text *task = text_of_task(ev);
 	struct out *o = l->s.out;
 	size_t room = COMMON_ROOM + ROWS_ROOM +
 		      (fn ? sizeof(fn->text)

@@ -16,7 +16,7 @@ struct jsonl {
 
 extern const struct sink_ops jsonl_sink_ops;
 
-/* Times of a call whose line waited. p has that room. */
+/* Times of a call whose line waited. p has that space. */
 #define GPU_TIMES_ROOM 256
 char *jsonl_gpu_times(char *p, uint64_t base_ns, const struct gpu_times *t);
 /* Formats a call's line except for its end. */
@@ -24,7 +24,7 @@ void jsonl_call(struct jsonl *l, const struct trace_event *ev);
 /* Formats the members that rows of events.def put before the body, for any event. */
 char *jsonl_heads(char *p, const struct trace_event *ev);
 
-/* Write members through a pointer that has room for them. */
+/* Write members through a pointer that has space for them. */
 #define LIT(p, s) ((char *)memcpy(p, s, sizeof(s) - 1) + sizeof(s) - 1)
 
 static inline char *put_name(char *p, const char *s)
@@ -34,7 +34,7 @@ static inline char *put_name(char *p, const char *s)
 	return p;
 }
 
-/* Generous room for the fixed-length members of the common part. */
+/* Generous space for the fixed-length members of the common part. */
 #define COMMON_ROOM 512
 
 static inline size_t text_room(const char *s)

@@ -337,11 +337,12 @@ static int perfetto_open(struct sink *s, const struct trace_info *info)
 	struct perfetto *p = (struct perfetto *)s;
 
 	p->short_names = calloc(PSEQ_TEXTS_MAX, sizeof(*p->short_names));
-	if (pseq__init(&p->q, s->out) || track_state__init(&p->tracks) || !p->short_names) {
+	p->scratch = out__memory();
+	if (pseq__init(&p->q, s->out) || track_state__init(&p->tracks) || !p->short_names ||
+	    !p->scratch) {
 		err("cannot write a Perfetto trace: out of memory: close other programs");
 		return -ENOMEM;
 	}
-	p->scratch = out__memory();
 	return begin_file(s, info);
 }
 

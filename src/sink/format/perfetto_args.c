@@ -59,7 +59,7 @@ static bool is_of_launch(const char *name)
 
 /* Returns whether the value is written elsewhere. The mangled name is too long to be written twice.
  */
-static bool is_told(const struct pargs *a, const char *name)
+static bool is_elsewhere(const struct pargs *a, const char *name)
 {
 	if (a->unrepeated)
 		return true;
@@ -96,7 +96,7 @@ static void put_u64(struct visitor *v, const char *name, uint64_t x)
 	struct pargs *a = pargs(v);
 	size_t at;
 
-	if (is_told(a, name) ||
+	if (is_elsewhere(a, name) ||
 	    (may_repeat(a, name) && repeats(a, HAS_SIZE, x && x == a->call->size)))
 		return;
 	at = begin(a, name);
@@ -139,7 +139,7 @@ static void put_none(struct visitor *v, const char *name)
 		put_string(a, name, "null", 4);
 }
 
-/* As many digits as in JSON, because a saved trace has no more. */
+/* Writes as many digits as JSON has, because a saved trace has no more. */
 static void put_f64(struct visitor *v, const char *name, double x)
 {
 	static const struct visitor_ops number_ops = {
@@ -152,7 +152,7 @@ static void put_f64(struct visitor *v, const char *name, double x)
 	struct out *o = pargs(v)->scratch;
 	size_t at = o->len;
 
-	if (is_told(pargs(v), name))
+	if (is_elsewhere(pargs(v), name))
 		return;
 	out_f64(o, x);
 	v->ops = &number_ops;
@@ -168,7 +168,7 @@ static void put_hex(struct visitor *v, const char *name, uint64_t x)
 	const struct trace_event *ev = a->call;
 	size_t at;
 
-	if (is_told(a, name))
+	if (is_elsewhere(a, name))
 		return;
 	if (may_repeat(a, name) &&
 	    (repeats(a, HAS_PTR, x && x == ev->ptr) ||
@@ -198,14 +198,14 @@ static void put_bool(struct visitor *v, const char *name, bool x)
 	struct pargs *a = pargs(v);
 	size_t at;
 
-	if (is_told(a, name))
+	if (is_elsewhere(a, name))
 		return;
 	at = begin(a, name);
 	pb_u64(a->q->packet, ANNOTATION_BOOL, x);
 	pb_close(a->q->packet, at);
 }
 
-/* As in json.c: a cut text has a member NAME_cut beside it. */
+/* As in json.c, a cut text also has a member NAME_cut. */
 static void put_text(struct visitor *v, const char *name, const char *s, size_t len, bool cut)
 {
 	struct pargs *a = pargs(v);
@@ -213,7 +213,7 @@ static void put_text(struct visitor *v, const char *name, const char *s, size_t 
 	uint64_t x;
 	size_t n;
 
-	if (is_told(a, name))
+	if (is_elsewhere(a, name))
 		return;
 	/* In a saved trace it could not be distinguished from a number. */
 	if (json_is_hex(s, len, &x))
@@ -250,7 +250,7 @@ static void open_level(struct pargs *a, const char *name, bool is_array)
 	size_t at;
 
 	/* Our own values are never that deep. */
-	if (is_told(a, name) || a->depth == PARGS_DEPTH) {
+	if (is_elsewhere(a, name) || a->depth == PARGS_DEPTH) {
 		a->unrepeated++;
 		return;
 	}

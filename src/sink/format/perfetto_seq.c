@@ -53,7 +53,7 @@ int pseq__init(struct pseq *q, struct out *out)
 		return -ENOMEM;
 	q->packet = out__memory();
 	q->news = out__memory();
-	return 0;
+	return q->packet && q->news ? 0 : -ENOMEM;
 }
 
 void pseq__free(struct pseq *q)

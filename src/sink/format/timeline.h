@@ -17,7 +17,7 @@
 bool timeline_is_instant(const struct trace_event *ev);
 /* The name of a slice or an instant: a launch has its kernel's name. In buf, or in the event. */
 const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len);
-/* The kernel that gives it its name; NULL: none. */
+/* The kernel whose name it has; NULL: none. */
 static inline const char *timeline_kernel(const struct trace_event *ev)
 {
 	return ev->kind == EVENT_GPU  ? ev->gpu.kernel

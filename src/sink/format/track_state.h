@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an event adds to a timeline, Chrome's or Perfetto's, beside its slice or instant: names of
- * its process and thread, arrows, values of counters. Computed once, so that the event can be
+ * Additions of an event to a timeline, Chrome's or Perfetto's, beside its slice or instant: names
+ * of its process and thread, arrows, values of counters. Computed once, so that the event can be
  * written again in another file.
  */
 #ifndef SINK_FORMAT_TRACK_STATE_H
@@ -27,7 +27,7 @@ struct track_state {
 	struct allocator_counters *allocator;
 	uint64_t seq_before; /* launches before the event */
 	uint64_t seq_files;  /* launches in finished files: no arrow begins there */
-	/* Of the current event. Names are "" when unchanged. */
+	/* The following members belong to the current event. Names are "" when unchanged. */
 	bool new_process;
 	unsigned index; /* of the process, in order of appearance */
 	char process[TRACK_NAME_SZ], thread[TRACK_NAME_SZ];
@@ -44,11 +44,11 @@ void track_state__free(struct track_state *b);
 void track_state__event(struct track_state *b, const struct trace_event *ev);
 /* Another file begins. */
 void track_state__next_file(struct track_state *b);
-/* The same event, as the first of that file. */
+/* Handles the last event again, as the first of the next file. */
 void track_state__again(struct track_state *b, const struct trace_event *ev);
 /* Values of counters still delayed at the end of the trace; repeatable. */
 void track_state__rest(struct track_state *b);
-/* Entries dropped to make room: names may be repeated, arrows may be missing. */
+/* Entries dropped to make space: names may be repeated, arrows may be missing. */
 uint64_t track_state__forgotten(const struct track_state *b);
 
 #endif /* SINK_FORMAT_TRACK_STATE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "progress.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -38,9 +39,17 @@ struct progress *progress__new(FILE *f)
 	return progress__new_width(f, 0);
 }
 
+/* A stopped terminal (Ctrl-S) must not stop the trace. */
+static bool is_stopped(const struct progress *p)
+{
+	struct pollfd out = {.fd = fileno(p->f), .events = POLLOUT};
+
+	return out.fd >= 0 && poll(&out, 1, 0) == 0;
+}
+
 void progress__clear(struct progress *p)
 {
-	if (!p || !p->shown)
+	if (!p || !p->shown || is_stopped(p))
 		return;
 	p->shown = false;
 	fputs("\r\033[K", p->f);
@@ -94,14 +103,12 @@ void progress__update(struct progress *p, uint64_t now_ns, const struct summary_
 	char parts[5][64] = {}, cell[CELL_SZ];
 	uint64_t ns;
 
-	if (!p || (p->drawn_ns && now_ns - p->drawn_ns < REDRAW_NS))
+	if (!p || (p->drawn_ns && now_ns - p->drawn_ns < REDRAW_NS) || is_stopped(p))
 		return;
 	ns = p->drawn_ns ? now_ns - p->drawn_ns : 0;
-	human_count(cell, t->event_cnt);
-	snprintf(parts[0], sizeof(parts[0]), "%s event%s", cell, plural(t->event_cnt));
+	snprintf(parts[0], sizeof(parts[0]), "%s", HUMAN_NOUNS(t->event_cnt, "event"));
 	if (drop_cnt) {
-		human_count(cell, drop_cnt);
-		snprintf(parts[1], sizeof(parts[1]), "%s LOST", cell);
+		snprintf(parts[1], sizeof(parts[1]), "%s LOST", HUMAN_COUNT(drop_cnt));
 	}
 	if (ns) {
 		per_second(cell, t->event_cnt, p->event_cnt, ns);

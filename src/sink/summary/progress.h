@@ -14,13 +14,13 @@
 
 struct progress;
 
-/* NULL when f is no terminal, or without memory; every function here accepts NULL. */
+/* NULL when f is not a terminal, or out of memory; every function here accepts NULL. */
 struct progress *progress__new(FILE *f);
 /* For tests: a file with this many columns, which need not be a terminal. */
 struct progress *progress__new_width(FILE *f, int width);
 /* Clears the line. */
 void progress__free(struct progress *p);
-/* May be called at any rate: draws at most four times a second. now_ns is any clock that does not
+/* May be called at any rate: draws at most four times per second. now_ns is any clock that does not
  * go back. */
 void progress__update(struct progress *p, uint64_t now_ns, const struct summary_totals *t,
 		      uint64_t drop_cnt);

@@ -344,6 +344,10 @@ static void on_meaning(struct summary *s, struct proc_stat *p, struct fn_stat *s
 		on_transfer(s, st, ev, ns);
 	else if (p && (ev->type == TYPE_MEMORY || ev->has_mem))
 		on_memory(s, p, ev);
+	else if (p && ev->has & HAS_COMM && !p->has_rank) {
+		p->has_rank = true;
+		s->rank_cnt++;
+	}
 }
 
 static void on_call(struct summary *s, const struct trace_event *ev)

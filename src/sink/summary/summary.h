@@ -35,7 +35,7 @@ struct summary_file {
 	unsigned more_cnt;	 /* further files (--max-file) */
 };
 
-/* The lines that the short summary never exceeds. */
+/* Maximum number of lines of the short summary. */
 #define SUMMARY_LINES_MAX 25
 
 /* Prints at most SUMMARY_LINES_MAX lines of at most width columns, from 72 columns on; only paths

@@ -10,9 +10,7 @@
 #include "text/overhead.h"
 #include "text/losses_text.h"
 #include "text/table.h"
-
-/* From this width on there is room for more columns and longer lists. */
-#define WIDE 100
+#include "util/order.h"
 
 #define TOP_NARROW 8
 #define TOP_WIDE   12
@@ -20,7 +18,7 @@
 
 int summary_top(const struct term *term)
 {
-	return term->width >= WIDE ? TOP_WIDE : TOP_NARROW;
+	return term->width >= SUMMARY_WIDE ? TOP_WIDE : TOP_NARROW;
 }
 
 struct losses summary_losses(const struct summary *s, const struct trace_end *end)
@@ -32,38 +30,50 @@ struct losses summary_losses(const struct summary *s, const struct trace_end *en
 	return lost;
 }
 
+void summary_print_after_line(const struct summary_view *v, const struct section_table *of,
+			      const char *list, const struct term *term)
+{
+	struct term mem = *term;
+	char *text = NULL;
+	size_t len;
+
+	mem.f = open_memstream(&text, &len);
+	if (!mem.f)
+		return;
+	summary_print_table(v, of, list, TABLE_ROWS, &mem);
+	if (!fclose(mem.f) && len)
+		fprintf(term->f, "\n%s", text);
+	free(text);
+}
+
 static void print_head(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
 	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
-	char calls[CELL_SZ], time[CELL_SZ], rate[CELL_SZ], procs[CELL_SZ];
+	char procs[96];
 
-	human_count(calls, s->call_cnt);
-	human_time(time, wall_ns);
-	human_count(rate, wall_ns ? s->call_cnt * 1e9 / wall_ns + 0.5 : 0);
-	human_count(procs, s->proc_cnt);
-	term_section(term, "Summary", "%s CUDA call%s in %s by %s process%s (%s calls/s)", calls,
-		     plural(s->call_cnt), time, procs, plural_es(s->proc_cnt), rate);
+	human_processes(procs, sizeof(procs), s->proc_cnt, s->rank_cnt);
+	term_section(term, "Summary", "%s in %s by %s (%s calls/s)",
+		     HUMAN_NOUNS(s->call_cnt, "CUDA call"), HUMAN_TIME(wall_ns), procs,
+		     HUMAN_COUNT(wall_ns ? s->call_cnt * 1e9 / wall_ns + 0.5 : 0));
 }
 
 /* After a GPU error, results may be wrong. */
 static void print_xids(const struct summary *s, const struct term *term)
 {
 	const struct driver_stat *d = &s->driver;
-	char count[CELL_SZ], text[512];
+	char text[512];
 
 	if (!d->xid_cnt)
 		return;
-	human_count(count, d->xid_cnt);
 	fputs(term->color ? "\033[1;31m" : "", term->f);
-	fprintf(term->f, "\nXID: the driver reported %s error%s of the GPU\n", count,
-		plural(d->xid_cnt));
+	fprintf(term->f, "\nXID: the driver reported %s of the GPU\n",
+		HUMAN_NOUNS(d->xid_cnt, "error"));
 	for (unsigned i = 0; i < d->xid_kinds; i++) {
 		const struct xid_stat *x = &d->xids[i];
 		const char *meaning = nv_xid_text(x->number);
 
-		human_count(count, x->cnt);
-		snprintf(text, sizeof(text), "%s x Xid %u (%s)%s%s", count, x->number,
+		snprintf(text, sizeof(text), "%s x Xid %u (%s)%s%s", HUMAN_COUNT(x->cnt), x->number,
 			 meaning ? meaning : "unknown", *x->gpu ? " of " : "", x->gpu);
 		fputs("  ", term->f);
 		term_name(term, text, term->width - 2);
@@ -77,321 +87,106 @@ static void print_xids(const struct summary *s, const struct term *term)
 	fputs(term->color ? "\033[0m" : "", term->f);
 }
 
-static int class_by_time(const void *a, const void *b, void *ctx)
-{
-	const struct class_stat *c = ctx;
-	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
-
-	if (c[x].total_ns != c[y].total_ns)
-		return c[x].total_ns < c[y].total_ns ? 1 : -1;
-	return (x > y) - (x < y);
-}
-
-static void print_classes(const struct summary *s, const struct term *term)
-{
-	unsigned order[CLASS_CNT], i;
-	const struct class_stat *c;
-	struct table_row *r;
-	struct table t;
-
-	for (i = 0; i < CLASS_CNT; i++)
-		order[i] = i;
-	qsort_r(order, CLASS_CNT, sizeof(order[0]), class_by_time, (void *)s->classes);
-	putc('\n', term->f);
-	table__init(&t, "calls|time|share|class");
-	for (i = 0; i < CLASS_CNT; i++) {
-		c = &s->classes[order[i]];
-		if (!c->cnt)
-			continue;
-		r = table__row(&t, api_class_name(order[i]));
-		human_count(r->cell[0], c->cnt);
-		human_time(r->cell[1], c->total_ns);
-		/* Driver calls made by NCCL are in the driver's rows. */
-		if (c->top_ns || !c->total_ns)
-			human_share(r->cell[2], c->top_ns, s->call_ns);
-	}
-	r = table__row(&t, "all");
-	human_count(r->cell[0], s->call_cnt);
-	human_time(r->cell[1], s->call_ns);
-	table__print(&t, term);
-}
-
 static void print_graphs(const struct summary *s, const struct term *term)
 {
-	char launches[CELL_SZ], time[CELL_SZ], made[CELL_SZ], nodes[CELL_SZ];
-
 	if (!s->graph_launch_cnt && !s->instantiate_cnt && !s->launch_node_cnt)
 		return;
-	human_count(launches, s->graph_launch_cnt);
-	human_time(time, s->graph_launch_ns);
-	human_count(made, s->instantiate_cnt);
-	human_count(nodes, s->launch_node_cnt);
 	term_section(term, "Graphs",
-		     "%s launch%s in %s; %s instantiated, %s kernel launch%s captured", launches,
-		     plural_es(s->graph_launch_cnt), time, made, nodes,
-		     plural_es(s->launch_node_cnt));
+		     "%s launch%s in %s; %s instantiated, %s kernel launch%s captured",
+		     HUMAN_COUNT(s->graph_launch_cnt), plural_es(s->graph_launch_cnt),
+		     HUMAN_TIME(s->graph_launch_ns), HUMAN_COUNT(s->instantiate_cnt),
+		     HUMAN_COUNT(s->launch_node_cnt), plural_es(s->launch_node_cnt));
 }
 
-static void print_kernels(const struct summary *s, const struct term *term)
+static void print_kernels(const struct summary_view *v, const struct term *term)
 {
-	char launches[CELL_SZ], kinds[CELL_SZ], streams[CELL_SZ], time[CELL_SZ];
-	const struct kernel_stat **list, *k;
-	struct table_row *r;
-	struct table t;
-	size_t cnt, i;
+	const struct summary *s = v->sum;
+	size_t cnt = v->kernel_cnt;
 
-	list = summary_kernels(s, &cnt);
 	if (!cnt)
-		goto out;
-	human_count(launches, s->launch_cnt);
-	/* Launches without a name form a row, but are no kernel. */
-	human_count(kinds, s->launch_unnamed_cnt ? cnt - 1 : cnt);
-	human_count(streams, s->stream_cnt);
-	human_time(time, s->launch_ns);
-	term_section(term, "Kernels", "%s launch%s of %s kernel%s on %s stream%s, %s of host time",
-		     launches, plural_es(s->launch_cnt), kinds,
-		     plural(s->launch_unnamed_cnt ? cnt - 1 : cnt), streams, plural(s->stream_cnt),
-		     time);
-	table__init(&t, s->run_gpus.cnt && s->launch_node_cnt
-				? "launches|captured|time|mean|GPU time|GPU mean|kernel"
-			: s->run_gpus.cnt    ? "launches|time|mean|GPU time|GPU mean|kernel"
-			: s->launch_node_cnt ? "launches|captured|time|mean|kernel"
-					     : "launches|time|mean|kernel");
-	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
-		unsigned c = 0;
-
-		k = list[i];
-		r = table__row(&t, k->name);
-		human_count(r->cell[c++], k->cnt);
-		if (s->launch_node_cnt)
-			human_count(r->cell[c++], k->node_cnt);
-		if (k->cnt != k->untimed_cnt) {
-			human_time(r->cell[c], k->total_ns);
-			human_time(r->cell[c + 1], (double)k->total_ns / (k->cnt - k->untimed_cnt));
-		}
-		if (!k->gpu_cnt)
-			continue;
-		human_time(r->cell[c + 2], k->gpu_ns);
-		human_time(r->cell[c + 3], (double)k->gpu_ns / k->gpu_cnt);
-	}
-	table__print(&t, term);
-out:
-	free(list);
-}
-
-static void print_memory(const struct summary *s, const struct term *term)
-{
-	struct table_row *r;
-	struct table t;
-	unsigned i;
-
-	table__init(&t, "allocs|frees|allocated|peak|at end|memory");
-	for (i = 0; i < MEM_KIND_CNT; i++) {
-		const struct mem_stat *m = &s->mem[i];
-
-		if (!m->alloc_cnt && !m->free_cnt && !m->peak)
-			continue;
-		r = table__row(&t, mem_shown_name[i]);
-		human_count(r->cell[0], m->alloc_cnt);
-		human_count(r->cell[1], m->free_cnt);
-		human_bytes(r->cell[2], m->alloc_bytes);
-		human_bytes(r->cell[3], m->peak);
-		human_bytes(r->cell[4], m->live + m->kept);
-	}
-	if (!t.row_cnt)
 		return;
-	putc('\n', term->f);
-	table__print(&t, term);
+	/* Launches without a name form a row, but are not a kernel. */
+	term_section(term, "Kernels", "%s of %s on %s, %s of host time",
+		     HUMAN_NOUNS(s->launch_cnt, "launch"),
+		     HUMAN_NOUNS(s->launch_unnamed_cnt ? cnt - 1 : cnt, "kernel"),
+		     HUMAN_NOUNS(s->stream_cnt, "stream"), HUMAN_TIME(s->launch_ns));
+	summary_print_table(v, &summary_launches_table, "kernels", summary_top(term), term);
 }
 
-static void print_transfers(const struct summary *s, const struct term *term)
+static void print_waits(struct summary_view *v, const struct term *term, uint64_t wall_ns)
 {
-	struct table_row *r;
-	struct table t;
-	unsigned i;
-
-	table__init(&t, "calls|bytes|time|waiting|bandwidth|transfer");
-	for (i = 0; i < TRANSFER_KIND_CNT; i++) {
-		const struct transfer_stat *x = &s->transfers[i];
-
-		if (!x->cnt)
-			continue;
-		r = table__row(&t, transfer_kind_name(i));
-		human_count(r->cell[0], x->cnt);
-		human_bytes(r->cell[1], x->bytes);
-		human_time(r->cell[2], x->total_ns);
-		/* A memset or a copy within the device completes after the call has returned. */
-		if (!x->sync_cnt || (i != COPY_DIR_HTOD && i != COPY_DIR_DTOH))
-			continue;
-		human_count(r->cell[3], x->sync_cnt);
-		human_rate(r->cell[4], x->sync_bytes, x->sync_ns);
-	}
-	if (!t.row_cnt)
-		return;
-	putc('\n', term->f);
-	table__print(&t, term);
-}
-
-/* A spinning wait keeps its CPU; a sleeping one yields it at once. */
-static void put_how(char cell[CELL_SZ], const struct fn_stat *st)
-{
-	const char *how = "both";
-
-	if (st->off_cpu_ns * 10 <= st->wait_ns)
-		how = "spins";
-	else if (st->off_cpu_ns * 2 >= st->wait_ns)
-		how = "sleeps";
-	snprintf(cell, CELL_SZ, "%s", how);
-}
-
-static void print_waits(const struct summary *s, const struct term *term, struct fn_row *rows,
-			size_t cnt, uint64_t wall_ns)
-{
+	const struct summary *s = v->sum;
 	unsigned threads = hash_cnt(&s->wait_threads);
-	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], by[CELL_SZ];
-	struct table_row *r;
-	struct table t;
-	size_t i;
 
 	if (!s->wait_cnt)
 		return;
-	human_count(calls, s->wait_cnt);
-	human_time(time, s->wait_ns);
-	human_share(share, s->wait_ns, (double)wall_ns * threads);
-	human_count(by, threads);
 	if (threads > 1)
 		term_section(term, "Waiting for the GPU",
-			     "%s in %s call%s by %s threads, %s of their time", time, calls,
-			     plural(s->wait_cnt), by, share);
+			     "%s in %s by %s threads, %s of their time", HUMAN_TIME(s->wait_ns),
+			     HUMAN_NOUNS(s->wait_cnt, "call"), HUMAN_COUNT(threads),
+			     HUMAN_SHARE(s->wait_ns, (double)wall_ns * threads));
 	else
-		term_section(term, "Waiting for the GPU", "%s in %s call%s, %s of the trace", time,
-			     calls, plural(s->wait_cnt), share);
-	table__init(&t, s->has_off_cpu ? "calls|time|mean|off CPU|how|function"
-				       : "calls|time|mean|function");
-	qsort(rows, cnt, sizeof(*rows), fn_row_by_wait);
-	for (i = 0; i < cnt && i < TOP_WAITS && rows[i].st.wait_cnt; i++) {
-		const struct fn_stat *st = &rows[i].st;
-
-		r = table__row(&t, rows[i].name);
-		human_count(r->cell[0], st->wait_cnt);
-		human_time(r->cell[1], st->wait_ns);
-		human_time(r->cell[2], (double)st->wait_ns / st->wait_cnt);
-		if (!s->has_off_cpu)
-			continue;
-		human_share(r->cell[3], st->off_cpu_ns, st->wait_ns);
-		put_how(r->cell[4], st);
-	}
-	table__print(&t, term);
+		term_section(term, "Waiting for the GPU", "%s in %s, %s of the trace",
+			     HUMAN_TIME(s->wait_ns), HUMAN_NOUNS(s->wait_cnt, "call"),
+			     HUMAN_SHARE(s->wait_ns, (double)wall_ns * threads));
+	v->is_waits = true;
+	qsort(v->fns, v->fn_cnt, sizeof(*v->fns), fn_row_by_wait);
+	summary_print_table(v, &summary_table, "waits_shown", TOP_WAITS, term);
+	v->is_waits = false;
 }
 
-static void print_fns(const struct summary *s, const struct term *term, const struct fn_row *rows,
-		      size_t cnt)
+static void print_functions(struct summary_view *v, const struct term *term)
 {
-	bool wide = term->width >= WIDE;
-	struct table_row *r;
-	struct table t;
-	size_t i;
+	bool all = v->fn_cnt <= (size_t)summary_top(term);
 
-	table__init(&t, wide ? "calls|share|time|mean|max|errors|function"
-			     : "calls|time|mean|max|errors|function");
-	for (i = 0; i < cnt && i < (size_t)summary_top(term); i++) {
-		const struct fn_stat *st = &rows[i].st;
-		unsigned c = 0;
-
-		r = table__row(&t, rows[i].name);
-		human_count(r->cell[c++], st->cnt);
-		if (wide && st->fn->api == API_CUDA)
-			human_share(r->cell[c], st->total_ns, s->call_ns);
-		c += wide;
-		if (st->cnt == st->untimed_cnt)
-			continue;
-		human_time(r->cell[c++], st->total_ns);
-		human_time(r->cell[c++], (double)st->total_ns / (st->cnt - st->untimed_cnt));
-		human_time(r->cell[c++], st->max_ns);
-		if (st->error_cnt)
-			human_count(r->cell[c], st->error_cnt);
-		r->red = st->error_cnt;
-	}
-	table__print(&t, term);
-}
-
-static void print_functions(const struct summary *s, const struct term *term, struct fn_row *rows,
-			    size_t cnt)
-{
-	char total[CELL_SZ];
-	bool all = cnt <= (size_t)summary_top(term);
-
-	if (!cnt)
+	if (!v->fn_cnt)
 		return;
-	human_count(total, cnt);
-	term_section(term, all ? "Functions by time" : "Top functions by time", "%s in all", total);
-	qsort(rows, cnt, sizeof(*rows), fn_row_by_time);
-	print_fns(s, term, rows, cnt);
+	term_section(term, all ? "Functions by time" : "Top functions by time", "%s in all",
+		     HUMAN_COUNT(v->fn_cnt));
+	qsort(v->fns, v->fn_cnt, sizeof(*v->fns), fn_row_by_time);
+	summary_print_table(v, &summary_table, "functions", summary_top(term), term);
 	if (all)
 		return;
-	putc('\n', term->f);
-	term_bold(term, "Top functions by calls\n");
-	qsort(rows, cnt, sizeof(*rows), fn_row_by_count);
-	print_fns(s, term, rows, cnt);
+	term_heading(term, "Top functions by calls");
+	qsort(v->fns, v->fn_cnt, sizeof(*v->fns), fn_row_by_count);
+	summary_print_table(v, &summary_table, "functions", summary_top(term), term);
 }
 
 static int error_by_count(const void *a, const void *b)
 {
 	const struct error_stat *x = a, *y = b;
 
-	if (x->cnt != y->cnt)
-		return x->cnt < y->cnt ? 1 : -1;
-	return (x->code > y->code) - (x->code < y->code);
+	return DESCENDING(x->cnt, y->cnt) ?: ASCENDING(x->code, y->code);
 }
 
-static void print_errors(struct summary *s, const struct term *term)
+static void print_errors(const struct summary_view *v, const struct term *term)
 {
-	char names[TOP_WIDE][128], total[CELL_SZ];
-	const char *name;
-	struct table_row *r;
-	struct table t;
-	int i;
+	struct summary *s = v->sum;
 
 	if (!s->error_cnt)
 		return;
-	human_count(total, s->error_cnt);
-	term_section(term, "Errors", "%s call%s failed", total, plural(s->error_cnt));
-	table__init(&t, "calls|error");
+	term_section(term, "Errors", "%s failed", HUMAN_NOUNS(s->error_cnt, "call"));
 	qsort(s->errors, s->error_kinds, sizeof(s->errors[0]), error_by_count);
-	for (i = 0; i < (int)s->error_kinds && i < summary_top(term); i++) {
-		name = fn_result_name(s->errors[i].first, s->errors[i].code);
-		snprintf(names[i], sizeof(names[i]), "%s (%d), first from %s",
-			 name ? name : "unknown", s->errors[i].code, s->errors[i].first->name);
-		r = table__row(&t, names[i]);
-		human_count(r->cell[0], s->errors[i].cnt);
-		r->red = true;
-	}
-	table__print(&t, term);
+	summary_print_table(v, &summary_table, "errors", summary_top(term), term);
 }
 
 static void print_unfinished(const struct summary *s, const struct term *term)
 {
-	char cnt[CELL_SZ], time[CELL_SZ], abandoned[CELL_SZ];
-
-	human_count(abandoned, s->abandoned_cnt);
 	if (s->unfinished_cnt) {
-		human_count(cnt, s->unfinished_cnt);
-		human_time(time, s->longest_unfinished_ns);
-		term_section(term, "Unfinished", "%s call%s had not returned, %s after %s", cnt,
-			     plural(s->unfinished_cnt), s->longest_unfinished, time);
+		term_section(term, "Unfinished", "%s had not returned, %s after %s",
+			     HUMAN_NOUNS(s->unfinished_cnt, "call"), s->longest_unfinished,
+			     HUMAN_TIME(s->longest_unfinished_ns));
 	}
 	if (s->abandoned_cnt)
-		term_section(term, "Abandoned",
-			     "%s call%s left by longjmp, exception or cancellation", abandoned,
-			     plural(s->abandoned_cnt));
+		term_section(term, "Abandoned", "%s left by longjmp, exception or cancellation",
+			     HUMAN_NOUNS(s->abandoned_cnt, "call"));
 }
 
 static void print_cost(const struct summary *s, const struct term *term,
 		       const struct trace_info *info, const struct trace_end *end)
 {
 	const char *not_traced = end->not_traced ? end->not_traced : info->not_traced;
-	char calls[CELL_SZ], each[CELL_SZ], cost[CELL_SZ], share[128];
-	char counted[CELL_SZ], count_each[CELL_SZ];
+	char share[128];
 	uint64_t entries;
 
 	if (not_traced && *not_traced)
@@ -399,63 +194,57 @@ static void print_cost(const struct summary *s, const struct term *term,
 	if (!end->cost_ns)
 		return;
 	entries = end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt;
-	human_count(calls, entries - end->stats[CT_STAT_COUNTED]);
-	human_count(counted, end->stats[CT_STAT_COUNTED]);
-	human_time(each, end->probe_cost_ns);
-	human_time(count_each, end->count_cost_ns);
-	human_time(cost, end->cost_ns);
 	overhead_share(share, sizeof(share), end);
 	if (end->stats[CT_STAT_COUNTED])
-		term_section(term, "Tracing overhead", "%s call%s × %s + %s counted × %s = %s, %s",
-			     calls, plural(entries - end->stats[CT_STAT_COUNTED]), each, counted,
-			     count_each, cost, share);
+		term_section(term, "Tracing overhead", "%s × %s + %s counted × %s = %s, %s",
+			     HUMAN_NOUNS(entries - end->stats[CT_STAT_COUNTED], "call"),
+			     HUMAN_TIME(end->probe_cost_ns),
+			     HUMAN_COUNT(end->stats[CT_STAT_COUNTED]),
+			     HUMAN_TIME(end->count_cost_ns), HUMAN_TIME(end->cost_ns), share);
 	else
-		term_section(term, "Tracing overhead", "%s call%s × %s = %s, %s", calls,
-			     plural(entries), each, cost, share);
+		term_section(term, "Tracing overhead", "%s call%s × %s = %s, %s",
+			     HUMAN_COUNT(entries - end->stats[CT_STAT_COUNTED]), plural(entries),
+			     HUMAN_TIME(end->probe_cost_ns), HUMAN_TIME(end->cost_ns), share);
 	overhead_print(term, end);
 }
 
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color)
 {
-	struct losses lost = summary_losses(s, end);
 	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
 	const struct term term = {.f = f, .width = width < 40 ? 40 : width, .color = color};
-	size_t cnt;
-	struct fn_row *rows = summary_fns(s, &cnt);
+	struct summary_view v;
 
-	gpu_devices__finish(&s->run_gpus);
-	losses_print(&lost, &term, "something is missing in this trace");
-	losses_print_chosen(&lost, &term);
+	summary_view__init(&v, s, info, end);
+	losses_print(&v.lost, &term, "something is missing in this trace");
+	losses_print_chosen(&v.lost, &term);
 	print_head(s, &term, info, end);
 	print_xids(s, &term);
 	if (s->call_cnt)
-		print_classes(s, &term);
+		summary_print_after_line(&v, &summary_table, "by_time", &term);
 	if (info->redacted)
 		term_section(&term, "Hidden", "%s%s", info->redacted,
 			     summary_redacts_args(info)
 				     ? ": kernels, graphs, memory and bytes are not shown"
 				     : ": kernels have no names");
 	if (!summary_redacts_args(info)) {
-		print_kernels(s, &term);
+		print_kernels(&v, &term);
 		print_graphs(s, &term);
-		print_memory(s, &term);
-		print_transfers(s, &term);
+		summary_print_after_line(&v, &summary_table, "memory", &term);
+		summary_print_after_line(&v, &summary_table, "transfers", &term);
 	}
-	summary_print_gpu(s, &term, end);
-	range_sums__print(s->ranges, &term, end, term.width < 100 ? TOP_NARROW : TOP_WIDE);
-	range_sums__print(s->operators, &term, end, term.width < 100 ? TOP_NARROW : TOP_WIDE);
+	summary_print_gpu(&v, &term);
+	range_sums__print(s->ranges, &term, end, summary_top(&term));
+	range_sums__print(s->operators, &term, end, summary_top(&term));
 	allocator_sums__print(s->allocator, &term);
-	print_waits(s, &term, rows, cnt, wall_ns);
-	print_functions(s, &term, rows, cnt);
-	summary_print_driver(s, &term, rows, cnt, info, end);
-	s->residency.info = info;
-	residency__sort(&s->residency);
+	print_waits(&v, &term, wall_ns);
+	print_functions(&v, &term);
+	summary_print_driver(&v, &term);
 	residency__print(&s->residency, &term);
 	gpu_sums__print(s->gpus, &term);
-	print_errors(s, &term);
+	print_errors(&v, &term);
 	print_unfinished(s, &term);
-	summary_print_counted(&term, end);
+	summary_print_counted(&v, &term);
 	print_cost(s, &term, info, end);
-	free(rows);
+	summary_view__free(&v);
 }

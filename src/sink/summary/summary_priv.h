@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counters of summary.c, shown by summary_print.c and summary_json.c. */
+/* Counters of summary.c, shown by summary_print.c, and by the rows in summary.section. */
 #ifndef SINK_SUMMARY_SUMMARY_PRIV_H
 #define SINK_SUMMARY_SUMMARY_PRIV_H
 
@@ -12,10 +12,14 @@
 #include "report/gpu/gpu_sums.h"
 #include "report/layers/allocator_sums.h"
 #include "report/layers/range_sums.h"
+#include "report/section.h"
 
 #include <string.h>
 
 #include "util/hash_table.h"
+
+/* From this width on there is space for more columns and longer lists. */
+#define SUMMARY_WIDE 100
 
 #define SUMMARY_FN_BITS	     12
 #define SUMMARY_FN_SLOTS     (1 << SUMMARY_FN_BITS)
@@ -73,7 +77,7 @@ struct mem_stat {
 	uint64_t kept; /* live when processes ended */
 };
 
-/* What a call changed in the counts of its kind of memory. */
+/* Changes by a call of the counts of its kind of memory. */
 struct mem_call {
 	uint64_t parent_id; /* 0: called by the program itself */
 	enum mem_kind kind;
@@ -101,6 +105,7 @@ struct proc_stat {
 	struct hash_link link;
 	uint32_t pid;
 	uint64_t ended_ns; /* 0: it runs. Records of its unfinished calls may come later */
+	bool has_rank;
 	uint64_t mem[MEM_KIND_CNT];
 	struct mem_call inner; /* the last one made within another call */
 };
@@ -191,7 +196,7 @@ struct summary {
 	uint64_t event_cnt, call_cnt;
 	uint64_t call_ns; /* as class_stat.top_ns */
 	uint64_t error_cnt, other_error_cnt;
-	uint64_t failure_cnt; /* of error_cnt, those of failures */
+	uint64_t failure_cnt; /* failures among error_cnt */
 	uint64_t unfinished_cnt, abandoned_cnt;
 	uint64_t longest_unfinished_ns;
 	const char *longest_unfinished;
@@ -226,7 +231,7 @@ struct summary {
 
 	struct proc_stat_table procs;
 	struct proc_stat *cur_proc;
-	uint64_t proc_cnt; /* processes so far */
+	uint64_t proc_cnt, rank_cnt; /* processes so far, and those that use a communicator */
 	struct wait_thread_table wait_threads;
 	struct thread_stat_table threads;
 	struct thread_stat *recent_threads[1 << SUMMARY_THREAD_BITS];
@@ -256,12 +261,6 @@ void summary_error(struct summary *s, struct fn_stat *st, const struct trace_eve
 
 /* summary_gpu.c: --gpu-time. k: of the event's kernel, or NULL. */
 void summary_gpu_event(struct summary *s, const struct trace_event *ev, struct kernel_stat *k);
-struct term;
-struct json;
-void summary_print_gpu(const struct summary *s, const struct term *term,
-		       const struct trace_end *end);
-void summary_gpu_json(struct json *j, const struct summary *s, const struct trace_end *end);
-
 extern const char *const mem_shown_name[MEM_KIND_CNT];
 const char *transfer_kind_name(unsigned kind);
 
@@ -287,9 +286,6 @@ void summary_driver_event(struct summary *s, const struct trace_event *ev);
 /* Pointers to all commands, most time first; to be freed. */
 const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt);
 
-struct term;
-struct json;
-
 /* --no-args: values derived from arguments are omitted, not shown as 0. */
 static inline bool summary_redacts_args(const struct trace_info *info)
 {
@@ -301,14 +297,37 @@ struct losses summary_losses(const struct summary *s, const struct trace_end *en
 /* The number of rows shown of a long table. */
 int summary_top(const struct term *term);
 
-/* summary_counted.c: calls that were counted only, and level changes. */
-void summary_print_counted(const struct term *term, const struct trace_end *end);
-void summary_json_counted(struct json *j, const struct trace_end *end);
+/* Sorted rows for the printers. Between init and free, the summary does not change. */
+struct summary_view {
+	struct summary *sum;
+	const struct trace_info *info;
+	const struct trace_end *end;
+	struct losses lost;
+	struct fn_row *fns, *driver_fns; /* by time; by time in ioctls */
+	size_t fn_cnt, kernel_cnt, cmd_cnt;
+	size_t driver_max; /* rows of driver_fns in a table for a terminal */
+	const struct kernel_stat **kernels;
+	const struct cmd_stat **cmds;
+	unsigned class_order[CLASS_CNT]; /* by time */
+	struct class_stat all;
+	struct fn_row outside; /* ioctls outside CUDA calls */
+	bool is_waits;	       /* the table of functions is of waits */
+};
+void summary_view__init(struct summary_view *v, struct summary *s, const struct trace_info *info,
+			const struct trace_end *end);
+void summary_view__free(struct summary_view *v);
+extern const struct section_table summary_table, summary_launches_table, summary_driver_table;
+/* section_print() of a list of at most max rows. */
+unsigned summary_print_table(const struct summary_view *v, const struct section_table *of,
+			     const char *list, unsigned max, const struct term *term);
+/* The same, with at most TABLE_ROWS rows, and an empty line in front if there are any. */
+void summary_print_after_line(const struct summary_view *v, const struct section_table *of,
+			      const char *list, const struct term *term);
 
-/* The parts for --kernel and --sched; is_traced: --kernel was given. rows are sorted again. */
-void summary_print_driver(const struct summary *s, const struct term *term, struct fn_row *rows,
-			  size_t cnt, const struct trace_info *info, const struct trace_end *end);
-void summary_json_driver(const struct summary *s, struct json *j, const struct trace_end *end,
-			 bool is_traced);
+/* summary_counted.c: calls that were counted only, and level changes. */
+void summary_print_counted(const struct summary_view *v, const struct term *term);
+/* The parts for --kernel and --sched. */
+void summary_print_driver(struct summary_view *v, const struct term *term);
+void summary_print_gpu(const struct summary_view *v, const struct term *term);
 
 #endif /* SINK_SUMMARY_SUMMARY_PRIV_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The counters of a summary as sorted rows, for the printers. */
 #include "summary_priv.h"
+#include "util/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ const char *transfer_kind_name(unsigned kind)
 	return copy_dir_name(kind);
 }
 
-/* Larger first; equal values are ordered by name, so that the same trace gives the same text. */
+/* Larger first; equal values are ordered by name, so that the same trace has the same text. */
 #define BY(field)                                                                                  \
 	const struct fn_row *x = a, *y = b;                                                        \
                                                                                                    \
@@ -66,9 +67,7 @@ static int kernel_cmp(const void *a, const void *b)
 	const struct kernel_stat *y = *(const struct kernel_stat *const *)b;
 	uint64_t x_cnt = x->cnt + x->node_cnt, y_cnt = y->cnt + y->node_cnt;
 
-	if (x_cnt != y_cnt)
-		return x_cnt < y_cnt ? 1 : -1;
-	return strcmp(x->name, y->name);
+	return DESCENDING(x_cnt, y_cnt) ?: strcmp(x->name, y->name);
 }
 
 static void fn_stat_add(struct fn_stat *sum, const struct fn_stat *st)
@@ -138,9 +137,7 @@ static int cmd_cmp(const void *a, const void *b)
 	const struct cmd_stat *x = *(const struct cmd_stat *const *)a;
 	const struct cmd_stat *y = *(const struct cmd_stat *const *)b;
 
-	if (x->total_ns != y->total_ns)
-		return x->total_ns < y->total_ns ? 1 : -1;
-	return strcmp(x->name, y->name);
+	return DESCENDING(x->total_ns, y->total_ns) ?: strcmp(x->name, y->name);
 }
 
 const struct cmd_stat **summary_cmds(const struct summary *s, size_t *cnt)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The short summary: trust, failures, verdict, time, what to look at first, files. It is printed
- * with ever fewer rows until it fits SUMMARY_LINES_MAX.
+ * The short summary: completeness, failures, verdict, time, what to look at first, files. It is
+ * printed with ever fewer rows until it fits SUMMARY_LINES_MAX.
  */
 #include "summary_short.h"
 
@@ -12,8 +12,9 @@
 #include "decode/nv/nv.h"
 #include "text/losses_text.h"
 #include "util/plain.h"
+#include "util/order.h"
 
-/* How much is shown, most first. The last one always fits. */
+/* Amounts of detail, largest first. The last one always fits. */
 static const struct {
 	uint8_t row_max;
 	bool no_blank, no_extra, no_advice;
@@ -57,18 +58,14 @@ static void put_target(const struct trace_info *info, char *text, size_t size)
 /* ", 8 failed (7 as expected)": failure_matters(), and calls within others. */
 static void put_failed(const struct summary *s, char *text, size_t size)
 {
-	char failed[CELL_SZ], expected[CELL_SZ];
-
 	*text = '\0';
 	if (!s->error_cnt)
 		return;
-	human_count(failed, s->error_cnt);
-	human_count(expected, s->error_cnt - s->failure_cnt);
 	if (s->error_cnt == s->failure_cnt)
-		snprintf(text, size, ", %s failed", failed);
+		snprintf(text, size, ", %s failed", HUMAN_COUNT(s->error_cnt));
 	else
-		snprintf(text, size, ", %s failed (%s as expected)", failed,
-			 s->failure_cnt ? expected : "all");
+		snprintf(text, size, ", %s failed (%s as expected)", HUMAN_COUNT(s->error_cnt),
+			 s->failure_cnt ? HUMAN_COUNT(s->error_cnt - s->failure_cnt) : "all");
 }
 
 static void put_left_out(const struct short_summary *x, struct losses *lost)
@@ -97,37 +94,34 @@ static void put_left_out(const struct short_summary *x, struct losses *lost)
 void short_trust(const struct short_summary *x)
 {
 	struct losses lost = summary_losses(x->s, x->end);
-	char calls[CELL_SZ], time[CELL_SZ], share[CELL_SZ], procs[64] = "";
-	char counted[CELL_SZ], more_calls[64] = "";
-	char target[44], failed[128], added[96] = "", cnt[CELL_SZ];
+	char procs[112] = "";
+	char more_calls[64] = "";
+	char target[44], failed[128], added[96] = "", all[96];
 	const char *state = losses__any(&lost) ? "INCOMPLETE" : "complete";
 	struct term bold = *x->term;
 	unsigned more;
 
-	more = losses_print_first(&lost, x->term,
-				  "something is missing; a * marks shares of what is left",
-				  x->row_max);
+	more = losses_print_first(&lost, x->term, "something is missing; " LOSSES_STAR, x->row_max);
 	if (more)
 		term_para(x->term, "%u more kind%s of losses: --summary=full lists them.", more,
 			  plural(more));
 	put_target(x->info, target, sizeof(target));
 	put_failed(x->s, failed, sizeof(failed));
-	human_count(calls, x->s->call_cnt);
-	human_time(time, x->wall_ns);
-	human_share(share, x->end->cost_share, 1);
-	human_count(cnt, x->s->proc_cnt);
+	human_processes(all, sizeof(all), x->s->proc_cnt, x->s->rank_cnt);
 	if (x->end->stats[CT_STAT_COUNTED]) {
-		human_count(counted, x->end->stats[CT_STAT_COUNTED]);
-		snprintf(more_calls, sizeof(more_calls), " and %s counted", counted);
+		snprintf(more_calls, sizeof(more_calls), " and %s counted",
+			 HUMAN_COUNT(x->end->stats[CT_STAT_COUNTED]));
 	}
 	if (x->s->proc_cnt > 1)
-		snprintf(procs, sizeof(procs), " by %s processes", cnt);
+		snprintf(procs, sizeof(procs), " by %s", all);
 	if (x->end->cost_ns)
-		snprintf(added, sizeof(added), "; tracing overhead %s", share);
+		snprintf(added, sizeof(added), "; tracing overhead %s",
+			 HUMAN_SHARE(x->end->cost_share, 1));
 	short_blank(x);
 	fputs(bold.color ? "\033[1m" : "", bold.f);
-	term_words(&bold, 2, "%s: %s, %s CUDA call%s%s%s%s, %s%s", target, time, calls,
-		   plural(x->s->call_cnt), more_calls, procs, failed, state, added);
+	term_words(&bold, 2, "%s: %s, %s%s%s%s, %s%s", target, HUMAN_TIME(x->wall_ns),
+		   HUMAN_NOUNS(x->s->call_cnt, "CUDA call"), more_calls, procs, failed, state,
+		   added);
 	fputs(bold.color ? "\033[0m" : "", bold.f);
 	put_left_out(x, &lost);
 }
@@ -136,18 +130,15 @@ static void print_failure(const struct short_summary *x, const struct failure *f
 {
 	const char *name = fn_result_name(f->fn, f->code);
 	uint64_t at = f->first_ns > x->info->base_ns ? f->first_ns - x->info->base_ns : 0;
-	char code[32], when[CELL_SZ], cnt[CELL_SZ], size[CELL_SZ], asked[64] = "", times[64] = "";
+	char code[32], asked[64] = "", times[64] = "";
 
 	snprintf(code, sizeof(code), "error %d", f->code);
-	human_time(when, at);
-	human_count(cnt, f->cnt);
-	human_bytes(size, f->size);
 	if (f->has_size && !x->no_args)
-		snprintf(asked, sizeof(asked), " (asked for %s)", size);
+		snprintf(asked, sizeof(asked), " (%s requested)", HUMAN_BYTES(f->size));
 	if (f->cnt > 1)
-		snprintf(times, sizeof(times), ", %s times, first", cnt);
-	term_row(x->term, "ERROR", "%s%s at %s: %s%s", f->fn->name, times, when, name ? name : code,
-		 asked);
+		snprintf(times, sizeof(times), ", %s times, first", HUMAN_COUNT(f->cnt));
+	term_row(x->term, "ERROR", "%s%s at %s: %s%s", f->fn->name, times, HUMAN_TIME(at),
+		 name ? name : code, asked);
 }
 
 /* After a GPU error, results may be wrong. */
@@ -155,17 +146,17 @@ static void print_xids(const struct short_summary *x)
 {
 	const struct driver_stat *d = &x->s->driver;
 	unsigned max = d->xid_kinds < x->row_max ? d->xid_kinds : x->row_max;
-	char cnt[CELL_SZ], more[64] = "";
+	char more[64] = "";
 
 	for (unsigned i = 0; i < max; i++) {
 		const struct xid_stat *xid = &d->xids[i];
 		const char *meaning = nv_xid_text(xid->number);
 
-		human_count(cnt, xid->cnt);
 		if (i + 1 == max && d->xid_kinds > max)
 			snprintf(more, sizeof(more), "; %u more kinds", d->xid_kinds - max);
-		term_row(x->term, "XID", "%s x Xid %u%s%s: %s%s", cnt, xid->number,
-			 *xid->gpu ? " of " : "", xid->gpu, meaning ? meaning : "unknown", more);
+		term_row(x->term, "XID", "%s x Xid %u%s%s: %s%s", HUMAN_COUNT(xid->cnt),
+			 xid->number, *xid->gpu ? " of " : "", xid->gpu,
+			 meaning ? meaning : "unknown", more);
 	}
 }
 
@@ -173,14 +164,13 @@ static int failure_by_time(const void *a, const void *b)
 {
 	const struct failure *x = a, *y = b;
 
-	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+	return ASCENDING(x->first_ns, y->first_ns);
 }
 
 /* The first failure is often the cause of the others, so they are listed by time. */
 void short_failures(const struct short_summary *x)
 {
 	struct summary *s = x->s;
-	char cnt[CELL_SZ], time[CELL_SZ];
 	uint64_t rest = s->failure_cnt;
 
 	if (!s->failure_cnt && !s->unfinished_cnt && !s->abandoned_cnt && !s->driver.xid_cnt)
@@ -192,28 +182,25 @@ void short_failures(const struct short_summary *x)
 		print_failure(x, &s->failures[i]);
 		rest -= s->failures[i].cnt;
 	}
-	human_count(cnt, rest);
 	if (rest)
-		term_row(x->term, "", "%s other failed call%s: --summary=full", cnt, plural(rest));
+		term_row(x->term, "", "%s: --summary=full", HUMAN_NOUNS(rest, "other failed call"));
 	if (s->unfinished_cnt) {
-		human_count(cnt, s->unfinished_cnt);
-		human_time(time, s->longest_unfinished_ns);
-		term_row(x->term, "UNFINISHED", "%s call%s had not returned: %s after %s", cnt,
-			 plural(s->unfinished_cnt), s->longest_unfinished, time);
+		term_row(x->term, "UNFINISHED", "%s had not returned: %s after %s",
+			 HUMAN_NOUNS(s->unfinished_cnt, "call"), s->longest_unfinished,
+			 HUMAN_TIME(s->longest_unfinished_ns));
 	}
-	human_count(cnt, s->abandoned_cnt);
 	if (s->abandoned_cnt)
-		term_row(x->term, "Abandoned",
-			 "%s call%s left by longjmp, exception or cancellation", cnt,
-			 plural(s->abandoned_cnt));
+		term_row(x->term, "Abandoned", "%s left by longjmp, exception or cancellation",
+			 HUMAN_NOUNS(s->abandoned_cnt, "call"));
 }
 
-/* Only what GPU times support; the host's times alone do not show what limits a program. */
+/* Prints a verdict only with GPU times; the host's times alone do not show what limits a program.
+ */
 void short_verdict(const struct short_summary *x)
 {
 	const struct gpu_devices *gpus = &x->s->run_gpus;
 	double least = 1, most = 0, idle;
-	char lo[CELL_SZ], hi[CELL_SZ], span[CELL_SZ], name[DEVICE_LABEL_SZ];
+	char name[DEVICE_LABEL_SZ];
 	bool is_shared = false;
 
 	if (!x->s->call_cnt && !gpus->cnt)
@@ -237,26 +224,24 @@ void short_verdict(const struct short_summary *x)
 		term_row(x->term, "Verdict", "the GPU executed nothing that was measured");
 		return;
 	}
-	human_share(lo, least, 1);
-	human_share(hi, most, 1);
 	if (gpus->cnt == 1) {
-		human_time(span, gpu_device__span(gpus->of[0]));
 		device_label(name, &gpus->of[0]->is, gpus->of[0]->number);
 		term_row(x->term, "Verdict",
 			 "%s was idle for %s of the %s from its first to its last activity%s", name,
-			 hi, span,
+			 HUMAN_SHARE(most, 1), HUMAN_TIME(gpu_device__span(gpus->of[0])),
 			 is_shared     ? " (processes may use different GPUs)"
-			 : most >= 0.5 ? ": the host limits"
-			 : most < 0.1  ? ": the GPU limits"
+			 : most >= 0.5 ? ": the host is the limit"
+			 : most < 0.1  ? ": the GPU is the limit"
 				       : "");
 		return;
 	}
 	term_row(x->term, "Verdict",
 		 "%u GPUs were idle for %s to %s of the time from first to last activity%s",
-		 gpus->cnt, lo, hi, is_shared ? " (processes may use different GPUs)" : "");
+		 gpus->cnt, HUMAN_SHARE(least, 1), HUMAN_SHARE(most, 1),
+		 is_shared ? " (processes may use different GPUs)" : "");
 }
 
-/* What the sinks write, as the summary names it. Others: the name of the option. */
+/* Names of outputs in the summary. Others have the name of the option. */
 static const char *const file_labels[][3] = {
 	{"jsonl", "Trace", ""},
 	{"chrome", "Timeline", ", for ui.perfetto.dev"},
@@ -268,7 +253,7 @@ static const char *const file_labels[][3] = {
 static void print_file(const struct short_summary *x, const struct summary_file *f, unsigned rest)
 {
 	const char *label = f->sink, *note = "";
-	char size[CELL_SZ], more[64] = "", others[64] = "", path[PLAIN_NAME_MAX(4096)];
+	char more[64] = "", others[64] = "", path[PLAIN_NAME_MAX(4096)];
 	bool is_stdout = !strcmp(f->path, "-");
 
 	for (size_t i = 0; i < sizeof(file_labels) / sizeof(file_labels[0]); i++) {
@@ -277,7 +262,6 @@ static void print_file(const struct short_summary *x, const struct summary_file 
 		label = file_labels[i][1];
 		note = file_labels[i][2];
 	}
-	human_bytes(size, f->bytes);
 	if (f->more_cnt)
 		snprintf(more, sizeof(more), " and %u more", f->more_cnt);
 	if (rest)
@@ -285,7 +269,7 @@ static void print_file(const struct short_summary *x, const struct summary_file 
 	plain_name(path, is_stdout ? "stdout" : f->path);
 	term_label(x->term, label);
 	fprintf(x->term->f, " %s%s%s%s%s%s%s\n", path, more, f->bytes ? " (" : "",
-		f->bytes ? size : "", f->bytes ? ")" : "", note, others);
+		f->bytes ? HUMAN_BYTES(f->bytes) : "", f->bytes ? ")" : "", note, others);
 }
 
 #define REPORT	   "cudatrace report "

@@ -23,7 +23,7 @@ struct short_summary {
 	const struct term *term;
 };
 
-/* The text gets an empty line in front, if there is room for it. */
+/* The text gets an empty line in front, if there is space for it. */
 void short_blank(const struct short_summary *x);
 void short_trust(const struct short_summary *x);
 void short_failures(const struct short_summary *x);

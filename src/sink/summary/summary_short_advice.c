@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The short summary: what to look at first. Only what follows from its counts; the report has the
+/* The short summary: what to look at first. It uses only the summary's counts; the report has the
  * findings that need more. */
 #include "summary_short.h"
 
@@ -23,7 +23,6 @@ struct advice {
 static void long_call(const struct short_summary *x, struct advice *a)
 {
 	const struct fn_row *most = NULL;
-	char time[CELL_SZ], share[CELL_SZ], at[CELL_SZ];
 
 	for (size_t i = 0; i < x->row_cnt; i++)
 		if (x->rows[i].st.top_ns && !x->rows[i].st.blocked_ns &&
@@ -31,40 +30,35 @@ static void long_call(const struct short_summary *x, struct advice *a)
 			most = &x->rows[i];
 	if (!most || (double)most->st.max_ns < LONG_CALL * (double)x->wall_ns)
 		return;
-	human_time(time, most->st.max_ns);
-	human_share(share, most->st.max_ns, x->wall_ns);
-	human_time(at, most->st.max_at_ns > x->info->base_ns ? most->st.max_at_ns - x->info->base_ns
-							     : 0);
 	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "one %s took %s, %s of the run, at %s%s",
-		 most->name, time, share, at,
+		 most->name, HUMAN_TIME(most->st.max_ns), HUMAN_SHARE(most->st.max_ns, x->wall_ns),
+		 HUMAN_TIME(most->st.max_at_ns > x->info->base_ns
+				    ? most->st.max_at_ns - x->info->base_ns
+				    : 0),
 		 most->st.max_at_ns < x->s->first_launch_ns ? ", before the first launch" : "");
 }
 
 static void small_waits(const struct short_summary *x, struct advice *a)
 {
 	const struct summary *s = x->s;
-	char small[CELL_SZ], all[CELL_SZ];
 
 	if (s->small_wait_cnt < SMALL_WAITS ||
 	    (double)s->small_wait_cnt < SMALL_WAITS_PART * (double)s->work_wait_cnt)
 		return;
-	human_count(small, s->small_wait_cnt);
-	human_count(all, s->work_wait_cnt);
 	snprintf(a->text[a->cnt++], sizeof(a->text[0]),
 		 "%s of %s waits follow at most 4 launches or copies: submit more before each wait",
-		 small, all);
+		 HUMAN_COUNT(s->small_wait_cnt), HUMAN_COUNT(s->work_wait_cnt));
 }
 
 static void costly_trace(const struct short_summary *x, struct advice *a)
 {
 	const struct trace_end *end = x->end;
-	char share[CELL_SZ], saved[CELL_SZ], how[160];
+	char saved[CELL_SZ], how[160];
 	bool low = end->costly_cnt ? end->detail_low_saving_ns > end->costly[0].ns
 				   : end->detail_low_saving_ns;
 
 	if (end->cost_share < COST_PART || (!low && !end->costly_cnt))
 		return;
-	human_share(share, end->cost_share, 1);
 	human_share(saved, low ? end->detail_low_saving_ns : end->costly[0].ns, end->cost_ns);
 	if (low)
 		snprintf(how, sizeof(how), "--detail=low saves %s of that", saved);
@@ -73,7 +67,8 @@ static void costly_trace(const struct short_summary *x, struct advice *a)
 	else
 		snprintf(how, sizeof(how), "-e '!%s' saves %s of that", end->costly[0].fn->symbol,
 			 saved);
-	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "tracing overhead %s: %s", share, how);
+	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "tracing overhead %s: %s",
+		 HUMAN_SHARE(end->cost_share, 1), how);
 }
 
 void short_advice(const struct short_summary *x)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "text/kernel_name.h"
+#include "util/order.h"
 
 #define NAME_COLS  9
 #define TIME_COLS  9
@@ -46,7 +47,7 @@ static void put_share(const struct short_summary *x, uint64_t ns, char *text, si
 /* "cuMemsetD8 116 ms (1), cuMemcpyHtoD 35.0 ms (24)": functions of the class, as many as fit. */
 static void print_class_fns(const struct short_summary *x, unsigned class, int room)
 {
-	char item[256], time[CELL_SZ], cnt[CELL_SZ];
+	char item[256], time[CELL_SZ];
 	int col = 0, len, n, shown = 0;
 
 	if (room > LIST_MAX)
@@ -57,11 +58,10 @@ static void print_class_fns(const struct short_summary *x, unsigned class, int r
 		if (!st->fn || st->fn->class != class || !st->top_ns)
 			continue;
 		human_time(time, st->top_ns);
-		human_count(cnt, st->cnt);
 		len = snprintf(item, sizeof(item), "%s%s %s", shown ? ", " : "", x->rows[i].name,
 			       time);
 		if (x->term->width >= WIDE)
-			snprintf(item + len, sizeof(item) - len, " (%s)", cnt);
+			snprintf(item + len, sizeof(item) - len, " (%s)", HUMAN_COUNT(st->cnt));
 		n = term_columns(item, strlen(item));
 		if (shown && col + n > room)
 			break;
@@ -76,13 +76,9 @@ static void print_class_fns(const struct short_summary *x, unsigned class, int r
 
 static void print_row(const struct short_summary *x, const char *name, uint64_t ns)
 {
-	char time[CELL_SZ], share[CELL_SZ];
-
-	human_time(time, ns);
-	human_share(share, ns, x->s->call_ns);
 	fprintf(x->term->f, "  %-*s", NAME_COLS, name);
-	put_right(x->term->f, time, TIME_COLS);
-	put_right(x->term->f, share, SHARE_COLS);
+	put_right(x->term->f, HUMAN_TIME(ns), TIME_COLS);
+	put_right(x->term->f, HUMAN_SHARE(ns, x->s->call_ns), SHARE_COLS);
 	fputs(x->term->is_partial ? "* " : "  ", x->term->f);
 }
 
@@ -91,9 +87,7 @@ static int class_by_top(const void *a, const void *b, void *ctx)
 	const struct class_stat *c = ctx;
 	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
 
-	if (c[x].top_ns != c[y].top_ns)
-		return c[x].top_ns < c[y].top_ns ? 1 : -1;
-	return (x > y) - (x < y);
+	return DESCENDING(c[x].top_ns, c[y].top_ns) ?: ASCENDING(x, y);
 }
 
 /* The rows are of time outside other driver calls, so they add up to the whole. */
@@ -133,18 +127,16 @@ static void print_blocked(const struct short_summary *x)
 {
 	const struct summary *s = x->s;
 	const struct fn_row *most = NULL;
-	char time[CELL_SZ], calls[CELL_SZ], share[96];
+	char share[96];
 
 	if (!s->blocked_cnt)
 		return;
 	for (size_t i = 0; i < x->row_cnt; i++)
 		if (!most || x->rows[i].st.blocked_ns > most->st.blocked_ns)
 			most = &x->rows[i];
-	human_time(time, s->blocked_ns);
-	human_count(calls, s->blocked_cnt);
 	put_share(x, s->blocked_ns, share, sizeof(share));
-	term_row(x->term, "Blocked", "%s in %s call%s%s; most in %s", time, calls,
-		 plural(s->blocked_cnt), share, most->name);
+	term_row(x->term, "Blocked", "%s in %s call%s%s; most in %s", HUMAN_TIME(s->blocked_ns),
+		 HUMAN_COUNT(s->blocked_cnt), plural(s->blocked_cnt), share, most->name);
 }
 
 static void print_counted(const struct short_summary *x)
@@ -166,24 +158,22 @@ static void print_counted(const struct short_summary *x)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : ": ",
 				      c->fn->name, cnt);
 	}
-	human_count(cnt, error_cnt);
 	if (error_cnt)
-		snprintf(failed, sizeof(failed), "; %s failed", cnt);
-	human_count(cnt, end->stats[CT_STAT_COUNTED]);
-	term_row(x->term, "Counted", "%s call%s, not in the rows above%s%s%s", cnt,
-		 plural(end->stats[CT_STAT_COUNTED]), text, end->count_cnt > 3 && n ? ", ..." : "",
-		 failed);
+		snprintf(failed, sizeof(failed), "; %s failed", HUMAN_COUNT(error_cnt));
+	term_row(x->term, "Counted", "%s, not in the rows above%s%s%s",
+		 HUMAN_NOUNS(end->stats[CT_STAT_COUNTED], "call"), text,
+		 end->count_cnt > 3 && n ? ", ..." : "", failed);
 }
 
 void short_time(const struct short_summary *x)
 {
 	const struct summary *s = x->s;
-	char time[CELL_SZ], share[96], text[192];
+	char share[96], text[192];
 
 	if (s->call_ns) {
-		human_time(time, s->call_ns);
 		put_share(x, s->call_ns, share, sizeof(share));
-		snprintf(text, sizeof(text), "Host time in CUDA: %s%s", time, share);
+		snprintf(text, sizeof(text), "Host time in CUDA: %s%s", HUMAN_TIME(s->call_ns),
+			 share);
 		short_blank(x);
 		fputs(x->term->color ? "\033[1m" : "", x->term->f);
 		term_words(x->term, 2, "%s", text);
@@ -244,18 +234,16 @@ static void print_launches(const struct short_summary *x)
 /* "peak 112 MiB, all freed" */
 static void put_memory(const struct mem_stat *m, const char *kind, char *text, size_t size)
 {
-	char peak[CELL_SZ], live[CELL_SZ], kept[CELL_SZ], rest[96] = ", all freed";
+	char rest[96] = ", all freed";
 
-	human_bytes(peak, m->peak);
-	human_bytes(live, m->live);
-	human_bytes(kept, m->kept);
 	if (m->live && m->kept)
-		snprintf(rest, sizeof(rest), ", %s in use, %s never freed", live, kept);
+		snprintf(rest, sizeof(rest), ", %s in use, %s never freed", HUMAN_BYTES(m->live),
+			 HUMAN_BYTES(m->kept));
 	else if (m->live)
-		snprintf(rest, sizeof(rest), ", %s in use", live);
+		snprintf(rest, sizeof(rest), ", %s in use", HUMAN_BYTES(m->live));
 	else if (m->kept)
-		snprintf(rest, sizeof(rest), ", %s never freed", kept);
-	snprintf(text, size, "%s peak %s%s", kind, peak, rest);
+		snprintf(rest, sizeof(rest), ", %s never freed", HUMAN_BYTES(m->kept));
+	snprintf(text, size, "%s peak %s%s", kind, HUMAN_BYTES(m->peak), rest);
 }
 
 /* There is no space for what other layers recorded. */

@@ -7,8 +7,10 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -361,6 +364,33 @@ static void forked(void)
 
 /* --- libraries --- */
 
+/* A name ends at the end of a page. A read of the next page waits forever, because nothing serves
+ * the userfaultfd. */
+static void monitored(void)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
+	int (*get)(void **, void *, const char *) = dlsym(lib, "cuModuleGetFunction");
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register next = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	long page = sysconf(_SC_PAGESIZE);
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	void *function;
+	char *at;
+
+	MUST(get);
+	at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(at != MAP_FAILED);
+	next.range.start = (unsigned long)at + page;
+	next.range.len = page;
+	/* Needs privileges. */
+	if (fd >= 0 && !ioctl(fd, UFFDIO_API, &api))
+		MUST(!ioctl(fd, UFFDIO_REGISTER, &next));
+	strcpy(at + page - 5, "name");
+	alarm(10);
+	MUST(get(&function, NULL, at + page - 5));
+	alarm(0);
+}
+
 static void use(void *lib)
 {
 	MUST(lib);
@@ -397,6 +427,8 @@ int main(int argc, char **argv)
 			signals();
 		if (!strcmp(part, "forked"))
 			forked();
+		if (!strcmp(part, "monitored"))
+			monitored();
 		in_thread();
 	}
 #ifdef OWN

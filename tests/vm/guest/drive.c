@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Uses the mock driver of tests/vm/stub as libcuda uses the real one, and prints what a trace
- * must show: a JSON line for each system call that reaches the driver, in cudatrace's own words
+ * Uses the mock driver of tests/vm/stub as libcuda uses the real one, and prints the expected
+ * trace: a JSON line for each system call that reaches the driver, in cudatrace's format
  * (docs/SCHEMA.md), in the order in which each thread made them. tests/vm/compare.py compares.
  *
  * - -n N: rounds (1)
  * - -t N: threads, each with its own files and rounds
  * - -c: in a CUDA call (cuFakeCallback of the mock libcuda.so.1): rounds 0, 2, 4..., -s, -f
- * - -d 535: the driver's branch, for layouts differ (580)
+ * - -d 535: the driver's branch, because layouts differ (580)
  * - -u: first page faults and migrations of managed memory
- * - -s MS: at the end an ioctl that takes so long
- * - -f N: at the end N RM_CONTROLs as fast as can be, printed as one line with "_repeat"
+ * - -s MS: at the end an ioctl that takes that long
+ * - -f N: at the end N RM_CONTROLs without pauses, printed as one line with "_repeat"
  * - -w: waits for a line on stdin before it begins
  *
- * What is not to be compared begins with _. null: the trace must not have it. "only": how it can be
- * seen (probes on the driver's functions, or trace points of system calls); without it, either way.
+ * Members that are not compared begin with _. null: the trace must not have the member. "only": the
+ * mechanism that records it (probes on the driver's functions, or tracepoints of system calls);
+ * without it, both do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +114,7 @@ static void dev__close(struct dev *d)
 	expect("close", d->name, ",\"fd\":%d,\"result\":0", d->fd);
 }
 
-/* result: 0 or -errno, must be so. The rest is what the trace must say besides. */
+/* result: the required result, 0 or -errno. The rest is further expected members of the trace. */
 #define do_ioctl(d, cmd, arg, want, ...)                                                           \
 	do {                                                                                       \
 		uint32_t cmd_ = (cmd);                                                             \
@@ -257,7 +258,7 @@ static void greet(struct dev *ctl)
 	uint8_t cards[32 * 72] = {0};
 	uint64_t block = 0;
 
-	/* What the driver answers, the trace must show. */
+	/* The trace must show the driver's answer. */
 	must(!ioctl(ctl->fd, (unsigned long)RM(0xd2, sizeof(v)), &v), "CHECK_VERSION_STR");
 	expect_ioctl(ctl, RM(0xd2, sizeof(v)), 0,
 		     ",\"escape\":\"NV_ESC_CHECK_VERSION_STR\",\"version\":\"%s\"", v.text);
@@ -368,7 +369,7 @@ static void rm(struct dev *ctl)
 	waits(&gpu);
 	failures(ctl);
 	rm_free(ctl, client, tsg, channel);
-	/* Its number is free again: the handle means another thing now. */
+	/* Its number is free again, so the handle now refers to another object. */
 	rm_alloc(ctl, client, device, channel, 0x2080, "NV20_SUBDEVICE_0", 0);
 	rm_control(ctl, client, channel, "NV20_SUBDEVICE_0", 0x20800102,
 		   "NV2080_CTRL_CMD_GPU_GET_INFO_V2", NULL, 0, 0);
@@ -503,7 +504,7 @@ static void uvm_events(void)
 	}
 	to_cpu.cause = 4;
 	migration(&d, migration_id, &to_cpu, "eviction", "GPU2", "CPU", "\"eviction\"");
-	/* Other events: there are ten, and some day more. */
+	/* Other events: there are ten, and may be more. */
 	for (uint32_t id = 0; id < 12; id++) {
 		struct stub_event other = {.id = id, .address = 0xbad};
 

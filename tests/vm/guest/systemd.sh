@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What systemd makes of cudatrace's unit: run as root by busybox' sh in the virtual machine of tests/vm/systemd.sh.
+# Tests cudatrace's unit under systemd: run as root by busybox' sh in the virtual machine of tests/vm/systemd.sh.
 export PATH=/usr/bin:/bin
 
 ok() { echo "ok $1"; }
@@ -80,7 +80,7 @@ echo "# $(cat "$group/memory.current") bytes at the start, $(cat "$group/pids.cu
 systemctl stop cudatrace
 drop_in Restart=no MemoryMax=8M
 systemctl start cudatrace 2>/dev/null
-# What BPF takes counts: it cannot be loaded. Or the whole is ended.
+# Memory of BPF counts: either it cannot be loaded, or the whole unit is killed.
 is 'MemoryMax: is enforced' "$(of ActiveState) $({ of Result; journalctl -u cudatrace -o cat; } | grep -m 1 -c 'oom-kill\|Cannot allocate memory')" 'failed 1'
 drop_in ''
 systemctl reset-failed cudatrace

@@ -60,7 +60,7 @@ static long rm_control(u8 *b)
 
 	if (!take_wish(get32(b, 12), &status, &err))
 		take_wish(get32(b, 28), &status, &err);
-	/* GPFIFO_GET_WORK_SUBMIT_TOKEN says which: a value that can be known. */
+	/* The token of GPFIFO_GET_WORK_SUBMIT_TOKEN: a predictable value. */
 	if (!err && !status && get32(b, 8) == 0xc36f0108 && get32(b, 24) >= 4 &&
 	    copy_to_user((void __user *)(unsigned long)params, &token, sizeof(token)))
 		status = 0x1e;
@@ -78,7 +78,8 @@ static void card_info(u8 *b, u32 size)
 	put32(b, 16, 0x3b00);	  /* gpu id */
 }
 
-/* Where the status of an escape is: -1 when it has none, -2 when there is no such escape. */
+/* Returns the offset of an escape's status: -1 when it has none, -2 when there is no such escape.
+ */
 static int status_off(u32 nr, u32 size)
 {
 	switch (nr) {
@@ -217,7 +218,7 @@ ENTRY __poll_t nvidia_poll(struct file *file, poll_table *wait)
 }
 
 #ifdef OLD
-/* Up to branch 535 there is one more layer. */
+/* Up to branch 535, the driver has one more layer. */
 static int (*volatile open_below)(struct inode *, struct file *) = nvidia_open;
 static int (*volatile close_below)(struct inode *, struct file *) = nvidia_close;
 static int (*volatile mmap_below)(struct file *, struct vm_area_struct *) = nvidia_mmap;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A mock for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, which says
- * in the argument which one is meant. */
+/* A mock for nvidia-modeset.ko: /dev/nvidia-modeset. All its commands are one ioctl, whose argument
+ * has the command. */
 #include "stub.h"
 
 #include <linux/cdev.h>

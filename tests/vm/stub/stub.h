@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the mocks for NVIDIA's kernel modules have in common.
+ * Shared by the mocks for NVIDIA's kernel modules.
  *
- * They have the real modules' devices, entry points and ioctl layouts, and do nothing. What an
- * ioctl answers is the caller's wish, put into the status field beforehand:
+ * They have the real modules' devices, entry points and ioctl layouts, and do nothing. The caller
+ * requests the answer of an ioctl in the status field:
  *
  *   0xc757SSSS   status SSSS; anything else: 0 (NV_OK)
  *   0xc758EEEE   ioctl() fails with errno EEEE, and copies nothing back
  *   0xc759MMMM   status 0, after MMMM milliseconds; can be interrupted by a fatal signal
  *
- * RM_CONTROL takes a wish in its flags too.
+ * RM_CONTROL accepts a request in its flags, too.
  */
 #ifndef STUB_H
 #define STUB_H
@@ -51,7 +51,7 @@ static inline void put32(void *b, u32 off, u32 v)
 	*(u32 *)((char *)b + off) = v;
 }
 
-/* Is this a wish? Then *status is what to answer, *err what to fail with. */
+/* Is this a wish? Then *status is the requested answer, *err the requested error. */
 static inline bool take_wish(u32 word, u32 *status, long *err)
 {
 	switch (word & WISH_KIND) {

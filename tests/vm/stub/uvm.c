@@ -14,7 +14,8 @@
 #define MAP_EXTERNAL_SIZE 9264
 #endif
 
-/* Bytes of the parameters, and where rmStatus is: as in driver 580, and in 535 where that has them.
+/* Size of the parameters, and offset of rmStatus: as in driver 580, and in 535 if it has the
+ * command.
  */
 static const struct {
 	u32 cmd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See uvm_events.h. Not in uvm.c: there, too, callers are in other files. */
+/* See uvm_events.h. A separate file, because callers are in other files in the driver, too. */
 #include "stub.h"
 #include "uvm_events.h"
 
@@ -17,7 +17,7 @@ long stub_event(const void __user *arg)
 
 	if (copy_from_user(&e, arg, sizeof(e)))
 		return -EFAULT;
-	/* What is read from the wrong place must not look right. */
+	/* A value read from a wrong offset must not look right. */
 	memset(&entry, 0xa5, sizeof(entry));
 	memset(&data, 0xa5, sizeof(data));
 	if (e.is_migration) {

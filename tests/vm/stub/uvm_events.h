@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the UVM driver tells itself of page faults and migrations. Types and fields have the names
- * of the real ones; where they lie is not the same in the two variants, as it is not in the driver,
- * so that who reads them must look at the type information.
+ * Internal notifications of the UVM driver about page faults and migrations. Types and fields have
+ * the names of the real ones; their offsets differ between the two variants, as in the driver, so
+ * that a reader must use the type information.
  */
 #ifndef UVM_EVENTS_H
 #define UVM_EVENTS_H

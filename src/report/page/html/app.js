@@ -57,6 +57,10 @@ const app = {
 		return ['GPU idle', `${measured ? '' : '≥ '}${fmt.share(idle.ns / idle.of_ns)}`, `${r.iterations && r.iterations.count ? 'of the steady state' : 'of the run'}, ${measured ? 'measured' : 'a lower bound'}`];
 	},
 
+	causes(r) {
+		return has(r.failure) ? [el('ul', {class: 'failures'}, r.failure.map(f => el('li', {}, f.verdict, f.advice ? el('p', {class: 'advice'}, f.advice) : null))), rows.section(r, 'failure')] : null;
+	},
+
 	failures(r) {
 		return has(r.failures) ? el('ul', {class: 'failures'}, r.failures.map(f => el('li', {}, f.text))) : null;
 	},
@@ -99,33 +103,37 @@ const app = {
 		if (!r.findings.length)
 			return el('p', {}, 'No findings.');
 		const most = Math.max(...r.findings.map(f => f.lost_ns || 0), 1);
-		return el('ol', {class: 'findings'}, r.findings.map(f => {
+		const {text: order} = rows.tables.get('findings') || {};
+		return [order ? el('p', {class: 'muted'}, `Order: ${order}. Gains may overlap.`) : null, el('ol', {class: 'findings'}, r.findings.map(f => {
 			const bar = el('span', {class: 'lost-bar', 'aria-hidden': 'true'});
 			bar.style.width = (100 * (f.lost_ns || 0) / most).toFixed(1) + '%';
+			const [lost, share, whole] = f.steady_ns ? [f.steady_ns, f.steady_share, r.verdict ? r.verdict.scope : 'the steady state'] : [f.lost_ns, f.share, 'the trace'];
 			return el('li', {},
-				el('div', {class: 'lost'}, el('b', {}, f.lost_ns ? fmt.ns(f.lost_ns) : '–'), el('span', {class: 'muted'}, f.share ? fmt.share(f.share) : ''), el('span', {class: 'lost-track'}, bar)),
+				el('div', {class: 'lost'}, el('b', {}, lost ? fmt.ns(lost) : '–'), el('span', {class: 'muted'}, share ? `${fmt.share(share)} of ${whole}` : ''), el('span', {class: 'lost-track'}, bar)),
 				el('div', {class: 'finding'},
-					el('h3', {}, f.title + app.mark(f)), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice),
+					el('h3', {}, f.title + app.mark(f)), el('p', {}, f.text), el('p', {class: 'advice'}, f.advice), f.gain ? el('p', {}, `Gains ${f.gain}.`) : null,
 					has(f.evidence) ? el('dl', {class: 'evidence'}, f.evidence.map(e => el('div', {}, el('dt', {}, e.what), el('dd', {}, e.value)))) : null,
 					el('p', {class: 'muted small'}, f.confidence !== undefined ? `Confidence: ${Math.round(100 * f.confidence)}${NBSP}%` : '', f.confidence_reason ? ` – ${f.confidence_reason}` : '',
 						typeof f.ts === 'number' ? ['  ', el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, f.ts)}, 'Show on the timeline')] : null)));
-		}));
+		}))];
 	},
 
 	section(id, title, content) {
 		return content && content.length !== 0 ? el('section', {id, class: 'card', 'aria-labelledby': id + '-h'}, el('h2', {id: id + '-h'}, title), content) : null;
 	},
 
-	DRAWN: ['files', 'traces', 'overview', 'iterations', 'stages', 'idle', 'waits', 'ranges', 'operators', 'allocator', 'kernels', 'gemms', 'graphs', 'serving', 'streams', 'communication', 'gpu', 'compared', 'memory',
-		'transfers', 'driver', 'context_switches', 'gpu_stats', 'longest', 'timeline', 'stacks', 'map', 'findings', 'failures', 'verdict', 'answers'],
-
-	build(r, meta) {
+	build(report, meta) {
+		/* Notes which sections the parts below read. */
+		const drawn = new Set(), r = new Proxy(report, {get: (x, name) => drawn.add(name) && x[name]});
 		const tl = timeline.make(r, meta), main = document.getElementById('main');
+		const top = [app.banner(r), app.hero(r)].filter(Boolean);
 		const parts = [
+			['failure', 'Cause of failure', app.causes(r), 'Cause'],
 			['failures', 'Failures', app.failures(r), 'Failures'],
 			['verdict', 'Verdict', app.verdict(r), 'Verdict'],
 			['findings', 'Findings', app.findings(r, tl), 'Findings'],
 			['answers', 'Answers', app.answers(r), 'Answers'],
+			['step', 'Step', sections.step(r, tl), 'Step'],
 			['timeline', 'Timeline', meta.events || meta.merged ? tl.box : null, 'Timeline'],
 			['map', 'Map', map.section(r), 'Map'],
 			['serving', 'Serving', serving.section(r, tl), 'Serving'],
@@ -154,9 +162,9 @@ const app = {
 		];
 		/* Sections that nothing above draws. */
 		for (const name of new Set([...rows.tables.keys()].map(x => x.split('.')[0])))
-			if (!app.DRAWN.includes(name))
+			if (!drawn.has(name) && !parts.some(x => x[0] === name))
 				parts.splice(-1, 0, [name, rows.words([name]), rows.section(r, name), '']);
-		main.append(...[app.banner(r), app.hero(r)].filter(Boolean));
+		main.append(...top);
 		for (const [id, title, content, short] of parts) {
 			const s = app.section(id, title, content);
 			if (!s)

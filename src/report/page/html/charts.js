@@ -8,7 +8,7 @@ const charts = {
 		return s;
 	},
 
-	/* parts: {label, value, text, colour}: one bar, with its legend. */
+	/* parts: {label, value, text, colour, open}: one bar, with its legend. open(): on a click. */
 	stack(parts, label) {
 		const sum = parts.reduce((a, p) => a + p.value, 0) || 1;
 		const bar = el('div', {class: 'stack', role: 'img', 'aria-label': label + ': ' +
@@ -18,9 +18,13 @@ const charts = {
 			const piece = el('span', {title: `${p.label}: ${p.text}, ${fmt.share(p.value / sum)}`});
 			piece.style.background = p.colour;
 			piece.style.flexGrow = p.value / sum;
+			if (p.open) {
+				piece.classList.add('opens');
+				piece.addEventListener('click', p.open);
+			}
 			bar.append(piece);
 			const mark = charts.swatch(p.colour);
-			legend.append(el('li', {}, mark, p.label, ' ', el('b', {}, p.text),
+			legend.append(el('li', {}, mark, p.open ? el('button', {type: 'button', class: 'link', onclick: p.open}, p.label) : p.label, ' ', el('b', {}, p.text),
 				el('span', {class: 'muted'}, ' ' + fmt.share(p.value / sum))));
 		}
 		return el('div', {}, bar, legend);

@@ -195,6 +195,25 @@ const map = {
 		e.preventDefault();
 	},
 
+	/* The node with one of these names that has most of them around it, and the most time of those; 0: none. */
+	place(nodes, names) {
+		const rank = [];
+		let best = 0;
+		nodes.forEach((n, i) => {
+			const hit = names.includes(n.name);
+			rank[i] = (i ? rank[n.parent] : 0) + (hit ? 1 : 0);
+			if (hit && i && (!best || rank[i] > rank[best] || (rank[i] === rank[best] && n.wall_ns > nodes[best].wall_ns)))
+				best = i;
+		});
+		return best;
+	},
+
+	/* Shows the node of the map. */
+	open(i) {
+		map.zoom(map.shown, i);
+		map.shown.box.scrollIntoView({block: 'nearest'});
+	},
+
 	section(r) {
 		const data = r.map;
 		if (!data || !has(data.nodes) || data.nodes.length < 2)

@@ -222,6 +222,34 @@ const sections = {
 		];
 	},
 
+	/* The critical path: a bar for each listed step, and the parts of the median one. */
+	step(r, tl) {
+		const s = r.step;
+		if (!s || !has(s.list))
+			return null;
+		const colours = {kernel: CLASSES.kernel, graph: CLASSES.graph, copy: CLASSES.transfer, memset: CLASSES.transfer, communication: CLASSES.collective, rank: CLASSES.sync, launch: CLASSES.kernel,
+			memory: CLASSES.memory, module: CLASSES.module, plan: CLASSES.dnn, copy_call: CLASSES.transfer, build_graph: CLASSES.graph, wait: CLASSES.sync, wait_return: CLASSES.sync};
+		const what = p => p.kind === 'rank' ? 'waiting for ' + p.name : [rows.words([p.kind]), p.name || p.operator || p.function].filter(Boolean).join(' ');
+		const nodes = r.map && has(r.map.nodes) && r.map.nodes.length > 1 ? r.map.nodes : [];
+		const open = p => {
+			const at = map.place(nodes, [p.function, p.operator, p.name].filter(Boolean));
+			return at ? () => map.open(at) : undefined;
+		};
+		const names = {median: 'the median iteration', p95: 'the 95th percentile', slowest: 'the slowest iteration', first: 'the first iteration'};
+		const bars = s.list.map(x => [el('p', {}, `${names[x.which] || x.which}: `, el('b', {}, fmt.ns(x.wall_ns)), '  ',
+			el('button', {type: 'button', class: 'link', onclick: () => timeline.goTime(tl, x.begin_ts)}, 'Show on the timeline')),
+		charts.stack(x.parts.map(p => ({label: what(p), value: p.total_ns, text: fmt.ns(p.total_ns), colour: colours[p.kind] || CLASSES.other, open: open(p)})), `Critical path of ${names[x.which] || x.which}`)]);
+		return [
+			bars[0],
+			nodes.length ? el('p', {class: 'muted hint'}, 'Click on a part to see where it is on the map.') : null,
+			rows.table('step.list.parts', s.list[0].parts, {label: 'Parts of the critical path', sort: 'total_ns', bar: 'total_ns', also: ['name', 'operator', 'function', 'file', 'line']}),
+			figures([s.without_host ? ['if the host cost nothing', fmt.ns(s.without_host.step_ns)] : null, s.without_gpu ? ['if the GPU cost nothing', fmt.ns(s.without_gpu.step_ns)] : null,
+				s.replay ? ['replay of the unchanged steps', fmt.ns(s.replay.step_ns)] : null]),
+			has(s.what_if) ? sub('What if', rows.table('step.what_if', s.what_if, {label: 'Replays with changes', name: 'change', sort: 'saved_share'})) : null,
+			bars.length > 1 ? sub('Other steps', ...bars.slice(1)) : null,
+		];
+	},
+
 	transfers(r, tl) {
 		const t = r.transfers;
 		if (!t || !has(t.directions))
@@ -276,7 +304,7 @@ const sections = {
 		const list = r.communication && r.communication.communicators.filter(c => has(c.operations));
 		if (!has(list))
 			return null;
-		const said = c => c.apart ? 'traces do not share a clock: not joined' : c.partial ? 'older than the trace, or calls were lost: not joined' : '';
+		const said = c => c.apart ? 'clocks could not be compared: not joined' : c.partial ? 'older than the trace, or calls were lost: not joined' : '';
 		return list.map(c => sub(c.communicator ? `Communicator ${c.communicator}` : 'Unknown communicator',
 			figures([['ranks', fmt.count(c.nranks), `${fmt.count(c.ranks.length)} in this trace`], ['joined', fmt.count(c.joined), said(c)], ['with a late rank', fmt.count(c.late)],
 				['different', c.different ? fmt.count(c.different) : ''], ['missing on some ranks', c.incomplete ? fmt.count(c.incomplete) : '']]),
@@ -348,7 +376,7 @@ const sections = {
 		const most = has(o.costs) ? o.costs[0].ns : 0, costs = o.detail_low_saving_ns > most ? [{symbol: '--detail=low', ns: o.detail_low_saving_ns}] : [];
 		return [
 			el('dl', {class: 'facts'}, facts.filter(x => x[1]).map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)])),
-			has(costs.concat(o.costs || [])) ? sub('Overhead by function: what excluding it saves', table.make([col.text('function', 'symbol', {name: true}), col.ns('cost', 'ns'),
+			has(costs.concat(o.costs || [])) ? sub('Overhead by function: what excluding it saves', table.make([{...col.text('function', 'symbol', {name: true}), get: x => x.name || x.symbol, title: x => x.symbol}, col.ns('cost', 'ns'),
 				col.share('of total', 'share', {get: x => x.ns / o.cost_ns})], costs.concat(o.costs || []), {label: 'Costs', sort: 1})) : null,
 			has(o.processes) ? sub('Processes', rows.table('overview.processes', o.processes, {label: 'Processes', sort: 'calls', also: ['pid', 'threads', 'first_ts', 'last_ts'], columns: {exit_code: {hidden: true}, signal: {hidden: true}}, more: [
 				{label: 'exit', get: x => x.signal ? 'signal ' + x.signal : x.exit_code}]})) : null,

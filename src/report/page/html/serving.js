@@ -38,7 +38,7 @@ const serving = {
 		if (!g || !g.replayed)
 			return null;
 		return sub('Graphs', figures([['replayed', fmt.count(g.replayed)], ['eager', fmt.count(g.eager)], ['eager decoding', g.eager_decode ? fmt.count(g.eager_decode) : ''],
-			['empty places', g.padded_known ? fmt.share((g.padded_rows - g.padded_real_rows) / (g.padded_rows || 1)) : '', g.padded_known ? `in ${fmt.count(g.padded_known)} replays` : '']]),
+			['empty slots', g.padded_known ? fmt.share((g.padded_rows - g.padded_real_rows) / (g.padded_rows || 1)) : '', g.padded_known ? `in ${fmt.count(g.padded_known)} replays` : '']]),
 		rows.table('serving.graphs.sizes', g.sizes, {label: 'Sizes of graphs', first: 8, bar: 'replays'}));
 	},
 

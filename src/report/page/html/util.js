@@ -67,7 +67,7 @@ const fmt = {
 	gbps(x) {
 		return x === null || x === undefined ? '' : fmt.num(x) + NBSP + 'GB/s';
 	},
-	/* ts of the trace, in milliseconds: exact enough to tell places apart */
+	/* ts of the trace, in milliseconds: exact enough to distinguish events */
 	ts(x) {
 		return x === null || x === undefined ? '' : (x / 1e3).toFixed(4) + NBSP + 's';
 	},

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
+ * completed; xid.c: messages of the driver; address.c: memory at an address; hang.c: waits that do
+ * not end; oom.c: who holds memory; growth.c: what steps leave; verdict.c: sentences; print.c:
+ * output.
+ */
+#ifndef REPORT_FAILURE_FAILURE_PRIV_H
+#define REPORT_FAILURE_FAILURE_PRIV_H
+
+#include "failure.h"
+#include "inflight.h"
+#include "report/memory/memory.h"
+
+#define CASES_MAX    32
+#define SUSPECTS_MAX 8
+#define HOLDERS_MAX  8
+#define XIDS_MAX     64
+#define FREED_MAX    4096
+/* An Xid that names no process is of a failure at most this long before or after it. */
+#define XID_NEAR_NS 2000000000ull
+
+enum case_kind { CASE_FAULT, CASE_HANG, CASE_OOM, CASE_XID };
+extern const char *const case_kind_name[];
+
+/* Fields of the driver's message. */
+struct fail_xid {
+	uint32_t number;
+	uint32_t pid; /* 0: the message has none */
+	uint64_t at_ns, address;
+	const char *gpu; /* NULL: unknown */
+	bool has_address;
+	char access[24]; /* "write", "read", "atomic"; "": unknown */
+	bool used;	 /* it belongs to a failure */
+};
+
+enum memory_state {
+	MEMORY_UNKNOWN, /* no address, or no ledger of the process */
+	MEMORY_NULL,	/* in the first page */
+	MEMORY_LIVE,
+	MEMORY_FREED,
+	MEMORY_PAST_END, /* of the nearest block */
+	MEMORY_BEFORE,
+	MEMORY_NEVER, /* no block of the trace is near */
+};
+extern const char *const memory_state_name[];
+
+struct freed_block {
+	struct memory_block b;
+	uint32_t pid, tid;
+	uint64_t freed_ns, freed_id; /* of the call that freed it */
+	const char *freed_call;
+	const struct stack *freed_stack;
+};
+
+struct fail_memory {
+	enum memory_state state;
+	uint64_t offset; /* LIVE, FREED: in the block; PAST_END, BEFORE: bytes between */
+	struct freed_block block;
+};
+
+/* Memory by the place that allocated it. */
+struct holder {
+	const struct stack *stack; /* NULL: unknown */
+	const char *call;
+	uint64_t cnt, bytes, largest;
+};
+
+struct growth_block {
+	uint64_t start_ns, size;
+};
+
+/* Memory that was allocated in the latest steps and is still held. */
+struct growth {
+	struct growth_block *blocks; /* that were held */
+	unsigned cnt, cap;
+	bool incomplete;
+	uint64_t per_step;	    /* bytes; 0: memory did not grow, or that is unknown */
+	unsigned steps, left_steps; /* examined; of these left blocks behind */
+};
+
+struct fail_case {
+	enum case_kind kind;
+	uint32_t pid, tid;
+	uint64_t ctx, at_ns, end_ns, id; /* of the call that reported it */
+	uint64_t cnt;			 /* calls that failed with this result */
+	const struct api_fn *fn;
+	int32_t result;
+	struct work suspects[SUSPECTS_MAX];
+	unsigned suspect_cnt, listed_cnt; /* all, and those in the array */
+	bool partial;			  /* there may be other suspects */
+	bool certain;			  /* set by the verdict */
+	bool has_xid, has_address;
+	struct fail_xid xid;
+	struct fail_memory mem;
+	/* HANG */
+	uint64_t waited_ns, behind;
+	uint64_t wait_event; /* that is not recorded in the trace; 0: none */
+	/* OOM */
+	uint64_t requested, held, held_cnt;
+	int device;
+	struct holder holders[HOLDERS_MAX];
+	unsigned holder_cnt;
+	struct growth growth;
+	uint64_t gpu_used, gpu_total; /* of NVML's latest sample; 0: none */
+	char verdict[1024], advice[256];
+};
+
+struct fail_proc {
+	uint32_t pid;
+	struct inflight work;
+};
+
+struct failure {
+	struct report *r;
+	struct keys proc_keys;
+	struct fail_proc *procs;
+	unsigned proc_cap;
+	struct fail_case cases[CASES_MAX];
+	unsigned cnt, more;
+	struct fail_xid xids[XIDS_MAX];
+	unsigned xid_cnt;
+	struct freed_block *freed; /* ring of FREED_MAX, from the first free on */
+	uint64_t freed_cnt;
+	uint64_t gpu_used, gpu_total;
+};
+
+/* failure.c */
+struct fail_proc *fail_proc_get(struct failure *f, uint32_t pid);
+struct fail_case fail_case_of(enum case_kind kind, const struct trace_event *ev);
+/* The new row of a failure, or NULL: there are CASES_MAX. */
+struct fail_case *fail_case_add(struct failure *f, enum case_kind kind,
+				const struct trace_event *ev);
+
+/* suspects.c */
+enum fault_work { FAULT_OF_KERNEL, FAULT_OF_ANY };
+/* Sets the kind of work that may cause this result. Returns false if it is not a fault of a
+ * context.
+ */
+bool fault_is(const struct api_fn *fn, int32_t result, enum fault_work *of);
+/* Launches of kernels and graphs. */
+bool runs_code(const struct work *x);
+/* Lists the work that may be the cause, launches first. */
+void suspects_of_fault(struct failure *f, struct fail_case *c, enum fault_work of);
+/* A GPU record shows that the call's work had completed: it and older work of its stream are not
+ * suspects. */
+void suspects_ran(struct failure *f, const struct trace_event *ev);
+/* Place of a call: operator, Python line or native function outside the CUDA runtime. "" if
+ * unknown. operator, kernel: NULL if there is none. */
+void stack_place(const struct stack *stack, const char *operator, const char * kernel, char *buf,
+		 size_t size);
+void submission_name(const struct work *x, char *buf, size_t size);
+
+/* xid.c */
+enum xid_blame { BLAME_PROGRAM, BLAME_HARDWARE, BLAME_DRIVER, BLAME_OTHER, BLAME_UNKNOWN };
+extern const char *const xid_blame_name[];
+enum xid_blame xid_blame(uint32_t number);
+const char *xid_advice(uint32_t number);
+void xid_parse(struct fail_xid *x, const char *message);
+void xid_event(struct failure *f, const struct trace_event *ev);
+/* Gives the failure the Xid that belongs to it, if there is one. */
+void xid_join(struct failure *f, struct fail_case *c);
+/* Makes failures of Xids of the hardware or the driver that belong to no call. */
+void xid_finish(struct failure *f);
+
+/* address.c */
+void address_event(struct failure *f, const struct trace_event *ev);
+void address_find(struct failure *f, struct fail_case *c);
+
+/* hang.c */
+void hang_event(struct failure *f, const struct trace_event *ev);
+/* Drops waits that are no longer than others that returned. */
+void hang_finish(struct failure *f);
+
+/* oom.c */
+void oom_event(struct failure *f, const struct trace_event *ev);
+void oom_sample(struct failure *f, const struct trace_event *ev);
+
+/* growth.c */
+void growth_add(struct fail_case *c, const struct memory_block *b);
+void growth_finish(struct failure *f, struct fail_case *c);
+
+/* verdict.c */
+void fail_verdict(struct failure *f, struct fail_case *c);
+
+/* print.c */
+extern const struct section_table failure_cases_table;
+void failure_print(const void *a, const struct term *term);
+
+#endif /* REPORT_FAILURE_FAILURE_PRIV_H */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Lists of pending work, and what a stream waits for. */
+#include "inflight_priv.h"
+
+static const struct work *oldest_of(const struct inflight *f, uint32_t i)
+{
+	const struct inflight_stream *s = &f->streams[i];
+
+	return s->oldest.number > s->done ? &s->oldest : NULL;
+}
+
+void inflight__each(const struct inflight *f, void (*fn)(void *ctx, const struct work *x),
+		    void *ctx)
+{
+	uint64_t n = f->floor + 1;
+	const struct work *x;
+
+	/* Evicted works are older than the ring: in the order of their numbers. */
+	for (uint64_t last = 0;;) {
+		const struct work *next = NULL;
+
+		for (uint32_t i = 0; i < f->stream_cnt; i++) {
+			x = oldest_of(f, i);
+			if (x && x->number > last && (!next || x->number < next->number))
+				next = x;
+		}
+		if (!next)
+			break;
+		last = next->number;
+		fn(ctx, next);
+	}
+	if (n + f->ring_cap <= f->number)
+		n = f->number - f->ring_cap + 1;
+	for (; n <= f->number; n++) {
+		x = work_at(f, n);
+		if (x && inflight_pending(f, x))
+			fn(ctx, x);
+	}
+}
+
+struct first {
+	uint32_t stream;
+	const struct inflight *f;
+	const struct work *x;
+};
+
+static void keep_first(void *ctx, const struct work *x)
+{
+	struct first *first = ctx;
+
+	if (!first->x && x->stream == first->stream)
+		first->x = x;
+}
+
+static const struct work *first_of(const struct inflight *f, uint32_t stream)
+{
+	struct first first = {stream, f, NULL};
+
+	inflight__each(f, keep_first, &first);
+	return first.x;
+}
+
+/* The first pending work that x waits for, by an event or by the order of the default stream. */
+static const struct work *blocker_of(const struct inflight *f, const struct work *x)
+{
+	const struct inflight_stream *s = &f->streams[x->stream];
+	const struct work *y;
+
+	for (unsigned i = 0; i < s->dep_cnt; i++) {
+		const struct inflight_dep *d = &s->deps[i];
+
+		if (!d->number || d->number > x->number || d->until <= f->streams[d->on].done)
+			continue;
+		y = first_of(f, d->on);
+		if (y && y->number <= d->until)
+			return y;
+	}
+	for (uint32_t i = 0; is_legacy(s) && i < f->stream_cnt; i++) {
+		if (!f->streams[i].is_blocking || !same_context(f, &f->streams[i], s->ctx))
+			continue;
+		y = first_of(f, i);
+		if (y && y->number < x->number)
+			return y;
+	}
+	return NULL;
+}
+
+const struct work *inflight__head(const struct inflight *f, uint32_t stream)
+{
+	const struct work *x = first_of(f, stream), *y;
+
+	/* A stream waits only for older work, so there is no cycle; the limit is for safety. */
+	for (unsigned i = 0; x && i < INFLIGHT_STREAMS_MAX && (y = blocker_of(f, x)); i++)
+		x = y;
+	return x;
+}
+
+bool inflight_is_partial(const struct inflight *f)
+{
+	if (f->untracked || !f->from_start)
+		return true;
+	for (uint32_t i = 0; i < f->stream_cnt; i++)
+		if (f->streams[i].evicted > f->streams[i].done)
+			return true;
+	return false;
+}
+
+void inflight_note(struct inflight *f, const struct work *x)
+{
+	uint64_t key = (uintptr_t)x->kernel;
+
+	if (key && has_room(&f->completed, key, INFLIGHT_KERNELS_MAX))
+		keys_get(&f->completed, key, INFLIGHT_KERNELS_MAX, MEMLIMIT_INFLIGHT);
+}
+
+void inflight__note_completed(struct inflight *f)
+{
+	for (uint32_t i = 0; i < f->stream_cnt; i++)
+		if (f->streams[i].oldest.number <= f->streams[i].done)
+			inflight_note(f, &f->streams[i].oldest);
+	for (uint32_t i = 0; i < f->ring_cap; i++)
+		if (f->ring[i].number && !inflight_pending(f, &f->ring[i]))
+			inflight_note(f, &f->ring[i]);
+}
+
+bool inflight__is_new(struct inflight *f, const struct work *x)
+{
+	return x->kernel && keys__find(&f->completed, (uintptr_t)x->kernel) == KEYS_NONE;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Allocations that failed because memory was exhausted: which blocks use it. */
+#include "failure_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/api_values.h"
+#include "decode/cuda.h"
+#include "model/call.h"
+#include "util/order.h"
+
+#define PLACES_MAX 256
+
+struct holding {
+	struct fail_case *c;
+	struct holder places[PLACES_MAX];
+	unsigned cnt;
+};
+
+static void add_block(void *ctx, const struct memory_block *b)
+{
+	struct holding *h = ctx;
+	struct holder *x = h->places;
+
+	if (!b->on_gpu || (h->c->device >= 0 && b->device >= 0 && b->device != h->c->device))
+		return;
+	h->c->held += b->size;
+	h->c->held_cnt++;
+	growth_add(h->c, b);
+	while (x < h->places + h->cnt && (x->stack != b->stack || x->call != b->call))
+		x++;
+	if (x == h->places + PLACES_MAX)
+		return;
+	if (x == h->places + h->cnt)
+		h->places[h->cnt++] = (struct holder){.stack = b->stack, .call = b->call};
+	x->cnt++;
+	x->bytes += b->size;
+	if (b->size > x->largest)
+		x->largest = b->size;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct holder *x = a, *y = b;
+
+	return DESCENDING(x->bytes, y->bytes) ?: DESCENDING(x->cnt, y->cnt);
+}
+
+static void list_holders(struct failure *f, struct fail_case *c)
+{
+	struct holding *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return;
+	h->c = c;
+	memory_each_block(f->r, c->pid, add_block, h);
+	qsort(h->places, h->cnt, sizeof(h->places[0]), by_bytes);
+	c->holder_cnt = h->cnt < HOLDERS_MAX ? h->cnt : HOLDERS_MAX;
+	memcpy(c->holders, h->places, c->holder_cnt * sizeof(h->places[0]));
+	free(h);
+}
+
+static bool is_oom(const struct trace_event *ev)
+{
+	const char *name = fn_result_name(ev->fn, ev->result);
+
+	return name && !strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY");
+}
+
+void oom_event(struct failure *f, const struct trace_event *ev)
+{
+	struct fail_case *c;
+
+	if (!is_oom(ev))
+		return;
+	for (unsigned i = 0; i < f->cnt; i++) {
+		if (f->cases[i].kind != CASE_OOM || f->cases[i].pid != ev->pid)
+			continue;
+		f->cases[i].cnt++;
+		return;
+	}
+	c = fail_case_add(f, CASE_OOM, ev);
+	if (!c)
+		return;
+	c->requested = ev->has & HAS_SIZE ? ev->size : 0;
+	c->device = memory_device(f->r, ev);
+	c->gpu_used = f->gpu_used;
+	c->gpu_total = f->gpu_total;
+	list_holders(f, c);
+}
+
+/* With several GPUs it is not known which one the program uses. */
+void oom_sample(struct failure *f, const struct trace_event *ev)
+{
+	const struct event_gpu_stats *x = &ev->gpu_stats;
+
+	if (strcmp(ev->op, "sample") != 0 || !x->memory_used.known || !x->memory_free.known)
+		return;
+	if (x->gpu.known && x->gpu.v)
+		f->gpu_total = UINT64_MAX;
+	if (f->gpu_total == UINT64_MAX)
+		return;
+	f->gpu_used = x->memory_used.v;
+	f->gpu_total = x->memory_used.v + x->memory_free.v;
+}

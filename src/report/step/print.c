@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The critical path as JSON and as text. */
+#include "step_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "report/section.h"
+#include "text/kernel_name.h"
+
+const char *step_kind_name(enum step_kind k)
+{
+	static const char *const names[] = {
+#define STEP_KIND(ID, name, label) name,
+#include "kinds.def"
+	};
+
+	return names[k];
+}
+
+const char *step_kind_label(enum step_kind k)
+{
+	static const char *const labels[] = {
+#define STEP_KIND(ID, name, label) label,
+#include "kinds.def"
+	};
+
+	return labels[k];
+}
+
+static const char *which_name(enum step_which w)
+{
+	static const char *const names[STEP_WHICH_CNT] = {
+		[STEP_MEDIAN] = "median",
+		[STEP_P95] = "p95",
+		[STEP_SLOWEST] = "slowest",
+		[STEP_FIRST] = "first",
+	};
+
+	return names[w];
+}
+
+/* The next of the steps that there are. */
+static const struct step *next_step(const struct steps *s, const struct step *prev)
+{
+	const struct step *step = prev ? prev + 1 : s->res.steps;
+
+	while (step < s->res.steps + STEP_WHICH_CNT && !step->part_cnt)
+		step++;
+	return step < s->res.steps + STEP_WHICH_CNT ? step : NULL;
+}
+
+static double saved_share(const struct steps *s, const struct step_what_if *w)
+{
+	uint64_t all = s->res.unchanged.total_ns;
+
+	return w->total_ns < all ? ratio_of(all - w->total_ns, all) : 0;
+}
+
+void step_place(const struct step_part *p, char *buf, size_t size)
+{
+	const char *file = p->frame ? p->frame->module : NULL;
+	const char *slash = file ? strrchr(file, '/') : NULL;
+	size_t n;
+
+	snprintf(buf, size, "%s", p->operator ? p->operator : "");
+	n = strlen(buf);
+	if (p->frame && n + 1 < size)
+		snprintf(buf + n, size - n, "%s%s:%u %s", n ? ", " : "",
+			 slash	? slash + 1
+			 : file ? file
+				: "?",
+			 p->frame->line, p->frame->symbol);
+}
+
+/* "cudnnBackendFinalize in aten::addmm, model.py:39 forward" */
+static const char *what_text(char buf[SECTION_BUF], const struct step_part *p)
+{
+	const char *name = p->name && p->kind != STEP_BETWEEN ? p->name : "";
+	size_t len = 0, n;
+
+	if (*name)
+		name = kernel_short_name(name, &len);
+	n = snprintf(buf, SECTION_BUF, "%.*s", (int)len, name);
+	if (!p->operator&& !p->frame)
+		return buf;
+	if (n && n + 4 < SECTION_BUF)
+		n += sprintf(buf + n, " in ");
+	if (n < SECTION_BUF)
+		step_place(p, buf + n, SECTION_BUF - n);
+	return buf;
+}
+
+static const char *between_text(char buf[SECTION_BUF], const struct step_what_if *w)
+{
+	snprintf(buf, SECTION_BUF, "%s to %s", HUMAN_TIME(w->low_ns), HUMAN_TIME(w->high_ns));
+	return buf;
+}
+
+#define SECTION_STATE struct steps
+#define SECTION_ROWS  "report/step/step.section"
+#include "report/section_rows.h"
+
+static void print_replays(const struct step_result *res, const struct term *term)
+{
+	if (res->has_gpu_times)
+		term_para(term, "If the host cost nothing: %s; if the GPU cost nothing: %s",
+			  HUMAN_TIME(res->no_host.step_ns), HUMAN_TIME(res->no_gpu.step_ns));
+	else
+		term_para(
+			term,
+			"If the GPU cost nothing: %s; the host's part is only known with --gpu-time",
+			HUMAN_TIME(res->no_gpu.step_ns));
+}
+
+/* How far the replay of the unchanged steps is off. */
+static void print_error(const struct step_result *res, const struct term *term)
+{
+	double error = ratio_of(res->unchanged.total_ns, res->total_ns) - 1;
+
+	term_para(term, "Replays of the trace with these changes; unchanged, the replay is %s off",
+		  HUMAN_SHARE(error < 0 ? -error : error, 1));
+}
+
+void step_print_parts(const struct report *r, const struct term *term)
+{
+	const struct steps *s = r->an[AN_STEP];
+	const struct step *m = &s->res.steps[STEP_MEDIAN];
+
+	if (!m->part_cnt)
+		return;
+	term_section(term, "Step", "%s, the critical path of the median of %s iterations",
+		     HUMAN_TIME(m->end_ns - m->begin_ns), HUMAN_COUNT(s->res.step_cnt));
+	section_print(r, &step_steps_table, s, m, "parts", STEP_PARTS, term);
+}
+
+void step_print(const void *a, const struct term *term)
+{
+	const struct steps *s = a;
+
+	if (!s->res.steps[STEP_MEDIAN].part_cnt)
+		return;
+	step_print_parts(s->r, term);
+	if (s->res.unchanged.step_ns)
+		print_replays(&s->res, term);
+	if (section_print(s->r, &step_table, s, s, "what_if", STEP_WHAT_IFS, term))
+		print_error(&s->res, term);
+}

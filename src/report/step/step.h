@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The critical path of an iteration; for other analyses, valid after the finish. */
+#ifndef REPORT_STEP_STEP_H
+#define REPORT_STEP_STEP_H
+
+#include "replay.h"
+#include "report/report.h"
+
+enum step_kind {
+#define STEP_KIND(ID, name, label) STEP_##ID,
+#include "kinds.def"
+	STEP_KIND_CNT
+};
+
+#define STEP_PARTS 12
+
+/* A part of a step: the pieces of its critical path of one kind and one name. */
+struct step_part {
+	enum step_kind kind;
+	const char *name;	 /* kernel or function; NULL: none */
+	const struct api_fn *fn; /* function of its longest piece; NULL: none */
+	const char *operator;	 /* PyTorch operator of its longest piece; NULL: none known */
+	const struct stack_frame *frame; /* innermost Python frame of that piece; NULL: not known */
+	uint64_t ns;
+	uint64_t cnt; /* pieces */
+};
+
+struct step {
+	uint64_t number; /* of the iteration, from 0 */
+	uint64_t begin_ns, end_ns;
+	uint64_t busy_ns;    /* a GPU executed work of the process; 0 without GPU times */
+	uint64_t blocked_ns; /* the host waited for work that was still running */
+	struct step_part
+		parts[STEP_PARTS]; /* longest first, STEP_REST last; they add up to the step */
+	unsigned part_cnt;
+};
+
+enum step_which { STEP_MEDIAN, STEP_P95, STEP_SLOWEST, STEP_FIRST, STEP_WHICH_CNT };
+
+/* The predicted effect of a change, by replay.h. */
+struct step_what_if {
+	struct step_change change;
+	bool is_asked;		  /* --what-if */
+	uint64_t step_ns;	  /* the median step with it */
+	uint64_t low_ns, high_ns; /* the quartiles: half of the steps are between them */
+	uint64_t total_ns;	  /* all steps with it */
+};
+#define STEP_WHAT_IFS (CHANGES_MAX + 4)
+
+struct step_result {
+	struct step steps[STEP_WHICH_CNT]; /* part_cnt 0: there is none */
+	/* Replays of the steps after the warm-up that were kept: unchanged, without host time, and
+	 * without GPU time. */
+	struct step_what_if unchanged, no_host, no_gpu;
+	struct step_what_if what_ifs[STEP_WHAT_IFS]; /* requested ones, then those that save most */
+	unsigned what_if_cnt;
+	uint64_t plans_saved_ns; /* if libraries built no plans */
+	uint64_t graph_saved_ns; /* by a CUDA graph, if libraries built no plans */
+	uint64_t total_ns;	 /* of these steps, in the trace */
+	uint64_t step_cnt;	 /* steps after the warm-up whose events were kept */
+	bool has_gpu_times;
+	uint32_t pid, tid;
+};
+/* NULL if there is none. */
+const struct step_result *step_result(const struct report *r);
+/* Prints the parts of the median step, without replays. */
+void step_print_parts(const struct report *r, const struct term *term);
+/* Writes where a part of a step is: "aten::addmm, model.py:39 forward"; nothing if not known. */
+void step_place(const struct step_part *p, char *buf, size_t size);
+
+#endif /* REPORT_STEP_STEP_H */

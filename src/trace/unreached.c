@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "unreached.h"
+
+#include "forked.h"
+
+#include "attach/find/target.h"
+#include "model/model.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIBRARY "libcudatrace-inject"
+#define NOTE	"its process has not loaded the in-process library"
+/* The variable by which the driver loads it in cuInit(). */
+#define INJECTION "CUDA_INJECTION64_PATH="
+
+/* Processes that are known at a time; children of others are not looked for. */
+#define PROCESSES_MAX 8192
+#define TURN_NS	      4000000ull
+#define ROUND_NS      50000000ull
+#define SHARE	      50 /* the search takes at most this part of the time */
+#define LOOK_MIN_NS   40000000ull
+#define LOOK_MAX_NS   10000000000ull
+
+struct known {
+	pid_t pid;
+	char comm[16];	   /* another name: it has executed another program */
+	uint64_t since_ns; /* of the program */
+	uint64_t next_ns;  /* next look at its mappings; UINT64_MAX: it is reported */
+};
+
+struct unreached {
+	struct known *known;
+	unsigned cnt, room;
+	unsigned at;	     /* next one of this round */
+	uint64_t not_before; /* time of the next look */
+	unreached_fn fn;
+	void *ctx;
+};
+
+static void add(struct unreached *u, pid_t pid)
+{
+	struct known *known = u->known;
+	unsigned room = u->room ? 2 * u->room : 64;
+
+	for (unsigned i = 0; i < u->cnt; i++)
+		if (u->known[i].pid == pid)
+			return;
+	if (u->cnt == PROCESSES_MAX)
+		return;
+	if (u->cnt == u->room) {
+		known = realloc(u->known, room * sizeof(*known));
+		if (!known)
+			return;
+		u->known = known;
+		u->room = room;
+	}
+	known[u->cnt++] = (struct known){.pid = pid};
+}
+
+/* Reads a file of /proc that never blocks. Returns its length; 0: the process is gone. */
+static size_t read_file(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t n = 0;
+
+	while (fd >= 0 && len < size - 1 && (n = read(fd, buf + len, size - 1 - len)) > 0)
+		len += n;
+	if (fd >= 0)
+		close(fd);
+	buf[len] = '\0';
+	return len;
+}
+
+static void add_children_of(struct unreached *u, pid_t pid, const char *task)
+{
+	char path[64], pids[64 << 10];
+	char *at = pids, *end;
+	pid_t child;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.12s/children", pid, task);
+	read_file(path, pids, sizeof(pids));
+	for (; (child = strtol(at, &end, 10)) > 0 && *end == ' '; at = end)
+		add(u, child);
+}
+
+/* Returns false if the process is gone. */
+static bool add_children(struct unreached *u, pid_t pid)
+{
+	char path[32];
+	struct dirent *de;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && (de = readdir(dir)))
+		if (isdigit((unsigned char)de->d_name[0]))
+			add_children_of(u, pid, de->d_name);
+	if (dir)
+		closedir(dir);
+	return dir;
+}
+
+/* The driver's library of a process. */
+struct found {
+	const struct api *api;
+	char path[PATH_MAX];
+};
+
+static int is_driver(void *ctx, const struct map_line *m)
+{
+	struct found *f = ctx;
+
+	if (m->api != api_at(API_CUDA))
+		return 0;
+	f->api = m->api;
+	snprintf(f->path, sizeof(f->path), "%s", m->path);
+	return 1;
+}
+
+static bool is_unreached(pid_t pid, struct found *f)
+{
+	return target_each_mapped(pid, is_driver, f) == 1 && target_maps(pid, LIBRARY) == 0 &&
+	       forked__has_variable(pid, INJECTION, LIBRARY) == 0;
+}
+
+static void report(struct unreached *u, const struct known *k, const struct found *f, uint64_t now)
+{
+	static bool said;
+	struct trace_event ev = {
+		.kind = EVENT_LIBRARY,
+		.type = TYPE_LIBRARY,
+		.op = "failed",
+		.name = api_lib_name(f->api),
+		.comm = k->comm,
+		.pid = k->pid,
+		.tid = k->pid,
+		.library = {.path = f->path, .note = NOTE},
+		.start_ns = now,
+		.end_ns = now,
+	};
+
+	if (!said)
+		warn("the CUDA calls of process %d (%s) are not traced: it has not loaded the "
+		     "in-process library (env -i, a static or set-user-ID program, another root "
+		     "directory); use sudo cudatrace --probe=uprobe -- COMMAND",
+		     k->pid, k->comm);
+	said = true;
+	u->fn(u->ctx, &ev);
+}
+
+static uint64_t clamp(uint64_t ns, uint64_t min, uint64_t max)
+{
+	return ns < min ? min : ns > max ? max : ns;
+}
+
+/* The older the program, the less often. A busy machine must not delay it by more than its age. */
+static uint64_t wait_for(uint64_t age, uint64_t took)
+{
+	uint64_t wait = clamp(age / 4, LOOK_MIN_NS, LOOK_MAX_NS);
+
+	return clamp(took * SHARE, wait, age > wait ? age : wait);
+}
+
+static void look_at_maps(struct unreached *u, struct known *k, uint64_t now)
+{
+	struct found f = {0};
+
+	if (is_unreached(k->pid, &f)) {
+		report(u, k, &f, now);
+		k->next_ns = UINT64_MAX;
+	} else {
+		k->next_ns = now + wait_for(now - k->since_ns, now_ns() - now);
+	}
+}
+
+/* Returns false if the process is gone. */
+static bool look_at(struct unreached *u, unsigned i, uint64_t now)
+{
+	struct known *k = &u->known[i];
+	char path[32], comm[sizeof(k->comm) + 1];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", k->pid);
+	if (!read_file(path, comm, sizeof(comm)))
+		return false;
+	comm[strcspn(comm, "\n")] = '\0';
+	if (strcmp(comm, k->comm) != 0 || !k->since_ns) {
+		snprintf(k->comm, sizeof(k->comm), "%.15s", comm);
+		k->since_ns = now;
+		k->next_ns = 0;
+	}
+	if (now >= k->next_ns)
+		look_at_maps(u, k, now);
+	return add_children(u, u->known[i].pid);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+void unreached__look(struct unreached *u, uint64_t now)
+{
+	uint64_t end = now + TURN_NS, next = now + ROUND_NS, cpu;
+
+	if (now < u->not_before)
+		return;
+	cpu = cpu_ns();
+	while (u->at < u->cnt && now < end) {
+		if (look_at(u, u->at, now))
+			u->at++;
+		else
+			u->known[u->at] = u->known[--u->cnt];
+		now = now_ns();
+	}
+	u->not_before = now + (cpu_ns() - cpu) * SHARE;
+	if (u->at < u->cnt)
+		return;
+	if (u->not_before < next)
+		u->not_before = next;
+	u->at = 0;
+}
+
+uint64_t unreached__next_ns(const struct unreached *u)
+{
+	return u ? u->not_before : 0;
+}
+
+struct unreached *unreached__open(pid_t command, unreached_fn fn, void *ctx)
+{
+	struct unreached *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->fn = fn;
+	u->ctx = ctx;
+	add(u, command);
+	return u;
+}
+
+void unreached__free(struct unreached *u)
+{
+	if (u)
+		free(u->known);
+	free(u);
+}

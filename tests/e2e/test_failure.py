@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 20
+"""The section failure: failures planted in traces and in the mock driver must be explained, and healthy traces must have none. Suspects and
+held memory are recomputed by tests/oracle/failure.py."""
+import glob
+import json
+import os
+import sys
+
+import pytest
+from helpers.run import FAKE, O, TESTS, Ran, cudatrace
+
+sys.path.insert(0, TESTS + "/oracle")
+import oracle  # noqa: E402
+
+PID = 4000
+CORPUS = {os.path.basename(x).split(".")[0]: x for x in sorted(glob.glob(TESTS + "/corpus/*.jsonl.zst"))}
+BLOCK = 0x7f055e000000
+FAULT = ("pid={pid}, name=planted, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x{high:x}_{low:08x}. "
+         "Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE")
+
+
+class Program:
+    """The lines of a trace of a program from its start; times in us."""
+
+    def __init__(self):
+        self.lines, self.now, self.id = [], 1000, 0
+        self.lines.append({"ts": 0.5, "type": "process", "op": "exec", "name": "exec", "pid": PID, "tid": PID, "comm": "planted"})
+        self.add("init", "init", "cuInit", args={"Flags": 0})
+        self.add("context", "retain", "cuDevicePrimaryCtxRetain", args={"pctx": "0xc000", "dev": 0})
+        self.add("context", "set", "cuCtxSetCurrent", args={"ctx": "0xc000"})
+
+    def add(self, kind, op, name, us=10, result=0, error=None, **more):
+        self.id += 1
+        done = {} if "unfinished" in more else {"duration_us": us, "result": result, **({"error": error} if error else {})}
+        self.lines.append({"ts": self.now / 1e3, "type": kind, "op": op, "name": name, "symbol": name, "pid": PID, "tid": PID, "comm": "planted", "id": self.id, **done, **more})
+        self.now += us
+
+    def launch(self, kernel, stream="0x10"):
+        self.add("kernel", "launch", "cuLaunchKernel", stream=stream, kernel=kernel, func="0x5", grid=[64, 1, 1], block=[128, 1, 1], shared_mem=0, args={"hStream": stream})
+
+    def sync(self, result=0, error=None):
+        self.add("sync", "sync", "cuCtxSynchronize", 100, result, error, args={})
+
+    def alloc(self, ptr, size):
+        self.add("memory", "alloc", "cuMemAlloc", ptr=hex(ptr), size=size, args={"dptr": hex(ptr), "bytesize": size})
+
+    def free(self, ptr):
+        self.add("memory", "free", "cuMemFree", ptr=hex(ptr), args={"dptr": hex(ptr)})
+
+    def xid(self, number, message):
+        self.lines.append({"ts": self.now / 1e3, "type": "xid", "op": "xid", "name": "xid", "pid": PID, "tid": PID, "comm": "planted", "xid": number, "gpu": "PCI:0000:3b:00",
+                           "message": message})
+
+    def fault_at(self, address):
+        self.xid(31, FAULT.format(pid=PID, high=address >> 32, low=address & 0xffffffff))
+
+    def hang(self, name="cuCtxSynchronize", **more):
+        self.add("sync", "sync", name, 5_000_000, unfinished=True, elapsed_us=5_000_000, **more)
+
+    def write(self, path):
+        head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0", "command": ["planted"], "host": "h", "kernel": "6.1", "machine": "x86_64",
+                "mechanism": "uprobe.session", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9, "wall_time": "2026-01-01T00:00:00.000000000Z"}
+        counts = {}
+        for x in self.lines:
+            counts[x["type"]] = counts.get(x["type"], 0) + 1
+        tail = {"ts": self.now / 1e3, "type": "end", "name": "cudatrace", "reason": "command exited", "events": counts, "calls": self.id, "entries": self.id, "drops": {"calls": 0},
+                "bad_records": 0, "unfinished": sum("unfinished" in x for x in self.lines), "abandoned": 0, "filtered": 0, "wall_ms": self.now / 1e3}
+        path.write_text("".join(json.dumps(x) + "\n" for x in [head, *self.lines, tail]), encoding="utf-8")
+        return path
+
+
+def report(path):
+    ran = cudatrace("report", "-q", "--json", path)
+    assert ran.status == 0, ran
+    return json.loads(ran.out)
+
+
+def started():
+    """A program that has allocated a block and run a kernel to its end."""
+    p = Program()
+    p.alloc(BLOCK, 64 << 20)
+    p.launch("warm_up(float*)")
+    p.sync()
+    return p
+
+
+def fault(code, error, address=None, before=None):
+    def plant():
+        p = started()
+        if before:
+            before(p)
+        p.launch("bad(float*)")
+        if address is not None:
+            p.fault_at(address)
+        p.sync(code, error)
+        return p
+    return plant
+
+
+def endless():
+    p = started()
+    p.launch("bad(float*)")
+    p.hang(args={})
+    return p
+
+
+def flag_of_the_host():
+    p = started()
+    p.add("stream", "memop", "cuStreamWaitValue32", stream="0x10", args={"stream": "0x10"})
+    p.hang(args={})
+    return p
+
+
+def event_never_recorded():
+    p = started()
+    p.hang("cuEventSynchronize", event="0xe1", args={"hEvent": "0xe1"})
+    return p
+
+
+def out_of_memory():
+    p = started()
+    p.alloc(BLOCK + (1 << 30), 32 << 20)
+    p.add("memory", "alloc", "cuMemAlloc", 10, 2, "CUDA_ERROR_OUT_OF_MEMORY", size=1 << 40, args={"bytesize": 1 << 40})
+    return p
+
+
+def steps(kept):
+    """Steps with a launch, a wait and an allocation, which is freed unless kept(step)."""
+    p = started()
+    for i in range(40):
+        at = BLOCK + (1 << 30) + i * (8 << 20)
+        p.alloc(at, 4 << 20)
+        p.launch("step(float*)")
+        p.launch("update(float*)")
+        p.sync()
+        if not kept(i):
+            p.free(at)
+    p.add("memory", "alloc", "cuMemAlloc", 10, 2, "CUDA_ERROR_OUT_OF_MEMORY", size=1 << 40, args={"bytesize": 1 << 40})
+    return p
+
+
+def broken_hardware():
+    p = started()
+    p.xid(79, "GPU has fallen off the bus.")
+    return p
+
+
+def healthy_beside(p):
+    """A kernel that has completed before is submitted again before the bad one."""
+    p.launch("other()", "0x20")
+    p.sync()
+    p.launch("other()", "0x20")
+
+
+ILLEGAL = (700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+# What is planted; kind, whether it is certain, the first suspect, the state of the memory, words of the verdict.
+PLANTED = {
+    "use after free": (fault(*ILLEGAL, BLOCK + (4 << 20), lambda p: p.free(BLOCK)), "fault", True, "bad(float*)", "freed", "which cuMemFree freed 10.0 µs before the launch"),
+    "past the end": (fault(*ILLEGAL, BLOCK + (64 << 20) + 4), "fault", True, "bad(float*)", "past-end", "4 B past the end of a block of 64.0 MiB"),
+    "far past the end": (fault(*ILLEGAL, BLOCK + (64 << 20) + (1 << 30)), "fault", True, "bad(float*)", "past-end", "1.00 GiB past the end"),
+    "null": (fault(*ILLEGAL, 16), "fault", True, "bad(float*)", "null", "null pointer"),
+    "peer without access": (fault(*ILLEGAL, BLOCK), "fault", True, "bad(float*)", "live", "has no access to it"),
+    "without an Xid": (fault(*ILLEGAL), "fault", True, "bad(float*)", None, "cuCtxSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS"),
+    "misaligned": (fault(716, "CUDA_ERROR_MISALIGNED_ADDRESS"), "fault", True, "bad(float*)", None, "not aligned"),
+    "stack overflow": (fault(714, "CUDA_ERROR_HARDWARE_STACK_ERROR"), "fault", True, "bad(float*)", None, "exceeded its call stack"),
+    "trap": (fault(719, "CUDA_ERROR_LAUNCH_FAILED"), "fault", True, "bad(float*)", None, "bad(float*) failed"),
+    "assertion": (fault(710, "CUDA_ERROR_ASSERT"), "fault", True, "bad(float*)", None, "failed an assertion"),
+    "two candidates": (fault(*ILLEGAL, before=lambda p: p.launch("other()", "0x20")), "fault", False, "other()", None, "One of 2 submissions"),
+    "two candidates, one new": (fault(*ILLEGAL, before=healthy_beside), "fault", False, "bad(float*)", None, "most likely bad(float*), of which no earlier launch is known"),
+    "endless kernel": (endless, "hang", True, "bad(float*)", None, "bad(float*) runs"),
+    "flag of the host": (flag_of_the_host, "hang", True, None, None, "waits for a value in memory"),
+    "event never recorded": (event_never_recorded, "hang", False, None, None, "the event 0xe1, which the trace has no record of"),
+    "out of memory": (out_of_memory, "out-of-memory", False, None, None, "The process held 96.0 MiB in 2 blocks"),
+    "memory that grows": (lambda: steps(lambda i: True), "out-of-memory", False, None, None, "32 of the latest 32 steps left blocks that were still held, 4.00 MiB per step"),
+    "memory that grows at times": (lambda: steps(lambda i: i % 2), "out-of-memory", False, None, None, "16 of the latest 32 steps left blocks that were still held, 2.00 MiB"),
+    "hardware": (broken_hardware, "xid", False, None, None, "the hardware is at fault"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted(tmp_path, name):
+    plant, kind, certain, kernel, state, words = PLANTED[name]
+    path = plant().write(tmp_path / "t.jsonl")
+    r = report(path)
+    [case] = r["failure"]
+    assert (case["kind"], case["certain"]) == (kind, certain) and words in case["verdict"], case
+    assert not kernel or case["suspects"][0]["kernel"] == kernel
+    assert case.get("memory", {}).get("state") == state
+    assert not [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("failure")]
+    text = cudatrace("report", "-q", path).out
+    assert text.split("\n\n")[1].startswith("Cause of failure: 1\n")
+
+
+@pytest.mark.parametrize("kept", [lambda i: False, lambda i: i < 5, lambda i: i > 36], ids=["freed", "at first", "at last"])
+def test_no_growth(tmp_path, kept):
+    """Blocks of the first steps, or of a few, are not growth."""
+    [case] = report(steps(kept).write(tmp_path / "t.jsonl"))["failure"]
+    assert case["kind"] == "out-of-memory" and "growth_per_step" not in case and "It grew" not in case["verdict"]
+
+
+HEALTHY = {
+    "no failure": lambda p: p.sync(),
+    "an error of the caller": lambda p: p.sync(1, "CUDA_ERROR_INVALID_VALUE"),
+    "errors at exit": lambda p: p.sync(4, "CUDA_ERROR_DEINITIALIZED"),
+    "a query that is not ready": lambda p: p.add("stream", "query", "cuStreamQuery", 10, 600, "CUDA_ERROR_NOT_READY", stream="0x10", args={"hStream": "0x10"}),
+    "an Xid of another program": lambda p: p.xid(31, FAULT.format(pid=PID + 1, high=0, low=0)),
+    "a short wait at the end": lambda p: p.add("sync", "sync", "cuCtxSynchronize", 900_000, unfinished=True, elapsed_us=900_000, args={}),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy(tmp_path, name):
+    p = started()
+    p.launch("k()")
+    HEALTHY[name](p)
+    path = p.write(tmp_path / "t.jsonl")
+    assert report(path)["failure"] == [] and "Cause of failure" not in cudatrace("report", "-q", "--full", path).out
+
+
+# Kind, kernel, words of the place that launched it.
+REAL = {"after-free": ("fault", "after_free(float*, unsigned long)", "launched by main"), "past-end": ("fault", "past_end(float*, unsigned long)", "launched by main"),
+        "misaligned": ("fault", "misaligned(char const*, int*)", "launched by main"), "endless": ("hang", "spins(int volatile*)", "launched by main"),
+        "device-assert": ("fault", "indexSelectSmallIndex", "programs.py:183 device_assert"), "out-of-memory": ("out-of-memory", None, "programs.py:168 out_of_memory.<locals>.grow")}
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_corpus(name):
+    cases = report(CORPUS[name])["failure"]
+    if name not in REAL:
+        assert cases == []
+        return
+    kind, kernel, words = REAL[name]
+    assert [c["kind"] for c in cases] == [kind] and words in cases[0]["verdict"], cases
+    assert not kernel or kernel in cases[0]["suspects"][0]["kernel"]
+    assert cases[0]["certain"] == (kind == "fault")
+
+
+def run(path, *options, **env):
+    """The mock driver's program, traced in-process: that needs no privileges."""
+    ran = cudatrace("-q", "--probe=inject", "--jsonl", path, *options, "--", "timeout", "-s", "KILL", "20", f"{FAKE}/sample", "--tokens", "2", "--layers", "1", "--quiet",
+                    env={"LD_LIBRARY_PATH": FAKE, **env})
+    assert path.exists(), ran
+    r = report(path)
+    assert not [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("failure")]
+    # The program tries an allocation that is too large.
+    return [c for c in r["failure"] if c["kind"] != "out-of-memory"]
+
+
+@pytest.mark.parametrize("code,words", [(700, "not valid"), (716, "not aligned"), (719, " failed"), (714, "call stack"), (999, "the driver gives no reason")])
+def test_driver_fault(tmp_path, code, words):
+    """The kernel is among the candidates, and none is called certain."""
+    [case] = run(tmp_path / "t.jsonl", FAKE_FAULT=f"_Z7softmaxPKfPfi:{code}")
+    assert case["kind"] == "fault" and words in case["verdict"]
+    assert any("softmax" in s.get("kernel", "") for s in case["suspects"]) and not case["certain"]
+
+
+def test_driver_hang(tmp_path):
+    [case] = run(tmp_path / "t.jsonl", "--duration", "4", FAKE_HANG="_Z7softmaxPKfPfi")
+    assert case["kind"] == "hang" and case["function"] == "cuCtxSynchronize" and case["behind"] > 0 and not case["certain"]
+
+
+def test_driver_healthy(tmp_path):
+    assert run(tmp_path / "t.jsonl") == []

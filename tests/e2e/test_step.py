@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# traces nothing
+# takes: 5
+"""The critical path of a step, and replays of it, against simulated loops (tests/oracle/steps.py) whose path is known, and whose time with
+other costs is known because they run again with them."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "oracle"))
+import simulate  # noqa: E402
+import steps  # noqa: E402
+
+STEPS = 24
+
+
+def report_of(folder, lines, *options):
+    path = folder / "trace.jsonl"
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(line) + "\n" for line in lines)
+    return json.loads(subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--format=json", *options, path], check=True, stdout=subprocess.PIPE,
+                                     timeout=60).stdout)
+
+
+def parts_of(step):
+    return {(x["kind"], x.get("name")): x["total_ns"] for x in step["parts"]}
+
+
+def check_path(m, report):
+    """Every listed step has the parts that the simulator computed. Returns the median step."""
+    assert report["step"]["steps"] >= STEPS - 4 and report["step"]["gpu_times"]
+    for step in report["step"]["list"]:
+        i = step["iteration"]
+        if i:
+            assert step["wall_ns"] == m.ends[i][0] - m.ends[i - 1][0]
+            assert parts_of(step) == m.path(i), step["which"]
+        assert sum(x["total_ns"] for x in step["parts"]) == step["wall_ns"]
+    return report["step"]["list"][0]
+
+
+@pytest.mark.parametrize("program, kind, name, finding", steps.PLANTED, ids=[x[0].__name__ for x in steps.PLANTED])
+def test_planted(tmp_path, program, kind, name, finding):
+    m = steps.Machine().run(program, STEPS)
+    report = report_of(tmp_path, m.lines())
+    median = check_path(m, report)
+    first = median["parts"][0]
+    assert (first["kind"], first.get("name")) == (kind, name)
+    found = [x["id"] for x in report["findings"]]
+    if finding:
+        assert finding in found
+    else:
+        assert "plans-in-loop" not in found
+
+
+@pytest.mark.parametrize("program, kind", steps.HEALTHY, ids=[x[0].__name__ for x in steps.HEALTHY])
+def test_healthy(tmp_path, program, kind):
+    m = steps.Machine().run(program, STEPS)
+    report = report_of(tmp_path, m.lines())
+    assert check_path(m, report)["parts"][0]["kind"] == kind
+    assert [x["id"] for x in report["findings"]] in ([], ["gpu-bound"])
+    assert [x for x in report["step"]["what_if"] if x["saved_share"] > 0.05] == []
+
+
+def copy_after_kernels(m, i):
+    """A copy that waits for the kernels before it."""
+    steps.launches(m, 5, 60_000, 0)
+    m.copy(5_000)
+
+
+def event_of_another_event(m, i):
+    """The second event is recorded on a stream without work that waits for the first."""
+    steps.launches(m, 5, 60_000)
+    m.record(0x1)
+    m.wait_event(0x1, 0x200)
+    m.record(0x2, 0x200)
+    m.wait(("event", 0x2))
+
+
+def stream_that_waits(m, i):
+    """The host waits for a stream without work that waits for an event."""
+    steps.launches(m, 5, 60_000)
+    m.record(0x1)
+    m.wait_event(0x1, 0x200)
+    m.wait(0x200)
+
+
+def legacy_stream(m, i):
+    """The legacy default stream waits for blocking streams, and they for it."""
+    steps.launches(m, 3, 60_000, 0x400)
+    m.launch("main", 10_000, 0)
+    m.launch("after", 10_000, 0x400)
+    m.wait(0x400)
+
+
+DEPENDENCIES = [copy_after_kernels, event_of_another_event, stream_that_waits, legacy_stream]
+
+
+def start(m):
+    m.stream(0x400, True)
+
+
+@pytest.mark.parametrize("program", DEPENDENCIES, ids=lambda x: x.__name__)
+def test_dependencies(tmp_path, program):
+    m = steps.Machine().run(program, STEPS, start)
+    check_path(m, report_of(tmp_path, m.lines()))
+
+
+CHANGES = [("host=0.5", {"host": 0.5}), ("host=0", {"host": 0}), ("host=2", {"host": 2}), ("gpu=0.5", {"gpu": 0.5}), ("gpu=3", {"gpu": 3}),
+           ("kernel:k1=0.5", {"kernels": [("k1", 0.5)]}), ("kernel:k=4", {"kernels": [("k", 4)]}), ("plans", {"free": ["cudnnBackendFinalize"]}),
+           ("cache:cuMemAlloc", {"free": ["cuMemAlloc"]}), ("no-wait:cuStreamSynchronize", {"no_wait": ["cuStreamSynchronize"]})]
+
+@pytest.mark.parametrize("program", [x[0] for x in steps.PLANTED + steps.HEALTHY] + DEPENDENCIES, ids=lambda x: x.__name__)
+def test_replay(tmp_path, program):
+    """A replay with a change takes the time of the program with that change."""
+    m = steps.Machine().run(program, STEPS, start)
+    wrong = []
+    for some in (CHANGES[:5], CHANGES[5:]):
+        report = report_of(tmp_path, m.lines(), "--what-if", ",".join(text for text, _ in some))["step"]
+        assert abs(report["replay"]["step_ns"] - report["list"][0]["wall_ns"]) <= 1
+        for (text, costs), row in zip(some, report["what_if"]):
+            other = steps.Machine(**costs).run(program, STEPS, start)
+            truth = other.median_ns()
+            assert row["change"] == text and row["requested"]
+            if abs(row["step_ns"] - truth) > (0.15 if text == "host=0" else 0.02) * truth + 1_000:  # host=0: delays that the trace does not show
+                wrong.append((text, row["step_ns"], truth))
+    assert not wrong
+
+
+@pytest.mark.parametrize("program, text, costs", [(steps.collectives, "overlap-comm", {"apart": True}), (steps.elementwise, "fuse:elementwise", {"fuse": "elementwise"}),
+                                                  (steps.in_ranges, "graph:layer", {"graph": "layer"}), (steps.in_ranges, "graph:other", {})],
+                         ids=["overlap-comm", "fuse", "graph-range", "no-range"])
+def test_changes(tmp_path, program, text, costs):
+    m, other = steps.Machine().run(program, STEPS), steps.Machine(**costs).run(program, STEPS)
+    row = report_of(tmp_path, m.lines(), "--what-if", text)["step"]["what_if"][0]
+    assert row["change"] == text and abs(row["step_ns"] - other.median_ns()) <= 0.02 * other.median_ns() + 500
+    assert not costs or other.median_ns() < 0.85 * m.median_ns()
+
+
+@pytest.mark.parametrize("text", ["fuse:nccl", "fuse:AllReduce_Sum"])
+def test_buckets(tmp_path, text):
+    """Small collectives in one bucket take the time of a program with one of them."""
+    row = report_of(tmp_path, steps.Machine().run(steps.small_collectives, STEPS).lines(), "--what-if", text)["step"]["what_if"][0]
+    truth = steps.Machine().run(steps.one_bucket, STEPS).median_ns()
+    assert row["change"] == text and abs(row["step_ns"] - truth) <= 0.02 * truth + 500
+
+
+@pytest.mark.parametrize("program", [steps.small, steps.plans, steps.synchronous, steps.bound], ids=lambda x: x.__name__)
+def test_untraced(tmp_path, program):
+    """Without the overhead that the trace tells, steps take the time that they take without a tracer, also after another change."""
+    m, change = steps.Machine(overhead=1500).run(program, STEPS), {"free": ["cudnnBackendFinalize"]}
+    rows = report_of(tmp_path, m.lines(), "--what-if", "untraced,plans")["step"]["what_if"]
+    for row, costs in ((rows[0], {}), (rows[1], {"overhead": 1500, **change}), (rows[2], change)):
+        truth = steps.Machine(**costs).run(program, STEPS).median_ns()
+        assert abs(row["step_ns"] - truth) <= 0.02 * truth + 1_000, row["change"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_late_rank(tmp_path, seed):
+    """The time in which a rank waits for another one is a part of its own, and a replay without it takes the time of the program without it."""
+    plan = {**simulate.plan(seed), "shape": "ranks", "workers": 3, "rounds": 1, "steps": 24, "nccl_ns": 60_000, "late_ns": 4_000_000, "late_steps": 7, "hang_ns": 0}
+    step = report_of(tmp_path, simulate.trace(plan), "--what-if", "on-time:2,on-time:1")["step"]
+    slowest = next(x for x in step["list"] if x["which"] == "slowest")
+    # The wait for the rank begins on the GPU when all else is done.
+    waited = simulate.nccl_begin(plan, 2, 23) - simulate.nccl_begin(plan, 0, 23)
+    rank = [x for x in slowest["parts"] if x["kind"] == "rank"]
+    assert [x["name"] for x in rank] == ["rank 2"] and abs(rank[0]["total_ns"] - waited) < 20_000, (rank, waited)
+    on_time, other = step["what_if"][:2]
+    total = step["replay"]["total_ns"] - 7 * (simulate.step_ns(plan, 23) - simulate.step_ns({**plan, "late_ns": 0}, 23))
+    assert abs(on_time["total_ns"] - total) < 0.02 * total, (on_time, total)
+    assert other["saved_share"] == 0 and "on-time:2" in [x["change"] for x in step["what_if"][2:]]
+
+
+@pytest.mark.parametrize("seed", [6, 11])
+def test_window_within_a_wait(tmp_path, seed):
+    """The first iteration begins while a collective waits for a rank already."""
+    plan = {**simulate.plan(seed), "shape": "ranks", "workers": 3, "rounds": 1, "steps": 24, "launches": 3, "kernel_ns": 6_000, "how": "launches", "copy": False,
+            "nccl_ns": 60_000, "late_ns": 4_000_000, "late_steps": 24, "hang_ns": 0}
+    step = report_of(tmp_path, simulate.trace(plan), "--marker", "cuCtxSynchronize")["step"]
+    assert step["steps"] > 10 and all(sum(p["total_ns"] for p in x["parts"]) == x["wall_ns"] for x in step["list"])
+    assert [p["name"] for p in step["list"][0]["parts"] if p["kind"] == "rank"] == ["rank 2"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_late_itself(tmp_path, seed):
+    """The process with the steps is the one that the others wait for."""
+    plan = {**simulate.plan(seed), "shape": "ranks", "workers": 3, "rounds": 1, "steps": 24, "nccl_ns": 60_000, "late_ns": 4_000_000, "late_steps": 7, "hang_ns": 0,
+            "late_rank": 0}
+    step = report_of(tmp_path, simulate.trace(plan), "--what-if", "on-time:0")["step"]
+    total = step["replay"]["total_ns"] - 7 * (simulate.step_ns(plan, 23) - simulate.step_ns({**plan, "late_ns": 0}, 23))
+    assert abs(step["what_if"][0]["total_ns"] - total) < 0.02 * total
+    assert not [p for x in step["list"] for p in x["parts"] if p["kind"] == "rank"]
+
+
+def varied(m, i):
+    """Steps of four lengths."""
+    m.host((600_000, 300_000, 100_000, 0)[i % 4])
+    steps.launches(m, 6, 20_000)
+    m.wait(0x100)
+
+
+@pytest.mark.parametrize("text, costs", [(None, {}), ("host=0.5", {"host": 0.5}), ("gpu=3", {"gpu": 3})])
+def test_interval(tmp_path, text, costs):
+    """The interval of a replay is between the quartiles of the steps of the program with that change."""
+    report = report_of(tmp_path, steps.Machine().run(varied, STEPS).lines(), *(["--what-if", text] if text else []))["step"]
+    row = report["what_if"][0] if text else report["replay"]
+    m, count = steps.Machine(**costs).run(varied, STEPS), report["steps"]
+    walls = sorted(m.step_ns(i) for i in range(1, STEPS))
+    assert count == len(walls)
+    for got, want in ((row["low_ns"], walls[(count - 1) // 4]), (row["step_ns"], walls[(count - 1) // 2]), (row["high_ns"], walls[count - 1 - (count - 1) // 4])):
+        assert abs(got - want) <= 0.02 * want + 1_000
+    assert row["low_ns"] < row["step_ns"] < row["high_ns"]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The suspects of a failure, recomputed (see oracle.py): a set of works and rules that add completed ones until nothing changes.
+
+The report keeps counters per stream instead, and a limited number of works: it may list more suspects than this, and then says so (`partial`).
+"""
+import collections
+
+SUBMITS = {("kernel", "launch"), ("graph", "launch"), ("transfer", "copy"), ("transfer", "memset"), ("transfer", "prefetch"), ("transfer", "decompress")}
+# These make no fault, but a stream waits for them.
+BESIDES = {"cuLaunchHostFunc", "cuStreamAddCallback"}
+ONLY_CODE = {"CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_NVLINK_UNCORRECTABLE", "CUDA_ERROR_CONTAINED"}
+
+
+class Work:
+    def __init__(self, o, call, stream):
+        self.call, self.stream, self.done = call, stream, False
+        self.begin, self.end = o.span(call)
+
+
+class Process:
+    """What the calls of one process show about its works, up to a line."""
+
+    def __init__(self, o):
+        self.o, self.works, self.flags, self.events, self.waits = o, [], {}, {}, []
+
+    def stream(self, call):
+        handle = call.get("stream", "0x0")
+        handle = "0x0" if handle == "0x1" else handle
+        if handle == "0x2" or (handle == "0x0" and call.get("symbol", "").endswith(("_ptsz", "_ptds"))):
+            return f"thread {call['tid']}"
+        return handle
+
+    def of(self, stream):
+        return [w for w in self.works if w.stream == stream]
+
+    def completes(self, works, call):
+        """A wait completes what was submitted before it began."""
+        begin = self.o.span(call)[0]
+        last = max((i for i, w in enumerate(self.works) if w in works and (w.end <= begin or w.call["tid"] == call["tid"])), default=-1)
+        for w in self.works[:last + 1]:
+            w.done |= w in works
+
+    def blocking(self, stream):
+        return stream.startswith("thread") or self.flags.get(stream) == "CU_STREAM_DEFAULT"
+
+    def add(self, call):
+        name, kind, op, stream = call["name"], call["type"], call.get("op"), self.stream(call)
+        if ((kind, op) in SUBMITS or name in BESIDES or op == "memop") and not call.get("capturing"):
+            self.works.append(Work(self.o, call, stream))
+            waits = kind == "transfer" and call.get("direction") in ("DtoH", "HtoD") and "Async" not in name
+            if waits and (call["direction"] == "DtoH" or call.get("size", 0) > 65536):
+                self.works[-1].done = True
+        elif name == "cuEventRecord" and "event" in call:
+            self.events[call["event"]] = (list(self.of(stream)), self.o.span(call)[1])
+        elif name in ("cuEventCreate", "cuEventDestroy"):
+            self.events.pop(call.get("event"), None)
+        elif name in ("cuEventSynchronize", "cuEventQuery"):
+            works, end = self.events.get(call.get("event"), ([], 0))
+            for w in works if end <= self.o.span(call)[0] else ():
+                w.done = True
+        elif name == "cuStreamWaitEvent" and call.get("event") in self.events:
+            self.waits.append((stream, len(self.works), self.events[call["event"]][0]))
+        elif name in ("cuStreamSynchronize", "cuStreamQuery"):
+            self.completes([w for w in self.works if w.stream == stream or (stream == "0x0" and self.blocking(w.stream))], call)
+        elif name == "cuCtxSynchronize":
+            self.completes(list(self.works), call)
+        elif kind == "stream" and op == "create":
+            self.flags[stream] = call.get("args", {}).get("Flags", call.get("args", {}).get("flags"))
+
+    def close(self):
+        """All that follows from the works that are done."""
+        before = -1
+        while before != sum(w.done for w in self.works):
+            before = sum(w.done for w in self.works)
+            seen = collections.defaultdict(bool)
+            for w in reversed(self.works):
+                seen[w.stream] |= w.done
+                w.done = seen[w.stream]
+            for stream, at, works in self.waits:
+                if any(w.done for w in self.works[at:] if w.stream == stream):
+                    for w in works:
+                        w.done = True
+            for i, w in enumerate(self.works):
+                if not w.done:
+                    continue
+                for x in self.works[:i]:
+                    x.done |= (w.stream == "0x0" and self.blocking(x.stream)) or (self.blocking(w.stream) and x.stream == "0x0")
+
+
+def pending(o, lines, case, until):
+    p = Process(o)
+    for x in lines:
+        if x.get("id") == case["id"] and x["type"] not in ("operator", "range", "stack"):
+            break
+        if x.get("pid") == case["pid"] and "id" in x and x["type"] in o.DRIVER and "parent" not in x and o.returned(x) and not x["result"]:
+            p.add(x)
+    # A kernel that has completed before is the less likely cause.
+    for w in p.works:
+        w.was_done = w.done
+    at = next(i for i, x in enumerate(lines) if x.get("id") == case["id"] and "symbol" in x)
+    ran = {x["call_id"] for x in lines[:at] if x["type"] == "gpu" and "call_id" in x and "graph_node" not in x}
+    for w in p.works:
+        w.done |= w.call["id"] in ran
+    p.close()
+    completed = {w.call.get("kernel") for w in p.works if w.done}
+    for w in p.works:
+        w.is_new, w.done = w.call.get("kernel") not in completed | {None}, w.was_done
+    ran = {x["call_id"] for x in lines if x["type"] == "gpu" and "call_id" in x and "graph_node" not in x and o.span(x)[1] <= until}
+    for w in p.works:
+        w.done |= w.call["id"] in ran
+    p.close()
+    return [w for w in p.works if not w.done]
+
+
+def held(lines, case):
+    """Blocks of the device that the process had, if nothing but plain allocations made them. Else None."""
+    blocks = {}
+    for x in lines:
+        if x.get("id") == case["id"]:
+            return blocks
+        if x.get("pid") != case["pid"] or x["type"] != "memory" or x.get("result") or x.get("unfinished"):
+            continue
+        if x["op"] in ("alloc", "alloc_async"):
+            blocks[x["ptr"]] = x["size"]
+        elif x["op"] in ("free", "free_async"):
+            blocks.pop(x["ptr"], None)
+        elif x["op"] in ("create", "map", "unmap", "release", "import", "alloc_managed", "alloc_array"):
+            return None
+    return blocks
+
+
+def check(o, d, lines, report):
+    for case in report.get("failure") or []:
+        if "id" not in case or case["partial"]:
+            continue
+        call = next(x for x in lines if x.get("id") == case["id"] and "symbol" in x)
+        left = pending(o, lines, case, o.span(call)[1])
+        where = f"failure.{case['kind']}"
+        if case["kind"] == "fault":
+            code = [w for w in left if w.call["name"] not in BESIDES and w.call["op"] != "memop"
+                    and (case["error"] in ONLY_CODE or w.call["type"] in ("kernel", "graph"))]
+            code.sort(key=lambda w: 0 if w.is_new else 1 if w.call["type"] != "transfer" else 2)
+            d.law(f"{where}: new suspects", [s.get("new", False) for s in case["suspects"]] == [w.is_new for w in code[:8]])
+            d.same(f"{where}.suspect_count", case["suspect_count"], len(code))
+            d.law(f"{where}: other suspects: {[s['id'] for s in case['suspects']]}", [s["id"] for s in case["suspects"]] == [w.call["id"] for w in code[:8]])
+            d.law(f"{where}: certain with {len(code)} suspects", not case["certain"] or len(code) == 1)
+        elif case["kind"] == "hang":
+            # The works of other contexts are not waited for; the lines do not show the context of each work.
+            contexts = {(x["name"], x.get("args", {}).get("dev"), x.get("context")) for x in lines if x["type"] == "context" and x.get("op") in ("create", "retain")}
+            if case["function"] == "cuCtxSynchronize" and len(contexts) < 2:
+                d.same(f"{where}.suspect_count", case["suspect_count"], len(left))
+            d.law(f"{where}: {case['suspect_count']} suspects of {len(left)}", case["suspect_count"] <= len(left))
+            d.law(f"{where}: {case['behind']} of {case['suspect_count']} are behind", case["behind"] < max(1, case["suspect_count"]))
+            d.law(f"{where}: a suspect is done", {s["id"] for s in case["suspects"]} <= {w.call["id"] for w in left})
+        elif case["kind"] == "out-of-memory":
+            blocks = held(lines, case)
+            d.same(f"{where}.suspect_count", case["suspect_count"], 0)
+            if blocks is not None:
+                d.same(f"{where}.held", case["held"], sum(blocks.values()))
+                d.same(f"{where}.held_count", case["held_count"], len(blocks))
+            d.law(f"{where}: holders have more than all", sum(h["bytes"] for h in case["holders"]) <= case["held"])

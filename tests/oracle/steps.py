@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Simulated loops with a known critical path: the simulator records what each call and execution waited for, and what a step would take with
+other costs, because it runs the program again with them.
+
+A program is a function of (Machine, number of the step). Machine(host, gpu, free, no_wait, kernels, fuse, apart, graph, overhead) has the costs: factors of
+host and GPU time, functions that take no time, functions that do not wait, factors of kernels, a name whose consecutive kernels are one, whether
+only NCCL's kernels wait for NCCL's kernels, a range that is a CUDA graph, the overhead of a traced call.
+"""
+import collections
+
+import simulate
+
+CALL, NAP = 4_000, 1_000      # a call, and the host's time before it, ns
+START, GAP, BACK = 3_000, 800, 2_000  # from a launch's return to its start; between executions; from the end of the work to the wait's return
+MAIN = 500
+GRAPH_NS, NODE_GAP = 6_500, 300  # launch of a graph of four nodes, and the gap between them: docs/measured/step.md
+
+Node = collections.namedtuple("Node", "begin end kind name before until work")  # work: the execution that a call was blocked by, until its end
+Work = collections.namedtuple("Work", "begin end kind name before call submitted")
+
+
+class Machine:
+    def __init__(self, host=1, gpu=1, free=(), no_wait=(), kernels=(), fuse=None, apart=False, graph=None, overhead=0):
+        self.host_factor, self.gpu_factor, self.free, self.no_wait, self.kernels = host, gpu, free, no_wait, dict(kernels)
+        self.trace, self.tid, self.now, self.last = simulate.Trace(), MAIN, 1_000_000, None
+        self.streams, self.blocking, self.events, self.all, self.pending, self.ends = {}, set(), {}, None, {}, []
+        self.overhead = overhead
+        self.fuse, self.apart, self.graph_range, self.fused, self.nodes, self.launched = fuse, apart, graph, False, None, None
+        self.waited = None  # the last wait's return, its node, and when all submitted work was done
+
+    def w(self):
+        return {"pid": MAIN, "tid": self.tid, "device": 0}
+
+    def host(self, ns):
+        """Time outside calls."""
+        begin, self.now = self.now, self.now + round(ns * self.host_factor)
+        if self.now > begin:
+            self.last = Node(begin, self.now, "between", None, self.last, 0, None)
+
+    def call(self, line_type, op, name, kind, ns=CALL, nap=NAP, blocked_by=None, **more):
+        """blocked_by: it returns after this execution."""
+        self.host(nap + self.overhead)
+        begin, factor = self.now, 0 if name in self.free else self.host_factor
+        took = 0 if name in self.no_wait else round(ns * factor)
+        until = blocked_by.end if blocked_by and blocked_by.end > begin and name not in self.no_wait else 0
+        self.now = until + round(BACK * factor) if until else begin + took
+        number = self.trace.call(self.w(), begin, self.now - begin, line_type, op, name, **more)
+        self.launched = more.get("kernel")
+        self.last = Node(begin, self.now, kind, name, self.last, until, blocked_by if until else None)
+        return number
+
+    def submit(self, number, call_end, op, kernel, ns, stream, submitted=None):
+        """An execution on this stream; 0 is the legacy default stream."""
+        before = [self.streams.get(stream), self.pending.pop(stream, None)]
+        if stream == 0:
+            before += [self.streams.get(s) for s in self.blocking]
+        elif stream in self.blocking:
+            before.append(self.streams.get(0))
+        before = [x for x in before if x and not (self.apart and "nccl" in (x.name or "") and "nccl" not in (kernel or ""))]
+        before = max(before, key=lambda x: x.end, default=None)
+        start = call_end + START
+        gap = NODE_GAP if self.nodes else 0 if self.fused else GAP
+        if before and before.end + gap > start:
+            start = before.end + gap
+        late = not before or before.end < call_end
+        factor = self.gpu_factor * next((f for name, f in self.kernels.items() if kernel and name in kernel), 1)
+        end = start + round(ns * factor)
+        more = {"kernel": kernel} if kernel else {"size": 4096, "direction": "HtoD"} if op == "copy" else {}
+        self.trace.execute(self.w(), start, end - start, op, number, {0: 7}.get(stream, stream), **more)
+        work = Work(start, end, op, kernel, None if late else before, self.last, call_end)
+        self.streams[stream] = work
+        self.all = max([x for x in (self.all, work) if x], key=lambda x: x.end)
+        return work
+
+    def launch(self, kernel, ns, stream=0x100, call_ns=CALL, nap=NAP):
+        self.fused = bool(self.fuse and self.launched and self.fuse in kernel and self.fuse in self.launched)
+        if self.fused:
+            call_ns = nap = 0
+        if self.nodes is not None:
+            call_ns, nap = 0 if self.nodes else GRAPH_NS, 0
+            self.nodes += 1
+        number = self.call("kernel", "launch", "cuLaunchKernel", "launch", call_ns, nap, stream=hex(stream), kernel=kernel, grid=[8, 1, 1], block=[128, 1, 1],
+                           shared_mem=0, args={"hStream": hex(stream)})
+        return self.submit(number, self.now, "kernel", kernel, ns, stream)
+
+    def range(self, text, part):
+        """What part does is in an NVTX range."""
+        begin = self.now
+        self.nodes = 0 if self.graph_range == text else None
+        part()
+        self.nodes = None
+        self.trace.ids += 1
+        self.trace.put(self.now, ts=begin / 1e6, type="range", op="push", name=text, text=text, pid=MAIN, tid=self.tid, comm="sim", id=self.trace.ids, level=0,
+                       duration_us=(self.now - begin) / 1e3)
+
+    def graph(self, ns, stream=0x100, call_ns=6000):
+        number = self.call("graph", "launch", "cuGraphLaunch", "launch", call_ns, stream=hex(stream), args={"hGraphExec": "0x8000", "hStream": hex(stream)})
+        return self.submit(number, self.now, "graph", None, ns, stream)
+
+    def copy_async(self, ns, stream=0x200, size=1 << 20, ptr="0x7f0000100000", direction="HtoD"):
+        number = self.call("transfer", "copy", f"cuMemcpy{direction}Async", "copy_call", size=size, ptr="0x55550000", stream=hex(stream), direction=direction,
+                           args={"dstDevice": ptr, "srcHost": "0x55550000", "ByteCount": size, "hStream": hex(stream)})
+        return self.submit(number, self.now, "copy", None, ns, stream)
+
+    def copy(self, ns, prepare=5_000, size=4096, direction="DtoH"):
+        """A copy that waits, on the legacy default stream. prepare: from the call to its start on an idle GPU."""
+        self.host(NAP)
+        begin, outer = self.now, self.last
+        before = [self.streams.get(s) for s in (0, *self.blocking)]
+        before = max([x for x in before if x], key=lambda x: x.end, default=None)
+        name = f"cuMemcpy{direction}"
+        start = begin + round(prepare * self.host_factor)
+        late = not before or before.end < begin
+        if before and before.end + GAP > start:
+            start = before.end + GAP
+        end = start + round(ns * self.gpu_factor)
+        node = Node(begin, start, "copy_call", name, outer, 0, None)
+        work = Work(start, end, "copy", None, None if late else before, node, start)
+        self.now = end + round(BACK * self.host_factor)
+        number = self.trace.call(self.w(), begin, self.now - begin, "transfer", "copy", name, size=size, ptr="0x55560000", direction=direction,
+                                 args={"dstHost": "0x55560000", "srcDevice": "0x7f0000000000", "ByteCount": size} if direction == "DtoH" else
+                                 {"dstDevice": "0x7f0000000000", "srcHost": "0x55560000", "ByteCount": size})
+        self.trace.execute(self.w(), start, end - start, "copy", number, 7, size=size, direction=direction)
+        self.last = Node(begin, self.now, "copy_call", name, outer, end, work)
+        self.streams[0] = work
+        self.all = max([x for x in (self.all, work) if x], key=lambda x: x.end)
+        self.waited = self.now, self.last, max(self.now, self.all.end)
+
+    def wait(self, what="ctx", ns=2_000):
+        name, more, target = {"ctx": ("cuCtxSynchronize", {}, self.all)}.get(what) or (
+            ("cuEventSynchronize", {"event": hex(what[1])}, self.events.get(what[1])) if isinstance(what, tuple) else
+            ("cuStreamSynchronize", {"stream": hex(what)}, max([x for x in (self.streams.get(what), self.pending.get(what)) if x], key=lambda x: x.end, default=None)))
+        args = {"hEvent": more["event"]} if "event" in more else {"hStream": more["stream"]} if "stream" in more else {}
+        self.call("event" if "event" in more else "sync" if what == "ctx" else "stream", "sync", name, "wait_return", ns, blocked_by=target, **more, args=args)
+        self.waited = self.now, self.last, max(self.now, self.all.end)
+
+    def record(self, event, stream=0x100):
+        self.call("event", "record", "cuEventRecord", "call", 1_000, stream=hex(stream), event=hex(event), args={"hEvent": hex(event), "hStream": hex(stream)})
+        done = [self.streams.get(stream), self.pending.get(stream)]
+        self.events[event] = max([x for x in done if x], key=lambda x: x.end, default=None)
+
+    def wait_event(self, event, stream):
+        self.call("stream", "wait", "cuStreamWaitEvent", "call", 1_000, stream=hex(stream), event=hex(event), args={"hStream": hex(stream), "hEvent": hex(event), "Flags": 0})
+        both = [self.pending.get(stream), self.events.get(event)]
+        self.pending[stream] = max([x for x in both if x], key=lambda x: x.end, default=None)
+
+    def stream(self, handle, is_blocking=False):
+        self.call("stream", "create", "cuStreamCreate", "call", stream=hex(handle),
+                  args={"phStream": hex(handle), "Flags": "CU_STREAM_DEFAULT" if is_blocking else "CU_STREAM_NON_BLOCKING"})
+        if is_blocking:
+            self.blocking.add(handle)
+
+    def plan(self, ns):
+        self.call("dnn", "finalize", "cudnnBackendFinalize", "plan", ns, api="cudnn", args={"descriptor": "0x38bee400"})
+
+    def alloc(self, ns, ptr):
+        self.call("memory", "alloc", "cuMemAlloc", "memory", ns, size=4096, ptr=hex(ptr), args={"dptr": hex(ptr), "bytesize": 4096})
+
+    def free_memory(self, ns, ptr):
+        self.call("memory", "free", "cuMemFree", "memory", ns, size=4096, ptr=hex(ptr), args={"dptr": hex(ptr)})
+
+    def load(self, ns, name="cuModuleLoadData"):
+        self.call("module", "load", name, "module", ns, args={"module": "0x3883eb90", "image": "0x7ffc3a1635e0"})
+
+    def instantiate(self, ns):
+        self.call("graph", "instantiate", "cuGraphInstantiateWithFlags", "build_graph", ns, args={"phGraphExec": "0x8000", "hGraph": "0x6000", "flags": 0})
+
+    def run(self, program, steps, start=None):
+        self.trace.put(self.now, ts=self.now / 1e6, type="process", op="exec", name="exec", pid=MAIN, tid=MAIN, comm="sim")
+        self.trace.put(self.now, ts=self.now / 1e6, type="gpu_device", op="device", name="device", pid=MAIN, tid=MAIN, comm="", device=0,
+                       uuid="GPU-00000000-0000-0000-0000-000000000000", pci="0000:00:00.0", model="NVIDIA H100 80GB HBM3", capability=90, multiprocessors=132,
+                       clock_khz=1980000)
+        self.call("init", "init", "cuInit", "call", args={"Flags": 0})
+        self.call("context", "retain", "cuDevicePrimaryCtxRetain", "call", args={"pctx": "0x5000", "dev": 0})
+        self.call("context", "set", "cuCtxSetCurrent", "call", args={"ctx": "0x5000"})
+        for handle in (0x100, 0x200, 0x300):
+            self.stream(handle)
+        if start:
+            start(self)
+        for i in range(steps):
+            program(self, i)
+            self.ends.append(self.waited)
+        return self
+
+    def step_ns(self, i):
+        """Until all that the host had submitted was done, too."""
+        return self.ends[i][2] - self.ends[i - 1][2]
+
+    def median_ns(self):
+        """Of all steps but the first, whose begin depends on the calls before it."""
+        return sorted(map(self.step_ns, range(1, len(self.ends))))[(len(self.ends) - 2) // 2]
+
+    def lines(self):
+        lines = [x for _, _, x in sorted(self.trace.lines, key=lambda x: x[:2])]
+        events = collections.Counter(x["type"] for x in lines)
+        calls = sum(1 for x in lines if "id" in x)
+        end = (max(self.now, self.all.end if self.all else 0) + 10_000) / 1e6
+        head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0", "command": ["sim"], "host": "sim", "kernel": "6.1", "machine": "x86_64",
+                "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9,
+                "wall_time": "2026-01-01T00:00:00.000000000Z"}
+        return [head, *lines, {"ts": end, "type": "end", "name": "cudatrace", "reason": "command exited", "events": events, "calls": calls, "entries": calls,
+                               "drops": {"calls": 0}, "bad_records": 0, "unfinished": 0, "abandoned": 0, "filtered": 0, "wall_ms": end, "probe_cost_ns": self.overhead, "cost_ms": self.overhead * calls / 1e6}]
+
+    def path(self, i):
+        """The time of each (kind, name) on the critical path of step i, found backwards from the end of the last step."""
+        low, high = self.ends[i - 1][0], self.ends[i][0]
+        parts, node, t = collections.Counter(), self.ends[-1][1], self.ends[-1][0]
+
+        def piece(begin, kind, name):
+            nonlocal t
+            parts[kind, name] += max(0, min(t, high) - max(begin, low))
+            t = min(t, begin)
+        while node and t > low:
+            if isinstance(node, Work):
+                piece(node.begin, node.kind, node.name)
+                if node.before:
+                    # Within a copy call that waits, the host has a share in the gap.
+                    piece(node.before.end, *(("copy_call", node.call.name) if node.call.kind == "copy_call" and node.submitted == node.begin else ("gpu_gap", None)))
+                    node = node.before
+                else:
+                    piece(node.submitted, "launch_latency", None)
+                    node = node.call._replace(until=0)
+            elif node.until:
+                piece(node.until, "wait_return", node.name)
+                node = node.work
+            else:
+                piece(node.begin, node.kind, node.name)
+                node = node.before
+        return +parts
+
+
+# Loops with one planted problem each, and healthy ones: what the first part of the path must be, and the finding; None: there is none for it.
+
+def launches(m, count, ns, stream=0x100):
+    for k in range(count):
+        m.launch(f"k{k % 3}", ns, stream)
+
+
+def plans(m, i):
+    m.plan(400_000)
+    launches(m, 6, 20_000)
+    m.wait(0x100)
+
+
+def instantiated(m, i):
+    m.instantiate(500_000)
+    m.graph(100_000)
+    m.wait(0x100)
+
+
+def allocated(m, i):
+    m.alloc(150_000, 0x7f0000200000)
+    launches(m, 6, 10_000)
+    m.wait(0x100)
+    m.free_memory(120_000, 0x7f0000200000)
+
+
+def loaded(m, i):
+    launches(m, 6, 10_000)
+    m.wait(0x100)
+    if i > 4:
+        m.load(300_000)
+
+
+def pageable(m, i):
+    m.copy(150_000, prepare=400_000, size=1 << 20, direction="HtoD")
+    launches(m, 6, 20_000, 0)
+    m.wait(0)
+
+
+def synchronous(m, i):
+    for k in range(8):
+        m.launch(f"k{k % 3}", 3_000)
+        m.wait(0x100, ns=15_000)
+    m.host(2_000)
+
+
+def small(m, i):
+    launches(m, 60, 1_000)
+    m.wait(0x100)
+
+
+def late_thread(m, i):
+    """Another thread launches the work, and the main thread waits for it."""
+    main = m.tid
+    m.tid = main + 1
+    m.host(400_000)
+    launches(m, 6, 10_000)
+    m.tid = main
+    launches(m, 6, 10_000)
+    m.wait(0x100)
+
+
+def bound(m, i):
+    launches(m, 6, 40_000)
+    m.launch("slow", 900_000)
+    m.wait(0x100)
+
+
+def not_overlapped(m, i):
+    m.copy_async(500_000)
+    m.record(0x1, 0x200)
+    m.wait_event(0x1, 0x100)
+    launches(m, 6, 30_000)
+    m.wait(0x100)
+
+
+def unneeded(m, i):
+    """The main stream waits for a kernel of another stream."""
+    m.launch("side", 600_000, 0x300)
+    m.record(0x1, 0x300)
+    m.wait_event(0x1, 0x100)
+    launches(m, 6, 30_000)
+    m.wait(0x100)
+
+
+def host_between(m, i):
+    launches(m, 6, 30_000)
+    m.wait(0x100)
+    m.host(800_000)
+
+
+def healthy_kernels(m, i):
+    launches(m, 20, 60_000)
+    m.wait(0x100)
+
+
+def healthy_graph(m, i):
+    for _ in range(6):
+        m.graph(300_000)
+    m.wait(0x100)
+
+
+def healthy_copies(m, i):
+    """The next batch is copied while this one is computed."""
+    launches(m, 12, 100_000)
+    m.copy_async(200_000)
+    m.wait(0x100)
+
+
+def healthy_event(m, i):
+    launches(m, 10, 100_000)
+    m.record(0x1)
+    m.wait(("event", 0x1))
+
+
+def healthy_streams(m, i):
+    launches(m, 6, 150_000)
+    launches(m, 3, 100_000, 0x300)
+    m.wait()
+
+
+def healthy_copy(m, i):
+    launches(m, 10, 150_000, 0)
+    m.copy(2_000)
+
+
+def collectives(m, i):
+    """Three buckets are sent on a second stream, and the main stream waits for each."""
+    for k in range(3):
+        m.launch(f"k{k}", 60_000)
+        m.record(0x1)
+        m.wait_event(0x1, 0x300)
+        m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 50_000, 0x300)
+        m.record(0x2, 0x300)
+        m.wait_event(0x2, 0x100)
+    m.launch("k3", 60_000)
+    m.wait()
+
+
+def small_collectives(m, i, cnt=8):
+    """As PyTorch does it: a stream of NCCL's, and events before and after each collective."""
+    m.launch("k", 60_000)
+    for _ in range(cnt):
+        m.record(0x1)
+        m.wait_event(0x1, 0x300)
+        m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12_000, 0x300)
+        m.record(0x2, 0x300)
+        m.wait_event(0x2, 0x100)
+    m.launch("k", 60_000)
+    m.wait(0x100)
+
+
+def one_bucket(m, i):
+    small_collectives(m, i, 1)
+
+
+def elementwise(m, i):
+    m.launch("gemm", 1_500)
+    for k in range(5):
+        m.launch(f"elementwise{k}", 1_500)
+    m.launch("gemm", 1_500)
+    m.wait(0x100)
+
+
+def in_ranges(m, i):
+    launches(m, 4, 2_000)
+    for _ in range(3):
+        m.range("layer", lambda: launches(m, 4, 2_000))
+    m.wait(0x100)
+
+
+PLANTED = [
+    (plans, "plan", "cudnnBackendFinalize", "plans-in-loop"), (instantiated, "build_graph", "cuGraphInstantiateWithFlags", None),
+    (allocated, "memory", "cuMemAlloc", "hot-allocations"), (loaded, "module", "cuModuleLoadData", "hot-modules"),
+    (pageable, "copy_call", "cuMemcpyHtoD", "pageable-copies"), (synchronous, "launch", "cuLaunchKernel", "small-syncs"),
+    (small, "launch", "cuLaunchKernel", "launch-bound"), (late_thread, "between", None, "idle-between"), (bound, "kernel", "slow", None),
+    (not_overlapped, "copy", None, "copies-alone"), (unneeded, "kernel", "side", None), (host_between, "between", None, "idle-between"),
+]
+HEALTHY = [(healthy_kernels, "kernel"), (healthy_graph, "graph"), (healthy_copies, "kernel"), (healthy_event, "kernel"), (healthy_streams, "kernel"),
+           (healthy_copy, "kernel")]
