@@ -158,10 +158,12 @@ def test_untraced(tmp_path, program):
         assert abs(row["step_ns"] - truth) <= 0.02 * truth + 1_000, row["change"]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_late_rank(tmp_path, seed):
+@pytest.mark.parametrize("seed, first", [*((seed, False) for seed in range(12)), *((seed, True) for seed in range(6))])
+def test_late_rank(tmp_path, seed, first):
     """The time in which a rank waits for another one is a part of its own, and a replay without it takes the time of the program without it."""
     plan = {**simulate.plan(seed), "shape": "ranks", "workers": 3, "rounds": 1, "steps": 24, "nccl_ns": 60_000, "late_ns": 4_000_000, "late_steps": 7, "hang_ns": 0}
+    if first:  # its kernels still run when it calls the collective
+        plan.update(late_first=True, launches=8, kernel_ns=150_000)
     step = report_of(tmp_path, simulate.trace(plan), "--what-if", "on-time:2,on-time:1")["step"]
     slowest = next(x for x in step["list"] if x["which"] == "slowest")
     # The wait for the rank begins on the GPU when all else is done.

@@ -3,20 +3,39 @@
 import collections
 
 
-def episodes(lines, begin_ms=0, end_ms=float("inf")):
+def kernel_starts(lines):
+    """{(communicator, number): when each rank's first kernel of this collective began, ms}. A group's kernel is that of its last collective."""
+    owner, parent, kinds, begun, starts = {}, {}, {}, set(), collections.defaultdict(list)
+    for e in lines:
+        if e.get("type") == "collective" and "bytes" in e and "communicator" in e:
+            key, kind = (e["pid"], e.get("group") or e["id"]), (e["communicator"], e["op"])
+            owner[key] = kinds.setdefault(key, kind) == kind and owner.get(key, True) and (e["communicator"], e.get("seq"))
+        if "parent" in e:
+            parent[e["pid"], e["id"]] = (e["pid"], e["parent"])
+    for e in lines:
+        key = parent.get((e.get("pid"), e.get("call_id"))) if e.get("type") == "gpu" else None
+        key = key if key in owner else parent.get(key)
+        if owner.get(key) and key not in begun:
+            begun.add(key)
+            starts[owner[key]].append(e["ts"])
+    return starts
+
+
+def episodes(lines, begin_ms=0, end_ms=float("inf"), starts=None):
     """{pid: [(from, to, by)]}, ms: times in which another rank was in a collective that this one began last, a millisecond or more after the
-    first. Those that overlap are one, as long as the first of them."""
+    first. Those that overlap are one, as long as the first of them. starts: kernel_starts(), from the first to the last of which others wait."""
     at = collections.defaultdict(dict)
     for e in lines:
         if e.get("type") == "collective" and e.get("seq") and "bytes" in e:
             at[e["communicator"], e["seq"]][e["pid"]] = e
     spans = collections.defaultdict(list)
-    for ranks in at.values():
+    for which, ranks in at.items():
         if len(ranks) < next(iter(ranks.values()))["nranks"]:
             continue
         first, last = min(e["ts"] for e in ranks.values()), max((e["ts"], e["rank"], pid) for pid, e in ranks.items())
         if last[0] - first >= 1:
-            spans[last[2]].append((first, last[0]))
+            began = starts.get(which, []) if starts else []
+            spans[last[2]].append((min(began), max(began)) if len(began) == len(ranks) else (first, last[0]))
     found = collections.defaultdict(list)
     for pid, mine in spans.items():
         for begin, end in sorted(mine):

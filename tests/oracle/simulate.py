@@ -90,8 +90,9 @@ def late_of(p, rank, step):
 
 
 def nccl_begin(p, rank, step):
-    """From the first kernel's start on the GPU to that of NCCL's kernel: after the others, and after its launch."""
-    return max(compute_ns(p), host_launch_ns(p) - CALL - NAP + late_of(p, rank, step))
+    """From the first kernel's start on the GPU, on ranks that are in time, to that of NCCL's kernel: after the others, and after its launch."""
+    late, launched = late_of(p, rank, step), host_launch_ns(p) - CALL - NAP
+    return max(compute_ns(p), launched) + late if p.get("late_first") else max(compute_ns(p), launched + late)
 
 
 def gpu_ns(p, step):
@@ -337,8 +338,11 @@ def start(p, t, w, now):
 
 
 def step(p, t, w, begin, i):
-    now, gpu = begin, begin + submit_ns(p) + QUEUE
     late = late_of(p, w["rank"], i)
+    now, first = begin, begin + submit_ns(p) + QUEUE
+    gpu = first
+    if p.get("late_first"):  # late before its first call, not before the collective
+        now, gpu, late = now + late, gpu + late, 0
     if p["copy"]:
         c = t.call(w, now, CALL, "transfer", "copy", "cuMemcpyHtoDAsync", size=MIB, ptr=w["blocks"][0][0], stream=w["copies"], direction="HtoD",
                    args={"dstDevice": w["blocks"][0][0], "srcHost": "0x55550000", "ByteCount": MIB, "hStream": w["copies"]})
@@ -370,7 +374,7 @@ def step(p, t, w, begin, i):
         t.put(now + CALL, ts=now / 1e6, type="collective", op="all_reduce", name="ncclAllReduce", symbol="ncclAllReduce", api="nccl", pid=w["pid"], tid=w["tid"],
               comm="sim", id=outer, duration_us=CALL / 1e3, result=0, stream=w["stream"], count=MIB, datatype="float32", redop="sum", bytes=4 * MIB,
               communicator="0xc0", rank=w["rank"], nranks=p["workers"], seq=i + 1, args={})
-        end, nccl = gpu + gpu_ns(p, i), gpu + nccl_begin(p, w["rank"], i)
+        end, nccl = first + gpu_ns(p, i), first + nccl_begin(p, w["rank"], i)
         t.execute(w, nccl, end - nccl, "kernel", c, 1, kernel=NCCL)
         now += CALL + NAP
     end = begin + wait_end(p, i)

@@ -211,13 +211,14 @@ def walk(threads, hosts, tid, has_works, low, high):
 
 
 def waited(o, lines, pid):
-    """The times in which others were late to a collective of the process's communicators."""
+    """The times in which others were late to a collective of the process's communicators, until their kernels began."""
     members = collections.defaultdict(set)
     for x in lines:
         if x.get("type") == "collective" and "communicator" in x:
             members[x["communicator"]].add(x["pid"])
     others = {p for group in members.values() if pid in group for p in group} - {pid}
-    return [(o.ns(begin), o.ns(end)) for p, mine in late.episodes(lines).items() if p in others for begin, end, _ in mine]
+    found = late.episodes(lines, starts=late.kernel_starts(lines))
+    return [(o.ns(begin), o.ns(end)) for p, mine in found.items() if p in others for begin, end, _ in mine]
 
 
 def cut_ranks(o, pieces, spans):

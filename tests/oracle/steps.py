@@ -369,12 +369,19 @@ def collectives(m, i):
 
 
 def small_collectives(m, i, cnt=8):
-    """As PyTorch does it: a stream of NCCL's, and events before and after each collective."""
+    """As PyTorch does it: a stream of NCCL's, events before and after each collective, and calls about contexts and functions in between."""
     m.launch("k", 60_000)
     for _ in range(cnt):
+        begin = m.now
+        for _ in range(4):
+            m.call("context", "set", "cuCtxSetCurrent", "call", 200, 100, args={"ctx": "0x8100"})
         m.record(0x1)
         m.wait_event(0x1, 0x300)
+        m.call("module", "lookup", "cuKernelGetFunction", "module", 900, args={"kernel": "0x8200"})
         m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12_000, 0x300)
+        m.trace.call(m.w(), begin, m.now - begin, "collective", "all_reduce", "ncclAllReduce", api="nccl", communicator="0xc0")
+        for _ in range(4):
+            m.call("context", "set", "cuCtxSetCurrent", "call", 200, 100, args={"ctx": "0x8100"})
         m.record(0x2, 0x300)
         m.wait_event(0x2, 0x100)
     m.launch("k", 60_000)

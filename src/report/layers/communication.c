@@ -471,6 +471,7 @@ static void communication__free(void *a)
 	keys__free(&x->small_threads);
 	memlimit_free(x->comms);
 	memlimit_free(x->lates);
+	memlimit_free(x->waits);
 	memlimit_free(x->last_loss);
 	memlimit_free(x->calls);
 	memlimit_free(x->launches);

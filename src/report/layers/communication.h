@@ -42,10 +42,11 @@ struct communication_wait {
 	uint32_t pid;
 	uint64_t from_ns, to_ns;
 };
-/* Gets the times in which pid waited for late; late 0: for any process; late == pid: in which
- * others waited for it. They are ordered by their end, latest first, and those of one late process
- * do not overlap. *waits is allocated, NULL if there are none. Returns their number, or -ENOMEM.
- * Valid after the finish. */
+/* Gets the times in which pid waited for late: from the start of the first kernel of a collective
+ * to that of the late process's, if they are known; else from call to call. late 0: for any
+ * process; late == pid: in which others waited for it, from call to call. They are ordered by their
+ * end, latest first, and those of one late process do not overlap. *waits is allocated, NULL if
+ * there are none. Returns their number, or -ENOMEM. Valid after the finish. */
 int communication_waits(const struct report *r, uint32_t pid, uint32_t late,
 			struct communication_wait **waits);
 /* Ranks of one machine. */

@@ -28,8 +28,11 @@ void comm_gpu_await(struct communication *x, const struct trace_event *ev, struc
 	struct coll_call *group;
 
 	if (!group_key) {
-		call_put(x, &(struct coll_call){
-				    .key = key, .comm = c, .op = op, .bytes = ev->coll.bytes});
+		call_put(x, &(struct coll_call){.key = key,
+						.comm = c,
+						.op = op,
+						.bytes = ev->coll.bytes,
+						.seq = ev->coll.seq});
 		return;
 	}
 	/* taken over at the end of the group */
@@ -41,6 +44,7 @@ void comm_gpu_await(struct communication *x, const struct trace_event *ev, struc
 	if (group->comm != c || group->op != op)
 		group->comm = NULL;
 	group->bytes += ev->coll.bytes;
+	group->seq = ev->coll.seq;
 }
 
 bool comm_gpu_has_room(struct communication *x)
@@ -77,6 +81,19 @@ void comm_gpu_launch(struct communication *x, const struct trace_event *ev)
 	join->parent = key_of(ev, ev->parent_id);
 }
 
+/* A rank's first kernel of a collective. */
+static void note_start(struct coll_comm *c, uint64_t seq, uint64_t ns)
+{
+	struct coll_slot *s = seq && c->slots ? &c->slots[seq % SLOTS] : NULL;
+
+	if (!s || s->seq != seq)
+		return;
+	if (!s->gpu_cnt++ || ns < s->gpu_first_ns)
+		s->gpu_first_ns = ns;
+	if (ns > s->gpu_last_ns)
+		s->gpu_last_ns = ns;
+}
+
 void comm_gpu_add(struct communication *x, const struct trace_event *ev)
 {
 	const struct coll_join *launch;
@@ -96,6 +113,8 @@ void comm_gpu_add(struct communication *x, const struct trace_event *ev)
 	x->gpu_ns += event_duration_ns(ev);
 	if (!call->comm)
 		return;
+	if (!call->timed)
+		note_start(call->comm, call->seq, ev->start_ns);
 	o = &call->comm->ops[call->op];
 	o->gpu_ns += event_duration_ns(ev);
 	o->gpu_cnt += !call->timed;

@@ -30,6 +30,10 @@ void comm_late_add(struct communication *x, const struct coll_comm *c, const str
 		.comm = c,
 		.pid = c->ranks[s->last_rank].pid,
 	};
+	if (s->gpu_cnt < c->rank_cnt)
+		return;
+	lates[x->late_cnt - 1].gpu_from_ns = s->gpu_first_ns;
+	lates[x->late_cnt - 1].gpu_to_ns = s->gpu_last_ns;
 }
 
 void comm_late_drop(struct communication *x, const struct coll_comm *c)
@@ -50,23 +54,40 @@ static int by_process(const void *a, const void *b)
 	       ?: ASCENDING(x->to_ns, y->to_ns);
 }
 
-void comm_late_finish(struct communication *x)
+/* Joins times that overlap; returns their number. */
+static unsigned join(struct coll_late *lates, unsigned cnt)
 {
 	struct coll_late *last = NULL;
 
-	if (x->late_cnt)
-		qsort(x->lates, x->late_cnt, sizeof(*x->lates), by_process);
-	for (unsigned i = 0; i < x->late_cnt; i++) {
-		const struct coll_late *l = &x->lates[i];
+	if (cnt)
+		qsort(lates, cnt, sizeof(*lates), by_process);
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct coll_late *l = &lates[i];
 
 		if (last && last->pid == l->pid && l->from_ns <= last->to_ns) {
 			last->to_ns = l->to_ns > last->to_ns ? l->to_ns : last->to_ns;
 		} else {
-			last = last ? last + 1 : x->lates;
+			last = last ? last + 1 : lates;
 			*last = *l;
 		}
 	}
-	x->late_cnt = last ? last - x->lates + 1 : 0;
+	return last ? last - lates + 1 : 0;
+}
+
+void comm_late_finish(struct communication *x)
+{
+	x->waits = memlimit_new(MEMLIMIT_COMMUNICATORS, x->late_cnt * sizeof(*x->waits));
+	for (unsigned i = 0; x->waits && i < x->late_cnt; i++) {
+		struct coll_late *w = &x->waits[i];
+
+		*w = x->lates[i];
+		if (!w->gpu_to_ns)
+			continue;
+		w->from_ns = w->gpu_from_ns;
+		w->to_ns = w->gpu_to_ns;
+	}
+	x->wait_cnt = x->waits ? join(x->waits, x->late_cnt) : 0;
+	x->late_cnt = join(x->lates, x->late_cnt);
 }
 
 struct late_window {
@@ -187,18 +208,23 @@ int communication_waits(const struct report *r, uint32_t pid, uint32_t late,
 			struct communication_wait **waits)
 {
 	const struct communication *x = r->an[AN_COMMUNICATION];
+	bool is_own = late == pid;
+	const struct coll_late *lates;
 	struct keys shared = {0};
+	unsigned late_cnt;
 	int cnt = 0;
 
 	*waits = NULL;
-	if (!x || !x->late_cnt)
+	late_cnt = !x ? 0 : is_own ? x->late_cnt : x->wait_cnt;
+	if (!late_cnt)
 		return 0;
-	*waits = calloc(x->late_cnt, sizeof(**waits));
+	lates = is_own ? x->lates : x->waits;
+	*waits = calloc(late_cnt, sizeof(**waits));
 	if (!*waits)
 		return -ENOMEM;
 	comm_find_shared(x, pid, &shared);
-	for (unsigned i = 0; i < x->late_cnt; i++) {
-		const struct coll_late *l = &x->lates[i];
+	for (unsigned i = 0; i < late_cnt; i++) {
+		const struct coll_late *l = &lates[i];
 
 		if ((late ? l->pid != late : l->pid == pid) ||
 		    keys__find(&shared, l->pid) == KEYS_NONE)

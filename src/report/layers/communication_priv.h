@@ -60,6 +60,8 @@ struct coll_slot {
 	uint64_t seq; /* 0: free */
 	struct coll_who who;
 	uint64_t first_ns, last_ns, bytes;
+	uint64_t gpu_first_ns, gpu_last_ns; /* starts of its kernels, of gpu_cnt ranks */
+	uint32_t gpu_cnt;
 	uint16_t last_rank;
 	uint8_t op;
 	bool differs;
@@ -91,6 +93,7 @@ struct coll_call {
 	struct coll_comm *comm; /* NULL: several kinds */
 	uint32_t op;		/* index */
 	uint64_t bytes;
+	uint64_t seq;	/* of a group: the last one; 0: none */
 	uint64_t outer; /* key of the enclosing NCCL call; 0: none */
 	bool timed;
 };
@@ -99,6 +102,7 @@ struct coll_call {
  * an episode, of all communicators; by_ns: lateness at its first collective. */
 struct coll_late {
 	uint64_t from_ns, to_ns, by_ns;
+	uint64_t gpu_from_ns, gpu_to_ns; /* until the finish: starts of kernels; 0: not known */
 	const struct coll_comm *comm;
 	uint32_t pid;
 };
@@ -117,6 +121,8 @@ struct communication {
 	unsigned proc_cap;
 	struct coll_late *lates; /* after the finish: by process and time */
 	unsigned late_cnt, late_cap;
+	struct coll_late *waits; /* the same, where known with kernels instead of calls */
+	unsigned wait_cnt;
 	struct keys keys;
 	struct keys ended; /* processes that have ended */
 	struct keys small_threads;

@@ -19,7 +19,7 @@
 #define GRAPH_GAP_NS	    1000000 /* a longer time between calls is work of the program, and stays */
 #define GRAPH_NODE_DELAY_NS 300	    /* from the end of a node to the start of the next */
 
-#define EVENTS_BETWEEN 16 /* calls about events between two calls that can be joined */
+#define CALLS_BETWEEN 64 /* intervals in other calls between two calls that can be joined */
 
 #define PINNED_CALL_NS 5000 /* an asynchronous copy of pinned memory */
 
@@ -360,8 +360,18 @@ static bool is_joined(const struct step_sim *m, const struct step_call *a,
 	return false;
 }
 
-/* The nearest call of the thread that is not about events, such as those that order NCCL's streams:
- * from a segment on, step is 1 or -1. NULL: none. */
+/* Neither work for the GPU nor a wait for it. PyTorch and NCCL make about 20 such calls between two
+ * collectives: about events, contexts and functions. */
+static bool is_beside_work(const struct step_call *c)
+{
+	if (c->of_event)
+		return !c->waits;
+	return !c->submits && !c->waits && !c->may_wait &&
+	       (c->kind == STEP_LIBRARY || c->kind == STEP_CALL || c->kind == STEP_MODULE);
+}
+
+/* The nearest call of the thread that concerns the GPU's work: from a segment on, step is 1 or -1.
+ * NULL: none. */
 static const struct step_call *work_call(const struct step_sim *m, const struct step_ref *ref,
 					 uint32_t seg, int step)
 {
@@ -369,12 +379,12 @@ static const struct step_call *work_call(const struct step_sim *m, const struct 
 	const struct step_thread *t = &g->threads[ref->thread];
 	const struct step_call *c;
 
-	for (int i = 0; i < EVENTS_BETWEEN; i++, seg += step) {
+	for (int i = 0; i < CALLS_BETWEEN; i++, seg += step) {
 		/* Before the first segment it wraps. */
 		if (seg - t->first >= t->cnt)
 			return NULL;
 		c = &g->calls[g->segs[seg].call];
-		if (!c->of_event)
+		if (!is_beside_work(c))
 			return c;
 	}
 	return NULL;
