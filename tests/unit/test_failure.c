@@ -242,7 +242,10 @@ static void test_out_of_memory(void **state)
 	ev.is_error = true;
 	send(&ev);
 	release("cuMemFree_v2", 0x7f0000000000);
-	finish();
+	loses("out-of-memory", 0);
+	says("out-of-memory",
+	     "cuMemAlloc requested 128 MiB, and less was free. The process held 96.0 MiB in 2 "
+	     "blocks. 1 call failed for this reason.");
 	assert_int_equal(failures()->cnt, 1);
 	assert_int_equal(c->kind, CASE_OOM);
 	assert_int_equal(c->requested, 128 * MIB);
@@ -250,6 +253,25 @@ static void test_out_of_memory(void **state)
 	assert_int_equal(c->holder_cnt, 1);
 	assert_int_equal(c->holders[0].cnt, 2);
 	assert_int_equal(c->holders[0].largest, 64 * MIB);
+}
+
+/* PyTorch's allocator gives its cache back and tries again. */
+static void test_oom_retried(void **state)
+{
+	struct trace_event ev;
+
+	start();
+	alloc("cuMemAlloc_v2", 0x7f0000000000, 64 * MIB);
+	ev = begin("cuMemAlloc_v2");
+	ev.has = HAS_SIZE;
+	ev.size = 128 * MIB;
+	ev.result = CUDA_ERROR_OUT_OF_MEMORY;
+	ev.is_error = true;
+	send(&ev);
+	release("cuMemFree_v2", 0x7f0000000000);
+	alloc("cuMemAlloc_v2", 0x7f0000000000, 128 * MIB);
+	finds_no("out-of-memory");
+	assert_int_equal(failures()->cnt, 0);
 }
 
 static void test_finding(void **state)
@@ -287,7 +309,7 @@ int main(void)
 		TEST(test_xid_alone),	TEST(test_xid_messages),  TEST(test_hang),
 		TEST(test_hang_of_one), TEST(test_hang_of_event), TEST(test_hang_of_value),
 		TEST(test_no_hang),	TEST(test_out_of_memory), TEST(test_finding),
-		TEST(test_healthy),
+		TEST(test_healthy),	TEST(test_oom_retried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

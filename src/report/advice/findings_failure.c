@@ -20,3 +20,21 @@ bool gpu_fault(const struct findings *f, struct finding *x)
 	};
 	return true;
 }
+
+/* Lost: not known. */
+bool out_of_memory(const struct findings *f, struct finding *x)
+{
+	struct failure_oom oom;
+
+	if (!failure_first_oom(f->r, &oom))
+		return false;
+	x->at_ns = oom.at_ns;
+	x->fn = oom.fn;
+	x->v.out_of_memory = (struct out_of_memory){
+		.n = oom.cnt,
+		.size = oom.requested,
+		.held = oom.held_bytes,
+		.blocks = oom.held_cnt,
+	};
+	return true;
+}

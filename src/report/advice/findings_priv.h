@@ -164,6 +164,7 @@ extern const struct rule finding_rules[FINDING_CNT];
 
 /* findings_failure.c */
 bool gpu_fault(const struct findings *f, struct finding *x);
+bool out_of_memory(const struct findings *f, struct finding *x);
 
 /* findings_step.c */
 bool plans_rebuilt(const struct findings *f, struct finding *x);

@@ -115,6 +115,7 @@ static void on_call(struct failure *f, const struct trace_event *ev)
 		oom_event(f, ev);
 	if (ev->unfinished && call_is_outer(ev))
 		hang_event(f, ev);
+	oom_retried(f, ev);
 	if (!call_was_made(ev) || ev->result || !call_is_top(ev))
 		return;
 	address_event(f, ev);
@@ -170,6 +171,7 @@ static void failure_finish(void *a)
 	struct failure *f = a;
 
 	hang_finish(f);
+	oom_finish(f);
 	for (unsigned i = 0; i < f->cnt; i++)
 		if (f->cases[i].kind == CASE_FAULT && !f->cases[i].has_xid)
 			xid_join(f, &f->cases[i]);
@@ -192,6 +194,19 @@ bool failure_first_fault(const struct report *r, struct failure_fault *res)
 		return false;
 	*res = (struct failure_fault){c->fn,  c->result,      c->at_ns,
 				      c->cnt, c->suspect_cnt, c->certain};
+	return true;
+}
+
+bool failure_first_oom(const struct report *r, struct failure_oom *res)
+{
+	const struct failure *f = r->an[AN_FAILURE];
+	const struct fail_case *c = f->cases;
+
+	while (c < f->cases + f->cnt && c->kind != CASE_OOM)
+		c++;
+	if (c == f->cases + f->cnt)
+		return false;
+	*res = (struct failure_oom){c->fn, c->at_ns, c->cnt, c->requested, c->held, c->held_cnt};
 	return true;
 }
 

@@ -15,6 +15,16 @@ struct failure_fault {
 };
 /* Gets the first fault. Returns false if there is none. Valid after the finish. */
 bool failure_first_fault(const struct report *r, struct failure_fault *res);
+/* The first allocation that failed because a GPU's memory was full. */
+struct failure_oom {
+	const struct api_fn *fn;
+	uint64_t at_ns, cnt;	       /* cnt: how often it happened */
+	uint64_t requested;	       /* bytes; 0: unknown */
+	uint64_t held_bytes, held_cnt; /* blocks of the process */
+};
+/* Returns false if there is none, or if the process got such a block later. Valid after the
+ * finish. */
+bool failure_first_oom(const struct report *r, struct failure_oom *res);
 /* A wait that has not returned, and the work that it waits for. */
 struct failure_wait {
 	char verdict[1024], advice[256];

@@ -98,6 +98,7 @@ struct fail_case {
 	uint64_t wait_event; /* that is not recorded in the trace; 0: none */
 	/* OOM */
 	uint64_t requested, held, held_cnt;
+	bool recovered; /* the process got a block of this size later */
 	int device;
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;
@@ -174,6 +175,9 @@ void hang_finish(struct failure *f);
 
 /* oom.c */
 void oom_event(struct failure *f, const struct trace_event *ev);
+void oom_retried(struct failure *f, const struct trace_event *ev);
+/* Drops failures after which the process got the memory. */
+void oom_finish(struct failure *f);
 void oom_sample(struct failure *f, const struct trace_event *ev);
 
 /* growth.c */

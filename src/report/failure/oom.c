@@ -8,6 +8,7 @@
 #include "decode/api_values.h"
 #include "decode/cuda.h"
 #include "model/call.h"
+#include "util/memlimit.h"
 #include "util/order.h"
 
 #define PLACES_MAX 256
@@ -78,6 +79,7 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 		if (f->cases[i].kind != CASE_OOM || f->cases[i].pid != ev->pid)
 			continue;
 		f->cases[i].cnt++;
+		f->cases[i].recovered = false;
 		return;
 	}
 	c = fail_case_add(f, CASE_OOM, ev);
@@ -88,6 +90,35 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 	c->gpu_used = f->gpu_used;
 	c->gpu_total = f->gpu_total;
 	list_holders(f, c);
+}
+
+/* Allocators free what they cache and try again. */
+void oom_retried(struct failure *f, const struct trace_event *ev)
+{
+	enum block_kind kind;
+
+	if (!f->cnt || ev->is_error || !(ev->has & HAS_SIZE) || call_makes(ev, &kind) <= 0)
+		return;
+	for (unsigned i = 0; i < f->cnt; i++) {
+		struct fail_case *c = &f->cases[i];
+
+		if (c->kind == CASE_OOM && c->pid == ev->pid && c->requested &&
+		    ev->size >= c->requested)
+			c->recovered = true;
+	}
+}
+
+void oom_finish(struct failure *f)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < f->cnt; i++) {
+		if (f->cases[i].recovered)
+			memlimit_free(f->cases[i].growth.blocks);
+		else
+			f->cases[cnt++] = f->cases[i];
+	}
+	f->cnt = cnt;
 }
 
 /* With several GPUs it is not known which one the program uses. */
