@@ -79,6 +79,19 @@ void session__stop(struct session *s, const char *reason);
 /* Hands an event to all outputs. */
 void session__event(void *session, const struct trace_event *ev);
 
+/* start.c */
+/* Starts the trace, and releases the command. Returns 0, EXIT_USAGE, or -errno after reporting. */
+int session__start(struct session *s);
+
+/* outputs.c */
+/* 0, or -errno after reporting. */
+int session__open_outputs(struct session *s);
+/* Returns whether the command's output would be mixed into an output. A terminal shows both
+ * anyway. */
+bool session__shares_stdout(const struct session *s);
+/* Closes them with the end line. Returns whether every output is complete. */
+bool session__close_outputs(struct session *s);
+
 /* lost.c */
 /* Reports in the trace what was lost since the last call. */
 void session__report_lost(struct session *s, uint64_t now, bool at_end);

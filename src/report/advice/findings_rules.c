@@ -48,8 +48,8 @@ static void over(struct finding *x, unsigned clocks, const char *clock)
 	x->clock = clock;
 }
 
-/* Lost: what replayed steps take less; without them, the part of the iterations in which no device
- * was busy. */
+/* Lost: what a replay of the steps saves; without a replay, the time of the iterations in which no
+ * device was busy. */
 static bool host_bound(const struct findings *f, struct finding *x)
 {
 	struct gpu_period steady;
