@@ -28,7 +28,7 @@ def pytest_addoption(parser):
     group.addoption("--until", type=float, default=float(os.environ.get("CHECK_UNTIL") or "inf"), metavar="EPOCH",
                     help="skip suites that would end later, and name them (CHECK_UNTIL)")
     group.addoption("--list", action="store_true", help="only list the suites")
-    group.addoption("--jobs", type=int, default=0, help="suites in parallel (default: twice the processors, plus two)")
+    group.addoption("--jobs", type=int, default=0, help="suites in parallel (default: twice the processors, and without --long two more)")
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,7 +7,8 @@
 #                                     ("unit"), modules of tests/e2e without test_ ("outputs"), or a glob
 #                                     ("daemon-*"); -l only lists them
 #   --long                            the slow tests, which make check does not run
-#   --jobs N                          number of suites in parallel (CHECK_JOBS; default: twice the processors, plus two)
+#   --jobs N                          number of suites in parallel (CHECK_JOBS; default: twice the processors, and without
+#                                     --long two more)
 #   --again                           at most eight failed suites run again, one at a time: the second result counts, and the
 #                                     first failure is reported at the end (make check and check-all)
 #   --until EPOCH                     skips suites that would end later, and names them (CHECK_UNTIL)

@@ -52,6 +52,15 @@ class Program:
         self.lines.append({"ts": self.now / 1e3, "type": "xid", "op": "xid", "name": "xid", "pid": PID, "tid": PID, "comm": "planted", "xid": number, "gpu": "PCI:0000:3b:00",
                            "message": message})
 
+    def gpu_sample(self, total, **held):
+        """NVML's processes, by name, and its device."""
+        for name, n in held.items():
+            pid = PID if name == "planted" else PID + 1 + list(held).index(name)
+            self.lines.append({"ts": self.now / 1e3, "type": "gpu_stats", "op": "process", "name": "NVML", "pid": pid, "tid": pid, "comm": name, "gpu": 0, "memory_used": n})
+        used = sum(held.values())
+        self.lines.append({"ts": self.now / 1e3, "type": "gpu_stats", "op": "sample", "name": "NVML", "gpu": 0, "memory_used": used, "memory_free": total - used})
+        self.now += 1
+
     def fault_at(self, address):
         self.xid(31, FAULT.format(pid=PID, high=address >> 32, low=address & 0xffffffff))
 
@@ -125,6 +134,16 @@ def out_of_memory():
     return p
 
 
+def out_of_memory_by_others(*samples):
+    def plant():
+        p = started()
+        for x in samples:
+            p.gpu_sample(80 << 30, **x)
+        p.add("memory", "alloc", "cuMemAlloc", 10, 2, "CUDA_ERROR_OUT_OF_MEMORY", size=8 << 30, args={"bytesize": 8 << 30})
+        return p
+    return plant
+
+
 def steps(kept):
     """Steps with a launch, a wait and an allocation, which is freed unless kept(step)."""
     p = started()
@@ -172,6 +191,8 @@ PLANTED = {
     "flag of the host": (flag_of_the_host, "hang", True, None, None, "waits for a value in memory"),
     "event never recorded": (event_never_recorded, "hang", False, None, None, "the event 0xe1, which the trace has no record of"),
     "out of memory": (out_of_memory, "out-of-memory", False, None, None, "The process held 96.0 MiB in 2 blocks"),
+    "memory of others": (out_of_memory_by_others({"planted": 1 << 30, "vllm": 60 << 30}, {"planted": 1 << 30, "jupyter": 12 << 30, "vllm": 64 << 30}), "out-of-memory",
+                         False, None, None, "Other processes held 76.0 GiB: 64.0 GiB in process 4003 (vllm), 12.0 GiB in process 4002 (jupyter)"),
     "memory that grows": (lambda: steps(lambda i: True), "out-of-memory", False, None, None, "32 of the latest 32 steps left blocks that were still held, 4.00 MiB per step"),
     "memory that grows at times": (lambda: steps(lambda i: i % 2), "out-of-memory", False, None, None, "16 of the latest 32 steps left blocks that were still held, 2.00 MiB"),
     "hardware": (broken_hardware, "xid", False, None, None, "the hardware is at fault"),
@@ -190,6 +211,12 @@ def test_planted(tmp_path, name):
     assert not [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("failure")]
     text = cudatrace("report", "-q", path).out
     assert text.split("\n\n")[1].startswith("Cause of failure: 1\n")
+
+
+@pytest.mark.parametrize("sample", [{"planted": 76 << 30}, {"vllm": 60 << 30, "other": 1 << 30}], ids=["alone", "numbers of a container"])
+def test_no_others(tmp_path, sample):
+    [case] = report(out_of_memory_by_others(sample)().write(tmp_path / "t.jsonl"))["failure"]
+    assert "others" not in case and "Other processes" not in case["verdict"] and "other processes" not in case["advice"]
 
 
 @pytest.mark.parametrize("kept", [lambda i: False, lambda i: i < 5, lambda i: i > 36], ids=["freed", "at first", "at last"])

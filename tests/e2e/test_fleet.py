@@ -2,6 +2,7 @@
 # traces nothing
 # long
 # takes: 300
+# cpus: 2
 """A job of 512 ranks on 64 machines, each with a clock of its own: a late rank and a slow machine are found, in bounded memory."""
 import json
 import os

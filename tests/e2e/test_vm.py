@@ -2,6 +2,7 @@
 # timeout: 2400
 # takes: 300
 # long
+# cpus: 2
 """Other kernels, from below the supported ones to the newest: tests/vm/kernels.txt, booted in qemu (no KVM needed), with mocks for
 NVIDIA's kernel modules. Fetching and booting a kernel and building its modules take more processor time than any suite of make check,
 which tests only the running kernel."""

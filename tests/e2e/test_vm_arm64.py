@@ -2,6 +2,7 @@
 # timeout: 2400
 # takes: 250
 # long
+# cpus: 2
 """arm64: Debian's kernels, booted in qemu, run the static program of `make cross-arm64` on the mock driver. The cases of tests/cases have
 the same expectations on every machine."""
 import glob

@@ -63,7 +63,7 @@ class Guests:
         with open(path, "w", encoding="utf-8") as f:
             f.write("\n".join(self._script(kernel)))
         options = [word for file in self.files() for word in ("-a", file)]
-        return Ran(["tests/vm/run.sh", "-q", "-n", "suite", "-t", "900", *options, "-f", path, kernel], timeout=1200)
+        return Ran(["tests/vm/run.sh", "-q", "-n", "suite", "-t", "1500", *options, "-f", path, kernel], timeout=1800)
 
     def _begin(self):
         """Boots all kernels, two at once at most. What they have in common is made by the first."""

@@ -129,6 +129,21 @@ def held(lines, case):
     return blocks
 
 
+def others(lines, case):
+    """{process: bytes} of the other processes in NVML's last sample before; {} if it is not known which process is this one, or with several GPUs."""
+    sample, found = {}, {}
+    for x in lines:
+        if x.get("id") == case["id"]:
+            break
+        if x["type"] == "gpu_stats" and x["op"] == "process" and "memory_used" in x:
+            sample[x["pid"]] = x["memory_used"]
+        elif x["type"] == "gpu_stats" and x["op"] == "sample":
+            if x.get("gpu"):
+                return {}
+            found, sample = sample, {}
+    return {pid: n for pid, n in found.items() if pid != case["pid"]} if case["pid"] in found else {}
+
+
 def check(o, d, lines, report):
     for case in report.get("failure") or []:
         if "id" not in case or case["partial"]:
@@ -158,4 +173,7 @@ def check(o, d, lines, report):
             if blocks is not None:
                 d.same(f"{where}.held", case["held"], sum(blocks.values()))
                 d.same(f"{where}.held_count", case["held_count"], len(blocks))
+            beside = others(lines, case)
+            d.same(f"{where}.others_held", case.get("others_held", 0), sum(beside.values()))
+            d.law(f"{where}: others", all(beside.get(x["pid"]) == x["bytes"] for x in case.get("others", [])))
             d.law(f"{where}: holders have more than all", sum(h["bytes"] for h in case["holders"]) <= case["held"])

@@ -33,7 +33,9 @@ def configure(config):
         raise Interrupted(signum)
     for sig in contain.ENDS:
         signal.signal(sig, interrupted)
-    config.stash[JOBS] = config.option.jobs or int(os.environ.get("CHECK_JOBS") or 2 * (os.cpu_count() or 1) + 2)
+    # The slow tests compute; most others wait.
+    jobs = 2 * (os.cpu_count() or 1) + (0 if config.option.long else 2)
+    config.stash[JOBS] = config.option.jobs or int(os.environ.get("CHECK_JOBS") or jobs)
 
 
 JOBS = pytest.StashKey()

@@ -66,6 +66,19 @@ struct holder {
 	uint64_t cnt, bytes, largest;
 };
 
+/* Memory of a process on the GPU, by NVML. */
+struct gpu_user {
+	uint32_t pid;
+	const char *comm; /* NULL: unknown */
+	uint64_t bytes;
+};
+#define GPU_USERS_MAX 64
+/* A sample: its processes come before the device. */
+struct gpu_users {
+	struct gpu_user of[GPU_USERS_MAX];
+	unsigned cnt;
+};
+
 struct growth_block {
 	uint64_t start_ns, size;
 };
@@ -103,7 +116,10 @@ struct fail_case {
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;
 	struct growth growth;
-	uint64_t gpu_used, gpu_total; /* of NVML's latest sample; 0: none */
+	uint64_t gpu_used, gpu_total;	     /* of NVML's latest sample; 0: none */
+	struct gpu_user others[HOLDERS_MAX]; /* the largest other processes on the GPU */
+	unsigned other_cnt;
+	uint64_t others_held; /* bytes of all of them */
 	char verdict[1024], advice[256];
 };
 
@@ -124,6 +140,7 @@ struct failure {
 	struct freed_block *freed; /* ring of FREED_MAX, from the first free on */
 	uint64_t freed_cnt;
 	uint64_t gpu_used, gpu_total;
+	struct gpu_users users, next_users; /* of the latest sample, of the next */
 };
 
 /* failure.c */

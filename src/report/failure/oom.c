@@ -62,6 +62,34 @@ static void list_holders(struct failure *f, struct fail_case *c)
 	free(h);
 }
 
+static int by_gpu_bytes(const void *a, const void *b)
+{
+	const struct gpu_user *x = a, *y = b;
+
+	return DESCENDING(x->bytes, y->bytes) ?: ASCENDING(x->pid, y->pid);
+}
+
+/* In a container NVML has other numbers for processes: then it is not known which one is ours. */
+static void list_others(struct failure *f, struct fail_case *c)
+{
+	struct gpu_users users = f->users;
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < users.cnt; i++) {
+		if (users.of[i].pid == c->pid)
+			continue;
+		c->others_held += users.of[i].bytes;
+		users.of[cnt++] = users.of[i];
+	}
+	if (cnt == users.cnt) {
+		c->others_held = 0;
+		return;
+	}
+	qsort(users.of, cnt, sizeof(users.of[0]), by_gpu_bytes);
+	c->other_cnt = cnt < HOLDERS_MAX ? cnt : HOLDERS_MAX;
+	memcpy(c->others, users.of, c->other_cnt * sizeof(users.of[0]));
+}
+
 static bool is_oom(const struct trace_event *ev)
 {
 	const char *name = fn_result_name(ev->fn, ev->result);
@@ -90,6 +118,8 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 	c->gpu_used = f->gpu_used;
 	c->gpu_total = f->gpu_total;
 	list_holders(f, c);
+	if (f->gpu_total != UINT64_MAX)
+		list_others(f, c);
 }
 
 /* Allocators free what they cache and try again. */
@@ -125,7 +155,14 @@ void oom_finish(struct failure *f)
 void oom_sample(struct failure *f, const struct trace_event *ev)
 {
 	const struct event_gpu_stats *x = &ev->gpu_stats;
+	struct gpu_users *u = &f->next_users;
 
+	if (!strcmp(ev->op, "process") && x->memory_used.known && u->cnt < GPU_USERS_MAX)
+		u->of[u->cnt++] = (struct gpu_user){ev->pid, ev->comm, x->memory_used.v};
+	if (!strcmp(ev->op, "sample")) {
+		f->users = *u;
+		u->cnt = 0;
+	}
 	if (strcmp(ev->op, "sample") != 0 || !x->memory_used.known || !x->memory_free.known)
 		return;
 	if (x->gpu.known && x->gpu.v)

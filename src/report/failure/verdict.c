@@ -298,6 +298,19 @@ static void say_holders(struct fail_case *c)
 	}
 }
 
+static void say_others(struct fail_case *c)
+{
+	if (!c->other_cnt)
+		return;
+	say(c, ". Other processes held %s", HUMAN_BYTES(c->others_held));
+	for (unsigned i = 0; i < c->other_cnt && i < 3; i++) {
+		const struct gpu_user *x = &c->others[i];
+
+		say(c, "%s %s in process %u%s%s%s", i ? "," : ":", HUMAN_BYTES(x->bytes), x->pid,
+		    x->comm ? " (" : "", x->comm ? x->comm : "", x->comm ? ")" : "");
+	}
+}
+
 static void oom_verdict(struct fail_case *c)
 {
 	if (c->requested)
@@ -321,6 +334,7 @@ static void oom_verdict(struct fail_case *c)
 		if (c->gpu_used > c->held)
 			say(c, ", of which NVML showed %s more in use before",
 			    HUMAN_BYTES(c->gpu_used - c->held));
+		say_others(c);
 		if (c->requested > c->gpu_total)
 			advise(c,
 			       "the request is larger than the memory of the GPU: check the size");
@@ -329,6 +343,8 @@ static void oom_verdict(struct fail_case *c)
 		advise(c,
 		       c->growth.per_step
 			       ? "find what keeps the memory that each step allocates: see the holders"
+		       : c->others_held > c->held
+			       ? "end the other processes on the GPU, or use another GPU"
 		       : c->held_cnt
 			       ? "free or reuse the memory of the largest holder, or request less"
 			       : "see with nvidia-smi which processes hold the memory");
