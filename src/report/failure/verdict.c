@@ -302,12 +302,16 @@ static void say_others(struct fail_case *c)
 {
 	if (!c->other_cnt)
 		return;
-	say(c, ". Other processes held %s", HUMAN_BYTES(c->others_held));
+	say(c, ". NVML showed %s in other processes before", HUMAN_BYTES(c->others_held));
 	for (unsigned i = 0; i < c->other_cnt && i < 3; i++) {
 		const struct gpu_user *x = &c->others[i];
 
-		say(c, "%s %s in process %u%s%s%s", i ? "," : ":", HUMAN_BYTES(x->bytes), x->pid,
-		    x->comm ? " (" : "", x->comm ? x->comm : "", x->comm ? ")" : "");
+		say(c, "%s ", i ? "," : ":");
+		if (c->other_cnt > 1)
+			say(c, "%s in ", HUMAN_BYTES(x->bytes));
+		say(c, "process %u", x->pid);
+		if (x->comm)
+			say(c, " (%s)", x->comm);
 	}
 }
 
@@ -331,7 +335,7 @@ static void oom_verdict(struct fail_case *c)
 		    c->growth.left_steps, c->growth.steps, HUMAN_BYTES(c->growth.per_step));
 	if (c->gpu_total && c->gpu_total != UINT64_MAX) {
 		say(c, ". The GPU has %s", HUMAN_BYTES(c->gpu_total));
-		if (c->gpu_used > c->held)
+		if (c->gpu_used > c->held && !c->other_cnt)
 			say(c, ", of which NVML showed %s more in use before",
 			    HUMAN_BYTES(c->gpu_used - c->held));
 		say_others(c);
