@@ -4,16 +4,14 @@
 # long
 # cpus: 2
 """Every fuzz target runs for a few seconds from its seeds; `make fuzz` runs longer."""
-import fcntl
 import glob
 import os
 import re
 import subprocess
 
 import pytest
-from helpers.run import O, TESTS, Ran
+from helpers.run import MAKE_O, TESTS, Ran, building
 
-MAKE = ["make", "-j2", "O=" + os.path.relpath(O)]
 TARGETS = ["names", *sorted(os.path.basename(path)[len("fuzz_"):-2] for path in glob.glob(TESTS + "/fuzz/fuzz_*.c"))]
 
 
@@ -24,9 +22,7 @@ def programs():
                            input=b"int LLVMFuzzerTestOneInput(void) { return 0; }", stderr=subprocess.DEVNULL)
     if probe.returncode:
         pytest.skip("this clang has no libFuzzer: install libclang-rt-dev")
-    with open(O + "/check/make.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ran = Ran([*MAKE, "-s", "fuzz-build"], timeout=1200)
+    ran = building("-s", "fuzz-build", timeout=1200)
     assert ran.status == 0, ran
 
 
@@ -47,7 +43,7 @@ def test_target(results, target):
 def test_libraries(programs, tmp_path):
     """FUZZ_LIBRARIES replaces the system's libraries when the programs are linked; a folder without libraries is refused."""
     def made(folder):
-        ran = Ran([*MAKE, "-n", f"FUZZ_LIBRARIES={folder}", "fuzz-build"])
+        ran = Ran(["make", f"O={MAKE_O}", "-n", f"FUZZ_LIBRARIES={folder}", "fuzz-build"])
         return ran.out + ran.err
     (tmp_path / "libraries/fuzzing").mkdir(parents=True)
     subprocess.run(["ar", "rc", tmp_path / "libraries/fuzzing/libyaml.a"], check=True)

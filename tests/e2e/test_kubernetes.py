@@ -14,7 +14,7 @@ import sys
 import pytest
 from helpers import pypi
 from helpers.container import OWN, SLICE, Containers
-from helpers.run import CUDATRACE, O, TESTS, Ran, cudatrace, needs_tracing, passes, until
+from helpers.run import CUDATRACE, TESTS, Ran, building, cudatrace, needs_tracing, passes, until
 
 pytest.importorskip("yaml", reason="needs python3-yaml")
 MANIFESTS, BASE = "kubernetes/manifests.py", "dist/kubernetes/base"
@@ -111,7 +111,7 @@ class Pod:
 @pytest.fixture(scope="module")
 def rootfs():
     needs_tracing()
-    made = Ran(["flock", O + "/check/make.lock", "make", "-j2", "O=" + os.path.relpath(O), "static"], timeout=600)
+    made = building("static")
     assert made.status == 0, made.out[-600:] + made.err[-600:]
     path = pathlib.Path(os.environ["TMP"]) / "rootfs"
     made = Ran(["dist/container/rootfs.sh", path])
