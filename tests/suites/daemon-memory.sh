@@ -84,7 +84,7 @@ for ((n = 1; n <= rounds; n++)); do
 	[ $n = 1 ] && for t in kernel_names kernel_handles memory_ranges captures; do
 		check "flood: $t: is bounded, and counted" until_shows shows 'total("table_full_total", table=t) > 0 and 0 < total("table_used", table=t)' t=$t
 	done
-	check "round $n: threads that have ended are not kept" shows 'total("table_used", table="threads") < 1500'
+	check "round $n: threads that have ended are not kept" until_shows shows 'total("table_used", table="threads") < 1500'
 	leave
 	check "round $n: another program's calls are the driver's own, or said to be lost" until_shows all_of crowded victim.$n
 	check "round $n: all is given back" eval 'until_ok 15 given_back || shows "print(by(\"table_used\", \"table\"))"'
