@@ -26,11 +26,11 @@ class Floods:
         (self.folder / name).mkdir(exist_ok=True)
         return compiled(self.folder / name / "libcuda.so.1", *SHARED, *args)
 
-    def many(self):
+    def many(self, name="many"):
         """A library with 1500 functions that are in no table."""
         header = self.folder / "many.h"
         header.write_text("".join(f"int cuMany{i}(void) {{ return 0; }}\n" for i in range(1, 1501)))
-        return self.library("many", f'-DMORE="{header}"', f"{TESTS}/liar.c")
+        return self.library(name, f'-DMORE="{header}"', f"{TESTS}/liar.c")
 
     def copies(self, count):
         """Copies of the library, which the daemon finds as different ones."""
