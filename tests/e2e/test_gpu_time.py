@@ -41,6 +41,7 @@ def in_calls(lines):
             assert not any(k.startswith("gpu_") for k in call), call
             lacks += len(of[call["id"]])
             continue
+        assert of[call["id"]], ("no line of its execution", call)
         first = min(of[call["id"]], key=lambda e: e["ts"])
         assert (call["gpu_start"], call["gpu_queue_us"]) == (first["ts"], first["queue_us"]), (call, first)
         assert round(call["gpu_us"] * 1000) == sum(round(e["duration_us"] * 1000) for e in of[call["id"]]), call
