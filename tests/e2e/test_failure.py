@@ -52,6 +52,13 @@ class Program:
         self.lines.append({"ts": self.now / 1e3, "type": "xid", "op": "xid", "name": "xid", "pid": PID, "tid": PID, "comm": "planted", "xid": number, "gpu": "PCI:0000:3b:00",
                            "message": message})
 
+    def gpu_load(self, busy, **busy_of):
+        """NVML's sample of the time in which kernels ran, %; of processes by name."""
+        for i, (name, n) in enumerate(busy_of.items()):
+            pid = PID if name == "planted" else PID + 1 + i
+            self.lines.append({"ts": self.now / 1e3, "type": "gpu_stats", "op": "process", "name": "NVML", "pid": pid, "tid": pid, "comm": name, "gpu": 0, "sm_util": n})
+        self.lines.append({"ts": self.now / 1e3, "type": "gpu_stats", "op": "sample", "name": "NVML", "gpu": 0, "util": busy})
+
     def gpu_sample(self, total, **held):
         """NVML's processes, by name, and its device."""
         for name, n in held.items():
@@ -211,6 +218,30 @@ def test_planted(tmp_path, name):
     assert not [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("failure")]
     text = cudatrace("report", "-q", path).out
     assert text.split("\n\n")[1].startswith("Cause of failure: 1\n")
+
+
+@pytest.mark.parametrize("load, says", [
+    ((100, {"planted": 97, "vllm": 2}), "In NVML's last sample kernels ran for 100 % of the time, kernels of this process for 97 %"),
+    ((100, {}), "In NVML's last sample kernels ran for 100 % of the time"), ((0, {}), "In NVML's last sample no kernel ran on the GPU")], ids=["own", "unknown", "idle"])
+def test_busy_while_hanging(tmp_path, load, says):
+    """NVML's sample during the wait belongs to the verdict, one before it does not."""
+    for during in True, False:
+        p, (busy, of) = started(), load
+        p.launch("bad(float*)")
+        if not during:
+            p.gpu_load(busy, **of)
+        p.now += 1000
+        p.hang(args={})
+        if during:
+            hang = p.lines.pop()
+            p.gpu_load(busy, **of)
+            p.lines.append(hang)
+        [case] = report(p.write(tmp_path / f"{during}.jsonl"))["failure"]
+        assert case["verdict"].endswith(says) if during else "NVML" not in case["verdict"], case["verdict"]
+        assert case.get("gpu_busy") == (busy / 100 if during else None)
+        assert case.get("gpu_busy_own") == (of["planted"] / 100 if during and of else None)
+        path = str(tmp_path / f"{during}.jsonl")
+        assert not [x for x in oracle.check(oracle.read(path), report(path)) if x.startswith("failure")]
 
 
 @pytest.mark.parametrize("sample", [{"planted": 76 << 30}, {"vllm": 60 << 30, "other": 1 << 30}], ids=["alone", "numbers of a container"])

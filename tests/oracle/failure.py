@@ -144,6 +144,19 @@ def others(lines, case):
     return {pid: n for pid, n in found.items() if pid != case["pid"]} if case["pid"] in found else {}
 
 
+def busy(o, lines, case):
+    """(of all, of the process) in percent, by NVML's last sample before the line of a wait, if it was during the wait."""
+    sample, found, at = {}, (None, None), next(x for x in lines if x.get("id") == case["id"] and "symbol" in x)
+    for x in lines[:lines.index(at)]:
+        if x["type"] == "gpu_stats" and x["op"] == "process":
+            sample[x["pid"]] = x.get("sm_util")
+        elif x["type"] == "gpu_stats" and x["op"] == "sample":
+            if x.get("gpu"):
+                return None, None
+            found, sample = (x.get("util"), sample.get(case["pid"])) if o.span(x)[0] >= o.span(at)[0] else (None, None), {}
+    return found
+
+
 def check(o, d, lines, report):
     for case in report.get("failure") or []:
         if "id" not in case or case["partial"]:
@@ -166,6 +179,9 @@ def check(o, d, lines, report):
                 d.same(f"{where}.suspect_count", case["suspect_count"], len(left))
             d.law(f"{where}: {case['suspect_count']} suspects of {len(left)}", case["suspect_count"] <= len(left))
             d.law(f"{where}: {case['behind']} of {case['suspect_count']} are behind", case["behind"] < max(1, case["suspect_count"]))
+            for key, want in zip(("gpu_busy", "gpu_busy_own"), busy(o, lines, case)):
+                got = case.get(key)
+                d.law(f"{where}.{key}: {got}, not {want} %", got is want is None or (None not in (got, want) and abs(100 * got - want) < 1e-9))
             d.law(f"{where}: a suspect is done", {s["id"] for s in case["suspects"]} <= {w.call["id"] for w in left})
         elif case["kind"] == "out-of-memory":
             blocks = held(lines, case)

@@ -151,7 +151,7 @@ static void failure_event(void *a, const struct trace_event *ev)
 	else if (ev->kind == EVENT_XID)
 		xid_event(f, ev);
 	else if (ev->kind == EVENT_GPU_STATS)
-		oom_sample(f, ev);
+		gpu_sample(f, ev);
 	else if (ev->kind == EVENT_PROCESS)
 		on_process(f, ev);
 }

@@ -66,17 +66,22 @@ struct holder {
 	uint64_t cnt, bytes, largest;
 };
 
-/* Memory of a process on the GPU, by NVML. */
+/* A process on the GPU, by NVML. */
 struct gpu_user {
 	uint32_t pid;
 	const char *comm; /* NULL: unknown */
 	uint64_t bytes;
+	struct opt_u64 busy; /* as in gpu_load */
 };
 #define GPU_USERS_MAX 64
 /* A sample: its processes come before the device. */
 struct gpu_users {
 	struct gpu_user of[GPU_USERS_MAX];
 	unsigned cnt;
+};
+/* Shares of a sample's time in which a kernel ran, in thousandths of a percent. */
+struct gpu_load {
+	struct opt_u64 all, own; /* of any process, of the process that waits */
 };
 
 struct growth_block {
@@ -108,7 +113,8 @@ struct fail_case {
 	struct fail_memory mem;
 	/* HANG */
 	uint64_t waited_ns, behind;
-	uint64_t wait_event; /* that is not recorded in the trace; 0: none */
+	uint64_t wait_event;  /* that is not recorded in the trace; 0: none */
+	struct gpu_load load; /* in NVML's latest sample, if that was during the wait */
 	/* OOM */
 	uint64_t requested, held, held_cnt;
 	bool recovered; /* the process got a block of this size later */
@@ -141,6 +147,8 @@ struct failure {
 	uint64_t freed_cnt;
 	uint64_t gpu_used, gpu_total;
 	struct gpu_users users, next_users; /* of the latest sample, of the next */
+	struct opt_u64 gpu_busy;	    /* as in gpu_load, at sample_ns */
+	uint64_t sample_ns;
 };
 
 /* failure.c */
@@ -195,7 +203,7 @@ void oom_event(struct failure *f, const struct trace_event *ev);
 void oom_retried(struct failure *f, const struct trace_event *ev);
 /* Drops failures after which the process got the memory. */
 void oom_finish(struct failure *f);
-void oom_sample(struct failure *f, const struct trace_event *ev);
+void gpu_sample(struct failure *f, const struct trace_event *ev);
 
 /* growth.c */
 void growth_add(struct fail_case *c, const struct memory_block *b);

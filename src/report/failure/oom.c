@@ -75,13 +75,16 @@ static void list_others(struct failure *f, struct fail_case *c)
 	struct gpu_users users = f->users;
 	unsigned cnt = 0;
 
+	bool is_there = false;
+
 	for (unsigned i = 0; i < users.cnt; i++) {
-		if (users.of[i].pid == c->pid)
+		is_there |= users.of[i].pid == c->pid;
+		if (users.of[i].pid == c->pid || !users.of[i].bytes)
 			continue;
 		c->others_held += users.of[i].bytes;
 		users.of[cnt++] = users.of[i];
 	}
-	if (cnt == users.cnt) {
+	if (!is_there) {
 		c->others_held = 0;
 		return;
 	}
@@ -152,15 +155,18 @@ void oom_finish(struct failure *f)
 }
 
 /* With several GPUs it is not known which one the program uses. */
-void oom_sample(struct failure *f, const struct trace_event *ev)
+void gpu_sample(struct failure *f, const struct trace_event *ev)
 {
 	const struct event_gpu_stats *x = &ev->gpu_stats;
 	struct gpu_users *u = &f->next_users;
 
-	if (!strcmp(ev->op, "process") && x->memory_used.known && u->cnt < GPU_USERS_MAX)
-		u->of[u->cnt++] = (struct gpu_user){ev->pid, ev->comm, x->memory_used.v};
+	if (!strcmp(ev->op, "process") && u->cnt < GPU_USERS_MAX)
+		u->of[u->cnt++] =
+			(struct gpu_user){ev->pid, ev->comm, x->memory_used.v, x->sm_util};
 	if (!strcmp(ev->op, "sample")) {
 		f->users = *u;
+		f->gpu_busy = x->util;
+		f->sample_ns = ev->start_ns;
 		u->cnt = 0;
 	}
 	if (strcmp(ev->op, "sample") != 0 || !x->memory_used.known || !x->memory_free.known)

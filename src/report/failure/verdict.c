@@ -264,6 +264,21 @@ static void say_head(struct fail_case *c)
 		    HUMAN_COUNT(c->behind), noun(c->behind, " is", "s are"));
 }
 
+static void say_load(struct fail_case *c)
+{
+	const struct gpu_load *x = &c->load;
+
+	if (!x->all.known)
+		return;
+	if (!x->all.v) {
+		say(c, ". In NVML's last sample no kernel ran on the GPU");
+		return;
+	}
+	say(c, ". In NVML's last sample kernels ran for %.0f %% of the time", x->all.v / 1e3);
+	if (x->own.known)
+		say(c, ", kernels of this process for %.0f %%", x->own.v / 1e3);
+}
+
 static void hang_verdict(struct failure *f, struct fail_case *c)
 {
 	/* The first work may have completed unseen, and a later one run. */
@@ -281,6 +296,7 @@ static void hang_verdict(struct failure *f, struct fail_case *c)
 		say(c, ". The trace has no work that it waits for");
 		advise(c, "trace the program from its start, with launches");
 	}
+	say_load(c);
 }
 
 static void say_holders(struct fail_case *c)
