@@ -408,7 +408,7 @@ def in_ranges(m, i):
 
 
 PLANTED = [
-    (plans, "plan", "cudnnBackendFinalize", "plans-in-loop"), (instantiated, "build_graph", "cuGraphInstantiateWithFlags", None),
+    (plans, "plan", "cudnnBackendFinalize", "plans-in-loop"), (instantiated, "build_graph", "cuGraphInstantiateWithFlags", "graphs-in-loop"),
     (allocated, "memory", "cuMemAlloc", "hot-allocations"), (loaded, "module", "cuModuleLoadData", "hot-modules"),
     (pageable, "copy_call", "cuMemcpyHtoD", "pageable-copies"), (synchronous, "launch", "cuLaunchKernel", "small-syncs"),
     (small, "launch", "cuLaunchKernel", "launch-bound"), (late_thread, "between", None, "idle-between"), (bound, "kernel", "slow", None),

@@ -330,6 +330,41 @@ static void test_no_hot_modules(void **state)
 	finds_no("hot-modules");
 }
 
+static void builds_graph_in(int first, int step, uint64_t ns)
+{
+	for (int i = 0; i < 10; i++) {
+		launches(2);
+		if (i >= first && !((i - first) % step))
+			call("cuGraphInstantiateWithFlags", 500, ns);
+		launches(2);
+		wait_for(2000);
+	}
+}
+
+static void test_hot_graphs(void **state)
+{
+	builds_graph_in(0, 1, 7000);
+	loses("graphs-in-loop", 10 * 7000);
+}
+
+static void test_graph_at_first(void **state)
+{
+	builds_graph_in(0, 10, 7000);
+	finds_no("graphs-in-loop");
+}
+
+static void test_graphs_at_times(void **state)
+{
+	builds_graph_in(1, 4, 7000);
+	finds_no("graphs-in-loop");
+}
+
+static void test_graphs_in_no_time(void **state)
+{
+	builds_graph_in(0, 1, 10);
+	finds_no("graphs-in-loop");
+}
+
 static void ask(int cnt)
 {
 	for (int i = 0; i < 10; i++) {
@@ -647,6 +682,10 @@ int main(void)
 		TEST(test_no_hot_allocations),
 		TEST(test_hot_modules),
 		TEST(test_no_hot_modules),
+		TEST(test_hot_graphs),
+		TEST(test_graph_at_first),
+		TEST(test_graphs_at_times),
+		TEST(test_graphs_in_no_time),
 		TEST(test_chatty),
 		TEST(test_chatty_without_iterations),
 		TEST(test_not_chatty),

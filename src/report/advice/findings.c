@@ -87,6 +87,11 @@ static void keep_hot(struct findings *f, const struct trace_event *ev)
 		if (ev->fn->class == CLASS_MODULE)
 			keep(f, HOT_MODULE, ev);
 		break;
+	case OP_INSTANTIATE:
+	case OP_UPDATE:
+		if (ev->fn->class == CLASS_GRAPH)
+			keep(f, HOT_GRAPH, ev);
+		break;
 	case OP_QUERY:
 		f->query_cnt++;
 		keys_get(&f->query_threads, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS_MAX,
@@ -291,6 +296,7 @@ static const uint8_t limit_of[FINDING_CNT] = {
 	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
 	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
 	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
+	[FINDING_hot_graph] = LIMIT_HOST,
 };
 
 /* FINDINGS_ORDER */

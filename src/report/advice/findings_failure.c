@@ -26,7 +26,7 @@ bool out_of_memory(const struct findings *f, struct finding *x)
 {
 	struct failure_oom oom;
 
-	if (!failure_first_oom(f->r, &oom))
+	if (!failure_first_oom(f->r, &oom) || !oom.requested)
 		return false;
 	x->at_ns = oom.at_ns;
 	x->fn = oom.fn;

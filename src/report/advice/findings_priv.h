@@ -59,7 +59,7 @@ struct finding {
 
 /* Calls that matter in the iterations after the warm-up. Iterations are known only at the end, so
  * the times of the calls are kept. */
-enum hot_kind { HOT_ALLOC, HOT_FREE, HOT_MODULE, HOT_QUERY, HOT_MAY_WAIT, HOT_CNT };
+enum hot_kind { HOT_ALLOC, HOT_FREE, HOT_MODULE, HOT_GRAPH, HOT_QUERY, HOT_MAY_WAIT, HOT_CNT };
 
 struct hot_call {
 	uint64_t start_ns, ns;

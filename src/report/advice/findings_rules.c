@@ -378,6 +378,21 @@ static bool hot_module(const struct findings *f, struct finding *x)
 	return true;
 }
 
+/* Lost: the time in these calls. A graph for a new shape now and then is normal. */
+static bool hot_graph(const struct findings *f, struct finding *x)
+{
+	const struct hot_sum *g = &f->hot[HOT_GRAPH];
+
+	if (!g->cnt || 2 * g->cnt < f->steady_cnt || g->ns * 100 < f->run_ns)
+		return false;
+	x->lost_ns = g->ns;
+	x->steady = 1;
+	over(x, g->threads.cnt, "thread");
+	x->at_ns = g->at_ns;
+	x->v.hot_graph = (struct hot_graph){.n = g->cnt, .time = g->ns, .of = f->steady_cnt};
+	return true;
+}
+
 /* Lost: the time in queries in the iterations; without iterations, in all queries. */
 static bool chatty(const struct findings *f, struct finding *x)
 {
