@@ -111,7 +111,8 @@ struct fail_case {
 	uint64_t wait_event; /* that is not recorded in the trace; 0: none */
 	/* OOM */
 	uint64_t requested, held, held_cnt;
-	bool recovered; /* the process got a block of this size later */
+	uint64_t largest; /* request that failed */
+	bool recovered;	  /* the process got a block of this size later */
 	int device;
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;
