@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Explained failures: Xids and memory at their address, hangs, holders of memory. */
 #include "failure_check.h"
+
+#include <time.h>
 #include "findings_check.h"
 
 static void xid(uint32_t number, const char *message)
@@ -227,6 +229,28 @@ static void test_hang_behind_one(void **state)
 	assert_int_equal(c->behind, 4);
 }
 
+/* Each stream waits for the one before it: the search takes no time that anybody notices. */
+static void test_hang_of_chain(void **state)
+{
+	clock_t began;
+
+	start();
+	ctx_sync();
+	for (unsigned i = 0; i < INFLIGHT_STREAMS_MAX - 6; i++) {
+		if (i)
+			with_event("cuStreamWaitEvent", 0x100 + i, 0xe00 + i - 1);
+		launch("k", 0x100 + i);
+		with_event("cuEventRecord", 0x100 + i, 0xe00 + i);
+	}
+	for (unsigned i = 0; i < INFLIGHT_MAX + 1000; i++)
+		launch("k", 0x100);
+	began = clock();
+	unfinished("cuCtxSynchronize", 0, 0, 0);
+	assert_true(clock() - began < CLOCKS_PER_SEC);
+	finish();
+	assert_int_equal(failures()->cases[0].suspects[0].stream, 0);
+}
+
 static void test_hang_of_event(void **state)
 {
 	start();
@@ -410,6 +434,7 @@ int main(void)
 		TEST(test_oom_of_larger),
 		TEST(test_hang_of_many_streams),
 		TEST(test_hang_behind_one),
+		TEST(test_hang_of_chain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
