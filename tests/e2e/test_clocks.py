@@ -242,6 +242,22 @@ def test_slow_machine(tmp_path):
     assert "Machines: 4; others waited most for the first" in text and "kernels 6" in text
 
 
+@pytest.mark.parametrize("cnt", [2, 3, 4])
+def test_lower_clock(tmp_path, cnt):
+    """The machine whose GPU has a lower clock than the others, also of two. Nobody waited for it."""
+    paths = Fleet(ranks=cnt, machines=cnt, steps=20).write(tmp_path)
+    for i, path in enumerate(paths):
+        with open(path, encoding="utf-8") as f:
+            head, *rest = f.readlines()
+        sample = {"ts": 1, "type": "gpu_stats", "op": "sample", "name": "NVML", "gpu": 0, "util": 90, "sm_clock_mhz": 1000 if i == 1 else 1500}
+        write(path, [head, json.dumps(sample, separators=(",", ":")) + "\n", *rest])
+    said = report(*paths)
+    assert [(x["host"], x["why"]) for x in said["machines"] if "why" in x] == [("node1", "GPU clock 33 % lower")]
+    assert all(x["late_ns"] == 0 for x in said["machines"])
+    text = report(*paths, form="ascii", options=["--full"])
+    assert f"Machines: {cnt} " in text and "others waited most" not in text
+
+
 def test_folder(tmp_path):
     """A folder stands for the traces in it; other files in it, and a folder without any, are handled."""
     (tmp_path / "empty").mkdir()
