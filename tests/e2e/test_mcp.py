@@ -164,6 +164,17 @@ BAD = [
 ]
 
 
+def test_equal_names(tmp_path):
+    paths = [tmp_path / x / "trace.jsonl" for x in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.symlink_to(TOKENS)
+    with Server(*paths) as s:
+        assert s.text("summary", file=str(paths[1]))
+        with pytest.raises(Failed, match="'trace.jsonl' is the name of several; give its path"):
+            s.text("summary", file="trace.jsonl")
+
+
 @pytest.mark.parametrize("tool, args, text", BAD, ids=str)
 def test_bad_arguments(tokens, tool, args, text):
     with pytest.raises(Failed, match=re.escape(text)):
