@@ -25,13 +25,22 @@ struct names {
 	unsigned cnt;
 };
 
+/* YAML has no control characters, no byte order mark, and no U+FFFE and U+FFFF, in UTF-8. */
+static bool is_printable(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+	return !memmem(text, len, "\xef\xbb\xbf", 3) && !memmem(text, len, "\xef\xbf\xbe", 3) &&
+	       !memmem(text, len, "\xef\xbf\xbf", 3);
+}
+
 static void add_name(void *ctx, const char *text, size_t len)
 {
 	struct names *n = ctx;
 
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)text[i] < ' ')
-			return;
+	if (!is_printable(text, len))
+		return;
 	if (!len || len >= NAME_SZ || n->cnt == NAMES_MAX)
 		return;
 	memcpy(n->of[n->cnt], text, len);

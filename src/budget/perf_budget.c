@@ -2,6 +2,7 @@
 /* Reads budgets. */
 #include "perf_budget.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #define LIMITS_MAX 10000
 #define FILE_MAX   (4u << 20)
 #define DEPTH_MAX  1000u
+#define MARKS_MAX  10000u
 
 static const struct budget_row rows[] = {
 #define LIMIT(scope, name, unit, path, text) {BUDGET_##scope, name, BUDGET_##unit, path, text},
@@ -323,12 +325,38 @@ static bool is_too_deep(const char *text, size_t len)
 	return depth > DEPTH_MAX;
 }
 
+static bool is_mark(const char *text, size_t i)
+{
+	signed char before = i ? text[i - 1] : '\n', after = text[i + 1];
+
+	if (text[i] == '%')
+		return before == '\n' || before == '\r' || before < 0; /* line ends of Unicode */
+	return (text[i] == '&' || text[i] == '*') && !isalnum((unsigned char)before) &&
+	       (isalnum((unsigned char)after) || after == '_' || after == '-');
+}
+
+/* It also grows with the square of the number of anchors (&), aliases (*) and directives (%). These
+ * characters in texts count, too. text[len] is readable. */
+static bool has_too_many_marks(const char *text, size_t len)
+{
+	unsigned cnt = 0;
+
+	for (size_t i = 0; i < len; i++)
+		cnt += is_mark(text, i);
+	return cnt > MARKS_MAX;
+}
+
 static void parse(struct file *f, const char *text, size_t len)
 {
 	yaml_parser_t parser;
 
 	if (is_too_deep(text, len)) {
 		wrong(f, "not YAML: more than %u [ and { are open at once", DEPTH_MAX);
+		return;
+	}
+	if (has_too_many_marks(text, len)) {
+		wrong(f, "not read: more than %u anchors (&), aliases (*) and directives (%%)",
+		      MARKS_MAX);
 		return;
 	}
 	if (!yaml_parser_initialize(&parser)) {
@@ -348,7 +376,7 @@ static void parse(struct file *f, const char *text, size_t len)
 
 static void read_file(struct file *f, FILE *in)
 {
-	char *text = malloc(FILE_MAX + 1);
+	char *text = calloc(1, FILE_MAX + 2);
 	size_t len = text ? fread(text, 1, FILE_MAX + 1, in) : 0;
 
 	if (!text)

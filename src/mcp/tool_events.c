@@ -315,17 +315,32 @@ static bool is_program_text(void *ctx, const char *column, size_t len)
 	return field_of(column, len, true);
 }
 
+static bool has_column(const struct query *q, const char *name)
+{
+	if (q->by == BY_CNT)
+		return field_of(name, strlen(name), false);
+	return !strcmp(name, group_words[q->by]) || !strcmp(name, "count") ||
+	       !strcmp(name, "total_us") || !strcmp(name, "bytes");
+}
+
 /* Returns 0, or -EINVAL after answer__fail(). */
 static int check_columns(const struct query *q)
 {
 	struct answer *a = q->m->answer;
 
-	for (unsigned i = 0; q->by == BY_CNT && a->columns && i < a->columns->cnt; i++) {
+	for (unsigned i = 0; a->columns && i < a->columns->cnt; i++) {
 		const char *name = a->columns->v[i];
 
-		if (field_of(name, strlen(name), false))
+		if (has_column(q, name))
 			continue;
-		answer__fail(a, "events have no member '%s'; docs/FIELDS.md lists them", name);
+		if (q->by == BY_CNT)
+			answer__fail(a, "events have no member '%s'; docs/FIELDS.md lists them",
+				     name);
+		else
+			answer__fail(a,
+				     "groups have no column '%s'; they have %s, count, total_us "
+				     "and bytes",
+				     name, group_words[q->by]);
 		return -EINVAL;
 	}
 	return 0;

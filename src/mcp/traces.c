@@ -69,9 +69,12 @@ int traces__find(const struct traces *t, const char *name, int *file, struct ans
 	}
 	if (cnt == 1)
 		return 0;
-	answer__fail(
-		a, "file '%.256s' is not one that this server reads; the tool sections lists them",
-		name);
+	answer__fail(a,
+		     cnt ? "file '%.256s' is the name of several; give its path, as the tool "
+			   "sections lists it"
+			 : "file '%.256s' is not one that this server reads; the tool sections "
+			   "lists them",
+		     name);
 	return -EINVAL;
 }
 

@@ -103,8 +103,9 @@ static void machines_event(void *a, const struct trace_event *ev)
 		add(&row->launches, event_duration_ns(ev));
 }
 
-/* The lower median of the machines that have the value. */
-static uint64_t median(const struct machines *m, size_t member)
+/* Of the machines that have the value. Of two, the better one is usual: with an even number, the
+ * lower median, or the upper one if more is better. */
+static uint64_t median(const struct machines *m, size_t member, bool more_is_better)
 {
 	uint64_t *v = calloc(m->cnt + 1, sizeof(*v)), found;
 	unsigned cnt = 0;
@@ -117,7 +118,7 @@ static uint64_t median(const struct machines *m, size_t member)
 	}
 	if (v)
 		sort_values(v, cnt);
-	found = cnt ? v[(cnt - 1) / 2] : 0;
+	found = cnt ? v[(cnt - !more_is_better) / 2] : 0;
 	free(v);
 	return found;
 }
@@ -148,9 +149,9 @@ static void machines_finish(void *a)
 		m->rows[i].info = info_of(m->r, m->rows[i].clock);
 		communication_of_clock(m->r, m->rows[i].clock, &m->rows[i].late);
 	}
-	m->kernel_ns = median(m, offsetof(struct machine, kernels));
-	m->launch_ns = median(m, offsetof(struct machine, launches));
-	m->sm_clock_mhz = median(m, offsetof(struct machine, clocks));
+	m->kernel_ns = median(m, offsetof(struct machine, kernels), false);
+	m->launch_ns = median(m, offsetof(struct machine, launches), false);
+	m->sm_clock_mhz = median(m, offsetof(struct machine, clocks), true);
 	if (m->cnt)
 		qsort(m->rows, m->cnt, sizeof(*m->rows), by_lateness);
 }
@@ -212,7 +213,8 @@ static void machines_print(const void *a, const struct term *term)
 
 	if (m->cnt < 2)
 		return;
-	term_section(term, "Machines", "%u; others waited most for the first", m->cnt);
+	term_section(term, "Machines", "%u%s", m->cnt,
+		     m->rows->late.ns ? "; others waited most for the first" : "");
 	section_print(m->r, &machines_table, m, m, "machines", TABLE_ROWS, term);
 	if (m->cnt > TABLE_ROWS)
 		term_para(term, "There are more; the JSON form has all.");

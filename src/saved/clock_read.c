@@ -30,6 +30,9 @@ static bool may_concern(const char *line, size_t len, bool gpu_time)
 		return gpu_time && memmem(type, len - (type - line), nccl, sizeof(nccl) - 1);
 	if (begins(type, "sync\"") || begins(type, "event\"") || begins(type, "stream\""))
 		return !gpu_time;
+	if (begins(type, "graph\"")) /* captures: what is in them does not run */
+		return memmem(type, len - (type - line), "BeginCapture", strlen("BeginCapture")) ||
+		       memmem(type, len - (type - line), "EndCapture", strlen("EndCapture"));
 	return begins(type, "collective\"") || begins(type, "header\"") || begins(type, "end\"");
 }
 

@@ -108,7 +108,7 @@ static void on_collective(struct clock_scan *s, const struct trace_event *ev)
 {
 	uint64_t group = ev->coll.group ? key_of(ev, ev->coll.group) : 0;
 	bool counts = needs_all(ev) && ev->coll.seq && !ev->coll.seq_partial && ev->coll.bytes &&
-		      ev->has & HAS_COMM && ev->coll.nranks > 1 && !ev->capturing;
+		      ev->has & HAS_COMM && ev->coll.nranks > 1;
 	const struct join *only;
 
 	if (group) /* a kernel of a group may be of any of its calls */
@@ -184,6 +184,9 @@ void clock_scan__event(struct clock_scan *s, const struct trace_event *ev)
 		return;
 	}
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->is_error || ev->unfinished || ev->abandoned)
+		return;
+	/* It did not run, or is an order within the graph only. */
+	if (ev->capture)
 		return;
 	if (call_does(ev, DOES_LAUNCH) && ev->parent_id)
 		put(s->file->launches, key_of(ev, ev->id), key_of(ev, ev->parent_id));

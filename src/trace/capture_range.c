@@ -25,7 +25,7 @@ static void close_part(struct capture_range *c, uint64_t ns)
 
 void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 {
-	if (c->kind != CAPTURE_PROFILER || ev->kind != EVENT_CALL || !ev->fn)
+	if (c->kind != CAPTURE_PROFILER || ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
 		return;
 	if (!strcmp(ev->fn->name, "cuProfilerStart"))
 		open_part(c, ev->start_ns);

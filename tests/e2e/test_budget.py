@@ -7,6 +7,7 @@ import json
 import math
 import re
 import statistics
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -146,6 +147,21 @@ def test_made(trace, tmp_path):
     assert re.search(r"^\d+ of \d+ limits of .*budget.yaml (is|are) broken$", other.out.splitlines()[-1])
 
 
+@pytest.mark.parametrize("text", ["\x7f", "\ufeff", "\ufffe", "\uffff"], ids=ascii)
+def test_made_of_names(text, tmp_path):
+    """YAML cannot have these characters: such ranges have no limits."""
+    head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0", "command": ["x"], "host": "h", "kernel": "6.1", "machine": "x86_64",
+            "mechanism": "uprobe.session", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9, "wall_time": "2026-01-01T00:00:00.000000000Z"}
+    ranges = [{"ts": i, "type": "range", "op": "range", "name": "nvtx", "pid": 1, "tid": 1, "comm": "x", "id": i, "text": name, "duration_us": 5}
+              for i, name in enumerate(("forward", "forward" + text), 1)]
+    trace = tmp_path / "named.jsonl"
+    trace.write_text("".join(json.dumps(x) + "\n" for x in [head, *ranges]), encoding="utf-8")
+    made = Ran([CUDATRACE, "report", "--make-budget", trace])
+    assert made.status == 0 and made.out.count("per: range") == 1 and text not in made.out
+    ran = check(tmp_path, made.out, trace)
+    assert ran.status == 3 and "count of range 'forward': at least 1" in ran.out
+
+
 def test_losses(tmp_path):
     """What is missing might exceed a limit."""
     budget = "limits: [{launches: 100000000, tracing_overhead: 100%}]"
@@ -209,6 +225,15 @@ BAD = {
     "limits: " + "[" * 200_000: "not YAML: more than 1000",
     "\n\nlimits:\n  - launches: x": "budget.yaml:4: launches 'x'",
 }
+
+
+# Each of these would take minutes.
+@pytest.mark.parametrize("text", ["x:\n" + "".join(f"- &a{i} 1\n" for i in range(300_000)), "x: &a 1\ny: [" + "*a, " * 900_000 + "1]",
+                                  "".join(f"%TAG !{i}! a\n" for i in range(250_000)) + "---\nx: 1"], ids=["anchors", "aliases", "directives"])
+def test_hostile_budgets(text, tmp_path):
+    began = time.monotonic()
+    ran = check(tmp_path, text, GRAPH)
+    assert ran.status == 2 and ":1: not read: more than 10000 anchors" in ran.err and time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("text", BAD, ids=lambda text: text[:40])

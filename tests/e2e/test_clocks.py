@@ -165,6 +165,51 @@ def test_thousand(tmp_path, gpu):
     assert not comm["apart"] and comm["joined"] == 1000 and comm["clock_error_ns"] > 0
 
 
+def test_captured(tmp_path):
+    """Collectives that were captured into a graph did not run: the ranks capture them at different times, and a wait says nothing about them.
+    Captured events and waits join streams only in the graph."""
+    fleet = Fleet(ranks=2, machines=2, steps=300, gpu=False)
+    began, ids = fleet.end, 10**6
+    for r, clock in enumerate(fleet.clocks):
+        at = began + r * 500 * MS
+
+        def call(kind, op, name, more, args="{}"):
+            nonlocal at, ids
+            ids += 1
+            ns = clock(at)
+            fleet.put(r, at + 10_000, f'{{"ts":{ns // MS}.{ns % MS:06d},"type":"{kind}","op":"{op}","name":"{name}","symbol":"{name}","pid":{1000 + r},"tid":{1000 + r},'
+                      f'"comm":"python","id":{ids},"duration_us":10,"result":0,{more},"args":{args}}}\n')
+            at += 20_000
+
+        def all_reduce(n):
+            call("collective", "all_reduce", "ncclAllReduce", f'"api":"nccl","stream":"0x100","count":1024,"datatype":"float32","bytes":4096,"communicator":"0xabc","rank":{r},'
+                 f'"nranks":2,"seq":{n}')
+
+        for n in range(301, 311):
+            call("graph", "capture_begin", "cuStreamBeginCapture", '"stream":"0x100"')
+            all_reduce(n)
+            call("graph", "capture_end", "cuStreamEndCapture", '"stream":"0x100"')
+            call("sync", "sync", "cuStreamSynchronize", '"stream":"0x100"')
+        # The wait for 0x200 is no wait for the last collective.
+        all_reduce(311)
+        call("graph", "capture_begin", "cuStreamBeginCapture", '"stream":"0x100"')
+        call("event", "record", "cuEventRecord", '"stream":"0x100","event":"0xe1"')
+        call("stream", "wait", "cuStreamWaitEvent", '"stream":"0x200","event":"0xe1"')
+        call("event", "record", "cuEventRecord", '"stream":"0x200","event":"0xe2"')
+        call("stream", "wait", "cuStreamWaitEvent", '"stream":"0x100","event":"0xe2"')
+        call("graph", "capture_end", "cuStreamEndCapture", '"stream":"0x100"')
+        call("sync", "sync", "cuStreamSynchronize", '"stream":"0x200"')
+        fleet.end = at + MS
+    fleet.write(tmp_path)
+    said = report(tmp_path)
+    moved, = [x for x in said["traces"] if x["clock"] == "collectives"]
+    # Only of the last one did the other rank wait.
+    assert sum(x["late"] for x in said["machines"]) == 1 and said["communication"]["communicators"][0]["joined"] == 311
+    a, b = fleet.clocks if moved["host"] == "node1" else fleet.clocks[::-1]
+    assert moved["clock_steps"] == 0 and moved["clock_collectives"] == 300 and moved["clock_error_ns"] < MS
+    assert abs(moved["clock_ahead_ns"] - (true_offset(b, 52 * MS) - true_offset(a, 52 * MS))) <= moved["clock_error_ns"]
+
+
 def test_differing_and_missing(tmp_path):
     """A rank of another machine that passes another size, and one that never comes, are found as on one machine."""
     paths = Fleet(ranks=4, machines=4, steps=200).write(tmp_path)
@@ -195,6 +240,22 @@ def test_slow_machine(tmp_path):
     assert [x for x in said["machines"] if "why" in x] == [first]
     text = report(*[str(tmp_path)], form="ascii", options=["--full"])
     assert "Machines: 4; others waited most for the first" in text and "kernels 6" in text
+
+
+@pytest.mark.parametrize("cnt", [2, 3, 4])
+def test_lower_clock(tmp_path, cnt):
+    """The machine whose GPU has a lower clock than the others, also of two. Nobody waited for it."""
+    paths = Fleet(ranks=cnt, machines=cnt, steps=20).write(tmp_path)
+    for i, path in enumerate(paths):
+        with open(path, encoding="utf-8") as f:
+            head, *rest = f.readlines()
+        sample = {"ts": 1, "type": "gpu_stats", "op": "sample", "name": "NVML", "gpu": 0, "util": 90, "sm_clock_mhz": 1000 if i == 1 else 1500}
+        write(path, [head, json.dumps(sample, separators=(",", ":")) + "\n", *rest])
+    said = report(*paths)
+    assert [(x["host"], x["why"]) for x in said["machines"] if "why" in x] == [("node1", "GPU clock 33 % lower")]
+    assert all(x["late_ns"] == 0 for x in said["machines"])
+    text = report(*paths, form="ascii", options=["--full"])
+    assert f"Machines: {cnt} " in text and "others waited most" not in text
 
 
 def test_folder(tmp_path):

@@ -49,6 +49,8 @@ def test_tools(tokens):
         jsonschema.Draft202012Validator.check_schema(schema)
         assert tool["annotations"]["readOnlyHint"] and tool["description"] and tool["title"]
         assert set(schema["required"]) <= set(schema["properties"])
+        if tool["name"] == "what_if":
+            assert schema["properties"]["changes"]["maxItems"] == 8
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"other": 1}, schema)
 
@@ -156,9 +158,21 @@ BAD = [
     ("section", {"name": "kernels.list", "file": "/etc/passwd"}, "not one that this server reads"), ("section", {"name": "k\0"}, "name: give"),
     ("summary", {"file": ""}, "not one that this server reads"), ("events", {"pid": -1}, "pid: give a whole number"), ("events", {"group": "color"}, "group 'color'"),
     ("events", {"from_ms": "1"}, "from_ms: give a number"), ("events", {"columns": ["nothing"]}, "no member 'nothing'"),
+    ("events", {"group": "pid", "columns": ["type"]}, "groups have no column 'type'; they have pid, count, total_us and bytes"),
     ("diff", {"old": TOKENS, "new": TOKENS}, "one file"), ("diff", {"old": TOKENS}, "needs the argument new"), ("what_if", {"changes": ["magic"]}, "not a change"),
     ("what_if", {"changes": ["graph"] * 9}, "at most 8"), ("budget", {}, "--budget FILE"), ("check", {"table": "cap"}, "capabilities libcuda"),
 ]
+
+
+def test_equal_names(tmp_path):
+    paths = [tmp_path / x / "trace.jsonl" for x in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.symlink_to(TOKENS)
+    with Server(*paths) as s:
+        assert s.text("summary", file=str(paths[1]))
+        with pytest.raises(Failed, match="'trace.jsonl' is the name of several; give its path"):
+            s.text("summary", file="trace.jsonl")
 
 
 @pytest.mark.parametrize("tool, args, text", BAD, ids=str)

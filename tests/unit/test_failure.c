@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Explained failures: Xids and memory at their address, hangs, holders of memory. */
 #include "failure_check.h"
+
+#include <time.h>
 #include "findings_check.h"
 
 static void xid(uint32_t number, const char *message)
@@ -187,6 +189,68 @@ static void test_hang_of_one(void **state)
 	suspects("spins", true);
 }
 
+/* Each stream's first work counts once, and so does what waits behind it, however many there are.
+ */
+static void test_hang_of_many_streams(void **state)
+{
+	const struct fail_case *c = &failures()->cases[0];
+
+	start();
+	ctx_sync();
+	for (unsigned i = 0; i < 2 * SUSPECTS_MAX; i++) {
+		launch("first", 0x100 + i);
+		launch("second", 0x100 + i);
+	}
+	unfinished("cuCtxSynchronize", 0, 0, 0);
+	finish();
+	assert_int_equal(c->suspect_cnt, 4 * SUSPECTS_MAX);
+	assert_int_equal(c->behind, 2 * SUSPECTS_MAX);
+	assert_int_equal(c->listed_cnt, SUSPECTS_MAX);
+	assert_non_null(strstr(c->verdict, "each of 16 streams"));
+}
+
+/* Several streams wait for one work that is not listed any more. */
+static void test_hang_behind_one(void **state)
+{
+	const struct fail_case *c = &failures()->cases[0];
+
+	start();
+	ctx_sync();
+	for (unsigned i = 0; i <= SUSPECTS_MAX; i++)
+		launch("first", 0x100 + i);
+	with_event("cuEventRecord", 0x100 + SUSPECTS_MAX, 0xe1);
+	for (unsigned i = 0; i < 4; i++) {
+		with_event("cuStreamWaitEvent", 0x200 + i, 0xe1);
+		launch("waits", 0x200 + i);
+	}
+	unfinished("cuCtxSynchronize", 0, 0, 0);
+	finish();
+	assert_int_equal(c->suspect_cnt, SUSPECTS_MAX + 1 + 4);
+	assert_int_equal(c->behind, 4);
+}
+
+/* Each stream waits for the one before it: the search takes no time that anybody notices. */
+static void test_hang_of_chain(void **state)
+{
+	clock_t began;
+
+	start();
+	ctx_sync();
+	for (unsigned i = 0; i < INFLIGHT_STREAMS_MAX - 6; i++) {
+		if (i)
+			with_event("cuStreamWaitEvent", 0x100 + i, 0xe00 + i - 1);
+		launch("k", 0x100 + i);
+		with_event("cuEventRecord", 0x100 + i, 0xe00 + i);
+	}
+	for (unsigned i = 0; i < INFLIGHT_MAX + 1000; i++)
+		launch("k", 0x100);
+	began = clock();
+	unfinished("cuCtxSynchronize", 0, 0, 0);
+	assert_true(clock() - began < CLOCKS_PER_SEC);
+	finish();
+	assert_int_equal(failures()->cases[0].suspects[0].stream, 0);
+}
+
 static void test_hang_of_event(void **state)
 {
 	start();
@@ -274,6 +338,49 @@ static void test_oom_retried(void **state)
 	assert_int_equal(failures()->cnt, 0);
 }
 
+static void exhaust(uint64_t size)
+{
+	struct trace_event ev = begin("cuMemAlloc_v2");
+
+	ev.has = HAS_SIZE;
+	ev.size = size;
+	ev.result = CUDA_ERROR_OUT_OF_MEMORY;
+	ev.is_error = true;
+	send(&ev);
+}
+
+/* The first failure was not the end: the verdict is on the one after which nothing was got. */
+static void test_oom_after_retried(void **state)
+{
+	const struct fail_case *c = &failures()->cases[0];
+
+	start();
+	exhaust(1 * MIB);
+	alloc("cuMemAlloc_v2", 0x7f0000000000, 1 * MIB);
+	exhaust(512 * MIB);
+	alloc("cuMemAlloc_v2", 0x7f0010000000, 2 * MIB);
+	finish();
+	assert_int_equal(failures()->cnt, 1);
+	assert_int_equal(c->requested, 512 * MIB);
+	assert_int_equal(c->held, 1 * MIB);
+	assert_int_equal(c->cnt, 1);
+}
+
+/* A smaller block than the largest request that failed does not undo that. */
+static void test_oom_of_larger(void **state)
+{
+	const struct fail_case *c = &failures()->cases[0];
+
+	start();
+	exhaust(1 * MIB);
+	exhaust(512 * MIB);
+	alloc("cuMemAlloc_v2", 0x7f0000000000, 1 * MIB);
+	finish();
+	assert_int_equal(failures()->cnt, 1);
+	assert_int_equal(c->requested, 1 * MIB);
+	assert_int_equal(c->cnt, 2);
+}
+
 static void test_finding(void **state)
 {
 	start();
@@ -303,13 +410,31 @@ static void test_healthy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_freed),	TEST(test_past_end),	  TEST(test_far_past_end),
-		TEST(test_null),	TEST(test_no_access),	  TEST(test_never_mapped),
-		TEST(test_late_xid),	TEST(test_xid_of_others), TEST(test_xid_of_hardware),
-		TEST(test_xid_alone),	TEST(test_xid_messages),  TEST(test_hang),
-		TEST(test_hang_of_one), TEST(test_hang_of_event), TEST(test_hang_of_value),
-		TEST(test_no_hang),	TEST(test_out_of_memory), TEST(test_finding),
-		TEST(test_healthy),	TEST(test_oom_retried),
+		TEST(test_freed),
+		TEST(test_past_end),
+		TEST(test_far_past_end),
+		TEST(test_null),
+		TEST(test_no_access),
+		TEST(test_never_mapped),
+		TEST(test_late_xid),
+		TEST(test_xid_of_others),
+		TEST(test_xid_of_hardware),
+		TEST(test_xid_alone),
+		TEST(test_xid_messages),
+		TEST(test_hang),
+		TEST(test_hang_of_one),
+		TEST(test_hang_of_event),
+		TEST(test_hang_of_value),
+		TEST(test_no_hang),
+		TEST(test_out_of_memory),
+		TEST(test_finding),
+		TEST(test_healthy),
+		TEST(test_oom_retried),
+		TEST(test_oom_after_retried),
+		TEST(test_oom_of_larger),
+		TEST(test_hang_of_many_streams),
+		TEST(test_hang_behind_one),
+		TEST(test_hang_of_chain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,26 @@ static void test_gpu_records(void **state)
 	suspects("c", true);
 }
 
+/* They may be of more launches than a failure lists. */
+static void test_many_gpu_records(void **state)
+{
+	const struct fail_case *c = &failures()->cases[0];
+	uint64_t ids[3 * SUSPECTS_MAX];
+
+	start();
+	for (unsigned i = 0; i < 3 * SUSPECTS_MAX; i++)
+		ids[i] = launch("k", 0x10);
+	launch("last", 0x10);
+	error(CUDA_ERROR_ASSERT);
+	for (unsigned i = 0; i < 2 * SUSPECTS_MAX; i++)
+		gpu_record(ids[i], c->at_ns);
+	assert_int_equal(c->suspect_cnt, SUSPECTS_MAX + 1);
+	assert_int_equal(c->listed_cnt, SUSPECTS_MAX);
+	for (unsigned i = 2 * SUSPECTS_MAX; i < 3 * SUSPECTS_MAX; i++)
+		gpu_record(ids[i], c->at_ns);
+	suspects("last", true);
+}
+
 /* The oldest unfinished work of a stream is kept, whatever other streams submit. */
 static void test_many(void **state)
 {
@@ -250,6 +270,7 @@ int main(void)
 		TEST(test_copy_cannot_assert),
 		TEST(test_submitted_meanwhile),
 		TEST(test_gpu_records),
+		TEST(test_many_gpu_records),
 		TEST(test_many),
 		TEST(test_too_many),
 		TEST(test_many_streams),

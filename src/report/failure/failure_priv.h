@@ -117,7 +117,8 @@ struct fail_case {
 	struct gpu_load load; /* in NVML's latest sample, if that was during the wait */
 	/* OOM */
 	uint64_t requested, held, held_cnt;
-	bool recovered; /* the process got a block of this size later */
+	uint64_t largest; /* request that failed */
+	bool recovered;	  /* the process got a block of this size later */
 	int device;
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;

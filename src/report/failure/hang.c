@@ -12,16 +12,41 @@
 #define HANG_NS	   1000000000ull
 #define HANG_TIMES 10
 
-static void add(struct inflight *work, struct fail_case *c, const struct work *x)
+/* The first pending work of each stream, once. */
+struct heads {
+	const struct work *of[INFLIGHT_STREAMS_MAX];
+	unsigned cnt;
+};
+
+static bool is_head(const struct heads *h, const struct work *x)
 {
-	for (unsigned i = 0; i < c->listed_cnt; i++)
-		if (c->suspects[i].number == x->number)
-			return;
-	c->suspect_cnt++;
-	if (c->listed_cnt == SUSPECTS_MAX)
-		return;
-	c->suspects[c->listed_cnt] = *x;
-	c->suspects[c->listed_cnt++].is_new = inflight__is_new(work, x);
+	for (unsigned i = 0; i < h->cnt; i++)
+		if (h->of[i]->number == x->number)
+			return true;
+	return false;
+}
+
+static void add(struct heads *h, const struct work *x)
+{
+	if (!is_head(h, x))
+		h->of[h->cnt++] = x;
+}
+
+/* Copies end by themselves, so kernels come first, and among them those that had never completed
+ * before. */
+static void list_heads(struct inflight *work, struct fail_case *c, const struct heads *h)
+{
+	c->suspect_cnt = h->cnt;
+	for (unsigned rank = 3; rank--;) {
+		for (unsigned i = 0; i < h->cnt && c->listed_cnt < SUSPECTS_MAX; i++) {
+			bool is_new = inflight__is_new(work, h->of[i]);
+
+			if ((unsigned)runs_code(h->of[i]) + is_new != rank)
+				continue;
+			c->suspects[c->listed_cnt] = *h->of[i];
+			c->suspects[c->listed_cnt++].is_new = is_new;
+		}
+	}
 }
 
 /* Pending work that a wait includes, besides the heads of its streams. */
@@ -30,17 +55,9 @@ struct rest {
 	const struct inflight *work;
 	uint32_t stream; /* that is waited for; KEYS_NONE: the context */
 	uint32_t head_stream;
-	unsigned head_cnt;
+	const struct heads *heads;
 	bool code; /* list what runs code; else other work */
 };
-
-static bool is_head(const struct rest *r, const struct work *x)
-{
-	for (unsigned i = 0; i < r->head_cnt && i < SUSPECTS_MAX; i++)
-		if (r->c->suspects[i].number == x->number)
-			return true;
-	return false;
-}
 
 static void add_rest(void *ctx, const struct work *x)
 {
@@ -52,7 +69,7 @@ static void add_rest(void *ctx, const struct work *x)
 
 	/* Other streams' work may keep this one from running. */
 	r->c->partial |= !waited;
-	if (!waited || runs_code(x) != r->code || is_head(r, x))
+	if (!waited || runs_code(x) != r->code || is_head(r->heads, x))
 		return;
 	r->c->suspect_cnt++;
 	if (r->c->listed_cnt < SUSPECTS_MAX)
@@ -60,21 +77,18 @@ static void add_rest(void *ctx, const struct work *x)
 }
 
 /* blocking: only of streams that the legacy default stream waits for. */
-static void heads_of_context(struct inflight *work, struct fail_case *c, bool blocking)
+static void heads_of_context(const struct inflight *work, const struct fail_case *c, bool blocking,
+			     struct heads *h)
 {
-	/* Copies end by themselves, so kernels come first, and among them those that had never
-	 * completed before. */
-	for (unsigned rank = 3; rank--;) {
-		for (uint32_t i = 0; i < work->stream_cnt; i++) {
-			const struct work *x = NULL;
+	for (uint32_t i = 0; i < work->stream_cnt; i++) {
+		const struct work *x = NULL;
 
-			if (work->streams[i].last > work->streams[i].done &&
-			    (!blocking || work->streams[i].is_blocking) &&
-			    inflight_in_context(work, &work->streams[i], c->ctx))
-				x = inflight__head(work, i);
-			if (x && (unsigned)runs_code(x) + inflight__is_new(work, x) == rank)
-				add(work, c, x);
-		}
+		if (work->streams[i].last > work->streams[i].done &&
+		    (!blocking || work->streams[i].is_blocking) &&
+		    inflight_in_context(work, &work->streams[i], c->ctx))
+			x = inflight__head(work, i);
+		if (x)
+			add(h, x);
 	}
 }
 
@@ -84,7 +98,8 @@ static bool waits_for_legacy(const struct trace_event *ev)
 }
 
 /* Returns the stream that the call waits for; KEYS_NONE: the context, or unknown. */
-static uint32_t find_heads(struct inflight *work, struct fail_case *c, const struct trace_event *ev)
+static uint32_t find_heads(struct inflight *work, struct fail_case *c, const struct trace_event *ev,
+			   struct heads *h)
 {
 	const struct work *x;
 	const struct inflight_event *e = NULL;
@@ -99,31 +114,32 @@ static uint32_t find_heads(struct inflight *work, struct fail_case *c, const str
 	} else if ((ev->has & HAS_STREAM) || ev->type == TYPE_TRANSFER) {
 		i = inflight__stream_of(work, ev);
 	} else {
-		heads_of_context(work, c, false);
+		heads_of_context(work, c, false, h);
 	}
 	x = i != KEYS_NONE ? inflight__head(work, i) : NULL;
 	if (x)
-		add(work, c, x);
+		add(h, x);
 	else if (waits_for_legacy(ev))
-		heads_of_context(work, c, true);
+		heads_of_context(work, c, true, h);
 	return i;
 }
 
 static void list_work(struct inflight *work, struct fail_case *c, const struct trace_event *ev)
 {
-	struct rest r = {.c = c, .work = work};
+	struct heads heads = {.cnt = 0};
+	struct rest r = {.c = c, .work = work, .heads = &heads};
 
 	inflight__note_completed(work);
-	r.stream = find_heads(work, c, ev);
-	if (!c->suspect_cnt)
+	r.stream = find_heads(work, c, ev, &heads);
+	if (!heads.cnt)
 		return;
+	list_heads(work, c, &heads);
 	r.head_stream = c->suspects[0].stream;
-	r.head_cnt = c->suspect_cnt;
 	for (unsigned code = 2; code--;) {
 		r.code = code;
 		inflight__each(work, add_rest, &r);
 	}
-	c->behind = c->suspect_cnt - r.head_cnt;
+	c->behind = c->suspect_cnt - heads.cnt;
 }
 
 static struct gpu_load load_of(const struct failure *f, const struct fail_case *c)

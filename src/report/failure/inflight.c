@@ -474,14 +474,15 @@ void inflight__event(struct inflight *f, const struct trace_event *ev, uint64_t 
 	}
 }
 
-void inflight__ran(struct inflight *f, uint64_t id)
+bool inflight__ran(struct inflight *f, uint64_t id)
 {
 	const struct work *x = f->ring_cap ? work_at(f, *id_slot(f, id)) : NULL;
 
-	if (!x || x->id != id)
-		return;
+	if (!x || x->id != id || !inflight_pending(f, x))
+		return false;
 	raise_done(f, x->stream, x->number);
 	settle(f);
+	return true;
 }
 
 void inflight__context_gone(struct inflight *f, uint64_t ctx)

@@ -86,8 +86,8 @@ struct inflight {
 
 /* Updates from a call. ctx: the context that it submits to or waits for; 0: unknown. */
 void inflight__event(struct inflight *f, const struct trace_event *ev, uint64_t ctx);
-/* Updates from a GPU record of the call `id`. */
-void inflight__ran(struct inflight *f, uint64_t id);
+/* Updates from a GPU record of the call `id`. Returns false if it shows nothing new. */
+bool inflight__ran(struct inflight *f, uint64_t id);
 /* The context is gone, and with it all of its work. */
 void inflight__context_gone(struct inflight *f, uint64_t ctx);
 void inflight__free(struct inflight *f);

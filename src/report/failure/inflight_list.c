@@ -38,26 +38,19 @@ void inflight__each(const struct inflight *f, void (*fn)(void *ctx, const struct
 	}
 }
 
-struct first {
-	uint32_t stream;
-	const struct inflight *f;
-	const struct work *x;
-};
-
-static void keep_first(void *ctx, const struct work *x)
-{
-	struct first *first = ctx;
-
-	if (!first->x && x->stream == first->stream)
-		first->x = x;
-}
-
 static const struct work *first_of(const struct inflight *f, uint32_t stream)
 {
-	struct first first = {stream, f, NULL};
+	const struct work *x = oldest_of(f, stream);
+	uint64_t n = f->floor + 1;
 
-	inflight__each(f, keep_first, &first);
-	return first.x;
+	if (n + f->ring_cap <= f->number)
+		n = f->number - f->ring_cap + 1;
+	for (; !x && n <= f->number; n++) {
+		x = work_at(f, n);
+		if (x && (x->stream != stream || !inflight_pending(f, x)))
+			x = NULL;
+	}
+	return x;
 }
 
 /* The first pending work that x waits for, by an event or by the order of the default stream. */

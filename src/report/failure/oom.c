@@ -100,23 +100,36 @@ static bool is_oom(const struct trace_event *ev)
 	return name && !strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY");
 }
 
+static struct fail_case *case_of(struct failure *f, uint32_t pid)
+{
+	for (unsigned i = 0; i < f->cnt; i++)
+		if (f->cases[i].kind == CASE_OOM && f->cases[i].pid == pid)
+			return &f->cases[i];
+	return NULL;
+}
+
 void oom_event(struct failure *f, const struct trace_event *ev)
 {
+	uint64_t size = ev->has & HAS_SIZE ? ev->size : 0;
 	struct fail_case *c;
 
 	if (!is_oom(ev))
 		return;
-	for (unsigned i = 0; i < f->cnt; i++) {
-		if (f->cases[i].kind != CASE_OOM || f->cases[i].pid != ev->pid)
-			continue;
-		f->cases[i].cnt++;
-		f->cases[i].recovered = false;
+	c = case_of(f, ev->pid);
+	if (c && !c->recovered) {
+		c->cnt++;
+		c->largest = size > c->largest ? size : c->largest;
 		return;
 	}
-	c = fail_case_add(f, CASE_OOM, ev);
+	if (c) {
+		memlimit_free(c->growth.blocks);
+		*c = fail_case_of(CASE_OOM, ev);
+	} else {
+		c = fail_case_add(f, CASE_OOM, ev);
+	}
 	if (!c)
 		return;
-	c->requested = ev->has & HAS_SIZE ? ev->size : 0;
+	c->requested = c->largest = size;
 	c->device = memory_device(f->r, ev);
 	c->gpu_used = f->gpu_used;
 	c->gpu_total = f->gpu_total;
@@ -135,8 +148,8 @@ void oom_retried(struct failure *f, const struct trace_event *ev)
 	for (unsigned i = 0; i < f->cnt; i++) {
 		struct fail_case *c = &f->cases[i];
 
-		if (c->kind == CASE_OOM && c->pid == ev->pid && c->requested &&
-		    ev->size >= c->requested)
+		if (c->kind == CASE_OOM && c->pid == ev->pid && c->largest &&
+		    ev->size >= c->largest)
 			c->recovered = true;
 	}
 }

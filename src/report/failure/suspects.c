@@ -105,15 +105,36 @@ static void drop_older(struct fail_case *c, const struct work *ran)
 	c->listed_cnt = kept;
 }
 
+/* Those that were not listed are not known: lists the suspects again, if there still are some. */
+static void list_again(struct failure *f, struct fail_case *c)
+{
+	struct fail_case again = *c;
+	enum fault_work of;
+
+	again.suspect_cnt = again.listed_cnt = 0;
+	if (!fault_is(c->fn, c->result, &of))
+		return;
+	suspects_of_fault(f, &again, of);
+	again.partial |= c->partial;
+	if (again.suspect_cnt)
+		*c = again;
+}
+
 void suspects_ran(struct failure *f, const struct trace_event *ev)
 {
 	struct fail_proc *p = fail_proc_get(f, ev->pid);
+	bool is_new = p && inflight__ran(&p->work, ev->gpu.call_id);
 
 	for (unsigned i = 0; i < f->cnt; i++) {
 		struct fail_case *c = &f->cases[i];
 
 		if (c->kind != CASE_FAULT || c->pid != ev->pid || ev->end_ns > c->end_ns)
 			continue;
+		if (c->suspect_cnt > c->listed_cnt) {
+			if (is_new)
+				list_again(f, c);
+			continue;
+		}
 		for (unsigned k = 0; k < c->listed_cnt; k++) {
 			if (c->suspects[k].id != ev->gpu.call_id)
 				continue;
@@ -123,8 +144,6 @@ void suspects_ran(struct failure *f, const struct trace_event *ev)
 			break;
 		}
 	}
-	if (p)
-		inflight__ran(&p->work, ev->gpu.call_id);
 }
 
 static bool starts_with(const char *s, const char *prefix)

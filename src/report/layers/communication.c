@@ -189,7 +189,7 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 	} else {
 		c->joined_cnt++;
 		last->last_cnt++;
-		if (late < LATE_NS)
+		if (late < LATE_NS || s->captured)
 			return;
 		c->late_cnt++;
 		last->late_cnt++;
@@ -235,6 +235,7 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 		};
 	}
 	s->differs |= s->op != ev->fn->op || s->bytes != ev->coll.bytes;
+	s->captured |= ev->capture != 0;
 	who_add(&s->who, i);
 	if (ev->start_ns < s->first_ns)
 		s->first_ns = ev->start_ns;

@@ -65,6 +65,7 @@ struct coll_slot {
 	uint16_t last_rank;
 	uint8_t op;
 	bool differs;
+	bool captured; /* into a graph: it did not run, and no rank waited */
 };
 
 struct coll_comm {
