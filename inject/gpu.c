@@ -10,12 +10,15 @@
 #include "cupti.h"
 #include "inject.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* CUPTI delivers a buffer when it is full; this is the maximum time that it holds records, which is
@@ -24,6 +27,8 @@
 #define CLOCK_NS 1000000000ull
 /* Interval of checks for the end of the trace. */
 #define WAIT_NS 20000000ull
+/* Links of /proc/self/task: two, one of the main thread, and one of ours. */
+#define TASK_LINKS 4
 /* Size of a buffer: 500,000 kernels per second fill one in 10 ms. With CUPTI 13 each thread has
  * one. */
 #define BUF_SZ	   (1u << 20)
@@ -60,6 +65,7 @@ static struct {
 	uint32_t buf_cnt, requested, completed;
 	uint64_t discarded, dropped;
 	uint32_t bell, state;
+	uint64_t mask;	     /* blocked signals of the thread that started ours */
 	uint64_t devices;    /* one bit each: its description has been sent */
 	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */
 	uint64_t sent[4096]; /* names, by their hash */
@@ -409,11 +415,28 @@ static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
 		process_check_tracer(inject_process, now);
 }
 
+/*
+ * The main thread may end before the others (pthread_exit()). Then the program ends with its last
+ * thread, for which it must not wait because of ours.
+ */
+static bool is_last_thread(void)
+{
+	struct stat st;
+	char exe;
+
+	/* A main thread that has ended has no file. */
+	return !inject_sandboxed &&
+	       sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", &exe, 1) == -ENOENT &&
+	       !sys(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) &&
+	       st.st_nlink == TASK_LINKS;
+}
+
 static void *work(void *arg)
 {
-	uint64_t flushed = inject_now(), clocked = flushed, now;
+	uint64_t flushed = inject_now(), clocked = flushed, looked = flushed, now;
 	struct process *p = inject_process;
 	uint32_t alive = p->alive;
+	bool is_last = false;
 	struct thread *t;
 
 	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
@@ -421,13 +444,20 @@ static void *work(void *arg)
 	while (t && p->alive == alive && !p->set->ended) {
 		uint32_t bell = __atomic_load_n(&gpu.bell, __ATOMIC_ACQUIRE);
 
-		if (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
+		now = inject_now();
+		if (now - looked >= FLUSH_NS) {
+			is_last = is_last_thread();
+			looked = now;
+		}
+		if (is_last || __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
 			gpu.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 			take(t);
 			__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+			/* libc calls exit(), whose handlers belong to the program. */
+			if (is_last)
+				sys(SYS_rt_sigprocmask, SIG_SETMASK, &gpu.mask, NULL, 8);
 			return NULL;
 		}
-		now = inject_now();
 		tick(t, now, &flushed);
 		if (now - clocked >= CLOCK_NS) {
 			clock_look(false);
@@ -466,15 +496,15 @@ static int start_thread(void)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
 		global_symbol("pthread_create");
-	uint64_t all = ~0ull, old;
+	uint64_t all = ~0ull;
 	pthread_t thread;
 	int err;
 
 	if (!create)
 		return -ENOSYS;
-	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
+	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &gpu.mask, 8);
 	err = create(&thread, NULL, work, NULL);
-	sys(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
+	sys(SYS_rt_sigprocmask, SIG_SETMASK, &gpu.mask, NULL, 8);
 	return -err;
 }
 

@@ -407,6 +407,8 @@ static void take_capture_range(struct session_opts *t)
 	const char **last = t->select.cnt ? &t->select.v[t->select.cnt - 1] : NULL;
 	char *more;
 
+	if (t->capture == CAPTURE_PROFILER && !last && t->detail)
+		strv_add(&t->select, "cuProfilerStart,cuProfilerStop");
 	if (t->capture != CAPTURE_PROFILER || !last ||
 	    asprintf(&more, "%s,cuProfilerStart,cuProfilerStop", *last) < 0)
 		return;

@@ -57,7 +57,7 @@ PROFILER = [
 
 @pytest.mark.parametrize("probe", HOW)
 @pytest.mark.parametrize("words", PROFILER)
-@pytest.mark.parametrize("options", [[], ["-e", "memory"]])
+@pytest.mark.parametrize("options", [[], ["-e", "memory"], ["--detail=low"]], ids=["all", "memory", "low"])
 def test_profiler(tmp_path, program, probe, words, options):
     """Also if -e does not name the calls that begin and end a part."""
     p = Parts(tmp_path, probe, ["--capture-range=cudaProfilerApi", *options], words, program)

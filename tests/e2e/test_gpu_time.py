@@ -15,6 +15,7 @@ import time
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.live import compiled
 from helpers.page import Page
 from helpers.run import CUDATRACE, FAKE, FAKE535, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing, until
 
@@ -176,6 +177,14 @@ def test_files_of_a_size(tmp_path):
 def test_threads(tmp_path):
     r = Traced(tmp_path, command=(SAMPLE, "--quiet", "--threads", "8", "--tokens", "40"))
     assert r.whole() and len({e["tid"] for e in r.gpu}) > 4
+
+
+def test_main_thread_ends_first(tmp_path):
+    """The program ends with its last thread, although the library has one."""
+    program = compiled(tmp_path / "last", TESTS + "/gpu/last_thread.c")
+    r = Traced(tmp_path, command=("timeout", "-s", "KILL", "20", program))
+    assert (r.ran.status, r.ran.out.split()) == (0, ["worked", "end"]), r.ran
+    assert r.t.end["calls"] == 22 and not r.t.end["drops"]["calls"]
 
 
 def test_processes_are_followed(tmp_path):
