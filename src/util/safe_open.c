@@ -5,13 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The same limit as the kernel's. */
@@ -69,13 +69,20 @@ struct rights {
 	int group_cnt;
 };
 
+/* Of this thread, as setfsuid(). setgroups() changes all threads, and aborts where some have
+ * dropped their privileges (src/util/safe_close.c). */
+static int set_groups(int cnt, const gid_t *groups)
+{
+	return (int)syscall(SYS_setgroups, cnt, groups);
+}
+
 static bool take_privs(struct rights *r)
 {
 	privs_lower();
 	if (!owner.is_set)
 		return true;
 	r->group_cnt = getgroups(1024, r->groups);
-	if (r->group_cnt < 0 || setgroups(owner.group_cnt, owner.groups))
+	if (r->group_cnt < 0 || set_groups(owner.group_cnt, owner.groups))
 		return false;
 	setfsgid(owner.gid);
 	setfsuid(owner.uid);
@@ -91,7 +98,7 @@ static void give_privs_back(const struct rights *r)
 		return;
 	setfsuid(geteuid());
 	setfsgid(getegid());
-	setgroups(r->group_cnt, r->groups);
+	set_groups(r->group_cnt, r->groups);
 	errno = keep;
 }
 

@@ -393,6 +393,9 @@ def test_sudo():
             assert (st.st_uid, st.st_gid) == (NOBODY, NOBODY), f
         ran = ct("-q", "-e", "launch", "--user", "root", "--jsonl", home + "/b.jsonl", "--", "id", "-u", env=SUDO)
         assert (ran.out, os.stat(home + "/b.jsonl").st_uid) == ("0\n", NOBODY)
+        # In-process, a thread without privileges exists by then.
+        ran = ct("-q", "--probe=inject", "--jsonl", home + "/c.jsonl", "--", "id", "-u", env=SUDO)
+        assert (ran.status, ran.out, os.stat(home + "/c.jsonl").st_uid) == (0, f"{NOBODY}\n", NOBODY), ran
 
 
 def test_sudo_nonsense(jsonl):
