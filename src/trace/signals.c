@@ -108,44 +108,6 @@ static bool command_runs(struct session *s)
 	return s->cmd.pid && !command__ended(&s->cmd);
 }
 
-/* timeout(1) sends one signal to us, then one to the whole group: the second is pending by now. */
-static void drop_same(const siginfo_t *si)
-{
-	const struct timespec now = {0};
-	siginfo_t other;
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, si->si_signo);
-	if (si->si_signo < SIGRTMIN)
-		sigtimedwait(&set, &other, &now);
-}
-
-static void pass_on(struct session *s, const siginfo_t *si)
-{
-	bool has_it = witness__saw(&s->signals.witness, si);
-
-	if (has_it)
-		drop_same(si);
-	/* A command in another group has not received it. */
-	if (has_it && getpgid(s->cmd.pid) == getpgid(0))
-		return;
-	if (relay_is_for_us(si, s->signals.is_leader))
-		relay_signal(s->cmd.pid, si);
-}
-
-/* Stops like any program that the terminal stops with its group. */
-static void stop_too(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTSTP);
-	raise(SIGTSTP);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 static void end_by(struct session *s, int signo, bool runs)
 {
 	for (unsigned i = 0; i < END_CNT; i++) {
@@ -175,9 +137,9 @@ static void take(struct session *s, const siginfo_t *si)
 	    (runs && si->si_code <= 0 && si->si_pid == s->cmd.pid))
 		return;
 	if (runs)
-		pass_on(s, si);
+		witness__relay(&s->signals.witness, si, s->cmd.pid, s->signals.is_leader);
 	if (si->si_signo == SIGTSTP)
-		stop_too();
+		relay_stop_too();
 	else if (!inherited_ignores(si->si_signo))
 		end_by(s, si->si_signo, runs);
 }

@@ -2,6 +2,7 @@
 #include "witness.h"
 
 #include "util/privs.h"
+#include "util/relay.h"
 #include "util/sandbox.h"
 
 #include <errno.h>
@@ -87,9 +88,11 @@ static void __attribute__((noreturn)) serve(int sock, char **argv, int argc, boo
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	take_command_line(argv, argc);
-	/* The name lacks "cudatrace", so that pkill without -f does not find it either. */
-	prctl(PR_SET_NAME, "signal-witness");
+	if (argv) {
+		take_command_line(argv, argc);
+		/* The name lacks "cudatrace", so that pkill without -f does not find it either. */
+		prctl(PR_SET_NAME, "signal-witness");
+	}
 	privs_drop();
 	for (int fd = 0; null >= 0 && fd < 3; fd++)
 		dup2(null, fd);
@@ -157,6 +160,32 @@ bool witness__saw(struct witness *w, const siginfo_t *si)
 		return true;
 	nanosleep(&next, NULL);
 	return ask(w, si);
+}
+
+/* timeout(1) sends one signal to us, then one to the whole group: the second is pending by now. */
+static void drop_same(const siginfo_t *si)
+{
+	const struct timespec now = {0};
+	siginfo_t other;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, si->si_signo);
+	if (si->si_signo < SIGRTMIN)
+		sigtimedwait(&set, &other, &now);
+}
+
+void witness__relay(struct witness *w, const siginfo_t *si, pid_t child, bool is_leader)
+{
+	bool has_it = witness__saw(w, si);
+
+	if (has_it)
+		drop_same(si);
+	/* A child in another group has not received it. */
+	if (has_it && getpgid(child) == getpgid(0))
+		return;
+	if (relay_is_for_us(si, is_leader))
+		relay_signal(child, si);
 }
 
 void witness__end(struct witness *w)

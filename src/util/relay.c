@@ -29,6 +29,17 @@ void relay_signal(pid_t child, const siginfo_t *si)
 	kill(child, si->si_signo);
 }
 
+void relay_stop_too(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int relay_until_end(pid_t child)
 {
 	bool is_leader = getsid(0) == getpid();

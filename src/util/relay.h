@@ -14,6 +14,9 @@ bool relay_is_for_us(const siginfo_t *si, bool is_leader);
 /* Sends the signal to the child, which must not have been waited for. A sigqueue() value keeps its
  * sender; for other signals the child sees us as the sender, since the kernel allows no other. */
 void relay_signal(pid_t child, const siginfo_t *si);
+/* After SIGTSTP, which is blocked: stops like any program that the terminal stops with its group.
+ */
+void relay_stop_too(void);
 /* Passes signals on until the child has ended, and reaps all other children meanwhile. All signals
  * must be blocked. Returns the status from waitpid(). */
 int relay_until_end(pid_t child);
