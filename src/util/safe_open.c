@@ -342,3 +342,25 @@ bool safe_mkdir(const char *path, enum safe_open_why *why)
 	*why = ok ? SAFE_OPEN_OK : w.why;
 	return ok;
 }
+
+bool safe_mkdtemp(char *path)
+{
+	struct rights r;
+	bool ok = take_privs(&r) && mkdtemp(path);
+
+	give_privs_back(&r);
+	return ok;
+}
+
+void safe_remove(const char *path)
+{
+	struct walk w = {.dir = -1};
+	char part[NAME_MAX + 1];
+	struct rights r;
+
+	if (take_privs(&r) && !walk(&w, path, part) && unlinkat(w.dir, part, 0))
+		unlinkat(w.dir, part, AT_REMOVEDIR);
+	if (w.dir >= 0)
+		close(w.dir);
+	give_privs_back(&r);
+}

@@ -39,5 +39,9 @@ int safe_open(const char *path, enum safe_open_why *why);
 int safe_open_fd(const char *path);
 /* Makes a directory (mode 0700) if it does not exist. */
 bool safe_mkdir(const char *path, enum safe_open_why *why);
+/* Like mkdtemp(), with the owner's rights: the directory belongs to the owner. */
+bool safe_mkdtemp(char *path);
+/* Removes a file, or an empty directory. */
+void safe_remove(const char *path);
 
 #endif /* UTIL_SAFE_OPEN_H */

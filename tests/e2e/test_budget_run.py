@@ -3,12 +3,14 @@
 """cudatrace run: as many traces as runs, compared with a budget; the statuses of commands, signals, and no files left."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
-from helpers.run import CUDATRACE, FAKE, INSIDE, Ran, until
+from helpers.run import CUDATRACE, FAKE, INSIDE, Ran, needs_tracing, until
 
 SAMPLE = ["env", "LD_LIBRARY_PATH=" + FAKE, FAKE + "/sample", "--tokens", "3", "--quiet"]
 RUN = [*INSIDE, CUDATRACE, "run", "--probe=inject"]
@@ -111,6 +113,85 @@ def test_signal_that_the_command_survives(folder):
     assert p.wait(60) not in (0, 3)
     text = (folder / "err").read_text(encoding="utf-8")
     assert "run 2 of 5" not in text and "no run is compared" in text, text
+
+
+@pytest.fixture(name="started")
+def starts_runs(folder):
+    """Starts runs of a shell command, which has begun when its file "pid" exists. Kills what a failed test left."""
+    budget, all_of = folder / "budget.yaml", []
+    budget.write_text("limits: [{launches: 1}]", encoding="utf-8")
+
+    def start(line, *args, run=RUN, env=None):
+        with open(folder / "err", "w", encoding="utf-8") as err:
+            p = subprocess.Popen([*run, "--budget", budget, *args, "--", "sh", "-c", line], stdin=subprocess.DEVNULL, stderr=err, stdout=err,
+                                 env={**os.environ, "TMPDIR": str(folder / "tmp"), **(env or {})}, start_new_session=True)
+        all_of.append(p)
+        return p
+    yield start
+    for p in all_of:
+        try:
+            os.killpg(p.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+@pytest.mark.parametrize("sig", [signal.SIGUSR1, signal.SIGALRM, signal.SIGINT, signal.SIGRTMIN])
+def test_signal_to_the_runner_alone(sig, folder, started):
+    """The command ends by it."""
+    p = started(f"echo $$ >{folder}/pid; exec sleep 100")
+    until(lambda: text_of(folder / "pid"))
+    p.send_signal(sig)
+    assert p.wait(60) == 128 + sig, text_of(folder / "err")
+    assert f"run 1 of 5 ended with status {128 + sig}" in text_of(folder / "err")
+
+
+def test_signal_at_the_start(folder, started):
+    """At any time it ends all: none gets lost between two processes."""
+    for _ in range(20):
+        p = started("exec sleep 100")
+        end = time.monotonic() + 30
+        while "run 1 of 5" not in text_of(folder / "err"):
+            assert time.monotonic() < end
+        p.terminate()
+        assert p.wait(30) == 128 + signal.SIGTERM, text_of(folder / "err")
+
+
+def test_signal_while_comparing(folder, started):
+    """The baseline is a pipe without a writer."""
+    os.mkfifo(folder / "old.jsonl")
+    p = started(f"echo $$ >{folder}/pid", "--runs", "1", "--baseline", folder / "old.jsonl")
+    until(lambda: text_of(folder / "pid"))
+    time.sleep(1)
+    p.terminate()
+    assert p.wait(30) == 128 + signal.SIGTERM, text_of(folder / "err")
+
+
+def test_folder_of_the_user_of_sudo(started):
+    """The user owns the folder, and may put a link in its place: root then removes no file elsewhere."""
+    needs_tracing()
+    if os.geteuid():
+        pytest.skip("needs root")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        top = pathlib.Path(name)
+        for each in ("mine", "roots"):
+            (top / each).mkdir()
+        top.chmod(0o755)
+        os.chown(top / "mine", 65534, 65534)
+        (top / "roots" / "run-1.jsonl").touch()
+        p = started(f"echo $$ >{top}/mine/pid; exec sleep 100", run=[CUDATRACE, "run"], env={"TMPDIR": f"{top}/mine", "SUDO_UID": "65534", "SUDO_GID": "65534"})
+        # The command has that user's rights.
+        until(lambda: text_of(top / "mine" / "pid"))
+        [made] = (top / "mine").glob("cudatrace-run.*")
+        assert (made.stat().st_uid, made.stat().st_gid, made.stat().st_mode & 0o777) == (65534, 65534, 0o700)
+        made.rename(top / "mine" / "moved")
+        made.symlink_to("../roots")
+        os.chown(made, 65534, 65534, follow_symlinks=False)
+        p.terminate()
+        assert p.wait(60) == 143 and os.listdir(top / "roots") == ["run-1.jsonl"]
 
 
 @pytest.mark.parametrize("args, why", [

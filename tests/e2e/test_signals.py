@@ -89,7 +89,7 @@ class Command:
     """A trace of tests/takes_signals.c, or of another command. pid is the tracer's, or with INIT the one of process 1."""
     all = []
 
-    def __init__(self, program, *options, producer="uprobe", init=False, seconds=0, command=None, ignore=(), more=(), quiet=True, **how):
+    def __init__(self, program, *options, producer="uprobe", init=False, seconds=0, command=None, ignore=(), more=(), quiet=True, run=(), **how):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ["TMP"]))
         self.log, self.path, self.err = self.folder / "log", self.folder / "a.jsonl", self.folder / "err"
         self.folder.chmod(0o777)
@@ -99,7 +99,7 @@ class Command:
             default_signals()
             for sig in ignore:
                 signal.signal(sig, signal.SIG_IGN)
-        args = [*(UNSHARE if init else []), *(NOBODY if producer == "user" else []), TRACER, *(["-q"] if quiet else []), "--jsonl", self.path,
+        args = [*(UNSHARE if init else []), *(NOBODY if producer == "user" else []), TRACER, *run, *(["-q"] if quiet else []), "--jsonl", self.path,
                 *(["--probe=inject"] if producer != "uprobe" else []), *options, "--", *(command or [program, LIB, self.log, seconds, *more])]
         with open(self.err, "wb") as err:
             self.p = subprocess.Popen([*map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **{"stderr": err, "preexec_fn": before, **how})
@@ -237,11 +237,8 @@ def as_timeout(c, sig):
     to_group(c, sig)
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_ways(program, producer):
-    c = Command(program, producer=producer, seconds=0, start_new_session=True)
-    # pidof finds only the command.
-    assert [p for p in tree(c.p.pid) if pathlib.Path(f"/proc/{p}/cmdline").read_text().split("\0")[0] == program] == [c.command()]
+def send_in_each_way(c):
+    """Returns the signals that were sent."""
     sent = {}
     for way in (to_group, to_each, to_name, to_tracers_line, to_commands_line, as_timeout):
         for sig in (signal.SIGUSR1, signal.SIGINT if way == to_group else signal.SIGPROF, signal.SIGIO, signal.SIGCHLD, signal.SIGRTMIN + 1):
@@ -253,9 +250,65 @@ def test_ways(program, producer):
             # A duplicate would arrive at once.
             c.send(signal.SIGWINCH)
             assert c.got()[sig] == sent[sig], (way, sig)
+    return sent
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_ways(program, producer):
+    c = Command(program, producer=producer, seconds=0, start_new_session=True)
+    # pidof finds only the command.
+    assert [p for p in tree(c.p.pid) if pathlib.Path(f"/proc/{p}/cmdline").read_text().split("\0")[0] == program] == [c.command()]
+    send_in_each_way(c)
     os.kill(c.command(), signal.SIGTERM)
     assert c.status() == 5
     c.is_whole("interrupted")
+
+
+@pytest.fixture(name="run")
+def arguments_of_run(tmp_path):
+    """cudatrace run: one process more passes signals on."""
+    budget = tmp_path / "budget.yaml"
+    budget.write_text("limits: [{errors: 1000000}]", encoding="utf-8")
+    return ["run", "--runs=2", "--budget", budget]
+
+
+def test_run_each(program, run):
+    """The runner alone receives each signal."""
+    c = Command(program, run=run, producer="inject")
+    for sig in SENT:
+        c.send(sig)
+    c.send(signal.SIGTERM)
+    assert c.status() == 5 and c.got() == {sig: 1 for sig in [*SENT, signal.SIGTERM]}
+
+
+def test_run_ways(program, run):
+    c = Command(program, run=run, producer="inject", start_new_session=True)
+    send_in_each_way(c)
+    c.end()
+
+
+def test_run_ignored(program, run, tmp_path):
+    """A signal that the parent ignored ends no run. A command that handles it receives it."""
+    c = Command(program, run=run, producer="inject", ignore=[signal.SIGINT, signal.SIGHUP], quiet=False,
+                command=["sh", "-c", "echo >$0; sleep 1", tmp_path / "ready"])
+    until((tmp_path / "ready").exists)
+    for sig in (signal.SIGINT, signal.SIGHUP):
+        os.kill(c.pid, sig)
+    assert c.status() == 0 and "run 2 of 2" in c.err.read_text()
+    c = Command(program, run=run, producer="inject", ignore=[signal.SIGINT], more=["all"])
+    c.send(signal.SIGINT)
+    c.end()
+
+
+def test_run_stops(program, run):
+    """SIGTSTP to the runner alone stops the runner, the tracer and the command."""
+    c = Command(program, run=run, producer="inject", process_group=0)
+    parts = [c.pid, c.command(), next(p for p in children(c.pid) if c.command() in tree(p))]
+    os.kill(c.pid, signal.SIGTSTP)
+    until(lambda: all(state(p) == "T" for p in parts))
+    os.killpg(c.pid, signal.SIGCONT)
+    until(lambda: all(state(p) != "T" for p in parts))
+    c.end()
 
 
 def test_command_in_another_group(program):
