@@ -375,6 +375,7 @@ def test_file_is_replaced(tmp_path):
     path = tmp_path / "t.jsonl"
     shutil.copy(TOKENS, path)
     with Server(path, MEMORY) as s:
+        s.text("section", name="memory", file=MEMORY)
         path.unlink()
         os.mkfifo(path)
         for tool, args in ("summary", {}), ("events", {"file": str(path)}), ("section", {"name": "kernels.list", "file": str(path)}):
