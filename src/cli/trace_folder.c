@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "opts_priv.h"
+#include "util/log.h"
 
 static int is_trace(const struct dirent *d)
 {
@@ -35,6 +36,7 @@ static void add_folder(struct strv *to, const char *path)
 {
 	struct dirent **names;
 	int cnt = scandir(path, &names, is_trace, alphasort);
+	struct stat st;
 	char *file;
 
 	if (cnt < 0)
@@ -50,7 +52,13 @@ static void add_folder(struct strv *to, const char *path)
 	for (int i = 0; i < cnt; i++) {
 		if (asprintf(&file, "%s/%s", path, names[i]->d_name) < 0)
 			opts__die("out of memory: close other programs");
-		strv_add(to, file);
+		/* A FIFO would be waited for. */
+		if (!stat(file, &st) && !S_ISREG(st.st_mode)) {
+			warn("report: %s is not a regular file: it is left out", file);
+			free(file);
+		} else {
+			strv_add(to, file);
+		}
 		free(names[i]);
 	}
 	free(names);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "util/memlimit.h"
 
@@ -86,16 +87,33 @@ void traces__tick(struct traces *t)
 	reader__stop(t->reading);
 }
 
+/* A FIFO in its place would be waited for. */
+static bool is_regular(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) || S_ISREG(st.st_mode);
+}
+
 int traces__read(struct traces *t, int file, const struct reader_ops *ops, void *ctx,
 		 struct reader **reader, struct saved_file *files, struct answer *a)
 {
 	const char *const *paths = t->o->files + (file < 0 ? 0 : file);
+	unsigned cnt = file < 0 ? t->o->file_cnt : 1;
 	int ret = -ENOMEM;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		if (is_regular(paths[i]))
+			continue;
+		*reader = NULL;
+		answer__fail(a, "%s is no longer a regular file", paths[i]);
+		return -EINVAL;
+	}
 
 	t->reading = *reader = reader__new(ops, ctx);
 	t->is_stopped = false;
 	if (t->reading)
-		ret = reader__files(t->reading, paths, file < 0 ? t->o->file_cnt : 1, files);
+		ret = reader__files(t->reading, paths, cnt, files);
 	if (ret && !t->is_stopped)
 		answer__fail(a,
 			     ret == -ENOMEM ? "out of memory: close other programs"

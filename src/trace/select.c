@@ -81,6 +81,26 @@ static void learn(struct session *s)
 	target_libs__clear(&list);
 }
 
+/* What begins and ends a capture range must be recorded. */
+static int check_capture(const struct session *s)
+{
+	static const char *const names[] = {"cuProfilerStart", "cuProfilerStop"};
+
+	for (unsigned i = 0; s->o->capture == CAPTURE_PROFILER && i < 2; i++) {
+		int id = fnset__find(s->t.fns, names[i]);
+
+		if (id >= 0 && fnset__wanted(s->t.fns, id) &&
+		    !fnset__is_marked(s->t.fns, FNSET_COUNT, id) &&
+		    !fnset__is_marked(s->t.fns, FNSET_NO_RETURN, id))
+			continue;
+		err("--capture-range=cudaProfilerApi needs the calls of %s: leave it out of -e '!...', "
+		    "--count and --entry-only",
+		    names[i]);
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
 int session__select(struct session *s)
 {
 	struct bad_expr wrong;
@@ -91,11 +111,11 @@ int session__select(struct session *s)
 	if (s->o->torch)
 		fnset__add(s->t.fns, API_TORCH);
 	if (!choose(s, &wrong))
-		return 0;
+		return check_capture(s);
 	/* It may name functions that only this machine's libraries have. */
 	learn(s);
 	if (!choose(s, &wrong))
-		return 0;
+		return check_capture(s);
 	err("%s: %s", wrong.option, wrong.why);
 	return EXIT_USAGE;
 }

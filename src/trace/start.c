@@ -252,7 +252,8 @@ static int watch_waits(struct session *s)
 	const struct waits_opts opts = {
 		.tracer = &s->t,
 		.after_ns = o->hang_after_ns,
-		.filtered = o->select.cnt || o->count.cnt || o->min_duration_ns || o->max_overhead,
+		.filtered = o->select.cnt || o->count.cnt || o->min_duration_ns ||
+			    o->max_overhead || o->capture || o->start_after_ns,
 		.fn = session__event,
 		.ctx = s,
 	};

@@ -6,7 +6,7 @@ import json
 import pytest
 from helpers.jsonl import Trace
 from helpers.live import compiled
-from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, TESTS, Ran, needs_tracing
+from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, TESTS, Ran, cudatrace, needs_tracing
 
 ENV = {"LD_LIBRARY_PATH": FAKE}
 HOW = ["inject", "uprobe"]
@@ -64,6 +64,13 @@ def test_profiler(tmp_path, program, probe, words, options):
     want = parts_of(words, ["start"], ["stop"])
     assert p.numbers == want and not p.ran.err
     assert p.outside >= len([x for x in words.split() if x.isdigit()]) - len(want)
+
+
+@pytest.mark.parametrize("options", [["-e", "!cuProfilerStart"], ["--count", "all"], ["--count", "cuProfiler*"], ["--entry-only", "cuProfilerStop"]], ids=" ".join)
+def test_profiler_left_out(tmp_path, options):
+    """The trace would be empty."""
+    ran = cudatrace("--capture-range=cudaProfilerApi", *options, "--jsonl", tmp_path / "t.jsonl", "--", "true")
+    assert ran.status == 2 and "needs the calls of cuProfilerSt" in ran.err and not (tmp_path / "t.jsonl").exists(), ran
 
 
 NVTX = {

@@ -265,6 +265,9 @@ def test_folder(tmp_path):
     paths = Fleet(ranks=2, machines=2, steps=20).write(tmp_path / "job")
     (tmp_path / "job" / "notes.txt").write_text("not a trace")
     assert report(tmp_path / "job") == report(*sorted(paths))
+    os.mkfifo(tmp_path / "job" / "a.jsonl")
+    ran = subprocess.run([os.environ["CUDATRACE"], "report", "--json", tmp_path / "job"], check=False, capture_output=True, timeout=50)
+    assert ran.returncode == 0 and b"a.jsonl is not a regular file: it is left out" in ran.stderr
     ran = subprocess.run([os.environ["CUDATRACE"], "report", tmp_path / "empty"], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert ran.returncode == 2 and b"has no traces (*.jsonl, *.jsonl.gz, *.jsonl.zst)" in ran.stderr
 

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -367,6 +368,20 @@ def test_answers_do_not_depend_on_others():
     with Server(TOKENS, MEMORY) as s:
         assert [s.text(tool, **args) for tool, args in calls] == alone
         assert [s.text(tool, **args) for tool, args in calls[::-1]] == alone[::-1]
+
+
+def test_file_is_replaced(tmp_path):
+    """By a FIFO, which nobody writes: the answer is an error, and the server goes on."""
+    path = tmp_path / "t.jsonl"
+    shutil.copy(TOKENS, path)
+    with Server(path, MEMORY) as s:
+        s.text("section", name="memory", file=MEMORY)
+        path.unlink()
+        os.mkfifo(path)
+        for tool, args in ("summary", {}), ("events", {"file": str(path)}), ("section", {"name": "kernels.list", "file": str(path)}):
+            with pytest.raises(Failed, match="is no longer a regular file"):
+                s.text(tool, **args)
+        assert s.text("section", name="memory", file=MEMORY)
 
 
 def test_summary(tokens):

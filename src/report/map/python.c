@@ -10,7 +10,8 @@
  *
  * The first two are certainly new calls of the function. The third is a new call or a round of a
  * loop in it. Lines do not show which, and both begin the same work again. One case is not
- * detected: two consecutive calls from one line that each have one line with calls are one pass.
+ * detected: two consecutive calls from one line count as one pass if each has calls in one line
+ * only.
  * Passes are numbered within one pass of the caller. A function that goes back to an earlier line
  * after a wait for the GPU begins a round of an iterating loop. Its callees are counted anew, and
  * it begins no pass.
