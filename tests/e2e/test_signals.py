@@ -184,7 +184,8 @@ def test_value(program, init):
 @pytest.mark.parametrize("init", [False, True], ids=["", "init"])
 def test_status(program, status, how, init):
     """A command without handlers must end by the signal sent to the tracer."""
-    c = Command(program, init=init, command=["sh", "-c", 'ulimit -c 0; echo ready >"$0"; exec sleep 60', "LOG"] if how != "exit" else ["sh", "-c", "exit 7"])
+    c = Command(program, init=init, command=["sh", "-c", 'ulimit -c 0; echo ready >"$0"; exec sleep 60', "LOG"] if how != "exit" else ["sh", "-c", "exit 7"],
+                cwd=os.environ["TMP"])
     if how == "exit":
         assert c.status() == 7
         return
@@ -435,7 +436,8 @@ def test_daemon(tmp_path):
         assert d.p.wait(60) == 0, d.log.read_text()
 
 
-ORPHANS = 'for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 & ) ; done; sleep 0.5; grep -sl "^State:.Z" /proc/[0-9]*/status | wc -l >"$0"; exec "$@"'
+ORPHANS = 'for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 & ) ; done; for i in $(seq 50); do sleep 0.1; n=$(grep -sl "^State:.Z" /proc/[0-9]*/status | wc -l); ' \
+          '[ $i -gt 4 ] && [ $n = 0 ] && break; done; echo $n >"$0"; exec "$@"'
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
