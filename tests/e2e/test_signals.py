@@ -184,8 +184,8 @@ def test_value(program, init):
 @pytest.mark.parametrize("init", [False, True], ids=["", "init"])
 def test_status(program, status, how, init):
     """A command without handlers must end by the signal sent to the tracer."""
-    c = Command(program, init=init, command=["sh", "-c", 'ulimit -c 0; echo ready >"$0"; exec sleep 60', "LOG"] if how != "exit" else ["sh", "-c", "exit 7"],
-                cwd=os.environ["TMP"])
+    c = Command(program, init=init, command=["sh", "-c", 'ulimit -c 0; echo ready >"$0"; exec sleep 60', "log"] if how != "exit" else ["sh", "-c", "exit 7"],
+                cwd=tempfile.mkdtemp(dir=os.environ["TMP"]))
     if how == "exit":
         assert c.status() == 7
         return
