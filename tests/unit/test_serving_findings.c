@@ -21,6 +21,22 @@ static void test_host_bound(void **state)
 	assert_int_equal(lost("graphs-not-used"), -1);
 }
 
+/* Only of steps between these times, so that a gain is not larger than the steady state. */
+static void test_idle_between_times(void **state)
+{
+	const struct findings *x = r->an[AN_FINDINGS];
+	const struct step *steps;
+
+	step(30, 3, 1000);
+	decode(10, 3, 1000);
+	finish();
+	steps = serving_main(serving())->steps;
+	assert_int_equal(serving_decode_idle(r, 0, UINT64_MAX), lost("decode-host-bound"));
+	assert_int_equal(serving_decode_idle(r, steps[3].begin_ns, steps[6].end_ns),
+			 4 * STEP_NS + 3 * 1000);
+	assert_true(finding_steady_ns(found("decode-host-bound")) <= x->run_ns);
+}
+
 /* So many launches that it is launch-bound, too: reported once. */
 static void test_said_once(void **state)
 {
@@ -190,11 +206,13 @@ static void test_padded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_host_bound),  T(test_said_once),	    T(test_waits_for_gpu),
-		T(test_measured),    T(test_measured_busy), T(test_blocks),
-		T(test_blocks_not),  T(test_cache),	    T(test_cache_small),
-		T(test_cache_fixed), T(test_graphs_unused), T(test_graphs_used),
-		T(test_padded),
+		T(test_host_bound),  T(test_idle_between_times),
+		T(test_said_once),   T(test_waits_for_gpu),
+		T(test_measured),    T(test_measured_busy),
+		T(test_blocks),	     T(test_blocks_not),
+		T(test_cache),	     T(test_cache_small),
+		T(test_cache_fixed), T(test_graphs_unused),
+		T(test_graphs_used), T(test_padded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

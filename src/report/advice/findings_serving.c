@@ -35,7 +35,7 @@ bool decode_host(const struct findings *f, struct finding *x)
 	if (gpu >= all || gpu * 10 >= all * (s.has_gpu_times ? 8 : 1))
 		return false;
 	x->lost_ns = all - gpu;
-	x->steady = 1;
+	x->steady = ratio_of(serving_decode_idle(f->r, f->run_from_ns, f->run_to_ns), x->lost_ns);
 	x->at_ns = s.first_ns;
 	if (!s.has_gpu_times)
 		x->confidence = 0.5;

@@ -36,4 +36,8 @@ struct serving_result {
 /* All zero if the analysis did not run. */
 void serving_result(const struct report *r, struct serving_result *res);
 
+/* Time from decode step to decode step between these times in which the GPU was idle; without GPU
+ * times, in which the host did not wait for it. */
+uint64_t serving_decode_idle(const struct report *r, uint64_t from_ns, uint64_t to_ns);
+
 #endif /* REPORT_SERVING_SERVING_H */

@@ -103,6 +103,28 @@ static void sum_between(struct serving *s, const struct serving_thread *t, uint6
 	s->between_p95_ns = sorted_percentile(v, n, 0.95);
 }
 
+uint64_t serving_decode_idle(const struct report *r, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct serving *s = r->an[AN_SERVING];
+	const struct serving_thread *t = s ? serving_main(s) : NULL;
+	uint64_t all = 0, busy = 0;
+
+	for (unsigned i = 0; t && i < t->cnt; i++) {
+		const struct step *x = &t->steps[i];
+
+		if (x->begin_ns < from_ns || x->end_ns > to_ns)
+			continue;
+		if (is_usual_decode(x)) {
+			all += step_ns(x);
+			busy += s->res.has_gpu_times ? x->gpu_ns : x->sync_ns;
+		}
+		if (i && x[-1].end_ns >= from_ns && is_usual_decode(&x[-1]) &&
+		    !serving_is_pause(s, x))
+			all += x->between_ns;
+	}
+	return all > busy ? all - busy : 0;
+}
+
 static void sum_batches(struct serving *s, const struct serving_thread *t, uint64_t *v)
 {
 	uint64_t level = 0;
