@@ -7,6 +7,7 @@
 NVIDIA's kernel modules. Fetching and booting a kernel and building its modules take more processor time than any suite of make check,
 which tests only the running kernel."""
 import collections
+import json
 import platform
 import re
 
@@ -140,10 +141,16 @@ cudatrace -q --kernel --kernel-probe=kprobe -e cuInit --jsonl kprobe.jsonl -- dr
 """)
 def test_many(r):
     """The default mechanism must lose nothing with eight threads at full speed, and with 24 in the driver at once. What is lost must be
-    counted. (On preemptible kernels, fentry and tracepoint miss calls of others while a program of ours is interrupted; kprobe has ten
-    return probes per function here.)"""
-    as_made(r, "fast")
-    as_made(r, "wait")
+    counted. (On preemptible kernels, programs miss calls of others while a program of ours is interrupted, kprobe.multi only on a very busy
+    machine; kprobe has ten return probes per function here.)"""
+    for name in "fast", "wait":
+        t = r.trace(f"{name}.jsonl")
+        if r.kernel == "newest" and t.end["drops"]["driver"]:
+            made = sum(json.loads(line).get("_repeat", 1) for line in r.text(f"{name}.exp").splitlines())
+            assert made - t.end["drops"]["driver"] <= kernel_events(t) <= made
+            assert "the trace is incomplete" in r.text(f"{name}.err")
+        else:
+            as_made(r, name)
     t = r.trace("kprobe.jsonl")
     assert kernel_events(t) >= 58 and kernel_events(t) + t.end["drops"]["driver"] == 72 and t.end["drops"]["driver"] > 0
 
