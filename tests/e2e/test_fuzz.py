@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# takes: 330
+# takes: 250
 # timeout: 2400
 # long
 # cpus: 2
@@ -29,7 +29,7 @@ def programs():
 @pytest.fixture(scope="module")
 def results(programs):
     """The line about each target."""
-    said = Ran([TESTS + "/fuzz/run.sh"], timeout=1200, env={"FUZZ_SECONDS": os.environ.get("FUZZ_SECONDS", "10")}).out
+    said = Ran([TESTS + "/fuzz/run.sh"], timeout=1200, env={"FUZZ_SECONDS": os.environ.get("FUZZ_SECONDS", "6")}).out
     return {name: (word, rest) for word, name, rest in re.findall(r"^(ok|not ok) fuzz (\w+)(.*)", said, re.M)}
 
 
