@@ -338,6 +338,23 @@ static void test_oom_retried(void **state)
 	assert_int_equal(failures()->cnt, 0);
 }
 
+/* A larger cache is a wish. */
+static void test_oom_without_it(void **state)
+{
+	struct trace_event ev;
+
+	start();
+	alloc("cuMemAlloc_v2", 0x7f0000000000, 64 * MIB);
+	ev = begin("cuMemAlloc_v2");
+	ev.has = HAS_SIZE;
+	ev.size = 128 * MIB;
+	ev.result = CUDA_ERROR_OUT_OF_MEMORY;
+	ev.is_error = true;
+	send(&ev);
+	launch("k", 0x10);
+	finds_no("out-of-memory");
+}
+
 static void exhaust(uint64_t size)
 {
 	struct trace_event ev = begin("cuMemAlloc_v2");
@@ -410,31 +427,19 @@ static void test_healthy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_freed),
-		TEST(test_past_end),
-		TEST(test_far_past_end),
-		TEST(test_null),
-		TEST(test_no_access),
-		TEST(test_never_mapped),
-		TEST(test_late_xid),
-		TEST(test_xid_of_others),
-		TEST(test_xid_of_hardware),
-		TEST(test_xid_alone),
-		TEST(test_xid_messages),
-		TEST(test_hang),
-		TEST(test_hang_of_one),
-		TEST(test_hang_of_event),
-		TEST(test_hang_of_value),
-		TEST(test_no_hang),
-		TEST(test_out_of_memory),
-		TEST(test_finding),
-		TEST(test_healthy),
-		TEST(test_oom_retried),
-		TEST(test_oom_after_retried),
-		TEST(test_oom_of_larger),
-		TEST(test_hang_of_many_streams),
-		TEST(test_hang_behind_one),
-		TEST(test_hang_of_chain),
+		TEST(test_freed),	    TEST(test_past_end),
+		TEST(test_far_past_end),    TEST(test_null),
+		TEST(test_no_access),	    TEST(test_never_mapped),
+		TEST(test_late_xid),	    TEST(test_xid_of_others),
+		TEST(test_xid_of_hardware), TEST(test_xid_alone),
+		TEST(test_xid_messages),    TEST(test_hang),
+		TEST(test_hang_of_one),	    TEST(test_hang_of_event),
+		TEST(test_hang_of_value),   TEST(test_no_hang),
+		TEST(test_out_of_memory),   TEST(test_finding),
+		TEST(test_healthy),	    TEST(test_oom_retried),
+		TEST(test_oom_without_it),  TEST(test_oom_after_retried),
+		TEST(test_oom_of_larger),   TEST(test_hang_of_many_streams),
+		TEST(test_hang_behind_one), TEST(test_hang_of_chain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,7 +202,7 @@ bool failure_first_oom(const struct report *r, struct failure_oom *res)
 	const struct failure *f = r->an[AN_FAILURE];
 	const struct fail_case *c = f->cases;
 
-	while (c < f->cases + f->cnt && c->kind != CASE_OOM)
+	while (c < f->cases + f->cnt && (c->kind != CASE_OOM || c->went_on))
 		c++;
 	if (c == f->cases + f->cnt)
 		return false;

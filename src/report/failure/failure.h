@@ -22,7 +22,8 @@ struct failure_oom {
 	uint64_t requested;	       /* bytes; 0: unknown */
 	uint64_t held_bytes, held_cnt; /* blocks of the process */
 };
-/* Returns false if there is none, or if the process got such a block later. Valid after the
+/* Returns false if there is none, or if the process got such a block later, or
+ * its thread launched kernels without it. Valid after the
  * finish. */
 bool failure_first_oom(const struct report *r, struct failure_oom *res);
 /* A wait that has not returned, and the work that it waits for. */

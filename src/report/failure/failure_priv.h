@@ -119,6 +119,7 @@ struct fail_case {
 	uint64_t requested, held, held_cnt;
 	uint64_t largest; /* request that failed */
 	bool recovered;	  /* the process got a block of this size later */
+	bool went_on;	  /* its thread launched later */
 	int device;
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;

@@ -118,6 +118,7 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 	c = case_of(f, ev->pid);
 	if (c && !c->recovered) {
 		c->cnt++;
+		c->went_on = false;
 		c->largest = size > c->largest ? size : c->largest;
 		return;
 	}
@@ -138,19 +139,22 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 		list_others(f, c);
 }
 
-/* Allocators free what they cache and try again. */
+/* Allocators free what they cache and try again. Other programs do without the memory. */
 void oom_retried(struct failure *f, const struct trace_event *ev)
 {
 	enum block_kind kind;
+	bool makes;
 
-	if (!f->cnt || ev->is_error || !(ev->has & HAS_SIZE) || call_makes(ev, &kind) <= 0)
+	if (!f->cnt || ev->is_error)
 		return;
+	makes = (ev->has & HAS_SIZE) && call_makes(ev, &kind) > 0;
 	for (unsigned i = 0; i < f->cnt; i++) {
 		struct fail_case *c = &f->cases[i];
 
-		if (c->kind == CASE_OOM && c->pid == ev->pid && c->largest &&
-		    ev->size >= c->largest)
-			c->recovered = true;
+		if (c->kind != CASE_OOM || c->pid != ev->pid)
+			continue;
+		c->went_on |= c->tid == ev->tid && call_launches_any(ev);
+		c->recovered |= makes && c->largest && ev->size >= c->largest;
 	}
 }
 
