@@ -343,6 +343,8 @@ def test_corpus(path):
                 assert f"{all_of} lines" in text, (lost, all_of)
         at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
         assert at == sorted(at) and len(at) >= 3
+        # The five do not contain what gains nothing.
+        assert not re.search(r"gains at most .*\s0\.0\s%\s+of", text), text
     advice = {x["id"]: x["advice"] for x in r["findings"]}
     # A program that replays graphs must not be advised to capture one.
     assert ("Capture the iteration" in advice.get("launch-bound", "")) == (name in ("gpt2-eager", "train", "convolutions", "ranks-2", "ranks-4", "dropped"))
