@@ -312,6 +312,7 @@ static const struct {
 	{"-p", "--pid: PID[,PID...] is missing"},
 	{"--start-at noon", "--start-at 'noon': not a time in UTC"},
 	{"--start-at 2026-01-31T12:00:00", "--start-at '2026-01-31T12:00:00': not a time in UTC"},
+	{"--start-at @9999999999999", "--start-at '@9999999999999': not a time in UTC"},
 	{"--start-at @x", "--start-at '@x': not a time in UTC"},
 	{"--start-every 0", "--start-every 0: must be above 0"},
 	{"--start-every x", "--start-every 'x': not a number above 0"},
