@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "capture_range.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/event.h"
@@ -18,19 +19,55 @@ static void open_part(struct capture_range *c, uint64_t ns)
 
 static void close_part(struct capture_range *c, uint64_t ns)
 {
-	/* A stop without a start is ignored, as by the driver. */
 	if (c->open_cnt && !--c->open_cnt)
 		c->parts[(c->cnt - 1) % CAPTURE_PARTS].to_ns = ns;
 }
 
+/* A start while profiling is on, and a stop while it is off, have no effect (cudaProfiler.h of CUDA
+ * 13.0). */
+static void profiler_start(struct capture_range *c, uint32_t pid, uint64_t ns)
+{
+	uint32_t *pids;
+
+	for (unsigned i = 0; i < c->open_cnt; i++)
+		if (c->pids[i] == pid)
+			return;
+	pids = reallocarray(c->pids, c->open_cnt + 1, sizeof(*pids));
+	if (!pids)
+		return;
+	c->pids = pids;
+	pids[c->open_cnt] = pid;
+	open_part(c, ns);
+}
+
+static void profiler_stop(struct capture_range *c, uint32_t pid, uint64_t ns)
+{
+	for (unsigned i = 0; i < c->open_cnt; i++) {
+		if (c->pids[i] != pid)
+			continue;
+		c->pids[i] = c->pids[c->open_cnt - 1];
+		close_part(c, ns);
+		return;
+	}
+}
+
 void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 {
-	if (c->kind != CAPTURE_PROFILER || ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
+	if (c->kind != CAPTURE_PROFILER)
+		return;
+	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+		profiler_stop(c, ev->pid, ev->end_ns);
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
 		return;
 	if (!strcmp(ev->fn->name, "cuProfilerStart"))
-		open_part(c, ev->start_ns);
+		profiler_start(c, ev->pid, ev->start_ns);
 	else if (!strcmp(ev->fn->name, "cuProfilerStop"))
-		close_part(c, ev->end_ns);
+		profiler_stop(c, ev->pid, ev->end_ns);
+}
+
+void capture_range__free(struct capture_range *c)
+{
+	free(c->pids);
 }
 
 void capture_range__nvtx(struct capture_range *c, const char *text, uint64_t ns, bool begins)

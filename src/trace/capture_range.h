@@ -24,7 +24,8 @@ struct capture_range {
 	enum capture_kind kind;
 	const char *name;  /* CAPTURE_NVTX */
 	uint64_t start_ns; /* --start-after; 0: from the start */
-	unsigned open_cnt; /* starts without a stop */
+	unsigned open_cnt; /* ranges, or processes with pids, that are open */
+	uint32_t *pids;	   /* CAPTURE_PROFILER: in which it is on; open_cnt of them */
 	unsigned cnt;	   /* parts so far */
 	struct {
 		uint64_t from_ns, to_ns; /* to_ns: UINT64_MAX while open */
@@ -37,5 +38,6 @@ void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 void capture_range__nvtx(struct capture_range *c, const char *text, uint64_t ns, bool begins);
 /* Returns whether the event belongs to the trace. */
 bool capture_range__has(const struct capture_range *c, const struct trace_event *ev);
+void capture_range__free(struct capture_range *c);
 
 #endif /* TRACE_CAPTURE_RANGE_H */

@@ -36,6 +36,12 @@ static int setup(void **state)
 	return 0;
 }
 
+static int teardown(void **state)
+{
+	capture_range__free(&c);
+	return 0;
+}
+
 static void test_parts(void **state)
 {
 	assert_false(has_launch());
@@ -59,11 +65,32 @@ static void test_errors(void **state)
 	assert_false(has_launch());
 }
 
+/* Each process has its own switch; it ends with the process. */
+static void test_processes(void **state)
+{
+	struct trace_event ev = {.kind = EVENT_PROCESS, .op = "exit"};
+
+	call("cuProfilerStart", false);
+	call("cuProfilerStart", false);
+	f.pid = 2;
+	call("cuProfilerStop", false);
+	assert_true(has_launch());
+	call("cuProfilerStart", false);
+	f.pid = 1;
+	call("cuProfilerStop", false);
+	assert_true(has_launch());
+	ev.pid = 2;
+	ev.end_ns = f.now_ns;
+	capture_range__event(&c, &ev);
+	assert_false(has_launch());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_parts, setup),
-		cmocka_unit_test_setup(test_errors, setup),
+		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
