@@ -36,17 +36,17 @@ struct gemm_call {
 	bool timed;   /* its operations are in its row's timed_flops */
 };
 
-/* An execution that waits for the call with that key. */
 struct gemm_early {
-	uint64_t key;
 	struct trace_event ev;
 	struct device device;
 };
 
 struct gemms {
 	struct report *r;
-	struct gemm_early *early; /* the oldest first */
-	unsigned early_cnt;
+	/* Executions that wait for the calls with these keys; 0: none. */
+	uint64_t early_keys[EARLY_MAX];
+	struct gemm_early *early;
+	unsigned early_cnt, early_next; /* early_next: the oldest, which the next one replaces */
 	struct keys keys;
 	struct gemm_row *rows;
 	unsigned cap;
@@ -129,7 +129,7 @@ static void on_call(struct gemms *s, const struct trace_event *ev)
 	}
 	if (i != NONE || ev->parent_id || s->early_cnt)
 		remember(s, ev, i);
-	if (s->early_cnt)
+	if (s->early_cnt && call_key(ev, ev->id))
 		on_early(s, call_key(ev, ev->id));
 	s->unknown_cnt += ev->fn->op == OP_EXECUTE && call_was_made(ev) && !ev->is_error &&
 			  !strcmp(ev->op, api_op_name(OP_EXECUTE));
@@ -165,10 +165,10 @@ static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key
 		s->early = calloc(EARLY_MAX, sizeof(*s->early));
 	if (!s->early)
 		return;
-	if (s->early_cnt == EARLY_MAX)
-		memmove(s->early, s->early + 1, --s->early_cnt * sizeof(*e));
-	e = &s->early[s->early_cnt++];
-	e->key = key;
+	e = &s->early[s->early_next];
+	s->early_cnt += !s->early_keys[s->early_next];
+	s->early_keys[s->early_next] = key;
+	s->early_next = (s->early_next + 1) % EARLY_MAX;
 	e->ev = *ev;
 	if (ev->device)
 		e->device = *ev->device;
@@ -204,14 +204,17 @@ static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 /* Assigns executions that waited for the call with that key, which has returned. */
 static void on_early(struct gemms *s, uint64_t key)
 {
-	for (unsigned i = 0; i < s->early_cnt;) {
-		struct gemm_early e = s->early[i];
+	unsigned oldest = s->early_next;
 
-		if (e.key != key) {
-			i++;
+	for (unsigned n = 0; n < EARLY_MAX && s->early_cnt; n++) {
+		unsigned i = (oldest + n) % EARLY_MAX;
+		struct gemm_early e;
+
+		if (s->early_keys[i] != key)
 			continue;
-		}
-		memmove(s->early + i, s->early + i + 1, (--s->early_cnt - i) * sizeof(e));
+		s->early_keys[i] = 0;
+		s->early_cnt--;
+		e = s->early[i];
 		if (e.ev.device)
 			e.ev.device = &e.device;
 		on_gpu(s, &e.ev, key);
