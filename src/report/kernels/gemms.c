@@ -18,7 +18,8 @@
 #define NONE	 UINT32_MAX
 #define IN_MAX	 8
 /* Executions that arrived before their launch's enclosing call returned. */
-#define EARLY_MAX 512
+#define EARLY_MAX    512
+#define EARLY_HASHES 4096
 
 struct gemm_row {
 	const char *name, *op;
@@ -46,7 +47,9 @@ struct gemms {
 	/* Executions that wait for the calls with these keys; 0: none. */
 	uint64_t early_keys[EARLY_MAX];
 	struct gemm_early *early;
-	unsigned early_cnt, early_next; /* early_next: the oldest, which the next one replaces */
+	unsigned early_cnt,
+		early_next; /* early_next: for the next one, if it is free or all are in use */
+	uint16_t early_of[EARLY_HASHES]; /* their number by hash of the key: most calls have none */
 	struct keys keys;
 	struct gemm_row *rows;
 	unsigned cap;
@@ -157,6 +160,15 @@ static void add_execution(struct gemm_row *row, const struct trace_event *ev)
 	row->gpu_ns += event_duration_ns(ev);
 }
 
+static void forget_early(struct gemms *s, unsigned i)
+{
+	if (!s->early_keys[i])
+		return;
+	s->early_of[s->early_keys[i] % EARLY_HASHES]--;
+	s->early_keys[i] = 0;
+	s->early_cnt--;
+}
+
 static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key)
 {
 	struct gemm_early *e;
@@ -165,9 +177,13 @@ static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key
 		s->early = calloc(EARLY_MAX, sizeof(*s->early));
 	if (!s->early)
 		return;
+	while (s->early_cnt < EARLY_MAX && s->early_keys[s->early_next])
+		s->early_next = (s->early_next + 1) % EARLY_MAX;
 	e = &s->early[s->early_next];
-	s->early_cnt += !s->early_keys[s->early_next];
+	forget_early(s, s->early_next);
 	s->early_keys[s->early_next] = key;
+	s->early_of[key % EARLY_HASHES]++;
+	s->early_cnt++;
 	s->early_next = (s->early_next + 1) % EARLY_MAX;
 	e->ev = *ev;
 	if (ev->device)
@@ -204,16 +220,12 @@ static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 /* Assigns executions that waited for the call with that key, which has returned. */
 static void on_early(struct gemms *s, uint64_t key)
 {
-	unsigned oldest = s->early_next;
-
-	for (unsigned n = 0; n < EARLY_MAX && s->early_cnt; n++) {
-		unsigned i = (oldest + n) % EARLY_MAX;
+	for (unsigned i = 0; i < EARLY_MAX && s->early_of[key % EARLY_HASHES]; i++) {
 		struct gemm_early e;
 
 		if (s->early_keys[i] != key)
 			continue;
-		s->early_keys[i] = 0;
-		s->early_cnt--;
+		forget_early(s, i);
 		e = s->early[i];
 		if (e.ev.device)
 			e.ev.device = &e.device;
