@@ -158,7 +158,7 @@ static void add(struct diff *d, const char *name, unsigned flags, struct value a
 
 #define WHOLE_MAX 64
 
-/* Values of one trace that its report has. */
+/* Values from the report of one trace. */
 struct values {
 	struct section_value of[WHOLE_MAX];
 	unsigned cnt;
