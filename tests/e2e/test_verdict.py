@@ -318,6 +318,16 @@ def test_exits(tmp_path, line, want):
     assert [want in x for x in texts] == [True] * bool(want)
 
 
+@pytest.mark.parametrize("status,listed", [(1, False), (-9, True)])
+def test_exit_of_a_helper(tmp_path, status, listed):
+    """A shell that ends with 1 is an answer, not a failure."""
+    p = Program()
+    p.steps([*L, ("sync", 960)])
+    how = {"exit_code": status} if status > 0 else {"signal": -status}
+    p.lines.append({"ts": p.now / 1e3, "type": "process", "op": "exit", "name": "exit", "pid": 999, "tid": 999, "comm": "bash", **how})
+    assert [x["kind"] for x in report(p.write(tmp_path / "t.jsonl"))["failures"]] == ["exit"] * listed
+
+
 # The bottleneck of each program of the corpus, known from its log.
 LIMITS = {"gpt2-eager": "host", "train": "host", "convolutions": "host", "gpt2-graph": "start-up", "gpt2-graph-nodes": "start-up", "graph-loop": "gpu", "copies-beside": "gpu",
           "vllm-graphs": "start-up", "vllm-nodes": "start-up", "ranks-2": "host", "ranks-4": "collectives", "endless": "waits", "dropped": "not-known", "full-disk": "not-known"}
