@@ -434,12 +434,17 @@ def test_sections():
     for name in names():
         assert name in r or name in ("ranges", "operators", "allocator", "gemms", "gpu_stats", "serving"), name
         text = short(GOLDEN, f"--section={name}")
-        assert name == "map" or text in full
+        assert name == "map" or text in full or "nothing in this trace" in text
         assert set(report(GOLDEN, f"--section={name}")) - {"report", "complete", "lost", "chosen", "files", "traces", "rejected"} <= {name}
     both = short(GOLDEN, "--section=kernels,verdict")
     assert both == short(GOLDEN, "--section=verdict", "--section=kernels") and "\nKernels" in both and "\nVerdict" in both and "\nAnswers" not in both
     assert short(GOLDEN, "--section=map") == short(GOLDEN, "--map") and "\nKernels" not in short(GOLDEN, "--map")
     assert short(GOLDEN, "--serving").count("\n\n") <= 2 and "\nKernels" not in short(GOLDEN, "--serving")
+
+
+def test_empty_section():
+    assert short(GOLDEN, "--section=operators").endswith("operators: nothing in this trace: PyTorch operators (--torch)\n")
+    assert "nothing in this trace" not in short(GOLDEN, "--full")
 
 
 @pytest.mark.parametrize("args,says", [
