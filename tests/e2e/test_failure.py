@@ -263,7 +263,8 @@ def test_program_went_on(tmp_path):
     p.launch("k()")
     path = p.write(tmp_path / "t.jsonl")
     assert [x["kind"] for x in report(path)["failure"]] == ["out-of-memory"]
-    assert "Cause of failure" not in cudatrace("report", "-q", path).out and "Cause of failure" in cudatrace("report", "-q", "--section=failure", path).out
+    assert "Cause of failure" not in cudatrace("report", "-q", path).out
+    assert "Cause of failure" in cudatrace("report", "-q", "--section=failure", path).out
 
 
 HEALTHY = {
