@@ -90,7 +90,8 @@ static void __attribute__((noreturn)) die_unknown(const char *name, size_t len)
 	for (unsigned i = 0; i < cnt; i++) {
 		unsigned dist = str_distance(name, len, rows[i].name, strlen(rows[i].name));
 
-		if (rows[i].show != HIDDEN && dist < best_dist) {
+		/* Most letters must agree. */
+		if (rows[i].show != HIDDEN && dist < best_dist && 2 * dist < len) {
 			best_dist = dist;
 			best = &rows[i];
 		}

@@ -318,6 +318,16 @@ def test_exits(tmp_path, line, want):
     assert [want in x for x in texts] == [True] * bool(want)
 
 
+@pytest.mark.parametrize("status,listed", [(1, False), (-9, True)])
+def test_exit_of_a_helper(tmp_path, status, listed):
+    """A shell that ends with 1 is an answer, not a failure."""
+    p = Program()
+    p.steps([*L, ("sync", 960)])
+    how = {"exit_code": status} if status > 0 else {"signal": -status}
+    p.lines.append({"ts": p.now / 1e3, "type": "process", "op": "exit", "name": "exit", "pid": 999, "tid": 999, "comm": "bash", **how})
+    assert [x["kind"] for x in report(p.write(tmp_path / "t.jsonl"))["failures"]] == ["exit"] * listed
+
+
 # The bottleneck of each program of the corpus, known from its log.
 LIMITS = {"gpt2-eager": "host", "train": "host", "convolutions": "host", "gpt2-graph": "start-up", "gpt2-graph-nodes": "start-up", "graph-loop": "gpu", "copies-beside": "gpu",
           "vllm-graphs": "start-up", "vllm-nodes": "start-up", "ranks-2": "host", "ranks-4": "collectives", "endless": "waits", "dropped": "not-known", "full-disk": "not-known"}
@@ -426,12 +436,17 @@ def test_sections():
     for name in names():
         assert name in r or name in ("ranges", "operators", "allocator", "gemms", "gpu_stats", "serving"), name
         text = short(GOLDEN, f"--section={name}")
-        assert name == "map" or text in full
+        assert name == "map" or text in full or "nothing in this trace" in text
         assert set(report(GOLDEN, f"--section={name}")) - {"report", "complete", "lost", "chosen", "files", "traces", "rejected"} <= {name}
     both = short(GOLDEN, "--section=kernels,verdict")
     assert both == short(GOLDEN, "--section=verdict", "--section=kernels") and "\nKernels" in both and "\nVerdict" in both and "\nAnswers" not in both
     assert short(GOLDEN, "--section=map") == short(GOLDEN, "--map") and "\nKernels" not in short(GOLDEN, "--map")
     assert short(GOLDEN, "--serving").count("\n\n") <= 2 and "\nKernels" not in short(GOLDEN, "--serving")
+
+
+def test_empty_section():
+    assert short(GOLDEN, "--section=operators").endswith("operators: nothing in this trace: PyTorch operators (--torch)\n")
+    assert "nothing in this trace" not in short(GOLDEN, "--full")
 
 
 @pytest.mark.parametrize("args,says", [

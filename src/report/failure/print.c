@@ -104,11 +104,19 @@ void failure_print_verdicts(const struct report *r, const struct term *term, uns
 {
 	const struct failure *f = r->an[AN_FAILURE];
 
-	if (r->args_redacted || !f->cnt)
+	unsigned cnt = 0;
+
+	/* A program that went on without the memory has not failed. */
+	for (unsigned i = 0; i < f->cnt; i++)
+		cnt += !f->cases[i].went_on;
+	if (r->args_redacted || !cnt)
 		return;
-	term_section(term, "Cause of failure", "%u", f->cnt + f->more);
-	for (unsigned i = 0; i < f->cnt && i < max; i++)
-		term_para(term, "%s", f->cases[i].verdict);
-	if (f->cnt > max)
-		term_para(term, "and %u more (--section=failure)", f->cnt - max);
+	term_section(term, "Cause of failure", "%u", cnt + f->more);
+	for (unsigned i = 0, n = 0; i < f->cnt && n < max; i++)
+		if (!f->cases[i].went_on) {
+			term_para(term, "%s", f->cases[i].verdict);
+			n++;
+		}
+	if (cnt > max)
+		term_para(term, "and %u more (--section=failure)", cnt - max);
 }

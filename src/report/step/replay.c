@@ -4,7 +4,7 @@
  * before it, and takes as long as in the trace, times the change's factor; the time between two
  * intervals is treated in the same way. An execution begins after its launch call and after the
  * executions that it had to wait for, with the delay that it had in the trace. A blocked wait
- * returns when the execution that it waits for has ended. Order, streams and threads stay.
+ * returns when the execution that it waits for has ended. Order, streams and threads stay the same.
  */
 #include "replay_priv.h"
 
