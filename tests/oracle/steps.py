@@ -436,6 +436,7 @@ def in_ranges(m, i):
 LOOP, DONE = "/app/train.py:15 main", "/app/train.py:20 main"
 LOADER = ("/lib/torch/utils/data/_utils/pin_memory.py:98 pin_memory", "/lib/torch/utils/data/dataloader.py:790 _next_data",
           "/lib/torch/utils/data/dataloader.py:730 __next__", "/app/train.py:14 main")
+PINS = ("/lib/torch/utils/data/_utils/pin_memory.py:41 do_one_step", "/lib/threading.py:1012 run")
 OTHER = ("/app/metrics.py:30 Metrics.flush", "/lib/threading.py:1012 run")
 
 
@@ -519,6 +520,14 @@ def thread_works(m, i):
     m.wait(0x100)
 
 
+def pin_thread(m, i):
+    """Batches come late, and a thread of the library pins each."""
+    begin = m.now
+    m.input(4_000_000)
+    m.beside(MAIN + 7, begin + 3_900_000, 20_000, *PINS)
+    computed(m)
+
+
 def thread_always_works(m, i):
     """The same time without a call, but the other thread makes its calls at all times."""
     begin = m.now
@@ -529,6 +538,24 @@ def thread_always_works(m, i):
     m.wait(0x100)
     for at in range(begin + 50_000, m.now, 400_000):
         m.beside(MAIN + 7, at, 20_000, *OTHER)
+
+
+def thread_at_times(m, i):
+    """It makes calls in each fourth of these times."""
+    if i % 4 == 0:
+        thread_works(m, i)
+    else:
+        m.input(4_000_000)
+        m.at(LOOP)
+        launches(m, 10, 60_000)
+        m.at(DONE)
+        m.wait(0x100)
+
+
+def rare(m, i):
+    """A slow batch in two of 24 steps."""
+    m.input(9_000_000 if i in (8, 17) else 60_000)
+    computed(m)
 
 
 def thread_beside(m, i):
@@ -543,15 +570,16 @@ def thread_beside(m, i):
     m.wait(0x100)
 
 
-# The finding, its place, and how many of the steps have this time, as a share; then those without.
+# The finding, its place, what else it names, and how many of the steps have this time, as a share; then those without.
 LOADING = [
-    (loads, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main", 1),
-    (loads_varied, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main", 2 / 3),
-    (pins, "data-loading", "cuEventQuery in dataloader.py:730 __next__, called from train.py:14 main", 1),
-    (stalls, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main", 1 / 4),
-    (thread_works, "other-thread", "cuLaunchKernel in train.py:15 main, after train.py:20 main", 1),
+    (loads, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 1),
+    (loads_varied, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 2 / 3),
+    (pins, "data-loading", "cuEventQuery in pin_memory.py:98 pin_memory, after train.py:20 main.", ": dataloader.py:730 __next__, called from train.py:14 main.", 1),
+    (pin_thread, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", ": pin_memory.py:41 do_one_step.", 1),
+    (stalls, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 1 / 4),
+    (thread_works, "other-thread", "cuLaunchKernel in train.py:15 main, after train.py:20 main.", f"Thread {MAIN + 7} makes", 1),
 ]
-NOT_LOADING = [hidden, handed_over, slow_start, thread_always_works, thread_beside]
+NOT_LOADING = [hidden, handed_over, slow_start, rare, thread_always_works, thread_at_times, thread_beside]
 
 PLANTED = [
     (plans, "plan", "cudnnBackendFinalize", "plans-in-loop"), (instantiated, "build_graph", "cuGraphInstantiateWithFlags", "graphs-in-loop"),

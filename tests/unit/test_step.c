@@ -366,7 +366,9 @@ static void test_gap_in_loader(void **state)
 	for (int i = 0; i < ROUNDS; i++)
 		step_after(2000000, "cuCtxGetDevice", &in_loader);
 	assert_ptr_equal(gaps_of(STEP_GAP_INPUT)->loader, &in_loader.frames[0]);
-	says("data-loading", "in dataloader.py:730 __next__, called from train.py:14 main. That");
+	says("data-loading", "before cuCtxGetDevice in dataloader.py:730 __next__. That");
+	says("data-loading",
+	     "loads data then: dataloader.py:730 __next__, called from train.py:14 main.");
 }
 
 static void test_short_gap(void **state)
@@ -380,7 +382,7 @@ static void test_short_gap(void **state)
 static void test_gap_in_few(void **state)
 {
 	for (int i = 0; i < ROUNDS; i++)
-		step_after(i == 4 || i == 7 ? 20000000 : 0, "cuMemcpyHtoDAsync_v2", &in_loop);
+		step_after(i == 4 || i == 7 ? 2000000 : 0, "cuMemcpyHtoDAsync_v2", &in_loop);
 	assert_int_equal(gaps_of(STEP_GAP_INPUT)->cnt, 0);
 }
 

@@ -51,7 +51,7 @@ struct finding {
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
 	char place[128];	 /* where it is called: step_place() */
-	char other[128];	 /* what another thread does, or empty */
+	char other[128];	 /* another place, or empty */
 	char period[96];	 /* the part of the run that it is about, or empty */
 	bool is_limit;		 /* the verdict is about it */
 	union finding_values v;

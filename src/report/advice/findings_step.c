@@ -51,21 +51,19 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 	return true;
 }
 
-/* "train.py:15 main, after train.py:20 main", or "dataloader.py:701 _next_data, called from
- * train.py:14 main" */
-static void gap_place(const struct step_gap *gap, char *buf, size_t size)
+/* Writes two frames, of which each may be NULL: "train.py:15 main, after train.py:20 main". */
+static void two_frames(const struct stack_frame *first, const char *between,
+		       const struct stack_frame *second, char *buf, size_t size)
 {
-	const struct stack_frame *first = gap->loader ?: gap->after;
-	const struct stack_frame *second = gap->loader ? gap->caller : gap->before;
 	size_t n;
 
 	if (!first)
 		return;
 	step_frame(first, buf, size);
 	n = strlen(buf);
-	if (!second || n + 20 >= size)
+	if (!second || n + strlen(between) + 1 >= size)
 		return;
-	n += sprintf(buf + n, "%s", gap->loader ? ", called from " : ", after ");
+	n += sprintf(buf + n, "%s", between);
 	step_frame(second, buf + n, size - n);
 }
 
@@ -85,7 +83,7 @@ static const struct step_gap *costly_gap(const struct findings *f, enum step_gap
 	x->steady = 1;
 	x->at_ns = gap->begin_ns;
 	x->fn = gap->fn;
-	gap_place(gap, x->place, sizeof(x->place));
+	two_frames(gap->after, ", after ", gap->before, x->place, sizeof(x->place));
 	return gap;
 }
 
@@ -104,6 +102,7 @@ bool data_loading(const struct findings *f, struct finding *x)
 		.after = gap->after_id,
 		.loader = gap->loader != NULL,
 	};
+	two_frames(gap->loader, ", called from ", gap->caller, x->other, sizeof(x->other));
 	if (!gap->loader)
 		x->confidence = 0.6;
 	return true;

@@ -2,8 +2,8 @@
 /*
  * Long times between calls on the critical path: where they are, and what the trace shows of them.
  * A trace has Python frames of calls, not of the time between them. So the calls around such a time
- * show where it is: the program loads data if one of them is made by a library for that, or if the
- * next ones copy data to a GPU; and other threads may make calls meanwhile.
+ * show where it is: the program loads data if one of them, or another thread meanwhile, is in a
+ * library for that, or if the next ones copy data to a GPU.
  */
 #include "step_priv.h"
 
@@ -162,21 +162,22 @@ static bool is_loader(const struct stack_frame *f)
 	return false;
 }
 
-/* Finds the outermost frame of a library that loads data, and the function that called it. */
-static bool find_loader(const struct stack *stack, struct step_gap *to)
+/* Finds the outermost frame of a library that loads data, and the function that called it, unless
+ * they are known. */
+static void find_loader(const struct stack *stack, struct step_gap *to)
 {
-	for (unsigned i = stack ? stack->frame_cnt : 0; i--;) {
+	const struct stack_frame *caller = NULL;
+
+	for (unsigned i = stack ? stack->frame_cnt : 0; i-- && !to->loader;) {
 		const struct stack_frame *f = &stack->frames[i];
 
 		if (f->symbol && is_loader(f)) {
 			to->loader = f;
-			return true;
+			to->caller = caller;
+		} else if (f->python && f->symbol && !map_is_noise(f)) {
+			caller = f;
 		}
-		if (f->python && f->symbol && !map_is_noise(f))
-			to->caller = f;
 	}
-	to->caller = NULL;
-	return false;
 }
 
 static bool has_python(const struct stack *stack)
@@ -240,6 +241,7 @@ static bool find_thread(const struct finder *f, const struct gap *gaps, uint32_t
 		to->tid = g->threads[t].tid;
 		to->call_cnt = x->call_cnt;
 		to->other = step_frame_in(g->calls[x->call].stack);
+		find_loader(g->calls[x->call].stack, to);
 	}
 	return to->call_cnt;
 }
@@ -255,9 +257,9 @@ static void describe(const struct step_graph *g, const struct gap *example, stru
 	to->after_id = after->id;
 	to->after = example->frame;
 	to->fn = after->fn;
-	if (!find_loader(after->stack, to) && before)
-		find_loader(before->stack, to);
+	find_loader(after->stack, to);
 	if (before) {
+		find_loader(before->stack, to);
 		to->before_id = before->id;
 		to->before = step_python_frame(g, seg[-1].call);
 	}
@@ -301,7 +303,7 @@ static void on_place(struct finder *f, const struct gap *gaps, uint32_t cnt)
 		if (differs_by(&gaps[i], x.typical_ns) <= differs_by(example, x.typical_ns))
 			example = &gaps[i];
 	describe(g, example, &x);
-	if (find_thread(f, gaps, cnt, &x))
+	if (find_thread(f, gaps, cnt, &x) && !x.loader)
 		kind = STEP_GAP_THREAD;
 	else if (x.loader || copies_input(g, g->segs[example->seg].call))
 		kind = STEP_GAP_INPUT;

@@ -53,7 +53,7 @@ struct step_gap {
 	const struct stack_frame *before, *after;
 	const struct stack_frame *loader; /* a frame of a library that loads data */
 	const struct stack_frame *caller; /* what called the library */
-	uint32_t tid; /* STEP_GAP_THREAD: the other thread, its calls, and where it made them */
+	uint32_t tid; /* another thread, its calls meanwhile, and where it made them; 0: none */
 	uint64_t call_cnt;
 	const struct stack_frame *other;
 };
