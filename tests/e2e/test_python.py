@@ -282,5 +282,25 @@ def test_report(calls, tmp_path):
     assert report.status == 0 and "Block.forward (python_calls.py:" in report.out
 
 
+@pytest.mark.parametrize("ms", [3, 0])
+def test_data_loading(tmp_path, ms):
+    """The finding about a loader that is slow, and its gain: the time that the program itself measured."""
+    needs_tracing()
+    if not ONE:
+        pytest.skip("no CPython of this version is here")
+    trace = tmp_path / "t.jsonl"
+    ran = cudatrace("-q", "--python", "--gpu-time", "-e", "launch,transfer,sync,context,query", "--jsonl", trace, "--", ONE, TESTS + "/stack/python_loader.py", LIB, ms,
+                    env={"LD_LIBRARY_PATH": f"{FAKE}:{os.path.dirname(FAKE)}/cupti"})
+    assert ran.status == 0, ran
+    report = json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", str(trace)]).out)
+    found = [x for x in report["findings"] if x["id"] in ("data-loading", "other-thread")]
+    if not ms:
+        assert not found
+        return
+    assert report["findings"][0] == found[0] and found[0]["id"] == "data-loading"
+    assert re.search(r"loads data then: dataloader\.py:6 (DataLoader\.)?__next__, called from python_loader\.py:\d+ main\.$", found[0]["text"])
+    assert abs(found[0]["lost_ns"] - int(ran.out)) < 0.1 * int(ran.out)
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
