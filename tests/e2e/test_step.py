@@ -250,6 +250,27 @@ def test_loading(tmp_path, program, finding, place, more, part):
     assert (more or "probably prepares that data.") in first["text"] and ("metrics.py:30 Metrics.flush" in first["text"]) == (finding == "other-thread")
 
 
+def test_lock(tmp_path):
+    """Times between calls as long as waits for Python's lock, at three places: the gain is the time that the program takes longer."""
+    m, ready = steps.Machine().run(steps.LOCKED, STEPS), steps.Machine(prepare=0).run(steps.LOCKED, STEPS)
+    lines = m.lines()
+    report = report_of(tmp_path, lines)
+    first = report["findings"][0]
+    assert first["id"] == "python-lock" and not finding_of(report, "data-loading", "other-thread", "idle-between", "launch-bound")
+    # All other times stay: those that are no waits, and the first step.
+    evidence = {x["what"]: x["number"] for x in first["evidence"]}
+    calls = sorted((x for x in lines if x.get("tid") == steps.MAIN and "duration_us" in x and x["type"] != "gpu"), key=lambda x: x["ts"])
+    ends = [x["ts"] + x["duration_us"] / 1e3 for x in calls]
+    begin = [0, *(x[2] / 1e6 for x in m.ends)][STEPS - report["step"]["steps"]]
+    waits = [b["ts"] - end for end, b in zip(ends, calls[1:]) if end >= begin - 0.01 and b["ts"] - end > 5]
+    assert evidence["times between calls as long as waits for the lock"] == len(waits) and evidence["places of these times"] == 3
+    assert abs(first["lost_ns"] / 1e6 - sum(waits)) <= 0.02 * sum(waits) and sum(waits) < (m.ends[-1][2] - ready.ends[-1][2]) / 1e6
+    assert "as before cuLaunchKernel in model.py:" in first["text"].replace("such ", "")
+    # Without frames it may be any program.
+    lines = [{k: v for k, v in x.items() if k != "stack"} for x in lines if x["type"] != "stack"]
+    assert not finding_of(report_of(tmp_path, lines), "python-lock")
+
+
 @pytest.mark.parametrize("every", [4, 10, 48])
 def test_loading_without_waits(tmp_path, every):
     """The steps that the report finds may be several of the program's."""
@@ -261,10 +282,10 @@ def test_loading_without_waits(tmp_path, every):
     assert not finding_of(report_of(tmp_path, ready.lines()), "data-loading")
 
 
-@pytest.mark.parametrize("program", [*steps.NOT_LOADING, steps.host_between, steps.late_thread], ids=lambda x: x.__name__)
+@pytest.mark.parametrize("program", [*steps.NOT_LOADING, steps.host_between, steps.late_thread, steps.sleeps, steps.UNLOCKED], ids=lambda x: x.__name__)
 def test_not_loading(tmp_path, program):
     report = report_of(tmp_path, steps.Machine().run(program, STEPS).lines())
-    assert not finding_of(report, "data-loading", "other-thread")
+    assert not finding_of(report, "data-loading", "other-thread", "python-lock")
 
 
 @pytest.mark.parametrize("program", [x[0] for x in steps.LOADING], ids=lambda x: x.__name__)

@@ -570,6 +570,31 @@ def thread_beside(m, i):
     m.wait(0x100)
 
 
+def waits_for_lock(times):
+    def locked(m, i):
+        """Time without a call before each of three functions' calls."""
+        for k, line in enumerate((15, 17, 19)):
+            m.input(round(1e6 * times[(3 * i + k) % len(times)]))
+            m.at(f"/app/model.py:{line} part{k}")
+            launches(m, 3, 60_000)
+        m.at(DONE)
+        m.wait(0x100)
+    return locked
+
+
+def sleeps(m, i):
+    """5 ms, but at one place."""
+    m.input(5_100_000)
+    m.at(LOOP)
+    launches(m, 10, 60_000)
+    m.at(DONE)
+    m.wait(0x100)
+
+
+# As measured with CPython 3.11: docs/measured/step.md; and times that have nothing to do with 5 ms.
+LOCKED = waits_for_lock((5.1, 5.5, 0.02, 10.6, 5.2, 3.1, 15.9, 5.4))
+UNLOCKED = waits_for_lock((4.1, 6.5, 7.3, 3.2, 9.6, 12.8, 5.2))
+
 # The finding, its place, what else it names, and how many of the steps have this time, as a share; then those without.
 LOADING = [
     (loads, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 1),

@@ -297,7 +297,7 @@ static const uint8_t limit_of[FINDING_CNT] = {
 	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
 	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
 	[FINDING_hot_graph] = LIMIT_HOST,	  [FINDING_data_loading] = LIMIT_HOST,
-	[FINDING_other_thread] = LIMIT_HOST,
+	[FINDING_other_thread] = LIMIT_HOST,	  [FINDING_python_lock] = LIMIT_HOST,
 };
 
 /* FINDINGS_ORDER */
@@ -344,7 +344,8 @@ static void keep_one_of_host(struct findings *f)
 {
 	uint64_t launch = lost_to(f, FINDING_launch_bound) + lost_to(f, FINDING_host_bound);
 	uint64_t idle = lost_to(f, FINDING_idle_between);
-	uint64_t place = lost_to(f, FINDING_data_loading) + lost_to(f, FINDING_other_thread);
+	uint64_t place = lost_to(f, FINDING_data_loading) + lost_to(f, FINDING_other_thread) +
+			 lost_to(f, FINDING_python_lock);
 	bool decodes = listed(f, FINDING_decode_host) && decode_pid(f) == f->it.pid;
 	bool is_launch = listed(f, FINDING_launch_bound) || listed(f, FINDING_host_bound);
 	bool is_placed = place && place >= idle / 2;

@@ -170,6 +170,7 @@ bool out_of_memory(const struct findings *f, struct finding *x);
 /* findings_step.c */
 bool plans_rebuilt(const struct findings *f, struct finding *x);
 bool data_loading(const struct findings *f, struct finding *x);
+bool python_lock(const struct findings *f, struct finding *x);
 bool other_thread(const struct findings *f, struct finding *x);
 /* By replay, the share of the steps' time that the host costs. Steps without CUDA graphs: what one
  * graph for each step would save; others: all that the host takes. Returns false if no step was

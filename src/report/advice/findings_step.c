@@ -108,6 +108,25 @@ bool data_loading(const struct findings *f, struct finding *x)
 	return true;
 }
 
+bool python_lock(const struct findings *f, struct finding *x)
+{
+	const struct step_gap *gap = costly_gap(f, STEP_GAP_LOCK, x);
+
+	if (!gap)
+		return false;
+	x->v.python_lock = (struct python_lock){
+		.n = gap->step_cnt,
+		.all = step_result(f->r)->step_cnt,
+		.time = gap->typical_ns,
+		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
+		.before = gap->before_id,
+		.after = gap->after_id,
+		.waits = gap->cnt,
+		.places = gap->place_cnt,
+	};
+	return true;
+}
+
 bool other_thread(const struct findings *f, struct finding *x)
 {
 	const struct step_gap *gap = costly_gap(f, STEP_GAP_THREAD, x);

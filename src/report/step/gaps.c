@@ -22,6 +22,19 @@
  * the rest of the steps. */
 #define SURE 4
 
+/*
+ * CPython gives its lock (GIL) to a waiting thread when that has waited for 5 ms, if another thread
+ * computes (sys.getswitchinterval(), CPython 3.2 to 3.14). The thread then needs some time to run.
+ * Times between calls may have several such waits. Times that are compared: from SHORT_NS to
+ * LONGEST_NS.
+ */
+#define SWITCH_NS	5000000
+#define SWITCH_LATE_NS	700000
+#define SHORT_NS	2500000
+#define LONGEST_NS	20000000
+#define LOCK_CNT_MIN	20
+#define LOCK_PLACES_MIN 3
+
 /* In the path of a Python file: libraries that load data. */
 static const char *const loaders[] = {
 	"/torch/utils/data/",	"/tensorflow/python/data/", "/nvidia/dali/",
@@ -43,6 +56,7 @@ struct finder {
 	const struct step_window *windows;
 	uint64_t window_cnt;
 	struct gap *gaps;
+	struct gap *locks;		    /* room for as many */
 	uint64_t *buf;			    /* room for a value of each gap */
 	uint64_t all_cnt[STEP_THREADS];	    /* calls from Python of each thread in the steps */
 	const struct gap *of[STEP_GAP_CNT]; /* the first of them; res.gaps has their number */
@@ -281,6 +295,56 @@ static void measure(const struct gap *gaps, uint32_t cnt, uint64_t *buf, struct 
 	to->typical_ns = sorted_percentile(buf, to->step_cnt, 0.5);
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const struct gap *x = a, *y = b;
+
+	return ASCENDING(x->begin_ns, y->begin_ns);
+}
+
+static bool is_switch(uint64_t ns)
+{
+	return ns >= SWITCH_NS && ns % SWITCH_NS <= ns / SWITCH_NS * SWITCH_LATE_NS;
+}
+
+/* gaps: sorted by place. At least 60 % of the compared times must be waits for the lock by their
+ * length, at several places, some of them in Python. A sleep of 5 ms has one place. */
+static void find_lock(struct finder *f, uint32_t cnt)
+{
+	const struct step_graph *g = &f->s->graph;
+	uint32_t compared = 0, n = 0, in_python = 0, example = 0;
+	struct step_gap x = {0};
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint64_t ns = f->gaps[i].end_ns - f->gaps[i].begin_ns;
+
+		if (ns < SHORT_NS || ns >= LONGEST_NS)
+			continue;
+		compared++;
+		if (!is_switch(ns))
+			continue;
+		x.place_cnt += !n || by_place(&f->locks[n - 1], &f->gaps[i]);
+		in_python += f->gaps[i].frame != NULL;
+		f->locks[n++] = f->gaps[i];
+	}
+	if (n < LOCK_CNT_MIN || n * 5ull < compared * 3ull || x.place_cnt < LOCK_PLACES_MIN ||
+	    in_python * 4ull < n)
+		return;
+	qsort(f->locks, n, sizeof(*f->locks), by_time);
+	measure(f->locks, n, f->buf, &x);
+	if (x.step_cnt < STEPS_MIN || x.step_cnt * STEPS_PART < f->window_cnt)
+		return;
+	while (example + 1 < n && !f->locks[example].frame)
+		example++;
+	describe(g, &f->locks[example], &x);
+	f->s->res.gaps[STEP_GAP_LOCK] = x;
+	f->of[STEP_GAP_LOCK] = f->locks;
+	/* The lock explains what was only likely. */
+	f->s->res.gaps[STEP_GAP_THREAD] = (struct step_gap){0};
+	if (!f->s->res.gaps[STEP_GAP_INPUT].loader)
+		f->s->res.gaps[STEP_GAP_INPUT] = (struct step_gap){0};
+}
+
 static uint64_t differs_by(const struct gap *x, uint64_t ns)
 {
 	uint64_t own = x->end_ns - x->begin_ns;
@@ -336,6 +400,7 @@ static void find(struct finder *f)
 			;
 		on_place(f, &f->gaps[i], end - i);
 	}
+	find_lock(f, cnt);
 	for (unsigned k = 0; k < STEP_GAP_CNT; k++)
 		for (uint64_t i = 0; f->of[k] && i < f->s->res.gaps[k].cnt; i++)
 			g->segs[f->of[k][i].seg].gap = k;
@@ -352,9 +417,11 @@ void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t
 	for (uint32_t i = 0; i < s->path.cnt; i++)
 		n += is_long(&s->path.pieces[i]);
 	f.gaps = malloc((n + 1) * sizeof(*f.gaps));
+	f.locks = malloc((n + 1) * sizeof(*f.locks));
 	f.buf = malloc((n + 1) * sizeof(*f.buf));
-	if (f.gaps && f.buf)
+	if (f.gaps && f.locks && f.buf)
 		find(&f);
 	free(f.gaps);
+	free(f.locks);
 	free(f.buf);
 }

@@ -37,13 +37,15 @@ struct step {
 
 enum step_which { STEP_MEDIAN, STEP_P95, STEP_SLOWEST, STEP_FIRST, STEP_WHICH_CNT };
 
-/* What the trace shows of a long time between calls: the program loads data in it, or another
- * thread makes calls. */
-enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_CNT };
+/* What the trace shows of a long time between calls: the program loads data in it, another thread
+ * makes calls, or it is as long as a wait for Python's lock. */
+enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_LOCK, STEP_GAP_CNT };
 
-/* Long times between calls on the critical path, all before calls at one place. */
+/* Long times between calls on the critical path, all before calls at one place, except
+ * STEP_GAP_LOCK. */
 struct step_gap {
 	uint64_t cnt, ns; /* 0: there are none */
+	uint64_t place_cnt; /* STEP_GAP_LOCK */
 	uint64_t step_cnt, typical_ns;
 	uint64_t saved_ns; /* by a replay of the steps without them */
 	/* A typical one of them: its begin, the calls before and after it, and the Python frames of
