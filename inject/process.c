@@ -104,6 +104,25 @@ bool process_setup(void)
 
 /* --- the connection --- */
 
+/*
+ * When a tracer has ended, any user can listen at its name in the abstract namespace, and a tracer
+ * decides what the library maps, reads and loads. So only root or our own user may be our tracer.
+ * In a directory, only those can have made the socket (src/util/own_folder.c).
+ */
+static bool is_trusted(int fd)
+{
+	struct ucred who;
+	uid_t real, effective, saved;
+	socklen_t len = sizeof(who);
+
+	if (addr.sun_path[0])
+		return true;
+	if (sys(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &who, &len) ||
+	    sys(SYS_getresuid, &real, &effective, &saved))
+		return false;
+	return !who.uid || (who.uid == real && who.uid == effective && who.uid == saved);
+}
+
 /* Returns a socket, or -errno. */
 static int dial(int flags)
 {
@@ -119,10 +138,10 @@ static int dial(int flags)
 	do
 		err = sys(SYS_connect, fd, &addr, addr_len);
 	while (err < 0 && !flags && wait_goes_on(&w, err));
-	if (!err)
+	if (!err && is_trusted(fd))
 		return fd;
 	sys(SYS_close, fd);
-	return err;
+	return err ? err : -ECONNREFUSED;
 }
 
 /* Returns whether another tracer has taken the socket's path since we connected. first: stores its

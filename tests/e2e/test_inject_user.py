@@ -6,6 +6,7 @@ load."""
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 from helpers.jsonl import Trace
@@ -289,3 +290,32 @@ def test_folders_of_others(place, bad):
         assert ran.status == 0 and ran.out.startswith(f"/var/tmp/cudatrace-{UID}/"), ran
     else:
         assert ran.status == 1 and "directories that no other user may write to" in ran.err, ran
+
+
+LISTEN = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind("\\0" + sys.argv[1])
+s.listen()
+s.settimeout(3)
+print("listens", flush=True)
+greeted = False
+try:
+    while not greeted:
+        greeted = bool(s.accept()[0].recv(4096))
+except TimeoutError:
+    pass
+print("greeted" if greeted else "ignored")
+"""
+
+
+@pytest.mark.parametrize("uid,heard", [(UID, "greeted"), (0, "greeted"), (UID + 1, "ignored")], ids=["own", "root", "another"])
+def test_tracer_of_another_user(place, uid, heard):
+    """The tracer has ended, and another user listens at its name. That user could have the library load their code."""
+    lib, name = library(place), f"cudatrace-test-{os.getpid()}"
+    as_other = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    p = subprocess.Popen([*as_other, "python3", "-c", LISTEN, name], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "listens\n"
+    ran = Ran([*AS, "env", f"LD_LIBRARY_PATH={place}", f"LD_PRELOAD={lib}", f"CUDA_INJECTION64_PATH={lib}",
+               f"CUDATRACE_SOCKET=@{name}", *sample(place)])
+    assert p.communicate()[0] == heard + "\n" and ran.status == 0, ran
