@@ -6,8 +6,9 @@
  *
  * Makes 2 calls, and then 100 calls in a child or, with a KIND that begins with "self-", itself.
  * The child of "program-network" has executed this program again; that of "outlives" makes them
- * when its parent has ended. Of "stopped" and "self-network", the tracer stands still. Prints how
- * many milliseconds they took. STACK: bytes of stack that the child's calls have.
+ * when its parent has ended. Of "daemon", the child forks eight times more, and only the last one
+ * continues. Of "stopped" and "self-network", the tracer stands still. Prints how many milliseconds
+ * they took. STACK: bytes of stack that the child's calls have.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -157,6 +158,7 @@ static void small_stack(void)
 
 static int child(const char *kind)
 {
+	bool outlives = !strcmp(kind, "outlives") || !strcmp(kind, "daemon");
 	int status = 0;
 	pid_t pid = fork();
 
@@ -165,7 +167,10 @@ static int child(const char *kind)
 		if (!strncmp(kind, "program-", 8))
 			execl("/proc/self/exe", "lost", "calls", NULL);
 		become(kind);
-		if (!strcmp(kind, "outlives"))
+		for (int i = 0; i < 8 && !strcmp(kind, "daemon"); i++)
+			if (fork())
+				_exit(0);
+		if (outlives)
 			usleep(500000);
 		if (left)
 			small_stack();
@@ -173,7 +178,7 @@ static int child(const char *kind)
 			calls();
 		_exit(0);
 	}
-	if (!strcmp(kind, "outlives"))
+	if (outlives)
 		return 0;
 	must(waitpid(pid, &status, 0) == pid, "waitpid");
 	return WIFSIGNALED(status) ? 100 + WTERMSIG(status) : WEXITSTATUS(status);
