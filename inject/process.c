@@ -47,9 +47,11 @@ bool process_is_new_child(void)
 	return first_pid && !inject_process->alive && sys(SYS_getpid) != first_pid;
 }
 
-/* Directory of the library's file; if it has a socket, a daemon listens there. */
+/* Directory of the library's file; if it has a socket, a daemon listens there. In a directory such
+ * as /tmp, it may be another user's (is_trusted()). */
 static bool find_beside(const struct object *o, void *arg)
 {
+	struct stat own, st;
 	const char *slash;
 	char *path = arg;
 	size_t len;
@@ -61,6 +63,10 @@ static bool find_beside(const struct object *o, void *arg)
 	if (len && len + sizeof(CT_SHM_SOCKET) <= sizeof(addr.sun_path)) {
 		memcpy(path, o->path, len);
 		strcpy(path + len, CT_SHM_SOCKET);
+		if (sys(SYS_newfstatat, AT_FDCWD, o->path, &own, 0) ||
+		    sys(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) ||
+		    st.st_uid != own.st_uid)
+			path[0] = 0;
 	}
 	return true;
 }
@@ -70,7 +76,7 @@ static const char *socket_beside(void)
 	static char path[sizeof(addr.sun_path)];
 
 	objects_each(find_beside, path);
-	return path[0] && !sys(SYS_faccessat, AT_FDCWD, path, F_OK) ? path : NULL;
+	return path[0] ? path : NULL;
 }
 
 bool process_setup(void)
@@ -107,7 +113,8 @@ bool process_setup(void)
 /*
  * When a tracer has ended, any user can listen at its name in the abstract namespace, and a tracer
  * decides what the library maps, reads and loads. So only root or our own user may be our tracer.
- * In a directory, only those can have made the socket (src/util/own_folder.c).
+ * Of a socket in a directory, find_beside() checks the owner, which may have no id in our user
+ * namespace.
  */
 static bool is_trusted(int fd)
 {
