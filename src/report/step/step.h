@@ -44,7 +44,7 @@ enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_LOCK, STEP_GA
 /* Long times between calls on the critical path, all before calls at one place, except
  * STEP_GAP_LOCK. */
 struct step_gap {
-	uint64_t cnt, ns; /* 0: there are none */
+	uint64_t cnt, ns;   /* 0: there are none */
 	uint64_t place_cnt; /* STEP_GAP_LOCK */
 	uint64_t step_cnt, typical_ns;
 	uint64_t saved_ns; /* by a replay of the steps without them */
