@@ -107,7 +107,7 @@ struct attach_lib {
 	 * process has changed the code. */
 	char **refused;
 	unsigned refused_cnt, changed_at;
-	pid_t changed_by; /* 0: no process has changed code */
+	pid_t changed_by;     /* 0: no process has changed code */
 	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
 	unsigned shifted_cnt; /* probes after the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */

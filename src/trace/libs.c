@@ -291,9 +291,10 @@ static void on_missed(void *ctx, const struct attach_lib *lib)
 {
 	char changed[128];
 
-	snprintf(changed, sizeof(changed),
-		 "process %d has changed code or runs under valgrind: some functions are not traced",
-		 (int)lib->changed_by);
+	snprintf(
+		changed, sizeof(changed),
+		"process %d has changed code or runs under valgrind: some functions are not traced",
+		(int)lib->changed_by);
 	libs_event(ctx, "detached", NULL, lib,
 		   lib->changed_by
 			   ? changed

@@ -289,6 +289,26 @@ ERRORS = {
 }
 
 
+def test_more_causes(tmp_path):
+    """Of 60 processes with a failure, more than the table holds, 58 are not shown."""
+    p = Program()
+    for i in range(60):
+        p.add("sync", "sync", "cuCtxSynchronize", 100, args={})
+        p.lines[-1].update(result=700, error="CUDA_ERROR_ILLEGAL_ADDRESS", pid=6000 + i, tid=6000 + i)
+    text = short(p.write(tmp_path / "t.jsonl"))
+    assert "Cause of failure: 60\n" in text and "and 58 more (--section=failure)" in text
+
+
+def test_more_threads(tmp_path):
+    """The timeline has rows of 64 threads: the number of those not shown is a minimum."""
+    for cnt, says in (60, " and 48 more threads"), (100, " and at least 52 more threads"):
+        p = Program()
+        for i in range(cnt - 1):
+            p.call("launch", 10)
+            p.lines[-1]["tid"] = 5000 + i
+        assert says in short(p.write(tmp_path / "t.jsonl"), "--full")
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_failures(tmp_path, name):
     calls, want = ERRORS[name]

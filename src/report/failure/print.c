@@ -103,12 +103,13 @@ void failure_print(const void *a, const struct term *term)
 void failure_print_verdicts(const struct report *r, const struct term *term, unsigned max)
 {
 	const struct failure *f = r->an[AN_FAILURE];
+	unsigned all = f->cnt + f->more, shown = f->cnt < max ? f->cnt : max;
 
 	if (r->args_redacted || !f->cnt)
 		return;
-	term_section(term, "Cause of failure", "%u", f->cnt + f->more);
-	for (unsigned i = 0; i < f->cnt && i < max; i++)
+	term_section(term, "Cause of failure", "%u", all);
+	for (unsigned i = 0; i < shown; i++)
 		term_para(term, "%s", f->cases[i].verdict);
-	if (f->cnt > max)
-		term_para(term, "and %u more (--section=failure)", f->cnt - max);
+	if (all > shown)
+		term_para(term, "and %u more (--section=failure)", all - shown);
 }
