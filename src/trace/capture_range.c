@@ -18,19 +18,56 @@ static void open_part(struct capture_range *c, uint64_t ns)
 
 static void close_part(struct capture_range *c, uint64_t ns)
 {
-	/* A stop without a start is ignored, as by the driver. */
 	if (c->open_cnt && !--c->open_cnt)
 		c->parts[(c->cnt - 1) % CAPTURE_PARTS].to_ns = ns;
 }
 
+/* Returns the starts of a process, or those of the processes beyond the table. add: in a new row,
+ * if there is space. */
+static unsigned *starts_of(struct capture_range *c, uint32_t pid, bool add)
+{
+	unsigned unused = CAPTURE_PROCS;
+
+	for (unsigned i = 0; i < CAPTURE_PROCS; i++) {
+		if (c->procs[i].open_cnt && c->procs[i].pid == pid)
+			return &c->procs[i].open_cnt;
+		if (add && !c->procs[i].open_cnt && unused == CAPTURE_PROCS)
+			unused = i;
+	}
+	if (unused < CAPTURE_PROCS)
+		c->procs[unused].pid = pid;
+	return &c->procs[unused].open_cnt;
+}
+
+/* A process that ends, or runs another program, will not call cuProfilerStop(). */
+static void on_process(struct capture_range *c, const struct trace_event *ev)
+{
+	for (unsigned i = 0; i < CAPTURE_PROCS && strcmp(ev->op, "fork"); i++)
+		for (; c->procs[i].pid == ev->pid && c->procs[i].open_cnt; c->procs[i].open_cnt--)
+			close_part(c, ev->end_ns);
+}
+
 void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 {
-	if (c->kind != CAPTURE_PROFILER || ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
+	unsigned *starts;
+
+	if (c->kind != CAPTURE_PROFILER)
 		return;
-	if (!strcmp(ev->fn->name, "cuProfilerStart"))
+	if (ev->kind == EVENT_PROCESS)
+		on_process(c, ev);
+	if (ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
+		return;
+	if (!strcmp(ev->fn->name, "cuProfilerStart")) {
+		++*starts_of(c, ev->pid, true);
 		open_part(c, ev->start_ns);
-	else if (!strcmp(ev->fn->name, "cuProfilerStop"))
-		close_part(c, ev->end_ns);
+	} else if (!strcmp(ev->fn->name, "cuProfilerStop")) {
+		starts = starts_of(c, ev->pid, false);
+		/* A stop without a start is ignored, as by the driver. */
+		if (*starts) {
+			--*starts;
+			close_part(c, ev->end_ns);
+		}
+	}
 }
 
 void capture_range__nvtx(struct capture_range *c, const char *text, uint64_t ns, bool begins)
