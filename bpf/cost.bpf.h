@@ -95,8 +95,8 @@ __noinline int cost_add(struct ct_thread *t, __u32 func_id, __u32 ns, __u32 foun
 }
 
 /*
- * --kernel, --sched and --torch: adds a timed program run without a call, which stands for the
- * untimed ones. outside: what the kernel adds.
+ * --kernel, --sched and --torch: adds a timed run of a program without a call, multiplied for the
+ * runs that are not timed. outside: what the kernel adds.
  */
 static __always_inline void cost_of_no_call(const struct timer *timing, __u32 tid, __u32 outside)
 {

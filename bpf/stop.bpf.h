@@ -132,8 +132,8 @@ static __always_inline bool stop_is_noticed(struct task_struct *task)
 	handler = (__u64)BPF_CORE_READ(sighand, action[SIGCHLD - 1].sa.sa_handler);
 	if (handler == 1 || BPF_CORE_READ(sighand, action[SIGCHLD - 1].sa.sa_flags) & SA_NOCLDSTOP)
 		return false;
-	/* It may read the signal from a descriptor. posix_spawn() and Python block all signals
-	 * until the child has started and they run again. */
+	/* The parent may read the signal from a descriptor. posix_spawn() and Python block all
+	 * signals until the child has started and they run again. */
 	if (!handler)
 		return BPF_CORE_READ(parent, blocked.sig[0]) & 1ull << (SIGCHLD - 1) &&
 		       (BPF_CORE_READ(parent, __state) || reads_signal(parent) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Identifies the GPU behind a device number, and its capabilities. The driver is queried behind its
- * exports, so that no producer records these queries as calls of the program. If the way behind the
- * exports is unknown, nothing is queried.
+ * exports, so that no producer records these queries as calls of the program. If the path behind
+ * the exports is unknown, nothing is queried.
  */
 #include "inject.h"
 

@@ -11,6 +11,7 @@
 
 #include <elf.h>
 #include <string.h>
+#include <sys/uio.h>
 
 /* From glibc and musl; NULL: the program lacks it. */
 #pragma weak _r_debug
@@ -202,11 +203,37 @@ bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
 	return inject_libc.objects && inject_libc.objects(on_object, &e);
 }
 
+/* The last object of the list when objects_cnt() looked. */
+static struct {
+	struct objects_cnt cnt;
+	const struct link_map *map;
+} last;
+
+/* Has the loader's lock. */
 static int on_first(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
-		*(struct objects_cnt *)arg = (struct objects_cnt){info->dlpi_adds, info->dlpi_subs};
+	struct objects_cnt *cnt = arg;
+
+	if (size < offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+		return 1;
+	*cnt = (struct objects_cnt){info->dlpi_adds, info->dlpi_subs};
+	if (cnt->loaded == last.cnt.loaded && cnt->unloaded == last.cnt.unloaded)
+		return 1;
+	last.cnt = *cnt;
+	last.map = own_map();
+	while (last.map && last.map->l_next)
+		last.map = last.map->l_next;
 	return 1;
+}
+
+bool objects_are_new(void)
+{
+	const struct link_map *next = NULL;
+	struct iovec to = {&next, sizeof(next)};
+	struct iovec from = {last.map ? (void *)&last.map->l_next : NULL, sizeof(next)};
+
+	/* It may have been unloaded. */
+	return sys(SYS_process_vm_readv, sys(SYS_getpid), &to, 1, &from, 1, 0) < 0 || next;
 }
 
 struct objects_cnt objects_cnt(void)

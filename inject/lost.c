@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Processes that the library does not record, or no longer: they are counted in memory that their
- * parent has mapped (struct ct_shm_lost), or in a file. A child of fork may have no descriptor
- * left, no memory, another network namespace, or a filter for its system calls.
+ * Processes that the library does not record, or no longer records, are counted in memory that
+ * their parent has mapped (struct ct_shm_lost), or in a file. A child of fork may have no
+ * descriptor left, no memory, another network namespace, or a filter for its system calls.
  */
 #include "inject.h"
 

@@ -80,6 +80,15 @@ static bool is_drivers(const char *name)
 
 #define RTLD_NEXT_HANDLE ((void *)-1)
 
+/* Looks for a new libnccl. In a child of fork, another thread of the parent may have held the
+ * loader's lock, which this takes, and dlsym() does not. It was free if the child has loaded an
+ * object itself. */
+static void look_for_nccl(void)
+{
+	if (inject_process->alive && !is_quiet() && (!process_is_forked() || objects_are_new()))
+		nccl_look(inject_process);
+}
+
 /* dlsym() for names that begin with "cu" or "nccl". NULL: the caller must look it up itself. */
 void *inject_dlsym(void *handle, const char *name);
 void *inject_dlsym(void *handle, const char *name)
@@ -90,8 +99,7 @@ void *inject_dlsym(void *handle, const char *name)
 
 	if (!wanted)
 		return NULL;
-	if (inject_process->alive)
-		nccl_look(inject_process);
+	look_for_nccl();
 	if (!name || handle == RTLD_NEXT_HANDLE || !(nccl || (name[0] == 'c' && name[1] == 'u')))
 		return NULL;
 	if (!inject_real.dlsym)
@@ -216,8 +224,7 @@ EXPORT int InitializeInjection(void)
 	     objects_each(is_libcuda, &lib)))
 		process_begin(CT_SHM_INJECTION, &lib);
 	/* It may be another libcuda's. */
-	if (inject_process->alive)
-		nccl_look(inject_process);
+	look_for_nccl();
 	gpu_begin();
 	return chain && *chain ? next_in_chain() : 1;
 }

@@ -39,6 +39,9 @@ struct objects_cnt {
 	uint64_t loaded, unloaded;
 };
 struct objects_cnt objects_cnt(void);
+/* Returns whether one was loaded since objects_cnt() was last called. Does not need the loader's
+ * lock. */
+bool objects_are_new(void);
 /* Finds libc. Must be called before all other functions here. */
 void libc_setup(void);
 /* Finds a function of libc in libc.so.6, or before 2.34 in libpthread.so.0 or libdl.so.2. */

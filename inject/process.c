@@ -47,9 +47,11 @@ bool process_is_new_child(void)
 	return first_pid && !inject_process->alive && sys(SYS_getpid) != first_pid;
 }
 
-/* Directory of the library's file; if it has a socket, a daemon listens there. */
+/* Directory of the library's file; if it has a socket, a daemon listens there. In a directory such
+ * as /tmp, it may be another user's (is_trusted()). */
 static bool find_beside(const struct object *o, void *arg)
 {
+	struct stat own, st;
 	const char *slash;
 	char *path = arg;
 	size_t len;
@@ -61,6 +63,10 @@ static bool find_beside(const struct object *o, void *arg)
 	if (len && len + sizeof(CT_SHM_SOCKET) <= sizeof(addr.sun_path)) {
 		memcpy(path, o->path, len);
 		strcpy(path + len, CT_SHM_SOCKET);
+		if (sys(SYS_newfstatat, AT_FDCWD, o->path, &own, 0) ||
+		    sys(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) ||
+		    st.st_uid != own.st_uid)
+			path[0] = 0;
 	}
 	return true;
 }
@@ -70,7 +76,7 @@ static const char *socket_beside(void)
 	static char path[sizeof(addr.sun_path)];
 
 	objects_each(find_beside, path);
-	return path[0] && !sys(SYS_faccessat, AT_FDCWD, path, F_OK) ? path : NULL;
+	return path[0] ? path : NULL;
 }
 
 bool process_setup(void)
@@ -104,6 +110,26 @@ bool process_setup(void)
 
 /* --- the connection --- */
 
+/*
+ * When a tracer has ended, any user can listen at its name in the abstract namespace, and a tracer
+ * decides what the library maps, reads and loads. So only root or our own user may be our tracer.
+ * Of a socket in a directory, find_beside() checks the owner, which may have no id in our user
+ * namespace.
+ */
+static bool is_trusted(int fd)
+{
+	struct ucred who;
+	uid_t real, effective, saved;
+	socklen_t len = sizeof(who);
+
+	if (addr.sun_path[0])
+		return true;
+	if (sys(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &who, &len) ||
+	    sys(SYS_getresuid, &real, &effective, &saved))
+		return false;
+	return !who.uid || (who.uid == real && who.uid == effective && who.uid == saved);
+}
+
 /* Returns a socket, or -errno. */
 static int dial(int flags)
 {
@@ -119,10 +145,10 @@ static int dial(int flags)
 	do
 		err = sys(SYS_connect, fd, &addr, addr_len);
 	while (err < 0 && !flags && wait_goes_on(&w, err));
-	if (!err)
+	if (!err && is_trusted(fd))
 		return fd;
 	sys(SYS_close, fd);
-	return err;
+	return err ? err : -ECONNREFUSED;
 }
 
 /* Returns whether another tracer has taken the socket's path since we connected. first: stores its

@@ -38,6 +38,7 @@ static int start_links(struct attach *a, const struct attach_opts *o)
 		err("cannot start cudatrace-links: %s: raise the limits of processes and open files "
 		    "(ulimit -u, -n)",
 		    strerror(-ret));
+	a->links.patient = o->hold;
 	return ret;
 }
 

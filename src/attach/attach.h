@@ -41,6 +41,7 @@ struct attach_opts {
 	bool force;   /* also attach to files that others may write to, where the write would be
 			 noticed too late */
 	bool sandbox; /* the attaching process drops its privileges */
+	bool hold;    /* a command is stopped until its library's probes are attached */
 	/* If not 0, only this process has probes; others have no overhead (except with
 	 * uprobe.multi). */
 	pid_t only_pid;

@@ -174,6 +174,7 @@ int attach_sites(struct attach *a, struct lib_entry *e, int fd)
 	if (a->detached)
 		return -EINPROGRESS;
 	ret = links__attach(&a->links, &req, &answer);
+	a->links.patient = false;
 	if (ret == -EINPROGRESS) {
 		report_late(a, e);
 		return ret;

@@ -67,13 +67,21 @@ static void make_absolute(const char **word)
 int cmd_ctl(const struct opts *o)
 {
 	char *path = socket_path(o), *text;
+	const char **words;
 	int status;
 
 	if (!path)
 		return 1;
 	if (o->files.cnt > 1 && !strcmp(o->files.v[0], "dump"))
 		make_absolute(&o->files.v[1]);
-	text = ctl_request(path, o->files.cnt, o->files.v);
+	words = calloc(o->files.cnt + 2, sizeof(*words));
+	if (words) {
+		memcpy(words, o->files.v, o->files.cnt * sizeof(*words));
+		words[o->files.cnt] = "at";
+		words[o->files.cnt + 1] = o->ctl_at;
+	}
+	text = words ? ctl_request(path, o->files.cnt + (o->ctl_at ? 2 : 0), words) : NULL;
+	free(words);
 	free(path);
 	if (!text)
 		return 1;

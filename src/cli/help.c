@@ -46,9 +46,9 @@ void opts__print_short(FILE *f)
 
 static void print_which(FILE *f)
 {
-	fprintf(f, "QUESTION\n  %-*s  ROOT  -p   COST\n", COMMAND_COLUMNS, "COMMAND");
+	fprintf(f, "QUESTION\n  %-*s ROOT -p  COST\n", COMMAND_COLUMNS, "COMMAND");
 	for (const struct choose_row *c = choose_rows; c < choose_rows + choose_cnt; c++)
-		fprintf(f, "%s\n  %-*s  %-4s  %-3s  %s\n", c->question, COMMAND_COLUMNS, c->command,
+		fprintf(f, "%s\n  %-*s %-4s %-3s %s\n", c->question, COMMAND_COLUMNS, c->command,
 			c->root, c->attach, c->cost);
 	fputs("\nROOT: whether the command needs root. -p: whether it also works with -p PID,\n"
 	      "which always needs root. COST: time added to the traced program; without root a\n"

@@ -90,7 +90,8 @@ static void __attribute__((noreturn)) die_unknown(const char *name, size_t len)
 	for (unsigned i = 0; i < cnt; i++) {
 		unsigned dist = str_distance(name, len, rows[i].name, strlen(rows[i].name));
 
-		if (rows[i].show != HIDDEN && dist < best_dist) {
+		/* Most letters must agree. */
+		if (rows[i].show != HIDDEN && dist < best_dist && 2 * dist < len) {
 			best_dist = dist;
 			best = &rows[i];
 		}
@@ -385,6 +386,8 @@ static void check_whole(const struct parse *p)
 	if (o->verb == VERB_CTL && !verb__has_word(VERB_CTL, o->files.v[0]))
 		opts__die("ctl: there is no command %s; give status, level, burst, dump or reload",
 			  o->files.v[0]);
+	if (o->ctl_at && strcmp(o->files.v[0], "burst"))
+		opts__die("--at is for ctl burst; leave it out");
 	check_outputs(o);
 }
 

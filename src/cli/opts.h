@@ -65,6 +65,7 @@ struct opts {
 	struct top_opts top_opts;
 	/* daemon, ctl */
 	const char *config; /* --config FILE */
+	const char *ctl_at; /* --at TIME */
 	bool check_config;
 	struct strv sets; /* --set KEY=VALUE, in order */
 };

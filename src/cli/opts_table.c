@@ -165,21 +165,26 @@ static void check_number(int ret, uint64_t val, const struct opt_row *row, const
 			  arg);
 }
 
-/* RFC 3339 in UTC, or @SECONDS. */
+static uint64_t read_moment(const struct opt_row *row, const char *arg)
+{
+	uint64_t ns = 0;
+
+	if (opt_read_moment(arg, &ns))
+		opts__die("--%s '%s': not a time in UTC; write it as in --%s "
+			  "2026-01-31T12:00:00Z or --%s @1769860800",
+			  row->name, arg, row->name, row->name);
+	return ns;
+}
+
 static void set_start_at(struct opts *o, const struct opt_row *row, const char *arg)
 {
-	struct tm tm = {0};
-	const char *end = strptime(arg, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	time_t seconds = end && !*end ? timegm(&tm) : -1;
+	o->trace.start_at_ns = read_moment(row, arg);
+}
 
-	if (*arg == '@' && !opt_read_time(arg + 1, 1000000000, &o->trace.start_at_ns) &&
-	    o->trace.start_at_ns < INT64_MAX / 2)
-		return;
-	if (seconds <= 0)
-		opts__die("--start-at '%s': not a time in UTC; write it as in --start-at "
-			  "2026-01-31T12:00:00Z or --start-at @1769860800",
-			  arg);
-	o->trace.start_at_ns = (uint64_t)seconds * 1000000000;
+static void set_at(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	read_moment(row, arg);
+	o->ctl_at = arg;
 }
 
 static void set_start_every(struct opts *o, const struct opt_row *row, const char *arg)

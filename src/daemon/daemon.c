@@ -112,12 +112,17 @@ static void on_write(evutil_socket_t fd, short what, void *ctx)
 /* Milliseconds until records are read again; cnt have just been read. */
 static unsigned until_next(const struct daemon *d, size_t cnt)
 {
+	uint64_t next_ns;
+
 	if (cnt == DRAIN_BATCH)
 		return 0;
 	if (d->t.libs.pending_cnt || d->libs_look.on)
 		return DRAIN_SOON_MS;
 	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs))
 		return DRAIN_BUSY_MS;
+	next_ns = dprocs__next_ns(&d->procs, d->now);
+	if (next_ns < d->now + DRAIN_IDLE_MS * 1000000ull)
+		return next_ns > d->now ? (next_ns - d->now) / 1000000 + 1 : 0;
 	return DRAIN_IDLE_MS;
 }
 

@@ -163,6 +163,7 @@ static void status(struct daemon *d, bool root, struct json *j)
 	json_u64(j, "dumps", d->dumps);
 	json_close(j);
 	json_u64(j, "bursts", d->procs.bursts);
+	json_u64(j, "bursts_planned", d->procs.planned_cnt);
 	json_u64(j, "reloads", d->reloads);
 	json_u64(j, "reload_failures", d->reload_failures);
 }
@@ -290,35 +291,54 @@ static void set_level(struct daemon *d, int argc, char **argv, bool root, struct
 	json_sym(j, "level", proc_level_name(p->level));
 }
 
+/* A later time is a mistake. */
+#define PLANNED_MAX_NS (7 * 86400 * SEC_NS)
+
+static void plan_burst(struct daemon *d, const char *time, uint32_t pid, uint64_t ns,
+		       struct json *j)
+{
+	uint64_t now = d->now + (uint64_t)epoch_ns();
+	struct planned_burst b = {.pid = pid, .ns = ns};
+
+	if (opt_read_moment(time, &b.at_ns))
+		fail(j,
+		     "the time is not in UTC; write it as in burst at 2026-01-31T12:00:00Z or burst at @1769860800");
+	else if (b.at_ns < now)
+		fail(j, "this time is over since %.1f s: give a later one, in UTC",
+		     (now - b.at_ns) / 1e9);
+	else if (b.at_ns - now > PLANNED_MAX_NS)
+		fail(j, "this time is more than a week away: give an earlier one, in UTC");
+	else if (!dprocs__plan(&d->procs, &b))
+		fail(j, "%u bursts wait already: wait until one has begun", PLANNED_MAX);
+	else
+		json_micro(j, "begins_in_ms", b.at_ns - now);
+}
+
 static void burst(struct daemon *d, int argc, char **argv, struct json *j)
 {
-	uint64_t ns = d->cfg->sample.trace_ns, cnt = 0;
-	struct dproc *p = NULL;
+	const char *time = argc > 2 && !strcmp(argv[argc - 2], "at") ? argv[argc - 1] : NULL;
+	uint64_t ns = d->cfg->sample.trace_ns;
 	uint32_t pid = 0;
 	int at = 1;
+
+	if (time)
+		argc -= 2;
 
 	/* A single number is a process, if one has that id; a time has a unit or a point. */
 	if (at < argc && read_pid(argv[at], &pid))
 		at++;
 	if (at < argc && (opt_read_time(argv[at++], 1000000000, &ns) || !ns || at < argc)) {
-		fail(j, "write burst [PID] [SECONDS], as in burst 4711 10s");
+		fail(j, "write burst [PID] [SECONDS] [at TIME], as in burst 4711 10s");
 		return;
 	}
-	if (pid) {
-		p = find_pid(d, pid, argc == 2 ? "; a time needs its unit, as in burst 10s" : "",
-			     j);
-		if (!p)
-			return;
-		dprocs__burst(&d->procs, p, d->now, ns);
-		cnt = 1;
+	if (pid &&
+	    !find_pid(d, pid, argc == 2 ? "; a time needs its unit, as in burst 10s" : "", j))
+		return;
+	if (time) {
+		plan_burst(d, time, pid, ns, j);
+		return;
 	}
-	hash_each (p, &d->procs.by_pid) {
-		if (pid || p->level == LEVEL_OFF || p->level == LEVEL_TRACE)
-			continue;
-		dprocs__burst(&d->procs, p, d->now, ns);
-		cnt++;
-	}
-	json_u64(j, "processes", cnt);
+	json_u64(j, "processes", dprocs__burst_of(&d->procs, pid, d->now, ns));
 	json_micro(j, "ms", ns);
 }
 

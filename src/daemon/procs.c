@@ -145,12 +145,19 @@ static void apply_level(struct dprocs *ps, struct dproc *p)
 	p->changes++;
 }
 
-static void set_level(struct dprocs *ps, struct dproc *p, enum proc_level level)
+/* The next time that the wall clock is at a multiple of sample.every, so that all machines sample
+ * the same moments; 0: never. */
+static uint64_t next_sample(const struct dprocs *ps, uint64_t now_ns)
 {
 	uint64_t every = ps->cfg->sample.every_ns;
 
+	return every ? now_ns + every - (now_ns + (uint64_t)epoch_ns()) % every : 0;
+}
+
+static void set_level(struct dprocs *ps, struct dproc *p, enum proc_level level)
+{
 	p->level = level;
-	p->burst_next_ns = level == LEVEL_SAMPLED && every ? now_ns() + every : 0;
+	p->burst_next_ns = level == LEVEL_SAMPLED ? next_sample(ps, now_ns()) : 0;
 	if (level == LEVEL_OFF || level == LEVEL_TRACE)
 		p->burst_until_ns = 0;
 	apply_level(ps, p);
@@ -425,10 +432,62 @@ void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t
 	apply_level(ps, p);
 }
 
+uint64_t dprocs__burst_of(struct dprocs *ps, uint32_t pid, uint64_t now_ns, uint64_t ns)
+{
+	uint64_t cnt = 0;
+
+	hash_each (p, &ps->by_pid) {
+		if (pid ? p->pid != pid : p->level == LEVEL_OFF || p->level == LEVEL_TRACE)
+			continue;
+		dprocs__burst(ps, p, now_ns, ns);
+		cnt++;
+	}
+	return cnt;
+}
+
+bool dprocs__plan(struct dprocs *ps, const struct planned_burst *b)
+{
+	if (ps->planned_cnt == PLANNED_MAX)
+		return false;
+	ps->planned[ps->planned_cnt++] = *b;
+	return true;
+}
+
+static void begin_planned(struct dprocs *ps, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < ps->planned_cnt;) {
+		struct planned_burst b = ps->planned[i];
+
+		if (now_ns + (uint64_t)epoch_ns() < b.at_ns) {
+			i++;
+			continue;
+		}
+		dprocs__burst_of(ps, b.pid, now_ns, b.ns);
+		ps->planned[i] = ps->planned[--ps->planned_cnt];
+	}
+}
+
+uint64_t dprocs__next_ns(const struct dprocs *ps, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < ps->planned_cnt; i++) {
+		int64_t in_ns = (int64_t)ps->planned[i].at_ns - epoch_ns() - (int64_t)now_ns;
+		uint64_t at_ns = now_ns + (in_ns > 0 ? in_ns : 0);
+
+		next = at_ns < next ? at_ns : next;
+	}
+	hash_each (p, &ps->by_pid)
+		if (p->burst_next_ns && p->burst_next_ns < next)
+			next = p->burst_next_ns;
+	return next;
+}
+
 bool dprocs__clock(struct dprocs *ps, uint64_t now_ns)
 {
 	bool ended = false;
 
+	begin_planned(ps, now_ns);
 	hash_each (p, &ps->by_pid) {
 		if (p->burst_until_ns && now_ns >= p->burst_until_ns) {
 			p->burst_until_ns = 0;
@@ -436,7 +495,7 @@ bool dprocs__clock(struct dprocs *ps, uint64_t now_ns)
 			ended = true;
 		}
 		if (p->burst_next_ns && now_ns >= p->burst_next_ns) {
-			p->burst_next_ns = now_ns + ps->cfg->sample.every_ns;
+			p->burst_next_ns = next_sample(ps, now_ns);
 			dprocs__burst(ps, p, now_ns, ps->cfg->sample.trace_ns);
 		}
 	}

@@ -64,6 +64,13 @@ struct drefused {
 /* Maximum memory of a count that was read from a source. */
 #define DPROC_COUNT_SZ 1120
 
+#define PLANNED_MAX 16
+struct planned_burst {
+	uint64_t at_ns; /* since 1970: the wall clock may be set meanwhile */
+	uint64_t ns;
+	uint32_t pid; /* 0: all */
+};
+
 struct dprocs {
 	struct dproc_table by_pid;
 	struct dproc *recent[DPROCS_RECENT]; /* most recently used, by pid */
@@ -80,6 +87,8 @@ struct dprocs {
 	bool by_process;  /* each process is its own target, not grouped by container and command */
 	uint64_t made;	  /* created so far */
 	uint64_t bursts;
+	struct planned_burst planned[PLANNED_MAX];
+	unsigned planned_cnt;
 	/* A trigger seen in counts of a process at level metrics: ns is the duration of a
 	 * synchronisation. */
 	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t ns);
@@ -117,6 +126,13 @@ void dprocs__reload(struct dprocs *ps);
 void dprocs__set_level(struct dprocs *ps, struct dproc *p, int level);
 /* Starts a burst of ns. */
 void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t ns);
+/* Starts it for this process, or with pid 0 for all at level metrics or sampled; returns their
+ * number. */
+uint64_t dprocs__burst_of(struct dprocs *ps, uint32_t pid, uint64_t now_ns, uint64_t ns);
+/* The same later. Returns false if PLANNED_MAX are waiting already. */
+bool dprocs__plan(struct dprocs *ps, const struct planned_burst *b);
+/* The time of the next burst that is planned, on the clock of now_ns; UINT64_MAX: none. */
+uint64_t dprocs__next_ns(const struct dprocs *ps, uint64_t now_ns);
 /* Begins and ends bursts by the clock; true when this ended the last one. */
 bool dprocs__clock(struct dprocs *ps, uint64_t now_ns);
 bool dprocs__any_burst(const struct dprocs *ps);

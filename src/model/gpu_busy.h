@@ -102,8 +102,8 @@ struct gpu_device {
 };
 #define GPU_SHARED_WORDS                                                                           \
 	"Several processes have a GPU of the same number, and its UUID is unknown. If each "       \
-	"sees GPUs of its own (CUDA_VISIBLE_DEVICES, containers), they are several GPUs in one "   \
-	"row: trace each process by itself."
+	"sees its own GPUs (CUDA_VISIBLE_DEVICES, containers), one row has several GPUs: trace "   \
+	"each process separately."
 struct gpu_devices {
 	struct gpu_device *of[GPU_DEVICES_MAX];
 	unsigned cnt;

@@ -129,6 +129,13 @@ static void print_advice(const struct term *term, const struct finding *x)
 	term_text(&inner, text, ADVICE_INDENT);
 }
 
+/* Only costs that would be shown as 0.0 %. */
+static bool gains_nothing(const struct report *r, const struct findings *f, const struct finding *x)
+{
+	return x->rule->severity == SEVERITY_COST && !x->is_limit &&
+	       finding_steady_share(f, x) < 0.0005 && x->lost_ns < 0.0005 * report_wall_ns(r);
+}
+
 static void print_findings(const struct report *r, const struct term *term, unsigned max)
 {
 	const struct findings *f = r->an[AN_FINDINGS];
@@ -137,7 +144,7 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 
-		if (n == max) {
+		if (n == max || gains_nothing(r, f, x)) {
 			skipped++;
 			continue;
 		}
@@ -147,7 +154,10 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 		print_advice(term, x);
 	}
 	if (skipped)
-		term_para(term, "and %u more (--section=findings)", skipped);
+		term_para(term,
+			  n ? "and %u more (--section=findings)"
+			    : "Findings: %u, which gain less than 0.1 %% (--section=findings)",
+			  skipped);
 }
 
 static void print_next(const struct report *r, const struct term *term)

@@ -158,7 +158,7 @@ static void add(struct diff *d, const char *name, unsigned flags, struct value a
 
 #define WHOLE_MAX 64
 
-/* Values of one trace that its report has. */
+/* Values from the report of one trace. */
 struct values {
 	struct section_value of[WHOLE_MAX];
 	unsigned cnt;
@@ -361,12 +361,14 @@ static void print_redacted(const struct diff *d, const struct term *term)
 {
 	const char *what = what_is_redacted(d), *side = poorer_side(d);
 	bool args = what && !strcmp(what, "arguments");
+	const char *who = !side			    ? "both traces have"
+			  : !strcmp(side, "before") ? "the old trace has"
+						    : "the new trace has";
 
 	if (!what)
 		return;
-	term_para(term, "Hidden: %s are not compared, because %s%s %s no %s (%s).",
-		  args ? "kernels, iterations, copies and memory" : "kernels",
-		  side ? "the trace " : "both traces", side ? side : "", side ? "has" : "have",
+	term_para(term, "Hidden: %s are not compared, because %s no %s (%s).",
+		  args ? "kernels, iterations, copies and memory" : "kernels", who,
 		  args ? "arguments" : "names", args ? "--no-args" : "--no-strings");
 }
 
@@ -432,8 +434,8 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	print_redacted(d, term);
 	if (d->has_gpu[0] != d->has_gpu[1])
 		term_para(term,
-			  "Only the trace %s has GPU times (--gpu-time): they are not compared.",
-			  d->has_gpu[0] ? "before" : "after");
+			  "Only the %s trace has GPU times (--gpu-time): they are not compared.",
+			  d->has_gpu[0] ? "old" : "new");
 	diff_verdict_print(&d->speed, term, mark);
 	if (!d->differ_cnt && *mark) {
 		term_para(term, "Not known: no recorded value differs, but a trace is incomplete.");

@@ -163,6 +163,28 @@ void report_print_redacted(const struct report *r, const struct term *term)
 			  "functions.");
 }
 
+/* Prints a section that --section names; one line if it is empty. */
+static void print_chosen(const struct report *r, const struct term *term, unsigned id)
+{
+	struct term mem = *term;
+	char *text = NULL;
+	size_t len = 0;
+
+	mem.f = open_memstream(&text, &len);
+	if (!mem.f) {
+		analyses[id]->print(r->an[id], term);
+		return;
+	}
+	analyses[id]->print(r->an[id], &mem);
+	fclose(mem.f);
+	if (len)
+		fwrite(text, 1, len, term->f);
+	else
+		term_section(term, analyses[id]->name, "nothing in this trace: %s",
+			     report_section_what(id));
+	free(text);
+}
+
 /* Prints all sections: the most important first, the rest in the order of the table. */
 static void print_sections(const struct report *r, const struct term *term, uint64_t sections)
 {
@@ -176,7 +198,11 @@ static void print_sections(const struct report *r, const struct term *term, uint
 		if (!(sections >> id & 1))
 			continue;
 		sections &= ~(1ull << id);
-		if (analyses[id]->print && !is_silent(r, id))
+		if (!analyses[id]->print || is_silent(r, id))
+			continue;
+		if (r->opts.sections)
+			print_chosen(r, term, id);
+		else
 			analyses[id]->print(r->an[id], term);
 	}
 }

@@ -153,6 +153,8 @@ uint64_t report_section(const char *name, size_t len);
 const char *report_section_like(const char *name, size_t len);
 /* Returns the name and the content of the next section from *i on, which grows; NULL: no more. */
 const char *report_section_at(unsigned *i, const char **what);
+/* Returns the content of section id. */
+const char *report_section_what(unsigned id);
 /* Prints one line per section: its name and content. */
 void report_sections_print(FILE *f);
 

@@ -54,6 +54,11 @@ const char *report_section_at(unsigned *i, const char **what)
 	return sections[(*i)++].ops->name;
 }
 
+const char *report_section_what(unsigned id)
+{
+	return sections[id].what;
+}
+
 void report_sections_print(FILE *f)
 {
 	const char *name, *what;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static bool is_digit(char c)
 {
@@ -106,6 +107,24 @@ int opt_read_percent(const char *text, double *share)
 	if (!ret)
 		*share = val / 1e8;
 	return ret;
+}
+
+int opt_read_moment(const char *text, uint64_t *ns)
+{
+	struct tm tm = {0};
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	time_t seconds = end && !*end ? timegm(&tm) : -1;
+	int ret;
+
+	if (*text == '@') {
+		ret = opt_read_time(text + 1, 1000000000, ns);
+		return !ret && *ns > INT64_MAX / 2 ? -ERANGE : ret;
+	}
+	/* Until the year 2262 it fits. */
+	if (seconds <= 0 || (uint64_t)seconds > INT64_MAX / 1000000000)
+		return -EINVAL;
+	*ns = (uint64_t)seconds * 1000000000;
+	return 0;
 }
 
 int opt_read_size(const char *text, uint64_t *bytes)

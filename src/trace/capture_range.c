@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "capture_range.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/event.h"
@@ -22,52 +23,51 @@ static void close_part(struct capture_range *c, uint64_t ns)
 		c->parts[(c->cnt - 1) % CAPTURE_PARTS].to_ns = ns;
 }
 
-/* Returns the starts of a process, or those of the processes beyond the table. add: in a new row,
- * if there is space. */
-static unsigned *starts_of(struct capture_range *c, uint32_t pid, bool add)
+/* A start while profiling is on, and a stop while it is off, have no effect (cudaProfiler.h of CUDA
+ * 13.0). */
+static void profiler_start(struct capture_range *c, uint32_t pid, uint64_t ns)
 {
-	unsigned unused = CAPTURE_PROCS;
+	uint32_t *pids;
 
-	for (unsigned i = 0; i < CAPTURE_PROCS; i++) {
-		if (c->procs[i].open_cnt && c->procs[i].pid == pid)
-			return &c->procs[i].open_cnt;
-		if (add && !c->procs[i].open_cnt && unused == CAPTURE_PROCS)
-			unused = i;
-	}
-	if (unused < CAPTURE_PROCS)
-		c->procs[unused].pid = pid;
-	return &c->procs[unused].open_cnt;
+	for (unsigned i = 0; i < c->open_cnt; i++)
+		if (c->pids[i] == pid)
+			return;
+	pids = reallocarray(c->pids, c->open_cnt + 1, sizeof(*pids));
+	if (!pids)
+		return;
+	c->pids = pids;
+	pids[c->open_cnt] = pid;
+	open_part(c, ns);
 }
 
-/* A process that ends, or runs another program, will not call cuProfilerStop(). */
-static void on_process(struct capture_range *c, const struct trace_event *ev)
+static void profiler_stop(struct capture_range *c, uint32_t pid, uint64_t ns)
 {
-	for (unsigned i = 0; i < CAPTURE_PROCS && strcmp(ev->op, "fork"); i++)
-		for (; c->procs[i].pid == ev->pid && c->procs[i].open_cnt; c->procs[i].open_cnt--)
-			close_part(c, ev->end_ns);
+	for (unsigned i = 0; i < c->open_cnt; i++) {
+		if (c->pids[i] != pid)
+			continue;
+		c->pids[i] = c->pids[c->open_cnt - 1];
+		close_part(c, ns);
+		return;
+	}
 }
 
 void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 {
-	unsigned *starts;
-
 	if (c->kind != CAPTURE_PROFILER)
 		return;
-	if (ev->kind == EVENT_PROCESS)
-		on_process(c, ev);
+	if (ev->kind == EVENT_PROCESS && strcmp(ev->op, "fork"))
+		profiler_stop(c, ev->pid, ev->end_ns);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
 		return;
-	if (!strcmp(ev->fn->name, "cuProfilerStart")) {
-		++*starts_of(c, ev->pid, true);
-		open_part(c, ev->start_ns);
-	} else if (!strcmp(ev->fn->name, "cuProfilerStop")) {
-		starts = starts_of(c, ev->pid, false);
-		/* A stop without a start is ignored, as by the driver. */
-		if (*starts) {
-			--*starts;
-			close_part(c, ev->end_ns);
-		}
-	}
+	if (!strcmp(ev->fn->name, "cuProfilerStart"))
+		profiler_start(c, ev->pid, ev->start_ns);
+	else if (!strcmp(ev->fn->name, "cuProfilerStop"))
+		profiler_stop(c, ev->pid, ev->end_ns);
+}
+
+void capture_range__free(struct capture_range *c)
+{
+	free(c->pids);
 }
 
 void capture_range__nvtx(struct capture_range *c, const char *text, uint64_t ns, bool begins)

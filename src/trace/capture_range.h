@@ -13,25 +13,20 @@ struct trace_event;
 
 enum capture_kind {
 	CAPTURE_NONE,
-	CAPTURE_PROFILER, /* from cuProfilerStart to cuProfilerStop of a process, or to its end */
+	CAPTURE_PROFILER, /* from cuProfilerStart to cuProfilerStop, in any process */
 	CAPTURE_NVTX,	  /* ranges with this text, in any thread */
 };
 
 /* Parts that are known: an execution on a GPU may arrive after later parts have begun. */
 #define CAPTURE_PARTS 64
-/* Processes with a start and no stop; those of more count as one that does not end. */
-#define CAPTURE_PROCS 64
 
 struct capture_range {
 	enum capture_kind kind;
 	const char *name;  /* CAPTURE_NVTX */
 	uint64_t start_ns; /* --start-after; 0: from the start */
-	unsigned open_cnt; /* starts without a stop */
-	struct {
-		uint32_t pid; /* 0: the processes beyond the table */
-		unsigned open_cnt;
-	} procs[CAPTURE_PROCS + 1]; /* CAPTURE_PROFILER; open_cnt 0: unused */
-	unsigned cnt;		    /* parts so far */
+	unsigned open_cnt; /* ranges, or processes with pids, that are open */
+	uint32_t *pids;	   /* CAPTURE_PROFILER: in which it is on; open_cnt of them */
+	unsigned cnt;	   /* parts so far */
 	struct {
 		uint64_t from_ns, to_ns; /* to_ns: UINT64_MAX while open */
 	} parts[CAPTURE_PARTS];		 /* number n at n % CAPTURE_PARTS */
@@ -43,5 +38,6 @@ void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 void capture_range__nvtx(struct capture_range *c, const char *text, uint64_t ns, bool begins);
 /* Returns whether the event belongs to the trace. */
 bool capture_range__has(const struct capture_range *c, const struct trace_event *ev);
+void capture_range__free(struct capture_range *c);
 
 #endif /* TRACE_CAPTURE_RANGE_H */

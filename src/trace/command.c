@@ -95,6 +95,11 @@ static const char *not_found_hint(const char *name)
 		{"analyze", "to read a trace: cudatrace report FILE"},
 		{"script", "to read a trace: cudatrace report FILE"},
 		{"version", "the version is cudatrace --version"},
+		{"status", "to control a daemon: cudatrace ctl"},
+		{"level", "to control a daemon: cudatrace ctl"},
+		{"burst", "to control a daemon: cudatrace ctl"},
+		{"dump", "to control a daemon: cudatrace ctl"},
+		{"reload", "to control a daemon: cudatrace ctl"},
 	};
 
 	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)

@@ -65,7 +65,9 @@ void session__warn_no_call(const struct session *s)
 		     s->o->capture_name ?: "", s->o->capture == CAPTURE_NVTX ? "'" : "");
 	if (!s->cmd.pid || s->end.stats[CT_STAT_ENTRIES] || s->o->quiet)
 		return;
-	if (s->end.unseen)
+	if (!s->cmd.exited)
+		info("%s made no CUDA driver call before the trace ended", s->o->argv[0]);
+	else if (s->end.unseen)
 		info("%s made no CUDA driver call that is traced: %s", s->o->argv[0],
 		     s->end.unseen);
 	else

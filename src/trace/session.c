@@ -119,6 +119,7 @@ static void release(struct session *s)
 	summary__free(s->summary);
 	waits__free(s->waits);
 	budget__free(s->budget);
+	capture_range__free(&s->capture);
 	unreached__free(s->unreached);
 	tracer__close(&s->t);
 	reader__end();

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from helpers.daemon import driver_counts
-from helpers.run import ALL, MECHANISMS, needs_mechanism
+from helpers.run import ALL, MECHANISMS, needs_mechanism, until
 
 
 @pytest.mark.parametrize("mech", MECHANISMS)
@@ -82,3 +82,13 @@ def test_bursts(private):
     except OSError:
         pytest.skip("all but an Xid: /dev/kmsg cannot be written")
     d.until(lambda m: m.total("xids_total", xid="79", gpu="0000:3b:00.0") >= 1 and bursts(m) >= 3, 3)
+
+
+def test_the_same_moments(private):
+    """Machines sample at multiples of sample.every of the wall clock."""
+    d = private.daemon("moments", "sample.trace=0.3s", "sample.every=3s", level="sampled")
+    pid, at = d.worker("idle").pid, []
+    for n in (1, 2):
+        until(lambda n=n: d.process(pid)["bursts"] >= n)
+        at.append(time.time())
+    assert all(t % 3 < 1 for t in at) and 1 < at[1] - at[0] < 5, at

@@ -135,11 +135,31 @@ def test_ctl(levels):
     refuses("does not use CUDA", d.ask("level", 1, "trace"))
     refuses("a time needs its unit, as in burst 10s", d.ask("burst", 1))
     refuses("there is no command dance", d.ask("dance"))
+    for at, why in (("@1769860800", "this time is over since"), (f"@{time.time() + 700000:.0f}", "more than a week away")):
+        refuses(why, d.ask("burst", "1s", "--at", at))
+    refuses("'noon': not a time in UTC", d.ask("burst", "--at", "noon"))
+    refuses("--at is for ctl burst", d.ask("status", "--at", "@1769860800"))
     assert ctl_patterns.send(d.sock, *(f"none-{i % 256}" for i in range(600))) == (600, "")
     assert ctl_patterns.send(d.sock, "none-256", "none-7") == (1, "there are 256 patterns already")
     assert ctl_patterns.send(d.sock, "x" * 65) == (0, "the pattern is longer than 64 bytes")
     d.ctl("reload")
     assert d.ctl("level", "none-256", "off")["processes"] == 0
+
+
+def test_planned_burst(levels):
+    """It must begin at the given time of the wall clock, though the daemon is idle; at most 16 wait."""
+    d, workers = levels
+    pid = workers["plain"].pid
+    begin = time.time() + 3.4
+    answer = d.ctl("burst", pid, "0.2s", "--at", f"@{begin:.3f}")
+    assert 2000 < answer["begins_in_ms"] <= 3400 and d.ctl("status")["bursts_planned"] == 1
+    before = d.process(pid)["bursts"]
+    until(lambda: d.process(pid)["bursts"] > before)
+    assert -0.002 < time.time() - begin < 0.5 and d.ctl("status")["bursts_planned"] == 0
+    late = f"@{time.time() + 100000:.0f}"
+    for _ in range(16):
+        d.ctl("burst", pid, "1s", "--at", late)
+    refuses("16 bursts wait already", d.ask("burst", pid, "--at", late))
 
 
 def test_burst(levels):

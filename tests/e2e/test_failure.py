@@ -290,6 +290,16 @@ def test_no_growth(tmp_path, kept):
     assert case["kind"] == "out-of-memory" and "growth_per_step" not in case and "It grew" not in case["verdict"]
 
 
+def test_program_went_on(tmp_path):
+    """The short report does not begin with an allocation that the program does without."""
+    p = out_of_memory()
+    p.launch("k()")
+    path = p.write(tmp_path / "t.jsonl")
+    assert [x["kind"] for x in report(path)["failure"]] == ["out-of-memory"]
+    assert "Cause of failure" not in cudatrace("report", "-q", path).out
+    assert "Cause of failure" in cudatrace("report", "-q", "--section=failure", path).out
+
+
 HEALTHY = {
     "no failure": lambda p: p.sync(),
     "an error of the caller": lambda p: p.sync(1, "CUDA_ERROR_INVALID_VALUE"),

@@ -463,4 +463,4 @@ def test_diff(tmp_path):
     plain = tmp_path / "plain.jsonl"
     cudatrace("-q", "--probe=inject", "--jsonl", plain, "--", SAMPLE, "--quiet", "--tokens", "8", env={"LD_LIBRARY_PATH": FAKE})
     said = cudatrace("diff", plain, many).out
-    assert "Only the trace after has GPU times" in said and "on the GPU" not in said and "GPU computed" not in said
+    assert "Only the new trace has GPU times" in said and "on the GPU" not in said and "GPU computed" not in said

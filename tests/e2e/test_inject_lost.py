@@ -78,10 +78,19 @@ def test_small_stack(tmp_path, program, way):
 
 
 @pytest.mark.parametrize("way", ["user", "root"])
-def test_child_outlives_its_parent(tmp_path, program, way):
+@pytest.mark.parametrize("kind", ["outlives", "daemon"])
+def test_child_outlives_its_parent(tmp_path, program, kind, way):
     """The trace must wait for a forked child that has not made a call when the command ends."""
     path = str(tmp_path / "trace")
-    ran = run(way, path, [program, "outlives"])
-    assert ran.status == 0 and "1 process that it started still runs" in ran.err, ran
+    ran = run(way, path, [program, kind])
+    assert ran.status == 0 and " that it started still run" in ran.err, ran
     t = Trace(path)
     assert t.sym["cuDeviceGetCount"] == 101 and not t.end["drops"]["processes"], ran
+
+
+@pytest.mark.parametrize("way", ["user", "root"])
+def test_locked_loader(tmp_path, program, way):
+    """A forked child must not wait for the loader's lock, which a thread of its parent had."""
+    path = str(tmp_path / "trace")
+    ran = run(way, path, [program, "loader"])
+    assert ran.status == 0 and Trace(path).sym["cuDeviceGetCount"] == 101, ran

@@ -6,6 +6,7 @@ load."""
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 from helpers.jsonl import Trace
@@ -289,3 +290,41 @@ def test_folders_of_others(place, bad):
         assert ran.status == 0 and ran.out.startswith(f"/var/tmp/cudatrace-{UID}/"), ran
     else:
         assert ran.status == 1 and "directories that no other user may write to" in ran.err, ran
+
+
+LISTEN = """
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1].replace("@", "\\0"))
+if sys.argv[1][0] == "/":
+    os.chmod(sys.argv[1], 0o777)
+s.listen()
+s.settimeout(3)
+print("listens", flush=True)
+greeted = False
+try:
+    while not greeted:
+        greeted = bool(s.accept()[0].recv(4096))
+except TimeoutError:
+    pass
+print("greeted" if greeted else "ignored")
+"""
+
+
+@pytest.mark.parametrize("uid,heard", [(UID, "greeted"), (0, "greeted"), (UID + 1, "ignored")], ids=["own", "root", "another"])
+@pytest.mark.parametrize("where", ["name", "beside"])
+def test_tracer_of_another_user(place, uid, heard, where):
+    """Another user listens at the name of a tracer that has ended, or beside the library in a directory for all. The library must
+    not connect: that user could have it load their code."""
+    folder = f"{place}/{where}-{uid}"
+    os.mkdir(folder)
+    os.chmod(folder, 0o1777)
+    lib = shutil.copy(O + "/libcudatrace-inject.so", folder)
+    os.chown(lib, uid if uid != UID + 1 else UID, -1)
+    name = f"@cudatrace-test-{os.getpid()}" if where == "name" else folder + "/socket"
+    as_other = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    p = subprocess.Popen([*as_other, "python3", "-c", LISTEN, name], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "listens\n"
+    ran = Ran([*AS, "env", f"LD_LIBRARY_PATH={place}", f"LD_PRELOAD={lib}", f"CUDA_INJECTION64_PATH={lib}", f"CUDATRACE_OUT={place}/out/x",
+               *([f"CUDATRACE_SOCKET={name}"] if where == "name" else []), *sample(place)])
+    assert p.communicate()[0] == heard + "\n" and ran.status == 0, ran

@@ -7,13 +7,15 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
+from helpers.jsonl import Trace
 from helpers.live import is_gone
 from helpers.probed import probed
-from helpers.run import ALL, FAKE, Ran, needs_mechanism, needs_tracing, until
+from helpers.run import ALL, CASES, CUDATRACE, FAKE, Ran, needs_mechanism, needs_tracing, until
 from runner.contain import descendants
 
 LIB = FAKE + "/libcuda.so.1"
@@ -138,3 +140,16 @@ def test_four_seconds_without_progress(running, other):
     late.tell("alloc 10")
     stop(t)
     assert not re.search("cannot attach [0-9]* probes", t.err) and t.trace.sym == {"cuMemAlloc_v2": 10} and t.trace.accounts()
+
+
+def test_a_command_waits(tmp_path):
+    """On a busy machine, the kernel may need seconds for the first probes. The command is stopped until then, and no call is missed."""
+    needs_tracing()
+    trace = tmp_path / "trace"
+    t = subprocess.Popen([CUDATRACE, "--jsonl", trace, "--", CASES + "/memory"], env={**os.environ, "LD_LIBRARY_PATH": FAKE},
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8")
+    until(lambda: "cudatrace-links" in descendants(t.pid).values())
+    os.kill(links_of(t), signal.SIGSTOP)
+    threading.Timer(4, os.kill, (links_of(t), signal.SIGCONT)).start()
+    err = t.communicate()[1]
+    assert t.returncode == 0 and "cannot attach" not in err and Trace(trace).sym["cuInit"] == 1, err

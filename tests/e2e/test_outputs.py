@@ -361,6 +361,11 @@ def test_no_cuda(jsonl):
     assert ran.err == "cudatrace: true made no CUDA driver call that is traced\n"
 
 
+def test_no_cuda_yet(jsonl):
+    ran = ct("-e", DEFAULT, "--duration", "0.2", "--jsonl", jsonl, "--", "sleep", "1")
+    assert "cudatrace: sleep made no CUDA driver call before the trace ended\n" in ran.err, ran.err
+
+
 # --- owners ---
 
 WHO = "id -u; id -g; id -G"

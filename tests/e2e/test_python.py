@@ -282,5 +282,48 @@ def test_report(calls, tmp_path):
     assert report.status == 0 and "Block.forward (python_calls.py:" in report.out
 
 
+@pytest.mark.parametrize("ms", [3, 0])
+def test_data_loading(tmp_path, ms):
+    """The finding about a loader that is slow, and its gain: the time that the program itself measured."""
+    needs_tracing()
+    if not ONE:
+        pytest.skip("no CPython of this version is here")
+    trace = tmp_path / "t.jsonl"
+    ran = cudatrace("-q", "--python", "--gpu-time", "-e", "launch,transfer,sync,context,query", "--jsonl", trace, "--", ONE, TESTS + "/stack/python_loader.py", LIB, ms,
+                    env={"LD_LIBRARY_PATH": f"{FAKE}:{os.path.dirname(FAKE)}/cupti"})
+    assert ran.status == 0, ran
+    report = json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", str(trace)]).out)
+    found = [x for x in report["findings"] if x["id"] in ("data-loading", "other-thread")]
+    if not ms:
+        assert not found
+        return
+    assert report["findings"][0] == found[0] and found[0]["id"] == "data-loading"
+    assert re.search(r"loads data then: dataloader\.py:6 (DataLoader\.)?__next__, called from python_loader\.py:\d+ main\.$", found[0]["text"])
+    assert abs(found[0]["lost_ns"] - int(ran.out)) < 0.1 * int(ran.out)
+
+
+@pytest.mark.parametrize("mode", ["compute", "sleep"])
+def test_python_lock(tmp_path, mode):
+    """The finding about Python's lock, and its gain: the times between calls of 5 ms or a multiple. On a busy machine few may be: up to three tries."""
+    needs_tracing()
+    if not ONE:
+        pytest.skip("no CPython of this version is here")
+    for n in range(3):
+        trace = tmp_path / f"{n}.jsonl"
+        ran = cudatrace("-q", "--python", "--gpu-time", "-e", "launch,transfer,sync,context", "--jsonl", trace, "--", ONE, TESTS + "/stack/python_lock.py", LIB, mode,
+                        env={"LD_LIBRARY_PATH": f"{FAKE}:{os.path.dirname(FAKE)}/cupti"})
+        assert ran.status == 0, ran
+        found = [x for x in json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", str(trace)]).out)["findings"] if x["id"] == "python-lock"]
+        calls = Trace(trace).calls
+        between = [b["ts"] - a["ts"] - a["duration_us"] / 1e3 for a, b in zip(calls, calls[1:])]
+        waits = [x for x in between if 5 <= x < 20 and x % 5 <= x // 5 * 0.7]
+        if mode == "sleep":
+            assert not found
+            return
+        if sum(2.5 <= x < 20 for x in between) * 0.65 < len(waits):
+            break
+    assert found and 0.8 * sum(waits) < found[0]["lost_ns"] / 1e6 < 1.02 * sum(waits)
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))

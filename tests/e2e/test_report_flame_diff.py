@@ -116,8 +116,8 @@ def test_diff_of_redacted_traces(tmp_path):
         got = json.loads(ran.out)
         assert (ran.status, got["verdict"], got.get("redacted"), got.get("redacted_in")) == (status, verdict, what, where), (one, other, [x for x in got["all"] + got["functions"] if x["changed"]])
         ran = cudatrace("diff", one, other)
-        said = re.findall(r"Hidden: [^.]* not compared, because (?:the trace (before|after) has|(both) traces have) no (names|arguments)", " ".join(ran.out.split()))
-        assert ran.status == status and [a or b for a, b, _ in said] == [where] * bool(where), ran.out
+        said = re.findall(r"Hidden: [^.]* not compared, because (?:the (old|new) trace has|(both) traces have) no (names|arguments)", " ".join(ran.out.split()))
+        assert ran.status == status and [{"old": "before", "new": "after"}.get(a, b) for a, b, _ in said] == [where] * bool(where), ran.out
         assert ("Nothing changed" in ran.out) == (status == 0)
 
 

@@ -253,9 +253,11 @@ def test_again(tree):
     tree.suite("shaky", 'd=${0%/*}; echo "ok 1"; if [ -e "$d/been" ]; then echo "ok 2"; else : >"$d/been"; echo "not ok 2 # busy"; fi')
     tree.suite("good", 'echo "ok good"')
     tree.module("unsteady", "import os\ndef test_one():\n    d = os.path.dirname(__file__) + '/been'\n"
-                            "    was = os.path.exists(d)\n    open(d, 'w').close()\n    assert was, 'busy too'\n")
+                            "    was = os.path.exists(d)\n    open(d, 'w').close()\n    assert was, 'busy too'\n"
+                            "def test_two():\n    d = os.path.dirname(__file__) + '/two'\n    assert not os.path.exists(d)\n    open(d, 'w').close()\n")
     status, out = tree.run("--again")
-    assert (status, sums(out)) == (0, (4, 0, 0)), out
+    # Of a module, only what failed runs again.
+    assert (status, sums(out)) == (0, (5, 0, 0)), out
     before = out[out.index("failed beside other suites"):]
     assert "shaky: 2 # busy  its output: build/check/shaky.1.log" in before and "busy too" in before, out
     assert "failed:\n" not in out.replace("failed beside", "")

@@ -3,6 +3,7 @@
 # takes: 5
 """The critical path of a step, and replays of it, against simulated loops (tests/oracle/steps.py) whose path is known, and whose time with
 other costs is known because they run again with them."""
+import collections
 import json
 import os
 import subprocess
@@ -27,7 +28,11 @@ def report_of(folder, lines, *options):
 
 
 def parts_of(step):
-    return {(x["kind"], x.get("name")): x["total_ns"] for x in step["parts"]}
+    """Times between calls are one part: the simulator does not divide them by Python functions."""
+    parts = collections.Counter()
+    for x in step["parts"]:
+        parts[x["kind"], None if x["kind"] == "between" else x.get("name")] += x["total_ns"]
+    return parts
 
 
 def check_path(m, report):
@@ -215,3 +220,79 @@ def test_interval(tmp_path, text, costs):
     for got, want in ((row["low_ns"], walls[(count - 1) // 4]), (row["step_ns"], walls[(count - 1) // 2]), (row["high_ns"], walls[count - 1 - (count - 1) // 4])):
         assert abs(got - want) <= 0.02 * want + 1_000
     assert row["low_ns"] < row["step_ns"] < row["high_ns"]
+
+
+def finding_of(report, *ids):
+    return [x for x in report["findings"] if x["id"] in ids]
+
+
+@pytest.mark.parametrize("program, finding, place, more, part", steps.LOADING, ids=[x[0].__name__ for x in steps.LOADING])
+def test_loading(tmp_path, program, finding, place, more, part):
+    """The first finding names the place, and its gain is the time that the program takes longer than one whose input is there."""
+    m, ready = steps.Machine().run(program, STEPS), steps.Machine(prepare=0).run(program, STEPS)
+    report = report_of(tmp_path, m.lines())
+    first = report["findings"][0]
+    check_path(m, report)
+    assert first["id"] == finding and place in first["text"] and not finding_of(report, "idle-between", *{"data-loading", "other-thread"} - {finding})
+    longer = [m.ends[i][2] - ready.ends[i][2] for i in range(STEPS)]
+    truth = [b - a for a, b in zip([0, *longer], longer)][-report["step"]["steps"]:]
+    assert abs(first["lost_ns"] - sum(truth)) <= 0.1 * sum(truth) and sum(truth) > 0.1 * m.ends[-1][2]
+    evidence = {x["what"]: x["number"] for x in first["evidence"]}
+    with_it, steps_cnt = evidence["iterations with this time"], evidence["iterations after the warm-up"]
+    assert steps_cnt == len(truth) and abs(with_it - part * steps_cnt) <= 1
+    # The example: two calls of the main thread, one after the other, with the usual time between them.
+    calls = sorted((x for x in m.lines() if x.get("tid") == steps.MAIN and "duration_us" in x and x["type"] != "gpu"), key=lambda x: x["ts"])
+    at = next(i for i, x in enumerate(calls) if x["id"] == evidence["id of the call after the example"])
+    assert calls[at - 1]["id"] == evidence["id of the call before an example; 0: none"]
+    begin = calls[at - 1]["ts"] + calls[at - 1]["duration_us"] / 1e3
+    assert (first["ts"], evidence["of it in such an iteration, median"] / 1e6) == pytest.approx((begin, calls[at]["ts"] - begin), abs=1e-3)
+    assert "GIL" not in first["text"] + first["advice"]
+    assert (more or "probably prepares that data.") in first["text"] and ("metrics.py:30 Metrics.flush" in first["text"]) == (finding == "other-thread")
+
+
+def test_lock(tmp_path):
+    """Times between calls as long as waits for Python's lock, at three places: the gain is the time that the program takes longer."""
+    m, ready = steps.Machine().run(steps.LOCKED, STEPS), steps.Machine(prepare=0).run(steps.LOCKED, STEPS)
+    lines = m.lines()
+    report = report_of(tmp_path, lines)
+    first = report["findings"][0]
+    assert first["id"] == "python-lock" and not finding_of(report, "data-loading", "other-thread", "idle-between", "launch-bound")
+    # All other times stay: those that are no waits, and the first step.
+    evidence = {x["what"]: x["number"] for x in first["evidence"]}
+    calls = sorted((x for x in lines if x.get("tid") == steps.MAIN and "duration_us" in x and x["type"] != "gpu"), key=lambda x: x["ts"])
+    ends = [x["ts"] + x["duration_us"] / 1e3 for x in calls]
+    begin = [0, *(x[2] / 1e6 for x in m.ends)][STEPS - report["step"]["steps"]]
+    waits = [b["ts"] - end for end, b in zip(ends, calls[1:]) if end >= begin - 0.01 and b["ts"] - end > 5]
+    assert evidence["times between calls as long as waits for the lock"] == len(waits) and evidence["places of these times"] == 3
+    assert abs(first["lost_ns"] / 1e6 - sum(waits)) <= 0.02 * sum(waits) and sum(waits) < (m.ends[-1][2] - ready.ends[-1][2]) / 1e6
+    assert "as before cuLaunchKernel in model.py:" in first["text"].replace("such ", "")
+    # Without frames it may be any program.
+    lines = [{k: v for k, v in x.items() if k != "stack"} for x in lines if x["type"] != "stack"]
+    assert not finding_of(report_of(tmp_path, lines), "python-lock")
+
+
+@pytest.mark.parametrize("every", [4, 10, 48])
+def test_loading_without_waits(tmp_path, every):
+    """The steps that the report finds may be several of the program's."""
+    program, cnt = steps.waits_seldom(every), 48
+    m, ready = steps.Machine().run(program, cnt), steps.Machine(prepare=0).run(program, cnt)
+    first = report_of(tmp_path, m.lines())["findings"][0]
+    truth = m.ends[-1][2] - ready.ends[-1][2]
+    assert first["id"] == "data-loading" and abs(first["lost_ns"] - truth) <= 0.1 * truth
+    assert not finding_of(report_of(tmp_path, ready.lines()), "data-loading")
+
+
+@pytest.mark.parametrize("program", [*steps.NOT_LOADING, steps.host_between, steps.late_thread, steps.sleeps, steps.UNLOCKED], ids=lambda x: x.__name__)
+def test_not_loading(tmp_path, program):
+    report = report_of(tmp_path, steps.Machine().run(program, STEPS).lines())
+    assert not finding_of(report, "data-loading", "other-thread", "python-lock")
+
+
+@pytest.mark.parametrize("program", [x[0] for x in steps.LOADING], ids=lambda x: x.__name__)
+def test_loading_without_frames(tmp_path, program):
+    """Without --python, a copy after the time still shows it; other threads and places are not known. Without GPU times, it is not known either
+    whether the GPU has work meanwhile."""
+    lines = [{k: v for k, v in x.items() if k != "stack"} for x in steps.Machine().run(program, STEPS).lines() if x["type"] != "stack"]
+    found = finding_of(report_of(tmp_path, lines), "data-loading", "other-thread")
+    assert [(x["id"], ".py" in x["text"]) for x in found] == ([] if program == steps.thread_works else [("data-loading", False)])
+    assert not finding_of(report_of(tmp_path, [x for x in lines if x["type"] != "gpu"]), "data-loading", "other-thread")

@@ -152,7 +152,7 @@ def test_planted(tmp_path, name):
 
 
 # The findings that agree with a limit. Others may have none.
-AGREE = {"gpu": {"gpu-bound"}, "start-up": {"start-up"}, "collectives": {"communication-alone"}, "host": {"launch-bound", "plans-in-loop", "idle-between", "decode-host-bound", "start-up"}, "memory": {"hot-allocations"}, "modules": {"hot-modules"}}
+AGREE = {"gpu": {"gpu-bound"}, "start-up": {"start-up"}, "collectives": {"communication-alone"}, "host": {"launch-bound", "plans-in-loop", "idle-between", "data-loading", "decode-host-bound", "start-up"}, "memory": {"hot-allocations"}, "modules": {"hot-modules"}}
 COST = ("steady", "startup")
 
 
@@ -359,6 +359,16 @@ def test_exits(tmp_path, line, want):
     assert [want in x for x in texts] == [True] * bool(want)
 
 
+@pytest.mark.parametrize("status,listed", [(1, False), (-9, True)])
+def test_exit_of_a_helper(tmp_path, status, listed):
+    """A shell that ends with 1 is an answer, not a failure."""
+    p = Program()
+    p.steps([*L, ("sync", 960)])
+    how = {"exit_code": status} if status > 0 else {"signal": -status}
+    p.lines.append({"ts": p.now / 1e3, "type": "process", "op": "exit", "name": "exit", "pid": 999, "tid": 999, "comm": "bash", **how})
+    assert [x["kind"] for x in report(p.write(tmp_path / "t.jsonl"))["failures"]] == ["exit"] * listed
+
+
 # The bottleneck of each program of the corpus, known from its log.
 LIMITS = {"gpt2-eager": "host", "train": "host", "convolutions": "host", "gpt2-graph": "start-up", "gpt2-graph-nodes": "start-up", "graph-loop": "gpu", "copies-beside": "gpu",
           "vllm-graphs": "start-up", "vllm-nodes": "start-up", "ranks-2": "host", "ranks-4": "collectives", "endless": "waits", "dropped": "not-known", "full-disk": "not-known"}
@@ -384,6 +394,8 @@ def test_corpus(path):
                 assert f"{all_of} lines" in text, (lost, all_of)
         at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
         assert at == sorted(at) and len(at) >= 3
+        # The five do not contain what gains nothing.
+        assert not re.search(r"gains at most .*\s0\.0\s%\s+of", text), text
     advice = {x["id"]: x["advice"] for x in r["findings"]}
     # A program that replays graphs must not be advised to capture one.
     assert ("Capture the iteration" in advice.get("launch-bound", "")) == (name in ("gpt2-eager", "train", "convolutions", "ranks-2", "ranks-4", "dropped"))
@@ -465,12 +477,17 @@ def test_sections():
     for name in names():
         assert name in r or name in ("ranges", "operators", "allocator", "gemms", "gpu_stats", "serving"), name
         text = short(GOLDEN, f"--section={name}")
-        assert name == "map" or text in full
+        assert name == "map" or text in full or "nothing in this trace" in text
         assert set(report(GOLDEN, f"--section={name}")) - {"report", "complete", "lost", "chosen", "files", "traces", "rejected"} <= {name}
     both = short(GOLDEN, "--section=kernels,verdict")
     assert both == short(GOLDEN, "--section=verdict", "--section=kernels") and "\nKernels" in both and "\nVerdict" in both and "\nAnswers" not in both
     assert short(GOLDEN, "--section=map") == short(GOLDEN, "--map") and "\nKernels" not in short(GOLDEN, "--map")
     assert short(GOLDEN, "--serving").count("\n\n") <= 2 and "\nKernels" not in short(GOLDEN, "--serving")
+
+
+def test_empty_section():
+    assert short(GOLDEN, "--section=operators").endswith("operators: nothing in this trace: PyTorch operators (--torch)\n")
+    assert "nothing in this trace" not in short(GOLDEN, "--full")
 
 
 @pytest.mark.parametrize("args,says", [

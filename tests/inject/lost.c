@@ -6,12 +6,16 @@
  *
  * Makes 2 calls, and then 100 calls in a child or, with a KIND that begins with "self-", itself.
  * The child of "program-network" has executed this program again; that of "outlives" makes them
- * when its parent has ended. Of "stopped" and "self-network", the tracer stands still. Prints how
- * many milliseconds they took. STACK: bytes of stack that the child's calls have.
+ * when its parent has ended. Of "daemon", the child forks eight times more, and only the last one
+ * continues. Of "loader", a thread of the parent has the loader's lock, and the child looks up a
+ * function. Of "stopped" and "self-network", the tracer stands still. Prints how many milliseconds
+ * they took. STACK: bytes of stack that the child's calls have.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -155,8 +159,25 @@ static void small_stack(void)
 	pthread_join(t, NULL);
 }
 
+static volatile bool has_lock, gives_back;
+
+static int in_loader(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	has_lock = true;
+	while (!gives_back)
+		usleep(1000);
+	return 1;
+}
+
+static void *take_lock(void *arg)
+{
+	dl_iterate_phdr(in_loader, NULL);
+	return NULL;
+}
+
 static int child(const char *kind)
 {
+	bool outlives = !strcmp(kind, "outlives") || !strcmp(kind, "daemon");
 	int status = 0;
 	pid_t pid = fork();
 
@@ -165,15 +186,23 @@ static int child(const char *kind)
 		if (!strncmp(kind, "program-", 8))
 			execl("/proc/self/exe", "lost", "calls", NULL);
 		become(kind);
-		if (!strcmp(kind, "outlives"))
+		for (int i = 0; i < 8 && !strcmp(kind, "daemon"); i++)
+			if (fork())
+				_exit(0);
+		if (outlives)
 			usleep(500000);
+		if (!strcmp(kind, "loader")) {
+			alarm(5);
+			cuInit(0);
+			must(dlsym(RTLD_DEFAULT, "cuInit") != NULL, "dlsym");
+		}
 		if (left)
 			small_stack();
 		else
 			calls();
 		_exit(0);
 	}
-	if (!strcmp(kind, "outlives"))
+	if (outlives)
 		return 0;
 	must(waitpid(pid, &status, 0) == pid, "waitpid");
 	return WIFSIGNALED(status) ? 100 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -192,6 +221,7 @@ int main(int argc, char **argv)
 	const char *kind = argv[1];
 	pid_t tracer = getppid();
 	int n, status = 0;
+	pthread_t holder;
 	bool stops;
 	long begin;
 
@@ -211,6 +241,10 @@ int main(int argc, char **argv)
 	/* Long enough for it to be taken for dead. */
 	if (stops && !strcmp(kind, "self-network"))
 		usleep(4000000);
+	if (!strcmp(kind, "loader"))
+		must(!pthread_create(&holder, NULL, take_lock, NULL), "pthread_create");
+	while (!strcmp(kind, "loader") && !has_lock)
+		usleep(1000);
 	begin = now_ms();
 	if (!strncmp(kind, "self-", 5)) {
 		become(kind);
@@ -218,6 +252,7 @@ int main(int argc, char **argv)
 	} else {
 		status = child(kind);
 	}
+	gives_back = true;
 	n = now_ms() - begin;
 	if (stops)
 		kill(tracer, SIGCONT);

@@ -4,7 +4,8 @@ other costs, because it runs the program again with them.
 
 A program is a function of (Machine, number of the step). Machine(host, gpu, free, no_wait, kernels, fuse, apart, graph, overhead) has the costs: factors of
 host and GPU time, functions that take no time, functions that do not wait, factors of kernels, a name whose consecutive kernels are one, whether
-only NCCL's kernels wait for NCCL's kernels, a range that is a CUDA graph, the overhead of a traced call.
+only NCCL's kernels wait for NCCL's kernels, a range that is a CUDA graph, the overhead of a traced call. prepare: a factor of the time that
+input() takes.
 """
 import collections
 
@@ -20,22 +21,46 @@ Work = collections.namedtuple("Work", "begin end kind name before call submitted
 
 
 class Machine:
-    def __init__(self, host=1, gpu=1, free=(), no_wait=(), kernels=(), fuse=None, apart=False, graph=None, overhead=0):
+    def __init__(self, host=1, gpu=1, free=(), no_wait=(), kernels=(), fuse=None, apart=False, graph=None, overhead=0, prepare=1):
         self.host_factor, self.gpu_factor, self.free, self.no_wait, self.kernels = host, gpu, free, no_wait, dict(kernels)
         self.trace, self.tid, self.now, self.last = simulate.Trace(), MAIN, 1_000_000, None
         self.streams, self.blocking, self.events, self.all, self.pending, self.ends = {}, set(), {}, None, {}, []
         self.overhead = overhead
         self.fuse, self.apart, self.graph_range, self.fused, self.nodes, self.launched = fuse, apart, graph, False, None, None
+        self.prepare, self.stacks, self.stack = prepare, {}, None
         self.waited = None  # the last wait's return, its node, and when all submitted work was done
 
     def w(self):
         return {"pid": MAIN, "tid": self.tid, "device": 0}
+
+    def made(self):
+        return {"stack": self.stack} if self.stack else {}
 
     def host(self, ns):
         """Time outside calls."""
         begin, self.now = self.now, self.now + round(ns * self.host_factor)
         if self.now > begin:
             self.last = Node(begin, self.now, "between", None, self.last, 0, None)
+
+    def input(self, ns):
+        """Time outside calls in which input is prepared."""
+        self.host(ns * self.prepare)
+
+    def at(self, *frames):
+        """The next calls are made here: "train.py:15 main", innermost first."""
+        if frames not in self.stacks:
+            self.stacks[frames] = len(self.stacks) + 1
+            python = [{"function": f.split()[1], "file": f.split()[0].split(":")[0], "line": int(f.split()[0].split(":")[1])} for f in frames]
+            self.trace.put(self.now, ts=self.now / 1e6, type="stack", op="stack", name="stack", pid=MAIN, tid=MAIN, comm="sim", id=self.stacks[frames], frames=[],
+                           python=python)
+        self.stack = self.stacks[frames]
+
+    def beside(self, tid, begin, ns, *frames):
+        """A query of another thread, which nothing waits for."""
+        stack = self.stack
+        self.at(*frames)
+        self.trace.call({**self.w(), "tid": tid}, begin, ns, "event", "query", "cuEventQuery", event="0x9", stack=self.stack, args={"hEvent": "0x9"})
+        self.stack = stack
 
     def call(self, line_type, op, name, kind, ns=CALL, nap=NAP, blocked_by=None, **more):
         """blocked_by: it returns after this execution."""
@@ -44,7 +69,7 @@ class Machine:
         took = 0 if name in self.no_wait else round(ns * factor)
         until = blocked_by.end if blocked_by and blocked_by.end > begin and name not in self.no_wait else 0
         self.now = until + round(BACK * factor) if until else begin + took
-        number = self.trace.call(self.w(), begin, self.now - begin, line_type, op, name, **more)
+        number = self.trace.call(self.w(), begin, self.now - begin, line_type, op, name, **more, **self.made())
         self.launched = more.get("kernel")
         self.last = Node(begin, self.now, kind, name, self.last, until, blocked_by if until else None)
         return number
@@ -119,7 +144,7 @@ class Machine:
         self.now = end + round(BACK * self.host_factor)
         number = self.trace.call(self.w(), begin, self.now - begin, "transfer", "copy", name, size=size, ptr="0x55560000", direction=direction,
                                  args={"dstHost": "0x55560000", "srcDevice": "0x7f0000000000", "ByteCount": size} if direction == "DtoH" else
-                                 {"dstDevice": "0x7f0000000000", "srcHost": "0x55560000", "ByteCount": size})
+                                 {"dstDevice": "0x7f0000000000", "srcHost": "0x55560000", "ByteCount": size}, **self.made())
         self.trace.execute(self.w(), start, end - start, "copy", number, 7, size=size, direction=direction)
         self.last = Node(begin, self.now, "copy_call", name, outer, end, work)
         self.streams[0] = work
@@ -193,7 +218,7 @@ class Machine:
     def lines(self):
         lines = [x for _, _, x in sorted(self.trace.lines, key=lambda x: x[:2])]
         events = collections.Counter(x["type"] for x in lines)
-        calls = sum(1 for x in lines if "id" in x)
+        calls = sum(1 for x in lines if "id" in x and x["type"] != "stack")
         end = (max(self.now, self.all.end if self.all else 0) + 10_000) / 1e6
         head = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0", "command": ["sim"], "host": "sim", "kernel": "6.1", "machine": "x86_64",
                 "mechanism": "uprobe.session", "gpu_time": "graphs", "degraded": [], "clock": "CLOCK_MONOTONIC", "clock_base_ns": 10**9,
@@ -406,6 +431,180 @@ def in_ranges(m, i):
         m.range("layer", lambda: launches(m, 4, 2_000))
     m.wait(0x100)
 
+
+# Loops that load data. Frames are those of calls: a trace has none of the time between them.
+LOOP, DONE = "/app/train.py:15 main", "/app/train.py:20 main"
+LOADER = ("/lib/torch/utils/data/_utils/pin_memory.py:98 pin_memory", "/lib/torch/utils/data/dataloader.py:790 _next_data",
+          "/lib/torch/utils/data/dataloader.py:730 __next__", "/app/train.py:14 main")
+PINS = ("/lib/torch/utils/data/_utils/pin_memory.py:41 do_one_step", "/lib/threading.py:1012 run")
+OTHER = ("/app/metrics.py:30 Metrics.flush", "/lib/threading.py:1012 run")
+
+
+def computed(m, ns=60_000):
+    m.at(LOOP)
+    m.copy_async(20_000, 0x100)
+    launches(m, 10, ns)
+    m.at(DONE)
+    m.wait(0x100)
+
+
+def loads(m, i):
+    """A loader without workers: 5 ms in Python, then the batch is copied."""
+    m.input(5_000_000)
+    computed(m)
+
+
+def loads_varied(m, i):
+    """Not in each step, and not always as long."""
+    m.input((4_000_000, 1_500_000, 0)[i % 3])
+    computed(m, 400_000 if i % 5 == 0 else 60_000)
+
+
+def waits_seldom(every):
+    def loads_on(m, i):
+        """Not each step ends with a wait."""
+        m.input(5_000_000)
+        m.at(LOOP)
+        m.copy_async(20_000, 0x100)
+        launches(m, 10, 60_000)
+        if i % every == every - 1:
+            m.wait(0x100)
+        m.waited = m.now, m.last, max(m.now, m.all.end)
+    return loads_on
+
+
+def pins(m, i):
+    """The library itself makes a call, before the batch is copied: to pinned memory."""
+    m.input(3_000_000)
+    m.at(*LOADER)
+    m.call("event", "query", "cuEventQuery", "call", event="0x9", args={"hEvent": "0x9"})
+    computed(m)
+
+
+def stalls(m, i):
+    """Workers do not keep up: each fourth batch is late."""
+    m.input(12_000_000 if i % 4 == 3 else 60_000)
+    computed(m)
+
+
+def hidden(m, i):
+    """The next batch is loaded while the GPU computes."""
+    m.at(LOOP)
+    m.copy_async(20_000, 0x100)
+    launches(m, 10, 800_000)
+    m.input(5_000_000)
+    m.at(DONE)
+    m.wait(0x100)
+
+
+def handed_over(m, i):
+    """Workers have prepared it: taking it over needs 100 us."""
+    m.input(100_000)
+    computed(m)
+
+
+def slow_start(m, i):
+    m.input(800_000_000 if i == 0 else 60_000)
+    computed(m)
+
+
+def thread_works(m, i):
+    """The main thread makes no call while another one does."""
+    begin = m.now
+    m.input(4_000_000)
+    for k in range(3):
+        m.beside(MAIN + 7, begin + 500_000 + k * 1_000_000, 20_000, *OTHER)
+    m.at(LOOP)
+    launches(m, 10, 60_000)
+    m.at(DONE)
+    m.wait(0x100)
+
+
+def pin_thread(m, i):
+    """Batches come late, and a thread of the library pins each."""
+    begin = m.now
+    m.input(4_000_000)
+    m.beside(MAIN + 7, begin + 3_900_000, 20_000, *PINS)
+    computed(m)
+
+
+def thread_always_works(m, i):
+    """The same time without a call, but the other thread makes its calls at all times."""
+    begin = m.now
+    m.input(4_000_000)
+    m.at(LOOP)
+    launches(m, 10, 400_000)
+    m.at(DONE)
+    m.wait(0x100)
+    for at in range(begin + 50_000, m.now, 400_000):
+        m.beside(MAIN + 7, at, 20_000, *OTHER)
+
+
+def thread_at_times(m, i):
+    """It makes calls in each fourth of these times."""
+    if i % 4 == 0:
+        thread_works(m, i)
+    else:
+        m.input(4_000_000)
+        m.at(LOOP)
+        launches(m, 10, 60_000)
+        m.at(DONE)
+        m.wait(0x100)
+
+
+def rare(m, i):
+    """A slow batch in two of 24 steps."""
+    m.input(9_000_000 if i in (8, 17) else 60_000)
+    computed(m)
+
+
+def thread_beside(m, i):
+    """The other thread works while the GPU computes."""
+    m.at(LOOP)
+    launches(m, 10, 600_000)
+    begin = m.now
+    m.input(4_000_000)
+    for k in range(3):
+        m.beside(MAIN + 7, begin + 500_000 + k * 1_000_000, 20_000, *OTHER)
+    m.at(DONE)
+    m.wait(0x100)
+
+
+def waits_for_lock(times):
+    def locked(m, i):
+        """Time without a call before each of three functions' calls."""
+        for k, line in enumerate((15, 17, 19)):
+            m.input(round(1e6 * times[(3 * i + k) % len(times)]))
+            m.at(f"/app/model.py:{line} part{k}")
+            launches(m, 3, 60_000)
+        m.at(DONE)
+        m.wait(0x100)
+    return locked
+
+
+def sleeps(m, i):
+    """5 ms, but at one place."""
+    m.input(5_100_000)
+    m.at(LOOP)
+    launches(m, 10, 60_000)
+    m.at(DONE)
+    m.wait(0x100)
+
+
+# As measured with CPython 3.11: docs/measured/step.md; and times that have nothing to do with 5 ms.
+LOCKED = waits_for_lock((5.1, 5.5, 0.02, 10.6, 5.2, 3.1, 15.9, 5.4))
+UNLOCKED = waits_for_lock((4.1, 6.5, 7.3, 3.2, 9.6, 12.8, 5.2))
+
+# The finding, its place, what else it names, and how many of the steps have this time, as a share; then those without.
+LOADING = [
+    (loads, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 1),
+    (loads_varied, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 2 / 3),
+    (pins, "data-loading", "cuEventQuery in pin_memory.py:98 pin_memory, after train.py:20 main.", ": dataloader.py:730 __next__, called from train.py:14 main.", 1),
+    (pin_thread, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", ": pin_memory.py:41 do_one_step.", 1),
+    (stalls, "data-loading", "cuMemcpyHtoDAsync in train.py:15 main, after train.py:20 main.", None, 1 / 4),
+    (thread_works, "other-thread", "cuLaunchKernel in train.py:15 main, after train.py:20 main.", f"Thread {MAIN + 7} makes", 1),
+]
+NOT_LOADING = [hidden, handed_over, slow_start, rare, thread_always_works, thread_at_times, thread_beside]
 
 PLANTED = [
     (plans, "plan", "cudnnBackendFinalize", "plans-in-loop"), (instantiated, "build_graph", "cuGraphInstantiateWithFlags", "graphs-in-loop"),

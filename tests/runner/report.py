@@ -108,16 +108,17 @@ class Progress:
                      f" in {job.seconds:.0f} s ({job.cpu:.0f} s of processors)")
 
     def again(self, jobs):
-        """These suites run again, alone: their first results are reported as earlier failures, and do not count."""
+        """What failed in these suites runs again, alone: the first failures are reported as such, and do not count."""
         if jobs:
             self.say("# again, by themselves: " + " ".join(job.name for job in jobs))
         for job in jobs:
+            whole = len(job.to_repeat()) == len(job.items)
             for outcome, count in job.counts.items():
-                self.sums[outcome] -= count
+                self.sums[outcome] -= count if whole or outcome == "failed" else 0
+            self.skips = [s for s in self.skips if s[0] is not job or not whole]
         self.count += len(jobs)
         self.before = [f for f in self.failures if f[0] in jobs]
         self.failures = [f for f in self.failures if f[0] not in jobs]
-        self.skips = [s for s in self.skips if s[0] not in jobs]
 
     def interrupted(self, why):
         self.sums["failed"] += 1
@@ -147,7 +148,7 @@ class Progress:
             for job, name, why in self.skips:
                 print(f"  {job.name}: {name}" + (f" # {why}" if why else ""))
         if self.before:
-            print("\nfailed beside other suites, and the suites ran again by themselves:")
+            print("\nfailed beside other suites, and ran again by themselves:")
             for job, name, why, _ in self.before:
                 print(f"  {job.name}: {name} # {why}  its output: {os.path.relpath(job.log, collect.TOP)}")
         if self.failures:

@@ -4,6 +4,7 @@
 Each suite is run by a process of its own (contain.py), prints into $O/check/NAME.log, and has an empty folder $TMP. A
 module's tests report to $O/check/NAME.reports instead of printing `ok`.
 """
+import collections
 import fcntl
 import json
 import os
@@ -51,6 +52,7 @@ class Job:
         self.bash = isinstance(items[0], collect.Whole)
         self.pid, self.log = None, ""
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.failed = collections.Counter()  # seconds of each failed test, by its id
         self.seconds = self.cpu = 0
         self.ended = {}
 
@@ -91,13 +93,22 @@ class Job:
                 sys.stdout.flush()
         os._exit(0)
 
+    def to_repeat(self):
+        """The failed tests of a module; all tests, if the suite failed as a whole or if it is a program."""
+        items = [item for item in self.items if item.nodeid in self.failed]
+        return items if len(items) == len(self.failed) and not self.bash else self.items
+
+    def again_s(self):
+        """Expected seconds of a repetition. Fixtures of a whole module may begin again."""
+        return self.seconds if len(self.to_repeat()) == len(self.items) else min(self.seconds, self.needs.takes / 4 + sum(self.failed.values()))
+
     def again(self):
-        """The same suite, to run alone; the output of this one stays in NAME.1.log."""
+        """What failed, to run alone; the output of this one stays in NAME.1.log."""
         log, self.log = self.log, self.log[:-len("log")] + "1.log"
         os.replace(log, self.log)
-        job = Job(self.items, self.long)
+        job = Job(self.to_repeat(), self.long)
         job.needs.alone = True
-        job.seconds = self.seconds
+        job.seconds = self.again_s()
         return job
 
     def tell(self, result):
@@ -167,10 +178,9 @@ class Clock:
         self.takes += job.needs.takes
 
     def lacks(self, job):
-        """Seconds missing for a job that starts now; negative if there is enough time. A job that ran before takes as
-        long again."""
+        """Seconds missing for a job that starts now; negative if there is enough time."""
         pace = max(1, self.took / self.takes) if self.takes else 1
-        return time.monotonic() + (job.seconds or job.needs.takes * pace) - self.end
+        return time.monotonic() + job.needs.takes * pace - self.end
 
 
 def fits(job, running, slots):
@@ -218,6 +228,8 @@ def run(session):
         if report.when == "call" or report.outcome != "passed":
             job.counts[report.outcome] += 1
             show.result(job, report)
+        if report.outcome == "failed":
+            job.failed[report.nodeid] += report.duration
         config.hook.pytest_runtest_logreport(report=report)
 
     try:
@@ -246,7 +258,7 @@ def run(session):
                 may_again = False
                 if len(failed) <= AGAIN_MAX:
                     failed = [job for job in failed if job.ended["why"] != "timeout"]
-                    while failed and clock.lacks(failed[-1]) + sum(job.seconds for job in failed[:-1]) > 0:
+                    while failed and time.monotonic() + sum(job.again_s() for job in failed) > clock.end:
                         failed.pop()
                     session.testsfailed -= sum(job.counts["failed"] for job in failed)
                     show.again(failed)

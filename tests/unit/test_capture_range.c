@@ -36,6 +36,12 @@ static int setup(void **state)
 	return 0;
 }
 
+static int teardown(void **state)
+{
+	capture_range__free(&c);
+	return 0;
+}
+
 static void test_parts(void **state)
 {
 	assert_false(has_launch());
@@ -59,59 +65,41 @@ static void test_errors(void **state)
 	assert_false(has_launch());
 }
 
-static void process(uint32_t pid, const char *op)
-{
-	struct trace_event ev = {.kind = EVENT_PROCESS, .op = op, .pid = pid};
-
-	ev.start_ns = ev.end_ns = f.now_ns += 1000;
-	capture_range__event(&c, &ev);
-}
-
-static void call_of(uint32_t pid, const char *symbol)
-{
-	f.pid = pid;
-	call(symbol, false);
-}
-
-/* A part ends with the process that began it, and another process cannot end it. */
+/* Each process has its own switch; it ends with the process. */
 static void test_processes(void **state)
 {
-	call_of(1, "cuProfilerStart");
-	call_of(1, "cuProfilerStart");
-	call_of(2, "cuProfilerStop");
-	assert_true(has_launch());
-	process(2, "exit");
-	process(1, "fork");
-	assert_true(has_launch());
-	process(1, "exit");
-	assert_false(has_launch());
-	call_of(3, "cuProfilerStart");
-	call_of(4, "cuProfilerStart");
-	process(3, "exec");
-	assert_true(has_launch());
-	call_of(4, "cuProfilerStop");
-	assert_false(has_launch());
-}
+	struct trace_event ev = {.kind = EVENT_PROCESS, .op = "exit"};
 
-/* More than the table holds: none is left open if all stop. */
-static void test_many_processes(void **state)
-{
-	for (uint32_t pid = 1; pid <= 3 * CAPTURE_PROCS; pid++)
-		call_of(pid, "cuProfilerStart");
-	for (uint32_t pid = 1; pid <= 3 * CAPTURE_PROCS; pid++) {
-		assert_true(has_launch());
-		call_of(pid, "cuProfilerStop");
-	}
+	call("cuProfilerStart", false);
+	call("cuProfilerStart", false);
+	f.pid = 2;
+	call("cuProfilerStop", false);
+	assert_true(has_launch());
+	call("cuProfilerStart", false);
+	f.pid = 1;
+	call("cuProfilerStop", false);
+	assert_true(has_launch());
+	ev.pid = 2;
+	ev.end_ns = f.now_ns;
+	capture_range__event(&c, &ev);
+	assert_false(has_launch());
+	/* Another program, with its own driver. */
+	call("cuProfilerStart", false);
+	ev.op = "fork";
+	ev.pid = f.pid;
+	capture_range__event(&c, &ev);
+	assert_true(has_launch());
+	ev.op = "exec";
+	capture_range__event(&c, &ev);
 	assert_false(has_launch());
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_parts, setup),
-		cmocka_unit_test_setup(test_errors, setup),
-		cmocka_unit_test_setup(test_processes, setup),
-		cmocka_unit_test_setup(test_many_processes, setup),
+		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,6 +288,155 @@ static void test_graph(void **state)
 			6000 + 40 * 125 + 40 * 400 + 6000);
 }
 
+/* Where calls are made in Python. */
+struct one_stack {
+	struct stack stack;
+	struct stack_frame frames[2];
+};
+static struct one_stack in_loop = {
+	.stack = {.id = 1, .frame_cnt = 1},
+	.frames = {{.symbol = "main", .module = "/app/train.py", .python = 1, .line = 15}},
+};
+static struct one_stack in_loader = {
+	.stack = {.id = 2, .frame_cnt = 2},
+	.frames = {{.symbol = "__next__",
+		    .module = "/x/torch/utils/data/dataloader.py",
+		    .python = 1,
+		    .line = 730},
+		   {.symbol = "main", .module = "/app/train.py", .python = 1, .line = 14}},
+};
+static struct one_stack in_thread = {
+	.stack = {.id = 3, .frame_cnt = 1},
+	.frames = {{.symbol = "run", .module = "/app/other.py", .python = 1, .line = 3}},
+};
+
+/* A step: a pause, then this call, a launch and a wait until the kernel has ended. */
+static void step_after(uint64_t pause_ns, const char *symbol, const struct one_stack *at)
+{
+	struct trace_event ev;
+
+	f.now_ns += pause_ns;
+	ev = !strncmp(symbol, "cuMemcpy", 8) ? factory_copy(&f, symbol, COPY_DIR_HTOD, 4096, 3000)
+					     : factory_call(&f, symbol, 700, 3000);
+	ev.stack = at ? &at->stack : NULL;
+	send(&ev);
+	launch();
+	ran(1000, 50000, 1);
+	wait_for(1000 + 50000 - 500 + 2000);
+}
+
+static const struct step_gap *gaps_of(enum step_gap_kind kind)
+{
+	const struct step_result *res;
+
+	finish();
+	res = step_result(r);
+	assert_non_null(res);
+	/* A time is of one kind. */
+	assert_false(res->gaps[STEP_GAP_INPUT].cnt && res->gaps[STEP_GAP_THREAD].cnt);
+	return &res->gaps[kind];
+}
+
+/* 2,000,700 before each copy, and each step without it 61,500 + 3,000. The first call has nothing
+ * before it. */
+static void test_gap_before_copy(void **state)
+{
+	const struct step_gap *x;
+
+	for (int i = 0; i < ROUNDS; i++)
+		step_after(2000000, "cuMemcpyHtoDAsync_v2", &in_loop);
+	x = gaps_of(STEP_GAP_INPUT);
+	assert_in_range(x->cnt, ROUNDS - 2, ROUNDS - 1);
+	assert_int_equal(x->step_cnt, x->cnt);
+	assert_int_equal(x->typical_ns, 2000700);
+	assert_int_equal(x->ns, x->cnt * 2000700);
+	assert_int_equal(x->saved_ns, x->ns);
+	assert_int_equal(x->after_id, x->before_id + 1);
+	assert_null(x->loader);
+	assert_null(x->before);
+	assert_string_equal(x->fn->name, "cuMemcpyHtoDAsync");
+	says("data-loading", "before cuMemcpyHtoDAsync in train.py:15 main. That");
+	says("data-loading", "probably prepares");
+	assert_true(found("data-loading")->confidence < 0.7);
+}
+
+/* The call after it is in the library. */
+static void test_gap_in_loader(void **state)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		step_after(2000000, "cuCtxGetDevice", &in_loader);
+	assert_ptr_equal(gaps_of(STEP_GAP_INPUT)->loader, &in_loader.frames[0]);
+	says("data-loading", "before cuCtxGetDevice in dataloader.py:730 __next__. That");
+	says("data-loading",
+	     "loads data then: dataloader.py:730 __next__, called from train.py:14 main.");
+}
+
+static void test_short_gap(void **state)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		step_after(499000, "cuMemcpyHtoDAsync_v2", &in_loop);
+	assert_int_equal(gaps_of(STEP_GAP_INPUT)->cnt, 0);
+}
+
+/* Two slow batches of ten steps. */
+static void test_gap_in_few(void **state)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		step_after(i == 4 || i == 7 ? 2000000 : 0, "cuMemcpyHtoDAsync_v2", &in_loop);
+	assert_int_equal(gaps_of(STEP_GAP_INPUT)->cnt, 0);
+}
+
+/* Nothing shows what it is. */
+static void test_gap_of_unknown(void **state)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		step_after(2000000, "cuCtxGetDevice", &in_loop);
+	assert_int_equal(gaps_of(STEP_GAP_INPUT)->cnt, 0);
+}
+
+/* The GPU has work meanwhile. */
+static void test_gap_hidden(void **state)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		struct trace_event ev;
+
+		launch();
+		ran(1000, 3000000, 1);
+		f.now_ns += 2000000;
+		ev = factory_copy(&f, "cuMemcpyHtoDAsync_v2", COPY_DIR_HTOD, 4096, 3000);
+		send(&ev);
+		wait_for(1000000);
+	}
+	assert_int_equal(gaps_of(STEP_GAP_INPUT)->cnt, 0);
+}
+
+/* Another thread makes two calls in each of these times. */
+static void test_gap_of_thread(void **state)
+{
+	const struct step_gap *x;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t now = f.now_ns;
+
+		f.tid++;
+		for (unsigned n = 0; n < 2; n++) {
+			struct trace_event ev = factory_call(&f, "cuCtxGetDevice", 500000, 1000);
+
+			ev.stack = &in_thread.stack;
+			send(&ev);
+		}
+		f.tid--;
+		f.now_ns = now;
+		step_after(1200000, "cuMemcpyHtoDAsync_v2", &in_loop);
+	}
+	x = gaps_of(STEP_GAP_THREAD);
+	assert_in_range(x->cnt, ROUNDS - 2, ROUNDS - 1);
+	assert_int_equal(x->call_cnt, 2 * x->cnt);
+	assert_int_equal(x->tid, f.tid + 1);
+	assert_ptr_equal(x->other, &in_thread.frames[0]);
+	says("other-thread", "in other.py:3 run for example");
+}
+
 static void test_changes(void **state)
 {
 	static const char *const good[] = {"host=0.5",	  "gpu=0",     "kernel:a=b=2",
@@ -341,6 +490,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unfinished, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_ring, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_graph, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gap_before_copy, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gap_in_loader, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_short_gap, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gap_in_few, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gap_of_unknown, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gap_hidden, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gap_of_thread, setup, teardown),
 		cmocka_unit_test(test_changes),
 	};
 

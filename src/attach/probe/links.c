@@ -16,9 +16,10 @@
 
 /* Timeout without a sign of life: a process may be stopped for as long. */
 #define TIMEOUT_MS 1000
-/* Timeout for perf events, which wait for each other (event_mutex). On a busy machine, one takes
- * seconds while other tracers close theirs. */
-#define TIMEOUT_PERF_MS 15000
+/* The same for perf events, which wait for each other (event_mutex), and for the first probes of a
+ * command, which is stopped until then. On a busy machine, both take seconds while other tracers
+ * attach and detach. */
+#define TIMEOUT_BUSY_MS 15000
 /* Total time to close all links. The prompt must return within two seconds. Other mechanisms take
  * 0.1 s, unless many tracers start and stop at the same time. */
 #define CLOSE_PERF_MS 1500
@@ -103,16 +104,16 @@ static bool moves(struct links *l)
 /* ms: maximum total time. */
 static bool await(struct links *l, unsigned ms)
 {
-	uint64_t start = now_ms(), moved = start, now;
-	unsigned timeout;
+	uint64_t start = now_ms();
+	unsigned still_ms = 0, timeout;
 
 	while (!has_answer(l, LOOK_MS)) {
 		heartbeat__beat();
-		now = now_ms();
-		if (moves(l))
-			moved = now;
-		timeout = l->perf && !l->shared->holder ? TIMEOUT_PERF_MS : TIMEOUT_MS;
-		if (now - moved >= timeout || now - start >= ms)
+		/* In checks, not by the clock: this process may not have run for a while itself. */
+		still_ms = moves(l) ? 0 : still_ms + LOOK_MS;
+		timeout = (l->perf || l->patient) && !l->shared->holder ? TIMEOUT_BUSY_MS
+									: TIMEOUT_MS;
+		if (still_ms >= timeout || now_ms() - start >= ms)
 			return false;
 	}
 	return true;

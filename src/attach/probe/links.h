@@ -3,10 +3,10 @@
  * A process of ours, cudatrace-links, creates and closes links (probes in a file). For both, the
  * kernel waits uninterruptibly for the memory lock of every process that maps the file, and such a
  * process may never release it. Also, closing a thousand perf events takes a minute. A request
- * waits one second. After that it continues in the background, and its answer is fetched later. A
- * second such process would not help: all probes of the machine wait for one lock (dup_mmap_sem),
- * and so does every fork(). So the process first checks whether the kernel would have to wait
- * (mmap_lock.h), and does other work meanwhile.
+ * waits one second without progress (TIMEOUT_MS). After that it continues in the background, and
+ * its answer is fetched later. A second such process would not help: all probes of the machine wait
+ * for one lock (dup_mmap_sem), and so does every fork(). So the process first checks whether the
+ * kernel would have to wait (mmap_lock.h), and does other work meanwhile.
  *
  * The process holds the links. When the tracer ends in any way, it closes them and exits. So
  * nothing stays behind, but it may outlive the tracer. It closes all other inherited descriptors.
@@ -34,6 +34,7 @@ struct links {
 	struct late_answer *late; /* those that have arrived since */
 	struct waiter self;	  /* at the last check */
 	bool perf;		  /* the last request was for perf events */
+	bool patient;		  /* a command is stopped, and nothing is traced yet */
 	bool closing, closed;
 	struct links_shared *shared;
 };

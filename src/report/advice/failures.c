@@ -207,6 +207,7 @@ static void say_nvml_xids(struct failures *a)
 	}
 }
 
+/* The status of a helper program that does not use CUDA (a shell, a compiler) is an answer. */
 static void say_exits(struct failures *a)
 {
 	struct overview_exit e;
@@ -214,6 +215,8 @@ static void say_exits(struct failures *a)
 
 	for (unsigned i = 0; overview_exit(a->r, i, &e); i++) {
 		if (!e.exited || (!e.exit_code && !e.signal))
+			continue;
+		if (i && !e.signal && !e.call_cnt)
 			continue;
 		x = add(a, "exit", e.pid, 1, e.last_ns);
 		if (!x)

@@ -296,7 +296,8 @@ static const uint8_t limit_of[FINDING_CNT] = {
 	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
 	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
 	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
-	[FINDING_hot_graph] = LIMIT_HOST,
+	[FINDING_hot_graph] = LIMIT_HOST,	  [FINDING_data_loading] = LIMIT_HOST,
+	[FINDING_other_thread] = LIMIT_HOST,	  [FINDING_python_lock] = LIMIT_HOST,
 };
 
 /* FINDINGS_ORDER */
@@ -329,19 +330,37 @@ static void drop(struct findings *f, unsigned rule)
 		*x = f->list[--f->list_cnt];
 }
 
+static uint64_t lost_to(struct findings *f, unsigned rule)
+{
+	const struct finding *x = listed(f, rule);
+
+	return x ? x->lost_ns : 0;
+}
+
 /* Several findings may report that the GPU waits for the host. Keeps the most specific one:
- * decoding, or idle time between iterations if that is at least half of the loss. */
+ * decoding; a place between calls; or idle time between iterations. The last two must be at least
+ * half of the loss. */
 static void keep_one_of_host(struct findings *f)
 {
-	const struct finding *launch = listed(f, FINDING_launch_bound)
-					       ?: listed(f, FINDING_host_bound),
-			     *idle = listed(f, FINDING_idle_between);
+	uint64_t launch = lost_to(f, FINDING_launch_bound) + lost_to(f, FINDING_host_bound);
+	uint64_t idle = lost_to(f, FINDING_idle_between);
+	uint64_t place = lost_to(f, FINDING_data_loading) + lost_to(f, FINDING_other_thread) +
+			 lost_to(f, FINDING_python_lock);
 	bool decodes = listed(f, FINDING_decode_host) && decode_pid(f) == f->it.pid;
-	bool is_between = launch && idle && idle->lost_ns >= launch->lost_ns / 2;
+	bool is_launch = listed(f, FINDING_launch_bound) || listed(f, FINDING_host_bound);
+	bool is_placed = place && place >= idle / 2;
+	bool is_idle = listed(f, FINDING_idle_between) && !is_placed && idle >= launch / 2;
 
-	if (decodes || (launch && idle && !is_between))
+	/* What a CUDA graph saves does not include long times between calls. */
+	if (is_placed && f->it.dist[ITS_GRAPHS].median >= 1)
+		launch = launch > place ? launch - place : 0;
+	if (decodes) {
+		drop(f, FINDING_data_loading);
+		drop(f, FINDING_other_thread);
+	}
+	if (decodes || is_placed || (is_launch && !is_idle))
 		drop(f, FINDING_idle_between);
-	if (decodes || is_between) {
+	if (decodes || is_idle || (is_placed && launch < place / 4)) {
 		drop(f, FINDING_launch_bound);
 		drop(f, FINDING_host_bound);
 	}

@@ -51,6 +51,7 @@ struct finding {
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
 	char place[128];	 /* where it is called: step_place() */
+	char other[128];	 /* another place, or empty */
 	char period[96];	 /* the part of the run that it is about, or empty */
 	bool is_limit;		 /* the verdict is about it */
 	union finding_values v;
@@ -168,6 +169,9 @@ bool out_of_memory(const struct findings *f, struct finding *x);
 
 /* findings_step.c */
 bool plans_rebuilt(const struct findings *f, struct finding *x);
+bool data_loading(const struct findings *f, struct finding *x);
+bool python_lock(const struct findings *f, struct finding *x);
+bool other_thread(const struct findings *f, struct finding *x);
 /* By replay, the share of the steps' time that the host costs. Steps without CUDA graphs: what one
  * graph for each step would save; others: all that the host takes. Returns false if no step was
  * replayed. */

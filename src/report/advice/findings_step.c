@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Findings that follow from the critical path of the iterations. Lost: what a replay without the
  * cause takes less. */
+#include <stdio.h>
+#include <string.h>
+
 #include "findings_priv.h"
 #include "report/step/step.h"
 
 /* A smaller share of a step is not reported. */
 #define PLANS_SHARE 0.02
+#define GAP_SHARE   0.02
 
 static uint64_t steady_loss(const struct findings *f, const struct step_result *res,
 			    uint64_t saved_ns)
@@ -43,6 +47,103 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 		.time = ns,
 		.step = step_ns,
 		.share = ratio_of(ns, step_ns),
+	};
+	return true;
+}
+
+/* Writes two frames, of which each may be NULL: "train.py:15 main, after train.py:20 main". */
+static void two_frames(const struct stack_frame *first, const char *between,
+		       const struct stack_frame *second, char *buf, size_t size)
+{
+	size_t n;
+
+	if (!first)
+		return;
+	step_frame(first, buf, size);
+	n = strlen(buf);
+	if (!second || n + strlen(between) + 1 >= size)
+		return;
+	n += sprintf(buf + n, "%s", between);
+	step_frame(second, buf + n, size - n);
+}
+
+/* The gaps of a kind, if a replay without them saves enough; NULL: it does not. */
+static const struct step_gap *costly_gap(const struct findings *f, enum step_gap_kind kind,
+					 struct finding *x)
+{
+	const struct step_result *res = step_result(f->r);
+	const struct step_gap *gap;
+
+	if (!res)
+		return NULL;
+	gap = &res->gaps[kind];
+	if (!gap->cnt || gap->saved_ns < GAP_SHARE * res->unchanged.total_ns)
+		return NULL;
+	x->lost_ns = steady_loss(f, res, gap->saved_ns);
+	x->steady = 1;
+	x->at_ns = gap->begin_ns;
+	x->fn = gap->fn;
+	two_frames(gap->after, ", after ", gap->before, x->place, sizeof(x->place));
+	return gap;
+}
+
+bool data_loading(const struct findings *f, struct finding *x)
+{
+	const struct step_gap *gap = costly_gap(f, STEP_GAP_INPUT, x);
+
+	if (!gap)
+		return false;
+	x->v.data_loading = (struct data_loading){
+		.n = gap->step_cnt,
+		.all = step_result(f->r)->step_cnt,
+		.time = gap->typical_ns,
+		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
+		.before = gap->before_id,
+		.after = gap->after_id,
+		.loader = gap->loader != NULL,
+	};
+	two_frames(gap->loader, ", called from ", gap->caller, x->other, sizeof(x->other));
+	if (!gap->loader)
+		x->confidence = 0.6;
+	return true;
+}
+
+bool python_lock(const struct findings *f, struct finding *x)
+{
+	const struct step_gap *gap = costly_gap(f, STEP_GAP_LOCK, x);
+
+	if (!gap)
+		return false;
+	x->v.python_lock = (struct python_lock){
+		.n = gap->step_cnt,
+		.all = step_result(f->r)->step_cnt,
+		.time = gap->typical_ns,
+		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
+		.before = gap->before_id,
+		.after = gap->after_id,
+		.waits = gap->cnt,
+		.places = gap->place_cnt,
+	};
+	return true;
+}
+
+bool other_thread(const struct findings *f, struct finding *x)
+{
+	const struct step_gap *gap = costly_gap(f, STEP_GAP_THREAD, x);
+
+	if (!gap)
+		return false;
+	if (gap->other)
+		step_frame(gap->other, x->other, sizeof(x->other));
+	x->v.other_thread = (struct other_thread){
+		.n = gap->step_cnt,
+		.all = step_result(f->r)->step_cnt,
+		.time = gap->typical_ns,
+		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
+		.before = gap->before_id,
+		.after = gap->after_id,
+		.thread = gap->tid,
+		.calls = gap->call_cnt,
 	};
 	return true;
 }

@@ -18,7 +18,8 @@
 #define NONE	 UINT32_MAX
 #define IN_MAX	 8
 /* Executions that arrived before their launch's enclosing call returned. */
-#define EARLY_MAX 512
+#define EARLY_MAX    512
+#define EARLY_HASHES 4096
 
 struct gemm_row {
 	const char *name, *op;
@@ -36,17 +37,19 @@ struct gemm_call {
 	bool timed;   /* its operations are in its row's timed_flops */
 };
 
-/* An execution that waits for the call with that key. */
 struct gemm_early {
-	uint64_t key;
 	struct trace_event ev;
 	struct device device;
 };
 
 struct gemms {
 	struct report *r;
-	struct gemm_early *early; /* the oldest first */
-	unsigned early_cnt;
+	/* Executions that wait for the calls with these keys; 0: none. */
+	uint64_t early_keys[EARLY_MAX];
+	struct gemm_early *early;
+	unsigned early_cnt,
+		early_next; /* early_next: for the next one, if it is free or all are in use */
+	uint16_t early_of[EARLY_HASHES]; /* their number by hash of the key: most calls have none */
 	struct keys keys;
 	struct gemm_row *rows;
 	unsigned cap;
@@ -129,7 +132,7 @@ static void on_call(struct gemms *s, const struct trace_event *ev)
 	}
 	if (i != NONE || ev->parent_id || s->early_cnt)
 		remember(s, ev, i);
-	if (s->early_cnt)
+	if (s->early_cnt && call_key(ev, ev->id))
 		on_early(s, call_key(ev, ev->id));
 	s->unknown_cnt += ev->fn->op == OP_EXECUTE && call_was_made(ev) && !ev->is_error &&
 			  !strcmp(ev->op, api_op_name(OP_EXECUTE));
@@ -157,6 +160,15 @@ static void add_execution(struct gemm_row *row, const struct trace_event *ev)
 	row->gpu_ns += event_duration_ns(ev);
 }
 
+static void forget_early(struct gemms *s, unsigned i)
+{
+	if (!s->early_keys[i])
+		return;
+	s->early_of[s->early_keys[i] % EARLY_HASHES]--;
+	s->early_keys[i] = 0;
+	s->early_cnt--;
+}
+
 static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key)
 {
 	struct gemm_early *e;
@@ -165,10 +177,14 @@ static void wait_for(struct gemms *s, const struct trace_event *ev, uint64_t key
 		s->early = calloc(EARLY_MAX, sizeof(*s->early));
 	if (!s->early)
 		return;
-	if (s->early_cnt == EARLY_MAX)
-		memmove(s->early, s->early + 1, --s->early_cnt * sizeof(*e));
-	e = &s->early[s->early_cnt++];
-	e->key = key;
+	while (s->early_cnt < EARLY_MAX && s->early_keys[s->early_next])
+		s->early_next = (s->early_next + 1) % EARLY_MAX;
+	e = &s->early[s->early_next];
+	forget_early(s, s->early_next);
+	s->early_keys[s->early_next] = key;
+	s->early_of[key % EARLY_HASHES]++;
+	s->early_cnt++;
+	s->early_next = (s->early_next + 1) % EARLY_MAX;
 	e->ev = *ev;
 	if (ev->device)
 		e->device = *ev->device;
@@ -204,14 +220,13 @@ static void on_gpu(struct gemms *s, const struct trace_event *ev, uint64_t key)
 /* Assigns executions that waited for the call with that key, which has returned. */
 static void on_early(struct gemms *s, uint64_t key)
 {
-	for (unsigned i = 0; i < s->early_cnt;) {
-		struct gemm_early e = s->early[i];
+	for (unsigned i = 0; i < EARLY_MAX && s->early_of[key % EARLY_HASHES]; i++) {
+		struct gemm_early e;
 
-		if (e.key != key) {
-			i++;
+		if (s->early_keys[i] != key)
 			continue;
-		}
-		memmove(s->early + i, s->early + i + 1, (--s->early_cnt - i) * sizeof(e));
+		forget_early(s, i);
+		e = s->early[i];
 		if (e.ev.device)
 			e.ev.device = &e.device;
 		on_gpu(s, &e.ev, key);

@@ -39,8 +39,7 @@ static const struct step_call *with_stack(const struct step_graph *g, uint32_t c
 	return NULL;
 }
 
-/* The innermost Python function that is part of the program. */
-static const struct stack_frame *frame_in(const struct stack *stack)
+const struct stack_frame *step_frame_in(const struct stack *stack)
 {
 	const struct stack_frame *first = NULL;
 
@@ -56,11 +55,11 @@ static const struct stack_frame *frame_in(const struct stack *stack)
 	return first;
 }
 
-static const struct stack_frame *python_frame(const struct step_graph *g, uint32_t call)
+const struct stack_frame *step_python_frame(const struct step_graph *g, uint32_t call)
 {
 	const struct step_call *c = call == STEP_NONE ? NULL : with_stack(g, call);
 
-	return c ? frame_in(c->stack) : NULL;
+	return c ? step_frame_in(c->stack) : NULL;
 }
 
 /* The call that captured a node of a graph; NULL: not known, or it is not such a node. */
@@ -109,7 +108,7 @@ static const char *name_of(struct steps *s, const struct step_piece *p)
 	if (is_execution(p))
 		return g->execs[p->exec].kernel;
 	if (p->kind == STEP_BETWEEN) {
-		f = python_frame(g, p->call);
+		f = step_python_frame(g, p->call);
 		return f ? f->symbol : NULL;
 	}
 	return p->call != STEP_NONE && p->exec == STEP_NONE ? g->calls[p->call].fn->name : NULL;
@@ -168,7 +167,7 @@ static void set_place(struct step_part *part, const struct part_row *row, const 
 		return;
 	part->fn = s->graph.calls[row->place].fn;
 	part->operator= c ? c->operator: s->graph.calls[row->place].operator;
-	part->frame = c ? frame_in(c->stack) : python_frame(&s->graph, row->place);
+	part->frame = c ? step_frame_in(c->stack) : step_python_frame(&s->graph, row->place);
 }
 
 static void set_parts(struct step *step, struct part_row *rows, uint32_t cnt, const struct steps *s)
@@ -348,6 +347,7 @@ void step_parts_make(struct steps *s, const struct iter_result *iter)
 		if (first.end_ns)
 			make_step(s, &first, &s->res.steps[STEP_FIRST]);
 		qsort(steady, cnt, sizeof(*steady), by_number);
+		step_gaps_make(s, steady, cnt);
 		step_what_ifs_make(s, steady, cnt, iter->dist[ITS_GRAPHS].median);
 	}
 	free(steady);

@@ -57,20 +57,28 @@ static double saved_share(const struct steps *s, const struct step_what_if *w)
 	return w->total_ns < all ? ratio_of(all - w->total_ns, all) : 0;
 }
 
+void step_frame(const struct stack_frame *f, char *buf, size_t size)
+{
+	const char *slash = f->module ? strrchr(f->module, '/') : NULL;
+
+	snprintf(buf, size, "%s:%u %s",
+		 slash	     ? slash + 1
+		 : f->module ? f->module
+			     : "?",
+		 f->line, f->symbol);
+}
+
 void step_place(const struct step_part *p, char *buf, size_t size)
 {
-	const char *file = p->frame ? p->frame->module : NULL;
-	const char *slash = file ? strrchr(file, '/') : NULL;
 	size_t n;
 
 	snprintf(buf, size, "%s", p->operator ? p->operator : "");
 	n = strlen(buf);
-	if (p->frame && n + 1 < size)
-		snprintf(buf + n, size - n, "%s%s:%u %s", n ? ", " : "",
-			 slash	? slash + 1
-			 : file ? file
-				: "?",
-			 p->frame->line, p->frame->symbol);
+	if (!p->frame || n + 3 >= size)
+		return;
+	if (n)
+		n += sprintf(buf + n, ", ");
+	step_frame(p->frame, buf + n, size - n);
 }
 
 /* "cudnnBackendFinalize in aten::addmm, model.py:39 forward" */

@@ -4,7 +4,7 @@
  * before it, and takes as long as in the trace, times the change's factor; the time between two
  * intervals is treated in the same way. An execution begins after its launch call and after the
  * executions that it had to wait for, with the delay that it had in the trace. A blocked wait
- * returns when the execution that it waits for has ended. Order, streams and threads stay.
+ * returns when the execution that it waits for has ended. Order, streams and threads stay the same.
  */
 #include "replay_priv.h"
 
@@ -36,9 +36,10 @@ static bool is_fn(const struct step_call *c, const char *name)
 	return !strcmp(c->fn->name, name);
 }
 
-/* Factor of the time between calls before an interval. */
-static double gap_factor(const struct step_sim *m, const struct step_call *c, bool is_plan)
+/* Factor of the time between calls before an interval; NULL: after the last one. */
+static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 {
+	const struct step_call *c = seg ? &m->g->calls[seg->call] : NULL;
 	double factor = 1;
 
 	for (unsigned i = 0; i < m->change_cnt; i++) {
@@ -47,7 +48,8 @@ static double gap_factor(const struct step_sim *m, const struct step_call *c, bo
 		if (ch->kind == CHANGE_HOST ||
 		    (ch->kind == CHANGE_BEFORE && c && is_fn(c, ch->name)))
 			factor *= ch->factor;
-		if (ch->kind == CHANGE_PLANS && is_plan)
+		if (seg && ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
+			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap)))
 			factor = 0;
 	}
 	return factor;
@@ -420,7 +422,7 @@ static int64_t replayed_start(const struct step_sim *m, const struct step_ref *r
 	gap -= late_ns(m, true, after->end_ns, seg->start_ns);
 	gap -= overhead_ns(m, m->probes_before[ref->seg], gap);
 	if ((!is_node || gap > GRAPH_GAP_NS) && !is_batched(m, ref))
-		start += scaled(gap, gap_factor(m, &g->calls[seg->call], seg->is_plan_before));
+		start += scaled(gap, gap_factor(m, seg));
 	if (other && prev && m->seg_end[ref->seg - 1] > start)
 		start = m->seg_end[ref->seg - 1];
 	return start;
@@ -597,7 +599,7 @@ int64_t step_replayed(const struct step_sim *m, uint64_t ns)
 	if (seg->end_ns >= ns)
 		at -= (int64_t)(seg->end_ns - ns);
 	else
-		at += scaled(ns - seg->end_ns, gap_factor(m, NULL, false));
+		at += scaled(ns - seg->end_ns, gap_factor(m, NULL));
 	/* Work that the GPU had completed by then is complete, too. */
 	if (ended && m->done_ns[ended - 1] > at)
 		at = m->done_ns[ended - 1];

@@ -24,6 +24,7 @@ enum step_change_kind {
 	CHANGE_GRAPH,	     /* a step is one CUDA graph; with a name: each range of this name */
 	CHANGE_OVERLAP_COMM, /* no other work waits for NCCL's kernels */
 	CHANGE_ON_TIME,	     /* no rank waits for rank */
+	CHANGE_GAPS,	     /* no time before intervals of this gap; not in --what-if */
 	CHANGE_UNTRACED,     /* recorded calls have no overhead */
 };
 
@@ -34,6 +35,7 @@ struct step_change {
 	enum step_change_kind kind;
 	double factor;
 	uint32_t rank; /* global */
+	unsigned gap;  /* enum step_gap_kind */
 	char name[CHANGE_NAME];
 	char text[CHANGE_NAME + 16]; /* as the user wrote it */
 };

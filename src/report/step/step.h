@@ -37,6 +37,29 @@ struct step {
 
 enum step_which { STEP_MEDIAN, STEP_P95, STEP_SLOWEST, STEP_FIRST, STEP_WHICH_CNT };
 
+/* What the trace shows of a long time between calls: the program loads data in it, another thread
+ * makes calls, or it is as long as a wait for Python's lock. */
+enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_LOCK, STEP_GAP_CNT };
+
+/* Long times between calls on the critical path, all before calls at one place, except
+ * STEP_GAP_LOCK. */
+struct step_gap {
+	uint64_t cnt, ns;   /* 0: there are none */
+	uint64_t place_cnt; /* STEP_GAP_LOCK */
+	uint64_t step_cnt, typical_ns;
+	uint64_t saved_ns; /* by a replay of the steps without them */
+	/* A typical one of them: its begin, the calls before and after it, and the Python frames of
+	 * the two; NULL: not known. */
+	uint64_t begin_ns, before_id, after_id;
+	const struct api_fn *fn; /* of the call after it */
+	const struct stack_frame *before, *after;
+	const struct stack_frame *loader; /* a frame of a library that loads data */
+	const struct stack_frame *caller; /* what called the library */
+	uint32_t tid; /* another thread, its calls meanwhile, and where it made them; 0: none */
+	uint64_t call_cnt;
+	const struct stack_frame *other;
+};
+
 /* The predicted effect of a change, by replay.h. */
 struct step_what_if {
 	struct step_change change;
@@ -54,6 +77,7 @@ struct step_result {
 	struct step_what_if unchanged, no_host, no_gpu;
 	struct step_what_if what_ifs[STEP_WHAT_IFS]; /* requested ones, then those that save most */
 	unsigned what_if_cnt;
+	struct step_gap gaps[STEP_GAP_CNT];
 	uint64_t plans_saved_ns; /* if libraries built no plans */
 	uint64_t graph_saved_ns; /* by a CUDA graph, if libraries built no plans */
 	uint64_t total_ns;	 /* of these steps, in the trace */
@@ -67,5 +91,7 @@ const struct step_result *step_result(const struct report *r);
 void step_print_parts(const struct report *r, const struct term *term);
 /* Writes where a part of a step is: "aten::addmm, model.py:39 forward"; nothing if not known. */
 void step_place(const struct step_part *p, char *buf, size_t size);
+/* Writes "model.py:39 forward". */
+void step_frame(const struct stack_frame *f, char *buf, size_t size);
 
 #endif /* REPORT_STEP_STEP_H */

@@ -60,6 +60,7 @@ struct step_seg {
 	uint32_t call;
 	bool is_plan;	     /* in a call that builds plans, or between such calls of cuDNN */
 	bool is_plan_before; /* so is the time before it, since the interval before */
+	uint8_t gap;	     /* enum step_gap_kind of the time before it; 0: none */
 };
 
 struct step_thread {
@@ -131,6 +132,11 @@ struct step_window {
 };
 /* Sets s->res. */
 void step_parts_make(struct steps *s, const struct iter_result *iter);
+/* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
+void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
+/* The innermost Python function of the program in a stack, or that made a call; NULL: not known. */
+const struct stack_frame *step_frame_in(const struct stack *stack);
+const struct stack_frame *step_python_frame(const struct step_graph *g, uint32_t call);
 /* Replays the steps. */
 void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint64_t cnt,
 			bool has_graphs);

@@ -110,11 +110,20 @@ static void measure_findings(struct step_sim *m, const struct step_window *windo
 {
 	static const struct step_change changes[] = {{.kind = CHANGE_PLANS},
 						     {.kind = CHANGE_GRAPH}};
-	struct step_what_if plans, both;
+	struct step_what_if plans, both, without;
 
 	measure(m, windows, cnt, changes, 1, buf, &plans);
 	if (plans.total_ns < res->unchanged.total_ns)
 		res->plans_saved_ns = res->unchanged.total_ns - plans.total_ns;
+	for (unsigned i = STEP_GAP_INPUT; i < STEP_GAP_CNT; i++) {
+		struct step_change gaps = {.kind = CHANGE_GAPS, .gap = i};
+
+		if (!res->gaps[i].cnt)
+			continue;
+		measure(m, windows, cnt, &gaps, 1, buf, &without);
+		if (without.total_ns < res->unchanged.total_ns)
+			res->gaps[i].saved_ns = res->unchanged.total_ns - without.total_ns;
+	}
 	if (!would_graph)
 		return;
 	measure(m, windows, cnt, changes, 2, buf, &both);

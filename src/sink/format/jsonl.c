@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The canonical form of a trace: one JSON object a line (docs/SCHEMA.md). It is written up to
- * hundreds of thousands of times per second. So the common part of events is formatted through a
- * pointer, without checking for space in between.
+ * The canonical form of a trace: one JSON object per line (docs/SCHEMA.md). Up to hundreds
+ * of thousands of lines are written per second, so the common part of events is formatted through
+ * a pointer, without checking for space in between.
  */
 #include "jsonl_priv.h"
 
