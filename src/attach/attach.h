@@ -104,10 +104,11 @@ struct attach_lib {
 	char *path;
 	char build_id[41];
 	unsigned wanted_cnt, attached_cnt;
-	char **refused; /* symbols whose instruction the kernel cannot probe */
-	unsigned refused_cnt;
-	unsigned changed_at; /* number of them that a process has changed */
-	pid_t changed_by;
+	/* Symbols without a probe: the kernel cannot probe the instruction; from changed_at on, a
+	 * process has changed the code. */
+	char **refused;
+	unsigned refused_cnt, changed_at;
+	pid_t changed_by;     /* 0: no process has changed code */
 	char ifuncs[256];     /* why some functions have no probe: elf_lib.ifuncs; or "" */
 	unsigned shifted_cnt; /* probes after the first instruction: see elf_probe_shift() */
 	uint64_t attach_ns;   /* how long attaching took */
@@ -128,7 +129,8 @@ struct attach_lib {
  */
 int attach__lib(struct attach *a, const struct target_lib *t, const struct attach_lib **out);
 /* A traced process has mapped the library since since_ns (CLOCK_MONOTONIC). If its probes were not
- * attached then, attach__missed() reports the period without probes, once. */
+ * attached then, or some never will be because of changed code, attach__missed() reports that,
+ * once. */
 void attach__mapped(struct attach *a, const struct ct_lib_key *key, uint64_t since_ns);
 /* Calls fn for each library with a new period without probes. */
 void attach__missed(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib),

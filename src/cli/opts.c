@@ -464,9 +464,9 @@ void opts__parse(struct opts *o, int argc, char **argv)
 		explain(argc, argv);
 	if ((o->verb == VERB_RUN || (o->verb == VERB_DIFF && o->budget)) && o->trace.json)
 		o->format = "json";
-	check_whole(&p);
 	if (o->verb == VERB_REPORT)
 		trace_folder__expand(&o->files);
+	check_whole(&p);
 	if ((o->verb == VERB_REPORT || o->verb == VERB_MCP) && !o->runs)
 		segments_sort(o->files.v, o->files.cnt);
 	if (o->verb == VERB_REPORT && o->trace.json)

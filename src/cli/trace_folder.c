@@ -36,16 +36,12 @@ static void add_folder(struct strv *to, const char *path)
 {
 	struct dirent **names;
 	int cnt = scandir(path, &names, is_trace, alphasort);
+	unsigned before = to->cnt;
 	struct stat st;
 	char *file;
 
 	if (cnt < 0)
 		opts__die("report: cannot read folder %s: %s", path, strerror(errno));
-	if (!cnt)
-		opts__die(
-			"report: folder %s has no traces (*.jsonl, *.jsonl.gz, *.jsonl.zst); give "
-			"the folder that cudatrace --jsonl wrote to",
-			path);
 	if (cnt > TRACE_FOLDER_MAX)
 		opts__die("report: folder %s has %d traces; give at most %d", path, cnt,
 			  TRACE_FOLDER_MAX);
@@ -62,6 +58,11 @@ static void add_folder(struct strv *to, const char *path)
 		free(names[i]);
 	}
 	free(names);
+	if (to->cnt == before)
+		opts__die(
+			"report: folder %s has no traces (*.jsonl, *.jsonl.gz, *.jsonl.zst); give "
+			"the folder that cudatrace --jsonl wrote to",
+			path);
 }
 
 void trace_folder__expand(struct strv *files)

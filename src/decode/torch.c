@@ -120,22 +120,3 @@ bool torch_node_name(const char *symbol, char *buf, size_t size)
 			strlen(buf + strlen(GENERATED_SPACE)) + 1);
 	return true;
 }
-
-bool torch_is_unobserved(const char *name)
-{
-	static const char *const names[] = {
-		"aten::size",
-		"aten::is_leaf",
-		"aten::output_nr",
-		"aten::_version",
-		"aten::is_complex",
-		"profiler::_record_function_enter",
-		"profiler::_record_function_enter_new",
-		"profiler::_record_function_exit",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return false;
-}

@@ -46,7 +46,5 @@ bool torch_operator_name(const char *symbol, char *buf, size_t size);
 /* Writes the name from a vtable's symbol, which begins with _ZTVN5torch8autograd. Returns false for
  * other symbols. */
 bool torch_node_name(const char *symbol, char *buf, size_t size);
-/* Returns whether torch.profiler never shows the operator. */
-bool torch_is_unobserved(const char *name);
 
 #endif /* DECODE_TORCH_H */

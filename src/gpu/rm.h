@@ -25,8 +25,6 @@ struct rm_card {
 };
 #define RM_CARDS 32
 
-#define RM_INVALID_PARAM_STRUCT 0x3a
-
 struct rm {
 	int ctl; /* /dev/nvidiactl; -1: not open */
 	uint32_t client;

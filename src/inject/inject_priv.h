@@ -212,7 +212,6 @@ struct conn {
 
 struct client {
 	pid_t pid;
-	uint32_t inner_pid;
 	bool again;    /* it was a client already, with the same program */
 	bool other_ns; /* its thread ids differ from ours: */
 	int ns_fd;     /* its PID namespace; -1: not queried yet, -2: unavailable in this kernel */

@@ -35,11 +35,6 @@ static const struct {
 #include "tools.def"
 };
 
-const char *tool_name(enum tool_id t)
-{
-	return tools[t].name;
-}
-
 enum tool_id tool_by_name(const char *name, size_t len)
 {
 	enum tool_id t = 0;

@@ -43,7 +43,6 @@ struct args {
 	struct arg_val v[ARG_CNT];
 };
 
-const char *tool_name(enum tool_id t);
 /* Returns TOOL_CNT if there is none. */
 enum tool_id tool_by_name(const char *name, size_t len);
 /* Writes the list of tools, with the schemas of their arguments. */

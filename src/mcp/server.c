@@ -20,7 +20,6 @@
 #define RPC_INVALID_REQUEST (-32600)
 #define RPC_NO_METHOD	    (-32601)
 #define RPC_INVALID_PARAMS  (-32602)
-#define RPC_INTERNAL_ERROR  (-32603)
 
 #define INSTRUCTIONS                                                                               \
 	"Answers questions about saved traces of CUDA programs. Begin with the tool summary; "     \

@@ -43,17 +43,14 @@ static const char *const group_words[BY_CNT] = {
 };
 
 /* Events with one value; text NULL: a number, or none. */
-struct group_key {
-	const char *text;
-	uint64_t number;
-};
-
 struct group {
 	struct hash_link link;
-	struct group_key key;
-	uint64_t cnt, ns, bytes;
+	const void *key; /* the text with its NUL, or the number */
+	const char *text;
+	uint64_t number, cnt, ns, bytes;
 };
-HASH_TABLE(group, key);
+HASH_TABLE_TYPE(group);
+HASH_TABLE_BYTES(group, key);
 
 struct query {
 	struct mcp *m;
@@ -149,40 +146,51 @@ static bool matches(const struct query *q, const struct trace_event *ev)
 
 /* --- groups --- */
 
-static struct group_key key_of(const struct query *q, const struct trace_event *ev)
+static const char *text_of(const struct query *q, const struct trace_event *ev)
 {
 	switch (q->by) {
 	case BY_TYPE:
-		return (struct group_key){event_type_name(ev->type), 0};
+		return event_type_name(ev->type);
 	case BY_OP:
-		return (struct group_key){ev->op, 0};
+		return ev->op;
 	case BY_LAYER:
-		return (struct group_key){layer_of(ev), 0};
+		return layer_of(ev);
 	case BY_FUNCTION:
-		return (struct group_key){function_of(ev), 0};
+		return function_of(ev);
 	case BY_KERNEL:
-		return (struct group_key){kernel_of(ev), 0};
+		return kernel_of(ev);
 	case BY_OPERATOR:
-		return (struct group_key){operator_of(ev), 0};
+		return operator_of(ev);
 	case BY_RANGE:
-		return (struct group_key){range_of(ev), 0};
-	case BY_PID:
-		return (struct group_key){NULL, ev->pid};
-	case BY_TID:
+		return range_of(ev);
 	default:
-		return (struct group_key){NULL, ev->tid};
+		return NULL;
 	}
 }
 
-/* Equal texts have one address. */
+static struct group *group_new(struct query *q, const struct group *like, size_t len)
+{
+	struct group *g = hash_cnt(&q->groups) < GROUPS_MAX ? malloc(sizeof(*g)) : NULL;
+
+	if (!g)
+		return NULL;
+	*g = *like;
+	g->key = g->text ?: (const void *)&g->number;
+	if (!group_table__add(&q->groups, g, len))
+		return g;
+	free(g);
+	return NULL;
+}
+
+/* The function of a call and of its execution are equal texts at two addresses. */
 static struct group *group_of(struct query *q, const struct trace_event *ev)
 {
-	struct group_key key = key_of(q, ev);
-	struct group *g = group_table__find(&q->groups, &key);
+	struct group like = {.text = text_of(q, ev)};
+	size_t len = like.text ? strlen(like.text) + 1 : sizeof(like.number);
+	const void *key = like.text ?: (const void *)&like.number;
 
-	if (!g && hash_cnt(&q->groups) < GROUPS_MAX)
-		g = group_table__new(&q->groups, &key);
-	return g ?: &q->other;
+	like.number = q->by == BY_PID ? ev->pid : q->by == BY_TID ? ev->tid : 0;
+	return group_table__find(&q->groups, key, len) ?: group_new(q, &like, len) ?: &q->other;
 }
 
 static void add_to_group(struct query *q, const struct trace_event *ev)
@@ -200,8 +208,8 @@ static int by_time(const void *x, const void *y)
 	const struct group *a = *(struct group *const *)x, *b = *(struct group *const *)y;
 
 	return DESCENDING(a->ns, b->ns) ?: DESCENDING(a->cnt, b->cnt)
-		?: ASCENDING(a->key.number, b->key.number)
-		?: strcmp(a->key.text ?: "", b->key.text ?: "");
+		?: ASCENDING(a->number, b->number)
+		?: strcmp(a->text ?: "", b->text ?: "");
 }
 
 static void put_group(struct query *q, const struct group *g)
@@ -213,9 +221,9 @@ static void put_group(struct query *q, const struct group *g)
 	json__init(&j, q->row);
 	json_open(&j, NULL);
 	if (q->by >= BY_PID)
-		json_u64(&j, group_words[q->by], g->key.number);
+		json_u64(&j, group_words[q->by], g->number);
 	else
-		json_str(&j, group_words[q->by], g->key.text);
+		json_str(&j, group_words[q->by], g->text);
 	json_u64(&j, "count", g->cnt);
 	json_milli(&j, "total_us", g->ns);
 	if (g->bytes)

@@ -160,45 +160,69 @@ static void on_retain(struct contexts *c, const struct trace_event *ev)
 		x->refs++;
 }
 
-static uint64_t on_release(struct contexts *c, const struct trace_event *ev, bool *unknown)
+/* The context that the call names; NULL: unknown. */
+static struct context *context_of(const struct contexts *c, const struct trace_event *ev)
 {
-	struct context *x = NULL;
 	uint64_t ctx, dev;
 
 	if (event_arg_u64(ev, "dev", &dev))
+		return primary_of(c, dev);
+	return event_arg_u64(ev, "ctx", &ctx) ? contexts__find(c, ctx) : NULL;
+}
+
+uint64_t contexts__ended_by(const struct contexts *c, const struct trace_event *ev)
+{
+	const struct context *x;
+	uint64_t ctx, dev;
+
+	if (ev->fn->class != CLASS_CONTEXT)
+		return 0;
+	if (ev->fn->op == OP_RELEASE) {
+		x = context_of(c, ev);
+		return x && c->from_start && x->refs <= 1 ? x->handle : 0;
+	}
+	if (ev->fn->op != OP_DESTROY)
+		return 0;
+	if (event_arg_u64(ev, "dev", &dev)) { /* cuDevicePrimaryCtxReset */
 		x = primary_of(c, dev);
-	else if (event_arg_u64(ev, "ctx", &ctx)) /* cuCtxDetach */
-		x = contexts__find(c, ctx);
+		return x ? x->handle : 0;
+	}
+	return event_arg_u64(ev, "ctx", &ctx) ? ctx : 0;
+}
+
+/* cuDevicePrimaryCtxRelease, cuCtxDetach */
+static uint64_t on_release(struct contexts *c, const struct trace_event *ev, bool *unknown)
+{
+	uint64_t ended = contexts__ended_by(c, ev);
+	struct context *x = context_of(c, ev);
+
 	if (!x || !c->from_start) {
 		*unknown = true;
 		return 0;
 	}
-	if (x->refs && --x->refs)
-		return 0;
-	ctx = x->handle;
+	if (x->refs)
+		x->refs--;
 	/* A primary context keeps its handle when it is retained again. */
-	if (!x->primary)
-		context_del(c, ctx);
-	return ctx;
+	if (ended && !x->primary)
+		context_del(c, ended);
+	return ended;
 }
 
 static uint64_t on_destroy(struct contexts *c, const struct trace_event *ev, bool *unknown)
 {
 	struct ctx_thread *t = find_thread(c, ev->tid);
-	struct context *x;
-	uint64_t ctx, dev;
+	uint64_t ended = contexts__ended_by(c, ev), dev;
 
-	if (event_arg_u64(ev, "dev", &dev)) { /* cuDevicePrimaryCtxReset */
-		x = primary_of(c, dev);
-		*unknown |= !x;
-		return x ? x->handle : 0;
+	if (event_arg_u64(ev, "dev", &dev)) {
+		*unknown |= !ended;
+		return ended;
 	}
-	if (!event_arg_u64(ev, "ctx", &ctx))
+	if (!ended)
 		return 0;
-	if (t && t->depth && t->stack[t->depth - 1] == ctx)
+	if (t && t->depth && t->stack[t->depth - 1] == ended)
 		pop(t);
-	context_del(c, ctx);
-	return ctx;
+	context_del(c, ended);
+	return ended;
 }
 
 static void on_context(struct contexts *c, const struct trace_event *ev)

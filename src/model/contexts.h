@@ -38,6 +38,8 @@ struct contexts {
  * of the context that it destroyed, else 0. Sets *unknown if it released one and it is unknown
  * whether that was the last reference. */
 uint64_t contexts__event(struct contexts *c, const struct trace_event *ev, bool *unknown);
+/* Returns what it will return for this successful call, and changes nothing. */
+uint64_t contexts__ended_by(const struct contexts *c, const struct trace_event *ev);
 /* Returns the current context of a thread; 0 if unknown. */
 uint64_t contexts__current(struct contexts *c, uint32_t tid);
 /* Returns the context if there is exactly one; else 0. */

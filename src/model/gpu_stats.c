@@ -20,14 +20,6 @@ static const struct {
 };
 #define REASON_CNT (sizeof(reasons) / sizeof(reasons[0]))
 
-bool gpu_stats_throttles(uint64_t clock_reasons)
-{
-	for (unsigned i = 0; i < REASON_CNT; i++)
-		if (clock_reasons & reasons[i].bit)
-			return true;
-	return false;
-}
-
 static const char *throttle_text(uint64_t bits, char *buf, size_t size)
 {
 	size_t len = 0;

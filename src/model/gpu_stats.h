@@ -16,8 +16,5 @@ struct gpu_stats_texts {
 /* Returns 0, or -EINVAL if the record is invalid. */
 int gpu_stats__event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
 		     struct trace_event *ev);
-/* Returns whether one of these reasons slows the GPU down. An idle GPU, or one with fixed clocks,
- * is not throttled. */
-bool gpu_stats_throttles(uint64_t clock_reasons);
 
 #endif /* MODEL_GPU_STATS_H */

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/stat.h>
 
 #include "util/log.h"
 #include "util/segment.h"

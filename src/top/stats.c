@@ -127,14 +127,6 @@ static struct top_row *get_row(struct top_stats *r, const struct dproc *p)
 	return row;
 }
 
-struct top_row *stats__find(const struct top_stats *r, uint32_t pid)
-{
-	const struct dproc *p = dprocs__find(&r->procs, pid);
-	const struct metrics_target *target = p ? p->target : NULL;
-
-	return target ? top_row_table__find(&r->all, &target) : NULL;
-}
-
 /* Counts */
 
 struct take_ctx {

@@ -77,8 +77,6 @@ void stats__forget_fn(struct top_stats *r, unsigned func_id);
 void stats__expect(struct top_stats *r, uint32_t pid);
 /* Ends the interval and begins the next: reads the counts. */
 void stats__read(struct top_stats *r, uint64_t now);
-/* NULL: there is none, or it has ended. */
-struct top_row *stats__find(const struct top_stats *r, uint32_t pid);
 /* Sums of all processes in the interval. */
 struct top_sums stats__sums(const struct top_stats *r, uint64_t *device_bytes);
 

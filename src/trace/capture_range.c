@@ -55,7 +55,7 @@ void capture_range__event(struct capture_range *c, const struct trace_event *ev)
 {
 	if (c->kind != CAPTURE_PROFILER)
 		return;
-	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))
+	if (ev->kind == EVENT_PROCESS && strcmp(ev->op, "fork"))
 		profiler_stop(c, ev->pid, ev->end_ns);
 	if (ev->kind != EVENT_CALL || !ev->fn || ev->is_error)
 		return;

@@ -392,9 +392,9 @@ int command__go(struct command *c, const char *name, bool to_stderr)
 }
 
 /* A stop is no end: its parent is told of each signal to a command that called PTRACE_TRACEME. */
-static void reap(struct command *c, int flags)
+static void reap(struct command *c)
 {
-	pid_t pid = waitpid(c->pid, &c->wstatus, flags);
+	pid_t pid = waitpid(c->pid, &c->wstatus, WNOHANG);
 
 	if (pid < 0 ? errno != EINTR : pid && !WIFSTOPPED(c->wstatus))
 		c->exited = true;
@@ -403,14 +403,8 @@ static void reap(struct command *c, int flags)
 bool command__ended(struct command *c)
 {
 	if (c->pid && !c->exited)
-		reap(c, WNOHANG);
+		reap(c);
 	return c->exited;
-}
-
-void command__wait(struct command *c)
-{
-	while (c->pid && !c->exited)
-		reap(c, 0);
 }
 
 void command__cancel(struct command *c)

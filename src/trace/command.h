@@ -44,8 +44,6 @@ int command__fork(struct command *c, char **argv, const struct command_user *u,
 int command__go(struct command *c, const char *name, bool to_stderr);
 /* Returns whether it has ended. Collects its status. */
 bool command__ended(struct command *c);
-/* Waits for its end. */
-void command__wait(struct command *c);
 /* Ends a child that was never released. */
 void command__cancel(struct command *c);
 /* Exit status of the command, or 128 + signal. */

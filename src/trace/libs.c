@@ -289,8 +289,16 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 
 static void on_missed(void *ctx, const struct attach_lib *lib)
 {
+	char changed[128];
+
+	snprintf(
+		changed, sizeof(changed),
+		"process %d has changed code or runs under valgrind: some functions are not traced",
+		(int)lib->changed_by);
 	libs_event(ctx, "detached", NULL, lib,
-		   "its probes are not attached yet: calls until then are not traced");
+		   lib->changed_by
+			   ? changed
+			   : "its probes are not attached yet: calls until then are not traced");
 }
 
 void libs_put_off(struct libs *l, const struct ct_lib_map *rec)

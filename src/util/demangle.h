@@ -19,9 +19,11 @@ struct demangle_share {
  * mangled. The target chooses the names, so the limits hold for any name:
  *   length  1024 bytes
  *   time    3 ms of processor time per name; a process (share) 100 ms per second, 300 ms at once;
- * all processes together twice that memory  below 1 MB of stack; no heap but the result output  at
- * most DEMANGLED_MAX bytes A name that would exceed a limit stays mangled. share NULL: the time is
- * charged to no process.
+ *           all processes together twice that
+ *   memory  below 1 MB of stack; no heap but the result
+ *   output  at most DEMANGLED_MAX bytes
+ *
+ * A name that would exceed a limit stays mangled. share NULL: the time is charged to no process.
  */
 char *demangle(const char *mangled, struct demangle_share *share);
 

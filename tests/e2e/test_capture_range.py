@@ -66,6 +66,17 @@ def test_profiler(tmp_path, program, probe, words, options):
     assert p.outside >= len([x for x in words.split() if x.isdigit()]) - len(want)
 
 
+@pytest.mark.parametrize("probe", HOW)
+def test_profiler_of_a_process(tmp_path, program, probe):
+    """A part ends with its process at the latest."""
+    if probe == "uprobe":
+        needs_tracing()
+    says = f"{program} 1 start 2; {program} 3 stop 4; {program} start 5 stop 6; true"
+    ran = Ran([*(INSIDE if probe == "inject" else []), CUDATRACE, "-q", f"--probe={probe}", "--capture-range=cudaProfilerApi", "--jsonl", tmp_path / "t.jsonl", "--", "sh", "-c", says], env=ENV)
+    assert ran.status == 0, ran
+    assert [e["size"] - 1000 for e in Trace(tmp_path / "t.jsonl").calls if e["name"] == "cuMemAlloc"] == [2, 5]
+
+
 @pytest.mark.parametrize("options", [["-e", "!cuProfilerStart"], ["--count", "all"], ["--count", "cuProfiler*"], ["--entry-only", "cuProfilerStop"]], ids=" ".join)
 def test_profiler_left_out(tmp_path, options):
     """The trace would be empty."""

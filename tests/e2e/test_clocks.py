@@ -268,8 +268,16 @@ def test_folder(tmp_path):
     os.mkfifo(tmp_path / "job" / "a.jsonl")
     ran = subprocess.run([os.environ["CUDATRACE"], "report", "--json", tmp_path / "job"], check=False, capture_output=True, timeout=50)
     assert ran.returncode == 0 and b"a.jsonl is not a regular file: it is left out" in ran.stderr
-    ran = subprocess.run([os.environ["CUDATRACE"], "report", tmp_path / "empty"], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert ran.returncode == 2 and b"has no traces (*.jsonl, *.jsonl.gz, *.jsonl.zst)" in ran.stderr
+    (tmp_path / "none").mkdir()
+    os.mkfifo(tmp_path / "none" / "a.jsonl")
+    for what in ([], ["--make-budget"]):
+        ran = subprocess.run([os.environ["CUDATRACE"], "report", *what, tmp_path / "empty"], check=False, capture_output=True)
+        assert ran.returncode == 2 and b"has no traces (*.jsonl, *.jsonl.gz, *.jsonl.zst)" in ran.stderr
+        ran = subprocess.run([os.environ["CUDATRACE"], "report", *what, tmp_path / "none"], check=False, capture_output=True, timeout=50)
+        assert ran.returncode == 2 and b"none has no traces (*.jsonl, *.jsonl.gz, *.jsonl.zst)" in ran.stderr
+    for runs, status in (("2", 0), ("1", 2)):
+        ran = subprocess.run([os.environ["CUDATRACE"], "report", "--make-budget", "--runs", runs, tmp_path / "job"], check=False, capture_output=True, timeout=50)
+        assert ran.returncode == status, ran
 
 
 def test_start_together(tmp_path):

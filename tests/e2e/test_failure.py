@@ -220,6 +220,39 @@ def test_planted(tmp_path, name):
     assert text.split("\n\n")[1].startswith("Cause of failure: 1\n")
 
 
+def reset(p):
+    p.add("context", "destroy", "cuDevicePrimaryCtxReset", args={"dev": 0})
+
+
+def released(p):
+    p.add("context", "release", "cuDevicePrimaryCtxRelease", args={"dev": 0})
+
+
+def released_once(p):
+    p.add("context", "retain", "cuDevicePrimaryCtxRetain", args={"pctx": "0xc000", "dev": 0})
+    released(p)
+
+
+@pytest.mark.parametrize("ends, names", [(reset, ["bad(float*)"]), (released, ["bad(float*)"]), (released_once, ["bad(float*)", "old()"])], ids=lambda x: getattr(x, "__name__", None))
+@pytest.mark.parametrize("hangs", [False, True])
+def test_context_that_ended(tmp_path, ends, names, hangs):
+    """Work of a context that has ended cannot fail or run, although the next context has its address."""
+    p = started()
+    p.launch("old()", "0x20")
+    ends(p)
+    p.add("context", "retain", "cuDevicePrimaryCtxRetain", args={"pctx": "0xc000", "dev": 0})
+    p.launch("bad(float*)")
+    if hangs:
+        p.hang(args={})
+    else:
+        p.sync(*ILLEGAL)
+    path = p.write(tmp_path / "t.jsonl")
+    r = report(path)
+    [case] = r["failure"]
+    assert sorted(x["kernel"] for x in case["suspects"]) == names, case
+    assert not [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("failure")]
+
+
 @pytest.mark.parametrize("load, says", [
     ((100, {"planted": 97, "vllm": 2}), "In NVML's last sample kernels ran for 100 % of the time, kernels of this process for 97 %"),
     ((100, {}), "In NVML's last sample kernels ran for 100 % of the time"), ((0, {}), "In NVML's last sample no kernel ran on the GPU")], ids=["own", "unknown", "idle"])

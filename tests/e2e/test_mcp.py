@@ -301,6 +301,8 @@ def test_groups(trace, by, of):
             for i, x in enumerate((row["count"], round(row["total_us"] * 1000), row.get("bytes", 0))):
                 at[i] += x
         assert got == want
+        whole = [row.get(by) for row in rows if not str(row.get(by)).endswith("...")]
+        assert len(whole) == len(set(whole))
         assert [row["total_us"] for row in rows] == sorted((row["total_us"] for row in rows), reverse=True)
 
 

@@ -242,3 +242,18 @@ def test_no_probes_at_the_start(tmp_path, targets, says):
     notes = [e["note"] for e in Trace(out).lib if e["pid"] == p.pid and e["op"] == "failed"]
     assert len(notes) == 1 and says in notes[0], Trace(out).lib
     assert "failed_libraries" in [x["id"] for x in json.loads(Ran([CUDATRACE, "report", "-q", "--format=json", out]).out)["lost"]]
+
+
+@pytest.mark.parametrize("options", [["--summary"], ["--summary=full"], ["--summary", "--count", "all"], ["--summary", "--count", "cuA*,cuB*,cuC*"], ["--summary", "--json"]], ids=" ".join)
+def test_long_names(tmp_path, options):
+    """The program chooses the names of functions, up to 255 bytes: the lines of a summary hold no more than they have space for."""
+    names = ["cu" + x * 253 for x in "ABCDE"]
+    lib, main = tmp_path / "lib.c", tmp_path / "main.c"
+    lib.write_text("#include <unistd.h>\nint cuInit(unsigned f) { return usleep(100); }\n" + "".join(f"int {x}(void) {{ return usleep(100); }}\n" for x in names))
+    main.write_text("int cuInit(unsigned);\n" + "".join(f"int {x}(void);\n" for x in names) + f"int main(void) {{ cuInit(0); {'(); '.join(names)}(); return 0; }}\n")
+    compiled(tmp_path / "libcuda.so.1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", lib)
+    program = compiled(tmp_path / "main", main, tmp_path / "libcuda.so.1")
+    ran = Ran([CUDATRACE, "--probe=uprobe", *options, "--jsonl", tmp_path / "t.jsonl", "--", program], env={"LD_LIBRARY_PATH": str(tmp_path), "COLUMNS": "200"})
+    assert ran.status == 0, ran
+    end = Trace(tmp_path / "t.jsonl").end
+    assert end["entries"] == 6, end

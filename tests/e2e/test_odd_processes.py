@@ -197,6 +197,9 @@ def test_hooked_bystander(tmp_path, probe):
     assert complete is (probe == "inject"), ran
     if probe == "uprobe":
         assert f"process {hooked.pid} has changed the code of cuCtxSynchronize" in ran.err
+        # Probes that never come must not be announced.
+        notes = [x["note"] for x in t.lib if x["op"] == "detached"]
+        assert notes == [f"process {hooked.pid} has changed code or runs under valgrind: some functions are not traced"], notes
 
 
 VALGRIND = shutil.which("valgrind")

@@ -218,6 +218,27 @@ def test_hang(tmp_path):
     agrees(path, r)
 
 
+def test_doubt_of_a_hang(tmp_path):
+    """If much is missing, the verdict on the rest must be whole, whatever a verdict before it said of a gain."""
+    p = Program()
+    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
+    p.call("launch", 10, kernel="waits(int)")
+    p.call("sync", 0, unfinished=True, elapsed_us=5_000_000)
+    p.now += 5_000_000
+    v = report(p.write(tmp_path / "t.jsonl", end={"drops": {"calls": 1000}}))["verdict"]
+    assert v["limit"] == "not-known" and v["sentence"].endswith("From the rest: The program hangs: a wait has not returned for 5.00 s, 99.6 % of the trace."), v
+
+
+def test_doubt_of_a_short_run(tmp_path):
+    """If much is missing, nothing must be said of a gain, not even of the steady state after a long start-up."""
+    p = Program(300_000)
+    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
+    v = report(p.write(tmp_path / "t.jsonl"))["verdict"]
+    assert ". Apart from it: " in v["sentence"] and "at most" in v["sentence"], v
+    v = report(p.write(tmp_path / "t.jsonl", end={"drops": {"calls": 1000}}))["verdict"]
+    assert ". Apart from it: " in v["sentence"] and "at most" not in v["sentence"] and v["sentence"].endswith("."), v
+
+
 @pytest.mark.parametrize("header,end,says", [({"redacted": "arguments"}, None, "arguments were not recorded"), (None, {"drops": {"calls": 1000}}, "of the trace is missing")])
 def test_not_known(tmp_path, header, end, says):
     p = Program()
@@ -266,6 +287,26 @@ ERRORS = {
     "at exit": ([("free", 4, "CUDA_ERROR_DEINITIALIZED")], []),
     "out of memory": ([("alloc", 2, "CUDA_ERROR_OUT_OF_MEMORY"), ("launch", 0, None)], ["cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, .*4.00 KiB requested.*the program continued$"]),
 }
+
+
+def test_more_causes(tmp_path):
+    """Of 60 processes with a failure, more than the table holds, 58 are not shown."""
+    p = Program()
+    for i in range(60):
+        p.add("sync", "sync", "cuCtxSynchronize", 100, args={})
+        p.lines[-1].update(result=700, error="CUDA_ERROR_ILLEGAL_ADDRESS", pid=6000 + i, tid=6000 + i)
+    text = short(p.write(tmp_path / "t.jsonl"))
+    assert "Cause of failure: 60\n" in text and "and 58 more (--section=failure)" in text
+
+
+def test_more_threads(tmp_path):
+    """The timeline has rows of 64 threads: the number of those not shown is a minimum."""
+    for cnt, says in (60, " and 48 more threads"), (100, " and at least 52 more threads"):
+        p = Program()
+        for i in range(cnt - 1):
+            p.call("launch", 10)
+            p.lines[-1]["tid"] = 5000 + i
+        assert says in short(p.write(tmp_path / "t.jsonl"), "--full")
 
 
 @pytest.mark.parametrize("name", ERRORS)

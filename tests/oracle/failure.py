@@ -21,7 +21,7 @@ class Process:
     """What the calls of one process show about its works, up to a line."""
 
     def __init__(self, o):
-        self.o, self.works, self.flags, self.events, self.waits = o, [], {}, {}, []
+        self.o, self.works, self.flags, self.events, self.waits, self.contexts = o, [], {}, {}, [], collections.Counter()
 
     def stream(self, call):
         handle = call.get("stream", "0x0")
@@ -64,6 +64,14 @@ class Process:
             self.completes([w for w in self.works if w.stream == stream or (stream == "0x0" and self.blocking(w.stream))], call)
         elif name == "cuCtxSynchronize":
             self.completes(list(self.works), call)
+        elif kind == "context" and op in ("create", "retain"):
+            self.contexts[call.get("args", {}).get("pctx")] += 1
+        elif kind == "context" and op in ("destroy", "release") and len(self.contexts) == 1:
+            # The end of the only context is the end of all works.
+            [only] = self.contexts
+            self.contexts[only] -= op == "release"
+            if op == "destroy" or self.contexts[only] <= 0:
+                self.completes(list(self.works), call)
         elif kind == "stream" and op == "create":
             self.flags[stream] = call.get("args", {}).get("Flags", call.get("args", {}).get("flags"))
 

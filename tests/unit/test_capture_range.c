@@ -83,6 +83,15 @@ static void test_processes(void **state)
 	ev.end_ns = f.now_ns;
 	capture_range__event(&c, &ev);
 	assert_false(has_launch());
+	/* Another program, with its own driver. */
+	call("cuProfilerStart", false);
+	ev.op = "fork";
+	ev.pid = f.pid;
+	capture_range__event(&c, &ev);
+	assert_true(has_launch());
+	ev.op = "exec";
+	capture_range__event(&c, &ev);
+	assert_false(has_launch());
 }
 
 int main(void)

@@ -252,6 +252,7 @@ static void decide_hang(struct verdict *v)
 		decide(v, LIMIT_WAITS, "host", x->lost_ns, v->whole_ns);
 		v->at_most_ns = x->lost_ns;
 		*v->sentence = '\0';
+		v->gain_from = v->gain_to = 0;
 		say(v, "The program hangs: %s for %s, %s of the trace",
 		    x->fn ? "a wait has not returned" : "a collective has not been joined",
 		    HUMAN_TIME(x->lost_ns), HUMAN_SHARE(x->lost_ns, v->whole_ns));
@@ -304,12 +305,14 @@ static void note_steady_state(struct verdict *v)
 
 	if (v->limit != LIMIT_STARTUP || !has_steady_state(v))
 		return;
-	*rest.sentence = '\0';
+	say(&rest, ". Apart from it: ");
 	if (v->gpu.whole_ns)
 		decide_measured(&rest);
 	else
 		decide_from_host(&rest);
-	say(v, ". Apart from it: %s", rest.sentence);
+	memcpy(v->sentence, rest.sentence, sizeof(v->sentence));
+	v->gain_from = rest.gain_from;
+	v->gain_to = rest.gain_to;
 }
 
 static void note_startup(struct verdict *v)

@@ -107,7 +107,7 @@ static void on_call(struct failure *f, const struct trace_event *ev)
 {
 	struct fail_proc *p;
 	enum fault_work of;
-	uint64_t ctx;
+	uint64_t ctx, ended;
 
 	if (ev->is_error && call_is_outer(ev) && fault_is(ev->fn, ev->result, &of))
 		on_fault(f, ev, of);
@@ -127,6 +127,9 @@ static void on_call(struct failure *f, const struct trace_event *ev)
 		return;
 	ctx = memory_context(f->r, ev);
 	inflight__event(&p->work, ev, ctx == CONTEXT_UNKNOWN ? 0 : ctx);
+	ended = memory_ended_context(f->r, ev);
+	if (ended)
+		inflight__context_gone(&p->work, ev, ended);
 }
 
 static void on_process(struct failure *f, const struct trace_event *ev)

@@ -485,9 +485,9 @@ bool inflight__ran(struct inflight *f, uint64_t id)
 	return true;
 }
 
-void inflight__context_gone(struct inflight *f, uint64_t ctx)
+void inflight__context_gone(struct inflight *f, const struct trace_event *ev, uint64_t ctx)
 {
-	done_until(f, WHICH_CONTEXT, ctx, f->number);
+	done_until(f, WHICH_CONTEXT, ctx, before(f, ev));
 	settle(f);
 }
 

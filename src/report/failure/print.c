@@ -103,20 +103,19 @@ void failure_print(const void *a, const struct term *term)
 void failure_print_verdicts(const struct report *r, const struct term *term, unsigned max)
 {
 	const struct failure *f = r->an[AN_FAILURE];
-
-	unsigned cnt = 0;
+	unsigned all = f->more, shown = 0;
 
 	/* A program that went on without the memory has not failed. */
 	for (unsigned i = 0; i < f->cnt; i++)
-		cnt += !f->cases[i].went_on;
-	if (r->args_redacted || !cnt)
+		all += !f->cases[i].went_on;
+	if (r->args_redacted || all == f->more)
 		return;
-	term_section(term, "Cause of failure", "%u", cnt + f->more);
-	for (unsigned i = 0, n = 0; i < f->cnt && n < max; i++)
+	term_section(term, "Cause of failure", "%u", all);
+	for (unsigned i = 0; i < f->cnt && shown < max; i++)
 		if (!f->cases[i].went_on) {
 			term_para(term, "%s", f->cases[i].verdict);
-			n++;
+			shown++;
 		}
-	if (cnt > max)
-		term_para(term, "and %u more (--section=failure)", cnt - max);
+	if (all > shown)
+		term_para(term, "and %u more (--section=failure)", all - shown);
 }

@@ -43,7 +43,6 @@ static void add(struct gpu_sum *s, const struct trace_event *ev)
 	s->cnt++;
 	s->ns += ns;
 	s->bytes += ev->has & HAS_SIZE ? ev->size : 0;
-	s->of_graph |= ev->gpu.graph_node;
 	if (!ev->gpu.call || ev->gpu.graph_node)
 		return;
 	s->queue_cnt++;
@@ -127,10 +126,8 @@ static void sum_devices(const struct gpu *g, uint32_t pid, struct gpu_result *re
 		}
 		if (!res->first_ns || b->first < res->first_ns)
 			res->first_ns = b->first;
-		if (b->longest_gap <= res->longest_gap_ns)
-			continue;
-		res->longest_gap_ns = b->longest_gap;
-		res->longest_gap_at_ns = b->longest_gap_at;
+		if (b->longest_gap > res->longest_gap_ns)
+			res->longest_gap_ns = b->longest_gap;
 	}
 }
 

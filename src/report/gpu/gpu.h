@@ -19,7 +19,7 @@ struct gpu_result {
 	/* Time with NCCL kernels, and with nothing else; only devices that are not shared. */
 	uint64_t comm_ns, alone_ns;
 	uint64_t first_ns; /* start of the first execution */
-	uint64_t longest_gap_ns, longest_gap_at_ns;
+	uint64_t longest_gap_ns;
 	uint64_t queue_p50_ns, queue_p99_ns; /* from the start of a call to the start on the GPU */
 	/* Iterations after the warm-up in which the GPU was busy for nine tenths of the time, and
 	 * the others. Then median shares of an iteration: busy, communicating, only

@@ -16,7 +16,6 @@ struct gpu_sum {
 	uint64_t cnt, ns, min, max, bytes;
 	uint64_t queue_ns, queue_cnt,
 		queue_max; /* from the start of their calls, if they have one */
-	bool of_graph;	   /* includes nodes of graphs */
 };
 
 struct gpu {

@@ -33,8 +33,6 @@ static struct coll_comm *comm_of(struct communication *x, const struct trace_eve
 	return comms[i];
 }
 
-/* NULL: limit reached. A rank belongs to one process: two programs traced one after the other have
- * different hashes. */
 /* Sets k->lost if its trace had a loss while it was the rank's. */
 static void note_losses(const struct communication *x, struct coll_rank *k)
 {
@@ -75,6 +73,8 @@ static void note_clock(struct coll_comm *c, const struct coll_rank *k, uint64_t 
 	}
 }
 
+/* NULL: limit reached. A rank belongs to one process: two programs traced one after the other have
+ * different hashes. */
 static struct coll_rank *rank_of(struct communication *x, struct coll_comm *c,
 				 const struct trace_event *ev)
 {
@@ -198,10 +198,8 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 		spread__add(&x->late, s->last_ns, s->last_ns > from ? s->last_ns - from : 0);
 		last->late_until = s->last_ns;
 		comm_late_add(x, c, s);
-		if (late > last->late_max_ns) {
+		if (late > last->late_max_ns)
 			last->late_max_ns = late;
-			last->late_max_at = s->last_ns;
-		}
 	}
 }
 

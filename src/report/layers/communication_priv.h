@@ -48,7 +48,7 @@ struct coll_rank {
 	uint64_t last_cnt;   /* number of times it was last, late or not */
 	/* late_ns: time that another rank spent in a collective that this rank started last.
 	 * late_until: end of the counted time, as collectives submitted ahead overlap. */
-	uint64_t late_cnt, late_ns, late_max_ns, late_max_at, late_until;
+	uint64_t late_cnt, late_ns, late_max_ns, late_until;
 };
 
 /* A bit for each of the ranks of a communicator. */

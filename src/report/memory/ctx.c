@@ -25,6 +25,14 @@ uint64_t memory_context(const struct report *r, const struct trace_event *ev)
 	return ctx || !p->ledger.ctx.by_handle.first ? ctx : CONTEXT_UNKNOWN;
 }
 
+uint64_t memory_ended_context(const struct report *r, const struct trace_event *ev)
+{
+	struct memory *m = r->an[AN_MEMORY];
+	struct mem_proc *p = m && ev->fn->class == CLASS_CONTEXT ? memory__proc(m, ev->pid) : NULL;
+
+	return p ? contexts__ended_by(&p->ledger.ctx, ev) : 0;
+}
+
 int memory__device_of(const struct mem_proc *p, uint64_t ctx)
 {
 	const struct context *c =

@@ -20,6 +20,8 @@ enum host_place memory_host_place(const struct report *r, uint32_t pid, uint64_t
 #define CONTEXT_UNKNOWN UINT64_MAX
 struct trace_event;
 uint64_t memory_context(const struct report *r, const struct trace_event *ev);
+/* The context that a successful call ends. 0: none, or unknown. For analyses before this one. */
+uint64_t memory_ended_context(const struct report *r, const struct trace_event *ev);
 
 /* A block of memory with an address. */
 struct memory_block {

@@ -23,7 +23,7 @@ struct serving_result {
 	uint64_t batch_median, batch_max; /* of decode steps; 0: not known */
 	uint64_t between_ns;		  /* from a decode step to the next step, without pauses */
 	/* decode steps launched kernel by kernel although others replay graphs */
-	uint64_t eager_cnt, eager_median_ns, replay_median_ns, eager_ns, eager_at_ns;
+	uint64_t eager_cnt, eager_median_ns, replay_median_ns, eager_at_ns;
 	uint64_t eager_batch_max, graph_batch_max; /* 0: not known */
 	/* replays of graphs for more sequences than there were */
 	uint64_t padded_cnt, padded_known_cnt, padded_rows, padded_real_rows, padded_at_ns;

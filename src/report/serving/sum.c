@@ -162,7 +162,6 @@ static void sum_graphs(struct serving *s, const struct serving_thread *t, uint64
 	r->eager_cnt = replayed.cnt ? eager.cnt : 0;
 	r->eager_median_ns = eager.median_ns;
 	r->replay_median_ns = replayed.median_ns;
-	r->eager_ns = eager.ns;
 	for (unsigned i = 0; i < s->size_cnt; i++)
 		r->graph_batch_max = s->sizes[i].size;
 	for (unsigned i = 0; i < t->cnt; i++) {

@@ -202,7 +202,6 @@ static void end_period(struct idle *d, struct idle_proc *p, const struct trace_e
 	p->total_ns += period.dur_ns;
 	if (period.dur_ns > d->res.longest_ns) {
 		d->res.longest_ns = period.dur_ns;
-		d->res.longest_at_ns = period.begin_ns;
 		d->res.longest_after = period.after;
 		d->res.longest_before = period.before;
 	}

@@ -11,7 +11,7 @@ struct idle_result {
 	uint64_t count, total_ns, span_ns; /* span: from the first work to the last */
 	uint64_t in_iter_cnt, in_iter_ns;  /* of these periods, within rounds of iterations */
 	uint64_t cause_ns[IDLE_CAUSE_CNT];
-	uint64_t longest_ns, longest_at_ns;
+	uint64_t longest_ns;
 	const char *longest_after, *longest_before;
 	/* the stream that was idle longest */
 	uint64_t stream, stream_cnt, stream_ns;

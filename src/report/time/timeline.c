@@ -114,7 +114,7 @@ static uint64_t since_start(const struct timeline *t, uint64_t ns)
 static struct row *row_of(struct timeline *t, const struct trace_event *ev)
 {
 	uint64_t key = thread_key(ev->pid, ev->tid);
-	/* More threads get no row; the output mentions it. */
+	/* More threads get no row; the output mentions that there are some. */
 	uint32_t n = memlimit_has(&t->keys.rows, 1, THREADS_MAX)
 			     ? keys_get(&t->keys, key, THREADS_MAX, MEMLIMIT_THREADS)
 			     : keys__find(&t->keys, key);
@@ -233,8 +233,8 @@ static void timeline_print(const void *a, const struct term *term)
 	}
 	term_fence(term);
 	if (t->thread_cnt > THREADS_SHOWN)
-		term_para(term, "and %u more thread%s", t->thread_cnt - THREADS_SHOWN,
-			  plural(t->thread_cnt - THREADS_SHOWN));
+		term_para(term, "and %s%u more thread%s", t->threads_rejected ? "at least " : "",
+			  t->thread_cnt - THREADS_SHOWN, plural(t->thread_cnt - THREADS_SHOWN));
 }
 
 static void timeline_free(void *a)

@@ -41,10 +41,8 @@ void summary_error(struct summary *s, struct fn_stat *st, const struct trace_eve
 			return;
 		}
 	}
-	if (s->error_kinds == SUMMARY_ERRORS_MAX) {
-		s->other_error_cnt++;
+	if (s->error_kinds == SUMMARY_ERRORS_MAX)
 		return;
-	}
 	s->error_kinds++;
 	*e = (struct error_stat){ev->result, 1, ev->fn};
 }

@@ -60,7 +60,7 @@ static void print_class_fns(const struct short_summary *x, unsigned class, int r
 		human_time(time, st->top_ns);
 		len = snprintf(item, sizeof(item), "%s%s %s", shown ? ", " : "", x->rows[i].name,
 			       time);
-		if (x->term->width >= WIDE)
+		if (x->term->width >= WIDE && len < (int)sizeof(item))
 			snprintf(item + len, sizeof(item) - len, " (%s)", HUMAN_COUNT(st->cnt));
 		n = term_columns(item, strlen(item));
 		if (shown && col + n > room)
@@ -129,7 +129,7 @@ static void print_blocked(const struct short_summary *x)
 	const struct fn_row *most = NULL;
 	char share[96];
 
-	if (!s->blocked_cnt)
+	if (!s->blocked_cnt || !x->row_cnt)
 		return;
 	for (size_t i = 0; i < x->row_cnt; i++)
 		if (!most || x->rows[i].st.blocked_ns > most->st.blocked_ns)
@@ -152,7 +152,7 @@ static void print_counted(const struct short_summary *x)
 		const struct trace_count *c = &end->counts[i];
 
 		error_cnt += c->errors;
-		if (i >= 3 || x->no_extra)
+		if (i >= 3 || x->no_extra || n >= sizeof(text))
 			continue;
 		human_count(cnt, c->calls + c->entered);
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : ": ",
