@@ -85,3 +85,13 @@ def test_child_outlives_its_parent(tmp_path, program, way):
     assert ran.status == 0 and "1 process that it started still runs" in ran.err, ran
     t = Trace(path)
     assert t.sym["cuDeviceGetCount"] == 101 and not t.end["drops"]["processes"], ran
+
+
+@pytest.mark.parametrize("way", ["user", "root"])
+def test_many_children(tmp_path, program, way):
+    """Many forked children, whose threads all make their first call at once, must be recorded."""
+    path = str(tmp_path / "trace")
+    ran = run(way, path, [program, "crowd", "120"])
+    assert ran.status == 0, ran
+    t = Trace(path)
+    assert (t.sym["cuDeviceGetCount"], t.end["drops"]["processes"]) == (1 + 120 * 16, 0), ran
