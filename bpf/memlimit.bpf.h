@@ -59,14 +59,18 @@ __noinline int memlimit_uncharge(__u32 table, __u32 uid)
 	return 0;
 }
 
+/* The process's last thread may delete the row that was just added or found. */
+#define USAGE_TRIES 4
+
 static __always_inline struct ct_usage *usage_get(__u32 pid)
 {
 	struct ct_usage *h = bpf_map_lookup_elem(&usage, &pid), zero = {};
 
-	if (h)
-		return h;
-	bpf_map_update_elem(&usage, &pid, &zero, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&usage, &pid);
+	for (int i = 0; i < USAGE_TRIES && !h; i++) {
+		bpf_map_update_elem(&usage, &pid, &zero, BPF_NOEXIST);
+		h = bpf_map_lookup_elem(&usage, &pid);
+	}
+	return h;
 }
 
 /* Charges a row of CT_TABLE_THREADS or CT_TABLE_DRIVER to a process, and so to its user. */

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -448,6 +449,9 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	unhook();
 }
 
+/* A thread that waits for another to connect checks again after this time. */
+#define WAKE_MAX_NS 100000000
+
 static bool is_starter(struct process *p, uint32_t tid)
 {
 	uint32_t none = 0;
@@ -456,10 +460,28 @@ static bool is_starter(struct process *p, uint32_t tid)
 					   __ATOMIC_ACQUIRE);
 }
 
+static void end_start(struct process *p)
+{
+	__atomic_store_n(&p->starting, 0, __ATOMIC_RELEASE);
+	if (!is_quiet())
+		sys(SYS_futex, &p->starting, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+/* Hundreds of threads may wait: naps of so many would take the processors from the tracer. */
+static void await_start(struct process *p, uint32_t starter)
+{
+	const struct timespec max = {.tv_nsec = WAKE_MAX_NS};
+
+	if (is_quiet())
+		nap();
+	else
+		sys(SYS_futex, &p->starting, FUTEX_WAIT_PRIVATE, starter, &max);
+}
+
 bool process_begin(uint32_t how, const struct object *lib)
 {
 	struct process *p;
-	uint32_t tid;
+	uint32_t tid, starter;
 
 	if (is_quiet()) {
 		lose_child(inject_process);
@@ -471,14 +493,16 @@ bool process_begin(uint32_t how, const struct object *lib)
 		if (is_starter(p, tid)) {
 			if (!p->alive && !p->given_up)
 				start(p, how, lib);
-			__atomic_store_n(&p->starting, 0, __ATOMIC_RELEASE);
+			end_start(p);
 			break;
 		}
+		starter = __atomic_load_n(&p->starting, __ATOMIC_RELAXED);
 		/* Hooking needs the loader's lock, which this thread may hold. A signal handler
 		 * must not wait. */
-		if (lib || p->starting == tid)
+		if (lib || starter == tid)
 			return false;
-		nap();
+		if (starter)
+			await_start(p, starter);
 	}
 	return p && p->alive;
 }

@@ -356,6 +356,9 @@ int lost__open(struct owner *o);
 void lost__open_file(struct inject *in);
 void lost__close_file(struct inject *in);
 void lost__close(struct inject *in, struct owner *o);
+/* Children of fork wait for an answer while this is called at least every 200 ms. A turn of the
+ * loop may take longer if many connect at once. */
+void lost__turn(struct inject *in);
 /* Counts and reports those that are new. */
 void lost__look(struct inject *in);
 /* Before the sandbox: reads the size of the memory. */

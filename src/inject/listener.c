@@ -202,6 +202,7 @@ static void accept_conn(struct inject *in)
 
 		if (fd < 0)
 			return;
+		lost__turn(in);
 		if (admit(in, fd))
 			continue;
 		in->refused_cnt++;
@@ -472,6 +473,7 @@ void listener__poll(struct inject *in)
 		struct conn *c = &in->conns[i];
 		bool late = now - c->since_ns > CONN_MAX_NS;
 
+		lost__turn(in);
 		if (!c->over && on_message(in, c) && !late)
 			continue;
 		/* The process continued; a child may also hold the socket. */

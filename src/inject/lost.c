@@ -83,7 +83,12 @@ static void look_at(struct inject *in, struct owner *o)
 		add(in, i, cnt - o->lost_cnt[i], o->lost->error);
 		o->lost_cnt[i] = cnt;
 	}
-	__atomic_fetch_add(&o->lost->turn, 1, __ATOMIC_RELAXED);
+}
+
+void lost__turn(struct inject *in)
+{
+	for (unsigned i = 0; i < in->owner_cnt && !in->stopped; i++)
+		__atomic_fetch_add(&in->owners[i]->lost->turn, 1, __ATOMIC_RELAXED);
 }
 
 static void read_file(struct inject *in)
@@ -98,6 +103,7 @@ static void read_file(struct inject *in)
 
 void lost__look(struct inject *in)
 {
+	lost__turn(in);
 	for (unsigned i = 0; i < in->owner_cnt && !in->stopped; i++)
 		look_at(in, in->owners[i]);
 	if (!in->stopped)

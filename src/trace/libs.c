@@ -29,6 +29,16 @@
 #define TOO_MANY "too many libraries"
 #define WRITTEN	 "it is being written to"
 
+/* Functions of a library that a process maps have no probe: their calls are missing. */
+static void report_ifuncs(struct libs *l, struct trace_event *ev, const char *ifuncs)
+{
+	if (!ifuncs[0])
+		return;
+	ev->op = "failed";
+	ev->library.note = ifuncs;
+	l->fn(l->ctx, ev);
+}
+
 void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 		const struct attach_lib *lib, const char *note)
 {
@@ -46,9 +56,7 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 					: rec ? rec->name
 					      : NULL,
 				.build_id = lib ? lib->build_id : NULL,
-				.note = note
-						?: lib && lib->ifuncs[0] ? lib->ifuncs
-									 : NULL,
+				.note = note,
 			},
 		.lib_id = lib ? lib->id : 0,
 		.start_ns = rec ? rec->rec.ts_ns : now_ns(),
@@ -65,6 +73,8 @@ void libs_event(struct libs *l, const char *op, const struct ct_lib_map *rec,
 	if (rec && lib && l->arbiter)
 		arbiter__maps(l->arbiter, ev.pid, comm, lib);
 	l->fn(l->ctx, &ev);
+	if (rec && lib && strcmp(op, "detached") != 0)
+		report_ifuncs(l, &ev, lib->ifuncs);
 }
 
 /* Logs one line: what was attached, and the time taken. */
@@ -383,9 +393,7 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 		.end_ns = now_ns(),
 	};
 
-	if (lib->ifuncs[0])
-		ev.library.note = lib->ifuncs;
-	else if (lib->hooked_cnt < lib->wanted_cnt) {
+	if (!lib->ifuncs[0] && lib->hooked_cnt < lib->wanted_cnt) {
 		snprintf(note, sizeof(note), "%u of %u functions %s",
 			 lib->wanted_cnt - lib->hooked_cnt, lib->wanted_cnt,
 			 l->arbiter ? "are traced by uprobes" : "cannot be traced in-process");
@@ -394,6 +402,8 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib)
 	if (l->arbiter && !arbiter__inproc(l->arbiter, lib))
 		return false;
 	l->fn(l->ctx, &ev);
+	if (!l->arbiter)
+		report_ifuncs(l, &ev, lib->ifuncs);
 	return true;
 }
 

@@ -56,7 +56,7 @@ static unsigned attach_from(struct libs *l, const struct target_libs *list, unsi
 		lib = libs_attach_one(l, t, &f);
 		if (mapped && t->pid)
 			attach__mapped(l->att, &t->key, 0);
-		if (mapped && t->pid && f.error)
+		if (mapped && t->pid && (f.error || (lib && lib->ifuncs[0])))
 			look_again_later(l, t);
 		if (t->api->id == API_CUDA)
 			cnt += lib || f.late || f.error == -ETXTBSY;

@@ -94,3 +94,13 @@ def test_locked_loader(tmp_path, program, way):
     path = str(tmp_path / "trace")
     ran = run(way, path, [program, "loader"])
     assert ran.status == 0 and Trace(path).sym["cuDeviceGetCount"] == 101, ran
+
+
+@pytest.mark.parametrize("way", ["user", "root"])
+def test_many_children(tmp_path, program, way):
+    """Many forked children, whose threads all make their first call at once, must be recorded."""
+    path = str(tmp_path / "trace")
+    ran = run(way, path, [program, "crowd", "120"])
+    assert ran.status == 0, ran
+    t = Trace(path)
+    assert (t.sym["cuDeviceGetCount"], t.end["drops"]["processes"]) == (1 + 120 * 16, 0), ran

@@ -100,10 +100,21 @@ SAYS = "no probe for 2 functions, whose code is chosen when the library is loade
 
 @pytest.mark.parametrize("who", ALL)
 def test_ifunc(caller, ifunc, who):
-    """Functions without probes must be named, in one line and in the trace."""
+    """Functions without probes must be named, in one line and in the trace, which is incomplete."""
     said, t = trace(caller, who, "open {lib}\ninit\nalloc 5\n", library=ifunc)
-    assert said.count(SAYS) == 1 and said.count("\n") == 1, said
-    assert any(SAYS in e.get("note", "") and "cuMemAlloc_v2" in e["note"] for e in t.lib)
+    assert said.count(SAYS) == 1 and said.count("\n") == 2 and "the trace is incomplete, missing: 1 library" in said, said
+    assert [e["op"] for e in t.lib if SAYS in e.get("note", "") and "cuMemAlloc_v2" in e["note"]] == ["failed"], t.lib
+
+
+@pytest.mark.parametrize("targets", ["-p", "-a"])
+def test_ifunc_at_the_start(tmp_path, ifunc, targets):
+    """The same for a process that had mapped the library before."""
+    with subprocess.Popen([sys.executable, "-c", MAPS, ifunc], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        p.stdout.readline()
+        out = tmp_path / "t.jsonl"
+        ran = Ran([CUDATRACE, "-q", "-e", "memory", "--duration=0.5", "--jsonl", out, *([targets, str(p.pid)] if targets == "-p" else ["-a"])])
+        p.communicate(b"\n")
+    assert ran.status == 0 and [SAYS in e["note"] for e in Trace(out).lib if e["pid"] == p.pid and e["op"] == "failed"] == [True], ran
 
 
 def test_ifunc_that_nobody_wants(caller, ifunc):

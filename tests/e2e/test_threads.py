@@ -78,6 +78,14 @@ def test_names(tmp_path, life, probe):
     assert sorted(map(sorted, names.values())) == sorted([f"life {i}"] for i in range(1000))
 
 
+@pytest.mark.parametrize("probe", ["uprobe", "inject"])
+def test_short(tmp_path, life, probe):
+    """No first call of a thread may be dropped because the process's other threads end at that moment."""
+    cudatrace("-q", "-e", ALL, "--probe", probe, "--buffer-size", "64M", "--jsonl", tmp_path / "t.jsonl", "--", life, LIB, "short", 40000)
+    t = Trace(tmp_path / "t.jsonl")
+    assert t.end["drops"]["threads"] == 0 and t.sym["cuDriverGetVersion"] == 40000 and t.accounts(), t.end
+
+
 def test_last_threads(tmp_path, life):
     """If threads exit at the same time, so that each may be the last one, their process must end once."""
     ops = collections.Counter(e["op"] for e in Traced(tmp_path, life, LIB, "leave", 500).agrees().proc)

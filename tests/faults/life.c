@@ -4,6 +4,7 @@
  * cuDriverGetVersion, which all succeeded.
  *
  *   threads N   N threads at once, called "life 0" and so on, each with ten calls
+ *   short N     N threads in 8 chains, each with one call: often no other thread has made one
  *   procs N     N processes, one after another, each with three calls
  *   leave N     the same with two threads each, which exit at the same time
  *   reload N    N times dlopen(), a call, dlclose()
@@ -85,6 +86,37 @@ static void threads(long n)
 		if (pthread_create(&t[i], &attr, ten, (void *)i))
 			exit(4);
 	for (long i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+}
+
+#define CHAINS 8
+
+static void *one(void *arg)
+{
+	call(1);
+	return arg;
+}
+
+static void *chain(void *arg)
+{
+	for (long i = 0; i < (long)arg / CHAINS; i++) {
+		pthread_t t;
+
+		if (pthread_create(&t, NULL, one, NULL))
+			exit(4);
+		pthread_join(t, NULL);
+	}
+	return NULL;
+}
+
+static void short_threads(long n)
+{
+	pthread_t t[CHAINS];
+
+	for (int i = 0; i < CHAINS; i++)
+		if (pthread_create(&t[i], NULL, chain, (void *)n))
+			exit(4);
+	for (int i = 0; i < CHAINS; i++)
 		pthread_join(t[i], NULL);
 }
 
@@ -253,6 +285,8 @@ int main(int argc, char **argv)
 	open_lib(&lib);
 	if (!strcmp(what, "threads"))
 		threads(n);
+	else if (!strcmp(what, "short"))
+		short_threads(n);
 	else if (!strcmp(what, "procs"))
 		procs(n, 0);
 	else if (!strcmp(what, "leave"))

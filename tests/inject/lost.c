@@ -10,6 +10,10 @@
  * continues. Of "loader", a thread of the parent has the loader's lock, and the child looks up a
  * function. Of "stopped" and "self-network", the tracer stands still. Prints how many milliseconds
  * they took. STACK: bytes of stack that the child's calls have.
+ *
+ *   lost crowd CHILDREN
+ *
+ * Makes 1 call, and 1 in each of 16 threads of each child.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -216,6 +220,35 @@ static long now_ms(void)
 	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+#define THREADS 16
+
+static void *one_call(void *arg)
+{
+	int n;
+
+	cuDeviceGetCount(&n);
+	return arg;
+}
+
+static int crowd(int children)
+{
+	pthread_t of[THREADS];
+	int status, bad = 0;
+
+	for (int i = 0; i < children; i++) {
+		if (fork())
+			continue;
+		for (int k = 0; k < THREADS; k++)
+			must(!pthread_create(&of[k], NULL, one_call, NULL), "thread");
+		for (int k = 0; k < THREADS; k++)
+			pthread_join(of[k], NULL);
+		_exit(0);
+	}
+	while (wait(&status) > 0)
+		bad |= status;
+	return bad != 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argv[1];
@@ -231,6 +264,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	cuDeviceGetCount(&n);
+	if (!strcmp(kind, "crowd"))
+		return crowd(atoi(argv[2]));
 	left = argc > 2 ? atoi(argv[2]) : 0;
 	if (strstr(kind, "network"))
 		must(!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWNET | CLONE_NEWUSER), "unshare");
