@@ -106,7 +106,7 @@ void failure_print_verdicts(const struct report *r, const struct term *term, uns
 
 	unsigned cnt = 0;
 
-	/* A program that went on without the memory has not failed. */
+	/* A program that continued without the memory has not failed. */
 	for (unsigned i = 0; i < f->cnt; i++)
 		cnt += !f->cases[i].went_on;
 	if (r->args_redacted || !cnt)
