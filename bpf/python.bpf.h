@@ -208,7 +208,7 @@ static __always_inline bool python_is_news(const struct ct_thread *t, const stru
 static __always_inline __u64 python_frame(struct ct_thread *t, struct ct_python *p,
 					  struct ct_call *c)
 {
-	/* The newest interpreter, and after it the first. */
+	/* Order: the newest interpreter, then the first. */
 	__u64 self = python_self(), frame, ends[2] = {};
 	bool alone;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Detects whether it would do harm to stop a process for a moment. A parent may notice it: su,
+ * Detects whether it would do harm to stop a process for a moment. A parent may detect it: su,
  * runuser, script and nsenter stop themselves then, and a shell with job control treats the job as
  * stopped.
  */

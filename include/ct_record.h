@@ -157,7 +157,7 @@ _Static_assert(sizeof(struct ct_enter) == 40, "ct_enter is part of the ABI");
 #define CT_LIB_F_STOPPED 1
 /* 32-bit process: its libraries cannot be traced. */
 #define CT_LIB_F_COMPAT 2
-/* It would be stopped, but its parent would notice (bpf/stop.bpf.h). */
+/* It would be stopped, but its parent would detect it (bpf/stop.bpf.h). */
 #define CT_LIB_F_RUNS 4
 
 struct ct_lib_map {

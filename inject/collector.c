@@ -4,9 +4,9 @@
  * inherit. The first process that calls CUDA starts a collector, which listens at that name. The
  * collector is cudatrace itself, and ends with the last of these processes.
  *
- * The program must not notice the collector. It is not a child, for which the program might wait or
- * get SIGCHLD, has none of the program's descriptors, and is in a session of its own. So it is
- * created by a process that shares our memory and ends before we continue.
+ * The program must not be affected by the collector. It is not a child, for which the program might
+ * wait or get SIGCHLD, has none of the program's descriptors, and is in a session of its own. So it
+ * is created by a process that shares our memory and ends before we continue.
  */
 #include "inject.h"
 

@@ -87,7 +87,7 @@ void attach__go_on_all(struct attach *a)
 		go_on_all(bpf_map__fd(a->skel->maps.pids));
 }
 
-/* A stop signal that somebody sent to a process that had stopped; SIGCONT would delete it. 0: none.
+/* A stop signal that was sent to a process that had stopped; SIGCONT would delete it. 0: none.
  */
 static int other_stop(pid_t pid)
 {

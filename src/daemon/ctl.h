@@ -30,8 +30,8 @@ struct ctl *ctl__new(struct event_base *base, const char *path, const char *grou
 int ctl__set_group(struct ctl *c, const char *group);
 void ctl__free(struct ctl *c);
 
-/* The client: sends a request and returns the answer, to be freed. Reports its own errors. NULL
- * when there is no answer. */
+/* The client: sends a request and returns the answer, which the caller frees. Reports its own
+ * errors. NULL: there is no answer. */
 char *ctl_request(const char *path, int argc, const char *const *argv);
 
 #endif /* DAEMON_CTL_H */

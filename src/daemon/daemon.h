@@ -11,7 +11,7 @@
 #define DAEMON_CONFIG "/etc/cudatrace/daemon.yaml"
 
 struct daemon_opts {
-	const char *config; /* file; NULL: DAEMON_CONFIG when it is there */
+	const char *config; /* file; NULL: DAEMON_CONFIG, if it exists */
 	const char *const *sets;
 	unsigned set_cnt;
 	enum mechanism mechanism;

@@ -251,8 +251,8 @@ static void level_of_pattern(struct daemon *d, const char *pattern, bool root, i
 	drop_rule(d->cfg, pattern, !root);
 	if (!has_room(d->cfg, !root)) {
 		fail(j,
-		     "there are %u patterns already: cudatrace ctl reload removes them, and rules "
-		     "in the configuration have no limit",
+		     "there are %u patterns already: use cudatrace ctl reload to remove them, or "
+		     "rules in the configuration, which have no limit",
 		     root ? PATTERNS_MAX : PATTERNS_MEMBERS);
 		return;
 	}

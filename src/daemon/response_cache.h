@@ -21,7 +21,7 @@ struct response_cache_ops {
 /* Limit of all texts together: when a new one would exceed it, readers of the oldest are
  * disconnected. */
 #define RESPONSES_SZ (32u << 20)
-/* Seconds. An older text is not handed out, and freed once it has no readers. */
+/* Seconds. An older text is not sent again, and is freed once it has no readers. */
 #define RESPONSE_S 1
 
 struct response_cache *response_cache__new(struct event_base *base,

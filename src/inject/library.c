@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Files of libraries. The program embeds them, so that it can be copied as one file, and writes
- * them where programs can load them. They stay there. Otherwise a child that outlives the trace and
+ * Files of libraries. cudatrace embeds them, so that it can be copied as one file, and writes them
+ * where programs can load them. They stay there. Otherwise a child that outlives the trace and
  * starts another program would get an error about a missing library.
  */
 #include "library.h"

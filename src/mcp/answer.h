@@ -40,7 +40,7 @@ struct answer *answer__new(void);
 void answer__free(struct answer *a);
 /* Empties it. */
 void answer__begin(struct answer *a);
-/* Replaces what was written by an error, which says what to do. */
+/* Replaces the written text by an error, which contains what to do. */
 void answer__fail(struct answer *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Counts a row, and returns whether it belongs to the page. */
@@ -49,8 +49,8 @@ bool answer__takes(struct answer *a);
 void answer__row(struct answer *a, const char *json, size_t len);
 /* Both at once. */
 void answer__add(void *a, const char *json, size_t len);
-/* Adds the members of a document to the answer, the numbers of elements of its lists of objects,
- * and the elements of the list of this name as rows. Returns false if it is not JSON. */
+/* Adds to the answer the members of a document, the length of each of its lists of objects, and the
+ * elements of the list of this name as rows. Returns false if it is not JSON. */
 bool answer__document(struct answer *a, struct out *json, const char *list);
 /* Writes the table into the object that is open. is_text: whether the column has text that programs
  * chose. */

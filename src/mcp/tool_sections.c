@@ -14,7 +14,7 @@
 /* Table of the changes of what_if. */
 #define WHAT_IF "step.what_if"
 
-/* Names of files, which whoever ran the server chose, are no text of programs. */
+/* Names of files are chosen by the user who runs the server, so they are no text of programs. */
 static bool has_no_text(void *ctx, const char *column, size_t len)
 {
 	return false;
@@ -47,7 +47,7 @@ int tool_summary(struct mcp *m, const struct args *args)
 		a->out->len = ANSWER_MAX - 64;
 		while ((a->out->buf[a->out->len] & 0xc0) == 0x80)
 			a->out->len--;
-		out_lit(a->out, "\n(the rest is left out: use section)\n");
+		out_lit(a->out, "\n(the rest is omitted: use section)\n");
 	}
 	return ret;
 }
@@ -99,7 +99,7 @@ struct tables {
 	bool is_text;
 };
 
-/* Whether the table is the section's, or below it. */
+/* Whether the table belongs to the section, or to a part of it. */
 static bool is_of(const struct section_path *p, const char *section)
 {
 	size_t len = strlen(section);

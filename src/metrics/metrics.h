@@ -2,7 +2,7 @@
 /*
  * Counters of the daemon, and its output for Prometheus. Counts belong to a *target*: the processes
  * of one container, or those of one command outside containers. A process id is not a label, so
- * restarts make no new series. Counters of a target go on when its processes end.
+ * restarts make no new series. Counters of a target continue when its processes end.
  */
 #ifndef METRICS_METRICS_H
 #define METRICS_METRICS_H

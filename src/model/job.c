@@ -11,7 +11,7 @@
 #define ENVIRON_SZ  (256 << 10)
 #define RANK_DIGITS 7
 
-/* torchrun and its like set the first; they may run under the launchers that set the others. */
+/* torchrun and similar launchers set the first; they may run under those that set the others. */
 static const char *const variables[] = {
 	"RANK=",
 	"SLURM_PROCID=",

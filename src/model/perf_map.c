@@ -91,7 +91,7 @@ static bool read_status(uint32_t pid, uid_t *uid, uint32_t *own_pid)
 	return found == 1;
 }
 
-/* Anyone can create a file in /tmp, so the file must belong to the process's user. */
+/* Any user can create a file in /tmp, so the file must belong to the process's user. */
 static void open_file(struct perf_map *m)
 {
 	char path[96];

@@ -142,7 +142,7 @@ void report_traces_print(const struct report *r, const struct term *term)
 		term_para(
 			term,
 			"Clock collectives: another machine. No rank leaves a collective before the last has entered it, "
-			"which limits how far the clocks differ: times compare to within the time shown, while collectives run.");
+			"which limits how far the clocks differ: while collectives run, times are comparable to within the time shown.");
 	if (placed[TRACE_BY_WALL])
 		term_para(
 			term,

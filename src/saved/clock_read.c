@@ -102,7 +102,7 @@ static void read_file(struct clock_reader *r, struct lines_all *all, const char 
 	saved__free(r->saved);
 }
 
-/* The trace that begins first gives the reference. */
+/* The trace that begins first defines the reference. */
 static void add_units(struct clocks *c, const struct stream *streams, unsigned cnt)
 {
 	const struct stream *first = streams;

@@ -149,7 +149,7 @@ static double on_reference(const struct clock_unit *u, int64_t own_ns, double *e
 	return offset_ns;
 }
 
-/* Exact: by wall clocks, both times are of about the same moment. Hostile times overflow. */
+/* Exact, because by wall clocks both times are nearly the same. Hostile times overflow. */
 static double difference(const struct clock_unit *a, int64_t a_ns, const struct clock_unit *b,
 			 int64_t b_ns)
 {

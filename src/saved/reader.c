@@ -104,8 +104,7 @@ static bool is_copy(const struct reader *r, const struct stream_file *f)
 	for (const struct stream_file *other = r->files; other < f && f->print; other++) {
 		if (other->print != f->print)
 			continue;
-		warn("%s is skipped: it begins like %s, so it is the same file of a trace", f->path,
-		     other->path);
+		warn("%s is skipped: it begins like %s, so it is a copy", f->path, other->path);
 		return true;
 	}
 	return false;

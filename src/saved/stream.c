@@ -339,7 +339,8 @@ static bool open_more(struct stream *st)
 	if (!st->goes_on || (next && next->head.segment == segment + 1) ||
 	    segment_after(name, sizeof(name), st->path, segment))
 		return false;
-	/* Nobody named it: a FIFO of that name, which anyone may have made, would never be opened.
+	/* The user did not name this file. A FIFO of this name, which any user may have created,
+	 * would block.
 	 */
 	if (stat(name, &file) || !S_ISREG(file.st_mode) ||
 	    lines__open(&st->lines, st->all, name, &st->more)) {

@@ -44,7 +44,7 @@ void term_row(const struct term *term, const char *label, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Prints the label alone, without the last blank before the sentence. */
 void term_label(const struct term *term, const char *label);
-/* Prints text in which Markdown interprets nothing. */
+/* Prints text with the characters escaped that Markdown interprets. */
 void term_escaped(const struct term *term, const char *s, size_t len);
 /* Returns the number of columns of len bytes of UTF-8. */
 int term_columns(const char *s, size_t len);

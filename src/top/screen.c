@@ -38,7 +38,7 @@ static void on_stop(int sig)
 {
 }
 
-/* Continuing after a stop needs system calls that the sandbox forbids; and we could not notice that
+/* Continuing after a stop needs system calls that the sandbox forbids; and we could not detect that
  * the command stopped with us. */
 static void ignore_stops(const struct tty *t)
 {

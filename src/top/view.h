@@ -43,7 +43,7 @@ struct view_order {
 /* Default sort orders. */
 extern const struct view_order procs_order, fns_order;
 
-/* Reuse existing lines. false: out of memory, some lines are missing. */
+/* Reuses existing lines. false: out of memory, some lines are missing. */
 bool view__of_procs(struct view *s, const struct top_stats *r, struct view_order order);
 bool view__of_fns(struct view *s, const struct top_stats *r, const struct top_row *row,
 		  struct view_order order);

@@ -36,7 +36,7 @@ bool arbiter__inproc(struct arbiter *b, const struct inject_lib *lib);
 /* For a process that has ended or runs another program (CT_REC_EXIT, CT_REC_EXEC): programs of the
  * process with a lower generation have ended. */
 ct_generation arbiter__left(const struct ct_rec *rec);
-/* The library in this process gave up. */
+/* The library in this process has stopped. */
 void arbiter__lost(struct arbiter *b, pid_t pid);
 /* Returns whether its library records its calls, and the number of such processes. */
 bool arbiter__is_inproc(const struct arbiter *b, pid_t pid);

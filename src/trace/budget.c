@@ -171,8 +171,8 @@ static void set_step(struct budget *b, unsigned id, enum step step, uint64_t now
 	b->o.fn(b->o.ctx, &ev);
 }
 
-/* Change of b->spent_ns if the function moved to a step, negative for a saving. A step down that by
- * chance measured no saving counts as a small one, so that it is tried. */
+/* Change of b->spent_ns if the function moved to a step, negative for a saving. A step down for
+ * which no saving was measured counts as a small saving, so that it is tried. */
 static double change(const struct budget *b, const struct fn_use *f, enum step to)
 {
 	double each = cost_at(b, to) - cost_at(b, f->step);

@@ -305,7 +305,7 @@ static void run_child(char **argv, const struct command_user *u, const struct so
 	if (nvtx)
 		set_nvtx(nvtx);
 	/* One byte releases the command, and selects its standard output. End of file: the tracer
-	 * gave up. */
+	 * failed. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(1);
 	if (byte && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -391,7 +391,7 @@ int command__go(struct command *c, const char *name, bool to_stderr)
 	return -why;
 }
 
-/* A stop is no end: its parent is told of each signal to a command that called PTRACE_TRACEME. */
+/* A stop is no end: the parent receives each signal to a command that called PTRACE_TRACEME. */
 static void reap(struct command *c)
 {
 	pid_t pid = waitpid(c->pid, &c->wstatus, WNOHANG);

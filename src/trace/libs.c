@@ -291,7 +291,7 @@ static void go_on(struct libs *l, const struct ct_lib_map *rec)
 		return;
 	if (heartbeat__has_acted())
 		libs_event(l, "detached", rec, NULL,
-			   "the tracer stood still, so the process was continued before its probes "
+			   "the tracer did not run, so the process was continued before its probes "
 			   "were attached: its first calls are not traced");
 	attach__go_on(l->att, rec->rec.pid);
 	stops__note(&l->stops, rec->rec.pid, now_ns());

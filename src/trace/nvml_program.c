@@ -80,7 +80,7 @@ void nvml_program__end(struct nvml_program *p)
 	for (int i = 0; i < 2 && p->has_socks; i++)
 		close(p->socks[i]);
 	p->has_socks = false;
-	/* A hanging process does not notice that. It may hang in the driver, so do not wait for it:
+	/* A hanging process does not detect that. It may hang in the driver, so do not wait for it:
 	 * init will reap it. */
 	if (p->pid > 0) {
 		kill(p->pid, SIGKILL);

@@ -2,7 +2,7 @@
 /*
  * NVML's values of the GPUs (--gpu-stats), read by a separate process: the library may hang or
  * crash, and a static program cannot load it. Values that are not available are reported once, and
- * the trace goes on.
+ * the trace continues.
  */
 #include "source.h"
 #include "tracer.h"

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A parent notices the stop when it gets a processor, which may take seconds. */
+/* A parent detects the stop when it gets a processor, which may take seconds. */
 #define WATCHED_NS 20000000000ull
 
 /* Programs that stop themselves when a child is stopped. Another one that is stopped was stopped by
- * somebody else. */
+ * another process. */
 static const char *const names[] = {"su",      "runuser", "sudo", "script", "nsenter",
 				    "unshare", "newgrp",  "sg",	  "login"};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Parents of processes that were stopped until their library was attached. bpf/stop.bpf.h avoids
- * such a stop if the parent would notice it, but a parent can begin to wait for stops meanwhile.
+ * such a stop if the parent would detect it, but a parent can begin to wait for stops meanwhile.
  * su, runuser, script, nsenter and sudo then stop themselves until they are continued, which
  * this file does. Other parents are left as they are.
  */

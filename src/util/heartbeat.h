@@ -13,7 +13,7 @@ int heartbeat__start(void);
 void heartbeat__beat(void);
 uint64_t heartbeat__cnt(void);
 
-/* A child acted while the main thread stood still. For the main thread: returns whether this
+/* A child acted while the main thread did not run. For the main thread: returns whether this
  * happened since its last call. */
 void heartbeat__act(void);
 bool heartbeat__has_acted(void);

@@ -169,7 +169,7 @@ int opener__next(unsigned output, const char **name)
 	if (ret || opener.sock < 0)
 		return ret ?: open_named();
 	r.output = output;
-	/* Somebody has killed it. */
+	/* It was killed by another process. */
 	if (!ask(&r) || !pass_fd__take(opener.sock, S_IFREG, &fd))
 		return -EPIPE;
 	return fd;

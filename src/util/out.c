@@ -20,7 +20,7 @@
 #define STUCK_SZ_MAX (16 << 20)
 /* Bytes that are put at once: no more need to fit into the buffer of an output that has failed. */
 #define PART_SZ (64 << 10)
-/* Time for which a reader that reads nothing may block us, once. */
+/* Time for which a reader that reads nothing may block the writer, once. */
 #define STUCK_MS 100
 /* After this time a message names the output that is waited for. */
 #define STUCK_TELL_MS 2000

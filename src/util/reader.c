@@ -321,7 +321,7 @@ static int request_read(const struct reader_request *r)
 			if (pass_fd__take(reader.fd, S_IFREG, &fd))
 				return fd;
 		}
-		/* Somebody has killed it. */
+		/* It was killed by another process. */
 		close_fd(&reader.fd);
 	}
 	return -EBUSY;

@@ -211,7 +211,7 @@ static int walk(struct walk *w, const char *path, char part[NAME_MAX + 1])
 	}
 }
 
-/* Returns whether this may be written to. Devices may belong to any user. */
+/* Returns whether this file may be written to. Devices may belong to any user. */
 static int check_there(struct walk *w, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))

@@ -35,7 +35,7 @@ int sandbox_allow(scmp_filter_ctx ctx, const char *call);
 int sandbox_allow_calls(scmp_filter_ctx ctx, const char *const *calls, size_t cnt);
 /* Allows system call nr when that argument has this value under the mask. */
 int sandbox_allow_if(scmp_filter_ctx ctx, int nr, unsigned arg, uint32_t mask, uint32_t value);
-/* Installs the filter if ret is 0, and frees it. Returns ret, or the error of installing. */
+/* Installs the filter if ret is 0, and frees it. Returns ret, or the error of the installation. */
 int sandbox_load(scmp_filter_ctx ctx, int ret);
 
 #endif /* UTIL_SANDBOX_PRIV_H */

@@ -6,7 +6,7 @@
  * We hold a read lease on each file (fcntl(2), F_SETLEASE). A process that opens it for writing, or
  * truncates it, waits until we release the lease, at most 45 s (/proc/sys/fs/lease-break-time).
  * Readers do not wait. Some file systems have no leases (NFS, 9p), and files of other users need
- * CAP_LEASE. There we notice writes only afterwards.
+ * CAP_LEASE. There, writes are detected only afterwards.
  */
 #ifndef ATTACH_FIND_WATCH_H
 #define ATTACH_FIND_WATCH_H

@@ -2,8 +2,8 @@
 /*
  * Finds functions whose first instructions a process has changed in its memory, as inline hooks do
  * (a jump to a function of its own). The kernel puts its breakpoint into such a page, too, and then
- * runs the instruction of the file and goes on behind it, in the middle of the process's jump: the
- * process crashes, also if it is not traced. A process under valgrind or DynamoRIO reads the
+ * runs the instruction of the file and continues behind it, in the middle of the process's jump:
+ * the process crashes, also if it is not traced. A process under valgrind or DynamoRIO reads the
  * breakpoint as code and ends by SIGTRAP: all functions count as changed.
  */
 #ifndef ATTACH_PROBE_CHANGED_CODE_H

@@ -47,7 +47,7 @@ void nv_objects__free(struct nv_objects *t);
 void nv_objects__use_quota(struct nv_objects *t, struct quota *q);
 /* Sets the process that owns entries created from here on. */
 void nv_objects__set_process(struct nv_objects *t, uint32_t pid);
-/* The process has ended, and closing its files may not be recorded: drops its clients. */
+/* The process has ended, and the closing of its files may have no record: drops its clients. */
 void nv_objects__end_process(struct nv_objects *t, uint32_t pid);
 
 /* owner: identifies the open file of the control device (not 0), for nv_objects__close. All return

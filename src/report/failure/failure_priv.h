@@ -2,8 +2,8 @@
 /*
  * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
  * completed; xid.c: messages of the driver; address.c: memory at an address; hang.c: waits that do
- * not end; oom.c: who holds memory; growth.c: what steps leave; verdict.c: sentences; print.c:
- * output.
+ * not end; oom.c: processes that hold memory; growth.c: what steps leave; verdict.c: sentences;
+ * print.c: output.
  */
 #ifndef REPORT_FAILURE_FAILURE_PRIV_H
 #define REPORT_FAILURE_FAILURE_PRIV_H
@@ -186,7 +186,7 @@ enum xid_blame xid_blame(uint32_t number);
 const char *xid_advice(uint32_t number);
 void xid_parse(struct fail_xid *x, const char *message);
 void xid_event(struct failure *f, const struct trace_event *ev);
-/* Gives the failure the Xid that belongs to it, if there is one. */
+/* Stores the Xid that belongs to the failure in it, if there is one. */
 void xid_join(struct failure *f, struct fail_case *c);
 /* Makes failures of Xids of the hardware or the driver that belong to no call. */
 void xid_finish(struct failure *f);

@@ -107,7 +107,7 @@ void inflight__each(const struct inflight *f, void (*fn)(void *ctx, const struct
 void inflight__note_completed(struct inflight *f);
 /* Returns whether x launches a kernel of which no launch was known to have completed. */
 bool inflight__is_new(struct inflight *f, const struct work *x);
-/* The work that must complete next before the stream can go on, following its waits for other
+/* The work that must complete next before the stream can continue, following its waits for other
  * streams. NULL: none is known. */
 const struct work *inflight__head(const struct inflight *f, uint32_t stream);
 /* Whether works are missing: the process may have others than those listed. */

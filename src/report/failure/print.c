@@ -105,7 +105,7 @@ void failure_print_verdicts(const struct report *r, const struct term *term, uns
 	const struct failure *f = r->an[AN_FAILURE];
 	unsigned all = f->more, shown = 0;
 
-	/* A program that went on without the memory has not failed. */
+	/* A program that continued without the memory has not failed. */
 	for (unsigned i = 0; i < f->cnt; i++)
 		all += !f->cases[i].went_on;
 	if (r->args_redacted || all == f->more)

@@ -224,12 +224,12 @@ static bool is_collective(const struct work *x)
 static const char *hang_advice(const struct work *x)
 {
 	if (is_memop(x))
-		return "find who must write the value that the stream waits for";
+		return "find the code that must write the value that the stream waits for";
 	if (is_host_function(x))
 		return "a host function must not call CUDA or wait for a thread that does";
 	if (is_collective(x))
 		return "find the rank that did not call this collective: see the section communication";
-	return "look for a loop in the kernel that waits for a value, and for who must write it";
+	return "look for a loop in the kernel that waits for a value, and for the code that must write it";
 }
 
 static void say_head(struct fail_case *c)
@@ -291,7 +291,7 @@ static void hang_verdict(struct failure *f, struct fail_case *c)
 	} else if (c->wait_event) {
 		say(c, ". It waits for the event 0x%llx, which the trace has no record of",
 		    (unsigned long long)c->wait_event);
-		advise(c, "find who must record the event");
+		advise(c, "find the code that must record the event");
 	} else {
 		say(c, ". The trace has no work that it waits for");
 		advise(c, "trace the program from its start, with launches");

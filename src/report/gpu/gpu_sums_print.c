@@ -92,7 +92,7 @@ void gpu_sums__print(const struct gpu_sums *g, const struct term *term)
 	}
 	if (cnt)
 		term_section(term, "GPUs by NVML",
-			     "%" PRIu64 " sample%s; each took a separate process %s", samples,
+			     "%" PRIu64 " sample%s; each took %s of a separate process", samples,
 			     plural(samples), HUMAN_TIME(cnt ? cost_ns / cnt : 0));
 	else
 		term_section(term, "GPUs by NVML", "no samples");

@@ -125,7 +125,7 @@ static bool is_odd(struct iter *it, const struct iter_result *res, const struct 
 	return res->count != model->count && is_same_job(it, res->pid, model->pid);
 }
 
-/* Gives the process the steps. Its result is unchanged if it does not have them. */
+/* Stores the steps in the process. Its result is unchanged if it does not have them. */
 static void share_with(struct iter *it, struct iter_result *res, const struct share_step *steps,
 		       unsigned cnt)
 {

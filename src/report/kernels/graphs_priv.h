@@ -112,7 +112,7 @@ struct graphs {
 	struct graph_nodes joined;
 };
 
-/* Gives the capture a number, if there is room. */
+/* Assigns a number to the capture, if there is room. */
 void graph_nodes_begin(struct graph_nodes *n, struct open_capture *c);
 void graph_nodes_add(struct graph_nodes *n, const struct open_capture *c,
 		     const struct trace_event *ev);

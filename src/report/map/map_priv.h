@@ -279,7 +279,8 @@ uint32_t *map_long_of(struct map *m, uint64_t key);
 /* graphs.c */
 /* The node of a captured call; row: of graphs_captured_row(). */
 void map_graph_captured(struct map *m, uint32_t row, uint32_t node);
-/* The node of what executed a node of a graph, or a whole graph; row: of graphs_executed_row(). */
+/* The node of the execution of a graph's node, or of a whole graph; row: of graphs_executed_row().
+ */
 uint32_t map_graph_node(struct map *m, uint32_t launch, uint32_t row, const char *name);
 /* The nodes of the captured call `row` that are repeated below the launch, outermost first. Returns
  * their number; 0: not known, or more than MAP_GRAFT. */

@@ -95,7 +95,7 @@ static uint64_t late_before(const struct step_lates *l, uint64_t ns)
 	       last->wait.from_ns;
 }
 
-/* The part of this time that a change takes away, because ranks wait for a process in it. */
+/* The part of this time that a change saves, because ranks wait for a process in it. */
 static uint64_t late_ns(const struct step_sim *m, bool is_own, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct step_lates *l = &m->lates[is_own];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Numbers for repeated byte strings: from 1 for each kind, in the order of first use. The table is
- * limited; its user empties it when it is full. */
+ * limited; the caller empties it when it is full. */
 #ifndef SINK_FORMAT_INTERN_H
 #define SINK_FORMAT_INTERN_H
 

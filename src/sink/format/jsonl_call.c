@@ -7,7 +7,8 @@
 
 #include "decode/value.h"
 
-/* Names of functions missing in the table come from the target's library: any bytes. */
+/* Names of functions missing in the table come from the target's library, and may contain any
+ * bytes. */
 static inline char *put_call_names(char *p, const struct trace_event *ev)
 {
 	if (!ev->fn->known) {
