@@ -341,6 +341,7 @@ def test_corpus(path):
                 assert int(all_of.replace(",", "")) - int(lost.replace(",", "")) == r["overview"]["calls"]
             else:
                 assert f"{all_of} lines" in text, (lost, all_of)
+        assert "..." not in text.split("\nTime: ")[1].split("\nDo next: ")[0], "the part of the run is cut"
         at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
         assert at == sorted(at) and len(at) >= 3
         # The five do not contain what gains nothing.
