@@ -163,12 +163,28 @@ void report_print_redacted(const struct report *r, const struct term *term)
 			  "functions.");
 }
 
+/* A chosen section without data says so. */
+static void print_section(const struct report *r, const struct term *term, unsigned id,
+			  bool is_chosen)
+{
+	long before = ftell(term->f);
+
+	if (!analyses[id]->print)
+		return;
+	if (!is_silent(r, id))
+		analyses[id]->print(r->an[id], term);
+	if (is_chosen && ftell(term->f) == before)
+		term_section(term, analyses[id]->name, "nothing in this trace; it shows %s",
+			     report_section_what(id));
+}
+
 /* Prints all sections: the most important first, the rest in the order of the table. */
-static void print_sections(const struct report *r, const struct term *term, uint64_t sections)
+static void print_sections(const struct report *r, const struct term *term, uint64_t chosen)
 {
 	static const enum analysis_id first[] = {AN_FAILURE, AN_FAILURES, AN_VERDICT, AN_FINDINGS,
 						 AN_ANSWERS};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
+	uint64_t sections = chosen ? chosen : UINT64_MAX;
 
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
 		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
@@ -176,26 +192,24 @@ static void print_sections(const struct report *r, const struct term *term, uint
 		if (!(sections >> id & 1))
 			continue;
 		sections &= ~(1ull << id);
-		if (analyses[id]->print && !is_silent(r, id))
-			analyses[id]->print(r->an[id], term);
+		print_section(r, term, id, chosen);
 	}
 }
 
 void report__print(const struct report *r, const struct term *term)
 {
-	uint64_t sections = r->opts.sections | (r->opts.map ? 1ull << AN_MAP : 0) |
-			    (r->opts.serving ? 1ull << AN_SERVING : 0);
-
-	if (!r->opts.full && !sections) {
+	if (!r->opts.full && !r->opts.sections) {
 		brief_print(r, term);
 		return;
 	}
 	losses_print(&r->lost, term, "something is missing in this report");
+	if (!r->opts.sections)
+		brief_print_extent(r, term);
 	losses_print_chosen(&r->lost, term);
 	report_print_redacted(r, term);
-	if (!sections)
+	if (!r->opts.sections)
 		report_traces_print(r, term);
-	print_sections(r, term, sections ? sections : UINT64_MAX);
+	print_sections(r, term, r->opts.sections);
 }
 
 void report__free(struct report *r)

@@ -151,6 +151,7 @@ void report__free(struct report *r);
 uint64_t report_section(const char *name, size_t len);
 /* The most similar name; NULL: none. */
 const char *report_section_like(const char *name, size_t len);
+const char *report_section_what(unsigned id);
 /* Returns the name and the content of the next section from *i on, which grows; NULL: no more. */
 const char *report_section_at(unsigned *i, const char **what);
 /* Prints one line per section: its name and content. */

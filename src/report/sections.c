@@ -44,6 +44,11 @@ const char *report_section_like(const char *name, size_t len)
 	return like;
 }
 
+const char *report_section_what(unsigned id)
+{
+	return sections[id].what;
+}
+
 const char *report_section_at(unsigned *i, const char **what)
 {
 	while (*i < AN_CNT && !sections[*i].ops->print)
