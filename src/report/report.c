@@ -178,11 +178,13 @@ static void print_section(const struct report *r, const struct term *term, unsig
 			     report_section_what(id));
 }
 
-/* Prints all sections: the most important first, the rest in the order of the table. */
+/* Prints all sections: the most important first, the rest in the order of the table. The page has
+ * the same order (app.js). */
 static void print_sections(const struct report *r, const struct term *term, uint64_t chosen)
 {
-	static const enum analysis_id first[] = {AN_FAILURE, AN_FAILURES, AN_VERDICT, AN_FINDINGS,
-						 AN_ANSWERS};
+	static const enum analysis_id first[] = {AN_FAILURE,  AN_FAILURES, AN_VERDICT,
+						 AN_FINDINGS, AN_ANSWERS,  AN_STEP,
+						 AN_TIMELINE, AN_MAP,	   AN_SERVING};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
 	uint64_t sections = chosen ? chosen : UINT64_MAX;
 

@@ -439,6 +439,15 @@ def test_sections():
     assert short(GOLDEN, "--serving").count("\n\n") <= 2 and "\nKernels" not in short(GOLDEN, "--serving")
 
 
+@pytest.mark.parametrize("name", ["ranks-4", "vllm-nodes", "train"])
+def test_the_page_has_the_order_of_the_text(name):
+    with open("src/report/page/html/app.js", encoding="utf-8") as f:
+        titles = re.findall(r"^\t\t\t\['\w+', '([^']+)', ", f.read(), re.M)
+    text = short(f"{TESTS}/corpus/{name}.jsonl.zst", "--full")
+    found = [(m.start(), title) for title in titles if (m := re.search(rf"^{title}\b", text, re.M))]
+    assert found == sorted(found) and len(found) > 14
+
+
 @pytest.mark.parametrize("args,says", [
     (["--section=kernel"], "did you mean kernels?"), (["--section="], "'--section ''|empty"), (["--section=zzzzzzzz"], "--list-sections lists them"), (["--section=kernels,"], "no such section"),
     (["--full", "--section=kernels"], "--full prints all sections"), (["--full", "--map"], "--full prints all sections"), (["--width=5"], "not a number of columns"), (["--widht=90"], "--width"),
