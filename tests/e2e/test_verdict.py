@@ -450,7 +450,7 @@ def test_the_page_has_the_order_of_the_text(name):
 
 @pytest.mark.parametrize("args,says", [
     (["--section=kernel"], "did you mean kernels?"), (["--section="], "'--section ''|empty"), (["--section=zzzzzzzz"], "--list-sections lists them"), (["--section=kernels,"], "no such section"),
-    (["--full", "--section=kernels"], "--full prints all sections"), (["--full", "--map"], "--full prints all sections"), (["--width=5"], "not a number of columns"), (["--widht=90"], "--width"),
+    (["--full", "--section=kernels"], "--full prints all sections"), (["--full", "--map"], "--full prints all sections"), (["--width=5"], "not a number of columns"), (["--widht=90"], "--width"), (["--width=90", "--json"], "--width is for text"), (["--width=90", "--format=markdown"], "--width is for text"),
     (["--section=kernels", "--format=html"], "is for text, Markdown, JSON and CSV"), (["--json", "--format=html"], "contradicts")])
 def test_refused(args, says):
     ran = cudatrace("report", *args, GOLDEN)
