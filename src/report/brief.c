@@ -188,15 +188,6 @@ static void print_parts(const struct report *r, const struct term *term, unsigne
 	print_next(r, term);
 }
 
-static unsigned lines_of(const char *text)
-{
-	unsigned n = 0;
-
-	for (; *text; text++)
-		n += *text == '\n';
-	return n;
-}
-
 /* Shows as many findings, then failures, as fit. */
 void brief_print(const struct report *r, const struct term *term)
 {
@@ -212,7 +203,7 @@ void brief_print(const struct report *r, const struct term *term)
 		if (!mem.f)
 			return;
 		print_parts(r, &mem, failures, findings);
-		fits = !fclose(mem.f) && (lines_of(text) <= BRIEF_LINES || term->is_markdown);
+		fits = !fclose(mem.f) && (term_lines(text) <= BRIEF_LINES || term->is_markdown);
 		if (fits || (failures == 1 && findings == 1)) {
 			fwrite(text, 1, len, term->f);
 			fits = true;

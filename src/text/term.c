@@ -17,6 +17,15 @@ int term_columns(const char *s, size_t len)
 	return n;
 }
 
+unsigned term_lines(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
 void term_bold(const struct term *term, const char *s)
 {
 	fprintf(term->f, term->color ? "\033[1m%s\033[0m" : "%s", s);

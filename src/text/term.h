@@ -49,5 +49,7 @@ void term_label(const struct term *term, const char *label);
 void term_escaped(const struct term *term, const char *s, size_t len);
 /* Returns the number of columns of len bytes of UTF-8. */
 int term_columns(const char *s, size_t len);
+/* Number of line ends. */
+unsigned term_lines(const char *text);
 
 #endif /* TEXT_TERM_H */

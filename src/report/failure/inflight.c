@@ -485,12 +485,6 @@ bool inflight__ran(struct inflight *f, uint64_t id)
 	return true;
 }
 
-void inflight__context_gone(struct inflight *f, uint64_t ctx)
-{
-	done_until(f, WHICH_CONTEXT, ctx, f->number);
-	settle(f);
-}
-
 void inflight__free(struct inflight *f)
 {
 	keys__free(&f->stream_keys);

@@ -88,8 +88,6 @@ struct inflight {
 void inflight__event(struct inflight *f, const struct trace_event *ev, uint64_t ctx);
 /* Updates from a GPU record of the call `id`. Returns false if it shows nothing new. */
 bool inflight__ran(struct inflight *f, uint64_t id);
-/* The context is gone, and with it all of its work. */
-void inflight__context_gone(struct inflight *f, uint64_t ctx);
 void inflight__free(struct inflight *f);
 
 /* Index of the stream that the call is about; KEYS_NONE: unknown. Adds nothing. */
