@@ -117,6 +117,17 @@ static bool is_timeline(const char *format)
 	return false;
 }
 
+/* The map of a page or a profile has its place there. */
+static uint64_t sections_of(const struct opts *o)
+{
+	bool is_page = strcmp(o->format, "ascii") && strcmp(o->format, "markdown") &&
+		       strcmp(o->format, "json");
+
+	if (is_page)
+		return o->sections;
+	return o->sections | (o->map ? 1ull << AN_MAP : 0) | (o->serving ? 1ull << AN_SERVING : 0);
+}
+
 static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 {
 	struct report_cmd *c = ctx;
@@ -132,7 +143,7 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		.serving = o->serving,
 		/* With --format=all, the text file has all sections. */
 		.full = o->full || !strcmp(o->format, "all"),
-		.sections = o->sections,
+		.sections = sections_of(o),
 		.changes = o->changes,
 		.change_cnt = o->change_cnt,
 	};

@@ -367,6 +367,9 @@ static void check_whole(const struct parse *p)
 		opts__die(
 			"--json means --format=json, which contradicts --format=%s; leave one out",
 			o->format);
+	if (o->width && (o->trace.json || (strcmp(o->format, "ascii") && strcmp(o->format, "all"))))
+		opts__die("--width is for text; leave it out, or leave out %s%s",
+			  o->trace.json ? "--json" : "--format=", o->trace.json ? "" : o->format);
 	if (o->verb == VERB_REPORT && o->full && (o->sections || o->map || o->serving))
 		opts__die("--full prints all sections; leave it out, or leave out --section, --map "
 			  "and --serving");

@@ -35,8 +35,11 @@ static bool names(const char *arg, const char *table)
 
 static bool is_wanted(const struct opts *o, const struct section_path *p)
 {
-	bool any = !o->tables.cnt;
+	/* --section=map.TABLE sets o->map, too */
+	bool map = o->map && !(o->sections >> AN_MAP & 1), any = !o->tables.cnt;
 
+	if (map || o->serving)
+		any = (map && names("map", p->name)) || (o->serving && names("serving", p->name));
 	for (unsigned i = 0; i < o->tables.cnt; i++)
 		any |= names(o->tables.v[i], p->name);
 	return any;
@@ -126,6 +129,10 @@ int report_tables(const struct opts *o, const struct report *r, const char *dir)
 	if (t.cnt == 1 && !(o->output && is_folder(o->output))) {
 		t.to = o->output ?: "-";
 		t.is_file = true;
+	} else if (!strcmp(dir, "-")) {
+		err("%u tables need a folder: give one with -o, or one table with --section",
+		    t.cnt);
+		return -EINVAL;
 	} else if (!is_folder(dir) && !safe_mkdir(dir, &why)) {
 		err("cannot create the folder %s: %s; give another one with -o", dir,
 		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");

@@ -80,14 +80,12 @@ static void print_losses(const struct report *r, const struct term *term)
 		term_para(term, "Below, " LOSSES_STAR);
 }
 
-/* Shows if records are missing, and the content of the trace. */
-static void print_trust(const struct report *r, const struct term *term)
+void brief_print_extent(const struct report *r, const struct term *term)
 {
 	char procs[96];
 	struct overview_totals t;
 	char text[320];
 
-	print_losses(r, term);
 	overview_totals(r, &t);
 	overview_callers(r, procs, sizeof(procs));
 	snprintf(text, sizeof(text), "%s: %s, %s, %s, %s%s%s",
@@ -100,8 +98,6 @@ static void print_trust(const struct report *r, const struct term *term)
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);
-	losses_print_chosen(&r->lost, term);
-	report_print_redacted(r, term);
 }
 
 /* Length of the first part of an advice. */
@@ -176,7 +172,10 @@ static void print_parts(const struct report *r, const struct term *term, unsigne
 {
 	struct term body = *term;
 
-	print_trust(r, term);
+	print_losses(r, term);
+	brief_print_extent(r, term);
+	losses_print_chosen(&r->lost, term);
+	report_print_redacted(r, term);
 	body.is_partial = report_is_incomplete(r);
 	failure_print_verdicts(r, &body, failures < CAUSES_MAX ? failures : CAUSES_MAX);
 	failures_print_some(r, &body, failures);
@@ -187,15 +186,6 @@ static void print_parts(const struct report *r, const struct term *term, unsigne
 		step_print_parts(r, &body);
 	print_findings(r, &body, findings);
 	print_next(r, term);
-}
-
-static unsigned lines_of(const char *text)
-{
-	unsigned n = 0;
-
-	for (; *text; text++)
-		n += *text == '\n';
-	return n;
 }
 
 /* Shows as many findings, then failures, as fit. */
@@ -213,7 +203,7 @@ void brief_print(const struct report *r, const struct term *term)
 		if (!mem.f)
 			return;
 		print_parts(r, &mem, failures, findings);
-		fits = !fclose(mem.f) && (lines_of(text) <= BRIEF_LINES || term->is_markdown);
+		fits = !fclose(mem.f) && (term_lines(text) <= BRIEF_LINES || term->is_markdown);
 		if (fits || (failures == 1 && findings == 1)) {
 			fwrite(text, 1, len, term->f);
 			fits = true;

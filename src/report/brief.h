@@ -9,6 +9,8 @@
 #define BRIEF_LINES 40
 
 /* Shows completeness, failures, limits, times, advice and further commands. */
+/* Whether the trace is complete, and its content. */
+void brief_print_extent(const struct report *r, const struct term *term);
 void brief_print(const struct report *r, const struct term *term);
 
 /* report.c: lists the redacted strings; prints nothing if there are none. */

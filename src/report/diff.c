@@ -341,14 +341,14 @@ unsigned diff__finish(struct diff *d)
 	return d->differ_cnt;
 }
 
-bool diff__is_incomplete(const struct diff *d)
+static bool is_incomplete(const struct diff *d)
 {
 	return diff_losses_any(d->report);
 }
 
 bool diff__is_unknown(const struct diff *d)
 {
-	return !d->differ_cnt && (diff__is_incomplete(d) || poorer_side(d));
+	return !d->differ_cnt && (is_incomplete(d) || poorer_side(d));
 }
 
 static const char *verdict_of(const struct diff *d)
@@ -428,7 +428,7 @@ static void print_kind(const struct diff *d, const struct term *term, enum diff_
 
 void diff__print(const struct diff *d, const struct term *term, unsigned top)
 {
-	const char *mark = diff__is_incomplete(d) ? LOSSES_MARK : "";
+	const char *mark = is_incomplete(d) ? LOSSES_MARK : "";
 
 	diff_losses_print(d->report, term);
 	print_redacted(d, term);

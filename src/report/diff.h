@@ -25,8 +25,6 @@ void diff__end(struct diff *d, int side, const struct trace_info *info,
 void diff__file(struct diff *d, int side, const struct saved_file *file);
 /* Call it after both traces. Sorts by change, largest first; returns the number of differences. */
 unsigned diff__finish(struct diff *d);
-/* Returns whether one of the traces is incomplete. Valid after diff__finish(). */
-bool diff__is_incomplete(const struct diff *d);
 /* Returns whether nothing differs although equal sums prove nothing: records are missing, or names
  * or arguments are hidden in one trace only. Valid after diff__finish(). */
 bool diff__is_unknown(const struct diff *d);

@@ -163,7 +163,7 @@ void report_print_redacted(const struct report *r, const struct term *term)
 			  "functions.");
 }
 
-/* Prints a section that --section names; one line if it is empty. */
+/* A chosen section without data says so. */
 static void print_chosen(const struct report *r, const struct term *term, unsigned id)
 {
 	struct term mem = *term;
@@ -175,22 +175,26 @@ static void print_chosen(const struct report *r, const struct term *term, unsign
 		analyses[id]->print(r->an[id], term);
 		return;
 	}
-	analyses[id]->print(r->an[id], &mem);
+	if (!is_silent(r, id))
+		analyses[id]->print(r->an[id], &mem);
 	fclose(mem.f);
 	if (len)
 		fwrite(text, 1, len, term->f);
 	else
-		term_section(term, analyses[id]->name, "nothing in this trace: %s",
+		term_section(term, analyses[id]->name, "nothing in this trace; it shows %s",
 			     report_section_what(id));
 	free(text);
 }
 
-/* Prints all sections: the most important first, the rest in the order of the table. */
-static void print_sections(const struct report *r, const struct term *term, uint64_t sections)
+/* Prints all sections: the most important first, the rest in the order of the table. The page has
+ * the same order (app.js). */
+static void print_sections(const struct report *r, const struct term *term, uint64_t chosen)
 {
-	static const enum analysis_id first[] = {AN_FAILURE, AN_FAILURES, AN_VERDICT, AN_FINDINGS,
-						 AN_ANSWERS};
+	static const enum analysis_id first[] = {AN_FAILURE,  AN_FAILURES, AN_VERDICT,
+						 AN_FINDINGS, AN_ANSWERS,  AN_STEP,
+						 AN_TIMELINE, AN_MAP,	   AN_SERVING};
 	const unsigned first_cnt = sizeof(first) / sizeof(first[0]);
+	uint64_t sections = chosen ? chosen : UINT64_MAX;
 
 	for (unsigned i = 0; i < first_cnt + AN_CNT; i++) {
 		unsigned id = i < first_cnt ? first[i] : i - first_cnt;
@@ -198,30 +202,29 @@ static void print_sections(const struct report *r, const struct term *term, uint
 		if (!(sections >> id & 1))
 			continue;
 		sections &= ~(1ull << id);
-		if (!analyses[id]->print || is_silent(r, id))
+		if (!analyses[id]->print)
 			continue;
-		if (r->opts.sections)
+		if (chosen)
 			print_chosen(r, term, id);
-		else
+		else if (!is_silent(r, id))
 			analyses[id]->print(r->an[id], term);
 	}
 }
 
 void report__print(const struct report *r, const struct term *term)
 {
-	uint64_t sections = r->opts.sections | (r->opts.map ? 1ull << AN_MAP : 0) |
-			    (r->opts.serving ? 1ull << AN_SERVING : 0);
-
-	if (!r->opts.full && !sections) {
+	if (!r->opts.full && !r->opts.sections) {
 		brief_print(r, term);
 		return;
 	}
 	losses_print(&r->lost, term, "something is missing in this report");
+	if (!r->opts.sections)
+		brief_print_extent(r, term);
 	losses_print_chosen(&r->lost, term);
 	report_print_redacted(r, term);
-	if (!sections)
+	if (!r->opts.sections)
 		report_traces_print(r, term);
-	print_sections(r, term, sections ? sections : UINT64_MAX);
+	print_sections(r, term, r->opts.sections);
 }
 
 void report__free(struct report *r)

@@ -151,10 +151,10 @@ void report__free(struct report *r);
 uint64_t report_section(const char *name, size_t len);
 /* The most similar name; NULL: none. */
 const char *report_section_like(const char *name, size_t len);
-/* Returns the name and the content of the next section from *i on, which grows; NULL: no more. */
-const char *report_section_at(unsigned *i, const char **what);
 /* Returns the content of section id. */
 const char *report_section_what(unsigned id);
+/* Returns the name and the content of the next section from *i on, which grows; NULL: no more. */
+const char *report_section_at(unsigned *i, const char **what);
 /* Prints one line per section: its name and content. */
 void report_sections_print(FILE *f);
 

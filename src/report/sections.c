@@ -44,6 +44,11 @@ const char *report_section_like(const char *name, size_t len)
 	return like;
 }
 
+const char *report_section_what(unsigned id)
+{
+	return sections[id].what;
+}
+
 const char *report_section_at(unsigned *i, const char **what)
 {
 	while (*i < AN_CNT && !sections[*i].ops->print)
@@ -52,11 +57,6 @@ const char *report_section_at(unsigned *i, const char **what)
 		return NULL;
 	*what = sections[*i].what;
 	return sections[(*i)++].ops->name;
-}
-
-const char *report_section_what(unsigned id)
-{
-	return sections[id].what;
 }
 
 void report_sections_print(FILE *f)

@@ -14,4 +14,11 @@
  */
 const char *kernel_short_name(const char *demangled, size_t *len);
 
+/*
+ * Where to begin a demangled name that must be shortened to room columns: after a return type of
+ * void, and after as many namespaces as do not fit next to the function's own name. *head is the
+ * length of its part up to the bracket of its arguments, which should not be cut; 0: no arguments.
+ */
+const char *kernel_name_fit(const char *name, size_t room, size_t *head);
+
 #endif /* TEXT_KERNEL_NAME_H */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "kernel_name.h"
 #include "util/plain.h"
 
 int term_columns(const char *s, size_t len)
@@ -13,6 +14,15 @@ int term_columns(const char *s, size_t len)
 
 	for (; len; s++, len--)
 		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
+unsigned term_lines(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
 	return n;
 }
 
@@ -29,15 +39,21 @@ static void put_plain(FILE *f, const char *s, size_t len)
 
 void term_name(const struct term *term, const char *s, int width)
 {
-	size_t len = strlen(s), head;
+	size_t len = strlen(s), head, least = 0;
 
 	if (width < 8)
 		width = 8;
+	if (len > (size_t)width) {
+		s = kernel_name_fit(s, width, &least);
+		len = strlen(s);
+	}
 	if (len <= (size_t)width) {
 		put_plain(term->f, s, len);
 		return;
 	}
 	head = (width - 3 + 1) / 2;
+	if (least > head && least + 3 <= (size_t)width)
+		head = least;
 	put_plain(term->f, s, head);
 	fputs("...", term->f);
 	put_plain(term->f, s + len - (width - 3 - head), width - 3 - head);

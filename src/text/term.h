@@ -17,7 +17,8 @@ struct term {
 	bool is_partial;  /* of an incomplete trace: each "%" in sentences is followed by "*" */
 };
 
-/* Prints at most width columns of s, shortened in the middle; control characters become '?'. */
+/* Prints at most width columns of s, shortened in the middle, in its arguments if it is a function
+ * of C++; control characters become '?'. */
 void term_name(const struct term *term, const char *s, int width);
 /* Prints s, with lines broken at the width; lines after the first begin with indent spaces. */
 void term_text(const struct term *term, const char *s, int indent);
@@ -48,5 +49,7 @@ void term_label(const struct term *term, const char *label);
 void term_escaped(const struct term *term, const char *s, size_t len);
 /* Returns the number of columns of len bytes of UTF-8. */
 int term_columns(const char *s, size_t len);
+/* Number of line ends. */
+unsigned term_lines(const char *text);
 
 #endif /* TEXT_TERM_H */

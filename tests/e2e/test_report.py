@@ -140,7 +140,7 @@ def in_30(old, new):
 BAD = {
     "empty": (1, "is empty", lambda: b""),
     "numbers": (1, ":1: this is not a line of JSON .*it is not an object", lambda: b"".join(b"%d\n" % i for i in range(1, 100001))),
-    "noise": (1, ":1: .*skipped", lambda: os.urandom(3000000)),
+    "noise": (1, ":1: .*skipped", lambda: b"x" + os.urandom(3000000)),
     "JSON of others": (1, ':1: it has no "ts" and "type"', lambda: b'{"name":"x"}\n'),
     "a Chrome trace": (1, ":1: this is a JSON array, such as a Chrome trace", lambda: b'[{"name":"x","ph":"X"}]\n'),
     "a newer schema": (1, "line 1: the trace has schema 3, .*use a newer cudatrace", lambda: WHOLE.replace(b'"schema":2', b'"schema":3', 1)),

@@ -155,7 +155,7 @@ def test_several_traces(tmp_path):
 
 def test_top(tmp_path):
     """Tables that --top limits have the same rows as JSON."""
-    want = check(tmp_path / "csv", GOLDEN, "--top", "3", "--serving")
+    want = check(tmp_path / "csv", GOLDEN, "--top", "3")
     assert len(want["longest"]) == 4 and len(want["overview.functions"]) > 5
 
 
@@ -192,6 +192,8 @@ def test_where(tmp_path):
     trace.write_text(open(GOLDEN, encoding="utf-8").read())
     ran = report_of("-q", "--format=csv", "--section=kernels,waits.functions", trace)
     assert ran.out == "" and sorted(os.listdir(tmp_path / "t.report.tables")) == ["kernels.csv", "kernels.list.csv", "waits.functions.csv"]
+    report_of("--format=csv", "--map", "--section=waits.functions", "-o", tmp_path / "some", trace)
+    assert {name.split(".")[0] for name in os.listdir(tmp_path / "some")} == {"map", "waits"}
     report_of("--format=csv", "--section=kernels.list", "-o", tmp_path / "k.csv", trace)
     assert read(tmp_path / "k.csv") == read(tmp_path / "t.report.tables/kernels.list.csv")
     # into a folder that exists
@@ -211,3 +213,4 @@ def test_refused(tmp_path):
     (tmp_path / "file").write_text("")
     assert "folder" in refused("--format=csv", "-o", tmp_path / "file/below")
     assert refused("--format=csv", "-o", tmp_path / "file")
+    assert "tables need a folder" in refused("--format=csv", "-o", "-") and not os.path.exists("-")

@@ -392,6 +392,7 @@ def test_corpus(path):
                 assert int(all_of.replace(",", "")) - int(lost.replace(",", "")) == r["overview"]["calls"]
             else:
                 assert f"{all_of} lines" in text, (lost, all_of)
+        assert "..." not in text.split("\nTime: ")[1].split("\nDo next: ")[0], "the part of the run is cut"
         at = [text.index(x) for x in ("\nFailures: ", "\nVerdict: ", "\nTime: ", "\nDo next: ", "\nNext: ") if x in text]
         assert at == sorted(at) and len(at) >= 3
         # The five do not contain what gains nothing.
@@ -473,11 +474,15 @@ def test_sections():
     """Each section must print alone; all together must be the full report."""
     full = short(GOLDEN, "--full")
     r = report(GOLDEN)
+    assert full.startswith("Complete: ")
+    assert "\nranges: nothing in this trace; it shows NVTX ranges (--nvtx)\n" == short(GOLDEN, "--section=ranges")
+    assert set(report(GOLDEN, "--map")) == set(report(GOLDEN, "--section=map")) and "kernels" not in report(GOLDEN, "--serving")
     assert {"verdict", "failures", "findings", "kernels", "map"} <= set(names())
     for name in names():
         assert name in r or name in ("ranges", "operators", "allocator", "gemms", "gpu_stats", "serving"), name
         text = short(GOLDEN, f"--section={name}")
-        assert name == "map" or text in full or "nothing in this trace" in text
+        # A section without data must not print nothing.
+        assert name == "map" or text in full or text.startswith(f"\n{name}: nothing in this trace; it shows "), name
         assert set(report(GOLDEN, f"--section={name}")) - {"report", "complete", "lost", "chosen", "files", "traces", "rejected"} <= {name}
     both = short(GOLDEN, "--section=kernels,verdict")
     assert both == short(GOLDEN, "--section=verdict", "--section=kernels") and "\nKernels" in both and "\nVerdict" in both and "\nAnswers" not in both
@@ -485,14 +490,18 @@ def test_sections():
     assert short(GOLDEN, "--serving").count("\n\n") <= 2 and "\nKernels" not in short(GOLDEN, "--serving")
 
 
-def test_empty_section():
-    assert short(GOLDEN, "--section=operators").endswith("operators: nothing in this trace: PyTorch operators (--torch)\n")
-    assert "nothing in this trace" not in short(GOLDEN, "--full")
+@pytest.mark.parametrize("name", ["ranks-4", "vllm-nodes", "train"])
+def test_the_page_has_the_order_of_the_text(name):
+    with open("src/report/page/html/app.js", encoding="utf-8") as f:
+        titles = re.findall(r"^\t\t\t\['\w+', '([^']+)', ", f.read(), re.M)
+    text = short(f"{TESTS}/corpus/{name}.jsonl.zst", "--full")
+    found = [(m.start(), title) for title in titles if (m := re.search(rf"^{title}\b", text, re.M))]
+    assert found == sorted(found) and len(found) > 14
 
 
 @pytest.mark.parametrize("args,says", [
     (["--section=kernel"], "did you mean kernels?"), (["--section="], "'--section ''|empty"), (["--section=zzzzzzzz"], "--list-sections lists them"), (["--section=kernels,"], "no such section"),
-    (["--full", "--section=kernels"], "--full prints all sections"), (["--full", "--map"], "--full prints all sections"), (["--width=5"], "not a number of columns"), (["--widht=90"], "--width"),
+    (["--full", "--section=kernels"], "--full prints all sections"), (["--full", "--map"], "--full prints all sections"), (["--width=5"], "not a number of columns"), (["--widht=90"], "--width"), (["--width=90", "--json"], "--width is for text"), (["--width=90", "--format=markdown"], "--width is for text"),
     (["--section=kernels", "--format=html"], "is for text, Markdown, JSON and CSV"), (["--json", "--format=html"], "contradicts")])
 def test_refused(args, says):
     ran = cudatrace("report", *args, GOLDEN)

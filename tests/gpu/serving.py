@@ -176,7 +176,7 @@ class Engine:
 
 
 def report_of(tracer, trace, out):
-    subprocess.run([tracer, "report", "-q", "--serving", "--format=json", "--top", "20", "-o", out, trace], check=True)
+    subprocess.run([tracer, "report", "-q", "--serving", "--section=serving,findings", "--format=json", "--top", "20", "-o", out, trace], check=True)
     with open(out, encoding="utf-8") as f:
         report = json.load(f)
     with open(trace, encoding="utf-8") as f:

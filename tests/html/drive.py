@@ -377,6 +377,8 @@ def drive(p, pictures):
     check("events are unpacked", meta[0] == meta[1] > 0 and meta[2] > 0, meta)
     check("nothing ran that the trace brought", not p.js("return window.hacked"))
     check("no element from a name", p.js("return document.querySelectorAll('img').length") == 0)
+    linked, cards = p.js("return [[...document.querySelectorAll('#nav a')].map(a => [a.hash.slice(1), a.textContent]), [...document.querySelectorAll('section.card')].map(s => s.id)]")
+    check("the navigation has all sections, in their order", [a for a, _ in linked] == cards and all(text for _, text in linked), linked)
     # The best of a few, because other programs on this machine delay a load.
     for _ in range(4):
         paint = p.js("return performance.getEntriesByType('paint')[0].startTime")

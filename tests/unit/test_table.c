@@ -69,13 +69,13 @@ static void test_drop(void **state)
 	put(&t, LONG_NAME, "12", "1.5", "0.5");
 	prints(&t, 65,
 	       "  launches  mean  waves  kernel\n"
-	       "        12   1.5    0.5  void kernel_of_a_lo...array<char*, 3ul>>\n");
+	       "        12   1.5    0.5  kernel_of_a_long_name<...ay<char*, 3ul>>\n");
 	prints(&t, 64,
 	       "  launches  mean  kernel\n"
-	       "        12   1.5  void kernel_of_a_long_...d::array<char*, 3ul>>\n");
+	       "        12   1.5  kernel_of_a_long_name<...d::array<char*, 3ul>>\n");
 	prints(&t, 52,
 	       "  launches  kernel\n"
-	       "        12  void kernel_of_a_lo...array<char*, 3ul>>\n");
+	       "        12  kernel_of_a_long_name<...ay<char*, 3ul>>\n");
 	table__free(&t);
 }
 
@@ -90,7 +90,7 @@ static void test_own_line(void **state)
 	prints(&t, 50,
 	       "  launches  kernel\n"
 	       "        12\n"
-	       "      void kernel_of_a_long...::array<char*, 3ul>>\n"
+	       "      kernel_of_a_long_name<...:array<char*, 3ul>>\n"
 	       "        12  short\n");
 	table__free(&t);
 }
@@ -136,7 +136,7 @@ static void test_depth(void **state)
 	       "      0  name\n"
 	       "      1                      name\n"
 	       "      2\n"
-	       "                          void kernel_of_a_lo...array<char*, 3ul>>\n");
+	       "                          kernel_of_a_long_name<...ay<char*, 3ul>>\n");
 	table__free(&t);
 }
 

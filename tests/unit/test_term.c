@@ -38,6 +38,35 @@ static void test_percent(void **state)
 	breaks(13, "some is 1.3 % of it", "some is 1.3 %\n  of it\n");
 }
 
+static void fits(int width, const char *name, const char *want)
+{
+	char got[200] = "";
+	struct term term = {.width = 80};
+
+	term.f = fmemopen(got, sizeof(got), "w");
+	assert_non_null(term.f);
+	term_name(&term, name, width);
+	fclose(term.f);
+	assert_string_equal(got, want);
+}
+
+/* Names of C++ are cut in their arguments, and lose namespaces before the function's own name. */
+static void test_name(void **state)
+{
+	static const char vec[] =
+		"void at::native::vectorized_elementwise_kernel<8, at::add<float>, char*>"
+		"(int, float)";
+
+	fits(84, vec, vec);
+	fits(79, vec, vec + 5);
+	fits(60, vec, "at::native::vectorized_elementwise_kernel<...r*>(int, float)");
+	fits(50, vec, "native::vectorized_elementwise_kernel<...t, float)");
+	fits(40, vec, "vectorized_elementwise_kernel<... float)");
+	fits(30, "c10::Allocator<int, float>::put(void*, long, long)", "put(void*, long, long)");
+	fits(30, "aten::to > aten::_to_copy > aten::empty", "aten::to > ate...> aten::empty");
+	fits(20, "abcdefghijklmnopqrstuvwxyz", "abcdefghi...stuvwxyz");
+}
+
 static void prints(bool is_markdown, const char *want)
 {
 	char got[200] = "";
@@ -75,9 +104,8 @@ static void test_nouns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words),
-		cmocka_unit_test(test_percent),
-		cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_words), cmocka_unit_test(test_percent),
+		cmocka_unit_test(test_name),  cmocka_unit_test(test_markdown),
 		cmocka_unit_test(test_nouns),
 	};
 

@@ -241,7 +241,7 @@ static void failures_finish(void *p)
 	say_exits(a);
 }
 
-unsigned failures_cnt(const struct report *r)
+static unsigned failures_cnt(const struct report *r)
 {
 	const struct failures *a = r->an[AN_FAILURES];
 

@@ -5,8 +5,6 @@
 
 #include "report/report.h"
 
-/* Number of failures; valid after the finish. */
-unsigned failures_cnt(const struct report *r);
 /* Prints a heading and the first max failures; nothing when nothing failed. */
 void failures_print_some(const struct report *r, const struct term *term, unsigned max);
 

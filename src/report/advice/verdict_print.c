@@ -41,7 +41,11 @@ static const char *part_text(char buf[SECTION_BUF], const struct verdict *v, enu
 {
 	int n = snprintf(buf, SECTION_BUF, "%s: ", group_of(v, p));
 
-	verdict_phase(v, p, buf + n, SECTION_BUF - n);
+	/* At most 40 columns, so that a terminal of 80 does not cut it. */
+	if (p == PHASE_INIT)
+		snprintf(buf + n, SECTION_BUF - n, "up to the first context");
+	else
+		verdict_phase(v, p, buf + n, SECTION_BUF - n);
 	return buf;
 }
 

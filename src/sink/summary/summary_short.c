@@ -321,15 +321,6 @@ static void print_at(struct short_summary *x, unsigned level)
 	print_files(x);
 }
 
-static unsigned lines_of(const char *text)
-{
-	unsigned n = 0;
-
-	for (; *text; text++)
-		n += *text == '\n';
-	return n;
-}
-
 void summary__print_short(struct summary *s, FILE *f, const struct trace_info *info,
 			  const struct trace_end *end, const struct summary_file *files,
 			  unsigned file_cnt, int width, bool color)
@@ -358,7 +349,7 @@ void summary__print_short(struct summary *s, FILE *f, const struct trace_info *i
 		print_at(&x, level);
 		if (fclose(term.f) || !text)
 			break;
-		if (lines_of(text) <= SUMMARY_LINES_MAX || ++level == level_cnt) {
+		if (term_lines(text) <= SUMMARY_LINES_MAX || ++level == level_cnt) {
 			fputs(text, f);
 			break;
 		}

@@ -44,7 +44,7 @@ const app = {
 		const title = has(o.command) ? o.command.join(' ') : has(r.files) ? r.files.map(f => f.path).join(', ') : 'CUDA trace';
 		document.title = clean(title).slice(0, 80) + ' · cudatrace';
 		const facts = [o.host, o.cuda_version && 'CUDA ' + o.cuda_version, o.driver_version && 'driver ' + o.driver_version,
-			o.wall_time && o.wall_time.replace('T', ' ').slice(0, 19) + ' UTC'].filter(Boolean);
+			o.wall_time && o.wall_time.replace('T', ' ').slice(0, 19) + ' UTC', r.complete && 'complete'].filter(Boolean);
 		return el('section', {class: 'hero'}, el('h1', {}, title), el('p', {class: 'muted'}, facts.join('  ·  ')), app.cards(r));
 	},
 
@@ -127,6 +127,7 @@ const app = {
 		const drawn = new Set(), r = new Proxy(report, {get: (x, name) => drawn.add(name) && x[name]});
 		const tl = timeline.make(r, meta), main = document.getElementById('main');
 		const top = [app.banner(r), app.hero(r)].filter(Boolean);
+		/* In the order of the text (report.c). */
 		const parts = [
 			['failure', 'Cause of failure', app.causes(r), 'Cause'],
 			['failures', 'Failures', app.failures(r), 'Failures'],
@@ -137,41 +138,40 @@ const app = {
 			['timeline', 'Timeline', meta.events || meta.merged ? tl.box : null, 'Timeline'],
 			['map', 'Map', map.section(r), 'Map'],
 			['serving', 'Serving', serving.section(r, tl), 'Serving'],
+			['functions', 'Overview', sections.functions(r, tl), 'Overview'],
 			['iterations', 'Iterations', sections.iterations(r, tl), 'Iterations'],
 			['stages', 'Stages', sections.stages(r, tl), 'Stages'],
 			['idle', 'GPU idle', sections.idle(r, tl), 'Idle'],
 			['waits', 'Blocking calls', sections.waits(r, tl), 'Waits'],
 			['ranges', 'NVTX ranges', sections.ranges(r, tl), 'Ranges'],
+			['operators', 'PyTorch operators', rows.section(r, 'operators'), 'Operators'],
+			['allocator', 'PyTorch allocator', rows.section(r, 'allocator'), 'Allocator'],
 			['kernels', 'Kernels', sections.kernels(r, tl), 'Kernels'],
-			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
-			['operators', 'PyTorch operators', rows.section(r, 'operators'), ''],
-			['allocator', 'Memory of PyTorch', rows.section(r, 'allocator'), ''],
-			['products', 'Matrix products', sections.products(r), ''],
+			['products', 'Matrix products', sections.products(r), 'GEMMs'],
 			['graphs', 'CUDA graphs', sections.graphs(r, tl), 'Graphs'],
-			['streams', 'Streams', sections.streams(r, tl), ''],
-			['communication', 'Communication', sections.communication(r, tl), ''],
-			['compared', 'Processes compared', sections.compared(r), ''],
+			['streams', 'Streams', sections.streams(r, tl), 'Streams'],
+			['communication', 'Communication', sections.communication(r, tl), 'Communication'],
+			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
+			['compared', 'Processes', sections.compared(r), 'Processes'],
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],
-			['functions', 'Functions', sections.functions(r, tl), 'Functions'],
-			['stacks', 'Call stacks', sections.stacks(r, tl), 'Stacks'],
-			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
 			['driver', 'Kernel driver', sections.driver(r, tl), 'Driver'],
 			['switches', 'Context switches', sections.switches(r), 'Contexts'],
+			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
+			['stacks', 'Call stacks', sections.stacks(r, tl), 'Stacks'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];
 		/* Sections that nothing above draws. */
 		for (const name of new Set([...rows.tables.keys()].map(x => x.split('.')[0])))
 			if (!drawn.has(name) && !parts.some(x => x[0] === name))
-				parts.splice(-1, 0, [name, rows.words([name]), rows.section(r, name), '']);
+				parts.splice(-1, 0, [name, rows.words([name]), rows.section(r, name), rows.words([name])]);
 		main.append(...top);
 		for (const [id, title, content, short] of parts) {
 			const s = app.section(id, title, content);
 			if (!s)
 				continue;
 			main.append(s);
-			if (short)
-				document.getElementById('nav').append(el('a', {href: '#' + id}, short));
+			document.getElementById('nav').append(el('a', {href: '#' + id}, short));
 		}
 		document.getElementById('foot').append(el('p', {class: 'muted'}, `Written by cudatrace ${(r.overview && r.overview.version) || ''}. All data comes from the trace; nothing is loaded from the network. Plots: uPlot, © Leon Sorokin, MIT.`));
 		return tl;
