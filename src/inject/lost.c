@@ -24,7 +24,7 @@ int lost__open(struct owner *o)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-	o->lost_fd = memfd_create("cudatrace-lost", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	o->lost_fd = memfd_create(CT_SHM_LOST_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (o->lost_fd < 0)
 		return -errno;
 	o->lost = MAP_FAILED;

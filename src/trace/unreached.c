@@ -4,6 +4,8 @@
 #include "forked.h"
 
 #include "attach/find/target.h"
+#include "ct_shm.h"
+#include "inject/inject.h"
 #include "model/model.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -19,7 +21,6 @@
 #include <unistd.h>
 
 #define LIBRARY "libcudatrace-inject"
-#define NOTE	"its process has not loaded the in-process library"
 /* The variable by which the driver loads it in cuInit(). */
 #define INJECTION "CUDA_INJECTION64_PATH="
 
@@ -41,6 +42,7 @@ struct known {
 struct unreached {
 	struct known *known;
 	unsigned cnt, room;
+	unsigned filters;    /* seccomp filters of the command at its start */
 	unsigned at;	     /* next one of this round */
 	uint64_t not_before; /* time of the next look */
 	unreached_fn fn;
@@ -128,13 +130,36 @@ static int is_driver(void *ctx, const struct map_line *m)
 	return 1;
 }
 
-static bool is_unreached(pid_t pid, struct found *f)
+/* Why a process that maps the driver is not traced. */
+struct why {
+	const char *text, *note;
+};
+static const struct why no_library = {
+	"it has not loaded the in-process library (env -i, a static or set-user-ID program, "
+	"another root directory)",
+	"its process has not loaded the in-process library"};
+static const struct why own_filter = {"it has a seccomp filter of its own",
+				      "its process has a seccomp filter of its own"};
+static const struct why no_connection = {
+	"it can neither connect to cudatrace nor write to its files (a sandbox)",
+	"its process cannot connect to cudatrace"};
+
+/* NULL: it is traced, has not called the driver yet, or has reported by itself that it is not. */
+static const struct why *why_unreached(const struct unreached *u, pid_t pid, struct found *f)
 {
-	return target_each_mapped(pid, is_driver, f) == 1 && target_maps(pid, LIBRARY) == 0 &&
-	       forked__has_variable(pid, INJECTION, LIBRARY) == 0;
+	if (target_each_mapped(pid, is_driver, f) != 1)
+		return NULL;
+	if (target_maps(pid, LIBRARY) == 0)
+		return forked__has_variable(pid, INJECTION, LIBRARY) == 0 ? &no_library : NULL;
+	if (target_maps(pid, CT_SHM_LOST_NAME) != 0)
+		return NULL;
+	if (inject__filters(pid) > u->filters)
+		return &own_filter;
+	return target_maps(pid, CT_SHM_MARK) == 1 ? &no_connection : NULL;
 }
 
-static void report(struct unreached *u, const struct known *k, const struct found *f, uint64_t now)
+static void report(struct unreached *u, const struct known *k, const struct found *f,
+		   const struct why *why, uint64_t now)
 {
 	static bool said;
 	struct trace_event ev = {
@@ -145,16 +170,15 @@ static void report(struct unreached *u, const struct known *k, const struct foun
 		.comm = k->comm,
 		.pid = k->pid,
 		.tid = k->pid,
-		.library = {.path = f->path, .note = NOTE},
+		.library = {.path = f->path, .note = why->note},
 		.start_ns = now,
 		.end_ns = now,
 	};
 
 	if (!said)
-		warn("the CUDA calls of process %d (%s) are not traced: it has not loaded the "
-		     "in-process library (env -i, a static or set-user-ID program, another root "
-		     "directory); use sudo cudatrace --probe=uprobe -- COMMAND",
-		     k->pid, k->comm);
+		warn("the CUDA calls of process %d (%s) are not traced: %s; use sudo cudatrace "
+		     "--probe=uprobe -- COMMAND",
+		     k->pid, k->comm, why->text);
 	said = true;
 	u->fn(u->ctx, &ev);
 }
@@ -175,9 +199,10 @@ static uint64_t wait_for(uint64_t age, uint64_t took)
 static void look_at_maps(struct unreached *u, struct known *k, uint64_t now)
 {
 	struct found f = {0};
+	const struct why *why = why_unreached(u, k->pid, &f);
 
-	if (is_unreached(k->pid, &f)) {
-		report(u, k, &f, now);
+	if (why) {
+		report(u, k, &f, why, now);
 		k->next_ns = UINT64_MAX;
 	} else {
 		k->next_ns = now + wait_for(now - k->since_ns, now_ns() - now);
@@ -247,6 +272,7 @@ struct unreached *unreached__open(pid_t command, unreached_fn fn, void *ctx)
 		return NULL;
 	u->fn = fn;
 	u->ctx = ctx;
+	u->filters = inject__filters(command);
 	add(u, command);
 	return u;
 }
