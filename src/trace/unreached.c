@@ -23,6 +23,7 @@
 #define LIBRARY "libcudatrace-inject"
 /* The variable by which the driver loads it in cuInit(). */
 #define INJECTION "CUDA_INJECTION64_PATH="
+#define PRELOAD	  "LD_PRELOAD="
 
 /* Processes that are known at a time; children of others are not looked for. */
 #define PROCESSES_MAX 8192
@@ -42,6 +43,8 @@ struct known {
 struct unreached {
 	struct known *known;
 	unsigned cnt, room;
+	/* Of this tracer: names of the memory of connected processes, and of its socket. */
+	char lost_name[INJECT_LOST_NAME_SZ + 1], socket[INJECT_LOST_NAME_SZ];
 	unsigned filters;    /* seccomp filters of the command at its start */
 	unsigned at;	     /* next one of this round */
 	uint64_t not_before; /* time of the next look */
@@ -143,6 +146,18 @@ static const struct why own_filter = {"it has a seccomp filter of its own",
 static const struct why no_connection = {
 	"it can neither connect to cudatrace nor write to its files (a sandbox)",
 	"its process cannot connect to cudatrace"};
+static const struct why no_socket = {"its environment has no " CT_ENV_SOCKET
+				     ", or that of another cudatrace",
+				     "its process has another environment"};
+
+/* Returns whether its environment has the library, but not our socket. A program that overwrites
+ * its environment in /proc (setproctitle) has neither. */
+static bool is_of_another(const struct unreached *u, pid_t pid)
+{
+	return (forked__has_variable(pid, PRELOAD, LIBRARY) == 1 ||
+		forked__has_variable(pid, INJECTION, LIBRARY) == 1) &&
+	       forked__has_variable(pid, CT_ENV_SOCKET "=", u->socket) == 0;
+}
 
 /* NULL: it is traced, has not called the driver yet, or has reported by itself that it is not. */
 static const struct why *why_unreached(const struct unreached *u, pid_t pid, struct found *f)
@@ -151,10 +166,12 @@ static const struct why *why_unreached(const struct unreached *u, pid_t pid, str
 		return NULL;
 	if (target_maps(pid, LIBRARY) == 0)
 		return forked__has_variable(pid, INJECTION, LIBRARY) == 0 ? &no_library : NULL;
-	if (target_maps(pid, CT_SHM_LOST_NAME) != 0)
+	if (target_maps(pid, u->lost_name) != 0)
 		return NULL;
 	if (inject__filters(pid) > u->filters)
 		return &own_filter;
+	if (is_of_another(u, pid))
+		return &no_socket;
 	return target_maps(pid, CT_SHM_MARK) == 1 ? &no_connection : NULL;
 }
 
@@ -273,6 +290,9 @@ struct unreached *unreached__open(pid_t command, unreached_fn fn, void *ctx)
 	u->fn = fn;
 	u->ctx = ctx;
 	u->filters = inject__filters(command);
+	inject__lost_name(u->lost_name);
+	strcat(u->lost_name, " "); /* other names begin with it */
+	snprintf(u->socket, sizeof(u->socket), "=@cudatrace-%d-", getpid());
 	add(u, command);
 	return u;
 }
