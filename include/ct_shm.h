@@ -279,6 +279,11 @@ struct ct_shm_lost {
 	__s32 error;		    /* CT_SHM_LOST_ANSWER: the last -errno */
 	__u32 turn;		    /* set by the tracer: changes while it runs */
 };
+/* The name of this memory in /proc/PID/maps. */
+#define CT_SHM_LOST_NAME "cudatrace-lost"
+/* The name of an empty mapping, by which a process without this memory that cannot write to
+ * CT_ENV_LOST either tells that it is not traced. */
+#define CT_SHM_MARK "cudatrace-unconnected"
 /* Size of the file. The largest page of arm64. */
 #define CT_SHM_LOST_SZ (64 << 10)
 

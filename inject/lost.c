@@ -27,6 +27,17 @@ int lost_map(int fd)
 	return 0;
 }
 
+/* The tracer finds the name in /proc/PID/maps. The mapping stays for the life of the program. */
+static void mark(void)
+{
+	int fd = sys(SYS_memfd_create, CT_SHM_MARK, MFD_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	sys(SYS_mmap, 0, page_size(), PROT_NONE, MAP_PRIVATE, fd, 0);
+	sys(SYS_close, fd);
+}
+
 /* Another program than the tracer's command never had the memory. */
 static void append(enum ct_shm_lost_why why, int err)
 {
@@ -34,12 +45,13 @@ static void append(enum ct_shm_lost_why why, int err)
 	struct ct_shm_lost_line line = {.why = why, .error = err};
 	int fd = path ? sys(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
 
-	if (fd < 0)
-		return;
 	for (unsigned i = 0; socket && socket[i] && i < sizeof(line.socket); i++)
 		line.socket[i] = socket[i];
-	sys(SYS_write, fd, &line, sizeof(line));
-	sys(SYS_close, fd);
+	/* In a sandbox it may be read-only. */
+	if (fd < 0 || sys(SYS_write, fd, &line, sizeof(line)) != sizeof(line))
+		mark();
+	if (fd >= 0)
+		sys(SYS_close, fd);
 }
 
 cold void process_lose(enum ct_shm_lost_why why, int err)

@@ -16,6 +16,7 @@
  *   memfd PATH    opens a copy in memory, which is named libcuda.so.1
  *   leave         the main thread ends, another one runs the following commands
  *   dumpable N    prctl(PR_SET_DUMPABLE, N)
+ *   filter        sets a seccomp filter that allows everything
  *   exec PATH     executes that program with --tokens 1; sends no answer
  *   sleep US      a thread enters cuFakeSleep(US); answers when it has begun
  *   join          waits for that thread; cuFakeSleep's result
@@ -24,6 +25,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -204,6 +207,15 @@ static int memfd(const char *path)
 	return lib != NULL;
 }
 
+static int filter(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog all = {1, &allow};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all);
+}
+
 static void *serve(void *arg);
 
 static void leave(void)
@@ -249,6 +261,8 @@ static long run(const char *verb, char *rest)
 		leave();
 	if (!strcmp(verb, "dumpable"))
 		return prctl(PR_SET_DUMPABLE, n);
+	if (!strcmp(verb, "filter"))
+		return filter();
 	if (!strcmp(verb, "exec"))
 		execl(rest, rest, "--tokens", "1", "--quiet", NULL);
 	if (!strcmp(verb, "sleep"))

@@ -160,7 +160,7 @@ static bool connect_client(struct inject *in, struct client *p, const struct ct_
 	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
 	p->other_ns = innermost_id(path) != (uint32_t)p->pid;
 	memcpy(p->comm, hello->comm, sizeof(p->comm));
-	p->filters = quiet__filters(p->pid);
+	p->filters = inject__filters(p->pid);
 	parent = clients__living(in, ppid);
 	if (in->o.probes) {
 		/* If the process ran another program, the exec record that follows ends the

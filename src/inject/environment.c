@@ -57,7 +57,7 @@ void inject__set_env(const struct inject *in, const char *program)
 	char cnt[16];
 
 	setenv(CT_ENV_SOCKET, in->socket_name, 1);
-	snprintf(cnt, sizeof(cnt), "%u", quiet__filters(getpid()));
+	snprintf(cnt, sizeof(cnt), "%u", inject__filters(getpid()));
 	setenv(CT_ENV_FILTERS, cnt, 1);
 	/* With probes, these record what cannot connect. */
 	if (in->lost_path && !in->o.probes)

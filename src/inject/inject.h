@@ -106,6 +106,12 @@ void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
 uint64_t inject__max_bytes(unsigned slots_max);
 /* Returns how many traced processes still run; the first max of them are in pids. */
 unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max);
+/* Number of the process's system call filters (seccomp). */
+unsigned inject__filters(pid_t pid);
+/* The name of the memory by which processes report losses to this tracer, in their
+ * /proc/PID/maps: that of a process that is or was connected, and of its children of fork. */
+#define INJECT_LOST_NAME_SZ 32
+void inject__lost_name(char name[INJECT_LOST_NAME_SZ]);
 /* As in the environment of the programs. */
 const char *inject__socket(const struct inject *in);
 /* With probes: programs that the process ran before this generation have ended. Emits records of

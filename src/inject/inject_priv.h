@@ -376,7 +376,6 @@ uint32_t tid_search(pid_t pid, uint32_t inner);
 /* Validates a thread number: a process may send any, also one of another process's thread. */
 uint32_t own_tid(struct client *p, uint32_t inner);
 /* quiet.c: a process's system call filters (seccomp). */
-unsigned quiet__filters(pid_t pid);
 /* Notifies processes that have installed a filter since they connected. Once a second. */
 void quiet__look(struct inject *in, uint64_t now);
 

@@ -20,11 +20,18 @@ static const char *const why[CT_SHM_LOST_CNT] = {
 	[CT_SHM_LOST_CLOCK] = "it disables the time stamp counter",
 };
 
+void inject__lost_name(char name[INJECT_LOST_NAME_SZ])
+{
+	snprintf(name, INJECT_LOST_NAME_SZ, CT_SHM_LOST_NAME "-%d", getpid());
+}
+
 int lost__open(struct owner *o)
 {
+	char name[INJECT_LOST_NAME_SZ];
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-	o->lost_fd = memfd_create("cudatrace-lost", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	inject__lost_name(name);
+	o->lost_fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (o->lost_fd < 0)
 		return -errno;
 	o->lost = MAP_FAILED;

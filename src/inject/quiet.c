@@ -8,7 +8,7 @@
 #define LOOK_NS 1000000000ull
 
 /* Linux 5.9 and later report the number of filters; before, only whether there is one. */
-unsigned quiet__filters(pid_t pid)
+unsigned inject__filters(pid_t pid)
 {
 	unsigned cnt = 0, mode = 0;
 	char path[64], line[256];
@@ -36,7 +36,7 @@ void quiet__look(struct inject *in, uint64_t now)
 		struct client *p = in->clients[i];
 
 		if (p->pidfd >= 0 && p->shm.mem && !p->shm.mem->quiet &&
-		    quiet__filters(p->pid) > p->filters)
+		    inject__filters(p->pid) > p->filters)
 			__atomic_store_n(&p->shm.mem->quiet, 1, __ATOMIC_RELAXED);
 	}
 }

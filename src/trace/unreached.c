@@ -4,6 +4,8 @@
 #include "forked.h"
 
 #include "attach/find/target.h"
+#include "ct_shm.h"
+#include "inject/inject.h"
 #include "model/model.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -19,9 +21,9 @@
 #include <unistd.h>
 
 #define LIBRARY "libcudatrace-inject"
-#define NOTE	"its process has not loaded the in-process library"
 /* The variable by which the driver loads it in cuInit(). */
 #define INJECTION "CUDA_INJECTION64_PATH="
+#define PRELOAD	  "LD_PRELOAD="
 
 /* Processes that are known at a time; children of others are not looked for. */
 #define PROCESSES_MAX 8192
@@ -41,6 +43,9 @@ struct known {
 struct unreached {
 	struct known *known;
 	unsigned cnt, room;
+	/* Of this tracer: names of the memory of connected processes, and of its socket. */
+	char lost_name[INJECT_LOST_NAME_SZ + 1], socket[INJECT_LOST_NAME_SZ];
+	unsigned filters;    /* seccomp filters of the command at its start */
 	unsigned at;	     /* next one of this round */
 	uint64_t not_before; /* time of the next look */
 	unreached_fn fn;
@@ -128,13 +133,50 @@ static int is_driver(void *ctx, const struct map_line *m)
 	return 1;
 }
 
-static bool is_unreached(pid_t pid, struct found *f)
+/* Why a process that maps the driver is not traced. */
+struct why {
+	const char *text, *note;
+};
+static const struct why no_library = {
+	"it has not loaded the in-process library (env -i, a static or set-user-ID program, "
+	"another root directory)",
+	"its process has not loaded the in-process library"};
+static const struct why own_filter = {"it has a seccomp filter of its own",
+				      "its process has a seccomp filter of its own"};
+static const struct why no_connection = {
+	"it can neither connect to cudatrace nor write to its files (a sandbox)",
+	"its process cannot connect to cudatrace"};
+static const struct why no_socket = {"its environment has no " CT_ENV_SOCKET
+				     ", or that of another cudatrace",
+				     "its process has another environment"};
+
+/* Returns whether its environment has the library, but not our socket. A program that overwrites
+ * its environment in /proc (setproctitle) has neither. */
+static bool is_of_another(const struct unreached *u, pid_t pid)
 {
-	return target_each_mapped(pid, is_driver, f) == 1 && target_maps(pid, LIBRARY) == 0 &&
-	       forked__has_variable(pid, INJECTION, LIBRARY) == 0;
+	return (forked__has_variable(pid, PRELOAD, LIBRARY) == 1 ||
+		forked__has_variable(pid, INJECTION, LIBRARY) == 1) &&
+	       forked__has_variable(pid, CT_ENV_SOCKET "=", u->socket) == 0;
 }
 
-static void report(struct unreached *u, const struct known *k, const struct found *f, uint64_t now)
+/* NULL: it is traced, has not called the driver yet, or has reported by itself that it is not. */
+static const struct why *why_unreached(const struct unreached *u, pid_t pid, struct found *f)
+{
+	if (target_each_mapped(pid, is_driver, f) != 1)
+		return NULL;
+	if (target_maps(pid, LIBRARY) == 0)
+		return forked__has_variable(pid, INJECTION, LIBRARY) == 0 ? &no_library : NULL;
+	if (target_maps(pid, u->lost_name) != 0)
+		return NULL;
+	if (inject__filters(pid) > u->filters)
+		return &own_filter;
+	if (is_of_another(u, pid))
+		return &no_socket;
+	return target_maps(pid, CT_SHM_MARK) == 1 ? &no_connection : NULL;
+}
+
+static void report(struct unreached *u, const struct known *k, const struct found *f,
+		   const struct why *why, uint64_t now)
 {
 	static bool said;
 	struct trace_event ev = {
@@ -145,16 +187,15 @@ static void report(struct unreached *u, const struct known *k, const struct foun
 		.comm = k->comm,
 		.pid = k->pid,
 		.tid = k->pid,
-		.library = {.path = f->path, .note = NOTE},
+		.library = {.path = f->path, .note = why->note},
 		.start_ns = now,
 		.end_ns = now,
 	};
 
 	if (!said)
-		warn("the CUDA calls of process %d (%s) are not traced: it has not loaded the "
-		     "in-process library (env -i, a static or set-user-ID program, another root "
-		     "directory); use sudo cudatrace --probe=uprobe -- COMMAND",
-		     k->pid, k->comm);
+		warn("the CUDA calls of process %d (%s) are not traced: %s; use sudo cudatrace "
+		     "--probe=uprobe -- COMMAND",
+		     k->pid, k->comm, why->text);
 	said = true;
 	u->fn(u->ctx, &ev);
 }
@@ -175,9 +216,10 @@ static uint64_t wait_for(uint64_t age, uint64_t took)
 static void look_at_maps(struct unreached *u, struct known *k, uint64_t now)
 {
 	struct found f = {0};
+	const struct why *why = why_unreached(u, k->pid, &f);
 
-	if (is_unreached(k->pid, &f)) {
-		report(u, k, &f, now);
+	if (why) {
+		report(u, k, &f, why, now);
 		k->next_ns = UINT64_MAX;
 	} else {
 		k->next_ns = now + wait_for(now - k->since_ns, now_ns() - now);
@@ -247,6 +289,10 @@ struct unreached *unreached__open(pid_t command, unreached_fn fn, void *ctx)
 		return NULL;
 	u->fn = fn;
 	u->ctx = ctx;
+	u->filters = inject__filters(command);
+	inject__lost_name(u->lost_name);
+	strcat(u->lost_name, " "); /* other names begin with it */
+	snprintf(u->socket, sizeof(u->socket), "=@cudatrace-%d-", getpid());
 	add(u, command);
 	return u;
 }

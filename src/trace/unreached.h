@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Without probes, finds processes of the command that map libcuda without the in-process library:
- * their environment was cleared, or they are statically linked. They are found in /proc, so one
- * that ends within some 50 ms after it has mapped libcuda may be overlooked, and so may one whose
- * parent has ended before it was seen.
+ * Without probes, finds processes of the command that map libcuda and are not traced. They have not
+ * loaded the in-process library (a cleared environment, static programs), or it cannot report that
+ * it is not connected (a sandbox, a seccomp filter). They are found in /proc, so one that ends
+ * within some 50 ms after it has mapped libcuda may be overlooked, and so may one whose parent has
+ * ended before it was seen.
  */
 #ifndef TRACE_UNREACHED_H
 #define TRACE_UNREACHED_H

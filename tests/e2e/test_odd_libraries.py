@@ -179,6 +179,44 @@ def test_another_was_reached(caller, how, below):
     assert "failed" in t.end["unseen"] and lost(caller) == ["failed_libraries"]
 
 
+# A program without network and without write access, as in a sandbox; and one that is started with a seccomp filter that allows everything.
+SANDBOX = """import ctypes, os, sys
+call = ctypes.CDLL(None, use_errno=True).syscall
+rules = (ctypes.c_uint64 * 1)(1 << 1)
+fd = call(444, rules, 8, 0)
+assert fd >= 0 and not ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) and not call(446, fd, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+FILTER = """import ctypes, os, struct, sys
+allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(allow)))
+libc = ctypes.CDLL(None)
+assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, program, 0, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+CUT_OFF = {
+    "sandbox": (["unshare", "-rn", sys.executable, "-c", SANDBOX], "", "it can neither connect to cudatrace nor write", "cannot connect to cudatrace"),
+    "started with a filter": ([sys.executable, "-c", FILTER], "", "it has a seccomp filter of its own", "has a seccomp filter of its own"),
+    "sets a filter": ([], "filter\n", "it has a seccomp filter of its own", "has a seccomp filter of its own"),
+    "no socket": (["env", "-u", "CUDATRACE_SOCKET"], "", "its environment has no CUDATRACE_SOCKET, or that of another", "has another environment"),
+    "another tracer": (["./cudatrace", "-q", "--jsonl", "inner.jsonl", "--"], "", "its environment has no CUDATRACE_SOCKET, or that of another", "has another environment"),
+}
+
+
+@pytest.mark.parametrize("how", CUT_OFF)
+def test_another_is_cut_off(caller, how):
+    """A process whose library cannot connect and cannot report that must make the trace incomplete, although another process is traced."""
+    before, first, why, note = CUT_OFF[how]
+    if how == "sandbox" and Ran([*NOBODY, *before, "true"]).status:
+        pytest.skip("the kernel has no Landlock, or users may not create namespaces")
+    traced = ["env", "-C", os.path.dirname(caller), "sh", "-c", f'printf "open {LIB}\\ninit\\nalloc 3\\n" | "$0"; exec "$@"', caller]
+    said, t = trace(caller, "user", first + LATER, before=[*traced, *before])
+    assert t.sym["cuMemAlloc_v2"] == 3, said
+    assert re.search(r"the CUDA calls of process \d+ \(caller\) are not traced: " + why, said) and "missing: 1 library without probes" in said, said
+    assert [(e["path"], e["note"]) for e in t.lib if e["op"] == "failed"] == [(LIB, "its process " + note)], t.lib
+    assert lost(caller) == ["failed_libraries"]
+
+
 def test_below_many(caller):
     """Forty parents must not hide it for a second."""
     deep = ["sh", "-c", 'f() { if [ "$1" -gt 0 ]; then n=$1; shift; (f $((n - 1)) "$@"; true); else shift; env -i "$@"; fi; }; f 40 "$@"', "sh"]
