@@ -129,9 +129,9 @@ static bool can_write(int fd, int ms, int signal_fd)
 }
 
 /*
- * Writes what the reader takes; -EAGAIN when it takes no more. When poll() reports a pipe as
- * writable, PIPE_BUF bytes can be written without blocking, whatever its flags, even if the pipe is
- * shared.
+ * Writes what the reader takes. Returns -EAGAIN when the reader takes no more. When poll() reports
+ * a pipe as writable, PIPE_BUF bytes can be written without blocking, whatever its flags, even if
+ * the pipe is shared.
  */
 static int write_some(int fd, const char *p, size_t n, size_t *done, int ms, int signal_fd)
 {
