@@ -114,8 +114,8 @@ bool process_setup(void)
 /*
  * When a tracer has ended, any user can listen at its name in the abstract namespace, and a tracer
  * decides what the library maps, reads and loads. So only root or our own user may be our tracer.
- * Of a socket in a directory, find_beside() checks the owner, which may have no id in our user
- * namespace.
+ * find_beside() has checked the owner of a socket in a directory. That owner may have no id in our
+ * user namespace.
  */
 static bool is_trusted(int fd)
 {

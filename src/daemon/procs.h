@@ -126,10 +126,10 @@ void dprocs__reload(struct dprocs *ps);
 void dprocs__set_level(struct dprocs *ps, struct dproc *p, int level);
 /* Starts a burst of ns. */
 void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t ns);
-/* Starts it for this process, or with pid 0 for all at level metrics or sampled; returns their
- * number. */
+/* Starts a burst of process pid, or if pid is 0, of all processes at level metrics or sampled.
+ * Returns the number of processes. */
 uint64_t dprocs__burst_of(struct dprocs *ps, uint32_t pid, uint64_t now_ns, uint64_t ns);
-/* The same later. Returns false if PLANNED_MAX are waiting already. */
+/* Plans a burst. Returns false if PLANNED_MAX bursts are planned already. */
 bool dprocs__plan(struct dprocs *ps, const struct planned_burst *b);
 /* The time of the next burst that is planned, on the clock of now_ns; UINT64_MAX: none. */
 uint64_t dprocs__next_ns(const struct dprocs *ps, uint64_t now_ns);

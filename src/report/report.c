@@ -163,7 +163,7 @@ void report_print_redacted(const struct report *r, const struct term *term)
 			  "functions.");
 }
 
-/* A chosen section without data says so. */
+/* Prints a section that --section names, or one line if it has no data. */
 static void print_chosen(const struct report *r, const struct term *term, unsigned id)
 {
 	struct term mem = *term;

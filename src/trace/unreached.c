@@ -43,7 +43,8 @@ struct known {
 struct unreached {
 	struct known *known;
 	unsigned cnt, room;
-	/* Of this tracer: names of the memory of connected processes, and of its socket. */
+	/* Names that this tracer has given to the memory of connected processes and to its socket.
+	 */
 	char lost_name[INJECT_LOST_NAME_SZ + 1], socket[INJECT_LOST_NAME_SZ];
 	unsigned filters;    /* seccomp filters of the command at its start */
 	unsigned at;	     /* next one of this round */

@@ -256,7 +256,7 @@ def test_again(tree):
                             "    was = os.path.exists(d)\n    open(d, 'w').close()\n    assert was, 'busy too'\n"
                             "def test_two():\n    d = os.path.dirname(__file__) + '/two'\n    assert not os.path.exists(d)\n    open(d, 'w').close()\n")
     status, out = tree.run("--again")
-    # Of a module, only what failed runs again.
+    # Only the failed tests of a module run again.
     assert (status, sums(out)) == (0, (5, 0, 0)), out
     before = out[out.index("failed beside other suites"):]
     assert "shaky: 2 # busy  its output: build/check/shaky.1.log" in before and "busy too" in before, out

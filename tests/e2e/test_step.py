@@ -264,6 +264,9 @@ def test_lock(tmp_path):
     begin = [0, *(x[2] / 1e6 for x in m.ends)][STEPS - report["step"]["steps"]]
     waits = [b["ts"] - end for end, b in zip(ends, calls[1:]) if end >= begin - 0.01 and b["ts"] - end > 5]
     assert evidence["times between calls as long as waits for the lock"] == len(waits) and evidence["places of these times"] == 3
+    assert evidence["of the time of all iterations"] == pytest.approx(sum(waits) / (m.ends[-1][2] / 1e6 - begin), rel=0.01)
+    steps_of = {sum(x[2] / 1e6 < b["ts"] - 0.001 for x in m.ends) for end, b in zip(ends, calls[1:]) if end >= begin - 0.01 and b["ts"] - end > 5}
+    assert evidence["iterations with this time"] == len(steps_of) <= evidence["iterations after the warm-up"]
     assert abs(first["lost_ns"] / 1e6 - sum(waits)) <= 0.02 * sum(waits) and sum(waits) < (m.ends[-1][2] - ready.ends[-1][2]) / 1e6
     assert "as before cuLaunchKernel in model.py:" in first["text"].replace("such ", "")
     # Without frames it may be any program.

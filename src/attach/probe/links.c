@@ -16,9 +16,9 @@
 
 /* Timeout without a sign of life: a process may be stopped for as long. */
 #define TIMEOUT_MS 1000
-/* The same for perf events, which wait for each other (event_mutex), and for the first probes of a
- * command, which is stopped until then. On a busy machine, both take seconds while other tracers
- * attach and detach. */
+/* Timeout for perf events, which wait for each other (event_mutex), and for the first probes of a
+ * command, which is stopped until they are attached. On a busy machine, both take seconds while
+ * other tracers attach and detach. */
 #define TIMEOUT_BUSY_MS 15000
 /* Total time to close all links. The prompt must return within two seconds. Other mechanisms take
  * 0.1 s, unless many tracers start and stop at the same time. */

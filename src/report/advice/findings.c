@@ -351,7 +351,7 @@ static void keep_one_of_host(struct findings *f)
 	bool is_placed = place && place >= idle / 2;
 	bool is_idle = listed(f, FINDING_idle_between) && !is_placed && idle >= launch / 2;
 
-	/* What a CUDA graph saves does not include long times between calls. */
+	/* A CUDA graph does not shorten long times between calls. */
 	if (is_placed && f->it.dist[ITS_GRAPHS].median >= 1)
 		launch = launch > place ? launch - place : 0;
 	if (decodes) {

@@ -67,7 +67,8 @@ static void two_frames(const struct stack_frame *first, const char *between,
 	step_frame(second, buf + n, size - n);
 }
 
-/* The gaps of a kind, if a replay without them saves enough; NULL: it does not. */
+/* Returns the gaps of a kind and describes them in x; NULL: a replay without them saves too little.
+ */
 static const struct step_gap *costly_gap(const struct findings *f, enum step_gap_kind kind,
 					 struct finding *x)
 {
@@ -84,6 +85,15 @@ static const struct step_gap *costly_gap(const struct findings *f, enum step_gap
 	x->at_ns = gap->begin_ns;
 	x->fn = gap->fn;
 	two_frames(gap->after, ", after ", gap->before, x->place, sizeof(x->place));
+	/* These findings begin with the same values (GAP_VALUES). */
+	x->v.data_loading = (struct data_loading){
+		.n = gap->step_cnt,
+		.all = res->step_cnt,
+		.time = gap->typical_ns,
+		.share = ratio_of(gap->ns, res->total_ns),
+		.before = gap->before_id,
+		.after = gap->after_id,
+	};
 	return gap;
 }
 
@@ -93,15 +103,7 @@ bool data_loading(const struct findings *f, struct finding *x)
 
 	if (!gap)
 		return false;
-	x->v.data_loading = (struct data_loading){
-		.n = gap->step_cnt,
-		.all = step_result(f->r)->step_cnt,
-		.time = gap->typical_ns,
-		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
-		.before = gap->before_id,
-		.after = gap->after_id,
-		.loader = gap->loader != NULL,
-	};
+	x->v.data_loading.loader = gap->loader != NULL;
 	two_frames(gap->loader, ", called from ", gap->caller, x->other, sizeof(x->other));
 	if (!gap->loader)
 		x->confidence = 0.6;
@@ -114,16 +116,8 @@ bool python_lock(const struct findings *f, struct finding *x)
 
 	if (!gap)
 		return false;
-	x->v.python_lock = (struct python_lock){
-		.n = gap->step_cnt,
-		.all = step_result(f->r)->step_cnt,
-		.time = gap->typical_ns,
-		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
-		.before = gap->before_id,
-		.after = gap->after_id,
-		.waits = gap->cnt,
-		.places = gap->place_cnt,
-	};
+	x->v.python_lock.waits = gap->cnt;
+	x->v.python_lock.places = gap->place_cnt;
 	return true;
 }
 
@@ -135,16 +129,8 @@ bool other_thread(const struct findings *f, struct finding *x)
 		return false;
 	if (gap->other)
 		step_frame(gap->other, x->other, sizeof(x->other));
-	x->v.other_thread = (struct other_thread){
-		.n = gap->step_cnt,
-		.all = step_result(f->r)->step_cnt,
-		.time = gap->typical_ns,
-		.share = ratio_of(gap->ns, step_result(f->r)->total_ns),
-		.before = gap->before_id,
-		.after = gap->after_id,
-		.thread = gap->tid,
-		.calls = gap->call_cnt,
-	};
+	x->v.other_thread.thread = gap->tid;
+	x->v.other_thread.calls = gap->call_cnt;
 	return true;
 }
 

@@ -3,7 +3,8 @@
  * Long times between calls on the critical path: where they are, and what the trace shows of them.
  * A trace has Python frames of calls, not of the time between them. So the calls around such a time
  * show where it is: the program loads data if one of them, or another thread meanwhile, is in a
- * library for that, or if the next ones copy data to a GPU.
+ * library for that, or if the next ones copy data to a GPU. Waits for Python's lock are recognised
+ * by their length.
  */
 #include "step_priv.h"
 
@@ -62,7 +63,7 @@ struct finder {
 	const struct gap *of[STEP_GAP_CNT]; /* the first of them; res.gaps has their number */
 };
 
-/* What a thread did in the gaps of one place. */
+/* Calls of one thread during the gaps of one place. */
 struct beside {
 	uint64_t gap_cnt, call_cnt;
 	uint64_t longest_ns; /* of the gaps with a call */

@@ -37,8 +37,8 @@ struct step {
 
 enum step_which { STEP_MEDIAN, STEP_P95, STEP_SLOWEST, STEP_FIRST, STEP_WHICH_CNT };
 
-/* What the trace shows of a long time between calls: the program loads data in it, another thread
- * makes calls, or it is as long as a wait for Python's lock. */
+/* Causes of a long time between calls: the program loads data, another thread makes calls, or the
+ * thread waits for Python's lock. */
 enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_LOCK, STEP_GAP_CNT };
 
 /* Long times between calls on the critical path, all before calls at one place, except
