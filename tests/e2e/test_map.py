@@ -109,6 +109,15 @@ def test_layers(made):
     assert "number" not in m.one("generate", "cuStreamSynchronize")
 
 
+def test_first_layer_begins_in_a_branch(made, monkeypatch):
+    """The layers must have their numbers if the first one begins in another line, from the second pass through the model on."""
+    monkeypatch.setattr(make_trace.layers.Block, "branch", True)
+    path, want = made()
+    blocks = {n["number"]: n for n in Map(path).named("Block.forward", "python")}
+    each, tokens = want["layers"]["0"]["launches"] // want["tokens"], want["tokens"]
+    assert {k: n["launches"] for k, n in blocks.items()} == {k: each * (tokens + (k == 0) - (k == 11)) for k in range(12)}
+
+
 def test_functions(made):
     path, want = made()
     functions = {f["name"]: f for f in Map(path).map["functions"]}

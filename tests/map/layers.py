@@ -51,12 +51,17 @@ class MLP(Module):
 
 
 class Block(Module):
+    branch = False  # the first layer begins in another line
+
     def __init__(self, number):
         self.number = number
         self.ln_1, self.attn, self.ln_2, self.mlp = LayerNorm(), Attention(), LayerNorm(), MLP()
 
     def forward(self):
-        self.ln_1()
+        if self.branch and not self.number:
+            self.ln_1()
+        else:
+            self.ln_1()
         self.attn()
         self.ln_2()
         self.mlp()

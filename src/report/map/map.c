@@ -61,13 +61,13 @@ static void map__free(void *a)
 	keys__free(&m->path_keys);
 	keys__free(&m->family_keys);
 	keys__free(&m->thread_keys);
-	keys__free(&m->noise_keys);
+	keys__free(&m->code_keys);
 	keys__free(&m->long_keys);
 	keys__free(&m->final_keys);
 	keys__free(&m->function_keys);
 	memlimit_free(m->paths);
 	memlimit_free(m->families);
-	memlimit_free(m->noise);
+	memlimit_free(m->codes);
 	memlimit_free(m->threads);
 	memlimit_free(m->finals);
 	memlimit_free(m->functions);

@@ -89,7 +89,13 @@ struct map_frame {
 	uint64_t serial; /* of this pass */
 	uint64_t calls;	 /* the thread's calls before this pass, or before its latest round */
 	uint64_t waits;	 /* the same for waits */
-	uint32_t line, first_line, path, family;
+	uint32_t line, first_line, second_line, path, family;
+};
+
+/* A Python function. */
+struct map_code {
+	uint32_t first_line; /* at which its passes begin if not at their first line; 0: none */
+	bool is_noise;
 };
 
 /* The Python frames of a thread, as of its latest call. */
@@ -195,7 +201,7 @@ struct map_lines {
 
 struct map {
 	struct report *r;
-	struct keys node_keys, path_keys, family_keys, thread_keys, noise_keys;
+	struct keys node_keys, path_keys, family_keys, thread_keys, code_keys;
 	struct map_node *nodes;
 	unsigned node_cap;
 	struct memlimit_share part_rows;
@@ -203,8 +209,8 @@ struct map {
 	unsigned path_cap;
 	struct map_family *families;
 	unsigned family_cap;
-	bool *noise;
-	unsigned noise_cap;
+	struct map_code *codes;
+	unsigned code_cap;
 	uint64_t serial;
 	struct map_thread *threads;
 	unsigned thread_cap;

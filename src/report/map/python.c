@@ -12,6 +12,9 @@
  * loop in it. Lines do not show which, and both begin the same work again. One case is not
  * detected: two consecutive calls from one line count as one pass if each has calls in one line
  * only.
+ * The first layer of a model may begin in another branch than the others, which have no earlier
+ * output to add: lines 3, 9, 12, then 5, 9, 12. A line that is earlier than the second line of a
+ * pass, and followed by it, is a first line, too. The first such pass is not detected yet.
  * Passes are numbered within one pass of the caller. A function that goes back to an earlier line
  * after a wait for the GPU begins a round of an iterating loop. Its callees are counted anew, and
  * it begins no pass.
@@ -75,18 +78,18 @@ bool map_is_noise(const struct stack_frame *f)
 	return false;
 }
 
-/* Caches the result, as each frame of each stack is checked. */
-static bool is_noise(struct map *m, const struct stack_frame *f)
+/* Caches whether it is noise, as each frame of each stack is checked. NULL: limit reached. */
+static struct map_code *code_of(struct map *m, const struct stack_frame *f)
 {
-	uint32_t cnt = m->noise_keys.cnt, i;
+	uint32_t cnt = m->code_keys.cnt, i;
 
-	i = keys_row(&m->noise_keys, pair_key((uintptr_t)f->symbol, (uintptr_t)f->module),
-		     MEMLIMIT_MAP, m->noise, m->noise_cap);
+	i = keys_row(&m->code_keys, pair_key((uintptr_t)f->symbol, (uintptr_t)f->module),
+		     MEMLIMIT_MAP, m->codes, m->code_cap);
 	if (i == KEYS_NONE)
-		return map_is_noise(f);
+		return NULL;
 	if (i == cnt)
-		m->noise[i] = map_is_noise(f);
-	return m->noise[i];
+		m->codes[i] = (struct map_code){.is_noise = map_is_noise(f)};
+	return &m->codes[i];
 }
 
 static uint32_t path_of(struct map *m, uint32_t parent, const char *name, const char *file,
@@ -169,6 +172,24 @@ static void begin_round(struct map *m, const struct map_python *p, struct map_fr
 	f->calls = p->calls;
 }
 
+/* Returns true if the function, which moved to this line, can have begun there. */
+static bool is_first_line(struct map_frame *f, struct map_code *code, uint32_t line)
+{
+	if (line == f->first_line)
+		return true;
+	if (!f->second_line) {
+		f->second_line = line;
+		return false;
+	}
+	if (!code)
+		return false;
+	if (line < f->second_line)
+		return line == code->first_line;
+	if (line == f->second_line && f->line < line)
+		code->first_line = f->line;
+	return false;
+}
+
 static bool is_same(const struct map_frame *a, const struct stack_frame *f)
 {
 	return a->name == f->symbol && a->file == f->module;
@@ -196,13 +217,15 @@ uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, 
 	for (unsigned i = stack->frame_cnt; i-- && stack->frames[i].python;) {
 		const struct stack_frame *f = &stack->frames[i];
 		struct map_frame *at = &p->frames[n];
-		bool moved;
+		struct map_code *code;
+		bool moved, again;
 
 		if (!f->symbol || !f->module) {
 			m->unnamed_frames++;
 			continue;
 		}
-		if (is_noise(m, f))
+		code = code_of(m, f);
+		if (code ? code->is_noise : map_is_noise(f))
 			continue;
 		if (n == MAP_DEPTH) {
 			m->cut_frames++;
@@ -212,7 +235,8 @@ uint32_t map_path_of(struct map *m, uint32_t thread, const struct stack *stack, 
 		moved = same && at->line != f->line;
 		if (moved && f->line < at->line && p->waits != at->waits)
 			begin_round(m, p, at);
-		if (same && (!moved || f->line != at->first_line || at->calls == p->calls)) {
+		again = moved && is_first_line(at, code, f->line) && at->calls != p->calls;
+		if (same && !again) {
 			at->line = f->line;
 		} else {
 			if (first_new > n) {
