@@ -250,9 +250,10 @@ def test_loading(tmp_path, program, finding, place, more, part):
     assert (more or "probably prepares that data.") in first["text"] and ("metrics.py:30 Metrics.flush" in first["text"]) == (finding == "other-thread")
 
 
-def test_lock(tmp_path):
-    """Times between calls as long as waits for Python's lock, at three places: the gain is the time that the program takes longer."""
-    m, ready = steps.Machine().run(steps.LOCKED, STEPS), steps.Machine(prepare=0).run(steps.LOCKED, STEPS)
+@pytest.mark.parametrize("program", [steps.LOCKED, steps.LOCKED_LONGER], ids=["short", "longer"])
+def test_lock(tmp_path, program):
+    """Times between calls as long as waits for Python's lock, at three places, and longer ones: the gain is the time that the program takes longer."""
+    m, ready = steps.Machine().run(program, STEPS), steps.Machine(prepare=0).run(program, STEPS)
     lines = m.lines()
     report = report_of(tmp_path, lines)
     first = report["findings"][0]
@@ -263,7 +264,10 @@ def test_lock(tmp_path):
     ends = [x["ts"] + x["duration_us"] / 1e3 for x in calls]
     begin = [0, *(x[2] / 1e6 for x in m.ends)][STEPS - report["step"]["steps"]]
     waits = [b["ts"] - end for end, b in zip(ends, calls[1:]) if end >= begin - 0.01 and b["ts"] - end > 5]
-    assert evidence["times between calls as long as waits for the lock"] == len(waits) and evidence["places of these times"] == 3
+    longer = sum(x >= 20 for x in waits)
+    assert evidence["times between calls as long as waits for the lock"] == len(waits) - longer and evidence["places of these times"] == 3
+    assert evidence["longer times, probably of several waits"] == longer and (longer > 0) == (program is steps.LOCKED_LONGER)
+    assert first["confidence"] == (0.6 if 2 * sum(x for x in waits if x >= 20) > sum(waits) else 0.8)
     assert evidence["of the time of all iterations"] == pytest.approx(sum(waits) / (m.ends[-1][2] / 1e6 - begin), rel=0.01)
     steps_of = {sum(x[2] / 1e6 < b["ts"] - 0.001 for x in m.ends) for end, b in zip(ends, calls[1:]) if end >= begin - 0.01 and b["ts"] - end > 5}
     assert evidence["iterations with this time"] == len(steps_of) <= evidence["iterations after the warm-up"]
@@ -272,6 +276,14 @@ def test_lock(tmp_path):
     # Without frames it may be any program.
     lines = [{k: v for k, v in x.items() if k != "stack"} for x in lines if x["type"] != "stack"]
     assert not finding_of(report_of(tmp_path, lines), "python-lock")
+
+
+def test_lock_and_loading(tmp_path):
+    """Long times in which a library loads data are no waits for the lock."""
+    m = steps.Machine().run(steps.waits_and_loads, STEPS)
+    found = {x["id"]: {e["what"]: e["number"] for e in x["evidence"]} for x in finding_of(report_of(tmp_path, m.lines()), "python-lock", "data-loading")}
+    assert found["python-lock"]["longer times, probably of several waits"] == 0
+    assert found["data-loading"]["of it in such an iteration, median"] == pytest.approx(23e6, rel=0.01)
 
 
 @pytest.mark.parametrize("every", [4, 10, 48])

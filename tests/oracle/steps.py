@@ -582,6 +582,14 @@ def waits_for_lock(times):
     return locked
 
 
+def waits_and_loads(m, i):
+    """The same after a batch, which a library loads for 23 ms."""
+    m.input(23_000_000)
+    m.at(*LOADER)
+    m.call("event", "query", "cuEventQuery", "call", event="0x9", args={"hEvent": "0x9"})
+    LOCKED(m, i)
+
+
 def sleeps(m, i):
     """5 ms, but at one place."""
     m.input(5_100_000)
@@ -593,6 +601,7 @@ def sleeps(m, i):
 
 # As measured with CPython 3.11: docs/measured/step.md; and times that have nothing to do with 5 ms.
 LOCKED = waits_for_lock((5.1, 5.5, 0.02, 10.6, 5.2, 3.1, 15.9, 5.4))
+LOCKED_LONGER = waits_for_lock((5.1, 48.7, 0.02, 10.6, 5.2, 3.1, 21.2, 5.4))
 UNLOCKED = waits_for_lock((4.1, 6.5, 7.3, 3.2, 9.6, 12.8, 5.2))
 
 # The finding, its place, what else it names, and how many of the steps have this time, as a share; then those without.

@@ -13,7 +13,7 @@
 #include "report/iter/iter.h"
 #include "text/table.h"
 
-#define VALUES_MAX 8
+#define VALUES_MAX 9
 #define ERRORS_MAX 32 /* per process */
 
 /* The values of each rule, by name or by position in its row. */

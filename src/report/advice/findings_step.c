@@ -116,8 +116,11 @@ bool python_lock(const struct findings *f, struct finding *x)
 
 	if (!gap)
 		return false;
-	x->v.python_lock.waits = gap->cnt;
+	x->v.python_lock.waits = gap->cnt - gap->longer_cnt;
 	x->v.python_lock.places = gap->place_cnt;
+	x->v.python_lock.longer = gap->longer_cnt;
+	if (gap->longer_ns > gap->ns / 2)
+		x->confidence = 0.6;
 	return true;
 }
 

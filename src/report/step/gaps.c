@@ -308,6 +308,26 @@ static bool is_switch(uint64_t ns)
 	return ns >= SWITCH_NS && ns % SWITCH_NS <= ns / SWITCH_NS * SWITCH_LATE_NS;
 }
 
+/* Adds the gaps that are too long to be compared: probably several waits, with short work between
+ * them. Input data that the program is known to load keeps its own finding. */
+static uint32_t add_longer(struct finder *f, uint32_t cnt, uint32_t n, struct step_gap *to)
+{
+	const struct step_gap *input = &f->s->res.gaps[STEP_GAP_INPUT];
+	const struct gap *loads = input->loader ? f->of[STEP_GAP_INPUT] : NULL;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct gap *gap = &f->gaps[i];
+		uint64_t ns = gap->end_ns - gap->begin_ns;
+
+		if (ns < LONGEST_NS || (loads && gap >= loads && gap < loads + input->cnt))
+			continue;
+		to->longer_cnt++;
+		to->longer_ns += ns;
+		f->locks[n++] = *gap;
+	}
+	return n;
+}
+
 /* gaps: sorted by place. At least 60 % of the compared times must be waits for the lock by their
  * length, at several places, some of them in Python. A sleep of 5 ms has one place. */
 static void find_lock(struct finder *f, uint32_t cnt)
@@ -331,13 +351,14 @@ static void find_lock(struct finder *f, uint32_t cnt)
 	if (n < LOCK_CNT_MIN || n * 5ull < compared * 3ull || x.place_cnt < LOCK_PLACES_MIN ||
 	    in_python * 4ull < n)
 		return;
+	while (example + 1 < n && !f->locks[example].frame)
+		example++;
+	describe(g, &f->locks[example], &x);
+	n = add_longer(f, cnt, n, &x);
 	qsort(f->locks, n, sizeof(*f->locks), by_time);
 	measure(f->locks, n, f->buf, &x);
 	if (x.step_cnt < STEPS_MIN || x.step_cnt * STEPS_PART < f->window_cnt)
 		return;
-	while (example + 1 < n && !f->locks[example].frame)
-		example++;
-	describe(g, &f->locks[example], &x);
 	f->s->res.gaps[STEP_GAP_LOCK] = x;
 	f->of[STEP_GAP_LOCK] = f->locks;
 	/* The lock explains what was only likely. */

@@ -45,7 +45,8 @@ enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_LOCK, STEP_GA
  * STEP_GAP_LOCK. */
 struct step_gap {
 	uint64_t cnt, ns;   /* 0: there are none */
-	uint64_t place_cnt; /* STEP_GAP_LOCK */
+	/* STEP_GAP_LOCK: places of those that are as long as waits; and the longer ones. */
+	uint64_t place_cnt, longer_cnt, longer_ns;
 	uint64_t step_cnt, typical_ns;
 	uint64_t saved_ns; /* by a replay of the steps without them */
 	/* A typical one of them: its begin, the calls before and after it, and the Python frames of
