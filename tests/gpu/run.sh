@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints the numbers of docs/measured/gpu.md and docs/measured/ioctls.md. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm torch lines nested
+# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm vllmlayers torch lines nested
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -252,6 +252,10 @@ fi
 if want vllm; then
 	title "19 vLLM: steps and tokens against its worker's own, and what tracing costs"
 	python3 "$here/vllm_serving.py" "$ct" "$out"
+fi
+if want vllmlayers; then
+	title "24 vLLM: GPU time of replayed graphs under the layers that have it in an eager run"
+	python3 "$here/vllm_layers.py" "$ct" "$out"
 fi
 if want torch; then
 	title "17 operators of PyTorch, its backward nodes and its allocator, as torch.profiler and memory_stats() have them"

@@ -9,7 +9,10 @@ class Module:
         return self._call_impl(*args)
 
     def _call_impl(self, *args):
-        return self.forward(*args)
+        def inner():
+            return self.forward(*args)
+
+        return inner()
 
     __call__ = _wrapped_call_impl
 """

@@ -32,6 +32,7 @@ static const struct {
 	const char *file, *function;
 } noise[] = {
 	{"torch/nn/modules/module.py", "_call_impl"},
+	{"torch/nn/modules/module.py", "inner"}, /* if it has hooks */
 	{"torch/nn/modules/module.py", "_wrapped_call_impl"},
 	{"torch/utils/_contextlib.py", NULL},
 	{"torch/amp/autocast_mode.py", "decorate_autocast"},

@@ -44,7 +44,7 @@ enum step_gap_kind { STEP_GAP_INPUT = 1, STEP_GAP_THREAD, STEP_GAP_LOCK, STEP_GA
 /* Long times between calls on the critical path, all before calls at one place, except
  * STEP_GAP_LOCK. */
 struct step_gap {
-	uint64_t cnt, ns;   /* 0: there are none */
+	uint64_t cnt, ns; /* 0: there are none */
 	/* STEP_GAP_LOCK: places of those that are as long as waits; and the longer ones. */
 	uint64_t place_cnt, longer_cnt, longer_ns;
 	uint64_t step_cnt, typical_ns;
