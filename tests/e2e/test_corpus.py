@@ -130,6 +130,11 @@ def test_ranks(reports, name, ranks):
     assert 4.9 < by < 6 and len(logs[-1]["late"]) == 10 <= len(episodes) <= 11
     assert found["text"].startswith(f"Global rank {ranks - 1} was late {len(episodes)} times, typically by {by:.2f} ms"), found["text"]
     assert found["lost_ns"] == pytest.approx(sum(x[2] for x in episodes) * 1e6, abs=100)
+    # The collective that takes most of the step, and where it is called.
+    parts = [x for x in reports(name)["step"]["list"][0]["parts"] if x["kind"] == "communication"]
+    place = f", longest in {parts[0]['name'].split('(')[0]} of distributed_c10d.py:{parts[0]['line']} {parts[0]['function']}." if parts else "."
+    assert [x["text"].endswith(place) for x in reports(name)["findings"] if x["id"] == "communication-alone"] in ([], [True])
+    assert parts or name == "ranks-2"
 
 
 def test_a_kernel_that_does_not_end(reports):

@@ -59,6 +59,8 @@ def test_planted(tmp_path, program, kind, name, finding):
         assert finding in found
     else:
         assert "plans-in-loop" not in found
+    if finding == "small-syncs":
+        assert f" waits, such as cuStreamSynchronize in {steps.DONE.replace('/app/', '')}, came after" in finding_of(report, finding)[0]["text"]
 
 
 @pytest.mark.parametrize("program, kind", steps.HEALTHY, ids=[x[0].__name__ for x in steps.HEALTHY])

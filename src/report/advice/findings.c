@@ -13,6 +13,7 @@
 #include "model/failure.h"
 #include "findings_priv.h"
 #include "verdict_priv.h"
+#include "report/step/step.h"
 #include "report/time/stage.h"
 #include "util/order.h"
 
@@ -172,6 +173,23 @@ static void on_submit(struct findings *f, struct find_thread *t, const struct tr
 	on_copy_in_row(f, t, ev);
 }
 
+/* Keeps the place of most small waits, if one place has more than half of them. */
+static void vote_for_place(struct findings *f, const struct trace_event *ev)
+{
+	const struct stack_frame *frame = step_frame_in(ev->stack), *now = f->small_frame;
+
+	if (!f->small_votes) {
+		f->small_fn = ev->fn;
+		f->small_frame = now = frame;
+	}
+	if (ev->fn == f->small_fn && !frame == !now &&
+	    (!frame || (frame->symbol == now->symbol && frame->module == now->module &&
+			frame->line == now->line)))
+		f->small_votes++;
+	else
+		f->small_votes--;
+}
+
 static void on_wait(struct findings *f, struct find_thread *t, const struct trace_event *ev)
 {
 	if (!ev->unfinished)
@@ -186,6 +204,7 @@ static void on_wait(struct findings *f, struct find_thread *t, const struct trac
 			t->small_end_ns = ev->end_ns;
 			if (!f->small_wait_at)
 				f->small_wait_at = ev->start_ns;
+			vote_for_place(f, ev);
 		}
 	}
 	t->submits = t->bytes = 0;

@@ -113,6 +113,9 @@ struct findings {
 	struct find_thread *threads;
 	unsigned thread_cap;
 	uint64_t wait_cnt, small_wait_cnt, small_wait_ns, bubble_ns, small_wait_at;
+	uint64_t small_votes;
+	const struct api_fn *small_fn;
+	const struct stack_frame *small_frame;
 	uint64_t row_cnt, row_ns, row_at; /* consecutive small copies */
 	struct spread bubbles, rows;	  /* bubble_ns, row_ns by time */
 	struct find_error errors[MEMLIMIT_ALL(ERRORS_MAX)];
@@ -170,6 +173,9 @@ bool out_of_memory(const struct findings *f, struct finding *x);
 /* findings_step.c */
 bool plans_rebuilt(const struct findings *f, struct finding *x);
 bool data_loading(const struct findings *f, struct finding *x);
+/* Writes the collective that takes the most time of the median step's critical path, and its place,
+ * to x->other. */
+void exposed_collective(const struct findings *f, struct finding *x);
 bool python_lock(const struct findings *f, struct finding *x);
 bool other_thread(const struct findings *f, struct finding *x);
 /* By replay, the share of the steps' time that the host costs. Steps without CUDA graphs: what one

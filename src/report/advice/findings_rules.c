@@ -8,6 +8,7 @@
 #include "findings_priv.h"
 #include "report/time/idle.h"
 #include "report/memory/memory.h"
+#include "report/step/step.h"
 #include "report/time/overview.h"
 #include "report/time/stage.h"
 #include "report/time/wait.h"
@@ -148,6 +149,8 @@ static bool comm_alone(const struct findings *f, struct finding *x)
 	over(x, all.device_cnt, "device");
 	bound_by_rest(f, x);
 	x->at_ns = g.first_ns;
+	if (steps)
+		exposed_collective(f, x);
 	x->v.comm_alone = (struct comm_alone){
 		.comm = all.comm_ns,
 		.alone = all.alone_ns,
@@ -304,6 +307,9 @@ static bool small_syncs(const struct findings *f, struct finding *x)
 	x->steady = steady_part(f, &f->bubbles);
 	over(x, f->small_threads, "thread");
 	x->at_ns = f->small_wait_at;
+	x->fn = f->small_fn;
+	if (f->small_frame)
+		step_frame(f->small_frame, x->place, sizeof(x->place));
 	x->v.small_syncs = (struct small_syncs){
 		.n = f->small_wait_cnt,
 		.all = f->wait_cnt,

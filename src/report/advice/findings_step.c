@@ -6,6 +6,7 @@
 
 #include "findings_priv.h"
 #include "report/step/step.h"
+#include "text/kernel_name.h"
 
 /* A smaller share of a step is not reported. */
 #define PLANS_SHARE 0.02
@@ -49,6 +50,26 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 		.share = ratio_of(ns, step_ns),
 	};
 	return true;
+}
+
+void exposed_collective(const struct findings *f, struct finding *x)
+{
+	const struct step_result *res = step_result(f->r);
+	const struct step_part *p = res ? res->steps[STEP_MEDIAN].parts : NULL;
+	const struct step_part *end = p ? p + res->steps[STEP_MEDIAN].part_cnt : NULL;
+	const char *name;
+	size_t len;
+	int n;
+
+	while (p < end && p->kind != STEP_COMMUNICATION)
+		p++;
+	if (p == end || !p->name)
+		return;
+	name = kernel_short_name(p->name, &len);
+	n = snprintf(x->other, sizeof(x->other), ", longest in %.*s%s", (int)len, name,
+		     p->frame ? " of " : "");
+	if (p->frame && n < (int)sizeof(x->other))
+		step_frame(p->frame, x->other + n, sizeof(x->other) - n);
 }
 
 /* Writes two frames, of which each may be NULL: "train.py:15 main, after train.py:20 main". */

@@ -92,6 +92,8 @@ const struct step_result *step_result(const struct report *r);
 void step_print_parts(const struct report *r, const struct term *term);
 /* Writes where a part of a step is: "aten::addmm, model.py:39 forward"; nothing if not known. */
 void step_place(const struct step_part *p, char *buf, size_t size);
+/* The innermost Python function of the program in a stack; NULL: not known. */
+const struct stack_frame *step_frame_in(const struct stack *stack);
 /* Writes "model.py:39 forward". */
 void step_frame(const struct stack_frame *f, char *buf, size_t size);
 

@@ -134,8 +134,7 @@ struct step_window {
 void step_parts_make(struct steps *s, const struct iter_result *iter);
 /* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
 void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
-/* The innermost Python function of the program in a stack, or that made a call; NULL: not known. */
-const struct stack_frame *step_frame_in(const struct stack *stack);
+/* The innermost Python function of the program that made a call; NULL: not known. */
 const struct stack_frame *step_python_frame(const struct step_graph *g, uint32_t call);
 /* Replays the steps. */
 void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint64_t cnt,
