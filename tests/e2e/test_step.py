@@ -147,6 +147,15 @@ def test_changes(tmp_path, program, text, costs):
     assert not costs or other.median_ns() < 0.85 * m.median_ns()
 
 
+def test_changes_at_a_place(tmp_path):
+    """A line of Python stands for the calls below it."""
+    lines = steps.Machine().run(steps.loads, STEPS).lines()
+    other = [x["line"] for e in lines if e["type"] == "stack" for x in e["python"] if x["line"] != 20][0]
+    names = "no-wait:cuStreamSynchronize", "no-wait:train.py:20", f"no-wait:train.py:{other}", "no-wait:rain.py:20"
+    rows = {x["change"]: x["step_ns"] for x in report_of(tmp_path, lines, "--what-if", ",".join(names))["step"]["what_if"]}
+    assert rows[names[0]] == rows[names[1]] < rows[names[2]] == rows[names[3]]
+
+
 @pytest.mark.parametrize("text", ["fuse:nccl", "fuse:AllReduce_Sum"])
 def test_buckets(tmp_path, text):
     """Small collectives in one bucket take the time of a program with one of them."""

@@ -294,6 +294,7 @@ def pageable(m, i):
 
 
 def synchronous(m, i):
+    m.at(DONE)
     for k in range(8):
         m.launch(f"k{k % 3}", 3_000)
         m.wait(0x100, ns=15_000)

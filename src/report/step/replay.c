@@ -31,9 +31,31 @@ static int64_t scaled(uint64_t ns, double factor)
 	return (int64_t)((double)ns * factor);
 }
 
+/* Whether the name is a line of this frame, such as train.py:41. */
+static bool is_line(const struct stack_frame *f, const char *name)
+{
+	const char *slash = f->module ? strrchr(f->module, '/') : NULL;
+	const char *file = slash ? slash + 1 : f->module, *colon = strrchr(name, ':');
+	size_t n = colon ? colon - name : 0;
+
+	return file && n && strlen(file) == n && !strncmp(file, name, n) &&
+	       strtoul(colon + 1, NULL, 10) == f->line;
+}
+
+/* Whether the name is that of the call's function, or a line or method in its Python stack. */
 static bool is_fn(const struct step_call *c, const char *name)
 {
-	return !strcmp(c->fn->name, name);
+	if (!strcmp(c->fn->name, name))
+		return true;
+	if (!strpbrk(name, ":."))
+		return false;
+	for (unsigned i = 0; c->stack && i < c->stack->frame_cnt; i++) {
+		const struct stack_frame *f = &c->stack->frames[i];
+
+		if (f->python && f->symbol && (!strcmp(f->symbol, name) || is_line(f, name)))
+			return true;
+	}
+	return false;
 }
 
 /* Factor of the time between calls before an interval; NULL: after the last one. */
