@@ -304,7 +304,7 @@ def test_data_loading(tmp_path, ms):
 
 @pytest.mark.parametrize("mode", ["compute", "sleep"])
 def test_python_lock(tmp_path, mode):
-    """The finding about Python's lock, and its gain: the times between calls of 5 ms or a multiple. On a busy machine few may be: up to three tries."""
+    """The finding about Python's lock, and its gain: the times between calls of 5 ms or a multiple, and longer ones. On a busy machine few may be: up to three tries."""
     needs_tracing()
     if not ONE:
         pytest.skip("no CPython of this version is here")
@@ -317,12 +317,13 @@ def test_python_lock(tmp_path, mode):
         calls = Trace(trace).calls
         between = [b["ts"] - a["ts"] - a["duration_us"] / 1e3 for a, b in zip(calls, calls[1:])]
         waits = [x for x in between if 5 <= x < 20 and x % 5 <= x // 5 * 0.7]
+        longer = [x for x in between if x >= 20]
         if mode == "sleep":
             assert not found
             return
         if sum(2.5 <= x < 20 for x in between) * 0.65 < len(waits):
             break
-    assert found and 0.8 * sum(waits) < found[0]["lost_ns"] / 1e6 < 1.02 * sum(waits)
+    assert found and 0.8 * sum(waits) < found[0]["lost_ns"] / 1e6 < 1.02 * (sum(waits) + sum(longer))
 
 
 if __name__ == "__main__":
