@@ -50,6 +50,7 @@ struct trace_info {
 	unsigned lib_cnt;
 	const char *traced, *not_traced;  /* fnset__describe() */
 	const char *counted, *entry_only; /* fnset__describe_mark(); "": none */
+	uint64_t min_duration_ns;	  /* --min-duration */
 	const char *stacks;		  /* the same, for --stack */
 	const char *python;		  /* the same, for --python */
 	const char *mechanism;		  /* "uprobe.session", "uprobe.multi", "uprobe" */
