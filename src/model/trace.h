@@ -178,6 +178,7 @@ struct trace_end {
 	struct trace_fn_cost costly[TRACE_COSTLY_MAX]; /* most overhead first */
 	unsigned costly_cnt;
 	uint64_t detail_low_saving_ns; /* part of cost_ns that --detail=low would save */
+	uint64_t continued_cnt;	       /* processes of the command that outlived the trace */
 	const char *unseen;	       /* why uncounted calls may be missing; NULL or "" */
 	const char *not_traced;
 	double count_cost_ns;		  /* overhead of a counted call */
