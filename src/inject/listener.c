@@ -132,12 +132,16 @@ static int pidfd_of(int fd, pid_t pid)
 	return errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
-static unsigned conns_of(const struct inject *in, pid_t pid)
+/* greeted: whether one of them sent a hello. */
+static unsigned conns_of(const struct inject *in, pid_t pid, bool *greeted)
 {
 	unsigned cnt = 0;
 
-	for (unsigned i = 0; i < in->conn_cnt; i++)
+	*greeted = false;
+	for (unsigned i = 0; i < in->conn_cnt; i++) {
 		cnt += in->conns[i].pid == pid;
+		*greeted |= in->conns[i].pid == pid && in->conns[i].greeted;
+	}
 	return cnt;
 }
 
@@ -193,6 +197,7 @@ static bool admit(struct inject *in, int fd)
 	struct conn c = {.fd = fd, .since_ns = now_ns()};
 	struct ucred who;
 	socklen_t len = sizeof(who);
+	bool greeted;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
 		return false;
@@ -200,7 +205,12 @@ static bool admit(struct inject *in, int fd)
 		turn_away(in, who.pid);
 		return false;
 	}
-	if (conns_of(in, who.pid) >= CONNS_OF_ONE_MAX || !has_place(in, who.uid)) {
+	/* Our library sends a hello at once: a process that only connects has no calls to lose. */
+	if (conns_of(in, who.pid, &greeted) >= CONNS_OF_ONE_MAX) {
+		in->refused_cnt += greeted;
+		return false;
+	}
+	if (!has_place(in, who.uid)) {
 		in->refused_cnt++;
 		return false;
 	}
