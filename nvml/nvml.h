@@ -135,6 +135,8 @@ _Static_assert(sizeof(struct nvml_memory_v2) == 40 && sizeof(struct nvml_pci) ==
 	FN(reasons, "nvmlDeviceGetCurrentClocksEventReasons",                                      \
 	   "nvmlDeviceGetCurrentClocksThrottleReasons", (nvml_device, unsigned long long *))       \
 	FN(power, "nvmlDeviceGetPowerUsage", NULL, (nvml_device, unsigned *))                      \
+	FN(energy, "nvmlDeviceGetTotalEnergyConsumption", NULL,                                    \
+	   (nvml_device, unsigned long long *))                                                    \
 	FN(temperature, "nvmlDeviceGetTemperature", NULL, (nvml_device, unsigned, unsigned *))     \
 	FN(pcie, "nvmlDeviceGetPcieThroughput", NULL, (nvml_device, unsigned, unsigned *))         \
 	FN(fields, "nvmlDeviceGetFieldValues", NULL, (nvml_device, int, struct nvml_field *))      \

@@ -52,7 +52,7 @@ static void read_memory(struct sampler *s, struct device *d, struct ct_gpu *rec)
 static void read_load(struct sampler *s, struct device *d, struct ct_gpu *rec)
 {
 	struct nvml_utilization u = {0};
-	unsigned long long bits = 0;
+	unsigned long long bits = 0, mj = 0;
 	unsigned x = 0;
 
 	if (answered(s, d, ASK(&s->n, util, d->handle, &u)) && u.gpu <= 100 && u.memory <= 100) {
@@ -67,6 +67,9 @@ static void read_load(struct sampler *s, struct device *d, struct ct_gpu *rec)
 		put(rec, CT_GPU_CLOCK_REASONS, bits);
 	if (answered(s, d, ASK(&s->n, power, d->handle, &x)))
 		put(rec, CT_GPU_POWER, x);
+	/* In mJ. Volta and later (nvml.h). */
+	if (answered(s, d, ASK(&s->n, energy, d->handle, &mj)))
+		put(rec, CT_GPU_ENERGY, mj);
 	if (answered(s, d, ASK(&s->n, temperature, d->handle, SENSOR_GPU, &x)))
 		put(rec, CT_GPU_TEMPERATURE, x);
 }

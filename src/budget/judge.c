@@ -2,7 +2,9 @@
 /* Compares budgets with the values of reports, of one run or of several. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "perf_budget.h"
 #include "util/order.h"
@@ -13,6 +15,62 @@
 /* For equal programs with normal noise, a median of 5 runs exceeds another one by more in 1 of 40
  * comparisons, and in 1 of 800 with 10 runs. */
 #define NOISE_DISTANCES 3
+
+/* What options left out of a trace: texts of its header, and calls that were only counted. */
+struct left_out {
+	char traced[512], counted[1024], entry_only[1024];
+	double counted_cnt, filtered_cnt, call_cnt, min_duration_ns;
+};
+
+static void read_left_out(struct values *v, struct left_out *o)
+{
+	values__text(v, "overview.traced", o->traced, sizeof(o->traced));
+	values__text(v, "overview.counted", o->counted, sizeof(o->counted));
+	values__text(v, "overview.entry_only", o->entry_only, sizeof(o->entry_only));
+	values__get(v, "chosen[what=counted calls].count", NULL, NULL, &o->counted_cnt);
+	values__get(v, "chosen[what=filtered calls].count", NULL, NULL, &o->filtered_cnt);
+	values__get(v, "overview.calls", NULL, NULL, &o->call_cnt);
+	values__get(v, "overview.min_duration_ns", NULL, NULL, &o->min_duration_ns);
+}
+
+/* Returns whether a list like "launch, memory (3 functions)" has the class. whole: all of it. */
+static bool lists(const char *text, const char *class, size_t len, bool whole)
+{
+	for (const char *at = text; (at = strstr(at, class)); at += len) {
+		bool begins = at == text || at[-1] == ' ';
+
+		if (begins && (!at[len] || at[len] == ',' || (!whole && at[len] == ' ')))
+			return true;
+	}
+	return false;
+}
+
+/* The option that left out calls of these classes; NULL: none did. */
+static const char *left_out_by(const struct left_out *o, const char *needs)
+{
+	bool all = !*o->traced || !strcmp(o->traced, "everything");
+
+	if (!*needs)
+		return NULL;
+	/* A window without any call measured nothing. */
+	if (o->filtered_cnt > 0 && !o->call_cnt && !o->min_duration_ns)
+		return "--start-after or --capture-range";
+	if (o->min_duration_ns > 0)
+		return "--min-duration";
+	for (size_t len; *needs; needs += len + (needs[len] == ' ')) {
+		char class[32];
+
+		len = strcspn(needs, " ");
+		snprintf(class, sizeof(class), "%.*s", (int)len, needs);
+		if (lists(o->counted, class, len, false))
+			return "--count";
+		if (lists(o->entry_only, class, len, false))
+			return "--entry-only";
+		if (!all && !lists(o->traced, class, len, true))
+			return "-e";
+	}
+	return o->counted_cnt > 0 && !*o->counted ? "--max-overhead" : NULL;
+}
 
 static int add_run(struct budget_runs *r, bool measured, double x)
 {
@@ -28,6 +86,7 @@ static int add_run(struct budget_runs *r, bool measured, double x)
 
 int perf_budget__measure(struct perf_budget *b, enum budget_side side, const char *json, size_t len)
 {
+	struct left_out left = {0};
 	double complete = 0;
 	struct values *v;
 	int ret;
@@ -38,11 +97,14 @@ int perf_budget__measure(struct perf_budget *b, enum budget_side side, const cha
 	values__get(v, "complete", NULL, NULL, &complete);
 	b->incomplete[side] |= !complete;
 	b->run_cnt[side]++;
+	read_left_out(v, &left);
 	for (unsigned i = 0; i < b->cnt && !ret; i++) {
 		struct budget_limit *l = &b->limits[i];
 		double x = 0;
 		bool measured = values__get(v, l->row->path, l->name, l->of, &x);
 
+		l->runs[side].left_out =
+			l->runs[side].left_out ?: left_out_by(&left, l->row->needs);
 		ret = add_run(&l->runs[side], measured, x);
 	}
 	values__free(v);
@@ -57,7 +119,8 @@ static int by_value(const void *a, const void *b)
 /* Sorts them. */
 static double median(double *x, unsigned cnt)
 {
-	qsort(x, cnt, sizeof(*x), by_value);
+	if (cnt)
+		qsort(x, cnt, sizeof(*x), by_value);
 	return cnt ? (x[(cnt - 1) / 2] + x[cnt / 2]) / 2 : 0;
 }
 
@@ -111,9 +174,12 @@ static enum budget_state state_of(const struct perf_budget *b, const struct budg
 		return BUDGET_UNMEASURED;
 	if (new->value - base > (l->of_change ? l->allowed : l->max))
 		return BUDGET_EXCEEDED;
+	if (b->allow_losses || l->row->unit == BUDGET_SHARE)
+		return BUDGET_HELD;
 	/* The missing part might exceed the limit. */
-	return complete || b->allow_losses || l->row->unit == BUDGET_SHARE ? BUDGET_HELD
-									   : BUDGET_LOSSY;
+	if (new->left_out || (l->of_change && old->left_out))
+		return BUDGET_LEFT_OUT;
+	return complete ? BUDGET_HELD : BUDGET_LOSSY;
 }
 
 void perf_budget__judge(struct perf_budget *b)

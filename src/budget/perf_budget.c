@@ -19,7 +19,8 @@
 #define MARKS_MAX  10000u
 
 static const struct budget_row rows[] = {
-#define LIMIT(scope, name, unit, path, text) {BUDGET_##scope, name, BUDGET_##unit, path, text},
+#define LIMIT(scope, name, unit, needs, path, text)                                                \
+	{BUDGET_##scope, name, BUDGET_##unit, needs, path, text},
 #include "limits.def"
 #undef LIMIT
 };

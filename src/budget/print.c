@@ -107,6 +107,13 @@ static void verdict(const struct budget_limit *l, char *text, size_t size)
 			 value, l->of_change ? "a trace" : "the trace", l->of_change ? "+" : "",
 			 max);
 		break;
+	case BUDGET_LEFT_OUT:
+		snprintf(
+			text, size,
+			"at least %s: %s left out calls, so that the limit of %s%s may be exceeded",
+			value, l->runs[BUDGET_NEW].left_out ?: l->runs[BUDGET_OLD].left_out,
+			l->of_change ? "+" : "", max);
+		break;
 	}
 }
 
@@ -166,7 +173,8 @@ void budget_text(const struct perf_budget *b, struct out *o)
 
 static const char *state_name(enum budget_state state)
 {
-	static const char *const names[] = {"held", "exceeded", "not measured", "incomplete trace"};
+	static const char *const names[] = {"held", "exceeded", "not measured", "incomplete trace",
+					    "left out"};
 
 	return names[state];
 }

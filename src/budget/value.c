@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,6 +264,14 @@ bool values__get(struct values *v, const char *path, const char *name, const cha
 		path = plus + 1;
 	}
 	return !not_zero || *x != 0;
+}
+
+void values__text(struct values *v, const char *path, char *buf, size_t size)
+{
+	struct at at = {{.val = VAL_OBJECT}, 0};
+	bool has = follow(v, &at, path, strlen(path), NULL) && at.m.val == VAL_STRING;
+
+	snprintf(buf, size, "%.*s", has ? (int)at.m.len : 0, has ? at.m.text : "");
 }
 
 void values__names(struct values *v, const char *list, const char *member,

@@ -15,6 +15,8 @@ void values__free(struct values *v);
 /* Finds the value of a path of limits.def. name replaces $, of replaces $of; both may be NULL.
  * Returns false if the report does not have it. */
 bool values__get(struct values *v, const char *path, const char *name, const char *of, double *x);
+/* Copies the text at a path without lists; empty if there is none. */
+void values__text(struct values *v, const char *path, char *buf, size_t size);
 /* Calls fn with the text of this member of each row of a list; as in "ranges.list", "text". */
 void values__names(struct values *v, const char *list, const char *member,
 		   void (*fn)(void *ctx, const char *text, size_t len), void *ctx);

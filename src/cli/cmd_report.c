@@ -138,6 +138,8 @@ static int on_begin(void *ctx, const char *path, const struct trace_info *info)
 		.iter = o->iterations,
 		.marker = o->marker,
 		.gap_ns = o->gap_ns,
+		.kwh_price = o->kwh_price,
+		.gpu_hour_price = o->gpu_hour_price,
 		.html = wants(o, "html"),
 		.pprof = wants(o, "pprof"),
 		.serving = o->serving,

@@ -51,8 +51,9 @@ struct opts {
 	enum iter_mode iterations; /* how to find iterations */
 	const char *marker;	   /* ITER_MARKER: the function */
 	uint64_t gap_ns;	   /* ITER_GAP */
-	bool serving;		   /* print the section on serving even if it is empty */
-	bool full;		   /* --full: all sections */
+	double kwh_price, gpu_hour_price;
+	bool serving; /* print the section on serving even if it is empty */
+	bool full;    /* --full: all sections */
 	struct step_change changes[CHANGES_MAX]; /* --what-if */
 	unsigned change_cnt;
 	const char *budget; /* --budget */

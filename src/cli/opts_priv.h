@@ -86,6 +86,7 @@ void set_list_sections(struct opts *o, const struct opt_row *row, const char *ar
 void set_width(struct opts *o, const struct opt_row *row, const char *arg);
 void set_marker(struct opts *o, const struct opt_row *row, const char *arg);
 void set_iterations(struct opts *o, const struct opt_row *row, const char *arg);
+void set_price(struct opts *o, const struct opt_row *row, const char *arg);
 void set_gap(struct opts *o, const struct opt_row *row, const char *arg);
 
 /* opts_print.c, man.c. brief: only the help up to the first ; or :. */

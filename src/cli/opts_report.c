@@ -138,3 +138,15 @@ void set_gap(struct opts *o, const struct opt_row *row, const char *arg)
 		opts__die("--gap '%s': not a time; give microseconds, or a unit: 500, 2ms", arg);
 	o->iterations = ITER_GAP;
 }
+
+void set_price(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	bool is_energy = !strcmp(row->name, "price-per-kwh");
+	double *price = is_energy ? &o->kwh_price : &o->gpu_hour_price;
+	char *end;
+
+	*price = strtod(arg, &end);
+	if (end == arg || *end || !(*price > 0 && *price < 1e9))
+		opts__die("--%s '%s': not a price; give a number above 0, as in 0.25", row->name,
+			  arg);
+}

@@ -29,6 +29,8 @@
 #define HELLO_AT_ONCE 4
 /* Backlog; further connect() calls wait. */
 #define WAITING_MAX 1024
+/* Generations between a process and the tracer. */
+#define ANCESTORS_MAX 64
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
 #define SO_PEERPIDFD 77
@@ -130,12 +132,16 @@ static int pidfd_of(int fd, pid_t pid)
 	return errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
-static unsigned conns_of(const struct inject *in, pid_t pid)
+/* greeted: whether one of them sent a hello. */
+static unsigned conns_of(const struct inject *in, pid_t pid, bool *greeted)
 {
 	unsigned cnt = 0;
 
-	for (unsigned i = 0; i < in->conn_cnt; i++)
+	*greeted = false;
+	for (unsigned i = 0; i < in->conn_cnt; i++) {
 		cnt += in->conns[i].pid == pid;
+		*greeted |= in->conns[i].pid == pid && in->conns[i].greeted;
+	}
 	return cnt;
 }
 
@@ -159,6 +165,30 @@ static bool has_place(struct inject *in, uid_t uid)
 	return true;
 }
 
+/* Returns whether it descends from the tracer. A process that left its parent does not. */
+static bool is_descendant(pid_t pid)
+{
+	unsigned long long start;
+
+	for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++)
+		if (pid == getpid())
+			return true;
+		else if (!target_stat(pid, &pid, &start))
+			return false;
+	return false;
+}
+
+/* A process of another user, whose calls the library will not record. Probes do, unless its
+ * parent's library is connected. Without probes they are missing, if it belongs to the command:
+ * anyone can connect, and must not make the trace incomplete. */
+static void turn_away(struct inject *in, pid_t pid)
+{
+	if (!in->o.probes)
+		in->refused_cnt += is_descendant(pid);
+	else if (!clients__living(in, pid))
+		in->o.probes->on_lost(in->o.ctx, pid);
+}
+
 /* Returns false if the connection is rejected. */
 static bool admit(struct inject *in, int fd)
 {
@@ -167,25 +197,30 @@ static bool admit(struct inject *in, int fd)
 	struct conn c = {.fd = fd, .since_ns = now_ns()};
 	struct ucred who;
 	socklen_t len = sizeof(who);
+	bool greeted;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.pid <= 0)
 		return false;
 	if (!in->o.folder && who.uid != in->o.uid) {
-		/* The library will not record it, so probes must; unless its parent's library is
-		 * connected. */
-		if (in->o.probes && !clients__living(in, who.pid))
-			in->o.probes->on_lost(in->o.ctx, who.pid);
+		turn_away(in, who.pid);
 		return false;
 	}
-	if (conns_of(in, who.pid) >= CONNS_OF_ONE_MAX || !has_place(in, who.uid))
+	/* Our library sends a hello at once: a process that only connects has no calls to lose. */
+	if (conns_of(in, who.pid, &greeted) >= CONNS_OF_ONE_MAX) {
+		in->refused_cnt += greeted;
 		return false;
+	}
+	if (!has_place(in, who.uid)) {
+		in->refused_cnt++;
+		return false;
+	}
 	c.pid = who.pid;
 	c.uid = who.uid;
 	c.pidfd = pidfd_of(fd, who.pid);
-	if (c.pidfd < 0)
-		return false;
-	if (epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-		close(c.pidfd);
+	if (c.pidfd < 0 || epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		if (c.pidfd >= 0)
+			close(c.pidfd);
+		in->refused_cnt++;
 		return false;
 	}
 	in->conns[in->conn_cnt++] = c;
@@ -203,10 +238,8 @@ static void accept_conn(struct inject *in)
 		if (fd < 0)
 			return;
 		lost__turn(in);
-		if (admit(in, fd))
-			continue;
-		in->refused_cnt++;
-		safe_close(fd);
+		if (!admit(in, fd))
+			safe_close(fd);
 	}
 }
 

@@ -45,14 +45,23 @@ static void on_sample(struct gpu_sample *g, const struct trace_event *ev)
 {
 	const struct event_gpu_stats *x = &ev->gpu_stats;
 
+	uint64_t mj = x->energy_j.v;
+
+	/* The counter begins at zero when the driver is loaded. */
+	g->rise_mj =
+		x->energy_j.known && g->known >> CT_GPU_ENERGY & 1 && mj > g->values[CT_GPU_ENERGY]
+			? mj - g->values[CT_GPU_ENERGY]
+			: 0;
+	g->period_ns = g->last_ns && ev->start_ns > g->last_ns ? ev->start_ns - g->last_ns : 0;
+	g->is_used = x->graphics_active.known ? x->graphics_active.v : x->util.known && x->util.v;
 	g->known = 0;
 #define VALUE(ID, id, form, unit, text)                                                            \
 	g->values[CT_GPU_##ID] = x->id.v;                                                          \
 	g->known |= (uint64_t)x->id.known << CT_GPU_##ID;
 #include "ct_gpu.def"
 	/* A sample represents the time since the previous one. */
-	if (x->throttle && g->last_ns && ev->start_ns > g->last_ns)
-		g->throttled_ns += ev->start_ns - g->last_ns;
+	if (x->throttle)
+		g->throttled_ns += g->period_ns;
 	g->last_ns = ev->start_ns;
 	g->cost_ns += x->cost_us.v;
 	g->cnt++;

@@ -17,6 +17,11 @@ struct gpu_sample {
 	uint64_t known, values[CT_GPU_VALUE_CNT];
 	uint64_t last_ns; /* 0: no sample yet */
 	uint64_t cnt, cost_ns, throttled_ns;
+	/* Since the sample before: energy, 0 if unknown; and whether any work ran. */
+	uint64_t rise_mj, period_ns;
+	bool is_used;
+	double idle_j, idle_s; /* in all samples without work: the idle power */
+	double idle_joules;    /* what no target has */
 };
 
 struct gpu_samples {
@@ -29,6 +34,7 @@ struct gpu_samples {
 struct target_gpu {
 	unsigned gpu; /* index in gpu_samples.of */
 	uint64_t memory, util, next_memory, next_util;
+	double joules;
 };
 
 /* Stores an EVENT_GPU_STATS and returns its GPU; NULL: it has none, or the limit was reached. */

@@ -206,26 +206,69 @@ static void on_xid(struct metrics *m, const struct trace_event *ev)
 	m->xids[i].cnt++;
 }
 
+static struct target_gpu *target_gpu_of(struct metrics_target *t, unsigned gpu)
+{
+	for (struct target_gpu *g = t->gpus; g < t->gpus + t->gpu_cnt; g++)
+		if (g->gpu == gpu)
+			return g;
+	return NULL;
+}
+
+/* Adds a GPU with three series; NULL: no room. */
+static struct target_gpu *new_target_gpu(struct metrics *m, struct metrics_target *t, unsigned gpu)
+{
+	if (!t->gpus)
+		t->gpus = calloc(TARGET_GPUS_MAX, sizeof(*t->gpus));
+	if (!t->gpus || t->gpu_cnt == TARGET_GPUS_MAX || !metrics__take(m, t, 3))
+		return NULL;
+	t->gpus[t->gpu_cnt].gpu = gpu;
+	return &t->gpus[t->gpu_cnt++];
+}
+
 /* Process values come before the sample to which they belong. */
 static void on_gpu_process(struct metrics *m, struct metrics_target *t, unsigned gpu,
 			   const struct event_gpu_stats *x)
 {
-	struct target_gpu *g = NULL;
+	struct target_gpu *g = target_gpu_of(t, gpu) ?: new_target_gpu(m, t, gpu);
 
-	for (unsigned i = 0; i < t->gpu_cnt; i++)
-		if (t->gpus[i].gpu == gpu)
-			g = &t->gpus[i];
-	if (!t->gpus)
-		t->gpus = calloc(TARGET_GPUS_MAX, sizeof(*t->gpus));
-	if (!g && t->gpus && t->gpu_cnt < TARGET_GPUS_MAX && metrics__take(m, t, 1) &&
-	    metrics__take(m, t, 1)) {
-		g = &t->gpus[t->gpu_cnt++];
-		g->gpu = gpu;
-	}
 	if (!g)
 		return;
 	g->next_memory += x->memory_used.v;
 	g->next_util += x->sm_util.v;
+}
+
+/* Divides the energy since the previous sample: idle power, and the rest by SM time. What ran
+ * without a known process belongs to the others. */
+static void divide_energy(struct metrics *m, struct gpu_sample *s)
+{
+	unsigned gpu = s - m->gpus.of;
+	double all = s->rise_mj / 1e3, seconds = s->period_ns / 1e9, idle;
+	struct target_gpu *others = target_gpu_of(&m->others, gpu);
+	uint64_t util = others ? others->next_util : 0;
+
+	hash_each (t, &m->targets) {
+		struct target_gpu *g = target_gpu_of(t, gpu);
+
+		util += g ? g->next_util : 0;
+	}
+	if (!util && !s->is_used) {
+		s->idle_s += seconds;
+		s->idle_j += all;
+		s->idle_joules += all;
+		return;
+	}
+	idle = s->idle_s ? s->idle_j / s->idle_s * seconds : 0;
+	idle = idle < all ? idle : all;
+	s->idle_joules += idle;
+	hash_each (t, &m->targets) {
+		struct target_gpu *g = target_gpu_of(t, gpu);
+
+		if (g && g->next_util)
+			g->joules += (all - idle) * g->next_util / util;
+	}
+	others = others ?: !util ? new_target_gpu(m, &m->others, gpu) : NULL;
+	if (others)
+		others->joules += (all - idle) * (util ? (double)others->next_util / util : 1);
 }
 
 static void end_round(struct metrics_target *t, unsigned gpu)
@@ -241,12 +284,13 @@ static void end_round(struct metrics_target *t, unsigned gpu)
 
 static void on_gpu_stats(struct metrics *m, struct metrics_target *t, const struct trace_event *ev)
 {
-	const struct gpu_sample *g = gpu_samples__event(&m->gpus, ev);
+	struct gpu_sample *g = gpu_samples__event(&m->gpus, ev);
 
 	if (g && t && !strcmp(ev->op, "process"))
 		on_gpu_process(m, t, g - m->gpus.of, &ev->gpu_stats);
 	if (!g || strcmp(ev->op, "sample"))
 		return;
+	divide_energy(m, g);
 	hash_each (x, &m->targets)
 		end_round(x, g - m->gpus.of);
 	end_round(&m->others, g - m->gpus.of);

@@ -202,6 +202,13 @@ static void gpu_throttled_points(POINTS)
 			PUT(GPU_LABELS_OF(g, s), .seconds = g->throttled_ns / 1e9);
 }
 
+static void gpu_idle_energy_points(POINTS)
+{
+	for (const struct gpu_sample *g = m->gpus.of; g < m->gpus.of + m->gpus.cnt; g++)
+		if (g->known >> CT_GPU_ENERGY & 1)
+			PUT(GPU_LABELS_OF(g, s), .seconds = g->idle_joules);
+}
+
 static void gpu_sampling_points(POINTS)
 {
 	for (const struct gpu_sample *g = m->gpus.of; g < m->gpus.of + m->gpus.cnt; g++)
@@ -223,6 +230,13 @@ static void gpu_utilization_points(POINTS)
 		if (x->memory && gpu_sample_is_fresh(&m->gpus.of[x->gpu], s->now_ns))
 			PUT(GPU_LABELS_OF(&m->gpus.of[x->gpu], s),
 			    .number = (x->util + 500) / 1000);
+}
+
+static void gpu_energy_points(POINTS)
+{
+	for (const struct target_gpu *x = t->gpus; x < t->gpus + t->gpu_cnt; x++)
+		if (x->joules)
+			PUT(GPU_LABELS_OF(&m->gpus.of[x->gpu], s), .seconds = x->joules);
 }
 
 static void processes_points(POINTS)
@@ -275,7 +289,7 @@ bool metric_is_seconds(const struct metric *metric)
 
 bool metric_is_real(const struct metric *metric)
 {
-	return metric->as_is || metric_is_seconds(metric);
+	return metric->as_is || metric_is_seconds(metric) || !strcmp(metric->unit, "J");
 }
 
 void metric_full_name(const struct metric *metric, char *buf, size_t size)
@@ -287,6 +301,7 @@ void metric_full_name(const struct metric *metric, char *buf, size_t size)
 	snprintf(buf, size, "cudatrace_%s%s%s", metric->name,
 		 metric_is_seconds(metric)     ? "_seconds"
 		 : !strcmp(metric->unit, "By") ? "_bytes"
+		 : !strcmp(metric->unit, "J")  ? "_joules"
 					       : "",
 		 metric->kind == METRIC_SUM    ? "_total"
 		 : metric->kind == METRIC_INFO ? "_info"

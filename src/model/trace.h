@@ -50,6 +50,7 @@ struct trace_info {
 	unsigned lib_cnt;
 	const char *traced, *not_traced;  /* fnset__describe() */
 	const char *counted, *entry_only; /* fnset__describe_mark(); "": none */
+	uint64_t min_duration_ns;	  /* --min-duration */
 	const char *stacks;		  /* the same, for --stack */
 	const char *python;		  /* the same, for --python */
 	const char *mechanism;		  /* "uprobe.session", "uprobe.multi", "uprobe" */
@@ -177,6 +178,7 @@ struct trace_end {
 	struct trace_fn_cost costly[TRACE_COSTLY_MAX]; /* most overhead first */
 	unsigned costly_cnt;
 	uint64_t detail_low_saving_ns; /* part of cost_ns that --detail=low would save */
+	uint64_t continued_cnt;	       /* processes of the command that outlived the trace */
 	const char *unseen;	       /* why uncounted calls may be missing; NULL or "" */
 	const char *not_traced;
 	double count_cost_ns;		  /* overhead of a counted call */

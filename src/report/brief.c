@@ -174,7 +174,7 @@ static void print_parts(const struct report *r, const struct term *term, unsigne
 
 	print_losses(r, term);
 	brief_print_extent(r, term);
-	losses_print_chosen(&r->lost, term);
+	losses_print_chosen(&r->lost, term, NULL);
 	report_print_redacted(r, term);
 	body.is_partial = report_is_incomplete(r);
 	failure_print_verdicts(r, &body, failures < CAUSES_MAX ? failures : CAUSES_MAX);

@@ -431,6 +431,8 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	const char *mark = is_incomplete(d) ? LOSSES_MARK : "";
 
 	diff_losses_print(d->report, term);
+	losses_print_chosen(&d->report[0]->lost, term, "in the old trace");
+	losses_print_chosen(&d->report[1]->lost, term, "in the new trace");
 	print_redacted(d, term);
 	if (d->has_gpu[0] != d->has_gpu[1])
 		term_para(term,

@@ -61,15 +61,19 @@ void diff_speed(struct report *const r[2], double noise, struct speed *s)
 {
 	struct stage_result stages[2];
 	struct iter_result it[2];
-	bool iterates = true, runs = true;
+	bool iterates = true, runs = true, whole = true;
 
 	*s = (struct speed){.of = "the traces"};
 	for (int i = 0; i < 2; i++) {
 		iter_result(r[i], &it[i]);
 		stage_result(r[i], &stages[i]);
+		/* Without all calls, iterations and stages are found differently. */
+		whole &= !r[i]->lost.chosen[CHOSEN_COUNTED] && !r[i]->info->min_duration_ns;
 		iterates &= it[i].count - it[i].warmup >= ITERATIONS_MIN;
 		runs &= stages[i].phase_ns[PHASE_RUN] != 0;
 	}
+	iterates &= whole;
+	runs &= whole;
 	for (int i = 0; i < 2; i++) {
 		const struct stage_parts *times = runs ? &stages[i].steady : &stages[i].all;
 		double cnt = iterates ? it[i].count - it[i].warmup : 1;

@@ -14,7 +14,8 @@ struct losses_view {
 	} of[3];
 	unsigned cnt;
 };
-extern const struct section_table loss_table; /* a row of "lost", by number */
+extern const struct section_table loss_table,
+	loss_chosen_table; /* rows of "lost" and "chosen", by number */
 
 /* Writes "complete", "lost" and "chosen". */
 void losses_json(const struct losses *l, struct json *j);

@@ -220,7 +220,7 @@ void report__print(const struct report *r, const struct term *term)
 	losses_print(&r->lost, term, "something is missing in this report");
 	if (!r->opts.sections)
 		brief_print_extent(r, term);
-	losses_print_chosen(&r->lost, term);
+	losses_print_chosen(&r->lost, term, NULL);
 	report_print_redacted(r, term);
 	if (!r->opts.sections)
 		report_traces_print(r, term);

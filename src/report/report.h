@@ -47,6 +47,7 @@ struct report_opts {
 	enum map_weight map;		   /* --map: show only the map, by this */
 	bool serving;			   /* explain if no serving was found */
 	bool full;			   /* print all sections as text */
+	double kwh_price, gpu_hour_price;  /* --price-per-...; 0: not given */
 	uint64_t sections;		   /* print only these: a bit for each analysis; 0: all */
 	uint64_t analyses;		   /* run only these; 0: all */
 	const struct step_change *changes; /* --what-if */

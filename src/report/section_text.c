@@ -108,6 +108,9 @@ void section_text_f64(struct section_cursor *w, const struct section_col *c, dou
 	case SECTION_TYPE_ratio:
 		human_share(cell, v, 1);
 		break;
+	case SECTION_TYPE_joules:
+		human_joules(cell, v);
+		break;
 	case SECTION_TYPE_rate:
 		human_rate(cell, v, 1);
 		break;

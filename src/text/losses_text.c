@@ -42,15 +42,16 @@ unsigned losses_print_first(const struct losses *l, const struct term *term, con
 	return rows > max ? rows - max : 0;
 }
 
-void losses_print_chosen(const struct losses *l, const struct term *term)
+void losses_print_chosen(const struct losses *l, const struct term *term, const char *where)
 {
 	char cnt[CELL_SZ];
 
 	for (int i = 0; i < CHOSEN_CNT; i++) {
 		human_count(cnt, l->chosen[i]);
 		if (l->chosen[i])
-			term_section(term, "Excluded by choice", "%s %s: %s", cnt,
-				     chosen_text[i].what, chosen_text[i].why);
+			term_section(term, "Excluded by choice", "%s%s%s %s: %s", where ?: "",
+				     where ? ", " : "", cnt, chosen_text[i].what,
+				     chosen_text[i].why);
 	}
 }
 

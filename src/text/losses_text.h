@@ -21,8 +21,8 @@ void losses_print(const struct losses *l, const struct term *term, const char *t
 /* Prints at most max losses. Returns how many more there are. */
 unsigned losses_print_first(const struct losses *l, const struct term *term, const char *title,
 			    unsigned max);
-/* Prints data that the user excluded, if any. */
-void losses_print_chosen(const struct losses *l, const struct term *term);
+/* Prints data that the user excluded, if any; where: "in the old trace", or NULL. */
+void losses_print_chosen(const struct losses *l, const struct term *term, const char *where);
 /* Writes data that the user excluded as one line. Returns false if there is none. */
 bool losses_chosen_line(const struct losses *l, char *text, size_t size);
 /* Writes "1,360 lines, ...", as much as fits. Returns false if nothing is missing. */

@@ -61,6 +61,18 @@ char *human_time(char cell[CELL_SZ], double ns)
 	return cell;
 }
 
+char *human_joules(char cell[CELL_SZ], double joules)
+{
+	static const char *const units[] = {"µJ", "mJ", "J", "kJ", "MJ"};
+	double x = joules * 1e6;
+	unsigned i = 0;
+
+	for (; x >= 999.5 && i < 4; i++)
+		x /= 1000;
+	put_unit(cell, x, units[i]);
+	return cell;
+}
+
 char *human_share(char cell[CELL_SZ], double part, double whole)
 {
 	cell[0] = '\0';

@@ -19,6 +19,8 @@ char *human_count(char cell[CELL_SZ], uint64_t n);
 char *human_bytes(char cell[CELL_SZ], uint64_t bytes);
 /* "850 ns", "1.25 µs", "12.3 ms", "3.21 s" */
 char *human_time(char cell[CELL_SZ], double ns);
+/* "12.3 mJ", "1.25 kJ" */
+char *human_joules(char cell[CELL_SZ], double joules);
 /* "45.2 %"; empty if whole is 0 */
 char *human_share(char cell[CELL_SZ], double part, double whole);
 /* "12,345 calls", "1 launch": word is the singular; its plural ends with "s", or "es" after "s" or

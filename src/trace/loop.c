@@ -2,6 +2,8 @@
 /* The main loop: records, signals, timers, and the end of the trace. */
 #include "session.h"
 
+#include "attach/find/target.h"
+
 #include "text/numbers.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
@@ -29,6 +31,9 @@
 #define COME_MAX_NS 5000000000ull
 /* Number of processes named in one line. */
 #define LEFT_NAMED 8
+/* Processes that outlive the command and whose mappings are read; further ones count as users of
+ * CUDA. */
+#define LEFT_MAX 256
 
 void session__stop(struct session *s, const char *reason)
 {
@@ -58,6 +63,21 @@ static void name_of(pid_t pid, char comm[16])
 	}
 	comm[n > 0 ? n : 0] = '\0';
 	comm[strcspn(comm, "\n")] = '\0';
+}
+
+static int is_driver(void *ctx, const struct map_line *m)
+{
+	return m->api == api_at(API_CUDA);
+}
+
+/* Counts processes that may call CUDA: those with libcuda, or with unreadable mappings. */
+static unsigned users_of_cuda(const pid_t *pids, unsigned cnt)
+{
+	unsigned users = cnt > LEFT_MAX ? cnt - LEFT_MAX : 0;
+
+	for (unsigned i = 0; i < cnt && i < LEFT_MAX; i++)
+		users += target_each_mapped(pids[i], is_driver, NULL) != 0;
+	return users;
 }
 
 /* Reports processes that continue untraced. */
@@ -97,7 +117,7 @@ static bool waits_for(struct session *s, unsigned live)
 /* Ends the trace when all processes traced by id have ended. */
 static void look_at_targets(struct session *s)
 {
-	pid_t pids[LEFT_NAMED];
+	pid_t pids[LEFT_MAX];
 	unsigned live;
 
 	if (s->cmd.pid && !command__ended(&s->cmd))
@@ -106,11 +126,13 @@ static void look_at_targets(struct session *s)
 		return;
 	if (s->o->collect && is_collecting(s))
 		return;
-	live = sources__live(&s->t.sources, pids, LEFT_NAMED);
+	live = sources__live(&s->t.sources, pids, LEFT_MAX);
 	if (!s->cmd.pid && !live)
 		session__stop(s, "traced processes exited");
 	if (!s->cmd.pid || (live && waits_for(s, live)))
 		return;
+	if (live && s->o->follow)
+		s->end.continued_cnt = users_of_cuda(pids, live);
 	if (live && s->o->follow)
 		report_left(pids, live, s->o->argv[0]);
 	session__stop(s, "command exited");

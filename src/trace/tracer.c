@@ -321,6 +321,7 @@ static void describe_selection(struct tracer *t)
 	info->not_traced = t->not_traced;
 	info->counted = t->counted;
 	info->entry_only = t->entry_only;
+	info->min_duration_ns = t->o.attach.min_duration_ns;
 	info->stacks = t->stacks;
 	info->python = t->python;
 }

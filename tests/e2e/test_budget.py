@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# traces nothing
 # takes: 20
 """report --budget and --make-budget: each limit must hold at its value and be broken below it; formats, statuses, bad budgets; diff --budget
 and --runs: changes, with the noise of several runs, against a computation of its own."""
@@ -7,11 +6,12 @@ import json
 import math
 import re
 import statistics
+import subprocess
 import time
 import xml.etree.ElementTree as ET
 
 import pytest
-from helpers.run import CUDATRACE, TESTS, Ran
+from helpers.run import CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing
 
 CORPUS = TESTS + "/corpus/"
 GRAPH = CORPUS + "gpt2-graph.jsonl.zst"
@@ -19,7 +19,11 @@ RANKS = CORPUS + "ranks-2.jsonl.zst"
 SERVING = CORPUS + "vllm-graphs.jsonl.zst"
 DROPPED = CORPUS + "dropped.jsonl.zst"
 with open(TESTS + "/../src/budget/limits.def", encoding="utf-8") as f:
-    LIMITS = re.findall(r'^LIMIT\((\w+), "([^"]*)", (\w+), "([^"]*)", "([^"]*)"\)', f.read(), re.M)
+    LIMITS = re.findall(r'^LIMIT\((\w+), "([^"]*)", (\w+), (?:"[^"]*"|ALL_CLASSES), "([^"]*)", "([^"]*)"\)', f.read(), re.M)
+
+
+def zlines(path):
+    return subprocess.run(["zstd", "-dcq", path], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def check(tmp_path, budget, trace, *args):
@@ -174,6 +178,57 @@ def test_losses(tmp_path):
 
 # Names that end a line or a cell in one of the formats.
 NAME = "a|b<c>&\"'`%\t\x1b[31m::error::*_"
+
+
+LEFT_OUT = ({"counted": "launch (2 functions), memory (73 functions)"}, {"entry_only": "launch (18 functions)"}, {"min_duration_ns": 5000},
+            {"traced": "transfer, launch (3 functions), memory"}, {"traced": "transfer, memory, relaunch"})
+
+
+@pytest.mark.parametrize("header", LEFT_OUT, ids=str)
+def test_left_out(header, tmp_path):
+    """A limit must be broken if an option left out calls that it counts, and hold if it left out others."""
+    lines = zlines(GRAPH)
+    path = tmp_path / "t.jsonl"
+    first = {**json.loads(lines[0]), "traced": "everything", **header}
+    path.write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n", encoding="utf-8")
+    limits = "limits: [{launches: 1000000000}, {copies: 1000000000}, {tracing_overhead: 100%}, {time: 1000s}]\n"
+    states = {x["limit"]: x["state"] for x in result(tmp_path, limits, path)}
+    copies = "left out" if "min_duration_ns" in header else "held"
+    assert states == {"launches": "left out", "copies": copies, "tracing_overhead": "held", "time": "held"}
+    option = {"counted": "--count", "entry_only": "--entry-only", "min_duration_ns": "--min-duration", "traced": "-e"}[next(iter(header))]
+    assert f" {option} left out calls, so that the limit of 1,000,000,000 may be exceeded" in check(tmp_path, limits, path).out
+    assert check(tmp_path, "allow_losses: true\n" + limits, path).status == 0
+
+
+@pytest.mark.parametrize("args,option", [
+    (["--count", "launch"], "--count"), (["--entry-only", "launch"], "--entry-only"), (["--min-duration", "1s"], "--min-duration"), (["-e", "memory"], "-e"),
+    (["--start-after", "100s"], "--start-after or --capture-range"),
+], ids=str)
+def test_left_out_live(args, option, tmp_path):
+    needs_tracing()
+    trace = tmp_path / "t.jsonl"
+    ran = cudatrace("-q", "--jsonl", trace, *args, "--", FAKE + "/sample", env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    ran = check(tmp_path, "limits: [{launches: 1000000000}]\n", trace)
+    assert ran.status == 3 and f"{option} left out calls" in ran.out, ran
+
+
+def test_left_out_of_changes(tmp_path):
+    """diff must name what was left out of each trace, and not compare iterations that were found in a part of the calls."""
+    lines = zlines(GRAPH)
+    end = json.loads(lines[-1])
+    end["counted"] = {"cuEventRecord": {"calls": 400, "entry_only": 400}}
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join([*lines[:-1], json.dumps(end)]) + "\n", encoding="utf-8")
+    assert "an iteration (median)" in Ran([CUDATRACE, "diff", GRAPH, GRAPH]).out
+    ran = Ran([CUDATRACE, "diff", GRAPH, path])
+    assert "Excluded by choice: in the new trace, 400 counted calls" in ran.out and "an iteration (median)" not in ran.out, ran
+    found = json.loads(Ran([CUDATRACE, "diff", "--json", path, GRAPH]).out)
+    assert found["chosen"] == [{"trace": "before", "what": "counted calls", "count": 400, "why": "--count or --max-overhead"}]
+    budget = tmp_path / "budget.yaml"
+    budget.write_text("limits: [{launches: +0}]\n", encoding="utf-8")
+    ran = Ran([CUDATRACE, "diff", "--budget", budget, GRAPH, path])
+    assert ran.status == 3 and "--max-overhead left out calls" in ran.out, ran
 
 
 def test_formats(tmp_path):

@@ -398,3 +398,27 @@ def test_hostile_connections(for_all, lib):  # noqa: F811
         p.wait()
     d.stop()
     assert {e["id"] >> 48 for e in d.lines() if "symbol" in e and e.get("comm") == "w-root" and e["symbol"] != "cuInit"} == {2}
+
+
+JUNK = """import os, socket, sys
+for i in range(200):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(5)
+    try:
+        s.connect(sys.argv[1])
+        s.send(os.urandom(64) if i % 2 else b"")
+    except OSError:
+        pass
+    s.close()
+"""
+
+
+def test_junk_is_not_lost(for_all, lib):  # noqa: F811
+    """Connections without a hello are of no traced process: they must not count as dropped. A process that connects later is recorded."""
+    d = Daemon(for_all, trace=INJECT, own=True, level="metrics", libcuda=lib)
+    path = library(d.folder)["CUDA_INJECTION64_PATH"]
+    subprocess.run([*NOBODY, "python3", "-c", JUNK, os.path.dirname(path) + "/socket"], check=True)
+    c = Caller(d, lib, "after-junk")
+    assert not d.lost(("processes", "inproc"))
+    c.end()
+    d.stop()

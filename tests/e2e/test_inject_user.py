@@ -292,6 +292,38 @@ def test_folders_of_others(place, bad):
         assert ran.status == 1 and "directories that no other user may write to" in ran.err, ran
 
 
+CONNECT = """import os, socket, sys
+name = next(line.split()[7] for line in open("/proc/net/unix") if f"@cudatrace-{sys.argv[1]}-" in line and line.split()[3] == "00010000")
+for _ in range(20):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(5)
+    s.connect("\\0" + name[1:])
+    try:
+        assert not s.recv(10)
+    except ConnectionResetError:
+        pass
+    s.close()
+"""
+
+
+@pytest.mark.parametrize("tracer", ["user", "root"])
+def test_strangers_connect(place, tmp_path, tracer):
+    """Another user connects to the tracer: refused, and the trace stays complete."""
+    path, stop = f"{place}/out/strangers-{tracer}", tmp_path / "stop"
+    code = f"import os, subprocess, time\nwhile not os.path.exists('{stop}'): time.sleep(0.01)\nsubprocess.run(['{place}/sample', '--tokens', '1', '--quiet'], check=True)"
+    os.chmod(tmp_path, 0o755)
+    by = AS if tracer == "user" else []
+    p = subprocess.Popen([*by, "env", f"LD_LIBRARY_PATH={place}", place + "/cudatrace", "-q", "--probe=inject", "--jsonl", path, "--", "python3", "-c", code],
+                         stderr=subprocess.PIPE, text=True)
+    until(lambda: f"@cudatrace-{p.pid}-" in open("/proc/net/unix", encoding="utf-8").read())
+    ran = Ran(["setpriv", f"--reuid={UID + 1}", f"--regid={UID + 1}", "--clear-groups", "python3", "-c", CONNECT, str(p.pid)])
+    stop.touch()
+    err = p.communicate(timeout=60)[1]
+    assert ran.status == 0 and p.returncode == 0, (ran, err)
+    end = Trace(path).end
+    assert end["calls"] > 10 and end["drops"]["processes"] == 0 and "incomplete" not in err, (end, err)
+
+
 LISTEN = """
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -19,6 +19,7 @@ from helpers.run import CC, CUDATRACE, FAKE, O, TESTS, Ran, cudatrace, needs_tra
 sys.path.insert(0, TESTS + "/oracle")
 import oracle  # noqa: E402
 import parts  # noqa: E402
+from power import IDLE_W, Powered  # noqa: E402
 
 ENGINE = TESTS + "/serving/engine.py"
 CUBLAS = ["--detail=normal", "-e", "cublas"]
@@ -115,6 +116,30 @@ def test_sums(tmp_path, libraries, args):
             if f"serving.{section}.{key}" in found.members:
                 other = {**report["serving"], section: {**report["serving"][section], key: value + 1 + value // 1000}}
                 assert parts.check_serving(lines, {"serving": other}), (section, key)
+
+
+def test_energy_of_tokens(tmp_path, libraries):
+    """Prefill and decode must have the energy that their GPU time cost by a simulated counter, and prices of a million tokens."""
+    s = Served(tmp_path, libraries, options=[*CUBLAS, "--gpu-time"], FAKE_KERNEL_US="100")
+    lines = oracle.read(s.trace)
+    uuid = next(x["uuid"] for x in lines if x["type"] == "gpu_device")
+    p = Powered(lines, uuid=uuid)
+    s.trace = p.write(tmp_path / "p.jsonl")
+    r = s.report("--price-per-kwh=0.3", "--price-per-gpu-hour=2")
+    pid, found = r["serving"]["pid"], {x["phase"]: x for x in r["energy"]["serving"]}
+    spans = [(x["phase"], round(x["ts"] * 1e6), round(x["ts"] * 1e6 + x["duration_ns"])) for x in r["serving"]["list"] if not x.get("setup")]
+    for phase, x in found.items():
+        mine = [(a, b) for kind, a, b in spans if kind == phase]
+        seconds = sum(b - a for a, b in mine) / 1e9
+        assert x["joules"] == pytest.approx(sum(p.used(pid, a, b) for a, b in mine), rel=0.05)
+        assert x["idle_joules"] == pytest.approx(IDLE_W * seconds, rel=0.01)
+        assert x["tokens"] == sum(t["tokens"] for t in s.truth["steps"] if t["phase"] == phase)
+        assert x["token_joules"] == pytest.approx(x["joules"] / x["tokens"], rel=1e-4)
+        assert x["energy_cost"] == pytest.approx((x["joules"] + x["idle_joules"]) / 3.6e6 * 0.3 / x["tokens"] * 1e6, rel=1e-4)
+        assert x["gpu_cost"] == pytest.approx(seconds / 3600 * 2 / x["tokens"] * 1e6, rel=1e-3)
+    assert set(found) == {"prefill", "decode"}
+    assert sum(x["joules"] for x in found.values()) == pytest.approx(sum(p.used(pid, a, b) for _, a, b in spans), rel=0.03)
+    assert "a token" in s.text("--section=energy")
 
 
 def test_logits_in_the_graph(tmp_path, libraries):

@@ -4,6 +4,7 @@
 """Signals, and the end of a command: which process receives which signal, how often, and what the tracer waits for."""
 import collections
 import ctypes
+import json
 import os
 import pathlib
 import pty
@@ -18,7 +19,7 @@ import pytest
 from helpers.daemon import NOBODY, Daemon
 from helpers.jsonl import Trace
 from helpers.live import compiled, state
-from helpers.run import CUDATRACE, FAKE, O, TESTS, needs_tracing, until
+from helpers.run import CUDATRACE, FAKE, O, TESTS, Ran, needs_tracing, until
 
 LIB, TRACER = "libcuda.so.1", CUDATRACE
 # Signals that are not sent here; all others are sent one after the other.
@@ -453,6 +454,39 @@ def test_orphans(program, producer):
     c.is_whole("terminated")
 
 
+def says_what_continued(c, cnt=1):
+    """A process of the command with libcuda that outlives the trace must be missing in every view, and break a gate."""
+    assert Trace(c.path).end.get("continued", 0) == cnt
+    found = json.loads(Ran([TRACER, "report", "--format=json", c.path]).out)
+    assert found["complete"] == (not cnt) and [(x["id"], x["count"]) for x in found["lost"]] == [("continued", cnt)] * (cnt > 0)
+    budget = pathlib.Path(str(c.path) + ".yaml")
+    budget.write_text("limits: [{launches: 1000000}]\n")
+    assert Ran([TRACER, "report", "--budget", budget, c.path]).status == (3 if cnt else 0)
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_outlives_a_signal(program, producer):
+    """The tracer gets SIGTERM, and the command ends; its child ignores the signal and is traced no longer."""
+    log = tempfile.mkdtemp(dir=os.environ["TMP"]) + "/log"
+    os.chmod(os.path.dirname(log), 0o777)
+    c = Command(program, producer=producer, command=["sh", "-c", '(trap "" TERM; exec "$0" "$1" "$2" 0) & wait', program, LIB, log])
+    c.log = pathlib.Path(log)
+    until(lambda: c.has("ready"))
+    os.kill(c.p.pid, signal.SIGTERM)
+    c.status()
+    says_what_continued(c)
+    os.kill(int(c.lines[0].split()[1]), signal.SIGKILL)
+
+
+def test_outlives_without_cuda(program):
+    """A child without CUDA may outlive the trace."""
+    pid = tempfile.mkdtemp(dir=os.environ["TMP"]) + "/pid"
+    c = Command(program, "--wait=main", command=["sh", "-c", f"sleep 60 & echo $! >{pid}"])
+    assert c.status() == 0
+    says_what_continued(c, 0)
+    os.kill(int(pathlib.Path(pid).read_text()), signal.SIGKILL)
+
+
 # The child makes calls, so that every producer records it.
 LEAVES = '"$0" "$1" "$2" 0 & until grep -q ready "$2"; do sleep 0.05; done; exit 3'
 
@@ -476,6 +510,7 @@ def test_wait(program, producer, wait, more):
     said = c.err.read_text()
     assert re.search(r"sh has exited; 1 process that it started continues untraced: takes_signals \(\d+\)\n", said), said
     assert Trace(c.path).end["reason"] == "command exited" and Trace(c.path).accounts()
+    says_what_continued(c)
     os.kill(int(c.lines[0].split()[1]), signal.SIGTERM)
     until(lambda: c.lines[-1].startswith("checkpoint"))
 

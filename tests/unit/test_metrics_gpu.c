@@ -95,6 +95,48 @@ static void gpus(void **state)
 	metrics__free(m);
 }
 
+/* The energy counter's growth: idle power, and the rest by SM time; nothing is lost. */
+static void energy(void **state)
+{
+	static const struct {
+		uint64_t joules, train, other, util;
+	} samples[] = {{1000, 0, 0, 0},
+		       {1100, 0, 0, 0},
+		       {1600, 30, 10, 40},
+		       {1800, 0, 0, 5},
+		       {100, 0, 0, 0}};
+	struct metrics *m = metrics__new(1000);
+	struct labels none = {0};
+	struct metrics_target *t = metrics__get(m, &none, "train");
+	struct trace_event ev;
+	char line[512];
+
+	for (unsigned i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+		ev = gpu_event("process", i * 1000000000ull);
+		ev.gpu_stats.sm_util = (struct opt_u64){samples[i].train * 1000, true};
+		if (samples[i].train)
+			metrics__event(m, t, &ev);
+		ev.gpu_stats.sm_util.v = samples[i].other * 1000;
+		if (samples[i].other)
+			metrics__event(m, metrics__get(m, &none, "(others)"), &ev);
+		ev = gpu_event("sample", (i + 1) * 1000000000ull);
+		ev.gpu_stats.util = (struct opt_u64){samples[i].util * 1000, true};
+		ev.gpu_stats.energy_j = (struct opt_u64){samples[i].joules * 1000, true};
+		metrics__event(m, NULL, &ev);
+	}
+#define ENERGY(name, target, value)                                                                \
+	snprintf(line, sizeof(line),                                                               \
+		 "cudatrace_gpu_" name "energy_joules_total{" target "gpu=\"0\",UUID=\"GPU-1\","   \
+		 "pci_bus_id=\"\",device=\"\",modelName=\"\",Hostname=\"node\"} " value);          \
+	has(m, line)
+#define TARGET(command) "namespace=\"\",pod=\"\",container=\"\",command=\"" command "\","
+	ENERGY("", TARGET("train"), "300");
+	ENERGY("", TARGET("(others)"), "200");
+	ENERGY("idle_", "", "300");
+	has(m, "# TYPE cudatrace_gpu_energy_joules_total counter");
+	metrics__free(m);
+}
+
 /* Data moved between GPUs: calls, their bytes and time, kernels of NCCL. */
 static void communication(void **state)
 {
@@ -155,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_xids),
 		cmocka_unit_test(gpus),
+		cmocka_unit_test(energy),
 		cmocka_unit_test(communication),
 	};
 

@@ -270,6 +270,20 @@ void serving_result(const struct report *r, struct serving_result *res)
 		*res = s->res;
 }
 
+bool serving_step_at(const struct report *r, uint64_t i, struct serving_span *span)
+{
+	const struct serving *s = r->an[AN_SERVING];
+	const struct serving_thread *t = s ? serving_main(s) : NULL;
+	const struct step *x = t && i < t->cnt ? &t->steps[i] : NULL;
+
+	if (!x)
+		return false;
+	*span = (struct serving_span){x->begin_ns, x->end_ns,
+				      !x->is_setup && x->phase == PHASE_PREFILL,
+				      !x->is_setup && x->phase == PHASE_DECODE};
+	return true;
+}
+
 const struct analysis_ops serving_ops = {
 	.name = "serving",
 	.new = serving__new,

@@ -36,6 +36,14 @@ struct serving_result {
 /* All zero if the analysis did not run. */
 void serving_result(const struct report *r, struct serving_result *res);
 
+/* Step i of the thread that serves, in the order of their begin. false: there are no more. */
+struct serving_span {
+	uint64_t begin_ns, end_ns;
+	bool is_prefill,
+		is_decode; /* both false: of no kind, or it loaded code or captured a graph */
+};
+bool serving_step_at(const struct report *r, uint64_t i, struct serving_span *span);
+
 /* Time from decode step to decode step between these times in which the GPU was idle; without GPU
  * times, in which the host did not wait for it. */
 uint64_t serving_decode_idle(const struct report *r, uint64_t from_ns, uint64_t to_ns);

@@ -217,7 +217,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 
 	summary_view__init(&v, s, info, end);
 	losses_print(&v.lost, &term, "something is missing in this trace");
-	losses_print_chosen(&v.lost, &term);
+	losses_print_chosen(&v.lost, &term, NULL);
 	print_head(s, &term, info, end);
 	print_xids(s, &term);
 	if (s->call_cnt)

@@ -15,14 +15,14 @@ const rows = {
 	/* How a type is shown. */
 	SHOW: {
 		count: fmt.count, number: String, signed: String, ns: fmt.ns, mean_ns: fmt.ns, f64_ns: fmt.ns, bytes: fmt.bytes, milli: fmt.num, f64: fmt.num, digits: fmt.num,
-		share: fmt.share, ratio: fmt.share, rate: fmt.gbps, ts: fmt.ts, since: fmt.ts, flag: v => v ? 'yes' : '',
+		share: fmt.share, ratio: fmt.share, rate: fmt.gbps, joules: fmt.joules, ts: fmt.ts, since: fmt.ts, flag: v => v ? 'yes' : '',
 	},
 	TEXTS: ['text', 'sym', 'hex', 'flag', 'array', 'map'],
 
 	value: (x, path) => path.reduce((at, name) => at === undefined || at === null ? at : at[name], x),
 
 	/* As a heading: without its unit, which the cells have. */
-	words: path => path.map(name => name.replace(/_(ns|bytes|gbps)$/, '').replace(/(^|_)ts$/, '$1at').replaceAll('_', ' ').replace(/^comm$/, 'name')).join(' '),
+	words: path => path.map(name => name.replace(/_(ns|bytes|gbps|joules)$/, '').replace(/(^|_)ts$/, '$1at').replaceAll('_', ' ').replace(/^comm$/, 'name')).join(' '),
 
 	/* A name of C++ has parts that matter less. */
 	text: v => /[<(]/.test(v) ? kernelName(v) : v,

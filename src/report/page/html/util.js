@@ -64,6 +64,9 @@ const fmt = {
 		const p = x * 100;
 		return (p !== 0 && p < 0.05 ? '<0.1' : p.toFixed(p >= 99.95 ? 0 : 1)) + NBSP + '%';
 	},
+	joules(x) {
+		return x === null || x === undefined ? '' : fmt.scaled(x, [[1e-6, 'µJ'], [1e-3, 'mJ'], [1, 'J'], [1e3, 'kJ'], [1e6, 'MJ']]);
+	},
 	gbps(x) {
 		return x === null || x === undefined ? '' : fmt.num(x) + NBSP + 'GB/s';
 	},
