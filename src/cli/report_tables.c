@@ -89,6 +89,20 @@ void report_tables_check(const struct opts *o)
 	}
 }
 
+/* A folder always has the table of what is missing. */
+static bool is_lost(const struct section_path *p)
+{
+	return !strcmp(p->name, "lost");
+}
+
+static int count_lost(void *ctx, const struct section_path *p)
+{
+	struct tables *t = ctx;
+
+	t->cnt += is_lost(p) && !is_wanted(t->o, p);
+	return 0;
+}
+
 static int write_table(void *ctx, const struct section_path *p)
 {
 	struct tables *t = ctx;
@@ -96,7 +110,7 @@ static int write_table(void *ctx, const struct section_path *p)
 	struct out *out;
 	int ret;
 
-	if (!is_wanted(t->o, p))
+	if (!is_wanted(t->o, p) && (t->is_file || !is_lost(p)))
 		return 0;
 	if (t->is_file)
 		path = strdup(t->to);
@@ -138,6 +152,8 @@ int report_tables(const struct opts *o, const struct report *r, const char *dir)
 		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
 		return -EACCES;
 	}
+	if (!t.is_file)
+		section_tables(count_lost, &t);
 	ret = section_tables(write_table, &t);
 	if (!ret && (!t.is_file || o->output))
 		info("wrote %u table%s to %s", t.cnt, plural(t.cnt), t.to);
