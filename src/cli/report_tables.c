@@ -147,9 +147,12 @@ int report_tables(const struct opts *o, const struct report *r, const char *dir)
 		err("%u tables need a folder: give one with -o, or one table with --section",
 		    t.cnt);
 		return -EINVAL;
-	} else if (!is_folder(dir) && !safe_mkdir(dir, &why)) {
-		err("cannot create the folder %s: %s; give another one with -o", dir,
-		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
+	} else if (!safe_mkdir(dir, &why)) {
+		err("cannot write tables to the folder %s: %s; give another one with -o", dir,
+		    why == SAFE_OPEN_ERRNO	    ? strerror(errno)
+		    : why == SAFE_OPEN_FOREIGN_LINK ? "a symbolic link in its path belongs to "
+						      "another user"
+						    : "it belongs to another user");
 		return -EACCES;
 	}
 	if (!t.is_file)

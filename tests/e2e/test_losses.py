@@ -7,8 +7,10 @@ import csv
 import gzip
 import json
 import os
+import re
 import resource
 import signal
+import time
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -239,6 +241,31 @@ def test_files(tmp_path, kind):
     assert lost(r) == want
     if len(paths) == 1:
         diff(paths[0], paths[0], want, want, 3 if want else 0)
+
+
+@pytest.mark.parametrize("missing,said,why", [
+    (0, "", "the first file that was read continues an earlier one"), (2, "this file is missing", "no file with that number was found"),
+    (4, "the rest is missing", "the last file that was found continues in another one")])
+def test_missing_file(tmp_path, missing, said, why):
+    """The messages must state what is missing: a file after which others were read is not the rest of the trace."""
+    files = [piece(n, more=n < 4) for n in range(5)]
+    put(tmp_path, *(None if n == missing else f for n, f in enumerate(files)))
+    ran = cudatrace("report", tmp_path)
+    assert re.findall("(this file|the rest) is missing", ran.err) == [w.removesuffix(" is missing") for w in [said] if w], ran.err
+    assert why in " ".join(ran.out.split()), ran.out[:400]
+
+
+def test_sparse(tmp_path):
+    """A sparse file of terabytes in a folder must not stop the report, which must state that the file's rest is not read."""
+    put(tmp_path, piece(0))
+    for name, lines in ("holes", []), ("rest", [{**HEAD, "boot_id": "c"}, *piece(0)[1:]]):
+        (path,) = put(tmp_path, lines, name=name)
+        os.truncate(path, 2 << 40)
+    begin = time.monotonic()
+    ran = cudatrace("report", "--format=json", tmp_path, timeout=60)
+    assert time.monotonic() - begin < 30 and ran.err.count("the rest of the file is not read") == 2, ran.err
+    r = json.loads(ran.out)
+    assert lost(r)["unread_files"] == 2 and r["overview"]["calls"] == 20
 
 
 def test_torn_then_another(tmp_path):
