@@ -2,21 +2,18 @@
 /* Reads budgets. */
 #include "perf_budget.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "text/units.h"
 #include "util/log.h"
+#include "util/yaml_doc.h"
 
 #define LIMITS_MAX 10000
 #define FILE_MAX   (4u << 20)
-#define DEPTH_MAX  1000u
-#define MARKS_MAX  10000u
 
 static const struct budget_row rows[] = {
 #define LIMIT(scope, name, unit, needs, path, text)                                                \
@@ -311,68 +308,16 @@ static void read_root(struct file *f, yaml_node_t *root)
 		wrong(f, "the budget has no limits: add one, as in {per: run, launches: 400}");
 }
 
-/* libyaml's time grows with the square of the depth, and budgets may come with a pull request.
- * Brackets in texts count, too. */
-static bool is_too_deep(const char *text, size_t len)
-{
-	unsigned depth = 0;
-
-	for (size_t i = 0; i < len && depth <= DEPTH_MAX; i++) {
-		if (text[i] == '[' || text[i] == '{')
-			depth++;
-		else if (depth && (text[i] == ']' || text[i] == '}'))
-			depth--;
-	}
-	return depth > DEPTH_MAX;
-}
-
-static bool is_mark(const char *text, size_t i)
-{
-	signed char before = i ? text[i - 1] : '\n', after = text[i + 1];
-
-	if (text[i] == '%')
-		return before == '\n' || before == '\r' || before < 0; /* line ends of Unicode */
-	return (text[i] == '&' || text[i] == '*') && !isalnum((unsigned char)before) &&
-	       (isalnum((unsigned char)after) || after == '_' || after == '-');
-}
-
-/* It also grows with the square of the number of anchors (&), aliases (*) and directives (%). These
- * characters in texts count, too. text[len] is readable. */
-static bool has_too_many_marks(const char *text, size_t len)
-{
-	unsigned cnt = 0;
-
-	for (size_t i = 0; i < len; i++)
-		cnt += is_mark(text, i);
-	return cnt > MARKS_MAX;
-}
-
 static void parse(struct file *f, const char *text, size_t len)
 {
-	yaml_parser_t parser;
+	char why[256];
 
-	if (is_too_deep(text, len)) {
-		wrong(f, "not YAML: more than %u [ and { are open at once", DEPTH_MAX);
+	if (!yaml_doc__load(&f->doc, text, len, why, &f->line)) {
+		wrong(f, "%s", why);
 		return;
 	}
-	if (has_too_many_marks(text, len)) {
-		wrong(f, "not read: more than %u anchors (&), aliases (*) and directives (%%)",
-		      MARKS_MAX);
-		return;
-	}
-	if (!yaml_parser_initialize(&parser)) {
-		wrong(f, "out of memory");
-		return;
-	}
-	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	if (yaml_parser_load(&parser, &f->doc)) {
-		read_root(f, yaml_document_get_root_node(&f->doc));
-		yaml_document_delete(&f->doc);
-	} else {
-		f->line = parser.problem_mark.line + 1;
-		wrong(f, "not YAML: %s", parser.problem ?: "it cannot be read");
-	}
-	yaml_parser_delete(&parser);
+	read_root(f, yaml_document_get_root_node(&f->doc));
+	yaml_document_delete(&f->doc);
 }
 
 static void read_file(struct file *f, FILE *in)

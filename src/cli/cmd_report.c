@@ -290,14 +290,19 @@ static int write_formats(struct report_cmd *c)
 	return ret;
 }
 
-/* Warns about losses, because not all formats can show them. */
-static void print_lost(struct report_cmd *c)
+static void add_losses(struct report_cmd *c)
 {
-	char text[512];
-
 	for (unsigned i = 0; i < c->o->files.cnt; i++)
 		losses__add(&c->lost, &c->files[i].lost);
 	c->lost.of_report = true;
+	c->ends.end.lost = &c->lost;
+}
+
+/* Warns about losses, because not all formats can show them. */
+static void print_lost(const struct report_cmd *c)
+{
+	char text[512];
+
 	if (losses_line(&c->lost, text, sizeof(text)))
 		info("the trace is incomplete, missing: %s", text);
 }
@@ -345,6 +350,7 @@ static int make_report(const struct opts *o, struct out *text)
 		c.ends.end.reason = "the trace has no end";
 		c.ends.end.end_ns = c.last_ns > c.ends.end.end_ns ? c.last_ns : c.ends.end.end_ns;
 	}
+	add_losses(&c);
 	for (unsigned i = 0; i < TIMELINE_CNT; i++) {
 		if (sink__close(c.timelines[i], &c.ends.end))
 			status = EXIT_FAILURE;

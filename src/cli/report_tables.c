@@ -89,6 +89,20 @@ void report_tables_check(const struct opts *o)
 	}
 }
 
+/* A folder always has the table of what is missing. */
+static bool is_lost(const struct section_path *p)
+{
+	return !strcmp(p->name, "lost");
+}
+
+static int count_lost(void *ctx, const struct section_path *p)
+{
+	struct tables *t = ctx;
+
+	t->cnt += is_lost(p) && !is_wanted(t->o, p);
+	return 0;
+}
+
 static int write_table(void *ctx, const struct section_path *p)
 {
 	struct tables *t = ctx;
@@ -96,7 +110,7 @@ static int write_table(void *ctx, const struct section_path *p)
 	struct out *out;
 	int ret;
 
-	if (!is_wanted(t->o, p))
+	if (!is_wanted(t->o, p) && (t->is_file || !is_lost(p)))
 		return 0;
 	if (t->is_file)
 		path = strdup(t->to);
@@ -133,11 +147,16 @@ int report_tables(const struct opts *o, const struct report *r, const char *dir)
 		err("%u tables need a folder: give one with -o, or one table with --section",
 		    t.cnt);
 		return -EINVAL;
-	} else if (!is_folder(dir) && !safe_mkdir(dir, &why)) {
-		err("cannot create the folder %s: %s; give another one with -o", dir,
-		    why == SAFE_OPEN_ERRNO ? strerror(errno) : "it belongs to another user");
+	} else if (!safe_mkdir(dir, &why)) {
+		err("cannot write tables to the folder %s: %s; give another one with -o", dir,
+		    why == SAFE_OPEN_ERRNO	    ? strerror(errno)
+		    : why == SAFE_OPEN_FOREIGN_LINK ? "a symbolic link in its path belongs to "
+						      "another user"
+						    : "it belongs to another user");
 		return -EACCES;
 	}
+	if (!t.is_file)
+		section_tables(count_lost, &t);
 	ret = section_tables(write_table, &t);
 	if (!ret && (!t.is_file || o->output))
 		info("wrote %u table%s to %s", t.cnt, plural(t.cnt), t.to);

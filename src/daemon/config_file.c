@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "util/privs.h"
+#include "util/yaml_doc.h"
 
 #define FILE_SZ_MAX (1 << 20)
 
@@ -173,28 +173,20 @@ bool config__read_text(struct config *c, const char *name, const char *text, siz
 {
 	struct reader r = {.c = c, .at = {.file = name, .errors = errors}};
 	unsigned before = errors->cnt;
-	yaml_parser_t parser;
 	yaml_node_t *root;
+	char why[256];
 
-	if (!yaml_parser_initialize(&parser)) {
-		config_wrong(&r.at, "out of memory");
+	if (!yaml_doc__load(&r.doc, text, len, why, &r.at.line)) {
+		config_wrong(&r.at, "%s", why);
 		return false;
 	}
-	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	if (!yaml_parser_load(&parser, &r.doc)) {
-		r.at.line = parser.problem_mark.line + 1;
-		config_wrong(&r.at, "not YAML: %s; look at the indentation and quotes there",
-			     parser.problem ?: "it cannot be read");
-		yaml_parser_delete(&parser);
-		return false;
-	}
+	r.at.line = 0;
 	root = yaml_document_get_root_node(&r.doc);
 	if (root && root->type == YAML_MAPPING_NODE)
 		read_group(&r, root, "");
 	else if (root && !(scalar(root) && !*scalar(root)))
 		config_wrong(&r.at, "must have keys, as in \"level: metrics\"");
 	yaml_document_delete(&r.doc);
-	yaml_parser_delete(&parser);
 	return errors->cnt == before;
 }
 
@@ -202,7 +194,7 @@ bool config__read_text(struct config *c, const char *name, const char *text, siz
 bool config__read_file(struct config *c, const char *path, struct config_errors *errors)
 {
 	struct place at = {.file = path, .errors = errors};
-	char *text = malloc(FILE_SZ_MAX + 1);
+	char *text = calloc(1, FILE_SZ_MAX + 2);
 	bool ok = false;
 	size_t len;
 	FILE *f;

@@ -2,7 +2,7 @@
 /*
  * The daemon from start to end: configuration, lock and socket, metrics, BPF side, libraries, loop,
  * detach, drain the sources. One event_base drives all work in one thread; other threads only
- * format and write lines (formatter.h).
+ * format and write lines (formatter.h), and serve HTTP clients (http.h).
  */
 #include "daemon_priv.h"
 
@@ -53,9 +53,9 @@ enum ct_proc_level daemon__default_level(const struct daemon *d)
 	return most;
 }
 
-bool daemon__is_healthy(void *d)
+static bool is_healthy(void *d)
 {
-	return !((struct daemon *)d)->stopping;
+	return turn__is_alive(&((struct daemon *)d)->turn);
 }
 
 static void arm(void *ev, unsigned ms)
@@ -223,31 +223,29 @@ static int add_events(struct daemon *d)
 
 static int listen_to_all(struct daemon *d)
 {
-	const struct http_ops http_ops = {daemon__print_metrics, daemon__is_healthy, d};
 	const struct ctl_ops ctl_ops = {daemon__command, d};
 	const struct config *c = d->cfg;
 
-	d->base = event_base_new();
-	if (!d->base)
-		return -ENOMEM;
 	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
 	if (!d->ctl)
 		return -EADDRINUSE;
-	/* Needed also without a port, because a reload may open one. */
-	peer_user__start();
-	if (*c->metrics.listen) {
-		d->http = http__new(d->base, c->metrics.listen, &http_ops);
-		if (!d->http)
-			return -EADDRINUSE;
-	}
-	return 0;
+	return http__listen(d->http, c->metrics.listen) ? 0 : -EADDRINUSE;
 }
 
 /* Opens listeners before anything is loaded: another process may use their addresses. */
 static int open_doors(struct daemon *d)
 {
+	const struct http_ops http_ops = {daemon__print_metrics, is_healthy, d};
 	int ret;
 
+	d->base = event_base_new();
+	if (!d->base)
+		return -ENOMEM;
+	/* Needed also without a port, because a reload may open one. */
+	peer_user__start();
+	d->http = http__new(d->base, &http_ops);
+	if (!d->http)
+		return -EAGAIN;
 	privs_lower();
 	ret = listen_to_all(d);
 	privs_raise();

@@ -294,11 +294,11 @@ static void set_level(struct daemon *d, int argc, char **argv, bool root, struct
 /* A later time is a mistake. */
 #define PLANNED_MAX_NS (7 * 86400 * SEC_NS)
 
-static void plan_burst(struct daemon *d, const char *time, uint32_t pid, uint64_t ns,
+static void plan_burst(struct daemon *d, const char *time, uint32_t pid, uint64_t ns, bool root,
 		       struct json *j)
 {
 	uint64_t now = d->now + (uint64_t)epoch_ns();
-	struct planned_burst b = {.pid = pid, .ns = ns};
+	struct planned_burst b = {.pid = pid, .ns = ns, .root = root};
 
 	if (opt_read_moment(time, &b.at_ns))
 		fail(j,
@@ -309,12 +309,13 @@ static void plan_burst(struct daemon *d, const char *time, uint32_t pid, uint64_
 	else if (b.at_ns - now > PLANNED_MAX_NS)
 		fail(j, "this time is more than a week away: give an earlier one, in UTC");
 	else if (!dprocs__plan(&d->procs, &b))
-		fail(j, "%u bursts wait already: wait until one has begun", PLANNED_MAX);
+		fail(j, "%u bursts wait already: wait until one has begun",
+		     root ? PLANNED_MAX : PLANNED_MEMBERS);
 	else
 		json_micro(j, "begins_in_ms", b.at_ns - now);
 }
 
-static void burst(struct daemon *d, int argc, char **argv, struct json *j)
+static void burst(struct daemon *d, int argc, char **argv, bool root, struct json *j)
 {
 	const char *time = argc > 2 && !strcmp(argv[argc - 2], "at") ? argv[argc - 1] : NULL;
 	uint64_t ns = d->cfg->sample.trace_ns;
@@ -335,7 +336,7 @@ static void burst(struct daemon *d, int argc, char **argv, struct json *j)
 	    !find_pid(d, pid, argc == 2 ? "; a time needs its unit, as in burst 10s" : "", j))
 		return;
 	if (time) {
-		plan_burst(d, time, pid, ns, j);
+		plan_burst(d, time, pid, ns, root, j);
 		return;
 	}
 	json_u64(j, "processes", dprocs__burst_of(&d->procs, pid, d->now, ns));
@@ -403,7 +404,7 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	else if (!strcmp(verb, "level"))
 		set_level(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "burst"))
-		burst(d, argc, argv, &j);
+		burst(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "dump"))
 		dump(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "reload"))

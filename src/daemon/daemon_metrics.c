@@ -86,7 +86,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.dumps = d->dumps,
 		.reloads = d->reloads,
 		.reload_failures = d->reload_failures,
-		.http_closed = d->http ? http__closed(d->http) : 0,
+		.http_closed = http__closed(d->http),
 	};
 	reader__stats(&reads);
 	time_budget__stats(&self->work);

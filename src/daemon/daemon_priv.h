@@ -46,9 +46,9 @@ struct daemon {
 	struct metrics *metrics;
 	struct formatter *formatter;
 	struct rotate *rotate;
-	struct runner *runner;	    /* NULL: no command to run */
-	struct recorder *recorder;  /* NULL: none */
-	struct http *http;	    /* NULL: none */
+	struct runner *runner;	   /* NULL: no command to run */
+	struct recorder *recorder; /* NULL: none */
+	struct http *http;
 	struct otlp *otlp;	    /* NULL: none */
 	struct otlp_iters *iters;   /* set together with otlp */
 	int64_t epoch_ns;	    /* offset to add to CLOCK_MONOTONIC */
@@ -91,7 +91,6 @@ struct daemon {
 #define DRAIN_END_NS  1000000000ull
 
 /* daemon.c */
-bool daemon__is_healthy(void *d);
 enum ct_proc_level daemon__default_level(const struct daemon *d);
 
 /* daemon_event.c */

@@ -66,22 +66,6 @@ static void on_changed(void *ctx, const char *key)
 		warn("%s has changed: restart the daemon to apply it", key);
 }
 
-static void reload_http(struct daemon *d, const struct config *was)
-{
-	const struct http_ops ops = {daemon__print_metrics, daemon__is_healthy, d};
-	struct http *http = NULL;
-
-	if (!strcmp(was->metrics.listen, d->cfg->metrics.listen))
-		return;
-	if (*d->cfg->metrics.listen) {
-		http = http__new(d->base, d->cfg->metrics.listen, &ops);
-		if (!http)
-			return; /* the old one stays in effect */
-	}
-	http__free(d->http);
-	d->http = http;
-}
-
 static void reload_recorder(struct daemon *d, const struct config *was)
 {
 	const struct config *c = d->cfg;
@@ -108,7 +92,8 @@ static void apply(struct daemon *d, struct config *was)
 	formatter__set_frames(d->formatter, daemon__wants_frames(d->cfg));
 	ro = daemon__rotate_opts(d);
 	rotate__reload(d->rotate, &ro, d->now);
-	reload_http(d, was);
+	if (strcmp(was->metrics.listen, d->cfg->metrics.listen))
+		http__listen(d->http, d->cfg->metrics.listen);
 	reload_recorder(d, was);
 	ctl__set_group(d->ctl, d->cfg->ctl.group);
 	daemon__drop_libs(d);

@@ -2,8 +2,12 @@
 /*
  * Clients of the port may be hostile, so their use is limited: the number of connections, each with
  * one request of limited size and limited time from its first byte to its last. Answers are shared
- * (response_cache.h). A turn of the loop handles at most this many connections, because the ring
- * must be read next.
+ * (response_cache.h).
+ *
+ * A thread of its own serves them. The main thread only makes the text of /metrics, because a
+ * health check must be answered however long users keep the main thread busy. The thread runs
+ * before other programs of the machine (SCHED_RR), for a limited share of the time. A health check
+ * allocates no memory, because the main thread may be preempted while it holds the heap's lock.
  *
  * libevent's evhttp has none of these limits: it reads on while answers wait, and its timeouts
  * restart with each byte.
@@ -12,12 +16,19 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <event2/event_struct.h>
 #include <event2/util.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,6 +39,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/out.h"
+#include "util/privs.h"
 
 #define CLIENTS_MAX HTTP_CLIENTS
 /* Limit of one user of this machine, or of one address. */
@@ -45,28 +57,54 @@
 #define KEEP_NS	    (SEC_NS / 10)
 #define WAIT_NS	    (SEC_NS / 100)
 #define KEEP_MAX_NS (2 * SEC_NS)
+/* The thread runs before others for one URGENT_SHAREth of the time, and for this burst. It recovers
+ * from any use beyond that within a burst's time. */
+#define URGENT_SHARE	4
+#define URGENT_BURST_NS (SEC_NS / 20)
+#define URGENT_DEBT_NS	(URGENT_BURST_NS * 5 / 4)
+#define CALM_MS		20
+
+enum { NO_FD = -1, SAME_FD = -2 };
 
 struct client {
 	struct http *http;
-	struct event *ev; /* reading, then writing */
+	struct event ev; /* reading, then writing, or waiting for a text of /metrics */
 	int fd;
 	uint64_t from, end_ns, keep_ns;
 	size_t len, head_len, sent; /* sent: of head and text together */
 	struct response *response;  /* owner of text, or NULL */
 	const char *text;
 	size_t text_len;
+	bool used, waits, with_text;
 	char in[REQUEST_MAX], head[512];
 };
 
 _Static_assert(sizeof(struct client) + 512 <= HTTP_CLIENT_SZ, "see memory.c");
 
 struct http {
-	struct event_base *base;
+	struct event_base *base; /* the thread's */
 	struct http_ops ops;
-	struct listener *listener;
+	struct listener *listener; /* NULL: none */
+	struct client slots[CLIENTS_MAX];
 	struct client *clients[CLIENTS_MAX]; /* oldest first */
 	unsigned client_cnt;
 	struct response_cache *responses;
+	pthread_t thread;
+	sem_t ready;
+	bool started;
+	bool is_urgent, may_be_urgent;
+	uint64_t urgent_ns, cpu_ns, balanced_ns; /* use of the share */
+	struct event *wake_ev, *calm_ev;
+	/* Both threads use the rest. The main thread sets these, and wakes the other one. */
+	int wake_fd;
+	int listen_fd; /* listen on it from now on; NO_FD: no longer listen; SAME_FD: no change */
+	bool stop;
+	/* The answer to ask_fd: the main thread sets is_made last. */
+	int ask_fd;
+	struct event *ask_ev;
+	struct out *made; /* NULL: no memory */
+	uint64_t made_ns, took_ns;
+	bool is_made;
 	uint64_t closed;
 };
 
@@ -78,19 +116,23 @@ static void client__free(struct client *c)
 	while (h->clients[i] != c)
 		i++;
 	memmove(&h->clients[i], &h->clients[i + 1], (--h->client_cnt - i) * sizeof(c));
-	if (c->ev)
-		event_free(c->ev);
+	event_del(&c->ev);
 	close(c->fd);
 	if (c->response)
 		response_cache__put(h->responses, c->response);
-	free(c);
+	c->used = false;
 }
 
-static void make_response(void *ctx, struct out *o)
+static void count_closed(struct http *h)
+{
+	__atomic_fetch_add(&h->closed, 1, __ATOMIC_RELAXED);
+}
+
+static void ask(void *ctx)
 {
 	const struct http *h = ctx;
 
-	h->ops.metrics(h->ops.ctx, o);
+	eventfd_write(h->ask_fd, 1);
 }
 
 static void release(void *ctx, const struct response *p)
@@ -100,7 +142,7 @@ static void release(void *ctx, const struct response *p)
 	for (unsigned i = h->client_cnt; i--;) {
 		if (h->clients[i]->response != p)
 			continue;
-		h->closed++;
+		count_closed(h);
 		client__free(h->clients[i]);
 	}
 }
@@ -157,7 +199,7 @@ static bool has_share(struct http *h, uint64_t from)
 		return true;
 	if (now_ns() < out->keep_ns)
 		return false;
-	h->closed++;
+	count_closed(h);
 	client__free(out);
 	return true;
 }
@@ -176,7 +218,7 @@ static bool make_place(struct http *h)
 		listener__pause(h->listener, out->keep_ns - now);
 		return false;
 	}
-	h->closed++;
+	count_closed(h);
 	client__free(out);
 	return true;
 }
@@ -187,7 +229,7 @@ static bool wait_for(struct client *c)
 	uint64_t now = now_ns(), left = now < c->end_ns ? c->end_ns - now : 0;
 	const struct timeval tv = {.tv_sec = left / SEC_NS, .tv_usec = left % SEC_NS / 1000};
 
-	return left && !event_add(c->ev, &tv);
+	return left && !event_add(&c->ev, &tv);
 }
 
 /* false: the connection is finished. */
@@ -234,9 +276,9 @@ static bool answer(struct client *c, const char *status, const char *type, const
 	keep(c);
 	if (!send_more(c))
 		return false;
-	event_free(c->ev);
-	c->ev = event_new(h->base, c->fd, EV_WRITE, on_writable, c);
-	return c->ev && wait_for(c);
+	event_del(&c->ev);
+	event_assign(&c->ev, h->base, c->fd, EV_WRITE, on_writable, c);
+	return wait_for(c);
 }
 
 static bool answer_text(struct client *c, const char *status, const char *text, bool with_text)
@@ -244,17 +286,29 @@ static bool answer_text(struct client *c, const char *status, const char *text, 
 	return answer(c, status, "text/plain; charset=utf-8", text, strlen(text), with_text);
 }
 
-static bool answer_metrics(struct client *c, bool with_text)
+static void on_late(evutil_socket_t fd, short what, void *ctx)
+{
+	client__free(ctx);
+}
+
+/* Connections that wait at the same time share a text. */
+static bool answer_metrics(struct client *c)
 {
 	const struct out *text;
+	bool waited = c->waits;
 
-	/* Connections accepted in one turn share a text, so that a turn makes only one. */
-	c->response = response_cache__get(c->http->responses, c->end_ns - TIME_NS);
-	if (!c->response)
-		return answer_text(c, "500 Internal Server Error", "out of memory\n", with_text);
+	c->waits = !response_cache__get(c->http->responses, c->end_ns - TIME_NS, &c->response);
+	if (c->waits && waited)
+		return true;
+	if (c->waits) {
+		keep(c);
+		event_del(&c->ev);
+		event_assign(&c->ev, c->http->base, -1, 0, on_late, c);
+		return wait_for(c);
+	}
 	text = response_text(c->response);
 	return answer(c, "200 OK", "text/plain; version=0.0.4; charset=utf-8", text->buf, text->len,
-		      with_text);
+		      c->with_text);
 }
 
 /* line: METHOD PATH HTTP/1.x */
@@ -268,8 +322,9 @@ static bool answer_request(struct client *c, char *line)
 	if (!get && strcmp(method, "HEAD"))
 		return answer_text(c, "405 Method Not Allowed", "use GET or HEAD\n", true);
 	*strchrnul(path, '?') = '\0';
+	c->with_text = get;
 	if (!strcmp(path, "/metrics"))
-		return answer_metrics(c, get);
+		return answer_metrics(c);
 	if (!strcmp(path, "/healthz"))
 		return c->http->ops.healthy(c->http->ops.ctx)
 			       ? answer_text(c, "200 OK", "ok\n", get)
@@ -346,25 +401,39 @@ static uint64_t client_from(int fd, const struct sockaddr_storage *a)
 	return ntohl(four) >> 24 == IN_LOOPBACKNET ? key(FROM_UNKNOWN, 0) : key(FROM_FOUR, four);
 }
 
+/* There is one if make_place() has succeeded. */
+static struct client *free_slot(struct http *h)
+{
+	unsigned i = 0;
+
+	while (h->slots[i].used)
+		i++;
+	return &h->slots[i];
+}
+
 static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from)
 {
 	struct http *h = ctx;
 	uint64_t of = client_from(fd, from);
-	struct client *c = has_share(h, of) && make_place(h) ? calloc(1, sizeof(*c)) : NULL;
+	struct client *c = has_share(h, of) && make_place(h) ? free_slot(h) : NULL;
 
 	if (!c) {
-		h->closed++;
+		count_closed(h);
 		close(fd);
 		return;
 	}
+	c->used = true;
+	c->waits = false;
 	c->http = h;
 	c->fd = fd;
 	c->from = of;
 	c->end_ns = now_ns() + TIME_NS;
 	c->keep_ns = now_ns() + WAIT_NS;
-	c->ev = event_new(h->base, fd, EV_READ, on_readable, c);
+	c->response = NULL;
+	c->len = c->head_len = c->sent = c->text_len = 0;
+	event_assign(&c->ev, h->base, fd, EV_READ, on_readable, c);
 	h->clients[h->client_cnt++] = c;
-	if (!c->ev || !wait_for(c))
+	if (!wait_for(c))
 		client__free(c);
 	make_place(h);
 }
@@ -420,50 +489,239 @@ static int listen_on(const char *host, const char *port, const char **why)
 	return fd;
 }
 
-struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops)
+/* In the main thread. */
+static void on_ask(evutil_socket_t fd, short what, void *ctx)
+{
+	struct http *h = ctx;
+	eventfd_t cnt;
+
+	eventfd_read(fd, &cnt);
+	h->made_ns = now_ns();
+	h->made = out__memory();
+	if (h->made) {
+		h->ops.metrics(h->ops.ctx, h->made);
+		out__fit(h->made);
+	}
+	h->took_ns = now_ns() - h->made_ns;
+	__atomic_store_n(&h->is_made, true, __ATOMIC_RELEASE);
+	eventfd_write(h->wake_fd, 1);
+}
+
+static void take_text(struct http *h)
+{
+	bool ok = response_cache__add(h->responses, h->made, h->made_ns, h->took_ns);
+
+	for (unsigned i = 0; i < CLIENTS_MAX; i++) {
+		struct client *c = &h->slots[i];
+
+		if (!c->used || !c->waits)
+			continue;
+		c->waits = ok;
+		if (!(ok ? answer_metrics(c)
+			 : answer_text(c, "500 Internal Server Error", "out of memory\n",
+				       c->with_text)))
+			client__free(c);
+	}
+}
+
+static void listen_to(struct http *h, int fd)
+{
+	listener__free(h->listener);
+	h->listener = fd == NO_FD ? NULL : listener__new(h->base, fd, on_connection, h);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *ctx)
+{
+	struct http *h = ctx;
+	eventfd_t cnt;
+	int next;
+
+	eventfd_read(fd, &cnt);
+	next = __atomic_exchange_n(&h->listen_fd, SAME_FD, __ATOMIC_ACQUIRE);
+	if (next != SAME_FD)
+		listen_to(h, next);
+	if (__atomic_exchange_n(&h->is_made, false, __ATOMIC_ACQUIRE))
+		take_text(h);
+}
+
+static void on_calm(evutil_socket_t fd, short what, void *ctx)
+{
+}
+
+static bool set_urgent(bool urgent)
+{
+	const struct sched_param p = {.sched_priority = urgent};
+
+	return !sched_setscheduler(0, urgent ? SCHED_RR : SCHED_OTHER, &p);
+}
+
+/* Clients may keep the thread busy. Beyond its share it runs like any other. */
+static void limit_urgency(struct http *h)
+{
+	const struct timeval tv = {.tv_usec = CALM_MS * 1000};
+	uint64_t now = now_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t share = (now - h->balanced_ns) / URGENT_SHARE;
+
+	h->urgent_ns += cpu - h->cpu_ns;
+	h->urgent_ns -= share < h->urgent_ns ? share : h->urgent_ns;
+	if (h->urgent_ns > URGENT_DEBT_NS)
+		h->urgent_ns = URGENT_DEBT_NS;
+	h->cpu_ns = cpu;
+	h->balanced_ns = now;
+	if (h->is_urgent == (h->urgent_ns < URGENT_BURST_NS))
+		return;
+	h->is_urgent = !h->is_urgent;
+	set_urgent(h->is_urgent);
+	if (h->is_urgent)
+		event_del(h->calm_ev);
+	else
+		event_add(h->calm_ev, &tv);
+}
+
+static void *thread_main(void *arg)
+{
+	struct http *h = arg;
+
+	/* Needs CAP_SYS_NICE, or a limit of real-time priorities. */
+	h->may_be_urgent = h->is_urgent = set_urgent(true);
+	privs_drop_thread();
+	sem_post(&h->ready);
+	while (!__atomic_load_n(&h->stop, __ATOMIC_ACQUIRE)) {
+		event_base_loop(h->base, EVLOOP_ONCE);
+		if (h->may_be_urgent)
+			limit_urgency(h);
+	}
+	return NULL;
+}
+
+static void *event_of(struct event_base *base, int fd, event_callback_fn fn, void *ctx)
+{
+	return event_new(base, fd, fd < 0 ? EV_PERSIST : EV_READ | EV_PERSIST, fn, ctx);
+}
+
+static bool make_events(struct http *h, struct event_base *main_base)
+{
+	const struct response_cache_ops po = {ask, release, h};
+
+	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	h->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	h->base = h->base ?: event_base_new();
+	if (h->wake_fd < 0 || h->ask_fd < 0 || !h->base)
+		return false;
+	h->responses = response_cache__new(h->base, &po);
+	h->wake_ev = event_of(h->base, h->wake_fd, on_wake, h);
+	h->calm_ev = event_of(h->base, -1, on_calm, h);
+	h->ask_ev = event_of(main_base, h->ask_fd, on_ask, h);
+	return h->responses && h->wake_ev && h->calm_ev && h->ask_ev &&
+	       !event_add(h->wake_ev, NULL) && !event_add(h->ask_ev, NULL);
+}
+
+static bool start_thread(struct http *h)
+{
+	const struct rlimit priority = {1, 1};
+	sigset_t all, old;
+	int ret;
+
+	setrlimit(RLIMIT_RTPRIO, &priority);
+	sem_init(&h->ready, 0, 0);
+	/* The main thread receives the signals. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&h->thread, NULL, thread_main, h);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret)
+		return false;
+	h->started = true;
+	/* The system call filter that comes next would not let the thread drop its privileges. */
+	while (sem_wait(&h->ready))
+		;
+	return true;
+}
+
+struct http *http__new(struct event_base *base, const struct http_ops *ops)
 {
 	struct http *h = calloc(1, sizeof(*h));
-	const struct response_cache_ops po = {make_response, release, h};
-	const char *port, *why;
-	char host[128];
-	int fd;
 
 	if (!h)
 		return NULL;
-	h->base = base;
 	h->ops = *ops;
-	if (!split(listen, host, &port)) {
-		err("metrics.listen: '%s' is not an address with a port; write it as "
-		    "127.0.0.1:9464",
-		    listen);
-		goto fail;
-	}
-	fd = listen_on(host, port, &why);
-	if (fd < 0) {
-		err("metrics.listen: cannot listen on %s: %s", listen, why);
-		goto fail;
-	}
-	h->responses = response_cache__new(base, &po);
-	h->listener = listener__new(base, fd, on_connection, h);
-	if (h->responses && h->listener)
+	h->listen_fd = SAME_FD;
+	h->wake_fd = h->ask_fd = -1;
+	if (make_events(h, base) && start_thread(h))
 		return h;
-fail:
+	err("cannot start a thread: raise the limit of processes (ulimit -u)");
 	http__free(h);
 	return NULL;
 }
 
+/* A socket that it has not taken yet is replaced. */
+static void pass_fd(struct http *h, int fd)
+{
+	int was = __atomic_exchange_n(&h->listen_fd, fd, __ATOMIC_ACQ_REL);
+
+	if (was >= 0)
+		close(was);
+	eventfd_write(h->wake_fd, 1);
+}
+
+bool http__listen(struct http *h, const char *listen)
+{
+	const char *port, *why;
+	char host[128];
+	int fd = NO_FD;
+
+	if (*listen && !split(listen, host, &port)) {
+		err("metrics.listen: '%s' is not an address with a port; write it as "
+		    "127.0.0.1:9464",
+		    listen);
+		return false;
+	}
+	if (*listen)
+		fd = listen_on(host, port, &why);
+	if (*listen && fd < 0) {
+		err("metrics.listen: cannot listen on %s: %s", listen, why);
+		return false;
+	}
+	pass_fd(h, fd);
+	return true;
+}
+
 uint64_t http__closed(const struct http *h)
 {
-	return h->closed;
+	return __atomic_load_n(&h->closed, __ATOMIC_RELAXED);
+}
+
+static void free_event(struct event *ev)
+{
+	if (ev)
+		event_free(ev);
 }
 
 void http__free(struct http *h)
 {
 	if (!h)
 		return;
+	if (h->started) {
+		__atomic_store_n(&h->stop, true, __ATOMIC_RELEASE);
+		eventfd_write(h->wake_fd, 1);
+		pthread_join(h->thread, NULL);
+	}
 	while (h->client_cnt)
 		client__free(h->clients[0]);
+	if (h->is_made)
+		out__close(h->made);
+	if (h->listen_fd >= 0)
+		close(h->listen_fd);
 	response_cache__free(h->responses);
 	listener__free(h->listener);
+	free_event(h->wake_ev);
+	free_event(h->calm_ev);
+	free_event(h->ask_ev);
+	if (h->base)
+		event_base_free(h->base);
+	if (h->wake_fd >= 0)
+		close(h->wake_fd);
+	if (h->ask_fd >= 0)
+		close(h->ask_fd);
 	free(h);
 }

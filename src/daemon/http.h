@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* GET and HEAD of /metrics, /healthz and /, in the daemon's loop. */
+/* GET and HEAD of /metrics, /healthz and /, in a thread that needs the daemon's loop only for the
+ * text of /metrics. */
 #ifndef DAEMON_HTTP_H
 #define DAEMON_HTTP_H
 
@@ -16,15 +17,20 @@ struct out;
 #define HTTP_CLIENTS_SZ (HTTP_CLIENTS * HTTP_CLIENT_SZ)
 
 struct http_ops {
+	/* In the daemon's loop */
 	void (*metrics)(void *ctx, struct out *o);
-	/* false: /healthz answers 503 */
+	/* In the thread. false: /healthz answers 503 */
 	bool (*healthy)(void *ctx);
 	void *ctx;
 };
 
-/* listen: ADDRESS:PORT, with [] around an IPv6 address; an empty address means all. Reports its own
- * errors, with advice. NULL on error. */
-struct http *http__new(struct event_base *base, const char *listen, const struct http_ops *ops);
+/* Starts the thread, which drops all privileges: to be called before the sandbox is entered. base:
+ * the daemon's loop. Reports its own errors. NULL on error. */
+struct http *http__new(struct event_base *base, const struct http_ops *ops);
+/* Listens on this address instead of the current one. listen: ADDRESS:PORT, with [] around an IPv6
+ * address; an empty address means all. "": no longer listen. Reports its own errors, with advice.
+ * false: nothing has changed. */
+bool http__listen(struct http *h, const char *listen);
 /* Connections that were closed early to make space for others. */
 uint64_t http__closed(const struct http *h);
 void http__free(struct http *h);

@@ -447,7 +447,11 @@ uint64_t dprocs__burst_of(struct dprocs *ps, uint32_t pid, uint64_t now_ns, uint
 
 bool dprocs__plan(struct dprocs *ps, const struct planned_burst *b)
 {
-	if (ps->planned_cnt == PLANNED_MAX)
+	unsigned members = 0;
+
+	for (unsigned i = 0; i < ps->planned_cnt; i++)
+		members += !ps->planned[i].root;
+	if (ps->planned_cnt == PLANNED_MAX || (!b->root && members >= PLANNED_MEMBERS))
 		return false;
 	ps->planned[ps->planned_cnt++] = *b;
 	return true;

@@ -64,11 +64,13 @@ struct drefused {
 /* Maximum memory of a count that was read from a source. */
 #define DPROC_COUNT_SZ 1120
 
-#define PLANNED_MAX 16
+#define PLANNED_MAX	16
+#define PLANNED_MEMBERS (PLANNED_MAX / 2)
 struct planned_burst {
 	uint64_t at_ns; /* since 1970: the wall clock may be set meanwhile */
 	uint64_t ns;
 	uint32_t pid; /* 0: all */
+	bool root;    /* else a member of ctl.group planned it */
 };
 
 struct dprocs {
@@ -129,7 +131,8 @@ void dprocs__burst(struct dprocs *ps, struct dproc *p, uint64_t now_ns, uint64_t
 /* Starts a burst of process pid, or if pid is 0, of all processes at level metrics or sampled.
  * Returns the number of processes. */
 uint64_t dprocs__burst_of(struct dprocs *ps, uint32_t pid, uint64_t now_ns, uint64_t ns);
-/* Plans a burst. Returns false if PLANNED_MAX bursts are planned already. */
+/* Plans a burst. Returns false if PLANNED_MAX bursts are planned already, or PLANNED_MEMBERS by
+ * members. */
 bool dprocs__plan(struct dprocs *ps, const struct planned_burst *b);
 /* The time of the next burst that is planned, on the clock of now_ns; UINT64_MAX: none. */
 uint64_t dprocs__next_ns(const struct dprocs *ps, uint64_t now_ns);

@@ -26,7 +26,7 @@ struct response_cache {
 	struct event *forget_ev;
 	struct response *all[RESPONSES_MAX]; /* newest last */
 	unsigned cnt;
-	bool newest_kept;
+	bool newest_kept, requested;
 	uint64_t spent_ns, paid_ns; /* time spent on making them; updated at */
 };
 
@@ -90,43 +90,47 @@ static bool may_make(struct response_cache *ps, uint64_t now)
 	return ps->spent_ns < BURST_NS;
 }
 
-static void make(struct response_cache *ps)
+bool response_cache__add(struct response_cache *ps, struct out *text, uint64_t made_ns,
+			 uint64_t took_ns)
 {
 	const struct timeval tv = {.tv_sec = RESPONSE_S};
-	struct response *p = calloc(1, sizeof(*p));
+	struct response *p = text ? calloc(1, sizeof(*p)) : NULL;
 
-	if (p)
-		p->text = out__memory();
-	if (!p || !p->text) {
-		free(p);
-		return;
+	ps->requested = false;
+	ps->spent_ns += took_ns;
+	if (!p) {
+		out__close(text);
+		return false;
 	}
-	p->made_ns = now_ns();
-	p->users = 1;
-	ps->ops.make(ps->ops.ctx, p->text);
-	out__fit(p->text);
-	ps->spent_ns += now_ns() - p->made_ns;
+	forget(ps);
+	*p = (struct response){.text = text, .made_ns = made_ns, .users = 1};
 	ps->all[ps->cnt++] = p;
 	ps->newest_kept = true;
 	event_add(ps->forget_ev, &tv);
+	return true;
 }
 
-struct response *response_cache__get(struct response_cache *ps, uint64_t since_ns)
+bool response_cache__get(struct response_cache *ps, uint64_t since_ns, struct response **p)
 {
 	uint64_t now = now_ns();
 	bool old = !ps->cnt || now - newest(ps)->made_ns > RESPONSE_S * SEC_NS;
-	bool newer = !old && newest(ps)->made_ns >= since_ns;
 
-	if (!newer && (may_make(ps, now) || old)) {
-		forget(ps);
-		while (old && !has_room(ps))
-			ps->ops.release(ps->ops.ctx, ps->all[0]);
-		if (has_room(ps))
-			make(ps);
+	if (old || newest(ps)->made_ns < since_ns) {
+		if (!ps->requested && (may_make(ps, now) || old)) {
+			if (old)
+				forget(ps);
+			while (old && !has_room(ps))
+				ps->ops.release(ps->ops.ctx, ps->all[0]);
+			ps->requested = has_room(ps);
+			if (ps->requested)
+				ps->ops.make(ps->ops.ctx);
+		}
+		if (ps->requested)
+			return false;
 	}
-	if (ps->cnt)
-		newest(ps)->users++;
-	return newest(ps);
+	*p = newest(ps);
+	(*p)->users++;
+	return true;
 }
 
 struct response_cache *response_cache__new(struct event_base *base,

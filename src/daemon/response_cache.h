@@ -4,6 +4,7 @@
 #ifndef DAEMON_RESPONSE_CACHE_H
 #define DAEMON_RESPONSE_CACHE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct event_base;
@@ -12,7 +13,8 @@ struct response;
 struct response_cache;
 
 struct response_cache_ops {
-	void (*make)(void *ctx, struct out *o);
+	/* Requests a text: response_cache__add() follows. */
+	void (*make)(void *ctx);
 	/* Readers of this text must put it back now: they had RESPONSE_S at least. */
 	void (*release)(void *ctx, const struct response *p);
 	void *ctx;
@@ -28,9 +30,14 @@ struct response_cache *response_cache__new(struct event_base *base,
 					   const struct response_cache_ops *ops);
 /* To be called after all texts were put back. */
 void response_cache__free(struct response_cache *ps);
-/* Returns a text that was made after since_ns. Under too many requests, it is at most RESPONSE_S
- * old. To be put back. NULL: no memory. */
-struct response *response_cache__get(struct response_cache *ps, uint64_t since_ns);
+/* Gets a text that was made after since_ns, to be put back. Under too many requests, it is at most
+ * RESPONSE_S old. Returns false if one must be made first: call again after response_cache__add().
+ */
+bool response_cache__get(struct response_cache *ps, uint64_t since_ns, struct response **p);
+/* Takes the requested text; NULL: out of memory. made_ns: when making it began; it took took_ns.
+ * Returns false if there is no memory. */
+bool response_cache__add(struct response_cache *ps, struct out *text, uint64_t made_ns,
+			 uint64_t took_ns);
 void response_cache__put(struct response_cache *ps, struct response *p);
 const struct out *response_text(const struct response *p);
 

@@ -150,6 +150,8 @@ struct trace_torch {
 #define TRACE_ROTATED "rotated"
 #define TRACE_STOPPED "stopped"
 
+struct losses;
+
 struct trace_end {
 	bool goes_on;	       /* the trace continues in another file */
 	uint64_t end_ns;       /* CLOCK_MONOTONIC */
@@ -192,6 +194,9 @@ struct trace_end {
 	/* Outputs that other programs deleted, moved or truncated. No end line has them, because
 	 * it would be in such a file. */
 	uint64_t output_gone_cnt;
+	/* All that is missing, for outputs that have only this end: with the losses that events and
+	 * the reader of a saved trace report. NULL: what the other members contain. */
+	const struct losses *lost;
 };
 
 const char *drop_name(enum ct_drop d);

@@ -22,6 +22,9 @@
 
 /* Messages printed per file; further ones are only counted. */
 #define MESSAGES_MAX 5
+/* Bytes of too long lines that are skipped in a file: a sparse or packed file may have terabytes.
+ */
+#define SKIPPED_MAX (64u << 20)
 
 int lines__open(struct lines *l, struct lines_all *all, const char *path, struct saved_file *f)
 {
@@ -170,7 +173,15 @@ static void skip_line(struct lines *l)
 	lines__complain(l, "a line of more than %zu MiB is skipped: is this a cudatrace trace?",
 			l->cap >> 20);
 	do {
+		l->skipped += l->len - l->pos;
 		l->pos = l->len;
+		if (l->skipped > SKIPPED_MAX && !l->error) {
+			if (!l->is_quiet)
+				warn("%s: line %" PRIu64 ": more than %u MiB are in such lines: "
+				     "the rest of the file is not read",
+				     lines__name(l), l->number, SKIPPED_MAX >> 20);
+			l->error = -EIO;
+		}
 		if (!fill(l))
 			return;
 		nl = memchr(l->buf, '\n', l->len);

@@ -33,7 +33,8 @@ struct lines {
 	uint64_t number; /* of the line that messages are about */
 	size_t line_len;
 	bool line_whole, again, looked_at, is_quiet;
-	uint64_t shown; /* position of the last progress report */
+	uint64_t shown;	  /* position of the last progress report */
+	uint64_t skipped; /* bytes of too long lines */
 	unsigned message_cnt, note_cnt;
 	uint64_t unknown_cnt, backwards_cnt, doubled_cnt;
 	int error;	  /* the rest of the file is not read */

@@ -273,11 +273,13 @@ static void on_line(struct stream *st, const char *line, size_t len, bool whole)
 	}
 }
 
-static void report_missing(const char *before, const char *name)
+static void report_missing(const struct stream *st, const char *before, const char *name)
 {
+	bool later_is_named = st->files && st->files->head.segment > saved__segment(st->saved);
+
 	warn("%s: the trace continues in %s, which does not exist or belongs to another "
-	     "trace: the rest is missing",
-	     before, name);
+	     "trace: %s is missing",
+	     before, name, later_is_named ? "this file" : "the rest");
 }
 
 static void end_file(struct stream *st)
@@ -294,7 +296,7 @@ static void end_file(struct stream *st)
 	lose(st, LOSS_BAD_LINES, f->bad_lines - (f->cut_line != 0));
 	lose(st, LOSS_UNREAD, (l->error && l->error != -ESTALE) || !f->lines);
 	if (l->error == -ESTALE) {
-		report_missing(st->before, st->path);
+		report_missing(st, st->before, st->path);
 		lose(st, LOSS_LAST_FILES, !st->files);
 	}
 	if (l->error == -EPROTO || l->error == -ESTALE)
@@ -344,7 +346,7 @@ static bool open_more(struct stream *st)
 	 */
 	if (stat(name, &file) || !S_ISREG(file.st_mode) ||
 	    lines__open(&st->lines, st->all, name, &st->more)) {
-		report_missing(st->path, name);
+		report_missing(st, st->path, name);
 		return false;
 	}
 	strcpy(st->before, st->path);

@@ -144,10 +144,14 @@ bool session__close_outputs(struct session *s)
 {
 	struct trace_end sum = {0};
 	struct summary_file *file;
+	struct losses lost;
 	struct stat st;
 	bool ok = true;
 
 	fill_end(s);
+	lost = s->lost;
+	losses__end(&lost, &s->end);
+	s->end.lost = &lost;
 	/* Files first: other outputs may wait for their readers. */
 	for (unsigned i = 0; i < 2 * s->sink_cnt; i++) {
 		struct sink **sink = &s->sinks[i % s->sink_cnt];
@@ -162,6 +166,7 @@ bool session__close_outputs(struct session *s)
 		if (file->path && !stat(file->path, &st) && S_ISREG(st.st_mode))
 			file->bytes = (uint64_t)st.st_size;
 	}
+	s->end.lost = NULL;
 	s->file_cnt = s->sink_cnt;
 	s->sink_cnt = 0;
 	s->end.write_error = sum.write_error;

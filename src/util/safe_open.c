@@ -334,7 +334,8 @@ bool safe_mkdir(const char *path, enum safe_open_why *why)
 		if (!mkdirat(w.dir, part, 0700))
 			ok = true;
 		else if (errno == EEXIST && !fstatat(w.dir, part, &st, AT_SYMLINK_NOFOLLOW))
-			ok = is_ours(st.st_uid) || !(w.why = SAFE_OPEN_FOREIGN_FOLDER);
+			ok = !st.st_uid || is_ours(st.st_uid) ||
+			     !(w.why = SAFE_OPEN_FOREIGN_FOLDER);
 	}
 	if (w.dir >= 0)
 		close(w.dir);

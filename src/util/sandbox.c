@@ -324,6 +324,8 @@ static int allow_for_daemon(scmp_filter_ctx ctx)
 				   SCMP_A2(SCMP_CMP_MASKED_EQ, how, O_WRONLY | O_CREAT | O_EXCL),
 				   SCMP_A3(SCMP_CMP_MASKED_EQ, 07000, 0));
 
+	/* daemon/http.c; its priority was limited before. */
+	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(sched_setscheduler), 0, UINT32_MAX, 0);
 	/* libevent queries the number of readable bytes. */
 	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONREAD);
 	ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(ioctl), 1, UINT32_MAX, FIONBIO);

@@ -277,7 +277,7 @@ BAD = {
     "limitations: []": "there is no key 'limitations'",
     "allow_losses: maybe": "allow_losses: write true or false",
     "limits: [": "not YAML",
-    "limits: " + "[" * 200_000: "not YAML: more than 1000",
+    "limits: " + "[" * 200_000: "not YAML: more than 100 ",
     "\n\nlimits:\n  - launches: x": "budget.yaml:4: launches 'x'",
 }
 

@@ -9,9 +9,11 @@ import os
 import shutil
 import signal
 import sys
+import time
 
 import pytest
-from helpers.daemon import Private, as_user, served
+from helpers.daemon import Private, as_user
+from helpers.health import healthy
 from helpers.run import TESTS, Ran, cudatrace, needs_tracing, until
 
 SLOW = {"sections": "libnccl.so.2", "names": "libcuda.so.1", "symbols": "libcuda.so.1", "chain": "libcuda.so.1", "torch": "libtorch_cpu.so"}
@@ -85,7 +87,8 @@ def newcomer(d):
 def test_under(stalls, daemon, users, what, library):
     """The daemon answers, dumps, traces another user's library, has short turns of its loop, and counts every call of others."""
     stalls.begin(users, what, library and (stalls.lib / "libcuda.so.1" if library == "lib" else stalls.slow(library)))
-    served(daemon, tries=8)
+    with healthy(daemon.at):
+        time.sleep(1)
     daemon.victim_allocates(1000)
     daemon.ctl("dump", timeout=5)
     daemon.p.send_signal(signal.SIGHUP)

@@ -4,16 +4,19 @@
 """Hostile clients and collectors (tests/hostile.py): the daemon's memory must have a limit, others get responses, and every call of a
 traced program is counted meanwhile."""
 import contextlib
+import ctypes
 import http.client
 import os
 import pathlib
 import socket
 import statistics
 import time
+import urllib.error
 
 import pytest
-from helpers.daemon import Private, served
+from helpers.daemon import Private, fetch, served
 from helpers.ports import free_port
+from helpers.health import healthy
 from helpers.run import needs_tracing, until
 
 ROOM = 32 << 10  # kB that an attack may cost
@@ -68,6 +71,8 @@ def attack(d, what, seconds):
     sums, before = [], forget_peak(d)
     p = d.place.attack(what, d.sock if what.startswith("ctl-") else d.at.split(":")[1], seconds, out="attack")
     time.sleep(0.5)
+    with healthy(d.at):
+        time.sleep(1)
     served(d)
     d.victim_allocates(2000)
     yield sums
@@ -121,6 +126,26 @@ def test_a_byte_now_and_then(daemon):
     other.wait()
     for longest in sums[2], float((daemon.place.folder / "drip.ctl").read_text().split()[-1]):
         assert 9 <= longest <= 13
+
+
+def test_main_thread_stops(daemon):
+    """/healthz needs nothing of the main thread, and reports that it does not run. A tracer stops only that thread."""
+    ptrace, attach, detach = ctypes.CDLL(None).ptrace, 16, 17
+    health = f"http://{daemon.at}/healthz"
+    assert ptrace(attach, daemon.pid, 0, 0) == 0
+    os.waitpid(daemon.pid, os.WUNTRACED)
+    try:
+        with healthy(daemon.at):
+            time.sleep(1)
+        with pytest.raises(OSError):
+            fetch(f"http://{daemon.at}/metrics", 1)
+        until(lambda: not daemon.healthy(1), 12)
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            fetch(health, 1)
+    finally:
+        ptrace(detach, daemon.pid, 0, 0)
+    until(daemon.healthy, 10)
+    assert daemon.metrics().total("http_connections_closed_total") >= 0
 
 
 @pytest.mark.parametrize("what", ["continue", "header", "chunk", "drip"])

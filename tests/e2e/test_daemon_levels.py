@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from helpers import ctl_patterns
+from helpers import ctl_requests
 from helpers.daemon import NOBODY, driver_counts, private  # noqa: F401, a fixture
 from helpers.live import compiled
 from helpers.run import FAKE, TESTS, Ran, cudatrace, until
@@ -139,9 +139,9 @@ def test_ctl(levels):
         refuses(why, d.ask("burst", "1s", "--at", at))
     refuses("'noon': not a time in UTC", d.ask("burst", "--at", "noon"))
     refuses("--at is for ctl burst", d.ask("status", "--at", "@1769860800"))
-    assert ctl_patterns.send(d.sock, *(f"none-{i % 256}" for i in range(600))) == (600, "")
-    assert ctl_patterns.send(d.sock, "none-256", "none-7") == (1, "there are 256 patterns already")
-    assert ctl_patterns.send(d.sock, "x" * 65) == (0, "the pattern is longer than 64 bytes")
+    assert ctl_requests.send(d.sock, *(f"level none-{i % 256} off" for i in range(600))) == (600, "")
+    assert ctl_requests.send(d.sock, "level none-256 off", "level none-7 off") == (1, "there are 256 patterns already")
+    assert ctl_requests.send(d.sock, f"level {65 * 'x'} off") == (0, "the pattern is longer than 64 bytes")
     d.ctl("reload")
     assert d.ctl("level", "none-256", "off")["processes"] == 0
 

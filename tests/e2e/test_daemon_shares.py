@@ -9,10 +9,11 @@ import pathlib
 import pwd
 import subprocess
 import sys
+import time
 
 import pytest
-from helpers import ctl_patterns
-from helpers.daemon import NOBODY, private, rules  # noqa: F401, a fixture
+from helpers import ctl_requests
+from helpers.daemon import NOBODY, as_user, private, rules  # noqa: F401, a fixture
 from helpers.live import compiled
 from helpers.run import FAKE, TESTS, Ran, until
 
@@ -192,18 +193,25 @@ def test_processes(private, crowds):  # noqa: F811
     d.stop()
 
 
+def accepted(d, requests, *before):
+    """How many were accepted, and why the last one was not. Users other than root may not read the tests' folder."""
+    program = pathlib.Path(ctl_requests.__file__).read_text()
+    return Ran([*before, sys.executable, "-c", program, str(d.sock), *requests]).out.strip()
+
+
 def test_patterns(private):  # noqa: F811
     """Patterns of ctl level: members of the group have half of them, root has the others, and reading the configuration forgets them."""
     nobody = pwd.getpwnam("nobody")
     d = private.daemon("patterns", "ctl.group=" + grp.getgrgid(nobody.pw_gid).gr_name)
 
     def patterns(who, count, *before):
-        """How many were accepted, and why the last one was not. Users other than root may not read the tests' folder."""
-        program = pathlib.Path(ctl_patterns.__file__).read_text()
-        return Ran([*before, sys.executable, "-c", program, str(d.sock), *(f"{who}-{i}" for i in range(count))]).out.strip()
-    assert patterns("member", 140, "setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}",
-                    "--clear-groups") == "128 there are 128 patterns already"
+        return accepted(d, [f"level {who}-{i} off" for i in range(count)], *before)
+    assert patterns("member", 140, *as_user(nobody.pw_uid, nobody.pw_gid)) == "128 there are 128 patterns already"
     assert patterns("root", 140) == "128 there are 256 patterns already"
+    # Likewise for bursts that wait for their time.
+    bursts = [f"burst 1s at @{time.time() + 100000:.0f}"] * 20
+    assert accepted(d, bursts, *as_user(nobody.pw_uid, nobody.pw_gid)) == "8 8 bursts wait already"
+    assert accepted(d, bursts) == "8 16 bursts wait already"
     # The same again is none more.
     assert patterns("root", 20) == "20"
     late = d.worker("late")

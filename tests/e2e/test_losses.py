@@ -3,16 +3,20 @@
 """Losses of a trace must be shown first in every view, with their numbers, and a trace without losses is called complete. The test
 counts the expected numbers from the lines."""
 import collections
+import csv
 import gzip
 import json
 import os
+import re
 import resource
 import signal
+import time
 import xml.etree.ElementTree as xml
 
 import pytest
 from helpers.outputs import DEFAULT, ENDLESS, ENV, SAMPLE
 from helpers.page import Page
+from helpers.pftrace import Decoded
 from helpers.run import CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tracing, until
 
 HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0.1.0", "boot_id": "b", "clock_base_ns": 1000, "redacted": None}
@@ -128,6 +132,56 @@ def test_end_line(tmp_path, kind):
     diff(whole, path, {}, want, 1 if different else 3)
 
 
+# What each output has of the losses: the numbers by kind, or only that there are some. Budgets fail instead.
+def timeline(events):
+    last = events["trace ends"]
+    lost, head = last.get("lost", {}), [args for name, args in events.items() if name.startswith("INCOMPLETE, missing: ")]
+    assert last["complete"] == (not lost) and head == ([lost] if lost else [])
+    return lost
+
+
+def folded(out):
+    marked = [line.startswith(b"INCOMPLETE, missing: ") for line in out.splitlines()]
+    assert marked and all(marked) == any(marked)
+    return any(marked)
+
+
+OUTPUTS = {
+    "json": ((), lambda out: lost(json.loads(out))),
+    "chrome": ((), lambda out: timeline({e["name"]: e["args"] for e in json.loads(out) if e["ph"] == "i"})),
+    "perfetto": ((), lambda out: timeline({i.name: i.args for i in Decoded(out).instants})),
+    "csv": (("--section=memory",), lambda out: {r["id"]: int(r["count"]) for r in csv.DictReader((out / "lost.csv").open(encoding="utf-8"))}),
+    "ascii": ((), lambda out: out.startswith(b"INCOMPLETE: ")),
+    "ascii of a section": (("--section=memory",), lambda out: out.startswith(b"\nINCOMPLETE: ")),
+    "markdown": ((), lambda out: b"INCOMPLETE: " in out[:99]),
+    "html": ((), lambda out: b"INCOMPLETE" in out or b'"complete":false' in out),
+    "flamegraph": ((), folded),
+    "flamegraph of the map": (("--map",), folded),
+    "svg": ((), lambda out: b"INCOMPLETE, missing: " in out),
+    "pprof": ((), lambda out: b"incomplete: the trace lacks " in gzip.decompress(out)),
+    **{f"{form} of a budget": (("--budget",), lambda out: b"incomplete" in out) for form in ("ascii", "json", "junit", "markdown", "github", "gitlab")}}
+LOSSY = {"complete": {}, "drops": {"drops": {"calls": 5}}, "records": {"bad_records": 3}, "table": {"limits_hit": {"threads": 6}},
+         "disk": {"write_error": "No space left on device", "lines_lost": 8, "events": {"memory": 18}}, "cut": None}
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_outputs(tmp_path, output):
+    """Each output must contain that its trace is incomplete, and nothing of the kind for a complete one."""
+    options, marks = OUTPUTS[output]
+    budget, to = tmp_path / "budget.yaml", tmp_path / "out"
+    budget.write_text("limits:\n  - errors: 0\n", encoding="utf-8")
+    if options == ("--budget",):
+        options = "--budget", budget
+    for kind, end in LOSSY.items():
+        (path,) = put(tmp_path, piece(0, **(end or {})) if end is not None else piece(0)[:-1], name=kind)
+        want = lost(json.loads(report(path)))
+        assert bool(want) == (kind != "complete")
+        ran = cudatrace("report", "-q", *options, f"--format={output.split()[0]}", "-o", to, path)
+        assert ran.status == (3 if want and "--budget" in options else 0), ran
+        got = marks(to if to.is_dir() else to.read_bytes())
+        assert got == (want if isinstance(got, dict) else bool(want)), (kind, got)
+
+
 MISSED = {"ts": 3, "type": "library", "op": "failed", "name": "libcuda", "pid": 7, "tid": 7, "comm": "x", "path": "/x/libcuda.so.1", "note": "32-bit program"}
 TOLD = {"ts": 3, "type": "tracer", "op": "lost", "name": "ring", "pid": 1, "tid": 1, "comm": "cudatrace", "events": 44, "why": "the ring was full"}
 NEWER = {"ts": 3, "type": "of-tomorrow", "op": "x", "name": "x", "pid": 7, "tid": 7, "comm": "x"}
@@ -187,6 +241,31 @@ def test_files(tmp_path, kind):
     assert lost(r) == want
     if len(paths) == 1:
         diff(paths[0], paths[0], want, want, 3 if want else 0)
+
+
+@pytest.mark.parametrize("missing,said,why", [
+    (0, "", "the first file that was read continues an earlier one"), (2, "this file is missing", "no file with that number was found"),
+    (4, "the rest is missing", "the last file that was found continues in another one")])
+def test_missing_file(tmp_path, missing, said, why):
+    """The messages must state what is missing: a file after which others were read is not the rest of the trace."""
+    files = [piece(n, more=n < 4) for n in range(5)]
+    put(tmp_path, *(None if n == missing else f for n, f in enumerate(files)))
+    ran = cudatrace("report", tmp_path)
+    assert re.findall("(this file|the rest) is missing", ran.err) == [w.removesuffix(" is missing") for w in [said] if w], ran.err
+    assert why in " ".join(ran.out.split()), ran.out[:400]
+
+
+def test_sparse(tmp_path):
+    """A sparse file of terabytes in a folder must not stop the report, which must state that the file's rest is not read."""
+    put(tmp_path, piece(0))
+    for name, lines in ("holes", []), ("rest", [{**HEAD, "boot_id": "c"}, *piece(0)[1:]]):
+        (path,) = put(tmp_path, lines, name=name)
+        os.truncate(path, 2 << 40)
+    begin = time.monotonic()
+    ran = cudatrace("report", "--format=json", tmp_path, timeout=60)
+    assert time.monotonic() - begin < 30 and ran.err.count("the rest of the file is not read") == 2, ran.err
+    r = json.loads(ran.out)
+    assert lost(r)["unread_files"] == 2 and r["overview"]["calls"] == 20
 
 
 def test_torn_then_another(tmp_path):

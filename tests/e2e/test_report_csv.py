@@ -191,9 +191,9 @@ def test_where(tmp_path):
     trace = tmp_path / "t.jsonl"
     trace.write_text(open(GOLDEN, encoding="utf-8").read())
     ran = report_of("-q", "--format=csv", "--section=kernels,waits.functions", trace)
-    assert ran.out == "" and sorted(os.listdir(tmp_path / "t.report.tables")) == ["kernels.csv", "kernels.list.csv", "waits.functions.csv"]
+    assert ran.out == "" and sorted(os.listdir(tmp_path / "t.report.tables")) == ["kernels.csv", "kernels.list.csv", "lost.csv", "waits.functions.csv"]
     report_of("--format=csv", "--map", "--section=waits.functions", "-o", tmp_path / "some", trace)
-    assert {name.split(".")[0] for name in os.listdir(tmp_path / "some")} == {"map", "waits"}
+    assert {name.split(".")[0] for name in os.listdir(tmp_path / "some")} == {"lost", "map", "waits"}
     report_of("--format=csv", "--section=kernels.list", "-o", tmp_path / "k.csv", trace)
     assert read(tmp_path / "k.csv") == read(tmp_path / "t.report.tables/kernels.list.csv")
     # into a folder that exists
@@ -214,3 +214,19 @@ def test_refused(tmp_path):
     assert "folder" in refused("--format=csv", "-o", tmp_path / "file/below")
     assert refused("--format=csv", "-o", tmp_path / "file")
     assert "tables need a folder" in refused("--format=csv", "-o", "-") and not os.path.exists("-")
+
+
+def test_folder_of_another_user(tmp_path):
+    """The folder is part of the output, like a file: another user's is refused, also through another user's link; root's is not."""
+    if os.geteuid():
+        pytest.skip("needs two users")
+    own, other, by_link = (tmp_path / name for name in ("own", "other", "by_link"))
+    own.mkdir()
+    other.mkdir()
+    by_link.symlink_to(own)
+    os.chown(other, 65534, 65534)
+    os.chown(by_link, 65534, 65534, follow_symlinks=False)
+    for folder, why in (other, "it belongs to another user"), (by_link, "a symbolic link"), (by_link / "new", "a symbolic link"):
+        ran = Ran([CUDATRACE, "report", "--format=csv", "-o", folder, GOLDEN])
+        assert ran.status == 1 and why in ran.err and not os.listdir(other) and not os.listdir(own), ran
+    assert Ran([CUDATRACE, "report", "--format=csv", "-o", own, GOLDEN]).status == 0 and len(os.listdir(own)) > 50

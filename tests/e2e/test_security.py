@@ -335,6 +335,9 @@ def test_daemon(running, tmp_path, collector, mech, options):
         return re.search('^cudatrace_calls_total.*command="sample".*cuLaunchKernel.* [1-9]', text, re.M)
     until(lambda: status(d.pid)["Seccomp"] == "2" or d.poll() is not None, 30)
     assert rights(d.pid) == confined(SERVES)
+    # Its threads have none of it.
+    threads = [rights(tid) for tid in os.listdir(f"/proc/{d.pid}/task") if int(tid) != d.pid]
+    assert len(threads) > 1 and all(r[:2] + r[4:] == ["0" * 16, "0" * 16, "1", "2"] for r in threads)
     late = tmp_path / "late"
     late.mkdir()
     for path in (FAKE + "/sample", FAKE + "/libcuda.so.1"):

@@ -34,22 +34,27 @@ static bool healthy(void *ctx)
 static void open_http(void)
 {
 	static const struct http_ops ops = {metrics, healthy, NULL};
-	struct response_cache_ops po = {make_response, release, NULL};
 
 	h = calloc(1, sizeof(*h));
 	assert(h);
-	po.ctx = h;
-	h->base = event_base_new();
 	h->ops = ops;
-	h->responses = response_cache__new(h->base, &po);
-	assert(h->base && h->responses);
+	h->listen_fd = SAME_FD;
+	h->base = event_base_new();
+	assert(h->base && make_events(h, h->base));
 	for (int i = 0; i < STAY_MAX; i++)
 		stay[i] = -1;
 }
 
 static void turn(void)
 {
+	eventfd_t asked;
+
 	event_base_loop(h->base, EVLOOP_NONBLOCK);
+	/* The main thread's part */
+	if (!eventfd_read(h->ask_fd, &asked)) {
+		on_ask(h->ask_fd, 0, h);
+		on_wake(h->wake_fd, 0, h);
+	}
 	assert(h->client_cnt <= CLIENTS_MAX);
 }
 

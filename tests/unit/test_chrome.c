@@ -523,8 +523,10 @@ static void losses_are_shown(void **state)
 	end.drops[CT_DROP_CALL] = 1200;
 	end.drops[CT_DROP_TASK] = 34;
 	text = rec_end(&r, &end);
-	check_py(text, "d[-2][\"name\"] == \"1234 EVENTS WERE LOST\" and d[-2][\"s\"] == \"g\" and "
-		       "list(d[-2][\"args\"].values()) == [1200, 34] and "
+	check_py(text, "d[-2][\"name\"] == \"INCOMPLETE, missing: 1,200 CUDA calls, \" "
+		       "\"34 records of processes and threads\" and d[-2][\"s\"] == \"g\" and "
+		       "d[-2][\"args\"] == d[-1][\"args\"][\"lost\"] == {\"calls\": 1200, "
+		       "\"tasks\": 34} and d[-1][\"args\"][\"complete\"] is False and "
 		       "d[-1][\"args\"][\"cost_ms\"] == 0.00135");
 	free(text);
 }

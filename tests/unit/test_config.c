@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/config.h"
+#include "util/clock.h"
 
 static struct config_errors errors;
 
@@ -107,6 +108,33 @@ static void no_check(const struct config *c)
 {
 }
 
+/* libyaml's time grows with the square of the depth, and of the number of anchors: 1 MiB of either
+ * took minutes. */
+static void limited_time(void **state)
+{
+	static const struct {
+		const char *unit, *why;
+	} texts[] = {
+		{"[", "c.yaml:1: not YAML: more than 100 [ and { are open at once\n"},
+		{"{a: ", "c.yaml:1: not YAML: more than 100 [ and { are open at once\n"},
+		{"- &a x\n", "c.yaml:1: not read: more than 10000 anchors (&), aliases (*) and "
+			     "directives (%)\n"},
+		{"- ", "c.yaml: must have keys, as in \"level: metrics\"\n"},
+	};
+	static char text[1 << 20];
+
+	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		size_t n = strlen(texts[i].unit);
+
+		memset(text, 0, sizeof(text));
+		for (size_t at = 0; at + n < sizeof(text); at += n)
+			memcpy(text + at, texts[i].unit, n);
+		bad(text, texts[i].why);
+		assert_true(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin < 10 * SEC_NS);
+	}
+}
+
 static void what_is_wrong(void **state)
 {
 	bad("sample:\n  evry: 5m\n",
@@ -162,6 +190,12 @@ static void what_is_wrong(void **state)
 	    "into files.total_size (4G): lower recorder.memory, or set recorder.seconds to 0\n");
 	good("files: {total_size: 64M, rotate_size: 4M}\nrecorder: {memory: 48M}\n", no_check);
 	good("files: {total_size: 64M, rotate_size: 4M}\nrecorder: {seconds: 0}\n", no_check);
+	bad("level: off\nmetrics: {memory: true}\nlevel: trace\n",
+	    "c.yaml:3: the key 'level' is there twice: remove one\n");
+	bad("files:\n  compress: none\nmetrics: {memory: true}\nfiles: {rotate_size: 4M}\n",
+	    "c.yaml:4: the key 'files' is there twice: remove one\n");
+	bad("rules:\n- match: {pod: x,\n    pod: y}\n  level: off\n",
+	    "c.yaml:3: the key 'pod' is there twice: remove one\n");
 	/* two errors at once: both are printed */
 	bad("level: x\ntrace: {kernel: maybe}\n",
 	    "c.yaml:1: level: 'x' is not understood; write one of off, metrics, trace, sampled\n"
@@ -224,8 +258,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults),	 cmocka_unit_test(everything),
-		cmocka_unit_test(what_is_wrong), cmocka_unit_test(command_line),
-		cmocka_unit_test(many_errors),	 cmocka_unit_test(printing),
+		cmocka_unit_test(what_is_wrong), cmocka_unit_test(limited_time),
+		cmocka_unit_test(command_line),	 cmocka_unit_test(many_errors),
+		cmocka_unit_test(printing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,6 +253,7 @@ void map_fold(const struct report *r, struct out *o)
 			continue;
 		for (uint32_t n = i; n && cnt < 16 * MAP_DEPTH; n = m->finals[n].parent)
 			path[cnt++] = n;
+		flame_root(r, o);
 		while (cnt--) {
 			flame_frame(o, map_final_name(&m->finals[path[cnt]], buf, sizeof(buf)));
 			out_char(o, cnt ? ';' : ' ');

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "text/losses_text.h"
 #include "util/out.h"
 #include "util/plain.h"
 
@@ -18,6 +19,17 @@ void flame_frame(struct out *o, const char *s)
 			*p = ':';
 }
 
+void flame_root(const struct report *r, struct out *o)
+{
+	char text[512];
+
+	if (!losses_line(&r->lost, text, sizeof(text)))
+		return;
+	out_lit(o, "INCOMPLETE, missing: ");
+	flame_frame(o, text);
+	out_char(o, ';');
+}
+
 void flame_fold(const struct report *r, struct out *o)
 {
 	const struct folded_stack *f;
@@ -25,6 +37,7 @@ void flame_fold(const struct report *r, struct out *o)
 
 	f = stacks_folded(r, &cnt);
 	for (; cnt--; f++) {
+		flame_root(r, o);
 		for (int i = 0; i < STACK_DEPTH && f->frames[i]; i++) {
 			if (i)
 				out_char(o, ';');

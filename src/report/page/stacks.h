@@ -20,6 +20,9 @@ const struct folded_stack *stacks_folded(const struct report *r, unsigned *cnt);
 /* flame.c: writes lines "frame;frame;... nanoseconds" for flame graph tools. */
 void flame_fold(const struct report *r, struct out *o);
 void flame_frame(struct out *o, const char *s);
+/* If the trace is incomplete, each stack begins with a frame that reports it: every viewer shows
+ * it, and times stay as they are. */
+void flame_root(const struct report *r, struct out *o);
 /* flame_svg.c: writes one self-contained SVG: click to zoom, search. */
 void flame_svg(const struct report *r, struct out *o);
 

@@ -19,7 +19,7 @@
 #include "util/out.h"
 
 /* Enough for the closing line, also when it replaces others on a full disk. */
-#define CLOSING_SZ 2048
+#define CLOSING_SZ 8192
 
 struct chrome {
 	struct sink sink;
@@ -378,29 +378,33 @@ static void chrome_again(struct sink *s, const struct trace_event *ev)
 	put_event(c, ev, &place);
 }
 
+static uint64_t not_written(const struct chrome *c)
+{
+	return c->sink.lost_cnt + c->sink.out->lost;
+}
+
 /* The last line: an event without a comma. */
 static void put_closing(struct chrome *c, const struct trace_end *end)
 {
 	struct json j;
 
 	put_global(c, &j, "trace ends", end->end_ns);
-	timeline_end(end, c->sink.lost_cnt + c->sink.out->lost, track_state__forgotten(&c->tracks),
-		     &j.v);
+	timeline_end(end, not_written(c), track_state__forgotten(&c->tracks), &j.v);
 	json_close(&j);
 	out_lit(c->sink.out, "}]\n");
 	out__commit(c->sink.out);
 }
 
 /* A prominent line across all tracks. */
-static void put_drops(struct chrome *c, const struct trace_end *end)
+static void put_losses(struct chrome *c, const struct trace_end *end)
 {
-	char name[TIMELINE_NAME_SZ];
+	char name[TIMELINE_LOST_SZ];
 	struct json j;
 
-	if (!timeline_lost(end, name))
+	if (!timeline_lost(end, not_written(c), name))
 		return;
 	put_global(c, &j, name, end->end_ns);
-	timeline_drops(end, false, &j.v);
+	timeline_losses(end, not_written(c), &j.v);
 	json_close(&j);
 	out_char(c->sink.out, '}');
 	next_line(c);
@@ -420,7 +424,7 @@ static void chrome_end(struct sink *s, const struct trace_end *end)
 	for (tries = 0; tries < 2; tries++) {
 		if (s->out->failed && out__make_room(s->out, CLOSING_SZ) < 0)
 			return;
-		put_drops(c, end);
+		put_losses(c, end);
 		put_closing(c, end);
 		out__flush(s->out);
 		if (!s->out->failed)

@@ -19,7 +19,7 @@
 #include "util/pb.h"
 
 /* Enough for the closing packets, also when they replace others on a full disk. */
-#define CLOSING_SZ 4096
+#define CLOSING_SZ 8192
 
 struct perfetto {
 	struct sink sink;
@@ -391,18 +391,18 @@ static void perfetto_again(struct sink *s, const struct trace_event *ev)
 
 static void put_closing(struct perfetto *p, const struct trace_end *end)
 {
-	char name[TIMELINE_NAME_SZ];
+	uint64_t not_written = p->sink.lost_cnt + p->sink.out->lost;
+	char name[TIMELINE_LOST_SZ];
 	struct pargs args;
 
 	pseq__ready(&p->q);
-	if (timeline_lost(end, name)) {
+	if (timeline_lost(end, not_written, name)) {
 		open_global(p, &args, name, end->end_ns);
-		timeline_drops(end, false, &args.v);
+		timeline_losses(end, not_written, &args.v);
 		close_global(p);
 	}
 	open_global(p, &args, "trace ends", end->end_ns);
-	timeline_end(end, p->sink.lost_cnt + p->sink.out->lost, track_state__forgotten(&p->tracks),
-		     &args.v);
+	timeline_end(end, not_written, track_state__forgotten(&p->tracks), &args.v);
 	close_global(p);
 }
 

@@ -6,7 +6,9 @@
 #include <time.h>
 
 #include "decode/nv/nv_decode.h"
+#include "model/losses.h"
 #include "text/kernel_name.h"
+#include "text/losses_text.h"
 
 const char *timeline_name(const struct trace_event *ev, char buf[TIMELINE_NAME_SZ], size_t *len)
 {
@@ -154,35 +156,65 @@ void timeline_begin(const struct trace_info *info, struct visitor *v)
 		v->ops->u64(v, "segment", info->segment);
 }
 
-void timeline_drops(const struct trace_end *end, bool zeros, struct visitor *v)
+static struct losses losses_of(const struct trace_end *end, uint64_t not_written)
 {
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		if (zeros || end->drops[i])
-			v->ops->u64(v, drop_name(i), end->drops[i]);
+	struct losses l = {0};
+
+	if (end->lost)
+		l = *end->lost;
+	else
+		losses__end(&l, end);
+	l.cnt[LOSS_LINES] += not_written;
+	return l;
 }
 
-bool timeline_lost(const struct trace_end *end, char buf[TIMELINE_NAME_SZ])
+void timeline_losses(const struct trace_end *end, uint64_t not_written, struct visitor *v)
 {
-	/* lines_lost: of the saved trace from which this one is made. */
-	uint64_t lost = end->lines_lost;
+	struct losses l = losses_of(end, not_written);
+	struct loss_row row;
+	char name[64];
 
-	for (unsigned i = 0; i < CT_DROP_CNT; i++)
-		lost += end->drops[i];
-	snprintf(buf, TIMELINE_NAME_SZ, "%llu EVENTS WERE LOST", (unsigned long long)lost);
-	return lost;
+	for (unsigned i = 0; losses__next(&l, &i, &row);) {
+		snprintf(name, sizeof(name), "%s%s", row.prefix, row.id);
+		v->ops->u64(v, name, row.cnt);
+	}
+}
+
+bool timeline_lost(const struct trace_end *end, uint64_t not_written, char buf[TIMELINE_LOST_SZ])
+{
+	static const char before[] = "INCOMPLETE, missing: ";
+	const size_t n = sizeof(before) - 1;
+	struct losses l = losses_of(end, not_written);
+
+	memcpy(buf, before, n);
+	return !end->goes_on && losses_line(&l, buf + n, TIMELINE_LOST_SZ - n);
 }
 
 void timeline_end(const struct trace_end *end, uint64_t not_written, uint64_t forgotten,
 		  struct visitor *v)
 {
+	char text[TIMELINE_LOST_SZ];
+
 	put_text(v, "reason", end->reason);
+	if (!end->goes_on) {
+		bool complete = !timeline_lost(end, not_written, text);
+
+		if (v->ops->boolean)
+			v->ops->boolean(v, "complete", complete);
+		else
+			v->ops->u64(v, "complete", complete);
+		v->ops->open(v, "lost");
+		timeline_losses(end, not_written, v);
+		v->ops->close(v);
+	}
 	v->ops->u64(v, "events", end->event_cnt);
 	v->ops->u64(v, "calls", end->call_cnt);
 	v->ops->u64(v, "counted", end->stats[CT_STAT_COUNTED]);
 	v->ops->u64(v, "not_written", not_written);
 	v->ops->u64(v, "bad_records", end->bad_record_cnt);
 	v->ops->open(v, "drops");
-	timeline_drops(end, true, v);
+	for (unsigned i = 0; i < CT_DROP_CNT; i++)
+		v->ops->u64(v, drop_name(i), end->drops[i]);
 	v->ops->close(v);
 	v->ops->u64(v, "forgotten", forgotten);
 	v->ops->f64(v, "probe_cost_ns", end->probe_cost_ns);

@@ -49,8 +49,11 @@ void timeline_result(const struct trace_event *ev, struct visitor *v, bool ok);
 void timeline_begin(const struct trace_info *info, struct visitor *v);
 void timeline_end(const struct trace_end *end, uint64_t not_written, uint64_t forgotten,
 		  struct visitor *v);
-/* "N EVENTS WERE LOST" in buf; false: none were. */
-bool timeline_lost(const struct trace_end *end, char buf[TIMELINE_NAME_SZ]);
-void timeline_drops(const struct trace_end *end, bool zeros, struct visitor *v);
+#define TIMELINE_LOST_SZ 512
+/* "INCOMPLETE, missing: ..." in buf; false: nothing is missing, or the trace continues in another
+ * file. */
+bool timeline_lost(const struct trace_end *end, uint64_t not_written, char buf[TIMELINE_LOST_SZ]);
+/* Members of that: the numbers by kind. */
+void timeline_losses(const struct trace_end *end, uint64_t not_written, struct visitor *v);
 
 #endif /* SINK_FORMAT_TIMELINE_H */

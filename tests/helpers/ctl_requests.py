@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ctl_patterns.py SOCKET NAME...: sends these patterns of cudatrace ctl level; prints how many were accepted, and why the last one was not."""
+"""ctl_requests.py SOCKET REQUEST...: sends these requests of cudatrace ctl; prints how many were accepted, and why the last one was not."""
 import json
 import socket
 import sys
 
 
-def send(path, *names):
+def send(path, *requests):
     taken, why = 0, ""
-    for name in names:
+    for request in requests:
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(20)
             s.connect(str(path))
-            s.sendall(f"level\t{name}\toff\n".encode())
+            s.sendall(("\t".join(request.split()) + "\n").encode())
             answer = json.loads(s.makefile().readline())
         why = answer.get("error", why)
         taken += "error" not in answer
