@@ -77,7 +77,7 @@ static void print_host(const struct verdict *v, const struct term *term)
 			      HUMAN_SHARE(v->stages.steady.ns[p], v->run_ns), names[p]);
 	}
 	if (n)
-		term_para(term, "Host in %s: %s", verdict_scope(v->r), text);
+		term_para(term, "Host in %s: %s", v->scope, text);
 }
 
 static void print_idle(const struct verdict *v, const struct term *term)
@@ -96,7 +96,7 @@ static void print_idle(const struct verdict *v, const struct term *term)
 		term_para(term,
 			  "GPU in %s: idle at least %s (a lower bound from the host's calls; "
 			  "--gpu-time measures it)",
-			  verdict_scope(v->r), HUMAN_SHARE(v->idle.ns, v->idle.of_ns));
+			  v->scope, HUMAN_SHARE(v->idle.ns, v->idle.of_ns));
 	if (!v->gpu.whole_ns)
 		return;
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -105,7 +105,7 @@ static void print_idle(const struct verdict *v, const struct term *term)
 		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "",
 			      HUMAN_SHARE(parts[i].ns, v->gpu.whole_ns), parts[i].what);
 	}
-	term_para(term, "GPU in %s, measured: %s", verdict_scope(v->r), text);
+	term_para(term, "GPU in %s, measured: %s", v->scope, text);
 }
 
 void verdict_print_time(const struct report *r, const struct term *term)
