@@ -6,7 +6,6 @@
 
 #include "report/collect.h"
 #include "report/section.h"
-#include "text/losses_text.h"
 
 const char *verdict_phase(const struct verdict *v, enum phase phase, char *text, size_t size)
 {
@@ -108,7 +107,7 @@ static void print_idle(const struct verdict *v, const struct term *term)
 	term_para(term, "GPU in %s, measured: %s", v->scope, text);
 }
 
-void verdict_print_time(const struct report *r, const struct term *term)
+void verdict_print_time(const struct report *r, const struct term *term, bool is_short)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
 
@@ -118,7 +117,8 @@ void verdict_print_time(const struct report *r, const struct term *term)
 	section_print(r, &verdict_table, v, v, "time", PHASE_CNT, term);
 	if (!v->run_ns)
 		return;
-	print_host(v, term);
+	if (!is_short)
+		print_host(v, term);
 	print_idle(v, term);
 }
 
@@ -126,8 +126,7 @@ void verdict_print_sentence(const struct report *r, const struct term *term)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
 
-	term_section(term, "Verdict", "%s%s", v->sentence,
-		     report_is_incomplete(r) && !term->is_partial ? LOSSES_MARK : "");
+	term_section(term, "Verdict", "%s", v->sentence);
 }
 
 void verdict_print(const void *a, const struct term *term)
@@ -135,5 +134,5 @@ void verdict_print(const void *a, const struct term *term)
 	const struct verdict *v = a;
 
 	verdict_print_sentence(v->r, term);
-	verdict_print_time(v->r, term);
+	verdict_print_time(v->r, term, false);
 }
