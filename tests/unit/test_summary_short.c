@@ -268,6 +268,8 @@ static char *verdict_of(unsigned step_cnt, uint64_t host, uint64_t wait, uint64_
 	}
 	r.end = factory_end(&r.f, 39);
 	r.end.end_ns = r.f.now_ns;
+	/* Of a call that has not returned. */
+	r.end.end_ns -= two ? 0 : 10000;
 	text = print_short(&r, 400);
 	summary__free(r.s);
 	return text;

@@ -147,6 +147,8 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 {
 	const struct summary *s = x->s;
 	uint64_t begin_ns = x->info->base_ns;
+	/* A call that has not returned lasts until the trace stops, after its end line. */
+	uint64_t end_ns = later(x->end->end_ns, s->host.now.at_ns);
 	bool are_calls, has_copies = false;
 	double missing;
 
@@ -157,7 +159,7 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 		.has_args = !x->no_args,
 		.has_calls = !x->no_args && s->call_cnt,
 		.has_work = s->launch_cnt || s->graph_launch_cnt || has_copies,
-		.whole_ns = later(x->end->end_ns, begin_ns) - begin_ns,
+		.whole_ns = later(end_ns, begin_ns) - begin_ns,
 		.proc_cnt = s->proc_cnt,
 		.is_unsure = is_unsure,
 		.scope = scope,
