@@ -113,4 +113,10 @@ static inline int call_makes(const struct trace_event *ev, enum block_kind *kind
 	return ev->fn->class == CLASS_MEMORY && !ev->capturing ? op->makes : 0;
 }
 
+static inline bool call_makes_context(const struct trace_event *ev)
+{
+	return ev->fn->class == CLASS_CONTEXT && !ev->is_error &&
+	       (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
+}
+
 #endif /* MODEL_CALL_H */

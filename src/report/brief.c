@@ -132,7 +132,14 @@ static bool gains_nothing(const struct report *r, const struct findings *f, cons
 	       finding_steady_share(f, x) < 0.0005 && x->lost_ns < 0.0005 * report_wall_ns(r);
 }
 
-static void print_findings(const struct report *r, const struct term *term, unsigned max)
+/* How much is shown, so that all of it fits. */
+struct brief {
+	unsigned failures, findings;
+	bool is_short; /* without what a section has, too, and without explanations */
+	bool no_blank;
+};
+
+static void print_findings(const struct report *r, const struct term *term, const struct brief *b)
 {
 	const struct findings *f = r->an[AN_FINDINGS];
 	unsigned n = 0, skipped = 0;
@@ -140,12 +147,14 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 
-		if (n == max || gains_nothing(r, f, x)) {
+		if (n == b->findings || gains_nothing(r, f, x)) {
 			skipped++;
 			continue;
 		}
 		if (!n++)
-			term_section(term, "Do next", FINDINGS_ORDER "; gains may overlap");
+			term_section(term, "Do next", "%s",
+				     b->is_short ? "what is wrong first"
+						 : FINDINGS_ORDER "; gains may overlap");
 		term_para(term, "%u. %s: %s", n, x->rule->title, x->brief);
 		print_advice(term, x);
 	}
@@ -156,19 +165,20 @@ static void print_findings(const struct report *r, const struct term *term, unsi
 			  skipped);
 }
 
-static void print_next(const struct report *r, const struct term *term)
+static void print_next(const struct report *r, const struct term *term, const struct brief *b)
 {
 	const char *path = r->file_cnt ? r->files[0].path : "FILE";
 
 	fputs("\nNext: cudatrace report --full ", term->f);
 	term_escaped(term, path, strlen(path));
 	fputs(r->file_cnt > 1 ? " ...\n" : "\n", term->f);
+	if (b->is_short)
+		return;
 	term_para(term,
 		  "Instead of --full: --section=NAME (--list-sections), --map, --format=html");
 }
 
-static void print_parts(const struct report *r, const struct term *term, unsigned failures,
-			unsigned findings)
+static void print_parts(const struct report *r, const struct term *term, const struct brief *b)
 {
 	struct term body = *term;
 
@@ -177,21 +187,47 @@ static void print_parts(const struct report *r, const struct term *term, unsigne
 	losses_print_chosen(&r->lost, term, NULL);
 	report_print_redacted(r, term);
 	body.is_partial = report_is_incomplete(r);
-	failure_print_verdicts(r, &body, failures < CAUSES_MAX ? failures : CAUSES_MAX);
-	failures_print_some(r, &body, failures);
+	failure_print_verdicts(r, &body, b->failures < CAUSES_MAX ? b->failures : CAUSES_MAX);
+	failures_print_some(r, &body, b->failures);
 	verdict_print_sentence(r, &body);
-	verdict_print_time(r, &body);
+	verdict_print_time(r, &body, b->is_short);
 	/* Its readers may be unable to ask for another section. */
 	if (term->is_markdown)
 		step_print_parts(r, &body);
-	print_findings(r, &body, findings);
-	print_next(r, term);
+	print_findings(r, &body, b);
+	print_next(r, term, b);
+}
+
+/* Returns whether there is less to show. */
+static bool shorten(struct brief *b)
+{
+	if (b->findings > 1)
+		b->findings--;
+	else if (b->failures > 1)
+		b->failures--;
+	else if (!b->is_short)
+		b->is_short = true;
+	else if (!b->no_blank)
+		b->no_blank = true;
+	else
+		return false;
+	return true;
+}
+
+static void remove_blank_lines(char *text)
+{
+	char *to = text;
+
+	for (const char *c = text; *c; c++)
+		if (*c != '\n' || c == text || c[-1] != '\n')
+			*to++ = *c;
+	*to = '\0';
 }
 
 /* Shows as many findings, then failures, as fit. */
 void brief_print(const struct report *r, const struct term *term)
 {
-	unsigned failures = FAILURES_MAX, findings = FINDINGS_MAX;
+	struct brief b = {.failures = FAILURES_MAX, .findings = FINDINGS_MAX};
 	struct term mem = *term;
 	bool fits;
 
@@ -202,16 +238,14 @@ void brief_print(const struct report *r, const struct term *term)
 		mem.f = open_memstream(&text, &len);
 		if (!mem.f)
 			return;
-		print_parts(r, &mem, failures, findings);
-		fits = !fclose(mem.f) && (term_lines(text) <= BRIEF_LINES || term->is_markdown);
-		if (fits || (failures == 1 && findings == 1)) {
-			fwrite(text, 1, len, term->f);
-			fits = true;
-		}
+		print_parts(r, &mem, &b);
+		fits = fclose(mem.f) || term->is_markdown;
+		if (text && b.no_blank)
+			remove_blank_lines(text);
+		fits |= text && term_lines(text) <= BRIEF_LINES;
+		fits |= !shorten(&b);
+		if (fits && text)
+			fputs(text, term->f);
 		free(text);
-		if (findings > 1)
-			findings--;
-		else if (failures > 1)
-			failures--;
 	} while (!fits);
 }

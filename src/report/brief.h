@@ -5,7 +5,7 @@
 
 #include "report.h"
 
-/* Line limit at 80 columns or more. */
+/* Line limit at 60 columns or more. */
 #define BRIEF_LINES 40
 
 /* Shows completeness, failures, limits, times, advice and further commands. */

@@ -213,18 +213,21 @@ static void print_sections(const struct report *r, const struct term *term, uint
 
 void report__print(const struct report *r, const struct term *term)
 {
+	struct term body = *term;
+
 	if (!r->opts.full && !r->opts.sections) {
 		brief_print(r, term);
 		return;
 	}
-	losses_print(&r->lost, term, "something is missing in this report");
+	losses_print(&r->lost, term, "something is missing in this report; " LOSSES_STAR);
 	if (!r->opts.sections)
 		brief_print_extent(r, term);
+	body.is_partial = report_is_incomplete(r);
 	losses_print_chosen(&r->lost, term, NULL);
 	report_print_redacted(r, term);
 	if (!r->opts.sections)
-		report_traces_print(r, term);
-	print_sections(r, term, r->opts.sections);
+		report_traces_print(r, &body);
+	print_sections(r, &body, r->opts.sections);
 }
 
 void report__free(struct report *r)

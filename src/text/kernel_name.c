@@ -7,6 +7,7 @@
 
 #define ANON "(anonymous namespace)::"
 #define VOID "void "
+#define WORD "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 /* Columns for shortened arguments: "<...char*>>)". */
 #define ARGS_MIN 12
@@ -83,6 +84,16 @@ const char *kernel_name_fit(const char *name, size_t room, size_t *head)
 		start = next;
 	*head = *end ? end - start + 1 : 0;
 	return start;
+}
+
+size_t kernel_name_words(const char *name)
+{
+	size_t n = 0, len;
+
+	for (; (len = strspn(name + n, WORD)) && name[n + len] == ' '; n += len + 1)
+		if (!strncmp(name + n, VOID, strlen(VOID)))
+			break;
+	return n;
 }
 
 const char *kernel_short_name(const char *demangled, size_t *len)

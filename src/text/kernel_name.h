@@ -21,4 +21,8 @@ const char *kernel_short_name(const char *demangled, size_t *len);
  */
 const char *kernel_name_fit(const char *name, size_t room, size_t *head);
 
+/* The length of plain words before a name: the call of "cuLaunchKernel ns::f(int)", or a return
+ * type other than void. */
+size_t kernel_name_words(const char *name);
+
 #endif /* TEXT_KERNEL_NAME_H */

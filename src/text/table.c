@@ -211,9 +211,42 @@ static void print_text(const struct table *t, const struct term *term, const int
 	}
 }
 
-void table__print(const struct table *t, const struct term *term)
+/* "*" after each " %" of a text of size bytes, as far as there is space. */
+static void star(char *text, size_t size)
 {
-	int width[TABLE_COLS], room = fit(t, term, width);
+	size_t len = strlen(text), at;
+
+	for (char *c = text; (c = strstr(c, " %")) && len + 1 < size; c += 3) {
+		at = c + 2 - text;
+		memmove(text + at + 1, text + at, ++len - at);
+		text[at] = '*';
+	}
+}
+
+static void star_all(struct table *t)
+{
+	char *text;
+
+	for (struct table_row *r = t->first; r; r = r->next) {
+		for (unsigned i = 0; i < t->col_cnt; i++)
+			star(r->cell[i], CELL_SZ);
+		if (!r->text || !strstr(r->text, " %"))
+			continue;
+		text = realloc(r->text, 2 * strlen(r->text));
+		if (!text)
+			continue;
+		star(text, 2 * strlen(text));
+		r->name = r->text = text;
+	}
+}
+
+void table__print(struct table *t, const struct term *term)
+{
+	int width[TABLE_COLS], room;
+
+	if (term->is_partial)
+		star_all(t);
+	room = fit(t, term, width);
 
 	if (term->is_markdown)
 		print_markdown(t, term, width);

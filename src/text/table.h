@@ -50,8 +50,8 @@ void table__start(struct table *t, const char *name_head);
 void table__col(struct table *t, struct table_col col);
 /* A row with empty cells, valid until table__free(); NULL if memory is short. */
 struct table_row *table__row(struct table *t, const char *name);
-/* Prints the rows, and a note if rows are missing for lack of memory. */
-void table__print(const struct table *t, const struct term *term);
+/* Prints the rows, and a note if rows are missing for lack of memory. To be called once. */
+void table__print(struct table *t, const struct term *term);
 void table__free(struct table *t);
 
 #endif /* TEXT_TABLE_H */

@@ -37,18 +37,33 @@ static void put_plain(FILE *f, const char *s, size_t len)
 		putc(*s >= ' ' && *s <= '~' ? *s : '?', f);
 }
 
+/* Words before a name are whole if it has this much space besides. */
+#define WORDS_REST 24
+
 void term_name(const struct term *term, const char *s, int width)
 {
-	size_t len = strlen(s), head, least = 0;
+	size_t len = strlen(s), head, least = 0, words;
 
 	if (width < 8)
 		width = 8;
 	if (len > (size_t)width) {
+		words = kernel_name_words(s);
+		kernel_name_fit(s + words, width, &least);
+		if (least && words + WORDS_REST <= (size_t)width) {
+			put_plain(term->f, s, words);
+			s += words;
+			width -= words;
+		}
 		s = kernel_name_fit(s, width, &least);
 		len = strlen(s);
 	}
 	if (len <= (size_t)width) {
 		put_plain(term->f, s, len);
+		return;
+	}
+	/* There is space for the name, but not for its arguments. */
+	if (least > 1 && least + 3 > (size_t)width && least - 1 <= (size_t)width) {
+		put_plain(term->f, s, least - 1);
 		return;
 	}
 	head = (width - 3 + 1) / 2;

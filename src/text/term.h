@@ -14,7 +14,7 @@ struct term {
 	bool color;
 	bool is_markdown; /* for a comment, an issue or an assistant: lines are not broken */
 	bool is_uncut;	  /* a name in a table is not shortened; its line may exceed the width */
-	bool is_partial;  /* of an incomplete trace: each "%" in sentences is followed by "*" */
+	bool is_partial;  /* of an incomplete trace: each "%" is followed by "*" */
 };
 
 /* Prints at most width columns of s, shortened in the middle, in its arguments if it is a function

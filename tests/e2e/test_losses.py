@@ -91,6 +91,8 @@ def views(folder, paths, want):
         for x in r["lost"]:
             assert f"  {x['count']:,} {x['what']}: " in " ".join(("  " + shown).split("\n")), (x, shown[:2000])
     plain = report(*paths, form="ascii", option="--full")
+    below = plain[plain.index("\n\n", 1):]
+    assert re.search(r"\d %(?!\*)", below) is None if want else "%*" not in below
     assert ("(from an incomplete trace)" in " ".join(plain.split())) == bool(want)
     svg = xml.fromstring(report(*paths, form="svg"))
     assert any("INCOMPLETE" in (t.text or "") for t in svg.iter("{http://www.w3.org/2000/svg}text")) == bool(want)

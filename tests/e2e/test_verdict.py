@@ -256,7 +256,7 @@ def test_few_losses(tmp_path):
     text = short(path)
     assert re.match(r"INCOMPLETE: 2 of \d+ CUDA calls \(\d.* %\) are missing: the ring buffer was full\. To avoid it: ", text)
     body = text[text.index("Below, a * marks shares of what was recorded"):].replace("a *", "", 1)
-    assert re.search(r"computes for 9\d\.\d %\* of", body) and "share*" in body and not re.search(r" %(?!\*)", re.sub(r"(?m)^ +[\d.]+ \S+ +[\d.]+ % .*$|^Recorded.*$", "", body))
+    assert re.search(r"computes for 9\d\.\d %\* of", body) and not re.search(r" %(?!\*)", re.sub(r"(?m)^Recorded.*$", "", body))
 
 
 def test_losses_of_two_kinds(tmp_path):
@@ -381,7 +381,7 @@ def test_corpus(path):
     r = report(path)
     assert name not in LIMITS or r["verdict"]["limit"] == LIMITS[name]
     assert [x["kind"] for x in r["failures"]] == FAILURES.get(name, [])
-    for width in 80, 120, 300:
+    for width in 60, 72, 80, 120, 300:
         text = short(path, "--width", width)
         assert text.count("\n") <= 40 and max(len(x) for x in text.splitlines() if not x.startswith("Next: ")) <= width
         assert text.startswith("Complete: " if r["complete"] else "INCOMPLETE: ")

@@ -245,6 +245,134 @@ static void redacted(void **state)
 	free(text);
 }
 
+/* The text for steps of host time, four launches of 10 us and a wait, in us; slow: start-up. */
+static char *verdict_of(unsigned step_cnt, uint64_t host, uint64_t wait, uint64_t slow, bool two)
+{
+	struct run r = {.s = summary__new(), .f = factory(1), .info = factory_info()};
+	struct trace_event ev;
+	char *text;
+
+	put(&r, factory_call(&r.f, "cuDevicePrimaryCtxRetain", 0, slow * 1000));
+	for (unsigned i = 0; i < step_cnt; i++) {
+		for (int k = 0; k < 4; k++)
+			put(&r, factory_call(&r.f, "cuLaunchKernel", k ? 0 : host * 1000, 10000));
+		ev = factory_sync(&r.f, 0);
+		ev.end_ns = ev.start_ns + wait * 1000;
+		r.f.now_ns = ev.end_ns;
+		put(&r, ev);
+	}
+	if (two) {
+		ev = factory_call(&r.f, "cuInit", 0, 1000);
+		ev.pid++;
+		put(&r, ev);
+	}
+	r.end = factory_end(&r.f, 39);
+	r.end.end_ns = r.f.now_ns;
+	/* Of a call that has not returned. */
+	r.end.end_ns -= two ? 0 : 10000;
+	text = print_short(&r, 400);
+	summary__free(r.s);
+	return text;
+}
+
+static void verdicts(void **state)
+{
+	static const struct {
+		unsigned step_cnt;
+		uint64_t host, wait, slow;
+		bool two;
+		const char *text;
+	} rows[] = {
+		/* of 1,000 us in each step */
+		{20, 940, 20, 500, false,
+		 "The host is the limit: it waits for the GPU for only 2.0 % of the 12.0 ms up to "
+		 "the last wait; the host spends 94.0 % of it outside CUDA calls. Less work for the "
+		 "host gains at most 11.8 ms of 12.0 ms.\n"},
+		{20, 0, 960, 500, false,
+		 "The GPU seems to be the limit: the host waits for it for 96.0 % of the 12.0 ms up "
+		 "to the last wait; --gpu-time measures it. Less work for the GPU gains at most "
+		 "11.5 ms of 12.0 ms.\n"},
+		{20, 660, 300, 500, false,
+		 "Not known: the host waits for the GPU for 30.0 % of the 12.0 ms up to the last "
+		 "wait, and works otherwise. Trace with --gpu-time to measure the GPU.\n"},
+		/* A few percent decide. */
+		{20, 440, 520, 500, false, "Not known: the host waits for the GPU for 52.0 %"},
+		{20, 0, 960, 25000, false,
+		 "Start-up takes at least 55.5 % of the trace. Apart from it: The GPU seems to be "},
+		{20, 0, 960, 200000, false,
+		 "Start-up is the limit: it takes at least 90.9 % of the trace, of that 200 ms from "
+		 "the first call to the first context.\n"},
+		/* Too few waits for a steady state. */
+		{2, 0, 960, 500, false,
+		 "Not known: the host waits for the GPU for 96.0 % of the time after start-up"},
+		{2, 0, 960, 3000, false, "Start-up is the limit: it takes at least 60.0 % of"},
+		{20, 0, 960, 500, true,
+		 "Not known: 2 processes made CUDA calls; cudatrace report "},
+	};
+	char *text;
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		text = verdict_of(rows[i].step_cnt, rows[i].host, rows[i].wait, rows[i].slow,
+				  rows[i].two);
+		if (!strstr(text, rows[i].text))
+			fail_msg("%u: %s is not in %s", i, rows[i].text, text);
+		free(text);
+	}
+	(void)state;
+}
+
+/* The last waits are in a part with another limit than the ones before. */
+static void later_part_differs(void **state)
+{
+	struct run r = {.s = summary__new(), .f = factory(1), .info = factory_info()};
+	struct trace_event ev;
+	char *text;
+
+	put(&r, factory_call(&r.f, "cuDevicePrimaryCtxRetain", 0, 1000));
+	for (int i = 0; i < 40; i++) {
+		put(&r, factory_call(&r.f, "cuLaunchKernel", i < 31 ? 0 : 980000, 10000));
+		ev = factory_sync(&r.f, 0);
+		ev.end_ns = r.f.now_ns = ev.start_ns + (i < 31 ? 990000 : 10000);
+		put(&r, ev);
+	}
+	r.end = factory_end(&r.f, 81);
+	r.end.end_ns = r.f.now_ns;
+	text = print_short(&r, 400);
+	assert_non_null(strstr(text, "Not known: the host waits for the GPU for 62.2 % of the "));
+	free(text);
+	summary__free(r.s);
+	(void)state;
+}
+
+/* A thread waits while another one launches: its time is a wait, not time outside of calls. */
+static void threads_share_moments(void **state)
+{
+	struct run r = {.s = summary__new(), .f = factory(1), .info = factory_info()};
+	struct trace_event ev;
+	char *text;
+
+	put(&r, factory_call(&r.f, "cuDevicePrimaryCtxRetain", 0, 1000));
+	for (int i = 0; i < 20; i++) {
+		uint64_t begin_ns = r.f.now_ns, end_ns;
+
+		for (int k = 0; k < 10; k++)
+			put(&r, factory_call(&r.f, "cuLaunchKernel", 90000, 10000));
+		end_ns = r.f.now_ns;
+		ev = factory_sync(&r.f, 0);
+		ev.tid++;
+		ev.start_ns = begin_ns;
+		ev.end_ns = r.f.now_ns = end_ns;
+		put(&r, ev);
+	}
+	r.end = factory_end(&r.f, 221);
+	r.end.end_ns = r.f.now_ns;
+	text = print_short(&r, 400);
+	assert_non_null(strstr(text, "the host waits for it for 90.0 % of the 12.0 ms up to"));
+	free(text);
+	summary__free(r.s);
+	(void)state;
+}
+
 /* Each piece of advice, at its limit and below. */
 static void advice(void **state)
 {
@@ -313,6 +441,9 @@ int main(void)
 		cmocka_unit_test(expected_errors),
 		cmocka_unit_test(threads_share),
 		cmocka_unit_test(advice),
+		cmocka_unit_test(verdicts),
+		cmocka_unit_test(threads_share_moments),
+		cmocka_unit_test(later_part_differs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

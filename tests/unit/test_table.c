@@ -11,7 +11,7 @@
 
 #include "text/table.h"
 
-static void prints(const struct table *t, int width, const char *want)
+static void prints(struct table *t, int width, const char *want)
 {
 	char got[4096] = "";
 	struct term term = {.width = width};

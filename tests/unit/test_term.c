@@ -64,6 +64,13 @@ static void test_name(void **state)
 	fits(40, vec, "vectorized_elementwise_kernel<... float)");
 	fits(30, "c10::Allocator<int, float>::put(void*, long, long)", "put(void*, long, long)");
 	fits(30, "aten::to > aten::_to_copy > aten::empty", "aten::to > ate...> aten::empty");
+	/* The call before its kernel */
+	fits(60, "cuLaunchKernel void at::native::vectorized_elementwise_kernel<8, char*>(int)",
+	     "cuLaunchKernel vectorized_elementwise_kernel<8, char*>(int)");
+	fits(50, "cuLaunchKernel void at::native::vectorized_elementwise_kernel<8, char*>(int)",
+	     "cuLaunchKernel vectorized_elementwise_kernel<...t)");
+	fits(40, "cuLaunchKernel void at::native::kernel<at::add<float>, char*>(int)",
+	     "cuLaunchKernel kernel<at::...char*>(int)");
 	fits(20, "abcdefghijklmnopqrstuvwxyz", "abcdefghi...stuvwxyz");
 }
 

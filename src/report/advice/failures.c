@@ -18,7 +18,6 @@
 #include "report/time/overview.h"
 #include "report/time/wait.h"
 #include "text/kernel_name.h"
-#include "text/losses_text.h"
 
 #define FAILURES_MAX 64
 
@@ -255,8 +254,7 @@ void failures_print_some(const struct report *r, const struct term *term, unsign
 
 	if (!cnt)
 		return;
-	term_section(term, "Failures", "%u%s", cnt,
-		     report_is_incomplete(r) && !term->is_partial ? LOSSES_MARK : "");
+	term_section(term, "Failures", "%u", cnt);
 	for (unsigned i = 0; i < a->cnt && i < max; i++)
 		term_para(term, "%s", a->list[i].text);
 	if (max && cnt > (max < a->cnt ? max : a->cnt))

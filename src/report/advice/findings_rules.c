@@ -199,7 +199,7 @@ static bool never_returned(const struct findings *f, struct finding *x)
 	struct wait_result w;
 
 	wait_result(f->r, &w);
-	if (w.unfinished.ns < 1000000000 || w.unfinished.ns < 10 * w.longest_returned_ns)
+	if (!wait_is_hang(w.unfinished.ns, w.longest_returned_ns))
 		return false;
 	x->lost_ns = w.unfinished.ns;
 	x->at_ns = w.unfinished.start_ns;

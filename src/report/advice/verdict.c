@@ -7,6 +7,7 @@
  */
 #include "verdict_priv.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -27,10 +28,11 @@
 #define WAITS_FEW  0.1
 /* A copy slower than this waited for earlier work: bytes per nanosecond. */
 #define COPY_WAITS_GBPS 1.0
-/* With fewer iterations there is no steady state, if they take less than this share of the
- * trace. */
-#define STEADY_ITERATIONS 5
-#define STEADY_SHARE	  0.05
+/* With fewer than VERDICT_ITERATIONS there is no steady state, if they take less than this share of
+ * the trace. */
+#define STEADY_SHARE 0.05
+/* Shares of a summary are so inaccurate. */
+#define UNSURE 0.05
 /* If this share of the trace is missing, there is no verdict. */
 #define MISSING_SHARE 0.1
 
@@ -59,9 +61,7 @@ const char *verdict_scope(const struct report *r)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
 
-	if (v->it.count)
-		return "the steady state";
-	return v->startup_ns ? "the time after start-up" : "the trace";
+	return v->scope;
 }
 
 static void decide(struct verdict *v, enum verdict_limit limit, const char *basis, double ns,
@@ -143,13 +143,13 @@ static void decide_idle(struct verdict *v)
 			continue;
 		decide(v, rows[i].limit, "measured", ns, v->run_ns);
 		say(v, "%s: the host spends %s of %s %s", rows[i].start, share_text(v, share),
-		    verdict_scope(v->r), rows[i].what);
+		    v->scope, rows[i].what);
 		print_gain(v, rows[i].how);
 		return;
 	}
 	decide(v, LIMIT_HOST, "measured", v->gpu.idle_ns, v->gpu.whole_ns);
 	say(v, "The host is the limit: the GPU is idle for %s of %s", share_text(v, share),
-	    verdict_scope(v->r));
+	    v->scope);
 	print_host(v);
 	print_gain(v, "Keeping the GPU busy gains");
 }
@@ -184,21 +184,40 @@ static void decide_measured(struct verdict *v)
 	/* As bound_by_rest() in findings_rules.c. */
 	if (most && v->at_most_ns > v->run_ns - v->at_most_ns)
 		v->at_most_ns = v->run_ns - v->at_most_ns;
-	say(v, "%s %s of %s", rows[most].what, share_text(v, share), verdict_scope(v->r));
+	say(v, "%s %s of %s", rows[most].what, share_text(v, share), v->scope);
 	print_gain(v, rows[most].how);
+}
+
+static bool copies_wait(const struct verdict *v)
+{
+	return v->stages.run_bytes < part(v, PART_TRANSFER) * COPY_WAITS_GBPS;
+}
+
+static uint64_t host_waits(const struct verdict *v)
+{
+	return part(v, PART_SYNC) + (copies_wait(v) ? part(v, PART_TRANSFER) : 0);
+}
+
+static void decide_unknown(struct verdict *v, uint64_t waits)
+{
+	char share[CELL_SZ];
+
+	decide(v, LIMIT_UNKNOWN, "host", waits, v->run_ns);
+	v->at_most_ns = 0;
+	say(v,
+	    "Not known: the host waits for the GPU for %s of %s, and works otherwise. Trace with --gpu-time to "
+	    "measure the GPU",
+	    share_text(v, share), v->scope);
 }
 
 /* Without GPU times only the host's time is known. */
 static void decide_from_host(struct verdict *v)
 {
-	uint64_t waits = part(v, PART_SYNC), copies = part(v, PART_TRANSFER);
+	uint64_t waits = host_waits(v), copies = part(v, PART_TRANSFER);
 	uint64_t memory = part(v, PART_MEMORY), modules = part(v, PART_MODULE);
-	bool copies_wait = v->stages.run_bytes < copies * COPY_WAITS_GBPS;
-	const char *scope = verdict_scope(v->r);
+	const char *scope = v->scope;
 	char share[CELL_SZ];
 
-	if (copies_wait)
-		waits += copies;
 	if (waits >= WAITS_MANY * v->run_ns) {
 		decide(v, LIMIT_GPU, "host", waits, v->run_ns);
 		say(v,
@@ -217,7 +236,7 @@ static void decide_from_host(struct verdict *v)
 		say(v, "Loading of code is the limit: the host spends %s of %s in it",
 		    share_text(v, share), scope);
 		print_gain(v, "Loading it before the loop gains");
-	} else if (!copies_wait && copies >= HOST_SHARE * v->run_ns) {
+	} else if (!copies_wait(v) && copies >= HOST_SHARE * v->run_ns) {
 		decide(v, LIMIT_TRANSFERS, "host", copies, v->run_ns);
 		say(v, "Transfers are the limit: the host spends %s of %s in copies",
 		    share_text(v, share), scope);
@@ -230,39 +249,89 @@ static void decide_from_host(struct verdict *v)
 		print_host(v);
 		print_gain(v, "Less work for the host gains");
 	} else {
-		decide(v, LIMIT_UNKNOWN, "host", waits, v->run_ns);
-		v->at_most_ns = 0;
-		say(v,
-		    "Not known: the host waits for the GPU for %s of %s, and works otherwise. Trace with --gpu-time to "
-		    "measure the GPU",
-		    share_text(v, share), scope);
+		decide_unknown(v, waits);
 	}
 }
 
-/* Replaces what verdict_decide() found. */
-static void decide_hang(struct verdict *v)
+/* Whether the report, which knows the iterations, may find another limit. */
+static bool is_unsure(const struct verdict *v)
+{
+	const struct gpu_period *gpu = &v->gpu;
+	uint64_t waits = host_waits(v);
+	const struct {
+		double ns, share;
+	} rows[] = {{waits, WAITS_MANY},
+		    {waits, WAITS_FEW},
+		    {part(v, PART_MEMORY), HOST_SHARE},
+		    {part(v, PART_MODULE), HOST_SHARE},
+		    {part(v, PART_TRANSFER), HOST_SHARE}};
+	uint64_t most = gpu->compute_ns;
+
+	if (v->is_unsure)
+		return true;
+	if (gpu->whole_ns) {
+		most = gpu->comm_alone_ns > most ? gpu->comm_alone_ns : most;
+		most = gpu->copy_alone_ns > most ? gpu->copy_alone_ns : most;
+		if (fabs((double)most - (double)gpu->idle_ns) < 2 * UNSURE * gpu->whole_ns)
+			return true;
+		if (most > gpu->idle_ns)
+			return false;
+	}
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (fabs(rows[i].ns - rows[i].share * v->run_ns) < UNSURE * v->run_ns)
+			return true;
+	return false;
+}
+
+/* The summary's: a number without a limit. */
+static void decide_less(struct verdict *v)
+{
+	char share[CELL_SZ];
+
+	if (v->proc_cnt > 1) {
+		say(v,
+		    "Not known: %s processes made CUDA calls; cudatrace report tells their "
+		    "iterations apart",
+		    HUMAN_COUNT(v->proc_cnt));
+	} else if (v->gpu.whole_ns) {
+		decide(v, LIMIT_UNKNOWN, "measured", v->gpu.idle_ns, v->gpu.whole_ns);
+		say(v, "Not known: the GPU is idle for %s of %s", share_text(v, share), v->scope);
+	} else {
+		decide_unknown(v, host_waits(v));
+	}
+	v->at_most_ns = 0;
+}
+
+/* Replaces what decide_limit() found, if the hang is long enough. */
+static bool decide_hang(struct verdict *v, uint64_t ns, bool is_wait)
+{
+	if (ns < WAITS_MANY * v->run_ns)
+		return false;
+	decide(v, LIMIT_WAITS, "host", ns, v->whole_ns);
+	v->at_most_ns = ns;
+	*v->sentence = '\0';
+	v->gain_from = v->gain_to = 0;
+	say(v, "The program hangs: %s for %s, %s of the trace",
+	    is_wait ? "a wait has not returned" : "a collective has not been joined",
+	    HUMAN_TIME(ns), HUMAN_SHARE(ns, v->whole_ns));
+	return true;
+}
+
+static void find_hang(struct verdict *v)
 {
 	const struct findings *f = v->r->an[AN_FINDINGS];
 
-	for (unsigned i = 0; i < f->list_cnt; i++) {
-		const struct finding *x = &f->list[i];
-
-		if (x->rule->severity != SEVERITY_HANG || x->lost_ns < WAITS_MANY * v->run_ns)
-			continue;
-		decide(v, LIMIT_WAITS, "host", x->lost_ns, v->whole_ns);
-		v->at_most_ns = x->lost_ns;
-		*v->sentence = '\0';
-		v->gain_from = v->gain_to = 0;
-		say(v, "The program hangs: %s for %s, %s of the trace",
-		    x->fn ? "a wait has not returned" : "a collective has not been joined",
-		    HUMAN_TIME(x->lost_ns), HUMAN_SHARE(x->lost_ns, v->whole_ns));
-		return;
-	}
+	for (unsigned i = 0; i < f->list_cnt; i++)
+		if (f->list[i].rule->severity == SEVERITY_HANG &&
+		    decide_hang(v, f->list[i].lost_ns, f->list[i].fn))
+			return;
 }
 
 static bool has_steady_state(const struct verdict *v)
 {
-	return v->it.count && (v->it.count - v->it.warmup >= STEADY_ITERATIONS ||
+	if (v->of_summary)
+		return v->wait_cnt >= VERDICT_ITERATIONS;
+	return v->it.count && (v->it.count - v->it.warmup >= VERDICT_ITERATIONS ||
 			       v->run_ns >= STEADY_SHARE * v->whole_ns);
 }
 
@@ -292,7 +361,8 @@ static bool decide_startup(struct verdict *v)
 	decide(v, LIMIT_STARTUP, "host", v->startup_ns, v->whole_ns);
 	v->at_most_ns = v->startup_ns;
 	verdict_phase(v, most, name, sizeof(name));
-	say(v, "Start-up is the limit: it takes %s of the trace", share_text(v, cell));
+	say(v, "Start-up is the limit: it takes %s%s of the trace",
+	    v->of_summary ? "at least " : "", share_text(v, cell));
 	human_time(cell, v->stages.phase_ns[most]);
 	say(v, ", of that %s %s", cell, name);
 	return true;
@@ -323,36 +393,38 @@ static void note_startup(struct verdict *v)
 	    HUMAN_SHARE(v->startup_ns, v->whole_ns));
 }
 
-/* Estimated share of the trace that is missing. */
-static double missing_share(const struct report *r, bool *are_calls)
+double verdict_missing(const struct losses *lost, double call_cnt, double line_cnt, bool *are_calls)
 {
 	static const enum loss of_calls[] = {LOSS_CALLS,     LOSS_THREADS, LOSS_THREADS_SHARE,
 					     LOSS_PROCESSES, LOSS_DEPTH,   LOSS_INPROC,
 					     LOSS_EVENTS};
 	/* A damaged end line may hold any number: their sums would overflow as integers. */
-	double lines = (double)r->lost.cnt[LOSS_LINES] + r->lost.cnt[LOSS_MISSING_LINES];
-	double calls = 0, read = 0;
-	struct overview_totals t;
-	double of_lines;
+	double lines = (double)lost->cnt[LOSS_LINES] + lost->cnt[LOSS_MISSING_LINES];
+	double calls = 0, of_lines = ratio_of(lines, line_cnt + lines);
 
-	overview_totals(r, &t);
 	for (unsigned i = 0; i < sizeof(of_calls) / sizeof(of_calls[0]); i++)
-		calls += r->lost.cnt[of_calls[i]];
-	for (unsigned i = 0; i < r->file_cnt; i++)
-		read += r->files[i].lines;
-	of_lines = ratio_of(lines, read + lines);
+		calls += lost->cnt[of_calls[i]];
 	*are_calls = calls;
 	/* Recorded, the dropped calls would have lost the same share of their lines. */
 	calls *= 1 - of_lines;
-	return of_lines + (1 - of_lines) * ratio_of(calls, t.call_cnt + calls);
+	return of_lines + (1 - of_lines) * ratio_of(calls, call_cnt + calls);
+}
+
+static double missing_share(const struct report *r, bool *are_calls)
+{
+	struct overview_totals t;
+	double read = 0;
+
+	overview_totals(r, &t);
+	for (unsigned i = 0; i < r->file_cnt; i++)
+		read += r->files[i].lines;
+	return verdict_missing(&r->lost, t.call_cnt, read, are_calls);
 }
 
 /* If much is missing, the recorded part may not represent the program. */
-static void doubt(struct verdict *v)
+static void doubt(struct verdict *v, double missing, bool are_calls)
 {
 	char was[sizeof(v->sentence)];
-	bool are_calls;
-	double missing = missing_share(v->r, &are_calls);
 
 	if (missing < MISSING_SHARE)
 		return;
@@ -360,9 +432,12 @@ static void doubt(struct verdict *v)
 	snprintf(was, sizeof(was), "%.*s%s", (int)v->gain_from, v->sentence,
 		 v->sentence + v->gain_to);
 	*v->sentence = '\0';
-	say(v, "Not known: %s of the trace is missing%s. From the rest: %s",
-	    HUMAN_SHARE(missing, 1),
-	    are_calls ? ", and missing calls count as time outside CUDA calls" : "", was);
+	say(v, "Not known: %s of the trace is missing", HUMAN_SHARE(missing, 1));
+	if (v->of_summary)
+		say(v, ".");
+	else
+		say(v, "%s. From the rest: %s",
+		    are_calls ? ", and missing calls count as time outside CUDA calls" : "", was);
 	v->limit = LIMIT_UNKNOWN;
 	v->basis = "none";
 	v->at_most_ns = 0;
@@ -386,6 +461,28 @@ static void find_idle(struct verdict *v)
 	v->idle.of_ns = v->it.count ? v->it.last_ns - v->it.first_ns : d.span_ns;
 }
 
+static void decide_limit(struct verdict *v)
+{
+	v->basis = "none";
+	if (!v->has_args)
+		say(v, "Not known: arguments were not recorded. Trace without --no-args");
+	else if (!v->has_calls)
+		say(v, "Not known: no CUDA call was recorded");
+	else if (decide_startup(v))
+		;
+	else if (!v->has_work)
+		say(v, "Not known: no work for the GPU was recorded");
+	else if (!has_steady_state(v) && v->run_ns < STEADY_SHARE * v->whole_ns)
+		say(v, "Not known: too little was recorded between start-up and end. Trace more "
+		       "iterations");
+	else if (v->of_summary && (!has_steady_state(v) || v->proc_cnt > 1 || is_unsure(v)))
+		decide_less(v);
+	else if (v->gpu.whole_ns)
+		decide_measured(v);
+	else
+		decide_from_host(v);
+}
+
 void verdict_decide(struct verdict *v)
 {
 	struct overview_totals t;
@@ -400,37 +497,45 @@ void verdict_decide(struct verdict *v)
 		v->startup_ns += v->stages.phase_ns[i];
 	v->run_ns = v->stages.phase_ns[PHASE_RUN];
 	find_idle(v);
-	v->basis = "none";
-	if (v->r->args_redacted)
-		say(v, "Not known: arguments were not recorded. Trace without --no-args");
-	else if (!t.call_cnt)
-		say(v, "Not known: no CUDA call was recorded");
-	else if (decide_startup(v))
-		;
-	else if (!t.launch_cnt && !t.graph_launch_cnt && !t.class_cnt[CLASS_TRANSFER])
-		say(v, "Not known: no work for the GPU was recorded");
-	else if (!has_steady_state(v) && v->run_ns < STEADY_SHARE * v->whole_ns)
-		say(v, "Not known: too little was recorded between start-up and end. Trace more "
-		       "iterations");
-	else if (v->gpu.whole_ns)
-		decide_measured(v);
-	else
-		decide_from_host(v);
-	v->has_calls = !v->r->args_redacted && t.call_cnt;
+	v->scope = v->it.count	   ? "the steady state"
+		   : v->startup_ns ? "the time after start-up"
+				   : "the trace";
+	v->has_args = !v->r->args_redacted;
+	v->has_calls = v->has_args && t.call_cnt;
+	v->has_work = t.launch_cnt || t.graph_launch_cnt || t.class_cnt[CLASS_TRANSFER];
+	decide_limit(v);
 }
 
 static void verdict_finish(void *a)
 {
 	struct verdict *v = a;
+	bool are_calls;
+	double missing = missing_share(v->r, &are_calls);
 
 	if (v->has_calls) {
-		decide_hang(v);
+		find_hang(v);
 		note_steady_state(v);
 		note_startup(v);
 	}
 	say(v, ".");
 	if (v->has_calls)
-		doubt(v);
+		doubt(v, missing, are_calls);
+}
+
+void verdict_of_summary(struct verdict *v, uint64_t hang_ns, double missing, bool are_calls)
+{
+	double startup = ratio_of(v->startup_ns, v->whole_ns);
+
+	if (v->has_calls && has_steady_state(v) && startup >= STARTUP_NOTE_SHARE &&
+	    startup < STARTUP_SHARE)
+		say(v, "Start-up takes at least %s of the trace. Apart from it: ",
+		    HUMAN_SHARE(v->startup_ns, v->whole_ns));
+	decide_limit(v);
+	if (v->has_calls && hang_ns)
+		decide_hang(v, hang_ns, true);
+	say(v, ".");
+	if (v->has_calls)
+		doubt(v, missing, are_calls);
 }
 
 void verdict_idle(const struct report *r, struct gpu_idle *res)

@@ -16,7 +16,8 @@ void verdict_idle(const struct report *r, struct gpu_idle *res);
 const char *verdict_scope(const struct report *r);
 /* Prints "Verdict: ...". */
 void verdict_print_sentence(const struct report *r, const struct term *term);
-/* Prints start-up and steady state in a table whose rows add up to the whole. */
-void verdict_print_time(const struct report *r, const struct term *term);
+/* Prints start-up and steady state in a table whose rows add up to the whole; then, if not
+ * is_short, the host's time by activity. */
+void verdict_print_time(const struct report *r, const struct term *term, bool is_short);
 
 #endif /* REPORT_ADVICE_VERDICT_H */

@@ -6,7 +6,6 @@
 
 #include "report/collect.h"
 #include "report/section.h"
-#include "text/losses_text.h"
 
 const char *verdict_phase(const struct verdict *v, enum phase phase, char *text, size_t size)
 {
@@ -77,7 +76,7 @@ static void print_host(const struct verdict *v, const struct term *term)
 			      HUMAN_SHARE(v->stages.steady.ns[p], v->run_ns), names[p]);
 	}
 	if (n)
-		term_para(term, "Host in %s: %s", verdict_scope(v->r), text);
+		term_para(term, "Host in %s: %s", v->scope, text);
 }
 
 static void print_idle(const struct verdict *v, const struct term *term)
@@ -96,7 +95,7 @@ static void print_idle(const struct verdict *v, const struct term *term)
 		term_para(term,
 			  "GPU in %s: idle at least %s (a lower bound from the host's calls; "
 			  "--gpu-time measures it)",
-			  verdict_scope(v->r), HUMAN_SHARE(v->idle.ns, v->idle.of_ns));
+			  v->scope, HUMAN_SHARE(v->idle.ns, v->idle.of_ns));
 	if (!v->gpu.whole_ns)
 		return;
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -105,10 +104,10 @@ static void print_idle(const struct verdict *v, const struct term *term)
 		n += snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "",
 			      HUMAN_SHARE(parts[i].ns, v->gpu.whole_ns), parts[i].what);
 	}
-	term_para(term, "GPU in %s, measured: %s", verdict_scope(v->r), text);
+	term_para(term, "GPU in %s, measured: %s", v->scope, text);
 }
 
-void verdict_print_time(const struct report *r, const struct term *term)
+void verdict_print_time(const struct report *r, const struct term *term, bool is_short)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
 
@@ -118,7 +117,8 @@ void verdict_print_time(const struct report *r, const struct term *term)
 	section_print(r, &verdict_table, v, v, "time", PHASE_CNT, term);
 	if (!v->run_ns)
 		return;
-	print_host(v, term);
+	if (!is_short)
+		print_host(v, term);
 	print_idle(v, term);
 }
 
@@ -126,8 +126,7 @@ void verdict_print_sentence(const struct report *r, const struct term *term)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
 
-	term_section(term, "Verdict", "%s%s", v->sentence,
-		     report_is_incomplete(r) && !term->is_partial ? LOSSES_MARK : "");
+	term_section(term, "Verdict", "%s", v->sentence);
 }
 
 void verdict_print(const void *a, const struct term *term)
@@ -135,5 +134,5 @@ void verdict_print(const void *a, const struct term *term)
 	const struct verdict *v = a;
 
 	verdict_print_sentence(v->r, term);
-	verdict_print_time(v->r, term);
+	verdict_print_time(v->r, term, false);
 }

@@ -19,6 +19,9 @@
 	LIMIT(MEMORY, "memory")                                                                    \
 	LIMIT(MODULES, "modules")                                                                  \
 	LIMIT(COLLECTIVES, "collectives")
+/* With fewer iterations there is no steady state, if they take less than a small share of the
+ * trace. */
+#define VERDICT_ITERATIONS 5
 enum verdict_limit {
 #define LIMIT(id, name) LIMIT_##id,
 	VERDICT_LIMITS(LIMIT)
@@ -40,12 +43,24 @@ struct verdict {
 	struct gpu_period gpu;
 	struct gpu_idle idle;
 	uint64_t whole_ns, startup_ns, run_ns; /* all phases; those before the run; the run */
-	bool has_calls;			       /* and their arguments */
+	const char *scope;		       /* "the steady state", or its replacement */
+	bool has_args, has_calls, has_work;    /* has_calls: and their arguments */
+	bool of_summary;	     /* iterations are unknown; start-up is a lower bound */
+	bool is_unsure;		     /* of_summary: another part has another limit */
+	uint64_t wait_cnt, proc_cnt; /* of_summary: waits in the run, and processes */
 };
 
 /* Decides on the limit. The findings need it, so they call this in their finish; hangs and notes
  * follow in the verdict's own. */
 void verdict_decide(struct verdict *v);
+/* The verdict of a summary, from inputs that it has filled in: whole_ns, startup_ns and phase_ns up
+ * to the end of loading, run_ns, steady and run_bytes of a part of the rest, gpu, scope, has_*, and
+ * those of of_summary.
+ * hang_ns: of a wait that has not returned; 0: none. The others are of verdict_missing(). */
+void verdict_of_summary(struct verdict *v, uint64_t hang_ns, double missing, bool are_calls);
+/* Estimated share of the trace that is missing. are_calls: calls are among it. */
+double verdict_missing(const struct losses *lost, double call_cnt, double line_cnt,
+		       bool *are_calls);
 /* Whether the verdict mentions start-up; the longest phase of start-up. */
 bool verdict_notes_startup(const struct verdict *v);
 enum phase verdict_longest_startup(const struct verdict *v);

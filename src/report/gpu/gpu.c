@@ -259,8 +259,16 @@ void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t
 	const struct gpu *g = r->an[AN_GPU];
 
 	*res = (struct gpu_period){0};
-	for (unsigned i = 0; g && to_ns > from_ns && i < g->devices.cnt; i++) {
-		const struct gpu_device *d = g->devices.of[i];
+	if (g)
+		gpu_period_of(&g->devices, pid, from_ns, to_ns, res);
+}
+
+void gpu_period_of(const struct gpu_devices *devices, uint32_t pid, uint64_t from_ns,
+		   uint64_t to_ns, struct gpu_period *res)
+{
+	*res = (struct gpu_period){0};
+	for (unsigned i = 0; to_ns > from_ns && i < devices->cnt; i++) {
+		const struct gpu_device *d = devices->of[i];
 		const struct gpu_busy *b = &d->busy;
 		double whole = to_ns - from_ns, part[GPU_PART_CNT];
 

@@ -3,6 +3,7 @@
 #ifndef REPORT_GPU_GPU_H
 #define REPORT_GPU_GPU_H
 
+#include "model/gpu_busy.h"
 #include "report/report.h"
 
 /* An iteration is GPU-bound if the GPU is busy for this share of it. */
@@ -42,6 +43,9 @@ struct gpu_period {
 };
 void gpu_period(const struct report *r, uint32_t pid, uint64_t from_ns, uint64_t to_ns,
 		struct gpu_period *res);
+/* The same of devices that are kept elsewhere, after gpu_devices__finish(). */
+void gpu_period_of(const struct gpu_devices *devices, uint32_t pid, uint64_t from_ns,
+		   uint64_t to_ns, struct gpu_period *res);
 
 /* Sums over devices that only this process uses. */
 struct gpu_of_process {

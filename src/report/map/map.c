@@ -324,13 +324,10 @@ static struct map_pending *hold(struct map *m, uint32_t thread)
 
 static void cut_slices(struct map *m, const struct trace_event *ev)
 {
-	bool makes_context = ev->fn->class == CLASS_CONTEXT && !ev->is_error &&
-			     (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
-
 	m->launches_since += call_launches(ev);
 	if (!call_was_made(ev) || !call_is_top(ev))
 		return;
-	if (!makes_context && !call_blocks(ev) && m->launches_since < CUT_LAUNCHES)
+	if (!call_makes_context(ev) && !call_blocks(ev) && m->launches_since < CUT_LAUNCHES)
 		return;
 	map_slice_cut(m, ev->end_ns);
 	m->launches_since = 0;

@@ -105,11 +105,11 @@ static enum stage stage_of(enum phase p, const struct stage_row *row)
 	return stage_of_time(p);
 }
 
-static enum stage_part part_of(const struct stage_row *row)
+enum stage_part stage_part_of(const struct api_fn *fn)
 {
-	if (row->fn->class == CLASS_LAUNCH || row->fn->op == OP_GRAPH_LAUNCH)
+	if (fn->class == CLASS_LAUNCH || fn->op == OP_GRAPH_LAUNCH)
 		return PART_LAUNCH;
-	switch (row->fn->class) {
+	switch (fn->class) {
 	case CLASS_TRANSFER:
 		return PART_TRANSFER;
 	case CLASS_SYNC:
@@ -190,9 +190,9 @@ static void give(struct stages *s, const struct stage_cell *c, enum phase phase)
 		sum->htod_bytes += row->dir == COPY_DIR_HTOD ? row->bytes : 0;
 		s->res.phase_ns[phase] += row->wall_ns;
 		s->res.phase_call_ns[phase] += row->wall_ns;
-		s->res.all.ns[part_of(row)] += row->wall_ns;
+		s->res.all.ns[stage_part_of(row->fn)] += row->wall_ns;
 		if (steady)
-			steady->ns[part_of(row)] += row->wall_ns;
+			steady->ns[stage_part_of(row->fn)] += row->wall_ns;
 		if (steady && row->fn->class == CLASS_TRANSFER)
 			s->res.run_bytes += row->bytes;
 		if (stage == STAGE_LOAD && !s->pid)

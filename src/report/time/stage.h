@@ -70,6 +70,14 @@ bool stage_of_process(const struct report *r, uint32_t pid, struct stage_result 
 /* The surrounding stage: the one that time outside calls would have. */
 enum stage stage_of_moment(const struct report *r, uint64_t ns);
 const char *stage_name(enum stage s);
+enum stage_part stage_part_of(const struct api_fn *fn);
+/* Time outside calls so far: a call that began before and returns later removes it. ns is less than
+ * end_ns - start_ns if neighbours were merged. */
+struct stage_gap {
+	uint64_t start_ns, end_ns, ns;
+};
+/* Removes that time from the gaps. Returns how much it was. */
+uint64_t stage_gaps_take(struct stage_gap *gaps, unsigned *cnt, uint64_t start_ns, uint64_t end_ns);
 /* Share of the time in calls. */
 double stage_part_share(const struct stage_parts *p, enum stage_part part);
 

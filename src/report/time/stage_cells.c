@@ -110,14 +110,13 @@ static void gap_add(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 	gaps[s->gap_cnt++] = (struct stage_gap){start_ns, end_ns, end_ns - start_ns};
 }
 
-/* Removes that time from the gaps. Calls come in the order of their ends, so most of these gaps are
- * the last ones. */
-static uint64_t gaps_take(struct stages *s, uint64_t start_ns, uint64_t end_ns)
+/* Calls come in the order of their ends, so most of these gaps are the last ones. */
+uint64_t stage_gaps_take(struct stage_gap *gaps, unsigned *cnt, uint64_t start_ns, uint64_t end_ns)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = s->gap_cnt; i && s->gaps[i - 1].end_ns > start_ns; i--) {
-		struct stage_gap *g = &s->gaps[i - 1];
+	for (unsigned i = *cnt; i && gaps[i - 1].end_ns > start_ns; i--) {
+		struct stage_gap *g = &gaps[i - 1];
 		uint64_t from = g->start_ns > start_ns ? g->start_ns : start_ns;
 		uint64_t to = g->end_ns < end_ns ? g->end_ns : end_ns;
 		uint64_t ns;
@@ -133,8 +132,8 @@ static uint64_t gaps_take(struct stages *s, uint64_t start_ns, uint64_t end_ns)
 		else if (from == g->start_ns)
 			g->start_ns = to;
 	}
-	while (s->gap_cnt && !s->gaps[s->gap_cnt - 1].ns)
-		s->gap_cnt--;
+	while (*cnt && !gaps[*cnt - 1].ns)
+		--*cnt;
 	return sum;
 }
 
@@ -213,17 +212,11 @@ static void add(struct stages *s, const struct trace_event *ev)
 	if (!call_is_top(ev))
 		return;
 	row->call_ns += event_duration_ns(ev);
-	row->wall_ns += gaps_take(s, ev->start_ns, ev->end_ns);
+	row->wall_ns += stage_gaps_take(s->gaps, &s->gap_cnt, ev->start_ns, ev->end_ns);
 	if (ev->end_ns > s->cursor_ns) {
 		row->wall_ns += ev->end_ns - s->cursor_ns;
 		s->cursor_ns = ev->end_ns;
 	}
-}
-
-static bool makes_context(const struct trace_event *ev)
-{
-	return ev->fn->class == CLASS_CONTEXT && !ev->is_error &&
-	       (ev->fn->op == OP_RETAIN || ev->fn->op == OP_CREATE);
 }
 
 void stages_add(struct stages *s, const struct trace_event *ev)
@@ -248,7 +241,7 @@ void stages_add(struct stages *s, const struct trace_event *ev)
 		s->launch_ns = s->cursor_ns;
 	s->has_launch |= launches;
 	add(s, ev);
-	if (makes_context(ev) && !s->context_ns) {
+	if (call_makes_context(ev) && !s->context_ns) {
 		cut(s, true);
 		s->context_ns = s->cursor_ns;
 	} else if (call_blocks(ev) || (ev->fn->class == CLASS_MODULE && ev->fn->op == OP_LOAD)) {

@@ -17,11 +17,6 @@ struct stage_row {
 	uint64_t launch_cnt, bytes, first_ns, last_ns;
 };
 
-/* Time outside calls so far: a call that began before and returns later removes it. ns is less than
- * end_ns - start_ns if neighbours were merged. */
-struct stage_gap {
-	uint64_t start_ns, end_ns, ns;
-};
 #define STAGE_GAPS 16384
 
 /* A piece of the trace without a stage boundary in it. */

@@ -30,4 +30,10 @@ struct wait_result {
 /* Sets zeroes if the analysis did not run. */
 void wait_result(const struct report *r, struct wait_result *res);
 
+/* A wait that has not returned for so long does not return. */
+static inline bool wait_is_hang(uint64_t ns, uint64_t longest_returned_ns)
+{
+	return ns >= 1000000000 && ns >= 10 * longest_returned_ns;
+}
+
 #endif /* REPORT_TIME_WAIT_H */

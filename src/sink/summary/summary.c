@@ -313,6 +313,8 @@ static void on_unfinished(struct summary *s, const struct trace_event *ev, uint6
 		return;
 	}
 	s->unfinished_cnt++;
+	if (call_blocks(ev) && ns > s->longest_wait_ns)
+		s->longest_wait_ns = ns;
 	if (ns < s->longest_unfinished_ns && s->longest_unfinished)
 		return;
 	s->longest_unfinished_ns = ns;
@@ -369,6 +371,8 @@ static void on_call(struct summary *s, const struct trace_event *ev)
 		on_meaning(s, p, st, ev, 0);
 		return;
 	}
+	if (call_is_top(ev) && call_took_time(ev))
+		host_clock__call(&s->host, ev);
 	if (ev->unfinished || ev->abandoned) {
 		on_unfinished(s, ev, ns);
 		return;

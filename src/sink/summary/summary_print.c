@@ -212,11 +212,12 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color)
 {
 	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
-	const struct term term = {.f = f, .width = width < 40 ? 40 : width, .color = color};
+	struct term term = {.f = f, .width = width < 40 ? 40 : width, .color = color};
 	struct summary_view v;
 
 	summary_view__init(&v, s, info, end);
-	losses_print(&v.lost, &term, "something is missing in this trace");
+	losses_print(&v.lost, &term, "something is missing in this trace; " LOSSES_STAR);
+	term.is_partial = losses__any(&v.lost);
 	losses_print_chosen(&v.lost, &term, NULL);
 	print_head(s, &term, info, end);
 	print_xids(s, &term);

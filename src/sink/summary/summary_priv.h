@@ -13,6 +13,7 @@
 #include "report/layers/allocator_sums.h"
 #include "report/layers/range_sums.h"
 #include "report/section.h"
+#include "report/time/stage.h"
 
 #include <string.h>
 
@@ -191,6 +192,29 @@ struct stream_id {
 	bool used;
 };
 
+/* Host time until at_ns: in driver calls by part, bytes copied, waits after the first launch. */
+struct host_time {
+	uint64_t at_ns, bytes, waits;
+	uint64_t ns[PART_OUTSIDE];
+};
+
+/* Host time of the run, and of its parts that the verdict needs. */
+#define HOST_GAPS 512
+struct host_clock {
+	uint64_t first_ns, context_ns; /* 0: none */
+	struct host_time now;
+	struct host_time loaded;	/* when the data before the first launch was copied */
+	struct host_time first, second; /* when the number of waits had doubled last */
+	struct host_time waited;	/* after the last wait */
+	struct host_time worked;	/* after the last work, if in_tail */
+	bool has_launch, in_tail;
+	uint64_t turn_cnt;
+	unsigned gap_cnt;
+	struct stage_gap gaps[HOST_GAPS];
+};
+/* A driver call that is not in another one, and took time. */
+void host_clock__call(struct host_clock *c, const struct trace_event *ev);
+
 struct summary {
 	struct losses lost; /* losses, from events */
 	uint64_t event_cnt, call_cnt;
@@ -199,6 +223,8 @@ struct summary {
 	uint64_t failure_cnt; /* failures among error_cnt */
 	uint64_t unfinished_cnt, abandoned_cnt;
 	uint64_t longest_unfinished_ns;
+	uint64_t longest_wait_ns; /* of unfinished calls that wait for the GPU */
+	struct host_clock host;
 	const char *longest_unfinished;
 
 	uint64_t launch_cnt, launch_ns, launch_node_cnt, launch_unnamed_cnt;

@@ -93,7 +93,7 @@ static void put_left_out(const struct short_summary *x, struct losses *lost)
 
 void short_trust(const struct short_summary *x)
 {
-	struct losses lost = summary_losses(x->s, x->end);
+	struct losses lost = x->lost;
 	char procs[112] = "";
 	char more_calls[64] = "";
 	char target[44], failed[128], added[96] = "", all[96];
@@ -194,53 +194,6 @@ void short_failures(const struct short_summary *x)
 			 HUMAN_NOUNS(s->abandoned_cnt, "call"));
 }
 
-/* Prints a verdict only with GPU times; the host's times alone do not show what limits a program.
- */
-void short_verdict(const struct short_summary *x)
-{
-	const struct gpu_devices *gpus = &x->s->run_gpus;
-	double least = 1, most = 0, idle;
-	char name[DEVICE_LABEL_SZ];
-	bool is_shared = false;
-
-	if (!x->s->call_cnt && !gpus->cnt)
-		return;
-	short_blank(x);
-	if (!x->end->gpu.on) {
-		term_row(x->term, "Verdict", "GPU activity not measured (--gpu-time)");
-		return;
-	}
-	for (unsigned i = 0; i < gpus->cnt; i++) {
-		const struct gpu_device *d = gpus->of[i];
-
-		idle = gpu_device__span(d)
-			       ? (double)gpu_device__idle(d) / (double)gpu_device__span(d)
-			       : 0;
-		least = idle < least ? idle : least;
-		most = idle > most ? idle : most;
-		is_shared |= d->is_shared;
-	}
-	if (!gpus->cnt) {
-		term_row(x->term, "Verdict", "the GPU executed nothing that was measured");
-		return;
-	}
-	if (gpus->cnt == 1) {
-		device_label(name, &gpus->of[0]->is, gpus->of[0]->number);
-		term_row(x->term, "Verdict",
-			 "%s was idle for %s of the %s from its first to its last activity%s", name,
-			 HUMAN_SHARE(most, 1), HUMAN_TIME(gpu_device__span(gpus->of[0])),
-			 is_shared     ? " (processes may use different GPUs)"
-			 : most >= 0.5 ? ": the host is the limit"
-			 : most < 0.1  ? ": the GPU is the limit"
-				       : "");
-		return;
-	}
-	term_row(x->term, "Verdict",
-		 "%u GPUs were idle for %s to %s of the time from first to last activity%s",
-		 gpus->cnt, HUMAN_SHARE(least, 1), HUMAN_SHARE(most, 1),
-		 is_shared ? " (processes may use different GPUs)" : "");
-}
-
 /* Names of outputs in the summary. Others have the name of the option. */
 static const char *const file_labels[][3] = {
 	{"jsonl", "Trace", ""},
@@ -329,12 +282,11 @@ void summary__print_short(struct summary *s, FILE *f, const struct trace_info *i
 		.s = s, .info = info, .end = end, .files = files, .file_cnt = file_cnt};
 	unsigned level = 0, level_cnt = sizeof(levels) / sizeof(levels[0]);
 	struct term term = {.width = width < 40 ? 40 : width, .color = color};
-	struct losses lost;
 	char *text = NULL;
 	size_t size;
 
-	lost = summary_losses(s, end);
-	term.is_partial = losses__any(&lost);
+	x.lost = summary_losses(s, end);
+	term.is_partial = losses__any(&x.lost);
 	x.term = &term;
 	x.wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
 	x.no_args = summary_redacts_args(info);

@@ -11,6 +11,7 @@ struct short_summary {
 	struct summary *s;
 	const struct trace_info *info;
 	const struct trace_end *end;
+	struct losses lost;
 	const struct summary_file *files;
 	unsigned file_cnt;
 	struct fn_row *rows; /* all functions, most time in driver calls first */
@@ -27,6 +28,7 @@ struct short_summary {
 void short_blank(const struct short_summary *x);
 void short_trust(const struct short_summary *x);
 void short_failures(const struct short_summary *x);
+/* summary_verdict.c */
 void short_verdict(const struct short_summary *x);
 /* summary_short_time.c */
 void short_time(const struct short_summary *x);
