@@ -51,8 +51,9 @@ struct client {
 	struct event *ev; /* reading, then writing */
 	int fd;
 	uint64_t from, end_ns, keep_ns;
-	size_t len, head_len, sent; /* sent: of head and text together */
-	struct response *response;  /* owner of text, or NULL */
+	size_t len, head_len, sent;   /* sent: of head and text together */
+	struct response *response;    /* owner of text, or NULL */
+	struct response_cache *cache; /* of response */
 	const char *text;
 	size_t text_len;
 	char in[REQUEST_MAX], head[512];
@@ -66,7 +67,7 @@ struct http {
 	struct listener *listener;
 	struct client *clients[CLIENTS_MAX]; /* oldest first */
 	unsigned client_cnt;
-	struct response_cache *responses;
+	struct response_cache *responses, *profiles;
 	uint64_t closed;
 };
 
@@ -82,7 +83,7 @@ static void client__free(struct client *c)
 		event_free(c->ev);
 	close(c->fd);
 	if (c->response)
-		response_cache__put(h->responses, c->response);
+		response_cache__put(c->cache, c->response);
 	free(c);
 }
 
@@ -91,6 +92,13 @@ static void make_response(void *ctx, struct out *o)
 	const struct http *h = ctx;
 
 	h->ops.metrics(h->ops.ctx, o);
+}
+
+static void make_profile(void *ctx, struct out *o)
+{
+	const struct http *h = ctx;
+
+	h->ops.profile(h->ops.ctx, o);
 }
 
 static void release(void *ctx, const struct response *p)
@@ -244,17 +252,21 @@ static bool answer_text(struct client *c, const char *status, const char *text, 
 	return answer(c, status, "text/plain; charset=utf-8", text, strlen(text), with_text);
 }
 
-static bool answer_metrics(struct client *c, bool with_text)
+static bool answer_cached(struct client *c, struct response_cache *cache, const char *type,
+			  bool with_text)
 {
 	const struct out *text;
 
 	/* Connections accepted in one turn share a text, so that a turn makes only one. */
-	c->response = response_cache__get(c->http->responses, c->end_ns - TIME_NS);
+	c->cache = cache;
+	c->response = response_cache__get(cache, c->end_ns - TIME_NS);
 	if (!c->response)
 		return answer_text(c, "500 Internal Server Error", "out of memory\n", with_text);
 	text = response_text(c->response);
-	return answer(c, "200 OK", "text/plain; version=0.0.4; charset=utf-8", text->buf, text->len,
-		      with_text);
+	if (!text->len)
+		return answer_text(c, "503 Service Unavailable",
+				   "the first profile is not complete yet\n", with_text);
+	return answer(c, "200 OK", type, text->buf, text->len, with_text);
 }
 
 /* line: METHOD PATH HTTP/1.x */
@@ -269,7 +281,10 @@ static bool answer_request(struct client *c, char *line)
 		return answer_text(c, "405 Method Not Allowed", "use GET or HEAD\n", true);
 	*strchrnul(path, '?') = '\0';
 	if (!strcmp(path, "/metrics"))
-		return answer_metrics(c, get);
+		return answer_cached(c, c->http->responses,
+				     "text/plain; version=0.0.4; charset=utf-8", get);
+	if (c->http->ops.profile && !strcmp(path, HTTP_PROFILE))
+		return answer_cached(c, c->http->profiles, "application/octet-stream", get);
 	if (!strcmp(path, "/healthz"))
 		return c->http->ops.healthy(c->http->ops.ctx)
 			       ? answer_text(c, "200 OK", "ok\n", get)
@@ -424,6 +439,7 @@ struct http *http__new(struct event_base *base, const char *listen, const struct
 {
 	struct http *h = calloc(1, sizeof(*h));
 	const struct response_cache_ops po = {make_response, release, h};
+	const struct response_cache_ops profiles = {make_profile, release, h};
 	const char *port, *why;
 	char host[128];
 	int fd;
@@ -444,8 +460,9 @@ struct http *http__new(struct event_base *base, const char *listen, const struct
 		goto fail;
 	}
 	h->responses = response_cache__new(base, &po);
+	h->profiles = response_cache__new(base, &profiles);
 	h->listener = listener__new(base, fd, on_connection, h);
-	if (h->responses && h->listener)
+	if (h->responses && h->profiles && h->listener)
 		return h;
 fail:
 	http__free(h);
@@ -464,6 +481,7 @@ void http__free(struct http *h)
 	while (h->client_cnt)
 		client__free(h->clients[0]);
 	response_cache__free(h->responses);
+	response_cache__free(h->profiles);
 	listener__free(h->listener);
 	free(h);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* GET and HEAD of /metrics, /healthz and /, in the daemon's loop. */
+/* GET and HEAD of /metrics, /healthz, / and HTTP_PROFILE, in the daemon's loop. */
 #ifndef DAEMON_HTTP_H
 #define DAEMON_HTTP_H
 
@@ -15,8 +15,13 @@ struct out;
 #define HTTP_CLIENT_SZ	(10 << 10)
 #define HTTP_CLIENTS_SZ (HTTP_CLIENTS * HTTP_CLIENT_SZ)
 
+#define HTTP_PROFILE "/debug/pprof/cuda"
+
 struct http_ops {
 	void (*metrics)(void *ctx, struct out *o);
+	/* Puts the last complete profile; nothing if there is none yet. NULL: there are no
+	 * profiles. */
+	void (*profile)(void *ctx, struct out *o);
 	/* false: /healthz answers 503 */
 	bool (*healthy)(void *ctx);
 	void *ctx;
