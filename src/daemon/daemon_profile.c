@@ -230,6 +230,19 @@ static void write_file(struct daemon *d)
 	free(path);
 }
 
+static void send_otlp(struct daemon *d, const struct profile_span *span)
+{
+	struct out *o;
+
+	if (!dprofile__sums(d->profile->now)->calls)
+		return;
+	o = out__memory();
+	if (o && !dprofile__write_otlp(d->profile->now, span, o))
+		otlp__profile(d->otlp, o);
+	else if (o)
+		out__close(o);
+}
+
 static void end_interval(struct daemon *d)
 {
 	struct daemon_profile *p = d->profile;
@@ -251,6 +264,8 @@ static void end_interval(struct daemon *d)
 		out__fit(o);
 		p->ready = o;
 		o = NULL;
+		if (d->otlp && d->cfg->otlp.profiles)
+			send_otlp(d, &span);
 		if (d->cfg->profiles.files && dprofile__sums(p->now)->calls)
 			write_file(d);
 	}

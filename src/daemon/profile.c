@@ -370,6 +370,7 @@ void dprofile__each(struct dprofile *d, void (*fn)(void *ctx, const struct dprof
 	uint64_t any = 0;
 
 	hash_each (t, &d->totals) {
+		/* may_wait_ns is 0 the second time. */
 		t->v[PROFILE_WAIT_NS] += part(t->may_wait_ns, t->sampled[PROFILE_WAIT_NS],
 					      t->sampled[PROFILE_HOST_NS]);
 		memset(t->passed, 0, sizeof(t->passed));

@@ -49,8 +49,9 @@ void dprofile__counted(struct dprofile *d, const struct dproc *p, const struct a
 void dprofile__each(struct dprofile *d, void (*fn)(void *ctx, const struct dprofile_sample *s),
 		    void *ctx);
 const struct dprofile_sums *dprofile__sums(const struct dprofile *d);
-/* Writes the profile to o in pprof's format. 0 or -errno. */
+/* Write the profile to o: as an OTLP request, and in pprof's format. 0 or -errno. */
 struct profile_span;
+int dprofile__write_otlp(struct dprofile *d, const struct profile_span *s, struct out *o);
 int dprofile__write(struct dprofile *d, const struct profile_span *s, const char *redacted,
 		    struct out *o);
 

@@ -2,13 +2,17 @@
 # takes: 40
 # own processes
 """The daemon's continuous profiles: exact sums, stacks of sampled calls, files, and the port."""
+import base64
 import collections
+import json
 import time
 import urllib.error
 import urllib.request
 
 import pytest
+from helpers import pypi
 from helpers.daemon import driver_counts, private  # noqa: F401, a fixture
+from helpers.otlp import Collector
 from helpers.pprof import TYPES, Profile
 from helpers.run import until
 
@@ -84,3 +88,58 @@ def test_off(private):  # noqa: F811
     d = private.daemon("d")
     with pytest.raises(urllib.error.HTTPError, match="404"):
         fetch(d)
+
+
+PROTO = "opentelemetry-proto==1.45.2", "protobuf==7.36.2"
+
+
+def test_otlp(private):  # noqa: F811
+    """The requests must be what the published descriptors define, and have the same sums per stack as the files."""
+    try:
+        pypi.use(*PROTO)
+    except pypi.Missing as e:
+        pytest.skip(f"opentelemetry-proto: {e}")
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+    collector = Collector(private)
+    d = private.daemon("d", "profiles.interval=1s", f"otlp.endpoint=http://127.0.0.1:{collector.port}", "otlp.profiles=true")
+    private.sample("s", "--tokens", 50)
+    d.until(lambda m: m.calls("s", "cuLaunchKernel") > 50)
+    d.stop()
+    collector.p.kill()
+    got, seen = collections.Counter(), set()
+    for r in map(json.loads, collector.log.read_text().splitlines()):
+        if r["path"] != "/v1development/profiles":
+            continue
+        assert r["headers"]["Content-Type"] == "application/x-protobuf"
+        m = service.ExportProfilesServiceRequest.FromString(base64.b64decode(r["body"]))
+        size = m.ByteSize()
+        m.DiscardUnknownFields()
+        assert m.ByteSize() == size, "fields that the descriptors lack"
+        t = m.dictionary
+        for table in t.mapping_table, t.location_table, t.function_table, t.link_table, t.attribute_table, t.stack_table:
+            assert not table[0].ByteSize()
+        assert not t.string_table[0] and len(set(t.string_table)) == len(t.string_table)
+
+        def frame(i, t=t):
+            line = t.location_table[i].lines[0]
+            f = t.function_table[line.function_index]
+            return t.string_table[f.name_strindex], t.string_table[f.filename_strindex], line.line
+
+        for resource in m.resource_profiles:
+            of = {a.key: a.value.string_value or a.value.int_value for a in resource.resource.attributes}
+            assert of["service.name"] == of["process.executable.name"] == "s" and of["process.pid"] > 1 and of["host.name"]
+            for p in resource.scope_profiles[0].profiles:
+                assert len(p.profile_id) == 16 and p.profile_id not in seen and p.duration_nano and abs(p.time_unix_nano / 1e9 - time.time()) < 60
+                seen.add(p.profile_id)
+                kind = t.string_table[p.sample_type.type_strindex]
+                assert t.string_table[p.sample_type.unit_strindex] == TYPES[kind]
+                for s in p.samples:
+                    got[kind, tuple(frame(i) for i in t.stack_table[s.stack_index].location_indices)] += s.values[0]
+                    keys = {t.string_table[t.attribute_table[i].key_strindex] for i in s.attribute_indices}
+                    assert keys <= {"thread.id", "thread.name", "cuda.device", "cuda.stream"}
+    want = collections.Counter()
+    for p in profiles(d):
+        for frames, v, _ in p.samples:
+            for kind, x in v.items():
+                want[kind, tuple(frames)] += x
+    assert got == +want and sum(x for (kind, _), x in got.items() if kind == "launches") > 100
