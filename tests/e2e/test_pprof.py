@@ -63,6 +63,19 @@ def test_sums(tmp_path, name):
     assert not p.comments or r["complete"] is False or r["chosen"]
 
 
+@pytest.mark.parametrize("name", ["gpt2-eager", "vllm-nodes"])
+def test_go_tool_pprof(tmp_path, name):
+    """Go's reader must show the report's GPU time of each kernel, to the nanosecond."""
+    if not shutil.which("go"):
+        pytest.skip("go tool pprof: needs golang-go")
+    path = f"{CORPUS}{name}.jsonl.zst"
+    profile(tmp_path, path)
+    text = subprocess.run(["go", "tool", "pprof", "-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0", "-unit=ns", "-sample_index=gpu_time",
+                           tmp_path / "out.pb.gz"], capture_output=True, check=True, text=True, env={**os.environ, "HOME": str(tmp_path)}).stdout
+    shown = {m[2]: int(m[1]) for m in re.finditer(r"^ *([0-9]+)ns(?: +\S+){4}  (.*)$", text, re.M) if m[2][0] != "["}
+    assert shown == {k["name"]: k["total_ns"] for k in report(path)["gpu"]["kernels"]} and len(shown) > 10, text[:2000]
+
+
 def test_frames_and_labels(tmp_path):
     """The stack is kernel, CUDA function, operator, Python functions with file and line."""
     p = profile(tmp_path, CORPUS + "gpt2-eager.jsonl.zst")

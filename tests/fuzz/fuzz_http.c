@@ -33,7 +33,7 @@ static bool healthy(void *ctx)
 
 static void open_http(void)
 {
-	static const struct http_ops ops = {metrics, healthy, NULL};
+	static const struct http_ops ops = {.metrics = metrics, .healthy = healthy};
 	struct response_cache_ops po = {make_response, release, NULL};
 
 	h = calloc(1, sizeof(*h));
