@@ -460,7 +460,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 {
 	__s32 result = PT_REGS_RC(ctx);
 	__u32 func_id = f->func_id, size;
-	bool ok, sampled = f->flags & CT_FRAME_F_SAMPLED;
+	bool ok, sampled = cfg.profile && f->flags & CT_FRAME_F_SAMPLED;
 	__u64 bytes = 0;
 
 	if (f->flags & CT_FRAME_F_COUNTED) {
