@@ -217,24 +217,39 @@ static __always_inline void call_count_entry(struct ct_thread *t, struct ct_fram
 		t->drops[CT_DROP_COUNT]++;
 }
 
+static __always_inline bool stack_is_wanted(bool sampled)
+{
+	return !cfg.profile || sampled;
+}
+
+static __always_inline void sample_sent(__u64 begin_ns)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	this_cpu()->sample_ns = now + (now - begin_ns) * CT_SAMPLE_PAUSE;
+}
+
 static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_thread *t,
 					    struct ct_frame *f, __u32 depth,
-					    const struct ct_spec *spec)
+					    const struct ct_spec *spec, bool sampled)
 {
+	__u16 flags = CT_CALL_F_ENTRY_ONLY | (sampled ? CT_CALL_F_SAMPLED : 0);
 	__u32 size;
 
 	f->flags = CT_FRAME_F_ENTRY_ONLY;
 	t->stats[CT_STAT_ENTRY_ONLY]++;
 	f->start_ns = bpf_ktime_get_ns();
 	name_of_call(t, f, spec, false);
-	size = call_begin(t, f, depth, spec, f->start_ns, CT_CALL_F_ENTRY_ONLY);
+	size = call_begin(t, f, depth, spec, f->start_ns, flags);
 	/* Captured as for a failed call: output memory is not written yet. */
 	size = call_capture(t, f, spec, false, size);
-	if (spec->flags & CT_SPEC_F_STACK)
+	if (spec->flags & CT_SPEC_F_STACK && stack_is_wanted(sampled))
 		size += stack_of_entry(ctx, t, size);
-	if (spec->flags & CT_SPEC_F_PYTHON)
+	if (spec->flags & CT_SPEC_F_PYTHON && stack_is_wanted(sampled))
 		size += python_of(t, size);
 	thread_send(t, size);
+	if (sampled)
+		sample_sent(f->start_ns);
 }
 
 static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
@@ -274,7 +289,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	struct ct_spec *spec;
 	struct ct_thread *t;
 	struct ct_frame *f;
-	bool is_entry_only;
+	bool is_entry_only, sampled;
 	int depth, outer;
 
 	if (cfg.python && func_id == CT_FUNC_PYTHON_FREE) {
@@ -296,6 +311,9 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	level = call_level(t, spec);
 	if (level == CT_LEVEL_OFF)
 		return 1;
+	sampled = call_is_sampled(spec);
+	if (sampled)
+		level = CT_LEVEL_TRACE;
 	if (cfg.torch && spec->flags & CT_SPEC_F_TORCH &&
 	    !torch_is_news(ctx, tid, spec->flags, sp)) {
 		cost_of_no_call(&timing, tid,
@@ -343,6 +361,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	if (outer > 0)
 		recorder_nest(t->frames, f, outer);
 	f->flags = spec->flags & CT_SPEC_F_DEEP ? CT_FRAME_F_DEEP : 0;
+	if (sampled)
+		f->flags |= CT_FRAME_F_SAMPLED;
 	if (level == CT_LEVEL_COUNT)
 		f->flags |= CT_FRAME_F_COUNTED;
 	else
@@ -356,7 +376,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 	f->off_cpu_ns = t->off_cpu_ns;
 	f->operator_id = torch_enter(ctx, t, f, spec, sp);
 	if (is_entry_only) {
-		call_send_entry(ctx, t, f, outer, spec);
+		call_send_entry(ctx, t, f, outer, spec, sampled);
 		entry_cost(t, func_id, &timing, cookie, may_refuse, false);
 		return 1;
 	}
@@ -440,8 +460,8 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 {
 	__s32 result = PT_REGS_RC(ctx);
 	__u32 func_id = f->func_id, size;
+	bool ok, sampled = cfg.profile && f->flags & CT_FRAME_F_SAMPLED;
 	__u64 bytes = 0;
-	bool ok;
 
 	if (f->flags & CT_FRAME_F_COUNTED) {
 		bool failed = ct_result_is_error(spec, result);
@@ -464,14 +484,16 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 	}
 	ok = ct_result_is_ok(spec, result);
 	name_of_call(t, f, spec, ok);
-	size = call_begin(t, f, t->depth, spec, now, 0);
+	size = call_begin(t, f, t->depth, spec, now, sampled ? CT_CALL_F_SAMPLED : 0);
 	((struct ct_call *)t->out)->result = result;
 	size = call_capture(t, f, spec, ok, size);
-	if (spec->flags & CT_SPEC_F_STACK)
+	if (spec->flags & CT_SPEC_F_STACK && stack_is_wanted(sampled))
 		size += stack_of_return(ctx, t, size);
-	if (spec->flags & CT_SPEC_F_PYTHON)
+	if (spec->flags & CT_SPEC_F_PYTHON && stack_is_wanted(sampled))
 		size += python_of(t, size);
 	thread_send(t, size);
+	if (sampled)
+		sample_sent(now);
 	/* Must come after the record, because names sent from here on must follow it. */
 	if (spec->flags & CT_SPEC_F_UNLOADS)
 		names_forget(t->pid);

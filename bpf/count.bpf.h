@@ -222,4 +222,11 @@ static __always_inline __u32 call_level(struct ct_thread *t, const struct ct_spe
 	return level == CT_LEVEL_SAMPLE ? recorder_sample(spec, bpf_get_prandom_u32()) : level;
 }
 
+/* Returns whether this call is recorded for the profile. */
+static __always_inline bool call_is_sampled(const struct ct_spec *spec)
+{
+	return cfg.profile && bpf_get_prandom_u32() < spec->sample_below &&
+	       bpf_ktime_get_ns() >= this_cpu()->sample_ns;
+}
+
 #endif /* CT_COUNT_BPF_H */

@@ -19,6 +19,8 @@
 #define CT_FRAME_F_ENTRY_ONLY 2
 /* CT_SPEC_F_DEEP */
 #define CT_FRAME_F_DEEP 4
+/* CT_CALL_F_SAMPLED */
+#define CT_FRAME_F_SAMPLED 8
 
 #define CT_REGS_RETS 32
 
@@ -75,8 +77,13 @@ struct ct_cpu {
 	__u64 sent;	   /* bytes sent to a ring, headers included */
 	__u32 left;	   /* calls until one is timed */
 	__u32 kernel_left; /* system calls, or switches between threads, until one is timed */
-	__u32 pad[12];
+	__u64 sample_ns;   /* CLOCK_MONOTONIC; no call is sampled before */
+	__u32 pad[10];
 };
+
+/* A processor samples no call for this many times as long as its last sample took: samples take at
+ * most 1 % of its time. */
+#define CT_SAMPLE_PAUSE 100
 
 /*
  * Tracing overhead. The programs time themselves in randomly chosen calls. The kernel's part
@@ -404,6 +411,7 @@ struct ct_cfg {
 	/* nvidia:nvidia_dev_xid: offsets of its fields */
 	__u32 xid_dev_off, xid_code_off, xid_msg_off;
 	__u32 python;	   /* --python */
+	__u32 profile;	   /* only sampled calls have stacks, of processes at any level */
 	__u32 torch;	   /* --torch */
 	__u32 inproc;	   /* enum ct_inproc_of: processes whose libraries record calls, too */
 	__u32 begins_func; /* CT_INPROC_SOME: a process that calls it starts to use the driver

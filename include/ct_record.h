@@ -39,6 +39,8 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 #define CT_CALL_F_ABANDONED 2
 /* The return is not probed (CT_SPEC_F_NO_RETURN): end_ns is the start. */
 #define CT_CALL_F_ENTRY_ONLY 4
+/* Chosen for the profile (ct_cfg.profile). Its process may be at CT_PROC_METRICS. */
+#define CT_CALL_F_SAMPLED 8
 
 #define CT_CALL_FIXED_SZ 112
 

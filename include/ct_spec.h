@@ -117,8 +117,9 @@ struct ct_spec {
 	__u8 word_cnt;
 	__u8 cap_cnt;
 	__u16 flags;
-	__u32 sample_below; /* CT_LEVEL_SAMPLE: probability, as a fraction of 2^32 */
-	__u32 level;	    /* enum ct_level */
+	/* CT_LEVEL_SAMPLE, or ct_cfg.profile: probability, as a fraction of 2^32 */
+	__u32 sample_below;
+	__u32 level;	  /* enum ct_level */
 	__u8 bytes_word;  /* 1 and up: argument word bytes_word - 1 is a number of bytes; 0: none */
 	__u8 handle_word; /* the same for a kernel's handle, whose name is needed */
 	__u8 api;	  /* family, for ct_cfg.results */

@@ -29,7 +29,9 @@ struct attach_opts {
 	bool sched;		  /* --sched */
 	enum ct_inproc_of inproc; /* in-process libraries record calls, too: attach__set_inproc() */
 	bool stacks;		  /* calls of functions marked FNSET_STACK have stacks */
-	bool python; /* those marked FNSET_PYTHON have Python frames: attach__set_python() */
+	bool python;  /* those marked FNSET_PYTHON have Python frames: attach__set_python() */
+	bool profile; /* only calls sampled by levels__set_sampled() have stacks and Python frames
+		       */
 	enum nv_probe kernel_probe;
 	const struct nv_abi *abi; /* with kernel: the driver's version */
 	enum ct_redact redact;

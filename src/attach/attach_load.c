@@ -89,6 +89,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 		.wake_shift = wake_shift(a->ring_sz),
 		.wake_on_thread = o->stacks || o->python,
 		.python = o->python,
+		.profile = o->profile,
 		.torch = fnset__wants_api(o->fns, api_at(API_TORCH)),
 		.filter_uid = o->filter_uid,
 		.uid = o->uid,

@@ -128,6 +128,18 @@ static void set_level(struct ct_pid *p, uint32_t level)
 	p->level = level;
 }
 
+int levels__set_sampled(struct attach *a, unsigned func_id, uint32_t below)
+{
+	struct ct_spec spec;
+	int ret = levels__spec(a, func_id, &spec);
+
+	if (ret)
+		return ret;
+	spec.sample_below = below;
+	spec.flags |= CT_SPEC_F_STACK | CT_SPEC_F_PYTHON;
+	return set_spec(a, func_id, &spec);
+}
+
 int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level)
 {
 	int ret = memlimit__set_process(a, pid, set_level, level);

@@ -20,6 +20,10 @@ int levels__set_fn(struct attach *a, unsigned func_id, const struct fn_level *l)
 /* Sets whether its calls are records at CT_PROC_METRICS, too. */
 int levels__set_always(struct attach *a, unsigned func_id, bool always);
 
+/* With attach_opts.profile: the share of its calls that are recorded with their stack, as a
+ * fraction of 2^32, of processes at each level but off. */
+int levels__set_sampled(struct attach *a, unsigned func_id, uint32_t below);
+
 /* Sets the level of a process and of its future children. The process need not be traced yet; if
  * only some processes are traced, this adds it to them. */
 int levels__set_proc(struct attach *a, pid_t pid, enum ct_proc_level level);

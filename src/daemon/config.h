@@ -71,8 +71,12 @@ struct config {
 		bool dcgm;
 	} gpu_stats;
 	struct {
+		uint64_t interval_ns; /* 0: none */
+		bool files, native;
+	} profiles;
+	struct {
 		char *endpoint, *headers_file, *iterations;
-		bool gzip;
+		bool gzip, profiles;
 		uint64_t slow_call_ns, interval_ns, queue;
 	} otlp;
 	struct {

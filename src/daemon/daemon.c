@@ -177,6 +177,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 		if (model__compact(d->t.model))
 			malloc_trim(0);
 	}
+	daemon__profile_tick(d);
 	look_for_losses(d);
 	tracer__look_at_ranks(&d->t, d->now);
 	waits__look(d->waits, d->now);
@@ -235,7 +236,12 @@ static int listen_to_all(struct daemon *d)
 /* Opens listeners before anything is loaded: another process may use their addresses. */
 static int open_doors(struct daemon *d)
 {
-	const struct http_ops http_ops = {daemon__print_metrics, is_healthy, d};
+	const struct http_ops http_ops = {
+		.metrics = daemon__print_metrics,
+		.profile = d->cfg->profiles.interval_ns ? daemon__put_profile : NULL,
+		.healthy = is_healthy,
+		.ctx = d,
+	};
 	int ret;
 
 	d->base = event_base_new();
@@ -290,7 +296,7 @@ static int open_tracer(struct daemon *d)
 {
 	uint32_t counts = memory_rows(d->cfg->metrics.max_counts);
 	uint32_t tasks = memory_rows(d->cfg->metrics.max_tasks);
-	const struct tracer_opts to = {
+	struct tracer_opts to = {
 		.probe = d->cfg->trace.inject ? PROBE_BOTH : PROBE_UPROBE,
 		.attach =
 			{
@@ -323,6 +329,7 @@ static int open_tracer(struct daemon *d)
 	};
 	char why[512];
 
+	daemon__profile_opts(d->cfg, &to.attach);
 	d->t.fns = fnset__new();
 	if (!d->t.fns)
 		return -ENOMEM;
@@ -373,6 +380,10 @@ static int start(struct daemon *d)
 		d->runner = runner__new(what_to_run, d);
 		ret = d->runner ? 0 : -EAGAIN;
 	}
+	if (!ret && d->cfg->profiles.interval_ns) {
+		d->profile = daemon__new_profile(d->cfg);
+		ret = d->profile ? 0 : -ENOMEM;
+	}
 	if (!ret)
 		ret = open_doors(d);
 	d->metrics = metrics__new(d->cfg->metrics.max_series);
@@ -388,12 +399,14 @@ static int start(struct daemon *d)
 		.root = secure_getenv("CUDATRACE_HOST_ROOT") ?: "",
 		.quota = &d->t.quotas.of[QUOTA_LABELS],
 		.caused = daemon__caused,
+		.counted = d->profile ? daemon__profile_counted : NULL,
 		.ctx = d,
 	};
 	attach__ring_fds(d->t.att, &cpus, &(size_t){0});
 	look_at_memory(d, cpus);
 	sources__set_default(&d->t.sources, daemon__default_level(d));
 	daemon__set_always(d);
+	daemon__profile_tick(d);
 	tracer__fill_info(&d->t);
 	ret = watch_waits(d);
 	if (!ret)
@@ -429,6 +442,7 @@ static void finish(struct daemon *d)
 	sources__unfinished(&d->t.sources);
 	if (d->dump_why)
 		dump_for_cause(d);
+	daemon__profile_end(d);
 	daemon__finish_otlp(d);
 }
 
@@ -442,6 +456,7 @@ static void release(struct daemon *d)
 {
 	otlp__free(d->otlp);
 	otlp_iters__free(d->iters);
+	daemon_profile__free(d->profile);
 	http__free(d->http);
 	ctl__free(d->ctl);
 	for (unsigned i = 0; i < RAW_PRODUCER_MAX; i++)

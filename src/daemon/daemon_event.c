@@ -48,7 +48,7 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 		return false;
 	if (dproc_is_traced(p) || ev->kind != EVENT_CALL)
 		return dproc_is_traced(p);
-	if (ev->start_ns < p->known_ns)
+	if (ev->start_ns < p->known_ns || ev->sampled)
 		return false;
 	id = fnset__id_of(d->t.fns, ev->fn);
 	return id >= 0 && !d->always[id];
@@ -188,6 +188,21 @@ static void on_call(struct daemon *d, struct dproc *p, const struct trace_event 
 		daemon__caused(d, p, CAUSE_SYNC, event_duration_ns(ev));
 }
 
+/* Stacks are only in profiles: a file may lack the definition of a stack. */
+static void write_line(struct daemon *d, const struct dproc *p, const struct trace_event *ev)
+{
+	struct trace_event bare;
+
+	if (ev->kind == EVENT_STACK && d->profile)
+		return;
+	if (ev->stack && d->profile) {
+		bare = *ev;
+		bare.stack = NULL;
+		ev = &bare;
+	}
+	formatter__event(d->formatter, ev, p ? p->suffix : NULL, d->now);
+}
+
 void daemon__event(void *ctx, const struct trace_event *ev)
 {
 	struct daemon *d = ctx;
@@ -201,8 +216,10 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 		return;
 	}
 	metrics__event(d->metrics, p ? p->target : metrics__others(d->metrics), ev);
+	if (p && d->profile)
+		daemon__profile_event(d, p, ev);
 	if (wants_line(d, p, ev)) {
-		formatter__event(d->formatter, ev, p ? p->suffix : NULL, d->now);
+		write_line(d, p, ev);
 		if (ev->kind == EVENT_CALL)
 			daemon__span(d, p, ev);
 	} else if (ev->kind == EVENT_GPU) {

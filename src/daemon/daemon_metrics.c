@@ -116,6 +116,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		recorder__stats(d->recorder, &r);
 	self->recorder_lines = r.lines;
 	self->recorder_bytes = r.bytes;
+	daemon__fill_profile(d, self);
 	if (d->otlp)
 		otlp__stats(d->otlp, &ot);
 	self->otlp_sent = ot.sent;

@@ -49,10 +49,11 @@ struct daemon {
 	struct runner *runner;	   /* NULL: no command to run */
 	struct recorder *recorder; /* NULL: none */
 	struct http *http;
-	struct otlp *otlp;	    /* NULL: none */
-	struct otlp_iters *iters;   /* set together with otlp */
-	int64_t epoch_ns;	    /* offset to add to CLOCK_MONOTONIC */
-	bool markers[CT_MAX_FUNCS]; /* their calls end an iteration */
+	struct otlp *otlp;		/* NULL: none */
+	struct otlp_iters *iters;	/* set together with otlp */
+	struct daemon_profile *profile; /* NULL: none */
+	int64_t epoch_ns;		/* offset to add to CLOCK_MONOTONIC */
+	bool markers[CT_MAX_FUNCS];	/* their calls end an iteration */
 	struct ctl *ctl;
 	struct event_base *base;
 	struct event *source_evs[RAW_PRODUCER_MAX];
@@ -152,6 +153,23 @@ void daemon__set_markers(struct daemon *d);
 void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
 /* Sends what is queued, for a limited time. */
 void daemon__finish_otlp(struct daemon *d);
+
+/* daemon_profile.c */
+/* NULL: not configured, or out of memory. */
+struct daemon_profile *daemon__new_profile(const struct config *c);
+void daemon_profile__free(struct daemon_profile *p);
+/* Fills what traced calls need for profiles. */
+void daemon__profile_opts(const struct config *c, struct attach_opts *o);
+void daemon__profile_counted(void *d, const struct dproc *p, uint32_t func_id,
+			     const struct ct_count *delta);
+void daemon__profile_event(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
+/* Once a second: sets how many calls are sampled, and ends the interval. */
+void daemon__profile_tick(struct daemon *d);
+/* Ends the last interval. */
+void daemon__profile_end(struct daemon *d);
+/* Callback of struct http_ops. */
+void daemon__put_profile(void *d, struct out *o);
+void daemon__fill_profile(const struct daemon *d, struct metrics_self *self);
 
 /* daemon_reload.c */
 /* false: an error, which it reports; nothing has changed then. why: first line of the error. */

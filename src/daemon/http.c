@@ -4,10 +4,11 @@
  * one request of limited size and limited time from its first byte to its last. Answers are shared
  * (response_cache.h).
  *
- * A thread of its own serves them. The main thread only makes the text of /metrics, because a
- * health check must be answered however long users keep the main thread busy. The thread runs
- * before other programs of the machine (SCHED_RR), for a limited share of the time. A health check
- * allocates no memory, because the main thread may be preempted while it holds the heap's lock.
+ * A thread of its own serves them. The main thread only makes the texts of /metrics and profiles,
+ * because a health check must be answered however long users keep the main thread busy. The thread
+ * runs before other programs of the machine (SCHED_RR), for a limited share of the time. A health
+ * check allocates no memory, because the main thread may be preempted while it holds the heap's
+ * lock.
  *
  * libevent's evhttp has none of these limits: it reads on while answers wait, and its timeouts
  * restart with each byte.
@@ -68,11 +69,12 @@ enum { NO_FD = -1, SAME_FD = -2 };
 
 struct client {
 	struct http *http;
-	struct event ev; /* reading, then writing, or waiting for a text of /metrics */
+	struct event ev; /* reading, then writing, or waiting for a text */
 	int fd;
 	uint64_t from, end_ns, keep_ns;
 	size_t len, head_len, sent; /* sent: of head and text together */
 	struct response *response;  /* owner of text, or NULL */
+	struct text *of;	    /* that waits, or has response */
 	const char *text;
 	size_t text_len;
 	bool used, waits, with_text;
@@ -81,6 +83,22 @@ struct client {
 
 _Static_assert(sizeof(struct client) + 512 <= HTTP_CLIENT_SZ, "see memory.c");
 
+/* A text that the main thread makes. */
+enum { TEXT_METRICS, TEXT_PROFILE, TEXT_CNT };
+
+struct text {
+	struct http *http;
+	const char *type;
+	void (*put)(void *ctx, struct out *o); /* NULL: there is none */
+	struct response_cache *responses;
+	/* The answer to ask_fd: the main thread sets is_made last. */
+	int ask_fd;
+	struct event *ask_ev;
+	struct out *made; /* NULL: no memory */
+	uint64_t made_ns, took_ns;
+	bool is_made;
+};
+
 struct http {
 	struct event_base *base; /* the thread's */
 	struct http_ops ops;
@@ -88,7 +106,7 @@ struct http {
 	struct client slots[CLIENTS_MAX];
 	struct client *clients[CLIENTS_MAX]; /* oldest first */
 	unsigned client_cnt;
-	struct response_cache *responses;
+	struct text texts[TEXT_CNT];
 	pthread_t thread;
 	sem_t ready;
 	bool started;
@@ -99,12 +117,6 @@ struct http {
 	int wake_fd;
 	int listen_fd; /* listen on it from now on; NO_FD: no longer listen; SAME_FD: no change */
 	bool stop;
-	/* The answer to ask_fd: the main thread sets is_made last. */
-	int ask_fd;
-	struct event *ask_ev;
-	struct out *made; /* NULL: no memory */
-	uint64_t made_ns, took_ns;
-	bool is_made;
 	uint64_t closed;
 };
 
@@ -119,7 +131,7 @@ static void client__free(struct client *c)
 	event_del(&c->ev);
 	close(c->fd);
 	if (c->response)
-		response_cache__put(h->responses, c->response);
+		response_cache__put(c->of->responses, c->response);
 	c->used = false;
 }
 
@@ -130,14 +142,14 @@ static void count_closed(struct http *h)
 
 static void ask(void *ctx)
 {
-	const struct http *h = ctx;
+	const struct text *t = ctx;
 
-	eventfd_write(h->ask_fd, 1);
+	eventfd_write(t->ask_fd, 1);
 }
 
 static void release(void *ctx, const struct response *p)
 {
-	struct http *h = ctx;
+	struct http *h = ((struct text *)ctx)->http;
 
 	for (unsigned i = h->client_cnt; i--;) {
 		if (h->clients[i]->response != p)
@@ -292,12 +304,13 @@ static void on_late(evutil_socket_t fd, short what, void *ctx)
 }
 
 /* Connections that wait at the same time share a text. */
-static bool answer_metrics(struct client *c)
+static bool answer_made(struct client *c, struct text *t)
 {
 	const struct out *text;
 	bool waited = c->waits;
 
-	c->waits = !response_cache__get(c->http->responses, c->end_ns - TIME_NS, &c->response);
+	c->of = t;
+	c->waits = !response_cache__get(t->responses, c->end_ns - TIME_NS, &c->response);
 	if (c->waits && waited)
 		return true;
 	if (c->waits) {
@@ -307,8 +320,10 @@ static bool answer_metrics(struct client *c)
 		return wait_for(c);
 	}
 	text = response_text(c->response);
-	return answer(c, "200 OK", "text/plain; version=0.0.4; charset=utf-8", text->buf, text->len,
-		      c->with_text);
+	if (!text->len)
+		return answer_text(c, "503 Service Unavailable",
+				   "the first profile is not complete yet\n", c->with_text);
+	return answer(c, "200 OK", t->type, text->buf, text->len, c->with_text);
 }
 
 /* line: METHOD PATH HTTP/1.x */
@@ -324,7 +339,9 @@ static bool answer_request(struct client *c, char *line)
 	*strchrnul(path, '?') = '\0';
 	c->with_text = get;
 	if (!strcmp(path, "/metrics"))
-		return answer_metrics(c);
+		return answer_made(c, &c->http->texts[TEXT_METRICS]);
+	if (c->http->ops.profile && !strcmp(path, HTTP_PROFILE))
+		return answer_made(c, &c->http->texts[TEXT_PROFILE]);
 	if (!strcmp(path, "/healthz"))
 		return c->http->ops.healthy(c->http->ops.ctx)
 			       ? answer_text(c, "200 OK", "ok\n", get)
@@ -492,32 +509,32 @@ static int listen_on(const char *host, const char *port, const char **why)
 /* In the main thread. */
 static void on_ask(evutil_socket_t fd, short what, void *ctx)
 {
-	struct http *h = ctx;
+	struct text *t = ctx;
 	eventfd_t cnt;
 
 	eventfd_read(fd, &cnt);
-	h->made_ns = now_ns();
-	h->made = out__memory();
-	if (h->made) {
-		h->ops.metrics(h->ops.ctx, h->made);
-		out__fit(h->made);
+	t->made_ns = now_ns();
+	t->made = out__memory();
+	if (t->made) {
+		t->put(t->http->ops.ctx, t->made);
+		out__fit(t->made);
 	}
-	h->took_ns = now_ns() - h->made_ns;
-	__atomic_store_n(&h->is_made, true, __ATOMIC_RELEASE);
-	eventfd_write(h->wake_fd, 1);
+	t->took_ns = now_ns() - t->made_ns;
+	__atomic_store_n(&t->is_made, true, __ATOMIC_RELEASE);
+	eventfd_write(t->http->wake_fd, 1);
 }
 
-static void take_text(struct http *h)
+static void take_text(struct http *h, struct text *t)
 {
-	bool ok = response_cache__add(h->responses, h->made, h->made_ns, h->took_ns);
+	bool ok = response_cache__add(t->responses, t->made, t->made_ns, t->took_ns);
 
 	for (unsigned i = 0; i < CLIENTS_MAX; i++) {
 		struct client *c = &h->slots[i];
 
-		if (!c->used || !c->waits)
+		if (!c->used || !c->waits || c->of != t)
 			continue;
 		c->waits = ok;
-		if (!(ok ? answer_metrics(c)
+		if (!(ok ? answer_made(c, t)
 			 : answer_text(c, "500 Internal Server Error", "out of memory\n",
 				       c->with_text)))
 			client__free(c);
@@ -540,8 +557,9 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
 	next = __atomic_exchange_n(&h->listen_fd, SAME_FD, __ATOMIC_ACQUIRE);
 	if (next != SAME_FD)
 		listen_to(h, next);
-	if (__atomic_exchange_n(&h->is_made, false, __ATOMIC_ACQUIRE))
-		take_text(h);
+	for (struct text *t = h->texts; t < h->texts + TEXT_CNT; t++)
+		if (__atomic_exchange_n(&t->is_made, false, __ATOMIC_ACQUIRE))
+			take_text(h, t);
 }
 
 static void on_calm(evutil_socket_t fd, short what, void *ctx)
@@ -599,21 +617,35 @@ static void *event_of(struct event_base *base, int fd, event_callback_fn fn, voi
 	return event_new(base, fd, fd < 0 ? EV_PERSIST : EV_READ | EV_PERSIST, fn, ctx);
 }
 
+static bool make_text(struct text *t, struct event_base *main_base)
+{
+	const struct response_cache_ops po = {ask, release, t};
+
+	if (!t->put)
+		return true;
+	t->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (t->ask_fd < 0)
+		return false;
+	t->responses = response_cache__new(t->http->base, &po);
+	t->ask_ev = event_of(main_base, t->ask_fd, on_ask, t);
+	return t->responses && t->ask_ev && !event_add(t->ask_ev, NULL);
+}
+
 static bool make_events(struct http *h, struct event_base *main_base)
 {
-	const struct response_cache_ops po = {ask, release, h};
-
 	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	h->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	h->base = h->base ?: event_base_new();
-	if (h->wake_fd < 0 || h->ask_fd < 0 || !h->base)
+	if (h->wake_fd < 0 || !h->base)
 		return false;
-	h->responses = response_cache__new(h->base, &po);
+	h->texts[TEXT_METRICS] = (struct text){h, "text/plain; version=0.0.4; charset=utf-8",
+					       h->ops.metrics, .ask_fd = -1};
+	h->texts[TEXT_PROFILE] =
+		(struct text){h, "application/octet-stream", h->ops.profile, .ask_fd = -1};
 	h->wake_ev = event_of(h->base, h->wake_fd, on_wake, h);
 	h->calm_ev = event_of(h->base, -1, on_calm, h);
-	h->ask_ev = event_of(main_base, h->ask_fd, on_ask, h);
-	return h->responses && h->wake_ev && h->calm_ev && h->ask_ev &&
-	       !event_add(h->wake_ev, NULL) && !event_add(h->ask_ev, NULL);
+	return make_text(&h->texts[TEXT_METRICS], main_base) &&
+	       make_text(&h->texts[TEXT_PROFILE], main_base) && h->wake_ev && h->calm_ev &&
+	       !event_add(h->wake_ev, NULL);
 }
 
 static bool start_thread(struct http *h)
@@ -646,7 +678,7 @@ struct http *http__new(struct event_base *base, const struct http_ops *ops)
 		return NULL;
 	h->ops = *ops;
 	h->listen_fd = SAME_FD;
-	h->wake_fd = h->ask_fd = -1;
+	h->wake_fd = -1;
 	if (make_events(h, base) && start_thread(h))
 		return h;
 	err("cannot start a thread: raise the limit of processes (ulimit -u)");
@@ -697,6 +729,18 @@ static void free_event(struct event *ev)
 		event_free(ev);
 }
 
+static void free_text(struct text *t)
+{
+	if (!t->put)
+		return;
+	if (t->is_made)
+		out__close(t->made);
+	response_cache__free(t->responses);
+	free_event(t->ask_ev);
+	if (t->ask_fd >= 0)
+		close(t->ask_fd);
+}
+
 void http__free(struct http *h)
 {
 	if (!h)
@@ -708,20 +752,16 @@ void http__free(struct http *h)
 	}
 	while (h->client_cnt)
 		client__free(h->clients[0]);
-	if (h->is_made)
-		out__close(h->made);
+	for (struct text *t = h->texts; t < h->texts + TEXT_CNT; t++)
+		free_text(t);
 	if (h->listen_fd >= 0)
 		close(h->listen_fd);
-	response_cache__free(h->responses);
 	listener__free(h->listener);
 	free_event(h->wake_ev);
 	free_event(h->calm_ev);
-	free_event(h->ask_ev);
 	if (h->base)
 		event_base_free(h->base);
 	if (h->wake_fd >= 0)
 		close(h->wake_fd);
-	if (h->ask_fd >= 0)
-		close(h->ask_fd);
 	free(h);
 }

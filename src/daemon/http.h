@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* GET and HEAD of /metrics, /healthz and /, in a thread that needs the daemon's loop only for the
- * text of /metrics. */
+/* GET and HEAD of /metrics, /healthz, / and HTTP_PROFILE, in a thread that needs the daemon's loop
+ * only for texts. */
 #ifndef DAEMON_HTTP_H
 #define DAEMON_HTTP_H
 
@@ -16,9 +16,14 @@ struct out;
 #define HTTP_CLIENT_SZ	(10 << 10)
 #define HTTP_CLIENTS_SZ (HTTP_CLIENTS * HTTP_CLIENT_SZ)
 
+/* The last complete profile, in pprof's format. */
+#define HTTP_PROFILE "/debug/pprof/cuda"
+
 struct http_ops {
-	/* In the daemon's loop */
+	/* In the daemon's loop. profile puts nothing as long as there is none; NULL: there are no
+	 * profiles. */
 	void (*metrics)(void *ctx, struct out *o);
+	void (*profile)(void *ctx, struct out *o);
 	/* In the thread. false: /healthz answers 503 */
 	bool (*healthy)(void *ctx);
 	void *ctx;

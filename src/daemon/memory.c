@@ -7,6 +7,7 @@
 #include "otlp/queue.h"
 #include "response_cache.h"
 #include "formatter.h"
+#include "profile.h"
 #include "procs.h"
 #include "sink/delivery/workers.h"
 
@@ -43,6 +44,17 @@ static uint64_t more(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* Tables of stacks, which are only for profiles. */
+static const struct {
+	enum limit_table table;
+	uint64_t max;
+} of_stacks[] = {
+	{QUOTA_STACKS, 8 << 20},
+	{QUOTA_PERF_MAPS, 8 << 20},
+	{QUOTA_PATHS, 8 << 20},
+	{QUOTA_SYMBOLS, 64 << 20},
+};
+
 void memory__set_limits(const struct config *c, struct quotas *q)
 {
 	uint64_t tasks = memory_rows(c->metrics.max_tasks);
@@ -52,6 +64,13 @@ void memory__set_limits(const struct config *c, struct quotas *q)
 	labels->max = labels->share = less(tasks, LABELS_MAX);
 	processes->max = processes->share = tasks;
 	threads->max = THREAD_NAMES * tasks;
+	/* One process may have half. */
+	for (unsigned i = 0; i < sizeof(of_stacks) / sizeof(of_stacks[0]); i++) {
+		struct quota *s = &q->of[of_stacks[i].table];
+
+		s->max = less(s->max, of_stacks[i].max);
+		s->share = less(s->share, of_stacks[i].max / 2);
+	}
 }
 
 unsigned memory__writers(const struct config *c, unsigned cpus)
@@ -97,6 +116,9 @@ uint64_t memory__max_bytes(const struct config *c, const struct quotas *q, unsig
 	    counts * DPROC_COUNT_SZ + errors * SMALL_KERNEL_SZ);
 	add(&s, "tables of processes and libraries", quotas__max_bytes(q));
 	add(&s, "flight recorder", c->recorder.keep_ns ? c->recorder.memory + MIB : 0);
+	/* Its rows, what is made from them, and that of the last interval with its copies for
+	 * readers. */
+	add(&s, "profiles", c->profiles.interval_ns ? 4 * DPROFILE_SZ : 0);
 	add(&s, "series", c->metrics.max_series * SERIES_SZ);
 	/* The cached texts, or the largest, which needs half as much again while it grows. */
 	add(&s, "port", HTTP_CLIENTS_SZ + more(RESPONSES_SZ, 2 * lines));

@@ -94,6 +94,9 @@ struct dprocs {
 	/* A trigger seen in counts of a process at level metrics: ns is the duration of a
 	 * synchronisation. */
 	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t ns);
+	/* Receives calls that were counted. Or NULL. */
+	void (*counted)(void *ctx, const struct dproc *p, uint32_t func_id,
+			const struct ct_count *delta);
 	void *ctx;
 };
 

@@ -199,6 +199,8 @@ static void add_counts(struct dprocs *ps, struct dproc *p, uint32_t func_id,
 	if (!fn)
 		return;
 	metrics__counts(ps->metrics, p->target, fn, delta);
+	if (ps->counted)
+		ps->counted(ps->ctx, p, func_id, delta);
 	if (fn->class == CLASS_SYNC)
 		look_for_sync(ps, p, delta);
 }

@@ -16,6 +16,8 @@ const char *spool_stamp(const char *name)
 {
 	if (!strncmp(name, SPOOL_DUMP, strlen(SPOOL_DUMP)) && strstr(name, ".jsonl"))
 		return name + strlen(SPOOL_DUMP);
+	if (!strncmp(name, SPOOL_PROFILE, strlen(SPOOL_PROFILE)) && strstr(name, SPOOL_PROFILE_END))
+		return name + strlen(SPOOL_PROFILE);
 	return spool_is_trace(name) ? name + strlen(SPOOL_TRACE) : NULL;
 }
 

@@ -9,6 +9,8 @@
 #define SPOOL_NAME_SZ	    128
 #define SPOOL_TRACE	    "trace-"
 #define SPOOL_DUMP	    "dump-"
+#define SPOOL_PROFILE	    "profile-"
+#define SPOOL_PROFILE_END   ".pb.gz"
 #define SPOOL_DUMP_NAME_MAX 64
 #define SPOOL_PART	    ".part" /* suffix of a file that is being written */
 

@@ -58,6 +58,8 @@ struct metrics_self {
 	uint64_t names_given_up; /* see util/demangle.h */
 	struct metrics_files files;
 	uint64_t recorder_lines, recorder_bytes, dumps;
+	uint64_t profile_samples, profile_errors, profile_full;
+	double profile_cpu_seconds;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;

@@ -193,6 +193,7 @@ struct trace_event {
 	int32_t result;
 	bool unfinished, abandoned;
 	bool entry_only; /* its return was not probed: no result, no end */
+	bool sampled;	 /* for the profile; its process may be at level metrics */
 	bool is_error;	 /* result is an error; CUDA_ERROR_NOT_READY is not */
 	uint8_t made;	 /* memory: 1 + enum block_kind of the memory it makes; 0: by its op */
 	bool capturing;	 /* its stream is being captured: it added a graph node and nothing ran */

@@ -66,6 +66,7 @@ static void fill_call(struct trace_event *ev, const struct raw_call *raw,
 	ev->unfinished = c->rec.flags & CT_CALL_F_UNFINISHED;
 	ev->abandoned = c->rec.flags & CT_CALL_F_ABANDONED;
 	ev->entry_only = c->rec.flags & CT_CALL_F_ENTRY_ONLY;
+	ev->sampled = c->rec.flags & CT_CALL_F_SAMPLED;
 	ev->is_error = event_returned(ev) && fn_is_error(fn, ev->result);
 	ev->words = raw->words;
 	ev->word_cnt = raw->word_cnt;

@@ -35,7 +35,7 @@ struct otlp_http {
 	char *address, *host, *path; /* host: value of the Host header */
 	int port;
 	char *version, *headers_file;
-	bool gzip, warned_headers;
+	bool gzip, protobuf, warned_headers;
 	unsigned continues; /* answers 100 to the current request */
 	const char *why;    /* evhttp's error for the current request */
 	void (*fn)(void *ctx, const struct otlp_answer *a);
@@ -292,7 +292,8 @@ bool otlp_http__post(struct otlp_http *h, const char *body, size_t len,
 	evhttp_add_header(headers, "User-Agent", agent);
 	add_headers(h, headers);
 	evhttp_remove_header(headers, "Content-Type");
-	evhttp_add_header(headers, "Content-Type", "application/json");
+	evhttp_add_header(headers, "Content-Type",
+			  h->protobuf ? "application/x-protobuf" : "application/json");
 	if (h->gzip)
 		evhttp_add_header(headers, "Content-Encoding", "gzip");
 	if (h->gzip ? !add_gzip(out, body, len) : evbuffer_add(out, body, len)) {
@@ -316,6 +317,7 @@ struct otlp_http *otlp_http__new(struct event_base *base, struct evdns_base *dns
 	h->base = base;
 	h->dns = dns;
 	h->gzip = o->gzip;
+	h->protobuf = o->protobuf;
 	h->version = strdup(o->version);
 	h->headers_file = strdup(o->headers_file);
 	h->timer = event_new(base, -1, 0, on_timeout, h);

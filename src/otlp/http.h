@@ -17,6 +17,7 @@ struct otlp_http_opts {
 	const char *version;
 	const char *headers_file;
 	bool gzip;
+	bool protobuf; /* the content is not JSON */
 };
 
 struct otlp_answer {

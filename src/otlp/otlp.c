@@ -48,7 +48,7 @@ struct otlp {
 	struct evdns_base *dns;
 	char *endpoint;
 	char host[256]; /* of this node */
-	struct channel spans, metrics;
+	struct channel spans, metrics, profiles;
 	struct otlp_queue queue;
 	void *batch_ev, *interval_ev;
 	bool finishing, last_metrics; /* last_metrics: not sent yet */
@@ -112,7 +112,7 @@ static void failed(struct channel *c, const struct otlp_answer *a)
 		arm(c->retry_ev, delay_ns(c, a->retry_after_ns));
 		return;
 	}
-	if (c == &o->spans)
+	if (c != &o->metrics)
 		o->stats.dropped += c->cnt;
 	done(c);
 }
@@ -266,6 +266,20 @@ static void on_interval(evutil_socket_t fd, short what, void *ctx)
 	report_dropped(ctx);
 }
 
+void otlp__profile(struct otlp *o, struct out *body)
+{
+	struct channel *c = &o->profiles;
+
+	if (c->body) {
+		o->stats.dropped++;
+		out__close(body);
+		return;
+	}
+	c->body = body;
+	c->cnt = 1;
+	send_body(c);
+}
+
 static bool open_channel(struct otlp *o, struct channel *c, const char *what, const char *path)
 {
 	const struct otlp_http_opts ho = {
@@ -274,6 +288,7 @@ static bool open_channel(struct otlp *o, struct channel *c, const char *what, co
 		.version = o->opts.version,
 		.headers_file = o->opts.headers_file,
 		.gzip = o->opts.gzip,
+		.protobuf = c == &o->profiles,
 	};
 
 	c->o = o;
@@ -310,7 +325,8 @@ struct otlp *otlp__new(struct event_base *base, const char *endpoint, const stru
 	o->interval_ev = event_new(base, -1, EV_PERSIST, on_interval, o);
 	if (!o->endpoint || !o->dns || !o->batch_ev || !o->interval_ev ||
 	    !open_channel(o, &o->spans, "spans", "/v1/traces") ||
-	    !open_channel(o, &o->metrics, "metrics", "/v1/metrics")) {
+	    !open_channel(o, &o->metrics, "metrics", "/v1/metrics") ||
+	    !open_channel(o, &o->profiles, "profiles", "/v1development/profiles")) {
 		err("otlp.endpoint: cannot set up the connection to %s: out of memory", endpoint);
 		otlp__free(o);
 		return NULL;
@@ -325,6 +341,7 @@ void otlp__free(struct otlp *o)
 		return;
 	close_channel(&o->spans);
 	close_channel(&o->metrics);
+	close_channel(&o->profiles);
 	otlp_queue__clear(&o->queue);
 	if (o->batch_ev)
 		event_free(o->batch_ev);
@@ -342,6 +359,7 @@ void otlp__finish(struct otlp *o)
 	event_del(o->interval_ev);
 	event_del(o->spans.retry_ev);
 	event_del(o->metrics.retry_ev);
+	event_del(o->profiles.retry_ev);
 	if (o->spans.body && !o->spans.busy)
 		send_body(&o->spans);
 	fill_spans(o);
@@ -351,7 +369,8 @@ void otlp__finish(struct otlp *o)
 
 bool otlp__is_done(const struct otlp *o)
 {
-	return !o->spans.busy && !o->metrics.busy && (!o->queue.cnt || o->spans.failures);
+	return !o->spans.busy && !o->metrics.busy && !o->profiles.busy &&
+	       (!o->queue.cnt || o->spans.failures);
 }
 
 void otlp__stats(const struct otlp *o, struct otlp_stats *s)

@@ -376,6 +376,14 @@ int sources__set_always(struct sources *ss, unsigned func_id, bool always)
 	return ret;
 }
 
+int sources__set_sampled(struct sources *ss, unsigned func_id, uint32_t below)
+{
+	int ret = 0;
+
+	EACH_RET(ret, ss, set_sampled, func_id, below);
+	return ret;
+}
+
 int sources__set_proc(struct sources *ss, pid_t pid, enum ct_proc_level level)
 {
 	int ret = 0;

@@ -98,6 +98,8 @@ struct source_ops {
 	int (*set_level)(struct source *s, unsigned func_id, const struct fn_level *l);
 	/* Sets whether calls are recorded at CT_PROC_METRICS too. 0 or -errno. */
 	int (*set_always)(struct source *s, unsigned func_id, bool always);
+	/* As levels__set_sampled(). NULL: it samples no calls. */
+	int (*set_sampled)(struct source *s, unsigned func_id, uint32_t below);
 	/* Sets how much is recorded of a process and of children that it creates from now on. The
 	 * process may not have been seen yet. CT_PROC_DEFAULT: it has ended. 0 or -errno. */
 	int (*set_proc)(struct source *s, pid_t pid, enum ct_proc_level level);
@@ -207,6 +209,7 @@ bool sources__are_over(struct sources *ss);
 /* Set the level in all sources, and read counts from all. 0, or the first error. */
 int sources__set_level(struct sources *ss, unsigned func_id, const struct fn_level *l);
 int sources__set_always(struct sources *ss, unsigned func_id, bool always);
+int sources__set_sampled(struct sources *ss, unsigned func_id, uint32_t below);
 int sources__set_proc(struct sources *ss, pid_t pid, enum ct_proc_level level);
 void sources__set_default(struct sources *ss, enum ct_proc_level level);
 void sources__read_counts(struct sources *ss, const struct count_reader *r);

@@ -100,6 +100,11 @@ static int bpf_set_always(struct source *s, unsigned func_id, bool always)
 	return levels__set_always(((struct source_bpf *)s)->att, func_id, always);
 }
 
+static int bpf_set_sampled(struct source *s, unsigned func_id, uint32_t below)
+{
+	return levels__set_sampled(((struct source_bpf *)s)->att, func_id, below);
+}
+
 static int bpf_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
 {
 	struct attach *att = ((struct source_bpf *)s)->att;
@@ -221,6 +226,7 @@ const struct source_ops bpf_source_ops = {
 	.unfinished = bpf_unfinished,
 	.set_level = bpf_set_level,
 	.set_always = bpf_set_always,
+	.set_sampled = bpf_set_sampled,
 	.set_proc = bpf_set_proc,
 	.set_default = bpf_set_default,
 	.read_counts = bpf_read_counts,

@@ -44,6 +44,12 @@ static inline void pb_f64(struct out *o, unsigned field, double x)
 	out_bytes(o, (const char *)&x, sizeof(x)); /* little endian, as on all supported machines */
 }
 
+static inline void pb_fixed64(struct out *o, unsigned field, uint64_t x)
+{
+	pb_varint(o, field << 3 | PB_FIXED64);
+	out_bytes(o, (const char *)&x, sizeof(x));
+}
+
 static inline void pb_bytes(struct out *o, unsigned field, const void *s, size_t n)
 {
 	pb_varint(o, field << 3 | PB_BYTES);

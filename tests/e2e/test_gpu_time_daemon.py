@@ -9,12 +9,14 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
 from helpers.daemon import library
 from helpers.daemon import opted_in as load
 from helpers.jsonl import Trace
+from helpers.pprof import Profile
 from helpers.run import FAKE, O, cudatrace, needs_tracing, until
 from test_gpu_time import CUPTI, SAMPLE, in_calls
 
@@ -192,3 +194,19 @@ def test_daemon_limits_messages(for_all):  # noqa: F811
 def test_daemon_config(value):
     ran = cudatrace("daemon", "--check-config", "--config", "/dev/null", "--set", "trace.gpu_time=nodes", "--set", value)
     assert ran.status and value.split("=")[0] in ran.err
+
+
+def test_profiles(for_all):  # noqa: F811
+    """Profiles must have the GPU time of the metrics, by device, and that of sampled calls with their stack."""
+    own = Own(for_all, "--set", "profiles.interval=1s", level="metrics")
+    own.ran(20)
+    until(lambda: own.d.metric("cudatrace_gpu_executions_total") > 100, 20)
+    time.sleep(1)
+    text = own.d.metrics()
+    own.d.stop()
+    ps = [Profile(f.read_bytes()) for f in sorted(own.d.files.glob("profile-*.pb.gz"))]
+    assert sum(p.total("executions") for p in ps) == text.total("gpu_executions_total")
+    assert sum(p.total("gpu_time") for p in ps) == pytest.approx(1e9 * text.total("gpu_execution_seconds_total"), abs=2)
+    gpu = [(frames, x) for p in ps for frames, v, x in p.samples if v["gpu_time"]]
+    assert gpu and {x.get("device") for _, x in gpu} == {"0"}
+    assert any("thread" in x and len(frames) > 2 for frames, x in gpu), gpu[:5]

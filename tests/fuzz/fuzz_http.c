@@ -33,7 +33,7 @@ static bool healthy(void *ctx)
 
 static void open_http(void)
 {
-	static const struct http_ops ops = {metrics, healthy, NULL};
+	static const struct http_ops ops = {.metrics = metrics, .healthy = healthy};
 
 	h = calloc(1, sizeof(*h));
 	assert(h);
@@ -47,12 +47,13 @@ static void open_http(void)
 
 static void turn(void)
 {
+	struct text *metrics_text = &h->texts[TEXT_METRICS];
 	eventfd_t asked;
 
 	event_base_loop(h->base, EVLOOP_NONBLOCK);
 	/* The main thread's part */
-	if (!eventfd_read(h->ask_fd, &asked)) {
-		on_ask(h->ask_fd, 0, h);
+	if (!eventfd_read(metrics_text->ask_fd, &asked)) {
+		on_ask(metrics_text->ask_fd, 0, metrics_text);
 		on_wake(h->wake_fd, 0, h);
 	}
 	assert(h->client_cnt <= CLIENTS_MAX);

@@ -1,312 +1,96 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * A pprof profile: https://github.com/google/pprof/blob/main/proto/profile.proto. It is compressed
- * while it is made: each location and function is written before the first sample that needs it,
- * and the texts at the end in the order of their numbers.
- */
-#include "profile.h"
+/* The pprof profile of a report. */
+#include "pprof.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
-#include "pprof_fields.h"
-#include "report/collect.h"
 #include "text/losses_text.h"
-#include "text/stack.h"
-#include "util/hash_table.h"
 #include "util/log.h"
-#include "util/memlimit.h"
-#include "util/pb.h"
-#include "util/plain.h"
-
-#define GZIP_WINDOW  (15 + 16) /* with a gzip header, whose time is 0: same input, same bytes */
-#define GZIP_MEMORY  8
-#define GZIP_LEVEL   6
-#define CHUNK_SZ     (64 << 10)
-#define FRAME_NAME   512
-#define NAME_LIMITED "[not kept: a limit was reached]"
-
-static const struct {
-	const char *type, *unit;
-} sample_types[PROFILE_VALUE_CNT] = {
-	[PROFILE_HOST_NS] = {"host_time", "nanoseconds"},
-	[PROFILE_WAIT_NS] = {"wait_time", "nanoseconds"},
-	[PROFILE_GPU_NS] = {"gpu_time", "nanoseconds"},
-	[PROFILE_CALLS] = {"calls", "count"},
-	[PROFILE_LAUNCHES] = {"launches", "count"},
-	[PROFILE_GRAPH_LAUNCHES] = {"graph_launches", "count"},
-	[PROFILE_EXECUTIONS] = {"executions", "count"},
-	[PROFILE_ALLOC_BYTES] = {"alloc_space", "bytes"},
-};
-
-struct ptext {
-	struct hash_link link;
-	uint32_t number;
-	char bytes[];
-};
-HASH_TABLE_TYPE(ptext);
-HASH_TABLE_BYTES(ptext, bytes);
-
-struct pprof {
-	struct out *o;
-	struct out *text;	  /* a name as it is written */
-	struct out *sample;	  /* the message being made */
-	struct out *news;	  /* complete messages */
-	struct ptext_table texts; /* in the order of their numbers */
-	struct keys functions;	  /* name << 32 | file */
-	struct keys locations;	  /* function << 32 | line */
-	z_stream z;
-	int error;
-};
-
-static void compress_news(struct pprof *p, int flush)
-{
-	char chunk[CHUNK_SZ];
-
-	p->z.next_in = (void *)p->news->buf;
-	p->z.avail_in = p->news->len;
-	do {
-		p->z.next_out = (void *)chunk;
-		p->z.avail_out = sizeof(chunk);
-		if (deflate(&p->z, flush) == Z_STREAM_ERROR) {
-			p->error = -EIO;
-			return;
-		}
-		out_bytes(p->o, chunk, sizeof(chunk) - p->z.avail_out);
-	} while (!p->z.avail_out);
-	p->news->len = 0;
-}
-
-/* The number of a text of any bytes. */
-static uint32_t text_of(struct pprof *p, const char *s)
-{
-	struct ptext *t;
-	size_t len = strlen(s);
-
-	p->text->len = 0;
-	out_bytes(p->text, s, len + 1);
-	plain_text(p->text->buf, len);
-	t = ptext_table__find(&p->texts, p->text->buf, len);
-	if (t)
-		return t->number;
-	t = memlimit_new(MEMLIMIT_PROFILE, sizeof(*t) + len + 1);
-	if (t) {
-		memcpy(t->bytes, p->text->buf, len);
-		t->number = hash_cnt(&p->texts);
-	}
-	if (t && !ptext_table__add(&p->texts, t, len))
-		return t->number;
-	memlimit_free(t);
-	p->error = -ENOMEM;
-	return 0;
-}
-
-/* The number of a key, from 1. */
-static uint32_t number_of(struct pprof *p, struct keys *k, uint64_t key, bool *is_new)
-{
-	uint32_t cnt = k->cnt, i = keys_get(k, key, UINT32_MAX, MEMLIMIT_PROFILE);
-
-	*is_new = k->cnt > cnt;
-	if (i == KEYS_NONE)
-		p->error = -ENOMEM;
-	return i == KEYS_NONE ? 0 : i + 1;
-}
-
-/* Without a system name: if it equals the name, pprof drops the template arguments, and kernels
- * with different ones become one. */
-static uint32_t function_of(struct pprof *p, uint32_t name, uint32_t file)
-{
-	bool is_new;
-	uint32_t id = number_of(p, &p->functions, (uint64_t)name << 32 | file, &is_new);
-	size_t at;
-
-	if (!is_new)
-		return id;
-	at = pb_open(p->news, PPROF_FUNCTION);
-	pb_u64(p->news, FUNCTION_ID, id);
-	pb_u64(p->news, FUNCTION_NAME, name);
-	pb_u64(p->news, FUNCTION_FILENAME, file);
-	pb_close(p->news, at);
-	return id;
-}
-
-/* Adds a frame to the sample. */
-static void put_frame(struct pprof *p, const char *name, const char *file, uint32_t line)
-{
-	uint32_t function = function_of(p, text_of(p, name), file ? text_of(p, file) : 0), id;
-	size_t at, inner;
-	bool is_new;
-
-	id = number_of(p, &p->locations, (uint64_t)function << 32 | line, &is_new);
-	pb_varint(p->sample, id);
-	if (!is_new)
-		return;
-	at = pb_open(p->news, PPROF_LOCATION);
-	pb_u64(p->news, LOCATION_ID, id);
-	inner = pb_open(p->news, LOCATION_LINE);
-	pb_u64(p->news, LINE_FUNCTION_ID, function);
-	if (line)
-		pb_u64(p->news, LINE_LINE, line);
-	pb_close(p->news, inner);
-	pb_close(p->news, at);
-}
-
-/* A function is one, whatever the address in it: "name+0x12". */
-static void put_stack_frame(struct pprof *p, const struct stack_frame *f)
-{
-	const char *plus = f->symbol && !f->python ? strrchr(f->symbol, '+') : NULL;
-	char buf[FRAME_NAME];
-	char *name;
-
-	if (f->python && f->symbol) {
-		put_frame(p, f->symbol, f->module, f->line);
-	} else if (plus && plus > f->symbol && !strncmp(plus, "+0x", 3)) {
-		name = strndup(f->symbol, plus - f->symbol);
-		if (name)
-			put_frame(p, name, f->module, 0);
-		else
-			p->error = -ENOMEM;
-		free(name);
-	} else {
-		put_frame(p, stack_frame_name(f, buf, sizeof(buf)), f->module, f->line);
-	}
-}
-
-static void put_label(struct pprof *p, const char *key, const char *text, uint64_t number)
-{
-	size_t at = pb_open(p->sample, SAMPLE_LABEL);
-
-	pb_u64(p->sample, LABEL_KEY, text_of(p, key));
-	if (text)
-		pb_u64(p->sample, LABEL_STR, text_of(p, text));
-	else
-		pb_u64(p->sample, LABEL_NUM, number);
-	pb_close(p->sample, at);
-}
-
-static void put_values(struct pprof *p, const uint64_t v[PROFILE_VALUE_CNT])
-{
-	size_t at = pb_open(p->sample, SAMPLE_VALUE);
-
-	for (unsigned i = 0; i < PROFILE_VALUE_CNT; i++)
-		pb_varint(p->sample, v[i]);
-	pb_close(p->sample, at);
-}
-
-static void end_sample(struct pprof *p)
-{
-	pb_bytes(p->news, PPROF_SAMPLE, p->sample->buf, p->sample->len);
-	p->sample->len = 0;
-	if (p->news->len >= CHUNK_SZ)
-		compress_news(p, Z_NO_FLUSH);
-}
 
 static void put_labels(struct pprof *p, const struct report *r, const struct profile_row *row,
 		       const char *process)
 {
 	char text[32];
 
-	put_label(p, "process", NULL, row->at.pid);
+	pprof__label(p, "process", NULL, row->at.pid);
 	if (process)
-		put_label(p, "process_name", process, 0);
-	put_label(p, "thread", NULL, row->at.tid);
+		pprof__label(p, "process_name", process, 0);
+	pprof__label(p, "thread", NULL, row->at.tid);
 	if (row->comm)
-		put_label(p, "thread_name", row->comm, 0);
+		pprof__label(p, "thread_name", row->comm, 0);
 	/* As texts: readers drop a number that is 0. */
 	if (row->device) {
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)row->device - 1);
-		put_label(p, "device", text, 0);
+		pprof__label(p, "device", text, 0);
 	}
 	if (row->at.stream) {
 		snprintf(text, sizeof(text), "0x%llx", (unsigned long long)row->at.stream - 1);
-		put_label(p, "stream", text, 0);
+		pprof__label(p, "stream", text, 0);
 	}
 	if (!r->args_redacted)
-		put_label(p, "stage", stage_name(row->stage), 0);
+		pprof__label(p, "stage", stage_name(row->stage), 0);
+}
+
+static void put_stack_frame(struct pprof *p, const struct stack_frame *f)
+{
+	char buf[PROFILE_FRAME_SZ];
+
+	pprof__frame(p, profile_frame_name(f, buf, sizeof(buf)), f->module, f->line);
 }
 
 static void put_row(struct pprof *p, const struct report *r, const struct profile_row *row,
 		    const char *process)
 {
-	size_t at = pb_open(p->sample, SAMPLE_LOCATION_ID);
-
+	pprof__begin(p);
 	if (row->leaf)
-		put_frame(p, row->leaf, NULL, 0);
-	put_frame(p, row->at.function, NULL, 0);
+		pprof__frame(p, row->leaf, NULL, 0);
+	pprof__frame(p, row->at.function, NULL, 0);
 	if (row->at.operator)
-		put_frame(p, row->at.operator, NULL, 0);
+		pprof__frame(p, row->at.operator, NULL, 0);
 	for (unsigned i = 0; row->at.stack && i < row->at.stack->frame_cnt; i++)
 		put_stack_frame(p, &row->at.stack->frames[i]);
-	pb_close(p->sample, at);
-	put_values(p, row->v);
+	pprof__values(p, row->v);
 	put_labels(p, r, row, process);
-	end_sample(p);
+	pprof__end(p);
 }
 
 static void put_rest(struct pprof *p, const uint64_t rest[PROFILE_VALUE_CNT])
 {
 	uint64_t any = 0;
-	size_t at;
 
 	for (unsigned i = 0; i < PROFILE_VALUE_CNT; i++)
 		any |= rest[i];
 	if (!any)
 		return;
-	at = pb_open(p->sample, SAMPLE_LOCATION_ID);
-	put_frame(p, NAME_LIMITED, NULL, 0);
-	pb_close(p->sample, at);
-	put_values(p, rest);
-	end_sample(p);
+	pprof__begin(p);
+	pprof__frame(p, PROFILE_LIMITED, NULL, 0);
+	pprof__values(p, rest);
+	pprof__end(p);
 }
 
-/* Returns the total GPU time. */
-static uint64_t put_samples(struct pprof *p, const struct report *r)
+static int put_samples(struct pprof *p, const struct report *r, bool *has_gpu)
 {
-	uint64_t rest[PROFILE_VALUE_CNT], gpu_ns;
+	uint64_t rest[PROFILE_VALUE_CNT];
 	unsigned cnt;
 	const struct profile_row *row = profile__rows(r->profile, r, &cnt, rest);
 	const char *process = NULL;
 	uint32_t pid = 0;
 
-	if (!row) {
-		p->error = -ENOMEM;
-		return 0;
-	}
-	gpu_ns = rest[PROFILE_GPU_NS];
-	for (unsigned i = 0; i < cnt && !p->error; i++, row++) {
+	if (!row)
+		return -ENOMEM;
+	*has_gpu = rest[PROFILE_GPU_NS];
+	for (unsigned i = 0; i < cnt && !pprof__error(p); i++, row++) {
 		/* A process has the name of its first thread with calls. */
 		if (!i || row->at.pid != pid)
 			process = row->comm;
 		pid = row->at.pid;
 		put_row(p, r, row, process);
-		gpu_ns += row->v[PROFILE_GPU_NS];
+		*has_gpu |= row->v[PROFILE_GPU_NS] != 0;
 	}
 	put_rest(p, rest);
-	return gpu_ns;
-}
-
-static void put_type(struct pprof *p, unsigned field, const char *type, const char *unit)
-{
-	size_t at = pb_open(p->news, field);
-
-	pb_u64(p->news, VALUE_TYPE_TYPE, text_of(p, type));
-	pb_u64(p->news, VALUE_TYPE_UNIT, text_of(p, unit));
-	pb_close(p->news, at);
-}
-
-static void put_comment(struct pprof *p, const char *before, const char *text)
-{
-	char *line;
-
-	if (asprintf(&line, "%s%s", before, text) < 0) {
-		p->error = -ENOMEM;
-		return;
-	}
-	pb_u64(p->news, PPROF_COMMENT, text_of(p, line));
-	free(line);
+	return pprof__error(p);
 }
 
 static void put_comments(struct pprof *p, const struct report *r)
@@ -314,62 +98,30 @@ static void put_comments(struct pprof *p, const struct report *r)
 	char text[1024];
 
 	if (losses_line(&r->lost, text, sizeof(text)))
-		put_comment(p, "incomplete: the trace lacks ", text);
+		pprof__comment(p, "incomplete: the trace lacks ", text);
 	if (losses_chosen_line(&r->lost, text, sizeof(text)))
-		put_comment(p, "excluded by options: ", text);
+		pprof__comment(p, "excluded by options: ", text);
 	if (r->args_redacted || r->info->redacted)
-		put_comment(p, "redacted: ", r->args_redacted ? "arguments" : r->info->redacted);
-}
-
-static void put_profile(struct pprof *p, const struct report *r)
-{
-	uint64_t begin = r->begin_ns > r->base_ns ? r->begin_ns - r->base_ns : 0, gpu_ns;
-
-	text_of(p, ""); /* number 0 */
-	for (unsigned i = 0; i < PROFILE_VALUE_CNT; i++)
-		put_type(p, PPROF_SAMPLE_TYPE, sample_types[i].type, sample_types[i].unit);
-	gpu_ns = put_samples(p, r);
-	if (r->info->wall_ns)
-		pb_u64(p->news, PPROF_TIME_NANOS, r->info->wall_ns + begin);
-	pb_u64(p->news, PPROF_DURATION_NANOS, report_wall_ns(r));
-	put_type(p, PPROF_PERIOD_TYPE, "calls", "count");
-	pb_u64(p->news, PPROF_PERIOD, 1);
-	put_comments(p, r);
-	pb_u64(p->news, PPROF_DEFAULT_SAMPLE_TYPE,
-	       text_of(p, sample_types[gpu_ns ? PROFILE_GPU_NS : PROFILE_HOST_NS].type));
-	hash_each (t, &p->texts) {
-		pb_bytes(p->news, PPROF_STRING_TABLE, t->bytes, t->link.key_sz);
-		if (p->news->len >= CHUNK_SZ)
-			compress_news(p, Z_NO_FLUSH);
-	}
-	compress_news(p, Z_FINISH);
-}
-
-static void pprof_free(struct pprof *p)
-{
-	while (p->texts.first)
-		memlimit_free(ptext_table__pop(&p->texts));
-	keys__free(&p->functions);
-	keys__free(&p->locations);
-	deflateEnd(&p->z);
-	out__close(p->text);
-	out__close(p->sample);
-	out__close(p->news);
+		pprof__comment(p, "redacted: ", r->args_redacted ? "arguments" : r->info->redacted);
 }
 
 int pprof_write(const struct report *r, struct out *o)
 {
-	struct pprof p = {
-		.o = o, .text = out__memory(), .sample = out__memory(), .news = out__memory()};
+	uint64_t begin = r->begin_ns > r->base_ns ? r->begin_ns - r->base_ns : 0;
+	struct profile_span s = {
+		.wall_ns = r->info->wall_ns ? r->info->wall_ns + begin : 0,
+		.duration_ns = report_wall_ns(r),
+	};
+	struct pprof *p = r->profile ? pprof__new(o) : NULL;
+	int ret = p ? 0 : -ENOMEM;
 
-	if (!r->profile || !p.text || !p.sample || !p.news ||
-	    deflateInit2(&p.z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY,
-			 Z_DEFAULT_STRATEGY) != Z_OK)
-		p.error = -ENOMEM;
-	else
-		put_profile(&p, r);
-	pprof_free(&p);
-	if (p.error)
-		err("cannot write the profile: %s", strerror(-p.error));
-	return p.error;
+	if (p) {
+		ret = put_samples(p, r, &s.has_gpu);
+		put_comments(p, r);
+		ret = ret ?: pprof__finish(p, &s);
+	}
+	pprof__free(p);
+	if (ret)
+		err("cannot write the profile: %s", strerror(-ret));
+	return ret;
 }

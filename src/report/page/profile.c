@@ -202,9 +202,23 @@ static uint64_t allocated(const struct trace_event *ev)
 	return kind == BLOCK_RESERVED || kind == BLOCK_IPC ? 0 : ev->size;
 }
 
+void profile_call_values(const struct trace_event *ev, uint64_t v[PROFILE_VALUE_CNT])
+{
+	memset(v, 0, PROFILE_VALUE_CNT * sizeof(*v));
+	v[PROFILE_CALLS] = 1;
+	if (call_took_time(ev) && call_is_top(ev)) {
+		v[PROFILE_HOST_NS] = event_duration_ns(ev);
+		if (!call_launches_any(ev) && call_blocks(ev))
+			v[PROFILE_WAIT_NS] = v[PROFILE_HOST_NS];
+	}
+	v[PROFILE_LAUNCHES] = call_was_made(ev) && call_launches(ev);
+	v[PROFILE_GRAPH_LAUNCHES] = call_was_made(ev) && call_launches_graph(ev);
+	v[PROFILE_ALLOC_BYTES] = allocated(ev);
+}
+
 static void on_call(struct profile *p, const struct report *r, const struct trace_event *ev)
 {
-	uint64_t v[PROFILE_VALUE_CNT] = {[PROFILE_CALLS] = 1};
+	uint64_t v[PROFILE_VALUE_CNT];
 	struct caller_place *caller;
 	struct profile_place at;
 	struct psum_key key = {0};
@@ -219,14 +233,7 @@ static void on_call(struct profile *p, const struct report *r, const struct trac
 	key.place = place_get(p, &at, ev->comm);
 	if (call_does(ev, DOES_LAUNCH))
 		key.leaf = ev->launch.kernel;
-	if (call_took_time(ev) && call_is_top(ev)) {
-		v[PROFILE_HOST_NS] = event_duration_ns(ev);
-		if (!call_launches_any(ev) && call_blocks(ev))
-			v[PROFILE_WAIT_NS] = v[PROFILE_HOST_NS];
-	}
-	v[PROFILE_LAUNCHES] = call_was_made(ev) && call_launches(ev);
-	v[PROFILE_GRAPH_LAUNCHES] = call_was_made(ev) && call_launches_graph(ev);
-	v[PROFILE_ALLOC_BYTES] = allocated(ev);
+	profile_call_values(ev, v);
 	add(p, r, key, ev->start_ns, v);
 	caller = call_submits(ev) || call_launches_any(ev) ? caller_of(p, ev->pid, ev->id, true)
 							   : NULL;
@@ -234,8 +241,7 @@ static void on_call(struct profile *p, const struct report *r, const struct trac
 		caller->place = key.place;
 }
 
-/* Returns the name of an execution, as in the report. */
-static const char *executed(const struct trace_event *ev)
+const char *profile_executed(const struct trace_event *ev)
 {
 	static const char *const copies[] = {
 		[COPY_NONE] = "[copy]",		 [COPY_DIR_HTOD] = "[copy HtoD]",
@@ -264,11 +270,12 @@ static void on_execution(struct profile *p, const struct report *r, const struct
 		[PROFILE_EXECUTIONS] = 1,
 	};
 	const struct caller_place *caller = caller_of(p, ev->pid, ev->gpu.call_id, false);
-	struct psum_key key = {.leaf = executed(ev), .device = 1 + (uint64_t)ev->gpu.device};
+	struct psum_key key = {.leaf = profile_executed(ev),
+			       .device = 1 + (uint64_t)ev->gpu.device};
 	struct profile_place at;
 
 	memset(&at, 0, sizeof(at));
-	at.function = ev->gpu.call ?: "[call not in the trace]";
+	at.function = ev->gpu.call ?: PROFILE_NO_CALL;
 	at.pid = ev->pid;
 	at.tid = ev->tid;
 	key.place = caller ? caller->place : place_get(p, &at, ev->comm);

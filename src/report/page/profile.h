@@ -36,6 +36,12 @@ struct profile_row {
 	uint64_t v[PROFILE_VALUE_CNT];
 };
 
+/* The values of a call, and the name of an execution (EVENT_GPU), as in the report. */
+void profile_call_values(const struct trace_event *ev, uint64_t v[PROFILE_VALUE_CNT]);
+const char *profile_executed(const struct trace_event *ev);
+/* The function of an execution whose call is unknown. */
+#define PROFILE_NO_CALL "[call not in the trace]"
+
 struct profile;
 /* NULL: out of memory. */
 struct profile *profile__new(void);

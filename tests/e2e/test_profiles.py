@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+# own processes
+"""The daemon's continuous profiles: exact sums, stacks of sampled calls, files, and the port."""
+import base64
+import collections
+import json
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from helpers import pypi
+from helpers.daemon import driver_counts, private  # noqa: F401, a fixture
+from helpers.otlp import Collector
+from helpers.pprof import TYPES, Profile
+from helpers.run import until
+
+
+def profiles(d):
+    return [Profile(f.read_bytes()) for f in d.all_files("profile-*.pb.gz")]
+
+
+def by_function(ps, what="calls"):
+    """Of samples with a CUDA function, which comes before its callers."""
+    out = collections.Counter()
+    for p in ps:
+        for frames, v, _ in p.samples:
+            out[next(f[0] for f in frames if f[0].startswith("cu"))] += v[what]
+    return +out
+
+
+def fetch(d, path="debug/pprof/cuda"):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{d.at}/{path}", timeout=20) as f:
+        assert f.headers["Content-Type"] == "application/octet-stream"
+        return f.read()
+
+
+@pytest.mark.parametrize("level", ["metrics", "trace"])
+def test_sums(private, level):  # noqa: F811
+    """All profiles together must have each call once, and their times as the metrics; sampled ones with their stack."""
+    d = private.daemon("d", "profiles.interval=1s", level=level)
+    counts = private.folder / "counts"
+    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts))
+    m = d.until(lambda m: m.calls("s", "cuLaunchKernel") == driver_counts(counts)["cuLaunchKernel"])
+    assert m.total("profile_samples_total") > 0 and m.total("profile_rejected_total") == m.total("profile_errors_total") == 0
+    d.stop()
+    ps = profiles(d)
+    assert all(dict(p.types) == TYPES and p.rows == p.keys for p in ps)
+    labels = {k for p in ps for _, _, x in p.samples for k in x}
+    assert {"process", "process_name"} <= labels <= {"process", "process_name", "thread", "thread_name", "stream"}
+    assert {x["process_name"] for p in ps for _, _, x in p.samples} == {"s"}
+    known = m.by("calls_total", "function", command="s")
+    made = collections.Counter()
+    for k, n in driver_counts(counts).items():
+        made[k.removesuffix("_v2")] += n if k in known else 0
+    assert by_function(ps) == +made
+    for value, metric in ("launches", "launches_total"), ("graph_launches", "graph_launches_total"):
+        assert sum(p.total(value) for p in ps) == m.total(metric, command="s"), value
+    ns = round(1e9 * sum(v for n, x, v in m.samples if n == "call_duration_seconds_sum" and x["command"] == "s" and "api" not in x))
+    # A driver call inside another counts once.
+    assert 0 <= ns - sum(p.total("host_time") for p in ps) < 1e-4 * ns
+    assert 0 < sum(p.total("wait_time") for p in ps) < ns
+    deep = [(frames, v) for p in ps for frames, v, x in p.samples if "thread" in x and len(frames) > 3]
+    assert any(name and file.endswith("/s") for frames, _ in deep for name, file, _ in frames), deep[:3]
+    assert any("sampled: stacks are of " in c for p in ps for c in p.comments)
+    assert not [e for e in d.lines() if e["type"] == "stack" or "stack" in e]
+
+
+def test_port(private):  # noqa: F811
+    d = private.daemon("d", "profiles.interval=2s", "profiles.files=false")
+    private.sample("s", "--tokens", 20)
+    got = []
+
+    def has_launches():
+        try:
+            got.append(Profile(fetch(d)))
+        except urllib.error.HTTPError as e:
+            assert e.code == 503 and not got
+        return got and got[-1].total("launches")
+
+    until(has_launches, 30)
+    assert 1.9e9 < got[-1].duration < 6e9 and abs(got[-1].time / 1e9 - time.time()) < 60
+    assert not profiles(d)
+
+
+def test_off(private):  # noqa: F811
+    d = private.daemon("d")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        fetch(d)
+
+
+PROTO = "opentelemetry-proto==1.45.2", "protobuf==7.36.2"
+
+
+def test_otlp(private):  # noqa: F811
+    """The requests must be what the published descriptors define, and have the same sums per stack as the files."""
+    try:
+        pypi.use(*PROTO)
+    except pypi.Missing as e:
+        pytest.skip(f"opentelemetry-proto: {e}")
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+    collector = Collector(private)
+    d = private.daemon("d", "profiles.interval=1s", f"otlp.endpoint=http://127.0.0.1:{collector.port}", "otlp.profiles=true")
+    private.sample("s", "--tokens", 50)
+    d.until(lambda m: m.calls("s", "cuLaunchKernel") > 50)
+    d.stop()
+    collector.p.kill()
+    got, seen = collections.Counter(), set()
+    for r in map(json.loads, collector.log.read_text().splitlines()):
+        if r["path"] != "/v1development/profiles":
+            continue
+        assert r["headers"]["Content-Type"] == "application/x-protobuf"
+        m = service.ExportProfilesServiceRequest.FromString(base64.b64decode(r["body"]))
+        size = m.ByteSize()
+        m.DiscardUnknownFields()
+        assert m.ByteSize() == size, "fields that the descriptors lack"
+        t = m.dictionary
+        for table in t.mapping_table, t.location_table, t.function_table, t.link_table, t.attribute_table, t.stack_table:
+            assert not table[0].ByteSize()
+        assert not t.string_table[0] and len(set(t.string_table)) == len(t.string_table)
+
+        def frame(i, t=t):
+            line = t.location_table[i].lines[0]
+            f = t.function_table[line.function_index]
+            return t.string_table[f.name_strindex], t.string_table[f.filename_strindex], line.line
+
+        for resource in m.resource_profiles:
+            of = {a.key: a.value.string_value or a.value.int_value for a in resource.resource.attributes}
+            assert of["service.name"] == of["process.executable.name"] == "s" and of["process.pid"] > 1 and of["host.name"]
+            for p in resource.scope_profiles[0].profiles:
+                assert len(p.profile_id) == 16 and p.profile_id not in seen and p.duration_nano and abs(p.time_unix_nano / 1e9 - time.time()) < 60
+                seen.add(p.profile_id)
+                kind = t.string_table[p.sample_type.type_strindex]
+                assert t.string_table[p.sample_type.unit_strindex] == TYPES[kind]
+                for s in p.samples:
+                    got[kind, tuple(frame(i) for i in t.stack_table[s.stack_index].location_indices)] += s.values[0]
+                    keys = {t.string_table[t.attribute_table[i].key_strindex] for i in s.attribute_indices}
+                    assert keys <= {"thread.id", "thread.name", "cuda.device", "cuda.stream"}
+    want = collections.Counter()
+    for p in profiles(d):
+        for frames, v, _ in p.samples:
+            for kind, x in v.items():
+                want[kind, tuple(frames)] += x
+    assert got == +want and sum(x for (kind, _), x in got.items() if kind == "launches") > 100
