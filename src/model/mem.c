@@ -175,6 +175,19 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 	return block_desc[b->kind].counted;
 }
 
+const struct mem_freed *mem__freed_at(const struct mem *m, uint64_t addr)
+{
+	unsigned cnt = m->freed_cnt < MEM_FREED_MAX ? m->freed_cnt : MEM_FREED_MAX;
+
+	for (unsigned i = 1; i <= cnt; i++) {
+		const struct mem_freed *f = &m->freed[(m->freed_cnt - i) % MEM_FREED_MAX];
+
+		if (addr - f->ptr < f->size)
+			return f;
+	}
+	return NULL;
+}
+
 static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
 {
 	ledger__context_gone(&m->ledger, ctx, ns, NULL);
@@ -195,7 +208,7 @@ void mem__clear(struct mem *m)
 	ledger__clear(ledger_of(m), 0, NULL);
 	memset(m->bytes, 0, sizeof(m->bytes));
 	memset(m->loose, 0, sizeof(m->loose));
-	m->superseded_cnt = m->superseded_ns = 0;
+	m->superseded_cnt = m->superseded_ns = m->freed_cnt = 0;
 }
 
 static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
@@ -243,6 +256,9 @@ static void release(struct mem *m, struct trace_event *ev, const struct mem_act 
 		ev->has_mem = release_loose(m, ev, a->kind);
 		return;
 	}
+	if (was.space == SPACE_ADDR)
+		m->freed[m->freed_cnt++ % MEM_FREED_MAX] =
+			(struct mem_freed){was.key, was.size, ev->id};
 	if (block_desc[was.kind].counted == MEM_NONE)
 		return;
 	ev->size = was.size;

@@ -146,6 +146,7 @@ struct func {
 	void *owner; /* module or library */
 	struct func *next;
 	struct func *as_func; /* of a kernel */
+	const char *params;   /* in PTX, from after its name; NULL: unknown */
 };
 _Static_assert(offsetof(struct func, name) == 8, "tracers read the name at offset 8");
 /* Function of a launch: CUfunction or CUkernel. */
