@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Parameters of a launched kernel. Memory is not read: analyses have their own ledgers. */
+/* Parameters of a launched kernel. */
 #include "saved_value.h"
 
 static int digit_of(char c)
@@ -46,6 +46,32 @@ static unsigned number_of(const struct json_value *p, const char *name)
 	return x > UINT16_MAX ? UINT16_MAX : x;
 }
 
+/* Of the memory, only freed blocks are read: analyses have their own ledgers of live ones. */
+static void read_freed(struct saved *s, const struct member *m, struct launch_params *to)
+{
+	struct json_value all, one;
+
+	if (!m || m->val != VAL_ARRAY || !memmem(m->text, m->len, "\"freed\"", 7))
+		return;
+	for (unsigned i = 0; i < 2 && !s->memory[i]; i++)
+		s->memory[i] = parser__new();
+	if (!s->memory[0] || !s->memory[1] || parser__slice(s->memory[0], m, &all))
+		return;
+	for (unsigned i = 0; i < all.cnt && to->memory_cnt < PARAMS_WORDS_MAX; i++) {
+		const struct member *id;
+
+		if (all.m[i].val != VAL_OBJECT || parser__slice(s->memory[1], &all.m[i], &one))
+			return;
+		id = parsed_find(&one, "freed_by");
+		if (id)
+			to->memory[to->memory_cnt++] =
+				(struct param_memory){.param = to->cnt,
+						      .at = number_of(&one, "at"),
+						      .freed = true,
+						      .freed_id = member_u64(id)};
+	}
+}
+
 const struct launch_params *saved_params(struct saved *s, const struct member *m)
 {
 	struct launch_params *to = &s->params;
@@ -71,6 +97,7 @@ const struct launch_params *saved_params(struct saved *s, const struct member *m
 		p->len = read_value(parsed_find(&one, "value"), p->size, to->bytes + used,
 				    sizeof(to->bytes) - used);
 		used += p->len;
+		read_freed(s, parsed_find(&one, "memory"), to);
 		to->cnt++;
 	}
 	return to;

@@ -108,6 +108,7 @@ struct saved {
 	struct out *ordered; /* members that were in another order, or not contiguous */
 	struct parser *deep[SAVED_DEPTH_MAX];
 	struct launch_params params;
+	struct parser *memory[2]; /* of a parameter: a list, one of it */
 	struct driver_info drv;
 	struct nv_ioctl io;
 	struct nv_class class;

@@ -6,6 +6,7 @@
 #include "decode/cuda.h"
 #include "model/call.h"
 #include "model/event_path.h"
+#include "model/params.h"
 
 #define RING_FIRST 64u
 /* The driver may return from a smaller copy to the device before earlier work has completed (CUDA
@@ -272,6 +273,26 @@ static uint64_t host_function(const struct trace_event *ev)
 	return fn;
 }
 
+static void add_address(void *ctx, unsigned param, unsigned at, uint64_t value)
+{
+	struct work *x = ctx;
+
+	if (x->addr_cnt < WORK_ADDRS_MAX && (!value || value >= 0x10000))
+		x->addrs[x->addr_cnt++] = (struct work_addr){
+			.value = value, .param = param, .at = at};
+}
+
+static void add_addresses(struct work *x, const struct launch_params *p)
+{
+	x->addr_cnt = 0;
+	launch_params_words(p, add_address, x);
+	for (unsigned i = 0; i < p->memory_cnt; i++)
+		for (unsigned k = 0; p->memory[i].freed && k < x->addr_cnt; k++)
+			if (x->addrs[k].param == p->memory[i].param &&
+			    x->addrs[k].at == p->memory[i].at)
+				x->addrs[k].freed_id = p->memory[i].freed_id;
+}
+
 static void submit(struct inflight *f, const struct trace_event *ev, uint64_t ctx)
 {
 	uint32_t i = stream_get(f, ev, ctx);
@@ -309,6 +330,8 @@ static void submit(struct inflight *f, const struct trace_event *ev, uint64_t ct
 		.stream = i,
 		.has_config = ev->launch.has_config,
 	};
+	if (ev->launch.params)
+		add_addresses(x, ev->launch.params);
 	memcpy(x->grid, ev->launch.grid, sizeof(x->grid));
 	memcpy(x->block, ev->launch.block, sizeof(x->block));
 	for (unsigned d = 0; d < s->dep_cnt; d++)
