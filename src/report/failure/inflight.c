@@ -273,19 +273,24 @@ static uint64_t host_function(const struct trace_event *ev)
 	return fn;
 }
 
+struct add_address {
+	struct work *x;
+	const struct launch_params *p;
+};
+
 static void add_address(void *ctx, unsigned param, unsigned at, uint64_t value)
 {
-	struct work *x = ctx;
+	const struct add_address *a = ctx;
+	bool may_be_null = !value && a->p->of[param].size == sizeof(value);
 
-	if (x->addr_cnt < WORK_ADDRS_MAX && (!value || value >= 0x10000))
-		x->addrs[x->addr_cnt++] = (struct work_addr){
-			.value = value, .param = param, .at = at};
+	if (a->x->addr_cnt < WORK_ADDRS_MAX && (may_be_null || value >= 0x10000))
+		a->x->addrs[a->x->addr_cnt++] =
+			(struct work_addr){.value = value, .param = param, .at = at};
 }
 
 static void add_addresses(struct work *x, const struct launch_params *p)
 {
-	x->addr_cnt = 0;
-	launch_params_words(p, add_address, x);
+	launch_params_words(p, add_address, &(struct add_address){x, p});
 	for (unsigned i = 0; i < p->memory_cnt; i++)
 		for (unsigned k = 0; p->memory[i].freed && k < x->addr_cnt; k++)
 			if (x->addrs[k].param == p->memory[i].param &&

@@ -30,7 +30,7 @@ struct work_addr {
 /* How a parameter of a suspect leads to the memory of a fault. */
 enum work_link {
 	LINK_NONE,
-	LINK_BLOCK, /* into the block of the address, or next to it */
+	LINK_BLOCK, /* into the block of the address, or of the one next to it */
 	LINK_FREED, /* into memory that was freed before the launch */
 	LINK_NULL,  /* it is a null pointer */
 };

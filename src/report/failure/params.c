@@ -46,31 +46,35 @@ static bool is_pointer(const char *kernel, unsigned param)
 	return type && len && type[len - 1] == '*';
 }
 
+/* A page of the GPU. At a greater distance the nearest block may be one that the kernel does not
+ * use. */
+#define NEAR_MAX (2u << 20)
+
 static bool leads_to(const struct fail_memory *m, uint64_t value)
 {
 	const struct memory_block *b = &m->block.b;
+	bool inside = m->state == MEMORY_LIVE || m->state == MEMORY_FREED;
+	bool beside = m->state == MEMORY_PAST_END || m->state == MEMORY_BEFORE;
 
-	switch (m->state) {
-	case MEMORY_LIVE:
-	case MEMORY_FREED:
-	case MEMORY_PAST_END:
-	case MEMORY_BEFORE:
-		return b->size_known && value - b->ptr <= b->size;
-	default:
-		return false;
-	}
+	return (inside || (beside && m->offset < NEAR_MAX)) && b->size_known &&
+	       value - b->ptr < b->size;
+}
+
+static bool has_address(const struct fail_case *c)
+{
+	return c->has_xid && c->xid.has_address;
 }
 
 static bool wants_null(const struct fail_case *c)
 {
-	return c->has_address ? c->mem.state == MEMORY_NULL
+	return has_address(c) ? c->mem.state == MEMORY_NULL
 			      : c->result == CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 /* Without an address of the fault, memory that was freed before the launch. */
 static bool wants_freed(const struct fail_case *c)
 {
-	return !c->has_address && c->result == CUDA_ERROR_ILLEGAL_ADDRESS;
+	return !has_address(c) && c->result == CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 static void find_link(const struct fail_case *c, struct work *x)
@@ -80,7 +84,7 @@ static void find_link(const struct fail_case *c, struct work *x)
 		const struct work_addr *a = &x->addrs[i];
 		enum work_link link = LINK_NONE;
 
-		if (c->has_address && leads_to(&c->mem, a->value))
+		if (has_address(c) && leads_to(&c->mem, a->value))
 			link = LINK_BLOCK;
 		else if (wants_freed(c) && a->freed_id)
 			link = LINK_FREED;
