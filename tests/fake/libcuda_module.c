@@ -67,27 +67,50 @@ static size_t param_size(const char *s, size_t *align)
 	return bits / 8 * (array ? strtoul(array + 1, NULL, 0) : 1);
 }
 
+/* Returns the size of parameter i; 0: there is none. */
+static size_t param_at(const struct func *f, uint64_t i, size_t *off)
+{
+	const char *s = f->params;
+	size_t align = 1, size;
+
+	for (*off = 0;; i--) {
+		size = param_size(s, &align);
+		*off = (*off + align - 1) / align * align;
+		if (!i || !size)
+			return size;
+		*off += size;
+		s = strchr(s, ',');
+		s = s ? s + 1 : "";
+	}
+}
+
 /* The real driver does not accept a handle of the other kind either. */
 static int param_info(struct call *c, enum obj_kind kind)
 {
 	struct func *f = obj_get(c->w[0], kind);
-	const char *s = f ? f->params : NULL;
-	size_t align = 1, off = 0, size;
+	size_t off, size;
 
-	if (!s)
+	if (!f || !f->params)
 		return E_HANDLE;
-	for (uint64_t i = 0;; i++) {
-		size = param_size(s, &align);
-		if (!size)
-			return E_VALUE;
-		off = (off + align - 1) / align * align;
-		if (i == c->w[1])
-			break;
-		off += size;
-		s = strchr(s, ',');
-		s = s ? s + 1 : "";
-	}
+	size = param_at(f, c->w[1], &off);
+	if (!size)
+		return E_VALUE;
 	return put64(c->w[2], off) || put64_opt(c->w[3], size) ? E_VALUE : OK;
+}
+
+void func_params_copy(const struct func *f, uint64_t params, uint64_t extra)
+{
+	const uint64_t *e = (const uint64_t *)(uintptr_t)extra;
+	const uint64_t *at = (const uint64_t *)(uintptr_t)params;
+	char copy[4096];
+	size_t off, size;
+
+	if (!f->params || (!params && !extra))
+		return;
+	for (uint64_t i = 0; (size = param_at(f, i, &off)) && off + size <= sizeof(copy); i++) {
+		memcpy(copy + off, (const void *)(uintptr_t)(params ? at[i] : e[1] + off), size);
+		__asm__ volatile("" : : "r"(copy) : "memory");
+	}
 }
 
 static int run_func_param(struct call *c)
