@@ -130,8 +130,9 @@ struct ct_comm {
 };
 _Static_assert(sizeof(struct ct_comm) == 56, "ct_comm is part of the ABI");
 
-/* The pointee CT_CAP_PARAMS: the parameters of a launched kernel. cnt struct ct_param follow, in the
- * order of the parameters, and then their values without gaps: the first CT_PARAMS_SZ_MAX bytes. */
+/* The pointee CT_CAP_PARAMS: the parameters of a launched kernel. cnt struct ct_param follow, in
+ * the order of the parameters, and then their values without gaps: the first CT_PARAMS_SZ_MAX
+ * bytes. */
 #define CT_PARAMS_MAX	 32
 #define CT_PARAMS_SZ_MAX 256
 /* Sizes and offsets are not known; or the kernel has no parameters. */

@@ -64,7 +64,8 @@ enum ct_cap_kind {
 	 * extra. Only in calls of another family. */
 	CT_CAP_EXTRA = 9,
 	/* struct ct_params of a kernel: args[off] is its handle, and args[arg] cuLaunchKernel's
-	 * kernelParams. If count_arg is not 0, args[count_arg] is its extra. Always the last pointee. Only in-process
+	 * kernelParams. If count_arg is not 0, args[count_arg] is its extra. Always the last
+	 * pointee. Only in-process
 	 * (--kernel-args). */
 	CT_CAP_PARAMS = 10,
 };
@@ -114,9 +115,10 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_NODE	   2048
 #define CT_SPEC_F_AFTER	   4096
 #define CT_TORCH_WORDS	   2
-/* --kernel-args: CT_CAP_PARAMS follows the counted pointees, after a CT_CAP_EXTRA if there is one. */
-#define CT_SPEC_F_PARAMS   8192
-#define CT_SPEC_F_TORCH	   (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
+/* --kernel-args: CT_CAP_PARAMS follows the counted pointees, after a CT_CAP_EXTRA if there is one.
+ */
+#define CT_SPEC_F_PARAMS 8192
+#define CT_SPEC_F_TORCH	 (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
 
 struct ct_spec {
 	__u8 word_cnt;

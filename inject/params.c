@@ -59,9 +59,8 @@ static void layout_put(const struct layout *l)
 	uint64_t was = __atomic_load_n(&to->key, __ATOMIC_RELAXED);
 
 	/* Another thread is writing there: a later launch queries again. */
-	if (was == KEY_BUSY ||
-	    !__atomic_compare_exchange_n(&to->key, &was, KEY_BUSY, false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
+	if (was == KEY_BUSY || !__atomic_compare_exchange_n(&to->key, &was, KEY_BUSY, false,
+							    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	to->head = l->head;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Launches with parameters of all kinds. Prints for each what a trace must contain: the function, and the
- * parameters as offset:size:value in hexadecimal bytes, "-" for a value that cannot be read, or "unknown".
+ * Launches with parameters of all kinds. Prints for each what a trace must contain: the function,
+ * and the parameters as offset:size:value in hexadecimal bytes, "-" for a value that cannot be
+ * read, or "unknown".
  */
 #include "cases/case.h"
 
@@ -32,10 +33,16 @@ struct s200 {
 	uint64_t a[25];
 };
 
-static const char ptx[] = PTX_HEAD KERNEL("_Z6simplePfjchd", ".param .u64 a, .param .u32 n, .param .u8 c, .param .u16 h, .param .f64 d")
+static const char ptx[] = PTX_HEAD KERNEL(
+	"_Z6simplePfjchd",
+	".param .u64 a, .param .u32 n, .param .u8 c, .param .u16 h, .param .f64 d")
 	KERNEL("_Z6structi3s24", ".param .u32 n, .param .align 8 .b8 s[24], .param .u32 m")
-	KERNEL("_Z5large4s2004s200i", ".param .align 8 .b8 s[200], .param .align 8 .b8 t[200], .param .u32 n")
-	KERNEL("_Z4manyPf", P10 ", " P10 ", " P10 ", .param .u64 last, .param .u32 beyond, .param .u64 more") KERNEL("_Z4nonev", "");
+		KERNEL("_Z5large4s2004s200i",
+		       ".param .align 8 .b8 s[200], .param .align 8 .b8 t[200], .param .u32 n")
+			KERNEL("_Z4manyPf",
+			       P10 ", " P10 ", " P10
+				   ", .param .u64 last, .param .u32 beyond, .param .u64 more")
+				KERNEL("_Z4nonev", "");
 static const char other_ptx[] = PTX_HEAD KERNEL("_Z5otherh", ".param .u8 c");
 static const char fake[] = "FAKE\0_Z7unknownPf\0";
 
@@ -62,10 +69,13 @@ static void simple(handle f, dptr block)
 		if (way == 1)
 			must("with extra", launch(f, NULL, extra), 0);
 		if (way == 2)
-			must("cooperative", F(cuLaunchCooperativeKernel)(f, 2, 1, 1, 32, 1, 1, 0, NULL, params), 0);
+			must("cooperative",
+			     F(cuLaunchCooperativeKernel)(f, 2, 1, 1, 32, 1, 1, 0, NULL, params),
+			     0);
 		/* It fails before the driver reads the parameters. */
 		if (way == 3)
-			must("bad", F(cuLaunchKernel)(f, 0, 1, 1, 32, 1, 1, 0, NULL, bad, NULL), INVALID_VALUE);
+			must("bad", F(cuLaunchKernel)(f, 0, 1, 1, 32, 1, 1, 0, NULL, bad, NULL),
+			     INVALID_VALUE);
 		put("simple ", 0, 8, HEX_OF(a));
 		put(" ", 8, 4, way == 3 ? NULL : &n, 4);
 		put(" ", 12, 1, HEX_OF(c));
@@ -156,7 +166,8 @@ int main(void)
 	printf("block %llx\nfreed %llx\n", H(block), H(freed));
 	m = case_module(ptx);
 	simple(case_function(m, "_Z6simplePfjchd", ""), block);
-	structs(case_function(m, "_Z6structi3s24", ""), case_function(m, "_Z5large4s2004s200i", ""), block, freed);
+	structs(case_function(m, "_Z6structi3s24", ""), case_function(m, "_Z5large4s2004s200i", ""),
+		block, freed);
 	many(case_function(m, "_Z4manyPf", ""));
 	must("none", launch(case_function(m, "_Z4nonev", ""), none, NULL), 0);
 	puts("none unknown");

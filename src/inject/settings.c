@@ -27,8 +27,8 @@ static void fill_nv(struct ct_shm_nv *nv, const struct nv_abi *abi, enum ct_reda
 	nv->params_cnt = nv_plan_param_rows(abi, redact, nv->params, CT_NV_PARAMS_MAX);
 }
 
-/* The library keeps the sizes of a kernel's parameters by its handle, so it must see each call after
- * which a handle may be another kernel's. */
+/* The library keeps the sizes of a kernel's parameters by its handle, so it must see each call
+ * after which a handle may be another kernel's. */
 static bool sees_unloads(const struct fnset *fns)
 {
 	unsigned cnt;

@@ -209,6 +209,10 @@ void mem__clear(struct mem *m)
 	memset(m->bytes, 0, sizeof(m->bytes));
 	memset(m->loose, 0, sizeof(m->loose));
 	m->superseded_cnt = m->superseded_ns = m->freed_cnt = 0;
+	if (m->freed)
+		quota__give(m->ledger.quota, &m->ledger.share, MEM_FREED_ROWS);
+	free(m->freed);
+	m->freed = NULL;
 }
 
 static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
@@ -246,6 +250,18 @@ static bool release_loose(struct mem *m, const struct trace_event *ev, enum bloc
 	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);
 }
 
+static void remember(struct mem *m, const struct block *was, uint64_t id)
+{
+	if (!m->freed && quota__take(m->ledger.quota, &m->ledger.share, MEM_FREED_ROWS)) {
+		m->freed = malloc(MEM_FREED_MAX * sizeof(*m->freed));
+		if (!m->freed)
+			quota__give(m->ledger.quota, &m->ledger.share, MEM_FREED_ROWS);
+	}
+	if (m->freed)
+		m->freed[m->freed_cnt++ % MEM_FREED_MAX] =
+			(struct mem_freed){was->key, was->size, id};
+}
+
 static void release(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 {
 	struct block was;
@@ -256,9 +272,8 @@ static void release(struct mem *m, struct trace_event *ev, const struct mem_act 
 		ev->has_mem = release_loose(m, ev, a->kind);
 		return;
 	}
-	if (was.space == SPACE_ADDR)
-		m->freed[m->freed_cnt++ % MEM_FREED_MAX] =
-			(struct mem_freed){was.key, was.size, ev->id};
+	if (was.space == SPACE_ADDR && m->keeps_freed)
+		remember(m, &was, ev->id);
 	if (block_desc[was.kind].counted == MEM_NONE)
 		return;
 	ev->size = was.size;

@@ -10,7 +10,8 @@ struct mem_freed {
 	uint64_t ptr, size;
 	uint64_t id; /* of the call that freed it */
 };
-#define MEM_FREED_MAX 64
+#define MEM_FREED_MAX  64
+#define MEM_FREED_ROWS 16
 
 struct mem {
 	struct ledger ledger; /* must be first; its quota includes blocks */
@@ -23,7 +24,9 @@ struct mem {
 	struct {
 		uint64_t cnt, bytes;
 	} loose[MEM_KIND_CNT];
-	struct mem_freed freed[MEM_FREED_MAX]; /* ring of the latest */
+	bool keeps_freed; /* for mem__freed_at() */
+	struct mem_freed
+		*freed; /* ring of the latest; its memory counts as MEM_FREED_ROWS blocks */
 	unsigned freed_cnt;
 };
 

@@ -22,9 +22,9 @@ struct launch_param {
 struct param_memory {
 	uint16_t param, at; /* index of the parameter; offset in it */
 	bool freed;
-	uint64_t ptr, size;	    /* of the block */
-	uint64_t offset;	    /* of the address in it */
-	uint64_t freed_id;	    /* freed: by this call */
+	uint64_t ptr, size; /* of the block */
+	uint64_t offset;    /* of the address in it */
+	uint64_t freed_id;  /* freed: by this call */
 };
 
 struct launch_params {

@@ -46,8 +46,8 @@ static void parse_ptx(struct image *im, const char *s)
 	}
 }
 
-/* Returns the size of the parameter that begins at s (".param .u64 a", ".param .align 8 .b8 s[24]");
- * 0: there is none. */
+/* Returns the size of the parameter that begins at s (".param .u64 a", ".param .align 8 .b8
+ * s[24]"); 0: there is none. */
 static size_t param_size(const char *s, size_t *align)
 {
 	const char *end = s ? s + strcspn(s, ",") : NULL, *array;
@@ -58,7 +58,8 @@ static size_t param_size(const char *s, size_t *align)
 		return 0;
 	*align = 0;
 	sscanf(s + 6, " .align %zu", align);
-	for (s += 6; s < end && !(s[0] == '.' && strchr("busf", s[1]) && s[2] >= '0' && s[2] <= '9'); s++)
+	for (s += 6;
+	     s < end && !(s[0] == '.' && strchr("busf", s[1]) && s[2] >= '0' && s[2] <= '9'); s++)
 		;
 	if (s >= end || sscanf(s + 2, "%u", &bits) != 1)
 		return 0;

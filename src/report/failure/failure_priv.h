@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
- * completed; xid.c: messages of the driver; address.c: memory at an address; params.c: parameters of
- * kernels that lead there; hang.c: waits that do
- * not end; oom.c: processes that hold memory; growth.c: what steps leave; verdict.c: sentences;
- * print.c: output.
+ * completed; xid.c: messages of the driver; address.c: memory at an address; params.c: parameters
+ * of kernels that lead there; hang.c: waits that do not end; oom.c: processes that hold memory;
+ * growth.c: what steps leave; verdict.c: sentences; print.c: output.
  */
 #ifndef REPORT_FAILURE_FAILURE_PRIV_H
 #define REPORT_FAILURE_FAILURE_PRIV_H
@@ -109,8 +108,8 @@ struct fail_case {
 	unsigned suspect_cnt, listed_cnt; /* all, and those in the array */
 	bool partial;			  /* there may be other suspects */
 	bool certain;			  /* set by the verdict */
-	bool linked;			  /* only the first suspect has a parameter that leads to the
-					   * memory of the fault */
+	bool linked; /* only the first suspect has a parameter that leads to the
+		      * memory of the fault */
 	bool has_xid, has_address;
 	struct fail_xid xid;
 	struct fail_memory mem;

@@ -22,7 +22,7 @@
 /* A word of a launch's parameters that may be an address. */
 struct work_addr {
 	uint64_t value;
-	uint64_t freed_id; /* no block was there at the launch: the call that freed it; 0: none */
+	uint64_t freed_id;  /* no block was there at the launch: the call that freed it; 0: none */
 	uint16_t param, at; /* index of the parameter, offset in it */
 };
 #define WORK_ADDRS_MAX 16
