@@ -15,9 +15,10 @@
 typedef int param_fn(uint64_t handle, size_t i, size_t *off, size_t *size);
 typedef int capture_fn(int *mode);
 
-/* Layouts by handle. Each handle has two possible slots. A reader copies a layout and then checks
+/* Layouts by handle. Each handle has SLOTS possible slots. A reader copies a layout and then checks
  * that its key is still there. cnt 0: the driver does not return it. */
-#define LAYOUTS_LOG 10
+#define LAYOUTS_LOG 12
+#define SLOTS	    4
 #define KEY_BUSY    1ull
 static struct layout {
 	uint64_t key;
@@ -27,14 +28,16 @@ static struct layout {
 
 static uint64_t key_of(uint64_t handle)
 {
-	uint64_t key = (handle ^ names_generation() << 48) * 0x9e3779b97f4a7c15ull;
+	/* A handle never has the key that it had in another generation. */
+	uint64_t key =
+		(handle ^ names_generation() * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
 
 	return key > KEY_BUSY ? key : 2;
 }
 
-static unsigned slot_of(uint64_t key)
+static struct layout *slot_of(uint64_t key, unsigned i)
 {
-	return key >> (64 - LAYOUTS_LOG);
+	return &layouts[(key >> (64 - LAYOUTS_LOG)) ^ i];
 }
 
 /* Returns whether the slot had the layout. */
@@ -52,12 +55,25 @@ static bool layout_copy(const struct layout *from, uint64_t key, struct layout *
 	return __atomic_load_n(&from->key, __ATOMIC_RELAXED) == key;
 }
 
+static bool layout_find(uint64_t key, struct layout *to)
+{
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (layout_copy(slot_of(key, i), key, to))
+			return true;
+	return false;
+}
+
+/* Takes a free slot, or another one of the handle's each time. */
 static void layout_put(const struct layout *l)
 {
-	unsigned i = slot_of(l->key);
-	struct layout *to = &layouts[layouts[i].key && !layouts[i ^ 1].key ? i ^ 1 : i];
-	uint64_t was = __atomic_load_n(&to->key, __ATOMIC_RELAXED);
+	static uint32_t turn;
+	struct layout *to = slot_of(l->key, __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % SLOTS);
+	uint64_t was;
 
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (!slot_of(l->key, i)->key)
+			to = slot_of(l->key, i);
+	was = __atomic_load_n(&to->key, __ATOMIC_RELAXED);
 	/* Another thread is writing there: a later launch queries again. */
 	if (was == KEY_BUSY || !__atomic_compare_exchange_n(&to->key, &was, KEY_BUSY, false,
 							    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -160,7 +176,6 @@ hot uint32_t params_add(const struct thread *t, const struct call *call, const s
 	struct ct_params *to = (struct ct_params *)(rec + off);
 	struct ct_param *of = (struct ct_param *)(to + 1);
 	struct values v = {.t = t, .sp = call->sp, .ok = ok};
-	unsigned i = slot_of(key);
 	struct layout l;
 	uint32_t n;
 
@@ -168,7 +183,7 @@ hot uint32_t params_add(const struct thread *t, const struct call *call, const s
 		*cap_len = -ENOSPC;
 		return off;
 	}
-	if (!layout_copy(&layouts[i], key, &l) && !layout_copy(&layouts[i ^ 1], key, &l)) {
+	if (!layout_find(key, &l)) {
 		l.head = (struct ct_params){.flags = CT_PARAMS_F_UNKNOWN};
 		/* A function of a second libcuda has another hook. */
 		if (ok && call->hook == call->func_id) {

@@ -84,6 +84,9 @@ def test_off(tmp_path, program, args):
     """-e launch does not see when a handle becomes another kernel's."""
     _, t = traced(tmp_path / "t.jsonl", program, *args)
     assert launches(t) and not [x for x in launches(t) if "params" in x]
+    # No form of its values either.
+    text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
+    assert "1234567" not in text and "796563412" not in text and "78563412" not in text
 
 
 def test_driver_without_it(tmp_path, program):
