@@ -79,7 +79,7 @@ def failures(tracer, out):
             first = ((json.loads(ran.stdout or "{}").get("failure") or [{}]))[0]
             suspects = first.get("suspects") or [{}]
             name = (suspects[0].get("kernel") or "-").split("(")[0]
-            print(f"| `{case}` | {way} | {name}{'' if name == case or case == 'none' else ' WRONG'} | {first.get('certain', '')} | {first.get('suspect_count', '')} | "
+            print(f"| `{case}` | {way} | {name}{'' if name in (case, '-') else ' WRONG'} | {first.get('certain', '')} | {first.get('suspect_count', '')} | "
                   f"{suspects[0].get('link', '')} {suspects[0].get('parameter', '')} | {first.get('memory', {}).get('state', '')} | {first.get('verdict', '')[:400]} |", flush=True)
 
 
