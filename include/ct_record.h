@@ -132,6 +132,28 @@ struct ct_comm {
 };
 _Static_assert(sizeof(struct ct_comm) == 56, "ct_comm is part of the ABI");
 
+/* The pointee CT_CAP_PARAMS: the parameters of a launched kernel. cnt struct ct_param follow, in
+ * the order of the parameters, and then their values without gaps: the first CT_PARAMS_SZ_MAX
+ * bytes. */
+#define CT_PARAMS_MAX	 32
+#define CT_PARAMS_SZ_MAX 256
+/* Sizes and offsets are not known; or the kernel has no parameters. */
+#define CT_PARAMS_F_UNKNOWN 1
+/* The kernel has more parameters than CT_PARAMS_MAX. */
+#define CT_PARAMS_F_MORE 2
+struct ct_params {
+	__u16 cnt;
+	__u16 flags;
+	__u32 reserved;
+};
+/* off, in the kernel's parameter buffer, is below 32 KiB (CUDA 12.1). */
+#define CT_PARAM_F_MISSING 0x8000 /* in off: its value could not be read, and is omitted */
+struct ct_param {
+	__u16 off, size;
+};
+_Static_assert(sizeof(struct ct_params) == 8 && sizeof(struct ct_param) == 4,
+	       "ct_params is part of the ABI");
+
 struct ct_task {
 	struct ct_rec rec;
 	__u32 parent_pid; /* CT_REC_FORK: the parent (rec.pid is the child) */

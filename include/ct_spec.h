@@ -61,9 +61,13 @@ enum ct_cap_kind {
 	/* struct ct_comm of the communicator that args[arg] is, or points to (CT_CAP_F_DEREF) */
 	CT_CAP_COMM = 8,
 	/* size bytes at off in the buffer of a kernel's arguments: args[arg] is cuLaunchKernel's
-	 * extra. Only in calls of another family: arguments of the program's own kernels are never
-	 * read. */
+	 * extra. Only in calls of another family. */
 	CT_CAP_EXTRA = 9,
+	/* struct ct_params of a kernel: args[off] is its handle, and args[arg] cuLaunchKernel's
+	 * kernelParams. If count_arg is not 0, args[count_arg] is its extra. Always the last
+	 * pointee. Only in-process
+	 * (--kernel-args). */
+	CT_CAP_PARAMS = 10,
 };
 
 /* Read only after success: a failed call does not write its out-parameters. */
@@ -77,9 +81,9 @@ struct ct_cap {
 	__u8 kind; /* enum ct_cap_kind */
 	__u8 arg;  /* which argument word holds the pointer */
 	__u8 flags;
-	__u8 count_arg; /* CT_CAP_ARR */
+	__u8 count_arg; /* CT_CAP_ARR, _PARAMS */
 	__u16 size;
-	__u8 off;	/* CT_CAP_PARR, _FSTR, _FMEM */
+	__u8 off;	/* CT_CAP_PARR, _FSTR, _FMEM, _PARAMS */
 	__u8 count_off; /* CT_CAP_PARR, _FMEM */
 };
 _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
@@ -111,7 +115,10 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 #define CT_SPEC_F_NODE	   2048
 #define CT_SPEC_F_AFTER	   4096
 #define CT_TORCH_WORDS	   2
-#define CT_SPEC_F_TORCH	   (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
+/* --kernel-args: CT_CAP_PARAMS follows the counted pointees, after a CT_CAP_EXTRA if there is one.
+ */
+#define CT_SPEC_F_PARAMS 8192
+#define CT_SPEC_F_TORCH	 (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
 
 struct ct_spec {
 	__u8 word_cnt;

@@ -440,6 +440,14 @@ static void bind_all(const struct ct_shm_set *set, uint32_t from, uint32_t to)
 	objects_each(bind_object, inject_thunks);
 }
 
+/* For params.c. */
+static void hook_unloads(const struct ct_shm_set *set, uint32_t max)
+{
+	for (uint32_t i = 0; i < max; i++)
+		if (inject_hooks[i].real && set->specs[i].of.flags & CT_SPEC_F_UNLOADS)
+			hook_role_set(i, HOOK_UNLOADS);
+}
+
 void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt)
 {
 	uint32_t max = id_max(set);
@@ -451,6 +459,7 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 			funcs[id].slot = slot_find(&inject_lib, &funcs[id]);
 	}
 	hook_found(&inject_lib, 0, max, answers, cnt);
+	hook_unloads(set, max);
 	bind_all(set, 0, max);
 }
 

@@ -173,6 +173,7 @@ enum hook_role {
 	HOOK_NONE,
 	HOOK_ANSWERS, /* *pfn is replaced by a thunk: cuGetProcAddress() and its newer form */
 	HOOK_FREES,   /* its first argument is an NCCL communicator: comm.c */
+	HOOK_UNLOADS, /* afterwards handles may refer to other kernels: params.c */
 };
 struct hook {
 	void *real;   /* the function that the thunk calls. NULL: not hooked */
@@ -322,6 +323,9 @@ static inline uint64_t random_next(struct thread *t)
 /* pointee.c */
 /* Reads the program's memory for the caller at stack position sp. Returns 0 or -EFAULT. */
 int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len);
+/* As memory_read(); ok: a successful call has just read that memory. */
+int memory_read_used(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len,
+		     bool ok);
 /* Appends the pointees of the spec at off, from caps[i] on; returns the record's size. cap_len: the
  * record's, all 0. */
 uint32_t pointees_from(unsigned i, struct thread *t, const struct call *call,
@@ -333,10 +337,15 @@ void stack_words(uint64_t *to, uint64_t from, uint64_t left);
  */
 uint32_t extra_add(const struct thread *t, const struct call *call, const struct ct_spec *spec,
 		   struct ct_call *rec, bool ok, uint32_t off);
+/* params.c: appends a launch's CT_CAP_PARAMS, as caps[i]: as pointees_from(). */
+uint32_t params_add(const struct thread *t, const struct call *call, const struct ct_cap *cap,
+		    uint8_t *rec, int16_t *cap_len, bool ok, uint32_t off);
 /* Stores return addresses; returns their number. */
 uint32_t stack_add(const struct thread *t, const struct call *call, uint64_t *to);
 void name_of_call(struct thread *t, const struct call *call, const struct ct_spec *spec, bool ok);
 void names_forget(void);
+/* Changes with each names_forget(). */
+uint64_t names_generation(void);
 /* Returns a word of the call's arguments. */
 static inline uint64_t call_word(const struct call *call, unsigned i)
 {

@@ -84,6 +84,12 @@ int memory_read(const struct thread *t, uint64_t sp, void *to, uint64_t addr, si
 	return read_trusted(t, sp, to, addr, len, TRUST_NOTHING);
 }
 
+int memory_read_used(const struct thread *t, uint64_t sp, void *to, uint64_t addr, size_t len,
+		     bool ok)
+{
+	return read_trusted(t, sp, to, addr, len, ok ? TRUST_USED : TRUST_NOTHING);
+}
+
 /* Returns 0 or -EFAULT. */
 static int read_mem(const struct thread *t, const struct call *call, void *to, uint64_t addr,
 		    size_t len, enum read_trust trust)
@@ -232,6 +238,11 @@ static uint64_t names_gen = 1;
 void names_forget(void)
 {
 	__atomic_fetch_add(&names_gen, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t names_generation(void)
+{
+	return __atomic_load_n(&names_gen, __ATOMIC_RELAXED);
 }
 
 /* Sends the name; without one, only on request. */

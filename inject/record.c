@@ -19,6 +19,12 @@ static bool has_extra(const struct ct_spec *spec)
 	return spec->cap_cnt < CT_MAX_CAPS && spec->caps[spec->cap_cnt].kind == CT_CAP_EXTRA;
 }
 
+/* Index of CT_CAP_PARAMS, with CT_SPEC_F_PARAMS. */
+static inline unsigned params_at(const struct ct_spec *spec)
+{
+	return (spec->cap_cnt + has_extra(spec)) & (CT_MAX_CAPS - 1);
+}
+
 /* This call's number stays unused: the next call gets it, because the tracer expects numbers
  * without large gaps. */
 static void number_back(struct thread *t, const struct ct_frame *f)
@@ -64,7 +70,8 @@ static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
 {
 	return !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
-	       !(spec->flags & CT_SPEC_F_STACK) && !(RECORDER_HAS_EXTRA(f) && has_extra(spec));
+	       !(spec->flags & CT_SPEC_F_STACK) && !(RECORDER_HAS_EXTRA(f) && has_extra(spec)) &&
+	       !(spec->flags & CT_SPEC_F_PARAMS && params_at(spec) >= CT_SHM_SHORT_CAPS);
 }
 
 /* Sends a short record of this thunk's call. Returns false if the ring was full. */
@@ -84,6 +91,12 @@ static inline bool call_put_short(struct thread *t, const struct call *call, uin
 	if (spec->cap_cnt)
 		size = pointees_add(t, call, spec, c, c->cap_len, ct_result_is_ok(spec, result),
 				    size);
+	if (spec->flags & CT_SPEC_F_PARAMS) {
+		c->cap_cnt = params_at(spec) + 1;
+		size = params_add(t, call, &spec->caps[params_at(spec)], (uint8_t *)c,
+				  &c->cap_len[params_at(spec)], ct_result_is_ok(spec, result),
+				  size);
+	}
 	c->size = size;
 	call_send(t, c->call_id, size);
 	return true;
@@ -110,6 +123,11 @@ static __attribute__((noinline)) bool call_put(struct thread *t, const struct ca
 		size = pointees_add(t, call, spec, c, c->cap_len, ok, size);
 	if (RECORDER_HAS_EXTRA(c) && has_extra(spec))
 		size = extra_add(t, call, spec, c, ok, size);
+	if (spec->flags & CT_SPEC_F_PARAMS) {
+		c->cap_cnt = params_at(spec) + 1;
+		size = params_add(t, call, &spec->caps[params_at(spec)], (uint8_t *)c,
+				  &c->cap_len[params_at(spec)], ok, size);
+	}
 	if (spec->flags & CT_SPEC_F_STACK) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
 		size += c->stack_cnt * 8u;
@@ -381,6 +399,8 @@ hot void *inject_enter(struct call *call)
 	}
 	if (!t || !p->set->specs[call->func_id].of.in_regs)
 		copy_stack(call, t);
+	if (unlikely(call->role == HOOK_UNLOADS))
+		names_forget();
 	if (unlikely(call->role == HOOK_FREES))
 		comm_free_begin(call->regs[0]);
 	if (likely(t)) {
@@ -441,7 +461,9 @@ static cold void exit_role(const struct call *call, uint64_t result)
 {
 	void **to = (void **)call->regs[1];
 
-	if (call->role == HOOK_FREES)
+	if (call->role == HOOK_UNLOADS)
+		names_forget();
+	else if (call->role == HOOK_FREES)
 		comm_free_end(call->regs[0]);
 	/* The call succeeded, so the driver has written there. */
 	else if ((int32_t)result == 0 && to && *to)

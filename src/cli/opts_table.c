@@ -378,6 +378,13 @@ static void set_collect(struct opts *o, const struct opt_row *row, const char *a
 	o->trace.collect_for = pid;
 }
 
+static void set_kernel_args(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	if (arg && strcmp(arg, "on") && strcmp(arg, "off"))
+		opts__die("--kernel-args '%s': unknown; choose one of: %s", arg, row->words);
+	o->trace.kernel_args = arg && !strcmp(arg, "off") ? TRI_OFF : TRI_ON;
+}
+
 static void set_gpu_time(struct opts *o, const struct opt_row *row, const char *arg)
 {
 	int mode = arg ? gpu_time_by_name(arg) : CT_GPU_TIME_GRAPHS;

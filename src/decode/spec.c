@@ -137,6 +137,19 @@ static void plan_extra(struct plan *p, const struct api_fn *fn, unsigned i)
 					.off = NCCL_BATCH_OFF});
 }
 
+/* Parameters of the kernel: read only by the in-process library (src/inject/settings.c). */
+static void plan_params(struct plan *p, const struct api_fn *fn)
+{
+	int arg = api_arg_by_name(fn, "kernelParams"), extra = api_arg_by_name(fn, "extra");
+	int handle = api_arg_by_name(fn, "f");
+
+	if (op_does(fn->op, DOES_LAUNCH) && arg >= 0 && handle >= 0)
+		add_cap(p, arg,
+			(struct ct_cap){.kind = CT_CAP_PARAMS,
+					.off = p->word[handle],
+					.count_arg = extra >= 0 ? p->word[extra] : 0});
+}
+
 /* Attributes of cuDNN's descriptors, for the model only. They are not shown, because most have less
  * than 8 bytes. */
 static void plan_elements(struct plan *p, const struct api_fn *fn, unsigned i)
@@ -271,6 +284,7 @@ static void plan_make(struct plan *p, const struct api_fn *fn)
 	/* Counts may come after the arrays that they count. */
 	for (unsigned i = 0; i < cnt; i++)
 		plan_cap(p, fn, i);
+	plan_params(p, fn);
 	p->word_cnt = r.stack > REG_WORDS + r.skip ? r.stack - r.skip : r.reg;
 	if (p->word_cnt > CT_MAX_WORDS)
 		p->word_cnt = CT_MAX_WORDS;
@@ -390,6 +404,8 @@ void api_fn_spec(const struct api_fn *fn, struct ct_spec *spec)
 	spec->bytes_word = bytes_word(fn, p);
 	set_handle(spec, fn, p);
 	memcpy(spec->caps, p->caps, sizeof(spec->caps));
+	if (spec->cap_cnt && spec->caps[spec->cap_cnt - 1].kind == CT_CAP_PARAMS)
+		spec->cap_cnt--;
 }
 
 void api_fn_spec_redacting(const struct api_fn *fn, enum ct_redact redact, struct ct_spec *spec)

@@ -59,6 +59,7 @@ struct inject_opts {
 	struct fnset *fns; /* unknown symbols are added to it */
 	enum ct_redact redact;
 	const struct nv_abi *kernel; /* --kernel: the driver's version; NULL: off */
+	bool kernel_args;	     /* --kernel-args */
 	uint64_t min_duration_ns;
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that processes connect to; NULL: a random one */

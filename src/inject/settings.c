@@ -27,11 +27,26 @@ static void fill_nv(struct ct_shm_nv *nv, const struct nv_abi *abi, enum ct_reda
 	nv->params_cnt = nv_plan_param_rows(abi, redact, nv->params, CT_NV_PARAMS_MAX);
 }
 
+/* The library keeps the sizes of a kernel's parameters by its handle, so it must see each call
+ * after which a handle may be another kernel's. */
+static bool sees_unloads(const struct fnset *fns)
+{
+	unsigned cnt;
+	const struct api_fn *rows = api_fns(&cnt);
+
+	for (unsigned i = 0; i < cnt; i++)
+		if (rows[i].api == API_CUDA && api_fn_unloads(&rows[i]) &&
+		    !fnset__wanted(fns, fnset__find(fns, rows[i].symbol)))
+			return false;
+	return true;
+}
+
 int settings__open(struct settings *s, const struct inject_opts *o)
 {
 	s->size = (sizeof(*s->set) + 4095) & ~4095ul;
 	s->fns = o->fns;
 	s->redact = o->redact;
+	s->params = o->kernel_args && !o->only_gpu && sees_unloads(o->fns);
 	s->fd = memfd_create("cudatrace-settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (s->fd < 0 || ftruncate(s->fd, s->size))
 		return -errno;
@@ -88,13 +103,20 @@ static bool is_reached(const struct api_fn *fn)
 	return fn->api == API_CUDA || fn->api == API_NVTX || (fn->api == API_NCCL && fn->known);
 }
 
-/* CT_CAP_EXTRA is the last of a launch's pointees. The library looks for it after the others, only
- * in calls of another family, so that other calls have no overhead. */
-static void set_extra_apart(struct ct_spec *spec)
+/* CT_CAP_EXTRA and CT_CAP_PARAMS are the last of a launch's pointees. The library looks for them
+ * after the others, so that other calls have no overhead. */
+static void set_launch_apart(const struct settings *s, struct ct_spec *spec)
 {
-	if (!spec->cap_cnt)
+	unsigned params;
+
+	if (s->redact == CT_REDACT_ARGS) {
 		memset(spec->caps, 0, sizeof(spec->caps));
-	else if (spec->caps[spec->cap_cnt - 1].kind == CT_CAP_EXTRA)
+		return;
+	}
+	params = spec->cap_cnt;
+	if (s->params && params < CT_MAX_CAPS && spec->caps[params].kind == CT_CAP_PARAMS)
+		spec->flags |= CT_SPEC_F_PARAMS;
+	if (spec->cap_cnt && spec->caps[spec->cap_cnt - 1].kind == CT_CAP_EXTRA)
 		spec->cap_cnt--;
 }
 
@@ -124,7 +146,7 @@ void settings__fill(struct settings *s)
 		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
 			continue;
 		fnset__spec(s->fns, id, s->redact, &s->set->specs[id].of);
-		set_extra_apart(&s->set->specs[id].of);
+		set_launch_apart(s, &s->set->specs[id].of);
 		set_out(&s->set->specs[id].of);
 		if (report_name(s, id, fn->symbol))
 			s->wanted_cnt += fn->api == API_CUDA;

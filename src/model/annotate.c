@@ -45,6 +45,7 @@ void annotate__init(struct annotations *m, const struct api_fn *fn)
 	m->type = event_type_of(fn->class);
 	m->lookup = find_lookup(fn);
 	m->stream = m->cu_event = m->func = m->ptr = -1;
+	m->params = api_arg_by_name(fn, "kernelParams");
 	m->size = api_fn_bytes_arg(fn);
 	m->unloads = api_fn_unloads(fn);
 	m->plain = fn->class == CLASS_LAUNCH || fn->class == CLASS_TRANSFER ||

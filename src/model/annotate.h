@@ -22,7 +22,7 @@ struct annotations {
 	const struct api_fn *fn;
 	enum event_type type;
 	enum lookup lookup;
-	int8_t size, ptr, stream, cu_event, func;
+	int8_t size, ptr, stream, cu_event, func, params;
 	int8_t cap[API_ARGS_MAX];  /* pointee of each argument */
 	int8_t word[API_ARGS_MAX]; /* first argument word of each argument */
 	/* The word that holds the value, and how many of its upper bits do not belong to it. */

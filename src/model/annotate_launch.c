@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Launches: grid, block, stream, kernel name. */
+/* Launches: grid, block, stream, kernel name, parameters. */
 #include "annotate_priv.h"
+#include "params.h"
 
 #include <string.h>
 
@@ -67,6 +68,57 @@ static void from_words(struct trace_event *ev)
 	l->has_config = true;
 }
 
+/* Looks for memory at the addresses in the parameters. */
+struct param_join {
+	struct launch_params *params;
+	const struct mem *mem;
+};
+
+/* Smaller values are no addresses of memory, nor are those above the address space. */
+#define ADDRESS_MIN 0x10000
+#define ADDRESS_MAX (1ull << 57)
+
+static void join_memory(void *ctx, unsigned param, unsigned at, uint64_t value)
+{
+	struct param_join *j = ctx;
+	struct param_memory *to = &j->params->memory[j->params->memory_cnt];
+	const struct mem_freed *freed;
+	const struct block *b;
+
+	if (value < ADDRESS_MIN || value >= ADDRESS_MAX ||
+	    j->params->memory_cnt == PARAMS_WORDS_MAX)
+		return;
+	b = ledger__around(&j->mem->ledger, value);
+	freed = b ? NULL : mem__freed_at(j->mem, value);
+	if (!b && !freed)
+		return;
+	*to = (struct param_memory){.param = param,
+				    .at = at,
+				    .freed = freed,
+				    .ptr = b ? b->key : freed->ptr,
+				    .size = b ? b->size : freed->size,
+				    .freed_id = freed ? freed->id : 0};
+	to->offset = value - to->ptr;
+	j->params->memory_cnt++;
+}
+
+/* The parameters are valid until the next call: annotating is done by one thread at a time. */
+static void read_params(const struct annotations *m, struct trace_event *ev, const struct proc *p)
+{
+	static _Thread_local struct launch_params params;
+	struct param_join j = {&params, &p->mem};
+	int cap = m->params < 0 ? -1 : m->cap[m->params];
+
+	if (cap < 0 || (unsigned)cap >= ev->cap_cnt || ev->caps[cap].len <= 0 ||
+	    !launch_params_read(&params, ev->caps[cap].data, ev->caps[cap].len))
+		return;
+	/* No output needs the pointee. */
+	ev->caps[cap].len = 0;
+	ev->launch.params_cut = params.more;
+	ev->launch.params = &params;
+	launch_params_words(&params, join_memory, &j);
+}
+
 void annotate_launch(const struct annotations *m, struct trace_event *ev, struct proc *p)
 {
 	const struct handle *h;
@@ -88,6 +140,7 @@ void annotate_launch(const struct annotations *m, struct trace_event *ev, struct
 		return;
 	}
 	ev->has |= HAS_LAUNCH;
+	read_params(m, ev, p);
 	if (!event_arg(m, ev, m->func, &ev->launch.func))
 		return;
 	h = handles__get(&p->handles, ev->launch.func);

@@ -34,6 +34,7 @@ const char *event_type_name(enum event_type t);
 /* Returns the type of the calls of a class. */
 enum event_type event_type_of(enum api_class c);
 
+struct launch_params;
 struct launch_info {
 	uint32_t grid[3], block[3];
 	uint32_t cluster[3]; /* 0: not set */
@@ -44,6 +45,9 @@ struct launch_info {
 	const char *kernel; /* demangled; NULL when unknown */
 	const char *kernel_mangled;
 	bool kernel_guessed; /* read through the handle, not recorded from a lookup call */
+	bool params_cut;     /* the kernel has more parameters */
+	/* model/params.h; NULL: not recorded. Valid during the call of the sink. */
+	const struct launch_params *params;
 };
 
 /* A call of NCCL. */
@@ -293,6 +297,8 @@ static inline bool event_has_args(const struct trace_event *ev)
 /* Visits the annotations of an event as named values (size, ptr, direction, grid, kernel, ...), the
  * same for every sink. */
 void event_visit_fields(const struct trace_event *ev, struct visitor *v);
+/* Visits one of them. */
+void event_visit_params(struct visitor *v, const char *name, const struct launch_params *params);
 /* Visits the arguments of a call. */
 void event_visit_args(const struct trace_event *ev, struct visitor *v);
 /* Gets the number, handle or address in argument name ("dev", "ctx", "hStream"), live or saved.

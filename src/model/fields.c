@@ -4,6 +4,7 @@
 #include "driver.h"
 #include "event.h"
 #include "event_table.h"
+#include "params.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +95,65 @@ static void visit_direction(struct visitor *v, const char *name, enum copy_dir d
 {
 	v->ops->sym(v, name, copy_dir_name(dir));
 }
+
+/* As a number, if it has the size of one. */
+static void visit_value(struct visitor *v, const struct launch_param *p, const uint8_t *bytes)
+{
+	uint64_t x = 0;
+
+	if (p->len == p->size && (p->len == 1 || p->len == 2 || p->len == 4 || p->len == 8)) {
+		memcpy(&x, bytes, p->len);
+		v->ops->hex(v, "value", x);
+	} else {
+		v->ops->bytes(v, "value", bytes, p->len);
+	}
+}
+
+static void visit_param_memory(struct visitor *v, const struct param_memory *x)
+{
+	v->ops->open(v, NULL);
+	if (x->at)
+		v->ops->u64(v, "at", x->at);
+	v->ops->hex(v, "ptr", x->ptr);
+	v->ops->u64(v, "size", x->size);
+	v->ops->u64(v, "offset", x->offset);
+	v->ops->sym(v, "state", x->freed ? "freed" : "live");
+	if (x->freed)
+		v->ops->u64(v, "freed_by", x->freed_id);
+	v->ops->close(v);
+}
+
+void event_visit_params(struct visitor *v, const char *name, const struct launch_params *params)
+{
+	const uint8_t *bytes = params->bytes;
+	unsigned m = 0;
+
+	if (params->unknown) {
+		v->ops->none(v, name);
+		return;
+	}
+	v->ops->open_array(v, name);
+	for (unsigned i = 0; i < params->cnt; i++) {
+		const struct launch_param *p = &params->of[i];
+		bool any = m < params->memory_cnt && params->memory[m].param == i;
+
+		v->ops->open(v, NULL);
+		v->ops->u64(v, "offset", p->off);
+		v->ops->u64(v, "size", p->size);
+		if (p->len)
+			visit_value(v, p, bytes);
+		bytes += p->len;
+		if (any)
+			v->ops->open_array(v, "memory");
+		for (; m < params->memory_cnt && params->memory[m].param == i; m++)
+			visit_param_memory(v, &params->memory[m]);
+		if (any)
+			v->ops->close_array(v);
+		v->ops->close(v);
+	}
+	v->ops->close_array(v);
+}
+#define visit_params event_visit_params
 
 static void visit_by_handle(struct visitor *v, const char *name, bool x)
 {

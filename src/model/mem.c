@@ -175,6 +175,19 @@ int mem__kind_at(const struct mem *m, uint64_t addr)
 	return block_desc[b->kind].counted;
 }
 
+const struct mem_freed *mem__freed_at(const struct mem *m, uint64_t addr)
+{
+	unsigned cnt = m->freed_cnt < MEM_FREED_MAX ? m->freed_cnt : MEM_FREED_MAX;
+
+	for (unsigned i = 1; i <= cnt; i++) {
+		const struct mem_freed *f = &m->freed[(m->freed_cnt - i) % MEM_FREED_MAX];
+
+		if (addr - f->ptr < f->size)
+			return f;
+	}
+	return NULL;
+}
+
 static void context_gone(struct mem *m, uint64_t ctx, uint64_t ns)
 {
 	ledger__context_gone(&m->ledger, ctx, ns, NULL);
@@ -195,7 +208,11 @@ void mem__clear(struct mem *m)
 	ledger__clear(ledger_of(m), 0, NULL);
 	memset(m->bytes, 0, sizeof(m->bytes));
 	memset(m->loose, 0, sizeof(m->loose));
-	m->superseded_cnt = m->superseded_ns = 0;
+	m->superseded_cnt = m->superseded_ns = m->freed_cnt = 0;
+	if (m->freed)
+		quota__give(m->ledger.quota, &m->ledger.share, MEM_FREED_ROWS);
+	free(m->freed);
+	m->freed = NULL;
 }
 
 static void make(struct mem *m, struct trace_event *ev, const struct mem_act *a)
@@ -233,6 +250,18 @@ static bool release_loose(struct mem *m, const struct trace_event *ev, enum bloc
 	return drop_loose(m, MEM_DEVICE) || drop_loose(m, MEM_MANAGED);
 }
 
+static void remember(struct mem *m, const struct block *was, uint64_t id)
+{
+	if (!m->freed && quota__take(m->ledger.quota, &m->ledger.share, MEM_FREED_ROWS)) {
+		m->freed = malloc(MEM_FREED_MAX * sizeof(*m->freed));
+		if (!m->freed)
+			quota__give(m->ledger.quota, &m->ledger.share, MEM_FREED_ROWS);
+	}
+	if (m->freed)
+		m->freed[m->freed_cnt++ % MEM_FREED_MAX] =
+			(struct mem_freed){was->key, was->size, id};
+}
+
 static void release(struct mem *m, struct trace_event *ev, const struct mem_act *a)
 {
 	struct block was;
@@ -243,6 +272,8 @@ static void release(struct mem *m, struct trace_event *ev, const struct mem_act 
 		ev->has_mem = release_loose(m, ev, a->kind);
 		return;
 	}
+	if (was.space == SPACE_ADDR && m->keeps_freed)
+		remember(m, &was, ev->id);
 	if (block_desc[was.kind].counted == MEM_NONE)
 		return;
 	ev->size = was.size;

@@ -5,6 +5,14 @@
 
 #include "ledger.h"
 
+/* A block that was freed, for addresses that are used later. */
+struct mem_freed {
+	uint64_t ptr, size;
+	uint64_t id; /* of the call that freed it */
+};
+#define MEM_FREED_MAX  64
+#define MEM_FREED_ROWS 16
+
 struct mem {
 	struct ledger ledger; /* must be first; its quota includes blocks */
 	uint64_t bytes[MEM_KIND_CNT];
@@ -16,6 +24,10 @@ struct mem {
 	struct {
 		uint64_t cnt, bytes;
 	} loose[MEM_KIND_CNT];
+	bool keeps_freed; /* for mem__freed_at() */
+	struct mem_freed
+		*freed; /* ring of the latest; its memory counts as MEM_FREED_ROWS blocks */
+	unsigned freed_cnt;
 };
 
 /* Adds a copy of b, and counts it by its kind. */
@@ -32,6 +44,8 @@ void mem__learn(struct mem *m, const struct trace_event *ev);
 /* Returns the kind that memory at addr is counted as, or -1 if unknown. MEM_NONE: device memory
  * that this process does not own. */
 int mem__kind_at(const struct mem *m, uint64_t addr);
+/* Returns the block at addr that was freed last, or NULL. Only for addresses in no live block. */
+const struct mem_freed *mem__freed_at(const struct mem *m, uint64_t addr);
 /* Applies a call of type init, context or memory, live or saved. Sets ev->mem, ev->made, and the
  * size of freed memory. */
 void mem__event(struct mem *m, struct trace_event *ev);

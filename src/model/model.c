@@ -41,6 +41,7 @@ struct model *model__new(const struct model_opts *opts)
 	};
 	m->procs = (struct procs){
 		.live = opts->live,
+		.kernel_args = opts->kernel_args,
 		.quotas = opts->quotas,
 		.names = m->names,
 	};

@@ -28,6 +28,7 @@ struct model_opts {
 	uint32_t stub_func_id;
 	/* The processes run on this machine: thread names may be read. */
 	bool live;
+	bool kernel_args;      /* launches may have parameters */
 	enum ct_redact redact; /* data that records do not contain */
 	/* --kernel, --sched; abi: that of the running driver. */
 	bool kernel, sched;

@@ -81,6 +81,7 @@ static void init(struct procs *ps, struct proc *p)
 {
 	p->handles.names = p->gpu_names.names = ps->names;
 	p->mem.ledger.quota = quotas__get(ps->quotas, QUOTA_RANGES);
+	p->mem.keeps_freed = ps->kernel_args;
 	p->captures.quota = quotas__get(ps->quotas, QUOTA_CAPTURES);
 	p->comms.quota = quotas__get(ps->quotas, QUOTA_COMMS);
 }

@@ -75,6 +75,7 @@ struct procs {
 	unsigned ended_next;
 	struct sweep look;
 	bool live;
+	bool kernel_args;
 	uint64_t record_ns; /* time of the current record */
 	struct quotas *quotas;
 	struct kernel_names *names;

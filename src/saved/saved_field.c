@@ -129,6 +129,9 @@ static inline void take(struct saved *s, struct trace_event *ev, const struct ev
 	case FORM_stack:
 		*(const struct stack **)at = saved_stack_of(s, member_u64(m));
 		break;
+	case FORM_params:
+		*(const struct launch_params **)at = saved_params(s, m);
+		break;
 	default:
 		break;
 	}

@@ -11,6 +11,7 @@
 #include "model/event_table.h"
 #include "model/capture.h"
 #include "model/mem.h"
+#include "model/params.h"
 #include "call_ids.h"
 #include "clocks.h"
 #include "stack_pool.h"
@@ -100,12 +101,14 @@ struct saved {
 	struct saved_own_end own;
 
 	struct stack_pool *stacks;
-	struct parser *list; /* frames, while inner reads one of them */
+	struct parser *list; /* frames or parameters, while inner reads one of them */
 
 	/* of the current event */
 	struct event_text text;
 	struct out *ordered; /* members that were in another order, or not contiguous */
 	struct parser *deep[SAVED_DEPTH_MAX];
+	struct launch_params params;
+	struct parser *memory[2]; /* of a parameter: a list, one of it */
 	struct driver_info drv;
 	struct nv_ioctl io;
 	struct nv_class class;

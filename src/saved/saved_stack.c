@@ -16,6 +16,8 @@ void saved_stacks_free(struct saved *s)
 {
 	stack_pool__free(s->stacks);
 	parser__free(s->list);
+	parser__free(s->memory[0]);
+	parser__free(s->memory[1]);
 }
 
 static void read_frame(struct saved *s, const struct json_value *p, struct stack_frame *f)

@@ -22,6 +22,9 @@ const char *member_op(struct saved *s, const struct member *m);
 /* Returns a word that cudatrace defines, which outputs do not escape; NULL if it needs escapes. */
 const char *member_sym(struct saved *s, const struct member *m);
 
+/* saved_params.c: returns NULL for anything else. Valid until the next event. */
+const struct launch_params *saved_params(struct saved *s, const struct member *m);
+
 /* saved_field.c: returns whether a member is read; reads the members of a line as their rows
  * describe. */
 bool saved_takes(const struct event_field *f);

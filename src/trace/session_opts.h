@@ -72,6 +72,7 @@ struct session_opts {
 	double max_overhead;	   /* share of the busiest thread's time, 0.01 is 1 %; 0: no limit
 				    */
 	bool kernel;		   /* --kernel: system calls into the NVIDIA driver too */
+	enum tristate kernel_args; /* --kernel-args; unset: where they are recorded in-process */
 	bool nvtx;		   /* --nvtx: ranges and marks */
 	bool torch;		   /* --torch: operators, nodes and the allocator of PyTorch */
 	enum gpu_ctxsw gpu_ctxsw;  /* --gpu-ctxsw */

@@ -85,6 +85,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.redact = t->o.attach.redact,
 		/* The BPF side, where it is loaded, records system calls of all processes. */
 		.kernel = !t->att && tracer__sees_driver(t) ? &t->abi : NULL,
+		.kernel_args = t->o.kernel_args,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,

@@ -50,6 +50,7 @@ static int open_attach(struct session *s)
 	struct tracer_opts to = {
 		.probe = s->probe,
 		.inject_name = o->collect,
+		.kernel_args = o->kernel_args != TRI_OFF,
 		.gpu_time = o->gpu_time,
 		.cupti = o->cupti,
 		.inject_uid = s->user.change ? s->user.uid : geteuid(),
@@ -211,7 +212,7 @@ static int choose_probe(struct session *s)
 				  o->kernel_probe == NV_PROBE_AUTO;
 
 		missing = can_inject ? caps__refused() : NULL;
-		s->probe = missing ? PROBE_INJECT : PROBE_UPROBE;
+		s->probe = missing || o->kernel_args == TRI_ON ? PROBE_INJECT : PROBE_UPROBE;
 		if (missing)
 			info("tracing in-process (--probe=inject): %s", missing);
 		else if (o->argv && (o->python.cnt || o->torch) && caps__missing_privilege())
@@ -221,6 +222,10 @@ static int choose_probe(struct session *s)
 	if (o->gpu_time && !o->argv && !o->collect) {
 		err("--gpu-time needs a library that the program loads at its start: give a "
 		    "command: cudatrace --gpu-time -- COMMAND");
+		return EXIT_USAGE;
+	}
+	if (o->kernel_args == TRI_ON && s->probe == PROBE_UPROBE) {
+		err("--kernel-args needs --probe=inject: leave out --probe=uprobe");
 		return EXIT_USAGE;
 	}
 	if (s->probe != PROBE_INJECT)

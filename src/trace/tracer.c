@@ -179,6 +179,7 @@ static int open_model(struct tracer *t)
 		.on_range = t->o.on_range,
 		.stub_func_id = ATTACH_STUB_FUNC,
 		.live = true,
+		.kernel_args = t->o.kernel_args && t->o.probe != PROBE_UPROBE,
 		.kernel = t->o.attach.kernel,
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,

@@ -41,6 +41,7 @@ struct tracer_opts {
 	const char *inject_folder; /* as in inject_opts; or NULL */
 	unsigned inject_slots_max, inject_counts_max;
 	struct attach_opts attach; /* except fns and abi, which are the tracer's */
+	bool kernel_args;	   /* in-process */
 	enum ct_gpu_time gpu_time;
 	const char *cupti;	  /* path, or NULL */
 	bool measure_entries;	  /* also the cost of calls seen at their entry only */

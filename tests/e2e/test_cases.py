@@ -145,7 +145,8 @@ def normal(calls):
             # Another thread may have the address again before the free has returned.
             if len(threads) > 1 and e.get("op") == "free":
                 e.pop("size", None)
-            for k in ("ts", "id", "pid", "tid", "duration_us", "elapsed_us", "bandwidth_gbps"):
+            # Parameters of kernels are recorded in-process only.
+            for k in ("ts", "id", "pid", "tid", "duration_us", "elapsed_us", "bandwidth_gbps", "params"):
                 e.pop(k, None)
             text.append(json.dumps(clean(e, seen), sort_keys=True))
         texts.append(text)

@@ -36,8 +36,9 @@ class Program:
         self.lines.append({"ts": self.now / 1e3, "type": kind, "op": op, "name": name, "symbol": name, "pid": PID, "tid": PID, "comm": "planted", "id": self.id, **done, **more})
         self.now += us
 
-    def launch(self, kernel, stream="0x10"):
-        self.add("kernel", "launch", "cuLaunchKernel", stream=stream, kernel=kernel, func="0x5", grid=[64, 1, 1], block=[128, 1, 1], shared_mem=0, args={"hStream": stream})
+    def launch(self, kernel, stream="0x10", **params):
+        self.add("kernel", "launch", "cuLaunchKernel", stream=stream, kernel=kernel, func="0x5", grid=[64, 1, 1], block=[128, 1, 1], shared_mem=0, **params,
+                 args={"hStream": stream})
 
     def sync(self, result=0, error=None):
         self.add("sync", "sync", "cuCtxSynchronize", 100, result, error, args={})
@@ -218,6 +219,60 @@ def test_planted(tmp_path, name):
     assert not [x for x in oracle.check(oracle.read(str(path)), r) if x.startswith("failure")]
     text = cudatrace("report", "-q", path).out
     assert text.split("\n\n")[1].startswith("Cause of failure: 1\n")
+
+
+def pointers(*values, freed_by=None):
+    """The parameters of a kernel; the last one points to memory that this call freed."""
+    rows = [{"offset": 8 * i, "size": 8, "value": hex(x)} for i, x in enumerate(values)]
+    if freed_by:
+        rows[-1]["memory"] = [{"ptr": hex(BLOCK), "size": 64 << 20, "offset": values[-1] - BLOCK, "state": "freed", "freed_by": freed_by}]
+    return rows
+
+
+OTHER = BLOCK + (1 << 30)
+# Two new kernels, each of them with these parameters: of the first, the second, and whether it was launched after the free of BLOCK; the address
+# of the fault; the link and the parameter of the suspect that is named, words of the verdict. Without a link, the first kernel is named.
+LINKED = {
+    "freed, by its address": (pointers(OTHER), pointers(1, BLOCK + 4096), True, BLOCK + (4 << 20), ("block", 2),
+                              "most likely bad(float*), the only one with a parameter that leads to the memory of the fault"),
+    "freed, without an address": (pointers(OTHER), pointers(BLOCK + 256, freed_by=8), True, None, ("freed", 1), "leads to freed memory: a block of 64.0 MiB of cuMemAlloc, which cuMemFree freed"),
+    "null, without an address": (pointers(OTHER), pointers(0), False, None, ("null", 1), "Parameter 1 of the kernel is a null pointer"),
+    "null, by its address": (pointers(OTHER), pointers(0), False, 64, ("null", 1), "Parameter 1 of the kernel is a null pointer"),
+    "past the end": (pointers(OTHER), pointers(BLOCK), False, BLOCK + (64 << 20) + 4, ("block", 1), "Parameter 1 of the kernel (0x7f055e000000) leads to that block"),
+    "in a struct": (pointers(OTHER), [{"offset": 0, "size": 24, "value": "00" * 16 + (BLOCK + 1).to_bytes(8, "little").hex()}], True, BLOCK + 9, ("block", 1),
+                    "Parameter 1 of the kernel, at offset 16, (0x7f055e000001) leads to that block"),
+    # Neither the only one, nor near enough to be it.
+    "both": (pointers(BLOCK), pointers(BLOCK), True, BLOCK, None, "the first is other()"),
+    "far past the end": (pointers(OTHER), pointers(BLOCK), False, BLOCK + (72 << 20), None, "the first is other()"),
+    "not recorded": (None, None, True, BLOCK, None, "the first is other()"),
+    # The kernel's second parameter is no pointer.
+    "a number": (pointers(OTHER), pointers(OTHER, 0), False, None, None, "the first is other()"),
+    "not a value": (pointers(OTHER), [{"offset": 0, "size": 8, "value": "none"}, {"size": 1 << 40}, 5], True, BLOCK, None, "the first is other()"),
+}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_parameters(tmp_path, name):
+    """The parameter of a kernel shows which of two is the cause. It is not certain: a kernel may read a pointer from memory."""
+    first, second, frees, address, link, words = LINKED[name]
+    p = started()
+    p.alloc(OTHER, 1 << 20)
+    if frees:
+        p.free(BLOCK)
+    p.launch("other()", "0x20", params=first)
+    p.launch("bad(float*)", params=second)
+    if address is not None:
+        p.fault_at(address)
+    p.sync(*ILLEGAL)
+    path = p.write(tmp_path / "t.jsonl")
+    [case] = report(path)["failure"]
+    assert words in case["verdict"] and case["suspect_count"] == 2 and not case["certain"], case
+    said = case["suspects"][0]
+    assert said["kernel"] == ("bad(float*)" if link else "other()")
+    if link:
+        assert (said["link"], said["parameter"]) == link and "link" not in case["suspects"][1], case
+    text = cudatrace("report", "-q", "--section=failure", path).out
+    assert "leads to" in text or "null pointer" in text or not link
 
 
 def reset(p):

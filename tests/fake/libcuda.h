@@ -146,10 +146,13 @@ struct func {
 	void *owner; /* module or library */
 	struct func *next;
 	struct func *as_func; /* of a kernel */
+	const char *params;   /* in PTX, from after its name; NULL: unknown */
 };
 _Static_assert(offsetof(struct func, name) == 8, "tracers read the name at offset 8");
 /* Function of a launch: CUfunction or CUkernel. */
 struct func *func_get(uint64_t handle);
+/* A launch copies the kernel's parameters, and crashes where it cannot, as in the real driver. */
+void func_params_copy(const struct func *f, uint64_t params, uint64_t extra);
 
 /* Memory. */
 enum range_kind {

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int launch(struct call *c, uint64_t func, const uint32_t *dim, uint64_t stream)
+static int launch(struct call *c, uint64_t func, const uint32_t *dim, uint64_t stream,
+		  uint64_t params, uint64_t extra)
 {
 	struct stream *s = stream_of(c, stream);
 	struct work w = {.kind = WORK_KERNEL, .func = func};
@@ -17,6 +18,7 @@ static int launch(struct call *c, uint64_t func, const uint32_t *dim, uint64_t s
 			return E_VALUE;
 	if ((uint64_t)dim[3] * dim[4] * dim[5] > 1024)
 		return E_VALUE;
+	func_params_copy(func_get(func), params, extra);
 	return work_submit(s, &w);
 }
 
@@ -26,7 +28,13 @@ static int run_launch(struct call *c)
 
 	for (int i = 0; i < 6; i++)
 		dim[i] = c->w[1 + i];
-	return launch(c, c->w[0], dim, c->w[8]);
+	return launch(c, c->w[0], dim, c->w[8], c->w[9], c->w[10]);
+}
+
+static int run_launch_coop(struct call *c)
+{
+	c->w[10] = 0;
+	return run_launch(c);
 }
 
 /* CUlaunchConfig */
@@ -42,7 +50,7 @@ static int run_launch_ex(struct call *c)
 
 	if (!readable(c->w[0], sizeof(*cfg)))
 		return E_VALUE;
-	return launch(c, c->w[1], cfg->dim, cfg->stream);
+	return launch(c, c->w[1], cfg->dim, cfg->stream, c->w[2], c->w[3]);
 }
 
 static int run_launch_host(struct call *c)
@@ -210,7 +218,7 @@ static int run_capture_info(struct call *c)
 
 const struct impl impl_launch[] = {
 	{"cuLaunchKernel", run_launch, IMPL_CONTEXT},
-	{"cuLaunchCooperativeKernel", run_launch, IMPL_CONTEXT},
+	{"cuLaunchCooperativeKernel", run_launch_coop, IMPL_CONTEXT},
 	{"cuLaunchKernelEx", run_launch_ex, IMPL_CONTEXT},
 	{"cuLaunchHostFunc", run_launch_host, IMPL_CONTEXT},
 	{"cuStreamBeginCapture", run_begin_capture, IMPL_CONTEXT},

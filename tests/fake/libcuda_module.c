@@ -42,8 +42,86 @@ static void parse_ptx(struct image *im, const char *s)
 		s += 6;
 		s += strspn(s, " \t\n");
 		len = strcspn(s, " \t\n(");
-		func_add(im, s, len);
+		func_add(im, s, len)->params = strndup(s + len, strcspn(s + len, ")"));
 	}
+}
+
+/* Returns the size of the parameter that begins at s (".param .u64 a", ".param .align 8 .b8
+ * s[24]"); 0: there is none. */
+static size_t param_size(const char *s, size_t *align)
+{
+	const char *end = s ? s + strcspn(s, ",") : NULL, *array;
+	unsigned bits;
+
+	s = s ? strstr(s, ".param") : NULL;
+	if (!s || s >= end)
+		return 0;
+	*align = 0;
+	sscanf(s + 6, " .align %zu", align);
+	for (s += 6;
+	     s < end && !(s[0] == '.' && strchr("busf", s[1]) && s[2] >= '0' && s[2] <= '9'); s++)
+		;
+	if (s >= end || sscanf(s + 2, "%u", &bits) != 1)
+		return 0;
+	*align = *align ? *align : bits / 8;
+	array = memchr(s, '[', end - s);
+	return bits / 8 * (array ? strtoul(array + 1, NULL, 0) : 1);
+}
+
+/* Returns the size of parameter i; 0: there is none. */
+static size_t param_at(const struct func *f, uint64_t i, size_t *off)
+{
+	const char *s = f->params;
+	size_t align = 1, size;
+
+	for (*off = 0;; i--) {
+		size = param_size(s, &align);
+		*off = (*off + align - 1) / align * align;
+		if (!i || !size)
+			return size;
+		*off += size;
+		s = strchr(s, ',');
+		s = s ? s + 1 : "";
+	}
+}
+
+/* The real driver does not accept a handle of the other kind either. */
+static int param_info(struct call *c, enum obj_kind kind)
+{
+	struct func *f = obj_get(c->w[0], kind);
+	size_t off, size;
+
+	if (!f || !f->params)
+		return E_HANDLE;
+	size = param_at(f, c->w[1], &off);
+	if (!size)
+		return E_VALUE;
+	return put64(c->w[2], off) || put64_opt(c->w[3], size) ? E_VALUE : OK;
+}
+
+void func_params_copy(const struct func *f, uint64_t params, uint64_t extra)
+{
+	const uint64_t *e = (const uint64_t *)(uintptr_t)extra;
+	const uint64_t *at = (const uint64_t *)(uintptr_t)params;
+	char copy[4096];
+	size_t off, size;
+
+	if (!f->params || (!params && !extra))
+		return;
+	for (uint64_t i = 0; (size = param_at(f, i, &off)) && off + size <= sizeof(copy); i++) {
+		memcpy(copy + off, (const void *)(uintptr_t)(params ? at[i] : e[1] + off), size);
+		__asm__ volatile("" : : "r"(copy) : "memory");
+	}
+}
+
+static int run_func_param(struct call *c)
+{
+	return param_info(c, OBJ_FUNC);
+}
+
+static int run_kernel_param(struct call *c)
+{
+	return param_info(c, OBJ_KERNEL);
 }
 
 static bool is_text(const char *s)
@@ -82,6 +160,7 @@ static void image_free(struct image *im)
 		if (f->as_func)
 			obj_free(f->as_func);
 		free(f->name);
+		free((char *)f->params);
 		obj_free(f);
 	}
 	if (im->module)
@@ -222,6 +301,7 @@ static int run_kernel_function(struct call *c)
 		k->as_func = obj_new(OBJ_FUNC, sizeof(*k->as_func));
 		k->as_func->name = k->name;
 		k->as_func->owner = k->owner;
+		k->as_func->params = k->params;
 	}
 	return put64(c->w[0], (uintptr_t)k->as_func);
 }
@@ -237,7 +317,8 @@ static int run_library_module(struct call *c)
 		im->module = obj_new(OBJ_MODULE, sizeof(*im->module));
 		im->module->any_name = im->any_name;
 		for (struct func *f = im->funcs; f; f = f->next)
-			func_add(im->module, f->name, strlen(f->name));
+			func_add(im->module, f->name, strlen(f->name))->params =
+				f->params ? strdup(f->params) : NULL;
 	}
 	return put64(c->w[0], (uintptr_t)im->module);
 }
@@ -315,5 +396,7 @@ const struct impl impl_module[] = {
 	{"cuFuncSetCacheConfig", run_func_check, 0},
 	{"cuFuncLoad", run_func_check, 0},
 	{"cuFuncIsLoaded", run_func_loaded, 0},
+	{"cuFuncGetParamInfo", run_func_param, 0},
+	{"cuKernelGetParamInfo", run_kernel_param, 0},
 	{NULL, NULL, 0},
 };

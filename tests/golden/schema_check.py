@@ -126,6 +126,17 @@ def is_object(v):
     return isinstance(v, dict)
 
 
+def is_param(p):
+    """A parameter of a kernel: its value has at most as many bytes as its size, and its addresses lie in their blocks."""
+    def is_memory(m):
+        at, size = int(m.get('at', 0)), int(m['size'])
+        return (m.keys() <= {'at', 'ptr', 'size', 'offset', 'state', 'freed_by'} and hexa(m['ptr']) and (at + int(p['offset'])) % 8 == 0 and at + 8 <= int(p['size'])
+                and (int(m['offset']) < size or not size) and m['state'] in ('live', 'freed') and ('freed_by' in m) == (m['state'] == 'freed'))
+    value = p.get('value', '')
+    return (p.keys() <= {'offset', 'size', 'value', 'memory'} and count(p['offset']) and some(p['size']) and text(value)
+            and (hexa(value) if value.startswith('0x') else len(value) <= 2 * int(p['size'])) and all(map(is_memory, p.get('memory', ()))))
+
+
 def known_ops():
     """Names of src/decode/cuda_ops.def by the page's promise; None where the sources are not at hand."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../src/decode/cuda_ops.def')
@@ -171,7 +182,7 @@ CALL = dict(EVENT, **{
     'kernel': (word, False), 'kernel_mangled': (word, False), 'kernel_source': (one_of({'handle'}), False),
     'func': (hexa, False), 'grid': (array(count, 3), False), 'block': (array(count, 3), False),
     'shared_mem': (count, False), 'cluster': (array(count, 3), False), 'cooperative': (is_true, False),
-    'capturing': (is_true, False),
+    'capturing': (is_true, False), 'params': (or_null(array(is_param)), False), 'params_cut': (is_true, False),
 })
 PROCESS = dict(EVENT, **{
     'op': (one_of({'fork', 'exec', 'exit'}), True), 'parent_pid': (count, False), 'exit_code': (count, False),
@@ -255,7 +266,7 @@ MEMBER_OF = {
     'size': {'memory', 'transfer', 'stream'}, 'ptr': {'memory', 'transfer'}, 'direction': {'transfer'},
     'bandwidth_gbps': {'transfer'}, 'kernel': {'kernel', 'module'}, 'kernel_mangled': {'kernel', 'module'},
     'kernel_source': {'kernel', 'module'}, 'func': {'kernel'}, 'grid': {'kernel'}, 'block': {'kernel'},
-    'shared_mem': {'kernel'}, 'cluster': {'kernel'}, 'cooperative': {'kernel'}, 'capturing': {'kernel', 'transfer'},
+    'params': {'kernel'}, 'params_cut': {'kernel'}, 'shared_mem': {'kernel'}, 'cluster': {'kernel'}, 'cooperative': {'kernel'}, 'capturing': {'kernel', 'transfer'},
 }
 
 
@@ -442,7 +453,8 @@ class Trace:
     def check_launch(c, who):
         together(c, 'grid', 'block', 'shared_mem')
         launch = c['type'] == 'kernel' and c['op'] == 'launch'
-        for name in ('func', 'grid', 'cluster', 'cooperative'):
+        need(sum(int(p['size']) for p in c.get('params') or () if 'value' in p and p['value'].startswith('0x')) <= 256, f'{who}: too many bytes')
+        for name in ('func', 'grid', 'cluster', 'cooperative', 'params', 'params_cut'):
             need(name not in c or launch, f'{who}: "{name}" is for launches')
         need('capturing' not in c or launch or c['type'] == 'transfer', f'{who}: "capturing" is for what the GPU would run')
         need('cluster' not in c or 'grid' in c, f'{who}: a cluster, but no grid')

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "model/annotate_priv.h"
+#include "model/params.h"
 #include "random.h"
 #include "test_model.h"
 
@@ -51,6 +52,75 @@ static void check_launch(const struct trace_event *ev, uint32_t first)
 	assert_int_equal(l->shared_mem_sz, first + 6);
 	assert_int_equal(l->func, 0xf00);
 	assert_int_equal(ev->stream, 5);
+}
+
+/* A pointee as the library writes it; cnt may be a lie. */
+static int params_of(uint8_t *to, unsigned cnt, unsigned flags, unsigned listed,
+		     const struct ct_param *of, unsigned bytes)
+{
+	struct ct_params head = {.cnt = cnt, .flags = flags};
+
+	memcpy(to, &head, sizeof(head));
+	memcpy(to + sizeof(head), of, listed * sizeof(*of));
+	for (unsigned i = 0; i < bytes; i++)
+		to[sizeof(head) + listed * sizeof(*of) + i] = i + 1;
+	return sizeof(head) + listed * sizeof(*of) + bytes;
+}
+
+static void test_params(void **state)
+{
+	const struct ct_param of[] = {{0, 4}, {8 | CT_PARAM_F_MISSING, 8}, {16, 16}, {32, 8}};
+	struct launch_params p;
+	uint8_t data[1024] = {0};
+
+	assert_true(launch_params_read(&p, data, params_of(data, 4, CT_PARAMS_F_MORE, 4, of, 22)));
+	assert_true(p.more && !p.unknown && p.cnt == 4);
+	assert_int_equal(p.of[0].len, 4);
+	assert_int_equal(p.of[1].off, 8);
+	assert_int_equal(p.of[1].len, 0);
+	assert_int_equal(p.of[2].len, 16);
+	/* The values end in the last one. */
+	assert_int_equal(p.of[3].len, 2);
+	assert_int_equal(p.bytes[4], 5);
+	assert_true(
+		launch_params_read(&p, data, params_of(data, 0, CT_PARAMS_F_UNKNOWN, 0, of, 0)));
+	assert_true(p.unknown && !p.cnt);
+}
+
+static void count_word(void *ctx, unsigned param, unsigned at, uint64_t value)
+{
+	*(uint64_t *)ctx += value;
+}
+
+/* The library's memory may have any content. */
+static void test_hostile_params(void **state)
+{
+	const struct ct_param of[CT_PARAMS_MAX] = {{0x7fff, 0xffff}, {1, 0xffff}};
+	struct launch_params p;
+	uint64_t sum = 0;
+	uint8_t data[1024] = {0};
+
+	assert_false(launch_params_read(&p, data, 0));
+	assert_false(launch_params_read(&p, data, 7));
+	/* More than there are, or than are listed; too many values. */
+	assert_false(launch_params_read(&p, data, params_of(data, 3, 0, 2, of, 0)));
+	assert_false(launch_params_read(&p, data, params_of(data, 0xffff, 0, 4, of, 0)));
+	assert_false(launch_params_read(&p, data, params_of(data, 33, 0, 32, of, 8)));
+	assert_false(launch_params_read(&p, data, params_of(data, 2, 0, 2, of, 257)));
+	assert_true(launch_params_read(&p, data, params_of(data, 32, 0, 32, of, 256)));
+	assert_int_equal(p.of[0].len, 256);
+	assert_int_equal(p.of[1].len, 0);
+	for (unsigned n = 0; n < 100000; n++) {
+		for (unsigned i = 0; i < sizeof(data); i++)
+			data[i] = rnd() >> (n % 64);
+		if (launch_params_read(&p, data, rnd() % sizeof(data))) {
+			sum = 0;
+			for (unsigned i = 0; i < p.cnt; i++)
+				sum += p.of[i].len;
+			assert_true(sum <= sizeof(p.bytes) && p.cnt <= CT_PARAMS_MAX);
+			launch_params_words(&p, count_word, &sum);
+		}
+	}
 }
 
 static void test_launch(void **state)
@@ -485,9 +555,10 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_launch),  TEST(test_launch_ex),      TEST(test_names),
-		TEST(test_capture), TEST(test_capture_errors), TEST(test_streams),
-		TEST(test_words),   TEST(test_random),
+		TEST(test_launch),	   TEST(test_params),  TEST(test_hostile_params),
+		TEST(test_launch_ex),	   TEST(test_names),   TEST(test_capture),
+		TEST(test_capture_errors), TEST(test_streams), TEST(test_words),
+		TEST(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

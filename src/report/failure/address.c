@@ -44,6 +44,16 @@ static const struct freed_block *freed_around(const struct failure *f, uint32_t 
 	return NULL;
 }
 
+const struct freed_block *address_freed_by(const struct failure *f, uint32_t pid, uint64_t id)
+{
+	uint64_t cnt = f->freed_cnt < FREED_MAX ? f->freed_cnt : FREED_MAX;
+
+	for (uint64_t i = 0; i < cnt; i++)
+		if (f->freed[i].pid == pid && f->freed[i].freed_id == id)
+			return &f->freed[i];
+	return NULL;
+}
+
 struct nearest {
 	uint64_t addr, distance;
 	bool any;

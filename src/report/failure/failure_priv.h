@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
- * completed; xid.c: messages of the driver; address.c: memory at an address; hang.c: waits that do
- * not end; oom.c: processes that hold memory; growth.c: what steps leave; verdict.c: sentences;
- * print.c: output.
+ * completed; xid.c: messages of the driver; address.c: memory at an address; params.c: parameters
+ * of kernels that lead there; hang.c: waits that do not end; oom.c: processes that hold memory;
+ * growth.c: what steps leave; verdict.c: sentences; print.c: output.
  */
 #ifndef REPORT_FAILURE_FAILURE_PRIV_H
 #define REPORT_FAILURE_FAILURE_PRIV_H
@@ -108,6 +108,8 @@ struct fail_case {
 	unsigned suspect_cnt, listed_cnt; /* all, and those in the array */
 	bool partial;			  /* there may be other suspects */
 	bool certain;			  /* set by the verdict */
+	bool linked; /* only the first suspect has a parameter that leads to the
+		      * memory of the fault */
 	bool has_xid, has_address;
 	struct fail_xid xid;
 	struct fail_memory mem;
@@ -194,6 +196,13 @@ void xid_finish(struct failure *f);
 /* address.c */
 void address_event(struct failure *f, const struct trace_event *ev);
 void address_find(struct failure *f, struct fail_case *c);
+/* The free that the trace has as this call; NULL: it is not remembered. */
+const struct freed_block *address_freed_by(const struct failure *f, uint32_t pid, uint64_t id);
+
+/* params.c */
+extern const char *const work_link_name[];
+/* Finds the suspects with such a parameter; a single one becomes the first suspect. */
+void params_find(struct fail_case *c);
 
 /* hang.c */
 void hang_event(struct failure *f, const struct trace_event *ev);

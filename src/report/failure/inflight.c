@@ -6,6 +6,7 @@
 #include "decode/cuda.h"
 #include "model/call.h"
 #include "model/event_path.h"
+#include "model/params.h"
 
 #define RING_FIRST 64u
 /* The driver may return from a smaller copy to the device before earlier work has completed (CUDA
@@ -272,6 +273,31 @@ static uint64_t host_function(const struct trace_event *ev)
 	return fn;
 }
 
+struct add_address {
+	struct work *x;
+	const struct launch_params *p;
+};
+
+static void add_address(void *ctx, unsigned param, unsigned at, uint64_t value)
+{
+	const struct add_address *a = ctx;
+	bool may_be_null = !value && a->p->of[param].size == sizeof(value);
+
+	if (a->x->addr_cnt < WORK_ADDRS_MAX && (may_be_null || value >= 0x10000))
+		a->x->addrs[a->x->addr_cnt++] =
+			(struct work_addr){.value = value, .param = param, .at = at};
+}
+
+static void add_addresses(struct work *x, const struct launch_params *p)
+{
+	launch_params_words(p, add_address, &(struct add_address){x, p});
+	for (unsigned i = 0; i < p->memory_cnt; i++)
+		for (unsigned k = 0; p->memory[i].freed && k < x->addr_cnt; k++)
+			if (x->addrs[k].param == p->memory[i].param &&
+			    x->addrs[k].at == p->memory[i].at)
+				x->addrs[k].freed_id = p->memory[i].freed_id;
+}
+
 static void submit(struct inflight *f, const struct trace_event *ev, uint64_t ctx)
 {
 	uint32_t i = stream_get(f, ev, ctx);
@@ -309,6 +335,8 @@ static void submit(struct inflight *f, const struct trace_event *ev, uint64_t ct
 		.stream = i,
 		.has_config = ev->launch.has_config,
 	};
+	if (ev->launch.params)
+		add_addresses(x, ev->launch.params);
 	memcpy(x->grid, ev->launch.grid, sizeof(x->grid));
 	memcpy(x->block, ev->launch.block, sizeof(x->block));
 	for (unsigned d = 0; d < s->dep_cnt; d++)

@@ -19,6 +19,22 @@
 #define INFLIGHT_KERNELS_MAX 4096
 #define INFLIGHT_DEPS	     16
 
+/* A word of a launch's parameters that may be an address. */
+struct work_addr {
+	uint64_t value;
+	uint64_t freed_id;  /* no block was there at the launch: the call that freed it; 0: none */
+	uint16_t param, at; /* index of the parameter, offset in it */
+};
+#define WORK_ADDRS_MAX 16
+
+/* How a parameter of a suspect leads to the memory of a fault. */
+enum work_link {
+	LINK_NONE,
+	LINK_BLOCK, /* into the block of the address, or of the one next to it */
+	LINK_FREED, /* into memory that was freed before the launch */
+	LINK_NULL,  /* it is a null pointer */
+};
+
 /* One submission. Its strings and its stack live as long as the report. */
 struct work {
 	uint64_t number; /* in its process, from 1, in the order of the trace; 0: none */
@@ -36,6 +52,10 @@ struct work {
 	uint32_t tid, stream;
 	bool has_config;
 	bool is_new; /* a suspect: inflight__is_new() */
+	/* The first addresses of its parameters, and which of them leads to the fault. */
+	uint8_t addr_cnt, link_addr;
+	uint8_t link; /* a suspect: enum work_link */
+	struct work_addr addrs[WORK_ADDRS_MAX];
 };
 
 /* The work `number` of a stream waits until stream `on` has completed its work `until`. */

@@ -75,10 +75,11 @@ static bool is_only_new(const struct fail_case *c, unsigned cnt)
 }
 
 #define ONLY_NEW ", of which no earlier launch is known to have completed"
+#define ONLY_LED ", the only one with a parameter that leads to the memory of the fault"
 
 static void say_suspects(struct fail_case *c, const char *what)
 {
-	bool is_likely = is_only_new(c, c->suspect_cnt);
+	bool is_likely = c->linked || is_only_new(c, c->suspect_cnt);
 	char name[NAME_SZ];
 
 	if (!c->listed_cnt) {
@@ -97,7 +98,10 @@ static void say_suspects(struct fail_case *c, const char *what)
 		return;
 	}
 	say(c, "One of %u submissions %s%s %s%s", c->suspect_cnt, what,
-	    is_likely ? ", most likely" : ": the first is", name, is_likely ? ONLY_NEW : "");
+	    is_likely ? ", most likely" : ": the first is", name,
+	    c->linked	? ONLY_LED
+	    : is_likely ? ONLY_NEW
+			: "");
 	say_launched(c, &c->suspects[0]);
 	for (unsigned i = 1; i < c->listed_cnt && i < 3; i++) {
 		submission_name(&c->suspects[i], name, sizeof(name));
@@ -114,20 +118,56 @@ static void say_block(struct fail_case *c, const struct memory_block *b)
 	    place);
 }
 
-static void say_freed(struct fail_case *c)
+static void say_freed_block(struct fail_case *c, const struct freed_block *x)
 {
-	const struct freed_block *x = &c->mem.block;
 	const struct work *first = c->listed_cnt ? &c->suspects[0] : NULL;
 	char place[256];
 	bool before = first && x->freed_ns < first->start_ns;
 	uint64_t to = before ? first->start_ns : c->at_ns;
 
 	stack_place(x->freed_stack, NULL, NULL, place, sizeof(place));
-	say(c, ". The address was in ");
 	say_block(c, &x->b);
 	say(c, ", which %s freed%s%s %s before %s", x->freed_call, *place ? " in " : "", place,
 	    HUMAN_TIME(to > x->freed_ns ? to - x->freed_ns : 0),
 	    before ? "the launch" : "the error");
+}
+
+static void say_freed(struct fail_case *c)
+{
+	say(c, ". The address was in ");
+	say_freed_block(c, &c->mem.block);
+}
+
+/* The parameter that leads to the memory of the fault. */
+static void say_param(const struct failure *f, struct fail_case *c)
+{
+	const struct work *x = &c->suspects[0];
+	const struct work_addr *a = &x->addrs[x->link_addr];
+	const struct freed_block *freed;
+
+	if (!c->linked)
+		return;
+	say(c, ". Parameter %u of the kernel", a->param + 1);
+	if (a->at)
+		say(c, ", at offset %u,", a->at);
+	switch (x->link) {
+	case LINK_NULL:
+		say(c, " is a null pointer");
+		break;
+	case LINK_BLOCK:
+		say(c, " (0x%llx) leads to that block", (unsigned long long)a->value);
+		break;
+	case LINK_FREED:
+		freed = address_freed_by(f, c->pid, a->freed_id);
+		say(c, " (0x%llx) leads to freed memory", (unsigned long long)a->value);
+		if (freed) {
+			say(c, ": ");
+			say_freed_block(c, freed);
+		}
+		break;
+	default:
+		break;
+	}
 }
 
 static void say_memory(struct fail_case *c)
@@ -197,6 +237,7 @@ static void fault_verdict(struct failure *f, struct fail_case *c)
 
 	fault_texts(c->result, &what, &advice);
 	advise(c, advice);
+	params_find(c);
 	c->certain = c->suspect_cnt == 1 && !c->partial && trace_is_whole(f->r) &&
 		     c->result != CUDA_ERROR_UNKNOWN &&
 		     op_does(c->suspects[0].fn->op, DOES_LAUNCH | DOES_LAUNCH_GRAPH);
@@ -204,6 +245,7 @@ static void fault_verdict(struct failure *f, struct fail_case *c)
 	say(c, ". %s returned %s", c->fn->name, result_text(c));
 	if (c->has_xid)
 		say_xid(c);
+	say_param(f, c);
 }
 
 static bool is_memop(const struct work *x)

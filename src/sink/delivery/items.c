@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/params.h"
 #include "util/out.h"
 #include "util/words.h"
 
@@ -240,6 +241,11 @@ static inline char *put_pointees(struct pointee *caps, const struct trace_event 
 	return p;
 }
 
+static inline size_t params_sz(const struct trace_event *ev)
+{
+	return ev->launch.params ? (launch_params_sz(ev->launch.params) + 7) & ~7ul : 0;
+}
+
 bool items__put_call(struct items *is, struct item_names *names, const struct trace_event *ev,
 		     const char *more, struct pending_calls *pending)
 {
@@ -250,7 +256,7 @@ bool items__put_call(struct items *is, struct item_names *names, const struct tr
 	size_t words = ev->word_cnt * sizeof(*ev->words),
 	       size = BASE_SZ + ev->cap_cnt * sizeof(*ev->caps) + words + comm.size + kernel.size +
 		      mangled.size + follows.size + (pending ? sizeof(struct pending_call) : 0) +
-		      pointees_sz(ev),
+		      pointees_sz(ev) + params_sz(ev),
 	       again = comm.again + kernel.again + mangled.again + follows.again;
 	unsigned parts = parts_of(ev, &size);
 	struct trace_event *to;
@@ -269,6 +275,11 @@ bool items__put_call(struct items *is, struct item_names *names, const struct tr
 	to = (struct trace_event *)(it + 1);
 	to->words = words ? memcpy(p, ev->words, words) : NULL;
 	p = put_pointees((struct pointee *)p - ev->cap_cnt, ev, p + words);
+	if (ev->launch.params) {
+		to->launch.params =
+			memcpy(p, ev->launch.params, launch_params_sz(ev->launch.params));
+		p += params_sz(ev);
+	}
 	if (pending) {
 		pending__add(pending, (struct pending_call *)p, ev->id);
 		to->gpu_times = &((struct pending_call *)p)->times;

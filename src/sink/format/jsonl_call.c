@@ -134,7 +134,7 @@ static inline char *body_direction(char *p, enum copy_dir dir)
 	return LIT(p, "\"");
 }
 
-/* Space for each member except names and texts, which reserve their own. */
+/* Space for each member except names, texts and parameters, which reserve their own. */
 #define VALUE_ROOM 96
 enum {
 	ROWS_ROOM = 0
@@ -159,6 +159,17 @@ static char *text_with_room(struct jsonl *l, char *p, const char *s)
 #define body_text(p, s) text_with_room(l, p, s)
 /* These come from our tables. */
 #define body_sym body_text
+
+static char *params_with_room(struct jsonl *l, char *p, const struct launch_params *params)
+{
+	struct out *o = l->s.out;
+
+	o->len = p - o->buf;
+	l->j.comma = false;
+	event_visit_params(&l->j.v, NULL, params);
+	return more_room(l, o->buf + o->len, 0);
+}
+#define body_params(p, x) params_with_room(l, p, x)
 
 #define PUT_IN_BODY(form, name, value, when)                                                       \
 	if (WHEN_##when) {                                                                         \
