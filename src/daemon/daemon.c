@@ -91,6 +91,7 @@ static void after_turn(struct daemon *d)
 	formatter__tick(d->formatter, d->now);
 	if (d->dump_why && d->now >= d->dump_ns)
 		dump_for_cause(d);
+	dossier__tick(d);
 }
 
 /* The header of files may have changed. */
@@ -118,7 +119,7 @@ static unsigned until_next(const struct daemon *d, size_t cnt)
 		return 0;
 	if (d->t.libs.pending_cnt || d->libs_look.on)
 		return DRAIN_SOON_MS;
-	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs))
+	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs) || d->dossiers.cnt)
 		return DRAIN_BUSY_MS;
 	next_ns = dprocs__next_ns(&d->procs, d->now);
 	if (next_ns < d->now + DRAIN_IDLE_MS * 1000000ull)
@@ -375,6 +376,10 @@ static int start(struct daemon *d)
 		d->runner = runner__new(what_to_run, d);
 		ret = d->runner ? 0 : -EAGAIN;
 	}
+	if (!ret) {
+		d->dossiers.worker = dossier_worker__new();
+		ret = d->dossiers.worker ? 0 : -EAGAIN;
+	}
 	if (!ret)
 		ret = open_doors(d);
 	d->metrics = metrics__new(d->cfg->metrics.max_series);
@@ -431,6 +436,7 @@ static void finish(struct daemon *d)
 	sources__unfinished(&d->t.sources);
 	if (d->dump_why)
 		dump_for_cause(d);
+	dossier__finish(d);
 	daemon__finish_otlp(d);
 }
 
@@ -460,6 +466,7 @@ static void release(struct daemon *d)
 		rotate__free(d->rotate, now_ns());
 	}
 	runner__free(d->runner);
+	dossier__free(d);
 	recorder__free(d->recorder);
 	formatter__free(d->formatter);
 	dprocs__free(&d->procs);

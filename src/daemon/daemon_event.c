@@ -158,6 +158,8 @@ void daemon__caused(void *ctx, struct dproc *p, enum cause why, uint64_t amount)
 
 	if (!p || dproc_is_traced(p))
 		want_dump(d, why, amount);
+	if (p && why == CAUSE_ERROR && amount)
+		dossier__counted_error(d, p, (int32_t)amount);
 	if (p) {
 		burst(d, p, why, amount);
 		return;
@@ -210,6 +212,7 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	}
 	if (ev->kind == EVENT_XID)
 		daemon__caused(d, NULL, CAUSE_XID, 0);
+	dossier__event(d, p, ev);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit") && (!p || p->pid != ev->pid))
 		dprocs__take_unknown(&d->procs, ev->pid, ev->generation);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 60
+# own processes
+"""Dossiers: for a fault, an Xid, a hang and a request, the daemon must make one folder whose verdict names the kernel."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from helpers.daemon import NOBODY, lines_of
+from helpers.run import TESTS, until
+
+SLOW_INIT = {"FAKE_DELAY_US": "cuInit:300000"}
+SPINS = "spins(int volatile*)"
+
+
+def dossiers(d, reason="*"):
+    """The complete ones, in order."""
+    return [f.parent for f in sorted(d.files.glob(f"dossier-*-{reason}-*/dossier.json"))]
+
+
+def index(folder):
+    return json.loads((folder / "dossier.json").read_text())
+
+
+def hanging(private, *args, ms=6000, **env):
+    """The kernel spins ends after ms."""
+    program = private.compiled("hangs", f"-I{TESTS}", f"{TESTS}/hangs.c")
+    env = {"LD_LIBRARY_PATH": str(private.lib), "FAKE_HANG": f"_Z5spinsPVi:{ms}", **SLOW_INIT, **env}
+    return private.start(program, *(args or ["alone"]), env=env)
+
+
+def test_hang(private):
+    """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack and the call in flight."""
+    d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", level="trace")
+    p = hanging(private)
+    until(lambda: dossiers(d), 30)
+    (folder,) = dossiers(d)
+    assert re.fullmatch(rf"dossier-\d{{8}}T\d{{6}}Z-\d{{6}}-hang-{p.pid}", folder.name)
+    assert folder.stat().st_mode & 0o777 == 0o700 and all(f.stat().st_mode & 0o777 == 0o600 for f in folder.iterdir())
+    x = index(folder)
+    assert (x["reason"], x["pid"], x["comm"], x["has_calls"]) == ("hang", p.pid, "hangs", True)
+    assert "cuStreamSynchronize has not returned" in x["cause"] and x["verdict"] and SPINS in x["verdict"], x
+    assert SPINS in (folder / "verdict.txt").read_text()
+    (failure,) = json.loads((folder / "verdict.json").read_text())["failure"]
+    assert (failure["kind"], failure["pid"], failure["verdict"]) == ("hang", p.pid, x["verdict"])
+    threads = (folder / "threads.txt").read_text()
+    assert re.search(rf"^thread {p.pid}, state \w, name hangs, .*in cuStreamSynchronize for ", threads) and "sync_stream" in threads
+    (unfinished,) = [c for c in lines_of(folder / "calls.jsonl.zst") if c.get("unfinished") is True]
+    assert unfinished["name"] == "cuStreamSynchronize" and unfinished["pid"] == p.pid
+    assert {lib["path"] for lib in x["versions"]["libraries"]} == {str(private.lib / "libcuda.so.1")}
+    assert x["memory"]["device_bytes"] == 4096 == sum(b["size"] for b in x["memory"]["blocks"])
+    m = d.metrics()
+    assert m.total("dossiers_total") == m.total("dossiers_total", reason="hang") == 1 and not m.total("dossiers_refused_total")
+    assert re.search(rf"dossier \(hang\) of process {p.pid} \(hangs\): {folder.name}: .*spins", d.said())
+
+
+def test_request(private):
+    """A healthy process: the folder is named at once; the verdict is that there is none. Other users and processes without CUDA are refused."""
+    d = private.daemon("request", "ctl.group=nogroup", level="trace")
+    c = d.worker("healthy")
+    c.tell("alloc 3")
+    folder = d.ctl("dossier", c.pid)["folder"]
+    until(lambda: os.path.exists(folder + "/dossier.json"), 30)
+    assert dossiers(d, "request") == [d.files / os.path.basename(folder)]
+    x = index(dossiers(d)[0])
+    assert (x["reason"], x["cause"], x["verdict"], x["has_calls"], x["threads"]) == ("request", None, None, True, 1)
+    assert "no_report" not in x
+    assert len([1 for line in lines_of(folder + "/calls.jsonl.zst") if line.get("symbol") == "cuMemAlloc_v2"]) == 3
+    for who, pid, why in ((NOBODY, c.pid, "only root"), ((), 1, "does not use CUDA"), ((), "x", "write dossier PID")):
+        ran = d.ask("dossier", pid, before=who)
+        assert ran.status and why in ran.out + ran.err
+    assert d.metrics().total("dossiers_total", reason="request") == 1
+
+
+
+def test_sticky_error(private):
+    """A fault makes one dossier, which names the kernel; the program has ended by then. Errors that are not sticky make none."""
+    d = private.daemon("error", "recorder.after=300ms", level="trace")
+    c = d.worker("harmless")
+    c.tell("fail 3")
+    p = hanging(private, ms=300, FAKE_FAULT="_Z5spinsPVi:700")
+    until(lambda: dossiers(d), 30)
+    p.wait()
+    time.sleep(0.5)
+    (folder,) = dossiers(d)
+    x = index(folder)
+    assert (x["reason"], x["pid"], x["cause"]) == ("error", p.pid, "cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert SPINS in x["verdict"] and "accessed an address that is not valid" in x["verdict"]
+    assert d.metrics().total("dossiers_total") == 1
+
+
+def test_xid(private):
+    """An Xid that names a process makes one dossier of it; one that names no process of ours makes none."""
+    d = private.daemon("xid", "recorder.after=300ms", "trace.hang_after=1h", level="trace")
+    p = hanging(private, ms=20000)
+    until(lambda: d.process(p.pid).get("device_bytes"), 20)
+    time.sleep(1.5)
+    try:
+        with open("/dev/kmsg", "w", encoding="utf-8") as f:
+            f.write("<4>NVRM: Xid (PCI:0000:3b:00): 13, pid=1, name=x, Graphics Exception\n")
+            f.flush()
+            f.write(f"<4>NVRM: Xid (PCI:0000:3b:00): 31, pid={p.pid}, name=hangs, MMU Fault: faulted @ 0x7f05_5e400000. ACCESS_TYPE_VIRT_WRITE\n")
+    except OSError:
+        pytest.skip("/dev/kmsg cannot be written")
+    until(lambda: dossiers(d), 30)
+    time.sleep(0.5)
+    (folder,) = dossiers(d)
+    x = index(folder)
+    assert (x["reason"], x["pid"]) == ("xid", p.pid) and x["cause"].startswith("Xid 31 (PCI:0000:3b:00): pid=")
+    assert SPINS in x["verdict"] or "Xid 31" in x["verdict"], x
+    assert SPINS in (folder / "verdict.txt").read_text()
+
+
+def test_rate(private):
+    """At most dossier.per_hour, and of a user half of it, come from events; the others are counted. A request of root is not limited."""
+    d = private.daemon("rate", "dossier.per_hour=3", "recorder.after=50ms", "trace.hang_after=1h", level="trace")
+    for _ in range(4):
+        assert hanging(private, ms=50, FAKE_FAULT="_Z5spinsPVi:700").wait(30)
+    d.until(lambda m: m.total("dossiers_total") == 2 and m.total("dossiers_refused_total", why="user") == 2, 10)
+    assert len(dossiers(d)) == 2 and "had half of dossier.per_hour" in d.said()
+    c = d.worker("asked")
+    d.ctl("dossier", c.pid)
+    d.until(lambda m: m.total("dossiers_total", reason="request") == 1, 5)
+
+
+def test_quota(private):
+    """Of dossier.keep the oldest are removed; with no room for the calls none is made, and the log says so."""
+    d = private.daemon("quota", "dossier.keep=2", level="trace")
+    c = d.worker("asked")
+    names = []
+    for i in range(4):
+        names.append(os.path.basename(d.ctl("dossier", c.pid)["folder"]))
+        d.until(lambda m, i=i: m.total("dossiers_total") == i + 1, 5)
+    assert [f.name for f in dossiers(d)] == names[2:]
+    small = private.daemon("small", "dossier.total_size=2M", level="trace")
+    c = small.worker("small")
+    ran = small.ask("dossier", c.pid)
+    assert ran.status and "cannot be written" in ran.out + ran.err and "Disk quota exceeded" in small.said()
+    assert small.metrics().total("dossiers_refused_total", why="disk") == 1 and not list(small.files.glob("dossier-*"))
+
+
+def test_no_folder(private):
+    """Without a directory that is ours, requests fail with a reason."""
+    d = private.daemon("bad", level="trace")
+    c = d.worker("bad")
+    d.files.rename(private.folder / "away")
+    (private.folder / "bad.files").write_text("not a directory")
+    ran = d.ask("dossier", c.pid)
+    assert ran.status and "cannot be written" in ran.out + ran.err and "cannot make a dossier" in d.said()
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(x) for x in f.read().split()]
+
+
+def test_killed(private):
+    """If the report, or the process that starts it, is killed, dossiers are still made, without a verdict; the daemon goes on."""
+    d = private.daemon("killed", level="trace")
+    c = d.worker("killed")
+    (worker,) = [p for p in children_of(d.pid) if open(f"/proc/{p}/comm", encoding="ascii").read() == "cudatrace-doss\n"]
+    os.kill(worker, signal.SIGSTOP)
+    folder = d.ctl("dossier", c.pid)["folder"]
+    time.sleep(1.5)
+    assert not os.path.exists(folder + "/dossier.json") and os.path.exists(folder + "/calls.jsonl.zst")
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: dossiers(d), 10)
+    assert "restart the daemon" in index(dossiers(d)[0])["no_report"]
+    d.ctl("dossier", c.pid)
+    until(lambda: len(dossiers(d)) == 2, 10)
+    assert c.tell("alloc 2") == 2
+    c.end()
+    d.stop()
+
+
+def test_counted(private):
+    """A process whose calls are counted has a dossier, too: with its threads and without calls of its own."""
+    d = private.daemon("counted", "recorder.after=50ms", "trace.hang_after=700ms", level="metrics")
+    p = hanging(private, ms=4000)
+    until(lambda: dossiers(d, "hang"), 20)
+    x = index(dossiers(d, "hang")[0])
+    assert (x["pid"], x["level"], x["has_calls"], x["verdict"]) == (p.pid, "metrics", False, None) and x["no_report"] == "no calls were recorded"
+    assert "in cuStreamSynchronize for" in (dossiers(d, "hang")[0] / "threads.txt").read_text()
+    p = hanging(private, ms=50, FAKE_FAULT="_Z5spinsPVi:700")
+    until(lambda: dossiers(d, "error"), 20)
+    assert index(dossiers(d, "error")[0])["pid"] == p.pid
+
+
+def test_redacted(private):
+    """With trace.redact no value of an argument is in a dossier, and no command line."""
+    d = private.daemon("redact", "trace.redact=arguments", level="trace")
+    c = d.worker("secret", "--password=geheim")
+    c.tell("alloc 3")
+    d.ctl("dossier", c.pid)
+    until(lambda: dossiers(d), 20)
+    x = index(dossiers(d)[0])
+    assert x["redacted"] == "arguments" and "memory" not in x and "command" not in x
+    text = "".join(str(line) for line in lines_of(dossiers(d)[0] / "calls.jsonl.zst"))
+    text += "".join(f.read_text() for f in dossiers(d)[0].iterdir() if f.suffix != ".zst")
+    assert not [word for word in ("geheim", "bytesize", str(private.folder)) if word in text]
