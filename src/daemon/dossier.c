@@ -163,8 +163,7 @@ static int put_lib(void *ctx, const struct map_line *m)
 	const struct libs_of *l = ctx;
 
 	json_open(l->j, NULL);
-	if (!l->info->redacted)
-		json_str(l->j, "path", m->path);
+	json_str(l->j, "path", m->path);
 	for (unsigned i = 0; i < l->info->lib_cnt; i++) {
 		if (strcmp(l->info->libs[i].path, m->path))
 			continue;

@@ -15,15 +15,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "dossier_store.h"
 #include "dossier_verdict.h"
+#include "gpu_core.h"
+#include "gpu_core_request.h"
+#include "text/json.h"
 #include "util/clock.h"
 #include "util/inherited.h"
 #include "util/log.h"
+#include "util/out.h"
 #include "util/pass_fd.h"
 #include "util/privs.h"
 
 #define REPORT_S   60
 #define REPORT_MEM (512ul << 20)
+#define CORE_S	   60
+#define CORE_MEM   (2048ul << 20)
+/* The largest result is some 600 KiB. */
+#define CORE_TEXT_MAX (4u << 20)
 #define FILE_MAX   (64ul << 20)
 /* Sections of verdict.txt that a failure needs. */
 #define SECTIONS "failure,failures,waits,communication,memory,gpu_stats,driver"
@@ -134,11 +143,110 @@ static void read_verdict(int folder, uint32_t pid, struct dossier_result *res, u
 	close(fds[0]);
 }
 
+/* The answer of the process that reads a GPU core dump: this, then the text of its file. */
+struct core_answer {
+	char state[sizeof(((struct dossier_result *)0)->core)];
+};
+
+/* Runs in a process of its own, which ends as the program's user. */
+static void make_core(const struct dossier_job *job, int to)
+{
+	struct core_answer a = {.state = ""};
+	struct out *text = out__memory();
+	char path[1300], kernels[160];
+	const char *why;
+	struct json j;
+	int fd;
+
+	if (!text)
+		return;
+	fd = gpu_core_request((pid_t)job->pid, job->since_s, CORE_S * 1000 / 2, path, sizeof(path),
+			      &why);
+	json__init(&j, text);
+	json_open(&j, NULL);
+	if (fd >= 0) {
+		json_str(&j, "file", path);
+		if (!gpu_core_read(fd, &j, kernels, sizeof(kernels), &why))
+			snprintf(a.state, sizeof(a.state), "resident: %s", kernels);
+	}
+	if (why)
+		snprintf(a.state, sizeof(a.state), "%s", why);
+	json_close(&j);
+	out_char(text, '\n');
+	if (write(to, &a, sizeof(a)) == sizeof(a) && fd >= 0 && !why)
+		for (size_t done = 0; done < text->len;) {
+			ssize_t n = write(to, text->buf + done, text->len - done);
+
+			if (n <= 0)
+				return;
+			done += n;
+		}
+}
+
+/* Reads the answer, and writes its text to a file. */
+static void take_core(int from, int folder, struct dossier_result *res, uint64_t end_ns)
+{
+	struct pollfd p = {.fd = from, .events = POLLIN};
+	struct out *text = out__memory();
+	struct core_answer a;
+	ssize_t n = 1;
+
+	while (text && n > 0 && now_ns() < end_ns && text->len < CORE_TEXT_MAX) {
+		if (poll(&p, 1, 100) != 1)
+			continue;
+		n = read(from, out_reserve(text, 65536), 65536);
+		text->len += n > 0 ? n : 0;
+	}
+	if (text && text->len >= sizeof(a)) {
+		memcpy(&a, text->buf, sizeof(a));
+		snprintf(res->core, sizeof(res->core), "%.*s", (int)sizeof(a.state) - 1, a.state);
+		text->len -= sizeof(a);
+		memmove(text->buf, text->buf + sizeof(a), text->len);
+		if (text->len)
+			dossier_store__write(folder, DOSSIER_CORE_JSON, text);
+	} else {
+		snprintf(res->core, sizeof(res->core), "it could not be read in time");
+	}
+	out__close(text);
+}
+
+static void get_core(int folder, const struct dossier_job *job, struct dossier_result *res)
+{
+	uint64_t end_ns = now_ns() + CORE_S * SEC_NS;
+	int fds[2];
+	pid_t child;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return;
+	child = fork();
+	if (!child) {
+		setsid();
+		setpriority(PRIO_PROCESS, 0, 10);
+		limit(RLIMIT_CPU, CORE_S);
+		limit(RLIMIT_CORE, 0);
+#ifndef __SANITIZE_ADDRESS__
+		limit(RLIMIT_AS, CORE_MEM);
+#endif
+		be_killed_first();
+		make_core(job, fds[1]);
+		_exit(0);
+	}
+	close(fds[1]);
+	if (child > 0) {
+		take_core(fds[0], folder, res, end_ns);
+		await_child(child, now_ns() + SEC_NS / 10);
+	}
+	close(fds[0]);
+}
+
 static void work(int folder, const struct dossier_job *job, struct dossier_result *res)
 {
-	uint64_t end_ns = now_ns() + REPORT_S * SEC_NS;
+	uint64_t end_ns;
 	const char *why = "no calls were recorded";
 
+	if (job->wants_core)
+		get_core(folder, job, res);
+	end_ns = now_ns() + REPORT_S * SEC_NS;
 	if (job->has_calls)
 		why = run_report(folder, "--format=ascii", DOSSIER_VERDICT_TEXT, end_ns)
 			      ?: run_report(folder, "--format=json", DOSSIER_VERDICT_JSON, end_ns);
