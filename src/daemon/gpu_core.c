@@ -50,6 +50,7 @@ struct lane_row {
 struct sample {
 	uint64_t grid, pc;
 	uint32_t warps, lanes, exception;
+	uint32_t heads; /* warps whose first thread is here: each warp counts once */
 };
 
 /* An address whose function is looked for. */
@@ -156,7 +157,7 @@ static void read_lanes(struct core *c, const GElf_Shdr *h)
 				return;
 			}
 			c->samples[c->sample_cnt++] =
-				(struct sample){.grid = grid, .pc = lane.pc, .warps = 1};
+				(struct sample){.grid = grid, .pc = lane.pc, .warps = 1, .heads = !i};
 		}
 		c->samples[k].lanes++;
 		if (lane.exception)
@@ -186,6 +187,7 @@ static void merge(struct core *c)
 		}
 		last->warps += x->warps;
 		last->lanes += x->lanes;
+		last->heads += x->heads;
 		last->exception = last->exception ?: x->exception;
 	}
 	c->sample_cnt = to;
@@ -334,7 +336,7 @@ static struct grid_sum *sum_grids(const struct core *c, size_t *cnt)
 		if (!n || sums[n - 1].id != x->grid)
 			sums[n++] = (struct grid_sum){.id = x->grid, .from = i};
 		sums[n - 1].cnt++;
-		sums[n - 1].warps += x->warps;
+		sums[n - 1].warps += x->heads;
 		sums[n - 1].lanes += x->lanes;
 	}
 	resident = n;
@@ -493,6 +495,7 @@ int gpu_core_read(int fd, struct json *j, char *text, size_t size, const char **
 		if (list_places(&c)) {
 			each_section(&c, read_image, SHT_RELF_IMG);
 			ret = put_result(&c, j, text, size);
+			*why = ret ? *why : NULL;
 		}
 	}
 	for (size_t i = 0; i < c.place_cnt; i++)

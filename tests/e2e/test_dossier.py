@@ -4,12 +4,13 @@
 """Dossiers: for a fault, an Xid, a hang and a request, the daemon must make one folder whose verdict names the kernel."""
 import json
 import os
+import pathlib
 import re
 import signal
-import subprocess
 import time
 
 import pytest
+from helpers import gpu_core
 from helpers.daemon import NOBODY, lines_of
 from helpers.run import TESTS, until
 
@@ -202,3 +203,88 @@ def test_redacted(private):
     text = "".join(str(line) for line in lines_of(dossiers(d)[0] / "calls.jsonl.zst"))
     text += "".join(f.read_text() for f in dossiers(d)[0].iterdir() if f.suffix != ".zst")
     assert not [word for word in ("geheim", "bytesize") if word in text]
+
+
+# --- GPU core dumps ---
+
+def waits_for_request(private, d, ms=60000, made=gpu_core.sample, **env):
+    """A program that hangs and has a pipe, as the driver would make it. Returns its dossier, and what the pipe got; the core dump is
+    written when something arrives."""
+    where = private.folder / "cores"
+    where.mkdir(exist_ok=True)
+    env = {"CUDA_COREDUMP_PIPE": f"{where}/pipe.%h.%p", "CUDA_COREDUMP_FILE": f"{where}/core.%h.%p.%t", **env}
+    p = hanging(private, ms=ms, **env)
+    os.mkfifo(where / f"pipe.some-host.{p.pid}")
+    fd = os.open(where / f"pipe.some-host.{p.pid}", os.O_RDONLY | os.O_NONBLOCK)
+    got, end = b"", time.monotonic() + 60
+    while not (made_of := list(d.files.glob(f"dossier-*-hang-{p.pid}/dossier.json"))) and time.monotonic() < end:
+        time.sleep(0.05)
+        try:
+            data = os.read(fd, 1 << 20)
+        except BlockingIOError:
+            data = b""
+        if data and not got and made:
+            (where / f"core.some-host.{p.pid}.{int(time.time())}").write_bytes(made())
+        got += data
+    os.close(fd)
+    p.kill()
+    return made_of[0].parent, got
+
+
+ENABLED = {"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", "CUDA_COREDUMP_GENERATION_FLAGS": "skip_global_memory,skip_abort"}
+
+
+def test_gpu_core(private):
+    """A program started with the driver's user-triggered core dump is asked for one: the dossier has its kernels and program counters."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    folder, got = waits_for_request(private, d, **ENABLED)
+    x = index(folder)
+    assert got and x["gpu_core"] == f"resident: {SPINS}: 3 warps, quick(int*): 0 warps", x
+    core = json.loads((folder / "gpu-core.json").read_text())
+    assert core["file"].startswith(f"{private.folder}/cores/core.some-host.") and (core["devices"], core["warps"], core["grid_count"]) == (1, 3, 2)
+    spins, quick = core["grids"]
+    assert (spins["id"], spins["kernel"], spins["grid"], spins["block"], spins["warps"], spins["threads"]) == (7, SPINS, [3, 1, 1], [32, 1, 1], 3, 88)
+    assert spins["pcs"] == [{"pc": "0x7f0000001040", "function": "_Z5spinsPVi", "offset": "0x40", "warps": 3, "threads": 80},
+                            {"pc": "0x7f0000001050", "function": "_Z5spinsPVi", "offset": "0x50", "warps": 1, "threads": 8, "exception": 14}]
+    assert (quick["id"], quick["kernel"], quick["warps"], quick["pcs"]) == (8, "quick(int*)", 0, [])
+
+
+@pytest.mark.parametrize("env, made, why", [
+    ({}, None, None),
+    ({"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1"}, None, "would end the program"),
+    ({**ENABLED, "CUDA_COREDUMP_PIPE": "/%t/pipe"}, None, "not supported"),
+    ({**ENABLED, "CUDA_COREDUMP_PIPE": "/etc/passwd"}, None, "does not exist"),
+    ({**ENABLED, "CUDA_COREDUMP_PIPE": "../../../pipe"}, None, "does not exist")], ids=["not-enabled", "aborts", "template", "file", "outside"])
+def test_gpu_core_refused(private, env, made, why):
+    """Nothing is written to a program that is not prepared, or whose names lead elsewhere."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    folder, got = waits_for_request(private, d, made=made, **env)
+    x = index(folder)
+    assert not got and SPINS in x["verdict"] and (why in x["gpu_core"] if why else "gpu_core" not in x), x
+    assert not (folder / "gpu-core.json").exists()
+
+
+def test_gpu_core_damaged(private):
+    """A file that is no core dump, or is one of another machine, is reported."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    folder, got = waits_for_request(private, d, made=lambda: pathlib.Path("/proc/self/exe").read_bytes(), **ENABLED)
+    assert got and index(folder)["gpu_core"] == "it is not a GPU core dump"
+
+
+def test_gpu_core_of_a_user(private):
+    """The pipe and the file are opened as the program's user: one of another user is not touched."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    for path in (private.folder, private.lib):
+        path.chmod(0o755)
+    where = private.folder / "cores"
+    where.mkdir()
+    where.chmod(0o777)
+    program = private.compiled("hangs", f"-I{TESTS}", f"{TESTS}/hangs.c")
+    env = {"LD_LIBRARY_PATH": str(private.lib), "FAKE_HANG": "_Z5spinsPVi:20000", **SLOW_INIT, **ENABLED,
+           "CUDA_COREDUMP_PIPE": f"{where}/pipe.%p", "CUDA_COREDUMP_FILE": f"{where}/core.%p"}
+    p = private.start(*NOBODY, program, "alone", env=env)
+    os.mkfifo(where / f"pipe.{p.pid}", 0o666)
+    fd = os.open(where / f"pipe.{p.pid}", os.O_RDONLY | os.O_NONBLOCK)
+    until(lambda: dossiers(d, "hang"), 60)
+    assert os.read(fd, 1) == b""
+    assert "does not exist" in index(dossiers(d, "hang")[0])["gpu_core"]
