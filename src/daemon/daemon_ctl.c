@@ -438,7 +438,9 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 	else if (!strcmp(verb, "reload"))
 		reload(d, root, &j);
 	else
-		fail(&j, "there is no command %s; use status, level, burst, dump, dossier or reload", verb);
+		fail(&j,
+		     "there is no command %s; use status, level, burst, dump, dossier or reload",
+		     verb);
 	json_close(&j);
 	out_char(answer, '\n');
 }

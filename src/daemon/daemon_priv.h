@@ -129,8 +129,8 @@ struct recorder *daemon__new_recorder(const struct config *c);
  * be freed. 0 or -errno after reporting. */
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path);
 
-/* Writes the flight recorder to fd. waits: also the calls in flight of this process that wait; NULL:
- * none. 0 or -errno. */
+/* Writes the flight recorder to fd. waits: also the calls in flight of this process that wait;
+ * NULL: none. 0 or -errno. */
 int daemon__write_calls(struct daemon *d, int fd, const char *why, const struct dproc *waits);
 
 /* daemon_ctl.c */

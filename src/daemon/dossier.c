@@ -316,7 +316,7 @@ static void collect(struct daemon *d, struct dossier *x)
 		x->has_calls = !ret;
 	}
 	snprintf(x->calls_error, sizeof(x->calls_error), "%s",
-		 ret	      ? strerror(-ret)
+		 ret	       ? strerror(-ret)
 		 : d->recorder ? ""
 			       : "recorder.seconds is 0");
 	x->state = DOSSIER_COLLECTED;
@@ -324,8 +324,7 @@ static void collect(struct daemon *d, struct dossier *x)
 
 static void report_made(struct daemon *d, const struct dossier *x, const struct dossier_result *res)
 {
-	struct trace_event ev =
-		tracer_event("dossier", dossier_reason_name[x->reason], now_ns());
+	struct trace_event ev = tracer_event("dossier", dossier_reason_name[x->reason], now_ns());
 	const char *verdict = *res->verdict ? res->verdict : x->text;
 	char why[sizeof(res->verdict) + sizeof(x->name) + 64];
 

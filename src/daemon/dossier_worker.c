@@ -33,7 +33,7 @@
 #define CORE_MEM   (2048ul << 20)
 /* The largest result is some 600 KiB. */
 #define CORE_TEXT_MAX (4u << 20)
-#define FILE_MAX   (64ul << 20)
+#define FILE_MAX      (64ul << 20)
 /* Sections of verdict.txt that a failure needs. */
 #define SECTIONS "failure,failures,waits,communication,memory,gpu_stats,driver"
 
@@ -60,7 +60,7 @@ static void be_killed_first(void)
 /* Without descriptors, privileges or output of ours. */
 static void exec_report(int folder, const char *format, const char *to)
 {
-	const char *argv[] = {"cudatrace", "report", "-q", format,	  "--section=" SECTIONS,
+	const char *argv[] = {"cudatrace", "report", "-q",	    format, "--section=" SECTIONS,
 			      "-o",	   to,	     DOSSIER_CALLS, NULL};
 	int null = open("/dev/null", O_RDWR);
 

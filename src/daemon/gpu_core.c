@@ -18,7 +18,7 @@
 
 #define EM_CUDA 190
 
-/* Types of sections (cudacoredump.h of the CUDA toolkit, CUDA 12). */
+/* Types of sections, by NVIDIA's header for core dumps (CUDA 12). */
 enum {
 	SHT_RELF_IMG = 0x80000007, /* code of a module, at its addresses */
 	SHT_DEV_TABLE = 0x80000009,
@@ -156,8 +156,8 @@ static void read_lanes(struct core *c, const GElf_Shdr *h)
 				c->cut = true;
 				return;
 			}
-			c->samples[c->sample_cnt++] =
-				(struct sample){.grid = grid, .pc = lane.pc, .warps = 1, .heads = !i};
+			c->samples[c->sample_cnt++] = (struct sample){
+				.grid = grid, .pc = lane.pc, .warps = 1, .heads = !i};
 		}
 		c->samples[k].lanes++;
 		if (lane.exception)
@@ -390,7 +390,7 @@ static void put_pc(const struct core *c, struct json *j, const struct sample *x)
 /* Returns its readable name, to be freed; NULL: unknown. */
 static char *put_grid(struct core *c, struct json *j, const struct grid_sum *s)
 {
-	const struct place *p = s->row   ? place_of(c, s->row->entry)
+	const struct place *p = s->row	 ? place_of(c, s->row->entry)
 				: s->cnt ? place_of(c, c->samples[s->from].pc)
 					 : NULL;
 	char *name = NULL;

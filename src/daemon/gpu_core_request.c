@@ -118,8 +118,7 @@ static int open_in(const struct process *p, const char *path, int flags)
 	struct open_how how = {
 		.flags = flags | O_CLOEXEC | O_NOFOLLOW,
 		.resolve = RESOLVE_NO_MAGICLINKS |
-			   (is_absolute ? RESOLVE_IN_ROOT
-					: RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+			   (is_absolute ? RESOLVE_IN_ROOT : RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
 	};
 
 	return syscall(SYS_openat2, is_absolute ? p->root : p->cwd, path, &how, sizeof(how));
@@ -137,7 +136,10 @@ static bool glob_of(const struct process *p, const char *name, char *glob, size_
 		const char *text = one;
 
 		if (*name == '%' && strchr("hpt%", name[1]) && name[1])
-			text = *++name == 'h' ? "*" : *name == 't' ? "[0-9]*" : *name == 'p' ? pid : "%";
+			text = *++name == 'h' ? "*"
+			       : *name == 't' ? "[0-9]*"
+			       : *name == 'p' ? pid
+					      : "%";
 		else if (isalnum((unsigned char)*name))
 			text = one + 1;
 		len += snprintf(glob + len, size - len, "%s", text);
@@ -210,8 +212,7 @@ static bool looks_whole(int fd, int64_t size)
 	Elf64_Ehdr h;
 
 	return pread(fd, &h, sizeof(h), 0) == sizeof(h) && !memcmp(h.e_ident, ELFMAG, SELFMAG) &&
-	       h.e_shoff &&
-	       h.e_shoff + (uint64_t)h.e_shnum * h.e_shentsize <= (uint64_t)size;
+	       h.e_shoff && h.e_shoff + (uint64_t)h.e_shnum * h.e_shentsize <= (uint64_t)size;
 }
 
 static int await_core(const struct wanted *w, unsigned wait_ms, char *path, size_t size)

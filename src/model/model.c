@@ -115,8 +115,8 @@ void model__look_at_ranks(struct model *m, uint64_t now,
 	ranks__look(&m->ranks, now, fn, ctx);
 }
 
-void model__each_block(struct model *m, uint32_t pid,
-		       void (*fn)(void *ctx, const struct block *b), void *ctx)
+void model__each_block(struct model *m, uint32_t pid, void (*fn)(void *ctx, const struct block *b),
+		       void *ctx)
 {
 	const struct proc *p = procs__find(&m->procs, pid);
 

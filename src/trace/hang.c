@@ -174,7 +174,8 @@ static void report_stacks(struct tracer *t, uint64_t hash, const struct rank_who
 		if (who->tid != who->pid)
 			s[cnt++].tid = who->pid;
 	}
-	can_read = thread_stacks__read(t->att, (pid_t)who->pid, tracer__python_of(t, who->pid), s, cnt);
+	can_read = thread_stacks__read(t->att, (pid_t)who->pid, tracer__python_of(t, who->pid), s,
+				       cnt);
 	if (!can_read && !t->warned_stacks && target_exists(who->pid)) {
 		t->warned_stacks = true;
 		warn("cannot read the stacks of waiting ranks: run cudatrace as their user, or "

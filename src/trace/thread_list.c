@@ -65,8 +65,8 @@ static void add_call(void *ctx, const struct seen_thread *seen)
 }
 
 /* Writes a file of the thread as one plain line. */
-static void put_file(const struct threads *l, uint32_t tid, const char *label, const char *file,
-		     struct out *o)
+static void put_value(const struct threads *l, uint32_t tid, const char *label, const char *file,
+		      struct out *o)
 {
 	char name[48], text[256], plain[4 * sizeof(text)];
 	ssize_t n;
@@ -107,8 +107,8 @@ static void put_head(const struct threads *l, unsigned i, uint64_t now, struct o
 
 	snprintf(text, sizeof(text), "thread %u, state %c", l->tids[i], state_of(l, l->tids[i]));
 	out_str(o, text);
-	put_file(l, l->tids[i], ", name ", "comm", o);
-	put_file(l, l->tids[i], ", sleeps in ", "wchan", o);
+	put_value(l, l->tids[i], ", name ", "comm", o);
+	put_value(l, l->tids[i], ", sleeps in ", "wchan", o);
 	if (l->calls[i].fn && now > l->calls[i].start_ns) {
 		snprintf(text, sizeof(text), ", in %s for %.3f s", l->calls[i].fn->name,
 			 (now - l->calls[i].start_ns) / 1e9);
@@ -127,8 +127,8 @@ static void put_stack(const struct threads *l, const struct thread_stack *s, uin
 		.python = s->python,
 		.python_cnt = s->python_cnt,
 	};
-	const struct stack *stack = s->at.cnt ? model__stack(l->t->model, l->pid, s->tid, &from, now)
-					      : NULL;
+	const struct stack *stack =
+		s->at.cnt ? model__stack(l->t->model, l->pid, s->tid, &from, now) : NULL;
 	char name[512], cut[600], plain[PLAIN_NAME_MAX(sizeof(cut))];
 
 	for (unsigned i = 0; stack && i < stack->frame_cnt; i++) {
@@ -178,7 +178,8 @@ unsigned thread_list__print(struct tracer *t, uint32_t pid, uint64_t max_ns, str
 		}
 	}
 	if (i < l.all) {
-		snprintf(text, sizeof(text), "%u of %u threads are missing: their stacks were not read in time\n",
+		snprintf(text, sizeof(text),
+			 "%u of %u threads are missing: their stacks were not read in time\n",
 			 l.all - i, l.all);
 		out_str(o, text);
 	}

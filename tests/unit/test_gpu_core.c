@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Files that claim to be GPU core dumps: cut off, damaged, and of other kinds. tests/e2e/test_dossier.py has whole ones. */
+/* Files that claim to be GPU core dumps: cut off, damaged, and of other kinds.
+ * tests/e2e/test_dossier.py has whole ones. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +80,8 @@ static struct file whole(void)
 	m->head = head(ET_EXEC, AT(m, sections), 4);
 	m->sections[1] = SECTION(m, SHT_STRTAB, names, 0, 0, 0);
 	m->sections[2] = SECTION(m, SHT_SYMTAB, symbols, sizeof(Elf64_Sym), 1, 0);
-	m->sections[3] = (Elf64_Shdr){.sh_type = SHT_NOBITS, .sh_flags = SHF_EXECINSTR, .sh_addr = ENTRY, .sh_size = 256};
+	m->sections[3] = (Elf64_Shdr){
+		.sh_type = SHT_NOBITS, .sh_flags = SHF_EXECINSTR, .sh_addr = ENTRY, .sh_size = 256};
 	m->symbols[1] = (Elf64_Sym){.st_name = 1, .st_info = STT_FUNC, .st_shndx = 3};
 	memcpy(m->names, "\0_Z4spinPi", 11);
 	return f;
@@ -111,9 +113,11 @@ static void test_whole(void **state)
 	const char *why;
 
 	assert_int_equal(read_bytes(&f, sizeof(f), o, &why), 0);
-	assert_string_equal(o->buf, "{\"devices\":1,\"warps\":1,\"grids\":[{\"id\":7,\"kernel\":\"spin(int*)\",\"grid\":[0,0,0],\"block\":[0,0,0],"
-				    "\"warps\":1,\"threads\":32,\"pcs\":[{\"pc\":\"0x7010\",\"function\":\"_Z4spinPi\",\"offset\":\"0x10\",\"warps\":1,"
-				    "\"threads\":32}],\"pc_count\":1}],\"grid_count\":1}");
+	assert_string_equal(
+		o->buf,
+		"{\"devices\":1,\"warps\":1,\"grids\":[{\"id\":7,\"kernel\":\"spin(int*)\",\"grid\":[0,0,0],\"block\":[0,0,0],"
+		"\"warps\":1,\"threads\":32,\"pcs\":[{\"pc\":\"0x7010\",\"function\":\"_Z4spinPi\",\"offset\":\"0x10\",\"warps\":1,"
+		"\"threads\":32}],\"pc_count\":1}],\"grid_count\":1}");
 	out__close(o);
 }
 
