@@ -377,7 +377,7 @@ static int start(struct daemon *d)
 		ret = d->runner ? 0 : -EAGAIN;
 	}
 	if (!ret) {
-		d->dossiers.worker = dossier_worker__new();
+		d->dossiers.worker = dossier_worker__new(d->o->sandbox);
 		ret = d->dossiers.worker ? 0 : -EAGAIN;
 	}
 	if (!ret)

@@ -26,6 +26,7 @@
 #include "util/out.h"
 #include "util/pass_fd.h"
 #include "util/privs.h"
+#include "util/sandbox.h"
 
 #define REPORT_S   60
 #define REPORT_MEM (512ul << 20)
@@ -256,7 +257,7 @@ static void work(int folder, const struct dossier_job *job, struct dossier_resul
 }
 
 /* Runs until the daemon has ended, in whatever way. */
-static void serve(int sock)
+static void serve(int sock, bool sandbox)
 {
 	struct dossier_result res;
 	struct dossier_job job;
@@ -267,6 +268,8 @@ static void serve(int sock)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "cudatrace-doss");
 	privs_drop();
+	if (sandbox)
+		sandbox__enter_dossiers();
 	while (pass_fd__take(sock, S_IFDIR, &folder) && folder >= 0 &&
 	       recv(sock, &job, sizeof(job), 0) == sizeof(job)) {
 		memset(&res, 0, sizeof(res));
@@ -278,7 +281,7 @@ static void serve(int sock)
 	_exit(0);
 }
 
-struct dossier_worker *dossier_worker__new(void)
+struct dossier_worker *dossier_worker__new(bool sandbox)
 {
 	struct dossier_worker *w = calloc(1, sizeof(*w));
 	int fds[2] = {-1, -1};
@@ -288,7 +291,7 @@ struct dossier_worker *dossier_worker__new(void)
 		pid = fork();
 	if (!pid) {
 		close(fds[0]);
-		serve(fds[1]);
+		serve(fds[1], sandbox);
 	}
 	if (fds[1] >= 0)
 		close(fds[1]);

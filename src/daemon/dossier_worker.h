@@ -36,8 +36,9 @@ struct dossier_result {
 	char core[256];	    /* state of the GPU core dump; "": not requested */
 };
 
-/* Call this before the daemon opens anything. NULL after reporting. */
-struct dossier_worker *dossier_worker__new(void);
+/* Call this before the daemon opens anything. sandbox: with only the capabilities that it needs.
+ * NULL after reporting. */
+struct dossier_worker *dossier_worker__new(bool sandbox);
 /* One job at a time. folder: a descriptor, which stays the caller's. false: the process has ended.
  */
 bool dossier_worker__start(struct dossier_worker *w, int folder, const struct dossier_job *job);

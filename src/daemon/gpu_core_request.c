@@ -104,8 +104,8 @@ static bool read_status(struct process *p)
 /* Gives up all rights but those of the process's user. */
 static bool become_user(const struct process *p)
 {
-	if (!geteuid() && (setgroups(0, NULL) || setresgid(p->gid, p->gid, p->gid) ||
-			   setresuid(p->uid, p->uid, p->uid)))
+	if (geteuid() != p->uid && (setgroups(0, NULL) || setresgid(p->gid, p->gid, p->gid) ||
+				    setresuid(p->uid, p->uid, p->uid)))
 		return false;
 	privs_drop_thread();
 	return true;
@@ -293,8 +293,11 @@ int gpu_core_request(pid_t pid, int64_t since_s, unsigned wait_ms, char *path, s
 	p.root = open_of(pid, "root", O_PATH | O_DIRECTORY);
 	p.cwd = open_of(pid, "cwd", O_PATH | O_DIRECTORY);
 	name = variable(&p, "CUDA_COREDUMP_FILE") ?: "core_%t_%h_%p.nvcudmp";
-	*why = "its folders cannot be opened";
-	if (p.root < 0 || p.cwd < 0 || !become_user(&p))
+	*why = "the program's folders cannot be opened";
+	if (p.root < 0 || p.cwd < 0)
+		goto out;
+	*why = "not requested: the daemon lacks CAP_SETUID and CAP_SETGID";
+	if (!become_user(&p))
 		goto out;
 	*why = "CUDA_COREDUMP_FILE is not supported: a % in its folder";
 	if (!want(&core, &p, name, S_IFREG, since_s))

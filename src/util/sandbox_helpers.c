@@ -154,6 +154,15 @@ void sandbox__enter_opener(void)
 	enter(keep, opener_calls, COUNT(opener_calls));
 }
 
+void sandbox__enter_dossiers(void)
+{
+	bool keep[64] = {false};
+
+	keep[CAP_SYS_PTRACE] = keep[CAP_SETUID] = keep[CAP_SETGID] = keep[CAP_KILL] = true;
+	sandbox_drop_caps(keep);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
 void sandbox__enter_witness(void)
 {
 	const bool keep[64] = {false};
