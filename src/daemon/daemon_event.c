@@ -38,9 +38,11 @@ static bool is_any_traced(const struct daemon *d)
  * traced, and get a line. */
 static bool wants_line(const struct daemon *d, const struct dproc *p, const struct trace_event *ev)
 {
+	/* Its process may have ended, and no other be traced. */
+	bool is_dossier = ev->kind == EVENT_TRACER && !strcmp(ev->op, "dossier");
 	int id;
 
-	if (ev->kind == EVENT_XID || (ev->kind == EVENT_LIBRARY && !ev->pid))
+	if (ev->kind == EVENT_XID || is_dossier || (ev->kind == EVENT_LIBRARY && !ev->pid))
 		return true;
 	if ((ev->kind == EVENT_GPU_STATS && !ev->pid) || ev->kind == EVENT_TRACER)
 		return is_any_traced(d);

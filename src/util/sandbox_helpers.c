@@ -10,6 +10,8 @@
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
 
 /* To act as the owner of files; root's own rights for root's files. */
+static const int dossiers_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID,
+				    CAP_KILL};
 static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 
 /* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
@@ -158,7 +160,8 @@ void sandbox__enter_dossiers(void)
 {
 	bool keep[64] = {false};
 
-	keep[CAP_SYS_PTRACE] = keep[CAP_SETUID] = keep[CAP_SETGID] = keep[CAP_KILL] = true;
+	for (size_t i = 0; i < COUNT(dossiers_kept); i++)
+		keep[dossiers_kept[i]] = true;
 	sandbox_drop_caps(keep);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }

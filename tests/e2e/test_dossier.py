@@ -12,6 +12,7 @@ import time
 import pytest
 from helpers import gpu_core
 from helpers.daemon import NOBODY, lines_of
+from helpers.otlp import Collector
 from helpers.run import TESTS, until
 
 SLOW_INIT = {"FAKE_DELAY_US": "cuInit:300000"}
@@ -114,6 +115,24 @@ def test_xid(private):
     assert (x["reason"], x["pid"]) == ("xid", p.pid) and x["cause"].startswith("Xid 31 (PCI:0000:3b:00): pid=")
     assert SPINS in x["verdict"] or "Xid 31" in x["verdict"], x
     assert SPINS in (folder / "verdict.txt").read_text()
+
+
+def test_otlp(private):
+    """The collector gets a span with the cause, the folder and the verdict; the files of the daemon have a line."""
+    collector = Collector(private)
+    d = private.daemon("otlp", f"otlp.endpoint=http://localhost:{collector.port}/", "otlp.interval=1s", "recorder.after=300ms", level="trace")
+    hanging(private, ms=300, FAKE_FAULT="_Z5spinsPVi:700").wait()
+    until(lambda: dossiers(d), 30)
+    d.stop()
+    got = collector.end()
+    assert got.problems() == []
+    x = index(dossiers(d)[0])
+    (span,) = [s for s in got.spans if s["name"] == "cudatrace.dossier"]
+    assert span["status"]["code"] == 2 and span["resource"]["process.pid"] == str(x["pid"])
+    of = {k.removeprefix("cudatrace.dossier."): v for k, v in span["attrs"].items() if k.startswith("cudatrace.dossier.")}
+    assert of == {"reason": "error", "folder": dossiers(d)[0].name, "verdict": x["verdict"][:512]}
+    (line,) = [e for e in d.lines() if (e["type"], e.get("op")) == ("tracer", "dossier")]
+    assert line["name"] == "error" and line["why"].startswith(f"process {x['pid']} (hangs): {dossiers(d)[0].name}: ") and SPINS in line["why"]
 
 
 def test_rate(private):
