@@ -20,6 +20,7 @@
 #include "gpu_core.h"
 #include "gpu_core_request.h"
 #include "text/json.h"
+#include "util/child.h"
 #include "util/clock.h"
 #include "util/inherited.h"
 #include "util/log.h"
@@ -266,7 +267,6 @@ static void serve(int sock, bool sandbox)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	prctl(PR_SET_NAME, "cudatrace-doss");
 	privs_drop();
 	if (sandbox)
 		sandbox__enter_dossiers();
@@ -290,8 +290,8 @@ struct dossier_worker *dossier_worker__new(bool sandbox)
 	if (w && !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		pid = fork();
 	if (!pid) {
-		close(fds[0]);
-		serve(fds[1], sandbox);
+		child_begin(fds[1], "cudatrace-doss");
+		serve(CHILD_SOCK, sandbox);
 	}
 	if (fds[1] >= 0)
 		close(fds[1]);

@@ -173,6 +173,19 @@ def test_no_folder(private):
     assert ran.status and "cannot be written" in ran.out + ran.err and "cannot make a dossier" in d.said()
 
 
+def test_privileges(private):
+    """The process that completes dossiers has few capabilities, none can be gained, and no file of the daemon."""
+    d = private.daemon("rights", level="trace")
+    (worker,) = [p for p in children_of(d.pid) if open(f"/proc/{p}/comm", encoding="ascii").read() == "cudatrace-doss\n"]
+    of = dict(line.split(":\t") for line in open(f"/proc/{worker}/status", encoding="ascii").read().splitlines() if ":\t" in line)
+    # DAC_READ_SEARCH, KILL, SETGID, SETUID, SYS_PTRACE
+    want = f"{sum(1 << c for c in (2, 5, 6, 7, 19)):016x}"
+    until(lambda: [of[k] for k in ("CapEff", "CapPrm", "CapBnd", "CapAmb", "NoNewPrivs")] == [want] * 3 + ["0" * 16, "1"], 5)
+    assert sorted(os.listdir(f"/proc/{worker}/fd")) == ["0", "1", "2", "3"]
+    d.kill()
+    until(lambda: not os.path.exists(f"/proc/{worker}"), 5)
+
+
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
         return [int(x) for x in f.read().split()]
