@@ -65,6 +65,7 @@ static const struct key keys[] = {
 	KEY("dossier.on.error", KEY_BOOL, dossier.on_error, "true"),
 	KEY("dossier.on.xid", KEY_BOOL, dossier.on_xid, "true"),
 	KEY("dossier.on.hang", KEY_BOOL, dossier.on_hang, "true"),
+	KEY("dossier.gpu_core", KEY_BOOL, dossier.gpu_core, "false"),
 	NUM("dossier.per_hour", KEY_COUNT, dossier.per_hour, "20", 1, true),
 	NUM("dossier.keep", KEY_COUNT, dossier.keep, "20", 1, false),
 	NUM("dossier.total_size", KEY_SIZE, dossier.total_size, "1G", 1 << 20, false),

@@ -62,7 +62,7 @@ struct config {
 		struct trigger on;
 	} recorder;
 	struct {
-		bool on_error, on_xid, on_hang;
+		bool on_error, on_xid, on_hang, gpu_core;
 		uint64_t keep, per_hour, total_size;
 	} dossier;
 	struct {

@@ -384,8 +384,10 @@ static void dossier(struct daemon *d, int argc, char **argv, bool root, struct j
 	uint32_t pid;
 	char *path;
 
-	if (argc != 2 || !read_pid(argv[1], &pid)) {
-		fail(j, "write dossier PID");
+	bool core = argc == 3 && !strcmp(argv[2], "core");
+
+	if ((argc != 2 && !core) || !read_pid(argv[1], &pid)) {
+		fail(j, "write dossier PID, or dossier PID core");
 		return;
 	}
 	if (!root) {
@@ -395,7 +397,7 @@ static void dossier(struct daemon *d, int argc, char **argv, bool root, struct j
 	p = find_pid(d, pid, "", j);
 	if (!p)
 		return;
-	name = dossier__request(d, p, &why);
+	name = dossier__request(d, p, core, &why);
 	if (!name)
 		fail(j, "no dossier was made: %s", why);
 	else if (asprintf(&path, "%s/%s", d->cfg->files.directory, name) >= 0) {

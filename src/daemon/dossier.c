@@ -90,6 +90,7 @@ static struct dossier *want(struct daemon *d, struct dproc *p, enum dossier_reas
 	*x = (struct dossier){.reason = reason, .pid = p->pid, .folder = -1};
 	x->due_ns = d->now + (reason == DOSSIER_REQUEST ? 0 : d->cfg->recorder.after_ns);
 	x->since_s = time(NULL) - 30;
+	x->may_request = reason == DOSSIER_HANG && d->cfg->dossier.gpu_core;
 	memcpy(x->comm, p->comm, sizeof(x->comm));
 	snprintf(x->text, sizeof(x->text), "%s", text);
 	return x;
@@ -370,7 +371,7 @@ static void start(struct daemon *d, struct dossier *x)
 	const struct dossier_job job = {
 		.pid = x->pid,
 		.has_calls = x->has_calls,
-		.wants_core = true,
+		.may_request = x->may_request,
 		.since_s = x->since_s,
 	};
 
@@ -412,7 +413,7 @@ bool dossier__tick(struct daemon *d)
 
 /* Requests */
 
-const char *dossier__request(struct daemon *d, struct dproc *p, const char **why)
+const char *dossier__request(struct daemon *d, struct dproc *p, bool core, const char **why)
 {
 	struct dossier *x;
 
@@ -420,6 +421,7 @@ const char *dossier__request(struct daemon *d, struct dproc *p, const char **why
 	x = want(d, p, DOSSIER_REQUEST, "", why);
 	if (!x)
 		return NULL;
+	x->may_request = core;
 	if (begin(d, x))
 		return x->name;
 	*why = refusal_text[DOSSIER_REFUSED_DISK];

@@ -30,7 +30,7 @@ struct dossier {
 	int folder;	 /* descriptor; -1: none */
 	uint64_t due_ns; /* CLOCK_MONOTONIC */
 	int64_t since_s; /* since the epoch */
-	bool has_calls;
+	bool has_calls, may_request;
 	char calls_error[64];
 	struct out *facts; /* members of its index that are read at once */
 };
@@ -53,8 +53,9 @@ struct dossiers {
 void dossier__event(struct daemon *d, struct dproc *p, const struct trace_event *ev);
 /* Requests one for a failed call that was only counted. */
 void dossier__counted_error(struct daemon *d, struct dproc *p, int32_t result);
-/* Requests one now. Returns its folder's name; NULL: *why has the reason. */
-const char *dossier__request(struct daemon *d, struct dproc *p, const char **why);
+/* Requests one now. core: also a GPU core dump, which ends the program's GPU work. Returns its
+ * folder's name; NULL: *why has the reason. */
+const char *dossier__request(struct daemon *d, struct dproc *p, bool core, const char **why);
 /* Continues those in the queue; returns whether any is unfinished. */
 bool dossier__tick(struct daemon *d);
 /* The daemon ends: writes what is known. */

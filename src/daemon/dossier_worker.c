@@ -162,8 +162,8 @@ static void make_core(const struct dossier_job *job, int to)
 
 	if (!text)
 		return;
-	fd = gpu_core_request((pid_t)job->pid, job->since_s, CORE_S * 1000 / 2, path, sizeof(path),
-			      &why);
+	fd = gpu_core_request((pid_t)job->pid, job->may_request, job->since_s, CORE_S * 1000 / 2,
+			      path, sizeof(path), &why);
 	json__init(&j, text);
 	json_open(&j, NULL);
 	if (fd >= 0) {
@@ -246,8 +246,7 @@ static void work(int folder, const struct dossier_job *job, struct dossier_resul
 	uint64_t end_ns;
 	const char *why = "no calls were recorded";
 
-	if (job->wants_core)
-		get_core(folder, job, res);
+	get_core(folder, job, res);
 	end_ns = now_ns() + REPORT_S * SEC_NS;
 	if (job->has_calls)
 		why = run_report(folder, "--format=ascii", DOSSIER_VERDICT_TEXT, end_ns)

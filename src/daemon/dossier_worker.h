@@ -24,9 +24,9 @@ struct dossier_worker;
 
 struct dossier_job {
 	uint32_t pid;
-	bool has_calls; /* else there is nothing to report on */
-	bool wants_core;
-	int64_t since_s; /* a GPU core dump from then on belongs to it; since the epoch */
+	bool has_calls;	  /* else there is nothing to report on */
+	bool may_request; /* request a GPU core dump, which ends the program's GPU work */
+	int64_t since_s;  /* a GPU core dump from then on belongs to it; since the epoch */
 };
 
 struct dossier_result {

@@ -277,8 +277,8 @@ static const char *send_request(const struct process *p)
 	return written ? NULL : "not requested: the driver's pipe accepts nothing";
 }
 
-int gpu_core_request(pid_t pid, int64_t since_s, unsigned wait_ms, char *path, size_t size,
-		     const char **why)
+int gpu_core_request(pid_t pid, bool may_request, int64_t since_s, unsigned wait_ms, char *path,
+		     size_t size, const char **why)
 {
 	struct process p = {.pid = pid};
 	const char *name;
@@ -306,7 +306,9 @@ int gpu_core_request(pid_t pid, int64_t since_s, unsigned wait_ms, char *path, s
 	*why = NULL;
 	fd = find(&core, O_RDONLY, path, size);
 	if (fd < 0 && is_set(&p, "CUDA_ENABLE_USER_TRIGGERED_COREDUMP"))
-		*why = send_request(&p);
+		*why = may_request
+			       ? send_request(&p)
+			       : "not requested: neither dossier.gpu_core nor ctl dossier PID core";
 	else if (fd < 0)
 		*why = "the driver has made none";
 	if (fd >= 0)

@@ -38,9 +38,11 @@ def hanging(private, *args, ms=6000, **env):
 def test_hang(private):
     """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack and the call in flight."""
     d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", level="trace")
+    # A long wait of another process that returned does not hide it.
+    assert hanging(private, ms=1000).wait() == 0
     p = hanging(private)
     until(lambda: dossiers(d), 30)
-    (folder,) = dossiers(d)
+    folder = dossiers(d)[-1]
     assert re.fullmatch(rf"dossier-\d{{8}}T\d{{6}}Z-\d{{6}}-hang-{p.pid}", folder.name)
     assert folder.stat().st_mode & 0o777 == 0o700 and all(f.stat().st_mode & 0o777 == 0o600 for f in folder.iterdir())
     x = index(folder)
@@ -268,7 +270,7 @@ ENABLED = {"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", "CUDA_COREDUMP_GENERATION
 
 def test_gpu_core(private):
     """A program started with the driver's user-triggered core dump is asked for one: the dossier has its kernels and program counters."""
-    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
     folder, got = waits_for_request(private, d, **ENABLED)
     x = index(folder)
     assert got and x["gpu_core"] == f"resident: {SPINS}: 3 warps, quick(int*): 0 warps", x
@@ -281,6 +283,18 @@ def test_gpu_core(private):
     assert (quick["id"], quick["kernel"], quick["warps"], quick["pcs"]) == (8, "quick(int*)", 0, [])
 
 
+def test_gpu_core_only_if_allowed(private):
+    """A core dump ends the program's GPU work: without dossier.gpu_core, or the word core, none is requested."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    folder, got = waits_for_request(private, d, made=None, **ENABLED)
+    assert not got and index(folder)["gpu_core"] == "not requested: neither dossier.gpu_core nor ctl dossier PID core"
+    p = hanging(private, ms=60000, **ENABLED, CUDA_COREDUMP_PIPE=f"{private.folder}/cores/none.%p")
+    until(lambda: d.process(p.pid).get("device_bytes"), 20)
+    asked = d.ctl("dossier", p.pid, "core")["folder"]
+    until(lambda: os.path.exists(asked + "/dossier.json"), 60)
+    assert "does not exist" in index(pathlib.Path(asked))["gpu_core"]
+
+
 @pytest.mark.parametrize("env, made, why", [
     ({}, None, None),
     ({"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1"}, None, "would end the program"),
@@ -289,7 +303,7 @@ def test_gpu_core(private):
     ({**ENABLED, "CUDA_COREDUMP_PIPE": "../../../pipe"}, None, "does not exist")], ids=["not-enabled", "aborts", "template", "file", "outside"])
 def test_gpu_core_refused(private, env, made, why):
     """Nothing is written to a program that is not prepared, or whose names lead elsewhere."""
-    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
     folder, got = waits_for_request(private, d, made=made, **env)
     x = index(folder)
     assert not got and SPINS in x["verdict"] and (why in x["gpu_core"] if why else "gpu_core" not in x), x
@@ -298,14 +312,14 @@ def test_gpu_core_refused(private, env, made, why):
 
 def test_gpu_core_damaged(private):
     """A file that is no core dump, or is one of another machine, is reported."""
-    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
     folder, got = waits_for_request(private, d, made=lambda: pathlib.Path("/proc/self/exe").read_bytes(), **ENABLED)
     assert got and index(folder)["gpu_core"] == "it is not a GPU core dump"
 
 
 def test_gpu_core_of_a_user(private):
     """The pipe and the file are opened as the program's user: one of another user is not touched."""
-    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
     for path in (private.folder, private.lib):
         path.chmod(0o755)
     where = private.folder / "cores"

@@ -241,7 +241,7 @@ fi
 for name; do
 	case $name in
 	names) names || bad=1; continue ;;
-	elf | symbols | torch | nccl) len=65536 ;;
+	elf | symbols | torch | nccl | gpu_core) len=65536 ;;
 	jsonl) [ -n "${FUZZ_RUNS-}" ] && len=4096 || len=16384 ;;
 	reader) len=32 ;;
 	python) len=2048 ;;
