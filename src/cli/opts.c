@@ -384,11 +384,12 @@ static void check_whole(const struct parse *p)
 		report_tables_check(o);
 	if (o->verb == VERB_CTL && !o->files.cnt)
 		opts__die(
-			"ctl: a command is missing; give status, level, burst, dump or reload, as in "
+			"ctl: a command is missing; give status, level, burst, dump, dossier or reload, as in "
 			"cudatrace ctl status");
 	if (o->verb == VERB_CTL && !verb__has_word(VERB_CTL, o->files.v[0]))
-		opts__die("ctl: there is no command %s; give status, level, burst, dump or reload",
-			  o->files.v[0]);
+		opts__die(
+			"ctl: there is no command %s; give status, level, burst, dump, dossier or reload",
+			o->files.v[0]);
 	if (o->ctl_at && strcmp(o->files.v[0], "burst"))
 		opts__die("--at is for ctl burst; leave it out");
 	check_outputs(o);

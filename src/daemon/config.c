@@ -11,6 +11,7 @@
 #include "inject/inject.h"
 #include "model/gpu.h"
 #include "otlp/otlp.h"
+#include "dossier.h"
 #include "rotate.h"
 #include "sink/delivery/workers.h"
 #include "trace/tracer.h"
@@ -61,6 +62,13 @@ static const struct key keys[] = {
 	KEY("recorder.on.xid", KEY_BOOL, recorder.on.xid, "true"),
 	KEY("recorder.on.sync_above", KEY_TIME, recorder.on.sync_above_ns, "0"),
 	KEY("recorder.on.memory_above", KEY_SIZE, recorder.on.memory_above, "0"),
+	KEY("dossier.on.error", KEY_BOOL, dossier.on_error, "true"),
+	KEY("dossier.on.xid", KEY_BOOL, dossier.on_xid, "true"),
+	KEY("dossier.on.hang", KEY_BOOL, dossier.on_hang, "true"),
+	KEY("dossier.gpu_core", KEY_BOOL, dossier.gpu_core, "false"),
+	NUM("dossier.per_hour", KEY_COUNT, dossier.per_hour, "20", 1, true),
+	NUM("dossier.keep", KEY_COUNT, dossier.keep, "20", 1, false),
+	NUM("dossier.total_size", KEY_SIZE, dossier.total_size, "1G", 1 << 20, false),
 	KEY("metrics.listen", KEY_TEXT, metrics.listen, "127.0.0.1:9464"),
 	KEY("metrics.memory", KEY_BOOL, metrics.memory, "true"),
 	NUM("metrics.max_series", KEY_COUNT, metrics.max_series, "20000", 100, false),
@@ -384,6 +392,8 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		config_wrong(&at, "files.rotate_size must be at most half of files.total_size");
 	else if (c->recorder.keep_ns)
 		check_dump_fits(c, &at);
+	if (c->dossier.per_hour > DOSSIERS_HOUR_MAX)
+		config_wrong(&at, "dossier.per_hour must be at most %d", DOSSIERS_HOUR_MAX);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
 	if (config__has_listener(c) && (c->trace.inject_folder[0] != '/' ||

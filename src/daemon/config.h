@@ -62,6 +62,10 @@ struct config {
 		struct trigger on;
 	} recorder;
 	struct {
+		bool on_error, on_xid, on_hang, gpu_core;
+		uint64_t keep, per_hour, total_size;
+	} dossier;
+	struct {
 		char *listen;
 		bool memory;
 		uint64_t max_series, max_counts, max_tasks;

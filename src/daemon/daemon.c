@@ -91,6 +91,7 @@ static void after_turn(struct daemon *d)
 	formatter__tick(d->formatter, d->now);
 	if (d->dump_why && d->now >= d->dump_ns)
 		dump_for_cause(d);
+	dossier__tick(d);
 }
 
 /* The header of files may have changed. */
@@ -118,7 +119,7 @@ static unsigned until_next(const struct daemon *d, size_t cnt)
 		return 0;
 	if (d->t.libs.pending_cnt || d->libs_look.on)
 		return DRAIN_SOON_MS;
-	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs))
+	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs) || d->dossiers.cnt)
 		return DRAIN_BUSY_MS;
 	next_ns = dprocs__next_ns(&d->procs, d->now);
 	if (next_ns < d->now + DRAIN_IDLE_MS * 1000000ull)
@@ -384,6 +385,10 @@ static int start(struct daemon *d)
 		d->profile = daemon__new_profile(d->cfg);
 		ret = d->profile ? 0 : -ENOMEM;
 	}
+	if (!ret) {
+		d->dossiers.worker = dossier_worker__new(d->o->sandbox);
+		ret = d->dossiers.worker ? 0 : -EAGAIN;
+	}
 	if (!ret)
 		ret = open_doors(d);
 	d->metrics = metrics__new(d->cfg->metrics.max_series);
@@ -443,6 +448,7 @@ static void finish(struct daemon *d)
 	if (d->dump_why)
 		dump_for_cause(d);
 	daemon__profile_end(d);
+	dossier__finish(d);
 	daemon__finish_otlp(d);
 }
 
@@ -473,6 +479,7 @@ static void release(struct daemon *d)
 		rotate__free(d->rotate, now_ns());
 	}
 	runner__free(d->runner);
+	dossier__free(d);
 	recorder__free(d->recorder);
 	formatter__free(d->formatter);
 	dprocs__free(&d->procs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Commands to a running daemon: status, level, burst, dump, reload. */
+/* Commands to a running daemon: status, level, burst, dump, dossier, reload. */
 #include "daemon_priv.h"
 
 #include <errno.h>
@@ -378,6 +378,35 @@ static void dump(struct daemon *d, int argc, char **argv, bool root, struct json
 	free(path);
 }
 
+static void dossier(struct daemon *d, int argc, char **argv, bool root, struct json *j)
+{
+	const char *name, *why;
+	struct dproc *p;
+	uint32_t pid;
+	char *path;
+
+	bool core = argc == 3 && !strcmp(argv[2], "core");
+
+	if ((argc != 2 && !core) || !read_pid(argv[1], &pid)) {
+		fail(j, "write dossier PID, or dossier PID core");
+		return;
+	}
+	if (!root) {
+		fail(j, "only root may request a dossier: it has stacks and calls of the process");
+		return;
+	}
+	p = find_pid(d, pid, "", j);
+	if (!p)
+		return;
+	name = dossier__request(d, p, core, &why);
+	if (!name)
+		fail(j, "no dossier was made: %s", why);
+	else if (asprintf(&path, "%s/%s", d->cfg->files.directory, name) >= 0) {
+		json_str(j, "folder", path);
+		free(path);
+	}
+}
+
 static void reload(struct daemon *d, bool root, struct json *j)
 {
 	char why[512];
@@ -407,10 +436,14 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 		burst(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "dump"))
 		dump(d, argc, argv, root, &j);
+	else if (!strcmp(verb, "dossier"))
+		dossier(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "reload"))
 		reload(d, root, &j);
 	else
-		fail(&j, "there is no command %s; use status, level, burst, dump or reload", verb);
+		fail(&j,
+		     "there is no command %s; use status, level, burst, dump, dossier or reload",
+		     verb);
 	json_close(&j);
 	out_char(answer, '\n');
 }

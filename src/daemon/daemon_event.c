@@ -38,9 +38,11 @@ static bool is_any_traced(const struct daemon *d)
  * traced, and get a line. */
 static bool wants_line(const struct daemon *d, const struct dproc *p, const struct trace_event *ev)
 {
+	/* Its process may have ended, and no other be traced. */
+	bool is_dossier = ev->kind == EVENT_TRACER && !strcmp(ev->op, "dossier");
 	int id;
 
-	if (ev->kind == EVENT_XID || (ev->kind == EVENT_LIBRARY && !ev->pid))
+	if (ev->kind == EVENT_XID || is_dossier || (ev->kind == EVENT_LIBRARY && !ev->pid))
 		return true;
 	if ((ev->kind == EVENT_GPU_STATS && !ev->pid) || ev->kind == EVENT_TRACER)
 		return is_any_traced(d);
@@ -158,6 +160,8 @@ void daemon__caused(void *ctx, struct dproc *p, enum cause why, uint64_t amount)
 
 	if (!p || dproc_is_traced(p))
 		want_dump(d, why, amount);
+	if (p && why == CAUSE_ERROR && amount)
+		dossier__counted_error(d, p, (int32_t)amount);
 	if (p) {
 		burst(d, p, why, amount);
 		return;
@@ -227,6 +231,7 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	}
 	if (ev->kind == EVENT_XID)
 		daemon__caused(d, NULL, CAUSE_XID, 0);
+	dossier__event(d, p, ev);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit") && (!p || p->pid != ev->pid))
 		dprocs__take_unknown(&d->procs, ev->pid, ev->generation);
 	if (ev->kind == EVENT_PROCESS && !strcmp(ev->op, "exit"))

@@ -135,9 +135,14 @@ static char *dump_path(struct daemon *d, const char *name)
 
 struct recorder *daemon__new_recorder(const struct config *c)
 {
+	uint64_t keep_ns = c->recorder.keep_ns, hang_ns = c->trace.hang_after_ns;
+
+	/* The work that a call waits for was submitted before. Waits are found a quarter later. */
+	if (c->dossier.on_hang && hang_ns && keep_ns < hang_ns + hang_ns / 2)
+		keep_ns = hang_ns + hang_ns / 2;
 	if (!c->recorder.keep_ns)
 		return NULL;
-	return recorder__new(c->recorder.keep_ns + c->recorder.after_ns, c->recorder.memory);
+	return recorder__new(keep_ns + c->recorder.after_ns, c->recorder.memory);
 }
 
 bool daemon__wants_frames(const struct config *c)
@@ -145,10 +150,32 @@ bool daemon__wants_frames(const struct config *c)
 	return c->recorder.keep_ns || c->files.compress == COMPRESS_ZSTD;
 }
 
-static int write_dump(struct daemon *d, int fd, const char *why)
+/* A call in flight has no line yet. */
+struct in_flight {
+	struct daemon *d;
+	const struct dproc *p;
+	struct trace_end *end;
+	struct out *o;
+};
+
+static void add_in_flight(void *ctx, const struct seen_thread *seen)
+{
+	const struct in_flight *in = ctx;
+	static struct trace_event ev;
+
+	if (seen->pid != in->p->pid)
+		return;
+	for (const struct ct_frame *f = seen->frames; f < seen->frames + seen->depth; f++)
+		if (!(f->flags & CT_FRAME_F_COUNTED) &&
+		    wait_in_flight(in->d->t.model, seen, f, now_ns(), &ev))
+			formatter__line(in->d->formatter, &ev, in->p->suffix, in->end, in->o);
+}
+
+int daemon__write_calls(struct daemon *d, int fd, const char *why, const struct dproc *waits)
 {
 	struct out *first = out__memory(), *last = out__memory();
 	struct trace_end dump_end = {0};
+	struct in_flight in = {d, waits, &dump_end, last};
 	struct recorder_stats stats;
 	struct ct_totals sum;
 	char reason[64];
@@ -160,6 +187,8 @@ static int write_dump(struct daemon *d, int fd, const char *why)
 	recorder__stats(d->recorder, &stats);
 	put_header(d, stats.oldest_ns, first);
 	recorder__count(d->recorder, &dump_end);
+	if (waits)
+		sources__each_thread(&d->t.sources, add_in_flight, &in);
 	fill_end(d, &dump_end, reason, stats.oldest_ns, &sum);
 	formatter__end(d->formatter, &dump_end, last);
 	ret = recorder__dump(d->recorder, fd, first->buf, first->len, last->buf, last->len);
@@ -195,7 +224,7 @@ int daemon__dump(struct daemon *d, const char *name, const char *why, char **pat
 		fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	privs_raise();
 	if (!ret)
-		ret = fd < 0 ? -errno : write_dump(d, fd, why);
+		ret = fd < 0 ? -errno : daemon__write_calls(d, fd, why, NULL);
 	if (fd >= 0 && close(fd) && !ret)
 		ret = -errno;
 	if (ret) {

@@ -88,6 +88,8 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.reload_failures = d->reload_failures,
 		.http_closed = http__closed(d->http),
 	};
+	memcpy(self->dossiers, d->dossiers.made_cnt, sizeof(self->dossiers));
+	memcpy(self->dossiers_refused, d->dossiers.refused_cnt, sizeof(self->dossiers_refused));
 	reader__stats(&reads);
 	time_budget__stats(&self->work);
 	self->longest_turn = turn__longest(&d->turn);

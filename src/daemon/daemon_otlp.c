@@ -115,6 +115,31 @@ void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_ev
 		otlp__span(d->otlp, &s);
 }
 
+void daemon__dossier_span(struct daemon *d, const struct dossier *x, const char *verdict)
+{
+	static const struct labels none;
+	const struct dproc *p = dprocs__find(&d->procs, x->pid);
+	uint64_t now = (uint64_t)((int64_t)now_ns() + daemon__epoch(d));
+	struct otlp_span s = {
+		.labels = p ? &p->labels : &none,
+		.command = x->comm,
+		.redacted = d->t.info.redacted,
+		.pid = x->pid,
+		.tid = x->pid,
+		.name = "cudatrace.dossier",
+		.start_ns = now,
+		.end_ns = now,
+		.error = dossier_reason_name[x->reason],
+		.dossier = x->name,
+		.verdict = verdict,
+	};
+
+	if (!d->otlp)
+		return;
+	evutil_secure_rng_get_bytes(&s.ids, sizeof(s.ids));
+	otlp__span(d->otlp, &s);
+}
+
 void daemon__finish_otlp(struct daemon *d)
 {
 	const struct timeval tick = {.tv_usec = 20000};

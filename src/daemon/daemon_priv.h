@@ -6,6 +6,7 @@
 
 #include "ctl.h"
 #include "daemon.h"
+#include "dossier.h"
 #include "http.h"
 #include "formatter.h"
 #include "metrics/metrics.h"
@@ -81,6 +82,7 @@ struct daemon {
 	/* Flight recorder */
 	const char *dump_why; /* the dump is due at dump_ns; NULL: none */
 	uint64_t dump_ns, dumped_ns, dumps;
+	struct dossiers dossiers;
 	bool stopping;
 	bool failed; /* the daemon cannot continue */
 };
@@ -127,6 +129,10 @@ struct recorder *daemon__new_recorder(const struct config *c);
  * be freed. 0 or -errno after reporting. */
 int daemon__dump(struct daemon *d, const char *name, const char *why, char **path);
 
+/* Writes the flight recorder to fd. waits: also the calls in flight of this process that wait;
+ * NULL: none. 0 or -errno. */
+int daemon__write_calls(struct daemon *d, int fd, const char *why, const struct dproc *waits);
+
 /* daemon_ctl.c */
 void daemon__command(void *d, int argc, char **argv, bool root, struct out *answer);
 
@@ -151,6 +157,8 @@ int daemon__open_otlp(struct daemon *d);
 void daemon__set_markers(struct daemon *d);
 /* Makes a span of the call if it is slow or failed, and one of the iteration that it ends. */
 void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
+/* Makes a span of a dossier, which has its folder. */
+void daemon__dossier_span(struct daemon *d, const struct dossier *x, const char *verdict);
 /* Sends what is queued, for a limited time. */
 void daemon__finish_otlp(struct daemon *d);
 

@@ -74,7 +74,8 @@ static void reload_recorder(struct daemon *d, const struct config *was)
 
 	if (was->recorder.keep_ns == c->recorder.keep_ns &&
 	    was->recorder.after_ns == c->recorder.after_ns &&
-	    was->recorder.memory == c->recorder.memory)
+	    was->recorder.memory == c->recorder.memory &&
+	    was->dossier.on_hang == c->dossier.on_hang)
 		return;
 	recorder__free(d->recorder);
 	d->recorder = daemon__new_recorder(c);

@@ -387,6 +387,22 @@ static void put(const struct formatter *l, const struct trace_end *end, struct o
 	sink__close(s, NULL);
 }
 
+void formatter__line(const struct formatter *l, const struct trace_event *ev, const char *more,
+		     struct trace_end *end, struct out *o)
+{
+	struct sink *s = sink__memory(SINK_JSONL, l->o.info);
+	const struct line line = line_of(ev);
+
+	if (!s)
+		return;
+	s->out->len = s->out->mark = 0;
+	s->more = more;
+	sink__event(s, ev);
+	out_bytes(o, s->out->buf, s->out->len);
+	line__count(&line, end);
+	sink__close(s, NULL);
+}
+
 void formatter__header(const struct formatter *l, struct out *o)
 {
 	put(l, NULL, o);

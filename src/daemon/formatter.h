@@ -66,6 +66,9 @@ void formatter__release(struct formatter *l);
 void formatter__set_frames(struct formatter *l, bool frames);
 /* Total number of executions whose call's line had been written before they arrived. */
 uint64_t formatter__late(const struct formatter *l);
+/* Appends the line of an event that goes to no file, and counts it for the end. */
+void formatter__line(const struct formatter *l, const struct trace_event *ev, const char *more,
+		     struct trace_end *end, struct out *o);
 void formatter__header(const struct formatter *l, struct out *o);
 void formatter__end(const struct formatter *l, const struct trace_end *end, struct out *o);
 

@@ -343,6 +343,7 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 	if (!p->generation || p->generation == generation - 1)
 		dproc__forget_counts(p);
 	p->generation = generation;
+	p->dossiers = 0;
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
 	/* The kernel side dropped the level with the old program. */

@@ -33,6 +33,7 @@ struct dproc {
 	uint64_t burst_next_ns;	  /* sampled: next burst of the timer */
 	uint64_t burst_caused_ns; /* time of the last trigger of a burst; 0: never */
 	uint64_t bursts;
+	unsigned dossiers; /* bit N: enum dossier_reason N has had one of this program */
 	struct metrics_target *target;
 	struct mem_totals mem;
 	struct count_row_table counts;
@@ -91,9 +92,9 @@ struct dprocs {
 	uint64_t bursts;
 	struct planned_burst planned[PLANNED_MAX];
 	unsigned planned_cnt;
-	/* A trigger seen in counts of a process at level metrics: ns is the duration of a
-	 * synchronisation. */
-	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t ns);
+	/* A trigger seen in counts of a process at level metrics. amount: the duration of a
+	 * synchronisation; of an error, its result if the context is unusable after it. */
+	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t amount);
 	/* Receives calls that were counted. Or NULL. */
 	void (*counted)(void *ctx, const struct dproc *p, uint32_t func_id,
 			const struct ct_count *delta);

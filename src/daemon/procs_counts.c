@@ -2,6 +2,8 @@
 /* Counts of the processes, read from the sources. */
 #include "procs_priv.h"
 
+#include "report/failure/failure.h"
+
 #include "util/clock.h"
 
 #include <stdlib.h>
@@ -85,7 +87,8 @@ static void add_errors(struct dprocs *ps, struct dproc *p, const struct ct_error
 	if (!fn || !cnt)
 		return;
 	metrics__errors(ps->metrics, p->target, fn, k->result, cnt);
-	ps->caused(ps->ctx, p, CAUSE_ERROR, 0);
+	ps->caused(ps->ctx, p, CAUSE_ERROR,
+		   failure_is_sticky(fn, k->result) ? (uint64_t)k->result : 0);
 }
 
 static void errors_of(struct dprocs *ps, struct dproc *p, unsigned source,

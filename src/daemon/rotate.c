@@ -521,6 +521,11 @@ int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns)
 	return make_room(r, bytes + (r->z ? file_room(r) : 0)) ? 0 : -EDQUOT;
 }
 
+int rotate__dir(const struct rotate *r)
+{
+	return r->dir_fd;
+}
+
 void rotate__stats(const struct rotate *r, struct metrics_files *s)
 {
 	*s = r->s;

@@ -71,6 +71,8 @@ uint64_t rotate_file_room(uint64_t size, enum compression how);
 /* Makes space for another file in the folder: removes old ones until it fits, none when it cannot
  * fit. 0 or -errno. */
 int rotate__make_room(struct rotate *r, uint64_t bytes, uint64_t now_ns);
+/* The directory, after rotate__make_room(). */
+int rotate__dir(const struct rotate *r);
 void rotate__stats(const struct rotate *r, struct metrics_files *s);
 /* Applies new options; the open file is finished if the directory changes. */
 void rotate__reload(struct rotate *r, const struct rotate_opts *o, uint64_t now_ns);

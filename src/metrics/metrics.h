@@ -36,6 +36,23 @@ struct metrics_files {
 #define METRICS_GPU_LOST 3
 extern const char *const metrics_gpu_lost[METRICS_GPU_LOST];
 
+enum dossier_reason {
+	DOSSIER_ERROR,
+	DOSSIER_XID,
+	DOSSIER_HANG,
+	DOSSIER_REQUEST,
+	DOSSIER_REASON_CNT
+};
+extern const char *const dossier_reason_name[DOSSIER_REASON_CNT];
+/* Why none was made. */
+enum dossier_refusal {
+	DOSSIER_REFUSED_RATE,
+	DOSSIER_REFUSED_USER,
+	DOSSIER_REFUSED_BUSY,
+	DOSSIER_REFUSED_DISK,
+	DOSSIER_REFUSAL_CNT
+};
+
 /* Metrics that belong to no target. */
 struct metrics_self {
 	const char *version, *driver_version, *hostname;
@@ -61,6 +78,7 @@ struct metrics_self {
 	uint64_t profile_samples, profile_errors, profile_full;
 	double profile_cpu_seconds;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
+	uint64_t dossiers[DOSSIER_REASON_CNT], dossiers_refused[DOSSIER_REFUSAL_CNT];
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;
 	uint64_t reads_lost, reads_denied; /* see util/reader.h */

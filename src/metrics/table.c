@@ -159,6 +159,22 @@ static void work_time_points(POINTS)
 		PUT({work_name(i)}, .seconds = s->work.seconds[i]);
 }
 
+const char *const dossier_reason_name[] = {"error", "xid", "hang", "request"};
+
+static void dossiers_points(POINTS)
+{
+	for (int i = 0; i < DOSSIER_REASON_CNT; i++)
+		PUT({dossier_reason_name[i]}, .number = s->dossiers[i]);
+}
+
+static void dossiers_refused_points(POINTS)
+{
+	static const char *const why[] = {"rate", "user", "busy", "disk"};
+
+	for (int i = 0; i < DOSSIER_REFUSAL_CNT; i++)
+		PUT({why[i]}, .number = s->dossiers_refused[i]);
+}
+
 static void tables_used_points(POINTS)
 {
 	for (int i = 0; i < QUOTA_CNT; i++)

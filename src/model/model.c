@@ -116,6 +116,16 @@ void model__look_at_ranks(struct model *m, uint64_t now,
 	ranks__look(&m->ranks, now, fn, ctx);
 }
 
+void model__each_block(struct model *m, uint32_t pid, void (*fn)(void *ctx, const struct block *b),
+		       void *ctx)
+{
+	const struct proc *p = procs__find(&m->procs, pid);
+
+	for (unsigned s = 0; p && s < SPACE_MAPPED; s++)
+		for (const struct block *b = ledger__list(&p->mem.ledger, s); b; b = b->next)
+			fn(ctx, b);
+}
+
 void model__objects(const struct model *m, struct trace_end *end)
 {
 	struct nv_objects_stats stats;

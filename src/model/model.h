@@ -82,6 +82,10 @@ bool model__wait(struct model *m, const struct ct_call *call, const __u64 words[
 /* Calls fn for ranks that wait for each other (ranks.h). */
 void model__look_at_ranks(struct model *m, uint64_t now,
 			  void (*fn)(void *ctx, const struct rank_wait *w), void *ctx);
+struct block;
+/* Calls fn for each live block of process pid, by address or handle. */
+void model__each_block(struct model *m, uint32_t pid, void (*fn)(void *ctx, const struct block *b),
+		       void *ctx);
 struct stack_source;
 /* Returns the stack of a thread that is in no recorded call; NULL: not available. It is delivered
  * as a definition even if it was before, because that file may have been removed. Valid until the

@@ -161,7 +161,12 @@ void otlp_put_span(struct out *o, const struct otlp_span *s)
 	if (s->has_bytes)
 		put_attr_u64(o, "cuda.bytes", s->bytes);
 	otlp_put_attr(o, "cuda.direction", s->direction);
-	otlp_put_attr(o, "cuda.error", s->error);
+	otlp_put_attr(o, "cuda.error", s->dossier ? NULL : s->error);
+	if (s->dossier) {
+		otlp_put_attr(o, "cudatrace.dossier.reason", s->error);
+		otlp_put_attr(o, "cudatrace.dossier.folder", s->dossier);
+		otlp_put_attr(o, "cudatrace.dossier.verdict", s->verdict);
+	}
 	if (s->iteration) {
 		put_attr_u64(o, "cuda.iteration", s->iteration);
 		put_attr_u64(o, "cuda.calls", s->calls);

@@ -24,6 +24,7 @@ struct otlp_span {
 	uint64_t start_ns, end_ns;   /* since the epoch */
 	/* Omitted if NULL or "". */
 	const char *class, *kernel, *direction, *error;
+	const char *dossier, *verdict; /* a dossier: its folder's name, and what it found */
 	bool has_stream, has_bytes;
 	uint64_t stream, bytes;
 	uint64_t iteration; /* 0: a call; otherwise the iteration's number in its thread */

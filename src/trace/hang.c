@@ -146,8 +146,7 @@ static void report_stack(struct tracer *t, uint64_t hash, const struct rank_who 
 	report_hang(t, why, stack, true);
 }
 
-/* NULL: it runs no known Python. */
-static const struct ct_python *find_python(struct tracer *t, uint32_t pid)
+const struct ct_python *tracer__python_of(struct tracer *t, uint32_t pid)
 {
 	static struct python_location place;
 	char ignored_err[128];
@@ -175,7 +174,8 @@ static void report_stacks(struct tracer *t, uint64_t hash, const struct rank_who
 		if (who->tid != who->pid)
 			s[cnt++].tid = who->pid;
 	}
-	can_read = thread_stacks__read(t->att, (pid_t)who->pid, find_python(t, who->pid), s, cnt);
+	can_read = thread_stacks__read(t->att, (pid_t)who->pid, tracer__python_of(t, who->pid), s,
+				       cnt);
 	if (!can_read && !t->warned_stacks && target_exists(who->pid)) {
 		t->warned_stacks = true;
 		warn("cannot read the stacks of waiting ranks: run cudatrace as their user, or "

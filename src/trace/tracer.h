@@ -93,6 +93,8 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o);
 bool tracer__sees_driver(const struct tracer *t);
 /* --python: looks for a Python in the process, once. */
 void tracer__find_python(struct tracer *t, pid_t pid);
+/* The layout of the process's Python, for its stacks. NULL: it runs no known Python. */
+const struct ct_python *tracer__python_of(struct tracer *t, uint32_t pid);
 /* Fills the header's facts, with ts 0 now; the caller adds the command or the processes. */
 void tracer__fill_info(struct tracer *t);
 /* Adds the files attached so far to info. */

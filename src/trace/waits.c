@@ -257,10 +257,9 @@ struct look {
 	uint64_t now;
 };
 
-static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread *seen,
-			 const struct ct_frame *f)
+bool wait_in_flight(struct model *m, const struct seen_thread *seen, const struct ct_frame *f,
+		    uint64_t now, struct trace_event *ev)
 {
-	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	const struct ct_call call = {
 		.rec = {.pid = seen->pid,
 			.tid = seen->tid,
@@ -268,10 +267,21 @@ static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread
 			.flags = CT_CALL_F_UNFINISHED},
 		.end_ns = now,
 		.func_id = f->func_id,
-		.lib_id = f->lib_id,
+		.lib_id = CT_LIB_ID(f->lib_id),
 		.depth = f->depth,
 		.api_depth = f->api_depth,
 	};
+
+	if (!model__wait(m, &call, f->words, ev))
+		return false;
+	ev->id = f->call_id;
+	return true;
+}
+
+static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread *seen,
+			 const struct ct_frame *f)
+{
+	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	struct wait *x = wait_table__find(&w->by_thread, &thread);
 	static struct trace_event ev;
 
@@ -281,7 +291,7 @@ static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread
 		return;
 	}
 	if (x || hash_cnt(&w->by_thread) >= WAITS_MAX ||
-	    !model__wait(w->o.tracer->model, &call, f->words, &ev))
+	    !wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
 		return;
 	x = wait_table__new(&w->by_thread, &thread);
 	if (!x)

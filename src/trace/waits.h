@@ -29,6 +29,11 @@ void waits__look(struct waits *w, uint64_t now);
 /* Waits reported so far, and those that last. w may be NULL. */
 uint64_t waits__reported(const struct waits *w);
 unsigned waits__lasting(const struct waits *w);
+/* Makes the event of a call in flight, if the call waits or may wait: as its line would be if the
+ * trace ended now. */
+struct ct_frame;
+bool wait_in_flight(struct model *m, const struct seen_thread *seen, const struct ct_frame *f,
+		    uint64_t now, struct trace_event *ev);
 /* When the next look is due; 0: never. */
 uint64_t waits__next_ns(const struct waits *w);
 

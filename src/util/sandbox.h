@@ -27,6 +27,9 @@ void sandbox__enter(const struct sandbox_needs *needs);
  * each reader, which cannot make processes. They can only open files for reading. */
 void sandbox__enter_reader(bool makes_readers);
 
+/* For the process that completes dossiers: it starts others, so it has no filter, but few
+ * capabilities. */
+void sandbox__enter_dossiers(void);
 /* For cudatrace-open (util/opener.h): it opens files as the user who owns them. */
 void sandbox__enter_opener(void);
 /* For signal-witness, which only polls, reads and writes. no_new_privs is set already. */

@@ -10,6 +10,8 @@
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
 
 /* To act as the owner of files; root's own rights for root's files. */
+static const int dossiers_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID,
+				    CAP_KILL};
 static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 
 /* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
@@ -152,6 +154,16 @@ void sandbox__enter_opener(void)
 	for (size_t i = 0; i < COUNT(opener_kept); i++)
 		keep[opener_kept[i]] = true;
 	enter(keep, opener_calls, COUNT(opener_calls));
+}
+
+void sandbox__enter_dossiers(void)
+{
+	bool keep[64] = {false};
+
+	for (size_t i = 0; i < COUNT(dossiers_kept); i++)
+		keep[dossiers_kept[i]] = true;
+	sandbox_drop_caps(keep);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 void sandbox__enter_witness(void)

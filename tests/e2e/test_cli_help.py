@@ -127,7 +127,7 @@ def test_help(options):
     # Options do not repeat the verb; help of ctl explains each command.
     ran = run("top --help")
     assert ran.status == 0 and " top: " not in ran.out
-    assert len(re.findall("^  (?:status|level|burst|dump|reload) +[a-z]", run("ctl --help").out, re.M)) == 5
+    assert len(re.findall("^  (?:status|level|burst|dump|dossier|reload) +[a-z]", run("ctl --help").out, re.M)) == 6
 
 
 @pytest.mark.parametrize("tool", ["mandoc -T lint -W warning", "groff -ww -man -Tutf8 -z"])
@@ -155,7 +155,7 @@ def test_completion(options, tmp_path, shell):
 
 
 COMPLETE = 'compopt() { :; }; . "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _cudatrace; printf "%s\\n" "${COMPREPLY[@]}"'
-CTL = {"status", "level", "burst", "dump", "reload"}
+CTL = {"status", "level", "burst", "dump", "dossier", "reload"}
 
 
 @pytest.mark.parametrize("typed,offered,among", [

@@ -58,6 +58,7 @@ make_seeds()
 	gzip -nc "$dir/seeds/jsonl/3" | seed jsonl gz
 	zstd -qc "$dir/seeds/jsonl/3" 2>/dev/null | seed jsonl zst
 	printf '6,1234,5678901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n SUBSYSTEM=pci\n' | seed kmsg xid
+	PYTHONPATH=tests python3 -c 'import sys; from helpers import gpu_core; sys.stdout.buffer.write(gpu_core.sample())' | seed gpu_core sample
 	python3 - <<'PY' | seed fecs slices
 import struct, sys
 sys.stdout.buffer.write(struct.pack("=Q", 1000))
@@ -76,7 +77,7 @@ PY
 make_daemon_seeds()
 {
 	local word answer='{"partialSuccess":{"rejectedSpans":"3"}}'
-	for word in status 'level\t7\ttrace' 'level\tpy*\toff' 'level\t7\tdefault' 'burst\t7\t10s' 'dump\tmine.zst' 'dump\t/tmp/x' reload; do
+	for word in status 'level\t7\ttrace' 'level\tpy*\toff' 'level\t7\tdefault' 'dossier\t7' 'burst\t7\t10s' 'dump\tmine.zst' 'dump\t/tmp/x' reload; do
 		printf '\1%b\n' "$word" | seed ctl "${word%%[!a-z]*}-${#word}"
 	done
 	printf '\0level\tpython3\ttrace\n' | seed ctl member
@@ -240,7 +241,7 @@ fi
 for name; do
 	case $name in
 	names) names || bad=1; continue ;;
-	elf | symbols | torch | nccl) len=65536 ;;
+	elf | symbols | torch | nccl | gpu_core) len=65536 ;;
 	jsonl) [ -n "${FUZZ_RUNS-}" ] && len=4096 || len=16384 ;;
 	reader) len=32 ;;
 	python) len=2048 ;;

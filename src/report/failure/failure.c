@@ -157,6 +157,8 @@ static void failure_event(void *a, const struct trace_event *ev)
 		gpu_sample(f, ev);
 	else if (ev->kind == EVENT_PROCESS)
 		on_process(f, ev);
+	else if (ev->kind == EVENT_TRACER && ev->tracer.process && !ev->tracer.over)
+		hang_reported(f, ev);
 }
 
 static int by_time(const void *a, const void *b)

@@ -5,6 +5,11 @@
 
 #include "report/report.h"
 
+/* Returns whether a context is unusable after this result of fn. */
+bool failure_is_sticky(const struct api_fn *fn, int32_t result);
+/* Returns the process that a message of the driver names; 0: none. */
+uint32_t xid_pid(const char *message);
+
 /* A fault that broke a context. */
 struct failure_fault {
 	const struct api_fn *fn; /* function that reported it first */

@@ -153,6 +153,11 @@ struct failure {
 	struct gpu_users users, next_users; /* of the latest sample, of the next */
 	struct opt_u64 gpu_busy;	    /* as in gpu_load, at sample_ns */
 	uint64_t sample_ns;
+	/* Threads that --hang-after reported. */
+	struct {
+		uint32_t pid, tid;
+	} reported[CASES_MAX];
+	unsigned reported_cnt;
 };
 
 /* failure.c */
@@ -205,6 +210,7 @@ extern const char *const work_link_name[];
 void params_find(struct fail_case *c);
 
 /* hang.c */
+void hang_reported(struct failure *f, const struct trace_event *ev);
 void hang_event(struct failure *f, const struct trace_event *ev);
 /* Drops waits that are no longer than others that returned. */
 void hang_finish(struct failure *f);

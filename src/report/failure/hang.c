@@ -167,6 +167,25 @@ static void explain(struct failure *f, struct fail_case *c, const struct trace_e
 		list_work(&p->work, c, ev);
 }
 
+void hang_reported(struct failure *f, const struct trace_event *ev)
+{
+	unsigned i = f->reported_cnt;
+
+	if (i == CASES_MAX)
+		return;
+	f->reported[i].pid = ev->tracer.process;
+	f->reported[i].tid = ev->tracer.thread;
+	f->reported_cnt++;
+}
+
+static bool was_reported(const struct failure *f, const struct fail_case *c)
+{
+	for (unsigned i = 0; i < f->reported_cnt; i++)
+		if (f->reported[i].pid == c->pid && f->reported[i].tid == c->tid)
+			return true;
+	return false;
+}
+
 void hang_event(struct failure *f, const struct trace_event *ev)
 {
 	struct fail_case *c;
@@ -211,7 +230,8 @@ void hang_finish(struct failure *f)
 	for (unsigned i = 0; i < f->cnt; i++) {
 		const struct fail_case *c = &f->cases[i];
 
-		if (c->kind == CASE_HANG && c->waited_ns < HANG_TIMES * w.longest_returned_ns)
+		if (c->kind == CASE_HANG && c->waited_ns < HANG_TIMES * w.longest_returned_ns &&
+		    !was_reported(f, c))
 			continue;
 		if (kept != i)
 			f->cases[kept] = *c;

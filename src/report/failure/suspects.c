@@ -36,6 +36,14 @@ bool fault_is(const struct api_fn *fn, int32_t result, enum fault_work *of)
 	return false;
 }
 
+bool failure_is_sticky(const struct api_fn *fn, int32_t result)
+{
+	enum fault_work of;
+
+	/* The driver returns UNKNOWN also when it cannot be initialised. */
+	return result && fn->class != CLASS_INIT && fault_is(fn, result, &of);
+}
+
 bool runs_code(const struct work *x)
 {
 	return op_does(x->fn->op, DOES_LAUNCH) || op_does(x->fn->op, DOES_LAUNCH_GRAPH);

@@ -58,9 +58,9 @@ static bool parse_address(const char *p, uint64_t *address)
 }
 
 /* The number after "pid=", which a blank, a comma or a quote may precede. */
-static uint32_t parse_pid(const char *message)
+uint32_t xid_pid(const char *message)
 {
-	const char *p = strstr(message, "pid=");
+	const char *p = message ? strstr(message, "pid=") : NULL;
 	unsigned long v;
 	char *end;
 
@@ -78,7 +78,7 @@ void xid_parse(struct fail_xid *x, const char *message)
 
 	if (!message)
 		return;
-	x->pid = parse_pid(message);
+	x->pid = xid_pid(message);
 	p = strstr(message, "faulted @ 0x");
 	if (p)
 		x->has_address = parse_address(p + strlen("faulted @ 0x"), &x->address);

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 60
+# own processes
+"""Dossiers: for a fault, an Xid, a hang and a request, the daemon must make one folder whose verdict names the kernel."""
+import json
+import os
+import pathlib
+import re
+import signal
+import time
+
+import pytest
+from helpers import gpu_core
+from helpers.daemon import NOBODY, lines_of
+from helpers.otlp import Collector
+from helpers.run import TESTS, until
+
+SLOW_INIT = {"FAKE_DELAY_US": "cuInit:300000"}
+SPINS = "spins(int volatile*)"
+
+
+def dossiers(d, reason="*"):
+    """The complete ones, in order."""
+    return [f.parent for f in sorted(d.files.glob(f"dossier-*-{reason}-*/dossier.json"))]
+
+
+def index(folder):
+    return json.loads((folder / "dossier.json").read_text())
+
+
+def hanging(private, *args, ms=6000, **env):
+    """The kernel spins ends after ms."""
+    program = private.compiled("hangs", f"-I{TESTS}", f"{TESTS}/hangs.c")
+    env = {"LD_LIBRARY_PATH": str(private.lib), "FAKE_HANG": f"_Z5spinsPVi:{ms}", **SLOW_INIT, **env}
+    return private.start(program, *(args or ["alone"]), env=env)
+
+
+def test_hang(private):
+    """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack and the call in flight."""
+    d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", level="trace")
+    # A long wait of another process that returned does not hide it.
+    assert hanging(private, ms=1000).wait() == 0
+    p = hanging(private)
+    until(lambda: dossiers(d), 30)
+    folder = dossiers(d)[-1]
+    assert re.fullmatch(rf"dossier-\d{{8}}T\d{{6}}Z-\d{{6}}-hang-{p.pid}", folder.name)
+    assert folder.stat().st_mode & 0o777 == 0o700 and all(f.stat().st_mode & 0o777 == 0o600 for f in folder.iterdir())
+    x = index(folder)
+    assert (x["reason"], x["pid"], x["comm"], x["has_calls"]) == ("hang", p.pid, "hangs", True)
+    assert "cuStreamSynchronize has not returned" in x["cause"] and x["verdict"] and SPINS in x["verdict"], x
+    assert SPINS in (folder / "verdict.txt").read_text()
+    (failure,) = json.loads((folder / "verdict.json").read_text())["failure"]
+    assert (failure["kind"], failure["pid"], failure["verdict"]) == ("hang", p.pid, x["verdict"])
+    threads = (folder / "threads.txt").read_text()
+    assert re.search(rf"^thread {p.pid}, state \w, name hangs, .*in cuStreamSynchronize for ", threads) and "sync_stream" in threads
+    (unfinished,) = [c for c in lines_of(folder / "calls.jsonl.zst") if c.get("unfinished") is True]
+    assert unfinished["name"] == "cuStreamSynchronize" and unfinished["pid"] == p.pid
+    assert {lib["path"] for lib in x["versions"]["libraries"]} == {str(private.lib / "libcuda.so.1")}
+    assert x["memory"]["device_bytes"] == 4096 == sum(b["size"] for b in x["memory"]["blocks"])
+    m = d.metrics()
+    assert m.total("dossiers_total") == m.total("dossiers_total", reason="hang") == 1 and not m.total("dossiers_refused_total")
+    assert re.search(rf"dossier \(hang\) of process {p.pid} \(hangs\): {folder.name}: .*spins", d.said())
+
+
+def test_request(private):
+    """A healthy process: the folder is named at once; the verdict is that there is none. Other users and processes without CUDA are refused."""
+    d = private.daemon("request", "ctl.group=nogroup", level="trace")
+    c = d.worker("healthy")
+    c.tell("alloc 3")
+    folder = d.ctl("dossier", c.pid)["folder"]
+    until(lambda: os.path.exists(folder + "/dossier.json"), 30)
+    assert dossiers(d, "request") == [d.files / os.path.basename(folder)]
+    x = index(dossiers(d)[0])
+    assert (x["reason"], x["cause"], x["verdict"], x["has_calls"], x["threads"]) == ("request", None, None, True, 1)
+    assert "no_report" not in x
+    assert len([1 for line in lines_of(folder + "/calls.jsonl.zst") if line.get("symbol") == "cuMemAlloc_v2"]) == 3
+    for who, pid, why in ((NOBODY, c.pid, "only root"), ((), 1, "does not use CUDA"), ((), "x", "write dossier PID")):
+        ran = d.ask("dossier", pid, before=who)
+        assert ran.status and why in ran.out + ran.err
+    assert d.metrics().total("dossiers_total", reason="request") == 1
+
+
+
+def test_sticky_error(private):
+    """A fault makes one dossier, which names the kernel; the program has ended by then. Errors that are not sticky make none."""
+    d = private.daemon("error", "recorder.after=300ms", level="trace")
+    c = d.worker("harmless")
+    c.tell("fail 3")
+    p = hanging(private, ms=300, FAKE_FAULT="_Z5spinsPVi:700")
+    until(lambda: dossiers(d), 30)
+    p.wait()
+    time.sleep(0.5)
+    (folder,) = dossiers(d)
+    x = index(folder)
+    assert (x["reason"], x["pid"], x["cause"]) == ("error", p.pid, "cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert SPINS in x["verdict"] and "accessed an address that is not valid" in x["verdict"]
+    assert d.metrics().total("dossiers_total") == 1
+
+
+def test_xid(private):
+    """An Xid that names a process makes one dossier of it; one that names no process of ours makes none."""
+    d = private.daemon("xid", "recorder.after=300ms", "trace.hang_after=1h", level="trace")
+    p = hanging(private, ms=20000)
+    until(lambda: d.process(p.pid).get("device_bytes"), 20)
+    time.sleep(1.5)
+    try:
+        with open("/dev/kmsg", "w", encoding="utf-8") as f:
+            f.write("<4>NVRM: Xid (PCI:0000:3b:00): 13, pid=1, name=x, Graphics Exception\n")
+            f.flush()
+            f.write(f"<4>NVRM: Xid (PCI:0000:3b:00): 31, pid={p.pid}, name=hangs, MMU Fault: faulted @ 0x7f05_5e400000. ACCESS_TYPE_VIRT_WRITE\n")
+    except OSError:
+        pytest.skip("/dev/kmsg cannot be written")
+    until(lambda: dossiers(d), 30)
+    time.sleep(0.5)
+    (folder,) = dossiers(d)
+    x = index(folder)
+    assert (x["reason"], x["pid"]) == ("xid", p.pid) and x["cause"].startswith("Xid 31 (PCI:0000:3b:00): pid=")
+    assert SPINS in x["verdict"] or "Xid 31" in x["verdict"], x
+    assert SPINS in (folder / "verdict.txt").read_text()
+
+
+def test_otlp(private):
+    """The collector gets a span with the cause, the folder and the verdict; the files of the daemon have a line."""
+    collector = Collector(private)
+    d = private.daemon("otlp", f"otlp.endpoint=http://localhost:{collector.port}/", "otlp.interval=1s", "recorder.after=300ms", level="trace")
+    hanging(private, ms=300, FAKE_FAULT="_Z5spinsPVi:700").wait()
+    until(lambda: dossiers(d), 30)
+    d.stop()
+    got = collector.end()
+    assert got.problems() == []
+    x = index(dossiers(d)[0])
+    (span,) = [s for s in got.spans if s["name"] == "cudatrace.dossier"]
+    assert span["status"]["code"] == 2 and span["resource"]["process.pid"] == str(x["pid"])
+    of = {k.removeprefix("cudatrace.dossier."): v for k, v in span["attrs"].items() if k.startswith("cudatrace.dossier.")}
+    assert of == {"reason": "error", "folder": dossiers(d)[0].name, "verdict": x["verdict"][:512]}
+    (line,) = [e for e in d.lines() if (e["type"], e.get("op")) == ("tracer", "dossier")]
+    assert line["name"] == "error" and line["why"].startswith(f"process {x['pid']} (hangs): {dossiers(d)[0].name}: ") and SPINS in line["why"]
+
+
+def test_rate(private):
+    """At most dossier.per_hour, and of a user half of it, come from events; the others are counted. A request of root is not limited."""
+    d = private.daemon("rate", "dossier.per_hour=3", "recorder.after=50ms", "trace.hang_after=1h", level="trace")
+    for _ in range(4):
+        assert hanging(private, ms=50, FAKE_FAULT="_Z5spinsPVi:700").wait(30)
+    d.until(lambda m: m.total("dossiers_total") == 2 and m.total("dossiers_refused_total", why="user") == 2, 10)
+    assert len(dossiers(d)) == 2 and "had half of dossier.per_hour" in d.said()
+    c = d.worker("asked")
+    d.ctl("dossier", c.pid)
+    d.until(lambda m: m.total("dossiers_total", reason="request") == 1, 5)
+
+
+def test_quota(private):
+    """Of dossier.keep the oldest are removed; with no room for the calls none is made, and the log says so."""
+    d = private.daemon("quota", "dossier.keep=2", level="trace")
+    c = d.worker("asked")
+    names = []
+    for i in range(4):
+        names.append(os.path.basename(d.ctl("dossier", c.pid)["folder"]))
+        d.until(lambda m, i=i: m.total("dossiers_total") == i + 1, 5)
+    assert [f.name for f in dossiers(d)] == names[2:]
+    small = private.daemon("small", "dossier.total_size=2M", level="trace")
+    c = small.worker("small")
+    ran = small.ask("dossier", c.pid)
+    assert ran.status and "cannot be written" in ran.out + ran.err and "Disk quota exceeded" in small.said()
+    assert small.metrics().total("dossiers_refused_total", why="disk") == 1 and not list(small.files.glob("dossier-*"))
+
+
+def test_no_folder(private):
+    """Without a directory that is ours, requests fail with a reason."""
+    d = private.daemon("bad", level="trace")
+    c = d.worker("bad")
+    d.files.rename(private.folder / "away")
+    (private.folder / "bad.files").write_text("not a directory")
+    ran = d.ask("dossier", c.pid)
+    assert ran.status and "cannot be written" in ran.out + ran.err and "cannot make a dossier" in d.said()
+
+
+def test_privileges(private):
+    """The process that completes dossiers has few capabilities, none can be gained, and no file of the daemon."""
+    d = private.daemon("rights", level="trace")
+    (worker,) = [p for p in children_of(d.pid) if open(f"/proc/{p}/comm", encoding="ascii").read() == "cudatrace-doss\n"]
+    of = dict(line.split(":\t") for line in open(f"/proc/{worker}/status", encoding="ascii").read().splitlines() if ":\t" in line)
+    # DAC_READ_SEARCH, KILL, SETGID, SETUID, SYS_PTRACE
+    want = f"{sum(1 << c for c in (2, 5, 6, 7, 19)):016x}"
+    until(lambda: [of[k] for k in ("CapEff", "CapPrm", "CapBnd", "CapAmb", "NoNewPrivs")] == [want] * 3 + ["0" * 16, "1"], 5)
+    assert sorted(os.listdir(f"/proc/{worker}/fd")) == ["0", "1", "2", "3"]
+    d.kill()
+    until(lambda: not os.path.exists(f"/proc/{worker}"), 5)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(x) for x in f.read().split()]
+
+
+def test_killed(private):
+    """If the report, or the process that starts it, is killed, dossiers are still made, without a verdict; the daemon goes on."""
+    d = private.daemon("killed", level="trace")
+    c = d.worker("killed")
+    (worker,) = [p for p in children_of(d.pid) if open(f"/proc/{p}/comm", encoding="ascii").read() == "cudatrace-doss\n"]
+    os.kill(worker, signal.SIGSTOP)
+    folder = d.ctl("dossier", c.pid)["folder"]
+    time.sleep(1.5)
+    assert not os.path.exists(folder + "/dossier.json") and os.path.exists(folder + "/calls.jsonl.zst")
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: dossiers(d), 10)
+    assert "restart the daemon" in index(dossiers(d)[0])["no_report"]
+    d.ctl("dossier", c.pid)
+    until(lambda: len(dossiers(d)) == 2, 10)
+    assert c.tell("alloc 2") == 2
+    c.end()
+    d.stop()
+
+
+def test_counted(private):
+    """A process whose calls are counted has a dossier, too: with its threads and without calls of its own."""
+    d = private.daemon("counted", "recorder.after=50ms", "trace.hang_after=700ms", level="metrics")
+    p = hanging(private, ms=4000)
+    until(lambda: dossiers(d, "hang"), 20)
+    x = index(dossiers(d, "hang")[0])
+    assert (x["pid"], x["level"], x["has_calls"], x["verdict"]) == (p.pid, "metrics", False, None) and x["no_report"] == "no calls were recorded"
+    assert "in cuStreamSynchronize for" in (dossiers(d, "hang")[0] / "threads.txt").read_text()
+    p = hanging(private, ms=50, FAKE_FAULT="_Z5spinsPVi:700")
+    until(lambda: dossiers(d, "error"), 20)
+    assert index(dossiers(d, "error")[0])["pid"] == p.pid
+
+
+def test_redacted(private):
+    """With trace.redact no value of an argument is in a dossier, and no command line."""
+    d = private.daemon("redact", "trace.redact=arguments", level="trace")
+    c = d.worker("secret", "--password=geheim")
+    c.tell("alloc 3")
+    d.ctl("dossier", c.pid)
+    until(lambda: dossiers(d), 20)
+    x = index(dossiers(d)[0])
+    assert x["redacted"] == "arguments" and "memory" not in x and "command" not in x
+    text = "".join(str(line) for line in lines_of(dossiers(d)[0] / "calls.jsonl.zst"))
+    text += "".join(f.read_text() for f in dossiers(d)[0].iterdir() if f.suffix != ".zst")
+    assert not [word for word in ("geheim", "bytesize") if word in text]
+
+
+# --- GPU core dumps ---
+
+def waits_for_request(private, d, ms=60000, made=gpu_core.sample, **env):
+    """A program that hangs and has a pipe, as the driver would make it. Returns its dossier, and what the pipe got; the core dump is
+    written when something arrives."""
+    where = private.folder / "cores"
+    where.mkdir(exist_ok=True)
+    env = {"CUDA_COREDUMP_PIPE": f"{where}/pipe.%h.%p", "CUDA_COREDUMP_FILE": f"{where}/core.%h.%p.%t", **env}
+    p = hanging(private, ms=ms, **env)
+    os.mkfifo(where / f"pipe.some-host.{p.pid}")
+    fd = os.open(where / f"pipe.some-host.{p.pid}", os.O_RDONLY | os.O_NONBLOCK)
+    got, end = b"", time.monotonic() + 60
+    while not (made_of := list(d.files.glob(f"dossier-*-hang-{p.pid}/dossier.json"))) and time.monotonic() < end:
+        time.sleep(0.05)
+        try:
+            data = os.read(fd, 1 << 20)
+        except BlockingIOError:
+            data = b""
+        if data and not got and made:
+            (where / f"core.some-host.{p.pid}.{int(time.time())}").write_bytes(made())
+        got += data
+    os.close(fd)
+    p.kill()
+    return made_of[0].parent, got
+
+
+ENABLED = {"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", "CUDA_COREDUMP_GENERATION_FLAGS": "skip_global_memory,skip_abort"}
+
+
+def test_gpu_core(private):
+    """A program started with the driver's user-triggered core dump is asked for one: the dossier has its kernels and program counters."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
+    folder, got = waits_for_request(private, d, **ENABLED)
+    x = index(folder)
+    assert got and x["gpu_core"] == f"resident: {SPINS}: 3 warps, quick(int*): 0 warps", x
+    core = json.loads((folder / "gpu-core.json").read_text())
+    assert core["file"].startswith(f"{private.folder}/cores/core.some-host.") and (core["devices"], core["warps"], core["grid_count"]) == (1, 3, 2)
+    spins, quick = core["grids"]
+    assert (spins["id"], spins["kernel"], spins["grid"], spins["block"], spins["warps"], spins["threads"]) == (7, SPINS, [3, 1, 1], [32, 1, 1], 3, 88)
+    assert spins["pcs"] == [{"pc": "0x7f0000001040", "function": "_Z5spinsPVi", "offset": "0x40", "warps": 3, "threads": 80},
+                            {"pc": "0x7f0000001050", "function": "_Z5spinsPVi", "offset": "0x50", "warps": 1, "threads": 8, "exception": 14}]
+    assert (quick["id"], quick["kernel"], quick["warps"], quick["pcs"]) == (8, "quick(int*)", 0, [])
+
+
+def test_gpu_core_only_if_allowed(private):
+    """A core dump ends the program's GPU work: without dossier.gpu_core, or the word core, none is requested."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", level="trace")
+    folder, got = waits_for_request(private, d, made=None, **ENABLED)
+    assert not got and index(folder)["gpu_core"] == "not requested: neither dossier.gpu_core nor ctl dossier PID core"
+    p = hanging(private, ms=60000, **ENABLED, CUDA_COREDUMP_PIPE=f"{private.folder}/cores/none.%p")
+    until(lambda: d.process(p.pid).get("device_bytes"), 20)
+    asked = d.ctl("dossier", p.pid, "core")["folder"]
+    until(lambda: os.path.exists(asked + "/dossier.json"), 60)
+    assert "does not exist" in index(pathlib.Path(asked))["gpu_core"]
+
+
+@pytest.mark.parametrize("env, made, why", [
+    ({}, None, None),
+    ({"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1"}, None, "would end the program"),
+    ({**ENABLED, "CUDA_COREDUMP_PIPE": "/%t/pipe"}, None, "not supported"),
+    ({**ENABLED, "CUDA_COREDUMP_PIPE": "/etc/passwd"}, None, "does not exist"),
+    ({**ENABLED, "CUDA_COREDUMP_PIPE": "../../../pipe"}, None, "does not exist")], ids=["not-enabled", "aborts", "template", "file", "outside"])
+def test_gpu_core_refused(private, env, made, why):
+    """Nothing is written to a program that is not prepared, or whose names lead elsewhere."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
+    folder, got = waits_for_request(private, d, made=made, **env)
+    x = index(folder)
+    assert not got and SPINS in x["verdict"] and (why in x["gpu_core"] if why else "gpu_core" not in x), x
+    assert not (folder / "gpu-core.json").exists()
+
+
+def test_gpu_core_damaged(private):
+    """A file that is no core dump, or is one of another machine, is reported."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
+    folder, got = waits_for_request(private, d, made=lambda: pathlib.Path("/proc/self/exe").read_bytes(), **ENABLED)
+    assert got and index(folder)["gpu_core"] == "it is not a GPU core dump"
+
+
+def test_gpu_core_of_a_user(private):
+    """The pipe and the file are opened as the program's user: one of another user is not touched."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
+    for path in (private.folder, private.lib):
+        path.chmod(0o755)
+    where = private.folder / "cores"
+    where.mkdir()
+    where.chmod(0o777)
+    program = private.compiled("hangs", f"-I{TESTS}", f"{TESTS}/hangs.c")
+    env = {"LD_LIBRARY_PATH": str(private.lib), "FAKE_HANG": "_Z5spinsPVi:20000", **SLOW_INIT, **ENABLED,
+           "CUDA_COREDUMP_PIPE": f"{where}/pipe.%p", "CUDA_COREDUMP_FILE": f"{where}/core.%p"}
+    p = private.start(*NOBODY, program, "alone", env=env)
+    os.mkfifo(where / f"pipe.{p.pid}", 0o666)
+    fd = os.open(where / f"pipe.{p.pid}", os.O_RDONLY | os.O_NONBLOCK)
+    until(lambda: dossiers(d, "hang"), 60)
+    assert os.read(fd, 1) == b""
+    assert "does not exist" in index(dossiers(d, "hang")[0])["gpu_core"]
