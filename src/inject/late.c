@@ -88,6 +88,19 @@ static bool read_state(const struct late_target *t, struct late_state *s)
 	return late_target__read(t, t->data.state, s, sizeof(*s));
 }
 
+/* The first attach. */
+static bool init_state(const struct late_target *t)
+{
+	struct late_state s;
+
+	if (!read_state(t, &s))
+		return false;
+	if (!memcmp(s.magic, LATE_MAGIC, sizeof(LATE_MAGIC)))
+		return true;
+	s = (struct late_state){.magic = LATE_MAGIC};
+	return late_target__write(t, t->data.state, &s, sizeof(s));
+}
+
 static bool put_ticket(const struct late_target *t, uint32_t ticket)
 {
 	return late_target__write(t, word_at(t, offsetof(struct late_state, ticket)), &ticket,
@@ -134,13 +147,10 @@ static void put_pointers(const struct late_target *t, bool back)
 /* All is written before the ticket; from then on the process needs nobody. */
 static const char *offer(struct late_target *t, const char *socket, struct late_state *s)
 {
-	static const char magic[sizeof(s->magic)] = LATE_MAGIC;
 	char name[LATE_SOCKET_SZ] = "";
 
 	snprintf(name, sizeof(name), "%s", socket);
 	if (!put_code(t) || !put_ticket(t, 0) ||
-	    !late_target__write(t, word_at(t, offsetof(struct late_state, magic)), magic,
-				sizeof(magic)) ||
 	    !late_target__write(t, word_at(t, offsetof(struct late_state, socket)), name,
 				sizeof(name)))
 		return "its memory cannot be written; use --probe=uprobe";
@@ -187,7 +197,7 @@ static const char *result_text(const struct late_state *s)
 static const char *enter(struct late_target *t, const char *socket)
 {
 	struct late_state s;
-	const char *why = await_earlier(t, &s);
+	const char *why = init_state(t) ? await_earlier(t, &s) : "its memory cannot be written";
 	uint32_t ticket;
 	uint64_t begin;
 

@@ -33,7 +33,8 @@ const char late_hooked[] = "another cudatrace or another tool has hooked its lib
 #define MAPS_MAX (64u << 20)
 #define PAGE	 4096ull
 /* Functions are short: bytes beyond this belong to another one (inject/hook.c). */
-#define CODE_MAX 256
+#define CODE_MAX     256
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* An ELF object that the process maps. */
 struct object {
@@ -120,9 +121,20 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The first mapping of a file whose name begins with stem. */
+/* The first mapping of a file whose name begins with stem. "": of the executable. */
 static const struct late_map *find_map(const struct late_target *t, const char *stem)
 {
+	char exe[4096] = "", path[32];
+
+	if (!*stem) {
+		snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
+		if (readlink(path, exe, sizeof(exe) - 1) < 0)
+			return NULL;
+		for (unsigned i = 0; i < t->map_cnt; i++)
+			if (!t->maps[i].off && !strcmp(t->maps[i].path, exe))
+				return &t->maps[i];
+		return NULL;
+	}
 	for (unsigned i = 0; i < t->map_cnt; i++)
 		if (t->maps[i].path[0] == '/' && !t->maps[i].off &&
 		    !strncmp(base_name(t->maps[i].path), stem, strlen(stem)))
@@ -186,15 +198,15 @@ static bool has_text(const struct object *o, uint64_t addr)
 	return elf_file_segment(o->file, addr - o->bias, 1, PF_X);
 }
 
-/* Where a segment with this flag ends. */
-static uint64_t segment_end(const struct object *o, uint32_t flag)
+/* The last segment with this flag. */
+static const Elf64_Phdr *segment_of(const struct object *o, uint32_t flag)
 {
-	uint64_t end = 0;
+	const Elf64_Phdr *p = NULL;
 
 	for (unsigned i = 0; i < o->file->eh.e_phnum; i++)
 		if (o->file->ph[i].p_type == PT_LOAD && o->file->ph[i].p_flags & flag)
-			end = o->bias + o->file->ph[i].p_vaddr + o->file->ph[i].p_memsz;
-	return (end + 63) & ~63ull;
+			p = &o->file->ph[i];
+	return p;
 }
 
 /* --- checks --- */
@@ -354,7 +366,7 @@ static const char *find_libc(struct late_target *t)
 	struct object libc;
 	bool all = object_open(&libc, t, find_map(t, "libc.so.6"));
 
-	for (unsigned i = 0; all && i < sizeof(functions) / sizeof(functions[0]); i++) {
+	for (unsigned i = 0; all && i < COUNT(functions); i++) {
 		uint64_t fn = symbol(&libc, functions[i].name);
 
 		all = fn;
@@ -367,13 +379,10 @@ static const char *find_libc(struct late_target *t)
 
 /* --- room --- */
 
-/* Libraries that programs do not unload. The loader allocates behind its own data, and a program
- * without ASLR behind the executable's. */
-static const char *const code_in[] = {"libc.so.6",	 "ld-linux-x86-64.so.2", "libm.so.6",
-				      "libpthread.so.0", "libdl.so.2",		 "libcuda.so"};
-static const char *const state_in[] = {"libc.so.6",  "libm.so.6",  "libpthread.so.0",
-				       "libdl.so.2", "libcuda.so", "librt.so.1"};
-#define LIB_CNT 6
+/* Objects that a program cannot unload; "": its executable, behind which the kernel begins a new page
+ * for the heap. The loader allocates memory behind its own data. */
+static const char *const code_in[] = {"libc.so.6", "", "ld-linux-x86-64.so.2"};
+static const char *const state_in[] = {"libc.so.6", ""};
 
 static size_t code_size(void)
 {
@@ -386,26 +395,35 @@ static uint64_t magic_at(uint64_t code)
 	return code + (uint64_t)((const char *)&late_data - late_code_begin);
 }
 
-/* Returns the unused rest of the last page of a segment, if size bytes fit; 0: none. */
-static uint64_t room_in(const struct late_target *t, const char *name, uint32_t flag, size_t size)
+/* Behind the data, the file's next bytes are mapped, or zeros. */
+static bool is_unused(const struct late_target *t, const struct object *o, const Elf64_Phdr *p,
+		      uint64_t at)
 {
-	struct object o;
-	uint64_t at = object_open(&o, t, find_map(t, name)) ? segment_end(&o, flag) : 0;
-
-	object_close(&o);
-	if (!at || !(at % PAGE) || PAGE - at % PAGE < size ||
-	    !is_mapped(t, at, size, flag == PF_X ? "rx" : "rw"))
-		return 0;
-	return at;
-}
-
-static bool is_unused(const struct late_target *t, uint64_t at)
-{
-	struct late_state s, none = {0};
+	static const struct late_state none;
+	struct late_state s, of_file = {0};
 
 	if (!late_target__read(t, at, &s, sizeof(s)))
 		return false;
-	return !strcmp(s.magic, LATE_MAGIC) || !memcmp(&s, &none, sizeof(s));
+	if (!memcmp(s.magic, LATE_MAGIC, sizeof(LATE_MAGIC)) || !memcmp(&s, &none, sizeof(s)))
+		return true;
+	return pread(o->file->fd, &of_file, sizeof(of_file),
+		     (off_t)(at - o->bias - p->p_vaddr + p->p_offset)) >= 0 &&
+	       !memcmp(&s, &of_file, sizeof(s));
+}
+
+/* Returns the unused rest of the last page of a library's text or data, if size bytes fit; 0: none. */
+static uint64_t room_in(const struct late_target *t, const char *name, uint32_t flag, size_t size)
+{
+	struct object o;
+	const Elf64_Phdr *p = object_open(&o, t, find_map(t, name)) ? segment_of(&o, flag) : NULL;
+	uint64_t at = p ? (o.bias + p->p_vaddr + p->p_memsz + 63) & ~63ull : 0;
+
+	if (!(at % PAGE) || PAGE - at % PAGE < size ||
+	    !is_mapped(t, at, size, flag == PF_X ? "rx" : "rw") ||
+	    (flag == PF_W && !is_unused(t, &o, p, at)))
+		at = 0;
+	object_close(&o);
+	return at;
 }
 
 /* Finds the code of an earlier attach, or room for it. */
@@ -413,7 +431,7 @@ static const char *find_room(struct late_target *t)
 {
 	struct late_data there;
 
-	for (unsigned i = 0; i < LIB_CNT; i++) {
+	for (unsigned i = 0; i < COUNT(code_in); i++) {
 		uint64_t at = room_in(t, code_in[i], PF_X, code_size());
 
 		if (!at)
@@ -429,12 +447,9 @@ static const char *find_room(struct late_target *t)
 		memcpy(t->data.slots, there.slots, sizeof(there.slots));
 		return NULL;
 	}
-	for (unsigned i = 0; i < LIB_CNT && !t->data.state; i++) {
-		uint64_t at = room_in(t, state_in[i], PF_W, sizeof(struct late_state));
-
-		t->data.state = at && is_unused(t, at) ? at : 0;
-	}
-	return t->code && t->data.state ? NULL : "its libraries have no room for code" USE_UPROBES;
+	for (unsigned i = 0; i < COUNT(state_in) && !t->data.state; i++)
+		t->data.state = room_in(t, state_in[i], PF_W, sizeof(struct late_state));
+	return t->code && t->data.state ? NULL : "there is no room for code behind its C library and executable" USE_UPROBES;
 }
 
 /* --- the driver's dispatch pointers --- */
@@ -500,7 +515,7 @@ static const char *find_slots(struct late_target *t)
 				  ? NULL
 				  : "its libcuda cannot be read" USE_UPROBES;
 
-	for (unsigned i = 0; !why && i < sizeof(calls) / sizeof(calls[0]) && cnt < LATE_SLOTS; i++)
+	for (unsigned i = 0; !why && i < COUNT(calls) && cnt < LATE_SLOTS; i++)
 		why = find_slot(t, &cuda, calls[i], &cnt);
 	object_close(&cuda);
 	return why ?: cnt ? NULL : "its libcuda has no dispatch pointers" USE_UPROBES;
