@@ -157,7 +157,7 @@ static void do_fork(unsigned k)
 static void do_dlopen(unsigned k)
 {
 	static const char *const libs[] = {"libutil.so.1", "libanl.so.1", "librt.so.1",
-					   "libthread_db.so.1"};
+					   "libBrokenLocale.so.1"};
 	void *lib = dlopen(libs[calls[k] % 4], RTLD_NOW);
 
 	MUST(lib && !dlclose(lib));
