@@ -8,6 +8,7 @@
 #include "util/child.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/sandbox.h"
 #include "util/task.h"
 
 #include <errno.h>
@@ -29,14 +30,14 @@
 #define HOOKED_MAX_NS (6000 * MS)
 /* Until a thread comes; until the library has connected, which takes at most two of its waits; and
  * until an earlier attach has ended. */
-#define CALL_MAX_NS   (5000 * MS)
-#define DONE_MAX_NS   (15000 * MS)
-#define EARLIER_NS    (7000 * MS)
-#define CHECK_MAX_S   30
-#define STEP_NS	      500000
+#define CALL_MAX_NS (5000 * MS)
+#define DONE_MAX_NS (15000 * MS)
+#define EARLIER_NS  (7000 * MS)
+#define CHECK_MAX_S 30
+#define STEP_NS	    500000
 /* A thread that has read the ticket takes it within this time, or has lost its processor. */
-#define WITHDRAWN_NS  (20 * MS)
-#define TEXT_SZ	      400
+#define WITHDRAWN_NS (20 * MS)
+#define TEXT_SZ	     400
 
 struct answer {
 	enum { REFUSED, READY, FAILED, ENTERED } what;
@@ -233,7 +234,7 @@ static bool lock_all(void)
 }
 
 static void __attribute__((noreturn))
-run(int sock, const char *socket, const char *library, const pid_t *pids, unsigned cnt)
+run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
 {
 	unsigned long long starts[INJECT_LATE_MAX];
 	struct late_target t;
@@ -244,8 +245,10 @@ run(int sock, const char *socket, const char *library, const pid_t *pids, unsign
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	child_begin(sock, "cudatrace-late");
+	if (sandbox)
+		sandbox__enter_late();
 	for (unsigned i = 0; i < cnt && !why; i++) {
-		why = look(&t, pids[i], library);
+		why = look(&t, pids[i], in->library);
 		starts[i] = t.start;
 		if (why)
 			tell(REFUSED, &t, why);
@@ -257,12 +260,12 @@ run(int sock, const char *socket, const char *library, const pid_t *pids, unsign
 	if (recv(CHILD_SOCK, &go, 1, 0) != 1)
 		_exit(0);
 	for (unsigned i = 0; i < cnt; i++) {
-		why = look(&t, pids[i], library);
+		why = look(&t, pids[i], in->library);
 		if (t.start != starts[i])
 			why = "it has ended";
 		else if (!why && !lock_all())
 			why = "another cudatrace is entering processes; try again";
-		why = why ?: enter(&t, socket);
+		why = why ?: enter(&t, in->socket_name);
 		tell(why ? FAILED : ENTERED, &t, why);
 		late_target__close(&t);
 	}
@@ -270,13 +273,13 @@ run(int sock, const char *socket, const char *library, const pid_t *pids, unsign
 }
 #else
 static void __attribute__((noreturn))
-run(int sock, const char *socket, const char *library, const pid_t *pids, unsigned cnt)
+run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
 {
 	struct answer a = {.what = REFUSED};
 	struct late_target t;
 
 	snprintf(a.text, sizeof(a.text), "process %d cannot be entered: %s", pids[0],
-		 late_target__look(&t, pids[0], library));
+		 late_target__look(&t, pids[0], in->library));
 	(void)!send(sock, &a, sizeof(a), MSG_NOSIGNAL);
 	_exit(0);
 }
@@ -308,7 +311,8 @@ int late__user(const pid_t *pids, unsigned cnt, uid_t *uid)
 	return 0;
 }
 
-int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsigned cnt)
+int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsigned cnt,
+		bool sandbox)
 {
 	struct timeval max = {.tv_sec = CHECK_MAX_S};
 	struct answer a = {0};
@@ -325,23 +329,24 @@ int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsi
 	}
 	l->helper = fork();
 	if (!l->helper)
-		run(pair[1], in->socket_name, in->library, pids, cnt);
+		run(pair[1], in, pids, cnt, sandbox);
 	close(pair[1]);
 	l->sock = pair[0];
+	l->left_cnt = cnt;
 	setsockopt(l->sock, SOL_SOCKET, SO_RCVTIMEO, &max, sizeof(max));
 	if (l->helper > 0 && recv(l->sock, &a, sizeof(a), 0) == sizeof(a) && a.what == READY)
 		return 0;
 	a.text[sizeof(a.text) - 1] = '\0';
-	err("%s", a.text[0] ? a.text
-			    : "the processes cannot be checked: use --probe=uprobe");
+	err("%s", a.text[0] ? a.text : "the processes cannot be checked: use --probe=uprobe");
 	late__end(l);
 	return -EINVAL;
 }
 
 void late__go(struct late *l)
 {
-	if (l->helper > 0)
-		(void)!send(l->sock, "", 1, MSG_NOSIGNAL);
+	if (l->helper <= 0)
+		return;
+	(void)!send(l->sock, "", 1, MSG_NOSIGNAL);
 }
 
 void late__look(struct late *l)
@@ -351,10 +356,16 @@ void late__look(struct late *l)
 
 	while (l->helper > 0 && (n = recv(l->sock, &a, sizeof(a), MSG_DONTWAIT)) >= 0) {
 		a.text[sizeof(a.text) - 1] = '\0';
-		if (n != sizeof(a))
-			late__end(l);
-		else if (a.what == FAILED)
+		if (a.what == FAILED && n == sizeof(a))
 			warn("%s: its calls are traced by uprobes", a.text);
+		if (n == sizeof(a)) {
+			l->left_cnt--;
+			continue;
+		}
+		if (l->left_cnt)
+			warn("cudatrace-late was killed: processes that it had not entered are traced by "
+			     "uprobes");
+		late__end(l);
 	}
 }
 

@@ -104,8 +104,8 @@ static bool read_maps(struct late_target *t)
 		if (!next)
 			break;
 		*next++ = '\0';
-		if (sscanf(at, "%lx-%lx %4s %lx %x:%x %lu %n", &m->start, &m->end, m->perms, &m->off,
-			   &m->dev_major, &m->dev_minor, &m->ino, &path) < 7 ||
+		if (sscanf(at, "%lx-%lx %4s %lx %x:%x %lu %n", &m->start, &m->end, m->perms,
+			   &m->off, &m->dev_major, &m->dev_minor, &m->ino, &path) < 7 ||
 		    !path)
 			continue;
 		m->path = at + path;
@@ -249,6 +249,7 @@ static bool wants_none(pid_t pid)
 	return is;
 }
 
+/* Also if it has ended. */
 static bool same_namespace(pid_t pid, const char *name)
 {
 	char own[32], its[64];
@@ -256,7 +257,7 @@ static bool same_namespace(pid_t pid, const char *name)
 
 	snprintf(own, sizeof(own), "/proc/self/ns/%s", name);
 	snprintf(its, sizeof(its), "/proc/%d/ns/%s", pid, name);
-	return !stat(own, &a) && !stat(its, &b) && a.st_ino == b.st_ino;
+	return stat(own, &a) || stat(its, &b) || a.st_ino == b.st_ino;
 }
 
 /* Returns whether the process finds our file by this path. */
@@ -379,8 +380,8 @@ static const char *find_libc(struct late_target *t)
 
 /* --- room --- */
 
-/* Objects that a program cannot unload; "": its executable, behind which the kernel begins a new page
- * for the heap. The loader allocates memory behind its own data. */
+/* Objects that a program cannot unload; "": its executable, behind which the kernel begins a new
+ * page for the heap. The loader allocates memory behind its own data. */
 static const char *const code_in[] = {"libc.so.6", "", "ld-linux-x86-64.so.2"};
 static const char *const state_in[] = {"libc.so.6", ""};
 
@@ -411,7 +412,8 @@ static bool is_unused(const struct late_target *t, const struct object *o, const
 	       !memcmp(&s, &of_file, sizeof(s));
 }
 
-/* Returns the unused rest of the last page of a library's text or data, if size bytes fit; 0: none. */
+/* Returns the unused rest of the last page of a library's text or data, if size bytes fit; 0: none.
+ */
 static uint64_t room_in(const struct late_target *t, const char *name, uint32_t flag, size_t size)
 {
 	struct object o;
@@ -449,18 +451,23 @@ static const char *find_room(struct late_target *t)
 	}
 	for (unsigned i = 0; i < COUNT(state_in) && !t->data.state; i++)
 		t->data.state = room_in(t, state_in[i], PF_W, sizeof(struct late_state));
-	return t->code && t->data.state ? NULL : "there is no room for code behind its C library and executable" USE_UPROBES;
+	return t->code && t->data.state
+		       ? NULL
+		       : "there is no room for code behind its C library and executable" USE_UPROBES;
 }
 
 /* --- the driver's dispatch pointers --- */
 
 static const char *const calls[] = {
-	"cuLaunchKernel",	"cuLaunchKernelEx",	"cuGraphLaunch",
-	"cuStreamSynchronize",	"cuMemcpyAsync",	"cuMemcpyHtoDAsync_v2",
-	"cuMemcpyDtoHAsync_v2", "cuEventRecord",	"cuEventQuery",
-	"cuCtxSynchronize",	"cuLaunchKernel_ptsz",	"cuLaunchKernelEx_ptsz",
-	"cuGraphLaunch_ptsz",	"cuStreamSynchronize_ptsz", "cuMemcpyHtoD_v2",
-	"cuMemcpyDtoH_v2",	"cuMemAlloc_v2",	"cuCtxGetCurrent",
+	"cuLaunchKernel",	"cuLaunchKernelEx",
+	"cuGraphLaunch",	"cuStreamSynchronize",
+	"cuMemcpyAsync",	"cuMemcpyHtoDAsync_v2",
+	"cuMemcpyDtoHAsync_v2", "cuEventRecord",
+	"cuEventQuery",		"cuCtxSynchronize",
+	"cuLaunchKernel_ptsz",	"cuLaunchKernelEx_ptsz",
+	"cuGraphLaunch_ptsz",	"cuStreamSynchronize_ptsz",
+	"cuMemcpyHtoD_v2",	"cuMemcpyDtoH_v2",
+	"cuMemAlloc_v2",	"cuCtxGetCurrent",
 };
 
 /* As slot_of() of inject/hook.c, which explains it. */

@@ -19,7 +19,7 @@ struct late_map {
 
 struct late_target {
 	pid_t pid;
-	pid_t inner_pid; /* as the process sees it */
+	pid_t inner_pid;	  /* as the process sees it */
 	unsigned long long start; /* in ticks since boot */
 	char comm[16];
 	int mem; /* /proc/PID/mem */

@@ -58,7 +58,7 @@ struct session {
 	struct guard guard;
 	struct late late; /* --probe=inject -p: */
 	bool is_late;
-	uid_t late_uid; /* user of the processes */
+	uid_t late_uid;				   /* user of the processes */
 	uint64_t lost_reported[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;

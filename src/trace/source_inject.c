@@ -308,10 +308,10 @@ const struct source_ops inject_source_ops = {
 };
 
 int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,
-			      unsigned cnt)
+			      unsigned cnt, bool sandbox)
 {
 	for (unsigned i = 0; i < ss->cnt; i++)
 		if (ss->of[i]->ops == &inject_source_ops)
-			return late__start(l, of(ss->of[i]), pids, cnt);
+			return late__start(l, of(ss->of[i]), pids, cnt, sandbox);
 	return -EINVAL;
 }

@@ -52,7 +52,7 @@ static int open_attach(struct session *s)
 		.inject_name = o->collect,
 		.gpu_time = o->gpu_time,
 		.cupti = o->cupti,
-		.inject_uid = s->is_late	? s->late_uid
+		.inject_uid = s->is_late       ? s->late_uid
 			      : s->user.change ? s->user.uid
 					       : geteuid(),
 		.attach =
@@ -321,7 +321,8 @@ int session__start(struct session *s)
 	make_summary(s);
 	ret = open_attach(s);
 	if (!ret && s->is_late)
-		ret = source_inject__start_late(&s->t.sources, &s->late, s->o->pids, s->o->pid_cnt);
+		ret = source_inject__start_late(&s->t.sources, &s->late, s->o->pids, s->o->pid_cnt,
+						s->o->sandbox);
 	if (!ret)
 		ret = add_targets(s);
 	if (!ret)

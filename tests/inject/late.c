@@ -89,28 +89,29 @@ static void do_registers(unsigned k)
 	v.r15 = ~v.r12;
 	for (int i = 0; i < 12; i++)
 		v.in[i] = (double)(v.r12 >> (i + 1));
-	__asm__ volatile("push %%rbp; mov %%rsp, %%rbp; sub $128, %%rsp; and $-16, %%rsp\n"
-			 "sub $48, %%rsp\n"
-			 "mov 48(%[v]), %%r12; mov 56(%[v]), %%r15\n"
-			 "movupd 80(%[v]), %%xmm0; movupd 96(%[v]), %%xmm3; movupd 112(%[v]), %%xmm7\n"
-			 "movupd 128(%[v]), %%xmm8; movupd 144(%[v]), %%xmm11\n"
-			 "movupd 160(%[v]), %%xmm15\n"
-			 "mov 32(%[v]), %%rax; mov %%rax, 8(%%rsp)\n"
-			 "movq $3, (%%rsp)\n"
-			 "mov 40(%[v]), %%rax; mov %%rax, 16(%%rsp)\n"
-			 "movq $0, 24(%%rsp); movq $0, 32(%%rsp)\n"
-			 "mov (%[v]), %%rdi; mov 8(%[v]), %%rsi; mov 16(%[v]), %%rdx\n"
-			 "mov $7, %%ecx; mov 24(%[v]), %%r8; mov 16(%[v]), %%r9\n"
-			 "call *%[fn]\n"
-			 "movupd %%xmm0, 176(%[v]); movupd %%xmm3, 192(%[v])\n"
-			 "movupd %%xmm7, 208(%[v]); movupd %%xmm8, 224(%[v])\n"
-			 "movupd %%xmm11, 240(%[v]); movupd %%xmm15, 256(%[v])\n"
-			 "mov %%r12, 64(%[v]); mov %%r15, 72(%[v])\n"
-			 "mov %%rbp, %%rsp; pop %%rbp\n"
-			 :
-			 : [v] "b"(&v), [fn] "m"(launch)
-			 : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r15",
-			   "xmm0", "xmm3", "xmm7", "xmm8", "xmm11", "xmm15", "memory", "cc");
+	__asm__ volatile(
+		"push %%rbp; mov %%rsp, %%rbp; sub $128, %%rsp; and $-16, %%rsp\n"
+		"sub $48, %%rsp\n"
+		"mov 48(%[v]), %%r12; mov 56(%[v]), %%r15\n"
+		"movupd 80(%[v]), %%xmm0; movupd 96(%[v]), %%xmm3; movupd 112(%[v]), %%xmm7\n"
+		"movupd 128(%[v]), %%xmm8; movupd 144(%[v]), %%xmm11\n"
+		"movupd 160(%[v]), %%xmm15\n"
+		"mov 32(%[v]), %%rax; mov %%rax, 8(%%rsp)\n"
+		"movq $3, (%%rsp)\n"
+		"mov 40(%[v]), %%rax; mov %%rax, 16(%%rsp)\n"
+		"movq $0, 24(%%rsp); movq $0, 32(%%rsp)\n"
+		"mov (%[v]), %%rdi; mov 8(%[v]), %%rsi; mov 16(%[v]), %%rdx\n"
+		"mov $7, %%ecx; mov 24(%[v]), %%r8; mov 16(%[v]), %%r9\n"
+		"call *%[fn]\n"
+		"movupd %%xmm0, 176(%[v]); movupd %%xmm3, 192(%[v])\n"
+		"movupd %%xmm7, 208(%[v]); movupd %%xmm8, 224(%[v])\n"
+		"movupd %%xmm11, 240(%[v]); movupd %%xmm15, 256(%[v])\n"
+		"mov %%r12, 64(%[v]); mov %%r15, 72(%[v])\n"
+		"mov %%rbp, %%rsp; pop %%rbp\n"
+		:
+		: [v] "b"(&v), [fn] "m"(launch)
+		: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r15", "xmm0",
+		  "xmm3", "xmm7", "xmm8", "xmm11", "xmm15", "memory", "cc");
 	MUST(v.r12_after == v.r12 && v.r15_after == v.r15);
 	MUST(!memcmp(v.in, v.out, sizeof(v.in)));
 	nap(20);
@@ -207,9 +208,9 @@ static const struct kind {
 	const char *name;
 	void (*fn)(unsigned k);
 	size_t stack;
-} kinds[] = {{"call", do_call, 0},	     {"registers", do_registers, 0}, {"malloc", do_malloc, 0},
-	     {"fork", do_fork, 0},	     {"dlopen", do_dlopen, 0},	     {"signal", do_call, 0},
-	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},	     {"idle", do_idle, 0},
+} kinds[] = {{"call", do_call, 0},	   {"registers", do_registers, 0}, {"malloc", do_malloc, 0},
+	     {"fork", do_fork, 0},	   {"dlopen", do_dlopen, 0},	   {"signal", do_call, 0},
+	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},	   {"idle", do_idle, 0},
 	     {"filter", do_call, 0}};
 static const struct kind *kind;
 

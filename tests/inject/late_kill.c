@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Preloaded into cudatrace: kills the process that enters others, and with LATE_KILL_ALL the tracer,
- * before its write number LATE_KILL into another process. */
+/* Preloaded into cudatrace: kills the process that enters others, and with LATE_KILL_ALL the
+ * tracer, before its write number LATE_KILL into another process. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

@@ -11,7 +11,8 @@ static uint64_t launches;
 EXPORT(cuLaunchKernel)
 __attribute__((visibility("hidden"), used)) int
 real_cuLaunchKernel(uintptr_t f, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t e,
-		    uint32_t g, uint32_t shared, uintptr_t stream, uintptr_t params, uintptr_t extra)
+		    uint32_t g, uint32_t shared, uintptr_t stream, uintptr_t params,
+		    uintptr_t extra)
 {
 	if (f != a + 16ull * b || c != 7 || d != a % 1000 + 1 || e != b || g != 3 ||
 	    shared != a % 4096 || stream != f + 8 || params || extra)
