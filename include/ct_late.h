@@ -20,7 +20,8 @@ struct late_data {
 	char magic[16];
 	uint64_t state; /* address of struct late_state */
 	/* addresses of glibc's functions */
-	uint64_t pthread_create, pthread_detach, errno_location, register_atfork, dlopen, dlsym;
+	uint64_t pthread_create, attr_init, attr_stack, attr_detach, errno_location,
+		register_atfork, dlopen, dlsym;
 	/* dispatch pointers of the driver, and their values */
 	struct {
 		uint64_t at, real;

@@ -187,6 +187,8 @@ static const char *result_text(const struct late_state *s)
 
 	if (s->step == LATE_CONNECT && s->result == -EBUSY)
 		return "another cudatrace traces it in-process; end that one first";
+	if (s->step == LATE_CONNECT && s->result == -ESTALE)
+		return "another kind of cudatrace has traced it in-process before";
 	snprintf(text, sizeof(text), "%s: %s",
 		 s->step == LATE_THREAD ? "it cannot create a thread"
 		 : s->step == LATE_OPEN ? "it cannot load the library"

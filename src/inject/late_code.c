@@ -17,6 +17,7 @@
 
 #ifdef __x86_64__
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -32,6 +33,8 @@
 #define NAP_NS	  200000
 #define NAPS_MAX  5000
 #define CPU_WORDS 128
+/* Programs may have a smaller default than dlopen() needs. */
+#define STACK_SZ (1 << 20)
 
 /*
  * A thread arrives as in a call of the driver's function. Argument registers, the vector registers
@@ -81,10 +84,10 @@ __asm__(".pushsection late_code, \"ax\", @progbits\n"
 	"	pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax; pop %rbp\n"
 	"	jmp *%r11\n"
 	".balign 16\n"
-	"late_data: .zero 384\n"
+	"late_data: .zero 400\n"
 	".popsection\n");
 _Static_assert(LATE_SLOTS == 12 && LATE_ENTRY_SZ == 16, "late_entries");
-_Static_assert(sizeof(struct late_data) == 384, "late_data");
+_Static_assert(sizeof(struct late_data) == 400, "late_data");
 
 static INLINE long call(long nr, long a, long b, long c, long d)
 {
@@ -201,7 +204,6 @@ static INLINE void be_ordinary(void)
 
 CODE static void *late_thread(void *arg)
 {
-	int (*detach)(uint64_t) = (void *)late_data.pthread_detach;
 	int (*atfork)(void (*)(void), void (*)(void), void (*)(void), void *) =
 		(void *)late_data.register_atfork;
 	void *(*open)(const char *, int) = (void *)late_data.dlopen;
@@ -214,7 +216,6 @@ CODE static void *late_thread(void *arg)
 	/* The library changes pointers only if they lead to the driver. */
 	for (unsigned i = 0; i < LATE_SLOTS; i++)
 		restore(i);
-	detach(self());
 	be_ordinary();
 	if (!s->has_fork_rule && !atfork(late_before_fork, late_after_fork, late_after_fork, 0))
 		s->has_fork_rule = 1;
@@ -241,6 +242,10 @@ CODE void late_create(void)
 {
 	int (*create)(uint64_t *, const void *, void *(*)(void *), void *) =
 		(void *)late_data.pthread_create;
+	int (*attr_init)(void *) = (void *)late_data.attr_init;
+	int (*attr_detach)(void *, int) = (void *)late_data.attr_detach;
+	int (*attr_stack)(void *, size_t) = (void *)late_data.attr_stack;
+	pthread_attr_t attr;
 	int *(*errno_at)(void) = (void *)late_data.errno_location;
 	uint64_t mask = ~(3ull << 31), before, thread;
 	struct late_state *s = state();
@@ -249,7 +254,10 @@ CODE void late_create(void)
 	call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)&before, 8);
 	err = errno_at();
 	saved = *err;
-	ret = create(&thread, 0, late_thread, 0);
+	attr_init(&attr);
+	attr_detach(&attr, PTHREAD_CREATE_DETACHED);
+	attr_stack(&attr, STACK_SZ);
+	ret = create(&thread, &attr, late_thread, 0);
 	if (ret)
 		end(s, LATE_THREAD, -ret);
 	*err = saved;

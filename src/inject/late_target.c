@@ -358,7 +358,9 @@ static const char *find_libc(struct late_target *t)
 		size_t at;
 	} functions[] = {
 		{"pthread_create", offsetof(struct late_data, pthread_create)},
-		{"pthread_detach", offsetof(struct late_data, pthread_detach)},
+		{"pthread_attr_init", offsetof(struct late_data, attr_init)},
+		{"pthread_attr_setstacksize", offsetof(struct late_data, attr_stack)},
+		{"pthread_attr_setdetachstate", offsetof(struct late_data, attr_detach)},
 		{"__errno_location", offsetof(struct late_data, errno_location)},
 		{"__register_atfork", offsetof(struct late_data, register_atfork)},
 		{"dlopen", offsetof(struct late_data, dlopen)},
@@ -396,25 +398,35 @@ static uint64_t magic_at(uint64_t code)
 	return code + (uint64_t)((const char *)&late_data - late_code_begin);
 }
 
-/* Behind the data, the file's next bytes are mapped, or zeros. */
+/* Behind a segment, the file's next bytes are mapped, or zeros. Another tool may have written
+ * there. */
 static bool is_unused(const struct late_target *t, const struct object *o, const Elf64_Phdr *p,
-		      uint64_t at)
+		      uint64_t at, size_t size)
 {
-	static const struct late_state none;
-	struct late_state s, of_file = {0};
+	static const char zeros[PAGE];
+	char there[PAGE], of_file[PAGE] = "";
 
-	if (!late_target__read(t, at, &s, sizeof(s)))
+	if (!late_target__read(t, at, there, size))
 		return false;
-	if (!memcmp(s.magic, LATE_MAGIC, sizeof(LATE_MAGIC)) || !memcmp(&s, &none, sizeof(s)))
-		return true;
-	return pread(o->file->fd, &of_file, sizeof(of_file),
-		     (off_t)(at - o->bias - p->p_vaddr + p->p_offset)) >= 0 &&
-	       !memcmp(&s, &of_file, sizeof(s));
+	return !memcmp(there, zeros, size) ||
+	       (pread(o->file->fd, of_file, size,
+		      (off_t)(at - o->bias - p->p_vaddr + p->p_offset)) >= 0 &&
+		!memcmp(there, of_file, size));
 }
 
-/* Returns the unused rest of the last page of a library's text or data, if size bytes fit; 0: none.
- */
-static uint64_t room_in(const struct late_target *t, const char *name, uint32_t flag, size_t size)
+/* What an earlier attach has written there. */
+static bool has_magic(const struct late_target *t, uint64_t at)
+{
+	char magic[sizeof(LATE_MAGIC)];
+
+	return late_target__read(t, at, magic, sizeof(magic)) &&
+	       !memcmp(magic, LATE_MAGIC, sizeof(magic));
+}
+
+/* Returns the unused rest of the last page of an object's text or data, if size bytes fit; 0: none.
+ * magic: where an earlier attach has its magic. */
+static uint64_t room_in(const struct late_target *t, const char *name, uint32_t flag, size_t size,
+			uint64_t magic)
 {
 	struct object o;
 	const Elf64_Phdr *p = object_open(&o, t, find_map(t, name)) ? segment_of(&o, flag) : NULL;
@@ -422,7 +434,7 @@ static uint64_t room_in(const struct late_target *t, const char *name, uint32_t 
 
 	if (!(at % PAGE) || PAGE - at % PAGE < size ||
 	    !is_mapped(t, at, size, flag == PF_X ? "rx" : "rw") ||
-	    (flag == PF_W && !is_unused(t, &o, p, at)))
+	    (!has_magic(t, at + magic) && !is_unused(t, &o, p, at, size)))
 		at = 0;
 	object_close(&o);
 	return at;
@@ -434,14 +446,14 @@ static const char *find_room(struct late_target *t)
 	struct late_data there;
 
 	for (unsigned i = 0; i < COUNT(code_in); i++) {
-		uint64_t at = room_in(t, code_in[i], PF_X, code_size());
+		uint64_t at = room_in(t, code_in[i], PF_X, code_size(), magic_at(0));
 
 		if (!at)
 			continue;
 		if (!t->code)
 			t->code = at;
-		if (!late_target__read(t, magic_at(at), &there, sizeof(there)) ||
-		    memcmp(there.magic, LATE_MAGIC, sizeof(LATE_MAGIC)) != 0)
+		if (!has_magic(t, magic_at(at)) ||
+		    !late_target__read(t, magic_at(at), &there, sizeof(there)))
 			continue;
 		t->code = at;
 		t->has_code = true;
@@ -450,7 +462,7 @@ static const char *find_room(struct late_target *t)
 		return NULL;
 	}
 	for (unsigned i = 0; i < COUNT(state_in) && !t->data.state; i++)
-		t->data.state = room_in(t, state_in[i], PF_W, sizeof(struct late_state));
+		t->data.state = room_in(t, state_in[i], PF_W, sizeof(struct late_state), 0);
 	return t->code && t->data.state
 		       ? NULL
 		       : "there is no room for code behind its C library and executable" USE_UPROBES;
