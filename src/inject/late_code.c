@@ -6,8 +6,8 @@
  * It needs no tracer, which may have been killed meanwhile.
  *
  * Dispatch pointers of the driver lead to the entries below. Each thread that comes restores the
- * pointer. The first one only creates a thread; all continue with the driver's function. The new
- * thread loads the library and calls it.
+ * pointer, once the tracer has written all. The first one only creates a thread; all continue with
+ * the driver's function. The new thread loads the library and calls it.
  *
  * In a child of fork() during a dlopen() of another thread, later calls of dlopen() hang: the child
  * inherits a lock of the loader that nobody releases. So fork() and this dlopen() exclude each
@@ -142,9 +142,12 @@ CODE struct arrival late_take(unsigned i)
 	uint32_t ticket = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE), before = ticket - 1;
 	struct arrival a = {late_data.slots[i].real, 0};
 
+	/* Before all pointers are written, nobody may take part; the pointer has to wait, too. */
+	if (!ticket)
+		return a;
 	restore(i);
-	if (!ticket || !__atomic_compare_exchange_n(&s->taken, &before, ticket, false,
-						    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	if (!__atomic_compare_exchange_n(&s->taken, &before, ticket, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_RELAXED))
 		return a;
 	s->pid = call(SYS_getpid, 0, 0, 0, 0);
 	a.is_first = 1;

@@ -95,9 +95,11 @@ def enter(p, path):
     with contextlib.suppress(OSError):
         os.unlink(path)
     with subprocess.Popen([CUDATRACE, *command(p, path)], stderr=subprocess.PIPE, text=True) as tracer:
-        until(lambda: has_entered(path))
-        tracer.send_signal(signal.SIGINT)
-        err = tracer.communicate(timeout=60)[1]
+        try:
+            until(lambda: has_entered(path))
+        finally:
+            tracer.send_signal(signal.SIGTERM)
+            err = tracer.communicate(timeout=60)[1]
     assert tracer.returncode == 0 and err == "", (tracer.returncode, err)
     launches(path)
 
@@ -233,7 +235,7 @@ def test_traced_already(tmp_path, built):
             until(lambda: is_entered(p))
             time.sleep(0.5)
             assert "another cudatrace" in refused(p)
-            tracer.send_signal(signal.SIGINT)
+            tracer.send_signal(signal.SIGTERM)
             assert tracer.wait(60) == 0
         launches(tmp_path / "trace")
 
