@@ -241,6 +241,7 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 	unsigned long long starts[INJECT_LATE_MAX];
 	struct late_target t;
 	const char *why = NULL;
+	bool is_locked;
 	sigset_t all;
 	char go;
 
@@ -261,11 +262,12 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 	tell(READY, NULL, NULL);
 	if (recv(CHILD_SOCK, &go, 1, 0) != 1)
 		_exit(0);
+	is_locked = lock_all();
 	for (unsigned i = 0; i < cnt; i++) {
 		why = look(&t, pids[i], in->library);
 		if (t.start != starts[i])
 			why = "it has ended";
-		else if (!why && !lock_all())
+		else if (!why && !is_locked)
 			why = "another cudatrace is entering processes; try again";
 		why = why ?: enter(&t, in->socket_name);
 		tell(why ? FAILED : ENTERED, &t, why);

@@ -43,10 +43,10 @@ def built():
 
 
 @contextlib.contextmanager
-def program(built, kind, before=(), **env):
+def program(built, kind, before=(), user=0, **env):
     """Runs it; at the end it must be unharmed. Its attribute `calls` then has the launches of each thread."""
     command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [built + "/late", kind]
-    with subprocess.Popen([*before, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    with subprocess.Popen([*before, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, user=user,
                           env={**os.environ, "LD_LIBRARY_PATH": built + "/lib", **env}) as p:
         try:
             assert p.stdout.readline() == "ready\n", p.stderr.read()
@@ -128,6 +128,24 @@ def test_to_the_end(tmp_path, built):
             assert tracer.communicate(timeout=60)[1] == "" and tracer.returncode == 0
         of, by_library = launches(tmp_path / "trace")
         assert by_library and {k: max(seen) for k, seen in of.items()} == p.calls
+
+
+@pytest.mark.parametrize("user", [0, 65534])
+def test_two(tmp_path, built, user):
+    """Two processes, also of another user."""
+    os.chmod(os.environ["TMP"], 0o755)
+    with program(built, "call", user=user) as p, program(built, "malloc", user=user) as q:
+        ran = cudatrace("-q", "--probe=inject", "-p", f"{p.pid},{q.pid}", "--jsonl", tmp_path / "trace", "--duration", "2")
+        assert ran.status == 0 and ran.err == "" and is_entered(p) and is_entered(q), ran
+        by_library = {e["pid"] for e in Trace(tmp_path / "trace").calls if e["id"] >> 48 == 2}
+        assert by_library == {p.pid, q.pid}
+
+
+def test_two_users(built):
+    os.chmod(os.environ["TMP"], 0o755)
+    with program(built, "call") as p, program(built, "call", user=65534) as q:
+        ran = cudatrace("-q", "--probe=inject", "-p", f"{p.pid},{q.pid}", "--jsonl", "/dev/null")
+        assert ran.status == 1 and "belong to different users" in ran.err and not is_entered(p), ran
 
 
 def mapped(p):
