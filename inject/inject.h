@@ -119,9 +119,9 @@ struct process {
 	uint64_t mult, cal_tsc, cal_ns;
 	uint32_t measuring, tsc_ok;
 	bool whole;				 /* all of shm is mapped */
-	uint64_t set_sz;			 /* bytes mapped at set */
 	struct ct_shm_slot *slots[CT_SHM_SLOTS]; /* those that are mapped, from the first on */
 	struct thread threads[CT_SHM_SLOTS];
+	uint64_t set_sz; /* bytes mapped at set */
 };
 
 _Static_assert(offsetof(struct process, set) == 0, "see thunk.S");
