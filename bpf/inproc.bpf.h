@@ -71,6 +71,7 @@ static __always_inline void inproc_announce(const struct ct_thread *t, const str
 		     ended ? bpf_ktime_get_ns() : f->start_ns);
 	rec.call_id = f->call_id;
 	rec.api = f->api;
+	rec.func_id = f->func_id;
 	rec.depth = f->depth;
 	rec.api_depth = f->api_depth;
 	rec.ended = ended;

@@ -169,7 +169,8 @@ _Static_assert(sizeof(struct ct_task) == 56, "ct_task is part of the ABI");
 struct ct_enter {
 	struct ct_rec rec;
 	__u64 call_id;
-	__u32 api; /* the function's family */
+	__u16 api; /* the function's family */
+	__u16 func_id;
 	__u8 depth, api_depth;
 	__u8 ended; /* 1: it has returned without a record */
 	__u8 begins;

@@ -30,6 +30,8 @@
 #define CT_ENV_LOST "CUDATRACE_LOST"
 /* Previous value of CUDA_INJECTION64_PATH: the library loads it. */
 #define CT_ENV_CHAIN "CUDATRACE_CHAIN"
+/* If set, and not to "0": the library does nothing in this process, and no tracer loads it. */
+#define CT_ENV_NO_INJECT "CUDATRACE_NO_INJECT"
 /* Without a tracer: the output of the trace. */
 #define CT_ENV_OUT "CUDATRACE_OUT"
 /* Without a tracer: if set, and not to "0", trace with --kernel. */
@@ -41,6 +43,7 @@ enum ct_shm_how {
 	CT_SHM_PRELOAD = 2,   /* the dynamic loader did (LD_PRELOAD) */
 	CT_SHM_MORE = 3,      /* already connected: the process has one more library */
 	CT_SHM_CHILD = 4,     /* a child of fork: the library was connected in its parent */
+	CT_SHM_LATE = 5,      /* a tracer loaded it into the running process (ct_late.h) */
 };
 
 /* First message of the library (SOCK_SEQPACKET). The tracer gets the process id from the kernel. */

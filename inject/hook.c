@@ -76,6 +76,11 @@ static uint32_t id_max(const struct ct_shm_set *set)
 	return set->fn_cnt < CT_MAX_FUNCS ? set->fn_cnt : CT_MAX_FUNCS;
 }
 
+void hooks_forget(void)
+{
+	memset(inject_is_hooked, 0, sizeof(inject_is_hooked));
+}
+
 bool hooks_match(const struct ct_shm_set *set)
 {
 	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
@@ -205,6 +210,9 @@ static void hook_slot(const struct object *lib, uint32_t i, uint32_t id, struct 
 	struct func *f = &funcs[i];
 	void *now = __atomic_load_n(f->slot, __ATOMIC_RELAXED);
 
+	/* Another tool has replaced it. */
+	if (!object_has(lib, now, true, false) && !is_thunk(now))
+		return;
 	inject_is_hooked[id / 64] |= 1ull << (id % 64);
 	cnt->slots++;
 	/* The function was already hooked under another name. */

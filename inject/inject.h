@@ -121,6 +121,7 @@ struct process {
 	bool whole;				 /* all of shm is mapped */
 	struct ct_shm_slot *slots[CT_SHM_SLOTS]; /* those that are mapped, from the first on */
 	struct thread threads[CT_SHM_SLOTS];
+	uint64_t set_sz; /* bytes mapped at set */
 };
 
 _Static_assert(offsetof(struct process, set) == 0, "see thunk.S");
@@ -381,6 +382,8 @@ bool nccl_is_lib(const struct object *o);
 void nccl_look(struct process *p);
 /* In a child of fork: keeps the parent's hooks, and drops the memory of its tracer. */
 void nccl_forked(void);
+/* For the next tracer of this process. */
+void nccl_again(void);
 void nccl_unhook(void);
 
 /* comm.c */
@@ -409,6 +412,10 @@ bool process_is_new_child(void);
 /* Connects and hooks this libcuda; NULL: after a fork, when it is hooked already. how: enum
  * ct_shm_how. Returns false if it is not traced. */
 bool process_begin(uint32_t how, const struct object *lib);
+/* A tracer that listens at this name has loaded the library, or finds it in the process: connects
+ * to it. -EBUSY: another tracer records the process; -ESTALE: the library was used by another kind
+ * of tracer. */
+int process_attach(const char *name, const struct object *lib);
 /* Announces a further library of the process, by path. When the tracer has read its file, hook() is
  * called. Returns 0 or -errno. */
 int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt));
@@ -483,6 +490,8 @@ void unhook_all(void);
 void nvtx_hook(const struct ct_shm_set *set);
 /* Calls through a pointer of that name, which is not the driver's. */
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
+/* The next tracer is told only of functions that are hooked for it. */
+void hooks_forget(void);
 /* Returns whether the ids still stand for the hooked functions. */
 bool hooks_match(const struct ct_shm_set *set);
 /* Returns the function that a driver export leads to, behind probes and thunks; NULL: unknown. */

@@ -213,6 +213,23 @@ EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table)
 		begin_early();
 }
 
+/* Called in a thread of its own (src/inject/late_code.c). Returns 0 or -errno. */
+EXPORT int cudatrace_attach(const char *socket);
+EXPORT int cudatrace_attach(const char *socket)
+{
+	struct object lib;
+
+	/* begin() did nothing either. */
+	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at)
+		return -ENOSYS;
+	if (!objects_each(is_libcuda, &lib))
+		return -ENOENT;
+	if (!wanted)
+		thread_setup();
+	wanted = true;
+	return process_attach(socket, &lib);
+}
+
 /* Called by the driver, in cuInit(). */
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjection(void)

@@ -257,6 +257,16 @@ void nccl_forked(void)
 		process_more(lib.path, hooked_before);
 }
 
+void nccl_again(void)
+{
+	if (!is_hooked || !take_turn())
+		return;
+	seen = 0;
+	seen_cnt = (struct objects_cnt){0};
+	end_turn();
+	process_more(lib.path, hooked_before);
+}
+
 void nccl_unhook(void)
 {
 	if (!is_hooked || process_is_forked() || is_quiet() || !take_turn())

@@ -80,25 +80,13 @@ static const char *socket_beside(void)
 	return path[0] ? path : NULL;
 }
 
-bool process_setup(void)
+static bool set_address(const char *name)
 {
-	const char *name = env_get(CT_ENV_SOCKET);
-	size_t len;
+	size_t len = strlen(name);
 
-	inject_verbose = env_get("CUDATRACE_VERBOSE");
-	if (!name || !*name)
-		name = socket_beside();
-	if (!name)
-		name = collector_name();
-	if (!name)
+	if (len >= sizeof(addr.sun_path))
 		return false;
-	len = strlen(name);
-	if (collector_is_name(name))
-		collector = name;
-	if (len >= sizeof(addr.sun_path)) {
-		log_debug(CT_ENV_SOCKET " is too long: not traced", 0);
-		return false;
-	}
+	memset(&addr, 0, sizeof(addr));
 	addr.sun_family = AF_UNIX;
 	memcpy(addr.sun_path, name, len);
 	addr_len = offsetof(struct sockaddr_un, sun_path) + len + 1;
@@ -107,6 +95,27 @@ bool process_setup(void)
 		addr_len--;
 	}
 	return true;
+}
+
+bool process_setup(void)
+{
+	const char *name = env_get(CT_ENV_SOCKET), *never = env_get(CT_ENV_NO_INJECT);
+
+	inject_verbose = env_get("CUDATRACE_VERBOSE");
+	if (never && *never && strcmp(never, "0") != 0)
+		return false;
+	if (!name || !*name)
+		name = socket_beside();
+	if (!name)
+		name = collector_name();
+	if (!name)
+		return false;
+	if (collector_is_name(name))
+		collector = name;
+	if (set_address(name))
+		return true;
+	log_debug(CT_ENV_SOCKET " is too long: not traced", 0);
+	return false;
 }
 
 /* --- the connection --- */
@@ -325,6 +334,10 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 	if (fd < 0)
 		return fd;
 	is_replaced(true);
+	if (first) {
+		cnt = (struct hooked_cnt){0};
+		hooks_forget();
+	}
 	p->pid = sys(SYS_getpid);
 	err = hello(fd, first ? how : CT_SHM_CHILD, inject_lib.path);
 	if (!err)
@@ -333,7 +346,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		err = shares_map(p, &w, fds);
 	if (!err)
 		err = lost_map(fds[FD_CNT - 1]);
-	if (!err && !first && !hooks_match(p->set))
+	if (!err && (!first || how == CT_SHM_LATE) && !hooks_match(p->set))
 		err = -ESTALE;
 	if (!err) {
 		names_forget();
@@ -361,6 +374,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		if (fds[i] >= 0)
 			sys(SYS_close, fds[i]);
 	sys(SYS_close, fd);
+	if (!err && how == CT_SHM_LATE)
+		nccl_again();
 	if (!err && first)
 		nccl_look(p);
 	else if (!err)
@@ -404,7 +419,7 @@ static void lose_child(const struct process *p)
 
 static void start(struct process *p, uint32_t how, const struct object *lib)
 {
-	bool first = !inject_lib.dyn;
+	bool first = !inject_lib.dyn || how == CT_SHM_LATE;
 	int err;
 
 	if (sandbox_has_come()) {
@@ -505,6 +520,66 @@ bool process_begin(uint32_t how, const struct object *lib)
 			await_start(p, starter);
 	}
 	return p && p->alive;
+}
+
+/* Returns whether the connected tracer still records this process. */
+static bool has_tracer(const struct process *p)
+{
+	int fd;
+
+	if (!p->alive)
+		return p->starting;
+	if (p->set->ended)
+		return false;
+	fd = dial(0);
+	if (fd >= 0)
+		sys(SYS_close, fd);
+	return fd >= 0 ? !is_replaced(false) : fd != -ECONNREFUSED && fd != -ENOENT;
+}
+
+/* Frees memory of a tracer that has ended. A thread that is in a call since then may still use it,
+ * and finds zeros. */
+static void forget(const void *at, size_t size, int prot)
+{
+	sys(SYS_mmap, at, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+	    0);
+}
+
+static void forget_tracer(const struct process *p)
+{
+	for (unsigned i = 0; i < CT_SHM_SLOTS && p->slots[i] && !p->whole; i++)
+		forget(p->slots[i], p->shm->ring_off + p->shm->ring_sz, PROT_READ | PROT_WRITE);
+	forget(p->set, p->set_sz, PROT_READ);
+}
+
+int process_attach(const char *name, const struct object *lib)
+{
+	struct process *p = inject_process, *next;
+
+	if (is_quiet())
+		return -EPERM;
+	if (has_tracer(p))
+		return -EBUSY;
+	process_end();
+	/* Hooks of functions that have probes differ from others. */
+	if (p->set && !p->set->probed)
+		return -ESTALE;
+	next = sys_map(sizeof(*next), 0);
+	if (!next)
+		return -ENOMEM;
+	if (sys(SYS_madvise, next, sizeof(*next), MADV_WIPEONFORK))
+		return -ENOSYS;
+	if (!set_address(name))
+		return -ENAMETOOLONG;
+	collector = NULL;
+	refused = false;
+	if (p->set)
+		forget_tracer(p);
+	/* The previous state stays: threads in calls have pointers to it. */
+	__atomic_store_n(&inject_process, next, __ATOMIC_RELEASE);
+	if (process_begin(CT_SHM_LATE, lib))
+		return 0;
+	return refused ? -ECONNABORTED : -ECONNREFUSED;
 }
 
 cold void process_end(void)

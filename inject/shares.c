@@ -62,6 +62,7 @@ int shares_map(struct process *p, const struct ct_shm_welcome *w, const int fds[
 	if (set && shm && set->magic == CT_SHM_MAGIC && set->version == CT_SHM_VERSION &&
 	    shm->slots_off == SHM_SZ && is_valid(shm, w->shm_sz)) {
 		p->set = set;
+		p->set_sz = w->set_sz;
 		p->shm = shm;
 		clock_set_offset(shm->clock_offset_ns);
 		return slot_at(p, 0) ? 0 : map_whole(p, w, fds[1]);

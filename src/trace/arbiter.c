@@ -11,6 +11,9 @@
 /* Limits on stored calls where processes belong to several users. */
 #define CALLS_MAX    1024
 #define CALLS_OF_ONE 128
+/* A thread that has passed a probe reaches the library within this time, or has lost its processor.
+ */
+#define TAKEOVER_NS 1000000000ull
 
 struct arbiter *arbiter__new(struct attach *att, struct sources *sources, const struct fnset *fns,
 			     bool opt_in)
@@ -100,6 +103,7 @@ static void begin(struct arbiter *b, const struct ct_enter *rec)
 		.id = rec->call_id,
 		.start_ns = rec->rec.ts_ns,
 		.api = rec->api,
+		.func_id = rec->func_id,
 		.depth = rec->depth,
 		.api_depth = rec->api_depth,
 	};
@@ -126,8 +130,20 @@ static struct ct_call *copy(struct raw *raw, struct ct_call *room)
 	return room;
 }
 
-/* Sets depth and parent of a call that the library recorded, from the open calls of uprobes. */
-static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room)
+/* Returns whether uprobes record it, too: its thread had passed the probe when the library took
+ * over. A libcuda may call a function of that name in another one. */
+static bool is_duplicate(const struct arbiter *b, const struct ct_call *c,
+			 const struct open_call *in)
+{
+	const struct user *u = arbiter_user(b, c->rec.pid, c->lib_id);
+
+	return in->func_id == c->func_id && u && u->inproc && !u->next &&
+	       in->start_ns < u->since_ns + TAKEOVER_NS && c->rec.ts_ns + TAKEOVER_NS > u->since_ns;
+}
+
+/* Sets depth and parent of a call that the library recorded, from the open calls of uprobes. false:
+ * it is one of these. */
+static bool place(struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_call *c = raw->call.call;
 	const struct api_fn *fn = fnset__fn(b->fns, c->func_id);
@@ -144,7 +160,11 @@ static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room
 			same = o;
 	}
 	if (!in)
-		return;
+		return true;
+	if (is_duplicate(b, c, in)) {
+		b->duplicate_cnt++;
+		return false;
+	}
 	if (raw->call.parent_id)
 		sources__enclosing(b->sources, c->rec.pid, c->rec.tid, c->rec.ts_ns - 1, &outer);
 	c = copy(raw, room);
@@ -152,6 +172,7 @@ static void place(const struct arbiter *b, struct raw *raw, struct ct_call *room
 	room->api_depth += same ? same->api_depth + 1 : 0;
 	if (!raw->call.parent_id || outer.start_ns < in->start_ns)
 		raw->call.parent_id = in->id;
+	return true;
 }
 
 /* Sets depth and parent of a call that uprobes recorded, from the open calls of the library. */
@@ -191,16 +212,20 @@ static void on_own_call(struct arbiter *b, struct raw *raw, struct ct_call *room
 		arbiter_announce(b, u, "the in-process library was not loaded");
 }
 
-void arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room)
+uint64_t arbiter__duplicates(const struct arbiter *b)
+{
+	return b->duplicate_cnt;
+}
+
+bool arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room)
 {
 	const struct ct_rec *rec = raw->rec;
 
 	switch (rec->kind) {
 	case CT_REC_CALL:
 		if (is_of(raw, SOURCE_INJECT))
-			place(b, raw, room);
-		else
-			on_own_call(b, raw, room);
+			return place(b, raw, room);
+		on_own_call(b, raw, room);
 		break;
 	case CT_REC_ENTER:
 		if (((const struct ct_enter *)rec)->begins)
@@ -221,4 +246,5 @@ void arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room)
 	default:
 		break;
 	}
+	return true;
 }

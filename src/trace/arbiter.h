@@ -41,9 +41,10 @@ void arbiter__lost(struct arbiter *b, pid_t pid);
 /* Returns whether its library records its calls, and the number of such processes. */
 bool arbiter__is_inproc(const struct arbiter *b, pid_t pid);
 unsigned arbiter__inproc_cnt(const struct arbiter *b);
+uint64_t arbiter__duplicates(const struct arbiter *b);
 /* Takes each record, in order. Corrects a call's depth and parent: raw->call.call is overwritten.
- */
-void arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room);
+ * false: uprobes record this call, too; it is to be dropped, and is counted here. */
+bool arbiter__record(struct arbiter *b, struct raw *raw, struct ct_call *room);
 /* Called by the clock. drained: all records sent so far have been read. */
 void arbiter__tick(struct arbiter *b, uint64_t now, bool drained);
 

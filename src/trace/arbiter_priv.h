@@ -18,6 +18,7 @@ struct user {
 	bool began;		  /* uses the driver, and does not only map its file */
 	bool announced;		  /* its uprobe tracing was announced */
 	bool called;		  /* made a call that uprobes recorded */
+	uint64_t since_ns;	  /* with inproc: when the library took over */
 	ct_generation generation; /* of a process with the library */
 	char comm[17];
 };
@@ -54,6 +55,7 @@ struct open_call {
 	pid_t pid;
 	uint32_t tid;
 	uint64_t id, start_ns;
+	uint16_t func_id;
 	uint8_t api, depth, api_depth;
 };
 
@@ -64,7 +66,8 @@ struct arbiter {
 	bool opt_in;
 	bool crowded; /* some processes are not stored, and may need probes */
 	uint64_t looked_ns, swept_ns;
-	uint64_t lost_cnt;			   /* lost process records, at the last check */
+	uint64_t lost_cnt; /* lost process records, at the last check */
+	uint64_t duplicate_cnt;
 	uint64_t always_probed[CT_MAX_FUNCS / 64]; /* functions that keep their probes */
 	bool sees_begin;			   /* they include the one that reports the first
 						    * use */

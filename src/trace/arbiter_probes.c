@@ -221,6 +221,7 @@ bool arbiter__inproc(struct arbiter *b, const struct inject_lib *lib)
 	if (!f)
 		f = add_file(b, lib);
 	u->inproc = f && has_all(f, &lib->inproc);
+	u->since_ns = now_ns();
 	if (!u->inproc)
 		need(b, u->lib_id, u);
 	return true;

@@ -170,6 +170,7 @@ static void on_tick(struct session *s, uint64_t now, bool drained)
 	waits__look(s->waits, now);
 	if (s->unreached)
 		unreached__look(s->unreached, now);
+	late__look(&s->late);
 	if (now - flushed_ns >= FLUSH_NS) {
 		for (unsigned i = 0; i < s->sink_cnt; i++)
 			sink__tick(s->sinks[i]);

@@ -113,6 +113,7 @@ static void release(struct session *s)
 		attach__detach(s->t.att);
 		attach__go_on_all(s->t.att);
 	}
+	late__end(&s->late);
 	guard__end(&s->guard);
 	command_user__free(&s->user);
 	free(s->nvtx);

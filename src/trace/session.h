@@ -9,6 +9,7 @@
 #include "witness.h"
 
 #include "attach/guard.h"
+#include "inject/late.h"
 #include "model/losses.h"
 #include "sink/summary/progress.h"
 #include "sink/sink.h"
@@ -55,6 +56,9 @@ struct session {
 	struct unreached *unreached; /* NULL: probes see all processes of the command */
 	char *nvtx;		     /* NVTX library that the command loads; NULL: none */
 	struct guard guard;
+	struct late late; /* --probe=inject -p: */
+	bool is_late;
+	uid_t late_uid;				   /* user of the processes */
 	uint64_t lost_reported[SESSION_MAX_SINKS]; /* by output */
 	struct command_user user;
 	struct trace_end end;

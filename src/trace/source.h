@@ -224,4 +224,9 @@ void sources__forget_counts(struct sources *ss, pid_t pid, ct_generation generat
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r);
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);
 
+/* source_inject.c: late__start() for the library's source. */
+struct late;
+int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,
+			      unsigned cnt, bool sandbox);
+
 #endif /* TRACE_SOURCE_H */

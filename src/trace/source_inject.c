@@ -6,6 +6,7 @@
 
 #include "attach/nv_devs.h"
 #include "inject/inject.h"
+#include "inject/late.h"
 
 #include <errno.h>
 
@@ -306,3 +307,12 @@ const struct source_ops inject_source_ops = {
 	.is_over = inject_is_over,
 	.close = inject_close,
 };
+
+int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,
+			      unsigned cnt, bool sandbox)
+{
+	for (unsigned i = 0; i < ss->cnt; i++)
+		if (ss->of[i]->ops == &inject_source_ops)
+			return late__start(l, of(ss->of[i]), pids, cnt, sandbox);
+	return -EINVAL;
+}

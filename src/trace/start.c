@@ -53,7 +53,9 @@ static int open_attach(struct session *s)
 		.kernel_args = o->kernel_args != TRI_OFF,
 		.gpu_time = o->gpu_time,
 		.cupti = o->cupti,
-		.inject_uid = s->user.change ? s->user.uid : geteuid(),
+		.inject_uid = s->is_late       ? s->late_uid
+			      : s->user.change ? s->user.uid
+					       : geteuid(),
 		.attach =
 			{
 				.mech = o->mechanism,
@@ -199,6 +201,27 @@ static int check_translator(const struct session *s)
 	return EXIT_USAGE;
 }
 
+/* --probe=inject -p: the library is loaded into the running processes, and uprobes record calls
+ * until then. */
+static int choose_late(struct session *s)
+{
+	const struct session_opts *o = s->o;
+	const char *missing = caps__refused();
+
+	if (o->kernel || o->sched || o->kernel_probe != NV_PROBE_AUTO) {
+		err("%s does not work with --probe=inject -p: use --probe=uprobe",
+		    o->sched ? "--sched" : "--kernel");
+		return EXIT_USAGE;
+	}
+	if (missing || geteuid()) {
+		err("--probe=inject -p PID needs root: %s", missing ?: "run it by sudo");
+		return EXIT_USAGE;
+	}
+	s->probe = PROBE_BOTH;
+	s->is_late = true;
+	return late__user(o->pids, o->pid_cnt, &s->late_uid);
+}
+
 /* Chooses where calls are recorded: by the kernel if it permits, else in-process if we start the
  * program. */
 static int choose_probe(struct session *s)
@@ -230,11 +253,13 @@ static int choose_probe(struct session *s)
 	}
 	if (s->probe != PROBE_INJECT)
 		return check_translator(s);
-	if (!o->argv && !o->collect) {
-		err("--probe=inject must start the program that it traces: cudatrace "
-		    "--probe=inject -- COMMAND; for a running program use --probe=uprobe, as root");
+	if (!o->argv && !o->collect && !o->pid_cnt) {
+		err("--probe=inject needs a command (cudatrace --probe=inject -- COMMAND) or processes "
+		    "(-p PID); for all programs use --probe=uprobe, as root");
 		return EXIT_USAGE;
 	}
+	if (o->pid_cnt && !o->collect)
+		return choose_late(s);
 	if (o->sched || o->kernel_probe != NV_PROBE_AUTO) {
 		err("%s in-process: use --probe=uprobe, as root",
 		    o->sched ? "--sched does not work" : "--kernel-probe does not work");
@@ -300,6 +325,9 @@ int session__start(struct session *s)
 		return ret;
 	make_summary(s);
 	ret = open_attach(s);
+	if (!ret && s->is_late)
+		ret = source_inject__start_late(&s->t.sources, &s->late, s->o->pids, s->o->pid_cnt,
+						s->o->sandbox);
 	if (!ret)
 		ret = add_targets(s);
 	if (!ret)
@@ -329,5 +357,6 @@ int session__start(struct session *s)
 			.screen = s->o->view && s->o->view->fd >= 0});
 	if (s->cmd.pid && s->probe == PROBE_INJECT && !s->t.att && s->o->follow)
 		s->unreached = unreached__open(s->cmd.pid, session__event, s);
+	late__go(&s->late);
 	return s->cmd.pid ? command__go(&s->cmd, s->o->argv[0], to_stderr) : 0;
 }

@@ -80,14 +80,15 @@ static void on_map(struct tracer *t, const struct ct_lib_map *rec)
 	libs__on_map(&t->libs, rec);
 }
 
-static void on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
+/* false: the call is recorded twice. */
+static bool on_both(struct tracer *t, struct raw *raw, struct ct_call *placed)
 {
 	const struct ct_rec *rec = raw->rec;
 
 	/* First end the calls of the process's previous program. */
 	if (rec->kind == CT_REC_EXEC || rec->kind == CT_REC_EXIT)
 		sources__left(&t->sources, rec->pid, arbiter__left(rec), rec->ts_ns);
-	arbiter__record(t->arbiter, raw, placed);
+	return arbiter__record(t->arbiter, raw, placed);
 }
 
 static void on_record(void *ctx, const struct raw *raw)
@@ -99,7 +100,8 @@ static void on_record(void *ctx, const struct raw *raw)
 
 	if (t->arbiter) {
 		seen = *raw;
-		on_both(t, &seen, &placed);
+		if (!on_both(t, &seen, &placed))
+			return;
 		raw = &seen;
 	}
 	if (t->o.on_use && rec->kind == CT_REC_THREAD)
@@ -456,6 +458,8 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	end->max_thread_overhead = (sum.busiest >> 32) / 1e6;
 	end->max_overhead_tid = (uint32_t)sum.busiest;
 	end->stats[CT_STAT_FILTERED] += model__filtered(t->model);
+	if (t->arbiter)
+		end->stats[CT_STAT_DUPLICATES] += arbiter__duplicates(t->arbiter);
 	end->bad_record_cnt = sources__bad_records(&t->sources) + model__bad_records(t->model);
 	model__objects(t->model, end);
 	model__python(t->model, end);

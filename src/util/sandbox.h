@@ -32,6 +32,8 @@ void sandbox__enter_reader(bool makes_readers);
 void sandbox__enter_dossiers(void);
 /* For cudatrace-open (util/opener.h): it opens files as the user who owns them. */
 void sandbox__enter_opener(void);
+/* For cudatrace-late (inject/late.h): it reads and writes the memory of processes. */
+void sandbox__enter_late(void);
 /* For signal-witness, which only polls, reads and writes. no_new_privs is set already. */
 void sandbox__enter_witness(void);
 

@@ -9,9 +9,15 @@
 
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
 
-/* To act as the owner of files; root's own rights for root's files. */
+/* Other users' processes: their memory, and the files that they map. */
+static const int late_kept[] = {CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
+				CAP_CHECKPOINT_RESTORE};
+
+/* To read processes, and to act as their owners. */
 static const int dossiers_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID,
 				    CAP_KILL};
+
+/* To act as the owner of files; root's own rights for root's files. */
 static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 
 /* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
@@ -99,6 +105,43 @@ static const char *const witness_calls[] = {
 	"read", "write", "poll", "ppoll", "restart_syscall", "exit", "exit_group",
 };
 
+/* cudatrace-late: reads and writes memory of processes. */
+static const char *const late_calls[] = {
+	"read",
+	"pread64",
+	"pwrite64",
+	"openat",
+	"close",
+	"lseek",
+	"fcntl",
+	"fstat",
+	"newfstatat",
+	"readlink",
+	"readlinkat",
+	"getdents64",
+	/* the tracer, and waits */
+	"sendto",
+	"recvfrom",
+	"poll",
+	"ppoll",
+	"nanosleep",
+	"clock_nanosleep",
+	"clock_gettime",
+	/* memory, AddressSanitizer */
+	"brk",
+	"mmap",
+	"munmap",
+	"mremap",
+	"mprotect",
+	"madvise",
+	"futex",
+	"sigaltstack",
+	"rt_sigreturn",
+	"restart_syscall",
+	"exit",
+	"exit_group",
+};
+
 /* fork(), and the filters of the readers. */
 static int allow_for_maker(scmp_filter_ctx ctx)
 {
@@ -164,6 +207,16 @@ void sandbox__enter_dossiers(void)
 		keep[dossiers_kept[i]] = true;
 	sandbox_drop_caps(keep);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void sandbox__enter_late(void)
+{
+	bool keep[64] = {false};
+
+	for (size_t i = 0; i < COUNT(late_kept); i++)
+		keep[late_kept[i]] = true;
+	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		enter(keep, late_calls, COUNT(late_calls));
 }
 
 void sandbox__enter_witness(void)

@@ -217,8 +217,7 @@ def test_exports_that_no_table_knows(tmp_path):
 
 
 @pytest.mark.parametrize("args,said", [
-    (["-p", "1"], "--probe=inject must start the program that it traces: cudatrace --probe=inject -- COMMAND"),
-    ([], "--probe=inject must start the program that it traces: cudatrace --probe=inject -- COMMAND"),
+    ([], "--probe=inject needs a command (cudatrace --probe=inject -- COMMAND) or processes (-p PID)"),
     (["--kernel", "--kernel-probe=fentry", "--", "true"], "--kernel-probe does not work in-process: use --probe=uprobe, as root"),
     (["--sched", "--", "true"], "--sched does not work in-process: use --probe=uprobe, as root"),
     (["--torch", "--kernel", "--", "true"], "--torch is not recorded in-process with --kernel: use --probe=uprobe, as root"),

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(NO_POINTERS)
 __attribute__((visibility("hidden"), used)) uint32_t state;
 #define EXPORT(name)                                                                               \
 	__asm__(".pushsection .text\n"                                                             \

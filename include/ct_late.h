@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a tracer writes into a running process so that it loads the in-process library. Behind the
+ * text of a library: code that is the same for all processes, with data that never change (struct
+ * late_data). Behind the data of a library: words (struct late_state). See src/inject/late.h.
+ */
+#ifndef CT_LATE_H
+#define CT_LATE_H
+
+#include <stdint.h>
+
+#define LATE_MAGIC     "cudatrace-late1"
+#define LATE_SLOTS     12
+#define LATE_ENTRY_SZ  16
+#define LATE_PATH_SZ   120
+#define LATE_SOCKET_SZ 108
+
+/* Behind the code, and as constant as it: a thread may come at any time. */
+struct late_data {
+	char magic[16];
+	uint64_t state; /* address of struct late_state */
+	/* addresses of glibc's functions */
+	uint64_t pthread_create, attr_init, attr_stack, attr_detach, errno_location,
+		register_atfork, dlopen, dlsym;
+	/* dispatch pointers of the driver, and their values */
+	struct {
+		uint64_t at, real;
+	} slots[LATE_SLOTS];
+	char path[LATE_PATH_SZ]; /* of the library */
+};
+
+/* Where an attach has failed: result is its error. */
+enum late_step {
+	LATE_THREAD = 1, /* pthread_create() */
+	LATE_OPEN,	 /* dlopen(), dlsym() */
+	LATE_CONNECT,	 /* cudatrace_attach(), or nothing */
+};
+
+/* All 0 at first, except for the magic. Each word has one writer. */
+struct late_state {
+	char magic[16];
+	/* The tracer's. A thread takes part if ticket is taken + 1; 0: none may. */
+	uint32_t ticket;
+	char socket[LATE_SOCKET_SZ];
+	/* The process's. taken: the last ticket, by one thread; done: the same, when it has ended
+	 * with this result. pid: as the process sees it; a child of fork has its parent's. */
+	uint32_t taken, done, pid, step;
+	int32_t result;
+	uint32_t has_fork_rule;
+	uint64_t owner; /* of the lock that fork() and dlopen() take; 0: free */
+};
+
+#endif /* CT_LATE_H */
