@@ -17,12 +17,12 @@
 #define NOISE_DISTANCES 3
 
 /* What options left out of a trace: texts of its header, and calls that were only counted. */
-struct left_out {
+struct not_traced {
 	char traced[512], counted[1024], entry_only[1024];
 	double counted_cnt, filtered_cnt, call_cnt, min_duration_ns;
 };
 
-static void read_left_out(struct values *v, struct left_out *o)
+static void read_not_traced(struct values *v, struct not_traced *o)
 {
 	values__text(v, "overview.traced", o->traced, sizeof(o->traced));
 	values__text(v, "overview.counted", o->counted, sizeof(o->counted));
@@ -46,7 +46,7 @@ static bool lists(const char *text, const char *class, size_t len, bool whole)
 }
 
 /* The option that left out calls of these classes; NULL: none did. */
-static const char *left_out_by(const struct left_out *o, const char *needs)
+static const char *not_traced_by(const struct not_traced *o, const char *needs)
 {
 	bool all = !*o->traced || !strcmp(o->traced, "everything");
 
@@ -86,7 +86,7 @@ static int add_run(struct budget_runs *r, bool measured, double x)
 
 int perf_budget__measure(struct perf_budget *b, enum budget_side side, const char *json, size_t len)
 {
-	struct left_out left = {0};
+	struct not_traced left = {0};
 	double complete = 0;
 	struct values *v;
 	int ret;
@@ -97,14 +97,14 @@ int perf_budget__measure(struct perf_budget *b, enum budget_side side, const cha
 	values__get(v, "complete", NULL, NULL, &complete);
 	b->incomplete[side] |= !complete;
 	b->run_cnt[side]++;
-	read_left_out(v, &left);
+	read_not_traced(v, &left);
 	for (unsigned i = 0; i < b->cnt && !ret; i++) {
 		struct budget_limit *l = &b->limits[i];
 		double x = 0;
 		bool measured = values__get(v, l->row->path, l->name, l->of, &x);
 
-		l->runs[side].left_out =
-			l->runs[side].left_out ?: left_out_by(&left, l->row->needs);
+		l->runs[side].not_traced =
+			l->runs[side].not_traced ?: not_traced_by(&left, l->row->needs);
 		ret = add_run(&l->runs[side], measured, x);
 	}
 	values__free(v);
@@ -177,8 +177,8 @@ static enum budget_state state_of(const struct perf_budget *b, const struct budg
 	if (b->allow_losses || l->row->unit == BUDGET_SHARE)
 		return BUDGET_HELD;
 	/* The missing part might exceed the limit. */
-	if (new->left_out || (l->of_change && old->left_out))
-		return BUDGET_LEFT_OUT;
+	if (new->not_traced || (l->of_change && old->not_traced))
+		return BUDGET_NOT_TRACED;
 	return complete ? BUDGET_HELD : BUDGET_LOSSY;
 }
 

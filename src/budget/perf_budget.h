@@ -48,15 +48,15 @@ enum budget_state {
 	BUDGET_EXCEEDED,
 	BUDGET_UNMEASURED, /* the trace does not have it */
 	BUDGET_LOSSY,	   /* below its limit, but records are missing */
-	BUDGET_LEFT_OUT,   /* below its limit, but options left out calls that count */
+	BUDGET_NOT_TRACED, /* below its limit, but options left out calls that count */
 };
 
 /* A value in several runs of one program. */
 struct budget_runs {
 	double *x;
 	unsigned cnt;
-	bool unmeasured;      /* in one of them */
-	const char *left_out; /* the option that left out calls in one of them; NULL: none */
+	bool unmeasured;	/* in one of them */
+	const char *not_traced; /* the option that left out calls in one of them; NULL: none */
 	/* The maximum of a count or of bytes, the median of a time or a share. */
 	double value;
 };

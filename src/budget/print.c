@@ -107,11 +107,11 @@ static void verdict(const struct budget_limit *l, char *text, size_t size)
 			 value, l->of_change ? "a trace" : "the trace", l->of_change ? "+" : "",
 			 max);
 		break;
-	case BUDGET_LEFT_OUT:
+	case BUDGET_NOT_TRACED:
 		snprintf(
 			text, size,
 			"at least %s: %s left out calls, so that the limit of %s%s may be exceeded",
-			value, l->runs[BUDGET_NEW].left_out ?: l->runs[BUDGET_OLD].left_out,
+			value, l->runs[BUDGET_NEW].not_traced ?: l->runs[BUDGET_OLD].not_traced,
 			l->of_change ? "+" : "", max);
 		break;
 	}
