@@ -100,7 +100,7 @@ $(O)/src/trace/nvml_program.o: CPPFLAGS_ALL += -DNVML_PROGRAM='"$(SKEL_DIR)/cuda
 $(O)/src/trace/nvml_program.o: $(SKEL_DIR)/cudatrace-nvml
 # It runs in other processes: nothing outside its section, no vector registers, no instrumentation.
 $(O)/src/inject/late_code.o: CFLAGS_ALL = -std=gnu11 -fno-strict-aliasing -Os -g -Wall -Wextra -Wno-unused-parameter -fPIC -fvisibility=hidden \
-  -fno-stack-protector -fno-tree-loop-distribute-patterns -fomit-frame-pointer -fcf-protection=none -mgeneral-regs-only $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP))
+  -fno-stack-protector $(if $(findstring clang,$(CC)),-fno-builtin,-fno-tree-loop-distribute-patterns) -fomit-frame-pointer -fcf-protection=none -mgeneral-regs-only $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP))
 # The assembler includes these files (.incbin): the compiler's list of dependencies does not have them.
 $(O)/src/report/page/html_assets.o: $(wildcard src/report/page/html/*.* src/report/page/html/vendor/*)
 
