@@ -174,7 +174,7 @@ void budget_text(const struct perf_budget *b, struct out *o)
 static const char *state_name(enum budget_state state)
 {
 	static const char *const names[] = {"held", "exceeded", "not measured", "incomplete trace",
-					    "left out"};
+					    "not traced"};
 
 	return names[state];
 }

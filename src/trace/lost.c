@@ -4,6 +4,9 @@
 
 #include "util/log.h"
 #include "util/out.h"
+#include "util/reader.h"
+
+#include <string.h>
 
 static void report_lost(struct session *s, uint64_t now, const char *where, uint64_t cnt,
 			const char *why)
@@ -53,6 +56,8 @@ const char *session__unseen(const struct session *s)
 	if (s->missed_cnt)
 		return "a library of a process could not be traced: library lines with op failed "
 		       "give the reason";
+	if (reader__is_gone())
+		return "cudatrace-read was ended: libraries that were loaded later may be missing";
 	return s->probe == PROBE_INJECT && s->cmd.pid && !s->lib_cnt ? UNSEEN : NULL;
 }
 
@@ -65,7 +70,7 @@ void session__warn_no_call(const struct session *s)
 		     s->o->capture_name ?: "", s->o->capture == CAPTURE_NVTX ? "'" : "");
 	if (!s->cmd.pid || s->end.stats[CT_STAT_ENTRIES] || s->o->quiet)
 		return;
-	if (!s->cmd.exited)
+	if (!s->cmd.exited || (s->end.reason && strcmp(s->end.reason, "command exited")))
 		info("%s made no CUDA driver call before the trace ended", s->o->argv[0]);
 	else if (s->end.unseen)
 		info("%s made no CUDA driver call that is traced: %s", s->o->argv[0],

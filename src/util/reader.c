@@ -184,8 +184,16 @@ static void forget_ended(void)
 	}
 }
 
+static bool is_gone;
+
+bool reader__is_gone(void)
+{
+	return is_gone;
+}
+
 static int no_reader(void)
 {
+	is_gone = true;
 	warn("cudatrace-read was ended: files of processes cannot be read any more: start "
 	     "cudatrace again");
 	close_fd(&reader.maker_fd);

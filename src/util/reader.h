@@ -25,6 +25,8 @@
  * does everything below itself. sandbox: with only the privileges for reading. Returns 0 or
  * -errno. */
 int reader__start(bool sandbox);
+/* Returns whether cudatrace-read was ended, and a file could not be read because of that. */
+bool reader__is_gone(void);
 void reader__end(void);
 
 /* These return a descriptor, or -errno. -EREMOTE: another user serves that file system; -ETIMEDOUT:

@@ -284,6 +284,26 @@ def test_a_library_that_cannot_be_read(running, tmp_path):
     t.ended()
 
 
+@pytest.mark.parametrize("probe", ["uprobe", "inject"])
+def test_a_killed_reader(running, tmp_path, probe):
+    """Libraries that are loaded after the tracer's reader was killed may be missing: every view must say so."""
+    lib, go = tmp_path / "lib", tmp_path / "go"
+    lib.mkdir()
+    shutil.copy(LIB, lib)
+    says = f"while [ ! -e {go} ]; do sleep 0.02; done; LD_LIBRARY_PATH={lib} {FAKE}/sample --tokens 1 --quiet"
+    t = running.tracer("killed-reader", f"--probe={probe}", "-e", ALL, "--", "sh", "-c", says)
+    def found_readers():
+        return [p for p, name in descendants(t.pid).items() if name == "cudatrace-read"]
+    until(found_readers)
+    time.sleep(0.5)
+    for pid in found_readers():
+        os.kill(pid, signal.SIGKILL)
+    go.touch()
+    t.ended()
+    found = json.loads(Ran([CUDATRACE, "report", "--format=json", t.path]).out)
+    assert not found["complete"] and [x["id"] for x in found["lost"]] == ["unseen"], (found["lost"], t.err)
+
+
 def test_a_reader_that_responds_late(running, tmp_path):
     """If the machine is busy, the library must be attached late, nothing be left out, and nothing be reported."""
     (tmp_path / "starved").mkdir()

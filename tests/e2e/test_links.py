@@ -3,6 +3,7 @@
 # timeout: 300
 """The process that makes and closes links (cudatrace-links) may hang, be killed, or take a minute: the tracer must not wait for it, and
 nothing may stay behind. Suite blocking tests a real memory lock."""
+import json
 import os
 import re
 import shutil
@@ -95,6 +96,9 @@ def test_killed(running, prey):
     t.ended()
     assert "cudatrace-links has ended" in t.err
     assert t.trace.end["reason"] == "probes gone" and t.trace.sym["cuMemAlloc_v2"] == 10 and t.trace.accounts()
+    assert "the trace is incomplete, missing: 1 early end of the trace" in t.err
+    found = json.loads(Ran([CUDATRACE, "report", "--format=json", t.path]).out)
+    assert not found["complete"] and [x["id"] for x in found["lost"]] == ["probes_gone"]
     prey.until_clean()
 
 

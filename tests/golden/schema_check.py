@@ -157,7 +157,7 @@ HEADER = {
     'driver_version': (or_null(word), True), 'cuda_version': (or_null(matches(re.compile(r'\d+\.\d+\Z'))), True),
     'libraries': (array(is_object), True), 'traced': (text, True), 'not_traced': (text, True),
     'mechanism': (one_of({'uprobe.session', 'uprobe.multi', 'uprobe', 'inject'}), True),
-    'gpu_ctxsw': (word, False), 'counted': (word, False), 'entry_only': (word, False), 'redacted': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False), 'python': (word, False),
+    'gpu_ctxsw': (word, False), 'counted': (word, False), 'entry_only': (word, False), 'min_duration_ns': (some, False), 'redacted': (one_of({'strings', 'arguments'}), False), 'stacks': (word, False), 'python': (word, False),
     'kernel_probe': (one_of({'kprobe.multi', 'fentry', 'kprobe', 'tracepoint', 'inject'}), False), 'degraded': (array(word), True),
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'clock': (one_of({'CLOCK_MONOTONIC'}), True),
     'clock_base_ns': (count, True), 'wall_time': (matches(WALL_TIME), True),
@@ -245,7 +245,7 @@ GPU_DEVICE = dict(EVENT, **{
 })
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),
-    'events': (is_object, True), 'calls': (count, True), 'entries': (count, False), 'counted': (is_object, False),
+    'events': (is_object, True), 'calls': (count, True), 'entries': (count, False), 'counted': (is_object, False), 'continued': (some, False),
     'count_cost_ns': (not_negative, False), 'drops': (is_object, True),
     'unfinished': (count, True), 'abandoned': (count, True), 'filtered': (count, True), 'orphans': (count, True),
     'duplicates': (count, True), 'bad_records': (count, True), 'wall_ms': (milli, True),

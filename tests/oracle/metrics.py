@@ -11,13 +11,15 @@ import oracle
 import summary
 
 NOT_RECOMPUTED = {
-    r"DCGM_\w+|cudatrace_gpu_(memory_used_bytes|utilization|throttled_seconds_total|samples_total|sampling_seconds_total)": "NVML: suite gpu_stats",
+    r"DCGM_\w+|cudatrace_gpu_(memory_used_bytes|utilization|throttled_seconds_total|samples_total|sampling_seconds_total|energy_joules_total|idle_energy_joules_total)": "NVML: suite gpu_stats",
     r"cudatrace_(ioctls?|ioctl_seconds|gpu_resident_seconds|gpu_context_switches|xids)_total": "suites kernel, ctxsw, daemon_levels",
     r"cudatrace_(build|gpu)_info": "words",
     r"cudatrace_self_\w+|cudatrace_work_\w+|cudatrace_loop_turn_max_seconds|cudatrace_http_\w+|cudatrace_config_\w+|cudatrace_reads_\w+": "of the daemon itself",
     r"cudatrace_(file_bytes|files?_\w+|files_total|dumps_total|recorder_\w+|bursts_total)": "suites daemon_files, daemon_levels",
     r"cudatrace_(series\w*|table_used|processes|processes_inproc|names_not_demangled_total)": "tables of the daemon: suites daemon_shares, metrics",
     r"cudatrace_otlp_\w+": "suite otlp",
+    r"cudatrace_profile_\w+": "suite profiles",
+    r"cudatrace_dossiers_\w+": "suite dossier",
     r"cudatrace_hang(s_total|ing)": "waits that last: suite hangs",
     r"cudatrace_(table_full|dropped|libraries_without_probes)_total": "of all processes of the machine: suites losses, blocking",
     r"cudatrace_gpu_(executions_lost_total|discarded_bytes_total)": "not in lines: suite gpu_time_daemon",

@@ -85,6 +85,7 @@ static void test_body(void **state)
 		     p += 1 + rnd() % 32)
 			*p = rnd() % 2;
 		ev.stack = NULL;
+		ev.launch.params = NULL;
 		ev.has = rnd() & ((HAS_GEMM << 1) - 1);
 		ev.size = ev.ptr = words[0];
 		ev.stream = words[1];

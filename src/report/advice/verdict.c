@@ -290,8 +290,8 @@ static void decide_less(struct verdict *v)
 
 	if (v->proc_cnt > 1) {
 		say(v,
-		    "Not known: %s processes made CUDA calls; cudatrace report tells their "
-		    "iterations apart",
+		    "Not known: %s processes made CUDA calls, whose iterations only a report "
+		    "distinguishes",
 		    HUMAN_COUNT(v->proc_cnt));
 	} else if (v->gpu.whole_ns) {
 		decide(v, LIMIT_UNKNOWN, "measured", v->gpu.idle_ns, v->gpu.whole_ns);

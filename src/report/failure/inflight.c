@@ -283,9 +283,13 @@ static void add_address(void *ctx, unsigned param, unsigned at, uint64_t value)
 	const struct add_address *a = ctx;
 	bool may_be_null = !value && a->p->of[param].size == sizeof(value);
 
-	if (a->x->addr_cnt < WORK_ADDRS_MAX && (may_be_null || value >= 0x10000))
+	if (!may_be_null && value < 0x10000)
+		return;
+	if (a->x->addr_cnt < WORK_ADDRS_MAX)
 		a->x->addrs[a->x->addr_cnt++] =
 			(struct work_addr){.value = value, .param = param, .at = at};
+	else
+		a->x->addrs_known = false;
 }
 
 static void add_addresses(struct work *x, const struct launch_params *p)
@@ -335,6 +339,7 @@ static void submit(struct inflight *f, const struct trace_event *ev, uint64_t ct
 		.stream = i,
 		.has_config = ev->launch.has_config,
 	};
+	x->addrs_known = ev->launch.params && !ev->launch.params_cut;
 	if (ev->launch.params)
 		add_addresses(x, ev->launch.params);
 	memcpy(x->grid, ev->launch.grid, sizeof(x->grid));

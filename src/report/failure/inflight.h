@@ -25,7 +25,7 @@ struct work_addr {
 	uint64_t freed_id;  /* no block was there at the launch: the call that freed it; 0: none */
 	uint16_t param, at; /* index of the parameter, offset in it */
 };
-#define WORK_ADDRS_MAX 16
+#define WORK_ADDRS_MAX 8
 
 /* How a parameter of a suspect leads to the memory of a fault. */
 enum work_link {
@@ -54,7 +54,8 @@ struct work {
 	bool is_new; /* a suspect: inflight__is_new() */
 	/* The first addresses of its parameters, and which of them leads to the fault. */
 	uint8_t addr_cnt, link_addr;
-	uint8_t link; /* a suspect: enum work_link */
+	bool addrs_known; /* these are all addresses in its parameters */
+	uint8_t link;	  /* a suspect: enum work_link */
 	struct work_addr addrs[WORK_ADDRS_MAX];
 };
 

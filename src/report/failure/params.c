@@ -102,18 +102,22 @@ static void find_link(const struct fail_case *c, struct work *x)
 
 void params_find(struct fail_case *c)
 {
+	/* Each of those that are not listed might have one, too. */
+	bool known = c->suspect_cnt == c->listed_cnt;
 	unsigned cnt = 0, at = 0;
 	struct work first;
 
 	for (unsigned i = 0; i < c->listed_cnt; i++) {
-		find_link(c, &c->suspects[i]);
-		if (c->suspects[i].link) {
+		struct work *x = &c->suspects[i];
+
+		find_link(c, x);
+		if (x->link) {
 			cnt++;
 			at = i;
 		}
+		known &= x->link || !x->kernel || x->addrs_known;
 	}
-	/* Each of those that are not listed might have one, too. */
-	c->linked = cnt == 1 && c->suspect_cnt == c->listed_cnt;
+	c->linked = cnt == 1 && known;
 	if (!c->linked)
 		return;
 	first = c->suspects[at];

@@ -141,6 +141,8 @@ static uint64_t hang_ns(const struct short_summary *x, uint64_t whole_ns)
 }
 
 #define SCOPE_SZ 64
+/* What takes less time has no limit: the report may count a wait more or less to it. */
+#define RUN_MIN_NS 20000000
 
 static void make_verdict(const struct short_summary *x, const struct host_time *first,
 			 bool is_unsure, struct verdict *v, char scope[SCOPE_SZ])
@@ -186,7 +188,7 @@ void short_verdict(const struct short_summary *x)
 	/* If the later part has another limit, the earlier one may be warm-up. */
 	make_verdict(x, &c->second, false, &late, scope);
 	make_verdict(x, &c->first, false, &v, scope);
-	if (late.wait_cnt >= VERDICT_ITERATIONS && late.limit != v.limit)
+	if (v.run_ns < RUN_MIN_NS || (late.wait_cnt >= VERDICT_ITERATIONS && late.limit != v.limit))
 		make_verdict(x, &c->first, true, &v, scope);
 	short_blank(x);
 	if (x->no_extra && v.gain_to)
