@@ -284,7 +284,7 @@ def test_many_threads(tmp_path):
     assert {s.tid for s in p.slices} == set(range(100, 100 + count)) and all(p.threads[7, 100 + i] == f"t{i}" for i in range(count))
 
 
-@pytest.mark.parametrize("limit", [64 << 10, (1 << 20) + 5, *(pytest.param(n, marks=pytest.mark.long) for n in (9000, 300000, 1500000))])
+@pytest.mark.parametrize("limit", [64 << 10, (1 << 20) + 5, *(pytest.param(n, marks=pytest.mark.long) for n in (16000, 300000, 1500000))])
 def test_full(tmp_path, limit):
     """On a full disk, packets and slices must be whole, and the end must give the number of missing events."""
     count = 40000
