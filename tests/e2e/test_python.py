@@ -323,6 +323,8 @@ def test_python_lock(tmp_path, mode):
             return
         if sum(2.5 <= x < 20 for x in between) * 0.65 < len(waits):
             break
+    else:
+        pytest.skip("the machine is too busy: few times between calls are multiples of 5 ms")
     assert found and 0.8 * sum(waits) < found[0]["lost_ns"] / 1e6 < 1.02 * (sum(waits) + sum(longer))
 
 
