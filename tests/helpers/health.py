@@ -29,8 +29,9 @@ def healthy(at):
         for p in spinners:
             p.kill()
             p.wait()
-    # A virtual machine may be stopped itself for a moment.
-    assert len(took) > 5 and took[-2] < LIMIT_MS, took[-10:]
+    # A virtual machine may be stopped itself for a moment, and other tests run, too.
+    late = [x for x in took if x >= LIMIT_MS]
+    assert len(took) > 5 and len(late) <= max(2, len(took) // 20), (len(took), late[-10:])
 
 
 def main(at):

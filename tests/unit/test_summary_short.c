@@ -307,7 +307,7 @@ static void verdicts(void **state)
 		 "Not known: the host waits for the GPU for 96.0 % of the time after start-up"},
 		{2, 0, 960, 3000, false, "Start-up is the limit: it takes at least 60.0 % of"},
 		{20, 0, 960, 500, true,
-		 "Not known: 2 processes made CUDA calls; cudatrace report "},
+		 "Not known: 2 processes made CUDA calls, whose iterations "},
 	};
 	char *text;
 

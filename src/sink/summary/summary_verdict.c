@@ -142,7 +142,7 @@ static uint64_t hang_ns(const struct short_summary *x, uint64_t whole_ns)
 
 #define SCOPE_SZ 64
 /* What takes less time has no limit: the report may count a wait more or less to it. */
-#define RUN_MIN_NS 20000000
+#define RUN_MIN_NS 10000000
 
 static void make_verdict(const struct short_summary *x, const struct host_time *first,
 			 bool is_unsure, struct verdict *v, char scope[SCOPE_SZ])
