@@ -116,7 +116,7 @@ def test_programs(tmp_path, built, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_programs_often(tmp_path, built, kind):
     with program(built, kind) as p:
-        for _ in range(30):
+        for _ in range(15):
             enter(p, tmp_path / "trace")
 
 
