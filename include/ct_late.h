@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a tracer writes into a running process so that it loads the in-process library. Behind the
- * text of a library: code that is the same for all processes, with data that never change (struct
- * late_data). Behind the data of a library: words (struct late_state). See src/inject/late.h.
+ * What a tracer writes into a running process so that it loads the in-process library. It
+ * writes constant code and data (struct late_data) behind the text of a library, and variables
+ * (struct late_state) behind the data of a library. See src/inject/late.h.
  */
 #ifndef CT_LATE_H
 #define CT_LATE_H

@@ -490,7 +490,7 @@ void unhook_all(void);
 void nvtx_hook(const struct ct_shm_set *set);
 /* Calls through a pointer of that name, which is not the driver's. */
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
-/* The next tracer is told only of functions that are hooked for it. */
+/* The next tracer gets only the functions that are hooked for it. */
 void hooks_forget(void);
 /* Returns whether the ids still stand for the hooked functions. */
 bool hooks_match(const struct ct_shm_set *set);

@@ -16,7 +16,7 @@
  * comparisons, and in 1 of 800 with 10 runs. */
 #define NOISE_DISTANCES 3
 
-/* What options left out of a trace: texts of its header, and calls that were only counted. */
+/* Describes which calls options excluded from a trace, by its header and its counts. */
 struct not_traced {
 	char traced[512], counted[1024], entry_only[1024];
 	double counted_cnt, filtered_cnt, call_cnt, min_duration_ns;

@@ -40,7 +40,7 @@ struct row {
 	const void *key;   /* at */
 	struct row *total; /* its process and function, with exact values; NULL: this is one */
 	uint64_t v[PROFILE_VALUE_CNT];
-	/* Of a total: sum of its rows, and what they have got so far. */
+	/* A total: the sum of its rows, and the part that rows have received so far. */
 	uint64_t sampled[PROFILE_VALUE_CNT], passed[PROFILE_VALUE_CNT], given[PROFILE_VALUE_CNT];
 	uint64_t may_wait_ns; /* host time of counted calls, some of which may have waited */
 	struct place at;

@@ -145,7 +145,7 @@ static void put_pointers(const struct late_target *t, bool back)
 	}
 }
 
-/* All is written before the ticket; from then on the process needs nobody. */
+/* Writes everything before the ticket. After the ticket, the process does not need the tracer. */
 static const char *offer(struct late_target *t, const char *socket, struct late_state *s)
 {
 	char name[LATE_SOCKET_SZ] = "";

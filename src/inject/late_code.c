@@ -10,7 +10,7 @@
  * the driver's function. The new thread loads the library and calls it.
  *
  * In a child of fork() during a dlopen() of another thread, later calls of dlopen() hang: the child
- * inherits a lock of the loader that nobody releases. So fork() and this dlopen() exclude each
+ * inherits a locked lock of the loader. So fork() and this dlopen() exclude each
  * other, by handlers that stay registered. Nobody waits longer than a second.
  */
 #include "late_code.h"
@@ -38,7 +38,7 @@
 
 /*
  * A thread arrives as in a call of the driver's function. Argument registers, the vector registers
- * and everything that a caller could rely on are kept; r11 belongs to nobody then.
+ * and all others that a caller may use are kept. r11 is free at the entry of a function.
  *
  * XSAVE saves x87, SSE, AVX and AVX-512: 2,688 bytes. Its header, bytes 512 to 575, must be zero.
  */
@@ -142,7 +142,7 @@ CODE struct arrival late_take(unsigned i)
 	uint32_t ticket = __atomic_load_n(&s->ticket, __ATOMIC_ACQUIRE), before = ticket - 1;
 	struct arrival a = {late_data.slots[i].real, 0};
 
-	/* Before all pointers are written, nobody may take part; the pointer has to wait, too. */
+	/* The tracer is still writing pointers: do nothing, and do not restore this one yet. */
 	if (!ticket)
 		return a;
 	restore(i);

@@ -277,7 +277,7 @@ static bool has_xsave(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_OSXSAVE;
 }
 
-/* This file waits for the process's execve(): only a process of ours that may hang reads it. */
+/* Reading this file may block during execve() of the process, so only the helper reads it. */
 static unsigned long long start_of(pid_t pid)
 {
 	unsigned long long start = 0;
