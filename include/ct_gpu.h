@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Records of GPU values from NVIDIA's management library (NVML). A separate program, nvml/, makes
- * them. */
+/* Records of GPU values from NVIDIA's management library (NVML), and of network ports. A separate
+ * program, nvml/, makes them. */
 #ifndef CT_GPU_H
 #define CT_GPU_H
 
@@ -13,11 +13,22 @@ enum ct_gpu_value {
 };
 _Static_assert(CT_GPU_VALUE_CNT <= 64, "known is a word");
 
+enum ct_net_value {
+#define VALUE(ID, id, file, scale, form, unit, text) CT_NET_##ID,
+#include "ct_net.def"
+	CT_NET_VALUE_CNT
+};
+_Static_assert((int)CT_NET_VALUE_CNT <= (int)CT_GPU_VALUE_CNT,
+	       "the values of a port fit into a record");
+
 enum ct_gpu_op {
 	CT_GPU_DEVICE = 1, /* description: sent once, first */
 	CT_GPU_SAMPLE,
 	CT_GPU_PROCESS, /* rec.pid used that device at the time of the previous sample */
 	CT_GPU_MISSING, /* name: what is unavailable, and why */
+	/* A port of the network. gpu: its number; name: its device; pci: InfiniBand or Ethernet;
+	 * uuid: its state; known, values: enum ct_net_value. */
+	CT_GPU_PORT,
 };
 
 /* For gpu_instance, compute_instance: the whole device. */

@@ -125,6 +125,7 @@ static bool begin(struct sampler *s)
 		return false;
 	}
 	find_devices(s);
+	find_ports();
 	return s->device_cnt;
 }
 
@@ -153,6 +154,7 @@ static void sample_all(struct sampler *s)
 	take_events(s);
 	for (unsigned i = 0; i < s->device_cnt; i++)
 		sample_device(s, &s->devices[i]);
+	sample_ports(s);
 }
 
 /* Returns false if the reader has closed its end. */

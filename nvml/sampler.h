@@ -60,6 +60,9 @@ struct ct_gpu record_of(const struct device *d, enum ct_gpu_op op);
 void find_devices(struct sampler *s);
 /* sample.c */
 void sample_device(struct sampler *s, struct device *d);
+/* network.c: InfiniBand and RoCE ports, at most five times per second. */
+void find_ports(void);
+void sample_ports(struct sampler *s);
 /* process.c: processes on the device. */
 void sample_processes(struct sampler *s, struct device *d);
 

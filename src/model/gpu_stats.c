@@ -51,6 +51,29 @@ static void take_values(const struct ct_gpu *rec, struct event_gpu_stats *g)
 #include "ct_gpu.def"
 }
 
+static void port_event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
+		       struct trace_event *ev)
+{
+	struct event_network *n = &ev->network;
+
+	*ev = (struct trace_event){
+		.kind = EVENT_NETWORK,
+		.type = event_kinds[EVENT_NETWORK].type,
+		.op = "sample",
+		.name = "port",
+		.comm = "",
+		.start_ns = rec->rec.ts_ns,
+		.end_ns = rec->rec.ts_ns,
+	};
+	n->device = text_of(texts->name, rec->name, sizeof(rec->name)) ?: "";
+	n->port = rec->gpu;
+	n->link = text_of(texts->pci, rec->pci, sizeof(rec->pci)) ?: "";
+	n->state = text_of(texts->uuid, rec->uuid, sizeof(rec->uuid)) ?: "";
+#define VALUE(ID, id, file, scale, form, unit, text)                                               \
+	n->id = (struct opt_u64){rec->values[CT_NET_##ID], rec->known >> CT_NET_##ID & 1};
+#include "ct_net.def"
+}
+
 int gpu_stats__event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
 		     struct trace_event *ev)
 {
@@ -63,6 +86,10 @@ int gpu_stats__event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
 	struct event_gpu_stats *g = &ev->gpu_stats;
 	const char *name;
 
+	if (rec->op == CT_GPU_PORT) {
+		port_event(rec, texts, ev);
+		return 0;
+	}
 	if (rec->op < CT_GPU_DEVICE || rec->op > CT_GPU_MISSING)
 		return -EINVAL;
 	*ev = (struct trace_event){

@@ -5,6 +5,7 @@
 
 #include "model/call.h"
 #include "model/gpu_stats.h"
+#include "report/gpu/network.h"
 #include "report/layers/communication.h"
 #include "util/order.h"
 
@@ -23,7 +24,7 @@ struct mean {
 struct machine {
 	unsigned clock;
 	struct mean kernels, launches, clocks;
-	uint64_t throttled_cnt, xid_cnt;
+	uint64_t throttled_cnt, xid_cnt, packets_lost;
 	/* set at the end */
 	const struct trace_info *info; /* of its first trace */
 	struct communication_of_clock late;
@@ -96,6 +97,8 @@ static void machines_event(void *a, const struct trace_event *ev)
 		add(&row->kernels, event_duration_ns(ev));
 	else if (ev->kind == EVENT_GPU_STATS)
 		on_sample(row, ev);
+	else if (ev->kind == EVENT_NETWORK)
+		row->packets_lost += network_lost(&ev->network);
 	else if (ev->kind == EVENT_XID)
 		row->xid_cnt++;
 	else if (ev->kind == EVENT_CALL && call_was_made(ev) && call_is_top(ev) &&
@@ -187,6 +190,9 @@ static const char *why_text(char buf[SECTION_BUF], const struct machines *m,
 		len += snprintf(buf + len, SECTION_BUF - len,
 				"%sthrottled in %" PRIu64 " of %" PRIu64 " samples",
 				len ? ", " : "", x->throttled_cnt, x->clocks.cnt);
+	if (x->packets_lost)
+		len += snprintf(buf + len, SECTION_BUF - len, "%s%" PRIu64 " lost packets",
+				len ? ", " : "", x->packets_lost);
 	if (x->xid_cnt)
 		snprintf(buf + len, SECTION_BUF - len, "%s%" PRIu64 " %s", len ? ", " : "",
 			 x->xid_cnt, noun(x->xid_cnt, "Xid", "Xids"));

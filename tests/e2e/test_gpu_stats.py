@@ -12,7 +12,7 @@ import pytest
 from helpers.jsonl import Trace
 from helpers.live import is_gone
 from helpers.pftrace import decoded
-from helpers.run import CUDATRACE, FAKE, INSIDE, O, cudatrace, inside, needs_tracing, until
+from helpers.run import CUDATRACE, FAKE, INSIDE, O, Ran, cudatrace, inside, needs_tracing, until
 
 # Runs until there are this many NVML samples; at most 15 seconds.
 WAITS = """import json, sys, time
@@ -404,3 +404,79 @@ def test_old_glibc():
     out = subprocess.run(["objdump", "-T", O + "/cudatrace-nvml"], capture_output=True, text=True, check=True).stdout
     versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", out)}
     assert versions and max(versions) <= (2, 17)
+
+
+# Counters grow by one step with each sample that the program sees.
+PORTS = """import json, os, sys, time
+jsonl, root, end = sys.argv[1], "/sys/class/infiniband", time.monotonic() + 15
+steps = {"mlx5_0/ports/1/counters/port_xmit_data": 1000000, "mlx5_0/ports/1/counters/port_rcv_data": 500000,
+         "mlx5_0/ports/1/counters/port_xmit_wait": 7, "mlx5_0/ports/1/hw_counters/packet_seq_err": 3,
+         "mlx5_0/ports/1/hw_counters/np_cnp_sent": 2, "mlx5_1/ports/1/counters/port_xmit_data": 0}
+samples = 0
+while samples < 6 and time.monotonic() < end:
+    with open(jsonl, encoding="utf-8") as f:
+        seen = sum('"type":"network"' in line for line in f) // 2
+    if seen > samples:
+        samples = seen
+        for name, step in steps.items():
+            with open(f"{root}/{name}", encoding="ascii") as f:
+                value = int(f.read()) + step
+            # One counter is reset in the middle.
+            if samples > 3 and name.endswith("cnp_sent") and value > 1000:
+                value = 0
+            with open(root + "/new", "w", encoding="ascii") as f:
+                f.write(f"{value}\\n")
+            os.rename(root + "/new", f"{root}/{name}")
+    time.sleep(0.01)
+"""
+
+
+def port(root, device, link, state, rate, **counters):
+    for name, value in {"link_layer": link, "state": state, "rate": rate, **counters}.items():
+        path = root / device / "ports" / "1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{value}\n", encoding="ascii")
+
+
+def test_network_ports(tmp_path):
+    """Ports' rates and growth in lines, report and timeline; an idle port has no remark, a counter that is not there no value."""
+    root, jsonl, chrome = tmp_path / "class" / "infiniband", tmp_path / "t.jsonl", tmp_path / "t.json"
+    port(root, "mlx5_0", "Ethernet", "4: ACTIVE", "400 Gb/sec (4X NDR)", **{
+        "counters/port_xmit_data": 2**63, "counters/port_rcv_data": 5, "counters/port_xmit_wait": 100,
+        "counters/symbol_error": 9, "hw_counters/packet_seq_err": 50, "hw_counters/np_cnp_sent": 1000})
+    port(root, "mlx5_1", "InfiniBand", "4: ACTIVE", "2.5 Gb/sec (1X SDR)", **{"counters/port_xmit_data": 8, "counters/port_rcv_data": "junk"})
+    ran = Ran(["unshare", "-m", "sh", "-c", 'mount --bind "$0" /sys/class && exec "$@"', tmp_path / "class", *INSIDE, CUDATRACE, "--probe=inject",
+               "-q", "--jsonl", jsonl, "--chrome", chrome, "--gpu-stats=200", "--", "python3", "-c", PORTS, jsonl],
+              env={"LD_LIBRARY_PATH": f"{FAKE}:{O}/fakenvml", "FAKE_NVML": ""})
+    assert ran.status == 0, ran
+    trace = Trace(jsonl)
+    assert trace.accounts()
+    lines = [e for e in trace.ev if e["type"] == "network"]
+    of = {d: [e for e in lines if e["device"] == d] for d in ("mlx5_0", "mlx5_1")}
+    first, *later = of["mlx5_0"]
+    assert (first["port"], first["link"], first["state"], first["rate_gbps"]) == (1, "Ethernet", "ACTIVE", 400) and len(later) >= 5
+    assert not {"tx", "rx", "xmit_wait", "packet_seq_err"} & set(first) and not any("out_of_sequence" in e for e in lines)
+    assert {e["packet_seq_err"] for e in later} <= {0, 3, 6} and {e["symbol_error"] for e in later} == {0}
+    assert sum("cnp_sent" not in e for e in later) == 1, "the growth of a counter that was reset is not known"
+    assert {e["rate_gbps"] for e in of["mlx5_1"]} == {2.5} and not any("rx" in e for e in of["mlx5_1"])
+
+    # Independently of the report: rates times the time since the previous sample.
+    def carried(member):
+        return sum(b[member] * (b["ts"] - a["ts"]) / 1e3 for a, b in zip(of["mlx5_0"], later))
+    report = json.loads(cudatrace("report", "--json", jsonl).out)["network"]
+    assert report["rejected"] == 0
+    busy, idle = report["ports"]
+    assert busy["sent"] == pytest.approx(carried("tx"), rel=1e-6) and busy["received"] == pytest.approx(carried("rx"), rel=1e-6)
+    assert busy["sent"] == pytest.approx(4e6 * sum(e["packet_seq_err"] for e in later) / 3, rel=0.1), "words of four octets"
+    assert busy["most_sent"] == pytest.approx(max(e["tx"] for e in later) / 1e9, rel=1e-5)
+    assert busy["busy"] == pytest.approx(max(e["tx"] for e in later) / 50e9, rel=1e-3)
+    assert busy["lost"] == sum(e["packet_seq_err"] for e in later) == busy["counters"]["packet_seq_err"] > 0
+    assert busy["congested"] == sum(e.get("cnp_sent", 0) for e in later) > 0 and busy["errors"] == 0
+    assert busy["counters"]["xmit_wait"] == sum(e["xmit_wait"] for e in later)
+    assert (idle["sent"], idle["lost"], idle["congested"], idle["errors"], idle["counters"]) == (0, 0, 0, 0, {})
+    text = cudatrace("report", "--section=network", jsonl).out
+    assert re.search(r"mlx5_0 port 1: packets were lost on their way \d+ times", text) and "congestion" in text
+    assert "mlx5_1 port 1" not in text and "mlx5_1/1 InfiniBand, 2.5 Gbit/s" in text
+    counters = [e for e in json.loads(chrome.read_text(encoding="utf-8")) if e["ph"] == "C" and e["name"].startswith("mlx5_")]
+    assert {e["name"] for e in counters} == {"mlx5_0/1 sent", "mlx5_0/1 received", "mlx5_1/1 sent"}
+    assert len([e for e in counters if e["name"] == "mlx5_0/1 sent"]) == len(later)

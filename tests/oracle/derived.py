@@ -18,6 +18,7 @@ NOT_RECOMPUTED = {
     r"serving\..*": "suite serving",
     r"map\..*": "suite map",
     r"gpu_stats\..*": "suite gpu_stats",
+    r"network\..*": "suite gpu_stats",
     r"step\.(replay|without_host|without_gpu|what_if\[\])\..*|step\.list\[\]\.parts\[\]\.(count|line)": "suite step",
     r"driver\.\w+|driver\.uvm\.\w+": "--kernel: suite kernel",
     r"stacks\[\]\.(count|total_ns)|waits\.callers\[\]\.(count|total_ns)": "suite stack",

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of devices and MIG devices; further ones have no counters. */
+/* Limit of devices and MIG devices, and of network ports; further ones have no counters. */
 #define DEVICES_MAX 256
+#define PORTS_MAX   64
 #define NAME_SZ	    64
 
 /* Drawn values; NULL: not drawn. A process has the values reported for it. */
@@ -40,9 +41,17 @@ struct device {
 };
 #define THROTTLE CT_GPU_VALUE_CNT
 
+struct port {
+	char device[64];
+	uint32_t number;
+	struct chrome_counter sent, received;
+	char names[2][96];
+};
+
 struct gpu_counters {
 	struct device *devices[DEVICES_MAX];
-	unsigned device_cnt;
+	struct port *ports[PORTS_MAX];
+	unsigned device_cnt, port_cnt;
 };
 
 struct gpu_counters *gpu_counters__new(void)
@@ -54,6 +63,8 @@ void gpu_counters__free(struct gpu_counters *g)
 {
 	while (g && g->device_cnt)
 		free(g->devices[--g->device_cnt]);
+	while (g && g->port_cnt)
+		free(g->ports[--g->port_cnt]);
 	free(g);
 }
 
@@ -110,6 +121,40 @@ static struct device *device_of(struct gpu_counters *g, const struct event_gpu_s
 	return d;
 }
 
+/* NULL: no memory, or too many. */
+static struct port *port_of(struct gpu_counters *g, const struct event_network *x)
+{
+	struct port *p;
+
+	for (unsigned i = 0; i < g->port_cnt; i++)
+		if (g->ports[i]->number == x->port && !strcmp(g->ports[i]->device, x->device))
+			return g->ports[i];
+	p = g->port_cnt < PORTS_MAX && strlen(x->device) < sizeof(p->device) ? calloc(1, sizeof(*p))
+									     : NULL;
+	if (!p)
+		return NULL;
+	g->ports[g->port_cnt++] = p;
+	strcpy(p->device, x->device);
+	p->number = x->port;
+	snprintf(p->names[0], sizeof(p->names[0]), "%s/%u sent", p->device, p->number);
+	snprintf(p->names[1], sizeof(p->names[1]), "%s/%u received", p->device, p->number);
+	p->sent = (struct chrome_counter){p->names[0], "network", "bytes/s", false};
+	p->received = (struct chrome_counter){p->names[1], "network", "bytes/s", false};
+	return p;
+}
+
+static void network_event(struct gpu_counters *g, const struct trace_event *ev,
+			  chrome_counter_fn fn, void *ctx)
+{
+	const struct event_network *x = &ev->network;
+	const struct port *p = port_of(g, x);
+
+	if (p && x->tx.known)
+		fn(ctx, ev->pid, &p->sent, ev->start_ns, x->tx.v);
+	if (p && x->rx.known)
+		fn(ctx, ev->pid, &p->received, ev->start_ns, x->rx.v);
+}
+
 void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, chrome_counter_fn fn,
 			 void *ctx)
 {
@@ -117,6 +162,10 @@ void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, c
 	bool of_process = !strcmp(ev->op, "process");
 	struct device *d;
 
+	if (ev->kind == EVENT_NETWORK) {
+		network_event(g, ev, fn, ctx);
+		return;
+	}
 	if (!x->gpu.known || (!of_process && strcmp(ev->op, "sample")))
 		return;
 	d = device_of(g, x);
