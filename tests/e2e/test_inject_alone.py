@@ -5,6 +5,7 @@
 import collections
 import glob
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -266,3 +267,37 @@ def test_collector_ends_at_once(tmp_path):
         took.append(time.monotonic() - begun)
         assert ran.status == 0 and "cudatrace did not start" in ran.err, ran
     assert min(took) < 1.5
+
+
+def test_slurm(tmp_path):
+    """examples/slurm without Slurm: the prolog's variables make each task record, and the epilog makes one report; other jobs have neither."""
+    scripts, bin_ = tmp_path / "scripts", tmp_path / "bin"
+    scripts.mkdir()
+    bin_.mkdir()
+    for name in ("task_prolog", "epilog"):
+        text = pathlib.Path(TESTS, f"../examples/slurm/{name}.sh").read_text(encoding="utf-8")
+        assert text.count("/usr/local") == 1
+        (scripts / name).write_text(re.sub("/usr/local/(bin|lib/cudatrace)", O, text), encoding="utf-8")
+    for name, says in {"scontrol": "echo node1; echo node2", "setpriv": 'shift 5; exec "$@"'}.items():
+        (bin_ / name).write_text(f"#!/bin/sh\n{says}\n", encoding="utf-8")
+        (bin_ / name).chmod(0o755)
+    env = {"PATH": f"{bin_}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURMD_NODENAME": "node1", "SLURM_NODELIST": "node[1-2]",
+           "SLURM_JOB_WORK_DIR": str(tmp_path), "SLURM_JOB_UID": "0", "SLURM_JOB_GID": "0", "LD_LIBRARY_PATH": FAKE}
+
+    def task(rank, **more):
+        task_env = {**env, "SLURM_PROCID": str(rank), **more}
+        said = Ran(["sh", scripts / "task_prolog"], cwd=tmp_path, env=task_env)
+        assert said.status == 0 and not said.err
+        exported = dict(line.removeprefix("export ").split("=", 1) for line in said.out.splitlines())
+        assert Ran([f"{CASES}/graph"], cwd=tmp_path, env={**task_env, **exported}).status == 0
+        return exported
+
+    assert not task(0) and Ran(["sh", scripts / "epilog"], env=env).status == 0
+    assert {x.name for x in tmp_path.iterdir()} == {"scripts", "bin"}
+    for rank in range(2):
+        assert set(task(rank, CUDATRACE_JOB="1")) == {"LD_PRELOAD", "CUDATRACE_OUT"}
+    assert Ran(["sh", scripts / "epilog"], env={**env, "SLURMD_NODENAME": "node2"}).status == 0 and not (tmp_path / "slurm-7.cudatrace.md").exists()
+    ran = Ran(["sh", scripts / "epilog"], env=env)
+    assert ran.status == 0 and not ran.err, ran
+    report = (tmp_path / "slurm-7.cudatrace.md").read_text(encoding="utf-8")
+    assert report.startswith("Complete: ") and "2 processes" in report
