@@ -332,7 +332,7 @@ static void report_made(struct daemon *d, const struct dossier *x, const struct 
 	snprintf(why, sizeof(why), "process %u (%s): %s%s%s", x->pid, x->comm, x->name,
 		 *verdict ? ": " : "", verdict);
 	log_seldom(LOG_INFO, "dossier (%s) of %s", dossier_reason_name[x->reason], why);
-	daemon__dossier_span(d, x, verdict);
+	daemon__dossier_event(d, x, res->verdict);
 	ev.tracer.why = why;
 	daemon__event(d, &ev);
 }

@@ -120,7 +120,7 @@ def test_xid(private):
 
 
 def test_otlp(private):
-    """The collector gets a span with the cause, the folder and the verdict; the files of the daemon have a line."""
+    """The collector gets an event, a log record, with the cause, the folder and the verdict; the files of the daemon have a line."""
     collector = Collector(private)
     d = private.daemon("otlp", f"otlp.endpoint=http://localhost:{collector.port}/", "otlp.interval=1s", "recorder.after=300ms", level="trace")
     hanging(private, ms=300, FAKE_FAULT="_Z5spinsPVi:700").wait()
@@ -129,12 +129,18 @@ def test_otlp(private):
     got = collector.end()
     assert got.problems() == []
     x = index(dossiers(d)[0])
-    (span,) = [s for s in got.spans if s["name"] == "cudatrace.dossier"]
-    assert span["status"]["code"] == 2 and span["resource"]["process.pid"] == str(x["pid"])
-    of = {k.removeprefix("cudatrace.dossier."): v for k, v in span["attrs"].items() if k.startswith("cudatrace.dossier.")}
-    assert of == {"reason": "error", "folder": dossiers(d)[0].name, "verdict": x["verdict"][:512]}
+    (event,) = got.events
+    assert (event["eventName"], event["severityNumber"], event["resource"]["process.pid"]) == ("cudatrace.dossier", 17, str(x["pid"]))
+    of = {k.removeprefix("cudatrace.dossier."): v for k, v in event["attrs"].items()}
+    assert of == {"reason": "error", "folder": dossiers(d)[0].name, "cause": x["cause"], "verdict": x["verdict"][:512]}
+    assert event["body"] == {"stringValue": of["verdict"]} and not [s for s in got.spans if "dossier" in s["name"]]
+    assert abs(int(event["timeUnixNano"]) / 1e9 - got.logs[0]["time"]) < 60
     (line,) = [e for e in d.lines() if (e["type"], e.get("op")) == ("tracer", "dossier")]
     assert line["name"] == "error" and line["why"].startswith(f"process {x['pid']} (hangs): {dossiers(d)[0].name}: ") and SPINS in line["why"]
+    logs = pytest.importorskip("opentelemetry.proto.logs.v1.logs_pb2", reason="protobuf: needs python3-opentelemetry-proto")
+    if "event_name" not in logs.LogRecord.DESCRIPTOR.fields_by_name:
+        pytest.skip("protobuf: python3-opentelemetry-proto is older than events")
+    assert got.parsed_by_protobuf()
 
 
 def test_rate(private):
