@@ -32,7 +32,7 @@ struct dossier {
 	int64_t since_s; /* since the epoch */
 	bool has_calls, may_request;
 	char calls_error[64];
-	struct out *facts; /* members of its index that are read at once */
+	struct out *facts; /* the first members of its index; NULL: no memory */
 };
 
 struct dossiers {

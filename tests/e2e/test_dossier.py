@@ -94,7 +94,36 @@ def test_sticky_error(private):
     x = index(folder)
     assert (x["reason"], x["pid"], x["cause"]) == ("error", p.pid, "cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS")
     assert SPINS in x["verdict"] and "accessed an address that is not valid" in x["verdict"]
+    # Although the program ends at once.
+    assert x["memory"]["device_bytes"] == 4096 and x["versions"]["libraries"] and x["command"].endswith("hangs alone")
     assert d.metrics().total("dossiers_total") == 1
+
+
+def test_parameters(private):
+    """A program with the library: the dossier has the parameters of the suspect's launch, and the memory that they point to. trace.kernel_args turns that off."""
+    def faulted(d, name):
+        where = private.folder / f"{name}.inject"
+        p = hanging(private, "block", ms=1200, FAKE_FAULT="_Z5spinsPVi:700", CUDA_INJECTION64_PATH=f"{where}/libcudatrace-inject.so")
+        until(lambda: dossiers(d, "error"), 30)
+        p.wait(20)
+        (folder,) = dossiers(d, "error")
+        (failure,) = json.loads((folder / "verdict.json").read_text())["failure"]
+        launch = [x for x in lines_of(folder / "calls.jsonl.zst") if x.get("kernel") == SPINS][-1]
+        assert launch["id"] >> 48, "not recorded by the library"
+        return folder, failure["suspects"][0], launch
+
+    for name, settings in ("on", ()), ("off", ("trace.kernel_args=false",)):
+        d = private.daemon(name, "trace.inject=true", f"trace.inject_folder={private.folder}/{name}.inject", "recorder.after=100ms", *settings, level="trace")
+        folder, suspect, launch = faulted(d, name)
+        assert suspect["kernel"] == SPINS
+        if name == "off":
+            assert "parameters" not in suspect and "params" not in launch
+            continue
+        (p,) = suspect["parameters"]
+        assert (p["parameter"], p["offset"], p["size"]) == (1, 64, 4096) and int(p["value"], 16) == int(p["ptr"], 16) + 64
+        assert p["ptr"] in {b["ptr"] for b in index(folder)["memory"]["blocks"]}
+        assert launch["params"][0]["memory"] == [{"ptr": p["ptr"], "size": 4096, "offset": 64, "state": "live"}]
+        assert f"Parameters of {SPINS} that may be addresses:" in (folder / "verdict.txt").read_text()
 
 
 def test_xid(private):

@@ -275,6 +275,37 @@ def test_parameters(tmp_path, name):
     assert "leads to" in text or "null pointer" in text or not link
 
 
+# What the kernel's launch has of a block that the trace has no allocation of; the address of the fault, the state, the offset, words.
+LATE = {
+    "live": ({}, 4096, "live", 4096, "The address is in a block of 64.0 MiB that was allocated before the trace began, which is live"),
+    "past the end": ({}, (64 << 20) + 4, "past-end", 4, "4 B past the end of a block of 64.0 MiB that was allocated before the trace began"),
+    "next to it": ({}, 64 << 20, "past-end", 0, "directly past the end"),
+    "freed": ({"state": "freed", "freed_by": 3}, 4096, "freed", 4096, "which had been freed before the launch"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_block_of_a_parameter(tmp_path, name):
+    """A trace that begins late, as a flight recorder's, has a block only where a launch points to it."""
+    more, at, state, offset, words = LATE[name]
+    p = started()
+    p.lines = [x for x in p.lines if x["name"] != "cuMemAlloc"]
+    memory = {"ptr": hex(BLOCK), "size": 64 << 20, "offset": 256, "state": "live", **more}
+    p.launch("other()", "0x20", params=pointers(OTHER))
+    p.launch("bad(float*, int)", params=[{"offset": 0, "size": 8, "value": hex(BLOCK + 256), "memory": [memory]}, {"offset": 8, "size": 4, "value": "0x7"}])
+    p.fault_at(BLOCK + at)
+    p.sync(*ILLEGAL)
+    [case] = report(p.write(tmp_path / "t.jsonl"))["failure"]
+    assert words in case["verdict"], case["verdict"]
+    assert (case["memory"]["state"], case["memory"]["offset"], case["memory"]["ptr"]) == (state, offset, hex(BLOCK)) and "allocated_by" not in case["memory"]
+    said = case["suspects"][0]
+    assert (said["kernel"], said["link"], said["parameter"]) == ("bad(float*, int)", "block", 1)
+    want = {"parameter": 1, "value": hex(BLOCK + 256), "ptr": hex(BLOCK), "size": 64 << 20, "offset": 256}
+    assert said["parameters"] == [{**want, **({"freed_by": 3} if more else {})}]
+    text = cudatrace("report", "-q", "--section=failure", "--width", "200", tmp_path / "t.jsonl").out
+    assert "Parameters of bad(float*, int) that may be addresses:" in text and "256 B of a block of 64.0 MiB" + (" that had been freed" if more else "") in text
+
+
 def reset(p):
     p.add("context", "destroy", "cuDevicePrimaryCtxReset", args={"dev": 0})
 

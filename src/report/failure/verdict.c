@@ -113,6 +113,11 @@ static void say_block(struct fail_case *c, const struct memory_block *b)
 {
 	char place[256];
 
+	if (!b->call) {
+		say(c, "a block of %s that was allocated before the trace began",
+		    HUMAN_BYTES(b->size));
+		return;
+	}
 	stack_place(b->stack, NULL, NULL, place, sizeof(place));
 	say(c, "a block of %s of %s%s%s", HUMAN_BYTES(b->size), b->call, *place ? " in " : "",
 	    place);
@@ -127,6 +132,10 @@ static void say_freed_block(struct fail_case *c, const struct freed_block *x)
 
 	stack_place(x->freed_stack, NULL, NULL, place, sizeof(place));
 	say_block(c, &x->b);
+	if (!x->freed_call) {
+		say(c, ", which had been freed before the launch");
+		return;
+	}
 	say(c, ", which %s freed%s%s %s before %s", x->freed_call, *place ? " in " : "", place,
 	    HUMAN_TIME(to > x->freed_ns ? to - x->freed_ns : 0),
 	    before ? "the launch" : "the error");
