@@ -7,13 +7,14 @@ import os
 import pathlib
 import re
 import signal
+import sys
 import time
 
 import pytest
 from helpers import gpu_core
 from helpers.daemon import NOBODY, lines_of
 from helpers.otlp import Collector
-from helpers.run import TESTS, until
+from helpers.run import O, TESTS, until
 
 SLOW_INIT = {"FAKE_DELAY_US": "cuInit:300000"}
 SPINS = "spins(int volatile*)"
@@ -36,8 +37,9 @@ def hanging(private, *args, ms=6000, **env):
 
 
 def test_hang(private):
-    """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack and the call in flight."""
-    d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", level="trace")
+    """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack, the call in flight, and NVML's samples."""
+    d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", "gpu_stats.interval=100ms", level="trace",
+                       env={"LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": ""})
     # A long wait of another process that returned does not hide it.
     assert hanging(private, ms=1000).wait() == 0
     p = hanging(private)
@@ -49,8 +51,11 @@ def test_hang(private):
     assert (x["reason"], x["pid"], x["comm"], x["has_calls"]) == ("hang", p.pid, "hangs", True)
     assert "cuStreamSynchronize has not returned" in x["cause"] and x["verdict"] and SPINS in x["verdict"], x
     assert SPINS in (folder / "verdict.txt").read_text()
-    (failure,) = json.loads((folder / "verdict.json").read_text())["failure"]
+    verdict = json.loads((folder / "verdict.json").read_text())
+    (failure,) = verdict["failure"]
     assert (failure["kind"], failure["pid"], failure["verdict"]) == ("hang", p.pid, x["verdict"])
+    assert verdict["gpu_stats"]["devices"][0]["samples"] >= 10 and "kernels ran for 50 % of the time" in x["verdict"]
+    assert {k["kind"] for k in verdict["memory"]["kinds"]} == {"device"} and "communication" in verdict
     threads = (folder / "threads.txt").read_text()
     assert re.search(rf"^thread {p.pid}, state \w, name hangs, .*in cuStreamSynchronize for ", threads) and "sync_stream" in threads
     (unfinished,) = [c for c in lines_of(folder / "calls.jsonl.zst") if c.get("unfinished") is True]
@@ -60,6 +65,18 @@ def test_hang(private):
     m = d.metrics()
     assert m.total("dossiers_total") == m.total("dossiers_total", reason="hang") == 1 and not m.total("dossiers_refused_total")
     assert re.search(rf"dossier \(hang\) of process {p.pid} \(hangs\): {folder.name}: .*spins", d.said())
+
+
+PYTHON_WAITS = """
+import ctypes, sys, threading, time
+cuda, out = ctypes.CDLL(sys.argv[1]), ctypes.c_uint64()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(out), 0) and not cuda.cuCtxSetCurrent(out)
+def first_waits(): time.sleep(60)
+def second_waits(): time.sleep(60)
+threading.Thread(target=second_waits, daemon=True).start()
+assert not cuda.cuMemAlloc_v2(ctypes.byref(out), ctypes.c_size_t(4096))
+first_waits()
+"""
 
 
 def test_request(private):
@@ -74,6 +91,14 @@ def test_request(private):
     assert (x["reason"], x["cause"], x["verdict"], x["has_calls"], x["threads"]) == ("request", None, None, True, 1)
     assert "no_report" not in x
     assert len([1 for line in lines_of(folder + "/calls.jsonl.zst") if line.get("symbol") == "cuMemAlloc_v2"]) == 3
+    # A Python program.
+    (private.folder / "waits.py").write_text(PYTHON_WAITS)
+    python = private.start(private.folder / "python", private.folder / "waits.py", private.lib / "libcuda.so.1", executable=sys.executable, env={"PYTHONHOME": sys.base_prefix})
+    until(lambda: d.process(python.pid).get("device_bytes"), 20)
+    time.sleep(0.2)
+    folder = d.ctl("dossier", python.pid)["folder"]
+    text = (pathlib.Path(folder) / "threads.txt").read_text()
+    assert {"first_waits", "second_waits"} <= set(re.findall(r"^  python  (\w+)", text, re.M)), text
     for who, pid, why in ((NOBODY, c.pid, "only root"), ((), 1, "does not use CUDA"), ((), "x", "write dossier PID")):
         ran = d.ask("dossier", pid, before=who)
         assert ran.status and why in ran.out + ran.err
