@@ -459,15 +459,31 @@ void dossier__counted_error(struct daemon *d, struct dproc *p, int32_t result)
 
 static void on_xid(struct daemon *d, const struct trace_event *ev)
 {
-	struct dproc *p = dprocs__find(&d->procs, xid_pid(ev->xid.message));
+	uint32_t pid = xid_pid(ev->xid.message);
+	struct dproc *p = pid ? dprocs__find(&d->procs, pid) : NULL;
+	struct dossier_users users = {.cnt = 0};
+	char text[512], shared[128];
 	const char *ignored;
-	char text[512];
+	size_t len;
 
-	if (!p)
-		return;
 	snprintf(text, sizeof(text), "Xid %u (%s): %s", ev->xid.xid, ev->xid.gpu ?: "",
 		 ev->xid.message);
-	want(d, p, DOSSIER_XID, text, &ignored);
+	if (p)
+		want(d, p, DOSSIER_XID, text, &ignored);
+	if (!pid)
+		dossier_gpu__users(d, ev->xid.gpu, &users);
+	for (unsigned i = 0; i < users.cnt; i++) {
+		snprintf(shared, sizeof(shared),
+			 ". The message names no process. Traced processes that may use this GPU: "
+			 "%u; NVML %s this one there",
+			 users.all, users.uses[i] ? "shows" : "has not shown");
+		snprintf(text, sizeof(text) - sizeof(shared), "Xid %u (%s): %s", ev->xid.xid,
+			 ev->xid.gpu ?: "", ev->xid.message);
+		len = strlen(text);
+		len -= len && text[len - 1] == '.';
+		snprintf(text + len, sizeof(text) - len, "%s", shared);
+		want(d, users.of[i], DOSSIER_XID, text, &ignored);
+	}
 }
 
 void dossier__event(struct daemon *d, struct dproc *p, const struct trace_event *ev)
@@ -476,7 +492,9 @@ void dossier__event(struct daemon *d, struct dproc *p, const struct trace_event 
 	const char *ignored;
 	char text[256];
 
-	if (ev->kind == EVENT_XID && c->dossier.on_xid) {
+	if (ev->kind == EVENT_GPU_STATS) {
+		dossier_gpu__event(&d->dossiers.gpus, p, ev);
+	} else if (ev->kind == EVENT_XID && c->dossier.on_xid) {
 		on_xid(d, ev);
 	} else if (ev->kind == EVENT_CALL && p && ev->is_error && c->dossier.on_error &&
 		   failure_is_sticky(ev->fn, ev->result)) {

@@ -3,6 +3,7 @@
 #ifndef DAEMON_DOSSIER_H
 #define DAEMON_DOSSIER_H
 
+#include "dossier_gpu.h"
 #include "dossier_worker.h"
 #include "metrics/metrics.h"
 
@@ -40,6 +41,7 @@ struct dossiers {
 	struct dossier queue[DOSSIERS_QUEUED_MAX];
 	unsigned cnt;
 	bool is_running; /* the worker has one */
+	struct dossier_gpus gpus;
 	/* Those of the last hour, as a ring. */
 	struct {
 		uint64_t ns;

@@ -173,6 +173,36 @@ def test_xid(private):
     assert SPINS in (folder / "verdict.txt").read_text()
 
 
+def test_xid_of_no_process(private):
+    """An Xid that names no process makes a dossier of each traced one that may use the GPU; NVML shows one on another GPU."""
+    on_first = private.caller("w-first")
+    d = private.daemon("xid", "recorder.after=100ms", "trace.hang_after=1h", "gpu_stats.interval=100ms", level="trace",
+                       env={"LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": f"devices=2 pids={on_first.pid}"})
+    anywhere = d.worker("anywhere")
+    assert on_first.tell(f"open {private.lib}/libcuda.so.1") == 1
+    until(lambda: d.has(on_first), 10)
+    for c in on_first, anywhere:
+        assert c.tell("init") == 0 and c.tell("alloc 1") == 1
+    # The next sample shows the process.
+    d.until(lambda m: m.total("gpu_samples_total") >= 4, 5)
+    time.sleep(0.5)
+
+    def xid(bus):
+        try:
+            with open("/dev/kmsg", "w", encoding="utf-8") as f:
+                f.write(f"<4>NVRM: Xid (PCI:0000:{bus}:00): 79, GPU has fallen off the bus.\n")
+        except OSError:
+            pytest.skip("/dev/kmsg cannot be written")
+    for bus, of, words in (("3c", anywhere, "may use this GPU: 1; NVML has not shown this one there"), ("3b", on_first, "may use this GPU: 2; NVML shows this one there")):
+        xid(bus)
+        until(lambda of=of: list(d.files.glob(f"dossier-*-xid-{of.pid}/dossier.json")), 30)
+        x = index(next(d.files.glob(f"dossier-*-xid-{of.pid}")))
+        assert x["cause"].startswith(f"Xid 79 (PCI:0000:{bus}:00): GPU has fallen off the bus. The message names no process.") and x["cause"].endswith(words), x
+        assert "the hardware is at fault" in x["verdict"]
+    time.sleep(0.3)
+    assert len(dossiers(d)) == 2
+
+
 def test_otlp(private):
     """The collector gets an event, a log record, with the cause, the folder and the verdict; the files of the daemon have a line."""
     collector = Collector(private)
