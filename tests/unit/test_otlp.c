@@ -372,11 +372,11 @@ static void freed_early(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(endpoints),   cmocka_unit_test(hostile_names),
-		cmocka_unit_test(bounded),
-		cmocka_unit_test(events),     cmocka_unit_test(refused),
-		cmocka_unit_test(freed_early), cmocka_unit_test(bounded_bytes),
-		cmocka_unit_test(iterations),  cmocka_unit_test(shared_queue),
+		cmocka_unit_test(endpoints),	 cmocka_unit_test(hostile_names),
+		cmocka_unit_test(bounded),	 cmocka_unit_test(events),
+		cmocka_unit_test(refused),	 cmocka_unit_test(freed_early),
+		cmocka_unit_test(bounded_bytes), cmocka_unit_test(iterations),
+		cmocka_unit_test(shared_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
