@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sends spans, events, metrics and profiles to an OpenTelemetry collector: OTLP over HTTP, in its JSON
- * encoding; profiles in protocol buffers. Nothing here blocks: requests run in the caller's event
- * loop. Failed requests are retried with growing delays; meanwhile spans wait in a limited queue
- * (queue.h). Metrics are sums since the start, so only the newest are kept.
+ * Sends spans, events, metrics and profiles to an OpenTelemetry collector: OTLP over HTTP, in its
+ * JSON encoding; profiles in protocol buffers. Nothing here blocks: requests run in the caller's
+ * event loop. Failed requests are retried with growing delays; meanwhile spans wait in a limited
+ * queue (queue.h). Metrics are sums since the start, so only the newest are kept.
  */
 #ifndef OTLP_OTLP_H
 #define OTLP_OTLP_H

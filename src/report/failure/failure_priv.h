@@ -3,7 +3,8 @@
  * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
  * completed; xid.c: messages of the driver; address.c: memory at an address; params.c: parameters
  * of kernels that lead there; hang.c: waits that do not end; resident.c: who had the GPU then;
- * oom.c: processes that hold memory; torch.c: PyTorch's allocator; growth.c: what steps leave; verdict.c: sentences; print.c: output.
+ * oom.c: processes that hold memory; torch.c: PyTorch's allocator; growth.c: what steps leave;
+ * verdict.c: sentences; print.c: output.
  */
 #ifndef REPORT_FAILURE_FAILURE_PRIV_H
 #define REPORT_FAILURE_FAILURE_PRIV_H
@@ -142,13 +143,13 @@ struct fail_case {
 	struct gpu_residents residents;
 	/* OOM */
 	uint64_t requested, held, held_cnt;
-	uint64_t recent, recent_cnt; /* of those held: allocated in the last minute */
-	uint64_t recent_freed;	     /* bytes of older blocks that were freed in it */
+	uint64_t recent, recent_cnt;		  /* of those held: allocated in the last minute */
+	uint64_t recent_freed;			  /* bytes of older blocks that were freed in it */
 	uint64_t torch_reserved, torch_allocated; /* by PyTorch's allocator; 0: unknown */
 	uint64_t torch_hole; /* the largest free part of its segments in use; 0: unknown */
-	uint64_t largest; /* request that failed */
-	bool recovered;	  /* the process got a block of this size later */
-	bool went_on;	  /* its thread launched later */
+	uint64_t largest;    /* request that failed */
+	bool recovered;	     /* the process got a block of this size later */
+	bool went_on;	     /* its thread launched later */
 	int device;
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;

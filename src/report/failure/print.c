@@ -33,9 +33,8 @@ static const char *suspect_text(char *buf, const struct work *x)
 static const char *address_text(char *buf, const struct work_addr *x)
 {
 	if (x->size)
-		snprintf(buf, SECTION_BUF, "%s of a block of %s%s",
-			 HUMAN_BYTES(x->value - x->ptr), HUMAN_BYTES(x->size),
-			 x->freed_id ? " that had been freed" : "");
+		snprintf(buf, SECTION_BUF, "%s of a block of %s%s", HUMAN_BYTES(x->value - x->ptr),
+			 HUMAN_BYTES(x->size), x->freed_id ? " that had been freed" : "");
 	else
 		snprintf(buf, SECTION_BUF, "%s",
 			 !x->value     ? "null pointer, or a number"

@@ -408,8 +408,8 @@ static void say_torch(struct fail_case *c)
 {
 	if (!c->torch_reserved)
 		return;
-	say(c, ". PyTorch's allocator held %s and used %s of it",
-	    HUMAN_BYTES(c->torch_reserved), HUMAN_BYTES(c->torch_allocated));
+	say(c, ". PyTorch's allocator held %s and used %s of it", HUMAN_BYTES(c->torch_reserved),
+	    HUMAN_BYTES(c->torch_allocated));
 	if (c->torch_hole)
 		say(c, ": the largest free part of a block that it used was %s",
 		    HUMAN_BYTES(c->torch_hole));
