@@ -3,6 +3,7 @@
  * A program that waits: hangs WHAT
  *
  *   kernel   for the kernel spins, with two launches behind it
+ *   block    for the kernel spins, with an address in a block as parameter
  *   alone    for the kernel spins, the only work
  *   beside   for the kernel spins of one stream, while another stream runs the kernel forever
  *   event    in a stream that waits for the kernel spins of another stream
@@ -16,9 +17,12 @@
 
 static handle context, spins, forever, quick, stream, other;
 
+/* The parameter of kernels. */
+static dptr param;
+
 static void launch(handle f, handle s)
 {
-	dptr a = 0;
+	dptr a = param;
 	uint32_t n = 0;
 	void *params[] = {&a, &n};
 
@@ -50,6 +54,8 @@ static void run(const char *what)
 	dptr p = case_alloc(4096);
 	static char buf[4096];
 
+	if (!strcmp(what, "block"))
+		param = p + 64;
 	must("cuEventCreate", F(cuEventCreate)(&e, 0), 0);
 	launch(quick, stream);
 	must("cuCtxSynchronize", F(cuCtxSynchronize)(), 0);

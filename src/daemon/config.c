@@ -44,6 +44,7 @@ static const struct key keys[] = {
 	NUM("trace.gpu_pending_size", KEY_SIZE, trace.gpu_pending_size, "6M", 1 << 20, false),
 	KEY("trace.inject", KEY_BOOL, trace.inject, "false"),
 	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
+	KEY("trace.kernel_args", KEY_BOOL, trace.kernel_args, "true"),
 	KEY("trace.hang_after", KEY_TIME, trace.hang_after_ns, "30s"),
 	KEY("trace.cupti", KEY_TEXT, trace.cupti, ""),
 	KEY("trace.redact", KEY_REDACT, trace.redact, "none"),

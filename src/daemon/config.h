@@ -44,6 +44,7 @@ struct config {
 		char *functions;
 		enum api_detail detail;
 		bool kernel, gpu_ctxsw, inject;
+		bool kernel_args; /* with inject */
 		enum ct_gpu_time gpu_time;
 		char *inject_folder, *cupti; /* cupti "": search for it */
 		enum ct_redact redact;

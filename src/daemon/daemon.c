@@ -312,6 +312,7 @@ static int open_tracer(struct daemon *d)
 				.force = d->o->force,
 				.sandbox = d->o->sandbox,
 			},
+		.kernel_args = d->cfg->trace.inject && d->cfg->trace.kernel_args,
 		.wait = true,
 		.xids = true,
 		/* Without trace.inject, uprobes record the calls of all processes, and the library

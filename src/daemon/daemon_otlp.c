@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sends the daemon's spans and metrics to a collector. */
+/* Sends the daemon's spans, events and metrics to a collector. */
 #include "daemon_priv.h"
 
 #include <errno.h>
@@ -115,29 +115,25 @@ void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_ev
 		otlp__span(d->otlp, &s);
 }
 
-void daemon__dossier_span(struct daemon *d, const struct dossier *x, const char *verdict)
+void daemon__dossier_event(struct daemon *d, const struct dossier *x, const char *verdict)
 {
 	static const struct labels none;
 	const struct dproc *p = dprocs__find(&d->procs, x->pid);
-	uint64_t now = (uint64_t)((int64_t)now_ns() + daemon__epoch(d));
-	struct otlp_span s = {
+	const struct otlp_dossier event = {
 		.labels = p ? &p->labels : &none,
 		.command = x->comm,
 		.redacted = d->t.info.redacted,
 		.pid = x->pid,
-		.tid = x->pid,
-		.name = "cudatrace.dossier",
-		.start_ns = now,
-		.end_ns = now,
-		.error = dossier_reason_name[x->reason],
-		.dossier = x->name,
+		.time_ns = (uint64_t)((int64_t)now_ns() + daemon__epoch(d)),
+		.is_failure = x->reason != DOSSIER_REQUEST,
+		.reason = dossier_reason_name[x->reason],
+		.folder = x->name,
+		.cause = x->text,
 		.verdict = verdict,
 	};
 
-	if (!d->otlp)
-		return;
-	evutil_secure_rng_get_bytes(&s.ids, sizeof(s.ids));
-	otlp__span(d->otlp, &s);
+	if (d->otlp)
+		otlp__dossier(d->otlp, &event);
 }
 
 void daemon__finish_otlp(struct daemon *d)

@@ -157,8 +157,8 @@ int daemon__open_otlp(struct daemon *d);
 void daemon__set_markers(struct daemon *d);
 /* Makes a span of the call if it is slow or failed, and one of the iteration that it ends. */
 void daemon__span(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
-/* Makes a span of a dossier, which has its folder. */
-void daemon__dossier_span(struct daemon *d, const struct dossier *x, const char *verdict);
+/* Sends an event about a dossier, which has its folder. */
+void daemon__dossier_event(struct daemon *d, const struct dossier *x, const char *verdict);
 /* Sends what is queued, for a limited time. */
 void daemon__finish_otlp(struct daemon *d);
 

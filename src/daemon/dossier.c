@@ -67,45 +67,6 @@ static const char *refuse(struct daemon *d, const struct dproc *p, enum dossier_
 	return refusal_text[why];
 }
 
-/* NULL: *why has the reason, if it is refused. */
-static struct dossier *want(struct daemon *d, struct dproc *p, enum dossier_reason reason,
-			    const char *text, const char **why)
-{
-	struct dossiers *ds = &d->dossiers;
-	struct dossier *x;
-	int refused;
-
-	if (!ds->worker || (reason != DOSSIER_REQUEST && p->dossiers & 1u << reason))
-		return NULL;
-	p->dossiers |= 1u << reason;
-	refused = refusal(d, p, reason);
-	if (refused >= 0) {
-		*why = refuse(d, p, reason, refused);
-		return NULL;
-	}
-	ds->made[ds->next].ns = d->now;
-	ds->made[ds->next].owner = p->owner;
-	ds->next = (ds->next + 1) % DOSSIERS_HOUR_MAX;
-	x = &ds->queue[ds->cnt++];
-	*x = (struct dossier){.reason = reason, .pid = p->pid, .folder = -1};
-	x->due_ns = d->now + (reason == DOSSIER_REQUEST ? 0 : d->cfg->recorder.after_ns);
-	x->since_s = time(NULL) - 30;
-	x->may_request = reason == DOSSIER_HANG && d->cfg->dossier.gpu_core;
-	memcpy(x->comm, p->comm, sizeof(x->comm));
-	snprintf(x->text, sizeof(x->text), "%s", text);
-	return x;
-}
-
-static void drop(struct daemon *d, struct dossier *x)
-{
-	struct dossiers *ds = &d->dossiers;
-
-	if (x->folder >= 0)
-		close(x->folder);
-	out__close(x->facts);
-	memmove(x, x + 1, (char *)(ds->queue + --ds->cnt) - (char *)x);
-}
-
 /* Facts about the process */
 
 struct blocks {
@@ -157,27 +118,33 @@ static void put_memory(struct daemon *d, const struct dproc *p, struct json *j)
 struct libs_of {
 	const struct trace_info *info;
 	struct json *j;
+	unsigned cnt;
 };
+
+static void put_lib_row(struct json *j, const char *path, const char *build_id)
+{
+	json_open(j, NULL);
+	json_str(j, "path", path);
+	if (build_id)
+		json_str(j, "build_id", build_id);
+	json_close(j);
+}
 
 static int put_lib(void *ctx, const struct map_line *m)
 {
-	const struct libs_of *l = ctx;
+	struct libs_of *l = ctx;
+	unsigned i = 0;
 
-	json_open(l->j, NULL);
-	json_str(l->j, "path", m->path);
-	for (unsigned i = 0; i < l->info->lib_cnt; i++) {
-		if (strcmp(l->info->libs[i].path, m->path))
-			continue;
-		json_str(l->j, "build_id", l->info->libs[i].build_id);
-		break;
-	}
-	json_close(l->j);
+	while (i < l->info->lib_cnt && strcmp(l->info->libs[i].path, m->path))
+		i++;
+	put_lib_row(l->j, m->path, i < l->info->lib_cnt ? l->info->libs[i].build_id : NULL);
+	l->cnt++;
 	return 0;
 }
 
 static void put_versions(struct daemon *d, const struct dproc *p, struct json *j)
 {
-	struct libs_of libs = {&d->t.info, j};
+	struct libs_of libs = {.info = &d->t.info, .j = j};
 
 	tracer__fill_libs(&d->t);
 	json_open(j, "versions");
@@ -188,6 +155,9 @@ static void put_versions(struct daemon *d, const struct dproc *p, struct json *j
 	json_u64(j, "cuda", d->t.hostinfo.cuda_version);
 	json_open_array(j, "libraries");
 	target_each_mapped((pid_t)p->pid, put_lib, &libs);
+	/* The process has ended: its libraries are among the traced ones. */
+	for (unsigned i = 0; !libs.cnt && i < d->t.info.lib_cnt; i++)
+		put_lib_row(j, d->t.info.libs[i].path, d->t.info.libs[i].build_id);
 	json_close_array(j);
 	json_close(j);
 }
@@ -223,6 +193,62 @@ static void put_time(struct json *j)
 	gmtime_r(&now, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	json_str(j, "time", text);
+}
+
+/* At once: a program that fails ends soon. */
+static void put_facts(struct daemon *d, struct dossier *x, const struct dproc *p)
+{
+	struct json j;
+
+	json__init(&j, x->facts);
+	json_open(&j, NULL);
+	json_u64(&j, "dossier", 1);
+	json_sym(&j, "reason", dossier_reason_name[x->reason]);
+	json_str(&j, "cause", *x->text ? x->text : NULL);
+	put_time(&j);
+	put_process(d, p, &j);
+}
+
+/* NULL: *why has the reason, if it is refused. */
+static struct dossier *want(struct daemon *d, struct dproc *p, enum dossier_reason reason,
+			    const char *text, const char **why)
+{
+	struct dossiers *ds = &d->dossiers;
+	struct dossier *x;
+	int refused;
+
+	if (!ds->worker || (reason != DOSSIER_REQUEST && p->dossiers & 1u << reason))
+		return NULL;
+	p->dossiers |= 1u << reason;
+	refused = refusal(d, p, reason);
+	if (refused >= 0) {
+		*why = refuse(d, p, reason, refused);
+		return NULL;
+	}
+	ds->made[ds->next].ns = d->now;
+	ds->made[ds->next].owner = p->owner;
+	ds->next = (ds->next + 1) % DOSSIERS_HOUR_MAX;
+	x = &ds->queue[ds->cnt++];
+	*x = (struct dossier){.reason = reason, .pid = p->pid, .folder = -1};
+	x->due_ns = d->now + (reason == DOSSIER_REQUEST ? 0 : d->cfg->recorder.after_ns);
+	x->since_s = time(NULL) - 30;
+	x->may_request = reason == DOSSIER_HANG && d->cfg->dossier.gpu_core;
+	memcpy(x->comm, p->comm, sizeof(x->comm));
+	snprintf(x->text, sizeof(x->text), "%s", text);
+	x->facts = out__memory();
+	if (x->facts)
+		put_facts(d, x, p);
+	return x;
+}
+
+static void drop(struct daemon *d, struct dossier *x)
+{
+	struct dossiers *ds = &d->dossiers;
+
+	if (x->folder >= 0)
+		close(x->folder);
+	out__close(x->facts);
+	memmove(x, x + 1, (char *)(ds->queue + --ds->cnt) - (char *)x);
 }
 
 /* Steps */
@@ -262,15 +288,13 @@ static void write_file(struct dossier *x, const char *name, const struct out *o)
 		log_seldom(LOG_WARN, "cannot write %s of %s: %s", name, x->name, strerror(-ret));
 }
 
-/* Reads what may change or end soon. false: there is no folder. */
+/* Reads the threads. false: there is no folder. */
 static bool begin(struct daemon *d, struct dossier *x)
 {
-	const struct dproc *p = dprocs__find(&d->procs, x->pid);
 	struct out *threads = out__memory();
 	int ret = make_folder(d, x);
 	struct json j;
 
-	x->facts = out__memory();
 	if (ret || !threads || !x->facts) {
 		d->dossiers.refused_cnt[DOSSIER_REFUSED_DISK]++;
 		log_seldom(LOG_WARN, "cannot make a dossier of process %u in %s: %s", x->pid,
@@ -279,15 +303,7 @@ static bool begin(struct daemon *d, struct dossier *x)
 		return false;
 	}
 	json__init(&j, x->facts);
-	json_open(&j, NULL);
-	json_u64(&j, "dossier", 1);
-	json_sym(&j, "reason", dossier_reason_name[x->reason]);
-	json_str(&j, "cause", *x->text ? x->text : NULL);
-	put_time(&j);
-	if (p)
-		put_process(d, p, &j);
-	else
-		json_u64(&j, "pid", x->pid);
+	j.comma = true;
 	json_u64(&j, "threads", thread_list__print(&d->t, x->pid, THREADS_NS, threads));
 	if (threads->len)
 		write_file(x, DOSSIER_THREADS, threads);
@@ -332,7 +348,7 @@ static void report_made(struct daemon *d, const struct dossier *x, const struct 
 	snprintf(why, sizeof(why), "process %u (%s): %s%s%s", x->pid, x->comm, x->name,
 		 *verdict ? ": " : "", verdict);
 	log_seldom(LOG_INFO, "dossier (%s) of %s", dossier_reason_name[x->reason], why);
-	daemon__dossier_span(d, x, verdict);
+	daemon__dossier_event(d, x, res->verdict);
 	ev.tracer.why = why;
 	daemon__event(d, &ev);
 }
@@ -443,15 +459,31 @@ void dossier__counted_error(struct daemon *d, struct dproc *p, int32_t result)
 
 static void on_xid(struct daemon *d, const struct trace_event *ev)
 {
-	struct dproc *p = dprocs__find(&d->procs, xid_pid(ev->xid.message));
+	uint32_t pid = xid_pid(ev->xid.message);
+	struct dproc *p = pid ? dprocs__find(&d->procs, pid) : NULL;
+	struct dossier_users users = {.cnt = 0};
+	char text[512], shared[128];
 	const char *ignored;
-	char text[512];
+	size_t len;
 
-	if (!p)
-		return;
 	snprintf(text, sizeof(text), "Xid %u (%s): %s", ev->xid.xid, ev->xid.gpu ?: "",
 		 ev->xid.message);
-	want(d, p, DOSSIER_XID, text, &ignored);
+	if (p)
+		want(d, p, DOSSIER_XID, text, &ignored);
+	if (!pid)
+		dossier_gpu__users(d, ev->xid.gpu, &users);
+	for (unsigned i = 0; i < users.cnt; i++) {
+		snprintf(shared, sizeof(shared),
+			 ". The message names no process. Traced processes that may use this GPU: "
+			 "%u; NVML %s this one there",
+			 users.all, users.uses[i] ? "shows" : "has not shown");
+		snprintf(text, sizeof(text) - sizeof(shared), "Xid %u (%s): %s", ev->xid.xid,
+			 ev->xid.gpu ?: "", ev->xid.message);
+		len = strlen(text);
+		len -= len && text[len - 1] == '.';
+		snprintf(text + len, sizeof(text) - len, "%s", shared);
+		want(d, users.of[i], DOSSIER_XID, text, &ignored);
+	}
 }
 
 void dossier__event(struct daemon *d, struct dproc *p, const struct trace_event *ev)
@@ -460,7 +492,9 @@ void dossier__event(struct daemon *d, struct dproc *p, const struct trace_event 
 	const char *ignored;
 	char text[256];
 
-	if (ev->kind == EVENT_XID && c->dossier.on_xid) {
+	if (ev->kind == EVENT_GPU_STATS) {
+		dossier_gpu__event(&d->dossiers.gpus, p, ev);
+	} else if (ev->kind == EVENT_XID && c->dossier.on_xid) {
 		on_xid(d, ev);
 	} else if (ev->kind == EVENT_CALL && p && ev->is_error && c->dossier.on_error &&
 		   failure_is_sticky(ev->fn, ev->result)) {

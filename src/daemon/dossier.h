@@ -3,6 +3,7 @@
 #ifndef DAEMON_DOSSIER_H
 #define DAEMON_DOSSIER_H
 
+#include "dossier_gpu.h"
 #include "dossier_worker.h"
 #include "metrics/metrics.h"
 
@@ -32,7 +33,7 @@ struct dossier {
 	int64_t since_s; /* since the epoch */
 	bool has_calls, may_request;
 	char calls_error[64];
-	struct out *facts; /* members of its index that are read at once */
+	struct out *facts; /* the first members of its index; NULL: no memory */
 };
 
 struct dossiers {
@@ -40,6 +41,7 @@ struct dossiers {
 	struct dossier queue[DOSSIERS_QUEUED_MAX];
 	unsigned cnt;
 	bool is_running; /* the worker has one */
+	struct dossier_gpus gpus;
 	/* Those of the last hour, as a ring. */
 	struct {
 		uint64_t ns;

@@ -33,6 +33,7 @@ struct dproc {
 	uint64_t burst_next_ns;	  /* sampled: next burst of the timer */
 	uint64_t burst_caused_ns; /* time of the last trigger of a burst; 0: never */
 	uint64_t bursts;
+	uint64_t gpus;	   /* bit N: NVML showed it on GPU N; 0: unknown */
 	unsigned dossiers; /* bit N: enum dossier_reason N has had one of this program */
 	struct metrics_target *target;
 	struct mem_totals mem;

@@ -59,7 +59,7 @@ const char *otlp_endpoint_problem(const char *endpoint)
 		why = "a password here is visible to all users; put \"Authorization: ...\" into "
 		      "otlp.headers_file";
 	else if (evhttp_uri_get_query(uri) || evhttp_uri_get_fragment(uri))
-		why = "it must end with its path: /v1/traces and /v1/metrics are added to it";
+		why = "it must end with its path: /v1/traces, /v1/logs and /v1/metrics are added to it";
 	if (uri)
 		evhttp_uri_free(uri);
 	return why;
@@ -117,7 +117,9 @@ static uint64_t read_rejected(struct evhttp_request *req)
 	const char *p;
 
 	text[len > 0 ? len : 0] = '\0';
-	p = strstr(text, "\"rejectedSpans\"") ?: strstr(text, "\"rejectedDataPoints\"");
+	p = strstr(text, "\"rejectedSpans\"")
+		    ?: strstr(text, "\"rejectedDataPoints\"")
+			       ?: strstr(text, "\"rejectedLogRecords\"");
 	if (!p)
 		return 0;
 	p = strchr(p + 1, '"') + 1;

@@ -99,23 +99,28 @@ void otlp_put_scope(struct out *o, const char *version)
 	out_char(o, '}');
 }
 
-void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host,
-		      const char *version)
+static void put_resource(struct out *o, const struct labels *l, const char *command, uint32_t pid,
+			 const char *redacted, const char *host)
 {
-	const struct labels *l = s->labels;
-
 	out_lit(o, "{\"resource\":{\"attributes\":[");
-	put_name(o, "service.name", l->container_name[0] ? l->container_name : s->command);
+	put_name(o, "service.name", l->container_name[0] ? l->container_name : command);
 	otlp_put_attr(o, "host.name", host);
 	put_name(o, "container.id", l->container);
 	put_name(o, "k8s.namespace.name", l->namespace);
 	put_name(o, "k8s.pod.name", l->pod);
 	put_name(o, "k8s.pod.uid", l->pod_uid);
 	put_name(o, "k8s.container.name", l->container_name);
-	put_name(o, "process.executable.name", s->command);
-	put_attr_u64(o, "process.pid", s->pid);
-	otlp_put_attr(o, "cudatrace.redacted", s->redacted);
-	out_lit(o, "]},\"scopeSpans\":[{");
+	put_name(o, "process.executable.name", command);
+	put_attr_u64(o, "process.pid", pid);
+	otlp_put_attr(o, "cudatrace.redacted", redacted);
+	out_lit(o, "]},");
+}
+
+void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host,
+		      const char *version)
+{
+	put_resource(o, s->labels, s->command, s->pid, s->redacted, host);
+	out_lit(o, "\"scopeSpans\":[{");
 	otlp_put_scope(o, version);
 	out_lit(o, ",\"spans\":[");
 }
@@ -161,12 +166,7 @@ void otlp_put_span(struct out *o, const struct otlp_span *s)
 	if (s->has_bytes)
 		put_attr_u64(o, "cuda.bytes", s->bytes);
 	otlp_put_attr(o, "cuda.direction", s->direction);
-	otlp_put_attr(o, "cuda.error", s->dossier ? NULL : s->error);
-	if (s->dossier) {
-		otlp_put_attr(o, "cudatrace.dossier.reason", s->error);
-		otlp_put_attr(o, "cudatrace.dossier.folder", s->dossier);
-		otlp_put_attr(o, "cudatrace.dossier.verdict", s->verdict);
-	}
+	otlp_put_attr(o, "cuda.error", s->error);
 	if (s->iteration) {
 		put_attr_u64(o, "cuda.iteration", s->iteration);
 		put_attr_u64(o, "cuda.calls", s->calls);
@@ -179,4 +179,29 @@ void otlp_put_span(struct out *o, const struct otlp_span *s)
 		put_text(o, s->error);
 	}
 	out_lit(o, "}}");
+}
+
+void otlp_put_dossier(struct out *o, const struct otlp_dossier *d, const char *host,
+		      const char *version)
+{
+	out_lit(o, "{\"resourceLogs\":[");
+	put_resource(o, d->labels, d->command, d->pid, d->redacted, host);
+	out_lit(o, "\"scopeLogs\":[{");
+	otlp_put_scope(o, version);
+	out_lit(o, ",\"logRecords\":[{");
+	otlp_put_u64(o, "timeUnixNano", d->time_ns);
+	otlp_put_u64(o, "observedTimeUnixNano", d->time_ns);
+	/* SEVERITY_NUMBER_ERROR, SEVERITY_NUMBER_INFO */
+	if (d->is_failure)
+		out_lit(o, ",\"severityNumber\":17,\"severityText\":\"ERROR\"");
+	else
+		out_lit(o, ",\"severityNumber\":9,\"severityText\":\"INFO\"");
+	out_lit(o, ",\"eventName\":\"cudatrace.dossier\",\"body\":{\"stringValue\":");
+	put_text(o, *d->verdict ? d->verdict : *d->cause ? d->cause : d->folder);
+	out_lit(o, "},\"attributes\":[");
+	otlp_put_attr(o, "cudatrace.dossier.reason", d->reason);
+	otlp_put_attr(o, "cudatrace.dossier.folder", d->folder);
+	otlp_put_attr(o, "cudatrace.dossier.cause", d->cause);
+	otlp_put_attr(o, "cudatrace.dossier.verdict", d->verdict);
+	out_lit(o, "]}]}]}]}");
 }

@@ -24,7 +24,6 @@ struct otlp_span {
 	uint64_t start_ns, end_ns;   /* since the epoch */
 	/* Omitted if NULL or "". */
 	const char *class, *kernel, *direction, *error;
-	const char *dossier, *verdict; /* a dossier: its folder's name, and what it found */
 	bool has_stream, has_bytes;
 	uint64_t stream, bytes;
 	uint64_t iteration; /* 0: a call; otherwise the iteration's number in its thread */
@@ -41,6 +40,20 @@ void otlp_put_process(struct out *o, const struct otlp_span *s, const char *host
 		      const char *version);
 /* Puts one element of spans. */
 void otlp_put_span(struct out *o, const struct otlp_span *s);
+
+/* A dossier, as an event: a log record with an event name. Texts may be "". */
+struct otlp_dossier {
+	const struct labels *labels; /* of its process */
+	const char *command, *redacted;
+	uint32_t pid;
+	uint64_t time_ns; /* since the epoch */
+	bool is_failure;  /* else someone requested it */
+	const char *reason, *folder, *cause, *verdict;
+};
+
+/* Puts a complete request. */
+void otlp_put_dossier(struct out *o, const struct otlp_dossier *d, const char *host,
+		      const char *version);
 
 /* Puts a complete request; returns the number of data points. */
 uint64_t otlp_put_metrics(struct out *o, const struct metrics *m, const struct metrics_self *self,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Two channels, spans and metrics, each with its own connection and at most one request. A failed
+ * A channel for each kind of data, with its own connection and at most one request. A failed
  * request keeps its body: if the collector did accept it, it gets the same ids again.
  */
 #include "otlp.h"
@@ -48,8 +48,10 @@ struct otlp {
 	struct evdns_base *dns;
 	char *endpoint;
 	char host[256]; /* of this node */
-	struct channel spans, metrics, profiles;
+	struct channel spans, events, metrics, profiles;
 	struct otlp_queue queue;
+	struct out *waiting[OTLP_EVENTS_MAX]; /* requests of events, oldest first */
+	unsigned waiting_cnt;
 	void *batch_ev, *interval_ev;
 	bool finishing, last_metrics; /* last_metrics: not sent yet */
 	uint64_t warned_ns, warned_dropped;
@@ -118,6 +120,7 @@ static void failed(struct channel *c, const struct otlp_answer *a)
 }
 
 static void fill_spans(struct otlp *o);
+static void send_event(struct otlp *o);
 static void send_metrics(struct otlp *o);
 
 static void on_answer(void *ctx, const struct otlp_answer *a)
@@ -134,13 +137,15 @@ static void on_answer(void *ctx, const struct otlp_answer *a)
 			info("the collector at %s accepts %s again", o->endpoint, c->what);
 		c->failures = 0;
 		o->stats.sent += c->cnt - refused;
-		if (c == &o->spans)
+		if (c == &o->spans || c == &o->events)
 			o->stats.dropped += refused;
 		done(c);
 	}
 	/* Rejected spans are dropped; the rest is sent when its retry is due. */
 	if (c == &o->spans && !c->body && (!c->failures || !a->retry))
 		fill_spans(o);
+	if (c == &o->events && (!c->failures || !a->retry))
+		send_event(o);
 	if (c == &o->metrics && o->last_metrics && a->ok)
 		send_metrics(o);
 }
@@ -238,6 +243,34 @@ void otlp__span(struct otlp *o, const struct otlp_span *s)
 		arm(o->batch_ev, o->opts.interval_ns < BATCH_NS ? o->opts.interval_ns : BATCH_NS);
 }
 
+/* Events */
+
+static void send_event(struct otlp *o)
+{
+	struct channel *c = &o->events;
+
+	if (c->busy || c->body || !o->waiting_cnt)
+		return;
+	c->body = o->waiting[0];
+	c->cnt = 1;
+	o->waiting_cnt--;
+	memmove(o->waiting, o->waiting + 1, o->waiting_cnt * sizeof(o->waiting[0]));
+	send_body(c);
+}
+
+void otlp__dossier(struct otlp *o, const struct otlp_dossier *d)
+{
+	struct out *body = o->waiting_cnt < OTLP_EVENTS_MAX ? out__memory() : NULL;
+
+	if (!body) {
+		o->stats.dropped++;
+		return;
+	}
+	otlp_put_dossier(body, d, o->host, o->opts.version);
+	o->waiting[o->waiting_cnt++] = body;
+	send_event(o);
+}
+
 /* Metrics */
 
 static void send_metrics(struct otlp *o)
@@ -325,6 +358,7 @@ struct otlp *otlp__new(struct event_base *base, const char *endpoint, const stru
 	o->interval_ev = event_new(base, -1, EV_PERSIST, on_interval, o);
 	if (!o->endpoint || !o->dns || !o->batch_ev || !o->interval_ev ||
 	    !open_channel(o, &o->spans, "spans", "/v1/traces") ||
+	    !open_channel(o, &o->events, "events", "/v1/logs") ||
 	    !open_channel(o, &o->metrics, "metrics", "/v1/metrics") ||
 	    !open_channel(o, &o->profiles, "profiles", "/v1development/profiles")) {
 		err("otlp.endpoint: cannot set up the connection to %s: out of memory", endpoint);
@@ -340,9 +374,12 @@ void otlp__free(struct otlp *o)
 	if (!o)
 		return;
 	close_channel(&o->spans);
+	close_channel(&o->events);
 	close_channel(&o->metrics);
 	close_channel(&o->profiles);
 	otlp_queue__clear(&o->queue);
+	for (unsigned i = 0; i < o->waiting_cnt; i++)
+		out__close(o->waiting[i]);
 	if (o->batch_ev)
 		event_free(o->batch_ev);
 	if (o->interval_ev)
@@ -358,19 +395,23 @@ void otlp__finish(struct otlp *o)
 	o->finishing = true;
 	event_del(o->interval_ev);
 	event_del(o->spans.retry_ev);
+	event_del(o->events.retry_ev);
 	event_del(o->metrics.retry_ev);
 	event_del(o->profiles.retry_ev);
 	if (o->spans.body && !o->spans.busy)
 		send_body(&o->spans);
 	fill_spans(o);
+	if (o->events.body && !o->events.busy)
+		send_body(&o->events);
+	send_event(o);
 	o->last_metrics = true;
 	send_metrics(o);
 }
 
 bool otlp__is_done(const struct otlp *o)
 {
-	return !o->spans.busy && !o->metrics.busy && !o->profiles.busy &&
-	       (!o->queue.cnt || o->spans.failures);
+	return !o->spans.busy && !o->events.busy && !o->metrics.busy && !o->profiles.busy &&
+	       (!o->queue.cnt || o->spans.failures) && (!o->waiting_cnt || o->events.failures);
 }
 
 void otlp__stats(const struct otlp *o, struct otlp_stats *s)

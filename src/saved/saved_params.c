@@ -46,12 +46,18 @@ static unsigned number_of(const struct json_value *p, const char *name)
 	return x > UINT16_MAX ? UINT16_MAX : x;
 }
 
-/* Of the memory, only freed blocks are read: analyses have their own ledgers of live ones. */
-static void read_freed(struct saved *s, const struct member *m, struct launch_params *to)
+static uint64_t long_of(const struct json_value *p, const char *name)
+{
+	const struct member *m = parsed_find(p, name);
+
+	return m ? member_u64(m) : 0;
+}
+
+static void read_memory(struct saved *s, const struct member *m, struct launch_params *to)
 {
 	struct json_value all, one;
 
-	if (!m || m->val != VAL_ARRAY || !memmem(m->text, m->len, "\"freed\"", 7))
+	if (!m || m->val != VAL_ARRAY)
 		return;
 	for (unsigned i = 0; i < 2 && !s->memory[i]; i++)
 		s->memory[i] = parser__new();
@@ -63,12 +69,14 @@ static void read_freed(struct saved *s, const struct member *m, struct launch_pa
 		if (all.m[i].val != VAL_OBJECT || parser__slice(s->memory[1], &all.m[i], &one))
 			return;
 		id = parsed_find(&one, "freed_by");
-		if (id)
-			to->memory[to->memory_cnt++] =
-				(struct param_memory){.param = to->cnt,
-						      .at = number_of(&one, "at"),
-						      .freed = true,
-						      .freed_id = member_u64(id)};
+		to->memory[to->memory_cnt++] =
+			(struct param_memory){.param = to->cnt,
+					      .at = number_of(&one, "at"),
+					      .freed = id,
+					      .ptr = long_of(&one, "ptr"),
+					      .size = long_of(&one, "size"),
+					      .offset = long_of(&one, "offset"),
+					      .freed_id = id ? member_u64(id) : 0};
 	}
 }
 
@@ -97,7 +105,7 @@ const struct launch_params *saved_params(struct saved *s, const struct member *m
 		p->len = read_value(parsed_find(&one, "value"), p->size, to->bytes + used,
 				    sizeof(to->bytes) - used);
 		used += p->len;
-		read_freed(s, parsed_find(&one, "memory"), to);
+		read_memory(s, parsed_find(&one, "memory"), to);
 		to->cnt++;
 	}
 	return to;

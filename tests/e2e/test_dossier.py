@@ -7,13 +7,14 @@ import os
 import pathlib
 import re
 import signal
+import sys
 import time
 
 import pytest
 from helpers import gpu_core
 from helpers.daemon import NOBODY, lines_of
 from helpers.otlp import Collector
-from helpers.run import TESTS, until
+from helpers.run import O, TESTS, until
 
 SLOW_INIT = {"FAKE_DELAY_US": "cuInit:300000"}
 SPINS = "spins(int volatile*)"
@@ -36,8 +37,9 @@ def hanging(private, *args, ms=6000, **env):
 
 
 def test_hang(private):
-    """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack and the call in flight."""
-    d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", level="trace")
+    """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack, the call in flight, and NVML's samples."""
+    d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", "gpu_stats.interval=100ms", level="trace",
+                       env={"LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": ""})
     # A long wait of another process that returned does not hide it.
     assert hanging(private, ms=1000).wait() == 0
     p = hanging(private)
@@ -49,8 +51,11 @@ def test_hang(private):
     assert (x["reason"], x["pid"], x["comm"], x["has_calls"]) == ("hang", p.pid, "hangs", True)
     assert "cuStreamSynchronize has not returned" in x["cause"] and x["verdict"] and SPINS in x["verdict"], x
     assert SPINS in (folder / "verdict.txt").read_text()
-    (failure,) = json.loads((folder / "verdict.json").read_text())["failure"]
+    verdict = json.loads((folder / "verdict.json").read_text())
+    (failure,) = verdict["failure"]
     assert (failure["kind"], failure["pid"], failure["verdict"]) == ("hang", p.pid, x["verdict"])
+    assert verdict["gpu_stats"]["devices"][0]["samples"] >= 10 and "kernels ran for 50 % of the time" in x["verdict"]
+    assert {k["kind"] for k in verdict["memory"]["kinds"]} == {"device"} and "communication" in verdict
     threads = (folder / "threads.txt").read_text()
     assert re.search(rf"^thread {p.pid}, state \w, name hangs, .*in cuStreamSynchronize for ", threads) and "sync_stream" in threads
     (unfinished,) = [c for c in lines_of(folder / "calls.jsonl.zst") if c.get("unfinished") is True]
@@ -60,6 +65,18 @@ def test_hang(private):
     m = d.metrics()
     assert m.total("dossiers_total") == m.total("dossiers_total", reason="hang") == 1 and not m.total("dossiers_refused_total")
     assert re.search(rf"dossier \(hang\) of process {p.pid} \(hangs\): {folder.name}: .*spins", d.said())
+
+
+PYTHON_WAITS = """
+import ctypes, sys, threading, time
+cuda, out = ctypes.CDLL(sys.argv[1]), ctypes.c_uint64()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(out), 0) and not cuda.cuCtxSetCurrent(out)
+def first_waits(): time.sleep(60)
+def second_waits(): time.sleep(60)
+threading.Thread(target=second_waits, daemon=True).start()
+assert not cuda.cuMemAlloc_v2(ctypes.byref(out), ctypes.c_size_t(4096))
+first_waits()
+"""
 
 
 def test_request(private):
@@ -74,6 +91,14 @@ def test_request(private):
     assert (x["reason"], x["cause"], x["verdict"], x["has_calls"], x["threads"]) == ("request", None, None, True, 1)
     assert "no_report" not in x
     assert len([1 for line in lines_of(folder + "/calls.jsonl.zst") if line.get("symbol") == "cuMemAlloc_v2"]) == 3
+    # A Python program.
+    (private.folder / "waits.py").write_text(PYTHON_WAITS)
+    python = private.start(private.folder / "python", private.folder / "waits.py", private.lib / "libcuda.so.1", executable=sys.executable, env={"PYTHONHOME": sys.base_prefix})
+    until(lambda: d.process(python.pid).get("device_bytes"), 20)
+    time.sleep(0.2)
+    folder = d.ctl("dossier", python.pid)["folder"]
+    text = (pathlib.Path(folder) / "threads.txt").read_text()
+    assert {"first_waits", "second_waits"} <= set(re.findall(r"^  python  (\w+)", text, re.M)), text
     for who, pid, why in ((NOBODY, c.pid, "only root"), ((), 1, "does not use CUDA"), ((), "x", "write dossier PID")):
         ran = d.ask("dossier", pid, before=who)
         assert ran.status and why in ran.out + ran.err
@@ -94,7 +119,36 @@ def test_sticky_error(private):
     x = index(folder)
     assert (x["reason"], x["pid"], x["cause"]) == ("error", p.pid, "cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS")
     assert SPINS in x["verdict"] and "accessed an address that is not valid" in x["verdict"]
+    # Although the program ends at once.
+    assert x["memory"]["device_bytes"] == 4096 and x["versions"]["libraries"] and x["command"].endswith("hangs alone")
     assert d.metrics().total("dossiers_total") == 1
+
+
+def test_parameters(private):
+    """A program with the library: the dossier has the parameters of the suspect's launch, and the memory that they point to. trace.kernel_args turns that off."""
+    def faulted(d, name):
+        where = private.folder / f"{name}.inject"
+        p = hanging(private, "block", ms=1200, FAKE_FAULT="_Z5spinsPVi:700", CUDA_INJECTION64_PATH=f"{where}/libcudatrace-inject.so")
+        until(lambda: dossiers(d, "error"), 30)
+        p.wait(20)
+        (folder,) = dossiers(d, "error")
+        (failure,) = json.loads((folder / "verdict.json").read_text())["failure"]
+        launch = [x for x in lines_of(folder / "calls.jsonl.zst") if x.get("kernel") == SPINS][-1]
+        assert launch["id"] >> 48, "not recorded by the library"
+        return folder, failure["suspects"][0], launch
+
+    for name, settings in ("on", ()), ("off", ("trace.kernel_args=false",)):
+        d = private.daemon(name, "trace.inject=true", f"trace.inject_folder={private.folder}/{name}.inject", "recorder.after=100ms", *settings, level="trace")
+        folder, suspect, launch = faulted(d, name)
+        assert suspect["kernel"] == SPINS
+        if name == "off":
+            assert "parameters" not in suspect and "params" not in launch
+            continue
+        (p,) = suspect["parameters"]
+        assert (p["parameter"], p["offset"], p["size"]) == (1, 64, 4096) and int(p["value"], 16) == int(p["ptr"], 16) + 64
+        assert p["ptr"] in {b["ptr"] for b in index(folder)["memory"]["blocks"]}
+        assert launch["params"][0]["memory"] == [{"ptr": p["ptr"], "size": 4096, "offset": 64, "state": "live"}]
+        assert f"Parameters of {SPINS} that may be addresses:" in (folder / "verdict.txt").read_text()
 
 
 def test_xid(private):
@@ -119,8 +173,38 @@ def test_xid(private):
     assert SPINS in (folder / "verdict.txt").read_text()
 
 
+def test_xid_of_no_process(private):
+    """An Xid that names no process makes a dossier of each traced one that may use the GPU; NVML shows one on another GPU."""
+    on_first = private.caller("w-first")
+    d = private.daemon("xid", "recorder.after=100ms", "trace.hang_after=1h", "gpu_stats.interval=100ms", level="trace",
+                       env={"LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": f"devices=2 pids={on_first.pid}"})
+    anywhere = d.worker("anywhere")
+    assert on_first.tell(f"open {private.lib}/libcuda.so.1") == 1
+    until(lambda: d.has(on_first), 10)
+    for c in on_first, anywhere:
+        assert c.tell("init") == 0 and c.tell("alloc 1") == 1
+    # The next sample shows the process.
+    d.until(lambda m: m.total("gpu_samples_total") >= 4, 5)
+    time.sleep(0.5)
+
+    def xid(bus):
+        try:
+            with open("/dev/kmsg", "w", encoding="utf-8") as f:
+                f.write(f"<4>NVRM: Xid (PCI:0000:{bus}:00): 79, GPU has fallen off the bus.\n")
+        except OSError:
+            pytest.skip("/dev/kmsg cannot be written")
+    for bus, of, words in (("3c", anywhere, "may use this GPU: 1; NVML has not shown this one there"), ("3b", on_first, "may use this GPU: 2; NVML shows this one there")):
+        xid(bus)
+        until(lambda of=of: list(d.files.glob(f"dossier-*-xid-{of.pid}/dossier.json")), 30)
+        x = index(next(d.files.glob(f"dossier-*-xid-{of.pid}")))
+        assert x["cause"].startswith(f"Xid 79 (PCI:0000:{bus}:00): GPU has fallen off the bus. The message names no process.") and x["cause"].endswith(words), x
+        assert "the hardware is at fault" in x["verdict"]
+    time.sleep(0.3)
+    assert len(dossiers(d)) == 2
+
+
 def test_otlp(private):
-    """The collector gets a span with the cause, the folder and the verdict; the files of the daemon have a line."""
+    """The collector gets an event, a log record, with the cause, the folder and the verdict; the files of the daemon have a line."""
     collector = Collector(private)
     d = private.daemon("otlp", f"otlp.endpoint=http://localhost:{collector.port}/", "otlp.interval=1s", "recorder.after=300ms", level="trace")
     hanging(private, ms=300, FAKE_FAULT="_Z5spinsPVi:700").wait()
@@ -129,12 +213,18 @@ def test_otlp(private):
     got = collector.end()
     assert got.problems() == []
     x = index(dossiers(d)[0])
-    (span,) = [s for s in got.spans if s["name"] == "cudatrace.dossier"]
-    assert span["status"]["code"] == 2 and span["resource"]["process.pid"] == str(x["pid"])
-    of = {k.removeprefix("cudatrace.dossier."): v for k, v in span["attrs"].items() if k.startswith("cudatrace.dossier.")}
-    assert of == {"reason": "error", "folder": dossiers(d)[0].name, "verdict": x["verdict"][:512]}
+    (event,) = got.events
+    assert (event["eventName"], event["severityNumber"], event["resource"]["process.pid"]) == ("cudatrace.dossier", 17, str(x["pid"]))
+    of = {k.removeprefix("cudatrace.dossier."): v for k, v in event["attrs"].items()}
+    assert of == {"reason": "error", "folder": dossiers(d)[0].name, "cause": x["cause"], "verdict": x["verdict"][:512]}
+    assert event["body"] == {"stringValue": of["verdict"]} and not [s for s in got.spans if "dossier" in s["name"]]
+    assert abs(int(event["timeUnixNano"]) / 1e9 - got.logs[0]["time"]) < 60
     (line,) = [e for e in d.lines() if (e["type"], e.get("op")) == ("tracer", "dossier")]
     assert line["name"] == "error" and line["why"].startswith(f"process {x['pid']} (hangs): {dossiers(d)[0].name}: ") and SPINS in line["why"]
+    logs = pytest.importorskip("opentelemetry.proto.logs.v1.logs_pb2", reason="protobuf: needs python3-opentelemetry-proto")
+    if "event_name" not in logs.LogRecord.DESCRIPTOR.fields_by_name:
+        pytest.skip("protobuf: python3-opentelemetry-proto is older than events")
+    assert got.parsed_by_protobuf()
 
 
 def test_rate(private):

@@ -275,6 +275,37 @@ def test_parameters(tmp_path, name):
     assert "leads to" in text or "null pointer" in text or not link
 
 
+# What the kernel's launch has of a block that the trace has no allocation of; the address of the fault, the state, the offset, words.
+LATE = {
+    "live": ({}, 4096, "live", 4096, "The address is in a block of 64.0 MiB that was allocated before the trace began, which is live"),
+    "past the end": ({}, (64 << 20) + 4, "past-end", 4, "4 B past the end of a block of 64.0 MiB that was allocated before the trace began"),
+    "next to it": ({}, 64 << 20, "past-end", 0, "directly past the end"),
+    "freed": ({"state": "freed", "freed_by": 3}, 4096, "freed", 4096, "which had been freed before the launch"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_block_of_a_parameter(tmp_path, name):
+    """A trace that begins late, as a flight recorder's, has a block only where a launch points to it."""
+    more, at, state, offset, words = LATE[name]
+    p = started()
+    p.lines = [x for x in p.lines if x["name"] != "cuMemAlloc"]
+    memory = {"ptr": hex(BLOCK), "size": 64 << 20, "offset": 256, "state": "live", **more}
+    p.launch("other()", "0x20", params=pointers(OTHER))
+    p.launch("bad(float*, int)", params=[{"offset": 0, "size": 8, "value": hex(BLOCK + 256), "memory": [memory]}, {"offset": 8, "size": 4, "value": "0x7"}])
+    p.fault_at(BLOCK + at)
+    p.sync(*ILLEGAL)
+    [case] = report(p.write(tmp_path / "t.jsonl"))["failure"]
+    assert words in case["verdict"], case["verdict"]
+    assert (case["memory"]["state"], case["memory"]["offset"], case["memory"]["ptr"]) == (state, offset, hex(BLOCK)) and "allocated_by" not in case["memory"]
+    said = case["suspects"][0]
+    assert (said["kernel"], said["link"], said["parameter"]) == ("bad(float*, int)", "block", 1)
+    want = {"parameter": 1, "value": hex(BLOCK + 256), "ptr": hex(BLOCK), "size": 64 << 20, "offset": 256}
+    assert said["parameters"] == [{**want, **({"freed_by": 3} if more else {})}]
+    text = cudatrace("report", "-q", "--section=failure", "--width", "200", tmp_path / "t.jsonl").out
+    assert "Parameters of bad(float*, int) that may be addresses:" in text and "256 B of a block of 64.0 MiB" + (" that had been freed" if more else "") in text
+
+
 def reset(p):
     p.add("context", "destroy", "cuDevicePrimaryCtxReset", args={"dev": 0})
 
@@ -330,6 +361,88 @@ def test_busy_while_hanging(tmp_path, load, says):
         assert case.get("gpu_busy_own") == (of["planted"] / 100 if during and of else None)
         path = str(tmp_path / f"{during}.jsonl")
         assert not [x for x in oracle.check(oracle.read(path), report(path)) if x.startswith("failure")]
+
+
+SLICES = {
+    "own": ([(0, 5000, None)], (1.0, 0, None), "this process had the GPU for 100 % of the last 5.00 s"),
+    "other": ([(-100, 500, None), (500, 4500, "vllm"), (4500, 5000, "jupyter")], (0.1, 0.9, PID + 1),
+              "this process had the GPU for 10 % of the last 5.00 s, others for 90 %, most of it process 4001 (vllm)"),
+    "other user": ([(0, 1000, None), (1000, 5000, "")], (0.2, 0.8, None), "this process had the GPU for 20 % of the last 5.00 s, others for 80 %"),
+    "before": ([(-100, 0, None)], None, None),
+    "another GPU": ([(0, 1000, None), (0, 5000, "vllm", 1)], (0.2, 0, None), "this process had the GPU for 20 % of the last 5.00 s"),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_who_has_the_gpu(tmp_path, name):
+    """The log of context switches during a hang; slices in ms since its begin."""
+    slices, shares, words = SLICES[name]
+    p = started()
+    p.launch("bad(float*)")
+    begin = p.now / 1e3
+    p.hang(args={})
+    for start, end, who, *minor in slices:
+        pid, owner = (PID, {}) if who is None else (PID + 1 + (who != "vllm"), {}) if who else (0, {"owner": "other user"})
+        p.lines.append({"ts": begin + start, "type": "ctxsw", "op": "slice", "name": "ctxsw", "pid": pid, "tid": pid, "comm": who or "", "duration_us": (end - start) * 1e3,
+                        "minor": minor[0] if minor else 0, "gpu": "0000:3b:00.0", "context": pid, **owner})
+    [case] = report(p.write(tmp_path / "t.jsonl"))["failure"]
+    if not words:
+        assert "context switches" not in case["verdict"] and "resident_own" not in case
+        return
+    assert case["verdict"].endswith(words), case["verdict"]
+    assert (case["resident_own"], case["resident_others"], case.get("resident_pid")) == shares
+
+
+def aged(p, seconds):
+    p.now += seconds * 1_000_000
+
+
+@pytest.mark.parametrize("seconds", [100, 10])
+def test_last_minute(tmp_path, seconds):
+    """What a process allocated and freed in the last minute before its memory was exhausted; of a trace that is shorter, nothing is older."""
+    p = started()
+    p.alloc(OTHER, 16 << 20)
+    aged(p, seconds)
+    p.alloc(2 * OTHER, 128 << 20)
+    p.alloc(3 * OTHER, 4 << 20)
+    p.free(OTHER)
+    p.alloc(4 * OTHER, 2 << 20)
+    p.free(4 * OTHER)
+    p.add("memory", "alloc", "cuMemAlloc", 10, 2, "CUDA_ERROR_OUT_OF_MEMORY", size=1 << 40, args={"bytesize": 1 << 40})
+    [case] = report(p.write(tmp_path / "t.jsonl"))["failure"]
+    if seconds < 60:
+        assert case["recent"] == case["held"] and not case["recent_freed"] and "last minute" not in case["verdict"]
+        return
+    assert (case["held"], case["recent"], case["recent_count"], case["recent_freed"]) == (196 << 20, 132 << 20, 2, 16 << 20)
+    assert "It allocated 132 MiB of this in the last minute, and freed 16.0 MiB of older memory" in case["verdict"], case["verdict"]
+    assert case["holders"][0]["recent"] == 132 << 20
+
+
+def torch(p, op, ptr, size, allocated, reserved):
+    where = {} if op == "oom" else {"ptr": hex(ptr)}
+    p.lines.append({"ts": p.now / 1e3, "type": "allocator", "op": op, "name": "c10::reportMemoryUsageToProfiler", "pid": PID, "tid": PID, "comm": "planted", "size": size,
+                    "device": "cuda:0", "allocated": allocated, "reserved": reserved, **where})
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["from the start", "late"])
+def test_fragmented(tmp_path, whole):
+    """PyTorch's segments have free parts, none of which is large enough. Of a trace that began late the parts are not known."""
+    mib, p, used = 1 << 20, started(), 0
+    for segment in 2, 3, 4:
+        p.alloc(segment * OTHER, 100 * mib)
+        for i in range(5):
+            used += 20 * mib
+            if whole or segment == 4:
+                torch(p, "alloc", segment * OTHER + i * 20 * mib, 20 * mib, used, (segment - 1) * 100 * mib)
+    for segment, i in (2, 1), (3, 0), (3, 1), (4, 4):
+        used -= 20 * mib
+        torch(p, "free", segment * OTHER + i * 20 * mib, 20 * mib, used, 300 * mib)
+    p.add("memory", "alloc", "cuMemAlloc", 10, 2, "CUDA_ERROR_OUT_OF_MEMORY", size=60 * mib, args={"bytesize": 60 * mib})
+    torch(p, "oom", 0, 60 * mib, used, 300 * mib)
+    [case] = report(p.write(tmp_path / "t.jsonl"))["failure"]
+    assert (case["torch_reserved"], case["torch_allocated"], case.get("torch_hole")) == (300 * mib, 220 * mib, 40 * mib if whole else None)
+    assert "PyTorch's allocator held 300 MiB and used 220 MiB of it" in case["verdict"] and ("free part of a block that it used was 40.0 MiB" in case["verdict"]) == whole
+    assert "expandable_segments" in case["advice"]
 
 
 @pytest.mark.parametrize("sample", [{"planted": 76 << 30}, {"vllm": 60 << 30, "other": 1 << 30}], ids=["alone", "numbers of a container"])

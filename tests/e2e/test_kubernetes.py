@@ -7,12 +7,14 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
-from helpers import pypi
+from helpers import gpu_core, pypi
 from helpers.container import OWN, SLICE, Containers
 from helpers.run import CUDATRACE, TESTS, Ran, building, cudatrace, needs_tracing, passes, until
 
@@ -26,6 +28,10 @@ MORE = {"private": (4, "/kubepods/besteffort/podPOD/ID", "", OWNER, "12345"),
 SEEN = ["docker", "private", "deleted"]
 CALLS = r'^cudatrace_calls_total\{{namespace="[a-z]*",pod="[^"]*",container="{0}",command="ct-caller",function="cuMemAlloc_v2".* 10$'
 LAUNCHES = 'cudatrace_launches_total{{namespace="{}",pod="{}",container="{}",command="ct-sample"'
+
+
+COREDUMP = {"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", "CUDA_COREDUMP_GENERATION_FLAGS": "skip_abort", "CUDA_COREDUMP_PIPE": "/out/pipe.%p",
+            "CUDA_COREDUMP_FILE": "/out/core.%p.%t"}
 
 
 # --- Manifests ---
@@ -65,23 +71,24 @@ def test_kustomize():
         return list(yaml.safe_load_all(subprocess.check_output(["kubectl", "kustomize", f"dist/kubernetes/{name}"], text=True)))
     (config,) = (x for x in built("base") if x["kind"] == "ConfigMap")
     assert config["data"]["daemon.yaml"] == pathlib.Path(BASE + "/daemon.yaml").read_text()
-    (daemonset,) = (x for x in built("before-linux-6.6") if x["kind"] == "DaemonSet")
-    added = daemonset["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"]
-    assert added == passes(MANIFESTS, "field", "securityContext.capabilities.add").split() + ["SYS_ADMIN"]
+    for overlay, more in ("before-linux-6.6", ["SYS_ADMIN"]), ("gpu-core-dumps", ["SETUID", "SETGID", "KILL"]):
+        (daemonset,) = (x for x in built(overlay) if x["kind"] == "DaemonSet")
+        added = daemonset["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"]
+        assert added == passes(MANIFESTS, "field", "securityContext.capabilities.add").split() + more
 
 
 # --- Pod ---
 
 class Pod:
-    """The daemon like the DaemonSet runs it, without one capability. started: False when it has ended."""
+    """The daemon like the DaemonSet runs it, without one capability or with an overlay. started: False when it has ended."""
 
-    def __init__(self, all_of_them, rootfs, *without):
+    def __init__(self, all_of_them, rootfs, *change):
         self.all, self.log = all_of_them, all_of_them.folder / "pod.log"
         shutil.rmtree(all_of_them.node / "var/lib/cudatrace", ignore_errors=True)
         start = 'echo $$ >"$0/cgroup.procs" && exec unshare --mount --net --uts --ipc --cgroup python3 "$@"'
         with open(self.log, "wb") as log:
             self.p = subprocess.Popen(["bash", "-c", start, all_of_them["cudatrace"].cgroup_path, TESTS + "/kubernetes/pod.py", rootfs,
-                                       all_of_them.node, *without], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                       all_of_them.node, *change], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         all_of_them.started.append(self.p)
         until(lambda: self.p.poll() is not None or self.page("healthz"))
         self.started = self.p.poll() is None
@@ -102,6 +109,13 @@ class Pod:
         for c in self.all.callers.values():
             c.tell("alloc 10")
         return [name for name in SEEN if re.search(CALLS.format(self.all[name].id), self.page(), re.M)]
+
+    def dossier(self, pid, *core):
+        """The folder on the node, complete."""
+        name = os.path.basename(self.ctl("dossier", pid, *core)["folder"])
+        folder = self.all.node / "var/lib/cudatrace" / name
+        until((folder / "dossier.json").exists, 60)
+        return folder, json.loads((folder / "dossier.json").read_text())
 
     def end(self):
         self.p.terminate()
@@ -129,6 +143,8 @@ def containers(rootfs):
     found = Containers(pathlib.Path(os.environ["TMP"]) / "containers")
     for name, how in MORE.items():
         found.add(name, *how)
+    # For the driver's pipe, which the mock driver does not make.
+    os.environ.update(COREDUMP)
     found.callers = {name: found[name].caller() for name in SEEN}
     for c in found.callers.values():
         assert c.tell("init") == 0 and c.tell("alloc 1") == 1
@@ -182,6 +198,10 @@ def test_pod(containers, rootfs):
     pod.ctl("level", docker, "trace")
     for c in containers.callers.values():
         c.tell("alloc 10")
+    folder, x = pod.dossier(docker)
+    assert (x["container_id"], x["has_calls"], x["threads"]) == (containers["docker"].id, True, 1) and "no_report" not in x
+    assert {f.name for f in folder.iterdir()} == {"calls.jsonl.zst", "verdict.txt", "verdict.json", "threads.txt", "dossier.json"}
+    assert re.search(r"^  main\+0x", (folder / "threads.txt").read_text(), re.M)
     pod.ctl("level", "*ct-sample*", "trace")
     sample = containers["containerd"].sample("--threads", 3, "--tokens", 10, "--layers", 4)
     containers["crio"].sample("--quiet")
@@ -199,4 +219,40 @@ def test_pod(containers, rootfs):
 def test_each_capability_is_needed(containers, rootfs, capability, seen):
     pod = Pod(containers, rootfs, capability)
     assert (pod.seen() if pod.started else None) == seen
+    pod.end()
+
+
+@pytest.mark.parametrize("overlay", [None, "+gpu-core-dumps"])
+def test_gpu_core_dumps(containers, rootfs, overlay):
+    """Of another user than root only with the capabilities of the overlay. The file stays in the program's container."""
+    pod = Pod(containers, rootfs, *([overlay] if overlay else []))
+    def found():
+        containers.callers["private"].tell("alloc 1")
+        return [p["pid"] for p in pod.ctl("status")["processes"] if p.get("container_id") == containers["private"].id]
+    until(found, 20)
+    (pid,) = found()
+    out = pathlib.Path(f"/proc/{pid}/root/out")
+    own = re.search(r"^NSpid:.*\t(\d+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]
+    pipe = out / f"pipe.{own}"
+    os.mkfifo(pipe)
+    os.chown(pipe, 12345, 12345)
+    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    core = out / f"core.{own}.1"
+    core.write_bytes(gpu_core.sample())
+    os.chown(core, 12345, 12345)
+    os.utime(core, (0, 0))  # an older one
+    asked = threading.Thread(target=lambda: (select.select([fd], [], [], 60), os.utime(core)))
+    if overlay:
+        asked.start()
+    _, x = pod.dossier(pid, "core")
+    if overlay:
+        assert x["gpu_core"].startswith("resident: "), x
+        asked.join()
+        assert os.read(fd, 1 << 20)
+    else:
+        assert x["gpu_core"] == "not requested: the daemon lacks CAP_SETUID and CAP_SETGID"
+        assert os.read(fd, 1) == b""
+    os.close(fd)
+    pipe.unlink()
+    core.unlink()
     pod.end()

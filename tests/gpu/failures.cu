@@ -5,6 +5,7 @@
  */
 #include <cassert>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -88,6 +89,12 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 3; i++)
 		healthy<<<n / 256, 256>>>(b, n);
 	cudaDeviceSynchronize();
+	/* failures CASE SECONDS: time to attach. */
+	if (argc > 2) {
+		puts("ready");
+		fflush(stdout);
+		sleep(atoi(argv[2]));
+	}
 	healthy<<<n / 256, 256, 0, side>>>(c, n);
 	if (!strcmp(which, "use_after_free")) {
 		cudaFree(a);
@@ -112,11 +119,21 @@ int main(int argc, char **argv)
 		endless<<<1, 1>>>(host);
 	} else if (!strcmp(which, "never_recorded")) {
 		cudaStreamWaitEvent(side, event, 0);
+	} else if (!strcmp(which, "out_of_memory")) {
+		void *p;
+
+		while (!cudaMalloc(&p, (size_t)4 << 30))
+			;
+		printf("%s: out of memory; a block is %p\n", which, p);
+		return 1;
 	} else if (strcmp(which, "none")) {
 		return 2;
 	}
 	healthy<<<n / 256, 256>>>(b, n);
 	cudaError_t err = cudaDeviceSynchronize();
 	printf("%s: %s; a %p b %p c %p\n", which, cudaGetErrorString(err), (void *)a, (void *)b, (void *)c);
+	fflush(stdout);
+	if (getenv("STAY"))
+		sleep(atoi(getenv("STAY")));
 	return err != cudaSuccess;
 }

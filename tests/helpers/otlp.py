@@ -37,7 +37,7 @@ def each(kind):
     return lambda x: isinstance(x, list) and [problems_of(kind, y) for y in x]
 
 
-# A message: its fields; "?" before what may be missing. Fields of common.proto, resource.proto, trace.proto, metrics.proto.
+# A message: its fields; "?" before what may be missing. Fields of common.proto, resource.proto, trace.proto, logs.proto, metrics.proto.
 VALUE = {"?stringValue": text, "?intValue": i64, "?doubleValue": real, "?boolValue": lambda x: isinstance(x, bool)}
 ATTR = {"key": lambda x: text(x) and x != "", "value": VALUE}
 RESOURCE = {"attributes": [ATTR]}
@@ -56,6 +56,11 @@ METRIC = {
     "?histogram": {"dataPoints": [HIST], "aggregationTemporality": enum(2)},
 }
 TRACES = {"resourceSpans": [{"resource": RESOURCE, "scopeSpans": [{"scope": SCOPE, "spans": [SPAN]}]}]}
+LOG = {
+    "timeUnixNano": u64, "observedTimeUnixNano": u64, "severityNumber": enum(9, 17), "severityText": text, "eventName": lambda x: text(x) and x != "",
+    "body": VALUE, "attributes": [ATTR],
+}
+LOGS = {"resourceLogs": [{"resource": RESOURCE, "scopeLogs": [{"scope": SCOPE, "logRecords": [LOG]}]}]}
 METRICS = {"resourceMetrics": [{"resource": RESOURCE, "scopeMetrics": [{"scope": SCOPE, "metrics": [METRIC]}]}]}
 
 
@@ -91,6 +96,10 @@ def spans_of(r):
     return [dict(s, resource=attrs(rs["resource"]), attrs=attrs(s)) for rs in r["json"]["resourceSpans"] for ss in rs["scopeSpans"] for s in ss["spans"]]
 
 
+def events_of(r):
+    return [dict(x, resource=attrs(rl["resource"]), attrs=attrs(x)) for rl in r["json"]["resourceLogs"] for sl in rl["scopeLogs"] for x in sl["logRecords"]]
+
+
 def points_of(r):
     """(metric, attributes of resource and point, value or histogram)"""
     for rm in r["json"]["resourceMetrics"]:
@@ -112,6 +121,8 @@ class Received:
             r["raw"] = base64.b64decode(r["body"])
             r["json"] = json.loads(r["raw"].decode("utf-8", "strict"), object_pairs_hook=once)
         self.traces = [r for r in self.requests if r["path"].endswith("/v1/traces")]
+        self.logs = [r for r in self.requests if r["path"].endswith("/v1/logs")]
+        self.events = [x for r in self.logs if r["code"] == 200 for x in events_of(r)]
         self.metrics = [r for r in self.requests if r["path"].endswith("/v1/metrics")]
         self.spans = [s for r in self.traces if r["code"] == 200 for s in spans_of(r)]
 
@@ -131,10 +142,10 @@ class Received:
 
     def problems(self):
         wrong = []
-        if not self.traces or not self.metrics:
-            wrong.append(f"{len(self.traces)} requests with spans, {len(self.metrics)} with metrics")
+        if not self.traces + self.logs or not self.metrics:
+            wrong.append(f"{len(self.traces)} requests with spans, {len(self.logs)} with events, {len(self.metrics)} with metrics")
         for r in self.requests:
-            wrong += problems_of(TRACES if r in self.traces else METRICS, r["json"], r["path"])
+            wrong += problems_of(TRACES if r in self.traces else LOGS if r in self.logs else METRICS, r["json"], r["path"])
             if r["headers"].get("Content-Type") != "application/json":
                 wrong.append(f"Content-Type: {r['headers'].get('Content-Type')}")
         for r in self.traces:
@@ -150,16 +161,18 @@ class Received:
                     wrong.append(f"{m['name']}: one kind of data")
             seen = [(m["name"], tuple(sorted(a.items()))) for m, a, v in points_of(r)]
             wrong += [f"twice: {x}" for x in set(seen) if seen.count(x) > 1][:3]
-        wrong += [f"service.name or host.name is missing: {s['resource']}" for s in self.spans
+        wrong += [f"service.name or host.name is missing: {s['resource']}" for s in self.spans + self.events
                   if not {"service.name", "host.name", "process.pid"} <= set(s["resource"])][:3]
         return wrong
 
     def parsed_by_protobuf(self):
         from google.protobuf import json_format
+        from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
         from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
         from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
         for r in self.requests:
-            kind = trace_service_pb2.ExportTraceServiceRequest if r in self.traces else metrics_service_pb2.ExportMetricsServiceRequest
+            kind = (trace_service_pb2.ExportTraceServiceRequest if r in self.traces else
+                    logs_service_pb2.ExportLogsServiceRequest if r in self.logs else metrics_service_pb2.ExportMetricsServiceRequest)
             message = json_format.Parse(r["raw"], kind(), ignore_unknown_fields=False)
             if not message.ByteSize():
                 return False

@@ -15,7 +15,7 @@ import sys
 import yaml
 
 BASE = 'dist/kubernetes/base'
-OVERLAY = 'dist/kubernetes/before-linux-6.6/kustomization.yaml'
+OVERLAYS = {'before-linux-6.6': ['SYS_ADMIN'], 'gpu-core-dumps': ['SETUID', 'SETGID', 'KILL']}
 # Of the systemd unit only, and why no pod has them.
 UNIT_ONLY = {
     'SYS_RESOURCE': 'container runtimes set limits that are high enough',
@@ -43,6 +43,11 @@ def daemonset():
 def number_of(capability):
     with open('/usr/include/linux/capability.h', encoding='utf-8') as f:
         return int(re.search(rf'^#define CAP_{capability}\s+(\d+)', f.read(), re.M)[1])
+
+
+def patch_of(overlay):
+    with open(f'dist/kubernetes/{overlay}/kustomization.yaml', encoding='utf-8') as f:
+        return yaml.safe_load(yaml.safe_load(f)['patches'][0]['patch'])
 
 
 def agree():
@@ -90,12 +95,14 @@ def agree():
 
     added = c['securityContext']['capabilities']['add']
     with open('dist/cudatrace.service.in', encoding='utf-8') as f:
-        unit = re.search(r'^CapabilityBoundingSet=(.*)$', f.read(), re.M)[1].split()
+        text = f.read()
+    unit = re.search(r'^CapabilityBoundingSet=(.*)$', text, re.M)[1].split()
     same('capabilities of the DaemonSet and of the systemd unit', {f'CAP_{x}' for x in {*added, *UNIT_ONLY}}, set(unit))
-    with open(OVERLAY, encoding='utf-8') as f:
-        patch = yaml.safe_load(yaml.safe_load(f)['patches'][0]['patch'])
-    same('overlay', patch, [{'op': 'add', 'path': '/spec/template/spec/containers/0/securityContext/capabilities/add/-',
-                             'value': 'SYS_ADMIN'}])
+    for name, more in OVERLAYS.items():
+        same(f'overlay {name}', patch_of(name), [{'op': 'add', 'path': '/spec/template/spec/containers/0/securityContext/capabilities/add/-',
+                                                  'value': x} for x in more])
+    choice = re.search(r'^#CapabilityBoundingSet=(.*)$', text, re.M)[1].split()
+    same('capabilities for GPU core dumps, of the unit', choice, [f'CAP_{x}' for x in OVERLAYS['gpu-core-dumps']])
     if wrong:
         sys.exit('\n'.join(wrong))
 

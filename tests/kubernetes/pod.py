@@ -3,6 +3,7 @@
 """Runs the DaemonSet's container as a runtime would, without one: its mounts, its read-only root, its capabilities.
 
 pod.py ROOTFS NODE [CAPABILITY]        without that capability
+pod.py ROOTFS NODE +OVERLAY            with the capabilities of this overlay, too
 
 To be started in mount, network, UTS, IPC and cgroup namespaces of its own. ROOTFS is the image's file system, NODE a
 folder with the node's /var. What it does comes from dist/kubernetes/base/daemonset.yaml.
@@ -70,12 +71,14 @@ def restrict(context, keep):
     os.setresuid(*[context['runAsUser']] * 3)
 
 
-def main(root, node, without=None):
+def main(root, node, change=''):
     pod = manifests.daemonset()['spec']
     container = pod['containers'][0]
     context = container['securityContext']
     assert context['capabilities']['drop'] == ['ALL'] and not context['privileged']
-    keep = {manifests.number_of(c) for c in context['capabilities']['add'] if c != without}
+    keep = {manifests.number_of(c) for c in context['capabilities']['add'] if c != change}
+    if change.startswith('+'):
+        keep |= {manifests.number_of(c) for c in manifests.OVERLAYS[change[1:]]}
     with open('dist/container/Containerfile', encoding='utf-8') as f:
         entry = re.search(r'^ENTRYPOINT \["(.*)"\]$', f.read(), re.M)[1]
     mount_all(root, node, pod, container)

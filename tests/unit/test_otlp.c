@@ -25,7 +25,7 @@ struct collector {
 	struct event_base *base;
 	struct evhttp *server;
 	char endpoint[64];
-	int code, requests;
+	int code, requests, events;
 	const char *retry_after, *answer;
 	char *spans;
 	struct metrics *m;
@@ -46,7 +46,10 @@ static void on_request(struct evhttp_request *req, void *ctx)
 		free(c->spans);
 		c->spans = text;
 	} else {
-		assert_string_equal(evhttp_request_get_uri(req), "/v1/metrics");
+		bool is_event = !strcmp(evhttp_request_get_uri(req), "/v1/logs");
+
+		c->events += is_event;
+		assert_true(is_event || !strcmp(evhttp_request_get_uri(req), "/v1/metrics"));
 		free(text);
 	}
 	if (c->retry_after)
@@ -190,6 +193,46 @@ static void bounded(void **state)
 	close_both(&c, o);
 }
 
+static void add_events(struct otlp *o, unsigned cnt)
+{
+	static const struct labels none;
+	const struct otlp_dossier d = {
+		.labels = &none,
+		.command = "\x80\"\\\n",
+		.pid = 7,
+		.is_failure = true,
+		.reason = "hang",
+		.folder = "dossier-1",
+		.cause = "\xff\"",
+		.verdict = "",
+	};
+
+	while (cnt--)
+		otlp__dossier(o, &d);
+}
+
+/* Each is a request; they wait for the collector, and a full queue takes no more. */
+static void events(void **state)
+{
+	struct collector c = {0};
+	struct otlp *o = open_both(&c, 100);
+	struct otlp_stats s;
+
+	c.code = 503;
+	c.retry_after = "3600";
+	add_events(o, 1 + OTLP_EVENTS_MAX + 3);
+	run_ms(&c, 300);
+	otlp__stats(o, &s);
+	assert_int_equal(s.dropped, 3);
+	assert_int_equal(c.events, 1);
+	c.code = 200;
+	finish(&c, o);
+	otlp__stats(o, &s);
+	assert_int_equal(s.dropped, 3);
+	assert_int_equal(c.events, 2 + OTLP_EVENTS_MAX);
+	close_both(&c, o);
+}
+
 /* Bytes are limited, too: names may be long, and are longer as JSON. */
 static void bounded_bytes(void **state)
 {
@@ -329,10 +372,11 @@ static void freed_early(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(endpoints),   cmocka_unit_test(hostile_names),
-		cmocka_unit_test(bounded),     cmocka_unit_test(refused),
-		cmocka_unit_test(freed_early), cmocka_unit_test(bounded_bytes),
-		cmocka_unit_test(iterations),  cmocka_unit_test(shared_queue),
+		cmocka_unit_test(endpoints),	 cmocka_unit_test(hostile_names),
+		cmocka_unit_test(bounded),	 cmocka_unit_test(events),
+		cmocka_unit_test(refused),	 cmocka_unit_test(freed_early),
+		cmocka_unit_test(bounded_bytes), cmocka_unit_test(iterations),
+		cmocka_unit_test(shared_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,9 @@
 /*
  * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
  * completed; xid.c: messages of the driver; address.c: memory at an address; params.c: parameters
- * of kernels that lead there; hang.c: waits that do not end; oom.c: processes that hold memory;
- * growth.c: what steps leave; verdict.c: sentences; print.c: output.
+ * of kernels that lead there; hang.c: waits that do not end; resident.c: who had the GPU then;
+ * oom.c: processes that hold memory; torch.c: PyTorch's allocator; growth.c: what steps leave;
+ * verdict.c: sentences; print.c: output.
  */
 #ifndef REPORT_FAILURE_FAILURE_PRIV_H
 #define REPORT_FAILURE_FAILURE_PRIV_H
@@ -64,6 +65,7 @@ struct holder {
 	const struct stack *stack; /* NULL: unknown */
 	const char *call;
 	uint64_t cnt, bytes, largest;
+	uint64_t recent; /* bytes that were allocated in the last minute */
 };
 
 /* A process on the GPU, by NVML. */
@@ -82,6 +84,27 @@ struct gpu_users {
 /* Shares of a sample's time in which a kernel ran, in thousandths of a percent. */
 struct gpu_load {
 	struct opt_u64 all, own; /* of any process, of the process that waits */
+};
+
+/* A time in which a process had a GPU. */
+struct gpu_slice {
+	uint64_t start_ns, end_ns;
+	uint32_t pid, minor;
+	const char *comm; /* NULL: unknown */
+};
+#define SLICES_MAX	  4096
+#define GPU_RESIDENTS_MAX 16
+
+/* Who had the GPU during a wait: times in nanoseconds. */
+struct gpu_residents {
+	uint64_t of_ns; /* the wait, as far as slices are known; 0: unknown */
+	uint64_t own_ns, others_ns;
+	struct {
+		uint32_t pid;
+		const char *comm;
+		uint64_t ns;
+	} of[GPU_RESIDENTS_MAX]; /* others */
+	unsigned cnt, most;	 /* most: the one with most time */
 };
 
 struct growth_block {
@@ -117,11 +140,16 @@ struct fail_case {
 	uint64_t waited_ns, behind;
 	uint64_t wait_event;  /* that is not recorded in the trace; 0: none */
 	struct gpu_load load; /* in NVML's latest sample, if that was during the wait */
+	struct gpu_residents residents;
 	/* OOM */
 	uint64_t requested, held, held_cnt;
-	uint64_t largest; /* request that failed */
-	bool recovered;	  /* the process got a block of this size later */
-	bool went_on;	  /* its thread launched later */
+	uint64_t recent, recent_cnt;		  /* of those held: allocated in the last minute */
+	uint64_t recent_freed;			  /* bytes of older blocks that were freed in it */
+	uint64_t torch_reserved, torch_allocated; /* by PyTorch's allocator; 0: unknown */
+	uint64_t torch_hole; /* the largest free part of its segments in use; 0: unknown */
+	uint64_t largest;    /* request that failed */
+	bool recovered;	     /* the process got a block of this size later */
+	bool went_on;	     /* its thread launched later */
 	int device;
 	struct holder holders[HOLDERS_MAX];
 	unsigned holder_cnt;
@@ -133,8 +161,13 @@ struct fail_case {
 	char verdict[1024], advice[256];
 };
 
+struct torch_blocks;
+
 struct fail_proc {
 	uint32_t pid;
+	char torch_device[16];
+	bool torch_several; /* PyTorch uses several devices */
+	uint64_t torch_allocated, torch_reserved;
 	struct inflight work;
 };
 
@@ -149,6 +182,9 @@ struct failure {
 	unsigned xid_cnt;
 	struct freed_block *freed; /* ring of FREED_MAX, from the first free on */
 	uint64_t freed_cnt;
+	struct torch_blocks *torch; /* NULL: none */
+	struct gpu_slice *slices;   /* ring of SLICES_MAX, from the first one on */
+	uint64_t slice_cnt;
 	uint64_t gpu_used, gpu_total;
 	struct gpu_users users, next_users; /* of the latest sample, of the next */
 	struct opt_u64 gpu_busy;	    /* as in gpu_load, at sample_ns */
@@ -221,6 +257,15 @@ void oom_retried(struct failure *f, const struct trace_event *ev);
 /* Drops failures after which the process got the memory. */
 void oom_finish(struct failure *f);
 void gpu_sample(struct failure *f, const struct trace_event *ev);
+
+/* torch.c */
+void torch_event(struct failure *f, const struct trace_event *ev);
+void torch_at_oom(struct failure *f, struct fail_case *c);
+void torch_free(struct failure *f);
+
+/* resident.c */
+void resident_event(struct failure *f, const struct trace_event *ev);
+void resident_find(const struct failure *f, struct fail_case *c);
 
 /* growth.c */
 void growth_add(struct fail_case *c, const struct memory_block *b);

@@ -292,14 +292,24 @@ static void add_address(void *ctx, unsigned param, unsigned at, uint64_t value)
 		a->x->addrs_known = false;
 }
 
+static void add_memory(struct work_addr *a, const struct param_memory *m)
+{
+	if (m->freed)
+		a->freed_id = m->freed_id;
+	if (a->value - m->ptr >= m->size)
+		return;
+	a->ptr = m->ptr;
+	a->size = m->size;
+}
+
 static void add_addresses(struct work *x, const struct launch_params *p)
 {
 	launch_params_words(p, add_address, &(struct add_address){x, p});
 	for (unsigned i = 0; i < p->memory_cnt; i++)
-		for (unsigned k = 0; p->memory[i].freed && k < x->addr_cnt; k++)
+		for (unsigned k = 0; k < x->addr_cnt; k++)
 			if (x->addrs[k].param == p->memory[i].param &&
 			    x->addrs[k].at == p->memory[i].at)
-				x->addrs[k].freed_id = p->memory[i].freed_id;
+				add_memory(&x->addrs[k], &p->memory[i]);
 }
 
 static void submit(struct inflight *f, const struct trace_event *ev, uint64_t ctx)

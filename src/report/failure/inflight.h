@@ -22,7 +22,8 @@
 /* A word of a launch's parameters that may be an address. */
 struct work_addr {
 	uint64_t value;
-	uint64_t freed_id;  /* no block was there at the launch: the call that freed it; 0: none */
+	uint64_t ptr, size; /* block of memory around it, known at the launch; size 0: none */
+	uint64_t freed_id;  /* the call that had freed that block; 0: it was live, or none */
 	uint16_t param, at; /* index of the parameter, offset in it */
 };
 #define WORK_ADDRS_MAX 8

@@ -12,6 +12,7 @@
 #include "util/order.h"
 
 #define PLACES_MAX 256
+#define RECENT_NS  60000000000ull
 
 struct holding {
 	struct fail_case *c;
@@ -23,11 +24,15 @@ static void add_block(void *ctx, const struct memory_block *b)
 {
 	struct holding *h = ctx;
 	struct holder *x = h->places;
+	bool recent;
 
 	if (!b->on_gpu || (h->c->device >= 0 && b->device >= 0 && b->device != h->c->device))
 		return;
 	h->c->held += b->size;
 	h->c->held_cnt++;
+	recent = b->start_ns + RECENT_NS >= h->c->at_ns;
+	h->c->recent_cnt += recent;
+	h->c->recent += recent ? b->size : 0;
 	growth_add(h->c, b);
 	while (x < h->places + h->cnt && (x->stack != b->stack || x->call != b->call))
 		x++;
@@ -37,6 +42,7 @@ static void add_block(void *ctx, const struct memory_block *b)
 		h->places[h->cnt++] = (struct holder){.stack = b->stack, .call = b->call};
 	x->cnt++;
 	x->bytes += b->size;
+	x->recent += recent ? b->size : 0;
 	if (b->size > x->largest)
 		x->largest = b->size;
 }
@@ -60,6 +66,21 @@ static void list_holders(struct failure *f, struct fail_case *c)
 	c->holder_cnt = h->cnt < HOLDERS_MAX ? h->cnt : HOLDERS_MAX;
 	memcpy(c->holders, h->places, c->holder_cnt * sizeof(h->places[0]));
 	free(h);
+}
+
+/* Blocks that are older than the last minute and were freed in it. */
+static uint64_t freed_since(const struct failure *f, const struct fail_case *c)
+{
+	uint64_t cnt = f->freed_cnt < FREED_MAX ? f->freed_cnt : FREED_MAX, bytes = 0;
+
+	for (uint64_t i = 0; i < cnt; i++) {
+		const struct freed_block *x = &f->freed[i];
+
+		if (x->pid == c->pid && x->b.on_gpu && x->freed_ns + RECENT_NS >= c->at_ns &&
+		    x->b.start_ns + RECENT_NS < c->at_ns)
+			bytes += x->b.size;
+	}
+	return bytes;
 }
 
 static int by_gpu_bytes(const void *a, const void *b)
@@ -135,6 +156,8 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 	c->gpu_used = f->gpu_used;
 	c->gpu_total = f->gpu_total;
 	list_holders(f, c);
+	c->recent_freed = freed_since(f, c);
+	torch_at_oom(f, c);
 	if (f->gpu_total != UINT64_MAX)
 		list_others(f, c);
 }

@@ -100,6 +100,52 @@ static void find_link(const struct fail_case *c, struct work *x)
 	}
 }
 
+/* Distance of the block of a from the address, and where the address is. */
+static uint64_t place_of(const struct work_addr *a, uint64_t addr, enum memory_state *state)
+{
+	uint64_t end = a->ptr + a->size;
+
+	if (addr - a->ptr < a->size) {
+		*state = a->freed_id ? MEMORY_FREED : MEMORY_LIVE;
+		return 0;
+	}
+	*state = addr >= end ? MEMORY_PAST_END : MEMORY_BEFORE;
+	return addr >= end ? addr - end : a->ptr - addr;
+}
+
+/* A trace that began late does not have each block: the launches have those of their parameters. */
+static void find_block(struct fail_case *c)
+{
+	bool beside = c->mem.state == MEMORY_PAST_END || c->mem.state == MEMORY_BEFORE;
+	uint64_t best = beside ? c->mem.offset : NEAR_MAX, distance;
+	enum memory_state state;
+	bool inside;
+
+	if (!has_address(c) ||
+	    (!beside && c->mem.state != MEMORY_UNKNOWN && c->mem.state != MEMORY_NEVER))
+		return;
+	for (unsigned i = 0; i < c->listed_cnt; i++)
+		for (unsigned k = 0; k < c->suspects[i].addr_cnt; k++) {
+			const struct work_addr *a = &c->suspects[i].addrs[k];
+
+			if (!a->size)
+				continue;
+			distance = place_of(a, c->xid.address, &state);
+			inside = state == MEMORY_LIVE || state == MEMORY_FREED;
+			if (!inside && (distance >= best || a->freed_id))
+				continue;
+			best = distance;
+			c->mem = (struct fail_memory){
+				.state = state,
+				.offset = inside ? c->xid.address - a->ptr : distance,
+				.block = {.b = {.ptr = a->ptr, .size = a->size, .size_known = true},
+					  .freed_id = a->freed_id},
+			};
+			if (inside)
+				return;
+		}
+}
+
 void params_find(struct fail_case *c)
 {
 	/* Each of those that are not listed might have one, too. */
@@ -107,6 +153,7 @@ void params_find(struct fail_case *c)
 	unsigned cnt = 0, at = 0;
 	struct work first;
 
+	find_block(c);
 	for (unsigned i = 0; i < c->listed_cnt; i++) {
 		struct work *x = &c->suspects[i];
 

@@ -30,6 +30,19 @@ static const char *suspect_text(char *buf, const struct work *x)
 	return buf;
 }
 
+static const char *address_text(char *buf, const struct work_addr *x)
+{
+	if (x->size)
+		snprintf(buf, SECTION_BUF, "%s of a block of %s%s", HUMAN_BYTES(x->value - x->ptr),
+			 HUMAN_BYTES(x->size), x->freed_id ? " that had been freed" : "");
+	else
+		snprintf(buf, SECTION_BUF, "%s",
+			 !x->value     ? "null pointer, or a number"
+			 : x->freed_id ? "memory that had been freed"
+				       : "no block of the trace");
+	return buf;
+}
+
 static const char *holder_place(char *buf, const struct holder *x)
 {
 	stack_place(x->stack, NULL, NULL, buf, SECTION_BUF);
@@ -74,6 +87,20 @@ static const char *case_title(const struct fail_case *c)
 	return titles[c->kind];
 }
 
+/* Of the suspect that the verdict names first. */
+static void print_params(const struct failure *f, const struct fail_case *c,
+			 const struct term *term)
+{
+	const struct work *x = &c->suspects[0];
+	char name[160];
+
+	if (!c->listed_cnt || !x->addr_cnt)
+		return;
+	submission_name(x, name, sizeof(name));
+	term_para(term, "Parameters of %s that may be addresses:", name);
+	section_print(f->r, &failure_suspect_table, f, x, "parameters", WORK_ADDRS_MAX, term);
+}
+
 static void print_case(const struct failure *f, const struct fail_case *c, const struct term *term)
 {
 	term_para(term, "%s: %s", case_title(c), c->verdict);
@@ -85,6 +112,7 @@ static void print_case(const struct failure *f, const struct fail_case *c, const
 			  c->partial ? ", and others that the trace does not have" : "");
 		section_print(f->r, &failure_case_table, f, c, "suspects", SUSPECTS_MAX, term);
 	}
+	print_params(f, c, term);
 	if (c->holder_cnt)
 		section_print(f->r, &failure_case_table, f, c, "holders", HOLDERS_MAX, term);
 }

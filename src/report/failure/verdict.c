@@ -113,6 +113,11 @@ static void say_block(struct fail_case *c, const struct memory_block *b)
 {
 	char place[256];
 
+	if (!b->call) {
+		say(c, "a block of %s that was allocated before the trace began",
+		    HUMAN_BYTES(b->size));
+		return;
+	}
 	stack_place(b->stack, NULL, NULL, place, sizeof(place));
 	say(c, "a block of %s of %s%s%s", HUMAN_BYTES(b->size), b->call, *place ? " in " : "",
 	    place);
@@ -127,6 +132,10 @@ static void say_freed_block(struct fail_case *c, const struct freed_block *x)
 
 	stack_place(x->freed_stack, NULL, NULL, place, sizeof(place));
 	say_block(c, &x->b);
+	if (!x->freed_call) {
+		say(c, ", which had been freed before the launch");
+		return;
+	}
 	say(c, ", which %s freed%s%s %s before %s", x->freed_call, *place ? " in " : "", place,
 	    HUMAN_TIME(to > x->freed_ns ? to - x->freed_ns : 0),
 	    before ? "the launch" : "the error");
@@ -321,6 +330,26 @@ static void say_load(struct fail_case *c)
 		say(c, ", kernels of this process for %.0f %%", x->own.v / 1e3);
 }
 
+static void say_residents(const struct failure *f, struct fail_case *c)
+{
+	const struct gpu_residents *r = &c->residents;
+
+	resident_find(f, c);
+	if (!r->of_ns)
+		return;
+	say(c,
+	    ". By the log of context switches, this process had the GPU for %.0f %% of the last %s",
+	    100.0 * r->own_ns / r->of_ns, HUMAN_TIME(r->of_ns));
+	if (!r->others_ns)
+		return;
+	say(c, ", others for %.0f %%", 100.0 * r->others_ns / r->of_ns);
+	if (!r->of[r->most].pid)
+		return;
+	say(c, ", most of it process %u", r->of[r->most].pid);
+	if (r->of[r->most].comm)
+		say(c, " (%s)", r->of[r->most].comm);
+}
+
 static void hang_verdict(struct failure *f, struct fail_case *c)
 {
 	/* The first work may have completed unseen, and a later one run. */
@@ -339,6 +368,7 @@ static void hang_verdict(struct failure *f, struct fail_case *c)
 		advise(c, "trace the program from its start, with launches");
 	}
 	say_load(c);
+	say_residents(f, c);
 }
 
 static void say_holders(struct fail_case *c)
@@ -354,6 +384,41 @@ static void say_holders(struct fail_case *c)
 		if (h->cnt > 1)
 			say(c, ", the largest %s", HUMAN_BYTES(h->largest));
 	}
+}
+
+/* What changed, if the trace is older than that. */
+static void say_recent(const struct failure *f, struct fail_case *c)
+{
+	if (report_since_begin(f->r, c->at_ns) < 60e9)
+		return;
+	if (c->recent == c->held && c->held_cnt) {
+		say(c, ". It allocated all of this in the last minute");
+		return;
+	}
+	if (c->recent)
+		say(c, ". It allocated %s of this in the last minute", HUMAN_BYTES(c->recent));
+	if (c->recent_freed)
+		say(c, "%s %s of older memory%s", c->recent ? ", and freed" : ". It freed",
+		    HUMAN_BYTES(c->recent_freed), c->recent ? "" : " in the last minute");
+	if (!c->recent && !c->recent_freed && c->held_cnt)
+		say(c, ". All of this is older than a minute");
+}
+
+static void say_torch(struct fail_case *c)
+{
+	if (!c->torch_reserved)
+		return;
+	say(c, ". PyTorch's allocator held %s and used %s of it", HUMAN_BYTES(c->torch_reserved),
+	    HUMAN_BYTES(c->torch_allocated));
+	if (c->torch_hole)
+		say(c, ": the largest free part of a block that it used was %s",
+		    HUMAN_BYTES(c->torch_hole));
+}
+
+static bool is_fragmented(const struct fail_case *c)
+{
+	return c->torch_reserved > c->torch_allocated &&
+	       c->torch_reserved - c->torch_allocated >= c->requested && c->requested;
 }
 
 static void say_others(struct fail_case *c)
@@ -373,7 +438,7 @@ static void say_others(struct fail_case *c)
 	}
 }
 
-static void oom_verdict(struct fail_case *c)
+static void oom_verdict(const struct failure *f, struct fail_case *c)
 {
 	if (c->requested)
 		say(c, "%s requested %s, and the GPU had less free", c->fn->name,
@@ -387,6 +452,8 @@ static void oom_verdict(struct fail_case *c)
 	} else {
 		say(c, ". The trace shows no memory held by the process");
 	}
+	say_recent(f, c);
+	say_torch(c);
 	if (c->growth.per_step)
 		say(c,
 		    ". It grew: %u of the latest %u steps left blocks that were still held, %s per step on average",
@@ -405,6 +472,8 @@ static void oom_verdict(struct fail_case *c)
 		advise(c,
 		       c->growth.per_step
 			       ? "find what keeps the memory that each step allocates: see the holders"
+		       : is_fragmented(c)
+			       ? "PyTorch's unused memory is in pieces: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 		       : c->others_held > c->held
 			       ? "end the other processes on the GPU, or use another GPU"
 		       : c->held_cnt
@@ -447,7 +516,7 @@ void fail_verdict(struct failure *f, struct fail_case *c)
 		hang_verdict(f, c);
 		break;
 	case CASE_OOM:
-		oom_verdict(c);
+		oom_verdict(f, c);
 		break;
 	case CASE_XID:
 		xid_verdict(c);

@@ -50,6 +50,13 @@ is 'reload: the same process' "$(of MainPID)" "$pid"
 LD_LIBRARY_PATH=/usr/lib sample --quiet --tokens 3 >/dev/null
 holds 'writes files below its folder' 10 eval 'ls /var/lib/cudatrace/trace-*'
 
+LD_LIBRARY_PATH=/usr/lib sample --quiet --tokens 1000000 >/dev/null 2>&1 &
+sample=$!
+holds 'dossier: requested' 10 cudatrace ctl dossier $sample
+holds 'dossier: complete, with a report' 60 eval 'grep "\"pid\":$sample,.*\"has_calls\":true" /var/lib/cudatrace/dossier-*/dossier.json && ls /var/lib/cudatrace/dossier-*/verdict.json'
+is 'dossier: its threads' "$(cat /var/lib/cudatrace/dossier-*/threads.txt | grep -c '^thread')" 1
+kill $sample
+
 kill -9 "$pid"
 holds 'killed: starts again by itself' 30 is_active "$pid"
 is 'killed: once' "$(of NRestarts)" 1
