@@ -11,6 +11,7 @@
 #include "report/collect.h"
 #include "report/report.h"
 #include "report/iter/iter.h"
+#include "report/step/step.h"
 #include "text/table.h"
 
 #define VALUES_MAX 9
@@ -54,6 +55,8 @@ struct finding {
 	char other[128];	 /* another place, or empty */
 	char period[96];	 /* the part of the run that it is about, or empty */
 	bool is_limit;		 /* the verdict is about it */
+	bool is_replayed; /* the gain in the steady state is that of a replay of the steps */
+	bool is_of_steps; /* it matters only if it costs a share of the steps */
 	union finding_values v;
 	char brief[160], text[512], advice[384], confidence_reason[256], gain[192];
 };
@@ -176,6 +179,11 @@ bool data_loading(const struct findings *f, struct finding *x);
 /* Writes the collective that takes the most time of the median step's critical path, and its place,
  * to x->other. */
 void exposed_collective(const struct findings *f, struct finding *x);
+/* Replaces the loss in the steady state by what a replay of the steps without the topic saves, if
+ * the process with the steps has anything of it. */
+void finding_replay(const struct findings *f, struct finding *x, enum step_topic topic);
+/* The same for the process that is late most. */
+void finding_replay_late(const struct findings *f, struct finding *x, uint32_t pid);
 bool python_lock(const struct findings *f, struct finding *x);
 bool other_thread(const struct findings *f, struct finding *x);
 /* By replay, the share of the steps' time that the host costs. Steps without CUDA graphs: what one

@@ -18,6 +18,39 @@ static uint64_t steady_loss(const struct findings *f, const struct step_result *
 	return f->run_ns * ratio_of(saved_ns, res->unchanged.total_ns);
 }
 
+static void set_replayed(const struct findings *f, struct finding *x, uint64_t saved_ns)
+{
+	x->lost_ns = steady_loss(f, step_result(f->r), saved_ns);
+	x->steady = 1;
+	x->is_replayed = true;
+}
+
+void finding_replay(const struct findings *f, struct finding *x, enum step_topic topic)
+{
+	const struct step_result *res = step_result(f->r);
+	uint64_t outside_ns = x->lost_ns - finding_steady_ns(x), steady_ns;
+
+	if (!res || !res->unchanged.total_ns)
+		return;
+	x->is_of_steps = true;
+	if (!res->topics[topic].cnt)
+		return;
+	outside_ns /= x->clocks > 1 ? x->clocks : 1;
+	set_replayed(f, x, res->topics[topic].saved_ns);
+	steady_ns = x->lost_ns;
+	x->lost_ns += outside_ns;
+	x->steady = ratio_of(steady_ns, x->lost_ns);
+	x->clocks = 0;
+}
+
+void finding_replay_late(const struct findings *f, struct finding *x, uint32_t pid)
+{
+	const struct step_result *res = step_result(f->r);
+
+	if (res && res->late_pid == pid)
+		finding_replay(f, x, STEP_TOPIC_LATE);
+}
+
 bool plans_rebuilt(const struct findings *f, struct finding *x)
 {
 	const struct step_result *res = step_result(f->r);
@@ -38,8 +71,7 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 	}
 	if (!longest || ns < PLANS_SHARE * step_ns)
 		return false;
-	x->lost_ns = steady_loss(f, res, res->plans_saved_ns);
-	x->steady = 1;
+	set_replayed(f, x, res->plans_saved_ns);
 	x->at_ns = m->begin_ns;
 	x->fn = longest->fn;
 	step_place(longest, x->place, sizeof(x->place));
@@ -101,8 +133,7 @@ static const struct step_gap *costly_gap(const struct findings *f, enum step_gap
 	gap = &res->gaps[kind];
 	if (!gap->cnt || gap->saved_ns < GAP_SHARE * res->unchanged.total_ns)
 		return NULL;
-	x->lost_ns = steady_loss(f, res, gap->saved_ns);
-	x->steady = 1;
+	set_replayed(f, x, gap->saved_ns);
 	x->at_ns = gap->begin_ns;
 	x->fn = gap->fn;
 	two_frames(gap->after, ", after ", gap->before, x->place, sizeof(x->place));

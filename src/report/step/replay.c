@@ -58,6 +58,22 @@ static bool is_fn(const struct step_call *c, const char *name)
 	return false;
 }
 
+static bool is_topic(const struct step_change *ch, enum step_topic topic)
+{
+	return ch->kind == CHANGE_TOPIC && ch->topic == topic;
+}
+
+static bool has_topic(const struct step_call *c, const struct step_change *ch)
+{
+	return ch->kind == CHANGE_TOPIC && c->topics >> ch->topic & 1;
+}
+
+/* Whether the call takes no time and waits for nothing. */
+static bool is_dropped(const struct step_call *c, const struct step_change *ch)
+{
+	return has_topic(c, ch) && ch->topic < STEP_TOPIC_WAIT;
+}
+
 /* Factor of the time between calls before an interval; NULL: after the last one. */
 static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 {
@@ -71,15 +87,17 @@ static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 		    (ch->kind == CHANGE_BEFORE && c && is_fn(c, ch->name)))
 			factor *= ch->factor;
 		if (seg && ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
-			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap)))
+			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
+			    (is_topic(ch, STEP_TOPIC_IDLE) && seg->is_idle_before)))
 			factor = 0;
 	}
 	return factor;
 }
 
 /* Factor of the host time of an interval. */
-static double host_factor(const struct step_sim *m, const struct step_call *c, bool is_plan)
+static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 {
+	const struct step_call *c = &m->g->calls[seg->call];
 	double factor = 1;
 
 	for (unsigned i = 0; i < m->change_cnt; i++) {
@@ -87,10 +105,10 @@ static double host_factor(const struct step_sim *m, const struct step_call *c, b
 
 		if (ch->kind == CHANGE_HOST)
 			factor *= ch->factor;
-		if (ch->kind == CHANGE_PLANS && is_plan)
+		if ((ch->kind == CHANGE_PLANS && seg->is_plan) || is_dropped(c, ch) ||
+		    (is_topic(ch, STEP_TOPIC_IDLE) && seg->is_idle))
 			factor = 0;
-		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && c &&
-		    is_fn(c, ch->name))
+		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && is_fn(c, ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -143,9 +161,13 @@ static double gpu_factor(const struct step_sim *m)
 
 static bool does_wait(const struct step_sim *m, const struct step_call *c)
 {
-	for (unsigned i = 0; i < m->change_cnt; i++)
-		if (m->changes[i].kind == CHANGE_NO_WAIT && is_fn(c, m->changes[i].name))
+	for (unsigned i = 0; i < m->change_cnt; i++) {
+		const struct step_change *ch = &m->changes[i];
+
+		if ((ch->kind == CHANGE_NO_WAIT && is_fn(c, ch->name)) || is_dropped(c, ch) ||
+		    (has_topic(c, ch) && ch->topic == STEP_TOPIC_WAIT))
 			return false;
+	}
 	return true;
 }
 
@@ -375,6 +397,9 @@ static bool is_joined(const struct step_sim *m, const struct step_call *a,
 	for (unsigned i = 0; i < m->change_cnt; i++) {
 		const char *name = m->changes[i].name;
 
+		if (has_topic(a, &m->changes[i]) && has_topic(b, &m->changes[i]) &&
+		    a->is_htod == b->is_htod)
+			return true;
 		if (m->changes[i].kind == CHANGE_BATCH && is_fn(a, name) && is_fn(b, name))
 			return true;
 		if (m->changes[i].kind == CHANGE_FUSE && a->kernel && b->kernel &&
@@ -460,7 +485,7 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 	uint64_t overhead = overhead_ns(m, m->probes_in[ref->seg], ns);
 	uint32_t target = g->target[seg->call];
 	bool is_batch = is_batched(m, ref);
-	double factor = is_batch ? 0 : host_factor(m, c, seg->is_plan);
+	double factor = is_batch ? 0 : host_factor(m, seg);
 	int64_t start = replayed_start(m, ref, is_node), end = start;
 
 	if (is_node) {
@@ -557,8 +582,9 @@ static void find_lates(struct step_sim *m)
 		m->lates[i].cnt = 0;
 	for (unsigned i = 0; i < m->change_cnt; i++)
 		if (m->changes[i].kind == CHANGE_ON_TIME &&
-		    communication_process(m->s->r, m->changes[i].rank, &pid))
-			add_lates(m, pid);
+		    (m->changes[i].pid ||
+		     communication_process(m->s->r, m->changes[i].rank, &pid)))
+			add_lates(m, m->changes[i].pid ?: pid);
 	for (unsigned i = 0; i < 2; i++)
 		join_lates(&m->lates[i]);
 }
@@ -576,7 +602,9 @@ void step_replay(struct step_sim *m, const struct step_change *changes, unsigned
 		m->pins |= changes[i].kind == CHANGE_PINNED;
 		m->overlaps |= changes[i].kind == CHANGE_OVERLAP;
 		m->overlaps_comm |= changes[i].kind == CHANGE_OVERLAP_COMM;
-		m->batches |= changes[i].kind == CHANGE_BATCH || changes[i].kind == CHANGE_FUSE;
+		m->batches |= changes[i].kind == CHANGE_BATCH || changes[i].kind == CHANGE_FUSE ||
+			      is_topic(&changes[i], STEP_TOPIC_COPY) ||
+			      is_topic(&changes[i], STEP_TOPIC_COLLECTIVE);
 		if (changes[i].kind == CHANGE_UNTRACED)
 			m->probe_ns = probe_ns(m->s->r->end);
 	}

@@ -61,6 +61,24 @@ struct step_gap {
 	const struct stack_frame *other;
 };
 
+/* What a finding is about, and how the steps are replayed without it. Calls that take no time and do
+ * not wait: until STEP_TOPIC_WAIT. Calls of the next two are joined with their neighbours. */
+enum step_topic {
+	STEP_TOPIC_ALLOC,
+	STEP_TOPIC_MODULE,
+	STEP_TOPIC_GRAPH, /* built or updated */
+	STEP_TOPIC_QUERY, /* polling excepted */
+	STEP_TOPIC_WAIT,  /* after little work: it returns at once */
+	STEP_TOPIC_COPY,  /* small */
+	STEP_TOPIC_COLLECTIVE, /* the launch of a small collective */
+	STEP_TOPIC_PINNED,     /* copies of pageable memory use pinned memory */
+	STEP_TOPIC_OVERLAP,    /* copies to a GPU run beside other work; on top of STEP_TOPIC_PINNED */
+	STEP_TOPIC_COMM,       /* no other work waits for NCCL's kernels */
+	STEP_TOPIC_LATE,       /* nobody waits for the process that is late most */
+	STEP_TOPIC_IDLE,       /* no host time from a wait with an idle GPU to the next work */
+	STEP_TOPIC_CNT
+};
+
 /* The predicted effect of a change, by replay.h. */
 struct step_what_if {
 	struct step_change change;
@@ -79,6 +97,11 @@ struct step_result {
 	struct step_what_if what_ifs[STEP_WHAT_IFS]; /* requested ones, then those that save most */
 	unsigned what_if_cnt;
 	struct step_gap gaps[STEP_GAP_CNT];
+	struct {
+		uint64_t cnt; /* calls, or other things in the trace that it concerns */
+		uint64_t saved_ns;
+	} topics[STEP_TOPIC_CNT];
+	uint32_t late_pid;	 /* of STEP_TOPIC_LATE; 0: none */
 	uint64_t plans_saved_ns; /* if libraries built no plans */
 	uint64_t graph_saved_ns; /* by a CUDA graph, if libraries built no plans */
 	uint64_t total_ns;	 /* of these steps, in the trace */

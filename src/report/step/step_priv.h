@@ -19,6 +19,8 @@
 #define STEP_KEPT (1u << 18)
 #define STEP_NONE UINT32_MAX
 
+#define STEP_SMALL_COPY 65536 /* smaller copies can be joined */
+
 struct step_call {
 	uint64_t start_ns, end_ns, id;
 	uint64_t stream,
@@ -30,8 +32,9 @@ struct step_call {
 	const char *kernel; /* of a launch */
 	const struct stack *stack;
 	uint32_t pid, tid;
-	uint8_t kind; /* enum step_kind */
-	bool submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking, is_htod,
+	uint8_t kind;	 /* enum step_kind */
+	uint16_t topics; /* bits of enum step_topic */
+	bool is_top, submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking, is_htod,
 		is_pageable, is_dnn_setup, of_stream, of_event;
 };
 
@@ -61,6 +64,7 @@ struct step_seg {
 	bool is_plan;	     /* in a call that builds plans, or between such calls of cuDNN */
 	bool is_plan_before; /* so is the time before it, since the interval before */
 	uint8_t gap;	     /* enum step_gap_kind of the time before it; 0: none */
+	bool is_idle, is_idle_before; /* STEP_TOPIC_IDLE: its time, the time before it */
 };
 
 struct step_thread {
@@ -132,6 +136,8 @@ struct step_window {
 };
 /* Sets s->res. */
 void step_parts_make(struct steps *s, const struct iter_result *iter);
+/* topics.c: sets the topics of calls that depend on others. */
+void step_topics_make(struct steps *s);
 /* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
 void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
 /* The innermost Python function of the program that made a call; NULL: not known. */

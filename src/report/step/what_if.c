@@ -104,6 +104,71 @@ static void keep_best(struct step_result *res, unsigned first, const struct step
 	res->what_ifs[i] = *w;
 }
 
+/* The changes that show what a topic costs. Returns their number. */
+static unsigned changes_of(const struct step_result *res, enum step_topic topic,
+			   struct step_change changes[2])
+{
+	changes[0] = (struct step_change){.kind = CHANGE_TOPIC, .topic = topic};
+	changes[1] = (struct step_change){.kind = CHANGE_OVERLAP};
+	if (topic == STEP_TOPIC_PINNED || topic == STEP_TOPIC_OVERLAP)
+		changes[0].kind = CHANGE_PINNED;
+	if (topic == STEP_TOPIC_COMM)
+		changes[0].kind = CHANGE_OVERLAP_COMM;
+	if (topic == STEP_TOPIC_LATE)
+		changes[0] = (struct step_change){.kind = CHANGE_ON_TIME, .pid = res->late_pid};
+	return topic == STEP_TOPIC_OVERLAP ? 2 : 1;
+}
+
+/* Counts what the topics concern. Those that are about what the GPU does have nothing without GPU
+ * times. */
+static void count_topics(const struct step_graph *g, struct step_result *res)
+{
+	for (uint32_t i = 0; i < g->call_cnt; i++) {
+		const struct step_call *c = &g->calls[i];
+
+		for (unsigned topic = 0; topic < STEP_TOPIC_PINNED; topic++)
+			res->topics[topic].cnt += c->topics >> topic & 1;
+		res->topics[STEP_TOPIC_PINNED].cnt += c->is_pageable;
+		res->topics[STEP_TOPIC_OVERLAP].cnt += c->is_htod;
+	}
+	for (uint32_t i = 0; i < g->exec_cnt; i++)
+		res->topics[STEP_TOPIC_COMM].cnt += g->execs[i].kind == STEP_COMMUNICATION;
+	for (unsigned t = 0; t < g->thread_cnt; t++)
+		for (uint32_t i = 0; i < g->threads[t].cnt; i++)
+			res->topics[STEP_TOPIC_IDLE].cnt +=
+				g->segs[g->threads[t].first + i].is_idle_before;
+	res->topics[STEP_TOPIC_LATE].cnt = res->late_pid != 0;
+	if (g->exec_cnt)
+		return;
+	res->topics[STEP_TOPIC_WAIT].cnt = res->topics[STEP_TOPIC_PINNED].cnt = 0;
+	res->topics[STEP_TOPIC_OVERLAP].cnt = 0;
+}
+
+static void measure_topics(struct steps *s, struct step_sim *m, const struct step_window *windows,
+			   uint64_t cnt, uint64_t *buf)
+{
+	struct step_result *res = &s->res;
+	struct communication_late late;
+	struct step_what_if pinned = res->unchanged, w;
+
+	if (communication_late(s->r, windows[0].begin_ns, windows[cnt - 1].end_ns, &late))
+		res->late_pid = late.pid;
+	count_topics(&s->graph, res);
+	for (unsigned topic = 0; topic < STEP_TOPIC_CNT; topic++) {
+		const struct step_what_if *base =
+			topic == STEP_TOPIC_OVERLAP ? &pinned : &res->unchanged;
+		struct step_change changes[2];
+
+		if (!res->topics[topic].cnt)
+			continue;
+		measure(m, windows, cnt, changes, changes_of(res, topic, changes), buf, &w);
+		if (w.total_ns < base->total_ns)
+			res->topics[topic].saved_ns = base->total_ns - w.total_ns;
+		if (topic == STEP_TOPIC_PINNED)
+			pinned = w;
+	}
+}
+
 /* A graph also saves the building of plans, which has easier remedies. */
 static void measure_findings(struct step_sim *m, const struct step_window *windows, uint64_t cnt,
 			     uint64_t *buf, bool would_graph, struct step_result *res)
@@ -171,6 +236,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 		measure(m, windows, cnt, &no_host, 1, buf, &res->no_host);
 		measure(m, windows, cnt, &no_gpu, 1, buf, &res->no_gpu);
 		measure_findings(m, windows, cnt, buf, s->graph.exec_cnt && !has_graphs, res);
+		measure_topics(s, m, windows, cnt, buf);
 		replay_asked(s, m, windows, cnt, buf);
 		propose_all(s, has_graphs, &l);
 		first = res->what_if_cnt;
