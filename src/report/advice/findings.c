@@ -315,6 +315,8 @@ static const uint8_t limit_of[FINDING_CNT] = {
 	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
 	[FINDING_hot_graph] = LIMIT_HOST,	  [FINDING_data_loading] = LIMIT_HOST,
 	[FINDING_other_thread] = LIMIT_HOST,	  [FINDING_python_lock] = LIMIT_HOST,
+	[FINDING_small_copies] = LIMIT_TRANSFERS, [FINDING_late_rank] = LIMIT_COLLECTIVES,
+	[FINDING_small_collectives] = LIMIT_COLLECTIVES,
 };
 
 /* FINDINGS_ORDER */

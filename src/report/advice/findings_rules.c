@@ -61,7 +61,7 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
-	x->is_replayed = step_host_share(f, &share);
+	x->is_replayed = x->is_of_steps = step_host_share(f, &share);
 	if (!x->is_replayed)
 		share = ratio_of(steady.idle_ns, steady.whole_ns);
 	x->lost_ns = f->run_ns * share;

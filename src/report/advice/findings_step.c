@@ -192,15 +192,9 @@ bool other_thread(const struct findings *f, struct finding *x)
 bool step_host_share(const struct findings *f, double *share)
 {
 	const struct step_result *res = step_result(f->r);
-	uint64_t saved;
 
 	if (!res || !res->has_gpu_times || !res->unchanged.total_ns)
 		return false;
-	saved = res->graph_saved_ns;
-	if (f->it.dist[ITS_GRAPHS].median >= 1)
-		saved = res->no_host.total_ns < res->unchanged.total_ns
-				? res->unchanged.total_ns - res->no_host.total_ns
-				: 0;
-	*share = ratio_of(saved, res->unchanged.total_ns);
+	*share = ratio_of(res->host_saved_ns, res->unchanged.total_ns);
 	return true;
 }

@@ -483,7 +483,7 @@ bool step_graph_make(struct steps *s, const struct iter_result *iter)
 	for (unsigned i = 0; is_made && i < g->thread_cnt; i++)
 		find_plans(g, &g->threads[i]);
 	if (is_made)
-		step_topics_make(s);
+		step_topics_make(g);
 	keys__free(&d.stream_keys);
 	keys__free(&d.event_keys);
 	memlimit_free(d.streams);

@@ -88,7 +88,7 @@ static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 			factor *= ch->factor;
 		if (seg && ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
 			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
-			    (is_topic(ch, STEP_TOPIC_IDLE) && seg->is_idle_before)))
+			    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_BEFORE)))
 			factor = 0;
 	}
 	return factor;
@@ -106,7 +106,7 @@ static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 		if (ch->kind == CHANGE_HOST)
 			factor *= ch->factor;
 		if ((ch->kind == CHANGE_PLANS && seg->is_plan) || is_dropped(c, ch) ||
-		    (is_topic(ch, STEP_TOPIC_IDLE) && seg->is_idle))
+		    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_IN))
 			factor = 0;
 		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && is_fn(c, ch->name))
 			factor = 0;
@@ -351,7 +351,8 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t requested, doubl
 	if (c->end_ns > x->start_ns)
 		after_call =
 			after_call < 0 ? -scaled(-after_call, factor) : scaled(after_call, factor);
-	if (is_pinned && after_call < (int64_t)m->delay_ns[1])
+	/* The driver copies pageable memory to its own buffer first. */
+	if (is_pinned)
 		after_call = (int64_t)m->delay_ns[1];
 	start = requested + after_call;
 	for (unsigned b = 0; b < 2; b++) {
@@ -371,6 +372,8 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t requested, doubl
 		ns = is_batch || late > ns ? 0 : ns - late;
 	}
 	m->exec_end[i] = start + scaled(ns, exec_factor(m, x));
+	if (m->exec_end[i] > m->latest_end)
+		m->latest_end = m->exec_end[i];
 }
 
 /* Replays the executions of calls that end in an interval; end: its replayed end. */
@@ -475,6 +478,17 @@ static int64_t replayed_start(const struct step_sim *m, const struct step_ref *r
 	return start;
 }
 
+/* When the work that a call waits for has ended. Other costs may change which work of a context ends
+ * last. */
+static int64_t target_end(const struct step_sim *m, const struct step_call *c, uint32_t target)
+{
+	bool of_all = c->waits && !c->of_stream && !c->of_event &&
+		      (m->g->execs[target].call == STEP_NONE ||
+		       &m->g->calls[m->g->execs[target].call] != c);
+
+	return of_all && m->latest_end > m->exec_end[target] ? m->latest_end : m->exec_end[target];
+}
+
 static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 {
 	const struct step_graph *g = m->g;
@@ -501,8 +515,9 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 		end += scaled(ns, factor);
 		replay_work(m, ref->seg, end, factor, false, is_batch);
 		/* With other costs it may have to wait. */
-		if (c->waits && target != STEP_NONE && does_wait(m, c) && m->exec_end[target] > end)
-			end = m->exec_end[target];
+		if (c->waits && target != STEP_NONE && does_wait(m, c) &&
+		    target_end(m, c, target) > end)
+			end = target_end(m, c, target);
 	} else {
 		replay_work(m, ref->seg, start + scaled(ns, factor), factor, false, is_batch);
 		if (does_wait(m, c) && target == STEP_NONE) {
@@ -510,8 +525,8 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 			ns -= late_ns(m, false, seg->start_ns, seg->end_ns);
 			end += scaled(ns, gpu_factor(m));
 		} else if (does_wait(m, c)) {
-			if (m->exec_end[target] > end)
-				end = m->exec_end[target];
+			if (target_end(m, c, target) > end)
+				end = target_end(m, c, target);
 			end += seg->end_ns > until ? scaled(seg->end_ns - until, factor) : 0;
 		}
 	}
@@ -613,6 +628,7 @@ void step_replay(struct step_sim *m, const struct step_change *changes, unsigned
 	if (m->overlaps || m->overlaps_comm)
 		find_awaited(m);
 	find_lates(m);
+	m->latest_end = 0;
 	for (uint32_t i = 0; i < g->exec_cnt; i++)
 		m->exec_end[i] = (int64_t)(g->execs[i].end_ns - m->from_ns);
 	for (uint32_t i = 0; i < m->order_cnt; i++)

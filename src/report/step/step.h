@@ -75,7 +75,9 @@ enum step_topic {
 	STEP_TOPIC_OVERLAP,    /* copies to a GPU run beside other work; on top of STEP_TOPIC_PINNED */
 	STEP_TOPIC_COMM,       /* no other work waits for NCCL's kernels */
 	STEP_TOPIC_LATE,       /* nobody waits for the process that is late most */
-	STEP_TOPIC_IDLE,       /* no host time from a wait with an idle GPU to the next work */
+	/* No host time from a wait with an idle GPU to the next work, on top of the others that are
+	 * about the host */
+	STEP_TOPIC_IDLE,
 	STEP_TOPIC_CNT
 };
 
@@ -103,7 +105,9 @@ struct step_result {
 	} topics[STEP_TOPIC_CNT];
 	uint32_t late_pid;	 /* of STEP_TOPIC_LATE; 0: none */
 	uint64_t plans_saved_ns; /* if libraries built no plans */
-	uint64_t graph_saved_ns; /* by a CUDA graph, if libraries built no plans */
+	/* By a CUDA graph, or with graphs a host that costs nothing, on top of the others that are
+	 * about the host. */
+	uint64_t host_saved_ns;
 	uint64_t total_ns;	 /* of these steps, in the trace */
 	uint64_t step_cnt;	 /* steps after the warm-up whose events were kept */
 	bool has_gpu_times;

@@ -64,7 +64,6 @@ struct step_seg {
 	bool is_plan;	     /* in a call that builds plans, or between such calls of cuDNN */
 	bool is_plan_before; /* so is the time before it, since the interval before */
 	uint8_t gap;	     /* enum step_gap_kind of the time before it; 0: none */
-	bool is_idle, is_idle_before; /* STEP_TOPIC_IDLE: its time, the time before it */
 };
 
 struct step_thread {
@@ -137,7 +136,7 @@ struct step_window {
 /* Sets s->res. */
 void step_parts_make(struct steps *s, const struct iter_result *iter);
 /* topics.c: sets the topics of calls that depend on others. */
-void step_topics_make(struct steps *s);
+void step_topics_make(struct step_graph *g);
 /* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
 void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
 /* The innermost Python function of the program that made a call; NULL: not known. */

@@ -4,7 +4,7 @@
  * small collectives, and host time in which the GPU is idle because a thread has waited for all its
  * work.
  */
-#include "step_priv.h"
+#include "replay_priv.h"
 
 #define SMALL_SUBMITS 4
 #define SMALL_BYTES   (1 << 20)
@@ -17,7 +17,7 @@ struct topic_thread {
 };
 
 /* Calls are in the order of their starts, so those around others come first. */
-static void find_topics(struct step_graph *g)
+void step_topics_make(struct step_graph *g)
 {
 	struct topic_thread threads[STEP_THREADS] = {0};
 
@@ -66,31 +66,35 @@ static bool is_idle(const struct step_graph *g, uint64_t from_ns, uint64_t to_ns
 	return true;
 }
 
-static void find_idle(struct step_graph *g, const struct step_thread *t)
+/* The host's time from a wait to the next work, both in the order of all threads. */
+static uint32_t mark_idle(struct step_sim *m, uint32_t wait, uint32_t work)
 {
-	uint32_t wait = STEP_NONE;
+	for (uint32_t i = wait + 1; i <= work; i++) {
+		const struct step_ref *ref = &m->order[i];
 
-	for (uint32_t i = t->first; i < t->first + t->cnt; i++) {
-		const struct step_call *c = &g->calls[g->segs[i].call];
-
-		if (c->submits && wait != STEP_NONE) {
-			uint64_t from_ns = g->segs[wait].end_ns, to_ns = g->segs[i].start_ns;
-
-			for (uint32_t k = wait + 1; k <= i && is_idle(g, from_ns, to_ns); k++) {
-				g->segs[k].is_idle = k < i;
-				g->segs[k].is_idle_before = true;
-			}
-		}
-		wait = c->waits ? i : c->submits ? STEP_NONE : wait;
+		if (ref->thread && !m->g->threads[ref->thread].alternates)
+			continue;
+		m->idle[ref->seg] = i < work ? IDLE_BEFORE | IDLE_IN : IDLE_BEFORE;
 	}
+	return work - wait;
 }
 
-void step_topics_make(struct steps *s)
+uint64_t step_idle_make(struct step_sim *m)
 {
-	struct step_graph *g = &s->graph;
+	const struct step_graph *g = m->g;
+	uint32_t wait = STEP_NONE;
+	uint64_t cnt = 0;
 
-	find_topics(g);
-	for (unsigned i = 0; g->exec_cnt && i < g->thread_cnt; i++)
-		if (!i || g->threads[i].alternates)
-			find_idle(g, &g->threads[i]);
+	for (uint32_t i = 0; g->exec_cnt && i < m->order_cnt; i++) {
+		const struct step_ref *ref = &m->order[i];
+		const struct step_call *c = &g->calls[g->segs[ref->seg].call];
+
+		if (ref->thread && !g->threads[ref->thread].alternates)
+			continue;
+		if (c->submits && wait != STEP_NONE &&
+		    is_idle(g, g->segs[m->order[wait].seg].end_ns, ref->start_ns))
+			cnt += mark_idle(m, wait, i);
+		wait = c->waits ? i : c->submits ? STEP_NONE : wait;
+	}
+	return cnt;
 }
