@@ -23,8 +23,14 @@ def report_of(folder, lines, *options):
     path = folder / "trace.jsonl"
     with open(path, "w", encoding="utf-8") as f:
         f.writelines(json.dumps(line) + "\n" for line in lines)
-    return json.loads(subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--format=json", *options, path], check=True, stdout=subprocess.PIPE,
-                                     timeout=60).stdout)
+    ran = subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--format=json", *options, path], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, timeout=60)
+    report = json.loads(ran.stdout)
+    # A change that concerns nothing is an error, after the report.
+    unmatched = [x["change"] for x in report["step"]["what_if"] if "unmatched" in x]
+    assert ran.returncode == (unmatched != []) and [f"--what-if: '{x}' changes nothing: " in ran.stderr for x in unmatched[:1]] == [True] * len(unmatched[:1]), ran
+    report["stderr"] = ran.stderr
+    return report
 
 
 def parts_of(step):
@@ -157,6 +163,23 @@ def test_changes(tmp_path, program, text, costs):
     assert not costs or other.median_ns() < 0.85 * m.median_ns()
 
 
+@pytest.mark.parametrize("text, like", [("drop:cuStreamSynchronise", "did you mean cuStreamSynchronize?"), ("cache:train.py:2", "no call of this name; --section=overview lists"),
+                                        ("before:mian=0", "did you mean main?"), ("kernel:ke1=0.5", "no launch of a kernel of this name; did you mean k0, k1, k2?"),
+                                        ("fuse:nccl", "--section=kernels lists"), ("on-time:7", "no rank"), ("graph:forward", "no NVTX range or PyTorch operator of this name; "),
+                                        ("batch:StreamSynchronize", "did you mean cuStreamSynchronize?"), ("pinned", None), ("kernel:k=0.5", None), ("no-wait:main", None)])
+def test_nothing_to_change(tmp_path, text, like):
+    """A change that concerns nothing has a message with names like its own; a change that gains nothing has none."""
+    report = report_of(tmp_path, steps.Machine().run(steps.loads, STEPS).lines(), "--what-if", f"host=0.5,{text}")
+    assert [x.get("unmatched", False) for x in report["step"]["what_if"][:2]] == [False, like is not None]
+    assert (like or "") in report["stderr"] and (report["stderr"] == "") == (like is None)
+
+
+@pytest.mark.parametrize("text", ["graph", "kernel:k=0.5", "overlap-copies"])
+def test_change_without_gpu_times(tmp_path, text):
+    lines = [x for x in steps.Machine().run(steps.loads, STEPS).lines() if x["type"] != "gpu"]
+    assert "--gpu-time" in report_of(tmp_path, lines, "--what-if", text)["stderr"]
+
+
 def test_changes_at_a_place(tmp_path):
     """A line of Python stands for the calls below it."""
     lines = steps.Machine().run(steps.loads, STEPS).lines()
@@ -190,7 +213,8 @@ def test_late_rank(tmp_path, seed, first):
     plan = {**simulate.plan(seed), "shape": "ranks", "workers": 3, "rounds": 1, "steps": 24, "nccl_ns": 60_000, "late_ns": 4_000_000, "late_steps": 7, "hang_ns": 0}
     if first:  # its kernels still run when it calls the collective
         plan.update(late_first=True, launches=8, kernel_ns=150_000)
-    step = report_of(tmp_path, simulate.trace(plan), "--what-if", "on-time:2,on-time:1")["step"]
+    report = report_of(tmp_path, simulate.trace(plan), "--what-if", "on-time:2,on-time:1")
+    step = report["step"]
     slowest = next(x for x in step["list"] if x["which"] == "slowest")
     # The wait for the rank begins on the GPU when all else is done.
     waited = simulate.nccl_begin(plan, 2, 23) - simulate.nccl_begin(plan, 0, 23)
@@ -199,6 +223,8 @@ def test_late_rank(tmp_path, seed, first):
     on_time, other = step["what_if"][:2]
     total = step["replay"]["total_ns"] - 7 * (simulate.step_ns(plan, 23) - simulate.step_ns({**plan, "late_ns": 0}, 23))
     assert abs(on_time["total_ns"] - total) < 0.02 * total, (on_time, total)
+    found, = finding_of(report, "late-rank")
+    assert found["replayed"] and "rank 2" in found["text"] and abs(found["steady_ns"] - step["replay"]["total_ns"] + total) < 0.02 * total
     assert other["saved_share"] == 0 and "on-time:2" in [x["change"] for x in step["what_if"][2:]]
 
 

@@ -152,7 +152,7 @@ def test_planted(tmp_path, name):
 
 
 # The findings that agree with a limit. Others may have none.
-AGREE = {"gpu": {"gpu-bound"}, "start-up": {"start-up"}, "collectives": {"communication-alone"}, "host": {"launch-bound", "plans-in-loop", "idle-between", "data-loading", "decode-host-bound", "start-up"}, "memory": {"hot-allocations"}, "modules": {"hot-modules"}}
+AGREE = {"gpu": {"gpu-bound"}, "start-up": {"start-up"}, "collectives": {"communication-alone", "late-rank", "small-collectives"}, "host": {"launch-bound", "plans-in-loop", "idle-between", "data-loading", "decode-host-bound", "start-up"}, "memory": {"hot-allocations"}, "modules": {"hot-modules"}}
 COST = ("steady", "startup")
 
 

@@ -6,6 +6,7 @@
 #include "findings_priv.h"
 #include "verdict.h"
 #include "report/section.h"
+#include "report/step/step.h"
 #include "text/losses_text.h"
 
 /* Minimum share of a loss outside the steady state that is mentioned. */

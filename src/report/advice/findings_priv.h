@@ -11,7 +11,6 @@
 #include "report/collect.h"
 #include "report/report.h"
 #include "report/iter/iter.h"
-#include "report/step/step.h"
 #include "text/table.h"
 
 #define VALUES_MAX 9
@@ -180,8 +179,8 @@ bool data_loading(const struct findings *f, struct finding *x);
  * to x->other. */
 void exposed_collective(const struct findings *f, struct finding *x);
 /* Replaces the loss in the steady state by what a replay of the steps without the topic saves, if
- * the process with the steps has anything of it. */
-void finding_replay(const struct findings *f, struct finding *x, enum step_topic topic);
+ * the process with the steps has anything of it. topic: enum step_topic. */
+void finding_replay(const struct findings *f, struct finding *x, unsigned topic);
 /* The same for the process that is late most. */
 void finding_replay_late(const struct findings *f, struct finding *x, uint32_t pid);
 bool python_lock(const struct findings *f, struct finding *x);

@@ -25,12 +25,12 @@ static void set_replayed(const struct findings *f, struct finding *x, uint64_t s
 	x->is_replayed = true;
 }
 
-void finding_replay(const struct findings *f, struct finding *x, enum step_topic topic)
+void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
 {
 	const struct step_result *res = step_result(f->r);
 	uint64_t outside_ns = x->lost_ns - finding_steady_ns(x), steady_ns;
 
-	if (!res || !res->unchanged.total_ns)
+	if (!res || !res->unchanged.total_ns || !res->is_joined)
 		return;
 	x->is_of_steps = true;
 	if (!res->topics[topic].cnt)
@@ -193,7 +193,7 @@ bool step_host_share(const struct findings *f, double *share)
 {
 	const struct step_result *res = step_result(f->r);
 
-	if (!res || !res->has_gpu_times || !res->unchanged.total_ns)
+	if (!res || !res->has_gpu_times || !res->unchanged.total_ns || !res->is_joined)
 		return false;
 	*share = ratio_of(res->host_saved_ns, res->unchanged.total_ns);
 	return true;

@@ -105,6 +105,13 @@ static const char *between_text(char buf[SECTION_BUF], const struct step_what_if
 	return buf;
 }
 
+static const char *change_text(char buf[SECTION_BUF], const struct step_what_if *w)
+{
+	snprintf(buf, SECTION_BUF, "%s%s", w->change.text,
+		 w->is_unmatched ? ": nothing of this name" : "");
+	return buf;
+}
+
 #define SECTION_STATE struct steps
 #define SECTION_ROWS  "report/step/step.section"
 #include "report/section_rows.h"

@@ -42,8 +42,7 @@ static bool is_line(const struct stack_frame *f, const char *name)
 	       strtoul(colon + 1, NULL, 10) == f->line;
 }
 
-/* Whether the name is that of the call's function, or a line or method in its Python stack. */
-static bool is_fn(const struct step_call *c, const char *name)
+bool step_is_fn(const struct step_call *c, const char *name)
 {
 	if (!strcmp(c->fn->name, name))
 		return true;
@@ -84,7 +83,7 @@ static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 		const struct step_change *ch = &m->changes[i];
 
 		if (ch->kind == CHANGE_HOST ||
-		    (ch->kind == CHANGE_BEFORE && c && is_fn(c, ch->name)))
+		    (ch->kind == CHANGE_BEFORE && c && step_is_fn(c, ch->name)))
 			factor *= ch->factor;
 		if (seg && ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
 			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
@@ -108,7 +107,7 @@ static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 		if ((ch->kind == CHANGE_PLANS && seg->is_plan) || is_dropped(c, ch) ||
 		    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_IN))
 			factor = 0;
-		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && is_fn(c, ch->name))
+		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && step_is_fn(c, ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -164,7 +163,7 @@ static bool does_wait(const struct step_sim *m, const struct step_call *c)
 	for (unsigned i = 0; i < m->change_cnt; i++) {
 		const struct step_change *ch = &m->changes[i];
 
-		if ((ch->kind == CHANGE_NO_WAIT && is_fn(c, ch->name)) || is_dropped(c, ch) ||
+		if ((ch->kind == CHANGE_NO_WAIT && step_is_fn(c, ch->name)) || is_dropped(c, ch) ||
 		    (has_topic(c, ch) && ch->topic == STEP_TOPIC_WAIT))
 			return false;
 	}
@@ -182,7 +181,7 @@ static double exec_factor(const struct step_sim *m, const struct step_exec *x)
 		    (ch->kind == CHANGE_KERNEL && x->kernel && strstr(x->kernel, ch->name)))
 			factor *= ch->factor;
 		if (ch->kind == CHANGE_DROP && x->call != STEP_NONE &&
-		    is_fn(&m->g->calls[x->call], ch->name))
+		    step_is_fn(&m->g->calls[x->call], ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -403,7 +402,7 @@ static bool is_joined(const struct step_sim *m, const struct step_call *a,
 		if (has_topic(a, &m->changes[i]) && has_topic(b, &m->changes[i]) &&
 		    a->is_htod == b->is_htod)
 			return true;
-		if (m->changes[i].kind == CHANGE_BATCH && is_fn(a, name) && is_fn(b, name))
+		if (m->changes[i].kind == CHANGE_BATCH && step_is_fn(a, name) && step_is_fn(b, name))
 			return true;
 		if (m->changes[i].kind == CHANGE_FUSE && a->kernel && b->kernel &&
 		    strstr(a->kernel, name) && strstr(b->kernel, name))

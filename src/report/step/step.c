@@ -199,6 +199,15 @@ static void on_exec(struct steps *s, const struct trace_event *ev)
 		};
 }
 
+static void note_name(struct steps *s, const char *name)
+{
+	for (unsigned i = 0; i < s->range_name_cnt; i++)
+		if (s->range_names[i] == name)
+			return;
+	if (s->range_name_cnt < STEP_RANGE_NAMES)
+		s->range_names[s->range_name_cnt++] = name;
+}
+
 /* Keeps the ranges that changes name. */
 static void on_range(struct steps *s, const struct trace_event *ev, const char *name)
 {
@@ -206,8 +215,10 @@ static void on_range(struct steps *s, const struct trace_event *ev, const char *
 	struct step_range *range;
 
 	for (unsigned i = 0; i < o->change_cnt && name; i++) {
-		if (o->changes[i].kind != CHANGE_GRAPH || !*name ||
-		    strcmp(o->changes[i].name, name) != 0)
+		if (o->changes[i].kind != CHANGE_GRAPH || !*name || !*o->changes[i].name)
+			continue;
+		note_name(s, name);
+		if (strcmp(o->changes[i].name, name) != 0)
 			continue;
 		range = ring_add(&s->ranges, sizeof(*range));
 		if (range)

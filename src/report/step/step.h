@@ -85,6 +85,7 @@ enum step_topic {
 struct step_what_if {
 	struct step_change change;
 	bool is_asked;		  /* --what-if */
+	bool is_unmatched;	  /* the trace has nothing that it would change */
 	uint64_t step_ns;	  /* the median step with it */
 	uint64_t low_ns, high_ns; /* the quartiles: half of the steps are between them */
 	uint64_t total_ns;	  /* all steps with it */
@@ -98,6 +99,7 @@ struct step_result {
 	struct step_what_if unchanged, no_host, no_gpu;
 	struct step_what_if what_ifs[STEP_WHAT_IFS]; /* requested ones, then those that save most */
 	unsigned what_if_cnt;
+	char error[512]; /* of the first requested change that is_unmatched */
 	struct step_gap gaps[STEP_GAP_CNT];
 	struct {
 		uint64_t cnt; /* calls, or other things in the trace that it concerns */
@@ -111,10 +113,13 @@ struct step_result {
 	uint64_t total_ns;	 /* of these steps, in the trace */
 	uint64_t step_cnt;	 /* steps after the warm-up whose events were kept */
 	bool has_gpu_times;
+	bool is_joined; /* the calls of most executions are known; without it replays are wrong */
 	uint32_t pid, tid;
 };
 /* NULL if there is none. */
 const struct step_result *step_result(const struct report *r);
+/* Writes why a change of --what-if cannot be replayed. Returns false if all can. */
+bool step_changes_error(const struct report *r, char *buf, size_t size);
 /* Prints the parts of the median step, without replays. */
 void step_print_parts(const struct report *r, const struct term *term);
 /* Writes where a part of a step is: "aten::addmm, model.py:39 forward"; nothing if not known. */

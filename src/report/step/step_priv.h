@@ -113,12 +113,16 @@ struct step_rank {
 	char name[24];
 };
 #define STEP_RANKS 64
+#define STEP_RANGE_NAMES 256
 
 struct steps {
 	struct report *r;
 	struct step_ring calls, execs, ranges;
 	struct step_rank ranks[STEP_RANKS];
 	unsigned rank_cnt;
+	/* Names of ranges and operators, if a change has one. */
+	const char *range_names[STEP_RANGE_NAMES];
+	unsigned range_name_cnt;
 	uint64_t capability; /* compute capability of the GPUs, the highest; 0: unknown */
 	struct step_graph graph;
 	struct step_path path;
@@ -137,6 +141,10 @@ struct step_window {
 void step_parts_make(struct steps *s, const struct iter_result *iter);
 /* topics.c: sets the topics of calls that depend on others. */
 void step_topics_make(struct step_graph *g);
+/* match.c: finds changes of --what-if that concern nothing. */
+void step_match_changes(struct steps *s);
+/* The function of the call, or a line or method in its Python stack, has this name. */
+bool step_is_fn(const struct step_call *c, const char *name);
 /* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
 void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
 /* The innermost Python function of the program that made a call; NULL: not known. */

@@ -124,6 +124,7 @@ static struct step_change change_of(const struct step_result *res, enum step_top
 static void count_topics(struct step_sim *m, struct step_result *res)
 {
 	const struct step_graph *g = m->g;
+	uint64_t joined = 0;
 
 	for (uint32_t i = 0; i < g->call_cnt; i++) {
 		const struct step_call *c = &g->calls[i];
@@ -133,14 +134,17 @@ static void count_topics(struct step_sim *m, struct step_result *res)
 		res->topics[STEP_TOPIC_PINNED].cnt += c->is_pageable;
 		res->topics[STEP_TOPIC_OVERLAP].cnt += c->is_htod;
 	}
-	for (uint32_t i = 0; i < g->exec_cnt; i++)
+	for (uint32_t i = 0; i < g->exec_cnt; i++) {
 		res->topics[STEP_TOPIC_COMM].cnt += g->execs[i].kind == STEP_COMMUNICATION;
+		joined += g->execs[i].call != STEP_NONE;
+	}
+	res->is_joined = 2 * joined >= g->exec_cnt;
 	res->topics[STEP_TOPIC_IDLE].cnt = step_idle_make(m);
 	res->topics[STEP_TOPIC_LATE].cnt = res->late_pid != 0;
 	if (g->exec_cnt)
 		return;
 	res->topics[STEP_TOPIC_WAIT].cnt = res->topics[STEP_TOPIC_PINNED].cnt = 0;
-	res->topics[STEP_TOPIC_OVERLAP].cnt = 0;
+	res->topics[STEP_TOPIC_OVERLAP].cnt = res->topics[STEP_TOPIC_LATE].cnt = 0;
 }
 
 /* The steps, and room for a value of each. */
@@ -256,6 +260,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 		measure_findings(&(struct replayed){m, windows, cnt, buf},
 				 s->graph.exec_cnt && !has_graphs, res);
 		replay_asked(s, m, windows, cnt, buf);
+		step_match_changes(s);
 		propose_all(s, has_graphs, &l);
 		first = res->what_if_cnt;
 		for (unsigned i = 0; i < l.cnt; i++) {
