@@ -16,9 +16,8 @@
 /* The names that are most like a name, best first. */
 struct likes {
 	const char *name;
-	struct {
-		const char *text;
-		size_t len;
+	struct like {
+		char text[CHANGE_NAME];
 		unsigned distance;
 	} of[LIKE_MAX];
 	unsigned cnt;
@@ -26,31 +25,39 @@ struct likes {
 	unsigned next;
 };
 
-static void add_like(struct likes *l, const char *text, size_t len)
+static bool is_seen(struct likes *l, const char *text)
 {
-	unsigned at, d;
-	bool is_part;
-
 	for (unsigned i = 0; i < SEEN; i++)
 		if (l->seen[i] == text)
-			return;
+			return true;
 	l->seen[l->next++ % SEEN] = text;
-	d = str_distance(l->name, strlen(l->name), text, len);
-	is_part = memmem(text, len, l->name, strlen(l->name)) != NULL;
-	if (!is_part && d > str_distance_limit(strlen(l->name)))
+	return false;
+}
+
+static void add_like(struct likes *l, const char *text, size_t len)
+{
+	unsigned at = 0, d = str_distance(l->name, strlen(l->name), text, len);
+	bool is_part = memmem(text, len, l->name, strlen(l->name)) != NULL;
+
+	if ((!is_part && d > str_distance_limit(strlen(l->name))) || len >= CHANGE_NAME)
 		return;
-	for (at = 0; at < l->cnt; at++)
-		if (l->of[at].len == len && !memcmp(l->of[at].text, text, len))
+	for (unsigned i = 0; i < l->cnt; i++) {
+		if (strlen(l->of[i].text) == len && !memcmp(l->of[i].text, text, len))
 			return;
-	at = l->cnt < LIKE_MAX ? l->cnt++ : LIKE_MAX;
-	for (; at && l->of[at - 1].distance > d; at--)
-		if (at < LIKE_MAX)
-			l->of[at] = l->of[at - 1];
-	if (at < LIKE_MAX) {
-		l->of[at].text = text;
-		l->of[at].len = len;
-		l->of[at].distance = d;
+		at += l->of[i].distance <= d;
 	}
+	if (at == LIKE_MAX)
+		return;
+	l->cnt += l->cnt < LIKE_MAX;
+	memmove(&l->of[at + 1], &l->of[at], (l->cnt - at - 1) * sizeof(l->of[0]));
+	snprintf(l->of[at].text, sizeof(l->of[at].text), "%.*s", (int)len, text);
+	l->of[at].distance = d;
+}
+
+static void add_name(struct likes *l, const char *name)
+{
+	if (name && !is_seen(l, name))
+		add_like(l, name, strlen(name));
 }
 
 static bool names_calls(enum step_change_kind kind)
@@ -126,21 +133,20 @@ static void find_likes(const struct steps *s, const struct step_change *c, struc
 	for (uint32_t i = 0; i < g->call_cnt; i++) {
 		const struct step_call *call = &g->calls[i];
 		const struct stack_frame *f = step_frame_in(call->stack);
-		size_t len;
 
-		if (names_kernels(c->kind) && call->kernel) {
+		if (names_kernels(c->kind) && call->kernel && !is_seen(l, call->kernel)) {
+			size_t len;
 			const char *name = kernel_short_name(call->kernel, &len);
 
 			add_like(l, name, len);
 		}
 		if (!names_calls(c->kind))
 			continue;
-		add_like(l, call->fn->name, strlen(call->fn->name));
-		if (f)
-			add_like(l, f->symbol, strlen(f->symbol));
+		add_name(l, call->fn->name);
+		add_name(l, f ? f->symbol : NULL);
 	}
 	for (unsigned i = 0; c->kind == CHANGE_GRAPH && i < s->range_name_cnt; i++)
-		add_like(l, s->range_names[i], strlen(s->range_names[i]));
+		add_name(l, s->range_names[i]);
 }
 
 static const char *what_of(const struct step_change *c)
@@ -172,8 +178,7 @@ static void explain(const struct steps *s, const struct step_change *c, char *bu
 	n = snprintf(buf, size, "'%s' changes nothing: the trace has %s of this name; ", c->text,
 		     what_of(c));
 	for (unsigned i = 0; i < l.cnt && n < size; i++)
-		n += snprintf(buf + n, size - n, "%s%.*s", i ? ", " : "did you mean ",
-			      (int)(l.of[i].len < CHANGE_NAME ? l.of[i].len : CHANGE_NAME),
+		n += snprintf(buf + n, size - n, "%s%s", i ? ", " : "did you mean ",
 			      l.of[i].text);
 	if (n < size)
 		snprintf(buf + n, size - n, "%s", l.cnt ? "?" : list_of(c));
