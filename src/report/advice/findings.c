@@ -21,7 +21,7 @@
 #define SMALL_BYTES   (1 << 20)
 #define SMALL_COPY    65536
 #define STEADY_MIN    0.05
-#define WORTH	      0.01 /* of the steady state, or of the trace */
+#define WORTH	      0.01    /* of the steady state, or of the trace */
 #define BUBBLE_MAX_NS 1000000 /* a longer pause has other causes than the wait */
 
 static void findings__free(void *a)
@@ -305,17 +305,28 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 
 /* The limit that a finding is about. */
 static const uint8_t limit_of[FINDING_CNT] = {
-	[FINDING_gpu_bound] = LIMIT_GPU,	  [FINDING_plans_rebuilt] = LIMIT_HOST,
-	[FINDING_launch_bound] = LIMIT_HOST,	  [FINDING_host_bound] = LIMIT_HOST,
-	[FINDING_decode_host] = LIMIT_HOST,	  [FINDING_idle_between] = LIMIT_HOST,
-	[FINDING_small_syncs] = LIMIT_WAITS,	  [FINDING_copies_alone] = LIMIT_TRANSFERS,
-	[FINDING_pageable] = LIMIT_TRANSFERS,	  [FINDING_startup_host] = LIMIT_STARTUP,
-	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
-	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
-	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
-	[FINDING_hot_graph] = LIMIT_HOST,	  [FINDING_data_loading] = LIMIT_HOST,
-	[FINDING_other_thread] = LIMIT_HOST,	  [FINDING_python_lock] = LIMIT_HOST,
-	[FINDING_small_copies] = LIMIT_TRANSFERS, [FINDING_late_rank] = LIMIT_COLLECTIVES,
+	[FINDING_gpu_bound] = LIMIT_GPU,
+	[FINDING_plans_rebuilt] = LIMIT_HOST,
+	[FINDING_launch_bound] = LIMIT_HOST,
+	[FINDING_host_bound] = LIMIT_HOST,
+	[FINDING_decode_host] = LIMIT_HOST,
+	[FINDING_idle_between] = LIMIT_HOST,
+	[FINDING_small_syncs] = LIMIT_WAITS,
+	[FINDING_copies_alone] = LIMIT_TRANSFERS,
+	[FINDING_pageable] = LIMIT_TRANSFERS,
+	[FINDING_startup_host] = LIMIT_STARTUP,
+	[FINDING_startup_init] = LIMIT_STARTUP,
+	[FINDING_startup_load] = LIMIT_STARTUP,
+	[FINDING_startup_warmup] = LIMIT_STARTUP,
+	[FINDING_hot_alloc] = LIMIT_MEMORY,
+	[FINDING_hot_module] = LIMIT_MODULES,
+	[FINDING_comm_alone] = LIMIT_COLLECTIVES,
+	[FINDING_hot_graph] = LIMIT_HOST,
+	[FINDING_data_loading] = LIMIT_HOST,
+	[FINDING_other_thread] = LIMIT_HOST,
+	[FINDING_python_lock] = LIMIT_HOST,
+	[FINDING_small_copies] = LIMIT_TRANSFERS,
+	[FINDING_late_rank] = LIMIT_COLLECTIVES,
 	[FINDING_small_collectives] = LIMIT_COLLECTIVES,
 };
 

@@ -142,7 +142,8 @@ void finding_format_gain(const struct findings *f, struct finding *x)
 		n = snprintf(x->gain, sizeof(x->gain), "at most %s at start-up, %s of the trace",
 			     time, share);
 	else if (rest_ns >= OUTSIDE_MIN * x->lost_ns)
-		n += snprintf(x->gain + n, sizeof(x->gain) - n, ", and at most %s outside of it", time);
+		n += snprintf(x->gain + n, sizeof(x->gain) - n, ", and at most %s outside of it",
+			      time);
 	snprintf(x->gain + n, sizeof(x->gain) - n, "%s", mean);
 }
 

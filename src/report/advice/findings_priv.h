@@ -54,8 +54,8 @@ struct finding {
 	char other[128];	 /* another place, or empty */
 	char period[96];	 /* the part of the run that it is about, or empty */
 	bool is_limit;		 /* the verdict is about it */
-	bool is_replayed; /* the gain in the steady state is that of a replay of the steps */
-	bool is_of_steps; /* it matters only if it costs a share of the steps */
+	bool is_replayed;	 /* the gain in the steady state is that of a replay of the steps */
+	bool is_of_steps;	 /* it matters only if it costs a share of the steps */
 	union finding_values v;
 	char brief[160], text[512], advice[384], confidence_reason[256], gain[192];
 };

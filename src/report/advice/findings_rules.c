@@ -435,7 +435,8 @@ static bool chatty(const struct findings *f, struct finding *x)
 	if (hot)
 		finding_replay(f, x, STEP_TOPIC_QUERY);
 	x->at_ns = hot ? q->at_ns : 0;
-	x->v.chatty = (struct chatty){.n = hot ? q->cnt : cnt, .time = hot ? q->ns : ns, .hot = hot};
+	x->v.chatty =
+		(struct chatty){.n = hot ? q->cnt : cnt, .time = hot ? q->ns : ns, .hot = hot};
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each change of --what-if concerns; for one that concerns nothing, a message with the names that
- * are like its own. */
+/* What each change of --what-if concerns; for one that concerns nothing, a message with the names
+ * that are like its own. */
 #include "replay_priv.h"
 
 #include <stdio.h>
@@ -151,16 +151,16 @@ static void find_likes(const struct steps *s, const struct step_change *c, struc
 
 static const char *what_of(const struct step_change *c)
 {
-	return names_calls(c->kind)	  ? "no call"
-	       : names_kernels(c->kind)	  ? "no launch of a kernel"
+	return names_calls(c->kind)	   ? "no call"
+	       : names_kernels(c->kind)	   ? "no launch of a kernel"
 	       : c->kind == CHANGE_ON_TIME ? "no rank"
 					   : "no NVTX range or PyTorch operator";
 }
 
 static const char *list_of(const struct step_change *c)
 {
-	return names_calls(c->kind)	  ? "--section=overview lists functions"
-	       : names_kernels(c->kind)	  ? "--section=kernels lists kernels"
+	return names_calls(c->kind)	   ? "--section=overview lists functions"
+	       : names_kernels(c->kind)	   ? "--section=kernels lists kernels"
 	       : c->kind == CHANGE_ON_TIME ? "--section=compared lists ranks"
 					   : "--section=ranges,operators lists them";
 }
@@ -178,8 +178,7 @@ static void explain(const struct steps *s, const struct step_change *c, char *bu
 	n = snprintf(buf, size, "'%s' changes nothing: the trace has %s of this name; ", c->text,
 		     what_of(c));
 	for (unsigned i = 0; i < l.cnt && n < size; i++)
-		n += snprintf(buf + n, size - n, "%s%s", i ? ", " : "did you mean ",
-			      l.of[i].text);
+		n += snprintf(buf + n, size - n, "%s%s", i ? ", " : "did you mean ", l.of[i].text);
 	if (n < size)
 		snprintf(buf + n, size - n, "%s", l.cnt ? "?" : list_of(c));
 }
@@ -191,8 +190,9 @@ bool step_changes_error(const struct report *r, char *buf, size_t size)
 	if (!s || !r->opts.change_cnt)
 		return false;
 	if (!s->res.steps[STEP_MEDIAN].part_cnt)
-		snprintf(buf, size, "no iterations were found, so there is no step to replay: "
-				    "--marker names a call or range that begins each");
+		snprintf(buf, size,
+			 "no iterations were found, so there is no step to replay: "
+			 "--marker names a call or range that begins each");
 	else if (s->res.error[0])
 		snprintf(buf, size, "%s", s->res.error);
 	else

@@ -85,9 +85,10 @@ static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 		if (ch->kind == CHANGE_HOST ||
 		    (ch->kind == CHANGE_BEFORE && c && step_is_fn(c, ch->name)))
 			factor *= ch->factor;
-		if (seg && ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
-			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
-			    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_BEFORE)))
+		if (seg &&
+		    ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
+		     (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
+		     (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_BEFORE)))
 			factor = 0;
 	}
 	return factor;
@@ -107,7 +108,8 @@ static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 		if ((ch->kind == CHANGE_PLANS && seg->is_plan) || is_dropped(c, ch) ||
 		    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_IN))
 			factor = 0;
-		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && step_is_fn(c, ch->name))
+		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) &&
+		    step_is_fn(c, ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -402,7 +404,8 @@ static bool is_joined(const struct step_sim *m, const struct step_call *a,
 		if (has_topic(a, &m->changes[i]) && has_topic(b, &m->changes[i]) &&
 		    a->is_htod == b->is_htod)
 			return true;
-		if (m->changes[i].kind == CHANGE_BATCH && step_is_fn(a, name) && step_is_fn(b, name))
+		if (m->changes[i].kind == CHANGE_BATCH && step_is_fn(a, name) &&
+		    step_is_fn(b, name))
 			return true;
 		if (m->changes[i].kind == CHANGE_FUSE && a->kernel && b->kernel &&
 		    strstr(a->kernel, name) && strstr(b->kernel, name))
@@ -477,8 +480,8 @@ static int64_t replayed_start(const struct step_sim *m, const struct step_ref *r
 	return start;
 }
 
-/* When the work that a call waits for has ended. Other costs may change which work of a context ends
- * last. */
+/* When the work that a call waits for has ended. Other costs may change which work of a context
+ * ends last. */
 static int64_t target_end(const struct step_sim *m, const struct step_call *c, uint32_t target)
 {
 	bool of_all = c->waits && !c->of_stream && !c->of_event &&
@@ -596,8 +599,7 @@ static void find_lates(struct step_sim *m)
 		m->lates[i].cnt = 0;
 	for (unsigned i = 0; i < m->change_cnt; i++)
 		if (m->changes[i].kind == CHANGE_ON_TIME &&
-		    (m->changes[i].pid ||
-		     communication_process(m->s->r, m->changes[i].rank, &pid)))
+		    (m->changes[i].pid || communication_process(m->s->r, m->changes[i].rank, &pid)))
 			add_lates(m, m->changes[i].pid ?: pid);
 	for (unsigned i = 0; i < 2; i++)
 		join_lates(&m->lates[i]);

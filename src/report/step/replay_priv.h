@@ -48,7 +48,7 @@ struct step_sim {
 	uint32_t *exec_next;
 	uint32_t *call_first; /* lists of the calls with executions that end in each interval */
 	uint32_t *call_next;
-	uint8_t *idle; /* of each interval: IDLE_BEFORE, IDLE_IN */
+	uint8_t *idle;	 /* of each interval: IDLE_BEFORE, IDLE_IN */
 	uint32_t *group; /* of each interval: launches of the graph that it would begin; or 0 */
 	/* Of each interval: how many probes of calls ran in it, and between the interval before it
 	 * and it. probe_ns: overhead of each, half of that of a call; 0 unless CHANGE_UNTRACED. */

@@ -61,20 +61,20 @@ struct step_gap {
 	const struct stack_frame *other;
 };
 
-/* What a finding is about, and how the steps are replayed without it. Calls that take no time and do
- * not wait: until STEP_TOPIC_WAIT. Calls of the next two are joined with their neighbours. */
+/* What a finding is about, and how the steps are replayed without it. Calls that take no time and
+ * do not wait: until STEP_TOPIC_WAIT. Calls of the next two are joined with their neighbours. */
 enum step_topic {
 	STEP_TOPIC_ALLOC,
 	STEP_TOPIC_MODULE,
-	STEP_TOPIC_GRAPH, /* built or updated */
-	STEP_TOPIC_QUERY, /* polling excepted */
-	STEP_TOPIC_WAIT,  /* after little work: it returns at once */
-	STEP_TOPIC_COPY,  /* small */
+	STEP_TOPIC_GRAPH,      /* built or updated */
+	STEP_TOPIC_QUERY,      /* polling excepted */
+	STEP_TOPIC_WAIT,       /* after little work: it returns at once */
+	STEP_TOPIC_COPY,       /* small */
 	STEP_TOPIC_COLLECTIVE, /* the launch of a small collective */
 	STEP_TOPIC_PINNED,     /* copies of pageable memory use pinned memory */
-	STEP_TOPIC_OVERLAP,    /* copies to a GPU run beside other work; on top of STEP_TOPIC_PINNED */
-	STEP_TOPIC_COMM,       /* no other work waits for NCCL's kernels */
-	STEP_TOPIC_LATE,       /* nobody waits for the process that is late most */
+	STEP_TOPIC_OVERLAP, /* copies to a GPU run beside other work; on top of STEP_TOPIC_PINNED */
+	STEP_TOPIC_COMM,    /* no other work waits for NCCL's kernels */
+	STEP_TOPIC_LATE,    /* nobody waits for the process that is late most */
 	/* No host time from a wait with an idle GPU to the next work, on top of the others that are
 	 * about the host */
 	STEP_TOPIC_IDLE,
@@ -110,8 +110,8 @@ struct step_result {
 	/* By a CUDA graph, or with graphs a host that costs nothing, on top of the others that are
 	 * about the host. */
 	uint64_t host_saved_ns;
-	uint64_t total_ns;	 /* of these steps, in the trace */
-	uint64_t step_cnt;	 /* steps after the warm-up whose events were kept */
+	uint64_t total_ns; /* of these steps, in the trace */
+	uint64_t step_cnt; /* steps after the warm-up whose events were kept */
 	bool has_gpu_times;
 	bool is_joined; /* the calls of most executions are known; without it replays are wrong */
 	uint32_t pid, tid;

@@ -34,8 +34,8 @@ struct step_call {
 	uint32_t pid, tid;
 	uint8_t kind;	 /* enum step_kind */
 	uint16_t topics; /* bits of enum step_topic */
-	bool is_top, submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking, is_htod,
-		is_pageable, is_dnn_setup, of_stream, of_event;
+	bool is_top, submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking,
+		is_htod, is_pageable, is_dnn_setup, of_stream, of_event;
 };
 
 struct step_exec {
@@ -112,7 +112,7 @@ struct step_rank {
 	uint32_t pid;
 	char name[24];
 };
-#define STEP_RANKS 64
+#define STEP_RANKS	 64
 #define STEP_RANGE_NAMES 256
 
 struct steps {

@@ -164,8 +164,8 @@ static uint64_t saved_by_last(const struct replayed *r, const struct step_change
 	return w.total_ns < without_ns ? without_ns - w.total_ns : 0;
 }
 
-/* No idle time between iterations, a graph, or with graphs a host that costs nothing would also save
- * what other findings are about, which has easier remedies. */
+/* No idle time between iterations, a graph, or with graphs a host that costs nothing would also
+ * save what other findings are about, which has easier remedies. */
 static void measure_rest(const struct replayed *r, bool would_graph, struct step_result *res)
 {
 	static const enum step_topic easier[] = {STEP_TOPIC_ALLOC, STEP_TOPIC_MODULE,
@@ -209,8 +209,8 @@ static void measure_findings(const struct replayed *r, bool would_graph, struct 
 			continue;
 		changes[0] = change_of(res, STEP_TOPIC_PINNED);
 		changes[is_second] = change_of(res, topic);
-		res->topics[topic].saved_ns = saved_by_last(r, changes, 1 + is_second,
-							    is_second ? pinned_ns : all_ns);
+		res->topics[topic].saved_ns =
+			saved_by_last(r, changes, 1 + is_second, is_second ? pinned_ns : all_ns);
 	}
 	measure_rest(r, would_graph, res);
 }
