@@ -6,6 +6,7 @@ other costs is known because they run again with them."""
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -73,6 +74,14 @@ def test_planted(tmp_path, program, kind, name, finding, without):
         ready = steps.Machine().run(without, STEPS) if callable(without) else steps.Machine(**without).run(program, STEPS)
         assert found["id"] == finding
         check_gain(m, ready, report, found)
+        # The evidence: a call of the trace. Parts of the path have theirs, too.
+        names = {x["id"]: x["name"] for x in m.lines() if "duration_us" in x and "id" in x}
+        of_calls = [x for x in report["step"]["list"][0]["parts"] if x["kind"] in ("plan", "build_graph", "memory", "module", "copy_call", "wait_return")]
+        assert len(of_calls) > 0 and all(names[x["call_id"]] == x["name"] for x in of_calls)
+        example = names[found["call_id"]] if "call_id" in found else None
+        assert (example is None) == (finding in ("launch-bound", "idle-between", "communication-alone"))
+        if kind in ("plan", "build_graph", "memory", "module", "copy_call"):
+            assert example == name and name in found["text"]
     else:
         assert [x["id"] for x in report["findings"]] == ["gpu-bound"]
     if finding == "small-syncs":
@@ -220,6 +229,9 @@ def test_late_rank(tmp_path, seed, first):
     waited = simulate.nccl_begin(plan, 2, 23) - simulate.nccl_begin(plan, 0, 23)
     rank = [x for x in slowest["parts"] if x["kind"] == "rank"]
     assert [x["name"] for x in rank] == ["rank 2"] and abs(rank[0]["total_ns"] - waited) < 20_000, (rank, waited)
+    text = " ".join(subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--section=step", "--width=200", tmp_path / "trace.jsonl"], check=True,
+                                   stdout=subprocess.PIPE, text=True).stdout.split())
+    assert f"Slowest (iteration {slowest['iteration']}): " in text and re.search(r"Slowest .iteration \d+.: .*?waiting for rank 2 .* If the host", text) and "unchanged, the replay is 0.0 % off" in text
     on_time, other = step["what_if"][:2]
     total = step["replay"]["total_ns"] - 7 * (simulate.step_ns(plan, 23) - simulate.step_ns({**plan, "late_ns": 0}, 23))
     assert abs(on_time["total_ns"] - total) < 0.02 * total, (on_time, total)

@@ -52,6 +52,9 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 		return snprintf(text, size, "%s", x->fn ? x->fn->name : "?") > 0;
 	if (!v->kind && len == 5 && !strncmp(name, "place", len))
 		return snprintf(text, size, "%s%s", x->place[0] ? " in " : "", x->place) >= 0;
+	if (!v->kind && len == 4 && !strncmp(name, "such", len))
+		return snprintf(text, size, "%s%s%s%s", x->fn ? ", such as " : "",
+				x->fn ? x->fn->name : "", x->place[0] ? " in " : "", x->place) >= 0;
 	if (!v->kind && len == 5 && !strncmp(name, "other", len))
 		return snprintf(text, size, "%s", x->other) >= 0;
 	if (!v->kind && len == 6 && !strncmp(name, "period", len))

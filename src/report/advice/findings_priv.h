@@ -50,6 +50,7 @@ struct finding {
 	const char *clock;
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
+	uint64_t call_id;	 /* an example; 0: none */
 	char place[128];	 /* where it is called: step_place() */
 	char other[128];	 /* another place, or empty */
 	char period[96];	 /* the part of the run that it is about, or empty */

@@ -311,11 +311,11 @@ static bool small_syncs(const struct findings *f, struct finding *x)
 	x->lost_ns = f->bubble_ns;
 	x->steady = steady_part(f, &f->bubbles);
 	over(x, f->small_threads, "thread");
-	finding_replay(f, x, STEP_TOPIC_WAIT);
-	x->at_ns = f->small_wait_at;
 	x->fn = f->small_fn;
 	if (f->small_frame)
 		step_frame(f->small_frame, x->place, sizeof(x->place));
+	finding_replay(f, x, STEP_TOPIC_WAIT);
+	x->at_ns = f->small_wait_at;
 	x->v.small_syncs = (struct small_syncs){
 		.n = f->small_wait_cnt,
 		.all = f->wait_cnt,
@@ -455,6 +455,8 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	/* Some of it is in warm-up iterations. */
 	x->steady = fmin(1, ratio_of(stages.phase_ns[PHASE_RUN], i.in_iter_ns));
 	finding_replay(f, x, STEP_TOPIC_IDLE);
+	/* With GPU times, more of it may be known than from the host alone. */
+	x->lost_ns = x->lost_ns < i.in_iter_ns ? x->lost_ns : i.in_iter_ns;
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,
 		.time = i.in_iter_ns,

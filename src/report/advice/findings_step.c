@@ -25,6 +25,16 @@ static void set_replayed(const struct findings *f, struct finding *x, uint64_t s
 	x->is_replayed = true;
 }
 
+/* A place that the rule has found is of most of these calls. */
+static void name_example(struct finding *x, const struct step_part *example)
+{
+	x->call_id = example->call_id;
+	if (x->fn)
+		return;
+	x->fn = example->fn;
+	step_place(example, x->place, sizeof(x->place));
+}
+
 void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
 {
 	const struct step_result *res = step_result(f->r);
@@ -35,6 +45,8 @@ void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
 	x->is_of_steps = true;
 	if (!res->topics[topic].cnt)
 		return;
+	if (res->topics[topic].longest_ns)
+		name_example(x, &res->topics[topic].place);
 	outside_ns /= x->clocks > 1 ? x->clocks : 1;
 	set_replayed(f, x, res->topics[topic].saved_ns);
 	steady_ns = x->lost_ns;
@@ -74,6 +86,7 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 	set_replayed(f, x, res->plans_saved_ns);
 	x->at_ns = m->begin_ns;
 	x->fn = longest->fn;
+	x->call_id = longest->call_id;
 	step_place(longest, x->place, sizeof(x->place));
 	x->v.plans_rebuilt = (struct plans_rebuilt){
 		.n = cnt,
@@ -136,6 +149,7 @@ static const struct step_gap *costly_gap(const struct findings *f, enum step_gap
 	set_replayed(f, x, gap->saved_ns);
 	x->at_ns = gap->begin_ns;
 	x->fn = gap->fn;
+	x->call_id = gap->after_id;
 	two_frames(gap->after, ", after ", gap->before, x->place, sizeof(x->place));
 	/* These findings begin with the same values (GAP_VALUES). */
 	x->v.data_loading = (struct data_loading){

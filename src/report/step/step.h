@@ -21,6 +21,7 @@ struct step_part {
 	const struct api_fn *fn; /* function of its longest piece; NULL: none */
 	const char *operator;	 /* PyTorch operator of its longest piece; NULL: none known */
 	const struct stack_frame *frame; /* innermost Python frame of that piece; NULL: not known */
+	uint64_t call_id;		 /* call of its longest piece; 0: none */
 	uint64_t ns;
 	uint64_t cnt; /* pieces */
 };
@@ -81,6 +82,13 @@ enum step_topic {
 	STEP_TOPIC_CNT
 };
 
+struct step_topic_row {
+	uint64_t cnt; /* calls, or other things in the trace that it concerns */
+	uint64_t saved_ns;
+	uint64_t longest_ns;	/* of these calls in the steps; 0: there is none */
+	struct step_part place; /* of that call */
+};
+
 /* The predicted effect of a change, by replay.h. */
 struct step_what_if {
 	struct step_change change;
@@ -101,10 +109,7 @@ struct step_result {
 	unsigned what_if_cnt;
 	char error[512]; /* of the first requested change that is_unmatched */
 	struct step_gap gaps[STEP_GAP_CNT];
-	struct {
-		uint64_t cnt; /* calls, or other things in the trace that it concerns */
-		uint64_t saved_ns;
-	} topics[STEP_TOPIC_CNT];
+	struct step_topic_row topics[STEP_TOPIC_CNT];
 	uint32_t late_pid;	 /* of STEP_TOPIC_LATE; 0: none */
 	uint64_t plans_saved_ns; /* if libraries built no plans */
 	/* By a CUDA graph, or with graphs a host that costs nothing, on top of the others that are

@@ -119,40 +119,73 @@ static struct step_change change_of(const struct step_result *res, enum step_top
 	}
 }
 
-/* Counts what the topics concern. Those that are about what the GPU does have nothing without GPU
- * times. */
-static void count_topics(struct step_sim *m, struct step_result *res)
-{
-	const struct step_graph *g = m->g;
-	uint64_t joined = 0;
-
-	for (uint32_t i = 0; i < g->call_cnt; i++) {
-		const struct step_call *c = &g->calls[i];
-
-		for (unsigned topic = 0; topic < STEP_TOPIC_PINNED; topic++)
-			res->topics[topic].cnt += c->topics >> topic & 1;
-		res->topics[STEP_TOPIC_PINNED].cnt += c->is_pageable;
-		res->topics[STEP_TOPIC_OVERLAP].cnt += c->is_htod;
-	}
-	for (uint32_t i = 0; i < g->exec_cnt; i++) {
-		res->topics[STEP_TOPIC_COMM].cnt += g->execs[i].kind == STEP_COMMUNICATION;
-		joined += g->execs[i].call != STEP_NONE;
-	}
-	res->is_joined = 2 * joined >= g->exec_cnt;
-	res->topics[STEP_TOPIC_IDLE].cnt = step_idle_make(m);
-	res->topics[STEP_TOPIC_LATE].cnt = res->late_pid != 0;
-	if (g->exec_cnt)
-		return;
-	res->topics[STEP_TOPIC_WAIT].cnt = res->topics[STEP_TOPIC_PINNED].cnt = 0;
-	res->topics[STEP_TOPIC_OVERLAP].cnt = res->topics[STEP_TOPIC_LATE].cnt = 0;
-}
-
 /* The steps, and room for a value of each. */
 struct replayed {
 	struct step_sim *m;
 	const struct step_window *windows;
 	uint64_t cnt, *buf;
 };
+
+/* Keeps the place of a topic's longest call in the steps. */
+static void note_topic(const struct step_graph *g, uint32_t call, bool is_in,
+		       struct step_topic_row *t)
+{
+	const struct step_call *c = &g->calls[call];
+	uint64_t ns = c->end_ns - c->start_ns;
+
+	t->cnt++;
+	if (!is_in || ns <= t->longest_ns)
+		return;
+	t->longest_ns = ns;
+	t->place = (struct step_part){
+		.call_id = c->id,
+		.fn = c->fn,
+		.operator= c->operator,
+		.frame = step_python_frame(g, call),
+	};
+}
+
+static void count_executions(const struct step_graph *g, struct step_result *res)
+{
+	uint64_t joined = 0;
+
+	for (uint32_t i = 0; i < g->exec_cnt; i++) {
+		res->topics[STEP_TOPIC_COMM].cnt += g->execs[i].kind == STEP_COMMUNICATION;
+		joined += g->execs[i].call != STEP_NONE;
+	}
+	res->is_joined = 2 * joined >= g->exec_cnt;
+}
+
+/* Counts what the topics concern. Those that are about what the GPU does have nothing without GPU
+ * times. */
+static void count_topics(const struct replayed *r, struct step_result *res)
+{
+	const struct step_graph *g = r->m->g;
+	uint64_t w = 0;
+
+	for (uint32_t i = 0; i < g->call_cnt; i++) {
+		const struct step_call *c = &g->calls[i];
+		unsigned topics = c->topics | (unsigned)c->is_pageable << STEP_TOPIC_PINNED |
+				  (unsigned)c->is_htod << STEP_TOPIC_OVERLAP;
+		bool is_in;
+
+		if (!topics)
+			continue;
+		while (w < r->cnt && r->windows[w].end_ns <= c->start_ns)
+			w++;
+		is_in = w < r->cnt && r->windows[w].begin_ns <= c->start_ns;
+		for (unsigned topic = 0; topics >> topic; topic++)
+			if (topics >> topic & 1)
+				note_topic(g, i, is_in, &res->topics[topic]);
+	}
+	count_executions(g, res);
+	res->topics[STEP_TOPIC_IDLE].cnt = step_idle_make(r->m);
+	res->topics[STEP_TOPIC_LATE].cnt = res->late_pid != 0;
+	if (g->exec_cnt)
+		return;
+	res->topics[STEP_TOPIC_WAIT].cnt = res->topics[STEP_TOPIC_PINNED].cnt = 0;
+	res->topics[STEP_TOPIC_OVERLAP].cnt = res->topics[STEP_TOPIC_LATE].cnt = 0;
+}
 
 /* What the last of the changes saves on top of the others. */
 static uint64_t saved_by_last(const struct replayed *r, const struct step_change *changes,
@@ -200,7 +233,7 @@ static void measure_findings(const struct replayed *r, bool would_graph, struct 
 		if (res->gaps[i].cnt)
 			res->gaps[i].saved_ns = saved_by_last(r, changes, 1, all_ns);
 	}
-	count_topics(r->m, res);
+	count_topics(r, res);
 	for (unsigned topic = 0; topic < STEP_TOPIC_IDLE; topic++) {
 		uint64_t pinned_ns = all_ns - res->topics[STEP_TOPIC_PINNED].saved_ns;
 		bool is_second = topic == STEP_TOPIC_OVERLAP && pinned_ns < all_ns;
