@@ -143,6 +143,7 @@ static void find_likes(const struct steps *s, const struct step_change *c, struc
 		if (!names_calls(c->kind))
 			continue;
 		add_name(l, call->fn->name);
+		add_name(l, call->operator);
 		add_name(l, f ? f->symbol : NULL);
 	}
 	for (unsigned i = 0; c->kind == CHANGE_GRAPH && i < s->range_name_cnt; i++)

@@ -48,6 +48,8 @@ bool step_is_fn(const struct step_call *c, const char *name)
 		return true;
 	if (!strpbrk(name, ":."))
 		return false;
+	if (c->operator&& !strcmp(c->operator, name))
+		return true;
 	for (unsigned i = 0; c->stack && i < c->stack->frame_cnt; i++) {
 		const struct stack_frame *f = &c->stack->frames[i];
 

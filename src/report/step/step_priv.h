@@ -143,7 +143,8 @@ void step_parts_make(struct steps *s, const struct iter_result *iter);
 void step_topics_make(struct step_graph *g);
 /* match.c: finds changes of --what-if that concern nothing. */
 void step_match_changes(struct steps *s);
-/* The function of the call, or a line or method in its Python stack, has this name. */
+/* The function of the call, its PyTorch operator, or a line or method in its Python stack has this
+ * name. */
 bool step_is_fn(const struct step_call *c, const char *name);
 /* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
 void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
