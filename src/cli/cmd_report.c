@@ -7,6 +7,7 @@
 #include "trace/command.h"
 
 #include "report/format.h"
+#include "report/step/step.h"
 #include "saved/end_sum.h"
 #include "saved/reader.h"
 #include "sink/sink.h"
@@ -319,6 +320,7 @@ static int make_report(const struct opts *o, struct out *text)
 	};
 	struct report_cmd c = {.o = o};
 	const struct trace_end *end;
+	char error[768];
 	int status = EXIT_FAILURE;
 	struct json j;
 
@@ -357,6 +359,10 @@ static int make_report(const struct opts *o, struct out *text)
 		c.timelines[i] = NULL;
 	}
 	print_lost(&c);
+	if (c.report && step_changes_error(c.report, error, sizeof(error))) {
+		err("--what-if: %s", error);
+		status = EXIT_FAILURE;
+	}
 out:
 	for (unsigned i = 0; i < TIMELINE_CNT; i++)
 		sink__close(c.timelines[i], NULL);

@@ -9,6 +9,7 @@
 #include "report/format.h"
 #include "report/section.h"
 #include "report/section_csv.h"
+#include "report/step/step.h"
 #include "sorted.h"
 
 /* Table of the changes of what_if. */
@@ -350,6 +351,7 @@ int tool_what_if(struct mcp *m, const struct args *args)
 	const struct arg_list *l = &args->v[ARG_what_if_changes].list;
 	struct step_change changes[CHANGES_MAX];
 	struct answer *a = m->answer;
+	char error[768];
 	int file, ret = traces__find(&m->traces, arg_str(args, ARG_what_if_file), &file, a);
 
 	if (ret)
@@ -368,6 +370,10 @@ int tool_what_if(struct mcp *m, const struct args *args)
 		return -EINVAL;
 	}
 	ret = traces__report(&m->traces, file, changes, l->cnt, a);
+	if (!ret && step_changes_error(m->traces.report, error, sizeof(error))) {
+		answer__fail(a, "changes: %s", error);
+		ret = -EINVAL;
+	}
 	if (!ret && !args__page(args, ARG_what_if_columns, a))
 		ret = -EINVAL;
 	return ret ?: put_table(m, WHAT_IF, NULL, NULL);

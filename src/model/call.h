@@ -113,6 +113,18 @@ static inline int call_makes(const struct trace_event *ev, enum block_kind *kind
 	return ev->fn->class == CLASS_MEMORY && !ev->capturing ? op->makes : 0;
 }
 
+/* Returns 1 if the driver allocates memory each time, -1 if it frees memory; 0: it uses a pool, or
+ * neither. */
+static inline int call_allocates(const struct trace_event *ev)
+{
+	enum block_kind kind;
+	int makes = call_makes(ev, &kind);
+
+	if (block_desc[kind].counted == MEM_NONE || kind == BLOCK_POOL || kind == BLOCK_REGISTERED)
+		return 0;
+	return makes;
+}
+
 static inline bool call_makes_context(const struct trace_event *ev)
 {
 	return ev->fn->class == CLASS_CONTEXT && !ev->is_error &&

@@ -409,6 +409,7 @@ def test_what_if():
     report = json.loads(cudatrace("report", "-q", "--format=json", "--what-if=host=0.5,drop:aten::fill_", trace).out)
     with Server(trace) as s:
         assert s.ask("what_if", changes=["host=0.5", "drop:aten::fill_"])["rows"] == report["step"]["what_if"]
+        assert not [x for x in report["step"]["what_if"] if "unmatched" in x]
         plain = json.loads(cudatrace("report", "-q", "--format=json", trace).out)["step"]["what_if"]
         assert s.ask("what_if")["rows"] == plain != report["step"]["what_if"]
 

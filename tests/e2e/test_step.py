@@ -6,6 +6,7 @@ other costs is known because they run again with them."""
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -23,8 +24,14 @@ def report_of(folder, lines, *options):
     path = folder / "trace.jsonl"
     with open(path, "w", encoding="utf-8") as f:
         f.writelines(json.dumps(line) + "\n" for line in lines)
-    return json.loads(subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--format=json", *options, path], check=True, stdout=subprocess.PIPE,
-                                     timeout=60).stdout)
+    ran = subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--format=json", *options, path], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, timeout=60)
+    report = json.loads(ran.stdout)
+    # A change that concerns nothing is an error, after the report.
+    unmatched = [x["change"] for x in report["step"]["what_if"] if "unmatched" in x]
+    assert ran.returncode == (unmatched != []) and all(f"--what-if: '{x}' " in ran.stderr for x in unmatched[:1]), ran
+    report["stderr"] = ran.stderr
+    return report
 
 
 def parts_of(step):
@@ -47,20 +54,38 @@ def check_path(m, report):
     return report["step"]["list"][0]
 
 
-@pytest.mark.parametrize("program, kind, name, finding", steps.PLANTED, ids=[x[0].__name__ for x in steps.PLANTED])
-def test_planted(tmp_path, program, kind, name, finding):
+def check_gain(m, ready, report, found):
+    """The gain in the steady state is the time that the program takes longer than one without the problem. The first step may begin after the problem."""
+    before = STEPS - report["step"]["steps"]
+    longer = m.ends[-1][2] - ready.ends[-1][2] - (m.ends[before - 1][2] - ready.ends[before - 1][2] if before else 0)
+    assert found["replayed"] and abs(found["steady_ns"] - longer) <= 0.05 * longer and longer > 0.1 * m.ends[-1][2], (found["steady_ns"], longer)
+
+
+@pytest.mark.parametrize("program, kind, name, finding, without", steps.PLANTED, ids=[x[0].__name__ for x in steps.PLANTED])
+def test_planted(tmp_path, program, kind, name, finding, without):
+    """The first part of the path and the first finding are the planted problem, with the gain that a program without it has."""
     m = steps.Machine().run(program, STEPS)
     report = report_of(tmp_path, m.lines())
-    median = check_path(m, report)
-    first = median["parts"][0]
-    assert (first["kind"], first.get("name")) == (kind, name)
-    found = [x["id"] for x in report["findings"]]
+    if kind:
+        first = check_path(m, report)["parts"][0]
+        assert (first["kind"], first.get("name")) == (kind, name)
     if finding:
-        assert finding in found
+        found = report["findings"][0]
+        ready = steps.Machine().run(without, STEPS) if callable(without) else steps.Machine(**without).run(program, STEPS)
+        assert found["id"] == finding
+        check_gain(m, ready, report, found)
+        # The evidence: a call of the trace. Parts of the path have theirs, too.
+        names = {x["id"]: x["name"] for x in m.lines() if "duration_us" in x and "id" in x}
+        of_calls = [x for x in report["step"]["list"][0]["parts"] if x["kind"] in ("plan", "build_graph", "memory", "module", "copy_call", "wait_return")]
+        assert len(of_calls) > 0 and all(names[x["call_id"]] == x["name"] for x in of_calls)
+        example = names[found["call_id"]] if "call_id" in found else None
+        assert (example is None) == (finding in ("launch-bound", "idle-between", "communication-alone"))
+        if kind in ("plan", "build_graph", "memory", "module", "copy_call"):
+            assert example == name and name in found["text"]
     else:
-        assert "plans-in-loop" not in found
+        assert [x["id"] for x in report["findings"]] == ["gpu-bound"]
     if finding == "small-syncs":
-        assert f" waits, such as cuStreamSynchronize in {steps.DONE.replace('/app/', '')}, came after" in finding_of(report, finding)[0]["text"]
+        assert f" waits, such as cuStreamSynchronize in {steps.DONE.replace('/app/', '')}, came after" in found["text"]
 
 
 @pytest.mark.parametrize("program, kind", steps.HEALTHY, ids=[x[0].__name__ for x in steps.HEALTHY])
@@ -147,6 +172,23 @@ def test_changes(tmp_path, program, text, costs):
     assert not costs or other.median_ns() < 0.85 * m.median_ns()
 
 
+@pytest.mark.parametrize("text, like", [("drop:cuStreamSynchronise", "did you mean cuStreamSynchronize?"), ("cache:train.py:2", "no call of this name; --section=overview lists"),
+                                        ("before:mian=0", "did you mean main?"), ("kernel:ke1=0.5", "no launch of a kernel of this name; did you mean k1, k0, k2?"),
+                                        ("fuse:nccl", "--section=kernels lists"), ("on-time:7", "no rank"), ("graph:forward", "no NVTX range or PyTorch operator of this name; "),
+                                        ("batch:StreamSynchronize", "did you mean cuStreamSynchronize?"), ("pinned", None), ("kernel:k=0.5", None), ("no-wait:train.py:20", None)])
+def test_nothing_to_change(tmp_path, text, like):
+    """A change that concerns nothing has a message with names like its own; a change that gains nothing has none."""
+    report = report_of(tmp_path, steps.Machine().run(steps.loads, STEPS).lines(), "--what-if", f"host=0.5,{text}")
+    assert [x.get("unmatched", False) for x in report["step"]["what_if"][:2]] == [False, like is not None]
+    assert (like or "") in report["stderr"] and (report["stderr"] == "") == (like is None)
+
+
+@pytest.mark.parametrize("text", ["graph", "kernel:k=0.5", "overlap-copies"])
+def test_change_without_gpu_times(tmp_path, text):
+    lines = [x for x in steps.Machine().run(steps.loads, STEPS).lines() if x["type"] != "gpu"]
+    assert "--gpu-time" in report_of(tmp_path, lines, "--what-if", text)["stderr"]
+
+
 def test_changes_at_a_place(tmp_path):
     """A line of Python stands for the calls below it."""
     lines = steps.Machine().run(steps.loads, STEPS).lines()
@@ -180,15 +222,21 @@ def test_late_rank(tmp_path, seed, first):
     plan = {**simulate.plan(seed), "shape": "ranks", "workers": 3, "rounds": 1, "steps": 24, "nccl_ns": 60_000, "late_ns": 4_000_000, "late_steps": 7, "hang_ns": 0}
     if first:  # its kernels still run when it calls the collective
         plan.update(late_first=True, launches=8, kernel_ns=150_000)
-    step = report_of(tmp_path, simulate.trace(plan), "--what-if", "on-time:2,on-time:1")["step"]
+    report = report_of(tmp_path, simulate.trace(plan), "--section=step,findings", "--what-if", "on-time:2,on-time:1")
+    step = report["step"]
     slowest = next(x for x in step["list"] if x["which"] == "slowest")
     # The wait for the rank begins on the GPU when all else is done.
     waited = simulate.nccl_begin(plan, 2, 23) - simulate.nccl_begin(plan, 0, 23)
     rank = [x for x in slowest["parts"] if x["kind"] == "rank"]
     assert [x["name"] for x in rank] == ["rank 2"] and abs(rank[0]["total_ns"] - waited) < 20_000, (rank, waited)
+    text = " ".join(subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--section=step", "--width=200", tmp_path / "trace.jsonl"], check=True,
+                                   stdout=subprocess.PIPE, text=True).stdout.split())
+    assert f"Slowest (iteration {slowest['iteration']}): " in text and re.search(r"Slowest .iteration \d+.: .*?waiting for rank 2 .* If the host", text) and "unchanged, the replay is 0.0 % off" in text
     on_time, other = step["what_if"][:2]
     total = step["replay"]["total_ns"] - 7 * (simulate.step_ns(plan, 23) - simulate.step_ns({**plan, "late_ns": 0}, 23))
     assert abs(on_time["total_ns"] - total) < 0.02 * total, (on_time, total)
+    found, = finding_of(report, "late-rank")
+    assert found["replayed"] and "rank 2" in found["text"] and abs(found["steady_share"] - 1 + total / step["replay"]["total_ns"]) < 0.02
     assert other["saved_share"] == 0 and "on-time:2" in [x["change"] for x in step["what_if"][2:]]
 
 

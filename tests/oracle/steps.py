@@ -92,7 +92,7 @@ class Machine:
         end = start + round(ns * factor)
         more = {"kernel": kernel} if kernel else {"size": 4096, "direction": "HtoD"} if op == "copy" else {}
         self.trace.execute(self.w(), start, end - start, op, number, {0: 7}.get(stream, stream), **more)
-        work = Work(start, end, op, kernel, None if late else before, self.last, call_end)
+        work = Work(start, end, "communication" if "nccl" in (kernel or "") else op, kernel, None if late else before, self.last, call_end)
         self.streams[stream] = work
         self.all = max([x for x in (self.all, work) if x], key=lambda x: x.end)
         return work
@@ -142,9 +142,9 @@ class Machine:
         node = Node(begin, start, "copy_call", name, outer, 0, None)
         work = Work(start, end, "copy", None, None if late else before, node, start)
         self.now = end + round(BACK * self.host_factor)
-        number = self.trace.call(self.w(), begin, self.now - begin, "transfer", "copy", name, size=size, ptr="0x55560000", direction=direction,
-                                 args={"dstHost": "0x55560000", "srcDevice": "0x7f0000000000", "ByteCount": size} if direction == "DtoH" else
-                                 {"dstDevice": "0x7f0000000000", "srcHost": "0x55560000", "ByteCount": size}, **self.made())
+        number = self.trace.call(self.w(), begin, self.now - begin, "transfer", "copy", name, size=size, ptr="0x66660000", direction=direction,
+                                 args={"dstHost": "0x66660000", "srcDevice": "0x7f0000000000", "ByteCount": size} if direction == "DtoH" else
+                                 {"dstDevice": "0x7f0000000000", "srcHost": "0x66660000", "ByteCount": size}, **self.made())
         self.trace.execute(self.w(), start, end - start, "copy", number, 7, size=size, direction=direction)
         self.last = Node(begin, self.now, "copy_call", name, outer, end, work)
         self.streams[0] = work
@@ -198,6 +198,8 @@ class Machine:
         self.call("init", "init", "cuInit", "call", args={"Flags": 0})
         self.call("context", "retain", "cuDevicePrimaryCtxRetain", "call", args={"pctx": "0x5000", "dev": 0})
         self.call("context", "set", "cuCtxSetCurrent", "call", args={"ctx": "0x5000"})
+        # Memory of asynchronous copies.
+        self.call("memory", "alloc_host", "cuMemAllocHost", "memory", size=1 << 20, ptr="0x55550000", args={"pp": "0x55550000", "bytesize": 1 << 20})
         for handle in (0x100, 0x200, 0x300):
             self.stream(handle)
         if start:
@@ -293,6 +295,32 @@ def pageable(m, i):
     m.wait(0)
 
 
+def pinned(m, i):
+    """The same from pinned memory: 1 MiB at 53 GB/s."""
+    m.copy(19_784, prepare=START, size=1 << 20, direction="HtoD")
+    launches(m, 6, 20_000, 0)
+    m.wait(0)
+
+
+def copies(m, i, cnt=60):
+    """Many small copies to the device, then a computation."""
+    for _ in range(cnt):
+        m.copy_async(1_000, 0x100, 4096)
+    launches(m, 6, 20_000)
+    m.wait(0x100)
+
+
+def one_copy(m, i):
+    copies(m, i, 1)
+
+
+def queried(m, i):
+    for _ in range(60):
+        m.call("memory", "query", "cuPointerGetAttribute", "memory", args={"data": "0x7ffc00001000", "attribute": 1, "ptr": "0x7f0000000000"})
+    launches(m, 6, 20_000)
+    m.wait(0x100)
+
+
 def synchronous(m, i):
     m.at(DONE)
     for k in range(8):
@@ -306,11 +334,17 @@ def small(m, i):
     m.wait(0x100)
 
 
+def as_graph(m, i):
+    """The same in one graph of 60 nodes: docs/measured/step.md."""
+    m.graph(60 * 1_000 + 59 * NODE_GAP, call_ns=6_000 + 60 * 125)
+    m.wait(0x100)
+
+
 def late_thread(m, i):
     """Another thread launches the work, and the main thread waits for it."""
     main = m.tid
     m.tid = main + 1
-    m.host(400_000)
+    m.input(400_000)
     launches(m, 6, 10_000)
     m.tid = main
     launches(m, 6, 10_000)
@@ -331,6 +365,12 @@ def not_overlapped(m, i):
     m.wait(0x100)
 
 
+def overlapped(m, i):
+    m.copy_async(500_000)
+    launches(m, 6, 30_000)
+    m.wait(0x100)
+
+
 def unneeded(m, i):
     """The main stream waits for a kernel of another stream."""
     m.launch("side", 600_000, 0x300)
@@ -343,7 +383,7 @@ def unneeded(m, i):
 def host_between(m, i):
     launches(m, 6, 30_000)
     m.wait(0x100)
-    m.host(800_000)
+    m.input(800_000)
 
 
 def healthy_kernels(m, i):
@@ -384,19 +424,19 @@ def healthy_copy(m, i):
 def collectives(m, i):
     """Three buckets are sent on a second stream, and the main stream waits for each."""
     for k in range(3):
-        m.launch(f"k{k}", 60_000)
+        m.launch(f"k{k}", 40_000)
         m.record(0x1)
         m.wait_event(0x1, 0x300)
-        m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 50_000, 0x300)
+        m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 80_000, 0x300)
         m.record(0x2, 0x300)
         m.wait_event(0x2, 0x100)
-    m.launch("k3", 60_000)
+    m.launch("k3", 40_000)
     m.wait()
 
 
 def small_collectives(m, i, cnt=8):
     """As PyTorch does it: a stream of NCCL's, events before and after each collective, and calls about contexts and functions in between."""
-    m.launch("k", 60_000)
+    m.launch("k", 10_000)
     for _ in range(cnt):
         begin = m.now
         for _ in range(4):
@@ -405,12 +445,13 @@ def small_collectives(m, i, cnt=8):
         m.wait_event(0x1, 0x300)
         m.call("module", "lookup", "cuKernelGetFunction", "module", 900, args={"kernel": "0x8200"})
         m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12_000, 0x300)
-        m.trace.call(m.w(), begin, m.now - begin, "collective", "all_reduce", "ncclAllReduce", api="nccl", communicator="0xc0")
+        m.trace.call(m.w(), begin, m.now - begin, "collective", "all_reduce", "ncclAllReduce", api="nccl", communicator="0xc0", rank=0, nranks=2,
+                     count=1024, datatype="float32", redop="sum", bytes=4096)
         for _ in range(4):
             m.call("context", "set", "cuCtxSetCurrent", "call", 200, 100, args={"ctx": "0x8100"})
         m.record(0x2, 0x300)
         m.wait_event(0x2, 0x100)
-    m.launch("k", 60_000)
+    m.launch("k", 10_000)
     m.wait(0x100)
 
 
@@ -616,12 +657,20 @@ LOADING = [
 ]
 NOT_LOADING = [hidden, handed_over, slow_start, rare, thread_always_works, thread_at_times, thread_beside]
 
+# The first part of the path (None: the simulator does not have NCCL's calls in it), the first finding, and the program without the problem: its costs, or another program.
 PLANTED = [
-    (plans, "plan", "cudnnBackendFinalize", "plans-in-loop"), (instantiated, "build_graph", "cuGraphInstantiateWithFlags", "graphs-in-loop"),
-    (allocated, "memory", "cuMemAlloc", "hot-allocations"), (loaded, "module", "cuModuleLoadData", "hot-modules"),
-    (pageable, "copy_call", "cuMemcpyHtoD", "pageable-copies"), (synchronous, "launch", "cuLaunchKernel", "small-syncs"),
-    (small, "launch", "cuLaunchKernel", "launch-bound"), (late_thread, "between", None, "idle-between"), (bound, "kernel", "slow", None),
-    (not_overlapped, "copy", None, "copies-alone"), (unneeded, "kernel", "side", None), (host_between, "between", None, "idle-between"),
+    (plans, "plan", "cudnnBackendFinalize", "plans-in-loop", {"free": ["cudnnBackendFinalize"]}),
+    (instantiated, "build_graph", "cuGraphInstantiateWithFlags", "graphs-in-loop", {"free": ["cuGraphInstantiateWithFlags"]}),
+    (allocated, "memory", "cuMemAlloc", "hot-allocations", {"free": ["cuMemAlloc", "cuMemFree"]}),
+    (loaded, "module", "cuModuleLoadData", "hot-modules", {"free": ["cuModuleLoadData"]}),
+    (pageable, "copy_call", "cuMemcpyHtoD", "pageable-copies", pinned), (copies, "copy_call", "cuMemcpyHtoDAsync", "small-copies", one_copy),
+    (synchronous, "launch", "cuLaunchKernel", "small-syncs", {"no_wait": ["cuStreamSynchronize"]}),
+    (small, "launch", "cuLaunchKernel", "launch-bound", as_graph), (late_thread, "between", None, "idle-between", {"prepare": 0}),
+    (bound, "kernel", "slow", None, None), (not_overlapped, "copy", None, "copies-alone", overlapped), (unneeded, "kernel", "side", None, None),
+    (host_between, "between", None, "idle-between", {"prepare": 0}),
+    (small_collectives, None, None, "small-collectives", one_bucket),
+    (collectives, "communication", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication-alone", {"apart": True}),
+    (queried, "memory", "cuPointerGetAttribute", "chatty-queries", {"free": ["cuPointerGetAttribute"]}),
 ]
 HEALTHY = [(healthy_kernels, "kernel"), (healthy_graph, "graph"), (healthy_copies, "kernel"), (healthy_event, "kernel"), (healthy_streams, "kernel"),
            (healthy_copy, "kernel")]

@@ -21,6 +21,7 @@
 #define SMALL_BYTES   (1 << 20)
 #define SMALL_COPY    65536
 #define STEADY_MIN    0.05
+#define WORTH	      0.01    /* of the steady state, or of the trace */
 #define BUBBLE_MAX_NS 1000000 /* a longer pause has other causes than the wait */
 
 static void findings__free(void *a)
@@ -66,11 +67,8 @@ static void keep(struct findings *f, enum hot_kind kind, const struct trace_even
 /* Memory that the driver allocates each time, not from a pool. */
 static enum hot_kind hot_memory(const struct trace_event *ev)
 {
-	enum block_kind kind;
-	int makes = call_makes(ev, &kind);
+	int makes = call_allocates(ev);
 
-	if (block_desc[kind].counted == MEM_NONE || kind == BLOCK_POOL || kind == BLOCK_REGISTERED)
-		return HOT_CNT;
 	return makes > 0 ? HOT_ALLOC : makes < 0 ? HOT_FREE : HOT_CNT;
 }
 
@@ -307,16 +305,29 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 
 /* The limit that a finding is about. */
 static const uint8_t limit_of[FINDING_CNT] = {
-	[FINDING_gpu_bound] = LIMIT_GPU,	  [FINDING_plans_rebuilt] = LIMIT_HOST,
-	[FINDING_launch_bound] = LIMIT_HOST,	  [FINDING_host_bound] = LIMIT_HOST,
-	[FINDING_decode_host] = LIMIT_HOST,	  [FINDING_idle_between] = LIMIT_HOST,
-	[FINDING_small_syncs] = LIMIT_WAITS,	  [FINDING_copies_alone] = LIMIT_TRANSFERS,
-	[FINDING_pageable] = LIMIT_TRANSFERS,	  [FINDING_startup_host] = LIMIT_STARTUP,
-	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
-	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
-	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
-	[FINDING_hot_graph] = LIMIT_HOST,	  [FINDING_data_loading] = LIMIT_HOST,
-	[FINDING_other_thread] = LIMIT_HOST,	  [FINDING_python_lock] = LIMIT_HOST,
+	[FINDING_gpu_bound] = LIMIT_GPU,
+	[FINDING_plans_rebuilt] = LIMIT_HOST,
+	[FINDING_launch_bound] = LIMIT_HOST,
+	[FINDING_host_bound] = LIMIT_HOST,
+	[FINDING_decode_host] = LIMIT_HOST,
+	[FINDING_idle_between] = LIMIT_HOST,
+	[FINDING_small_syncs] = LIMIT_WAITS,
+	[FINDING_copies_alone] = LIMIT_TRANSFERS,
+	[FINDING_pageable] = LIMIT_TRANSFERS,
+	[FINDING_startup_host] = LIMIT_STARTUP,
+	[FINDING_startup_init] = LIMIT_STARTUP,
+	[FINDING_startup_load] = LIMIT_STARTUP,
+	[FINDING_startup_warmup] = LIMIT_STARTUP,
+	[FINDING_hot_alloc] = LIMIT_MEMORY,
+	[FINDING_hot_module] = LIMIT_MODULES,
+	[FINDING_comm_alone] = LIMIT_COLLECTIVES,
+	[FINDING_hot_graph] = LIMIT_HOST,
+	[FINDING_data_loading] = LIMIT_HOST,
+	[FINDING_other_thread] = LIMIT_HOST,
+	[FINDING_python_lock] = LIMIT_HOST,
+	[FINDING_small_copies] = LIMIT_TRANSFERS,
+	[FINDING_late_rank] = LIMIT_COLLECTIVES,
+	[FINDING_small_collectives] = LIMIT_COLLECTIVES,
 };
 
 /* FINDINGS_ORDER */
@@ -416,6 +427,9 @@ static void findings_finish(void *a)
 		/* Each thread or device has the whole time of the trace. */
 		if (x->clocks > 1)
 			x->lost_ns /= x->clocks;
+		if (x->is_of_steps && finding_steady_ns(x) < WORTH * f->run_ns &&
+		    x->lost_ns - finding_steady_ns(x) < WORTH * report_wall_ns(f->r))
+			continue;
 		/* Overlapping or unordered lines add up to more than the trace. */
 		if (x->lost_ns > report_wall_ns(f->r))
 			x->lost_ns = report_wall_ns(f->r);

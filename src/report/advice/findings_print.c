@@ -6,6 +6,7 @@
 #include "findings_priv.h"
 #include "verdict.h"
 #include "report/section.h"
+#include "report/step/step.h"
 #include "text/losses_text.h"
 
 /* Minimum share of a loss outside the steady state that is mentioned. */
@@ -42,6 +43,7 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 	const char *this = name + len + 1, *that;
 	const struct finding_value *v = x->rule->values;
 	char cell[CELL_SZ];
+	bool is_replayed;
 	double number;
 
 	while (v->kind && (strlen(v->name) != len || strncmp(v->name, name, len)))
@@ -50,13 +52,17 @@ static bool put_value(const struct finding *x, const char *name, const char *end
 		return snprintf(text, size, "%s", x->fn ? x->fn->name : "?") > 0;
 	if (!v->kind && len == 5 && !strncmp(name, "place", len))
 		return snprintf(text, size, "%s%s", x->place[0] ? " in " : "", x->place) >= 0;
+	if (!v->kind && len == 4 && !strncmp(name, "such", len))
+		return snprintf(text, size, "%s%s%s%s", x->fn ? ", such as " : "",
+				x->fn ? x->fn->name : "", x->place[0] ? " in " : "", x->place) >= 0;
 	if (!v->kind && len == 5 && !strncmp(name, "other", len))
 		return snprintf(text, size, "%s", x->other) >= 0;
 	if (!v->kind && len == 6 && !strncmp(name, "period", len))
 		return snprintf(text, size, "%s", x->period) >= 0;
-	if (!v->kind)
+	is_replayed = !v->kind && len == 8 && !strncmp(name, "replayed", len);
+	if (!v->kind && !is_replayed)
 		return false;
-	number = x->v.all[v - x->rule->values];
+	number = is_replayed ? x->is_replayed : x->v.all[v - x->rule->values];
 	finding_value(v->kind, number, cell);
 	/* A result code is shown by its name, if it has one. */
 	if (name + len == end && v->kind == VALUE_CODE && !strncmp(name, "result", len) && x->fn &&
@@ -110,6 +116,12 @@ const char *finding_severity(const struct finding *x)
 	return x->steady > 0 || !x->lost_ns ? "steady" : "startup";
 }
 
+/* Without GPU times, a later wait may take the time that a replay saves. */
+static bool is_at_most(const struct findings *f, const struct finding *x)
+{
+	return !x->is_replayed || !step_result(f->r)->has_gpu_times;
+}
+
 void finding_format_gain(const struct findings *f, struct finding *x)
 {
 	uint64_t steady_ns = finding_steady_ns(x), rest_ns = x->lost_ns - steady_ns;
@@ -124,7 +136,8 @@ void finding_format_gain(const struct findings *f, struct finding *x)
 	if (steady_ns) {
 		human_time(time, steady_ns);
 		human_share(share, finding_steady_share(f, x), 1);
-		n = snprintf(x->gain, sizeof(x->gain), "at most %s, %s of %s", time, share, scope);
+		n = snprintf(x->gain, sizeof(x->gain), "%s%s, %s of %s",
+			     is_at_most(f, x) ? "at most " : "", time, share, scope);
 	}
 	human_time(time, rest_ns);
 	human_share(share, rest_ns, report_wall_ns(f->r));
@@ -132,7 +145,8 @@ void finding_format_gain(const struct findings *f, struct finding *x)
 		n = snprintf(x->gain, sizeof(x->gain), "at most %s at start-up, %s of the trace",
 			     time, share);
 	else if (rest_ns >= OUTSIDE_MIN * x->lost_ns)
-		n += snprintf(x->gain + n, sizeof(x->gain) - n, ", and %s outside of it", time);
+		n += snprintf(x->gain + n, sizeof(x->gain) - n, ", and at most %s outside of it",
+			      time);
 	snprintf(x->gain + n, sizeof(x->gain) - n, "%s", mean);
 }
 

@@ -61,7 +61,8 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
-	if (!step_host_share(f, &share))
+	x->is_replayed = x->is_of_steps = step_host_share(f, &share);
+	if (!x->is_replayed)
 		share = ratio_of(steady.idle_ns, steady.whole_ns);
 	x->lost_ns = f->run_ns * share;
 	x->steady = 1;
@@ -117,6 +118,7 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 	x->steady = part_of(steady.copy_alone_ns, alone);
 	over(x, all.device_cnt, "device");
 	bound_by_rest(f, x);
+	finding_replay(f, x, STEP_TOPIC_OVERLAP);
 	x->at_ns = all.first_ns;
 	x->v.copies_alone = (struct copies_alone){
 		.copies = all.copy_ns,
@@ -148,6 +150,7 @@ static bool comm_alone(const struct findings *f, struct finding *x)
 	x->steady = part_of(steady.comm_alone_ns, all.alone_ns);
 	over(x, all.device_cnt, "device");
 	bound_by_rest(f, x);
+	finding_replay(f, x, STEP_TOPIC_COMM);
 	x->at_ns = g.first_ns;
 	if (steps)
 		exposed_collective(f, x);
@@ -262,6 +265,7 @@ static bool late_rank(const struct findings *f, struct finding *x)
 	job = who_is(f, l.pid, &who);
 	x->lost_ns = l.total_ns;
 	x->steady = f->steady_cnt ? 1 : steady_part(f, c.late);
+	finding_replay_late(f, x, l.pid);
 	x->at_ns = l.at_ns;
 	x->v.late_rank = (struct late_rank){
 		.n = l.cnt,
@@ -286,6 +290,7 @@ static bool small_collectives(const struct findings *f, struct finding *x)
 	x->lost_ns = c.small_ns;
 	x->steady = steady_part(f, c.small);
 	over(x, c.small_threads, "thread");
+	finding_replay(f, x, STEP_TOPIC_COLLECTIVE);
 	x->at_ns = c.small_at_ns;
 	x->v.small_collectives = (struct small_collectives){
 		.n = c.small_cnt,
@@ -306,10 +311,11 @@ static bool small_syncs(const struct findings *f, struct finding *x)
 	x->lost_ns = f->bubble_ns;
 	x->steady = steady_part(f, &f->bubbles);
 	over(x, f->small_threads, "thread");
-	x->at_ns = f->small_wait_at;
 	x->fn = f->small_fn;
 	if (f->small_frame)
 		step_frame(f->small_frame, x->place, sizeof(x->place));
+	finding_replay(f, x, STEP_TOPIC_WAIT);
+	x->at_ns = f->small_wait_at;
 	x->v.small_syncs = (struct small_syncs){
 		.n = f->small_wait_cnt,
 		.all = f->wait_cnt,
@@ -332,6 +338,7 @@ static bool pageable(const struct findings *f, struct finding *x)
 	x->lost_ns = t.pageable_ns - (uint64_t)needed;
 	x->steady = steady_part(f, t.pageable);
 	over(x, t.pageable_threads, "thread");
+	finding_replay(f, x, STEP_TOPIC_PINNED);
 	x->v.pageable = (struct pageable){
 		.n = t.pageable_cnt,
 		.bytes = t.pageable_bytes,
@@ -349,6 +356,7 @@ static bool small_copies(const struct findings *f, struct finding *x)
 	x->lost_ns = f->row_ns;
 	x->steady = steady_part(f, &f->rows);
 	over(x, f->row_threads, "thread");
+	finding_replay(f, x, STEP_TOPIC_COPY);
 	x->at_ns = f->row_at;
 	x->v.small_copies = (struct small_copies){.n = f->row_cnt, .time = f->row_ns};
 	return true;
@@ -364,6 +372,7 @@ static bool hot_alloc(const struct findings *f, struct finding *x)
 	x->lost_ns = a->ns + r->ns;
 	x->steady = 1;
 	over(x, f->memory_threads.cnt, "thread");
+	finding_replay(f, x, STEP_TOPIC_ALLOC);
 	x->at_ns = a->at_ns ? a->at_ns : r->at_ns;
 	x->v.hot_alloc = (struct hot_alloc){a->cnt, r->cnt, a->ns + r->ns};
 	return true;
@@ -379,6 +388,7 @@ static bool hot_module(const struct findings *f, struct finding *x)
 	x->lost_ns = m->ns;
 	x->steady = 1;
 	over(x, m->threads.cnt, "thread");
+	finding_replay(f, x, STEP_TOPIC_MODULE);
 	x->at_ns = m->at_ns;
 	x->v.hot_module = (struct hot_module){.n = m->cnt, .time = m->ns};
 	return true;
@@ -394,6 +404,7 @@ static bool hot_graph(const struct findings *f, struct finding *x)
 	x->lost_ns = g->ns;
 	x->steady = 1;
 	over(x, g->threads.cnt, "thread");
+	finding_replay(f, x, STEP_TOPIC_GRAPH);
 	x->at_ns = g->at_ns;
 	x->v.hot_graph = (struct hot_graph){.n = g->cnt, .time = g->ns, .of = f->steady_cnt};
 	return true;
@@ -421,8 +432,11 @@ static bool chatty(const struct findings *f, struct finding *x)
 	x->lost_ns = hot ? q->ns : ns;
 	x->steady = hot;
 	over(x, hot ? q->threads.cnt : f->query_threads.cnt, "thread");
+	if (hot)
+		finding_replay(f, x, STEP_TOPIC_QUERY);
 	x->at_ns = hot ? q->at_ns : 0;
-	x->v.chatty = (struct chatty){.n = hot ? q->cnt : cnt, .time = x->lost_ns, .hot = hot};
+	x->v.chatty =
+		(struct chatty){.n = hot ? q->cnt : cnt, .time = hot ? q->ns : ns, .hot = hot};
 	return true;
 }
 
@@ -440,6 +454,9 @@ static bool idle_between(const struct findings *f, struct finding *x)
 	x->lost_ns = i.in_iter_ns;
 	/* Some of it is in warm-up iterations. */
 	x->steady = fmin(1, ratio_of(stages.phase_ns[PHASE_RUN], i.in_iter_ns));
+	finding_replay(f, x, STEP_TOPIC_IDLE);
+	/* With GPU times, more of it may be known than from the host alone. */
+	x->lost_ns = x->lost_ns < i.in_iter_ns ? x->lost_ns : i.in_iter_ns;
 	x->v.idle_between = (struct idle_between){
 		.n = i.in_iter_cnt,
 		.time = i.in_iter_ns,

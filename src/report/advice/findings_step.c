@@ -18,6 +18,51 @@ static uint64_t steady_loss(const struct findings *f, const struct step_result *
 	return f->run_ns * ratio_of(saved_ns, res->unchanged.total_ns);
 }
 
+static void set_replayed(const struct findings *f, struct finding *x, uint64_t saved_ns)
+{
+	x->lost_ns = steady_loss(f, step_result(f->r), saved_ns);
+	x->steady = 1;
+	x->is_replayed = true;
+}
+
+/* A place that the rule has found is of most of these calls. */
+static void name_example(struct finding *x, const struct step_part *example)
+{
+	x->call_id = example->call_id;
+	if (x->fn)
+		return;
+	x->fn = example->fn;
+	step_place(example, x->place, sizeof(x->place));
+}
+
+void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
+{
+	const struct step_result *res = step_result(f->r);
+	uint64_t outside_ns = x->lost_ns - finding_steady_ns(x), steady_ns;
+
+	if (!res || !res->unchanged.total_ns || !res->is_joined)
+		return;
+	x->is_of_steps = true;
+	if (!res->topics[topic].cnt)
+		return;
+	if (res->topics[topic].longest_ns)
+		name_example(x, &res->topics[topic].place);
+	outside_ns /= x->clocks > 1 ? x->clocks : 1;
+	set_replayed(f, x, res->topics[topic].saved_ns);
+	steady_ns = x->lost_ns;
+	x->lost_ns += outside_ns;
+	x->steady = ratio_of(steady_ns, x->lost_ns);
+	x->clocks = 0;
+}
+
+void finding_replay_late(const struct findings *f, struct finding *x, uint32_t pid)
+{
+	const struct step_result *res = step_result(f->r);
+
+	if (res && res->late_pid == pid)
+		finding_replay(f, x, STEP_TOPIC_LATE);
+}
+
 bool plans_rebuilt(const struct findings *f, struct finding *x)
 {
 	const struct step_result *res = step_result(f->r);
@@ -38,10 +83,10 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 	}
 	if (!longest || ns < PLANS_SHARE * step_ns)
 		return false;
-	x->lost_ns = steady_loss(f, res, res->plans_saved_ns);
-	x->steady = 1;
+	set_replayed(f, x, res->plans_saved_ns);
 	x->at_ns = m->begin_ns;
 	x->fn = longest->fn;
+	x->call_id = longest->call_id;
 	step_place(longest, x->place, sizeof(x->place));
 	x->v.plans_rebuilt = (struct plans_rebuilt){
 		.n = cnt,
@@ -101,10 +146,10 @@ static const struct step_gap *costly_gap(const struct findings *f, enum step_gap
 	gap = &res->gaps[kind];
 	if (!gap->cnt || gap->saved_ns < GAP_SHARE * res->unchanged.total_ns)
 		return NULL;
-	x->lost_ns = steady_loss(f, res, gap->saved_ns);
-	x->steady = 1;
+	set_replayed(f, x, gap->saved_ns);
 	x->at_ns = gap->begin_ns;
 	x->fn = gap->fn;
+	x->call_id = gap->after_id;
 	two_frames(gap->after, ", after ", gap->before, x->place, sizeof(x->place));
 	/* These findings begin with the same values (GAP_VALUES). */
 	x->v.data_loading = (struct data_loading){
@@ -161,15 +206,9 @@ bool other_thread(const struct findings *f, struct finding *x)
 bool step_host_share(const struct findings *f, double *share)
 {
 	const struct step_result *res = step_result(f->r);
-	uint64_t saved;
 
-	if (!res || !res->has_gpu_times || !res->unchanged.total_ns)
+	if (!res || !res->has_gpu_times || !res->unchanged.total_ns || !res->is_joined)
 		return false;
-	saved = res->graph_saved_ns;
-	if (f->it.dist[ITS_GRAPHS].median >= 1)
-		saved = res->no_host.total_ns < res->unchanged.total_ns
-				? res->unchanged.total_ns - res->no_host.total_ns
-				: 0;
-	*share = ratio_of(saved, res->unchanged.total_ns);
+	*share = ratio_of(res->host_saved_ns, res->unchanged.total_ns);
 	return true;
 }

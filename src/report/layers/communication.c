@@ -246,9 +246,15 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 	}
 }
 
+bool communication_is_small(const struct trace_event *ev)
+{
+	return !ev->is_error && (ev->has & HAS_BYTES) && !ev->coll.group &&
+	       ev->coll.bytes < SMALL_SZ;
+}
+
 static void note_small(struct communication *x, const struct trace_event *ev)
 {
-	if (ev->coll.group || !(ev->has & HAS_BYTES) || ev->coll.bytes >= SMALL_SZ)
+	if (!communication_is_small(ev))
 		return;
 	keys_get(&x->small_threads, thread_key(ev->pid, ev->tid), MEMLIMIT_THREADS_MAX,
 		 MEMLIMIT_THREADS);

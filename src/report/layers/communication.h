@@ -27,6 +27,8 @@ struct communication_late {
 	uint64_t at_ns; /* when it came, in the longest */
 };
 
+/* Whether the call is a collective of less than 64 KiB outside a group: it has its own launch. */
+bool communication_is_small(const struct trace_event *ev);
 /* Gets the process's global rank: its number in the job. Returns false if it is not known. */
 bool communication_rank(const struct report *r, uint32_t pid, uint32_t *rank);
 /* Gets the rank that was late for the longest time in episodes that ended between these times, of

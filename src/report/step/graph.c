@@ -482,6 +482,8 @@ bool step_graph_make(struct steps *s, const struct iter_result *iter)
 		find_alternating(g);
 	for (unsigned i = 0; is_made && i < g->thread_cnt; i++)
 		find_plans(g, &g->threads[i]);
+	if (is_made)
+		step_topics_make(g);
 	keys__free(&d.stream_keys);
 	keys__free(&d.event_keys);
 	memlimit_free(d.streams);

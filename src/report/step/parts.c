@@ -165,6 +165,7 @@ static void set_place(struct step_part *part, const struct part_row *row, const 
 
 	if (row->place == STEP_NONE)
 		return;
+	part->call_id = s->graph.calls[row->place].id;
 	part->fn = s->graph.calls[row->place].fn;
 	part->operator= c ? c->operator: s->graph.calls[row->place].operator;
 	part->frame = c ? step_frame_in(c->stack) : step_python_frame(&s->graph, row->place);

@@ -105,6 +105,16 @@ static const char *between_text(char buf[SECTION_BUF], const struct step_what_if
 	return buf;
 }
 
+static const char *change_text(char buf[SECTION_BUF], const struct step_what_if *w)
+{
+	snprintf(buf, SECTION_BUF, "%s%s", w->change.text,
+		 w->is_unmatched ? ": nothing of this name" : "");
+	return buf;
+}
+
+/* Kinds of parts of a step that is not the median. */
+#define OTHER_PARTS 3
+
 #define SECTION_STATE struct steps
 #define SECTION_ROWS  "report/step/step.section"
 #include "report/section_rows.h"
@@ -126,7 +136,7 @@ static void print_error(const struct step_result *res, const struct term *term)
 {
 	double error = ratio_of(res->unchanged.total_ns, res->total_ns) - 1;
 
-	term_para(term, "Replays of the trace with these changes; unchanged, the replay is %s off",
+	term_para(term, "These are replays of the trace; unchanged, the replay is %s off",
 		  HUMAN_SHARE(error < 0 ? -error : error, 1));
 }
 
@@ -142,6 +152,49 @@ void step_print_parts(const struct report *r, const struct term *term)
 	section_print(r, &step_steps_table, s, m, "parts", STEP_PARTS, term);
 }
 
+/* Writes the kinds that take most of a step: "waiting for rank 3 5.44 ms, kernel 198 us". */
+static void kinds_text(char buf[SECTION_BUF], const struct step *x)
+{
+	uint64_t ns[STEP_KIND_CNT] = {0};
+	const char *rank = NULL;
+	size_t n = 0;
+
+	*buf = '\0';
+	for (unsigned i = 0; i < x->part_cnt; i++) {
+		ns[x->parts[i].kind] += x->parts[i].ns;
+		if (x->parts[i].kind == STEP_RANK && !rank)
+			rank = x->parts[i].name;
+	}
+	for (unsigned i = 0; i < OTHER_PARTS; i++) {
+		unsigned most = 0;
+
+		for (unsigned k = 1; k < STEP_REST; k++)
+			most = ns[k] > ns[most] ? k : most;
+		if (!ns[most])
+			break;
+		n += snprintf(buf + n, SECTION_BUF - n, "%s%s %s", i ? ", " : "",
+			      most == STEP_RANK && rank ? "waiting for" : step_kind_label(most),
+			      most == STEP_RANK && rank ? rank : HUMAN_TIME(ns[most]));
+		if (most == STEP_RANK && rank)
+			n += snprintf(buf + n, SECTION_BUF - n, " %s", HUMAN_TIME(ns[most]));
+		ns[most] = 0;
+	}
+}
+
+static void print_others(const struct steps *s, const struct term *term)
+{
+	static const char *const names[STEP_WHICH_CNT] = {
+		[STEP_P95] = "95th percentile", [STEP_SLOWEST] = "Slowest", [STEP_FIRST] = "First"};
+
+	for (const struct step *x = next_step(s, s->res.steps); x; x = next_step(s, x)) {
+		char text[SECTION_BUF];
+
+		kinds_text(text, x);
+		term_para(term, "%s (iteration %s): %s; %s", names[x - s->res.steps],
+			  HUMAN_COUNT(x->number), HUMAN_TIME(x->end_ns - x->begin_ns), text);
+	}
+}
+
 void step_print(const void *a, const struct term *term)
 {
 	const struct steps *s = a;
@@ -149,8 +202,10 @@ void step_print(const void *a, const struct term *term)
 	if (!s->res.steps[STEP_MEDIAN].part_cnt)
 		return;
 	step_print_parts(s->r, term);
-	if (s->res.unchanged.step_ns)
-		print_replays(&s->res, term);
-	if (section_print(s->r, &step_table, s, s, "what_if", STEP_WHAT_IFS, term))
-		print_error(&s->res, term);
+	print_others(s, term);
+	if (!s->res.unchanged.step_ns)
+		return;
+	print_replays(&s->res, term);
+	section_print(s->r, &step_table, s, s, "what_if", STEP_WHAT_IFS, term);
+	print_error(&s->res, term);
 }

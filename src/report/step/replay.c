@@ -42,13 +42,14 @@ static bool is_line(const struct stack_frame *f, const char *name)
 	       strtoul(colon + 1, NULL, 10) == f->line;
 }
 
-/* Whether the name is that of the call's function, or a line or method in its Python stack. */
-static bool is_fn(const struct step_call *c, const char *name)
+bool step_is_fn(const struct step_call *c, const char *name)
 {
 	if (!strcmp(c->fn->name, name))
 		return true;
 	if (!strpbrk(name, ":."))
 		return false;
+	if (c->operator&& !strcmp(c->operator, name))
+		return true;
 	for (unsigned i = 0; c->stack && i < c->stack->frame_cnt; i++) {
 		const struct stack_frame *f = &c->stack->frames[i];
 
@@ -56,6 +57,22 @@ static bool is_fn(const struct step_call *c, const char *name)
 			return true;
 	}
 	return false;
+}
+
+static bool is_topic(const struct step_change *ch, enum step_topic topic)
+{
+	return ch->kind == CHANGE_TOPIC && ch->topic == topic;
+}
+
+static bool has_topic(const struct step_call *c, const struct step_change *ch)
+{
+	return ch->kind == CHANGE_TOPIC && c->topics >> ch->topic & 1;
+}
+
+/* Whether the call takes no time and waits for nothing. */
+static bool is_dropped(const struct step_call *c, const struct step_change *ch)
+{
+	return has_topic(c, ch) && ch->topic < STEP_TOPIC_WAIT;
 }
 
 /* Factor of the time between calls before an interval; NULL: after the last one. */
@@ -68,18 +85,21 @@ static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 		const struct step_change *ch = &m->changes[i];
 
 		if (ch->kind == CHANGE_HOST ||
-		    (ch->kind == CHANGE_BEFORE && c && is_fn(c, ch->name)))
+		    (ch->kind == CHANGE_BEFORE && c && step_is_fn(c, ch->name)))
 			factor *= ch->factor;
-		if (seg && ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
-			    (ch->kind == CHANGE_GAPS && seg->gap == ch->gap)))
+		if (seg &&
+		    ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
+		     (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
+		     (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_BEFORE)))
 			factor = 0;
 	}
 	return factor;
 }
 
 /* Factor of the host time of an interval. */
-static double host_factor(const struct step_sim *m, const struct step_call *c, bool is_plan)
+static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 {
+	const struct step_call *c = &m->g->calls[seg->call];
 	double factor = 1;
 
 	for (unsigned i = 0; i < m->change_cnt; i++) {
@@ -87,10 +107,11 @@ static double host_factor(const struct step_sim *m, const struct step_call *c, b
 
 		if (ch->kind == CHANGE_HOST)
 			factor *= ch->factor;
-		if (ch->kind == CHANGE_PLANS && is_plan)
+		if ((ch->kind == CHANGE_PLANS && seg->is_plan) || is_dropped(c, ch) ||
+		    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_IN))
 			factor = 0;
-		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) && c &&
-		    is_fn(c, ch->name))
+		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) &&
+		    step_is_fn(c, ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -143,9 +164,13 @@ static double gpu_factor(const struct step_sim *m)
 
 static bool does_wait(const struct step_sim *m, const struct step_call *c)
 {
-	for (unsigned i = 0; i < m->change_cnt; i++)
-		if (m->changes[i].kind == CHANGE_NO_WAIT && is_fn(c, m->changes[i].name))
+	for (unsigned i = 0; i < m->change_cnt; i++) {
+		const struct step_change *ch = &m->changes[i];
+
+		if ((ch->kind == CHANGE_NO_WAIT && step_is_fn(c, ch->name)) || is_dropped(c, ch) ||
+		    (has_topic(c, ch) && ch->topic == STEP_TOPIC_WAIT))
 			return false;
+	}
 	return true;
 }
 
@@ -160,7 +185,7 @@ static double exec_factor(const struct step_sim *m, const struct step_exec *x)
 		    (ch->kind == CHANGE_KERNEL && x->kernel && strstr(x->kernel, ch->name)))
 			factor *= ch->factor;
 		if (ch->kind == CHANGE_DROP && x->call != STEP_NONE &&
-		    is_fn(&m->g->calls[x->call], ch->name))
+		    step_is_fn(&m->g->calls[x->call], ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -329,7 +354,8 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t requested, doubl
 	if (c->end_ns > x->start_ns)
 		after_call =
 			after_call < 0 ? -scaled(-after_call, factor) : scaled(after_call, factor);
-	if (is_pinned && after_call < (int64_t)m->delay_ns[1])
+	/* The driver copies pageable memory to its own buffer first. */
+	if (is_pinned)
 		after_call = (int64_t)m->delay_ns[1];
 	start = requested + after_call;
 	for (unsigned b = 0; b < 2; b++) {
@@ -349,6 +375,8 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t requested, doubl
 		ns = is_batch || late > ns ? 0 : ns - late;
 	}
 	m->exec_end[i] = start + scaled(ns, exec_factor(m, x));
+	if (m->exec_end[i] > m->latest_end)
+		m->latest_end = m->exec_end[i];
 }
 
 /* Replays the executions of calls that end in an interval; end: its replayed end. */
@@ -375,7 +403,11 @@ static bool is_joined(const struct step_sim *m, const struct step_call *a,
 	for (unsigned i = 0; i < m->change_cnt; i++) {
 		const char *name = m->changes[i].name;
 
-		if (m->changes[i].kind == CHANGE_BATCH && is_fn(a, name) && is_fn(b, name))
+		if (has_topic(a, &m->changes[i]) && has_topic(b, &m->changes[i]) &&
+		    a->is_htod == b->is_htod)
+			return true;
+		if (m->changes[i].kind == CHANGE_BATCH && step_is_fn(a, name) &&
+		    step_is_fn(b, name))
 			return true;
 		if (m->changes[i].kind == CHANGE_FUSE && a->kernel && b->kernel &&
 		    strstr(a->kernel, name) && strstr(b->kernel, name))
@@ -450,6 +482,17 @@ static int64_t replayed_start(const struct step_sim *m, const struct step_ref *r
 	return start;
 }
 
+/* When the work that a call waits for has ended. Other costs may change which work of a context
+ * ends last. */
+static int64_t target_end(const struct step_sim *m, const struct step_call *c, uint32_t target)
+{
+	bool of_all = c->waits && !c->of_stream && !c->of_event &&
+		      (m->g->execs[target].call == STEP_NONE ||
+		       &m->g->calls[m->g->execs[target].call] != c);
+
+	return of_all && m->latest_end > m->exec_end[target] ? m->latest_end : m->exec_end[target];
+}
+
 static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 {
 	const struct step_graph *g = m->g;
@@ -460,7 +503,7 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 	uint64_t overhead = overhead_ns(m, m->probes_in[ref->seg], ns);
 	uint32_t target = g->target[seg->call];
 	bool is_batch = is_batched(m, ref);
-	double factor = is_batch ? 0 : host_factor(m, c, seg->is_plan);
+	double factor = is_batch ? 0 : host_factor(m, seg);
 	int64_t start = replayed_start(m, ref, is_node), end = start;
 
 	if (is_node) {
@@ -476,8 +519,9 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 		end += scaled(ns, factor);
 		replay_work(m, ref->seg, end, factor, false, is_batch);
 		/* With other costs it may have to wait. */
-		if (c->waits && target != STEP_NONE && does_wait(m, c) && m->exec_end[target] > end)
-			end = m->exec_end[target];
+		if (c->waits && target != STEP_NONE && does_wait(m, c) &&
+		    target_end(m, c, target) > end)
+			end = target_end(m, c, target);
 	} else {
 		replay_work(m, ref->seg, start + scaled(ns, factor), factor, false, is_batch);
 		if (does_wait(m, c) && target == STEP_NONE) {
@@ -485,8 +529,8 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 			ns -= late_ns(m, false, seg->start_ns, seg->end_ns);
 			end += scaled(ns, gpu_factor(m));
 		} else if (does_wait(m, c)) {
-			if (m->exec_end[target] > end)
-				end = m->exec_end[target];
+			if (target_end(m, c, target) > end)
+				end = target_end(m, c, target);
 			end += seg->end_ns > until ? scaled(seg->end_ns - until, factor) : 0;
 		}
 	}
@@ -557,8 +601,8 @@ static void find_lates(struct step_sim *m)
 		m->lates[i].cnt = 0;
 	for (unsigned i = 0; i < m->change_cnt; i++)
 		if (m->changes[i].kind == CHANGE_ON_TIME &&
-		    communication_process(m->s->r, m->changes[i].rank, &pid))
-			add_lates(m, pid);
+		    (m->changes[i].pid || communication_process(m->s->r, m->changes[i].rank, &pid)))
+			add_lates(m, m->changes[i].pid ?: pid);
 	for (unsigned i = 0; i < 2; i++)
 		join_lates(&m->lates[i]);
 }
@@ -576,7 +620,9 @@ void step_replay(struct step_sim *m, const struct step_change *changes, unsigned
 		m->pins |= changes[i].kind == CHANGE_PINNED;
 		m->overlaps |= changes[i].kind == CHANGE_OVERLAP;
 		m->overlaps_comm |= changes[i].kind == CHANGE_OVERLAP_COMM;
-		m->batches |= changes[i].kind == CHANGE_BATCH || changes[i].kind == CHANGE_FUSE;
+		m->batches |= changes[i].kind == CHANGE_BATCH || changes[i].kind == CHANGE_FUSE ||
+			      is_topic(&changes[i], STEP_TOPIC_COPY) ||
+			      is_topic(&changes[i], STEP_TOPIC_COLLECTIVE);
 		if (changes[i].kind == CHANGE_UNTRACED)
 			m->probe_ns = probe_ns(m->s->r->end);
 	}
@@ -585,6 +631,7 @@ void step_replay(struct step_sim *m, const struct step_change *changes, unsigned
 	if (m->overlaps || m->overlaps_comm)
 		find_awaited(m);
 	find_lates(m);
+	m->latest_end = 0;
 	for (uint32_t i = 0; i < g->exec_cnt; i++)
 		m->exec_end[i] = (int64_t)(g->execs[i].end_ns - m->from_ns);
 	for (uint32_t i = 0; i < m->order_cnt; i++)

@@ -25,6 +25,7 @@ enum step_change_kind {
 	CHANGE_OVERLAP_COMM, /* no other work waits for NCCL's kernels */
 	CHANGE_ON_TIME,	     /* no rank waits for rank */
 	CHANGE_GAPS,	     /* no time before intervals of this gap; not in --what-if */
+	CHANGE_TOPIC,	     /* what enum step_topic says; not in --what-if */
 	CHANGE_UNTRACED,     /* recorded calls have no overhead */
 };
 
@@ -34,8 +35,10 @@ enum step_change_kind {
 struct step_change {
 	enum step_change_kind kind;
 	double factor;
-	uint32_t rank; /* global */
-	unsigned gap;  /* enum step_gap_kind */
+	uint32_t rank;	/* global */
+	uint32_t pid;	/* of CHANGE_ON_TIME, if it is not 0: instead of rank */
+	unsigned gap;	/* enum step_gap_kind */
+	unsigned topic; /* enum step_topic */
 	char name[CHANGE_NAME];
 	char text[CHANGE_NAME + 16]; /* as the user wrote it */
 };

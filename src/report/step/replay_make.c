@@ -208,6 +208,7 @@ struct step_sim *step_sim_new(const struct steps *s, const struct step_window *w
 		m->awaited[i] = malloc((g->exec_cnt + 1) * sizeof(*m->awaited[i]));
 	m->probes_in = calloc(seg_cnt + 1, sizeof(*m->probes_in));
 	m->probes_before = calloc(seg_cnt + 1, sizeof(*m->probes_before));
+	m->idle = calloc(seg_cnt + 1, sizeof(*m->idle));
 	m->group = calloc(seg_cnt + 1, sizeof(*m->group));
 	m->is_in_graph = calloc(seg_cnt + 1, sizeof(*m->is_in_graph));
 	m->exec_end = calloc(g->exec_cnt + 1, sizeof(*m->exec_end));
@@ -216,7 +217,7 @@ struct step_sim *step_sim_new(const struct steps *s, const struct step_window *w
 	m->exec_first = malloc((g->call_cnt + 1) * sizeof(*m->exec_first));
 	m->call_next = malloc((g->call_cnt + 1) * sizeof(*m->call_next));
 	m->call_first = malloc((seg_cnt + 1) * sizeof(*m->call_first));
-	if (!m->order || !m->other || !m->seg_end || !m->group || !m->awaited[0] ||
+	if (!m->order || !m->other || !m->seg_end || !m->group || !m->idle || !m->awaited[0] ||
 	    !m->awaited[1] || !m->awaited[2] || !m->probes_in || !m->probes_before ||
 	    !m->is_in_graph || !m->exec_end || !m->done_ns || !m->exec_next || !m->exec_first ||
 	    !m->call_next || !m->call_first) {
@@ -254,6 +255,7 @@ void step_sim_free(struct step_sim *m)
 		free(m->awaited[i]);
 	free(m->probes_in);
 	free(m->probes_before);
+	free(m->idle);
 	free(m->group);
 	free(m->is_in_graph);
 	free(m->exec_end);

@@ -42,11 +42,13 @@ struct step_sim {
 	uint64_t delay_ns[2]; /* usual delay of executions: after another one, after the call */
 	int64_t *seg_end;     /* of each interval: its replayed end */
 	int64_t *exec_end;    /* of each execution */
+	int64_t latest_end;   /* of those replayed so far */
 	int64_t *done_ns;     /* the latest replayed end of it and all before it */
 	uint32_t *exec_first; /* lists of the executions of each call */
 	uint32_t *exec_next;
 	uint32_t *call_first; /* lists of the calls with executions that end in each interval */
 	uint32_t *call_next;
+	uint8_t *idle;	 /* of each interval: IDLE_BEFORE, IDLE_IN */
 	uint32_t *group; /* of each interval: launches of the graph that it would begin; or 0 */
 	/* Of each interval: how many probes of calls ran in it, and between the interval before it
 	 * and it. probe_ns: overhead of each, half of that of a call; 0 unless CHANGE_UNTRACED. */
@@ -56,6 +58,12 @@ struct step_sim {
 	uint32_t *awaited[SORT_CNT]; /* find_awaited() */
 	bool *is_in_graph;	     /* of each interval: it would be part of a graph */
 };
+
+/* STEP_TOPIC_IDLE has the time before an interval, and the interval. */
+#define IDLE_BEFORE 1
+#define IDLE_IN	    2
+/* topics.c: sets idle. Returns the number of these intervals. */
+uint64_t step_idle_make(struct step_sim *m);
 
 /* The end of the executions that it had to wait for; 0: there are none. */
 uint64_t step_ready_ns(const struct step_graph *g, const struct step_exec *x);

@@ -14,6 +14,7 @@
 #include "model/gpu_busy.h"
 #include "report/gpu/transfers.h"
 #include "report/kernels/graphs.h"
+#include "report/layers/communication.h"
 #include "report/memory/memory.h"
 
 static void steps__free(void *a)
@@ -101,6 +102,23 @@ static uint64_t stream_key(const struct steps *s, const struct trace_event *ev)
 	return stream;
 }
 
+/* topics.c finds the others. */
+static unsigned topics_of(const struct trace_event *ev, const struct step_call *c)
+{
+	if (!c->is_top)
+		return 0;
+	if (call_allocates(ev))
+		return 1 << STEP_TOPIC_ALLOC;
+	if (ev->fn->class == CLASS_MODULE && (ev->fn->op == OP_LOAD || ev->fn->op == OP_LINK))
+		return 1 << STEP_TOPIC_MODULE;
+	if (ev->fn->class == CLASS_GRAPH &&
+	    (ev->fn->op == OP_INSTANTIATE || ev->fn->op == OP_UPDATE))
+		return 1 << STEP_TOPIC_GRAPH;
+	if (ev->fn->op == OP_QUERY && !ev->result)
+		return 1 << STEP_TOPIC_QUERY;
+	return c->submits && c->bytes && c->bytes < STEP_SMALL_COPY ? 1 << STEP_TOPIC_COPY : 0;
+}
+
 static void on_call(struct steps *s, const struct trace_event *ev)
 {
 	struct step_call *c = ring_add(&s->calls, sizeof(*c));
@@ -122,6 +140,9 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 		.kind = kind_of_call(ev),
 	};
 	c->is_dnn_setup = ev->fn->class == CLASS_DNN && is_setup(ev->fn->op);
+	c->is_top = !ev->is_error && call_is_top(ev);
+	if (communication_is_small(ev))
+		c->topics = 1 << STEP_TOPIC_COLLECTIVE;
 	if (ev->fn->api != API_CUDA)
 		return;
 	c->submits = call_submits(ev);
@@ -137,6 +158,7 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 		c->is_htod = ev->dir == COPY_DIR_HTOD;
 		c->is_pageable = !ev->capturing && transfer_is_pageable(s->r, ev);
 	}
+	c->topics |= topics_of(ev, c);
 	c->cu_event = c->of_event ? ev->cu_event : 0;
 	c->creates_stream = ev->fn->class == CLASS_STREAM && ev->fn->op == OP_CREATE;
 	c->is_blocking =
@@ -177,6 +199,15 @@ static void on_exec(struct steps *s, const struct trace_event *ev)
 		};
 }
 
+static void note_name(struct steps *s, const char *name)
+{
+	for (unsigned i = 0; i < s->range_name_cnt; i++)
+		if (s->range_names[i] == name)
+			return;
+	if (s->range_name_cnt < STEP_RANGE_NAMES)
+		s->range_names[s->range_name_cnt++] = name;
+}
+
 /* Keeps the ranges that changes name. */
 static void on_range(struct steps *s, const struct trace_event *ev, const char *name)
 {
@@ -184,8 +215,10 @@ static void on_range(struct steps *s, const struct trace_event *ev, const char *
 	struct step_range *range;
 
 	for (unsigned i = 0; i < o->change_cnt && name; i++) {
-		if (o->changes[i].kind != CHANGE_GRAPH || !*name ||
-		    strcmp(o->changes[i].name, name) != 0)
+		if (o->changes[i].kind != CHANGE_GRAPH || !*name || !*o->changes[i].name)
+			continue;
+		note_name(s, name);
+		if (strcmp(o->changes[i].name, name) != 0)
 			continue;
 		range = ring_add(&s->ranges, sizeof(*range));
 		if (range)

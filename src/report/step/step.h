@@ -21,6 +21,7 @@ struct step_part {
 	const struct api_fn *fn; /* function of its longest piece; NULL: none */
 	const char *operator;	 /* PyTorch operator of its longest piece; NULL: none known */
 	const struct stack_frame *frame; /* innermost Python frame of that piece; NULL: not known */
+	uint64_t call_id;		 /* call of its longest piece; 0: none */
 	uint64_t ns;
 	uint64_t cnt; /* pieces */
 };
@@ -61,10 +62,38 @@ struct step_gap {
 	const struct stack_frame *other;
 };
 
+/* What a finding is about, and how the steps are replayed without it. Calls that take no time and
+ * do not wait: until STEP_TOPIC_WAIT. Calls of the next two are joined with their neighbours. */
+enum step_topic {
+	STEP_TOPIC_ALLOC,
+	STEP_TOPIC_MODULE,
+	STEP_TOPIC_GRAPH,      /* built or updated */
+	STEP_TOPIC_QUERY,      /* polling excepted */
+	STEP_TOPIC_WAIT,       /* after little work: it returns at once */
+	STEP_TOPIC_COPY,       /* small */
+	STEP_TOPIC_COLLECTIVE, /* the launch of a small collective */
+	STEP_TOPIC_PINNED,     /* copies of pageable memory use pinned memory */
+	STEP_TOPIC_OVERLAP, /* copies to a GPU run beside other work; on top of STEP_TOPIC_PINNED */
+	STEP_TOPIC_COMM,    /* no other work waits for NCCL's kernels */
+	STEP_TOPIC_LATE,    /* nobody waits for the process that is late most */
+	/* No host time from a wait with an idle GPU to the next work, on top of the others that are
+	 * about the host */
+	STEP_TOPIC_IDLE,
+	STEP_TOPIC_CNT
+};
+
+struct step_topic_row {
+	uint64_t cnt; /* calls, or other things in the trace that it concerns */
+	uint64_t saved_ns;
+	uint64_t longest_ns;	/* of these calls in the steps; 0: there is none */
+	struct step_part place; /* of that call */
+};
+
 /* The predicted effect of a change, by replay.h. */
 struct step_what_if {
 	struct step_change change;
 	bool is_asked;		  /* --what-if */
+	bool is_unmatched;	  /* the trace has nothing that it would change */
 	uint64_t step_ns;	  /* the median step with it */
 	uint64_t low_ns, high_ns; /* the quartiles: half of the steps are between them */
 	uint64_t total_ns;	  /* all steps with it */
@@ -78,16 +107,24 @@ struct step_result {
 	struct step_what_if unchanged, no_host, no_gpu;
 	struct step_what_if what_ifs[STEP_WHAT_IFS]; /* requested ones, then those that save most */
 	unsigned what_if_cnt;
+	char error[512]; /* of the first requested change that is_unmatched */
 	struct step_gap gaps[STEP_GAP_CNT];
+	struct step_topic_row topics[STEP_TOPIC_CNT];
+	uint32_t late_pid;	 /* of STEP_TOPIC_LATE; 0: none */
 	uint64_t plans_saved_ns; /* if libraries built no plans */
-	uint64_t graph_saved_ns; /* by a CUDA graph, if libraries built no plans */
-	uint64_t total_ns;	 /* of these steps, in the trace */
-	uint64_t step_cnt;	 /* steps after the warm-up whose events were kept */
+	/* By a CUDA graph, or with graphs a host that costs nothing, on top of the others that are
+	 * about the host. */
+	uint64_t host_saved_ns;
+	uint64_t total_ns; /* of these steps, in the trace */
+	uint64_t step_cnt; /* steps after the warm-up whose events were kept */
 	bool has_gpu_times;
+	bool is_joined; /* the calls of most executions are known; without it replays are wrong */
 	uint32_t pid, tid;
 };
 /* NULL if there is none. */
 const struct step_result *step_result(const struct report *r);
+/* Writes why a change of --what-if cannot be replayed. Returns false if all can. */
+bool step_changes_error(const struct report *r, char *buf, size_t size);
 /* Prints the parts of the median step, without replays. */
 void step_print_parts(const struct report *r, const struct term *term);
 /* Writes where a part of a step is: "aten::addmm, model.py:39 forward"; nothing if not known. */

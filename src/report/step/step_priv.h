@@ -19,6 +19,8 @@
 #define STEP_KEPT (1u << 18)
 #define STEP_NONE UINT32_MAX
 
+#define STEP_SMALL_COPY 65536 /* smaller copies can be joined */
+
 struct step_call {
 	uint64_t start_ns, end_ns, id;
 	uint64_t stream,
@@ -30,9 +32,10 @@ struct step_call {
 	const char *kernel; /* of a launch */
 	const struct stack *stack;
 	uint32_t pid, tid;
-	uint8_t kind; /* enum step_kind */
-	bool submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking, is_htod,
-		is_pageable, is_dnn_setup, of_stream, of_event;
+	uint8_t kind;	 /* enum step_kind */
+	uint16_t topics; /* bits of enum step_topic */
+	bool is_top, submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking,
+		is_htod, is_pageable, is_dnn_setup, of_stream, of_event;
 };
 
 struct step_exec {
@@ -109,13 +112,17 @@ struct step_rank {
 	uint32_t pid;
 	char name[24];
 };
-#define STEP_RANKS 64
+#define STEP_RANKS	 64
+#define STEP_RANGE_NAMES 256
 
 struct steps {
 	struct report *r;
 	struct step_ring calls, execs, ranges;
 	struct step_rank ranks[STEP_RANKS];
 	unsigned rank_cnt;
+	/* Names of ranges and operators, if a change has one. */
+	const char *range_names[STEP_RANGE_NAMES];
+	unsigned range_name_cnt;
 	uint64_t capability; /* compute capability of the GPUs, the highest; 0: unknown */
 	struct step_graph graph;
 	struct step_path path;
@@ -132,6 +139,13 @@ struct step_window {
 };
 /* Sets s->res. */
 void step_parts_make(struct steps *s, const struct iter_result *iter);
+/* topics.c: sets the topics of calls that depend on others. */
+void step_topics_make(struct step_graph *g);
+/* match.c: finds changes of --what-if that concern nothing. */
+void step_match_changes(struct steps *s);
+/* The function of the call, its PyTorch operator, or a line or method in its Python stack has this
+ * name. */
+bool step_is_fn(const struct step_call *c, const char *name);
 /* gaps.c: sets s->res.gaps and the intervals after them. windows: the steps, in their order. */
 void step_gaps_make(struct steps *s, const struct step_window *windows, uint64_t cnt);
 /* The innermost Python function of the program that made a call; NULL: not known. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Replays the steps with changes: those of --what-if, and those that may bring something. */
-#include "step_priv.h"
+#include "replay_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +56,10 @@ static void propose(struct list *l, const char *fmt, const char *name)
 static void propose_all(const struct steps *s, bool has_graphs, struct list *l)
 {
 	const struct step *m = &s->res.steps[STEP_MEDIAN];
-	struct communication_late late;
 	char number[16];
 	uint32_t rank;
 
-	if (communication_late(s->r, 0, UINT64_MAX, &late) &&
-	    communication_rank(s->r, late.pid, &rank)) {
+	if (s->res.late_pid && communication_rank(s->r, s->res.late_pid, &rank)) {
 		snprintf(number, sizeof(number), "%u", rank);
 		propose(l, "on-time:%s", number);
 	}
@@ -104,31 +102,150 @@ static void keep_best(struct step_result *res, unsigned first, const struct step
 	res->what_ifs[i] = *w;
 }
 
-/* A graph also saves the building of plans, which has easier remedies. */
-static void measure_findings(struct step_sim *m, const struct step_window *windows, uint64_t cnt,
-			     uint64_t *buf, bool would_graph, struct step_result *res)
+/* The changes that show what a topic costs. */
+static struct step_change change_of(const struct step_result *res, enum step_topic topic)
 {
-	static const struct step_change changes[] = {{.kind = CHANGE_PLANS},
-						     {.kind = CHANGE_GRAPH}};
-	struct step_what_if plans, both, without;
-
-	measure(m, windows, cnt, changes, 1, buf, &plans);
-	if (plans.total_ns < res->unchanged.total_ns)
-		res->plans_saved_ns = res->unchanged.total_ns - plans.total_ns;
-	for (unsigned i = STEP_GAP_INPUT; i < STEP_GAP_CNT; i++) {
-		struct step_change gaps = {.kind = CHANGE_GAPS, .gap = i};
-
-		if (!res->gaps[i].cnt)
-			continue;
-		measure(m, windows, cnt, &gaps, 1, buf, &without);
-		if (without.total_ns < res->unchanged.total_ns)
-			res->gaps[i].saved_ns = res->unchanged.total_ns - without.total_ns;
+	switch (topic) {
+	case STEP_TOPIC_PINNED:
+		return (struct step_change){.kind = CHANGE_PINNED};
+	case STEP_TOPIC_OVERLAP:
+		return (struct step_change){.kind = CHANGE_OVERLAP};
+	case STEP_TOPIC_COMM:
+		return (struct step_change){.kind = CHANGE_OVERLAP_COMM};
+	case STEP_TOPIC_LATE:
+		return (struct step_change){.kind = CHANGE_ON_TIME, .pid = res->late_pid};
+	default:
+		return (struct step_change){.kind = CHANGE_TOPIC, .topic = topic};
 	}
-	if (!would_graph)
+}
+
+/* The steps, and room for a value of each. */
+struct replayed {
+	struct step_sim *m;
+	const struct step_window *windows;
+	uint64_t cnt, *buf;
+};
+
+/* Keeps the place of a topic's longest call in the steps. */
+static void note_topic(const struct step_graph *g, uint32_t call, bool is_in,
+		       struct step_topic_row *t)
+{
+	const struct step_call *c = &g->calls[call];
+	uint64_t ns = c->end_ns - c->start_ns;
+
+	t->cnt++;
+	if (!is_in || ns <= t->longest_ns)
 		return;
-	measure(m, windows, cnt, changes, 2, buf, &both);
-	if (both.total_ns < plans.total_ns)
-		res->graph_saved_ns = plans.total_ns - both.total_ns;
+	t->longest_ns = ns;
+	t->place = (struct step_part){
+		.call_id = c->id,
+		.fn = c->fn,
+		.operator= c->operator,
+		.frame = step_python_frame(g, call),
+	};
+}
+
+static void count_executions(const struct step_graph *g, struct step_result *res)
+{
+	uint64_t joined = 0;
+
+	for (uint32_t i = 0; i < g->exec_cnt; i++) {
+		res->topics[STEP_TOPIC_COMM].cnt += g->execs[i].kind == STEP_COMMUNICATION;
+		joined += g->execs[i].call != STEP_NONE;
+	}
+	res->is_joined = 2 * joined >= g->exec_cnt;
+}
+
+/* Counts what the topics concern. Those that are about what the GPU does have nothing without GPU
+ * times. */
+static void count_topics(const struct replayed *r, struct step_result *res)
+{
+	const struct step_graph *g = r->m->g;
+	uint64_t w = 0;
+
+	for (uint32_t i = 0; i < g->call_cnt; i++) {
+		const struct step_call *c = &g->calls[i];
+		unsigned topics = c->topics | (unsigned)c->is_pageable << STEP_TOPIC_PINNED |
+				  (unsigned)c->is_htod << STEP_TOPIC_OVERLAP;
+		bool is_in;
+
+		if (!topics)
+			continue;
+		while (w < r->cnt && r->windows[w].end_ns <= c->start_ns)
+			w++;
+		is_in = w < r->cnt && r->windows[w].begin_ns <= c->start_ns;
+		for (unsigned topic = 0; topics >> topic; topic++)
+			if (topics >> topic & 1)
+				note_topic(g, i, is_in, &res->topics[topic]);
+	}
+	count_executions(g, res);
+	res->topics[STEP_TOPIC_IDLE].cnt = step_idle_make(r->m);
+	res->topics[STEP_TOPIC_LATE].cnt = res->late_pid != 0;
+	if (g->exec_cnt)
+		return;
+	res->topics[STEP_TOPIC_WAIT].cnt = res->topics[STEP_TOPIC_PINNED].cnt = 0;
+	res->topics[STEP_TOPIC_OVERLAP].cnt = res->topics[STEP_TOPIC_LATE].cnt = 0;
+}
+
+/* What the last of the changes saves on top of the others. */
+static uint64_t saved_by_last(const struct replayed *r, const struct step_change *changes,
+			      unsigned cnt, uint64_t without_ns)
+{
+	struct step_what_if w;
+
+	measure(r->m, r->windows, r->cnt, changes, cnt, r->buf, &w);
+	return w.total_ns < without_ns ? without_ns - w.total_ns : 0;
+}
+
+/* No idle time between iterations, a graph, or with graphs a host that costs nothing would also
+ * save what other findings are about, which has easier remedies. */
+static void measure_rest(const struct replayed *r, bool would_graph, struct step_result *res)
+{
+	static const enum step_topic easier[] = {STEP_TOPIC_ALLOC, STEP_TOPIC_MODULE,
+						 STEP_TOPIC_GRAPH, STEP_TOPIC_QUERY,
+						 STEP_TOPIC_PINNED};
+	struct step_change changes[8] = {{.kind = CHANGE_PLANS}};
+	struct step_what_if w = res->unchanged;
+	unsigned cnt = res->plans_saved_ns != 0;
+
+	for (unsigned i = 0; i < sizeof(easier) / sizeof(easier[0]); i++)
+		if (res->topics[easier[i]].saved_ns)
+			changes[cnt++] = change_of(res, easier[i]);
+	if (cnt)
+		measure(r->m, r->windows, r->cnt, changes, cnt, r->buf, &w);
+	changes[cnt] = change_of(res, STEP_TOPIC_IDLE);
+	if (res->topics[STEP_TOPIC_IDLE].cnt)
+		res->topics[STEP_TOPIC_IDLE].saved_ns =
+			saved_by_last(r, changes, cnt + 1, w.total_ns);
+	changes[cnt] = (struct step_change){.kind = would_graph ? CHANGE_GRAPH : CHANGE_HOST};
+	res->host_saved_ns = saved_by_last(r, changes, cnt + 1, w.total_ns);
+}
+
+/* What each finding about steps gains. */
+static void measure_findings(const struct replayed *r, bool would_graph, struct step_result *res)
+{
+	uint64_t all_ns = res->unchanged.total_ns;
+	struct step_change changes[2] = {{.kind = CHANGE_PLANS}};
+
+	res->plans_saved_ns = saved_by_last(r, changes, 1, all_ns);
+	for (unsigned i = STEP_GAP_INPUT; i < STEP_GAP_CNT; i++) {
+		changes[0] = (struct step_change){.kind = CHANGE_GAPS, .gap = i};
+		if (res->gaps[i].cnt)
+			res->gaps[i].saved_ns = saved_by_last(r, changes, 1, all_ns);
+	}
+	count_topics(r, res);
+	for (unsigned topic = 0; topic < STEP_TOPIC_IDLE; topic++) {
+		uint64_t pinned_ns = all_ns - res->topics[STEP_TOPIC_PINNED].saved_ns;
+		bool is_second = topic == STEP_TOPIC_OVERLAP && pinned_ns < all_ns;
+
+		if (!res->topics[topic].cnt)
+			continue;
+		changes[0] = change_of(res, STEP_TOPIC_PINNED);
+		changes[is_second] = change_of(res, topic);
+		res->topics[topic].saved_ns =
+			saved_by_last(r, changes, 1 + is_second, is_second ? pinned_ns : all_ns);
+	}
+	measure_rest(r, would_graph, res);
 }
 
 /* Replays each requested change alone, then all together. */
@@ -160,6 +277,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 	struct step_sim *m = step_sim_new(s, windows, cnt);
 	uint64_t *buf = malloc(cnt * sizeof(*buf));
 	struct step_result *res = &s->res;
+	struct communication_late late;
 	struct step_what_if w = {0};
 	struct list l = {0};
 	unsigned first;
@@ -170,8 +288,12 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 		measure(m, windows, cnt, NULL, 0, buf, &res->unchanged);
 		measure(m, windows, cnt, &no_host, 1, buf, &res->no_host);
 		measure(m, windows, cnt, &no_gpu, 1, buf, &res->no_gpu);
-		measure_findings(m, windows, cnt, buf, s->graph.exec_cnt && !has_graphs, res);
+		if (communication_late(s->r, windows[0].begin_ns, windows[cnt - 1].end_ns, &late))
+			res->late_pid = late.pid;
+		measure_findings(&(struct replayed){m, windows, cnt, buf},
+				 s->graph.exec_cnt && !has_graphs, res);
 		replay_asked(s, m, windows, cnt, buf);
+		step_match_changes(s);
 		propose_all(s, has_graphs, &l);
 		first = res->what_if_cnt;
 		for (unsigned i = 0; i < l.cnt; i++) {
