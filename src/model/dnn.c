@@ -116,6 +116,29 @@ static bool attention(enum dnn_form form, const struct dnn_tensor *q, const stru
 	return true;
 }
 
+/* Bytes of all operands, each counted once. Attention has a result with the rows of Q and the columns
+ * of V; its backward pass reads the result and its gradient, and writes three more. */
+static uint64_t operand_bytes(enum dnn_form form, const struct dnn_tensor *const t[3])
+{
+	bool is_attention = form == DNN_ATTENTION || form == DNN_ATTENTION_BACKWARD;
+	uint64_t bits = 0, all = 0, result;
+
+	for (int i = 0; i < 3; i++) {
+		bits = cuda_type_bits(dnn_data_type(t[i]->type));
+		bits = times(product(t[i], 0, t[i]->cnt), bits);
+		if (!bits || __builtin_add_overflow(all, bits, &all))
+			return 0;
+	}
+	if (!is_attention)
+		return all / 8;
+	result = product(t[DNN_A], 0, 3);
+	result = times(result, t[DNN_C]->dims[3]);
+	result = times(result, cuda_type_bits(dnn_data_type(t[DNN_A]->type)));
+	if (!result || __builtin_add_overflow(all, result, &all) || all >> 62)
+		return 0;
+	return all * (form == DNN_ATTENTION ? 1 : 2) / 8;
+}
+
 static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struct gemm_info *g)
 {
 	uint64_t terms = 0;
@@ -147,6 +170,7 @@ static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struc
 	if (!ok)
 		return false;
 	g->flops = times(times(2 * g->batch, times(g->m, g->n)), terms ?: g->k);
+	g->bytes = operand_bytes(form, t);
 	g->a_type = dnn_data_type(t[DNN_A]->type);
 	g->b_type = dnn_data_type(t[DNN_B]->type);
 	g->c_type = dnn_data_type(t[DNN_C]->type);
@@ -240,6 +264,9 @@ static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct
 	}
 	if (!known)
 		sum.g.flops = 0;
+	/* Further products share operands with the first, or have their own. */
+	if (!known || sum.products > 1)
+		sum.g.bytes = 0;
 	/* Matrix products around a softmax. */
 	if (sum.products > 1 && sum.reduces && !strcmp(sum.op, "gemm"))
 		sum.op = sum.products == 2 ? "attention_forward" : "attention_backward";
