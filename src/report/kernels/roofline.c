@@ -424,7 +424,7 @@ static void on_captured(struct roofline *s, const struct trace_event *ev, uint32
 
 	if (!c)
 		return;
-	c->work = work;
+	*c = (struct roof_captured){.work = work, .first = row};
 	if (!ev->parent_id)
 		return;
 	if (s->open_cnt == ROOF_OPEN)
@@ -436,16 +436,16 @@ static void on_captured(struct roofline *s, const struct trace_event *ev, uint32
 /* The call with that key has returned. */
 static void close_captured(struct roofline *s, uint64_t key, uint64_t parent, uint32_t product)
 {
-	bool is_rest = false;
+	uint32_t first = ROOF_NONE;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < s->open_cnt; i++) {
 		if (s->open[i].key != key) {
 			s->open[n++] = s->open[i];
 		} else if (product != ROOF_NONE) {
+			first = first == ROOF_NONE ? s->open[i].row : first;
 			s->captured[s->open[i].row] =
-				(struct roof_captured){.work = product, .is_rest = is_rest};
-			is_rest = true;
+				(struct roof_captured){.work = product, .first = first};
 		} else if (parent) {
 			s->open[n] = s->open[i];
 			s->open[n++].key = parent;
@@ -579,16 +579,18 @@ static uint32_t replayed(const struct roofline *s, uint32_t row, uint64_t cnt, u
 								    : ROOF_NONE;
 	const struct roof_captured *c =
 		x && x->captured < s->captured_cap ? &s->captured[x->captured] : NULL;
+	const struct graph_captured *first;
 
 	*p = (struct part){0};
 	if (!c || c->work == ROOF_NONE || device == ROOF_NONE)
 		return device;
-	if (c->is_rest) {
-		p->is_known = true;
+	first = graphs_captured(s->r, c->first);
+	if (!first || !measure(s, &s->works[c->work], device, first->name, p))
+		return device;
+	if (c->first != x->captured) {
+		*p = (struct part){.is_known = true, .type = p->type};
 		return device;
 	}
-	if (!measure(s, &s->works[c->work], device, x->name, p))
-		return device;
 	p->is_known = p->is_first = true;
 	p->bytes *= cnt;
 	p->ops *= cnt;

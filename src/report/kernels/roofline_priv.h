@@ -65,7 +65,7 @@ struct roof_call {
 
 struct roof_captured {
 	uint32_t work;
-	bool is_rest; /* an earlier launch of the same call has the work */
+	uint32_t first; /* the launch of the same call that has the work: itself, or an earlier one */
 };
 
 struct roof_device {
