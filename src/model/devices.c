@@ -259,7 +259,7 @@ void devices__add_record(struct devices *ds, const struct ct_device *rec)
 {
 	const struct {
 		uint32_t attribute, value;
-	} numbers[] = {{75, rec->major},     {76, rec->minor},	  {16, rec->sm_cnt},
+	} numbers[] = {{75, rec->major},     {76, rec->minor},	    {16, rec->sm_cnt},
 		       {13, rec->clock_khz}, {36, rec->memory_khz}, {37, rec->bus_bits}};
 	struct device_desc desc = {
 		.model = bytes(rec->name, sizeof(rec->name)),

@@ -116,8 +116,8 @@ static bool attention(enum dnn_form form, const struct dnn_tensor *q, const stru
 	return true;
 }
 
-/* Bytes of all operands, each counted once. Attention has a result with the rows of Q and the columns
- * of V; its backward pass reads the result and its gradient, and writes three more. */
+/* Bytes of all operands, each counted once. Attention has a result with the rows of Q and the
+ * columns of V; its backward pass reads the result and its gradient, and writes three more. */
 static uint64_t operand_bytes(enum dnn_form form, const struct dnn_tensor *const t[3])
 {
 	bool is_attention = form == DNN_ATTENTION || form == DNN_ATTENTION_BACKWARD;

@@ -69,15 +69,13 @@ static double elementwise(const char *kernel, unsigned pointers, bool is_square)
 static void test_elementwise(void **state)
 {
 	const char *add = VECTORIZED "at::native::CUDAFunctor_add<c10::Half>" ARRAY(3);
-	const char *times =
-		VECTORIZED "at::native::AUnaryFunctor<c10::Half, c10::Half, c10::Half, "
-			   "at::native::binary_internal::MulFunctor<float> >" ARRAY(2);
+	const char *times = VECTORIZED "at::native::AUnaryFunctor<c10::Half, c10::Half, c10::Half, "
+				       "at::native::binary_internal::MulFunctor<float> >" ARRAY(2);
 	const char *equal =
 		VECTORIZED "at::native::AUnaryFunctor<long, long, bool, at::native::(anonymous "
 			   "namespace)::CompareEqFunctor<long> >" ARRAY(2);
-	const char *mul = VECTORIZED
-		"at::native::BinaryFunctor<float, float, float, "
-		"at::native::binary_internal::MulFunctor<float> >" ARRAY(3);
+	const char *mul = VECTORIZED "at::native::BinaryFunctor<float, float, float, "
+				     "at::native::binary_internal::MulFunctor<float> >" ARRAY(3);
 	const char *tanh =
 		VECTORIZED "at::native::tanh_kernel_cuda(at::TensorIteratorBase&)::{lambda()#2}::"
 			   "operator()() const::{lambda()#3}::operator()() "
@@ -287,10 +285,8 @@ static void test_products(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_elementwise),
-		cmocka_unit_test(test_elementwise_not_known),
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_elementwise), cmocka_unit_test(test_elementwise_not_known),
+		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_attention),
 		cmocka_unit_test(test_products),
 	};
 

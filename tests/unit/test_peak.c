@@ -166,12 +166,9 @@ static void test_types(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data_sheets),
-		cmocka_unit_test(test_blackwell),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_geforce),
-		cmocka_unit_test(test_not_known),
-		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_data_sheets), cmocka_unit_test(test_blackwell),
+		cmocka_unit_test(test_memory),	    cmocka_unit_test(test_geforce),
+		cmocka_unit_test(test_not_known),   cmocka_unit_test(test_types),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

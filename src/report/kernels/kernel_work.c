@@ -221,11 +221,7 @@ static double functor(struct work_reader *r, unsigned n)
 #define ARGS(a, b)     args(targs, b, (int[2]){a, -1})
 #define ARGS3(a, b, c) args(targs, c, (int[2]){a, b})
 #define LAMBDA(i)      lambda(f, i)
-#define BYTES(n, k)                                                                                \
-	(struct operands)                                                                          \
-	{                                                                                          \
-		.cnt = n, .bytes = k                                                               \
-	}
+#define BYTES(n, k)    (struct operands){.cnt = n, .bytes = k}
 #define FUNCTOR_WORK(name, operands)                                                               \
 	if (!o.cnt && starts(&f, name))                                                            \
 		o = operands;
@@ -247,7 +243,7 @@ static double functor(struct work_reader *r, unsigned n)
 /* --- attention --- */
 
 /*
- * The structure Flash_fwd_params of FlashAttention 2 (flash.h; since 2.2 with 64-bit strides), as
+ * The structure Flash_fwd_params of FlashAttention 2 (since 2.2: with 64-bit strides), as
  * PyTorch has it. Its layout is not documented, so the values must agree with each other, with the
  * grid and with the kernel's template arguments.
  */
@@ -306,8 +302,7 @@ static bool flash(const struct launch_info *l, struct part targs, struct kernel_
 		return false;
 	}
 	w->ops = 4 * pairs * f.dim * f.heads * f.batch;
-	w->bytes = 2.0 * f.batch * f.dim *
-		   (2.0 * f.q_len * f.heads + 2.0 * f.k_len * f.kv_heads);
+	w->bytes = 2.0 * f.batch * f.dim * (2.0 * f.q_len * f.heads + 2.0 * f.k_len * f.kv_heads);
 	return true;
 }
 

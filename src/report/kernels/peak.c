@@ -90,12 +90,9 @@ static const struct {
 	bool is_start;
 	uint32_t clock_khz;
 } clocks[] = {
-	{"NVIDIA H100 80GB HBM3", false, 1830000},
-	{"NVIDIA H200", false, 1830000},
-	{"NVIDIA GH200 ", true, 1830000},
-	{"NVIDIA H100 PCIe", false, 1620000},
-	{"NVIDIA B200", false, 1855000},
-	{"NVIDIA B300", true, 1855000},
+	{"NVIDIA H100 80GB HBM3", false, 1830000}, {"NVIDIA H200", false, 1830000},
+	{"NVIDIA GH200 ", true, 1830000},	   {"NVIDIA H100 PCIe", false, 1620000},
+	{"NVIDIA B200", false, 1855000},	   {"NVIDIA B300", true, 1855000},
 };
 
 /* Peak memory rates of NVIDIA's data sheets, in 10^9 bytes per second. A name that is only a start
@@ -178,8 +175,7 @@ struct peak peak_of(const struct device *d, enum peak_type type, bool half)
 	if (is_tensor && may_be_geforce(d)) {
 		if (!*d->model)
 			return peak;
-		if (strstr(d->model, "GeForce") && type != PEAK_INT8 && type != PEAK_FP4 &&
-		    !half)
+		if (strstr(d->model, "GeForce") && type != PEAK_INT8 && type != PEAK_FP4 && !half)
 			ops /= 2;
 	}
 	peak.clock_khz = is_tensor ? tensor_clock(d) : d->clock_khz;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Rooflines (docs/ROOFLINE.md). The work of an execution is, in this order: that of the matrix
- * product or cuDNN computation whose call encloses the launch; that of the kernel, by its parameters
- * (kernel_work.def); or the bytes of a copy. The kernels of one product share its work: the first
- * takes it, up to its own time, and leaves the rest for the next.
+ * product or cuDNN computation whose call encloses the launch; that of the kernel, by its
+ * parameters (kernel_work.def); or the bytes of a copy. The kernels of one product share its work:
+ * the first takes it, up to its own time, and leaves the rest for the next.
  */
 #include "roofline_priv.h"
 
@@ -138,8 +138,8 @@ static uint32_t product_of(struct roofline *s, const struct trace_event *ev)
 	};
 
 	if (ev->fn->api != API_CUDNN)
-		w.w.bytes = product_bytes(&ev->gemm, matrices(ev, "strideA"),
-					  matrices(ev, "strideB"));
+		w.w.bytes =
+			product_bytes(&ev->gemm, matrices(ev, "strideA"), matrices(ev, "strideB"));
 	return work_of(s, &w);
 }
 
@@ -174,9 +174,8 @@ static bool measure(const struct roofline *s, const struct roof_work *w, uint32_
 	if (p->ops > 0) {
 		if (w->is_product) {
 			p->type = peak_type_of(&w->g, kernel);
-			half = w->g.compute_type
-				       ? !strcmp(w->g.compute_type, "CUBLAS_COMPUTE_16F")
-				       : true;
+			half = w->g.compute_type ? !strcmp(w->g.compute_type, "CUBLAS_COMPUTE_16F")
+						 : true;
 		}
 		if (!p->type)
 			return false;
@@ -480,7 +479,7 @@ static void on_call(struct roofline *s, const struct trace_event *ev)
 		return;
 	c = recent_get(s->calls, sizeof(*c), key);
 	*c = (struct roof_call){
-		.key = key, .parent = parent, .operator= ev->operator, .work = work};
+		.key = key, .parent = parent, .operator= ev->operator, .work = work };
 	if (s->early_cnt)
 		on_early(s, key);
 }
@@ -575,8 +574,8 @@ static uint32_t replayed(const struct roofline *s, uint32_t row, uint64_t cnt, u
 			 struct part *p)
 {
 	const struct graph_executed *x = graphs_executed(s->r, row);
-	uint32_t device = row < s->executed_cap && s->executed[row] ? s->executed[row] - 1
-								    : ROOF_NONE;
+	uint32_t device =
+		row < s->executed_cap && s->executed[row] ? s->executed[row] - 1 : ROOF_NONE;
 	const struct roof_captured *c =
 		x && x->captured < s->captured_cap ? &s->captured[x->captured] : NULL;
 	const struct graph_captured *first;

@@ -140,21 +140,23 @@ static void print_devices(const struct roofline *s, const struct term *term)
 		if (!d->used)
 			continue;
 		if (!d->gbps) {
-			term_para(term,
-				  "Device %u%s%s: the peak rate of its memory is not known, so no work is",
-				  d->d.key.number, *d->d.model ? ", " : "", d->d.model);
+			term_para(
+				term,
+				"Device %u%s%s: the peak rate of its memory is not known, so no work is",
+				d->d.key.number, *d->d.model ? ", " : "", d->d.model);
 			continue;
 		}
 		if (d->clock_cnt)
 			snprintf(clock, sizeof(clock), "; measured: %.0f MHz",
 				 d->clock_sum / d->clock_cnt);
 		if (p.most > 0)
-			term_para(term,
-				  "Roofs of device %u%s%s: %.0f GB/s by its %s, BF16 %.0f TFLOP/s at %u "
-				  "MHz, its maximum%s",
-				  d->d.key.number, *d->d.model ? ", " : "", d->d.model, d->gbps,
-				  d->is_listed ? "data sheet" : "memory clock and bus", p.most,
-				  d->d.clock_khz / 1000, clock);
+			term_para(
+				term,
+				"Roofs of device %u%s%s: %.0f GB/s by its %s, BF16 %.0f TFLOP/s at %u "
+				"MHz, its maximum%s",
+				d->d.key.number, *d->d.model ? ", " : "", d->d.model, d->gbps,
+				d->is_listed ? "data sheet" : "memory clock and bus", p.most,
+				d->d.clock_khz / 1000, clock);
 		else
 			term_para(term, "Roofs of device %u%s%s: %.0f GB/s by its %s",
 				  d->d.key.number, *d->d.model ? ", " : "", d->d.model, d->gbps,
@@ -175,10 +177,11 @@ void roofline_print(const void *a, const struct term *term)
 		     100 * ratio_of(s->sums.time.known_ns, s->sums.ns));
 	print_devices(s, term);
 	if (steps.cnt)
-		term_para(term,
-			  "A step takes %s: at least %.2g %% of the GPU's peak (MFU), and at most %s "
-			  "of its GPU time could be saved",
-			  HUMAN_TIME(steps.ns), 100 * steps.mfu, HUMAN_TIME(steps.headroom));
+		term_para(
+			term,
+			"A step takes %s: at least %.2g %% of the GPU's peak (MFU), and at most %s "
+			"of its GPU time could be saved",
+			HUMAN_TIME(steps.ns), 100 * steps.mfu, HUMAN_TIME(steps.headroom));
 	section_print(s->r, &roofline_table, s, s, "list", 0, term);
 	section_print(s->r, &roofline_table, s, s, "operators", 0, term);
 }

@@ -25,20 +25,20 @@ struct roof_work {
 
 /* Sums of executions. */
 struct roof_sums {
-	uint64_t works;		/* calls with a known work that was executed */
-	uint64_t cnt, ns;	/* executions */
-	struct roof_time time;	/* of those with known work */
-	double bytes, ops;	/* of them */
-	double mem_ns, ops_ns;	/* least times for the bytes, and for the operations */
-	double whole_ns;	/* sum of the longer of the two, even if they took less */
+	uint64_t works;	       /* calls with a known work that was executed */
+	uint64_t cnt, ns;      /* executions */
+	struct roof_time time; /* of those with known work */
+	double bytes, ops;     /* of them */
+	double mem_ns, ops_ns; /* least times for the bytes, and for the operations */
+	double whole_ns;       /* sum of the longer of the two, even if they took less */
 };
 
 struct roof_row {
 	const struct roof_work *work; /* after the finish; NULL: a kernel, copy, graph */
 	const char *name;	      /* of the kernel */
 	uint32_t work_row, device;
-	char what;		      /* 'p': product; else first letter of the executions' op */
-	const char *dir;	      /* of a copy */
+	char what;	 /* 'p': product; else first letter of the executions' op */
+	const char *dir; /* of a copy */
 	enum peak_type type;
 	struct roof_sums sums;
 };
@@ -65,7 +65,8 @@ struct roof_call {
 
 struct roof_captured {
 	uint32_t work;
-	uint32_t first; /* the launch of the same call that has the work: itself, or an earlier one */
+	uint32_t first; /* the launch of the same call that has the work: itself, or an earlier one
+			 */
 };
 
 struct roof_device {

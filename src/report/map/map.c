@@ -409,9 +409,9 @@ static void on_gpu(struct map *m, const struct trace_event *ev)
 					   .device = gpu_devices__get(&m->devices, ev),
 					   .graph_row = graphs_executed_row(m->r),
 					   .is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
-					   .is_local = ev->op[0] == 'm' ||
-						       ((ev->has & HAS_DIR) &&
-							ev->dir == COPY_DIR_DTOD),
+					   .is_local =
+						   ev->op[0] == 'm' || ((ev->has & HAS_DIR) &&
+									ev->dir == COPY_DIR_DTOD),
 					   .what = ev->op[0],
 					   .bytes = ev->has & HAS_SIZE ? ev->size : 0,
 					   .roof_device = roofline_device(m->r, ev),

@@ -55,7 +55,7 @@ struct map_sums {
 	uint64_t busy_ns; /* GPU time not covered by earlier executions */
 	uint64_t idle_ns; /* GPU idle time before these executions */
 	struct roof_time roof;
-	uint64_t passes;  /* of a function */
+	uint64_t passes; /* of a function */
 };
 
 /* Sums of a node in one slice of the trace. */
