@@ -116,25 +116,39 @@ static bool attention(enum dnn_form form, const struct dnn_tensor *q, const stru
 	return true;
 }
 
+/* Elements that an operation reads or writes of operand i. A convolution whose stride exceeds its
+ * filter skips elements of the image. */
+static uint64_t elements(enum dnn_form form, const struct dnn_tensor *const t[3], int i,
+			 const struct gemm_info *g)
+{
+	uint64_t all = product(t[i], 0, t[i]->cnt), patches = 0;
+
+	if (form == DNN_FORWARD && i == DNN_A)
+		patches = times(times(g->m, g->k), g->batch);
+	else if (form == DNN_BACKWARD_FILTER && i == DNN_B)
+		patches = times(times(g->n, g->k), g->batch);
+	return patches && patches < all ? patches : all;
+}
+
 /* Bytes of all operands, each counted once. Attention has a result with the rows of Q and the
- * columns of V; its backward pass reads the result and its gradient, and writes three more. */
-static uint64_t operand_bytes(enum dnn_form form, const struct dnn_tensor *const t[3])
+ * columns of V; its backward pass reads the result and its gradient, and writes three more. 0: not
+ * known. */
+static uint64_t operand_bytes(enum dnn_form form, const struct dnn_tensor *const t[3],
+			      const struct gemm_info *g)
 {
 	bool is_attention = form == DNN_ATTENTION || form == DNN_ATTENTION_BACKWARD;
-	uint64_t bits = 0, all = 0, result;
+	uint64_t all = 0, bits;
 
 	for (int i = 0; i < 3; i++) {
-		bits = cuda_type_bits(dnn_data_type(t[i]->type));
-		bits = times(product(t[i], 0, t[i]->cnt), bits);
+		bits = times(elements(form, t, i, g), cuda_type_bits(dnn_data_type(t[i]->type)));
 		if (!bits || __builtin_add_overflow(all, bits, &all))
 			return 0;
 	}
 	if (!is_attention)
 		return all / 8;
-	result = product(t[DNN_A], 0, 3);
-	result = times(result, t[DNN_C]->dims[3]);
-	result = times(result, cuda_type_bits(dnn_data_type(t[DNN_A]->type)));
-	if (!result || __builtin_add_overflow(all, result, &all) || all >> 62)
+	bits = times(product(t[DNN_A], 0, 3), t[DNN_C]->dims[3]);
+	bits = times(bits, cuda_type_bits(dnn_data_type(t[DNN_A]->type)));
+	if (!bits || __builtin_add_overflow(all, bits, &all) || all >> 62)
 		return 0;
 	return all * (form == DNN_ATTENTION ? 1 : 2) / 8;
 }
@@ -170,7 +184,7 @@ static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struc
 	if (!ok)
 		return false;
 	g->flops = times(times(2 * g->batch, times(g->m, g->n)), terms ?: g->k);
-	g->bytes = operand_bytes(form, t);
+	g->bytes = operand_bytes(form, t, g);
 	g->a_type = dnn_data_type(t[DNN_A]->type);
 	g->b_type = dnn_data_type(t[DNN_B]->type);
 	g->c_type = dnn_data_type(t[DNN_C]->type);

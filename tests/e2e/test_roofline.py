@@ -180,7 +180,9 @@ def test_not_a_roof(tmp_path):
     t = Trace()
     t.add(1 << 20, 800)
     t.product(64, 64, 64, [(GEMM, 9000)], batch=16, name="cublasGemmStridedBatchedEx", args={"strideA": 0, "strideB": 4096})
+    t.product(64, 64, 64, [(GEMM, 9000)], args={"A": "0x7f0000000000", "B": "0x7f0000000000"})
     by = rows(t.report(tmp_path))
+    assert by["product", "cublasGemmEx"]["bytes"] == 2 * 64 * 64 * 2
     assert by["kernel", ADD]["limit"] == "cache" and by["kernel", ADD]["headroom_ns"] == 0 and "roof_share" not in by["kernel", ADD]
     assert by["product", "cublasGemmStridedBatchedEx"]["bytes"] == 2 * 64 * 64 * (1 + 16 + 16)
     t = Trace()

@@ -29,6 +29,8 @@ def operands(call):
     if not (a and b and c):
         return 0
     cnt = {x: 1 if call.get("args", {}).get(x) == 0 else call["batch"] for x in ("strideA", "strideB")}
+    if call.get("args", {}).get("A") and call["args"]["A"] == call["args"].get("B"):
+        cnt["strideB"] = 0
     return (call["m"] * call["k"] * bits(a) * cnt["strideA"] + call["k"] * call["n"] * bits(b) * cnt["strideB"] + call["m"] * call["n"] * bits(c) * call["batch"]) / 8
 
 

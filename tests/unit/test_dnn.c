@@ -39,6 +39,13 @@ static void test_sizes(void **state)
 	/* One, two and three dimensions, with dilation or not: the sizes include it. */
 	assert_true(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(7, 3, 9), TENSOR(2, 7, 92), &g));
 	assert_int_equal(g.flops, 2ull * 2 * 92 * 7 * 3 * 9);
+	assert_int_equal(g.bytes, 2 * (2 * 3 * 100 + 7 * 3 * 9 + 2 * 7 * 92));
+	/* A stride of 2 with a filter of 1 skips half of the image. */
+	assert_true(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(7, 3, 1), TENSOR(2, 7, 50), &g));
+	assert_int_equal(g.bytes, 2 * (2 * 3 * 50 + 7 * 3 + 2 * 7 * 50));
+	assert_true(sizes(DNN_BACKWARD_FILTER, TENSOR(2, 7, 50), TENSOR(2, 3, 100), TENSOR(7, 3, 1),
+			  &g));
+	assert_int_equal(g.bytes, 2 * (2 * 3 * 50 + 7 * 3 + 2 * 7 * 50));
 	assert_true(sizes(DNN_FORWARD, TENSOR(1, 8, 4, 5, 6), TENSOR(8, 1, 3, 3, 3),
 			  TENSOR(1, 8, 2, 3, 4), &g));
 	assert_int_equal(g.batch, 8);
@@ -51,6 +58,11 @@ static void test_sizes(void **state)
 	assert_true(sizes(DNN_ATTENTION_BACKWARD, TENSOR(1, 2, 10, 4), TENSOR(1, 2, 20, 4),
 			  TENSOR(1, 2, 20, 4), &g));
 	assert_int_equal(g.flops, 2ull * 2 * 10 * 20 * 4 * 5);
+	assert_int_equal(g.bytes, 2 * 2 * (2 * 10 * 4 + 2 * 20 * 4 + 2 * 20 * 4 + 2 * 10 * 4));
+	/* Fewer heads of K and V, and more columns of V. */
+	assert_true(sizes(DNN_ATTENTION, TENSOR(1, 4, 10, 4), TENSOR(1, 2, 20, 4),
+			  TENSOR(1, 2, 20, 6), &g));
+	assert_int_equal(g.bytes, 2 * (4 * 10 * 4 + 2 * 20 * 4 + 2 * 20 * 6 + 4 * 10 * 6));
 
 	/* Channels that differ from the filter's, other images, no number, too large, vectors. */
 	assert_false(sizes(DNN_FORWARD, TENSOR(2, 4, 100), TENSOR(7, 3, 9), TENSOR(2, 7, 92), &g));

@@ -136,10 +136,13 @@ static uint32_t product_of(struct roofline *s, const struct trace_event *ev)
 		.w = {.bytes = ev->gemm.bytes, .ops = ev->gemm.flops},
 		.is_product = true,
 	};
+	uint64_t a, b;
+	/* A product with itself reads one matrix. */
+	bool is_square = event_arg_u64(ev, "A", &a) && event_arg_u64(ev, "B", &b) && a && a == b;
 
 	if (ev->fn->api != API_CUDNN)
-		w.w.bytes =
-			product_bytes(&ev->gemm, matrices(ev, "strideA"), matrices(ev, "strideB"));
+		w.w.bytes = product_bytes(&ev->gemm, matrices(ev, "strideA"),
+					  is_square ? 0 : matrices(ev, "strideB"));
 	return work_of(s, &w);
 }
 
