@@ -176,6 +176,9 @@ def main(tracer, out):
         subprocess.run([tracer, "report", "--section", "roofline", path], check=False)
         if name == "layers":
             subprocess.run([tracer, "report", "--map", "--top", "40", path], check=False)
+        if not os.path.exists(expected) or made.returncode:
+            print(f"{name}: the program or the report failed")
+            continue
         with open(expected, encoding="utf-8") as f:
             compare(json.loads(made.stdout), json.load(f))
 
