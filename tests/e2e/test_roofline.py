@@ -244,6 +244,20 @@ def test_steps(tmp_path):
     assert iterations["per_iteration"]["headroom_ns"] == pytest.approx(steps["headroom_ns"], abs=1)
 
 
+def test_no_steps(tmp_path):
+    """Iterations that do not contain their work, because the host runs ahead, have no utilization."""
+    t = Trace()
+    for _ in range(20):
+        step(t)
+        t.now += 2000
+        t.call("sync", "sync", "cuStreamSynchronize", 3, stream="0x20")
+        t.gpu += 500_000
+    for line in t.lines:
+        if line["type"] == "gpu":
+            line["duration_us"] *= 100
+    assert "steps" not in t.report(tmp_path)["roofline"]
+
+
 def test_replayed_graph(tmp_path):
     """Nodes of a graph have the work of the calls that were captured: the same as without a graph."""
     t = Trace()

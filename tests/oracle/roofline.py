@@ -45,7 +45,7 @@ def type_of(call, kernel):
                 "CUBLAS_COMPUTE_32F_FAST_16BF": "BF16"}.get(compute)
         if said or compute not in (None, "CUBLAS_COMPUTE_32F") or "tensorop" in kernel:
             return said
-        return "TF32" if "tf32" in kernel else "FP32" if "_sgemm_" in kernel else None
+        return "TF32" if "tf32" in kernel else "FP32" if "_sgemm_" in kernel or "_ffma_" in kernel else None
     return {("CUDA_R_64F", None): "FP64", ("CUDA_R_16F", None): "FP16", ("CUDA_R_16F", "CUBLAS_COMPUTE_32F"): "FP16",
             ("CUDA_R_16BF", "CUBLAS_COMPUTE_32F"): "BF16"}.get((a, compute))
 

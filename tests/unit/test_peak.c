@@ -153,6 +153,10 @@ static void test_types(void **state)
 	assert_int_equal(type_of(f32, f32, c32, NULL), PEAK_NONE);
 	assert_int_equal(type_of(f32, f32, c32, "sm80_xmma_gemm_f32f32_tf32f32_f32_tn"), PEAK_TF32);
 	assert_int_equal(type_of(f32, f32, NULL, "ampere_sgemm_128x64_tn"), PEAK_FP32);
+	assert_int_equal(type_of(f32, f32, NULL,
+				 "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x64x8_stage3_"
+				 "warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas"),
+			 PEAK_FP32);
 	assert_int_equal(type_of(f32, f32, NULL, "splitKreduce_kernel"), PEAK_NONE);
 	/* Unknown types, and types that do not match. */
 	assert_int_equal(type_of(f16, bf16, c32, NULL), PEAK_NONE);

@@ -206,14 +206,15 @@ static bool is_fp8(const char *type)
 }
 
 /* For 32 bits: a mode of the handle (cublasSetMathMode) may select TF32, which the call does not
- * show. The kernel's name does: sm80_xmma_gemm_f32f32_tf32f32_..., ampere_sgemm_128x64_tn. */
+ * show. The kernel's name does: sm80_xmma_gemm_f32f32_tf32f32_..., ampere_sgemm_128x64_tn,
+ * sm80_xmma_gemm_f32f32_f32f32_f32_tn_..._ffma_... (the instruction for 32 bits). */
 static enum peak_type type_by_kernel(const char *kernel)
 {
 	if (!kernel || strstr(kernel, "tensorop"))
 		return PEAK_NONE;
 	if (strstr(kernel, "tf32"))
 		return PEAK_TF32;
-	return strstr(kernel, "_sgemm_") ? PEAK_FP32 : PEAK_NONE;
+	return strstr(kernel, "_sgemm_") || strstr(kernel, "_ffma_") ? PEAK_FP32 : PEAK_NONE;
 }
 
 enum peak_type peak_type_of(const struct gemm_info *g, const char *kernel)

@@ -123,7 +123,20 @@ static struct steps steps_of(const struct report *r)
 	x.ns = it.dist[ITS_TIME].mean;
 	x.headroom = x.time.known_ns > roof_ns ? (x.time.known_ns - roof_ns) / x.cnt : 0;
 	x.mfu = x.time.peak_ps / 1e3 / x.cnt / x.ns;
+	/* The work of these calls ran at another time. */
+	if (x.time.known_ns > POSSIBLE * x.ns * x.cnt || x.mfu > 1)
+		return (struct steps){0};
 	return x;
+}
+
+/* The peak of a step is then that of the device. */
+static bool single_device(const struct roofline *s)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < s->device_cnt; i++)
+		cnt += s->devices[i].used != 0;
+	return cnt == 1;
 }
 
 #define SECTION_STATE struct roofline
@@ -176,7 +189,7 @@ void roofline_print(const void *a, const struct term *term)
 		     HUMAN_TIME(headroom(&s->sums)), HUMAN_TIME(s->sums.ns),
 		     100 * ratio_of(s->sums.time.known_ns, s->sums.ns));
 	print_devices(s, term);
-	if (steps.cnt)
+	if (steps.cnt && single_device(s))
 		term_para(
 			term,
 			"A step takes %s: at least %.2g %% of the GPU's peak (MFU), and at most %s "
