@@ -221,6 +221,10 @@ void dnn__finalize(const struct dnn *ds, struct dnn_desc *d)
 		t[i] = x && x->type == DNN_TENSOR ? &x->tensor : NULL;
 	}
 	dnn_sizes(op->form, t, &work.g);
+	for (int i = 0; i < 3 && op->form == DNN_PRODUCT && work.g.flops; i++)
+		work.bytes[i] = times(product(t[i], 0, t[i]->cnt),
+				      cuda_type_bits(dnn_data_type(t[i]->type))) /
+				8;
 	how = dnn__find(ds, d->operands[DNN_HOW]);
 	if (how && (how->type == DNN_CONVOLUTION || how->type == DNN_MATMUL))
 		work.g.compute_type = dnn_compute_type(how->compute);
@@ -250,10 +254,22 @@ static void set_tensor(struct dnn_tensor *t, uint64_t attr, uint64_t type,
 		t->vectors = e->v[0] != 1;
 }
 
+/* Bytes of Q, K, V and the result, from the operands of the two products; what lies between them
+ * stays on the chip. The operations have no order, so the smaller of both sums. */
+static uint64_t attention_bytes(const uint64_t a[3], const uint64_t b[3])
+{
+	uint64_t x = a[0] + a[1] + b[1] + b[2], y = b[0] + b[1] + a[1] + a[2];
+
+	for (int i = 0; i < 3; i++)
+		if (!a[i] || !b[i] || a[i] >> 61 || b[i] >> 61)
+			return 0;
+	return x < y ? x : y;
+}
+
 /* If the operations are set twice, the count starts anew. */
 static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct dnn_elements *e)
 {
-	struct dnn_work sum = {0};
+	struct dnn_work sum = {0}, last = {0};
 	bool known = e->cnt == e->wants;
 
 	for (unsigned i = 0; i < e->cnt; i++) {
@@ -271,10 +287,14 @@ static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct
 		if (!d->work.products)
 			continue;
 		known &= d->work.g.flops != 0;
-		if (!sum.products++)
+		if (sum.products == 1)
+			last = d->work;
+		if (!sum.products++) {
 			sum.g = d->work.g;
-		else if (__builtin_add_overflow(sum.g.flops, d->work.g.flops, &sum.g.flops))
+			memcpy(sum.bytes, d->work.bytes, sizeof(sum.bytes));
+		} else if (__builtin_add_overflow(sum.g.flops, d->work.g.flops, &sum.g.flops)) {
 			known = false;
+		}
 	}
 	if (!known)
 		sum.g.flops = 0;
@@ -284,6 +304,8 @@ static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct
 	/* Matrix products around a softmax. */
 	if (sum.products > 1 && sum.reduces && !strcmp(sum.op, "gemm"))
 		sum.op = sum.products == 2 ? "attention_forward" : "attention_backward";
+	if (known && sum.products == 2 && !strcmp(sum.op, "attention_forward"))
+		sum.g.bytes = attention_bytes(sum.bytes, last.bytes);
 	graph->work = sum;
 }
 

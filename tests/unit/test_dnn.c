@@ -85,6 +85,50 @@ static void set(struct dnn *ds, uint64_t handle, uint64_t attr, uint64_t type, u
 		 &(struct dnn_elements){.v = v, .cnt = cnt, .wants = cnt});
 }
 
+static void product_of(struct dnn *ds, uint64_t op, uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t how = 90;
+
+	dnn__made(ds, how, DNN_MATMUL);
+	dnn__made(ds, op, 19);
+	set(ds, op, 1520, DNN_DESCRIPTOR, 1, &a);
+	set(ds, op, 1521, DNN_DESCRIPTOR, 1, &b);
+	set(ds, op, 1522, DNN_DESCRIPTOR, 1, &c);
+	set(ds, op, 1523, DNN_DESCRIPTOR, 1, &how);
+	dnn__finalize(ds, dnn__find(ds, op));
+}
+
+/* Two products around a softmax read Q, K and V and write the result, in any order. */
+static void test_attention_bytes(void **state)
+{
+	uint64_t dims[][4] = {{1, 2, 100, 8}, {1, 2, 8, 200}, {1, 2, 100, 200}, {1, 2, 200, 8}};
+	uint64_t half = 2, orders[][3] = {{20, 22, 21}, {21, 22, 20}}, graph = 30;
+	struct dnn ds = {0};
+
+	ds.quota = NULL;
+	for (unsigned i = 0; i < 4; i++) {
+		dnn__made(&ds, 10 + i, DNN_TENSOR);
+		set(&ds, 10 + i, DNN_TENSOR_DIMENSIONS, DNN_INT64, 4, dims[i]);
+		dnn__find(&ds, 10 + i)->tensor.type = half;
+	}
+	product_of(&ds, 20, 10, 11, 12);
+	product_of(&ds, 21, 12, 13, 10);
+	dnn__made(&ds, 22, 22); /* reduction */
+	dnn__finalize(&ds, dnn__find(&ds, 22));
+	for (unsigned i = 0; i < 2; i++) {
+		dnn__made(&ds, graph + i, DNN_GRAPH);
+		set(&ds, graph + i, DNN_GRAPH_OPS, DNN_DESCRIPTOR, 3, orders[i]);
+		assert_string_equal(dnn__find(&ds, graph + i)->work.op, "attention_forward");
+		assert_int_equal(dnn__find(&ds, graph + i)->work.g.bytes,
+				 2 * 2 * (2 * 100 * 8 + 2 * 200 * 8));
+	}
+	/* Without the reduction it is no attention. */
+	dnn__made(&ds, graph, DNN_GRAPH);
+	set(&ds, graph, DNN_GRAPH_OPS, DNN_DESCRIPTOR, 2, (uint64_t[]){20, 21});
+	assert_int_equal(dnn__find(&ds, graph)->work.g.bytes, 0);
+	dnn__clear(&ds);
+}
+
 static void test_made_anew(void **state)
 {
 	struct dnn ds = {0};
@@ -197,6 +241,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_made_anew),
+		cmocka_unit_test(test_attention_bytes),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_lost),
 	};
