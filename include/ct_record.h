@@ -247,10 +247,11 @@ struct ct_device {
 	__u32 clock_khz;    /* their maximum clock */
 	char name[CT_DEVICE_TEXT_SZ];
 	char pci[CT_DEVICE_TEXT_SZ];
+	__u32 memory_khz, bus_bits; /* memory: maximum clock, width of its bus */
 };
 #define CT_DEVICE_HAS_UUID     1
 #define CT_DEVICE_HAS_GPU_UUID 2
-_Static_assert(sizeof(struct ct_device) == 208, "ct_device is part of the ABI");
+_Static_assert(sizeof(struct ct_device) == 216, "ct_device is part of the ABI");
 
 /* Why a record is missing. The trace's end line shows these counts. */
 enum ct_drop {

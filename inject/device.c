@@ -9,7 +9,14 @@
 #include <string.h>
 
 /* CUdevice_attribute (cuda.h; the same since CUDA 2) */
-enum { CLOCK_RATE = 13, MULTIPROCESSOR_COUNT = 16, MAJOR = 75, MINOR = 76 };
+enum {
+	CLOCK_RATE = 13,
+	MULTIPROCESSOR_COUNT = 16,
+	MEMORY_CLOCK_RATE = 36,
+	MEMORY_BUS_WIDTH = 37,
+	MAJOR = 75,
+	MINOR = 76
+};
 
 typedef int uuid_fn(uint8_t *uuid, int device);
 typedef int text_fn(char *text, int len, int device);
@@ -48,6 +55,8 @@ void device_query(struct ct_device *d, uint32_t device, bool texts)
 		.minor = query_number(MINOR, device),
 		.sm_cnt = query_number(MULTIPROCESSOR_COUNT, device),
 		.clock_khz = query_number(CLOCK_RATE, device),
+		.memory_khz = query_number(MEMORY_CLOCK_RATE, device),
+		.bus_bits = query_number(MEMORY_BUS_WIDTH, device),
 	};
 	/* The second function (CUDA 11.4) returns the UUID of a MIG device; the first returns that
 	 * of the whole GPU. */

@@ -2,6 +2,7 @@
 #include "dnn.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define OPERANDS(a, b, c, how)                                                                     \
 	{                                                                                          \
@@ -74,6 +75,17 @@ const char *dnn_data_type(uint64_t type)
 	};
 
 	return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
+}
+
+unsigned cuda_type_bits(const char *name)
+{
+	unsigned bits = 0;
+
+	if (!name || (strncmp(name, "CUDA_R_", 7) && strncmp(name, "CUDA_C_", 7)))
+		return 0;
+	for (const char *s = name + 7; *s >= '0' && *s <= '9' && bits < 1000; s++)
+		bits = 10 * bits + *s - '0';
+	return name[5] == 'C' ? 2 * bits : bits;
 }
 
 const char *dnn_compute_type(uint64_t type)

@@ -74,6 +74,9 @@ const struct dnn_operation *dnn_operation(uint64_t type);
 bool dnn_is_of_graph(uint64_t type, uint64_t attr);
 /* Names of a cudnnDataType_t as in cudaDataType, and as in cublasComputeType_t; NULL: unknown. */
 const char *dnn_data_type(uint64_t type);
+/* Bits of an element, by cudaDataType's name: "CUDA_R_16BF" has 16, "CUDA_C_32F" 64. 0: not
+ * known. */
+unsigned cuda_type_bits(const char *name);
 const char *dnn_compute_type(uint64_t type);
 
 #endif /* DECODE_DNN_H */

@@ -204,6 +204,10 @@ static bool take_attribute(struct device *d, uint64_t attribute, uint64_t value)
 		return take_part(d, DEVICE_BUS, value);
 	case 34: /* PCI_DEVICE_ID */
 		return take_part(d, DEVICE_SLOT, value);
+	case 36: /* MEMORY_CLOCK_RATE */
+		return take_number(&d->memory_khz, value);
+	case 37: /* GLOBAL_MEMORY_BUS_WIDTH */
+		return take_number(&d->bus_bits, value);
 	case 50: /* PCI_DOMAIN_ID */
 		return take_part(d, DEVICE_DOMAIN, value);
 	case 75: /* COMPUTE_CAPABILITY_MAJOR */
@@ -255,7 +259,8 @@ void devices__add_record(struct devices *ds, const struct ct_device *rec)
 {
 	const struct {
 		uint32_t attribute, value;
-	} numbers[] = {{75, rec->major}, {76, rec->minor}, {16, rec->sm_cnt}, {13, rec->clock_khz}};
+	} numbers[] = {{75, rec->major},     {76, rec->minor},	    {16, rec->sm_cnt},
+		       {13, rec->clock_khz}, {36, rec->memory_khz}, {37, rec->bus_bits}};
 	struct device_desc desc = {
 		.model = bytes(rec->name, sizeof(rec->name)),
 		.pci = bytes(rec->pci, sizeof(rec->pci)),
@@ -319,6 +324,8 @@ void device_event(struct trace_event *ev, const struct device *d, uint64_t ns)
 				.capability = number_of(d->capability),
 				.multiprocessors = number_of(d->sm_cnt),
 				.clock_khz = number_of(d->clock_khz),
+				.memory_khz = number_of(d->memory_khz),
+				.bus_bits = number_of(d->bus_bits),
 			},
 	};
 }
@@ -350,6 +357,10 @@ static void on_device(struct devices *ds, const struct trace_event *ev)
 		d->sm_cnt = x->multiprocessors.v;
 	if (x->clock_khz.known && x->clock_khz.v < UINT32_MAX)
 		d->clock_khz = x->clock_khz.v;
+	if (x->memory_khz.known && x->memory_khz.v < UINT32_MAX)
+		d->memory_khz = x->memory_khz.v;
+	if (x->bus_bits.known && x->bus_bits.v < UINT32_MAX)
+		d->bus_bits = x->bus_bits.v;
 }
 
 static void on_nvml(struct devices *ds, const struct event_gpu_stats *x)

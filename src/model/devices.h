@@ -39,6 +39,7 @@ struct device {
 	char pci[DEVICE_TEXT_SZ], model[DEVICE_TEXT_SZ];
 	uint32_t capability; /* compute capability: 10 times the major number, plus the minor one */
 	uint32_t sm_cnt, clock_khz;
+	uint32_t memory_khz, bus_bits; /* of its memory: highest clock, width of the bus */
 	/* Collected parts: UUIDs from the first and the second form of cuDeviceGetUuid(), and
 	 * numbers that are meaningful only together; -1: unknown. */
 	uint8_t uuids[2][16];

@@ -116,6 +116,43 @@ static bool attention(enum dnn_form form, const struct dnn_tensor *q, const stru
 	return true;
 }
 
+/* Elements that an operation reads or writes of operand i. A convolution whose stride exceeds its
+ * filter skips elements of the image. */
+static uint64_t elements(enum dnn_form form, const struct dnn_tensor *const t[3], int i,
+			 const struct gemm_info *g)
+{
+	uint64_t all = product(t[i], 0, t[i]->cnt), patches = 0;
+
+	if (form == DNN_FORWARD && i == DNN_A)
+		patches = times(times(g->m, g->k), g->batch);
+	else if (form == DNN_BACKWARD_FILTER && i == DNN_B)
+		patches = times(times(g->n, g->k), g->batch);
+	return patches && patches < all ? patches : all;
+}
+
+/* Bytes of all operands, each counted once. Attention has a result with the rows of Q and the
+ * columns of V; its backward pass reads the result and its gradient, and writes three more. 0: not
+ * known. */
+static uint64_t operand_bytes(enum dnn_form form, const struct dnn_tensor *const t[3],
+			      const struct gemm_info *g)
+{
+	bool is_attention = form == DNN_ATTENTION || form == DNN_ATTENTION_BACKWARD;
+	uint64_t all = 0, bits;
+
+	for (int i = 0; i < 3; i++) {
+		bits = times(elements(form, t, i, g), cuda_type_bits(dnn_data_type(t[i]->type)));
+		if (!bits || __builtin_add_overflow(all, bits, &all))
+			return 0;
+	}
+	if (!is_attention)
+		return all / 8;
+	bits = times(product(t[DNN_A], 0, 3), t[DNN_C]->dims[3]);
+	bits = times(bits, cuda_type_bits(dnn_data_type(t[DNN_A]->type)));
+	if (!bits || __builtin_add_overflow(all, bits, &all) || all >> 62)
+		return 0;
+	return all * (form == DNN_ATTENTION ? 1 : 2) / 8;
+}
+
 static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struct gemm_info *g)
 {
 	uint64_t terms = 0;
@@ -147,6 +184,7 @@ static bool sizes(enum dnn_form form, const struct dnn_tensor *const t[3], struc
 	if (!ok)
 		return false;
 	g->flops = times(times(2 * g->batch, times(g->m, g->n)), terms ?: g->k);
+	g->bytes = operand_bytes(form, t, g);
 	g->a_type = dnn_data_type(t[DNN_A]->type);
 	g->b_type = dnn_data_type(t[DNN_B]->type);
 	g->c_type = dnn_data_type(t[DNN_C]->type);
@@ -183,6 +221,10 @@ void dnn__finalize(const struct dnn *ds, struct dnn_desc *d)
 		t[i] = x && x->type == DNN_TENSOR ? &x->tensor : NULL;
 	}
 	dnn_sizes(op->form, t, &work.g);
+	for (int i = 0; i < 3 && op->form == DNN_PRODUCT && work.g.flops; i++)
+		work.bytes[i] = times(product(t[i], 0, t[i]->cnt),
+				      cuda_type_bits(dnn_data_type(t[i]->type))) /
+				8;
 	how = dnn__find(ds, d->operands[DNN_HOW]);
 	if (how && (how->type == DNN_CONVOLUTION || how->type == DNN_MATMUL))
 		work.g.compute_type = dnn_compute_type(how->compute);
@@ -212,10 +254,22 @@ static void set_tensor(struct dnn_tensor *t, uint64_t attr, uint64_t type,
 		t->vectors = e->v[0] != 1;
 }
 
+/* Bytes of Q, K, V and the result, from the operands of the two products; what lies between them
+ * stays on the chip. The operations have no order, so the smaller of both sums. */
+static uint64_t attention_bytes(const uint64_t a[3], const uint64_t b[3])
+{
+	uint64_t x = a[0] + a[1] + b[1] + b[2], y = b[0] + b[1] + a[1] + a[2];
+
+	for (int i = 0; i < 3; i++)
+		if (!a[i] || !b[i] || a[i] >> 61 || b[i] >> 61)
+			return 0;
+	return x < y ? x : y;
+}
+
 /* If the operations are set twice, the count starts anew. */
 static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct dnn_elements *e)
 {
-	struct dnn_work sum = {0};
+	struct dnn_work sum = {0}, last = {0};
 	bool known = e->cnt == e->wants;
 
 	for (unsigned i = 0; i < e->cnt; i++) {
@@ -233,16 +287,25 @@ static void set_graph(const struct dnn *ds, struct dnn_desc *graph, const struct
 		if (!d->work.products)
 			continue;
 		known &= d->work.g.flops != 0;
-		if (!sum.products++)
+		if (sum.products == 1)
+			last = d->work;
+		if (!sum.products++) {
 			sum.g = d->work.g;
-		else if (__builtin_add_overflow(sum.g.flops, d->work.g.flops, &sum.g.flops))
+			memcpy(sum.bytes, d->work.bytes, sizeof(sum.bytes));
+		} else if (__builtin_add_overflow(sum.g.flops, d->work.g.flops, &sum.g.flops)) {
 			known = false;
+		}
 	}
 	if (!known)
 		sum.g.flops = 0;
+	/* Further products share operands with the first, or have their own. */
+	if (!known || sum.products > 1)
+		sum.g.bytes = 0;
 	/* Matrix products around a softmax. */
 	if (sum.products > 1 && sum.reduces && !strcmp(sum.op, "gemm"))
 		sum.op = sum.products == 2 ? "attention_forward" : "attention_backward";
+	if (known && sum.products == 2 && !strcmp(sum.op, "attention_forward"))
+		sum.g.bytes = attention_bytes(sum.bytes, last.bytes);
 	graph->work = sum;
 }
 

@@ -28,6 +28,7 @@ struct dnn_work {
 	uint8_t products; /* number of products, of known sizes or not */
 	bool reduces;
 	struct gemm_info g; /* sizes of the first product; flops of all, 0: unknown */
+	uint64_t bytes[3];  /* of the operands of one product; 0: unknown */
 };
 
 struct dnn_desc {

@@ -70,6 +70,7 @@ struct collective_info {
 struct gemm_info {
 	uint64_t m, n, k, batch;
 	uint64_t flops; /* 0: none, or the enclosing call has them */
+	uint64_t bytes; /* of cuDNN: of all operands; 0: not known */
 	const char *a_type, *b_type, *c_type, *compute_type;
 };
 

@@ -333,6 +333,7 @@ def test_gpus_of_the_machine(tmp_path, probe, seen):
     for d in r.devices:
         assert d["device"] == 0 and d["pci"] == f"0000:0{int(d['uuid'][11]) + 1}:00.0" and d["model"] == "Mock GPU"
         assert (d["capability"], d["multiprocessors"], d["clock_khz"]) == (90, 132, 1500000)
+        assert (d["memory_khz"], d["bus_bits"]) == (2600000, 5120)
         # The device's line is before its executions.
         assert r.t.ev.index(d) < min(i for i, e in enumerate(r.t.ev) if e["type"] == "gpu" and e["pid"] == d["pid"])
     said = json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["gpu"]["devices"]

@@ -241,7 +241,7 @@ INTERRUPT = dict(EVENT, **{'op': (one_of({'interrupt'}), True), 'irq': (count, T
 JOB = dict(EVENT, **{'op': (one_of({'rank'}), True), 'global_rank': (count, True)})
 GPU_DEVICE = dict(EVENT, **{
     'op': (one_of({'device'}), True), 'device': (count, True), 'uuid': (word, False), 'pci': (word, False), 'model': (text, False),
-    'capability': (some, False), 'multiprocessors': (some, False), 'clock_khz': (some, False),
+    'capability': (some, False), 'multiprocessors': (some, False), 'clock_khz': (some, False), 'memory_khz': (some, False), 'bus_bits': (some, False),
 })
 END = {
     'ts': (milli, True), 'type': (text, True), 'name': (one_of({'cudatrace'}), True), 'reason': (word, True),

@@ -38,6 +38,7 @@ NOT_RECOMPUTED = {
     r"communication\.communicators\[\]\.(different|incomplete|nranks|ranks_rejected)": "suite collectives",
     r"communication\.communicators\[\]\.(operations\[\]\.(busbw_gbps|gpu_bytes|gpu_count|gpu_ns))": "suite collectives",
     r"gemms\.list\[\]\.(m|n|k|batch|peak_\w+)": "names of rows; suite blas",
+    r"roofline\.(steps\..*|devices\[\]\.(clock_mhz|device|measured_clock_mhz|memory_gbps|(roof|peak)_tflops\.\w+)|list\[\]\.(m|n|k|batch|clock_share))": "suite roofline",
     r"gpu\.(rejected|devices\[\]\.(capability|clock_khz|late|multiprocessors|processes)|queue\.p\d\d_ns)": "copied from gpu_device lines; suite gpu_time",
     r"kernels\.(multiprocessors|unnamed)|kernels\.list\[\]\.(block\[\]|block_min\[\]|cluster\[\]|occupancy|shared_mem|tail_share|waves)": "suite report_work, tests/occupancy.cc",
     r"transfers\.(directions\[\]\.(managed|pageable|pinned|unknown)|batches\.\w+|largest\[\]\.(ts|gbps))": "the kind of host memory: suite report_memory",

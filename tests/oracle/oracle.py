@@ -17,6 +17,7 @@ import sys
 import derived
 import failure
 import ledger
+import roofline
 import sections
 import step
 import verdict
@@ -393,6 +394,7 @@ def check(lines, report):
         ledger.check(TOOLS, d, lines, report)
         step.check(TOOLS, d, lines, calls, report)
         failure.check(TOOLS, d, lines, report)
+        roofline.check(TOOLS, d, lines, report)
     sections.overview(TOOLS, d, lines, calls, report)
     sections.waits(TOOLS, d, calls, report)
     sections.longest(TOOLS, d, calls, report)

@@ -71,6 +71,8 @@ static void test_calls(void **state)
 	uuid(7, "cuDeviceGetUuid_v2", 0x10);
 	attribute(7, 16, 132);
 	attribute(7, 13, 1980000);
+	attribute(7, 36, 2619000);
+	attribute(7, 37, 5120);
 	attribute(7, 76, 0);
 	call(7, "cuDeviceGetPCIBusId", 32, "0000:1A:00.0", 13);
 	call(7, "cuDeviceGetName", 64, "NVIDIA H100 80GB HBM3", 22);
@@ -80,6 +82,8 @@ static void test_calls(void **state)
 	assert_string_equal(d->model, "NVIDIA H100 80GB HBM3");
 	assert_int_equal(d->sm_cnt, 132);
 	assert_int_equal(d->clock_khz, 1980000);
+	assert_int_equal(d->memory_khz, 2619000);
+	assert_int_equal(d->bus_bits, 5120);
 	/* 9.0, once both parts are known: 0 may be half of 8.0. */
 	assert_int_equal(d->capability, 0);
 	attribute(7, 75, 9);

@@ -39,6 +39,13 @@ static void test_sizes(void **state)
 	/* One, two and three dimensions, with dilation or not: the sizes include it. */
 	assert_true(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(7, 3, 9), TENSOR(2, 7, 92), &g));
 	assert_int_equal(g.flops, 2ull * 2 * 92 * 7 * 3 * 9);
+	assert_int_equal(g.bytes, 2 * (2 * 3 * 100 + 7 * 3 * 9 + 2 * 7 * 92));
+	/* A stride of 2 with a filter of 1 skips half of the image. */
+	assert_true(sizes(DNN_FORWARD, TENSOR(2, 3, 100), TENSOR(7, 3, 1), TENSOR(2, 7, 50), &g));
+	assert_int_equal(g.bytes, 2 * (2 * 3 * 50 + 7 * 3 + 2 * 7 * 50));
+	assert_true(sizes(DNN_BACKWARD_FILTER, TENSOR(2, 7, 50), TENSOR(2, 3, 100), TENSOR(7, 3, 1),
+			  &g));
+	assert_int_equal(g.bytes, 2 * (2 * 3 * 50 + 7 * 3 + 2 * 7 * 50));
 	assert_true(sizes(DNN_FORWARD, TENSOR(1, 8, 4, 5, 6), TENSOR(8, 1, 3, 3, 3),
 			  TENSOR(1, 8, 2, 3, 4), &g));
 	assert_int_equal(g.batch, 8);
@@ -51,6 +58,11 @@ static void test_sizes(void **state)
 	assert_true(sizes(DNN_ATTENTION_BACKWARD, TENSOR(1, 2, 10, 4), TENSOR(1, 2, 20, 4),
 			  TENSOR(1, 2, 20, 4), &g));
 	assert_int_equal(g.flops, 2ull * 2 * 10 * 20 * 4 * 5);
+	assert_int_equal(g.bytes, 2 * 2 * (2 * 10 * 4 + 2 * 20 * 4 + 2 * 20 * 4 + 2 * 10 * 4));
+	/* Fewer heads of K and V, and more columns of V. */
+	assert_true(sizes(DNN_ATTENTION, TENSOR(1, 4, 10, 4), TENSOR(1, 2, 20, 4),
+			  TENSOR(1, 2, 20, 6), &g));
+	assert_int_equal(g.bytes, 2 * (4 * 10 * 4 + 2 * 20 * 4 + 2 * 20 * 6 + 4 * 10 * 6));
 
 	/* Channels that differ from the filter's, other images, no number, too large, vectors. */
 	assert_false(sizes(DNN_FORWARD, TENSOR(2, 4, 100), TENSOR(7, 3, 9), TENSOR(2, 7, 92), &g));
@@ -71,6 +83,50 @@ static void set(struct dnn *ds, uint64_t handle, uint64_t attr, uint64_t type, u
 {
 	dnn__set(ds, dnn__find(ds, handle), attr, type,
 		 &(struct dnn_elements){.v = v, .cnt = cnt, .wants = cnt});
+}
+
+static void product_of(struct dnn *ds, uint64_t op, uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t how = 90;
+
+	dnn__made(ds, how, DNN_MATMUL);
+	dnn__made(ds, op, 19);
+	set(ds, op, 1520, DNN_DESCRIPTOR, 1, &a);
+	set(ds, op, 1521, DNN_DESCRIPTOR, 1, &b);
+	set(ds, op, 1522, DNN_DESCRIPTOR, 1, &c);
+	set(ds, op, 1523, DNN_DESCRIPTOR, 1, &how);
+	dnn__finalize(ds, dnn__find(ds, op));
+}
+
+/* Two products around a softmax read Q, K and V and write the result, in any order. */
+static void test_attention_bytes(void **state)
+{
+	uint64_t dims[][4] = {{1, 2, 100, 8}, {1, 2, 8, 200}, {1, 2, 100, 200}, {1, 2, 200, 8}};
+	uint64_t half = 2, orders[][3] = {{20, 22, 21}, {21, 22, 20}}, graph = 30;
+	struct dnn ds = {0};
+
+	ds.quota = NULL;
+	for (unsigned i = 0; i < 4; i++) {
+		dnn__made(&ds, 10 + i, DNN_TENSOR);
+		set(&ds, 10 + i, DNN_TENSOR_DIMENSIONS, DNN_INT64, 4, dims[i]);
+		dnn__find(&ds, 10 + i)->tensor.type = half;
+	}
+	product_of(&ds, 20, 10, 11, 12);
+	product_of(&ds, 21, 12, 13, 10);
+	dnn__made(&ds, 22, 22); /* reduction */
+	dnn__finalize(&ds, dnn__find(&ds, 22));
+	for (unsigned i = 0; i < 2; i++) {
+		dnn__made(&ds, graph + i, DNN_GRAPH);
+		set(&ds, graph + i, DNN_GRAPH_OPS, DNN_DESCRIPTOR, 3, orders[i]);
+		assert_string_equal(dnn__find(&ds, graph + i)->work.op, "attention_forward");
+		assert_int_equal(dnn__find(&ds, graph + i)->work.g.bytes,
+				 2 * 2 * (2 * 100 * 8 + 2 * 200 * 8));
+	}
+	/* Without the reduction it is no attention. */
+	dnn__made(&ds, graph, DNN_GRAPH);
+	set(&ds, graph, DNN_GRAPH_OPS, DNN_DESCRIPTOR, 2, (uint64_t[]){20, 21});
+	assert_int_equal(dnn__find(&ds, graph)->work.g.bytes, 0);
+	dnn__clear(&ds);
 }
 
 static void test_made_anew(void **state)
@@ -185,6 +241,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_made_anew),
+		cmocka_unit_test(test_attention_bytes),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_lost),
 	};

@@ -13,6 +13,7 @@ enum peak_type {
 	PEAK_FP16,
 	PEAK_BF16,
 	PEAK_FP8,
+	PEAK_FP4,
 	PEAK_INT8,
 	PEAK_TYPE_CNT
 };
@@ -28,5 +29,8 @@ struct peak {
 };
 /* half: sums have 16 bits too (faster on GeForce). */
 struct peak peak_of(const struct device *d, enum peak_type type, bool half);
+/* Peak rate of the device's memory in 10^9 bytes per second; 0: not known. is_listed: the value is
+ * that of the product's data sheet, not of the device's clock and bus width. */
+double peak_memory(const struct device *d, bool *is_listed);
 
 #endif /* REPORT_KERNELS_PEAK_H */

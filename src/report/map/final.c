@@ -7,6 +7,7 @@
 #include "map_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/iter/iter.h"
 #include "report/kernels/graphs.h"
@@ -305,6 +306,8 @@ static void add_parts(struct work *w, uint32_t node)
 {
 	struct map *m = w->m;
 	struct map_node *n = &m->nodes[node];
+	const struct graph_executed *x =
+		n->kind == MAP_REPLAYED ? graphs_executed(m->r, n->number - 1) : NULL;
 	uint64_t graphs_ns[STAGE_CNT][IS_STEADY + 1] = {0};
 	const struct class *c;
 	uint32_t at;
@@ -317,6 +320,9 @@ static void add_parts(struct work *w, uint32_t node)
 			continue;
 		}
 		map_sums_add(&m->finals[at].sums, &p->sums);
+		if (x && x->node && x->what == 'k')
+			roofline_add_replayed(m->r, n->number - 1, p->sums.gpu_cnt, p->sums.gpu_ns,
+					      &m->finals[at].sums.roof);
 		graphs_ns[c->stage][c->its] += p->sums.gpu_ns;
 	}
 	for (unsigned i = 0; n->kind == MAP_REPLAYED && i < STAGE_CNT * (IS_STEADY + 1); i++) {
@@ -406,4 +412,27 @@ out:
 		free(w->threads);
 	}
 	free(w);
+}
+
+bool map_of_steps(const struct report *r, uint64_t *steps, struct roof_time *time)
+{
+	const struct map *m = r->an[AN_MAP];
+	struct iter_result it;
+
+	*steps = 0;
+	*time = (struct roof_time){0};
+	iter_result(r, &it);
+	for (uint32_t i = 0; m && m->finals && i < m->final_keys.cnt; i++) {
+		const struct map_final *f = &m->finals[i];
+
+		/* A stage has its own node of the same iterations. */
+		if (f->kind != MAP_ITERATIONS || f->per != it.count - it.warmup ||
+		    strcmp(f->name, "iterations"))
+			continue;
+		*steps = f->per;
+		time->known_ns += f->sums.roof.known_ns;
+		time->roof_ps += f->sums.roof.roof_ps;
+		time->peak_ps += f->sums.roof.peak_ps;
+	}
+	return *steps != 0;
 }

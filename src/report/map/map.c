@@ -195,6 +195,17 @@ static void add_execution(struct map *m, uint32_t node, uint32_t slice, const st
 	}
 	sums->gpu_cnt++;
 	sums->gpu_ns += h->end_ns - h->start_ns;
+	/* Those of a graph's nodes are added at the end: final.c. */
+	if (h->graph_row == GRAPH_NONE || h->what != 'k')
+		roofline_add(m->r,
+			     &(struct roof_execution){.key = h->key,
+						      .kernel = h->name,
+						      .ns = h->end_ns - h->start_ns,
+						      .bytes = h->bytes,
+						      .device = h->roof_device,
+						      .what = h->what,
+						      .is_local = h->is_local},
+			     &sums->roof);
 	if (h->device)
 		gpu_busy__add_of(&h->device->busy, h->start_ns, h->end_ns,
 				 h->is_copy ? GPU_COPY : GPU_KERNEL,
@@ -398,6 +409,12 @@ static void on_gpu(struct map *m, const struct trace_event *ev)
 					   .device = gpu_devices__get(&m->devices, ev),
 					   .graph_row = graphs_executed_row(m->r),
 					   .is_copy = ev->op[0] == 'c' || ev->op[0] == 'm',
+					   .is_local =
+						   ev->op[0] == 'm' || ((ev->has & HAS_DIR) &&
+									ev->dir == COPY_DIR_DTOD),
+					   .what = ev->op[0],
+					   .bytes = ev->has & HAS_SIZE ? ev->size : 0,
+					   .roof_device = roofline_device(m->r, ev),
 				   },
 			   *h;
 

@@ -9,6 +9,10 @@
 /* Writes lines "frame;frame;... weight" for flame graph tools; opts.map selects the weight. */
 void map_fold(const struct report *r, struct out *o);
 
+/* Work of the iterations after the warm-up, after the finish. Returns false if there are none. */
+struct roof_time;
+bool map_of_steps(const struct report *r, uint64_t *steps, struct roof_time *time);
+
 /* Returns true for a Python frame that is irrelevant to the program. */
 bool map_is_noise(const struct stack_frame *f);
 

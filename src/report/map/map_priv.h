@@ -14,6 +14,7 @@
 
 #include "model/gpu_busy.h"
 #include "report/collect.h"
+#include "report/kernels/roofline.h"
 #include "report/section.h"
 
 /* Limits per process: nodes, sums of nodes and slices, Python paths. */
@@ -53,7 +54,8 @@ struct map_sums {
 	uint64_t gpu_cnt, gpu_ns;
 	uint64_t busy_ns; /* GPU time not covered by earlier executions */
 	uint64_t idle_ns; /* GPU idle time before these executions */
-	uint64_t passes;  /* of a function */
+	struct roof_time roof;
+	uint64_t passes; /* of a function */
 };
 
 /* Sums of a node in one slice of the trace. */
@@ -121,8 +123,10 @@ struct map_pending {
 	uint32_t slice, inner_cnt;
 	uint32_t graph_row;	   /* of a captured call, or of an executed node; or GRAPH_NONE */
 	struct gpu_device *device; /* of an execution; NULL: limit reached */
+	uint32_t roof_device;	   /* of an execution: roofline_device() */
+	char what;		   /* of an execution: first letter of its op */
 	uint8_t kind;		   /* MAP_CALL, MAP_KERNEL */
-	bool is_gpu, is_copy, is_launch, is_cut, has_time;
+	bool is_gpu, is_copy, is_local, is_launch, is_cut, has_time;
 };
 
 struct map_thread {
@@ -314,6 +318,13 @@ static inline uint64_t map_wall(const struct map_sums *s)
 }
 /* The weight selected by opts.map. */
 uint64_t map_weight(const struct map *m, const struct map_sums *s);
+/* Time that the executions of known work could take less, at most. */
+static inline uint64_t map_headroom(const struct map_sums *s)
+{
+	uint64_t roof_ns = (s->roof.roof_ps + 500) / 1000;
+
+	return s->roof.known_ns > roof_ns ? s->roof.known_ns - roof_ns : 0;
+}
 /* Share of the node's GPU time, with idle time before it, that is idle; -1: not known. */
 static inline double map_idle_share(const struct map_sums *s)
 {

@@ -21,6 +21,9 @@ void map_sums_add(struct map_sums *to, const struct map_sums *x)
 	to->gpu_ns += x->gpu_ns;
 	to->busy_ns += x->busy_ns;
 	to->idle_ns += x->idle_ns;
+	to->roof.known_ns += x->roof.known_ns;
+	to->roof.roof_ps += x->roof.roof_ps;
+	to->roof.peak_ps += x->roof.peak_ps;
 	to->passes += x->passes;
 }
 
@@ -38,6 +41,9 @@ void map_sums_sub(struct map_sums *from, const struct map_sums *x)
 	from->gpu_ns -= x->gpu_ns;
 	from->busy_ns -= x->busy_ns;
 	from->idle_ns -= x->idle_ns;
+	from->roof.known_ns -= x->roof.known_ns;
+	from->roof.roof_ps -= x->roof.roof_ps;
+	from->roof.peak_ps -= x->roof.peak_ps;
 }
 
 uint32_t map_node_of(struct map *m, uint32_t parent, enum map_kind kind, const char *name,
