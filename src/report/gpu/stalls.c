@@ -46,10 +46,14 @@ struct stall_kernel {
 
 struct stalls {
 	struct report *r;
-	struct keys kernel_keys, place_keys;
+	struct keys kernel_keys, place_keys, gpu_keys;
 	struct stall_kernel *kernels;
 	struct stall_place *places;
-	unsigned kernel_cap, place_cap;
+	/* Time of each kernel on its device (--gpu-time). */
+	struct stall_gpu {
+		uint64_t ns;
+	} * gpu;
+	unsigned kernel_cap, place_cap, gpu_cap;
 	struct stall_kernel **sorted;
 	struct stall_place **sorted_places;
 	unsigned sorted_cnt;
@@ -63,14 +67,14 @@ static const struct {
 #include "ct_stall.def"
 };
 
-static uint64_t kernel_key(const struct trace_event *ev, const char *name, uint32_t device)
+static uint64_t kernel_key(const char *name, uint64_t function, uint32_t device)
 {
-	return pair_key(name ? (uintptr_t)name : ev->stalls.function, device);
+	return pair_key(name ? (uintptr_t)name : function, device);
 }
 
 static struct stall_kernel *kernel_of(struct stalls *s, const struct trace_event *ev, uint32_t *i)
 {
-	*i = keys_row(&s->kernel_keys, kernel_key(ev, ev->stalls.kernel, ev->stalls.device),
+	*i = keys_row(&s->kernel_keys, kernel_key(ev->stalls.kernel, ev->stalls.function, ev->stalls.device),
 		      MEMLIMIT_KERNELS, s->kernels, s->kernel_cap);
 	if (*i == KEYS_NONE)
 		return NULL;
@@ -165,10 +169,11 @@ static void stalls_event(void *a, const struct trace_event *ev)
 	struct stall_kernel *k;
 	uint32_t i;
 
-	if (ev->kind == EVENT_GPU && ev->op[0] == 'k' && ev->gpu.kernel && s->kernel_keys.cnt) {
-		i = keys__find(&s->kernel_keys, kernel_key(ev, ev->gpu.kernel, ev->gpu.device));
+	if (ev->kind == EVENT_GPU && ev->op[0] == 'k' && ev->gpu.kernel) {
+		i = keys_row(&s->gpu_keys, pair_key((uintptr_t)ev->gpu.kernel, ev->gpu.device),
+			     MEMLIMIT_KERNELS, s->gpu, s->gpu_cap);
 		if (i != KEYS_NONE)
-			s->kernels[i].gpu_ns += event_duration_ns(ev);
+			s->gpu[i].ns += event_duration_ns(ev);
 		return;
 	}
 	if (ev->kind != EVENT_STALLS)
@@ -236,8 +241,13 @@ static void stalls_finish(void *a)
 
 	sort_places(s);
 	s->sorted = malloc((s->kernel_keys.cnt + 1) * sizeof(*s->sorted));
-	for (unsigned i = 0; s->sorted && i < s->kernel_keys.cnt; i++)
-		s->sorted[s->sorted_cnt++] = &s->kernels[i];
+	for (unsigned i = 0; s->sorted && i < s->kernel_keys.cnt; i++) {
+		struct stall_kernel *k = &s->kernels[i];
+		uint32_t at = keys__find(&s->gpu_keys, kernel_key(k->name, k->function, k->device));
+
+		k->gpu_ns = k->name && at != KEYS_NONE ? s->gpu[at].ns : 0;
+		s->sorted[s->sorted_cnt++] = k;
+	}
 	if (s->sorted)
 		qsort(s->sorted, s->sorted_cnt, sizeof(*s->sorted), by_samples);
 }
@@ -248,6 +258,8 @@ static void stalls_free(void *a)
 
 	keys__free(&s->kernel_keys);
 	keys__free(&s->place_keys);
+	keys__free(&s->gpu_keys);
+	memlimit_free(s->gpu);
 	memlimit_free(s->kernels);
 	memlimit_free(s->places);
 	free(s->sorted);
