@@ -148,11 +148,10 @@ enum ct_stalls_state {
 };
 
 /* What happened later, as bits. */
-#define CT_STALLS_F_FULL    1 /* CUPTI's hardware buffer was full */
-#define CT_STALLS_F_SHARED  2 /* another program samples the GPU */
-#define CT_STALLS_F_SECOND  4 /* a second context of a GPU was not sampled */
-#define CT_STALLS_F_ERROR   8 /* reading failed: code */
-#define CT_STALLS_F_LEFT_ON 16 /* not disabled at the exit, because other threads used the driver */
+#define CT_STALLS_F_FULL   1 /* CUPTI's hardware buffer was full */
+#define CT_STALLS_F_SHARED 2 /* another program samples the GPU */
+#define CT_STALLS_F_SECOND 4 /* a second context of a GPU was not sampled */
+#define CT_STALLS_F_ERROR  8 /* reading failed: code */
 
 struct ct_shm_stalls {
 	__u32 state; /* enum ct_stalls_state; stored last (release) */

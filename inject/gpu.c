@@ -482,7 +482,7 @@ static void *work(void *arg)
 		if (is_last || __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
 			flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 			take(t);
-			stalls_flush(t, now);
+			stalls_end(t);
 			__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
 			/* libc calls exit(), whose handlers belong to the program. */
 			if (is_last)
@@ -522,8 +522,6 @@ static void at_end(void *arg)
 	while (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED &&
 	       inject_now() - began < END_MAX_NS)
 		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
-	if (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOPPED && is_alive())
-		stalls_end();
 }
 
 static int start_thread(void)

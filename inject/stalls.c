@@ -3,9 +3,9 @@
  * --stalls: why warps wait, from CUPTI's PC sampling in its continuous mode, which serializes
  * nothing.
  *
- * Sampling is enabled in the callback of a context's creation, and disabled only at the exit or at
- * the context's destruction, in the thread that does that: a program whose sampling another thread
- * disables hangs for good (observed with CUPTI 13.0). Of each GPU only one context is sampled: with
+ * Sampling is enabled in the callback of a context's creation, and disabled only in that of its
+ * destruction. A program hangs for good if sampling is disabled while another of its threads
+ * launches kernels (observed with CUPTI 13.0), even at the exit, so it stays enabled there. Of each GPU only one context is sampled: with
  * two, neither gets samples. Our thread (gpu.c) reads the samples, adds them up by function and
  * instruction, and sends the sums of each interval.
  */
@@ -44,9 +44,9 @@
 #define LINES_LOG 14
 /* Source lines are looked up for instructions with at least this share of a function's samples. */
 #define LINE_SHARE 100
-/* How long the other threads must have made no call before sampling is disabled at the exit. */
-#define QUIET_NS 20000000ull
-#define LOCK_NS	 200000000ull
+#define LOCK_NS	   200000000ull
+/* Interval at which CUPTI's thread decodes samples (default: 100). */
+#define DECODE_MS  40
 
 enum context_state { CONTEXT_FREE, CONTEXT_BEGINS, CONTEXT_ON, CONTEXT_STUCK };
 
@@ -96,6 +96,7 @@ static struct {
 	} contexts[DEVICES_MAX]; /* by device */
 	struct cupti_samples taken;
 	uint32_t lock; /* of the calls that read or disable */
+	bool is_over;  /* the program ends: contexts that are destroyed now stay enabled */
 	uint32_t module_cnt, fn_cnt, row_cnt;
 	/* What CUPTI's numbers stand for. */
 	uint8_t reason[REASONS_MAX], is_not_issued[REASONS_MAX];
@@ -300,15 +301,16 @@ static int learn_reasons(void *context)
 
 static int configure(struct context *c, bool keep_defaults)
 {
-	struct cupti_pc_attribute a[4] = {
+	struct cupti_pc_attribute a[5] = {
 		{.type = CUPTI_PC_MODE, .u32 = CUPTI_PC_CONTINUOUS},
 		{.type = CUPTI_PC_DATA_BUFFER, .pointer = &c->rest},
+		{.type = CUPTI_PC_DECODE_MS, .u32 = DECODE_MS},
 		{.type = CUPTI_PC_PERIOD, .u32 = inject_process->set->stalls},
 		{.type = CUPTI_PC_HARDWARE_BUFFER, .size = HARDWARE_SZ},
 	};
 	struct cupti_pc_params p = {.size = CUPTI_PC_CONFIG_SZ,
 				    .context = c->context,
-				    .cnt = keep_defaults ? 2 : 4,
+				    .cnt = keep_defaults ? 3 : 5,
 				    .attributes = a};
 	int err = st.cupti->PCSamplingSetConfigurationAttribute(&p);
 
@@ -853,8 +855,7 @@ void stalls_flush(struct thread *t, uint64_t now)
 
 /* --- end --- */
 
-/* In the thread that destroys the context or ends the program. Returns false if it stays enabled.
- */
+/* In the thread that destroys the context. Returns false if it stays enabled. */
 static bool disable(struct context *c, uint32_t device)
 {
 	if (params_call(st.cupti->PCSamplingDisable, c->context))
@@ -871,7 +872,8 @@ static void context_destroyed(void *context)
 		struct context *c = &st.contexts[i];
 		uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
 
-		if ((state != CONTEXT_ON && state != CONTEXT_STUCK) || c->context != context)
+		if ((state != CONTEXT_ON && state != CONTEXT_STUCK) || c->context != context ||
+		    __atomic_load_n(&st.is_over, __ATOMIC_ACQUIRE))
 			continue;
 		/* Our thread may be waiting for this one in CUPTI. */
 		if (!lock(LOCK_NS)) {
@@ -904,57 +906,18 @@ void stalls_on_resource(uint32_t cbid, const struct cupti_resource *r)
 	}
 }
 
-/* Calls in flight, and the positions of all rings: they change with each call. */
-static bool calls_of_others(uint64_t *sum)
+void stalls_end(struct thread *t)
 {
-	const struct process *p = inject_process;
+	const struct timespec wait = {.tv_nsec = DECODE_MS * 1000000 * 3 / 2};
 
-	*sum = 0;
-	for (unsigned i = 0; i < CT_SHM_SLOTS; i++) {
-		const struct ct_shm_slot *s = p->slots[i];
-
-		if (!s || (inject_me.t && inject_me.t->slot == s))
-			continue;
-		if (ct_shm_depth(s))
-			return true;
-		*sum += __atomic_load_n(&s->begun, __ATOMIC_RELAXED);
-	}
-	return false;
-}
-
-static bool others_are_quiet(void)
-{
-	uint64_t before, after, began = inject_now();
-
-	if (calls_of_others(&before))
-		return false;
-	while (inject_now() - began < QUIET_NS)
-		nap();
-	return !calls_of_others(&after) && before == after;
-}
-
-void stalls_end(void)
-{
-	struct thread *t;
-
-	if (!stalls_are_on())
+	if (!st.mem)
 		return;
-	if (!others_are_quiet()) {
-		flag(CT_STALLS_F_LEFT_ON);
-		return;
+	__atomic_store_n(&st.is_over, true, __ATOMIC_RELEASE);
+	read_all();
+	/* CUPTI's thread decodes what the GPU has written meanwhile. */
+	if (stalls_are_on()) {
+		sys(SYS_nanosleep, &wait, NULL);
+		read_all();
 	}
-	if (!lock(LOCK_NS))
-		return;
-	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		struct context *c = &st.contexts[i];
-
-		if (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) != CONTEXT_ON)
-			continue;
-		__atomic_store_n(&c->state, CONTEXT_STUCK, __ATOMIC_RELEASE);
-		disable(c, i);
-	}
-	unlock();
-	t = thread_begin(PLACE);
-	if (t)
-		send_interval(t, inject_now());
+	send_interval(t, inject_now());
 }

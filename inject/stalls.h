@@ -23,8 +23,8 @@ void stalls_on_resource(uint32_t cbid, const struct cupti_resource *r);
 void stalls_tick(struct thread *t, uint64_t now);
 /* Reads and sends what there is. */
 void stalls_flush(struct thread *t, uint64_t now);
-/* In the thread that calls exit(), after the last flush by our own thread. */
-void stalls_end(void);
+/* The same, when the program ends. */
+void stalls_end(struct thread *t);
 /* Returns whether a context is or was sampled. */
 bool stalls_are_on(void);
 

@@ -434,13 +434,10 @@ bool stalls_flag_text(const struct ct_shm_stalls *st, unsigned i, char *buf, siz
 	case CT_STALLS_F_ERROR:
 		snprintf(buf, size, "reading samples failed (%d)", st->code);
 		break;
-	case CT_STALLS_F_LEFT_ON:
-		snprintf(buf, size, "other threads used the GPU at the exit: the last samples are missing");
-		break;
 	default:
 		buf[0] = 0;
 	}
-	return 1u << i <= CT_STALLS_F_LEFT_ON;
+	return 1u << i <= CT_STALLS_F_ERROR;
 }
 
 int stalls_period(const char *text)

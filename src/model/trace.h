@@ -126,7 +126,6 @@ struct trace_stalls {
 	/* 1 if it happened in any process */
 	uint64_t stopped; /* CUPTI's buffer was full */
 	uint64_t shared;  /* another sampler, or an error */
-	uint64_t left_on; /* the last samples were not read */
 };
 
 /* --python: counts of calls for which frames were requested. */

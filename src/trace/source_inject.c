@@ -180,7 +180,6 @@ static void inject_fill_end(const struct source *s, struct trace_end *end)
 	end->stalls.no_code = stalls.no_code;
 	end->stalls.stopped = !!(stalls.flags & CT_STALLS_F_FULL);
 	end->stalls.shared = !!(stalls.flags & (CT_STALLS_F_SHARED | CT_STALLS_F_ERROR));
-	end->stalls.left_on = !!(stalls.flags & CT_STALLS_F_LEFT_ON);
 }
 
 static void inject_unfinished(struct source *s)
