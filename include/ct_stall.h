@@ -32,7 +32,7 @@ struct ct_stalls {
 	__u32 device;
 	__u32 period; /* a sample each 2^period cycles; 0: unknown */
 	__u32 sm_cnt, clock_khz;
-	__u64 not_issued;	      /* samples whose scheduler issued no instruction */
+	__u64 not_issued;	     /* samples whose scheduler issued no instruction */
 	__u64 reasons[CT_STALL_CNT]; /* samples */
 };
 _Static_assert(sizeof(struct ct_stalls) == 80 + 8 * CT_STALL_CNT, "ct_stalls is part of the ABI");

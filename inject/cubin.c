@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <string.h>
 
-#define TEXT	 ".text."
+#define TEXT	  ".text."
 #define ABI_SHIFT 8
 
 /* Returns the section with this number, if the file has it. */
@@ -35,8 +35,8 @@ bool cubin_find(const uint8_t *cubin, size_t size, const char *function, struct 
 		return false;
 	memcpy(&e, cubin, sizeof(e));
 	if (memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e.e_shentsize != sizeof(s) ||
-	    !section_at(cubin, size, &e, e.e_shstrndx, &names) || names.sh_type == SHT_NOBITS)
+	    e.e_shentsize != sizeof(s) || !section_at(cubin, size, &e, e.e_shstrndx, &names) ||
+	    names.sh_type == SHT_NOBITS)
 		return false;
 	for (unsigned i = 0; i < e.e_shnum; i++) {
 		const char *name;
@@ -52,7 +52,7 @@ bool cubin_find(const uint8_t *cubin, size_t size, const char *function, struct 
 		c->at = cubin + s.sh_offset;
 		c->size = s.sh_size;
 		c->arch = e.e_ident[EI_ABIVERSION] >= ABI_SHIFT ? e.e_flags >> 8 & 0xff
-								 : e.e_flags & 0xff;
+								: e.e_flags & 0xff;
 		return true;
 	}
 	return false;

@@ -75,7 +75,7 @@ struct cupti_module {
 	const void *cubin;
 };
 
-/* PC sampling (cupti_pcsampling.h, CUPTI 12.5 to 13.0). Each struct begins with its size. */
+/* PC sampling, as in CUPTI 12.5 to 13.0. Each struct begins with its size. */
 struct cupti_stall {
 	uint32_t index, samples;
 };

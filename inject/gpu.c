@@ -66,7 +66,7 @@ static struct {
 	uint32_t buf_cnt, requested, completed;
 	uint64_t discarded, dropped;
 	uint32_t bell, state;
-	bool times; /* --gpu-time */
+	bool times;	     /* --gpu-time */
 	uint64_t mask;	     /* blocked signals of the thread that started ours */
 	uint64_t devices;    /* one bit each: its description has been sent */
 	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */

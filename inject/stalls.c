@@ -5,9 +5,9 @@
  *
  * Sampling is enabled in the callback of a context's creation, and disabled only in that of its
  * destruction. A program hangs for good if sampling is disabled while another of its threads
- * launches kernels (observed with CUPTI 13.0), even at the exit, so it stays enabled there. Of each GPU only one context is sampled: with
- * two, neither gets samples. Our thread (gpu.c) reads the samples, adds them up by function and
- * instruction, and sends the sums of each interval.
+ * launches kernels (observed with CUPTI 13.0), even at the exit, so it stays enabled there. Of each
+ * GPU only one context is sampled: with two, neither gets samples. Our thread (gpu.c) reads the
+ * samples, adds them up by function and instruction, and sends the sums of each interval.
  */
 #include "stalls.h"
 
@@ -46,7 +46,7 @@
 #define LINE_SHARE 100
 #define LOCK_NS	   200000000ull
 /* Interval at which CUPTI's thread decodes samples (default: 100). */
-#define DECODE_MS  40
+#define DECODE_MS 40
 
 enum context_state { CONTEXT_FREE, CONTEXT_BEGINS, CONTEXT_ON, CONTEXT_STUCK };
 
@@ -93,7 +93,7 @@ static struct {
 		void *context;
 		uint32_t sm_cnt, clock_khz, period;
 		struct cupti_samples rest; /* belongs to CUPTI while sampling is enabled */
-	} contexts[DEVICES_MAX]; /* by device */
+	} contexts[DEVICES_MAX];	   /* by device */
 	struct cupti_samples taken;
 	uint32_t lock; /* of the calls that read or disable */
 	bool is_over;  /* the program ends: contexts that are destroyed now stay enabled */
@@ -269,8 +269,7 @@ static int learn_reasons(void *context)
 	char names[REASONS_MAX][CUPTI_STALL_NAME_SZ], *name[REASONS_MAX];
 	uint32_t index[REASONS_MAX];
 	size_t cnt = 0;
-	struct cupti_pc_params p = {
-		.size = CUPTI_PC_DATA_SZ, .context = context, .cnt_to = &cnt};
+	struct cupti_pc_params p = {.size = CUPTI_PC_DATA_SZ, .context = context, .cnt_to = &cnt};
 	int err = st.cupti->PCSamplingGetNumStallReasons(&p);
 
 	if (err)
@@ -816,8 +815,8 @@ static void send_interval(struct thread *t, uint64_t now)
 	for (uint32_t i = 0; i < FNS_MAX; i++) {
 		struct function *f = &st.mem->fns[i];
 
-		for (end = begin; end < st.row_cnt &&
-				  st.mem->rows[st.mem->order[end]].function == i + 1;)
+		for (end = begin;
+		     end < st.row_cnt && st.mem->rows[st.mem->order[end]].function == i + 1;)
 			end++;
 		if (f->name && sum_of(f))
 			send_function(t, f, begin, end, now);

@@ -400,9 +400,10 @@ static void set_stalls(struct opts *o, const struct opt_row *row, const char *ar
 	int period = arg ? stalls_period(arg) : CT_STALLS_PERIOD_DEFAULT;
 
 	if (period < 0)
-		opts__die("--stalls '%s': give an exponent from %d to %d, or that power of two, as in "
-			  "--stalls=18",
-			  arg, CT_STALLS_PERIOD_MIN, CT_STALLS_PERIOD_MAX);
+		opts__die(
+			"--stalls '%s': give an exponent from %d to %d, or that power of two, as in "
+			"--stalls=18",
+			arg, CT_STALLS_PERIOD_MIN, CT_STALLS_PERIOD_MAX);
 	o->trace.stalls = period;
 }
 

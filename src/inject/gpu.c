@@ -66,7 +66,8 @@ bool gpu__is_late(const struct inject *in, const struct ct_rec *rec)
 
 bool gpu__expects_more(const struct inject *in, uint64_t now)
 {
-	return (in->o.gpu_time || in->o.stalls) && !all_have_given(in) && now - in->stopped_ns < GIVE_MAX_NS;
+	return (in->o.gpu_time || in->o.stalls) && !all_have_given(in) &&
+	       now - in->stopped_ns < GIVE_MAX_NS;
 }
 
 uint32_t gpu__tid(struct client *p, uint32_t inner,

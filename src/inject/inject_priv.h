@@ -231,10 +231,10 @@ struct client {
 	bool counts_taken;
 	unsigned count_cnt;		      /* counted functions of threads that are read */
 	uint64_t uncounted, errors_uncounted; /* calls in those that are not read */
-	unsigned turn;	    /* records that it may still emit before the others' turn */
-	uint64_t not_given; /* dropped records, and calls in flight */
-	uint64_t drops;	    /* as of the last inject__drop_owners() */
-	bool hooked;	    /* its hooked message has arrived */
+	unsigned turn;	       /* records that it may still emit before the others' turn */
+	uint64_t not_given;    /* dropped records, and calls in flight */
+	uint64_t drops;	       /* as of the last inject__drop_owners() */
+	bool hooked;	       /* its hooked message has arrived */
 	uint32_t stalls_flags; /* those that were reported */
 	bool stalls_reported;
 	struct ct_shm_stalls stalls; /* as gpu */

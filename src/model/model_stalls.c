@@ -42,7 +42,8 @@ void model__stalls(struct model *m, const struct ct_stalls *rec)
 {
 	struct proc_stalls *s = stalls_of(m, &rec->rec);
 	struct proc *p = procs__find(&m->procs, rec->rec.pid);
-	const struct handle *h = p && rec->name_id ? handles__get(&p->gpu_names, rec->name_id) : NULL;
+	const struct handle *h =
+		p && rec->name_id ? handles__get(&p->gpu_names, rec->name_id) : NULL;
 	const struct kernel_name *name = h ? (h->name ? h->name : h->read) : NULL;
 	struct trace_event ev;
 
@@ -58,7 +59,6 @@ void model__stalls(struct model *m, const struct ct_stalls *rec)
 	ev.end_ns = rec->end_ns;
 	ev.stalls.function = rec->function;
 	ev.stalls.kernel = name ? name->demangled : NULL;
-	ev.stalls.kernel_mangled =
-		name && name->mangled != name->demangled ? name->mangled : NULL;
+	ev.stalls.kernel_mangled = name && name->mangled != name->demangled ? name->mangled : NULL;
 	proc_stalls__give(s, rec, &ev, m->opts.fn, m->opts.ctx);
 }

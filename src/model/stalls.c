@@ -131,8 +131,7 @@ void proc_stalls__add_source(struct proc_stalls *s, const struct ct_stall_source
 	struct stalls_fn *f;
 	struct source_line *lines;
 
-	if (!rec->len || rec->len > CT_STALL_FILE_MAX ||
-	    rec->rec.size - sizeof(*rec) < rec->len)
+	if (!rec->len || rec->len > CT_STALL_FILE_MAX || rec->rec.size - sizeof(*rec) < rec->len)
 		return;
 	f = find(s, rec->function, true);
 	if (!f || f->line_cnt == SOURCES_MAX || line_of(f, rec->pc) ||
@@ -142,8 +141,7 @@ void proc_stalls__add_source(struct proc_stalls *s, const struct ct_stall_source
 	if (!lines)
 		return;
 	f->lines = lines;
-	lines[f->line_cnt] =
-		(struct source_line){rec->pc, rec->line, strndup(rec->file, rec->len)};
+	lines[f->line_cnt] = (struct source_line){rec->pc, rec->line, strndup(rec->file, rec->len)};
 	f->line_cnt += lines[f->line_cnt].file != NULL;
 }
 
@@ -162,8 +160,8 @@ void proc_stalls__add_pcs(struct proc_stalls *s, const struct ct_stall_pcs *rec)
 			unsigned room = s->row_room ? 2 * s->row_room : ROWS_BEGIN;
 			struct ct_stall_row *rows;
 
-			if (room > ROWS_MAX || !quota__take(s->quota, &s->share,
-							   (room - s->row_room) * sizeof(*rows)))
+			if (room > ROWS_MAX ||
+			    !quota__take(s->quota, &s->share, (room - s->row_room) * sizeof(*rows)))
 				return;
 			rows = realloc(s->rows, room * sizeof(*rows));
 			if (!rows)
@@ -212,7 +210,8 @@ static unsigned main_reason(const uint64_t *reasons)
 	unsigned best = CT_STALL_CNT;
 
 	for (unsigned i = 0; i < CT_STALL_CNT; i++)
-		if (is_wait(i) && reasons[i] && (best == CT_STALL_CNT || reasons[i] > reasons[best]))
+		if (is_wait(i) && reasons[i] &&
+		    (best == CT_STALL_CNT || reasons[i] > reasons[best]))
 			best = i;
 	return best;
 }
@@ -229,7 +228,7 @@ static const char *reason_id(unsigned reason)
 
 static void put_reasons(struct event_stalls *e, const uint64_t *reasons)
 {
-#define STALL(ID, id, cupti, words)                                                                       \
+#define STALL(ID, id, cupti, words)                                                                \
 	e->id = (struct opt_u64){reasons[CT_STALL_##ID], reasons[CT_STALL_##ID] != 0};
 #include "ct_stall.def"
 }
@@ -286,8 +285,8 @@ static const char *code_state(const struct stalls_fn *f)
 }
 
 static void give_part(const struct stalls_fn *f, const struct sass *code, const struct part *p,
-		      struct trace_event *ev,
-		      void (*fn)(void *ctx, const struct trace_event *ev), void *ctx)
+		      struct trace_event *ev, void (*fn)(void *ctx, const struct trace_event *ev),
+		      void *ctx)
 {
 	const struct source_line *line = line_of(f, p->pc);
 	struct event_stalls *e = &ev->stalls;
@@ -357,8 +356,8 @@ void proc_stalls__give(struct proc_stalls *s, const struct ct_stalls *rec,
 	if (rec->period && rec->period < 64)
 		e->period_cycles = (struct opt_u64){1ull << rec->period, true};
 	if (e->period_cycles.known && rec->clock_khz)
-		e->sm_us = (struct opt_u64){
-			(double)sum * e->period_cycles.v * 1e6 / rec->clock_khz, true};
+		e->sm_us = (struct opt_u64){(double)sum * e->period_cycles.v * 1e6 / rec->clock_khz,
+					    true};
 	put_reasons(e, reasons);
 	sum_up(s, &code, e, reason, reason < CT_STALL_CNT ? reasons[reason] : 0);
 	ev.op = ev.name = "function";
@@ -398,12 +397,14 @@ void stalls_state_text(const struct ct_shm_stalls *st, char *buf, size_t size)
 		snprintf(buf, size, "CUPTI does not work in it");
 		break;
 	case CT_STALLS_OLD:
-		snprintf(buf, size,
-			 "this CUPTI cannot sample: set one of CUDA 12.5 or later with --cupti PATH");
+		snprintf(
+			buf, size,
+			"this CUPTI cannot sample: set one of CUDA 12.5 or later with --cupti PATH");
 		break;
 	case CT_STALLS_NO_NVPERF:
-		snprintf(buf, size,
-			 "libnvperf_host.so was not found: put it beside libcupti, where CUDA has it");
+		snprintf(
+			buf, size,
+			"libnvperf_host.so was not found: put it beside libcupti, where CUDA has it");
 		break;
 	case CT_STALLS_NO_RIGHTS:
 		snprintf(buf, size, "%s", privilege_text());
@@ -420,12 +421,14 @@ bool stalls_flag_text(const struct ct_shm_stalls *st, unsigned i, char *buf, siz
 {
 	switch (1u << i & st->flags ? 1u << i : 0) {
 	case CT_STALLS_F_FULL:
-		snprintf(buf, size, "CUPTI's buffer was full, and sampling stopped: use a longer "
-				    "period, as in --stalls=24");
+		snprintf(buf, size,
+			 "CUPTI's buffer was full, and sampling stopped: use a longer "
+			 "period, as in --stalls=24");
 		break;
 	case CT_STALLS_F_SHARED:
 		snprintf(buf, size,
-			 "another program samples this GPU (%d): end it, and start again", st->code);
+			 "another program samples this GPU (%d): end it, and start again",
+			 st->code);
 		break;
 	case CT_STALLS_F_SECOND:
 		snprintf(buf, size,

@@ -26,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-#define KINDS  64
+#define KINDS 64
 
 enum { KERNEL, COPY, MEMSET, GRAPH, WHAT_CNT };
 

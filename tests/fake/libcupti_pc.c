@@ -2,8 +2,8 @@
 /*
  * Mock of CUPTI's PC sampling, with the rules of CUPTI 13.0 (observed on an H100): two sampled
  * contexts of a GPU get no samples; a full buffer is final; a program hangs if sampling is disabled
- * elsewhere than in the callback of the context's destruction (here: abort()). Each execution of a kernel has the
- * same samples of the same machine code.
+ * elsewhere than in the callback of the context's destruction (here: abort()). Each execution of a
+ * kernel has the same samples of the same machine code.
  *
  * Words of FAKE_CUPTI:
  *   pc-rights, pc-unsupported  sampling cannot be enabled
@@ -44,23 +44,25 @@ static const char *const reasons[] = {
 /* An instruction: operation, the scoreboards that it sets and those that it waits for. */
 #define NO 7
 #define INSTRUCTION(op, write, read, wait)                                                         \
-	{(op) | 7 << 12, ((uint64_t)((write) << 5 | (read) << 8 | (wait) << 11)) << 41}
+	{                                                                                          \
+		(op) | 7 << 12, ((uint64_t)((write) << 5 | (read) << 8 | (wait) << 11)) << 41      \
+	}
 static const uint64_t code[][2] = {
-	INSTRUCTION(0x981, 0, NO, 0),	     /* 00 LDG */
+	INSTRUCTION(0x981, 0, NO, 0),	    /* 00 LDG */
 	INSTRUCTION(0x221, NO, NO, 1 << 0), /* 10 FADD, waits for 00 */
-	INSTRUCTION(0x984, 1, NO, 0),	     /* 20 LDS */
+	INSTRUCTION(0x984, 1, NO, 0),	    /* 20 LDS */
 	INSTRUCTION(0x223, NO, NO, 1 << 1), /* 30 FFMA, waits for 20 */
-	INSTRUCTION(0x9a8, 2, NO, 0),	     /* 40 ATOMG */
+	INSTRUCTION(0x9a8, 2, NO, 0),	    /* 40 ATOMG */
 	INSTRUCTION(0x202, NO, NO, 1 << 2), /* 50 MOV, waits for 40 */
-	INSTRUCTION(0x986, NO, 3, 0),	     /* 60 STG */
-	INSTRUCTION(0x94d, NO, NO, 0),	     /* 70 EXIT */
+	INSTRUCTION(0x986, NO, 3, 0),	    /* 60 STG */
+	INSTRUCTION(0x94d, NO, NO, 0),	    /* 70 EXIT */
 };
 
 /* Samples of an execution. */
 static const struct {
 	uint32_t pc, samples[REASON_CNT];
 } sampled[PCS] = {
-	{0x00, {0, 0, 0, 0, 0, 0, 30, 74, 1}}, {0x10, {500, 450, 0, 0, 0, 0, 10, 0, 0}},
+	{0x00, {0, 0, 0, 0, 0, 0, 30, 74, 1}},	  {0x10, {500, 450, 0, 0, 0, 0, 10, 0, 0}},
 	{0x30, {0, 0, 200, 160, 0, 0, 20, 0, 0}}, {0x50, {100, 95, 0, 0, 0, 0, 5, 0, 0}},
 	{0x60, {0, 0, 0, 0, 50, 45, 10, 0, 0}},
 };
@@ -96,8 +98,11 @@ static uint64_t crc_of(const uint8_t *s, size_t size)
 static void cubin_make(struct fn *f)
 {
 	size_t name_sz = strlen(f->name) + sizeof("\0.text.\0.names"), code_at, at;
-	Elf64_Ehdr e = {.e_ident = ELFMAG, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3,
-			.e_shstrndx = 1, .e_shoff = sizeof(e)};
+	Elf64_Ehdr e = {.e_ident = ELFMAG,
+			.e_shentsize = sizeof(Elf64_Shdr),
+			.e_shnum = 3,
+			.e_shstrndx = 1,
+			.e_shoff = sizeof(e)};
 	Elf64_Shdr s[3] = {{0}};
 
 	e.e_ident[EI_CLASS] = ELFCLASS64;
@@ -108,8 +113,10 @@ static void cubin_make(struct fn *f)
 	f->size = code_at + sizeof(code);
 	f->cubin = calloc(1, f->size);
 	s[1] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = name_sz};
-	s[2] = (Elf64_Shdr){
-		.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = code_at, .sh_size = sizeof(code)};
+	s[2] = (Elf64_Shdr){.sh_name = 1,
+			    .sh_type = SHT_PROGBITS,
+			    .sh_offset = code_at,
+			    .sh_size = sizeof(code)};
 	memcpy(f->cubin, &e, sizeof(e));
 	memcpy(f->cubin + sizeof(e), s, sizeof(s));
 	sprintf((char *)f->cubin + at + 1, ".text.%s", f->name);

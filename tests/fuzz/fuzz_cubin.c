@@ -55,8 +55,9 @@ static void records(const uint8_t *data, size_t size)
 
 		memset(r, 0, sizeof(*r));
 		memcpy(r->bytes + sizeof(struct ct_rec), data + 2,
-		       len < sizeof(*r) - sizeof(struct ct_rec) ? len
-								: sizeof(*r) - sizeof(struct ct_rec));
+		       len < sizeof(*r) - sizeof(struct ct_rec)
+			       ? len
+			       : sizeof(*r) - sizeof(struct ct_rec));
 		r->rec.size = sizeof(*r);
 		if (kind == 0)
 			proc_stalls__give(p, &r->stalls, &base, on_event, &events);

@@ -37,7 +37,8 @@ struct stall_kernel {
 	uint64_t function; /* one of them */
 	uint64_t samples, not_issued, sm_ns, gpu_ns;
 	uint64_t reasons[CT_STALL_CNT], classes[SASS_CLASS_CNT];
-	/* By reason: samples with it at the instructions that wait most, and of these that issued. */
+	/* By reason: samples with it at the instructions that wait most, and of these that issued.
+	 */
 	uint64_t waiting[CT_STALL_CNT], issued[CT_STALL_CNT];
 	uint32_t device, sm_cnt, arch;
 	const char *code;
@@ -74,7 +75,8 @@ static uint64_t kernel_key(const char *name, uint64_t function, uint32_t device)
 
 static struct stall_kernel *kernel_of(struct stalls *s, const struct trace_event *ev, uint32_t *i)
 {
-	*i = keys_row(&s->kernel_keys, kernel_key(ev->stalls.kernel, ev->stalls.function, ev->stalls.device),
+	*i = keys_row(&s->kernel_keys,
+		      kernel_key(ev->stalls.kernel, ev->stalls.function, ev->stalls.device),
 		      MEMLIMIT_KERNELS, s->kernels, s->kernel_cap);
 	if (*i == KEYS_NONE)
 		return NULL;
@@ -361,7 +363,8 @@ static int place_words(const struct stall_place *p, char *buf, size_t size)
 				p->for_operation ?: "", p->for_operation ? " at " : "",
 				(unsigned long long)p->for_offset);
 	else if (reason < CT_STALL_CNT)
-		len += snprintf(buf + len, size - len, ", which waits for %s", reasons[reason].words);
+		len += snprintf(buf + len, size - len, ", which waits for %s",
+				reasons[reason].words);
 	if (p->file)
 		len += snprintf(buf + len, size - len, " (%.200s:%u)", p->file,
 				p->for_line ?: p->line);
@@ -426,9 +429,10 @@ static void stalls_print(const void *a, const struct term *term)
 	for (unsigned i = 0; i < s->place_keys.cnt && !has_lines; i++)
 		has_lines = s->places[i].file;
 	if (!has_lines)
-		term_para(term,
-			  "No source lines: compile with nvcc -lineinfo to see them; offsets are in the "
-			  "kernel's machine code (cuobjdump -sass)");
+		term_para(
+			term,
+			"No source lines: compile with nvcc -lineinfo to see them; offsets are in the "
+			"kernel's machine code (cuobjdump -sass)");
 }
 
 const struct analysis_ops stalls_ops = {
