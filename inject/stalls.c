@@ -887,6 +887,8 @@ static void context_destroyed(void *context)
 
 void stalls_on_resource(uint32_t cbid, const struct cupti_resource *r)
 {
+	if (!st.mem)
+		return;
 	switch (cbid) {
 	case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
 		context_created(r->context);

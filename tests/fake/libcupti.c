@@ -284,7 +284,7 @@ EXPORT int cuptiSubscribe(void **subscriber, cupti_call_fn *fn, void *user)
 	(void)user;
 	if (cupti_wants("taken") || callback)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	callback = pc_callback = fn;
+	callback = fn;
 	*subscriber = &callback;
 	return CUPTI_SUCCESS;
 }
@@ -311,6 +311,7 @@ EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32
 {
 	(void)subscriber;
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		pc_callback = on ? callback : NULL;
 		report_driver(&tools);
 		return CUPTI_SUCCESS;
 	}
