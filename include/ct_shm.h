@@ -134,6 +134,40 @@ struct ct_shm_gpu {
 	__u64 clock_steps;    /* number of steps of CLOCK_REALTIME, the clock of CUPTI's times */
 };
 
+/* State of PC sampling in a process. */
+enum ct_stalls_state {
+	CT_STALLS_NONE = 0,	   /* not requested, or there is no context yet */
+	CT_STALLS_ON = 1,	   /* a context is sampled */
+	CT_STALLS_NO_CUPTI = 2,	   /* CUPTI does not work: see struct ct_shm_gpu */
+	CT_STALLS_OLD = 3,	   /* this CUPTI cannot sample: version or functions */
+	CT_STALLS_NO_NVPERF = 4,   /* libnvperf_host was not found */
+	CT_STALLS_NO_RIGHTS = 5,   /* the process lacks the privilege */
+	CT_STALLS_UNSUPPORTED = 6, /* not on this device */
+	CT_STALLS_FAILED = 7,	   /* code is a CUptiResult, or -errno */
+	CT_STALLS_STATE_CNT
+};
+
+/* What happened later, as bits. */
+#define CT_STALLS_F_FULL   1 /* CUPTI's hardware buffer was full */
+#define CT_STALLS_F_SHARED 2 /* another program samples the GPU */
+#define CT_STALLS_F_SECOND 4 /* a second context of a GPU was not sampled */
+#define CT_STALLS_F_ERROR  8 /* reading failed: code */
+
+struct ct_shm_stalls {
+	__u32 state; /* enum ct_stalls_state; stored last (release) */
+	__u32 flags; /* CT_STALLS_F_* */
+	__s32 code;
+	__u32 period;	    /* 2^period cycles; 0: unknown */
+	char who[64];	    /* the function that failed */
+	__u64 samples;	    /* all, as CUPTI counts them */
+	__u64 dropped;	    /* dropped by the hardware */
+	__u64 unattributed; /* without a function: CUPTI calls them non-user kernels */
+	__u64 refused;	    /* without room in the process's tables */
+	__u64 lost;	    /* not sent: the ring was full for too long */
+	__u64 contexts;	    /* contexts that were not sampled */
+	__u64 no_code;	    /* functions without machine code */
+};
+
 /* Aligned to cache lines; most calls need only the first. */
 union ct_shm_spec {
 	struct ct_spec of;
@@ -155,7 +189,9 @@ struct ct_shm_set {
 	__u32 stack_max; /* --stack: maximum return addresses in a record */
 	__u32 probed;	 /* 1: functions without a dispatch pointer are left to probes */
 	__u32 sample_seed;
-	__u32 gpu_time;	 /* enum ct_gpu_time */
+	__u32 gpu_time; /* enum ct_gpu_time */
+	__u32 stalls;	/* --stalls: a sample each 2^stalls cycles; 0: off */
+	__u32 reserved;
 	char cupti[256]; /* --cupti: path of the library; "": search for it */
 	/* offset of each function's name in names; 0: no such function */
 	__u32 name_off[CT_MAX_FUNCS];
@@ -264,6 +300,7 @@ struct ct_shm {
 	/* Written by the library: calls without a slot. */
 	__u64 no_slot_cnt;
 	struct ct_shm_gpu gpu;
+	struct ct_shm_stalls stalls;
 };
 
 /* Why the library does not record a process, or stopped doing so. */
@@ -302,8 +339,8 @@ struct ct_shm_lost_line {
  * bytes up to the next multiple of 8. A record of kind CT_REC_NONE, which may have only 8 bytes
  * (size, kind, flags), fills the end of the ring. Other kinds are CT_REC_THREAD (first after a
  * thread took the slot, and whenever its name changes), CT_REC_NAME, CT_REC_CALL, CT_REC_NV,
- * CT_REC_GPU_RUN, CT_REC_DEVICE, and CT_SHM_REC_SHORT. pid, generation, lib_id and an open file's
- * name are 0: the tracer fills them in.
+ * CT_REC_GPU_RUN, CT_REC_DEVICE, those of ct_stall.h, and CT_SHM_REC_SHORT. pid, generation, lib_id
+ * and an open file's name are 0: the tracer fills them in.
  */
 #define CT_SHM_ALIGN 8
 #define CT_SHM_REC_MAX                                                                             \

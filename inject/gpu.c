@@ -6,9 +6,10 @@
  * callback stores thread and time in a table. The records arrive later in our buffers, with the
  * same number. A thread of ours reads them, looks up the call, and sends a record for each (struct
  * ct_gpu_run) through its own ring. The program's threads only store 16 bytes per call.
+ *
+ * --stalls (stalls.c) uses the same subscription and thread.
  */
-#include "cupti.h"
-#include "inject.h"
+#include "stalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,6 +66,7 @@ static struct {
 	uint32_t buf_cnt, requested, completed;
 	uint64_t discarded, dropped;
 	uint32_t bell, state;
+	bool times;	     /* --gpu-time */
 	uint64_t mask;	     /* blocked signals of the thread that started ours */
 	uint64_t devices;    /* one bit each: its description has been sent */
 	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */
@@ -108,11 +110,24 @@ static uint64_t call_now(const struct thread *t)
 	return depth && depth <= CT_MAX_DEPTH ? t->slot->frames[depth - 1].start_ns : inject_now();
 }
 
+/* Returns whether this is the process that subscribed, and it is traced. */
+static bool is_alive(void)
+{
+	const struct process *p = inject_process;
+
+	return p->alive && p->pid == gpu.pid && !p->set->ended;
+}
+
 static void on_call(void *user, int domain, uint32_t cbid, const struct cupti_call *c)
 {
 	const struct thread *t = this_thread();
 	struct gpu_query *a;
 
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		if (is_alive())
+			stalls_on_resource(cbid, (const void *)c);
+		return;
+	}
 	if (c->site != CUPTI_API_ENTER)
 		return;
 	a = &gpu.calls[c->correlation & ((1u << CALLS_LOG) - 1)];
@@ -202,8 +217,7 @@ static void complete(void *ctx, uint32_t stream, uint8_t *buf, size_t size, size
 
 /* --- our thread: sends records --- */
 
-/* Returns false if the ring was full for too long. */
-static bool send(struct thread *t, const struct ct_rec *rec)
+bool gpu_send(struct thread *t, const struct ct_rec *rec)
 {
 	uint64_t began = inject_now();
 	void *to;
@@ -225,8 +239,15 @@ static bool send(struct thread *t, const struct ct_rec *rec)
 			break;
 		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
-	shm_gpu()->lost += !to;
 	return to;
+}
+
+static bool send(struct thread *t, const struct ct_rec *rec)
+{
+	bool sent = gpu_send(t, rec);
+
+	shm_gpu()->lost += !sent;
+	return sent;
 }
 
 static uint64_t hash_of(const char *s)
@@ -260,7 +281,7 @@ static bool is_known(uint64_t id)
 	return false;
 }
 
-static uint64_t send_name(struct thread *t, const char *name)
+uint64_t gpu_send_name(struct thread *t, const char *name)
 {
 	static union {
 		struct ct_name name;
@@ -289,7 +310,7 @@ static uint64_t send_name(struct thread *t, const char *name)
 
 /* Once per device that executed something (device numbers are small), before its first execution.
  */
-static void send_device(struct thread *t, uint32_t device)
+void gpu_send_device(struct thread *t, uint32_t device)
 {
 	uint32_t redact = inject_process->set->redact;
 	struct ct_device d;
@@ -324,7 +345,7 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 		shm_gpu()->untimed++;
 		return;
 	}
-	send_device(t, r->device);
+	gpu_send_device(t, r->device);
 	g.rec.ts_ns = r->start - gpu.offset;
 	g.end_ns = r->end - gpu.offset;
 	if (call_of(r->correlation, &call_ns, &tid)) {
@@ -334,7 +355,7 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	if (redact != CT_REDACT_ARGS)
 		g.bytes = r->bytes;
 	if (redact == CT_REDACT_NOTHING && r->name)
-		g.name_id = send_name(t, r->name);
+		g.name_id = gpu_send_name(t, r->name);
 	send(t, &g.rec);
 }
 
@@ -395,22 +416,31 @@ static const int kinds[] = {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND
 			    CUPTI_ACTIVITY_KIND_MEMSET};
 #define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
 
+static void flush(uint32_t flags)
+{
+	if (gpu.times)
+		gpu.cupti.ActivityFlushAll(flags);
+}
+
 static void release(void)
 {
-	for (unsigned i = 0; i < KIND_CNT; i++)
+	for (unsigned i = 0; gpu.times && i < KIND_CNT; i++)
 		gpu.cupti.ActivityDisable(kinds[i]);
-	gpu.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	gpu.cupti.Unsubscribe(gpu.subscriber);
+	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	/* Sampling stays enabled until the exit. */
+	if (!stalls_are_on())
+		gpu.cupti.Unsubscribe(gpu.subscriber);
 }
 
 static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
 {
 	if (now - *flushed >= FLUSH_NS) {
 		if (gpu.requested != gpu.completed)
-			gpu.cupti.ActivityFlushAll(0);
+			flush(0);
 		*flushed = now;
 	}
 	take(t);
+	stalls_tick(t, now);
 	if ((int64_t)(now - inject_process->set->beat_ns) > (int64_t)CT_SHM_STALE_NS)
 		process_check_tracer(inject_process, now);
 }
@@ -450,8 +480,9 @@ static void *work(void *arg)
 			looked = now;
 		}
 		if (is_last || __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
-			gpu.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+			flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 			take(t);
+			stalls_end(t);
 			__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
 			/* libc calls exit(), whose handlers belong to the program. */
 			if (is_last)
@@ -467,8 +498,9 @@ static void *work(void *arg)
 	}
 	/* The trace has ended, and the tracer waits briefly for the records of its calls. */
 	if (t && p->set->ended) {
-		gpu.cupti.ActivityFlushAll(0);
+		flush(0);
 		take(t);
+		stalls_flush(t, inject_now());
 		__atomic_store_n(&shm_gpu()->given, 1, __ATOMIC_RELEASE);
 	}
 	release();
@@ -583,7 +615,11 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 	state = subscribe();
 	if (state != CT_CUPTI_ON)
 		return state;
-	state = enable(set->gpu_time);
+	gpu.times = set->gpu_time != CT_GPU_TIME_OFF;
+	if (gpu.times)
+		state = enable(set->gpu_time);
+	if (set->stalls && !stalls_setup(&gpu.cupti, gpu.subscriber, shm_gpu()->path) && !gpu.times)
+		state = failed("--stalls", 0);
 	if (state == CT_CUPTI_ON) {
 		clock_look(true);
 		err = start_thread();
@@ -601,11 +637,14 @@ void gpu_begin(void)
 	struct process *p = inject_process;
 	enum ct_cupti_state state;
 
-	if (!at_exit || !p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
+	if (!at_exit || !p->alive || gpu.pid ||
+	    (p->set->gpu_time == CT_GPU_TIME_OFF && !p->set->stalls))
 		return;
 	gpu.pid = p->pid;
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
 		at_exit(at_end, NULL, NULL);
 	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
+	if (state != CT_CUPTI_ON && p->set->stalls)
+		stalls_off();
 }

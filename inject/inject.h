@@ -467,7 +467,7 @@ extern struct nv_func nv_funcs[NV_FUNC_CNT];
 /* A call in flight will not return. */
 void nv_unfinished(struct thread *t, uint64_t now);
 
-/* gpu.c: --gpu-time. Called in cuInit(), where the driver loads tools. */
+/* gpu.c: --gpu-time, --stalls. Called in cuInit(), where the driver loads tools. */
 void gpu_begin(void);
 
 /* device.c: queries the driver's data on a device. texts: also its name. */

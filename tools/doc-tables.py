@@ -22,7 +22,7 @@ NOTICE = "<!-- SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause -->\n<!-- m
 # Kinds of lines, in the order and with the titles of docs/SCHEMA.md. Other kinds follow, under their own names.
 TITLES = {
     "header": "Header", "call": "Calls", "driver": "System calls into the driver", "sched": "Scheduler", "xid": "Xids",
-    "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "gpu_device": "GPU devices", "range": "Ranges",
+    "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "stalls": "Stalls", "gpu_device": "GPU devices", "range": "Ranges",
     "torch_op": "Operators", "allocator": "Allocator",
     "gpu_stats": "GPU statistics", "network": "Network ports", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "job": "Jobs", "library": "Libraries",
     "end": "End",

@@ -3,6 +3,7 @@
 #include "opts_priv.h"
 
 #include "model/gpu.h"
+#include "model/stalls.h"
 #include "sink/delivery/workers.h"
 
 #include <errno.h>
@@ -392,6 +393,18 @@ static void set_gpu_time(struct opts *o, const struct opt_row *row, const char *
 	if (mode < 0)
 		opts__die("--gpu-time '%s': unknown; choose one of: graphs nodes", arg);
 	o->trace.gpu_time = mode;
+}
+
+static void set_stalls(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	int period = arg ? stalls_period(arg) : CT_STALLS_PERIOD_DEFAULT;
+
+	if (period < 0)
+		opts__die(
+			"--stalls '%s': give an exponent from %d to %d, or that power of two, as in "
+			"--stalls=18",
+			arg, CT_STALLS_PERIOD_MIN, CT_STALLS_PERIOD_MAX);
+	o->trace.stalls = period;
 }
 
 static void set_kernel_probe(struct opts *o, const struct opt_row *row, const char *arg)

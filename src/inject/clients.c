@@ -317,6 +317,14 @@ bool clients__own(struct inject *in, struct client *p, unsigned slot, void *data
 		return size >= sizeof(struct ct_nv) && own_nv(in, p, s, data);
 	case CT_REC_DEVICE:
 		return size >= sizeof(struct ct_device);
+	case CT_REC_STALLS:
+		return in->o.stalls && size >= sizeof(struct ct_stalls);
+	case CT_REC_STALL_PCS:
+		return in->o.stalls && size >= sizeof(struct ct_stall_pcs);
+	case CT_REC_STALL_CODE:
+		return in->o.stalls && size >= sizeof(struct ct_stall_code);
+	case CT_REC_STALL_SOURCE:
+		return in->o.stalls && size >= sizeof(struct ct_stall_source);
 	default:
 		return rec->kind == CT_REC_NAME;
 	}
@@ -468,6 +476,11 @@ static void forget(struct inject *in, unsigned i, uint64_t now)
 	clients__add_totals(in, p, &in->ended);
 	in->count_room.used -= p->count_cnt;
 	in->gone_bad_cnt += p->shm.bad_cnt;
+	if (in->o.stalls) {
+		stalls__look(in, p);
+		stalls__read_totals(p, now);
+		stalls__add_totals(p, &in->gone_stalls);
+	}
 	if (in->o.gpu_time) {
 		gpu__look(in, p);
 		gpu__read_totals(p, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* --gpu-time: state and counters that processes report. They are untrusted. */
+/* --gpu-time, --stalls: state and counters that processes report. They are untrusted. */
 #include "inject_priv.h"
 
 /* At the end of a trace, each process may send what CUPTI still has for this long. */
@@ -18,6 +18,31 @@ void gpu__look(struct inject *in, struct client *p)
 	copy.who[sizeof(copy.who) - 1] = copy.path[sizeof(copy.path) - 1] = 0;
 	__builtin_memcpy(comm, p->comm, sizeof(p->comm));
 	in->o.on_gpu(in->o.ctx, p->pid, comm, &copy);
+}
+
+void stalls__look(struct inject *in, struct client *p)
+{
+	struct ct_shm_stalls copy;
+	struct ct_shm_gpu cupti;
+	char comm[sizeof(p->comm) + 1] = {0};
+	uint32_t flags = __atomic_load_n(&p->shm.mem->stalls.flags, __ATOMIC_RELAXED);
+	uint32_t state = __atomic_load_n(&p->shm.mem->stalls.state, __ATOMIC_ACQUIRE);
+
+	if (state == CT_STALLS_NONE || (p->stalls_reported && !(flags & ~p->stalls_flags)))
+		return;
+	shm_copy(&copy, &p->shm.mem->stalls, sizeof(copy));
+	shm_copy(&cupti, &p->shm.mem->gpu, sizeof(cupti));
+	cupti.who[sizeof(cupti.who) - 1] = cupti.path[sizeof(cupti.path) - 1] = 0;
+	copy.who[sizeof(copy.who) - 1] = 0;
+	copy.state = state;
+	/* The state is told once; later only what is new. */
+	if (p->stalls_reported)
+		copy.state = CT_STALLS_NONE;
+	copy.flags = flags & ~p->stalls_flags;
+	p->stalls_reported = true;
+	p->stalls_flags |= flags;
+	__builtin_memcpy(comm, p->comm, sizeof(p->comm));
+	in->o.on_stalls(in->o.ctx, p->pid, comm, &copy, &cupti);
 }
 
 static bool all_have_given(const struct inject *in)
@@ -41,7 +66,8 @@ bool gpu__is_late(const struct inject *in, const struct ct_rec *rec)
 
 bool gpu__expects_more(const struct inject *in, uint64_t now)
 {
-	return in->o.gpu_time && !all_have_given(in) && now - in->stopped_ns < GIVE_MAX_NS;
+	return (in->o.gpu_time || in->o.stalls) && !all_have_given(in) &&
+	       now - in->stopped_ns < GIVE_MAX_NS;
 }
 
 uint32_t gpu__tid(struct client *p, uint32_t inner,

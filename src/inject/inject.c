@@ -231,6 +231,8 @@ static void look_at(struct inject *in, struct client *p, uint64_t now, bool *who
 	shm__find_slots(m);
 	if (in->o.gpu_time)
 		gpu__look(in, p);
+	if (in->o.stalls)
+		stalls__look(in, p);
 	for (unsigned k = 0; k < m->slot_cnt; k++) {
 		uint64_t of;
 
@@ -423,6 +425,17 @@ void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum)
 	for (unsigned i = 0; i < in->client_cnt; i++) {
 		gpu__read_totals(in->clients[i], now);
 		gpu__add_totals(in->clients[i], sum);
+	}
+}
+
+void inject__stalls_totals(const struct inject *in, struct ct_shm_stalls *sum)
+{
+	uint64_t now = now_ns();
+
+	*sum = in->gone_stalls;
+	for (unsigned i = 0; i < in->client_cnt; i++) {
+		stalls__read_totals(in->clients[i], now);
+		stalls__add_totals(in->clients[i], sum);
 	}
 }
 

@@ -83,6 +83,11 @@ struct inject_opts {
 	const char *cupti;
 	/* Receives the state of CUPTI in a process, once it is known. */
 	void (*on_gpu)(void *ctx, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
+	/* --stalls: a sample each 2^stalls cycles; 0: off. on_stalls receives the state in a
+	 * process, and again when a flag is added. */
+	unsigned stalls;
+	void (*on_stalls)(void *ctx, pid_t pid, const char *comm, const struct ct_shm_stalls *st,
+			  const struct ct_shm_gpu *cupti);
 	void *ctx;
 };
 
@@ -103,6 +108,8 @@ void inject__totals(struct inject *in, struct ct_totals *sum);
 uint64_t inject__bad_records(const struct inject *in);
 /* --gpu-time: adds up the counters of all processes. */
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
+/* --stalls: the same. */
+void inject__stalls_totals(const struct inject *in, struct ct_shm_stalls *sum);
 /* With a folder: returns the maximum memory here for processes with slots_max threads in all. */
 uint64_t inject__max_bytes(unsigned slots_max);
 /* Returns how many traced processes still run; the first max of them are in pids. */

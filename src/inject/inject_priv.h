@@ -7,6 +7,7 @@
 
 #include "ct_limit.h"
 #include "ct_shm.h"
+#include "ct_stall.h"
 
 /* Maximum processes at a time. Ended processes are included until their counts are taken. */
 #define CLIENTS_MAX 1024
@@ -230,10 +231,13 @@ struct client {
 	bool counts_taken;
 	unsigned count_cnt;		      /* counted functions of threads that are read */
 	uint64_t uncounted, errors_uncounted; /* calls in those that are not read */
-	unsigned turn;	    /* records that it may still emit before the others' turn */
-	uint64_t not_given; /* dropped records, and calls in flight */
-	uint64_t drops;	    /* as of the last inject__drop_owners() */
-	bool hooked;	    /* its hooked message has arrived */
+	unsigned turn;	       /* records that it may still emit before the others' turn */
+	uint64_t not_given;    /* dropped records, and calls in flight */
+	uint64_t drops;	       /* as of the last inject__drop_owners() */
+	bool hooked;	       /* its hooked message has arrived */
+	uint32_t stalls_flags; /* those that were reported */
+	bool stalls_reported;
+	struct ct_shm_stalls stalls; /* as gpu */
 	bool gpu_reported;
 	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
 	unsigned filters;		/* quiet.c: filters it had when it connected */
@@ -298,6 +302,7 @@ struct inject {
 	char *lost_path;   /* of the file of struct ct_shm_lost_line, or NULL */
 	int lost_fd;
 	struct ct_shm_gpu gone_gpu;
+	struct ct_shm_stalls gone_stalls;
 	uint32_t next_block;
 	uint64_t next_ns, refused_cnt;
 	unsigned timer_ms;
@@ -381,6 +386,10 @@ uint32_t own_tid(struct client *p, uint32_t inner);
 void quiet__look(struct inject *in, uint64_t now);
 
 /* gpu.c */
+/* Reports the state of --stalls in this process, once, and each of its flags. */
+void stalls__look(struct inject *in, struct client *p);
+void stalls__read_totals(struct client *p, uint64_t now);
+void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum);
 /* Reports the state of --gpu-time in this process, once. */
 void gpu__look(struct inject *in, struct client *p);
 void gpu__read_totals(struct client *p, uint64_t now);

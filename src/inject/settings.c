@@ -65,6 +65,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->redact = o->redact;
 	s->set->probed = o->probes && !o->only_gpu;
 	s->set->gpu_time = o->gpu_time;
+	s->set->stalls = o->stalls;
 	if (o->cupti)
 		snprintf(s->set->cupti, sizeof(s->set->cupti), "%s", o->cupti);
 	s->only_gpu = o->only_gpu;

@@ -131,6 +131,33 @@ void gpu__read_totals(struct client *p, uint64_t now)
 	grow(&p->gpu.clock_error_ns, of.clock_error_ns, age);
 }
 
+void stalls__read_totals(struct client *p, uint64_t now)
+{
+	uint64_t max = of_all(shm__age(&p->shm, now)); /* a sample has nanoseconds */
+	struct ct_shm_stalls of;
+
+	shm_copy(&of, &p->shm.mem->stalls, sizeof(of));
+	grow(&p->stalls.samples, of.samples, max);
+	grow(&p->stalls.dropped, of.dropped, max);
+	grow(&p->stalls.unattributed, of.unattributed, max);
+	grow(&p->stalls.refused, of.refused, max);
+	grow(&p->stalls.lost, of.lost, max);
+	grow(&p->stalls.contexts, of.contexts, max);
+	grow(&p->stalls.no_code, of.no_code, max);
+}
+
+void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum)
+{
+	sum->samples += p->stalls.samples;
+	sum->dropped += p->stalls.dropped;
+	sum->unattributed += p->stalls.unattributed;
+	sum->refused += p->stalls.refused;
+	sum->lost += p->stalls.lost;
+	sum->contexts += p->stalls.contexts;
+	sum->no_code += p->stalls.no_code;
+	sum->flags |= p->stalls_flags;
+}
+
 void gpu__add_totals(const struct client *p, struct ct_shm_gpu *sum)
 {
 	sum->records += p->gpu.records;

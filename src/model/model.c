@@ -393,6 +393,26 @@ static void on_gpu_run(struct model *m, const void *data, const struct raw *raw)
 	model__gpu_run(m, data);
 }
 
+static void on_stalls(struct model *m, const void *data, const struct raw *raw)
+{
+	model__stalls(m, data);
+}
+
+static void on_stall_pcs(struct model *m, const void *data, const struct raw *raw)
+{
+	model__stall_pcs(m, data);
+}
+
+static void on_stall_code(struct model *m, const void *data, const struct raw *raw)
+{
+	model__stall_code(m, data);
+}
+
+static void on_stall_source(struct model *m, const void *data, const struct raw *raw)
+{
+	model__stall_source(m, data);
+}
+
 static void on_gpu(struct model *m, const void *data, const struct raw *raw)
 {
 	struct gpu_stats_texts texts;

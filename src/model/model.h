@@ -38,7 +38,7 @@ struct model_opts {
 	/* --torch: see struct operators */
 	const struct torch_lib *(*torch_lib)(void *ctx, unsigned lib_id);
 	void *torch_ctx;
-	bool gpu_time;
+	bool gpu_time, stalls;
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* limits of its tables; NULL: none */
 	range_fn on_range;     /* NULL: none */

@@ -59,6 +59,16 @@ void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 void model__gpu_end(struct model *m, uint32_t pid);
 void model__gpu_flush(struct model *m);
 
+/* model_stalls.c: --stalls. The records of ct_stall.h. */
+struct ct_stalls;
+struct ct_stall_pcs;
+struct ct_stall_code;
+struct ct_stall_source;
+void model__stalls(struct model *m, const struct ct_stalls *rec);
+void model__stall_pcs(struct model *m, const struct ct_stall_pcs *rec);
+void model__stall_code(struct model *m, const struct ct_stall_code *rec);
+void model__stall_source(struct model *m, const struct ct_stall_source *rec);
+
 /* Delivers events for new data on devices. */
 void model__give_devices(struct model *m, uint64_t ns);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "proc.h"
 
+#include "stalls.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,6 +231,8 @@ void procs__renew(struct procs *ps, struct proc *p)
 	p->dnn = NULL;
 	proc_stacks__free(p->stacks);
 	p->stacks = NULL;
+	proc_stalls__free(p->stalls);
+	p->stalls = NULL;
 }
 
 void procs__end(struct procs *ps, struct proc *p)

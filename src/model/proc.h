@@ -52,6 +52,7 @@ struct proc {
 	struct comms comms;
 	struct dnn *dnn;	    /* NULL: no call of cuDNN so far */
 	struct proc_stacks *stacks; /* NULL: none so far */
+	struct proc_stalls *stalls; /* NULL: none so far */
 };
 HASH_TABLE(proc, pid);
 

@@ -56,6 +56,7 @@ struct trace_info {
 	const char *mechanism;		  /* "uprobe.session", "uprobe.multi", "uprobe" */
 	const char *kernel_probe;	  /* --kernel: "kprobe.multi", "fentry", ...; else NULL */
 	const char *gpu_time;		  /* --gpu-time: "graphs", "nodes"; else NULL */
+	uint64_t stalls;		  /* --stalls: cycles of the period; else 0 */
 	const char *gpu_ctxsw;		  /* --gpu-ctxsw: "on", or why not; else NULL */
 	const char *redacted;		  /* "strings" or "arguments"; NULL: nothing */
 	const char *const *degraded;	  /* missing kernel features and their consequences */
@@ -110,6 +111,21 @@ struct trace_gpu {
 	uint64_t discarded; /* in bytes: CUPTI had no buffer */
 	uint64_t clock_error_ns, clock_steps;
 	uint64_t late; /* in a file of the daemon: as a sink's late_cnt */
+};
+
+/* --stalls: samples, as CUPTI counts them, and missing ones. */
+struct trace_stalls {
+	bool on;
+	uint64_t samples;
+	uint64_t dropped;      /* by the hardware */
+	uint64_t unattributed; /* without a function */
+	uint64_t refused;      /* tables of a process were full: they have no instruction */
+	uint64_t lost;	       /* our ring was full */
+	uint64_t contexts;     /* contexts that were not sampled */
+	uint64_t no_code;      /* functions whose machine code could not be read */
+	/* 1 if it happened in any process */
+	uint64_t stopped; /* CUPTI's buffer was full */
+	uint64_t shared;  /* another sampler, or an error */
 };
 
 /* --python: counts of calls for which frames were requested. */
@@ -168,6 +184,7 @@ struct trace_end {
 	bool has_objects;
 	uint64_t object_refused_cnt, object_unknown_cnt;
 	struct trace_gpu gpu;
+	struct trace_stalls stalls;
 	struct trace_python python;
 	struct trace_nvtx nvtx;
 	struct trace_torch torch;

@@ -4,6 +4,7 @@
 #define RECORD_CHECK_H
 
 #include "ct_gpu.h"
+#include "ct_stall.h"
 #include "ct_nv.h"
 #include "ct_record.h"
 

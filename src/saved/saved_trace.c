@@ -482,6 +482,7 @@ int saved_end(struct saved *s, const struct json_value *p)
 	end->reason = str_or(s, p, "reason", "?");
 	end->has_objects = parsed_find(p, "objects_refused");
 	end->gpu.on = parsed_find(p, "gpu_records");
+	end->stalls.on = parsed_find(p, "stall_samples");
 	if (object_of(s, p, "costs", &in))
 		for (unsigned i = 0; i < in.cnt; i++)
 			add_cost(end, saved_fn(s, in.m[i].name, in.m[i].name_len),

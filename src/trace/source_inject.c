@@ -74,6 +74,12 @@ static void on_gpu(void *ctx, pid_t pid, const char *comm, const struct ct_shm_g
 	tracer__gpu_state(((struct source *)ctx)->ctx, pid, comm, gpu);
 }
 
+static void on_stalls(void *ctx, pid_t pid, const char *comm, const struct ct_shm_stalls *st,
+		      const struct ct_shm_gpu *cupti)
+{
+	tracer__stalls_state(((struct source *)ctx)->ctx, pid, comm, st, cupti);
+}
+
 static const struct inject_probes probes = {
 	.lib_id = lib_id_of, .process = process_of, .on_lost = on_lost};
 
@@ -102,10 +108,12 @@ static int inject_open(struct source *s, struct tracer *t)
 		.only_gpu = only_gpu,
 		.cupti = t->o.cupti,
 		.on_gpu = on_gpu,
+		.stalls = t->o.stalls,
+		.on_stalls = on_stalls,
 		.ctx = s,
 	};
 
-	if (only_gpu && !t->o.gpu_time)
+	if (only_gpu && !t->o.gpu_time && !t->o.stalls)
 		return SOURCE_UNUSED;
 	if (!t->att && t->o.attach.kernel && !o.kernel)
 		nv_devs__warn_none();
@@ -151,6 +159,7 @@ static void inject_totals(struct source *s, struct ct_totals *sum)
 
 static void inject_fill_end(const struct source *s, struct trace_end *end)
 {
+	struct ct_shm_stalls stalls;
 	struct ct_shm_gpu sum;
 
 	inject__gpu_totals(of(s), &sum);
@@ -161,6 +170,16 @@ static void inject_fill_end(const struct source *s, struct trace_end *end)
 	end->gpu.discarded = sum.discarded;
 	end->gpu.clock_error_ns = sum.clock_error_ns;
 	end->gpu.clock_steps = sum.clock_steps;
+	inject__stalls_totals(of(s), &stalls);
+	end->stalls.samples = stalls.samples;
+	end->stalls.dropped = stalls.dropped;
+	end->stalls.unattributed = stalls.unattributed;
+	end->stalls.refused = stalls.refused;
+	end->stalls.lost = stalls.lost;
+	end->stalls.contexts = stalls.contexts;
+	end->stalls.no_code = stalls.no_code;
+	end->stalls.stopped = !!(stalls.flags & CT_STALLS_F_FULL);
+	end->stalls.shared = !!(stalls.flags & (CT_STALLS_F_SHARED | CT_STALLS_F_ERROR));
 }
 
 static void inject_unfinished(struct source *s)

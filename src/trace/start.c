@@ -52,6 +52,7 @@ static int open_attach(struct session *s)
 		.inject_name = o->collect,
 		.kernel_args = o->kernel_args != TRI_OFF,
 		.gpu_time = o->gpu_time,
+		.stalls = o->stalls,
 		.cupti = o->cupti,
 		.inject_uid = s->is_late       ? s->late_uid
 			      : s->user.change ? s->user.uid
@@ -247,6 +248,11 @@ static int choose_probe(struct session *s)
 		    "command: cudatrace --gpu-time -- COMMAND");
 		return EXIT_USAGE;
 	}
+	if (o->stalls && !o->argv) {
+		err("--stalls samples a program from its first context on: give a command: cudatrace "
+		    "--stalls -- COMMAND");
+		return EXIT_USAGE;
+	}
 	if (o->kernel_args == TRI_ON && s->probe == PROBE_UPROBE) {
 		err("--kernel-args needs --probe=inject: leave out --probe=uprobe");
 		return EXIT_USAGE;
@@ -352,7 +358,7 @@ int session__start(struct session *s)
 		s->deadline_ns = (begin_ns ?: now_ns()) + s->o->start_after_ns + s->o->duration_ns;
 	if (s->o->sandbox)
 		sandbox__enter(&(struct sandbox_needs){
-			.inject = s->probe != PROBE_UPROBE || s->o->gpu_time,
+			.inject = s->probe != PROBE_UPROBE || s->o->gpu_time || s->o->stalls,
 			.gpu_log = s->o->gpu_ctxsw,
 			.screen = s->o->view && s->o->view->fd >= 0});
 	if (s->cmd.pid && s->probe == PROBE_INJECT && !s->t.att && s->o->follow)

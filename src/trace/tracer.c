@@ -2,6 +2,7 @@
 #include "tracer.h"
 
 #include "model/gpu.h"
+#include "model/stalls.h"
 
 #include "attach/allow/caps.h"
 #include "attach/find/python.h"
@@ -190,6 +191,7 @@ static int open_model(struct tracer *t)
 		.torch_lib = torch_lib_of,
 		.torch_ctx = t,
 		.gpu_time = t->o.gpu_time,
+		.stalls = t->o.stalls,
 		.redact = t->o.attach.redact,
 		.abi = &t->abi,
 		.quotas = &t->quotas,
@@ -257,6 +259,8 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 		quotas__with(&t->quotas, QUOTA_NVTX);
 	if (fnset__wants_api(t->fns, api_at(API_CUDNN)))
 		quotas__with(&t->quotas, QUOTA_DESCRIPTORS);
+	if (t->o.stalls)
+		quotas__with(&t->quotas, QUOTA_STALLS);
 	fnset__on_reuse(t->fns, on_reuse, t);
 	t->libs = (struct libs){
 		.fns = t->fns,
@@ -346,6 +350,7 @@ void tracer__fill_info(struct tracer *t)
 	info->redacted = api_redact_name(t->o.attach.redact);
 	info->kernel_probe = kernel_probe(t);
 	info->gpu_time = gpu_time_name(t->o.gpu_time);
+	info->stalls = t->o.stalls ? 1ull << t->o.stalls : 0;
 	info->gpu_ctxsw = t->gpu_ctxsw[0] ? t->gpu_ctxsw : NULL;
 	info->degraded = t->degraded;
 	info->degraded_cnt =
@@ -447,6 +452,45 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	t->o.fn(t->o.ctx, &ev);
 }
 
+static void stalls_event(struct tracer *t, const char *op, pid_t pid, const char *comm,
+			 const char *what, bool is_good)
+{
+	struct trace_event ev = tracer_event("stalls", op, now_ns());
+	char why[512];
+
+	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
+	ev.tracer.why = why;
+	if (is_good)
+		dbg("--stalls: %s", why);
+	else if (t->stalls_warned_cnt++ < GPU_WARNINGS_MAX)
+		warn("--stalls: %s%s", why,
+		     t->stalls_warned_cnt < GPU_WARNINGS_MAX ? ""
+							     : "; further ones are not reported");
+	t->o.fn(t->o.ctx, &ev);
+}
+
+void tracer__stalls_state(struct tracer *t, pid_t pid, const char *comm,
+			  const struct ct_shm_stalls *st, const struct ct_shm_gpu *cupti)
+{
+	struct ct_shm_gpu shown = *cupti;
+	char what[400];
+
+	if (t->o.attach.redact) {
+		strcpy(shown.path, shown.path[0] ? "[file]" : "");
+		shown.who[0] = 0;
+	}
+	if (st->state == CT_STALLS_NO_CUPTI)
+		gpu_state_text(&shown, what, sizeof(what));
+	else
+		stalls_state_text(st, what, sizeof(what));
+	if (st->state != CT_STALLS_NONE)
+		stalls_event(t, st->state == CT_STALLS_ON ? "on" : "off", pid, comm, what,
+			     st->state == CT_STALLS_ON);
+	for (unsigned i = 0; stalls_flag_text(st, i, what, sizeof(what)); i++)
+		if (what[0])
+			stalls_event(t, "incomplete", pid, comm, what, false);
+}
+
 void tracer__fill_end(struct tracer *t, struct trace_end *end)
 {
 	struct ct_totals sum;
@@ -465,6 +509,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	model__python(t->model, end);
 	end->python.on = t->o.attach.python;
 	end->gpu.on = t->o.gpu_time;
+	end->stalls.on = t->o.stalls;
 	model__gpu(t->model, end);
 	model__nvtx(t->model, end);
 	model__torch(t->model, end);

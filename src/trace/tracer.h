@@ -43,6 +43,7 @@ struct tracer_opts {
 	struct attach_opts attach; /* except fns and abi, which are the tracer's */
 	bool kernel_args;	   /* in-process */
 	enum ct_gpu_time gpu_time;
+	unsigned stalls;	  /* a sample each 2^stalls cycles; 0: off */
 	const char *cupti;	  /* path, or NULL */
 	bool measure_entries;	  /* also the cost of calls seen at their entry only */
 	bool wait;		  /* for libcuda to be loaded */
@@ -84,6 +85,7 @@ struct tracer {
 	char gpu_ctxsw[256];	  /* as in info; "": not requested */
 	uint64_t ranks_looked_ns; /* last look at calls in flight */
 	unsigned gpu_warned_cnt;  /* processes reported without GPU times */
+	unsigned stalls_warned_cnt;
 	bool warned_sigill;
 };
 
@@ -112,6 +114,10 @@ void tracer__exited(struct tracer *t, const struct trace_event *ev);
 /* --gpu-time: reports its state in a process. */
 struct ct_shm_gpu;
 void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const struct ct_shm_gpu *gpu);
+/* --stalls: the same. cupti: why CUPTI does not work, if it does not. */
+struct ct_shm_stalls;
+void tracer__stalls_state(struct tracer *t, pid_t pid, const char *comm,
+			  const struct ct_shm_stalls *st, const struct ct_shm_gpu *cupti);
 /* Events about the tracer itself; op and name are constants. */
 /* Reports, in a message and in the trace, when ranks wait for one that does not arrive
  * (model/ranks.h). */

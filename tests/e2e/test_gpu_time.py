@@ -414,6 +414,7 @@ def test_declarations():
         pytest.skip("no CUPTI headers")
     source = """
 #include <cupti.h>
+#include <cupti_pcsampling.h>
 #include <stddef.h>
 #define SAME(a, b) _Static_assert((a) == (b), #a)
 #define KERNEL CUpti_ActivityKernel9
@@ -434,6 +435,19 @@ SAME(CUPTI_ACTIVITY_KIND_MEMCPY, 1); SAME(CUPTI_ACTIVITY_KIND_MEMSET, 2); SAME(C
 SAME(CUPTI_ACTIVITY_KIND_MEMCPY2, 22); SAME(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 51); SAME(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED, 1);
 SAME(CUPTI_ERROR_MAX_LIMIT_REACHED, 12); SAME(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED, 39);
 SAME(CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 1); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 2); SAME(CUPTI_ACTIVITY_MEMCPY_KIND_PTOP, 10);
+SAME(CUPTI_CB_DOMAIN_RESOURCE, 3); SAME(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, 1); SAME(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, 2);
+SAME(CUPTI_CBID_RESOURCE_MODULE_LOADED, 6); SAME(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, 7);
+SAME(CUPTI_ERROR_OUT_OF_MEMORY, 8); SAME(CUPTI_ERROR_HARDWARE_BUSY, 26); SAME(CUPTI_ERROR_NOT_SUPPORTED, 27); SAME(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, 35);
+SAME(sizeof(CUpti_PCSamplingPCData), 64); SAME(offsetof(CUpti_PCSamplingPCData, pcOffset), 16); SAME(offsetof(CUpti_PCSamplingPCData, functionName), 32);
+SAME(offsetof(CUpti_PCSamplingPCData, stallReason), 48); SAME(offsetof(CUpti_PCSamplingData, totalSamples), 16); SAME(offsetof(CUpti_PCSamplingData, pPcData), 56);
+SAME(offsetof(CUpti_PCSamplingData, nonUsrKernelsTotalSamples), 64); SAME(offsetof(CUpti_PCSamplingData, hardwareBufferFull), 72);
+SAME(sizeof(CUpti_PCSamplingConfigurationInfo), 32); SAME(CUpti_PCSamplingEnableParamsSize, 24); SAME(CUpti_PCSamplingGetDataParamsSize, 32);
+SAME(CUpti_PCSamplingConfigurationInfoParamsSize, 40); SAME(CUpti_PCSamplingGetStallReasonsParamsSize, 48); SAME(CUpti_PCSamplingGetNumStallReasonsParamsSize, 32);
+SAME(CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD, 1); SAME(CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_HARDWARE_BUFFER_SIZE, 4);
+SAME(CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, 5); SAME(CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_DATA_BUFFER, 8);
+SAME(CUPTI_PC_SAMPLING_COLLECTION_MODE_CONTINUOUS, 1); SAME(CUpti_GetSassToSourceCorrelationParamsSize, 64);
+SAME(offsetof(CUpti_GetSassToSourceCorrelationParams, lineNumber), 32); SAME(offsetof(CUpti_GetSassToSourceCorrelationParams, fileName), 48);
+SAME(offsetof(CUpti_GetCubinCrcParams, cubinCrc), 24); SAME(offsetof(CUpti_ModuleResourceData, pCubin), 16); SAME(offsetof(CUpti_ResourceData, resourceDescriptor), 16);
 #define CBID(name, number) SAME(CUPTI_DRIVER_TRACE_CBID_##name, number);
 #include "cupti_cbids.def"
 #define CUPTI_ERROR(name, number) SAME(CUPTI_ERROR_##name, number);

@@ -54,6 +54,7 @@ LINES = {
     "driver": head("kernel", "open", duration_us=1.5, device="nvidiactl", result=0),
     "sched": head("scheduler", "timeslice", device="nvidiactl", meaning="m"),
     "gpu": head("gpu", "kernel", duration_us=1.5, device=0, context=1, gpu_stream=7, correlation=3),
+    "stalls": head("stalls", "function", duration_us=1e6, device=0, function="0x1", samples=1000, not_issued=750, reason="wait", wait=600, for_shared=5),
     "gpu_device": head("gpu_device", "device", device=0, uuid="GPU-fa4ec0d1-0001-0203-0405-060708090a00", capability=90),
     "range": head("range", "push", duration_us=1.5, id=1, level=0),
     "torch_op": {**head("operator", "forward"), "name": "aten::addmm", "duration_us": 9.5, "min_duration_us": 8.5, "id": 1, "seq": 4},

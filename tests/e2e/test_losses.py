@@ -22,10 +22,11 @@ from helpers.run import CASES, CUDATRACE, FAKE, TESTS, Ran, cudatrace, needs_tra
 HEAD = {"ts": 0, "type": "header", "name": "cudatrace", "schema": 2, "version": "0.1.0", "boot_id": "b", "clock_base_ns": 1000, "redacted": None}
 DROPS = ("calls", "tasks", "libraries", "threads", "threads_share", "processes", "depth", "driver", "driver_share", "counts", "errors", "ctxsw")
 LAYERS = {"gpu_records": ("gpu_dropped", "gpu_lost", "gpu_untimed", "gpu_discarded", "gpu_launches_untimed"),
+          "stall_samples": ("stall_unattributed", "stall_dropped", "stall_lost", "stall_refused", "stall_contexts", "stall_stopped", "stall_shared"),
           "python_calls": ("python_early", "python_cut", "python_broken", "python_unread"),
           "nvtx_calls": ("nvtx_too_many",), "torch_calls": ("torch_too_many",)}
 TABLES = ("processes", "threads", "kernel_names", "kernel_handles", "memory_ranges", "captures", "communicators", "descriptors", "stacks", "perf_maps",
-          "module_paths", "module_symbols", "libraries", "library_keys", "functions", "process_labels", "driver_objects", "iterations", "nvtx")
+          "module_paths", "module_symbols", "libraries", "library_keys", "functions", "process_labels", "driver_objects", "iterations", "nvtx", "stalls")
 
 
 def call(i):

@@ -398,6 +398,18 @@ void tools_work(const struct stream *s, const struct work *w, uint64_t duration_
 		    w->kind == WORK_COPY ? copy_kind(w) : 1, tools_node);
 }
 
+void tools_context(void *ctx, uint32_t device, bool is_new)
+{
+	const struct fake_tools *tools = __atomic_load_n(&fake_tools, __ATOMIC_ACQUIRE);
+
+	if (!tools)
+		return;
+	/* A tool may call the driver. */
+	fake_unlock();
+	tools->context(ctx, device, is_new);
+	fake_lock();
+}
+
 /* FAKE_NO_SEM, if the entry points must come here to be counted by thread. */
 static bool no_sem;
 

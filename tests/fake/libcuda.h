@@ -231,6 +231,7 @@ void capture_add(struct graph *g, const struct work *w);
 void copy2d_run(const uint64_t *params);
 /* For libcupti: the time of the work on the timeline. */
 void tools_work(const struct stream *s, const struct work *w, uint64_t duration_ns);
+void tools_context(void *ctx, uint32_t device, bool is_new);
 extern __thread uint64_t tools_node; /* the running node of a graph; 0: none */
 void host_func_queue(struct stream *s, uint64_t fn, uint64_t data);
 

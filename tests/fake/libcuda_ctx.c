@@ -35,6 +35,7 @@ static int run_primary_retain(struct call *c)
 		primary[dev]->dev = dev;
 		primary[dev]->primary = true;
 		primary[dev]->flags = primary_flags[dev];
+		tools_context(primary[dev], dev, true);
 	}
 	if (put64(c->w[0], (uintptr_t)primary[dev]))
 		return E_VALUE;
@@ -97,6 +98,7 @@ static int run_ctx_create(struct call *c)
 		obj_free(ctx);
 		return E_VALUE;
 	}
+	tools_context(ctx, ctx->dev, true);
 	return ctx_push(ctx);
 }
 
@@ -106,6 +108,7 @@ static int run_ctx_destroy(struct call *c)
 
 	if (!ctx || ctx->primary)
 		return E_CONTEXT;
+	tools_context(ctx, ctx->dev, false);
 	if (ctx_current() == ctx)
 		ctx_depth--;
 	/* It may still be current in another thread: it is no longer a handle, but is not freed. */

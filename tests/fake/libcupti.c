@@ -12,9 +12,11 @@
  *              nocall     there are no callbacks
  *              late       records come when a buffer is full and at the end
  *              junk       with records of unrequested kinds in between
+ *              pc-...     of PC sampling: libcupti_pc.c
  *   FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered kernels, copies, memsets, graphs
  */
 #include "cupti.h"
+#include "libcupti.h"
 #include "tools.h"
 
 #include <dlfcn.h>
@@ -24,8 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-#define EXPORT __attribute__((visibility("default")))
-#define KINDS  64
+#define KINDS 64
 
 enum { KERNEL, COPY, MEMSET, GRAPH, WHAT_CNT };
 
@@ -55,7 +56,7 @@ static __thread struct {
 	uint32_t stream;
 } graph;
 
-static bool wants(const char *word)
+bool cupti_wants(const char *word)
 {
 	const char *s = getenv("FAKE_CUPTI");
 	size_t len = strlen(word);
@@ -164,12 +165,12 @@ static void deliver(int what, const char *name, uint64_t start, uint64_t end, ui
 
 	pthread_mutex_lock(&lock);
 	made++;
-	if (wants("drop") && made % 10 == 0) {
+	if (cupti_wants("drop") && made % 10 == 0) {
 		dropped++;
 		goto out;
 	}
 	put32(rec, 0, forms[what].kind);
-	if (!(wants("untimed") && made % 10 == 0)) {
+	if (!(cupti_wants("untimed") && made % 10 == 0)) {
 		put64(rec, is_graph ? 8 : 16, real(start));
 		put64(rec, is_graph ? 16 : 24, real(end));
 	}
@@ -194,7 +195,7 @@ static void deliver(int what, const char *name, uint64_t start, uint64_t end, ui
 		put32(rec, 44, correlation);
 		put64(rec, 64, node);
 	}
-	if (wants("junk"))
+	if (cupti_wants("junk"))
 		put(junk, sizeof(junk));
 	put(rec, forms[what].size);
 	delivered[what]++;
@@ -240,6 +241,8 @@ static void on_work(enum fake_work what, const char *name, uint64_t start, uint6
 		    uint32_t correlation, uint32_t stream, uint64_t bytes, uint8_t kind,
 		    uint64_t node)
 {
+	if (what == FAKE_KERNEL)
+		pc_kernel(name);
 	if (node && enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) {
 		if (!graph.start)
 			graph.start = start;
@@ -251,7 +254,7 @@ static void on_work(enum fake_work what, const char *name, uint64_t start, uint6
 		deliver(what, name, start, end, correlation, stream, bytes, kind, node);
 }
 
-static const struct fake_tools tools = {on_enter, on_leave, on_work};
+static const struct fake_tools tools = {on_enter, on_leave, on_work, pc_context};
 
 static void report_driver(const struct fake_tools *t)
 {
@@ -266,7 +269,7 @@ static void report_driver(const struct fake_tools *t)
 
 EXPORT int cuptiGetVersion(uint32_t *version)
 {
-	*version = wants("old") ? 16 : wants("bad") ? 22 : 130000;
+	*version = cupti_wants("old") ? 16 : cupti_wants("bad") ? 22 : 130000;
 	return CUPTI_SUCCESS;
 }
 
@@ -279,7 +282,7 @@ EXPORT int cuptiGetTimestamp(uint64_t *ns)
 EXPORT int cuptiSubscribe(void **subscriber, cupti_call_fn *fn, void *user)
 {
 	(void)user;
-	if (wants("taken") || callback)
+	if (cupti_wants("taken") || callback)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	callback = fn;
 	*subscriber = &callback;
@@ -299,7 +302,7 @@ EXPORT int cuptiSubscribe_v2(void **subscriber, cupti_call_fn *fn, void *user,
 EXPORT int cuptiUnsubscribe(void *subscriber)
 {
 	(void)subscriber;
-	callback = NULL;
+	callback = pc_callback = NULL;
 	report_driver(NULL);
 	return CUPTI_SUCCESS;
 }
@@ -307,10 +310,14 @@ EXPORT int cuptiUnsubscribe(void *subscriber)
 EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid)
 {
 	(void)subscriber;
-	(void)domain;
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+		pc_callback = on ? callback : NULL;
+		report_driver(&tools);
+		return CUPTI_SUCCESS;
+	}
 	if (cbid >= sizeof(asked) / sizeof(*asked))
 		return 1;
-	asked[cbid] = on && !wants("nocall");
+	asked[cbid] = on && !cupti_wants("nocall");
 	return CUPTI_SUCCESS;
 }
 
@@ -323,7 +330,7 @@ EXPORT int cuptiActivityRegisterCallbacks(cupti_request_fn *r, cupti_complete_fn
 
 EXPORT int cuptiActivityEnable(int kind)
 {
-	if (wants("fail"))
+	if (cupti_wants("fail"))
 		return 10;
 	enabled[kind % KINDS] = true;
 	report_driver(&tools);
@@ -338,7 +345,7 @@ EXPORT int cuptiActivityDisable(int kind)
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag)
 {
-	if (wants("late") && !(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
+	if (cupti_wants("late") && !(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
 		return CUPTI_SUCCESS;
 	pthread_mutex_lock(&lock);
 	give_buf();
@@ -378,10 +385,11 @@ EXPORT int cuptiActivityGetNumDroppedRecords(void *ctx, uint32_t stream, size_t 
 __attribute__((destructor)) static void end(void)
 {
 	const char *name = getenv("FAKE_CUPTI_COUNTS");
-	FILE *f = name && *name && made ? fopen(name, "ae") : NULL;
+	FILE *f = name && *name && (made || pc_made) ? fopen(name, "ae") : NULL;
 
 	if (!f)
 		return;
+	pc_counts(f);
 	fprintf(f, "kernel %lu\ncopy %lu\nmemset %lu\ngraph %lu\n", delivered[KERNEL],
 		delivered[COPY], delivered[MEMSET], delivered[GRAPH]);
 	fclose(f);

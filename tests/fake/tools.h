@@ -19,6 +19,8 @@ struct fake_tools {
 	void (*work)(enum fake_work what, const char *name, uint64_t start, uint64_t end,
 		     uint32_t correlation, uint32_t stream, uint64_t bytes, uint8_t kind,
 		     uint64_t node);
+	/* A context was created, or is about to be destroyed. */
+	void (*context)(void *ctx, uint32_t device, bool is_new);
 };
 
 /* Exported by libcuda.so.1; NULL: no tool is loaded. */

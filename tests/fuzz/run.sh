@@ -24,6 +24,9 @@ make_seeds()
 	printf 'int cuInit(int f){return f;}\nint cuMemAlloc_v2(int f){return f+1;}\n' |
 		gcc -shared -nostdlib -Wl,-soname,libcuda.so.1,-z,noseparate-code,--build-id -s -x c - \
 			-o "$dir/seeds/elf/small.so" || return 1
+	mkdir -p "$dir/seeds/cubin"
+	printf 'int f(int x){return x;}\nint g(int x){return x+1;}\n' |
+		gcc -c -O2 -ffunction-sections -o "$dir/seeds/cubin/small.o" -x c - || return 1
 	# Three functions that load adjacent members, and a version.
 	mkdir -p "$dir/seeds/nccl"
 	gcc -O2 -shared -nostdlib -Wl,-soname,libnccl.so.2,-z,noseparate-code -s -x c - -o "$dir/seeds/nccl/small.so" <<-'C' || return 1

@@ -152,6 +152,7 @@ const app = {
 			['streams', 'Streams', sections.streams(r, tl), 'Streams'],
 			['communication', 'Communication', sections.communication(r, tl), 'Communication'],
 			['executed', 'On the GPU', sections.executed(r, tl), 'On the GPU'],
+			['stalls', 'Why kernels wait', rows.section(r, 'stalls'), 'Waits of kernels'],
 			['compared', 'Processes', sections.compared(r), 'Processes'],
 			['memory', 'Memory', sections.memory(r, tl), 'Memory'],
 			['transfers', 'Transfers', sections.transfers(r, tl), 'Transfers'],

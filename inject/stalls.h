@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* --stalls: PC sampling, in the thread and the subscription of gpu.c. */
+#ifndef INJECT_STALLS_H
+#define INJECT_STALLS_H
+
+#include "cupti.h"
+#include "inject.h"
+
+/* gpu.c: sends a record through the ring of this thread. Returns false if the ring was full for
+ * too long. */
+bool gpu_send(struct thread *t, const struct ct_rec *rec);
+/* Sends a kernel's name if it is new; returns its id. */
+uint64_t gpu_send_name(struct thread *t, const char *name);
+void gpu_send_device(struct thread *t, uint32_t device);
+
+/* stalls.c. Returns false if nothing can be sampled; the state is set. */
+bool stalls_setup(const struct cupti *c, void *subscriber, const char *cupti_path);
+/* CUPTI does not work. */
+void stalls_off(void);
+/* A callback of CUPTI, in the program's thread. */
+void stalls_on_resource(uint32_t cbid, const struct cupti_resource *r);
+/* Reads samples, and sends those of an interval that is over. */
+void stalls_tick(struct thread *t, uint64_t now);
+/* Reads and sends what there is. */
+void stalls_flush(struct thread *t, uint64_t now);
+/* The same, when the program ends. */
+void stalls_end(struct thread *t);
+/* Returns whether a context is or was sampled. */
+bool stalls_are_on(void);
+
+#endif /* INJECT_STALLS_H */
