@@ -25,6 +25,8 @@
 #define GPU_TIDS 64
 /* Maximum library files. */
 #define FILES_MAX 64
+/* Maximum network namespaces besides our own. */
+#define NETS_MAX 64
 
 /* --- settings.c: settings shared by all processes --- */
 struct settings {
@@ -275,6 +277,13 @@ struct inject {
 	struct inject_opts o;
 	struct settings settings;
 	int listen_fd, epoll_fd, timer_fd;
+	/* --probe=inject -p: in other network namespaces, under the same name. */
+	struct {
+		int fd;
+		uint64_t ino; /* of the namespace */
+	} nets[NETS_MAX];
+	unsigned net_cnt;
+	uint64_t token[2]; /* as in struct ct_shm_welcome */
 	char socket_name[108]; /* "@...", or a path */
 	char *library;	       /* path of the library's file */
 	struct conn conns[CONNS_MAX];
@@ -312,6 +321,9 @@ struct inject {
 
 /* listener.c */
 int listener__open(struct inject *in);
+/* Also listens in the process's network namespace, if it is another one: names of sockets belong to
+ * one. Before the sandbox. */
+int listener__add_net(struct inject *in, pid_t pid);
 /* Accepts connections and receives messages. */
 void listener__poll(struct inject *in);
 /* The process has ended: receives its last messages, before it is freed. */

@@ -4,6 +4,7 @@
 #include "late_target.h"
 
 #include "inject_priv.h"
+#include "library.h"
 
 #include "util/child.h"
 #include "util/clock.h"
@@ -20,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -146,14 +148,16 @@ static void put_pointers(const struct late_target *t, bool back)
 }
 
 /* Writes everything before the ticket. After the ticket, the process does not need the tracer. */
-static const char *offer(struct late_target *t, const char *socket, struct late_state *s)
+static const char *offer(struct late_target *t, const struct inject *in, struct late_state *s)
 {
 	char name[LATE_SOCKET_SZ] = "";
 
-	snprintf(name, sizeof(name), "%s", socket);
+	snprintf(name, sizeof(name), "%s", in->socket_name);
 	if (!put_code(t) || !put_ticket(t, 0) ||
 	    !late_target__write(t, word_at(t, offsetof(struct late_state, socket)), name,
-				sizeof(name)))
+				sizeof(name)) ||
+	    !late_target__write(t, word_at(t, offsetof(struct late_state, token)), in->token,
+				sizeof(in->token)))
 		return "its memory cannot be written; use --probe=uprobe";
 	put_pointers(t, false);
 	return read_state(t, s) && put_ticket(t, s->taken + 1) ? NULL : "it has ended";
@@ -191,20 +195,68 @@ static const char *result_text(const struct late_state *s)
 		return "another kind of cudatrace has traced it in-process before";
 	snprintf(text, sizeof(text), "%s: %s",
 		 s->step == LATE_THREAD ? "it cannot create a thread"
+		 : s->step == LATE_FILE ? "it cannot create a file for the library (memfd)"
 		 : s->step == LATE_OPEN ? "it cannot load the library"
 					: "the library does not record it",
 		 strerror(-s->result));
 	return text;
 }
 
-static const char *enter(struct late_target *t, const char *socket)
+/* Returns whether this is an empty memfd that the process has created for the library. */
+static bool is_empty_memfd(const struct late_target *t, int fd)
+{
+	char own[32], path[LATE_PATH_SZ + 32];
+	struct stat st;
+	ssize_t len;
+
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", fd);
+	len = readlink(own, path, sizeof(path) - 1);
+	if (len < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size || st.st_nlink)
+		return false;
+	path[len] = '\0';
+	return late_target__is_memfd(t, path);
+}
+
+/* The library's file is missing in its mount namespace. No other file is opened for writing: a
+ * process may pass the descriptor of any. */
+static bool fill_file(const struct late_target *t, int its_fd)
+{
+	size_t size, done = 0;
+	const char *bytes = library__bytes(LIBRARY_INJECT, &size);
+	char path[48];
+	int fd, seals;
+	ssize_t n = 1;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", t->pid, its_fd);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0 || !is_empty_memfd(t, fd)) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	its_fd = fd;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	close(its_fd);
+	seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+	for (; seals >= 0 && !(seals & F_SEAL_SEAL) && done < size && n > 0; done += n > 0 ? n : 0)
+		n = pwrite(fd, bytes + done, size - done, (off_t)done);
+	if (done == size)
+		n = fcntl(fd, F_ADD_SEALS,
+			  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	if (fd >= 0)
+		close(fd);
+	return done == size && !n;
+}
+
+static const char *enter(struct late_target *t, const struct inject *in)
 {
 	struct late_state s;
 	const char *why = init_state(t) ? await_earlier(t, &s) : "its memory cannot be written";
-	uint32_t ticket;
+	uint32_t ticket, filled = 0;
 	uint64_t begin;
 
-	why = why ?: offer(t, socket, &s);
+	why = why ?: offer(t, in, &s);
 	if (why)
 		return why;
 	ticket = s.taken + 1;
@@ -213,6 +265,8 @@ static const char *enter(struct late_target *t, const char *socket)
 	begin = now_ns();
 	while (read_state(t, &s) && now_ns() - begin < DONE_MAX_NS) {
 		if (s.done != ticket) {
+			if (s.file && s.file != filled && fill_file(t, (int)s.file - 1))
+				filled = s.file;
 			if (!step())
 				return NULL;
 			continue;
@@ -269,7 +323,7 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 			why = "it has ended";
 		else if (!why && !is_locked)
 			why = "another cudatrace is entering processes; try again";
-		why = why ?: enter(&t, in->socket_name);
+		why = why ?: enter(&t, in);
 		tell(why ? FAILED : ENTERED, &t, why);
 		late_target__close(&t);
 	}
@@ -315,8 +369,7 @@ int late__user(const pid_t *pids, unsigned cnt, uid_t *uid)
 	return 0;
 }
 
-int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsigned cnt,
-		bool sandbox)
+int late__start(struct late *l, struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
 {
 	struct timeval max = {.tv_sec = CHECK_MAX_S};
 	struct answer a = {0};
@@ -330,6 +383,18 @@ int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsi
 		err("cannot start cudatrace-late: %s: raise the limit of open files (ulimit -n)",
 		    strerror(errno));
 		return -EMFILE;
+	}
+	for (unsigned i = 0; i < cnt; i++) {
+		int ret = listener__add_net(in, pids[i]);
+
+		if (!ret)
+			continue;
+		err("process %d cannot be entered: no socket in its network namespace: %s; use "
+		    "--probe=uprobe",
+		    pids[i], strerror(-ret));
+		close(pair[0]);
+		close(pair[1]);
+		return ret;
 	}
 	l->helper = fork();
 	if (!l->helper)

@@ -26,8 +26,7 @@ struct late {
 int late__user(const pid_t *pids, unsigned cnt, uid_t *uid);
 /* Checks these processes without changing anything. Returns 0, or -errno after reporting why one of
  * them cannot be entered. */
-int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsigned cnt,
-		bool sandbox);
+int late__start(struct late *l, struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox);
 /* Enters them, from when on inject__look() is called. */
 void late__go(struct late *l);
 /* Reports processes that could not be entered: they are traced by uprobes. */

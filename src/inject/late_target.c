@@ -249,17 +249,6 @@ static bool wants_none(pid_t pid)
 	return is;
 }
 
-/* Also if it has ended. */
-static bool same_namespace(pid_t pid, const char *name)
-{
-	char own[32], its[64];
-	struct stat a, b;
-
-	snprintf(own, sizeof(own), "/proc/self/ns/%s", name);
-	snprintf(its, sizeof(its), "/proc/%d/ns/%s", pid, name);
-	return stat(own, &a) || stat(its, &b) || a.st_ino == b.st_ino;
-}
-
 /* Returns whether the process finds our file by this path. */
 static bool sees(pid_t pid, const char *file)
 {
@@ -314,16 +303,18 @@ static const char *check_status(struct late_target *t)
 	return NULL;
 }
 
-static const char *check_surroundings(const struct late_target *t, const char *library)
+/* The name of the library's memfd. */
+static const char *memfd_name(const char *library)
 {
-	if (wants_none(t->pid))
-		return "its environment has " CT_ENV_NO_INJECT USE_UPROBES;
-	if (!same_namespace(t->pid, "net") || !same_namespace(t->pid, "user"))
-		return "it is in another network or user namespace (a container)" USE_UPROBES;
-	if (!sees(t->pid, library))
-		return "it is in another root directory or mount namespace (a container), where the "
-		       "library's file is missing" USE_UPROBES;
-	return NULL;
+	return base_name(library);
+}
+
+bool late_target__is_memfd(const struct late_target *t, const char *path)
+{
+	char name[LATE_PATH_SZ + 32];
+
+	snprintf(name, sizeof(name), "/memfd:%s (deleted)", t->data.path);
+	return t->data.path[0] != '/' && !strcmp(path, name);
 }
 
 /* Other copies of our library, and of the driver. */
@@ -338,7 +329,9 @@ static const char *check_libraries(const struct late_target *t, const char *libr
 		const struct late_map *m = &t->maps[i];
 		const char *name = base_name(m->path);
 
-		if (!strncmp(name, "libcudatrace-inject", 19) && strcmp(m->path, library) != 0)
+		if ((!strncmp(name, "libcudatrace-inject", 19) ||
+		     !strncmp(name, "memfd:libcudatrace-inject", 25)) &&
+		    strcmp(m->path, library) != 0 && !late_target__is_memfd(t, m->path))
 			return "it has the library of another version of cudatrace; use that version, "
 			       "or --probe=uprobe";
 		if (!strncmp(name, "libcuda.so", 10) &&
@@ -441,7 +434,7 @@ static uint64_t room_in(const struct late_target *t, const char *name, uint32_t 
 }
 
 /* Finds the code of an earlier attach, or room for it. */
-static const char *find_room(struct late_target *t)
+static const char *find_room(struct late_target *t, const char *library)
 {
 	struct late_data there;
 
@@ -458,6 +451,10 @@ static const char *find_room(struct late_target *t)
 		t->code = at;
 		t->has_code = true;
 		t->data.state = there.state;
+		/* Another mount namespace may be ours now. */
+		if (!strncmp(there.path, library, sizeof(there.path)) ||
+		    !strncmp(there.path, memfd_name(library), sizeof(there.path)))
+			memcpy(t->data.path, there.path, sizeof(there.path));
 		memcpy(t->data.slots, there.slots, sizeof(there.slots));
 		return NULL;
 	}
@@ -564,20 +561,19 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	*t = (struct late_target){.pid = pid, .mem = -1, .data.magic = LATE_MAGIC};
 	if (!has_xsave() || strlen(library) >= sizeof(t->data.path))
 		return "this processor has no XSAVE" USE_UPROBES;
-	strcpy(t->data.path, library);
+	strcpy(t->data.path, sees(pid, library) ? library : memfd_name(library));
 	why = check_status(t);
 	if (why)
 		return why;
-	why = check_surroundings(t, library);
-	if (why)
-		return why;
+	if (wants_none(pid))
+		return "its environment has " CT_ENV_NO_INJECT USE_UPROBES;
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	t->mem = open(path, O_RDWR | O_CLOEXEC);
 	if (t->mem < 0 || !read_maps(t))
 		return "its memory cannot be written; run as root, or use --probe=uprobe";
-	why = check_libraries(t, library);
-	why = why ?: find_libc(t);
-	why = why ?: find_room(t);
+	why = find_libc(t);
+	why = why ?: find_room(t, library);
+	why = why ?: check_libraries(t, library);
 	why = why ?: find_slots(t);
 	return why ?: check_code(t);
 }

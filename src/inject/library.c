@@ -46,6 +46,12 @@ static size_t library_sz(const struct library *l)
 	return l->end - l->bytes;
 }
 
+const char *library__bytes(enum library_id id, size_t *size)
+{
+	*size = library_sz(&libraries[id]);
+	return libraries[id].bytes;
+}
+
 /* FNV-1a */
 static uint64_t hash(const struct library *l)
 {

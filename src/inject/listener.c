@@ -9,6 +9,8 @@
 #include "util/time_budget.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -55,13 +57,15 @@ static int open_or_shut(struct inject *in)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	bool wanted = in->conn_cnt < CONNS_MAX && !in->stopped;
+	int ret, how = wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
 
 	if (wanted == in->is_open)
 		return 0;
 	in->is_open = wanted;
-	return epoll_ctl(in->epoll_fd, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, in->listen_fd, &ev)
-		       ? -errno
-		       : 0;
+	ret = epoll_ctl(in->epoll_fd, how, in->listen_fd, &ev) ? -errno : 0;
+	for (unsigned i = 0; !ret && i < in->net_cnt; i++)
+		ret = epoll_ctl(in->epoll_fd, how, in->nets[i].fd, &ev) ? -errno : 0;
+	return ret;
 }
 
 int listener__open(struct inject *in)
@@ -70,8 +74,10 @@ int listener__open(struct inject *in)
 	uint64_t secret;
 	socklen_t len;
 
-	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret) ||
+	    getrandom(in->token, sizeof(in->token), 0) != sizeof(in->token))
 		return -EIO;
+	in->token[0] |= 1; /* 0 is none */
 	/* A random name cannot be guessed, and is not in use. */
 	if (in->o.folder)
 		snprintf(in->socket_name, sizeof(in->socket_name), "%s/" CT_SHM_SOCKET,
@@ -91,6 +97,77 @@ int listener__open(struct inject *in)
 	    (in->o.folder && chmod(in->socket_name, 0666)) || listen(in->listen_fd, WAITING_MAX))
 		return -errno;
 	return open_or_shut(in);
+}
+
+/* Returns a socket of that network namespace. */
+static int socket_in(int ns)
+{
+	int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), fd = -EPERM;
+
+	if (own < 0)
+		return -errno;
+	if (!setns(ns, CLONE_NEWNET)) {
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd < 0)
+			fd = -errno;
+		/* As entering the other one worked, this does, too. */
+		if (setns(own, CLONE_NEWNET))
+			_exit(1);
+	} else {
+		fd = -errno;
+	}
+	close(own);
+	return fd;
+}
+
+static bool listens_in(const struct inject *in, uint64_t ino)
+{
+	struct stat own;
+
+	for (unsigned i = 0; i < in->net_cnt; i++)
+		if (in->nets[i].ino == ino)
+			return true;
+	return stat("/proc/self/ns/net", &own) || own.st_ino == ino;
+}
+
+static int listen_at(const struct inject *in, int fd)
+{
+	struct sockaddr_un sa;
+	socklen_t len = address(in, &sa);
+
+	safe_recv__refuse_fds(fd);
+	return bind(fd, (void *)&sa, len) || listen(fd, WAITING_MAX) ? -errno : 0;
+}
+
+int listener__add_net(struct inject *in, pid_t pid)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	char path[40];
+	struct stat st;
+	int ns, fd, ret = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
+	ns = open(path, O_RDONLY | O_CLOEXEC);
+	if (ns < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (fstat(ns, &st) || listens_in(in, st.st_ino)) {
+		close(ns);
+		return 0;
+	}
+	fd = in->net_cnt < NETS_MAX ? socket_in(ns) : -E2BIG;
+	close(ns);
+	if (fd < 0)
+		return fd;
+	ret = listen_at(in, fd);
+	if (!ret && in->is_open && epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		ret = -errno;
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	in->nets[in->net_cnt].fd = fd;
+	in->nets[in->net_cnt++].ino = st.st_ino;
+	return 0;
 }
 
 static void drop(struct inject *in, unsigned i)
@@ -227,13 +304,13 @@ static bool admit(struct inject *in, int fd)
 	return true;
 }
 
-static void accept_conn(struct inject *in)
+static void accept_conn(struct inject *in, int listen_fd)
 {
 	/* At most CONNS_MAX at a time, so that other events are handled in between. */
 	for (unsigned i = 0; i < CONNS_MAX && in->conn_cnt < CONNS_MAX; i++) {
 		int fd = safe_close__is_busy()
 				 ? -1
-				 : accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+				 : accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
 			return;
@@ -260,6 +337,7 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 	struct iovec iov = {&w, sizeof(w)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
+	memcpy(w.token, in->token, sizeof(w.token));
 	if (mem) {
 		w.set_sz = in->settings.size;
 		w.shm_sz = mem->size;
@@ -500,7 +578,9 @@ void listener__poll(struct inject *in)
 {
 	uint64_t now;
 
-	accept_conn(in);
+	accept_conn(in, in->listen_fd);
+	for (unsigned i = 0; i < in->net_cnt; i++)
+		accept_conn(in, in->nets[i].fd);
 	now = now_ns();
 	for (unsigned i = in->conn_cnt; i-- > 0;) {
 		struct conn *c = &in->conns[i];
@@ -526,6 +606,11 @@ void listener__close(struct inject *in)
 	epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, in->listen_fd, NULL);
 	safe_close(in->listen_fd);
 	in->listen_fd = -1;
+	for (unsigned i = 0; i < in->net_cnt; i++) {
+		epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, in->nets[i].fd, NULL);
+		safe_close(in->nets[i].fd);
+	}
+	in->net_cnt = 0;
 	if (in->o.folder)
 		unlink(in->socket_name);
 }

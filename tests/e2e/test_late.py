@@ -8,6 +8,7 @@ import contextlib
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,6 +51,7 @@ def program(built, kind, before=(), user=0, **env):
                           env={**os.environ, "LD_LIBRARY_PATH": built + "/lib", **env}) as p:
         try:
             assert p.stdout.readline() == "ready\n", p.stderr.read()
+            p.target = target_of(p.pid)
             p.end = lambda: end(p)
             yield p
             if p.returncode is None:
@@ -58,16 +60,22 @@ def program(built, kind, before=(), user=0, **env):
             p.kill()
 
 
+def target_of(pid):
+    """The program may be a child of the one that was started (unshare --fork)."""
+    with open(f"/proc/{pid}/comm", encoding="utf-8") as f, open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return target_of(int(children.read())) if f.read() == "unshare\n" else pid
+
+
 def end(p):
-    p.send_signal(signal.SIGCONT)
-    p.terminate()
+    os.kill(p.target, signal.SIGCONT)
+    os.kill(p.target, signal.SIGTERM)
     out, err = p.communicate(timeout=60)
     assert p.returncode == 0 and err == "", (p.returncode, err)
     p.calls = {int(k): int(n) for k, n in (line.split() for line in out.splitlines())}
 
 
 def command(p, path, *args):
-    return ["-q", "--probe=inject", "-p", str(p.pid), "--jsonl", str(path), *args]
+    return ["-q", "--probe=inject", "-p", str(p.target), "--jsonl", str(path), *args]
 
 
 def launches(path):
@@ -151,7 +159,7 @@ def test_two_users(built):
 
 
 def mapped(p):
-    with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
+    with open(f"/proc/{p.target}/maps", encoding="utf-8") as f:
         return {line.split()[5] for line in f if "libcudatrace-inject" in line}
 
 
@@ -190,13 +198,13 @@ def test_next_tracers(tmp_path, built):
         assert mapped(p) == first
 
 
-# The helper's writes to the process: state, code, ticket, socket, one pointer, ticket. Then it restores the pointer, if no thread came.
+# The helper's writes to the process: state, code, ticket, socket, token, one pointer, ticket. Then it restores the pointer, if no thread came.
 @pytest.mark.parametrize("all_of_it", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["call", *(pytest.param(k, marks=pytest.mark.long) for k in KINDS[1:])])
 def test_killed(tmp_path, built, kind, all_of_it):
     """The process that enters is killed before each of its writes; the next tracer enters at once."""
     env = {"LD_PRELOAD": built + "/kill.so", **({"LATE_KILL_ALL": "1"} if all_of_it else {})}
-    for n in range(1, 7):
+    for n in range(1, 8):
         with program(built, kind) as p:
             ran = cudatrace("--no-sandbox", *command(p, tmp_path / "trace", "--duration", "1"), env={**env, "LATE_KILL": str(n)})
             assert ran.status == (-signal.SIGKILL if all_of_it else 0) and ("cudatrace-late was killed" in ran.err) != all_of_it, ran
@@ -209,8 +217,7 @@ def refused(p, *args):
     return ran.err
 
 
-REFUSALS = {"filter": ("filter", (), {}, "seccomp"), "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT"),
-            "network": ("call", ("unshare", "-n"), {}, "network or user namespace"), "user": ("call", ("unshare", "-U"), {}, "network or user namespace")}
+REFUSALS = {"filter": ("filter", (), {}, "seccomp"), "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -223,11 +230,56 @@ def test_refused(built, name):
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
 
 
-def test_another_root(tmp_path, built):
-    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
+# In another root there is nothing but the system's libraries and the test's folder.
+ROOT = ["sh", "-c", """
+for d in usr lib lib64 etc proc "$TMP"; do
+    if [ -L "/$d" ]; then cp -P "/$d" "$NEW/"; else [ ! -d "/$d" ] || { mkdir -p "$NEW/$d"; mount --rbind "/$d" "$NEW/$d"; }; fi
+done
+exec chroot "$NEW" "$@"
+""", "sh"]
+CONTAINERS = {  # user: also outside
+    "network": (["unshare", "-n"], 0), "mount": (["unshare", "-m", *HIDE], 0),
+    "pid": (["unshare", "-p", "-f", "--mount-proc"], 0), "user": (["unshare", "-U", "-r"], 65534), "root": (["unshare", "-m", *ROOT], 0),
+    "all": (["unshare", "-U", "-r", "-n", "-m", "-p", "-f", "-i", "-u", "--mount-proc", *HIDE], 65534),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers(tmp_path, built, name):
+    """Other namespaces, other roots; the library comes by memfd where its file is missing. The next tracer uses it, also if the last
+    one was killed."""
+    before, user = CONTAINERS[name]
+    os.chmod(os.environ["TMP"], 0o755)
+    if subprocess.run([*before, "true"], check=False, stderr=subprocess.DEVNULL, user=user, env={**os.environ, "NEW": str(tmp_path)}).returncode:
+        pytest.skip(f"{name}: unshare is not allowed")
+    with program(built, "fork" if name == "all" else "call", before, user, NEW=str(tmp_path)) as p:
+        enter(p, tmp_path / "1")
+        first = mapped(p)
+        assert len(first) == 1 and any("memfd" in path for path in first) == (name in ("mount", "root", "all")), first
+        if name == "all":
+            kill_tracer(p, tmp_path / "2")
+            enter(p, tmp_path / "3")
+        assert mapped(p) == first
+
+
+def test_deleted(tmp_path, built):
+    """The file of libcuda was replaced since, as by an update of the driver."""
+    shutil.copytree(built + "/lib", tmp_path / "lib")
+    with program(built, "call", LD_LIBRARY_PATH=str(tmp_path / "lib")) as p:
+        os.unlink(tmp_path / "lib/libcuda.so.1")
+        enter(p, tmp_path / "trace")
+
+
+def test_memfd_unfilled(tmp_path, built):
+    """The tracer is killed before it fills the memfd: the program gives up after 5 s, and the next tracer succeeds."""
+    if subprocess.run(["unshare", "-m", *HIDE, "true"], check=False).returncode:
         pytest.skip("unshare -m is not allowed")
-    with program(built, "call", ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]) as p:
-        assert "mount namespace" in refused(p) and not is_entered(p)
+    with program(built, "call", ["unshare", "-m", *HIDE]) as p:
+        ran = cudatrace("--no-sandbox", *command(p, tmp_path / "trace", "--duration", "1"),
+                        env={"LD_PRELOAD": built + "/kill.so", "LATE_KILL": "8"})
+        assert "cudatrace-late was killed" in ran.err and not is_entered(p), ran
+        enter(p, tmp_path / "trace")
 
 
 def test_stopped(built):
