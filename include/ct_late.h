@@ -55,7 +55,7 @@ struct late_state {
 	uint32_t has_fork_rule;
 	uint32_t file;	 /* the memfd's descriptor + 1, while it waits to be filled and sealed */
 	uint64_t attach; /* address of cudatrace_attach(); 0: not loaded yet */
-	uint64_t owner; /* of the lock that fork() and dlopen() take; 0: free */
+	uint64_t owner;	 /* of the lock that fork() and dlopen() take; 0: free */
 };
 
 #endif /* CT_LATE_H */

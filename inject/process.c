@@ -32,7 +32,7 @@ static struct {
 } tracer;
 static const char *collector; /* without a tracer: name of the collector that we start; or NULL */
 static bool forked;
-static bool refused;  /* by the tracer, which counts it */
+static bool refused;	  /* by the tracer, which counts it */
 static uint64_t token[2]; /* of a tracer that has loaded the library; 0: none */
 static int first_pid;	  /* process whose functions were hooked */
 static uint32_t generation;

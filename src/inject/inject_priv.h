@@ -283,7 +283,7 @@ struct inject {
 		uint64_t ino; /* of the namespace */
 	} nets[NETS_MAX];
 	unsigned net_cnt;
-	uint64_t token[2]; /* as in struct ct_shm_welcome */
+	uint64_t token[2];     /* as in struct ct_shm_welcome */
 	char socket_name[108]; /* "@...", or a path */
 	char *library;	       /* path of the library's file */
 	struct conn conns[CONNS_MAX];

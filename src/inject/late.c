@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "late.h"
 
+#include "late_filter.h"
 #include "late_target.h"
 
 #include "inject_priv.h"
@@ -46,6 +47,12 @@ struct answer {
 	char text[TEXT_SZ];
 };
 
+/* A process to enter. */
+struct wanted {
+	pid_t pid;
+	unsigned filters; /* system call filters that were checked */
+};
+
 #ifdef __x86_64__
 /* --- in the helper --- */
 
@@ -69,14 +76,14 @@ static bool step(void)
 	return poll(&tracer, 1, 0) <= 0 || !(tracer.revents & (POLLHUP | POLLERR));
 }
 
-static const char *look(struct late_target *t, pid_t pid, const char *library)
+static const char *look(struct late_target *t, const struct wanted *w, const char *library)
 {
 	uint64_t begin = now_ns();
-	const char *why = late_target__look(t, pid, library);
+	const char *why = late_target__look(t, w->pid, library, w->filters);
 
 	while (why == late_hooked && now_ns() - begin < HOOKED_MAX_NS && step()) {
 		late_target__close(t);
-		why = late_target__look(t, pid, library);
+		why = late_target__look(t, w->pid, library, w->filters);
 	}
 	return why;
 }
@@ -290,7 +297,7 @@ static bool lock_all(void)
 }
 
 static void __attribute__((noreturn))
-run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
+run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, bool sandbox)
 {
 	unsigned long long starts[INJECT_LATE_MAX];
 	struct late_target t;
@@ -305,7 +312,7 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 	if (sandbox)
 		sandbox__enter_late();
 	for (unsigned i = 0; i < cnt && !why; i++) {
-		why = look(&t, pids[i], in->library);
+		why = look(&t, &list[i], in->library);
 		starts[i] = t.start;
 		if (why)
 			tell(REFUSED, &t, why);
@@ -318,7 +325,7 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 		_exit(0);
 	is_locked = lock_all();
 	for (unsigned i = 0; i < cnt; i++) {
-		why = look(&t, pids[i], in->library);
+		why = look(&t, &list[i], in->library);
 		if (t.start != starts[i])
 			why = "it has ended";
 		else if (!why && !is_locked)
@@ -331,13 +338,13 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 }
 #else
 static void __attribute__((noreturn))
-run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
+run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, bool sandbox)
 {
 	struct answer a = {.what = REFUSED};
 	struct late_target t;
 
-	snprintf(a.text, sizeof(a.text), "process %d cannot be entered: %s", pids[0],
-		 late_target__look(&t, pids[0], in->library));
+	snprintf(a.text, sizeof(a.text), "process %d cannot be entered: %s", list[0].pid,
+		 late_target__look(&t, list[0].pid, in->library, 0));
 	(void)!send(sock, &a, sizeof(a), MSG_NOSIGNAL);
 	_exit(0);
 }
@@ -369,8 +376,38 @@ int late__user(const pid_t *pids, unsigned cnt, uid_t *uid)
 	return 0;
 }
 
-int late__start(struct late *l, struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
+static int refuse(pid_t pid, const char *why)
 {
+	char comm[32] = "";
+
+	if (task_read(pid, pid, "comm", comm, sizeof(comm)))
+		comm[strcspn(comm, "\n")] = '\0';
+	err("process %d (%s) cannot be entered: %s", pid, comm, why);
+	return -EINVAL;
+}
+
+/* What the helper, which has no privilege for it, cannot do. */
+static int prepare(struct inject *in, struct attach *a, struct wanted *w)
+{
+	const char *why = late_filter__check(a, w->pid, &w->filters);
+	char text[160];
+	int ret;
+
+	if (why)
+		return refuse(w->pid, why);
+	ret = listener__add_net(in, w->pid);
+	if (!ret)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "no socket can be created in its network namespace: %s; use --probe=uprobe",
+		 strerror(-ret));
+	return refuse(w->pid, text);
+}
+
+int late__start(struct late *l, struct inject *in, struct attach *att, const pid_t *pids,
+		unsigned cnt, bool sandbox)
+{
+	struct wanted list[INJECT_LATE_MAX];
 	struct timeval max = {.tv_sec = CHECK_MAX_S};
 	struct answer a = {0};
 	int pair[2];
@@ -379,26 +416,22 @@ int late__start(struct late *l, struct inject *in, const pid_t *pids, unsigned c
 		err("--probe=inject: at most %u processes at a time", INJECT_LATE_MAX);
 		return -E2BIG;
 	}
+	for (unsigned i = 0; i < cnt; i++) {
+		int ret;
+
+		list[i] = (struct wanted){.pid = pids[i]};
+		ret = prepare(in, att, &list[i]);
+		if (ret)
+			return ret;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
 		err("cannot start cudatrace-late: %s: raise the limit of open files (ulimit -n)",
 		    strerror(errno));
 		return -EMFILE;
 	}
-	for (unsigned i = 0; i < cnt; i++) {
-		int ret = listener__add_net(in, pids[i]);
-
-		if (!ret)
-			continue;
-		err("process %d cannot be entered: no socket in its network namespace: %s; use "
-		    "--probe=uprobe",
-		    pids[i], strerror(-ret));
-		close(pair[0]);
-		close(pair[1]);
-		return ret;
-	}
 	l->helper = fork();
 	if (!l->helper)
-		run(pair[1], in, pids, cnt, sandbox);
+		run(pair[1], in, list, cnt, sandbox);
 	close(pair[1]);
 	l->sock = pair[0];
 	l->left_cnt = cnt;

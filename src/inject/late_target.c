@@ -7,13 +7,13 @@
  */
 #include "late_target.h"
 
+#include "late_filter.h"
+
 #include "attach/find/elf_file.h"
 #include "util/task.h"
 
 #include "ct_shm.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -218,24 +218,6 @@ static const char *line_of(const char *status, const char *name)
 	return at ? at + strlen(name) : "";
 }
 
-static bool is_filtered(pid_t pid)
-{
-	char path[64], text[4096];
-	bool is = false;
-	struct dirent *de;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (de = readdir(dir)))
-		if (isdigit((unsigned char)de->d_name[0]) &&
-		    task_read(pid, atoi(de->d_name), "status", text, sizeof(text)))
-			is |= *line_of(text, "\nSeccomp:\t") != '0';
-	if (dir)
-		closedir(dir);
-	return is;
-}
-
 static bool wants_none(pid_t pid)
 {
 	size_t size, len = strlen(CT_ENV_NO_INJECT "=");
@@ -282,7 +264,7 @@ static unsigned long long start_of(pid_t pid)
 	return start;
 }
 
-static const char *check_status(struct late_target *t)
+static const char *check_status(struct late_target *t, unsigned filters)
 {
 	char text[4096];
 	const char *ids;
@@ -298,8 +280,8 @@ static const char *check_status(struct late_target *t)
 		return "it is stopped; continue it first (kill -CONT)";
 	if (strstr(line_of(text, "\nx86_Thread_features:"), "shstk"))
 		return "it has shadow stacks" USE_UPROBES;
-	if (is_filtered(t->pid))
-		return "it filters system calls (seccomp), and loading a library needs some" USE_UPROBES;
+	if (late_filter__count(t->pid) > filters)
+		return "it has installed a system call filter (seccomp) meanwhile; try again";
 	return NULL;
 }
 
@@ -553,7 +535,8 @@ static const char *check_code(const struct late_target *t)
 	return "another version of cudatrace has entered it before; use that version, or --probe=uprobe";
 }
 
-const char *late_target__look(struct late_target *t, pid_t pid, const char *library)
+const char *late_target__look(struct late_target *t, pid_t pid, const char *library,
+			      unsigned filters)
 {
 	char path[32];
 	const char *why;
@@ -562,7 +545,7 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	if (!has_xsave() || strlen(library) >= sizeof(t->data.path))
 		return "this processor has no XSAVE" USE_UPROBES;
 	strcpy(t->data.path, sees(pid, library) ? library : memfd_name(library));
-	why = check_status(t);
+	why = check_status(t, filters);
 	if (why)
 		return why;
 	if (wants_none(pid))
@@ -589,7 +572,8 @@ void late_target__close(struct late_target *t)
 	t->mem = -1;
 }
 #else
-const char *late_target__look(struct late_target *t, pid_t pid, const char *library)
+const char *late_target__look(struct late_target *t, pid_t pid, const char *library,
+			      unsigned filters)
 {
 	*t = (struct late_target){.pid = pid, .mem = -1};
 	return "only programs on x86-64 can be entered" USE_UPROBES;

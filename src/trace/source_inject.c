@@ -313,6 +313,8 @@ int source_inject__start_late(const struct sources *ss, struct late *l, const pi
 {
 	for (unsigned i = 0; i < ss->cnt; i++)
 		if (ss->of[i]->ops == &inject_source_ops)
-			return late__start(l, of(ss->of[i]), pids, cnt, sandbox);
+			return late__start(l, of(ss->of[i]),
+					   ((const struct tracer *)ss->of[i]->ctx)->att, pids, cnt,
+					   sandbox);
 	return -EINVAL;
 }

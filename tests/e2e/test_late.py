@@ -37,7 +37,7 @@ def built():
     for name in ("lib", "plain"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     for args in ([*lib, folder + "/lib/libcuda.so.1"], ["-DNO_POINTERS", *lib, folder + "/plain/libcuda.so.1"],
-                 ["-o", folder + "/late", TESTS + "/inject/late.c", "-ldl", "-lpthread"],
+                 ["-o", folder + "/late", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl", "-lpthread", "-lseccomp"],
                  ["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"]):
         subprocess.run([*CC, *flags, *args], check=True)
     return folder
@@ -46,7 +46,7 @@ def built():
 @contextlib.contextmanager
 def program(built, kind, before=(), user=0, **env):
     """Runs it; at the end it must be unharmed. Its attribute `calls` then has the launches of each thread."""
-    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [built + "/late", kind]
+    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [built + "/late", *kind.split()]
     with subprocess.Popen([*before, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, user=user,
                           env={**os.environ, "LD_LIBRARY_PATH": built + "/lib", **env}) as p:
         try:
@@ -114,7 +114,7 @@ def enter(p, path):
     assert is_late or launches(path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "docker", "filters"])
 def test_programs(tmp_path, built, kind):
     with program(built, kind) as p:
         enter(p, tmp_path / "trace")
@@ -217,7 +217,9 @@ def refused(p, *args):
     return ran.err
 
 
-REFUSALS = {"filter": ("filter", (), {}, "seccomp"), "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
+REFUSALS = {"kills": ("kills", (), {}, "(seccomp) and forbids openat, which loading a library needs"),
+            "refuses": ("refuses", (), {}, "(seccomp) and forbids mmap"), "one": ("one", (), {}, "(seccomp) and forbids openat"),
+            "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -261,6 +263,21 @@ def test_containers(tmp_path, built, name):
             kill_tracer(p, tmp_path / "2")
             enter(p, tmp_path / "3")
         assert mapped(p) == first
+
+
+@pytest.mark.parametrize("before", [(), ("unshare", "-m", *HIDE)], ids=["file", "memfd"])
+def test_calls_that_are_checked(tmp_path, built, before):
+    """No other system calls are made than those that are checked, and those of the program itself."""
+    with open(os.path.dirname(TESTS) + "/src/inject/late_filter.c", encoding="utf-8") as f:
+        checked = set(re.findall(r'\{"([a-z0-9_]+)",\s+SYS_', f.read()))
+    assert len(checked) > 35, checked
+    own = {"write", "exit_group", "rt_sigreturn", "restart_syscall"}
+    with program(built, "only " + " ".join(sorted(checked | own)), before) as p:
+        enter(p, tmp_path / "1")
+        if not before:
+            kill_tracer(p, tmp_path / "2")
+            time.sleep(3.5)
+            enter(p, tmp_path / "3")
 
 
 def test_deleted(tmp_path, built):
