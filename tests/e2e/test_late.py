@@ -7,6 +7,7 @@ import collections
 import contextlib
 import os
 import platform
+import random
 import re
 import shutil
 import signal
@@ -19,6 +20,19 @@ from helpers.jsonl import Trace
 from helpers.run import CC, CUDATRACE, O, TESTS, cudatrace, needs_tracing, until
 
 KINDS = ["call", "registers", "malloc", "fork", "dlopen", "signal", "small", "wait", "python"]
+HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
+# In another root there is nothing but the system's libraries and the test's folder.
+ROOT = ["sh", "-c", """
+for d in usr lib lib64 etc proc "$TMP"; do
+    if [ -L "/$d" ]; then cp -P "/$d" "$NEW/"; else [ ! -d "/$d" ] || { mkdir -p "$NEW/$d"; mount --rbind "/$d" "$NEW/$d"; }; fi
+done
+exec chroot "$NEW" "$@"
+""", "sh"]
+CONTAINERS = {  # user: also outside
+    "network": (["unshare", "-n"], 0), "mount": (["unshare", "-m", *HIDE], 0),
+    "pid": (["unshare", "-p", "-f", "--mount-proc"], 0), "user": (["unshare", "-U", "-r"], 65534), "root": (["unshare", "-m", *ROOT], 0),
+    "all": (["unshare", "-U", "-r", "-n", "-m", "-p", "-f", "-i", "-u", "--mount-proc", *HIDE], 65534),
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -99,12 +113,13 @@ def has_entered(path):
     return False
 
 
-def enter(p, path):
+def enter(p, path, seconds=0):
     with contextlib.suppress(OSError):
         os.unlink(path)
     with subprocess.Popen([CUDATRACE, *command(p, path)], stderr=subprocess.PIPE, text=True) as tracer:
         try:
             until(lambda: has_entered(path))
+            time.sleep(seconds)
         finally:
             tracer.send_signal(signal.SIGTERM)
             err = tracer.communicate(timeout=60)[1]
@@ -120,12 +135,35 @@ def test_programs(tmp_path, built, kind):
         enter(p, tmp_path / "trace")
 
 
+# For a proof by hand, thousands: LATE_ATTACHES=300 tests/run.sh --long late -k often
+ATTACHES = int(os.environ.get("LATE_ATTACHES", "15"))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "docker", "all"])
 def test_programs_often(tmp_path, built, kind):
-    with program(built, kind) as p:
-        for _ in range(15):
-            enter(p, tmp_path / "trace")
+    """Half of the tracers are killed at a random moment (LATE_KILLS=0: none)."""
+    where = CONTAINERS["all"] if kind == "all" else ((), 0)
+    chance = random.Random(kind)
+    os.chmod(os.environ["TMP"], 0o755)
+    with program(built, "fork" if kind == "all" else kind, *where) as p:
+        for n in range(ATTACHES):
+            if n % 2 and os.environ.get("LATE_KILLS") != "0":
+                with subprocess.Popen([CUDATRACE, *command(p, tmp_path / "killed")], stderr=subprocess.DEVNULL, start_new_session=True) as tracer:
+                    time.sleep(chance.uniform(0.2, 1.5))
+                    os.killpg(tracer.pid, signal.SIGKILL)
+            else:
+                enter(p, tmp_path / "trace")
+
+
+def test_calls_in_flight(tmp_path, built):
+    """Calls that are in flight when the library takes over are recorded once, by the probes that saw them begin."""
+    with program(built, "call", LATE_SLOW="1") as p:
+        enter(p, tmp_path / "trace", seconds=0.1)
+        calls = Trace(tmp_path / "trace").calls
+        first = min(e["ts"] for e in calls if e["id"] >> 48 == 2)
+        over = {e["grid"][1] for e in calls if e["id"] >> 48 != 2 and e["ts"] < first < e["ts"] + e.get("duration_us", 0) / 1000}
+        assert over == {2, 3}, (first, over)
 
 
 def test_to_the_end(tmp_path, built):
@@ -230,21 +268,6 @@ def test_refused(built, name):
     with program(built, kind, before, **env) as p:
         said = refused(p)
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
-
-
-HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
-# In another root there is nothing but the system's libraries and the test's folder.
-ROOT = ["sh", "-c", """
-for d in usr lib lib64 etc proc "$TMP"; do
-    if [ -L "/$d" ]; then cp -P "/$d" "$NEW/"; else [ ! -d "/$d" ] || { mkdir -p "$NEW/$d"; mount --rbind "/$d" "$NEW/$d"; }; fi
-done
-exec chroot "$NEW" "$@"
-""", "sh"]
-CONTAINERS = {  # user: also outside
-    "network": (["unshare", "-n"], 0), "mount": (["unshare", "-m", *HIDE], 0),
-    "pid": (["unshare", "-p", "-f", "--mount-proc"], 0), "user": (["unshare", "-U", "-r"], 65534), "root": (["unshare", "-m", *ROOT], 0),
-    "all": (["unshare", "-U", "-r", "-n", "-m", "-p", "-f", "-i", "-u", "--mount-proc", *HIDE], 65534),
-}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
