@@ -215,6 +215,8 @@ bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt);
 /* Reads a system call filter: f->pid, f->tid, f->nth. Returns false if the kernel allows no such
  * request. */
 bool attach__filter(struct attach *a, struct ct_filter *f);
+/* The descriptors that it needs; -1: none. */
+void attach__filter_fds(const struct attach *a, int fds[2]);
 
 /* Ends recording: calls in flight stay unfinished. Detaching takes about 0.1 s for a libcuda. After
  * 1.5 s it continues in the background, even after attach__free(). */

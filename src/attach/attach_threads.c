@@ -76,6 +76,14 @@ bool attach__filter(struct attach *a, struct ct_filter *f)
 	return ran;
 }
 
+void attach__filter_fds(const struct attach *a, int fds[2])
+{
+	const struct bpf_link *link = a->skel->links.ct_filters;
+
+	fds[0] = link ? bpf_link__fd(link) : -1;
+	fds[1] = link ? bpf_map__fd(a->skel->maps.filter) : -1;
+}
+
 struct unfinished_ctx {
 	struct attach *a;
 	void (*cb)(void *ctx, const void *rec, size_t size);

@@ -27,6 +27,8 @@
 #define FILES_MAX 64
 /* Maximum network namespaces besides our own. */
 #define NETS_MAX 64
+/* Maximum users whose processes a daemon enters. */
+#define LATE_USERS_MAX 256
 
 /* --- settings.c: settings shared by all processes --- */
 struct settings {
@@ -284,6 +286,16 @@ struct inject {
 	} nets[NETS_MAX];
 	unsigned net_cnt;
 	uint64_t token[2];     /* as in struct ct_shm_welcome */
+	/* late_server.h */
+	int late_sock; /* -1: no server */
+	char late_name[64];
+	void (*late_fn)(void *ctx, pid_t pid, const char *why);
+	void *late_ctx;
+	struct late_token {
+		uid_t uid;
+		uint64_t token[2];
+	} late_tokens[LATE_USERS_MAX];
+	unsigned late_token_cnt;
 	char socket_name[108]; /* "@...", or a path */
 	char *library;	       /* path of the library's file */
 	struct conn conns[CONNS_MAX];
@@ -324,6 +336,10 @@ int listener__open(struct inject *in);
 /* Also listens in the process's network namespace, if it is another one: names of sockets belong to
  * one. Before the sandbox. */
 int listener__add_net(struct inject *in, pid_t pid);
+/* The same in two steps. Returns a listening socket, or -errno. -EADDRINUSE: there is one. */
+int listener__socket_of(const struct inject *in, pid_t pid, uint64_t *ino);
+/* Closes the oldest one, if there are too many. */
+int listener__take_net(struct inject *in, int fd, uint64_t ino);
 /* Accepts connections and receives messages. */
 void listener__poll(struct inject *in);
 /* The process has ended: receives its last messages, before it is freed. */

@@ -336,7 +336,30 @@ run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, 
 	}
 	_exit(0);
 }
+
+const char *late__enter(const struct inject *in, pid_t pid, unsigned filters)
+{
+	static char text[TEXT_SZ];
+	const struct wanted w = {pid, filters};
+	struct late_target t;
+	const char *why = look(&t, &w, in->library);
+
+	if (!why && !lock_all())
+		why = "another cudatrace is entering processes; try again";
+	why = why ?: enter(&t, in);
+	if (why)
+		snprintf(text, sizeof(text), "%s", why);
+	late_target__close(&t);
+	return why ? text : NULL;
+}
 #else
+const char *late__enter(const struct inject *in, pid_t pid, unsigned filters)
+{
+	struct late_target t;
+
+	return late_target__look(&t, pid, in->library, filters);
+}
+
 static void __attribute__((noreturn))
 run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, bool sandbox)
 {

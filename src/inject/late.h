@@ -34,5 +34,8 @@ void late__go(struct late *l);
 /* Reports processes that could not be entered: they are traced by uprobes. */
 void late__look(struct late *l);
 void late__end(struct late *l);
+/* In a process of its own: checks one process and enters it. Returns NULL, or why not: a static
+ * text. */
+const char *late__enter(const struct inject *in, pid_t pid, unsigned filters);
 
 #endif /* INJECT_LATE_H */

@@ -8,6 +8,7 @@
 #include "late_target.h"
 
 #include "late_filter.h"
+#include "library.h"
 
 #include "attach/find/elf_file.h"
 #include "util/task.h"
@@ -285,10 +286,13 @@ static const char *check_status(struct late_target *t, unsigned filters)
 	return NULL;
 }
 
-/* The name of the library's memfd. */
-static const char *memfd_name(const char *library)
+static const char *memfd_name(void)
 {
-	return base_name(library);
+	static char name[64];
+
+	if (!name[0])
+		library__name(LIBRARY_INJECT, name, sizeof(name));
+	return name;
 }
 
 bool late_target__is_memfd(const struct late_target *t, const char *path)
@@ -435,7 +439,7 @@ static const char *find_room(struct late_target *t, const char *library)
 		t->data.state = there.state;
 		/* Another mount namespace may be ours now. */
 		if (!strncmp(there.path, library, sizeof(there.path)) ||
-		    !strncmp(there.path, memfd_name(library), sizeof(there.path)))
+		    !strncmp(there.path, memfd_name(), sizeof(there.path)))
 			memcpy(t->data.path, there.path, sizeof(there.path));
 		memcpy(t->data.slots, there.slots, sizeof(there.slots));
 		return NULL;
@@ -544,7 +548,7 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	*t = (struct late_target){.pid = pid, .mem = -1, .data.magic = LATE_MAGIC};
 	if (!has_xsave() || strlen(library) >= sizeof(t->data.path))
 		return "this processor has no XSAVE" USE_UPROBES;
-	strcpy(t->data.path, sees(pid, library) ? library : memfd_name(library));
+	strcpy(t->data.path, sees(pid, library) ? library : memfd_name());
 	why = check_status(t, filters);
 	if (why)
 		return why;

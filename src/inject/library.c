@@ -62,6 +62,11 @@ static uint64_t hash(const struct library *l)
 	return h;
 }
 
+void library__name(enum library_id id, char *name, size_t size)
+{
+	snprintf(name, size, libraries[id].file, (unsigned long long)hash(&libraries[id]));
+}
+
 /* Creates a directory that only we can write to, and all can read. Returns false if another user
  * could replace the library. */
 static bool make_folder(const char *path)
@@ -150,7 +155,7 @@ char *library__put(enum library_id id, const char *folder)
 			    l->name, folder);
 		return put_at;
 	}
-	snprintf(file, sizeof(file), l->file, (unsigned long long)hash(l));
+	library__name(id, file, sizeof(file));
 	if (geteuid() && runtime && runtime[0] == '/')
 		snprintf(folders[0], sizeof(folders[0]), "%s/cudatrace", runtime);
 	else if (geteuid())

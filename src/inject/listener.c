@@ -130,44 +130,68 @@ static bool listens_in(const struct inject *in, uint64_t ino)
 	return stat("/proc/self/ns/net", &own) || own.st_ino == ino;
 }
 
-static int listen_at(const struct inject *in, int fd)
+static int listen_at(const char *name, int fd)
 {
-	struct sockaddr_un sa;
-	socklen_t len = address(in, &sa);
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	size_t len = strlen(name);
 
+	/* "@name" is abstract. */
+	memcpy(sa.sun_path + 1, name + 1, len - 1);
 	safe_recv__refuse_fds(fd);
-	return bind(fd, (void *)&sa, len) || listen(fd, WAITING_MAX) ? -errno : 0;
+	return bind(fd, (void *)&sa, offsetof(struct sockaddr_un, sun_path) + len) ||
+			       listen(fd, WAITING_MAX)
+		       ? -errno
+		       : 0;
 }
 
-int listener__add_net(struct inject *in, pid_t pid)
+int listener__socket_of(const struct inject *in, pid_t pid, uint64_t *ino)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	char path[40];
 	struct stat st;
-	int ns, fd, ret = 0;
+	int ns, fd, ret;
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
 	ns = open(path, O_RDONLY | O_CLOEXEC);
 	if (ns < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (fstat(ns, &st) || listens_in(in, st.st_ino)) {
-		close(ns);
-		return 0;
-	}
-	fd = in->net_cnt < NETS_MAX ? socket_in(ns) : -E2BIG;
+		return -errno;
+	fd = fstat(ns, &st) ? -errno : socket_in(ns);
+	*ino = st.st_ino;
 	close(ns);
-	if (fd < 0)
-		return fd;
-	ret = listen_at(in, fd);
-	if (!ret && in->is_open && epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		ret = -errno;
-	if (ret) {
+	ret = fd < 0 ? fd : listen_at(in->socket_name, fd);
+	if (ret && fd >= 0)
 		close(fd);
-		return ret;
+	return ret ?: fd;
+}
+
+int listener__take_net(struct inject *in, int fd, uint64_t ino)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (in->net_cnt == NETS_MAX) {
+		safe_close(in->nets[0].fd);
+		memmove(in->nets, in->nets + 1, --in->net_cnt * sizeof(in->nets[0]));
+	}
+	if (in->is_open && epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		close(fd);
+		return -errno;
 	}
 	in->nets[in->net_cnt].fd = fd;
-	in->nets[in->net_cnt++].ino = st.st_ino;
+	in->nets[in->net_cnt++].ino = ino;
 	return 0;
+}
+
+int listener__add_net(struct inject *in, pid_t pid)
+{
+	char path[40];
+	struct stat st;
+	uint64_t ino;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
+	if (stat(path, &st) || listens_in(in, st.st_ino))
+		return 0;
+	fd = listener__socket_of(in, pid, &ino);
+	return fd < 0 ? fd : listener__take_net(in, fd, ino);
 }
 
 static void drop(struct inject *in, unsigned i)
@@ -320,6 +344,16 @@ static void accept_conn(struct inject *in, int listen_fd)
 	}
 }
 
+/* With a folder, processes of all users connect. */
+static void put_token(const struct inject *in, const struct conn *c, __u64 token[2])
+{
+	if (!in->o.folder)
+		memcpy(token, in->token, sizeof(in->token));
+	for (unsigned i = 0; i < in->late_token_cnt; i++)
+		if (in->late_tokens[i].uid == c->uid)
+			memcpy(token, in->late_tokens[i].token, sizeof(in->token));
+}
+
 /* mem: its memory, or NULL. */
 static void answer(struct inject *in, struct conn *c, int status, const struct shm *mem)
 {
@@ -337,7 +371,7 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 	struct iovec iov = {&w, sizeof(w)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	memcpy(w.token, in->token, sizeof(w.token));
+	put_token(in, c, w.token);
 	if (mem) {
 		w.set_sz = in->settings.size;
 		w.shm_sz = mem->size;

@@ -16,6 +16,7 @@ import sys
 import time
 
 import pytest
+from helpers.daemon import NOBODY, Daemon, for_all  # noqa: F401, a fixture
 from helpers.jsonl import Trace
 from helpers.run import CC, CUDATRACE, O, TESTS, cudatrace, needs_tracing, until
 
@@ -30,8 +31,8 @@ exec chroot "$NEW" "$@"
 """, "sh"]
 CONTAINERS = {  # user: also outside
     "network": (["unshare", "-n"], 0), "mount": (["unshare", "-m", *HIDE], 0),
-    "pid": (["unshare", "-p", "-f", "--mount-proc"], 0), "user": (["unshare", "-U", "-r"], 65534), "root": (["unshare", "-m", *ROOT], 0),
-    "all": (["unshare", "-U", "-r", "-n", "-m", "-p", "-f", "-i", "-u", "--mount-proc", *HIDE], 65534),
+    "pid": (["unshare", "-p", "-f", "--kill-child", "--mount-proc"], 0), "user": (["unshare", "-U", "-r"], 65534), "root": (["unshare", "-m", *ROOT], 0),
+    "all": (["unshare", "-U", "-r", "-n", "-m", "-p", "-f", "--kill-child", "-i", "-u", "--mount-proc", *HIDE], 65534),
 }
 
 
@@ -58,11 +59,11 @@ def built():
 
 
 @contextlib.contextmanager
-def program(built, kind, before=(), user=0, **env):
+def program(built, kind, before=(), user=0, lib=None, **env):
     """Runs it; at the end it must be unharmed. Its attribute `calls` then has the launches of each thread."""
-    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [built + "/late", *kind.split()]
+    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [f"{built}/late", *kind.split()]
     with subprocess.Popen([*before, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, user=user,
-                          env={**os.environ, "LD_LIBRARY_PATH": built + "/lib", **env}) as p:
+                          env={**os.environ, "LD_LIBRARY_PATH": str(lib or built + "/lib"), **env}) as p:
         try:
             assert p.stdout.readline() == "ready\n", p.stderr.read()
             p.target = target_of(p.pid)
@@ -383,3 +384,46 @@ def test_code_is_alone():
     own = re.search(r"'\.relalate_code'.*?\n\n", out, re.S)[0].splitlines()[2:]
     names = {line.split()[4] for line in own if line}
     assert names and all(n.startswith("late_") for n in names), names
+
+
+class LateDaemon(Daemon):
+    """Traces the programs in its folder. Those in `ruled` are entered by a rule."""
+
+    def configure(self, level):
+        super().configure(level)
+        rule = f'rules:\n  - match: {{command: "{self.folder.parent}/ruled/*"}}\n    level: {level}\n    inject: true\n'
+        self.conf.write_text(self.conf.read_text().replace("rules:\n", rule))
+
+
+def test_daemon(for_all, built):  # noqa: F811
+    """ctl inject, and rules with inject: also in a container. Each call is counted once."""
+    where, user = CONTAINERS["all"]
+    if subprocess.run([*where, "true"], check=False, stderr=subprocess.DEVNULL, user=user).returncode:
+        pytest.skip("unshare is not allowed")
+    shutil.copytree(built + "/lib", for_all / "lib")
+    for name in ("ruled", "other", "never"):
+        (for_all / name).mkdir()
+        shutil.copy(built + "/late", for_all / name / "late")
+    d = LateDaemon(for_all, own=True, trace="inject: true", level="metrics", libcuda=for_all / "lib/libcuda.so.1")
+    with program(for_all / "ruled", "call", lib=for_all / "lib") as ruled, program(for_all / "other", "call", where, user, lib=for_all / "lib") as p, \
+            program(for_all / "never", "kills", lib=for_all / "lib") as never:
+        until(lambda: all(d.process(x.target) for x in (ruled, p, never)))
+        ran = d.ask("inject", p.target, before=NOBODY)
+        assert ran.status and not is_entered(p), ran
+        for x in (p, never):
+            assert d.ctl("inject", x.target)["inject"] == "requested"
+        until(lambda: d.process(p.target)["seen"] == "inproc" and "inject" in d.process(never.target) and d.process(never.target)["inject"] != "requested")
+        assert d.process(p.target)["inject"] == "entered" and "forbids openat" in d.process(never.target)["inject"], d.log.read_text()
+        assert "already" in d.ask("inject", p.target).err
+        until(lambda: d.process(ruled.target)["seen"] == "inproc", 30)
+        # The status may know of the connection before the helper reports.
+        until(lambda: d.process(ruled.target)["inject"] == "entered")
+        assert d.process(never.target)["seen"] == "uprobes" and not is_entered(never)
+        injections = d.metrics().by("injections_total", "result")
+        assert injections == {"entered": 2, "refused": 1}, injections
+        ends = []
+        for x in (ruled, p, never):
+            x.end()
+            ends.append(sum(x.calls.values()))
+        until(lambda: d.metric("cudatrace_calls_total", function="cuLaunchKernel") == sum(ends))
+    d.stop()
