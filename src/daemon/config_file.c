@@ -98,9 +98,10 @@ static void read_rule(struct reader *r, struct rule *rule, yaml_node_t *map)
 		} else if (!strcmp(name, "inject")) {
 			if (!scalar(v) ||
 			    (strcmp(scalar(v), "true") != 0 && strcmp(scalar(v), "false") != 0))
-				config_wrong(&r->at,
-					     "rules: inject '%s' is not understood; write true or false",
-					     scalar(v) ?: "?");
+				config_wrong(
+					&r->at,
+					"rules: inject '%s' is not understood; write true or false",
+					scalar(v) ?: "?");
 			rule->inject = scalar(v) && !strcmp(scalar(v), "true");
 		} else {
 			config_wrong(

@@ -285,7 +285,7 @@ struct inject {
 		uint64_t ino; /* of the namespace */
 	} nets[NETS_MAX];
 	unsigned net_cnt;
-	uint64_t token[2];     /* as in struct ct_shm_welcome */
+	uint64_t token[2]; /* as in struct ct_shm_welcome */
 	/* late_server.h */
 	int late_sock; /* -1: no server */
 	char late_name[64];
@@ -333,11 +333,8 @@ struct inject {
 
 /* listener.c */
 int listener__open(struct inject *in);
-/* Also listens in the process's network namespace, if it is another one: names of sockets belong to
- * one. Before the sandbox. */
-int listener__add_net(struct inject *in, pid_t pid);
-/* The same in two steps. Returns a listening socket, or -errno. -EADDRINUSE: there is one. */
-int listener__socket_of(const struct inject *in, pid_t pid, uint64_t *ino);
+/* late_net.h: whether it listens in that network namespace; it takes a socket there. */
+bool listener__is_in(const struct inject *in, uint64_t net);
 /* Closes the oldest one, if there are too many. */
 int listener__take_net(struct inject *in, int fd, uint64_t ino);
 /* Accepts connections and receives messages. */

@@ -2,6 +2,7 @@
 #include "late.h"
 
 #include "late_filter.h"
+#include "late_net.h"
 #include "late_target.h"
 
 #include "inject_priv.h"
@@ -418,7 +419,7 @@ static int prepare(struct inject *in, struct attach *a, struct wanted *w)
 
 	if (why)
 		return refuse(w->pid, why);
-	ret = listener__add_net(in, w->pid);
+	ret = late_net__add(in, w->pid);
 	if (!ret)
 		return 0;
 	snprintf(text, sizeof(text),

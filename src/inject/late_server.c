@@ -4,6 +4,7 @@
 #include "inject_priv.h"
 #include "late.h"
 #include "late_filter.h"
+#include "late_net.h"
 
 #include "attach/attach.h"
 #include "util/child.h"
@@ -60,23 +61,27 @@ static void send_reply(const struct reply *r, int fd)
 	} control = {0};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (fd >= 0) {
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
+	/* The sandbox allows only this. */
+	if (fd < 0) {
+		(void)!send(CHILD_SOCK, r, sizeof(*r), MSG_NOSIGNAL);
+		return;
 	}
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
+	msg.msg_control = &control;
+	msg.msg_controllen = sizeof(control);
 	(void)!sendmsg(CHILD_SOCK, &msg, MSG_NOSIGNAL);
 }
 
-/* The daemon's socket in its folder is not found in other mount namespaces. Returns NULL or why not. */
+/* The daemon's socket in its folder is not found in other mount namespaces. Returns NULL or why
+ * not. */
 static const char *provide_net(const struct inject *in, pid_t pid)
 {
 	static char why[120];
 	struct reply r = {.what = REPLY_NET, .pid = pid};
-	int fd = listener__socket_of(in, pid, &r.ino);
+	int fd = late_net__socket(in, pid, &r.ino);
 
 	/* The daemon listens there already. */
 	if (fd == -EADDRINUSE)

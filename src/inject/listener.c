@@ -9,8 +9,6 @@
 #include "util/time_budget.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -99,68 +97,12 @@ int listener__open(struct inject *in)
 	return open_or_shut(in);
 }
 
-/* Returns a socket of that network namespace. */
-static int socket_in(int ns)
+bool listener__is_in(const struct inject *in, uint64_t net)
 {
-	int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), fd = -EPERM;
-
-	if (own < 0)
-		return -errno;
-	if (!setns(ns, CLONE_NEWNET)) {
-		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (fd < 0)
-			fd = -errno;
-		/* As entering the other one worked, this does, too. */
-		if (setns(own, CLONE_NEWNET))
-			_exit(1);
-	} else {
-		fd = -errno;
-	}
-	close(own);
-	return fd;
-}
-
-static bool listens_in(const struct inject *in, uint64_t ino)
-{
-	struct stat own;
-
 	for (unsigned i = 0; i < in->net_cnt; i++)
-		if (in->nets[i].ino == ino)
+		if (in->nets[i].ino == net)
 			return true;
-	return stat("/proc/self/ns/net", &own) || own.st_ino == ino;
-}
-
-static int listen_at(const char *name, int fd)
-{
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	size_t len = strlen(name);
-
-	/* "@name" is abstract. */
-	memcpy(sa.sun_path + 1, name + 1, len - 1);
-	safe_recv__refuse_fds(fd);
-	return bind(fd, (void *)&sa, offsetof(struct sockaddr_un, sun_path) + len) ||
-			       listen(fd, WAITING_MAX)
-		       ? -errno
-		       : 0;
-}
-
-int listener__socket_of(const struct inject *in, pid_t pid, uint64_t *ino)
-{
-	char path[40];
-	struct stat st;
-	int ns, fd, ret;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
-	ns = open(path, O_RDONLY | O_CLOEXEC);
-	if (ns < 0)
-		return -errno;
-	fd = fstat(ns, &st) ? -errno : socket_in(ns);
-	*ino = st.st_ino;
-	close(ns);
-	ret = fd < 0 ? fd : listen_at(in->socket_name, fd);
-	if (ret && fd >= 0)
-		close(fd);
-	return ret ?: fd;
+	return false;
 }
 
 int listener__take_net(struct inject *in, int fd, uint64_t ino)
@@ -178,20 +120,6 @@ int listener__take_net(struct inject *in, int fd, uint64_t ino)
 	in->nets[in->net_cnt].fd = fd;
 	in->nets[in->net_cnt++].ino = ino;
 	return 0;
-}
-
-int listener__add_net(struct inject *in, pid_t pid)
-{
-	char path[40];
-	struct stat st;
-	uint64_t ino;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
-	if (stat(path, &st) || listens_in(in, st.st_ino))
-		return 0;
-	fd = listener__socket_of(in, pid, &ino);
-	return fd < 0 ? fd : listener__take_net(in, fd, ino);
 }
 
 static void drop(struct inject *in, unsigned i)
