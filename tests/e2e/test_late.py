@@ -332,6 +332,7 @@ def test_stopped(built):
 
 def test_without_libcuda():
     with subprocess.Popen(["sleep", "60"]) as p:
+        p.target = p.pid
         assert "has not loaded libcuda" in refused(p)
         p.kill()
 
