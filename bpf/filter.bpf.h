@@ -38,6 +38,10 @@ static __always_inline void filter_read(struct task_struct *task)
 	struct ct_filter *to = bpf_map_lookup_elem(&filter, &zero);
 	struct seccomp_filter *f;
 
+	/* A kernel without filters. */
+	if (!bpf_core_field_exists(task->seccomp.filter) ||
+	    !bpf_core_type_exists(struct seccomp_filter))
+		return;
 	if (!to || to->pid != task_pid(task) || (to->tid && to->tid != task_tid(task)))
 		return;
 	f = BPF_CORE_READ(task, seccomp.filter);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
-# takes: 120 1200
+# takes: 150 1400
 """--probe=inject -p: the library enters programs that run already, and check themselves. No call is missing or recorded twice,
 whether tracers end or are killed. Processes that cannot be entered are refused with a reason, and nothing in them is changed."""
 import collections
