@@ -20,6 +20,7 @@
  *   uvm.bpf.h          page faults and migrations of managed memory
  *   sched.bpf.h        --sched: off-CPU time of calls, GPU interrupts
  *   regs.bpf.h         registers of waiting threads
+ *   filter.bpf.h       system call filters of a process
  * Only some are loaded: either ct_session, or the pair ct_entry and ct_return; for --kernel the
  * kprobe pair, the fentry and fexit programs, or the pair on all system calls.
  */
@@ -59,6 +60,7 @@
 #include "proc.bpf.h"
 #include "sched.bpf.h"
 #include "regs.bpf.h"
+#include "filter.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -250,5 +252,16 @@ int ct_regs(struct bpf_iter__task *ctx)
 
 	if (task)
 		regs_read(task);
+	return 0;
+}
+
+/* As ct_regs, for attach__filter(). */
+SEC("?iter/task")
+int ct_filters(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task)
+		filter_read(task);
 	return 0;
 }

@@ -39,6 +39,20 @@ struct ct_regs {
 /* Threads examined at once. */
 #define CT_REGS_MAX 16
 
+/* The nth of a thread's system call filters (seccomp), the newest first. */
+#define CT_FILTERS_MAX	     64
+#define CT_FILTER_LEN_MAX    4096 /* BPF_MAXINSNS */
+#define CT_FILTER_NONE	     (-1)
+#define CT_FILTER_UNREADABLE (-2)
+struct ct_filter {
+	__u32 pid, tid, nth; /* requested by user space; tid 0: of any thread */
+	__s32 len;	     /* in instructions, or CT_FILTER_NONE, CT_FILTER_UNREADABLE */
+	__u32 thread_cnt;    /* threads seen; the filter is of the first */
+	__u32 differ;	     /* their filters differ */
+	__u64 id;	     /* of the newest filter; 0: none */
+	__u64 code[CT_FILTER_LEN_MAX]; /* struct sock_filter */
+};
+
 /* A call in flight. */
 struct ct_frame {
 	__u64 start_ns;

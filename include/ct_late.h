@@ -9,11 +9,13 @@
 
 #include <stdint.h>
 
-#define LATE_MAGIC     "cudatrace-late1"
+#define LATE_MAGIC     "cudatrace-late2"
 #define LATE_SLOTS     12
 #define LATE_ENTRY_SZ  16
 #define LATE_PATH_SZ   120
 #define LATE_SOCKET_SZ 108
+/* Name of the thread while it loads the library, which then does not set up itself. */
+#define LATE_THREAD_NAME "cudatrace-late"
 
 /* Behind the code, and as constant as it: a thread may come at any time. */
 struct late_data {
@@ -26,12 +28,15 @@ struct late_data {
 	struct {
 		uint64_t at, real;
 	} slots[LATE_SLOTS];
-	char path[LATE_PATH_SZ]; /* of the library */
+	/* Of the library's file. Without a slash: the file is missing in the process's mount
+	 * namespace, and this is the name of a memfd, which the tracer fills. */
+	char path[LATE_PATH_SZ];
 };
 
 /* Where an attach has failed: result is its error. */
 enum late_step {
 	LATE_THREAD = 1, /* pthread_create() */
+	LATE_FILE,	 /* memfd_create(); the tracer did not fill it */
 	LATE_OPEN,	 /* dlopen(), dlsym() */
 	LATE_CONNECT,	 /* cudatrace_attach(), or nothing */
 };
@@ -42,12 +47,15 @@ struct late_state {
 	/* The tracer's. A thread takes part if ticket is taken + 1; 0: none may. */
 	uint32_t ticket;
 	char socket[LATE_SOCKET_SZ];
+	uint64_t token[2]; /* as in struct ct_shm_welcome */
 	/* The process's. taken: the last ticket, by one thread; done: the same, when it has ended
 	 * with this result. pid: as the process sees it; a child of fork has its parent's. */
 	uint32_t taken, done, pid, step;
 	int32_t result;
 	uint32_t has_fork_rule;
-	uint64_t owner; /* of the lock that fork() and dlopen() take; 0: free */
+	uint32_t file;	 /* the memfd's descriptor + 1, while it waits to be filled and sealed */
+	uint64_t attach; /* address of cudatrace_attach(); 0: not loaded yet */
+	uint64_t owner;	 /* of the lock that fork() and dlopen() take; 0: free */
 };
 
 #endif /* CT_LATE_H */

@@ -63,8 +63,11 @@ struct ct_shm_welcome {
 	__s32 status;	      /* 0; -errno: the process is not traced */
 	__u32 again;	      /* not 0: already connected, from another dlmopen() namespace */
 	__u64 set_sz, shm_sz; /* of the memories, in bytes */
+	/* Random. A tracer that has loaded the library into the process has written the same there:
+	 * its user may have no id in the process's user namespace. */
+	__u64 token[2];
 };
-_Static_assert(sizeof(struct ct_shm_welcome) == 32, "ct_shm_welcome is part of the ABI");
+_Static_assert(sizeof(struct ct_shm_welcome) == 48, "ct_shm_welcome is part of the ABI");
 
 /* Second message of the library: the functions that it has hooked. Then it closes the socket and
  * records calls. If functions have probes, too (ct_shm_set.probed), it first waits for struct

@@ -415,7 +415,7 @@ bool process_begin(uint32_t how, const struct object *lib);
 /* A tracer that listens at this name has loaded the library, or finds it in the process: connects
  * to it. -EBUSY: another tracer records the process; -ESTALE: the library was used by another kind
  * of tracer. */
-int process_attach(const char *name, const struct object *lib);
+int process_attach(const char *name, const uint64_t its_token[2], const struct object *lib);
 /* Announces a further library of the process, by path. When the tracer has read its file, hook() is
  * called. Returns 0 or -errno. */
 int process_more(const char *path, int (*hook)(struct hooked_cnt *cnt));

@@ -5,6 +5,7 @@
  */
 #include "inject.h"
 
+#include "ct_late.h"
 #include "ct_nvtx.h"
 
 #include <elf.h>
@@ -157,8 +158,13 @@ static void leave_to_profiler(void)
 __attribute__((constructor)) static void begin(void)
 {
 	struct load_ctx l = {0};
+	char comm[16] = "";
 
 	libc_setup();
+	/* cudatrace_attach() follows. Other threads of the program may read its environment. */
+	sys(SYS_prctl, PR_GET_NAME, comm);
+	if (!strcmp(comm, LATE_THREAD_NAME))
+		return;
 	/* Another libc than glibc: its programs cannot load NVIDIA's driver. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at ||
 	    inject_libc.auxv(AT_SECURE))
@@ -214,8 +220,8 @@ EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table)
 }
 
 /* Called in a thread of its own (src/inject/late_code.c). Returns 0 or -errno. */
-EXPORT int cudatrace_attach(const char *socket);
-EXPORT int cudatrace_attach(const char *socket)
+EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2]);
+EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2])
 {
 	struct object lib;
 
@@ -227,7 +233,7 @@ EXPORT int cudatrace_attach(const char *socket)
 	if (!wanted)
 		thread_setup();
 	wanted = true;
-	return process_attach(socket, &lib);
+	return process_attach(socket, token, &lib);
 }
 
 /* Called by the driver, in cuInit(). */

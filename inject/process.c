@@ -32,8 +32,9 @@ static struct {
 } tracer;
 static const char *collector; /* without a tracer: name of the collector that we start; or NULL */
 static bool forked;
-static bool refused;  /* by the tracer, which counts it */
-static int first_pid; /* process whose functions were hooked */
+static bool refused;	  /* by the tracer, which counts it */
+static uint64_t token[2]; /* of a tracer that has loaded the library; 0: none */
+static int first_pid;	  /* process whose functions were hooked */
 static uint32_t generation;
 static uint32_t how_loaded;
 uint32_t process_missed;
@@ -124,7 +125,7 @@ bool process_setup(void)
  * When a tracer has ended, any user can listen at its name in the abstract namespace, and a tracer
  * decides what the library maps, reads and loads. So only root or our own user may be our tracer.
  * find_beside() has checked the owner of a socket in a directory. That owner may have no id in our
- * user namespace.
+ * user namespace. Nor may a tracer that has loaded the library: welcome() checks its token.
  */
 static bool is_trusted(int fd)
 {
@@ -132,7 +133,7 @@ static bool is_trusted(int fd)
 	uid_t real, effective, saved;
 	socklen_t len = sizeof(who);
 
-	if (addr.sun_path[0])
+	if (addr.sun_path[0] || token[0])
 		return true;
 	if (sys(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &who, &len) ||
 	    sys(SYS_getresuid, &real, &effective, &saved))
@@ -275,6 +276,8 @@ static int welcome(int fd, struct ct_shm_welcome *w, int fds[FD_CNT])
 		memcpy(fds, CMSG_DATA(c), FD_CNT * sizeof(int));
 	if (n != sizeof(*w) || w->magic != CT_SHM_MAGIC || w->version != CT_SHM_VERSION)
 		return -EPROTO;
+	if (token[0] && memcmp(w->token, token, sizeof(token)) != 0)
+		return -ECONNREFUSED;
 	refused = w->status;
 	return w->status;
 }
@@ -552,7 +555,7 @@ static void forget_tracer(const struct process *p)
 	forget(p->set, p->set_sz, PROT_READ);
 }
 
-int process_attach(const char *name, const struct object *lib)
+int process_attach(const char *name, const uint64_t its_token[2], const struct object *lib)
 {
 	struct process *p = inject_process, *next;
 
@@ -571,6 +574,7 @@ int process_attach(const char *name, const struct object *lib)
 		return -ENOSYS;
 	if (!set_address(name))
 		return -ENAMETOOLONG;
+	memcpy(token, its_token, sizeof(token));
 	collector = NULL;
 	refused = false;
 	if (p->set)

@@ -89,11 +89,11 @@ layer == "record" && match($0, /(bpf_object|bpf_program|bpf_link|bpf_map__)[a-z_
 	printf "%s:%d: record/ may use libbpf for the ring only, not %s)\n", FILENAME, FNR, substr($0, RSTART, RLENGTH)
 	bad = 1
 }
-# Only util/reader*.c, and attach/probe/mmap_lock.c, changed_code.c, daemon/gpu_core_request.c and inject/late_target.c in a process that they end, may read files that a target can block: those that wait
+# Only util/reader*.c, and attach/probe/mmap_lock.c, changed_code.c, daemon/gpu_core_request.c and inject/late*.c in a process that they end, may read files that a target can block: those that wait
 # for its memory, its execve(), or a server of its own. The reader opens these paths for others: root, map_files, exe and fd.
 FNR == 1 { file_reads = 0 }
 /util\/reader\.h"/ { file_reads = 1 }
-FILENAME !~ /^src\/(util\/reader|attach\/probe\/(mmap_lock|changed_code)|daemon\/gpu_core_request|inject\/late_target)/ && (/process_vm_readv/ ||
+FILENAME !~ /^src\/(util\/reader|attach\/probe\/(mmap_lock|changed_code)|daemon\/gpu_core_request|inject\/late)/ && (/process_vm_readv/ ||
 	/"\/proc\/%[.0-9]*[du]\/(task\/%[.0-9]*[dus]\/)?(mem|cmdline|environ|maps|smaps|auxv|stat|syscall|wchan|stack|io|personality|timens_offsets|ns|cwd|mountinfo|mounts)["\/]/ ||
 	/"\/proc\/%[.0-9]*[du]\/(task\/%[.0-9]*[dus]\/)?(root|map_files|exe|fd\/)/ && (!file_reads || /[^_](open|fopen|stat|readlink|access|opendir)\(/) ||
 	/"(mem|cmdline|environ|maps|smaps|auxv|stat|syscall|wchan|timens_offsets|exe|cwd|ns\/[a-z_]*)"/ && /(proc|open|file|link)[a-z_]*\(/ && !/reader__/) {

@@ -278,6 +278,25 @@ struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost first */
 };
 
+/* As the program had it; NULL without CONFIG_CHECKPOINT_RESTORE. */
+struct sock_fprog_kern {
+	u16 len;
+	void *filter;
+};
+
+struct bpf_prog {
+	struct sock_fprog_kern *orig_prog;
+};
+
+struct seccomp_filter {
+	struct seccomp_filter *prev;
+	struct bpf_prog *prog;
+};
+
+struct seccomp {
+	struct seccomp_filter *filter;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct thread_struct thread;
@@ -304,6 +323,7 @@ struct task_struct {
 	u64 self_exec_id;
 	unsigned long nvcsw, nivcsw;
 	struct uprobe_task *utask;
+	struct seccomp seccomp;
 };
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000

@@ -43,6 +43,7 @@ struct attach_opts {
 	bool force;   /* also attach to files that others may write to, where the write would be
 			 noticed too late */
 	bool sandbox; /* the attaching process drops its privileges */
+	bool filters; /* attach__filter() */
 	bool hold;    /* a command is stopped until its library's probes are attached */
 	/* If not 0, only this process has probes; others have no overhead (except with
 	 * uprobe.multi). */
@@ -210,6 +211,12 @@ void attach__each_thread(struct attach *a, void (*cb)(uint32_t tid, struct ct_th
 /* Reads the registers of up to CT_REGS_MAX threads. Takes 0.2 µs for each thread of the machine.
  * Returns false if none can be read. */
 bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt);
+
+/* Reads a system call filter: f->pid, f->tid, f->nth. Returns false if the kernel allows no such
+ * request. */
+bool attach__filter(struct attach *a, struct ct_filter *f);
+/* The descriptors that it needs; -1: none. */
+void attach__filter_fds(const struct attach *a, int fds[2]);
 
 /* Ends recording: calls in flight stay unfinished. Detaching takes about 0.1 s for a libcuda. After
  * 1.5 s it continues in the background, even after attach__free(). */

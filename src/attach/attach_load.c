@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static void choose_programs(struct attach *a)
+static void choose_programs(struct attach *a, const struct attach_opts *o)
 {
 	struct cudatrace_bpf *s = a->skel;
 	struct bpf_program *used[2] = {s->progs.ct_entry, s->progs.ct_return};
@@ -30,6 +30,8 @@ static void choose_programs(struct attach *a)
 	bpf_program__set_autoload(s->progs.ct_mmap, caps__has(CAP_TP_UNMAPPED_AREA));
 	/* Needed for stacks of waiting ranks. */
 	bpf_program__set_autoload(s->progs.ct_regs, fnset__wants_api(a->fns, api_at(API_NCCL)));
+	bpf_program__set_autoload(s->progs.ct_filters, o->filters);
+	bpf_map__set_autocreate(s->maps.filter, o->filters);
 }
 
 void attach__load_error(int ret)
@@ -109,7 +111,7 @@ static int load_with(struct attach *a, const struct attach_opts *o, enum nv_prob
 	a->skel = cudatrace_bpf__open();
 	if (!a->skel)
 		return -errno;
-	choose_programs(a);
+	choose_programs(a, o);
 	levels__prepare(&cfg, o->fns);
 	memlimit__prepare(a->skel, &cfg, o);
 	nv__prepare(a->skel, &cfg, o, how);

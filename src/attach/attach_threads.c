@@ -56,6 +56,34 @@ bool attach__thread_regs(struct attach *a, struct ct_regs *regs, unsigned cnt)
 	return ran;
 }
 
+bool attach__filter(struct attach *a, struct ct_filter *f)
+{
+	struct bpf_link *link = a->skel->links.ct_filters;
+	int map = bpf_map__fd(a->skel->maps.filter);
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
+	uint32_t zero = 0;
+	char none;
+	bool ran;
+
+	if (fd < 0)
+		return false;
+	f->thread_cnt = f->differ = 0;
+	f->id = 0;
+	f->len = CT_FILTER_NONE;
+	ran = !bpf_map_update_elem(map, &zero, f, BPF_ANY) && !read(fd, &none, sizeof(none)) &&
+	      !bpf_map_lookup_elem(map, &zero, f);
+	close(fd);
+	return ran;
+}
+
+void attach__filter_fds(const struct attach *a, int fds[2])
+{
+	const struct bpf_link *link = a->skel->links.ct_filters;
+
+	fds[0] = link ? bpf_link__fd(link) : -1;
+	fds[1] = link ? bpf_map__fd(a->skel->maps.filter) : -1;
+}
+
 struct unfinished_ctx {
 	struct attach *a;
 	void (*cb)(void *ctx, const void *rec, size_t size);

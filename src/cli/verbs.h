@@ -11,7 +11,7 @@
 #define VERB_WORDS   (1u << 1)
 #define VERB_COMMAND (1u << 2)
 
-#define VERB_USAGES 7
+#define VERB_USAGES 8
 
 struct verb_row {
 	const char *name;

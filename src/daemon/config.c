@@ -397,6 +397,10 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		config_wrong(&at, "dossier.per_hour must be at most %d", DOSSIERS_HOUR_MAX);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
+	for (unsigned i = 0; i < c->rule_cnt; i++)
+		if (c->rules[i].inject && !c->trace.inject)
+			config_wrong(&at, "rules: inject in line %u needs trace.inject: true",
+				     c->rules[i].line);
 	if (config__has_listener(c) && (c->trace.inject_folder[0] != '/' ||
 					strlen(c->trace.inject_folder) > INJECT_FOLDER_MAX))
 		config_wrong(&at,

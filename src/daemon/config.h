@@ -26,6 +26,7 @@ struct rule {
 	char *user, *command, *cgroup, *container, *pod, *namespace;
 	bool name_only; /* command is not matched with whole command lines */
 	bool by_ctl;	/* set by ctl, not by the file */
+	bool inject;	/* the library is loaded into running processes */
 	enum proc_level level;
 	unsigned line;
 };

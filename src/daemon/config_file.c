@@ -95,10 +95,19 @@ static void read_rule(struct reader *r, struct rule *rule, yaml_node_t *map)
 				config_wrong(&r->at,
 					     "rules: level '%s' is not understood; write %s",
 					     scalar(v) ?: "?", config_how_to(KEY_LEVEL));
+		} else if (!strcmp(name, "inject")) {
+			if (!scalar(v) ||
+			    (strcmp(scalar(v), "true") != 0 && strcmp(scalar(v), "false") != 0))
+				config_wrong(
+					&r->at,
+					"rules: inject '%s' is not understood; write true or false",
+					scalar(v) ?: "?");
+			rule->inject = scalar(v) && !strcmp(scalar(v), "true");
 		} else {
-			config_wrong(&r->at,
-				     "rules: there is no key '%s'; a rule has match and level",
-				     name);
+			config_wrong(
+				&r->at,
+				"rules: there is no key '%s'; a rule has match, level and inject",
+				name);
 		}
 	}
 	r->at.line = rule->line;

@@ -170,6 +170,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	d->now = turn__begin(&d->turn);
 	dprocs__read_errors(&d->procs);
 	dprocs__take_left(&d->procs);
+	daemon__inject_by_rules(d);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
 		daemon__read_counts(d);
 		if (dprocs__sweep(&d->procs, on_gone, d))
@@ -311,6 +312,7 @@ static int open_tracer(struct daemon *d)
 				.redact = d->cfg->trace.redact,
 				.force = d->o->force,
 				.sandbox = d->o->sandbox,
+				.filters = d->cfg->trace.inject,
 			},
 		.kernel_args = d->cfg->trace.inject && d->cfg->trace.kernel_args,
 		.wait = true,
@@ -395,6 +397,8 @@ static int start(struct daemon *d)
 	d->metrics = metrics__new(d->cfg->metrics.max_series);
 	if (!ret)
 		ret = open_tracer(d);
+	if (!ret)
+		ret = daemon__serve_inject(d);
 	if (ret)
 		return ret;
 	d->procs = (struct dprocs){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Commands to a running daemon: status, level, burst, dump, dossier, reload. */
+/* Commands to a running daemon: status, level, burst, dump, dossier, inject, reload. */
 #include "daemon_priv.h"
 
 #include <errno.h>
@@ -68,6 +68,8 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	if (d->t.arbiter)
 		json_sym(j, "seen",
 			 arbiter__is_inproc(d->t.arbiter, p->pid) ? "inproc" : "uprobes");
+	if (p->inject)
+		json_str(j, "inject", p->inject);
 	if (p->by_ctl)
 		json_sym(j, "level_from", "ctl");
 	else if (p->rule)
@@ -407,6 +409,30 @@ static void dossier(struct daemon *d, int argc, char **argv, bool root, struct j
 	}
 }
 
+static void inject(struct daemon *d, int argc, char **argv, bool root, struct json *j)
+{
+	struct dproc *p;
+	const char *why;
+	uint32_t pid;
+
+	if (argc != 2 || !read_pid(argv[1], &pid)) {
+		fail(j, "write inject PID");
+		return;
+	}
+	if (!root) {
+		fail(j, "only root may load the library into a running process");
+		return;
+	}
+	p = find_pid(d, pid, "", j);
+	if (!p)
+		return;
+	why = daemon__inject(d, p, false);
+	if (why)
+		fail(j, "process %u cannot be entered: %s", pid, why);
+	else
+		json_str(j, "inject", "requested");
+}
+
 static void reload(struct daemon *d, bool root, struct json *j)
 {
 	char why[512];
@@ -438,11 +464,13 @@ void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *an
 		dump(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "dossier"))
 		dossier(d, argc, argv, root, &j);
+	else if (!strcmp(verb, "inject"))
+		inject(d, argc, argv, root, &j);
 	else if (!strcmp(verb, "reload"))
 		reload(d, root, &j);
 	else
 		fail(&j,
-		     "there is no command %s; use status, level, burst, dump, dossier or reload",
+		     "there is no command %s; use status, level, burst, dump, dossier, inject or reload",
 		     verb);
 	json_close(&j);
 	out_char(answer, '\n');

@@ -88,6 +88,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.reload_failures = d->reload_failures,
 		.http_closed = http__closed(d->http),
 	};
+	memcpy(self->injections, d->injections, sizeof(self->injections));
 	memcpy(self->dossiers, d->dossiers.made_cnt, sizeof(self->dossiers));
 	memcpy(self->dossiers_refused, d->dossiers.refused_cnt, sizeof(self->dossiers_refused));
 	reader__stats(&reads);

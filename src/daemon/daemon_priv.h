@@ -21,6 +21,7 @@
 
 #include "trace/tracer.h"
 #include "trace/waits.h"
+#include "inject/late_server.h"
 
 #define LIBS_KEPT_MAX 64
 
@@ -83,6 +84,7 @@ struct daemon {
 	const char *dump_why; /* the dump is due at dump_ns; NULL: none */
 	uint64_t dump_ns, dumped_ns, dumps;
 	struct dossiers dossiers;
+	uint64_t injections[LATE_RESULT_CNT];
 	bool stopping;
 	bool failed; /* the daemon cannot continue */
 };
@@ -135,6 +137,14 @@ int daemon__write_calls(struct daemon *d, int fd, const char *why, const struct 
 
 /* daemon_ctl.c */
 void daemon__command(void *d, int argc, char **argv, bool root, struct out *answer);
+
+/* daemon_inject.c */
+/* Before the sandbox. 0 or -errno. */
+int daemon__serve_inject(struct daemon *d);
+/* Requests to load the library into a running process. Returns NULL, or why not. */
+const char *daemon__inject(struct daemon *d, struct dproc *p, bool gently);
+/* Once a second. */
+void daemon__inject_by_rules(struct daemon *d);
 
 /* daemon_metrics.c */
 void daemon__read_counts(struct daemon *d);

@@ -173,6 +173,7 @@ static void level_by_rules(struct dprocs *ps, struct dproc *p)
 	};
 	const struct rule *r = rules__find(ps->cfg, &who);
 
+	p->wants_inject = r && r->inject;
 	if (p->by_ctl) {
 		apply_level(ps, p);
 		return;
@@ -365,6 +366,7 @@ void dprocs__free_proc(struct dprocs *ps, struct dproc *p)
 	metrics__put(ps->metrics, p->target);
 	free(p->command);
 	free(p->suffix);
+	free(p->inject);
 	free(p);
 }
 

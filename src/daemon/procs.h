@@ -34,6 +34,8 @@ struct dproc {
 	uint64_t burst_caused_ns; /* time of the last trigger of a burst; 0: never */
 	uint64_t bursts;
 	uint64_t gpus;	   /* bit N: NVML showed it on GPU N; 0: unknown */
+	bool wants_inject; /* by a rule: see daemon_inject.c */
+	char *inject;	   /* "requested", "entered", or why not; NULL: never tried */
 	unsigned dossiers; /* bit N: enum dossier_reason N has had one of this program */
 	struct metrics_target *target;
 	struct mem_totals mem;

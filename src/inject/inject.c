@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "inject_priv.h"
+#include "late_server.h"
 #include "library.h"
 
 #include "util/clock.h"
@@ -74,6 +75,7 @@ struct inject *inject__open(const struct inject_opts *o)
 	}
 	in->o = *o;
 	in->settings.fd = in->listen_fd = in->epoll_fd = in->timer_fd = in->lost_fd = -1;
+	in->late_sock = -1;
 	in->next_ns = NONE;
 	in->slot_room.max = o->slots_max;
 	in->count_room.max = o->counts_max;
@@ -94,6 +96,7 @@ void inject__free(struct inject *in)
 {
 	if (!in)
 		return;
+	late_server__end(in);
 	listener__close(in);
 	clients__free(in);
 	owners__free(in);
@@ -149,6 +152,7 @@ static void look_outside(struct inject *in, uint64_t now)
 	/* accept() creates a socket before it finds the queue empty. */
 	if (is_news)
 		listener__poll(in);
+	late_server__look(in);
 	clients__look(in, now);
 	quiet__look(in, now);
 	lost__look(in);

@@ -26,6 +26,10 @@
 #define GPU_TIDS 64
 /* Maximum library files. */
 #define FILES_MAX 64
+/* Maximum network namespaces besides our own. */
+#define NETS_MAX 64
+/* Maximum users whose processes a daemon enters. */
+#define LATE_USERS_MAX 256
 
 /* --- settings.c: settings shared by all processes --- */
 struct settings {
@@ -279,6 +283,23 @@ struct inject {
 	struct inject_opts o;
 	struct settings settings;
 	int listen_fd, epoll_fd, timer_fd;
+	/* --probe=inject -p: in other network namespaces, under the same name. */
+	struct {
+		int fd;
+		uint64_t ino; /* of the namespace */
+	} nets[NETS_MAX];
+	unsigned net_cnt;
+	uint64_t token[2]; /* as in struct ct_shm_welcome */
+	/* late_server.h */
+	int late_sock; /* -1: no server */
+	char late_name[64];
+	void (*late_fn)(void *ctx, pid_t pid, const char *why);
+	void *late_ctx;
+	struct late_token {
+		uid_t uid;
+		uint64_t token[2];
+	} late_tokens[LATE_USERS_MAX];
+	unsigned late_token_cnt;
 	char socket_name[108]; /* "@...", or a path */
 	char *library;	       /* path of the library's file */
 	struct conn conns[CONNS_MAX];
@@ -317,6 +338,10 @@ struct inject {
 
 /* listener.c */
 int listener__open(struct inject *in);
+/* late_net.h: whether it listens in that network namespace; it takes a socket there. */
+bool listener__is_in(const struct inject *in, uint64_t net);
+/* Closes the oldest one, if there are too many. */
+int listener__take_net(struct inject *in, int fd, uint64_t ino);
 /* Accepts connections and receives messages. */
 void listener__poll(struct inject *in);
 /* The process has ended: receives its last messages, before it is freed. */

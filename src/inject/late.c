@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "late.h"
 
+#include "late_filter.h"
+#include "late_net.h"
 #include "late_target.h"
 
 #include "inject_priv.h"
+#include "library.h"
 
 #include "util/child.h"
 #include "util/clock.h"
@@ -20,6 +23,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -42,6 +46,12 @@
 struct answer {
 	enum { REFUSED, READY, FAILED, ENTERED } what;
 	char text[TEXT_SZ];
+};
+
+/* A process to enter. */
+struct wanted {
+	pid_t pid;
+	unsigned filters; /* system call filters that were checked */
 };
 
 #ifdef __x86_64__
@@ -67,14 +77,14 @@ static bool step(void)
 	return poll(&tracer, 1, 0) <= 0 || !(tracer.revents & (POLLHUP | POLLERR));
 }
 
-static const char *look(struct late_target *t, pid_t pid, const char *library)
+static const char *look(struct late_target *t, const struct wanted *w, const char *library)
 {
 	uint64_t begin = now_ns();
-	const char *why = late_target__look(t, pid, library);
+	const char *why = late_target__look(t, w->pid, library, w->filters);
 
 	while (why == late_hooked && now_ns() - begin < HOOKED_MAX_NS && step()) {
 		late_target__close(t);
-		why = late_target__look(t, pid, library);
+		why = late_target__look(t, w->pid, library, w->filters);
 	}
 	return why;
 }
@@ -146,14 +156,16 @@ static void put_pointers(const struct late_target *t, bool back)
 }
 
 /* Writes everything before the ticket. After the ticket, the process does not need the tracer. */
-static const char *offer(struct late_target *t, const char *socket, struct late_state *s)
+static const char *offer(struct late_target *t, const struct inject *in, struct late_state *s)
 {
 	char name[LATE_SOCKET_SZ] = "";
 
-	snprintf(name, sizeof(name), "%s", socket);
+	snprintf(name, sizeof(name), "%s", in->socket_name);
 	if (!put_code(t) || !put_ticket(t, 0) ||
 	    !late_target__write(t, word_at(t, offsetof(struct late_state, socket)), name,
-				sizeof(name)))
+				sizeof(name)) ||
+	    !late_target__write(t, word_at(t, offsetof(struct late_state, token)), in->token,
+				sizeof(in->token)))
 		return "its memory cannot be written; use --probe=uprobe";
 	put_pointers(t, false);
 	return read_state(t, s) && put_ticket(t, s->taken + 1) ? NULL : "it has ended";
@@ -191,20 +203,68 @@ static const char *result_text(const struct late_state *s)
 		return "another kind of cudatrace has traced it in-process before";
 	snprintf(text, sizeof(text), "%s: %s",
 		 s->step == LATE_THREAD ? "it cannot create a thread"
+		 : s->step == LATE_FILE ? "it cannot create a file for the library (memfd)"
 		 : s->step == LATE_OPEN ? "it cannot load the library"
 					: "the library does not record it",
 		 strerror(-s->result));
 	return text;
 }
 
-static const char *enter(struct late_target *t, const char *socket)
+/* Returns whether this is an empty memfd that the process has created for the library. */
+static bool is_empty_memfd(const struct late_target *t, int fd)
+{
+	char own[32], path[LATE_PATH_SZ + 32];
+	struct stat st;
+	ssize_t len;
+
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", fd);
+	len = readlink(own, path, sizeof(path) - 1);
+	if (len < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size || st.st_nlink)
+		return false;
+	path[len] = '\0';
+	return late_target__is_memfd(t, path);
+}
+
+/* The library's file is missing in its mount namespace. No other file is opened for writing: a
+ * process may pass the descriptor of any. */
+static bool fill_file(const struct late_target *t, int its_fd)
+{
+	size_t size, done = 0;
+	const char *bytes = library__bytes(LIBRARY_INJECT, &size);
+	char path[48];
+	int fd, seals;
+	ssize_t n = 1;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", t->pid, its_fd);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0 || !is_empty_memfd(t, fd)) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	its_fd = fd;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	close(its_fd);
+	seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+	for (; seals >= 0 && !(seals & F_SEAL_SEAL) && done < size && n > 0; done += n > 0 ? n : 0)
+		n = pwrite(fd, bytes + done, size - done, (off_t)done);
+	if (done == size)
+		n = fcntl(fd, F_ADD_SEALS,
+			  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	if (fd >= 0)
+		close(fd);
+	return done == size && !n;
+}
+
+static const char *enter(struct late_target *t, const struct inject *in)
 {
 	struct late_state s;
 	const char *why = init_state(t) ? await_earlier(t, &s) : "its memory cannot be written";
-	uint32_t ticket;
+	uint32_t ticket, filled = 0;
 	uint64_t begin;
 
-	why = why ?: offer(t, socket, &s);
+	why = why ?: offer(t, in, &s);
 	if (why)
 		return why;
 	ticket = s.taken + 1;
@@ -213,6 +273,8 @@ static const char *enter(struct late_target *t, const char *socket)
 	begin = now_ns();
 	while (read_state(t, &s) && now_ns() - begin < DONE_MAX_NS) {
 		if (s.done != ticket) {
+			if (s.file && s.file != filled && fill_file(t, (int)s.file - 1))
+				filled = s.file;
 			if (!step())
 				return NULL;
 			continue;
@@ -236,7 +298,7 @@ static bool lock_all(void)
 }
 
 static void __attribute__((noreturn))
-run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
+run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, bool sandbox)
 {
 	unsigned long long starts[INJECT_LATE_MAX];
 	struct late_target t;
@@ -251,7 +313,7 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 	if (sandbox)
 		sandbox__enter_late();
 	for (unsigned i = 0; i < cnt && !why; i++) {
-		why = look(&t, pids[i], in->library);
+		why = look(&t, &list[i], in->library);
 		starts[i] = t.start;
 		if (why)
 			tell(REFUSED, &t, why);
@@ -264,26 +326,49 @@ run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool san
 		_exit(0);
 	is_locked = lock_all();
 	for (unsigned i = 0; i < cnt; i++) {
-		why = look(&t, pids[i], in->library);
+		why = look(&t, &list[i], in->library);
 		if (t.start != starts[i])
 			why = "it has ended";
 		else if (!why && !is_locked)
 			why = "another cudatrace is entering processes; try again";
-		why = why ?: enter(&t, in->socket_name);
+		why = why ?: enter(&t, in);
 		tell(why ? FAILED : ENTERED, &t, why);
 		late_target__close(&t);
 	}
 	_exit(0);
 }
+
+const char *late__enter(const struct inject *in, pid_t pid, unsigned filters)
+{
+	static char text[TEXT_SZ];
+	const struct wanted w = {pid, filters};
+	struct late_target t;
+	const char *why = look(&t, &w, in->library);
+
+	if (!why && !lock_all())
+		why = "another cudatrace is entering processes; try again";
+	why = why ?: enter(&t, in);
+	if (why)
+		snprintf(text, sizeof(text), "%s", why);
+	late_target__close(&t);
+	return why ? text : NULL;
+}
 #else
+const char *late__enter(const struct inject *in, pid_t pid, unsigned filters)
+{
+	struct late_target t;
+
+	return late_target__look(&t, pid, in->library, filters);
+}
+
 static void __attribute__((noreturn))
-run(int sock, const struct inject *in, const pid_t *pids, unsigned cnt, bool sandbox)
+run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, bool sandbox)
 {
 	struct answer a = {.what = REFUSED};
 	struct late_target t;
 
-	snprintf(a.text, sizeof(a.text), "process %d cannot be entered: %s", pids[0],
-		 late_target__look(&t, pids[0], in->library));
+	snprintf(a.text, sizeof(a.text), "process %d cannot be entered: %s", list[0].pid,
+		 late_target__look(&t, list[0].pid, in->library, 0));
 	(void)!send(sock, &a, sizeof(a), MSG_NOSIGNAL);
 	_exit(0);
 }
@@ -315,9 +400,38 @@ int late__user(const pid_t *pids, unsigned cnt, uid_t *uid)
 	return 0;
 }
 
-int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsigned cnt,
-		bool sandbox)
+static int refuse(pid_t pid, const char *why)
 {
+	char comm[32] = "";
+
+	if (task_read(pid, pid, "comm", comm, sizeof(comm)))
+		comm[strcspn(comm, "\n")] = '\0';
+	err("process %d (%s) cannot be entered: %s", pid, comm, why);
+	return -EINVAL;
+}
+
+/* What the helper, which has no privilege for it, cannot do. */
+static int prepare(struct inject *in, struct attach *a, struct wanted *w)
+{
+	const char *why = late_filter__check(a, w->pid, &w->filters);
+	char text[160];
+	int ret;
+
+	if (why)
+		return refuse(w->pid, why);
+	ret = late_net__add(in, w->pid);
+	if (!ret)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "no socket can be created in its network namespace: %s; use --probe=uprobe",
+		 strerror(-ret));
+	return refuse(w->pid, text);
+}
+
+int late__start(struct late *l, struct inject *in, struct attach *att, const pid_t *pids,
+		unsigned cnt, bool sandbox)
+{
+	struct wanted list[INJECT_LATE_MAX];
 	struct timeval max = {.tv_sec = CHECK_MAX_S};
 	struct answer a = {0};
 	int pair[2];
@@ -326,6 +440,14 @@ int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsi
 		err("--probe=inject: at most %u processes at a time", INJECT_LATE_MAX);
 		return -E2BIG;
 	}
+	for (unsigned i = 0; i < cnt; i++) {
+		int ret;
+
+		list[i] = (struct wanted){.pid = pids[i]};
+		ret = prepare(in, att, &list[i]);
+		if (ret)
+			return ret;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
 		err("cannot start cudatrace-late: %s: raise the limit of open files (ulimit -n)",
 		    strerror(errno));
@@ -333,7 +455,7 @@ int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsi
 	}
 	l->helper = fork();
 	if (!l->helper)
-		run(pair[1], in, pids, cnt, sandbox);
+		run(pair[1], in, list, cnt, sandbox);
 	close(pair[1]);
 	l->sock = pair[0];
 	l->left_cnt = cnt;

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct attach;
 struct inject;
 
 #define INJECT_LATE_MAX 64
@@ -24,14 +25,17 @@ struct late {
 
 /* Returns their effective user, or -EINVAL after reporting that they have several. */
 int late__user(const pid_t *pids, unsigned cnt, uid_t *uid);
-/* Checks these processes without changing anything. Returns 0, or -errno after reporting why one of
- * them cannot be entered. */
-int late__start(struct late *l, const struct inject *in, const pid_t *pids, unsigned cnt,
-		bool sandbox);
+/* att: opened for filters. Checks these processes without changing anything. Returns 0, or -errno
+ * after reporting why one of them cannot be entered. */
+int late__start(struct late *l, struct inject *in, struct attach *att, const pid_t *pids,
+		unsigned cnt, bool sandbox);
 /* Enters them, from when on inject__look() is called. */
 void late__go(struct late *l);
 /* Reports processes that could not be entered: they are traced by uprobes. */
 void late__look(struct late *l);
 void late__end(struct late *l);
+/* In a process of its own: checks one process and enters it. Returns NULL, or why not: a static
+ * text. */
+const char *late__enter(const struct inject *in, pid_t pid, unsigned filters);
 
 #endif /* INJECT_LATE_H */

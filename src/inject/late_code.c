@@ -17,10 +17,12 @@
 
 #ifdef __x86_64__
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -35,6 +37,10 @@
 #define CPU_WORDS 128
 /* Programs may have a smaller default than dlopen() needs. */
 #define STACK_SZ (1 << 20)
+/* For the tracer to fill the library's memfd. */
+#define FILL_NAPS_MAX 25000
+#define ALLOW_SEALING 2 /* MFD_ALLOW_SEALING, and with MFD_CLOEXEC: */
+#define NOEXEC_SEAL   8 /* MFD_NOEXEC_SEAL: Linux 6.3; vm.memfd_noexec may require it */
 
 /*
  * A thread arrives as in a call of the driver's function. Argument registers, the vector registers
@@ -89,7 +95,7 @@ __asm__(".pushsection late_code, \"ax\", @progbits\n"
 _Static_assert(LATE_SLOTS == 12 && LATE_ENTRY_SZ == 16, "late_entries");
 _Static_assert(sizeof(struct late_data) == 400, "late_data");
 
-static INLINE long call(long nr, long a, long b, long c, long d)
+CODE static long call(long nr, long a, long b, long c, long d)
 {
 	register long r10 __asm__("r10") = d;
 	long ret;
@@ -115,14 +121,14 @@ static INLINE uint64_t self(void)
 	return tcb;
 }
 
-static INLINE void nap(long ns)
+CODE static void nap(long ns)
 {
 	struct timespec t = {0, ns};
 
 	call(SYS_nanosleep, (long)&t, 0, 0, 0);
 }
 
-static INLINE void restore(unsigned i)
+CODE static void restore(unsigned i)
 {
 	uint64_t entry = (uint64_t)late_entries + i * LATE_ENTRY_SZ;
 
@@ -154,14 +160,14 @@ CODE struct arrival late_take(unsigned i)
 	return a;
 }
 
-static INLINE void end(struct late_state *s, uint32_t step, int result)
+CODE static void end(struct late_state *s, uint32_t step, int result)
 {
 	s->step = step;
 	s->result = result;
 	__atomic_store_n(&s->done, s->taken, __ATOMIC_RELEASE);
 }
 
-static INLINE void lock(struct late_state *s)
+CODE static void lock(struct late_state *s)
 {
 	uint64_t me = self();
 
@@ -176,7 +182,7 @@ static INLINE void lock(struct late_state *s)
 	}
 }
 
-static INLINE void unlock(struct late_state *s)
+CODE static void unlock(struct late_state *s)
 {
 	if (__atomic_load_n(&s->owner, __ATOMIC_RELAXED) == self())
 		__atomic_store_n(&s->owner, 0, __ATOMIC_RELEASE);
@@ -205,16 +211,88 @@ static INLINE void be_ordinary(void)
 	call(SYS_sched_setaffinity, 0, sizeof(all), (long)all, 0);
 }
 
+/* Returns a memfd that the tracer has filled and sealed, or -errno. */
+static INLINE int make_file(struct late_state *s)
+{
+	int fd = call(SYS_memfd_create, (long)late_data.path, 1 | NOEXEC_SEAL, 0, 0);
+
+	if (fd == -EINVAL)
+		fd = call(SYS_memfd_create, (long)late_data.path, 1 | ALLOW_SEALING, 0, 0);
+	if (fd < 0)
+		return fd;
+	__atomic_store_n(&s->file, fd + 1, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < FILL_NAPS_MAX; i++) {
+		long seals = call(SYS_fcntl, fd, F_GET_SEALS, 0, 0);
+
+		if (seals < 0 || seals & F_SEAL_SEAL)
+			break;
+		nap(NAP_NS);
+	}
+	__atomic_store_n(&s->file, 0, __ATOMIC_RELEASE);
+	if (call(SYS_fcntl, fd, F_GET_SEALS, 0, 0) & F_SEAL_SEAL)
+		return fd;
+	call(SYS_close, fd, 0, 0, 0);
+	return -ETIMEDOUT;
+}
+
+/* Strings would be in another section: these are bytes of little-endian words. */
+static INLINE void fd_path(volatile char *to, unsigned fd)
+{
+	volatile uint64_t *words = (volatile uint64_t *)to;
+	unsigned power = 1;
+
+	words[0] = 0x65732f636f72702f; /* "/proc/se" */
+	words[1] = 0x002f64662f666c;   /* "lf/fd/" */
+	to += 14;
+	while (fd / power >= 10)
+		power *= 10;
+	for (; power; power /= 10)
+		*to++ = '0' + fd / power % 10;
+	*to = 0;
+}
+
+/* Returns the library's function, or 0 after storing why. */
+static INLINE uint64_t load(struct late_state *s)
+{
+	void *(*open)(const char *, int) = (void *)late_data.dlopen;
+	void *(*find)(void *, const char *) = (void *)late_data.dlsym;
+	char before[16] __attribute__((aligned(8))), path[32] __attribute__((aligned(8)));
+	volatile uint64_t name[3];
+	int fd = -1;
+	void *lib, *attach;
+
+	if (late_data.path[0] != '/') {
+		fd = make_file(s);
+		if (fd < 0) {
+			end(s, LATE_FILE, fd);
+			return 0;
+		}
+		fd_path(path, fd);
+	}
+	name[0] = 0x6361727461647563; /* LATE_THREAD_NAME */
+	name[1] = 0x006574616c2d65;
+	call(SYS_prctl, PR_GET_NAME, (long)before, 0, 0);
+	call(SYS_prctl, PR_SET_NAME, (long)name, 0, 0);
+	lock(s);
+	lib = open(fd >= 0 ? path : late_data.path, NOW);
+	unlock(s);
+	call(SYS_prctl, PR_SET_NAME, (long)before, 0, 0);
+	if (fd >= 0)
+		call(SYS_close, fd, 0, 0, 0);
+	name[1] = 0x6863617474615f65; /* "cudatrace_attach" */
+	name[2] = 0;
+	attach = lib ? find(lib, (const char *)name) : 0;
+	if (!attach)
+		end(s, LATE_OPEN, lib ? -ENOEXEC : -ELIBACC);
+	return (uint64_t)attach;
+}
+
 CODE static void *late_thread(void *arg)
 {
 	int (*atfork)(void (*)(void), void (*)(void), void (*)(void), void *) =
 		(void *)late_data.register_atfork;
-	void *(*open)(const char *, int) = (void *)late_data.dlopen;
-	void *(*find)(void *, const char *) = (void *)late_data.dlsym;
-	volatile uint64_t name[3];
 	struct late_state *s = state();
-	int (*attach)(const char *);
-	void *lib;
+	int (*attach)(const char *, const uint64_t *);
 
 	/* The library changes pointers only if they lead to the driver. */
 	for (unsigned i = 0; i < LATE_SLOTS; i++)
@@ -222,19 +300,13 @@ CODE static void *late_thread(void *arg)
 	be_ordinary();
 	if (!s->has_fork_rule && !atfork(late_before_fork, late_after_fork, late_after_fork, 0))
 		s->has_fork_rule = 1;
-	nap(FORK_NS);
-	lock(s);
-	lib = open(late_data.path, NOW);
-	unlock(s);
-	/* "cudatrace_attach": a string would be in another section. */
-	name[0] = 0x6361727461647563;
-	name[1] = 0x6863617474615f65;
-	name[2] = 0;
-	attach = lib ? (int (*)(const char *))find(lib, (const char *)name) : 0;
+	if (!s->attach) {
+		nap(FORK_NS);
+		s->attach = load(s);
+	}
+	attach = (int (*)(const char *, const uint64_t *))s->attach;
 	if (attach)
-		end(s, LATE_CONNECT, attach(s->socket));
-	else
-		end(s, LATE_OPEN, lib ? -ENOEXEC : -ELIBACC);
+		end(s, LATE_CONNECT, attach(s->socket, s->token));
 	return arg;
 }
 

@@ -7,13 +7,14 @@
  */
 #include "late_target.h"
 
+#include "late_filter.h"
+#include "library.h"
+
 #include "attach/find/elf_file.h"
 #include "util/task.h"
 
 #include "ct_shm.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -218,24 +219,6 @@ static const char *line_of(const char *status, const char *name)
 	return at ? at + strlen(name) : "";
 }
 
-static bool is_filtered(pid_t pid)
-{
-	char path[64], text[4096];
-	bool is = false;
-	struct dirent *de;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (de = readdir(dir)))
-		if (isdigit((unsigned char)de->d_name[0]) &&
-		    task_read(pid, atoi(de->d_name), "status", text, sizeof(text)))
-			is |= *line_of(text, "\nSeccomp:\t") != '0';
-	if (dir)
-		closedir(dir);
-	return is;
-}
-
 static bool wants_none(pid_t pid)
 {
 	size_t size, len = strlen(CT_ENV_NO_INJECT "=");
@@ -247,17 +230,6 @@ static bool wants_none(pid_t pid)
 			is = at[len] && strcmp(at + len, "0") != 0;
 	free(text);
 	return is;
-}
-
-/* Also if it has ended. */
-static bool same_namespace(pid_t pid, const char *name)
-{
-	char own[32], its[64];
-	struct stat a, b;
-
-	snprintf(own, sizeof(own), "/proc/self/ns/%s", name);
-	snprintf(its, sizeof(its), "/proc/%d/ns/%s", pid, name);
-	return stat(own, &a) || stat(its, &b) || a.st_ino == b.st_ino;
 }
 
 /* Returns whether the process finds our file by this path. */
@@ -293,7 +265,7 @@ static unsigned long long start_of(pid_t pid)
 	return start;
 }
 
-static const char *check_status(struct late_target *t)
+static const char *check_status(struct late_target *t, unsigned filters)
 {
 	char text[4096];
 	const char *ids;
@@ -309,21 +281,26 @@ static const char *check_status(struct late_target *t)
 		return "it is stopped; continue it first (kill -CONT)";
 	if (strstr(line_of(text, "\nx86_Thread_features:"), "shstk"))
 		return "it has shadow stacks" USE_UPROBES;
-	if (is_filtered(t->pid))
-		return "it filters system calls (seccomp), and loading a library needs some" USE_UPROBES;
+	if (late_filter__count(t->pid) > filters)
+		return "it has installed a system call filter (seccomp) meanwhile; try again";
 	return NULL;
 }
 
-static const char *check_surroundings(const struct late_target *t, const char *library)
+static const char *memfd_name(void)
 {
-	if (wants_none(t->pid))
-		return "its environment has " CT_ENV_NO_INJECT USE_UPROBES;
-	if (!same_namespace(t->pid, "net") || !same_namespace(t->pid, "user"))
-		return "it is in another network or user namespace (a container)" USE_UPROBES;
-	if (!sees(t->pid, library))
-		return "it is in another root directory or mount namespace (a container), where the "
-		       "library's file is missing" USE_UPROBES;
-	return NULL;
+	static char name[64];
+
+	if (!name[0])
+		library__name(LIBRARY_INJECT, name, sizeof(name));
+	return name;
+}
+
+bool late_target__is_memfd(const struct late_target *t, const char *path)
+{
+	char name[LATE_PATH_SZ + 32];
+
+	snprintf(name, sizeof(name), "/memfd:%s (deleted)", t->data.path);
+	return t->data.path[0] != '/' && !strcmp(path, name);
 }
 
 /* Other copies of our library, and of the driver. */
@@ -338,7 +315,9 @@ static const char *check_libraries(const struct late_target *t, const char *libr
 		const struct late_map *m = &t->maps[i];
 		const char *name = base_name(m->path);
 
-		if (!strncmp(name, "libcudatrace-inject", 19) && strcmp(m->path, library) != 0)
+		if ((!strncmp(name, "libcudatrace-inject", 19) ||
+		     !strncmp(name, "memfd:libcudatrace-inject", 25)) &&
+		    strcmp(m->path, library) != 0 && !late_target__is_memfd(t, m->path))
 			return "it has the library of another version of cudatrace; use that version, "
 			       "or --probe=uprobe";
 		if (!strncmp(name, "libcuda.so", 10) &&
@@ -441,7 +420,7 @@ static uint64_t room_in(const struct late_target *t, const char *name, uint32_t 
 }
 
 /* Finds the code of an earlier attach, or room for it. */
-static const char *find_room(struct late_target *t)
+static const char *find_room(struct late_target *t, const char *library)
 {
 	struct late_data there;
 
@@ -458,6 +437,10 @@ static const char *find_room(struct late_target *t)
 		t->code = at;
 		t->has_code = true;
 		t->data.state = there.state;
+		/* Another mount namespace may be ours now. */
+		if (!strncmp(there.path, library, sizeof(there.path)) ||
+		    !strncmp(there.path, memfd_name(), sizeof(there.path)))
+			memcpy(t->data.path, there.path, sizeof(there.path));
 		memcpy(t->data.slots, there.slots, sizeof(there.slots));
 		return NULL;
 	}
@@ -556,7 +539,8 @@ static const char *check_code(const struct late_target *t)
 	return "another version of cudatrace has entered it before; use that version, or --probe=uprobe";
 }
 
-const char *late_target__look(struct late_target *t, pid_t pid, const char *library)
+const char *late_target__look(struct late_target *t, pid_t pid, const char *library,
+			      unsigned filters)
 {
 	char path[32];
 	const char *why;
@@ -564,20 +548,19 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	*t = (struct late_target){.pid = pid, .mem = -1, .data.magic = LATE_MAGIC};
 	if (!has_xsave() || strlen(library) >= sizeof(t->data.path))
 		return "this processor has no XSAVE" USE_UPROBES;
-	strcpy(t->data.path, library);
-	why = check_status(t);
+	strcpy(t->data.path, sees(pid, library) ? library : memfd_name());
+	why = check_status(t, filters);
 	if (why)
 		return why;
-	why = check_surroundings(t, library);
-	if (why)
-		return why;
+	if (wants_none(pid))
+		return "its environment has " CT_ENV_NO_INJECT USE_UPROBES;
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	t->mem = open(path, O_RDWR | O_CLOEXEC);
 	if (t->mem < 0 || !read_maps(t))
 		return "its memory cannot be written; run as root, or use --probe=uprobe";
-	why = check_libraries(t, library);
-	why = why ?: find_libc(t);
-	why = why ?: find_room(t);
+	why = find_libc(t);
+	why = why ?: find_room(t, library);
+	why = why ?: check_libraries(t, library);
 	why = why ?: find_slots(t);
 	return why ?: check_code(t);
 }
@@ -593,7 +576,8 @@ void late_target__close(struct late_target *t)
 	t->mem = -1;
 }
 #else
-const char *late_target__look(struct late_target *t, pid_t pid, const char *library)
+const char *late_target__look(struct late_target *t, pid_t pid, const char *library,
+			      unsigned filters)
 {
 	*t = (struct late_target){.pid = pid, .mem = -1};
 	return "only programs on x86-64 can be entered" USE_UPROBES;

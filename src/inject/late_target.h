@@ -36,12 +36,16 @@ struct late_target {
 extern const char late_hooked[];
 
 /* Fills t. Returns NULL, or why the process cannot be entered and what to do: a static text.
- * library: path of the library, for us. The caller closes t in any case. */
-const char *late_target__look(struct late_target *t, pid_t pid, const char *library);
+ * library: path of the library, for us. filters: system call filters that were checked. The caller
+ * closes t in any case. */
+const char *late_target__look(struct late_target *t, pid_t pid, const char *library,
+			      unsigned filters);
 void late_target__close(struct late_target *t);
 bool late_target__read(const struct late_target *t, uint64_t addr, void *to, size_t size);
 /* Also where the process may not write: the page becomes its own. */
 bool late_target__write(const struct late_target *t, uint64_t addr, const void *from, size_t size);
+/* Whether this is the path of the library's memfd, which the process has created. */
+bool late_target__is_memfd(const struct late_target *t, const char *path);
 /* Address of the entry of that slot. */
 uint64_t late_target__entry(const struct late_target *t, unsigned slot);
 

@@ -46,6 +46,12 @@ static size_t library_sz(const struct library *l)
 	return l->end - l->bytes;
 }
 
+const char *library__bytes(enum library_id id, size_t *size)
+{
+	*size = library_sz(&libraries[id]);
+	return libraries[id].bytes;
+}
+
 /* FNV-1a */
 static uint64_t hash(const struct library *l)
 {
@@ -54,6 +60,11 @@ static uint64_t hash(const struct library *l)
 	for (size_t i = 0; i < library_sz(l); i++)
 		h = (h ^ (uint8_t)l->bytes[i]) * 0x100000001b3;
 	return h;
+}
+
+void library__name(enum library_id id, char *name, size_t size)
+{
+	snprintf(name, size, libraries[id].file, (unsigned long long)hash(&libraries[id]));
 }
 
 /* Creates a directory that only we can write to, and all can read. Returns false if another user
@@ -144,7 +155,7 @@ char *library__put(enum library_id id, const char *folder)
 			    l->name, folder);
 		return put_at;
 	}
-	snprintf(file, sizeof(file), l->file, (unsigned long long)hash(l));
+	library__name(id, file, sizeof(file));
 	if (geteuid() && runtime && runtime[0] == '/')
 		snprintf(folders[0], sizeof(folders[0]), "%s/cudatrace", runtime);
 	else if (geteuid())

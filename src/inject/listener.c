@@ -55,13 +55,15 @@ static int open_or_shut(struct inject *in)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	bool wanted = in->conn_cnt < CONNS_MAX && !in->stopped;
+	int ret, how = wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
 
 	if (wanted == in->is_open)
 		return 0;
 	in->is_open = wanted;
-	return epoll_ctl(in->epoll_fd, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, in->listen_fd, &ev)
-		       ? -errno
-		       : 0;
+	ret = epoll_ctl(in->epoll_fd, how, in->listen_fd, &ev) ? -errno : 0;
+	for (unsigned i = 0; !ret && i < in->net_cnt; i++)
+		ret = epoll_ctl(in->epoll_fd, how, in->nets[i].fd, &ev) ? -errno : 0;
+	return ret;
 }
 
 int listener__open(struct inject *in)
@@ -70,8 +72,10 @@ int listener__open(struct inject *in)
 	uint64_t secret;
 	socklen_t len;
 
-	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret) ||
+	    getrandom(in->token, sizeof(in->token), 0) != sizeof(in->token))
 		return -EIO;
+	in->token[0] |= 1; /* 0 is none */
 	/* A random name cannot be guessed, and is not in use. */
 	if (in->o.folder)
 		snprintf(in->socket_name, sizeof(in->socket_name), "%s/" CT_SHM_SOCKET,
@@ -91,6 +95,31 @@ int listener__open(struct inject *in)
 	    (in->o.folder && chmod(in->socket_name, 0666)) || listen(in->listen_fd, WAITING_MAX))
 		return -errno;
 	return open_or_shut(in);
+}
+
+bool listener__is_in(const struct inject *in, uint64_t net)
+{
+	for (unsigned i = 0; i < in->net_cnt; i++)
+		if (in->nets[i].ino == net)
+			return true;
+	return false;
+}
+
+int listener__take_net(struct inject *in, int fd, uint64_t ino)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (in->net_cnt == NETS_MAX) {
+		safe_close(in->nets[0].fd);
+		memmove(in->nets, in->nets + 1, --in->net_cnt * sizeof(in->nets[0]));
+	}
+	if (in->is_open && epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		close(fd);
+		return -errno;
+	}
+	in->nets[in->net_cnt].fd = fd;
+	in->nets[in->net_cnt++].ino = ino;
+	return 0;
 }
 
 static void drop(struct inject *in, unsigned i)
@@ -227,13 +256,13 @@ static bool admit(struct inject *in, int fd)
 	return true;
 }
 
-static void accept_conn(struct inject *in)
+static void accept_conn(struct inject *in, int listen_fd)
 {
 	/* At most CONNS_MAX at a time, so that other events are handled in between. */
 	for (unsigned i = 0; i < CONNS_MAX && in->conn_cnt < CONNS_MAX; i++) {
 		int fd = safe_close__is_busy()
 				 ? -1
-				 : accept4(in->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+				 : accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
 			return;
@@ -241,6 +270,16 @@ static void accept_conn(struct inject *in)
 		if (!admit(in, fd))
 			safe_close(fd);
 	}
+}
+
+/* With a folder, processes of all users connect. */
+static void put_token(const struct inject *in, const struct conn *c, __u64 token[2])
+{
+	if (!in->o.folder)
+		memcpy(token, in->token, sizeof(in->token));
+	for (unsigned i = 0; i < in->late_token_cnt; i++)
+		if (in->late_tokens[i].uid == c->uid)
+			memcpy(token, in->late_tokens[i].token, sizeof(in->token));
 }
 
 /* mem: its memory, or NULL. */
@@ -260,6 +299,7 @@ static void answer(struct inject *in, struct conn *c, int status, const struct s
 	struct iovec iov = {&w, sizeof(w)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
+	put_token(in, c, w.token);
 	if (mem) {
 		w.set_sz = in->settings.size;
 		w.shm_sz = mem->size;
@@ -500,7 +540,9 @@ void listener__poll(struct inject *in)
 {
 	uint64_t now;
 
-	accept_conn(in);
+	accept_conn(in, in->listen_fd);
+	for (unsigned i = 0; i < in->net_cnt; i++)
+		accept_conn(in, in->nets[i].fd);
 	now = now_ns();
 	for (unsigned i = in->conn_cnt; i-- > 0;) {
 		struct conn *c = &in->conns[i];
@@ -526,6 +568,11 @@ void listener__close(struct inject *in)
 	epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, in->listen_fd, NULL);
 	safe_close(in->listen_fd);
 	in->listen_fd = -1;
+	for (unsigned i = 0; i < in->net_cnt; i++) {
+		epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, in->nets[i].fd, NULL);
+		safe_close(in->nets[i].fd);
+	}
+	in->net_cnt = 0;
 	if (in->o.folder)
 		unlink(in->socket_name);
 }

@@ -78,6 +78,7 @@ struct metrics_self {
 	uint64_t profile_samples, profile_errors, profile_full;
 	double profile_cpu_seconds;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
+	uint64_t injections[2]; /* running processes: entered, refused */
 	uint64_t dossiers[DOSSIER_REASON_CNT], dossiers_refused[DOSSIER_REFUSAL_CNT];
 	uint64_t reloads, reload_failures;
 	uint64_t http_closed;

@@ -167,6 +167,12 @@ static void dossiers_points(POINTS)
 		PUT({dossier_reason_name[i]}, .number = s->dossiers[i]);
 }
 
+static void injections_points(POINTS)
+{
+	PUT({"entered"}, .number = s->injections[0]);
+	PUT({"refused"}, .number = s->injections[1]);
+}
+
 static void dossiers_refused_points(POINTS)
 {
 	static const char *const why[] = {"rate", "user", "busy", "disk"};

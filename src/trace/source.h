@@ -224,7 +224,11 @@ void sources__forget_counts(struct sources *ss, pid_t pid, ct_generation generat
 void sources__take_left_counts(struct sources *ss, const struct count_reader *r);
 void sources__unfinished_counts(struct sources *ss, const struct count_reader *r);
 
-/* source_inject.c: late__start() for the library's source. */
+/* source_inject.c: late_server.h for the library's source. */
+int source_inject__serve_late(const struct sources *ss, bool sandbox,
+			      void (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
+const char *source_inject__request_late(const struct sources *ss, pid_t pid, bool gently);
+/* late__start() for the library's source. */
 struct late;
 int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,
 			      unsigned cnt, bool sandbox);

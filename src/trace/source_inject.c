@@ -7,6 +7,7 @@
 #include "attach/nv_devs.h"
 #include "inject/inject.h"
 #include "inject/late.h"
+#include "inject/late_server.h"
 
 #include <errno.h>
 
@@ -327,11 +328,35 @@ const struct source_ops inject_source_ops = {
 	.close = inject_close,
 };
 
-int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,
-			      unsigned cnt, bool sandbox)
+static const struct source *find(const struct sources *ss)
 {
 	for (unsigned i = 0; i < ss->cnt; i++)
 		if (ss->of[i]->ops == &inject_source_ops)
-			return late__start(l, of(ss->of[i]), pids, cnt, sandbox);
-	return -EINVAL;
+			return ss->of[i];
+	return NULL;
+}
+
+int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,
+			      unsigned cnt, bool sandbox)
+{
+	const struct source *s = find(ss);
+	const struct tracer *t = s ? s->ctx : NULL;
+
+	return s ? late__start(l, of(s), t->att, pids, cnt, sandbox) : -EINVAL;
+}
+
+int source_inject__serve_late(const struct sources *ss, bool sandbox,
+			      void (*fn)(void *ctx, pid_t pid, const char *why), void *ctx)
+{
+	const struct source *s = find(ss);
+	const struct tracer *t = s ? s->ctx : NULL;
+
+	return s ? late_server__start(of(s), t->att, sandbox, fn, ctx) : -EINVAL;
+}
+
+const char *source_inject__request_late(const struct sources *ss, pid_t pid, bool gently)
+{
+	const struct source *s = find(ss);
+
+	return s ? late_server__request(of(s), pid, gently) : "trace.inject is off";
 }

@@ -74,6 +74,7 @@ static int open_attach(struct session *s)
 				.force = o->force,
 				.sandbox = o->sandbox,
 				.hold = o->argv,
+				.filters = s->is_late,
 				.kernel_probe = o->kernel_probe,
 				/* Children would need their own probes before their first call. */
 				.only_pid = o->pid_cnt == 1 && !o->follow ? o->pids[0] : 0,

@@ -2,16 +2,33 @@
 #include "child.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static bool close_between(unsigned first, unsigned last)
+{
+	return first > last || !syscall(SYS_close_range, first, last, 0u);
+}
+
 void child_begin(int sock, const char *name)
 {
-	int nowhere;
+	child_begin_with(sock, name, (int[]){-1, -1});
+}
 
-	if (dup2(sock, CHILD_SOCK) < 0 || syscall(SYS_close_range, CHILD_SOCK + 1u, ~0u, 0u))
+void child_begin_with(int sock, const char *name, const int keep[2])
+{
+	int low = keep[0] < keep[1] ? keep[0] : keep[1];
+	int high = keep[0] < keep[1] ? keep[1] : keep[0], nowhere;
+
+	if (low <= CHILD_SOCK)
+		low = CHILD_SOCK;
+	if (high <= low)
+		high = low;
+	if (dup2(sock, CHILD_SOCK) < 0 || !close_between(CHILD_SOCK + 1u, low - 1u) ||
+	    !close_between(low + 1u, high - 1u) || !close_between(high + 1u, ~0u))
 		_exit(1);
 	for (int fd = 0; fd < CHILD_SOCK; fd++)
 		close(fd);

@@ -10,5 +10,7 @@
  * for the child. Sets the process name (at most 15 bytes) and leaves the terminal. Ends the process
  * on failure. */
 void child_begin(int sock, const char *name);
+/* Also keeps these descriptors, if their numbers are above CHILD_SOCK. */
+void child_begin_with(int sock, const char *name, const int keep[2]);
 
 #endif /* UTIL_CHILD_H */

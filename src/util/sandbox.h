@@ -34,6 +34,8 @@ void sandbox__enter_dossiers(void);
 void sandbox__enter_opener(void);
 /* For cudatrace-late (inject/late.h): it reads and writes the memory of processes. */
 void sandbox__enter_late(void);
+/* Of its parent in a daemon, which also enters network namespaces and reads filters. */
+void sandbox__enter_late_server(void);
 /* For signal-witness, which only polls, reads and writes. no_new_privs is set already. */
 void sandbox__enter_witness(void);
 

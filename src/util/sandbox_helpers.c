@@ -219,6 +219,16 @@ void sandbox__enter_late(void)
 		enter(keep, late_calls, COUNT(late_calls));
 }
 
+void sandbox__enter_late_server(void)
+{
+	bool keep[64] = {[CAP_SYS_ADMIN] = true, [CAP_BPF] = true, [CAP_KILL] = true};
+
+	for (size_t i = 0; i < COUNT(late_kept); i++)
+		keep[late_kept[i]] = true;
+	sandbox_drop_caps(keep);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
 void sandbox__enter_witness(void)
 {
 	const bool keep[64] = {false};

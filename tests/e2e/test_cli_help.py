@@ -155,7 +155,7 @@ def test_completion(options, tmp_path, shell):
 
 
 COMPLETE = 'compopt() { :; }; . "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _cudatrace; printf "%s\\n" "${COMPREPLY[@]}"'
-CTL = {"status", "level", "burst", "dump", "dossier", "reload"}
+CTL = {"status", "level", "burst", "dump", "dossier", "inject", "reload"}
 
 
 @pytest.mark.parametrize("typed,offered,among", [

@@ -1,23 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
-# takes: 120 1200
+# takes: 150 1400
 """--probe=inject -p: the library enters programs that run already, and check themselves. No call is missing or recorded twice,
 whether tracers end or are killed. Processes that cannot be entered are refused with a reason, and nothing in them is changed."""
 import collections
 import contextlib
 import os
 import platform
+import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from helpers.daemon import NOBODY, Daemon, for_all  # noqa: F401, a fixture
 from helpers.jsonl import Trace
 from helpers.run import CC, CUDATRACE, O, TESTS, cudatrace, needs_tracing, until
 
 KINDS = ["call", "registers", "malloc", "fork", "dlopen", "signal", "small", "wait", "python"]
+HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
+# In another root there is nothing but the system's libraries and the test's folder.
+ROOT = ["sh", "-c", """
+for d in usr lib lib64 etc proc "$TMP"; do
+    if [ -L "/$d" ]; then cp -P "/$d" "$NEW/"; else [ ! -d "/$d" ] || { mkdir -p "$NEW/$d"; mount --rbind "/$d" "$NEW/$d"; }; fi
+done
+exec chroot "$NEW" "$@"
+""", "sh"]
+CONTAINERS = {  # user: also outside
+    "network": (["unshare", "-n"], 0), "mount": (["unshare", "-m", *HIDE], 0),
+    "pid": (["unshare", "-p", "-f", "--kill-child", "--mount-proc"], 0), "user": (["unshare", "-U", "-r"], 65534), "root": (["unshare", "-m", *ROOT], 0),
+    "all": (["unshare", "-U", "-r", "-n", "-m", "-p", "-f", "--kill-child", "-i", "-u", "--mount-proc", *HIDE], 65534),
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,20 +52,21 @@ def built():
     for name in ("lib", "plain"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     for args in ([*lib, folder + "/lib/libcuda.so.1"], ["-DNO_POINTERS", *lib, folder + "/plain/libcuda.so.1"],
-                 ["-o", folder + "/late", TESTS + "/inject/late.c", "-ldl", "-lpthread"],
+                 ["-o", folder + "/late", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl", "-lpthread", "-lseccomp"],
                  ["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"]):
         subprocess.run([*CC, *flags, *args], check=True)
     return folder
 
 
 @contextlib.contextmanager
-def program(built, kind, before=(), user=0, **env):
+def program(built, kind, before=(), user=0, lib=None, name="late", **env):
     """Runs it; at the end it must be unharmed. Its attribute `calls` then has the launches of each thread."""
-    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [built + "/late", kind]
+    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [f"{built}/{name}", *kind.split()]
     with subprocess.Popen([*before, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, user=user,
-                          env={**os.environ, "LD_LIBRARY_PATH": built + "/lib", **env}) as p:
+                          env={**os.environ, "LD_LIBRARY_PATH": str(lib or built + "/lib"), **env}) as p:
         try:
             assert p.stdout.readline() == "ready\n", p.stderr.read()
+            p.target = target_of(p.pid)
             p.end = lambda: end(p)
             yield p
             if p.returncode is None:
@@ -58,16 +75,22 @@ def program(built, kind, before=(), user=0, **env):
             p.kill()
 
 
+def target_of(pid):
+    """The program may be a child of the one that was started (unshare --fork)."""
+    with open(f"/proc/{pid}/comm", encoding="utf-8") as f, open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return target_of(int(children.read())) if f.read() == "unshare\n" else pid
+
+
 def end(p):
-    p.send_signal(signal.SIGCONT)
-    p.terminate()
+    os.kill(p.target, signal.SIGCONT)
+    os.kill(p.target, signal.SIGTERM)
     out, err = p.communicate(timeout=60)
     assert p.returncode == 0 and err == "", (p.returncode, err)
     p.calls = {int(k): int(n) for k, n in (line.split() for line in out.splitlines())}
 
 
 def command(p, path, *args):
-    return ["-q", "--probe=inject", "-p", str(p.pid), "--jsonl", str(path), *args]
+    return ["-q", "--probe=inject", "-p", str(p.target), "--jsonl", str(path), *args]
 
 
 def launches(path):
@@ -91,12 +114,13 @@ def has_entered(path):
     return False
 
 
-def enter(p, path):
+def enter(p, path, seconds=0):
     with contextlib.suppress(OSError):
         os.unlink(path)
     with subprocess.Popen([CUDATRACE, *command(p, path)], stderr=subprocess.PIPE, text=True) as tracer:
         try:
             until(lambda: has_entered(path))
+            time.sleep(seconds)
         finally:
             tracer.send_signal(signal.SIGTERM)
             err = tracer.communicate(timeout=60)[1]
@@ -106,18 +130,41 @@ def enter(p, path):
     assert is_late or launches(path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "docker", "filters"])
 def test_programs(tmp_path, built, kind):
     with program(built, kind) as p:
         enter(p, tmp_path / "trace")
 
 
+# For a proof by hand, thousands: LATE_ATTACHES=300 tests/run.sh --long late -k often
+ATTACHES = int(os.environ.get("LATE_ATTACHES", "15"))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "docker", "all"])
 def test_programs_often(tmp_path, built, kind):
-    with program(built, kind) as p:
-        for _ in range(15):
-            enter(p, tmp_path / "trace")
+    """Half of the tracers are killed at a random moment (LATE_KILLS=0: none)."""
+    where = CONTAINERS["all"] if kind == "all" else ((), 0)
+    chance = random.Random(kind)
+    os.chmod(os.environ["TMP"], 0o755)
+    with program(built, "fork" if kind == "all" else kind, *where) as p:
+        for n in range(ATTACHES):
+            if n % 2 and os.environ.get("LATE_KILLS") != "0":
+                with subprocess.Popen([CUDATRACE, *command(p, tmp_path / "killed")], stderr=subprocess.DEVNULL, start_new_session=True) as tracer:
+                    time.sleep(chance.uniform(0.2, 1.5))
+                    os.killpg(tracer.pid, signal.SIGKILL)
+            else:
+                enter(p, tmp_path / "trace")
+
+
+def test_calls_in_flight(tmp_path, built):
+    """Calls that are in flight when the library takes over are recorded once, by the probes that saw them begin."""
+    with program(built, "call", LATE_SLOW="1") as p:
+        enter(p, tmp_path / "trace", seconds=0.1)
+        calls = Trace(tmp_path / "trace").calls
+        first = min(e["ts"] for e in calls if e["id"] >> 48 == 2)
+        over = {e["grid"][1] for e in calls if e["id"] >> 48 != 2 and e["ts"] < first < e["ts"] + e.get("duration_us", 0) / 1000}
+        assert over == {2, 3}, (first, over)
 
 
 def test_to_the_end(tmp_path, built):
@@ -151,7 +198,7 @@ def test_two_users(built):
 
 
 def mapped(p):
-    with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
+    with open(f"/proc/{p.target}/maps", encoding="utf-8") as f:
         return {line.split()[5] for line in f if "libcudatrace-inject" in line}
 
 
@@ -190,13 +237,13 @@ def test_next_tracers(tmp_path, built):
         assert mapped(p) == first
 
 
-# The helper's writes to the process: state, code, ticket, socket, one pointer, ticket. Then it restores the pointer, if no thread came.
+# The helper's writes to the process: state, code, ticket, socket, token, one pointer, ticket. Then it restores the pointer, if no thread came.
 @pytest.mark.parametrize("all_of_it", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["call", *(pytest.param(k, marks=pytest.mark.long) for k in KINDS[1:])])
 def test_killed(tmp_path, built, kind, all_of_it):
     """The process that enters is killed before each of its writes; the next tracer enters at once."""
     env = {"LD_PRELOAD": built + "/kill.so", **({"LATE_KILL_ALL": "1"} if all_of_it else {})}
-    for n in range(1, 7):
+    for n in range(1, 8):
         with program(built, kind) as p:
             ran = cudatrace("--no-sandbox", *command(p, tmp_path / "trace", "--duration", "1"), env={**env, "LATE_KILL": str(n)})
             assert ran.status == (-signal.SIGKILL if all_of_it else 0) and ("cudatrace-late was killed" in ran.err) != all_of_it, ran
@@ -209,8 +256,9 @@ def refused(p, *args):
     return ran.err
 
 
-REFUSALS = {"filter": ("filter", (), {}, "seccomp"), "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT"),
-            "network": ("call", ("unshare", "-n"), {}, "network or user namespace"), "user": ("call", ("unshare", "-U"), {}, "network or user namespace")}
+REFUSALS = {"kills": ("kills", (), {}, "(seccomp) and forbids openat, which loading a library needs"),
+            "refuses": ("refuses", (), {}, "(seccomp) and forbids mmap"), "one": ("one", (), {}, "(seccomp) and forbids openat"),
+            "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -223,11 +271,56 @@ def test_refused(built, name):
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
 
 
-def test_another_root(tmp_path, built):
-    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers(tmp_path, built, name):
+    """Other namespaces, other roots; the library comes by memfd where its file is missing. The next tracer uses it, also if the last
+    one was killed."""
+    before, user = CONTAINERS[name]
+    os.chmod(os.environ["TMP"], 0o755)
+    if subprocess.run([*before, "true"], check=False, stderr=subprocess.DEVNULL, user=user, env={**os.environ, "NEW": str(tmp_path)}).returncode:
+        pytest.skip(f"{name}: unshare is not allowed")
+    with program(built, "fork" if name == "all" else "call", before, user, NEW=str(tmp_path)) as p:
+        enter(p, tmp_path / "1")
+        first = mapped(p)
+        assert len(first) == 1 and any("memfd" in path for path in first) == (name in ("mount", "root", "all")), first
+        if name == "all":
+            kill_tracer(p, tmp_path / "2")
+            enter(p, tmp_path / "3")
+        assert mapped(p) == first
+
+
+@pytest.mark.parametrize("before", [(), ("unshare", "-m", *HIDE)], ids=["file", "memfd"])
+def test_calls_that_are_checked(tmp_path, built, before):
+    """No other system calls are made than those that are checked, and those of the program itself."""
+    with open(os.path.dirname(TESTS) + "/src/inject/late_filter.c", encoding="utf-8") as f:
+        checked = set(re.findall(r'\{"([a-z0-9_]+)",\s+SYS_', f.read()))
+    assert len(checked) > 35, checked
+    own = {"write", "exit_group", "rt_sigreturn", "restart_syscall"}
+    with program(built, "only " + " ".join(sorted(checked | own)), before) as p:
+        enter(p, tmp_path / "1")
+        if not before:
+            kill_tracer(p, tmp_path / "2")
+            time.sleep(3.5)
+            enter(p, tmp_path / "3")
+
+
+def test_deleted(tmp_path, built):
+    """The file of libcuda was replaced since, as by an update of the driver."""
+    shutil.copytree(built + "/lib", tmp_path / "lib")
+    with program(built, "call", LD_LIBRARY_PATH=str(tmp_path / "lib")) as p:
+        os.unlink(tmp_path / "lib/libcuda.so.1")
+        enter(p, tmp_path / "trace")
+
+
+def test_memfd_unfilled(tmp_path, built):
+    """The tracer is killed before it fills the memfd: the program gives up after 5 s, and the next tracer succeeds."""
+    if subprocess.run(["unshare", "-m", *HIDE, "true"], check=False).returncode:
         pytest.skip("unshare -m is not allowed")
-    with program(built, "call", ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]) as p:
-        assert "mount namespace" in refused(p) and not is_entered(p)
+    with program(built, "call", ["unshare", "-m", *HIDE]) as p:
+        ran = cudatrace("--no-sandbox", *command(p, tmp_path / "trace", "--duration", "1"),
+                        env={"LD_PRELOAD": built + "/kill.so", "LATE_KILL": "8"})
+        assert "cudatrace-late was killed" in ran.err and not is_entered(p), ran
+        enter(p, tmp_path / "trace")
 
 
 def test_stopped(built):
@@ -239,6 +332,7 @@ def test_stopped(built):
 
 def test_without_libcuda():
     with subprocess.Popen(["sleep", "60"]) as p:
+        p.target = p.pid
         assert "has not loaded libcuda" in refused(p)
         p.kill()
 
@@ -291,3 +385,47 @@ def test_code_is_alone():
     own = re.search(r"'\.relalate_code'.*?\n\n", out, re.S)[0].splitlines()[2:]
     names = {line.split()[4] for line in own if line}
     assert names and all(n.startswith("late_") for n in names), names
+
+
+class LateDaemon(Daemon):
+    """Traces the programs in its folder. Those in `ruled` are entered by a rule."""
+
+    def configure(self, level):
+        super().configure(level)
+        rule = f'rules:\n  - match: {{command: "{self.folder.parent}/ruled/*"}}\n    level: {level}\n    inject: true\n'
+        self.conf.write_text(self.conf.read_text().replace("rules:\n", rule))
+
+
+def test_daemon(for_all, built):  # noqa: F811
+    """ctl inject, and rules with inject: also in a container. Each call is counted once."""
+    where, user = CONTAINERS["all"]
+    if subprocess.run([*where, "true"], check=False, stderr=subprocess.DEVNULL, user=user).returncode:
+        pytest.skip("unshare is not allowed")
+    shutil.copytree(built + "/lib", for_all / "lib")
+    for name in ("ruled", "other", "never"):
+        (for_all / name).mkdir()
+        shutil.copy(built + "/late", for_all / name / "enterable")
+    d = LateDaemon(for_all, own=True, trace="inject: true", level="metrics", libcuda=for_all / "lib/libcuda.so.1")
+    how = {"lib": for_all / "lib", "name": "enterable"}
+    with program(for_all / "ruled", "call", **how) as ruled, program(for_all / "other", "call", where, user, **how) as p, \
+            program(for_all / "never", "kills", **how) as never:
+        until(lambda: all(d.process(x.target) for x in (ruled, p, never)))
+        ran = d.ask("inject", p.target, before=NOBODY)
+        assert ran.status and not is_entered(p), ran
+        for x in (p, never):
+            assert d.ctl("inject", x.target)["inject"] == "requested"
+        # The status may know of the connection before the helper reports.
+        until(lambda: "requested" not in [d.process(x.target)["inject"] for x in (p, never)])
+        results = [d.process(x.target)["inject"] for x in (p, never)]
+        assert results[0] == "entered" and "forbids openat" in results[1], results
+        assert "already" in d.ask("inject", p.target).err
+        until(lambda: d.process(ruled.target).get("inject") == "entered", 30)
+        assert [d.process(x.target)["seen"] for x in (ruled, p, never)] == ["inproc", "inproc", "uprobes"] and not is_entered(never)
+        injections = d.metrics().by("injections_total", "result")
+        assert injections == {"entered": 2, "refused": 1}, injections
+        ends = []
+        for x in (ruled, p, never):
+            x.end()
+            ends.append(sum(x.calls.values()))
+        until(lambda: d.metric("cudatrace_calls_total", function="cuLaunchKernel", command="enterable") == sum(ends))
+    d.stop()

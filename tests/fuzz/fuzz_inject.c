@@ -50,7 +50,7 @@ static void begin(void)
 	if (!in.o.fn) {
 		in.o.fns = fnset__new();
 		in.o.fn = on_record;
-		in.settings.fd = in.epoll_fd = in.timer_fd = in.listen_fd = -1;
+		in.settings.fd = in.epoll_fd = in.timer_fd = in.listen_fd = in.late_sock = -1;
 		assert(in.o.fns && !settings__open(&in.settings, &in.o));
 		client.pid = getpid();
 		client.turn = UINT32_MAX;

@@ -13,7 +13,12 @@
  *   small     stacks of 16 KB
  *   wait      system calls with timeouts, whose results are checked
  *   idle      one launch a minute
- *   filter    a system call filter (seccomp) that allows all
+ *   docker    below a system call filter (seccomp) as of a container
+ *   only      a filter that kills at all calls but those named by further arguments
+ *   filters   two filters, of which the newer one only logs
+ *   kills     a filter that kills at openat()
+ *   refuses   a filter by which mmap() of code fails
+ *   one       one thread alone has a filter that kills at openat()
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +33,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -208,14 +215,59 @@ static const struct kind {
 	const char *name;
 	void (*fn)(unsigned k);
 	size_t stack;
-} kinds[] = {{"call", do_call, 0},	   {"registers", do_registers, 0}, {"malloc", do_malloc, 0},
-	     {"fork", do_fork, 0},	   {"dlopen", do_dlopen, 0},	   {"signal", do_call, 0},
-	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},	   {"idle", do_idle, 0},
-	     {"filter", do_call, 0}};
+} kinds[] = {{"call", do_call, 0},	   {"registers", do_registers, 0},
+	     {"malloc", do_malloc, 0},	   {"fork", do_fork, 0},
+	     {"dlopen", do_dlopen, 0},	   {"signal", do_call, 0},
+	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},
+	     {"idle", do_idle, 0},	   {"docker", do_call, 0},
+	     {"filters", do_call, 0},	   {"kills", do_call, 0},
+	     {"refuses", do_call, 0},	   {"one", do_call, 0},
+	     {"only", do_call, 0}};
 static const struct kind *kind;
+
+/* late_filters.c */
+int docker_filter(void);
+int only_filter(char **names);
+
+/* A filter that answers so to a call whose third argument has all these bits. */
+static void filter(unsigned nr, unsigned bits, unsigned answer)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, answer),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+
+	MUST(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	     !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
+}
+
+/* Threads inherit it. */
+static void filter_all(const char *name, char **names)
+{
+	if (!strcmp(name, "only"))
+		MUST(!only_filter(names));
+	if (!strcmp(name, "docker"))
+		MUST(!docker_filter());
+	if (!strcmp(name, "filters")) {
+		filter(SYS_ptrace, 0, SECCOMP_RET_KILL_PROCESS);
+		filter(SYS_openat, 0, SECCOMP_RET_LOG);
+	}
+	if (!strcmp(name, "kills"))
+		filter(SYS_openat, 0, SECCOMP_RET_KILL_PROCESS);
+	if (!strcmp(name, "refuses"))
+		filter(SYS_mmap, PROT_EXEC, SECCOMP_RET_ERRNO | EACCES);
+}
 
 static void *work(void *arg)
 {
+	if (arg == (void *)THREADS && !strcmp(kind->name, "one"))
+		filter(SYS_openat, 0, SECCOMP_RET_KILL_PROCESS);
 	while (!stop)
 		kind->fn((unsigned)(uintptr_t)arg);
 	return NULL;
@@ -238,15 +290,6 @@ static void signals(void)
 	MUST(!sigaction(SIGPROF, &prof, NULL) && !setitimer(ITIMER_PROF, &often, NULL));
 }
 
-static void filter(void)
-{
-	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	struct sock_fprog prog = {1, &allow};
-
-	MUST(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	     !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
-}
-
 int main(int argc, char **argv)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
@@ -262,6 +305,7 @@ int main(int argc, char **argv)
 	launches = (uint64_t(*)(void))dlsym(lib, "late_launches");
 	MUST(launch && launches);
 	signal(SIGTERM, on_term);
+	filter_all(kind->name, argv + 2);
 	pthread_attr_init(&attr);
 	if (kind->stack)
 		MUST(!pthread_attr_setstacksize(&attr, kind->stack));
@@ -269,8 +313,6 @@ int main(int argc, char **argv)
 		MUST(!pthread_create(&threads[k], &attr, work, (void *)k));
 	if (!strcmp(kind->name, "signal"))
 		signals();
-	if (!strcmp(kind->name, "filter"))
-		filter();
 	puts("ready");
 	fflush(stdout);
 	for (unsigned k = 1; k <= THREADS; k++) {

@@ -20,6 +20,7 @@ NOT_RECOMPUTED = {
     r"cudatrace_otlp_\w+": "suite otlp",
     r"cudatrace_profile_\w+": "suite profiles",
     r"cudatrace_dossiers_\w+": "suite dossier",
+    r"cudatrace_injections_total": "suite late",
     r"cudatrace_hang(s_total|ing)": "waits that last: suite hangs",
     r"cudatrace_(table_full|dropped|libraries_without_probes)_total": "of all processes of the machine: suites losses, blocking",
     r"cudatrace_gpu_(executions_lost_total|discarded_bytes_total)": "not in lines: suite gpu_time_daemon",

@@ -685,8 +685,8 @@ static void test_each_verb(void **state)
 		{"fish", "case top "},	      {"bash", "\thelp) mapfile"},
 		{"zsh", "1:topic:("},	      {"fish", "__cudatrace_at help' -f -a"},
 	};
-	static const char *const subcommands[] = {"status", "level",   "burst",
-						  "dump",   "dossier", "reload"};
+	static const char *const subcommands[] = {"status",  "level",  "burst", "dump",
+						  "dossier", "inject", "reload"};
 	static const char *const ctl[][2] = {{"bash", "\tctl) mapfile"},
 					     {"zsh", "subcommand:("},
 					     {"fish", "__cudatrace_at ctl' -a"}};
