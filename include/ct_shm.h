@@ -114,6 +114,7 @@ enum ct_cupti_state {
 	CT_CUPTI_BAD = 3,     /* a version with known defects */
 	CT_CUPTI_TAKEN = 4,   /* another subscriber exists: torch.profiler, nsys, ... */
 	CT_CUPTI_FAILED = 5,  /* code is a CUptiResult, or -errno */
+	CT_CUPTI_BUSY = 6,    /* there was no moment without a thread in the driver; who: why */
 	CT_CUPTI_STATE_CNT
 };
 

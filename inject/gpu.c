@@ -8,7 +8,7 @@
  * ct_gpu_run) through its own ring. The program's threads only store 16 bytes per call.
  */
 #include "cupti.h"
-#include "inject.h"
+#include "gate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +43,11 @@
 #define END_MAX_NS 3000000000ull
 /* A larger change in a second than NTP makes: the clock was set. */
 #define STEP_NS 2000000
+/* In a running program: the wait for fork() in another thread; for the previous tracer's thread;
+ * and, after the end, for records of work that is still executed. */
+#define GUARD_MAX_NS   1000000000ull
+#define EARLIER_MAX_NS 2000000000ull
+#define LAST_TRIES     10
 /* CUPTI before 11.8 has no record of graph launches; 12.4 before Update 1 has no kernels. */
 #define VERSION_MIN 18
 #define VERSION_BAD 22
@@ -58,6 +63,10 @@ static struct {
 	struct cupti cupti;
 	void *subscriber;
 	int pid;
+	struct process *p; /* whose tracer receives the records */
+	bool is_late;	   /* CUPTI was started in a running program: never GRAPH_TRACE */
+	bool sums;	   /* nodes of a graph's launch are one execution: graph_sum.c */
+	bool has_thread, has_exit;
 	struct gpu_query *calls;
 	uint8_t *bufs[BUFS_MAX];
 	size_t valid[BUFS_MAX];
@@ -75,7 +84,7 @@ static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
 
 static struct ct_shm_gpu *shm_gpu(void)
 {
-	return &inject_process->shm->gpu;
+	return &gpu.p->shm->gpu;
 }
 
 static void ring_bell(void)
@@ -291,7 +300,7 @@ static uint64_t send_name(struct thread *t, const char *name)
  */
 static void send_device(struct thread *t, uint32_t device)
 {
-	uint32_t redact = inject_process->set->redact;
+	uint32_t redact = gpu.p->set->redact;
 	struct ct_device d;
 
 	if (device >= 64 || gpu.devices >> device & 1 || redact == CT_REDACT_ARGS)
@@ -304,9 +313,9 @@ static void send_device(struct thread *t, uint32_t device)
 		gpu.devices &= ~(1ull << device);
 }
 
-static void on_record(struct thread *t, const struct cupti_record *r)
+static void send_run(struct thread *t, const struct cupti_record *r)
 {
-	uint32_t redact = inject_process->set->redact;
+	uint32_t redact = gpu.p->set->redact;
 	struct ct_gpu_run g = {
 		.rec = {.size = sizeof(g), .kind = CT_REC_GPU_RUN},
 		.correlation = r->correlation,
@@ -320,10 +329,6 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	uint64_t call_ns;
 	uint32_t tid;
 
-	if (!r->start || r->end < r->start) {
-		shm_gpu()->untimed++;
-		return;
-	}
 	send_device(t, r->device);
 	g.rec.ts_ns = r->start - gpu.offset;
 	g.end_ns = r->end - gpu.offset;
@@ -336,6 +341,21 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	if (redact == CT_REDACT_NOTHING && r->name)
 		g.name_id = send_name(t, r->name);
 	send(t, &g.rec);
+}
+
+static void send_sum(void *t, const struct cupti_record *r)
+{
+	send_run(t, r);
+}
+
+static void on_record(struct thread *t, const struct cupti_record *r)
+{
+	if (!r->start || r->end < r->start)
+		shm_gpu()->untimed++;
+	else if (gpu.sums && r->graph_node)
+		graph_sum_add(r, inject_now(), send_sum, t);
+	else
+		send_run(t, r);
 }
 
 static void take(struct thread *t)
@@ -409,10 +429,13 @@ static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
 		if (gpu.requested != gpu.completed)
 			gpu.cupti.ActivityFlushAll(0);
 		*flushed = now;
+		if (gpu.sums)
+			graph_sum_send(now, send_sum, t);
 	}
 	take(t);
-	if ((int64_t)(now - inject_process->set->beat_ns) > (int64_t)CT_SHM_STALE_NS)
-		process_check_tracer(inject_process, now);
+	if ((int64_t)(now - gpu.p->set->beat_ns) > (int64_t)CT_SHM_STALE_NS &&
+	    gpu.p == inject_process)
+		process_check_tracer(gpu.p, now);
 }
 
 /*
@@ -431,15 +454,37 @@ static bool is_last_thread(void)
 	       st.st_nlink == TASK_LINKS;
 }
 
-static void *work(void *arg)
+/* All that CUPTI has. */
+static void take_all(struct thread *t, uint32_t flag)
+{
+	gpu.cupti.ActivityFlushAll(flag);
+	take(t);
+	if (gpu.sums)
+		graph_sum_send(UINT64_MAX, send_sum, t);
+}
+
+/* The trace has ended. Work that was requested before may still be executed: CUPTI's records of it
+ * would have no times after ActivityDisable(). */
+static void take_last(struct thread *t)
+{
+	for (unsigned i = 0; gpu.is_late && i < LAST_TRIES; i++) {
+		uint64_t records = shm_gpu()->records;
+
+		gpu.cupti.ActivityFlushAll(0);
+		take(t);
+		if (i && records == shm_gpu()->records)
+			break;
+		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	}
+	take_all(t, 0);
+}
+
+static void work(struct process *p, uint32_t alive)
 {
 	uint64_t flushed = inject_now(), clocked = flushed, looked = flushed, now;
-	struct process *p = inject_process;
-	uint32_t alive = p->alive;
 	bool is_last = false;
 	struct thread *t;
 
-	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
 	t = thread_begin(PLACE);
 	while (t && p->alive == alive && !p->set->ended) {
 		uint32_t bell = __atomic_load_n(&gpu.bell, __ATOMIC_ACQUIRE);
@@ -450,13 +495,12 @@ static void *work(void *arg)
 			looked = now;
 		}
 		if (is_last || __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
-			gpu.cupti.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-			take(t);
+			take_all(t, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 			__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
 			/* libc calls exit(), whose handlers belong to the program. */
 			if (is_last)
 				sys(SYS_rt_sigprocmask, SIG_SETMASK, &gpu.mask, NULL, 8);
-			return NULL;
+			return;
 		}
 		tick(t, now, &flushed);
 		if (now - clocked >= CLOCK_NS) {
@@ -467,12 +511,17 @@ static void *work(void *arg)
 	}
 	/* The trace has ended, and the tracer waits briefly for the records of its calls. */
 	if (t && p->set->ended) {
-		gpu.cupti.ActivityFlushAll(0);
-		take(t);
+		take_last(t);
 		__atomic_store_n(&shm_gpu()->given, 1, __ATOMIC_RELEASE);
 	}
 	release();
 	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+}
+
+static void *work_thread(void *arg)
+{
+	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
+	work(gpu.p, gpu.p->alive);
 	return NULL;
 }
 
@@ -492,7 +541,7 @@ static void at_end(void *arg)
 		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-static int start_thread(void)
+static int start_thread(void *(*main)(void *))
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
 		global_symbol("pthread_create");
@@ -503,8 +552,9 @@ static int start_thread(void)
 	if (!create)
 		return -ENOSYS;
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &gpu.mask, 8);
-	err = create(&thread, NULL, work, NULL);
+	err = create(&thread, NULL, main, NULL);
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &gpu.mask, NULL, 8);
+	gpu.has_thread |= !err;
 	return -err;
 }
 
@@ -555,6 +605,10 @@ static enum ct_cupti_state enable(uint32_t mode)
 
 static bool memory(void)
 {
+	if (gpu.sums && !graph_sum_begin())
+		return false;
+	if (gpu.calls)
+		return true;
 	gpu.calls = sys_map(sizeof(struct gpu_query) << CALLS_LOG, MAP_POPULATE);
 	if (!gpu.calls)
 		return false;
@@ -568,11 +622,8 @@ static bool memory(void)
 	return true;
 }
 
-static enum ct_cupti_state start(const struct ct_shm_set *set)
+static enum ct_cupti_state load(const struct ct_shm_set *set)
 {
-	enum ct_cupti_state state;
-	int err;
-
 	if (!gpu_find_cupti(&gpu.cupti, set->cupti, shm_gpu()->path, sizeof(shm_gpu()->path)))
 		return CT_CUPTI_MISSING;
 	shm_gpu()->version = gpu.cupti.version;
@@ -580,32 +631,156 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 		return CT_CUPTI_BAD;
 	if (!memory())
 		return failed("mmap", -ENOMEM);
-	state = subscribe();
+	return CT_CUPTI_ON;
+}
+
+static enum ct_cupti_state begin(uint32_t mode)
+{
+	enum ct_cupti_state state = subscribe();
+
 	if (state != CT_CUPTI_ON)
 		return state;
-	state = enable(set->gpu_time);
-	if (state == CT_CUPTI_ON) {
+	state = enable(mode);
+	if (state == CT_CUPTI_ON)
 		clock_look(true);
-		err = start_thread();
-		if (!err)
-			return state;
-		state = failed("pthread_create", err);
-	}
-	release();
+	else
+		release();
 	return state;
+}
+
+static enum ct_cupti_state start(const struct ct_shm_set *set)
+{
+	enum ct_cupti_state state = load(set);
+	int err;
+
+	if (state == CT_CUPTI_ON)
+		state = begin(set->gpu_time);
+	err = state == CT_CUPTI_ON ? start_thread(work_thread) : 0;
+	if (!err)
+		return state;
+	release();
+	return failed("pthread_create", err);
+}
+
+static void exit_set(void)
+{
+	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
+
+	if (!gpu.has_exit)
+		gpu.has_exit = at_exit && !at_exit(at_end, NULL, NULL);
 }
 
 void gpu_begin(void)
 {
-	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
 	struct process *p = inject_process;
 	enum ct_cupti_state state;
 
-	if (!at_exit || !p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
+	if (!p->alive || gpu.pid || p->set->gpu_time == CT_GPU_TIME_OFF)
 		return;
 	gpu.pid = p->pid;
+	gpu.p = p;
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
-		at_exit(at_end, NULL, NULL);
+		exit_set();
 	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
+}
+
+/* --- in a running program --- */
+
+static uint32_t late_alive;
+
+static bool late_goes_on(void)
+{
+	return gpu.p->alive == late_alive && !gpu.p->set->ended &&
+	       __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == RUNNING;
+}
+
+/* In whichever thread the gate chooses. A graph that was instantiated before crashes with
+ * GRAPH_TRACE (CUPTI 12.2 to 13.1). */
+static enum ct_cupti_state late_start(void)
+{
+	return begin(CT_GPU_TIME_NODES);
+}
+
+/* Only this thread loads libraries: threads that wait at the gate may hold the loader's lock. */
+static enum ct_cupti_state late_load(void)
+{
+	enum ct_cupti_state state;
+
+	if (!guard_setup() || !guard_take(GUARD_MAX_NS))
+		return failed("fork", -EBUSY);
+	state = load(gpu.p->set);
+	guard_release();
+	return state;
+}
+
+static void *late_work(void *arg)
+{
+	enum ct_cupti_state state;
+
+	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
+	state = late_load();
+	if (state == CT_CUPTI_ON)
+		state = gate_run(gpu.p, late_start, late_goes_on, shm_gpu()->who,
+				 sizeof(shm_gpu()->who));
+	else
+		gate_disarm(gpu.p);
+	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
+	if (state == CT_CUPTI_ON)
+		work(gpu.p, late_alive);
+	else
+		__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* The thread of the previous tracer ends when it has noticed the end of its trace. */
+static bool late_is_free(void)
+{
+	uint64_t began = inject_now();
+
+	while (gpu.has_thread && __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED) {
+		if (inject_now() - began > EARLIER_MAX_NS)
+			return false;
+		nap();
+	}
+	return true;
+}
+
+/* What the previous tracer has left. Buffers that CUPTI still has stay as they are. */
+static void late_reset(struct process *p)
+{
+	uint64_t all = gpu.buf_cnt < 64 ? (1ull << gpu.buf_cnt) - 1 : ~0ull;
+
+	__atomic_or_fetch(&gpu.free, __atomic_exchange_n(&gpu.full, 0, __ATOMIC_ACQ_REL) & all,
+			  __ATOMIC_ACQ_REL);
+	gpu.pid = p->pid;
+	gpu.p = p;
+	gpu.is_late = true;
+	gpu.sums = p->set->gpu_time == CT_GPU_TIME_GRAPHS;
+	gpu.dropped = gpu.discarded = 0;
+	gpu.devices = 0;
+	forget_names();
+	late_alive = p->alive;
+	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_RELEASE);
+}
+
+void gpu_begin_late(void)
+{
+	struct process *p = inject_process;
+	enum ct_cupti_state state = CT_CUPTI_FAILED;
+	int err = -EBUSY;
+
+	if (!p->alive || p->set->gpu_time == CT_GPU_TIME_OFF)
+		return;
+	if (late_is_free()) {
+		late_reset(p);
+		err = start_thread(late_work);
+		exit_set();
+	}
+	if (!err)
+		return;
+	gate_disarm(p);
+	strcpy(p->shm->gpu.who, "pthread_create");
+	p->shm->gpu.code = err;
+	__atomic_store_n(&p->shm->gpu.state, state, __ATOMIC_RELEASE);
 }

@@ -463,8 +463,13 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 	pin(&inject_lib);
 	for (uint32_t id = 0; id < max; id++) {
 		ids[id] = id;
-		if (find(&inject_lib, name_of(set, id), &funcs[id]))
-			funcs[id].slot = slot_find(&inject_lib, &funcs[id]);
+		if (!find(&inject_lib, name_of(set, id), &funcs[id]))
+			continue;
+		funcs[id].slot = slot_find(&inject_lib, &funcs[id]);
+		if (!inject_process->gate.armed)
+			continue;
+		__atomic_or_fetch(&inject_hooks[id].role, HOOK_GATED, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&inject_hooks[id].off_ns, 0, __ATOMIC_SEQ_CST);
 	}
 	hook_found(&inject_lib, 0, max, answers, cnt);
 	hook_unloads(set, max);

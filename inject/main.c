@@ -218,6 +218,7 @@ EXPORT int cudatrace_attach(const char *socket);
 EXPORT int cudatrace_attach(const char *socket)
 {
 	struct object lib;
+	int err;
 
 	/* begin() did nothing either. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at)
@@ -227,7 +228,10 @@ EXPORT int cudatrace_attach(const char *socket)
 	if (!wanted)
 		thread_setup();
 	wanted = true;
-	return process_attach(socket, &lib);
+	err = process_attach(socket, &lib);
+	if (!err)
+		gpu_begin_late();
+	return err;
 }
 
 /* Called by the driver, in cuInit(). */

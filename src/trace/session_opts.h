@@ -79,6 +79,7 @@ struct session_opts {
 	bool sched;		   /* --sched: off-CPU time, GPU interrupts */
 	enum ct_gpu_time gpu_time; /* --gpu-time */
 	const char *cupti;	   /* --cupti PATH */
+	bool accept_cupti;	   /* --yes: CUPTI in running programs */
 	unsigned gpu_stats_ms;	   /* --gpu-stats: interval of samples; 0: none */
 	/* Wall time at which the trace begins; period of whose multiples it begins at one; 0: now.
 	 */
