@@ -213,8 +213,11 @@ static void hook_slot(const struct object *lib, uint32_t i, uint32_t id, struct 
 	/* Another tool has replaced it. */
 	if (!object_has(lib, now, true, false) && !is_thunk(now))
 		return;
-	inject_is_hooked[id / 64] |= 1ull << (id % 64);
-	cnt->slots++;
+	/* Functions that are not traced pass the gate only. */
+	if (inject_process->set->specs[id].of.level != CT_LEVEL_GONE) {
+		inject_is_hooked[id / 64] |= 1ull << (id % 64);
+		cnt->slots++;
+	}
 	/* The function was already hooked under another name. */
 	if (!object_has(lib, now, true, false))
 		return;

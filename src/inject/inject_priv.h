@@ -34,6 +34,7 @@ struct settings {
 	const struct fnset *fns;
 	enum ct_redact redact;
 	bool params;	   /* --kernel-args: launches have CT_CAP_PARAMS */
+	bool late;
 	bool only_gpu;	   /* publish no functions */
 	bool only_table;   /* publish only functions in the table */
 	unsigned fn_cnt;   /* functions published so far */

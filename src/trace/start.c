@@ -49,6 +49,7 @@ static int open_attach(struct session *s)
 	const struct session_opts *o = s->o;
 	struct tracer_opts to = {
 		.probe = s->probe,
+		.late = s->is_late,
 		.inject_name = o->collect,
 		.kernel_args = o->kernel_args != TRI_OFF,
 		.gpu_time = o->gpu_time,
