@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 11
+#define CT_SHM_VERSION 12
 
 /* Environment of a traced program. "@name" is in the abstract namespace, others are paths. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -133,6 +133,7 @@ struct ct_shm_gpu {
 	__u64 discarded;      /* bytes of records dropped for lack of a buffer */
 	__u64 clock_error_ns; /* largest error so far of the conversion to CLOCK_MONOTONIC */
 	__u64 clock_steps;    /* number of steps of CLOCK_REALTIME, the clock of CUPTI's times */
+	__u64 since_ns;	      /* ON: time from which calls have records; 0: from the start */
 };
 
 /* Aligned to cache lines; most calls need only the first. */

@@ -699,7 +699,10 @@ static bool late_goes_on(void)
  * GRAPH_TRACE (CUPTI 12.2 to 13.1). */
 static enum ct_cupti_state late_start(void)
 {
-	return begin(CT_GPU_TIME_NODES);
+	enum ct_cupti_state state = begin(CT_GPU_TIME_NODES);
+
+	shm_gpu()->since_ns = inject_now();
+	return state;
 }
 
 /* Only this thread loads libraries: threads that wait at the gate may hold the loader's lock. */
