@@ -775,7 +775,9 @@ void gpu_begin_late(void)
 
 	if (!p->alive || p->set->gpu_time == CT_GPU_TIME_OFF)
 		return;
-	if (late_is_free()) {
+	if (is_quiet())
+		err = -EPERM;
+	else if (late_is_free()) {
 		late_reset(p);
 		err = start_thread(late_work);
 		exit_set();

@@ -384,6 +384,8 @@ void quiet__look(struct inject *in, uint64_t now);
 /* gpu.c */
 /* Reports the state of --gpu-time in this process, once. */
 void gpu__look(struct inject *in, struct client *p);
+/* At the end of the trace: reports processes in which CUPTI was not started. */
+void gpu__end(struct inject *in);
 void gpu__read_totals(struct client *p, uint64_t now);
 void gpu__add_totals(const struct client *p, struct ct_shm_gpu *sum);
 /* Returns whether it was requested after the trace had ended. */
