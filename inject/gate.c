@@ -29,9 +29,11 @@
 #define AGAIN_NS      400000000ull
 #define TRIES_MAX     10
 /* Limit of a wait at the entry. CUPTI's start takes 17 to 130 ms. */
-#define ENTRY_MAX_NS 3000000000ull
-#define WAKE_NS	     1000000
+#define ENTRY_MAX_NS   3000000000ull
+#define WAKE_NS	       1000000
 #define STARTED_MAX_NS 10000000000ull
+/* CUPTI has been stopped many times without harm while threads were in the driver. */
+#define STOP_MAX_NS 1500000000ull
 /* CUPTI's start needs some of the stack. */
 #define STACK_MIN (512u << 10)
 
@@ -39,7 +41,7 @@
 static __thread struct {
 	struct process *of; /* the gate that counts it */
 	uint64_t sp;	    /* of the outermost call */
-	uint32_t depth;
+	uint32_t depth, epoch;
 	uint32_t starts; /* it starts CUPTI: these calls are CUPTI's */
 } me;
 
@@ -185,8 +187,11 @@ static void first_call(struct process *p)
 	struct gate *g = &p->gate;
 	uint32_t i = __atomic_fetch_add(&g->passed_cnt, 1, __ATOMIC_RELAXED);
 
+	/* Its outermost call, if any, is still counted. */
+	if (me.of != p)
+		me.depth = 0;
 	me.of = p;
-	me.depth = 0;
+	me.epoch = g->epoch;
 	if (i < GATE_THREADS && !is_quiet())
 		__atomic_store_n(&g->passed[i], (uint32_t)sys(SYS_gettid), __ATOMIC_RELEASE);
 }
@@ -205,7 +210,7 @@ cold bool gate_enter(uint64_t sp)
 
 	if (me.starts)
 		return false;
-	if (me.of != p)
+	if (me.of != p || (!me.depth && me.epoch != g->epoch))
 		first_call(p);
 	/* The outermost call was left without a return. */
 	if (me.depth && has_left(sp)) {
@@ -328,6 +333,38 @@ static bool try_often(struct gate *g, bool (*goes_on)(void))
 		tries++;
 	}
 	return done;
+}
+
+static bool goes_always(void)
+{
+	return true;
+}
+
+void gate_stop(struct process *p, gate_start_fn *stop)
+{
+	struct gate *g = &p->gate;
+	uint64_t began = inject_now();
+	bool done = false;
+	char who[16];
+
+	g->started = g->small = 0;
+	g->passed_cnt = 0;
+	__atomic_add_fetch(&g->epoch, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&g->armed, 1, __ATOMIC_SEQ_CST);
+	hooks_gate();
+	start_fn = stop;
+	while (!is_quiet() && !gate_threads_are_out(p, who) &&
+	       inject_now() - began < STOP_MAX_NS / 2)
+		pause_ns(OUT_NAP_NS);
+	__atomic_store_n(&g->ready, 1, __ATOMIC_SEQ_CST);
+	/* No thread of the program does it: it may not be in a call for long. */
+	__atomic_store_n(&g->small, 1, __ATOMIC_SEQ_CST);
+	while (!done && !is_quiet() && inject_now() - began < STOP_MAX_NS)
+		done = close_for_a_while(g, goes_always) ||
+		       await_start(g, goes_always, CLOSED_MAX_NS);
+	if (!withdraw(g))
+		stop();
+	gate_disarm(p);
 }
 
 enum ct_cupti_state gate_run(struct process *p, gate_start_fn *start, bool (*goes_on)(void),

@@ -17,6 +17,10 @@ typedef enum ct_cupti_state gate_start_fn(void);
 enum ct_cupti_state gate_run(struct process *p, gate_start_fn *start, bool (*goes_on)(void),
 			     char *why, size_t why_sz);
 
+/* Stops CUPTI: calls stop() at such a moment, or after a while without. The functions are still
+ * hooked.
+ */
+void gate_stop(struct process *p, gate_start_fn *stop);
 /* Threads are not counted from now on. */
 void gate_disarm(struct process *p);
 
@@ -24,8 +28,8 @@ void gate_disarm(struct process *p);
  * receives the name of a thread that may be. */
 bool gate_threads_are_out(struct process *p, char who[16]);
 
-/* guard.c: fork() and loading libraries exclude each other, because a child of fork() inherits locked
- * locks of the loader and of CUPTI. */
+/* guard.c: fork() and loading libraries exclude each other, because a child of fork() inherits
+ * locked locks of the loader and of CUPTI. */
 bool guard_setup(void);
 bool guard_take(uint64_t max_ns);
 void guard_release(void);

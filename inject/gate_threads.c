@@ -167,8 +167,7 @@ bool gate_threads_are_out(struct process *p, char who[16])
 		char name[];
 	};
 	char buf[4096] __attribute__((aligned(8)));
-	long fd = sys(SYS_openat, AT_FDCWD, "/proc/self/task",
-		      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long fd = sys(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	uint32_t me = sys(SYS_gettid);
 	bool all = fd >= 0;
 	char name[16];

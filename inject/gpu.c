@@ -46,7 +46,7 @@
 /* In a running program: the wait for fork() in another thread; for the previous tracer's thread;
  * and, after the end, for records of work that is still executed. */
 #define GUARD_MAX_NS   1000000000ull
-#define EARLIER_MAX_NS 2000000000ull
+#define EARLIER_MAX_NS 4000000000ull
 #define LAST_TRIES     10
 /* CUPTI before 11.8 has no record of graph launches; 12.4 before Update 1 has no kernels. */
 #define VERSION_MIN 18
@@ -479,6 +479,30 @@ static void take_last(struct thread *t)
 	take_all(t, 0);
 }
 
+static enum ct_cupti_state late_stop(void)
+{
+	release();
+	return CT_CUPTI_NONE;
+}
+
+bool gpu_keeps_hooks(const struct process *p)
+{
+	return gpu.is_late && gpu.p == p && gpu.pid == p->pid &&
+	       __atomic_load_n(&gpu.state, __ATOMIC_SEQ_CST) != STOPPED;
+}
+
+/* Restores the pointers unless process_end() does. */
+static void end_thread(void)
+{
+	struct process *p = gpu.p;
+
+	if (gpu.is_late && !__atomic_load_n(&p->alive, __ATOMIC_SEQ_CST))
+		process_unhook();
+	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_SEQ_CST);
+	if (gpu.is_late && !__atomic_load_n(&p->alive, __ATOMIC_SEQ_CST) && p == inject_process)
+		process_unhook();
+}
+
 static void work(struct process *p, uint32_t alive)
 {
 	uint64_t flushed = inject_now(), clocked = flushed, looked = flushed, now;
@@ -514,8 +538,11 @@ static void work(struct process *p, uint32_t alive)
 		take_last(t);
 		__atomic_store_n(&shm_gpu()->given, 1, __ATOMIC_RELEASE);
 	}
-	release();
-	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+	if (gpu.is_late)
+		gate_stop(p, late_stop);
+	else
+		release();
+	end_thread();
 }
 
 static void *work_thread(void *arg)
@@ -732,12 +759,12 @@ static void *late_work(void *arg)
 	if (state == CT_CUPTI_ON)
 		work(gpu.p, late_alive);
 	else
-		__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+		end_thread();
 	return NULL;
 }
 
 /* The thread of the previous tracer ends when it has noticed the end of its trace. */
-static bool late_is_free(void)
+bool gpu_await_end(void)
 {
 	uint64_t began = inject_now();
 
@@ -764,7 +791,7 @@ static void late_reset(struct process *p)
 	gpu.devices = 0;
 	forget_names();
 	late_alive = p->alive;
-	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_RELEASE);
+	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_SEQ_CST);
 }
 
 void gpu_begin_late(void)
@@ -777,7 +804,7 @@ void gpu_begin_late(void)
 		return;
 	if (is_quiet())
 		err = -EPERM;
-	else if (late_is_free()) {
+	else if (gpu_await_end()) {
 		late_reset(p);
 		err = start_thread(late_work);
 		exit_set();

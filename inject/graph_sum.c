@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CUPTI has no usable records of graph launches in a program that runs already, only of their nodes.
- * Their sum is the same record: from the start of the first node to the end of the last. Nodes of one
- * launch have the number of its call, and may arrive in any order.
+ * CUPTI has no usable records of graph launches in a program that runs already, only of their
+ * nodes. Their sum is the same record: from the start of the first node to the end of the last.
+ * Nodes of one launch have the number of its call, and may arrive in any order.
  */
 #include "cupti.h"
 #include "inject.h"
@@ -19,7 +19,7 @@
 static struct sum {
 	struct cupti_record r;
 	uint64_t seen_ns; /* 0: unused */
-} *sums;
+} * sums;
 static uint32_t used;
 
 bool graph_sum_begin(void)
@@ -69,6 +69,7 @@ void graph_sum_add(const struct cupti_record *r, uint64_t now_ns, graph_sum_fn *
 void graph_sum_send(uint64_t now_ns, graph_sum_fn *send, void *arg)
 {
 	for (uint32_t i = 0; used && i < 1u << LOG; i++)
-		if (sums[i].seen_ns && (now_ns == UINT64_MAX || now_ns - sums[i].seen_ns >= COMPLETE_NS))
+		if (sums[i].seen_ns &&
+		    (now_ns == UINT64_MAX || now_ns - sums[i].seen_ns >= COMPLETE_NS))
 			end(&sums[i], send, arg);
 }

@@ -251,6 +251,16 @@ void unhook_all(void)
 	}
 }
 
+void hooks_gate(void)
+{
+	for (uint32_t i = 0; i < CT_MAX_FUNCS; i++) {
+		if (!funcs[i].slot || !object_has(&inject_lib, funcs[i].slot, false, true))
+			continue;
+		__atomic_or_fetch(&inject_hooks[i].role, HOOK_GATED, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&inject_hooks[i].off_ns, 0, __ATOMIC_SEQ_CST);
+	}
+}
+
 void *hook_beneath(const char *name)
 {
 	const ElfW(Sym) *s = object_symbol(&inject_lib, name);

@@ -113,7 +113,8 @@ struct gate {
 	uint32_t started; /* 1: it was started, with this result */
 	uint32_t state;	  /* enum ct_cupti_state */
 	uint32_t small;	  /* 1: a thread came whose stack is too small */
-	/* Threads that are in no call which began before. */
+	uint32_t epoch;	  /* how often it was armed */
+	/* Threads outside calls that began before. */
 	uint32_t passed_cnt, passed[GATE_THREADS];
 };
 
@@ -463,6 +464,8 @@ bool wait_goes_on(struct wait *w, long err);
 void process_lose(enum ct_shm_lost_why why, int err);
 /* The trace has ended: nothing is recorded from now on. */
 void process_end(void);
+/* Restores all pointers. */
+void process_unhook(void);
 /* Checks whether the tracer still exists. */
 void process_check_tracer(struct process *p, uint64_t now);
 /* log.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
@@ -491,6 +494,11 @@ void gpu_begin(void);
 /* In a running program, after the functions are hooked. */
 void gpu_begin_late(void);
 
+/* Waits until the thread of the previous tracer has ended. Returns false if it has not. */
+bool gpu_await_end(void);
+/* Returns whether the hooks stay until that thread has stopped CUPTI; then it removes them. */
+bool gpu_keeps_hooks(const struct process *p);
+
 /* gate.c */
 /* Before functions are hooked. */
 void gate_arm(struct process *p);
@@ -515,6 +523,8 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
 bool hook_is_known(const struct object *lib);
 void unhook_all(void);
+/* Calls of the driver's hooked functions pass the gate from now on. */
+void hooks_gate(void);
 /* Hooks the pointers that nvtx/ has offered, if any. */
 void nvtx_hook(const struct ct_shm_set *set);
 /* Calls through a pointer of that name, which is not the driver's. */

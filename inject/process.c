@@ -405,7 +405,7 @@ static struct process *pages(void)
 	return none == &nobody ? NULL : none;
 }
 
-static void unhook(void)
+void process_unhook(void)
 {
 	unhook_all();
 	nv_unhook();
@@ -435,7 +435,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 			"--probe=uprobe traces it",
 			0);
 		process_lose(CT_SHM_LOST_CLOCK, 0);
-		unhook();
+		process_unhook();
 		return;
 	}
 	/* A child whose parent was not traced has no hooks. */
@@ -463,7 +463,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	else
 		process_lose(CT_SHM_LOST_ANSWER,
 			     err == -EAGAIN || err == -EINTR ? -ETIMEDOUT : err);
-	unhook();
+	process_unhook();
 }
 
 /* A thread that waits for another to connect checks again after this time. */
@@ -563,6 +563,8 @@ int process_attach(const char *name, const struct object *lib)
 	if (has_tracer(p))
 		return -EBUSY;
 	process_end();
+	if (!gpu_await_end())
+		return -EBUSY;
 	/* Hooks of functions that have probes differ from others. */
 	if (p->set && !p->set->probed)
 		return -ESTALE;
@@ -590,9 +592,11 @@ cold void process_end(void)
 	uint32_t alive = p->alive;
 
 	p->given_up = 1;
-	if (alive && __atomic_compare_exchange_n(&p->alive, &alive, 0, false, __ATOMIC_ACQ_REL,
-						 __ATOMIC_RELAXED))
-		unhook();
+	if (alive &&
+	    __atomic_compare_exchange_n(&p->alive, &alive, 0, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_RELAXED) &&
+	    !gpu_keeps_hooks(p))
+		process_unhook();
 }
 
 cold void process_check_tracer(struct process *p, uint64_t now)

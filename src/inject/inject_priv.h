@@ -33,7 +33,7 @@ struct settings {
 	struct ct_shm_set *set;
 	const struct fnset *fns;
 	enum ct_redact redact;
-	bool params;	   /* --kernel-args: launches have CT_CAP_PARAMS */
+	bool params; /* --kernel-args: launches have CT_CAP_PARAMS */
 	bool late;
 	bool only_gpu;	   /* publish no functions */
 	bool only_table;   /* publish only functions in the table */

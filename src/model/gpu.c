@@ -284,9 +284,10 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
 		break;
 	case CT_CUPTI_BUSY:
-		snprintf(buf, size,
-			 "CUPTI was not started, because it may crash a program at work (%s): try again",
-			 gpu->who);
+		snprintf(
+			buf, size,
+			"CUPTI was not started, because it may crash a program at work (%s): try again",
+			gpu->who);
 		break;
 	default:
 		snprintf(buf, size, "%s failed: %s (%d)", gpu->who[0] ? gpu->who : "CUPTI",

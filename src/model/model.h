@@ -39,7 +39,7 @@ struct model_opts {
 	const struct torch_lib *(*torch_lib)(void *ctx, unsigned lib_id);
 	void *torch_ctx;
 	bool gpu_time;
-	bool gpu_late; /* CUPTI is started in running programs: model__gpu_since() */
+	bool cupti_late; /* CUPTI is started in running programs: model__gpu_since() */
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* limits of its tables; NULL: none */
 	range_fn on_range;     /* NULL: none */

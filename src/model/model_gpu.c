@@ -125,7 +125,7 @@ static struct gpu_calls *new_calls(const struct model *m, const struct proc *p)
 {
 	struct gpu_calls *c = calloc(1, sizeof(*c));
 
-	if (c && m->opts.gpu_late)
+	if (c && m->opts.cupti_late)
 		c->since_ns = p->gpu_since_ns ?: UINT64_MAX;
 	return c;
 }
@@ -134,7 +134,7 @@ void model__gpu_since(struct model *m, uint32_t pid, uint64_t ns)
 {
 	struct proc *p = procs__find(&m->procs, pid);
 
-	if (!p || !m->opts.gpu_late)
+	if (!p || !m->opts.cupti_late)
 		return;
 	p->gpu_since_ns = ns;
 	hash_each (t, &p->threads)

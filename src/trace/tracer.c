@@ -190,7 +190,7 @@ static int open_model(struct tracer *t)
 		.torch_lib = torch_lib_of,
 		.torch_ctx = t,
 		.gpu_time = t->o.gpu_time,
-		.gpu_late = t->o.late,
+		.cupti_late = t->o.late,
 		.redact = t->o.attach.redact,
 		.abi = &t->abi,
 		.quotas = &t->quotas,
@@ -440,7 +440,8 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
 	ev.tracer.why = why;
 	/* Without CUPTI, all are missing. */
-	model__gpu_since(t->model, pid, gpu->state == CT_CUPTI_ON && gpu->since_ns ? gpu->since_ns : 1);
+	model__gpu_since(t->model, pid,
+			 gpu->state == CT_CUPTI_ON && gpu->since_ns ? gpu->since_ns : 1);
 	if (gpu->state == CT_CUPTI_ON)
 		dbg("--gpu-time: %s", why);
 	else if (t->gpu_warned_cnt++ < GPU_WARNINGS_MAX)

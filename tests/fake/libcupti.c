@@ -12,10 +12,10 @@
  *              nocall     there are no callbacks
  *              late       records come when a buffer is full and at the end
  *              junk       with records of unrequested kinds in between
- *              strict     aborts as CUPTI may: if its first start, which takes 30 ms, meets a thread in
- *                         the driver; if GRAPH_TRACE is enabled after a graph was instantiated, at the
- *                         next launch of a graph; if it is finalized
- *   FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered kernels, copies, memsets, graphs
+ *              strict     aborts as CUPTI may: if its first start, which takes 30 ms, meets a
+ * thread in the driver; if GRAPH_TRACE is enabled after a graph was instantiated, at the next
+ * launch of a graph; if it is finalized FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered
+ * kernels, copies, memsets, graphs
  */
 #include "cupti.h"
 #include "tools.h"

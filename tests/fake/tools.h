@@ -26,8 +26,8 @@ extern const struct fake_tools *fake_tools;
 
 /* Exported, too, for FAKE_CUPTI=strict. */
 extern struct fake_public {
-	uint32_t inside;	/* threads in calls, if counted */
-	uint32_t entered;	/* calls so far, if counted */
+	uint32_t inside;       /* threads in calls, if counted */
+	uint32_t entered;      /* calls so far, if counted */
 	uint32_t instantiated; /* graphs so far */
 } fake_public;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* late_gpu THREADS: threads that launch kernels, and the main thread, which also replays a graph that
- * was instantiated at the start. For late attaches with --gpu-time. Ends at SIGTERM with status 0. */
+/* late_gpu THREADS: threads that launch kernels, and the main thread, which also replays a graph
+ * that was instantiated at the start. For late attaches with --gpu-time. Ends at SIGTERM with
+ * status 0. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -57,8 +58,8 @@ static void *work(void *arg)
 		for (int i = 0; i < 3; i++)
 			MUST(launch(fn, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
 		MUST(FN("cuStreamEndCapture")(stream, &graph));
-		MUST(((int (*)(handle *, handle, unsigned long long))FN("cuGraphInstantiateWithFlags"))(
-			&exec, graph, 0));
+		MUST(((int (*)(handle *, handle, unsigned long long))FN(
+			"cuGraphInstantiateWithFlags"))(&exec, graph, 0));
 		puts("ready");
 		fflush(stdout);
 	}
