@@ -122,7 +122,7 @@ def work(begin):
     assert not cu.cuMemAlloc_v2(ctypes.byref(p), 4096)
     while True:
         assert not cu.cuMemsetD8_v2(p, 1, 4096)
-        time.sleep(0.01) if begin < 0 else cu.cuCtxSynchronize()
+        assert not (cu.cuStreamSynchronize(None) or time.sleep(0.01) if begin < 0 else cu.cuCtxSynchronize())
 for begin in map(float, sys.argv[1:]):
     threading.Thread(target=work, args=(begin,)).start()
 """
@@ -162,9 +162,9 @@ def test_tracer_is_killed(tmp_path, own):
 
 @pytest.mark.long
 def test_cold_starts(tmp_path, own):
-    """320 cold starts with seven threads. The mock aborts if a thread is in the driver meanwhile."""
+    """160 cold starts with seven threads. The mock aborts if a thread is in the driver meanwhile."""
     path = tmp_path / "t.jsonl"
-    for n in range(40):
+    for n in range(20):
         with contextlib.ExitStack() as programs:
             pids = [programs.enter_context(program(own, 7)).pid for _ in range(8)]
             with subprocess.Popen([CUDATRACE, "-q", "--gpu-time", "--yes", "-p", ",".join(map(str, pids)), "--jsonl", str(path), "-e", "graph"], stderr=subprocess.DEVNULL) as tracer:
