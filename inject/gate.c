@@ -357,7 +357,7 @@ void gate_stop(struct process *p, gate_start_fn *stop)
 	       inject_now() - began < STOP_MAX_NS / 2)
 		pause_ns(OUT_NAP_NS);
 	__atomic_store_n(&g->ready, 1, __ATOMIC_SEQ_CST);
-	/* No thread of the program does it: it may not be in a call for long. */
+	/* Threads of a program that is not recorded any more have no known stack: ours stops it. */
 	__atomic_store_n(&g->small, 1, __ATOMIC_SEQ_CST);
 	while (!done && !is_quiet() && inject_now() - began < STOP_MAX_NS)
 		done = close_for_a_while(g, goes_always) ||
