@@ -164,12 +164,12 @@ def test_tracer_is_killed(tmp_path, own):
 def test_cold_starts(tmp_path, own):
     """160 cold starts with seven threads. The mock aborts if a thread is in the driver meanwhile."""
     path = tmp_path / "t.jsonl"
-    for n in range(20):
+    for n in range(80):
         with contextlib.ExitStack() as programs:
-            pids = [programs.enter_context(program(own, 7)).pid for _ in range(8)]
+            pids = [programs.enter_context(program(own, 7)).pid for _ in range(2)]
             with subprocess.Popen([CUDATRACE, "-q", "--gpu-time", "--yes", "-p", ",".join(map(str, pids)), "--jsonl", str(path), "-e", "graph"], stderr=subprocess.DEVNULL) as tracer:
-                until(lambda: path.exists() and path.read_bytes().count(b'"op":"gpu-time"') == 8)
+                until(lambda: path.exists() and path.read_bytes().count(b'"op":"gpu-time"') == 2)
                 tracer.terminate()
             states = collections.Counter(e["name"] for e in Trace(path).ev if e.get("op") == "gpu-time")
-            assert tracer.returncode == 0 and states == {"on": 8}, (n, states)
+            assert tracer.returncode == 0 and states == {"on": 2}, (n, states)
         path.unlink()
