@@ -117,6 +117,7 @@ enum ct_cupti_state {
 	CT_CUPTI_BAD = 3,     /* a version with known defects */
 	CT_CUPTI_TAKEN = 4,   /* another subscriber exists: torch.profiler, nsys, ... */
 	CT_CUPTI_FAILED = 5,  /* code is a CUptiResult, or -errno */
+	CT_CUPTI_BUSY = 6,    /* there was no moment without a thread in the driver; who: why */
 	CT_CUPTI_STATE_CNT
 };
 
@@ -135,6 +136,7 @@ struct ct_shm_gpu {
 	__u64 discarded;      /* bytes of records dropped for lack of a buffer */
 	__u64 clock_error_ns; /* largest error so far of the conversion to CLOCK_MONOTONIC */
 	__u64 clock_steps;    /* number of steps of CLOCK_REALTIME, the clock of CUPTI's times */
+	__u64 since_ns;	      /* ON: time from which calls have records; 0: from the start */
 };
 
 /* State of PC sampling in a process. */

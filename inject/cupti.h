@@ -209,4 +209,11 @@ struct cupti_record {
 /* cupti_record.c: returns false for other kinds. */
 bool gpu_read(const uint8_t *at, struct cupti_record *r);
 
+/* graph_sum.c: one record per launch of a graph, from the records of its nodes. send() is called
+ * for those that are complete: with no node for a while before now_ns. */
+typedef void graph_sum_fn(void *arg, const struct cupti_record *r);
+bool graph_sum_begin(void);
+void graph_sum_add(const struct cupti_record *r, uint64_t now_ns, graph_sum_fn *send, void *arg);
+void graph_sum_send(uint64_t now_ns, graph_sum_fn *send, void *arg);
+
 #endif /* INJECT_CUPTI_H */

@@ -9,6 +9,8 @@
  *
  * --stalls (stalls.c) uses the same subscription and thread.
  */
+#include "cupti.h"
+#include "gate.h"
 #include "stalls.h"
 
 #include <errno.h>
@@ -44,6 +46,11 @@
 #define END_MAX_NS 3000000000ull
 /* A larger change in a second than NTP makes: the clock was set. */
 #define STEP_NS 2000000
+/* In a running program: the wait for fork() in another thread; for the previous tracer's thread;
+ * and, after the end, for records of work that is still executed. */
+#define GUARD_MAX_NS   1000000000ull
+#define EARLIER_MAX_NS 4000000000ull
+#define LAST_TRIES     10
 /* CUPTI before 11.8 has no record of graph launches; 12.4 before Update 1 has no kernels. */
 #define VERSION_MIN 18
 #define VERSION_BAD 22
@@ -59,6 +66,10 @@ static struct {
 	struct cupti cupti;
 	void *subscriber;
 	int pid;
+	struct process *p; /* whose tracer receives the records */
+	bool is_late;	   /* CUPTI was started in a running program: never GRAPH_TRACE */
+	bool sums;	   /* nodes of a graph's launch are one execution: graph_sum.c */
+	bool has_thread, has_exit;
 	struct gpu_query *calls;
 	uint8_t *bufs[BUFS_MAX];
 	size_t valid[BUFS_MAX];
@@ -77,7 +88,7 @@ static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
 
 static struct ct_shm_gpu *shm_gpu(void)
 {
-	return &inject_process->shm->gpu;
+	return &gpu.p->shm->gpu;
 }
 
 static void ring_bell(void)
@@ -312,7 +323,7 @@ uint64_t gpu_send_name(struct thread *t, const char *name)
  */
 void gpu_send_device(struct thread *t, uint32_t device)
 {
-	uint32_t redact = inject_process->set->redact;
+	uint32_t redact = gpu.p->set->redact;
 	struct ct_device d;
 
 	if (device >= 64 || gpu.devices >> device & 1 || redact == CT_REDACT_ARGS)
@@ -325,9 +336,9 @@ void gpu_send_device(struct thread *t, uint32_t device)
 		gpu.devices &= ~(1ull << device);
 }
 
-static void on_record(struct thread *t, const struct cupti_record *r)
+static void send_run(struct thread *t, const struct cupti_record *r)
 {
-	uint32_t redact = inject_process->set->redact;
+	uint32_t redact = gpu.p->set->redact;
 	struct ct_gpu_run g = {
 		.rec = {.size = sizeof(g), .kind = CT_REC_GPU_RUN},
 		.correlation = r->correlation,
@@ -341,10 +352,6 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	uint64_t call_ns;
 	uint32_t tid;
 
-	if (!r->start || r->end < r->start) {
-		shm_gpu()->untimed++;
-		return;
-	}
 	gpu_send_device(t, r->device);
 	g.rec.ts_ns = r->start - gpu.offset;
 	g.end_ns = r->end - gpu.offset;
@@ -357,6 +364,21 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 	if (redact == CT_REDACT_NOTHING && r->name)
 		g.name_id = gpu_send_name(t, r->name);
 	send(t, &g.rec);
+}
+
+static void send_sum(void *t, const struct cupti_record *r)
+{
+	send_run(t, r);
+}
+
+static void on_record(struct thread *t, const struct cupti_record *r)
+{
+	if (!r->start || r->end < r->start)
+		shm_gpu()->untimed++;
+	else if (gpu.sums && r->graph_node)
+		graph_sum_add(r, inject_now(), send_sum, t);
+	else
+		send_run(t, r);
 }
 
 static void take(struct thread *t)
@@ -438,11 +460,14 @@ static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
 		if (gpu.requested != gpu.completed)
 			flush(0);
 		*flushed = now;
+		if (gpu.sums)
+			graph_sum_send(now, send_sum, t);
 	}
 	take(t);
 	stalls_tick(t, now);
-	if ((int64_t)(now - inject_process->set->beat_ns) > (int64_t)CT_SHM_STALE_NS)
-		process_check_tracer(inject_process, now);
+	if ((int64_t)(now - gpu.p->set->beat_ns) > (int64_t)CT_SHM_STALE_NS &&
+	    gpu.p == inject_process)
+		process_check_tracer(gpu.p, now);
 }
 
 /*
@@ -461,15 +486,61 @@ static bool is_last_thread(void)
 	       st.st_nlink == TASK_LINKS;
 }
 
-static void *work(void *arg)
+/* All that CUPTI has. */
+static void take_all(struct thread *t, uint32_t flag)
+{
+	flush(flag);
+	take(t);
+	if (gpu.sums)
+		graph_sum_send(UINT64_MAX, send_sum, t);
+}
+
+/* The trace has ended. Work that was requested before may still be executed: CUPTI's records of it
+ * would have no times after ActivityDisable(). */
+static void take_last(struct thread *t)
+{
+	for (unsigned i = 0; gpu.is_late && i < LAST_TRIES; i++) {
+		uint64_t records = shm_gpu()->records;
+
+		gpu.cupti.ActivityFlushAll(0);
+		take(t);
+		if (i && records == shm_gpu()->records)
+			break;
+		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	}
+	take_all(t, 0);
+}
+
+static enum ct_cupti_state late_stop(void)
+{
+	release();
+	return CT_CUPTI_NONE;
+}
+
+bool gpu_keeps_hooks(const struct process *p)
+{
+	return gpu.is_late && gpu.p == p && gpu.pid == p->pid &&
+	       __atomic_load_n(&gpu.state, __ATOMIC_SEQ_CST) != STOPPED;
+}
+
+/* Restores the pointers unless process_end() does. */
+static void end_thread(void)
+{
+	struct process *p = gpu.p;
+
+	if (gpu.is_late && !__atomic_load_n(&p->alive, __ATOMIC_SEQ_CST))
+		process_unhook();
+	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_SEQ_CST);
+	if (gpu.is_late && !__atomic_load_n(&p->alive, __ATOMIC_SEQ_CST) && p == inject_process)
+		process_unhook();
+}
+
+static void work(struct process *p, uint32_t alive)
 {
 	uint64_t flushed = inject_now(), clocked = flushed, looked = flushed, now;
-	struct process *p = inject_process;
-	uint32_t alive = p->alive;
 	bool is_last = false;
 	struct thread *t;
 
-	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
 	t = thread_begin(PLACE);
 	while (t && p->alive == alive && !p->set->ended) {
 		uint32_t bell = __atomic_load_n(&gpu.bell, __ATOMIC_ACQUIRE);
@@ -480,14 +551,13 @@ static void *work(void *arg)
 			looked = now;
 		}
 		if (is_last || __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == STOP) {
-			flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-			take(t);
+			take_all(t, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 			stalls_end(t);
 			__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
 			/* libc calls exit(), whose handlers belong to the program. */
 			if (is_last)
 				sys(SYS_rt_sigprocmask, SIG_SETMASK, &gpu.mask, NULL, 8);
-			return NULL;
+			return;
 		}
 		tick(t, now, &flushed);
 		if (now - clocked >= CLOCK_NS) {
@@ -498,13 +568,21 @@ static void *work(void *arg)
 	}
 	/* The trace has ended, and the tracer waits briefly for the records of its calls. */
 	if (t && p->set->ended) {
-		flush(0);
-		take(t);
+		take_last(t);
 		stalls_flush(t, inject_now());
 		__atomic_store_n(&shm_gpu()->given, 1, __ATOMIC_RELEASE);
 	}
-	release();
-	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_RELEASE);
+	if (gpu.is_late)
+		gate_stop(p, late_stop);
+	else
+		release();
+	end_thread();
+}
+
+static void *work_thread(void *arg)
+{
+	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
+	work(gpu.p, gpu.p->alive);
 	return NULL;
 }
 
@@ -524,7 +602,7 @@ static void at_end(void *arg)
 		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-static int start_thread(void)
+static int start_thread(void *(*main)(void *))
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
 		global_symbol("pthread_create");
@@ -535,8 +613,9 @@ static int start_thread(void)
 	if (!create)
 		return -ENOSYS;
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &gpu.mask, 8);
-	err = create(&thread, NULL, work, NULL);
+	err = create(&thread, NULL, main, NULL);
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &gpu.mask, NULL, 8);
+	gpu.has_thread |= !err;
 	return -err;
 }
 
@@ -587,6 +666,10 @@ static enum ct_cupti_state enable(uint32_t mode)
 
 static bool memory(void)
 {
+	if (gpu.sums && !graph_sum_begin())
+		return false;
+	if (gpu.calls)
+		return true;
 	gpu.calls = sys_map(sizeof(struct gpu_query) << CALLS_LOG, MAP_POPULATE);
 	if (!gpu.calls)
 		return false;
@@ -600,11 +683,8 @@ static bool memory(void)
 	return true;
 }
 
-static enum ct_cupti_state start(const struct ct_shm_set *set)
+static enum ct_cupti_state load(const struct ct_shm_set *set)
 {
-	enum ct_cupti_state state;
-	int err;
-
 	if (!gpu_find_cupti(&gpu.cupti, set->cupti, shm_gpu()->path, sizeof(shm_gpu()->path)))
 		return CT_CUPTI_MISSING;
 	shm_gpu()->version = gpu.cupti.version;
@@ -612,39 +692,168 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 		return CT_CUPTI_BAD;
 	if (!memory())
 		return failed("mmap", -ENOMEM);
-	state = subscribe();
+	return CT_CUPTI_ON;
+}
+
+static enum ct_cupti_state begin(uint32_t mode)
+{
+	enum ct_cupti_state state = subscribe();
+
 	if (state != CT_CUPTI_ON)
 		return state;
-	gpu.times = set->gpu_time != CT_GPU_TIME_OFF;
+	gpu.times = mode != CT_GPU_TIME_OFF;
 	if (gpu.times)
-		state = enable(set->gpu_time);
-	if (set->stalls && !stalls_setup(&gpu.cupti, gpu.subscriber, shm_gpu()->path) && !gpu.times)
+		state = enable(mode);
+	if (gpu.p->set->stalls && !stalls_setup(&gpu.cupti, gpu.subscriber, shm_gpu()->path) &&
+	    !gpu.times)
 		state = failed("--stalls", 0);
-	if (state == CT_CUPTI_ON) {
+	if (state == CT_CUPTI_ON)
 		clock_look(true);
-		err = start_thread();
-		if (!err)
-			return state;
-		state = failed("pthread_create", err);
-	}
-	release();
+	else
+		release();
 	return state;
+}
+
+static enum ct_cupti_state start(const struct ct_shm_set *set)
+{
+	enum ct_cupti_state state = load(set);
+	int err;
+
+	if (state == CT_CUPTI_ON)
+		state = begin(set->gpu_time);
+	err = state == CT_CUPTI_ON ? start_thread(work_thread) : 0;
+	if (!err)
+		return state;
+	release();
+	return failed("pthread_create", err);
+}
+
+static void exit_set(void)
+{
+	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
+
+	if (!gpu.has_exit)
+		gpu.has_exit = at_exit && !at_exit(at_end, NULL, NULL);
 }
 
 void gpu_begin(void)
 {
-	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
 	struct process *p = inject_process;
 	enum ct_cupti_state state;
 
-	if (!at_exit || !p->alive || gpu.pid ||
-	    (p->set->gpu_time == CT_GPU_TIME_OFF && !p->set->stalls))
+	if (!p->alive || gpu.pid || (p->set->gpu_time == CT_GPU_TIME_OFF && !p->set->stalls))
 		return;
 	gpu.pid = p->pid;
+	gpu.p = p;
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
-		at_exit(at_end, NULL, NULL);
+		exit_set();
 	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
 	if (state != CT_CUPTI_ON && p->set->stalls)
 		stalls_off();
+}
+
+/* --- in a running program --- */
+
+static uint32_t late_alive;
+
+static bool late_goes_on(void)
+{
+	return gpu.p->alive == late_alive && !gpu.p->set->ended &&
+	       __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == RUNNING;
+}
+
+/* In whichever thread the gate chooses. A graph that was instantiated before crashes with
+ * GRAPH_TRACE (CUPTI 12.2 to 13.1). */
+static enum ct_cupti_state late_start(void)
+{
+	enum ct_cupti_state state = begin(CT_GPU_TIME_NODES);
+
+	shm_gpu()->since_ns = inject_now();
+	return state;
+}
+
+/* Only this thread loads libraries: threads that wait at the gate may hold the loader's lock. */
+static enum ct_cupti_state late_load(void)
+{
+	enum ct_cupti_state state;
+
+	if (!guard_setup() || !guard_take(GUARD_MAX_NS))
+		return failed("fork", -EBUSY);
+	state = load(gpu.p->set);
+	guard_release();
+	return state;
+}
+
+static void *late_work(void *arg)
+{
+	enum ct_cupti_state state;
+
+	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
+	state = late_load();
+	if (state == CT_CUPTI_ON)
+		state = gate_run(gpu.p, late_start, late_goes_on, shm_gpu()->who,
+				 sizeof(shm_gpu()->who));
+	else
+		gate_disarm(gpu.p);
+	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
+	if (state == CT_CUPTI_ON)
+		work(gpu.p, late_alive);
+	else
+		end_thread();
+	return NULL;
+}
+
+/* The thread of the previous tracer ends when it has noticed the end of its trace. */
+bool gpu_await_end(void)
+{
+	uint64_t began = inject_now();
+
+	while (gpu.has_thread && __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED) {
+		if (inject_now() - began > EARLIER_MAX_NS)
+			return false;
+		nap();
+	}
+	return true;
+}
+
+/* What the previous tracer has left. Buffers that CUPTI still has stay as they are. */
+static void late_reset(struct process *p)
+{
+	uint64_t all = gpu.buf_cnt < 64 ? (1ull << gpu.buf_cnt) - 1 : ~0ull;
+
+	__atomic_or_fetch(&gpu.free, __atomic_exchange_n(&gpu.full, 0, __ATOMIC_ACQ_REL) & all,
+			  __ATOMIC_ACQ_REL);
+	gpu.pid = p->pid;
+	gpu.p = p;
+	gpu.is_late = true;
+	gpu.sums = p->set->gpu_time == CT_GPU_TIME_GRAPHS;
+	gpu.dropped = gpu.discarded = 0;
+	gpu.devices = 0;
+	forget_names();
+	late_alive = p->alive;
+	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_SEQ_CST);
+}
+
+void gpu_begin_late(void)
+{
+	struct process *p = inject_process;
+	enum ct_cupti_state state = CT_CUPTI_FAILED;
+	int err = -EBUSY;
+
+	if (!p->alive || p->set->gpu_time == CT_GPU_TIME_OFF)
+		return;
+	if (is_quiet())
+		err = -EPERM;
+	else if (gpu_await_end()) {
+		late_reset(p);
+		err = start_thread(late_work);
+		exit_set();
+	}
+	if (!err)
+		return;
+	gate_disarm(p);
+	strcpy(p->shm->gpu.who, "pthread_create");
+	p->shm->gpu.code = err;
+	__atomic_store_n(&p->shm->gpu.state, state, __ATOMIC_RELEASE);
 }

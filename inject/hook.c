@@ -213,8 +213,11 @@ static void hook_slot(const struct object *lib, uint32_t i, uint32_t id, struct 
 	/* Another tool has replaced it. */
 	if (!object_has(lib, now, true, false) && !is_thunk(now))
 		return;
-	inject_is_hooked[id / 64] |= 1ull << (id % 64);
-	cnt->slots++;
+	/* Functions that are not traced pass the gate only. */
+	if (inject_process->set->specs[id].of.level != CT_LEVEL_GONE) {
+		inject_is_hooked[id / 64] |= 1ull << (id % 64);
+		cnt->slots++;
+	}
 	/* The function was already hooked under another name. */
 	if (!object_has(lib, now, true, false))
 		return;
@@ -245,6 +248,16 @@ void unhook_all(void)
 		if (funcs[id].slot && inject_hooks[id].real)
 			__atomic_compare_exchange_n(funcs[id].slot, &thunk, inject_hooks[id].real,
 						    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	}
+}
+
+void hooks_gate(void)
+{
+	for (uint32_t i = 0; i < CT_MAX_FUNCS; i++) {
+		if (!funcs[i].slot || !object_has(&inject_lib, funcs[i].slot, false, true))
+			continue;
+		__atomic_or_fetch(&inject_hooks[i].role, HOOK_GATED, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&inject_hooks[i].off_ns, 0, __ATOMIC_SEQ_CST);
 	}
 }
 
@@ -463,8 +476,13 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 	pin(&inject_lib);
 	for (uint32_t id = 0; id < max; id++) {
 		ids[id] = id;
-		if (find(&inject_lib, name_of(set, id), &funcs[id]))
-			funcs[id].slot = slot_find(&inject_lib, &funcs[id]);
+		if (!find(&inject_lib, name_of(set, id), &funcs[id]))
+			continue;
+		funcs[id].slot = slot_find(&inject_lib, &funcs[id]);
+		if (!inject_process->gate.armed)
+			continue;
+		__atomic_or_fetch(&inject_hooks[id].role, HOOK_GATED, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&inject_hooks[id].off_ns, 0, __ATOMIC_SEQ_CST);
 	}
 	hook_found(&inject_lib, 0, max, answers, cnt);
 	hook_unloads(set, max);

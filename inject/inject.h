@@ -102,6 +102,22 @@ struct thread {
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct thread, room_end) == 64, "a cache line");
 
+/* gate.c: the gate in front of the driver. */
+#define GATE_THREADS 4096
+struct gate {
+	uint32_t armed;	  /* 1: thunks of the driver count threads (HOOK_GATED) */
+	uint32_t ready;	  /* 1: a thread may start CUPTI */
+	uint32_t closed;  /* 1: threads wait at the entry; a futex */
+	uint32_t inside;  /* threads in calls */
+	uint32_t starter; /* id of the thread that starts CUPTI; 0: none */
+	uint32_t started; /* 1: it was started, with this result */
+	uint32_t state;	  /* enum ct_cupti_state */
+	uint32_t small;	  /* 1: a thread came whose stack is too small */
+	uint32_t epoch;	  /* how often it was armed */
+	/* Threads outside calls that began before. */
+	uint32_t passed_cnt, passed[GATE_THREADS];
+};
+
 /* In pages that a child of fork finds zeroed. */
 struct process {
 	const struct ct_shm_set *set; /* also read by thunk.S; NULL: not connected yet */
@@ -122,6 +138,7 @@ struct process {
 	struct ct_shm_slot *slots[CT_SHM_SLOTS]; /* those that are mapped, from the first on */
 	struct thread threads[CT_SHM_SLOTS];
 	uint64_t set_sz; /* bytes mapped at set */
+	struct gate gate;
 };
 
 _Static_assert(offsetof(struct process, set) == 0, "see thunk.S");
@@ -176,6 +193,8 @@ enum hook_role {
 	HOOK_FREES,   /* its first argument is an NCCL communicator: comm.c */
 	HOOK_UNLOADS, /* afterwards handles may refer to other kernels: params.c */
 };
+/* A bit of the role: calls pass the gate (gate.c). */
+#define HOOK_GATED 0x8000u
 struct hook {
 	void *real;   /* the function that the thunk calls. NULL: not hooked */
 	void *bypass; /* the same, after its probe if it has one (bypass_new()): for calls that are
@@ -183,7 +202,7 @@ struct hook {
 	/* Value of the settings' changed_ns at which its calls are off. While it matches, thunk.S
 	 * calls the function and does nothing else. 0: not off. */
 	uint64_t off_ns;
-	uint32_t role; /* enum hook_role */
+	uint32_t role; /* enum hook_role, and HOOK_GATED */
 	uint32_t func_id;
 } __attribute__((aligned(32)));
 _Static_assert(sizeof(struct hook) == 32 && offsetof(struct hook, bypass) == 8 &&
@@ -195,7 +214,8 @@ extern struct hook inject_hooks[CT_MAX_FUNCS];
 /* From now on all its calls reach inject_enter(), including those that are off. */
 static inline void hook_role_set(uint32_t i, enum hook_role role)
 {
-	__atomic_store_n(&inject_hooks[i].role, role, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&inject_hooks[i].role, role | (inject_hooks[i].role & HOOK_GATED),
+			 __ATOMIC_SEQ_CST);
 	__atomic_store_n(&inject_hooks[i].off_ns, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -444,6 +464,8 @@ bool wait_goes_on(struct wait *w, long err);
 void process_lose(enum ct_shm_lost_why why, int err);
 /* The trace has ended: nothing is recorded from now on. */
 void process_end(void);
+/* Restores all pointers. */
+void process_unhook(void);
 /* Checks whether the tracer still exists. */
 void process_check_tracer(struct process *p, uint64_t now);
 /* log.c: writes a line to stderr; the second only if CUDATRACE_VERBOSE is set. */
@@ -469,6 +491,21 @@ void nv_unfinished(struct thread *t, uint64_t now);
 
 /* gpu.c: --gpu-time, --stalls. Called in cuInit(), where the driver loads tools. */
 void gpu_begin(void);
+/* In a running program, after the functions are hooked. */
+void gpu_begin_late(void);
+
+/* Waits until the thread of the previous tracer has ended. Returns false if it has not. */
+bool gpu_await_end(void);
+/* Returns whether the hooks stay until that thread has stopped CUPTI; then it removes them. */
+bool gpu_keeps_hooks(const struct process *p);
+
+/* gate.c */
+/* Before functions are hooked. */
+void gate_arm(struct process *p);
+/* Enclose a call with HOOK_GATED. Returns false if the call is CUPTI's own, and not to be recorded;
+ * then there is no gate_leave(). */
+bool gate_enter(uint64_t sp);
+void gate_leave(void);
 
 /* device.c: queries the driver's data on a device. texts: also its name. */
 void device_query(struct ct_device *d, uint32_t device, bool texts);
@@ -486,6 +523,8 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
 bool hook_is_known(const struct object *lib);
 void unhook_all(void);
+/* Calls of the driver's hooked functions pass the gate from now on. */
+void hooks_gate(void);
 /* Hooks the pointers that nvtx/ has offered, if any. */
 void nvtx_hook(const struct ct_shm_set *set);
 /* Calls through a pointer of that name, which is not the driver's. */

@@ -224,6 +224,7 @@ EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2]);
 EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2])
 {
 	struct object lib;
+	int err;
 
 	/* begin() did nothing either. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at)
@@ -233,7 +234,10 @@ EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2])
 	if (!wanted)
 		thread_setup();
 	wanted = true;
-	return process_attach(socket, token, &lib);
+	err = process_attach(socket, token, &lib);
+	if (!err)
+		gpu_begin_late();
+	return err;
 }
 
 /* Called by the driver, in cuInit(). */

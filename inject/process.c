@@ -360,6 +360,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		process_missed = first && how == CT_SHM_INJECTION && (!p->set->probed || w.again);
 		if (!p->set->probed)
 			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
+		if (first && how == CT_SHM_LATE && p->set->gpu_time)
+			gate_arm(p);
 		if (first)
 			hook_all(p->set, how == CT_SHM_PRELOAD && !p->set->probed, &cnt);
 		if (first)
@@ -406,7 +408,7 @@ static struct process *pages(void)
 	return none == &nobody ? NULL : none;
 }
 
-static void unhook(void)
+void process_unhook(void)
 {
 	unhook_all();
 	nv_unhook();
@@ -436,7 +438,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 			"--probe=uprobe traces it",
 			0);
 		process_lose(CT_SHM_LOST_CLOCK, 0);
-		unhook();
+		process_unhook();
 		return;
 	}
 	/* A child whose parent was not traced has no hooks. */
@@ -464,7 +466,7 @@ static void start(struct process *p, uint32_t how, const struct object *lib)
 	else
 		process_lose(CT_SHM_LOST_ANSWER,
 			     err == -EAGAIN || err == -EINTR ? -ETIMEDOUT : err);
-	unhook();
+	process_unhook();
 }
 
 /* A thread that waits for another to connect checks again after this time. */
@@ -564,6 +566,8 @@ int process_attach(const char *name, const uint64_t its_token[2], const struct o
 	if (has_tracer(p))
 		return -EBUSY;
 	process_end();
+	if (!gpu_await_end())
+		return -EBUSY;
 	/* Hooks of functions that have probes differ from others. */
 	if (p->set && !p->set->probed)
 		return -ESTALE;
@@ -592,9 +596,11 @@ cold void process_end(void)
 	uint32_t alive = p->alive;
 
 	p->given_up = 1;
-	if (alive && __atomic_compare_exchange_n(&p->alive, &alive, 0, false, __ATOMIC_ACQ_REL,
-						 __ATOMIC_RELAXED))
-		unhook();
+	if (alive &&
+	    __atomic_compare_exchange_n(&p->alive, &alive, 0, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_RELAXED) &&
+	    !gpu_keeps_hooks(p))
+		process_unhook();
 }
 
 cold void process_check_tracer(struct process *p, uint64_t now)

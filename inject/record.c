@@ -381,6 +381,21 @@ static inline __attribute__((always_inline)) void fetch(void)
 	__builtin_prefetch(next + 128, 1);
 }
 
+/* Returns false if the call is not to be recorded. */
+static cold bool enter_role(struct call *call)
+{
+	uint32_t role = call->role & ~HOOK_GATED;
+
+	if (role == HOOK_UNLOADS)
+		names_forget();
+	else if (role == HOOK_FREES)
+		comm_free_begin(call->regs[0]);
+	if (!(call->role & HOOK_GATED) || gate_enter(call->sp))
+		return true;
+	call->role = HOOK_NONE;
+	return false;
+}
+
 hot void *inject_enter(struct call *call)
 {
 	const struct hook *hook = once(&inject_hooks[call->func_id]);
@@ -399,10 +414,8 @@ hot void *inject_enter(struct call *call)
 	}
 	if (!t || !p->set->specs[call->func_id].of.in_regs)
 		copy_stack(call, t);
-	if (unlikely(call->role == HOOK_UNLOADS))
-		names_forget();
-	if (unlikely(call->role == HOOK_FREES))
-		comm_free_begin(call->regs[0]);
+	if (unlikely(call->role) && !enter_role(call))
+		return hook->real;
 	if (likely(t)) {
 		if (unlikely(p->set->ended)) {
 			process_end();
@@ -460,13 +473,16 @@ static bool frame_is_own(const struct ct_shm_slot *s, const struct call *call)
 static cold void exit_role(const struct call *call, uint64_t result)
 {
 	void **to = (void **)call->regs[1];
+	uint32_t role = call->role & ~HOOK_GATED;
 
-	if (call->role == HOOK_UNLOADS)
+	if (call->role & HOOK_GATED)
+		gate_leave();
+	if (role == HOOK_UNLOADS)
 		names_forget();
-	else if (call->role == HOOK_FREES)
+	else if (role == HOOK_FREES)
 		comm_free_end(call->regs[0]);
 	/* The call succeeded, so the driver has written there. */
-	else if ((int32_t)result == 0 && to && *to)
+	else if (role == HOOK_ANSWERS && (int32_t)result == 0 && to && *to)
 		*to = hook_answer(*to);
 }
 

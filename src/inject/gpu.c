@@ -5,19 +5,39 @@
 /* At the end of a trace, each process may send what CUPTI still has for this long. */
 #define GIVE_MAX_NS 1500000000ull
 
+static void report(struct inject *in, struct client *p, const struct ct_shm_gpu *gpu)
+{
+	char comm[sizeof(p->comm) + 1] = {0};
+
+	p->gpu_reported = true;
+	__builtin_memcpy(comm, p->comm, sizeof(p->comm));
+	in->o.on_gpu(in->o.ctx, p->pid, comm, gpu);
+}
+
 void gpu__look(struct inject *in, struct client *p)
 {
 	struct ct_shm_gpu copy;
-	char comm[sizeof(p->comm) + 1] = {0};
 
 	if (p->gpu_reported ||
 	    __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_CUPTI_NONE)
 		return;
-	p->gpu_reported = true;
 	shm_copy(&copy, &p->shm.mem->gpu, sizeof(copy));
 	copy.who[sizeof(copy.who) - 1] = copy.path[sizeof(copy.path) - 1] = 0;
-	__builtin_memcpy(comm, p->comm, sizeof(p->comm));
-	in->o.on_gpu(in->o.ctx, p->pid, comm, &copy);
+	report(in, p, &copy);
+}
+
+void gpu__end(struct inject *in)
+{
+	static const struct ct_shm_gpu none = {.state = CT_CUPTI_BUSY,
+					       .who = "the trace ended before it was possible"};
+
+	for (unsigned i = 0; i < in->client_cnt && in->o.late && in->o.gpu_time; i++) {
+		struct client *p = in->clients[i];
+
+		gpu__look(in, p);
+		if (!p->gpu_reported && p->pidfd >= 0 && !clients__has_ended(p))
+			report(in, p, &none);
+	}
 }
 
 void stalls__look(struct inject *in, struct client *p)

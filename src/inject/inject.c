@@ -477,6 +477,7 @@ void inject__stop(struct inject *in)
 
 	/* Receive the messages of programs that ended at once. */
 	listener__poll(in);
+	gpu__end(in);
 	/* Later children cannot connect, and are not part of the trace. */
 	lost__look(in);
 	in->stopped = true;

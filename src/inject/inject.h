@@ -76,6 +76,10 @@ struct inject_opts {
 	 * the process is denied; or another -errno. */
 	void (*on_missed)(void *ctx, const struct inject_lib *lib, int why);
 	const struct inject_probes *probes; /* NULL: functions have no probes */
+	/* The library enters running programs: it hooks all functions of the driver, also those
+	 * that are not traced, so that a later tracer of the process may trace others, and CUPTI
+	 * can be started while no thread is in one. */
+	bool late;
 	/* --gpu-time. only_gpu: functions have probes, and the library supplies GPU times only;
 	 * cupti: path, or NULL */
 	enum ct_gpu_time gpu_time;

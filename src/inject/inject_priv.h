@@ -38,7 +38,8 @@ struct settings {
 	struct ct_shm_set *set;
 	const struct fnset *fns;
 	enum ct_redact redact;
-	bool params;	   /* --kernel-args: launches have CT_CAP_PARAMS */
+	bool params; /* --kernel-args: launches have CT_CAP_PARAMS */
+	bool late;
 	bool only_gpu;	   /* publish no functions */
 	bool only_table;   /* publish only functions in the table */
 	unsigned fn_cnt;   /* functions published so far */
@@ -417,6 +418,8 @@ void stalls__read_totals(struct client *p, uint64_t now);
 void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum);
 /* Reports the state of --gpu-time in this process, once. */
 void gpu__look(struct inject *in, struct client *p);
+/* At the end of the trace: reports processes in which CUPTI was not started. */
+void gpu__end(struct inject *in);
 void gpu__read_totals(struct client *p, uint64_t now);
 void gpu__add_totals(const struct client *p, struct ct_shm_gpu *sum);
 /* Returns whether it was requested after the trace had ended. */

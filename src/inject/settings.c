@@ -69,6 +69,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	if (o->cupti)
 		snprintf(s->set->cupti, sizeof(s->set->cupti), "%s", o->cupti);
 	s->only_gpu = o->only_gpu;
+	s->late = o->late;
 	s->only_table = o->folder && o->probes;
 	s->set->min_duration_ns = o->min_duration_ns;
 	s->set->stack_max = CT_STACK_MAX;
@@ -144,8 +145,13 @@ void settings__fill(struct settings *s)
 		/* Ids of unknown functions are reused when their files are gone. */
 		if (s->only_table && fnset__is_generic(s->fns, id))
 			continue;
-		if (s->only_gpu || !fn || !is_reached(fn) || !fnset__wanted(s->fns, id))
+		if (s->only_gpu || !fn || !is_reached(fn))
 			continue;
+		if (!fnset__wanted(s->fns, id)) {
+			if (s->late && fn->api == API_CUDA && report_name(s, id, fn->symbol))
+				s->set->specs[id].of.level = CT_LEVEL_GONE;
+			continue;
+		}
 		fnset__spec(s->fns, id, s->redact, &s->set->specs[id].of);
 		set_launch_apart(s, &s->set->specs[id].of);
 		set_out(&s->set->specs[id].of);

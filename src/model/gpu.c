@@ -28,11 +28,16 @@ bool gpu_is_wanted(const struct trace_event *ev)
 	       (ev->type == TYPE_KERNEL || ev->type == TYPE_TRANSFER || is_graph_launch(ev));
 }
 
+static bool is_missing(const struct gpu_calls *c, const struct gpu_call *call)
+{
+	return call->is_launch && !call->timed && call->start_ns >= c->since_ns;
+}
+
 static void drop_first(struct gpu_join *j, struct gpu_calls *c)
 {
 	const struct gpu_call *first = &c->v[c->known++ & (c->room - 1)];
 
-	j->missing_cnt += first->is_launch && !first->timed;
+	j->missing_cnt += is_missing(c, first);
 }
 
 static void grow(struct gpu_join *j, struct gpu_calls *c)
@@ -104,7 +109,7 @@ uint64_t gpu_calls__missing(const struct gpu_calls *c)
 	for (uint64_t i = c->known; i < c->made; i++) {
 		const struct gpu_call *call = &c->v[i & (c->room - 1)];
 
-		cnt += call->is_launch && !call->timed;
+		cnt += is_missing(c, call);
 	}
 	return cnt;
 }
@@ -277,6 +282,12 @@ void gpu_state_text(const struct ct_shm_gpu *gpu, char *buf, size_t size)
 	case CT_CUPTI_TAKEN:
 		snprintf(buf, size, "CUPTI is in use already%s%s%s, by a profiler",
 			 gpu->who[0] ? " (" : "", gpu->who, gpu->who[0] ? ")" : "");
+		break;
+	case CT_CUPTI_BUSY:
+		snprintf(
+			buf, size,
+			"CUPTI was not started, because it may crash a program at work (%s): try again",
+			gpu->who);
 		break;
 	default:
 		snprintf(buf, size, "%s failed: %s (%d)", gpu->who[0] ? gpu->who : "CUPTI",

@@ -27,6 +27,8 @@ struct gpu_calls {
 	uint32_t room;	/* capacity, a power of two */
 	uint64_t made;	/* number of calls ever added; the last ones are in v */
 	uint64_t known; /* number of those already removed from v */
+	/* Earlier calls have no GPU times: CUPTI was started later. */
+	uint64_t since_ns;
 };
 
 /* The join of a model. */

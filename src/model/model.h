@@ -39,6 +39,7 @@ struct model_opts {
 	const struct torch_lib *(*torch_lib)(void *ctx, unsigned lib_id);
 	void *torch_ctx;
 	bool gpu_time, stalls;
+	bool cupti_late; /* CUPTI is started in running programs: model__gpu_since() */
 	const struct nv_abi *abi;
 	struct quotas *quotas; /* limits of its tables; NULL: none */
 	range_fn on_range;     /* NULL: none */
@@ -101,6 +102,8 @@ void model__objects(const struct model *m, struct trace_end *end);
  * their call (--gpu-time). model__gpu() sets the counts of launches and of ranges. */
 void model__flush(struct model *m);
 void model__gpu(const struct model *m, struct trace_end *end);
+/* From this time on, calls of the process have GPU times; not 0. */
+void model__gpu_since(struct model *m, uint32_t pid, uint64_t ns);
 /* --python: returns whether to search the process for Python. model__set_python() sets the result;
  * NULL: no known Python. */
 bool model__wants_python(struct model *m, uint32_t pid);

@@ -121,6 +121,27 @@ static bool give_of_process(const struct ct_gpu_run *g, void *arg)
 	return true;
 }
 
+static struct gpu_calls *new_calls(const struct model *m, const struct proc *p)
+{
+	struct gpu_calls *c = calloc(1, sizeof(*c));
+
+	if (c && m->opts.cupti_late)
+		c->since_ns = p->gpu_since_ns ?: UINT64_MAX;
+	return c;
+}
+
+void model__gpu_since(struct model *m, uint32_t pid, uint64_t ns)
+{
+	struct proc *p = procs__find(&m->procs, pid);
+
+	if (!p || !m->opts.cupti_late)
+		return;
+	p->gpu_since_ns = ns;
+	hash_each (t, &p->threads)
+		if (t->gpu_calls)
+			t->gpu_calls->since_ns = ns;
+}
+
 void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 		     const struct trace_event *ev, bool is_line)
 {
@@ -129,7 +150,7 @@ void model__gpu_call(struct model *m, struct proc *p, struct thread *t,
 	if (!gpu_is_wanted(ev))
 		return;
 	if (!t->gpu_calls)
-		t->gpu_calls = calloc(1, sizeof(*t->gpu_calls));
+		t->gpu_calls = new_calls(m, p);
 	if (!t->gpu_calls)
 		return;
 	gpu_calls__add(&m->procs.gpu, t->gpu_calls, ev, is_line);

@@ -46,6 +46,7 @@ struct proc {
 	struct quota_share threads_share;
 	struct handles handles;	  /* kernel names */
 	struct handles gpu_names; /* the same, by the IDs of --gpu-time */
+	uint64_t gpu_since_ns;	  /* model__gpu_since(); 0: unknown */
 	struct mem mem;
 	struct capture_set captures;
 	struct proc_ranges *ranges; /* --nvtx; NULL: none so far */

@@ -80,6 +80,7 @@ struct session_opts {
 	enum ct_gpu_time gpu_time; /* --gpu-time */
 	unsigned stalls;	   /* --stalls: a sample each 2^stalls cycles; 0: off */
 	const char *cupti;	   /* --cupti PATH */
+	bool accept_cupti;	   /* --yes: CUPTI in running programs */
 	unsigned gpu_stats_ms;	   /* --gpu-stats: interval of samples; 0: none */
 	/* Wall time at which the trace begins; period of whose multiples it begins at one; 0: now.
 	 */

@@ -105,6 +105,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.on_lib = on_lib,
 		.on_missed = on_missed,
 		.probes = t->arbiter || only_gpu ? &probes : NULL,
+		.late = t->o.late,
 		.gpu_time = t->o.gpu_time,
 		.only_gpu = only_gpu,
 		.cupti = t->o.cupti,

@@ -49,6 +49,7 @@ static int open_attach(struct session *s)
 	const struct session_opts *o = s->o;
 	struct tracer_opts to = {
 		.probe = s->probe,
+		.late = s->is_late,
 		.inject_name = o->collect,
 		.kernel_args = o->kernel_args != TRI_OFF,
 		.gpu_time = o->gpu_time,
@@ -224,6 +225,22 @@ static int choose_late(struct session *s)
 	return late__user(o->pids, o->pid_cnt, &s->late_uid);
 }
 
+/* --gpu-time -p: CUPTI is started in running programs. */
+static int choose_gpu_late(struct session *s)
+{
+	if (s->o->probe == PROBE_UPROBE) {
+		err("--gpu-time -p PID needs --probe=inject: leave out --probe=uprobe");
+		return EXIT_USAGE;
+	}
+	if (!s->o->accept_cupti) {
+		err("--gpu-time -p PID is experimental: NVIDIA's CUPTI, started in a running program, "
+		    "may crash it: add --yes to accept this, or start the program by cudatrace");
+		return EXIT_USAGE;
+	}
+	info("--gpu-time -p PID is experimental: CUPTI may crash the program");
+	return choose_late(s);
+}
+
 /* Chooses where calls are recorded: by the kernel if it permits, else in-process if we start the
  * program. */
 static int choose_probe(struct session *s)
@@ -244,9 +261,9 @@ static int choose_probe(struct session *s)
 			info("%s recorded only as root; without root a command is traced in-process",
 			     layers(o));
 	}
-	if (o->gpu_time && !o->argv && !o->collect) {
-		err("--gpu-time needs a library that the program loads at its start: give a "
-		    "command: cudatrace --gpu-time -- COMMAND");
+	if (o->gpu_time && !o->argv && !o->collect && !o->pid_cnt) {
+		err("--gpu-time needs a library in the program: give a command (cudatrace "
+		    "--gpu-time -- COMMAND) or processes (-p PID)");
 		return EXIT_USAGE;
 	}
 	if (o->stalls && !o->argv) {
@@ -254,6 +271,8 @@ static int choose_probe(struct session *s)
 		    "--stalls -- COMMAND");
 		return EXIT_USAGE;
 	}
+	if (o->gpu_time && o->pid_cnt && !o->argv && !o->collect)
+		return choose_gpu_late(s);
 	if (o->kernel_args == TRI_ON && s->probe == PROBE_UPROBE) {
 		err("--kernel-args needs --probe=inject: leave out --probe=uprobe");
 		return EXIT_USAGE;

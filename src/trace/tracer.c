@@ -192,6 +192,7 @@ static int open_model(struct tracer *t)
 		.torch_ctx = t,
 		.gpu_time = t->o.gpu_time,
 		.stalls = t->o.stalls,
+		.cupti_late = t->o.late,
 		.redact = t->o.attach.redact,
 		.abi = &t->abi,
 		.quotas = &t->quotas,
@@ -443,6 +444,9 @@ void tracer__gpu_state(struct tracer *t, pid_t pid, const char *comm, const stru
 	gpu_state_text(&shown, what, sizeof(what));
 	snprintf(why, sizeof(why), "process %d (%s): %s", pid, comm, what);
 	ev.tracer.why = why;
+	/* Without CUPTI, all are missing. */
+	model__gpu_since(t->model, pid,
+			 gpu->state == CT_CUPTI_ON && gpu->since_ns ? gpu->since_ns : 1);
 	if (gpu->state == CT_CUPTI_ON)
 		dbg("--gpu-time: %s", why);
 	else if (t->gpu_warned_cnt++ < GPU_WARNINGS_MAX)

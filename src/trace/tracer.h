@@ -37,6 +37,7 @@ enum gpu_ctxsw { GPU_CTXSW_OFF = 0, GPU_CTXSW_ON, GPU_CTXSW_FORCE };
 struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
 	uid_t inject_uid;	   /* PROBE_INJECT, PROBE_BOTH: user whose processes connect */
+	bool late;		   /* the library enters running programs */
 	const char *inject_name;   /* name by which they find us; NULL: chosen by the tracer */
 	const char *inject_folder; /* as in inject_opts; or NULL */
 	unsigned inject_slots_max, inject_counts_max;

@@ -293,7 +293,7 @@ def test_kills(tmp_path, victim):
 
 def test_running_programs_are_refused():
     r = cudatrace("--gpu-time", "-p", os.getpid())
-    assert r.status == 2 and "COMMAND" in r.err
+    assert r.status == 2 and "--yes" in r.err
     assert cudatrace("--gpu-time=kernels", "--", "true").status == 2
 
 

@@ -351,6 +351,7 @@ static int dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 
 #pragma GCC visibility push(default)
 const struct fake_tools *fake_tools;
+struct fake_public fake_public;
 #pragma GCC visibility pop
 static uint32_t last_correlation;
 static __thread uint32_t correlation; /* of the current call of this thread */
@@ -412,6 +413,24 @@ void tools_context(void *ctx, uint32_t device, bool is_new)
 
 /* FAKE_NO_SEM, if the entry points must come here to be counted by thread. */
 static bool no_sem;
+static bool counts_inside; /* FAKE_CUPTI has "strict" */
+
+static __thread uint32_t inside_depth;
+
+static inline void inside_begin(void)
+{
+	if (!counts_inside)
+		return;
+	__atomic_fetch_add(&fake_public.entered, 1, __ATOMIC_SEQ_CST);
+	if (!inside_depth++)
+		__atomic_fetch_add(&fake_public.inside, 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void inside_end(void)
+{
+	if (counts_inside && !--inside_depth)
+		__atomic_fetch_sub(&fake_public.inside, 1, __ATOMIC_SEQ_CST);
+}
 
 int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack);
 int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
@@ -421,7 +440,9 @@ int fake_dispatch(unsigned id, const uint64_t *regs, const uint64_t *stack)
 
 	if (t)
 		t->entered++;
+	inside_begin();
 	err = no_sem ? 0 : tools_dispatch(id, regs, stack);
+	inside_end();
 	if (t)
 		t->returned++;
 	return err;
@@ -493,6 +514,7 @@ __attribute__((constructor)) static void fake_start(void)
 {
 	const char *s = getenv("FAKE_NO_SEM");
 
+	counts_inside = getenv("FAKE_CUPTI") && strstr(getenv("FAKE_CUPTI"), "strict");
 	no_sem = s && *s && *s != '0';
 	tids_open();
 	fake_no_sem = no_sem && !tids_wanted();

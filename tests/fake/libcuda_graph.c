@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Mock libcuda: graphs. Nodes run one after another, in the order in which they were added. */
 #include "libcuda.h"
+#include "tools.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ static int run_clone(struct call *c)
 {
 	struct graph *g = obj_get(c->w[1], OBJ_GRAPH);
 
+	fake_public.instantiated++;
 	return g ? put64(c->w[0], (uintptr_t)graph_copy(g, OBJ_GRAPH)) : E_VALUE;
 }
 

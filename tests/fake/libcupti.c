@@ -12,6 +12,9 @@
  *              nocall     there are no callbacks
  *              late       records come when a buffer is full and at the end
  *              junk       with records of unrequested kinds in between
+ *              strict     aborts as CUPTI may: if its first start, which takes 30 ms, meets a
+ *                         thread in the driver; if GRAPH_TRACE is enabled after a graph was
+ *                         instantiated, at the next launch of a graph; if it is finalized
  *              pc-...     of PC sampling: libcupti_pc.c
  *   FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered kernels, copies, memsets, graphs
  */
@@ -66,6 +69,38 @@ bool cupti_wants(const char *word)
 			return true;
 	return false;
 }
+
+static void fatal(const char *why)
+{
+	fprintf(stderr, "libcupti: %s\n", why);
+	abort();
+}
+
+static const struct fake_public *driver(void)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+	return lib ? dlsym(lib, "fake_public") : NULL;
+}
+
+/* The first start takes 30 ms. */
+static void be_alone(void)
+{
+	const struct fake_public *d = driver();
+	const struct timespec ms = {.tv_nsec = 1000000};
+	static bool is_warm;
+	uint32_t entered = d ? __atomic_load_n(&d->entered, __ATOMIC_SEQ_CST) : 0;
+
+	for (int i = 0; d && !is_warm && i < 30; i++) {
+		if (__atomic_load_n(&d->inside, __ATOMIC_SEQ_CST) ||
+		    __atomic_load_n(&d->entered, __ATOMIC_SEQ_CST) != entered)
+			fatal("started while a thread is in the driver");
+		nanosleep(&ms, NULL);
+	}
+	is_warm = true;
+}
+
+static bool late_graphs;
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -243,6 +278,8 @@ static void on_work(enum fake_work what, const char *name, uint64_t start, uint6
 {
 	if (what == FAKE_KERNEL)
 		pc_kernel(name);
+	if (node && late_graphs)
+		fatal("GRAPH_TRACE, and a graph that was instantiated before");
 	if (node && enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) {
 		if (!graph.start)
 			graph.start = start;
@@ -284,6 +321,8 @@ EXPORT int cuptiSubscribe(void **subscriber, cupti_call_fn *fn, void *user)
 	(void)user;
 	if (cupti_wants("taken") || callback)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	if (cupti_wants("strict"))
+		be_alone();
 	callback = fn;
 	*subscriber = &callback;
 	return CUPTI_SUCCESS;
@@ -332,6 +371,8 @@ EXPORT int cuptiActivityEnable(int kind)
 {
 	if (cupti_wants("fail"))
 		return 10;
+	if (cupti_wants("strict") && kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE && driver())
+		late_graphs = driver()->instantiated;
 	enabled[kind % KINDS] = true;
 	report_driver(&tools);
 	return CUPTI_SUCCESS;
@@ -341,6 +382,13 @@ EXPORT int cuptiActivityDisable(int kind)
 {
 	enabled[kind % KINDS] = false;
 	return CUPTI_SUCCESS;
+}
+
+EXPORT int cuptiFinalize(void);
+EXPORT int cuptiFinalize(void)
+{
+	fatal("finalized");
+	return 0;
 }
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag)

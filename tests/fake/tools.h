@@ -26,4 +26,11 @@ struct fake_tools {
 /* Exported by libcuda.so.1; NULL: no tool is loaded. */
 extern const struct fake_tools *fake_tools;
 
+/* Exported, too, for FAKE_CUPTI=strict. */
+extern struct fake_public {
+	uint32_t inside;       /* threads in calls, if counted */
+	uint32_t entered;      /* calls so far, if counted */
+	uint32_t instantiated; /* graphs so far */
+} fake_public;
+
 #endif /* FAKE_TOOLS_H */
