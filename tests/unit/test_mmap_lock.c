@@ -45,10 +45,55 @@ static void test_suspect(void **state)
 	waitpid(pid, NULL, 0);
 }
 
+#if defined(__x86_64__)
+static void test_calls(void **state)
+{
+	static const struct {
+		const char *line;
+		bool may;
+	} rows[] = {
+		{"running", false},
+		{"", false},
+		{"-1 0x7ffc0000 0x7f0000000000", true},
+		{"11 0x7f0000000000 0x1000 0x0", true},
+		{"25 0x0 0x0 0x0", true},
+		{"1073741835 0x7f000000 0x1000 0x0", true},
+		{"0 0x3 0x7ffc0000 0x1", false},
+		{"7 0x7ffc0000 0x1 0xffffffff", false},
+		{"202 0x7f0000001000 0x189 0x0", false},
+		{"230 0x1 0x0 0x7ffc0000", false},
+		{"232 0x4 0x7ffc0000 0x20", false},
+		{"281 0x4 0x7ffc0000 0x20", false},
+		/* by int 0x80 */
+		{"91 0x41000000 0x1000 0x0", true},
+		{"90 0x7ffc0000 0x0 0x0", true},
+		{"163 0x41000000 0x1000 0x1000", true},
+		{"376 0x41000000 0x1000 0x0", true},
+		{"45 0x41000000 0x0 0x0", true},
+		{"45 0xdead000041000000 0x0 0x0", true},
+		{"219 0x41000000 0x1000 0x4", true},
+		{"257 0x41000000 0x1000 0xdead000000000000", true},
+		/* 64-bit calls with these numbers */
+		{"45 0x13 0x7f0000001000 0x1000", false},
+		{"219 0x7ffc0678 0x1 0x3e8", false},
+		{"219 0x0 0x0 0x7ffc0000", false},
+		{"257 0xffffff9c 0x7ffc0000 0x80000", false},
+		{"257 0x5 0x7ffc0000 0x0", false},
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (mmap_lock_may_hold(rows[i].line) != rows[i].may)
+			fail_msg("%s", rows[i].line);
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_suspect),
+#if defined(__x86_64__)
+		cmocka_unit_test(test_calls),
+#endif
 	};
 
 	return cmocka_run_group_tests_name("holders", tests, NULL, NULL);

@@ -40,6 +40,10 @@ void mmap_waiters__free(struct mmap_waiters *w);
  * it: the next call examines them. */
 pid_t mmap_waiters__holder(struct mmap_waiters *w, int fd);
 
+/* Returns whether a thread with this line of /proc/PID/syscall may hold the lock: it is in a system
+ * call that changes mappings, 64-bit or 32-bit, or in a page fault. */
+bool mmap_lock_may_hold(const char *line);
+
 /* For messages: returns a process that waits uninterruptibly; 0: none. links, which waits for it,
  * is excluded. */
 pid_t mmap_waiters__suspect(pid_t links);
