@@ -222,6 +222,19 @@ def test_daemon_held(place, hang, what):
     ends(d.p)
 
 
+def test_fork_behind_a_lock(place, hang):
+    """A process that does not map the library waits for its memory lock in fork(). Attaching must wait, or every fork() would."""
+    h = hang("forks")
+    h.holds_lock()
+    d = place.everywhere("forks", "metrics", f"--libcuda={place.hlib}")
+    assert re.search(f"hlib/libcuda.so.1: cannot attach .* probes .* of process {h.target}", d.said())
+    never_waits(d.pid)
+    assert d.healthy(2 * 6) and lost(d.ctl("status")) == 1
+    h.abort()
+    until(lambda: "hlib/libcuda.so.1 is traced now" in d.said(), 5)
+    ends(d.p)
+
+
 # Probes already attached: the daemon must not wait for them at its end.
 def test_daemon_ending(place, hang):
     h = hang("later")

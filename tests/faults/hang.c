@@ -13,6 +13,7 @@
  *   maps    one of its threads holds the lock of its memory and waits for the server
  *   waits   the same, but its sleep can be interrupted (state S), and no thread waits behind it
  *   waits32 like waits, but the system call is a 32-bit one (x86)
+ *   forks   like maps, without the library; the thread behind it waits in fork()
  *   exec    from the line on stdin on, it is in execve() and waits for the server
  *   later   like maps, but from the line on stdin on
  *
@@ -35,6 +36,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -64,7 +66,7 @@ static bool is_waits(void)
 
 static bool is_held(void)
 {
-	return is("maps") || is_waits();
+	return is("maps") || is("forks") || is_waits();
 }
 
 static void die(const char *why)
@@ -321,6 +323,8 @@ static void *hold_lock(void *second)
 		return NULL;
 	if (second) {
 		usleep(800000);
+		if (is("forks") && !syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0))
+			_exit(0);
 		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	} else {
 		usleep(500000);
@@ -406,7 +410,7 @@ int main(int argc, char **argv, char **envp)
 		die(library);
 	lib_size = st.st_size;
 	/* Under the mount it may not be found. */
-	if (!is("lib") && !(lib = dlopen(library, RTLD_NOW)))
+	if (!is("lib") && !is("forks") && !(lib = dlopen(library, RTLD_NOW)))
 		die("dlopen");
 	mount_it();
 	if (stat(folder, &st))

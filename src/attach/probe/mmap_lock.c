@@ -175,6 +175,10 @@ static const long compat[] = {
 	397 /* shmat */,    398 /* shmdt */,
 };
 #define X32 0x40000000l /* in the numbers of the x32 interface */
+static const long forks[] = {
+	SYS_fork,     SYS_clone,       SYS_clone3, /* also 32-bit */
+	2 /* fork */, 120 /* clone */,
+};
 #elif defined(__aarch64__)
 static const long compat[] = {
 	11 /* execve */,    45 /* brk */,	  91 /* munmap */,
@@ -185,6 +189,12 @@ static const long compat[] = {
 	387 /* execveat */, 390 /* mlock2 */,	  394 /* pkey_mprotect */,
 };
 #define X32 0l
+static const long forks[] = {
+	SYS_clone,
+	SYS_clone3, /* also 32-bit */
+	2 /* fork */,
+	120 /* clone */,
+};
 #else
 #error "numbers of 32-bit system calls"
 #endif
@@ -216,20 +226,23 @@ static bool is_in(const long *calls, size_t cnt, long nr)
 	return false;
 }
 
-bool mmap_lock_may_hold(const char *line)
+#define IS_IN(calls, nr) is_in(calls, sizeof(calls) / sizeof((calls)[0]), nr)
+
+enum mmap_lock_call mmap_lock_call(const char *line)
 {
 	uint32_t args[3] = {0};
 	char *end;
 	long nr = strtol(line, &end, 10);
 
 	if (end == line)
-		return false;
+		return MMAP_LOCK_NONE;
 	if (nr > 0)
 		nr &= ~X32;
 	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
 		args[i] = strtoull(end, &end, 16);
-	return is_in(native, sizeof(native) / sizeof(native[0]), nr) ||
-	       (is_in(compat, sizeof(compat) / sizeof(compat[0]), nr) && may_be_compat(nr, args));
+	if (IS_IN(native, nr) || (IS_IN(compat, nr) && may_be_compat(nr, args)))
+		return MMAP_LOCK_MAPS;
+	return IS_IN(forks, nr) ? MMAP_LOCK_FORKS : MMAP_LOCK_NONE;
 }
 
 /* Uses the thread: the main one may have ended, and then shows nothing. */
@@ -255,6 +268,17 @@ static bool maps_file(pid_t tid, const struct stat *st)
 	return found;
 }
 
+/* Returns whether a thread in such a call waits for its memory lock and holds dup_mmap_sem: the
+ * kernel takes both in dup_mmap(), which it may have inlined (Linux 6.18). Elsewhere it waits for
+ * its child to execute a program, or the number is that of another call. */
+static bool holds_all_forks(pid_t pid, pid_t tid)
+{
+	char where[128];
+
+	return task_read(pid, tid, "wchan", where, sizeof(where)) &&
+	       (strstr(where, "dup_mm") || strstr(where, "copy_process"));
+}
+
 /* Shared with the process that examines. */
 struct view {
 	unsigned at; /* thread being examined */
@@ -269,12 +293,19 @@ judge(const struct mmap_waiters *w, const struct stat *st, volatile struct view 
 	char line[256];
 
 	for (unsigned i = view->at; i < w->cnt; i++) {
+		enum mmap_lock_call call = MMAP_LOCK_NONE;
+
 		if (view->harmless[i])
 			continue;
 		view->in_maps = false;
 		view->at = i;
-		if (!task_read(w->v[i].pid, w->v[i].tid, "syscall", line, sizeof(line)) ||
-		    !mmap_lock_may_hold(line)) {
+		if (task_read(w->v[i].pid, w->v[i].tid, "syscall", line, sizeof(line)))
+			call = mmap_lock_call(line);
+		if (call == MMAP_LOCK_FORKS && holds_all_forks(w->v[i].pid, w->v[i].tid)) {
+			view->holds = true;
+			break;
+		}
+		if (call != MMAP_LOCK_MAPS) {
 			view->harmless[i] = true;
 			continue;
 		}
