@@ -159,26 +159,29 @@ static const char *offer(struct late_target *t, const char *socket, struct late_
 	return read_state(t, s) && put_ticket(t, s->taken + 1) ? NULL : "it has ended";
 }
 
-/* Returns whether a thread has taken the ticket; otherwise it is withdrawn. */
-static bool await_call(const struct late_target *t, uint32_t ticket)
+/* Waits until a thread has taken the ticket; otherwise it is withdrawn, also when a thread gets a
+ * filter of system calls meanwhile. Returns NULL, or the reason. */
+static const char *await_call(const struct late_target *t, uint32_t ticket)
 {
 	const struct timespec ns = {0, WITHDRAWN_NS};
 	uint64_t begin = now_ns();
+	bool is_there, is_filtered;
 	struct late_state s;
-	bool is_there;
 
 	do {
 		if (!read_state(t, &s))
-			return false;
+			return "it has ended";
 		if (s.taken == ticket)
-			return true;
-	} while (now_ns() - begin < CALL_MAX_NS && step());
+			return NULL;
+		is_filtered = late_target__is_filtered(t->pid);
+	} while (!is_filtered && now_ns() - begin < CALL_MAX_NS && step());
 	put_ticket(t, 0);
 	nanosleep(&ns, NULL);
 	is_there = read_state(t, &s) && s.taken == ticket;
-	if (!is_there)
-		put_pointers(t, true);
-	return is_there;
+	if (is_there)
+		return NULL;
+	put_pointers(t, true);
+	return is_filtered ? late_filtered : "it has made no CUDA call within 5 s";
 }
 
 static const char *result_text(const struct late_state *s)
@@ -208,8 +211,9 @@ static const char *enter(struct late_target *t, const char *socket)
 	if (why)
 		return why;
 	ticket = s.taken + 1;
-	if (!await_call(t, ticket))
-		return "it has made no CUDA call within 5 s";
+	why = await_call(t, ticket);
+	if (why)
+		return why;
 	begin = now_ns();
 	while (read_state(t, &s) && now_ns() - begin < DONE_MAX_NS) {
 		if (s.done != ticket) {

@@ -218,7 +218,10 @@ static const char *line_of(const char *status, const char *name)
 	return at ? at + strlen(name) : "";
 }
 
-static bool is_filtered(pid_t pid)
+const char late_filtered[] = "it filters system calls (seccomp), and loading a library needs "
+			     "some; use --probe=uprobe";
+
+bool late_target__is_filtered(pid_t pid)
 {
 	char path[64], text[4096];
 	bool is = false;
@@ -309,8 +312,8 @@ static const char *check_status(struct late_target *t)
 		return "it is stopped; continue it first (kill -CONT)";
 	if (strstr(line_of(text, "\nx86_Thread_features:"), "shstk"))
 		return "it has shadow stacks" USE_UPROBES;
-	if (is_filtered(t->pid))
-		return "it filters system calls (seccomp), and loading a library needs some" USE_UPROBES;
+	if (late_target__is_filtered(t->pid))
+		return late_filtered;
 	return NULL;
 }
 

@@ -34,6 +34,11 @@ struct late_target {
 /* This answer may change: the library of a tracer that has ended restores the pointers at its next
  * call. */
 extern const char late_hooked[];
+extern const char late_filtered[];
+
+/* Returns whether a thread has a filter of system calls, which may end the process when it loads a
+ * library. It may get one at any time. */
+bool late_target__is_filtered(pid_t pid);
 
 /* Fills t. Returns NULL, or why the process cannot be entered and what to do: a static text.
  * library: path of the library, for us. The caller closes t in any case. */

@@ -223,6 +223,17 @@ def test_refused(built, name):
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
 
 
+def test_filtered_meanwhile(built):
+    """A program that sandboxes itself while the library waits for its next CUDA call is not entered any more."""
+    with program(built, "sandbox") as p:
+        with subprocess.Popen([CUDATRACE, *command(p, "/dev/null", "--duration", "3")], stderr=subprocess.PIPE, text=True) as tracer:
+            until(lambda: subprocess.run(["pgrep", "-P", str(tracer.pid), "-x", "cudatrace-late"], stdout=subprocess.DEVNULL).returncode == 0)
+            time.sleep(0.5)
+            p.send_signal(signal.SIGUSR1)
+            said = tracer.communicate(timeout=60)[1]
+        assert tracer.returncode == 0 and "it filters system calls (seccomp)" in said and not is_entered(p)
+
+
 def test_another_root(tmp_path, built):
     if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip("unshare -m is not allowed")

@@ -337,7 +337,7 @@ static void map_dirty(void)
 {
 	pthread_t t;
 
-	dirty = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_LOW,
+	dirty = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | (is("waits32") ? MAP_LOW : 0),
 		     open_file("page", O_RDWR), 0);
 	if (dirty == MAP_FAILED)
 		die("mmap");

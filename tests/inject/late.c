@@ -14,6 +14,7 @@
  *   wait      system calls with timeouts, whose results are checked
  *   idle      one launch a minute
  *   filter    a system call filter (seccomp) that allows all
+ *   sandbox   no call until SIGUSR1, then threads with a filter that kills at openat() and socket()
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,6 +30,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -204,6 +206,38 @@ static void do_idle(unsigned k)
 	call(k);
 }
 
+static volatile sig_atomic_t confined;
+
+static void on_usr1(int sig)
+{
+	confined = 1;
+}
+
+static void do_sandbox(unsigned k)
+{
+#define KILL_AT(nr)                                                                                \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),                                             \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+	static __thread int is_in;
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		KILL_AT(SYS_openat),
+		KILL_AT(SYS_socket),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+
+	if (!is_in) {
+		while (!confined && !stop)
+			nap(1000);
+		MUST(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+		     !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
+		nap(100000);
+	}
+	is_in = 1;
+	call(k);
+}
+
 static const struct kind {
 	const char *name;
 	void (*fn)(unsigned k);
@@ -211,7 +245,7 @@ static const struct kind {
 } kinds[] = {{"call", do_call, 0},	   {"registers", do_registers, 0}, {"malloc", do_malloc, 0},
 	     {"fork", do_fork, 0},	   {"dlopen", do_dlopen, 0},	   {"signal", do_call, 0},
 	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},	   {"idle", do_idle, 0},
-	     {"filter", do_call, 0}};
+	     {"filter", do_call, 0},	   {"sandbox", do_sandbox, 0}};
 static const struct kind *kind;
 
 static void *work(void *arg)
@@ -262,6 +296,8 @@ int main(int argc, char **argv)
 	launches = (uint64_t(*)(void))dlsym(lib, "late_launches");
 	MUST(launch && launches);
 	signal(SIGTERM, on_term);
+	if (!strcmp(kind->name, "sandbox"))
+		signal(SIGUSR1, on_usr1);
 	pthread_attr_init(&attr);
 	if (kind->stack)
 		MUST(!pthread_attr_setstacksize(&attr, kind->stack));
