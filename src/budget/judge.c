@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "perf_budget.h"
-#include "text/left_out.h"
+#include "text/not_recorded.h"
 #include "util/order.h"
 #include "value.h"
 
@@ -37,11 +37,11 @@ static void read_not_traced(struct values *v, struct not_traced *o)
 /* The option that left out calls of these classes; NULL: none did. */
 static const char *not_traced_by(const struct not_traced *o, const char *needs)
 {
-	const struct left_out left = {o->traced,	 o->counted,	  o->entry_only,
-				      o->counted_cnt,	 o->filtered_cnt, o->call_cnt,
-				      o->min_duration_ns};
+	const struct not_recorded left = {o->traced,	     o->counted,      o->entry_only,
+					  o->counted_cnt,    o->filtered_cnt, o->call_cnt,
+					  o->min_duration_ns};
 
-	return left_out_by(&left, needs, true);
+	return not_recorded_by(&left, needs, true);
 }
 
 static int add_run(struct budget_runs *r, bool measured, double x)

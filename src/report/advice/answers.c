@@ -198,13 +198,13 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	stage_result(r, &s);
 	answer_number(a, "compute_share", stage_part_share(&s.all, PART_LAUNCH));
 	answer_number(a, "io_share", stage_part_share(&s.all, PART_TRANSFER));
-	if (!verdict_left_out(r))
+	if (!verdict_not_recorded(r))
 		answer_number(a, "outside_ns", s.all.ns[PART_OUTSIDE]);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		answer_number(a, names[i], s.stages[i].wall_ns);
-	if (verdict_left_out(r)) {
+	if (verdict_not_recorded(r)) {
 		answer_print(a, "The host's time in CUDA calls is not known: %s. ",
-			     verdict_left_out(r));
+			     verdict_not_recorded(r));
 	} else {
 		answer_print(a, "Host time in CUDA calls: ");
 		answer_parts(a, &s.all);
@@ -284,8 +284,8 @@ static void answer_idle(const struct report *r, struct answer *a)
 	verdict_idle(r, &steady);
 	if (g.executions)
 		print_measured_idle(a, &steady, &g, &d, &c);
-	else if (verdict_left_out(r))
-		answer_print(a, "Not known: %s.", verdict_left_out(r));
+	else if (verdict_not_recorded(r))
+		answer_print(a, "Not known: %s.", verdict_not_recorded(r));
 	else
 		print_proven_idle(a, &d, &c);
 	answer_number(a, "total_ns", d.total_ns);

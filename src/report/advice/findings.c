@@ -425,7 +425,7 @@ static void findings_finish(void *a)
 		struct finding *x = &f->list[f->list_cnt];
 
 		*x = (struct finding){.rule = rule, .confidence = rule->confidence};
-		if ((v->left_out && !v->gpu.whole_ns && needs_all(i)) || !rule->applies(f, x))
+		if ((v->not_recorded && !v->gpu.whole_ns && needs_all(i)) || !rule->applies(f, x))
 			continue;
 		/* A loss is located only to within a slot of the time histogram. */
 		if (x->steady < STEADY_MIN)

@@ -14,7 +14,7 @@ struct gpu_idle {
 void verdict_idle(const struct report *r, struct gpu_idle *res);
 /* What is not known because options left out calls or durations: "durations were not recorded
  * (--entry-only)". NULL: nothing. */
-const char *verdict_left_out(const struct report *r);
+const char *verdict_not_recorded(const struct report *r);
 /* "the steady state", or its replacement if there is none. */
 const char *verdict_scope(const struct report *r);
 /* Prints "Verdict: ...". */

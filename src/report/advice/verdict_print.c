@@ -118,9 +118,9 @@ void verdict_print_time(const struct report *r, const struct term *term, bool is
 	section_print(r, &verdict_table, v, v, "time", PHASE_CNT, term);
 	if (!v->run_ns)
 		return;
-	if (v->left_out)
+	if (v->not_recorded)
 		term_para(term, "Host in %s: not known: %s", v->scope,
-			  verdict_left_out_text(v, text, sizeof(text)));
+			  verdict_not_recorded_text(v, text, sizeof(text)));
 	else if (!is_short)
 		print_host(v, term);
 	print_idle(v, term);

@@ -97,8 +97,8 @@ void idle_print(const void *a, const struct term *term)
 		section_print(d->r, &idle_table, d, d, "list", 0, term);
 		return;
 	}
-	if (verdict_left_out(d->r)) {
-		term_section(term, "GPU idle", "not known: %s", verdict_left_out(d->r));
+	if (verdict_not_recorded(d->r)) {
+		term_section(term, "GPU idle", "not known: %s", verdict_not_recorded(d->r));
 		return;
 	}
 	term_section(term, "GPU idle",

@@ -51,9 +51,9 @@ void stages_print(const void *a, const struct term *term)
 
 	if (!s->has_call)
 		return;
-	if (verdict_left_out(s->r))
+	if (verdict_not_recorded(s->r))
 		term_section(term, "Stages", "%s; time outside CUDA calls is not known: %s",
-			     HUMAN_TIME(report_wall_ns(s->r)), verdict_left_out(s->r));
+			     HUMAN_TIME(report_wall_ns(s->r)), verdict_not_recorded(s->r));
 	else
 		term_section(term, "Stages", "%s, of which %s outside CUDA calls",
 			     HUMAN_TIME(report_wall_ns(s->r)),

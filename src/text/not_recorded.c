@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "left_out.h"
+#include "not_recorded.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool lists(const char *text, const char *class, size_t len, bool whole)
 	return false;
 }
 
-const char *left_out_by(const struct left_out *o, const char *classes, bool whole)
+const char *not_recorded_by(const struct not_recorded *o, const char *classes, bool whole)
 {
 	bool all = !o->traced || !*o->traced || !strcmp(o->traced, "everything");
 
